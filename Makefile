@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# poolgate: `make help` lists what can be asked for. No configure step; libraries are found with pkg-config.
+
+VERSION = 0.1.0
+
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+PKG_CONFIG ?= pkg-config
+PYTHON = /usr/bin/python3
+CLANG ?= clang-14
+
+# What the caller may set; ours come before it, so that the caller's word is the last one.
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+CFLAGS ?= -O2 -g
+CPPFLAGS ?=
+LDFLAGS ?=
+
+include mk/flags.mk
+
+# ---- sources, floor by floor -------------------------------------------------------------------------------------
+
+FLOORS = base net certs webhook/core webhook/edge webhook/cli
+LIB_SRC := $(sort $(foreach f,$(FLOORS),$(wildcard $f/*.c)))
+MAIN_SRC := $(wildcard webhook/main.c)
+UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
+# Helpers that several unit tests share.
+UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard test/unit/*.c)))
+
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/%.o)
+UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
+UNIT_LIB_OBJ := $(UNIT_LIB_SRC:%.c=$(BUILD)/%.o)
+LIB := $(BUILD)/libpoolgate.a
+UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
+PROGRAM := $(BUILD)/poolgate
+
+.PHONY: all programs unit-programs
+.DELETE_ON_ERROR:
+# Objects that only stand between a source and a program are kept.
+.SECONDARY:
+
+all: need-build
+	$(SUB) programs
+
+programs: $(PROGRAM)
+unit-programs: $(UNIT_BIN)
+
+$(PROGRAM): $(MAIN_OBJ) $(LIB) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN_OBJ) $(LIB) $(LIBS)
+
+# Made anew each time, so that the object of a removed source does not live on in it.
+$(LIB): $(LIB_OBJ) $(BUILD)/flags
+	$(call say,AR,$@)
+	$Qrm -f $@ && ar rcs $@ $(LIB_OBJ)
+
+$(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $< $(UNIT_LIB_OBJ) $(LIB) $(LIBS) $(CMOCKA_LIBS)
+
+# Tests that make the n-th allocation fail.
+$(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
+$(BUILD)/test/%.o: test/%.c $(BUILD)/flags
+	$(call say,CC,$<)
+	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(TEST_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	$(call say,CC,$<)
+	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Changes when the flags or the set of sources do: then everything that was made with others is made again.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))' \
+		>$@.new; if cmp -s $@.new $@; then rm -f $@.new; else mv $@.new $@; fi
+FORCE:
+
+-include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d))
+
+include mk/checks.mk
+include mk/install.mk

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+# The targets that run things. Each sees to its own set-up first, then builds in a second make: by then pkg-config
+# answers even on a machine that had nothing a minute ago.
+
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+SUB = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+SECONDS ?= 60
+T ?=
+
+.PHONY: help need-build run test unit golden integration lint san san-address san-thread fuzz fuzz-programs \
+	bench-instructions footprint cover check clean
+
+help:
+	@echo 'make                       build the program: build/release/poolgate'
+	@echo 'make run                   set up, build, start a server with a small pool and show what it does (ONCE=1: then end)'
+	@echo 'make test                  set up, build, run the unit, house, golden and integration tests'
+	@echo 'make unit [T=buf]          the unit tests, or one of them'
+	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites what they expect'
+	@echo 'make integration           the tests against the running server'
+	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'
+	@echo 'make san                   all tests with ASan and UBSan, then a load of 8 clients with TSan'
+	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long'
+	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'
+	@echo 'make cover                 line coverage of the unit and golden tests'
+	@echo 'make check                 test, lint and san'
+	@echo 'make install               DESTDIR= PREFIX=/usr/local'
+	@echo 'make clean                 remove build/'
+	@echo
+	@echo 'V=1 shows commands; WERROR=1 makes warnings errors; SAN=address,undefined or SAN=thread builds an instrumented'
+	@echo 'program in a folder of its own; CC, CFLAGS, CPPFLAGS and LDFLAGS are respected.'
+
+# A plain `make` only says what is missing; the targets below install it when they may.
+need-build:
+	@tools/setup --check build
+
+run:
+	@tools/setup build run
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate ONCE='$(ONCE)' tools/demo
+
+test:
+	@tools/setup build test
+	$(SUB) programs unit-programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD)
+
+unit golden integration:
+	@tools/setup build test
+	$(SUB) $(if $(filter unit,$@),$(if $T,$(BUILD)/test/unit/test_$T,unit-programs),programs)
+	@POOLGATE=$(BUILD)/poolgate UPDATE='$(UPDATE)' $(PYTHON) test/run --build $(BUILD) --only '$T' $@
+
+lint:
+	@tools/setup build test lint
+	$(SUB) programs
+	@BUILD=$(BUILD) CPPFLAGS='$(ALL_CPPFLAGS)' test/lint/run
+
+san: san-address san-thread
+
+san-address:
+	@tools/setup build test san
+	$(SUB) SAN=address,undefined programs unit-programs
+	@POOLGATE=build/asan/poolgate test/san/asan build/asan
+
+san-thread:
+	@tools/setup build test san
+	$(SUB) SAN=thread programs
+	@POOLGATE=build/tsan/poolgate test/san/tsan
+
+# The sources are compiled once more, by clang, with coverage feedback for the fuzzer.
+FUZZ_SRC := $(sort $(wildcard test/fuzz/fuzz_*.c))
+FUZZ_BIN := $(FUZZ_SRC:%.c=build/fuzz/%)
+
+fuzz:
+	@tools/setup build fuzz
+	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
+	@test/fuzz/run $(SECONDS) $(FUZZ_BIN)
+
+fuzz-programs: $(FUZZ_BIN)
+
+ifdef FUZZ
+$(FUZZ_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+endif
+
+bench-instructions:
+	@tools/setup build test bench
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/bench/instructions
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/bench/footprint
+
+footprint:
+	@tools/setup build test
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/bench/footprint
+
+cover:
+	@tools/setup build test
+	@find build/cover -name '*.gcda' -delete 2>/dev/null || true
+	$(SUB) COVER=1 programs unit-programs
+	@POOLGATE=build/cover/poolgate $(PYTHON) test/run --build build/cover unit golden integration
+	@test/lint/coverage build/cover
+
+check: test lint san
+
+clean:
+	rm -rf build
