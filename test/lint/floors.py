@@ -1,0 +1,307 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules that a program can check. Prints one line per breach; exit status 1 when there is one.
+
+    test/lint/floors.py [--root DIR] [--build DIR] [includes|objects|text ...]
+
+includes  who may include whom, and which file may use which library
+objects   the decisions in webhook/core reach no clock, file, socket, thread, environment or locale and keep no state;
+          nobody calls what is banned (what was compiled counts: `nm` on the objects of the release build)
+text      leftovers, paths of somebody's machine, trailing blanks, missing licence lines
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+# A file includes its own floor and these.
+FLOORS = {
+    "base": [],
+    "net": ["base"],
+    "certs": ["base"],
+    "webhook/core": ["base"],
+    "webhook/edge": ["base", "net", "certs", "webhook/core"],
+    "webhook/cli": ["base", "net", "certs", "webhook/core", "webhook/edge"],
+    "webhook": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cli"],
+}
+
+# Each library has one place; a pattern is matched against the header, the places against the file.
+LIBRARIES = [
+    (r"microhttpd\.h$", r"net/http_server\w*\.[ch]$"),
+    (r"gnutls/", r"net/\w+\.[ch]$"),
+    (r"openssl/", r"certs/\w+\.[ch]$"),
+    (r"(cjson/)?cJSON(_Utils)?\.h$", r"base/json_doc\w*\.[ch]$"),
+    (r"yaml\.h$", r"base/yaml\w*\.[ch]$"),
+    (r"curl/", r"net/http_client\w*\.[ch]$"),
+]
+
+# What core may take from the C library: memory, strings, sorting, formatting into memory.
+CORE_HEADERS = set("""assert.h inttypes.h limits.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
+    stdalign.h stdnoreturn.h float.h""".split())
+SYSTEM_HEADERS = CORE_HEADERS | set("""arpa/inet.h ctype.h dirent.h errno.h fcntl.h getopt.h grp.h locale.h math.h
+    netdb.h net/if.h netinet/in.h netinet/ip.h netinet/tcp.h poll.h pthread.h pwd.h regex.h sched.h semaphore.h signal.h
+    spawn.h stdatomic.h stdio_ext.h strings.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/ioctl.h sys/mman.h
+    sys/prctl.h sys/random.h sys/resource.h sys/select.h sys/signalfd.h sys/socket.h sys/stat.h sys/syscall.h
+    sys/time.h sys/timerfd.h sys/types.h sys/uio.h sys/un.h sys/utsname.h sys/wait.h termios.h threads.h time.h
+    unistd.h emmintrin.h immintrin.h malloc.h execinfo.h sanitizer/asan_interface.h""".split())
+
+PURE_SYMBOLS = set("""memcpy memmove memset memcmp memchr memrchr memmem mempcpy explicit_bzero
+    strlen strnlen strcmp strncmp strchr strrchr strchrnul strstr strspn strcspn strpbrk strdup strndup
+    malloc calloc realloc reallocarray free qsort bsearch snprintf vsnprintf
+    abort __assert_fail __stack_chk_fail _GLOBAL_OFFSET_TABLE_""".split())
+# What a file of base may call besides and still be fit for core: number parsing (the program never calls setlocale)
+# and the libraries that it wraps, which work on memory only.
+PURE_BASE_SYMBOLS = PURE_SYMBOLS | {"__errno_location", "strtod"}
+PURE_BASE_PATTERN = re.compile(r"(cJSON|yaml)_\w+$")
+
+BANNED = {
+    "strcpy": "snprintf or base/buf", "stpcpy": "snprintf or base/buf", "strcat": "base/buf",
+    "strncat": "base/buf", "sprintf": "snprintf or base/buf", "vsprintf": "vsnprintf", "gets": "getline",
+    "strtok": "base/slice", "atoi": "base/text", "atol": "base/text", "atoll": "base/text", "atof": "base/text",
+    "gmtime": "gmtime_r", "localtime": "gmtime_r: times are UTC", "localtime_r": "gmtime_r: times are UTC",
+    "asctime": "strftime", "ctime": "strftime", "setlocale": "nothing: the locale stays C",
+    "rand": "getrandom", "srand": "getrandom", "random": "getrandom", "drand48": "getrandom",
+    "system": "no shell", "popen": "no shell", "tmpnam": "mkstemp", "mktemp": "mkstemp", "tempnam": "mkstemp",
+    "signal": "sigaction", "cJSON_Parse": "base/json_doc", "cJSON_ParseWithOpts": "base/json_doc",
+    "cJSON_GetObjectItem": "cJSON_GetObjectItemCaseSensitive", "cJSON_HasObjectItem": "base/json_doc",
+    "cJSON_InitHooks": "nothing: it is process-wide",
+    "cJSON_GetErrorPtr": "return_parse_end: it answers for another thread",
+}
+
+# Written in pieces: this file is checked too.
+LEFTOVERS = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"]) + r")\b")
+PLAIN_PARENTS = {"/", "/tmp", "/home", "/root", "/opt", "/srv", "/src", "/mnt", "/usr/src", "/var/tmp", "/builds"}
+OWN_TEXT = re.compile(r"(^|/)(Makefile|[^/]+\.(c|h|mk|py|sh|md|1|5|8))$|^(manifests|docs|tools|\.ci|mk|share)/|"
+                      r"^test/[^/]+/[^/.]+$")
+NOT_OURS = re.compile(r"^test/(fuzz/corpus|golden/\w+/.*|integration/data)/")
+
+
+def floor_of(path):
+    """The floor that a file of ours stands on, "" for the rest (tests, tools)."""
+    folder = os.path.dirname(path)
+    return folder if folder in FLOORS else ""
+
+
+def files_of(root):
+    """What git tracks, or every file where there is no repository; build/ never."""
+    if os.path.exists(os.path.join(root, ".git")):
+        done = subprocess.run(["git", "-C", root, "ls-files", "-z"], stdout=subprocess.PIPE, check=True)
+        names = done.stdout.decode().split("\0")
+        # Staged and then removed from disk: not there to be read.
+        return sorted(n for n in names if n and os.path.isfile(os.path.join(root, n)))
+    found = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [s for s in subfolders if s not in ("build", ".git", "__pycache__")]
+        found += [os.path.relpath(os.path.join(folder, n), root) for n in names]
+    return sorted(found)
+
+
+def read(root, path):
+    with open(os.path.join(root, path), "rb") as file:
+        return file.read()
+
+
+def sources_of(root):
+    """Every C file on disk, tracked or not, so that a new file is checked before it is added."""
+    found = []
+    for floor in FLOORS:
+        folder = os.path.join(root, floor)
+        if os.path.isdir(folder):
+            found += [f"{floor}/{n}" for n in os.listdir(folder) if n.endswith((".c", ".h"))]
+    return sorted(found)
+
+
+def check_includes(root):
+    breaches = []
+    for path in sources_of(root):
+        floor = floor_of(path)
+        for number, line in enumerate(read(root, path).decode("utf-8", "replace").splitlines(), 1):
+            include = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            if not include:
+                if re.match(r"\s*#\s*include\b", line):
+                    breaches.append(f"{path}:{number}: an include that is not a plain name")
+                continue
+            kind, header = include.groups()
+            problem = problem_of_own(root, floor, header) if kind == '"' else problem_of_foreign(path, floor, header)
+            if problem:
+                breaches.append(f"{path}:{number}: {problem}")
+    return breaches
+
+
+def problem_of_own(root, floor, header):
+    target = floor_of(header)
+    if not target:
+        return f'"{header}": write it from the root, as in "base/buf.h"'
+    if target != floor and target not in FLOORS[floor]:
+        return f'"{header}": {floor} may include {", ".join([floor] + FLOORS[floor])}, not {target}'
+    if not os.path.isfile(os.path.join(root, header)):
+        return f'"{header}": no such file'
+    return None
+
+
+def problem_of_foreign(path, floor, header):
+    for library, place in LIBRARIES:
+        if re.match(library, header):
+            return None if re.match(place, path) else f"<{header}> belongs in {place} alone"
+    if header not in SYSTEM_HEADERS:
+        return f"<{header}> is not among the known headers (SYSTEM_HEADERS and LIBRARIES in test/lint/floors.py)"
+    if floor == "webhook/core" and header not in CORE_HEADERS:
+        return f"<{header}> in webhook/core, which has no I/O, clock, threads or environment"
+    return None
+
+
+def objects_of(build):
+    found = []
+    for floor in FLOORS:
+        folder = os.path.join(build, floor)
+        if os.path.isdir(folder):
+            found += [os.path.join(folder, n) for n in os.listdir(folder) if n.endswith(".o")]
+    return sorted(found)
+
+
+def plain(symbol):
+    """The function behind a fortified or C99 spelling: __memcpy_chk, __isoc99_sscanf."""
+    fortified = re.match(r"__(\w+)_chk$", symbol)
+    if fortified:
+        return fortified.group(1)
+    return re.sub(r"^__isoc\d+_", "", symbol)
+
+
+def symbols_of(build, objects):
+    """{object: (what it needs, what it defines for others)}, objects named from the build folder."""
+    table = {os.path.relpath(o, build): (set(), set()) for o in objects}
+    if not objects:
+        return table
+    done = subprocess.run(["nm", "-A", "-P", *objects], stdout=subprocess.PIPE, check=True, text=True)
+    for line in done.stdout.splitlines():
+        path, rest = line.split(": ", 1)
+        name, kind = rest.split()[:2]
+        needs, gives = table[os.path.relpath(path, build)]
+        if kind in "Uwv":
+            needs.add(plain(name))
+        elif kind.isupper():
+            gives.add(name)
+    return table
+
+
+def check_objects(root, build):
+    del root
+    objects = objects_of(build)
+    core = [o for o in objects if os.path.relpath(o, build).startswith("webhook/core/")]
+    if not objects:
+        return [f"{build}: no objects; build first"]
+    table = symbols_of(build, objects)
+    return check_banned(table) + check_purity(table) + check_state(build, core)
+
+
+def check_banned(table):
+    breaches = []
+    for path, (needs, _) in table.items():
+        for symbol in sorted(needs & set(BANNED)):
+            breaches.append(f"{path}: calls {symbol}; use {BANNED[symbol]}")
+        if not path.startswith("base/json_doc"):
+            foreign = sorted(s for s in needs if s.startswith("cJSON_") and s not in BANNED)
+            breaches += [f"{path}: calls {s}; cJSON is behind base/json_doc" for s in foreign]
+    return breaches
+
+
+def check_purity(table):
+    """Core may call PURE_SYMBOLS, itself, and those files of base that are pure all the way down."""
+    given_by_core = set().union(*(gives for path, (_, gives) in table.items() if path.startswith("webhook/core/")))
+    base = {path: symbols for path, symbols in table.items() if path.startswith("base/")}
+    home = {symbol: path for path, (_, gives) in base.items() for symbol in gives}
+    impure = {}
+    changed = True
+    while changed:
+        changed = False
+        for path, (needs, _) in base.items():
+            if path in impure:
+                continue
+            for symbol in sorted(needs):
+                if home.get(symbol) in impure:
+                    impure[path] = f"{symbol}, which calls {impure[home[symbol]]}"
+                elif (symbol not in home and symbol not in PURE_BASE_SYMBOLS
+                      and not PURE_BASE_PATTERN.match(symbol)):
+                    impure[path] = symbol
+                if path in impure:
+                    changed = True
+                    break
+    breaches = []
+    for path, (needs, _) in table.items():
+        if not path.startswith("webhook/core/"):
+            continue
+        for symbol in sorted(needs - given_by_core - PURE_SYMBOLS):
+            if symbol not in home:
+                breaches.append(f"{path}: calls {symbol}; webhook/core decides, it does not reach out")
+            elif home[symbol] in impure:
+                breaches.append(f"{path}: calls {symbol} of {home[symbol]}, which calls {impure[home[symbol]]}")
+    return breaches
+
+
+def check_state(build, core):
+    """Variables that can be written: tables that only need relocation (.data.rel.ro) are constants."""
+    if not core:
+        return []
+    done = subprocess.run(["objdump", "-t", *core], stdout=subprocess.PIPE, check=True, text=True)
+    breaches = []
+    path = ""
+    for line in done.stdout.splitlines():
+        header = re.match(r"(\S+):\s+file format", line)
+        if header:
+            path = os.path.relpath(header.group(1), build)
+            continue
+        symbol = re.match(r"[0-9a-f]+ (.{7}) (\S+)\t[0-9a-f]+\s+(?:\.hidden )?(\S+)", line)
+        if not symbol or symbol.group(1)[5] in "df":
+            continue
+        section, name = symbol.group(2), symbol.group(3)
+        if re.match(r"(\.data|\.bss|\.tdata|\.tbss|\*COM\*)", section) and not section.startswith(".data.rel.ro"):
+            breaches.append(f"{path}: {name} can be written; webhook/core keeps no state")
+    return breaches
+
+
+def check_text(root):
+    parent = os.path.dirname(os.path.abspath(root))
+    # The folder of this very checkout, and the one it lies in unless that is a common one.
+    machine = [os.path.abspath(root)] + ([parent + "/"] if parent not in PLAIN_PARENTS else [])
+    machine += ["/Use" "rs/", "/ro" "ot/"]
+    breaches = []
+    for path in files_of(root):
+        raw = read(root, path)
+        if b"\0" in raw or NOT_OURS.match(path):
+            continue
+        lines = raw.decode("utf-8", "replace").split("\n")
+        for number, line in enumerate(lines, 1):
+            if LEFTOVERS.search(line):
+                breaches.append(f"{path}:{number}: a leftover: {LEFTOVERS.search(line).group()}")
+            if path != "LICENSE" and any(m in line for m in machine):
+                breaches.append(f"{path}:{number}: a path of one machine")
+            if OWN_TEXT.search(path) and line != line.rstrip():
+                breaches.append(f"{path}:{number}: blanks at the end of the line")
+        if raw and not raw.endswith(b"\n") and OWN_TEXT.search(path):
+            breaches.append(f"{path}: no newline at the end")
+        script = raw.startswith(b"#!") or path.endswith((".c", ".h", ".py", ".mk"))
+        if script and not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:3]):
+            breaches.append(f"{path}: no SPDX line at the top")
+    return breaches
+
+
+def main():
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    parser = argparse.ArgumentParser(description="check the house rules")
+    parser.add_argument("--root", default=here)
+    parser.add_argument("--build", default="build/release", help="the release build, from the root")
+    parser.add_argument("checks", nargs="*", metavar="includes|objects|text")
+    args = parser.parse_args()
+    checks = {
+        "includes": lambda: check_includes(args.root),
+        "objects": lambda: check_objects(args.root, os.path.join(args.root, args.build)),
+        "text": lambda: check_text(args.root),
+    }
+    breaches = [b for name in (args.checks or checks) for b in checks[name]()]
+    print("\n".join(breaches) if breaches else "floors: kept")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
