@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: read what a container asks of the pool, in exact integers. */
+#include "webhook/core/gpu_request.h"
+
+#include "base/text.h"
+
+/* A member of limits or requests that makes a request. */
+struct asked {
+	const char *name;
+	struct gpu_resource *at;
+};
+
+static void collect(const struct json *j, const struct json_node *side, bool limits,
+	const struct asked *asked, size_t n)
+{
+	JSON_MEMBERS(j, side, k)
+	{
+		for (size_t i = 0; i < n; i++) {
+			if (!json_is_str(j, k, slice_of(asked[i].name)))
+				continue;
+			if (limits)
+				asked[i].at->limit = json_value(k);
+			else
+				asked[i].at->request = json_value(k);
+		}
+	}
+}
+
+bool gpu_request_asks(const struct json *j, const struct json_node *container)
+{
+	static const char *const sides[] = {"limits", "requests"};
+	const struct json_node *res = json_get(j, container, SLICE("resources"));
+
+	for (size_t s = 0; s < 2; s++)
+		JSON_MEMBERS(j, json_get(j, res, slice_of(sides[s])), k)
+	if (json_is_str(j, k, SLICE(RES_AMOUNT)) || json_is_str(j, k, SLICE(RES_NUM)) ||
+		json_is_str(j, k, SLICE(RES_PERCENT)) || json_is_str(j, k, SLICE(RES_MEMORY)))
+		return true;
+	return false;
+}
+
+/* JSON pointer below the container of the side where the value stands. */
+static int at_resource(struct err *err, const struct gpu_resource *r, const char *name)
+{
+	struct slice rest = slice_of(name);
+	char seg[64];
+	size_t n = 0;
+
+	for (size_t i = 0; i < rest.len && n + 2 < sizeof(seg); i++) {
+		if (rest.at[i] == '/') {
+			seg[n++] = '~';
+			seg[n++] = '1';
+		} else {
+			seg[n++] = rest.at[i];
+		}
+	}
+	seg[n] = '\0';
+	return err_in(err, "resources/%s/%s", r->limit ? "limits" : "requests", seg);
+}
+
+static int value_text(const struct json *j, const struct json_node *v, struct arena *a,
+	struct slice *ret, struct err *err)
+{
+	if (json_is(v, JSON_NUMBER))
+		*ret = json_raw(j, v);
+	else if (json_is(v, JSON_STRING))
+		*ret = json_str(j, v, a);
+	else
+		return err_set(err, ERR_INVALID,
+			"found %s, expected a quantity such as 1 or \"500M\"", json_type_name(v));
+	return ret->at ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* The one value that limits and requests give together. *ret_text is absent when neither is there. */
+static int read_quantity(const struct json *j, const struct gpu_resource *r, struct arena *a,
+	struct quantity *ret, struct slice *ret_text, struct err *err)
+{
+	struct quantity other;
+	struct slice text = {0};
+
+	*ret_text = (struct slice){0};
+	if (!r->limit && !r->request)
+		return 0;
+	if (value_text(j, r->limit ? r->limit : r->request, a, ret_text, err) < 0 ||
+		quantity_parse(*ret_text, ret, err) < 0)
+		return err->code;
+	if (!r->limit || !r->request)
+		return 0;
+	if (value_text(j, r->request, a, &text, err) < 0 || quantity_parse(text, &other, err) < 0)
+		return err->code;
+	if (quantity_cmp(*ret, other) != 0)
+		return err_set(err, ERR_INVALID,
+			"limits say %.*s and requests %.*s; write it once, under limits",
+			(int)(ret_text->len > 40 ? 40 : ret_text->len), ret_text->at,
+			(int)(text.len > 40 ? 40 : text.len), text.at);
+	return 0;
+}
+
+static int shown(struct slice s)
+{
+	return s.len > 40 ? 40 : (int)s.len;
+}
+
+static int read_count(const struct json *j, const struct gpu_resource *r, const char *name,
+	struct arena *a, uint32_t *ret, struct err *err)
+{
+	struct quantity q;
+	struct slice text;
+
+	if (read_quantity(j, r, a, &q, &text, err) < 0)
+		return at_resource(err, r, name);
+	if (!text.at)
+		return 0;
+	if (!quantity_integral(q) || quantity_ceil(q) < 1 || quantity_ceil(q) > GPU_AMOUNT_MAX) {
+		err_set(err, ERR_INVALID,
+			"found %.*s, expected a whole number of GPUs from 1 to %d", shown(text),
+			text.at, GPU_AMOUNT_MAX);
+		return at_resource(err, r, name);
+	}
+	*ret = (uint32_t)quantity_ceil(q);
+	return 0;
+}
+
+static int read_amount(
+	const struct json *j, struct arena *a, struct gpu_request *r, struct err *err)
+{
+	uint32_t num = 0;
+
+	if (read_count(j, &r->amount_at, RES_AMOUNT, a, &r->amount, err) < 0 ||
+		read_count(j, &r->num_at, RES_NUM, a, &num, err) < 0)
+		return err->code;
+	if (r->amount && num && r->amount != num) {
+		err_set(err, ERR_INVALID,
+			"%s says %u and %s says %u; they are two names for the same, so write only "
+			"gpu-amount",
+			RES_AMOUNT, r->amount, RES_NUM, num);
+		return at_resource(err, &r->num_at, RES_NUM);
+	}
+	if (!r->amount)
+		r->amount = num;
+	if (r->amount)
+		return 0;
+	err_set(err, ERR_INVALID, "asks for a share of a GPU without saying of how many; add %s: 1",
+		RES_AMOUNT);
+	return err_in(err, "resources");
+}
+
+static int read_percent(
+	const struct json *j, struct arena *a, struct gpu_request *r, struct err *err)
+{
+	struct quantity q;
+	struct slice text;
+
+	r->percent = 100;
+	if (read_quantity(j, &r->percent_at, a, &q, &text, err) < 0)
+		return at_resource(err, &r->percent_at, RES_PERCENT);
+	if (!text.at)
+		return 0;
+	if (q.nano <= 0 || quantity_ceil(q) > 100) {
+		err_set(err, ERR_INVALID,
+			"found %.*s, expected a percentage of each GPU from 1 to 100", shown(text),
+			text.at);
+		return at_resource(err, &r->percent_at, RES_PERCENT);
+	}
+	r->percent = (uint32_t)quantity_ceil(q);
+	return 0;
+}
+
+static int refuse_memory(
+	struct gpu_request *r, struct slice text, uint64_t total_mb, struct err *err)
+{
+	if (total_mb == 0)
+		err_set(err, ERR_INVALID,
+			"found %.*s, but the operator has not set TOTAL_GPU_MEMORY, which memory "
+			"shares are counted "
+			"by; ask for %s instead, or have totalGpuMemory set",
+			shown(text), text.at, RES_PERCENT);
+	else
+		err_set(err, ERR_INVALID,
+			"found %.*s, expected memory of one GPU from 1M to %lluM, which is "
+			"TOTAL_GPU_MEMORY here",
+			shown(text), text.at, (unsigned long long)total_mb);
+	return at_resource(err, &r->memory_at, RES_MEMORY);
+}
+
+static int read_memory(const struct json *j, uint64_t total_mb, struct arena *a, struct warnings *w,
+	struct gpu_request *r, struct err *err)
+{
+	struct quantity q;
+	struct slice text;
+	int64_t bytes;
+
+	if (read_quantity(j, &r->memory_at, a, &q, &text, err) < 0)
+		return at_resource(err, &r->memory_at, RES_MEMORY);
+	if (!text.at)
+		return 0;
+	bytes = q.nano > 0 ? quantity_ceil(q) : 0;
+	if (bytes / 1000000 < 1 || (uint64_t)(bytes / 1000000) > total_mb)
+		return refuse_memory(r, text, total_mb, err);
+	if (r->percent_at.limit || r->percent_at.request)
+		warn_add(w, a, "%s and %s are both given; memory is used", RES_MEMORY, RES_PERCENT);
+	r->memory_mb = (uint64_t)(bytes / 1000000);
+	r->percent = 0;
+	return 0;
+}
+
+int gpu_request_read(const struct json *j, const struct json_node *container, uint64_t total_mb,
+	struct arena *a, struct warnings *w, struct gpu_request *ret, struct err *err)
+{
+	struct gpu_request r = {0};
+	const struct asked asked[] = {
+		{RES_AMOUNT, &r.amount_at},
+		{RES_NUM, &r.num_at},
+		{RES_PERCENT, &r.percent_at},
+		{RES_MEMORY, &r.memory_at},
+		{RES_UNITS, &r.units_at},
+	};
+	const struct json_node *res = json_get(j, container, SLICE("resources"));
+
+	collect(j, json_get(j, res, SLICE("limits")), true, asked, 5);
+	collect(j, json_get(j, res, SLICE("requests")), false, asked, 5);
+	for (size_t i = 0; i < 4; i++)
+		r.asks = r.asks || asked[i].at->limit || asked[i].at->request;
+	if (r.asks) {
+		if (read_amount(j, a, &r, err) < 0 || read_percent(j, a, &r, err) < 0 ||
+			read_memory(j, total_mb, a, w, &r, err) < 0)
+			return err->code;
+		r.units = gpu_units(r.amount, r.percent, r.memory_mb, total_mb);
+	}
+	*ret = r;
+	return 0;
+}
+
+uint64_t gpu_units(uint32_t amount, uint32_t percent, uint64_t memory_mb, uint64_t total_mb)
+{
+	if (percent)
+		return (uint64_t)percent * amount;
+	if (total_mb == 0)
+		return 0;
+	/* amount <= 10^4 and memory_mb <= total_mb <= 10^9: far from 64 bits */
+	return (memory_mb * amount * 100 + total_mb - 1) / total_mb;
+}

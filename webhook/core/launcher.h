@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: launcher profiles: how one remote-GPU client is put around a program. Profiles are data; see docs/launchers. */
+#ifndef WEBHOOK_CORE_LAUNCHER_H
+#define WEBHOOK_CORE_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+enum profile_kind {
+	PROFILE_WRAP,	 /* the program is started by a launcher: needs the container's command */
+	PROFILE_PRELOAD, /* a library is preloaded by an environment variable */
+	PROFILE_LIBPATH, /* a folder in front of the library path */
+	PROFILE_ENV	 /* environment variables alone */
+};
+
+/* When words of the argv template are written. */
+enum word_when {
+	WORD_ALWAYS,
+	WORD_FRACTION,	   /* the request is by percent */
+	WORD_MEMORY,	   /* the request is by memory */
+	WORD_EACH_FILTER   /* once for each filter token */
+};
+
+/* Words of the argv template that stand or fall together. Each is a template: literal text with {places}. */
+struct profile_words {
+	enum word_when when;
+	struct slice *word;
+	size_t n;
+};
+
+/* An environment variable of a GPU container. */
+struct profile_env {
+	struct slice name;
+	struct slice value;	/* template */
+	bool prepend;		/* put in front of the container's own value instead of setting it */
+	struct slice separator; /* between ours and the container's own, usually ":" */
+};
+
+/* How far a client can keep a promise. */
+enum can { CAN_YES, CAN_NO, CAN_BOOKKEEPING /* counted in the ledger although the client does not enforce it */ };
+
+/* An init container that is added to the pod, rendered once when the profile is loaded. */
+struct profile_init {
+	struct slice name;
+	struct slice json;	/* the whole object as compact JSON, without "resources" */
+	/* Its own resources as the operator wrote them, cpu and memory; absent where not written. */
+	struct slice limit_cpu, limit_memory, request_cpu, request_memory;
+	struct slice other_limits, other_requests; /* further members as JSON text `"a":"1","b":"2"`, or absent */
+};
+
+struct profile_volume {
+	struct slice name;
+	struct slice json;
+};
+
+struct profile_mount {
+	struct slice path; /* mountPath */
+	struct slice json;
+};
+
+/* A named value of a client, for {client.NAME} in templates. */
+struct profile_value {
+	struct slice name;
+	struct slice value;
+};
+
+/* One installation of the client that the pod's annotations os and version choose. A profile that needs no such choice
+ * has exactly one, with absent os and version. */
+struct profile_client {
+	struct slice os;
+	struct slice version;
+	struct profile_value *values;
+	size_t n_values;
+	struct profile_init *inits; /* in the order in which they are put in front of the pod's own */
+	size_t n_inits;
+};
+
+/* Option names of the launcher's own command line, for commands that start the launcher themselves. */
+struct profile_options {
+	struct slice *amount;
+	size_t n_amount;
+	struct slice *fraction;
+	size_t n_fraction;
+	struct slice *memory_mb;
+	size_t n_memory_mb;
+};
+
+/* A profile. Immutable; lives in the arena of its configuration. */
+struct profile {
+	struct slice name;
+	uint64_t hash; /* over everything that decides what is written into a pod */
+	enum profile_kind kind;
+	bool by_client; /* annotations os and version must choose one of clients */
+	struct profile_words *argv; /* wrap only */
+	size_t n_argv;
+	struct slice separator; /* the word between launcher and program; absent: none */
+	struct slice basename;	/* of the launcher, to recognise commands that start it themselves */
+	struct profile_options options;
+	struct slice shell; /* runs one-string commands: "sh" */
+	struct profile_env *env;
+	size_t n_env;
+	struct profile_client *clients;
+	size_t n_clients;
+	struct profile_volume *volumes;
+	size_t n_volumes;
+	struct profile_mount *mounts;
+	size_t n_mounts;
+	struct slice *secrets; /* names of Secrets that the injected volumes need */
+	size_t n_secrets;
+	enum can can_fraction; /* gpu-percent below 100 */
+	enum can can_memory;   /* gpu-memory */
+	uint32_t max_amount;   /* GPUs per container */
+	bool servers_placed;   /* placement: servers (else client) */
+	bool whole_servers;    /* granularity: server (else gpu) */
+};
+
+/* What the places of a template stand for in one container. */
+struct launch {
+	const struct profile *profile;
+	const struct profile_client *client;
+	uint32_t amount;
+	uint32_t percent;   /* 0 when by memory */
+	uint64_t memory_mb; /* 0 when by percent */
+	const struct slice *filters; /* tokens */
+	size_t n_filters;
+	const struct slice *servers; /* addresses, host:port */
+	size_t n_servers;
+};
+
+/* The client of the profile that os and version choose: the only one when the profile is not by_client. NULL when
+ * there is none. */
+const struct profile_client *profile_client(const struct profile *p, struct slice os, struct slice version);
+
+/* Can this profile keep what the request asks? ERR_INVALID with the reason and what to ask instead: a fraction or a
+ * memory share that the client cannot express, more GPUs than max_amount. `can: bookkeeping` accepts. */
+int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent, uint64_t memory_mb, struct err *err);
+
+/* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
+ * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {client.NAME}; "{{" is a brace. Is this
+ * text a template with known places alone? values: names for client.NAME that every client has. ERR_INVALID names the
+ * place and the known ones. */
+int template_check(struct slice text, bool in_each_filter, const struct profile_value *values, size_t n_values,
+	struct err *err);
+
+/* Expand a template. The result lives in the arena (or is `text` itself when it has no places); absent when the arena
+ * ran out. filter is the token for {filter}. Memory in GiB is rounded up to whole GiB. */
+struct slice template_expand(struct slice text, const struct launch *l, struct slice filter, struct arena *a);
+
+/* The launcher's argv, separator included, as the kernel must see it (nothing escaped for the kubelet). *ret_words and
+ * its words live in the arena. ERR_NOMEM. */
+int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n, struct err *err);
+
+#endif

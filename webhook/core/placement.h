@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: which GPUs a pod can be given. Pure: the inventory and what is taken go in, GPUs or the reason come out. */
+#ifndef WEBHOOK_CORE_PLACEMENT_H
+#define WEBHOOK_CORE_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "webhook/core/inventory.h"
+
+/* When a container runs, in relation to the others of its pod. */
+enum container_kind {
+	CONTAINER_APP,	      /* spec.containers */
+	CONTAINER_INIT,	      /* spec.initContainers: runs before the app containers and ends */
+	CONTAINER_RESTARTABLE /* spec.initContainers with restartPolicy Always: runs beside all that come after it */
+};
+
+/* What one container needs: amount distinct GPUs with so much memory of each. */
+struct demand_container {
+	struct slice name;
+	enum container_kind kind;
+	uint32_t amount;    /* distinct GPUs, at least 1 */
+	uint32_t percent;   /* 1..100 of each GPU's own memory, rounded down; 0 when asked by memory */
+	uint64_t memory_mb; /* megabytes (10^6) of each GPU; 0 when asked by percent */
+};
+
+/* What one pod needs. Containers in the order of the pod: initContainers first, then containers. */
+struct demand {
+	struct demand_container *containers;
+	size_t n_containers;
+	struct filter *filters;
+	size_t n_filters;
+	struct slice *servers; /* when n_servers > 0: names of exactly the servers to use (placement: servers) */
+	size_t n_servers;
+	bool whole_servers; /* granularity: server. Every GPU of a server that is used is held whole */
+};
+
+/* So many bytes of one GPU, promised to one pod. */
+struct hold {
+	size_t server; /* index in inventory.servers */
+	size_t gpu;    /* index in that server's gpus */
+	uint64_t bytes;
+};
+
+/* At most one hold per GPU, ordered by server and GPU. */
+struct placement {
+	struct hold *holds;
+	size_t n_holds;
+	/* granularity and placement: the servers used, in the order of the inventory */
+	size_t *servers;
+	size_t n_servers;
+};
+
+/* What is taken of each GPU of the inventory, indexed by gpu_server.first_gpu + gpu. */
+struct usage {
+	const uint64_t *claimed;  /* bytes of all live claims, pending ones included */
+	const uint64_t *pending;  /* of these, bytes of claims whose pod has not been seen; for messages only */
+	const uint32_t *n_claims; /* per SERVER: claims on it (CLAIMS_PER_SERVER_MAX is full) */
+};
+
+/* Bound of ledger.md: a status object with more claims would make each commit slow. */
+#define CLAIMS_PER_SERVER_MAX 256
+
+/* Bytes that `percent` of this GPU, or `memory_mb`, stand for. percent: floor(p × bytes / 100), so that percents that
+ * sum to at most 100 always fit. */
+uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
+
+/* Find GPUs for the whole demand among usable ones that the filter selects. Containers in falling order of bytes, each
+ * on one server if any can hold it, best fit, ties by name, else over several. App and restartable containers are
+ * placed first; then each init container, for which what the app containers and the restartable ones that start later
+ * hold counts as free; per GPU the maximum over these moments is held. A packing that this greedy search misses may be
+ * refused.
+ * ret's arrays live in the arena. ERR_REFUSED with reason "NoCapacity" (or "NoServer" when no usable GPU matches the
+ * filter at all, "ServerTaken" when demand.servers names servers and these cannot hold it) and a sentence: what was
+ * asked, what the best GPUs that match have free, how much is held by pods that have not started, what would fit.
+ * ERR_NOMEM. */
+int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d, struct arena *a,
+	struct placement *ret, struct err *err);
+
+/* How many copies of this demand would fit one after the other, at most `limit`: for warnings on workloads. */
+size_t placement_copies(const struct inventory *inv, const struct usage *use, const struct demand *d, size_t limit,
+	struct arena *a);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: write the plan into an annotation. plan_read.c reads it back. */
+#include "webhook/core/plan.h"
+
+#include "base/text.h"
+
+static const char *const command_names[] = {"none", "wrapped", "shell", "own"};
+
+const char *command_mode_name(enum command_mode m)
+{
+	return command_names[m];
+}
+
+static void write_list(struct buf *out, const char *key, const struct slice *items, size_t n)
+{
+	if (n == 0)
+		return;
+	buf_fmt(out, ",\"%s\":[", key);
+	for (size_t i = 0; i < n; i++) {
+		if (i > 0)
+			buf_char(out, ',');
+		buf_json_str(out, items[i]);
+	}
+	buf_char(out, ']');
+}
+
+/* "made": the parents that did not exist before. */
+static void write_made(struct buf *out, const char *const *names, const bool *made, size_t n)
+{
+	const char *sep = ",\"made\":[";
+
+	for (size_t i = 0; i < n; i++) {
+		if (!made[i])
+			continue;
+		buf_str(out, sep);
+		buf_fmt(out, "\"%s\"", names[i]);
+		sep = ",";
+	}
+	if (sep[1] == '\0')
+		buf_char(out, ']');
+}
+
+static void write_env(struct buf *out, const struct plan_container *c)
+{
+	if (c->n_env == 0)
+		return;
+	buf_str(out, ",\"env\":[");
+	for (size_t i = 0; i < c->n_env; i++) {
+		buf_str(out, i > 0 ? ",{\"name\":" : "{\"name\":");
+		buf_json_str(out, c->env[i].name);
+		if (c->env[i].had) {
+			buf_str(out, ",\"was\":\"");
+			buf_slice(out, c->env[i].was);
+			buf_char(out, '"');
+		}
+		if (c->env[i].moved.at) {
+			buf_str(out, ",\"moved\":");
+			buf_json_str(out, c->env[i].moved);
+		}
+		buf_char(out, '}');
+	}
+	buf_char(out, ']');
+}
+
+static const char *kind_name(enum container_kind k)
+{
+	static const char *const names[] = {"app", "init", "restartable"};
+
+	return names[k];
+}
+
+static void write_container(struct buf *out, const struct plan_container *c)
+{
+	static const char *const made_names[] = {"limits", "requests", "env", "volumeMounts"};
+	const bool made[] = {c->made_limits, c->made_requests, c->made_env, c->made_mounts};
+
+	buf_str(out, "{\"name\":");
+	buf_json_str(out, c->name);
+	buf_fmt(out, ",\"kind\":\"%s\",\"amount\":%u,", kind_name(c->kind), c->amount);
+	if (c->percent)
+		buf_fmt(out, "\"percent\":%u", c->percent);
+	else
+		buf_fmt(out, "\"memoryMB\":%llu", (unsigned long long)c->memory_mb);
+	buf_fmt(out, ",\"units\":%llu,\"command\":\"%s\"", (unsigned long long)c->units,
+		command_names[c->command]);
+	if (c->argv)
+		buf_fmt(out, ",\"argv\":%u", c->argv);
+	if (c->asked_limits.at) {
+		buf_str(out, ",\"askedLimits\":");
+		buf_slice(out, c->asked_limits);
+	}
+	if (c->asked_requests.at) {
+		buf_str(out, ",\"askedRequests\":");
+		buf_slice(out, c->asked_requests);
+	}
+	write_env(out, c);
+	write_list(out, "mounts", c->mounts, c->n_mounts);
+	write_made(out, made_names, made, 4);
+	buf_char(out, '}');
+}
+
+static void write_servers(struct buf *out, const struct plan *p)
+{
+	if (p->n_servers == 0)
+		return;
+	buf_str(out, ",\"servers\":[");
+	for (size_t i = 0; i < p->n_servers; i++) {
+		buf_str(out, i > 0 ? ",{\"name\":" : "{\"name\":");
+		buf_json_str(out, p->servers[i]);
+		buf_str(out, ",\"address\":");
+		buf_json_str(out, p->addresses[i]);
+		buf_char(out, '}');
+	}
+	buf_char(out, ']');
+}
+
+void plan_write(const struct plan *p, struct buf *out)
+{
+	static const char *const made_names[] = {"labels", "initContainers", "volumes"};
+	const bool made[] = {p->made_labels, p->made_inits, p->made_volumes};
+
+	buf_fmt(out, "{\"v\":%u,\"profile\":", p->version);
+	buf_json_str(out, p->profile);
+	buf_fmt(out, ",\"hash\":\"%016llx\"", (unsigned long long)p->hash);
+	if (p->os.at) {
+		buf_str(out, ",\"client\":{\"os\":");
+		buf_json_str(out, p->os);
+		buf_str(out, ",\"version\":");
+		buf_json_str(out, p->version_of_client);
+		buf_char(out, '}');
+	}
+	buf_str(out, p->full ? ",\"mode\":\"full\"" : ",\"mode\":\"injection\"");
+	if (p->total_mb)
+		buf_fmt(out, ",\"totalMB\":%llu", (unsigned long long)p->total_mb);
+	write_list(out, "filters", p->filters, p->n_filters);
+	write_servers(out, p);
+	buf_str(out, ",\"containers\":[");
+	for (size_t i = 0; i < p->n_containers; i++) {
+		if (i > 0)
+			buf_char(out, ',');
+		write_container(out, &p->containers[i]);
+	}
+	buf_char(out, ']');
+	write_list(out, "initContainers", p->inits, p->n_inits);
+	write_list(out, "volumes", p->volumes, p->n_volumes);
+	write_made(out, made_names, made, 3);
+	if (p->status_was.at) {
+		buf_str(out, ",\"statusWas\":");
+		buf_json_str(out, p->status_was);
+	}
+	buf_char(out, '}');
+}
+
+const struct plan_container *plan_container(const struct plan *p, struct slice name)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (slice_eq(p->containers[i].name, name))
+			return &p->containers[i];
+	return NULL;
+}
+
+int plan_demand(const struct plan *p, bool whole_servers, struct arena *a, struct demand *ret,
+	struct err *err)
+{
+	struct demand d = {.n_containers = p->n_containers,
+		.servers = p->servers,
+		.n_servers = p->n_servers,
+		.whole_servers = whole_servers};
+
+	d.containers = arena_array(a, p->n_containers, sizeof(*d.containers));
+	d.filters = arena_array(a, p->n_filters, sizeof(*d.filters));
+	if (!d.containers || !d.filters)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct plan_container *c = &p->containers[i];
+
+		d.containers[i] = (struct demand_container){.name = c->name,
+			.kind = c->kind,
+			.amount = c->amount,
+			.percent = c->percent,
+			.memory_mb = c->memory_mb};
+	}
+	d.n_filters = p->n_filters;
+	for (size_t i = 0; i < p->n_filters; i++)
+		d.filters[i] = filter_of(p->filters[i]);
+	*ret = d;
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the ledger of a single process: one mutex, claims end by release, a final DELETE or their time to live. */
+#ifndef WEBHOOK_EDGE_LEDGER_MEMORY_H
+#define WEBHOOK_EDGE_LEDGER_MEMORY_H
+
+#include <stdint.h>
+
+#include "webhook/core/ledger.h"
+
+/* An empty ledger over an empty inventory. claim_ttl_ms 0: claims end by release alone. NULL when out of memory.
+ * The result is freed by ledger_memory_free. All its operations may be called from any thread. */
+struct ledger *ledger_memory_new(int64_t claim_ttl_ms);
+void ledger_memory_free(struct ledger *l);
+
+/* Put another inventory in force; it is copied. Claims stay; GPUs that vanished while claims are on them stay as
+ * `missing`, with their bytes, and take nothing new (rule R10); a GPU that comes back under its id stops being missing.
+ * 0 or ERR_NOMEM, which changes nothing. */
+int ledger_memory_set_inventory(struct ledger *l, const struct inventory *inv, struct err *err);
+
+/* Another time to live, for claims taken before as well. */
+void ledger_memory_set_ttl(struct ledger *l, int64_t claim_ttl_ms);
+
+#endif
