@@ -21,6 +21,8 @@
 #define YAML_NODES_MAX 400000u
 /* Enough for the tree of any text within the limits above. */
 #define YAML_ARENA_MAX (192u << 20)
+/* Anchors of one document. */
+#define YAML_ANCHORS_MAX 1024
 
 enum yaml_kind { YAML_MAP, YAML_SEQ, YAML_SCALAR, YAML_ALIAS };
 
@@ -62,7 +64,7 @@ struct yaml_tag_directive {
 };
 
 struct yaml_doc {
-	struct yaml_node *root; /* NULL for a document without any node */
+	struct yaml_node *root; /* never NULL: an empty document holds an empty plain scalar */
 	const char *file;       /* for messages: as it was given to yaml_parse(), copied */
 	struct arena *arena;    /* where the tree lives; borrowed */
 	uint32_t line;          /* where it starts */
@@ -131,10 +133,11 @@ void yaml_pointer(const struct yaml_node *node, struct buf *out);
 int yaml_err(const struct yaml_node *node, struct err *err, enum err_code code, const char *fmt,
 	...) __attribute__((format(printf, 4, 5)));
 
-/* Building, for yaml_patch and readers of JSON: an empty node of this document. NULL when memory or YAML_NODES_MAX ran
- * out. */
+/* Building, for yaml_patch and for JSON: an empty node of this document. NULL when the arena or YAML_NODES_MAX ran out. */
 struct yaml_node *yaml_node_new(struct yaml_doc *doc, enum yaml_kind kind, enum yaml_style style);
-/* Put child at the end of parent's children. Does not count members: the caller does. */
-void yaml_append(struct yaml_node *parent, struct yaml_node *child);
+/* Put child at the end of a sequence. */
+void yaml_append(struct yaml_node *seq, struct yaml_node *child);
+/* Put a member at the end of a map. Does not look for an equal key. */
+void yaml_put(struct yaml_node *map, struct yaml_node *key, struct yaml_node *value);
 
 #endif
