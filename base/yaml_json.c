@@ -134,7 +134,7 @@ static int set_member(struct writing *w, struct members *m, const struct yaml_no
 	}
 	if (m->n == m->cap) {
 		size_t cap = m->cap ? 2 * m->cap : 16;
-		void *grown = reallocarray(m->at, cap, sizeof(m->at[0]));
+		void *grown = realloc(m->at, cap * sizeof(m->at[0]));
 
 		if (!grown)
 			return err_set(w->err, ERR_NOMEM, "out of memory while merging YAML maps");
