@@ -28,13 +28,12 @@ struct http_request {
 	const char *content_type; /* as sent, or NULL; in handle() only */
 	char *body; /* body_len bytes and HTTP_BODY_PAD zero bytes; NULL when body_len is 0 */
 	size_t body_len;
-	int64_t received_ms;    /* http_now_ms() when the headers were there */
-	int64_t deadline_ms;    /* http_now_ms() when the answer must be given */
-	unsigned status;        /* of the reply; set before queued() */
-	void *user;             /* the application's, freed in its done() */
-	char peer[56];          /* "10.0.0.7:41234", "[::1]:41234" */
-	struct slice allocated; /* the server's own */
-	void *connection;       /* the server's own */
+	int64_t received_ms; /* http_now_ms() when the headers were there */
+	int64_t deadline_ms; /* http_now_ms() when the answer must be given */
+	unsigned status;     /* of the reply; set before queued() */
+	void *user;          /* the application's, freed in its done() */
+	char peer[56];       /* "10.0.0.7:41234", "[::1]:41234" */
+	void *transport;     /* the server's own; NULL in slow() */
 };
 
 struct http_header {

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net: the watchdog and the workers behind the server. One lock; hooks are called without it. */
+#include "net/http_guard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "net/http_server.h"
+
+/* How often limits are looked at while there are connections. */
+#define TICK_MS 100
+
+/* Counted down only afterwards: at zero no connection is suspended. */
+static void resume(struct http_guard *g, struct http_watch *w)
+{
+	g->hooks.resume(g->hooks.ctx, w);
+	atomic_fetch_sub(&g->deferred, 1);
+}
+
+/* Resume a chain that scan() made. Each connection stands still until its own resume, so next is read before. */
+static void resume_all(struct http_guard *g, struct http_watch *chain)
+{
+	while (chain) {
+		struct http_watch *w = chain;
+		chain = w->next_expired;
+		resume(g, w);
+	}
+}
+
+/* Under the lock: cut, or give up, what is past its limit. Returns the connections to resume. */
+static struct http_watch *scan(struct http_guard *g, int64_t now_ms, bool jobs_only)
+{
+	struct http_watch *chain = NULL;
+	for (struct http_watch *w = g->watches; w; w = w->next) {
+		int64_t due = atomic_load_explicit(&w->due_ms, memory_order_relaxed);
+		if (!jobs_only && (due == 0 || due > now_ms))
+			continue;
+		if (w->job) {
+			w->job->watch = NULL;
+			w->job = NULL;
+			w->gave_up = true;
+			atomic_fetch_add(&g->lapsed, 1);
+			http_guard_due(w, 0);
+			w->next_expired = chain;
+			chain = w;
+		} else if (!jobs_only) {
+			/* Wakes the I/O thread's poll; it sees the end of the stream and closes. A limit set by it in
+			 * this very moment survives the exchange. */
+			if (!atomic_compare_exchange_strong(&w->due_ms, &due, 0))
+				continue;
+			(void)shutdown(w->fd, SHUT_RDWR);
+			atomic_fetch_add(&g->cut, 1);
+		}
+	}
+	return chain;
+}
+
+static void wait_tick(struct http_guard *g)
+{
+	struct timespec until;
+	if (!g->watches) {
+		pthread_cond_wait(&g->tick, &g->lock);
+		return;
+	}
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += TICK_MS * 1000000L;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	(void)pthread_cond_timedwait(&g->tick, &g->lock, &until);
+}
+
+static void *watchdog_main(void *arg)
+{
+	struct http_guard *g = arg;
+	pthread_mutex_lock(&g->lock);
+	while (!g->stopping) {
+		struct http_watch *chain = scan(g, http_now_ms(), false);
+		if (chain) {
+			pthread_mutex_unlock(&g->lock);
+			resume_all(g, chain);
+			pthread_mutex_lock(&g->lock);
+		} else {
+			wait_tick(g);
+		}
+	}
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+static struct http_job *pop(struct http_guard *g)
+{
+	struct http_job *job = g->head;
+	if (!job)
+		return NULL;
+	g->head = job->next;
+	if (!g->head)
+		g->tail = NULL;
+	g->queued--;
+	return job;
+}
+
+/* Under the lock on entry and return; runs one job without it. */
+static void work(struct http_guard *g, struct http_job *job)
+{
+	if (job->watch) {
+		pthread_mutex_unlock(&g->lock);
+		g->hooks.run(g->hooks.ctx, job);
+		pthread_mutex_lock(&g->lock);
+	}
+	struct http_watch *w = job->watch;
+	if (w) {
+		w->job = NULL;
+		w->gave_up = false;
+		http_guard_due(w, 0);
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (w)
+		resume(g, w);
+	else
+		g->hooks.orphan(g->hooks.ctx, job);
+	pthread_mutex_lock(&g->lock);
+}
+
+static void *worker_main(void *arg)
+{
+	struct http_guard *g = arg;
+	pthread_mutex_lock(&g->lock);
+	for (;;) {
+		struct http_job *job = pop(g);
+		if (job)
+			work(g, job);
+		else if (g->stopping)
+			break;
+		else
+			pthread_cond_wait(&g->work, &g->lock);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+static int init_sync(struct http_guard *g)
+{
+	pthread_condattr_t attr;
+	if (pthread_mutex_init(&g->lock, NULL) != 0)
+		return -1;
+	if (pthread_condattr_init(&attr) != 0)
+		return -1;
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	int rc = pthread_cond_init(&g->tick, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return rc == 0 && pthread_cond_init(&g->work, NULL) == 0 ? 0 : -1;
+}
+
+static void join_all(struct http_guard *g, bool watchdog)
+{
+	pthread_mutex_lock(&g->lock);
+	g->stopping = true;
+	pthread_cond_broadcast(&g->work);
+	pthread_cond_broadcast(&g->tick);
+	pthread_mutex_unlock(&g->lock);
+	for (unsigned i = 0; i < g->nworkers; i++)
+		(void)pthread_join(g->worker[i], NULL);
+	if (watchdog)
+		(void)pthread_join(g->watchdog, NULL);
+	free(g->worker);
+	pthread_cond_destroy(&g->work);
+	pthread_cond_destroy(&g->tick);
+	pthread_mutex_destroy(&g->lock);
+}
+
+int http_guard_start(struct http_guard *g, const struct http_guard_hooks *hooks, unsigned workers,
+	size_t queue_max, struct err *err)
+{
+	memset(g, 0, sizeof(*g));
+	g->hooks = *hooks;
+	g->queue_max = queue_max;
+	g->worker = calloc(workers ? workers : 1, sizeof(*g->worker));
+	if (!g->worker || init_sync(g) != 0) {
+		free(g->worker);
+		return err_set(err, ERR_NOMEM, "out of memory while starting the server");
+	}
+	int rc = 0;
+	while (g->nworkers < workers && rc == 0) {
+		rc = pthread_create(&g->worker[g->nworkers], NULL, worker_main, g);
+		g->nworkers += rc == 0;
+	}
+	if (rc == 0)
+		rc = pthread_create(&g->watchdog, NULL, watchdog_main, g);
+	if (rc == 0)
+		return 0;
+	join_all(g, false);
+	return err_set(err, ERR_IO, "cannot start the server's threads: %s", strerror(rc));
+}
+
+void http_guard_stop(struct http_guard *g)
+{
+	join_all(g, true);
+}
+
+void http_guard_add(struct http_guard *g, struct http_watch *w, int fd)
+{
+	w->fd = fd;
+	w->prev = NULL;
+	pthread_mutex_lock(&g->lock);
+	w->next = g->watches;
+	if (w->next)
+		w->next->prev = w;
+	else
+		pthread_cond_signal(&g->tick);
+	g->watches = w;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void http_guard_remove(struct http_guard *g, struct http_watch *w)
+{
+	pthread_mutex_lock(&g->lock);
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		g->watches = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	pthread_mutex_unlock(&g->lock);
+}
+
+bool http_guard_defer(
+	struct http_guard *g, struct http_watch *w, struct http_job *job, int64_t due_ms)
+{
+	pthread_mutex_lock(&g->lock);
+	bool room = g->queued < g->queue_max;
+	if (room) {
+		job->next = NULL;
+		job->watch = w;
+		w->job = job;
+		w->gave_up = false;
+		http_guard_due(w, due_ms);
+		if (g->tail)
+			g->tail->next = job;
+		else
+			g->head = job;
+		g->tail = job;
+		g->queued++;
+		atomic_fetch_add(&g->deferred, 1);
+		pthread_cond_signal(&g->work);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return room;
+}
+
+bool http_guard_gave_up(struct http_guard *g, struct http_watch *w)
+{
+	pthread_mutex_lock(&g->lock);
+	bool gave_up = w->gave_up;
+	w->gave_up = false;
+	pthread_mutex_unlock(&g->lock);
+	return gave_up;
+}
+
+void http_guard_lapse_all(struct http_guard *g)
+{
+	pthread_mutex_lock(&g->lock);
+	struct http_watch *chain = scan(g, 0, true);
+	pthread_mutex_unlock(&g->lock);
+	resume_all(g, chain);
+}
