@@ -38,7 +38,7 @@ LIB := $(BUILD)/libpoolgate.a
 UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
 PROGRAM := $(BUILD)/poolgate
 
-.PHONY: all programs unit-programs
+.PHONY: all programs unit-programs objects
 .DELETE_ON_ERROR:
 # Objects that only stand between a source and a program are kept.
 .SECONDARY:
@@ -48,6 +48,7 @@ all: need-build
 
 programs: $(PROGRAM)
 unit-programs: $(UNIT_BIN)
+objects: $(LIB_OBJ) $(MAIN_OBJ)
 
 $(PROGRAM): $(MAIN_OBJ) $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)

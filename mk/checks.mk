@@ -50,7 +50,7 @@ unit golden integration:
 
 lint:
 	@tools/setup build test lint
-	$(SUB) programs
+	$(SUB) objects
 	@BUILD=$(BUILD) CPPFLAGS='$(ALL_CPPFLAGS)' test/lint/run
 
 san: san-address san-thread

@@ -264,7 +264,7 @@ def check_text(root):
     parent = os.path.dirname(os.path.abspath(root))
     # The folder of this very checkout, and the one it lies in unless that is a common one.
     machine = [os.path.abspath(root)] + ([parent + "/"] if parent not in PLAIN_PARENTS else [])
-    machine += ["/Use" "rs/", "/ro" "ot/"]
+    machine.append("/Use" "rs/")
     breaches = []
     for path in files_of(root):
         raw = read(root, path)
