@@ -18,23 +18,32 @@
 /* More than any Kubernetes object needs (a CRD schema reaches about 40); bounds the stacks of every reader. */
 #define JSON_DEPTH_MAX 64
 
-enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_type {
+	JSON_NULL,
+	JSON_FALSE,
+	JSON_TRUE,
+	JSON_NUMBER,
+	JSON_STRING,
+	JSON_ARRAY,
+	JSON_OBJECT
+};
 
 /* One value, in the order of the text. An object's members are a key node (JSON_STRING) followed by its value node. */
 struct json_node {
-	uint32_t at;		/* offset of the first byte; of a string, of its opening quote */
-	uint32_t len;		/* bytes of the whole value, a string's quotes included */
-	uint32_t next;		/* index of the node after this value and all that is in it */
-	uint32_t type : 3;	/* enum json_type */
-	uint32_t escaped : 1;	/* a string that holds a backslash */
-	uint32_t count : 28;	/* members of an object, elements of an array */
+	uint32_t at;          /* offset of the first byte; of a string, of its opening quote */
+	uint32_t len;         /* bytes of the whole value, a string's quotes included */
+	uint32_t next;        /* index of the node after this value and all that is in it */
+	uint32_t type : 3;    /* enum json_type */
+	uint32_t escaped : 1; /* a string that holds a backslash */
+	uint32_t count : 28;  /* members of an object, elements of an array */
 };
 
 /* A read document. text and node are borrowed by everything that points into it. */
 struct json {
 	const char *text;
 	size_t len;
-	struct json_node *node; /* node[0] is the root; owned, kept between reads so that a worker allocates once */
+	struct json_node *
+		node; /* node[0] is the root; owned, kept between reads so that a worker allocates once */
 	uint32_t count;
 	uint32_t cap;
 };
@@ -53,8 +62,8 @@ int json_read(struct json *j, const char *text, size_t len, uint32_t max_nodes, 
 
 /* As json_read, for text without the padding: copies it; *ret_copy (NUL-terminated, padded) is the caller's to free()
  * after the last use of j, and is NULL on error. */
-int json_read_copy(struct json *j, const char *text, size_t len, uint32_t max_nodes, char **ret_copy,
-	struct err *err);
+int json_read_copy(struct json *j, const char *text, size_t len, uint32_t max_nodes,
+	char **ret_copy, struct err *err);
 
 /* The root, or NULL when nothing was read. */
 const struct json_node *json_root(const struct json *j);
@@ -70,18 +79,18 @@ const struct json_node *json_path(const struct json *j, const struct json_node *
 /* Walk: the first element of an array or the first KEY of an object, NULL when empty or v is NULL or neither. */
 const struct json_node *json_first(const struct json *j, const struct json_node *v);
 /* The node after `at` within parent: the next element, or, when at is a key's VALUE, the next key. NULL at the end. */
-const struct json_node *json_next(const struct json *j, const struct json_node *parent,
-	const struct json_node *at);
+const struct json_node *json_next(
+	const struct json *j, const struct json_node *parent, const struct json_node *at);
 /* The value that belongs to a key node. */
 const struct json_node *json_value(const struct json_node *key);
 
 /* for each element e of array v (nothing when v is NULL or no array) */
 #define JSON_EACH(j, v, e)                                                                         \
-	for (const struct json_node *e = json_is(v, JSON_ARRAY) ? json_first(j, v) : NULL; e;        \
+	for (const struct json_node *e = json_is(v, JSON_ARRAY) ? json_first(j, v) : NULL; e;      \
 		e = json_next(j, v, e))
 /* for each member of object v: k is the key node, json_value(k) its value */
 #define JSON_MEMBERS(j, v, k)                                                                      \
-	for (const struct json_node *k = json_is(v, JSON_OBJECT) ? json_first(j, v) : NULL; k;       \
+	for (const struct json_node *k = json_is(v, JSON_OBJECT) ? json_first(j, v) : NULL; k;     \
 		k = json_next(j, v, json_value(k)))
 
 /* v is not NULL and of this type. */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base: JSON strings as text: checking what is not plain, and decoding. For json_read.c and json_get.c. */
+#ifndef BASE_JSON_STRING_H
+#define BASE_JSON_STRING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/json_refuse.h"
+#include "base/slice.h"
+
+/* Check the rest of the string that begins at open, from p on, a byte that is no plain character and no quote: to behind
+ * the closing quote. *ret_escaped becomes true when there is a backslash. NULL with the error set: ERR_SYNTAX. */
+const char *json_string_rest(
+	const struct json_source *src, const char *open, const char *p, bool *ret_escaped);
+
+/* Decode the inside of a checked string, p..end, into out, which has room for end - p bytes: no escape is shorter than
+ * what it stands for. Returns the decoded length. */
+size_t json_unescape(const char *p, const char *end, char *out);
+
+/* Take the next piece of the decoded value off the inside of a checked string: a run as it is spelled, or one decoded
+ * escape, made in room. False at the end. */
+bool json_piece(struct slice *inside, char room[4], struct slice *ret);
+
+#endif
