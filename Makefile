@@ -46,9 +46,9 @@ PROGRAM := $(BUILD)/poolgate
 all: need-build
 	$(SUB) programs
 
-programs: $(PROGRAM)
-unit-programs: $(UNIT_BIN)
-objects: $(LIB_OBJ) $(MAIN_OBJ)
+programs: $(PROGRAM) ; @:
+unit-programs: $(UNIT_BIN) ; @:
+objects: $(LIB_OBJ) $(MAIN_OBJ) ; @:
 
 $(PROGRAM): $(MAIN_OBJ) $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)

@@ -74,7 +74,7 @@ fuzz:
 	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
 	@test/fuzz/run $(SECONDS) $(FUZZ_BIN)
 
-fuzz-programs: $(FUZZ_BIN)
+fuzz-programs: $(FUZZ_BIN) ; @:
 
 ifdef FUZZ
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)

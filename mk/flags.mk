@@ -60,7 +60,8 @@ VARIANT_FLAGS = -fno-omit-frame-pointer -O1
 endif
 
 ifdef SAN
-VARIANT_FLAGS += -fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all)
+# Poisoning counts as reading what was not written yet.
+VARIANT_FLAGS += -Wno-maybe-uninitialized -fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all)
 endif
 ifdef COVER
 VARIANT_FLAGS += --coverage -O0

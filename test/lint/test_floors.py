@@ -13,17 +13,22 @@ BUILD = os.environ.get("POOLGATE_BUILD", os.path.join(ROOT, "build/release"))
 RELEASE = os.path.basename(BUILD) == "release"
 
 
+def kept(breaches):
+    if breaches:
+        pytest.fail("\n".join(breaches), pytrace=False)
+
+
 def test_includes():
-    assert not floors.check_includes(ROOT)
+    kept(floors.check_includes(ROOT))
 
 
 def test_text():
-    assert not floors.check_text(ROOT)
+    kept(floors.check_text(ROOT))
 
 
 def test_objects():
     if RELEASE:
-        assert not floors.check_objects(ROOT, BUILD)
+        kept(floors.check_objects(ROOT, BUILD))
 
 
 def plant(tmp_path, files):
