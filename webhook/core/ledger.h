@@ -49,7 +49,7 @@ struct claim_ask {
 	const struct demand *demand;
 	uint64_t plan_hash;
 	bool dry_run;	     /* decide, take nothing */
-	int64_t deadline_ms; /* monotonic; the answer must be there by then */
+	int64_t deadline_ms; /* CLOCK_MONOTONIC; the answer must be there by then; 0: no deadline */
 };
 
 /* A yes. Parts live in the arena of the call. */

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the greedy search for GPUs that can hold a pod. */
+#include "webhook/core/placement_search.h"
+
+/* Can the slot hold one GPU's part of the container, and how gladly? */
+static bool consider(
+	const struct search *s, const struct demand_container *c, uint32_t slot, struct choice *ret)
+{
+	const struct slot *at = &s->slots[slot];
+	uint64_t need = search_need(c, at->bytes), room = search_room(s, c, at);
+
+	if (need == 0 || room < need)
+		return false;
+	*ret = (struct choice){.left = room - need, .slot = slot};
+	if (c->kind == CONTAINER_INIT) {
+		const struct own *own = &s->owns[at->own];
+		uint64_t now = own->early + need;
+
+		ret->growth = at->own == 0 ? need : now > own->peak ? now - own->peak : 0;
+	}
+	return true;
+}
+
+static bool better(const struct choice *a, const struct choice *b)
+{
+	return a->growth != b->growth ? a->growth < b->growth : a->left < b->left;
+}
+
+/* The best choices of a bin for the container, at most want, best first; at equality the earlier GPU. */
+static uint32_t choose(const struct search *s, const struct demand_container *c,
+	const struct bin *bin, uint32_t want, struct choice *out)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < bin->n; i++) {
+		struct choice ch;
+		uint32_t at;
+
+		if (!consider(s, c, bin->first + i, &ch))
+			continue;
+		if (n == want && !better(&ch, &out[n - 1]))
+			continue;
+		if (n < want)
+			n++;
+		for (at = n - 1; at > 0 && better(&ch, &out[at - 1]); at--)
+			out[at] = out[at - 1];
+		out[at] = ch;
+	}
+	return n;
+}
+
+/* How gladly a whole bin is used: the sum over its choices. */
+static struct choice sum(
+	const struct search *s, const struct bin *bin, const struct choice *ch, uint32_t n)
+{
+	struct choice total = {0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		total.growth += ch[i].growth;
+		total.left += ch[i].left;
+	}
+	if (s->d->whole_servers) {
+		/* The rest of the server is gone for others, too: the smallest server fits best. */
+		for (uint32_t i = 0; i < bin->n; i++)
+			total.left += s->slots[bin->first + i].bytes;
+		for (uint32_t i = 0; i < n; i++)
+			total.left -= s->slots[ch[i].slot].bytes;
+	}
+	return total;
+}
+
+/* Give the container these slots of the bin. */
+static void give(struct search *s, size_t container, struct bin *bin, const struct choice *ch,
+	uint32_t n, uint32_t given)
+{
+	const struct demand_container *c = &s->d->containers[container];
+
+	bin->own = true;
+	for (uint32_t i = 0; i < n; i++) {
+		struct slot *slot = &s->slots[ch[i].slot];
+		uint64_t need = search_need(c, slot->bytes), now;
+		struct own *own;
+
+		if (slot->own == 0)
+			slot->own = ++s->n_owns;
+		own = &s->owns[slot->own];
+		if (c->kind == CONTAINER_INIT)
+			now = own->early + need;
+		else
+			now = own->held += need;
+		if (now > own->peak)
+			own->peak = now;
+		s->picks[container][given + i] = ch[i].slot;
+	}
+}
+
+/* Find one server that holds the whole container. */
+static bool place_on_one(struct search *s, size_t container)
+{
+	const struct demand_container *c = &s->d->containers[container];
+	struct choice score = {0};
+	struct bin *found = NULL;
+
+	for (size_t b = 0; b < s->n_bins; b++) {
+		struct bin *bin = &s->bins[b];
+		struct choice total, *swap;
+		bool wins;
+
+		if (bin->n < c->amount || choose(s, c, bin, c->amount, s->other) < c->amount)
+			continue;
+		total = sum(s, bin, s->other, c->amount);
+		if (!found || total.growth != score.growth)
+			wins = !found || total.growth < score.growth;
+		else if (s->together && bin->own != found->own)
+			wins = bin->own;
+		else
+			wins = total.left < score.left;
+		if (!wins)
+			continue;
+		found = bin;
+		score = total;
+		swap = s->best;
+		s->best = s->other;
+		s->other = swap;
+	}
+	if (found)
+		give(s, container, found, s->best, c->amount, 0);
+	return found != NULL;
+}
+
+/* Over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. */
+static bool spread(struct search *s, size_t container)
+{
+	const struct demand_container *c = &s->d->containers[container];
+	uint32_t given = 0;
+
+	for (size_t b = 0; b < s->n_bins; b++)
+		s->bins[b].taken = false;
+	while (given < c->amount) {
+		struct bin *found = NULL;
+		uint32_t most = 0;
+
+		for (size_t b = 0; b < s->n_bins; b++) {
+			struct bin *bin = &s->bins[b];
+			uint32_t n;
+
+			if (bin->taken || (bin->n <= most && !(s->together && bin->own)))
+				continue;
+			n = choose(s, c, bin, bin->n, s->other);
+			if (n == 0)
+				continue;
+			if (!found || (s->together && bin->own && !found->own) ||
+				(n > most && (!s->together || bin->own == found->own))) {
+				found = bin;
+				most = n;
+			}
+		}
+		if (!found)
+			return false;
+		most = choose(s, c, found,
+			c->amount - given < found->n ? c->amount - given : found->n, s->best);
+		give(s, container, found, s->best, most, given);
+		found->taken = true;
+		given += most;
+	}
+	return true;
+}
+
+static bool place(struct search *s, size_t container)
+{
+	uint32_t amount = s->d->containers[container].amount;
+
+	if (amount == 0)
+		return true;
+	if (amount <= s->n_slots && (place_on_one(s, container) || spread(s, container)))
+		return true;
+	s->failed = container;
+	return false;
+}
+
+/* One greedy pass over all containers. */
+static bool attempt(struct search *s)
+{
+	for (size_t i = 0; i < s->n_order; i++)
+		if (!place(s, s->order[i]))
+			return false;
+	for (size_t c = 0; c < s->d->n_containers; c++) {
+		const struct demand_container *d = &s->d->containers[c];
+
+		if (d->kind == CONTAINER_INIT && !place(s, c))
+			return false;
+		if (d->kind != CONTAINER_RESTARTABLE)
+			continue;
+		/* From here on it runs beside every later init container. */
+		for (uint32_t i = 0; i < d->amount; i++) {
+			const struct slot *slot = &s->slots[s->picks[c][i]];
+
+			s->owns[slot->own].early += search_need(d, slot->bytes);
+		}
+	}
+	return true;
+}
+
+/* Are the named servers, if they are to be taken whole, all there? */
+static bool named_whole(struct search *s)
+{
+	s->taken_server = s->d->n_servers;
+	if (!s->d->whole_servers)
+		return true;
+	for (size_t i = 0; i < s->d->n_servers; i++) {
+		const struct gpu_server *server = inventory_server(s->inv, s->d->servers[i]);
+		bool found = false;
+
+		for (size_t b = 0; server && b < s->n_bins; b++)
+			found |= &s->inv->servers[s->bins[b].server] == server;
+		if (!found) {
+			s->taken_server = i;
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool search_run(struct search *s)
+{
+	if (!named_whole(s))
+		return false;
+	s->together = true;
+	if (attempt(s))
+		return true;
+	if (s->d->n_containers < 2)
+		return false;
+	/* Keeping a pod together may have spent what a later container needs. */
+	s->together = false;
+	search_forget(s);
+	return attempt(s);
+}
+
+/* The holds of a bin into the placement. */
+static void hold_bin(const struct search *s, const struct bin *bin, struct placement *ret)
+{
+	const struct gpu_server *server = &s->inv->servers[bin->server];
+
+	for (size_t i = 0; s->d->whole_servers && i < server->n_gpus; i++)
+		if (!server->gpus[i].missing)
+			ret->holds[ret->n_holds++] = (struct hold){
+				.server = bin->server, .gpu = i, .bytes = server->gpus[i].bytes};
+	for (uint32_t i = 0; !s->d->whole_servers && i < bin->n; i++) {
+		const struct slot *slot = &s->slots[bin->first + i];
+
+		if (slot->own)
+			ret->holds[ret->n_holds++] = (struct hold){.server = bin->server,
+				.gpu = slot->gpu,
+				.bytes = s->owns[slot->own].peak};
+	}
+}
+
+/* Is the bin part of the outcome? Servers that are named and whole are visible to the pod, used or not. */
+static bool bin_used(const struct search *s, const struct bin *bin)
+{
+	return bin->own || (s->d->whole_servers && s->d->n_servers);
+}
+
+static int search_result(const struct search *s, struct arena *a, struct placement *ret)
+{
+	struct placement p = {0};
+	size_t n_holds = 0, n_servers = 0;
+
+	for (size_t b = 0; b < s->n_bins; b++) {
+		if (!bin_used(s, &s->bins[b]))
+			continue;
+		n_servers++;
+		n_holds += s->d->whole_servers ? s->inv->servers[s->bins[b].server].n_gpus
+					       : s->bins[b].n;
+	}
+	p.holds = arena_array(a, n_holds, sizeof(*p.holds));
+	p.servers = arena_array(a, n_servers, sizeof(*p.servers));
+	if (!p.holds || !p.servers)
+		return ERR_NOMEM;
+	for (size_t b = 0; b < s->n_bins; b++) {
+		if (!bin_used(s, &s->bins[b]))
+			continue;
+		p.servers[p.n_servers++] = s->bins[b].server;
+		hold_bin(s, &s->bins[b], &p);
+	}
+	*ret = p;
+	return 0;
+}
+
+int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
+	struct arena *a, struct placement *ret, struct err *err)
+{
+	struct search s;
+
+	if (search_init(&s, inv, use, d, a) != 0)
+		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
+	if (!search_run(&s))
+		return placement_refuse(&s, err);
+	if (search_result(&s, a, ret) != 0)
+		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
+	return 0;
+}
+
+/* Take what the last pass found away for good: the next copy sees what is left. n_claims: per bin. */
+static void search_settle(struct search *s, uint32_t *n_claims)
+{
+	for (size_t b = 0; b < s->n_bins; b++) {
+		struct bin *bin = &s->bins[b];
+		bool full;
+
+		if (!bin_used(s, bin))
+			continue;
+		full = s->d->whole_servers || ++n_claims[b] >= CLAIMS_PER_SERVER_MAX;
+		for (uint32_t i = 0; i < bin->n; i++) {
+			struct slot *slot = &s->slots[bin->first + i];
+
+			slot->free = full ? 0 : slot->free - s->owns[slot->own].peak;
+		}
+	}
+	search_forget(s);
+}
+
+size_t placement_copies(const struct inventory *inv, const struct usage *use,
+	const struct demand *d, size_t limit, struct arena *a)
+{
+	struct search s;
+	uint32_t *n_claims;
+	size_t n = 0;
+
+	if (search_init(&s, inv, use, d, a) != 0)
+		return 0;
+	n_claims = arena_array(a, s.n_bins, sizeof(*n_claims));
+	if (!n_claims)
+		return 0;
+	for (size_t b = 0; b < s.n_bins; b++)
+		n_claims[b] = use->n_claims[s.bins[b].server];
+	while (n < limit && search_run(&s)) {
+		n++;
+		/* Named servers that are held whole fit once. */
+		if (s.d->whole_servers && s.d->n_servers)
+			break;
+		search_settle(&s, n_claims);
+	}
+	return n;
+}

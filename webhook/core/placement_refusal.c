@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the sentence for a pod that the pool cannot hold: what was asked, what is free, what would fit, what to do. */
+#include "base/buf.h"
+#include "webhook/core/placement_search.h"
+
+/* The whole sentence must fit into err.msg; these bound its parts so that the advice at its end is never cut. */
+#define WORD_MAX 48
+#define ASKED_MAX 150
+#define BEST_MAX 330
+#define NAMES_SHOWN 3
+
+/* What the GPUs that match the filter are like. */
+struct tally {
+	size_t selected; /* match the filter */
+	size_t usable;   /* of these, can take claims at all */
+	size_t draining, unfit, stale, missing;
+	const struct gpu_server *why_server; /* of the first unfit or stale one */
+	const struct gpu *why;
+	size_t crowded; /* servers among them with as many claims as there may be */
+	const struct gpu_server *crowded_server;
+	uint64_t largest; /* bytes of the largest usable one */
+	uint64_t pending; /* bytes of usable ones that are held by pods which have not started */
+};
+
+/* Foreign words in a sentence: printable ASCII, at most max bytes. */
+static void word(struct buf *b, struct slice s, size_t max)
+{
+	for (size_t i = 0; i < s.len && i < max; i++)
+		buf_char(b, s.at[i] >= 0x20 && s.at[i] < 0x7f ? s.at[i] : '?');
+	if (s.len > max)
+		buf_str(b, "...");
+}
+
+static void name(struct buf *b, const char *s)
+{
+	word(b, slice_of(s), WORD_MAX);
+}
+
+static uint64_t free_bytes(const struct search *s, const struct gpu_server *server, size_t gpu)
+{
+	uint64_t claimed = s->use->claimed[server->first_gpu + gpu];
+
+	return claimed < server->gpus[gpu].bytes ? server->gpus[gpu].bytes - claimed : 0;
+}
+
+static void count_gpu(
+	const struct search *s, const struct gpu_server *server, size_t i, struct tally *t)
+{
+	const struct gpu *g = &server->gpus[i];
+
+	t->selected++;
+	if (g->missing) {
+		t->missing++;
+	} else if (server->drain) {
+		t->draining++;
+	} else if (!g->fit || !g->fresh) {
+		*(g->fit ? &t->stale : &t->unfit) += 1;
+		if (!t->why) {
+			t->why = g;
+			t->why_server = server;
+		}
+	} else {
+		t->usable++;
+		t->pending += s->use->pending[server->first_gpu + i];
+		if (g->bytes > t->largest)
+			t->largest = g->bytes;
+	}
+}
+
+static void count(const struct search *s, struct tally *t)
+{
+	struct memo memo = {0};
+
+	*t = (struct tally){0};
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+		size_t before = t->usable;
+
+		for (size_t j = 0; j < server->n_gpus; j++)
+			if (search_selects(s, server, &server->gpus[j], &memo))
+				count_gpu(s, server, j, t);
+		if (t->usable > before && s->use->n_claims[i] >= CLAIMS_PER_SERVER_MAX) {
+			t->crowded++;
+			if (!t->crowded_server)
+				t->crowded_server = server;
+		}
+	}
+}
+
+/* "2 GPUs with 100 % each", "1 GPU with 8000 MB" */
+static void say_amount(struct buf *b, const struct demand_container *c, uint64_t amount)
+{
+	buf_u64(b, amount);
+	buf_str(b, amount == 1 ? " GPU with " : " GPUs with ");
+	if (c->percent)
+		buf_fmt(b, "%u %%", (unsigned)c->percent);
+	else
+		buf_fmt(b, "%llu MB", (unsigned long long)c->memory_mb);
+	if (amount > 1)
+		buf_str(b, " each");
+}
+
+static void say_filters(const struct search *s, struct buf *b, const char *before)
+{
+	for (size_t i = 0; i < s->n_known && i < 2; i++) {
+		buf_str(b, i ? " " : before);
+		word(b, s->known[i]->token, WORD_MAX);
+	}
+	if (s->n_known > 2)
+		buf_str(b, " ...");
+}
+
+static void say_asked(const struct search *s, struct buf *b)
+{
+	size_t asking = 0, said = 0;
+
+	for (size_t i = 0; i < s->d->n_containers; i++)
+		asking += s->d->containers[i].amount > 0;
+	buf_str(b, "asked ");
+	for (size_t i = 0; i < s->d->n_containers; i++) {
+		const struct demand_container *c = &s->d->containers[i];
+
+		if (c->amount == 0)
+			continue;
+		if (said == NAMES_SHOWN || b->len > ASKED_MAX) {
+			buf_fmt(b, " and more for %zu containers", asking - said);
+			break;
+		}
+		buf_str(b, said++ ? ", " : "");
+		say_amount(b, c, c->amount);
+		if (asking > 1) {
+			buf_str(b, " for ");
+			word(b, c->name, 24);
+		}
+	}
+	if (s->d->whole_servers)
+		buf_str(b, " on whole servers");
+	if (s->n_known) {
+		say_filters(s, b, " (filter ");
+		buf_char(b, ')');
+	}
+}
+
+static int finish(struct buf *b, const char *reason, struct err *err)
+{
+	if (b->data)
+		err_reason(err, ERR_REFUSED, reason, "%s", b->data);
+	else
+		err_reason(err, ERR_REFUSED, reason, "the pool cannot hold this pod now");
+	buf_release(b);
+	return ERR_REFUSED;
+}
+
+/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the caller's to skip. */
+static const char *existing(
+	const struct inventory *inv, const struct filter *f, size_t *server, size_t *gpu)
+{
+	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
+		const struct gpu_server *s = &inv->servers[*server];
+
+		if (slice_is(f->key, "gpu.model")) {
+			if (*gpu < s->n_gpus)
+				return s->gpus[(*gpu)++].model;
+			continue;
+		}
+		if (*gpu)
+			continue;
+		*gpu = 1;
+		if (slice_is(f->key, "server.name"))
+			return s->name;
+		if (slice_is(f->key, "server.addr"))
+			return s->address;
+		for (size_t i = 0; i < s->n_labels; i++)
+			if (slice_is(f->key, s->labels[i].key))
+				return s->labels[i].value;
+	}
+	return NULL;
+}
+
+/* " (zone has lab, attic)" */
+static void say_existing(const struct search *s, const struct filter *f, struct buf *b)
+{
+	const char *shown[NAMES_SHOWN];
+	const char *value;
+	size_t n = 0, server = 0, gpu = 0;
+
+	while ((value = existing(s->inv, f, &server, &gpu))) {
+		bool repeated = false;
+
+		for (size_t i = 0; i < n; i++)
+			repeated |= strcmp(shown[i], value) == 0;
+		if (repeated)
+			continue;
+		if (n == NAMES_SHOWN) {
+			buf_str(b, ", ...");
+			break;
+		}
+		if (n == 0) {
+			buf_str(b, " (");
+			word(b, f->key, WORD_MAX);
+			buf_str(b, " has ");
+		} else {
+			buf_str(b, ", ");
+		}
+		name(b, value);
+		shown[n++] = value;
+	}
+	if (n)
+		buf_char(b, ')');
+}
+
+/* Does any GPU match this one token? */
+static bool token_matches(const struct search *s, const struct filter *f)
+{
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+
+		if (!inventory_server_matches(server, f))
+			continue;
+		for (size_t j = 0; j < server->n_gpus; j++)
+			if (inventory_gpu_matches(&server->gpus[j], f))
+				return true;
+	}
+	return false;
+}
+
+static int refuse_no_match(const struct search *s, struct buf *b, struct err *err)
+{
+	size_t said = 0;
+
+	if (s->inv->n_servers == 0) {
+		buf_str(b, "; the pool has no GPU server: its operator must add one");
+		return finish(b, "NoServer", err);
+	}
+	if (s->inv->n_gpus == 0) {
+		buf_fmt(b,
+			"; none of the pool's %zu servers has reported a GPU yet: ask its operator",
+			s->inv->n_servers);
+		return finish(b, "NoServer", err);
+	}
+	buf_str(b, "; no GPU of the pool matches");
+	for (size_t i = 0; i < s->n_known && said < 2; i++) {
+		if (token_matches(s, s->known[i]))
+			continue;
+		buf_str(b, said++ ? " nor " : " ");
+		word(b, s->known[i]->token, WORD_MAX);
+		say_existing(s, s->known[i], b);
+	}
+	if (said == 0)
+		buf_str(b, " all of these together");
+	buf_str(b, "; change the annotation bitfusion-client/filter");
+	return finish(b, "NoServer", err);
+}
+
+/* ", 1 unfit": one kind of GPU that cannot be used. */
+static void say_kind(struct buf *b, size_t n, const char *kind, const char **separator)
+{
+	if (n == 0)
+		return;
+	buf_fmt(b, "%s%zu %s", *separator, n, kind);
+	*separator = ", ";
+}
+
+static void say_unusable(const struct tally *t, struct buf *b)
+{
+	const char *separator = "";
+
+	say_kind(b, t->draining, "on draining servers", &separator);
+	say_kind(b, t->unfit, "unfit", &separator);
+	say_kind(b, t->stale, "not reported lately", &separator);
+	say_kind(b, t->missing, "gone", &separator);
+	if (!t->why)
+		return;
+	buf_str(b, " (");
+	name(b, t->why_server->name);
+	buf_char(b, '/');
+	name(b, t->why->id);
+	if (t->why->why && *t->why->why) {
+		buf_str(b, ": ");
+		word(b, slice_of(t->why->why), 2 * WORD_MAX);
+	}
+	buf_char(b, ')');
+}
+
+static int refuse_unusable(
+	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
+{
+	buf_fmt(b, "; of %zu GPUs that %s none can be used: ", t->selected,
+		s->n_known ? "match" : "there are");
+	say_unusable(t, b);
+	buf_str(b, "; create the pod again when they are back");
+	return finish(b, "NoServer", err);
+}
+
+static int refuse_taken(const struct search *s, struct buf *b, struct err *err)
+{
+	size_t at = s->taken_server < s->d->n_servers ? s->taken_server : 0;
+
+	/* The name of one that is gone is the better news. */
+	for (size_t i = 0; i < s->d->n_servers; i++)
+		if (!inventory_server(s->inv, s->d->servers[i]))
+			at = i;
+	buf_str(b, "; server ");
+	word(b, s->d->servers[at], WORD_MAX);
+	if (s->d->n_servers > 1)
+		buf_fmt(b, " (of %zu that were chosen)", s->d->n_servers);
+	buf_str(b,
+		inventory_server(s->inv, s->d->servers[at])
+			? " is taken: create the pod again and another server is chosen"
+			: " has left the pool: create the pod again and another server is chosen");
+	return finish(b, "ServerTaken", err);
+}
+
+/* How many slots could hold one GPU's part of the container now. */
+static size_t count_room(const struct search *s, const struct demand_container *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++) {
+		uint64_t need = search_need(c, s->slots[i].bytes);
+
+		n += need > 0 && search_room(s, c, &s->slots[i]) >= need;
+	}
+	return n;
+}
+
+/* How many slots have room for so many megabytes. */
+static size_t count_mb(const struct search *s, const struct demand_container *c, uint64_t mb)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++)
+		n += search_room(s, c, &s->slots[i]) / PLACEMENT_MB >= mb;
+	return n;
+}
+
+/* The largest percentage (0: none) that `amount` slots have room for. */
+static uint32_t fitting_percent(
+	const struct search *s, const struct demand_container *c, uint32_t amount)
+{
+	size_t at[101] = {0}, n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++) {
+		uint64_t room = search_room(s, c, &s->slots[i]), bytes = s->slots[i].bytes;
+		struct demand_container probe = {.percent = 100};
+
+		while (probe.percent && search_need(&probe, bytes) > room)
+			probe.percent--;
+		at[search_need(&probe, bytes) ? probe.percent : 0]++;
+	}
+	for (uint32_t p = 100; p > 0; p--) {
+		n += at[p];
+		if (n >= amount)
+			return p;
+	}
+	return 0;
+}
+
+/* The same in megabytes. */
+static uint64_t fitting_mb(
+	const struct search *s, const struct demand_container *c, uint32_t amount)
+{
+	uint64_t lo = 0, hi = c->memory_mb;
+
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo + 1) / 2;
+
+		if (count_mb(s, c, mid) >= amount)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+/* "; now would fit: 1 GPU with 100 %, or 2 with 23 %; ask for less or …" */
+static void say_advice(const struct search *s, size_t room, struct buf *b)
+{
+	const struct demand_container *c = &s->d->containers[s->failed];
+	uint32_t percent = c->percent ? fitting_percent(s, c, c->amount) : 0;
+	uint64_t mb = c->percent ? 0 : fitting_mb(s, c, c->amount);
+	bool fewer = room > 0 && room < c->amount;
+	/* Room for all of it, but not as a whole: another container is in the way; then no number helps. */
+	bool smaller = room < c->amount && (percent || mb);
+
+	if (!fewer && !smaller) {
+		buf_str(b, "; create the pod again when others have ended");
+		return;
+	}
+	buf_str(b, "; now would fit: ");
+	if (fewer)
+		say_amount(b, c, room);
+	if (smaller) {
+		struct demand_container less = {.percent = percent, .memory_mb = mb};
+
+		buf_str(b, fewer ? ", or " : "");
+		say_amount(b, &less, c->amount);
+	}
+	buf_str(b, "; ask for less or create the pod again when others have ended");
+}
+
+/* The three GPUs with the most free, best first; at equality in the order of the pool. */
+static void say_best(const struct search *s, struct buf *b)
+{
+	struct {
+		const struct gpu_server *server;
+		size_t gpu;
+		uint64_t free;
+	} best[NAMES_SHOWN];
+	struct memo memo = {0};
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+
+		for (size_t j = 0; j < server->n_gpus; j++) {
+			uint64_t free = free_bytes(s, server, j);
+			size_t at;
+
+			if (!inventory_usable(server, &server->gpus[j]) ||
+				(n == NAMES_SHOWN && free <= best[n - 1].free) ||
+				!search_selects(s, server, &server->gpus[j], &memo))
+				continue;
+			if (n < NAMES_SHOWN)
+				n++;
+			for (at = n - 1; at > 0 && best[at - 1].free < free; at--)
+				best[at] = best[at - 1];
+			best[at].server = server;
+			best[at].gpu = j;
+			best[at].free = free;
+		}
+	}
+	for (size_t i = 0; i < n && b->len < BEST_MAX; i++) {
+		buf_str(b, i ? ", " : " (best: ");
+		name(b, best[i].server->name);
+		buf_char(b, '/');
+		word(b, slice_of(best[i].server->gpus[best[i].gpu].id), 40);
+		buf_fmt(b, " %llu of %llu MB", (unsigned long long)(best[i].free / PLACEMENT_MB),
+			(unsigned long long)(best[i].server->gpus[best[i].gpu].bytes /
+					     PLACEMENT_MB));
+	}
+	if (n)
+		buf_char(b, ')');
+}
+
+static int refuse_full(
+	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
+{
+	const struct demand_container *c = &s->d->containers[s->failed];
+	size_t room = count_room(s, c);
+
+	buf_fmt(b, "; of %zu GPU%s that %s, ", t->usable, t->usable == 1 ? "" : "s",
+		s->n_known ? (t->usable == 1 ? "matches" : "match") : "can be used");
+	if (room == 0)
+		buf_str(b, "none has that much free");
+	else
+		buf_fmt(b, "%zu %s that much free", room, room == 1 ? "has" : "have");
+	if (s->d->whole_servers)
+		buf_str(b, " on a server that nobody uses");
+	if (s->n_order > 1 || s->d->n_containers > s->n_order + 1) {
+		buf_str(b, " for ");
+		word(b, c->name, 24);
+		buf_str(b, " beside its pod's other containers");
+	}
+	say_best(s, b);
+	if (t->pending)
+		buf_fmt(b, "; %llu MB are held by pods that have not started",
+			(unsigned long long)(t->pending / PLACEMENT_MB));
+	if (t->crowded) {
+		buf_str(b, "; server ");
+		name(b, t->crowded_server->name);
+		buf_fmt(b, " takes no more, it has %d claims", CLAIMS_PER_SERVER_MAX);
+	}
+	say_advice(s, room, b);
+	return finish(b, "NoCapacity", err);
+}
+
+int placement_refuse(const struct search *s, struct err *err)
+{
+	const struct demand_container *c = &s->d->containers[s->failed];
+	uint64_t amount = c->amount;
+	struct tally t;
+	struct buf b;
+
+	count(s, &t);
+	buf_init(&b, sizeof(err->msg));
+	say_asked(s, &b);
+	if (s->d->n_servers)
+		return refuse_taken(s, &b, err);
+	if (t.selected == 0)
+		return refuse_no_match(s, &b, err);
+	if (t.usable == 0)
+		return refuse_unusable(s, &t, &b, err);
+	if (search_need(c, t.largest) > t.largest) {
+		buf_fmt(&b, "; no GPU has %llu MB; the largest%s has %llu MB: ask for at most that",
+			(unsigned long long)c->memory_mb, s->n_known ? " that matches" : "",
+			(unsigned long long)(t.largest / PLACEMENT_MB));
+		return finish(&b, "NoCapacity", err);
+	}
+	if (amount > t.usable) {
+		buf_fmt(&b, "; the pool has %zu GPU%s that can be used%s", t.usable,
+			t.usable == 1 ? "" : "s", s->n_known ? " and match the filter" : "");
+		if (t.selected > t.usable) {
+			buf_fmt(&b, ", beside %zu that cannot: ", t.selected - t.usable);
+			say_unusable(&t, &b);
+		}
+		buf_fmt(&b, "; ask for at most %zu", t.usable);
+		return finish(&b, "NoCapacity", err);
+	}
+	return refuse_full(s, &t, &b, err);
+}
