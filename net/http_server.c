@@ -18,6 +18,7 @@
 
 #include <microhttpd.h>
 
+#include "net/http_call.h"
 #include "net/http_guard.h"
 #include "net/http_rules.h"
 #include "net/listener.h"
@@ -31,24 +32,12 @@
 /* For a 500 to reach a client before its connection is closed. */
 #define STOP_MOMENT_MS 500
 
-/* One request from its headers to its reply. Outlives its connection when its time was over while slow() ran. */
-struct call {
-	struct http_request req;
-	struct http_reply reply;
-	struct http_job job;
-	struct http_server *server;
-	size_t body_cap;
-	uint64_t promised; /* Content-Length */
-	bool handled;      /* handle() was called: queued() and done() are owed */
-	bool told;         /* queued() was called */
-};
-
 struct conn {
 	struct http_watch watch;
 	struct tls_session tls;
 	struct MHD_Connection *mhd;
 	struct http_server *server;
-	struct call *call; /* kept for the next request of the connection */
+	struct http_call *call; /* kept for the next request of the connection */
 	struct http_match match;
 	uint64_t discarded; /* body bytes that were read for a refusal's sake */
 	unsigned refuse;    /* the status this server answers by itself, or 0 */
@@ -66,7 +55,7 @@ struct http_server {
 	atomic_bool draining, stopping;
 	atomic_uint connections, in_flight;
 	atomic_uint_fast64_t accepted, replies[6], suppressed;
-	atomic_size_t body_bytes;
+	struct http_bodies bodies;
 	atomic_int_fast64_t log_window; /* second, and sentences in it */
 	atomic_uint log_count;
 };
@@ -98,118 +87,18 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *
 	s->app.log(s->app.ctx, msg);
 }
 
-/* ---- bodies ----------------------------------------------------------------------------------------------------- */
-
-static void body_free(struct call *call)
-{
-	if (call->body_cap)
-		atomic_fetch_sub(&call->server->body_bytes, call->body_cap);
-	free(call->req.body);
-	call->req.body = NULL;
-	call->req.body_len = 0;
-	call->body_cap = 0;
-}
-
-/* Room for need bytes and the padding. Returns 0, or the status to refuse with. */
-static unsigned body_room(struct call *call, size_t need)
-{
-	struct http_server *s = call->server;
-	if (need > s->cfg.body_max)
-		return 413;
-	if (need <= call->body_cap)
-		return 0;
-	size_t cap = http_body_grow(call->body_cap, need, call->promised, s->cfg.body_max);
-	size_t more = cap - call->body_cap;
-	if (atomic_fetch_add(&s->body_bytes, more) + more > s->cfg.body_total) {
-		atomic_fetch_sub(&s->body_bytes, more);
-		return 500;
-	}
-	char *body = realloc(call->req.body, cap + HTTP_BODY_PAD);
-	if (!body) {
-		atomic_fetch_sub(&s->body_bytes, more);
-		return 500;
-	}
-	call->req.body = body;
-	call->body_cap = cap;
-	return 0;
-}
-
-static void body_add(struct conn *c, const char *bytes, size_t len)
-{
-	struct call *call = c->call;
-	if (!c->refuse)
-		c->refuse = body_room(call, call->req.body_len + len);
-	if (c->refuse) {
-		body_free(call);
-		c->discarded += len;
-		return;
-	}
-	memcpy(call->req.body + call->req.body_len, bytes, len);
-	call->req.body_len += len;
-}
-
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
-
-static void tell(struct call *call, bool queued)
-{
-	struct http_server *s = call->server;
-	if (!call->handled || call->told)
-		return;
-	call->told = true;
-	if (s->app.queued)
-		s->app.queued(s->app.ctx, &call->req, queued);
-}
-
-/* End of a request, answered or not: ready for the connection's next one. */
-static void call_reset(struct call *call)
-{
-	struct http_server *s = call->server;
-	tell(call, false);
-	if (call->handled && s->app.done)
-		s->app.done(s->app.ctx, &call->req);
-	body_free(call);
-	free(call->reply.body);
-	call->reply = (struct http_reply){0};
-	call->handled = false;
-	call->told = false;
-	call->req.user = NULL;
-	call->req.status = 0;
-}
-
-static void call_free(struct call *call)
-{
-	if (!call)
-		return;
-	call_reset(call);
-	free(call);
-}
-
-static struct call *call_of(struct http_job *job)
-{
-	return (struct call *)(void *)((char *)job - offsetof(struct call, job));
-}
-
-static void run_slow(struct call *call)
-{
-	const struct http_route *route = call->req.route;
-	if (!route->slow ||
-		route->slow(call->server->app.ctx, &call->req, &call->reply) == HTTP_LATER) {
-		free(call->reply.body);
-		call->reply = (struct http_reply){0};
-		http_reply_text(&call->reply, 500, http_sentence(500));
-	}
-}
+/* ---- what runs on workers --------------------------------------------------------------------------------------- */
 
 static void on_run(void *ctx, struct http_job *job)
 {
 	(void)ctx;
-	run_slow(call_of(job));
+	http_call_slow(http_call_of(job));
 }
 
 static void on_orphan(void *ctx, struct http_job *job)
 {
 	(void)ctx;
-	call_free(call_of(job));
+	http_call_free(http_call_of(job));
 }
 
 static void on_resume(void *ctx, struct http_watch *watch)
@@ -220,21 +109,6 @@ static void on_resume(void *ctx, struct http_watch *watch)
 }
 
 /* ---- replies ---------------------------------------------------------------------------------------------------- */
-
-void http_reply_text(struct http_reply *reply, unsigned status, const char *sentence)
-{
-	size_t len = strlen(sentence);
-	reply->status = status;
-	reply->content_type = NULL;
-	free(reply->body);
-	reply->body_len = 0;
-	reply->body = malloc(len + 2);
-	if (!reply->body)
-		return;
-	memcpy(reply->body, sentence, len);
-	memcpy(reply->body + len, "\n", 2);
-	reply->body_len = len + 1;
-}
 
 static bool add_headers(
 	struct MHD_Response *r, const struct http_server *s, const struct http_reply *reply)
@@ -280,12 +154,12 @@ static enum MHD_Result send_reply(struct conn *c, struct http_reply *reply)
 /* The answer of a handler. */
 static enum MHD_Result send_call(struct conn *c)
 {
-	struct call *call = c->call;
+	struct http_call *call = c->call;
 	if (call->reply.status < 200 || call->reply.status > 599)
 		http_reply_text(&call->reply, 500, http_sentence(500));
 	call->req.status = call->reply.status;
 	enum MHD_Result rc = send_reply(c, &call->reply);
-	tell(call, rc == MHD_YES);
+	http_call_tell(call, rc == MHD_YES);
 	return rc;
 }
 
@@ -307,23 +181,13 @@ static const char *header(struct conn *c, const char *name)
 	return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
 }
 
-static bool call_prepare(struct conn *c)
-{
-	if (c->call)
-		return true;
-	c->call = calloc(1, sizeof(*c->call));
-	if (!c->call)
-		return false;
-	c->call->server = c->server;
-	memcpy(c->call->req.peer, c->peer, sizeof(c->peer));
-	return true;
-}
-
 /* The headers are there: decide what can be decided without the body. */
 static enum MHD_Result on_headers(struct conn *c, const char *url, const char *method)
 {
 	struct http_server *s = c->server;
-	if (!call_prepare(c))
+	if (!c->call)
+		c->call = http_call_new(&s->app, &s->bodies, c->peer);
+	if (!c->call)
 		return MHD_NO;
 	struct http_request *req = &c->call->req;
 	req->received_ms = http_now_ms();
@@ -356,7 +220,10 @@ static enum MHD_Result on_headers(struct conn *c, const char *url, const char *m
 
 static enum MHD_Result on_body(struct conn *c, const char *bytes, size_t *len)
 {
-	body_add(c, bytes, *len);
+	if (!c->refuse)
+		c->refuse = http_call_body_add(c->call, bytes, *len);
+	if (c->refuse)
+		c->discarded += *len;
 	if (c->discarded > 2 * (uint64_t)c->server->cfg.body_max)
 		return MHD_NO;
 	*len = 0;
@@ -386,7 +253,7 @@ static enum MHD_Result on_resumed(struct conn *c)
 	if (!settle(c))
 		return send_refusal(c, 500, false);
 	if (client_gone(c)) {
-		tell(c->call, false);
+		http_call_tell(c->call, false);
 		return MHD_NO;
 	}
 	return send_call(c);
@@ -395,15 +262,15 @@ static enum MHD_Result on_resumed(struct conn *c)
 static enum MHD_Result defer(struct conn *c)
 {
 	struct http_server *s = c->server;
-	struct call *call = c->call;
+	struct http_call *call = c->call;
 	if (s->cfg.workers == 0) {
-		run_slow(call);
+		http_call_slow(call);
 		return send_call(c);
 	}
 	/* in_flight was raised before this look at stopping, and http_server_stop raises stopping before it looks at
 	 * in_flight: it can never close under a suspended connection, which would end the process. */
 	if (atomic_load(&s->stopping)) {
-		tell(call, false);
+		http_call_tell(call, false);
 		return send_refusal(c, 500, true);
 	}
 	call->req.path = call->req.route->path;
@@ -421,19 +288,14 @@ static enum MHD_Result defer(struct conn *c)
 /* The body is whole. */
 static enum MHD_Result on_request(struct conn *c)
 {
-	struct http_server *s = c->server;
-	struct call *call = c->call;
+	struct http_call *call = c->call;
 	const struct http_route *route = c->match.route;
 	http_guard_due(&c->watch, 0);
 	if (c->refuse)
 		return send_refusal(c, c->refuse, false);
 	if (route->method == HTTP_POST && route->content_type && call->req.body_len == 0)
 		return send_refusal(c, 400, false);
-	if (call->req.body)
-		memset(call->req.body + call->req.body_len, 0, HTTP_BODY_PAD);
-	call->handled = true;
-	return route->handle(s->app.ctx, &call->req, &call->reply) == HTTP_LATER ? defer(c)
-										 : send_call(c);
+	return http_call_handle(call) == HTTP_LATER ? defer(c) : send_call(c);
 }
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -470,7 +332,7 @@ static void on_completed(
 	if (c->suspended)
 		(void)settle(c);
 	if (c->call)
-		call_reset(c->call);
+		http_call_reset(c->call);
 	/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of header bytes a little later. */
 	const struct http_config *cfg = &c->server->cfg;
 	http_guard_due(&c->watch, http_now_ms() + cfg->idle_ms + cfg->header_ms);
@@ -527,7 +389,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
 	*socket_context = NULL;
 	http_guard_remove(&s->guard, &c->watch);
 	tls_session_detach(&c->tls);
-	call_free(c->call);
+	http_call_free(c->call);
 	free(c);
 	atomic_fetch_sub(&s->connections, 1);
 }
@@ -610,6 +472,8 @@ int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	s->cfg = *cfg;
 	s->app = *app;
 	fill_defaults(&s->cfg);
+	s->bodies.max = s->cfg.body_max;
+	s->bodies.total = s->cfg.body_total;
 	int fd = -1;
 	int rc = listener_open(s->cfg.listen, BACKLOG, &fd, &s->port, err);
 	if (rc == 0) {

@@ -2,18 +2,13 @@
 /* net: builds, verifies and publishes certificate pairs; the only file that includes GnuTLS. */
 #include "net/tls_identity.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <gnutls/abstract.h>
-#include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
@@ -94,12 +89,6 @@ void tls_identity_free(struct tls_identity *id)
 	free(id);
 }
 
-/* PEM bytes and the name they go by in messages. */
-struct pem {
-	struct slice bytes;
-	const char *name;
-};
-
 static gnutls_datum_t datum(struct slice s)
 {
 	/* GnuTLS reads it only; its type has no const. */
@@ -110,7 +99,7 @@ static gnutls_datum_t datum(struct slice s)
 	return (gnutls_datum_t){at.out, (unsigned)s.len};
 }
 
-static int refuse_cert(const struct pem *pem, int rc, struct err *err)
+static int refuse_cert(const struct tls_pem *pem, int rc, struct err *err)
 {
 	switch (rc) {
 	case GNUTLS_E_MEMORY_ERROR:
@@ -135,7 +124,7 @@ static int refuse_cert(const struct pem *pem, int rc, struct err *err)
 	}
 }
 
-static int refuse_key(const struct pem *pem, int rc, struct err *err)
+static int refuse_key(const struct tls_pem *pem, int rc, struct err *err)
 {
 	if (rc == GNUTLS_E_MEMORY_ERROR)
 		return err_set(err, ERR_NOMEM, "out of memory while reading %s", pem->name);
@@ -158,7 +147,7 @@ static void date_text(time_t t, char ret[32])
 }
 
 /* Dates of every certificate of the chain: a client refuses the whole when one has ended. */
-static int check_dates(gnutls_x509_crt_t *crt, unsigned n, const struct pem *pem,
+static int check_dates(gnutls_x509_crt_t *crt, unsigned n, const struct tls_pem *pem,
 	struct tls_info *info, struct err *err)
 {
 	time_t now = time(NULL);
@@ -223,7 +212,7 @@ static int note_fingerprint(gnutls_x509_crt_t leaf, struct tls_info *info)
 }
 
 /* Fill the pair's chain and what is known about it. */
-static int read_chain(struct tls_pair *pair, const struct pem *pem, struct err *err)
+static int read_chain(struct tls_pair *pair, const struct tls_pem *pem, struct err *err)
 {
 	gnutls_datum_t d = datum(pem->bytes);
 	gnutls_x509_crt_t crt[TLS_CHAIN_MAX];
@@ -253,7 +242,7 @@ static int read_chain(struct tls_pair *pair, const struct pem *pem, struct err *
 	return ret;
 }
 
-static int read_key(struct tls_pair *pair, const struct pem *pem, struct err *err)
+static int read_key(struct tls_pair *pair, const struct tls_pem *pem, struct err *err)
 {
 	gnutls_datum_t d = datum(pem->bytes);
 	int rc = gnutls_privkey_init(&pair->key);
@@ -266,8 +255,8 @@ static int read_key(struct tls_pair *pair, const struct pem *pem, struct err *er
 }
 
 /* Does the key belong to the leaf? Nothing at handshake time asks again: a wrong pair would fail every client. */
-static int check_match(
-	const struct tls_pair *pair, const struct pem *cert, const struct pem *key, struct err *err)
+static int check_match(const struct tls_pair *pair, const struct tls_pem *cert,
+	const struct tls_pem *key, struct err *err)
 {
 	static const char probe[] = "poolgate: do these two belong together?";
 	gnutls_datum_t data = datum((struct slice){probe, sizeof(probe)});
@@ -301,8 +290,8 @@ static int check_match(
 		err, ERR_SYNTAX, "the key in %s cannot sign (%s)", key->name, gnutls_strerror(rc));
 }
 
-static int pair_build(
-	const struct pem *cert, const struct pem *key, struct tls_pair **ret, struct err *err)
+static int pair_build(const struct tls_pem *cert, const struct tls_pem *key, struct tls_pair **ret,
+	struct err *err)
 {
 	struct tls_pair *pair = calloc(1, sizeof(*pair));
 	if (!pair)
@@ -321,15 +310,23 @@ static int pair_build(
 	return 0;
 }
 
+/* The same certificates: the key belongs to the leaf, so it is the same too. */
+static bool same_chain(const struct tls_pair *a, const struct tls_pair *b)
+{
+	bool same = a->ncerts == b->ncerts;
+	for (unsigned i = 0; same && i < a->ncerts; i++)
+		same = a->cert[i].cert.size == b->cert[i].cert.size &&
+		       memcmp(a->cert[i].cert.data, b->cert[i].cert.data, a->cert[i].cert.size) ==
+			       0;
+	return same;
+}
+
 /* The swap. The old pair goes when its last handshake lets go of it. */
 static void publish(struct tls_identity *id, struct tls_pair *pair)
 {
 	pthread_mutex_lock(&id->lock);
 	struct tls_pair *old = id->current;
-	/* The same leaf with the same number of certificates is the same pair: keep the generation. */
-	bool same = old && old->ncerts == pair->ncerts &&
-		    strcmp(old->info.fingerprint, pair->info.fingerprint) == 0 &&
-		    old->info.not_after == pair->info.not_after;
+	bool same = old && same_chain(old, pair);
 	if (!same) {
 		pair->info.generation = ++id->generation;
 		id->current = pair;
@@ -338,8 +335,8 @@ static void publish(struct tls_identity *id, struct tls_pair *pair)
 	pair_drop(id, same ? pair : old);
 }
 
-static int load(
-	struct tls_identity *id, const struct pem *cert, const struct pem *key, struct err *err)
+int tls_identity_load_pem(struct tls_identity *id, const struct tls_pem *cert,
+	const struct tls_pem *key, struct err *err)
 {
 	if (cert->bytes.len > TLS_FILE_MAX || key->bytes.len > TLS_FILE_MAX)
 		return err_set(err, ERR_TOOBIG, "%s is larger than %d bytes",
@@ -348,84 +345,6 @@ static int load(
 	int rc = pair_build(cert, key, &pair, err);
 	if (rc == 0)
 		publish(id, pair);
-	return rc;
-}
-
-int tls_identity_load_pem(
-	struct tls_identity *id, struct slice cert, struct slice key, struct err *err)
-{
-	struct pem c = {cert, "the certificate"};
-	struct pem k = {key, "the key file"};
-	return load(id, &c, &k, err);
-}
-
-static int read_open(int fd, const char *path, char *bytes, size_t *ret_len, struct err *err)
-{
-	size_t len = 0;
-	while (len <= TLS_FILE_MAX) {
-		ssize_t n = read(fd, bytes + len, TLS_FILE_MAX + 1 - len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-		if (n == 0) {
-			*ret_len = len;
-			return 0;
-		}
-		len += (size_t)n;
-	}
-	return err_set(err, ERR_TOOBIG, "%s is larger than %d bytes", path, TLS_FILE_MAX);
-}
-
-/* The whole file, NUL-terminated, to be wiped and freed by the caller. */
-static int read_file(const char *path, struct slice *ret, struct err *err)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s: %s",
-			path, strerror(errno));
-	struct stat st;
-	char *bytes = NULL;
-	size_t len = 0;
-	int rc = 0;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		rc = err_set(err, ERR_IO, "%s is not a regular file", path);
-	else if (!(bytes = calloc(1, TLS_FILE_MAX + 2)))
-		rc = err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
-	else
-		rc = read_open(fd, path, bytes, &len, err);
-	(void)close(fd);
-	if (rc != 0) {
-		free(bytes);
-		return rc;
-	}
-	*ret = (struct slice){bytes, len};
-	return 0;
-}
-
-static void wipe_free(struct slice s)
-{
-	union {
-		const char *in;
-		char *out;
-	} at = {s.at};
-	if (at.out)
-		gnutls_memset(at.out, 0, s.len);
-	free(at.out);
-}
-
-int tls_identity_load_files(
-	struct tls_identity *id, const char *cert_path, const char *key_path, struct err *err)
-{
-	struct pem cert = {{NULL, 0}, cert_path};
-	struct pem key = {{NULL, 0}, key_path};
-	int rc = read_file(cert_path, &cert.bytes, err);
-	if (rc == 0)
-		rc = read_file(key_path, &key.bytes, err);
-	if (rc == 0)
-		rc = load(id, &cert, &key, err);
-	wipe_free(cert.bytes);
-	wipe_free(key.bytes);
 	return rc;
 }
 

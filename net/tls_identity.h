@@ -45,9 +45,15 @@ void tls_identity_free(struct tls_identity *id);
 int tls_identity_load_files(
 	struct tls_identity *id, const char *cert_path, const char *key_path, struct err *err);
 
+/* PEM bytes, and the name they go by in messages: a path, or "Secret poolgate/serving, tls.crt". */
+struct tls_pem {
+	struct slice bytes;
+	const char *name;
+};
+
 /* As tls_identity_load_files with the bytes at hand. Nothing is borrowed afterwards. */
-int tls_identity_load_pem(
-	struct tls_identity *id, struct slice cert, struct slice key, struct err *err);
+int tls_identity_load_pem(struct tls_identity *id, const struct tls_pem *cert,
+	const struct tls_pem *key, struct err *err);
 
 /* What is in force. False (and all zero) before the first pair. */
 bool tls_identity_info(struct tls_identity *id, struct tls_info *ret);
