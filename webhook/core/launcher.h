@@ -12,18 +12,19 @@
 #include "base/slice.h"
 
 enum profile_kind {
-	PROFILE_WRAP,	 /* the program is started by a launcher: needs the container's command */
+	PROFILE_WRAP,    /* the program is started by a launcher: needs the container's command */
 	PROFILE_PRELOAD, /* a library is preloaded by an environment variable */
 	PROFILE_LIBPATH, /* a folder in front of the library path */
-	PROFILE_ENV	 /* environment variables alone */
+	PROFILE_ENV      /* environment variables alone */
 };
 
 /* When words of the argv template are written. */
 enum word_when {
 	WORD_ALWAYS,
-	WORD_FRACTION,	   /* the request is by percent */
-	WORD_MEMORY,	   /* the request is by memory */
-	WORD_EACH_FILTER   /* once for each filter token */
+	WORD_FRACTION,    /* the request is by percent */
+	WORD_MEMORY,      /* the request is by memory */
+	WORD_EACH_FILTER, /* once for each filter token */
+	WORD_ANY_FILTER   /* once when the pod has filter tokens */
 };
 
 /* Words of the argv template that stand or fall together. Each is a template: literal text with {places}. */
@@ -36,21 +37,26 @@ struct profile_words {
 /* An environment variable of a GPU container. */
 struct profile_env {
 	struct slice name;
-	struct slice value;	/* template */
-	bool prepend;		/* put in front of the container's own value instead of setting it */
+	struct slice value; /* template */
+	bool prepend;       /* put in front of the container's own value instead of setting it */
 	struct slice separator; /* between ours and the container's own, usually ":" */
 };
 
 /* How far a client can keep a promise. */
-enum can { CAN_YES, CAN_NO, CAN_BOOKKEEPING /* counted in the ledger although the client does not enforce it */ };
+enum can {
+	CAN_YES,
+	CAN_NO,
+	CAN_BOOKKEEPING /* counted in the ledger although the client does not enforce it */
+};
 
 /* An init container that is added to the pod, rendered once when the profile is loaded. */
 struct profile_init {
 	struct slice name;
-	struct slice json;	/* the whole object as compact JSON, without "resources" */
+	struct slice json; /* the whole object as compact JSON, without "resources" */
 	/* Its own resources as the operator wrote them, cpu and memory; absent where not written. */
 	struct slice limit_cpu, limit_memory, request_cpu, request_memory;
-	struct slice other_limits, other_requests; /* further members as JSON text `"a":"1","b":"2"`, or absent */
+	struct slice other_limits,
+		other_requests; /* further members as JSON text `"a":"1","b":"2"`, or absent */
 };
 
 struct profile_volume {
@@ -76,7 +82,8 @@ struct profile_client {
 	struct slice version;
 	struct profile_value *values;
 	size_t n_values;
-	struct profile_init *inits; /* in the order in which they are put in front of the pod's own */
+	struct profile_init
+		*inits; /* in the order in which they are put in front of the pod's own */
 	size_t n_inits;
 };
 
@@ -95,11 +102,11 @@ struct profile {
 	struct slice name;
 	uint64_t hash; /* over everything that decides what is written into a pod */
 	enum profile_kind kind;
-	bool by_client; /* annotations os and version must choose one of clients */
+	bool by_client;             /* annotations os and version must choose one of clients */
 	struct profile_words *argv; /* wrap only */
 	size_t n_argv;
 	struct slice separator; /* the word between launcher and program; absent: none */
-	struct slice basename;	/* of the launcher, to recognise commands that start it themselves */
+	struct slice basename; /* of the launcher, to recognise commands that start it themselves */
 	struct profile_options options;
 	struct slice shell; /* runs one-string commands: "sh" */
 	struct profile_env *env;
@@ -124,8 +131,8 @@ struct launch {
 	const struct profile *profile;
 	const struct profile_client *client;
 	uint32_t amount;
-	uint32_t percent;   /* 0 when by memory */
-	uint64_t memory_mb; /* 0 when by percent */
+	uint32_t percent;            /* 0 when by memory */
+	uint64_t memory_mb;          /* 0 when by percent */
 	const struct slice *filters; /* tokens */
 	size_t n_filters;
 	const struct slice *servers; /* addresses, host:port */
@@ -134,25 +141,32 @@ struct launch {
 
 /* The client of the profile that os and version choose: the only one when the profile is not by_client. NULL when
  * there is none. */
-const struct profile_client *profile_client(const struct profile *p, struct slice os, struct slice version);
+const struct profile_client *profile_client(
+	const struct profile *p, struct slice os, struct slice version);
 
 /* Can this profile keep what the request asks? ERR_INVALID with the reason and what to ask instead: a fraction or a
  * memory share that the client cannot express, more GPUs than max_amount. `can: bookkeeping` accepts. */
-int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent, uint64_t memory_mb, struct err *err);
+int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent,
+	uint64_t memory_mb, struct err *err);
 
 /* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
- * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {client.NAME}; "{{" is a brace. Is this
- * text a template with known places alone? values: names for client.NAME that every client has. ERR_INVALID names the
- * place and the known ones. */
-int template_check(struct slice text, bool in_each_filter, const struct profile_value *values, size_t n_values,
-	struct err *err);
+ * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {server_host} (the first server without
+ * its port) {client.NAME}; "{{" is a brace. Is this text a template with known places alone? values: names for
+ * client.NAME that every client has. ERR_INVALID names the place and the known ones. */
+int template_check(struct slice text, bool in_each_filter, const struct profile_value *values,
+	size_t n_values, struct err *err);
+
+/* Does the template hold this place ("fraction", without braces)? */
+bool template_has(struct slice text, const char *place);
 
 /* Expand a template. The result lives in the arena (or is `text` itself when it has no places); absent when the arena
  * ran out. filter is the token for {filter}. Memory in GiB is rounded up to whole GiB. */
-struct slice template_expand(struct slice text, const struct launch *l, struct slice filter, struct arena *a);
+struct slice template_expand(
+	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
 
 /* The launcher's argv, separator included, as the kernel must see it (nothing escaped for the kubelet). *ret_words and
  * its words live in the arena. ERR_NOMEM. */
-int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n, struct err *err);
+int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
+	struct err *err);
 
 #endif

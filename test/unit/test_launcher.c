@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unit tests of webhook/core/launcher: templates, argv, clients, and what a profile can express.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "webhook/core/launcher.h"
+
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+
+static struct arena arena;
+
+static int setup(void **state)
+{
+	(void)state;
+	arena_init(&arena, 1 << 20);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arena_release(&arena);
+	return 0;
+}
+
+static struct profile_value values[] = {
+	{{"binary", 6}, {"/opt/x/bin/tool", 15}}, {{"lib", 3}, {"/opt/x/lib", 10}}};
+
+static const struct profile_client client = {.values = values, .n_values = 2};
+
+static const struct slice filters[] = {{"gpu.model=V100", 14}, {"a=b", 3}};
+static const struct slice servers[] = {{"10.0.0.1:14833", 14}, {"[fd00::2]:14833", 15}};
+
+static struct launch launch(uint32_t amount, uint32_t percent, uint64_t memory_mb)
+{
+	return (struct launch){.client = &client,
+		.amount = amount,
+		.percent = percent,
+		.memory_mb = memory_mb,
+		.filters = filters,
+		.n_filters = 2,
+		.servers = servers,
+		.n_servers = 2};
+}
+
+static void expect(struct slice got, const char *want)
+{
+	if (!slice_is(got, want))
+		fail_msg("got \"%.*s\", expected \"%s\"", (int)got.len, got.at, want);
+}
+
+static void test_expand(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{"", ""},
+		{"plain", "plain"},
+		{"}", "}"},
+		{"{{", "{"},
+		{"a{{b}", "a{b}"},
+		{"{{amount}", "{amount}"},
+		{"{amount}", "3"},
+		{"n={amount},{amount};", "n=3,3;"},
+		{"{percent}%", "13%"},
+		{"{fraction}", "0.130000"},
+		{"{memory_mb}m", "8589m"},
+		{"{memory_gib}", "8"},
+		{"{filters}", "gpu.model=V100,a=b"},
+		{"{filter}", "x=y"},
+		{"{servers}", "10.0.0.1:14833,[fd00::2]:14833"},
+		{"{server_host}", "10.0.0.1"},
+		{"{client.binary}", "/opt/x/bin/tool"},
+		{"{client.lib}:{client.lib}", "/opt/x/lib:/opt/x/lib"},
+	};
+	struct launch l = launch(3, 13, 8589);
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(template_expand(slice_of(cases[i].text), &l, SLICE("x=y"), &arena),
+			cases[i].want);
+}
+
+/* Exactly what printf("%f", percent / 100.0) gives, for every percent there is. */
+static void test_fraction(void **state)
+{
+	(void)state;
+	for (uint32_t percent = 1; percent <= 100; percent++) {
+		struct launch l = launch(1, percent, 0);
+		char want[16];
+
+		snprintf(want, sizeof(want), "%f", (double)percent / 100.0);
+		expect(template_expand(SLICE("{fraction}"), &l, SLICE(""), &arena), want);
+	}
+}
+
+static void test_memory_gib(void **state)
+{
+	static const struct {
+		uint64_t mb;
+		const char *want;
+	} cases[] = {
+		{1, "1"},
+		{1073, "1"},
+		{1074, "2"},
+		{8589, "8"},
+		{8590, "9"},
+		{16000, "15"},
+		{1000000000, "931323"},
+		{UINT64_MAX, "17179869184000000"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct launch l = launch(1, 0, cases[i].mb);
+
+		expect(template_expand(SLICE("{memory_gib}"), &l, SLICE(""), &arena),
+			cases[i].want);
+	}
+}
+
+static void test_server_host(void **state)
+{
+	static const struct {
+		const char *address, *want;
+	} cases[] = {
+		{"10.0.0.1:1", "10.0.0.1"},
+		{"gpu-01", "gpu-01"},
+		{"gpu-01.lab:14833", "gpu-01.lab"},
+		{"[fd00::1]:14833", "fd00::1"},
+		{"[fd00::1]", "fd00::1"},
+		{"[broken", "[broken"},
+		{"", ""},
+	};
+	struct launch none = launch(1, 100, 0);
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct slice address = slice_of(cases[i].address);
+		struct launch l = launch(1, 100, 0);
+
+		l.servers = &address;
+		l.n_servers = 1;
+		expect(template_expand(SLICE("{server_host}"), &l, SLICE(""), &arena),
+			cases[i].want);
+	}
+	none.n_servers = 0;
+	expect(template_expand(SLICE("<{server_host}>"), &none, SLICE(""), &arena), "<>");
+}
+
+static void test_expand_out_of_memory(void **state)
+{
+	struct launch l = launch(1, 100, 0);
+	struct arena tiny;
+
+	(void)state;
+	arena_init(&tiny, 4);
+	assert_null(template_expand(SLICE("{client.binary}"), &l, SLICE(""), &tiny).at);
+	assert_true(tiny.failed);
+	arena_release(&tiny);
+}
+
+static void test_check(void **state)
+{
+	static const struct {
+		const char *text;
+		bool in_each_filter;
+		const char *complaint; /* NULL: fine */
+	} cases[] = {
+		{"", false, NULL},
+		{"{amount} {fraction} {percent} {memory_mb} {memory_gib}", false, NULL},
+		{"{filters} {servers} {server_host} {client.lib}", false, NULL},
+		{"{filter}", true, NULL},
+		{"{{anything", false, NULL},
+		{"}", false, NULL},
+		{"{filter}", false, "unknown place {filter}"},
+		{"{gpus}", false, "unknown place {gpus}; known here: {amount}, {fraction}"},
+		{"{gpus}", true, "{filter}, {servers}"},
+		{"{gpus}", false, "{client.binary}, {client.lib}"},
+		{"{Amount}", false, "unknown place {Amount}"},
+		{"{}", false, "unknown place {}"},
+		{"{ amount}", false, "unknown place { amount}"},
+		{"{client.x}", false, "unknown place {client.x}"},
+		{"{client.}", false, "unknown place {client.}"},
+		{"{clientlib}", false, "unknown place {clientlib}"},
+		{"a {amount", false, "\"{amount\" opens a place that is never closed"},
+		{"{", false, "never closed; a brace itself is written {{"},
+		{"{{{", false, "never closed"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct err err = {0};
+		int rc = template_check(slice_of(cases[i].text), cases[i].in_each_filter, values,
+			COUNT(values), &err);
+
+		if (!cases[i].complaint) {
+			if (rc != 0)
+				fail_msg("%s: %s", cases[i].text, err.msg);
+			continue;
+		}
+		assert_int_equal(rc, ERR_INVALID);
+		if (!strstr(err.msg, cases[i].complaint))
+			fail_msg("%s: \"%s\" lacks \"%s\"", cases[i].text, err.msg,
+				cases[i].complaint);
+	}
+}
+
+static void test_has(void **state)
+{
+	(void)state;
+	assert_true(template_has(SLICE("-n {amount}"), "amount"));
+	assert_false(template_has(SLICE("-n {{amount}"), "amount"));
+	assert_false(template_has(SLICE("amount"), "amount"));
+	assert_false(template_has(SLICE("{filters}"), "filter"));
+	assert_false(template_has(SLICE(""), "amount"));
+}
+
+/* A profile shaped like Bitfusion's. */
+static struct slice run_words[] = {{"{client.binary}", 15}, {"run", 3}, {"-n", 2}, {"{amount}", 8}};
+static struct slice fraction_words[] = {{"-p", 2}, {"{fraction}", 10}};
+static struct slice memory_words[] = {{"-m", 2}, {"{memory_mb}", 11}};
+static struct slice each_words[] = {{"--filter", 8}, {"{filter}", 8}};
+static struct slice any_words[] = {{"--match", 7}, {"{filters}", 9}};
+static struct profile_words groups[] = {
+	{WORD_ALWAYS, run_words, 4},
+	{WORD_FRACTION, fraction_words, 2},
+	{WORD_MEMORY, memory_words, 2},
+	{WORD_EACH_FILTER, each_words, 2},
+	{WORD_ANY_FILTER, any_words, 2},
+};
+
+static void expect_argv(const struct launch *l, const char *want)
+{
+	struct slice *words;
+	struct err err = {0};
+	struct buf b;
+	size_t n;
+
+	assert_int_equal(launch_argv(l, &arena, &words, &n, &err), 0);
+	buf_init(&b, 4096);
+	for (size_t i = 0; i < n; i++)
+		buf_fmt(&b, "%s%.*s", i ? "|" : "", (int)words[i].len, words[i].at);
+	assert_string_equal(b.data, want);
+	buf_release(&b);
+}
+
+static void test_argv(void **state)
+{
+	struct profile p = {.name = SLICE("tool"),
+		.argv = groups,
+		.n_argv = COUNT(groups),
+		.separator = SLICE("--")};
+	struct launch l = launch(1, 50, 0);
+
+	(void)state;
+	l.profile = &p;
+	expect_argv(&l,
+		"/opt/x/bin/tool|run|-n|1|-p|0.500000|--filter|gpu.model=V100|--filter|a=b|--match|"
+		"gpu.model=V100,a=b|--");
+	l.n_filters = 0;
+	expect_argv(&l, "/opt/x/bin/tool|run|-n|1|-p|0.500000|--");
+	l.percent = 0;
+	l.memory_mb = 8000;
+	l.amount = 2;
+	expect_argv(&l, "/opt/x/bin/tool|run|-n|2|-m|8000|--");
+	p.separator = (struct slice){NULL, 0};
+	expect_argv(&l, "/opt/x/bin/tool|run|-n|2|-m|8000");
+}
+
+static void test_argv_out_of_memory(void **state)
+{
+	struct profile p = {.name = SLICE("tool"), .argv = groups, .n_argv = COUNT(groups)};
+	struct launch l = launch(1, 50, 0);
+	struct slice *words = NULL;
+	size_t n = 77;
+
+	(void)state;
+	l.profile = &p;
+	for (size_t max = 0; max < 2048; max += 16) {
+		struct err err = {0};
+		struct arena small;
+		int rc;
+
+		arena_init(&small, max);
+		rc = launch_argv(&l, &small, &words, &n, &err);
+		arena_release(&small);
+		if (rc == 0) {
+			assert_true(max > 100);
+			return;
+		}
+		assert_int_equal(rc, ERR_NOMEM);
+		assert_int_equal(err.code, ERR_NOMEM);
+		assert_int_equal(n, 77);
+	}
+	fail_msg("never enough memory");
+}
+
+static void test_client(void **state)
+{
+	struct profile_client clients[] = {
+		{.os = SLICE("ubuntu18"), .version = SLICE("400")},
+		{.os = SLICE("ubuntu20"), .version = SLICE("450")},
+	};
+	struct profile p = {.clients = clients, .n_clients = 2, .by_client = true};
+
+	(void)state;
+	assert_ptr_equal(profile_client(&p, SLICE("ubuntu18"), SLICE("400")), &clients[0]);
+	assert_ptr_equal(profile_client(&p, SLICE("ubuntu20"), SLICE("450")), &clients[1]);
+	assert_null(profile_client(&p, SLICE("ubuntu20"), SLICE("400")));
+	assert_null(profile_client(&p, SLICE("Ubuntu18"), SLICE("400")));
+	assert_null(profile_client(&p, SLICE(""), SLICE("")));
+	p.by_client = false;
+	p.n_clients = 1;
+	assert_ptr_equal(profile_client(&p, SLICE(""), SLICE("")), &clients[0]);
+	p.n_clients = 0;
+	assert_null(profile_client(&p, SLICE(""), SLICE("")));
+}
+
+static void test_expresses(void **state)
+{
+	static const struct {
+		enum can fraction, memory;
+		uint32_t max, amount, percent;
+		uint64_t mb;
+		const char *complaint;
+	} cases[] = {
+		{CAN_YES, CAN_YES, 8, 8, 50, 0, NULL},
+		{CAN_YES, CAN_YES, 8, 9, 100, 0,
+			"asks for 9 GPUs, but the launcher tool gives a container at most 8: ask "
+			"for "
+			"bitfusion.io/gpu-amount 8 or less"},
+		{CAN_YES, CAN_YES, 1, 2, 100, 0, "ask for bitfusion.io/gpu-amount 1"},
+		{CAN_NO, CAN_NO, 8, 1, 100, 0, NULL},
+		{CAN_NO, CAN_YES, 8, 1, 99, 0, "asks for 99 percent of a GPU"},
+		{CAN_NO, CAN_YES, 8, 1, 0, 4000, NULL},
+		{CAN_YES, CAN_NO, 8, 1, 0, 4000, "asks for 4000 MB of a GPU"},
+		{CAN_YES, CAN_NO, 8, 1, 50, 0, NULL},
+		{CAN_BOOKKEEPING, CAN_NO, 8, 1, 50, 0, NULL},
+		{CAN_NO, CAN_BOOKKEEPING, 8, 1, 0, 4000, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct profile p = {.name = SLICE("tool"),
+			.can_fraction = cases[i].fraction,
+			.can_memory = cases[i].memory,
+			.max_amount = cases[i].max};
+		struct err err = {0};
+		int rc =
+			profile_expresses(&p, cases[i].amount, cases[i].percent, cases[i].mb, &err);
+
+		assert_int_equal(rc, cases[i].complaint ? ERR_INVALID : 0);
+		if (cases[i].complaint && !strstr(err.msg, cases[i].complaint))
+			fail_msg("\"%s\" lacks \"%s\"", err.msg, cases[i].complaint);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_expand, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fraction, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory_gib, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_server_host, setup, teardown),
+		cmocka_unit_test(test_expand_out_of_memory),
+		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_has),
+		cmocka_unit_test_setup_teardown(test_argv, setup, teardown),
+		cmocka_unit_test(test_argv_out_of_memory),
+		cmocka_unit_test(test_client),
+		cmocka_unit_test(test_expresses),
+	};
+
+	return cmocka_run_group_tests_name("launcher", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// core: launcher profiles at work: which client, what it can express, and the argv for one container.
+#include "webhook/core/launcher.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+#define CLIENT_PREFIX SLICE("client.")
+/* A template comes from config and its places from a bounded review; this only stops arithmetic mistakes. */
+#define TEXT_MAX (1u << 20)
+
+enum place {
+	PLACE_AMOUNT,
+	PLACE_FRACTION,
+	PLACE_PERCENT,
+	PLACE_MEMORY_MB,
+	PLACE_MEMORY_GIB,
+	PLACE_FILTERS,
+	PLACE_FILTER,
+	PLACE_SERVERS,
+	PLACE_SERVER_HOST,
+	PLACE_CLIENT, /* {client.NAME} */
+	PLACE_UNKNOWN
+};
+
+/* Indexed by enum place. */
+static const char *const place_names[] = {
+	[PLACE_AMOUNT] = "amount",
+	[PLACE_FRACTION] = "fraction",
+	[PLACE_PERCENT] = "percent",
+	[PLACE_MEMORY_MB] = "memory_mb",
+	[PLACE_MEMORY_GIB] = "memory_gib",
+	[PLACE_FILTERS] = "filters",
+	[PLACE_FILTER] = "filter",
+	[PLACE_SERVERS] = "servers",
+	[PLACE_SERVER_HOST] = "server_host",
+};
+
+#define N_PLACES (sizeof(place_names) / sizeof(place_names[0]))
+
+/* One step through a template: a run of literal text, then possibly a place. */
+struct step {
+	struct slice literal;
+	struct slice place; /* absent: none follows */
+};
+
+static enum place place_of(struct slice name)
+{
+	for (size_t i = 0; i < N_PLACES; i++)
+		if (slice_is(name, place_names[i]))
+			return (enum place)i;
+	return slice_starts(name, CLIENT_PREFIX) ? PLACE_CLIENT : PLACE_UNKNOWN;
+}
+
+static struct slice client_name(struct slice place)
+{
+	return (struct slice){place.at + CLIENT_PREFIX.len, place.len - CLIENT_PREFIX.len};
+}
+
+static const struct slice *find_value(
+	const struct profile_value *values, size_t n, struct slice name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slice_eq(values[i].name, name))
+			return &values[i].value;
+	return NULL;
+}
+
+/* The next step of *rest; false at its end. A place that is never closed takes all that is left, its brace included. */
+static bool next_step(struct slice *rest, struct step *ret)
+{
+	const char *end, *brace, *close;
+
+	if (rest->len == 0)
+		return false;
+	end = rest->at + rest->len;
+	brace = memchr(rest->at, '{', rest->len);
+	*ret = (struct step){.literal = *rest};
+	if (!brace) {
+		*rest = (struct slice){end, 0};
+		return true;
+	}
+	ret->literal.len = (size_t)(brace - rest->at);
+	if (brace + 1 < end && brace[1] == '{') {
+		ret->literal.len++;
+		*rest = (struct slice){brace + 2, (size_t)(end - brace - 2)};
+		return true;
+	}
+	close = memchr(brace, '}', (size_t)(end - brace));
+	if (!close) {
+		ret->place = (struct slice){brace, (size_t)(end - brace)};
+		*rest = (struct slice){end, 0};
+		return true;
+	}
+	ret->place = (struct slice){brace + 1, (size_t)(close - brace - 1)};
+	*rest = (struct slice){close + 1, (size_t)(end - close - 1)};
+	return true;
+}
+
+/* "{amount}, {fraction}, …" for messages. */
+static void list_places(
+	struct buf *b, bool in_each_filter, const struct profile_value *values, size_t n_values)
+{
+	for (size_t i = 0; i < N_PLACES; i++)
+		if (i != PLACE_FILTER || in_each_filter)
+			buf_fmt(b, "%s{%s}", b->len ? ", " : "", place_names[i]);
+	for (size_t i = 0; i < n_values; i++)
+		buf_fmt(b, ", {client.%.*s}", (int)values[i].name.len, values[i].name.at);
+}
+
+static int bad_place(struct slice place, bool in_each_filter, const struct profile_value *values,
+	size_t n_values, struct err *err)
+{
+	struct buf known;
+	int code;
+
+	if (place.len && place.at[0] == '{')
+		return err_set(err, ERR_INVALID,
+			"\"%.*s\" opens a place that is never closed; a brace itself is written {{",
+			place.len > 60 ? 60 : (int)place.len, place.at);
+	buf_init(&known, 512);
+	list_places(&known, in_each_filter, values, n_values);
+	code = err_set(err, ERR_INVALID, "unknown place {%.*s}; known here: %s (a brace is {{)",
+		place.len > 60 ? 60 : (int)place.len, place.at, known.data ? known.data : "");
+	buf_release(&known);
+	return code;
+}
+
+int template_check(struct slice text, bool in_each_filter, const struct profile_value *values,
+	size_t n_values, struct err *err)
+{
+	struct step s;
+
+	while (next_step(&text, &s)) {
+		enum place place;
+
+		if (!s.place.at)
+			continue;
+		place = place_of(s.place);
+		if (place == PLACE_UNKNOWN || (place == PLACE_FILTER && !in_each_filter) ||
+			(place == PLACE_CLIENT &&
+				!find_value(values, n_values, client_name(s.place))))
+			return bad_place(s.place, in_each_filter, values, n_values, err);
+	}
+	return 0;
+}
+
+bool template_has(struct slice text, const char *place)
+{
+	struct step s;
+
+	while (next_step(&text, &s))
+		if (s.place.at && slice_is(s.place, place))
+			return true;
+	return false;
+}
+
+/* Percent as the fraction of one GPU that launchers take, six decimals as printf("%f") writes it. */
+static void add_fraction(struct buf *b, uint32_t percent)
+{
+	buf_fmt(b, "%u.%02u0000", percent / 100, percent % 100);
+}
+
+static void add_joined(struct buf *b, const struct slice *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_char(b, ',');
+		buf_slice(b, words[i]);
+	}
+}
+
+/* "host:port", "[v6]:port" or a bare host: without the port, and without brackets. */
+static struct slice host_of(struct slice address)
+{
+	const char *close;
+
+	if (address.len && address.at[0] == '[') {
+		close = memchr(address.at, ']', address.len);
+		if (close)
+			return (struct slice){address.at + 1, (size_t)(close - address.at) - 1};
+		return address;
+	}
+	for (size_t i = address.len; i > 0; i--)
+		if (address.at[i - 1] == ':')
+			return (struct slice){address.at, i - 1};
+	return address;
+}
+
+static void add_place(
+	struct buf *b, struct slice place, const struct launch *l, struct slice filter)
+{
+	const struct slice *value;
+
+	switch (place_of(place)) {
+	case PLACE_AMOUNT:
+		buf_u64(b, l->amount);
+		break;
+	case PLACE_FRACTION:
+		add_fraction(b, l->percent);
+		break;
+	case PLACE_PERCENT:
+		buf_u64(b, l->percent);
+		break;
+	case PLACE_MEMORY_MB:
+		buf_u64(b, l->memory_mb);
+		break;
+	case PLACE_MEMORY_GIB:
+		/* MB are 10^6 bytes. Divided first, so that no value can overflow: 2^30 = 1073.741824 × 10^6. */
+		buf_u64(b,
+			(uint64_t)(((__uint128_t)l->memory_mb * 1000000 + (1u << 30) - 1) >> 30));
+		break;
+	case PLACE_FILTERS:
+		add_joined(b, l->filters, l->n_filters);
+		break;
+	case PLACE_FILTER:
+		buf_slice(b, filter);
+		break;
+	case PLACE_SERVERS:
+		add_joined(b, l->servers, l->n_servers);
+		break;
+	case PLACE_SERVER_HOST:
+		if (l->n_servers)
+			buf_slice(b, host_of(l->servers[0]));
+		break;
+	case PLACE_CLIENT:
+		value = l->client ? find_value(l->client->values, l->client->n_values,
+					    client_name(place))
+				  : NULL;
+		if (value)
+			buf_slice(b, *value);
+		break;
+	case PLACE_UNKNOWN: /* template_check lets none through */
+		break;
+	}
+}
+
+struct slice template_expand(
+	struct slice text, const struct launch *l, struct slice filter, struct arena *a)
+{
+	struct slice rest = text, out;
+	struct buf b;
+	struct step s;
+
+	if (!text.len || !memchr(text.at, '{', text.len))
+		return text;
+	buf_init(&b, TEXT_MAX);
+	while (next_step(&rest, &s)) {
+		buf_slice(&b, s.literal);
+		if (s.place.at)
+			add_place(&b, s.place, l, filter);
+	}
+	out = b.failed ? (struct slice){NULL, 0}
+		       : arena_slice(a, b.len ? buf_as_slice(&b) : SLICE(""));
+	if (b.failed)
+		a->failed = true;
+	buf_release(&b);
+	return out;
+}
+
+/* How often a group of words is written for this request. */
+static size_t times(const struct profile_words *w, const struct launch *l)
+{
+	switch (w->when) {
+	case WORD_ALWAYS:
+		return 1;
+	case WORD_FRACTION:
+		return l->percent > 0;
+	case WORD_MEMORY:
+		return l->memory_mb > 0;
+	case WORD_EACH_FILTER:
+		return l->n_filters;
+	case WORD_ANY_FILTER:
+		return l->n_filters > 0;
+	}
+	return 0;
+}
+
+int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
+	struct err *err)
+{
+	const struct profile *p = l->profile;
+	size_t n = p->separator.at != NULL, at = 0;
+	struct slice *words;
+
+	for (size_t i = 0; i < p->n_argv; i++)
+		n += p->argv[i].n * times(&p->argv[i], l);
+	words = arena_array(a, n, sizeof(*words));
+	if (!words)
+		return err_set(err, ERR_NOMEM, "out of memory for the launcher's %zu words", n);
+	for (size_t i = 0; i < p->n_argv; i++) {
+		const struct profile_words *w = &p->argv[i];
+		size_t n_times = times(w, l);
+
+		for (size_t t = 0; t < n_times; t++) {
+			struct slice filter =
+				w->when == WORD_EACH_FILTER ? l->filters[t] : SLICE("");
+
+			for (size_t k = 0; k < w->n; k++)
+				words[at++] = template_expand(w->word[k], l, filter, a);
+		}
+	}
+	if (p->separator.at)
+		words[at++] = p->separator;
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory for the launcher's words");
+	*ret_words = words;
+	*ret_n = at;
+	return 0;
+}
+
+const struct profile_client *profile_client(
+	const struct profile *p, struct slice os, struct slice version)
+{
+	if (!p->by_client)
+		return p->n_clients ? &p->clients[0] : NULL;
+	for (size_t i = 0; i < p->n_clients; i++)
+		if (slice_eq(p->clients[i].os, os) && slice_eq(p->clients[i].version, version))
+			return &p->clients[i];
+	return NULL;
+}
+
+int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent,
+	uint64_t memory_mb, struct err *err)
+{
+	if (amount > p->max_amount)
+		return err_set(err, ERR_INVALID,
+			"asks for %u GPUs, but the launcher %.*s gives a container at most %u: ask "
+			"for "
+			"bitfusion.io/gpu-amount %u%s",
+			amount, (int)p->name.len, p->name.at, p->max_amount, p->max_amount,
+			p->max_amount > 1 ? " or less" : "");
+	if (memory_mb > 0 && p->can_memory == CAN_NO)
+		return err_set(err, ERR_INVALID,
+			"asks for %llu MB of a GPU, but the launcher %.*s cannot hold a program to "
+			"a share "
+			"of a GPU's memory: ask for whole GPUs (bitfusion.io/gpu-amount alone)",
+			(unsigned long long)memory_mb, (int)p->name.len, p->name.at);
+	if (memory_mb == 0 && percent < 100 && p->can_fraction == CAN_NO)
+		return err_set(err, ERR_INVALID,
+			"asks for %u percent of a GPU, but the launcher %.*s cannot hold a program "
+			"to a "
+			"fraction of a GPU: ask for whole GPUs (bitfusion.io/gpu-amount alone)",
+			percent, (int)p->name.len, p->name.at);
+	return 0;
+}
