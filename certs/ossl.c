@@ -40,20 +40,30 @@ int ossl_no_password(char *buf, int size, int rwflag, void *data)
 	return -1;
 }
 
-BIO *ossl_reader(struct slice pem)
+int ossl_reader(struct slice pem, BIO **ret, struct err *err)
 {
-	return pem.len <= PEM_BYTES_MAX ? BIO_new_mem_buf(pem.at ? pem.at : "", (int)pem.len)
-					: NULL;
+	BIO *in = NULL;
+
+	if (pem.len > PEM_BYTES_MAX)
+		return err_set(err, ERR_TOOBIG, "%zu bytes of PEM; at most %zu are read", pem.len,
+			PEM_BYTES_MAX);
+	in = BIO_new_mem_buf(pem.at ? pem.at : "", (int)pem.len);
+	if (!in)
+		return ossl_fail(err, ERR_NOMEM, "no memory for reading PEM");
+	*ret = in;
+	return 0;
 }
 
 int ossl_cert(struct slice pem, const char *what, X509 **ret, struct err *err)
 {
-	BIO *in = ossl_reader(pem);
-	X509 *cert = in ? PEM_read_bio_X509(in, NULL, ossl_no_password, NULL) : NULL;
+	BIO *in = NULL;
+	X509 *cert = NULL;
+	int code = ossl_reader(pem, &in, err);
 
+	if (code != 0)
+		return code;
+	cert = PEM_read_bio_X509(in, NULL, ossl_no_password, NULL);
 	BIO_free(in);
-	if (!in)
-		return ossl_fail(err, ERR_NOMEM, "%s could not be read", what);
 	if (!cert)
 		return ossl_fail(err, ERR_SYNTAX,
 			"%s is not a readable PEM certificate (-----BEGIN CERTIFICATE-----)", what);
@@ -64,14 +74,18 @@ int ossl_cert(struct slice pem, const char *what, X509 **ret, struct err *err)
 
 int ossl_key(struct slice pem, EVP_PKEY **ret, struct err *err)
 {
-	BIO *in = ossl_reader(pem);
-	EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, ossl_no_password, NULL) : NULL;
-	unsigned long first = ERR_peek_error();
-	unsigned long last = ERR_peek_last_error();
+	BIO *in = NULL;
+	EVP_PKEY *key = NULL;
+	unsigned long first = 0;
+	unsigned long last = 0;
+	int code = ossl_reader(pem, &in, err);
 
+	if (code != 0)
+		return code;
+	key = PEM_read_bio_PrivateKey(in, NULL, ossl_no_password, NULL);
+	first = ERR_peek_error();
+	last = ERR_peek_last_error();
 	BIO_free(in);
-	if (!in)
-		return ossl_fail(err, ERR_NOMEM, "the private key could not be read");
 	if (!key && (ERR_GET_REASON(last) == PEM_R_BAD_PASSWORD_READ ||
 			    ERR_GET_REASON(first) == PEM_R_BAD_PASSWORD_READ ||
 			    ERR_GET_REASON(first) == ERR_R_INTERRUPTED_OR_CANCELLED)) {

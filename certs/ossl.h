@@ -21,8 +21,9 @@ int ossl_fail(struct err *err, enum err_code code, const char *fmt, ...)
 /* A password callback that knows none: without it OpenSSL would ask on the terminal. */
 int ossl_no_password(char *buf, int size, int rwflag, void *data);
 
-/* A BIO that reads the text, which must outlive it. NULL when it is over 1 MiB or out of memory. */
-BIO *ossl_reader(struct slice pem);
+/* A BIO that reads the text, which must outlive it; the caller frees it with BIO_free(). ERR_TOOBIG over 1 MiB,
+ * ERR_NOMEM. */
+int ossl_reader(struct slice pem, BIO **ret, struct err *err);
 
 /* The first certificate of a PEM text; the caller frees it with X509_free(). ERR_SYNTAX, ERR_NOMEM. */
 int ossl_cert(struct slice pem, const char *what, X509 **ret, struct err *err);

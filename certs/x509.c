@@ -341,10 +341,8 @@ int x509_make_serving(const struct x509_pair *ca, const struct certs_names *name
 	EVP_PKEY *issuer_key = NULL;
 	EVP_PKEY *key = NULL;
 	X509 *cert = NULL;
-	int64_t from = now - X509_BACKDATE_S;
-	int64_t until = now + valid_s;
-	int64_t ca_from = 0;
-	int64_t ca_until = 0;
+	int64_t from = 0;
+	int64_t until = 0;
 
 	if (code != 0)
 		return code;
@@ -352,12 +350,15 @@ int x509_make_serving(const struct x509_pair *ca, const struct certs_names *name
 	code = open_ca(ca, now, &issuer, &issuer_key, err);
 	if (code != 0)
 		return code;
-	(void)ossl_time(X509_get0_notBefore(issuer), &ca_from);
-	(void)ossl_time(X509_get0_notAfter(issuer), &ca_until);
+	/* within the CA's own dates, which open_ca has read once */
+	(void)ossl_time(X509_get0_notBefore(issuer), &from);
+	(void)ossl_time(X509_get0_notAfter(issuer), &until);
+	if (from < now - X509_BACKDATE_S)
+		from = now - X509_BACKDATE_S;
+	if (until > now + valid_s)
+		until = now + valid_s;
 	key = EVP_EC_gen("P-256");
-	cert = key ? new_cert(key, common_name(names), from > ca_from ? from : ca_from,
-			     until < ca_until ? until : ca_until)
-		   : NULL;
+	cert = key ? new_cert(key, common_name(names), from, until) : NULL;
 	if (cert && X509_set_issuer_name(cert, X509_get_subject_name(issuer)) == 1 &&
 		add_exts(cert, issuer, serving_exts,
 			sizeof(serving_exts) / sizeof(serving_exts[0])) &&

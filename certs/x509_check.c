@@ -32,13 +32,13 @@ static void free_certs(STACK_OF(X509) * certs)
 /* All certificates of a PEM text. */
 static int read_stack(struct slice pem, const char *what, STACK_OF(X509) * *ret, struct err *err)
 {
-	BIO *in = ossl_reader(pem);
+	BIO *in = NULL;
 	STACK_OF(X509) *certs = sk_X509_new_null();
 	X509 *cert = NULL;
 	unsigned long last = 0;
-	int code = 0;
+	int code = ossl_reader(pem, &in, err);
 
-	if (!in || !certs)
+	if (code == 0 && !certs)
 		code = ossl_fail(err, ERR_NOMEM, "%s could not be read", what);
 	while (code == 0) {
 		cert = PEM_read_bio_X509(in, NULL, ossl_no_password, NULL);

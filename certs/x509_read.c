@@ -266,11 +266,11 @@ int x509_list_read(struct slice pem, struct x509_list *ret, struct err *err)
 {
 	struct x509_list list = {0};
 	struct buf text;
-	BIO *in = ossl_reader(pem);
-	int code = 0;
+	BIO *in = NULL;
+	int code = ossl_reader(pem, &in, err);
 
-	if (!in)
-		return ossl_fail(err, ERR_NOMEM, "the certificates could not be read");
+	if (code != 0)
+		return code;
 	arena_init(&list.arena, ARENA_MAX);
 	buf_init(&text, ARENA_MAX);
 	list.info = arena_array(&list.arena, X509_LIST_MAX, sizeof(*list.info));

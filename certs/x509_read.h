@@ -48,7 +48,7 @@ struct x509_list {
 };
 
 /* Read all certificates of a PEM text; other PEM blocks (keys, parameters) are passed over. ERR_NOTFOUND: none in it;
- * ERR_SYNTAX: number i is damaged; ERR_TOOBIG: more than X509_LIST_MAX; ERR_NOMEM. ret is written only on success and
+ * ERR_SYNTAX: number i is damaged; ERR_TOOBIG: more than X509_LIST_MAX, or over 1 MiB; ERR_NOMEM. ret is written only on success and
  * released by the caller. */
 int x509_list_read(struct slice pem, struct x509_list *ret, struct err *err);
 void x509_list_release(struct x509_list *list);
