@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit: certs/certs_files, on a directory of its own. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "certs/certs_files.h"
+
+static char dir[PATH_MAX - 300]; /* a fresh directory for each test */
+
+static int setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	(void)state;
+	(void)snprintf(dir, sizeof(dir), "%s/certs_files.XXXXXX", tmp ? tmp : "/tmp");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char cmd[PATH_MAX];
+
+	(void)state;
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	return system(cmd);
+}
+
+static const char *in_dir(const char *name)
+{
+	static char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void assert_holds(const char *name, const char *text)
+{
+	struct buf b;
+	struct err err = {0};
+
+	buf_init(&b, 0);
+	assert_int_equal(certs_files_read(in_dir(name), &b, &err), 0);
+	assert_int_equal(b.len, strlen(text));
+	assert_string_equal(b.data, text);
+	certs_files_wipe(&b);
+	assert_null(b.data);
+}
+
+static unsigned mode_of(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
+static size_t count_files(const char *path)
+{
+	DIR *d = opendir(path);
+	size_t n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n >= 2 ? n - 2 : 0;
+}
+
+static const struct certs_file two[] = {
+	{"k", SLICE("secret"), true},
+	{"c", SLICE("public"), false},
+};
+
+static void test_write(void **state)
+{
+	struct err err = {0};
+	mode_t mask = umask(0);
+
+	(void)state;
+	assert_int_equal(certs_files_write(in_dir("new/deep/"), two, 2, false, &err), 0);
+	umask(mask);
+	assert_int_equal(mode_of(in_dir("new")), 0700);
+	assert_int_equal(mode_of(in_dir("new/deep")), 0700);
+	assert_int_equal(mode_of(in_dir("new/deep/k")), 0600);
+	assert_int_equal(mode_of(in_dir("new/deep/c")), 0644);
+	assert_holds("new/deep/k", "secret");
+	assert_holds("new/deep/c", "public");
+	assert_int_equal(count_files(in_dir("new/deep")), 2);
+}
+
+static void test_no_overwrite(void **state)
+{
+	static const struct certs_file other[] = {
+		{"new", SLICE("new"), false}, {"c", SLICE("x"), false}};
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+	/* one file that exists refuses all */
+	assert_int_equal(certs_files_write(dir, other, 2, false, &err), ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, "/c: exists"));
+	assert_holds("c", "public");
+	assert_int_equal(count_files(dir), 2);
+	assert_int_equal(certs_files_write(dir, other, 2, true, &err), 0);
+	assert_holds("c", "x");
+	assert_holds("new", "new");
+	assert_int_equal(count_files(dir), 3);
+}
+
+/* A link is not followed: what it points to is somebody else's. */
+static void test_links(void **state)
+{
+	struct err err = {0};
+	FILE *f = fopen(in_dir("theirs"), "w");
+
+	(void)state;
+	assert_non_null(f);
+	assert_true(fputs("theirs", f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(symlink("theirs", in_dir("k")), 0);
+	assert_int_equal(symlink("/nonexistent/dangling", in_dir("c")), 0);
+	assert_int_equal(certs_files_write(dir, two, 2, false, &err), ERR_CONFLICT);
+	assert_int_equal(certs_files_write(dir, two + 1, 1, false, &err), ERR_CONFLICT);
+	assert_int_equal(certs_files_write(dir, two, 2, true, &err), 0);
+	assert_holds("theirs", "theirs");
+	assert_holds("k", "secret");
+	assert_int_equal(mode_of(in_dir("k")), 0600);
+}
+
+static void test_bad_targets(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(mkdir(in_dir("c"), 0700), 0);
+	assert_int_equal(certs_files_write(dir, two, 2, true, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "/c: is a directory"));
+	assert_int_equal(count_files(dir), 1);
+	/* a path below a regular file */
+	assert_int_equal(rmdir(in_dir("c")), 0);
+	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+	assert_int_equal(certs_files_write(in_dir("c/below"), two, 2, false, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "Not a directory"));
+	assert_int_equal(certs_files_write(in_dir("c"), two, 2, false, &err), ERR_IO);
+	assert_int_equal(certs_files_write("", two, 2, false, &err), ERR_INVALID);
+	assert_int_equal(certs_files_write("/proc/nothing", two, 2, false, &err), ERR_IO);
+}
+
+static void test_bad_calls(void **state)
+{
+	static const struct certs_file slash[] = {{"../k", SLICE("x"), true}};
+	static const struct certs_file none[] = {{"", SLICE("x"), true}};
+	char name[NAME_MAX + 1];
+	struct certs_file longest[] = {{name, SLICE("x"), true}};
+	struct err err = {0};
+
+	(void)state;
+	memset(name, 'a', NAME_MAX);
+	name[NAME_MAX] = '\0';
+	assert_int_equal(certs_files_write(dir, two, 0, false, &err), ERR_INTERNAL);
+	assert_int_equal(
+		certs_files_write(dir, two, CERTS_FILES_MAX + 1, false, &err), ERR_INTERNAL);
+	assert_int_equal(certs_files_write(dir, slash, 1, false, &err), ERR_INTERNAL);
+	assert_int_equal(certs_files_write(dir, none, 1, false, &err), ERR_INTERNAL);
+	assert_int_equal(certs_files_write(dir, longest, 1, false, &err), ERR_IO);
+	assert_int_equal(count_files(dir), 0);
+}
+
+/* A full disk, as a file size limit: what was there stays, nothing is left behind. */
+static void test_full(void **state)
+{
+	static char big[65536];
+	struct certs_file files[] = {two[0], {"c", {big, sizeof(big)}, false}};
+	struct rlimit old;
+	struct rlimit small;
+	struct err err = {0};
+	int code = 0;
+	void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+
+	(void)state;
+	memset(big, 'x', sizeof(big));
+	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = (struct rlimit){4096, old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	code = certs_files_write(dir, files, 2, true, &err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	(void)signal(SIGXFSZ, before);
+	assert_int_equal(code, ERR_IO);
+	assert_non_null(strstr(err.msg, "/c: cannot be written"));
+	assert_holds("k", "secret");
+	assert_holds("c", "public");
+	assert_int_equal(count_files(dir), 2);
+}
+
+static void test_lock(void **state)
+{
+	struct err err = {0};
+	int fd = open(dir, O_RDONLY | O_DIRECTORY);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(certs_files_write(dir, two, 2, false, &err), ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, "another process"));
+	close(fd);
+	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+}
+
+static void test_read(void **state)
+{
+	struct buf b;
+	struct err err = {0};
+	FILE *f = NULL;
+
+	(void)state;
+	buf_init(&b, 0);
+	assert_int_equal(certs_files_read(in_dir("none"), &b, &err), ERR_NOTFOUND);
+	assert_int_equal(certs_files_read(dir, &b, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "is a directory"));
+	assert_int_equal(certs_files_read("/dev/null", &b, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "regular file"));
+	/* a pipe without a writer must not hang */
+	assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+	assert_int_equal(certs_files_read(in_dir("pipe"), &b, &err), ERR_IO);
+	f = fopen(in_dir("empty"), "w");
+	assert_non_null(f);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(certs_files_read(in_dir("empty"), &b, &err), 0);
+	assert_int_equal(b.len, 0);
+	certs_files_wipe(&b);
+	assert_int_equal(truncate(in_dir("empty"), (off_t)CERTS_FILE_MAX), 0);
+	assert_int_equal(certs_files_read(in_dir("empty"), &b, &err), 0);
+	assert_int_equal(b.len, CERTS_FILE_MAX);
+	certs_files_wipe(&b);
+	assert_int_equal(truncate(in_dir("empty"), (off_t)CERTS_FILE_MAX + 1), 0);
+	assert_int_equal(certs_files_read(in_dir("empty"), &b, &err), ERR_TOOBIG);
+	assert_null(b.data);
+	certs_files_wipe(&b); /* an empty one is harmless */
+}
+
+static void test_path(void **state)
+{
+	struct err err = {0};
+	char path[8];
+
+	(void)state;
+	assert_int_equal(certs_files_path("ab", "cdef", path, sizeof(path), &err), 0);
+	assert_string_equal(path, "ab/cdef");
+	assert_int_equal(certs_files_path("abc", "cdef", path, sizeof(path), &err), ERR_TOOBIG);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_write),
+		TEST(test_no_overwrite),
+		TEST(test_links),
+		TEST(test_bad_targets),
+		TEST(test_bad_calls),
+		TEST(test_full),
+		TEST(test_lock),
+		TEST(test_read),
+		cmocka_unit_test(test_path),
+	};
+
+	return cmocka_run_group_tests_name("certs_files", tests, NULL, NULL) != 0;
+}
