@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net: what the two halves of the server share; for http_server*.c alone. */
+#ifndef NET_HTTP_SERVER_IMPL_H
+#define NET_HTTP_SERVER_IMPL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <microhttpd.h>
+
+#include "net/http_call.h"
+#include "net/http_guard.h"
+#include "net/http_rules.h"
+#include "net/http_server.h"
+#include "net/tls_identity.h"
+
+/* One connection, from accept to close. All but the watch belongs to the I/O thread. */
+struct conn {
+	struct http_watch watch;
+	struct tls_session tls;
+	struct MHD_Connection *mhd;
+	struct http_server *server;
+	struct http_call *call; /* kept for the next request of the connection */
+	struct http_match match;
+	uint64_t discarded; /* body bytes that were read for a refusal's sake */
+	unsigned refuse;    /* the status this server answers by itself, or 0 */
+	bool in_flight;
+	bool suspended;
+	char peer[56];
+};
+
+struct http_server {
+	struct http_config cfg;
+	struct http_app app;
+	struct MHD_Daemon *daemon;
+	struct http_guard guard;
+	uint16_t port;
+	atomic_bool draining, stopping;
+	atomic_uint connections, in_flight;
+	atomic_uint_fast64_t accepted, replies[6], suppressed;
+	struct http_bodies bodies;
+	atomic_int_fast64_t log_window; /* second, and sentences in it */
+	atomic_uint log_count, left_out;
+};
+
+/* MHD_AccessHandlerCallback: called with the headers, with each piece of the body, at its end, and after a resume. */
+enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
+	const char *method, const char *version, const char *upload, size_t *upload_len,
+	void **req_cls);
+
+/* MHD_RequestCompletedCallback: the reply has been sent, or never will be. */
+void http_server_on_completed(void *cls, struct MHD_Connection *mhd, void **req_cls,
+	enum MHD_RequestTerminationCode code);
+
+/* MHD_NotifyConnectionCallback: before the handshake, and before the socket is closed. */
+void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+	enum MHD_ConnectionNotificationCode code);
+
+/* The guard's resume hook. */
+void http_server_resume(void *ctx, struct http_watch *watch);
+
+#endif
