@@ -49,9 +49,10 @@ static void write_env(struct buf *out, const struct plan_container *c)
 		buf_str(out, i > 0 ? ",{\"name\":" : "{\"name\":");
 		buf_json_str(out, c->env[i].name);
 		if (c->env[i].had) {
-			buf_str(out, ",\"was\":\"");
+			buf_str(out, ",\"was\":");
+			buf_str(out, c->env[i].was.at ? "\"" : "null");
 			buf_slice(out, c->env[i].was);
-			buf_char(out, '"');
+			buf_str(out, c->env[i].was.at ? "\"" : "");
 		}
 		if (c->env[i].moved.at) {
 			buf_str(out, ",\"moved\":");

@@ -40,8 +40,9 @@ enum command_mode {
 /* An environment variable of the container that was put in front of or replaced. */
 struct plan_env {
 	struct slice name;
-	bool had;           /* the container had a value of its own, kept in `was` */
-	struct slice was;   /* as the user spelled it: inside of the JSON string */
+	bool had; /* the container had a value of its own, kept in `was` */
+	struct slice
+		was; /* as the user spelled it: inside of the JSON string; absent for a name without a value */
 	struct slice moved; /* a valueFrom entry was renamed to this; absent otherwise */
 };
 

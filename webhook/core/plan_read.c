@@ -138,8 +138,8 @@ static int read_env(struct reader *r, const struct json_node *obj, struct plan_c
 		if (get_str(r, e, "name", true, &env->name) < 0 ||
 			get_str(r, e, "moved", false, &env->moved) < 0)
 			return err_in(r->err, "env/%zu", c->n_env);
-		if (was && !json_is(was, JSON_STRING))
-			return bad(r, was, "env", "a string");
+		if (was && !json_is(was, JSON_STRING) && !json_is(was, JSON_NULL))
+			return bad(r, was, "env", "a string or null");
 		env->had = was != NULL;
 		env->was = json_inside(r->j, was);
 		c->n_env++;

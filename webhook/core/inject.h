@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the parts of an injection: one container, and the pod around the containers. Used by mutate alone. */
+#ifndef WEBHOOK_CORE_INJECT_H
+#define WEBHOOK_CORE_INJECT_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "webhook/core/gpu_request.h"
+#include "webhook/core/launcher.h"
+#include "webhook/core/patch.h"
+#include "webhook/core/plan.h"
+#include "webhook/core/pod.h"
+#include "webhook/core/wrap.h"
+
+/* One injection while it is made. */
+struct injection {
+	const struct pod *pod;
+	const struct profile *profile;
+	const struct profile_client *client;
+	const struct plan *before; /* the plan that the pod already carries, or NULL */
+	struct plan *plan;         /* the one being made */
+	struct patch *patch;
+	struct arena *a;
+	struct warnings *warnings;
+};
+
+/* The launch that a planned container stands for. Arrays are the plan's. */
+struct launch inject_launch(const struct profile *p, const struct profile_client *client,
+	const struct plan *plan, const struct plan_container *c);
+
+/* Resources, command, environment and mounts of one container that asks; fills pc (name, kind, amounts and units are
+ * there already). Errors have a path below the pod. */
+int inject_container(struct injection *in, const struct pod_container *c,
+	const struct gpu_request *req, struct plan_container *pc, struct err *err);
+
+/* The environment of one container: what the profile sets or puts in front. */
+int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
+	struct plan_container *pc, struct err *err);
+
+/* What `value` becomes with `front` before it: joined by the separator, without empty elements. Inside of a JSON
+ * string, like both arguments. Absent when the arena ran out. */
+struct slice inject_join(
+	struct slice front, struct slice separator, struct slice value, struct arena *a);
+
+/* Volumes, init containers, label and annotations. The plan is complete but for what this adds to it. */
+int inject_pod(struct injection *in, struct err *err);
+
+#endif

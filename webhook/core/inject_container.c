@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: inject into one container: resources, command and mounts. */
+#include "base/quantity.h"
+#include "webhook/core/inject.h"
+
+struct launch inject_launch(const struct profile *p, const struct profile_client *client,
+	const struct plan *plan, const struct plan_container *c)
+{
+	return (struct launch){.profile = p,
+		.client = client,
+		.amount = c->amount,
+		.percent = c->percent,
+		.memory_mb = c->memory_mb,
+		.filters = plan->filters,
+		.n_filters = plan->n_filters,
+		.servers = plan->addresses,
+		.n_servers = plan->n_servers};
+}
+
+/* The members that are taken out of one side, in the order of removal. */
+static size_t asked_members(const struct gpu_request *r, bool limits, const char **names,
+	const struct json_node **values)
+{
+	const struct {
+		const char *name;
+		const struct gpu_resource *at;
+	} all[] = {
+		{RES_AMOUNT, &r->amount_at},
+		{RES_NUM, &r->num_at},
+		{RES_PERCENT, &r->percent_at},
+		{RES_MEMORY, &r->memory_at},
+	};
+	size_t n = 0;
+
+	for (size_t i = 0; i < 4; i++) {
+		const struct json_node *v = limits ? all[i].at->limit : all[i].at->request;
+
+		if (v) {
+			names[n] = all[i].name;
+			values[n++] = v;
+		}
+	}
+	return n;
+}
+
+/* Remember a side's members as a JSON object, so that uninject can bring them back as they were spelled. */
+static struct slice remember(const struct injection *in, const char **names,
+	const struct json_node **values, size_t n, const struct json_node *units)
+{
+	struct buf b;
+	struct slice s = {0};
+
+	buf_init(&b, 4096);
+	for (size_t i = 0; i < n; i++) {
+		buf_fmt(&b, "%s\"%s\":", i > 0 ? "," : "{", names[i]);
+		buf_slice(&b, json_raw(in->pod->j, values[i]));
+	}
+	if (units) {
+		buf_str(&b, n > 0 ? ",\"" RES_UNITS "\":" : "{\"" RES_UNITS "\":");
+		buf_slice(&b, json_raw(in->pod->j, units));
+	}
+	buf_char(&b, '}');
+	if (!b.failed)
+		s = arena_slice(in->a, buf_as_slice(&b));
+	buf_release(&b);
+	return s;
+}
+
+/* Rewrite limits or requests. */
+static int inject_side(struct injection *in, const struct pod_container *c,
+	const struct gpu_request *r, bool limits, struct plan_container *pc, struct err *err)
+{
+	const struct json_node *side =
+		json_path(in->pod->j, c->node, "resources", limits ? "limits" : "requests", NULL);
+	const struct json_node *units = limits ? r->units_at.limit : r->units_at.request;
+	const char *path =
+		arena_fmt(in->a, "%s/resources/%s", c->path, limits ? "limits" : "requests");
+	char *value = arena_fmt(in->a, "%llu", (unsigned long long)pc->units);
+	const struct json_node *values[4];
+	const char *names[4];
+	size_t n = asked_members(r, limits, names, values);
+	struct slice *asked = limits ? &pc->asked_limits : &pc->asked_requests;
+
+	if (!path || !value)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (!json_is(side, JSON_OBJECT)) {
+		*(limits ? &pc->made_limits : &pc->made_requests) = true;
+		patch_open(in->patch, "add", path, (struct slice){0});
+		buf_fmt(in->patch->out, "{\"" RES_UNITS "\":%s}", value);
+		patch_close(in->patch);
+		return 0;
+	}
+	if (n > 0 || units) {
+		*asked = remember(in, names, values, n, units);
+		if (!asked->at)
+			return err_set(err, ERR_NOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < n; i++)
+		patch_remove(in->patch, path, slice_of(names[i]));
+	if (units)
+		patch_replace(in->patch, path, SLICE(RES_UNITS), slice_of(value));
+	else
+		patch_add(in->patch, path, SLICE(RES_UNITS), slice_of(value));
+	return 0;
+}
+
+/* A pod may bring bitfusion.io/gpu along only if it says what we would write. */
+static int check_units(const struct json *j, const struct json_node *v, const char *side,
+	uint64_t units, struct err *err)
+{
+	struct slice s = json_is(v, JSON_STRING) ? json_inside(j, v) : json_raw(j, v);
+	struct quantity q;
+
+	if (!v || (quantity_parse(s, &q, NULL) == 0 && q.nano == (__int128)units * 1000000000))
+		return 0;
+	err_set(err, ERR_INVALID,
+		"found %.*s, but what the container asks comes to %llu; leave " RES_UNITS
+		" out, it is computed",
+		(int)(s.len > 40 ? 40 : s.len), s.at, (unsigned long long)units);
+	return err_in(err, "resources/%s/bitfusion.io~1gpu", side);
+}
+
+static int inject_command(struct injection *in, const struct pod_container *c,
+	const struct launch *l, struct plan_container *pc, struct err *err)
+{
+	struct wrap w;
+	const char *path;
+
+	if (in->profile->kind != PROFILE_WRAP || !in->plan->full)
+		return 0;
+	if (wrap_command(in->pod->j, c->node, l, in->a, in->warnings, &w, err) < 0)
+		return err->code;
+	pc->command = w.mode;
+	pc->argv = w.argv;
+	path = arena_fmt(in->a, "%s/command", c->path);
+	if (!path)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < w.n_words; i++) {
+		patch_open(
+			in->patch, "add", arena_fmt(in->a, "%s/%zu", path, i), (struct slice){0});
+		buf_json_str(in->patch->out, w.words[i]);
+		patch_close(in->patch);
+	}
+	return 0;
+}
+
+/* "/a/b/" and "/a/b" are one place. */
+static bool same_path(struct slice a, struct slice b)
+{
+	while (a.len > 1 && a.at[a.len - 1] == '/')
+		a.len--;
+	while (b.len > 1 && b.at[b.len - 1] == '/')
+		b.len--;
+	return slice_eq(a, b);
+}
+
+static bool planned_mount(const struct plan *before, struct slice container, struct slice path)
+{
+	const struct plan_container *c = before ? plan_container(before, container) : NULL;
+
+	for (size_t i = 0; c && i < c->n_mounts; i++)
+		if (slice_eq(c->mounts[i], path))
+			return true;
+	return false;
+}
+
+/* Is there a mount of the user's at this place? Our own from an earlier call is no collision: *ret_ours. */
+static int check_mount(struct injection *in, const struct pod_container *c,
+	const struct json_node *mounts, struct slice path, bool *ret_ours, struct err *err)
+{
+	size_t i = 0;
+
+	*ret_ours = false;
+	JSON_EACH(in->pod->j, mounts, m)
+	{
+		struct slice theirs =
+			json_str(in->pod->j, json_get(in->pod->j, m, SLICE("mountPath")), in->a);
+
+		if (theirs.at && same_path(theirs, path)) {
+			*ret_ours = planned_mount(in->before, c->name, path);
+			if (*ret_ours)
+				return 0;
+			err_reason(err, ERR_REFUSED, "MountCollision",
+				"the container mounts something at %.*s, where the launcher "
+				"\"%.*s\" has to mount its own files; "
+				"mount yours elsewhere",
+				(int)path.len, path.at, (int)in->profile->name.len,
+				in->profile->name.at);
+			return err_in(err, "volumeMounts/%zu", i);
+		}
+		i++;
+	}
+	return 0;
+}
+
+static int inject_mounts(struct injection *in, const struct pod_container *c,
+	struct plan_container *pc, struct err *err)
+{
+	const struct json_node *mounts = json_get(in->pod->j, c->node, SLICE("volumeMounts"));
+	const char *path = arena_fmt(in->a, "%s/volumeMounts", c->path);
+	size_t n = in->profile->n_mounts;
+
+	pc->mounts = arena_array(in->a, n, sizeof(*pc->mounts));
+	if (!path || !pc->mounts)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (n > 0 && !json_is(mounts, JSON_ARRAY)) {
+		pc->made_mounts = true;
+		patch_add(in->patch, path, (struct slice){0}, SLICE("[]"));
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct profile_mount *m = &in->profile->mounts[i];
+		bool ours;
+
+		if (check_mount(in, c, mounts, m->path, &ours, err) < 0)
+			return err->code;
+		pc->mounts[pc->n_mounts++] = m->path;
+		if (!ours)
+			patch_add(in->patch, path, SLICE("-"), m->json);
+	}
+	return 0;
+}
+
+int inject_container(struct injection *in, const struct pod_container *c,
+	const struct gpu_request *req, struct plan_container *pc, struct err *err)
+{
+	struct launch l = inject_launch(in->profile, in->client, in->plan, pc);
+
+	if (check_units(in->pod->j, req->units_at.limit, "limits", pc->units, err) < 0 ||
+		check_units(in->pod->j, req->units_at.request, "requests", pc->units, err) < 0 ||
+		inject_side(in, c, req, true, pc, err) < 0 ||
+		inject_side(in, c, req, false, pc, err) < 0 ||
+		inject_command(in, c, &l, pc, err) < 0 || inject_env(in, c, &l, pc, err) < 0 ||
+		inject_mounts(in, c, pc, err) < 0)
+		return err_in(err, "%s", c->path + 1);
+	return 0;
+}

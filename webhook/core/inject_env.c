@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: inject into one container's environment. */
+#include "webhook/core/inject.h"
+
+/* A variable whose value comes from elsewhere is kept under this name and referred to. */
+#define MOVED_PREFIX "POOLGATE_OWN_"
+
+static bool char_is(struct slice s, size_t at, struct slice sep)
+{
+	return s.len - at >= sep.len && memcmp(s.at + at, sep.at, sep.len) == 0;
+}
+
+struct slice inject_join(
+	struct slice front, struct slice separator, struct slice value, struct arena *a)
+{
+	const struct slice parts[] = {front, value};
+	char *out = arena_alloc(a, front.len + separator.len + value.len + 1);
+	size_t n = 0;
+
+	if (!out)
+		return (struct slice){0};
+	if (separator.len == 0) {
+		memcpy(out, front.at, front.len);
+		if (value.len > 0)
+			memcpy(out + front.len, value.at, value.len);
+		return (struct slice){out, front.len + value.len};
+	}
+	for (size_t p = 0; p < 2; p++) {
+		size_t from = 0;
+
+		for (size_t i = 0; i <= parts[p].len; i++) {
+			if (i < parts[p].len && !char_is(parts[p], i, separator))
+				continue;
+			if (i > from) {
+				if (n > 0) {
+					memcpy(out + n, separator.at, separator.len);
+					n += separator.len;
+				}
+				memcpy(out + n, parts[p].at + from, i - from);
+				n += i - from;
+			}
+			if (i < parts[p].len)
+				i += separator.len - 1;
+			from = i + 1;
+		}
+	}
+	return (struct slice){out, n};
+}
+
+/* The inside of a JSON string that stands for this text. */
+static struct slice json_spelled(struct slice s, struct arena *a)
+{
+	struct buf b;
+	struct slice ret = {0};
+
+	buf_init(&b, s.len * 6 + 1);
+	buf_json_esc(&b, s);
+	if (!b.failed)
+		ret = arena_slice(a, buf_as_slice(&b));
+	buf_release(&b);
+	return ret;
+}
+
+static void add_var(struct injection *in, const char *path, struct slice at, struct slice name,
+	struct slice value)
+{
+	patch_open(in->patch, "add", path, at);
+	buf_str(in->patch->out, "{\"name\":");
+	buf_json_str(in->patch->out, name);
+	buf_str(in->patch->out, ",\"value\":\"");
+	buf_slice(in->patch->out, value);
+	buf_str(in->patch->out, "\"}");
+	patch_close(in->patch);
+}
+
+/* The variable gets its value from a field, a Secret or a ConfigMap: keep that under another name, refer to it. */
+static int keep_by_reference(struct injection *in, const char *path, size_t index,
+	const struct profile_env *env, struct slice ours, struct plan_env *pe, struct err *err)
+{
+	const char *moved = arena_fmt(in->a, MOVED_PREFIX "%.*s", (int)env->name.len, env->name.at);
+	const char *at = arena_fmt(in->a, "%s/%zu", path, index);
+	const char *next = arena_fmt(in->a, "%zu", index + 1);
+	const char *ref = moved ? arena_fmt(in->a, "$(%s)", moved) : NULL;
+	struct slice value;
+
+	if (!moved || !at || !next || !ref)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	value = inject_join(ours, env->separator, slice_of(ref), in->a);
+	if (!value.at)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	pe->moved = slice_of(moved);
+	patch_open(in->patch, "replace", at, SLICE("name"));
+	buf_json_str(in->patch->out, pe->moved);
+	patch_close(in->patch);
+	add_var(in, path, slice_of(next), env->name, value);
+	return 0;
+}
+
+/* The variable is there with a value of its own (perhaps none). */
+static int put_in_front(struct injection *in, const char *path, size_t index,
+	const struct json_node *var, const struct profile_env *env, struct slice ours,
+	struct plan_env *pe, struct err *err)
+{
+	const struct json *j = in->pod->j;
+	const struct json_node *value = json_get(j, var, SLICE("value"));
+	const char *at = arena_fmt(in->a, "%s/%zu", path, index);
+	struct slice was = json_is(value, JSON_STRING) ? json_inside(j, value) : SLICE(""), joined;
+
+	if (json_is(json_get(j, var, SLICE("valueFrom")), JSON_OBJECT))
+		return keep_by_reference(in, path, index, env, ours, pe, err);
+	pe->had = true;
+	pe->was = json_is(value, JSON_STRING) ? was : (struct slice){0};
+	if (slice_starts(was, ours) &&
+		(was.len == ours.len || char_is(was, ours.len, env->separator)))
+		return 0;
+	joined = inject_join(ours, env->separator, was, in->a);
+	if (!at || !joined.at)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (joined.len != ours.len + (was.len ? env->separator.len + was.len : 0))
+		warn_add(in->warnings, in->a,
+			"empty elements of %.*s, which mean the current directory, are left out",
+			(int)env->name.len, env->name.at);
+	patch_open(in->patch, value ? "replace" : "add", at, SLICE("value"));
+	buf_char(in->patch->out, '"');
+	buf_slice(in->patch->out, joined);
+	buf_char(in->patch->out, '"');
+	patch_close(in->patch);
+	return 0;
+}
+
+/* A variable that the profile sets must not be the user's. */
+static int check_set(const struct json *j, const struct json_node *var, size_t index,
+	const struct profile_env *env, struct slice ours, struct err *err)
+{
+	struct slice was = json_inside(j, json_get(j, var, SLICE("value")));
+
+	if (slice_eq(was, ours) && was.at)
+		return 0;
+	err_reason(err, ERR_REFUSED, "EnvCollision",
+		"the container sets %.*s itself, which the launcher has to set; remove it",
+		(int)env->name.len, env->name.at);
+	return err_in(err, "env/%zu", index);
+}
+
+/* Where a variable stands after our insertions. */
+static size_t shifted(size_t index, const size_t *inserted, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		index += inserted[i] <= index;
+	return index;
+}
+
+int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
+	struct plan_container *pc, struct err *err)
+{
+	const struct json *j = in->pod->j;
+	const struct json_node *env = json_get(j, c->node, SLICE("env"));
+	const char *path = arena_fmt(in->a, "%s/env", c->path);
+	size_t n = in->profile->n_env, n_inserted = 0;
+	size_t *inserted = arena_array(in->a, n, sizeof(*inserted));
+
+	pc->env = arena_array(in->a, n, sizeof(*pc->env));
+	if (!path || !pc->env || !inserted)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (n > 0 && !json_is(env, JSON_ARRAY)) {
+		pc->made_env = true;
+		patch_add(in->patch, path, (struct slice){0}, SLICE("[]"));
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct profile_env *pv = &in->profile->env[i];
+		struct plan_env *pe = &pc->env[pc->n_env++];
+		struct slice ours = json_spelled(
+			wrap_escape(template_expand(pv->value, l, (struct slice){0}, in->a), in->a),
+			in->a);
+		const struct json_node *var;
+		size_t index = 0;
+
+		if (!ours.at)
+			return err_set(err, ERR_NOMEM, "out of memory");
+		pe->name = pv->name;
+		/* of variables with one name, the kubelet takes the last */
+		var = json_find(j, env, "name", pv->name, true, &index);
+		if (!var) {
+			add_var(in, path, SLICE("-"), pv->name,
+				inject_join(ours, pv->separator, SLICE(""), in->a));
+			continue;
+		}
+		index = shifted(index, inserted, n_inserted);
+		if (pv->prepend ? put_in_front(in, path, index, var, pv, ours, pe, err) < 0
+				: check_set(j, var, index, pv, ours, err) < 0)
+			return err->code;
+		if (pe->moved.at)
+			inserted[n_inserted++] = index + 1;
+	}
+	return 0;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the mutating decision about a pod that is being created. */
+#include "webhook/core/mutate.h"
+
+#include "base/text.h"
+#include "webhook/core/inject.h"
+
+/* Filter tokens that one pod may give; each becomes words on a command line. */
+#define FILTERS_MAX 64
+
+/* What the steps below share. */
+struct making {
+	const struct mutate_world *world;
+	struct injection in;
+	struct pod pod;
+	struct plan before;
+	enum pod_switch mode;
+	struct mutation *ret;
+	struct gpu_request *requests; /* per container of the pod */
+};
+
+static int untouched(struct mutation *ret, const char *why)
+{
+	ret->patched = false;
+	ret->why_not = why;
+	return 0;
+}
+
+static int refuse_profile(const struct config *c, struct slice name, struct err *err)
+{
+	char known[256] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_profiles; i++) {
+		struct slice s = c->profiles[i].name;
+
+		if (n + s.len + 3 >= sizeof(known))
+			break;
+		if (i > 0) {
+			known[n++] = ',';
+			known[n++] = ' ';
+		}
+		memcpy(known + n, s.at, s.len);
+		n += s.len;
+		known[n] = '\0';
+	}
+	err_set(err, ERR_INVALID, "found \"%.*s\", expected a launcher that is configured here: %s",
+		(int)(name.len > 60 ? 60 : name.len), name.at, known[0] ? known : "there is none");
+	return err_in(err, "metadata/annotations/poolgate.io~1launcher");
+}
+
+/* Which profile: the plan's, the annotation's, the configured default. */
+static int choose_profile(struct making *m, struct err *err)
+{
+	const struct config *c = m->world->config;
+	struct slice name = pod_annotation(&m->pod, ANN_LAUNCHER, m->in.a);
+
+	if (m->in.before)
+		name = m->before.profile;
+	m->in.profile = name.at ? config_profile(c, name) : c->default_profile;
+	if (!m->in.profile && name.at)
+		return refuse_profile(c, name, err);
+	if (!m->in.profile)
+		return err_reason(err, ERR_REFUSED, "NoLauncher",
+			"no launcher is configured on this server, so it cannot start anything on "
+			"a remote GPU; the operator "
+			"has to give it a client catalogue and sidecar config, or a launcher "
+			"profile");
+	if (m->in.before && m->before.hash != m->in.profile->hash)
+		return err_reason(err, ERR_REFUSED, "ProfileChanged",
+			"the launcher \"%.*s\" was changed while this pod was being admitted; "
+			"create it again",
+			(int)m->in.profile->name.len, m->in.profile->name.at);
+	return 0;
+}
+
+static int refuse_client(
+	const struct profile *p, struct slice os, struct slice version, struct err *err)
+{
+	char known[360] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_clients; i++) {
+		struct slice o = p->clients[i].os, v = p->clients[i].version;
+
+		if (n + o.len + v.len + 4 >= sizeof(known))
+			break;
+		if (i > 0) {
+			known[n++] = ',';
+			known[n++] = ' ';
+		}
+		memcpy(known + n, o.at, o.len);
+		n += o.len;
+		known[n++] = '/';
+		memcpy(known + n, v.at, v.len);
+		n += v.len;
+		known[n] = '\0';
+	}
+	err_set(err, ERR_INVALID,
+		"Could not find Bitfusion client info for os \"%.*s\" and version \"%.*s\"; "
+		"os/version known here: %s",
+		(int)(os.len > 40 ? 40 : os.len), os.at, (int)(version.len > 40 ? 40 : version.len),
+		version.at, known);
+	return err_in(err, "metadata/annotations");
+}
+
+/* *ret_missing: the annotations that would choose one are not there. */
+static int choose_client(struct making *m, bool *ret_missing, struct err *err)
+{
+	const struct profile *p = m->in.profile;
+	struct slice os = {0}, version = {0};
+
+	*ret_missing = false;
+	if (p->by_client) {
+		os = m->in.before ? m->before.os : pod_annotation(&m->pod, ANN_OS, m->in.a);
+		version = m->in.before ? m->before.version_of_client
+				       : pod_annotation(&m->pod, ANN_VERSION, m->in.a);
+		*ret_missing = os.len == 0 || version.len == 0;
+		if (*ret_missing)
+			return 0;
+	}
+	m->in.client = profile_client(p, os, version);
+	if (!m->in.client)
+		return refuse_client(p, os, version, err);
+	if (p->by_client) {
+		m->in.plan->os = os;
+		m->in.plan->version_of_client = version;
+	}
+	return 0;
+}
+
+static int read_filters(struct making *m, struct err *err)
+{
+	struct slice text = pod_annotation(&m->pod, ANN_FILTER, m->in.a), rest = text, token;
+	struct plan *plan = m->in.plan;
+	size_t n = 0;
+
+	if (m->in.before) {
+		plan->filters = m->before.filters;
+		plan->n_filters = m->before.n_filters;
+		return 0;
+	}
+	while (text.at && text_word(&rest, &token))
+		n++;
+	if (n > FILTERS_MAX) {
+		err_set(err, ERR_INVALID, "found %zu tokens, expected at most %d", n, FILTERS_MAX);
+		return err_in(err, "metadata/annotations/bitfusion-client~1filter");
+	}
+	plan->filters = arena_array(m->in.a, n, sizeof(*plan->filters));
+	if (!plan->filters)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	rest = text;
+	while (text.at && text_word(&rest, &token))
+		plan->filters[plan->n_filters++] = token;
+	return 0;
+}
+
+/* Tokens that the pool does not understand select nothing there; say so once. */
+static int warn_filters(struct making *m, struct err *err)
+{
+	const struct plan *plan = m->in.plan;
+	struct pool_view view;
+	struct ledger *l = m->world->ledger;
+
+	if (plan->n_filters == 0 || !l)
+		return 0;
+	if (l->ops->view(l, false, m->in.a, &view, err) < 0)
+		return err->code;
+	for (size_t i = 0; i < plan->n_filters; i++) {
+		struct filter f = filter_of(plan->filters[i]);
+
+		if (!inventory_knows_filter(&view.inventory, &f))
+			warn_add(m->in.warnings, m->in.a,
+				"filter \"%.*s\" selects nothing in the pool; it goes to the "
+				"launcher alone",
+				(int)(f.token.len > 40 ? 40 : f.token.len), f.token.at);
+	}
+	return 0;
+}
+
+/* One planned container per container of the pod that asks, or that the earlier plan holds. */
+static int plan_containers(struct making *m, size_t *ret_asking, struct err *err)
+{
+	struct plan *plan = m->in.plan;
+	size_t n = m->pod.n_containers;
+
+	*ret_asking = 0;
+	plan->containers = arena_array(m->in.a, n, sizeof(*plan->containers));
+	m->requests = arena_array(m->in.a, n, sizeof(*m->requests));
+	if (!plan->containers || !m->requests)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		const struct pod_container *c = &m->pod.containers[i];
+		struct plan_container *pc = &plan->containers[plan->n_containers];
+		struct gpu_request *r = &m->requests[i];
+		const struct plan_container *old =
+			m->in.before ? plan_container(m->in.before, c->name) : NULL;
+
+		if (!gpu_request_asks(m->pod.j, c->node)) {
+			if (old) {
+				*pc = *old;
+				plan->n_containers++;
+			}
+			continue;
+		}
+		if (gpu_request_read(m->pod.j, c->node, m->world->config->total_gpu_mb, m->in.a,
+			    m->in.warnings, r, err) < 0)
+			return err_in(err, "%s", c->path + 1);
+		*pc = (struct plan_container){.name = c->name,
+			.kind = c->kind,
+			.amount = r->amount,
+			.percent = r->percent,
+			.memory_mb = r->memory_mb,
+			.units = r->units};
+		plan->n_containers++;
+		++*ret_asking;
+	}
+	if (plan->n_containers <= PLAN_CONTAINERS_MAX)
+		return 0;
+	err_set(err, ERR_INVALID, "%zu containers ask for GPUs, expected at most %d",
+		plan->n_containers, PLAN_CONTAINERS_MAX);
+	return err_in(err, "spec/containers");
+}
+
+/* placement: servers. Pick them now, since their addresses are written into the pod. */
+static int place(struct making *m, struct err *err)
+{
+	const struct profile *p = m->in.profile;
+	struct plan *plan = m->in.plan;
+	struct ledger *l = m->world->ledger;
+	struct placement where;
+	struct pool_view view;
+	struct demand d;
+
+	if (!p->servers_placed)
+		return 0;
+	if (m->in.before) {
+		plan->servers = m->before.servers;
+		plan->addresses = m->before.addresses;
+		plan->n_servers = m->before.n_servers;
+		return 0;
+	}
+	if (!l)
+		return err_reason(err, ERR_REFUSED, "NoServer",
+			"the launcher \"%.*s\" is told which GPU servers to use, and no pool is "
+			"known here; give one with --pool",
+			(int)p->name.len, p->name.at);
+	if (l->ops->view(l, false, m->in.a, &view, err) < 0 ||
+		plan_demand(plan, p->whole_servers, m->in.a, &d, err) < 0 ||
+		placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) < 0)
+		return err->code;
+	plan->servers = arena_array(m->in.a, where.n_servers, sizeof(*plan->servers));
+	plan->addresses = arena_array(m->in.a, where.n_servers, sizeof(*plan->addresses));
+	if (!plan->servers || !plan->addresses)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < where.n_servers; i++) {
+		const struct gpu_server *s = &view.inventory.servers[where.servers[i]];
+
+		plan->servers[i] = slice_of(s->name);
+		plan->addresses[i] = slice_of(s->address);
+	}
+	plan->n_servers = where.n_servers;
+	return 0;
+}
+
+static int write_patch(struct making *m, struct buf *out, struct err *err)
+{
+	struct plan *plan = m->in.plan;
+	struct patch patch;
+	size_t k = 0;
+
+	patch_begin(&patch, out);
+	m->in.patch = &patch;
+	for (size_t i = 0; i < m->pod.n_containers && k < plan->n_containers; i++) {
+		const struct pod_container *c = &m->pod.containers[i];
+		struct plan_container *pc = &plan->containers[k];
+
+		if (!slice_eq(pc->name, c->name))
+			continue;
+		k++;
+		if (!m->requests[i].asks)
+			continue;
+		if (profile_expresses(m->in.profile, pc->amount, pc->percent, pc->memory_mb, err) <
+			0) {
+			err_in(err, "resources");
+			return err_in(err, "%s", c->path + 1);
+		}
+		if (inject_container(&m->in, c, &m->requests[i], pc, err) < 0)
+			return err->code;
+	}
+	if (inject_pod(&m->in, err) < 0)
+		return err->code;
+	patch_end(&patch);
+	if (out->failed)
+		return err_set(err, ERR_TOOBIG, "the patch does not fit into %zu bytes", out->max);
+	return m->in.a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
+/* Everything after the question whether the pod concerns us at all. */
+static int make(struct making *m, struct buf *out, struct err *err)
+{
+	size_t asking = 0;
+	bool missing;
+
+	if (plan_containers(m, &asking, err) < 0)
+		return err->code;
+	if (asking == 0) {
+		if (!m->in.before)
+			warn_add(m->in.warnings, m->in.a,
+				ANN_SWITCH " is on, but no container asks for " RES_AMOUNT
+					   "; nothing is injected");
+		return untouched(m->ret, "no container asks");
+	}
+	if (pod_is_windows(&m->pod)) {
+		err_set(err, ERR_INVALID,
+			"a Windows pod cannot run the launcher; remove the annotation " ANN_SWITCH
+			", or run the pod on Linux");
+		return err_in(err, "spec/os");
+	}
+	if (choose_profile(m, err) < 0 || choose_client(m, &missing, err) < 0)
+		return err->code;
+	if (missing) {
+		warn_add(m->in.warnings, m->in.a,
+			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);
+		return untouched(m->ret, "no client chosen");
+	}
+	if (read_filters(m, err) < 0 || warn_filters(m, err) < 0 || place(m, err) < 0)
+		return err->code;
+	m->in.plan->version = PLAN_VERSION;
+	m->in.plan->profile = m->in.profile->name;
+	m->in.plan->hash = m->in.profile->hash;
+	m->in.plan->total_mb = m->world->config->total_gpu_mb;
+	m->in.plan->full = m->in.before ? m->before.full : m->mode == SWITCH_FULL;
+	if (write_patch(m, out, err) < 0)
+		return err->code;
+	m->ret->patched = true;
+	return 0;
+}
+
+int mutate_create(const struct mutate_world *world, const struct json *j,
+	const struct json_node *pod, struct slice namespace, struct arena *a, struct buf *patch,
+	struct mutation *ret, struct err *err)
+{
+	struct making m = {.world = world, .ret = ret};
+	struct slice status, plan;
+
+	*ret = (struct mutation){0};
+	pod_glance(j, pod, &m.pod);
+	m.mode = pod_switch_of(&m.pod, a);
+	if (m.mode == SWITCH_OFF)
+		return untouched(ret, "switch off");
+	if (pod_is_exempt(&m.pod, namespace))
+		return untouched(ret, "exempt");
+	status = pod_annotation(&m.pod, ANN_STATUS, a);
+	plan = pod_annotation(&m.pod, ANN_PLAN, a);
+	if (!plan.at && status.at && text_ieq(status, SLICE("injected")))
+		return untouched(ret, "already injected");
+	m.in = (struct injection){
+		.pod = &m.pod, .plan = &ret->plan, .a = a, .warnings = &ret->warnings};
+	if (plan.at) {
+		/* a plan that cannot be read is the validator's to refuse: it says where it is wrong */
+		if (plan_read(plan, a, &m.before, err) < 0)
+			return err->code == ERR_NOMEM ? err->code
+						      : untouched(ret, "unreadable plan");
+		m.in.before = &m.before;
+	}
+	if (pod_read(j, pod, a, &m.pod, err) < 0)
+		return err->code;
+	return make(&m, patch, err);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: find the parts of a pod. */
+#include "webhook/core/pod.h"
+
+#include "base/text.h"
+#include "webhook/core/plan.h"
+
+static const struct json_node *member(
+	const struct json *j, const struct json_node *obj, const char *key, enum json_type type)
+{
+	const struct json_node *v = json_get(j, obj, slice_of(key));
+
+	return json_is(v, type) ? v : NULL;
+}
+
+void pod_glance(const struct json *j, const struct json_node *root, struct pod *ret)
+{
+	const struct json_node *meta = member(j, root, "metadata", JSON_OBJECT);
+
+	*ret = (struct pod){.j = j, .root = root};
+	ret->annotations = member(j, meta, "annotations", JSON_OBJECT);
+	ret->labels = member(j, meta, "labels", JSON_OBJECT);
+	ret->spec = member(j, root, "spec", JSON_OBJECT);
+}
+
+/* The array of containers under spec, or NULL when absent. */
+static int find_array(const struct pod *p, const char *key, bool required,
+	const struct json_node **ret, struct err *err)
+{
+	const struct json_node *v = json_get(p->j, p->spec, slice_of(key));
+
+	*ret = NULL;
+	if (json_absent(v) && !required)
+		return 0;
+	if (!json_is(v, JSON_ARRAY)) {
+		err_set(err, ERR_INVALID, "found %s, expected an array of containers",
+			json_type_name(v));
+		return err_in(err, "spec/%s", key);
+	}
+	*ret = v;
+	return 0;
+}
+
+static int add_containers(struct pod *p, const struct json_node *array, const char *key, bool init,
+	struct arena *a, struct err *err)
+{
+	size_t i = 0;
+
+	JSON_EACH(p->j, array, c)
+	{
+		struct pod_container *pc = &p->containers[p->n_containers];
+		const struct json_node *name = json_get(p->j, c, SLICE("name"));
+
+		if (!json_is(c, JSON_OBJECT) || !json_is(name, JSON_STRING)) {
+			err_set(err, ERR_INVALID, "found %s, expected a container with a name",
+				json_is(c, JSON_OBJECT) ? "an object without a name"
+							: json_type_name(c));
+			return err_in(err, "spec/%s/%zu", key, i);
+		}
+		pc->node = c;
+		pc->name = json_str(p->j, name, a);
+		pc->index = i;
+		pc->kind = CONTAINER_APP;
+		if (init)
+			pc->kind = json_is_str(p->j, json_get(p->j, c, SLICE("restartPolicy")),
+					   SLICE("Always"))
+					   ? CONTAINER_RESTARTABLE
+					   : CONTAINER_INIT;
+		pc->path = arena_fmt(a, "/spec/%s/%zu", key, i);
+		if (!pc->path || !pc->name.at)
+			return err_set(err, ERR_NOMEM, "out of memory");
+		p->n_containers++;
+		i++;
+	}
+	return 0;
+}
+
+int pod_read(const struct json *j, const struct json_node *root, struct arena *a, struct pod *ret,
+	struct err *err)
+{
+	const struct json_node *inits, *apps;
+	struct pod p;
+
+	pod_glance(j, root, &p);
+	if (!p.spec) {
+		err_set(err, ERR_INVALID, "found %s, expected the pod's spec",
+			json_type_name(json_get(j, root, SLICE("spec"))));
+		return err_in(err, "spec");
+	}
+	if (find_array(&p, "initContainers", false, &inits, err) < 0 ||
+		find_array(&p, "containers", true, &apps, err) < 0)
+		return err->code;
+	p.has_inits = inits != NULL;
+	p.volumes = member(j, p.spec, "volumes", JSON_ARRAY);
+	p.containers = arena_array(
+		a, (size_t)apps->count + (inits ? inits->count : 0), sizeof(*p.containers));
+	if (!p.containers)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (add_containers(&p, inits, "initContainers", true, a, err) < 0 ||
+		add_containers(&p, apps, "containers", false, a, err) < 0)
+		return err->code;
+	*ret = p;
+	return 0;
+}
+
+struct slice pod_annotation(const struct pod *p, const char *key, struct arena *a)
+{
+	return json_str(p->j, json_get(p->j, p->annotations, slice_of(key)), a);
+}
+
+enum pod_switch pod_switch_of(const struct pod *p, struct arena *a)
+{
+	static const char *const full[] = {"all", "on", "true", "y", "yes"};
+	struct slice v = pod_annotation(p, ANN_SWITCH, a);
+
+	if (!v.at)
+		return SWITCH_OFF;
+	for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++)
+		if (text_ieq(v, slice_of(full[i])))
+			return SWITCH_FULL;
+	return text_ieq(v, SLICE("injection")) ? SWITCH_INJECTION : SWITCH_OFF;
+}
+
+bool pod_is_exempt(const struct pod *p, struct slice namespace)
+{
+	return slice_is(namespace, "kube-system") || slice_is(namespace, "kube-public") ||
+	       json_get(p->j, p->annotations, SLICE("kubernetes.io/config.mirror")) != NULL;
+}
+
+bool pod_is_windows(const struct pod *p)
+{
+	const struct json_node *os = json_path(p->j, p->spec, "os", "name", NULL);
+	const struct json_node *sel =
+		json_path(p->j, p->spec, "nodeSelector", "kubernetes.io/os", NULL);
+
+	return json_is_str(p->j, os, SLICE("windows")) || json_is_str(p->j, sel, SLICE("windows"));
+}
+
+const struct pod_container *pod_container(const struct pod *p, struct slice name)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (slice_eq(p->containers[i].name, name))
+			return &p->containers[i];
+	return NULL;
+}
+
+const struct json_node *json_find(const struct json *j, const struct json_node *array,
+	const char *key, struct slice value, bool last, size_t *ret_index)
+{
+	const struct json_node *found = NULL;
+	size_t i = 0;
+
+	JSON_EACH(j, array, e)
+	{
+		if (json_is_str(j, json_get(j, e, slice_of(key)), value)) {
+			found = e;
+			if (ret_index)
+				*ret_index = i;
+			if (!last)
+				break;
+		}
+		i++;
+	}
+	return found;
+}

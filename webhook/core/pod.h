@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a pod as its readers need it: its parts found once, nothing copied. */
+#ifndef WEBHOOK_CORE_POD_H
+#define WEBHOOK_CORE_POD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json_read.h"
+#include "webhook/core/placement.h"
+
+/* One container of a pod. */
+struct pod_container {
+	const struct json_node *node;
+	struct slice name;
+	enum container_kind kind;
+	size_t index;     /* in its own array */
+	const char *path; /* "/spec/containers/2", a JSON pointer below the pod */
+};
+
+/* Nodes are NULL where the pod has nothing (or null) there. Borrows from the JSON text and the arena. */
+struct pod {
+	const struct json *j;
+	const struct json_node *root;
+	const struct json_node *annotations;
+	const struct json_node *labels;
+	const struct json_node *spec;
+	const struct json_node *volumes;
+	bool has_inits;                   /* spec.initContainers is an array */
+	struct pod_container *containers; /* initContainers first, then containers */
+	size_t n_containers;
+};
+
+/* What the switch annotation says. */
+enum pod_switch { SWITCH_OFF, SWITCH_FULL, SWITCH_INJECTION };
+
+/* Find annotations and labels alone (total; for the quick "does this pod concern us" look). */
+void pod_glance(const struct json *j, const struct json_node *root, struct pod *ret);
+
+/* Find all parts. ERR_INVALID with path, what was found and expected: spec, containers missing or not an array, a
+ * container that is no object or has no name, two with one name. ERR_NOMEM. */
+int pod_read(const struct json *j, const struct json_node *root, struct arena *a, struct pod *ret,
+	struct err *err);
+
+/* An annotation's value, decoded; absent slice when it is not there or no string. */
+struct slice pod_annotation(const struct pod *p, const char *key, struct arena *a);
+
+/* `y yes true on all` and `injection`, in any case; everything else is off. */
+enum pod_switch pod_switch_of(const struct pod *p, struct arena *a);
+
+/* kube-system, kube-public and mirror pods of the kubelet are never touched. */
+bool pod_is_exempt(const struct pod *p, struct slice namespace);
+
+/* Does it run on Windows (spec.os.name, or the node selector kubernetes.io/os)? */
+bool pod_is_windows(const struct pod *p);
+
+/* The container of that name, or NULL. */
+const struct pod_container *pod_container(const struct pod *p, struct slice name);
+
+/* The element of an array of objects whose member `key` is the string `value`; NULL when there is none. The last one
+ * when `last`. *ret_index (may be NULL): its index. */
+const struct json_node *json_find(const struct json *j, const struct json_node *array,
+	const char *key, struct slice value, bool last, size_t *ret_index);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: an update that brings the user's own manifest back over an injected pod: restore what was injected from the live
+ * pod, value for value, since the API server lets no update change it. */
+#include "base/quantity.h"
+#include "webhook/core/inject.h"
+#include "webhook/core/mutate.h"
+
+/* One restoration: the new object, the live one, and the plan that the live one carries. */
+struct restoring {
+	struct pod now;
+	struct pod live;
+	struct plan plan;
+	struct patch patch;
+	struct arena *a;
+	struct err *err;
+};
+
+static int out_of_memory(struct restoring *r)
+{
+	return err_set(r->err, ERR_NOMEM, "out of memory");
+}
+
+/* The request must be what the plan says: a pod's GPUs cannot be changed while it lives. */
+static int check_same(struct restoring *r, const struct pod_container *c,
+	const struct plan_container *pc, struct gpu_request *req, struct warnings *w)
+{
+	if (gpu_request_read(r->now.j, c->node, r->plan.total_mb, r->a, w, req, r->err) < 0)
+		return err_in(r->err, "%s", c->path + 1);
+	if (!req->asks || (req->amount == pc->amount && req->percent == pc->percent &&
+				  req->memory_mb == pc->memory_mb))
+		return 0;
+	err_reason(r->err, ERR_REFUSED, "RequestChanged",
+		"asks for other GPUs than the pod was admitted with (%u GPUs with %llu %s each); "
+		"that cannot be changed while "
+		"it lives: delete the pod and create it again",
+		pc->amount, pc->percent ? pc->percent : (unsigned long long)pc->memory_mb,
+		pc->percent ? "percent" : "MB");
+	err_in(r->err, "resources");
+	return err_in(r->err, "%s", c->path + 1);
+}
+
+static int restore_side(struct restoring *r, const struct pod_container *c,
+	const struct pod_container *live, const struct gpu_request *req, bool limits)
+{
+	const char *side = limits ? "limits" : "requests";
+	const char *path = arena_fmt(r->a, "%s/resources/%s", c->path, side);
+	const struct json_node *was =
+		json_path(r->live.j, live->node, "resources", side, RES_UNITS, NULL);
+	const struct json_node *here = json_path(r->now.j, c->node, "resources", side, NULL);
+	const struct json_node *units = json_get(r->now.j, here, SLICE(RES_UNITS));
+	const struct {
+		const char *name;
+		const struct gpu_resource *at;
+	} asked[] = {{RES_AMOUNT, &req->amount_at}, {RES_NUM, &req->num_at},
+		{RES_PERCENT, &req->percent_at}, {RES_MEMORY, &req->memory_at}};
+
+	if (!path)
+		return out_of_memory(r);
+	for (size_t i = 0; i < 4; i++)
+		if (limits ? asked[i].at->limit : asked[i].at->request)
+			patch_remove(&r->patch, path, slice_of(asked[i].name));
+	if (!was || (units && slice_eq(json_raw(r->now.j, units), json_raw(r->live.j, was))))
+		return 0;
+	if (!here)
+		patch_add(&r->patch, path, (struct slice){0}, SLICE("{}"));
+	patch_add(&r->patch, path, SLICE(RES_UNITS), json_raw(r->live.j, was));
+	return 0;
+}
+
+/* Put the live pod's own first words in front again, if that makes the command what it is in the live pod. */
+static int restore_command(struct restoring *r, const struct pod_container *c,
+	const struct pod_container *live, const struct plan_container *pc)
+{
+	const struct json_node *was = json_get(r->live.j, live->node, SLICE("command"));
+	const struct json_node *here = json_get(r->now.j, c->node, SLICE("command"));
+	size_t front = pc->argv + (pc->command == COMMAND_SHELL ? 2U : 0U), i = 0;
+	const char *path = arena_fmt(r->a, "%s/command", c->path);
+
+	if (pc->command != COMMAND_WRAPPED && pc->command != COMMAND_SHELL)
+		return 0;
+	if (!path)
+		return out_of_memory(r);
+	if (!json_is(was, JSON_ARRAY) || !json_is(here, JSON_ARRAY) ||
+		was->count != here->count + front)
+		return 0;
+	JSON_EACH(r->live.j, was, word)
+	{
+		if (i == front)
+			break;
+		patch_add_at(&r->patch, path, i++, json_raw(r->live.j, word));
+	}
+	return 0;
+}
+
+/* Restore elements of an array that are told apart by `key`: those in `names` that the new object lacks. */
+static int restore_elements(struct restoring *r, const char *path, const struct json_node *here,
+	const struct json_node *was, const char *key, const struct slice *names, size_t n)
+{
+	size_t count = json_is(here, JSON_ARRAY) ? here->count : 0;
+	bool made = json_is(here, JSON_ARRAY);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t index = 0;
+		const struct json_node *old =
+			json_find(r->live.j, was, key, names[i], true, &index);
+
+		if (!old || json_find(r->now.j, here, key, names[i], false, NULL))
+			continue;
+		if (!made)
+			patch_add(&r->patch, path, (struct slice){0}, SLICE("[]"));
+		made = true;
+		patch_add_at(
+			&r->patch, path, index < count ? index : count, json_raw(r->live.j, old));
+		count++;
+	}
+	return 0;
+}
+
+/* One variable that the plan knows: back to what it is in the live pod, unless the user changed it: then the API server
+ * shall say so. */
+static void restore_var(struct restoring *r, const char *path, const struct json_node *here,
+	const struct json_node *was, const struct plan_env *pe)
+{
+	size_t index = 0;
+	const struct json_node *old = json_find(r->live.j, was, "name", pe->name, true, NULL);
+	const struct json_node *var = json_find(r->now.j, here, "name", pe->name, true, &index);
+	struct slice value = json_inside(r->now.j, json_get(r->now.j, var, SLICE("value")));
+	bool users = pe->had && slice_eq(value, pe->was);
+
+	if (!old || !var || slice_eq(json_raw(r->live.j, old), json_raw(r->now.j, var)))
+		return;
+	if (users || pe->moved.at)
+		patch_replace(&r->patch, arena_fmt(r->a, "%s/%zu", path, index), (struct slice){0},
+			json_raw(r->live.j, old));
+}
+
+static int restore_env(struct restoring *r, const struct pod_container *c,
+	const struct pod_container *live, const struct plan_container *pc)
+{
+	const struct json_node *was = json_get(r->live.j, live->node, SLICE("env"));
+	const struct json_node *here = json_get(r->now.j, c->node, SLICE("env"));
+	const char *path = arena_fmt(r->a, "%s/env", c->path);
+	struct slice *names = arena_array(r->a, pc->n_env * 2, sizeof(*names));
+	size_t n = 0;
+
+	if (!path || !names)
+		return out_of_memory(r);
+	for (size_t i = 0; i < pc->n_env; i++)
+		restore_var(r, path, here, was, &pc->env[i]);
+	for (size_t i = 0; i < pc->n_env; i++) {
+		if (pc->env[i].moved.at)
+			names[n++] = pc->env[i].moved;
+		names[n++] = pc->env[i].name;
+	}
+	return restore_elements(r, path, here, was, "name", names, n);
+}
+
+static int restore_container(struct restoring *r, const struct pod_container *c,
+	const struct plan_container *pc, struct warnings *w)
+{
+	const struct pod_container *live = pod_container(&r->live, pc->name);
+	const char *mounts = arena_fmt(r->a, "%s/volumeMounts", c->path);
+	struct gpu_request req;
+
+	if (!live)
+		return 0;
+	if (!mounts)
+		return out_of_memory(r);
+	if (check_same(r, c, pc, &req, w) < 0 || restore_side(r, c, live, &req, true) < 0 ||
+		restore_side(r, c, live, &req, false) < 0 || restore_command(r, c, live, pc) < 0 ||
+		restore_env(r, c, live, pc) < 0)
+		return r->err->code;
+	return restore_elements(r, mounts, json_get(r->now.j, c->node, SLICE("volumeMounts")),
+		json_get(r->live.j, live->node, SLICE("volumeMounts")), "mountPath", pc->mounts,
+		pc->n_mounts);
+}
+
+static void restore_mark(struct restoring *r, const char *map, const struct json_node *here,
+	const struct json_node *was, const char *key)
+{
+	const struct json_node *old = json_get(r->live.j, was, slice_of(key));
+	const struct json_node *now = json_get(r->now.j, here, slice_of(key));
+
+	if (old && !(now && slice_eq(json_raw(r->now.j, now), json_raw(r->live.j, old))))
+		patch_add(&r->patch, map, slice_of(key), json_raw(r->live.j, old));
+}
+
+static int restore_pod(struct restoring *r)
+{
+	const struct json_node *was = json_get(r->live.j, r->live.spec, SLICE("initContainers"));
+	const struct json_node *here = json_get(r->now.j, r->now.spec, SLICE("initContainers"));
+
+	if (restore_elements(r, "/spec/volumes", r->now.volumes, r->live.volumes, "name",
+		    r->plan.volumes, r->plan.n_volumes) < 0 ||
+		restore_elements(r, "/spec/initContainers", here, was, "name", r->plan.inits,
+			r->plan.n_inits) < 0)
+		return r->err->code;
+	if (!r->now.labels && r->live.labels)
+		patch_add(&r->patch, "/metadata/labels", (struct slice){0}, SLICE("{}"));
+	restore_mark(r, "/metadata/labels", r->now.labels, r->live.labels, LABEL_INJECTED);
+	if (!r->now.annotations)
+		patch_add(&r->patch, "/metadata/annotations", (struct slice){0}, SLICE("{}"));
+	restore_mark(
+		r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_STATUS);
+	restore_mark(r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_PLAN);
+	return 0;
+}
+
+static bool any_asks(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (gpu_request_asks(p->j, p->containers[i].node))
+			return true;
+	return false;
+}
+
+static int untouched(struct mutation *ret, const char *why)
+{
+	ret->why_not = why;
+	return 0;
+}
+
+int mutate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
+	struct slice namespace, struct arena *a, struct buf *patch, struct mutation *ret,
+	struct err *err)
+{
+	struct restoring r = {.a = a, .err = err};
+	struct slice plan;
+
+	*ret = (struct mutation){0};
+	pod_glance(j, pod, &r.now);
+	pod_glance(j, old, &r.live);
+	plan = pod_annotation(&r.live, ANN_PLAN, a);
+	if (!plan.at || pod_is_exempt(&r.live, namespace))
+		return untouched(ret, "not injected before");
+	if (plan_read(plan, a, &r.plan, err) < 0 || pod_read(j, old, a, &r.live, err) < 0)
+		return err->code == ERR_NOMEM ? err->code : untouched(ret, "unreadable plan");
+	if (pod_read(j, pod, a, &r.now, err) < 0)
+		return err->code;
+	if (!any_asks(&r.now))
+		return untouched(ret, "no container asks");
+	patch_begin(&r.patch, patch);
+	for (size_t i = 0; i < r.plan.n_containers; i++) {
+		const struct pod_container *c = pod_container(&r.now, r.plan.containers[i].name);
+
+		if (c && restore_container(&r, c, &r.plan.containers[i], &ret->warnings) < 0)
+			return err->code;
+	}
+	if (restore_pod(&r) < 0)
+		return err->code;
+	patch_end(&r.patch);
+	if (patch->failed || a->failed)
+		return out_of_memory(&r);
+	ret->patched = r.patch.n > 0;
+	ret->plan = r.plan;
+	ret->why_not = ret->patched ? NULL : "nothing to restore";
+	err_clear(err);
+	return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the validating decision. */
+#include "webhook/core/validate.h"
+
+#include "base/text.h"
+#include "webhook/core/gpu_request.h"
+
+static int not_injected(const struct pod_container *c, struct slice status, struct err *err)
+{
+	if (status.at && text_ieq(status, SLICE("injected")))
+		err_reason(err, ERR_REFUSED, "NotInjected",
+			"asks for GPUs, but the annotation " ANN_STATUS
+			" says that this was done already, and there is no plan; remove that "
+			"annotation and create the pod again");
+	else
+		err_reason(err, ERR_REFUSED, "NotInjected",
+			"asks for GPUs, but was not injected: the mutating hook did not answer; "
+			"create it again");
+	err_in(err, "resources");
+	return err_in(err, "%s", c->path + 1);
+}
+
+/* Does the container hold bitfusion.io/gpu? */
+static bool has_units(const struct json *j, const struct json_node *container)
+{
+	const struct json_node *res = json_get(j, container, SLICE("resources"));
+
+	return json_path(j, res, "limits", RES_UNITS, NULL) ||
+	       json_path(j, res, "requests", RES_UNITS, NULL);
+}
+
+static const struct pod_container *first_asking(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (gpu_request_asks(p->j, p->containers[i].node))
+			return &p->containers[i];
+	return NULL;
+}
+
+static const struct pod_container *first_with_units(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (has_units(p->j, p->containers[i].node))
+			return &p->containers[i];
+	return NULL;
+}
+
+/* The annotations that choose the client are missing: the mutating hook lets such a pod pass, and so do we. */
+static bool client_missing(const struct config *c, const struct pod *pod, struct arena *a)
+{
+	struct slice name = pod_annotation(pod, ANN_LAUNCHER, a);
+	const struct profile *p = name.at ? config_profile(c, name) : c->default_profile;
+
+	return p && p->by_client &&
+	       (pod_annotation(pod, ANN_OS, a).len == 0 ||
+		       pod_annotation(pod, ANN_VERSION, a).len == 0);
+}
+
+static bool is_secret(const struct config *c, const struct json *j, const struct json_node *name)
+{
+	for (size_t i = 0; i < c->n_profiles; i++)
+		for (size_t k = 0; k < c->profiles[i].n_secrets; k++)
+			if (json_is_str(j, name, c->profiles[i].secrets[k]))
+				return true;
+	return false;
+}
+
+/* A volume with a client's secret gives its pool token to a pod that nobody counted. */
+static int check_secrets(const struct config *c, const struct pod *p, struct err *err)
+{
+	size_t i = 0;
+
+	if (!c->secret_without_claim)
+		return 0;
+	JSON_EACH(p->j, p->volumes, v)
+	{
+		bool found = is_secret(c, p->j, json_path(p->j, v, "secret", "secretName", NULL));
+
+		JSON_EACH(p->j, json_path(p->j, v, "projected", "sources", NULL), s)
+		found = found || is_secret(c, p->j, json_path(p->j, s, "secret", "name", NULL));
+		if (found) {
+			err_reason(err, ERR_REFUSED, "SecretWithoutClaim",
+				"mounts the secret of a remote-GPU client, but the pod asks for no "
+				"GPU; ask for " RES_AMOUNT " with the annotation " ANN_SWITCH
+				", or leave the volume out");
+			return err_in(err, "spec/volumes/%zu", i);
+		}
+		i++;
+	}
+	return 0;
+}
+
+/* A pod without a plan. */
+static int validate_plain(const struct mutate_world *world, const struct pod *p, struct arena *a,
+	struct validation *ret, struct err *err)
+{
+	const struct pod_container *asking = first_asking(p), *units = first_with_units(p);
+	bool on = pod_switch_of(p, a) != SWITCH_OFF;
+
+	if (json_get(p->j, p->labels, SLICE(LABEL_INJECTED))) {
+		err_reason(err, ERR_REFUSED, "PlanMissing",
+			"says that the pod was injected, but the annotation " ANN_PLAN
+			" is missing; remove the label and create the pod again");
+		return err_in(err, "metadata/labels/poolgate.io~1injected");
+	}
+	if (asking && on && !client_missing(world->config, p, a))
+		return not_injected(asking, pod_annotation(p, ANN_STATUS, a), err);
+	if (units) {
+		err_reason(err, ERR_REFUSED, "GpuWithoutPlan",
+			RES_UNITS
+			" is computed by poolgate and counted in its pool; ask for " RES_AMOUNT
+			" with the annotation " ANN_SWITCH " instead");
+		err_in(err, "resources");
+		return err_in(err, "%s", units->path + 1);
+	}
+	if (asking && on)
+		warn_add(&ret->warnings, a,
+			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);
+	else if (asking)
+		warn_add(&ret->warnings, a,
+			"no node offers %s: the pod will wait; set the annotation %s", RES_AMOUNT,
+			ANN_SWITCH);
+	return asking ? 0 : check_secrets(world->config, p, err);
+}
+
+static bool mentions_us(const struct config *c, const struct pod *p, struct arena *a)
+{
+	struct err ignored;
+
+	return pod_switch_of(p, a) != SWITCH_OFF || first_asking(p) || first_with_units(p) ||
+	       json_get(p->j, p->labels, SLICE(LABEL_INJECTED)) ||
+	       check_secrets(c, p, &ignored) < 0;
+}
+
+int validate_create(const struct mutate_world *world, const struct json *j,
+	const struct json_node *pod, struct slice namespace, struct arena *a,
+	struct validation *ret, struct err *err)
+{
+	const struct profile *profile;
+	struct pod p;
+	struct slice plan;
+	int rc;
+
+	*ret = (struct validation){0};
+	pod_glance(j, pod, &p);
+	if (pod_is_exempt(&p, namespace))
+		return 0;
+	plan = pod_annotation(&p, ANN_PLAN, a);
+	rc = pod_read(j, pod, a, &p, err);
+	/* a malformed pod that does not concern us is the API server's to refuse */
+	if (rc < 0)
+		return rc == ERR_NOMEM || plan.at || pod_switch_of(&p, a) != SWITCH_OFF ? rc : 0;
+	if (!plan.at)
+		return mentions_us(world->config, &p, a) ? validate_plain(world, &p, a, ret, err)
+							 : 0;
+	if (plan_read(plan, a, &ret->plan, err) < 0) {
+		char why[400];
+
+		if (err->code == ERR_NOMEM)
+			return err->code;
+		memcpy(why, err->msg, sizeof(why) - 1);
+		why[sizeof(why) - 1] = '\0';
+		err_reason(err, ERR_REFUSED, "PlanUnreadable", "is no plan that poolgate wrote: %s",
+			why);
+		return err_in(err, "metadata/annotations/poolgate.io~1plan");
+	}
+	if (validate_plan(world, &p, &ret->plan, a, err) < 0)
+		return err->code;
+	profile = config_profile(world->config, ret->plan.profile);
+	ret->claims = true;
+	ret->plan_hash = text_hash64(plan);
+	return plan_demand(&ret->plan, profile ? profile->whole_servers : ret->plan.n_servers > 0,
+		a, &ret->demand, err);
+}
+
+/* Every member of `a` whose key is ours stands in `b` with the same value. */
+static bool ours_within(const struct json *j, const struct json_node *a, const struct json_node *b,
+	struct arena *arena)
+{
+	JSON_MEMBERS(j, a, k)
+	{
+		struct slice key = json_str(j, k, arena);
+		const struct json_node *other;
+
+		if (!key.at || !slice_starts(key, SLICE(OURS_PREFIX)))
+			continue;
+		other = json_get(j, b, key);
+		if (!other || !json_is_str(j, other, json_str(j, json_value(k), arena)))
+			return false;
+	}
+	return true;
+}
+
+int validate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
+	struct arena *a, struct err *err)
+{
+	struct pod now, was;
+
+	pod_glance(j, pod, &now);
+	pod_glance(j, old, &was);
+	if (!ours_within(j, now.annotations, was.annotations, a) ||
+		!ours_within(j, was.annotations, now.annotations, a)) {
+		err_reason(err, ERR_REFUSED, "PlanChanged",
+			"annotations under " OURS_PREFIX
+			" cannot be changed while the pod lives: its claim rests on them");
+		return err_in(err, "metadata/annotations");
+	}
+	if (!ours_within(j, now.labels, was.labels, a) ||
+		!ours_within(j, was.labels, now.labels, a)) {
+		err_reason(err, ERR_REFUSED, "PlanChanged",
+			"labels under " OURS_PREFIX
+			" cannot be changed while the pod lives: its claim rests on them");
+		return err_in(err, "metadata/labels");
+	}
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}

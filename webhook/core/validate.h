@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the validating decision: may this pod exist, and what has to be claimed for it. Nothing is taken on trust that
+ * can be checked. */
+#ifndef WEBHOOK_CORE_VALIDATE_H
+#define WEBHOOK_CORE_VALIDATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json_read.h"
+#include "webhook/core/mutate.h"
+#include "webhook/core/plan.h"
+#include "webhook/core/pod.h"
+#include "webhook/core/review.h"
+
+/* What was decided, when nothing was refused. */
+struct validation {
+	bool claims; /* the pod may exist only if `demand` can be taken from the pool */
+	struct demand demand;
+	uint64_t plan_hash; /* of the annotation's bytes */
+	struct plan plan;
+	struct warnings warnings;
+};
+
+/* Decide about a pod that is being created, as all mutating hooks left it. The claim follows from the plan in it.
+ * Refused with ERR_REFUSED, a reason and a path:
+ *   NotInjected         the switch is on and it asks, but the mutating hook did not answer
+ *   GpuWithoutPlan      it sets bitfusion.io/gpu itself
+ *   PlanMissing         it has our label, but no plan
+ *   PlanUnreadable      its plan is none
+ *   PlanMismatch        it is not what its plan says: forged or half-removed
+ *   SecretWithoutClaim  it mounts the client's secret and asks for nothing
+ * ERR_NOMEM, ERR_INTERNAL. */
+int validate_create(const struct mutate_world *world, const struct json *j,
+	const struct json_node *pod, struct slice namespace, struct arena *a,
+	struct validation *ret, struct err *err);
+
+/* Decide about an update, of the pod or its status: our labels and annotations stay as they are. ERR_REFUSED with reason
+ * "PlanChanged". */
+int validate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
+	struct arena *a, struct err *err);
+
+/* The pod against its plan (the part of validate_create that does that). Errors as PlanMismatch and NotInjected. */
+int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,
+	struct arena *a, struct err *err);
+
+#endif

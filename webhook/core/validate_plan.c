@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: hold a pod against the plan that it carries. Where this replica has the plan's profile in the same version, every
+ * word is compared with what it would write; else (a rollout) the check is structural. */
+#include "base/quantity.h"
+#include "base/text.h"
+#include "webhook/core/inject.h"
+#include "webhook/core/validate.h"
+#include "webhook/core/wrap_own.h"
+
+/* What the checks below share. */
+struct checking {
+	const struct pod *pod;
+	const struct plan *plan;
+	const struct profile
+		*profile; /* of the plan's name; NULL when this replica does not know it */
+	bool exact;       /* and in the plan's version */
+	const struct profile_client *client; /* when exact */
+	struct arena *a;
+	struct err *err;
+};
+
+#define PLAN_PATH "metadata/annotations/poolgate.io~1plan"
+
+/* printf style message, reason PlanMismatch. */
+#define MISMATCH(c, ...) err_reason((c)->err, ERR_REFUSED, "PlanMismatch", __VA_ARGS__)
+
+static int in_container(struct checking *c, const struct pod_container *pc, const char *where)
+{
+	err_in(c->err, "%s", where);
+	return err_in(c->err, "%s", pc->path + 1);
+}
+
+static bool units_are(const struct json *j, const struct json_node *v, uint64_t units)
+{
+	struct slice s = json_is(v, JSON_STRING) ? json_inside(j, v) : json_raw(j, v);
+	struct quantity q;
+
+	return v && quantity_parse(s, &q, NULL) == 0 && q.nano == (__int128_t)units * 1000000000;
+}
+
+static int check_resources(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+{
+	static const char *const sides[] = {"limits", "requests"};
+	uint64_t units = gpu_units(plan->amount, plan->percent, plan->memory_mb, c->plan->total_mb);
+
+	if (units != plan->units) {
+		MISMATCH(c,
+			"the plan says %llu units for container \"%.*s\", but what it asks comes "
+			"to %llu",
+			(unsigned long long)plan->units, (int)plan->name.len, plan->name.at,
+			(unsigned long long)units);
+		return err_in(c->err, PLAN_PATH);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		const struct json_node *side =
+			json_path(c->pod->j, pc->node, "resources", sides[i], NULL);
+		const struct json_node *v = json_get(c->pod->j, side, SLICE(RES_UNITS));
+
+		if (units_are(c->pod->j, v, units))
+			continue;
+		MISMATCH(c, "%s must be %llu, as in the plan; found %.*s", RES_UNITS,
+			(unsigned long long)units, v ? (int)(v->len > 40 ? 40 : v->len) : 7,
+			v ? json_raw(c->pod->j, v).at : "nothing");
+		return in_container(c, pc, arena_fmt(c->a, "resources/%s", sides[i]));
+	}
+	return 0;
+}
+
+/* The words stand in the array one after the other, and at least one word follows. */
+static bool holds_run(
+	const struct json *j, const struct json_node *array, const struct slice *words, size_t n)
+{
+	size_t count = json_is(array, JSON_ARRAY) ? array->count : 0, start = 0;
+
+	JSON_EACH(j, array, first)
+	{
+		const struct json_node *at = first;
+		size_t i = 0;
+
+		if (count - start++ <= n)
+			return false;
+		while (i < n && json_is_str(j, at, words[i])) {
+			at = json_next(j, array, at);
+			i++;
+		}
+		if (i == n)
+			return true;
+	}
+	return false;
+}
+
+static int command_mismatch(struct checking *c, const struct pod_container *pc, const char *what)
+{
+	MISMATCH(c, "%s", what);
+	return in_container(c, pc, "command");
+}
+
+/* An error of wrap_own's becomes a mismatch. */
+static int own_mismatch(struct checking *c, const struct pod_container *pc)
+{
+	char msg[sizeof(c->err->msg)];
+
+	if (c->err->code == ERR_NOMEM)
+		return c->err->code;
+	memcpy(msg, c->err->msg, sizeof(msg));
+	return command_mismatch(c, pc, msg);
+}
+
+static int check_exact_command(struct checking *c, const struct pod_container *pc,
+	const struct plan_container *plan, const struct launch *l)
+{
+	const struct json *j = c->pod->j;
+	struct warnings ignored = {0};
+	struct wrap w;
+
+	if (plan->command == COMMAND_OWN) {
+		if (!wrap_is_own(j, pc->node, c->profile, c->a))
+			return command_mismatch(c, pc,
+				"the plan says that the command starts the launcher itself; it "
+				"does not");
+		return wrap_own_agrees(j, pc->node, l, c->a, &ignored, c->err) < 0
+			       ? own_mismatch(c, pc)
+			       : 0;
+	}
+	if (wrap_words(l, plan->command, c->a, &w, c->err) < 0)
+		return c->err->code;
+	if (plan->argv != w.argv ||
+		(!holds_run(j, json_get(j, pc->node, SLICE("command")), w.words, w.n_words) &&
+			!holds_run(j, json_get(j, pc->node, SLICE("args")), w.words, w.n_words)))
+		return command_mismatch(c, pc,
+			"does not hold the launcher's words as the plan has them, in one piece and "
+			"with a program behind them");
+	return 0;
+}
+
+static int check_command(struct checking *c, const struct pod_container *pc,
+	const struct plan_container *plan, const struct launch *l)
+{
+	bool wraps = plan->command != COMMAND_NONE;
+	const struct json_node *command = json_get(c->pod->j, pc->node, SLICE("command"));
+
+	if (c->profile && wraps != (c->profile->kind == PROFILE_WRAP && c->plan->full)) {
+		MISMATCH(c,
+			"the plan's command mode \"%s\" does not belong to mode %s of the launcher "
+			"\"%.*s\"",
+			command_mode_name(plan->command), c->plan->full ? "full" : "injection",
+			(int)c->plan->profile.len, c->plan->profile.at);
+		return err_in(c->err, PLAN_PATH);
+	}
+	if (!wraps)
+		return 0;
+	if (c->exact)
+		return check_exact_command(c, pc, plan, l);
+	if (!json_is(command, JSON_ARRAY) || command->count <= plan->argv ||
+		(plan->command != COMMAND_OWN && !plan->argv))
+		return command_mismatch(
+			c, pc, "is shorter than the launcher's words that the plan counts");
+	if (c->profile && wrap_options_agree(c->pod->j, pc->node, l, c->a, c->err) < 0)
+		return own_mismatch(c, pc);
+	return 0;
+}
+
+/* What the profile sets or puts in front must be there. */
+static int check_env(struct checking *c, const struct pod_container *pc, const struct launch *l)
+{
+	const struct json *j = c->pod->j;
+	const struct json_node *env = json_get(j, pc->node, SLICE("env"));
+
+	for (size_t i = 0; i < c->profile->n_env; i++) {
+		const struct profile_env *e = &c->profile->env[i];
+		struct slice ours =
+			wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
+		size_t index = 0;
+		const struct json_node *var = json_find(j, env, "name", e->name, true, &index);
+		struct slice value = json_str(j, json_get(j, var, SLICE("value")), c->a);
+
+		ours = inject_join(ours, e->separator, SLICE(""), c->a);
+		if (!ours.at)
+			return err_set(c->err, ERR_NOMEM, "out of memory");
+		if (value.at && slice_starts(value, ours) &&
+			(value.len == ours.len ||
+				(e->prepend && slice_starts((struct slice){value.at + ours.len,
+								    value.len - ours.len},
+						       e->separator))))
+			continue;
+		MISMATCH(c, "%.*s must %s \"%.*s\", as the launcher needs it", (int)e->name.len,
+			e->name.at, e->prepend ? "begin with" : "be",
+			(int)(ours.len > 200 ? 200 : ours.len), ours.at);
+		return in_container(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
+	}
+	return 0;
+}
+
+static int missing(struct checking *c, struct slice name, const char *what, const char *where)
+{
+	MISMATCH(c, "the injected %s %.*s is missing", what, (int)(name.len > 100 ? 100 : name.len),
+		name.at);
+	return err_in(c->err, "%s", where);
+}
+
+static int check_mounts(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+{
+	const struct json_node *mounts = json_get(c->pod->j, pc->node, SLICE("volumeMounts"));
+	size_t n = c->exact ? c->profile->n_mounts : plan->n_mounts;
+
+	for (size_t i = 0; i < n; i++) {
+		struct slice path = c->exact ? c->profile->mounts[i].path : plan->mounts[i];
+
+		if (!json_find(c->pod->j, mounts, "mountPath", path, false, NULL)) {
+			missing(c, path, "mount", "volumeMounts");
+			return err_in(c->err, "%s", pc->path + 1);
+		}
+	}
+	return 0;
+}
+
+static int check_container(struct checking *c, const struct plan_container *plan)
+{
+	const struct pod_container *pc = pod_container(c->pod, plan->name);
+	struct launch l;
+
+	if (!pc || pc->kind != plan->kind) {
+		MISMATCH(c, "the pod has no such container \"%.*s\" as the plan speaks of",
+			(int)(plan->name.len > 100 ? 100 : plan->name.len), plan->name.at);
+		return err_in(c->err, PLAN_PATH);
+	}
+	l = inject_launch(c->profile, c->client, c->plan, plan);
+	if (c->exact && profile_expresses(c->profile, plan->amount, plan->percent, plan->memory_mb,
+				c->err) < 0)
+		return in_container(c, pc, "resources");
+	if (check_resources(c, pc, plan) < 0 || check_command(c, pc, plan, &l) < 0 ||
+		check_mounts(c, pc, plan) < 0)
+		return c->err->code;
+	return c->exact ? check_env(c, pc, &l) : 0;
+}
+
+/* Containers that the plan does not speak of must hold nothing of ours. */
+static int check_others(struct checking *c)
+{
+	for (size_t i = 0; i < c->pod->n_containers; i++) {
+		const struct pod_container *pc = &c->pod->containers[i];
+		const struct json_node *res = json_get(c->pod->j, pc->node, SLICE("resources"));
+
+		if (gpu_request_asks(c->pod->j, pc->node)) {
+			err_reason(c->err, ERR_REFUSED, "NotInjected",
+				"asks for GPUs, but was not injected: the mutating hook did not "
+				"see it; create the pod again");
+			return in_container(c, pc, "resources");
+		}
+		if (plan_container(c->plan, pc->name))
+			continue;
+		if (json_path(c->pod->j, res, "limits", RES_UNITS, NULL) ||
+			json_path(c->pod->j, res, "requests", RES_UNITS, NULL)) {
+			MISMATCH(c,
+				RES_UNITS " is set, but the plan does not speak of this container");
+			return in_container(c, pc, "resources");
+		}
+	}
+	return 0;
+}
+
+static int check_pod_parts(struct checking *c)
+{
+	const struct json *j = c->pod->j;
+	const struct json_node *inits = json_get(j, c->pod->spec, SLICE("initContainers"));
+	size_t n = c->exact ? c->profile->n_volumes : c->plan->n_volumes;
+
+	for (size_t i = 0; i < n; i++) {
+		struct slice name = c->exact ? c->profile->volumes[i].name : c->plan->volumes[i];
+
+		if (!json_find(j, c->pod->volumes, "name", name, false, NULL))
+			return missing(c, name, "volume", "spec/volumes");
+	}
+	n = c->exact ? c->client->n_inits : c->plan->n_inits;
+	for (size_t i = 0; i < n; i++) {
+		struct slice name = c->exact ? c->client->inits[i].name : c->plan->inits[i];
+
+		if (!json_find(j, inits, "name", name, false, NULL))
+			return missing(c, name, "init container", "spec/initContainers");
+	}
+	return 0;
+}
+
+/* The servers that the mutator picked are the pool's, under the addresses that the pod was given. */
+static int check_servers(struct checking *c, struct ledger *ledger)
+{
+	struct pool_view view;
+
+	if (c->profile && c->profile->servers_placed != (c->plan->n_servers > 0)) {
+		MISMATCH(c, "the launcher \"%.*s\" %s", (int)c->plan->profile.len,
+			c->plan->profile.at,
+			c->plan->n_servers ? "chooses its servers itself; the plan must not"
+					   : "is told its servers, and the plan names none");
+		return err_in(c->err, PLAN_PATH);
+	}
+	if (c->plan->n_servers == 0 || !ledger)
+		return 0;
+	if (ledger->ops->view(ledger, false, c->a, &view, c->err) < 0)
+		return c->err->code;
+	for (size_t i = 0; i < c->plan->n_servers; i++) {
+		const struct gpu_server *s = inventory_server(&view.inventory, c->plan->servers[i]);
+
+		if (s && slice_is(c->plan->addresses[i], s->address))
+			continue;
+		return err_reason(c->err, ERR_REFUSED, "ServerTaken",
+			"the GPU server \"%.*s\" that was chosen is no longer in the pool under "
+			"this address: create the pod "
+			"again, and another one is chosen",
+			(int)(c->plan->servers[i].len > 100 ? 100 : c->plan->servers[i].len),
+			c->plan->servers[i].at);
+	}
+	return 0;
+}
+
+static int check_marks(struct checking *c)
+{
+	struct slice status = pod_annotation(c->pod, ANN_STATUS, c->a);
+
+	if (!json_is_str(c->pod->j, json_get(c->pod->j, c->pod->labels, SLICE(LABEL_INJECTED)),
+		    SLICE("true"))) {
+		MISMATCH(c, "the label " LABEL_INJECTED
+			    " must be \"true\", since the pod carries a plan");
+		return err_in(c->err, "metadata/labels/poolgate.io~1injected");
+	}
+	if (!status.at || !text_ieq(status, SLICE("injected"))) {
+		MISMATCH(c, "the annotation " ANN_STATUS
+			    " must be \"injected\", since the pod carries a plan");
+		return err_in(c->err, "metadata/annotations/auto-management~1status");
+	}
+	return 0;
+}
+
+int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,
+	struct arena *a, struct err *err)
+{
+	struct checking c = {.pod = pod, .plan = plan, .a = a, .err = err};
+
+	c.profile = config_profile(world->config, plan->profile);
+	c.client = c.profile ? profile_client(c.profile, plan->os, plan->version_of_client) : NULL;
+	c.exact = c.client && c.profile->hash == plan->hash;
+	if (check_marks(&c) < 0 || check_others(&c) < 0)
+		return err->code;
+	for (size_t i = 0; i < plan->n_containers; i++)
+		if (check_container(&c, &plan->containers[i]) < 0)
+			return err->code;
+	if (check_pod_parts(&c) < 0 || check_servers(&c, world->ledger) < 0)
+		return err->code;
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}

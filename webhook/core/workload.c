@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: warn about workloads whose pods would be refused. */
+#include "webhook/core/workload.h"
+
+#include "webhook/core/placement.h"
+
+/* Copies that are counted at the most: more never changes what the user should do. */
+#define COPIES_MAX 1000
+
+static int64_t count_of(const struct json *j, const struct json_node *spec, const char *key)
+{
+	int64_t n;
+
+	return json_int(j, json_get(j, spec, slice_of(key)), &n) && n >= 0 ? n : 1;
+}
+
+bool workload_read(const struct json *j, const struct json_node *object, struct slice kind,
+	struct workload *ret)
+{
+	static const struct {
+		const char *kind, *count;
+	} kinds[] = {{"Deployment", "replicas"}, {"StatefulSet", "replicas"},
+		{"ReplicaSet", "replicas"}, {"ReplicationController", "replicas"},
+		{"DaemonSet", NULL}, {"Job", "parallelism"}};
+	const struct json_node *spec = json_get(j, object, SLICE("spec"));
+	const char *count = NULL;
+	bool known = slice_is(kind, "CronJob");
+
+	if (known) {
+		spec = json_path(j, spec, "jobTemplate", "spec", NULL);
+		count = "parallelism";
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (slice_is(kind, kinds[i].kind)) {
+			known = true;
+			count = kinds[i].count;
+		}
+	if (slice_is(kind, "PodTemplate")) {
+		known = true;
+		spec = object;
+	}
+	ret->template = json_get(j, spec, SLICE("template"));
+	ret->replicas = count ? count_of(j, spec, count) : 1;
+	return known && json_is(ret->template, JSON_OBJECT);
+}
+
+static int warn_room(const struct mutate_world *world, const struct workload *w,
+	const struct plan *plan, struct arena *a, struct warnings *warnings, struct err *err)
+{
+	const struct profile *p = config_profile(world->config, plan->profile);
+	size_t want = w->replicas > COPIES_MAX ? COPIES_MAX : (size_t)w->replicas, fit;
+	struct pool_view view;
+	struct placement where;
+	struct demand d;
+
+	if (!world->ledger || want == 0)
+		return 0;
+	if (world->ledger->ops->view(world->ledger, false, a, &view, err) < 0 ||
+		plan_demand(plan, p && p->whole_servers, a, &d, err) < 0)
+		return err->code;
+	fit = placement_copies(&view.inventory, &view.usage, &d, want, a);
+	if (fit >= want)
+		return 0;
+	if (fit > 0 || placement_find(&view.inventory, &view.usage, &d, a, &where, err) == 0)
+		warn_add(warnings, a,
+			"%zu of %zu pods would be admitted now; the others have to wait for free "
+			"GPUs",
+			fit, want);
+	else
+		warn_add(warnings, a, "its pods would be refused now (%s): %s", err->reason,
+			err->msg);
+	err_clear(err);
+	return 0;
+}
+
+int workload_warn(const struct mutate_world *world, const struct json *j, const struct workload *w,
+	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err)
+{
+	struct mutation m;
+	struct buf patch;
+	int rc;
+
+	buf_init(&patch, 1024 * 1024);
+	rc = mutate_create(world, j, w->template, namespace, a, &patch, &m, err);
+	buf_release(&patch);
+	if (rc == ERR_NOMEM)
+		return rc;
+	if (rc < 0) {
+		warn_add(warnings, a, "its pods would be refused: %s: %s",
+			err->path[0] ? err->path : err->reason, err->msg);
+		err_clear(err);
+		return 0;
+	}
+	for (size_t i = 0; i < m.warnings.n; i++)
+		warn_add(warnings, a, "%.*s", (int)m.warnings.text[i].len, m.warnings.text[i].at);
+	return m.patched ? warn_room(world, w, &m.plan, a, warnings, err) : 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: decide what stands in front of a container's command. */
+#include "webhook/core/wrap.h"
+
+#include "webhook/core/wrap_own.h"
+
+struct slice wrap_escape(struct slice s, struct arena *a)
+{
+	size_t dollars = 0, n = 0;
+	char *out;
+
+	for (size_t i = 0; i < s.len; i++)
+		dollars += s.at[i] == '$';
+	if (dollars == 0)
+		return s;
+	out = arena_alloc(a, s.len + dollars + 1);
+	if (!out)
+		return (struct slice){0};
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.at[i] == '$')
+			out[n++] = '$';
+		out[n++] = s.at[i];
+	}
+	return (struct slice){out, n};
+}
+
+int wrap_words(const struct launch *l, enum command_mode mode, struct arena *a, struct wrap *ret,
+	struct err *err)
+{
+	struct wrap w = {.mode = mode};
+	struct slice *argv;
+	size_t n;
+
+	if (launch_argv(l, a, &argv, &n, err) < 0)
+		return err->code;
+	w.words = arena_array(a, n + 2, sizeof(*w.words));
+	if (!w.words)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		w.words[i] = wrap_escape(argv[i], a);
+		if (!w.words[i].at)
+			return err_set(err, ERR_NOMEM, "out of memory");
+	}
+	w.argv = (uint32_t)n;
+	w.n_words = n;
+	if (mode == COMMAND_SHELL) {
+		w.words[w.n_words++] = wrap_escape(l->profile->shell, a);
+		w.words[w.n_words++] = SLICE("-c");
+	}
+	*ret = w;
+	return 0;
+}
+
+static int check_words(const struct json *j, const struct json_node *container, const char *key,
+	const struct json_node **ret, struct err *err)
+{
+	const struct json_node *v = json_get(j, container, slice_of(key));
+	size_t i = 0;
+
+	*ret = NULL;
+	if (json_absent(v))
+		return 0;
+	if (!json_is(v, JSON_ARRAY)) {
+		err_set(err, ERR_INVALID, "found %s, expected an array of strings",
+			json_type_name(v));
+		return err_in(err, "%s", key);
+	}
+	JSON_EACH(j, v, e)
+	{
+		if (!json_is(e, JSON_STRING)) {
+			err_set(err, ERR_INVALID, "found %s, expected a string", json_type_name(e));
+			return err_in(err, "%s/%zu", key, i);
+		}
+		i++;
+	}
+	if (v->count > 0)
+		*ret = v;
+	return 0;
+}
+
+static int refuse_no_command(const struct profile *p, bool has_args, struct err *err)
+{
+	err_set(err, ERR_INVALID,
+		"the container has %s, so the program that the launcher \"%.*s\" has to start is "
+		"only known to the image; "
+		"write the image's ENTRYPOINT here as command%s",
+		has_args ? "args but no command" : "no command", (int)p->name.len, p->name.at,
+		has_args ? " and keep args" : " (and its CMD as args)");
+	return err_in(err, "command");
+}
+
+/* A word that the shell, not the kernel, has to take apart. */
+static bool holds_blanks(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (s.at[i] == ' ' || s.at[i] == '\t' || s.at[i] == '\n' || s.at[i] == '\r')
+			return true;
+	return false;
+}
+
+static int refuse_line_with_args(struct slice line, struct err *err)
+{
+	err_set(err, ERR_INVALID,
+		"one string with blanks, \"%.*s%s\", beside args can mean two things; write each "
+		"word as an element of its "
+		"own ([\"python\", \"train.py\"] and args), or the whole line as [\"sh\", \"-c\", "
+		"\"…\"] without args",
+		(int)(line.len > 60 ? 60 : line.len), line.at, line.len > 60 ? "..." : "");
+	return err_in(err, "command");
+}
+
+/* Without a separator the launcher would take a program name that looks like an option for its own. */
+static int refuse_dash(struct slice word, const struct profile *p, struct err *err)
+{
+	err_set(err, ERR_INVALID,
+		"\"%.*s\" begins with '-', and the launcher \"%.*s\" has no separator between its "
+		"own options and the "
+		"program; start the program by a path, such as \"./%.*s\"",
+		(int)(word.len > 60 ? 60 : word.len), word.at, (int)p->name.len, p->name.at,
+		(int)(word.len > 60 ? 60 : word.len), word.at);
+	return err_in(err, "command/0");
+}
+
+int wrap_command(const struct json *j, const struct json_node *container, const struct launch *l,
+	struct arena *a, struct warnings *w, struct wrap *ret, struct err *err)
+{
+	const struct json_node *command, *args;
+	enum command_mode mode = COMMAND_WRAPPED;
+	struct slice first;
+
+	if (check_words(j, container, "command", &command, err) < 0 ||
+		check_words(j, container, "args", &args, err) < 0)
+		return err->code;
+	if (!command)
+		return refuse_no_command(l->profile, args != NULL, err);
+	if (wrap_is_own(j, container, l->profile, a)) {
+		*ret = (struct wrap){.mode = COMMAND_OWN};
+		return wrap_own_agrees(j, container, l, a, w, err);
+	}
+	first = json_str(j, json_first(j, command), a);
+	if (!first.at)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (command->count == 1 && holds_blanks(first)) {
+		if (args)
+			return refuse_line_with_args(first, err);
+		mode = COMMAND_SHELL;
+	} else if (!l->profile->separator.at && first.len > 0 && first.at[0] == '-') {
+		return refuse_dash(first, l->profile, err);
+	}
+	return wrap_words(l, mode, a, ret, err);
+}
