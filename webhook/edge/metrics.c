@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the table of the server's own metrics. */
+#include "webhook/edge/metrics.h"
+
+static const char *const hooks[] = {"mutate", "validate", NULL};
+static const char *const results[] = {
+	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
+static const char *const whats[] = {"config", "pool", "certificate", NULL};
+
+/* microseconds: 50 µs to 10 s */
+static const int64_t durations[] = {50, 100, 250, 500, 1000, 2500, 5000, 10000, 50000, 100000,
+	500000, 1000000, 5000000, 10000000, 0};
+
+const struct metric_desc metric_table[] = {
+	[M_REVIEWS] = {.name = "poolgate_reviews_total",
+		.help = "Reviews answered, by hook and what became of them.",
+		.type = METRIC_COUNTER,
+		.label = {{"hook", hooks}, {"result", results}}},
+	[M_REVIEW_SECONDS] = {.name = "poolgate_review_duration_seconds",
+		.help = "Time from the last byte of a review to its decision.",
+		.type = METRIC_HISTOGRAM,
+		.scale = 1000000,
+		.buckets = durations,
+		.label = {{"hook", hooks}}},
+	[M_RELOAD_OK] = {.name = "poolgate_reload_ok",
+		.help = "1 when the last load succeeded; 0 when an older version is kept because "
+			"it failed.",
+		.type = METRIC_GAUGE,
+		.label = {{"what", whats}}},
+	[M_RELOAD_ERRORS] = {.name = "poolgate_reload_errors_total",
+		.help = "Loads that failed and changed nothing.",
+		.type = METRIC_COUNTER,
+		.label = {{"what", whats}}},
+	[M_CERT_NOT_AFTER] = {.name = "poolgate_certificate_not_after_seconds",
+		.help = "End of the serving certificate's validity, seconds since 1970.",
+		.type = METRIC_GAUGE},
+};
+
+const char *metric_result_name(enum metric_result r)
+{
+	return results[r];
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the table of the server's own metrics. */
+#ifndef WEBHOOK_EDGE_METRICS_H
+#define WEBHOOK_EDGE_METRICS_H
+
+#include "base/metric.h"
+
+enum metric_id {
+	M_REVIEWS,        /* counter {hook, result} */
+	M_REVIEW_SECONDS, /* histogram {hook}, observed in microseconds */
+	M_RELOAD_OK,      /* gauge {what}: 1 when the last load succeeded */
+	M_RELOAD_ERRORS,  /* counter {what} */
+	M_CERT_NOT_AFTER, /* gauge: seconds since 1970 */
+	M_COUNT
+};
+
+enum metric_hook { HOOK_MUTATE, HOOK_VALIDATE };
+
+/* What became of a review. */
+enum metric_result {
+	RESULT_PATCHED,    /* allowed, with a patch */
+	RESULT_UNTOUCHED,  /* allowed, nothing to do */
+	RESULT_CLAIMED,    /* allowed, a claim was taken or stood already */
+	RESULT_REFUSED,    /* allowed: false */
+	RESULT_UNREADABLE, /* HTTP 4xx */
+	RESULT_FAILED      /* HTTP 500, or never sent */
+};
+
+enum metric_what { WHAT_CONFIG, WHAT_POOL, WHAT_CERTIFICATE };
+
+/* The table in the order of enum metric_id, M_COUNT rows. */
+extern const struct metric_desc metric_table[];
+
+/* "patched", … */
+const char *metric_result_name(enum metric_result r);
+
+#endif
