@@ -15,7 +15,8 @@
 
 /* What decides about pods. Everything lives in the arena that was given to the functions below. */
 struct config {
-	uint64_t total_gpu_mb; /* TOTAL_GPU_MEMORY: the nominal GPU that bitfusion.io/gpu units are counted by; 0: not set */
+	uint64_t
+		total_gpu_mb; /* TOTAL_GPU_MEMORY: the nominal GPU that bitfusion.io/gpu units are counted by; 0: not set */
 	struct profile *profiles;
 	size_t n_profiles;
 	const struct profile *default_profile; /* NULL when there is no profile */
