@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: certificate pairs made on the spot, with GnuTLS. */
+#include "test/unit/make_pair.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+
+static void must(int rc)
+{
+	if (rc < 0)
+		abort();
+}
+
+void make_pair(struct made_pair *ret, enum made_key kind, long from_s, long to_s, int san)
+{
+	static unsigned char serial = 1;
+	gnutls_x509_privkey_t key;
+	gnutls_x509_crt_t crt;
+	time_t now = time(NULL);
+	size_t len;
+	must(gnutls_x509_privkey_init(&key));
+	if (kind == MADE_RSA)
+		must(gnutls_x509_privkey_generate(key, GNUTLS_PK_RSA, 2048, 0));
+	else if (kind == MADE_ED25519)
+		must(gnutls_x509_privkey_generate(key, GNUTLS_PK_EDDSA_ED25519, 256, 0));
+	else
+		must(gnutls_x509_privkey_generate(
+			key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0));
+	must(gnutls_x509_crt_init(&crt));
+	must(gnutls_x509_crt_set_version(crt, 3));
+	/* Different names, so that two of them do not look like issuer and issued. */
+	char dn[32];
+	(void)snprintf(dn, sizeof(dn), "CN=localhost-%u", serial);
+	must(gnutls_x509_crt_set_dn(crt, dn, NULL));
+	must(gnutls_x509_crt_set_key(crt, key));
+	must(gnutls_x509_crt_set_activation_time(crt, now + from_s));
+	must(gnutls_x509_crt_set_expiration_time(crt, now + to_s));
+	must(gnutls_x509_crt_set_serial(crt, &serial, 1));
+	serial++;
+	if (san)
+		must(gnutls_x509_crt_set_subject_alt_name(
+			crt, GNUTLS_SAN_DNSNAME, "localhost", 9, GNUTLS_FSAN_SET));
+	must(gnutls_x509_crt_sign2(
+		crt, crt, key, kind == MADE_ED25519 ? GNUTLS_DIG_SHA512 : GNUTLS_DIG_SHA256, 0));
+	memset(ret, 0, sizeof(*ret));
+	len = sizeof(ret->cert) - 1;
+	must(gnutls_x509_crt_export(crt, GNUTLS_X509_FMT_PEM, ret->cert, &len));
+	len = sizeof(ret->key) - 1;
+	must(gnutls_x509_privkey_export_pkcs8(
+		key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN, ret->key, &len));
+	gnutls_x509_crt_deinit(crt);
+	gnutls_x509_privkey_deinit(key);
+}
+
+struct tls_pem made_cert(const struct made_pair *p)
+{
+	return (struct tls_pem){slice_of(p->cert), "tls.crt"};
+}
+
+struct tls_pem made_key(const struct made_pair *p)
+{
+	return (struct tls_pem){slice_of(p->key), "tls.key"};
+}
