@@ -59,12 +59,20 @@ static bool folds_exactly(struct slice s, bool plain)
 	return true;
 }
 
+/* At the left edge it would end the document. */
+static bool like_marker(struct slice s)
+{
+	bool marker = slice_starts(s, SLICE("---")) || slice_starts(s, SLICE("..."));
+
+	return marker && (s.len == 3 || blank(s.at[3]) || s.at[3] == '\n');
+}
+
 enum yaml_style yaml_text_style(
 	enum yaml_style wanted, struct slice text, enum yaml_context context)
 {
 	bool lines = text.len > 0 && memchr(text.at, '\n', text.len) != NULL;
 
-	if (!all_printable(text))
+	if (!all_printable(text) || (wanted == YAML_PLAIN && like_marker(text)))
 		return YAML_DOUBLE;
 	switch (wanted) {
 	case YAML_PLAIN:
