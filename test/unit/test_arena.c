@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: base/arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+
+static bool all_zero(const unsigned char *at, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (at[i] != 0)
+			return false;
+	return true;
+}
+
+static void init_allocates_nothing(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 100);
+	assert_null(a.first);
+	assert_false(a.failed);
+	arena_reset(&a);
+	arena_release(&a);
+}
+
+/* Pieces of every size: zeroed, aligned, apart from each other, also after a reset over used memory. */
+static void pieces_are_zeroed_aligned_and_apart(void **state)
+{
+	static unsigned char *piece[3000];
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 64 << 20);
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < 3000; i++) {
+			piece[i] = arena_alloc(&a, i);
+			assert_non_null(piece[i]);
+			assert_int_equal((uintptr_t)piece[i] % _Alignof(max_align_t), 0);
+			assert_true(all_zero(piece[i], i));
+			memset(piece[i], (int)(i % 255 + 1), i);
+		}
+		for (size_t i = 0; i < 3000; i++)
+			for (size_t k = 0; k < i; k++)
+				if (piece[i][k] != i % 255 + 1)
+					fail_msg("piece %zu was overwritten", i);
+		arena_reset(&a);
+		assert_int_equal(a.used, 0);
+	}
+	arena_release(&a);
+	assert_null(a.first);
+}
+
+static void reset_keeps_the_first_chunk(void **state)
+{
+	struct arena a;
+	void *first;
+
+	(void)state;
+	arena_init(&a, 64 << 20);
+	first = arena_alloc(&a, 100);
+	for (int i = 0; i < 100; i++)
+		assert_non_null(arena_alloc(&a, 100000));
+	arena_reset(&a);
+	assert_ptr_equal(arena_alloc(&a, 8), first);
+	arena_release(&a);
+}
+
+static void one_huge_piece_is_not_kept(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 64 << 20);
+	assert_non_null(arena_alloc(&a, 10 << 20));
+	arena_reset(&a);
+	assert_null(a.first);
+	assert_non_null(arena_alloc(&a, 10));
+	arena_release(&a);
+}
+
+static void maximum_holds_and_failure_sticks(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1000);
+	assert_non_null(arena_alloc(&a, 900));
+	assert_non_null(arena_alloc(&a, 100));
+	assert_int_equal(a.used, 1000);
+	assert_null(arena_alloc(&a, 1));
+	assert_true(a.failed);
+	assert_null(arena_alloc(&a, 0));
+	assert_null(arena_fmt(&a, "x"));
+	assert_null(arena_strdup(&a, SLICE("x")));
+	assert_null(arena_slice(&a, SLICE("x")).at);
+	arena_reset(&a);
+	assert_false(a.failed);
+	assert_non_null(arena_alloc(&a, 1000));
+	arena_release(&a);
+}
+
+static void sizes_that_overflow(void **state)
+{
+	static const size_t cases[][2] = {{SIZE_MAX, 2}, {2, SIZE_MAX}, {SIZE_MAX / 2 + 1, 2},
+		{SIZE_MAX, 1}, {1, SIZE_MAX - 8}};
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, SIZE_MAX);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_null(arena_array(&a, cases[i][0], cases[i][1]));
+		assert_true(a.failed);
+		arena_reset(&a);
+	}
+	assert_non_null(arena_array(&a, 10, 8));
+	assert_non_null(arena_array(&a, 0, 8));
+	assert_int_equal(a.used, 81);
+	arena_release(&a);
+}
+
+static void texts(void **state)
+{
+	struct slice s;
+	struct arena a;
+	char *t;
+
+	(void)state;
+	arena_init(&a, 100000);
+	assert_string_equal(arena_strdup(&a, SLICE("abc")), "abc");
+	assert_string_equal(arena_strdup(&a, (struct slice){NULL, 0}), "");
+	assert_string_equal(arena_strdup(&a, (struct slice){"abcdef", 3}), "abc");
+	assert_string_equal(arena_fmt(&a, "%d-%s", 5, "x"), "5-x");
+	assert_string_equal(arena_fmt(&a, "%s", ""), "");
+	t = arena_fmt(&a, "%70000d", 1);
+	assert_int_equal(strlen(t), 70000);
+	s = arena_slice(&a, (struct slice){"a\0b", 3});
+	assert_int_equal(s.len, 3);
+	assert_memory_equal(s.at, "a\0b", 4);
+	s = arena_slice(&a, (struct slice){"", 0});
+	assert_non_null(s.at);
+	assert_null(arena_slice(&a, (struct slice){NULL, 0}).at);
+	assert_false(a.failed);
+	arena_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init_allocates_nothing),
+		cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
+		cmocka_unit_test(reset_keeps_the_first_chunk),
+		cmocka_unit_test(one_huge_piece_is_not_kept),
+		cmocka_unit_test(maximum_holds_and_failure_sticks),
+		cmocka_unit_test(sizes_that_overflow),
+		cmocka_unit_test(texts),
+	};
+
+	return cmocka_run_group_tests_name("arena", tests, NULL, NULL) != 0;
+}

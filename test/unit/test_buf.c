@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: base/buf. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+
+#define TEXT(lit) lit, sizeof(lit) - 1
+
+static void starts_empty_and_allocates_nothing(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 10);
+	assert_null(b.data);
+	assert_int_equal(b.len, 0);
+	assert_string_equal(buf_as_slice(&b).at, "");
+	buf_add(&b, NULL, 0);
+	buf_slice(&b, (struct slice){NULL, 0});
+	assert_null(b.data);
+	assert_false(b.failed);
+	buf_release(&b);
+}
+
+static void appends_of_every_kind(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 1000);
+	buf_str(&b, "a");
+	buf_char(&b, 'b');
+	buf_slice(&b, SLICE("cd"));
+	buf_add(&b, "e\0f", 3);
+	buf_u64(&b, 0);
+	buf_u64(&b, UINT64_MAX);
+	buf_char(&b, ' ');
+	buf_i64(&b, INT64_MIN);
+	buf_i64(&b, -1);
+	buf_i64(&b, INT64_MAX);
+	buf_fmt(&b, " %s=%d", "x", 5);
+	assert_false(b.failed);
+	assert_memory_equal(b.data,
+		"abcde\0f018446744073709551615 -9223372036854775808-19223372036854775807 x=5",
+		b.len + 1);
+	buf_clear(&b);
+	assert_string_equal(b.data, "");
+	assert_int_equal(b.len, 0);
+	buf_release(&b);
+	assert_null(b.data);
+	assert_int_equal(b.max, 1000);
+}
+
+static void grows_by_doubling(void **state)
+{
+	struct buf b;
+	size_t growths = 0, cap = 0;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	for (int i = 0; i < 1 << 20; i++) {
+		buf_char(&b, (char)('a' + i % 26));
+		growths += b.cap != cap;
+		cap = b.cap;
+	}
+	assert_false(b.failed);
+	assert_true(growths < 20);
+	assert_int_equal(b.len, 1 << 20);
+	for (int i = 0; i < 1 << 20; i++)
+		assert_int_equal(b.data[i], 'a' + i % 26);
+	assert_true(cap <= (1 << 20) + 1);
+	buf_release(&b);
+}
+
+/* Each way to append: what does not fit leaves the contents as they were, and nothing is appended any more. */
+static void maximum_holds_and_failure_sticks(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 9; way++) {
+		struct buf b;
+
+		buf_init(&b, 5);
+		buf_str(&b, "abcde");
+		assert_false(b.failed);
+		buf_clear(&b);
+		buf_str(&b, "abcd");
+		switch (way) {
+		case 0:
+			buf_str(&b, "ef");
+			break;
+		case 1:
+			buf_slice(&b, SLICE("ef"));
+			break;
+		case 2:
+			buf_u64(&b, 12);
+			break;
+		case 3:
+			buf_i64(&b, -12);
+			break;
+		case 4:
+			buf_fmt(&b, "%d%d", 1, 2);
+			break;
+		case 5:
+			buf_base64(&b, "x", 1);
+			break;
+		case 6:
+			assert_false(buf_reserve(&b, 2));
+			break;
+		case 7:
+			assert_false(buf_reserve(&b, SIZE_MAX));
+			break;
+		case 8:
+			buf_char(&b, 'e');
+			buf_char(&b, 'f');
+			break;
+		}
+		assert_true(b.failed);
+		assert_string_equal(b.data, way == 8 ? "abcde" : "abcd");
+		buf_char(&b, 'x');
+		assert_string_equal(b.data, way == 8 ? "abcde" : "abcd");
+		assert_null(buf_take(&b, NULL));
+		assert_null(b.data);
+		assert_false(b.failed);
+		buf_release(&b);
+	}
+}
+
+static void exact_fit(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 300);
+	for (int i = 0; i < 30; i++)
+		buf_fmt(&b, "%010d", i);
+	assert_false(b.failed);
+	assert_int_equal(b.len, 300);
+	assert_int_equal(b.cap, 301);
+	buf_fmt(&b, "%s", "");
+	assert_false(b.failed);
+	buf_release(&b);
+	buf_init(&b, 0);
+	buf_str(&b, "");
+	assert_false(b.failed);
+	buf_char(&b, 'a');
+	assert_true(b.failed);
+	buf_release(&b);
+}
+
+static void json_strings(void **state)
+{
+	static const struct {
+		const char *in;
+		size_t len;
+		const char *out;
+	} cases[] = {
+		{TEXT(""), "\"\""},
+		{TEXT("plain"), "\"plain\""},
+		{TEXT("a\"b\\c/"), "\"a\\\"b\\\\c/\""},
+		{TEXT("\b\f\n\r\t"), "\"\\b\\f\\n\\r\\t\""},
+		{TEXT("\x01\x1f\x7f"), "\"\\u0001\\u001f\x7f\""},
+		{TEXT("a\0b"), "\"a\\u0000b\""},
+		{TEXT("\xc3\xa9\xf0\x9f\x98\x80<>&"), "\"\xc3\xa9\xf0\x9f\x98\x80<>&\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf b;
+
+		buf_init(&b, 100);
+		buf_json_str(&b, (struct slice){cases[i].in, cases[i].len});
+		assert_string_equal(b.data, cases[i].out);
+		buf_clear(&b);
+		buf_json_esc(&b, (struct slice){cases[i].in, cases[i].len});
+		assert_int_equal(b.len, strlen(cases[i].out) - 2);
+		buf_release(&b);
+	}
+}
+
+static void pointer_segments(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{"spec", "spec"},
+		{"auto-management/bitfusion", "auto-management~1bitfusion"},
+		{"~/~1", "~0~1~01"},
+		{"a\"/\\\n", "a\\\"~1\\\\\\n"},
+		{"/", "~1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf b;
+
+		buf_init(&b, 100);
+		buf_pointer_seg(&b, slice_of(cases[i].in));
+		assert_string_equal(b.data, cases[i].out);
+		buf_release(&b);
+	}
+}
+
+/* The test vectors of RFC 4648, section 10, and all byte values. */
+static void base64(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{"", ""},
+		{"f", "Zg=="},
+		{"fo", "Zm8="},
+		{"foo", "Zm9v"},
+		{"foob", "Zm9vYg=="},
+		{"fooba", "Zm9vYmE="},
+		{"foobar", "Zm9vYmFy"},
+		{"\xff\xfe\xfd", "//79"},
+		{"\xfb\xff", "+/8="},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf b;
+
+		buf_init(&b, 100);
+		buf_base64(&b, cases[i].in, strlen(cases[i].in));
+		assert_string_equal(buf_as_slice(&b).at, cases[i].out);
+		assert_int_equal(b.len, strlen(cases[i].out));
+		buf_release(&b);
+	}
+}
+
+static void hands_its_bytes_over(void **state)
+{
+	struct buf b;
+	size_t len = 99;
+	char *s;
+
+	(void)state;
+	buf_init(&b, 100);
+	s = buf_take(&b, &len);
+	assert_string_equal(s, "");
+	assert_int_equal(len, 0);
+	free(s);
+	buf_str(&b, "abc");
+	s = buf_take(&b, &len);
+	assert_string_equal(s, "abc");
+	assert_int_equal(len, 3);
+	free(s);
+	assert_null(b.data);
+	assert_int_equal(b.max, 100);
+	buf_str(&b, "d");
+	s = buf_take(&b, NULL);
+	assert_string_equal(s, "d");
+	free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(starts_empty_and_allocates_nothing),
+		cmocka_unit_test(appends_of_every_kind),
+		cmocka_unit_test(grows_by_doubling),
+		cmocka_unit_test(maximum_holds_and_failure_sticks),
+		cmocka_unit_test(exact_fit),
+		cmocka_unit_test(json_strings),
+		cmocka_unit_test(pointer_segments),
+		cmocka_unit_test(base64),
+		cmocka_unit_test(hands_its_bytes_over),
+	};
+
+	return cmocka_run_group_tests_name("buf", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: base/err. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "base/text.h"
+
+static void sets_code_and_message(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(err_reason(&err, ERR_REFUSED, "NotInjected", "pod %s", "a"), ERR_REFUSED);
+	assert_string_equal(err.reason, "NotInjected");
+	assert_string_equal(err.msg, "pod a");
+	err_in(&err, "spec");
+	assert_int_equal(err_set(&err, ERR_INVALID, "found %d", 7), ERR_INVALID);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(err.msg, "found 7");
+	assert_string_equal(err.path, "");
+	assert_string_equal(err.reason, "");
+	err_clear(&err);
+	assert_int_equal(err.code, ERR_NONE);
+	assert_string_equal(err.msg, "");
+}
+
+static void works_without_an_error_to_fill(void **state)
+{
+	(void)state;
+	assert_int_equal(err_set(NULL, ERR_IO, "x"), ERR_IO);
+	assert_int_equal(err_reason(NULL, ERR_TOOBIG, "R", "x"), ERR_TOOBIG);
+	assert_int_equal(err_in(NULL, "spec"), ERR_INTERNAL);
+	err_clear(NULL);
+}
+
+static void message_may_quote_itself(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	err_reason(&err, ERR_IO, "Why", "disk full");
+	err_reason(&err, ERR_IO, err.reason, "cannot save: %s", err.msg);
+	assert_string_equal(err.msg, "cannot save: disk full");
+	assert_string_equal(err.reason, "Why");
+}
+
+static void message_is_printable(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{"a\nb\tc", "a?b?c"},
+		{"\x1b[31m\x7f", "?[31m?"},
+		{"gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80"},
+		{"\xff\xc3(", "?\?("},
+		{"\xed\xa0\x80", "???"},
+	};
+	struct err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		err_set(&err, ERR_INVALID, "%s", cases[i].in);
+		assert_string_equal(err.msg, cases[i].out);
+	}
+}
+
+/* Shift a long text of two-, three- and four-byte characters by one byte at a time: the cut never leaves half a one. */
+static void message_is_cut_between_characters(void **state)
+{
+	static const char *const characters[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+	struct err err = {0};
+
+	(void)state;
+	for (size_t c = 0; c < 3; c++) {
+		size_t len = strlen(characters[c]);
+
+		for (size_t shift = 0; shift < 4; shift++) {
+			char text[1000] = "abcd";
+			size_t at = shift;
+
+			while (at + len < sizeof(text)) {
+				memcpy(text + at, characters[c], len);
+				at += len;
+			}
+			text[at] = '\0';
+			err_set(&err, ERR_INVALID, "%s", text);
+			assert_true(strlen(err.msg) <= 639);
+			assert_true(strlen(err.msg) > 639 - len);
+			assert_true(text_utf8(slice_of(err.msg)));
+			assert_null(strchr(err.msg, '?'));
+		}
+	}
+}
+
+static void reason_is_cut(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	err_reason(&err, ERR_INVALID, "AVeryLongReasonWordThatDoesNotFitInside", "x");
+	assert_int_equal(strlen(err.reason), 31);
+}
+
+static void path_grows_at_the_front(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	err_set(&err, ERR_INVALID, "x");
+	assert_int_equal(err_in(&err, "command"), ERR_INVALID);
+	assert_string_equal(err.path, "/command");
+	err_in(&err, "containers/%d", 2);
+	err_in(&err, "%s", "");
+	err_in(&err, "spec");
+	assert_string_equal(err.path, "/spec/containers/2/command");
+	assert_string_equal(err.msg, "x");
+}
+
+static void long_path_keeps_its_end(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	err_set(&err, ERR_INVALID, "x");
+	err_in(&err, "end");
+	for (int i = 0; i < 100; i++) {
+		err_in(&err, "\xc3\xa9%d\xc3\xa9", i);
+		assert_true(strlen(err.path) < sizeof(err.path));
+		assert_true(text_utf8(slice_of(err.path)));
+	}
+	assert_non_null(strstr(err.path, "/\xc3\xa9"
+					 "0\xc3\xa9/end"));
+}
+
+static void every_code_has_a_name(void **state)
+{
+	(void)state;
+	for (int code = ERR_INTERNAL; code <= ERR_NONE; code++)
+		assert_string_not_equal(err_name((enum err_code)code), "unknown");
+	assert_string_equal(err_name(ERR_NOMEM), "no-memory");
+	assert_string_equal(err_name((enum err_code) - 99), "unknown");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sets_code_and_message),
+		cmocka_unit_test(works_without_an_error_to_fill),
+		cmocka_unit_test(message_may_quote_itself),
+		cmocka_unit_test(message_is_printable),
+		cmocka_unit_test(message_is_cut_between_characters),
+		cmocka_unit_test(reason_is_cut),
+		cmocka_unit_test(path_grows_at_the_front),
+		cmocka_unit_test(long_path_keeps_its_end),
+		cmocka_unit_test(every_code_has_a_name),
+	};
+
+	return cmocka_run_group_tests_name("err", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: base/text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/text.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+static void whole_numbers(void **state)
+{
+	static const struct {
+		const char *in;
+		uint64_t max;
+		bool ok;
+		uint64_t n;
+	} cases[] = {
+		{"0", 0, true, 0},
+		{"007", 10, true, 7},
+		{"100", 100, true, 100},
+		{"101", 100, false, 0},
+		{"18446744073709551615", UINT64_MAX, true, UINT64_MAX},
+		{"18446744073709551616", UINT64_MAX, false, 0},
+		{"99999999999999999999999", UINT64_MAX, false, 0},
+		{"", 9, false, 0},
+		{"-1", 9, false, 0},
+		{"+1", 9, false, 0},
+		{" 1", 9, false, 0},
+		{"1 ", 9, false, 0},
+		{"1.0", 9, false, 0},
+		{"1e1", 99, false, 0},
+		{"0x1", 9, false, 0},
+		{"\xef\xbc\x91", 9, false, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		uint64_t n = 77;
+
+		if (text_u64(slice_of(cases[i].in), cases[i].max, &n) != cases[i].ok)
+			fail_msg("\"%s\"", cases[i].in);
+		assert_int_equal(n, cases[i].ok ? cases[i].n : 77);
+	}
+	assert_false(text_u64((struct slice){NULL, 0}, 9, &(uint64_t){0}));
+}
+
+static void durations(void **state)
+{
+	static const struct {
+		const char *in;
+		int64_t ms; /* -1: refused */
+	} cases[] = {
+		{"0", 0},
+		{"0s", 0},
+		{"5s", 5000},
+		{"250ms", 250},
+		{"1.5s", 1500},
+		{".5s", 500},
+		{"1.s", 1000},
+		{"1h30m", 5400000},
+		{"1h1m1s1ms", 3661001},
+		{"10m", 600000},
+		{"1us", 1},
+		{"1\xc2\xb5s", 1},
+		{"1\xce\xbcs", 1},
+		{"1000us", 1},
+		{"1001us", 2},
+		{"1ns", 1},
+		{"0.1ns", 0},
+		{"0.000001s", 1},
+		{"1.0000000000000000000000001s", 1000},
+		{"2562047h47m16.854775807s", INT64_C(9223372036855)},
+		{"2562047h47m16.854775808s", -1},
+		{"9223372036854775807ns", INT64_C(9223372036855)},
+		{"9223372036854775808ns", -1},
+		{"99999999999999999999s", -1},
+		{"3000000h", -1},
+		{"", -1},
+		{"5", -1},
+		{"s", -1},
+		{".s", -1},
+		{".", -1},
+		{"-5s", -1},
+		{"+5s", -1},
+		{"5 s", -1},
+		{" 5s", -1},
+		{"5s ", -1},
+		{"5S", -1},
+		{"5d", -1},
+		{"5sec", -1},
+		{"1.2.3s", -1},
+		{"1h30", -1},
+		{"00", -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		int64_t ms = -1;
+		bool ok = text_duration_ms(slice_of(cases[i].in), &ms);
+
+		if (ok != (cases[i].ms >= 0) || ms != cases[i].ms)
+			fail_msg("\"%s\": %d %lld", cases[i].in, ok, (long long)ms);
+	}
+}
+
+static void case_insensitive(void **state)
+{
+	(void)state;
+	assert_true(text_ieq(SLICE("Injected"), SLICE("iNJECTED")));
+	assert_true(text_ieq(SLICE(""), SLICE("")));
+	assert_false(text_ieq(SLICE("a"), SLICE("ab")));
+	assert_false(text_ieq(SLICE("["), SLICE("{")));
+	assert_false(text_ieq(SLICE("@"), SLICE("`")));
+	/* Not by Unicode: neither E with an accent nor the Kelvin sign. */
+	assert_false(text_ieq(SLICE("\xc3\x89"), SLICE("\xc3\xa9")));
+	assert_false(text_ieq(SLICE("\xe2\x84\xaa"), SLICE("k")));
+}
+
+static void utf8(void **state)
+{
+	static const char *const good[] = {"", "abc", "\x7f", "\xc2\x80", "\xdf\xbf",
+		"\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80",
+		"\xf4\x8f\xbf\xbf"};
+	static const char *const bad[] = {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(",
+		"\xe0\x9f\xbf", "\xe2\x82", "\xe2\x28\xa1", "\xed\xa0\x80", "\xed\xbf\xbf",
+		"\xf0\x8f\xbf\xbf", "\xf0\x9f\x98", "\xf0\x9f\x28\x80", "\xf4\x90\x80\x80",
+		"\xf5\x80\x80\x80", "\xfe", "\xff", "ab\xff"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(good); i++)
+		assert_true(text_utf8(slice_of(good[i])));
+	for (size_t i = 0; i < COUNT(bad); i++)
+		if (text_utf8(slice_of(bad[i])))
+			fail_msg("bad case %zu is accepted", i);
+}
+
+static void utf8_cut(void **state)
+{
+	static const struct {
+		const char *in;
+		size_t max, cut;
+	} cases[] = {
+		{"abc", 5, 3},
+		{"abc", 3, 3},
+		{"abc", 2, 2},
+		{"abc", 0, 0},
+		{"a\xc3\xa9z", 2, 1},
+		{"a\xc3\xa9z", 3, 3},
+		{"\xe2\x82\xac\xe2\x82\xac", 5, 3},
+		{"\xe2\x82\xac\xe2\x82\xac", 4, 3},
+		{"\xe2\x82\xac", 2, 0},
+		{"\xf0\x9f\x98\x80x", 3, 0},
+		{"x\xf0\x9f\x98\x80x", 4, 1},
+		{"x\xf0\x9f\x98\x80x", 5, 5},
+		/* No UTF-8: nothing to keep whole. */
+		{"\x80\x80\x80\x80\x80\x80", 4, 4},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_int_equal(text_utf8_cut(slice_of(cases[i].in), cases[i].max), cases[i].cut);
+	assert_int_equal(text_utf8_cut((struct slice){NULL, 0}, 5), 0);
+}
+
+static void base_names(void **state)
+{
+	static const char *const cases[][2] = {{"/usr/bin/bitfusion", "bitfusion"},
+		{"bitfusion", "bitfusion"}, {"./x", "x"}, {"bin/", ""}, {"/", ""}, {"", ""},
+		{"a//b", "b"}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_true(slice_is(text_basename(slice_of(cases[i][0])), cases[i][1]));
+	assert_null(text_basename((struct slice){NULL, 0}).at);
+}
+
+static void words(void **state)
+{
+	struct slice rest = SLICE(" \t one\ntwo\r\f\vthree  "), word;
+
+	(void)state;
+	assert_true(text_word(&rest, &word));
+	assert_true(slice_is(word, "one"));
+	assert_true(text_word(&rest, &word));
+	assert_true(slice_is(word, "two"));
+	assert_true(text_word(&rest, &word));
+	assert_true(slice_is(word, "three"));
+	assert_false(text_word(&rest, &word));
+	assert_true(slice_is(word, "three"));
+	rest = (struct slice){NULL, 0};
+	assert_false(text_word(&rest, &word));
+	/* A no-break space separates nothing. */
+	rest = SLICE("a\xc2\xa0"
+		     "b");
+	assert_true(text_word(&rest, &word));
+	assert_int_equal(word.len, 4);
+}
+
+static void dns_labels(void **state)
+{
+	static const char *const good[] = {"a", "0", "a-b", "0a", "my-pod-1",
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+	static const char *const bad[] = {"", "-", "-a", "a-", "A", "a.b", "a_b", "a b", "\xc3\xa9",
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(good); i++)
+		assert_true(text_dns_label(slice_of(good[i])));
+	for (size_t i = 0; i < COUNT(bad); i++)
+		assert_false(text_dns_label(slice_of(bad[i])));
+}
+
+/* Test vectors of the FNV authors (draft-eastlake-fnv). */
+static void hashes(void **state)
+{
+	(void)state;
+	assert_true(text_hash64(SLICE("")) == UINT64_C(0xcbf29ce484222325));
+	assert_true(text_hash64(SLICE("a")) == UINT64_C(0xaf63dc4c8601ec8c));
+	assert_true(text_hash64(SLICE("foobar")) == UINT64_C(0x85944171f73967e8));
+}
+
+static void listen_addresses(void **state)
+{
+	static const struct {
+		const char *in, *host;
+		unsigned port;
+	} good[] = {
+		{"127.0.0.1:8443", "127.0.0.1", 8443},
+		{":8080", "", 8080},
+		{"localhost:1", "localhost", 1},
+		{"[::1]:65535", "::1", 65535},
+		{"[::]:0", "::", 0},
+		{"[fe80::1%eth0]:80", "fe80::1%eth0", 80},
+		{"my-host.example_x:80", "my-host.example_x", 80},
+	};
+	static const char *const bad[] = {"", ":", "8443", "127.0.0.1",
+		"127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:http", "::1:80",
+		"[::1]", "[::1]80", "[::1:80", "[]:80", "[localhost]:80", "a b:80", "a:80 ",
+		"http://a:80", "a:080000",
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa:80"};
+	char host[64];
+	uint16_t port;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(good); i++) {
+		assert_int_equal(text_host_port(slice_of(good[i].in), host, &port, NULL), 0);
+		assert_string_equal(host, good[i].host);
+		assert_int_equal(port, good[i].port);
+	}
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		struct err err = {0};
+
+		port = 7;
+		if (text_host_port(slice_of(bad[i]), host, &port, &err) != ERR_INVALID)
+			fail_msg("\"%s\" is accepted", bad[i]);
+		assert_int_equal(port, 7);
+		assert_non_null(strstr(err.msg, "ADDR:PORT"));
+		assert_non_null(strstr(err.msg, bad[i]));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole_numbers),
+		cmocka_unit_test(durations),
+		cmocka_unit_test(case_insensitive),
+		cmocka_unit_test(utf8),
+		cmocka_unit_test(utf8_cut),
+		cmocka_unit_test(base_names),
+		cmocka_unit_test(words),
+		cmocka_unit_test(dns_labels),
+		cmocka_unit_test(hashes),
+		cmocka_unit_test(listen_addresses),
+	};
+
+	return cmocka_run_group_tests_name("text", tests, NULL, NULL) != 0;
+}
