@@ -5,9 +5,11 @@
 #define TEST_LINT_MODEL_H
 
 #include "base/err.h"
+#include "base/yaml.h"
 
 #define err_set(err, code, ...) (err_set((err), (code), __VA_ARGS__), (int)(code))
 #define err_reason(err, code, ...) (err_reason((err), (code), __VA_ARGS__), (int)(code))
 #define err_in(...) (err_in(__VA_ARGS__), (int)ERR_INVALID)
+#define yaml_err(node, err, code, ...) (yaml_err((node), (err), (code), __VA_ARGS__), (int)(code))
 
 #endif
