@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* certs: writes and reads certificate files without ever leaving half of one behind. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "certs/certs_files.h"
 
 #include <errno.h>
@@ -176,16 +173,15 @@ static int stage(
 	return error == 0 ? 0 : fail(err, dir, f->name, "written", error);
 }
 
-/* Rename without overwriting: by the kernel's flag, or by a link where the file system has no such flag. */
+/* Rename without overwriting: a link fails where something is, in one step. A file system without links (FAT) has no
+ * such step; there the look before and the directory's lock must do. */
 static int rename_new(int dirfd, const char *from, const char *to)
 {
-	if (renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS)
-		return -1;
-	if (linkat(dirfd, from, dirfd, to, 0) != 0)
-		return -1;
-	return unlinkat(dirfd, from, 0);
+	if (linkat(dirfd, from, dirfd, to, 0) == 0)
+		return unlinkat(dirfd, from, 0);
+	if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS)
+		return renameat(dirfd, from, dirfd, to);
+	return -1;
 }
 
 static int place(int dirfd, const char *dir, const struct certs_file *f, struct staged *s,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* certs: OpenSSL's errors, PEM texts and dates in our own terms. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "certs/ossl.h"
 
 #include <stdarg.h>
@@ -31,6 +28,7 @@ int ossl_fail(struct err *err, enum err_code code, const char *fmt, ...)
 	return err_set(err, code, "%s%s%s", text, reason ? ": " : "", reason ? reason : "");
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL's type of callback */
 int ossl_no_password(char *buf, int size, int rwflag, void *data)
 {
 	(void)buf;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate certs`: the table of its verbs and what they share. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "webhook/cli/certs.h"
 
 #include <getopt.h>
