@@ -89,6 +89,7 @@ struct ledger_ops {
 struct ledger {
 	const struct ledger_ops *ops;
 	bool may_wait; /* take() and release() may wait for somebody else: call them on a worker */
+	bool ends_by_review; /* nobody tells when pods end: a final DELETE review ends a claim */
 };
 
 #endif

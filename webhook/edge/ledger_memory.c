@@ -348,6 +348,7 @@ struct ledger *ledger_memory_new(int64_t claim_ttl_ms)
 	if (!m)
 		return NULL;
 	m->base.ops = &memory_ops;
+	m->base.ends_by_review = true;
 	m->ttl_ms = claim_ttl_ms;
 	m->now = snapshot_new(&empty, NULL);
 	if (!m->now || pthread_mutex_init(&m->lock, NULL) != 0) {

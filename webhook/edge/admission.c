@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: answer reviews: read the bytes, let the core decide, write the reply. */
+#include "webhook/edge/admission.h"
+
+#include <stdlib.h>
+
+#include "webhook/core/mutate.h"
+#include "webhook/core/review.h"
+#include "webhook/core/validate.h"
+#include "webhook/core/workload.h"
+#include "webhook/edge/metrics.h"
+#include "webhook/edge/scratch.h"
+
+/* A reply's size beside its patch, so that it takes one allocation. */
+#define REPLY_SLACK 1024
+#define REPLY_MAX (32U * 1024 * 1024)
+
+struct admission {
+	struct admission_deps deps;
+	struct scratch_pool *scratches;
+};
+
+/* One review on its way. */
+struct call {
+	struct admission *adm;
+	struct http_request *req;
+	struct scratch *s;
+	const struct config *config;
+	struct mutate_world world;
+	enum metric_hook hook;
+	struct review review;
+	bool readable;
+	struct answer answer;
+	enum metric_result result;
+	uint64_t ticket;  /* of a claim that this review took */
+	const char *note; /* for the log */
+	struct err err;
+};
+
+const struct http_route admission_routes[2] = {
+	{.path = "/mutate",
+		.method = HTTP_POST,
+		.content_type = "application/json",
+		.handle = admission_mutate},
+	{.path = "/validate",
+		.method = HTTP_POST,
+		.content_type = "application/json",
+		.handle = admission_validate,
+		.slow = admission_validate_slow},
+};
+
+struct admission *admission_new(const struct admission_deps *deps, struct err *err)
+{
+	struct admission *a = calloc(1, sizeof(*a));
+
+	if (a) {
+		a->deps = *deps;
+		a->scratches = scratch_pool_new();
+	}
+	if (!a || !a->scratches) {
+		free(a);
+		err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	return a;
+}
+
+void admission_free(struct admission *a)
+{
+	if (!a)
+		return;
+	scratch_pool_free(a->scratches);
+	free(a);
+}
+
+/* The core's answer to a review, or an error that is no answer (NOMEM, INTERNAL, TIMEOUT). */
+static int allow(
+	struct call *c, enum metric_result result, const struct warnings *w, const char *note)
+{
+	c->answer.allowed = true;
+	c->answer.warnings = w && w->n ? w : NULL;
+	c->result = result;
+	c->note = note;
+	return 0;
+}
+
+static int refuse_or_fail(struct call *c, const struct warnings *w)
+{
+	if (c->err.code != ERR_INVALID && c->err.code != ERR_REFUSED && c->err.code != ERR_SYNTAX &&
+		c->err.code != ERR_TOOBIG)
+		return c->err.code;
+	answer_refuse(&c->answer, &c->err, &c->s->arena);
+	c->answer.warnings = w && w->n ? w : NULL;
+	c->result = RESULT_REFUSED;
+	return 0;
+}
+
+/* Warnings and plans outlive the functions that make them: they lie in the scratch's arena. */
+static void *keep(struct call *c, const void *p, size_t size)
+{
+	void *copy = arena_alloc(&c->s->arena, size);
+
+	if (copy)
+		memcpy(copy, p, size);
+	return copy;
+}
+
+static int decide_mutate(struct call *c)
+{
+	const struct review *r = &c->review;
+	struct mutation m = {0};
+	struct warnings *w;
+	int rc = 0;
+
+	if (review_is_pod(r, "") && r->operation == OP_CREATE && r->object)
+		rc = mutate_create(&c->world, r->j, r->object, r->namespace, &c->s->arena,
+			&c->s->patch, &m, &c->err);
+	else if (review_is_pod(r, "") && r->operation == OP_UPDATE && r->object && r->old_object)
+		rc = mutate_update(r->j, r->object, r->old_object, r->namespace, &c->s->arena,
+			&c->s->patch, &m, &c->err);
+	else if (!slice_is(r->resource, "pods"))
+		warn_add(&m.warnings, &c->s->arena, "poolgate mutates pods alone, not %.*s",
+			(int)(r->kind.len > 40 ? 40 : r->kind.len), r->kind.at);
+	w = keep(c, &m.warnings, sizeof(m.warnings));
+	if (!w)
+		return ERR_NOMEM;
+	if (rc < 0)
+		return refuse_or_fail(c, w);
+	if (m.patched)
+		c->answer.patch = buf_as_slice(&c->s->patch);
+	return allow(c, m.patched ? RESULT_PATCHED : RESULT_UNTOUCHED, w, m.why_not);
+}
+
+static struct slice pod_uid(const struct call *c, const struct json_node *pod)
+{
+	return json_str(
+		c->review.j, json_path(c->review.j, pod, "metadata", "uid", NULL), &c->s->arena);
+}
+
+/* Take what the plan claims. */
+static int claim(struct call *c, const struct validation *v, const struct warnings *w)
+{
+	struct ledger *l = c->world.ledger;
+	const struct review *r = &c->review;
+	struct claim_answer got;
+	struct claim_ask ask = {.uid = pod_uid(c, r->object),
+		.namespace = r->namespace,
+		.name = r->name,
+		.demand = &v->demand,
+		.plan_hash = v->plan_hash,
+		.dry_run = r->dry_run,
+		.deadline_ms = c->req->deadline_ms};
+
+	if (ask.name.len == 0)
+		ask.name = json_str(
+			r->j, json_path(r->j, r->object, "metadata", "name", NULL), &c->s->arena);
+	if (l->ops->take(l, &ask, &c->s->arena, &got, &c->err) < 0)
+		return refuse_or_fail(c, w);
+	c->ticket = got.ticket;
+	return allow(c, RESULT_CLAIMED, w, NULL);
+}
+
+static int validate_pod_create(struct call *c)
+{
+	const struct review *r = &c->review;
+	struct validation *v = arena_alloc(&c->s->arena, sizeof(*v));
+
+	if (!v)
+		return ERR_NOMEM;
+	if (validate_create(&c->world, r->j, r->object, r->namespace, &c->s->arena, v, &c->err) < 0)
+		return refuse_or_fail(c, &v->warnings);
+	if (!v->claims)
+		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
+	return claim(c, v, &v->warnings);
+}
+
+/* Without a cluster, the last DELETE review is all that tells that a pod has gone. */
+static int end_claim(struct call *c)
+{
+	const struct review *r = &c->review;
+	struct ledger *l = c->world.ledger;
+	size_t n = 0;
+
+	if (!l->ends_by_review || r->dry_run || !r->graceless)
+		return allow(c, RESULT_UNTOUCHED, NULL, "nothing ends yet");
+	if (l->ops->release(l, pod_uid(c, r->old_object), r->namespace, r->name, &n, &c->err) < 0 &&
+		c->err.code != ERR_NOTFOUND)
+		return c->err.code;
+	err_clear(&c->err);
+	return allow(c, RESULT_UNTOUCHED, NULL, n ? "claim ended" : "no claim to end");
+}
+
+static int warn_workload(struct call *c)
+{
+	const struct review *r = &c->review;
+	struct warnings *w = arena_alloc(&c->s->arena, sizeof(*w));
+	struct workload load;
+
+	if (!w)
+		return ERR_NOMEM;
+	if (r->object && (r->operation == OP_CREATE || r->operation == OP_UPDATE) &&
+		r->subresource.len == 0 && workload_read(r->j, r->object, r->kind, &load) &&
+		workload_warn(&c->world, r->j, &load, r->namespace, &c->s->arena, w, &c->err) < 0)
+		return c->err.code;
+	return allow(c, RESULT_UNTOUCHED, w, "no pod");
+}
+
+static int decide_validate(struct call *c)
+{
+	const struct review *r = &c->review;
+
+	if (review_is_pod(r, "") && r->operation == OP_CREATE && r->object)
+		return validate_pod_create(c);
+	if (r->operation == OP_UPDATE && r->object && r->old_object && slice_is(r->kind, "Pod") &&
+		r->group.len == 0) {
+		if (validate_update(r->j, r->object, r->old_object, &c->s->arena, &c->err) < 0)
+			return refuse_or_fail(c, NULL);
+		return allow(c, RESULT_UNTOUCHED, NULL, "nothing of ours changed");
+	}
+	if (review_is_pod(r, "") && r->operation == OP_DELETE)
+		return end_claim(c);
+	return warn_workload(c);
+}
+
+static void log_call(const struct call *c, unsigned status)
+{
+	const struct review *r = &c->review;
+	const struct log *log = c->adm->deps.log;
+	bool bad = c->result == RESULT_UNREADABLE || c->result == RESULT_FAILED;
+	enum log_level level = bad                             ? LOG_LEVEL_WARN
+			       : c->result == RESULT_UNTOUCHED ? LOG_LEVEL_DEBUG
+							       : LOG_LEVEL_INFO;
+	static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"};
+
+	if (!log_on(log, level))
+		return;
+	if (!c->readable) {
+		log_line(log, level, "unreadable review",
+			log_str("hook", c->hook == HOOK_MUTATE ? "mutate" : "validate"),
+			log_int("status", (int64_t)status), log_str("why", c->err.msg),
+			log_str("path", c->err.path), log_str("peer", c->req->peer),
+			log_int("bytes", (int64_t)c->req->body_len));
+		return;
+	}
+	log_line(log, level, "review",
+		log_str("hook", c->hook == HOOK_MUTATE ? "mutate" : "validate"),
+		log_str("result", metric_result_name(c->result)),
+		log_str("operation", operations[r->operation]), log_slice("kind", r->kind),
+		log_slice("subresource", r->subresource.len ? r->subresource : (struct slice){0}),
+		log_slice("namespace", r->namespace), log_slice("name", r->name),
+		log_slice("uid", r->uid), log_bool("dryRun", r->dry_run),
+		log_str("reason", c->answer.allowed ? NULL : c->answer.reason),
+		log_slice("message", c->answer.message), log_str("note", c->note),
+		log_int("status", (int64_t)status),
+		log_int("ms", http_now_ms() - c->req->received_ms));
+}
+
+static void reply_error(struct call *c, struct http_reply *reply)
+{
+	char text[sizeof(c->err.msg) + sizeof(c->err.path) + 64];
+	bool ours = c->readable || c->err.code == ERR_NOMEM || c->err.code == ERR_INTERNAL;
+	struct buf b;
+
+	c->result = ours ? RESULT_FAILED : RESULT_UNREADABLE;
+	buf_init(&b, sizeof(text));
+	if (!ours)
+		buf_str(&b, "this is no AdmissionReview that can be read: ");
+	if (c->err.path[0])
+		buf_fmt(&b, "%s: ", c->err.path);
+	buf_str(&b, c->err.msg[0] ? c->err.msg : "out of memory");
+	http_reply_text(reply, ours ? 500 : 400, b.data ? b.data : "out of memory");
+	buf_release(&b);
+}
+
+static void reply_review(struct call *c, struct http_reply *reply)
+{
+	struct buf out;
+
+	buf_init(&out, REPLY_MAX);
+	buf_reserve(&out, c->answer.patch.len / 3 * 4 + c->answer.message.len * 2 + REPLY_SLACK);
+	review_write(&c->review, &c->answer, &out);
+	reply->body = buf_take(&out, &reply->body_len);
+	buf_release(&out);
+	if (!reply->body) {
+		err_set(&c->err, ERR_NOMEM, "out of memory");
+		reply_error(c, reply);
+		return;
+	}
+	reply->status = 200;
+	reply->content_type = "application/json";
+}
+
+static int read_body(struct call *c)
+{
+	if (c->req->body_len == 0)
+		return err_set(&c->err, ERR_SYNTAX, "Empty body");
+	if (json_read(&c->s->json, c->req->body, c->req->body_len, REVIEW_NODES_MAX, &c->err) < 0)
+		return c->err.code;
+	return review_read(&c->s->json, &c->s->arena, &c->review, &c->err);
+}
+
+static void answer(struct call *c, struct http_reply *reply)
+{
+	int rc = read_body(c);
+
+	c->readable = rc == 0;
+	if (rc == 0)
+		rc = c->hook == HOOK_MUTATE ? decide_mutate(c) : decide_validate(c);
+	if (rc < 0 && c->err.code == ERR_NONE)
+		err_set(&c->err, ERR_NOMEM, "out of memory");
+	if (rc < 0)
+		reply_error(c, reply);
+	else
+		reply_review(c, reply);
+}
+
+static enum http_outcome run(struct admission *adm, enum metric_hook hook, struct http_request *req,
+	struct http_reply *reply)
+{
+	struct call c = {.adm = adm, .req = req, .hook = hook, .s = scratch_take(adm->scratches)};
+	int64_t began = http_now_ms();
+
+	if (!c.s) {
+		http_reply_text(reply, 500, "out of memory");
+		return HTTP_DONE;
+	}
+	c.config = adm->deps.source.acquire(adm->deps.source.ctx);
+	c.world = (struct mutate_world){c.config, adm->deps.ledger};
+	answer(&c, reply);
+	metric_add(adm->deps.metrics, M_REVIEWS, hook, c.result, 1);
+	metric_observe(
+		adm->deps.metrics, M_REVIEW_SECONDS, hook, 0, (http_now_ms() - began) * 1000);
+	log_call(&c, reply->status);
+	/* until the reply is queued, the claim is only lent */
+	if (c.ticket && reply->status == 200)
+		req->user = (void *)(uintptr_t)c.ticket;
+	else if (c.ticket)
+		adm->deps.ledger->ops->undo(adm->deps.ledger, c.ticket);
+	adm->deps.source.release(adm->deps.source.ctx, c.config);
+	scratch_give(adm->scratches, c.s);
+	return HTTP_DONE;
+}
+
+enum http_outcome admission_mutate(void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	return run(ctx, HOOK_MUTATE, req, reply);
+}
+
+enum http_outcome admission_validate(void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	struct admission *adm = ctx;
+
+	return adm->deps.ledger->may_wait ? HTTP_LATER : run(adm, HOOK_VALIDATE, req, reply);
+}
+
+enum http_outcome admission_validate_slow(
+	void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	return run(ctx, HOOK_VALIDATE, req, reply);
+}
+
+void admission_queued(void *ctx, struct http_request *req, bool queued)
+{
+	struct admission *adm = ctx;
+	uint64_t ticket = (uint64_t)(uintptr_t)req->user;
+
+	if (ticket == 0)
+		return;
+	req->user = NULL;
+	if (queued && req->status == 200)
+		return;
+	adm->deps.ledger->ops->undo(adm->deps.ledger, ticket);
+	log_line(adm->deps.log, LOG_LEVEL_WARN, "claim taken back: the answer was not sent",
+		log_str("peer", req->peer));
+}
+
+void admission_done(void *ctx, struct http_request *req)
+{
+	(void)ctx;
+	req->user = NULL;
+}
