@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: requests and replies, deferred handlers, deadlines, vanishing clients and draining, over real sockets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test/unit/http_fixture.h"
+
+#define JSON "Content-Type: application/json\r\n"
+#define CHUNKED "Transfer-Encoding: chunked\r\n"
+
+static char reply[65536];
+
+static void answers(void **state)
+{
+	(void)state;
+	const struct {
+		const char *request;
+		int status;
+		const char *has, *hasnot; /* in the reply */
+	} cases[] = {
+		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 2\r\n\r\n{}", 200,
+			"\r\n\r\n{}", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 2\r\n\r\n{}", 200,
+			"X-Test: yes", "lose"},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\ncontent-type: Application/JSON ; "
+		 "charset=utf-8\r\n"
+		 "Content-Length: 2\r\n\r\n{}",
+			200, "application/json", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON CHUNKED
+		 "\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+			200, "\r\n\r\nabcde", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 0\r\n\r\n", 400,
+			"Empty body", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "\r\n", 400, "Empty body", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\nContent-Length: "
+		 "2\r\n\r\n{}",
+			415, "text/plain; charset=utf-8", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: "
+		 "application/jsonx\r\nContent-Length: 2\r\n\r\n{}",
+			415, "Content-Type", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}", 415,
+			"Content-Type", NULL},
+		{"GET /echo HTTP/1.1\r\nHost: h\r\n\r\n", 405, "\r\nAllow: POST\r\n", NULL},
+		{"PUT /livez HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", 405,
+			"\r\nAllow: GET, HEAD, DELETE\r\n", NULL},
+		{"POST /nope HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 2\r\n\r\n{}", 404,
+			"nothing at this path", NULL},
+		{"GET / HTTP/1.1\r\nHost: h\r\n\r\n", 404, "nothing", NULL},
+		{"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n", 200, "Content-Length: 0", NULL},
+		{"DELETE /livez HTTP/1.1\r\nHost: h\r\n\r\n", 200, NULL, NULL},
+		{"GET /livez/x HTTP/1.1\r\nHost: h\r\n\r\n", 404, NULL, NULL},
+		{"GET /v1/pool HTTP/1.1\r\nHost: h\r\n\r\n", 200, NULL, NULL},
+		{"GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n", 404, NULL, NULL},
+		{"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", 500, "could not answer", NULL},
+		{"POST /noslow HTTP/1.1\r\nHost: h\r\n\r\n", 500, "could not answer", NULL},
+		{"GET /livez HTTP/1.0\r\n\r\n", 200, NULL, NULL},
+	};
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd = client_open(&f);
+		client_text(fd, cases[i].request);
+		int status = client_read(fd, reply, sizeof(reply), 2000, false);
+		if (status != cases[i].status || (cases[i].has && !strstr(reply, cases[i].has)) ||
+			(cases[i].hasnot && strstr(reply, cases[i].hasnot)))
+			fail_msg("case %zu: %d\n%s", i, status, reply);
+		(void)close(fd);
+	}
+	assert_true(fixture_idle(&f));
+	assert_int_equal(f.handled, f.done);
+	assert_int_equal(f.handled, f.queued + f.undone);
+	assert_int_equal(f.undone, 0);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void keeps_the_connection(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct http_stats st;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	int fd = client_open(&f);
+	for (int i = 0; i < 20; i++) {
+		client_post(fd, i % 2 ? "/echo?name=a%20b&timeout=5s" : "/nope", "{\"a\":1}", 7);
+		assert_int_equal(
+			client_read(fd, reply, sizeof(reply), 2000, false), i % 2 ? 200 : 404);
+	}
+	assert_non_null(strstr(f.seen, "/echo|a b|127.0.0.1:"));
+	assert_non_null(strstr(f.seen, "|4500"));
+	client_text(fd, "HEAD /livez HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, true), 200);
+	/* Two at once: answered in order. */
+	client_text(
+		fd, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\nGET /nope HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	if (!strstr(reply, " 404 "))
+		assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 404);
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.connections, 1);
+	assert_int_equal(st.accepted, 1);
+	assert_int_equal(st.replies[2], 12);
+	assert_int_equal(st.replies[4], 11);
+	(void)close(fd);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void deferred(void **state)
+{
+	(void)state;
+	for (unsigned workers = 0; workers < 3; workers++) {
+		struct fixture f;
+		fixture_start(&f, (struct http_config){.workers = workers});
+		atomic_store(&f.gate, true);
+		int fd = client_open(&f);
+		for (int i = 0; i < 50; i++) {
+			client_post(fd, "/later", "{\"deferred\":true}", 17);
+			assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+			assert_non_null(strstr(reply, "\r\n\r\n{\"deferred\":true}"));
+		}
+		assert_true(fixture_wait(&f.done, 50));
+		assert_int_equal(f.queued, 50);
+		assert_int_equal(f.undone, 0);
+		assert_int_equal(f.slow, 50);
+		(void)close(fd);
+		assert_true(fixture_stop(&f, 1000));
+	}
+}
+
+/* A slow handler holds neither the I/O thread nor other workers. */
+static void deferred_beside_others(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct http_stats st;
+	fixture_start(&f, (struct http_config){.workers = 2});
+	int fd[5];
+	for (int i = 0; i < 4; i++) {
+		fd[i] = client_open(&f);
+		client_post(fd[i], "/later", "1", 1);
+	}
+	assert_true(fixture_wait(&f.slow, 2));
+	fd[4] = client_open(&f);
+	client_post(fd[4], "/echo", "2", 1);
+	assert_int_equal(client_read(fd[4], reply, sizeof(reply), 500, false), 200);
+	assert_true(fixture_wait(&f.handled, 5));
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.deferred, 4);
+	assert_true(st.in_flight >= 4);
+	atomic_store(&f.gate, true);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(client_read(fd[i], reply, sizeof(reply), 2000, false), 200);
+	for (int i = 0; i < 5; i++)
+		(void)close(fd[i]);
+	assert_true(fixture_idle(&f));
+	assert_int_equal(f.queued, 5);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void client_vanishes_while_deferred(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	int fd = client_open(&f);
+	client_post(fd, "/later", "{}", 2);
+	assert_true(fixture_wait(&f.slow, 1));
+	(void)close(fd);
+	nap_ms(50);
+	assert_int_equal(f.undone, 0);
+	atomic_store(&f.gate, true);
+	assert_true(fixture_wait(&f.done, 1));
+	assert_int_equal(f.undone, 1);
+	assert_int_equal(f.queued, 0);
+	assert_true(fixture_idle(&f));
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void deadline_passes(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct http_stats st;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	int fd = client_open(&f);
+	int64_t begin = http_now_ms();
+	client_post(fd, "/later?timeout=400ms", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	assert_in_range(http_now_ms() - begin, 190, 390);
+	assert_int_equal(f.done, 0); /* slow() still works with the request */
+	/* A second one waits behind it and is given up before a worker saw it. */
+	client_post(fd, "/later?timeout=200ms", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_post(fd, "/echo", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	(void)close(fd);
+	atomic_store(&f.gate, true);
+	assert_true(fixture_wait(&f.done, 3));
+	assert_int_equal(f.slow, 1);
+	assert_int_equal(f.undone, 2);
+	assert_int_equal(f.queued, 1);
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.deadlines, 2);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void *open_gate_soon(void *arg)
+{
+	struct fixture *f = arg;
+	nap_ms(200);
+	atomic_store(&f->gate, true);
+	return NULL;
+}
+
+static void drains(void **state)
+{
+	(void)state;
+	struct fixture f;
+	pthread_t opener;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	int waiting = client_open(&f), fd = client_open(&f);
+	client_post(waiting, "/later", "{\"w\":1}", 7);
+	assert_true(fixture_wait(&f.slow, 1));
+	client_post(fd, "/echo", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	assert_null(strstr(reply, "Connection: close"));
+	http_server_drain_begin(f.server);
+	client_post(fd, "/echo", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	assert_non_null(strstr(reply, "Connection: close"));
+	assert_true(client_closed(fd, 1000));
+	(void)close(fd);
+	fd = client_open(&f); /* still served */
+	client_post(fd, "/echo", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	(void)close(fd);
+	assert_int_equal(pthread_create(&opener, NULL, open_gate_soon, &f), 0);
+	assert_true(fixture_stop(&f, 3000));
+	assert_int_equal(pthread_join(opener, NULL), 0);
+	assert_int_equal(client_read(waiting, reply, sizeof(reply), 1000, false), 200);
+	assert_non_null(strstr(reply, "{\"w\":1}"));
+	assert_int_equal(f.queued, 4);
+	assert_int_equal(f.undone, 0);
+	assert_int_equal(f.done, 4);
+	(void)close(waiting);
+}
+
+/* Requests that outlast the drain: answered 500, given back, and the process lives on. */
+static void stops_with_suspended_requests(void **state)
+{
+	(void)state;
+	struct fixture f;
+	pthread_t opener;
+	int fd[4];
+	fixture_start(&f, (struct http_config){.workers = 1});
+	for (int i = 0; i < 4; i++) {
+		fd[i] = client_open(&f);
+		client_post(fd[i], "/later", "{}", 2);
+	}
+	assert_true(fixture_wait(&f.handled, 4));
+	assert_true(fixture_wait(&f.slow, 1));
+	assert_int_equal(pthread_create(&opener, NULL, open_gate_soon, &f), 0);
+	assert_false(fixture_stop(&f, 0));
+	assert_int_equal(pthread_join(opener, NULL), 0);
+	int answered = 0;
+	for (int i = 0; i < 4; i++) {
+		int status = client_read(fd[i], reply, sizeof(reply), 1000, false);
+		assert_true(status == 500 || status == 200);
+		answered += status == 200;
+		(void)close(fd[i]);
+	}
+	assert_int_equal(f.queued, answered);
+	assert_int_equal(f.undone, 4 - answered);
+	assert_int_equal(f.done, 4);
+}
+
+static void idle_connections_do_not_hold_a_stop(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	int idle = client_open(&f), half = client_open(&f);
+	client_text(half, "POST /echo HTTP/1.1\r\nHost: h\r\n");
+	int64_t begin = http_now_ms();
+	assert_true(fixture_stop(&f, 5000));
+	assert_true(http_now_ms() - begin < 1000);
+	assert_true(client_closed(idle, 500));
+	assert_true(client_closed(half, 500));
+	(void)close(idle);
+	(void)close(half);
+	assert_true(http_server_stop(NULL, 0));
+}
+
+static void listens(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct http_server *s = NULL;
+	struct http_app app = {0};
+	struct err err = {0};
+	char in_use[64];
+	fixture_start(&f, (struct http_config){.listen = "[::1]:0"});
+	assert_int_not_equal(http_server_port(f.server), 0);
+	(void)snprintf(in_use, sizeof(in_use), "[::1]:%u", http_server_port(f.server));
+	assert_int_equal(
+		http_server_start(&(struct http_config){.listen = in_use}, &app, &s, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, in_use));
+	assert_null(s);
+	const char *bad[] = {
+		"nonsense", "1.2.3.4.5:80", "127.0.0.1:99999", "example:80", "203.0.113.1:0"};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		err_clear(&err);
+		assert_true(http_server_start(
+				    &(struct http_config){.listen = bad[i]}, &app, &s, &err) < 0);
+		assert_string_not_equal(err.msg, "");
+	}
+	assert_true(fixture_stop(&f, 1000));
+	fixture_start(&f, (struct http_config){.listen = ":0"});
+	int fd = client_open(&f); /* IPv4 on the socket of both families */
+	client_post(fd, "/echo", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	assert_non_null(strstr(f.seen, "|127.0.0.1:"));
+	(void)close(fd);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answers),
+		cmocka_unit_test(keeps_the_connection),
+		cmocka_unit_test(deferred),
+		cmocka_unit_test(deferred_beside_others),
+		cmocka_unit_test(client_vanishes_while_deferred),
+		cmocka_unit_test(deadline_passes),
+		cmocka_unit_test(drains),
+		cmocka_unit_test(stops_with_suspended_requests),
+		cmocka_unit_test(idle_connections_do_not_hold_a_stop),
+		cmocka_unit_test(listens),
+	};
+	return cmocka_run_group_tests_name("http_server", tests, NULL, NULL) != 0;
+}
