@@ -13,8 +13,8 @@
 
 /* When a container runs, in relation to the others of its pod. */
 enum container_kind {
-	CONTAINER_APP,	      /* spec.containers */
-	CONTAINER_INIT,	      /* spec.initContainers: runs before the app containers and ends */
+	CONTAINER_APP,  /* spec.containers */
+	CONTAINER_INIT, /* spec.initContainers: runs before the app containers and ends */
 	CONTAINER_RESTARTABLE /* spec.initContainers with restartPolicy Always: runs beside all that come after it */
 };
 
@@ -23,7 +23,7 @@ struct demand_container {
 	struct slice name;
 	enum container_kind kind;
 	uint32_t amount;    /* distinct GPUs, at least 1 */
-	uint32_t percent;   /* 1..100 of each GPU's own memory, rounded down; 0 when asked by memory */
+	uint32_t percent;   /* 1..100 of each GPU's own memory; 0 when asked by memory */
 	uint64_t memory_mb; /* megabytes (10^6) of each GPU; 0 when asked by percent */
 };
 
@@ -33,7 +33,7 @@ struct demand {
 	size_t n_containers;
 	struct filter *filters;
 	size_t n_filters;
-	struct slice *servers; /* when n_servers > 0: names of exactly the servers to use (placement: servers) */
+	struct slice *servers; /* when n_servers > 0: exactly these are used (placement: servers) */
 	size_t n_servers;
 	bool whole_servers; /* granularity: server. Every GPU of a server that is used is held whole */
 };
@@ -56,8 +56,8 @@ struct placement {
 
 /* What is taken of each GPU of the inventory, indexed by gpu_server.first_gpu + gpu. */
 struct usage {
-	const uint64_t *claimed;  /* bytes of all live claims, pending ones included */
-	const uint64_t *pending;  /* of these, bytes of claims whose pod has not been seen; for messages only */
+	const uint64_t *claimed; /* bytes of all live claims, pending ones included */
+	const uint64_t *pending; /* of these, of claims whose pod has not been seen; for messages */
 	const uint32_t *n_claims; /* per SERVER: claims on it (CLAIMS_PER_SERVER_MAX is full) */
 };
 
@@ -71,17 +71,19 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
 /* Find GPUs for the whole demand among usable ones that the filter selects. Containers in falling order of bytes, each
  * on one server if any can hold it, best fit, ties by name, else over several. App and restartable containers are
  * placed first; then each init container, for which what the app containers and the restartable ones that start later
- * hold counts as free; per GPU the maximum over these moments is held. A packing that this greedy search misses may be
- * refused.
+ * hold counts as free; per GPU the maximum over these moments is held. Servers that the pod uses already come first:
+ * each server is a commit of its own in a cluster. A packing that this greedy search misses may be refused.
+ * With whole_servers a server is used only when nobody else is on it and each of its GPUs can take claims.
+ * The arena gives about 25 bytes for each GPU of the pool. 1000 servers with 8 GPUs take 50 to 150 us.
  * ret's arrays live in the arena. ERR_REFUSED with reason "NoCapacity" (or "NoServer" when no usable GPU matches the
  * filter at all, "ServerTaken" when demand.servers names servers and these cannot hold it) and a sentence: what was
  * asked, what the best GPUs that match have free, how much is held by pods that have not started, what would fit.
  * ERR_NOMEM. */
-int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d, struct arena *a,
-	struct placement *ret, struct err *err);
+int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
+	struct arena *a, struct placement *ret, struct err *err);
 
 /* How many copies of this demand would fit one after the other, at most `limit`: for warnings on workloads. */
-size_t placement_copies(const struct inventory *inv, const struct usage *use, const struct demand *d, size_t limit,
-	struct arena *a);
+size_t placement_copies(const struct inventory *inv, const struct usage *use,
+	const struct demand *d, size_t limit, struct arena *a);
 
 #endif

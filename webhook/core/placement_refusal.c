@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the sentence for a pod that the pool cannot hold: what was asked, what is free, what would fit, what to do. */
-#include "base/buf.h"
-#include "webhook/core/placement_search.h"
-
-/* The whole sentence must fit into err.msg; these bound its parts so that the advice at its end is never cut. */
-#define WORD_MAX 48
-#define ASKED_MAX 150
-#define BEST_MAX 330
-#define NAMES_SHOWN 3
+#include "webhook/core/placement_say.h"
 
 /* What the GPUs that match the filter are like. */
 struct tally {
@@ -21,27 +14,6 @@ struct tally {
 	uint64_t largest; /* bytes of the largest usable one */
 	uint64_t pending; /* bytes of usable ones that are held by pods which have not started */
 };
-
-/* Foreign words in a sentence: printable ASCII, at most max bytes. */
-static void word(struct buf *b, struct slice s, size_t max)
-{
-	for (size_t i = 0; i < s.len && i < max; i++)
-		buf_char(b, s.at[i] >= 0x20 && s.at[i] < 0x7f ? s.at[i] : '?');
-	if (s.len > max)
-		buf_str(b, "...");
-}
-
-static void name(struct buf *b, const char *s)
-{
-	word(b, slice_of(s), WORD_MAX);
-}
-
-static uint64_t free_bytes(const struct search *s, const struct gpu_server *server, size_t gpu)
-{
-	uint64_t claimed = s->use->claimed[server->first_gpu + gpu];
-
-	return claimed < server->gpus[gpu].bytes ? server->gpus[gpu].bytes - claimed : 0;
-}
 
 static void count_gpu(
 	const struct search *s, const struct gpu_server *server, size_t i, struct tally *t)
@@ -87,60 +59,6 @@ static void count(const struct search *s, struct tally *t)
 	}
 }
 
-/* "2 GPUs with 100 % each", "1 GPU with 8000 MB" */
-static void say_amount(struct buf *b, const struct demand_container *c, uint64_t amount)
-{
-	buf_u64(b, amount);
-	buf_str(b, amount == 1 ? " GPU with " : " GPUs with ");
-	if (c->percent)
-		buf_fmt(b, "%u %%", (unsigned)c->percent);
-	else
-		buf_fmt(b, "%llu MB", (unsigned long long)c->memory_mb);
-	if (amount > 1)
-		buf_str(b, " each");
-}
-
-static void say_filters(const struct search *s, struct buf *b, const char *before)
-{
-	for (size_t i = 0; i < s->n_known && i < 2; i++) {
-		buf_str(b, i ? " " : before);
-		word(b, s->known[i]->token, WORD_MAX);
-	}
-	if (s->n_known > 2)
-		buf_str(b, " ...");
-}
-
-static void say_asked(const struct search *s, struct buf *b)
-{
-	size_t asking = 0, said = 0;
-
-	for (size_t i = 0; i < s->d->n_containers; i++)
-		asking += s->d->containers[i].amount > 0;
-	buf_str(b, "asked ");
-	for (size_t i = 0; i < s->d->n_containers; i++) {
-		const struct demand_container *c = &s->d->containers[i];
-
-		if (c->amount == 0)
-			continue;
-		if (said == NAMES_SHOWN || b->len > ASKED_MAX) {
-			buf_fmt(b, " and more for %zu containers", asking - said);
-			break;
-		}
-		buf_str(b, said++ ? ", " : "");
-		say_amount(b, c, c->amount);
-		if (asking > 1) {
-			buf_str(b, " for ");
-			word(b, c->name, 24);
-		}
-	}
-	if (s->d->whole_servers)
-		buf_str(b, " on whole servers");
-	if (s->n_known) {
-		say_filters(s, b, " (filter ");
-		buf_char(b, ')');
-	}
-}
-
 static int finish(struct buf *b, const char *reason, struct err *err)
 {
 	if (b->data)
@@ -149,64 +67,6 @@ static int finish(struct buf *b, const char *reason, struct err *err)
 		err_reason(err, ERR_REFUSED, reason, "the pool cannot hold this pod now");
 	buf_release(b);
 	return ERR_REFUSED;
-}
-
-/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the caller's to skip. */
-static const char *existing(
-	const struct inventory *inv, const struct filter *f, size_t *server, size_t *gpu)
-{
-	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
-		const struct gpu_server *s = &inv->servers[*server];
-
-		if (slice_is(f->key, "gpu.model")) {
-			if (*gpu < s->n_gpus)
-				return s->gpus[(*gpu)++].model;
-			continue;
-		}
-		if (*gpu)
-			continue;
-		*gpu = 1;
-		if (slice_is(f->key, "server.name"))
-			return s->name;
-		if (slice_is(f->key, "server.addr"))
-			return s->address;
-		for (size_t i = 0; i < s->n_labels; i++)
-			if (slice_is(f->key, s->labels[i].key))
-				return s->labels[i].value;
-	}
-	return NULL;
-}
-
-/* " (zone has lab, attic)" */
-static void say_existing(const struct search *s, const struct filter *f, struct buf *b)
-{
-	const char *shown[NAMES_SHOWN];
-	const char *value;
-	size_t n = 0, server = 0, gpu = 0;
-
-	while ((value = existing(s->inv, f, &server, &gpu))) {
-		bool repeated = false;
-
-		for (size_t i = 0; i < n; i++)
-			repeated |= strcmp(shown[i], value) == 0;
-		if (repeated)
-			continue;
-		if (n == NAMES_SHOWN) {
-			buf_str(b, ", ...");
-			break;
-		}
-		if (n == 0) {
-			buf_str(b, " (");
-			word(b, f->key, WORD_MAX);
-			buf_str(b, " has ");
-		} else {
-			buf_str(b, ", ");
-		}
-		name(b, value);
-		shown[n++] = value;
-	}
-	if (n)
-		buf_char(b, ')');
 }
 
 /* Does any GPU match this one token? */
@@ -243,7 +103,7 @@ static int refuse_no_match(const struct search *s, struct buf *b, struct err *er
 		if (token_matches(s, s->known[i]))
 			continue;
 		buf_str(b, said++ ? " nor " : " ");
-		word(b, s->known[i]->token, WORD_MAX);
+		say_word(b, s->known[i]->token, SAY_WORD_MAX);
 		say_existing(s, s->known[i], b);
 	}
 	if (said == 0)
@@ -272,12 +132,12 @@ static void say_unusable(const struct tally *t, struct buf *b)
 	if (!t->why)
 		return;
 	buf_str(b, " (");
-	name(b, t->why_server->name);
+	say_name(b, t->why_server->name);
 	buf_char(b, '/');
-	name(b, t->why->id);
+	say_name(b, t->why->id);
 	if (t->why->why && *t->why->why) {
 		buf_str(b, ": ");
-		word(b, slice_of(t->why->why), 2 * WORD_MAX);
+		say_word(b, slice_of(t->why->why), 3 * SAY_WORD_MAX);
 	}
 	buf_char(b, ')');
 }
@@ -301,7 +161,7 @@ static int refuse_taken(const struct search *s, struct buf *b, struct err *err)
 		if (!inventory_server(s->inv, s->d->servers[i]))
 			at = i;
 	buf_str(b, "; server ");
-	word(b, s->d->servers[at], WORD_MAX);
+	say_word(b, s->d->servers[at], SAY_WORD_MAX);
 	if (s->d->n_servers > 1)
 		buf_fmt(b, " (of %zu that were chosen)", s->d->n_servers);
 	buf_str(b,
@@ -309,19 +169,6 @@ static int refuse_taken(const struct search *s, struct buf *b, struct err *err)
 			? " is taken: create the pod again and another server is chosen"
 			: " has left the pool: create the pod again and another server is chosen");
 	return finish(b, "ServerTaken", err);
-}
-
-/* How many slots could hold one GPU's part of the container now. */
-static size_t count_room(const struct search *s, const struct demand_container *c)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n_slots; i++) {
-		uint64_t need = search_need(c, s->slots[i].bytes);
-
-		n += need > 0 && search_room(s, c, &s->slots[i]) >= need;
-	}
-	return n;
 }
 
 /* How many slots have room for so many megabytes. */
@@ -399,55 +246,11 @@ static void say_advice(const struct search *s, size_t room, struct buf *b)
 	buf_str(b, "; ask for less or create the pod again when others have ended");
 }
 
-/* The three GPUs with the most free, best first; at equality in the order of the pool. */
-static void say_best(const struct search *s, struct buf *b)
-{
-	struct {
-		const struct gpu_server *server;
-		size_t gpu;
-		uint64_t free;
-	} best[NAMES_SHOWN];
-	struct memo memo = {0};
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->inv->n_servers; i++) {
-		const struct gpu_server *server = &s->inv->servers[i];
-
-		for (size_t j = 0; j < server->n_gpus; j++) {
-			uint64_t free = free_bytes(s, server, j);
-			size_t at;
-
-			if (!inventory_usable(server, &server->gpus[j]) ||
-				(n == NAMES_SHOWN && free <= best[n - 1].free) ||
-				!search_selects(s, server, &server->gpus[j], &memo))
-				continue;
-			if (n < NAMES_SHOWN)
-				n++;
-			for (at = n - 1; at > 0 && best[at - 1].free < free; at--)
-				best[at] = best[at - 1];
-			best[at].server = server;
-			best[at].gpu = j;
-			best[at].free = free;
-		}
-	}
-	for (size_t i = 0; i < n && b->len < BEST_MAX; i++) {
-		buf_str(b, i ? ", " : " (best: ");
-		name(b, best[i].server->name);
-		buf_char(b, '/');
-		word(b, slice_of(best[i].server->gpus[best[i].gpu].id), 40);
-		buf_fmt(b, " %llu of %llu MB", (unsigned long long)(best[i].free / PLACEMENT_MB),
-			(unsigned long long)(best[i].server->gpus[best[i].gpu].bytes /
-					     PLACEMENT_MB));
-	}
-	if (n)
-		buf_char(b, ')');
-}
-
 static int refuse_full(
 	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
 {
 	const struct demand_container *c = &s->d->containers[s->failed];
-	size_t room = count_room(s, c);
+	size_t room = search_count_room(s, c);
 
 	buf_fmt(b, "; of %zu GPU%s that %s, ", t->usable, t->usable == 1 ? "" : "s",
 		s->n_known ? (t->usable == 1 ? "matches" : "match") : "can be used");
@@ -459,7 +262,7 @@ static int refuse_full(
 		buf_str(b, " on a server that nobody uses");
 	if (s->n_order > 1 || s->d->n_containers > s->n_order + 1) {
 		buf_str(b, " for ");
-		word(b, c->name, 24);
+		say_word(b, c->name, SAY_SHORT_MAX);
 		buf_str(b, " beside its pod's other containers");
 	}
 	say_best(s, b);
@@ -468,8 +271,8 @@ static int refuse_full(
 			(unsigned long long)(t->pending / PLACEMENT_MB));
 	if (t->crowded) {
 		buf_str(b, "; server ");
-		name(b, t->crowded_server->name);
-		buf_fmt(b, " takes no more, it has %d claims", CLAIMS_PER_SERVER_MAX);
+		say_name(b, t->crowded_server->name);
+		buf_fmt(b, " takes no more: it has %d claims", CLAIMS_PER_SERVER_MAX);
 	}
 	say_advice(s, room, b);
 	return finish(b, "NoCapacity", err);

@@ -82,13 +82,21 @@ static int add_servers(struct search *s, struct arena *a)
 	return 0;
 }
 
-/* Largest need of the container over the slots there are: what containers are ordered by. */
-static uint64_t weight(const struct search *s, size_t container, uint64_t largest)
+/* How hard a container is to place: bytes of one GPU, then how many. Where whole servers are taken, what counts is that
+ * the first container chooses a server that is large enough for the others, so all its bytes together. */
+static bool harder(const struct search *s, size_t a, size_t b, uint64_t largest)
 {
-	return search_need(&s->d->containers[container], largest);
+	const struct demand_container *x = &s->d->containers[a], *y = &s->d->containers[b];
+	uint64_t nx = search_need(x, largest), ny = search_need(y, largest);
+
+	if (s->d->whole_servers) {
+		nx = nx > UINT64_MAX / (x->amount + 1ull) ? UINT64_MAX : nx * x->amount;
+		ny = ny > UINT64_MAX / (y->amount + 1ull) ? UINT64_MAX : ny * y->amount;
+	}
+	return nx != ny ? nx > ny : x->amount > y->amount;
 }
 
-/* App and restartable containers in falling order of bytes per GPU, then of amount, then as in the pod. */
+/* App and restartable containers, the hardest first; equals as in the pod. */
 static void order_containers(struct search *s)
 {
 	uint64_t largest = 0;
@@ -98,19 +106,11 @@ static void order_containers(struct search *s)
 			largest = s->slots[i].bytes;
 	for (size_t c = 0; c < s->d->n_containers; c++) {
 		size_t at = s->n_order;
-		uint64_t w = weight(s, c, largest);
 
 		if (s->d->containers[c].kind == CONTAINER_INIT)
 			continue;
-		for (; at > 0; at--) {
-			size_t before = s->order[at - 1];
-			uint64_t wb = weight(s, before, largest);
-
-			if (wb > w || (wb == w && s->d->containers[before].amount >=
-							  s->d->containers[c].amount))
-				break;
-			s->order[at] = before;
-		}
+		for (; at > 0 && harder(s, c, s->order[at - 1], largest); at--)
+			s->order[at] = s->order[at - 1];
 		s->order[at] = c;
 		s->n_order++;
 	}
@@ -166,4 +166,16 @@ void search_forget(struct search *s)
 	}
 	memset(s->owns, 0, ((size_t)s->n_owns + 1) * sizeof(*s->owns));
 	s->n_owns = 0;
+}
+
+size_t search_count_room(const struct search *s, const struct demand_container *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++) {
+		uint64_t need = search_need(c, s->slots[i].bytes);
+
+		n += need > 0 && search_room(s, c, &s->slots[i]) >= need;
+	}
+	return n;
 }

@@ -89,6 +89,9 @@ static inline uint64_t search_room(
 	       (c->kind == CONTAINER_INIT ? s->owns[slot->own].early : s->owns[slot->own].held);
 }
 
+/* How many slots could hold one GPU's part of the container now. */
+size_t search_count_room(const struct search *s, const struct demand_container *c);
+
 /* The last answer of search_selects: neighbours are mostly alike, and a GPU's model is all that filters see of it. */
 struct memo {
 	const struct gpu_server *server; /* NULL: nothing remembered */
