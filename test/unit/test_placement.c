@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: which GPUs a pod is given, what a refusal says, and that no outcome breaks the rules. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "test/unit/pool_fixture.h"
+
+struct row {
+	const char *what, *pool, *demand, *filters, *servers;
+	bool whole;
+	const char *want; /* holds in MB, or "!Reason: part of the sentence" */
+};
+
+#define TWO "gpu-01 zone=lab Tesla_V100-PCIE-16GB:16000; gpu-02 zone=attic T4:8000 T4:8000"
+
+static const struct row rows[] = {
+	{"one whole GPU leaves nothing anywhere: first by name", TWO, "app a 1 100%", NULL, NULL,
+		false, "gpu-01/gpu-0=16000"},
+	{"half a GPU leaves the least on a small one", TWO, "app a 1 50%", NULL, NULL, false,
+		"gpu-02/gpu-0=4000"},
+	{"best fit by memory", TWO, "app a 1 7000", NULL, NULL, false, "gpu-02/gpu-0=7000"},
+	{"memory that only the large GPU has", TWO, "app a 1 9000", NULL, NULL, false,
+		"gpu-01/gpu-0=9000"},
+	{"fills a GPU that is begun", "a t4:8000 t4:8000/4000", "app a 1 50%", NULL, NULL, false,
+		"a/gpu-1=4000"},
+	{"two half-free GPUs do not serve one whole", "a t4:8000/4000 t4:8000/4000", "app a 1 100%",
+		NULL, NULL, false, "!NoCapacity: none has that much free"},
+	{"n GPUs are distinct", "a t4:8000", "app a 2 10%", NULL, NULL, false,
+		"!NoCapacity: the pool has 1 GPU that can be used; ask for at most 1"},
+	{"n distinct GPUs on one server", "a t4:8000; b t4:8000 t4:8000; c t4:8000", "app a 2 100%",
+		NULL, NULL, false, "b/gpu-0=8000 b/gpu-1=8000"},
+	{"over several servers when none holds all", "a t4:8000; b t4:8000 t4:8000; c t4:8000",
+		"app a 3 100%", NULL, NULL, false, "a/gpu-0=8000 b/gpu-0=8000 b/gpu-1=8000"},
+	{"percent rounds down: 3 x 33 % and 1 %", "a t4:1/0",
+		"app a 1 33%; app b 1 33%; app c 1 33%; app d 1 1%", NULL, NULL, false,
+		"a/gpu-0=1"},
+	{"containers share a GPU", TWO, "app a 1 50%; app b 1 50%", NULL, NULL, false,
+		"gpu-02/gpu-0=8000"},
+	{"containers of one pod stay on one server", "a t4:8000 t4:8000; b t4:8000/1000",
+		"app a 1 8000; app b 1 7000", NULL, NULL, false, "a/gpu-0=8000 a/gpu-1=7000"},
+	{"but not at the price of a refusal", "a t4:8000/1000 t4:8000/5000; b t4:8000/2000",
+		"app a 1 6000; app b 1 7000", NULL, NULL, false, "a/gpu-0=7000 b/gpu-0=6000"},
+	{"the larger container first", "a t4:8000 t4:4000", "app a 1 4000; app b 1 8000", NULL,
+		NULL, false, "a/gpu-0=8000 a/gpu-1=4000"},
+	{"init containers: the maximum, not the sum", "a t4:8000", "init i 1 100%; app a 1 50%",
+		NULL, NULL, false, "a/gpu-0=8000"},
+	{"init containers use what the pod holds", "a t4:8000 t4:8000/6000",
+		"init i 1 2000; init j 1 3000; app a 1 4000", NULL, NULL, false, "a/gpu-0=4000"},
+	{"two init containers one after the other", "a t4:8000", "init i 1 100%; init j 1 100%",
+		NULL, NULL, false, "a/gpu-0=8000"},
+	{"restartable: beside a later init container", "a t4:8000",
+		"side s 1 4000; init i 1 6000; app a 1 1000", NULL, NULL, false,
+		"!NoCapacity: none has that much free for i beside its pod's other containers"},
+	{"restartable: not beside an earlier one", "a t4:8000",
+		"init i 1 6000; side s 1 4000; app a 1 1000", NULL, NULL, false, "a/gpu-0=6000"},
+	{"restartable: beside the app", "a t4:8000", "side s 1 4000; app a 1 5000", NULL, NULL,
+		false, "!NoCapacity"},
+	{"filter: server.name", TWO, "app a 1 100%", "server.name=gpu-01", NULL, false,
+		"gpu-01/gpu-0=16000"},
+	{"filter: server.addr", TWO, "app a 1 10%", "server.addr=gpu-01:56001", NULL, false,
+		"gpu-01/gpu-0=1600"},
+	{"filter: a word of the model, any case", TWO, "app a 1 10%", "gpu.model=v100-pcie-16gb",
+		NULL, false, "gpu-01/gpu-0=1600"},
+	{"filter: label", TWO, "app a 1 10%", "zone=attic", NULL, false, "gpu-02/gpu-0=800"},
+	{"filter: two tokens", TWO, "app a 1 10%", "zone=lab gpu.model=T4", NULL, false,
+		"!NoServer: no GPU of the pool matches all of these together"},
+	{"filter: unknown keys are the launcher's", TWO, "app a 1 10%", "colour=blue noequals",
+		NULL, false, "gpu-02/gpu-0=800"},
+	{"filter: values that exist are named", TWO, "app a 1 10%", "server.name=gpu-09", NULL,
+		false, "!NoServer: matches server.name=gpu-09 (server.name has gpu-01, gpu-02)"},
+	{"filter: labels that exist are named", TWO, "app a 1 10%", "zone=moon", NULL, false,
+		"!NoServer: zone=moon (zone has lab, attic)"},
+	{"filter: models that exist are named once", TWO, "app a 1 10%", "gpu.model=H100", NULL,
+		false, "!NoServer: gpu.model=H100 (gpu.model has Tesla V100-PCIE-16GB, T4)"},
+	{"drain", "a drain t4:8000; b t4:9000", "app a 1 100%", NULL, NULL, false, "b/gpu-0=9000"},
+	{"unfit, stale, missing", "a t4:8000u t4:8000s t4:8000m t4:9000", "app a 1 100%", NULL,
+		NULL, false, "a/gpu-3=9000"},
+	{"all out of use", "a drain t4:8000; b t4:8000u t4:8000s t4:8000m", "app a 1 100%", NULL,
+		NULL, false,
+		"!NoServer: of 4 GPUs that there are none can be used: 1 on draining servers, 1 "
+		"unfit, 1 not reported lately, 1 gone (b/gpu-0: ECC errors)"},
+	{"no server", "", "app a 1 100%", NULL, NULL, false,
+		"!NoServer: the pool has no GPU server"},
+	{"no GPU", "a; b", "app a 1 100%", NULL, NULL, false,
+		"!NoServer: none of the pool's 2 servers has reported a GPU yet"},
+	{"memory above any GPU", TWO, "app a 1 32000", NULL, NULL, false,
+		"!NoCapacity: no GPU has 32000 MB; the largest has 16000 MB"},
+	{"memory above any GPU that matches", TWO, "app a 1 9000", "gpu.model=t4", NULL, false,
+		"!NoCapacity: no GPU has 9000 MB; the largest that matches has 8000 MB"},
+	{"memory beyond 64 bits", TWO, "app a 1 18446744073709551615", NULL, NULL, false,
+		"!NoCapacity: no GPU has"},
+	{"amount above 2^31", TWO, "app a 4000000000 1%", NULL, NULL, false,
+		"!NoCapacity: the pool has 3 GPUs that can be used; ask for at most 3"},
+	{"full now: what would fit", "gpu-01 v100:16945/16945p; gpu-02 t4:8085 t4:8085/6000",
+		"app a 2 100%", NULL, NULL, false,
+		"!NoCapacity: asked 2 GPUs with 100 % each; of 3 GPUs that can be used, 1 has that "
+		"much free (best: gpu-02/gpu-0 8085 of 8085 MB, gpu-02/gpu-1 2085 of 8085 MB, "
+		"gpu-01/gpu-0 0 of 16945 MB); 16945 MB are held by pods that have not started; now "
+		"would fit: 1 GPU with 100 %, or 2 GPUs with 25 % each; ask for less or create the "
+		"pod again when others have ended"},
+	{"full now: what would fit by memory", "a t4:8000/1000 t4:8000/3000", "app a 2 6000", NULL,
+		NULL, false,
+		"!NoCapacity: now would fit: 1 GPU with 6000 MB, or 2 GPUs with 5000 MB each"},
+	{"full now: nothing would fit", "a t4:8000/8000", "app a 1 1%", NULL, NULL, false,
+		"!NoCapacity: (best: a/gpu-0 0 of 8000 MB); create the pod again when others have "
+		"ended"},
+	{"a server with 256 claims is full", "a claims=256 t4:8000; b claims=255 t4:9000",
+		"app a 1 1%", NULL, NULL, false, "b/gpu-0=90"},
+	{"all servers with 256 claims", "a claims=256 t4:8000", "app a 1 1%", NULL, NULL, false,
+		"!NoCapacity: server a takes no more: it has 256 claims"},
+	{"hostile names", "a t4:8000/8000", "app a\x01\xc3\xa4 1 1%; app b 1 1%", NULL, NULL, false,
+		"!NoCapacity: for a???"},
+	{"whole server: all its GPUs", TWO, "app a 1 10%", "server.name=gpu-02", NULL, true,
+		"gpu-02/gpu-0=8000 gpu-02/gpu-1=8000"},
+	{"whole server: the smallest that does", "a t4:8000 t4:8000; b t4:8000", "app a 1 50%",
+		NULL, NULL, true, "b/gpu-0=8000"},
+	{"whole server: not one that others use", "a t4:8000 t4:8000/1; b k80:9000", "app a 1 50%",
+		NULL, NULL, true, "b/gpu-0=9000"},
+	{"whole server: not one with an unfit GPU", "a t4:8000 t4:8000u", "app a 1 50%", NULL, NULL,
+		true, "!NoCapacity: none has that much free on a server that nobody uses"},
+	{"whole server: containers share it", "a t4:8000 t4:8000; b t4:8000",
+		"app a 1 50%; app b 2 40%", NULL, NULL, true, "a/gpu-0=8000 a/gpu-1=8000"},
+	{"whole server: its other models too", "a t4:8000 k80:9000", "app a 1 50%", "gpu.model=t4",
+		NULL, true, "a/gpu-0=8000 a/gpu-1=9000"},
+	{"named servers", TWO, "app a 1 10%", NULL, "gpu-01", false, "gpu-01/gpu-0=1600"},
+	{"named servers: taken", "a t4:8000/8000; b t4:8000", "app a 1 100%", NULL, "a", false,
+		"!ServerTaken: server a is taken: create the pod again and another server is "
+		"chosen"},
+	{"named servers: gone", "a t4:8000", "app a 1 100%", NULL, "z", false,
+		"!ServerTaken: server z has left the pool"},
+	{"named servers: whole, all of them", "a t4:8000; b t4:9000", "app a 1 10%", NULL, "b a",
+		true, "a/gpu-0=8000 b/gpu-0=9000"},
+	{"named servers: whole, one in use", "a t4:8000; b t4:9000/1", "app a 1 10%", NULL, "a b",
+		true, "!ServerTaken: server b (of 2 that were chosen) is taken"},
+	{"nobody asks", TWO, "", NULL, NULL, false, ""},
+};
+
+static void print_holds(const struct inventory *inv, const struct placement *p, struct buf *b)
+{
+	for (size_t i = 0; i < p->n_holds; i++) {
+		const struct gpu_server *s = &inv->servers[p->holds[i].server];
+
+		buf_fmt(b, "%s%s/%s=%llu", i ? " " : "", s->name, s->gpus[p->holds[i].gpu].id,
+			(unsigned long long)(p->holds[i].bytes / MB));
+	}
+}
+
+static void check_refusal(const struct row *r, const char *want, const struct err *e)
+{
+	const char *colon = strchr(want, ':');
+	size_t len = colon ? (size_t)(colon - want) : strlen(want);
+
+	if (strlen(e->reason) != len || strncmp(e->reason, want, len) != 0 ||
+		(colon && !strstr(e->msg, colon + 2)))
+		fail_msg("%s: got %s: %s", r->what, e->reason, e->msg);
+	for (const char *c = e->msg; *c; c++)
+		if (*c < 0x20 || *c > 0x7e)
+			fail_msg("%s: not printable ASCII: %s", r->what, e->msg);
+}
+
+static void test_table(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct row *r = &rows[i];
+		struct placement p = {0};
+		struct demand d;
+		struct err e = {0};
+		struct pool pool;
+		struct buf got;
+		int rc;
+
+		pool_init(&pool, r->pool);
+		demand_init(&d, &pool.arena, r->demand, r->filters, r->servers, r->whole);
+		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e);
+		buf_init(&got, 4096);
+		print_holds(&pool.inv, &p, &got);
+		if (*r->want == '!') {
+			if (rc != ERR_REFUSED)
+				fail_msg("%s: not refused: %s", r->what, got.data);
+			check_refusal(r, r->want + 1, &e);
+		} else {
+			if (rc != 0)
+				fail_msg("%s: refused: %s", r->what, e.msg);
+			if (strcmp(got.data ? got.data : "", r->want) != 0)
+				fail_msg("%s: got %s", r->what, got.data);
+		}
+		buf_release(&got);
+		pool_release(&pool);
+	}
+}
+
+static void test_demand_bytes(void **state)
+{
+	static const struct {
+		uint32_t percent;
+		uint64_t mb, gpu, want;
+	} cases[] = {
+		{100, 0, 16944988160, 16944988160},
+		{50, 0, 16944988161, 8472494080},
+		{1, 0, 99, 0},
+		{33, 0, 100, 33},
+		{99, 0, UINT64_MAX, 18262276632972456098u},
+		{100, 0, UINT64_MAX, UINT64_MAX},
+		{0, 8000, 1, 8000000000},
+		{0, UINT64_MAX, 1, UINT64_MAX},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct demand_container c = {.percent = cases[i].percent, .memory_mb = cases[i].mb};
+		struct gpu g = {.bytes = cases[i].gpu};
+
+		assert_int_equal(demand_bytes(&c, &g), cases[i].want);
+	}
+}
+
+/* Percents that sum to 100 fit on one GPU of any size. */
+static void test_percent_sums(void **state)
+{
+	(void)state;
+	for (uint64_t bytes = 1; bytes < 3000; bytes += 7)
+		for (uint32_t p = 1; p < 100; p++) {
+			struct demand_container a = {.percent = p}, b = {.percent = 100 - p};
+			struct gpu g = {.bytes = bytes};
+
+			assert_true(demand_bytes(&a, &g) + demand_bytes(&b, &g) <= bytes);
+		}
+}
+
+/* The sentence keeps its advice whatever names are in it. */
+static void test_sentence_never_cut(void **state)
+{
+	char demand[2048], filters[1024], pool_text[2048];
+	struct placement p;
+	struct demand d;
+	struct err e = {0};
+	struct pool pool;
+	char name[254];
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(pool_text, sizeof(pool_text),
+		"a%s l=%s t4:8000/7000p; b%s claims=256 l=%s t4:8000; c%s l=%s t4:8000/7000p "
+		"t4:8000/6000",
+		name, name, name, name, name, name);
+	snprintf(filters, sizeof(filters), "l=%s l=%s l=%s", name, name, name);
+	snprintf(demand, sizeof(demand),
+		"app %s1 2 90%%; app %s2 1 90%%; side %s3 3 90%%; init %s4 1 80%%", name, name,
+		name, name);
+	pool_init(&pool, pool_text);
+	demand_init(&d, &pool.arena, demand, filters, NULL, false);
+	assert_int_equal(
+		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e), ERR_REFUSED);
+	assert_non_null(strstr(e.msg, "when others have ended"));
+	pool_release(&pool);
+}
+
+static void test_copies(void **state)
+{
+	static const struct {
+		const char *pool, *demand, *servers;
+		bool whole;
+		size_t limit, want;
+	} cases[] = {
+		{TWO, "app a 1 100%", NULL, false, 10, 3},
+		{TWO, "app a 1 50%", NULL, false, 10, 6},
+		{TWO, "app a 1 50%", NULL, false, 4, 4},
+		{TWO, "app a 2 50%", NULL, false, 10, 2},
+		{TWO, "app a 1 7000; init i 1 8000", NULL, false, 10, 4},
+		{TWO, "app a 1 10%", NULL, true, 10, 2},
+		{TWO, "app a 1 10%", "gpu-01", true, 10, 1},
+		{TWO, "app a 1 20000", NULL, false, 10, 0},
+		{"a claims=250 t4:8000", "app a 1 1%", NULL, false, 100, 6},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct demand d;
+		struct pool pool;
+
+		pool_init(&pool, cases[i].pool);
+		demand_init(
+			&d, &pool.arena, cases[i].demand, NULL, cases[i].servers, cases[i].whole);
+		assert_int_equal(
+			placement_copies(&pool.inv, &pool.use, &d, cases[i].limit, &pool.arena),
+			cases[i].want);
+		pool_release(&pool);
+	}
+}
+
+static void test_no_memory(void **state)
+{
+	struct placement p;
+	struct demand d;
+	struct err e = {0};
+	struct pool pool;
+	size_t refused = 0;
+
+	(void)state;
+	pool_init(&pool, TWO);
+	demand_init(&d, &pool.arena, "app a 1 50%; init b 2 10%", "zone=attic", "gpu-02", false);
+	for (size_t max = 0; max < 4096; max += 16) {
+		struct arena small;
+		int rc;
+
+		arena_init(&small, max);
+		rc = placement_find(&pool.inv, &pool.use, &d, &small, &p, &e);
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		refused += rc == ERR_NOMEM;
+		arena_release(&small);
+	}
+	assert_true(refused > 0 && refused < 256);
+	pool_release(&pool);
+}
+
+/* ---- random pools against a search that tries everything ---- */
+
+#define MAX_GPUS 9
+
+struct exact {
+	const struct demand *d;
+	const struct pool *pool;
+	uint64_t bytes[MAX_GPUS], free[MAX_GPUS], held[MAX_GPUS];
+	uint64_t by[8][MAX_GPUS]; /* per container */
+	size_t n;
+};
+
+static bool exact_inits(const struct exact *x)
+{
+	uint64_t early[MAX_GPUS] = {0};
+
+	for (size_t c = 0; c < x->d->n_containers; c++) {
+		const struct demand_container *dc = &x->d->containers[c];
+		size_t room = 0;
+
+		for (size_t g = 0; g < x->n; g++) {
+			uint64_t need = demand_bytes(dc, &(struct gpu){.bytes = x->bytes[g]});
+
+			if (dc->kind == CONTAINER_RESTARTABLE)
+				early[g] += x->by[c][g];
+			room += x->free[g] - early[g] >= need;
+		}
+		if (dc->kind == CONTAINER_INIT && room < dc->amount)
+			return false;
+	}
+	return true;
+}
+
+/* Try every set of GPUs for container c, from GPU g on, with `left` to choose. */
+static bool exact_fits(struct exact *x, size_t c, size_t g, uint32_t left)
+{
+	const struct demand_container *dc;
+
+	while (c < x->d->n_containers && x->d->containers[c].kind == CONTAINER_INIT)
+		c++;
+	if (c == x->d->n_containers)
+		return exact_inits(x);
+	dc = &x->d->containers[c];
+	if (left == UINT32_MAX)
+		left = dc->amount;
+	if (left == 0)
+		return exact_fits(x, c + 1, 0, UINT32_MAX);
+	for (; g < x->n; g++) {
+		uint64_t need = demand_bytes(dc, &(struct gpu){.bytes = x->bytes[g]});
+		bool fits;
+
+		if (x->free[g] - x->held[g] < need)
+			continue;
+		x->held[g] += need;
+		x->by[c][g] = need;
+		fits = exact_fits(x, c, g + 1, left - 1);
+		x->held[g] -= need;
+		x->by[c][g] = 0;
+		if (fits)
+			return true;
+	}
+	return false;
+}
+
+static bool exact_search(const struct pool *pool, const struct demand *d, const struct placement *p)
+{
+	struct exact x = {.d = d, .pool = pool};
+
+	for (size_t s = 0; s < pool->inv.n_servers; s++)
+		for (size_t g = 0; g < pool->inv.servers[s].n_gpus; g++) {
+			x.bytes[x.n] = pool->inv.servers[s].gpus[g].bytes;
+			x.free[x.n] = p ? 0 : x.bytes[x.n] - pool->claimed[x.n];
+			x.n++;
+		}
+	/* Over an outcome: what is held is all there is. */
+	for (size_t i = 0; p && i < p->n_holds; i++)
+		x.free[pool->inv.servers[p->holds[i].server].first_gpu + p->holds[i].gpu] =
+			p->holds[i].bytes;
+	return exact_fits(&x, 0, 0, UINT32_MAX);
+}
+
+static unsigned pick(unsigned n)
+{
+	return (unsigned)rand() % n;
+}
+
+static void random_pool(struct pool *pool)
+{
+	struct buf b;
+	unsigned gpus = 0, servers = 1 + pick(4);
+
+	buf_init(&b, 4096);
+	for (unsigned s = 0; s < servers; s++) {
+		buf_fmt(&b, "s%u ", s);
+		for (unsigned g = pick(4); g > 0 && gpus < MAX_GPUS; g--, gpus++) {
+			unsigned size = 4 + 4 * pick(3);
+
+			buf_fmt(&b, "m:%u/%u ", size, pick(2) ? 0 : pick(size + 1));
+		}
+		buf_char(&b, ';');
+	}
+	pool_init(pool, b.data);
+	buf_release(&b);
+}
+
+static void random_demand(struct demand *d, struct pool *pool)
+{
+	static const char *const kinds[] = {"app", "app", "app", "side", "init"};
+	struct buf b;
+	unsigned n = 1 + pick(4);
+
+	buf_init(&b, 4096);
+	for (unsigned c = 0; c < n; c++) {
+		buf_fmt(&b, "%s c%u %u ", kinds[pick(5)], c, 1 + pick(3));
+		if (pick(2))
+			buf_fmt(&b, "%u%%;", 25 * (1 + pick(4)));
+		else
+			buf_fmt(&b, "%u;", 1 + pick(10));
+	}
+	demand_init(d, &pool->arena, b.data, NULL, NULL, false);
+	buf_release(&b);
+}
+
+static void check_outcome(
+	const struct pool *pool, const struct demand *d, const struct placement *p)
+{
+	for (size_t i = 0; i < p->n_holds; i++) {
+		const struct hold *h = &p->holds[i];
+		const struct gpu_server *s = &pool->inv.servers[h->server];
+		size_t flat = s->first_gpu + h->gpu;
+
+		assert_true(h->bytes > 0);
+		assert_true(h->bytes <= s->gpus[h->gpu].bytes - pool->claimed[flat]);
+		if (i > 0)
+			assert_true(h[-1].server < h->server ||
+				    (h[-1].server == h->server && h[-1].gpu < h->gpu));
+	}
+	/* What is held is enough: distinct GPUs for every container, at every moment. */
+	assert_true(exact_search(pool, d, p));
+}
+
+static void test_random(void **state)
+{
+	unsigned yes = 0, no = 0, missed = 0;
+
+	(void)state;
+	srand(20240607);
+	for (unsigned i = 0; i < 20000; i++) {
+		struct placement p;
+		struct demand d;
+		struct err e = {0};
+		struct pool pool;
+		int rc;
+
+		random_pool(&pool);
+		random_demand(&d, &pool);
+		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e);
+		if (rc == 0) {
+			yes++;
+			check_outcome(&pool, &d, &p);
+		} else {
+			assert_int_equal(rc, ERR_REFUSED);
+			assert_true(strlen(e.msg) > 20);
+			no++;
+			missed += exact_search(&pool, &d, NULL);
+		}
+		pool_release(&pool);
+	}
+	print_message("placed %u, refused %u, of these %u that an exact search places\n", yes, no,
+		missed);
+	assert_true(missed * 100 < yes);
+}
+
+/* With one container there is nothing to pack: the search is exact. */
+static void test_random_single(void **state)
+{
+	(void)state;
+	srand(7);
+	for (unsigned i = 0; i < 5000; i++) {
+		struct placement p;
+		struct demand d;
+		struct pool pool;
+
+		random_pool(&pool);
+		random_demand(&d, &pool);
+		d.n_containers = 1;
+		assert_int_equal(
+			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL) == 0,
+			exact_search(&pool, &d, NULL));
+		pool_release(&pool);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_demand_bytes),
+		cmocka_unit_test(test_percent_sums),
+		cmocka_unit_test(test_sentence_never_cut),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random_single),
+	};
+
+	return cmocka_run_group_tests_name("placement", tests, NULL, NULL) != 0;
+}
