@@ -111,7 +111,7 @@ static int check_units(const struct json *j, const struct json_node *v, const ch
 	struct slice s = json_is(v, JSON_STRING) ? json_inside(j, v) : json_raw(j, v);
 	struct quantity q;
 
-	if (!v || (quantity_parse(s, &q, NULL) == 0 && q.nano == (__int128)units * 1000000000))
+	if (!v || (quantity_parse(s, &q, NULL) == 0 && q.nano == (__int128_t)units * 1000000000))
 		return 0;
 	err_set(err, ERR_INVALID,
 		"found %.*s, but what the container asks comes to %llu; leave " RES_UNITS

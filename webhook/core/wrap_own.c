@@ -184,7 +184,7 @@ static int disagree(struct slice found, const char *what, const char *wanted, st
 /* Is text the number n·10^-6? */
 static bool is_millionths(struct slice text, uint64_t n)
 {
-	struct quantity q, want = {(__int128)n * 1000};
+	struct quantity q, want = {(__int128_t)n * 1000};
 
 	for (size_t i = 0; i < text.len; i++)
 		if ((text.at[i] < '0' || text.at[i] > '9') && text.at[i] != '.')
