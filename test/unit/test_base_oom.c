@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the n-th allocation fails, for each n, in every function of the lowest modules that allocates. Linked with
+ * --wrap for malloc, calloc and realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json_read.h"
+
+/* Allocations until the one that fails; negative: none does. */
+static long until_failure = -1;
+static bool failed;
+
+static bool fails(void)
+{
+	if (until_failure < 0)
+		return false;
+	if (until_failure-- > 0)
+		return false;
+	failed = true;
+	return true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *at, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+	return fails() ? NULL : __real_realloc(at, size);
+}
+
+static void begin(long n)
+{
+	failed = false;
+	until_failure = n;
+}
+
+static bool end(void)
+{
+	until_failure = -1;
+	return failed;
+}
+
+static void buffers(void **state)
+{
+	bool any = true;
+
+	(void)state;
+	for (long n = 0; any; n++) {
+		struct buf b;
+		size_t before;
+		char *s;
+
+		buf_init(&b, 100000);
+		begin(n);
+		for (int i = 0; i < 1000 && !b.failed; i++) {
+			before = b.len;
+			buf_fmt(&b, "%d ", i);
+			if (b.failed)
+				assert_int_equal(b.len, before);
+		}
+		s = buf_take(&b, NULL);
+		any = end();
+		assert_int_equal(s == NULL, any);
+		free(s);
+		buf_release(&b);
+	}
+}
+
+static void an_empty_buffer_that_is_taken(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 10);
+	begin(0);
+	assert_null(buf_take(&b, NULL));
+	assert_true(end());
+}
+
+static void arenas(void **state)
+{
+	bool any = true;
+
+	(void)state;
+	for (long n = 0; any; n++) {
+		struct arena a;
+		void *last = NULL;
+
+		arena_init(&a, 100 << 20);
+		begin(n);
+		for (int i = 0; i < 100; i++)
+			last = arena_alloc(&a, 50000);
+		any = end();
+		assert_int_equal(a.failed, any);
+		assert_int_equal(last == NULL, any);
+		arena_reset(&a);
+		assert_non_null(arena_alloc(&a, 10));
+		arena_release(&a);
+	}
+}
+
+/* Nodes, hashes, the room for escaped keys and the table of a wide object must grow. */
+static void json_documents(void **state)
+{
+	struct buf b;
+	bool any = true;
+	long n;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	buf_str(&b, "{\"outer\":{");
+	for (int i = 0; i < 600; i++)
+		buf_fmt(&b, "\"\\u006bey%d\":%d,", i, i);
+	buf_fmt(&b, "\"%0500d\\n\":[]}}", 1);
+	assert_false(b.failed);
+	for (n = 0; any; n++) {
+		struct json j = {0};
+		struct err err = {0};
+		char *copy = NULL;
+		int rc;
+
+		begin(n);
+		rc = json_read_copy(&j, b.data, b.len, 10000, &copy, &err);
+		any = end();
+		assert_int_equal(rc, any ? ERR_NOMEM : 0);
+		assert_int_equal(err.code, rc);
+		assert_int_equal(copy == NULL, any);
+		assert_int_equal(j.count == 0, any);
+		assert_int_equal(err.msg[0] != '\0', any);
+		free(copy);
+		/* The reader serves on. */
+		assert_int_equal(json_read_copy(&j, "[1]", 3, 10, &copy, NULL), 0);
+		assert_int_equal(j.count, 2);
+		free(copy);
+		json_release(&j);
+	}
+	assert_true(n > 6);
+	buf_release(&b);
+}
+
+/* To compare two keys of equal hashes, a key with escapes is decoded. */
+static void a_duplicate_key(void **state)
+{
+	static const char text[] = "{\"a\":1,\"\\u0061\":2}";
+	bool any = true;
+
+	(void)state;
+	for (long n = 0; any; n++) {
+		struct json j = {0};
+		char *copy = NULL;
+		int rc;
+
+		begin(n);
+		rc = json_read_copy(&j, text, sizeof(text) - 1, 10, &copy, NULL);
+		any = end();
+		assert_int_equal(rc, any ? ERR_NOMEM : ERR_SYNTAX);
+		assert_null(copy);
+		json_release(&j);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(buffers),
+		cmocka_unit_test(an_empty_buffer_that_is_taken),
+		cmocka_unit_test(arenas),
+		cmocka_unit_test(json_documents),
+		cmocka_unit_test(a_duplicate_key),
+	};
+
+	return cmocka_run_group_tests_name("base_oom", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: base/json_read on made-up texts: messages, nodes, getters, limits. test_json_files has the documents. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json_read.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#define NODES 1000000
+
+/* A document that must be accepted, read from an exact copy so that AddressSanitizer sees a byte too many. */
+struct doc {
+	struct json j;
+	char *text;
+};
+
+static struct doc read_text(struct slice s)
+{
+	struct doc d = {0};
+	struct err err = {0};
+
+	if (json_read_copy(&d.j, s.at, s.len, NODES, &d.text, &err) != 0)
+		fail_msg("refused: %s", err.msg);
+	return d;
+}
+
+static void forget(struct doc *d)
+{
+	json_release(&d->j);
+	free(d->text);
+	d->text = NULL;
+}
+
+static int refuse(struct slice s, uint32_t max_nodes, struct err *err)
+{
+	char untouched, *text = &untouched;
+	struct json j = {0};
+	int rc = json_read_copy(&j, s.at, s.len, max_nodes, &text, err);
+
+	if (rc == 0)
+		fail_msg("accepted: %.*s", (int)(s.len < 100 ? s.len : 100), s.at);
+	assert_null(text);
+	assert_int_equal(err->code, rc);
+	assert_int_equal(j.count, 0);
+	assert_null(json_root(&j));
+	json_release(&j);
+	return rc;
+}
+
+static void messages_say_where_and_what(void **state)
+{
+	static const struct {
+		const char *in, *msg;
+	} cases[] = {
+		{"", "at byte 0: expected a value, found the end of the text"},
+		{"{\"a\":1x}", "at byte 6: expected ',' or '}', found 'x'"},
+		{"[1 2]", "at byte 3: expected ',' or ']', found '2'"},
+		{"[1,]", "at byte 3: expected a value, found ']'"},
+		{"{\"a\" 1}", "at byte 5: expected ':' behind the key, found '1'"},
+		{"{a:1}", "at byte 1: expected a key in '\"' or '}', found 'a'"},
+		{"{\"a\":1,}", "at byte 7: expected a key in '\"' behind the ',', found '}'"},
+		{"{} x", "at byte 3: expected nothing more behind the value, found 'x'"},
+		{"[tru]", "at byte 1: expected a value (true, false and null are the only words), "
+			  "found 't'"},
+		{"[\x01]", "at byte 1: expected a value, found byte 0x01"},
+		{"[\xff]", "at byte 1: expected a value, found byte 0xFF"},
+		{"\xef\xbb\xbf{}", "at byte 0: a byte order mark; JSON is sent without one"},
+		{"[-]", "at byte 2: expected a digit, found ']'"},
+		{"[1.]", "at byte 3: expected a digit, found ']'"},
+		{"[1e+", "at byte 4: expected a digit, found the end of the text"},
+		{"[1e400]", "at byte 1: a number larger than a double can be"},
+		{"[\"abc", "at byte 1: the string that begins here has no closing '\"'"},
+		{"[\"a\nb\"]",
+			"at byte 3: control character 0x0A in a string; it is written \\u000A"},
+		{"[\"a\xff\"]", "at byte 3: byte 0xFF in a string is not UTF-8"},
+		{"[\"\\x\"]", "at byte 3: expected one of \" \\ / b f n r t u behind a backslash, "
+			      "found 'x'"},
+		{"[\"\\u12g4\"]", "at byte 2: \\u without four hexadecimal digits"},
+		{"[\"a\\u0000\"]", "at byte 3: \\u0000 is not accepted: no value may hold a NUL"},
+		{"[\"\\udc00\"]", "at byte 2: a low surrogate without its high one"},
+		{"[\"\\ud800x\"]", "at byte 2: a high surrogate without its low one"},
+		{"{\"a\":1,\"b\":2,\"\\u0061\":3}", "at byte 13: the key \"a\" stands twice in "
+						    "this object, first at byte 1; keep one"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct err err = {0};
+
+		assert_int_equal(refuse(slice_of(cases[i].in), NODES, &err), ERR_SYNTAX);
+		assert_string_equal(err.msg, cases[i].msg);
+	}
+}
+
+static void nul_bytes_are_refused_anywhere(void **state)
+{
+	static const struct slice cases[] = {SLICE("\0"), SLICE("\0{}"), SLICE("{}\0"),
+		SLICE("[1\0]"), SLICE("\"a\0b\""), SLICE("[\"a\0"), SLICE("{\"a\0\":1}"),
+		SLICE("tru\0")};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_int_equal(refuse(cases[i], NODES, &(struct err){0}), ERR_SYNTAX);
+}
+
+/* Every beginning of a document is refused, whatever it is cut through. */
+static void every_cut_is_refused(void **state)
+{
+	static const struct slice whole =
+		SLICE("{\"key\":[1,-2.5e+10,\"\\ud83d\\ude00 \xe2\x82\xac\\n long text here\","
+		      "true,false,null,{\"k\\\"\":{}}],\"b\":[[]]}");
+	struct doc d = read_text(whole);
+
+	(void)state;
+	forget(&d);
+	for (size_t len = 0; len < whole.len; len++)
+		assert_int_equal(
+			refuse((struct slice){whole.at, len}, NODES, &(struct err){0}), ERR_SYNTAX);
+}
+
+static void nodes_lie_in_the_order_of_the_text(void **state)
+{
+	struct doc d = read_text(SLICE(" { \"a\" : [ 1 , \"x\\n\" ] , \"b\" : { } } "));
+	static const struct json_node want[] = {
+		{1, 35, 7, JSON_OBJECT, 0, 2},
+		{3, 3, 2, JSON_STRING, 0, 0},
+		{9, 13, 5, JSON_ARRAY, 0, 2},
+		{11, 1, 4, JSON_NUMBER, 0, 0},
+		{15, 5, 5, JSON_STRING, 1, 0},
+		{25, 3, 6, JSON_STRING, 0, 0},
+		{31, 3, 7, JSON_OBJECT, 0, 0},
+	};
+
+	(void)state;
+	assert_int_equal(d.j.count, COUNT(want));
+	for (size_t i = 0; i < COUNT(want); i++) {
+		const struct json_node *n = &d.j.node[i];
+
+		assert_int_equal(n->at, want[i].at);
+		assert_int_equal(n->len, want[i].len);
+		assert_int_equal(n->next, want[i].next);
+		assert_int_equal(n->type, want[i].type);
+		assert_int_equal(n->escaped, want[i].escaped);
+		assert_int_equal(n->count, want[i].count);
+	}
+	forget(&d);
+}
+
+static void walking(void **state)
+{
+	struct doc d = read_text(SLICE(
+		"{\"list\":[10,[20,21],{\"x\":30},40],\"empty\":[],\"none\":{},\"last\":null}"));
+	const struct json *j = &d.j;
+	const struct json_node *root = json_root(j), *list = json_get(j, root, SLICE("list"));
+	static const char *const elements[] = {"10", "[20,21]", "{\"x\":30}", "40"};
+	static const char *const keys[] = {"list", "empty", "none", "last"};
+	size_t n = 0;
+
+	(void)state;
+	JSON_EACH(j, list, e)
+	assert_true(slice_is(json_raw(j, e), elements[n++]));
+	assert_int_equal(n, 4);
+	n = 0;
+	JSON_MEMBERS(j, root, k)
+	assert_true(json_is_str(j, k, slice_of(keys[n++])));
+	assert_int_equal(n, 4);
+	/* The wrong kind, nothing at all and empty ones give no turns. */
+	JSON_EACH(j, root, e)
+	fail_msg("%u", e->at);
+	JSON_MEMBERS(j, list, k)
+	fail_msg("%u", k->at);
+	JSON_EACH(j, json_get(j, root, SLICE("empty")), e)
+	fail_msg("%u", e->at);
+	JSON_MEMBERS(j, json_get(j, root, SLICE("none")), k)
+	fail_msg("%u", k->at);
+	JSON_EACH(j, NULL, e)
+	fail_msg("%u", e->at);
+	assert_null(json_first(j, NULL));
+	assert_null(json_first(j, json_get(j, root, SLICE("last"))));
+	assert_null(json_first(j, json_get(j, root, SLICE("none"))));
+	forget(&d);
+}
+
+static void looking_up(void **state)
+{
+	struct doc d =
+		read_text(SLICE("{\"spec\":{\"containers\":[{\"name\":\"c\"}],\"Spec\":1},\"\":5,"
+				"\"k\\u0065y\\n\":6,\"\\ud83d\\ude00\":7,\"nil\":null}"));
+	const struct json *j = &d.j;
+	const struct json_node *root = json_root(j);
+	int64_t n;
+
+	(void)state;
+	assert_true(json_is(json_path(j, root, "spec", "containers", NULL), JSON_ARRAY));
+	assert_ptr_equal(json_path(j, root, NULL), root);
+	assert_null(json_path(j, root, "spec", "missing", "deeper", NULL));
+	assert_null(json_path(j, root, "spec", "containers", "name", NULL));
+	assert_null(json_path(j, NULL, "spec", NULL));
+	assert_null(json_get(j, root, SLICE("SPEC")));
+	assert_null(json_get(j, root, SLICE("spe")));
+	assert_null(json_get(j, root, SLICE("specs")));
+	assert_null(json_get(j, root, SLICE("containers")));
+	assert_true(json_int(j, json_get(j, root, SLICE("")), &n) && n == 5);
+	assert_true(json_int(j, json_get(j, root, SLICE("key\n")), &n) && n == 6);
+	assert_true(json_int(j, json_get(j, root, SLICE("\xf0\x9f\x98\x80")), &n) && n == 7);
+	assert_null(json_get(j, root, SLICE("k\\u0065y\\n")));
+	assert_true(json_absent(json_get(j, root, SLICE("nil"))));
+	assert_true(json_absent(NULL));
+	assert_false(json_absent(root));
+	assert_false(json_is(NULL, JSON_NULL));
+	forget(&d);
+}
+
+static void decoding(void **state)
+{
+	static const struct {
+		struct slice in, out;
+		bool escaped;
+	} cases[] = {
+		{SLICE("\"\""), SLICE(""), false},
+		{SLICE("\"plain text, no escapes at all\""), SLICE("plain text, no escapes at all"),
+			false},
+		{SLICE("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), SLICE("\"\\/\b\f\n\r\t"), true},
+		{SLICE("\"\\u0041\\u00e9\\u20AC\\uffff\""),
+			SLICE("A\xc3\xa9\xe2\x82\xac\xef\xbf\xbf"), true},
+		{SLICE("\"\\u007f\\u0080\\u07ff\\u0800\""),
+			SLICE("\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80"), true},
+		{SLICE("\"\\ud800\\udc00\\uDBFF\\uDFFF\""),
+			SLICE("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"), true},
+		{SLICE("\"\\u003cnone\\u003e\""), SLICE("<none>"), true},
+		{SLICE("\"a\\tb\xc3\xa9\\\\\""), SLICE("a\tb\xc3\xa9\\"), true},
+		{SLICE("\"\\\\u0041\""), SLICE("\\u0041"), true},
+		{SLICE("\"k:{\\\"name\\\":\\\"nvidia.com\\/gpu\\\"}\""),
+			SLICE("k:{\"name\":\"nvidia.com/gpu\"}"), true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct doc d = read_text(cases[i].in);
+		const struct json_node *v = json_root(&d.j);
+		struct arena a;
+		struct slice s;
+		struct buf b;
+
+		arena_init(&a, 1000);
+		buf_init(&b, cases[i].out.len);
+		assert_int_equal(v->escaped, cases[i].escaped);
+		json_decode(&d.j, v, &b);
+		assert_false(b.failed);
+		assert_true(slice_eq(buf_as_slice(&b), cases[i].out));
+		s = json_str(&d.j, v, &a);
+		assert_true(slice_eq(s, cases[i].out));
+		assert_int_equal(a.used != 0, cases[i].escaped);
+		assert_true(json_is_str(&d.j, v, cases[i].out));
+		assert_false(json_is_str(&d.j, v, SLICE("something else")));
+		if (cases[i].out.len > 0) {
+			struct slice less = {cases[i].out.at, cases[i].out.len - 1};
+
+			assert_false(json_is_str(&d.j, v, less));
+		}
+		assert_int_equal(json_inside(&d.j, v).len, cases[i].in.len - 2);
+		assert_true(slice_eq(json_raw(&d.j, v), cases[i].in));
+		buf_release(&b);
+		arena_release(&a);
+		forget(&d);
+	}
+}
+
+static void values_that_are_no_strings(void **state)
+{
+	struct doc d = read_text(SLICE("[1,null,{}]"));
+	struct arena a;
+	struct buf b;
+
+	(void)state;
+	arena_init(&a, 100);
+	buf_init(&b, 100);
+	JSON_EACH(&d.j, json_root(&d.j), v)
+	{
+		assert_null(json_str(&d.j, v, &a).at);
+		assert_null(json_inside(&d.j, v).at);
+		assert_false(json_is_str(&d.j, v, SLICE("1")));
+		json_decode(&d.j, v, &b);
+		assert_int_equal(b.len, 0);
+	}
+	assert_null(json_str(&d.j, NULL, &a).at);
+	assert_null(json_raw(&d.j, NULL).at);
+	assert_false(json_is_str(&d.j, NULL, SLICE("")));
+	json_decode(&d.j, NULL, &b);
+	assert_int_equal(b.len, 0);
+	forget(&d);
+}
+
+static void a_full_arena_gives_no_string(void **state)
+{
+	struct doc d = read_text(SLICE("\"a\\nb\""));
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 3);
+	assert_null(json_str(&d.j, json_root(&d.j), &a).at);
+	assert_true(a.failed);
+	arena_release(&a);
+	forget(&d);
+}
+
+static void integers(void **state)
+{
+	static const struct {
+		const char *in;
+		bool ok;
+		int64_t n;
+	} cases[] = {
+		{"0", true, 0},
+		{"-0", true, 0},
+		{"-0.0e5", true, 0},
+		{"1", true, 1},
+		{"-42", true, -42},
+		{"1e3", true, 1000},
+		{"1E+3", true, 1000},
+		{"2.0", true, 2},
+		{"2.50e1", true, 25},
+		{"1500e-2", true, 15},
+		{"0.5e1", true, 5},
+		{"100000000000000000000e-18", true, 100},
+		{"0.00000000000000000001e20", true, 1},
+		{"9007199254740992", true, INT64_C(9007199254740992)},
+		{"-9007199254740992", true, INT64_C(-9007199254740992)},
+		{"9007199254740992.000", true, INT64_C(9007199254740992)},
+		{"0e999999999999999999999999", true, 0},
+		{"9007199254740993", false, 0},
+		{"9007199254740992.5", false, 0},
+		{"9007199254740991.5", false, 0},
+		{"18014398509481984e-1", false, 0},
+		{"90071992547409920e-1", true, INT64_C(9007199254740992)},
+		{"1.5", false, 0},
+		{"1e-1", false, 0},
+		{"1e16", false, 0},
+		{"1e15", true, INT64_C(1000000000000000)},
+		{"1e300", false, 0},
+		{"1e-99999999999999999999", false, 0},
+		{"100000000000000000000000000000000000000000001", false, 0},
+		{"1.00000000000000000000000000000000000000000001", false, 0},
+		{"\"1\"", false, 0},
+		{"true", false, 0},
+		{"[1]", false, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct doc d = read_text(slice_of(cases[i].in));
+		int64_t n = 77;
+
+		if (json_int(&d.j, json_root(&d.j), &n) != cases[i].ok ||
+			n != (cases[i].ok ? cases[i].n : 77))
+			fail_msg("%s: %lld", cases[i].in, (long long)n);
+		forget(&d);
+	}
+	assert_false(json_int(&(struct json){0}, NULL, &(int64_t){0}));
+}
+
+static void type_names(void **state)
+{
+	struct doc d = read_text(SLICE("[null,false,true,0,\"\",[],{}]"));
+	static const char *const names[] = {
+		"null", "false", "true", "number", "string", "array", "object"};
+	size_t i = 0;
+
+	(void)state;
+	JSON_EACH(&d.j, json_root(&d.j), v)
+	{
+		assert_int_equal(v->type, i);
+		assert_string_equal(json_type_name(v), names[i++]);
+	}
+	assert_string_equal(json_type_name(NULL), "nothing");
+	forget(&d);
+}
+
+/* ---- limits ---- */
+
+static char *repeat(const char *unit, size_t n, size_t *ret_len)
+{
+	size_t len = strlen(unit);
+	char *s = malloc(len * n + 1);
+
+	assert_non_null(s);
+	for (size_t i = 0; i < n; i++)
+		memcpy(s + i * len, unit, len);
+	s[len * n] = '\0';
+	*ret_len = len * n;
+	return s;
+}
+
+static void depth_is_limited(void **state)
+{
+	static const char *const units[] = {"[", "{\"a\":", "[{\"a\":"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(units); i++) {
+		struct err err = {0};
+		size_t len;
+		char *s = repeat(units[i], 100000, &len);
+
+		assert_int_equal(refuse((struct slice){s, len}, NODES, &err), ERR_TOOBIG);
+		assert_non_null(strstr(err.msg, "nested deeper than 64 levels"));
+		assert_memory_equal(err.msg, "at byte ", 8);
+		free(s);
+	}
+}
+
+static void nodes_are_limited(void **state)
+{
+	struct json j = {0};
+	struct err err = {0};
+	char *copy = NULL;
+
+	(void)state;
+	/* Seven values and keys. */
+	assert_int_equal(refuse(SLICE("{\"a\":[1,2],\"b\":3}"), 6, &err), ERR_TOOBIG);
+	assert_string_equal(
+		err.msg, "at byte 15: more than 6 values and keys, which is the most accepted");
+	assert_int_equal(refuse(SLICE("1"), 0, &err), ERR_TOOBIG);
+	assert_int_equal(json_read_copy(&j, "{\"a\":[1,2],\"b\":3}", 17, 7, &copy, &err), 0);
+	assert_int_equal(j.count, 7);
+	free(copy);
+	/* Room from an earlier read does not lift the limit of this one. */
+	assert_int_equal(json_read_copy(&j, "[1,2,3,4,5,6,7,8]", 17, 1000, &copy, &err), 0);
+	free(copy);
+	assert_int_equal(json_read_copy(&j, "[1,2,3,4,5,6,7,8]", 17, 8, &copy, &err), ERR_TOOBIG);
+	assert_null(copy);
+	assert_int_equal(json_read_copy(&j, "[1,2,3,4,5,6,7,8]", 17, 9, &copy, &err), 0);
+	free(copy);
+	json_release(&j);
+}
+
+static void three_mebibytes_of_zeros(void **state)
+{
+	struct err err = {0};
+	size_t len;
+	char *s = repeat("0,", 3 << 19, &len);
+
+	(void)state;
+	s[0] = '[';
+	s[1] = '1';
+	s[2] = '0';
+	assert_int_equal(refuse((struct slice){s, len}, 100000, &err), ERR_TOOBIG);
+	free(s);
+}
+
+/* ---- keys ---- */
+
+/* {"…":0,…} of n keys made by the format, which takes a number. */
+static char *wide_object(const char *fmt, unsigned n, unsigned again, size_t *ret_len)
+{
+	struct buf b;
+	char key[64];
+
+	buf_init(&b, 64 << 20);
+	buf_char(&b, '{');
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), fmt, i);
+		buf_fmt(&b, "\"%s\":0,", key);
+	}
+	snprintf(key, sizeof(key), fmt, again);
+	buf_fmt(&b, "\"%s\":1}", key);
+	assert_false(b.failed);
+	return buf_take(&b, ret_len);
+}
+
+static void duplicate_keys_are_found_at_any_width(void **state)
+{
+	static const char *const formats[] = {
+		"k%u", "\\u006b%u", "a-long-prefix-that-all-share/%u", "%u"};
+	static const unsigned widths[] = {
+		1, 2, 3, 8, 31, 32, 33, 34, 64, 65, 255, 256, 257, 300, 512, 1000, 99000};
+
+	(void)state;
+	for (size_t f = 0; f < COUNT(formats); f++) {
+		for (size_t w = 0; w < COUNT(widths); w++) {
+			unsigned twice[] = {0, widths[w] / 2, widths[w] - 1};
+			struct err err = {0};
+			struct doc d;
+			size_t len;
+			char *s = wide_object(formats[f], widths[w], widths[w], &len);
+
+			d = read_text((struct slice){s, len});
+			assert_int_equal(json_root(&d.j)->count, widths[w] + 1);
+			forget(&d);
+			free(s);
+			for (size_t t = 0; t < COUNT(twice); t++) {
+				s = wide_object(formats[f], widths[w], twice[t], &len);
+				assert_int_equal(
+					refuse((struct slice){s, len}, NODES, &err), ERR_SYNTAX);
+				assert_non_null(strstr(err.msg, "stands twice in this object"));
+				free(s);
+			}
+		}
+	}
+}
+
+static void one_byte_keys_do_not_collide(void **state)
+{
+	struct doc d;
+	struct buf b;
+	size_t n = 0;
+
+	(void)state;
+	buf_init(&b, 100000);
+	for (int c = ' '; c < 0x7F; c++) {
+		if (c == '"' || c == '\\')
+			continue;
+		buf_fmt(&b, "%c\"%c\":[]", n++ ? ',' : '{', c);
+	}
+	buf_char(&b, '}');
+	d = read_text(buf_as_slice(&b));
+	assert_int_equal(json_root(&d.j)->count, n);
+	forget(&d);
+	buf_clear(&b);
+	/* All control characters by escapes, and keys that are the beginning of one another. */
+	for (int c = 1; c < 0x80; c++)
+		buf_fmt(&b, "%s\"\\u%04x\":0", c > 1 ? "," : "{", (unsigned)c);
+	for (int len = 2; len < 70; len++)
+		buf_fmt(&b, ",\"%.*s\":0", len,
+			"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+	buf_char(&b, '}');
+	d = read_text(buf_as_slice(&b));
+	assert_int_equal(json_root(&d.j)->count, 127 + 68);
+	forget(&d);
+	buf_release(&b);
+}
+
+/* Hashes of outer objects must survive inner ones that need more room. */
+static void keys_of_open_objects_are_kept(void **state)
+{
+	struct err err = {0};
+	struct buf b;
+	size_t len;
+	char *inner = wide_object("k%u", 700, 700, &len);
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	buf_fmt(&b, "{\"first\":1,\"k1\":{\"deep\":%s,\"k1\":%s},\"k2\":2,", inner, inner);
+	buf_str(&b, "\"first\":2}");
+	assert_int_equal(refuse(buf_as_slice(&b), NODES, &err), ERR_SYNTAX);
+	assert_non_null(
+		strstr(err.msg, "the key \"first\" stands twice in this object, first at byte 1;"));
+	b.len -= strlen("\"first\":2}");
+	buf_str(&b, "\"second\":2}");
+	{
+		struct doc d = read_text(buf_as_slice(&b));
+
+		assert_int_equal(json_root(&d.j)->count, 4);
+		forget(&d);
+	}
+	free(inner);
+	buf_release(&b);
+}
+
+static void a_long_key_is_cut_in_the_message(void **state)
+{
+	struct err err = {0};
+	struct buf b;
+	size_t len;
+	char *key = repeat("\xe2\x82\xac", 500, &len);
+
+	(void)state;
+	buf_init(&b, 10000);
+	buf_fmt(&b, "{\"%s\":1,\"%s\":2}", key, key);
+	assert_int_equal(refuse(buf_as_slice(&b), NODES, &err), ERR_SYNTAX);
+	assert_non_null(strstr(
+		err.msg, "\xac...\" stands twice in this object, first at byte 1; keep one"));
+	assert_null(strchr(err.msg, '?'));
+	free(key);
+	buf_release(&b);
+}
+
+/* ---- use ---- */
+
+static void one_reader_reads_many_documents(void **state)
+{
+	struct json j;
+	char *copy;
+
+	(void)state;
+	json_init(&j);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(json_read_copy(&j, i % 2 ? "[1,2]" : "{\"a\":1}", i % 2 ? 5 : 7,
+					 10, &copy, NULL),
+			0);
+		assert_int_equal(j.count, 3);
+		assert_true(json_is(json_root(&j), i % 2 ? JSON_ARRAY : JSON_OBJECT));
+		free(copy);
+		assert_int_equal(json_read_copy(&j, "[", 1, 10, &copy, NULL), ERR_SYNTAX);
+		assert_null(json_root(&j));
+	}
+	json_release(&j);
+	json_release(&j);
+}
+
+static void text_of_no_bytes(void **state)
+{
+	assert_int_equal(refuse((struct slice){NULL, 0}, NODES, &(struct err){0}), ERR_SYNTAX);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages_say_where_and_what),
+		cmocka_unit_test(nul_bytes_are_refused_anywhere),
+		cmocka_unit_test(every_cut_is_refused),
+		cmocka_unit_test(nodes_lie_in_the_order_of_the_text),
+		cmocka_unit_test(walking),
+		cmocka_unit_test(looking_up),
+		cmocka_unit_test(decoding),
+		cmocka_unit_test(values_that_are_no_strings),
+		cmocka_unit_test(a_full_arena_gives_no_string),
+		cmocka_unit_test(integers),
+		cmocka_unit_test(type_names),
+		cmocka_unit_test(depth_is_limited),
+		cmocka_unit_test(nodes_are_limited),
+		cmocka_unit_test(three_mebibytes_of_zeros),
+		cmocka_unit_test(duplicate_keys_are_found_at_any_width),
+		cmocka_unit_test(one_byte_keys_do_not_collide),
+		cmocka_unit_test(keys_of_open_objects_are_kept),
+		cmocka_unit_test(a_long_key_is_cut_in_the_message),
+		cmocka_unit_test(one_reader_reads_many_documents),
+		cmocka_unit_test(text_of_no_bytes),
+	};
+
+	return cmocka_run_group_tests_name("json_read", tests, NULL, NULL) != 0;
+}
