@@ -8,11 +8,11 @@ import ssl
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [ROOT, os.path.dirname(os.path.abspath(__file__))]
+sys.path[:0] = [os.path.join(ROOT, "test"), os.path.dirname(os.path.abspath(__file__))]
 sys.dont_write_bytecode = True
 
 import payload  # noqa: E402
-from test.lib import server as test_server  # noqa: E402
+from lib import server as test_server  # noqa: E402
 
 
 def new_server():
