@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base: RFC 6902 on YAML trees. */
+#include "base/yaml_patch.h"
+
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "base/yaml_find.h"
+#include "base/yaml_from_json.h"
+#include "base/yaml_scalar.h"
+
+/* Operations and their values: a patch of ours has some tens. */
+#define PATCH_NODES_MAX 100000
+
+/* Where an operation takes place. */
+struct place {
+	struct yaml_node *parent; /* NULL when the place is the base itself */
+	struct yaml_node *at;     /* the value there, NULL when there is none */
+	struct yaml_node *
+		before; /* of a map: the value before the key; of a sequence: the element before. NULL: none */
+	struct slice name; /* the last segment of the pointer */
+};
+
+struct patching {
+	struct yaml_node *base;
+	struct json json;
+	struct slice path; /* of the operation at hand */
+	struct err *err;
+};
+
+#define SHOWN(p) (int)text_utf8_cut((p)->path, 120), (p)->path.at
+
+static int refuse_shared(const struct patching *p, const struct yaml_node *node, const char *what)
+{
+	return yaml_err(node, p->err, ERR_REFUSED,
+		"%s leads to \"%.*s\", which must be changed; write the value out there", what,
+		SHOWN(p));
+}
+
+static int refuse_via(const struct patching *p, const struct yaml_node *via)
+{
+	return refuse_shared(p, via, via->kind == YAML_ALIAS ? "an alias" : "a merge key");
+}
+
+/* Refuse when an alias shows this node, or one that it lies in, elsewhere. */
+static int check_own(const struct patching *p, const struct yaml_node *node)
+{
+	for (; node; node = node->parent) {
+		if (node->aliased > 0)
+			return yaml_err(node, p->err, ERR_REFUSED,
+				"the anchor &%.*s is used elsewhere, and \"%.*s\" below it must be "
+				"changed; "
+				"write the value out where the alias is",
+				(int)text_utf8_cut(node->anchor, 60), node->anchor.at, SHOWN(p));
+	}
+	return 0;
+}
+
+/* Refuse to take away a value that an alias needs. */
+static int check_unused(const struct patching *p, const struct yaml_node *node)
+{
+	int rc = 0;
+
+	if (node->aliased > 0)
+		return yaml_err(node, p->err, ERR_REFUSED,
+			"the anchor &%.*s is used elsewhere, and \"%.*s\" must be replaced; write "
+			"the value out "
+			"where the alias is",
+			(int)text_utf8_cut(node->anchor, 60), node->anchor.at, SHOWN(p));
+	for (const struct yaml_node *c = node->first; rc == 0 && c; c = c->next)
+		rc = check_unused(p, c);
+	return rc;
+}
+
+/* ---- pointers ---- */
+
+/* The next segment of a pointer, decoded into the arena. */
+static int next_segment(const struct patching *p, struct slice *rest, struct slice *ret)
+{
+	char *out = arena_alloc(p->base->doc->arena, rest->len + 1);
+	size_t n = 0, i = 1;
+
+	if (!out)
+		return err_set(p->err, ERR_NOMEM, "out of memory while patching");
+	for (; i < rest->len && rest->at[i] != '/'; i++) {
+		char c = rest->at[i];
+
+		if (c == '~') {
+			char code = i + 1 < rest->len ? rest->at[++i] : '\0';
+
+			if (code != '0' && code != '1')
+				return err_set(p->err, ERR_INVALID,
+					"patch path \"%.*s\": \"~\" must be followed by 0 or 1",
+					SHOWN(p));
+			c = code == '0' ? '~' : '/';
+		}
+		out[n++] = c;
+	}
+	*ret = (struct slice){out, n};
+	rest->at += i;
+	rest->len -= i;
+	return 0;
+}
+
+static int find_member(const struct patching *p, struct place *place)
+{
+	const struct yaml_node *via = NULL;
+	struct yaml_node *value = yaml_find(place->parent, place->name, &via);
+
+	if (via)
+		return refuse_via(p, via);
+	place->at = value;
+	place->before = NULL;
+	YAML_MEMBERS(place->parent, k)
+	{
+		if (k->next == value)
+			return 0;
+		place->before = k->next;
+	}
+	return 0;
+}
+
+static int find_element(const struct patching *p, struct place *place)
+{
+	uint64_t index = place->parent->count;
+	bool zeros = place->name.len > 1 && place->name.at[0] == '0';
+
+	if (!slice_is(place->name, "-") &&
+		(zeros || !text_u64(place->name, place->parent->count, &index)))
+		return err_set(p->err, ERR_NOTFOUND,
+			"patch path \"%.*s\": the sequence has %u elements", SHOWN(p),
+			place->parent->count);
+	place->at = place->parent->first;
+	place->before = NULL;
+	for (; index > 0; index--) {
+		place->before = place->at;
+		place->at = place->at->next;
+	}
+	return 0;
+}
+
+static int find_place(const struct patching *p, struct place *ret)
+{
+	struct slice rest = p->path;
+	struct place place = {.at = p->base};
+
+	if (rest.len > 0 && rest.at[0] != '/')
+		return err_set(p->err, ERR_INVALID, "patch path \"%.*s\" does not begin with \"/\"",
+			SHOWN(p));
+	while (rest.len > 0) {
+		struct yaml_node *into = place.at;
+		int rc;
+
+		if (yaml_is(into, YAML_ALIAS))
+			return refuse_via(p, into);
+		if (!yaml_is(into, YAML_MAP) && !yaml_is(into, YAML_SEQ))
+			return err_set(p->err, ERR_NOTFOUND,
+				"patch path \"%.*s\": there is nothing at \"%.*s\" to go into",
+				SHOWN(p), (int)(rest.at - p->path.at), p->path.at);
+		place.parent = into;
+		rc = next_segment(p, &rest, &place.name);
+		if (rc == 0)
+			rc = into->kind == YAML_MAP ? find_member(p, &place)
+						    : find_element(p, &place);
+		if (rc != 0)
+			return rc;
+	}
+	*ret = place;
+	return 0;
+}
+
+/* ---- new values ---- */
+
+static uint32_t levels_above(const struct yaml_node *node)
+{
+	uint32_t n = 0;
+
+	for (; node; node = node->parent)
+		n++;
+	return n;
+}
+
+static uint32_t levels_below(const struct yaml_node *node)
+{
+	uint32_t most = 0;
+
+	for (const struct yaml_node *c = node->first; c; c = c->next) {
+		uint32_t n = levels_below(c);
+
+		most = n > most ? n : most;
+	}
+	return most + 1;
+}
+
+static void give_style(struct yaml_node *node, bool block)
+{
+	if (node->kind == YAML_MAP || node->kind == YAML_SEQ)
+		node->style = block && node->count > 0 ? YAML_BLOCK : YAML_FLOW;
+	for (struct yaml_node *c = node->first; c; c = c->next)
+		give_style(c, block);
+}
+
+/* Is what stands in this collection written in block style? "{}" and "[]" are opened when something comes in. */
+static bool open_block(struct yaml_node *parent)
+{
+	if (!parent || parent->style == YAML_BLOCK)
+		return true;
+	if (parent->count == 0 && (!parent->parent || parent->parent->style == YAML_BLOCK))
+		parent->style = YAML_BLOCK;
+	return parent->style == YAML_BLOCK;
+}
+
+static int new_value(const struct patching *p, const struct json_node *op,
+	const struct place *place, struct yaml_node **ret)
+{
+	const struct json_node *value = json_get(&p->json, op, SLICE("value"));
+	struct yaml_node *node;
+	int rc;
+
+	if (!value)
+		return err_set(p->err, ERR_INVALID,
+			"patch path \"%.*s\": the operation has no value", SHOWN(p));
+	rc = yaml_node_from_json(p->base->doc, &p->json, value, &node, p->err);
+	if (rc != 0)
+		return rc;
+	if (levels_above(place->parent) + levels_below(node) > YAML_DEPTH_MAX + 1)
+		return err_set(p->err, ERR_TOOBIG,
+			"patch path \"%.*s\": nested deeper than %d levels", SHOWN(p),
+			YAML_DEPTH_MAX);
+	if (!p->base->doc->json)
+		give_style(node, open_block(place->parent));
+	*ret = node;
+	return 0;
+}
+
+static struct yaml_node *new_key(const struct patching *p, struct slice name)
+{
+	bool plain = !p->base->doc->json && yaml_plain_safe(name);
+	struct yaml_node *key =
+		yaml_node_new(p->base->doc, YAML_SCALAR, plain ? YAML_PLAIN : YAML_DOUBLE);
+
+	if (!key)
+		return NULL;
+	key->plain_meaning = plain;
+	key->text = name;
+	return key;
+}
+
+/* ---- operations ---- */
+
+static void link_after(struct yaml_node *parent, struct yaml_node *before, struct yaml_node *child)
+{
+	struct yaml_node **link = before ? &before->next : &parent->first;
+
+	child->parent = parent;
+	child->next = *link;
+	*link = child;
+	if (!child->next)
+		parent->last = child;
+}
+
+static void unlink_after(struct yaml_node *parent, struct yaml_node *before)
+{
+	struct yaml_node **link = before ? &before->next : &parent->first;
+
+	*link = (*link)->next;
+	if (!*link)
+		parent->last = before;
+}
+
+/* The aliases in a value that goes away name their anchors no more. */
+static void forget_aliases(const struct yaml_node *node)
+{
+	if (node->kind == YAML_ALIAS)
+		node->target->aliased--;
+	for (const struct yaml_node *c = node->first; c; c = c->next)
+		forget_aliases(c);
+}
+
+/* Put a value where another one is. */
+static int put_instead(const struct patching *p, struct yaml_node *old, struct yaml_node *value)
+{
+	int rc = check_unused(p, old);
+
+	if (rc != 0)
+		return rc;
+	forget_aliases(old);
+	value->parent = old->parent;
+	value->next = old->next;
+	for (struct yaml_node **link = &old->parent->first; *link; link = &(*link)->next) {
+		if (*link == old) {
+			*link = value;
+			break;
+		}
+	}
+	if (old->parent->last == old)
+		old->parent->last = value;
+	return 0;
+}
+
+static int add(const struct patching *p, const struct json_node *op, const struct place *place)
+{
+	struct yaml_node *value;
+	int rc = new_value(p, op, place, &value);
+
+	if (rc != 0)
+		return rc;
+	if (place->at && place->parent->kind == YAML_MAP)
+		return put_instead(p, place->at, value);
+	if (place->parent->kind == YAML_SEQ) {
+		link_after(place->parent, place->before, value);
+		place->parent->count++;
+		return 0;
+	}
+	struct yaml_node *key = new_key(p, place->name);
+
+	if (!key)
+		return err_set(p->err, ERR_NOMEM, "out of memory while patching");
+	yaml_put(place->parent, key, value);
+	return 0;
+}
+
+static int missing(const struct patching *p)
+{
+	return err_set(
+		p->err, ERR_NOTFOUND, "patch path \"%.*s\": there is nothing there", SHOWN(p));
+}
+
+static int take_away(const struct patching *p, const struct place *place)
+{
+	const struct yaml_node *via = place->parent;
+	int rc;
+
+	if (!place->at)
+		return missing(p);
+	rc = check_unused(p, place->at);
+	if (rc != 0)
+		return rc;
+	forget_aliases(place->at);
+	unlink_after(place->parent, place->before); /* the element, or the key ... */
+	if (place->parent->kind == YAML_MAP)
+		unlink_after(place->parent, place->before); /* ... and its value */
+	place->parent->count--;
+	if (place->parent->kind == YAML_MAP && yaml_find(place->parent, place->name, &via))
+		return refuse_via(p, via); /* what was in front of it is gone */
+	return 0;
+}
+
+static int replace(const struct patching *p, const struct json_node *op, const struct place *place)
+{
+	struct yaml_node *value;
+	int rc;
+
+	if (!place->at)
+		return missing(p);
+	rc = new_value(p, op, place, &value);
+	return rc == 0 ? put_instead(p, place->at, value) : rc;
+}
+
+static int test(const struct patching *p, const struct json_node *op, const struct place *place)
+{
+	struct yaml_node *value;
+	int rc;
+
+	if (!place->at)
+		return missing(p);
+	rc = new_value(p, op, place, &value);
+	if (rc == 0 && !yaml_equal(place->at, value))
+		rc = err_set(p->err, ERR_CONFLICT,
+			"patch path \"%.*s\": another value than the test expects", SHOWN(p));
+	return rc;
+}
+
+static int operate(struct patching *p, const struct json_node *op)
+{
+	const struct json_node *name = json_get(&p->json, op, SLICE("op"));
+	const struct json_node *path = json_get(&p->json, op, SLICE("path"));
+	struct place place;
+	int rc;
+
+	if (!json_is(op, JSON_OBJECT) || !json_is(name, JSON_STRING) || !json_is(path, JSON_STRING))
+		return err_set(p->err, ERR_INVALID,
+			"an operation of a JSON patch needs \"op\" and \"path\"");
+	p->path = json_str(&p->json, path, p->base->doc->arena);
+	if (!p->path.at)
+		return err_set(p->err, ERR_NOMEM, "out of memory while patching");
+	rc = find_place(p, &place);
+	if (rc != 0)
+		return rc;
+	if (json_is_str(&p->json, name, SLICE("test")))
+		return test(p, op, &place);
+	if (!place.parent)
+		return err_set(p->err, ERR_INVALID, "a patch cannot change the whole document");
+	rc = check_own(p, place.parent);
+	if (rc != 0)
+		return rc;
+	if (json_is_str(&p->json, name, SLICE("add")))
+		return add(p, op, &place);
+	if (json_is_str(&p->json, name, SLICE("replace")))
+		return replace(p, op, &place);
+	if (json_is_str(&p->json, name, SLICE("remove")))
+		return take_away(p, &place);
+	return err_set(p->err, ERR_INVALID,
+		"patch path \"%.*s\": found another operation than add, replace, remove and test",
+		SHOWN(p));
+}
+
+int yaml_patch(struct yaml_node *base, struct slice patch, struct err *err)
+{
+	struct patching p = {.base = base, .err = err};
+	char *copy = NULL;
+	int rc;
+
+	json_init(&p.json);
+	rc = json_read_copy(&p.json, patch.at, patch.len, PATCH_NODES_MAX, &copy, err);
+	if (rc == 0 && !json_is(json_root(&p.json), JSON_ARRAY))
+		rc = err_set(err, ERR_INVALID, "a JSON patch must be an array");
+	JSON_EACH(&p.json, rc == 0 ? json_root(&p.json) : NULL, op)
+	{
+		if (rc == 0)
+			rc = operate(&p, op);
+	}
+	json_release(&p.json);
+	free(copy);
+	return rc;
+}
