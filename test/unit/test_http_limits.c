@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what a hostile or broken client can cost the server: bytes, time, connections. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/http_rules.h"
+#include "test/unit/http_fixture.h"
+
+#define JSON "Content-Type: application/json\r\n"
+
+static char reply[262144];
+static char big[2 * 1024 * 1024];
+
+static void post_head(int fd, const char *more)
+{
+	char head[512];
+	(void)snprintf(
+		head, sizeof(head), "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "%s\r\n", more);
+	client_text(fd, head);
+}
+
+static void bodies_at_the_cap(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.body_max = 50000});
+	memset(big, 'x', sizeof(big));
+	int fd = client_open(&f);
+	client_post(fd, "/echo", big, 50000);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	assert_int_equal(strlen(strstr(reply, "\r\n\r\n") + 4), 50000);
+	/* One byte more: the answer comes after the body, and the connection goes on. */
+	client_post(fd, "/echo", big, 50001);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	assert_non_null(strstr(reply, "larger than this server reads"));
+	client_post(fd, "/echo", "{}", 2);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	/* The same without a length. */
+	post_head(fd, "Transfer-Encoding: chunked\r\n");
+	client_text(fd, "c351\r\n");
+	client_send(fd, big, 50001);
+	client_text(fd, "\r\n0\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	(void)close(fd);
+	/* Who asks first is told at once. */
+	fd = client_open(&f);
+	post_head(fd, "Content-Length: 50001\r\nExpect: 100-continue\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	assert_true(client_closed(fd, 1000));
+	(void)close(fd);
+	/* A promise of a gigabyte is not waited for. */
+	fd = client_open(&f);
+	post_head(fd, "Content-Length: 1000000000\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	assert_true(client_closed(fd, 1000));
+	(void)close(fd);
+	/* Chunks without end are cut. */
+	fd = client_open(&f);
+	post_head(fd, "Transfer-Encoding: chunked\r\n");
+	client_text(fd, "100000\r\n");
+	client_send(fd, big, 0x100000);
+	assert_true(client_closed(fd, 1000));
+	(void)close(fd);
+	assert_true(fixture_idle(&f));
+	assert_int_equal(f.handled, 2);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void body_growth(void **state)
+{
+	(void)state;
+	const size_t max = 8388608;
+	assert_int_equal(
+		http_body_grow(0, 1400, 6400, max), 6400); /* one allocation for a usual review */
+	assert_int_equal(http_body_grow(0, 1400, 65536, max), 65536);
+	assert_int_equal(
+		http_body_grow(0, 1400, 1000000000, max), 65536); /* a promise is not believed */
+	assert_int_equal(http_body_grow(65536, 65537, 8388608, max), 131072);
+	assert_int_equal(http_body_grow(4194304, 4194305, 5000000, max), 5000000);
+	assert_int_equal(http_body_grow(0, 100, 0, max), 8192); /* chunked */
+	assert_int_equal(http_body_grow(8192, 8193, 0, max), 16384);
+	assert_int_equal(http_body_grow(4194304, 8388608, 0, max), 8388608);
+	assert_int_equal(http_body_grow(0, 10, 5, 100), 100);
+	for (size_t need = 1, cap = 0; need < max; need += need / 3 + 1) {
+		cap = http_body_grow(cap, need > cap ? need : cap, 0, max);
+		assert_true(cap >= need && cap <= max);
+	}
+}
+
+static void body_budget(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.body_total = 100000});
+	int holder = client_open(&f), fd = client_open(&f);
+	post_head(holder, "Content-Length: 60000\r\n");
+	client_send(holder, big, 30000);
+	nap_ms(100);
+	client_post(fd, "/echo", big, 60000);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_send(holder, big, 30000);
+	assert_int_equal(client_read(holder, reply, sizeof(reply), 2000, false), 200);
+	client_post(fd, "/echo", big, 60000);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	(void)close(holder);
+	(void)close(fd);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+/* One byte every 60 ms never is silence; the total time ends it. */
+static void trickle(struct fixture *f, const char *head, const char *drip, int low_ms, int high_ms)
+{
+	struct http_stats st;
+	int fd = client_open(f);
+	int64_t begin = http_now_ms();
+	client_text(fd, head);
+	for (size_t i = 0; !client_closed(fd, 60); i++) {
+		client_send(fd, &drip[i % strlen(drip)], 1);
+		assert_true(http_now_ms() - begin < 3000);
+	}
+	assert_in_range(http_now_ms() - begin, low_ms, high_ms);
+	(void)close(fd);
+	assert_true(fixture_idle(f));
+	http_server_stats(f->server, &st);
+	assert_int_equal(st.timed_out, 1);
+	assert_int_equal(f->handled, 0);
+	assert_true(fixture_stop(f, 1000));
+}
+
+static void slow_headers(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.header_ms = 400});
+	trickle(&f, "POST /echo HTTP/1.1\r\nX: ", "abc", 350, 900);
+	fixture_start(&f, (struct http_config){.header_ms = 300});
+	trickle(&f, "", "\n", 250, 900);
+}
+
+static void slow_body(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.body_ms = 400});
+	trickle(&f, "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 1000\r\n\r\n", "abc",
+		350, 900);
+	fixture_start(&f, (struct http_config){.body_ms = 300});
+	trickle(&f, "POST /nope HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n", "abc", 250,
+		900);
+}
+
+static void stalls(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct http_stats st;
+	fixture_start(
+		&f, (struct http_config){
+			    .header_ms = 300, .body_ms = 300, .send_ms = 300, .idle_ms = 1000});
+	int silent = client_open(&f), body = client_open(&f), idle = client_open(&f);
+	post_head(body, "Content-Length: 1000\r\n");
+	client_post(idle, "/echo", "{}", 2);
+	assert_int_equal(client_read(idle, reply, sizeof(reply), 500, false), 200);
+	assert_true(client_closed(silent, 900));
+	assert_true(client_closed(body, 900));
+	assert_false(client_closed(idle, 100));
+	assert_true(client_closed(idle, 3000));
+	(void)close(silent), (void)close(body), (void)close(idle);
+	/* Who does not read the reply. */
+	int deaf = client_open(&f);
+	int small = 4096;
+	assert_int_equal(setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+	for (int i = 0; i < 8; i++)
+		client_post(deaf, "/echo", big, 1000000);
+	assert_true(fixture_idle(&f));
+	(void)close(deaf);
+	http_server_stats(f.server, &st);
+	assert_true(st.timed_out >= 3);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void client_vanishes_mid_body(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.body_total = 200000});
+	for (int i = 0; i < 50; i++) {
+		int fd = client_open(&f);
+		post_head(fd, "Content-Length: 60000\r\n");
+		client_send(fd, big, 30000);
+		(void)close(fd);
+		if (i % 2 == 0)
+			assert_true(fixture_idle(&f));
+	}
+	assert_true(fixture_idle(&f));
+	assert_int_equal(f.handled, 0);
+	int fd = client_open(&f); /* all of the budget is back */
+	client_post(fd, "/echo", big, 190000);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	(void)close(fd);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void long_headers(void **state)
+{
+	(void)state;
+	struct fixture f;
+	fixture_start(&f, (struct http_config){0});
+	int fd = client_open(&f);
+	memset(big, 'h', sizeof(big));
+	client_text(fd, "GET /livez HTTP/1.1\r\nHost: h\r\nX-Long: ");
+	client_send(fd, big, 20000);
+	client_text(fd, "\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 431);
+	(void)close(fd);
+	fd = client_open(&f);
+	client_text(fd, "GET /");
+	client_send(fd, big, 20000);
+	client_text(fd, " HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 414);
+	(void)close(fd);
+	assert_int_equal(f.handled, 0);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+/* At the limit further clients wait; they are served when a place is free. */
+static void connection_limit(void **state)
+{
+	(void)state;
+	struct fixture f;
+	int fd[6];
+	fixture_start(&f, (struct http_config){.connections = 5});
+	for (int i = 0; i < 6; i++)
+		fd[i] = client_open(&f);
+	client_post(fd[0], "/echo", "{}", 2);
+	assert_int_equal(client_read(fd[0], reply, sizeof(reply), 2000, false), 200);
+	client_post(fd[5], "/echo", "{}", 2);
+	assert_int_equal(client_read(fd[5], reply, sizeof(reply), 200, false), -1);
+	(void)close(fd[0]);
+	assert_int_equal(client_read(fd[5], reply, sizeof(reply), 2000, false), 200);
+	for (int i = 1; i < 6; i++)
+		(void)close(fd[i]);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static void deadlines(void **state)
+{
+	(void)state;
+	const struct {
+		const char *timeout;
+		int64_t ms;
+	} cases[] = {
+		{NULL, 9500},
+		{"5s", 4500},
+		{"1s", 500},
+		{"30s", 29500},
+		{"1h", 29500},
+		{"500ms", 250},
+		{"2ms", 1},
+		{"", 9500},
+		{"5", 9500},
+		{"-5s", 9500},
+		{"0s", 9500},
+		{"5s ", 9500},
+		{"1.5s", 1000},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int64_t at = http_deadline(1000, cases[i].timeout, 10000, 30000);
+		if (at - 1000 != cases[i].ms)
+			fail_msg("timeout %s: %d", cases[i].timeout, (int)(at - 1000));
+	}
+	assert_true(http_content_length(NULL) == 0);
+	assert_true(http_content_length("12") == 12);
+	assert_true(http_content_length("99999999999999999999") == UINT64_MAX);
+	assert_true(http_content_length("-1") == UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bodies_at_the_cap),
+		cmocka_unit_test(body_growth),
+		cmocka_unit_test(body_budget),
+		cmocka_unit_test(slow_headers),
+		cmocka_unit_test(slow_body),
+		cmocka_unit_test(stalls),
+		cmocka_unit_test(client_vanishes_mid_body),
+		cmocka_unit_test(long_headers),
+		cmocka_unit_test(connection_limit),
+		cmocka_unit_test(deadlines),
+	};
+	return cmocka_run_group_tests_name("http_limits", tests, NULL, NULL) != 0;
+}
