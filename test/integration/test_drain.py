@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGTERM under load: readiness goes off, everything that was asked is answered, exit status 0."""
+import http.client
+import json
+import signal
+import ssl
+import threading
+import time
+
+import pytest
+
+from lib import reviews
+from lib.pods import pod
+from lib.server import SLOW
+
+BODY = json.dumps(reviews.review(reviews.default_resources(pod()))).encode()
+
+
+def load(server, stop, failures, counts):
+    """Post until told to stop or until the server takes no new connection; anything else that goes wrong is a failure."""
+    client = server.new_client()
+    n = closing = 0
+    while not stop.is_set():
+        fresh = client.connection.sock is None
+        try:
+            client.connection.request("POST", "/mutate?timeout=5s", BODY, {"Content-Type": "application/json"})
+            response = client.connection.getresponse()
+            data = response.read()
+        except ConnectionRefusedError:
+            break
+        except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+            if not fresh or stop.draining:
+                # A request on a kept connection may meet the end of the drain delay: the API server has moved on by then.
+                if time.monotonic() - stop.since > stop.delay:
+                    break
+            failures.append(repr(error))
+            break
+        n += 1
+        if response.status != 200 or not json.loads(data)["response"]["allowed"]:
+            failures.append(f"{response.status} {data[:100]!r}")
+        if (response.getheader("Connection") or "").lower() == "close":
+            closing += 1
+            client.close()
+    counts.append((n, closing))
+    client.close()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_no_failed_request(fresh, sig):
+    server = fresh(args=["--drain-delay", "1s"])
+    stop = threading.Event()
+    stop.draining, stop.since, stop.delay = False, 0, 0.9
+    failures, counts = [], []
+    threads = [threading.Thread(target=load, args=(server, stop, failures, counts)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    stop.since, stop.draining = time.monotonic(), True
+    server.signal(sig)
+    time.sleep(0.3)
+    assert server.plain_get("/readyz")[0] == 503, "readiness must go off first"
+    assert server.plain_get("/livez")[0] == 200
+    server.process.wait(15 * SLOW)
+    ended = time.monotonic()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    assert server.process.returncode == 0, server.log()[-2000:]
+    assert ended - stop.since >= 0.9, "the drain delay was cut short"
+    assert sum(n for n, _ in counts) > 10 and sum(c for _, c in counts) > 0, counts
+
+
+def test_second_signal_does_not_wait(fresh):
+    server = fresh(args=["--drain-delay", "30s"])
+    server.signal(signal.SIGTERM)
+    time.sleep(0.3)
+    server.signal(signal.SIGTERM)
+    server.process.wait(10 * SLOW)
+    assert server.process.returncode in (0, 1, -signal.SIGTERM)
+
+
+def test_idle_connections_do_not_hold_it(fresh):
+    server = fresh(args=["--drain-delay", "0s"])
+    clients = [server.new_client() for _ in range(5)]
+    for client in clients:
+        assert client.request("POST", "/mutate", BODY)[0] == 200
+    began = time.monotonic()
+    server.signal(signal.SIGTERM)
+    server.process.wait(10 * SLOW)
+    assert server.process.returncode == 0 and time.monotonic() - began < 5 * SLOW

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poolgate inject` and `uninject` on manifests of every style: twice is once, undone is equal, the server agrees."""
+import copy
+import glob
+import json
+import os
+
+import jsonpatch
+import pytest
+import yaml
+
+from lib import cli, reviews
+from lib.server import ROOT
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "manifests")
+PLAN = "poolgate.io/plan"
+
+
+def names(*prefixes, other=()):
+    every = sorted(os.path.basename(p) for p in glob.glob(os.path.join(FOLDER, "*")))
+    if prefixes:
+        return [n for n in every if n.startswith(prefixes)]
+    return [n for n in every if not n.startswith(other)]
+
+
+INJECTED = names(other=("untouched-", "refused-", "unreadable-"))
+EXAMPLES = sorted(glob.glob(os.path.join(ROOT, "manifests/examples/workload-*.yaml")))
+
+
+def read(name):
+    with open(name if os.path.isabs(name) else os.path.join(FOLDER, name), "rb") as f:
+        return f.read()
+
+
+class Loader(yaml.SafeLoader):
+    """YAML as kubectl reads it, as far as the manifests here need it: 1:30 and dates are strings, 0o600 is a number."""
+
+
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in pairs if not tag.endswith((":timestamp", ":int"))]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+INT = r"(?:[-+]?0b[01_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+)$"
+Loader.add_implicit_resolver("tag:yaml.org,2002:int", __import__("re").compile(INT), list("-+0123456789"))
+Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int_of(node.value))
+
+
+def int_of(text):
+    text = text.replace("_", "").replace("0o", "0")
+    return yaml.SafeLoader.construct_yaml_int(Loader(""), yaml.ScalarNode("tag:yaml.org,2002:int", text))
+
+
+def parsed(data):
+    """All documents that hold something."""
+    return [d for d in yaml.load_all(data.decode("utf-8-sig"), Loader) if d is not None]
+
+
+def run_inject(data, *args):
+    status, out, err = cli.inject(data, *args)
+    assert status == 0, err
+    return out
+
+
+def pods_of(doc):
+    """(pod-shaped object, is it a whole Pod) for every pod that a document bears."""
+    if doc.get("kind") == "List":
+        return [p for item in doc["items"] for p in pods_of(item)]
+    if doc.get("kind") == "Pod":
+        return [doc]
+    spec = doc.get("spec") or {}
+    template = (spec.get("jobTemplate") or {}).get("spec", spec).get("template") if isinstance(spec, dict) else None
+    if doc.get("kind") not in reviews.KINDS or template is None:
+        return []
+    meta = {"generateName": "w-", "namespace": doc["metadata"].get("namespace", "default"), **(template.get("metadata") or {})}
+    return [{"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": template["spec"]}]
+
+
+def drop_nulls(value):
+    """The API server's decoder treats null members as absent."""
+    if isinstance(value, dict):
+        return {k: drop_nulls(v) for k, v in value.items() if v is not None}
+    return [drop_nulls(v) for v in value] if isinstance(value, list) else value
+
+
+def without_plan(pod):
+    pod = reviews.default_resources(drop_nulls(copy.deepcopy(pod)))
+    plan = (pod["metadata"].get("annotations") or {}).pop(PLAN, None)
+    return pod, plan
+
+
+@pytest.mark.parametrize("name", INJECTED)
+def test_twice_is_once(name):
+    once = run_inject(read(name))
+    assert PLAN.encode() in once, "nothing was injected"
+    twice = run_inject(once)
+    assert parsed(twice) == parsed(once)
+    assert twice == once, "what is done already must come out byte for byte"
+
+
+@pytest.mark.parametrize("name", INJECTED + names("untouched-"))
+def test_undone_is_equal(name):
+    data = read(name)
+    status, out, err = cli.uninject(run_inject(data))
+    assert status == 0, err
+    assert parsed(out) == parsed(data)
+
+
+@pytest.mark.parametrize("name", INJECTED + EXAMPLES)
+def test_server_agrees(name, server):
+    before = [p for d in parsed(read(name)) for p in pods_of(d)]
+    after = [p for d in parsed(run_inject(read(name))) for p in pods_of(d)]
+    assert len(before) == len(after) and before
+    for user, ours in zip(before, after):
+        user = reviews.default_resources(drop_nulls(copy.deepcopy(user)))
+        got = server.review("/mutate", reviews.review(user))
+        assert got["allowed"], got["message"]
+        theirs, _ = without_plan(got["pod"] or user)
+        mine, _ = without_plan(ours)
+        assert mine == theirs
+
+
+@pytest.mark.parametrize("name", names("untouched-"))
+def test_untouched(name):
+    data = read(name)
+    assert run_inject(data) == data
+
+
+@pytest.mark.parametrize("name", names("refused-"))
+def test_refused(name):
+    status, out, err = cli.inject(os.path.join(FOLDER, name))
+    assert status == 1, (status, out, err)
+    assert name in err
+    if "alias" in name or "merge" in name:
+        assert any(f":{n}:" in err for n in range(8, 30)), f"no line in {err!r}"
+    assert PLAN.encode() not in out
+
+
+@pytest.mark.parametrize("name", names("unreadable-"))
+def test_unreadable(name):
+    status, out, err = cli.inject(os.path.join(FOLDER, name))
+    assert status == 3 and name in err and out == b"", (status, out, err)
+
+
+def test_enough_styles():
+    assert len(INJECTED) >= 40
+
+
+@pytest.mark.parametrize("name", ["block.yaml", "crlf.yaml", "pod.json", "octal.yaml", "list.yaml", "quoted-words.yaml"])
+def test_output_forms(name):
+    data = read(name)
+    want = parsed(run_inject(data, "-o", "yaml"))
+    assert parsed(run_inject(data, "-o", "json")) == want
+    lines = run_inject(data, "-o", "diff").decode()
+    assert "+" in lines and "bitfusion.io/gpu" in lines and "\n-" in "\n" + lines
+
+
+@pytest.mark.parametrize("name", ["block.yaml", "pod.json", "two-containers.yaml", "value-from.yaml"])
+def test_patch_form(name):
+    data = read(name)
+    ops = json.loads(run_inject(data, "-o", "patch"))
+    # Values of the patch are JSON: compare with the manifest as parsed.
+    assert jsonpatch.apply_patch(parsed(data)[0], ops) == parsed(run_inject(data))[0]
+
+
+@pytest.mark.parametrize("name,kept", [
+    ("octal.yaml", [b"defaultMode: 0400", b"mode: 0644", b"0o600"]), ("numbers.yaml", [b"0x1F", b"1_000", b"12345678901234567890", b"1e9"]),
+    ("quoted-words.yaml", [b"'it''s'", b'"yes"', b'"0644"']), ("block-scalar-literal.yaml", [b"- |", b'--name "a b"']),
+    ("booleans.yaml", [b"no", b"Yes", b"off"]), ("json-spellings.json", [b"1.0", b"1e3", b"12345678901234567890", b"1.10"]),
+    ("folded.yaml", [b">-"]), ("utf8.yaml", ["模型".encode()]), ("crlf-block-scalar.yaml", [b"- |"])])
+def test_spelling_stays(name, kept):
+    out = run_inject(read(name))
+    for piece in kept:
+        assert piece in out, out.decode()
+
+
+def test_order_stays():
+    out = run_inject(read("two-containers.yaml")).decode()
+    words = ["apiVersion:", "kind:", "metadata:", "spec:", "initContainers:", "name: side", "name: main", "volumes:"]
+    places = [out.index(w) for w in words]
+    assert places == sorted(places)
+
+
+def test_stdin_and_files():
+    status, out, _ = cli.run("inject", *cli.profile_args(), data=read("block.yaml"))
+    assert status == 0 and parsed(out) == parsed(run_inject(read("block.yaml")))
+    status, out, err = cli.run("inject", *cli.profile_args(), os.path.join(FOLDER, "block.yaml"),
+                               os.path.join(FOLDER, "deployment.yaml"))
+    assert status == 0 and [d["kind"] for d in parsed(out)] == ["Pod", "Deployment"], err
+
+
+@pytest.mark.parametrize("args", [["--nonesuch"], ["-o", "xml"], ["-o"]])
+def test_usage(args):
+    status, out, err = cli.run("inject", *args, data=b"")
+    assert status == 2 and err and out == b""
+
+
+def test_missing_file():
+    status, _, err = cli.inject("/nonexistent/pod.yaml")
+    assert status == 3 and "/nonexistent/pod.yaml" in err
+
+
+def test_uninject_of_what_was_never_injected():
+    data = read("block.yaml")
+    status, out, _ = cli.uninject(data)
+    assert status == 0 and out == data

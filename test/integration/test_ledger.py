@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims in the memory of one process: taken once, refused with numbers, let go by the three ways there are."""
+import copy
+import json
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from lib import reviews
+from lib.pods import ask, container, pod
+from lib.server import PROGRAM, SLOW, wait_until
+
+ONE_V100 = """apiVersion: poolgate.io/v1alpha1
+kind: GPUServer
+metadata: {name: gpu-01}
+spec:
+  address: 10.117.32.177:56001
+  gpus: [{model: Tesla V100-PCIE-16GB, memory: 16160Mi, count: 1}]
+"""
+
+
+def injected(server, name="job", **kw):
+    """A pod as validating hooks see it: mutated by the server itself, named, with a uid."""
+    containers = [container(resources=ask(**kw))]
+    got = server.review("/mutate", reviews.review(reviews.default_resources(pod(*containers, name=name))))
+    return reviews.stored(got["pod"])
+
+
+def admit(server, p, client=None, **kw):
+    return (client or server).review("/validate", reviews.review(p, **kw))
+
+
+def another(p, name):
+    """The same pod under a new name and uid."""
+    p = copy.deepcopy(p)
+    p["metadata"].update(name=name, uid=reviews.new_uid())
+    return p
+
+
+def claims(server):
+    """(namespace/name) of all claims, however deep they stand in the pool's document."""
+    text = json.dumps(server.pool())
+    return text
+
+
+def holds(server, name):
+    return name in claims(server)
+
+
+def small(fresh, **kw):
+    server = fresh(start=False, **kw)
+    with open(server.path("pool.yaml"), "w", encoding="utf-8") as f:
+        f.write(ONE_V100)
+    server.start()
+    return server
+
+
+def test_full_then_refused_with_numbers(fresh):
+    server = small(fresh)
+    half = injected(server, "half", percent="50")
+    for name in ("vgg-a", "vgg-b"):
+        assert admit(server, another(half, name))["allowed"]
+    got = admit(server, another(half, "vgg-c"))
+    assert not got["allowed"] and got["code"] == 403 and got["reason"] == "NoCapacity"
+    assert "50" in got["message"] and any(c.isdigit() for c in got["message"])
+    assert holds(server, "vgg-a") and holds(server, "vgg-b") and not holds(server, "vgg-c")
+
+
+def test_exact_fill(fresh):
+    """Percents that sum to 100 always fit; one per cent more does not."""
+    server = small(fresh)
+    third = injected(server, percent="33")
+    for name in "abc":
+        assert admit(server, another(third, name))["allowed"]
+    one = injected(server, percent="1")
+    assert admit(server, another(one, "d"))["allowed"]
+    assert not admit(server, another(one, "e"))["allowed"]
+
+
+def test_same_pod_twice_is_one_claim(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    for _ in range(3):
+        assert admit(server, whole)["allowed"]
+    assert not admit(server, another(whole, "second"))["allowed"]
+    assert server.review("/validate", reviews.delete_review(whole, 0))["allowed"]
+    assert admit(server, another(whole, "second"))["allowed"]
+
+
+def test_dry_run_takes_nothing(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    for name in "ab":
+        assert admit(server, another(whole, name), dry_run=True)["allowed"]
+    assert admit(server, whole)["allowed"]
+    assert not admit(server, another(whole, "c"), dry_run=True)["allowed"]
+    server.review("/validate", reviews.delete_review(whole, 0, dry_run=True))
+    assert not admit(server, another(whole, "d"))["allowed"], "a dry DELETE let a claim go"
+
+
+def test_graceful_delete_frees_at_its_end(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    assert admit(server, whole)["allowed"]
+    server.review("/validate", reviews.delete_review(whole, 30))
+    assert not admit(server, another(whole, "b"))["allowed"], "the first of a graceful delete let a claim go"
+    server.review("/validate", reviews.delete_review(whole, 0))
+    assert admit(server, another(whole, "b"))["allowed"]
+
+
+def test_delete_of_another_uid_frees_nothing(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    assert admit(server, whole)["allowed"]
+    server.review("/validate", reviews.delete_review(another(whole, "whole"), 0))
+    assert not admit(server, another(whole, "b"))["allowed"]
+
+
+def test_release_by_the_command(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    assert admit(server, whole)["allowed"]
+    url = f"http://127.0.0.1:{server.admin}"
+    table = subprocess.run([PROGRAM, "pool", "--server", url], capture_output=True, text=True, check=True).stdout
+    assert "gpu-01" in table and "whole" in table and "16160" in table
+    done = subprocess.run([PROGRAM, "pool", "release", "ml/whole", "--server", url], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert admit(server, another(whole, "b"))["allowed"]
+    done = subprocess.run([PROGRAM, "pool", "release", "ml/whole", "--server", url], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "ml/whole" in done.stderr
+
+
+def test_without_uid_the_name_is_the_key(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    del whole["metadata"]["uid"]
+    assert admit(server, whole)["allowed"] and admit(server, whole)["allowed"]
+    other = copy.deepcopy(whole)
+    other["metadata"]["name"] = "other"
+    assert not admit(server, other)["allowed"]
+
+
+def test_never_twice_by_many_clients(fresh):
+    """Forty pods at once on a GPU that holds four: four are admitted, whoever is first."""
+    server = small(fresh)
+    quarter = injected(server, percent="25")
+
+    def one(i):
+        client = server.new_client()
+        try:
+            return admit(server, another(quarter, f"p-{i}"), client)["allowed"]
+        finally:
+            client.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(one, range(40))) == 4
+
+
+def test_claim_ttl(fresh):
+    server = small(fresh, args=["--claim-ttl", "1s"])
+    whole = injected(server, "whole")
+    assert admit(server, whole)["allowed"]
+    assert not admit(server, another(whole, "b"))["allowed"]
+    assert wait_until(lambda: admit(server, another(whole, "c"))["allowed"], 4)
+
+
+def test_refusal_of_one_half_takes_nothing(fresh):
+    """Two containers, one of which does not fit: nothing is held by the refused pod."""
+    server = small(fresh)
+    p = pod(container("a", resources=ask(percent="50")), container("b", resources=ask(percent="60")))
+    got = server.review("/mutate", reviews.review(reviews.default_resources(p)))
+    assert not admit(server, reviews.stored(got["pod"]))["allowed"]
+    assert admit(server, injected(server, "whole"))["allowed"]
+
+
+def test_restart_forgets_in_memory_claims_and_says_so_nowhere_else(fresh):
+    server = small(fresh)
+    whole = injected(server, "whole")
+    assert admit(server, whole)["allowed"]
+    assert server.stop() == 0
+    began = time.monotonic()
+    server.start()
+    assert time.monotonic() - began < 2 * SLOW
+    assert admit(server, another(whole, "b"))["allowed"]
