@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: log lines: one line per call, whatever is in the values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static int pipe_fd[2];
+static char line[2 * LOG_LINE_MAX];
+
+static int open_pipe(void **state)
+{
+	(void)state;
+	return pipe(pipe_fd) == 0 && fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK) == 0 ? 0 : -1;
+}
+
+static int close_pipe(void **state)
+{
+	(void)state;
+	(void)close(pipe_fd[0]);
+	(void)close(pipe_fd[1]);
+	return 0;
+}
+
+/* What was written, as text; "" for nothing. */
+static const char *written(void)
+{
+	ssize_t n = read(pipe_fd[0], line, sizeof(line) - 1);
+	line[n > 0 ? n : 0] = '\0';
+	return line;
+}
+
+/* Behind the time and level of a text line. */
+static const char *text_of(struct slice value)
+{
+	struct log l;
+	log_init(&l, pipe_fd[1]);
+	log_line(&l, LOG_LEVEL_INFO, "m", log_slice("k", value));
+	const char *at = strstr(written(), " info m k=");
+	assert_non_null(at);
+	return at + 10;
+}
+
+static const char *json_of(struct slice value)
+{
+	struct log l;
+	log_init(&l, pipe_fd[1]);
+	l.format = LOG_FORMAT_JSON;
+	log_line(&l, LOG_LEVEL_INFO, "m", log_slice("k", value));
+	const char *at = strstr(written(), "\"msg\":\"m\",\"k\":");
+	assert_non_null(at);
+	return at + 14;
+}
+
+static void shapes(void **state)
+{
+	(void)state;
+	struct log l;
+	log_init(&l, pipe_fd[1]);
+	log_line(&l, LOG_LEVEL_WARN, "review refused", log_str("uid", "a-b"), log_int("ms", -3),
+		log_bool("dry_run", true), log_str("absent", NULL), log_str("empty", ""));
+	const char *out = written();
+	int y, mo, d, h, mi, s, ms, n = 0;
+	assert_int_equal(
+		sscanf(out, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &y, &mo, &d, &h, &mi, &s, &ms, &n),
+		7);
+	assert_int_equal(n, 25);
+	assert_string_equal(out + n, "warn review refused uid=a-b ms=-3 dry_run=true empty=\"\"\n");
+	l.format = LOG_FORMAT_JSON;
+	log_line(&l, LOG_LEVEL_ERROR, "m", log_str("uid", "a-b"), log_int("ms", 3),
+		log_bool("x", false));
+	out = written();
+	assert_int_equal(strncmp(out, "{\"time\":\"20", 11), 0);
+	assert_string_equal(strstr(out, "\",\"level\""),
+		"\",\"level\":\"error\",\"msg\":\"m\",\"uid\":\"a-b\",\"ms\":3,\"x\":false}\n");
+	log_text(&l, LOG_LEVEL_INFO, "started");
+	assert_non_null(strstr(written(), "\"msg\":\"started\"}\n"));
+}
+
+static void levels(void **state)
+{
+	(void)state;
+	struct log l;
+	struct err err = {0};
+	log_init(&l, pipe_fd[1]);
+	log_text(&l, LOG_LEVEL_DEBUG, "not seen");
+	assert_string_equal(written(), "");
+	assert_int_equal(log_set_level(&l, "debug", &err), 0);
+	log_text(&l, LOG_LEVEL_DEBUG, "seen");
+	assert_non_null(strstr(written(), " debug seen\n"));
+	assert_int_equal(log_set_level(&l, "error", &err), 0);
+	log_text(&l, LOG_LEVEL_WARN, "not seen");
+	assert_string_equal(written(), "");
+	assert_int_equal(log_set_level(&l, "loud", &err), ERR_INVALID);
+	assert_non_null(strstr(err.msg, "loud"));
+	assert_int_equal(l.level, LOG_LEVEL_ERROR);
+	assert_int_equal(log_set_format(&l, "json", &err), 0);
+	assert_int_equal(log_set_format(&l, "JSON", &err), ERR_INVALID);
+	assert_int_equal(l.format, LOG_FORMAT_JSON);
+	assert_int_equal(log_set_format(&l, "text", &err), 0);
+}
+
+static void nobody_forges_a_line(void **state)
+{
+	(void)state;
+	const struct {
+		struct slice value;
+		const char *text, *json; /* NULL: as in text */
+	} cases[] = {
+		{SLICE("plain"), "plain\n", "\"plain\"}\n"},
+		{SLICE("two words"), "\"two words\"\n", "\"two words\"}\n"},
+		{SLICE("a\n2026-01-01T00:00:00.000Z info forged"),
+			"\"a\\n2026-01-01T00:00:00.000Z info forged\"\n", NULL},
+		{SLICE("a\r\tb"), "\"a\\u000d\\tb\"\n", NULL},
+		{SLICE("a\" k2=\"v"), "\"a\\\" k2=\\\"v\"\n", NULL},
+		{SLICE("k=v"), "\"k=v\"\n", NULL},
+		{SLICE("back\\slash"), "\"back\\\\slash\"\n", NULL},
+		{SLICE("nul\0byte"), "\"nul\\u0000byte\"\n", NULL},
+		{SLICE("\x1b[31mred"), "\"\\u001b[31mred\"\n", NULL},
+		{SLICE("\x7f"), "\"\\u007f\"\n", NULL},
+		{SLICE("\xc2\x9b"
+		       "31m"),
+			"\"\\u009b31m\"\n", NULL},                            /* C1: CSI */
+		{SLICE("\xe2\x80\xa8"), "\"\\u2028\"\n", NULL},               /* line separator */
+		{SLICE("\xe2\x80\xaetxt.exe"), "\"\\u202etxt.exe\"\n", NULL}, /* right to left */
+		{SLICE("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\"é€😀\"\n", NULL},
+		{SLICE("\xff\xc3("), "\"\\ufffd\\ufffd(\"\n", NULL},          /* bad UTF-8 */
+		{SLICE("\xed\xa0\x80"), "\"\\ufffd\\ufffd\\ufffd\"\n", NULL}, /* a surrogate */
+		{SLICE("\xe2\x82"), "\"\\ufffd\\ufffd\"\n", NULL},            /* cut off */
+		{SLICE(""), "\"\"\n", "\"\"}\n"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char json[256];
+		if (strcmp(text_of(cases[i].value), cases[i].text) != 0)
+			fail_msg("case %zu: %s", i, line);
+		(void)snprintf(json, sizeof(json), "%.*s}\n", (int)strlen(cases[i].text) - 1,
+			cases[i].text);
+		if (strcmp(json_of(cases[i].value), cases[i].json ? cases[i].json : json) != 0)
+			fail_msg("case %zu: %s", i, line);
+	}
+}
+
+static void a_hostile_message(void **state)
+{
+	(void)state;
+	struct log l;
+	log_init(&l, pipe_fd[1]);
+	log_text(&l, LOG_LEVEL_INFO, "TLS: \n forged");
+	assert_non_null(strstr(written(), " info \"TLS: \\n forged\"\n"));
+	log_text(&l, LOG_LEVEL_INFO, NULL);
+	assert_non_null(strstr(written(), " info \n"));
+}
+
+static void long_values(void **state)
+{
+	(void)state;
+	static char big[10000];
+	memset(big, 'x', sizeof(big));
+	const char *out = text_of((struct slice){big, sizeof(big)});
+	assert_int_equal(strlen(out), 1 + LOG_VALUE_MAX + strlen("…") + 1 + 1);
+	assert_non_null(strstr(out, "x…\"\n"));
+	/* A cut never leaves half a character. */
+	for (size_t i = 0; i + 2 <= sizeof(big); i += 2)
+		memcpy(big + i, "é", 2);
+	out = text_of((struct slice){big + 1, LOG_VALUE_MAX + 5});
+	assert_null(strchr(out, '?'));
+	assert_non_null(strstr(out, "é…\"\n"));
+	/* More fields than fit: what does not is left out, and the line says so and stays whole. */
+	struct log l;
+	struct log_field field[10];
+	memset(big, 'y', sizeof(big));
+	log_init(&l, pipe_fd[1]);
+	for (int json = 0; json < 2; json++) {
+		l.format = json ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
+		for (int i = 0; i < 10; i++)
+			field[i] = log_slice("big", (struct slice){big, 1000});
+		field[9] = log_int("small", 7);
+		log_fields(&l, LOG_LEVEL_INFO, "m", field, 10);
+		out = written();
+		assert_true(strlen(out) <= LOG_LINE_MAX);
+		assert_non_null(
+			strstr(out, json ? ",\"small\":7,\"cut\":true}\n" : " small=7 cut=true\n"));
+		assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1);
+	}
+}
+
+static void a_closed_fd_is_survived(void **state)
+{
+	(void)state;
+	struct log l;
+	log_init(&l, -1);
+	log_text(&l, LOG_LEVEL_ERROR, "nobody hears this");
+	assert_string_equal(written(), "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shapes),
+		cmocka_unit_test(levels),
+		cmocka_unit_test(nobody_forges_a_line),
+		cmocka_unit_test(a_hostile_message),
+		cmocka_unit_test(long_values),
+		cmocka_unit_test(a_closed_fd_is_survived),
+	};
+	return cmocka_run_group_tests_name("log", tests, open_pipe, close_pipe) != 0;
+}
