@@ -284,6 +284,7 @@ int x509_make_ca(const struct certs_names *names, int64_t now, int64_t valid_s,
 		code = write_pair(cert, key, ret, err);
 	else
 		code = ossl_fail(err, ERR_INTERNAL, "a CA could not be made");
+	ERR_clear_error(); /* OpenSSL may queue an error and succeed nevertheless */
 	X509_free(cert);
 	EVP_PKEY_free(key);
 	return code;
@@ -371,6 +372,7 @@ int x509_make_serving(const struct x509_pair *ca, const struct certs_names *name
 			buf_as_slice(&ca->cert), buf_as_slice(&ret->cert), now, err);
 	if (code != 0)
 		x509_pair_release(ret);
+	ERR_clear_error();
 	X509_free(cert);
 	X509_free(issuer);
 	EVP_PKEY_free(key);

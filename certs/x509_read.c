@@ -109,11 +109,27 @@ static const char *read_name(struct arena *a, struct buf *text, const X509_NAME 
 	return keep(a, text);
 }
 
+/* An extension that is there and cannot be read must not look as if there were none. `there` is what X509_get_ext_d2i
+ * says: -1 for absent, -2 for more than one. */
+static void note_unreadable(struct arena *a, int there, struct x509_texts *ret)
+{
+	if (there == -1)
+		return;
+	ret->at = arena_array(a, 1, sizeof(*ret->at));
+	if (ret->at)
+		ret->at[ret->count++] = "unreadable";
+}
+
 static void read_sans(struct arena *a, struct buf *text, const X509 *cert, struct x509_texts *ret)
 {
-	GENERAL_NAMES *sans = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	int there = -1;
+	GENERAL_NAMES *sans = X509_get_ext_d2i(cert, NID_subject_alt_name, &there, NULL);
 	int n = sans ? sk_GENERAL_NAME_num(sans) : 0;
 
+	if (!sans) {
+		note_unreadable(a, there, ret);
+		return;
+	}
 	ret->at = n > 0 ? arena_array(a, (size_t)n, sizeof(*ret->at)) : NULL;
 	for (int i = 0; i < n && ret->at; i++) {
 		add_general_name(text, sk_GENERAL_NAME_value(sans, i), false);
@@ -135,11 +151,16 @@ static void read_subtrees(struct arena *a, struct buf *text, STACK_OF(GENERAL_SU
 static void read_constraints(
 	struct arena *a, struct buf *text, const X509 *cert, struct x509_texts *ret)
 {
-	NAME_CONSTRAINTS *nc = X509_get_ext_d2i(cert, NID_name_constraints, NULL, NULL);
+	int there = -1;
+	NAME_CONSTRAINTS *nc = X509_get_ext_d2i(cert, NID_name_constraints, &there, NULL);
 	int permitted = nc ? sk_GENERAL_SUBTREE_num(nc->permittedSubtrees) : 0;
 	int excluded = nc ? sk_GENERAL_SUBTREE_num(nc->excludedSubtrees) : 0;
 	int n = (permitted > 0 ? permitted : 0) + (excluded > 0 ? excluded : 0);
 
+	if (!nc) {
+		note_unreadable(a, there, ret);
+		return;
+	}
 	ret->at = n > 0 ? arena_array(a, (size_t)n, sizeof(*ret->at)) : NULL;
 	if (ret->at) {
 		read_subtrees(a, text, nc->permittedSubtrees, "", ret);

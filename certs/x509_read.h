@@ -30,11 +30,12 @@ struct x509_info {
 	const char *serial;      /* hex */
 	const char *key_type;    /* "ECDSA P-256", "RSA 2048", … */
 	const char *fingerprint; /* SHA-256 of the DER, "AB:CD:…" */
-	struct x509_texts
-		sans; /* "DNS:host", "IP:10.0.0.7", and for other kinds "URI:…", "email:…", "other" */
-	struct x509_texts
-		may_sign; /* a CA's nameConstraints: "DNS:host", "IP:10.0.0.7/32", "not IP:0.0.0.0/0" */
-	int64_t from;     /* Unix seconds */
+	/* "DNS:host", "IP:10.0.0.7"; of other kinds "URI:…", "email:…", "other" */
+	struct x509_texts sans;
+	/* a CA's nameConstraints: "DNS:host", "IP:10.0.0.7/32", "not IP:0.0.0.0/0"; none: it may sign any name.
+	 * In both lists "unreadable" stands for an extension that is there and damaged. */
+	struct x509_texts may_sign;
+	int64_t from; /* Unix seconds */
 	int64_t until;
 	bool is_ca;
 	bool self_issued; /* issuer and subject are the same name */

@@ -550,6 +550,50 @@ static void test_escapes(void **state)
 	BIO_free(out);
 }
 
+/* Extensions that cannot be read must not look as if they were not there: a CA would seem to be free to sign, or bound. */
+static void test_unreadable_extensions(void **state)
+{
+	static const int nids[] = {NID_subject_alt_name, NID_name_constraints};
+	EVP_PKEY *key = parse_key(&ca.key);
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		X509 *cert = parse(&ca.cert);
+		ASN1_OCTET_STRING *junk = ASN1_OCTET_STRING_new();
+		X509_EXTENSION *ext = NULL;
+		BIO *out = BIO_new(BIO_s_mem());
+		struct x509_list list = {0};
+		struct err err = {0};
+		char *data = NULL;
+		long len = 0;
+		int at = X509_get_ext_by_NID(cert, nids[i], -1);
+
+		if (at >= 0)
+			X509_EXTENSION_free(X509_delete_ext(cert, at));
+		assert_int_equal(ASN1_OCTET_STRING_set(junk, (const unsigned char *)"junk", 4), 1);
+		ext = X509_EXTENSION_create_by_NID(NULL, nids[i], 1, junk);
+		assert_int_equal(X509_add_ext(cert, ext, -1), 1);
+		assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+		assert_int_equal(PEM_write_bio_X509(out, cert), 1);
+		len = BIO_get_mem_data(out, &data);
+		assert_int_equal(x509_list_read((struct slice){data, (size_t)len}, &list, &err), 0);
+		if (nids[i] == NID_subject_alt_name)
+			assert_string_equal(list.info[0].sans.at[0], "unreadable");
+		else
+			assert_string_equal(list.info[0].may_sign.at[0], "unreadable");
+		assert_int_equal(x509_check_chain((struct slice){data, (size_t)len},
+					 slice(&serving.cert), NOW, &err),
+			ERR_REFUSED);
+		assert_no_queue();
+		x509_list_release(&list);
+		X509_EXTENSION_free(ext);
+		ASN1_OCTET_STRING_free(junk);
+		X509_free(cert);
+		BIO_free(out);
+	}
+	EVP_PKEY_free(key);
+}
+
 /* Every byte of a certificate changed once: refused or read, never worse. */
 static void test_mangled(void **state)
 {
@@ -595,6 +639,7 @@ int main(void)
 		cmocka_unit_test(test_stolen_key),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_escapes),
+		cmocka_unit_test(test_unreadable_extensions),
 		cmocka_unit_test(test_mangled),
 	};
 
