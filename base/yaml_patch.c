@@ -280,11 +280,12 @@ static void forget_aliases(const struct yaml_node *node)
 /* Put a value where another one is. */
 static int put_instead(const struct patching *p, struct yaml_node *old, struct yaml_node *value)
 {
-	int rc = check_unused(p, old);
+	int rc;
 
+	forget_aliases(old); /* those to anchors inside it do not count */
+	rc = check_unused(p, old);
 	if (rc != 0)
 		return rc;
-	forget_aliases(old);
 	value->parent = old->parent;
 	value->next = old->next;
 	for (struct yaml_node **link = &old->parent->first; *link; link = &(*link)->next) {
@@ -333,10 +334,10 @@ static int take_away(const struct patching *p, const struct place *place)
 
 	if (!place->at)
 		return missing(p);
+	forget_aliases(place->at);
 	rc = check_unused(p, place->at);
 	if (rc != 0)
 		return rc;
-	forget_aliases(place->at);
 	unlink_after(place->parent, place->before); /* the element, or the key ... */
 	if (place->parent->kind == YAML_MAP)
 		unlink_after(place->parent, place->before); /* ... and its value */
