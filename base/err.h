@@ -8,13 +8,13 @@
 
 enum err_code {
 	ERR_NONE = 0,
-	ERR_NOMEM = -1,	   /* an allocation failed */
+	ERR_NOMEM = -1,    /* an allocation failed */
 	ERR_SYNTAX = -2,   /* bytes that are not in the format they claim */
 	ERR_INVALID = -3,  /* readable, but a value is out of what is accepted */
 	ERR_NOTFOUND = -4, /* something that was named does not exist */
 	ERR_CONFLICT = -5, /* two things that exclude each other; somebody else was first */
 	ERR_TOOBIG = -6,   /* over a limit: bytes, nodes, depth, count */
-	ERR_IO = -7,	   /* a system call failed */
+	ERR_IO = -7,       /* a system call failed */
 	ERR_REFUSED = -8,  /* understood and refused: capacity, policy */
 	ERR_TIMEOUT = -9,  /* the deadline passed */
 	ERR_INTERNAL = -10 /* our own fault */
@@ -23,9 +23,9 @@ enum err_code {
 /* The caller owns it, usually on its stack, and zeroes it with err_clear() or `= {0}`. */
 struct err {
 	enum err_code code;
-	char path[192];	 /* where in the input: "/spec/containers/2/resources", or "" */
+	char path[192];  /* where in the input: "/spec/containers/2/resources", or "" */
 	char reason[32]; /* CamelCase word for machines, or "" : "NotInjected" */
-	char msg[640];	 /* a sentence without a final full stop, fit to print as it is */
+	char msg[640];   /* a sentence without a final full stop, fit to print as it is */
 };
 
 /* Make it say "no error". */
