@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: where pods live in the documents that people apply. */
+#ifndef WEBHOOK_CLI_MANIFEST_H
+#define WEBHOOK_CLI_MANIFEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "base/yaml.h"
+
+/* Pods of one document: items of Lists count one by one. */
+#define MANIFEST_PODS_MAX 10000
+/* Lists in Lists. */
+#define MANIFEST_LISTS_MAX 8
+
+/* A pod, or the template of the pods that a workload makes. Everything lives as long as the document. */
+struct manifest_pod {
+	struct yaml_node *node; /* the map with metadata (which may be absent) and spec */
+	const struct yaml_node *
+		via; /* the alias or merge key that leads to it: then it cannot be changed. Else NULL */
+	struct slice pointer; /* to it from the document's root: "", "/spec/template", "/items/2" */
+	struct slice kind;    /* of the object that it is in: "Pod", "Job" */
+	struct slice name;    /* of that object: its name, else its generateName, else empty */
+	struct slice namespace; /* of that object, absent when it names none */
+	uint32_t line;          /* where that object begins */
+};
+
+struct manifest_pods {
+	struct manifest_pod *at;
+	size_t n;
+};
+
+/* Find the pods of a document, in order: Pod (v1), PodTemplate, ReplicationController, Deployment, StatefulSet, DaemonSet,
+ * ReplicaSet (apps, extensions), Job, CronJob (batch), and List with any of these in it; an object without apiVersion is taken by
+ * its kind. Other kinds, and objects without a template, hold none. ERR_TOOBIG with the place, or ERR_NOMEM. */
+int manifest_pods(struct yaml_doc *doc, struct manifest_pods *ret, struct err *err);
+
+#endif
