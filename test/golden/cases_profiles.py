@@ -1,6 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden cases of the launchers that are documents: Juice, LUPINE, cricket."""
+"""Golden cases of the launchers that are documents: Juice (wrap without --), LUPINE (variables and library path), cricket
+(preload). They are the shipped documents of manifests/examples/launchers."""
+from cases import CASES, mutate, patched, refused, untouched
+from lib.pods import ask, container, pod
+
+A = "10.117.32.177:56001"
+B = "10.117.32.178:56001"
+JUICE = ["/opt/juice/start/juice", "run"]
+
+
+def launcher(name, *containers, **kw):
+    kw.setdefault("annotations", {})["poolgate.io/launcher"] = name
+    return pod(*containers, os=None, version=None, **kw)
+
+
+def has(name, about, p, then=True, warnings=(), **facts):
+    """facts: members of the container `main` that must come out so; env is what is in force."""
+    steps = [{"about": "mutating again changes nothing", "path": "/mutate", "expect": untouched()},
+             {"about": "admitted", "path": "/validate", "expect": untouched()}] if then else []
+    mutate(name, about, p, expect=patched(warnings), oracle=False, config="launchers", then=steps)
+    CASES[name]["has"] = facts
+
+
+def no(name, about, p, *words, code=None, reason=None):
+    mutate(name, about, p, expect=refused(*words, code=code, reason=reason), oracle=False, config="launchers")
+
+
+def juice():
+    has("juice", "wrapped without --", launcher("juice"), command=JUICE + ["python", "train.py"])
+    has("juice-args", "args stay where they are", launcher("juice", container(args=["--", "a b"])),
+        command=JUICE + ["python", "train.py"], args=["--", "a b"])
+    has("juice-memory", "GiB, rounded up", launcher("juice", container(resources=ask(memory="4G"))),
+        command=JUICE + ["--vram", "4", "python", "train.py"])
+    has("juice-filter", "labels, joined by commas", launcher("juice", filter="zone=lab gpu.model=V100"),
+        command=JUICE + ["--match-labels", "zone=lab,gpu.model=V100", "python", "train.py"])
+    has("juice-one-string", "a shell line is run by sh -c", launcher("juice", container(command=["python a.py --x"])),
+        command=JUICE + ["sh", "-c", "python a.py --x"])
+    no("juice-half", "it has no option for a share", launcher("juice", container(resources=ask(percent="50"))), "percent", code=422)
+    no("juice-two", "one session, one GPU", launcher("juice", container(resources=ask("2"))), "1", code=422)
+    no("juice-no-command", "a wrapping launcher needs the command", launcher("juice", container(command=None)), "command")
+    no("juice-dash-word", "without a separator a word with a dash would be the launcher's", launcher(
+        "juice", container(command=["-x"])), "-x")
+    has("juice-injection", "all but the command", launcher("juice", switch="injection"), command=["python", "train.py"])
+
+
+def lupine():
+    env = {"LUPINE_SERVER": A, "LD_LIBRARY_PATH": "/opt/lupine/lib"}
+    has("lupine", "two variables; command and args stay", launcher("lupine"), command=["python", "train.py"], env=env)
+    has("lupine-no-command", "no command is needed", launcher("lupine", container(command=None, args=["x"])), args=["x"],
+        command=None, env=env)
+    has("lupine-one-string-with-args", "nor looked at", launcher("lupine", container(command=["a b"], args=["x"])),
+        command=["a b"], args=["x"], env=env)
+    has("lupine-two", "two GPUs of one server", launcher("lupine", container(resources=ask("2"))), env={**env, "LUPINE_SERVER": B})
+    has("lupine-three", "two servers, in the order of their names", launcher("lupine", container(resources=ask("3"))),
+        env={**env, "LUPINE_SERVER": f"{A},{B}"})
+    has("lupine-filter", "the filter chooses among the servers", launcher("lupine", filter="gpu.model=K80"),
+        env={**env, "LUPINE_SERVER": B})
+    has("lupine-library-path", "in front of the container's own", launcher("lupine", container(env=[
+        {"name": "LD_LIBRARY_PATH", "value": "/own"}])), env={**env, "LD_LIBRARY_PATH": "/opt/lupine/lib:/own"})
+    no("lupine-half", "it cannot take half a GPU", launcher("lupine", container(resources=ask(percent="50"))), "percent", code=422)
+    no("lupine-memory", "nor a share of memory", launcher("lupine", container(resources=ask(memory="4G"))), "memory", code=422)
+    no("lupine-four", "more than the pool has", launcher("lupine", container(resources=ask("4"))), "4", code=403)
+    no("lupine-own-variable", "the user sets our variable", launcher("lupine", container(env=[
+        {"name": "LUPINE_SERVER", "value": "elsewhere:1"}])), "LUPINE_SERVER")
+
+
+def cricket():
+    env = {"REMOTE_GPU_ADDRESS": "10.117.32.177", "LD_PRELOAD": "/opt/cricket/cricket-client.so", "LD_LIBRARY_PATH": "/opt/cricket"}
+    has("cricket", "a library is preloaded", launcher("cricket"), command=["python", "train.py"], env=env)
+    has("cricket-own-preload", "in front of the container's own", launcher("cricket", container(command=None, env=[
+        {"name": "LD_PRELOAD", "value": "/lib/own.so"}])), command=None,
+        env={**env, "LD_PRELOAD": "/opt/cricket/cricket-client.so:/lib/own.so"})
+    no("cricket-two", "one server, one GPU", launcher("cricket", container(resources=ask("2"))), "1", code=422)
 
 
 def fill():
-    """Filled below once the documents are known."""
+    juice()
+    lupine()
+    cricket()
+    mutate("launcher-beside-others", "the default stays Bitfusion", pod(), config="launchers")
+    mutate("launcher-bitfusion-by-name", "by its name", pod(annotations={"poolgate.io/launcher": "bitfusion"}),
+           config="launchers")

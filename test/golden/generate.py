@@ -51,7 +51,7 @@ def main():
         os.makedirs(place, exist_ok=True)
         with open(os.path.join(place, "review.json"), "w", encoding="utf-8") as f:
             json.dump(row["review"], f, separators=(",", ":"), ensure_ascii=False)
-        meta = {k: row[k] for k in ("about", "path", "config", "oracle", "then")}
+        meta = {k: row[k] for k in ("about", "path", "config", "oracle", "has", "then") if k in row}
         write(os.path.join(place, "case.json"), {k: v for k, v in meta.items() if v})
         expect, path = expectation(row), os.path.join(place, "expect.json")
         if os.path.exists(path):

@@ -125,8 +125,19 @@ def test_case(name, servers):
     expect_reply(got, expect)
     if meta.get("oracle"):
         check_against_model(review, got, meta.get("config"), expect)
+    check_facts(meta.get("has", {}), got)
     run_steps(name, meta, review, got, one)
     on_file(name, got, expect)
+
+
+def check_facts(facts, got):
+    """Members of the container `main`, as case.json wants them; env by what is in force."""
+    if not facts:
+        return
+    container = next(c for c in got["pod"]["spec"]["containers"] if c["name"] == "main")
+    for key, want in facts.items():
+        have = kubelet.environment(container) if key == "env" else container.get(key)
+        assert have == want, f"{key}: {have}"
 
 
 def run_steps(name, meta, review, got, one):

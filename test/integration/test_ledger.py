@@ -2,13 +2,14 @@
 """Claims in the memory of one process: taken once, refused with numbers, let go by the three ways there are."""
 import copy
 import json
+import os
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from lib import reviews
 from lib.pods import ask, container, pod
-from lib.server import PROGRAM, SLOW, wait_until
+from lib.server import PROGRAM, ROOT, SLOW, wait_until
 
 ONE_V100 = """apiVersion: poolgate.io/v1alpha1
 kind: GPUServer
@@ -182,3 +183,22 @@ def test_restart_forgets_in_memory_claims_and_says_so_nowhere_else(fresh):
     server.start()
     assert time.monotonic() - began < 2 * SLOW
     assert admit(server, another(whole, "b"))["allowed"]
+
+
+def test_placed_server_is_taken_by_another(fresh):
+    """A launcher that is told its servers: two pods were given the same one, the first to be admitted has it."""
+    server = fresh(config=os.path.join(ROOT, "test/golden/configs/launchers"))
+    stored = []
+    for name in ("a", "b"):
+        p = pod(os=None, version=None, name=name, filter="server.name=gpu-01", annotations={"poolgate.io/launcher": "lupine"})
+        got = server.review("/mutate", reviews.review(reviews.default_resources(p)))
+        stored.append(reviews.stored(got["pod"]))
+    assert admit(server, stored[0])["allowed"]
+    refusal = admit(server, stored[1])
+    assert not refusal["allowed"] and refusal["reason"] == "ServerTaken" and refusal["code"] == 403
+    assert "again" in refusal["message"]
+    bitfusion = injected(server, "c", percent="1")
+    for i in range(3):
+        got = admit(server, another(bitfusion, f"c{i}"))
+        assert got["allowed"], "the other server has room"
+    assert "gpu-01" in claims(server)

@@ -25,7 +25,7 @@ spec:
 
 @pytest.fixture(name="server")
 def fixture_server(fresh):
-    return fresh()
+    return fresh(args=["--reload-interval", "200ms"])
 
 
 def replace_file(path, text):

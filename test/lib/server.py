@@ -102,8 +102,8 @@ class Server:
     def argv(self):
         listen = ["--listen", f"127.0.0.1:{self.port}", "--listen-plain", f"127.0.0.1:{self.plain}",
                   "--listen-admin", f"127.0.0.1:{self.admin}", "--tls-cert", self.cert, "--tls-key", self.key]
-        if os.path.exists(self.path("poolgate.yaml")):
-            return [PROGRAM, "serve", "--config", self.path("poolgate.yaml"), *listen, *self.args]
+        if os.path.isdir(self.path("launchers")):
+            listen += ["--launchers", self.path("launchers")]
         return [PROGRAM, "serve", *listen, "--client-catalogue", self.path("catalogue.yaml"),
                 "--sidecar-config", self.path("sidecar.yaml"), "--pool", self.path("pool.yaml"), *self.args]
 
