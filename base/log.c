@@ -69,7 +69,7 @@ static void add_str(struct line *o, const char *s)
 
 static void add_u_escape(struct line *o, unsigned code)
 {
-	char esc[8];
+	char esc[8] = "";
 	add(o, esc, (size_t)snprintf(esc, sizeof(esc), "\\u%04x", code & 0xffff));
 }
 
@@ -145,7 +145,7 @@ static bool plain(struct slice s)
 
 static void add_value(struct line *o, const struct log_field *f)
 {
-	char number[24];
+	char number[24] = "";
 	switch (f->kind) {
 	case LOG_KIND_INT:
 		add(o, number,

@@ -36,15 +36,15 @@ static size_t label_count(const struct metric_label *label)
 static size_t row_fill(struct row *row, const struct metric_desc *d, size_t first)
 {
 	row->first = first;
-	size_t series = 1;
+	size_t n = 1;
 	for (size_t k = 0; k < METRIC_LABELS_MAX; k++) {
 		row->count[k] = label_count(&d->label[k]);
-		series *= row->count[k];
+		n *= row->count[k];
 	}
 	while (d->type == METRIC_HISTOGRAM && d->buckets[row->nbuckets])
 		row->nbuckets++;
 	row->width = d->type == METRIC_HISTOGRAM ? row->nbuckets + 2 : 1;
-	return series * row->width;
+	return n * row->width;
 }
 
 struct metrics *metrics_new(const struct metric_desc *desc, size_t ndesc)
@@ -153,7 +153,7 @@ static void add_scaled(struct buf *out, int64_t value, int64_t scale)
 	if (rest == 0)
 		return;
 	buf_char(out, '.');
-	while (rest > 0 && s > 1) {
+	while (rest > 0 && s >= 10) {
 		s /= 10;
 		buf_char(out, (char)('0' + rest / s));
 		rest %= s;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: a server on 127.0.0.1 with an application that counts, and raw clients for it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strcasestr */
+#endif
 #include "test/unit/http_fixture.h"
 
 #include <arpa/inet.h>
