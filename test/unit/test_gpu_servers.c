@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: GPUServer documents: what they become, and what is said about wrong ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "webhook/edge/gpu_servers.h"
+
+#define HEAD "apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\n"
+#define NAMED HEAD "metadata: {name: a}\n"
+#define ADDR NAMED "spec:\n  address: 10.0.0.1:56001\n"
+#define GPUS "  gpus: [{model: T4, memory: 8Gi}]\n"
+
+static const char two[] = HEAD "metadata: {name: gpu-02, labels: {zone: attic, rack: \"7\"}}\n"
+			       "spec:\n  address: gpu-02.lab:56001\n  drain: true\n  gpus:\n"
+			       "  - {model: Tesla K80, memory: 11441Mi, count: 2}\n"
+			       "  - {model: T4, memory: \"15e9\"}\n"
+			       "status: {anything: [1, 2]}\n---\n" ADDR GPUS "---\n";
+
+static int parse(const char *text, struct arena *a, struct inventory *ret, struct buf *warnings,
+	struct err *err)
+{
+	return gpu_servers_parse(slice_of(text), "pool.yaml", a, ret, warnings, err);
+}
+
+static void test_two(void **state)
+{
+	struct arena a;
+	struct inventory inv = {0};
+	struct buf warnings;
+	struct err e = {0};
+	const struct gpu_server *s;
+
+	(void)state;
+	arena_init(&a, 1u << 20);
+	buf_init(&warnings, 4096);
+	if (parse(two, &a, &inv, &warnings, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(inv.n_servers, 2);
+	assert_int_equal(inv.n_gpus, 4);
+	assert_string_equal(inv.servers[0].name, "a");
+	s = &inv.servers[1];
+	assert_string_equal(s->name, "gpu-02");
+	assert_string_equal(s->address, "gpu-02.lab:56001");
+	assert_null(s->probe_url);
+	assert_true(s->drain);
+	assert_int_equal(s->first_gpu, 1);
+	assert_int_equal(s->n_labels, 2);
+	assert_string_equal(s->labels[1].key, "rack");
+	assert_string_equal(s->labels[1].value, "7");
+	assert_int_equal(s->n_gpus, 3);
+	assert_string_equal(s->gpus[1].id, "gpu-1");
+	assert_string_equal(s->gpus[1].model, "Tesla K80");
+	assert_int_equal(s->gpus[1].bytes, 11441ull << 20);
+	assert_string_equal(s->gpus[2].id, "gpu-2");
+	assert_int_equal(s->gpus[2].bytes, 15000000000);
+	assert_true(s->gpus[2].fit && s->gpus[2].fresh && !s->gpus[2].missing);
+	assert_string_equal(s->gpus[2].why, "");
+	assert_int_equal(warnings.len, 0);
+	buf_release(&warnings);
+	arena_release(&a);
+}
+
+static void test_accepted(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t servers, gpus;
+		const char *warning;
+	} cases[] = {
+		{"apiVersion: v1\nkind: List\nitems: []\n", 0, 0, NULL},
+		{"{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{\"apiVersion\":\"poolgate."
+		 "io/"
+		 "v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":\"j\"},\"spec\":{"
+		 "\"address\":\"[::1]:1\",\"gpus\":[{\"model\":\"T4\",\"memory\":\"1Gi\"}]}}]}",
+			1, 1, NULL},
+		{"apiVersion: poolgate.io/v1alpha1\nkind: GPUServerList\nmetadata: {}\nitems: []\n",
+			0, 0, NULL},
+		{ADDR "  probe: {url: 'https://10.0.0.1:9443'}\n", 1, 0,
+			"pool.yaml:1: a holds nothing until its probe has been polled\n"},
+		{ADDR "  gpus:\n  probe: {url: 'http://h/inventory'}\n", 1, 0, "until its probe"},
+		{ADDR GPUS "---\n" HEAD
+			   "metadata: {name: b}\nspec:\n  address: 10.0.0.1:56001\n" GPUS,
+			2, 2, "pool.yaml:8: b has the address of a"},
+		{ADDR "  gpus: [{model: T4, memory: 1M, count: 64}, {model: T4, memory: 1M, count: "
+		      "64}]\n",
+			1, 128, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct arena a;
+		struct inventory inv = {0};
+		struct buf warnings;
+		struct err e = {0};
+
+		arena_init(&a, 1u << 20);
+		buf_init(&warnings, 4096);
+		if (parse(cases[i].text, &a, &inv, &warnings, &e) != 0)
+			fail_msg("case %zu: %s", i, e.msg);
+		assert_int_equal(inv.n_servers, cases[i].servers);
+		assert_int_equal(inv.n_gpus, cases[i].gpus);
+		if (!cases[i].warning)
+			assert_int_equal(warnings.len, 0);
+		else if (!warnings.data || !strstr(warnings.data, cases[i].warning))
+			fail_msg("case %zu: warned %s", i, warnings.data);
+		/* without a place for warnings, too */
+		assert_int_equal(parse(cases[i].text, &a, &inv, NULL, &e), 0);
+		buf_release(&warnings);
+		arena_release(&a);
+	}
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		const char *text, *want[3];
+	} cases[] = {
+		{"", {"pool.yaml", "holds no document", "GPUServers"}},
+		{"# nothing\n---\n", {"holds no document"}},
+		{"a: [", {"pool.yaml:"}},
+		{"[]\n", {"pool.yaml:1", "a mapping"}},
+		{"kind: GPUServer\n", {"pool.yaml:1", "\"apiVersion\" is missing"}},
+		{"apiVersion: v1\n", {"\"kind\" is missing"}},
+		{"apiVersion: v1\nkind: Pod\n", {"pool.yaml:2: /kind: found \"Pod\"", "GPUServer"}},
+		{"apiVersion: poolgate.io/v2\nkind: GPUServer\n",
+			{"pool.yaml:1: /apiVersion: found \"poolgate.io/v2\"",
+				"poolgate.io/v1alpha1"}},
+		{"apiVersion: v1\nkind: List\n", {"\"items\" is missing"}},
+		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]\n",
+			{"/items/0/kind: found \"List\""}},
+		{HEAD, {"\"metadata\" is missing"}},
+		{HEAD "metadata: {}\n", {"/metadata", "\"name\" is missing"}},
+		{HEAD "metadata: {name: Gpu_1}\n",
+			{"pool.yaml:3: /metadata/name: found \"Gpu_1\"", "a-z, 0-9"}},
+		{HEAD "metadata: {name: a-}\n", {"/metadata/name"}},
+		{HEAD "metadata: {name: a..b}\n", {"/metadata/name"}},
+		{HEAD "metadata: {name: 7}\n", {"/metadata/name: found 7", "quote"}},
+		{HEAD "metadata: {name: a, labels: {x: 7}}\n", {"/metadata/labels/x: found 7"}},
+		{HEAD "metadata: {name: a, labels: [x]}\n", {"/metadata/labels", "a mapping"}},
+		{NAMED, {"\"spec\" is missing"}},
+		{NAMED "spec: 3\n", {"/spec: found 3"}},
+		{NAMED "spec: {}\n", {"\"address\" is missing"}},
+		{NAMED "spec: {address: 10.0.0.1}\n",
+			{"/spec/address: found \"10.0.0.1\"", "HOST:PORT", "10.117.32.177:56001"}},
+		{NAMED "spec: {address: ':80'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: 'h:0'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: 'h:65536'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: 'h;rm:1'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: '$(X):1'}\n", {"/spec/address"}},
+		{ADDR, {"neither gpus nor probe", "expected one of"}},
+		{ADDR GPUS "  probe: {url: 'http://h'}\n", {"both gpus and probe"}},
+		{ADDR GPUS "  drian: true\n", {"pool.yaml:7: /spec/drian: unknown key \"drian\" "
+					       "(did you mean \"drain\"?)"}},
+		{ADDR GPUS "  drain: maybe\n", {"/spec/drain: found \"maybe\""}},
+		{ADDR "  gpus: []\n", {"empty list"}},
+		{ADDR "  gpus: 2\n", {"/spec/gpus: found 2", "a sequence"}},
+		{ADDR "  gpus: [T4]\n", {"/spec/gpus/0: found \"T4\"", "a mapping"}},
+		{ADDR "  gpus: [{memory: 1Gi}]\n", {"/spec/gpus/0", "\"model\" is missing"}},
+		{ADDR "  gpus: [{model: '', memory: 1Gi}]\n", {"/spec/gpus/0/model"}},
+		{ADDR "  gpus: [{model: T4}]\n", {"\"memory\" is missing"}},
+		{ADDR "  gpus: [{model: T4, memory: 16160}]\n",
+			{"pool.yaml:6: /spec/gpus/0/memory: found 16160", "16160Mi"}},
+		{ADDR "  gpus: [{model: T4, memory: 0}]\n", {"/spec/gpus/0/memory: found 0"}},
+		{ADDR "  gpus: [{model: T4, memory: -1Gi}]\n", {"/spec/gpus/0/memory"}},
+		{ADDR "  gpus: [{model: T4, memory: 1Ei}]\n", {"/spec/gpus/0/memory"}},
+		{ADDR "  gpus: [{model: T4, memory: lots}]\n", {"/spec/gpus/0/memory", "lots"}},
+		{ADDR "  gpus: [{model: T4, memory: 1Gi, count: 0}]\n",
+			{"/spec/gpus/0/count", "64"}},
+		{ADDR "  gpus: [{model: T4, memory: 1Gi, count: 65}]\n",
+			{"/spec/gpus/0/count: found 65"}},
+		{ADDR "  gpus: [{model: T4, memory: 1Gi, number: 2}]\n",
+			{"/spec/gpus/0/number: unknown key"}},
+		{ADDR "  gpus: [&g {model: T4, memory: 1Gi}, *g]\n", {"pool.yaml:6"}},
+		{ADDR "  gpus:\n  - {model: T4, memory: 1Gi, count: 64}\n  - {model: T4, memory: "
+		      "1Gi, count: 64}\n  - {model: T4, memory: 1Gi, count: 64}\n  - {model: T4, "
+		      "memory: 1Gi, count: 64}\n  - {model: T4, memory: 1Gi}\n",
+			{"pool.yaml:11: /spec/gpus/4", "more than 256 GPUs"}},
+		{ADDR "  probe: {}\n", {"/spec/probe", "\"url\" is missing"}},
+		{ADDR "  probe: {url: 'ftp://h'}\n",
+			{"/spec/probe/url: found \"ftp://h\"", "https://"}},
+		{ADDR "  probe: {url: 'https://'}\n", {"/spec/probe/url"}},
+		{ADDR "  probe: {url: 'https://h/a b'}\n", {"/spec/probe/url"}},
+		{ADDR "  probe: {url: 'https://h', ca: x}\n", {"/spec/probe/ca: unknown key"}},
+		{ADDR GPUS "extra: 1\n", {"/extra: unknown key"}},
+		{ADDR GPUS "---\n" ADDR GPUS, {"pool.yaml:8", "\"a\"", "pool.yaml:1"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct arena a;
+		struct inventory inv = {.n_servers = 77};
+		struct err e = {0};
+		int rc;
+
+		arena_init(&a, 1u << 20);
+		rc = parse(cases[i].text, &a, &inv, NULL, &e);
+		if (rc == 0)
+			fail_msg("case %zu was accepted: %s", i, cases[i].text);
+		for (size_t w = 0; w < 3 && cases[i].want[w]; w++)
+			if (!strstr(e.msg, cases[i].want[w]))
+				fail_msg("case %zu: \"%s\" says no \"%s\"", i, e.msg,
+					cases[i].want[w]);
+		assert_int_equal(inv.n_servers, 77);
+		arena_release(&a);
+	}
+}
+
+static void put(const char *dir, const char *file, const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void test_files(void **state)
+{
+	char dir[] = "/tmp/gpu_servers.XXXXXX", path[256];
+	struct arena a;
+	struct inventory inv = {0};
+	struct err e = {0};
+
+	(void)state;
+	arena_init(&a, 1u << 20);
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), ERR_INVALID);
+	assert_non_null(strstr(e.msg, "*.yaml"));
+
+	put(dir, "b.yaml", ADDR GPUS);
+	put(dir, "a.yml", HEAD "metadata: {name: z}\nspec:\n  address: h:1\n" GPUS);
+	put(dir, "c.json", "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[]}");
+	put(dir, ".hidden.yaml", "nonsense");
+	put(dir, "notes.txt", "nonsense");
+	snprintf(path, sizeof(path), "%s/sub.yaml", dir);
+	mkdir(path, 0700);
+	if (gpu_servers_load(dir, &a, &inv, NULL, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(inv.n_servers, 2);
+	assert_string_equal(inv.servers[1].name, "z");
+
+	/* a name that comes twice, in two files */
+	put(dir, "d.yaml", ADDR GPUS);
+	assert_int_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), ERR_INVALID);
+	assert_non_null(strstr(e.msg, "b.yaml:1"));
+	assert_non_null(strstr(e.msg, "d.yaml:1"));
+	snprintf(path, sizeof(path), "%s/d.yaml", dir);
+	unlink(path);
+
+	/* what cannot be read */
+	snprintf(path, sizeof(path), "%s/e.yaml", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(gpu_servers_load(path, &a, &inv, NULL, &e), ERR_IO);
+	assert_non_null(strstr(e.msg, "no regular file"));
+	unlink(path);
+	assert_int_equal(gpu_servers_load(path, &a, &inv, NULL, &e), ERR_IO);
+	assert_non_null(strstr(e.msg, "No such file"));
+	assert_int_equal(symlink("/nonexistent", path), 0);
+	assert_int_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), ERR_IO);
+
+	snprintf(path, sizeof(path), "rm -r %s", dir);
+	assert_int_equal(system(path), 0);
+	arena_release(&a);
+}
+
+static void test_many(void **state)
+{
+	struct arena a;
+	struct inventory inv = {0};
+	struct buf text;
+	struct err e = {0};
+
+	(void)state;
+	arena_init(&a, 64u << 20);
+	buf_init(&text, 8u << 20);
+	for (int i = 0; i < 2000; i++)
+		buf_fmt(&text,
+			"---\n" HEAD "metadata: {name: s-%d}\nspec:\n  address: h-%d:1\n" GPUS, i,
+			i);
+	if (parse(text.data, &a, &inv, NULL, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(inv.n_servers, 2000);
+	for (size_t i = 1; i < inv.n_servers; i++) {
+		assert_true(strcmp(inv.servers[i - 1].name, inv.servers[i].name) < 0);
+		assert_int_equal(inv.servers[i].first_gpu, i);
+	}
+	buf_release(&text);
+	arena_release(&a);
+}
+
+static void test_no_memory(void **state)
+{
+	size_t failed = 0;
+
+	(void)state;
+	for (size_t max = 0; max < 4096; max += 16) {
+		struct arena a;
+		struct inventory inv = {0};
+		struct err e = {0};
+		int rc;
+
+		arena_init(&a, max);
+		rc = parse(two, &a, &inv, NULL, &e);
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		failed += rc != 0;
+		arena_release(&a);
+	}
+	assert_true(failed > 10 && failed < 250);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_accepted),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_no_memory),
+	};
+
+	return cmocka_run_group_tests_name("gpu_servers", tests, NULL, NULL) != 0;
+}

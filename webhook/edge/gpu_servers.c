@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: files and directories of GPUServer documents. */
+#define _GNU_SOURCE 1 /* asprintf */
+#include "webhook/edge/gpu_servers_impl.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void gpu_servers_warn(struct loader *l, const struct declared *d, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	if (!l->warnings)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	buf_fmt(l->warnings, "%s:%u: %s\n", d->file, (unsigned)d->line, text);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct declared *x = a, *y = b;
+
+	return strcmp(x->server.name, y->server.name);
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct declared *const *x = a, *const *y = b;
+	int c = strcmp((*x)->server.address, (*y)->server.address);
+
+	return c ? c : strcmp((*x)->server.name, (*y)->server.name);
+}
+
+/* Two servers at one address are one server: its GPUs would be promised twice. Said, not refused: ports may be forwarded. */
+static void warn_addresses(struct loader *l)
+{
+	struct declared **order = l->n > 1 ? calloc(l->n, sizeof(struct declared *)) : NULL;
+
+	if (!order)
+		return;
+	for (size_t i = 0; i < l->n; i++)
+		order[i] = &l->list[i];
+	qsort(order, l->n, sizeof(struct declared *), by_address);
+	for (size_t i = 1; i < l->n; i++)
+		if (strcmp(order[i]->server.address, order[i - 1]->server.address) == 0)
+			gpu_servers_warn(l, order[i],
+				"%s has the address of %s: if they are one server, its GPUs are "
+				"promised twice",
+				order[i]->server.name, order[i - 1]->server.name);
+	free(order);
+}
+
+/* Sort, look for names that come twice, and hand over. */
+static int finish(struct loader *l, struct inventory *ret, struct err *err)
+{
+	struct gpu_server *servers = arena_array(l->arena, l->n, sizeof(*servers));
+	size_t n_gpus = 0;
+
+	if (!servers)
+		return err_set(err, ERR_NOMEM, "out of memory while reading GPU servers");
+	if (l->n > 1)
+		qsort(l->list, l->n, sizeof(*l->list), by_name);
+	for (size_t i = 0; i < l->n; i++) {
+		const struct declared *d = &l->list[i];
+
+		if (i > 0 && strcmp(d->server.name, d[-1].server.name) == 0)
+			return err_set(err, ERR_INVALID,
+				"%s:%u: /metadata/name: \"%.80s\" is the name of the GPUServer at "
+				"%s:%u, too: names must be unique",
+				d->file, (unsigned)d->line, d->server.name, d[-1].file,
+				(unsigned)d[-1].line);
+		servers[i] = d->server;
+		servers[i].first_gpu = n_gpus;
+		n_gpus += d->server.n_gpus;
+	}
+	warn_addresses(l);
+	*ret = (struct inventory){.servers = servers, .n_servers = l->n, .n_gpus = n_gpus};
+	return 0;
+}
+
+/* All documents of a text into the list. The tree goes, what is kept of it was copied. */
+static int read_text(struct loader *l, struct slice text, const char *name, struct err *err)
+{
+	struct yaml_stream stream;
+	struct arena tree;
+	bool any = false;
+	int rc;
+
+	arena_init(&tree, YAML_ARENA_MAX);
+	rc = yaml_parse(&tree, name, text, YAML_NO_ALIASES, &stream, err);
+	for (struct yaml_doc *doc = rc == 0 ? stream.first : NULL; doc && rc == 0;
+		doc = doc->next) {
+		any |= !yaml_absent(doc->root);
+		rc = gpu_servers_read(l, doc, err);
+	}
+	/* An empty file is more likely half written than meant: a pool that shall be empty says `items: []`. */
+	if (rc == 0 && !any)
+		rc = err_set(err, ERR_INVALID,
+			"%s: holds no document; expected GPUServers (" GPU_SERVERS_API
+			") or a List of them",
+			name);
+	arena_release(&tree);
+	return rc;
+}
+
+static int cannot(const char *what, const char *path, struct err *err)
+{
+	return err_set(err, ERR_IO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+/* Read until the end or one byte over the limit. */
+static int read_all(int fd, const char *path, struct buf *out, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return cannot("look at", path, err);
+	if (!S_ISREG(st.st_mode))
+		return err_set(
+			err, ERR_IO, "%s is no regular file: expected a file or a directory", path);
+	for (;;) {
+		char chunk[16384];
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return cannot("read", path, err);
+		if (out->len + (size_t)n > YAML_BYTES_MAX)
+			return err_set(err, ERR_TOOBIG, "%s: larger than %u MiB", path,
+				YAML_BYTES_MAX >> 20);
+		buf_add(out, chunk, (size_t)n);
+		if (out->failed)
+			return err_set(err, ERR_NOMEM, "%s: out of memory", path);
+	}
+}
+
+static int read_file(struct loader *l, const char *path, struct err *err)
+{
+	/* A FIFO must not make us wait; what it is is looked at once it is open. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct buf text;
+	int rc;
+
+	if (fd < 0)
+		return cannot("open", path, err);
+	buf_init(&text, YAML_BYTES_MAX);
+	rc = read_all(fd, path, &text, err);
+	close(fd);
+	if (rc == 0)
+		rc = read_text(l, buf_as_slice(&text), path, err);
+	buf_release(&text);
+	return rc;
+}
+
+static int is_document(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return entry->d_name[0] != '.' && dot &&
+	       (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
+}
+
+static int by_file_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int read_directory(struct loader *l, const char *path, struct err *err)
+{
+	struct dirent **names;
+	int n = scandir(path, &names, is_document, by_file_name), rc = 0;
+	bool any = false;
+
+	if (n < 0)
+		return cannot("list", path, err);
+	for (int i = 0; i < n; i++) {
+		struct stat st;
+		char *file = NULL;
+
+		if (rc == 0 && asprintf(&file, "%s/%s", path, names[i]->d_name) < 0) {
+			file = NULL;
+			rc = err_set(err, ERR_NOMEM, "%s: out of memory", path);
+		}
+		if (rc == 0 && !(stat(file, &st) == 0 && S_ISDIR(st.st_mode))) {
+			any = true;
+			rc = read_file(l, file, err);
+		}
+		free(file);
+		free(names[i]);
+	}
+	free(names);
+	if (rc == 0 && !any)
+		return err_set(
+			err, ERR_INVALID, "%s: holds no file named *.yaml, *.yml or *.json", path);
+	return rc;
+}
+
+int gpu_servers_load(const char *path, struct arena *a, struct inventory *ret, struct buf *warnings,
+	struct err *err)
+{
+	struct loader l = {.arena = a, .warnings = warnings};
+	struct stat st;
+	int rc;
+
+	if (stat(path, &st) != 0)
+		return cannot("open", path, err);
+	rc = S_ISDIR(st.st_mode) ? read_directory(&l, path, err) : read_file(&l, path, err);
+	if (rc == 0)
+		rc = finish(&l, ret, err);
+	free(l.list);
+	return rc;
+}
+
+int gpu_servers_parse(struct slice text, const char *name, struct arena *a, struct inventory *ret,
+	struct buf *warnings, struct err *err)
+{
+	struct loader l = {.arena = a, .warnings = warnings};
+	int rc = read_text(&l, text, name, err);
+
+	if (rc == 0)
+		rc = finish(&l, ret, err);
+	free(l.list);
+	return rc;
+}
