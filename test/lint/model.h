@@ -4,8 +4,11 @@
 #ifndef TEST_LINT_MODEL_H
 #define TEST_LINT_MODEL_H
 
+/* It comes before the file's first line: the file's own word about _GNU_SOURCE would be too late. */
+#define _GNU_SOURCE
 #include "base/err.h"
 #include "base/yaml.h"
+#undef _GNU_SOURCE
 
 #define err_set(err, code, ...) (err_set((err), (code), __VA_ARGS__), (int)(code))
 #define err_reason(err, code, ...) (err_reason((err), (code), __VA_ARGS__), (int)(code))
