@@ -218,6 +218,20 @@ static cJSON *walk(cJSON *root, const char *path, char *last, size_t size)
 	}
 }
 
+/* cJSON_InsertItemInArray of 1.7.15 refuses a second insertion in front of a single element. */
+static void insert(cJSON *array, int index, cJSON *item)
+{
+	cJSON *behind = cJSON_CreateArray();
+
+	assert_non_null(item);
+	while (cJSON_GetArraySize(array) > index)
+		cJSON_AddItemToArray(behind, cJSON_DetachItemFromArray(array, index));
+	cJSON_AddItemToArray(array, item);
+	while (cJSON_GetArraySize(behind) > 0)
+		cJSON_AddItemToArray(array, cJSON_DetachItemFromArray(behind, 0));
+	cJSON_Delete(behind);
+}
+
 static void apply_op(cJSON *root, const cJSON *op)
 {
 	const char *what = cJSON_GetObjectItemCaseSensitive(op, "op")->valuestring;
@@ -236,9 +250,9 @@ static void apply_op(cJSON *root, const cJSON *op)
 		assert_true(index <= cJSON_GetArraySize(parent));
 		if (!add)
 			cJSON_DeleteItemFromArray(parent, index);
-		if (strcmp(what, "remove") != 0)
-			assert_true(cJSON_InsertItemInArray(
-				parent, index, cJSON_Duplicate(value, true)));
+		if (strcmp(what, "remove") == 0)
+			return;
+		insert(parent, index, cJSON_Duplicate(value, true));
 		return;
 	}
 	assert_true(cJSON_IsObject(parent));

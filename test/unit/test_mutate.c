@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/mutate: what is injected, restored on update, and taken back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+
+#define ON                                                                                         \
+	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
+	"os':'ubuntu18','bitfusion-client/version':'400'"
+#define POD(meta, spec) "{'metadata':{'name':'p'," meta "},'spec':{" spec "}}"
+#define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
+#define APP "'containers':[{'name':'a','command':['python','t.py']," ONE "}]"
+
+/* pod; 0 or the error; why_not or a piece of the message; path */
+static const struct {
+	const char *pod;
+	int rc;
+	const char *says, *path;
+} verdicts[] = {
+	{POD(ON "}", APP), 0, NULL, NULL},
+	{POD("'annotations':{'auto-management/bitfusion':'ALL','bitfusion-client/"
+	     "os':'ubuntu18','bitfusion-client/version':'400'}",
+		 APP),
+		0, NULL, NULL},
+	{POD("'annotations':{'auto-management/bitfusion':'none'}", APP), 0, "switch off", NULL},
+	{POD("'annotations':{'Auto-Management/bitfusion':'all'}", APP), 0, "switch off", NULL},
+	{POD("'labels':{}", APP), 0, "switch off", NULL},
+	{POD(ON ",'kubernetes.io/config.mirror':'x'}", APP), 0, "exempt", NULL},
+	{POD(ON ",'auto-management/status':'Injected'}", APP), 0, "already injected", NULL},
+	{POD(ON ",'auto-management/status':'broken'}", APP), 0, NULL, NULL},
+	{POD(ON ",'poolgate.io/plan':'no'}", APP), 0, "unreadable plan", NULL},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x']}]"), 0, "no container asks", NULL},
+	{POD("'annotations':{'auto-management/bitfusion':'on'}", APP), 0, "no client chosen", NULL},
+	{POD("'annotations':{'auto-management/bitfusion':'on','bitfusion-client/"
+	     "os':'beos','bitfusion-client/version':'1'}",
+		 APP),
+		ERR_INVALID, "Could not find Bitfusion client info", "/metadata/annotations"},
+	{POD(ON ",'poolgate.io/launcher':'nobody'}", APP), ERR_INVALID, "bitfusion, juice, lupine",
+		"/metadata/annotations/poolgate.io~1launcher"},
+	{POD(ON "}", "'os':{'name':'windows'}," APP), ERR_INVALID, "Windows", "/spec/os"},
+	{POD(ON "}", "'nodeSelector':{'kubernetes.io/os':'windows'}," APP), ERR_INVALID, "Windows",
+		"/spec/os"},
+	{POD(ON "}", "'x':1"), ERR_INVALID, "found nothing", "/spec/containers"},
+	{POD(ON "}", "'containers':{}"), ERR_INVALID, "found object", "/spec/containers"},
+	{POD(ON "}", "'containers':[1]"), ERR_INVALID, "found number", "/spec/containers/0"},
+	{POD(ON "}", "'containers':[{'name':'a'," ONE "}]"), ERR_INVALID, "no command",
+		"/spec/containers/0/command"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'bitfusion."
+		     "io/gpu-amount':0}}}]"),
+		ERR_INVALID, "whole number of GPUs",
+		"/spec/containers/0/resources/limits/bitfusion.io~1gpu-amount"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'bitfusion."
+		     "io/gpu-percent':10}}}]"),
+		ERR_INVALID, "add bitfusion.io/gpu-amount", "/spec/containers/0/resources"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'bitfusion."
+		     "io/gpu-amount':1,'bitfusion.io/gpu':7}}}]"),
+		ERR_INVALID, "comes to 100",
+		"/spec/containers/0/resources/limits/bitfusion.io~1gpu"},
+	{POD(ON "}", APP ",'volumes':[{'name':'bitfusion-distro'}]"), ERR_REFUSED, "rename",
+		"/spec/volumes/0"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'volumeMounts':[{'name':'v','"
+		     "mountPath':'/bitfusion/'}]," ONE "}]"),
+		ERR_REFUSED, "mount yours elsewhere", "/spec/containers/0/volumeMounts/0"},
+	{POD(ON "}", "'initContainers':[{'name':'populate'}]," APP), ERR_REFUSED, "rename",
+		"/spec/initContainers/0"},
+	{POD(ON ",'poolgate.io/launcher':'juice'}",
+		 "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'bitfusion.io/"
+		 "gpu-amount':1,'bitfusion.io/gpu-percent':50}}}]"),
+		ERR_INVALID, "", "/spec/containers/0/resources"},
+	{POD(ON ",'poolgate.io/launcher':'lupine'}",
+		 "'containers':[{'name':'a','env':[{'name':'LUPINE_SERVER','value':'x'}]," ONE
+		 "}]"),
+		ERR_REFUSED, "remove it", "/spec/containers/0/env/0"},
+};
+
+static void test_verdicts(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
+		int rc = fixture_mutate(&f, verdicts[i].pod);
+		const char *said = rc                   ? f.err.msg
+				   : f.mutation.patched ? "patched"
+							: f.mutation.why_not;
+
+		if (rc != verdicts[i].rc)
+			fail_msg("row %zu: %d, %s at %s", i, rc, said, f.err.path);
+		if (rc == 0 && f.mutation.patched != (verdicts[i].says == NULL))
+			fail_msg("row %zu: %s", i, said);
+		if (verdicts[i].says && !strstr(said, verdicts[i].says))
+			fail_msg("row %zu: %s", i, said);
+		if (verdicts[i].path && strcmp(f.err.path, verdicts[i].path) != 0)
+			fail_msg("row %zu: at %s", i, f.err.path);
+	}
+	fixture_release(&f);
+}
+
+static cJSON *at(cJSON *v, const char *path)
+{
+	char copy[256], *rest = copy, *seg;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	while (v && (seg = strsep(&rest, ".")))
+		v = cJSON_IsArray(v) ? cJSON_GetArrayItem(v, atoi(seg))
+				     : cJSON_GetObjectItemCaseSensitive(v, seg);
+	return v;
+}
+
+static void expect(const char *pod, const char *path, const char *want)
+{
+	cJSON *root = cJSON_Parse(pod), *v = at(root, path);
+	char *got = v ? cJSON_PrintUnformatted(v) : strdup("nothing"), *wanted = strdup(want);
+
+	for (char *c = wanted; *c; c++)
+		if (*c == '\'')
+			*c = '"';
+	if (strcmp(got, wanted) != 0)
+		fail_msg("%s is %s, expected %s", path, got, wanted);
+	free(got);
+	free(wanted);
+	cJSON_Delete(root);
+}
+
+static void test_what_is_injected(void **state)
+{
+	struct fixture f;
+	char *pod;
+
+	(void)state;
+	fixture_init(&f);
+	pod = fixture_inject(&f, POD(ON ",'bitfusion-client/filter':'a=b  c'}",
+					 "'containers':[{'name':'side','command':['x']},{'name':'a'"
+					 ",'command':['python t.py'],"
+					 "'resources':{'limits':{'cpu':'2','bitfusion.io/"
+					 "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'},"
+					 "'requests':{'cpu':'500m','bitfusion.io/"
+					 "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'}},"
+					 "'env':[{'name':'LD_LIBRARY_PATH','value':'/cupti/'}]}]"));
+	expect(pod, "spec.containers.1.command",
+		"['" FIX_LAUNCHER "','run','-n','2','-p','0.130000','--filter','a=b','--filter','c'"
+				  ",'--','sh','-c','python t.py']");
+	expect(pod, "spec.containers.1.resources",
+		"{'limits':{'cpu':'2','bitfusion.io/"
+		"gpu':26},'requests':{'cpu':'500m','bitfusion.io/gpu':26}}");
+	expect(pod, "spec.containers.1.env.0.value", "'" FIX_LIB ":/cupti/'");
+	expect(pod, "spec.containers.0", "{'name':'side','command':['x']}");
+	expect(pod, "spec.initContainers.0.resources",
+		"{'limits':{'cpu':'2'},'requests':{'cpu':'500m'}}");
+	expect(pod, "metadata.labels", "{'poolgate.io/injected':'true'}");
+	expect(pod, "metadata.annotations.auto-management/status", "'injected'");
+	assert_int_equal(f.mutation.warnings.n, 2);
+	free(pod);
+	fixture_release(&f);
+}
+
+/* the container's own variable, as JSON; what becomes of env */
+static const char *const paths[][2] = {
+	{"", "[{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB "'}]"},
+	{"'env':[],", "[{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB "'}]"},
+	{"'env':[{'name':'LD_LIBRARY_PATH','value':''}],",
+		"[{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB "'}]"},
+	{"'env':[{'name':'LD_LIBRARY_PATH'}],",
+		"[{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB "'}]"},
+	{"'env':[{'name':'LD_LIBRARY_PATH','value':'/a:'}],",
+		"[{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB ":/a'}]"},
+	{"'env':[{'name':'LD_LIBRARY_PATH','value':':/a::/b$(X)'}],",
+		"[{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB ":/a:/b$(X)'}]"},
+	{"'env':[{'name':'LD_LIBRARY_PATH','value':'/1'},{'name':'LD_LIBRARY_PATH','value':'/2'}],",
+		"[{'name':'LD_LIBRARY_PATH','value':'/"
+		"1'},{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB ":/2'}]"},
+	{"'env':[{'name':'LD_LIBRARY_PATH','valueFrom':{'x':1}},{'name':'Z'}],",
+		"[{'valueFrom':{'x':1},'name':'POOLGATE_OWN_LD_LIBRARY_PATH'},"
+		"{'name':'LD_LIBRARY_PATH','value':'" FIX_LIB
+		":$(POOLGATE_OWN_LD_LIBRARY_PATH)'},{'name':'Z'}]"},
+};
+
+#define ENV_POD(env)                                                                               \
+	"{'metadata':{'name':'p'," ON "}},'spec':{'containers':[{'name':'a'," env                  \
+	"'command':['x']," ONE "}]}}"
+
+static void test_library_path(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		char text[1024], *pod;
+
+		snprintf(text, sizeof(text), ENV_POD("%s"), paths[i][0]);
+		pod = fixture_inject(&f, text);
+		expect(pod, "spec.containers.0.env", paths[i][1]);
+		free(pod);
+	}
+	fixture_release(&f);
+}
+
+static void test_twice_is_once(void **state)
+{
+	struct fixture f;
+	char *once;
+
+	(void)state;
+	fixture_init(&f);
+	once = fixture_inject(&f, POD(ON "}", APP));
+	assert_int_equal(fixture_mutate(&f, once), 0);
+	assert_false(f.mutation.patched);
+	free(once);
+	fixture_release(&f);
+}
+
+/* A later hook adds a container that asks: it joins the plan, nothing else changes. */
+static void test_reinvocation(void **state)
+{
+	struct fixture f;
+	char *once, *more, *twice;
+
+	(void)state;
+	fixture_init(&f);
+	once = fixture_inject(&f, POD(ON "}", APP));
+	more = fixture_apply(once, "[{\"op\":\"add\",\"path\":\"/spec/containers/"
+				   "-\",\"value\":{\"name\":\"late\",\"command\":[\"y\"],"
+				   "\"resources\":{\"limits\":{\"bitfusion.io/gpu-amount\":1}}}}]");
+	twice = fixture_inject(&f, more);
+	expect(twice, "spec.containers.1.command.7", "'y'");
+	expect(twice, "spec.containers.0.command.7", "'python'");
+	assert_int_equal(f.mutation.plan.n_containers, 2);
+	assert_int_equal(f.mutation.plan.n_inits, 1);
+	expect(twice, "spec.initContainers.1", "nothing");
+	expect(twice, "spec.volumes.1", "nothing");
+	assert_int_equal(fixture_validate(&f, twice), 0);
+	assert_true(f.validation.claims);
+	assert_int_equal(f.validation.demand.n_containers, 2);
+	free(once);
+	free(more);
+	free(twice);
+	fixture_release(&f);
+}
+
+/* Pods that come back as they were; empty maps and lists of the user's own stay. */
+static const char *const round_trips[] = {
+	POD(ON "}", APP),
+	POD(ON ",'auto-management/status':'odd'},'labels':{'a':'b'}",
+		"'initContainers':[{'name':'i','command':['x y'],'env':[]," ONE
+		"}],'volumes':[{'name':'v'}],"
+		"'containers':[{'name':'a','command':['p','$(X)'],'args':['--'],'volumeMounts':[],'"
+		"resources':{'limits':{"
+		"'bitfusion.io/gpu-num':'1','bitfusion.io/"
+		"gpu-memory':'4G'},'requests':{'cpu':'1'}}}]"),
+	POD(ON "}", "'volumes':[],'initContainers':[]," APP),
+	ENV_POD("'env':[{'name':'LD_LIBRARY_PATH','value':'/a::'}],"),
+	ENV_POD("'env':[{'name':'LD_LIBRARY_PATH'},{'name':'Q','value':'1'}],"),
+	ENV_POD("'env':[{'name':'Q'},{'name':'LD_LIBRARY_PATH','valueFrom':{'fieldRef':{'fieldPath'"
+		":'x'}}}],"),
+	POD(ON ",'poolgate.io/launcher':'lupine'}",
+		"'containers':[{'name':'a','image':'x'," ONE "}]"),
+	POD(ON ",'poolgate.io/launcher':'juice'}", APP),
+};
+
+static void test_undo_brings_back(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < sizeof(round_trips) / sizeof(round_trips[0]); i++) {
+		char *pod = fixture_inject(&f, round_trips[i]), *back;
+		cJSON *want, *got;
+
+		fixture_raw(&f, pod);
+		buf_clear(&f.patch);
+		if (mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation,
+			    &f.err) < 0)
+			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+		back = fixture_apply(pod, f.patch.data);
+		fixture_pod(&f, round_trips[i]);
+		want = cJSON_Parse(f.json_text);
+		got = cJSON_Parse(back);
+		if (!cJSON_Compare(want, got, true))
+			fail_msg("row %zu: %s", i, back);
+		cJSON_Delete(want);
+		cJSON_Delete(got);
+		free(back);
+		free(pod);
+	}
+	fixture_release(&f);
+}
+
+/* What `kubectl apply` of the user's manifest makes of the live pod: command and gpu-amount come back. */
+static void test_update_restores(void **state)
+{
+	static const char apply[] =
+		"[{\"op\":\"replace\",\"path\":\"/spec/containers/0/"
+		"command\",\"value\":[\"python\",\"t.py\"]},"
+		"{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/limits/"
+		"bitfusion.io~1gpu-amount\",\"value\":\"1\"},"
+		"{\"op\":\"add\",\"path\":\"/metadata/annotations/note\",\"value\":\"x\"}]";
+	static const char replace[] =
+		"[{\"op\":\"remove\",\"path\":\"/metadata/labels\"},{\"op\":\"remove\",\"path\":\"/"
+		"spec/volumes\"},"
+		"{\"op\":\"remove\",\"path\":\"/spec/"
+		"initContainers\"},{\"op\":\"remove\",\"path\":\"/spec/containers/0/env\"},"
+		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/volumeMounts\"},"
+		"{\"op\":\"remove\",\"path\":\"/metadata/annotations/poolgate.io~1plan\"},"
+		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/resources/requests\"},"
+		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/resources/limits/"
+		"bitfusion.io~1gpu\"}]";
+	struct fixture f;
+	char *live, *applied, *both, *text;
+	const struct json_node *root;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, POD(ON "}", APP));
+	for (int k = 0; k < 2; k++) {
+		char *now;
+
+		applied = fixture_apply(live, apply);
+		both = k ? fixture_apply(applied, replace) : strdup(applied);
+		text = malloc(strlen(live) + strlen(both) + 64);
+		sprintf(text, "{\"old\":%s,\"new\":%s}", live, both);
+		root = fixture_raw(&f, text);
+		buf_clear(&f.patch);
+		/* another launcher is configured by now: what counts is the live pod */
+		assert_int_equal(mutate_update(&f.json, json_get(&f.json, root, SLICE("new")),
+					 json_get(&f.json, root, SLICE("old")), SLICE("ml"),
+					 &f.scratch, &f.patch, &f.mutation, &f.err),
+			0);
+		now = fixture_apply(both, f.patch.data);
+		cJSON *got = cJSON_Parse(now), *want = cJSON_Parse(live);
+
+		cJSON_DeleteItemFromObjectCaseSensitive(at(got, "metadata.annotations"), "note");
+		if (!cJSON_Compare(got, want, true))
+			fail_msg("%s\nis not\n%s", now, live);
+		cJSON_Delete(got);
+		cJSON_Delete(want);
+		free(now);
+		free(applied);
+		free(both);
+		free(text);
+	}
+	free(live);
+	fixture_release(&f);
+}
+
+static void test_update_cannot_change_the_request(void **state)
+{
+	static const char change[] = "[{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/"
+				     "limits/bitfusion.io~1gpu-amount\",\"value\":\"2\"}]";
+	struct fixture f;
+	char *live, *now, *text;
+	const struct json_node *root;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, POD(ON "}", APP));
+	now = fixture_apply(live, change);
+	text = malloc(strlen(live) + strlen(now) + 64);
+	sprintf(text, "{\"old\":%s,\"new\":%s}", live, now);
+	root = fixture_raw(&f, text);
+	assert_int_equal(mutate_update(&f.json, json_get(&f.json, root, SLICE("new")),
+				 json_get(&f.json, root, SLICE("old")), SLICE("ml"), &f.scratch,
+				 &f.patch, &f.mutation, &f.err),
+		ERR_REFUSED);
+	assert_string_equal(f.err.reason, "RequestChanged");
+	free(text);
+	free(now);
+	free(live);
+	fixture_release(&f);
+}
+
+static void test_servers_are_placed(void **state)
+{
+	struct fixture f;
+	char *pod;
+
+	(void)state;
+	fixture_init(&f);
+	pod = fixture_inject(&f,
+		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
+	expect(pod, "spec.containers.0.env.0", "{'name':'LUPINE_SERVER','value':'10.0.0.1:14833'}");
+	assert_int_equal(fixture_validate(&f, pod), 0);
+	assert_int_equal(f.validation.demand.n_servers, 1);
+	assert_true(f.validation.demand.whole_servers);
+	free(pod);
+	fixture_release(&f);
+}
+
+static void test_injection_mode_leaves_the_command(void **state)
+{
+	struct fixture f;
+	char *pod;
+
+	(void)state;
+	fixture_init(&f);
+	pod = fixture_inject(
+		&f, POD("'annotations':{'auto-management/bitfusion':'Injection','bitfusion-client/"
+			"os':'ubuntu18','bitfusion-client/version':'400'}",
+			    "'containers':[{'name':'a'," ONE "}]"));
+	expect(pod, "spec.containers.0.command", "nothing");
+	expect(pod, "spec.containers.0.resources.requests", "{'bitfusion.io/gpu':100}");
+	assert_int_equal(f.mutation.plan.containers[0].command, COMMAND_NONE);
+	assert_int_equal(fixture_validate(&f, pod), 0);
+	assert_true(f.validation.claims);
+	free(pod);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_verdicts),
+		cmocka_unit_test(test_what_is_injected),
+		cmocka_unit_test(test_library_path),
+		cmocka_unit_test(test_twice_is_once),
+		cmocka_unit_test(test_reinvocation),
+		cmocka_unit_test(test_undo_brings_back),
+		cmocka_unit_test(test_update_restores),
+		cmocka_unit_test(test_update_cannot_change_the_request),
+		cmocka_unit_test(test_servers_are_placed),
+		cmocka_unit_test(test_injection_mode_leaves_the_command),
+	};
+
+	return cmocka_run_group_tests_name("mutate", tests, NULL, NULL) != 0;
+}
