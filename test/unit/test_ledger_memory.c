@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the ledger of a single process: identity, undo, release, time to live, other inventories, and eight threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "test/unit/pool_fixture.h"
+#include "webhook/edge/ledger_memory.h"
+
+#define NONE ((struct slice){0})
+
+struct fixture {
+	struct ledger *l;
+	struct arena a;
+	struct err e;
+	struct claim_answer answer;
+};
+
+static void inventory_set(struct ledger *l, const char *text)
+{
+	struct pool p;
+
+	pool_init(&p, text);
+	assert_int_equal(ledger_memory_set_inventory(l, &p.inv, NULL), 0);
+	/* It was copied. */
+	pool_release(&p);
+}
+
+static void fixture_init(struct fixture *f, const char *pool, int64_t ttl)
+{
+	*f = (struct fixture){.l = ledger_memory_new(ttl)};
+	assert_non_null(f->l);
+	arena_init(&f->a, 1u << 24);
+	inventory_set(f->l, pool);
+}
+
+static void fixture_release(struct fixture *f)
+{
+	ledger_memory_free(f->l);
+	arena_release(&f->a);
+}
+
+static int take_in(struct ledger *l, struct arena *a, const char *uid, const char *name,
+	const char *demand, bool dry_run, struct claim_answer *ret, struct err *err)
+{
+	struct demand d;
+	struct claim_ask ask = {.uid = slice_of(uid),
+		.namespace = SLICE("lab"),
+		.name = slice_of(name),
+		.demand = &d,
+		.plan_hash = 5,
+		.dry_run = dry_run};
+
+	demand_init(&d, a, demand, NULL, NULL, false);
+	return l->ops->take(l, &ask, a, ret, err);
+}
+
+static int take(struct fixture *f, const char *uid, const char *name, const char *demand)
+{
+	return take_in(f->l, &f->a, uid, name, demand, false, &f->answer, &f->e);
+}
+
+static struct pool_view view(struct fixture *f)
+{
+	struct pool_view v;
+
+	assert_int_equal(f->l->ops->view(f->l, true, &f->a, &v, &f->e), 0);
+	return v;
+}
+
+static uint64_t claimed(struct fixture *f)
+{
+	struct pool_view v = view(f);
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < v.inventory.n_gpus; i++) {
+		assert_int_equal(v.usage.claimed[i], v.usage.pending[i]);
+		sum += v.usage.claimed[i];
+	}
+	return sum / MB;
+}
+
+static size_t claims(struct fixture *f)
+{
+	return view(f).n_claims;
+}
+
+static void test_take(void **state)
+{
+	struct fixture f;
+	struct pool_view v;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000 t4:8000; b t4:8000", 0);
+	assert_false(f.l->may_wait);
+	assert_int_equal(take(&f, "u1", "web-0", "app c 2 50%"), 0);
+	assert_int_not_equal(f.answer.ticket, 0);
+	assert_int_equal(f.answer.n_parts, 2);
+	assert_string_equal(f.answer.parts[1].server, "a");
+	assert_string_equal(f.answer.parts[1].gpu, "gpu-1");
+	assert_int_equal(f.answer.parts[1].bytes, 4000 * MB);
+	assert_int_equal(take(&f, "u0", "aaa", "app c 1 100%"), 0);
+	assert_string_equal(f.answer.parts[0].server, "b");
+	assert_int_equal(take(&f, "u2", "web-1", "app c 1 100%"), ERR_REFUSED);
+	assert_string_equal(f.e.reason, "NoCapacity");
+	assert_non_null(strstr(f.e.msg, "16000 MB are held by pods that have not started"));
+
+	v = view(&f);
+	assert_int_equal(v.n_claims, 2);
+	assert_string_equal(v.claims[0].name, "aaa"); /* sorted */
+	assert_string_equal(v.claims[1].key, "u1");
+	assert_string_equal(v.claims[1].namespace, "lab");
+	assert_int_equal(v.claims[1].plan_hash, 5);
+	assert_int_equal(v.claims[1].state, CLAIM_PENDING);
+	assert_true(llabs(v.claims[1].since_ms / 1000 - (int64_t)time(NULL)) < 5);
+	assert_int_equal(v.usage.n_claims[0], 1);
+	assert_int_equal(v.usage.n_claims[1], 1);
+	fixture_release(&f);
+}
+
+static void test_identity(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000", 0);
+	/* a uid holds one claim, whatever the review asks for and whatever name it shows */
+	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(f.answer.n_parts, 1);
+	assert_int_equal(take(&f, "u1", "other", "app c 5 100%"), 0);
+	assert_int_equal(claimed(&f), 800);
+	/* without a uid the name decides */
+	assert_int_equal(take(&f, NULL, "web", "app c 1 10%"), 0);
+	assert_int_not_equal(f.answer.ticket, 0);
+	assert_int_equal(take(&f, "", "web", "app c 1 10%"), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(claimed(&f), 1600);
+	/* a uid that looks like a name is another key */
+	assert_int_equal(take(&f, "lab/web", "web", "app c 1 10%"), 0);
+	assert_int_not_equal(f.answer.ticket, 0);
+	/* without both each review is new */
+	assert_int_equal(take(&f, NULL, NULL, "app c 1 10%"), 0);
+	assert_int_equal(take(&f, NULL, NULL, "app c 1 10%"), 0);
+	assert_int_not_equal(f.answer.ticket, 0);
+	assert_int_equal(claims(&f), 5);
+	assert_int_equal(claimed(&f), 4000);
+	fixture_release(&f);
+}
+
+static void test_dry_run(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000", 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(
+			take_in(f.l, &f.a, "u1", "w", "app c 1 100%", true, &f.answer, &f.e), 0);
+		assert_int_equal(f.answer.ticket, 0);
+		assert_int_equal(f.answer.n_parts, 1);
+	}
+	assert_int_equal(claims(&f), 0);
+	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
+	assert_int_equal(
+		take_in(f.l, &f.a, "u2", "x", "app c 1 1%", true, &f.answer, &f.e), ERR_REFUSED);
+	/* a dry answer from the claim is nothing that the claim must stand for */
+	{
+		uint64_t ticket = f.answer.ticket;
+
+		assert_int_equal(
+			take_in(f.l, &f.a, "u1", "w", "app c 1 100%", true, &f.answer, &f.e), 0);
+		f.l->ops->undo(f.l, ticket);
+	}
+	assert_int_equal(claims(&f), 0);
+	fixture_release(&f);
+}
+
+static void test_undo(void **state)
+{
+	struct fixture f;
+	uint64_t ticket;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000", 0);
+	f.l->ops->undo(f.l, 0);
+	f.l->ops->undo(f.l, 12345);
+	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
+	ticket = f.answer.ticket;
+	f.l->ops->undo(f.l, ticket);
+	assert_int_equal(claimed(&f), 0);
+	assert_int_equal(claims(&f), 0);
+
+	/* a ticket does not outlive its claim */
+	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
+	f.l->ops->undo(f.l, ticket);
+	assert_int_equal(claims(&f), 1);
+
+	/* another review was answered from it in the meantime: the claim stands */
+	ticket = f.answer.ticket;
+	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
+	f.l->ops->undo(f.l, ticket);
+	assert_int_equal(claims(&f), 1);
+	assert_int_equal(claimed(&f), 8000);
+	fixture_release(&f);
+}
+
+static int release(struct fixture *f, const char *uid, const char *name, size_t *n)
+{
+	return f->l->ops->release(f->l, slice_of(uid), SLICE("lab"), slice_of(name), n, &f->e);
+}
+
+static void test_release(void **state)
+{
+	struct fixture f;
+	size_t n = 99;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000", 0);
+	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(take(&f, "u2", "web", "app c 1 10%"), 0);
+	assert_int_equal(take(&f, "u3", "web", "app c 1 10%"), 0);
+	assert_int_equal(take(&f, "u4", "web1", "app c 1 10%"), 0);
+	assert_int_equal(take(&f, NULL, NULL, "app c 1 10%"), 0);
+	assert_int_equal(release(&f, "u9", "web", &n), ERR_NOTFOUND);
+	assert_non_null(strstr(f.e.msg, "u9"));
+	assert_int_equal(release(&f, NULL, "nobody", &n), ERR_NOTFOUND);
+	assert_non_null(strstr(f.e.msg, "lab/nobody"));
+	assert_int_equal(n, 99);
+	assert_int_equal(release(&f, "u2", "web", &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(release(&f, NULL, "web", &n), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(claims(&f), 2);
+	assert_int_equal(claimed(&f), 1600);
+	/* what has neither uid nor name is released by the key that the pool shows */
+	assert_int_equal(release(&f, view(&f).claims[0].key, "", &n), 0);
+	assert_int_equal(claims(&f), 1);
+	fixture_release(&f);
+}
+
+static void nap(long ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static void test_ttl(void **state)
+{
+	struct fixture f;
+	size_t n;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000", 400);
+	assert_int_equal(take(&f, "u1", "web", "app c 1 100%"), 0);
+	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), ERR_REFUSED);
+	nap(250);
+	/* a reply from the claim starts its time anew */
+	assert_int_equal(take(&f, "u1", "web", "app c 1 100%"), 0);
+	nap(250);
+	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), ERR_REFUSED);
+	nap(250);
+	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), 0);
+	assert_int_equal(claims(&f), 1);
+	/* the time to live can change; 0 ends nothing */
+	ledger_memory_set_ttl(f.l, 0);
+	nap(420);
+	assert_int_equal(claims(&f), 1);
+	ledger_memory_set_ttl(f.l, 10);
+	assert_int_equal(claims(&f), 0);
+	assert_int_equal(release(&f, "u2", "", &n), ERR_NOTFOUND);
+	fixture_release(&f);
+}
+
+static void test_deadline(void **state)
+{
+	struct fixture f;
+	struct demand d;
+	struct timespec now;
+	struct claim_ask ask = {.uid = SLICE("u"), .demand = &d};
+
+	(void)state;
+	fixture_init(&f, "a t4:8000", 0);
+	demand_init(&d, &f.a, "app c 1 10%", NULL, NULL, false);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ask.deadline_ms = (int64_t)now.tv_sec * 1000 - 1000;
+	assert_int_equal(f.l->ops->take(f.l, &ask, &f.a, &f.answer, &f.e), ERR_TIMEOUT);
+	assert_int_equal(claims(&f), 0);
+	ask.deadline_ms += 60000;
+	assert_int_equal(f.l->ops->take(f.l, &ask, &f.a, &f.answer, &f.e), 0);
+	fixture_release(&f);
+}
+
+static const struct gpu *gpu_of(const struct pool_view *v, const char *server, const char *id)
+{
+	const struct gpu_server *s = inventory_server(&v->inventory, slice_of(server));
+
+	return s ? inventory_gpu(s, slice_of(id)) : NULL;
+}
+
+static void test_swap(void **state)
+{
+	struct fixture f;
+	struct pool_view v;
+	size_t n;
+
+	(void)state;
+	fixture_init(&f, "a z=1 t4:8000 t4:8000; b t4:8000; c t4:8000", 0);
+	assert_int_equal(take(&f, "u1", "one", "app c 2 100%"), 0);
+	assert_int_equal(take(&f, "u2", "two", "app c 1 100%"), 0); /* on b */
+	/* b goes, a shrinks to one smaller GPU, d comes */
+	inventory_set(f.l, "a t4:6000; c t4:8000; d t4:8000");
+	v = view(&f);
+	assert_int_equal(v.inventory.n_servers, 4);
+	assert_int_equal(v.inventory.n_gpus, 5);
+	assert_true(gpu_of(&v, "a", "gpu-1")->missing);
+	assert_false(gpu_of(&v, "a", "gpu-0")->missing);
+	assert_true(gpu_of(&v, "b", "gpu-0")->missing);
+	assert_string_equal(gpu_of(&v, "b", "gpu-0")->model, "t4");
+	assert_string_equal(inventory_server(&v.inventory, SLICE("b"))->address, "b:56001");
+	assert_int_equal(claimed(&f), 24000);
+	assert_int_equal(v.usage.claimed[0], 8000 * MB); /* more than it has now */
+	assert_int_equal(v.usage.n_claims[0], 1);
+	/* nothing new on what is missing or over-full */
+	assert_int_equal(take(&f, "u3", "three", "app c 2 100%"), 0);
+	assert_string_equal(f.answer.parts[0].server, "c");
+	assert_string_equal(f.answer.parts[1].server, "d");
+	assert_int_equal(take(&f, "u4", "four", "app c 1 1%"), ERR_REFUSED);
+	/* the swap again: what is missing stays */
+	inventory_set(f.l, "a t4:6000; c t4:8000; d t4:8000");
+	assert_int_equal(view(&f).inventory.n_gpus, 5);
+	/* b comes back */
+	inventory_set(f.l, "a t4:6000; b t4:8000; c t4:8000; d t4:8000");
+	v = view(&f);
+	assert_false(gpu_of(&v, "b", "gpu-0")->missing);
+	assert_true(gpu_of(&v, "a", "gpu-1")->missing);
+	/* the last claim takes what is missing with it */
+	inventory_set(f.l, "c t4:8000; d t4:8000");
+	assert_int_equal(release(&f, "u1", "", &n), 0);
+	v = view(&f);
+	assert_null(gpu_of(&v, "a", "gpu-0"));
+	assert_int_equal(v.inventory.n_servers, 3);
+	assert_int_equal(release(&f, NULL, "two", &n), 0);
+	v = view(&f);
+	assert_int_equal(v.inventory.n_servers, 2);
+	assert_int_equal(claimed(&f), 16000);
+	assert_int_equal(release(&f, "u3", "", &n), 0);
+	assert_int_equal(claimed(&f), 0);
+	fixture_release(&f);
+}
+
+static void test_bound(void **state)
+{
+	struct fixture f;
+	char uid[16];
+
+	(void)state;
+	fixture_init(&f, "a t4:80000", 0);
+	for (int i = 0; i < CLAIMS_PER_SERVER_MAX; i++) {
+		snprintf(uid, sizeof(uid), "u%d", i);
+		assert_int_equal(take(&f, uid, uid, "app c 1 1"), 0);
+	}
+	assert_int_equal(take(&f, "more", "more", "app c 1 1"), ERR_REFUSED);
+	assert_non_null(strstr(f.e.msg, "256 claims"));
+	assert_int_equal(take(&f, "u7", "u7", "app c 1 1"), 0);
+	fixture_release(&f);
+}
+
+/* 100 000 claims with keys in order: nothing is quadratic. */
+static void test_many(void **state)
+{
+	struct fixture f;
+	struct buf text;
+	struct arena a;
+	struct timespec from, to;
+	size_t n;
+
+	(void)state;
+	buf_init(&text, 1u << 20);
+	for (int i = 0; i < 50; i++)
+		buf_fmt(&text, "s%02d t4:80000;", i);
+	fixture_init(&f, text.data, 0);
+	arena_init(&a, 1u << 24);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (int round = 0; round < 8; round++) {
+		for (int i = 0; i < 12500; i++) {
+			char uid[32];
+
+			snprintf(uid, sizeof(uid), "uid-%08d", i);
+			arena_reset(&a);
+			assert_int_equal(
+				take_in(f.l, &a, uid, uid, "app c 1 1", false, &f.answer, &f.e), 0);
+		}
+		for (int i = 0; i < 12500; i++) {
+			char uid[32];
+
+			snprintf(uid, sizeof(uid), "uid-%08d", i);
+			assert_int_equal(release(&f, i % 2 ? uid : NULL, uid, &n), 0);
+		}
+	}
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	print_message("100000 claims taken and released in %.2f s\n",
+		(double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+	assert_int_equal(claims(&f), 0);
+	assert_int_equal(claimed(&f), 0);
+	arena_release(&a);
+	buf_release(&text);
+	fixture_release(&f);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 8
+#define ROUNDS 1500
+
+struct worker {
+	struct ledger *l;
+	unsigned n;
+	unsigned taken, refused, broken;
+};
+
+static void check_sums(struct worker *w, struct arena *a)
+{
+	struct pool_view v;
+	uint64_t parts = 0, counted = 0;
+
+	if (w->l->ops->view(w->l, true, a, &v, NULL) != 0) {
+		w->broken++;
+		return;
+	}
+	for (size_t s = 0; s < v.inventory.n_servers; s++)
+		for (size_t g = 0; g < v.inventory.servers[s].n_gpus; g++) {
+			size_t at = v.inventory.servers[s].first_gpu + g;
+
+			counted += v.usage.claimed[at];
+			w->broken += v.usage.claimed[at] > v.inventory.servers[s].gpus[g].bytes;
+		}
+	for (size_t i = 0; i < v.n_claims; i++)
+		for (size_t p = 0; p < v.claims[i].n_parts; p++)
+			parts += v.claims[i].parts[p].bytes;
+	w->broken += parts != counted;
+}
+
+static void *work(void *arg)
+{
+	static const char *const demands[] = {
+		"app c 1 30%", "app c 2 50%", "app c 1 5000; init i 1 6000", "app c 3 20%"};
+	struct worker *w = arg;
+	struct arena a;
+
+	arena_init(&a, 1u << 22);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct claim_answer answer = {0};
+		char uid[32];
+		size_t n;
+		int rc;
+
+		arena_reset(&a);
+		/* every second uid is shared by all threads */
+		snprintf(uid, sizeof(uid), "u-%u-%u", i % 2 ? w->n : 99, i % 50);
+		rc = take_in(
+			w->l, &a, uid, uid, demands[(i + w->n) % 4], i % 7 == 0, &answer, NULL);
+		w->taken += rc == 0;
+		w->refused += rc == ERR_REFUSED;
+		w->broken += rc != 0 && rc != ERR_REFUSED;
+		if (i % 3 == 0)
+			w->l->ops->undo(w->l, answer.ticket);
+		else if (i % 3 == 1)
+			w->l->ops->release(w->l, slice_of(uid), NONE, NONE, &n, NULL);
+		if (i % 16 == 0)
+			check_sums(w, &a);
+		if (w->n == 0 && i % 64 == 0)
+			inventory_set(
+				w->l, i % 128 ? "a t4:8000 t4:8000 t4:8000; b t4:9000"
+					      : "a t4:8000 t4:8000 t4:8000; b t4:9000; c t4:9000");
+	}
+	arena_release(&a);
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+	unsigned taken = 0, refused = 0;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000 t4:8000 t4:8000; b t4:9000", 0);
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){.l = f.l, .n = i};
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(workers[i].broken, 0);
+		taken += workers[i].taken;
+		refused += workers[i].refused;
+	}
+	print_message("%u taken, %u refused\n", taken, refused);
+	assert_true(taken > 100 && refused > 100);
+	/* all that is left is in the list, and ends with it */
+	ledger_memory_set_ttl(f.l, 1);
+	nap(5);
+	assert_int_equal(claims(&f), 0);
+	assert_int_equal(claimed(&f), 0);
+	fixture_release(&f);
+}
+
+static void test_no_memory(void **state)
+{
+	struct fixture f;
+	unsigned failed = 0;
+
+	(void)state;
+	fixture_init(&f, "a t4:8000 t4:8000", 0);
+	for (size_t max = 0; max < 3000; max += 16) {
+		struct claim_answer answer = {0};
+		struct claim_ask ask = {.uid = SLICE("u"), .demand = NULL};
+		struct demand d;
+		struct arena a;
+		int rc;
+
+		demand_init(&d, &f.a, "app c 2 50%", NULL, NULL, false);
+		ask.demand = &d;
+		arena_init(&a, max);
+		rc = f.l->ops->take(f.l, &ask, &a, &answer, &f.e);
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		failed += rc != 0;
+		assert_int_equal(claims(&f), rc == 0);
+		f.l->ops->undo(f.l, answer.ticket);
+		arena_release(&a);
+	}
+	assert_true(failed > 5 && failed < 150);
+	ledger_memory_free(NULL);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_take),
+		cmocka_unit_test(test_identity),
+		cmocka_unit_test(test_dry_run),
+		cmocka_unit_test(test_undo),
+		cmocka_unit_test(test_release),
+		cmocka_unit_test(test_ttl),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_swap),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_no_memory),
+	};
+
+	return cmocka_run_group_tests_name("ledger_memory", tests, NULL, NULL) != 0;
+}
