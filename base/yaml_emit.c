@@ -117,7 +117,9 @@ static bool properties(struct emitting *e, const struct yaml_node *node)
 
 static enum yaml_style wanted_style(const struct yaml_node *node)
 {
-	if (node->raw.at && node->raw.at[0] == '"')
+	bool json_string = node->raw.at ? node->raw.at[0] == '"' : node->doc->json;
+
+	if (json_string && node->style == YAML_DOUBLE)
 		return yaml_plain_safe(node->text) ? YAML_PLAIN : YAML_DOUBLE;
 	return node->style;
 }

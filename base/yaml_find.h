@@ -23,4 +23,9 @@ struct yaml_node *yaml_target(struct yaml_node *node, const struct yaml_node **v
  * map with a merge key equals nothing. */
 bool yaml_equal(const struct yaml_node *a, const struct yaml_node *b);
 
+/* Equal as trees: order, anchors, alias names, tags, and scalars by type and value; styles and places do not count. */
+bool yaml_same(const struct yaml_node *a, const struct yaml_node *b);
+/* All documents the same, one by one. */
+bool yaml_same_streams(const struct yaml_stream *a, const struct yaml_stream *b);
+
 #endif

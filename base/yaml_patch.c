@@ -409,14 +409,16 @@ static int operate(struct patching *p, const struct json_node *op)
 int yaml_patch(struct yaml_node *base, struct slice patch, struct err *err)
 {
 	struct patching p = {.base = base, .err = err};
+	const struct json_node *ops;
 	char *copy = NULL;
 	int rc;
 
 	json_init(&p.json);
 	rc = json_read_copy(&p.json, patch.at, patch.len, PATCH_NODES_MAX, &copy, err);
-	if (rc == 0 && !json_is(json_root(&p.json), JSON_ARRAY))
+	ops = json_root(&p.json);
+	if (rc == 0 && !json_is(ops, JSON_ARRAY))
 		rc = err_set(err, ERR_INVALID, "a JSON patch must be an array");
-	JSON_EACH(&p.json, rc == 0 ? json_root(&p.json) : NULL, op)
+	JSON_EACH(&p.json, ops, op)
 	{
 		if (rc == 0)
 			rc = operate(&p, op);

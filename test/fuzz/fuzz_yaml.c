@@ -6,8 +6,9 @@
 
 #include "base/yaml.h"
 #include "base/yaml_emit.h"
+#include "base/yaml_find.h"
 #include "base/yaml_json.h"
-#include "base/yaml_scalar.h"
+#include "base/yaml_patch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,34 +19,35 @@ static void fail(const char *what, struct slice before, struct slice after)
 	abort();
 }
 
-/* By type and text: a plain scalar with, say, a BOM in it comes back in quotes, an empty one between brackets as null. */
-static bool same_meaning(const struct yaml_node *a, const struct yaml_node *b)
+/* A patch such as inject's: whatever it does to this tree, no crash, and what was patched can be written and read. */
+static void patch(struct arena *arena, struct yaml_stream *docs, struct slice text)
 {
-	struct yaml_value x, y;
-	int rc = yaml_meaning(a, &x, NULL);
+	static const char ops[] =
+		"[{\"op\":\"add\",\"path\":\"/a\",\"value\":{\"x\":[1,\"yes\",{}],\"a "
+		"b\":\"l\\n\"}},"
+		"{\"op\":\"add\",\"path\":\"/a/x/0\",\"value\":[]},{\"op\":\"replace\",\"path\":\"/"
+		"a/x/1\",\"value\":null},"
+		"{\"op\":\"add\",\"path\":\"/b/"
+		"-\",\"value\":[{\"c\":\"d\"}]},{\"op\":\"remove\",\"path\":\"/b/0\"},"
+		"{\"op\":\"test\",\"path\":\"/b/0\",\"value\":2},{\"op\":\"remove\",\"path\":\"/"
+		"spec\"}]";
+	struct buf out;
+	struct err err = {0};
 
-	if (yaml_meaning(b, &y, NULL) != rc)
-		return false;
-	if (rc != 0)
-		return slice_eq(a->text, b->text);
-	return x.type == y.type &&
-	       (x.type == YAML_STRING ? slice_eq(a->text, b->text) : slice_eq(x.text, y.text));
-}
-
-static bool same(const struct yaml_node *a, const struct yaml_node *b)
-{
-	if (a->kind != b->kind || a->count != b->count || !slice_eq(a->tag, b->tag) ||
-		!slice_eq(a->anchor, b->anchor) || a->aliased != b->aliased)
-		return false;
-	if (a->kind == YAML_SCALAR)
-		return same_meaning(a, b);
-	if (a->kind == YAML_ALIAS)
-		return slice_eq(a->text, b->text);
-	for (a = a->first, b = b->first; a && b; a = a->next, b = b->next) {
-		if (!same(a, b))
-			return false;
+	buf_init(&out, 16 << 20);
+	for (struct yaml_doc *doc = docs->first; doc; doc = doc->next) {
+		if (yaml_patch(doc->root, SLICE(ops), &err) != 0 && !err.msg[0])
+			fail("a refusal without a message", text, SLICE(""));
 	}
-	return !a && !b;
+	if (yaml_emit(docs, &out, &err) == 0) {
+		struct yaml_stream again;
+
+		if (yaml_parse(arena, "patched", buf_as_slice(&out), YAML_ANY, &again, &err) != 0)
+			fail(err.msg, text, buf_as_slice(&out));
+		if (!yaml_same_streams(docs, &again))
+			fail("another tree after a patch", text, buf_as_slice(&out));
+	}
+	buf_release(&out);
 }
 
 static bool same_documents(const struct yaml_stream *a, const struct yaml_stream *b)
@@ -55,10 +57,10 @@ static bool same_documents(const struct yaml_stream *a, const struct yaml_stream
 	for (; x && y; x = x->next, y = y->next) {
 		if (x->start_marked != y->start_marked && x->tag_count == 0 && x->major == 0)
 			return false;
-		if (x->end_marked != y->end_marked || !same(x->root, y->root))
+		if (x->end_marked != y->end_marked)
 			return false;
 	}
-	return !x && !y;
+	return yaml_same_streams(a, b);
 }
 
 static void compare_json(const struct yaml_stream *a, const struct yaml_stream *b,
@@ -111,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!json && !same_documents(&before, &after))
 			fail("another tree", text, written);
 		compare_json(&before, &after, text, written);
+		patch(&arena, &before, text);
 	}
 	buf_release(&out);
 	arena_release(&arena);
