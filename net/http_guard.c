@@ -13,49 +13,43 @@
 /* How often limits are looked at while there are connections. */
 #define TICK_MS 100
 
-/* Counted down only afterwards: at zero no connection is suspended. */
-static void resume(struct http_guard *g, struct http_watch *w)
+/* Counted down only afterwards: at zero no connection is suspended. The watch is not touched: once resumed, the
+ * connection may end. */
+static void resume(struct http_guard *g, void *handle)
 {
-	g->hooks.resume(g->hooks.ctx, w);
+	g->hooks.resume(g->hooks.ctx, handle);
 	atomic_fetch_sub(&g->deferred, 1);
 }
 
-/* Resume a chain that scan() made. Each connection stands still until its own resume, so next is read before. */
-static void resume_all(struct http_guard *g, struct http_watch *chain)
+/* Under the lock: take the job of a watch away. Returns the handle to resume. */
+static void *give_up(struct http_guard *g, struct http_watch *w)
 {
-	while (chain) {
-		struct http_watch *w = chain;
-		chain = w->next_expired;
-		resume(g, w);
-	}
+	w->job->watch = NULL;
+	w->job = NULL;
+	w->gave_up = true;
+	http_guard_due(w, 0);
+	atomic_fetch_add(&g->lapsed, 1);
+	return w->handle;
 }
 
-/* Under the lock: cut, or give up, what is past its limit. Returns the connections to resume. */
-static struct http_watch *scan(struct http_guard *g, int64_t now_ms, bool jobs_only)
+/* Under the lock: cut what is past its limit, up to the first that must be resumed without the lock; its handle, or
+ * NULL when all has been looked at. */
+static void *scan(struct http_guard *g, int64_t now_ms)
 {
-	struct http_watch *chain = NULL;
 	for (struct http_watch *w = g->watches; w; w = w->next) {
 		int64_t due = atomic_load_explicit(&w->due_ms, memory_order_relaxed);
-		if (!jobs_only && (due == 0 || due > now_ms))
+		if (due == 0 || due > now_ms)
 			continue;
-		if (w->job) {
-			w->job->watch = NULL;
-			w->job = NULL;
-			w->gave_up = true;
-			atomic_fetch_add(&g->lapsed, 1);
-			http_guard_due(w, 0);
-			w->next_expired = chain;
-			chain = w;
-		} else if (!jobs_only) {
-			/* Wakes the I/O thread's poll; it sees the end of the stream and closes. A limit set by it in
-			 * this very moment survives the exchange. */
-			if (!atomic_compare_exchange_strong(&w->due_ms, &due, 0))
-				continue;
-			(void)shutdown(w->fd, SHUT_RDWR);
-			atomic_fetch_add(&g->cut, 1);
-		}
+		if (w->job)
+			return give_up(g, w);
+		/* Wakes the I/O thread's poll; it sees the end of the stream and closes. A limit set by it in this very
+		 * moment survives the exchange. */
+		if (!atomic_compare_exchange_strong(&w->due_ms, &due, 0))
+			continue;
+		(void)shutdown(w->fd, SHUT_RDWR);
+		atomic_fetch_add(&g->cut, 1);
 	}
-	return chain;
+	return NULL;
 }
 
 static void wait_tick(struct http_guard *g)
@@ -79,10 +73,10 @@ static void *watchdog_main(void *arg)
 	struct http_guard *g = arg;
 	pthread_mutex_lock(&g->lock);
 	while (!g->stopping) {
-		struct http_watch *chain = scan(g, http_now_ms(), false);
-		if (chain) {
+		void *handle = scan(g, http_now_ms());
+		if (handle) {
 			pthread_mutex_unlock(&g->lock);
-			resume_all(g, chain);
+			resume(g, handle);
 			pthread_mutex_lock(&g->lock);
 		} else {
 			wait_tick(g);
@@ -113,14 +107,16 @@ static void work(struct http_guard *g, struct http_job *job)
 		pthread_mutex_lock(&g->lock);
 	}
 	struct http_watch *w = job->watch;
+	void *handle = NULL;
 	if (w) {
+		handle = w->handle;
 		w->job = NULL;
 		w->gave_up = false;
 		http_guard_due(w, 0);
 	}
 	pthread_mutex_unlock(&g->lock);
-	if (w)
-		resume(g, w);
+	if (handle)
+		resume(g, handle);
 	else
 		g->hooks.orphan(g->hooks.ctx, job);
 	pthread_mutex_lock(&g->lock);
@@ -202,9 +198,10 @@ void http_guard_stop(struct http_guard *g)
 	join_all(g, true);
 }
 
-void http_guard_add(struct http_guard *g, struct http_watch *w, int fd)
+void http_guard_add(struct http_guard *g, struct http_watch *w, int fd, void *handle)
 {
 	w->fd = fd;
+	w->handle = handle;
 	w->prev = NULL;
 	pthread_mutex_lock(&g->lock);
 	w->next = g->watches;
@@ -263,8 +260,14 @@ bool http_guard_gave_up(struct http_guard *g, struct http_watch *w)
 
 void http_guard_lapse_all(struct http_guard *g)
 {
-	pthread_mutex_lock(&g->lock);
-	struct http_watch *chain = scan(g, 0, true);
-	pthread_mutex_unlock(&g->lock);
-	resume_all(g, chain);
+	void *handle;
+	do {
+		handle = NULL;
+		pthread_mutex_lock(&g->lock);
+		for (struct http_watch *w = g->watches; w && !handle; w = w->next)
+			handle = w->job ? give_up(g, w) : NULL;
+		pthread_mutex_unlock(&g->lock);
+		if (handle)
+			resume(g, handle);
+	} while (handle);
 }

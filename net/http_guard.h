@@ -16,7 +16,7 @@ struct http_job;
 /* A watched connection; embedded, zero before http_guard_add. */
 struct http_watch {
 	struct http_watch *prev, *next;
-	struct http_watch *next_expired;
+	void *handle; /* what the resume hook is given */
 	int fd;
 	_Atomic int64_t
 		due_ms; /* on http_now_ms' clock; 0: no limit. Past it the socket is shut down, or, while a job
@@ -36,7 +36,7 @@ struct http_guard_hooks {
 	/* A worker: do the work. It may last longer than the connection waits. */
 	void (*run)(void *ctx, struct http_job *job);
 	/* Let the connection go on, its job done or given up. Worker or watchdog; no lock is held. */
-	void (*resume)(void *ctx, struct http_watch *watch);
+	void (*resume)(void *ctx, void *handle);
 	/* A worker: the job was given up before or while it ran; it is the callee's to free. */
 	void (*orphan)(void *ctx, struct http_job *job);
 };
@@ -64,7 +64,7 @@ int http_guard_start(struct http_guard *g, const struct http_guard_hooks *hooks,
 /* Give up what is still queued, wait for what runs, join all threads. No watch may be left suspended. */
 void http_guard_stop(struct http_guard *g);
 
-void http_guard_add(struct http_guard *g, struct http_watch *w, int fd);
+void http_guard_add(struct http_guard *g, struct http_watch *w, int fd, void *handle);
 /* Before the socket is closed; w is not touched afterwards. */
 void http_guard_remove(struct http_guard *g, struct http_watch *w);
 

@@ -58,6 +58,6 @@ void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **soc
 	enum MHD_ConnectionNotificationCode code);
 
 /* The guard's resume hook. */
-void http_server_resume(void *ctx, struct http_watch *watch);
+void http_server_resume(void *ctx, void *handle);
 
 #endif

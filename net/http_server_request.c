@@ -274,7 +274,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 		if (tls && tls->tls_session)
 			tls_session_attach(&c->tls, s->cfg.identity, tls->tls_session);
 	}
-	http_guard_add(&s->guard, &c->watch, number);
+	http_guard_add(&s->guard, &c->watch, number, mhd);
 	atomic_fetch_add(&s->connections, 1);
 	atomic_fetch_add(&s->accepted, 1);
 	*socket_context = c;
@@ -299,11 +299,10 @@ void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **soc
 	atomic_fetch_sub(&s->connections, 1);
 }
 
-void http_server_resume(void *ctx, struct http_watch *watch)
+void http_server_resume(void *ctx, void *handle)
 {
 	(void)ctx;
-	struct conn *c = (struct conn *)(void *)((char *)watch - offsetof(struct conn, watch));
-	MHD_resume_connection(c->mhd);
+	MHD_resume_connection(handle);
 }
 
 const char *http_request_arg(const struct http_request *req, const char *name)

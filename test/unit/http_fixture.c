@@ -48,8 +48,10 @@ static void note(struct fixture *f, struct http_request *req)
 	atomic_fetch_add(&f->handled, 1);
 	req->user = strdup("user");
 	const char *arg = http_request_arg(req, "name");
+	pthread_mutex_lock(&f->lock);
 	(void)snprintf(f->seen, sizeof(f->seen), "%s|%s|%s|%d", req->path, arg ? arg : "-",
 		req->peer, (int)(req->deadline_ms - req->received_ms));
+	pthread_mutex_unlock(&f->lock);
 }
 
 static enum http_outcome handle_echo(void *ctx, struct http_request *req, struct http_reply *reply)
@@ -70,7 +72,6 @@ static enum http_outcome handle_later(void *ctx, struct http_request *req, struc
 static enum http_outcome slow_later(void *ctx, struct http_request *req, struct http_reply *reply)
 {
 	struct fixture *f = ctx;
-	f->slow_thread = pthread_self();
 	atomic_fetch_add(&f->slow, 1);
 	for (int i = 0; i < 1000 && !atomic_load(&f->gate); i++)
 		nap_ms(5);
@@ -116,7 +117,9 @@ static void on_log(void *ctx, const char *msg)
 {
 	struct fixture *f = ctx;
 	atomic_fetch_add(&f->logged, 1);
+	pthread_mutex_lock(&f->lock);
 	(void)snprintf(f->last_log, sizeof(f->last_log), "%s", msg);
+	pthread_mutex_unlock(&f->lock);
 }
 
 void fixture_start(struct fixture *f, struct http_config cfg)
@@ -125,6 +128,7 @@ void fixture_start(struct fixture *f, struct http_config cfg)
 	struct http_app app = {
 		routes, sizeof(routes) / sizeof(routes[0]), f, on_queued, on_done, on_log};
 	memset(f, 0, sizeof(*f));
+	must(pthread_mutex_init(&f->lock, NULL) == 0, "mutex");
 	if (!cfg.listen)
 		cfg.listen = "127.0.0.1:0";
 	int rc = http_server_start(&cfg, &app, &f->server, &err);
@@ -135,7 +139,9 @@ void fixture_start(struct fixture *f, struct http_config cfg)
 
 bool fixture_stop(struct fixture *f, unsigned timeout_ms)
 {
-	return http_server_stop(f->server, timeout_ms);
+	bool clean = http_server_stop(f->server, timeout_ms);
+	(void)pthread_mutex_destroy(&f->lock);
+	return clean;
 }
 
 bool fixture_wait(atomic_int *counter, int value)
@@ -158,6 +164,14 @@ bool fixture_idle(struct fixture *f)
 		nap_ms(5);
 	}
 	return false;
+}
+
+bool fixture_saw(struct fixture *f, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	bool saw = strstr(f->seen, text) != NULL;
+	pthread_mutex_unlock(&f->lock);
+	return saw;
 }
 
 int client_open(const struct fixture *f)

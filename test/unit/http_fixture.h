@@ -15,9 +15,9 @@ struct fixture {
 	struct http_server *server;
 	atomic_int handled, slow, queued, undone, done, logged, status;
 	atomic_bool gate; /* slow() waits until it is open */
-	pthread_t slow_thread;
-	char last_log[256];
-	char seen[256]; /* path, argument, peer of the last request */
+	pthread_mutex_t lock;
+	char last_log[256]; /* under the lock, as is seen; for after the server has stopped */
+	char seen[256];     /* path, argument, peer and time of the last request */
 };
 
 /* Routes: POST /echo (JSON), POST /later (JSON; slow() echoes once the gate is open), GET and DELETE /livez,
@@ -29,6 +29,9 @@ bool fixture_stop(struct fixture *f, unsigned timeout_ms);
 bool fixture_wait(atomic_int *counter, int value);
 /* Wait until no request is in flight and no connection open; false after 3 s. */
 bool fixture_idle(struct fixture *f);
+
+/* Is text in what was seen of the last request? */
+bool fixture_saw(struct fixture *f, const char *text);
 
 void nap_ms(int ms);
 
