@@ -21,9 +21,9 @@ static inline const char *digits(const char *p)
 	return p;
 }
 
-const char *json_number_end(const char *p, bool *ret_plain, const char **ret_at)
+const char *json_number_end(const char *p, const char **ret_tail, const char **ret_at)
 {
-	bool plain = true;
+	const char *tail;
 
 	if (*p == '-')
 		p++;
@@ -31,13 +31,12 @@ const char *json_number_end(const char *p, bool *ret_plain, const char **ret_at)
 		goto missing;
 	p = *p == '0' ? p + 1 : digits(p + 1);
 	if (*p == '.') {
-		plain = false;
 		if (!is_digit(*++p))
 			goto missing;
 		p = digits(p);
 	}
+	tail = p;
 	if (*p == 'e' || *p == 'E') {
-		plain = false;
 		p++;
 		if (*p == '+' || *p == '-')
 			p++;
@@ -45,7 +44,7 @@ const char *json_number_end(const char *p, bool *ret_plain, const char **ret_at)
 			goto missing;
 		p = digits(p);
 	}
-	*ret_plain = plain;
+	*ret_tail = tail;
 	return p;
 missing:
 	*ret_at = p;
@@ -69,13 +68,6 @@ static int64_t exponent(const char *p, const char *end)
 	return minus ? -n : n;
 }
 
-static const char *mantissa_end(const char *p, const char *end)
-{
-	while (p < end && *p != 'e' && *p != 'E')
-		p++;
-	return p;
-}
-
 /* The smallest number that rounds to infinity, 2^1024 - 2^970: these digits with the point behind the first, e308. */
 static const char first_infinite[] =
 	"179769313486231580793728971405303415079934132710037826936173778980444968292764"
@@ -83,15 +75,14 @@ static const char first_infinite[] =
 	"681908902000708383676273854845817711531764475730270069855571366959622842914819"
 	"860834936475292719074168444365510704342711559699508093042880177904174497792";
 
-bool json_number_finite(const char *p, const char *end)
+bool json_number_finite(const char *p, const char *tail, const char *end)
 {
-	const char *tail = mantissa_end(p, end);
 	const char *limit = first_infinite;
 	const char *first = NULL; /* the first digit that is not 0 */
 	int64_t power = -1;       /* of ten, that it stands for */
 	bool point = false;
 
-	for (; p < tail; p++) {
+	for (; p < tail && !(first && point); p++) {
 		if (*p == '.')
 			point = true;
 		if (!is_digit(*p))
@@ -120,14 +111,13 @@ bool json_number_finite(const char *p, const char *end)
 
 bool json_number_int(const char *p, const char *end, int64_t *ret)
 {
-	const char *tail = mantissa_end(p, end);
 	bool minus = *p == '-', point = false;
 	int64_t value = 0;  /* the digits up to the last one that is not 0 */
 	int64_t zeros = 0;  /* those that follow it */
 	int64_t behind = 0; /* digits behind the point */
 	int64_t power;
 
-	for (p += minus; p < tail; p++) {
+	for (p += minus; p < end && *p != 'e' && *p != 'E'; p++) {
 		if (*p == '.') {
 			point = true;
 			continue;
@@ -149,7 +139,7 @@ bool json_number_int(const char *p, const char *end, int64_t *ret)
 		if (value > INT_MAX_EXACT)
 			return false;
 	}
-	power = zeros - behind + exponent(tail, end);
+	power = zeros - behind + exponent(p, end);
 	if (value != 0 && (power < 0 || power > 16))
 		return false;
 	for (; value != 0 && power > 0; power--)

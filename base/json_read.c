@@ -22,9 +22,9 @@
 /* An open array or object. */
 struct level {
 	uint32_t node;
-	uint32_t count : 31;
-	uint32_t object : 1;
-	size_t first;  /* of an object: where its keys' hashes begin */
+	uint32_t count;
+	uint32_t first; /* of an object: where its keys' hashes begin */
+	bool object;
 	uint64_t seen; /* of an object: bit h % 64 is set for each hash h */
 };
 
@@ -38,8 +38,8 @@ struct pass {
 	uint32_t depth;
 	struct json_seed seed;
 	uint64_t *hash; /* of the keys of all open objects, the innermost last */
-	size_t hashes;
-	size_t hash_cap;
+	uint32_t hashes;
+	uint32_t hash_cap;
 	struct buf key; /* room for a key with its escapes decoded; its len stays 0 */
 	struct level level[JSON_DEPTH_MAX + 1];
 	uint64_t first_hash[FIRST_HASHES];
@@ -95,12 +95,12 @@ static inline bool add_node(
 
 __attribute__((noinline)) static bool grow_hashes(struct pass *r)
 {
-	size_t cap = r->hash_cap * 2;
+	uint32_t cap = r->hash_cap * 2; /* hashes are fewer than nodes: no overflow */
 	uint64_t *old = r->hash == r->first_hash ? NULL : r->hash;
 	uint64_t *hash = realloc(old, cap * sizeof(*hash));
 
 	if (!hash) {
-		err_set(r->src.err, ERR_NOMEM, "no memory for the hashes of %zu keys", cap);
+		err_set(r->src.err, ERR_NOMEM, "no memory for the hashes of %u keys", cap);
 		return false;
 	}
 	if (!old)
@@ -136,8 +136,7 @@ __attribute__((noinline)) static bool hash_escaped(
 {
 	const char *p = r->src.text + key->at;
 
-	/* json_hash reads 8 bytes at least. */
-	if (!buf_reserve(&r->key, (size_t)key->len + 8)) {
+	if (!buf_reserve(&r->key, (size_t)key->len + JSON_SLACK)) {
 		err_set(r->src.err, ERR_NOMEM, "no memory for a key of %u bytes", key->len);
 		return false;
 	}
@@ -160,7 +159,7 @@ static inline bool check_key(struct pass *r, struct level *object)
 	}
 	bit = UINT64_C(1) << (h % 64);
 	if ((object->seen & bit) && r->hashes - object->first < NARROW_KEYS) {
-		for (size_t i = object->first; i < r->hashes; i++)
+		for (uint32_t i = object->first; i < r->hashes; i++)
 			if (r->hash[i] == h &&
 				json_keys_compare(r->j, object->node, at, r->src.err) < 0)
 				return false;
@@ -211,7 +210,7 @@ static inline bool close_level(struct pass *r, const char *end)
 {
 	struct level *l = &r->level[r->depth];
 	struct json_node *n = &r->node[l->node];
-	size_t keys = r->hashes - l->first;
+	uint32_t keys = r->hashes - l->first;
 
 	n->len = (uint32_t)(end - r->src.text) - n->at;
 	n->next = r->count;
@@ -226,14 +225,12 @@ static inline bool close_level(struct pass *r, const char *end)
 
 static inline const char *read_number(struct pass *r, const char *p)
 {
-	const char *at = p, *end;
-	bool plain;
+	const char *at = p, *tail = p, *end = json_number_end(p, &tail, &at);
 
-	end = json_number_end(p, &plain, &at);
 	if (!end)
 		return json_expected(&r->src, at, "a digit");
 	/* Under 300 digits without an exponent no number is too large. */
-	if ((!plain || end - p > 300) && !json_number_finite(p, end))
+	if ((tail != end || end - p > 300) && !json_number_finite(p, tail, end))
 		return json_refuse(&r->src, ERR_SYNTAX, p, "a number larger than a double can be");
 	return add_node(r, p, end, JSON_NUMBER, false) ? end : NULL;
 }
@@ -357,7 +354,7 @@ int json_read(struct json *j, const char *text, size_t len, uint32_t max_nodes, 
 	r.hash = r.first_hash;
 	r.hashes = 0;
 	r.hash_cap = FIRST_HASHES;
-	buf_init(&r.key, len + 8);
+	buf_init(&r.key, len + JSON_SLACK);
 	j->text = text;
 	j->len = len;
 	j->count = 0;

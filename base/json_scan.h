@@ -65,54 +65,85 @@ static inline const char *json_plain(const char *p)
 #endif
 }
 
-/* The value of a hexadecimal digit, or -1. */
-static inline int json_hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-/* The four digits behind "\u", or -1 when one is none. */
+/* The four hexadecimal digits at p as a number, or negative when one is none. */
 static inline int json_hex4(const char *p)
 {
-	int n = 0;
+	/* 0 stands for "no digit", so that the table can be written down: digits are one more. */
+	static const signed char digit[256] = {
+		['0'] = 1,
+		['1'] = 2,
+		['2'] = 3,
+		['3'] = 4,
+		['4'] = 5,
+		['5'] = 6,
+		['6'] = 7,
+		['7'] = 8,
+		['8'] = 9,
+		['9'] = 10,
+		['a'] = 11,
+		['b'] = 12,
+		['c'] = 13,
+		['d'] = 14,
+		['e'] = 15,
+		['f'] = 16,
+		['A'] = 11,
+		['B'] = 12,
+		['C'] = 13,
+		['D'] = 14,
+		['E'] = 15,
+		['F'] = 16,
+	};
+	const unsigned char *u = (const unsigned char *)p;
+	int a = digit[u[0]] - 1, b = digit[u[1]] - 1, c = digit[u[2]] - 1, d = digit[u[3]] - 1;
 
-	for (int i = 0; i < 4; i++) {
-		int digit = json_hex(p[i]);
+	if ((a | b | c | d) < 0)
+		return -1;
+	return a << 12 | b << 8 | c << 4 | d;
+}
 
-		if (digit < 0)
-			return -1;
-		n = n << 4 | digit;
+/* Copy the run before the next backslash, or before end, from *p to *out, and move both behind it. 16 bytes may be read
+ * and written from any position on. */
+static inline void json_copy_run(const char **p, const char *end, char **out)
+{
+#ifdef __SSE2__
+	const __m128i slash = _mm_set1_epi8('\\');
+
+	while (*p < end) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)*p);
+		unsigned mask = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, slash));
+		size_t n = (size_t)(end - *p);
+
+		if (n > 16)
+			n = 16;
+		if (mask && (size_t)__builtin_ctz(mask) < n)
+			n = (size_t)__builtin_ctz(mask);
+		_mm_storeu_si128((__m128i *)(void *)*out, x);
+		*p += n;
+		*out += n;
+		if (mask)
+			return;
 	}
-	return n;
+#else
+	while (*p < end && **p != '\\')
+		*(*out)++ = *(*p)++;
+#endif
 }
 
 /* The character that a one-letter escape stands for ('n' is a newline), or 0. */
 static inline char json_escape(char c)
 {
-	switch (c) {
-	case '"':
-	case '\\':
-	case '/':
-		return c;
-	case 'b':
-		return '\b';
-	case 'f':
-		return '\f';
-	case 'n':
-		return '\n';
-	case 'r':
-		return '\r';
-	case 't':
-		return '\t';
-	default:
-		return 0;
-	}
+	static const char meaning[256] = {
+		['"'] = '"',
+		['\\'] = '\\',
+		['/'] = '/',
+		['b'] = '\b',
+		['f'] = '\f',
+		['n'] = '\n',
+		['r'] = '\r',
+		['t'] = '\t',
+	};
+
+	return meaning[(unsigned char)c];
 }
 
 #endif

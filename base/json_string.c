@@ -93,14 +93,15 @@ size_t json_unescape(const char *p, const char *end, char *out)
 {
 	char *begin = out;
 
-	while (p < end) {
-		if (*p != '\\') {
-			*out++ = *p++;
-		} else if (p[1] != 'u') {
+	for (;;) {
+		json_copy_run(&p, end, &out);
+		if (p == end)
+			break;
+		if (p[1] == 'u') {
+			out += encode(code_point(&p), out);
+		} else {
 			*out++ = json_escape(p[1]);
 			p += 2;
-		} else {
-			out += encode(code_point(&p), out);
 		}
 	}
 	return (size_t)(out - begin);

@@ -14,8 +14,9 @@
 const char *json_string_rest(
 	const struct json_source *src, const char *open, const char *p, bool *ret_escaped);
 
-/* Decode the inside of a checked string, p..end, into out, which has room for end - p bytes: no escape is shorter than
- * what it stands for. Returns the decoded length. */
+/* Decode the inside of a checked string, p..end, into out, which has room for end - p bytes (no escape is shorter than
+ * what it stands for) and JSON_SLACK more that are written over. Returns the decoded length. */
+#define JSON_SLACK 16
 size_t json_unescape(const char *p, const char *end, char *out);
 
 /* Take the next piece of the decoded value off the inside of a checked string: a run as it is spelled, or one decoded
