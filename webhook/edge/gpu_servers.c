@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge: files and directories of GPUServer documents. */
-#define _GNU_SOURCE 1 /* asprintf */
 #include "webhook/edge/gpu_servers_impl.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "webhook/edge/files.h"
 
 void gpu_servers_warn(struct loader *l, const struct declared *d, const char *fmt, ...)
 {
@@ -112,98 +108,16 @@ static int read_text(struct loader *l, struct slice text, const char *name, stru
 	return rc;
 }
 
-static int cannot(const char *what, const char *path, struct err *err)
-{
-	return err_set(err, ERR_IO, "cannot %s %s: %s", what, path, strerror(errno));
-}
-
-/* Read until the end or one byte over the limit. */
-static int read_all(int fd, const char *path, struct buf *out, struct err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) != 0)
-		return cannot("look at", path, err);
-	if (!S_ISREG(st.st_mode))
-		return err_set(
-			err, ERR_IO, "%s is no regular file: expected a file or a directory", path);
-	for (;;) {
-		char chunk[16384];
-		ssize_t n = read(fd, chunk, sizeof(chunk));
-
-		if (n == 0)
-			return 0;
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return cannot("read", path, err);
-		if (out->len + (size_t)n > YAML_BYTES_MAX)
-			return err_set(err, ERR_TOOBIG, "%s: larger than %u MiB", path,
-				YAML_BYTES_MAX >> 20);
-		buf_add(out, chunk, (size_t)n);
-		if (out->failed)
-			return err_set(err, ERR_NOMEM, "%s: out of memory", path);
-	}
-}
-
 static int read_file(struct loader *l, const char *path, struct err *err)
 {
-	/* A FIFO must not make us wait; what it is is looked at once it is open. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct buf text;
 	int rc;
 
-	if (fd < 0)
-		return cannot("open", path, err);
 	buf_init(&text, YAML_BYTES_MAX);
-	rc = read_all(fd, path, &text, err);
-	close(fd);
+	rc = files_read(path, &text, err);
 	if (rc == 0)
 		rc = read_text(l, buf_as_slice(&text), path, err);
 	buf_release(&text);
-	return rc;
-}
-
-static int is_document(const struct dirent *entry)
-{
-	const char *dot = strrchr(entry->d_name, '.');
-
-	return entry->d_name[0] != '.' && dot &&
-	       (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
-}
-
-static int by_file_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int read_directory(struct loader *l, const char *path, struct err *err)
-{
-	struct dirent **names;
-	int n = scandir(path, &names, is_document, by_file_name), rc = 0;
-	bool any = false;
-
-	if (n < 0)
-		return cannot("list", path, err);
-	for (int i = 0; i < n; i++) {
-		struct stat st;
-		char *file = NULL;
-
-		if (rc == 0 && asprintf(&file, "%s/%s", path, names[i]->d_name) < 0) {
-			file = NULL;
-			rc = err_set(err, ERR_NOMEM, "%s: out of memory", path);
-		}
-		if (rc == 0 && !(stat(file, &st) == 0 && S_ISDIR(st.st_mode))) {
-			any = true;
-			rc = read_file(l, file, err);
-		}
-		free(file);
-		free(names[i]);
-	}
-	free(names);
-	if (rc == 0 && !any)
-		return err_set(
-			err, ERR_INVALID, "%s: holds no file named *.yaml, *.yml or *.json", path);
 	return rc;
 }
 
@@ -211,12 +125,14 @@ int gpu_servers_load(const char *path, struct arena *a, struct inventory *ret, s
 	struct err *err)
 {
 	struct loader l = {.arena = a, .warnings = warnings};
-	struct stat st;
-	int rc;
+	struct file_list files;
+	int rc = files_list(path, a, &files, err);
 
-	if (stat(path, &st) != 0)
-		return cannot("open", path, err);
-	rc = S_ISDIR(st.st_mode) ? read_directory(&l, path, err) : read_file(&l, path, err);
+	if (rc == 0 && files.n == 0)
+		rc = err_set(
+			err, ERR_INVALID, "%s holds no file named *.yaml, *.yml or *.json", path);
+	for (size_t i = 0; rc == 0 && i < files.n; i++)
+		rc = read_file(&l, files.path[i], err);
 	if (rc == 0)
 		rc = finish(&l, ret, err);
 	free(l.list);
