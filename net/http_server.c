@@ -232,7 +232,7 @@ void http_server_stats(const struct http_server *s, struct http_stats *ret)
 		.deferred = atomic_load(&s->guard.deferred),
 		.accepted = atomic_load(&s->accepted),
 		.timed_out = atomic_load(&s->guard.cut),
-		.deadlines = atomic_load(&s->guard.lapsed),
+		.deadlines = atomic_load(&s->guard.lapsed) + atomic_load(&s->late),
 		.log_suppressed = atomic_load(&s->suppressed),
 	};
 	for (size_t i = 0; i < 6; i++)

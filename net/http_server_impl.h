@@ -38,7 +38,7 @@ struct http_server {
 	uint16_t port;
 	atomic_bool draining, stopping;
 	atomic_uint connections, in_flight;
-	atomic_uint_fast64_t accepted, replies[6], suppressed;
+	atomic_uint_fast64_t accepted, replies[6], suppressed, late;
 	struct http_bodies bodies;
 	atomic_int_fast64_t log_window; /* second, and sentences in it */
 	atomic_uint log_count, left_out;

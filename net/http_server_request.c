@@ -56,18 +56,6 @@ static enum MHD_Result send_reply(struct conn *c, struct http_reply *reply)
 	return rc;
 }
 
-/* The answer of a handler. */
-static enum MHD_Result send_call(struct conn *c)
-{
-	struct http_call *call = c->call;
-	if (call->reply.status < 200 || call->reply.status > 599)
-		http_reply_text(&call->reply, 500, http_sentence(500));
-	call->req.status = call->reply.status;
-	enum MHD_Result rc = send_reply(c, &call->reply);
-	http_call_tell(call, rc == MHD_YES);
-	return rc;
-}
-
 /* The answer of this server itself. */
 static enum MHD_Result send_refusal(struct conn *c, unsigned status, bool close)
 {
@@ -77,6 +65,32 @@ static enum MHD_Result send_refusal(struct conn *c, unsigned status, bool close)
 	if (status == 405)
 		reply.header[0] = (struct http_header){"Allow", c->match.allow};
 	return send_reply(c, &reply);
+}
+
+/* Has the request's time passed? Its client does not wait any more, or is about to stop. */
+static bool too_late(struct conn *c)
+{
+	if (http_now_ms() < c->call->req.deadline_ms)
+		return false;
+	atomic_fetch_add(&c->server->late, 1);
+	return true;
+}
+
+/* The answer of a handler. */
+static enum MHD_Result send_call(struct conn *c)
+{
+	struct http_call *call = c->call;
+	if (too_late(c)) {
+		call->req.status = 500;
+		http_call_tell(call, false);
+		return send_refusal(c, 500, false);
+	}
+	if (call->reply.status < 200 || call->reply.status > 599)
+		http_reply_text(&call->reply, 500, http_sentence(500));
+	call->req.status = call->reply.status;
+	enum MHD_Result rc = send_reply(c, &call->reply);
+	http_call_tell(call, rc == MHD_YES);
+	return rc;
 }
 
 /* ---- one request, step by step ---------------------------------------------------------------------------------- */
@@ -200,6 +214,8 @@ static enum MHD_Result on_request(struct conn *c)
 		return send_refusal(c, c->refuse, false);
 	if (route->method == HTTP_POST && route->content_type && call->req.body_len == 0)
 		return send_refusal(c, 400, false);
+	if (too_late(c))
+		return send_refusal(c, 500, false);
 	return http_call_handle(call) == HTTP_LATER ? defer(c) : send_call(c);
 }
 

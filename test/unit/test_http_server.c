@@ -213,6 +213,36 @@ static void deadline_passes(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
+/* Without workers slow() holds the I/O thread; an answer that comes too late is not given all the same. */
+static void answers_too_late(void **state)
+{
+	(void)state;
+	struct fixture f;
+	struct http_stats st;
+	fixture_start(&f, (struct http_config){0});
+	int fd = client_open(&f);
+	client_post(fd, "/later?timeout=100ms", "{}", 2);
+	assert_true(fixture_wait(&f.slow, 1));
+	nap_ms(80);
+	atomic_store(&f.gate, true);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	assert_int_equal(f.undone, 1);
+	assert_int_equal(f.status, 500);
+	/* A body that comes after the deadline is not looked at. */
+	client_text(fd, "POST /echo?timeout=100ms HTTP/1.1\r\nHost: h\r\n" JSON
+			"Content-Length: 2\r\n\r\n");
+	nap_ms(80);
+	client_text(fd, "{}");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	(void)close(fd);
+	assert_true(fixture_idle(&f));
+	assert_int_equal(f.handled, 1);
+	assert_int_equal(f.queued, 0);
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.deadlines, 2);
+	assert_true(fixture_stop(&f, 1000));
+}
+
 static void *open_gate_soon(void *arg)
 {
 	struct fixture *f = arg;
@@ -342,6 +372,7 @@ int main(void)
 		cmocka_unit_test(deferred_beside_others),
 		cmocka_unit_test(client_vanishes_while_deferred),
 		cmocka_unit_test(deadline_passes),
+		cmocka_unit_test(answers_too_late),
 		cmocka_unit_test(drains),
 		cmocka_unit_test(stops_with_suspended_requests),
 		cmocka_unit_test(idle_connections_do_not_hold_a_stop),
