@@ -122,8 +122,11 @@ void http_reply_text(struct http_reply *reply, unsigned status, const char *sent
 	size_t len = strlen(sentence);
 	free(reply->body);
 	*reply = (struct http_reply){.status = status, .body = malloc(len + 2)};
-	if (!reply->body)
+	if (!reply->body) {
+		/* No words left; at least never a success that says nothing. */
+		reply->status = status < 400 ? 500 : status;
 		return;
+	}
 	memcpy(reply->body, sentence, len);
 	memcpy(reply->body + len, "\n", 2);
 	reply->body_len = len + 1;

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the n-th allocation fails, for each n, while a server starts and answers, a pair is loaded, metrics are made.
+ * Linked with --wrap for malloc, calloc and realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/metric.h"
+#include "test/unit/http_fixture.h"
+#include "test/unit/make_pair.h"
+
+/* Allocations until the one that fails, over all threads; negative: none does. */
+static atomic_long until_failure = -1;
+static atomic_bool failed;
+
+static bool fails(void)
+{
+	if (atomic_load(&until_failure) < 0 || atomic_fetch_sub(&until_failure, 1) != 0)
+		return false;
+	atomic_store(&failed, true);
+	return true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *at, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+	return fails() ? NULL : __real_realloc(at, size);
+}
+
+static void begin(long n)
+{
+	atomic_store(&failed, false);
+	atomic_store(&until_failure, n);
+}
+
+static bool end(void)
+{
+	atomic_store(&until_failure, -1);
+	return atomic_load(&failed);
+}
+
+static struct made_pair pair;
+static char reply[8192];
+static char body[200000];
+static atomic_int handled, told, done;
+
+static int make_all(void **state)
+{
+	(void)state;
+	make_pair(&pair, MADE_P256, -60, 86400, 1);
+	return 0;
+}
+
+static enum http_outcome now(void *ctx, struct http_request *req, struct http_reply *r)
+{
+	(void)ctx, (void)req;
+	atomic_fetch_add(&handled, 1);
+	http_reply_text(r, 200, "now");
+	return HTTP_DONE;
+}
+
+static enum http_outcome later(void *ctx, struct http_request *req, struct http_reply *r)
+{
+	(void)ctx, (void)req, (void)r;
+	atomic_fetch_add(&handled, 1);
+	return HTTP_LATER;
+}
+
+static enum http_outcome slow(void *ctx, struct http_request *req, struct http_reply *r)
+{
+	(void)ctx, (void)req;
+	http_reply_text(r, 200, "later");
+	return HTTP_DONE;
+}
+
+static void on_queued(void *ctx, struct http_request *req, bool queued)
+{
+	(void)ctx, (void)req, (void)queued;
+	atomic_fetch_add(&told, 1);
+}
+
+static void on_done(void *ctx, struct http_request *req)
+{
+	(void)ctx, (void)req;
+	atomic_fetch_add(&done, 1);
+}
+
+static const struct http_route routes[] = {
+	{"/now", HTTP_POST, false, "application/json", now, NULL, 0},
+	{"/later", HTTP_POST, false, "application/json", later, slow, 0},
+};
+
+static const struct http_app app = {routes, 2, NULL, on_queued, on_done, NULL};
+
+static int start(struct http_server **ret, struct err *err)
+{
+	struct http_config cfg = {.listen = "127.0.0.1:0", .workers = 1};
+	return http_server_start(&cfg, &app, ret, err);
+}
+
+static void server_starts(void **state)
+{
+	(void)state;
+	bool any = true;
+	for (long n = 0; any; n++) {
+		struct http_server *s = NULL;
+		struct err err = {0};
+		begin(n);
+		int rc = start(&s, &err);
+		any = end();
+		assert_int_equal(rc, any ? ERR_NOMEM : 0);
+		assert_true(any == (err.msg[0] != '\0'));
+		assert_true(http_server_stop(s, 1000));
+	}
+}
+
+/* Whatever fails, the client is answered or cut off, the application is told once, and the next request is served. */
+static void requests(void **state)
+{
+	(void)state;
+	const struct {
+		const char *path;
+		size_t len;
+	} cases[] = {{"/now", 10}, {"/now", sizeof(body)}, {"/later", 10}, {"/nope", 10}};
+	struct fixture f = {0};
+	struct err err = {0};
+	memset(body, 'x', sizeof(body));
+	assert_int_equal(start(&f.server, &err), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool any = true;
+		for (long n = 0; any; n++) {
+			begin(n);
+			int fd = client_open(&f);
+			client_post(fd, cases[i].path, body, cases[i].len);
+			int status = client_read(fd, reply, sizeof(reply), 3000, false);
+			any = end();
+			if (any)
+				assert_true(status == 0 || status == 500 || status == 200 ||
+					    status == 404);
+			else
+				assert_int_equal(status, i == 3 ? 404 : 200);
+			(void)close(fd);
+			assert_true(fixture_idle(&f));
+			assert_int_equal(handled, told);
+			assert_int_equal(handled, done);
+		}
+	}
+	assert_true(http_server_stop(f.server, 1000));
+}
+
+static void pairs(void **state)
+{
+	(void)state;
+	bool any = true;
+	for (long n = 0; any; n++) {
+		struct err err = {0};
+		struct tls_info info;
+		struct tls_pem cert = made_cert(&pair), key = made_key(&pair);
+		begin(n);
+		struct tls_identity *id = tls_identity_new();
+		int rc = id ? tls_identity_load_pem(id, &cert, &key, &err) : ERR_NOMEM;
+		any = end();
+		assert_int_equal(rc, any ? ERR_NOMEM : 0);
+		if (id)
+			assert_true(tls_identity_info(id, &info) == !any);
+		tls_identity_free(id);
+	}
+	struct tls_identity *id = tls_identity_new();
+	struct err err = {0};
+	begin(0);
+	assert_int_equal(tls_identity_load_files(id, "tls.crt", "tls.key", &err), ERR_NOMEM);
+	(void)end();
+	tls_identity_free(id);
+}
+
+static void metrics(void **state)
+{
+	(void)state;
+	static const struct metric_desc desc[] = {
+		{"x", "X.", METRIC_COUNTER, 1, NULL, {{NULL, NULL}, {NULL, NULL}}}};
+	bool any = true;
+	for (long n = 0; any; n++) {
+		begin(n);
+		struct metrics *m = metrics_new(desc, 1);
+		any = end();
+		assert_true((m == NULL) == any);
+		metrics_free(m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(server_starts),
+		cmocka_unit_test(requests),
+		cmocka_unit_test(pairs),
+		cmocka_unit_test(metrics),
+	};
+	return cmocka_run_group_tests_name("net_oom", tests, make_all, NULL) != 0;
+}
