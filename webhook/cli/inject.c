@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: the command lines of `poolgate inject` and `poolgate uninject`. */
+#include "webhook/cli/inject.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "webhook/edge/config_store.h"
+#include "webhook/edge/gpu_servers.h"
+#include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/settings.h"
+
+/* Flags that go on to settings_load, each with its value. */
+#define PASSED_MAX 128
+
+static const char help[] =
+	"usage: poolgate inject [options] [FILE...]      do to manifests what the server does to "
+	"pods\n"
+	"       poolgate uninject [options] [FILE...]    take it back\n"
+	"\n"
+	"YAML or JSON, from files or standard input (\"-\", also when no file is named), to "
+	"standard\n"
+	"output. Pods are looked for in Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet,\n"
+	"ReplicationController, Job, CronJob, PodTemplate and List; other objects pass as they "
+	"are.\n"
+	"What needs no change is written as it was read; else comments are lost.\n"
+	"\n"
+	"  -f, --file FILE        one more file\n"
+	"  -o, --output FORM      yaml, json, patch (JSON patches, a line per document) or diff\n"
+	"                         [as the file is]\n"
+	"  -n, --namespace NS     of objects that name none [default]\n"
+	"  -v, --verbose          say why a pod is left as it is\n"
+	"\n"
+	"What is injected, as for poolgate serve:\n"
+	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --launchers FILE|DIR,\n"
+	"  --default-launcher NAME, --total-gpu-memory SIZE [$TOTAL_GPU_MEMORY], --pool FILE|DIR\n"
+	"\n"
+	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n";
+
+/* The command line, taken apart. */
+struct command {
+	const char *verb;
+	const char **files;
+	size_t n_files;
+	char *passed[PASSED_MAX];
+	int n_passed;
+	enum inject_form form;
+	const char *namespace;
+	bool verbose;
+};
+
+/* All that decisions need, with its memory. */
+struct world {
+	struct settings settings;
+	struct config_built *config;
+	struct ledger *ledger;
+	struct mutate_world mutate;
+};
+
+static int usage(const char *verb, const char *text, const char *what)
+{
+	(void)fprintf(stderr, "poolgate %s: %s%s; `poolgate %s --help` tells more\n", verb, text,
+		what, verb);
+	return INJECT_USAGE;
+}
+
+static bool set_form(const char *word, enum inject_form *ret)
+{
+	static const struct {
+		const char *word;
+		enum inject_form form;
+	} forms[] = {{"yaml", INJECT_YAML}, {"json", INJECT_JSON}, {"patch", INJECT_PATCH},
+		{"diff", INJECT_DIFF}};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (strcmp(word, forms[i].word) == 0) {
+			*ret = forms[i].form;
+			return true;
+		}
+	}
+	return false;
+}
+
+enum { PASS_ON = 256 };
+
+static const struct option options[] = {{"file", required_argument, NULL, 'f'},
+	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
+	{"namespace", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
+	{"help", no_argument, NULL, 'h'}, {"config", required_argument, NULL, PASS_ON},
+	{"client-catalogue", required_argument, NULL, PASS_ON},
+	{"sidecar-config", required_argument, NULL, PASS_ON},
+	{"launchers", required_argument, NULL, PASS_ON},
+	{"default-launcher", required_argument, NULL, PASS_ON},
+	{"total-gpu-memory", required_argument, NULL, PASS_ON},
+	{"pool", required_argument, NULL, PASS_ON}, {NULL, 0, NULL, 0}};
+
+/* One option. -1: go on; else the exit code. */
+static int take_option(struct command *c, int found, int which, char **argv)
+{
+	/* settings_load takes flags as they are written, and does not change them */
+	static char names[sizeof(options) / sizeof(options[0])][32];
+
+	switch (found) {
+	case 'f':
+		c->files[c->n_files++] = optarg;
+		return -1;
+	case 'o':
+		return set_form(optarg, &c->form)
+			       ? -1
+			       : usage(c->verb, "-o takes yaml, json, patch or diff, found ",
+					 optarg);
+	case 'n':
+		if (!text_dns_label(slice_of(optarg)))
+			return usage(
+				c->verb, "--namespace takes a namespace's name, found ", optarg);
+		c->namespace = optarg;
+		return -1;
+	case 'v':
+		c->verbose = true;
+		return -1;
+	case 'h':
+		(void)fputs(help, stdout);
+		return INJECT_DONE;
+	case PASS_ON:
+		if (c->n_passed + 2 > PASSED_MAX)
+			return usage(c->verb, "too many options", "");
+		(void)snprintf(names[which], sizeof(names[which]), "--%s", options[which].name);
+		c->passed[c->n_passed++] = names[which];
+		c->passed[c->n_passed++] = optarg;
+		return -1;
+	case ':':
+		return usage(c->verb, "a value is missing after ", argv[optind - 1]);
+	default:
+		return usage(c->verb, "unknown option ", argv[optind - 1]);
+	}
+}
+
+static int take_command(struct command *c, int argc, char **argv)
+{
+	size_t inputs = 0;
+	int found, which = 0, rc = -1;
+
+	optind = 0; /* getopt starts anew */
+	opterr = 0;
+	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:vh", options, &which)) != -1)
+		rc = take_option(c, found, which, argv);
+	if (rc >= 0)
+		return rc;
+	while (optind < argc)
+		c->files[c->n_files++] = argv[optind++];
+	if (c->n_files == 0)
+		c->files[c->n_files++] = "-";
+	for (size_t i = 0; i < c->n_files; i++)
+		inputs += strcmp(c->files[i], "-") == 0;
+	return inputs > 1 ? usage(c->verb, "standard input is named more than once", "") : -1;
+}
+
+static void world_release(struct world *w)
+{
+	config_built_free(w->config);
+	if (w->ledger)
+		ledger_memory_free(w->ledger);
+	settings_release(&w->settings);
+}
+
+/* A pool is looked at for filters and placement alone: nothing is taken. */
+static int load_pool(struct world *w, struct err *err)
+{
+	struct inventory inventory;
+	int rc;
+
+	w->ledger = ledger_memory_new(0);
+	if (!w->ledger)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	rc = gpu_servers_load(w->settings.pool, &w->settings.arena, &inventory, NULL, err);
+	return rc == 0 ? ledger_memory_set_inventory(w->ledger, &inventory, err) : rc;
+}
+
+static int world_load(const struct command *c, struct world *w, struct err *err)
+{
+	int rc = settings_load(
+		c->n_passed, c->passed, getenv("TOTAL_GPU_MEMORY"), &w->settings, err);
+
+	if (rc == 0)
+		rc = config_build(&w->settings, &w->config, err);
+	if (rc == 0 && w->settings.pool)
+		rc = load_pool(w, err);
+	if (rc == 0)
+		w->mutate = (struct mutate_world){&w->config->config, w->ledger};
+	return rc;
+}
+
+/* Every file, and the output only when all went well. */
+static int run(const struct command *c, const struct mutate_world *world)
+{
+	struct buf out;
+	struct inject_job job = {.verb = c->verb,
+		.world = world,
+		.form = c->form,
+		.namespace = slice_of(c->namespace),
+		.verbose = c->verbose,
+		.out = &out};
+	int worst = INJECT_DONE;
+
+	buf_init(&out, INJECT_OUT_MAX);
+	for (size_t i = 0; i < c->n_files; i++) {
+		int code = inject_file(&job, c->files[i]);
+
+		worst = code > worst ? code : worst;
+	}
+	if (worst == INJECT_DONE && out.len > 0 && fwrite(out.data, 1, out.len, stdout) != out.len)
+		worst = INJECT_UNREADABLE;
+	if (fflush(stdout) != 0)
+		worst = INJECT_UNREADABLE;
+	if (worst == INJECT_UNREADABLE && ferror(stdout))
+		(void)fprintf(stderr, "poolgate %s: cannot write the output\n", c->verb);
+	buf_release(&out);
+	return worst;
+}
+
+static int with_world(const struct command *c)
+{
+	struct world w = {0};
+	struct err err = {0};
+	int rc = world_load(c, &w, &err);
+	int code = rc == ERR_SYNTAX && !w.config ? INJECT_USAGE : INJECT_UNREADABLE;
+
+	if (rc != 0)
+		(void)fprintf(stderr, "poolgate %s: %s\n", c->verb, err.msg);
+	else
+		code = run(c, &w.mutate);
+	world_release(&w);
+	return code;
+}
+
+static int start(int argc, char **argv, const char *verb, bool inject)
+{
+	struct command c = {.verb = verb, .namespace = "default"};
+	int code;
+
+	c.files = calloc((size_t)argc + 1, sizeof(c.files[0]));
+	if (!c.files) {
+		(void)fprintf(stderr, "poolgate %s: out of memory\n", verb);
+		return INJECT_UNREADABLE;
+	}
+	code = take_command(&c, argc, argv);
+	if (code < 0)
+		code = inject ? with_world(&c) : run(&c, NULL);
+	free(c.files);
+	return code;
+}
+
+int inject_main(int argc, char **argv)
+{
+	return start(argc, argv, "inject", true);
+}
+
+int uninject_main(int argc, char **argv)
+{
+	return start(argc, argv, "uninject", false);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate inject` and `poolgate uninject`. */
+#ifndef WEBHOOK_CLI_INJECT_H
+#define WEBHOOK_CLI_INJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "webhook/cli/manifest.h"
+#include "webhook/core/mutate.h"
+
+/* Exit codes, the worst of several files' the highest. */
+enum { INJECT_DONE = 0, INJECT_REFUSED = 1, INJECT_USAGE = 2, INJECT_UNREADABLE = 3 };
+
+/* All that is written. */
+#define INJECT_OUT_MAX (128u << 20)
+
+enum inject_form {
+	INJECT_AS_READ, /* YAML for YAML, JSON for JSON */
+	INJECT_YAML,
+	INJECT_JSON,
+	INJECT_PATCH, /* a JSON patch in a line for each document that bears pods */
+	INJECT_DIFF   /* what changes, between the manifest as we write it before and after */
+};
+
+/* What is done to every file. */
+struct inject_job {
+	const char *verb;                 /* "inject" or "uninject", for messages */
+	const struct mutate_world *world; /* NULL: take injections back */
+	enum inject_form form;
+	struct slice namespace; /* of objects that name none */
+	bool verbose;           /* say why a pod is left alone */
+	struct buf *out;
+	bool wrote; /* out holds the text of an earlier file */
+};
+
+/* `poolgate inject …` and `poolgate uninject …`; argv[0] is the verb. Manifests from files or standard input to standard output; messages
+ * to standard error. When anything is refused or unreadable, nothing is written to standard output. Returns the exit code.
+ * getopt's state: main thread only. */
+int inject_main(int argc, char **argv);
+int uninject_main(int argc, char **argv);
+
+/* One file ("-": standard input): read, decide, append the result to job->out. What is wrong is said on standard error. Returns the
+ * exit code. */
+int inject_file(struct inject_job *job, const char *path);
+
+/* Append a patch of the engine (a JSON array) with `pointer` in front of every path, without the brackets. ERR_SYNTAX, ERR_NOMEM. */
+int inject_prefix_patch(struct slice patch, struct slice pointer, struct buf *out, struct err *err);
+
+/* The line of the deepest node on a path (a JSON pointer, decoded segment by segment) below a pod. */
+uint32_t inject_line(const struct manifest_pod *pod, struct slice path);
+
+#endif
