@@ -22,8 +22,9 @@ Q = $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-4s %s\n' '$1' '$(patsubst $(BUILD)/%,%,$2)')
 
 # No pkg-config yet (nothing is installed) must not break `make help` or the set-up itself: errors surface when compiling.
-PKGS = libmicrohttpd gnutls libcrypto libcjson yaml-0.1 libcurl
-PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null))
+# libcurl's headers only: net/http_client loads the library when it is needed.
+PKGS = libmicrohttpd gnutls libcrypto libcjson yaml-0.1
+PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PKGS) libcurl 2>/dev/null))
 LIBS := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
 CMOCKA_LIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 

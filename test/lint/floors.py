@@ -33,6 +33,7 @@ LIBRARIES = [
     (r"openssl/", r"certs/\w+\.[ch]$"),
     (r"(cjson/)?cJSON(_Utils)?\.h$", r"base/json_doc\w*\.[ch]$"),
     (r"yaml\.h$", r"base/yaml\w*\.[ch]$"),
+    (r"dlfcn\.h$", r"net/http_client\w*\.[ch]$"),
     (r"curl/", r"net/http_client\w*\.[ch]$"),
 ]
 
