@@ -160,11 +160,12 @@ static bool is_block(const struct yaml_node *node)
 /* The column, from 1, where the first key or dash of a block collection was read; 0 when nobody knows. */
 static unsigned read_column(const struct yaml_node *node)
 {
-	if (node->line == 0 || node->doc->json || node->style != YAML_BLOCK || !node->first)
+	if (node->line == 0 || node->doc->json || node->style != YAML_BLOCK)
 		return 0;
-	if (node->kind == YAML_MAP)
-		return node->first->line ? node->first->column : 0;
-	return node->anchor.at || node->tag.at ? 0 : node->column;
+	if (!node->anchor.at && !node->tag.at)
+		return node->column;
+	/* it began with its anchor or tag, somewhere */
+	return node->kind == YAML_MAP && node->first && node->first->line ? node->first->column : 0;
 }
 
 /* How far inner was indented in outer, or the default when that is not known or not in least..STEP_MAX. */

@@ -15,6 +15,7 @@ struct reading {
 	struct arena *arena;
 	const char *file;
 	enum yaml_flags flags;
+	bool parser_failed;
 	struct yaml_stream out;
 	struct yaml_doc *last;
 	struct yaml_node *open; /* the collection that is being filled */
@@ -338,8 +339,10 @@ static int read_events(struct reading *r, struct err *err)
 	while (rc == 0 && !end) {
 		yaml_event_t e;
 
-		if (!yaml_parser_parse(&r->parser, &e))
+		if (!yaml_parser_parse(&r->parser, &e)) {
+			r->parser_failed = true;
 			return parser_error(r, err);
+		}
 		end = e.type == YAML_STREAM_END_EVENT;
 		rc = take_event(r, &e, err);
 		yaml_event_delete(&e);
@@ -379,7 +382,7 @@ static bool starts_like_json(struct slice text)
 int yaml_parse(struct arena *arena, const char *file, struct slice text, enum yaml_flags flags,
 	struct yaml_stream *ret, struct err *err)
 {
-	struct err local;
+	struct err local, json = {0};
 	struct reading *r;
 	const char *name;
 	int rc;
@@ -402,11 +405,12 @@ int yaml_parse(struct arena *arena, const char *file, struct slice text, enum ya
 	if (!name)
 		return no_memory(err);
 	if (starts_like_json(text)) {
-		rc = yaml_from_json(arena, name, text, ret, err);
-		if (rc == 0 || rc == ERR_NOMEM)
-			return rc;
-		err_clear(
-			err); /* a flow mapping begins in the same way; what libyaml says decides */
+		rc = yaml_from_json(arena, name, text, ret, &json);
+		if (rc == 0)
+			return 0;
+		if (rc == ERR_NOMEM)
+			return no_memory(err);
+		/* a flow mapping begins in the same way: what libyaml says decides */
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -417,6 +421,12 @@ int yaml_parse(struct arena *arena, const char *file, struct slice text, enum ya
 	rc = read_yaml(r, text, err);
 	if (rc == 0)
 		*ret = r->out;
+	/* libyaml cannot say what is wrong with JSON */
+	if (r->parser_failed && err->code == ERR_SYNTAX && json.msg[0]) {
+		struct err yaml = *err;
+
+		rc = err_set(err, ERR_SYNTAX, "%.300s; and as JSON: %.300s", yaml.msg, json.msg);
+	}
 	free(r);
 	return rc;
 }

@@ -205,8 +205,10 @@ static bool open_block(struct yaml_node *parent)
 {
 	if (!parent || parent->style == YAML_BLOCK)
 		return true;
-	if (parent->count == 0 && (!parent->parent || parent->parent->style == YAML_BLOCK))
+	if (parent->count == 0 && (!parent->parent || parent->parent->style == YAML_BLOCK)) {
 		parent->style = YAML_BLOCK;
+		parent->column = 0; /* where the bracket was is no indentation */
+	}
 	return parent->style == YAML_BLOCK;
 }
 
