@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// edge: configuration files on disk.
+#include "webhook/edge/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK 8192
+
+static enum err_code code_of(int error)
+{
+	return error == ENOENT ? ERR_NOTFOUND : error == ENOMEM ? ERR_NOMEM : ERR_IO;
+}
+
+static int read_all(int fd, const char *path, struct buf *out, struct err *err)
+{
+	char chunk[CHUNK];
+
+	for (;;) {
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+		if (n == 0)
+			return 0;
+		if ((size_t)n > out->max - out->len)
+			return err_set(err, ERR_TOOBIG, "%s is over %zu bytes", path, out->max);
+		buf_add(out, chunk, (size_t)n);
+		if (out->failed)
+			return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+	}
+}
+
+int files_read(const char *path, struct buf *out, struct err *err)
+{
+	/* Not blocked by a FIFO that nobody writes to. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
+	struct stat st;
+
+	if (fd < 0)
+		return err_set(err, code_of(errno), "cannot open %s: %s", path, strerror(errno));
+	if (fstat(fd, &st) != 0)
+		rc = err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		rc = err_set(err, ERR_IO, "%s is not a regular file", path);
+	else
+		rc = read_all(fd, path, out, err);
+	(void)close(fd);
+	if (rc != 0)
+		buf_release(out);
+	return rc;
+}
+
+static bool wanted(const char *name)
+{
+	static const char *const endings[] = {".yaml", ".yml", ".json"};
+	size_t len = strlen(name);
+
+	if (name[0] == '.')
+		return false;
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (len > n && strcmp(name + len - n, endings[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int list_folder(
+	DIR *dir, const char *path, struct arena *a, struct file_list *ret, struct err *err)
+{
+	const char **names = arena_array(a, FILES_MAX, sizeof(*names));
+	size_t n = 0;
+
+	if (!names)
+		return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+	for (;;) {
+		struct dirent *entry;
+
+		errno = 0;
+		entry = readdir(dir); // NOLINT(concurrency-mt-unsafe): this stream is ours alone
+		if (!entry && errno)
+			return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+		if (!entry)
+			break;
+		if (!wanted(entry->d_name))
+			continue;
+		if (n == FILES_MAX)
+			return err_set(
+				err, ERR_TOOBIG, "%s holds more than %d files", path, FILES_MAX);
+		names[n] = arena_fmt(a, "%s/%s", path, entry->d_name);
+		if (!names[n++])
+			return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+	}
+	qsort(names, n, sizeof(*names), by_name);
+	*ret = (struct file_list){names, n};
+	return 0;
+}
+
+int files_list(const char *path, struct arena *a, struct file_list *ret, struct err *err)
+{
+	struct stat st;
+	DIR *dir;
+	int rc;
+
+	if (stat(path, &st) != 0)
+		return err_set(err, code_of(errno), "cannot open %s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode)) {
+		const char **one = arena_array(a, 1, sizeof(*one));
+
+		if (!one || !(one[0] = arena_strdup(a, slice_of(path))))
+			return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+		*ret = (struct file_list){one, 1};
+		return 0;
+	}
+	dir = opendir(path);
+	if (!dir)
+		return err_set(err, code_of(errno), "cannot open %s: %s", path, strerror(errno));
+	rc = list_folder(dir, path, a, ret, err);
+	(void)closedir(dir);
+	return rc;
+}
+
+/* FNV-1a, one number after the other. */
+static void mix(uint64_t *h, uint64_t n)
+{
+	for (int i = 0; i < 8; i++) {
+		*h = (*h ^ (n & 0xff)) * UINT64_C(0x100000001b3);
+		n >>= 8;
+	}
+}
+
+static void mix_text(uint64_t *h, const char *s)
+{
+	for (; *s; s++)
+		*h = (*h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+	mix(h, 0);
+}
+
+static void mix_stat(uint64_t *h, const struct stat *st)
+{
+	mix(h, (uint64_t)st->st_dev);
+	mix(h, (uint64_t)st->st_ino);
+	mix(h, (uint64_t)st->st_size);
+	mix(h, (uint64_t)st->st_mtim.tv_sec);
+	mix(h, (uint64_t)st->st_mtim.tv_nsec);
+	mix(h, (uint64_t)st->st_ctim.tv_sec);
+	mix(h, (uint64_t)st->st_ctim.tv_nsec);
+}
+
+uint64_t files_mark(const char *path)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325), sum = 0;
+	struct dirent *entry;
+	struct stat st;
+	DIR *dir;
+
+	if (stat(path, &st) != 0)
+		return 0;
+	if (!S_ISDIR(st.st_mode)) {
+		mix_stat(&h, &st);
+		return h ? h : 1;
+	}
+	dir = opendir(path);
+	if (!dir)
+		return 1;
+	/* The order of readdir() may vary: the files' marks are added up. */
+	while ((entry = readdir(dir))) { // NOLINT(concurrency-mt-unsafe): this stream is ours alone
+		uint64_t one = UINT64_C(0xcbf29ce484222325);
+
+		if (!wanted(entry->d_name))
+			continue;
+		mix_text(&one, entry->d_name);
+		if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0)
+			mix_stat(&one, &st);
+		sum += one;
+	}
+	(void)closedir(dir);
+	mix(&h, sum);
+	return h ? h : 1;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: configuration files on disk: reading one, listing a folder of them, and telling that something changed. */
+#ifndef WEBHOOK_EDGE_FILES_H
+#define WEBHOOK_EDGE_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Files of one folder: more is a mistake in the path. */
+#define FILES_MAX 4096
+
+struct file_list {
+	const char **path; /* sorted bytewise */
+	size_t n;
+};
+
+/* Read a whole regular file (or a link to one) of at most out->max bytes into out, which the caller inited. ERR_NOTFOUND,
+ * ERR_TOOBIG, ERR_NOMEM, ERR_IO; the message names the file. out is empty after an error. */
+int files_read(const char *path, struct buf *out, struct err *err);
+
+/* The files that a path stands for: itself, or the *.yaml, *.yml and *.json in a folder (no sub-folders, nothing that
+ * begins with '.', so that a mounted ConfigMap works). Strings live in the arena. ERR_NOTFOUND, ERR_TOOBIG, ERR_NOMEM, ERR_IO;
+ * a folder without such files gives n = 0. */
+int files_list(const char *path, struct arena *a, struct file_list *ret, struct err *err);
+
+/* A number that changes when the file, or the set of files that files_list gives, or one of them changes: from names,
+ * device, inode, size and times. Costs a stat per file. 0 when there is nothing at the path. */
+uint64_t files_mark(const char *path);
+
+#endif
