@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// edge: what the server was told: defaults, then the file, then the environment, then the command line.
+#include "webhook/edge/settings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "webhook/core/config.h"
+#include "webhook/edge/settings_file.h"
+#include "webhook/edge/settings_flags.h"
+
+#define ARENA_BYTES (8u * 1024 * 1024)
+
+const char settings_help[] =
+	"usage: poolgate serve [flags]\n"
+	"\n"
+	"The admission server: /mutate and /validate over HTTPS.\n"
+	"\n"
+	"  --config FILE               config file (YAML); flags win over it\n"
+	"  --listen ADDR:PORT          TLS server [:8443]\n"
+	"  --listen-plain ADDR:PORT    /livez, /readyz, /metrics over HTTP; off: none [:8080]\n"
+	"  --listen-admin ADDR:PORT    /v1/pool and /v1/release over HTTP; off: none "
+	"[127.0.0.1:8081]\n"
+	"  --tls-cert FILE             certificate chain, PEM\n"
+	"  --tls-key FILE              its key, PEM\n"
+	"  --client-catalogue FILE     Bitfusion clients\n"
+	"  --sidecar-config FILE       what is injected for Bitfusion\n"
+	"  --launchers FILE|DIR        launcher profiles; may be given several times\n"
+	"  --default-launcher NAME     profile of pods without the annotation "
+	"poolgate.io/launcher\n"
+	"  --pool FILE|DIR             GPUServer documents\n"
+	"  --claim-ttl DURATION        claims end after this time; 0: never [0]\n"
+	"  --total-gpu-memory SIZE     memory of the nominal GPU: megabytes, or 16G, 16160Mi "
+	"[$TOTAL_GPU_MEMORY]\n"
+	"  --secret-without-claim BOOL refuse pods that mount a client's Secret and ask for "
+	"nothing [true]\n"
+	"  --drain-delay DURATION      answer on after SIGTERM, not ready [5s]\n"
+	"  --reload-interval DURATION  look for changed files; 0: SIGHUP alone [2s]\n"
+	"  --workers N                 threads for what may wait [2]\n"
+	"  --max-connections N         TLS connections at a time [512]\n"
+	"  --log-format text|json      [text]\n"
+	"  --log-level LEVEL           error, warn, info or debug [info]\n"
+	"  --check                     read and verify everything, print what is in force, exit\n"
+	"  --help\n"
+	"\n"
+	"Also accepted, as the origin wrote them: -port N, -tlsCertFile, -tlsKeyFile, "
+	"-sidecarCfgFile,\n"
+	"-bitfusionClientConfig; -v, -alsologtostderr and the like have no effect.\n"
+	"\n"
+	"SIGHUP, or a changed file: config, pool and certificate are read again. SIGTERM: drain "
+	"and exit.\n"
+	"Exit status: 0 ended as asked, 1 cannot serve, 2 wrong flags, 3 something that was read "
+	"is wrong.\n";
+
+static void set_defaults(struct settings *s)
+{
+	*s = (struct settings){.listen = ":8443",
+		.listen_plain = ":8080",
+		.listen_admin = "127.0.0.1:8081",
+		.secret_without_claim = true,
+		.log_format = "text",
+		.log_level = "info",
+		.workers = 2,
+		.max_connections = 512,
+		.drain_delay_ms = 5000,
+		.reload_interval_ms = 2000};
+	arena_init(&s->arena, ARENA_BYTES);
+}
+
+__attribute__((format(printf, 2, 3))) static void note(struct settings *s, const char *fmt, ...)
+{
+	char text[256];
+	const char *copy;
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	copy = arena_strdup(&s->arena, slice_of(text));
+	if (copy && s->n_notes < SETTINGS_NOTES_MAX)
+		s->notes[s->n_notes++] = copy;
+}
+
+/* ---- one flag ---- */
+
+static int bad_value(const struct flag *f, const char *expected, struct err *err)
+{
+	return err_set(err, ERR_SYNTAX, "flag %s: found \"%.100s\", expected %s", f->name, f->value,
+		expected);
+}
+
+static int copy_value(struct settings *s, const struct flag *f, const char **ret, struct err *err)
+{
+	const char *copy;
+
+	if (!*f->value)
+		return bad_value(f, "a value that is not empty", err);
+	copy = arena_strdup(&s->arena, slice_of(f->value));
+	if (!copy)
+		return err_set(err, ERR_NOMEM, "out of memory for the settings");
+	*ret = copy;
+	return 0;
+}
+
+static int flag_listen(struct settings *s, const struct flag *f, bool can_be_off, const char **ret,
+	struct err *err)
+{
+	struct err why = {0};
+
+	if (can_be_off && strcmp(f->value, "off") == 0) {
+		*ret = NULL;
+		return 0;
+	}
+	if (settings_check_listen(slice_of(f->value), &why) != 0)
+		return err_set(err, ERR_SYNTAX, "flag %s: %s%s", f->name, why.msg,
+			can_be_off ? "; off for none" : "");
+	return copy_value(s, f, ret, err);
+}
+
+static int flag_port(struct settings *s, const struct flag *f, struct err *err)
+{
+	const char *listen;
+	uint64_t port;
+
+	if (!text_u64(slice_of(f->value), UINT16_MAX, &port))
+		return bad_value(f, "a port, 0 to 65535", err);
+	listen = arena_fmt(&s->arena, ":%u", (unsigned)port);
+	if (!listen)
+		return err_set(err, ERR_NOMEM, "out of memory for the settings");
+	s->listen = listen;
+	return 0;
+}
+
+static int flag_duration(const struct flag *f, int64_t min_ms, int64_t max_ms, const char *expected,
+	int64_t *ret, struct err *err)
+{
+	int64_t ms;
+
+	if (!text_duration_ms(slice_of(f->value), &ms) || ms > max_ms || (ms < min_ms && ms != 0))
+		return bad_value(f, expected, err);
+	*ret = ms;
+	return 0;
+}
+
+static int flag_count(
+	const struct flag *f, uint64_t min, uint64_t max, unsigned *ret, struct err *err)
+{
+	uint64_t n;
+	char expected[64];
+
+	if (!text_u64(slice_of(f->value), max, &n) || n < min) {
+		(void)snprintf(expected, sizeof(expected), "a whole number from %llu to %llu",
+			(unsigned long long)min, (unsigned long long)max);
+		return bad_value(f, expected, err);
+	}
+	*ret = (unsigned)n;
+	return 0;
+}
+
+/* One of the words, which are constants: the setting points to them. */
+static int flag_word(const struct flag *f, const char *const *words, const char *expected,
+	const char **ret, struct err *err)
+{
+	for (; *words; words++)
+		if (strcmp(f->value, *words) == 0) {
+			*ret = *words;
+			return 0;
+		}
+	return bad_value(f, expected, err);
+}
+
+static int flag_bool(const struct flag *f, bool *ret, struct err *err)
+{
+	static const char *const words[] = {"true", "false", NULL};
+	const char *word = NULL;
+	int rc = flag_word(f, words, "true or false", &word, err);
+
+	if (rc == 0)
+		*ret = word == words[0];
+	return rc;
+}
+
+static int flag_total(struct settings *s, const struct flag *f, struct err *err)
+{
+	struct err why = {0};
+
+	if (config_total_memory(slice_of(f->value), &s->total_gpu_mb, &why) != 0)
+		return err_set(err, ERR_SYNTAX, "flag %s: %s", f->name, why.msg);
+	s->total_gpu_from = "the command line";
+	return 0;
+}
+
+static int flag_launchers(struct settings *s, const struct flag *f, struct err *err)
+{
+	if (s->n_launchers == SETTINGS_LAUNCHERS_MAX)
+		return err_set(err, ERR_SYNTAX, "flag %s: more than %d times", f->name,
+			SETTINGS_LAUNCHERS_MAX);
+	return copy_value(s, f, &s->launchers[s->n_launchers++], err);
+}
+
+static int apply_text(struct settings *s, const struct flag *f, struct err *err)
+{
+	static const char *const formats[] = {"text", "json", NULL};
+	static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+
+	switch ((int)f->id) {
+	case FLAG_CONFIG:
+		return 0; /* was read before */
+	case FLAG_TLS_CERT:
+		return copy_value(s, f, &s->tls_cert, err);
+	case FLAG_TLS_KEY:
+		return copy_value(s, f, &s->tls_key, err);
+	case FLAG_CLIENT_CATALOGUE:
+		return copy_value(s, f, &s->client_catalogue, err);
+	case FLAG_SIDECAR_CONFIG:
+		return copy_value(s, f, &s->sidecar_config, err);
+	case FLAG_LAUNCHERS:
+		return flag_launchers(s, f, err);
+	case FLAG_DEFAULT_LAUNCHER:
+		return copy_value(s, f, &s->default_launcher, err);
+	case FLAG_POOL:
+		return copy_value(s, f, &s->pool, err);
+	case FLAG_LOG_FORMAT:
+		return flag_word(f, formats, "text or json", &s->log_format, err);
+	default:
+		return flag_word(f, levels, "error, warn, info or debug", &s->log_level, err);
+	}
+}
+
+static int apply(struct settings *s, const struct flag *f, struct err *err)
+{
+	switch (f->id) {
+	case FLAG_LISTEN:
+		return flag_listen(s, f, false, &s->listen, err);
+	case FLAG_PORT:
+		return flag_port(s, f, err);
+	case FLAG_LISTEN_PLAIN:
+		return flag_listen(s, f, true, &s->listen_plain, err);
+	case FLAG_LISTEN_ADMIN:
+		return flag_listen(s, f, true, &s->listen_admin, err);
+	case FLAG_CLAIM_TTL:
+		return flag_duration(f, 0, CLAIM_TTL_MAX_MS,
+			"a duration such as 24h, or 0 for claims without an end", &s->claim_ttl_ms,
+			err);
+	case FLAG_DRAIN_DELAY:
+		return flag_duration(f, 0, DRAIN_DELAY_MAX_MS, "a duration from 0 to 10m",
+			&s->drain_delay_ms, err);
+	case FLAG_RELOAD_INTERVAL:
+		return flag_duration(f, RELOAD_MIN_MS, RELOAD_MAX_MS,
+			"a duration from 100ms to 1h, or 0 for SIGHUP alone",
+			&s->reload_interval_ms, err);
+	case FLAG_TOTAL_GPU_MEMORY:
+		return flag_total(s, f, err);
+	case FLAG_SECRET_WITHOUT_CLAIM:
+		return flag_bool(f, &s->secret_without_claim, err);
+	case FLAG_WORKERS:
+		return flag_count(f, 0, WORKERS_MAX, &s->workers, err);
+	case FLAG_MAX_CONNECTIONS:
+		return flag_count(f, 1, CONNECTIONS_MAX, &s->max_connections, err);
+	case FLAG_CHECK:
+		s->check = true;
+		return 0;
+	case FLAG_HELP:
+		return 0;
+	case FLAG_IGNORED:
+		if (f->name[0] == '2')
+			note(s, "the argument %s is shell syntax that no shell has seen: ignored",
+				f->name);
+		else
+			note(s, "flag %s has no effect here: see --log-level and --log-format",
+				f->name);
+		return 0;
+	case FLAG_CONFIG:
+	case FLAG_TLS_CERT:
+	case FLAG_TLS_KEY:
+	case FLAG_CLIENT_CATALOGUE:
+	case FLAG_SIDECAR_CONFIG:
+	case FLAG_LAUNCHERS:
+	case FLAG_DEFAULT_LAUNCHER:
+	case FLAG_POOL:
+	case FLAG_LOG_FORMAT:
+	case FLAG_LOG_LEVEL:
+		return apply_text(s, f, err);
+	}
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+/* First look: is the command line well formed, is help asked for, where is the config file, are there launchers that
+ * replace the file's? */
+static int survey(
+	int argc, char *const *argv, struct settings *s, bool *ret_launchers, struct err *err)
+{
+	struct flag f;
+	char name[64];
+	int index = 0, rc;
+
+	*ret_launchers = false;
+	while ((rc = flag_next(argc, argv, &index, name, &f, err)) == 1) {
+		if (f.id == FLAG_HELP) {
+			s->help = true;
+			return 0;
+		}
+		if (f.id == FLAG_LAUNCHERS)
+			*ret_launchers = true;
+		if (f.id == FLAG_CONFIG && copy_value(s, &f, &s->config, err) != 0)
+			return (int)err->code;
+	}
+	return rc;
+}
+
+static int apply_environment(struct settings *s, const char *text, struct err *err)
+{
+	struct err why = {0};
+
+	if (!text || !*text)
+		return 0;
+	if (config_total_memory(slice_of(text), &s->total_gpu_mb, &why) != 0)
+		return err_set(
+			err, ERR_INVALID, "environment variable TOTAL_GPU_MEMORY: %s", why.msg);
+	s->total_gpu_from = "the environment";
+	return 0;
+}
+
+/* What belongs together. */
+static int check_whole(const struct settings *s, struct err *err)
+{
+	if (!s->client_catalogue != !s->sidecar_config)
+		return err_set(err, ERR_INVALID,
+			"found %s alone, expected the client catalogue (--client-catalogue or "
+			"clientCatalogue) and the sidecar config (--sidecar-config or "
+			"sidecarConfig) "
+			"together",
+			s->client_catalogue ? s->client_catalogue : s->sidecar_config);
+	if (!s->client_catalogue && s->n_launchers == 0)
+		return err_set(err, ERR_INVALID,
+			"found no launcher, expected --client-catalogue with --sidecar-config, or "
+			"--launchers");
+	return 0;
+}
+
+int settings_check_tls(const struct settings *s, struct err *err)
+{
+	if (s->tls_cert && s->tls_key)
+		return 0;
+	return err_set(err, ERR_INVALID,
+		"found no %s, expected --tls-cert and --tls-key (tls.cert and tls.key in the "
+		"config "
+		"file); `poolgate certs init` makes a pair",
+		s->tls_cert ? "TLS key" : "TLS certificate");
+}
+
+static bool on_loopback(const char *listen)
+{
+	return strncmp(listen, "127.", 4) == 0 || strncmp(listen, "[::1]", 5) == 0 ||
+	       strncmp(listen, "localhost:", 10) == 0;
+}
+
+int settings_load(int argc, char *const *argv, const char *total_gpu_memory, struct settings *ret,
+	struct err *err)
+{
+	bool launchers;
+	struct flag f;
+	char name[64];
+	int index = 0, rc;
+
+	set_defaults(ret);
+	if ((rc = survey(argc, argv, ret, &launchers, err)) != 0 || ret->help)
+		return rc;
+	if ((ret->config && (rc = settings_file(ret, err)) != 0) ||
+		(rc = apply_environment(ret, total_gpu_memory, err)) != 0)
+		return rc;
+	if (launchers)
+		ret->n_launchers = 0;
+	while ((rc = flag_next(argc, argv, &index, name, &f, err)) == 1)
+		if ((rc = apply(ret, &f, err)) != 0)
+			return rc;
+	if (rc != 0)
+		return rc;
+	if (ret->listen_admin && !on_loopback(ret->listen_admin))
+		note(ret,
+			"the admin listener %s can be reached from other machines: it names pods "
+			"and "
+			"ends claims for whoever asks",
+			ret->listen_admin);
+	return check_whole(ret, err);
+}
+
+void settings_release(struct settings *s)
+{
+	arena_release(&s->arena);
+	*s = (struct settings){0};
+}
+
+static bool differ(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) != 0 : a != b;
+}
+
+const char *settings_needs_restart(const struct settings *now, const struct settings *next)
+{
+	if (differ(now->listen, next->listen))
+		return "listen";
+	if (differ(now->listen_plain, next->listen_plain))
+		return "listenPlain";
+	if (differ(now->listen_admin, next->listen_admin))
+		return "listenAdmin";
+	if (differ(now->log_format, next->log_format))
+		return "log.format";
+	if (differ(now->log_level, next->log_level))
+		return "log.level";
+	if (now->workers != next->workers)
+		return "workers";
+	if (now->max_connections != next->max_connections)
+		return "maxConnections";
+	return NULL;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: what the server was told: its config file, the command line over it, and one environment variable between them.
+ * docs/configuration.md is the table of all keys and flags. */
+#ifndef WEBHOOK_EDGE_SETTINGS_H
+#define WEBHOOK_EDGE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+#define SETTINGS_NOTES_MAX 32
+#define SETTINGS_LAUNCHERS_MAX 64
+/* Of the config file, the client catalogue, the sidecar config and one file of profiles. */
+#define SETTINGS_FILE_MAX (1024 * 1024)
+
+/* Everything in force. Strings live in the arena; paths are as the program must open them. */
+struct settings {
+	struct arena arena;
+	const char *config; /* the config file, NULL for none */
+
+	const char *listen;       /* "ADDR:PORT" of the TLS server */
+	const char *listen_plain; /* NULL: off */
+	const char *listen_admin; /* NULL: off */
+	const char *tls_cert, *tls_key;
+
+	const char *client_catalogue, *sidecar_config; /* both or neither */
+	const char *launchers[SETTINGS_LAUNCHERS_MAX]; /* files or folders */
+	size_t n_launchers;
+	const char *default_launcher; /* NULL: not said */
+	const char *pool;             /* file or folder of GPUServer documents; NULL: none */
+	int64_t claim_ttl_ms;         /* 0: claims have no end of their own */
+	uint64_t total_gpu_mb;        /* 0: not set */
+	const char *
+		total_gpu_from; /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when nobody */
+	bool secret_without_claim;
+
+	const char *log_format, *log_level;
+	unsigned workers, max_connections;
+	int64_t drain_delay_ms;
+	int64_t reload_interval_ms; /* 0: SIGHUP alone */
+
+	bool check; /* --check */
+	bool help;  /* --help: nothing else is set */
+	/* What was accepted but has no effect, in sentences for the log. */
+	const char *notes[SETTINGS_NOTES_MAX];
+	size_t n_notes;
+};
+
+/* Read them. argv without the program's and the subcommand's name; total_gpu_memory is the environment variable's value
+ * (NULL when not set). A flag wins over the environment, the environment over the file, the file over the default. Flags
+ * take one dash or two, and their value behind '=' or as the next word. The origin's flags are among them.
+ * ret is inited here and must be released in every case. ERR_SYNTAX: the command line is wrong (exit 2); everything else
+ * is about what was read: ERR_INVALID, ERR_NOTFOUND, ERR_IO, ERR_TOOBIG, ERR_NOMEM. */
+int settings_load(int argc, char *const *argv, const char *total_gpu_memory, struct settings *ret,
+	struct err *err);
+void settings_release(struct settings *s);
+
+/* Is there a certificate to serve with? ERR_INVALID. settings_load does not ask: not every user of settings serves. */
+int settings_check_tls(const struct settings *s, struct err *err);
+
+/* Do two settings differ in what only a restart can change (listeners, workers, connections, log)? The name of the first
+ * key that does, or NULL. */
+const char *settings_needs_restart(const struct settings *now, const struct settings *next);
+
+/* The help text of all flags. */
+extern const char settings_help[];
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the config file. For settings.c. */
+#ifndef WEBHOOK_EDGE_SETTINGS_FILE_H
+#define WEBHOOK_EDGE_SETTINGS_FILE_H
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "webhook/edge/settings.h"
+
+#define CONFIG_KIND "Config"
+
+/* The text of a config file (apiVersion poolgate.io/v1alpha1, kind Config) over what s holds. path is for messages, and
+ * its folder is where relative paths begin. Errors name file, line, path, found and expected: ERR_INVALID (also for text
+ * that is no YAML), ERR_TOOBIG, ERR_NOMEM. After an error s holds a part. */
+int settings_text(struct settings *s, const char *path, struct slice text, struct err *err);
+
+/* Read and apply s->config. */
+int settings_file(struct settings *s, struct err *err);
+
+/* What a value must be, whoever gives it. 0 or ERR_INVALID with "found …, expected …". */
+int settings_check_listen(struct slice text, struct err *err);
+
+/* Bounds of durations and counts. */
+#define CLAIM_TTL_MAX_MS (INT64_C(10) * 366 * 86400 * 1000)
+#define DRAIN_DELAY_MAX_MS (10 * 60 * 1000)
+#define RELOAD_MIN_MS 100
+#define RELOAD_MAX_MS (60 * 60 * 1000)
+#define WORKERS_MAX 64
+#define CONNECTIONS_MAX 65536
+
+#endif

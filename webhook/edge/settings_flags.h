@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the server's command line, ours and the origin's, as a list of flags with their values. For settings.c. */
+#ifndef WEBHOOK_EDGE_SETTINGS_FLAGS_H
+#define WEBHOOK_EDGE_SETTINGS_FLAGS_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum flag_id {
+	FLAG_CONFIG,
+	FLAG_LISTEN,
+	FLAG_PORT, /* the origin's: a port on all addresses */
+	FLAG_LISTEN_PLAIN,
+	FLAG_LISTEN_ADMIN,
+	FLAG_TLS_CERT,
+	FLAG_TLS_KEY,
+	FLAG_CLIENT_CATALOGUE,
+	FLAG_SIDECAR_CONFIG,
+	FLAG_LAUNCHERS,
+	FLAG_DEFAULT_LAUNCHER,
+	FLAG_POOL,
+	FLAG_CLAIM_TTL,
+	FLAG_TOTAL_GPU_MEMORY,
+	FLAG_SECRET_WITHOUT_CLAIM,
+	FLAG_LOG_FORMAT,
+	FLAG_LOG_LEVEL,
+	FLAG_WORKERS,
+	FLAG_MAX_CONNECTIONS,
+	FLAG_DRAIN_DELAY,
+	FLAG_RELOAD_INTERVAL,
+	FLAG_CHECK,
+	FLAG_HELP,
+	FLAG_IGNORED /* the origin's logging flags, and a literal 2>&1 */
+};
+
+/* One flag as it was given. */
+struct flag {
+	enum flag_id id;
+	const char *name;  /* as written, with its dashes: "-port" */
+	const char *value; /* NULL for a flag that takes none */
+};
+
+/* The next flag of argv from *index on, which is moved behind it. 1: *ret is filled; 0: the end; ERR_SYNTAX: an unknown
+ * flag, a missing value, a value too many, or a word that is no flag. *ret borrows from argv; name from buf. */
+int flag_next(int argc, char *const *argv, int *index, char buf[static 64], struct flag *ret,
+	struct err *err);
+
+#endif
