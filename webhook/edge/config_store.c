@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// edge: building the configuration from its files, and swapping it under the reviews.
+#include "webhook/edge/config_store.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "base/yaml.h"
+#include "webhook/core/launcher_bitfusion.h"
+#include "webhook/core/launcher_load.h"
+#include "webhook/edge/files.h"
+
+static int out_of_memory(struct err *err)
+{
+	return err_set(err, ERR_NOMEM, "out of memory for the configuration");
+}
+
+/* A file as YAML documents in the arena. */
+static int read_yaml(const char *path, struct arena *tree, struct yaml_stream *ret, struct err *err)
+{
+	struct buf text;
+	int rc;
+
+	buf_init(&text, SETTINGS_FILE_MAX);
+	rc = files_read(path, &text, err);
+	if (rc == 0)
+		rc = yaml_parse(tree, path, buf_as_slice(&text), YAML_NO_ALIASES, ret, err);
+	buf_release(&text);
+	return rc;
+}
+
+/* The root of a file that holds one document. */
+static int read_one(
+	const char *path, struct arena *tree, const struct yaml_node **ret, struct err *err)
+{
+	struct yaml_stream stream = {0};
+	int rc = read_yaml(path, tree, &stream, err);
+
+	if (rc != 0)
+		return rc;
+	if (stream.count != 1 || !stream.first->root)
+		return err_set(err, ERR_INVALID, "%s: found %zu documents, expected one", path,
+			stream.count);
+	*ret = stream.first->root;
+	return 0;
+}
+
+/* Append a profile; its name must be new. */
+static int add_profile(
+	struct config *c, const struct profile *p, const struct yaml_node *at, struct err *err)
+{
+	if (config_profile(c, p->name))
+		return yaml_err(at, err, ERR_INVALID,
+			"found a second profile \"%.*s\", expected another name for each",
+			(int)p->name.len, p->name.at);
+	if (c->n_profiles == CONFIG_PROFILES_MAX)
+		return yaml_err(
+			at, err, ERR_INVALID, "found more than %d profiles", CONFIG_PROFILES_MAX);
+	c->profiles[c->n_profiles++] = *p;
+	return 0;
+}
+
+static int load_bitfusion(
+	const struct settings *s, struct config_built *b, struct arena *tree, struct err *err)
+{
+	const struct yaml_node *catalogue = NULL, *sidecar = NULL;
+	struct profile p;
+	int rc;
+
+	if ((rc = read_one(s->client_catalogue, tree, &catalogue, err)) != 0 ||
+		(rc = read_one(s->sidecar_config, tree, &sidecar, err)) != 0 ||
+		(rc = launcher_bitfusion(catalogue, sidecar, &b->arena, &p, err)) != 0)
+		return rc;
+	return add_profile(&b->config, &p, catalogue, err);
+}
+
+static int load_file(const char *path, struct config_built *b, struct arena *tree, struct err *err)
+{
+	struct yaml_stream stream = {0};
+	size_t n = 0;
+	int rc = read_yaml(path, tree, &stream, err);
+
+	if (rc != 0)
+		return rc;
+	for (const struct yaml_doc *doc = stream.first; doc; doc = doc->next) {
+		struct profile p;
+
+		if (!doc->root)
+			continue;
+		if ((rc = launcher_load(doc->root, &b->arena, &p, err)) != 0 ||
+			(rc = add_profile(&b->config, &p, doc->root, err)) != 0)
+			return rc;
+		n++;
+	}
+	if (n == 0)
+		return err_set(err, ERR_INVALID, "%s: found no document, expected a %s", path,
+			LAUNCHER_KIND);
+	return 0;
+}
+
+static int load_launchers(
+	const char *path, struct config_built *b, struct arena *tree, struct err *err)
+{
+	struct file_list files;
+	int rc = files_list(path, tree, &files, err);
+
+	if (rc != 0)
+		return rc;
+	if (files.n == 0)
+		return err_set(err, ERR_INVALID,
+			"%s: found no *.yaml, *.yml or *.json, expected launcher profiles", path);
+	for (size_t i = 0; i < files.n; i++)
+		if ((rc = load_file(files.path[i], b, tree, err)) != 0)
+			return rc;
+	return 0;
+}
+
+/* The named profile, else Bitfusion's, else the only one. */
+static int choose_default(const struct settings *s, struct config *c, struct err *err)
+{
+	if (s->default_launcher) {
+		c->default_profile = config_profile(c, slice_of(s->default_launcher));
+		if (c->default_profile)
+			return 0;
+		return err_set(err, ERR_INVALID,
+			"found \"%s\" as default launcher, expected the name of one of the %zu "
+			"profiles, such as \"%.*s\"",
+			s->default_launcher, c->n_profiles, (int)c->profiles[0].name.len,
+			c->profiles[0].name.at);
+	}
+	c->default_profile = config_profile(c, SLICE(BITFUSION_PROFILE));
+	if (!c->default_profile && c->n_profiles > 1)
+		return err_set(err, ERR_INVALID,
+			"found %zu launcher profiles, expected the name of the one for pods that "
+			"do not "
+			"choose: --default-launcher or defaultLauncher",
+			c->n_profiles);
+	if (!c->default_profile)
+		c->default_profile = &c->profiles[0];
+	return 0;
+}
+
+static int hash_config(struct config_built *b, struct err *err)
+{
+	const struct config *c = &b->config;
+	struct buf text;
+
+	buf_init(&text, 65536);
+	buf_fmt(&text, "%llu %d %zu", (unsigned long long)c->total_gpu_mb, c->secret_without_claim,
+		(size_t)(c->default_profile - c->profiles));
+	for (size_t i = 0; i < c->n_profiles; i++)
+		buf_fmt(&text, " %llx", (unsigned long long)c->profiles[i].hash);
+	if (text.failed) {
+		buf_release(&text);
+		return out_of_memory(err);
+	}
+	b->hash = text_hash64(buf_as_slice(&text));
+	buf_release(&text);
+	return 0;
+}
+
+static int build(
+	const struct settings *s, struct config_built *b, struct arena *tree, struct err *err)
+{
+	int rc = 0;
+
+	b->config.total_gpu_mb = s->total_gpu_mb;
+	b->config.secret_without_claim = s->secret_without_claim;
+	b->config.profiles =
+		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));
+	if (!b->config.profiles)
+		return out_of_memory(err);
+	if (s->client_catalogue)
+		rc = load_bitfusion(s, b, tree, err);
+	for (size_t i = 0; rc == 0 && i < s->n_launchers; i++)
+		rc = load_launchers(s->launchers[i], b, tree, err);
+	if (rc != 0)
+		return rc;
+	if (b->config.n_profiles == 0)
+		return err_set(err, ERR_INVALID, "found no launcher profile, expected one");
+	if ((rc = choose_default(s, &b->config, err)) != 0)
+		return rc;
+	return hash_config(b, err);
+}
+
+int config_build(const struct settings *s, struct config_built **ret, struct err *err)
+{
+	struct config_built *b = calloc(1, sizeof(*b));
+	struct arena tree;
+	int rc;
+
+	if (!b)
+		return out_of_memory(err);
+	arena_init(&b->arena, CONFIG_ARENA_MAX);
+	arena_init(&tree, YAML_ARENA_MAX);
+	rc = build(s, b, &tree, err);
+	arena_release(&tree);
+	if (rc != 0) {
+		config_built_free(b);
+		return rc;
+	}
+	*ret = b;
+	return 0;
+}
+
+void config_built_free(struct config_built *b)
+{
+	if (!b)
+		return;
+	arena_release(&b->arena);
+	free(b);
+}
+
+/* ---- the store ---- */
+
+void config_store_init(struct config_store *store)
+{
+	*store = (struct config_store){.lock = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void config_store_release(struct config_store *store)
+{
+	config_built_free(store->now);
+	store->now = NULL;
+	(void)pthread_mutex_destroy(&store->lock);
+}
+
+bool config_store_publish(struct config_store *store, struct config_built *b)
+{
+	struct config_built *old;
+	bool same, unused;
+
+	(void)pthread_mutex_lock(&store->lock);
+	old = store->now;
+	same = old && old->hash == b->hash;
+	if (!same) {
+		b->refs = 1; /* the store's */
+		store->now = b;
+	}
+	unused = !same && old && --old->refs == 0;
+	(void)pthread_mutex_unlock(&store->lock);
+	if (same)
+		config_built_free(b);
+	else if (unused)
+		config_built_free(old);
+	return !same;
+}
+
+const struct config *config_store_acquire(void *ctx)
+{
+	struct config_store *store = ctx;
+	struct config_built *b;
+
+	(void)pthread_mutex_lock(&store->lock);
+	b = store->now;
+	b->refs++;
+	(void)pthread_mutex_unlock(&store->lock);
+	return &b->config;
+}
+
+void config_store_give_back(void *ctx, const struct config *config)
+{
+	struct config_store *store = ctx;
+	struct config_built *b;
+	bool unused;
+
+	(void)pthread_mutex_lock(&store->lock);
+	/* config is the first member of what was handed out, whatever is in force by now. */
+	b = (struct config_built *)(uintptr_t)config;
+	unused = --b->refs == 0;
+	(void)pthread_mutex_unlock(&store->lock);
+	if (unused)
+		config_built_free(b);
+}
