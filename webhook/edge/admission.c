@@ -379,3 +379,10 @@ void admission_done(void *ctx, struct http_request *req)
 	(void)ctx;
 	req->user = NULL;
 }
+
+void admission_transport(void *ctx, const char *msg)
+{
+	const struct admission *a = ctx;
+
+	log_line(a->deps.log, LOG_LEVEL_WARN, "transport", log_str("msg", msg));
+}

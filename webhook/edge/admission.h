@@ -42,6 +42,8 @@ enum http_outcome admission_validate_slow(
 /* Ledger rule R3: unless an allowed reply was given to the transport, the claim that was taken for it is taken back. */
 void admission_queued(void *ctx, struct http_request *req, bool queued);
 void admission_done(void *ctx, struct http_request *req);
+/* `log` of the http_app: a sentence of the transport. */
+void admission_transport(void *ctx, const char *msg);
 
 /* The routes, ready for the table: {"/mutate", …}, {"/validate", …}. */
 extern const struct http_route admission_routes[2];
