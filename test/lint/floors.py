@@ -35,6 +35,7 @@ LIBRARIES = [
     (r"yaml\.h$", r"base/yaml\w*\.[ch]$"),
     (r"dlfcn\.h$", r"net/http_client\w*\.[ch]$"),
     (r"curl/", r"net/http_client\w*\.[ch]$"),
+    (r"dlfcn\.h$", r"net/http_client\w*\.[ch]$"),
 ]
 
 # What core may take from the C library: memory, strings, sorting, formatting into memory.

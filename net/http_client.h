@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net: HTTP and HTTPS requests to others. libcurl (the GnuTLS flavour) is used in http_client.c only, which loads it when the
+ * first client is made. */
+#ifndef NET_HTTP_CLIENT_H
+#define NET_HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+/* Keeps connections open from one request to the next. */
+struct http_client;
+
+/* Everything is borrowed for the call. */
+struct http_request {
+	const char *method;         /* "GET", "POST", "PUT", "PATCH", "DELETE", … */
+	const char *url;            /* http:// or https:// */
+	const char *const *headers; /* "Name: value" lines, NULL-terminated; NULL for none */
+	struct slice body;          /* absent: none */
+	const char *bearer;         /* token for Authorization; NULL for none */
+	const char *ca_file; /* PEM, the only CAs that are trusted; NULL: those of the system */
+	int64_t connect_ms;  /* for the connection, TLS included; 0: as timeout_ms */
+	int64_t timeout_ms;  /* for everything; at least 1 */
+	size_t max_bytes;    /* of the answer's body */
+	/* Use a new connection. On an old one that the other side has just closed, libcurl sends a request silently once
+	 * more: whoever must know that it was sent at most once asks for this. */
+	bool fresh;
+};
+
+struct http_response {
+	long status;     /* any, 3xx to 5xx too: redirects are not followed */
+	struct buf body; /* the caller releases it */
+};
+
+/* One client serves one thread at a time. NULL, with err set: ERR_IO when libcurl cannot be loaded, ERR_NOMEM. */
+struct http_client *http_client_new(struct err *err);
+void http_client_free(struct http_client *c);
+
+/* Send a request and wait for the whole answer. TLS 1.2 at least, the certificate is verified, no proxy, no redirects, no other
+ * protocols. 0 when an HTTP answer came, whatever its status. ERR_INVALID (URL or a control character in what is sent),
+ * ERR_TIMEOUT, ERR_TOOBIG (over max_bytes), ERR_NOMEM, ERR_IO (everything else: names, connections, TLS, broken answers). The
+ * message names method and URL. */
+int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
+	struct err *err);
+
+/* Append s percent-encoded for a query or a path segment: all but A-Z a-z 0-9 - . _ ~ (RFC 3986). */
+void http_client_escape(struct buf *out, struct slice s);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: requests to a small server of our own that answers by path, and to what does not answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/http_client.h"
+
+static int port, connections;
+
+static void say(int fd, const char *text)
+{
+	size_t len = strlen(text);
+
+	assert_int_equal(send(fd, text, len, MSG_NOSIGNAL), len);
+}
+
+/* Read one request, body included. False at the end of the connection. */
+static bool read_request(int fd, char *text, size_t size)
+{
+	size_t len = 0;
+
+	for (;;) {
+		const char *end, *length;
+		ssize_t n = recv(fd, text + len, size - 1 - len, 0);
+
+		if (n <= 0)
+			return false;
+		len += (size_t)n;
+		text[len] = '\0';
+		end = strstr(text, "\r\n\r\n");
+		length = strstr(text, "Content-Length: ");
+		if (end && (!length || strlen(end + 4) >= strtoul(length + 16, NULL, 10)))
+			return true;
+	}
+}
+
+/* One connection: what the path asks for. */
+static void *serve(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char text[8192], reply[8400];
+
+	while (read_request(fd, text, sizeof(text))) {
+		if (strstr(text, " /echo")) {
+			snprintf(reply, sizeof(reply),
+				"HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(text),
+				text);
+			say(fd, reply);
+		} else if (strstr(text, " /missing")) {
+			say(fd, "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nnope\n");
+		} else if (strstr(text, " /moved")) {
+			say(fd, "HTTP/1.1 302 Found\r\nLocation: /echo\r\nContent-Length: "
+				"0\r\n\r\n");
+		} else if (strstr(text, " /chunks")) {
+			say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+			for (int i = 0; i < 100; i++)
+				say(fd, "10\r\n0123456789abcdef\r\n");
+			say(fd, "0\r\n\r\n");
+		} else if (strstr(text, " /short")) {
+			say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+			break;
+		} else if (strstr(text, " /garbage")) {
+			say(fd, "what?\r\n");
+			break;
+		} else if (strstr(text, " /close")) {
+			break;
+		} else if (strstr(text, " /sleep")) {
+			recv(fd, text, 1, 0); /* until the client gives up */
+			break;
+		}
+	}
+	close(fd);
+	return NULL;
+}
+
+static void *listen_on(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+
+	for (;;) {
+		int one = accept(fd, NULL, NULL);
+		pthread_t t;
+
+		if (one < 0)
+			return NULL;
+		connections++;
+		pthread_create(&t, NULL, serve, (void *)(intptr_t)one);
+		pthread_detach(t);
+	}
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	port = ntohs(addr.sin_port);
+	pthread_create(&t, NULL, listen_on, (void *)(intptr_t)fd);
+	pthread_detach(t);
+	return 0;
+}
+
+struct fixture {
+	struct http_client *c;
+	struct http_request req;
+	struct http_response res;
+	struct err e;
+	char url[256];
+};
+
+static void fixture_init(struct fixture *f)
+{
+	*f = (struct fixture){0};
+	f->c = http_client_new(&f->e);
+	if (!f->c)
+		fail_msg("%s", f->e.msg);
+	f->req = (struct http_request){
+		.method = "GET", .url = f->url, .timeout_ms = 5000, .max_bytes = 4096};
+}
+
+static int get(struct fixture *f, const char *path)
+{
+	snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%d%s", port, path);
+	return http_client_do(f->c, &f->req, &f->res, &f->e);
+}
+
+static void test_get(void **state)
+{
+	static const char *const lines[] = {"X-One: 1", "Accept: application/json", NULL};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.req.headers = lines;
+	f.req.bearer = "secret";
+	assert_int_equal(get(&f, "/echo?x=1"), 0);
+	assert_int_equal(f.res.status, 200);
+	assert_ptr_equal(strstr(f.res.body.data, "GET /echo?x=1 HTTP/1.1\r\n"), f.res.body.data);
+	assert_non_null(strstr(f.res.body.data, "X-One: 1\r\n"));
+	assert_non_null(strstr(f.res.body.data, "Accept: application/json\r\n"));
+	assert_non_null(strstr(f.res.body.data, "Authorization: Bearer secret\r\n"));
+	assert_non_null(strstr(f.res.body.data, "User-Agent: poolgate\r\n"));
+	buf_release(&f.res.body);
+	/* nothing of one request stays for the next; the connection does */
+	f.req.headers = NULL;
+	f.req.bearer = NULL;
+	connections = 0;
+	assert_int_equal(get(&f, "/echo"), 0);
+	assert_null(strstr(f.res.body.data, "X-One"));
+	assert_null(strstr(f.res.body.data, "Authorization"));
+	assert_int_equal(connections, 0);
+	buf_release(&f.res.body);
+	f.req.fresh = true;
+	assert_int_equal(get(&f, "/echo"), 0);
+	assert_int_equal(connections, 1);
+	buf_release(&f.res.body);
+	http_client_free(f.c);
+}
+
+static void test_send(void **state)
+{
+	static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE"};
+	static char large[2000];
+	struct fixture f;
+	char line[32];
+
+	(void)state;
+	fixture_init(&f);
+	memset(large, 'x', sizeof(large) - 1);
+	f.req.body = slice_of(large);
+	for (size_t i = 0; i < 4; i++) {
+		f.req.method = methods[i];
+		assert_int_equal(get(&f, "/echo"), 0);
+		snprintf(line, sizeof(line), "%s /echo ", methods[i]);
+		assert_ptr_equal(strstr(f.res.body.data, line), f.res.body.data);
+		assert_non_null(strstr(f.res.body.data, "Content-Length: 1999\r\n"));
+		assert_null(strstr(f.res.body.data, "Expect"));
+		assert_non_null(strstr(f.res.body.data, large));
+		buf_release(&f.res.body);
+	}
+	/* without a body */
+	f.req.body = (struct slice){0};
+	f.req.method = "POST";
+	assert_int_equal(get(&f, "/echo"), 0);
+	assert_non_null(strstr(f.res.body.data, "Content-Length: 0\r\n"));
+	buf_release(&f.res.body);
+	f.req.method = "DELETE";
+	assert_int_equal(get(&f, "/echo"), 0);
+	assert_ptr_equal(strstr(f.res.body.data, "DELETE "), f.res.body.data);
+	assert_null(strstr(f.res.body.data, "Content-Length"));
+	buf_release(&f.res.body);
+	http_client_free(f.c);
+}
+
+static void test_status(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	assert_int_equal(get(&f, "/missing"), 0);
+	assert_int_equal(f.res.status, 404);
+	assert_string_equal(f.res.body.data, "nope\n");
+	buf_release(&f.res.body);
+	assert_int_equal(get(&f, "/moved"), 0);
+	assert_int_equal(f.res.status, 302);
+	assert_int_equal(f.res.body.len, 0);
+	buf_release(&f.res.body);
+	http_client_free(f.c);
+}
+
+static void test_limits(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.req.max_bytes = 1600;
+	assert_int_equal(get(&f, "/chunks"), 0);
+	assert_int_equal(f.res.body.len, 1600);
+	buf_release(&f.res.body);
+	f.req.max_bytes = 1599;
+	assert_int_equal(get(&f, "/chunks"), ERR_TOOBIG);
+	assert_non_null(strstr(f.e.msg, "1599"));
+	f.req.timeout_ms = 100;
+	assert_int_equal(get(&f, "/sleep"), ERR_TIMEOUT);
+	assert_non_null(strstr(f.e.msg, "GET http://127.0.0.1"));
+	http_client_free(f.c);
+}
+
+static void test_failures(void **state)
+{
+	static const char *const bad[] = {"/a\nb", "/a\x7f"};
+	static const char *const split[] = {"X: 1\r\nY: 2", NULL};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	setenv("http_proxy", "http://127.0.0.1:1", 1); /* is not asked */
+	assert_int_equal(get(&f, "/missing"), 0);
+	buf_release(&f.res.body);
+	unsetenv("http_proxy");
+	assert_int_equal(get(&f, "/short"), ERR_IO);
+	assert_int_equal(get(&f, "/garbage"), ERR_IO);
+	assert_int_equal(get(&f, "/close"), ERR_IO);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(get(&f, bad[i]), ERR_INVALID);
+	f.req.headers = split;
+	assert_int_equal(get(&f, "/echo"), ERR_INVALID);
+	f.req.headers = NULL;
+
+	f.req.url = "http://127.0.0.1:1/";
+	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_IO);
+	assert_non_null(strstr(f.e.msg, "GET http://127.0.0.1:1/"));
+	f.req.url = "file:///etc/hostname";
+	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_INVALID);
+	f.req.url = "http://[";
+	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_INVALID);
+	/* TLS to what speaks none, and a CA file that is not there */
+	snprintf(f.url, sizeof(f.url), "https://127.0.0.1:%d/echo", port);
+	f.req.url = f.url;
+	f.req.timeout_ms = 2000;
+	assert_int_not_equal(http_client_do(f.c, &f.req, &f.res, &f.e), 0);
+	f.req.ca_file = "/nonexistent/ca.crt";
+	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_IO);
+	http_client_free(f.c);
+	http_client_free(NULL);
+}
+
+static void test_escape(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 256);
+	http_client_escape(&b, (struct slice){"aZ09-._~ /%&=+\0\xc3\xa4", 17});
+	assert_string_equal(b.data, "aZ09-._~%20%2F%25%26%3D%2B%00%C3%A4");
+	buf_release(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_get),
+		cmocka_unit_test(test_send),
+		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_escape),
+	};
+
+	return cmocka_run_group_tests_name("http_client", tests, setup, NULL) != 0;
+}
