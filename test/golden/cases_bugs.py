@@ -59,7 +59,7 @@ def later():
     mutate("bug-17-whole-gpu-by-memory", "all of the memory may be asked", pod(container(resources=ask(memory="16000M"))))
     mutate("bug-18-integer-ceil", "1120M of 16000 are 7 units", pod(container(resources=ask(memory="1120M"))))
     mutate("bug-19-fraction-by-memory", "container and field are named", pod(
-        container("trainer", resources=ask("1500m", memory="1120M"))), expect=refused("containers/0", GPU, code=422))
+        container("trainer", resources=ask("1500m", memory="1120M"))), expect=refused("containers/0", "gpu-amount", code=422))
     claims = ask()
     claims["claims"] = [{"name": "dra"}]
     mutate("bug-20-resource-claims", "resources.claims stay", pod(

@@ -32,8 +32,8 @@ def juice():
         command=JUICE + ["python", "train.py"], args=["--", "a b"])
     has("juice-memory", "GiB, rounded up", launcher("juice", container(resources=ask(memory="4G"))),
         command=JUICE + ["--vram", "4", "python", "train.py"])
-    has("juice-filter", "labels, joined by commas", launcher("juice", filter="zone=lab gpu.model=V100"),
-        command=JUICE + ["--match-labels", "zone=lab,gpu.model=V100", "python", "train.py"])
+    has("juice-filter", "labels, joined by commas", launcher("juice", filter="zone=lab gpu.model=V100-PCIE-16GB"),
+        command=JUICE + ["--match-labels", "zone=lab,gpu.model=V100-PCIE-16GB", "python", "train.py"])
     has("juice-one-string", "a shell line is run by sh -c", launcher("juice", container(command=["python a.py --x"])),
         command=JUICE + ["sh", "-c", "python a.py --x"])
     no("juice-half", "it has no option for a share", launcher("juice", container(resources=ask(percent="50"))), "percent", code=422)

@@ -121,7 +121,7 @@ def refusals():
         thief = pod(container("c", ["sh"], {}), switch=None, volumes=[volume])
         case(f"secret-without-claim-{label}", "mounts the client's secret and asks for nothing", create(
             reviews.stored(thief, uid=reviews.fixed_uid(label))), path="/validate",
-            expect=refused("bitfusion-client-secret", code=403, reason="SecretWithoutClaim"))
+            expect=refused("secret", code=403, reason="SecretWithoutClaim"))
     other = pod(container("c", ["sh"], {}), switch=None, volumes=[{"name": "s", "secret": {"secretName": "mine"}}])
     case("secret-of-others", "any other secret", create(reviews.stored(other, uid=reviews.fixed_uid("mine"))),
          path="/validate", expect=untouched())
@@ -130,7 +130,7 @@ def refusals():
 def capacity():
     for name, p, words, reason in (
             ("four-gpus", pod(container(resources=ask("4"))), ["4"], "NoCapacity"),
-            ("two-v100", pod(container(resources=ask("2")), filter="gpu.model=V100"), ["2"], "NoCapacity"),
+            ("two-v100", pod(container(resources=ask("2")), filter="gpu.model=V100-PCIE-16GB"), ["2"], "NoCapacity"),
             ("memory-above-k80", pod(container(resources=ask(memory="12G")), filter="gpu.model=K80"), ["12"], "NoCapacity"),
             ("no-such-server", pod(filter="server.name=gpu-99"), ["gpu-99"], "NoServer"),
             ("no-such-model", pod(filter="gpu.model=H100"), ["H100"], "NoServer"),

@@ -3,7 +3,8 @@
 from cases import mutate, refused
 from lib.pods import ask, container, pod
 
-A, N, P, M = ("bitfusion.io/gpu-" + n for n in ("amount", "num", "percent", "memory"))
+A, P, M = "gpu-amount", "gpu-percent", "gpu-memory"
+KEY = "bitfusion.io/gpu-amount"
 
 
 def both(limits, requests):
@@ -26,9 +27,9 @@ def amounts():
     one("num-conflict", "both names, two values", ask("2", num="1"), refused("gpu-num", "gpu-amount", code=422))
     one("percent-without-amount", "percent alone says not of how many GPUs", ask(None, percent="50"),
         refused(A, code=422))
-    one("limits-requests-differ", "limits and requests must say the same", both({A: "2"}, {A: "1"}),
+    one("limits-requests-differ", "limits and requests must say the same", both({KEY: "2"}, {KEY: "1"}),
         refused("gpu-amount", code=422))
-    one("limits-requests-spelled-apart", "the same number in two spellings", both({A: "1"}, {A: "1000m"}))
+    one("limits-requests-spelled-apart", "the same number in two spellings", both({KEY: "1"}, {KEY: "1000m"}))
     one("units-alone", "bitfusion.io/gpu by itself asks for nothing", {"limits": {"bitfusion.io/gpu": "50"}})
     one("amount-int", "an offline manifest's plain number", ask(1))
 
@@ -59,7 +60,7 @@ def memories():
 
 
 def filters():
-    for label, text in (("one", "server.name=gpu-01"), ("two", "server.name=gpu-01 gpu.model=V100"),
+    for label, text in (("one", "server.name=gpu-01"), ("two", "server.name=gpu-01 gpu.model=V100-PCIE-16GB"),
                         ("blanks", "  server.name=gpu-01\t zone=lab \n"), ("twice", "zone=lab zone=lab"),
                         ("unknown-key", "driver.version=470"), ("no-equals", "anything"),
                         ("dollar", "zone=$(HOME) a$$b=c $"), ("quotes", "zone='a\"b'")):
@@ -103,9 +104,9 @@ def commands():
                expect=loud, oracle=True)
     own = OWN["own-name"]
     for label, command, words in (
-            ("amount", own[:3] + ["2"] + own[4:], ["-n"]), ("percent", own[:5] + ["0.25"] + own[6:], ["-p"]),
-            ("memory", own[:4] + ["-m", "4000"] + own[6:], ["-m"]),
-            ("script", ["sh", "-c", "bitfusion run -n 8 -- python t.py"], ["-n"])):
+            ("amount", own[:3] + ["2"] + own[4:], ["2", "1"]), ("percent", own[:5] + ["0.25"] + own[6:], ["0.25", "100"]),
+            ("memory", own[:4] + ["-m", "4000"] + own[6:], ["4000"]),
+            ("script", ["sh", "-c", "bitfusion run -n 8 -- python t.py"], ["8", "1"])):
         mutate(f"command-own-other-{label}", "its own -n -p -m must agree with the request", pod(container(command=command)),
                expect=refused(*words))
     mutate("command-own-memory", "its own -m agrees", pod(container(

@@ -86,7 +86,8 @@ def check_reinvocation(got, state, _review):
     assert after["spec"]["containers"][:-1] == before["spec"]["containers"]
     assert after["spec"]["initContainers"] == before["spec"]["initContainers"]
     assert after["spec"]["volumes"] == before["spec"]["volumes"]
-    assert late["resources"] == {"limits": {UNITS: "100"}, "requests": {UNITS: "100"}}
+    assert {side: {k: str(v) for k, v in r.items()} for side, r in late["resources"].items()} == {
+        "limits": {UNITS: "100"}, "requests": {UNITS: "100"}}
     _, program = kubelet.strip_launcher(kubelet.argv(late), kubelet.BITFUSION)
     assert program == ["python", "train.py"]
     assert len(late["volumeMounts"]) == len(after["spec"]["containers"][0]["volumeMounts"])

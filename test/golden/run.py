@@ -141,7 +141,7 @@ def check_facts(facts, got):
 
 
 def run_steps(name, meta, review, got, one):
-    state = {"user": review["request"]["object"], "pod": got["pod"], "live": None}
+    state = {"user": review["request"]["object"], "pod": got["pod"] or review["request"]["object"], "live": None}
     for step in meta.get("then", []):
         sent = flow.step_review(step, state, name)
         answer = post(one, step["path"], sent)

@@ -139,11 +139,13 @@ def test_too_big(server):
     pad = TEXT.encode() + b" " * (8 * MIB - len(TEXT))
     assert server.new_client().request("POST", "/mutate", pad)[0] == 200
     at = len(server.log())
-    got = raw_request(server, b"Content-Length: %d\r\n" % (8 * MIB + 1), b"")
+    got = raw_request(server, b"Content-Length: %d\r\n" % (8 * MIB + 1), b" " * (8 * MIB + 1))
     assert got.startswith(b"HTTP/1.1 413"), got[:200]
     assert server.wait_log("413", since=at)
-    got = raw_request(server, b"Content-Length: 99999999999999999999\r\n", b"")
-    assert got == b"" or got.split()[1] in (b"400", b"413")
+    for head in (b"Content-Length: %d\r\nExpect: 100-continue\r\n" % (8 * MIB + 1), b"Content-Length: 99999999999\r\n",
+                 b"Content-Length: 99999999999999999999\r\n"):
+        got = raw_request(server, head, b"")
+        assert got == b"" or got.split()[1] in (b"400", b"413"), got[:200]
     check_alive(server, before)
 
 
@@ -201,6 +203,10 @@ MALFORMED_PODS = {
 }
 
 
+# Members that the API server has typed before it asks us, and that decide nothing here.
+STRANGE_BESIDE = {"env-object", "env-no-name", "mounts-object", "volumes-string"}
+
+
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
 @pytest.mark.parametrize("name", sorted(MALFORMED_PODS))
 def test_malformed_pods(server, name, path):
@@ -213,11 +219,12 @@ def test_malformed_pods(server, name, path):
         if not response["allowed"]:
             assert response["status"]["code"] in (403, 422) and response["status"]["reason"]
             assert len(response["status"]["message"].split()) > 3
-        else:
+            assert server.wait_log(GOOD["request"]["uid"], since=at)
+        elif name not in STRANGE_BESIDE:
             assert "patch" not in response, "a pod that cannot be one was injected"
     else:
         assert status == 400 and len(data.split()) > 3, data
-    assert server.wait_log("\n", since=at)
+        assert server.wait_log("\n", since=at)
     check_alive(server, server.rss_kib())
 
 

@@ -92,10 +92,10 @@ def test_idle_connection_outlives_the_api_servers_limit_in_the_settings(server):
 def test_plain_http_on_the_tls_port(server):
     for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 64, os.urandom(512), b"\x16\x03\x01\xff\xff" + b"a" * 70000):
         with socket.create_connection(("127.0.0.1", server.port), timeout=15 * SLOW) as raw:
-            raw.sendall(data)
-            raw.shutdown(socket.SHUT_WR)
             reply = b""
             try:
+                raw.sendall(data)
+                raw.shutdown(socket.SHUT_WR)
                 while piece := raw.recv(4096):
                     reply += piece
             except OSError:

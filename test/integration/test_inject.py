@@ -11,6 +11,7 @@ import yaml
 
 from lib import cli, reviews
 from lib.server import ROOT
+from oracle import quantity
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "manifests")
 PLAN = "poolgate.io/plan"
@@ -50,7 +51,11 @@ def int_of(text):
 
 
 def parsed(data):
-    """All documents that hold something."""
+    """All documents that hold something. JSON is no subset of YAML: it is tried first."""
+    try:
+        return [json.loads(data)]
+    except ValueError:
+        pass
     return [d for d in yaml.load_all(data.decode("utf-8-sig"), Loader) if d is not None]
 
 
@@ -84,6 +89,10 @@ def drop_nulls(value):
 def without_plan(pod):
     pod = reviews.default_resources(drop_nulls(copy.deepcopy(pod)))
     plan = (pod["metadata"].get("annotations") or {}).pop(PLAN, None)
+    for container in pod["spec"]["containers"] + pod["spec"].get("initContainers", []):
+        for side in ("limits", "requests"):
+            if side in container["resources"]:
+                container["resources"][side] = {k: quantity.parse(v) for k, v in container["resources"][side].items()}
     return pod, plan
 
 
@@ -101,7 +110,10 @@ def test_undone_is_equal(name):
     data = read(name)
     status, out, err = cli.uninject(run_inject(data))
     assert status == 0, err
-    assert parsed(out) == parsed(data)
+    if "null" in name:  # a member that was null comes back absent: Kubernetes takes both as one
+        assert drop_nulls(parsed(out)) == drop_nulls(parsed(data))
+    else:
+        assert parsed(out) == parsed(data)
 
 
 @pytest.mark.parametrize("name", INJECTED + EXAMPLES)

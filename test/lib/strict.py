@@ -61,9 +61,9 @@ def step(node, token, path):
     return node[token]
 
 
-def apply_strict(document, ops):
+def apply_strict(document, ops, update=False):
     """RFC 6902 to the letter: add needs an existing parent, replace and remove an existing target. Beyond it: only paths
-    that are ours, and nothing the user wrote is written again."""
+    that are ours, and nothing the user wrote is written again (an update may bring an env entry back)."""
     doc = copy.deepcopy(document)
     created = set()
     for op in ops:
@@ -77,14 +77,14 @@ def apply_strict(document, ops):
         for token in parents:
             node = step(node, token, path)
         if isinstance(node, list):
-            apply_to_list(node, op, last)
+            apply_to_list(node, op, last, update)
         else:
             apply_to_map(node, op, last, path in created)
         created.add(path)
     return doc
 
 
-def apply_to_list(node, op, last):
+def apply_to_list(node, op, last, update):
     path, kind = op["path"], op["op"]
     if kind == "add":
         node.insert(len(node) if last == "-" else index_of(last, len(node), path), copy.deepcopy(op["value"]))
@@ -92,7 +92,7 @@ def apply_to_list(node, op, last):
     need(last != "-", f"{kind} {path}: '-' names nothing")
     i = index_of(last, len(node) - 1, path)
     if kind == "replace":
-        need(not isinstance(node[i], (dict, list)), f"replace {path} writes a sub-tree of the user again")
+        need(update or not isinstance(node[i], (dict, list)), f"replace {path} writes a sub-tree of the user again")
         node[i] = copy.deepcopy(op["value"])
     else:
         del node[i]
@@ -166,7 +166,7 @@ def check_reply(review, status, headers, body, validating):
     ops = json.loads(raw.decode("utf-8"), object_pairs_hook=no_duplicates)
     need(isinstance(ops, list) and ops, "an empty patch must not be sent")
     got["ops"] = ops
-    got["pod"] = apply_strict(review["request"]["object"], ops)
+    got["pod"] = apply_strict(review["request"]["object"], ops, review["request"]["operation"] == "UPDATE")
     need(got["pod"] == apply_independently(review["request"]["object"], ops), "two patch engines disagree")
     return got
 

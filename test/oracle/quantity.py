@@ -28,6 +28,8 @@ class Refusal(Exception):
 
 
 def parse(text):
+    if isinstance(text, Fraction):
+        return text
     match = FORM.match(str(text))
     if not match:
         raise Refusal(str(text), code=422)
