@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: the pool as tables with aligned columns. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/json_read.h"
+#include "webhook/cli/pool.h"
+
+#define COLUMNS_MAX 7
+#define MB 1000000
+/* 100 000 claims have 2 million values. */
+#define NODES_MAX 8000000u
+#define ARENA_MAX (512u << 20)
+
+/* Text that is safe to print, and how many columns it takes. */
+struct cell {
+	const char *text;
+	size_t width;
+};
+
+struct row {
+	struct cell cells[COLUMNS_MAX];
+	struct row *next;
+};
+
+struct table {
+	struct arena *arena;
+	size_t columns;
+	unsigned right; /* bit i: column i is right-aligned */
+	struct row *first, **last;
+};
+
+static void table_init(struct table *t, struct arena *a, size_t columns, unsigned right)
+{
+	*t = (struct table){.arena = a, .columns = columns, .right = right};
+	t->last = &t->first;
+}
+
+/* The character at s[0..len) (valid UTF-8) and its length. */
+static uint32_t character(const char *s, size_t *ret_len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+
+	*ret_len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	switch (*ret_len) {
+	case 1:
+		return p[0];
+	case 2:
+		return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+	case 3:
+		return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+	default:
+		return (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 |
+		       (p[3] & 0x3fu);
+	}
+}
+
+/* Would it move the cursor, change colours, hide or reorder text? */
+static bool unsafe(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+	       (c >= 0xfff9 && c <= 0xfffb) || c >= 0xe0000;
+}
+
+/* A string of the document as a cell. */
+static struct cell cell_of(struct arena *a, struct slice s)
+{
+	struct cell c = {"", 0};
+	size_t n;
+	struct buf b;
+
+	buf_init(&b, s.len * 8 + 1);
+	for (size_t i = 0; i < s.len; i += n) {
+		uint32_t ch = character(s.at + i, &n);
+
+		if (unsafe(ch)) {
+			size_t before = b.len;
+
+			buf_fmt(&b, "\\u%04x", (unsigned)ch);
+			c.width += b.len - before;
+		} else {
+			buf_add(&b, s.at + i, n);
+			c.width++;
+		}
+	}
+	c.text = b.failed ? NULL : arena_strdup(a, buf_as_slice(&b));
+	if (!c.text)
+		a->failed = true;
+	buf_release(&b);
+	return c;
+}
+
+static void table_row(struct table *t, const struct cell *cells)
+{
+	struct row *r = arena_alloc(t->arena, sizeof(*r));
+
+	if (!r)
+		return;
+	memcpy(r->cells, cells, t->columns * sizeof(*cells));
+	*t->last = r;
+	t->last = &r->next;
+}
+
+static void table_head(struct table *t, const char *const *words)
+{
+	struct cell cells[COLUMNS_MAX];
+
+	for (size_t i = 0; i < t->columns; i++)
+		cells[i] = (struct cell){words[i], strlen(words[i])};
+	table_row(t, cells);
+}
+
+static void pad(struct buf *out, size_t n)
+{
+	while (n--)
+		buf_char(out, ' ');
+}
+
+static void table_print(const struct table *t, struct buf *out)
+{
+	size_t widths[COLUMNS_MAX] = {0};
+
+	for (const struct row *r = t->first; r; r = r->next)
+		for (size_t i = 0; i < t->columns; i++)
+			if (r->cells[i].width > widths[i])
+				widths[i] = r->cells[i].width;
+	for (const struct row *r = t->first; r; r = r->next) {
+		for (size_t i = 0; i < t->columns; i++) {
+			const struct cell *c = &r->cells[i];
+			bool right = t->right >> i & 1;
+
+			if (i)
+				pad(out, 2);
+			if (right)
+				pad(out, widths[i] - c->width);
+			buf_str(out, c->text);
+			if (!right && i + 1 < t->columns)
+				pad(out, widths[i] - c->width);
+		}
+		buf_char(out, '\n');
+	}
+}
+
+/* ---- the document ---- */
+
+struct doc {
+	struct json j;
+	struct arena arena;
+};
+
+static struct cell text_at(struct doc *d, const struct json_node *o, struct slice key)
+{
+	const struct json_node *v = json_get(&d->j, o, key);
+
+	return cell_of(
+		&d->arena, json_is(v, JSON_STRING) ? json_str(&d->j, v, &d->arena) : SLICE("?"));
+}
+
+static struct cell mb_at(struct doc *d, const struct json_node *o, struct slice key)
+{
+	struct cell c = {"?", 1};
+	int64_t n;
+
+	if (json_int(&d->j, json_get(&d->j, o, key), &n)) {
+		c.text = arena_fmt(&d->arena, "%" PRId64, n / MB);
+		c.width = c.text ? strlen(c.text) : 0;
+	}
+	return c;
+}
+
+static bool is_at(struct doc *d, const struct json_node *o, struct slice key, enum json_type type)
+{
+	return json_is(json_get(&d->j, o, key), type);
+}
+
+static struct cell pair(struct doc *d, struct cell a, const char *between, struct cell b)
+{
+	struct cell c = {
+		arena_fmt(&d->arena, "%s%s%s", a.text ? a.text : "", between, b.text ? b.text : ""),
+		a.width + strlen(between) + b.width};
+
+	return c;
+}
+
+/* "ok", "draining", "unfit: ECC errors" */
+static struct cell gpu_state(struct doc *d, const struct json_node *s, const struct json_node *g)
+{
+	struct cell why = text_at(d, g, SLICE("why"));
+	const char *word = is_at(d, g, SLICE("missing"), JSON_TRUE)  ? "missing"
+			   : is_at(d, g, SLICE("fit"), JSON_FALSE)   ? "unfit"
+			   : is_at(d, g, SLICE("fresh"), JSON_FALSE) ? "stale"
+			   : is_at(d, s, SLICE("drain"), JSON_TRUE)  ? "draining"
+								     : "ok";
+	struct cell c = {word, strlen(word)};
+
+	return why.width ? pair(d, c, ": ", why) : c;
+}
+
+static void print_servers(struct doc *d, const struct json_node *servers, struct buf *out)
+{
+	static const char *const head[] = {
+		"SERVER", "ADDRESS", "GPU", "MODEL", "FREE MB", "OF MB", "STATE"};
+	const struct cell none = {"-", 1};
+	struct table t;
+
+	table_init(&t, &d->arena, 7, 1u << 4 | 1u << 5);
+	table_head(&t, head);
+	JSON_EACH(&d->j, servers, s)
+	{
+		const struct json_node *gpus = json_get(&d->j, s, SLICE("gpus"));
+		struct cell name = text_at(d, s, SLICE("name"));
+		struct cell address = text_at(d, s, SLICE("address"));
+
+		if (!json_first(&d->j, gpus)) {
+			const char *state =
+				is_at(d, s, SLICE("drain"), JSON_TRUE) ? "draining" : "no GPUs";
+			struct cell row[] = {
+				name, address, none, none, none, none, {state, strlen(state)}};
+
+			table_row(&t, row);
+		}
+		JSON_EACH(&d->j, gpus, g)
+		{
+			struct cell row[] = {name, address, text_at(d, g, SLICE("id")),
+				text_at(d, g, SLICE("model")), mb_at(d, g, SLICE("freeBytes")),
+				mb_at(d, g, SLICE("bytes")), gpu_state(d, s, g)};
+
+			table_row(&t, row);
+		}
+	}
+	table_print(&t, out);
+}
+
+static void print_claims(struct doc *d, const struct json_node *claims, struct buf *out)
+{
+	static const char *const head[] = {"POD", "GPU", "MB", "STATE", "SINCE", "UID"};
+	struct table t;
+
+	table_init(&t, &d->arena, 6, 1u << 2);
+	table_head(&t, head);
+	JSON_EACH(&d->j, claims, c)
+	{
+		struct cell pod = pair(
+			d, text_at(d, c, SLICE("namespace")), "/", text_at(d, c, SLICE("name")));
+		struct cell state = text_at(d, c, SLICE("state"));
+		struct cell since = text_at(d, c, SLICE("since"));
+		struct cell uid = text_at(d, c, SLICE("uid"));
+
+		JSON_EACH(&d->j, json_get(&d->j, c, SLICE("parts")), p)
+		{
+			struct cell row[] = {pod,
+				pair(d, text_at(d, p, SLICE("server")), "/",
+					text_at(d, p, SLICE("gpu"))),
+				mb_at(d, p, SLICE("bytes")), state, since, uid};
+
+			table_row(&t, row);
+		}
+	}
+	table_print(&t, out);
+}
+
+static void print_count(struct doc *d, const struct json_node *summary, struct slice key,
+	const char *one, struct buf *out)
+{
+	int64_t n = 0;
+
+	(void)json_int(&d->j, json_get(&d->j, summary, key), &n);
+	buf_i64(out, n);
+	buf_fmt(out, " %s%s", one, n == 1 ? "" : "s");
+}
+
+static void print_summary(struct doc *d, const struct json_node *summary, struct buf *out)
+{
+	struct cell free = mb_at(d, summary, SLICE("freeBytes"));
+	int64_t fit = 0;
+
+	print_count(d, summary, SLICE("gpus"), "GPU", out);
+	(void)json_int(&d->j, json_get(&d->j, summary, SLICE("fit")), &fit);
+	buf_fmt(out, ", %" PRId64 " can take pods, %s MB free, ", fit, free.text ? free.text : "?");
+	print_count(d, summary, SLICE("claims"), "claim", out);
+	buf_char(out, '\n');
+}
+
+int pool_table_write(struct slice json, struct buf *out, struct err *err)
+{
+	struct doc d = {0};
+	const struct json_node *servers, *claims;
+	char *copy = NULL;
+	int rc = json_read_copy(&d.j, json.at, json.len, NODES_MAX, &copy, err);
+
+	if (rc != 0)
+		return rc;
+	arena_init(&d.arena, ARENA_MAX);
+	servers = json_get(&d.j, json_root(&d.j), SLICE("servers"));
+	claims = json_get(&d.j, json_root(&d.j), SLICE("claims"));
+	if (!json_is(servers, JSON_ARRAY) || !json_is(claims, JSON_ARRAY)) {
+		rc = err_set(err, ERR_INVALID,
+			"not a pool: expected an object with the arrays servers and claims");
+	} else {
+		print_servers(&d, servers, out);
+		if (json_first(&d.j, claims)) {
+			buf_char(out, '\n');
+			print_claims(&d, claims, out);
+		}
+		buf_char(out, '\n');
+		print_summary(&d, json_get(&d.j, json_root(&d.j), SLICE("summary")), out);
+		if (d.arena.failed || out->failed)
+			rc = err_set(err, ERR_NOMEM, "out of memory for the table");
+	}
+	arena_release(&d.arena);
+	json_release(&d.j);
+	free(copy);
+	return rc;
+}
