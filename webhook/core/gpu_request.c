@@ -26,15 +26,42 @@ static void collect(const struct json *j, const struct json_node *side, bool lim
 	}
 }
 
+static bool is_asking(const struct json *j, const struct json_node *key)
+{
+	return json_is_str(j, key, SLICE(RES_AMOUNT)) || json_is_str(j, key, SLICE(RES_NUM)) ||
+	       json_is_str(j, key, SLICE(RES_PERCENT)) || json_is_str(j, key, SLICE(RES_MEMORY));
+}
+
+static bool is_positive(const struct json *j, const struct json_node *v)
+{
+	struct slice s = json_is(v, JSON_STRING) ? json_inside(j, v) : json_raw(j, v);
+	struct quantity q;
+
+	return quantity_parse(s, &q, NULL) == 0 && q.nano > 0;
+}
+
 bool gpu_request_asks(const struct json *j, const struct json_node *container)
 {
-	static const char *const sides[] = {"limits", "requests"};
 	const struct json_node *res = json_get(j, container, SLICE("resources"));
+	const struct json_node *sides[] = {
+		json_get(j, res, SLICE("limits")), json_get(j, res, SLICE("requests"))};
 
 	for (size_t s = 0; s < 2; s++)
-		JSON_MEMBERS(j, json_get(j, res, slice_of(sides[s])), k)
-	if (json_is_str(j, k, SLICE(RES_AMOUNT)) || json_is_str(j, k, SLICE(RES_NUM)) ||
-		json_is_str(j, k, SLICE(RES_PERCENT)) || json_is_str(j, k, SLICE(RES_MEMORY)))
+		JSON_MEMBERS(j, sides[s], k)
+	if (is_asking(j, k))
+		return true;
+	return false;
+}
+
+bool gpu_request_holds_up(const struct json *j, const struct json_node *container)
+{
+	const struct json_node *res = json_get(j, container, SLICE("resources"));
+	const struct json_node *sides[] = {
+		json_get(j, res, SLICE("limits")), json_get(j, res, SLICE("requests"))};
+
+	for (size_t s = 0; s < 2; s++)
+		JSON_MEMBERS(j, sides[s], k)
+	if (is_asking(j, k) && is_positive(j, json_value(k)))
 		return true;
 	return false;
 }

@@ -40,6 +40,10 @@ struct gpu_request {
 /* Does this container hold any of the asking resources, in limits or in requests? */
 bool gpu_request_asks(const struct json *j, const struct json_node *container);
 
+/* Does it ask for more than zero of any of them? Such a pod waits for ever where no node offers them; one that asks for
+ * zero runs. */
+bool gpu_request_holds_up(const struct json *j, const struct json_node *container);
+
 /* Read it. total_mb: TOTAL_GPU_MEMORY in MB, 0 when it is not set (then memory is refused, naming the setting).
  * A value in limits alone or requests alone counts for both, as API defaulting leaves it; different ones are refused.
  * Quantities by Kubernetes' rules, in exact integers: origin.md section 1 "percent maths" and "memory maths", bugs 15 to

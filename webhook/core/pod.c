@@ -59,6 +59,13 @@ static int add_containers(struct pod *p, const struct json_node *array, const ch
 		}
 		pc->node = c;
 		pc->name = json_str(p->j, name, a);
+		if (pod_container(p, pc->name)) {
+			err_set(err, ERR_INVALID,
+				"found \"%.*s\" a second time, expected each container's name "
+				"once",
+				(int)(pc->name.len > 80 ? 80 : pc->name.len), pc->name.at);
+			return err_in(err, "spec/%s/%zu/name", key, i);
+		}
 		pc->index = i;
 		pc->kind = CONTAINER_APP;
 		if (init)
@@ -80,6 +87,7 @@ int pod_read(const struct json *j, const struct json_node *root, struct arena *a
 {
 	const struct json_node *inits, *apps;
 	struct pod p;
+	size_t n;
 
 	pod_glance(j, root, &p);
 	if (!p.spec) {
@@ -92,8 +100,13 @@ int pod_read(const struct json *j, const struct json_node *root, struct arena *a
 		return err->code;
 	p.has_inits = inits != NULL;
 	p.volumes = member(j, p.spec, "volumes", JSON_ARRAY);
-	p.containers = arena_array(
-		a, (size_t)apps->count + (inits ? inits->count : 0), sizeof(*p.containers));
+	n = (size_t)apps->count + (inits ? inits->count : 0);
+	if (n > POD_CONTAINERS_MAX) {
+		err_set(err, ERR_TOOBIG, "found %zu containers, expected at most %d", n,
+			POD_CONTAINERS_MAX);
+		return err_in(err, "spec/containers");
+	}
+	p.containers = arena_array(a, n, sizeof(*p.containers));
 	if (!p.containers)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (add_containers(&p, inits, "initContainers", true, a, err) < 0 ||

@@ -39,8 +39,11 @@ enum pod_switch { SWITCH_OFF, SWITCH_FULL, SWITCH_INJECTION };
 /* Find annotations and labels alone (total; for the quick "does this pod concern us" look). */
 void pod_glance(const struct json *j, const struct json_node *root, struct pod *ret);
 
+/* More containers than any kubelet runs; what looks at each pair of them stays cheap. */
+#define POD_CONTAINERS_MAX 1024
+
 /* Find all parts. ERR_INVALID with path, what was found and expected: spec, containers missing or not an array, a
- * container that is no object or has no name, two with one name. ERR_NOMEM. */
+ * container that is no object or has no name, two with one name. ERR_TOOBIG: over POD_CONTAINERS_MAX. ERR_NOMEM. */
 int pod_read(const struct json *j, const struct json_node *root, struct arena *a, struct pod *ret,
 	struct err *err);
 

@@ -2,6 +2,8 @@
 /* core: the validating decision. */
 #include "webhook/core/validate.h"
 
+#include <stdlib.h>
+
 #include "base/text.h"
 #include "webhook/core/gpu_request.h"
 
@@ -35,6 +37,15 @@ static const struct pod_container *first_asking(const struct pod *p)
 		if (gpu_request_asks(p->j, p->containers[i].node))
 			return &p->containers[i];
 	return NULL;
+}
+
+/* Will the pod wait for a resource that no node offers? */
+static bool held_up(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (gpu_request_holds_up(p->j, p->containers[i].node))
+			return true;
+	return false;
 }
 
 static const struct pod_container *first_with_units(const struct pod *p)
@@ -120,7 +131,7 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 		warn_add(&ret->warnings, a,
 			"no node offers %s: the pod will wait; set the annotation %s", RES_AMOUNT,
 			ANN_SWITCH);
-	return asking ? 0 : check_secrets(world->config, p, err);
+	return held_up(p) ? 0 : check_secrets(world->config, p, err);
 }
 
 static bool mentions_us(const struct config *c, const struct pod *p, struct arena *a)
@@ -147,9 +158,12 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 		return 0;
 	plan = pod_annotation(&p, ANN_PLAN, a);
 	rc = pod_read(j, pod, a, &p, err);
-	/* a malformed pod that does not concern us is the API server's to refuse */
+	/* a malformed pod that does not concern us is the API server's to refuse; one that is merely large is not */
 	if (rc < 0)
-		return rc == ERR_NOMEM || plan.at || pod_switch_of(&p, a) != SWITCH_OFF ? rc : 0;
+		return rc == ERR_NOMEM || rc == ERR_TOOBIG || plan.at ||
+				       pod_switch_of(&p, a) != SWITCH_OFF
+			       ? rc
+			       : 0;
 	if (!plan.at)
 		return mentions_us(world->config, &p, a) ? validate_plain(world, &p, a, ret, err)
 							 : 0;
@@ -173,21 +187,56 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 		a, &ret->demand, err);
 }
 
-/* Every member of `a` whose key is ours stands in `b` with the same value. */
-static bool ours_within(const struct json *j, const struct json_node *a, const struct json_node *b,
+struct pair {
+	struct slice key;
+	struct slice value; /* absent for what is no string */
+};
+
+static int by_key(const void *a, const void *b)
+{
+	struct slice x = ((const struct pair *)a)->key, y = ((const struct pair *)b)->key;
+	int order = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
+
+	return order ? order : (x.len > y.len) - (x.len < y.len);
+}
+
+/* The members whose keys are ours, sorted: a stranger may send many. NULL when the arena ran out. */
+static struct pair *ours_of(
+	const struct json *j, const struct json_node *map, struct arena *a, size_t *ret_n)
+{
+	struct pair *ours;
+	size_t n = 0;
+
+	JSON_MEMBERS(j, map, k)
+	n += k->escaped || slice_starts(json_inside(j, k), SLICE(OURS_PREFIX));
+	ours = arena_array(a, n, sizeof(*ours));
+	n = 0;
+	if (!ours)
+		return NULL;
+	JSON_MEMBERS(j, map, k)
+	{
+		struct slice key = json_str(j, k, a);
+
+		if (key.at && slice_starts(key, SLICE(OURS_PREFIX)))
+			ours[n++] = (struct pair){key, json_str(j, json_value(k), a)};
+	}
+	qsort(ours, n, sizeof(*ours), by_key);
+	*ret_n = n;
+	return ours;
+}
+
+/* Do both maps hold the same members of ours? False too when the arena ran out. */
+static bool same_ours(const struct json *j, const struct json_node *a, const struct json_node *b,
 	struct arena *arena)
 {
-	JSON_MEMBERS(j, a, k)
-	{
-		struct slice key = json_str(j, k, arena);
-		const struct json_node *other;
+	size_t n, m;
+	struct pair *x = ours_of(j, a, arena, &n), *y = ours_of(j, b, arena, &m);
 
-		if (!key.at || !slice_starts(key, SLICE(OURS_PREFIX)))
-			continue;
-		other = json_get(j, b, key);
-		if (!other || !json_is_str(j, other, json_str(j, json_value(k), arena)))
+	if (!x || !y || n != m)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!slice_eq(x[i].key, y[i].key) || !slice_eq(x[i].value, y[i].value))
 			return false;
-	}
 	return true;
 }
 
@@ -198,15 +247,17 @@ int validate_update(const struct json *j, const struct json_node *pod, const str
 
 	pod_glance(j, pod, &now);
 	pod_glance(j, old, &was);
-	if (!ours_within(j, now.annotations, was.annotations, a) ||
-		!ours_within(j, was.annotations, now.annotations, a)) {
+	if (!same_ours(j, now.annotations, was.annotations, a)) {
+		if (a->failed)
+			return err_set(err, ERR_NOMEM, "out of memory");
 		err_reason(err, ERR_REFUSED, "PlanChanged",
 			"annotations under " OURS_PREFIX
 			" cannot be changed while the pod lives: its claim rests on them");
 		return err_in(err, "metadata/annotations");
 	}
-	if (!ours_within(j, now.labels, was.labels, a) ||
-		!ours_within(j, was.labels, now.labels, a)) {
+	if (!same_ours(j, now.labels, was.labels, a)) {
+		if (a->failed)
+			return err_set(err, ERR_NOMEM, "out of memory");
 		err_reason(err, ERR_REFUSED, "PlanChanged",
 			"labels under " OURS_PREFIX
 			" cannot be changed while the pod lives: its claim rests on them");

@@ -4,27 +4,9 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject.h"
-#include "webhook/core/validate.h"
-#include "webhook/core/wrap_own.h"
+#include "webhook/core/validate_check.h"
 
-/* What the checks below share. */
-struct checking {
-	const struct pod *pod;
-	const struct plan *plan;
-	const struct profile
-		*profile; /* of the plan's name; NULL when this replica does not know it */
-	bool exact;       /* and in the plan's version */
-	const struct profile_client *client; /* when exact */
-	struct arena *a;
-	struct err *err;
-};
-
-#define PLAN_PATH "metadata/annotations/poolgate.io~1plan"
-
-/* printf style message, reason PlanMismatch. */
-#define MISMATCH(c, ...) err_reason((c)->err, ERR_REFUSED, "PlanMismatch", __VA_ARGS__)
-
-static int in_container(struct checking *c, const struct pod_container *pc, const char *where)
+int check_in(struct checking *c, const struct pod_container *pc, const char *where)
 {
 	err_in(c->err, "%s", where);
 	return err_in(c->err, "%s", pc->path + 1);
@@ -62,102 +44,29 @@ static int check_resources(
 		MISMATCH(c, "%s must be %llu, as in the plan; found %.*s", RES_UNITS,
 			(unsigned long long)units, v ? (int)(v->len > 40 ? 40 : v->len) : 7,
 			v ? json_raw(c->pod->j, v).at : "nothing");
-		return in_container(c, pc, arena_fmt(c->a, "resources/%s", sides[i]));
+		return check_in(c, pc, arena_fmt(c->a, "resources/%s", sides[i]));
 	}
 	return 0;
 }
 
-/* The words stand in the array one after the other, and at least one word follows. */
-static bool holds_run(
-	const struct json *j, const struct json_node *array, const struct slice *words, size_t n)
+static int missing(struct checking *c, struct slice name, const char *what, const char *where)
 {
-	size_t count = json_is(array, JSON_ARRAY) ? array->count : 0, start = 0;
+	MISMATCH(c, "the injected %s %.*s is missing", what, (int)(name.len > 100 ? 100 : name.len),
+		name.at);
+	return err_in(c->err, "%s", where);
+}
 
-	JSON_EACH(j, array, first)
-	{
-		const struct json_node *at = first;
-		size_t i = 0;
+/* Under another version of the profile: the variables that the plan names are there, whatever is in them. */
+static int check_env_names(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+{
+	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
 
-		if (count - start++ <= n)
-			return false;
-		while (i < n && json_is_str(j, at, words[i])) {
-			at = json_next(j, array, at);
-			i++;
+	for (size_t i = 0; i < plan->n_env; i++)
+		if (!json_find(c->pod->j, env, "name", plan->env[i].name, false, NULL)) {
+			missing(c, plan->env[i].name, "variable", "env");
+			return err_in(c->err, "%s", pc->path + 1);
 		}
-		if (i == n)
-			return true;
-	}
-	return false;
-}
-
-static int command_mismatch(struct checking *c, const struct pod_container *pc, const char *what)
-{
-	MISMATCH(c, "%s", what);
-	return in_container(c, pc, "command");
-}
-
-/* An error of wrap_own's becomes a mismatch. */
-static int own_mismatch(struct checking *c, const struct pod_container *pc)
-{
-	char msg[sizeof(c->err->msg)];
-
-	if (c->err->code == ERR_NOMEM)
-		return c->err->code;
-	memcpy(msg, c->err->msg, sizeof(msg));
-	return command_mismatch(c, pc, msg);
-}
-
-static int check_exact_command(struct checking *c, const struct pod_container *pc,
-	const struct plan_container *plan, const struct launch *l)
-{
-	const struct json *j = c->pod->j;
-	struct warnings ignored = {0};
-	struct wrap w;
-
-	if (plan->command == COMMAND_OWN) {
-		if (!wrap_is_own(j, pc->node, c->profile, c->a))
-			return command_mismatch(c, pc,
-				"the plan says that the command starts the launcher itself; it "
-				"does not");
-		return wrap_own_agrees(j, pc->node, l, c->a, &ignored, c->err) < 0
-			       ? own_mismatch(c, pc)
-			       : 0;
-	}
-	if (wrap_words(l, plan->command, c->a, &w, c->err) < 0)
-		return c->err->code;
-	if (plan->argv != w.argv ||
-		(!holds_run(j, json_get(j, pc->node, SLICE("command")), w.words, w.n_words) &&
-			!holds_run(j, json_get(j, pc->node, SLICE("args")), w.words, w.n_words)))
-		return command_mismatch(c, pc,
-			"does not hold the launcher's words as the plan has them, in one piece and "
-			"with a program behind them");
-	return 0;
-}
-
-static int check_command(struct checking *c, const struct pod_container *pc,
-	const struct plan_container *plan, const struct launch *l)
-{
-	bool wraps = plan->command != COMMAND_NONE;
-	const struct json_node *command = json_get(c->pod->j, pc->node, SLICE("command"));
-
-	if (c->profile && wraps != (c->profile->kind == PROFILE_WRAP && c->plan->full)) {
-		MISMATCH(c,
-			"the plan's command mode \"%s\" does not belong to mode %s of the launcher "
-			"\"%.*s\"",
-			command_mode_name(plan->command), c->plan->full ? "full" : "injection",
-			(int)c->plan->profile.len, c->plan->profile.at);
-		return err_in(c->err, PLAN_PATH);
-	}
-	if (!wraps)
-		return 0;
-	if (c->exact)
-		return check_exact_command(c, pc, plan, l);
-	if (!json_is(command, JSON_ARRAY) || command->count <= plan->argv ||
-		(plan->command != COMMAND_OWN && !plan->argv))
-		return command_mismatch(
-			c, pc, "is shorter than the launcher's words that the plan counts");
-	if (c->profile && wrap_options_agree(c->pod->j, pc->node, l, c->a, c->err) < 0)
-		return own_mismatch(c, pc);
 	return 0;
 }
 
@@ -187,16 +96,9 @@ static int check_env(struct checking *c, const struct pod_container *pc, const s
 		MISMATCH(c, "%.*s must %s \"%.*s\", as the launcher needs it", (int)e->name.len,
 			e->name.at, e->prepend ? "begin with" : "be",
 			(int)(ours.len > 200 ? 200 : ours.len), ours.at);
-		return in_container(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
+		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
 	}
 	return 0;
-}
-
-static int missing(struct checking *c, struct slice name, const char *what, const char *where)
-{
-	MISMATCH(c, "the injected %s %.*s is missing", what, (int)(name.len > 100 ? 100 : name.len),
-		name.at);
-	return err_in(c->err, "%s", where);
 }
 
 static int check_mounts(
@@ -229,11 +131,11 @@ static int check_container(struct checking *c, const struct plan_container *plan
 	l = inject_launch(c->profile, c->client, c->plan, plan);
 	if (c->exact && profile_expresses(c->profile, plan->amount, plan->percent, plan->memory_mb,
 				c->err) < 0)
-		return in_container(c, pc, "resources");
+		return check_in(c, pc, "resources");
 	if (check_resources(c, pc, plan) < 0 || check_command(c, pc, plan, &l) < 0 ||
 		check_mounts(c, pc, plan) < 0)
 		return c->err->code;
-	return c->exact ? check_env(c, pc, &l) : 0;
+	return c->exact ? check_env(c, pc, &l) : check_env_names(c, pc, plan);
 }
 
 /* Containers that the plan does not speak of must hold nothing of ours. */
@@ -247,7 +149,7 @@ static int check_others(struct checking *c)
 			err_reason(c->err, ERR_REFUSED, "NotInjected",
 				"asks for GPUs, but was not injected: the mutating hook did not "
 				"see it; create the pod again");
-			return in_container(c, pc, "resources");
+			return check_in(c, pc, "resources");
 		}
 		if (plan_container(c->plan, pc->name))
 			continue;
@@ -255,7 +157,7 @@ static int check_others(struct checking *c)
 			json_path(c->pod->j, res, "requests", RES_UNITS, NULL)) {
 			MISMATCH(c,
 				RES_UNITS " is set, but the plan does not speak of this container");
-			return in_container(c, pc, "resources");
+			return check_in(c, pc, "resources");
 		}
 	}
 	return 0;
@@ -340,6 +242,11 @@ int validate_plan(const struct mutate_world *world, const struct pod *pod, const
 	c.profile = config_profile(world->config, plan->profile);
 	c.client = c.profile ? profile_client(c.profile, plan->os, plan->version_of_client) : NULL;
 	c.exact = c.client && c.profile->hash == plan->hash;
+	if (c.profile && c.profile->hash == plan->hash && !c.client) {
+		MISMATCH(&c, "the launcher \"%.*s\" has no such client as the plan names",
+			(int)plan->profile.len, plan->profile.at);
+		return err_in(err, PLAN_PATH);
+	}
 	if (check_marks(&c) < 0 || check_others(&c) < 0)
 		return err->code;
 	for (size_t i = 0; i < plan->n_containers; i++)

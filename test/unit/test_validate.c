@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/validate: what may exist, what is refused and where, and what is claimed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+#include "webhook/core/plan.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define ON                                                                                         \
+	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
+	"os':'ubuntu18','bitfusion-client/version':'400'"
+#define POD(meta, spec) "{'metadata':{'name':'p'," meta "},'spec':{" spec "}}"
+#define ASKS(n) "'resources':{'limits':{'bitfusion.io/gpu-amount':" #n "}}"
+#define UNITS "'resources':{'limits':{'bitfusion.io/gpu':100},'requests':{'bitfusion.io/gpu':100}}"
+#define APP "'containers':[{'name':'a','command':['python','t.py']," ASKS(1) "}]"
+#define PLAIN "'containers':[{'name':'a','command':['python','t.py']}]"
+#define SECRET(how) "'volumes':[{'name':'v'},{'name':'s'," how "}]"
+#define CA "bitfusion-client-secret-ca.crt"
+
+#define PLAN_AT "/metadata/annotations/poolgate.io~1plan"
+
+/* ---- pods without a plan ---- */
+
+/* pod; reason of the refusal or NULL; path of the refusal, or a piece of the warning */
+static const struct {
+	const char *pod, *reason, *says;
+} plain[] = {
+	{POD("'labels':{}", PLAIN), NULL, NULL},
+	{POD("'labels':null,'annotations':null", PLAIN), NULL, NULL},
+	{POD(ON "}", PLAIN), NULL, NULL},
+	{POD(ON "}", APP), "NotInjected", "/spec/containers/0/resources"},
+	{POD("'annotations':{'auto-management/bitfusion':'\\u0061ll','bitfusion-client/"
+	     "os':'ubuntu18','bitfusion-client\\/version':'400'}",
+		 APP),
+		"NotInjected", "/spec/containers/0/resources"},
+	{POD(ON ",'auto-management/status':'INJECTED'}", APP), "NotInjected",
+		"/spec/containers/0/resources"},
+	{POD(ON "}", "'initContainers':[{'name':'i'," ASKS(1) "}]," PLAIN), "NotInjected",
+		"/spec/initContainers/0/resources"},
+	{POD(ON "}", "'containers':[{'name':'b'},{'name':'a','resources':{'requests':{'bitfusion.io"
+		     "\\/gpu-num':'1'}}}]"),
+		"NotInjected", "/spec/containers/1/resources"},
+	{POD("'annotations':{'auto-management/bitfusion':'yes'}", APP), NULL,
+		"set the annotations bitfusion-client/os"},
+	{POD("'annotations':{'auto-management/bitfusion':'yes','bitfusion-client/os':''}", APP),
+		NULL, "set the annotations bitfusion-client/os"},
+	{POD("'annotations':{'auto-management/bitfusion':'yes','poolgate.io/launcher':'lupine'}",
+		 APP),
+		"NotInjected", "/spec/containers/0/resources"},
+	{POD("'annotations':{'auto-management/bitfusion':'none'}", APP), NULL, "the pod will wait"},
+	{POD("'labels':{}", APP), NULL, "the pod will wait"},
+	{POD("'labels':{'poolgate.io/injected':'true'}", PLAIN), "PlanMissing",
+		"/metadata/labels/poolgate.io~1injected"},
+	{POD("'labels':{'poolgate.io/injected':''}", PLAIN), "PlanMissing",
+		"/metadata/labels/poolgate.io~1injected"},
+	{POD("'labels':{}", "'containers':[{'name':'a'," UNITS "}]"), "GpuWithoutPlan",
+		"/spec/containers/0/resources"},
+	{POD("'labels':{}", "'containers':[{'name':'a','resources':{'requests':{'bitfusion.io/"
+			    "gpu':'0'}}}]"),
+		"GpuWithoutPlan", "/spec/containers/0/resources"},
+	{POD("'labels':{}", "'initContainers':[{'name':'b'},{'name':'i'," UNITS "}]," PLAIN),
+		"GpuWithoutPlan", "/spec/initContainers/1/resources"},
+	{POD("'labels':{}", PLAIN "," SECRET("'secret':{'secretName':'" CA "'}")),
+		"SecretWithoutClaim", "/spec/volumes/1"},
+	{POD("'labels':{}", PLAIN "," SECRET("'projected':{'sources':[{'configMap':{'name':'" CA
+					     "'}},{'secret':{'name':'" CA "'}}]}")),
+		"SecretWithoutClaim", "/spec/volumes/1"},
+	{POD("'labels':{}", PLAIN "," SECRET("'secret':{'secretName':'another'}")), NULL, NULL},
+	{POD("'labels':{}", PLAIN "," SECRET("'configMap':{'name':'" CA "'}")), NULL, NULL},
+	{POD("'labels':{}", APP "," SECRET("'secret':{'secretName':'" CA "'}")), NULL,
+		"the pod will wait"},
+	/* nothing keeps such a pod from running */
+	{POD("'labels':{}", "'containers':[{'name':'a'," ASKS('0') "}]," SECRET(
+				    "'secret':{'secretName':'" CA "'}")),
+		"SecretWithoutClaim", "/spec/volumes/1"},
+	{POD("'annotations':{'kubernetes.io/config.mirror':'x'}",
+		 "'containers':[{'name':'a'," UNITS "}]"),
+		NULL, NULL},
+	/* malformed pods that do not concern us are the API server's to refuse */
+	{"{}", NULL, NULL},
+	{"{'metadata':null,'spec':null}", NULL, NULL},
+	{POD("'labels':{}", "'containers':[{}]"), NULL, NULL},
+	{"{'metadata':{" ON "}}}", "", "/spec"},
+	{POD(ON "}", "'containers':[{'name':'a'},{'name':'a'}]"), "", "/spec/containers/1/name"},
+	{POD(ON ",'poolgate.io/plan':'x'}", "'containers':7"), "", "/spec/containers"},
+};
+
+static void test_pods_without_a_plan(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(plain); i++) {
+		int rc = fixture_validate(&f, plain[i].pod);
+		const struct warnings *w = &f.validation.warnings;
+
+		if ((rc < 0) != (plain[i].reason != NULL))
+			fail_msg("row %zu gives %d %s: %s", i, rc, f.err.reason, f.err.msg);
+		if (rc < 0) {
+			assert_string_equal(f.err.reason, plain[i].reason);
+			assert_string_equal(f.err.path, plain[i].says);
+			assert_int_not_equal(f.err.msg[0], 0);
+			continue;
+		}
+		assert_false(f.validation.claims);
+		if (w->n != (plain[i].says ? 1U : 0U))
+			fail_msg("row %zu warns %zu times", i, w->n);
+		if (plain[i].says && !strstr(w->text[0].at, plain[i].says))
+			fail_msg("row %zu warns %s", i, w->text[0].at);
+	}
+	fixture_release(&f);
+}
+
+static void test_namespaces_that_are_never_touched(void **state)
+{
+	static const char *const names[] = {"kube-system", "kube-public"};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < 2; i++) {
+		const struct json_node *pod = fixture_pod(&f, POD(ON "}", APP));
+
+		assert_int_equal(validate_create(&f.world, &f.json, pod, slice_of(names[i]),
+					 &f.scratch, &f.validation, &f.err),
+			0);
+		assert_false(f.validation.claims);
+	}
+	fixture_release(&f);
+}
+
+static void test_the_secret_rule_is_a_setting(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	f.config.secret_without_claim = false;
+	assert_int_equal(
+		fixture_validate(&f,
+			POD("'labels':{}", PLAIN "," SECRET("'secret':{'secretName':'" CA "'}"))),
+		0);
+	fixture_release(&f);
+}
+
+/* More containers than any kubelet runs must not lead around the rules. */
+static void test_no_rule_is_lost_in_a_crowd(void **state)
+{
+	struct fixture f;
+	struct buf b;
+
+	(void)state;
+	fixture_init(&f);
+	buf_init(&b, 1 << 20);
+	buf_str(&b, "{\"metadata\":{},\"spec\":{\"volumes\":[{\"name\":\"s\",\"secret\":"
+		    "{\"secretName\":\"" CA "\"}}],\"containers\":[");
+	for (int i = 0; i < 5000; i++)
+		buf_fmt(&b, "%s{\"name\":\"c%d\"}", i ? "," : "", i);
+	buf_str(&b, "]}}");
+	assert_true(fixture_validate(&f, b.data) < 0);
+	buf_release(&b);
+	fixture_release(&f);
+}
+
+/* ---- pods with a plan ---- */
+
+#define RICH                                                                                       \
+	POD(ON "}", "'initContainers':[{'name':'pre','command':['x']," ASKS(                       \
+			    2) "}],"                                                               \
+			       "'containers':[{'name':'a','command':['python','t.py'],'env':[{'"   \
+			       "name':'Q'}],"                                                      \
+			       "'resources':{'limits':{'bitfusion.io/gpu-amount':1,'bitfusion.io/" \
+			       "gpu-percent':50}}},{'name':'b','command':['sleep']}]")
+
+/* What the injected RICH is: populate and pre are its init containers, a and b its containers; the program of a stands
+ * behind 7 launcher words. */
+#define REPLACE(path, value) "{'op':'replace','path':'" path "','value':" value "}"
+#define ADD(path, value) "{'op':'add','path':'" path "','value':" value "}"
+#define REMOVE(path) "{'op':'remove','path':'" path "'}"
+#define A "/spec/containers/0"
+
+static const struct {
+	const char *change, *reason, *path;
+} forged[] = {
+	{"[]", NULL, NULL},
+	{"[" REPLACE(A "/command/0", "'/tmp/bitfusion'") "]", "PlanMismatch", A "/command"},
+	{"[" REPLACE(A "/command/3", "'8'") "]", "PlanMismatch", A "/command"},
+	{"[" REPLACE(A "/command/5", "'1.000000'") "]", "PlanMismatch", A "/command"},
+	{"[" REMOVE(A "/command/6") "]", "PlanMismatch", A "/command"},
+	{"[" REMOVE(A "/command/0") "]", "PlanMismatch", A "/command"},
+	{"[" REMOVE(A "/command/7") "," REMOVE(A "/command/7") "]", "PlanMismatch", A "/command"},
+	{"[" REMOVE(A "/command") "]", "PlanMismatch", A "/command"},
+	{"[" REPLACE(A "/command", "null") "]", "PlanMismatch", A "/command"},
+	{"[" REPLACE(A "/command", "['python','t.py']") "]", "PlanMismatch", A "/command"},
+	{"[" REPLACE("/spec/initContainers/1/command/3", "'1'") "]", "PlanMismatch",
+		"/spec/initContainers/1/command"},
+	{"[" REPLACE(A "/resources/limits/bitfusion.io~1gpu", "49") "]", "PlanMismatch",
+		A "/resources/limits"},
+	{"[" REPLACE(A "/resources/requests/bitfusion.io~1gpu", "'1'") "]", "PlanMismatch",
+		A "/resources/requests"},
+	{"[" REPLACE(A "/resources/requests/bitfusion.io~1gpu", "'50'") "]", NULL, NULL},
+	{"[" REPLACE(A "/resources/requests/bitfusion.io~1gpu", "'50000m'") "]", NULL, NULL},
+	{"[" REMOVE(A "/resources/requests") "]", "PlanMismatch", A "/resources/requests"},
+	{"[" REMOVE(A "/resources") "]", "PlanMismatch", A "/resources/limits"},
+	{"[" REPLACE(A "/resources", "null") "]", "PlanMismatch", A "/resources/limits"},
+	{"[" ADD("/spec/containers/1/resources", "{'limits':{'bitfusion.io/gpu':1}}") "]",
+		"PlanMismatch", "/spec/containers/1/resources"},
+	{"[" ADD("/spec/containers/-", "{'name':'c'," UNITS "}") "]", "PlanMismatch",
+		"/spec/containers/2/resources"},
+	{"[" ADD("/spec/containers/-", "{'name':'c'," ASKS(1) "}") "]", "NotInjected",
+		"/spec/containers/2/resources"},
+	{"[" ADD(A "/resources/limits/bitfusion.io~1gpu-num", "1") "]", "NotInjected",
+		A "/resources"},
+	{"[" ADD("/spec/containers/-", "{'name':'a'," UNITS "}") "]", "",
+		"/spec/containers/2/name"},
+	{"[" REMOVE("/spec/containers/0") "]", "PlanMismatch", PLAN_AT},
+	/* the container is there, but of another kind */
+	{"[" REPLACE("/spec/containers/1/name", "'pre'") "," REMOVE("/spec/initContainers/1") "]",
+		"PlanMismatch", PLAN_AT},
+	{"[" ADD("/spec/initContainers/1/restartPolicy", "'Always'") "]", "PlanMismatch", PLAN_AT},
+	{"[" REMOVE("/metadata/labels") "]", "PlanMismatch",
+		"/metadata/labels/poolgate.io~1injected"},
+	{"[" REPLACE("/metadata/labels/poolgate.io~1injected", "'false'") "]", "PlanMismatch",
+		"/metadata/labels/poolgate.io~1injected"},
+	{"[" REPLACE("/metadata/labels/poolgate.io~1injected", "true") "]", "PlanMismatch",
+		"/metadata/labels/poolgate.io~1injected"},
+	{"[" REMOVE("/metadata/annotations/auto-management~1status") "]", "PlanMismatch",
+		"/metadata/annotations/auto-management~1status"},
+	{"[" REPLACE("/metadata/annotations/auto-management~1status", "'done'") "]", "PlanMismatch",
+		"/metadata/annotations/auto-management~1status"},
+	{"[" REPLACE("/metadata/annotations/auto-management~1status", "'Injected'") "]", NULL,
+		NULL},
+	{"[" REMOVE("/metadata/annotations/poolgate.io~1plan") "]", "PlanMissing",
+		"/metadata/labels/poolgate.io~1injected"},
+	{"[" REPLACE(PLAN_AT, "''") "]", "PlanUnreadable", PLAN_AT},
+	{"[" REPLACE(PLAN_AT, "'{}'") "]", "PlanUnreadable", PLAN_AT},
+	{"[" REMOVE("/spec/volumes") "]", "PlanMismatch", "/spec/volumes"},
+	{"[" REPLACE("/spec/volumes/0/name", "'mine'") "]", "PlanMismatch", "/spec/volumes"},
+	{"[" REMOVE("/spec/initContainers/0") "]", "PlanMismatch", "/spec/initContainers"},
+	{"[" REMOVE(A "/volumeMounts") "]", "PlanMismatch", A "/volumeMounts"},
+	{"[" REPLACE(A "/volumeMounts/0/mountPath", "'/b'") "]", "PlanMismatch", A "/volumeMounts"},
+	{"[" REMOVE(A "/env") "]", "PlanMismatch", A "/env"},
+	{"[" REPLACE(A "/env/1/value", "'/lib'") "]", "PlanMismatch", A "/env/1"},
+	{"[" REPLACE(A "/env/1/value", "'" FIX_LIB "2'") "]", "PlanMismatch", A "/env/1"},
+	{"[" REPLACE(A "/env/1/value", "'" FIX_LIB ":/x'") "]", NULL, NULL},
+	{"[" ADD(A "/env/-", "{'name':'LD_LIBRARY_PATH','value':'/x'}") "]", "PlanMismatch",
+		A "/env/2"},
+	/* a later hook put its own program in front, or took everything into args */
+	{"[" ADD(A "/command/0", "'/wrapper'") "," ADD(A "/command/1", "'--'") "]", NULL, NULL},
+	{"[" REPLACE(A "/command", "['/wrapper']") "," ADD(A "/args",
+		 "['" FIX_LAUNCHER "','run','-n','1','-p','0.500000','--','python']") "]",
+		NULL, NULL},
+	/* ours stand there, but what runs is another launcher with other figures */
+	{"[" ADD(A "/command/0", "'--'") "," ADD(A "/command/0", "'8'") "," ADD(
+		 A "/command/0", "'-n'") "," ADD(A "/command/0", "'run'") "," ADD(A "/command/0",
+		 "'/usr/bin/bitfusion'") "]",
+		"PlanMismatch", A "/command"},
+	{"[" ADD(A "/command/0", "'bitfusion run -n 8 -- python'") "," ADD(
+		 A "/command/0", "'-c'") "," ADD(A "/command/0", "'sh'") "]",
+		"PlanMismatch", A "/command"},
+	{"[" REPLACE(A "/command", "['bitfusion','run','-n','8','--']") "," ADD(A "/args",
+		 "['" FIX_LAUNCHER "','run','-n','1','-p','0.500000','--','python']") "]",
+		"PlanMismatch", A "/command"},
+};
+
+static void test_forged_pods(void **state)
+{
+	struct fixture f;
+	char *live;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, RICH);
+	for (size_t i = 0; i < LEN(forged); i++) {
+		char *pod = fixture_change(live, forged[i].change);
+		int rc;
+
+		fixture_raw(&f, pod);
+		rc = validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"), &f.scratch,
+			&f.validation, &f.err);
+		if ((rc < 0) != (forged[i].reason != NULL))
+			fail_msg("row %zu gives %d %s %s: %s", i, rc, f.err.reason, f.err.path,
+				f.err.msg);
+		if (rc < 0) {
+			assert_string_equal(f.err.reason, forged[i].reason);
+			if (strcmp(f.err.path, forged[i].path) != 0)
+				fail_msg("row %zu: path %s, not %s", i, f.err.path, forged[i].path);
+		} else {
+			assert_true(f.validation.claims);
+			assert_int_equal(f.validation.demand.n_containers, 2);
+		}
+		free(pod);
+	}
+	free(live);
+	fixture_release(&f);
+}
+
+/* ---- forged plans ---- */
+
+/* The pod with `from` replaced by `to` in its plan; fails when `from` is not there. */
+static char *forge(struct fixture *f, const char *live, const char *from, const char *to)
+{
+	struct slice plan;
+	struct pod pod;
+	const char *at;
+	struct buf b;
+	char *ops, *out, *from2 = fixture_quotes(from), *to2 = fixture_quotes(to);
+
+	fixture_raw(f, live);
+	pod_glance(&f->json, json_root(&f->json), &pod);
+	plan = arena_slice(&f->scratch, pod_annotation(&pod, ANN_PLAN, &f->scratch));
+	assert_non_null(plan.at);
+	at = strstr(plan.at, from2);
+	if (!at)
+		fail_msg("%s is not in %s", from2, plan.at);
+	buf_init(&b, 1 << 20);
+	buf_add(&b, plan.at, (size_t)(at - plan.at));
+	buf_str(&b, to2);
+	buf_str(&b, at + strlen(from2));
+	ops = malloc(b.len * 2 + 200);
+	strcpy(ops, "[{\"op\":\"replace\",\"path\":\"" PLAN_AT "\",\"value\":");
+	out = ops + strlen(ops);
+	{
+		struct buf quoted;
+
+		buf_init(&quoted, 1 << 20);
+		buf_json_str(&quoted, buf_as_slice(&b));
+		memcpy(out, quoted.data, quoted.len + 1);
+		buf_release(&quoted);
+	}
+	strcat(ops, "}]");
+	out = fixture_apply(live, ops);
+	buf_release(&b);
+	free(ops);
+	free(from2);
+	free(to2);
+	return out;
+}
+
+/* in the plan of RICH */
+static const struct {
+	const char *from, *to, *reason, *path;
+} plans[] = {
+	{"'percent':50", "'percent':1", "PlanMismatch", PLAN_AT},
+	{"'percent':50,'units':50", "'percent':1,'units':1", "PlanMismatch", A "/resources/limits"},
+	{"'amount':2,'percent':100,'units':200", "'amount':1,'percent':100,'units':100",
+		"PlanMismatch", "/spec/initContainers/1/resources/limits"},
+	{"'percent':50,'units':50", "'memoryMB':10,'units':50", "PlanMismatch", PLAN_AT},
+	{"'percent':50,'units':50", "'memoryMB':8000,'units':50", "PlanMismatch", A "/command"},
+	{"'units':50,'command':'wrapped','argv':7", "'units':50,'command':'wrapped','argv':1",
+		"PlanMismatch", A "/command"},
+	{"'units':50,'command':'wrapped','argv':7", "'units':50,'command':'none'", "PlanMismatch",
+		PLAN_AT},
+	{"'units':50,'command':'wrapped','argv':7", "'units':50,'command':'shell','argv':7",
+		"PlanMismatch", A "/command"},
+	/* a command that starts the launcher itself and agrees is as good */
+	{"'units':50,'command':'wrapped','argv':7", "'units':50,'command':'own'", NULL, NULL},
+	{"'kind':'app'", "'kind':'init'", "PlanMismatch", PLAN_AT},
+	{"'name':'a'", "'name':'b'", "PlanMismatch", A "/resources"},
+	{"'name':'a'", "'name':'pre'", "PlanUnreadable", PLAN_AT},
+	{"'mode':'full'", "'mode':'injection'", "PlanMismatch", PLAN_AT},
+	{"'mode':'full'", "'mode':'none'", "PlanUnreadable", PLAN_AT},
+	/* the hash says that this replica has the profile, so it must know the client */
+	{"'os':'ubuntu18'", "'os':'beos'", "PlanMismatch", PLAN_AT},
+	{",'client':{'os':'ubuntu18','version':'400'}", "", "PlanMismatch", PLAN_AT},
+	{",'containers':", ",'filters':['a=b'],'containers':", "PlanMismatch",
+		"/spec/initContainers/1/command"},
+	{",'containers':",
+		",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}],'containers':",
+		"PlanMismatch", PLAN_AT},
+	/* another version of the profile: the figures are compared, not the words */
+	{"'hash':'000000000000b17f'", "'hash':'000000000000b170'", NULL, NULL},
+	{"'v':1", "'v':2", NULL, NULL},
+	{"'profile':'bitfusion'", "'profile':'unknown'", NULL, NULL},
+	{"'profile':'bitfusion'", "'profile':'lupine'", "PlanMismatch", PLAN_AT},
+};
+
+static void test_forged_plans(void **state)
+{
+	struct fixture f;
+	char *live;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, RICH);
+	for (size_t i = 0; i < LEN(plans); i++) {
+		char *pod;
+		int rc;
+
+		pod = forge(&f, live, plans[i].from, plans[i].to);
+		fixture_raw(&f, pod);
+		rc = validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"), &f.scratch,
+			&f.validation, &f.err);
+		if ((rc < 0) != (plans[i].reason != NULL))
+			fail_msg("row %zu gives %d %s %s: %s", i, rc, f.err.reason, f.err.path,
+				f.err.msg);
+		if (rc < 0) {
+			if (strcmp(f.err.reason, plans[i].reason) != 0)
+				fail_msg("row %zu: %s %s", i, f.err.reason, f.err.msg);
+			if (strcmp(f.err.path, plans[i].path) != 0)
+				fail_msg("row %zu: path %s, not %s", i, f.err.path, plans[i].path);
+		}
+		free(pod);
+	}
+	free(live);
+	fixture_release(&f);
+}
+
+/* Under another hash the launcher's own figures still have to be the plan's. */
+static void test_another_version_of_the_profile(void **state)
+{
+	static const struct {
+		const char *change, *path;
+	} rows[] = {
+		{"[]", NULL},
+		{"[" REPLACE(A "/command/3", "'8'") "]", A "/command"},
+		{"[" REPLACE(A "/command/5", "'1.000000'") "]", A "/command"},
+		{"[" REPLACE(A "/command/0", "'/other/place/bitfusion'") "]", NULL},
+		{"[" REPLACE(A "/command/0", "'python'") "]", A "/command"},
+		{"[" REPLACE(A "/command", "['bitfusion']") "]", A "/command"},
+		{"[" REMOVE(A "/volumeMounts") "]", A "/volumeMounts"},
+		{"[" REMOVE(A "/env") "]", A "/env"},
+		{"[" REMOVE("/spec/volumes") "]", "/spec/volumes"},
+		{"[" REMOVE("/spec/initContainers/0") "]", "/spec/initContainers"},
+	};
+	struct fixture f;
+	char *live;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, RICH);
+	f.profiles[0].hash++;
+	for (size_t i = 0; i < LEN(rows); i++) {
+		char *pod = fixture_change(live, rows[i].change);
+		int rc;
+
+		fixture_raw(&f, pod);
+		rc = validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"), &f.scratch,
+			&f.validation, &f.err);
+		if (rc != (rows[i].path ? ERR_REFUSED : 0))
+			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+		if (rc < 0)
+			assert_string_equal(f.err.path, rows[i].path);
+		free(pod);
+	}
+	free(live);
+	fixture_release(&f);
+}
+
+static void test_own_launcher(void **state)
+{
+	struct fixture f;
+	char *live, *pod;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f,
+		POD(ON "}", "'containers':[{'name':'a','command':['/bin/bash','-c','bitfusion run "
+			    "-n 1 -p 1 -- python t.py']," ASKS(1) "}]"));
+	assert_int_equal(f.mutation.plan.containers[0].command, COMMAND_OWN);
+	assert_int_equal(fixture_validate(&f, live), 0);
+	pod = fixture_change(live, "[" REPLACE(A "/command/2", "'bitfusion run -n 4 -- x'") "]");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.path, A "/command");
+	free(pod);
+	pod = fixture_change(live, "[" REPLACE(A "/command/2", "'python t.py'") "]");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.path, A "/command");
+	free(pod);
+	free(live);
+	fixture_release(&f);
+}
+
+static void test_servers(void **state)
+{
+	struct fixture f;
+	char *live, *pod;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, POD(ON ",'poolgate.io/launcher':'lupine'}",
+					  "'containers':[{'name':'a'," ASKS(1) "}]"));
+	assert_int_equal(fixture_validate(&f, live), 0);
+	pod = forge(&f, live, "10.0.0.1:14833", "10.6.6.6:14833");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	free(pod);
+	pod = forge(&f, live, "'name':'gpu-01'", "'name':'gpu-02'");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "ServerTaken");
+	free(pod);
+	pod = forge(&f, live, ",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}]", "");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "PlanMismatch");
+	free(pod);
+	pod = fixture_change(live, "[" REPLACE(A "/env/0/value", "'10.6.6.6:1'") "]");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.path, A "/env/0");
+	free(pod);
+	free(live);
+	fixture_release(&f);
+}
+
+/* ---- updates ---- */
+
+static const struct {
+	const char *old, *new, *path;
+} updates[] = {
+	{"{}", "{}", NULL},
+	{"{'annotations':{'a':'b'}}", "{'annotations':{'a':'c'},'labels':{'x':'y'}}", NULL},
+	{"{'annotations':{'poolgate.io/plan':'x'}}", "{'annotations':{'poolgate.io/plan':'x'}}",
+		NULL},
+	{"{'annotations':{'poolgate.io/plan':'x'}}",
+		"{'annotations':{'poolgate.io\\/plan':'\\u0078'}}", NULL},
+	{"{'annotations':{'poolgate.io/b':'','poolgate.io/a':'1'}}",
+		"{'annotations':{'poolgate.io/a':'1','c':'','poolgate.io/b':''}}", NULL},
+	{"{'annotations':{'poolgate.io/plan':'x'}}", "{'annotations':{'poolgate.io/plan':'y'}}",
+		"/metadata/annotations"},
+	{"{'annotations':{'poolgate.io/plan':'x'}}", "{'annotations':null}",
+		"/metadata/annotations"},
+	{"{}", "{'annotations':{'poolgate.io/plan':'y'}}", "/metadata/annotations"},
+	{"{'annotations':{'poolgate.io/a':'1'}}",
+		"{'annotations':{'poolgate.io/a':'1','poolgate.io/b':'1'}}",
+		"/metadata/annotations"},
+	{"{'labels':{'poolgate.io/injected':'true'}}", "{'labels':{}}", "/metadata/labels"},
+	{"{'labels':{'poolgate.io/injected':'true'}}",
+		"{'labels':{'poolgate.io/injected':'false'}}", "/metadata/labels"},
+	{"{}", "{'labels':{'poolgate.io/injected':'true'}}", "/metadata/labels"},
+};
+
+static int update(struct fixture *f, const char *old, const char *new)
+{
+	size_t size = strlen(old) + strlen(new) + 64;
+	char *text = malloc(size);
+	const struct json_node *root;
+	int rc;
+
+	snprintf(text, size, "{\"old\":{\"metadata\":%s},\"new\":{\"metadata\":%s}}", old, new);
+	root = fixture_pod(f, text);
+	free(text);
+	rc = validate_update(&f->json, json_get(&f->json, root, SLICE("new")),
+		json_get(&f->json, root, SLICE("old")), &f->scratch, &f->err);
+	return rc;
+}
+
+static void test_updates(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(updates); i++) {
+		int rc = update(&f, updates[i].old, updates[i].new);
+
+		if (rc != (updates[i].path ? ERR_REFUSED : 0))
+			fail_msg("row %zu gives %d", i, rc);
+		if (rc < 0) {
+			assert_string_equal(f.err.reason, "PlanChanged");
+			assert_string_equal(f.err.path, updates[i].path);
+		}
+	}
+	fixture_release(&f);
+}
+
+/* 60 000 keys of ours on both sides cost no square. */
+static void test_an_update_with_many_keys(void **state)
+{
+	struct fixture f;
+	struct buf b;
+
+	(void)state;
+	fixture_init(&f);
+	buf_init(&b, 8 << 20);
+	buf_str(&b, "{\"annotations\":{");
+	for (int i = 0; i < 60000; i++)
+		buf_fmt(&b, "%s\"poolgate.io/%d\":\"%d\"", i ? "," : "", i, i);
+	buf_str(&b, "}}");
+	alarm(20);
+	assert_int_equal(update(&f, b.data, b.data), 0);
+	alarm(0);
+	buf_release(&b);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pods_without_a_plan),
+		cmocka_unit_test(test_namespaces_that_are_never_touched),
+		cmocka_unit_test(test_the_secret_rule_is_a_setting),
+		cmocka_unit_test(test_no_rule_is_lost_in_a_crowd),
+		cmocka_unit_test(test_forged_pods),
+		cmocka_unit_test(test_forged_plans),
+		cmocka_unit_test(test_another_version_of_the_profile),
+		cmocka_unit_test(test_own_launcher),
+		cmocka_unit_test(test_servers),
+		cmocka_unit_test(test_updates),
+		cmocka_unit_test(test_an_update_with_many_keys),
+	};
+
+	return cmocka_run_group_tests_name("validate", tests, NULL, NULL) != 0;
+}

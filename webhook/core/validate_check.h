@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: what the checks of a pod against its plan share. Used by validate_plan and validate_command alone. */
+#ifndef WEBHOOK_CORE_VALIDATE_CHECK_H
+#define WEBHOOK_CORE_VALIDATE_CHECK_H
+
+#include "webhook/core/launcher.h"
+#include "webhook/core/plan.h"
+#include "webhook/core/pod.h"
+#include "webhook/core/validate.h"
+
+/* One pod and its plan, and what this replica knows about the plan's launcher. */
+struct checking {
+	const struct pod *pod;
+	const struct plan *plan;
+	const struct profile
+		*profile; /* of the plan's name; NULL when this replica does not know it */
+	bool exact;       /* and in the plan's version */
+	const struct profile_client *client; /* when exact */
+	struct arena *a;
+	struct err *err;
+};
+
+/* A plan that contradicts itself is reported at its annotation. */
+#define PLAN_PATH "metadata/annotations/poolgate.io~1plan"
+
+/* printf style message, reason PlanMismatch. */
+#define MISMATCH(c, ...) err_reason((c)->err, ERR_REFUSED, "PlanMismatch", __VA_ARGS__)
+
+/* Put the container's path and a place in it in front of the error's; returns its code. */
+int check_in(struct checking *c, const struct pod_container *pc, const char *where);
+
+/* The container's command against the plan: word for word when exact, else its own figures. ERR_REFUSED "PlanMismatch" with
+ * a path, ERR_NOMEM. */
+int check_command(struct checking *c, const struct pod_container *pc,
+	const struct plan_container *plan, const struct launch *l);
+
+#endif

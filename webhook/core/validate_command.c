@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: hold a container's command against its plan. */
+#include "base/text.h"
+#include "webhook/core/validate_check.h"
+#include "webhook/core/wrap.h"
+#include "webhook/core/wrap_own.h"
+
+/* Where the words stand in the array one after the other, with at least one word behind them; NULL: nowhere. */
+static const struct json_node *find_run(
+	const struct json *j, const struct json_node *array, const struct slice *words, size_t n)
+{
+	size_t count = json_is(array, JSON_ARRAY) ? array->count : 0, start = 0;
+
+	JSON_EACH(j, array, first)
+	{
+		const struct json_node *at = first;
+		size_t i = 0;
+
+		if (count - start++ <= n)
+			return NULL;
+		while (i < n && json_is_str(j, at, words[i])) {
+			at = json_next(j, array, at);
+			i++;
+		}
+		if (i == n)
+			return first;
+	}
+	return NULL;
+}
+
+/* Is there a launcher in front of our words? Then it is that one which starts, with figures of its own. */
+static bool launcher_in_front(
+	const struct checking *c, const struct pod_container *pc, const struct json_node *run)
+{
+	const struct json *j = c->pod->j;
+	const struct json_node *parts[] = {
+		json_get(j, pc->node, SLICE("command")), json_get(j, pc->node, SLICE("args"))};
+
+	if (run == json_first(j, parts[0]))
+		return false;
+	if (wrap_is_own(j, pc->node, c->profile, c->a))
+		return true;
+	for (size_t i = 0; i < 2; i++)
+		JSON_EACH(j, parts[i], word)
+		{
+			if (word == run)
+				return false;
+			if (slice_eq(text_basename(json_str(j, word, c->a)), c->profile->basename))
+				return true;
+		}
+	return false;
+}
+
+static int command_mismatch(struct checking *c, const struct pod_container *pc, const char *what)
+{
+	MISMATCH(c, "%s", what);
+	return check_in(c, pc, "command");
+}
+
+/* An error of wrap_own's becomes a mismatch. */
+static int own_mismatch(struct checking *c, const struct pod_container *pc)
+{
+	char msg[sizeof(c->err->msg)];
+
+	if (c->err->code == ERR_NOMEM)
+		return c->err->code;
+	memcpy(msg, c->err->msg, sizeof(msg));
+	return command_mismatch(c, pc, msg);
+}
+
+static int check_exact_command(struct checking *c, const struct pod_container *pc,
+	const struct plan_container *plan, const struct launch *l)
+{
+	const struct json *j = c->pod->j;
+	struct warnings ignored = {0};
+	const struct json_node *run;
+	struct wrap w;
+
+	if (plan->command == COMMAND_OWN) {
+		if (!wrap_is_own(j, pc->node, c->profile, c->a))
+			return command_mismatch(c, pc,
+				"the plan says that the command starts the launcher itself; it "
+				"does not");
+		return wrap_own_agrees(j, pc->node, l, c->a, &ignored, c->err) < 0
+			       ? own_mismatch(c, pc)
+			       : 0;
+	}
+	if (wrap_words(l, plan->command, c->a, &w, c->err) < 0)
+		return c->err->code;
+	run = find_run(j, json_get(j, pc->node, SLICE("command")), w.words, w.n_words);
+	if (!run)
+		run = find_run(j, json_get(j, pc->node, SLICE("args")), w.words, w.n_words);
+	if (plan->argv != w.argv || !run)
+		return command_mismatch(c, pc,
+			"does not hold the launcher's words as the plan has them, in one piece and "
+			"with a program behind them");
+	if (launcher_in_front(c, pc, run))
+		return command_mismatch(
+			c, pc, "starts another launcher in front of the one that the plan counts");
+	return 0;
+}
+
+int check_command(struct checking *c, const struct pod_container *pc,
+	const struct plan_container *plan, const struct launch *l)
+{
+	bool wraps = plan->command != COMMAND_NONE;
+	const struct json_node *command = json_get(c->pod->j, pc->node, SLICE("command"));
+
+	if (c->profile && wraps != (c->profile->kind == PROFILE_WRAP && c->plan->full)) {
+		MISMATCH(c,
+			"the plan's command mode \"%s\" does not belong to mode %s of the launcher "
+			"\"%.*s\"",
+			command_mode_name(plan->command), c->plan->full ? "full" : "injection",
+			(int)c->plan->profile.len, c->plan->profile.at);
+		return err_in(c->err, PLAN_PATH);
+	}
+	if (!wraps)
+		return 0;
+	if (c->exact)
+		return check_exact_command(c, pc, plan, l);
+	if (!json_is(command, JSON_ARRAY) || command->count <= plan->argv ||
+		(plan->command != COMMAND_OWN && !plan->argv))
+		return command_mismatch(
+			c, pc, "is shorter than the launcher's words that the plan counts");
+	if (c->profile && wrap_options_agree(c->pod->j, pc->node, l, c->a, c->err) < 0)
+		return own_mismatch(c, pc);
+	return 0;
+}
