@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// cli: `poolgate serve`: the three listeners, and the main thread that waits for signals and for changed files.
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "net/http_server.h"
+#include "webhook/cli/cli.h"
+#include "webhook/edge/admission.h"
+#include "webhook/edge/config_store.h"
+#include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/metrics.h"
+#include "webhook/edge/plain_routes.h"
+#include "webhook/edge/reload.h"
+
+/* After the drain delay nobody should send any more; what is in flight has the API server's own 30 s at most. */
+#define FINISH_MS 30000
+#define PLAIN_FINISH_MS 1000
+/* Probes, a scraper, a few people. */
+#define PLAIN_CONNECTIONS 64
+#define SMALL_BODY_MAX 16384
+
+struct server {
+	struct log log;
+	struct config_store store;
+	struct reload reload;
+	struct plain plain;
+	struct admission *admission;
+	struct http_server *tls, *plain_http, *admin_http;
+	sigset_t signals; /* blocked everywhere, taken by the main thread */
+};
+
+int serve_exit_code(const struct err *err)
+{
+	switch (err->code) {
+	case ERR_NONE:
+		return SERVE_DONE;
+	case ERR_SYNTAX:
+	case ERR_INVALID:
+	case ERR_NOTFOUND:
+	case ERR_CONFLICT:
+	case ERR_TOOBIG:
+	case ERR_IO:
+	case ERR_REFUSED:
+		return SERVE_UNREADABLE;
+	case ERR_NOMEM:
+	case ERR_TIMEOUT:
+	case ERR_INTERNAL:
+		return SERVE_FAILED;
+	}
+	return SERVE_FAILED;
+}
+
+static void plain_transport(void *ctx, const char *msg)
+{
+	const struct plain *p = ctx;
+
+	log_line(p->log, LOG_LEVEL_WARN, "transport", log_str("msg", msg));
+}
+
+/* ---- start ---- */
+
+static int make_parts(struct server *s, struct err *err)
+{
+	struct reload *r = &s->reload;
+
+	config_store_init(&s->store);
+	plain_init(&s->plain);
+	r->store = &s->store;
+	r->log = &s->log;
+	r->metrics = metrics_new(metric_table, M_COUNT);
+	r->ledger = ledger_memory_new(r->settings.claim_ttl_ms);
+	r->identity = tls_identity_new();
+	if (!r->metrics || !r->ledger || !r->identity)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	s->plain.identity = r->identity;
+	s->plain.ledger = r->ledger;
+	s->plain.metrics = r->metrics;
+	s->plain.log = &s->log;
+	s->admission = admission_new(
+		&(struct admission_deps){
+			.source = {&s->store, config_store_acquire, config_store_give_back},
+			.ledger = r->ledger,
+			.metrics = r->metrics,
+			.log = &s->log,
+		},
+		err);
+	return s->admission ? 0 : (int)err->code;
+}
+
+/* A listener without TLS; nothing when it is off. */
+static int listen_plain(struct server *s, const char *listen, const struct http_route *routes,
+	size_t n, unsigned workers, struct http_server **ret, struct err *err)
+{
+	struct http_config cfg = {.listen = listen,
+		.workers = workers,
+		.connections = PLAIN_CONNECTIONS,
+		.body_max = SMALL_BODY_MAX};
+	struct http_app app = {
+		.routes = routes, .nroutes = n, .ctx = &s->plain, .log = plain_transport};
+
+	return listen ? http_server_start(&cfg, &app, ret, err) : 0;
+}
+
+static int listen_all(struct server *s, struct err *err)
+{
+	const struct settings *st = &s->reload.settings;
+	struct http_config cfg = {.listen = st->listen,
+		.identity = s->reload.identity,
+		.workers = st->workers,
+		.connections = st->max_connections};
+	struct http_app app = {.routes = admission_routes,
+		.nroutes = sizeof(admission_routes) / sizeof(admission_routes[0]),
+		.ctx = s->admission,
+		.queued = admission_queued,
+		.done = admission_done,
+		.log = admission_transport};
+	int rc;
+
+	if ((rc = listen_plain(s, st->listen_plain, plain_routes, PLAIN_ROUTES, 0, &s->plain_http,
+		     err)) != 0 ||
+		(rc = listen_plain(s, st->listen_admin, admin_routes, ADMIN_ROUTES, 1,
+			 &s->admin_http, err)) != 0 ||
+		(rc = http_server_start(&cfg, &app, &s->tls, err)) != 0)
+		return rc;
+	plain_show(&s->plain, s->tls);
+	return 0;
+}
+
+static void log_start(const struct server *s)
+{
+	const struct settings *st = &s->reload.settings;
+
+	for (size_t i = 0; i < st->n_notes; i++)
+		log_line(&s->log, LOG_LEVEL_WARN, "settings", log_str("warning", st->notes[i]));
+	if (!st->total_gpu_mb)
+		log_line(&s->log, LOG_LEVEL_WARN, "settings",
+			log_str("warning",
+				"TOTAL_GPU_MEMORY is not set: requests by gpu-memory are "
+				"refused"));
+	if (!st->pool)
+		log_line(&s->log, LOG_LEVEL_WARN, "settings",
+			log_str("warning", "no pool (--pool): every pod that asks for a GPU is "
+					   "refused"));
+	log_line(&s->log, LOG_LEVEL_INFO, "serving", log_str("version", POOLGATE_VERSION),
+		log_str("listen", st->listen), log_str("plain", st->listen_plain),
+		log_str("admin", st->listen_admin), log_int("port", http_server_port(s->tls)),
+		log_int("workers", st->workers), log_int("max_connections", st->max_connections),
+		log_int("claim_ttl_ms", st->claim_ttl_ms),
+		log_int("drain_delay_ms", st->drain_delay_ms),
+		log_int("reload_interval_ms", st->reload_interval_ms));
+}
+
+/* ---- run ---- */
+
+/* The next signal, or 0 after that many milliseconds; < 0: wait for ever. */
+static int wait_signal(const struct server *s, int64_t ms)
+{
+	struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+	for (;;) {
+		int sig = sigtimedwait(&s->signals, NULL, ms < 0 ? NULL : &limit);
+
+		if (sig > 0)
+			return sig;
+		if (errno != EINTR)
+			return 0;
+	}
+}
+
+static void run(struct server *s)
+{
+	for (;;) {
+		int64_t every = s->reload.settings.reload_interval_ms;
+		int sig = wait_signal(s, every > 0 ? every : -1);
+
+		if (sig == SIGTERM || sig == SIGINT)
+			return;
+		if (sig == SIGHUP) {
+			log_text(&s->log, LOG_LEVEL_INFO, "reload: SIGHUP");
+			reload_now(&s->reload);
+		} else {
+			reload_poll(&s->reload);
+		}
+	}
+}
+
+/* Readiness off; answer on until nobody sends new reviews here; a second signal ends the wait. */
+static void drain(struct server *s)
+{
+	int64_t end = http_now_ms() + s->reload.settings.drain_delay_ms, left;
+
+	log_line(&s->log, LOG_LEVEL_INFO, "draining",
+		log_int("drain_delay_ms", s->reload.settings.drain_delay_ms));
+	atomic_store(&s->plain.draining, true);
+	http_server_drain_begin(s->tls);
+	while ((left = end - http_now_ms()) > 0) {
+		int sig = wait_signal(s, left);
+
+		if (sig == SIGTERM || sig == SIGINT)
+			return;
+	}
+}
+
+static bool stop(struct server *s)
+{
+	struct http_server *tls = s->tls;
+	bool whole;
+
+	/* /readyz answers 503 by now; /metrics lets go of the TLS server before it ends. */
+	(void)http_server_stop(s->admin_http, PLAIN_FINISH_MS);
+	s->admin_http = NULL;
+	plain_show(&s->plain, NULL);
+	whole = http_server_stop(tls, FINISH_MS);
+	(void)http_server_stop(s->plain_http, PLAIN_FINISH_MS);
+	s->tls = s->plain_http = NULL;
+	return whole;
+}
+
+static void free_parts(struct server *s)
+{
+	(void)stop(s);
+	admission_free(s->admission);
+	ledger_memory_free(s->reload.ledger);
+	tls_identity_free(s->reload.identity);
+	metrics_free(s->reload.metrics);
+	config_store_release(&s->store);
+	plain_release(&s->plain);
+}
+
+static int serve(struct server *s)
+{
+	struct err err = {0};
+	int code;
+
+	if (make_parts(s, &err) != 0 || reload_first(&s->reload, &err) != 0) {
+		log_line(&s->log, LOG_LEVEL_ERROR, "cannot start", log_str("error", err.msg));
+		code = serve_exit_code(&err);
+	} else if (listen_all(s, &err) != 0) {
+		log_line(&s->log, LOG_LEVEL_ERROR, "cannot listen", log_str("error", err.msg));
+		code = SERVE_FAILED;
+	} else {
+		log_start(s);
+		run(s);
+		drain(s);
+		if (!stop(s))
+			log_text(&s->log, LOG_LEVEL_WARN,
+				"ended with reviews that were answered 500 because they took too "
+				"long");
+		log_text(&s->log, LOG_LEVEL_INFO, "ended");
+		code = SERVE_DONE;
+	}
+	free_parts(s);
+	return code;
+}
+
+/* Before any thread exists, so that all inherit it. */
+static void block_signals(struct server *s)
+{
+	(void)sigemptyset(&s->signals);
+	(void)sigaddset(&s->signals, SIGTERM);
+	(void)sigaddset(&s->signals, SIGINT);
+	(void)sigaddset(&s->signals, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+}
+
+int serve_main(int argc, char **argv)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	struct err err = {0};
+	struct settings *st;
+	int code;
+
+	if (!s) {
+		(void)fputs("poolgate serve: out of memory\n", stderr);
+		return SERVE_FAILED;
+	}
+	block_signals(s);
+	st = &s->reload.settings;
+	s->reload.argc = argc > 0 ? argc - 1 : 0;
+	s->reload.argv = argc > 0 ? argv + 1 : argv;
+	s->reload.total_gpu_memory = getenv("TOTAL_GPU_MEMORY");
+	code = settings_load(s->reload.argc, s->reload.argv, s->reload.total_gpu_memory, st, &err);
+	if (code == 0 && !st->help && !st->check)
+		code = settings_check_tls(st, &err);
+	log_init(&s->log, STDERR_FILENO);
+	if (code != 0) {
+		(void)fprintf(stderr, "poolgate serve: %s\n", err.msg);
+		/* What was read is never ERR_SYNTAX here: settings_load keeps that for flags. */
+		code = code == ERR_SYNTAX ? SERVE_USAGE : serve_exit_code(&err);
+	} else if (st->help) {
+		(void)fputs(settings_help, stdout);
+	} else if (st->check) {
+		code = serve_check(st);
+	} else {
+		(void)log_set_format(&s->log, st->log_format, NULL);
+		(void)log_set_level(&s->log, st->log_level, NULL);
+		code = serve(s);
+	}
+	reload_release(&s->reload);
+	free(s);
+	return code;
+}

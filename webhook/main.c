@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program's start: the table of its subcommands.
+#include <stdio.h>
+#include <string.h>
+
+#include "webhook/cli/certs.h"
+#include "webhook/cli/cli.h"
+#include "webhook/cli/inject.h"
+
+#define EXIT_USAGE 2
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
+	const char *help;
+};
+
+static int help_main(int argc, char **argv);
+static int version_main(int argc, char **argv);
+
+static const struct command commands[] = {
+	{"serve", serve_main, "run the admission server"},
+	{"inject", inject_main, "do to manifests what the server would do to pods"},
+	{"uninject", uninject_main, "take an injection back"},
+	{"certs", certs_main, "make, show and renew certificates"},
+	{"help", help_main, "print this text"},
+	{"version", version_main, "print the version"},
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_usage(FILE *out)
+{
+	(void)fputs("usage: poolgate COMMAND [flags]\n\n", out);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		(void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+	(void)fputs("\n`poolgate COMMAND --help` tells more.\n", out);
+}
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static int unknown(const char *name)
+{
+	(void)fprintf(stderr, "poolgate: unknown command \"%s\", expected one of:", name);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		(void)fprintf(stderr, " %s", commands[i].name);
+	(void)fputc('\n', stderr);
+	return EXIT_USAGE;
+}
+
+/* `poolgate help COMMAND` is `poolgate COMMAND --help`. */
+static int help_main(int argc, char **argv)
+{
+	static char flag[] = "--help";
+	const struct command *c = argc > 1 ? find(argv[1]) : NULL;
+	char *args[] = {argc > 1 ? argv[1] : NULL, flag, NULL};
+
+	if (argc > 1 && !c)
+		return unknown(argv[1]);
+	if (c && c->run != help_main && c->run != version_main)
+		return c->run(2, args);
+	print_usage(stdout);
+	return 0;
+}
+
+static int version_main(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	(void)puts("poolgate " POOLGATE_VERSION);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *c;
+
+	if (argc < 2) {
+		print_usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return help_main(1, argv);
+	if (strcmp(argv[1], "--version") == 0)
+		return version_main(1, argv);
+	/* The origin had one program without subcommands: its flags alone start the server. */
+	if (argv[1][0] == '-')
+		return serve_main(argc, argv);
+	c = find(argv[1]);
+	return c ? c->run(argc - 1, argv + 1) : unknown(argv[1]);
+}
