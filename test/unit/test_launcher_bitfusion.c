@@ -306,6 +306,7 @@ static void test_wrong(void **state)
 		{NULL, "", ""},
 		{NULL, "[]", "sidecar.yaml:1: "},
 		{NULL, "volumes: []\n", "containers"},
+		{NULL, "initContainers: {}\n", "/initContainers: found a mapping, expected"},
 		{NULL, "containers: []\n", "found no container"},
 		{NULL, "containers: [a]\n", "expected a mapping"},
 		{NULL, "containers: {}\n", "expected a sequence"},

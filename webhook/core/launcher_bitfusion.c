@@ -328,6 +328,8 @@ int launcher_bitfusion(const struct yaml_node *catalogue, const struct yaml_node
 		return rc;
 	inits = yaml_get(sidecar, "initContainers");
 	volumes = yaml_get(sidecar, "volumes");
+	if (!yaml_absent(inits) && (rc = yaml_as_seq(inits, err)) != 0)
+		return rc;
 	if ((rc = parts_volumes(volumes, a, &p.volumes, &p.n_volumes, err)) != 0 ||
 		(rc = parts_secrets(volumes, a, &p.secrets, &p.n_secrets, err)) != 0 ||
 		(rc = read_mounts(sidecar, a, &p, err)) != 0 ||
