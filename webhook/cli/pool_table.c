@@ -187,7 +187,8 @@ static struct cell pair(struct doc *d, struct cell a, const char *between, struc
 /* "ok", "draining", "unfit: ECC errors" */
 static struct cell gpu_state(struct doc *d, const struct json_node *s, const struct json_node *g)
 {
-	struct cell why = text_at(d, g, SLICE("why"));
+	const struct json_node *reason = json_get(&d->j, g, SLICE("why"));
+	struct cell why = {"", 0};
 	const char *word = is_at(d, g, SLICE("missing"), JSON_TRUE)  ? "missing"
 			   : is_at(d, g, SLICE("fit"), JSON_FALSE)   ? "unfit"
 			   : is_at(d, g, SLICE("fresh"), JSON_FALSE) ? "stale"
@@ -195,6 +196,8 @@ static struct cell gpu_state(struct doc *d, const struct json_node *s, const str
 								     : "ok";
 	struct cell c = {word, strlen(word)};
 
+	if (json_is(reason, JSON_STRING))
+		why = cell_of(&d->arena, json_str(&d->j, reason, &d->arena));
 	return why.width ? pair(d, c, ": ", why) : c;
 }
 
