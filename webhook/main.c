@@ -6,6 +6,7 @@
 #include "webhook/cli/certs.h"
 #include "webhook/cli/cli.h"
 #include "webhook/cli/inject.h"
+#include "webhook/cli/pool.h"
 
 #define EXIT_USAGE 2
 
@@ -22,6 +23,7 @@ static const struct command commands[] = {
 	{"serve", serve_main, "run the admission server"},
 	{"inject", inject_main, "do to manifests what the server would do to pods"},
 	{"uninject", uninject_main, "take an injection back"},
+	{"pool", pool_main, "show the GPU pool, release claims"},
 	{"certs", certs_main, "make, show and renew certificates"},
 	{"help", help_main, "print this text"},
 	{"version", version_main, "print the version"},
