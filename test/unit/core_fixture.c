@@ -158,15 +158,22 @@ const struct json_node *fixture_raw(struct fixture *f, const char *text)
 	return json_root(&f->json);
 }
 
-const struct json_node *fixture_pod(struct fixture *f, const char *text)
+char *fixture_quotes(const char *text)
 {
 	char *copy = strdup(text);
-	const struct json_node *root;
 
 	assert_non_null(copy);
 	for (char *c = copy; *c; c++)
 		if (*c == '\'')
 			*c = '"';
+	return copy;
+}
+
+const struct json_node *fixture_pod(struct fixture *f, const char *text)
+{
+	char *copy = fixture_quotes(text);
+	const struct json_node *root;
+
 	root = fixture_raw(f, copy);
 	free(copy);
 	return root;
@@ -273,6 +280,14 @@ char *fixture_apply(const char *text, const char *patch)
 	cJSON_Delete(root);
 	cJSON_Delete(ops);
 	assert_non_null(out);
+	return out;
+}
+
+char *fixture_change(const char *text, const char *ops)
+{
+	char *patch = fixture_quotes(ops), *out = fixture_apply(text, patch);
+
+	free(patch);
 	return out;
 }
 

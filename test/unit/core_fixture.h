@@ -33,6 +33,9 @@ struct fixture {
 void fixture_init(struct fixture *f);
 void fixture_release(struct fixture *f);
 
+/* A copy with every single quote made a double one; the caller frees it. */
+char *fixture_quotes(const char *text);
+
 /* Read a pod; single quotes in the text stand for double quotes. Forgets the one before. */
 const struct json_node *fixture_pod(struct fixture *f, const char *text);
 /* As it is, without replacing quotes. */
@@ -46,6 +49,9 @@ int fixture_validate(struct fixture *f, const char *text);
 /* The text with a JSON patch applied: add, replace, remove on objects and arrays. Fails the test when an operation does
  * not apply under RFC 6902. The caller frees it. */
 char *fixture_apply(const char *text, const char *patch);
+
+/* fixture_apply with a patch in single quotes. */
+char *fixture_change(const char *text, const char *ops);
 
 /* mutate_create and fixture_apply: the injected pod as text, the caller frees it. Fails the test when it is refused. */
 char *fixture_inject(struct fixture *f, const char *text);
