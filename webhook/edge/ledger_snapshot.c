@@ -88,7 +88,7 @@ static void merge(struct snapshot *s, const struct snapshot *old)
 			o = NULL;
 		i += d != NULL;
 		j += o != NULL;
-		if (!d && count_kept(old, o, NULL) == 0)
+		if (!d && (!o || count_kept(old, o, NULL) == 0))
 			continue;
 		merge_server(&servers[n], d, o, old, &s->arena);
 		servers[n].first_gpu = n_gpus;
