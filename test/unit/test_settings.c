@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unit tests of webhook/edge/settings (with settings_file and settings_flags): precedence, both dialects of the command line, and
+// the sentence for every mistake.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "webhook/edge/settings.h"
+#include "webhook/edge/settings_file.h"
+
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+#define WORDS_MAX 24
+
+static char dir[64];
+
+static int make_dir(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof(dir), "/tmp/poolgate-settings-XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/poolgate.yaml", dir);
+	(void)unlink(path);
+	return rmdir(dir);
+}
+
+static const char *config_path(void)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/poolgate.yaml", dir);
+	return path;
+}
+
+static void write_config(const char *text)
+{
+	FILE *f = fopen(config_path(), "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Words of a command line, split at blanks; CONFIG stands for the file's path. */
+static int load(const char *line, const char *env, struct settings *s, struct err *err)
+{
+	static char text[1024];
+	char *argv[WORDS_MAX + 1], *at = text;
+	int argc = 0;
+
+	snprintf(text, sizeof(text), "%s", line);
+	while (*(at += strspn(at, " "))) {
+		char *end = at + strcspn(at, " ");
+
+		assert_true(argc < WORDS_MAX);
+		argv[argc++] = at;
+		at = end + (*end == ' ');
+		*end = '\0';
+	}
+	argv[argc] = NULL;
+	for (int i = 0; i < argc; i++)
+		if (strcmp(argv[i], "CONFIG") == 0)
+			argv[i] = (char *)(uintptr_t)config_path();
+	return settings_load(argc, argv, env, s, err);
+}
+
+static void must_load(const char *line, const char *env, struct settings *s)
+{
+	struct err err = {0};
+
+	if (load(line, env, s, &err) != 0)
+		fail_msg("%s: %s", line, err.msg);
+}
+
+#define HEAD "apiVersion: poolgate.io/v1alpha1\nkind: Config\n"
+#define NEEDED "--client-catalogue c --sidecar-config s "
+
+static const char all_keys[] = HEAD
+	"listen: 127.0.0.1:1\nlistenPlain: \"[::1]:2\"\nlistenAdmin: off\n"
+	"tls: {cert: tls/crt, key: /abs/key}\n"
+	"clientCatalogue: catalogue.yaml\nsidecarConfig: sidecar.yaml\n"
+	"launchers: [launchers, /abs/x.yaml]\ndefaultLauncher: lupine\npool: pool\n"
+	"claimTtl: 24h\ntotalGpuMemory: 16G\nsecretWithoutClaim: false\ndrainDelay: 250ms\n"
+	"log: {format: json, level: debug}\nworkers: 4\nmaxConnections: 100\nreloadInterval: 1m\n";
+
+static void test_defaults(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	must_load(NEEDED, NULL, &s);
+	assert_null(s.config);
+	assert_string_equal(s.listen, ":8443");
+	assert_string_equal(s.listen_plain, ":8080");
+	assert_string_equal(s.listen_admin, "127.0.0.1:8081");
+	assert_string_equal(s.client_catalogue, "c");
+	assert_null(s.pool);
+	assert_int_equal(s.claim_ttl_ms, 0);
+	assert_int_equal(s.total_gpu_mb, 0);
+	assert_null(s.total_gpu_from);
+	assert_true(s.secret_without_claim);
+	assert_string_equal(s.log_format, "text");
+	assert_string_equal(s.log_level, "info");
+	assert_int_equal(s.workers, 2);
+	assert_int_equal(s.max_connections, 512);
+	assert_int_equal(s.drain_delay_ms, 5000);
+	assert_int_equal(s.reload_interval_ms, 2000);
+	assert_false(s.check);
+	assert_int_equal(s.n_notes, 0);
+	settings_release(&s);
+}
+
+static void expect_path(const char *got, const char *want)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, want);
+	assert_string_equal(got, path);
+}
+
+static void test_file(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	write_config(all_keys);
+	must_load("--config CONFIG", NULL, &s);
+	assert_string_equal(s.listen, "127.0.0.1:1");
+	assert_string_equal(s.listen_plain, "[::1]:2");
+	assert_null(s.listen_admin);
+	expect_path(s.tls_cert, "tls/crt");
+	assert_string_equal(s.tls_key, "/abs/key");
+	expect_path(s.client_catalogue, "catalogue.yaml");
+	expect_path(s.sidecar_config, "sidecar.yaml");
+	assert_int_equal(s.n_launchers, 2);
+	expect_path(s.launchers[0], "launchers");
+	assert_string_equal(s.launchers[1], "/abs/x.yaml");
+	assert_string_equal(s.default_launcher, "lupine");
+	expect_path(s.pool, "pool");
+	assert_int_equal(s.claim_ttl_ms, 86400000);
+	assert_int_equal(s.total_gpu_mb, 16000);
+	assert_string_equal(s.total_gpu_from, config_path());
+	assert_false(s.secret_without_claim);
+	assert_int_equal(s.drain_delay_ms, 250);
+	assert_string_equal(s.log_format, "json");
+	assert_string_equal(s.log_level, "debug");
+	assert_int_equal(s.workers, 4);
+	assert_int_equal(s.max_connections, 100);
+	assert_int_equal(s.reload_interval_ms, 60000);
+	settings_release(&s);
+}
+
+/* A flag wins over the environment, the environment over the file; wherever the flag stands. */
+static void test_precedence(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	write_config(all_keys);
+	must_load("--listen :9 --launchers a --launchers=b --total-gpu-memory 8000 --listen-admin "
+		  "127.0.0.1:7 --secret-without-claim true --claim-ttl 0 --pool=p --config CONFIG "
+		  "--tls-key k --log-level warn",
+		"32G", &s);
+	assert_string_equal(s.listen, ":9");
+	assert_string_equal(s.listen_admin, "127.0.0.1:7");
+	assert_int_equal(s.n_launchers, 2);
+	assert_string_equal(s.launchers[1], "b");
+	assert_int_equal(s.total_gpu_mb, 8000);
+	assert_string_equal(s.total_gpu_from, "the command line");
+	assert_true(s.secret_without_claim);
+	assert_int_equal(s.claim_ttl_ms, 0);
+	assert_string_equal(s.pool, "p");
+	assert_string_equal(s.tls_key, "k");
+	assert_string_equal(s.log_level, "warn");
+	assert_string_equal(s.log_format, "json");
+	settings_release(&s);
+
+	must_load("--config CONFIG", "32G", &s);
+	assert_int_equal(s.total_gpu_mb, 32000);
+	assert_string_equal(s.total_gpu_from, "the environment");
+	settings_release(&s);
+
+	must_load("--config CONFIG", "", &s);
+	assert_int_equal(s.total_gpu_mb, 16000);
+	settings_release(&s);
+}
+
+/* The command line of the origin's manifests, in every spelling that Go's flag package takes. */
+static void test_origin(void **state)
+{
+	static const char *const lines[] = {
+		"-port 9443 -tlsCertFile c -tlsKeyFile k -sidecarCfgFile s -bitfusionClientConfig "
+		"b",
+		"-port=9443 -tlsCertFile=c -tlsKeyFile=k -sidecarCfgFile=s "
+		"-bitfusionClientConfig=b",
+		"--port 9443 --tlsCertFile c --tlsKeyFile k --sidecarCfgFile s "
+		"--bitfusionClientConfig b",
+		"-alsologtostderr -v=4 -port 9443 -tlsCertFile c -tlsKeyFile k -sidecarCfgFile s "
+		"-bitfusionClientConfig b 2>&1",
+		"-logtostderr=true -v 4 -stderrthreshold INFO -port 9443 -tlsCertFile c "
+		"-tlsKeyFile k "
+		"-sidecarCfgFile s -bitfusionClientConfig b",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(lines); i++) {
+		struct settings s;
+		struct err err = {0};
+
+		must_load(lines[i], "16160", &s);
+		assert_string_equal(s.listen, ":9443");
+		assert_string_equal(s.tls_cert, "c");
+		assert_string_equal(s.tls_key, "k");
+		assert_string_equal(s.sidecar_config, "s");
+		assert_string_equal(s.client_catalogue, "b");
+		assert_int_equal(s.total_gpu_mb, 16160);
+		assert_int_equal(settings_check_tls(&s, &err), 0);
+		assert_int_equal(s.n_notes, i < 3 ? 0 : 3);
+		settings_release(&s);
+	}
+}
+
+static void test_notes(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	must_load(NEEDED "2>&1 -v 3 --listen-admin 0.0.0.0:1", NULL, &s);
+	assert_int_equal(s.n_notes, 3);
+	assert_non_null(strstr(s.notes[0], "2>&1"));
+	assert_non_null(strstr(s.notes[1], "-v"));
+	assert_non_null(strstr(s.notes[2], "0.0.0.0:1 can be reached from other machines"));
+	settings_release(&s);
+	must_load(NEEDED "--listen-admin [::1]:1", NULL, &s);
+	assert_int_equal(s.n_notes, 0);
+	settings_release(&s);
+}
+
+static void test_help(void **state)
+{
+	struct settings s;
+
+	(void)state;
+	must_load("--help", NULL, &s);
+	assert_true(s.help);
+	settings_release(&s);
+	must_load("--config /nonexistent -h --wrong", "nonsense", &s);
+	assert_true(s.help);
+	settings_release(&s);
+}
+
+static void test_wrong_flags(void **state)
+{
+	static const struct {
+		const char *line, *complaint;
+	} cases[] = {
+		{"--listne :1", "unknown flag --listne, did you mean --listen?"},
+		{"--listen-plan=:1", "unknown flag --listen-plan, did you mean --listen-plain?"},
+		{"-tlscertfile c", "did you mean --tlsCertFile?"},
+		{"--nonesuch", "unknown flag --nonesuch; `poolgate serve --help` lists them"},
+		{"--averyveryverylongflagthatnobodyhaseverheardofandneverwill",
+			"unknown flag --avery"},
+		{"listen", "found \"listen\", expected a flag"},
+		{"-", "found \"-\", expected a flag"},
+		{"--", "found \"--\", expected a flag"},
+		{"---listen", "found \"---listen\", expected a flag"},
+		{"--listen", "flag --listen needs a value"},
+		{"--check=true", "flag --check takes no value"},
+		{"--listen nowhere", "flag --listen: found \"nowhere\", expected ADDR:PORT"},
+		{"--listen off", "flag --listen: found \"off\""},
+		{"--listen-plain x", "off for none"},
+		{"--listen-admin :99999", "flag --listen-admin: found \":99999\""},
+		{"--port 99999", "flag --port: found \"99999\", expected a port, 0 to 65535"},
+		{"-port=", "flag -port: found \"\""},
+		{"--tls-cert=", "flag --tls-cert: found \"\", expected a value"},
+		{"--claim-ttl 5", "flag --claim-ttl: found \"5\", expected a duration"},
+		{"--claim-ttl -5s", "flag --claim-ttl: found \"-5s\""},
+		{"--claim-ttl 200000h", "flag --claim-ttl"},
+		{"--drain-delay 11m", "expected a duration from 0 to 10m"},
+		{"--reload-interval 99ms", "expected a duration from 100ms to 1h, or 0"},
+		{"--total-gpu-memory 0", "flag --total-gpu-memory: found \"0\""},
+		{"--secret-without-claim yes", "found \"yes\", expected true or false"},
+		{"--workers -1", "expected a whole number from 0 to 64"},
+		{"--workers 65", "expected a whole number from 0 to 64"},
+		{"--max-connections 0", "expected a whole number from 1 to 65536"},
+		{"--log-format xml", "expected text or json"},
+		{"--log-level loud", "expected error, warn, info or debug"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct settings s;
+		struct err err = {0};
+		int rc = load(cases[i].line, NULL, &s, &err);
+
+		if (rc != ERR_SYNTAX)
+			fail_msg("%s: %d %s", cases[i].line, rc, err.msg);
+		if (!strstr(err.msg, cases[i].complaint))
+			fail_msg("%s: \"%s\" lacks \"%s\"", cases[i].line, err.msg,
+				cases[i].complaint);
+		settings_release(&s);
+	}
+}
+
+static void test_too_many_launchers(void **state)
+{
+	char *argv[2 * SETTINGS_LAUNCHERS_MAX + 2], flag[] = "--launchers", value[] = "x";
+	struct settings s;
+	struct err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(argv); i++)
+		argv[i] = i % 2 ? value : flag;
+	assert_int_equal(settings_load((int)COUNT(argv), argv, NULL, &s, &err), ERR_SYNTAX);
+	settings_release(&s);
+	assert_int_equal(settings_load((int)COUNT(argv) - 2, argv, NULL, &s, &err), 0);
+	assert_int_equal(s.n_launchers, SETTINGS_LAUNCHERS_MAX);
+	settings_release(&s);
+}
+
+static void test_wrong_whole(void **state)
+{
+	static const struct {
+		const char *line, *env, *complaint;
+	} cases[] = {
+		{"", NULL, "found no launcher, expected --client-catalogue"},
+		{"--client-catalogue c", NULL, "found c alone"},
+		{"--sidecar-config s", NULL, "found s alone"},
+		{NEEDED, "0", "environment variable TOTAL_GPU_MEMORY: found \"0\""},
+		{NEEDED, "16 G", "TOTAL_GPU_MEMORY: found \"16 G\""},
+	};
+	struct settings s;
+	struct err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		assert_int_equal(load(cases[i].line, cases[i].env, &s, &err), ERR_INVALID);
+		if (!strstr(err.msg, cases[i].complaint))
+			fail_msg("\"%s\" lacks \"%s\"", err.msg, cases[i].complaint);
+		settings_release(&s);
+	}
+	must_load(NEEDED "--tls-cert c", NULL, &s);
+	assert_int_equal(settings_check_tls(&s, &err), ERR_INVALID);
+	assert_non_null(strstr(err.msg, "found no TLS key"));
+	settings_release(&s);
+	must_load(NEEDED "--tls-key k", NULL, &s);
+	assert_int_equal(settings_check_tls(&s, &err), ERR_INVALID);
+	assert_non_null(strstr(err.msg, "found no TLS certificate"));
+	settings_release(&s);
+}
+
+static void test_wrong_file(void **state)
+{
+	static const struct {
+		const char *text;
+		int line;
+		const char *complaint;
+	} cases[] = {
+		{"", 0, "found 0 documents, expected one"},
+		{HEAD "---\n" HEAD, 0, "found 2 documents, expected one"},
+		{"[", 0, "poolgate.yaml:"},
+		{"- a\n", 1, "expected a mapping"},
+		{"kind: Config\n", 1, "apiVersion"},
+		{"apiVersion: v1\nkind: Config\n", 1, "expected poolgate.io/v1alpha1"},
+		{"apiVersion: poolgate.io/v1alpha1\n", 1, "kind"},
+		{"apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\n", 2, "expected Config"},
+		{HEAD "listne: x\n", 3, "unknown key \"listne\""},
+		{HEAD "listen: 8443\n", 3, "expected a string"},
+		{HEAD "listen: x\n", 3, "/listen: found \"x\", expected ADDR:PORT"},
+		{HEAD "listen: off\n", 3, "expected a string"},
+		{HEAD "listenPlain: yes\n", 3, "expected a string"},
+		{HEAD "listenPlain: x\n", 3, "off for none"},
+		{HEAD "tls: x\n", 3, "/tls"},
+		{HEAD "tls: {crt: x}\n", 3, "crt"},
+		{HEAD "tls: {cert: [x]}\n", 3, "/tls/cert: found a sequence, expected a string"},
+		{HEAD "pool: \"\"\n", 3, "expected a path"},
+		{HEAD "pool: \"a\\0b\"\n", 3, "expected a path"},
+		{HEAD "launchers: x\n", 3, "expected a sequence"},
+		{HEAD "launchers: [1]\n", 3, "/launchers/0: found 1, expected a string"},
+		{HEAD "defaultLauncher: 1\n", 3, "expected a string"},
+		{HEAD "claimTtl: 5\n", 3, "/claimTtl"},
+		{HEAD "claimTtl: abc\n", 3, "found \"abc\""},
+		{HEAD "drainDelay: 1h\n", 3, "/drainDelay"},
+		{HEAD "reloadInterval: 1ms\n", 3, "found 1 ms, expected 0"},
+		{HEAD "totalGpuMemory: 16GB\n", 3, "/totalGpuMemory: found \"16GB\""},
+		{HEAD "totalGpuMemory: []\n", 3, "/totalGpuMemory"},
+		{HEAD "secretWithoutClaim: maybe\n", 3, "/secretWithoutClaim"},
+		{HEAD "log: {format: xml}\n", 3, "/log/format: found \"xml\""},
+		{HEAD "log: {level: loud}\n", 3, "/log/level: found \"loud\""},
+		{HEAD "log: {colour: red}\n", 3, "colour"},
+		{HEAD "workers: 65\n", 3, "/workers"},
+		{HEAD "workers: two\n", 3, "/workers"},
+		{HEAD "maxConnections: 0\n", 3, "/maxConnections"},
+		{HEAD "listen: &a \":1\"\nlistenPlain: *a\n", 3, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct settings s;
+		struct err err = {0};
+		char where[160];
+		int rc;
+
+		write_config(cases[i].text);
+		rc = load(NEEDED "--config CONFIG", NULL, &s, &err);
+		settings_release(&s);
+		if (rc != ERR_INVALID)
+			fail_msg("%s: %d %s", cases[i].text, rc, err.msg);
+		snprintf(where, sizeof(where), "%s:%d: ", config_path(), cases[i].line);
+		if (cases[i].line && strncmp(err.msg, where, strlen(where)) != 0)
+			fail_msg(
+				"%s: \"%s\" does not begin with %s", cases[i].text, err.msg, where);
+		if (!strstr(err.msg, cases[i].complaint))
+			fail_msg("%s: \"%s\" lacks \"%s\"", cases[i].text, err.msg,
+				cases[i].complaint);
+	}
+}
+
+static void test_unreadable_file(void **state)
+{
+	struct settings s;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(load(NEEDED "--config /nonexistent/x", NULL, &s, &err), ERR_NOTFOUND);
+	assert_non_null(strstr(err.msg, "/nonexistent/x"));
+	settings_release(&s);
+	assert_int_equal(load(NEEDED "--config /", NULL, &s, &err), ERR_IO);
+	settings_release(&s);
+	assert_int_equal(load(NEEDED "--config=", NULL, &s, &err), ERR_SYNTAX);
+	settings_release(&s);
+}
+
+static void test_needs_restart(void **state)
+{
+	static const struct {
+		const char *line, *key; /* NULL: none */
+	} cases[] = {
+		{NEEDED, NULL},
+		{NEEDED "--pool p --claim-ttl 1h --total-gpu-memory 5 --drain-delay 1s", NULL},
+		{NEEDED "--listen :1", "listen"},
+		{NEEDED "--listen-plain off", "listenPlain"},
+		{NEEDED "--listen-admin 127.0.0.1:1", "listenAdmin"},
+		{NEEDED "--log-format json", "log.format"},
+		{NEEDED "--log-level debug", "log.level"},
+		{NEEDED "--workers 3", "workers"},
+		{NEEDED "--max-connections 3", "maxConnections"},
+	};
+	struct settings now;
+
+	(void)state;
+	must_load(NEEDED, NULL, &now);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct settings next;
+		const char *key;
+
+		must_load(cases[i].line, NULL, &next);
+		key = settings_needs_restart(&now, &next);
+		settings_release(&next);
+		if (!cases[i].key)
+			assert_null(key);
+		else
+			assert_string_equal(key, cases[i].key);
+	}
+	settings_release(&now);
+}
+
+/* Every flag of the help text is one. */
+static void test_help_is_true(void **state)
+{
+	const char *at = settings_help;
+
+	(void)state;
+	while ((at = strstr(at, "\n  --"))) {
+		char line[96];
+		struct settings s;
+		struct err err = {0};
+		int n = (int)strcspn(at + 3, " \n");
+
+		snprintf(line, sizeof(line), "%.*s", n, at + 3);
+		at += 3;
+		(void)load(line, NULL, &s, &err);
+		settings_release(&s);
+		if (strstr(err.msg, "unknown flag"))
+			fail_msg("%s", err.msg);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_precedence),
+		cmocka_unit_test(test_origin),
+		cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_wrong_flags),
+		cmocka_unit_test(test_too_many_launchers),
+		cmocka_unit_test(test_wrong_whole),
+		cmocka_unit_test(test_wrong_file),
+		cmocka_unit_test(test_unreadable_file),
+		cmocka_unit_test(test_needs_restart),
+		cmocka_unit_test(test_help_is_true),
+	};
+
+	return cmocka_run_group_tests_name("settings", tests, make_dir, remove_dir) != 0;
+}
