@@ -42,7 +42,7 @@ struct yaml_doc;
 struct yaml_node {
 	enum yaml_kind kind;
 	enum yaml_style style;
-	bool plain_meaning; /* a scalar whose spelling decides its type: plain and without a tag ("!" gives it, too) */
+	bool plain_meaning; /* a scalar without quotes: unless it has a tag, its spelling decides its type */
 	uint32_t count;    /* members of a map, elements of a sequence */
 	uint32_t line;     /* from 1; of a node that a patch made: 0 */
 	uint32_t column;   /* from 1 */

@@ -45,14 +45,15 @@ static void new_line(struct emitting *e, unsigned column)
 
 /* ---- tags and anchors ---- */
 
-static void tag_suffix(struct buf *out, struct slice s)
+/* extra: characters that may stand there beside those of every tag */
+static void tag_text(struct buf *out, struct slice s, const char *extra)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		unsigned char c = (unsigned char)s.at[i];
 		bool letter =
 			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 
-		if (letter || (c && strchr("-_;/?:@&=+$.~*'()", c)))
+		if (letter || (c && (strchr("-_;/?:@&=+$.~*'()", c) || strchr(extra, c))))
 			buf_char(out, (char)c);
 		else
 			buf_fmt(out, "%%%02X", c);
@@ -64,7 +65,7 @@ static bool tag_under(struct buf *out, struct slice tag, struct slice handle, st
 	if (!slice_starts(tag, prefix) || tag.len == prefix.len)
 		return false;
 	buf_slice(out, handle);
-	tag_suffix(out, (struct slice){tag.at + prefix.len, tag.len - prefix.len});
+	tag_text(out, (struct slice){tag.at + prefix.len, tag.len - prefix.len}, "");
 	return true;
 }
 
@@ -73,6 +74,10 @@ static void write_tag(struct emitting *e, struct slice tag)
 	bool core_taken = false, local_taken = false;
 
 	word(e, SLICE(""));
+	if (slice_is(tag, "!")) {
+		buf_char(e->out, '!');
+		return;
+	}
 	for (size_t i = 0; i < e->doc->tag_count; i++) {
 		core_taken = core_taken || slice_is(e->doc->tags[i].handle, "!!");
 		local_taken = local_taken || slice_is(e->doc->tags[i].handle, "!");
@@ -84,22 +89,13 @@ static void write_tag(struct emitting *e, struct slice tag)
 	if (!local_taken && tag_under(e->out, tag, SLICE("!"), SLICE("!")))
 		return;
 	buf_str(e->out, "!<");
-	if (tag.len > 0 && tag.at[0] == '!') {
-		buf_char(e->out, '!');
-		tag.at++;
-		tag.len--;
-	}
-	tag_suffix(e->out, tag);
+	tag_text(e->out, tag, "!,[]");
 	buf_char(e->out, '>');
 }
 
 /* Anchor and tag; true when there was one. */
 static bool properties(struct emitting *e, const struct yaml_node *node)
 {
-	/* "! " in front of quotes says that the spelling decides the type */
-	bool bang = node->kind == YAML_SCALAR && !node->raw.at && !node->tag.at &&
-		    node->plain_meaning && node->style != YAML_PLAIN;
-
 	if (node->anchor.at) {
 		word(e, SLICE("&"));
 		buf_slice(e->out, node->anchor);
@@ -107,10 +103,8 @@ static bool properties(struct emitting *e, const struct yaml_node *node)
 	}
 	if (node->tag.at)
 		write_tag(e, node->tag);
-	else if (bang)
-		word(e, SLICE("!"));
-	e->space = e->space || node->tag.at || bang;
-	return node->anchor.at || node->tag.at || bang;
+	e->space = e->space || node->tag.at;
+	return node->anchor.at || node->tag.at;
 }
 
 /* ---- scalars ---- */
@@ -319,14 +313,7 @@ static bool directives(struct emitting *e, const struct yaml_doc *doc)
 		buf_str(e->out, "%TAG ");
 		buf_slice(e->out, doc->tags[i].handle);
 		buf_char(e->out, ' ');
-		/* a prefix may begin with "!", which a suffix may not */
-		if (doc->tags[i].prefix.len > 0 && doc->tags[i].prefix.at[0] == '!') {
-			buf_char(e->out, '!');
-			tag_suffix(e->out, (struct slice){doc->tags[i].prefix.at + 1,
-						   doc->tags[i].prefix.len - 1});
-		} else {
-			tag_suffix(e->out, doc->tags[i].prefix);
-		}
+		tag_text(e->out, doc->tags[i].prefix, "!,[]");
 		buf_char(e->out, '\n');
 	}
 	return doc->major != 0 || doc->tag_count > 0;
