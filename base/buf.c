@@ -2,10 +2,14 @@
 /* base: the growing byte buffer: doubling, a hard maximum, failure that sticks. */
 #include "base/buf.h"
 
+#include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* The first growth asks for this much, so that short texts cost one allocation. */
 #define BUF_FIRST 256
@@ -25,6 +29,7 @@ void buf_clear(struct buf *b)
 {
 	b->len = 0;
 	b->failed = false;
+	b->full = false;
 	if (b->data)
 		b->data[0] = '\0';
 }
@@ -38,6 +43,7 @@ bool buf_reserve(struct buf *b, size_t more)
 		return false;
 	if (more > b->max - b->len || b->len + more > SIZE_MAX - 1) {
 		b->failed = true;
+		b->full = true;
 		return false;
 	}
 	need = b->len + more + 1;
@@ -59,33 +65,6 @@ bool buf_reserve(struct buf *b, size_t more)
 	b->data = data;
 	b->cap = cap;
 	return true;
-}
-
-void buf_add(struct buf *b, const void *bytes, size_t len)
-{
-	if (len == 0 || !buf_reserve(b, len))
-		return;
-	memcpy(b->data + b->len, bytes, len);
-	b->len += len;
-	b->data[b->len] = '\0';
-}
-
-void buf_str(struct buf *b, const char *s)
-{
-	buf_add(b, s, strlen(s));
-}
-
-void buf_slice(struct buf *b, struct slice s)
-{
-	buf_add(b, s.at, s.len);
-}
-
-void buf_char(struct buf *b, char c)
-{
-	if (!buf_reserve(b, 1))
-		return;
-	b->data[b->len++] = c;
-	b->data[b->len] = '\0';
 }
 
 void buf_u64(struct buf *b, uint64_t n)
@@ -144,53 +123,52 @@ void buf_fmt(struct buf *b, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Append one character, escaped where JSON wants it. */
-static void add_escaped(struct buf *b, char c)
+/* Append one byte, escaped as JSON wants it. */
+static void add_escaped(struct buf *b, unsigned char c)
 {
-	static const char hex[] = "0123456789abcdef";
-	unsigned char u = (unsigned char)c;
-	char text[6] = {'\\', c, '0', '0', hex[u >> 4], hex[u & 15]};
+	static const char hex[] = "0123456789abcdef",
+			  low[0x20 + 1] = "uuuuuuuubtnufruuuuuuuuuuuuuuuuuu";
+	char text[6] = {'\\', c < 0x20 ? low[c] : (char)c, '0', '0', hex[c >> 4], hex[c & 15]};
 
-	switch (c) {
-	case '"':
-	case '\\':
-		break;
-	case '\b':
-		text[1] = 'b';
-		break;
-	case '\f':
-		text[1] = 'f';
-		break;
-	case '\n':
-		text[1] = 'n';
-		break;
-	case '\r':
-		text[1] = 'r';
-		break;
-	case '\t':
-		text[1] = 't';
-		break;
-	default:
-		text[1] = 'u';
-		buf_add(b, text, 6);
-		return;
+	buf_add(b, text, text[1] == 'u' ? 6 : 2);
+}
+
+/* How many bytes at the front of s need no escape. */
+static size_t plain_run(struct slice s)
+{
+	size_t n = 0;
+
+#ifdef __SSE2__
+	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
+		      control = _mm_set1_epi8(0x1f);
+
+	for (; s.len - n >= 16; n += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i_u *)(const void *)(s.at + n));
+		__m128i hit = _mm_or_si128(
+			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
+			_mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
+		int mask = _mm_movemask_epi8(hit);
+
+		if (mask)
+			return n + (size_t)__builtin_ctz((unsigned)mask);
 	}
-	buf_add(b, text, 2);
+#endif
+	while (n < s.len && (unsigned char)s.at[n] >= 0x20 && s.at[n] != '"' && s.at[n] != '\\')
+		n++;
+	return n;
 }
 
 void buf_json_esc(struct buf *b, struct slice s)
 {
-	size_t from = 0;
+	while (s.len > 0) {
+		size_t n = plain_run(s);
 
-	for (size_t i = 0; i < s.len; i++) {
-		if ((unsigned char)s.at[i] >= 0x20 && s.at[i] != '"' && s.at[i] != '\\')
-			continue;
-		buf_add(b, s.at + from, i - from);
-		add_escaped(b, s.at[i]);
-		from = i + 1;
+		buf_add(b, s.at, n);
+		if (n == s.len)
+			return;
+		add_escaped(b, (unsigned char)s.at[n]);
+		s = (struct slice){s.at + n + 1, s.len - n - 1};
 	}
-	if (from < s.len)
-		buf_add(b, s.at + from, s.len - from);
 }
 
 void buf_json_str(struct buf *b, struct slice s)
@@ -215,10 +193,45 @@ void buf_pointer_seg(struct buf *b, struct slice s)
 		buf_json_esc(b, (struct slice){s.at + from, s.len - from});
 }
 
+/* All pairs of base64 characters, so that 12 bits are one look-up. */
+#define B64_ROW(c)                                                                                 \
+	{c, 'A'}, {c, 'B'}, {c, 'C'}, {c, 'D'}, {c, 'E'}, {c, 'F'}, {c, 'G'}, {c, 'H'}, {c, 'I'},  \
+		{c, 'J'}, {c, 'K'}, {c, 'L'}, {c, 'M'}, {c, 'N'}, {c, 'O'}, {c, 'P'}, {c, 'Q'},    \
+		{c, 'R'}, {c, 'S'}, {c, 'T'}, {c, 'U'}, {c, 'V'}, {c, 'W'}, {c, 'X'}, {c, 'Y'},    \
+		{c, 'Z'}, {c, 'a'}, {c, 'b'}, {c, 'c'}, {c, 'd'}, {c, 'e'}, {c, 'f'}, {c, 'g'},    \
+		{c, 'h'}, {c, 'i'}, {c, 'j'}, {c, 'k'}, {c, 'l'}, {c, 'm'}, {c, 'n'}, {c, 'o'},    \
+		{c, 'p'}, {c, 'q'}, {c, 'r'}, {c, 's'}, {c, 't'}, {c, 'u'}, {c, 'v'}, {c, 'w'},    \
+		{c, 'x'}, {c, 'y'}, {c, 'z'}, {c, '0'}, {c, '1'}, {c, '2'}, {c, '3'}, {c, '4'},    \
+		{c, '5'}, {c, '6'}, {c, '7'}, {c, '8'}, {c, '9'}, {c, '+'},                        \
+	{                                                                                          \
+		c, '/'                                                                             \
+	}
+#define B64_ROWS(a, b, c, d, e, f, g, h)                                                           \
+	B64_ROW(a), B64_ROW(b), B64_ROW(c), B64_ROW(d), B64_ROW(e), B64_ROW(f), B64_ROW(g),        \
+		B64_ROW(h)
+
+static const char b64_pair[4096][2] = {B64_ROWS('A', 'B', 'C', 'D', 'E', 'F', 'G', 'H'),
+	B64_ROWS('I', 'J', 'K', 'L', 'M', 'N', 'O', 'P'),
+	B64_ROWS('Q', 'R', 'S', 'T', 'U', 'V', 'W', 'X'),
+	B64_ROWS('Y', 'Z', 'a', 'b', 'c', 'd', 'e', 'f'),
+	B64_ROWS('g', 'h', 'i', 'j', 'k', 'l', 'm', 'n'),
+	B64_ROWS('o', 'p', 'q', 'r', 's', 't', 'u', 'v'),
+	B64_ROWS('w', 'x', 'y', 'z', '0', '1', '2', '3'),
+	B64_ROWS('4', '5', '6', '7', '8', '9', '+', '/')};
+
+/* The last one or two bytes, padded. */
+static char *b64_tail(char *out, const unsigned char *in, size_t len)
+{
+	unsigned bits = (unsigned)in[0] << 16 | (len == 2 ? (unsigned)in[1] << 8 : 0);
+
+	memcpy(out, b64_pair[bits >> 12], 2);
+	out[2] = len == 2 ? b64_pair[bits & 4095][0] : '=';
+	out[3] = '=';
+	return out + 4;
+}
+
 void buf_base64(struct buf *b, const void *bytes, size_t len)
 {
-	static const char code[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *in = bytes;
 	char *out;
 
@@ -229,20 +242,24 @@ void buf_base64(struct buf *b, const void *bytes, size_t len)
 	if (len == 0 || !buf_reserve(b, (len + 2) / 3 * 4))
 		return;
 	out = b->data + b->len;
-	for (; len >= 3; len -= 3, in += 3) {
-		*out++ = code[in[0] >> 2];
-		*out++ = code[(in[0] & 3) << 4 | in[1] >> 4];
-		*out++ = code[(in[1] & 15) << 2 | in[2] >> 6];
-		*out++ = code[in[2] & 63];
-	}
-	if (len > 0) {
-		unsigned second = len == 2 ? in[1] : 0;
+	for (; len >= 8; len -= 6, in += 6, out += 8) {
+		uint64_t bits;
 
-		*out++ = code[in[0] >> 2];
-		*out++ = code[(in[0] & 3U) << 4 | second >> 4];
-		*out++ = len == 2 ? code[(second & 15) << 2] : '=';
-		*out++ = '=';
+		memcpy(&bits, in, 8);
+		bits = be64toh(bits);
+		memcpy(out, b64_pair[bits >> 52], 2);
+		memcpy(out + 2, b64_pair[bits >> 40 & 4095], 2);
+		memcpy(out + 4, b64_pair[bits >> 28 & 4095], 2);
+		memcpy(out + 6, b64_pair[bits >> 16 & 4095], 2);
 	}
+	for (; len >= 3; len -= 3, in += 3, out += 4) {
+		unsigned bits = (unsigned)in[0] << 16 | (unsigned)in[1] << 8 | in[2];
+
+		memcpy(out, b64_pair[bits >> 12], 2);
+		memcpy(out + 2, b64_pair[bits & 4095], 2);
+	}
+	if (len > 0)
+		out = b64_tail(out, in, len);
 	*out = '\0';
 	b->len = (size_t)(out - b->data);
 }

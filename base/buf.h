@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/slice.h"
 
@@ -16,6 +17,7 @@ struct buf {
 	size_t cap;
 	size_t max; /* len never exceeds it */
 	bool failed; /* an append did not fit or memory ran out; the contents are then what fitted before */
+	bool full; /* it failed because of max, not for want of memory */
 };
 
 /* An empty buffer that will hold at most max bytes. Allocates nothing. */
@@ -30,10 +32,39 @@ void buf_clear(struct buf *b);
 /* Make room for `more` bytes. False (and failed) when over max or out of memory. */
 bool buf_reserve(struct buf *b, size_t more);
 
-void buf_add(struct buf *b, const void *bytes, size_t len);
-void buf_str(struct buf *b, const char *s);
-void buf_slice(struct buf *b, struct slice s);
-void buf_char(struct buf *b, char c);
+/* Is there room already? The appends below are inline for this common case: a reply consists of a few hundred. */
+static inline bool buf_has_room(const struct buf *b, size_t more)
+{
+	return !b->failed && more < b->cap - b->len;
+}
+
+static inline void buf_add(struct buf *b, const void *bytes, size_t len)
+{
+	if (len == 0 || (!buf_has_room(b, len) && !buf_reserve(b, len)))
+		return;
+	memcpy(b->data + b->len, bytes, len);
+	b->len += len;
+	b->data[b->len] = '\0';
+}
+
+static inline void buf_str(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s));
+}
+
+static inline void buf_slice(struct buf *b, struct slice s)
+{
+	buf_add(b, s.at, s.len);
+}
+
+static inline void buf_char(struct buf *b, char c)
+{
+	if (!buf_has_room(b, 1) && !buf_reserve(b, 1))
+		return;
+	b->data[b->len++] = c;
+	b->data[b->len] = '\0';
+}
+
 void buf_u64(struct buf *b, uint64_t n);
 void buf_i64(struct buf *b, int64_t n);
 void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
