@@ -13,13 +13,13 @@
 
 /* One physical GPU. Strings are NUL-terminated and live as long as the inventory. */
 struct gpu {
-	const char *id;	   /* unique on its server: "gpu-0", or the UUID that a probe reports */
+	const char *id;    /* unique on its server: "gpu-0", or the UUID that a probe reports */
 	const char *model; /* "Tesla V100-PCIE-16GB" */
-	uint64_t bytes;	   /* memory that can be promised */
-	bool fit;	   /* the probe's verdict; a hand-listed GPU is fit */
-	bool fresh;	   /* the verdict is recent; a hand-listed GPU is always fresh */
-	bool missing;	   /* gone from spec or probe, kept because claims are on it (ledger rule R10) */
-	const char *why;   /* why it is unfit or stale; "" when it is neither */
+	uint64_t bytes;    /* memory that can be promised */
+	bool fit;          /* the probe's verdict; a hand-listed GPU is fit */
+	bool fresh;        /* the verdict is recent; a hand-listed GPU is always fresh */
+	bool missing; /* gone from spec or probe, kept because claims are on it (ledger rule R10) */
+	const char *why; /* why it is unfit or stale; "" when it is neither */
 };
 
 struct label {
@@ -37,7 +37,7 @@ struct gpu_server {
 	struct gpu *gpus;
 	size_t n_gpus;
 	size_t first_gpu; /* index of gpus[0] among all GPUs of the inventory */
-	bool drain;	  /* takes no new claims, keeps the old ones */
+	bool drain;       /* takes no new claims, keeps the old ones */
 };
 
 /* Servers sorted by name (bytewise), each name once. Immutable once built. */

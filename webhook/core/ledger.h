@@ -31,7 +31,8 @@ struct claim_part {
 
 /* What one pod holds. */
 struct claim {
-	const char *key; /* identity by rule R1: the pod's uid, else "namespace/name", else unique to its review */
+	/* Identity by rule R1: the pod's uid, else "namespace/name", else unique to its review. */
+	const char *key;
 	const char *namespace;
 	const char *name;
 	enum claim_state state;
@@ -48,7 +49,7 @@ struct claim_ask {
 	struct slice name; /* absent for a generateName that is not resolved */
 	const struct demand *demand;
 	uint64_t plan_hash;
-	bool dry_run;	     /* decide, take nothing */
+	bool dry_run;        /* decide, take nothing */
 	int64_t deadline_ms; /* CLOCK_MONOTONIC; the answer must be there by then; 0: no deadline */
 };
 
@@ -72,17 +73,18 @@ struct ledger;
 struct ledger_ops {
 	/* Decide and take in one step. A key that already holds a complete claim is answered from it (ticket 0).
 	 * 0, or ERR_REFUSED as placement_find says it, ERR_TIMEOUT, ERR_NOMEM, ERR_INTERNAL. */
-	int (*take)(struct ledger *l, const struct claim_ask *ask, struct arena *a, struct claim_answer *ret,
-		struct err *err);
+	int (*take)(struct ledger *l, const struct claim_ask *ask, struct arena *a,
+		struct claim_answer *ret, struct err *err);
 	/* Take back what the take() with this ticket took: called for every outcome but a queued "allowed" reply
 	 * (rule R3). Unknown tickets and 0 are ignored. */
 	void (*undo)(struct ledger *l, uint64_t ticket);
 	/* End the claim of that key; or, when uid is absent, every claim of that namespace/name. *ret_n: how many ended.
 	 * ERR_NOTFOUND when there was none. */
-	int (*release)(struct ledger *l, struct slice uid, struct slice namespace, struct slice name, size_t *ret_n,
-		struct err *err);
+	int (*release)(struct ledger *l, struct slice uid, struct slice namespace,
+		struct slice name, size_t *ret_n, struct err *err);
 	/* A consistent picture, claims included when with_claims. */
-	int (*view)(struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret, struct err *err);
+	int (*view)(struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret,
+		struct err *err);
 };
 
 /* Implementations embed it as their first member. */

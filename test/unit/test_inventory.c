@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: looking up servers and GPUs, what filters select, and copies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "test/unit/pool_fixture.h"
+#include "webhook/core/ledger.h"
+
+#define POOL                                                                                       \
+	"a zone=lab Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain T4:8000; "      \
+	"b NVIDIA_A100_80GB_PCIe:80000s k80:1m; c"
+
+static void test_find(void **state)
+{
+	static const char *const names[] = {"a", "a-b", "b", "c"};
+	static const char *const absent[] = {"", "A", "a-", "a-bc", "bb", "d", "0"};
+	struct pool p;
+
+	(void)state;
+	pool_init(&p, POOL);
+	for (size_t i = 0; i < 4; i++)
+		assert_ptr_equal(inventory_server(&p.inv, slice_of(names[i])), &p.inv.servers[i]);
+	for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++)
+		assert_null(inventory_server(&p.inv, slice_of(absent[i])));
+	assert_null(inventory_server(&(struct inventory){0}, SLICE("a")));
+	assert_ptr_equal(
+		inventory_gpu(&p.inv.servers[0], SLICE("gpu-1")), &p.inv.servers[0].gpus[1]);
+	assert_null(inventory_gpu(&p.inv.servers[0], SLICE("gpu-2")));
+	assert_null(inventory_gpu(&p.inv.servers[3], SLICE("gpu-0")));
+	pool_release(&p);
+}
+
+static void test_usable(void **state)
+{
+	static const bool want[] = {true, false, false, false, false};
+	struct pool p;
+	size_t n = 0;
+
+	(void)state;
+	pool_init(&p, POOL);
+	for (size_t i = 0; i < p.inv.n_servers; i++)
+		for (size_t j = 0; j < p.inv.servers[i].n_gpus; j++)
+			assert_int_equal(
+				inventory_usable(&p.inv.servers[i], &p.inv.servers[i].gpus[j]),
+				want[n++]);
+	assert_int_equal(n, 5);
+	pool_release(&p);
+}
+
+static void test_filters(void **state)
+{
+	/* selected: one letter per GPU in the order of the pool */
+	static const struct {
+		const char *tokens;
+		bool known; /* the first token */
+		const char *selected;
+	} cases[] = {
+		{"server.name=a", true, "xx..."},
+		{"server.name=A", true, "....."},
+		{"server.name=", true, "....."},
+		{"server.addr=a-b:56001", true, "..x.."},
+		{"gpu.model=T4", true, ".xx.."},
+		{"gpu.model=t4", true, ".xx.."},
+		{"gpu.model=T", true, "....."},
+		{"gpu.model=", true, "....."},
+		{"gpu.model=80gb", true, "...x."},
+		{"gpu.model=tesla", true, "x...."},
+		{"zone=lab", true, "xxx.."},
+		{"zone=LAB", true, "....."},
+		{"rack=7", true, "..x.."},
+		{"rack=7 gpu.model=k80", true, "....."},
+		{"zone=lab gpu.model=t4 server.name=a", true, ".x..."},
+		{"zone=lab zone=attic", true, "....."},
+		{"colour=blue", false, "xxxxx"},
+		{"zone", false, "xxxxx"},
+		{"=lab", false, "xxxxx"},
+		{"colour=blue rack=7", false, "..x.."},
+		{"Zone=lab", false, "xxxxx"},
+	};
+	struct pool p;
+
+	(void)state;
+	pool_init(&p, POOL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct demand d;
+		char got[8] = {0};
+		size_t n = 0;
+
+		demand_init(&d, &p.arena, "", cases[i].tokens, NULL, false);
+		assert_int_equal(inventory_knows_filter(&p.inv, &d.filters[0]), cases[i].known);
+		for (size_t s = 0; s < p.inv.n_servers; s++)
+			for (size_t g = 0; g < p.inv.servers[s].n_gpus; g++)
+				got[n++] =
+					inventory_selects(&p.inv, &p.inv.servers[s],
+						&p.inv.servers[s].gpus[g], d.filters, d.n_filters)
+						? 'x'
+						: '.';
+		if (strcmp(got, cases[i].selected) != 0)
+			fail_msg("%s selects %s", cases[i].tokens, got);
+	}
+	pool_release(&p);
+}
+
+static void test_copy(void **state)
+{
+	struct inventory copy = {0};
+	struct arena a;
+	struct pool p;
+	size_t failed = 0;
+
+	(void)state;
+	pool_init(&p, POOL);
+	arena_init(&a, 1u << 20);
+	assert_int_equal(inventory_copy(&p.inv, &a, &copy, NULL), 0);
+	assert_int_equal(copy.n_servers, 4);
+	assert_int_equal(copy.n_gpus, 5);
+	assert_ptr_not_equal(copy.servers[1].name, p.inv.servers[1].name);
+	pool_release(&p); /* nothing is shared */
+	assert_string_equal(copy.servers[1].name, "a-b");
+	assert_string_equal(copy.servers[1].labels[1].key, "rack");
+	assert_string_equal(copy.servers[1].labels[1].value, "7");
+	assert_true(copy.servers[1].drain);
+	assert_null(copy.servers[1].probe_url);
+	assert_int_equal(copy.servers[2].first_gpu, 3);
+	assert_string_equal(copy.servers[0].gpus[1].why, "ECC errors");
+	assert_true(copy.servers[2].gpus[1].missing);
+
+	for (size_t max = 0; max < 4096; max += 16) {
+		struct inventory again;
+		struct arena small;
+		struct err e = {0};
+		int rc;
+
+		arena_init(&small, max);
+		rc = inventory_copy(&copy, &small, &again, &e);
+		assert_true(rc == 0 || (rc == ERR_NOMEM && e.msg[0]));
+		failed += rc != 0;
+		arena_release(&small);
+	}
+	assert_true(failed > 5 && failed < 250);
+	arena_release(&a);
+}
+
+static void test_state_names(void **state)
+{
+	(void)state;
+	assert_string_equal(claim_state_name(CLAIM_PENDING), "pending");
+	assert_string_equal(claim_state_name(CLAIM_BOUND), "bound");
+	assert_string_equal(claim_state_name(CLAIM_ADOPTED), "adopted");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_usable),
+		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_state_names),
+	};
+
+	return cmocka_run_group_tests_name("inventory", tests, NULL, NULL) != 0;
+}
