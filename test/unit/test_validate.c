@@ -542,14 +542,63 @@ static int update(struct fixture *f, const char *old, const char *new)
 	size_t size = strlen(old) + strlen(new) + 64;
 	char *text = malloc(size);
 	const struct json_node *root;
+	struct review r;
 	int rc;
 
 	snprintf(text, size, "{\"old\":{\"metadata\":%s},\"new\":{\"metadata\":%s}}", old, new);
 	root = fixture_pod(f, text);
 	free(text);
-	rc = validate_update(&f->json, json_get(&f->json, root, SLICE("new")),
-		json_get(&f->json, root, SLICE("old")), &f->scratch, &f->err);
+	r = (struct review){.j = &f->json,
+		.kind = SLICE("Pod"),
+		.subresource = SLICE(""),
+		.namespace = SLICE("ml"),
+		.operation = OP_UPDATE,
+		.object = json_get(&f->json, root, SLICE("new")),
+		.old_object = json_get(&f->json, root, SLICE("old"))};
+	rc = validate_update(&f->world, &r, &f->scratch, &f->err);
 	return rc;
+}
+
+/* A pod that was never injected cannot be injected while it lives; its deletion must not depend on us. */
+static void test_update_of_a_waiting_pod(void **state)
+{
+	static const struct {
+		const char *meta, *subresource;
+		int rc;
+	} rows[] = {
+		{"", "", ERR_REFUSED},
+		{"", "status", 0},
+		{"'deletionTimestamp':'2026-01-01T00:00:00Z',", "", 0},
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[1024];
+		const struct json_node *pod;
+		struct review r;
+
+		snprintf(text, sizeof(text),
+			"{'metadata':{%s'annotations':{'auto-management/"
+			"bitfusion':'all','bitfusion-client/os':'ubuntu18',"
+			"'bitfusion-client/"
+			"version':'400'}},'spec':{'containers':[{'name':'a','resources':{'limits':"
+			"{'bitfusion.io/gpu-amount':'1'}}}]}}",
+			rows[i].meta);
+		pod = fixture_pod(&f, text);
+		r = (struct review){.j = &f.json,
+			.kind = SLICE("Pod"),
+			.subresource = slice_of(rows[i].subresource),
+			.namespace = SLICE("ml"),
+			.operation = OP_UPDATE,
+			.object = pod,
+			.old_object = pod};
+		assert_int_equal(validate_update(&f.world, &r, &f.scratch, &f.err), rows[i].rc);
+		if (rows[i].rc)
+			assert_string_equal(f.err.reason, "NotInjected");
+	}
+	fixture_release(&f);
 }
 
 static void test_updates(void **state)
@@ -604,6 +653,7 @@ int main(void)
 		cmocka_unit_test(test_own_launcher),
 		cmocka_unit_test(test_servers),
 		cmocka_unit_test(test_updates),
+		cmocka_unit_test(test_update_of_a_waiting_pod),
 		cmocka_unit_test(test_an_update_with_many_keys),
 	};
 

@@ -240,14 +240,13 @@ static bool same_ours(const struct json *j, const struct json_node *a, const str
 	return true;
 }
 
-int validate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
-	struct arena *a, struct err *err)
+static int check_marks_kept(const struct review *r, struct arena *a, struct err *err)
 {
 	struct pod now, was;
 
-	pod_glance(j, pod, &now);
-	pod_glance(j, old, &was);
-	if (!same_ours(j, now.annotations, was.annotations, a)) {
+	pod_glance(r->j, r->object, &now);
+	pod_glance(r->j, r->old_object, &was);
+	if (!same_ours(r->j, now.annotations, was.annotations, a)) {
 		if (a->failed)
 			return err_set(err, ERR_NOMEM, "out of memory");
 		err_reason(err, ERR_REFUSED, "PlanChanged",
@@ -255,7 +254,7 @@ int validate_update(const struct json *j, const struct json_node *pod, const str
 			" cannot be changed while the pod lives: its claim rests on them");
 		return err_in(err, "metadata/annotations");
 	}
-	if (!same_ours(j, now.labels, was.labels, a)) {
+	if (!same_ours(r->j, now.labels, was.labels, a)) {
 		if (a->failed)
 			return err_set(err, ERR_NOMEM, "out of memory");
 		err_reason(err, ERR_REFUSED, "PlanChanged",
@@ -264,4 +263,36 @@ int validate_update(const struct json *j, const struct json_node *pod, const str
 		return err_in(err, "metadata/labels");
 	}
 	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
+/* A pod that should have been injected when it was made. Its end must never depend on us. */
+static int check_not_waiting(
+	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err)
+{
+	const struct pod_container *asking;
+	struct pod p;
+
+	pod_glance(r->j, r->object, &p);
+	if (pod_switch_of(&p, a) == SWITCH_OFF || pod_is_exempt(&p, r->namespace) ||
+		pod_annotation(&p, ANN_PLAN, a).at ||
+		json_path(r->j, r->object, "metadata", "deletionTimestamp", NULL) ||
+		client_missing(world->config, &p, a) || pod_read(r->j, r->object, a, &p, err) < 0)
+		return 0;
+	asking = first_asking(&p);
+	if (!asking)
+		return 0;
+	err_reason(err, ERR_REFUSED, "NotInjected",
+		"asks for GPUs, but was not injected when it was created, and that cannot be made "
+		"good while it lives; delete "
+		"the pod and create it again");
+	err_in(err, "resources");
+	return err_in(err, "%s", asking->path + 1);
+}
+
+int validate_update(
+	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err)
+{
+	if (check_marks_kept(r, a, err) < 0)
+		return err->code;
+	return r->subresource.len == 0 ? check_not_waiting(world, r, a, err) : 0;
 }

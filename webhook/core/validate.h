@@ -37,10 +37,11 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a,
 	struct validation *ret, struct err *err);
 
-/* Decide about an update, of the pod or its status: our labels and annotations stay as they are. ERR_REFUSED with reason
- * "PlanChanged". */
-int validate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
-	struct arena *a, struct err *err);
+/* Decide about an update, of the pod or of a subresource: our labels and annotations stay as they are (ERR_REFUSED,
+ * reason "PlanChanged"). A whole pod (not a subresource) that is not being deleted, whose switch is on and that asks for
+ * GPUs without a plan is refused as NotInjected: nothing can be injected into a pod that lives. */
+int validate_update(
+	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err);
 
 /* The pod against its plan (the part of validate_create that does that). Errors as PlanMismatch and NotInjected. */
 int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,

@@ -213,7 +213,7 @@ static int decide_validate(struct call *c)
 		return validate_pod_create(c);
 	if (r->operation == OP_UPDATE && r->object && r->old_object && slice_is(r->kind, "Pod") &&
 		r->group.len == 0) {
-		if (validate_update(r->j, r->object, r->old_object, &c->s->arena, &c->err) < 0)
+		if (validate_update(&c->world, r, &c->s->arena, &c->err) < 0)
 			return refuse_or_fail(c, NULL);
 		return allow(c, RESULT_UNTOUCHED, NULL, "nothing of ours changed");
 	}
