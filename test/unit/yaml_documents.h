@@ -256,10 +256,9 @@ static const struct yaml_document {
 		102},
 	{"booleans",
 		"yes: no\n"
-		"on: off\n"
-		"y: n\n"
-		"True: FALSE\n",
-		33},
+		"No: off\n"
+		"a: [y, n, TRUE, on]\n",
+		36},
 	{"nulls",
 		"a:\n"
 		"b: ~\n"
@@ -489,7 +488,7 @@ static const struct yaml_document {
 		"    echo 'x: y' # no comment\n"
 		"  fi\n",
 		92},
-	{"deep", "a: {a: {a: {a: {a: {a: {a: [[[[[[[[1]]]]]]]]}}}}}}}\n", 52},
+	{"deep", "a: {a: {a: {a: {a: {a: {a: [[[[[[[[1]]]]]]]]}}}}}}\n", 51},
 	{"percent",
 		"a: 50%\n"
 		"b: '%x'\n",
