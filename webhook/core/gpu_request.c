@@ -244,8 +244,10 @@ int gpu_request_read(const struct json *j, const struct json_node *container, ui
 	};
 	const struct json_node *res = json_get(j, container, SLICE("resources"));
 
-	collect(j, json_get(j, res, SLICE("limits")), true, asked, 5);
-	collect(j, json_get(j, res, SLICE("requests")), false, asked, 5);
+	r.limits = json_get(j, res, SLICE("limits"));
+	r.requests = json_get(j, res, SLICE("requests"));
+	collect(j, r.limits, true, asked, 5);
+	collect(j, r.requests, false, asked, 5);
 	for (size_t i = 0; i < 4; i++)
 		r.asks = r.asks || asked[i].at->limit || asked[i].at->request;
 	if (r.asks) {

@@ -34,6 +34,8 @@ struct gpu_request {
 	uint64_t memory_mb; /* megabytes (10^6 bytes, truncated) per GPU; 0 when asked by percent */
 	uint64_t
 		units; /* bitfusion.io/gpu: percent × amount, or ceil(MB × amount × 100 / total MB) */
+	const struct json_node *limits; /* resources.limits and requests, NULL where absent */
+	const struct json_node *requests;
 	struct gpu_resource amount_at, num_at, percent_at, memory_at, units_at;
 };
 

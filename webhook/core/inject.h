@@ -33,6 +33,11 @@ struct launch inject_launch(const struct profile *p, const struct profile_client
 int inject_container(struct injection *in, const struct pod_container *c,
 	const struct gpu_request *req, struct plan_container *pc, struct err *err);
 
+/* A container that the earlier plan already holds asks again: its resources are rewritten, all else is done. ERR_REFUSED
+ * "RequestChanged" when it asks for something else than pc. */
+int inject_again(struct injection *in, const struct pod_container *c, const struct gpu_request *req,
+	const struct plan_container *pc, struct err *err);
+
 /* The environment of one container: what the profile sets or puts in front. */
 int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
 	struct plan_container *pc, struct err *err);

@@ -43,64 +43,72 @@ static size_t asked_members(const struct gpu_request *r, bool limits, const char
 	return n;
 }
 
-/* Remember a side's members as a JSON object, so that uninject can bring them back as they were spelled. */
-static struct slice remember(const struct injection *in, const char **names,
-	const struct json_node **values, size_t n, const struct json_node *units)
+static char *put(char *at, struct slice s)
 {
-	struct buf b;
-	struct slice s = {0};
-
-	buf_init(&b, 4096);
-	for (size_t i = 0; i < n; i++) {
-		buf_fmt(&b, "%s\"%s\":", i > 0 ? "," : "{", names[i]);
-		buf_slice(&b, json_raw(in->pod->j, values[i]));
-	}
-	if (units) {
-		buf_str(&b, n > 0 ? ",\"" RES_UNITS "\":" : "{\"" RES_UNITS "\":");
-		buf_slice(&b, json_raw(in->pod->j, units));
-	}
-	buf_char(&b, '}');
-	if (!b.failed)
-		s = arena_slice(in->a, buf_as_slice(&b));
-	buf_release(&b);
-	return s;
+	memcpy(at, s.at, s.len);
+	return at + s.len;
 }
 
-/* Rewrite limits or requests. */
-static int inject_side(struct injection *in, const struct pod_container *c,
-	const struct gpu_request *r, bool limits, struct plan_container *pc, struct err *err)
+/* Remember a side's members as a JSON object, so that uninject can bring them back as they were spelled. */
+static struct slice remember(
+	const struct injection *in, const char **names, const struct json_node **values, size_t n)
 {
-	const struct json_node *side =
-		json_path(in->pod->j, c->node, "resources", limits ? "limits" : "requests", NULL);
-	const struct json_node *units = limits ? r->units_at.limit : r->units_at.request;
-	const char *path =
-		arena_fmt(in->a, "%s/resources/%s", c->path, limits ? "limits" : "requests");
-	char *value = arena_fmt(in->a, "%llu", (unsigned long long)pc->units);
-	const struct json_node *values[4];
-	const char *names[4];
-	size_t n = asked_members(r, limits, names, values);
-	struct slice *asked = limits ? &pc->asked_limits : &pc->asked_requests;
+	size_t size = 2;
+	char *text, *at;
 
-	if (!path || !value)
+	for (size_t i = 0; i < n; i++)
+		size += strlen(names[i]) + values[i]->len + 4;
+	text = at = arena_alloc(in->a, size);
+	if (!text)
+		return (struct slice){0};
+	for (size_t i = 0; i < n; i++) {
+		at = put(at, i > 0 ? SLICE(",\"") : SLICE("{\""));
+		at = put(at, slice_of(names[i]));
+		at = put(at, SLICE("\":"));
+		at = put(at, json_raw(in->pod->j, values[i]));
+	}
+	at = put(at, SLICE("}"));
+	return (struct slice){text, (size_t)(at - text)};
+}
+
+/* Take the asking members out of limits or requests and set the units there. made: the side did not exist. */
+static int inject_side(struct injection *in, const struct pod_container *c,
+	const struct gpu_request *r, bool limits, uint64_t units, struct slice *ret_asked,
+	bool *ret_made, struct err *err)
+{
+	const char *below = limits ? "/resources/limits" : "/resources/requests";
+	const struct json_node *side = limits ? r->limits : r->requests;
+	const struct json_node *has = limits ? r->units_at.limit : r->units_at.request;
+	const char *path = pod_path(in->a, c->path, below);
+	const struct json_node *values[5];
+	const char *names[5];
+	size_t n = asked_members(r, limits, names, values);
+
+	if (!path)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	if (!json_is(side, JSON_OBJECT)) {
-		*(limits ? &pc->made_limits : &pc->made_requests) = true;
+	*ret_made = !json_is(side, JSON_OBJECT);
+	if (*ret_made) {
 		patch_open(in->patch, "add", path, (struct slice){0});
-		buf_fmt(in->patch->out, "{\"" RES_UNITS "\":%s}", value);
+		buf_slice(in->patch->out, SLICE("{\"" RES_UNITS "\":"));
+		buf_u64(in->patch->out, units);
+		buf_char(in->patch->out, '}');
 		patch_close(in->patch);
 		return 0;
 	}
-	if (n > 0 || units) {
-		*asked = remember(in, names, values, n, units);
-		if (!asked->at)
-			return err_set(err, ERR_NOMEM, "out of memory");
-	}
 	for (size_t i = 0; i < n; i++)
 		patch_remove(in->patch, path, slice_of(names[i]));
-	if (units)
-		patch_replace(in->patch, path, SLICE(RES_UNITS), slice_of(value));
-	else
-		patch_add(in->patch, path, SLICE(RES_UNITS), slice_of(value));
+	patch_open(in->patch, has ? "replace" : "add", path, SLICE(RES_UNITS));
+	buf_u64(in->patch->out, units);
+	patch_close(in->patch);
+	if (has) {
+		names[n] = RES_UNITS;
+		values[n++] = has;
+	}
+	if (n > 0) {
+		*ret_asked = remember(in, names, values, n);
+		if (!ret_asked->at)
+			return err_set(err, ERR_NOMEM, "out of memory");
+	}
 	return 0;
 }
 
@@ -132,12 +140,9 @@ static int inject_command(struct injection *in, const struct pod_container *c,
 		return err->code;
 	pc->command = w.mode;
 	pc->argv = w.argv;
-	path = arena_fmt(in->a, "%s/command", c->path);
-	if (!path)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	path = pod_path(in->a, c->path, "/command");
 	for (size_t i = 0; i < w.n_words; i++) {
-		patch_open(
-			in->patch, "add", arena_fmt(in->a, "%s/%zu", path, i), (struct slice){0});
+		patch_open_at(in->patch, "add", path, i, (struct slice){0});
 		buf_json_str(in->patch->out, w.words[i]);
 		patch_close(in->patch);
 	}
@@ -197,7 +202,7 @@ static int inject_mounts(struct injection *in, const struct pod_container *c,
 	struct plan_container *pc, struct err *err)
 {
 	const struct json_node *mounts = json_get(in->pod->j, c->node, SLICE("volumeMounts"));
-	const char *path = arena_fmt(in->a, "%s/volumeMounts", c->path);
+	const char *path = pod_path(in->a, c->path, "/volumeMounts");
 	size_t n = in->profile->n_mounts;
 
 	pc->mounts = arena_array(in->a, n, sizeof(*pc->mounts));
@@ -220,17 +225,49 @@ static int inject_mounts(struct injection *in, const struct pod_container *c,
 	return 0;
 }
 
+static int check_both_units(struct injection *in, const struct gpu_request *req,
+	const struct plan_container *pc, struct err *err)
+{
+	const struct json *j = in->pod->j;
+
+	if (check_units(j, req->units_at.limit, "limits", pc->units, err) < 0)
+		return err->code;
+	return check_units(j, req->units_at.request, "requests", pc->units, err);
+}
+
 int inject_container(struct injection *in, const struct pod_container *c,
 	const struct gpu_request *req, struct plan_container *pc, struct err *err)
 {
 	struct launch l = inject_launch(in->profile, in->client, in->plan, pc);
 
-	if (check_units(in->pod->j, req->units_at.limit, "limits", pc->units, err) < 0 ||
-		check_units(in->pod->j, req->units_at.request, "requests", pc->units, err) < 0 ||
-		inject_side(in, c, req, true, pc, err) < 0 ||
-		inject_side(in, c, req, false, pc, err) < 0 ||
+	if (check_both_units(in, req, pc, err) < 0 ||
+		inject_side(in, c, req, true, pc->units, &pc->asked_limits, &pc->made_limits, err) <
+			0 ||
+		inject_side(in, c, req, false, pc->units, &pc->asked_requests, &pc->made_requests,
+			err) < 0 ||
 		inject_command(in, c, &l, pc, err) < 0 || inject_env(in, c, &l, pc, err) < 0 ||
 		inject_mounts(in, c, pc, err) < 0)
+		return err_in(err, "%s", c->path + 1);
+	return 0;
+}
+
+int inject_again(struct injection *in, const struct pod_container *c, const struct gpu_request *req,
+	const struct plan_container *pc, struct err *err)
+{
+	struct slice asked;
+	bool made;
+
+	if (req->amount != pc->amount || req->percent != pc->percent ||
+		req->memory_mb != pc->memory_mb) {
+		err_reason(err, ERR_REFUSED, "RequestChanged",
+			"asks for other GPUs than the plan in " ANN_PLAN
+			" holds for it; remove that annotation, or the request");
+		err_in(err, "resources");
+		return err_in(err, "%s", c->path + 1);
+	}
+	if (check_both_units(in, req, pc, err) < 0 ||
+		inject_side(in, c, req, true, pc->units, &asked, &made, err) < 0 ||
+		inject_side(in, c, req, false, pc->units, &asked, &made, err) < 0)
 		return err_in(err, "%s", c->path + 1);
 	return 0;
 }

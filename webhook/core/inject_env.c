@@ -20,7 +20,8 @@ struct slice inject_join(
 	if (!out)
 		return (struct slice){0};
 	if (separator.len == 0) {
-		memcpy(out, front.at, front.len);
+		if (front.len > 0)
+			memcpy(out, front.at, front.len);
 		if (value.len > 0)
 			memcpy(out + front.len, value.at, value.len);
 		return (struct slice){out, front.len + value.len};
@@ -52,7 +53,12 @@ static struct slice json_spelled(struct slice s, struct arena *a)
 {
 	struct buf b;
 	struct slice ret = {0};
+	size_t i = 0;
 
+	while (i < s.len && (unsigned char)s.at[i] >= 0x20 && s.at[i] != '"' && s.at[i] != '\\')
+		i++;
+	if (i == s.len)
+		return s;
 	buf_init(&b, s.len * 6 + 1);
 	buf_json_esc(&b, s);
 	if (!b.failed)
@@ -61,10 +67,9 @@ static struct slice json_spelled(struct slice s, struct arena *a)
 	return ret;
 }
 
-static void add_var(struct injection *in, const char *path, struct slice at, struct slice name,
-	struct slice value)
+/* Write the variable as the value of the operation that was opened. */
+static void write_var(struct injection *in, struct slice name, struct slice value)
 {
-	patch_open(in->patch, "add", path, at);
 	buf_str(in->patch->out, "{\"name\":");
 	buf_json_str(in->patch->out, name);
 	buf_str(in->patch->out, ",\"value\":\"");
@@ -78,21 +83,20 @@ static int keep_by_reference(struct injection *in, const char *path, size_t inde
 	const struct profile_env *env, struct slice ours, struct plan_env *pe, struct err *err)
 {
 	const char *moved = arena_fmt(in->a, MOVED_PREFIX "%.*s", (int)env->name.len, env->name.at);
-	const char *at = arena_fmt(in->a, "%s/%zu", path, index);
-	const char *next = arena_fmt(in->a, "%zu", index + 1);
 	const char *ref = moved ? arena_fmt(in->a, "$(%s)", moved) : NULL;
 	struct slice value;
 
-	if (!moved || !at || !next || !ref)
+	if (!moved || !ref)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	value = inject_join(ours, env->separator, slice_of(ref), in->a);
 	if (!value.at)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	pe->moved = slice_of(moved);
-	patch_open(in->patch, "replace", at, SLICE("name"));
+	patch_open_at(in->patch, "replace", path, index, SLICE("name"));
 	buf_json_str(in->patch->out, pe->moved);
 	patch_close(in->patch);
-	add_var(in, path, slice_of(next), env->name, value);
+	patch_open_at(in->patch, "add", path, index + 1, (struct slice){0});
+	write_var(in, env->name, value);
 	return 0;
 }
 
@@ -103,7 +107,6 @@ static int put_in_front(struct injection *in, const char *path, size_t index,
 {
 	const struct json *j = in->pod->j;
 	const struct json_node *value = json_get(j, var, SLICE("value"));
-	const char *at = arena_fmt(in->a, "%s/%zu", path, index);
 	struct slice was = json_is(value, JSON_STRING) ? json_inside(j, value) : SLICE(""), joined;
 
 	if (json_is(json_get(j, var, SLICE("valueFrom")), JSON_OBJECT))
@@ -114,13 +117,13 @@ static int put_in_front(struct injection *in, const char *path, size_t index,
 		(was.len == ours.len || char_is(was, ours.len, env->separator)))
 		return 0;
 	joined = inject_join(ours, env->separator, was, in->a);
-	if (!at || !joined.at)
+	if (!joined.at)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (joined.len != ours.len + (was.len ? env->separator.len + was.len : 0))
 		warn_add(in->warnings, in->a,
 			"empty elements of %.*s, which mean the current directory, are left out",
 			(int)env->name.len, env->name.at);
-	patch_open(in->patch, value ? "replace" : "add", at, SLICE("value"));
+	patch_open_at(in->patch, value ? "replace" : "add", path, index, SLICE("value"));
 	buf_char(in->patch->out, '"');
 	buf_slice(in->patch->out, joined);
 	buf_char(in->patch->out, '"');
@@ -155,7 +158,7 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 {
 	const struct json *j = in->pod->j;
 	const struct json_node *env = json_get(j, c->node, SLICE("env"));
-	const char *path = arena_fmt(in->a, "%s/env", c->path);
+	const char *path = pod_path(in->a, c->path, "/env");
 	size_t n = in->profile->n_env, n_inserted = 0;
 	size_t *inserted = arena_array(in->a, n, sizeof(*inserted));
 
@@ -181,8 +184,8 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 		/* of variables with one name, the kubelet takes the last */
 		var = json_find(j, env, "name", pv->name, true, &index);
 		if (!var) {
-			add_var(in, path, SLICE("-"), pv->name,
-				inject_join(ours, pv->separator, SLICE(""), in->a));
+			patch_open(in->patch, "add", path, SLICE("-"));
+			write_var(in, pv->name, inject_join(ours, pv->separator, SLICE(""), in->a));
 			continue;
 		}
 		index = shifted(index, inserted, n_inserted);

@@ -3,6 +3,9 @@
 #include "base/quantity.h"
 #include "webhook/core/inject.h"
 
+/* A plan of one container or two takes one allocation. */
+#define PLAN_BYTES_USUAL 1024
+
 static bool listed(const struct slice *list, size_t n, struct slice name)
 {
 	for (size_t i = 0; i < n; i++)
@@ -86,7 +89,9 @@ static void write_side(struct buf *out, const char *side, struct slice cpu, stru
 
 	if (!cpu.at && !memory.at && !other.at)
 		return;
-	buf_fmt(out, "%s\"%s\":{", *first ? "" : ",", side);
+	buf_str(out, *first ? "\"" : ",\"");
+	buf_str(out, side);
+	buf_str(out, "\":{");
 	*first = false;
 	if (cpu.at) {
 		buf_str(out, "\"cpu\":");
@@ -162,17 +167,14 @@ static int inject_inits(struct injection *in, struct err *err)
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct profile_init *init = &in->client->inits[i];
-		const char *index = arena_fmt(in->a, "%zu", at);
 		bool ours;
 
-		if (!index)
-			return err_set(err, ERR_NOMEM, "out of memory");
 		if (check_init_name(in, init->name, &ours, err) < 0)
 			return err->code;
 		in->plan->inits[in->plan->n_inits++] = init->name;
 		if (ours)
 			continue;
-		patch_open(in->patch, "add", "/spec/initContainers", slice_of(index));
+		patch_open_at(in->patch, "add", "/spec/initContainers", at, (struct slice){0});
 		write_init(in, init, in->patch->out);
 		patch_close(in->patch);
 		at++;
@@ -197,9 +199,14 @@ static int inject_marks(struct injection *in, struct err *err)
 			SLICE("{\"" LABEL_INJECTED "\":\"true\"}"));
 	patch_add_str(in->patch, "/metadata/annotations", SLICE(ANN_STATUS), SLICE("injected"));
 	buf_init(&text, PLAN_BYTES_MAX);
+	buf_reserve(&text, PLAN_BYTES_USUAL);
 	plan_write(in->plan, &text);
 	if (text.failed) {
+		bool full = text.full;
+
 		buf_release(&text);
+		if (!full)
+			return err_set(err, ERR_NOMEM, "out of memory");
 		return err_set(err, ERR_TOOBIG, "the plan for this pod does not fit into %d bytes",
 			PLAN_BYTES_MAX);
 	}

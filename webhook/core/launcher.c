@@ -160,7 +160,10 @@ bool template_has(struct slice text, const char *place)
 /* Percent as the fraction of one GPU that launchers take, six decimals as printf("%f") writes it. */
 static void add_fraction(struct buf *b, uint32_t percent)
 {
-	buf_fmt(b, "%u.%02u0000", percent / 100, percent % 100);
+	const char digits[] = {(char)('0' + percent / 100), '.', (char)('0' + percent / 10 % 10),
+		(char)('0' + percent % 10), '0', '0', '0', '0'};
+
+	buf_add(b, digits, sizeof(digits));
 }
 
 static void add_joined(struct buf *b, const struct slice *words, size_t n)

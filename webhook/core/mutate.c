@@ -7,6 +7,7 @@
 
 /* Filter tokens that one pod may give; each becomes words on a command line. */
 #define FILTERS_MAX 64
+#define FILTER_BYTES_MAX 4096
 
 /* What the steps below share. */
 struct making {
@@ -142,8 +143,10 @@ static int read_filters(struct making *m, struct err *err)
 	}
 	while (text.at && text_word(&rest, &token))
 		n++;
-	if (n > FILTERS_MAX) {
-		err_set(err, ERR_INVALID, "found %zu tokens, expected at most %d", n, FILTERS_MAX);
+	if (n > FILTERS_MAX || text.len > FILTER_BYTES_MAX) {
+		err_set(err, ERR_INVALID,
+			"found %zu tokens in %zu bytes, expected at most %d in %d", n, text.len,
+			FILTERS_MAX, FILTER_BYTES_MAX);
 		return err_in(err, "metadata/annotations/bitfusion-client~1filter");
 	}
 	plan->filters = arena_array(m->in.a, n, sizeof(*plan->filters));
@@ -179,12 +182,11 @@ static int warn_filters(struct making *m, struct err *err)
 }
 
 /* One planned container per container of the pod that asks, or that the earlier plan holds. */
-static int plan_containers(struct making *m, size_t *ret_asking, struct err *err)
+static int plan_containers(struct making *m, struct err *err)
 {
 	struct plan *plan = m->in.plan;
 	size_t n = m->pod.n_containers;
 
-	*ret_asking = 0;
 	plan->containers = arena_array(m->in.a, n, sizeof(*plan->containers));
 	m->requests = arena_array(m->in.a, n, sizeof(*m->requests));
 	if (!plan->containers || !m->requests)
@@ -197,23 +199,21 @@ static int plan_containers(struct making *m, size_t *ret_asking, struct err *err
 			m->in.before ? plan_container(m->in.before, c->name) : NULL;
 
 		if (!gpu_request_asks(m->pod.j, c->node)) {
-			if (old) {
-				*pc = *old;
-				plan->n_containers++;
-			}
+			if (old)
+				plan->containers[plan->n_containers++] = *old;
 			continue;
 		}
-		if (gpu_request_read(m->pod.j, c->node, m->world->config->total_gpu_mb, m->in.a,
-			    m->in.warnings, r, err) < 0)
+		if (gpu_request_read(
+			    m->pod.j, c->node, plan->total_mb, m->in.a, m->in.warnings, r, err) < 0)
 			return err_in(err, "%s", c->path + 1);
-		*pc = (struct plan_container){.name = c->name,
-			.kind = c->kind,
-			.amount = r->amount,
-			.percent = r->percent,
-			.memory_mb = r->memory_mb,
-			.units = r->units};
+		*pc = old ? *old
+			  : (struct plan_container){.name = c->name,
+				    .kind = c->kind,
+				    .amount = r->amount,
+				    .percent = r->percent,
+				    .memory_mb = r->memory_mb,
+				    .units = r->units};
 		plan->n_containers++;
-		++*ret_asking;
 	}
 	if (plan->n_containers <= PLAN_CONTAINERS_MAX)
 		return 0;
@@ -285,26 +285,33 @@ static int write_patch(struct making *m, struct buf *out, struct err *err)
 			err_in(err, "resources");
 			return err_in(err, "%s", c->path + 1);
 		}
-		if (inject_container(&m->in, c, &m->requests[i], pc, err) < 0)
+		if (m->in.before && plan_container(m->in.before, c->name)
+				? inject_again(&m->in, c, &m->requests[i], pc, err) < 0
+				: inject_container(&m->in, c, &m->requests[i], pc, err) < 0)
 			return err->code;
 	}
 	if (inject_pod(&m->in, err) < 0)
 		return err->code;
 	patch_end(&patch);
-	if (out->failed)
+	if (out->full)
 		return err_set(err, ERR_TOOBIG, "the patch does not fit into %zu bytes", out->max);
-	return m->in.a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+	return out->failed || m->in.a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
+static bool any_asks(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (gpu_request_asks(p->j, p->containers[i].node))
+			return true;
+	return false;
 }
 
 /* Everything after the question whether the pod concerns us at all. */
 static int make(struct making *m, struct buf *out, struct err *err)
 {
-	size_t asking = 0;
 	bool missing;
 
-	if (plan_containers(m, &asking, err) < 0)
-		return err->code;
-	if (asking == 0) {
+	if (!any_asks(&m->pod)) {
 		if (!m->in.before)
 			warn_add(m->in.warnings, m->in.a,
 				ANN_SWITCH " is on, but no container asks for " RES_AMOUNT
@@ -324,12 +331,13 @@ static int make(struct making *m, struct buf *out, struct err *err)
 			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);
 		return untouched(m->ret, "no client chosen");
 	}
-	if (read_filters(m, err) < 0 || warn_filters(m, err) < 0 || place(m, err) < 0)
+	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
+	if (plan_containers(m, err) < 0 || read_filters(m, err) < 0 || warn_filters(m, err) < 0 ||
+		place(m, err) < 0)
 		return err->code;
 	m->in.plan->version = PLAN_VERSION;
 	m->in.plan->profile = m->in.profile->name;
 	m->in.plan->hash = m->in.profile->hash;
-	m->in.plan->total_mb = m->world->config->total_gpu_mb;
 	m->in.plan->full = m->in.before ? m->before.full : m->mode == SWITCH_FULL;
 	if (write_patch(m, out, err) < 0)
 		return err->code;

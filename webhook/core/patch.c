@@ -14,27 +14,50 @@ void patch_end(struct patch *p)
 		buf_char(p->out, ']');
 }
 
-static void start(struct patch *p, const char *op, const char *path)
+/* False when there is no path. */
+static bool start(struct patch *p, struct slice op, const char *path)
 {
-	buf_str(p->out, p->n++ == 0 ? "[{\"op\":\"" : ",{\"op\":\"");
-	buf_str(p->out, op);
-	buf_str(p->out, "\",\"path\":\"");
+	if (!path) {
+		p->out->failed = true;
+		return false;
+	}
+	buf_slice(p->out, p->n++ == 0 ? SLICE("[{\"op\":\"") : SLICE(",{\"op\":\""));
+	buf_slice(p->out, op);
+	buf_slice(p->out, SLICE("\",\"path\":\""));
 	buf_str(p->out, path);
+	return true;
 }
 
-static void key_and_value(struct patch *p, struct slice key)
+static void add_index(struct patch *p, size_t index)
 {
-	if (key.at) {
-		buf_char(p->out, '/');
-		buf_pointer_seg(p->out, key);
-	}
-	buf_str(p->out, "\",\"value\":");
+	buf_char(p->out, '/');
+	buf_u64(p->out, index);
+}
+
+static void add_key(struct patch *p, struct slice key)
+{
+	if (!key.at)
+		return;
+	buf_char(p->out, '/');
+	buf_pointer_seg(p->out, key);
 }
 
 void patch_open(struct patch *p, const char *op, const char *path, struct slice key)
 {
-	start(p, op, path);
-	key_and_value(p, key);
+	if (!start(p, slice_of(op), path))
+		return;
+	add_key(p, key);
+	buf_slice(p->out, SLICE("\",\"value\":"));
+}
+
+void patch_open_at(
+	struct patch *p, const char *op, const char *path, size_t index, struct slice key)
+{
+	if (!start(p, slice_of(op), path))
+		return;
+	add_index(p, index);
+	add_key(p, key);
+	buf_slice(p->out, SLICE("\",\"value\":"));
 }
 
 void patch_close(struct patch *p)
@@ -58,12 +81,19 @@ void patch_replace(struct patch *p, const char *path, struct slice key, struct s
 
 void patch_remove(struct patch *p, const char *path, struct slice key)
 {
-	start(p, "remove", path);
-	if (key.at) {
-		buf_char(p->out, '/');
-		buf_pointer_seg(p->out, key);
-	}
-	buf_str(p->out, "\"}");
+	if (!start(p, SLICE("remove"), path))
+		return;
+	add_key(p, key);
+	buf_slice(p->out, SLICE("\"}"));
+}
+
+void patch_remove_at(struct patch *p, const char *path, size_t index, struct slice key)
+{
+	if (!start(p, SLICE("remove"), path))
+		return;
+	add_index(p, index);
+	add_key(p, key);
+	buf_slice(p->out, SLICE("\"}"));
 }
 
 void patch_add_str(struct patch *p, const char *path, struct slice key, struct slice value)
@@ -75,10 +105,7 @@ void patch_add_str(struct patch *p, const char *path, struct slice key, struct s
 
 void patch_add_at(struct patch *p, const char *path, size_t index, struct slice value)
 {
-	start(p, "add", path);
-	buf_char(p->out, '/');
-	buf_u64(p->out, index);
-	buf_str(p->out, "\",\"value\":");
+	patch_open_at(p, "add", path, index, (struct slice){0});
 	buf_slice(p->out, value);
 	patch_close(p);
 }

@@ -19,6 +19,8 @@ void patch_begin(struct patch *p, struct buf *out);
 /* Close the array; a patch without operations leaves out as it was before patch_begin. */
 void patch_end(struct patch *p);
 
+/* Where a path is NULL (the arena ran out while it was made), nothing is written and the buffer counts as failed. */
+
 /* One operation. path: a JSON pointer that is ready (from constants, indexes and container paths); key: a last segment
  * that is escaped here, absent for none. value: JSON text. */
 void patch_add(struct patch *p, const char *path, struct slice key, struct slice value);
@@ -32,7 +34,10 @@ void patch_add_str(struct patch *p, const char *path, struct slice key, struct s
 void patch_open(struct patch *p, const char *op, const char *path, struct slice key);
 void patch_close(struct patch *p);
 
-/* path/index */
+/* The same at path/index, and below it at key unless that is absent. */
 void patch_add_at(struct patch *p, const char *path, size_t index, struct slice value);
+void patch_remove_at(struct patch *p, const char *path, size_t index, struct slice key);
+void patch_open_at(
+	struct patch *p, const char *op, const char *path, size_t index, struct slice key);
 
 #endif

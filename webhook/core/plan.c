@@ -11,11 +11,19 @@ const char *command_mode_name(enum command_mode m)
 	return command_names[m];
 }
 
+static void write_number(struct buf *out, const char *before, uint64_t n)
+{
+	buf_str(out, before);
+	buf_u64(out, n);
+}
+
 static void write_list(struct buf *out, const char *key, const struct slice *items, size_t n)
 {
 	if (n == 0)
 		return;
-	buf_fmt(out, ",\"%s\":[", key);
+	buf_str(out, ",\"");
+	buf_str(out, key);
+	buf_str(out, "\":[");
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0)
 			buf_char(out, ',');
@@ -33,7 +41,9 @@ static void write_made(struct buf *out, const char *const *names, const bool *ma
 		if (!made[i])
 			continue;
 		buf_str(out, sep);
-		buf_fmt(out, "\"%s\"", names[i]);
+		buf_char(out, '"');
+		buf_str(out, names[i]);
+		buf_char(out, '"');
 		sep = ",";
 	}
 	if (sep[1] == '\0')
@@ -77,15 +87,19 @@ static void write_container(struct buf *out, const struct plan_container *c)
 
 	buf_str(out, "{\"name\":");
 	buf_json_str(out, c->name);
-	buf_fmt(out, ",\"kind\":\"%s\",\"amount\":%u,", kind_name(c->kind), c->amount);
+	buf_str(out, ",\"kind\":\"");
+	buf_str(out, kind_name(c->kind));
+	write_number(out, "\",\"amount\":", c->amount);
 	if (c->percent)
-		buf_fmt(out, "\"percent\":%u", c->percent);
+		write_number(out, ",\"percent\":", c->percent);
 	else
-		buf_fmt(out, "\"memoryMB\":%llu", (unsigned long long)c->memory_mb);
-	buf_fmt(out, ",\"units\":%llu,\"command\":\"%s\"", (unsigned long long)c->units,
-		command_names[c->command]);
+		write_number(out, ",\"memoryMB\":", c->memory_mb);
+	write_number(out, ",\"units\":", c->units);
+	buf_str(out, ",\"command\":\"");
+	buf_str(out, command_names[c->command]);
+	buf_char(out, '"');
 	if (c->argv)
-		buf_fmt(out, ",\"argv\":%u", c->argv);
+		write_number(out, ",\"argv\":", c->argv);
 	if (c->asked_limits.at) {
 		buf_str(out, ",\"askedLimits\":");
 		buf_slice(out, c->asked_limits);
@@ -115,14 +129,26 @@ static void write_servers(struct buf *out, const struct plan *p)
 	buf_char(out, ']');
 }
 
+static void write_hash(struct buf *out, uint64_t hash)
+{
+	char digits[16];
+
+	for (size_t i = sizeof(digits); i-- > 0; hash >>= 4)
+		digits[i] = "0123456789abcdef"[hash & 15];
+	buf_str(out, ",\"hash\":\"");
+	buf_add(out, digits, sizeof(digits));
+	buf_char(out, '"');
+}
+
 void plan_write(const struct plan *p, struct buf *out)
 {
 	static const char *const made_names[] = {"labels", "initContainers", "volumes"};
 	const bool made[] = {p->made_labels, p->made_inits, p->made_volumes};
 
-	buf_fmt(out, "{\"v\":%u,\"profile\":", p->version);
+	write_number(out, "{\"v\":", p->version);
+	buf_str(out, ",\"profile\":");
 	buf_json_str(out, p->profile);
-	buf_fmt(out, ",\"hash\":\"%016llx\"", (unsigned long long)p->hash);
+	write_hash(out, p->hash);
 	if (p->os.at) {
 		buf_str(out, ",\"client\":{\"os\":");
 		buf_json_str(out, p->os);
@@ -132,7 +158,7 @@ void plan_write(const struct plan *p, struct buf *out)
 	}
 	buf_str(out, p->full ? ",\"mode\":\"full\"" : ",\"mode\":\"injection\"");
 	if (p->total_mb)
-		buf_fmt(out, ",\"totalMB\":%llu", (unsigned long long)p->total_mb);
+		write_number(out, ",\"totalMB\":", p->total_mb);
 	write_list(out, "filters", p->filters, p->n_filters);
 	write_servers(out, p);
 	buf_str(out, ",\"containers\":[");

@@ -41,9 +41,35 @@ static int find_array(const struct pod *p, const char *key, bool required,
 	return 0;
 }
 
+char *pod_path(struct arena *a, const char *path, const char *below)
+{
+	size_t n = path ? strlen(path) : 0, m = strlen(below);
+	char *out = path ? arena_alloc(a, n + m + 1) : NULL;
+
+	if (!out)
+		return NULL;
+	memcpy(out, path, n);
+	memcpy(out + n, below, m + 1);
+	return out;
+}
+
+char *pod_path_at(struct arena *a, const char *path, size_t index)
+{
+	char digits[24], *at = digits + sizeof(digits) - 1;
+
+	*at = '\0';
+	do {
+		*--at = (char)('0' + index % 10);
+		index /= 10;
+	} while (index);
+	*--at = '/';
+	return pod_path(a, path, at);
+}
+
 static int add_containers(struct pod *p, const struct json_node *array, const char *key, bool init,
 	struct arena *a, struct err *err)
 {
+	const char *path = init ? "/spec/initContainers" : "/spec/containers";
 	size_t i = 0;
 
 	JSON_EACH(p->j, array, c)
@@ -73,7 +99,7 @@ static int add_containers(struct pod *p, const struct json_node *array, const ch
 					   SLICE("Always"))
 					   ? CONTAINER_RESTARTABLE
 					   : CONTAINER_INIT;
-		pc->path = arena_fmt(a, "/spec/%s/%zu", key, i);
+		pc->path = pod_path_at(a, path, i);
 		if (!pc->path || !pc->name.at)
 			return err_set(err, ERR_NOMEM, "out of memory");
 		p->n_containers++;

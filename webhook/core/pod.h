@@ -47,6 +47,10 @@ void pod_glance(const struct json *j, const struct json_node *root, struct pod *
 int pod_read(const struct json *j, const struct json_node *root, struct arena *a, struct pod *ret,
 	struct err *err);
 
+/* A JSON pointer and what stands below it ("/resources/limits"), or an index below it. NULL when the arena ran out. */
+char *pod_path(struct arena *a, const char *path, const char *below);
+char *pod_path_at(struct arena *a, const char *path, size_t index);
+
 /* An annotation's value, decoded; absent slice when it is not there or no string. */
 struct slice pod_annotation(const struct pod *p, const char *key, struct arena *a);
 

@@ -26,11 +26,15 @@ static int check_same(struct restoring *r, const struct pod_container *c,
 {
 	if (gpu_request_read(r->now.j, c->node, r->plan.total_mb, r->a, w, req, r->err) < 0)
 		return err_in(r->err, "%s", c->path + 1);
-	if (!req->asks || (req->amount == pc->amount && req->percent == pc->percent &&
-				  req->memory_mb == pc->memory_mb))
+	/* one that holds the units and asks for nothing is as in the live pod */
+	if (req->asks ? req->amount == pc->amount && req->percent == pc->percent &&
+				req->memory_mb == pc->memory_mb
+		      : req->units_at.limit || req->units_at.request)
 		return 0;
 	err_reason(r->err, ERR_REFUSED, "RequestChanged",
-		"asks for other GPUs than the pod was admitted with (%u GPUs with %llu %s each); "
+		"asks for other GPUs than the pod was admitted with (%u GPUs with %llu %s each), "
+		"or "
+		"for none; "
 		"that cannot be changed while "
 		"it lives: delete the pod and create it again",
 		pc->amount, pc->percent ? pc->percent : (unsigned long long)pc->memory_mb,
@@ -43,7 +47,8 @@ static int restore_side(struct restoring *r, const struct pod_container *c,
 	const struct pod_container *live, const struct gpu_request *req, bool limits)
 {
 	const char *side = limits ? "limits" : "requests";
-	const char *path = arena_fmt(r->a, "%s/resources/%s", c->path, side);
+	const char *path =
+		pod_path(r->a, c->path, limits ? "/resources/limits" : "/resources/requests");
 	const struct json_node *was =
 		json_path(r->live.j, live->node, "resources", side, RES_UNITS, NULL);
 	const struct json_node *here = json_path(r->now.j, c->node, "resources", side, NULL);
@@ -61,7 +66,7 @@ static int restore_side(struct restoring *r, const struct pod_container *c,
 			patch_remove(&r->patch, path, slice_of(asked[i].name));
 	if (!was || (units && slice_eq(json_raw(r->now.j, units), json_raw(r->live.j, was))))
 		return 0;
-	if (!here)
+	if (!json_is(here, JSON_OBJECT))
 		patch_add(&r->patch, path, (struct slice){0}, SLICE("{}"));
 	patch_add(&r->patch, path, SLICE(RES_UNITS), json_raw(r->live.j, was));
 	return 0;
@@ -74,7 +79,7 @@ static int restore_command(struct restoring *r, const struct pod_container *c,
 	const struct json_node *was = json_get(r->live.j, live->node, SLICE("command"));
 	const struct json_node *here = json_get(r->now.j, c->node, SLICE("command"));
 	size_t front = pc->argv + (pc->command == COMMAND_SHELL ? 2U : 0U), i = 0;
-	const char *path = arena_fmt(r->a, "%s/command", c->path);
+	const char *path = pod_path(r->a, c->path, "/command");
 
 	if (pc->command != COMMAND_WRAPPED && pc->command != COMMAND_SHELL)
 		return 0;
@@ -129,9 +134,11 @@ static void restore_var(struct restoring *r, const char *path, const struct json
 
 	if (!old || !var || slice_eq(json_raw(r->live.j, old), json_raw(r->now.j, var)))
 		return;
-	if (users || pe->moved.at)
-		patch_replace(&r->patch, arena_fmt(r->a, "%s/%zu", path, index), (struct slice){0},
-			json_raw(r->live.j, old));
+	if (users || pe->moved.at) {
+		patch_open_at(&r->patch, "replace", path, index, (struct slice){0});
+		buf_slice(r->patch.out, json_raw(r->live.j, old));
+		patch_close(&r->patch);
+	}
 }
 
 static int restore_env(struct restoring *r, const struct pod_container *c,
@@ -139,7 +146,7 @@ static int restore_env(struct restoring *r, const struct pod_container *c,
 {
 	const struct json_node *was = json_get(r->live.j, live->node, SLICE("env"));
 	const struct json_node *here = json_get(r->now.j, c->node, SLICE("env"));
-	const char *path = arena_fmt(r->a, "%s/env", c->path);
+	const char *path = pod_path(r->a, c->path, "/env");
 	struct slice *names = arena_array(r->a, pc->n_env * 2, sizeof(*names));
 	size_t n = 0;
 
@@ -159,7 +166,7 @@ static int restore_container(struct restoring *r, const struct pod_container *c,
 	const struct plan_container *pc, struct warnings *w)
 {
 	const struct pod_container *live = pod_container(&r->live, pc->name);
-	const char *mounts = arena_fmt(r->a, "%s/volumeMounts", c->path);
+	const char *mounts = pod_path(r->a, c->path, "/volumeMounts");
 	struct gpu_request req;
 
 	if (!live)
@@ -249,6 +256,9 @@ int mutate_update(const struct json *j, const struct json_node *pod, const struc
 	if (restore_pod(&r) < 0)
 		return err->code;
 	patch_end(&r.patch);
+	if (patch->full)
+		return err_set(
+			err, ERR_TOOBIG, "the patch does not fit into %zu bytes", patch->max);
 	if (patch->failed || a->failed)
 		return out_of_memory(&r);
 	ret->patched = r.patch.n > 0;

@@ -20,15 +20,8 @@ static int not_as_planned(struct undoing *u, const char *path, const char *what)
 	return err_in(u->err, "%s", path + 1);
 }
 
-static bool listed(const struct slice *names, size_t n, struct slice name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (slice_eq(names[i], name))
-			return true;
-	return false;
-}
-
-/* Remove the elements whose `key` is listed; the whole array when we made it and nothing else is in it. */
+/* Remove the elements whose `key` is listed (of several with one name the last one, which is ours); the whole array when
+ * we made it and nothing else is in it. */
 static int remove_elements(struct undoing *u, const char *path, const struct json_node *array,
 	const char *key, const struct slice *names, size_t n, bool made)
 {
@@ -38,20 +31,18 @@ static int remove_elements(struct undoing *u, const char *path, const struct jso
 
 	if (!hit)
 		return err_set(u->err, ERR_NOMEM, "out of memory");
-	JSON_EACH(j, array, e)
-	{
-		struct slice name = json_str(j, json_get(j, e, slice_of(key)), u->a);
-
-		hit[i] = name.at && listed(names, n, name);
-		hits += hit[i++];
-	}
+	for (size_t k = 0; k < n; k++)
+		if (json_find(j, array, key, names[k], true, &i) && !hit[i]) {
+			hit[i] = true;
+			hits++;
+		}
 	if (made && hits == count && json_is(array, JSON_ARRAY)) {
 		patch_remove(&u->patch, path, (struct slice){0});
 		return 0;
 	}
 	for (i = count; i-- > 0;)
 		if (hit[i])
-			patch_remove(&u->patch, path, slice_of(arena_fmt(u->a, "%zu", i)));
+			patch_remove_at(&u->patch, path, i, (struct slice){0});
 	return 0;
 }
 
@@ -60,7 +51,8 @@ static int undo_side(struct undoing *u, const struct pod_container *c, bool limi
 	struct slice asked, bool made)
 {
 	const char *side = limits ? "limits" : "requests";
-	const char *path = arena_fmt(u->a, "%s/resources/%s", c->path, side);
+	const char *path =
+		pod_path(u->a, c->path, limits ? "/resources/limits" : "/resources/requests");
 	const struct json_node *here = json_path(u->pod.j, c->node, "resources", side, NULL);
 	struct json j = {0};
 	char *copy = NULL;
@@ -90,7 +82,7 @@ static int undo_command(
 {
 	const struct json_node *command = json_get(u->pod.j, c->node, SLICE("command"));
 	size_t n = pc->argv + (pc->command == COMMAND_SHELL ? 2U : 0U);
-	const char *path = arena_fmt(u->a, "%s/command", c->path);
+	const char *path = pod_path(u->a, c->path, "/command");
 
 	if (pc->command != COMMAND_WRAPPED && pc->command != COMMAND_SHELL)
 		return 0;
@@ -109,7 +101,7 @@ static int undo_env(
 {
 	const struct json *j = u->pod.j;
 	const struct json_node *env = json_get(j, c->node, SLICE("env"));
-	const char *path = arena_fmt(u->a, "%s/env", c->path);
+	const char *path = pod_path(u->a, c->path, "/env");
 	struct slice *gone = arena_array(u->a, pc->n_env, sizeof(*gone));
 	size_t n_gone = 0;
 
@@ -122,14 +114,14 @@ static int undo_env(
 		if (!json_find(j, env, "name", pe->name, true, &index))
 			return not_as_planned(u, path, "a variable that was injected is missing");
 		if (pe->had && !pe->was.at) {
-			patch_remove(
-				&u->patch, arena_fmt(u->a, "%s/%zu", path, index), SLICE("value"));
+			patch_remove_at(&u->patch, path, index, SLICE("value"));
 			continue;
 		}
 		if (pe->had) {
-			patch_open(&u->patch, "add", arena_fmt(u->a, "%s/%zu", path, index),
-				SLICE("value"));
-			buf_fmt(u->patch.out, "\"%.*s\"", (int)pe->was.len, pe->was.at);
+			patch_open_at(&u->patch, "add", path, index, SLICE("value"));
+			buf_char(u->patch.out, '"');
+			buf_slice(u->patch.out, pe->was);
+			buf_char(u->patch.out, '"');
 			patch_close(&u->patch);
 			continue;
 		}
@@ -138,20 +130,17 @@ static int undo_env(
 	if (remove_elements(u, path, env, "name", gone, n_gone, pc->made_env) < 0)
 		return u->err->code;
 	for (size_t i = 0; i < pc->n_env; i++) {
-		size_t index = 0, before = 0, at = 0;
+		size_t index = 0, before = 0;
 
 		if (!pc->env[i].moved.at ||
 			!json_find(j, env, "name", pc->env[i].moved, true, &index))
 			continue;
-		JSON_EACH(j, env, e)
-		{
-			struct slice name = json_str(j, json_get(j, e, SLICE("name")), u->a);
+		for (size_t k = 0; k < n_gone; k++) {
+			size_t at = 0;
 
-			before += at < index && listed(gone, n_gone, name);
-			at++;
+			before += json_find(j, env, "name", gone[k], true, &at) && at < index;
 		}
-		patch_open(&u->patch, "replace", arena_fmt(u->a, "%s/%zu", path, index - before),
-			SLICE("name"));
+		patch_open_at(&u->patch, "replace", path, index - before, SLICE("name"));
 		buf_json_str(u->patch.out, pc->env[i].name);
 		patch_close(&u->patch);
 	}
@@ -161,7 +150,7 @@ static int undo_env(
 static int undo_container(struct undoing *u, const struct plan_container *pc)
 {
 	const struct pod_container *c = pod_container(&u->pod, pc->name);
-	const char *mounts = c ? arena_fmt(u->a, "%s/volumeMounts", c->path) : NULL;
+	const char *mounts = c ? pod_path(u->a, c->path, "/volumeMounts") : NULL;
 
 	if (!c)
 		return not_as_planned(u, "/spec/containers", "a container of the plan is missing");
@@ -218,6 +207,9 @@ int mutate_undo(const struct json *j, const struct json_node *pod, struct arena 
 		return err->code;
 	undo_marks(&u);
 	patch_end(&u.patch);
+	if (patch->full)
+		return err_set(
+			err, ERR_TOOBIG, "the patch does not fit into %zu bytes", patch->max);
 	if (patch->failed || a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	ret->patched = true;

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones, second requests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define ON                                                                                         \
+	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
+	"os':'ubuntu18','bitfusion-client/version':'400'"
+#define POD(meta, spec) "{'metadata':{'name':'p'," meta "},'spec':{" spec "}}"
+#define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
+#define APP "'containers':[{'name':'a','command':['x']," ONE "}]"
+
+/* These are patched, and the result is admitted. */
+static const char *const accepted[] = {
+	POD(ON "},'labels':null", APP),
+	POD(ON "},'labels':[]", APP),
+	POD(ON "}", "'volumes':null,'initContainers':null," APP),
+	POD(ON "}",
+		"'containers':[{'name':'a','command':['x'],'args':null,'env':null,'volumeMounts'"
+		":null,'resources':{'limits':null,'requests':{'bitfusion.io/gpu-amount':1}}}]"),
+	POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'requests':null,"
+		    "'claims':[{'name':'c'}],'limits':{'bitfusion.io/gpu-amount':1}}}]"),
+	POD("'annotations':{'auto-management\\/bitfusion':'\\u0061\\u004cl','bitfusion-client\\/"
+	    "os':'\\u0075buntu18','bitfusion-client/version':'\\u0034\\u0030\\u0030'}",
+		"'containers':[{'name':'\\u0061','command':['\\u0078'],'resources':{'limits':{"
+		"'bitfusion.io\\/gpu-amount':1,'bitfusion.io\\/gpu-percent':'50'}}}]"),
+	POD(ON "}", "'containers':[{'name':'a','command':['x'],'env':[1,null,{'x':2}],'"
+		    "volumeMounts':[{},7]," ONE "}]"),
+	POD(ON "},'x~y/z':1", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'a~"
+			      "b/c':1,'bitfusion.io/gpu-amount':'1'}}}]"),
+};
+
+static void test_odd_pods_are_injected(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(accepted); i++) {
+		char *pod = fixture_inject(&f, accepted[i]), *again;
+		cJSON *root;
+
+		if (!f.mutation.patched)
+			fail_msg("row %zu: %s", i, f.mutation.why_not);
+		if (fixture_validate(&f, pod) < 0)
+			fail_msg("row %zu: %s: %s in %s", i, f.err.path, f.err.msg, pod);
+		assert_true(f.validation.claims);
+		again = fixture_inject(&f, pod);
+		assert_false(f.mutation.patched);
+		root = cJSON_Parse(pod);
+		assert_non_null(root);
+		cJSON_Delete(root);
+		free(again);
+		free(pod);
+	}
+	fixture_release(&f);
+}
+
+static void test_other_resources_stay(void **state)
+{
+	struct fixture f;
+	char *pod;
+
+	(void)state;
+	fixture_init(&f);
+	pod = fixture_inject(&f, accepted[4]);
+	assert_non_null(strstr(pod, "\"claims\":[{\"name\":\"c\"}]"));
+	free(pod);
+	pod = fixture_inject(&f, accepted[7]);
+	assert_non_null(strstr(pod, "\"a~b/c\":1"));
+	free(pod);
+	fixture_release(&f);
+}
+
+/* pod; 0 or the error; a piece of why_not or message; path */
+static const struct {
+	const char *pod;
+	int rc;
+	const char *says, *path;
+} verdicts[] = {
+	{POD(ON "}", "'containers':[{'name':'a'},{'name':'a','command':['x']," ONE "}]"),
+		ERR_INVALID, "a second time", "/spec/containers/1/name"},
+	{POD(ON "}", "'initContainers':[{'name':'a'}]," APP), ERR_INVALID, "a second time",
+		"/spec/containers/0/name"},
+	/* without a client nothing is looked at: the pod is allowed as it is */
+	{POD("'annotations':{'auto-management/bitfusion':'on'}",
+		 "'containers':[{'name':'a','resources':{'limits':{'bitfusion.io/"
+		 "gpu-amount':0}}}]"),
+		0, "no client chosen", NULL},
+	{POD("'annotations':{'auto-management/bitfusion':true}", APP), 0, "switch off", NULL},
+	{POD("'annotations':null", APP), 0, "switch off", NULL},
+	{"{'metadata':7,'spec':[]}", 0, "switch off", NULL},
+	{"[]", 0, "switch off", NULL},
+	{POD(ON "}", "'containers':[{'name':'a','resources':null}]"), 0, "no container asks", NULL},
+	{POD(ON "}", "'containers':[{'name':'a','resources':{'limits':[1]}}]"), 0,
+		"no container asks", NULL},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'bitfusion."
+		     "io/gpu-amount':null}}}]"),
+		ERR_INVALID, "found null",
+		"/spec/containers/0/resources/limits/bitfusion.io~1gpu-amount"},
+	{POD(ON "}", "'containers':[{'name':'a','command':'x'," ONE "}]"), ERR_INVALID,
+		"array of strings", "/spec/containers/0/command"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x',null]," ONE "}]"), ERR_INVALID,
+		"found null", "/spec/containers/0/command/1"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'args':[7]," ONE "}]"), ERR_INVALID,
+		"found number", "/spec/containers/0/args/0"},
+};
+
+static void test_verdicts(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(verdicts); i++) {
+		int rc = fixture_mutate(&f, verdicts[i].pod);
+		const char *says = rc ? f.err.msg : f.mutation.why_not;
+
+		if (rc != verdicts[i].rc)
+			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+		if (!says || !strstr(says, verdicts[i].says))
+			fail_msg("row %zu says %s", i, says ? says : "nothing");
+		if (rc)
+			assert_string_equal(f.err.path, verdicts[i].path);
+	}
+	fixture_release(&f);
+}
+
+/* A number of 6000 digits is the user's own and comes back as it was. */
+static void test_a_long_number(void **state)
+{
+	struct fixture f;
+	struct buf b;
+	char *pod, *back;
+
+	(void)state;
+	fixture_init(&f);
+	buf_init(&b, 1 << 16);
+	buf_str(&b, "{'metadata':{'name':'p'," ON "}},'spec':{'containers':[{'name':'a','command':["
+		    "'x'],'resources':{'limits':{'bitfusion.io/gpu-amount':1.");
+	for (int i = 0; i < 6000; i++)
+		buf_char(&b, '0');
+	buf_str(&b, "}}}]}}");
+	pod = fixture_inject(&f, b.data);
+	fixture_raw(&f, pod);
+	buf_clear(&f.patch);
+	assert_int_equal(
+		mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation, &f.err),
+		0);
+	assert_non_null(strstr(f.patch.data, "1.00000000000"));
+	back = fixture_apply(pod, f.patch.data);
+	free(back);
+	free(pod);
+	buf_release(&b);
+	fixture_release(&f);
+}
+
+static void test_filters_are_bounded(void **state)
+{
+	struct fixture f;
+	struct buf b;
+
+	(void)state;
+	fixture_init(&f);
+	buf_init(&b, 1 << 16);
+	buf_str(&b, "{'metadata':{'name':'p'," ON ",'bitfusion-client/filter':'");
+	for (int i = 0; i < 5000; i++)
+		buf_char(&b, '$');
+	buf_str(&b, "'}},'spec':{" APP "}}");
+	assert_int_equal(fixture_mutate(&f, b.data), ERR_INVALID);
+	assert_string_equal(f.err.path, "/metadata/annotations/bitfusion-client~1filter");
+	buf_release(&b);
+	fixture_release(&f);
+}
+
+/* Of two variables of one name the last one was moved; the first is the user's and stays when ours goes. */
+static void test_undo_leaves_the_users_own_variables(void **state)
+{
+	static const char text[] = POD(ON "}",
+		"'containers':[{'name':'a','command':['x'],'env':["
+		"{'name':'LD_LIBRARY_PATH','value':'/1'},"
+		"{'name':'LD_LIBRARY_PATH','valueFrom':{'x':1}},{'name':'Z'}]," ONE "}]");
+	struct fixture f;
+	char *pod, *back;
+
+	(void)state;
+	fixture_init(&f);
+	pod = fixture_inject(&f, text);
+	fixture_raw(&f, pod);
+	buf_clear(&f.patch);
+	assert_int_equal(
+		mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation, &f.err),
+		0);
+	back = fixture_apply(pod, f.patch.data);
+	assert_non_null(strstr(back,
+		"\"env\":[{\"name\":\"LD_LIBRARY_PATH\",\"value\":\"/1\"},"
+		"{\"valueFrom\":{\"x\":1},\"name\":\"LD_LIBRARY_PATH\"},{\"name\":\"Z\"}]"));
+	free(back);
+	free(pod);
+	fixture_release(&f);
+}
+
+/* A container that is done and is given its request once more: the resources are rewritten, the rest is left. */
+static void test_a_container_that_asks_again(void **state)
+{
+	struct fixture f;
+	char *pod, *again, *twice;
+
+	(void)state;
+	fixture_init(&f);
+	pod = fixture_inject(&f, POD(ON "}", APP));
+	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
+				    "bitfusion.io~1gpu-amount','value':'1'}]");
+	twice = fixture_inject(&f, again);
+	assert_true(f.mutation.patched);
+	assert_string_equal(twice, pod);
+	free(again);
+	free(twice);
+	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
+				    "bitfusion.io~1gpu-amount','value':'2'}]");
+	assert_int_equal(fixture_mutate(&f, again), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "RequestChanged");
+	assert_string_equal(f.err.path, "/spec/containers/0/resources");
+	free(again);
+	free(pod);
+	fixture_release(&f);
+}
+
+/* Both objects of an update, and the update's patch. Returns what mutate_update does. */
+static int update(struct fixture *f, const char *old, const char *new)
+{
+	size_t size = strlen(old) + strlen(new) + 32;
+	char *text = malloc(size);
+	const struct json_node *root;
+
+	snprintf(text, size, "{\"old\":%s,\"new\":%s}", old, new);
+	root = fixture_raw(f, text);
+	free(text);
+	buf_clear(&f->patch);
+	return mutate_update(&f->json, json_get(&f->json, root, SLICE("new")),
+		json_get(&f->json, root, SLICE("old")), SLICE("ml"), &f->scratch, &f->patch,
+		&f->mutation, &f->err);
+}
+
+#define TWO                                                                                        \
+	"'containers':[{'name':'a','command':['x']," ONE "},{'name':'b','command':['y']," ONE "}]"
+#define BACK(n)                                                                                    \
+	"{'op':'replace','path':'/spec/containers/" #n                                             \
+	"/resources','value':{'limits':{'bitfusion.io/gpu-amount':'1'},'requests':null}}"
+
+/* change of the live pod; 0, or the error */
+static const struct {
+	const char *change;
+	int rc;
+	bool same; /* the patch brings the live pod back */
+} updates[] = {
+	{"[" BACK(0) "," BACK(1) "]", 0, true},
+	{"[" BACK(0) "]", 0, true},
+	{"[" BACK(0) ",{'op':'replace','path':'/spec/containers/1/resources','value':{}}]",
+		ERR_REFUSED, false},
+	{"[" BACK(0) ",{'op':'remove','path':'/spec/containers/1/resources'}]", ERR_REFUSED, false},
+	{"[" BACK(1) ",{'op':'replace','path':'/metadata/labels','value':null},{'op':'replace',"
+		     "'path':'/spec/volumes','value':null},{'op':'replace','path':'/spec/"
+		     "containers/0/"
+		     "env','value':null}]",
+		0, true},
+	/* the containers stand in another order: what is restored goes to the right one */
+	{"[" BACK(0) ",{'op':'replace','path':'/spec/containers/0/name','value':'b'},"
+		     "{'op':'replace','path':'/spec/containers/1/name','value':'a'}]",
+		0, false},
+};
+
+static void test_updates(void **state)
+{
+	struct fixture f;
+	char *live;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, POD(ON "}", TWO));
+	for (size_t i = 0; i < LEN(updates); i++) {
+		char *now = fixture_change(live, updates[i].change), *after;
+		int rc = update(&f, live, now);
+		cJSON *got, *want;
+
+		if (rc != updates[i].rc)
+			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+		if (rc == 0) {
+			after = fixture_apply(now, f.patch.data);
+			got = cJSON_Parse(after);
+			want = cJSON_Parse(live);
+			if (updates[i].same && !cJSON_Compare(got, want, true))
+				fail_msg("row %zu: %s\nis not\n%s", i, after, live);
+			cJSON_Delete(got);
+			cJSON_Delete(want);
+			free(after);
+		} else {
+			assert_string_equal(f.err.reason, "RequestChanged");
+		}
+		free(now);
+	}
+	free(live);
+	fixture_release(&f);
+}
+
+/* A pod with n containers that ask, each with so many variables. */
+static void crowd(struct buf *b, int n, int env)
+{
+	buf_str(b, "{'metadata':{'name':'p'," ON "}},'spec':{'containers':[");
+	for (int i = 0; i < n; i++) {
+		buf_fmt(b, "%s{'name':'c%d','command':['x'],'env':[", i ? "," : "", i);
+		for (int k = 0; k < env; k++)
+			buf_fmt(b, "%s{'name':'V%d','value':'%d'}", k ? "," : "", k, k);
+		buf_str(b, "]," ONE "}");
+	}
+	buf_str(b, "]}}");
+}
+
+static void test_crowds(void **state)
+{
+	static const struct {
+		int containers, env, rc;
+	} rows[] = {
+		{1, 100000, 0},
+		{100, 1000, 0},
+		{1000, 1, ERR_INVALID},
+		{1025, 0, ERR_TOOBIG},
+		{20000, 0, ERR_TOOBIG},
+	};
+	struct fixture f;
+	struct buf b;
+
+	(void)state;
+	fixture_init(&f);
+	buf_init(&b, 16 << 20);
+	alarm(60);
+	for (size_t i = 0; i < LEN(rows); i++) {
+		int rc;
+
+		buf_clear(&b);
+		crowd(&b, rows[i].containers, rows[i].env);
+		assert_false(b.failed);
+		rc = fixture_mutate(&f, b.data);
+		if (rc != rows[i].rc)
+			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+		if (rc == 0)
+			assert_true(f.mutation.patched);
+	}
+	alarm(0);
+	buf_release(&b);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_odd_pods_are_injected),
+		cmocka_unit_test(test_other_resources_stay),
+		cmocka_unit_test(test_verdicts),
+		cmocka_unit_test(test_a_long_number),
+		cmocka_unit_test(test_filters_are_bounded),
+		cmocka_unit_test(test_undo_leaves_the_users_own_variables),
+		cmocka_unit_test(test_a_container_that_asks_again),
+		cmocka_unit_test(test_updates),
+		cmocka_unit_test(test_crowds),
+	};
+
+	return cmocka_run_group_tests_name("mutate_edges", tests, NULL, NULL) != 0;
+}
