@@ -43,8 +43,13 @@ const struct json_node *json_value(const struct json_node *key)
 const struct json_node *json_get(const struct json *j, const struct json_node *v, struct slice key)
 {
 	JSON_MEMBERS(j, v, k)
-	if (json_is_str(j, k, key))
-		return json_value(k);
+	{
+		/* most keys differ in length alone */
+		if (!k->escaped && k->len != key.len + 2)
+			continue;
+		if (json_is_str(j, k, key))
+			return json_value(k);
+	}
 	return NULL;
 }
 
