@@ -86,7 +86,7 @@ static int load_file(const char *path, struct config_built *b, struct arena *tre
 	for (const struct yaml_doc *doc = stream.first; doc; doc = doc->next) {
 		struct profile p;
 
-		if (!doc->root)
+		if (yaml_absent(doc->root))
 			continue;
 		if ((rc = launcher_load(doc->root, &b->arena, &p, err)) != 0 ||
 			(rc = add_profile(&b->config, &p, doc->root, err)) != 0)

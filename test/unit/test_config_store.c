@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unit tests of webhook/edge/config_store and files: what is built out of which files, what is refused, and the swap under readers.
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "webhook/edge/config_store.h"
+#include "webhook/edge/files.h"
+
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+#define PROFILE(name)                                                                              \
+	"apiVersion: poolgate.io/v1alpha1\nkind: LauncherProfile\nmetadata: {name: " name "}\n"    \
+	"spec: {kind: env, env: [{name: A, value: b}]}\n"
+
+static char dir[64];
+
+static int make_dir(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof(dir), "/tmp/poolgate-store-XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	char command[96];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	return system(command);
+}
+
+/* A path in the folder; 64 can be in use at a time. */
+static const char *in_dir(const char *name)
+{
+	static char paths[64][128];
+	static int next;
+	char *path = paths[next++ % 64];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s", dir, name);
+	return path;
+}
+
+static void put(const char *name, const char *text)
+{
+	FILE *f = fopen(in_dir(name), "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static struct settings with_launchers(const char *path)
+{
+	return (struct settings){.launchers = {path}, .n_launchers = 1, .total_gpu_mb = 16000};
+}
+
+static struct config_built *must_build(const struct settings *s)
+{
+	struct config_built *b = NULL;
+	struct err err = {0};
+
+	if (config_build(s, &b, &err) != 0)
+		fail_msg("%s", err.msg);
+	return b;
+}
+
+static void must_fail(const struct settings *s, int code, const char *complaint)
+{
+	struct config_built *b = NULL;
+	struct err err = {0};
+	int rc = config_build(s, &b, &err);
+
+	assert_null(b);
+	if (rc != code || !strstr(err.msg, complaint))
+		fail_msg("%d \"%s\", expected %d \"%s\"", rc, err.msg, code, complaint);
+}
+
+static void test_examples(void **state)
+{
+	struct settings s = {.client_catalogue = "manifests/examples/catalogue.yaml",
+		.sidecar_config = "manifests/examples/sidecar.yaml",
+		.launchers = {"manifests/examples/launchers"},
+		.n_launchers = 1,
+		.total_gpu_mb = 16160,
+		.secret_without_claim = true};
+	struct config_built *b = must_build(&s), *other;
+
+	(void)state;
+	assert_int_equal(b->config.n_profiles, 4);
+	assert_int_equal(b->config.total_gpu_mb, 16160);
+	assert_true(b->config.secret_without_claim);
+	assert_true(slice_is(b->config.default_profile->name, "bitfusion"));
+	s.default_launcher = "lupine";
+	other = must_build(&s);
+	assert_true(slice_is(other->config.default_profile->name, "lupine"));
+	assert_true(other->hash != b->hash);
+	config_built_free(other);
+	config_built_free(b);
+	config_built_free(NULL);
+	s.default_launcher = "nonesuch";
+	must_fail(&s, ERR_INVALID, "found \"nonesuch\" as default launcher");
+}
+
+static void test_files_and_folders(void **state)
+{
+	struct settings s = with_launchers(in_dir("p"));
+	struct config_built *b;
+
+	(void)state;
+	assert_int_equal(mkdir(in_dir("p"), 0700), 0);
+	must_fail(&s, ERR_INVALID, "found no *.yaml");
+	put("p/b.yaml", PROFILE("b") "---\n" PROFILE("c") "---\n");
+	put("p/a.yml", PROFILE("a"));
+	put("p/.hidden.yaml", "not read");
+	put("p/readme.txt", "not read");
+	must_fail(&s, ERR_INVALID, "found 3 launcher profiles, expected the name of the one");
+	s.default_launcher = "c";
+	b = must_build(&s);
+	assert_int_equal(b->config.n_profiles, 3);
+	assert_true(slice_is(b->config.profiles[0].name, "a"));
+	config_built_free(b);
+	/* A mounted ConfigMap: names are links. */
+	assert_int_equal(symlink("b.yaml", in_dir("p/d.yaml")), 0);
+	must_fail(&s, ERR_INVALID, "d.yaml:1: found a second profile \"b\"");
+	assert_int_equal(unlink(in_dir("p/d.yaml")), 0);
+
+	s = with_launchers(in_dir("p/a.yml"));
+	b = must_build(&s);
+	assert_true(slice_is(b->config.default_profile->name, "a"));
+	config_built_free(b);
+}
+
+static void test_wrong(void **state)
+{
+	static const struct {
+		const char *text;
+		int code;
+		const char *complaint;
+	} cases[] = {
+		{"", ERR_INVALID, "x.yaml: found no document, expected a LauncherProfile"},
+		{"---\n---\n", ERR_INVALID, "found no document"},
+		{"a: [", ERR_SYNTAX, "x.yaml:"},
+		{"kind: GPUServer\n", ERR_INVALID, "x.yaml:1"},
+		{PROFILE("a") "---\n" PROFILE("a"), ERR_INVALID,
+			"x.yaml:6: found a second profile"},
+		{"a: &b c\nd: *b\n", ERR_REFUSED, "x.yaml:"},
+	};
+	struct settings s;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		put("x.yaml", cases[i].text);
+		s = with_launchers(in_dir("x.yaml"));
+		must_fail(&s, cases[i].code, cases[i].complaint);
+	}
+	s = with_launchers("/nonexistent");
+	must_fail(&s, ERR_NOTFOUND, "/nonexistent");
+	s = (struct settings){0};
+	must_fail(&s, ERR_INVALID, "found no launcher profile");
+	s.client_catalogue = in_dir("none.yaml");
+	s.sidecar_config = s.client_catalogue;
+	must_fail(&s, ERR_NOTFOUND, "none.yaml");
+	put("two.yaml", "a: b\n---\na: b\n");
+	s.client_catalogue = in_dir("two.yaml");
+	must_fail(&s, ERR_INVALID, "two.yaml: found 2 documents, expected one");
+}
+
+static void test_too_large(void **state)
+{
+	struct settings s = with_launchers(in_dir("large.yaml"));
+	FILE *f = fopen(in_dir("large.yaml"), "w");
+
+	(void)state;
+	assert_non_null(f);
+	for (int i = 0; i < 20000; i++)
+		fputs("# a comment of more than fifty bytes, to reach the limit\n", f);
+	fclose(f);
+	must_fail(&s, ERR_TOOBIG, "large.yaml is over 1048576 bytes");
+}
+
+static void test_publish(void **state)
+{
+	struct settings s = with_launchers(in_dir("one.yaml"));
+	const struct config *old, *now;
+	struct config_store store;
+
+	(void)state;
+	config_store_init(&store);
+	put("one.yaml", PROFILE("a"));
+	assert_true(config_store_publish(&store, must_build(&s)));
+	assert_false(config_store_publish(&store, must_build(&s))); /* the same */
+	old = config_store_acquire(&store);
+	put("one.yaml", PROFILE("b"));
+	assert_true(config_store_publish(&store, must_build(&s)));
+	now = config_store_acquire(&store);
+	assert_true(slice_is(old->profiles[0].name, "a")); /* as long as it is held */
+	assert_true(slice_is(now->profiles[0].name, "b"));
+	config_store_give_back(&store, old);
+	config_store_give_back(&store, now);
+	config_store_release(&store);
+}
+
+struct race {
+	struct config_store store;
+	atomic_bool stop;
+	atomic_uint wrong;
+};
+
+static void *reader(void *arg)
+{
+	struct race *r = arg;
+
+	while (!atomic_load(&r->stop)) {
+		const struct config *c = config_store_acquire(&r->store);
+		struct slice name = c->profiles[0].name;
+
+		/* Each configuration is of one piece. */
+		if (!(slice_is(name, "a") && c->total_gpu_mb == 1) &&
+			!(slice_is(name, "b") && c->total_gpu_mb == 2))
+			atomic_fetch_add(&r->wrong, 1);
+		config_store_give_back(&r->store, c);
+	}
+	return NULL;
+}
+
+static void test_swap_under_readers(void **state)
+{
+	struct settings a, b;
+	pthread_t threads[3];
+	struct race r = {0};
+
+	(void)state;
+	put("a.yaml", PROFILE("a"));
+	put("b.yaml", PROFILE("b"));
+	a = with_launchers(in_dir("a.yaml"));
+	b = with_launchers(in_dir("b.yaml"));
+	a.total_gpu_mb = 1;
+	b.total_gpu_mb = 2;
+	config_store_init(&r.store);
+	assert_true(config_store_publish(&r.store, must_build(&a)));
+	for (size_t i = 0; i < COUNT(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, reader, &r), 0);
+	for (int i = 0; i < 200; i++)
+		assert_true(config_store_publish(&r.store, must_build(i % 2 ? &a : &b)));
+	atomic_store(&r.stop, true);
+	for (size_t i = 0; i < COUNT(threads); i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(atomic_load(&r.wrong), 0);
+	config_store_release(&r.store);
+}
+
+static void test_marks(void **state)
+{
+	uint64_t before, folder;
+
+	(void)state;
+	assert_true(files_mark(in_dir("gone")) == 0);
+	assert_int_equal(mkdir(in_dir("m"), 0700), 0);
+	folder = files_mark(in_dir("m"));
+	assert_true(folder != 0 && folder == files_mark(in_dir("m")));
+	put("m/x.txt", "not one of ours");
+	assert_true(folder == files_mark(in_dir("m")));
+	put("m/x.yaml", "1");
+	assert_true(folder != files_mark(in_dir("m")));
+	folder = files_mark(in_dir("m"));
+	before = files_mark(in_dir("m/x.yaml"));
+	assert_true(before == files_mark(in_dir("m/x.yaml")));
+	usleep(20000); /* coarse clocks of file systems */
+	put("m/x.yaml", "2");
+	assert_true(before != files_mark(in_dir("m/x.yaml")));
+	assert_true(folder != files_mark(in_dir("m")));
+	folder = files_mark(in_dir("m"));
+	assert_int_equal(rename(in_dir("m/x.yaml"), in_dir("m/y.yaml")), 0);
+	assert_true(folder != files_mark(in_dir("m")));
+}
+
+static void test_read(void **state)
+{
+	struct err err = {0};
+	struct buf out;
+
+	(void)state;
+	put("r", "123456789");
+	buf_init(&out, 9);
+	assert_int_equal(files_read(in_dir("r"), &out, &err), 0);
+	assert_string_equal(out.data, "123456789");
+	buf_release(&out);
+	buf_init(&out, 8);
+	assert_int_equal(files_read(in_dir("r"), &out, &err), ERR_TOOBIG);
+	assert_int_equal(out.len, 0);
+	assert_int_equal(files_read(in_dir("none"), &out, &err), ERR_NOTFOUND);
+	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+	assert_int_equal(files_read(in_dir("fifo"), &out, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "is not a regular file"));
+	buf_release(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_files_and_folders),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_publish),
+		cmocka_unit_test(test_swap_under_readers),
+		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_read),
+	};
+
+	return cmocka_run_group_tests_name("config_store", tests, make_dir, remove_dir) != 0;
+}
