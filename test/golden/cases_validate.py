@@ -53,6 +53,15 @@ def forgeries():
          ["spec"]["containers"][0]}], refused(code=403, reason="NotInjected"))
     forged("init-removed", "our init container is gone", [{"op": "remove", "path": "/spec/initContainers/0"}], no)
     forged("mount-removed", "a mount of ours is gone", [{"op": "remove", "path": MAIN + "/volumeMounts/1"}], no)
+    lower = units + [replace("/plan/containers/0/percent", 1), replace("/plan/containers/0/units", 1)]
+    forged("plan-of-another-profile-version", "a made-up hash does not open the door: the words still say 100 %", lower + [
+        replace("/plan/hash", "0123456789abcdef")], no)
+    forged("plan-and-argv-eight", "a made-up hash, 1 % in the plan and eight GPUs in the words", lower + [
+        replace("/plan/hash", "0123456789abcdef"), replace(MAIN + "/command/3", "8")], no)
+    forged("plan-profile-unknown", "a profile that this replica does not have yet: the check is structural", [
+        replace("/plan/profile", "newer")], untouched())
+    forged("plan-command-none", "the plan says that nothing was wrapped", [
+        replace("/plan/containers/0/command", "none"), replace("/plan/containers/0/argv", 0)], no)
     forged("injection-percent", "units of an injection-mode pod", units, no, p=pod(switch="injection"))
 
 
@@ -86,6 +95,7 @@ def updates():
         forged(f"update-{name}", "an update must not touch what is ours", edit, no, operation="UPDATE")
     forged("update-label-of-others", "other labels are none of ours", [
         {"op": "add", "path": "/metadata/labels/app", "value": "x"}], untouched(), operation="UPDATE")
+    subresources()
     p = pod(container(resources={}), switch=None)
     live = reviews.stored(reviews.default_resources(p), uid=reviews.fixed_uid("plain-live"))
     late = copy.deepcopy(live)
@@ -96,7 +106,31 @@ def updates():
         late, "UPDATE", old=live, subresource="status", uid=reviews.fixed_uid("late-s")), path="/validate", expect=no)
 
 
+def subresources():
+    cpu = [{"op": "add", "path": f"{MAIN}/resources/{side}/cpu", "value": "2"} for side in ("limits", "requests")]
+    debug = [{"op": "add", "path": "/spec/ephemeralContainers", "value": [
+        {"name": "debugger", "image": "busybox", "command": ["sh"], "resources": {}}]}]
+    phase = [{"op": "add", "path": "/status/phase", "value": "Running"}]
+    for name, edit in (("resize", cpu), ("ephemeralcontainers", debug), ("status", phase)):
+        mutate(f"update-{name}-of-injected", "subresources of an injected pod pass both hooks", pod(), then=[
+            {"about": name, "path": path, "operation": "UPDATE", "subresource": name, "edit": edit, "expect": untouched()}
+            for path in ("/mutate", "/validate")])
+    mutate("update-status-takes-label", "our label is not taken away through pods/status either", pod(), then=[
+        {"about": "refused", "path": "/validate", "operation": "UPDATE", "subresource": "status",
+         "edit": [{"op": "remove", "path": LABEL}], "expect": refused(code=403)}])
+    mutate("update-reapply-other-request", "a second apply that asks for other GPUs", pod(), then=[
+        {"about": "said, not silently ignored", "path": "/mutate", "operation": "UPDATE", "edit": [
+            {"op": "add", "path": f"{MAIN}/resources/{side}/bitfusion.io~1gpu-amount", "value": "2"}
+            for side in ("limits", "requests")], "expect": refused(code=403)}])
+
+
 def refusals():
+    lone = pod(container(resources={}), switch=None, labels={"poolgate.io/injected": "true"})
+    case("label-without-plan", "our label on a pod that was never injected", create(reviews.stored(
+        lone, uid=reviews.fixed_uid("lone"))), path="/validate", expect=refused(code=403))
+    units = pod(container(resources={"limits": {"bitfusion.io/gpu": "100"}}), switch=None)
+    case("units-without-plan", "units that nobody computed", create(reviews.stored(
+        units, uid=reviews.fixed_uid("units"))), path="/validate", expect=refused(code=403))
     p = pod()
     case("not-injected", "the mutating hook did not answer", create(reviews.stored(p, uid=reviews.fixed_uid("ni"))),
          path="/validate", expect=refused(code=403, reason="NotInjected"))

@@ -58,7 +58,7 @@ def step_review(step, state, name):
                                 "metadata": {**live["metadata"], **state["pod"]["metadata"]}}
         return reviews.review(edited(live, step.get("edit", [])), uid=uid, dry_run=step.get("dry_run", False))
     now = reapplied(live, state["user"]) if step.get("reapply") else edited(live, step.get("edit", []))
-    return reviews.review(now, "UPDATE", old=live, uid=uid)
+    return reviews.review(now, "UPDATE", old=live, uid=uid, subresource=step.get("subresource"))
 
 
 def with_plan(pod):

@@ -123,7 +123,7 @@ def test_release_by_the_command(fresh):
     assert admit(server, whole)["allowed"]
     url = f"http://127.0.0.1:{server.admin}"
     table = subprocess.run([PROGRAM, "pool", "--server", url], capture_output=True, text=True, check=True).stdout
-    assert "gpu-01" in table and "whole" in table and "16160" in table
+    assert "gpu-01" in table and "whole" in table and "Tesla V100-PCIE-16GB" in table
     done = subprocess.run([PROGRAM, "pool", "release", "ml/whole", "--server", url], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     assert admit(server, another(whole, "b"))["allowed"]

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The origin's own command line starts the server, too: its users change the image alone."""
+import json
+import os
 import subprocess
+import time
 
 import pytest
 
 from lib import reviews
-from lib.pods import pod
-from lib.server import PROGRAM, free_ports
+from lib.pods import container, pod
+from lib.server import PROGRAM, ROOT, SLOW, free_ports
 
 
 def argv(server, extra=(), dashes="-", equals=False):
@@ -21,7 +24,8 @@ def argv(server, extra=(), dashes="-", equals=False):
 @pytest.mark.parametrize("dashes,equals", [("-", False), ("-", True), ("--", False), ("--", True)])
 def test_starts_and_mutates(fresh, dashes, equals):
     server = fresh(start=False)
-    listeners = ["--listen-plain", f"127.0.0.1:{server.plain}", "--listen-admin", f"127.0.0.1:{server.admin}"]
+    listeners = ["--listen-plain", f"127.0.0.1:{server.plain}", "--listen-admin", f"127.0.0.1:{server.admin}",
+                 "--drain-delay", "0s"]
     server.start(argv(server, listeners, dashes, equals))
     got = server.review("/mutate", reviews.review(reviews.default_resources(pod())))
     assert got["allowed"] and got["pod"]["spec"]["containers"][0]["command"][1] == "run"
@@ -38,7 +42,6 @@ def test_glog_flags_of_old_manifests_are_no_error(fresh):
 
 
 def check(*args, env=None):
-    import os
     environment = {**os.environ, "TOTAL_GPU_MEMORY": "16000", **(env or {})}
     done = subprocess.run([PROGRAM, "serve", "--check", *args], capture_output=True, text=True, env=environment, timeout=30,
                           check=False)
@@ -103,3 +106,45 @@ def test_port_in_use_is_said(fresh):
 def test_help(args):
     done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0 and done.stdout, done
+
+
+def test_check_warns_of_an_init_container_that_restricted_refuses(fresh):
+    """The origin's sidecar config runs as root: it stays as it is, and the operator is told."""
+    server = fresh(start=False)
+    status, out = check(*files(server))
+    assert status == 0 and "populate" in out and "restricted" in out, out
+    shipped = os.path.join(ROOT, "manifests/examples/sidecar.yaml")
+    status, out = check(*[shipped if a.endswith("sidecar.yaml") else a for a in files(server)])
+    assert status == 0 and "restricted" not in out, out
+
+
+def test_secret_without_claim_is_a_setting(fresh):
+    volume = {"name": "s", "secret": {"secretName": "bitfusion-client-secret-ca.crt"}}
+    thief = reviews.stored(pod(container("c", ["sh"], {}), switch=None, volumes=[volume]))
+    for value, allowed in (("true", False), ("false", True)):
+        server = fresh(args=["--secret-without-claim", value])
+        assert server.review("/validate", reviews.review(thief))["allowed"] is allowed
+
+
+def test_no_pool_refuses_what_nobody_can_hold(fresh):
+    """Without a pool nothing is free: said at once, instead of admitted for ever."""
+    server = fresh(start=False)
+    server.start([a for i, a in enumerate(server.argv()) if "--pool" not in (a, server.argv()[i - 1])])
+    got = server.review("/mutate", reviews.review(reviews.default_resources(pod())))
+    assert got["allowed"] and got["pod"]
+    got = server.review("/validate", reviews.review(reviews.stored(got["pod"])))
+    assert not got["allowed"] and got["reason"] == "NoServer", got
+
+
+def test_first_reply_comes_soon_after_the_start(fresh):
+    server = fresh(start=False)
+    began = time.monotonic()
+    server.start(wait=False)
+    body = json.dumps(reviews.review(reviews.default_resources(pod()))).encode()
+    while time.monotonic() - began < 5:
+        try:
+            assert server.new_client().request("POST", "/mutate", body)[0] == 200
+            break
+        except OSError:
+            time.sleep(0.001)
+    assert time.monotonic() - began < 0.5 * SLOW, "the goal is 20 ms; this is the alarm"

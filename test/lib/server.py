@@ -102,6 +102,8 @@ class Server:
     def argv(self):
         listen = ["--listen", f"127.0.0.1:{self.port}", "--listen-plain", f"127.0.0.1:{self.plain}",
                   "--listen-admin", f"127.0.0.1:{self.admin}", "--tls-cert", self.cert, "--tls-key", self.key]
+        if "--drain-delay" not in self.args:
+            listen += ["--drain-delay", "0s"]
         if os.path.isdir(self.path("launchers")):
             listen += ["--launchers", self.path("launchers")]
         return [PROGRAM, "serve", *listen, "--client-catalogue", self.path("catalogue.yaml"),
