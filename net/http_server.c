@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,14 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *
 	(void)vsnprintf(msg, sizeof(msg), format, ap);
 	msg[strcspn(msg, "\r\n")] = '\0';
 	s->app.log(s->app.ctx, msg);
+}
+
+void http_server_say(struct http_server *s, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	on_log(s, format, ap);
+	va_end(ap);
 }
 
 /* ---- what runs on workers --------------------------------------------------------------------------------------- */

@@ -57,6 +57,10 @@ void http_server_on_completed(void *cls, struct MHD_Connection *mhd, void **req_
 void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
 	enum MHD_ConnectionNotificationCode code);
 
+/* A sentence for the application's log, as rare as the transport's own. */
+void http_server_say(struct http_server *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* The guard's resume hook. */
 void http_server_resume(void *ctx, void *handle);
 

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,7 +61,15 @@ static enum MHD_Result send_reply(struct conn *c, struct http_reply *reply)
 static enum MHD_Result send_refusal(struct conn *c, unsigned status, bool close)
 {
 	struct http_reply reply = {0};
-	http_reply_text(&reply, status, http_sentence(status));
+	const char *sentence = http_sentence(status);
+	char takes[160];
+	if (status == 415) {
+		(void)snprintf(takes, sizeof(takes), "%s; it takes %s", sentence,
+			c->match.route->content_type);
+		sentence = takes;
+	}
+	http_server_say(c->server, "%u to %s: %s", status, c->peer, sentence);
+	http_reply_text(&reply, status, sentence);
 	reply.close = close;
 	if (status == 405)
 		reply.header[0] = (struct http_header){"Allow", c->match.allow};
