@@ -138,7 +138,7 @@ static void add_container(struct demand *d, struct slice text)
 void demand_init(struct demand *d, struct arena *a, const char *text, const char *filters,
 	const char *servers, bool whole)
 {
-	struct slice rest = slice_of(text), w;
+	struct slice rest = arena_slice(a, slice_of(text)), w;
 
 	*d = (struct demand){.whole_servers = whole};
 	d->containers = arena_array(a, MOST, sizeof(*d->containers));
@@ -149,7 +149,7 @@ void demand_init(struct demand *d, struct arena *a, const char *text, const char
 
 		add_container(d, one);
 	}
-	rest = slice_of(filters ? filters : "");
+	rest = arena_slice(a, slice_of(filters ? filters : ""));
 	while (text_word(&rest, &w)) {
 		struct filter *f = &d->filters[d->n_filters++];
 
@@ -158,7 +158,7 @@ void demand_init(struct demand *d, struct arena *a, const char *text, const char
 		if (f->key.len == w.len)
 			f->key = f->value = (struct slice){0};
 	}
-	rest = slice_of(servers ? servers : "");
+	rest = arena_slice(a, slice_of(servers ? servers : ""));
 	while (text_word(&rest, &w))
 		d->servers[d->n_servers++] = w;
 }

@@ -293,8 +293,10 @@ int pool_table_write(struct slice json, struct buf *out, struct err *err)
 	char *copy = NULL;
 	int rc = json_read_copy(&d.j, json.at, json.len, NODES_MAX, &copy, err);
 
-	if (rc != 0)
+	if (rc != 0) {
+		json_release(&d.j); /* keeps its nodes for a next reading */
 		return rc;
+	}
 	arena_init(&d.arena, ARENA_MAX);
 	servers = json_get(&d.j, json_root(&d.j), SLICE("servers"));
 	claims = json_get(&d.j, json_root(&d.j), SLICE("claims"));
