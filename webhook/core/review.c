@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 static int want(const struct json *j, const struct json_node *v, enum json_type type,
 	const char *where, const char *what, struct err *err)
@@ -177,6 +178,28 @@ bool review_is_pod(const struct review *r, const char *subresource)
 	       (r->resource.len == 0 || slice_is(r->resource, "pods"));
 }
 
+/* In place: bytes that are no UTF-8 (an argument may have been cut) and control characters, those above 0x7f too, become
+ * '?': the API server drops a warning that holds them (apimachinery pkg/util/net NewWarningHeader). */
+static size_t clean(char *text, size_t len)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < len;) {
+		unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + 1];
+		size_t n = utf8_len(text + i, len - i);
+
+		if (n == 0 || c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && next < 0xa0)) {
+			text[out++] = '?';
+			i += n ? n : 1;
+			continue;
+		}
+		memmove(text + out, text + i, n);
+		out += n;
+		i += n;
+	}
+	return out;
+}
+
 void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 {
 	char text[512];
@@ -189,15 +212,12 @@ void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	s.len = (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+	s.len = clean(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	if (s.len > WARNING_MAX) {
 		s.len = text_utf8_cut(s, WARNING_MAX - 3);
 		memcpy(text + s.len, "...", 3);
 		s.len += 3;
 	}
-	for (size_t i = 0; i < s.len; i++)
-		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			text[i] = '?';
 	for (size_t i = 0; i < w->n; i++)
 		if (slice_eq(w->text[i], s))
 			return;
@@ -214,7 +234,9 @@ static void write_status(const struct answer *ans, struct buf *out)
 	buf_json_str(out, ans->message);
 	buf_str(out, ",\"reason\":");
 	buf_json_str(out, slice_of(ans->reason));
-	buf_fmt(out, ",\"code\":%d}", ans->code);
+	buf_str(out, ",\"code\":");
+	buf_i64(out, ans->code);
+	buf_char(out, '}');
 }
 
 void review_write(const struct review *r, const struct answer *ans, struct buf *out)
