@@ -86,10 +86,15 @@ static int allow(
 
 static int refuse_or_fail(struct call *c, const struct warnings *w)
 {
+	/* without memory no refusal is sure to be right */
+	if (c->s->arena.failed)
+		return ERR_NOMEM;
 	if (c->err.code != ERR_INVALID && c->err.code != ERR_REFUSED && c->err.code != ERR_SYNTAX &&
 		c->err.code != ERR_TOOBIG)
 		return c->err.code;
 	answer_refuse(&c->answer, &c->err, &c->s->arena);
+	if (c->s->arena.failed)
+		return ERR_NOMEM;
 	c->answer.warnings = w && w->n ? w : NULL;
 	c->result = RESULT_REFUSED;
 	return 0;
@@ -118,7 +123,7 @@ static int decide_mutate(struct call *c)
 	else if (review_is_pod(r, "") && r->operation == OP_UPDATE && r->object && r->old_object)
 		rc = mutate_update(r->j, r->object, r->old_object, r->namespace, &c->s->arena,
 			&c->s->patch, &m, &c->err);
-	else if (!slice_is(r->resource, "pods"))
+	else if (!slice_is(r->kind, "Pod") && !slice_is(r->resource, "pods"))
 		warn_add(&m.warnings, &c->s->arena, "poolgate mutates pods alone, not %.*s",
 			(int)(r->kind.len > 40 ? 40 : r->kind.len), r->kind.at);
 	w = keep(c, &m.warnings, sizeof(m.warnings));
