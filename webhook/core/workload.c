@@ -4,8 +4,8 @@
 
 #include "webhook/core/placement.h"
 
-/* Copies that are counted at the most: more never changes what the user should do. */
-#define COPIES_MAX 1000
+/* Copies that are counted at the most: each costs a look at the whole pool, and the user learns nothing more. */
+#define COPIES_MAX 100
 
 static int64_t count_of(const struct json *j, const struct json_node *spec, const char *key)
 {
@@ -63,9 +63,9 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 		return 0;
 	if (fit > 0 || placement_find(&view.inventory, &view.usage, &d, a, &where, err) == 0)
 		warn_add(warnings, a,
-			"%zu of %zu pods would be admitted now; the others have to wait for free "
+			"%zu of %lld pods would be admitted now; the others have to wait for free "
 			"GPUs",
-			fit, want);
+			fit, (long long)w->replicas);
 	else
 		warn_add(warnings, a, "its pods would be refused now (%s): %s", err->reason,
 			err->msg);

@@ -8,6 +8,9 @@
 
 #include "webhook/edge/claim_table.h"
 
+/* How long a claim counts as one whose pod has not started. */
+#define PENDING_MS 45000
+
 struct ledger_memory {
 	struct ledger base;
 	pthread_mutex_t lock;
@@ -72,6 +75,25 @@ static void expire(struct ledger_memory *m)
 	}
 	if (any)
 		prune(m);
+}
+
+/* A create lives at most 34 s in the API server (ledger rule R5), and no watch tells this process more: what is older
+ * counts as started. Looked at where somebody is told about it, not at every take. True when something changed. */
+static bool presume_started(struct ledger_memory *m)
+{
+	int64_t now = clock_ms(CLOCK_MONOTONIC);
+	bool any = false;
+
+	for (struct claim_entry *e = m->claims.oldest; e && now - e->taken_ms >= PENDING_MS;
+		e = e->newer) {
+		if (e->claim.state != CLAIM_PENDING)
+			continue;
+		snapshot_count(m->now, &e->claim, e->places, false);
+		e->claim.state = CLAIM_BOUND;
+		snapshot_count(m->now, &e->claim, e->places, true);
+		any = true;
+	}
+	return any;
 }
 
 /* ---- take ---- */
@@ -185,6 +207,8 @@ static int take_locked(struct ledger_memory *m, const struct claim_ask *ask, str
 		return answer(m, e, ask->dry_run, a, ret, err);
 	use = snapshot_usage(m->now);
 	rc = placement_find(&m->now->inv, &use, ask->demand, a, &p, err);
+	if (rc == ERR_REFUSED && presume_started(m))
+		rc = placement_find(&m->now->inv, &use, ask->demand, a, &p, err);
 	if (rc == 0)
 		rc = name_parts(&m->now->inv, &p, a, c, err);
 	if (rc == 0)
@@ -314,6 +338,7 @@ static int memory_view(
 
 	pthread_mutex_lock(&m->lock);
 	expire(m);
+	presume_started(m);
 	s = m->now;
 	rc = inventory_copy(&s->inv, a, &v.inventory, err);
 	v.usage.claimed = copy_array(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));

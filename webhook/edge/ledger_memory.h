@@ -7,7 +7,8 @@
 
 #include "webhook/core/ledger.h"
 
-/* An empty ledger over an empty inventory. claim_ttl_ms 0: claims end by release alone. NULL when out of memory.
+/* A claim is pending for 45 s and bound from then on: nobody tells this process when its pod starts.
+ * An empty ledger over an empty inventory. claim_ttl_ms 0: claims end by release alone. NULL when out of memory.
  * The result is freed by ledger_memory_free. All its operations may be called from any thread. */
 struct ledger *ledger_memory_new(int64_t claim_ttl_ms);
 void ledger_memory_free(struct ledger *l);
