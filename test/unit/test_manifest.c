@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit: where pods live in manifests, and what inject does with places and patches. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "webhook/cli/inject.h"
+#include "webhook/cli/manifest.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct arena arena;
+
+static int setup(void **state)
+{
+	(void)state;
+	arena_init(&arena, YAML_ARENA_MAX);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arena_release(&arena);
+	return 0;
+}
+
+static struct manifest_pods pods_of(const char *text)
+{
+	struct manifest_pods pods = {0};
+	struct yaml_stream docs;
+	struct err err = {0};
+
+	if (yaml_parse(&arena, "t.yaml", slice_of(text), YAML_ANY, &docs, &err) != 0 ||
+		manifest_pods(docs.first, &pods, &err) != 0)
+		fail_msg("%s", err.msg);
+	return pods;
+}
+
+/* "POINTER KIND/NAME NAMESPACE", one word group for each pod */
+static const char *described(const char *text)
+{
+	struct manifest_pods pods = pods_of(text);
+	struct buf out;
+	const char *copy;
+
+	buf_init(&out, 10000);
+	for (size_t i = 0; i < pods.n; i++)
+		buf_fmt(&out, "%s%.*s %.*s/%.*s %.*s%s", i ? "; " : "", (int)pods.at[i].pointer.len,
+			pods.at[i].pointer.at, (int)pods.at[i].kind.len, pods.at[i].kind.at,
+			(int)pods.at[i].name.len, pods.at[i].name.at, (int)pods.at[i].namespace.len,
+			pods.at[i].namespace.at ? pods.at[i].namespace.at : "",
+			pods.at[i].via ? " (via)" : "");
+	copy = arena_strdup(&arena, buf_as_slice(&out));
+	buf_release(&out);
+	return copy;
+}
+
+static void finds(void **state)
+{
+	static const struct {
+		const char *text, *pods;
+	} cases[] = {
+		{"kind: Pod\napiVersion: v1\nmetadata: {name: a, namespace: ns}\nspec: {}\n",
+			" Pod/a ns"},
+		{"kind: Pod\n", " Pod/ "},
+		{"kind: Pod\nmetadata: {generateName: g-}\n", " Pod/g- "},
+		{"kind: Deployment\napiVersion: apps/v1\nmetadata: {name: d}\nspec: {template: "
+		 "{spec: {}}}\n",
+			"/spec/template Deployment/d "},
+		{"kind: StatefulSet\nspec: {template: {spec: {}}}\n",
+			"/spec/template StatefulSet/ "},
+		{"kind: DaemonSet\nspec: {template: {spec: {}}}\n", "/spec/template DaemonSet/ "},
+		{"kind: ReplicaSet\nspec: {template: {spec: {}}}\n", "/spec/template ReplicaSet/ "},
+		{"kind: ReplicationController\napiVersion: v1\nspec: {template: {spec: {}}}\n",
+			"/spec/template ReplicationController/ "},
+		{"kind: Job\napiVersion: batch/v1\nspec: {template: {spec: {}}}\n",
+			"/spec/template Job/ "},
+		{"kind: CronJob\napiVersion: batch/v1beta1\nspec: {jobTemplate: {spec: {template: "
+		 "{}}}}\n",
+			"/spec/jobTemplate/spec/template CronJob/ "},
+		{"kind: PodTemplate\napiVersion: v1\ntemplate: {}\n", "/template PodTemplate/ "},
+		{"{\"kind\": \"Pod\", \"metadata\": {\"name\": \"j\"}}", " Pod/j "},
+		{"kind: List\napiVersion: v1\nitems:\n- kind: Pod\n  metadata: {name: a}\n- kind: "
+		 "Service\n- kind: Job\n  spec: {template: {}}\n"
+		 "- kind: List\n  items: [{kind: Pod}]\n- 5\n",
+			"/items/0 Pod/a ; /items/2/spec/template Job/ ; /items/3/items/0 Pod/ "},
+		/* not ours */
+		{"kind: ConfigMap\ndata:\n  pod: |\n    kind: Pod\n", ""},
+		{"kind: MPIJob\napiVersion: kubeflow.org/v1\nspec: {mpiReplicaSpecs: {Worker: "
+		 "{template: {}}}}\n",
+			""},
+		{"kind: Job\napiVersion: batch.volcano.sh/v1alpha1\nspec: {template: {}}\n", ""},
+		{"kind: Deployment\napiVersion: v1\nspec: {template: {}}\n", ""},
+		{"kind: Pod\napiVersion: example.com/v1\n", ""},
+		{"kind: pod\n", ""},
+		{"kind: Deployment\nspec: {}\n", ""},
+		{"kind: Deployment\nspec: {template: 5}\n", ""},
+		{"kind: Deployment\n", ""},
+		{"kind: List\n", ""},
+		{"kind: List\nitems: {}\n", ""},
+		{"5\n", ""},
+		{"- kind: Pod\n", ""},
+		{"~\n", ""},
+		{"kind: 5\n", ""},
+		/* through aliases and merge keys */
+		{"x: &t {spec: {}}\nkind: Job\nspec: {template: *t}\n",
+			"/spec/template Job/  (via)"},
+		{"x: &s {template: {spec: {}}}\nkind: Job\nspec:\n  <<: *s\n",
+			"/spec/template Job/  (via)"},
+		{"kind: List\nitems:\n- &p {kind: Pod}\n- *p\n",
+			"/items/0 Pod/ ; /items/1 Pod/  (via)"},
+		{"m: &m {name: a}\nkind: Pod\nmetadata: *m\n", " Pod/a "},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_string_equal(described(cases[i].text), cases[i].pods);
+}
+
+static void limits(void **state)
+{
+	struct manifest_pods pods;
+	struct yaml_stream docs;
+	struct err err = {0};
+	struct buf text;
+
+	(void)state;
+	buf_init(&text, 1 << 20);
+	buf_str(&text, "kind: List\nitems:\n");
+	for (int i = 0; i < MANIFEST_PODS_MAX; i++)
+		buf_str(&text, "- kind: Pod\n");
+	assert_int_equal(yaml_parse(&arena, "t", buf_as_slice(&text), YAML_ANY, &docs, &err), 0);
+	assert_int_equal(manifest_pods(docs.first, &pods, &err), 0);
+	assert_int_equal(pods.n, MANIFEST_PODS_MAX);
+	buf_str(&text, "- kind: Pod\n");
+	assert_int_equal(yaml_parse(&arena, "t", buf_as_slice(&text), YAML_ANY, &docs, &err), 0);
+	assert_int_equal(manifest_pods(docs.first, &pods, &err), ERR_TOOBIG);
+	buf_clear(&text);
+	for (int i = 0; i <= MANIFEST_LISTS_MAX; i++)
+		buf_str(&text, "{kind: List, items: [");
+	for (int i = 0; i <= MANIFEST_LISTS_MAX; i++)
+		buf_str(&text, "]}");
+	assert_int_equal(yaml_parse(&arena, "t", buf_as_slice(&text), YAML_ANY, &docs, &err), 0);
+	assert_int_equal(manifest_pods(docs.first, &pods, &err), ERR_TOOBIG);
+	buf_release(&text);
+}
+
+static void lines(void **state)
+{
+	struct manifest_pods pods = pods_of(
+		"kind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n"
+		"        command:\n        - x\n      - name: b\n        image: y\n");
+
+	(void)state;
+	assert_int_equal(pods.n, 1);
+	assert_int_equal(inject_line(&pods.at[0], SLICE("/spec/containers/1/image")), 10);
+	assert_int_equal(inject_line(&pods.at[0], SLICE("/spec/containers/1/command/0")), 9);
+	assert_int_equal(inject_line(&pods.at[0], SLICE("/spec/containers/0/command/0")), 8);
+	assert_int_equal(inject_line(&pods.at[0], SLICE("/spec/containers/7")), 6);
+	assert_int_equal(inject_line(&pods.at[0], SLICE("")), 4);
+	assert_int_equal(inject_line(&pods.at[0], SLICE("/metadata")), 4);
+}
+
+static void prefixes(void **state)
+{
+	static const struct {
+		const char *patch, *pointer, *out;
+	} cases[] = {
+		{"[]", "/x", ""},
+		{"[{\"op\":\"add\",\"path\":\"/a~1b\",\"value\":{\"path\":\"/a\"}}]",
+			"/spec/template",
+			"{\"op\":\"add\",\"path\":\"/spec/template/a~1b\",\"value\":{\"path\":\"/"
+			"a\"}}"},
+		{"[{\"path\":\"\",\"op\":\"test\",\"value\":1.50},{\"op\":\"remove\",\"path\":\"/"
+		 "b\"}]",
+			"",
+			"{\"path\":\"\",\"op\":\"test\",\"value\":1.50},{\"op\":\"remove\","
+			"\"path\":\"/b\"}"},
+	};
+	struct err err = {0};
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, 1000);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		buf_clear(&out);
+		assert_int_equal(inject_prefix_patch(slice_of(cases[i].patch),
+					 slice_of(cases[i].pointer), &out, &err),
+			0);
+		assert_string_equal(out.data ? out.data : "", cases[i].out);
+	}
+	assert_int_equal(inject_prefix_patch(SLICE("[{"), SLICE(""), &out, &err), ERR_SYNTAX);
+	buf_release(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(finds, setup, teardown),
+		cmocka_unit_test_setup_teardown(limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(lines, setup, teardown),
+		cmocka_unit_test_setup_teardown(prefixes, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("manifest", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit: JSON patches on YAML trees. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/yaml_emit.h"
+#include "base/yaml_find.h"
+#include "base/yaml_json.h"
+#include "base/yaml_patch.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct arena arena;
+
+static int setup(void **state)
+{
+	(void)state;
+	arena_init(&arena, YAML_ARENA_MAX);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arena_release(&arena);
+	return 0;
+}
+
+static struct yaml_stream read_text(const char *text)
+{
+	struct yaml_stream docs;
+	struct err err = {0};
+
+	if (yaml_parse(&arena, "t.yaml", slice_of(text), YAML_ANY, &docs, &err) != 0)
+		fail_msg("%s", err.msg);
+	return docs;
+}
+
+static const char *written(const struct yaml_stream *docs)
+{
+	struct buf out;
+	struct err err = {0};
+	const char *copy;
+
+	buf_init(&out, 1 << 20);
+	assert_int_equal(yaml_emit(docs, &out, &err), 0);
+	copy = arena_strdup(&arena, buf_as_slice(&out));
+	buf_release(&out);
+	return copy;
+}
+
+static void changes(void **state)
+{
+	static const struct {
+		const char *before, *patch, *after;
+	} cases[] = {
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/b\",\"value\":\"x\"}]", "a: 1\nb: x\n"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/a\",\"value\":\"1\"}]", "a: \"1\"\n"},
+		{"a: 0644\nb: yes\n", "[{\"op\":\"replace\",\"path\":\"/a\",\"value\":null}]",
+			"a: null\nb: yes\n"},
+		{"a: 1\nb: 2\nc: 3\n",
+			"[{\"op\":\"remove\",\"path\":\"/b\"},{\"op\":\"remove\",\"path\":\"/a\"}]",
+			"c: 3\n"},
+		{"a: 1\nb: 2\n",
+			"[{\"op\":\"remove\",\"path\":\"/b\"},{\"op\":\"add\",\"path\":\"/"
+			"c\",\"value\":3}]",
+			"a: 1\nc: 3\n"},
+		{"a: [x, y]\n",
+			"[{\"op\":\"add\",\"path\":\"/a/"
+			"0\",\"value\":\"-n\"},{\"op\":\"add\",\"path\":\"/a/-\",\"value\":\"1\"},"
+			"{\"op\":\"add\",\"path\":\"/a/4\",\"value\":{\"k\":[]}}]",
+			"a: [-n, x, y, \"1\", {k: []}]\n"},
+		{"a: [x, y, z]\n",
+			"[{\"op\":\"remove\",\"path\":\"/a/2\"},{\"op\":\"remove\",\"path\":\"/a/"
+			"0\"},"
+			"{\"op\":\"add\",\"path\":\"/a/1\",\"value\":\"e\"}]",
+			"a: [y, e]\n"},
+		{"a:\n  - x\n",
+			"[{\"op\":\"add\",\"path\":\"/a/"
+			"-\",\"value\":{\"k\":{\"l\":[1,{\"m\":\"n\"}]},\"o\":{}}}]",
+			"a:\n  - x\n  - k:\n      l:\n        - 1\n        - m: \"n\"\n    o: "
+			"{}\n"},
+		{"a:\n- x\n", "[{\"op\":\"add\",\"path\":\"/b\",\"value\":[{\"c\":1}]}]",
+			"a:\n- x\nb:\n- c: 1\n"},
+		{"a: {}\nb: []\n",
+			"[{\"op\":\"add\",\"path\":\"/a/"
+			"k\",\"value\":1},{\"op\":\"add\",\"path\":\"/b/-\",\"value\":2}]",
+			"a:\n  k: 1\nb:\n- 2\n"},
+		{"a: {b: {}}\n", "[{\"op\":\"add\",\"path\":\"/a/b/c\",\"value\":{\"d\":1}}]",
+			"a: {b: {c: {d: 1}}}\n"},
+		{"x/y:\n  a~b: 1\n", "[{\"op\":\"replace\",\"path\":\"/x~1y/a~0b\",\"value\":2}]",
+			"x/y:\n  a~b: 2\n"},
+		{"yes: 1\n", "[{\"op\":\"replace\",\"path\":\"/true\",\"value\":2}]", "yes: 2\n"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/yes\",\"value\":\"l\\nm\"}]",
+			"a: 1\n\"yes\": \"l\\nm\"\n"},
+		{"a:\n    b:\n        c: 1\n",
+			"[{\"op\":\"remove\",\"path\":\"/a/b/c\"},{\"op\":\"add\",\"path\":\"/a/b/"
+			"d\",\"value\":2}]",
+			"a:\n    b:\n        d: 2\n"},
+		{"a: 1\n",
+			"[{\"op\":\"test\",\"path\":\"/"
+			"a\",\"value\":1.0e0},{\"op\":\"test\",\"path\":\"\",\"value\":{\"a\":1}}]",
+			"a: 1\n"},
+		{"a: {x: [1, w], z: 0x10}\n",
+			"[{\"op\":\"test\",\"path\":\"/a\",\"value\":{\"z\":16,\"x\":[1,\"w\"]}}]",
+			"a: {x: [1, w], z: 0x10}\n"},
+		{"x: &x 1\nw: *x\nz: [1]\n",
+			"[{\"op\":\"add\",\"path\":\"/z/"
+			"-\",\"value\":2},{\"op\":\"replace\",\"path\":\"/w\",\"value\":3},"
+			"{\"op\":\"replace\",\"path\":\"/x\",\"value\":4}]",
+			"x: 4\nw: 3\nz: [1, 2]\n"}, /* the alias is gone, so the anchor may go */
+		{"a: {x: &x 1, w: *x}\n", "[{\"op\":\"remove\",\"path\":\"/a\"}]",
+			"{}\n"}, /* the alias goes with its anchor */
+		{"b: &b {x: 1}\nm:\n  <<: *b\n  k: 1\n",
+			"[{\"op\":\"replace\",\"path\":\"/m/"
+			"k\",\"value\":2},{\"op\":\"add\",\"path\":\"/m/o\",\"value\":3}]",
+			"b: &b {x: 1}\nm:\n  <<: *b\n  k: 2\n  o: 3\n"},
+		{"a: 1\n", "[]", "a: 1\n"},
+		{"{\"a\": 1}", "[{\"op\":\"add\",\"path\":\"/b\",\"value\":[\"x\",\"1\"]}]",
+			"a: 1\nb:\n- x\n- \"1\"\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct yaml_stream docs = read_text(cases[i].before);
+		struct err err = {0};
+
+		if (yaml_patch(docs.first->root, slice_of(cases[i].patch), &err) != 0)
+			fail_msg("%zu: %s", i, err.msg);
+		const char *after = written(&docs);
+
+		assert_string_equal(after, cases[i].after);
+		struct yaml_stream again = read_text(after);
+
+		assert_true(yaml_same_streams(&docs, &again));
+	}
+}
+
+static void refuses(void **state)
+{
+	static const struct {
+		const char *text, *patch;
+		enum err_code code;
+		const char *says;
+	} cases[] = {
+		{"a: 1\n", "{}", ERR_INVALID, "must be an array"},
+		{"a: 1\n", "[1]", ERR_INVALID, "needs \"op\" and \"path\""},
+		{"a: 1\n", "[", ERR_SYNTAX, ""},
+		{"a: 1\n", "[{\"op\":\"move\",\"path\":\"/b\",\"from\":\"/a\"}]", ERR_INVALID,
+			"/b"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/b\"}]", ERR_INVALID, "no value"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"b\",\"value\":1}]", ERR_INVALID,
+			"does not begin with"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/b~2\",\"value\":1}]", ERR_INVALID,
+			"followed by 0 or 1"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/b~\",\"value\":1}]", ERR_INVALID,
+			"followed by 0 or 1"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"\",\"value\":1}]", ERR_INVALID,
+			"whole document"},
+		{"a: 1\n", "[{\"op\":\"remove\",\"path\":\"\"}]", ERR_INVALID, "whole document"},
+		{"a: 1\n", "[{\"op\":\"remove\",\"path\":\"/b\"}]", ERR_NOTFOUND,
+			"\"/b\": there is nothing there"},
+		{"a: 1\n", "[{\"op\":\"replace\",\"path\":\"/b\",\"value\":1}]", ERR_NOTFOUND,
+			"/b"},
+		{"a: 1\n", "[{\"op\":\"test\",\"path\":\"/b\",\"value\":1}]", ERR_NOTFOUND, "/b"},
+		{"a: 1\n", "[{\"op\":\"test\",\"path\":\"/a\",\"value\":\"1\"}]", ERR_CONFLICT,
+			"/a"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/a/b\",\"value\":1}]", ERR_NOTFOUND,
+			"nothing at \"/a\" to go into"},
+		{"a: 1\n", "[{\"op\":\"add\",\"path\":\"/c/b\",\"value\":1}]", ERR_NOTFOUND,
+			"nothing at \"/c\""},
+		{"a: [1]\n", "[{\"op\":\"add\",\"path\":\"/a/2\",\"value\":1}]", ERR_NOTFOUND,
+			"1 elements"},
+		{"a: [1]\n", "[{\"op\":\"add\",\"path\":\"/a/00\",\"value\":1}]", ERR_NOTFOUND,
+			"1 elements"},
+		{"a: [1]\n", "[{\"op\":\"remove\",\"path\":\"/a/-\"}]", ERR_NOTFOUND,
+			"nothing there"},
+		{"a: [1]\n", "[{\"op\":\"remove\",\"path\":\"/a/x\"}]", ERR_NOTFOUND, "1 elements"},
+		/* aliases and merge keys, with the line */
+		{"b: &b {x: {y: 1}}\na: 1\nc: *b\n",
+			"[{\"op\":\"replace\",\"path\":\"/c/x/y\",\"value\":2}]", ERR_REFUSED,
+			"t.yaml:3: /c: an alias"},
+		{"b: &b {x: 1}\nm:\n  <<: *b\n",
+			"[{\"op\":\"replace\",\"path\":\"/m/x\",\"value\":2}]", ERR_REFUSED,
+			"t.yaml:3: /m/<<: a merge key"},
+		{"b: &b {x: {y: 1}}\nm:\n  <<: *b\n",
+			"[{\"op\":\"add\",\"path\":\"/m/x/z\",\"value\":2}]", ERR_REFUSED,
+			"a merge key"},
+		{"b: &b {x: 1}\nm:\n  <<: *b\n  x: 2\n", "[{\"op\":\"remove\",\"path\":\"/m/x\"}]",
+			ERR_REFUSED, "t.yaml:3:"},
+		{"a:\n  b: &b {x: 1}\nc: *b\n",
+			"[{\"op\":\"add\",\"path\":\"/a/b/y\",\"value\":2}]", ERR_REFUSED,
+			"t.yaml:2: /a/b: the anchor &b is used elsewhere"},
+		{"a: &a {x: {z: 1}}\nc: *a\n", "[{\"op\":\"add\",\"path\":\"/a/x/y\",\"value\":2}]",
+			ERR_REFUSED, "the anchor &a"},
+		{"a: &a 1\nc: *a\n", "[{\"op\":\"replace\",\"path\":\"/a\",\"value\":2}]",
+			ERR_REFUSED, "must be replaced"},
+		{"a: {b: [&a 1]}\nc: *a\n", "[{\"op\":\"remove\",\"path\":\"/a\"}]", ERR_REFUSED,
+			"the anchor &a"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct yaml_stream docs = read_text(cases[i].text);
+		struct err err = {0};
+		int rc = yaml_patch(docs.first->root, slice_of(cases[i].patch), &err);
+
+		if (rc != (int)cases[i].code || !strstr(err.msg, cases[i].says))
+			fail_msg("%zu: %d \"%s\", not \"%s\"", i, rc, err.msg, cases[i].says);
+		docs = read_text(cases[i].text);
+		assert_int_equal(yaml_patch(docs.first->root, slice_of(cases[i].patch), NULL), rc);
+	}
+}
+
+static void below_a_node(void **state)
+{
+	struct yaml_stream docs = read_text("items:\n- a: 1\n- a: 1\n");
+	struct yaml_node *second = yaml_at(yaml_get(docs.first->root, "items"), 1);
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(yaml_patch(second,
+				 SLICE("[{\"op\":\"replace\",\"path\":\"/a\",\"value\":2}]"), &err),
+		0);
+	assert_string_equal(written(&docs), "items:\n- a: 1\n- a: 2\n");
+}
+
+static void depth_and_memory(void **state)
+{
+	char patch[400] = "[{\"op\":\"add\",\"path\":\"/a/b\",\"value\":";
+	struct yaml_stream docs = read_text("a: {c: 1}\n");
+	struct err err = {0};
+
+	(void)state;
+	size_t n = strlen(patch);
+
+	memset(patch + n, '[', 61);
+	memset(patch + n + 61, ']', 61);
+	strncat(patch, "}]", 3);
+	assert_int_equal(yaml_patch(docs.first->root, slice_of(patch), &err), 0);
+	read_text(written(&docs));
+	docs = read_text("a: {c: {b: {}}}\n");
+	memcpy(patch + 22, "/a/c", 4);
+	struct yaml_stream deep = read_text("a: {b: {b: {b: {}}}}\n");
+	char deeper[420];
+
+	snprintf(deeper, sizeof(deeper), "[{\"op\":\"add\",\"path\":\"/a/b/b/b/b\",%s",
+		strstr(patch, "\"value\""));
+	assert_int_equal(yaml_patch(deep.first->root, slice_of(deeper), &err), ERR_TOOBIG);
+
+	struct arena small;
+	struct yaml_stream tiny;
+
+	arena_init(&small, 800);
+	assert_int_equal(yaml_parse(&small, "t", SLICE("a: 1"), YAML_ANY, &tiny, &err), 0);
+	assert_int_equal(
+		yaml_patch(tiny.first->root,
+			SLICE("[{\"op\":\"add\",\"path\":\"/b\",\"value\":[1,2,3,4]}]"), &err),
+		ERR_NOMEM);
+	arena_release(&small);
+}
+
+static void json_stays_json(void **state)
+{
+	struct yaml_stream docs = read_text("{\"a\": 1.50, \"b\": \"\\u0041\"}");
+	struct err err = {0};
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, 1000);
+	assert_int_equal(
+		yaml_patch(docs.first->root,
+			SLICE("[{\"op\":\"add\",\"path\":\"/c\\u0064\",\"value\":{\"e\":2.0}}]"),
+			&err),
+		0);
+	assert_int_equal(yaml_to_json(docs.first->root, YAML_JSON_COMPACT, &out, &err), 0);
+	assert_string_equal(out.data, "{\"a\":1.50,\"b\":\"\\u0041\",\"cd\":{\"e\":2.0}}");
+	buf_release(&out);
+}
+
+static void equality(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool equal;
+	} cases[] = {{"{a: 1, b: [x]}", "b: [x]\na: 1.0", true}, {"a: yes", "a: on", true},
+		{"a: 1", "a: '1'", false}, {"a: ~", "a:", true}, {"a: ~", "{}", false},
+		{"[1, 2]", "[2, 1]", false}, {"[1]", "[1, 1]", false},
+		{"{a: &x 1, b: *x}", "{a: 1, b: 1}", true}, {"{\"a\": 1e1}", "a: 10", true},
+		{"a: true", "a: 'true'", false}, {"a: !!int x", "a: !!int x", false}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct yaml_stream a = read_text(cases[i].a), b = read_text(cases[i].b);
+
+		if (yaml_equal(a.first->root, b.first->root) != cases[i].equal)
+			fail_msg("%s and %s", cases[i].a, cases[i].b);
+	}
+	assert_true(yaml_equal(NULL, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(below_a_node, setup, teardown),
+		cmocka_unit_test_setup_teardown(depth_and_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(json_stays_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(equality, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("yaml_patch", tests, NULL, NULL) != 0;
+}
