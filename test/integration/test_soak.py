@@ -7,7 +7,7 @@ import threading
 
 from lib import reviews
 from lib.pods import ask, container, pod
-from lib.server import SLOW
+from lib.server import SANITIZED, SLOW
 
 REVIEWS = int(os.environ.get("SOAK", str(4000 // SLOW)))
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/recorded")
@@ -77,6 +77,6 @@ def test_mixed_reviews(fresh):
         thread.join()
     assert not wrong, wrong[:5]
     assert server.alive()
-    assert sizes[-1] - sizes[len(sizes) // 3] < 2048 * SLOW, f"memory grows: {sizes}"
+    assert SANITIZED or sizes[-1] - sizes[len(sizes) // 3] < 2048, f"memory grows: {sizes}"
     assert "soak-" not in json.dumps(server.pool()), "claims stayed behind"
     assert server.stop() == 0
