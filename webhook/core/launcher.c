@@ -149,10 +149,11 @@ int template_check(struct slice text, bool in_each_filter, const struct profile_
 
 bool template_has(struct slice text, const char *place)
 {
+	const struct slice want = {place, strlen(place)};
 	struct step s;
 
 	while (next_step(&text, &s))
-		if (s.place.at && slice_is(s.place, place))
+		if (s.place.at && slice_eq(s.place, want))
 			return true;
 	return false;
 }

@@ -384,11 +384,10 @@ static int read_env(const struct yaml_node *map, struct arena *a, struct profile
 int env_read(const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err)
 {
 	const struct yaml_node *seq = yaml_get(spec, "env");
-	size_t max;
 	void *room;
 	int rc;
 
-	if ((rc = parts_room(seq, sizeof(*p->env), a, &room, &max, err)) != 0)
+	if ((rc = parts_room(seq, sizeof(*p->env), a, &room, err)) != 0)
 		return rc;
 	p->env = room;
 	YAML_EACH(seq, entry)

@@ -273,11 +273,11 @@ int inits_read(const struct yaml_node *seq, const struct inits_fill *fill,
 	struct profile_init **ret, size_t *ret_n, struct err *err)
 {
 	struct profile_init *init;
-	size_t max, n = 0;
+	size_t n = 0;
 	void *room;
 	int rc;
 
-	if ((rc = parts_room(seq, sizeof(*init), a, &room, &max, err)) != 0)
+	if ((rc = parts_room(seq, sizeof(*init), a, &room, err)) != 0)
 		return rc;
 	init = room;
 	YAML_EACH(seq, part)

@@ -18,22 +18,25 @@ int parts_copy(struct slice s, struct arena *a, struct slice *ret, struct err *e
 	return 0;
 }
 
-int parts_room(const struct yaml_node *seq, size_t size, struct arena *a, void **ret,
-	size_t *ret_max, struct err *err)
+int parts_room(
+	const struct yaml_node *seq, size_t size, struct arena *a, void **ret, struct err *err)
 {
-	*ret_max = 0;
-	*ret = NULL;
-	if (yaml_absent(seq))
-		return 0;
-	if (yaml_as_seq(seq, err) != 0)
-		return (int)err->code;
-	if (seq->count > PROFILE_PARTS_MAX)
-		return yaml_err(seq, err, ERR_INVALID, "found %u entries, expected at most %d",
-			seq->count, PROFILE_PARTS_MAX);
-	*ret = arena_array(a, seq->count, size);
-	if (!*ret)
+	size_t n = 0;
+	void *room;
+
+	if (!yaml_absent(seq)) {
+		if (yaml_as_seq(seq, err) != 0)
+			return (int)err->code;
+		if (seq->count > PROFILE_PARTS_MAX)
+			return yaml_err(seq, err, ERR_INVALID,
+				"found %u entries, expected at most %d", seq->count,
+				PROFILE_PARTS_MAX);
+		n = seq->count;
+	}
+	room = arena_array(a, n, size);
+	if (!room)
 		return err_set(err, ERR_NOMEM, "out of memory for the configuration");
-	*ret_max = seq->count;
+	*ret = room;
 	return 0;
 }
 
@@ -85,11 +88,11 @@ int parts_volumes(const struct yaml_node *seq, struct arena *a, struct profile_v
 	size_t *ret_n, struct err *err)
 {
 	struct profile_volume *v;
-	size_t max, n = 0;
+	size_t n = 0;
 	void *room;
 	int rc;
 
-	if ((rc = parts_room(seq, sizeof(*v), a, &room, &max, err)) != 0)
+	if ((rc = parts_room(seq, sizeof(*v), a, &room, err)) != 0)
 		return rc;
 	v = room;
 	YAML_EACH(seq, part)
@@ -147,11 +150,11 @@ int parts_mounts(const struct yaml_node *seq, const struct profile_volume *volum
 	struct err *err)
 {
 	struct profile_mount *m;
-	size_t max, n = 0;
+	size_t n = 0;
 	void *room;
 	int rc;
 
-	if ((rc = parts_room(seq, sizeof(*m), a, &room, &max, err)) != 0)
+	if ((rc = parts_room(seq, sizeof(*m), a, &room, err)) != 0)
 		return rc;
 	m = room;
 	YAML_EACH(seq, part)

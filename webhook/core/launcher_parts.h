@@ -20,10 +20,10 @@
 /* A copy of s in the arena, NUL-terminated. ERR_NOMEM. */
 int parts_copy(struct slice s, struct arena *a, struct slice *ret, struct err *err);
 
-/* Room for one entry of `size` bytes per element of seq, which may be absent. Says what a sequence must be and how long
+/* Room for one entry of `size` bytes per element of seq, which may be absent (then *ret has no entry, and is not NULL). Says what a sequence must be and how long
  * it may be. ERR_INVALID, ERR_NOMEM. */
-int parts_room(const struct yaml_node *seq, size_t size, struct arena *a, void **ret,
-	size_t *ret_max, struct err *err);
+int parts_room(
+	const struct yaml_node *seq, size_t size, struct arena *a, void **ret, struct err *err);
 
 /* The member "name" of a part: a DNS label. what: "a volume", for the message. *ret points into the tree. ERR_INVALID. */
 int parts_name(const struct yaml_node *part, const char *what, struct slice *ret, struct err *err);
