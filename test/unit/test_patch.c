@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/patch: operations as RFC 6902 and RFC 6901 spell them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+#include "webhook/core/patch.h"
+
+#define NO_KEY ((struct slice){0})
+
+static void expect(struct buf *b, const char *want)
+{
+	char *quoted = fixture_quotes(want);
+
+	assert_false(b->failed);
+	assert_string_equal(b->data ? b->data : "", quoted);
+	free(quoted);
+	buf_release(b);
+}
+
+static void test_nothing_is_nothing(void **state)
+{
+	struct buf b;
+	struct patch p;
+
+	(void)state;
+	buf_init(&b, 100);
+	patch_begin(&p, &b);
+	patch_end(&p);
+	assert_int_equal(p.n, 0);
+	expect(&b, "");
+}
+
+static void test_operations(void **state)
+{
+	struct buf b;
+	struct patch p;
+
+	(void)state;
+	buf_init(&b, 1000);
+	patch_begin(&p, &b);
+	patch_add(&p, "/a", NO_KEY, SLICE("[]"));
+	patch_add(&p, "/a", SLICE("-"), SLICE("1.50"));
+	patch_replace(&p, "", SLICE("b"), SLICE("null"));
+	patch_remove(&p, "/c", NO_KEY);
+	patch_remove(&p, "/c", SLICE("d"));
+	patch_add_at(&p, "/e", 0, SLICE("{}"));
+	patch_remove_at(&p, "/e", 12, NO_KEY);
+	patch_remove_at(&p, "/e", 12, SLICE("f"));
+	patch_end(&p);
+	assert_int_equal(p.n, 8);
+	expect(&b, "[{'op':'add','path':'/a','value':[]},{'op':'add','path':'/a/-','value':1.50},"
+		   "{'op':'replace','path':'/b','value':null},{'op':'remove','path':'/c'},"
+		   "{'op':'remove','path':'/c/d'},{'op':'add','path':'/e/0','value':{}},"
+		   "{'op':'remove','path':'/e/12'},{'op':'remove','path':'/e/12/f'}]");
+}
+
+static void test_keys_are_escaped(void **state)
+{
+	struct buf b;
+	struct patch p;
+
+	(void)state;
+	buf_init(&b, 1000);
+	patch_begin(&p, &b);
+	patch_add_str(&p, "/a", SLICE("x.io/y~z\"\\\n"), SLICE("q\"\\\x01"));
+	patch_open(&p, "replace", "/a", SLICE("/"));
+	buf_str(&b, "1");
+	patch_close(&p);
+	patch_open_at(&p, "add", "/a", 7, SLICE("~"));
+	buf_str(&b, "2");
+	patch_close(&p);
+	patch_add(&p, "/a", SLICE(""), SLICE("3"));
+	patch_end(&p);
+	expect(&b, "[{'op':'add','path':'/a/x.io~1y~0z\\'\\\\\\n','value':'q\\'\\\\\\u0001'},"
+		   "{'op':'replace','path':'/a/~1','value':1},{'op':'add','path':'/a/7/~0',"
+		   "'value':2},{'op':'add','path':'/a/','value':3}]");
+}
+
+/* What is written behind something else leaves that alone. */
+static void test_appending(void **state)
+{
+	struct buf b;
+	struct patch p;
+
+	(void)state;
+	buf_init(&b, 1000);
+	buf_str(&b, "x");
+	patch_begin(&p, &b);
+	patch_remove(&p, "/a", NO_KEY);
+	patch_end(&p);
+	expect(&b, "x[{'op':'remove','path':'/a'}]");
+}
+
+/* The arena ran out while a path was made. */
+static void test_no_path(void **state)
+{
+	struct buf b;
+	struct patch p;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		buf_init(&b, 1000);
+		patch_begin(&p, &b);
+		switch (i) {
+		case 0:
+			patch_add(&p, NULL, NO_KEY, SLICE("1"));
+			break;
+		case 1:
+			patch_remove(&p, NULL, SLICE("a"));
+			break;
+		case 2:
+			patch_remove_at(&p, NULL, 1, NO_KEY);
+			break;
+		case 3:
+			patch_add_at(&p, NULL, 1, SLICE("1"));
+			break;
+		case 4:
+			patch_add_str(&p, NULL, NO_KEY, SLICE("1"));
+			break;
+		default:
+			patch_open(&p, "add", NULL, NO_KEY);
+			break;
+		}
+		patch_end(&p);
+		assert_true(b.failed);
+		assert_false(b.full);
+		buf_release(&b);
+	}
+}
+
+static void test_no_room(void **state)
+{
+	struct buf b;
+	struct patch p;
+
+	(void)state;
+	buf_init(&b, 20);
+	patch_begin(&p, &b);
+	patch_remove(&p, "/a", NO_KEY);
+	patch_end(&p);
+	assert_true(b.failed);
+	assert_true(b.full);
+	buf_release(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_is_nothing),
+		cmocka_unit_test(test_operations),
+		cmocka_unit_test(test_keys_are_escaped),
+		cmocka_unit_test(test_appending),
+		cmocka_unit_test(test_no_path),
+		cmocka_unit_test(test_no_room),
+	};
+
+	return cmocka_run_group_tests_name("patch", tests, NULL, NULL) != 0;
+}

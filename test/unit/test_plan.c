@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/plan: written, read, and refused when forged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+#include "webhook/core/plan.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define HEAD "{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full'"
+#define ONE                                                                                        \
+	"{'name':'a','kind':'app','amount':1,'percent':100,'units':100,'command':'wrapped',"       \
+	"'argv':7}"
+#define PLAN(more) HEAD more ",'containers':[" ONE "]}"
+#define WITH(container) HEAD ",'containers':[" container "]}"
+#define SHARE(share) "{'name':'a','kind':'app','amount':1," share ",'units':5,'command':'none'}"
+#define C(more) "{'name':'a','kind':'app','amount':1,'units':5,'command':'none'" more "}"
+
+static int read_text(struct arena *a, const char *text, struct plan *p, struct err *err)
+{
+	char *copy = fixture_quotes(text);
+	int rc;
+
+	err_clear(err);
+	rc = plan_read(slice_of(copy), a, p, err);
+	/* everything is copied */
+	memset(copy, 'x', strlen(copy));
+	free(copy);
+	return rc;
+}
+
+/* As they are written, member for member. */
+static const char *const whole[] = {
+	PLAN(""),
+	"{'v':1,'profile':'p','hash':'ffffffffffffffff','mode':'injection','containers':[" SHARE(
+		"'percent':5") "]}",
+	"{'v':2,'profile':'','hash':'0000000000000000','client':{'os':'o','version':'v'},"
+	"'mode':'full','totalMB':1,'filters':['a=b','ü'],'servers':[{'name':'s','address':'h:1'},"
+	"{'name':'t','address':''}],'containers':[" SHARE(
+		"'memoryMB':1000000000") ",{'name':'b',"
+					 "'kind':'init','amount':10000,'percent':1,'units':10000,'"
+					 "command':'shell','argv':8,"
+					 "'askedLimits':{'bitfusion.io/"
+					 "gpu-amount':1.50,'x':'\\u0031'},'askedRequests':{},"
+					 "'env':[{'name':'A'},{'name':'B','was':null},{'name':'C',"
+					 "'was':'x\\ny'},{'name':'D',"
+					 "'moved':'E'}],'mounts':['/"
+					 "m'],'made':['limits','requests','env','volumeMounts']},"
+					 "{'name':'c','kind':'restartable','amount':1,'percent':"
+					 "100,'units':100,'command':'own'}],"
+					 "'initContainers':['i'],'volumes':['v','w'],'made':['"
+					 "labels','initContainers','volumes'],"
+					 "'statusWas':''}",
+};
+
+static void round_trip(const char *text)
+{
+	struct arena a;
+	struct plan p;
+	struct err err = {0};
+	struct buf out;
+	char *quoted = fixture_quotes(text);
+
+	arena_init(&a, 1 << 20);
+	buf_init(&out, 1 << 20);
+	if (read_text(&a, text, &p, &err) < 0)
+		fail_msg("%s: %s in %s", err.path, err.msg, quoted);
+	plan_write(&p, &out);
+	assert_string_equal(out.data, quoted);
+	buf_release(&out);
+	arena_release(&a);
+	free(quoted);
+}
+
+static void test_round_trips(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LEN(whole); i++)
+		round_trip(whole[i]);
+}
+
+/* What a mutation writes is what is read. */
+static void test_what_is_written_is_read(void **state)
+{
+	struct fixture f;
+	struct buf once, twice;
+	struct plan p;
+
+	(void)state;
+	fixture_init(&f);
+	buf_init(&once, 1 << 16);
+	buf_init(&twice, 1 << 16);
+	assert_int_equal(
+		fixture_mutate(&f,
+			"{'metadata':{'labels':{},'annotations':{'auto-management/bitfusion':'on',"
+			"'auto-management/status':'odd \\\"','bitfusion-client/os':'ubuntu18',"
+			"'bitfusion-client/version':'400','bitfusion-client/filter':'a=\\\"b c'}},"
+			"'spec':{'containers':[{'name':'a','command':['x y'],'env':[{'name':"
+			"'LD_LIBRARY_PATH','value':'/a\\\"\\\\b'}],'resources':{'limits':{"
+			"'bitfusion.io/gpu-amount':1e0,'bitfusion.io/gpu-memory':'4Gi'}}}]}}"),
+		0);
+	plan_write(&f.mutation.plan, &once);
+	assert_int_equal(plan_read(buf_as_slice(&once), &f.scratch, &p, &f.err), 0);
+	plan_write(&p, &twice);
+	assert_string_equal(once.data, twice.data);
+	assert_non_null(plan_container(&p, SLICE("a")));
+	assert_null(plan_container(&p, SLICE("b")));
+	assert_true(slice_is(p.containers[0].env[0].was, "/a\\\"\\\\b"));
+	buf_release(&once);
+	buf_release(&twice);
+	fixture_release(&f);
+}
+
+/* plan; path and a piece of the message */
+static const struct {
+	const char *text, *path, *says;
+} bad[] = {
+	{"", "", "at byte 0"},
+	{"x", "", "at byte 0"},
+	{"[]", "", "expected an object"},
+	{"{'v':1}x", "", "at byte 7"},
+	{"{'v':1,'v':1}", "", "at byte"},
+	{"{}", "/v", "the plan's version"},
+	{"{'v':0}", "/v", "in its range"},
+	{"{'v':'1'}", "/v", "in its range"},
+	{"{'v':1001}", "/v", "in its range"},
+	{"{'v':1}", "/profile", "found nothing, expected a string"},
+	{"{'v':1,'profile':null}", "/profile", "found null"},
+	{"{'v':1,'profile':'p'}", "/hash", "16 hexadecimal digits"},
+	{"{'v':1,'profile':'p','hash':'0123456789abcde'}", "/hash", "16 hexadecimal"},
+	{"{'v':1,'profile':'p','hash':'0123456789ABCDEF'}", "/hash", "16 hexadecimal"},
+	{"{'v':1,'profile':'p','hash':7}", "/hash", "16 hexadecimal"},
+	{"{'v':1,'profile':'p','hash':'0123456789abcdef'}", "/mode", "full or injection"},
+	{PLAN(",'client':{}"), "/client/os", "a string"},
+	{PLAN(",'client':{'os':'o'}"), "/client/version", "a string"},
+	{PLAN(",'client':7"), "/client/os", "a string"},
+	{PLAN(",'totalMB':0"), "/totalMB", "in its range"},
+	{PLAN(",'totalMB':1.5"), "/totalMB", "in its range"},
+	{PLAN(",'totalMB':1e10"), "/totalMB", "in its range"},
+	{PLAN(",'filters':'a'"), "/filters", "an array of strings"},
+	{PLAN(",'filters':['a',7]"), "/filters", "a string"},
+	{PLAN(",'servers':{}"), "/servers", "an array of objects"},
+	{PLAN(",'servers':[7]"), "/servers/0/name", "a string"},
+	{PLAN(",'servers':[{'name':'a','address':'b'},{'name':'c'}]"), "/servers/1/address",
+		"a string"},
+	{PLAN(",'initContainers':7"), "/initContainers", "an array"},
+	{PLAN(",'volumes':[null]"), "/volumes", "a string"},
+	{PLAN(",'made':'labels'"), "/made", "an array"},
+	{PLAN(",'statusWas':null"), "/statusWas", "a string"},
+	{HEAD "}", "/containers", "an array of 1 to 256 containers"},
+	{HEAD ",'containers':[]}", "/containers", "an array of 1 to 256"},
+	{HEAD ",'containers':{}}", "/containers", "an array of 1 to 256"},
+	{WITH("7"), "/containers/0/name", "a string"},
+	{WITH("{}"), "/containers/0/name", "a string"},
+	{WITH("{'name':'a'}"), "/containers/0/kind", "app, init or restartable"},
+	{WITH("{'name':'a','kind':'App'}"), "/containers/0/kind", "app, init or restartable"},
+	{WITH("{'name':'a','kind':'app'}"), "/containers/0/command", "none, wrapped"},
+	{WITH("{'name':'a','kind':'app','command':'none'}"), "/containers/0",
+		"amount and units are missing"},
+	{WITH(C("")), "/containers/0", "one of percent and memoryMB"},
+	{WITH(C(",'percent':5,'memoryMB':7")), "/containers/0", "one of percent and memoryMB"},
+	{WITH(C(",'percent':0")), "/containers/0/percent", "in its range"},
+	{WITH(C(",'percent':101")), "/containers/0/percent", "in its range"},
+	{WITH(C(",'percent':-1")), "/containers/0/percent", "in its range"},
+	{WITH(C(",'percent':null")), "/containers/0/percent", "found null"},
+	{WITH(C(",'memoryMB':1e18")), "/containers/0/memoryMB", "in its range"},
+	{WITH(C(",'percent':1,'argv':10001")), "/containers/0/argv", "in its range"},
+	{WITH(C(",'percent':1,'argv':-1")), "/containers/0/argv", "in its range"},
+	{WITH("{'name':'a','kind':'app','command':'none','amount':0,'units':1,'percent':1}"),
+		"/containers/0/amount", "in its range"},
+	{WITH("{'name':'a','kind':'app','command':'none','amount':10001,'units':1,'percent':1}"),
+		"/containers/0/amount", "in its range"},
+	{WITH("{'name':'a','kind':'app','command':'none','amount':1,'units':1e17,'percent':1}"),
+		"/containers/0/units", "in its range"},
+	{WITH(C(",'percent':1,'askedLimits':[]")), "/containers/0/askedLimits", "an object"},
+	{WITH(C(",'percent':1,'askedRequests':null")), "/containers/0/askedRequests", "an object"},
+	{WITH(C(",'percent':1,'env':{}")), "/containers/0/env", "an array of objects"},
+	{WITH(C(",'percent':1,'env':[{}]")), "/containers/0/env/0/name", "a string"},
+	{WITH(C(",'percent':1,'env':[{'name':'n','was':7}]")), "/containers/0/env",
+		"a string or null"},
+	{WITH(C(",'percent':1,'env':[{'name':'n','moved':7}]")), "/containers/0/env/0/moved",
+		"a string"},
+	{WITH(C(",'percent':1,'mounts':[7]")), "/containers/0/mounts", "a string"},
+	{WITH(C(",'percent':1,'made':7")), "/containers/0/made", "an array"},
+	{WITH(C(",'percent':1") "," C(",'percent':2")), "/containers/1/name", "named twice"},
+	{WITH(C(",'percent':1") ",{'name':'\\u0061','kind':'init','amount':1,'units':5,'command':"
+				"'none','percent':1}"),
+		"/containers/1/name", "named twice"},
+};
+
+static void test_bad_plans(void **state)
+{
+	struct arena a;
+	struct err err = {0};
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (size_t i = 0; i < LEN(bad); i++) {
+		struct plan p = {.version = 77};
+		int rc = read_text(&a, bad[i].text, &p, &err);
+
+		if (rc != ERR_INVALID && rc != ERR_SYNTAX)
+			fail_msg("row %zu gives %d", i, rc);
+		if (strcmp(err.path, bad[i].path) != 0)
+			fail_msg("row %zu: path %s (%s)", i, err.path, err.msg);
+		if (!strstr(err.msg, bad[i].says))
+			fail_msg("row %zu says %s", i, err.msg);
+		assert_int_equal(p.version, 77);
+	}
+	arena_release(&a);
+}
+
+static void test_unknown_members_are_a_newer_replicas(void **state)
+{
+	struct arena a;
+	struct plan p;
+	struct err err = {0};
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	assert_int_equal(
+		read_text(&a,
+			"{'new':{'x':[1]},'v':7,'profile':'p','hash':'0123456789abcdef','mode':"
+			"'full','made':['more'],'containers':[" C(",'percent':1,'new':null") "]}",
+			&p, &err),
+		0);
+	assert_int_equal(p.version, 7);
+	assert_int_equal(p.n_containers, 1);
+	arena_release(&a);
+}
+
+static void test_too_big(void **state)
+{
+	struct arena a;
+	struct plan p;
+	struct err err = {0};
+	struct buf b;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	buf_init(&b, 1 << 20);
+	buf_str(&b, HEAD ",'filters':['");
+	while (b.len <= PLAN_BYTES_MAX)
+		buf_char(&b, 'x');
+	buf_str(&b, "'],'containers':[" ONE "]}");
+	assert_int_equal(read_text(&a, b.data, &p, &err), ERR_TOOBIG);
+	/* nodes */
+	buf_clear(&b);
+	buf_str(&b, HEAD ",'filters':[0");
+	while (b.len < PLAN_BYTES_MAX - 1000)
+		buf_str(&b, ",0");
+	buf_str(&b, "],'containers':[" ONE "]}");
+	assert_int_equal(read_text(&a, b.data, &p, &err), ERR_TOOBIG);
+	/* containers */
+	buf_clear(&b);
+	buf_str(&b, HEAD ",'containers':[");
+	for (int i = 0; i <= PLAN_CONTAINERS_MAX; i++)
+		buf_fmt(&b,
+			"%s{'name':'c%d','kind':'app','amount':1,'units':5,'command':'none',"
+			"'percent':1}",
+			i ? "," : "", i);
+	buf_str(&b, "]}");
+	assert_int_equal(read_text(&a, b.data, &p, &err), ERR_INVALID);
+	assert_string_equal(err.path, "/containers");
+	buf_release(&b);
+	arena_release(&a);
+}
+
+static void test_no_memory(void **state)
+{
+	struct err err = {0};
+	size_t tried = 0;
+	int rc = ERR_NOMEM;
+
+	(void)state;
+	for (size_t max = 1; rc != 0; max += 37, tried++) {
+		struct arena a;
+		struct plan p;
+
+		arena_init(&a, max);
+		rc = read_text(&a, whole[2], &p, &err);
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		arena_release(&a);
+	}
+	assert_true(tried > 10);
+}
+
+static void test_demand(void **state)
+{
+	struct arena a;
+	struct plan p;
+	struct demand d;
+	struct err err = {0};
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	assert_int_equal(read_text(&a, whole[2], &p, &err), 0);
+	assert_int_equal(plan_demand(&p, true, &a, &d, &err), 0);
+	assert_int_equal(d.n_containers, 3);
+	assert_int_equal(d.containers[0].memory_mb, 1000000000);
+	assert_int_equal(d.containers[0].percent, 0);
+	assert_int_equal(d.containers[1].amount, 10000);
+	assert_int_equal(d.containers[1].kind, CONTAINER_INIT);
+	assert_int_equal(d.containers[2].kind, CONTAINER_RESTARTABLE);
+	assert_int_equal(d.n_filters, 2);
+	assert_true(slice_is(d.filters[0].key, "a") && slice_is(d.filters[0].value, "b"));
+	assert_null(d.filters[1].key.at);
+	assert_int_equal(d.n_servers, 2);
+	assert_true(d.whole_servers);
+	arena_release(&a);
+	arena_init(&a, 1);
+	assert_int_equal(plan_demand(&p, true, &a, &d, &err), ERR_NOMEM);
+	arena_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trips),
+		cmocka_unit_test(test_what_is_written_is_read),
+		cmocka_unit_test(test_bad_plans),
+		cmocka_unit_test(test_unknown_members_are_a_newer_replicas),
+		cmocka_unit_test(test_too_big),
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_demand),
+	};
+
+	return cmocka_run_group_tests_name("plan", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/workload: what becomes of the pods that a Deployment, a Job and the like make. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+#include "webhook/core/workload.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* kind, object; copies, or -1 when there is no template */
+static const struct {
+	const char *kind, *object;
+	int64_t replicas;
+} kinds[] = {
+	{"Deployment", "{'spec':{'replicas':3,'template':{}}}", 3},
+	{"StatefulSet", "{'spec':{'replicas':0,'template':{}}}", 0},
+	{"ReplicaSet", "{'spec':{'template':{}}}", 1},
+	{"ReplicationController", "{'spec':{'replicas':2,'template':{}}}", 2},
+	{"DaemonSet", "{'spec':{'replicas':7,'template':{}}}", 1},
+	{"Job", "{'spec':{'parallelism':4,'completions':9,'template':{}}}", 4},
+	{"Job", "{'spec':{'parallelism':null,'template':{}}}", 1},
+	{"Job", "{'spec':{'parallelism':-4,'template':{}}}", 1},
+	{"Job", "{'spec':{'parallelism':'4','template':{}}}", 1},
+	{"CronJob", "{'spec':{'jobTemplate':{'spec':{'parallelism':5,'template':{}}}}}", 5},
+	{"PodTemplate", "{'template':{}}", 1},
+	{"CronJob", "{'spec':{'template':{}}}", -1},
+	{"Deployment", "{'spec':{'template':null}}", -1},
+	{"Deployment", "{'spec':{'template':[]}}", -1},
+	{"Deployment", "{'spec':7}", -1},
+	{"Deployment", "{}", -1},
+	{"Pod", "{'spec':{'template':{}}}", -1},
+	{"deployment", "{'spec':{'template':{}}}", -1},
+	{"ConfigMap", "{'spec':{'template':{}}}", -1},
+	{"", "{'spec':{'template':{}}}", -1},
+};
+
+static void test_kinds(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(kinds); i++) {
+		struct workload w;
+		const struct json_node *o = fixture_pod(&f, kinds[i].object);
+		bool is = workload_read(&f.json, o, slice_of(kinds[i].kind), &w);
+
+		if (is != (kinds[i].replicas >= 0))
+			fail_msg("row %zu: %d", i, is);
+		if (is && w.replicas != kinds[i].replicas)
+			fail_msg("row %zu: %lld", i, (long long)w.replicas);
+	}
+	fixture_release(&f);
+}
+
+#define JOB(n, annotations, spec)                                                                  \
+	"{'spec':{'parallelism':" #n ",'template':{'metadata':{'annotations':{" annotations        \
+	"}},'spec':{" spec "}}}}"
+#define ON                                                                                         \
+	"'auto-management/bitfusion':'all','bitfusion-client/os':'ubuntu18','bitfusion-client/"    \
+	"version':'400'"
+#define ASKS(n)                                                                                    \
+	"'containers':[{'name':'a','command':['x'],'resources':{'limits':{'bitfusion.io/"          \
+	"gpu-amount':" #n "}}}]"
+
+/* the pool has two GPUs; a Job; a piece of the one warning, or NULL */
+static const struct {
+	const char *job, *says;
+} rows[] = {
+	{JOB(1, "", ASKS(1)), NULL},
+	{JOB(1, ON, "'containers':[{'name':'a'}]"), "nothing is injected"},
+	{JOB(1, ON, ASKS(1)), NULL},
+	{JOB(2, ON, ASKS(1)), NULL},
+	{JOB(0, ON, ASKS(3)), NULL},
+	{JOB(3, ON, ASKS(1)), "2 of 3 pods would be admitted now"},
+	{JOB(100000, ON, ASKS(2)), "1 of 100000 pods"},
+	{JOB(1, ON, ASKS(3)), "its pods would be refused now"},
+	{JOB(1, ON, ASKS(0)), "its pods would be refused: /spec/containers/0/resources/limits"},
+	{JOB(1, ON, "'containers':7"), "its pods would be refused: /spec/containers"},
+	{JOB(1, "'auto-management/bitfusion':'all'", ASKS(1)), "not injected: set the annotations"},
+	{JOB(1, ON ",'poolgate.io/launcher':'none'", ASKS(1)), "its pods would be refused"},
+	{JOB(2, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)), "1 of 2 pods"},
+};
+
+static int warn(struct fixture *f, const char *job, const char *namespace, struct warnings *w)
+{
+	struct workload load;
+	const struct json_node *o = fixture_pod(f, job);
+
+	*w = (struct warnings){0};
+	assert_true(workload_read(&f->json, o, SLICE("Job"), &load));
+	return workload_warn(
+		&f->world, &f->json, &load, slice_of(namespace), &f->scratch, w, &f->err);
+}
+
+static void test_warnings(void **state)
+{
+	struct fixture f;
+	struct warnings w;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(rows); i++) {
+		assert_int_equal(warn(&f, rows[i].job, "ml", &w), 0);
+		if (w.n != (rows[i].says ? 1U : 0U))
+			fail_msg("row %zu warns %zu times: %s", i, w.n, w.n ? w.text[0].at : "");
+		if (rows[i].says && !strstr(w.text[0].at, rows[i].says))
+			fail_msg("row %zu warns %s", i, w.text[0].at);
+		assert_int_equal(f.err.code, 0);
+	}
+	assert_int_equal(warn(&f, rows[7].job, "kube-system", &w), 0);
+	assert_int_equal(w.n, 0);
+	/* without a pool only what can never be right is said */
+	f.world.ledger = NULL;
+	assert_int_equal(warn(&f, rows[7].job, "ml", &w), 0);
+	assert_int_equal(w.n, 0);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_warnings),
+	};
+
+	return cmocka_run_group_tests_name("workload", tests, NULL, NULL) != 0;
+}
