@@ -264,9 +264,12 @@ static void link_after(struct yaml_node *parent, struct yaml_node *before, struc
 static void unlink_after(struct yaml_node *parent, struct yaml_node *before)
 {
 	struct yaml_node **link = before ? &before->next : &parent->first;
+	struct yaml_node *gone = *link;
 
-	*link = (*link)->next;
-	if (!*link)
+	if (!gone)
+		return;
+	*link = gone->next;
+	if (!gone->next)
 		parent->last = before;
 }
 

@@ -24,29 +24,32 @@ struct comparison {
 	bool *come; /* of b */
 };
 
+/* Take the first line off a text that is not empty. */
+static struct slice take_line(struct slice *text)
+{
+	const char *end = memchr(text->at, '\n', text->len);
+	struct slice line = {text->at, end ? (size_t)(end - text->at) + 1 : text->len};
+
+	text->at += line.len;
+	text->len -= line.len;
+	return line;
+}
+
 static int split(struct slice text, struct lines *ret, struct err *err)
 {
-	size_t n = 0, i = 0;
+	struct slice rest = text;
+	size_t n = 0;
 
-	for (const char *p = text.at; p && p < text.at + text.len; n++) {
-		const char *end = memchr(p, '\n', text.len - (size_t)(p - text.at));
-
-		p = end ? end + 1 : text.at + text.len;
-	}
+	for (; rest.len > 0; n++)
+		take_line(&rest);
 	if (n > DIFF_LINES_MAX)
 		return err_set(err, ERR_TOOBIG, "more than %d lines to compare", DIFF_LINES_MAX);
 	ret->at = calloc(n + 1, sizeof(ret->at[0]));
 	if (!ret->at)
 		return err_set(err, ERR_NOMEM, "out of memory while comparing");
-	while (text.len > 0) {
-		const char *end = memchr(text.at, '\n', text.len);
-		size_t len = end ? (size_t)(end - text.at) + 1 : text.len;
-
-		ret->at[i++] = (struct slice){text.at, len};
-		text.at += len;
-		text.len -= len;
-	}
 	ret->n = (int)n;
+	for (size_t i = 0; i < n; i++)
+		ret->at[i] = take_line(&text);
 	return 0;
 }
 
