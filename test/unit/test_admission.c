@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge/admission: bytes in, reply out, and the claim behind it: kept exactly when an allowed reply was queued. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/admission_fixture.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define ON                                                                                         \
+	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
+	"os':'ubuntu18','bitfusion-client/version':'400'"
+#define ASKS(n)                                                                                    \
+	"{'metadata':{'name':'p','uid':'uid-1'," ON "}},'spec':{'containers':[{'name':'a',"        \
+	"'command':['x'],'resources':{'limits':{'bitfusion.io/gpu-amount':" #n "}}}]}}"
+
+static bool replied(const struct admission_fixture *f, const char *piece)
+{
+	return f->reply.body && strstr(f->reply.body, piece) != NULL;
+}
+
+/* Call, queue or not. */
+static void answer(
+	struct admission_fixture *f, http_handler *handler, const char *text, bool queued)
+{
+	assert_int_equal(admission_call(f, handler, text), HTTP_DONE);
+	f->request.status = f->reply.status;
+	admission_queued(f->admission, &f->request, queued);
+	admission_done(f->admission, &f->request);
+	assert_null(f->request.user);
+}
+
+/* The injected pod, with a uid. The caller frees it. */
+static char *injected(struct admission_fixture *f, const char *uid)
+{
+	char *pod = fixture_inject(&f->core, ASKS(1)), *with, ops[200];
+
+	snprintf(ops, sizeof(ops), "[{'op':'replace','path':'/metadata/uid','value':'%s'}]", uid);
+	with = fixture_change(pod, ops);
+	free(pod);
+	return with;
+}
+
+static char *validating(struct admission_fixture *f, const char *uid, const char *more)
+{
+	char *pod = injected(f, uid), *review = admission_review("CREATE", pod, "null", more);
+
+	free(pod);
+	return review;
+}
+
+/* ---- what cannot be read ---- */
+
+static const struct {
+	const char *text;
+	const char *says;
+} unreadable[] = {
+	{"", "Empty body"},
+	{"x", "at byte 0"},
+	{"{}", "/kind: found nothing"},
+	{"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\"}x", "at byte"},
+	{"{\"kind\":\"AdmissionReview\",\"kind\":\"x\"}", "at byte"},
+	{"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\"}", "/request"},
+	{"{\"a\":\"\\u0000\"}", "\\u0000"},
+	{"{\"a\":1e400}", "at byte"},
+};
+
+static void test_unreadable(void **state)
+{
+	struct admission_fixture f;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	for (size_t i = 0; i < LEN(unreadable); i++) {
+		http_handler *handlers[] = {admission_mutate, admission_validate};
+
+		for (size_t h = 0; h < 2; h++) {
+			answer(&f, handlers[h], unreadable[i].text, true);
+			assert_int_equal(f.reply.status, 400);
+			if (!replied(&f, unreadable[i].says))
+				fail_msg("row %zu: %s", i, f.reply.body);
+			assert_true(replied(&f, "this is no AdmissionReview that can be read: "));
+		}
+	}
+	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_MUTATE, RESULT_UNREADABLE),
+		LEN(unreadable));
+	admission_fixture_release(&f);
+}
+
+/* ---- mutate ---- */
+
+static void test_mutate(void **state)
+{
+	struct admission_fixture f;
+	char *review = admission_review("CREATE", ASKS(1), "null", ",'dryRun':false");
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	answer(&f, admission_mutate, review, true);
+	assert_int_equal(f.reply.status, 200);
+	assert_string_equal(f.reply.content_type, "application/json");
+	assert_true(replied(&f, "\"uid\":\"r\",\"allowed\":true,\"patch\":\"W3s"));
+	assert_true(replied(&f, "\"patchType\":\"JSONPatch\""));
+	assert_int_equal(strlen(f.reply.body), f.reply.body_len);
+	/* nothing is taken, whatever is asked */
+	assert_int_equal(admission_claims(&f), 0);
+	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_MUTATE, RESULT_PATCHED), 1);
+	free(review);
+	review = admission_review("CREATE", ASKS(0), "null", "");
+	answer(&f, admission_mutate, review, true);
+	assert_int_equal(f.reply.status, 200);
+	assert_true(replied(&f, "\"allowed\":false,\"status\":{"));
+	assert_true(replied(&f, "\"reason\":\"Invalid\",\"code\":422"));
+	assert_false(replied(&f, "patch"));
+	free(review);
+	admission_fixture_release(&f);
+}
+
+/* operation, object, old, more: all are allowed as they are, by both hooks */
+static const char *const harmless[][4] = {
+	{"DELETE", "null", ASKS(1), ""},
+	{"DELETE", "null", "null", ""},
+	{"CONNECT", "{'kind':'PodExecOptions'}", "null", ",'subResource':'exec'"},
+	{"CREATE", "null", "null", ""},
+	{"UPDATE", "null", "null", ""},
+	{"UPDATE", "{'metadata':{'name':'p'}}", "{'metadata':{'name':'p'}}", ""},
+	{"UPDATE", "{'metadata':{'name':'p'}}", "{'metadata':{'name':'p'}}",
+		",'subResource':'status'"},
+	{"UPDATE", ASKS(1), ASKS(1), ",'subResource':'resize'"},
+	{"UPDATE", ASKS(1), ASKS(1), ",'subResource':'ephemeralcontainers'"},
+	{"CREATE", "{'kind':'Eviction'}", "null", ",'subResource':'eviction'"},
+	{"CREATE", "{'kind':'Binding'}", "null", ",'subResource':'binding'"},
+	{"CREATE", "{}", "null", ""},
+	{"CREATE", "{'metadata':7,'spec':'x'}", "null", ""},
+};
+
+static void test_harmless(void **state)
+{
+	struct admission_fixture f;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	for (size_t i = 0; i < LEN(harmless); i++) {
+		char *review = admission_review(
+			harmless[i][0], harmless[i][1], harmless[i][2], harmless[i][3]);
+		http_handler *handlers[] = {admission_mutate, admission_validate};
+
+		for (size_t h = 0; h < 2; h++) {
+			answer(&f, handlers[h], review, true);
+			assert_int_equal(f.reply.status, 200);
+			if (!replied(&f, "\"response\":{\"uid\":\"r\",\"allowed\":true}}"))
+				fail_msg("row %zu: %s", i, f.reply.body);
+		}
+		free(review);
+	}
+	assert_int_equal(admission_claims(&f), 0);
+	admission_fixture_release(&f);
+}
+
+/* ---- validate and the claim ---- */
+
+static void test_the_claim_follows_the_reply(void **state)
+{
+	struct admission_fixture f;
+	char *first, *second, *third;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	first = validating(&f, "uid-1", "");
+	second = validating(&f, "uid-2", "");
+	third = validating(&f, "uid-3", "");
+	/* the client has gone: taken back */
+	answer(&f, admission_validate, first, false);
+	assert_int_equal(f.reply.status, 200);
+	assert_int_equal(admission_claims(&f), 0);
+	answer(&f, admission_validate, first, true);
+	assert_true(replied(&f, "\"allowed\":true}}"));
+	assert_int_equal(admission_claims(&f), 1);
+	/* the same pod again holds what it held, even if this reply is lost */
+	answer(&f, admission_validate, first, true);
+	answer(&f, admission_validate, first, false);
+	assert_int_equal(admission_claims(&f), 1);
+	answer(&f, admission_validate, second, true);
+	assert_int_equal(admission_claims(&f), 2);
+	answer(&f, admission_validate, third, true);
+	assert_int_equal(f.reply.status, 200);
+	assert_true(replied(&f, "\"allowed\":false"));
+	assert_true(replied(&f, "\"code\":403"));
+	assert_int_equal(admission_claims(&f), 2);
+	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_CLAIMED), 5);
+	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_REFUSED), 1);
+	free(first);
+	free(second);
+	free(third);
+	admission_fixture_release(&f);
+}
+
+static void test_another_status_was_sent(void **state)
+{
+	struct admission_fixture f;
+	char *review;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	review = validating(&f, "uid-1", "");
+	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_DONE);
+	assert_non_null(f.request.user);
+	f.request.status = 500;
+	admission_queued(f.admission, &f.request, true);
+	assert_int_equal(admission_claims(&f), 0);
+	assert_null(f.request.user);
+	/* once only */
+	admission_queued(f.admission, &f.request, false);
+	admission_done(f.admission, &f.request);
+	free(review);
+	admission_fixture_release(&f);
+}
+
+static void test_dry_run_takes_nothing(void **state)
+{
+	struct admission_fixture f;
+	char *review;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	review = validating(&f, "uid-1", ",'dryRun':true");
+	for (int i = 0; i < 3; i++) {
+		answer(&f, admission_validate, review, true);
+		assert_true(replied(&f, "\"allowed\":true}}"));
+	}
+	assert_int_equal(admission_claims(&f), 0);
+	free(review);
+	admission_fixture_release(&f);
+}
+
+/* more members of the DELETE review; claims that are left */
+static const struct {
+	const char *more;
+	size_t left;
+} deletes[] = {
+	{"", 1},
+	{",'options':{'gracePeriodSeconds':30}", 1},
+	{",'options':{'gracePeriodSeconds':0},'dryRun':true", 1},
+	{",'options':{'gracePeriodSeconds':0},'subResource':'status'", 1},
+	{",'options':{'gracePeriodSeconds':0}", 0},
+	{",'options':{'gracePeriodSeconds':0}", 0},
+};
+
+static void test_the_last_delete_ends_a_claim(void **state)
+{
+	struct admission_fixture f;
+	char *review, *pod;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	assert_true(f.core.ledger->ends_by_review);
+	review = validating(&f, "uid-1", "");
+	answer(&f, admission_validate, review, true);
+	free(review);
+	pod = injected(&f, "uid-1");
+	for (size_t i = 0; i < LEN(deletes); i++) {
+		review = admission_review("DELETE", "null", pod, deletes[i].more);
+		answer(&f, admission_validate, review, true);
+		assert_true(replied(&f, "\"allowed\":true}}"));
+		if (admission_claims(&f) != deletes[i].left)
+			fail_msg("row %zu: %zu claims", i, admission_claims(&f));
+		free(review);
+	}
+	/* another pod of the name */
+	review = validating(&f, "uid-2", "");
+	answer(&f, admission_validate, review, true);
+	free(review);
+	review = admission_review("DELETE", "null", pod, ",'options':{'gracePeriodSeconds':0}");
+	answer(&f, admission_validate, review, true);
+	assert_int_equal(admission_claims(&f), 1);
+	free(review);
+	/* in a cluster pods are watched instead */
+	free(pod);
+	pod = injected(&f, "uid-2");
+	f.core.ledger->ends_by_review = false;
+	review = admission_review("DELETE", "null", pod, ",'options':{'gracePeriodSeconds':0}");
+	answer(&f, admission_validate, review, true);
+	assert_int_equal(admission_claims(&f), 1);
+	free(review);
+	free(pod);
+	admission_fixture_release(&f);
+}
+
+static void test_what_may_wait_goes_to_a_worker(void **state)
+{
+	struct admission_fixture f;
+	char *review;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	review = validating(&f, "uid-1", "");
+	f.core.ledger->may_wait = true;
+	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_LATER);
+	assert_null(f.reply.body);
+	assert_int_equal(admission_claims(&f), 0);
+	answer(&f, admission_validate_slow, review, true);
+	assert_int_equal(admission_claims(&f), 1);
+	free(review);
+	admission_fixture_release(&f);
+}
+
+static void test_routes(void **state)
+{
+	(void)state;
+	assert_string_equal(admission_routes[0].path, "/mutate");
+	assert_string_equal(admission_routes[1].path, "/validate");
+	assert_ptr_equal(admission_routes[1].slow, admission_validate_slow);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(admission_routes[i].method, HTTP_POST);
+		assert_string_equal(admission_routes[i].content_type, "application/json");
+	}
+}
+
+static void test_updates(void **state)
+{
+	struct admission_fixture f;
+	char *live, *changed, *review;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	live = injected(&f, "uid-1");
+	changed = fixture_change(live, "[{'op':'remove','path':'/metadata/labels'}]");
+	review = admission_review("UPDATE", changed, live, ",'subResource':'status'");
+	answer(&f, admission_validate, review, true);
+	assert_true(replied(&f, "\"reason\":\"PlanChanged\",\"code\":403"));
+	free(review);
+	review = admission_review("UPDATE", live, live, "");
+	answer(&f, admission_validate, review, true);
+	assert_true(replied(&f, "\"allowed\":true}}"));
+	/* the user's own manifest again */
+	free(review);
+	review = admission_review("UPDATE", ASKS(1), live, "");
+	answer(&f, admission_mutate, review, true);
+	assert_true(replied(&f, "\"patchType\":\"JSONPatch\""));
+	free(review);
+	review = admission_review("UPDATE", ASKS(2), live, "");
+	answer(&f, admission_mutate, review, true);
+	assert_true(replied(&f, "\"reason\":\"RequestChanged\",\"code\":403"));
+	free(review);
+	free(changed);
+	free(live);
+	admission_fixture_release(&f);
+}
+
+static void test_workloads_are_warned(void **state)
+{
+	struct admission_fixture f;
+	char *review = fixture_quotes(
+		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/v1beta1','request':{"
+		"'uid':'r','kind':{'group':'apps','version':'v1','kind':'Deployment'},'resource':{"
+		"'resource':'deployments'},'namespace':'ml','operation':'CREATE','object':{'spec':{"
+		"'replicas':9,'template':" ASKS(1) "}}}}");
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	answer(&f, admission_validate, review, true);
+	assert_true(replied(&f, "\"apiVersion\":\"admission.k8s.io/v1beta1\""));
+	assert_true(replied(&f, "\"allowed\":true,\"warnings\":[\"2 of 9 pods"));
+	answer(&f, admission_mutate, review, true);
+	assert_true(replied(&f, "poolgate mutates pods alone, not Deployment"));
+	assert_int_equal(admission_claims(&f), 0);
+	free(review);
+	admission_fixture_release(&f);
+}
+
+/* ---- a ledger that fails ---- */
+
+struct fake {
+	struct ledger ledger;
+	int take; /* what it returns */
+	unsigned taken, undone;
+	uint64_t last_undone;
+	bool saw_deadline;
+};
+
+static int fake_take(struct ledger *l, const struct claim_ask *ask, struct arena *a,
+	struct claim_answer *ret, struct err *err)
+{
+	struct fake *fake = (struct fake *)l;
+
+	(void)a;
+	fake->taken++;
+	fake->saw_deadline = ask->deadline_ms > 0;
+	if (fake->take < 0)
+		return err_reason(err, (enum err_code)fake->take, "Fake", "the ledger says no");
+	*ret = (struct claim_answer){.ticket = 0x123456789abcdefULL};
+	return 0;
+}
+
+static void fake_undo(struct ledger *l, uint64_t ticket)
+{
+	struct fake *fake = (struct fake *)l;
+
+	fake->undone++;
+	fake->last_undone = ticket;
+}
+
+static int fake_release(struct ledger *l, struct slice uid, struct slice namespace,
+	struct slice name, size_t *ret_n, struct err *err)
+{
+	struct fake *fake = (struct fake *)l;
+
+	(void)uid;
+	(void)namespace;
+	(void)name;
+	(void)ret_n;
+	return err_set(err, (enum err_code)fake->take, "the ledger is away");
+}
+
+static int fake_view(
+	struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret, struct err *err)
+{
+	struct fake *fake = (struct fake *)l;
+
+	(void)with_claims;
+	(void)a;
+	(void)ret;
+	return err_set(err, (enum err_code)fake->take, "the ledger is away");
+}
+
+static const struct ledger_ops fake_ops = {fake_take, fake_undo, fake_release, fake_view};
+
+/* what take() returns; the status of the reply */
+static const struct {
+	int take;
+	unsigned status;
+} failures[] = {
+	{ERR_TIMEOUT, 500},
+	{ERR_INTERNAL, 500},
+	{ERR_NOMEM, 500},
+	{ERR_IO, 500},
+	{ERR_CONFLICT, 500},
+	{ERR_REFUSED, 200},
+};
+
+static void test_a_ledger_that_fails(void **state)
+{
+	struct fake fake = {.ledger = {.ops = &fake_ops, .ends_by_review = true}};
+	struct admission_fixture f;
+	char *review, *ending;
+
+	(void)state;
+	admission_fixture_init(&f, &fake.ledger);
+	review = validating(&f, "uid-1", "");
+	ending = admission_review("DELETE", "null", ASKS(1), ",'options':{'gracePeriodSeconds':0}");
+	for (size_t i = 0; i < LEN(failures); i++) {
+		fake.take = failures[i].take;
+		answer(&f, admission_validate, review, true);
+		assert_int_equal(f.reply.status, failures[i].status);
+		assert_true(replied(&f, "the ledger says no"));
+		assert_false(replied(&f, "\"allowed\":true"));
+	}
+	assert_int_equal(fake.taken, LEN(failures));
+	assert_true(fake.saw_deadline);
+	fake.take = ERR_TIMEOUT;
+	answer(&f, admission_validate, ending, true);
+	assert_int_equal(f.reply.status, 500);
+	fake.take = ERR_NOTFOUND;
+	answer(&f, admission_validate, ending, true);
+	assert_int_equal(f.reply.status, 200);
+	assert_true(replied(&f, "\"allowed\":true}}"));
+	assert_int_equal(fake.undone, 0);
+	/* a yes whose reply is lost */
+	fake.take = 0;
+	answer(&f, admission_validate, review, false);
+	assert_int_equal(fake.undone, 1);
+	assert_true(fake.last_undone == 0x123456789abcdefULL);
+	answer(&f, admission_validate, review, true);
+	assert_int_equal(fake.undone, 1);
+	free(ending);
+	free(review);
+	admission_fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_mutate),
+		cmocka_unit_test(test_harmless),
+		cmocka_unit_test(test_the_claim_follows_the_reply),
+		cmocka_unit_test(test_another_status_was_sent),
+		cmocka_unit_test(test_dry_run_takes_nothing),
+		cmocka_unit_test(test_the_last_delete_ends_a_claim),
+		cmocka_unit_test(test_what_may_wait_goes_to_a_worker),
+		cmocka_unit_test(test_routes),
+		cmocka_unit_test(test_updates),
+		cmocka_unit_test(test_workloads_are_warned),
+		cmocka_unit_test(test_a_ledger_that_fails),
+	};
+
+	return cmocka_run_group_tests_name("admission", tests, NULL, NULL) != 0;
+}
