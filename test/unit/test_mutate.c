@@ -149,7 +149,7 @@ static void test_what_is_injected(void **state)
 					 "'env':[{'name':'LD_LIBRARY_PATH','value':'/cupti/'}]}]"));
 	expect(pod, "spec.containers.1.command",
 		"['" FIX_LAUNCHER "','run','-n','2','-p','0.130000','--filter','a=b','--filter','c'"
-				  ",'--','sh','-c','python t.py']");
+		",'--','sh','-c','python t.py']");
 	expect(pod, "spec.containers.1.resources",
 		"{'limits':{'cpu':'2','bitfusion.io/"
 		"gpu':26},'requests':{'cpu':'500m','bitfusion.io/gpu':26}}");

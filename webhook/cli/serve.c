@@ -268,7 +268,7 @@ static void block_signals(struct server *s)
 	(void)sigaddset(&s->signals, SIGINT);
 	(void)sigaddset(&s->signals, SIGHUP);
 	(void)pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
-	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 }
 
 int serve_main(int argc, char **argv)

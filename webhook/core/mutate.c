@@ -15,6 +15,7 @@ struct making {
 	struct injection in;
 	struct pod pod;
 	struct plan before;
+	struct patch patch;
 	enum pod_switch mode;
 	struct mutation *ret;
 	struct gpu_request *requests; /* per container of the pod */
@@ -266,11 +267,10 @@ static int place(struct making *m, struct err *err)
 static int write_patch(struct making *m, struct buf *out, struct err *err)
 {
 	struct plan *plan = m->in.plan;
-	struct patch patch;
 	size_t k = 0;
 
-	patch_begin(&patch, out);
-	m->in.patch = &patch;
+	patch_begin(&m->patch, out);
+	m->in.patch = &m->patch;
 	for (size_t i = 0; i < m->pod.n_containers && k < plan->n_containers; i++) {
 		const struct pod_container *c = &m->pod.containers[i];
 		struct plan_container *pc = &plan->containers[k];
@@ -292,7 +292,7 @@ static int write_patch(struct making *m, struct buf *out, struct err *err)
 	}
 	if (inject_pod(&m->in, err) < 0)
 		return err->code;
-	patch_end(&patch);
+	patch_end(&m->patch);
 	if (out->full)
 		return err_set(err, ERR_TOOBIG, "the patch does not fit into %zu bytes", out->max);
 	return out->failed || m->in.a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
