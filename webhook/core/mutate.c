@@ -326,6 +326,8 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	}
 	if (choose_profile(m, err) < 0 || choose_client(m, &missing, err) < 0)
 		return err->code;
+	if (m->in.a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (missing) {
 		warn_add(m->in.warnings, m->in.a,
 			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);
@@ -355,12 +357,16 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 	*ret = (struct mutation){0};
 	pod_glance(j, pod, &m.pod);
 	m.mode = pod_switch_of(&m.pod, a);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (m.mode == SWITCH_OFF)
 		return untouched(ret, "switch off");
 	if (pod_is_exempt(&m.pod, namespace))
 		return untouched(ret, "exempt");
 	status = pod_annotation(&m.pod, ANN_STATUS, a);
 	plan = pod_annotation(&m.pod, ANN_PLAN, a);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!plan.at && status.at && text_ieq(status, SLICE("injected")))
 		return untouched(ret, "already injected");
 	m.in = (struct injection){

@@ -238,6 +238,8 @@ int mutate_update(const struct json *j, const struct json_node *pod, const struc
 	pod_glance(j, pod, &r.now);
 	pod_glance(j, old, &r.live);
 	plan = pod_annotation(&r.live, ANN_PLAN, a);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!plan.at || pod_is_exempt(&r.live, namespace))
 		return untouched(ret, "not injected before");
 	if (plan_read(plan, a, &r.plan, err) < 0 || pod_read(j, old, a, &r.live, err) < 0)

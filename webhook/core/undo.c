@@ -187,6 +187,8 @@ int mutate_undo(const struct json *j, const struct json_node *pod, struct arena 
 	*ret = (struct mutation){0};
 	pod_glance(j, pod, &u.pod);
 	plan = pod_annotation(&u.pod, ANN_PLAN, a);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!plan.at) {
 		ret->why_not = "no plan";
 		return 0;

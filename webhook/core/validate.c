@@ -164,9 +164,12 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 				       pod_switch_of(&p, a) != SWITCH_OFF
 			       ? rc
 			       : 0;
+	if (!plan.at && !a->failed && mentions_us(world->config, &p, a))
+		return validate_plain(world, &p, a, ret, err);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!plan.at)
-		return mentions_us(world->config, &p, a) ? validate_plain(world, &p, a, ret, err)
-							 : 0;
+		return 0;
 	if (plan_read(plan, a, &ret->plan, err) < 0) {
 		char why[400];
 

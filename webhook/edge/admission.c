@@ -77,6 +77,9 @@ void admission_free(struct admission *a)
 static int allow(
 	struct call *c, enum metric_result result, const struct warnings *w, const char *note)
 {
+	/* without memory an annotation may have gone unread */
+	if (c->s->arena.failed)
+		return err_set(&c->err, ERR_NOMEM, "out of memory");
 	c->answer.allowed = true;
 	c->answer.warnings = w && w->n ? w : NULL;
 	c->result = result;
@@ -88,13 +91,13 @@ static int refuse_or_fail(struct call *c, const struct warnings *w)
 {
 	/* without memory no refusal is sure to be right */
 	if (c->s->arena.failed)
-		return ERR_NOMEM;
+		return err_set(&c->err, ERR_NOMEM, "out of memory");
 	if (c->err.code != ERR_INVALID && c->err.code != ERR_REFUSED && c->err.code != ERR_SYNTAX &&
 		c->err.code != ERR_TOOBIG)
 		return c->err.code;
 	answer_refuse(&c->answer, &c->err, &c->s->arena);
 	if (c->s->arena.failed)
-		return ERR_NOMEM;
+		return err_set(&c->err, ERR_NOMEM, "out of memory");
 	c->answer.warnings = w && w->n ? w : NULL;
 	c->result = RESULT_REFUSED;
 	return 0;

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the n-th allocation fails, for each n, while a review is answered: the right reply, or a 500 that keeps nothing.
+ * Linked with --wrap for malloc, calloc and realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/admission_fixture.h"
+#include "webhook/edge/engine.h"
+
+/* Allocations until the one that fails; negative: none does. */
+static long until_failure = -1;
+static bool failed;
+/* All after it fail, too. */
+static bool for_good;
+
+static bool fails(void)
+{
+	if (until_failure < 0)
+		return false;
+	if (until_failure > 0) {
+		until_failure--;
+		return false;
+	}
+	if (failed && !for_good)
+		return false;
+	failed = true;
+	return true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *at, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+	return fails() ? NULL : __real_realloc(at, size);
+}
+
+#define ON                                                                                         \
+	"'annotations':{'auto-management/bitfusion':'\\u0061ll','bitfusion-client/"                \
+	"os':'ubuntu\\u00318',"                                                                    \
+	"'bitfusion-client/version':'400','bitfusion-client/filter':'a=$b c'"
+#define ASKS                                                                                       \
+	"{'metadata':{'name':'p','uid':'u1'," ON "}},'spec':{'containers':[{'name':'a','command'"  \
+	":['\\u0078 y'],'env':[{'name':'LD_LIBRARY_PATH','value':'/\\\"a'}],'resources':{'limits'" \
+	":{'bitfusion.io/gpu-amount':1}}},{'name':'b','command':['x'],'env':[{'name':"             \
+	"'LD_LIBRARY_PATH','valueFrom':{}}],'resources':{'limits':{'bitfusion.io/gpu-amount':1,"   \
+	"'cpu':1}}}]}}"
+#define LUPINE                                                                                     \
+	"{'metadata':{'name':'p','uid':'u1'," ON ",'poolgate.io/launcher':'lupine'}},'spec':{"     \
+	"'containers':[{'name':'a','resources':{'limits':{'bitfusion.io/gpu-amount':1}}}]}}"
+#define OWN                                                                                        \
+	"{'metadata':{'name':'p','uid':'u1'," ON "}},'spec':{'containers':[{'name':'a','command':" \
+	"['sh','-c','bitfusion run -n 1 x'],'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}" \
+	"]}}"
+#define REFUSED                                                                                    \
+	"{'metadata':{'name':'p','uid':'u1'," ON "}},'spec':{'containers':[{'name':'a','command':" \
+	"['sh','-c','bitfusion run -n 2 x'],'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}" \
+	"]}}"
+
+/* The handler that is called with allocations failing, and from which one on. */
+static http_handler *handler;
+static long first_failure;
+
+static enum http_outcome call(void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	enum http_outcome outcome;
+
+	failed = false;
+	until_failure = first_failure;
+	outcome = handler(ctx, req, reply);
+	until_failure = -1;
+	return outcome;
+}
+
+/* Answer the review with each allocation failing in turn; forget what a scratch keeps by a new fixture each time. */
+static void each_allocation(const char *review, unsigned want_claims)
+{
+	char *right = NULL;
+	long n, broken = 0;
+
+	for (n = -1;; n++) {
+		struct admission_fixture f;
+
+		admission_fixture_init(&f, NULL);
+		first_failure = n;
+		admission_call(&f, call, review);
+		f.request.status = f.reply.status;
+		admission_queued(f.admission, &f.request, true);
+		admission_done(f.admission, &f.request);
+		if (n < 0) {
+			assert_int_equal(f.reply.status, 200);
+			right = strdup(f.reply.body);
+			assert_int_equal(admission_claims(&f), want_claims);
+		} else if (f.reply.status == 200) {
+			assert_string_equal(f.reply.body, right);
+			assert_int_equal(admission_claims(&f), want_claims);
+		} else {
+			assert_int_equal(f.reply.status, 500);
+			assert_int_equal(admission_claims(&f), 0);
+			broken++;
+		}
+		admission_fixture_release(&f);
+		if (n >= 0 && !failed)
+			break;
+	}
+	assert_true(broken > 3);
+	free(right);
+}
+
+static void both(http_handler *h, const char *operation, const char *object, const char *old,
+	unsigned want_claims)
+{
+	char *review = admission_review(operation, object, old, "");
+
+	handler = h;
+	for_good = false;
+	each_allocation(review, want_claims);
+	for_good = true;
+	each_allocation(review, want_claims);
+	free(review);
+}
+
+static void test_mutate(void **state)
+{
+	(void)state;
+	both(admission_mutate, "CREATE", ASKS, "null", 0);
+	both(admission_mutate, "CREATE", LUPINE, "null", 0);
+	both(admission_mutate, "CREATE", OWN, "null", 0);
+	both(admission_mutate, "CREATE", REFUSED, "null", 0);
+}
+
+static void test_validate(void **state)
+{
+	static const char *const pods[] = {ASKS, LUPINE, OWN};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct fixture f;
+		char *live;
+
+		fixture_init(&f);
+		live = fixture_inject(&f, pods[i]);
+		both(admission_validate, "CREATE", live, "null", 1);
+		free(live);
+		fixture_release(&f);
+	}
+	both(admission_validate, "CREATE", ASKS, "null", 0);
+}
+
+static void test_update(void **state)
+{
+	struct fixture f;
+	char *live;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, ASKS);
+	both(admission_mutate, "UPDATE", ASKS, live, 0);
+	both(admission_validate, "UPDATE", ASKS, live, 0);
+	free(live);
+	fixture_release(&f);
+}
+
+/* From files: 0 and the right patch, or ERR_NOMEM. */
+static void test_engine(void **state)
+{
+	struct fixture f;
+	char *pod = fixture_quotes(ASKS), *live;
+
+	(void)state;
+	fixture_init(&f);
+	live = fixture_inject(&f, ASKS);
+	for_good = false;
+	for (int undo = 0; undo < 2; undo++) {
+		char *right = NULL;
+
+		for (long n = -1;; n++) {
+			struct slice text = slice_of(undo ? live : pod);
+			struct buf patch, warnings;
+			struct err err = {0};
+			const char *why = NULL;
+			int rc;
+
+			buf_init(&patch, 1 << 20);
+			buf_init(&warnings, 1 << 20);
+			failed = false;
+			until_failure = n;
+			rc = undo ? engine_uninject(text, &patch, &why, &err)
+				  : engine_inject(&f.world, text, SLICE("ml"), &patch, &warnings,
+					    &why, &err);
+			until_failure = -1;
+			if (n < 0)
+				right = strdup(patch.data);
+			assert_true(rc == 0 || rc == ERR_NOMEM);
+			if (rc == 0)
+				assert_string_equal(patch.data, right);
+			buf_release(&patch);
+			buf_release(&warnings);
+			if (n >= 0 && !failed)
+				break;
+		}
+		free(right);
+	}
+	free(live);
+	free(pod);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mutate),
+		cmocka_unit_test(test_validate),
+		cmocka_unit_test(test_update),
+		cmocka_unit_test(test_engine),
+	};
+
+	return cmocka_run_group_tests_name("core_oom", tests, NULL, NULL) != 0;
+}
