@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unit tests of webhook/edge/plain_routes: health, metrics, the pool's JSON, and what /v1/release takes for a pod.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "webhook/edge/gpu_servers.h"
+#include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/metrics.h"
+#include "webhook/edge/plain_routes.h"
+
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+
+static const char pool_text[] =
+	"apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\nmetadata: {name: gpu-01}\n"
+	"spec: {address: \"10.0.0.1:1\", gpus: [{model: V100, memory: 1000M, count: 2}]}\n";
+
+static struct plain plain;
+static struct log quiet;
+
+static int setup(void **state)
+{
+	struct inventory inv;
+	struct err err = {0};
+	struct arena a;
+
+	(void)state;
+	log_init(&quiet, -1);
+	plain_init(&plain);
+	plain.identity = tls_identity_new();
+	plain.ledger = ledger_memory_new(0);
+	plain.metrics = metrics_new(metric_table, M_COUNT);
+	plain.log = &quiet;
+	arena_init(&a, 1 << 20);
+	assert_int_equal(
+		gpu_servers_parse(slice_of(pool_text), "pool.yaml", &a, &inv, NULL, &err), 0);
+	assert_int_equal(ledger_memory_set_inventory(plain.ledger, &inv, &err), 0);
+	arena_release(&a);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ledger_memory_free(plain.ledger);
+	metrics_free(plain.metrics);
+	tls_identity_free(plain.identity);
+	plain_release(&plain);
+	return 0;
+}
+
+/* A claim of one whole GPU for the pod ml/name. */
+static void take(const char *name)
+{
+	struct demand_container container = {
+		.name = SLICE("c"), .kind = CONTAINER_APP, .amount = 1, .percent = 100};
+	struct demand demand = {.containers = &container, .n_containers = 1};
+	struct claim_ask ask = {.uid = slice_of(name),
+		.namespace = SLICE("ml"),
+		.name = slice_of(name),
+		.demand = &demand};
+	struct claim_answer answer;
+	struct err err = {0};
+	struct arena a;
+
+	arena_init(&a, 1 << 20);
+	if (plain.ledger->ops->take(plain.ledger, &ask, &a, &answer, &err) != 0)
+		fail_msg("%s", err.msg);
+	arena_release(&a);
+}
+
+/* Call a route by its path, wherever it is answered. The body has the padding of a real one. */
+static struct http_reply call(const char *path, const char *body)
+{
+	char copy[8192] = {0};
+	struct http_request req = {.path = path, .body = copy, .body_len = strlen(body)};
+	struct http_reply reply = {0};
+	const struct http_route *route = NULL;
+
+	assert_true(strlen(body) + HTTP_BODY_PAD < sizeof(copy));
+	memcpy(copy, body, strlen(body));
+	for (size_t i = 0; i < PLAIN_ROUTES; i++)
+		if (strcmp(plain_routes[i].path, path) == 0)
+			route = &plain_routes[i];
+	for (size_t i = 0; i < ADMIN_ROUTES; i++)
+		if (strcmp(admin_routes[i].path, path) == 0)
+			route = &admin_routes[i];
+	assert_non_null(route);
+	if (route->handle(&plain, &req, &reply) == HTTP_LATER)
+		assert_int_equal(route->slow(&plain, &req, &reply), HTTP_DONE);
+	return reply;
+}
+
+static void expect(const char *path, const char *body, unsigned status, const char *text)
+{
+	struct http_reply reply = call(path, body);
+
+	if (reply.status != status || !reply.body || !strstr(reply.body, text))
+		fail_msg("%s %s: %u \"%.*s\", expected %u \"%s\"", path, body, reply.status,
+			(int)reply.body_len, reply.body ? reply.body : "", status, text);
+	free(reply.body);
+}
+
+static void test_health(void **state)
+{
+	(void)state;
+	expect("/livez", "", 200, "ok");
+	expect("/readyz", "", 503, "starting");
+	atomic_store(&plain.draining, true);
+	expect("/readyz", "", 503, "draining");
+	expect("/livez", "", 200, "ok");
+}
+
+static void test_metrics(void **state)
+{
+	(void)state;
+	take("a");
+	expect("/metrics", "", 200, "# TYPE poolgate_reload_ok gauge");
+	expect("/metrics", "", 200, "poolgate_pool_gpus_usable{server=\"gpu-01\"} 2");
+	expect("/metrics", "", 200, "poolgate_pool_memory_bytes{server=\"gpu-01\"} 2000000000");
+	expect("/metrics", "", 200, "poolgate_pool_claimed_bytes{server=\"gpu-01\"} 1000000000");
+	expect("/metrics", "", 200, "poolgate_pool_pending_bytes{server=\"gpu-01\"} 1000000000");
+	expect("/metrics", "", 200, "poolgate_pool_claims{server=\"gpu-01\"} 1");
+}
+
+static void test_release(void **state)
+{
+	(void)state;
+	take("a");
+	take("b");
+	expect("/v1/pool", "", 200, "\"name\":\"a\"");
+	expect("/v1/release", "{\"namespace\":\"ml\",\"name\":\"a\"}", 200, "{\"released\":1}");
+	expect("/v1/release", "{\"namespace\":\"ml\",\"name\":\"a\"}", 404, "ml/a");
+	expect("/v1/release", " {\"uid\": \"b\"} ", 200, "{\"released\":1}");
+	expect("/v1/release", "{\"uid\":\"b\"}", 404, "b");
+	expect("/v1/pool", "", 200, "\"claims\":[]");
+}
+
+static void test_release_wrong(void **state)
+{
+	static const char *const bodies[] = {"", "{", "[]", "{}", "null", "\"a\"", "{\"uid\":\"\"}",
+		"{\"uid\":1}", "{\"name\":\"a\"}", "{\"namespace\":\"ml\"}",
+		"{\"namespace\":\"\",\"name\":\"a\"}", "{\"namespace\":\"ml\",\"name\":null}",
+		"{\"uid\":\"a\",\"name\":\"a\"}", "{\"namespace\":\"ml\",\"name\":\"a\",\"x\":1}",
+		"{\"uid\":\"a\",\"uid\":\"a\"}", "{\"uid\":\"a\"}x"};
+	char large[6000];
+
+	(void)state;
+	take("a");
+	for (size_t i = 0; i < COUNT(bodies); i++)
+		expect("/v1/release", bodies[i], 400, "");
+	memset(large, ' ', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	expect("/v1/release", large, 400, "expected {\"namespace\"");
+	expect("/v1/pool", "", 200, "\"name\":\"a\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_health, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_metrics, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_release, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_release_wrong, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("plain_routes", tests, NULL, NULL) != 0;
+}
