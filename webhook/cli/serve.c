@@ -263,8 +263,6 @@ static int serve(struct server *s)
 /* Before any thread exists, so that all inherit it. */
 static void block_signals(struct server *s)
 {
-	const struct sigaction ignore = {.sa_handler = SIG_IGN};
-
 	(void)sigemptyset(&s->signals);
 	(void)sigaddset(&s->signals, SIGTERM);
 	(void)sigaddset(&s->signals, SIGINT);
