@@ -3,6 +3,8 @@
 import copy
 import json
 import os
+import socket
+import ssl
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -202,3 +204,36 @@ def test_placed_server_is_taken_by_another(fresh):
         got = admit(server, another(bitfusion, f"c{i}"))
         assert got["allowed"], "the other server has room"
     assert "gpu-01" in claims(server)
+
+
+def test_clients_that_vanish_before_their_answer(fresh):
+    """Every claim stands exactly if its reply was given to the transport: the log's claims less those it took back."""
+    server = fresh()
+    tenth = injected(server, percent="5")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for i in range(40):
+        body = json.dumps(reviews.review(another(tenth, f"v-{i}"))).encode()
+        tls = context.wrap_socket(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+        tls.sendall(b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+                    + body)
+        if i % 3 == 0:
+            assert tls.recv(12) == b"HTTP/1.1 200"
+        if i % 2:
+            tls.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        os.close(tls.detach())
+
+    def accounts():
+        log = server.log()
+        taken = sum("result=claimed" in line for line in log.splitlines())
+        return taken, taken - log.count("claim taken back"), server.pool()["summary"]["claims"]
+
+    def settled():
+        before = accounts()
+        time.sleep(0.3)
+        return before == accounts() and before[0] >= 14 and before[1] == before[2]
+
+    # A connection that was reset early may never have been read: its review was then not decided at all.
+    assert wait_until(settled, 5), (accounts(), server.log()[-3000:])
+    standing = {c["name"] for c in server.pool()["claims"]}
+    assert {f"v-{i}" for i in range(0, 40, 3)} <= standing, "an answer was read, and its claim is gone"
