@@ -123,18 +123,28 @@ void buf_fmt(struct buf *b, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Append one byte, escaped as JSON wants it. */
-static void add_escaped(struct buf *b, unsigned char c)
+/* Bytes that are escaped at a time; each may become six. */
+#define ESC_CHUNK 256
+
+/* Write one byte escaped as JSON wants it; returns the end. */
+static char *put_escaped(char *out, unsigned char c)
 {
 	static const char hex[] = "0123456789abcdef",
 			  low[0x20 + 1] = "uuuuuuuubtnufruuuuuuuuuuuuuuuuuu";
-	char text[6] = {'\\', c < 0x20 ? low[c] : (char)c, '0', '0', hex[c >> 4], hex[c & 15]};
 
-	buf_add(b, text, text[1] == 'u' ? 6 : 2);
+	*out++ = '\\';
+	*out++ = c < 0x20 ? low[c] : (char)c;
+	if (out[-1] != 'u')
+		return out;
+	*out++ = '0';
+	*out++ = '0';
+	*out++ = hex[c >> 4];
+	*out++ = hex[c & 15];
+	return out;
 }
 
-/* How many bytes at the front of s need no escape. */
-static size_t plain_run(struct slice s)
+/* Copy bytes that need no escape; returns how many. `out` has room for 16 bytes more than there are. */
+static size_t put_plain(char *out, const char *in, size_t len)
 {
 	size_t n = 0;
 
@@ -142,32 +152,42 @@ static size_t plain_run(struct slice s)
 	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
 		      control = _mm_set1_epi8(0x1f);
 
-	for (; s.len - n >= 16; n += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i_u *)(const void *)(s.at + n));
+	for (; len - n >= 16; n += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i_u *)(const void *)(in + n));
 		__m128i hit = _mm_or_si128(
 			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
 			_mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
 		int mask = _mm_movemask_epi8(hit);
 
+		_mm_storeu_si128((__m128i_u *)(void *)(out + n), v);
 		if (mask)
 			return n + (size_t)__builtin_ctz((unsigned)mask);
 	}
 #endif
-	while (n < s.len && (unsigned char)s.at[n] >= 0x20 && s.at[n] != '"' && s.at[n] != '\\')
-		n++;
+	for (; n < len && (unsigned char)in[n] >= 0x20 && in[n] != '"' && in[n] != '\\'; n++)
+		out[n] = in[n];
 	return n;
 }
 
 void buf_json_esc(struct buf *b, struct slice s)
 {
-	while (s.len > 0) {
-		size_t n = plain_run(s);
+	/* written before it is read; zeroing it would cost more than the work */
+	char text[6 * ESC_CHUNK + 16] __attribute__((uninitialized));
 
-		buf_add(b, s.at, n);
-		if (n == s.len)
-			return;
-		add_escaped(b, (unsigned char)s.at[n]);
-		s = (struct slice){s.at + n + 1, s.len - n - 1};
+	while (s.len > 0) {
+		size_t chunk = s.len < ESC_CHUNK ? s.len : ESC_CHUNK, at = 0;
+		char *out = text;
+
+		while (at < chunk) {
+			size_t n = put_plain(out, s.at + at, chunk - at);
+
+			out += n;
+			at += n;
+			if (at < chunk)
+				out = put_escaped(out, (unsigned char)s.at[at++]);
+		}
+		buf_add(b, text, (size_t)(out - text));
+		s = (struct slice){s.at + chunk, s.len - chunk};
 	}
 }
 
