@@ -26,6 +26,10 @@ static const struct {
 	int rc;
 	const char *says, *path;
 } verdicts[] = {
+	{POD("'annotations':{'auto-management/bitfusion':'injection','bitfusion-client/"
+	     "os':'ubuntu18','bitfusion-client/version':'400'}",
+		 "'containers':[{'name':'a','command':['bitfusion','run','-n','8','x']," ONE "}]"),
+		ERR_INVALID, "GPU count of 8", "/spec/containers/0/command"},
 	{POD(ON "}", APP), 0, NULL, NULL},
 	{POD("'annotations':{'auto-management/bitfusion':'ALL','bitfusion-client/"
 	     "os':'ubuntu18','bitfusion-client/version':'400'}",

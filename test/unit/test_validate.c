@@ -457,6 +457,45 @@ static void test_another_version_of_the_profile(void **state)
 	fixture_release(&f);
 }
 
+/* A plan that claims one percent, in words that the exact check cannot look at: the launcher's figures still count. */
+static void test_lies_about_the_launcher(void **state)
+{
+	static const char *const lies[][2] = {
+		{"'profile':'bitfusion'", "'profile':'unknown'"},
+		{"'mode':'full'", "'mode':'injection'"},
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(lies); i++) {
+		char *live = fixture_inject(
+			&f, POD(ON "}", "'containers':[{'name':'a','command':['x']," ASKS(1) "}]"));
+		char *poor = fixture_change(
+			live, "[" REPLACE(A "/resources",
+				      "{'limits':{'bitfusion.io/gpu':1},'requests':{'bitfusion.io/"
+				      "gpu':1}}") "]");
+		char *less = forge(&f, poor, "'percent':100,'units':100", "'percent':1,'units':1");
+		char *lie = forge(&f, less, lies[i][0], lies[i][1]), *pod = lie;
+
+		if (i == 1)
+			pod = forge(&f, lie, "'command':'wrapped','argv':7", "'command':'none'");
+		fixture_raw(&f, pod);
+		assert_int_equal(validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"),
+					 &f.scratch, &f.validation, &f.err),
+			ERR_REFUSED);
+		assert_string_equal(f.err.reason, "PlanMismatch");
+		assert_string_equal(f.err.path, A "/command");
+		if (pod != lie)
+			free(pod);
+		free(lie);
+		free(less);
+		free(poor);
+		free(live);
+	}
+	fixture_release(&f);
+}
+
 static void test_own_launcher(void **state)
 {
 	struct fixture f;
@@ -649,6 +688,7 @@ int main(void)
 		cmocka_unit_test(test_no_rule_is_lost_in_a_crowd),
 		cmocka_unit_test(test_forged_pods),
 		cmocka_unit_test(test_forged_plans),
+		cmocka_unit_test(test_lies_about_the_launcher),
 		cmocka_unit_test(test_another_version_of_the_profile),
 		cmocka_unit_test(test_own_launcher),
 		cmocka_unit_test(test_servers),

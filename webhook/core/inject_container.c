@@ -2,6 +2,7 @@
 /* core: inject into one container: resources, command and mounts. */
 #include "base/quantity.h"
 #include "webhook/core/inject.h"
+#include "webhook/core/wrap_own.h"
 
 struct launch inject_launch(const struct profile *p, const struct profile_client *client,
 	const struct plan *plan, const struct plan_container *c)
@@ -134,8 +135,12 @@ static int inject_command(struct injection *in, const struct pod_container *c,
 	struct wrap w;
 	const char *path;
 
-	if (in->profile->kind != PROFILE_WRAP || !in->plan->full)
+	if (in->profile->kind != PROFILE_WRAP)
 		return 0;
+	if (!in->plan->full)
+		return wrap_is_own(in->pod->j, c->node, in->profile, in->a)
+			       ? wrap_own_agrees(in->pod->j, c->node, l, in->a, in->warnings, err)
+			       : 0;
 	if (wrap_command(in->pod->j, c->node, l, in->a, in->warnings, &w, err) < 0)
 		return err->code;
 	pc->command = w.mode;

@@ -207,7 +207,9 @@ static int inject_marks(struct injection *in, struct err *err)
 		buf_release(&text);
 		if (!full)
 			return err_set(err, ERR_NOMEM, "out of memory");
-		return err_set(err, ERR_TOOBIG, "the plan for this pod does not fit into %d bytes",
+		return err_reason(err, ERR_REFUSED, "TooManyContainers",
+			"the plan for this pod does not fit into %d bytes of an annotation; let "
+			"fewer containers ask for GPUs",
 			PLAN_BYTES_MAX);
 	}
 	patch_add_str(in->patch, "/metadata/annotations", SLICE(ANN_PLAN), buf_as_slice(&text));

@@ -53,9 +53,13 @@ bool inventory_gpu_matches(const struct gpu *g, const struct filter *f)
 	rest = slice_of(g->model);
 	if (text_ieq(rest, f->value))
 		return true;
-	while (text_word(&rest, &word))
+	while (text_word(&rest, &word)) {
+		/* "V100" is what people call a "V100-PCIE-16GB" */
+		if (f->value.len > 0 && word.len > f->value.len && word.at[f->value.len] == '-')
+			word.len = f->value.len;
 		if (text_ieq(word, f->value))
 			return true;
+	}
 	return false;
 }
 

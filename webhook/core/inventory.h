@@ -75,7 +75,7 @@ bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
 
 /* Does every token that the pool understands select this GPU? server.name, server.addr and labels compare exactly;
  * gpu.model compares without case, against the whole model or one of its blank-separated words, since a token cannot
- * hold blanks. */
+ * hold blanks, or the front of such a word up to a hyphen. */
 bool inventory_selects(const struct inventory *inv, const struct gpu_server *s, const struct gpu *g,
 	const struct filter *filters, size_t n_filters);
 

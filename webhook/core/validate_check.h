@@ -12,6 +12,7 @@
 struct checking {
 	const struct pod *pod;
 	const struct plan *plan;
+	const struct config *config;
 	const struct profile
 		*profile; /* of the plan's name; NULL when this replica does not know it */
 	bool exact;       /* and in the plan's version */

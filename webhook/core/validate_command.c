@@ -100,6 +100,42 @@ static int check_exact_command(struct checking *c, const struct pod_container *p
 	return 0;
 }
 
+/* The plan counts no launcher words. A command that starts a launcher by itself must then agree with the plan, or a plan
+ * in mode injection would be a way to claim one percent and start eight GPUs. */
+static int check_own_launchers(
+	struct checking *c, const struct pod_container *pc, const struct launch *l)
+{
+	struct warnings ignored = {0};
+
+	for (size_t i = 0; i < c->config->n_profiles; i++) {
+		struct launch own = *l;
+
+		own.profile = &c->config->profiles[i];
+		if (own.profile->kind == PROFILE_WRAP &&
+			wrap_is_own(c->pod->j, pc->node, own.profile, c->a) &&
+			wrap_own_agrees(c->pod->j, pc->node, &own, c->a, &ignored, c->err) < 0)
+			return own_mismatch(c, pc);
+	}
+	return 0;
+}
+
+/* A profile that this replica does not know, perhaps since it is older than the one that wrote the plan. The launchers that
+ * it does know must agree with the plan all the same, wherever they stand. */
+static int check_known_launchers(
+	struct checking *c, const struct pod_container *pc, const struct launch *l)
+{
+	for (size_t i = 0; i < c->config->n_profiles; i++) {
+		struct launch known = *l;
+
+		known.profile = &c->config->profiles[i];
+		if (known.profile->kind == PROFILE_WRAP &&
+			wrap_finds_launcher(c->pod->j, pc->node, known.profile, c->a) &&
+			wrap_options_agree(c->pod->j, pc->node, &known, c->a, c->err) < 0)
+			return own_mismatch(c, pc);
+	}
+	return 0;
+}
+
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l)
 {
@@ -115,14 +151,15 @@ int check_command(struct checking *c, const struct pod_container *pc,
 		return err_in(c->err, PLAN_PATH);
 	}
 	if (!wraps)
-		return 0;
+		return check_own_launchers(c, pc, l);
 	if (c->exact)
 		return check_exact_command(c, pc, plan, l);
 	if (!json_is(command, JSON_ARRAY) || command->count <= plan->argv ||
 		(plan->command != COMMAND_OWN && !plan->argv))
 		return command_mismatch(
 			c, pc, "is shorter than the launcher's words that the plan counts");
-	if (c->profile && wrap_options_agree(c->pod->j, pc->node, l, c->a, c->err) < 0)
-		return own_mismatch(c, pc);
-	return 0;
+	if (!c->profile)
+		return check_known_launchers(c, pc, l);
+	return wrap_options_agree(c->pod->j, pc->node, l, c->a, c->err) < 0 ? own_mismatch(c, pc)
+									    : 0;
 }

@@ -237,7 +237,7 @@ static int check_marks(struct checking *c)
 int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,
 	struct arena *a, struct err *err)
 {
-	struct checking c = {.pod = pod, .plan = plan, .a = a, .err = err};
+	struct checking c = {.pod = pod, .plan = plan, .config = world->config, .a = a, .err = err};
 
 	c.profile = config_profile(world->config, plan->profile);
 	c.client = c.profile ? profile_client(c.profile, plan->os, plan->version_of_client) : NULL;
