@@ -170,7 +170,7 @@ static void bitfusion(struct slice text, struct arena *tree, struct arena *a)
 			break;
 		}
 	rc = launcher_bitfusion(parse(catalogue, "catalogue.yaml", tree),
-		parse(sidecar, "sidecar.yaml", tree), a, &p, &err);
+		parse(sidecar, "sidecar.yaml", tree), SLICE("sh"), a, &p, &err);
 	if (rc != 0)
 		check_err(rc, &err);
 	else

@@ -98,6 +98,8 @@ def commands():
         more = {"args": args} if args is not None else {}
         mutate(f"command-{label}", "the program gets the argv it would have had",
                pod(container(command=command, env=home, **more)))
+    mutate("command-one-string-bash", "the operator's choice of a shell", pod(container(
+        command=["source env.sh && python train.py"])), config="bash")
     for label, command in OWN.items():
         loud = {"allowed": True, "patched": True, "warnings": "any"} if label == "own-one-string" else None
         mutate(f"command-{label}", "a command that starts the launcher itself is left alone", pod(container(command=command)),

@@ -72,7 +72,8 @@ def expect_reply(got, expect):
 
 
 def check_against_model(review, got, config, expect):
-    want = model.mutate(review, profile.load(config_folder(config), total_mb(config)))
+    launcher = profile.load(config_folder(config), total_mb(config))
+    want = model.mutate(review, launcher)
     if want.refusal:
         assert not got["allowed"], f"the model refuses: {want.refusal}"
         return
@@ -82,10 +83,10 @@ def check_against_model(review, got, config, expect):
         assert got["warnings"], "a warning is due"
     if want.pod is not None:
         assert not compare.differences(got["pod"], review["request"]["object"], want)
-        check_launcher(review["request"]["object"], got["pod"], want)
+        check_launcher(review["request"]["object"], got["pod"], want, launcher.shell)
 
 
-def check_launcher(user, pod, want):
+def check_launcher(user, pod, want, shell):
     """A launcher that strips its own words must start the program that the user wrote."""
     before = {c["name"]: c for k in ("initContainers", "containers") for c in user["spec"].get(k) or []}
     for container in [c for k in ("initContainers", "containers") for c in pod["spec"].get(k) or []]:
@@ -95,7 +96,7 @@ def check_launcher(user, pod, want):
         _, program = kubelet.strip_launcher(kubelet.argv(container), kubelet.BITFUSION)
         line = model.shell_line(before[name])
         own = kubelet.argv(before[name])
-        assert program == (["sh", "-c", *own] if line is not None else own)
+        assert program == ([shell, "-c", *own] if line is not None else own)
 
 
 def let_go(one, review):

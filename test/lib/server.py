@@ -108,6 +108,9 @@ class Server:
             listen += ["--drain-delay", "0s"]
         if os.path.isdir(self.path("launchers")):
             listen += ["--launchers", self.path("launchers")]
+        if os.path.exists(self.path("shell")):
+            with open(self.path("shell"), encoding="utf-8") as f:
+                listen += ["--client-shell", f.read().strip()]
         return [PROGRAM, "serve", *listen, "--client-catalogue", self.path("catalogue.yaml"),
                 "--sidecar-config", self.path("sidecar.yaml"), "--pool", self.path("pool.yaml"), *self.args]
 

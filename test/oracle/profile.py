@@ -49,4 +49,8 @@ def load(folder, total_mb=16000):
         with open(pool, encoding="utf-8") as f:
             for server in yaml.safe_load_all(f):
                 known |= set((server or {}).get("metadata", {}).get("labels") or {})
-    return Profile(clients, sidecar.get("volumes") or [], mounts, total_mb=total_mb, known_filters=known)
+    shell = "sh"
+    if os.path.exists(os.path.join(folder, "shell")):
+        with open(os.path.join(folder, "shell"), encoding="utf-8") as f:
+            shell = f.read().strip()
+    return Profile(clients, sidecar.get("volumes") or [], mounts, shell, total_mb=total_mb, known_filters=known)

@@ -50,7 +50,7 @@ static int load(const char *catalogue, const char *sidecar, struct profile *ret,
 	arena_reset(&tree_arena);
 	arena_reset(&arena);
 	rc = launcher_bitfusion(parse("catalogue.yaml", catalogue), parse("sidecar.yaml", sidecar),
-		&arena, ret, err);
+		SLICE("/bin/bash"), &arena, ret, err);
 	arena_reset(&tree_arena); /* nothing may point into the trees */
 	return rc;
 }
@@ -126,7 +126,7 @@ static void test_files(void **state)
 	expect(p.clients[0].version, "400");
 	expect(p.separator, "--");
 	expect(p.basename, "bitfusion");
-	expect(p.shell, "sh");
+	expect(p.shell, "/bin/bash");
 	assert_int_equal(p.can_fraction, CAN_YES);
 	assert_int_equal(p.can_memory, CAN_YES);
 	assert_false(p.servers_placed);
@@ -364,7 +364,7 @@ static void test_out_of_memory(void **state)
 		int rc;
 
 		arena_init(&small, max);
-		rc = launcher_bitfusion(c, s, &small, &p, &err);
+		rc = launcher_bitfusion(c, s, SLICE("sh"), &small, &p, &err);
 		arena_release(&small);
 		if (rc == 0)
 			break;

@@ -92,6 +92,7 @@ static const char all_keys[] = HEAD
 	"listen: 127.0.0.1:1\nlistenPlain: \"[::1]:2\"\nlistenAdmin: off\n"
 	"tls: {cert: tls/crt, key: /abs/key}\n"
 	"clientCatalogue: catalogue.yaml\nsidecarConfig: sidecar.yaml\n"
+	"clientShell: /bin/bash\n"
 	"launchers: [launchers, /abs/x.yaml]\ndefaultLauncher: lupine\npool: pool\n"
 	"claimTtl: 24h\ntotalGpuMemory: 16G\nsecretWithoutClaim: false\ndrainDelay: 250ms\n"
 	"log: {format: json, level: debug}\nworkers: 4\nmaxConnections: 100\nreloadInterval: 1m\n";
@@ -107,6 +108,7 @@ static void test_defaults(void **state)
 	assert_string_equal(s.listen_plain, ":8080");
 	assert_string_equal(s.listen_admin, "127.0.0.1:8081");
 	assert_string_equal(s.client_catalogue, "c");
+	assert_null(s.client_shell);
 	assert_null(s.pool);
 	assert_int_equal(s.claim_ttl_ms, 0);
 	assert_int_equal(s.total_gpu_mb, 0);
@@ -145,6 +147,7 @@ static void test_file(void **state)
 	assert_string_equal(s.tls_key, "/abs/key");
 	expect_path(s.client_catalogue, "catalogue.yaml");
 	expect_path(s.sidecar_config, "sidecar.yaml");
+	assert_string_equal(s.client_shell, "/bin/bash");
 	assert_int_equal(s.n_launchers, 2);
 	expect_path(s.launchers[0], "launchers");
 	assert_string_equal(s.launchers[1], "/abs/x.yaml");
@@ -286,6 +289,7 @@ static void test_wrong_flags(void **state)
 		{"--port 99999", "flag --port: found \"99999\", expected a port, 0 to 65535"},
 		{"-port=", "flag -port: found \"\""},
 		{"--tls-cert=", "flag --tls-cert: found \"\", expected a value"},
+		{"--client-shell=", "flag --client-shell: found \"\", expected one word"},
 		{"--claim-ttl 5", "flag --claim-ttl: found \"5\", expected a duration"},
 		{"--claim-ttl -5s", "flag --claim-ttl: found \"-5s\""},
 		{"--claim-ttl 200000h", "flag --claim-ttl"},
@@ -339,6 +343,8 @@ static void test_wrong_whole(void **state)
 		{"", NULL, "found no launcher, expected --client-catalogue"},
 		{"--client-catalogue c", NULL, "found c alone"},
 		{"--sidecar-config s", NULL, "found s alone"},
+		{"--launchers l --client-shell bash", NULL,
+			"found the shell bash, which belongs to the Bitfusion profile"},
 		{NEEDED, "0", "environment variable TOTAL_GPU_MEMORY: found \"0\""},
 		{NEEDED, "16 G", "TOTAL_GPU_MEMORY: found \"16 G\""},
 	};
@@ -391,6 +397,11 @@ static void test_wrong_file(void **state)
 		{HEAD "launchers: x\n", 3, "expected a sequence"},
 		{HEAD "launchers: [1]\n", 3, "/launchers/0: found 1, expected a string"},
 		{HEAD "defaultLauncher: 1\n", 3, "expected a string"},
+		{HEAD "clientShell: [bash]\n", 3,
+			"/clientShell: found a sequence, expected a string"},
+		{HEAD "clientShell: \"\"\n", 3, "found \"\", expected one word"},
+		{HEAD "clientShell: bash -c\n", 3, "found \"bash -c\", expected one word"},
+		{HEAD "clientShell: \"a\\0b\"\n", 3, "expected one word"},
 		{HEAD "claimTtl: 5\n", 3, "/claimTtl"},
 		{HEAD "claimTtl: abc\n", 3, "found \"abc\""},
 		{HEAD "drainDelay: 1h\n", 3, "/drainDelay"},

@@ -35,8 +35,10 @@ static const char help[] =
 	"  -v, --verbose          say why a pod is left as it is\n"
 	"\n"
 	"What is injected, as for poolgate serve:\n"
-	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --launchers FILE|DIR,\n"
-	"  --default-launcher NAME, --total-gpu-memory SIZE [$TOTAL_GPU_MEMORY], --pool FILE|DIR\n"
+	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --client-shell PATH,\n"
+	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
+	"[$TOTAL_GPU_MEMORY],\n"
+	"  --pool FILE|DIR\n"
 	"\n"
 	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n";
 
@@ -92,6 +94,7 @@ static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"help", no_argument, NULL, 'h'}, {"config", required_argument, NULL, PASS_ON},
 	{"client-catalogue", required_argument, NULL, PASS_ON},
 	{"sidecar-config", required_argument, NULL, PASS_ON},
+	{"client-shell", required_argument, NULL, PASS_ON},
 	{"launchers", required_argument, NULL, PASS_ON},
 	{"default-launcher", required_argument, NULL, PASS_ON},
 	{"total-gpu-memory", required_argument, NULL, PASS_ON},

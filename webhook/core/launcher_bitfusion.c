@@ -60,7 +60,6 @@ static int fixed_parts(struct profile *p, struct arena *a, struct err *err)
 	p->kind = PROFILE_WRAP;
 	p->by_client = true;
 	p->separator = SLICE("--");
-	p->shell = SLICE("sh");
 	p->can_fraction = CAN_YES;
 	p->can_memory = CAN_YES;
 	p->max_amount = GPU_AMOUNT_MAX;
@@ -312,7 +311,7 @@ static int find_basename(
 }
 
 int launcher_bitfusion(const struct yaml_node *catalogue, const struct yaml_node *sidecar,
-	struct arena *a, struct profile *ret, struct err *err)
+	struct slice shell, struct arena *a, struct profile *ret, struct err *err)
 {
 	const struct yaml_node *inits, *volumes;
 	struct entry *entries = NULL;
@@ -322,6 +321,7 @@ int launcher_bitfusion(const struct yaml_node *catalogue, const struct yaml_node
 	int rc;
 
 	if ((rc = fixed_parts(&p, a, err)) != 0 ||
+		(rc = parts_copy(shell, a, &p.shell, err)) != 0 ||
 		(rc = read_entries(catalogue, a, &entries, &n, err)) != 0 ||
 		(rc = find_basename(entries, n, a, &p, err)) != 0 ||
 		(rc = yaml_as_map(sidecar, err)) != 0)

@@ -15,9 +15,9 @@
  * later one wins. sidecar: {initContainers, containers, volumes}: all init containers and volumes are used, of the
  * containers the first one's volumeMounts alone. In command[2] of each init container the first BITFUSION_CLIENT_OPT_PATH
  * becomes the client's /opt/bitfusion/... (EnvVariable up to /opt/bitfusion, then "/opt/bitfusion/" and a star).
- * Keys that the origin does not know are left alone, as it does. Everything is copied into the arena; ret is written only
- * on success. ERR_INVALID with file, line and path; ERR_TOOBIG, ERR_NOMEM. */
+ * Keys that the origin does not know are left alone, as it does. shell: what runs one-string commands, one word ("sh").
+ * Everything is copied into the arena; ret is written only on success. ERR_INVALID with file, line and path; ERR_TOOBIG, ERR_NOMEM. */
 int launcher_bitfusion(const struct yaml_node *catalogue, const struct yaml_node *sidecar,
-	struct arena *a, struct profile *ret, struct err *err);
+	struct slice shell, struct arena *a, struct profile *ret, struct err *err);
 
 #endif

@@ -65,12 +65,13 @@ static int load_bitfusion(
 	const struct settings *s, struct config_built *b, struct arena *tree, struct err *err)
 {
 	const struct yaml_node *catalogue = NULL, *sidecar = NULL;
+	struct slice shell = s->client_shell ? slice_of(s->client_shell) : SLICE("sh");
 	struct profile p;
 	int rc;
 
 	if ((rc = read_one(s->client_catalogue, tree, &catalogue, err)) != 0 ||
 		(rc = read_one(s->sidecar_config, tree, &sidecar, err)) != 0 ||
-		(rc = launcher_bitfusion(catalogue, sidecar, &b->arena, &p, err)) != 0)
+		(rc = launcher_bitfusion(catalogue, sidecar, shell, &b->arena, &p, err)) != 0)
 		return rc;
 	return add_profile(&b->config, &p, catalogue, err);
 }

@@ -27,6 +27,7 @@ const char settings_help[] =
 	"  --tls-key FILE              its key, PEM\n"
 	"  --client-catalogue FILE     Bitfusion clients\n"
 	"  --sidecar-config FILE       what is injected for Bitfusion\n"
+	"  --client-shell PATH         runs one-string commands of Bitfusion pods [sh]\n"
 	"  --launchers FILE|DIR        launcher profiles; may be given several times\n"
 	"  --default-launcher NAME     profile of pods without the annotation "
 	"poolgate.io/launcher\n"
@@ -216,6 +217,10 @@ static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 		return copy_value(s, f, &s->client_catalogue, err);
 	case FLAG_SIDECAR_CONFIG:
 		return copy_value(s, f, &s->sidecar_config, err);
+	case FLAG_CLIENT_SHELL:
+		return settings_check_shell(slice_of(f->value))
+			       ? copy_value(s, f, &s->client_shell, err)
+			       : bad_value(f, "one word, such as /bin/bash", err);
 	case FLAG_LAUNCHERS:
 		return flag_launchers(s, f, err);
 	case FLAG_DEFAULT_LAUNCHER:
@@ -277,6 +282,7 @@ static int apply(struct settings *s, const struct flag *f, struct err *err)
 	case FLAG_TLS_KEY:
 	case FLAG_CLIENT_CATALOGUE:
 	case FLAG_SIDECAR_CONFIG:
+	case FLAG_CLIENT_SHELL:
 	case FLAG_LAUNCHERS:
 	case FLAG_DEFAULT_LAUNCHER:
 	case FLAG_POOL:
@@ -335,6 +341,13 @@ static int check_whole(const struct settings *s, struct err *err)
 			"sidecarConfig) "
 			"together",
 			s->client_catalogue ? s->client_catalogue : s->sidecar_config);
+	if (s->client_shell && !s->client_catalogue)
+		return err_set(err, ERR_INVALID,
+			"found the shell %s, which belongs to the Bitfusion profile, without that "
+			"profile's "
+			"--client-catalogue and --sidecar-config; other profiles have a key "
+			"\"shell\"",
+			s->client_shell);
 	if (!s->client_catalogue && s->n_launchers == 0)
 		return err_set(err, ERR_INVALID,
 			"found no launcher, expected --client-catalogue with --sidecar-config, or "

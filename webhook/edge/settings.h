@@ -28,6 +28,7 @@ struct settings {
 	const char *tls_cert, *tls_key;
 
 	const char *client_catalogue, *sidecar_config; /* both or neither */
+	const char *client_shell; /* of the profile that these two make; NULL: sh */
 	const char *launchers[SETTINGS_LAUNCHERS_MAX]; /* files or folders */
 	size_t n_launchers;
 	const char *default_launcher; /* NULL: not said */

@@ -94,6 +94,28 @@ static int read_path(const struct yaml_node *map, const char *key, struct settin
 	return yaml_absent(node) ? 0 : path_at(node, s, config, ret, err);
 }
 
+bool settings_check_shell(struct slice text)
+{
+	struct slice rest = text, word;
+
+	return text_word(&rest, &word) && word.len == text.len && !memchr(text.at, 0, text.len);
+}
+
+static int read_shell(const struct yaml_node *root, struct settings *s, struct err *err)
+{
+	struct slice text = {0};
+	char found[80];
+	int rc = yaml_get_str(root, "clientShell", &text, err);
+
+	if (rc != 0 || !text.at)
+		return rc;
+	if (!settings_check_shell(text))
+		return yaml_err(yaml_get(root, "clientShell"), err, ERR_INVALID,
+			"found %s, expected one word, such as /bin/bash",
+			yaml_found(yaml_get(root, "clientShell"), found));
+	return copy(s, text, &s->client_shell, err);
+}
+
 static int read_tls(
 	const struct yaml_node *root, struct settings *s, const char *config, struct err *err)
 {
@@ -198,9 +220,10 @@ static int read_numbers(const struct yaml_node *root, struct settings *s, struct
 static int check_head(const struct yaml_node *root, struct err *err)
 {
 	static const char *const keys[] = {"apiVersion", "kind", "listen", "listenPlain",
-		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "launchers",
-		"defaultLauncher", "pool", "claimTtl", "totalGpuMemory", "secretWithoutClaim",
-		"drainDelay", "log", "workers", "maxConnections", "reloadInterval"};
+		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "clientShell",
+		"launchers", "defaultLauncher", "pool", "claimTtl", "totalGpuMemory",
+		"secretWithoutClaim", "drainDelay", "log", "workers", "maxConnections",
+		"reloadInterval"};
 	struct yaml_node *node;
 	char found[80];
 	int rc;
@@ -233,6 +256,7 @@ static int apply(
 		(rc = read_path(root, "clientCatalogue", s, config, &s->client_catalogue, err)) !=
 			0 ||
 		(rc = read_path(root, "sidecarConfig", s, config, &s->sidecar_config, err)) != 0 ||
+		(rc = read_shell(root, s, err)) != 0 ||
 		(rc = read_path(root, "pool", s, config, &s->pool, err)) != 0 ||
 		(rc = read_launchers(root, s, config, err)) != 0 ||
 		(rc = read_total(root, s, config, err)) != 0 ||

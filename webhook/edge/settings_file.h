@@ -20,6 +20,9 @@ int settings_file(struct settings *s, struct err *err);
 /* What a value must be, whoever gives it. 0 or ERR_INVALID with "found …, expected …". */
 int settings_check_listen(struct slice text, struct err *err);
 
+/* Can this be a shell's path: one word without NUL? */
+bool settings_check_shell(struct slice text);
+
 /* Bounds of durations and counts. */
 #define CLAIM_TTL_MAX_MS (INT64_C(10) * 366 * 86400 * 1000)
 #define DRAIN_DELAY_MAX_MS (10 * 60 * 1000)

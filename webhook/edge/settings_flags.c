@@ -27,6 +27,7 @@ static const struct row rows[] = {
 	{"tls-key", FLAG_TLS_KEY, TAKES_VALUE},
 	{"client-catalogue", FLAG_CLIENT_CATALOGUE, TAKES_VALUE},
 	{"sidecar-config", FLAG_SIDECAR_CONFIG, TAKES_VALUE},
+	{"client-shell", FLAG_CLIENT_SHELL, TAKES_VALUE},
 	{"launchers", FLAG_LAUNCHERS, TAKES_VALUE},
 	{"default-launcher", FLAG_DEFAULT_LAUNCHER, TAKES_VALUE},
 	{"pool", FLAG_POOL, TAKES_VALUE},
