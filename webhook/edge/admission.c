@@ -235,9 +235,7 @@ static void log_call(const struct call *c, unsigned status)
 	const struct review *r = &c->review;
 	const struct log *log = c->adm->deps.log;
 	bool bad = c->result == RESULT_UNREADABLE || c->result == RESULT_FAILED;
-	enum log_level level = bad                             ? LOG_LEVEL_WARN
-			       : c->result == RESULT_UNTOUCHED ? LOG_LEVEL_DEBUG
-							       : LOG_LEVEL_INFO;
+	enum log_level level = bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
 	static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"};
 
 	if (!log_on(log, level))
