@@ -14,11 +14,11 @@ def launcher(name, *containers, **kw):
     return pod(*containers, os=None, version=None, **kw)
 
 
-def has(name, about, p, then=True, warnings=(), **facts):
+def has(name, about, p, then=True, warnings=(), config="launchers", **facts):
     """facts: members of the container `main` that must come out so; env is what is in force."""
     steps = [{"about": "mutating again changes nothing", "path": "/mutate", "expect": untouched()},
              {"about": "admitted", "path": "/validate", "expect": untouched()}] if then else []
-    mutate(name, about, p, expect=patched(warnings), oracle=False, config="launchers", then=steps)
+    mutate(name, about, p, expect=patched(warnings), oracle=False, config=config, then=steps)
     CASES[name]["has"] = facts
 
 
@@ -74,7 +74,26 @@ def cricket():
     no("cricket-two", "one server, one GPU", launcher("cricket", container(resources=ask("2"))), "1", code=422)
 
 
+def variables():
+    preload = {"LD_PRELOAD": "/opt/limits/limits.so"}
+    own = {"name": "HINTS", "value": "own"}
+
+    def limits(name, about, p, **env):
+        has("variables-" + name, about, p, config="variables", env={**preload, **env})
+
+    limits("fraction", "by percent, also when nothing is said", launcher("limits"), SHARE="100")
+    limits("half", "by percent", launcher("limits", container(resources=ask(percent="50"))), SHARE="50")
+    limits("memory", "by memory", launcher("limits", container(resources=ask(memory="4G"))), MEMORY_LIMIT="4000000000",
+           HINTS="memory=4")
+    limits("memory-own", "in front of the container's own", launcher("limits", container(
+        resources=ask(memory="4G"), env=[own])), MEMORY_LIMIT="4000000000", HINTS="memory=4,own")
+    limits("fraction-own", "the container's own is nobody else's", launcher("limits", container(env=[
+        own, {"name": "MEMORY_LIMIT", "value": "1"}])), SHARE="100", HINTS="own", MEMORY_LIMIT="1")
+    limits("filter", "with filter tokens", launcher("limits", filter="zone=lab"), SHARE="100", SELECT="zone=lab")
+
+
 def fill():
+    variables()
     juice()
     lupine()
     cricket()

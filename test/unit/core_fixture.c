@@ -27,8 +27,10 @@ static struct profile_words bf_argv[] = {{WORD_ALWAYS, bf_always, 4},
 static struct slice opt_n[] = {{"-n", 2}, {"--num_gpus", 10}};
 static struct slice opt_p[] = {{"-p", 2}, {"--partial", 9}};
 static struct slice opt_m[] = {{"-m", 2}};
-static struct profile_env bf_env[] = {
-	{{"LD_LIBRARY_PATH", 15}, {"{client.lib}", 12}, true, {":", 1}}};
+static struct profile_env bf_env[] = {{.name = {"LD_LIBRARY_PATH", 15},
+	.value = {"{client.lib}", 12},
+	.prepend = true,
+	.separator = {":", 1}}};
 static struct profile_value bf_values[] = {
 	{{"binary", 6}, {FIX_LAUNCHER, sizeof(FIX_LAUNCHER) - 1}},
 	{{"lib", 3}, {FIX_LIB, sizeof(FIX_LIB) - 1}}};
@@ -51,7 +53,7 @@ static struct profile_words juice_argv[] = {{WORD_ALWAYS, juice_always, 4}};
 static struct profile_client no_client[] = {{{NULL, 0}, {NULL, 0}, NULL, 0, NULL, 0}};
 
 static struct profile_env lupine_env[] = {
-	{{"LUPINE_SERVER", 13}, {"{servers}", 9}, false, {NULL, 0}}};
+	{.name = {"LUPINE_SERVER", 13}, .value = {"{servers}", 9}}};
 
 static struct gpu gpus[] = {{.id = "gpu-0",
 				    .model = "Tesla V100",

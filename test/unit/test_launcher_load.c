@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher_load (with launcher_argv, launcher_inits, launcher_parts and launcher_hash): what a
-// profile document gives, and the sentence for every way in which it can be wrong.
+// Unit tests of webhook/core/launcher_load (with launcher_argv, launcher_env, launcher_template, launcher_inits,
+// launcher_parts and launcher_hash): what a profile document gives, and the sentence for every way in which it can be
+// wrong.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,6 +92,7 @@ static const char full[] =
 	     "    - {name: LD_LIBRARY_PATH, prepend: \"{client.lib}\"}\n"
 	     "    - {name: LD_PRELOAD, prepend: /x.so, separator: \" \"}\n"
 	     "    - {name: TOOL_HOME, value: /opt/tool}\n"
+	     "    - {name: TOOL_LIMIT, value: small, if: memory}\n"
 	     "  initContainers:\n"
 	     "    - name: copy\n"
 	     "      image: example/tool:1\n"
@@ -141,7 +143,7 @@ static void test_full(void **state)
 	expect(p.shell, "/bin/bash");
 	assert_int_equal(p.options.n_amount, 2);
 	expect(p.options.amount[1], "--num");
-	assert_int_equal(p.n_env, 3);
+	assert_int_equal(p.n_env, 4);
 	assert_true(p.env[0].prepend);
 	expect(p.env[0].separator, ":");
 	expect(p.env[1].separator, " ");
@@ -222,6 +224,17 @@ static void test_defaults(void **state)
 	assert_true(p.whole_servers);
 	assert_int_equal(p.max_amount, GPU_AMOUNT_MAX);
 
+	must_load(HEAD "  kind: env\n  env: [{name: A, value: b}, {name: M, value: "
+		       "\"{memory_mb}m\", if: memory}, {name: F, prepend: \"{percent}\", if: "
+		       "fraction}, {name: T, value: \"{filters}\", if: filter}]\n",
+		&p);
+	assert_int_equal(p.env[0].when, WORD_ALWAYS);
+	assert_int_equal(p.env[1].when, WORD_MEMORY);
+	assert_int_equal(p.env[2].when, WORD_FRACTION);
+	assert_int_equal(p.env[3].when, WORD_ANY_FILTER);
+	assert_int_equal(p.can_fraction, CAN_YES);
+	assert_int_equal(p.can_memory, CAN_YES);
+
 	must_load(HEAD "  kind: preload\n  env: [{name: S, value: \"{client.a}\"}]\n  clients: "
 		       "[{values: {a: b}}]\n  can: {fraction: \"no\", memory: no}\n",
 		&p);
@@ -245,6 +258,8 @@ static void test_hash(void **state)
 		{"prepend: /x.so", "prepend: /y.so"},
 		{"{name: TOOL_HOME, value", "{name: TOOL_HOME, prepend"},
 		{"separator: \" \"", "separator: \":\""},
+		{"value: small, if: memory", "value: small, if: fraction"},
+		{"value: small, if: memory", "value: small"},
 		{"example/tool:1", "example/tool:2"},
 		{"cpu: 500m", "cpu: 501m"},
 		{"mode: 0600", "mode: 0400"},
@@ -363,6 +378,11 @@ static const struct {
 	{WRAP "  env: [{name: A, prepend: \"b:\"}]\n", 7, "gives \"b:\""},
 	{WRAP "  env: [{name: A, prepend: \":b\"}]\n", 7, "gives \":b\""},
 	{WRAP "  env: [{name: A, value: \"{fraction}\"}]\n", 7, "no value for every request"},
+	{WRAP "  env: [{name: A, value: \"{fraction}\", if: memory}]\n", 7,
+		"an entry of argv or env with \"if: fraction\""},
+	{WRAP "  env: [{name: A, value: b, if: percent}]\n", 7, "found \"percent\""},
+	{WRAP "  env: [{name: A, value: b, each: filter}]\n", 7, "unknown key \"each\""},
+	{WRAP "  env: [{name: A, value: \"{filter}\", if: filter}]\n", 7, "unknown place {filter}"},
 	{WRAP "  env: [{name: A, value: b}, {name: A, value: c}]\n", 7, "found \"A\" twice"},
 	{WRAP "  env: [{name: A, valueFrom: {}}]\n", 7, "valueFrom"},
 	/* clients */

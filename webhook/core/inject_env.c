@@ -171,13 +171,17 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct profile_env *pv = &in->profile->env[i];
-		struct plan_env *pe = &pc->env[pc->n_env++];
-		struct slice ours = json_spelled(
-			wrap_escape(template_expand(pv->value, l, (struct slice){0}, in->a), in->a),
-			in->a);
 		const struct json_node *var;
+		struct plan_env *pe;
+		struct slice ours;
 		size_t index = 0;
 
+		if (!launch_times(l, pv->when))
+			continue;
+		pe = &pc->env[pc->n_env++];
+		ours = json_spelled(
+			wrap_escape(template_expand(pv->value, l, (struct slice){0}, in->a), in->a),
+			in->a);
 		if (!ours.at)
 			return err_set(err, ERR_NOMEM, "out of memory");
 		pe->name = pv->name;

@@ -264,10 +264,9 @@ struct slice template_expand(
 	return out;
 }
 
-/* How often a group of words is written for this request. */
-static size_t times(const struct profile_words *w, const struct launch *l)
+size_t launch_times(const struct launch *l, enum word_when when)
 {
-	switch (w->when) {
+	switch (when) {
 	case WORD_ALWAYS:
 		return 1;
 	case WORD_FRACTION:
@@ -290,13 +289,13 @@ int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_word
 	struct slice *words;
 
 	for (size_t i = 0; i < p->n_argv; i++)
-		n += p->argv[i].n * times(&p->argv[i], l);
+		n += p->argv[i].n * launch_times(l, p->argv[i].when);
 	words = arena_array(a, n, sizeof(*words));
 	if (!words)
 		return err_set(err, ERR_NOMEM, "out of memory for the launcher's %zu words", n);
 	for (size_t i = 0; i < p->n_argv; i++) {
 		const struct profile_words *w = &p->argv[i];
-		size_t n_times = times(w, l);
+		size_t n_times = launch_times(l, w->when);
 
 		for (size_t t = 0; t < n_times; t++) {
 			struct slice filter =

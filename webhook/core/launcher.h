@@ -18,7 +18,7 @@ enum profile_kind {
 	PROFILE_ENV      /* environment variables alone */
 };
 
-/* When words of the argv template are written. */
+/* When words of the argv template, or a variable, are written. */
 enum word_when {
 	WORD_ALWAYS,
 	WORD_FRACTION,    /* the request is by percent */
@@ -40,6 +40,7 @@ struct profile_env {
 	struct slice value; /* template */
 	bool prepend;       /* put in front of the container's own value instead of setting it */
 	struct slice separator; /* between ours and the container's own, usually ":" */
+	enum word_when when;    /* not WORD_EACH_FILTER */
 };
 
 /* How far a client can keep a promise. */
@@ -163,6 +164,9 @@ bool template_has(struct slice text, const char *place);
  * ran out. filter is the token for {filter}. Memory in GiB is rounded up to whole GiB. */
 struct slice template_expand(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
+
+/* How often what is written under this condition is written for this launch: 0, 1, or once for each filter. */
+size_t launch_times(const struct launch *l, enum word_when when);
 
 /* The launcher's argv, separator included, as the kernel must see it (nothing escaped for the kubelet). *ret_words and
  * its words live in the arena. ERR_NOMEM. */

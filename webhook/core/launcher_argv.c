@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// core: the templates of a profile document: what the launcher is started with and what is set around the program.
+// core: argv, options and shell of a profile document: what the launcher is started with.
 #include "webhook/core/launcher_argv.h"
 
 #include <string.h>
@@ -7,67 +7,7 @@
 #include "base/text.h"
 #include "base/yaml_config.h"
 #include "webhook/core/launcher_parts.h"
-
-/* A request that fills every place, to see what templates give for each client. */
-static const struct slice sample_words[] = {{"host:1", 6}};
-
-static struct launch sample_launch(const struct profile *p, const struct profile_client *c)
-{
-	return (struct launch){.profile = p,
-		.client = c,
-		.amount = 1,
-		.percent = 100,
-		.memory_mb = 1,
-		.filters = sample_words,
-		.n_filters = 1,
-		.servers = sample_words,
-		.n_servers = 1};
-}
-
-/* A template at this node, with the places that it may hold; copied. */
-static int read_template(const struct yaml_node *node, bool in_each_filter, const struct profile *p,
-	struct arena *a, struct slice *ret, struct err *err)
-{
-	struct err why = {0};
-	struct slice text;
-	int rc = yaml_as_str(node, &text, err);
-
-	if (rc != 0)
-		return rc;
-	if (memchr(text.at, '\0', text.len))
-		return yaml_err(node, err, ERR_INVALID, "found a NUL byte, expected text without");
-	/* Every client has the names of the first. */
-	rc = template_check(
-		text, in_each_filter, p->clients[0].values, p->clients[0].n_values, &why);
-	if (rc != 0)
-		return yaml_err(node, err, ERR_INVALID, "%s", why.msg);
-	return parts_copy(text, a, ret, err);
-}
-
-/* {fraction} says something only when a request is by percent, {memory_mb} only when it is by memory. */
-static int check_when(
-	const struct yaml_node *node, struct slice text, enum word_when when, struct err *err)
-{
-	static const struct {
-		const char *place;
-		enum word_when when;
-		const char *advice;
-	} rules[] = {
-		{"fraction", WORD_FRACTION, "if: fraction"},
-		{"percent", WORD_FRACTION, "if: fraction"},
-		{"memory_mb", WORD_MEMORY, "if: memory"},
-		{"memory_gib", WORD_MEMORY, "if: memory"},
-	};
-
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		if (template_has(text, rules[i].place) && when != rules[i].when)
-			return yaml_err(node, err, ERR_INVALID,
-				"found {%s}, which has no value for every request: put it among "
-				"the words of "
-				"an entry of argv with \"%s\"",
-				rules[i].place, rules[i].advice);
-	return 0;
-}
+#include "webhook/core/launcher_template.h"
 
 /* The words of one group, from a sequence or a single node. */
 static int read_words(const struct yaml_node *first, size_t n, const struct profile *p,
@@ -81,8 +21,8 @@ static int read_words(const struct yaml_node *first, size_t n, const struct prof
 	for (w->n = 0; w->n < n; w->n++, first = first->next) {
 		struct slice *word = &w->word[w->n];
 
-		rc = read_template(first, w->when == WORD_EACH_FILTER, p, a, word, err);
-		if (rc != 0 || (rc = check_when(first, *word, w->when, err)) != 0)
+		rc = template_read(first, w->when, p, a, word, err);
+		if (rc != 0)
 			return rc;
 	}
 	return 0;
@@ -92,8 +32,6 @@ static int read_words(const struct yaml_node *first, size_t n, const struct prof
 static int read_group(const struct yaml_node *map, const struct profile *p, struct arena *a,
 	struct profile_words *w, struct err *err)
 {
-	static const char *const conditions[] = {"fraction", "memory", "filter"};
-	static const enum word_when meaning[] = {WORD_FRACTION, WORD_MEMORY, WORD_ANY_FILTER};
 	static const char *const loops[] = {"filter"};
 	bool has_if = !yaml_absent(yaml_get(map, "if"));
 	bool has_each = !yaml_absent(yaml_get(map, "each"));
@@ -109,10 +47,9 @@ static int read_group(const struct yaml_node *map, const struct profile *p, stru
 			"filter\" and "
 			"\"each: filter\" beside words",
 			has_if ? "both if and each" : "neither if nor each");
-	if ((rc = yaml_get_choice(map, "if", conditions, 3, &choice, err)) != 0)
-		return rc;
-	w->when = has_if ? meaning[choice] : WORD_EACH_FILTER;
-	if ((rc = yaml_get_choice(map, "each", loops, 1, &choice, err)) != 0 ||
+	w->when = WORD_EACH_FILTER;
+	if ((rc = template_when(map, &w->when, err)) != 0 ||
+		(rc = yaml_get_choice(map, "each", loops, 1, &choice, err)) != 0 ||
 		(rc = yaml_need(map, "words", &words, err)) != 0 ||
 		(rc = yaml_as_seq(words, err)) != 0)
 		return rc;
@@ -158,7 +95,7 @@ static int find_basename(
 	struct slice first = {0};
 
 	for (size_t i = 0; i < p->n_clients; i++) {
-		struct launch l = sample_launch(p, &p->clients[i]);
+		struct launch l = template_sample(p, &p->clients[i]);
 		struct slice path = template_expand(p->argv[0].word[0], &l, SLICE(""), a), name;
 
 		if (a->failed)
@@ -278,140 +215,4 @@ int argv_read(const struct yaml_node *spec, struct arena *a, struct profile *p, 
 	if ((rc = read_word(spec, "shell", a, &p->shell, err)) != 0)
 		return rc;
 	return read_options(yaml_get(spec, "options"), a, &p->options, err);
-}
-
-/* ---- env ---- */
-
-/* A name that both the kubelet and every shell take (Kubernetes allows more). */
-static bool env_name(struct slice s)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.at[i];
-		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-
-		if (!letter && !(i > 0 && c >= '0' && c <= '9'))
-			return false;
-	}
-	return s.len > 0;
-}
-
-/* What is put in front must not be empty or bring a separator of its own: an empty element of a library path is the
- * current folder. */
-static int check_prepend(const struct yaml_node *node, const struct profile *p,
-	const struct profile_env *e, struct arena *a, struct err *err)
-{
-	size_t sep = e->separator.len;
-
-	for (size_t i = 0; i < p->n_clients; i++) {
-		struct launch l = sample_launch(p, &p->clients[i]);
-		struct slice text = template_expand(e->value, &l, SLICE(""), a), tail;
-
-		if (a->failed)
-			return err_set(err, ERR_NOMEM, "out of memory for the launcher profile");
-		tail = text;
-		if (text.len >= sep)
-			tail = (struct slice){text.at + text.len - sep, sep};
-		if (text.len == 0 || slice_starts(text, e->separator) ||
-			slice_eq(tail, e->separator))
-			return yaml_err(node, err, ERR_INVALID,
-				"gives \"%.*s\", expected text that is not empty and neither "
-				"begins nor "
-				"ends with the separator \"%.*s\"",
-				(int)text.len, text.at, (int)sep, e->separator.at);
-	}
-	return 0;
-}
-
-static int read_env_value(const struct yaml_node *map, const struct profile *p, struct arena *a,
-	struct profile_env *e, struct err *err)
-{
-	const struct yaml_node *value = yaml_get(map, "value"), *prepend = yaml_get(map, "prepend");
-	const struct yaml_node *node;
-	struct slice separator = SLICE(":");
-	int rc;
-
-	e->prepend = !yaml_absent(prepend);
-	node = e->prepend ? prepend : value;
-	if (yaml_absent(value) != e->prepend || yaml_absent(node))
-		return yaml_err(map, err, ERR_INVALID,
-			"found %s, expected one of value and prepend",
-			e->prepend ? "both value and prepend" : "neither value nor prepend");
-	if ((rc = read_template(node, false, p, a, &e->value, err)) != 0 ||
-		(rc = check_when(node, e->value, WORD_ALWAYS, err)) != 0 ||
-		(rc = yaml_get_str(map, "separator", &separator, err)) != 0)
-		return rc;
-	if (!e->prepend && !yaml_absent(yaml_get(map, "separator")))
-		return yaml_err(yaml_get(map, "separator"), err, ERR_INVALID,
-			"separator belongs to prepend; value replaces the container's own");
-	if (!e->prepend)
-		return 0;
-	if (separator.len == 0)
-		return yaml_err(yaml_get(map, "separator"), err, ERR_INVALID,
-			"found \"\", expected what stands between two entries, such as \":\"");
-	if ((rc = parts_copy(separator, a, &e->separator, err)) != 0)
-		return rc;
-	return check_prepend(node, p, e, a, err);
-}
-
-static int read_env(const struct yaml_node *map, struct arena *a, struct profile *p,
-	struct profile_env *e, struct err *err)
-{
-	struct yaml_node *node;
-	struct slice name;
-	char found[80];
-	int rc;
-
-	if ((rc = yaml_as_map(map, err)) != 0 ||
-		(rc = yaml_known(map, err, "name", "value", "prepend", "separator", NULL)) != 0 ||
-		(rc = yaml_need(map, "name", &node, err)) != 0 ||
-		(rc = yaml_as_str(node, &name, err)) != 0)
-		return rc;
-	if (!env_name(name))
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected the name of an environment variable: letters, digits "
-			"and '_'",
-			yaml_found(node, found));
-	for (size_t i = 0; i < p->n_env; i++)
-		if (slice_eq(p->env[i].name, name))
-			return yaml_err(node, err, ERR_INVALID,
-				"found \"%.*s\" twice, expected each variable once", (int)name.len,
-				name.at);
-	if ((rc = parts_copy(name, a, &e->name, err)) != 0)
-		return rc;
-	return read_env_value(map, p, a, e, err);
-}
-
-int env_read(const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err)
-{
-	const struct yaml_node *seq = yaml_get(spec, "env");
-	void *room;
-	int rc;
-
-	if ((rc = parts_room(seq, sizeof(*p->env), a, &room, err)) != 0)
-		return rc;
-	p->env = room;
-	YAML_EACH(seq, entry)
-	{
-		if ((rc = read_env(entry, a, p, &p->env[p->n_env], err)) != 0)
-			return rc;
-		p->n_env++;
-	}
-	if (p->n_env == 0 && p->kind != PROFILE_WRAP)
-		return yaml_err(spec, err, ERR_INVALID,
-			"found no env, expected at least one variable: without a launcher nothing "
-			"else "
-			"reaches the program");
-	return 0;
-}
-
-bool profile_has(const struct profile *p, const char *place)
-{
-	for (size_t i = 0; i < p->n_argv; i++)
-		for (size_t k = 0; k < p->argv[i].n; k++)
-			if (template_has(p->argv[i].word[k], place))
-				return true;
-	for (size_t i = 0; i < p->n_env; i++)
-		if (template_has(p->env[i].value, place))
-			return true;
-	return false;
 }

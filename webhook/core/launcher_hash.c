@@ -8,7 +8,7 @@
 #include "base/text.h"
 
 /* Changes with the meaning of what is rendered, so that an old replica never takes our hash for its own. */
-#define FORM "poolgate-profile-1"
+#define FORM "poolgate-profile-2"
 #define RENDERED_MAX (64u << 20)
 
 static void put(struct buf *b, struct slice s)
@@ -60,6 +60,7 @@ static void put_env(struct buf *b, const struct profile *p)
 		put(b, e->value);
 		put_number(b, e->prepend);
 		put(b, e->separator);
+		put_number(b, (uint64_t)e->when);
 	}
 }
 

@@ -70,34 +70,39 @@ static int check_env_names(
 	return 0;
 }
 
-/* What the profile sets or puts in front must be there. */
-static int check_env(struct checking *c, const struct pod_container *pc, const struct launch *l)
+/* One variable that the profile sets or puts in front must be there. */
+static int check_var(struct checking *c, const struct pod_container *pc, const struct launch *l,
+	const struct profile_env *e)
 {
 	const struct json *j = c->pod->j;
 	const struct json_node *env = json_get(j, pc->node, SLICE("env"));
+	size_t index = 0;
+	const struct json_node *var = json_find(j, env, "name", e->name, true, &index);
+	struct slice value = json_str(j, json_get(j, var, SLICE("value")), c->a);
+	struct slice ours =
+		wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
 
-	for (size_t i = 0; i < c->profile->n_env; i++) {
-		const struct profile_env *e = &c->profile->env[i];
-		struct slice ours =
-			wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
-		size_t index = 0;
-		const struct json_node *var = json_find(j, env, "name", e->name, true, &index);
-		struct slice value = json_str(j, json_get(j, var, SLICE("value")), c->a);
+	ours = inject_join(ours, e->separator, SLICE(""), c->a);
+	if (!ours.at)
+		return err_set(c->err, ERR_NOMEM, "out of memory");
+	if (value.at && slice_starts(value, ours) &&
+		(value.len == ours.len ||
+			(e->prepend && slice_starts((struct slice){value.at + ours.len,
+							    value.len - ours.len},
+					       e->separator))))
+		return 0;
+	MISMATCH(c, "%.*s must %s \"%.*s\", as the launcher needs it", (int)e->name.len, e->name.at,
+		e->prepend ? "begin with" : "be", (int)(ours.len > 200 ? 200 : ours.len), ours.at);
+	return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
+}
 
-		ours = inject_join(ours, e->separator, SLICE(""), c->a);
-		if (!ours.at)
-			return err_set(c->err, ERR_NOMEM, "out of memory");
-		if (value.at && slice_starts(value, ours) &&
-			(value.len == ours.len ||
-				(e->prepend && slice_starts((struct slice){value.at + ours.len,
-								    value.len - ours.len},
-						       e->separator))))
-			continue;
-		MISMATCH(c, "%.*s must %s \"%.*s\", as the launcher needs it", (int)e->name.len,
-			e->name.at, e->prepend ? "begin with" : "be",
-			(int)(ours.len > 200 ? 200 : ours.len), ours.at);
-		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
-	}
+/* What the profile writes for this request must be there. */
+static int check_env(struct checking *c, const struct pod_container *pc, const struct launch *l)
+{
+	for (size_t i = 0; i < c->profile->n_env; i++)
+		if (launch_times(l, c->profile->env[i].when) &&
+			check_var(c, pc, l, &c->profile->env[i]) < 0)
+			return c->err->code;
 	return 0;
 }
 
