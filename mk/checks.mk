@@ -52,7 +52,8 @@ unit golden integration:
 soak:
 	@tools/setup build test
 	$(SUB) programs
-	@SOAK=$(or $N,100000) POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only mixed_reviews integration
+	@SOAK=$(or $N,100000) POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -p no:cacheprovider \
+		test/integration/test_soak.py
 
 lint:
 	@tools/setup build test lint

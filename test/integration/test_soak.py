@@ -45,7 +45,7 @@ def claim_cycle(server, client, i, wrong):
         wrong.append(f"soak-{i}: DELETE refused")
 
 
-def test_mixed_reviews(fresh):
+def test_mixed_reviews(fresh, capfd):
     server = fresh()
     work = mixed()
     first = server.new_client()
@@ -75,8 +75,12 @@ def test_mixed_reviews(fresh):
         thread.start()
     for thread in threads:
         thread.join()
+    with capfd.disabled():
+        print(f"\n{REVIEWS} reviews of {CLIENTS} clients, {len(wrong)} wrong answers; resident KiB after each twentieth: {sizes}")
     assert not wrong, wrong[:5]
     assert server.alive()
-    assert SANITIZED or sizes[-1] - sizes[len(sizes) // 3] < 2048, f"memory grows: {sizes}"
+    # a short run has hardly warmed up by a tenth of it
+    warm = sizes[1] if REVIEWS >= 100000 else sizes[len(sizes) // 3]
+    assert SANITIZED or sizes[-1] - warm < 1024, f"memory grows: {sizes}"
     assert "soak-" not in json.dumps(server.pool()), "claims stayed behind"
     assert server.stop() == 0
