@@ -15,7 +15,7 @@ CLANG ?= clang-14
 ifeq ($(origin CC),default)
 CC = gcc
 endif
-CFLAGS ?= -O2 -g
+CFLAGS ?= -O3 -g
 CPPFLAGS ?=
 LDFLAGS ?=
 
