@@ -80,6 +80,10 @@ static void check_argv(const struct profile *p, const struct profile_client *c)
 	for (size_t i = 0; i < p->n_env; i++) {
 		struct slice value = template_expand(p->env[i].value, &l, SLICE(""), &a);
 
+		if (p->env[i].secret.at) {
+			REQUIRE(p->env[i].secret_key.len > 0 && !p->env[i].value.at);
+			continue;
+		}
 		REQUIRE(value.at && !memchr(value.at, '\0', value.len));
 		REQUIRE(!p->env[i].prepend || value.len > 0);
 	}

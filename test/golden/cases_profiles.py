@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden cases of the launchers that are documents: Juice (wrap without --), LUPINE (variables and library path), cricket
 (preload). They are the shipped documents of manifests/examples/launchers."""
-from cases import CASES, mutate, patched, refused, untouched
+from cases import CASES, case, create, mutate, patched, refused, untouched
+from lib import reviews
 from lib.pods import ask, container, pod
 
 A = "10.117.32.177:56001"
 B = "10.117.32.178:56001"
-JUICE = ["/opt/juice/start/juice", "run"]
+JUICE = ["/opt/juice/juice", "run"]
+TOKEN = {"secretKeyRef": {"name": "juice-token", "key": "token"}}
 
 
 def launcher(name, *containers, **kw):
@@ -27,7 +29,8 @@ def no(name, about, p, *words, code=None, reason=None):
 
 
 def juice():
-    has("juice", "wrapped without --", launcher("juice"), command=JUICE + ["python", "train.py"])
+    has("juice", "wrapped without --, its token out of a Secret", launcher("juice"), command=JUICE + ["python", "train.py"],
+        env={"JUICE_TOKEN": f"<{sorted(TOKEN.items())!r}>"})
     has("juice-args", "args stay where they are", launcher("juice", container(args=["--", "a b"])),
         command=JUICE + ["python", "train.py"], args=["--", "a b"])
     has("juice-memory", "GiB, rounded up", launcher("juice", container(resources=ask(memory="4G"))),
@@ -41,6 +44,25 @@ def juice():
     no("juice-no-command", "a wrapping launcher needs the command", launcher("juice", container(command=None)), "command")
     no("juice-dash-word", "without a separator a word with a dash would be the launcher's", launcher(
         "juice", container(command=["-x"])), "-x")
+    own = {"name": "JUICE_TOKEN", "valueFrom": TOKEN}
+    other = {"name": "JUICE_TOKEN", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "token"}}}
+    has("juice-own-token", "the same reference stays", launcher("juice", container(env=[own])),
+        env={"JUICE_TOKEN": f"<{sorted(TOKEN.items())!r}>"})
+    no("juice-other-token", "the user sets our variable", launcher("juice", container(env=[other])), "JUICE_TOKEN", code=403,
+       reason="EnvCollision")
+    mutate("juice-reapply", "the second apply is injected again from the live pod", launcher("juice"), expect=patched(),
+           oracle=False, config="launchers", then=[
+               {"about": "the second apply", "path": "/mutate", "reapply": True, "check": "live", "expect": patched()},
+               {"about": "and admitted", "path": "/validate", "operation": "UPDATE", "expect": untouched()}])
+    mutate("juice-forged-token", "the variable comes from elsewhere", launcher("juice"), expect=patched(), oracle=False,
+           config="launchers", then=[{"about": "another key", "path": "/validate", "operation": "CREATE", "edit": [
+               {"op": "replace", "path": "/spec/containers/0/env/0/valueFrom/secretKeyRef/key", "value": "other"}],
+               "expect": refused("JUICE_TOKEN", code=403, reason="PlanMismatch")}])
+    for label, more in {"variable": {"env": [own]}, "all-variables": {"envFrom": [{"secretRef": {"name": "juice-token"}}]}}.items():
+        thief = pod(container("c", ["sh"], {}, **more), switch=None)
+        case(f"secret-without-claim-{label}", "reads the client's secret and asks for nothing", create(
+            reviews.stored(thief, uid=reviews.fixed_uid(label))), path="/validate", config="launchers",
+            expect=refused("secret", code=403, reason="SecretWithoutClaim"))
     has("juice-injection", "all but the command", launcher("juice", switch="injection"), command=["python", "train.py"])
 
 

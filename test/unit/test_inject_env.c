@@ -31,6 +31,7 @@ static struct profile_env env[] = {
 		.prepend = true,
 		.separator = {",", 1},
 		.when = WORD_MEMORY},
+	{.name = {"TOKEN", 5}, .secret = {"juice", 5}, .secret_key = {"key", 3}},
 };
 
 static void init(struct fixture *f)
@@ -73,26 +74,34 @@ static void expect_env(const char *pod, const char *text)
 }
 
 #define VAR(name, value) "{'name':'" name "','value':'" value "'}"
+#define FROM(secret, key)                                                                          \
+	"{'name':'TOKEN','valueFrom':{'secretKeyRef':{'name':'" secret "','key':'" key "'}}}"
+#define TOKEN FROM("juice", "key")
 
 static const struct {
 	const char *pod, *env;
 } injected[] = {
-	{POD("", "", ""), "[" VAR("ALWAYS", "1") "," VAR("SHARE", "100") "]"},
-	{POD("", "", HALF), "[" VAR("ALWAYS", "1") "," VAR("SHARE", "50") "]"},
-	{POD("", "", MEMORY),
-		"[" VAR("ALWAYS", "1") "," VAR("LIMIT", "4000m") "," VAR("HINT", "m=4") "]"},
-	{POD(FILTER, "", ""),
-		"[" VAR("ALWAYS", "1") "," VAR("SHARE", "100") "," VAR("SELECT", "zone=lab") "]"},
+	{POD("", "", ""), "[" VAR("ALWAYS", "1") "," VAR("SHARE", "100") "," TOKEN "]"},
+	{POD("", "", HALF), "[" VAR("ALWAYS", "1") "," VAR("SHARE", "50") "," TOKEN "]"},
+	{POD("", "", MEMORY), "[" VAR("ALWAYS", "1") "," VAR("LIMIT", "4000m") "," VAR(
+				      "HINT", "m=4") "," TOKEN "]"},
+	{POD(FILTER, "", ""), "[" VAR("ALWAYS", "1") "," VAR("SHARE", "100") "," VAR(
+				      "SELECT", "zone=lab") "," TOKEN "]"},
 	/* what is not written may be there with any value */
 	{POD("", "'env':[" VAR("LIMIT", "x") "," VAR("HINT", "y") "],", ""),
 		"[" VAR("LIMIT", "x") "," VAR("HINT", "y") "," VAR("ALWAYS", "1") "," VAR(
-			"SHARE", "100") "]"},
+			"SHARE", "100") "," TOKEN "]"},
 	{POD("", "'env':[" VAR("SHARE", "x") "," VAR("HINT", "y") "],", MEMORY),
 		"[" VAR("SHARE", "x") "," VAR("HINT", "m=4,y") "," VAR("ALWAYS", "1") "," VAR(
-			"LIMIT", "4000m") "]"},
+			"LIMIT", "4000m") "," TOKEN "]"},
+	/* what the container sets itself, just as we would, stays its own */
+	{POD("", "'env':[" TOKEN "," VAR("ALWAYS", "1") "],", ""),
+		"[" TOKEN "," VAR("ALWAYS", "1") "," VAR("SHARE", "100") "]"},
+	{POD("", "'env':[" FROM("j\\u0075ice", "key") "],", ""),
+		"[" FROM("juice", "key") "," VAR("ALWAYS", "1") "," VAR("SHARE", "100") "]"},
 };
 
-/* Injected, admitted, taken back, and restored when the user's manifest is applied again. */
+/* Injected, admitted, and taken back. */
 static void test_written_and_taken_back(void **state)
 {
 	struct fixture f;
@@ -126,9 +135,85 @@ static void test_written_and_taken_back(void **state)
 	fixture_release(&f);
 }
 
+static const char *const collisions[] = {
+	POD("", "'env':[" VAR("ALWAYS", "2") "],", ""),
+	POD("", "'env':[{'name':'ALWAYS'}],", ""),
+	POD("", "'env':[" VAR("TOKEN", "") "],", ""),
+	POD("", "'env':[" VAR("TOKEN", "juice") "],", ""),
+	POD("", "'env':[{'name':'TOKEN'}],", ""),
+	POD("", "'env':[" FROM("juice", "other") "],", ""),
+	POD("", "'env':[" FROM("other", "key") "],", ""),
+	POD("",
+		"'env':[{'name':'TOKEN','valueFrom':{'configMapKeyRef':{'name':'juice','key':'key'}"
+		"}"
+		"}],",
+		""),
+	/* of two with one name the last one counts */
+	POD("", "'env':[" TOKEN "," FROM("other", "key") "],", ""),
+};
+
+static void test_collisions(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	init(&f);
+	for (size_t i = 0; i < LEN(collisions); i++) {
+		if (fixture_mutate(&f, collisions[i]) != ERR_REFUSED)
+			fail_msg("row %zu is not refused", i);
+		assert_string_equal(f.err.reason, "EnvCollision");
+		assert_non_null(strstr(f.err.path, "/spec/containers/0/env/"));
+	}
+	fixture_release(&f);
+}
+
+/* An update brings the user's manifest without what we added: it comes back from the live pod. */
+static void test_restored(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	init(&f);
+	for (size_t i = 0; i < LEN(injected); i++) {
+		char *live = fixture_inject(&f, injected[i].pod), *user, *pod;
+		const struct json_node *root;
+		struct buf both;
+
+		user = fixture_quotes(injected[i].pod);
+		buf_init(&both, 1 << 20);
+		buf_fmt(&both, "{\"old\":%s,\"new\":%s}", live, user);
+		root = fixture_raw(&f, both.data);
+		buf_clear(&f.patch);
+		assert_int_equal(mutate_update(&f.json, json_get(&f.json, root, SLICE("new")),
+					 json_get(&f.json, root, SLICE("old")), SLICE("ml"),
+					 &f.scratch, &f.patch, &f.mutation, &f.err),
+			0);
+		pod = fixture_apply(user, f.patch.data);
+		expect_env(pod, injected[i].env);
+		free(pod);
+		free(user);
+		buf_release(&both);
+		free(live);
+	}
+	fixture_release(&f);
+}
+
 static const struct {
 	const char *pod, *change, *path;
 } forged[] = {
+	{POD("", "", ""), "[{'op':'remove','path':'/spec/containers/0/env/2'}]",
+		"/spec/containers/0/env"},
+	{POD("", "", ""),
+		"[{'op':'replace','path':'/spec/containers/0/env/2','value':" VAR(
+			"TOKEN", "x") "}]",
+		"/spec/containers/0/env/2"},
+	{POD("", "", ""),
+		"[{'op':'replace','path':'/spec/containers/0/env/2','value':" FROM(
+			"juice", "other") "}]",
+		"/spec/containers/0/env/2"},
+	{POD("", "", ""),
+		"[{'op':'add','path':'/spec/containers/0/env/-','value':" FROM("other", "key") "}]",
+		"/spec/containers/0/env/3"},
 	{POD("", "", MEMORY), "[{'op':'remove','path':'/spec/containers/0/env/1'}]",
 		"/spec/containers/0/env"},
 	{POD("", "", MEMORY),
@@ -140,7 +225,7 @@ static const struct {
 	{POD("", "", MEMORY),
 		"[{'op':'add','path':'/spec/containers/0/env/-','value':" VAR(
 			"LIMIT", "9000m") "}]",
-		"/spec/containers/0/env/3"},
+		"/spec/containers/0/env/4"},
 };
 
 static void test_changed_behind_us(void **state)
@@ -166,6 +251,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_written_and_taken_back),
+		cmocka_unit_test(test_collisions),
+		cmocka_unit_test(test_restored),
 		cmocka_unit_test(test_changed_behind_us),
 	};
 

@@ -93,6 +93,7 @@ static const char full[] =
 	     "    - {name: LD_PRELOAD, prepend: /x.so, separator: \" \"}\n"
 	     "    - {name: TOOL_HOME, value: /opt/tool}\n"
 	     "    - {name: TOOL_LIMIT, value: small, if: memory}\n"
+	     "    - {name: TOOL_TOKEN, secret: {name: tool.token-1, key: the.key_1}}\n"
 	     "  initContainers:\n"
 	     "    - name: copy\n"
 	     "      image: example/tool:1\n"
@@ -143,7 +144,9 @@ static void test_full(void **state)
 	expect(p.shell, "/bin/bash");
 	assert_int_equal(p.options.n_amount, 2);
 	expect(p.options.amount[1], "--num");
-	assert_int_equal(p.n_env, 4);
+	assert_int_equal(p.n_env, 5);
+	expect(p.env[4].secret, "tool.token-1");
+	expect(p.env[4].secret_key, "the.key_1");
 	assert_true(p.env[0].prepend);
 	expect(p.env[0].separator, ":");
 	expect(p.env[1].separator, " ");
@@ -159,10 +162,11 @@ static void test_full(void **state)
 	expect(p.mounts[0].path, "/opt/tool");
 	expect(p.mounts[0].json,
 		"{\"name\":\"tool\",\"mountPath\":\"/opt/tool\",\"readOnly\":true}");
-	assert_int_equal(p.n_secrets, 3);
+	assert_int_equal(p.n_secrets, 4);
 	expect(p.secrets[0], "token");
 	expect(p.secrets[1], "key");
-	expect(p.secrets[2], "more");
+	expect(p.secrets[2], "tool.token-1");
+	expect(p.secrets[3], "more");
 	assert_int_equal(p.can_fraction, CAN_YES);
 	assert_int_equal(p.can_memory, CAN_BOOKKEEPING);
 	assert_int_equal(p.max_amount, 4);
@@ -260,6 +264,8 @@ static void test_hash(void **state)
 		{"separator: \" \"", "separator: \":\""},
 		{"value: small, if: memory", "value: small, if: fraction"},
 		{"value: small, if: memory", "value: small"},
+		{"name: tool.token-1", "name: tool.token-2"},
+		{"the.key_1", "the.key_2"},
 		{"example/tool:1", "example/tool:2"},
 		{"cpu: 500m", "cpu: 501m"},
 		{"mode: 0600", "mode: 0400"},
@@ -370,8 +376,9 @@ static const struct {
 	{WRAP "  env: [{name: A-B, value: b}]\n", 7,
 		"expected the name of an environment variable"},
 	{WRAP "  env: [{name: 1A, value: b}]\n", 7, "expected the name of an environment variable"},
-	{WRAP "  env: [{name: A}]\n", 7, "found neither value nor prepend"},
-	{WRAP "  env: [{name: A, value: b, prepend: c}]\n", 7, "found both value and prepend"},
+	{WRAP "  env: [{name: A}]\n", 7, "found none of value, prepend and secret"},
+	{WRAP "  env: [{name: A, value: b, prepend: c}]\n", 7,
+		"found more than one of value, prepend"},
 	{WRAP "  env: [{name: A, value: b, separator: c}]\n", 7, "separator belongs to prepend"},
 	{WRAP "  env: [{name: A, prepend: b, separator: \"\"}]\n", 7, "found \"\", expected what"},
 	{WRAP "  env: [{name: A, prepend: \"\"}]\n", 7, "text that is not empty"},
@@ -383,6 +390,24 @@ static const struct {
 	{WRAP "  env: [{name: A, value: b, if: percent}]\n", 7, "found \"percent\""},
 	{WRAP "  env: [{name: A, value: b, each: filter}]\n", 7, "unknown key \"each\""},
 	{WRAP "  env: [{name: A, value: \"{filter}\", if: filter}]\n", 7, "unknown place {filter}"},
+	{WRAP "  env: [{name: A, secret: b}]\n", 7, "expected a mapping"},
+	{WRAP "  env: [{name: A, secret: {key: b}}]\n", 7, "name"},
+	{WRAP "  env: [{name: A, secret: {name: b}}]\n", 7, "key"},
+	{WRAP "  env: [{name: A, secret: {name: b, key: c, optional: yes}}]\n", 7, "unknown key"},
+	{WRAP "  env: [{name: A, secret: {name: B, key: c}}]\n", 7,
+		"expected the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: \"\", key: c}}]\n", 7, "the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: -b, key: c}}]\n", 7, "the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b-, key: c}}]\n", 7, "the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b-.c, key: c}}]\n", 7, "the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b..c, key: c}}]\n", 7, "the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b., key: c}}]\n", 7, "the name of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b, key: \"\"}}]\n", 7, "a key of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b, key: a/b}}]\n", 7, "a key of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b, key: ..c}}]\n", 7, "a key of a Secret"},
+	{WRAP "  env: [{name: A, secret: {name: b, key: c}, value: d}]\n", 7, "more than one"},
+	{WRAP "  env: [{name: A, secret: {name: b, key: c}, separator: d}]\n", 7,
+		"separator belongs to prepend"},
 	{WRAP "  env: [{name: A, value: b}, {name: A, value: c}]\n", 7, "found \"A\" twice"},
 	{WRAP "  env: [{name: A, valueFrom: {}}]\n", 7, "valueFrom"},
 	/* clients */

@@ -74,6 +74,19 @@ static const struct {
 	{POD("'labels':{}", PLAIN "," SECRET("'projected':{'sources':[{'configMap':{'name':'" CA
 					     "'}},{'secret':{'name':'" CA "'}}]}")),
 		"SecretWithoutClaim", "/spec/volumes/1"},
+	{POD("'labels':{}",
+		 "'initContainers':[{'name':'i','env':[1,{'name':'A','value':'b'},{'name':'T"
+		 "','valueFrom':{'secretKeyRef':{'name':'" CA "','key':'k'}}}]}]," PLAIN),
+		"SecretWithoutClaim", "/spec/initContainers/0/env/2"},
+	{POD("'labels':{}",
+		 "'containers':[{'name':'a'},{'name':'b','envFrom':[{'configMapRef':{'name':"
+		 "'" CA "'}},{'secretRef':{'name':'" CA "'}}]}]"),
+		"SecretWithoutClaim", "/spec/containers/1/envFrom/1"},
+	{POD("'labels':{}",
+		 "'containers':[{'name':'a','env':[{'name':'T','valueFrom':{'configMapKeyRef':"
+		 "{'name':'" CA "','key':'k'}}}],'envFrom':[{'secretRef':{'name':'another'}}]"
+		 "}]"),
+		NULL, NULL},
 	{POD("'labels':{}", PLAIN "," SECRET("'secret':{'secretName':'another'}")), NULL, NULL},
 	{POD("'labels':{}", PLAIN "," SECRET("'configMap':{'name':'" CA "'}")), NULL, NULL},
 	{POD("'labels':{}", APP "," SECRET("'secret':{'secretName':'" CA "'}")), NULL,

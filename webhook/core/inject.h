@@ -38,9 +38,14 @@ int inject_container(struct injection *in, const struct pod_container *c,
 int inject_again(struct injection *in, const struct pod_container *c, const struct gpu_request *req,
 	const struct plan_container *pc, struct err *err);
 
-/* The environment of one container: what the profile sets or puts in front. */
+/* The environment of one container: what the profile sets or puts in front. A variable that the container sets itself
+ * just as the profile would is left alone and is not in the plan; else ERR_REFUSED "EnvCollision". */
 int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
 	struct plan_container *pc, struct err *err);
+
+/* Does the container's variable come from the Secret and key that the profile names? */
+bool inject_refers(
+	const struct json *j, const struct json_node *var, const struct profile_env *env);
 
 /* What `value` becomes with `front` before it: joined by the separator, without empty elements. Inside of a JSON
  * string, like both arguments. Absent when the arena ran out. */

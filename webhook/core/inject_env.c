@@ -131,13 +131,21 @@ static int put_in_front(struct injection *in, const char *path, size_t index,
 	return 0;
 }
 
-/* A variable that the profile sets must not be the user's. */
+bool inject_refers(const struct json *j, const struct json_node *var, const struct profile_env *env)
+{
+	const struct json_node *ref = json_path(j, var, "valueFrom", "secretKeyRef", NULL);
+
+	return json_is_str(j, json_get(j, ref, SLICE("name")), env->secret) &&
+	       json_is_str(j, json_get(j, ref, SLICE("key")), env->secret_key);
+}
+
+/* A variable that the profile sets must not be the user's, unless it is the same. */
 static int check_set(const struct json *j, const struct json_node *var, size_t index,
 	const struct profile_env *env, struct slice ours, struct err *err)
 {
 	struct slice was = json_inside(j, json_get(j, var, SLICE("value")));
 
-	if (slice_eq(was, ours) && was.at)
+	if (env->secret.at ? inject_refers(j, var, env) : was.at && slice_eq(was, ours))
 		return 0;
 	err_reason(err, ERR_REFUSED, "EnvCollision",
 		"the container sets %.*s itself, which the launcher has to set; remove it",
@@ -145,59 +153,95 @@ static int check_set(const struct json *j, const struct json_node *var, size_t i
 	return err_in(err, "env/%zu", index);
 }
 
+/* One container's environment while it is changed. */
+struct site {
+	const struct json_node *env;
+	const char *path;
+	const struct launch *l;
+	struct plan_container *pc;
+	size_t *inserted; /* where we put elements between the container's own */
+	size_t n_inserted;
+};
+
 /* Where a variable stands after our insertions. */
-static size_t shifted(size_t index, const size_t *inserted, size_t n)
+static size_t shifted(size_t index, const struct site *site)
 {
-	for (size_t i = 0; i < n; i++)
-		index += inserted[i] <= index;
+	for (size_t i = 0; i < site->n_inserted; i++)
+		index += site->inserted[i] <= index;
 	return index;
+}
+
+/* A variable that the container does not have: behind all others. */
+static void append(
+	struct injection *in, struct site *site, const struct profile_env *env, struct slice ours)
+{
+	struct buf *out = in->patch->out;
+
+	if (!json_is(site->env, JSON_ARRAY) && !site->pc->made_env) {
+		site->pc->made_env = true;
+		patch_add(in->patch, site->path, (struct slice){0}, SLICE("[]"));
+	}
+	patch_open(in->patch, "add", site->path, SLICE("-"));
+	if (!env->secret.at) {
+		write_var(in, env->name, inject_join(ours, env->separator, SLICE(""), in->a));
+		return;
+	}
+	buf_str(out, "{\"name\":");
+	buf_json_str(out, env->name);
+	buf_str(out, ",\"valueFrom\":{\"secretKeyRef\":{\"name\":");
+	buf_json_str(out, env->secret);
+	buf_str(out, ",\"key\":");
+	buf_json_str(out, env->secret_key);
+	buf_str(out, "}}}");
+	patch_close(in->patch);
+}
+
+static int inject_var(
+	struct injection *in, struct site *site, const struct profile_env *env, struct err *err)
+{
+	const struct json *j = in->pod->j;
+	struct plan_env pe = {.name = env->name};
+	struct slice ours = SLICE("");
+	const struct json_node *var;
+	size_t index = 0;
+
+	if (!env->secret.at)
+		ours = json_spelled(
+			wrap_escape(template_expand(env->value, site->l, (struct slice){0}, in->a),
+				in->a),
+			in->a);
+	if (!ours.at)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	/* of variables with one name, the kubelet takes the last */
+	var = json_find(j, site->env, "name", env->name, true, &index);
+	if (var && !env->prepend)
+		return check_set(j, var, index, env, ours, err);
+	if (!var)
+		append(in, site, env, ours);
+	else if (put_in_front(in, site->path, shifted(index, site), var, env, ours, &pe, err) < 0)
+		return err->code;
+	if (pe.moved.at)
+		site->inserted[site->n_inserted++] = shifted(index, site) + 1;
+	site->pc->env[site->pc->n_env++] = pe;
+	return 0;
 }
 
 int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
 	struct plan_container *pc, struct err *err)
 {
-	const struct json *j = in->pod->j;
-	const struct json_node *env = json_get(j, c->node, SLICE("env"));
-	const char *path = pod_path(in->a, c->path, "/env");
-	size_t n = in->profile->n_env, n_inserted = 0;
-	size_t *inserted = arena_array(in->a, n, sizeof(*inserted));
+	size_t n = in->profile->n_env;
+	struct site site = {.env = json_get(in->pod->j, c->node, SLICE("env")),
+		.path = pod_path(in->a, c->path, "/env"),
+		.l = l,
+		.pc = pc,
+		.inserted = arena_array(in->a, n, sizeof(size_t))};
 
 	pc->env = arena_array(in->a, n, sizeof(*pc->env));
-	if (!path || !pc->env || !inserted)
+	if (!site.path || !pc->env || !site.inserted)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	if (n > 0 && !json_is(env, JSON_ARRAY)) {
-		pc->made_env = true;
-		patch_add(in->patch, path, (struct slice){0}, SLICE("[]"));
-	}
-	for (size_t i = 0; i < n; i++) {
-		const struct profile_env *pv = &in->profile->env[i];
-		const struct json_node *var;
-		struct plan_env *pe;
-		struct slice ours;
-		size_t index = 0;
-
-		if (!launch_times(l, pv->when))
-			continue;
-		pe = &pc->env[pc->n_env++];
-		ours = json_spelled(
-			wrap_escape(template_expand(pv->value, l, (struct slice){0}, in->a), in->a),
-			in->a);
-		if (!ours.at)
-			return err_set(err, ERR_NOMEM, "out of memory");
-		pe->name = pv->name;
-		/* of variables with one name, the kubelet takes the last */
-		var = json_find(j, env, "name", pv->name, true, &index);
-		if (!var) {
-			patch_open(in->patch, "add", path, SLICE("-"));
-			write_var(in, pv->name, inject_join(ours, pv->separator, SLICE(""), in->a));
-			continue;
-		}
-		index = shifted(index, inserted, n_inserted);
-		if (pv->prepend ? put_in_front(in, path, index, var, pv, ours, pe, err) < 0
-				: check_set(j, var, index, pv, ours, err) < 0)
+	for (size_t i = 0; i < n; i++)
+		if (launch_times(l, in->profile->env[i].when) &&
+			inject_var(in, &site, &in->profile->env[i], err) < 0)
 			return err->code;
-		if (pe->moved.at)
-			inserted[n_inserted++] = index + 1;
-	}
 	return 0;
 }

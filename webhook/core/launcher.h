@@ -41,6 +41,9 @@ struct profile_env {
 	bool prepend;       /* put in front of the container's own value instead of setting it */
 	struct slice separator; /* between ours and the container's own, usually ":" */
 	enum word_when when;    /* not WORD_EACH_FILTER */
+	/* Instead of value: a Secret of the pod's namespace and a key in it; absent otherwise. */
+	struct slice secret;
+	struct slice secret_key;
 };
 
 /* How far a client can keep a promise. */
@@ -118,7 +121,8 @@ struct profile {
 	size_t n_volumes;
 	struct profile_mount *mounts;
 	size_t n_mounts;
-	struct slice *secrets; /* names of Secrets that the injected volumes need */
+	struct slice
+		*secrets; /* names of Secrets that volumes and variables need, and those listed */
 	size_t n_secrets;
 	enum can can_fraction; /* gpu-percent below 100 */
 	enum can can_memory;   /* gpu-memory */

@@ -46,27 +46,91 @@ static int check_prepend(const struct yaml_node *node, const struct profile *p,
 	return 0;
 }
 
+/* A Secret's name: a DNS-1123 subdomain. */
+static bool secret_name(struct slice s)
+{
+	bool ends = true; /* here a letter or digit must stand */
+
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.at[i];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+
+		if (!plain && (c != '-' || ends) && (c != '.' || ends || s.at[i - 1] == '-'))
+			return false;
+		ends = c == '.';
+	}
+	return s.len > 0 && s.len <= 253 && !ends && s.at[s.len - 1] != '-';
+}
+
+/* A key of a Secret, as the API server takes it (IsConfigMapKey). */
+static bool secret_key(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.at[i];
+		bool plain =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		if (!plain && c != '-' && c != '_' && c != '.')
+			return false;
+	}
+	return s.len > 0 && s.len <= 253 && !slice_is(s, ".") && !slice_starts(s, SLICE(".."));
+}
+
+/* {name, key} */
+static int read_secret(
+	const struct yaml_node *map, struct arena *a, struct profile_env *e, struct err *err)
+{
+	struct yaml_node *name, *key;
+	struct slice text;
+	char found[80];
+	int rc;
+
+	if ((rc = yaml_as_map(map, err)) != 0 ||
+		(rc = yaml_known(map, err, "name", "key", NULL)) != 0 ||
+		(rc = yaml_need(map, "name", &name, err)) != 0 ||
+		(rc = yaml_as_str(name, &text, err)) != 0)
+		return rc;
+	if (!secret_name(text))
+		return yaml_err(name, err, ERR_INVALID,
+			"found %s, expected the name of a Secret: a to z, 0 to 9, '-' and '.'",
+			yaml_found(name, found));
+	if ((rc = parts_copy(text, a, &e->secret, err)) != 0 ||
+		(rc = yaml_need(map, "key", &key, err)) != 0 ||
+		(rc = yaml_as_str(key, &text, err)) != 0)
+		return rc;
+	if (!secret_key(text))
+		return yaml_err(key, err, ERR_INVALID,
+			"found %s, expected a key of a Secret: letters, digits, '-', '_' and '.'",
+			yaml_found(key, found));
+	return parts_copy(text, a, &e->secret_key, err);
+}
+
 static int read_env_value(const struct yaml_node *map, const struct profile *p, struct arena *a,
 	struct profile_env *e, struct err *err)
 {
-	const struct yaml_node *value = yaml_get(map, "value"), *prepend = yaml_get(map, "prepend");
-	const struct yaml_node *node;
+	const struct yaml_node *prepend = yaml_get(map, "prepend");
+	const struct yaml_node *secret = yaml_get(map, "secret");
+	const struct yaml_node *node = yaml_absent(prepend) ? yaml_get(map, "value") : prepend;
 	struct slice separator = SLICE(":");
+	int n = !yaml_absent(prepend) + !yaml_absent(secret) + !yaml_absent(yaml_get(map, "value"));
 	int rc;
 
-	e->prepend = !yaml_absent(prepend);
-	node = e->prepend ? prepend : value;
-	if (yaml_absent(value) != e->prepend || yaml_absent(node))
+	if (n != 1)
 		return yaml_err(map, err, ERR_INVALID,
-			"found %s, expected one of value and prepend",
-			e->prepend ? "both value and prepend" : "neither value nor prepend");
-	if ((rc = template_when(map, &e->when, err)) != 0 ||
-		(rc = template_read(node, e->when, p, a, &e->value, err)) != 0 ||
-		(rc = yaml_get_str(map, "separator", &separator, err)) != 0)
-		return rc;
+			"found %s of value, prepend and secret, expected exactly one",
+			n ? "more than one" : "none");
+	e->prepend = !yaml_absent(prepend);
 	if (!e->prepend && !yaml_absent(yaml_get(map, "separator")))
 		return yaml_err(yaml_get(map, "separator"), err, ERR_INVALID,
-			"separator belongs to prepend; value replaces the container's own");
+			"separator belongs to prepend; value and secret replace the container's "
+			"own");
+	if ((rc = template_when(map, &e->when, err)) != 0)
+		return rc;
+	if (!yaml_absent(secret))
+		return read_secret(secret, a, e, err);
+	if ((rc = template_read(node, e->when, p, a, &e->value, err)) != 0 ||
+		(rc = yaml_get_str(map, "separator", &separator, err)) != 0)
+		return rc;
 	if (!e->prepend)
 		return 0;
 	if (separator.len == 0)
@@ -86,8 +150,8 @@ static int read_env(const struct yaml_node *map, struct arena *a, struct profile
 	int rc;
 
 	if ((rc = yaml_as_map(map, err)) != 0 ||
-		(rc = yaml_known(map, err, "name", "value", "prepend", "separator", "if", NULL)) !=
-			0 ||
+		(rc = yaml_known(map, err, "name", "value", "prepend", "secret", "separator", "if",
+			 NULL)) != 0 ||
 		(rc = yaml_need(map, "name", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &name, err)) != 0)
 		return rc;

@@ -244,7 +244,7 @@ static int read_objects(
 	return 0;
 }
 
-/* Those that the volumes name, and those listed: an init container can also read one into its environment. */
+/* Those listed (an init container can read one into its environment), and those that variables and volumes name. */
 static int read_secrets(
 	const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err)
 {
@@ -255,7 +255,7 @@ static int read_secrets(
 
 	if ((rc = yaml_get_strs(spec, "secrets", &listed, &n, err)) != 0)
 		return rc;
-	p->secrets = arena_array(a, n, sizeof(*p->secrets));
+	p->secrets = arena_array(a, n + p->n_env, sizeof(*p->secrets));
 	if (!p->secrets)
 		return out_of_memory(err);
 	for (size_t i = 0; i < n; i++) {
@@ -268,6 +268,9 @@ static int read_secrets(
 			return rc;
 		parts_add_name(p->secrets, &p->n_secrets, name);
 	}
+	for (size_t i = 0; i < p->n_env; i++)
+		if (p->env[i].secret.at)
+			parts_add_name(p->secrets, &p->n_secrets, p->env[i].secret);
 	return parts_secrets(yaml_get(spec, "volumes"), a, &p->secrets, &p->n_secrets, err);
 }
 

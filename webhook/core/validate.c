@@ -76,7 +76,44 @@ static bool is_secret(const struct config *c, const struct json *j, const struct
 	return false;
 }
 
-/* A volume with a client's secret gives its pool token to a pod that nobody counted. */
+static int secret_taken(const char *how, struct err *err)
+{
+	return err_reason(err, ERR_REFUSED, "SecretWithoutClaim",
+		"%s the secret of a remote-GPU client, but the pod asks for no GPU; ask "
+		"for " RES_AMOUNT " with the annotation " ANN_SWITCH ", or leave it out",
+		how);
+}
+
+/* Variables out of a client's secret, one by one or all together. */
+static int check_env_secrets(const struct config *c, const struct pod *p,
+	const struct pod_container *pc, struct err *err)
+{
+	size_t i = 0;
+
+	JSON_EACH(p->j, json_get(p->j, pc->node, SLICE("env")), v)
+	{
+		if (is_secret(c, p->j,
+			    json_path(p->j, v, "valueFrom", "secretKeyRef", "name", NULL))) {
+			secret_taken("reads", err);
+			err_in(err, "env/%zu", i);
+			return err_in(err, "%s", pc->path + 1);
+		}
+		i++;
+	}
+	i = 0;
+	JSON_EACH(p->j, json_get(p->j, pc->node, SLICE("envFrom")), v)
+	{
+		if (is_secret(c, p->j, json_path(p->j, v, "secretRef", "name", NULL))) {
+			secret_taken("reads", err);
+			err_in(err, "envFrom/%zu", i);
+			return err_in(err, "%s", pc->path + 1);
+		}
+		i++;
+	}
+	return 0;
+}
+
+/* A volume or variable with a client's secret gives its pool token to a pod that nobody counted. */
 static int check_secrets(const struct config *c, const struct pod *p, struct err *err)
 {
 	size_t i = 0;
@@ -90,14 +127,14 @@ static int check_secrets(const struct config *c, const struct pod *p, struct err
 		JSON_EACH(p->j, json_path(p->j, v, "projected", "sources", NULL), s)
 		found = found || is_secret(c, p->j, json_path(p->j, s, "secret", "name", NULL));
 		if (found) {
-			err_reason(err, ERR_REFUSED, "SecretWithoutClaim",
-				"mounts the secret of a remote-GPU client, but the pod asks for no "
-				"GPU; ask for " RES_AMOUNT " with the annotation " ANN_SWITCH
-				", or leave the volume out");
+			secret_taken("mounts", err);
 			return err_in(err, "spec/volumes/%zu", i);
 		}
 		i++;
 	}
+	for (i = 0; i < p->n_containers; i++)
+		if (check_env_secrets(c, p, &p->containers[i], err) < 0)
+			return err->code;
 	return 0;
 }
 

@@ -31,7 +31,7 @@ struct validation {
  *   PlanMissing         it has our label, but no plan
  *   PlanUnreadable      its plan is none
  *   PlanMismatch        it is not what its plan says: forged or half-removed
- *   SecretWithoutClaim  it mounts the client's secret and asks for nothing
+ *   SecretWithoutClaim  it mounts the client's secret, or reads it into a variable, and asks for nothing
  * ERR_NOMEM, ERR_INTERNAL. */
 int validate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a,

@@ -79,9 +79,19 @@ static int check_var(struct checking *c, const struct pod_container *pc, const s
 	size_t index = 0;
 	const struct json_node *var = json_find(j, env, "name", e->name, true, &index);
 	struct slice value = json_str(j, json_get(j, var, SLICE("value")), c->a);
-	struct slice ours =
-		wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
+	struct slice ours;
 
+	if (e->secret.at && inject_refers(j, var, e))
+		return 0;
+	if (e->secret.at) {
+		MISMATCH(c,
+			"%.*s must come from the key %.*s of the Secret %.*s, as the launcher "
+			"needs it",
+			(int)e->name.len, e->name.at, (int)e->secret_key.len, e->secret_key.at,
+			(int)e->secret.len, e->secret.at);
+		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
+	}
+	ours = wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
 	ours = inject_join(ours, e->separator, SLICE(""), c->a);
 	if (!ours.at)
 		return err_set(c->err, ERR_NOMEM, "out of memory");

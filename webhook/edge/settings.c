@@ -35,7 +35,7 @@ const char settings_help[] =
 	"  --claim-ttl DURATION        claims end after this time; 0: never [0]\n"
 	"  --total-gpu-memory SIZE     memory of the nominal GPU: megabytes, or 16G, 16160Mi "
 	"[$TOTAL_GPU_MEMORY]\n"
-	"  --secret-without-claim BOOL refuse pods that mount a client's Secret and ask for "
+	"  --secret-without-claim BOOL refuse pods that use a client's Secret and ask for "
 	"nothing [true]\n"
 	"  --drain-delay DURATION      answer on after SIGTERM, not ready [5s]\n"
 	"  --reload-interval DURATION  look for changed files; 0: SIGHUP alone [2s]\n"
