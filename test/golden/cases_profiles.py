@@ -93,6 +93,11 @@ def cricket():
     has("cricket-own-preload", "in front of the container's own", launcher("cricket", container(command=None, env=[
         {"name": "LD_PRELOAD", "value": "/lib/own.so"}])), command=None,
         env={**env, "LD_PRELOAD": "/opt/cricket/cricket-client.so:/lib/own.so"})
+    two = [container(), container("second")]
+    has("cricket-two-containers", "both on one server, though the smallest holds but one", launcher("cricket", *two),
+        env={**env, "REMOTE_GPU_ADDRESS": "10.117.32.178"})
+    no("cricket-three-containers", "three GPUs are there, but on two servers", launcher("cricket", *two, container("third")),
+       "not on one server", "one GPU server per pod", code=403, reason="NoCapacity")
     no("cricket-two", "one server, one GPU", launcher("cricket", container(resources=ask("2"))), "1", code=422)
 
 

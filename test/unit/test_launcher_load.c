@@ -226,7 +226,13 @@ static void test_defaults(void **state)
 	assert_null(p.basename.at);
 	assert_true(p.servers_placed);
 	assert_true(p.whole_servers);
+	assert_false(p.one_server);
 	assert_int_equal(p.max_amount, GPU_AMOUNT_MAX);
+
+	must_load(HEAD "  kind: env\n  env: [{name: S, value: \"{server_host}\", if: filter}]\n  "
+		       "placement: servers\n",
+		&p);
+	assert_true(p.one_server);
 
 	must_load(HEAD "  kind: env\n  env: [{name: A, value: b}, {name: M, value: "
 		       "\"{memory_mb}m\", if: memory}, {name: F, prepend: \"{percent}\", if: "

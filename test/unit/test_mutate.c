@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
+#include "webhook/edge/ledger_memory.h"
 
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
@@ -401,6 +402,41 @@ static void test_servers_are_placed(void **state)
 	fixture_release(&f);
 }
 
+/* Two servers with one GPU each hold two containers, unless the launcher reaches only one of them. */
+static void test_one_server(void **state)
+{
+	static struct gpu gpu[] = {{.id = "gpu-0",
+		.model = "T4",
+		.bytes = 16000000000ULL,
+		.fit = true,
+		.fresh = true,
+		.why = ""}};
+	static struct gpu_server servers[] = {
+		{.name = "a", .address = "a:1", .gpus = gpu, .n_gpus = 1},
+		{.name = "b", .address = "b:1", .gpus = gpu, .n_gpus = 1, .first_gpu = 1}};
+	static const char two[] = POD(ON ",'poolgate.io/launcher':'lupine'}",
+		"'containers':[{'name':'a'," ONE "},{'name':'b'," ONE "}]");
+	struct inventory inv = {servers, 2, 2};
+	struct fixture f;
+	char *pod;
+
+	(void)state;
+	fixture_init(&f);
+	assert_int_equal(ledger_memory_set_inventory(f.ledger, &inv, &f.err), 0);
+	pod = fixture_inject(&f, two);
+	expect(pod, "spec.containers.1.env.0", "{'name':'LUPINE_SERVER','value':'a:1,b:1'}");
+	free(pod);
+	f.profiles[2].one_server = true;
+	assert_int_equal(fixture_mutate(&f, two), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "NoCapacity");
+	assert_non_null(strstr(f.err.msg, "one GPU server per pod"));
+	pod = fixture_inject(&f,
+		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
+	expect(pod, "spec.containers.0.env.0", "{'name':'LUPINE_SERVER','value':'a:1'}");
+	free(pod);
+	fixture_release(&f);
+}
+
 static void test_injection_mode_leaves_the_command(void **state)
 {
 	struct fixture f;
@@ -433,6 +469,7 @@ int main(void)
 		cmocka_unit_test(test_update_restores),
 		cmocka_unit_test(test_update_cannot_change_the_request),
 		cmocka_unit_test(test_servers_are_placed),
+		cmocka_unit_test(test_one_server),
 		cmocka_unit_test(test_injection_mode_leaves_the_command),
 	};
 

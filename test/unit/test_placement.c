@@ -142,6 +142,34 @@ static const struct row rows[] = {
 	{"nobody asks", TWO, "", NULL, NULL, false, ""},
 };
 
+/* The same with demand.one_server. */
+static const struct row alone[] = {
+	{"what is on one server anyway", TWO, "app a 1 50%; app b 1 50%", NULL, NULL, false,
+		"gpu-02/gpu-0=8000"},
+	{"not the tightest server for the first container", "a t4:8000; b t4:8000 t4:8000",
+		"app a 1 100%; app b 1 100%", NULL, NULL, false, "b/gpu-0=8000 b/gpu-1=8000"},
+	{"the first that holds all", "a t4:8000; b t4:8000; c t4:9000 t4:9000; d t4:9000 t4:9000",
+		"app a 1 7000; app b 1 7000", NULL, NULL, false, "c/gpu-0=7000 c/gpu-1=7000"},
+	{"whole", "a t4:8000; b t4:8000 t4:8000", "app a 1 100%; app b 1 100%", NULL, NULL, true,
+		"b/gpu-0=8000 b/gpu-1=8000"},
+	{"init containers, too", "a t4:8000/4000; b t4:8000", "init i 1 100%; app a 1 4000", NULL,
+		NULL, false, "b/gpu-0=8000"},
+	{"the filter still selects", "a k80:8000; b t4:8000 t4:8000; c k80:9000 k80:9000",
+		"app a 1 8000; app b 1 8000", "gpu.model=k80", NULL, false,
+		"c/gpu-0=8000 c/gpu-1=8000"},
+	{"room on two servers alone", "a t4:8000; b t4:8000", "app a 1 100%; app b 1 100%", NULL,
+		NULL, false,
+		"!NoCapacity: not on one server, and this launcher reaches one GPU server per pod: "
+		"ask for less, or put each container into a pod of its own"},
+	{"one container, over two servers", "a t4:8000 t4:8000; b t4:8000", "app a 3 100%", NULL,
+		NULL, false, "!NoCapacity: one GPU server per pod: ask for fewer GPUs"},
+	{"no room at all", "a t4:8000/1; b t4:8000/1", "app a 1 100%; app b 1 100%", NULL, NULL,
+		false, "!NoCapacity: none has that much free"},
+	{"three of which two fit", "a t4:8000 t4:8000; b t4:8000",
+		"app a 1 8000; app b 1 8000; app c 1 8000", NULL, NULL, false,
+		"!NoCapacity: the pool has that, but not on one server"},
+};
+
 static void print_holds(const struct inventory *inv, const struct placement *p, struct buf *b)
 {
 	for (size_t i = 0; i < p->n_holds; i++) {
@@ -165,11 +193,10 @@ static void check_refusal(const struct row *r, const char *want, const struct er
 			fail_msg("%s: not printable ASCII: %s", r->what, e->msg);
 }
 
-static void test_table(void **state)
+static void check_rows(const struct row *table, size_t n, bool one_server)
 {
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct row *r = &rows[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct row *r = &table[i];
 		struct placement p = {0};
 		struct demand d;
 		struct err e = {0};
@@ -179,6 +206,7 @@ static void test_table(void **state)
 
 		pool_init(&pool, r->pool);
 		demand_init(&d, &pool.arena, r->demand, r->filters, r->servers, r->whole);
+		d.one_server = one_server;
 		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e);
 		buf_init(&got, 4096);
 		print_holds(&pool.inv, &p, &got);
@@ -195,6 +223,13 @@ static void test_table(void **state)
 		buf_release(&got);
 		pool_release(&pool);
 	}
+}
+
+static void test_table(void **state)
+{
+	(void)state;
+	check_rows(rows, sizeof(rows) / sizeof(*rows), false);
+	check_rows(alone, sizeof(alone) / sizeof(*alone), true);
 }
 
 static void test_demand_bytes(void **state)

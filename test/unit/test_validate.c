@@ -562,6 +562,34 @@ static void test_servers(void **state)
 	fixture_release(&f);
 }
 
+/* A launcher that is told one host: a plan with two servers is none of ours. */
+static void test_one_server(void **state)
+{
+	static struct profile_env host = {
+		.name = {"LUPINE_SERVER", 13}, .value = {"{server_host}", 13}};
+	struct fixture f;
+	char *live, *pod;
+
+	(void)state;
+	fixture_init(&f);
+	f.profiles[2].env = &host;
+	f.profiles[2].one_server = true;
+	live = fixture_inject(&f, POD(ON ",'poolgate.io/launcher':'lupine'}",
+					  "'containers':[{'name':'a'," ASKS(1) "}]"));
+	assert_int_equal(fixture_validate(&f, live), 0);
+	pod = forge(&f, live, "'address':'10.0.0.1:14833'}",
+		"'address':'10.0.0.1:14833'},{'name':'gpu-02','address':'x:1'}");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "PlanMismatch");
+	assert_string_equal(f.err.path, PLAN_AT);
+	f.profiles[2].hash++; /* another version of the profile may be told more */
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "ServerTaken");
+	free(pod);
+	free(live);
+	fixture_release(&f);
+}
+
 /* ---- updates ---- */
 
 static const struct {
@@ -705,6 +733,7 @@ int main(void)
 		cmocka_unit_test(test_another_version_of_the_profile),
 		cmocka_unit_test(test_own_launcher),
 		cmocka_unit_test(test_servers),
+		cmocka_unit_test(test_one_server),
 		cmocka_unit_test(test_updates),
 		cmocka_unit_test(test_update_of_a_waiting_pod),
 		cmocka_unit_test(test_an_update_with_many_keys),

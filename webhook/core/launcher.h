@@ -129,6 +129,7 @@ struct profile {
 	uint32_t max_amount;   /* GPUs per container */
 	bool servers_placed;   /* placement: servers (else client) */
 	bool whole_servers;    /* granularity: server (else gpu) */
+	bool one_server;       /* {server_host} is used: a pod's GPUs have to be on one server */
 };
 
 /* What the places of a template stand for in one container. */

@@ -339,6 +339,7 @@ static int read_placement(const struct yaml_node *spec, struct profile *p, struc
 		return rc;
 	p->servers_placed = placement == 1;
 	p->whole_servers = granularity == 1;
+	p->one_server = profile_has(p, "server_host");
 	if (p->servers_placed && !told)
 		return yaml_err(yaml_get(spec, "placement"), err, ERR_INVALID,
 			"found servers, but no place {servers} or {server_host} in argv or env "

@@ -247,8 +247,10 @@ static int place(struct making *m, struct err *err)
 			"known here; give one with --pool",
 			(int)p->name.len, p->name.at);
 	if (l->ops->view(l, false, m->in.a, &view, err) < 0 ||
-		plan_demand(plan, p->whole_servers, m->in.a, &d, err) < 0 ||
-		placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) < 0)
+		plan_demand(plan, p->whole_servers, m->in.a, &d, err) < 0)
+		return err->code;
+	d.one_server = p->one_server;
+	if (placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) < 0)
 		return err->code;
 	plan->servers = arena_array(m->in.a, where.n_servers, sizeof(*plan->servers));
 	plan->addresses = arena_array(m->in.a, where.n_servers, sizeof(*plan->addresses));

@@ -179,7 +179,8 @@ static bool place(struct search *s, size_t container)
 
 	if (amount == 0)
 		return true;
-	if (amount <= s->n_slots && (place_on_one(s, container) || spread(s, container)))
+	if (amount <= s->n_slots &&
+		(place_on_one(s, container) || (s->n_bins > 1 && spread(s, container))))
 		return true;
 	s->failed = container;
 	return false;
@@ -243,10 +244,9 @@ static bool failed_first(struct search *s)
 	return true;
 }
 
-static bool search_run(struct search *s)
+/* Some passes, each learning from the one before. */
+static bool try_hard(struct search *s)
 {
-	if (!named_whole(s))
-		return false;
 	s->together = true;
 	if (attempt(s))
 		return true;
@@ -260,6 +260,44 @@ static bool search_run(struct search *s)
 			return false;
 	}
 	return false;
+}
+
+/* Is the pod spread although it must not be? */
+static bool is_split(const struct search *s)
+{
+	size_t n = 0;
+
+	for (size_t b = 0; s->d->one_server && b < s->n_bins; b++)
+		n += s->bins[b].own;
+	return n > 1;
+}
+
+/* The first server that holds the whole pod. */
+static bool all_on_one(struct search *s)
+{
+	struct bin *bins = s->bins;
+	size_t n_bins = s->n_bins;
+	bool found = false;
+
+	search_forget(s);
+	s->n_bins = 1;
+	for (size_t b = 0; b < n_bins && !found; b++) {
+		s->bins = &bins[b];
+		found = try_hard(s);
+		if (!found)
+			search_forget(s);
+	}
+	s->bins = bins;
+	s->n_bins = n_bins;
+	s->split = !found;
+	return found;
+}
+
+static bool search_run(struct search *s)
+{
+	if (!named_whole(s) || !try_hard(s))
+		return false;
+	return !is_split(s) || all_on_one(s);
 }
 
 /* The holds of a bin into the placement. */

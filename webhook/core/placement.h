@@ -36,6 +36,7 @@ struct demand {
 	struct slice *servers; /* when n_servers > 0: exactly these are used (placement: servers) */
 	size_t n_servers;
 	bool whole_servers; /* granularity: server. Every GPU of a server that is used is held whole */
+	bool one_server; /* all on one server, or not at all: the launcher reaches no second one */
 };
 
 /* So many bytes of one GPU, promised to one pod. */
@@ -74,6 +75,7 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
  * hold counts as free; per GPU the maximum over these moments is held. Servers that the pod uses already come first:
  * each server is a commit of its own in a cluster. A packing that this greedy search misses may be refused.
  * With whole_servers a server is used only when nobody else is on it and each of its GPUs can take claims.
+ * With one_server, where that spreads the pod, the first server by name that holds all of it.
  * The arena gives about 25 bytes for each GPU of the pool. 1000 servers with 8 GPUs take 50 to 150 us.
  * ret's arrays live in the arena. ERR_REFUSED with reason "NoCapacity" (or "NoServer" when no usable GPU matches the
  * filter at all, "ServerTaken" when demand.servers names servers and these cannot hold it) and a sentence: what was

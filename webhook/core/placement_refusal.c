@@ -290,6 +290,14 @@ int placement_refuse(const struct search *s, struct err *err)
 	say_asked(s, &b);
 	if (s->d->n_servers)
 		return refuse_taken(s, &b, err);
+	if (s->split) {
+		buf_str(&b, "; the pool has that, but not on one server, and this launcher reaches "
+			    "one GPU server per pod: ");
+		buf_str(&b, s->d->n_containers == 1
+				    ? "ask for fewer GPUs"
+				    : "ask for less, or put each container into a pod of its own");
+		return finish(&b, "NoCapacity", err);
+	}
 	if (t.selected == 0)
 		return refuse_no_match(s, &b, err);
 	if (t.usable == 0)

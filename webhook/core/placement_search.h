@@ -58,7 +58,8 @@ struct search {
 	size_t n_order;
 	struct choice *best, *other; /* room for one server's choices, twice */
 	bool together;               /* prefer servers that this pod uses already */
-	size_t failed;               /* the container that found no place */
+	bool split;          /* there is room, but not on one server, as the demand wants it */
+	size_t failed;       /* the container that found no place */
 	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or n_servers */
 };
 

@@ -212,6 +212,12 @@ static int check_servers(struct checking *c, struct ledger *ledger)
 					   : "is told its servers, and the plan names none");
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (c->exact && c->profile->one_server && c->plan->n_servers > 1) {
+		MISMATCH(c,
+			"the launcher \"%.*s\" reaches one GPU server per pod; the plan names %zu",
+			(int)c->plan->profile.len, c->plan->profile.at, c->plan->n_servers);
+		return err_in(c->err, PLAN_PATH);
+	}
 	if (c->plan->n_servers == 0 || !ledger)
 		return 0;
 	if (ledger->ops->view(ledger, false, c->a, &view, c->err) < 0)
