@@ -83,8 +83,8 @@ static void world_init(struct world *w)
 
 	arena_init(&w->arena, 64 << 20);
 	REQUIRE(launcher_bitfusion(world_yaml(w, EXAMPLES "catalogue.yaml"),
-			world_yaml(w, EXAMPLES "sidecar.yaml"), SLICE("sh"), &w->arena, &w->profiles[0],
-			&err) == 0);
+			world_yaml(w, EXAMPLES "sidecar.yaml"), SLICE("sh"), &w->arena,
+			&w->profiles[0], &err) == 0);
 	for (size_t i = 0; i < 3; i++) {
 		char path[100];
 
