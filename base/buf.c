@@ -178,13 +178,14 @@ void buf_json_esc(struct buf *b, struct slice s)
 		size_t chunk = s.len < ESC_CHUNK ? s.len : ESC_CHUNK, at = 0;
 		char *out = text;
 
-		while (at < chunk) {
+		for (;;) {
 			size_t n = put_plain(out, s.at + at, chunk - at);
 
 			out += n;
 			at += n;
-			if (at < chunk)
-				out = put_escaped(out, (unsigned char)s.at[at++]);
+			if (at == chunk)
+				break;
+			out = put_escaped(out, (unsigned char)s.at[at++]);
 		}
 		buf_add(b, text, (size_t)(out - text));
 		s = (struct slice){s.at + chunk, s.len - chunk};

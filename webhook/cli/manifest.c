@@ -121,7 +121,6 @@ static int find_in_list(struct finding *f, struct yaml_node *list, const struct 
 	const struct yaml_node *through = NULL;
 	const struct yaml_node *items = yaml_follow(list, "items", &through);
 	size_t i = 0;
-	int rc = 0;
 
 	if (lists == MANIFEST_LISTS_MAX)
 		return yaml_err(list, f->err, ERR_TOOBIG, "more than %d Lists in each other",
@@ -134,7 +133,7 @@ static int find_in_list(struct finding *f, struct yaml_node *list, const struct 
 
 		if (!at)
 			return no_memory(f);
-		rc = find_in(f, object, via ? via : through ? through : here, at, lists + 1);
+		int rc = find_in(f, object, via ? via : through ? through : here, at, lists + 1);
 		if (rc != 0)
 			return rc;
 	}

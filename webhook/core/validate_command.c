@@ -29,8 +29,8 @@ static const struct json_node *find_run(
 }
 
 /* Is there a launcher in front of our words? Then it is that one which starts, with figures of its own. */
-static bool launcher_in_front(
-	const struct checking *c, const struct pod_container *pc, const struct json_node *run)
+static bool launcher_in_front(const struct checking *c, const struct profile *p,
+	const struct pod_container *pc, const struct json_node *run)
 {
 	const struct json *j = c->pod->j;
 	const struct json_node *parts[] = {
@@ -38,14 +38,14 @@ static bool launcher_in_front(
 
 	if (run == json_first(j, parts[0]))
 		return false;
-	if (wrap_is_own(j, pc->node, c->profile, c->a))
+	if (wrap_is_own(j, pc->node, p, c->a))
 		return true;
 	for (size_t i = 0; i < 2; i++)
 		JSON_EACH(j, parts[i], word)
 		{
 			if (word == run)
 				return false;
-			if (slice_eq(text_basename(json_str(j, word, c->a)), c->profile->basename))
+			if (slice_eq(text_basename(json_str(j, word, c->a)), p->basename))
 				return true;
 		}
 	return false;
@@ -94,7 +94,7 @@ static int check_exact_command(struct checking *c, const struct pod_container *p
 		return command_mismatch(c, pc,
 			"does not hold the launcher's words as the plan has them, in one piece and "
 			"with a program behind them");
-	if (launcher_in_front(c, pc, run))
+	if (launcher_in_front(c, l->profile, pc, run))
 		return command_mismatch(
 			c, pc, "starts another launcher in front of the one that the plan counts");
 	return 0;
