@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The completion for bash offers what the program's help names: every flag, and no flag or value that is refused."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from lib.server import PROGRAM, ROOT
+
+COMPLETION = os.path.join(ROOT, "share/bash-completion/poolgate")
+COMMANDS = ["serve", "inject", "uninject", "pool", "certs"]
+VERBS = {"pool": ["", "release"], "certs": ["init", "show", "renew"]}
+PLACES = [[c, v] if v else [c] for c in COMMANDS for v in VERBS.get(c, [""])]
+
+
+def run(*args):
+    return subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+
+
+def offered(folder, *words):
+    """What is offered for the last of the words behind `poolgate`, in an empty folder."""
+    script = 'source "$1"; shift; COMP_WORDS=(poolgate "$@"); COMP_CWORD=$#; _poolgate; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-uc", script, "bash", COMPLETION, *words], cwd=folder, capture_output=True, text=True,
+                          timeout=20, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def long_flags(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+
+
+def helped(command):
+    done = run(command, "--help")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_commands_are_those_of_the_help(tmp_path):
+    named = re.findall(r"^  ([a-z]+) ", run("--help").stdout, re.M)
+    assert set(COMMANDS) < set(named)
+    assert sorted(offered(tmp_path, "")) == sorted(named + ["--help", "--version"])
+    assert offered(tmp_path, "version", "") == []
+    assert sorted(offered(tmp_path, "help", "")) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_long_flags_are_those_of_the_help(command, tmp_path):
+    every = set()
+    for verb in VERBS.get(command, [""]):
+        every |= long_flags(" ".join(offered(tmp_path, command, *([verb] if verb else []), "-")))
+    assert every == long_flags(helped(command)) | {"--help"}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=" ".join)
+def test_each_flag_is_known_where_it_is_offered(place, tmp_path):
+    flags = [w for w in offered(tmp_path, *place, "-") if w.startswith("-")]
+    assert "--help" in flags
+    for flag in flags:
+        done = run(*place, flag)
+        assert not re.search(r"unknown|unrecognized|invalid option|belongs to|does not go with", done.stderr), flag
+
+
+def test_verbs(tmp_path):
+    assert set(offered(tmp_path, "certs", "")) == {"init", "show", "renew", "--help"}
+    assert "release" in offered(tmp_path, "pool", "")
+    assert "release" not in offered(tmp_path, "pool", "release", "")
+    assert offered(tmp_path, "certs", "re") == ["renew"]
+
+
+@pytest.mark.parametrize("words, values", [
+    (["inject", "-o"], ["yaml", "json", "patch", "diff"]),
+    (["uninject", "--output"], ["yaml", "json", "patch", "diff"]),
+    (["pool", "-o"], ["table", "json"]),
+    (["certs", "show", "--output"], ["table", "json"]),
+    (["serve", "--log-format"], ["text", "json"]),
+    (["serve", "--log-level"], ["error", "warn", "info", "debug"]),
+    (["serve", "--secret-without-claim"], ["true", "false"]),
+    (["serve", "--listen"], []),
+], ids=lambda w: " ".join(w))
+def test_values(words, values, tmp_path):
+    assert offered(tmp_path, *words, "") == values
+    assert offered(tmp_path, *words, "=") == values
+    for value in values:
+        refusal = run(*words, "wrong").stderr
+        assert "wrong" in refusal
+        assert run(*words, value).stderr != refusal.replace("wrong", value)
+
+
+@pytest.mark.parametrize("words", [["inject", ""], ["inject", "-f", ""], ["certs", "show", ""], ["serve", "--config", "=", ""],
+                                   ["serve", "--launchers", ""], ["certs", "init", "--dir", ""]], ids=" ".join)
+def test_files(words, tmp_path):
+    (tmp_path / "a file.yaml").touch()
+    assert "file.yaml" in offered(tmp_path, *words)
+    assert "file.yaml" not in offered(tmp_path, *words[:-1], "b")
