@@ -46,6 +46,7 @@ static void *scan(struct http_guard *g, int64_t now_ms)
 		 * moment survives the exchange. */
 		if (!atomic_compare_exchange_strong(&w->due_ms, &due, 0))
 			continue;
+		atomic_store(&w->cut, true);
 		(void)shutdown(w->fd, SHUT_RDWR);
 		atomic_fetch_add(&g->cut, 1);
 	}

@@ -23,6 +23,7 @@ struct http_watch {
 				 * holds the connection, the job is given up */
 	struct http_job *job; /* under the lock: runs or waits, the connection is suspended */
 	bool gave_up;         /* under the lock: the last job's time was over */
+	atomic_bool cut;      /* its socket was shut down for its limit */
 };
 
 /* Work that holds a suspended connection; embedded in its owner. */

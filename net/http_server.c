@@ -49,9 +49,9 @@ static void log_window_open(struct http_server *s)
 	s->app.log(s->app.ctx, msg);
 }
 
-__attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *format, va_list ap)
+__attribute__((format(printf, 2, 0))) static void say(
+	struct http_server *s, const char *format, va_list ap)
 {
-	struct http_server *s = cls;
 	int64_t second = http_now_ms() / 1000;
 	if (!s->app.log)
 		return;
@@ -68,11 +68,32 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *
 	s->app.log(s->app.ctx, msg);
 }
 
+/* What libmicrohttpd says of a connection that ended early names neither peer nor reason: with TLS this server says it
+ * itself, see http_server_on_connection and http_server_on_completed. */
+static bool said_better(const struct http_server *s, const char *format)
+{
+	static const char *const begins[] = {"Error: received handshake message out of context",
+		"Connection was closed by remote side with incomplete request",
+		"Socket has been disconnected when reading request",
+		"Connection socket is closed when reading request", "Failed to send the response"};
+	for (size_t i = 0; s->cfg.identity && i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (strncmp(format, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return false;
+}
+
+__attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *format, va_list ap)
+{
+	struct http_server *s = cls;
+	if (!said_better(s, format))
+		say(s, format, ap);
+}
+
 void http_server_say(struct http_server *s, const char *format, ...)
 {
 	va_list ap;
 	va_start(ap, format);
-	on_log(s, format, ap);
+	say(s, format, ap);
 	va_end(ap);
 }
 

@@ -27,6 +27,8 @@ struct conn {
 	unsigned refuse;    /* the status this server answers by itself, or 0 */
 	bool in_flight;
 	bool suspended;
+	bool requested; /* the headers of a request have come, ever */
+	bool replied;   /* to the request in flight */
 	char peer[56];
 };
 

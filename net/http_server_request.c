@@ -49,6 +49,7 @@ static enum MHD_Result send_reply(struct conn *c, struct http_reply *reply)
 		rc = MHD_queue_response(c->mhd, reply->status, r);
 	MHD_destroy_response(r);
 	if (rc == MHD_YES) {
+		c->replied = true;
 		unsigned class = reply->status / 100;
 		atomic_fetch_add_explicit(
 			&s->replies[class < 6 ? class : 5], 1, memory_order_relaxed);
@@ -241,7 +242,8 @@ enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, con
 		if (!c)
 			return MHD_NO;
 		*req_cls = c;
-		c->in_flight = true;
+		c->in_flight = c->requested = true;
+		c->replied = false;
 		atomic_fetch_add(&c->server->in_flight, 1);
 		return on_headers(c, url, method);
 	}
@@ -250,14 +252,39 @@ enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, con
 	return c->suspended ? on_resumed(c) : on_request(c);
 }
 
+/* A request ended before its reply was sent: who, and at what point? */
+static void say_broken(struct conn *c)
+{
+	const struct http_config *cfg = &c->server->cfg;
+	bool cut = atomic_load(&c->watch.cut);
+	if (c->replied && cut)
+		http_server_say(c->server, "%s: closed: it did not read its reply in %g s", c->peer,
+			cfg->send_ms / 1000.0);
+	else if (c->replied)
+		http_server_say(
+			c->server, "%s: the client went away before it had its reply", c->peer);
+	else if (cut)
+		http_server_say(c->server,
+			"%s: closed: the request's body was not there after %g s", c->peer,
+			cfg->body_ms / 1000.0);
+	else if (c->refuse)
+		http_server_say(c->server, "%s: closed: %s", c->peer, http_sentence(c->refuse));
+	else
+		http_server_say(c->server, "%s: the client went away in the middle of its request",
+			c->peer);
+}
+
 void http_server_on_completed(
 	void *cls, struct MHD_Connection *mhd, void **req_cls, enum MHD_RequestTerminationCode code)
 {
-	(void)cls, (void)mhd, (void)code;
+	(void)cls, (void)mhd;
 	struct conn *c = *req_cls;
 	if (!c)
 		return;
 	*req_cls = NULL;
+	if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
+		code != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
+		say_broken(c);
 	/* Resumed by http_server_stop and closed before it could answer. */
 	if (c->suspended)
 		(void)settle(c);
@@ -305,6 +332,28 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	*socket_context = c;
 }
 
+/* A connection ends before its first request, of which on_completed knows nothing. Plain ports stay silent: who only looks
+ * whether they are open, as some probes do, does no wrong. */
+static void say_unused(const struct conn *c)
+{
+	struct http_server *s = c->server;
+	if (atomic_load(&c->watch.cut))
+		http_server_say(s, "%s: closed after %g s without a request", c->peer,
+			s->cfg.header_ms / 1000.0);
+	else if (c->tls.pair)
+		http_server_say(s,
+			"%s: the client went away without a request once it had the certificate: "
+			"does "
+			"it trust it (caBundle)?",
+			c->peer);
+	else if (s->cfg.identity)
+		http_server_say(s,
+			"%s: the TLS handshake did not succeed (plain HTTP, a TLS version before "
+			"1.2, "
+			"or a client that went away)",
+			c->peer);
+}
+
 void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
 	enum MHD_ConnectionNotificationCode code)
 {
@@ -318,6 +367,8 @@ void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **soc
 		return;
 	*socket_context = NULL;
 	http_guard_remove(&s->guard, &c->watch);
+	if (!c->requested && !atomic_load(&s->stopping))
+		say_unused(c);
 	tls_session_detach(&c->tls);
 	http_call_free(c->call);
 	free(c);

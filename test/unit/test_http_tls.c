@@ -247,7 +247,43 @@ static void plain_http_on_the_tls_port(void **state)
 	assert_int_equal(f.handled, 0);
 	assert_true(fixture_stop(&f, 1000));
 	assert_null(strchr(f.last_log, '\n'));
+	assert_memory_equal(f.last_log, "127.0.0.1:", 10);
+	assert_non_null(strstr(f.last_log, ": the TLS handshake did not succeed (plain HTTP, "));
 	tls_identity_free(id);
+}
+
+/* Who and why: an old version, no request at all, and a request that stops in its body. */
+static void says_how_connections_ended(void **state)
+{
+	(void)state;
+	static const char half[] = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: "
+				   "application/json\r\nContent-Length: 100\r\n\r\n{";
+	static const struct {
+		const char *priorities, *sends, *said;
+	} cases[] = {
+		{"NORMAL:-VERS-ALL:+VERS-TLS1.1:%COMPAT", NULL, "a TLS version before 1.2"},
+		{"NORMAL", NULL, "without a request once it had the certificate"},
+		{"NORMAL", half, "went away in the middle of its request"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fixture f;
+		struct tls_client c;
+		struct tls_identity *id = identity(&first);
+		fixture_start(&f, (struct http_config){.identity = id});
+		bool open = tls_open(&c, &f, cases[i].priorities) == 0;
+		assert_int_equal(open, i > 0);
+		if (cases[i].sends)
+			assert_true(gnutls_record_send(
+					    c.session, cases[i].sends, strlen(cases[i].sends)) > 0);
+		nap_ms(50);
+		tls_close(&c);
+		assert_true(fixture_idle(&f));
+		assert_true(fixture_stop(&f, 1000));
+		assert_memory_equal(f.last_log, "127.0.0.1:", 10);
+		assert_non_null(strstr(f.last_log, cases[i].said));
+		assert_int_equal(f.logged, 1);
+		tls_identity_free(id);
+	}
 }
 
 static int64_t cpu_us(void)
@@ -292,6 +328,8 @@ static void half_open_handshakes(void **state)
 	http_server_stats(f.server, &st);
 	assert_int_equal(st.timed_out, HALF_OPEN);
 	assert_true(fixture_stop(&f, 1000));
+	assert_memory_equal(f.last_log, "127.0.0.1:", 10);
+	assert_non_null(strstr(f.last_log, ": closed after 1.2 s without a request"));
 	tls_identity_free(id);
 }
 
@@ -322,6 +360,7 @@ int main(void)
 		cmocka_unit_test(swaps_while_serving),
 		cmocka_unit_test(swaps_under_handshakes),
 		cmocka_unit_test(plain_http_on_the_tls_port),
+		cmocka_unit_test(says_how_connections_ended),
 		cmocka_unit_test(half_open_handshakes),
 		cmocka_unit_test(waits_for_a_pair),
 	};
