@@ -127,8 +127,6 @@ static const char *const harmless[][4] = {
 	{"DELETE", "null", ASKS(1), ""},
 	{"DELETE", "null", "null", ""},
 	{"CONNECT", "{'kind':'PodExecOptions'}", "null", ",'subResource':'exec'"},
-	{"CREATE", "null", "null", ""},
-	{"UPDATE", "null", "null", ""},
 	{"UPDATE", "{'metadata':{'name':'p'}}", "{'metadata':{'name':'p'}}", ""},
 	{"UPDATE", "{'metadata':{'name':'p'}}", "{'metadata':{'name':'p'}}",
 		",'subResource':'status'"},
@@ -160,6 +158,30 @@ static void test_harmless(void **state)
 		free(review);
 	}
 	assert_int_equal(admission_claims(&f), 0);
+	admission_fixture_release(&f);
+}
+
+/* A pod that is made or changed without being there is no review that can be answered. */
+static void test_no_object(void **state)
+{
+	static const char *const rows[][3] = {
+		{"CREATE", "null", "null"},
+		{"UPDATE", "null", "{'metadata':{'name':'p'}}"},
+		{"UPDATE", "{'metadata':{'name':'p'}}", "null"},
+	};
+	http_handler *handlers[] = {admission_mutate, admission_validate};
+	struct admission_fixture f;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	for (size_t i = 0; i < LEN(rows) * 2; i++) {
+		char *review = admission_review(rows[i / 2][0], rows[i / 2][1], rows[i / 2][2], "");
+
+		answer(&f, handlers[i % 2], review, true);
+		assert_int_equal(f.reply.status, 400);
+		assert_true(replied(&f, "expected the pod"));
+		free(review);
+	}
 	admission_fixture_release(&f);
 }
 
@@ -368,7 +390,7 @@ static void test_workloads_are_warned(void **state)
 	assert_true(replied(&f, "\"apiVersion\":\"admission.k8s.io/v1beta1\""));
 	assert_true(replied(&f, "\"allowed\":true,\"warnings\":[\"2 of 9 pods"));
 	answer(&f, admission_mutate, review, true);
-	assert_true(replied(&f, "poolgate mutates pods alone, not Deployment"));
+	assert_true(replied(&f, "\"allowed\":true}}"));
 	assert_int_equal(admission_claims(&f), 0);
 	free(review);
 	admission_fixture_release(&f);
@@ -489,6 +511,7 @@ int main(void)
 		cmocka_unit_test(test_unreadable),
 		cmocka_unit_test(test_mutate),
 		cmocka_unit_test(test_harmless),
+		cmocka_unit_test(test_no_object),
 		cmocka_unit_test(test_the_claim_follows_the_reply),
 		cmocka_unit_test(test_another_status_was_sent),
 		cmocka_unit_test(test_dry_run_takes_nothing),

@@ -53,7 +53,7 @@ static const struct {
 		"/metadata/annotations/poolgate.io~1launcher"},
 	{POD(ON "}", "'os':{'name':'windows'}," APP), ERR_INVALID, "Windows", "/spec/os"},
 	{POD(ON "}", "'nodeSelector':{'kubernetes.io/os':'windows'}," APP), ERR_INVALID, "Windows",
-		"/spec/os"},
+		"/spec/nodeSelector/kubernetes.io~1os"},
 	{POD(ON "}", "'x':1"), ERR_INVALID, "found nothing", "/spec/containers"},
 	{POD(ON "}", "'containers':{}"), ERR_INVALID, "found object", "/spec/containers"},
 	{POD(ON "}", "'containers':[1]"), ERR_INVALID, "found number", "/spec/containers/0"},
@@ -75,6 +75,9 @@ static const struct {
 	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'volumeMounts':[{'name':'v','"
 		     "mountPath':'/bitfusion/'}]," ONE "}]"),
 		ERR_REFUSED, "mount yours elsewhere", "/spec/containers/0/volumeMounts/0"},
+	{POD(ON "}", "'containers':[{'name':'a','command':['x'],'volumeDevices':[{'devicePath':'/"
+		     "bitfusion'}]," ONE "}]"),
+		ERR_REFUSED, "mount yours elsewhere", "/spec/containers/0/volumeDevices/0"},
 	{POD(ON "}", "'initContainers':[{'name':'populate'}]," APP), ERR_REFUSED, "rename",
 		"/spec/initContainers/0"},
 	{POD(ON ",'poolgate.io/launcher':'juice'}",
@@ -437,6 +440,28 @@ static void test_one_server(void **state)
 	fixture_release(&f);
 }
 
+/* A later hook adds a container that the servers which were chosen cannot hold: said at once, and truly. */
+static void test_late_container_on_placed_servers(void **state)
+{
+	static const char late[] =
+		"[{\"op\":\"add\",\"path\":\"/spec/containers/-\",\"value\":{\"name\":\"late\","
+		"\"resources\":{\"limits\":{\"bitfusion.io/gpu-amount\":3}}}}]";
+	struct fixture f;
+	char *once, *more;
+
+	(void)state;
+	fixture_init(&f);
+	once = fixture_inject(&f,
+		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
+	more = fixture_apply(once, late);
+	assert_int_equal(fixture_mutate(&f, more), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "NoCapacity");
+	assert_non_null(strstr(f.err.msg, "added by another hook"));
+	free(once);
+	free(more);
+	fixture_release(&f);
+}
+
 static void test_injection_mode_leaves_the_command(void **state)
 {
 	struct fixture f;
@@ -470,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_update_cannot_change_the_request),
 		cmocka_unit_test(test_servers_are_placed),
 		cmocka_unit_test(test_one_server),
+		cmocka_unit_test(test_late_container_on_placed_servers),
 		cmocka_unit_test(test_injection_mode_leaves_the_command),
 	};
 

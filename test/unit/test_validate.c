@@ -71,6 +71,10 @@ static const struct {
 		"GpuWithoutPlan", "/spec/initContainers/1/resources"},
 	{POD("'labels':{}", PLAIN "," SECRET("'secret':{'secretName':'" CA "'}")),
 		"SecretWithoutClaim", "/spec/volumes/1"},
+	/* asks, but its node is named: no scheduler makes it wait */
+	{POD("'labels':{}", "'nodeName':'n1','containers':[{'name':'a','command':['x']," ASKS(
+				    1) "}]," SECRET("'secret':{'secretName':'" CA "'}")),
+		"SecretWithoutClaim", "/spec/volumes/1"},
 	{POD("'labels':{}", PLAIN "," SECRET("'projected':{'sources':[{'configMap':{'name':'" CA
 					     "'}},{'secret':{'name':'" CA "'}}]}")),
 		"SecretWithoutClaim", "/spec/volumes/1"},

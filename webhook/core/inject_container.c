@@ -174,29 +174,29 @@ static bool planned_mount(const struct plan *before, struct slice container, str
 	return false;
 }
 
-/* Is there a mount of the user's at this place? Our own from an earlier call is no collision: *ret_ours. */
-static int check_mount(struct injection *in, const struct pod_container *c,
-	const struct json_node *mounts, struct slice path, bool *ret_ours, struct err *err)
+/* Does an element of the user's stand at this place? Our own from an earlier call is no collision: *ret_ours. */
+static int check_place(struct injection *in, const struct pod_container *c, const char *array,
+	const char *key, struct slice path, bool *ret_ours, struct err *err)
 {
+	const struct json *j = in->pod->j;
+	const struct json_node *list = json_get(j, c->node, slice_of(array));
 	size_t i = 0;
 
-	*ret_ours = false;
-	JSON_EACH(in->pod->j, mounts, m)
+	JSON_EACH(j, list, m)
 	{
-		struct slice theirs =
-			json_str(in->pod->j, json_get(in->pod->j, m, SLICE("mountPath")), in->a);
+		struct slice theirs = json_str(j, json_get(j, m, slice_of(key)), in->a);
 
 		if (theirs.at && same_path(theirs, path)) {
 			*ret_ours = planned_mount(in->before, c->name, path);
 			if (*ret_ours)
 				return 0;
 			err_reason(err, ERR_REFUSED, "MountCollision",
-				"the container mounts something at %.*s, where the launcher "
-				"\"%.*s\" has to mount its own files; "
-				"mount yours elsewhere",
+				"the container has something of its own at %.*s, where the "
+				"launcher \"%.*s\" has to mount its "
+				"files; mount yours elsewhere",
 				(int)path.len, path.at, (int)in->profile->name.len,
 				in->profile->name.at);
-			return err_in(err, "volumeMounts/%zu", i);
+			return err_in(err, "%s/%zu", array, i);
 		}
 		i++;
 	}
@@ -219,9 +219,10 @@ static int inject_mounts(struct injection *in, const struct pod_container *c,
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct profile_mount *m = &in->profile->mounts[i];
-		bool ours;
+		bool ours = false;
 
-		if (check_mount(in, c, mounts, m->path, &ours, err) < 0)
+		if (check_place(in, c, "volumeMounts", "mountPath", m->path, &ours, err) < 0 ||
+			check_place(in, c, "volumeDevices", "devicePath", m->path, &ours, err) < 0)
 			return err->code;
 		pc->mounts[pc->n_mounts++] = m->path;
 		if (!ours)

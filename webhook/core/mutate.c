@@ -223,6 +223,32 @@ static int plan_containers(struct making *m, struct err *err)
 	return err_in(err, "spec/containers");
 }
 
+/* The servers were picked before a later hook added a container, and the others know them already. */
+static int place_again(struct making *m, struct err *err)
+{
+	struct plan *plan = m->in.plan;
+	struct ledger *l = m->world->ledger;
+	struct placement where;
+	struct pool_view view;
+	struct demand d;
+
+	plan->servers = m->before.servers;
+	plan->addresses = m->before.addresses;
+	plan->n_servers = m->before.n_servers;
+	if (!l)
+		return 0;
+	if (l->ops->view(l, false, m->in.a, &view, err) < 0 ||
+		plan_demand(plan, m->in.profile->whole_servers, m->in.a, &d, err) < 0)
+		return err->code;
+	if (placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) == 0 ||
+		err->code != ERR_REFUSED)
+		return err->code;
+	return err_reason(err, ERR_REFUSED, "NoCapacity",
+		"a container that asks for GPUs was added by another hook after this pod's GPU "
+		"servers had been chosen, and "
+		"it does not fit on them; let the container be part of the pod from the start");
+}
+
 /* placement: servers. Pick them now, since their addresses are written into the pod. */
 static int place(struct making *m, struct err *err)
 {
@@ -235,12 +261,8 @@ static int place(struct making *m, struct err *err)
 
 	if (!p->servers_placed)
 		return 0;
-	if (m->in.before) {
-		plan->servers = m->before.servers;
-		plan->addresses = m->before.addresses;
-		plan->n_servers = m->before.n_servers;
-		return 0;
-	}
+	if (m->in.before)
+		return place_again(m, err);
 	if (!l)
 		return err_reason(err, ERR_REFUSED, "NoServer",
 			"the launcher \"%.*s\" is told which GPU servers to use, and no pool is "
@@ -311,6 +333,7 @@ static bool any_asks(const struct pod *p)
 /* Everything after the question whether the pod concerns us at all. */
 static int make(struct making *m, struct buf *out, struct err *err)
 {
+	const char *where;
 	bool missing;
 
 	if (!any_asks(&m->pod)) {
@@ -320,11 +343,11 @@ static int make(struct making *m, struct buf *out, struct err *err)
 					   "; nothing is injected");
 		return untouched(m->ret, "no container asks");
 	}
-	if (pod_is_windows(&m->pod)) {
+	if (pod_is_windows(&m->pod, &where)) {
 		err_set(err, ERR_INVALID,
 			"a Windows pod cannot run the launcher; remove the annotation " ANN_SWITCH
 			", or run the pod on Linux");
-		return err_in(err, "spec/os");
+		return err_in(err, "%s", where);
 	}
 	if (choose_profile(m, err) < 0 || choose_client(m, &missing, err) < 0)
 		return err->code;

@@ -166,13 +166,15 @@ bool pod_is_exempt(const struct pod *p, struct slice namespace)
 	       json_get(p->j, p->annotations, SLICE("kubernetes.io/config.mirror")) != NULL;
 }
 
-bool pod_is_windows(const struct pod *p)
+bool pod_is_windows(const struct pod *p, const char **ret_path)
 {
 	const struct json_node *os = json_path(p->j, p->spec, "os", "name", NULL);
 	const struct json_node *sel =
 		json_path(p->j, p->spec, "nodeSelector", "kubernetes.io/os", NULL);
+	bool by_os = json_is_str(p->j, os, SLICE("windows"));
 
-	return json_is_str(p->j, os, SLICE("windows")) || json_is_str(p->j, sel, SLICE("windows"));
+	*ret_path = by_os ? "spec/os" : "spec/nodeSelector/kubernetes.io~1os";
+	return by_os || json_is_str(p->j, sel, SLICE("windows"));
 }
 
 const struct pod_container *pod_container(const struct pod *p, struct slice name)

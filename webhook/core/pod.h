@@ -60,8 +60,8 @@ enum pod_switch pod_switch_of(const struct pod *p, struct arena *a);
 /* kube-system, kube-public and mirror pods of the kubelet are never touched. */
 bool pod_is_exempt(const struct pod *p, struct slice namespace);
 
-/* Does it run on Windows (spec.os.name, or the node selector kubernetes.io/os)? */
-bool pod_is_windows(const struct pod *p);
+/* Does it run on Windows? *ret_path: the place that says so (spec.os.name, or the node selector kubernetes.io/os). */
+bool pod_is_windows(const struct pod *p, const char **ret_path);
 
 /* The container of that name, or NULL. */
 const struct pod_container *pod_container(const struct pod *p, struct slice name);

@@ -168,7 +168,10 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 		warn_add(&ret->warnings, a,
 			"no node offers %s: the pod will wait; set the annotation %s", RES_AMOUNT,
 			ANN_SWITCH);
-	return held_up(p) ? 0 : check_secrets(world->config, p, err);
+	/* a pod that names its node never meets the scheduler, and a kubelet drops resources that it does not know */
+	return held_up(p) && !json_get(p->j, p->spec, SLICE("nodeName"))
+		       ? 0
+		       : check_secrets(world->config, p, err);
 }
 
 static bool mentions_us(const struct config *c, const struct pod *p, struct arena *a)

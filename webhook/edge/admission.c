@@ -126,9 +126,8 @@ static int decide_mutate(struct call *c)
 	else if (review_is_pod(r, "") && r->operation == OP_UPDATE && r->object && r->old_object)
 		rc = mutate_update(r->j, r->object, r->old_object, r->namespace, &c->s->arena,
 			&c->s->patch, &m, &c->err);
-	else if (!slice_is(r->kind, "Pod") && !slice_is(r->resource, "pods"))
-		warn_add(&m.warnings, &c->s->arena, "poolgate mutates pods alone, not %.*s",
-			(int)(r->kind.len > 40 ? 40 : r->kind.len), r->kind.at);
+	else
+		m.why_not = "not a pod that is created or updated";
 	w = keep(c, &m.warnings, sizeof(m.warnings));
 	if (!w)
 		return ERR_NOMEM;
@@ -296,13 +295,30 @@ static void reply_review(struct call *c, struct http_reply *reply)
 	reply->content_type = "application/json";
 }
 
+/* A pod that is created or updated without being there: nothing could be decided, and "allowed" would be a guess. */
+static int check_object(struct call *c)
+{
+	const struct review *r = &c->review;
+	const char *missing = !r->object                                    ? "object"
+			      : r->operation == OP_UPDATE && !r->old_object ? "oldObject"
+									    : NULL;
+
+	if (!missing || !review_is_pod(r, "") ||
+		(r->operation != OP_CREATE && r->operation != OP_UPDATE))
+		return 0;
+	err_set(&c->err, ERR_SYNTAX, "found nothing, expected the pod");
+	return err_in(&c->err, "request/%s", missing);
+}
+
 static int read_body(struct call *c)
 {
 	if (c->req->body_len == 0)
 		return err_set(&c->err, ERR_SYNTAX, "Empty body");
 	if (json_read(&c->s->json, c->req->body, c->req->body_len, REVIEW_NODES_MAX, &c->err) < 0)
 		return c->err.code;
-	return review_read(&c->s->json, &c->s->arena, &c->review, &c->err);
+	if (review_read(&c->s->json, &c->s->arena, &c->review, &c->err) < 0)
+		return c->err.code;
+	return check_object(c);
 }
 
 static void answer(struct call *c, struct http_reply *reply)
