@@ -145,8 +145,12 @@ static void say_unusable(const struct tally *t, struct buf *b)
 static int refuse_unusable(
 	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
 {
-	buf_fmt(b, "; of %zu GPUs that %s none can be used: ", t->selected,
-		s->n_known ? "match" : "there are");
+	if (t->selected == 1)
+		buf_fmt(b, "; the only GPU that %s cannot be used: ",
+			s->n_known ? "matches" : "is there");
+	else
+		buf_fmt(b, "; of %zu GPUs that %s none can be used: ", t->selected,
+			s->n_known ? "match" : "there are");
 	say_unusable(t, b);
 	buf_str(b, "; create the pod again when they are back");
 	return finish(b, "NoServer", err);

@@ -218,7 +218,7 @@ static int check_options(
 {
 	struct own own = own_options(line, &l->profile->options);
 	struct slice amount = own.amount.at ? own.amount : SLICE("1");
-	const char *wanted = arena_fmt(a, "%u GPUs", l->amount);
+	const char *wanted = arena_fmt(a, l->amount == 1 ? "%u GPU" : "%u GPUs", l->amount);
 
 	if (!is_millionths(amount, (uint64_t)l->amount * 1000000))
 		return disagree(amount, "a GPU count of", wanted ? wanted : "", err);
