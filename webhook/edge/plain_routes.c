@@ -145,7 +145,7 @@ static void add_pool(struct buf *out, const struct pool_view *v)
 		{"poolgate_pool_claimed_bytes", "Memory that is promised to pods.",
 			offsetof(struct server_sums, claimed)},
 		{"poolgate_pool_pending_bytes",
-			"Memory of it that is promised to pods not seen yet.",
+			"Memory of it that is promised to pods admitted less than 45 s ago.",
 			offsetof(struct server_sums, pending)},
 		{"poolgate_pool_claims", "Claims.", offsetof(struct server_sums, claims)},
 	};
