@@ -75,6 +75,24 @@ def test_check_names_file_line_and_path(fresh, name, text, words):
         assert word in out, out
 
 
+def test_check_goes_on_after_the_first_wrong_file(fresh, tmp_path):
+    """Each file that is wrong is named, by whom it was asked for, in one run."""
+    server = fresh(start=False)
+    config = tmp_path / "c.yaml"
+    (tmp_path / "l").mkdir()
+    (tmp_path / "l" / "a.yaml").write_text("kind: [\n")
+    (tmp_path / "l" / "b.yaml").write_text("kind: Pod\n")
+    config.write_text("apiVersion: poolgate.io/v1alpha1\nkind: Config\nclientCatalogue: b/nope\n"
+                      "sidecarConfig: b/nor\nlaunchers: [l]\npool: pools\n"
+                      f"tls:\n  cert: {server.cert}\n")
+    status, out = check("--config", str(config), "--tls-key", "nokey")
+    assert status == 3, out
+    for words in (f"{config}:3: /clientCatalogue: cannot open {tmp_path}/b/nope: No such file or directory",
+                  f"{config}:4: /sidecarConfig: cannot open {tmp_path}/b/nor: ", f"{tmp_path}/l/a.yaml:", f"{tmp_path}/l/b.yaml:1:",
+                  f"{config}:6: /pool: cannot open {tmp_path}/pools: ", "flag --tls-key: cannot open nokey: "):
+        assert words in out, (words, out)
+
+
 @pytest.mark.parametrize("value,good", [("16G", True), ("16160Mi", True), ("16000", True), ("x", False), ("0", False), ("-1", False),
                                         ("1e30", False), ("16 G", False)])
 def test_total_gpu_memory(fresh, value, good):

@@ -179,7 +179,9 @@ static int load_pool(struct world *w, struct err *err)
 	if (!w->ledger)
 		return err_set(err, ERR_NOMEM, "out of memory for the pool");
 	rc = gpu_servers_load(w->settings.pool, &w->settings.arena, &inventory, NULL, err);
-	return rc == 0 ? ledger_memory_set_inventory(w->ledger, &inventory, err) : rc;
+	if (rc != 0)
+		return settings_blame(&w->settings, err);
+	return ledger_memory_set_inventory(w->ledger, &inventory, err);
 }
 
 static int world_load(const struct command *c, struct world *w, struct err *err)

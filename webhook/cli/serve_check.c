@@ -119,13 +119,19 @@ static void print_profile(const struct config *c, const struct profile *p)
 			(int)p->name.len, p->name.at);
 }
 
+static void complain_each(void *ctx, const struct err *err)
+{
+	(void)ctx;
+	(void)complain(err);
+}
+
 static int check_config(const struct settings *s)
 {
 	struct config_built *b;
 	struct err err = {0};
 
-	if (config_build(s, &b, &err) != 0)
-		return complain(&err);
+	if (config_build_all(s, complain_each, NULL, &b, &err) != 0)
+		return serve_exit_code(&err);
 	for (size_t i = 0; i < b->config.n_profiles; i++)
 		print_profile(&b->config, &b->config.profiles[i]);
 	config_built_free(b);
@@ -186,6 +192,7 @@ static int check_pool(const struct settings *s)
 		print_pool(&inv, s->pool);
 	buf_release(&warnings);
 	arena_release(&a);
+	(void)settings_blame(s, &err);
 	return rc == 0 ? SERVE_DONE : complain(&err);
 }
 
@@ -210,6 +217,7 @@ static int check_certificate(const struct settings *s)
 			(void)fprintf(stderr, "warning: %s: %s\n", s->tls_cert, info.warning);
 	}
 	tls_identity_free(id);
+	(void)settings_blame(s, &err);
 	return rc == 0 ? SERVE_DONE : complain(&err);
 }
 

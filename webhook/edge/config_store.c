@@ -16,6 +16,29 @@ static int out_of_memory(struct err *err)
 	return err_set(err, ERR_NOMEM, "out of memory for the configuration");
 }
 
+/* The errors of one build. */
+struct findings {
+	const struct settings *settings;
+	config_complaint *each;
+	void *ctx;
+	struct err *first; /* may be NULL */
+	int rc;            /* of the first, or 0 */
+};
+
+/* Take note of what failed with rc. True: go on. */
+static bool go_on(struct findings *f, int rc, struct err *err)
+{
+	if (rc == 0)
+		return true;
+	(void)settings_blame(f->settings, err);
+	if (f->rc == 0 && f->first)
+		*f->first = *err;
+	f->rc = f->rc ? f->rc : rc;
+	if (f->each)
+		f->each(f->ctx, err);
+	return f->each != NULL;
+}
+
 /* A file as YAML documents in the arena. */
 static int read_yaml(const char *path, struct arena *tree, struct yaml_stream *ret, struct err *err)
 {
@@ -61,19 +84,23 @@ static int add_profile(
 	return 0;
 }
 
-static int load_bitfusion(
-	const struct settings *s, struct config_built *b, struct arena *tree, struct err *err)
+static void load_bitfusion(struct findings *f, struct config_built *b, struct arena *tree)
 {
+	const struct settings *s = f->settings;
 	const struct yaml_node *catalogue = NULL, *sidecar = NULL;
 	struct slice shell = s->client_shell ? slice_of(s->client_shell) : SLICE("sh");
+	struct err err = {0};
 	struct profile p;
 	int rc;
 
-	if ((rc = read_one(s->client_catalogue, tree, &catalogue, err)) != 0 ||
-		(rc = read_one(s->sidecar_config, tree, &sidecar, err)) != 0 ||
-		(rc = launcher_bitfusion(catalogue, sidecar, shell, &b->arena, &p, err)) != 0)
-		return rc;
-	return add_profile(&b->config, &p, catalogue, err);
+	if (!go_on(f, read_one(s->client_catalogue, tree, &catalogue, &err), &err) ||
+		!go_on(f, read_one(s->sidecar_config, tree, &sidecar, &err), &err) || !catalogue ||
+		!sidecar)
+		return;
+	rc = launcher_bitfusion(catalogue, sidecar, shell, &b->arena, &p, &err);
+	if (rc == 0)
+		rc = add_profile(&b->config, &p, catalogue, &err);
+	(void)go_on(f, rc, &err);
 }
 
 static int load_file(const char *path, struct config_built *b, struct arena *tree, struct err *err)
@@ -100,21 +127,23 @@ static int load_file(const char *path, struct config_built *b, struct arena *tre
 	return 0;
 }
 
-static int load_launchers(
-	const char *path, struct config_built *b, struct arena *tree, struct err *err)
+/* False: stop. */
+static bool load_launchers(
+	struct findings *f, const char *path, struct config_built *b, struct arena *tree)
 {
-	struct file_list files;
-	int rc = files_list(path, tree, &files, err);
+	struct file_list files = {0};
+	struct err err = {0};
+	int rc = files_list(path, tree, &files, &err);
 
-	if (rc != 0)
-		return rc;
-	if (files.n == 0)
-		return err_set(err, ERR_INVALID,
+	if (rc == 0 && files.n == 0)
+		rc = err_set(&err, ERR_INVALID,
 			"%s: found no *.yaml, *.yml or *.json, expected launcher profiles", path);
+	if (!go_on(f, rc, &err))
+		return false;
 	for (size_t i = 0; i < files.n; i++)
-		if ((rc = load_file(files.path[i], b, tree, err)) != 0)
-			return rc;
-	return 0;
+		if (!go_on(f, load_file(files.path[i], b, tree, &err), &err))
+			return false;
+	return true;
 }
 
 /* The named profile, else Bitfusion's, else the only one. */
@@ -161,23 +190,11 @@ static int hash_config(struct config_built *b, struct err *err)
 	return 0;
 }
 
-static int build(
-	const struct settings *s, struct config_built *b, struct arena *tree, struct err *err)
+/* What concerns no single file. */
+static int finish(const struct settings *s, struct config_built *b, struct err *err)
 {
-	int rc = 0;
+	int rc;
 
-	b->config.total_gpu_mb = s->total_gpu_mb;
-	b->config.secret_without_claim = s->secret_without_claim;
-	b->config.profiles =
-		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));
-	if (!b->config.profiles)
-		return out_of_memory(err);
-	if (s->client_catalogue)
-		rc = load_bitfusion(s, b, tree, err);
-	for (size_t i = 0; rc == 0 && i < s->n_launchers; i++)
-		rc = load_launchers(s->launchers[i], b, tree, err);
-	if (rc != 0)
-		return rc;
 	if (b->config.n_profiles == 0)
 		return err_set(err, ERR_INVALID, "found no launcher profile, expected one");
 	if ((rc = choose_default(s, &b->config, err)) != 0)
@@ -185,21 +202,50 @@ static int build(
 	return hash_config(b, err);
 }
 
+static void build(struct findings *f, struct config_built *b, struct arena *tree)
+{
+	const struct settings *s = f->settings;
+	struct err err = {0};
+
+	b->config.total_gpu_mb = s->total_gpu_mb;
+	b->config.secret_without_claim = s->secret_without_claim;
+	b->config.profiles =
+		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));
+	if (!b->config.profiles) {
+		(void)go_on(f, out_of_memory(&err), &err);
+		return;
+	}
+	if (s->client_catalogue)
+		load_bitfusion(f, b, tree);
+	if (f->rc == 0 || f->each)
+		for (size_t i = 0; i < s->n_launchers; i++)
+			if (!load_launchers(f, s->launchers[i], b, tree))
+				return;
+	if (f->rc == 0)
+		(void)go_on(f, finish(s, b, &err), &err);
+}
+
 int config_build(const struct settings *s, struct config_built **ret, struct err *err)
 {
+	return config_build_all(s, NULL, NULL, ret, err);
+}
+
+int config_build_all(const struct settings *s, config_complaint *each, void *ctx,
+	struct config_built **ret, struct err *err)
+{
+	struct findings f = {.settings = s, .each = each, .ctx = ctx, .first = err};
 	struct config_built *b = calloc(1, sizeof(*b));
 	struct arena tree;
-	int rc;
 
 	if (!b)
 		return out_of_memory(err);
 	arena_init(&b->arena, CONFIG_ARENA_MAX);
 	arena_init(&tree, YAML_ARENA_MAX);
-	rc = build(s, b, &tree, err);
+	build(&f, b, &tree);
 	arena_release(&tree);
-	if (rc != 0) {
+	if (f.rc != 0) {
 		config_built_free(b);
-		return rc;
+		return f.rc;
 	}
 	*ret = b;
 	return 0;

@@ -29,6 +29,14 @@ struct config_built {
  * config_built_free or hand it to config_store_publish. Errors name file, line and path: ERR_INVALID, ERR_SYNTAX, ERR_REFUSED
  * (aliases), ERR_NOTFOUND, ERR_IO, ERR_TOOBIG, ERR_NOMEM. */
 int config_build(const struct settings *s, struct config_built **ret, struct err *err);
+
+/* Told of each file that is wrong. */
+typedef void config_complaint(void *ctx, const struct err *err);
+
+/* As config_build, but goes on after the first file that is wrong, and tells each (NULL: none, and stops at the first). err
+ * is the first. */
+int config_build_all(const struct settings *s, config_complaint *each, void *ctx,
+	struct config_built **ret, struct err *err);
 void config_built_free(struct config_built *b);
 
 /* What is in force. */

@@ -114,6 +114,8 @@ static int load_pool(struct reload *r, struct err *err)
 	buf_init(&warnings, WARNINGS_BYTES_MAX);
 	if (r->settings.pool)
 		rc = gpu_servers_load(r->settings.pool, &a, &inv, &warnings, err);
+	if (rc != 0)
+		rc = settings_blame(&r->settings, err);
 	if (rc == 0)
 		rc = ledger_memory_set_inventory(r->ledger, &inv, err);
 	if (rc == 0) {
@@ -138,7 +140,7 @@ static int load_certificate(struct reload *r, struct err *err)
 		r->identity, r->settings.tls_cert, r->settings.tls_key, err);
 
 	if (rc != 0)
-		return rc;
+		return settings_blame(&r->settings, err);
 	if (!tls_identity_info(r->identity, &info))
 		return 0;
 	metric_set(r->metrics, M_CERT_NOT_AFTER, 0, 0, info.not_after);

@@ -105,6 +105,15 @@ static int copy_value(struct settings *s, const struct flag *f, const char **ret
 	return 0;
 }
 
+static int copy_path(struct settings *s, const struct flag *f, const char **ret, struct err *err)
+{
+	int rc = copy_value(s, f, ret, err);
+
+	if (rc == 0)
+		settings_source_flag(s, *ret, f->name);
+	return rc;
+}
+
 static int flag_listen(struct settings *s, const struct flag *f, bool can_be_off, const char **ret,
 	struct err *err)
 {
@@ -198,7 +207,7 @@ static int flag_launchers(struct settings *s, const struct flag *f, struct err *
 	if (s->n_launchers == SETTINGS_LAUNCHERS_MAX)
 		return err_set(err, ERR_SYNTAX, "flag %s: more than %d times", f->name,
 			SETTINGS_LAUNCHERS_MAX);
-	return copy_value(s, f, &s->launchers[s->n_launchers++], err);
+	return copy_path(s, f, &s->launchers[s->n_launchers++], err);
 }
 
 static int apply_text(struct settings *s, const struct flag *f, struct err *err)
@@ -210,13 +219,13 @@ static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 	case FLAG_CONFIG:
 		return 0; /* was read before */
 	case FLAG_TLS_CERT:
-		return copy_value(s, f, &s->tls_cert, err);
+		return copy_path(s, f, &s->tls_cert, err);
 	case FLAG_TLS_KEY:
-		return copy_value(s, f, &s->tls_key, err);
+		return copy_path(s, f, &s->tls_key, err);
 	case FLAG_CLIENT_CATALOGUE:
-		return copy_value(s, f, &s->client_catalogue, err);
+		return copy_path(s, f, &s->client_catalogue, err);
 	case FLAG_SIDECAR_CONFIG:
-		return copy_value(s, f, &s->sidecar_config, err);
+		return copy_path(s, f, &s->sidecar_config, err);
 	case FLAG_CLIENT_SHELL:
 		return settings_check_shell(slice_of(f->value))
 			       ? copy_value(s, f, &s->client_shell, err)
@@ -226,7 +235,7 @@ static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 	case FLAG_DEFAULT_LAUNCHER:
 		return copy_value(s, f, &s->default_launcher, err);
 	case FLAG_POOL:
-		return copy_value(s, f, &s->pool, err);
+		return copy_path(s, f, &s->pool, err);
 	case FLAG_LOG_FORMAT:
 		return flag_word(f, formats, "text or json", &s->log_format, err);
 	default:
@@ -312,7 +321,7 @@ static int survey(
 		}
 		if (f.id == FLAG_LAUNCHERS)
 			*ret_launchers = true;
-		if (f.id == FLAG_CONFIG && copy_value(s, &f, &s->config, err) != 0)
+		if (f.id == FLAG_CONFIG && copy_path(s, &f, &s->config, err) != 0)
 			return (int)err->code;
 	}
 	return rc;

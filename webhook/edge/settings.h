@@ -14,8 +14,15 @@
 
 #define SETTINGS_NOTES_MAX 32
 #define SETTINGS_LAUNCHERS_MAX 64
+/* Paths, those included that a flag replaced. */
+#define SETTINGS_SOURCES_MAX (2 * SETTINGS_LAUNCHERS_MAX + 16)
 /* Of the config file, the client catalogue, the sidecar config and one file of profiles. */
 #define SETTINGS_FILE_MAX (1024 * 1024)
+
+/* Who named a path: "poolgate.yaml:4: /pool: ", "flag --pool: ". */
+struct settings_source {
+	const char *path, *named_by;
+};
 
 /* Everything in force. Strings live in the arena; paths are as the program must open them. */
 struct settings {
@@ -49,6 +56,8 @@ struct settings {
 	/* What was accepted but has no effect, in sentences for the log. */
 	const char *notes[SETTINGS_NOTES_MAX];
 	size_t n_notes;
+	struct settings_source sources[SETTINGS_SOURCES_MAX];
+	size_t n_sources;
 };
 
 /* Read them. argv without the program's and the subcommand's name; total_gpu_memory is the environment variable's value
@@ -62,6 +71,10 @@ void settings_release(struct settings *s);
 
 /* Is there a certificate to serve with? ERR_INVALID. settings_load does not ask: not every user of settings serves. */
 int settings_check_tls(const struct settings *s, struct err *err);
+
+/* err (may be NULL) is about a file: when it could not be opened or read (ERR_NOTFOUND, ERR_IO), put in front who named the
+ * path that it speaks of. Other errors stay as they are. Returns err's code. */
+int settings_blame(const struct settings *s, struct err *err);
 
 /* Do two settings differ in what only a restart can change (listeners, workers, connections, log)? The name of the first
  * key that does, or NULL. */

@@ -77,11 +77,13 @@ static int path_at(const struct yaml_node *node, struct settings *s, const char 
 	if (text.len == 0 || memchr(text.at, '\0', text.len))
 		return yaml_err(node, err, ERR_INVALID, "found no text, expected a path");
 	if (text.at[0] == '/' || !slash)
-		return copy(s, text, ret, err);
-	path = arena_fmt(
-		&s->arena, "%.*s/%.*s", (int)(slash - config), config, (int)text.len, text.at);
+		path = arena_strdup(&s->arena, text);
+	else
+		path = arena_fmt(&s->arena, "%.*s/%.*s", (int)(slash - config), config,
+			(int)text.len, text.at);
 	if (!path)
 		return out_of_memory(err);
+	settings_source_node(s, path, node);
 	*ret = path;
 	return 0;
 }
@@ -295,7 +297,9 @@ int settings_file(struct settings *s, struct err *err)
 
 	buf_init(&text, SETTINGS_FILE_MAX);
 	rc = files_read(s->config, &text, err);
-	if (rc == 0)
+	if (rc != 0)
+		rc = settings_blame(s, err);
+	else
 		rc = settings_text(s, s->config, buf_as_slice(&text), err);
 	buf_release(&text);
 	return rc;

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "base/yaml.h"
 #include "webhook/edge/settings.h"
 
 #define CONFIG_KIND "Config"
@@ -16,6 +17,11 @@ int settings_text(struct settings *s, const char *path, struct slice text, struc
 
 /* Read and apply s->config. */
 int settings_file(struct settings *s, struct err *err);
+
+/* Remember who named a path of s, for settings_blame: a flag as it was written, or a node of the config file. path is
+ * borrowed. */
+void settings_source_flag(struct settings *s, const char *path, const char *flag);
+void settings_source_node(struct settings *s, const char *path, const struct yaml_node *node);
 
 /* What a value must be, whoever gives it. 0 or ERR_INVALID with "found …, expected …". */
 int settings_check_listen(struct slice text, struct err *err);
