@@ -214,3 +214,19 @@ def test_uninject_of_what_was_never_injected():
     data = read("block.yaml")
     status, out, _ = cli.uninject(data)
     assert status == 0 and out == data
+
+
+def test_annotations_that_are_no_strings_are_said():
+    """Without -v too: the commonest mistake, on which the API server refuses the manifest."""
+    text = ("kind: Pod\nmetadata:\n  name: a\n  annotations:\n    auto-management/bitfusion: on\n"
+            "    bitfusion-client/version: 400\n    poolgate.io/launcher: [x]\n    poolgate.io/gpu-model: 1.5\n"
+            "    auto-management/status: null\n    other/key: 1\nspec:\n  containers: [{name: c, image: i}]\n---\n"
+            "kind: Pod\nmetadata: {name: b, annotations: {auto-management/bitfusion: 'off', 3: x}}\n"
+            "spec:\n  containers: [{name: c, image: i}]\n")
+    status, _, err = cli.inject(text.encode())
+    said = err.splitlines()
+    tail = "; the API server accepts strings alone: quote it"
+    assert status == 0, said
+    assert said == [f"poolgate inject: standard input:{line}: Pod/a: warning: annotation {words}{tail}" for line, words in (
+        (5, "auto-management/bitfusion is a boolean"), (6, "bitfusion-client/version is a whole number"),
+        (7, "poolgate.io/launcher is a sequence"), (8, "poolgate.io/gpu-model is a number"))]

@@ -50,6 +50,12 @@ int inject_file(struct inject_job *job, const char *path);
 /* Append a patch of the engine (a JSON array) with `pointer` in front of every path, without the brackets. ERR_SYNTAX, ERR_NOMEM. */
 int inject_prefix_patch(struct slice patch, struct slice pointer, struct buf *out, struct err *err);
 
+/* "poolgate VERB: FILE:LINE: Kind/name: " on standard error; what follows is the caller's to write. */
+void inject_say_place(const struct inject_job *job, const struct manifest_pod *pod, uint32_t line);
+
+/* Warn on standard error of each annotation of ours on the pod whose value is no string. */
+void inject_say_types(const struct inject_job *job, const struct manifest_pod *pod);
+
 /* The line of the deepest node on a path (a JSON pointer, decoded segment by segment) below a pod. */
 uint32_t inject_line(const struct manifest_pod *pod, struct slice path);
 

@@ -98,12 +98,11 @@ uint32_t inject_line(const struct manifest_pod *pod, struct slice path)
 	return node && node->line ? node->line : line;
 }
 
-/* "FILE:LINE: Kind/name: " */
-static void say_place(const struct file *f, const struct manifest_pod *pod, uint32_t line)
+void inject_say_place(const struct inject_job *job, const struct manifest_pod *pod, uint32_t line)
 {
-	(void)fprintf(stderr, "poolgate %s: %s:%u: %.*s%s%.*s: ", f->job->verb,
-		pod->node->doc->file, line, (int)pod->kind.len, pod->kind.at,
-		pod->name.len ? "/" : "", (int)pod->name.len, pod->name.at);
+	(void)fprintf(stderr, "poolgate %s: %s:%u: %.*s%s%.*s: ", job->verb, pod->node->doc->file,
+		line, (int)pod->kind.len, pod->kind.at, pod->name.len ? "/" : "",
+		(int)pod->name.len, pod->name.at);
 }
 
 static int refuse(const struct file *f, const struct manifest_pod *pod, const struct err *err)
@@ -111,7 +110,7 @@ static int refuse(const struct file *f, const struct manifest_pod *pod, const st
 	bool our_fault = err->code == ERR_NOMEM || err->code == ERR_INTERNAL ||
 			 err->code == ERR_IO || err->code == ERR_SYNTAX || err->code == ERR_TOOBIG;
 
-	say_place(f, pod, inject_line(pod, slice_of(err->path)));
+	inject_say_place(f->job, pod, inject_line(pod, slice_of(err->path)));
 	if (err->path[0])
 		(void)fprintf(
 			stderr, "%.*s%s: ", (int)pod->pointer.len, pod->pointer.at, err->path);
@@ -125,7 +124,7 @@ static void say_warnings(const struct file *f, const struct manifest_pod *pod, s
 		const char *end = memchr(lines.at, '\n', lines.len);
 		size_t len = end ? (size_t)(end - lines.at) : lines.len;
 
-		say_place(f, pod, pod->line);
+		inject_say_place(f->job, pod, pod->line);
 		(void)fprintf(stderr, "warning: %.*s\n", (int)len, lines.at);
 		lines.at += len + (end ? 1 : 0);
 		lines.len -= len + (end ? 1 : 0);
@@ -150,6 +149,8 @@ static int decide(const struct file *f, const struct manifest_pod *pod, struct b
 		struct slice namespace = pod->namespace.at ? pod->namespace : f->job->namespace;
 
 		if (f->job->world)
+			inject_say_types(f->job, pod);
+		if (f->job->world)
 			rc = engine_inject(f->job->world, buf_as_slice(&json), namespace, patch,
 				&warnings, &why_not, &err);
 		else
@@ -159,7 +160,7 @@ static int decide(const struct file *f, const struct manifest_pod *pod, struct b
 			code = refuse(f, pod, &err);
 	}
 	if (code == INJECT_DONE && why_not && f->job->verbose) {
-		say_place(f, pod, pod->line);
+		inject_say_place(f->job, pod, pod->line);
 		(void)fprintf(stderr, "unchanged: %s\n", why_not);
 	}
 	buf_release(&json);
