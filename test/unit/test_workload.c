@@ -110,8 +110,13 @@ static void test_warnings(void **state)
 	fixture_init(&f);
 	for (size_t i = 0; i < LEN(rows); i++) {
 		assert_int_equal(warn(&f, rows[i].job, "ml", &w), 0);
-		if (w.n != (rows[i].says ? 1U : 0U))
+		if ((w.n > 0) != (rows[i].says != NULL))
 			fail_msg("row %zu warns %zu times: %s", i, w.n, w.n ? w.text[0].at : "");
+		/* nothing is cut off: a long refusal goes on in the next warning */
+		for (size_t k = 0; k < w.n; k++) {
+			assert_true(w.text[k].len <= WARNING_MAX);
+			assert_true(k == 0 || slice_starts(w.text[k], SLICE("... ")));
+		}
 		if (rows[i].says && !strstr(w.text[0].at, rows[i].says))
 			fail_msg("row %zu warns %s", i, w.text[0].at);
 		assert_int_equal(f.err.code, 0);

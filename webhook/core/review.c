@@ -228,6 +228,29 @@ void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 		w->dropped++;
 }
 
+void warn_add_long(struct warnings *w, struct arena *a, struct slice text)
+{
+	const char *lead = "";
+
+	while (text.len > 0) {
+		size_t room = WARNING_MAX - strlen(lead), n = text.len;
+
+		if (n > room) {
+			n = room;
+			while (n > 0 && text.at[n] != ' ')
+				n--;
+			/* one endless word */
+			if (n == 0)
+				n = text_utf8_cut(text, room);
+		}
+		warn_add(w, a, "%s%.*s", lead, (int)n, text.at);
+		while (n < text.len && text.at[n] == ' ')
+			n++;
+		text = (struct slice){text.at + n, text.len - n};
+		lead = "... ";
+	}
+}
+
 static void write_status(const struct answer *ans, struct buf *out)
 {
 	buf_str(out, ",\"status\":{\"metadata\":{},\"status\":\"Failure\",\"message\":");

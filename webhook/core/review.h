@@ -60,6 +60,9 @@ struct warnings {
 void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Add a long sentence in as many pieces as it takes, each cut at a blank; the later ones begin with "... ". */
+void warn_add_long(struct warnings *w, struct arena *a, struct slice text);
+
 /* What is answered. */
 struct answer {
 	bool allowed;

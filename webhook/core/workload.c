@@ -44,6 +44,14 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 	return known && json_is(ret->template, JSON_OBJECT);
 }
 
+/* The whole refusal in as many warnings as it takes, since what to do stands at its end. */
+static void warn_refusal(
+	struct warnings *w, struct arena *a, const char *what, const char *where, const char *msg)
+{
+	warn_add_long(w, a,
+		slice_of(arena_fmt(a, "its pods would be refused%s%s: %s", what, where, msg)));
+}
+
 static int warn_room(const struct mutate_world *world, const struct workload *w,
 	const struct plan *plan, struct arena *a, struct warnings *warnings, struct err *err)
 {
@@ -67,8 +75,7 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 			"GPUs",
 			fit, (long long)w->replicas);
 	else
-		warn_add(warnings, a, "its pods would be refused now (%s): %s", err->reason,
-			err->msg);
+		warn_refusal(warnings, a, " now: ", err->reason, err->msg);
 	err_clear(err);
 	return 0;
 }
@@ -86,8 +93,7 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 	if (rc == ERR_NOMEM)
 		return rc;
 	if (rc < 0) {
-		warn_add(warnings, a, "its pods would be refused: %s: %s",
-			err->path[0] ? err->path : err->reason, err->msg);
+		warn_refusal(warnings, a, ": ", err->path[0] ? err->path : err->reason, err->msg);
 		err_clear(err);
 		return 0;
 	}
