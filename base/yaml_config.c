@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/yaml_scalar.h"
 
@@ -33,20 +34,64 @@ static void list_words(struct buf *out, const char *const *words, size_t n, cons
 		buf_fmt(out, "%s%s", i == 0 ? "" : i + 1 == n ? last : ", ", words[i]);
 }
 
-int yaml_need(const struct yaml_node *map, const char *key, struct yaml_node **ret, struct err *err)
+/* The key that somebody wrote for this one: the same letters in another case. */
+static const struct yaml_node *misspelt(const struct yaml_node *map, const char *key)
+{
+	size_t len = strlen(key);
+
+	YAML_MEMBERS(map, k)
+	{
+		if (k->text.len == len && strncasecmp(k->text.at, key, len) == 0)
+			return k;
+	}
+	return NULL;
+}
+
+/* A key that is not in its map, or whose value is null (value). */
+static int missing(const struct yaml_node *map, const struct yaml_node *value, const char *key,
+	const char *expected, struct err *err)
+{
+	const struct yaml_node *other = value ? NULL : misspelt(map, key);
+	char message[256];
+	struct buf path;
+
+	if (expected)
+		(void)snprintf(message, sizeof(message), "found nothing, expected %s", expected);
+	else
+		(void)snprintf(message, sizeof(message),
+			value ? "the key \"%s\" is required, its value is empty"
+			      : "the key \"%s\" is missing",
+			key);
+	if (value)
+		return yaml_err(value, err, ERR_INVALID, "%s", message);
+	buf_init(&path, 400);
+	yaml_pointer(map, &path);
+	(void)err_set(err, ERR_INVALID, "%s:%u: %s/%s: %s", map->doc->file,
+		other ? other->line : map->line, path.len ? path.data : "", key, message);
+	buf_release(&path);
+	if (other && err)
+		(void)err_set(err, ERR_INVALID, "%s; \"%.*s\" is another key: write \"%s\"",
+			err->msg, (int)other->text.len, other->text.at, key);
+	return ERR_INVALID;
+}
+
+int yaml_need_as(const struct yaml_node *map, const char *key, const char *expected,
+	struct yaml_node **ret, struct err *err)
 {
 	struct yaml_node *value = yaml_get(map, key);
 
 	if (yaml_is(map, YAML_MAP) && yaml_absent(value))
-		return yaml_err(value ? value : map, err, ERR_INVALID,
-			value ? "the key \"%s\" is required, its value is empty"
-			      : "the key \"%s\" is missing",
-			key);
+		return missing(map, value, key, expected, err);
 	if (!value)
 		return map ? unexpected(map, err, "a mapping")
 			   : err_set(err, ERR_INVALID, "the key \"%s\" is missing", key);
 	*ret = value;
 	return 0;
+}
+
+int yaml_need(const struct yaml_node *map, const char *key, struct yaml_node **ret, struct err *err)
+{
+	return yaml_need_as(map, key, NULL, ret, err);
 }
 
 int yaml_as_map(const struct yaml_node *node, struct err *err)

@@ -27,6 +27,10 @@ int yaml_known_list(
 /* The value of a key that must be there and not null. */
 int yaml_need(
 	const struct yaml_node *map, const char *key, struct yaml_node **ret, struct err *err);
+/* The same; what would be accepted is said when it is missing: "/kind: found nothing, expected GPUServer". Both name a key of
+ * the same letters in another case. */
+int yaml_need_as(const struct yaml_node *map, const char *key, const char *expected,
+	struct yaml_node **ret, struct err *err);
 
 /* A map or sequence at a key: NULL into *ret when absent or null. */
 int yaml_get_map(

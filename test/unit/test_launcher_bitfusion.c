@@ -287,7 +287,7 @@ static void test_wrong(void **state)
 		{"BitfusionClients:\n  - {BitfusionVersion: v, BinaryPath: /b, EnvVariable: /l}\n",
 			NULL, "OSVersion"},
 		{"BitfusionClients:\n  - {BitfusionVersion: v, OSVersion: o, EnvVariable: /l}\n",
-			NULL, "catalogue.yaml:2: /BitfusionClients/0: "},
+			NULL, "catalogue.yaml:2: /BitfusionClients/0"},
 		{"BitfusionClients:\n  - {BitfusionVersion: v, OSVersion: o, binaryPath: /b, "
 		 "EnvVariable: /l}\n",
 			NULL, "\"BinaryPath\""},

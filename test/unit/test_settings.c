@@ -379,7 +379,7 @@ static void test_wrong_file(void **state)
 		{HEAD "---\n" HEAD, 0, "found 2 documents, expected one"},
 		{"[", 0, "poolgate.yaml:"},
 		{"- a\n", 1, "expected a mapping"},
-		{"kind: Config\n", 1, "apiVersion"},
+		{"kind: Config\n", 1, "/apiVersion: found nothing, expected poolgate.io/v1alpha1"},
 		{"apiVersion: v1\nkind: Config\n", 1, "expected poolgate.io/v1alpha1"},
 		{"apiVersion: poolgate.io/v1alpha1\n", 1, "kind"},
 		{"apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\n", 2, "expected Config"},

@@ -198,10 +198,24 @@ static void keys(void **state)
 	assert_int_equal(yaml_known(root_of("5"), &err, "a", NULL), ERR_INVALID);
 	assert_non_null(strstr(err.msg, "found 5, expected a mapping"));
 	assert_int_equal(yaml_need(m, "tls", &node, &err), ERR_INVALID);
-	assert_string_equal(err.msg, "p.yaml:1: the key \"tls\" is missing");
+	assert_string_equal(err.msg, "p.yaml:1: /tls: the key \"tls\" is missing");
 	assert_int_equal(yaml_need(yaml_get(m, "pool"), "x", &node, &err), ERR_INVALID);
 	assert_string_equal(
 		err.msg, "p.yaml:3: /pool/x: the key \"x\" is required, its value is empty");
+	assert_int_equal(yaml_need(yaml_get(m, "pool"), "y", &node, &err), ERR_INVALID);
+	assert_non_null(strstr(err.msg, ": /pool/y: the key \"y\" is missing"));
+	assert_int_equal(yaml_need_as(m, "kind", "a Thing", &node, &err), ERR_INVALID);
+	assert_string_equal(err.msg, "p.yaml:1: /kind: found nothing, expected a Thing");
+	assert_int_equal(
+		yaml_need_as(root_of("a: 1\nKind: 2\nkind1: 3"), "kind", "a Thing", &node, &err),
+		ERR_INVALID);
+	assert_string_equal(err.msg,
+		"p.yaml:2: /kind: found nothing, expected a Thing; \"Kind\" is "
+		"another key: write \"kind\"");
+	assert_int_equal(
+		yaml_need_as(root_of("kind:\nKind: 2"), "kind", "x", &node, &err), ERR_INVALID);
+	assert_string_equal(err.msg, "p.yaml:1: /kind: found nothing, expected x");
+	assert_int_equal(yaml_need(root_of("{}"), "x", &node, NULL), ERR_INVALID);
 	assert_int_equal(yaml_need(root_of("[]"), "x", &node, &err), ERR_INVALID);
 	assert_int_equal(yaml_need(NULL, "x", &node, &err), ERR_INVALID);
 	assert_string_equal(err.msg, "the key \"x\" is missing");

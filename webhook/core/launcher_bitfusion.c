@@ -161,7 +161,8 @@ static int read_entries(const struct yaml_node *catalogue, struct arena *a, stru
 	int rc;
 
 	if ((rc = yaml_as_map(catalogue, err)) != 0 ||
-		(rc = yaml_need(catalogue, "BitfusionClients", &seq, err)) != 0 ||
+		(rc = yaml_need_as(
+			 catalogue, "BitfusionClients", "a sequence of clients", &seq, err)) != 0 ||
 		(rc = yaml_as_seq(seq, err)) != 0)
 		return rc;
 	if (seq->count == 0 || seq->count > CLIENTS_MAX)
@@ -279,7 +280,8 @@ static int read_mounts(
 	struct yaml_node *containers;
 	int rc;
 
-	if ((rc = yaml_need(sidecar, "containers", &containers, err)) != 0 ||
+	if ((rc = yaml_need_as(
+		     sidecar, "containers", "a sequence of containers", &containers, err)) != 0 ||
 		(rc = yaml_as_seq(containers, err)) != 0)
 		return rc;
 	if (containers->count == 0)

@@ -27,7 +27,7 @@ static int need_text(
 {
 	struct yaml_node *node;
 	char found[80];
-	int rc = yaml_need(root, key, &node, err);
+	int rc = yaml_need_as(root, key, expected, &node, err);
 
 	if (rc != 0)
 		return rc;

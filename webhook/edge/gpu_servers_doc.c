@@ -311,16 +311,16 @@ static int read_object(
 	bool ours, core;
 
 	if (rc == 0)
-		rc = yaml_need(node, "kind", &kind, err);
+		rc = yaml_need_as(node, "kind", GPU_SERVERS_KIND, &kind, err);
 	if (rc == 0)
-		rc = yaml_need(node, "apiVersion", &version, err);
+		rc = yaml_need_as(node, "apiVersion", GPU_SERVERS_API, &version, err);
 	if (rc != 0)
 		return rc;
 	ours = yaml_is_str(version, GPU_SERVERS_API);
 	core = yaml_is_str(version, "v1");
 	if (!in_list &&
 		((core && yaml_is_str(kind, "List")) || (ours && yaml_is_str(kind, LIST_KIND)))) {
-		rc = yaml_need(node, "items", &items, err);
+		rc = yaml_need_as(node, "items", "a sequence of GPUServers", &items, err);
 		if (rc == 0)
 			rc = yaml_as_seq(items, err);
 		if (rc != 0)

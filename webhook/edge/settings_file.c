@@ -231,12 +231,12 @@ static int check_head(const struct yaml_node *root, struct err *err)
 	int rc;
 
 	if ((rc = yaml_as_map(root, err)) != 0 ||
-		(rc = yaml_need(root, "apiVersion", &node, err)) != 0)
+		(rc = yaml_need_as(root, "apiVersion", POOLGATE_API_VERSION, &node, err)) != 0)
 		return rc;
 	if (!yaml_is_str(node, POOLGATE_API_VERSION))
 		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
 			yaml_found(node, found), POOLGATE_API_VERSION);
-	if ((rc = yaml_need(root, "kind", &node, err)) != 0)
+	if ((rc = yaml_need_as(root, "kind", CONFIG_KIND, &node, err)) != 0)
 		return rc;
 	if (!yaml_is_str(node, CONFIG_KIND))
 		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
