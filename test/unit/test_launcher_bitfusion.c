@@ -314,7 +314,7 @@ static void test_wrong(void **state)
 			"sidecar.yaml:1: /containers/0/volumeMounts/0/name: found \"a\", expected "
 			"the "
 			"name of one of this file's volumes"},
-		{NULL, "containers: [{}]\nvolumes: [{}]\n", "sidecar.yaml:2: /volumes/0: "},
+		{NULL, "containers: [{}]\nvolumes: [{}]\n", "sidecar.yaml:2: /volumes/0/name: "},
 		{NULL, "containers: [{}]\nvolumes: [{name: a}, {name: a}]\n", "twice"},
 		{NULL, "containers: [{}]\ninitContainers: [{name: a}]\n", "image"},
 		{NULL, "containers: [{}]\ninitContainers: [{image: a}]\n", "name"},
