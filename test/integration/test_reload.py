@@ -185,3 +185,13 @@ def test_many_reloads_cost_no_memory(server):
         server.signal(signal.SIGHUP)
         works(server)
     assert server.grew_less(before, 4096)
+
+
+def test_all_settings_that_wait_for_a_restart_are_said(fresh):
+    server = fresh(start=False)
+    head = "apiVersion: poolgate.io/v1alpha1\nkind: Config\nreloadInterval: 200ms\n"
+    replace_file(server.path("config.yaml"), head)
+    server.start([*server.argv(), "--config", server.path("config.yaml")])
+    replace_file(server.path("config.yaml"), head + "workers: 3\nmaxConnections: 100\nlog: {level: debug}\n")
+    server.wait_log("log.level, workers, maxConnections")
+    works(server)

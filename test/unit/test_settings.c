@@ -511,6 +511,11 @@ static void test_needs_restart(void **state)
 		{NEEDED "--log-level debug", "log.level"},
 		{NEEDED "--workers 3", "workers"},
 		{NEEDED "--max-connections 3", "maxConnections"},
+		{NEEDED "--workers 3 --log-level debug", "log.level, workers"},
+		{NEEDED "--listen :1 --listen-plain off --listen-admin :2 --log-format json "
+			"--log-level debug --workers 3 --max-connections 3",
+			"listen, listenPlain, listenAdmin, log.format, log.level, workers, "
+			"maxConnections"},
 	};
 	struct settings now;
 
@@ -518,15 +523,12 @@ static void test_needs_restart(void **state)
 	must_load(NEEDED, NULL, &now);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct settings next;
-		const char *key;
+		char keys[SETTINGS_KEYS_SIZE];
 
 		must_load(cases[i].line, NULL, &next);
-		key = settings_needs_restart(&now, &next);
+		assert_int_equal(settings_needs_restart(&now, &next, keys), cases[i].key != NULL);
 		settings_release(&next);
-		if (!cases[i].key)
-			assert_null(key);
-		else
-			assert_string_equal(key, cases[i].key);
+		assert_string_equal(keys, cases[i].key ? cases[i].key : "");
 	}
 	settings_release(&now);
 }

@@ -82,7 +82,7 @@ static int load_config(struct reload *r, const struct settings *s, struct err *e
 static int reload_config(struct reload *r, struct err *err)
 {
 	struct settings next;
-	const char *fixed;
+	char fixed[SETTINGS_KEYS_SIZE];
 	int rc = settings_load(r->argc, r->argv, r->total_gpu_memory, &next, err);
 
 	if (rc == 0)
@@ -93,10 +93,9 @@ static int reload_config(struct reload *r, struct err *err)
 		settings_release(&next);
 		return rc;
 	}
-	fixed = settings_needs_restart(&r->settings, &next);
-	if (fixed)
-		log_line(r->log, LOG_LEVEL_WARN, "a changed setting waits for the next start",
-			log_str("key", fixed));
+	if (settings_needs_restart(&r->settings, &next, fixed))
+		log_line(r->log, LOG_LEVEL_WARN, "changed settings wait for the next start",
+			log_str("keys", fixed));
 	ledger_memory_set_ttl(r->ledger, next.claim_ttl_ms);
 	settings_release(&r->settings);
 	r->settings = next;

@@ -422,21 +422,27 @@ static bool differ(const char *a, const char *b)
 	return a && b ? strcmp(a, b) != 0 : a != b;
 }
 
-const char *settings_needs_restart(const struct settings *now, const struct settings *next)
+bool settings_needs_restart(const struct settings *now, const struct settings *next,
+	char ret[static SETTINGS_KEYS_SIZE])
 {
-	if (differ(now->listen, next->listen))
-		return "listen";
-	if (differ(now->listen_plain, next->listen_plain))
-		return "listenPlain";
-	if (differ(now->listen_admin, next->listen_admin))
-		return "listenAdmin";
-	if (differ(now->log_format, next->log_format))
-		return "log.format";
-	if (differ(now->log_level, next->log_level))
-		return "log.level";
-	if (now->workers != next->workers)
-		return "workers";
-	if (now->max_connections != next->max_connections)
-		return "maxConnections";
-	return NULL;
+	const struct {
+		const char *key;
+		bool changed;
+	} keys[] = {
+		{"listen", differ(now->listen, next->listen)},
+		{"listenPlain", differ(now->listen_plain, next->listen_plain)},
+		{"listenAdmin", differ(now->listen_admin, next->listen_admin)},
+		{"log.format", differ(now->log_format, next->log_format)},
+		{"log.level", differ(now->log_level, next->log_level)},
+		{"workers", now->workers != next->workers},
+		{"maxConnections", now->max_connections != next->max_connections},
+	};
+	size_t len = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].changed)
+			len += (size_t)snprintf(ret + len, SETTINGS_KEYS_SIZE - len, "%s%s",
+				len ? ", " : "", keys[i].key);
+	return len > 0;
 }

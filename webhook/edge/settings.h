@@ -14,6 +14,8 @@
 
 #define SETTINGS_NOTES_MAX 32
 #define SETTINGS_LAUNCHERS_MAX 64
+/* The names of all keys that wait for a restart. */
+#define SETTINGS_KEYS_SIZE 128
 /* Paths, those included that a flag replaced. */
 #define SETTINGS_SOURCES_MAX (2 * SETTINGS_LAUNCHERS_MAX + 16)
 /* Of the config file, the client catalogue, the sidecar config and one file of profiles. */
@@ -76,9 +78,10 @@ int settings_check_tls(const struct settings *s, struct err *err);
  * path that it speaks of. Other errors stay as they are. Returns err's code. */
 int settings_blame(const struct settings *s, struct err *err);
 
-/* Do two settings differ in what only a restart can change (listeners, workers, connections, log)? The name of the first
- * key that does, or NULL. */
-const char *settings_needs_restart(const struct settings *now, const struct settings *next);
+/* Do two settings differ in what only a restart can change (listeners, workers, connections, log)? The names of all keys that
+ * do, "listen, workers", are written to ret; false and "" when there is none. */
+bool settings_needs_restart(const struct settings *now, const struct settings *next,
+	char ret[static SETTINGS_KEYS_SIZE]);
 
 /* The help text of all flags. */
 extern const char settings_help[];
