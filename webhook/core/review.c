@@ -56,8 +56,11 @@ static int read_header(const struct json *j, bool *ret_v1beta1, struct err *err)
 			json_type_name(root));
 	kind = json_get(j, root, SLICE("kind"));
 	if (!json_is_str(j, kind, SLICE("AdmissionReview"))) {
-		err_set(err, ERR_SYNTAX, "found %s, expected kind \"AdmissionReview\"",
-			json_is(kind, JSON_STRING) ? "another kind" : json_type_name(kind));
+		struct slice found = json_is(kind, JSON_STRING) ? json_raw(j, kind)
+								: slice_of(json_type_name(kind));
+
+		err_set(err, ERR_SYNTAX, "found %.*s, expected kind \"AdmissionReview\"",
+			(int)text_utf8_cut(found, 60), found.at);
 		return err_in(err, "kind");
 	}
 	api = json_get(j, root, SLICE("apiVersion"));
