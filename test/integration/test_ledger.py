@@ -9,6 +9,8 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from lib import reviews
 from lib.pods import ask, container, pod
 from lib.server import PROGRAM, ROOT, SLOW, wait_until
@@ -131,6 +133,13 @@ def test_release_by_the_command(fresh):
     assert admit(server, another(whole, "b"))["allowed"]
     done = subprocess.run([PROGRAM, "pool", "release", "ml/whole", "--server", url], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "ml/whole" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "localhost:8081", ""])
+@pytest.mark.parametrize("words", [[], ["release", "ml/whole"]])
+def test_a_server_that_is_no_url_is_wrong_usage(url, words):
+    done = subprocess.run([PROGRAM, "pool", *words, "--server", url], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and f"--server {url}: expected http://HOST:PORT" in done.stderr
 
 
 def test_without_uid_the_name_is_the_key(fresh):

@@ -277,6 +277,11 @@ static int operands(struct options *o, char **words)
 		complain("unexpected word \"%s\"", words[0]);
 		return bad_usage();
 	}
+	if (o->server && strncmp(o->server, "http://", 7) != 0 &&
+		strncmp(o->server, "https://", 8) != 0) {
+		complain("--server %s: expected http://HOST:PORT or https://HOST:PORT", o->server);
+		return bad_usage();
+	}
 	if (o->pool && (o->server || o->release)) {
 		complain("--pool reads files: it does not go with --server or release");
 		return bad_usage();
