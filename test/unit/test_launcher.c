@@ -171,35 +171,43 @@ static void test_check(void **state)
 {
 	static const struct {
 		const char *text;
-		bool in_each_filter;
+		enum word_when when;
 		const char *complaint; /* NULL: fine */
 	} cases[] = {
-		{"", false, NULL},
-		{"{amount} {fraction} {percent} {memory_mb} {memory_gib}", false, NULL},
-		{"{filters} {servers} {server_host} {client.lib}", false, NULL},
-		{"{filter}", true, NULL},
-		{"{{anything", false, NULL},
-		{"}", false, NULL},
-		{"{filter}", false, "unknown place {filter}"},
-		{"{gpus}", false, "unknown place {gpus}; known here: {amount}, {fraction}"},
-		{"{gpus}", true, "{filter}, {servers}"},
-		{"{gpus}", false, "{client.binary}, {client.lib}"},
-		{"{Amount}", false, "unknown place {Amount}"},
-		{"{}", false, "unknown place {}"},
-		{"{ amount}", false, "unknown place { amount}"},
-		{"{client.x}", false, "unknown place {client.x}"},
-		{"{client.}", false, "unknown place {client.}"},
-		{"{clientlib}", false, "unknown place {clientlib}"},
-		{"a {amount", false, "\"{amount\" opens a place that is never closed"},
-		{"{", false, "never closed; a brace itself is written {{"},
-		{"{{{", false, "never closed"},
+		{"", WORD_ALWAYS, NULL},
+		{"{amount} {fraction} {percent} {memory_mb} {memory_gib}", WORD_ALWAYS, NULL},
+		{"{filters} {servers} {server_host} {client.lib}", WORD_ALWAYS, NULL},
+		{"{filter}", WORD_EACH_FILTER, NULL},
+		{"{{anything", WORD_ALWAYS, NULL},
+		{"}", WORD_ALWAYS, NULL},
+		{"{filter}", WORD_ALWAYS, "unknown place {filter}"},
+		{"{gpus}", WORD_ALWAYS,
+			"unknown place {gpus}; known here: {amount}, {filters}, {servers}, "
+			"{server_host}, {client."},
+		{"{gpus}", WORD_ANY_FILTER,
+			"known here: {amount}, {filters}, {servers}, {server_host}, {c"},
+		{"{gpus}", WORD_FRACTION,
+			"known here: {amount}, {fraction}, {percent}, {filters}, {s"},
+		{"{gpus}", WORD_MEMORY,
+			"known here: {amount}, {memory_mb}, {memory_gib}, {filters}, {s"},
+		{"{gpus}", WORD_EACH_FILTER, "{filter}, {servers}"},
+		{"{gpus}", WORD_ALWAYS, "{client.binary}, {client.lib}"},
+		{"{Amount}", WORD_ALWAYS, "unknown place {Amount}"},
+		{"{}", WORD_ALWAYS, "unknown place {}"},
+		{"{ amount}", WORD_ALWAYS, "unknown place { amount}"},
+		{"{client.x}", WORD_ALWAYS, "unknown place {client.x}"},
+		{"{client.}", WORD_ALWAYS, "unknown place {client.}"},
+		{"{clientlib}", WORD_ALWAYS, "unknown place {clientlib}"},
+		{"a {amount", WORD_ALWAYS, "\"{amount\" opens a place that is never closed"},
+		{"{", WORD_ALWAYS, "never closed; a brace itself is written {{"},
+		{"{{{", WORD_ALWAYS, "never closed"},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
-		int rc = template_check(slice_of(cases[i].text), cases[i].in_each_filter, values,
-			COUNT(values), &err);
+		int rc = template_check(
+			slice_of(cases[i].text), cases[i].when, values, COUNT(values), &err);
 
 		if (!cases[i].complaint) {
 			if (rc != 0)

@@ -99,18 +99,28 @@ static bool next_step(struct slice *rest, struct step *ret)
 	return true;
 }
 
-/* "{amount}, {fraction}, …" for messages. */
+/* Has this place a value in every container for which an entry of this condition is written? */
+static bool has_value(enum place place, enum word_when when)
+{
+	if (place == PLACE_FRACTION || place == PLACE_PERCENT)
+		return when == WORD_FRACTION;
+	if (place == PLACE_MEMORY_MB || place == PLACE_MEMORY_GIB)
+		return when == WORD_MEMORY;
+	return place != PLACE_FILTER || when == WORD_EACH_FILTER;
+}
+
+/* "{amount}, {filters}, …" for messages. */
 static void list_places(
-	struct buf *b, bool in_each_filter, const struct profile_value *values, size_t n_values)
+	struct buf *b, enum word_when when, const struct profile_value *values, size_t n_values)
 {
 	for (size_t i = 0; i < N_PLACES; i++)
-		if (i != PLACE_FILTER || in_each_filter)
+		if (has_value((enum place)i, when))
 			buf_fmt(b, "%s{%s}", b->len ? ", " : "", place_names[i]);
 	for (size_t i = 0; i < n_values; i++)
 		buf_fmt(b, ", {client.%.*s}", (int)values[i].name.len, values[i].name.at);
 }
 
-static int bad_place(struct slice place, bool in_each_filter, const struct profile_value *values,
+static int bad_place(struct slice place, enum word_when when, const struct profile_value *values,
 	size_t n_values, struct err *err)
 {
 	struct buf known;
@@ -121,14 +131,14 @@ static int bad_place(struct slice place, bool in_each_filter, const struct profi
 			"\"%.*s\" opens a place that is never closed; a brace itself is written {{",
 			place.len > 60 ? 60 : (int)place.len, place.at);
 	buf_init(&known, 512);
-	list_places(&known, in_each_filter, values, n_values);
+	list_places(&known, when, values, n_values);
 	code = err_set(err, ERR_INVALID, "unknown place {%.*s}; known here: %s (a brace is {{)",
 		place.len > 60 ? 60 : (int)place.len, place.at, known.data ? known.data : "");
 	buf_release(&known);
 	return code;
 }
 
-int template_check(struct slice text, bool in_each_filter, const struct profile_value *values,
+int template_check(struct slice text, enum word_when when, const struct profile_value *values,
 	size_t n_values, struct err *err)
 {
 	struct step s;
@@ -139,10 +149,10 @@ int template_check(struct slice text, bool in_each_filter, const struct profile_
 		if (!s.place.at)
 			continue;
 		place = place_of(s.place);
-		if (place == PLACE_UNKNOWN || (place == PLACE_FILTER && !in_each_filter) ||
+		if (place == PLACE_UNKNOWN || (place == PLACE_FILTER && when != WORD_EACH_FILTER) ||
 			(place == PLACE_CLIENT &&
 				!find_value(values, n_values, client_name(s.place))))
-			return bad_place(s.place, in_each_filter, values, n_values, err);
+			return bad_place(s.place, when, values, n_values, err);
 	}
 	return 0;
 }

@@ -158,8 +158,9 @@ int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent
 /* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
  * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {server_host} (the first server without
  * its port) {client.NAME}; "{{" is a brace. Is this text a template with known places alone? values: names for
- * client.NAME that every client has. ERR_INVALID names the place and the known ones. */
-int template_check(struct slice text, bool in_each_filter, const struct profile_value *values,
+ * client.NAME that every client has. when: the condition of the entry that it stands in; {filter} is known in each-filter words
+ * alone. ERR_INVALID names the place and those that have a value there. */
+int template_check(struct slice text, enum word_when when, const struct profile_value *values,
 	size_t n_values, struct err *err);
 
 /* Does the template hold this place ("fraction", without braces)? */

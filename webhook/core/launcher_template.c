@@ -59,8 +59,7 @@ int template_read(const struct yaml_node *node, enum word_when when, const struc
 	if (memchr(text.at, '\0', text.len))
 		return yaml_err(node, err, ERR_INVALID, "found a NUL byte, expected text without");
 	/* Every client has the names of the first. */
-	rc = template_check(
-		text, when == WORD_EACH_FILTER, p->clients[0].values, p->clients[0].n_values, &why);
+	rc = template_check(text, when, p->clients[0].values, p->clients[0].n_values, &why);
 	if (rc != 0)
 		return yaml_err(node, err, ERR_INVALID, "%s", why.msg);
 	if ((rc = check_when(node, text, when, err)) != 0)
