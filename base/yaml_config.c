@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/yaml_scalar.h"
 
@@ -34,6 +33,19 @@ static void list_words(struct buf *out, const char *const *words, size_t n, cons
 		buf_fmt(out, "%s%s", i == 0 ? "" : i + 1 == n ? last : ", ", words[i]);
 }
 
+/* ASCII letters alone, whatever the locale. */
+static bool same_letters(const char *a, const char *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char x = a[i] >= 'A' && a[i] <= 'Z' ? (char)(a[i] - 'A' + 'a') : a[i];
+		char y = b[i] >= 'A' && b[i] <= 'Z' ? (char)(b[i] - 'A' + 'a') : b[i];
+
+		if (x != y)
+			return false;
+	}
+	return true;
+}
+
 /* The key that somebody wrote for this one: the same letters in another case. */
 static const struct yaml_node *misspelt(const struct yaml_node *map, const char *key)
 {
@@ -41,7 +53,7 @@ static const struct yaml_node *misspelt(const struct yaml_node *map, const char 
 
 	YAML_MEMBERS(map, k)
 	{
-		if (k->text.len == len && strncasecmp(k->text.at, key, len) == 0)
+		if (k->text.len == len && same_letters(k->text.at, key, len))
 			return k;
 	}
 	return NULL;
