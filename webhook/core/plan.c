@@ -58,11 +58,12 @@ static void write_env(struct buf *out, const struct plan_container *c)
 	for (size_t i = 0; i < c->n_env; i++) {
 		buf_str(out, i > 0 ? ",{\"name\":" : "{\"name\":");
 		buf_json_str(out, c->env[i].name);
-		if (c->env[i].had) {
-			buf_str(out, ",\"was\":");
-			buf_str(out, c->env[i].was.at ? "\"" : "null");
+		if (c->env[i].had && c->env[i].was.at) {
+			buf_str(out, ",\"was\":\"");
 			buf_slice(out, c->env[i].was);
-			buf_str(out, c->env[i].was.at ? "\"" : "");
+			buf_char(out, '"');
+		} else if (c->env[i].had) {
+			buf_str(out, ",\"was\":null");
 		}
 		if (c->env[i].moved.at) {
 			buf_str(out, ",\"moved\":");
