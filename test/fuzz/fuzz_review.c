@@ -106,6 +106,14 @@ static void check_reply(const struct review *r, struct slice body)
 	free(copy);
 }
 
+/* A pod that is created or updated must be there, or the review is answered as unreadable. */
+static bool has_its_pod(const struct review *r)
+{
+	if (!review_is_pod(r, "") || (r->operation != OP_CREATE && r->operation != OP_UPDATE))
+		return true;
+	return r->object && (r->operation == OP_CREATE || r->old_object);
+}
+
 static void post(http_handler *handler, const uint8_t *data, size_t size, const struct review *r)
 {
 	struct http_request req = {.body_len = size, .deadline_ms = http_now_ms() + 1000};
@@ -204,6 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		review_read(&j, &a, &r, &err) == 0;
 	if (!readable)
 		REQUIRE(err.msg[0] && text_utf8(slice_of(err.msg)));
+	readable = readable && has_its_pod(&r);
 	post(admission_mutate, data, size, readable ? &r : NULL);
 	post(admission_validate, data, size, readable ? &r : NULL);
 	if (readable)
