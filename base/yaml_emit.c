@@ -183,12 +183,17 @@ static void write_key(
 	struct emitting *e, const struct yaml_node *key, bool in_flow, unsigned column)
 {
 	bool explicit = long_key(key);
+	struct yaml_node quoted = *key;
 
 	if (explicit) {
 		word(e, SLICE("?"));
 		e->space = true;
+		/* "? a:" would be a mapping; such a text is a string in any style */
+		if (key->kind == YAML_SCALAR && key->style == YAML_PLAIN && key->text.len > 0 &&
+			key->text.at[key->text.len - 1] == ':')
+			quoted.style = YAML_DOUBLE;
 	}
-	single(e, key, YAML_IN_KEY, in_flow, column + 2);
+	single(e, &quoted, YAML_IN_KEY, in_flow, column + 2);
 	if (explicit && in_flow)
 		e->space = true; /* "{? key : value}" */
 	else if (explicit)
