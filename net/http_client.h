@@ -23,6 +23,8 @@ struct http_request {
 	struct slice body;          /* absent: none */
 	const char *bearer;         /* token for Authorization; NULL for none */
 	const char *ca_file; /* PEM, the only CAs that are trusted; NULL: those of the system */
+	const char *cert_file; /* PEM, the client's own certificate; NULL: none */
+	const char *key_file;  /* PEM, its key */
 	int64_t connect_ms;  /* for the connection, TLS included; 0: as timeout_ms */
 	int64_t timeout_ms;  /* for everything; at least 1 */
 	size_t max_bytes;    /* of the answer's body */
@@ -46,6 +48,23 @@ void http_client_free(struct http_client *c);
  * message names method and URL. */
 int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
 	struct err *err);
+
+/* Somebody who takes an answer piece by piece, as long as it lasts: a watch. */
+struct http_stream {
+	/* The head has come. False ends the call. */
+	bool (*head)(void *ctx, long status);
+	/* The next bytes of the body. False ends the call. */
+	bool (*data)(void *ctx, struct slice bytes);
+	/* Asked about once a second, in silence too. False ends the call. */
+	bool (*go_on)(void *ctx);
+	void *ctx;
+};
+
+/* As http_client_do, but the body goes to `to` while it comes, however long that takes: of the request's limits only connect_ms
+ * counts, and timeout_ms means silence: that long without a byte ends it with ERR_TIMEOUT. 0: the other side ended the body, or `to`
+ * did. Else as http_client_do; what came before an error was handed over. */
+int http_client_stream(struct http_client *c, const struct http_request *req,
+	const struct http_stream *to, struct err *err);
 
 /* Append s percent-encoded for a query or a path segment: all but A-Z a-z 0-9 - . _ ~ (RFC 3986). */
 void http_client_escape(struct buf *out, struct slice s);

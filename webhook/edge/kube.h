@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: calls to the Kubernetes API. */
+#ifndef WEBHOOK_EDGE_KUBE_H
+#define WEBHOOK_EDGE_KUBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json_read.h"
+#include "webhook/edge/kube_config.h"
+
+/* One answer may be this long: a page of a list. */
+#define KUBE_ANSWER_MAX (64u * 1024 * 1024)
+#define KUBE_NODES_MAX 8000000u
+/* Objects asked for per page of a list. */
+#define KUBE_PAGE 500
+
+#define KUBE_JSON "application/json"
+#define KUBE_MERGE_PATCH "application/merge-patch+json"
+#define KUBE_JSON_PATCH "application/json-patch+json"
+#define KUBE_APPLY "application/apply-patch+yaml"
+
+/* The API server, for any number of threads: as many connections come to exist as calls run at one time. */
+struct kube;
+
+/* One call. Borrowed. */
+struct kube_call {
+	const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;   /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path() */
+	const char *content_type; /* of the body; NULL: KUBE_JSON */
+	struct slice body;        /* absent: none */
+	int64_t timeout_ms;       /* for everything; 0: 10 s */
+};
+
+/* An answer, read. */
+struct kube_answer {
+	long status;     /* HTTP's */
+	struct buf body; /* padded for json_read */
+	struct json json;
+};
+
+/* config is borrowed and must outlive it. ERR_IO: libcurl cannot be loaded; ERR_NOMEM. */
+int kube_new(const struct kube_config *config, struct kube **ret, struct err *err);
+/* No call may be running. NULL-safe. */
+void kube_free(struct kube *k);
+const struct kube_config *kube_config_of(const struct kube *k);
+
+/* Make the call and read the answer. 0 for 2xx; the body may be empty then (json.count 0). Otherwise err says method, path and the
+ * API server's own message, its reason word is the Status' reason ("AlreadyExists"), and the code is
+ *   ERR_NOTFOUND 404 · ERR_CONFLICT 409, 412 · ERR_INVALID 400, 422, and other 4xx · ERR_REFUSED 401, 403 · ERR_TOOBIG 413, or an
+ *   answer over KUBE_ANSWER_MAX · ERR_TIMEOUT no answer in time, 504 · ERR_IO no connection, 429, 5xx · ERR_SYNTAX no JSON · ERR_NOMEM
+ * ret->status is HTTP's (410 for a list that is too old to go on), 0 when no answer came. ret may be NULL. It is inited here and
+ * released by the caller in every case. A write that ends with ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
+int kube_do(
+	struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err);
+void kube_answer_release(struct kube_answer *a);
+
+/* Shorthands. */
+int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
+	struct err *err);
+
+/* The token to present now, into ret. "" when there is none. ERR_IO, ERR_NOTFOUND. For callers that stream. */
+int kube_token(const struct kube *k, struct buf *ret, struct err *err);
+
+/* Told of each object of a list; false ends it with ERR_REFUSED. The json is that of the page it stands on. */
+typedef bool kube_each(void *ctx, const struct json *j, const struct json_node *object);
+
+/* List page by page with a quorum read ("the most recent", no resourceVersion). path without limit and continue, with a query or without.
+ * ret_version (NUL-terminated, may be NULL) gets the list's resourceVersion. Errors as kube_do; status 410 (the list got too old between two
+ * pages) starts it over up to twice, after begin (may be NULL) was called once more: it is called before each start. timeout_ms is
+ * for all pages. */
+int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
+	kube_each *each, void *ctx, char ret_version[static 32], struct err *err);
+
+/* metadata of an object, for everybody who reads one. Strings borrow from the json's text when they hold no escapes (names, uids
+ * and versions never do), else they are absent. */
+struct kube_meta {
+	struct slice name, namespace, uid, version; /* version: resourceVersion */
+	bool deleting;                              /* has a deletionTimestamp */
+};
+struct kube_meta kube_meta(const struct json *j, const struct json_node *object);
+
+/* resourceVersions of one resource type can be compared (Kubernetes 1.35 promises it, etcd revisions always did): as a number. 0
+ * when it is none. */
+uint64_t kube_version_number(struct slice version);
+
+/* Append "/apis/GROUP/v1/namespaces/NS/PLURAL/NAME/SUB": parts that are NULL are left out, names are percent-encoded. api is
+ * "/api/v1" or "/apis/coordination.k8s.io/v1". */
+void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
+	const char *name, const char *sub);
+
+/* An Event about an object (events.k8s.io is not needed for what kubectl shows): type "Normal" or "Warning", reason a CamelCase word,
+ * note a sentence. Best effort: errors come back but nobody needs them. */
+struct kube_event {
+	const char *api_version, *kind; /* "v1", "Pod" */
+	struct slice namespace, name, uid;
+	const char *type, *reason, *note;
+	const char *component; /* "poolgate" */
+};
+int kube_tell(struct kube *k, const struct kube_event *event, struct err *err);
+
+#endif
