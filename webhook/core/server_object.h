@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a GPUServer object as the API server shows it, read; and its status, changed and written again. Pure.
+ *
+ * The status (docs/design.md has the table):
+ *   {"version": 1, "observedGeneration": 3,
+ *    "gpus": [{"id", "model", "memory" (bytes), "fit", "missing", "reason"}],
+ *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339, UTC), "take" (16 hex digits),
+ *                "servers": ["gpu-01"], "gpus": [{"id", "bytes"}]}],
+ *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
+ *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
+ * By ledger rule R11 members that this version does not know, of the status and of each gpu, claim and condition in it, are
+ * written again as they were read. */
+#ifndef WEBHOOK_CORE_SERVER_OBJECT_H
+#define WEBHOOK_CORE_SERVER_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json_read.h"
+#include "webhook/core/ledger.h"
+
+#define SERVER_API "poolgate.io/v1alpha1"
+#define SERVER_KIND "GPUServer"
+#define SERVER_FINALIZER "poolgate.io/claims"
+#define SERVER_STATUS_VERSION 1
+#define SERVER_GPUS_MAX 256
+
+/* Conditions. Fresh: the verdicts on its GPUs are recent (True for hand-listed ones). Ready: it takes new claims. */
+#define SERVER_FRESH "Fresh"
+#define SERVER_READY "Ready"
+
+/* An entry of spec.gpus. */
+struct gpu_declared {
+	const char *model;
+	uint64_t bytes;
+	uint32_t count;
+};
+
+/* A GPU in the status. gpu.fresh is not written: it follows from the condition Fresh. */
+struct gpu_status {
+	struct gpu gpu;
+	struct slice rest; /* members we do not know: `"a":1,"b":[]`; absent for none */
+};
+
+/* A claim in the status: what one pod holds of this server. */
+struct claim_record {
+	struct claim claim; /* key is the uid; parts are this server's alone */
+	uint64_t take; /* which review took it last: an undo names it, so that it cannot end a claim that another reply rests on */
+	const char **servers; /* names of all servers that the pod's claim spans, sorted */
+	size_t n_servers;
+	struct slice rest;
+};
+
+struct condition {
+	const char *type;
+	const char *status; /* "True", "False", "Unknown" */
+	const char *reason; /* CamelCase */
+	const char *message;
+	const char *since; /* lastTransitionTime as written */
+	int64_t observed_generation;
+	struct slice rest;
+};
+
+struct server_status {
+	int64_t version; /* as read; 0: none yet. Written: the larger of it and ours */
+	int64_t observed_generation;
+	struct gpu_status *gpus;
+	size_t n_gpus;
+	struct claim_record *claims; /* at most CLAIMS_PER_SERVER_MAX are added; more are read all the same */
+	size_t n_claims;
+	struct condition *conditions;
+	size_t n_conditions;
+	struct slice rest;
+};
+
+struct server_object {
+	const char *name, *uid;
+	const char *version; /* resourceVersion */
+	int64_t generation;
+	bool deleting;  /* has a deletionTimestamp */
+	bool finalizer; /* carries SERVER_FINALIZER */
+	/* spec */
+	const char *address;
+	const char *probe_url; /* NULL: GPUs are listed by hand */
+	const char *probe_ca_secret, *probe_token_secret; /* names of Secrets in our namespace; NULL: none */
+	struct gpu_declared *declared;
+	size_t n_declared;
+	bool drain;
+	struct label *labels;
+	size_t n_labels;
+	struct server_status status;
+};
+
+/* Read an object. Everything is copied into the arena. A status that is missing is empty; parts of it that do not have the
+ * type they should (somebody edited it) are ERR_INVALID with the path: such a server takes no claims, and nobody writes over what
+ * it says. ERR_SYNTAX: it is no GPUServer. ERR_NOMEM. */
+int server_object_read(const struct json *j, const struct json_node *object, struct arena *a,
+	struct server_object *ret, struct err *err);
+
+/* The server as the inventory shows it, in the arena, strings shared with o: GPUs from the status with their free-standing verdict,
+ * `drain` also for a server that is being deleted or does not carry the finalizer (rule R9), fresh from the condition Fresh (absent:
+ * false for a probe's, true for listed ones), why from the reason or the condition's message. ERR_NOMEM. */
+int server_object_inventory(const struct server_object *o, struct arena *a, struct gpu_server *ret,
+	struct err *err);
+
+/* Claimed bytes of GPU i (index into status.gpus), of all claims or of pending ones only. */
+uint64_t server_status_claimed(const struct server_status *s, size_t gpu, bool pending_only);
+
+/* The GPU's index, or -1. The claim's index, or -1. The condition, or NULL. */
+ptrdiff_t server_status_gpu(const struct server_status *s, struct slice id);
+ptrdiff_t server_status_claim(const struct server_status *s, struct slice uid);
+const struct condition *server_status_condition(const struct server_status *s, const char *type);
+
+/* Changes, in place; arrays grow in the arena; what is added is not copied (it must live as long as the status).
+ * add: at the end, whatever the sums are. remove: the claim at this index. set_condition: replaces the one of that type or adds it; `now`
+ * (RFC 3339) becomes lastTransitionTime only when status changes. True when it changed anything (message, reason, status,
+ * generation). False with a->failed when out of memory. */
+bool server_status_add_claim(
+	struct server_status *s, const struct claim_record *claim, struct arena *a);
+void server_status_remove_claim(struct server_status *s, size_t index);
+bool server_status_set_condition(
+	struct server_status *s, const struct condition *c, const char *now, struct arena *a);
+
+/* May this claim be added: all its GPUs are there and usable, sums stay within their memory, fewer than CLAIMS_PER_SERVER_MAX
+ * claims, the server is not draining, carries the finalizer and is not being deleted (R9)? Claims of `without` (a uid; absent: nobody)
+ * count as gone. ERR_CONFLICT with what does not fit. */
+int server_claim_fits(const struct server_object *o, const struct claim *claim, struct slice without,
+	struct err *err);
+
+/* The GPUs of a hand-listed server's status from its spec: ids gpu-0 and on; what is there keeps its `rest`; GPUs that vanished stay as
+ * missing while a claim is on them (R10). True when that differs from the status (then it was changed). a->failed: no memory. */
+bool server_status_from_spec(struct server_object *o, struct arena *a);
+
+/* Drop missing GPUs without claims; true when there was one. */
+bool server_status_prune(struct server_status *s);
+
+/* The object for PUT …/status: apiVersion, kind, metadata {name, uid, resourceVersion} and the status with its summary counted
+ * anew. Compact. drain: as the inventory shows the server, for summary.fit and summary.free. */
+void server_object_write(const struct server_object *o, struct buf *out);
+
+/* Milliseconds since 1970 as RFC 3339 in UTC with whole seconds, "2026-11-21T09:30:00Z", and back (also with fractions and offsets as Go
+ * writes them). False for what is none. */
+void server_time_write(int64_t ms, char ret[static 32]);
+bool server_time_read(struct slice text, int64_t *ret_ms);
+
+#endif
