@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the ledger whose claims live in the status of GPUServer objects, shared by any number of replicas. reference: ledger rules R1 to R11
+ * in docs/design.md. */
+#ifndef WEBHOOK_CLUSTER_LEDGER_KUBE_H
+#define WEBHOOK_CLUSTER_LEDGER_KUBE_H
+
+#include "webhook/cluster/servers.h"
+#include "webhook/core/ledger.h"
+
+/* may_wait is set. All borrowed. Its thread takes back what was taken in vain. ERR_NOMEM, ERR_INTERNAL. take() answers
+ * ERR_REFUSED with reason "ApiServerAway" when the ledger cannot be reached in time, else as struct ledger_ops says; release() is ERR_INVALID:
+ * in a cluster claims end with their pods. */
+struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct log *log,
+	struct metrics *metrics, struct err *err);
+/* Give back what is still to be taken back, within wait_ms, and end. NULL-safe. */
+void ledger_kube_free(struct ledger *l, int64_t wait_ms);
+
+#endif
