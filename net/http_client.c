@@ -1,101 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: HTTP requests through libcurl, which is loaded when it is first needed. */
+/* net: HTTP requests through libcurl. */
 #include "net/http_client.h"
 
-#include <curl/curl.h>
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* Linked, libcurl costs every process 3 MB of resident memory, and 4.9 MB once it is initialised (the server without it takes
- * about 9 MB), though most never call out. So it is loaded by the first http_client_new(). The functions' types are
- * those of the header it was built with. */
-#define LIBRARY "libcurl-gnutls.so.4"
-#define PACKAGE "libcurl3-gnutls"
+#include "net/http_client_lib.h"
 
-static struct {
-	__typeof__(&curl_global_init) global_init;
-	__typeof__(&curl_easy_init) easy_init;
-	__typeof__(&curl_easy_cleanup) easy_cleanup;
-	__typeof__(&curl_easy_reset) easy_reset;
-	/* In parentheses: the header has macros of these names. */
-	__typeof__(&(curl_easy_setopt)) easy_setopt;
-	__typeof__(&(curl_easy_getinfo)) easy_getinfo;
-	__typeof__(&curl_easy_perform) easy_perform;
-	__typeof__(&curl_easy_strerror) easy_strerror;
-	__typeof__(&curl_slist_append) slist_append;
-	__typeof__(&curl_slist_free_all) slist_free_all;
-	bool loaded;
-	char why[200]; /* why not */
-} lib;
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* One function of the library into its pointer. */
-static bool symbol(void *handle, const char *name, void *ret_pointer)
-{
-	void *found = dlsym(handle, name);
-
-	/* ISO C has no conversion from object to function pointers; POSIX promises that they look alike. */
-	memcpy(ret_pointer, &found, sizeof(found));
-	return found != NULL;
-}
-
-static void say_why(const char *text)
-{
-	struct buf b;
-
-	buf_init(&b, sizeof(lib.why) - 1);
-	buf_str(&b, text ? text : "unknown reason");
-	if (b.data)
-		memcpy(lib.why, b.data, b.len + 1);
-	buf_release(&b);
-}
-
-static void load(void)
-{
-	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!handle || !symbol(handle, "curl_global_init", &lib.global_init) ||
-		!symbol(handle, "curl_easy_init", &lib.easy_init) ||
-		!symbol(handle, "curl_easy_cleanup", &lib.easy_cleanup) ||
-		!symbol(handle, "curl_easy_reset", &lib.easy_reset) ||
-		!symbol(handle, "curl_easy_setopt", &lib.easy_setopt) ||
-		!symbol(handle, "curl_easy_getinfo", &lib.easy_getinfo) ||
-		!symbol(handle, "curl_easy_perform", &lib.easy_perform) ||
-		!symbol(handle, "curl_easy_strerror", &lib.easy_strerror) ||
-		!symbol(handle, "curl_slist_append", &lib.slist_append) ||
-		!symbol(handle, "curl_slist_free_all", &lib.slist_free_all)) {
-		say_why(dlerror());
-		return;
-	}
-	if (lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		say_why("curl_global_init failed");
-		return;
-	}
-	lib.loaded = true;
-}
+/* A connection that carries a silent stream is probed by the kernel after this long, and then this often. */
+#define KEEPALIVE_IDLE_S 30L
+#define KEEPALIVE_EACH_S 10L
 
 struct http_client {
+	const struct http_client_lib *lib;
 	CURL *easy;
 	char error[CURL_ERROR_SIZE];
 	struct buf body;
 	bool too_big;
+	/* Of the call that runs. */
+	const struct http_request *req;
+	const struct http_stream *to; /* NULL: the answer is collected in body */
+	int64_t heard_ms;             /* when the stream last gave a byte */
+	bool sent, headed;
+	bool stopped; /* by whoever asked, in a callback */
+	bool silent;
 };
 
 struct http_client *http_client_new(struct err *err)
 {
+	const struct http_client_lib *lib = http_client_lib(err);
 	struct http_client *c;
 
-	pthread_once(&once, load);
-	if (!lib.loaded) {
-		err_set(err, ERR_IO, "cannot load " LIBRARY " (package " PACKAGE "): %s", lib.why);
+	if (!lib)
 		return NULL;
-	}
 	c = calloc(1, sizeof(*c));
-	if (c)
-		c->easy = lib.easy_init();
+	if (c) {
+		c->lib = lib;
+		c->easy = lib->easy_init();
+	}
 	if (!c || !c->easy) {
 		free(c);
 		err_set(err, ERR_NOMEM, "out of memory for an HTTP client");
@@ -108,9 +51,17 @@ void http_client_free(struct http_client *c)
 {
 	if (!c)
 		return;
-	lib.easy_cleanup(c->easy);
+	c->lib->easy_cleanup(c->easy);
 	buf_release(&c->body);
 	free(c);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* MAXFILESIZE does not see chunked answers, so the bytes are counted here. */
@@ -124,6 +75,61 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	}
 	buf_add(&c->body, bytes, size * n);
 	return c->body.failed ? 0 : size * n;
+}
+
+/* A short return ends the call. */
+static size_t on_stream(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_client *c = arg;
+
+	c->stopped = !c->to->data(c->to->ctx, (struct slice){bytes, size * n});
+	c->heard_ms = now_ms();
+	return c->stopped ? 0 : size * n;
+}
+
+/* Each line of the head, the empty one at its end too; those of a 1xx answer before it, and of a trailer. */
+static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_client *c = arg;
+	long status = 0;
+
+	c->heard_ms = now_ms();
+	if (c->headed || (bytes[0] != '\r' && bytes[0] != '\n') ||
+		c->lib->easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK ||
+		status < 200)
+		return size * n;
+	c->headed = true;
+	c->stopped = !c->to->head(c->to->ctx, status);
+	return c->stopped ? 0 : size * n;
+}
+
+/* Silence counts from the moment the request was sent: making the connection has a limit of its own. */
+static bool too_silent(struct http_client *c)
+{
+	curl_off_t sent_us = 0;
+
+	if (!c->sent) {
+		c->sent = c->lib->easy_getinfo(c->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us) ==
+				  CURLE_OK &&
+			  sent_us > 0;
+		c->heard_ms = now_ms();
+	}
+	return c->sent && now_ms() - c->heard_ms >= c->req->timeout_ms;
+}
+
+/* Called at least once a second, whether something moves or not. Not 0 ends the call. */
+static int on_progress(
+	void *arg, curl_off_t dltotal, curl_off_t dlnow, curl_off_t ultotal, curl_off_t ulnow)
+{
+	struct http_client *c = arg;
+
+	(void)dltotal, (void)dlnow, (void)ultotal, (void)ulnow;
+	/* Called once more at the very end: what was decided before stays. */
+	if (c->to ? !c->to->go_on(c->to->ctx) : !c->req->go_on(c->req->go_on_ctx))
+		c->stopped = true;
+	if (c->to && too_silent(c))
+		c->silent = true;
+	return c->stopped || c->silent;
 }
 
 static bool clean(const char *s)
@@ -152,75 +158,99 @@ static int check(const struct http_request *req, struct err *err)
 }
 
 /* The header list, with an empty Expect: a large body would else wait a second for leave to be sent. */
-static struct curl_slist *headers(const struct http_request *req)
+static struct curl_slist *headers(const struct http_client_lib *lib, const struct http_request *req)
 {
-	struct curl_slist *list = lib.slist_append(NULL, "Expect:"), *more;
+	struct curl_slist *list = lib->slist_append(NULL, "Expect:"), *more;
 
 	for (size_t i = 0; list && req->headers && req->headers[i]; i++) {
-		more = lib.slist_append(list, req->headers[i]);
+		more = lib->slist_append(list, req->headers[i]);
 		if (!more)
-			lib.slist_free_all(list);
+			lib->slist_free_all(list);
 		list = more;
 	}
 	return list;
 }
 
 /* How the connection is made. */
-static void set_transport(CURL *easy, const struct http_request *req)
+static void set_transport(struct http_client *c, const struct http_request *req)
 {
+	const struct http_client_lib *lib = c->lib;
+	CURL *easy = c->easy;
+	int64_t connect_ms = req->connect_ms > 0 ? req->connect_ms : req->timeout_ms;
+
 	/* Without this libcurl uses signals for time limits, which a threaded program cannot have. */
-	lib.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	lib.easy_setopt(easy, CURLOPT_PROXY, ""); /* not what the environment says */
-	lib.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	lib.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	lib.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	lib.easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* at least */
+	lib->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	lib->easy_setopt(easy, CURLOPT_PROXY, ""); /* not what the environment says */
+	lib->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	lib->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	lib->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	lib->easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* at least */
 	/* The default path trusts every CA of the system beside the file, and costs 20 ms a connection. */
-	lib.easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	lib->easy_setopt(easy, CURLOPT_CAPATH, NULL);
 	if (req->ca_file)
-		lib.easy_setopt(easy, CURLOPT_CAINFO, req->ca_file);
+		lib->easy_setopt(easy, CURLOPT_CAINFO, req->ca_file);
+	if (req->cert_file)
+		lib->easy_setopt(easy, CURLOPT_SSLCERT, req->cert_file);
+	if (req->key_file)
+		lib->easy_setopt(easy, CURLOPT_SSLKEY, req->key_file);
 	/* There is no limit by default. */
-	lib.easy_setopt(
-		easy, CURLOPT_TIMEOUT_MS, (long)(req->timeout_ms > 0 ? req->timeout_ms : 1));
-	lib.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-		(long)(req->connect_ms > 0    ? req->connect_ms
-			: req->timeout_ms > 0 ? req->timeout_ms
-					      : 1));
-	lib.easy_setopt(easy, CURLOPT_FRESH_CONNECT, req->fresh ? 1L : 0L);
+	if (!c->to)
+		lib->easy_setopt(easy, CURLOPT_TIMEOUT_MS,
+			(long)(req->timeout_ms > 0 ? req->timeout_ms : 1));
+	lib->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms > 0 ? connect_ms : 1));
+	lib->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	lib->easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+	lib->easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EACH_S);
+	lib->easy_setopt(easy, CURLOPT_FRESH_CONNECT, req->fresh ? 1L : 0L);
 }
 
 static void set_request(
 	struct http_client *c, const struct http_request *req, struct curl_slist *list)
 {
+	const struct http_client_lib *lib = c->lib;
 	CURL *easy = c->easy;
 
-	lib.easy_setopt(easy, CURLOPT_URL, req->url);
-	lib.easy_setopt(easy, CURLOPT_HTTPHEADER, list);
-	lib.easy_setopt(easy, CURLOPT_USERAGENT, "poolgate");
+	lib->easy_setopt(easy, CURLOPT_URL, req->url);
+	lib->easy_setopt(easy, CURLOPT_HTTPHEADER, list);
+	lib->easy_setopt(easy, CURLOPT_USERAGENT, "poolgate");
 	if (strcmp(req->method, "HEAD") == 0) {
-		lib.easy_setopt(easy, CURLOPT_NOBODY, 1L);
+		lib->easy_setopt(easy, CURLOPT_NOBODY, 1L);
 	} else if (req->body.at || strcmp(req->method, "POST") == 0) {
-		lib.easy_setopt(easy, CURLOPT_POSTFIELDS, req->body.at ? req->body.at : "");
-		lib.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)req->body.len);
-		lib.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, req->method);
+		lib->easy_setopt(easy, CURLOPT_POSTFIELDS, req->body.at ? req->body.at : "");
+		lib->easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)req->body.len);
+		lib->easy_setopt(easy, CURLOPT_CUSTOMREQUEST, req->method);
 	} else if (strcmp(req->method, "GET") != 0) {
-		lib.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, req->method);
+		lib->easy_setopt(easy, CURLOPT_CUSTOMREQUEST, req->method);
 	}
 	if (req->bearer) {
-		lib.easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-		lib.easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, req->bearer);
+		lib->easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+		lib->easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, req->bearer);
 	}
-	lib.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-	lib.easy_setopt(easy, CURLOPT_WRITEDATA, c);
-	lib.easy_setopt(easy, CURLOPT_ERRORBUFFER, c->error);
+	lib->easy_setopt(easy, CURLOPT_WRITEFUNCTION, c->to ? on_stream : on_body);
+	lib->easy_setopt(easy, CURLOPT_WRITEDATA, c);
+	if (c->to) {
+		lib->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+		lib->easy_setopt(easy, CURLOPT_HEADERDATA, c);
+	}
+	if (c->to || req->go_on) {
+		lib->easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+		lib->easy_setopt(easy, CURLOPT_XFERINFODATA, c);
+		lib->easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+	}
+	lib->easy_setopt(easy, CURLOPT_ERRORBUFFER, c->error);
 }
 
 /* What libcurl says as an error of ours. */
 static int failure(
 	const struct http_client *c, const struct http_request *req, CURLcode rc, struct err *err)
 {
-	const char *text = *c->error ? c->error : lib.easy_strerror(rc);
+	const char *text = *c->error ? c->error : c->lib->easy_strerror(rc);
 
+	if (c->silent)
+		return err_set(err, ERR_TIMEOUT, "%s %s: nothing came for %lld ms", req->method,
+			req->url, (long long)req->timeout_ms);
+	if (c->stopped)
+		return err_set(err, ERR_TIMEOUT, "%s %s: given up", req->method, req->url);
 	if (c->too_big)
 		return err_set(err, ERR_TOOBIG, "%s %s: the answer is over %zu bytes", req->method,
 			req->url, req->max_bytes);
@@ -235,39 +265,60 @@ static int failure(
 	return err_set(err, ERR_IO, "%s %s: %s", req->method, req->url, text);
 }
 
-int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
-	struct err *err)
+/* Send the request; what comes back is in c->body or was handed to `to`. */
+static int perform(struct http_client *c, const struct http_request *req,
+	const struct http_stream *to, long *ret_status, struct err *err)
 {
 	int code = check(req, err);
 	struct curl_slist *list;
-	long status = 0;
 	CURLcode rc;
 
 	if (code != 0)
 		return code;
-	list = headers(req);
+	list = headers(c->lib, req);
 	if (!list)
 		return err_set(err, ERR_NOMEM, "%s %s: out of memory", req->method, req->url);
-	lib.easy_reset(c->easy); /* options go, connections stay */
+	c->lib->easy_reset(c->easy); /* options go, connections stay */
 	buf_release(&c->body);
-	buf_init(&c->body, req->max_bytes);
-	c->too_big = false;
+	buf_init(&c->body, to ? 0 : req->max_bytes);
+	c->req = req;
+	c->to = to;
+	c->too_big = c->sent = c->headed = c->stopped = c->silent = false;
+	c->heard_ms = now_ms();
 	c->error[0] = '\0';
-	set_transport(c->easy, req);
+	set_transport(c, req);
 	set_request(c, req, list);
-	rc = lib.easy_perform(c->easy);
+	rc = c->lib->easy_perform(c->easy);
 	if (rc == CURLE_OK)
-		rc = lib.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	lib.slist_free_all(list);
-	if (rc != CURLE_OK) {
-		code = failure(c, req, rc, err);
-		buf_release(&c->body);
+		rc = c->lib->easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, ret_status);
+	c->lib->slist_free_all(list);
+	if (rc == CURLE_OK || (to && c->stopped))
+		return 0;
+	code = failure(c, req, rc, err);
+	buf_release(&c->body);
+	return code;
+}
+
+int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
+	struct err *err)
+{
+	long status = 0;
+	int code = perform(c, req, NULL, &status, err);
+
+	if (code != 0)
 		return code;
-	}
 	ret->status = status;
 	ret->body = c->body;
 	buf_init(&c->body, 0);
 	return 0;
+}
+
+int http_client_stream(struct http_client *c, const struct http_request *req,
+	const struct http_stream *to, struct err *err)
+{
+	long status = 0;
+
+	return perform(c, req, to, &status, err);
 }
 
 void http_client_escape(struct buf *out, struct slice s)

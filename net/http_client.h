@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: HTTP and HTTPS requests to others. libcurl (the GnuTLS flavour) is used in http_client.c only, which loads it when the
+/* net: HTTP and HTTPS requests to others. libcurl (the GnuTLS flavour) is used here only, and loaded when the
  * first client is made. */
 #ifndef NET_HTTP_CLIENT_H
 #define NET_HTTP_CLIENT_H
@@ -22,15 +22,19 @@ struct http_request {
 	const char *const *headers; /* "Name: value" lines, NULL-terminated; NULL for none */
 	struct slice body;          /* absent: none */
 	const char *bearer;         /* token for Authorization; NULL for none */
-	const char *ca_file; /* PEM, the only CAs that are trusted; NULL: those of the system */
+	const char *ca_file;   /* PEM, the only CAs that are trusted; NULL: those of the system */
 	const char *cert_file; /* PEM, the client's own certificate; NULL: none */
 	const char *key_file;  /* PEM, its key */
-	int64_t connect_ms;  /* for the connection, TLS included; 0: as timeout_ms */
-	int64_t timeout_ms;  /* for everything; at least 1 */
-	size_t max_bytes;    /* of the answer's body */
+	int64_t connect_ms;    /* for the connection, TLS included; 0: as timeout_ms */
+	int64_t timeout_ms;    /* for everything; at least 1 */
+	size_t max_bytes;      /* of the answer's body */
 	/* Use a new connection. On an old one that the other side has just closed, libcurl sends a request silently once
 	 * more: whoever must know that it was sent at most once asks for this. */
 	bool fresh;
+	/* Asked about once a second while http_client_do waits; false gives up with ERR_TIMEOUT. NULL: never. A stream has
+	 * its own. */
+	bool (*go_on)(void *ctx);
+	void *go_on_ctx;
 };
 
 struct http_response {
@@ -61,7 +65,7 @@ struct http_stream {
 };
 
 /* As http_client_do, but the body goes to `to` while it comes, however long that takes: of the request's limits only connect_ms
- * counts, and timeout_ms means silence: that long without a byte ends it with ERR_TIMEOUT. 0: the other side ended the body, or `to`
+ * counts, and timeout_ms means silence: that long without a byte (and up to a second more) ends it with ERR_TIMEOUT. 0: the other side ended the body, or `to`
  * did. Else as http_client_do; what came before an error was handed over. */
 int http_client_stream(struct http_client *c, const struct http_request *req,
 	const struct http_stream *to, struct err *err);
