@@ -84,3 +84,4 @@ FORCE:
 
 include mk/checks.mk
 include mk/install.mk
+include mk/image.mk

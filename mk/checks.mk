@@ -24,6 +24,7 @@ help:
 	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'
+	@echo 'make image [IMAGE=NAME]    the container image: build/image/poolgate.oci.tar; image-check proves what it promises'
 	@echo 'make install               DESTDIR= PREFIX=/usr/local'
 	@echo 'make clean                 remove build/'
 	@echo
