@@ -23,7 +23,7 @@ include mk/flags.mk
 
 # ---- sources, floor by floor -------------------------------------------------------------------------------------
 
-FLOORS = base net certs webhook/core webhook/edge webhook/cli
+FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli
 LIB_SRC := $(sort $(foreach f,$(FLOORS),$(wildcard $f/*.c)))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))

@@ -22,8 +22,9 @@ FLOORS = {
     "certs": ["base"],
     "webhook/core": ["base"],
     "webhook/edge": ["base", "net", "certs", "webhook/core"],
-    "webhook/cli": ["base", "net", "certs", "webhook/core", "webhook/edge"],
-    "webhook": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cli"],
+    "webhook/cluster": ["base", "net", "certs", "webhook/core", "webhook/edge"],
+    "webhook/cli": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster"],
+    "webhook": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster", "webhook/cli"],
 }
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
