@@ -67,11 +67,19 @@ static void *some(void *p)
 	return p;
 }
 
-static void nap(int ms)
+void api_nap(int ms)
 {
 	struct timespec t = {ms / 1000, (ms % 1000) * 1000000L};
 
 	(void)nanosleep(&t, NULL);
+}
+
+int64_t api_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static bool fits(const char *pattern, const char *text)
@@ -237,7 +245,7 @@ static bool send_reply(struct connection *c, const struct api_request *req, stru
 	bool ok;
 
 	if (reply->delay_ms)
-		nap(reply->delay_ms);
+		api_nap(reply->delay_ms);
 	if (reply->cut && !reply->stream)
 		return false;
 	(void)snprintf(head, sizeof(head),
@@ -502,7 +510,7 @@ size_t api_streams(struct api *a, const char *path)
 
 bool api_wait_streams(struct api *a, const char *path, size_t n)
 {
-	for (int i = 0; i < 1000; i++, nap(5))
+	for (int i = 0; i < 1000; i++, api_nap(5))
 		if (api_streams(a, path) >= n)
 			return true;
 	return false;
@@ -555,7 +563,7 @@ const struct api_request *api_last(struct api *a, const char *method, const char
 
 bool api_wait(struct api *a, const char *method, const char *path, size_t n)
 {
-	for (int i = 0; i < 1000; i++, nap(5))
+	for (int i = 0; i < 1000; i++, api_nap(5))
 		if (api_seen_of(a, method, path) >= n)
 			return true;
 	return false;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "webhook/edge/kube_config.h"
 
@@ -83,6 +84,10 @@ size_t api_seen_of(struct api *a, const char *method, const char *path);
 const struct api_request *api_last(struct api *a, const char *method, const char *path);
 /* Wait until that many matching requests came; false after 5 s. */
 bool api_wait(struct api *a, const char *method, const char *path, size_t n);
+
+void api_nap(int ms);
+/* CLOCK_MONOTONIC. */
+int64_t api_now_ms(void);
 
 /* The lock that is held while handle runs. */
 void api_lock(struct api *a);
