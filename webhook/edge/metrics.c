@@ -34,6 +34,12 @@ const struct metric_desc metric_table[] = {
 	[M_CERT_NOT_AFTER] = {.name = "poolgate_certificate_not_after_seconds",
 		.help = "End of the serving certificate's validity, seconds since 1970.",
 		.type = METRIC_GAUGE},
+	[M_LEADER] = {.name = "poolgate_leader",
+		.help = "1 while this replica leads.",
+		.type = METRIC_GAUGE},
+	[M_LEADER_CHANGES] = {.name = "poolgate_leader_changes_total",
+		.help = "Times this replica began or ended to lead.",
+		.type = METRIC_COUNTER},
 };
 
 const char *metric_result_name(enum metric_result r)

@@ -11,6 +11,8 @@ enum metric_id {
 	M_RELOAD_OK,      /* gauge {what}: 1 when the last load succeeded */
 	M_RELOAD_ERRORS,  /* counter {what} */
 	M_CERT_NOT_AFTER, /* gauge: seconds since 1970 */
+	M_LEADER,         /* gauge: 1 while this replica leads */
+	M_LEADER_CHANGES, /* counter: times it began or ended to lead */
 	M_COUNT
 };
 
