@@ -8,8 +8,8 @@
  *                "servers": ["gpu-01"], "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
  *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
- * By ledger rule R11 members that this version does not know, of the status and of each gpu, claim and condition in it, are
- * written again as they were read. */
+ * By ledger rule R11 members that this version does not know, of the status, of its summary and of each gpu, claim, claim's gpu
+ * and condition in it, are written again as they were read. A member that is null is absent. */
 #ifndef WEBHOOK_CORE_SERVER_OBJECT_H
 #define WEBHOOK_CORE_SERVER_OBJECT_H
 
@@ -28,6 +28,8 @@
 #define SERVER_FINALIZER "poolgate.io/claims"
 #define SERVER_STATUS_VERSION 1
 #define SERVER_GPUS_MAX 256
+/* GPUs in a status that is read: those of the spec or probe, and missing ones beside them. */
+#define SERVER_STATUS_GPUS_MAX 1024
 
 /* Conditions. Fresh: the verdicts on its GPUs are recent (True for hand-listed ones). Ready: it takes new claims. */
 #define SERVER_FRESH "Fresh"
@@ -40,18 +42,30 @@ struct gpu_declared {
 	uint32_t count;
 };
 
-/* A GPU in the status. gpu.fresh is not written: it follows from the condition Fresh. */
+/* A GPU in the status. gpu.fresh is neither read nor written (false here): it follows from the condition Fresh, and
+ * server_object_inventory() sets it. gpu.why is the member `reason`. */
 struct gpu_status {
 	struct gpu gpu;
 	struct slice rest; /* members we do not know: `"a":1,"b":[]`; absent for none */
 };
 
+/* Unknown members of a claim's entry for this GPU. */
+struct part_rest {
+	const char *gpu;
+	struct slice rest;
+};
+
 /* A claim in the status: what one pod holds of this server. */
 struct claim_record {
 	struct claim claim; /* key is the uid; parts are this server's alone */
-	uint64_t take; /* which review took it last: an undo names it, so that it cannot end a claim that another reply rests on */
-	const char **servers; /* names of all servers that the pod's claim spans, sorted */
+	uint64_t
+		take; /* which review took it last: an undo names it, so that it cannot end a claim that another reply rests on */
+	const char **
+		servers; /* names of all servers that the pod's claim spans, sorted; as read, else this server's */
 	size_t n_servers;
+	struct part_rest *
+		part_rests; /* of the parts that have some; a part that was taken out leaves its own here, unused */
+	size_t n_part_rests;
 	struct slice rest;
 };
 
@@ -70,10 +84,12 @@ struct server_status {
 	int64_t observed_generation;
 	struct gpu_status *gpus;
 	size_t n_gpus;
-	struct claim_record *claims; /* at most CLAIMS_PER_SERVER_MAX are added; more are read all the same */
+	struct claim_record
+		*claims; /* at most CLAIMS_PER_SERVER_MAX are added; more are read all the same */
 	size_t n_claims;
 	struct condition *conditions;
 	size_t n_conditions;
+	struct slice summary_rest;
 	struct slice rest;
 };
 
@@ -86,7 +102,8 @@ struct server_object {
 	/* spec */
 	const char *address;
 	const char *probe_url; /* NULL: GPUs are listed by hand */
-	const char *probe_ca_secret, *probe_token_secret; /* names of Secrets in our namespace; NULL: none */
+	const char *probe_ca_secret,
+		*probe_token_secret; /* names of Secrets in our namespace; NULL: none */
 	struct gpu_declared *declared;
 	size_t n_declared;
 	bool drain;
@@ -96,18 +113,21 @@ struct server_object {
 };
 
 /* Read an object. Everything is copied into the arena. A status that is missing is empty; parts of it that do not have the
- * type they should (somebody edited it) are ERR_INVALID with the path: such a server takes no claims, and nobody writes over what
- * it says. ERR_SYNTAX: it is no GPUServer. ERR_NOMEM. */
+ * type they should (somebody edited it), and a GPU id that is there twice, are ERR_INVALID with the path: such a server takes no
+ * claims, and nobody writes over what it says. So is a spec or metadata that the CRD would refuse. Required are metadata.name, uid
+ * and resourceVersion, spec.address and one of gpus and probe; in the status a gpu's id and memory, a claim's uid, state and gpus
+ * (each id and bytes), a condition's type and status. A claim that is there twice counts twice. ERR_SYNTAX: it is no GPUServer.
+ * ERR_NOMEM. On error ret is as it was. */
 int server_object_read(const struct json *j, const struct json_node *object, struct arena *a,
 	struct server_object *ret, struct err *err);
 
-/* The server as the inventory shows it, in the arena, strings shared with o: GPUs from the status with their free-standing verdict,
- * `drain` also for a server that is being deleted or does not carry the finalizer (rule R9), fresh from the condition Fresh (absent:
+/* The server as the inventory shows it, in the arena, strings and labels shared with o: GPUs from the status with their
+ * free-standing verdict, `drain` also for a server that is being deleted or does not carry the finalizer (rule R9), fresh from the condition Fresh (absent:
  * false for a probe's, true for listed ones), why from the reason or the condition's message. ERR_NOMEM. */
-int server_object_inventory(const struct server_object *o, struct arena *a, struct gpu_server *ret,
-	struct err *err);
+int server_object_inventory(
+	const struct server_object *o, struct arena *a, struct gpu_server *ret, struct err *err);
 
-/* Claimed bytes of GPU i (index into status.gpus), of all claims or of pending ones only. */
+/* Claimed bytes of GPU i (index into status.gpus), of all claims or of pending ones only; at most UINT64_MAX. */
 uint64_t server_status_claimed(const struct server_status *s, size_t gpu, bool pending_only);
 
 /* The GPU's index, or -1. The claim's index, or -1. The condition, or NULL. */
@@ -116,9 +136,9 @@ ptrdiff_t server_status_claim(const struct server_status *s, struct slice uid);
 const struct condition *server_status_condition(const struct server_status *s, const char *type);
 
 /* Changes, in place; arrays grow in the arena; what is added is not copied (it must live as long as the status).
- * add: at the end, whatever the sums are. remove: the claim at this index. set_condition: replaces the one of that type or adds it; `now`
- * (RFC 3339) becomes lastTransitionTime only when status changes. True when it changed anything (message, reason, status,
- * generation). False with a->failed when out of memory. */
+ * add: at the end, whatever the sums are. remove: the claim at this index. set_condition: replaces the one of that type, whose
+ * unknown members stay, or adds it; `now` (RFC 3339, copied; c->since is not used) becomes lastTransitionTime only when status
+ * changes. True when it changed anything (message, reason, status, generation). False with a->failed when out of memory. */
 bool server_status_add_claim(
 	struct server_status *s, const struct claim_record *claim, struct arena *a);
 void server_status_remove_claim(struct server_status *s, size_t index);
@@ -126,24 +146,28 @@ bool server_status_set_condition(
 	struct server_status *s, const struct condition *c, const char *now, struct arena *a);
 
 /* May this claim be added: all its GPUs are there and usable, sums stay within their memory, fewer than CLAIMS_PER_SERVER_MAX
- * claims, the server is not draining, carries the finalizer and is not being deleted (R9)? Claims of `without` (a uid; absent: nobody)
- * count as gone. ERR_CONFLICT with what does not fit. */
-int server_claim_fits(const struct server_object *o, const struct claim *claim, struct slice without,
-	struct err *err);
+ * claims, none of its uid yet, the server is not draining, carries the finalizer and is not being deleted (R9)? All parts are taken
+ * for this server's, whatever their `server` says. Claims of `without` (a uid; absent: nobody) count as gone. ERR_CONFLICT with what
+ * does not fit. */
+int server_claim_fits(const struct server_object *o, const struct claim *claim,
+	struct slice without, struct err *err);
 
-/* The GPUs of a hand-listed server's status from its spec: ids gpu-0 and on; what is there keeps its `rest`; GPUs that vanished stay as
- * missing while a claim is on them (R10). True when that differs from the status (then it was changed). a->failed: no memory. */
+/* The GPUs of a hand-listed server's status from its spec: ids gpu-0 and on; what is there keeps its `rest`, and its claims even
+ * when model or memory are others now (over-full: it takes nothing until the sum fits); GPUs that vanished stay behind them as
+ * missing while a claim is on them (R10). True when that differs from the status (then it was changed). False with a->failed when
+ * out of memory. False, too, for a server with a probe. */
 bool server_status_from_spec(struct server_object *o, struct arena *a);
 
 /* Drop missing GPUs without claims; true when there was one. */
 bool server_status_prune(struct server_status *s);
 
 /* The object for PUT …/status: apiVersion, kind, metadata {name, uid, resourceVersion} and the status with its summary counted
- * anew. Compact. drain: as the inventory shows the server, for summary.fit and summary.free. */
+ * anew: gpus are all that are listed, fit those that take claims (inventory_usable: none of a server that drains or is stale), free
+ * what these have left. Compact. */
 void server_object_write(const struct server_object *o, struct buf *out);
 
 /* Milliseconds since 1970 as RFC 3339 in UTC with whole seconds, "2026-11-21T09:30:00Z", and back (also with fractions and offsets as Go
- * writes them). False for what is none. */
+ * writes them). Years 0000 to 9999: what lies beyond is written as the nearest end. False for what is none. */
 void server_time_write(int64_t ms, char ret[static 32]);
 bool server_time_read(struct slice text, int64_t *ret_ms);
 
