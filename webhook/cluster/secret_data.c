@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what stands in a Secret. */
+#include "webhook/cluster/secret_data.h"
+
+#include "base/base64.h"
+
+#define PATH_MAX_BYTES 1024
+
+int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
+	struct err *err)
+{
+	struct buf path;
+	int rc;
+
+	*ret = (struct kube_answer){0};
+	buf_init(&path, PATH_MAX_BYTES);
+	kube_path(&path, "/api/v1", namespace, "secrets", name, NULL);
+	rc = path.failed ? err_set(err, ERR_NOMEM, "out of memory")
+			 : kube_get(k, path.data, 0, ret, err);
+	buf_release(&path);
+	return rc;
+}
+
+void secret_release(struct kube_answer *a)
+{
+	if (a->body.data)
+		explicit_bzero(a->body.data, a->body.len);
+	kube_answer_release(a);
+}
+
+int secret_value(const struct json *j, const struct json_node *secret, const char *key,
+	struct buf *out, struct err *err)
+{
+	const struct json_node *v = json_get(j, json_get(j, secret, SLICE("data")), slice_of(key));
+	struct err why = {0};
+	int rc;
+
+	if (json_absent(v) || (json_is(v, JSON_STRING) && v->len <= 2))
+		return err_set(err, ERR_NOTFOUND, "key %s is missing", key);
+	if (!json_is(v, JSON_STRING) || v->escaped)
+		return err_set(err, ERR_SYNTAX, "key %s is no base64 text", key);
+	rc = base64_decode(json_inside(j, v), out, &why);
+	return rc == 0 ? 0 : err_set(err, why.code, "key %s: %s", key, why.msg);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what stands in a Secret. */
+#ifndef WEBHOOK_CLUSTER_SECRET_DATA_H
+#define WEBHOOK_CLUSTER_SECRET_DATA_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json_read.h"
+#include "webhook/edge/kube.h"
+
+/* GET a Secret, past every cache. Errors as kube_do; ret is inited here and released with secret_release() in every case. */
+int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
+	struct err *err);
+
+/* kube_answer_release() after overwriting the bytes; a zeroed answer is fine. */
+void secret_release(struct kube_answer *a);
+
+/* Append the bytes behind a key of a Secret's data. ERR_NOTFOUND: no such key, or nothing behind it; ERR_SYNTAX: no base64; ERR_TOOBIG
+ * (out's max), ERR_NOMEM. The message names the key. */
+int secret_value(const struct json *j, const struct json_node *secret, const char *key,
+	struct buf *out, struct err *err);
+
+#endif
