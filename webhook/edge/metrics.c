@@ -5,6 +5,7 @@
 static const char *const hooks[] = {"mutate", "validate", NULL};
 static const char *const results[] = {
 	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
+static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -40,6 +41,14 @@ const struct metric_desc metric_table[] = {
 	[M_LEADER_CHANGES] = {.name = "poolgate_leader_changes_total",
 		.help = "Times this replica began or ended to lead.",
 		.type = METRIC_COUNTER},
+	[M_CA_NOT_AFTER] = {.name = "poolgate_ca_not_after_seconds",
+		.help = "End of the CA's validity, seconds since 1970; 0 on replicas that do not "
+			"lead.",
+		.type = METRIC_GAUGE},
+	[M_PROBE_POLLS] = {.name = "poolgate_probe_polls_total",
+		.help = "Questions to GPU servers' probes, by what became of them.",
+		.type = METRIC_COUNTER,
+		.label = {{"result", probe_results}}},
 };
 
 const char *metric_result_name(enum metric_result r)

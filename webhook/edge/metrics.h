@@ -13,7 +13,16 @@ enum metric_id {
 	M_CERT_NOT_AFTER, /* gauge: seconds since 1970 */
 	M_LEADER,         /* gauge: 1 while this replica leads */
 	M_LEADER_CHANGES, /* counter: times it began or ended to lead */
+	M_CA_NOT_AFTER, /* gauge: seconds since 1970; 0 while this replica does not look after it */
+	M_PROBE_POLLS,  /* counter {result}: enum metric_probe */
 	M_COUNT
+};
+
+/* What became of a question to a probe. */
+enum metric_probe {
+	PROBE_ANSWERED, /* an inventory that counts */
+	PROBE_STALE,    /* an inventory that the probe itself calls old, or unknown */
+	PROBE_FAILED    /* no answer, or none that can be read */
 };
 
 enum metric_hook { HOOK_MUTATE, HOOK_VALIDATE };
