@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: service accounts and kubeconfig files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "webhook/edge/files.h"
+#include "webhook/edge/kube_config.h"
+
+static char dir[] = "/tmp/poolgate-test-XXXXXX";
+
+static const char *file(const char *name, const char *text)
+{
+	static char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (!text) {
+		unlink(path);
+		return path;
+	}
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	fclose(f);
+	return path;
+}
+
+static void test_in_cluster(void **state)
+{
+	struct kube_config c;
+	struct err e = {0};
+	char expected[128];
+
+	(void)state;
+	file("token", "abc\n");
+	file("namespace", "poolgate-system\n");
+	file("ca.crt", "PEM");
+	if (kube_config_in_cluster("10.96.0.1", "443", dir, &c, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_string_equal(c.server, "https://10.96.0.1:443");
+	snprintf(expected, sizeof(expected), "%s/ca.crt", dir);
+	assert_string_equal(c.ca_file, expected);
+	snprintf(expected, sizeof(expected), "%s/token", dir);
+	assert_string_equal(c.token_file, expected);
+	assert_string_equal(c.namespace, "poolgate-system");
+	assert_null(c.token);
+	assert_null(c.cert_file);
+	kube_config_release(&c);
+	assert_int_equal(kube_config_in_cluster("fd00::1", "6443", dir, &c, &e), 0);
+	assert_string_equal(c.server, "https://[fd00::1]:6443");
+	kube_config_release(&c);
+}
+
+static void test_not_in_cluster(void **state)
+{
+	static const char *const places[][2] = {
+		{NULL, NULL}, {"", ""}, {"10.0.0.1", NULL}, {"10.0.0.1", "x"}, {"10.0.0.1", "0"}};
+	static const char *const files[] = {"token", "namespace", "ca.crt"};
+	struct kube_config c;
+	struct err e = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		assert_int_equal(kube_config_in_cluster(places[i][0], places[i][1], dir, &c, &e),
+			ERR_INVALID);
+		kube_config_release(&c);
+	}
+	assert_int_equal(kube_config_in_cluster(NULL, NULL, dir, &c, &e), ERR_INVALID);
+	assert_non_null(strstr(e.msg, "kubeconfig"));
+	kube_config_release(&c);
+	for (size_t i = 0; i < 3; i++) {
+		for (size_t k = 0; k < 3; k++)
+			file(files[k], k == i ? NULL : "text");
+		assert_int_equal(kube_config_in_cluster("h", "1", dir, &c, &e), ERR_NOTFOUND);
+		assert_non_null(strstr(e.msg, files[i]));
+		kube_config_release(&c);
+	}
+	file("token", "\n");
+	file("ca.crt", "text");
+	assert_int_equal(kube_config_in_cluster("h", "1", dir, &c, &e), ERR_INVALID);
+	kube_config_release(&c);
+	kube_config_release(&c);
+}
+
+#define HEAD                                                                                       \
+	"apiVersion: v1\nkind: Config\npreferences: {}\ncurrent-context: one\n"                    \
+	"contexts:\n- name: other\n  context: {cluster: x, user: y}\n"                             \
+	"- name: one\n  context: {cluster: home, user: me, namespace: tools}\n"
+#define CLUSTERS "clusters:\n- name: home\n  cluster:\n    server: https://127.0.0.1:6443/\n"
+#define USERS "users:\n- name: me\n  user:\n"
+
+static char *text_of(const char *path)
+{
+	struct err e = {0};
+	struct buf b;
+
+	buf_init(&b, 4096);
+	if (files_read(path, &b, &e) != 0)
+		fail_msg("%s", e.msg);
+	return buf_take(&b, NULL);
+}
+
+static void test_files(void **state)
+{
+	struct kube_config c;
+	struct err e = {0};
+	char expected[128];
+
+	(void)state;
+	if (kube_config_load(file("config", HEAD CLUSTERS
+				     "    certificate-authority: pki/ca.crt\n" USERS
+				     "    client-certificate: /abs/me.crt\n    client-key: me.key\n"
+				     "    token: \"\"\n"),
+		    &c, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_string_equal(c.server, "https://127.0.0.1:6443");
+	snprintf(expected, sizeof(expected), "%s/pki/ca.crt", dir);
+	assert_string_equal(c.ca_file, expected);
+	assert_string_equal(c.cert_file, "/abs/me.crt");
+	snprintf(expected, sizeof(expected), "%s/me.key", dir);
+	assert_string_equal(c.key_file, expected);
+	assert_string_equal(c.namespace, "tools");
+	assert_null(c.token);
+	assert_null(c.token_file);
+	kube_config_release(&c);
+}
+
+static void test_inline(void **state)
+{
+	struct kube_config c;
+	struct err e = {0};
+	struct stat st;
+	char *text;
+	int fd;
+
+	(void)state;
+	if (kube_config_load(
+		    file("config", HEAD CLUSTERS "    certificate-authority: ignored\n"
+						 "    certificate-authority-data: Y2E=\n" USERS
+						 "    client-certificate-data: Y2VydA==\n"
+						 "    client-key-data: a2V5\n    token: secret\n"),
+		    &c, &e) != 0)
+		fail_msg("%s", e.msg);
+	text = text_of(c.ca_file);
+	assert_string_equal(text, "ca");
+	free(text);
+	for (int i = 0; i < 2; i++) { /* can be read more than once */
+		text = text_of(c.cert_file);
+		assert_string_equal(text, "cert");
+		free(text);
+	}
+	text = text_of(c.key_file);
+	assert_string_equal(text, "key");
+	free(text);
+	assert_string_equal(c.token, "secret");
+	fd = c.key_fd;
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	kube_config_release(&c);
+	assert_int_equal(fstat(fd, &st), -1);
+	/* The file counts more than the token. */
+	assert_int_equal(kube_config_load(file("config", HEAD CLUSTERS USERS
+						  "    token: secret\n    tokenFile: t\n"),
+				 &c, &e),
+		0);
+	assert_null(c.token);
+	assert_non_null(strstr(c.token_file, "/t"));
+	assert_null(c.ca_file);
+	kube_config_release(&c);
+	/* JSON, and nobody in particular. */
+	assert_int_equal(
+		kube_config_load(
+			file("config", "{\"current-context\":\"a\",\"contexts\":[{\"name\":\"a\","
+				       "\"context\":{\"cluster\":\"b\"}}],\"clusters\":[{\"name\":"
+				       "\"b\",\"cluster\":{\"server\":\"http://h:1\"}}]}"),
+			&c, &e),
+		0);
+	assert_string_equal(c.server, "http://h:1");
+	assert_null(c.namespace);
+	kube_config_release(&c);
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		const char *text;
+		int code;
+		const char *say;
+	} cases[] = {
+		{"", ERR_INVALID, "config"},
+		{"[]", ERR_INVALID, "config:1"},
+		{"a: [", ERR_SYNTAX, "config"},
+		{"a: &x 1\nb: *x\n", ERR_REFUSED, "config"},
+		{"a: 1\n---\nb: 1\n", ERR_INVALID, "2 documents"},
+		{"contexts: []\n", ERR_INVALID, "current-context"},
+		{"current-context: 7\n", ERR_INVALID, "config:1: /current-context"},
+		{"current-context: a\ncontexts: []\n", ERR_INVALID, "no context named \"a\""},
+		{"current-context: a\n", ERR_INVALID, "no context named \"a\""},
+		{"current-context: a\ncontexts: [{name: a}]\n", ERR_INVALID, "has no context"},
+		{"current-context: a\ncontexts: [{name: a, context: {}}]\n", ERR_INVALID,
+			"names no cluster"},
+		{HEAD, ERR_INVALID, "no cluster named \"home\""},
+		{HEAD CLUSTERS, ERR_INVALID, "no user named \"me\""},
+		{HEAD "clusters: [{name: home, cluster: {}}]\n", ERR_INVALID, "/server"},
+		{HEAD "clusters: [{name: home, cluster: {server: 127.0.0.1}}]\n", ERR_INVALID,
+			"expected https://"},
+		{HEAD CLUSTERS "    insecure-skip-tls-verify: true\n", ERR_INVALID,
+			"insecure-skip-tls-verify: cannot"},
+		{HEAD CLUSTERS "    proxy-url: http://p\n", ERR_INVALID, "/proxy-url: cannot"},
+		{HEAD CLUSTERS "    tls-server-name: p\n", ERR_INVALID, "/tls-server-name: cannot"},
+		{HEAD CLUSTERS "    certificate-authority-data: a=Gk\n", ERR_SYNTAX,
+			"config:14: /clusters/0/cluster/certificate-authority-data: no base64"},
+		{HEAD CLUSTERS USERS "    exec: {command: x}\n", ERR_INVALID, "/exec: cannot"},
+		{HEAD CLUSTERS USERS "    auth-provider: {name: x}\n", ERR_INVALID,
+			"/auth-provider: cannot"},
+		{HEAD CLUSTERS USERS "    username: u\n", ERR_INVALID, "/username: cannot"},
+		{HEAD CLUSTERS USERS "    as: u\n", ERR_INVALID, "/as: cannot"},
+		{HEAD CLUSTERS USERS "    client-key: u\n", ERR_INVALID, "belong together"},
+		{HEAD CLUSTERS USERS "    token: 12\n", ERR_INVALID, "/token"},
+	};
+	struct kube_config c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err e = {0};
+		int rc = kube_config_load(file("config", cases[i].text), &c, &e);
+
+		if (rc != cases[i].code || !strstr(e.msg, cases[i].say))
+			fail_msg("case %zu: %d, %s", i, rc, e.msg);
+		kube_config_release(&c);
+	}
+	struct err e = {0};
+	assert_int_equal(kube_config_load(file("config", NULL), &c, &e), ERR_NOTFOUND);
+	kube_config_release(&c);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	static const char *const names[] = {"token", "namespace", "ca.crt", "config"};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		file(names[i], NULL);
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_in_cluster),
+		cmocka_unit_test(test_not_in_cluster),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_inline),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests_name("kube_config", tests, setup, teardown) != 0;
+}
