@@ -45,8 +45,8 @@ typedef enum edit_result server_edit_fn(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err);
 
 /* Make one edit of that server's status and wait until it is committed. deadline_ms: CLOCK_MONOTONIC. 0: committed, or EDIT_SAME.
- * ERR_NOTFOUND: no such server. ERR_TIMEOUT: not confirmed by then, the edit may still have been written. ERR_REFUSED, ERR_INVALID: the
- * API server refuses such a status. Or what the function gave up with. ERR_NOMEM. Any thread that may wait. */
+ * ERR_NOTFOUND: no such server. ERR_TIMEOUT: not confirmed by then, the edit may still have been written. ERR_INVALID: the API server refuses
+ * such a status, ERR_IO: it refuses us (no right). Or what the function gave up with. ERR_NOMEM. Any thread that may wait. */
 int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *ctx,
 	int64_t deadline_ms, struct err *err);
 

@@ -6,6 +6,7 @@ static const char *const hooks[] = {"mutate", "validate", NULL};
 static const char *const results[] = {
 	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
+static const char *const commits[] = {"written", "conflict", "unknown", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -49,6 +50,11 @@ const struct metric_desc metric_table[] = {
 		.help = "Questions to GPU servers' probes, by what became of them.",
 		.type = METRIC_COUNTER,
 		.label = {{"result", probe_results}}},
+	[M_COMMITS] = {.name = "poolgate_commits_total",
+		.help = "Writes of a GPUServer's status, by outcome: written, conflict (another "
+			"replica was first), unknown (no answer in time).",
+		.type = METRIC_COUNTER,
+		.label = {{"outcome", commits}}},
 };
 
 const char *metric_result_name(enum metric_result r)

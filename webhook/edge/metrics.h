@@ -15,6 +15,7 @@ enum metric_id {
 	M_LEADER_CHANGES, /* counter: times it began or ended to lead */
 	M_CA_NOT_AFTER, /* gauge: seconds since 1970; 0 while this replica does not look after it */
 	M_PROBE_POLLS,  /* counter {result}: enum metric_probe */
+	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
 	M_COUNT
 };
 
@@ -38,6 +39,8 @@ enum metric_result {
 };
 
 enum metric_what { WHAT_CONFIG, WHAT_POOL, WHAT_CERTIFICATE };
+
+enum metric_commit { COMMIT_WRITTEN, COMMIT_CONFLICT, COMMIT_UNKNOWN };
 
 /* The table in the order of enum metric_id, M_COUNT rows. */
 extern const struct metric_desc metric_table[];

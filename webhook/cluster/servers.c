@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: the picture of all GPUServers: states in, an inventory and what is taken of it out.
+#include "webhook/cluster/servers.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "webhook/cluster/servers_impl.h"
+#include "webhook/edge/kube_watch.h"
+
+/* One object: 256 claims and 256 GPUs stay far below. */
+#define HELD_ARENA_MAX (8u * 1024 * 1024)
+#define STALE_WITHOUT_LEADER "nobody leads: its probe is not asked"
+
+int64_t servers_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- states ---- */
+
+struct held *held_read(const struct json *j, const struct json_node *object, struct err *err)
+{
+	struct held *h = calloc(1, sizeof(*h));
+
+	if (!h) {
+		err_set(err, ERR_NOMEM, "out of memory for a GPUServer");
+		return NULL;
+	}
+	arena_init(&h->arena, HELD_ARENA_MAX);
+	if (server_object_read(j, object, &h->arena, &h->object, err) != 0 ||
+		server_object_inventory(&h->object, &h->arena, &h->shown, err) != 0) {
+		held_free(h);
+		return NULL;
+	}
+	h->number = kube_version_number(slice_of(h->object.version));
+	return h;
+}
+
+void held_free(struct held *h)
+{
+	if (!h)
+		return;
+	arena_release(&h->arena);
+	free(h);
+}
+
+/* ---- the table ---- */
+
+/* Where the name is, or belongs. */
+static size_t place_of(const struct servers *s, const char *name)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (strcmp(s->entries[mid]->name, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+struct server_entry *servers_find(const struct servers *s, const char *name)
+{
+	size_t at = place_of(s, name);
+
+	return at < s->n && strcmp(s->entries[at]->name, name) == 0 ? s->entries[at] : NULL;
+}
+
+static struct server_entry *add_entry(struct servers *s, const char *name)
+{
+	size_t at = place_of(s, name);
+	struct server_entry *e;
+
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 16;
+		struct server_entry **grown =
+			realloc(s->entries, cap * sizeof(struct server_entry *));
+
+		if (!grown)
+			return NULL;
+		s->entries = grown;
+		s->cap = cap;
+	}
+	e = calloc(1, sizeof(*e));
+	if (e)
+		e->name = strdup(name);
+	if (!e || !e->name) {
+		free(e);
+		return NULL;
+	}
+	e->queue_end = &e->queue;
+	memmove(s->entries + at + 1, s->entries + at, (s->n - at) * sizeof(struct server_entry *));
+	s->entries[at] = e;
+	s->n++;
+	return e;
+}
+
+static void free_entry(struct server_entry *e)
+{
+	held_free(e->held);
+	free(e->name);
+	free(e);
+}
+
+void servers_forget(struct servers *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct server_entry *e = s->entries[i];
+
+		if (!e->held && !e->queue && !e->busy && !e->reserved && e->users == 0)
+			free_entry(e);
+		else
+			s->entries[n++] = e;
+	}
+	s->n = n;
+}
+
+/* ---- counting ---- */
+
+static void count_parts(const struct held *h, const struct claim *c, uint64_t *sums)
+{
+	for (size_t i = 0; i < c->n_parts; i++) {
+		ptrdiff_t gpu = server_status_gpu(&h->object.status, slice_of(c->parts[i].gpu));
+
+		if (gpu >= 0 && c->parts[i].bytes <= UINT64_MAX - sums[gpu])
+			sums[gpu] += c->parts[i].bytes;
+	}
+}
+
+/* Does the state hold this claim, from this very take? */
+static bool holds(const struct held *h, const struct claim_record *r)
+{
+	ptrdiff_t i = server_status_claim(&h->object.status, slice_of(r->claim.key));
+
+	return i >= 0 && h->object.status.claims[i].take == r->take;
+}
+
+void servers_recount(struct servers *s, struct server_entry *e)
+{
+	const struct held *h = e->held;
+	struct gpu_server *shown;
+	size_t first, n;
+
+	if (!h)
+		return;
+	shown = &s->inv.servers[e->index];
+	first = shown->first_gpu;
+	n = h->shown.n_gpus;
+	*shown = h->shown;
+	shown->first_gpu = first;
+	if (e->unreadable)
+		shown->drain = true;
+	memset(s->committed + first, 0, n * sizeof(*s->committed));
+	memset(s->pending + first, 0, n * sizeof(*s->pending));
+	for (size_t i = 0; i < h->object.status.n_claims; i++) {
+		const struct claim *c = &h->object.status.claims[i].claim;
+
+		count_parts(h, c, s->committed + first);
+		if (c->state == CLAIM_PENDING)
+			count_parts(h, c, s->pending + first);
+	}
+	if (n)
+		memcpy(s->claimed + first, s->committed + first, n * sizeof(*s->claimed));
+	s->n_claims[e->index] = (uint32_t)h->object.status.n_claims;
+	for (const struct reservation *r = e->reserved; r; r = r->next) {
+		if (holds(h, r->claim))
+			continue;
+		count_parts(h, &r->claim->claim, s->claimed + first);
+		s->n_claims[e->index]++;
+	}
+}
+
+/* Room for so many servers and GPUs. */
+static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
+{
+	if (servers > s->cap_servers) {
+		size_t cap = servers + servers / 2 + 8;
+		struct gpu_server *list = realloc(s->inv.servers, cap * sizeof(*list));
+		uint32_t *claims;
+
+		if (!list)
+			return false;
+		s->inv.servers = list;
+		claims = realloc(s->n_claims, cap * sizeof(*claims));
+		if (!claims)
+			return false;
+		s->n_claims = claims;
+		s->cap_servers = cap;
+	}
+	if (gpus > s->cap_gpus) {
+		size_t cap = gpus + gpus / 2 + 64;
+		uint64_t **sums[] = {&s->claimed, &s->committed, &s->pending};
+
+		for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+			uint64_t *grown = realloc(*sums[i], cap * sizeof(*grown));
+
+			if (!grown)
+				return false;
+			*sums[i] = grown;
+		}
+		s->cap_gpus = cap;
+	}
+	return true;
+}
+
+/* The set of servers or their numbers of GPUs have changed. */
+static bool rebuild(struct servers *s)
+{
+	size_t servers = 0, gpus = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i]->held) {
+			servers++;
+			gpus += s->entries[i]->held->shown.n_gpus;
+		}
+	if (!grow_picture(s, servers, gpus))
+		return false;
+	s->inv.n_servers = servers;
+	s->inv.n_gpus = gpus;
+	servers = gpus = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		struct server_entry *e = s->entries[i];
+
+		if (!e->held)
+			continue;
+		e->index = servers++;
+		s->inv.servers[e->index].first_gpu = gpus;
+		gpus += e->held->shown.n_gpus;
+		servers_recount(s, e);
+	}
+	return true;
+}
+
+/* Without a leader nobody asks the probes: what they said last is no longer known. */
+static void mark_leaderless(const struct servers *s, struct held *h)
+{
+	if (!s->leaderless || !h->shown.probe_url)
+		return;
+	for (size_t i = 0; i < h->shown.n_gpus; i++) {
+		h->shown.gpus[i].fresh = false;
+		h->shown.gpus[i].why = STALE_WITHOUT_LEADER;
+	}
+}
+
+bool servers_put(struct servers *s, struct held *h)
+{
+	struct server_entry *e = servers_find(s, h->object.name);
+	struct held *old;
+	bool same_shape;
+
+	if (!e)
+		e = add_entry(s, h->object.name);
+	if (!e) {
+		held_free(h);
+		return false;
+	}
+	old = e->held;
+	e->seen = true;
+	if (old && h->number <= old->number) {
+		held_free(h);
+		return true;
+	}
+	mark_leaderless(s, h);
+	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
+	e->held = h;
+	e->unreadable = false;
+	if (same_shape) {
+		servers_recount(s, e);
+	} else if (!rebuild(s)) {
+		/* The picture stays as it was; the next state tries again. */
+		e->held = old;
+		held_free(h);
+		return false;
+	}
+	held_free(old);
+	(void)pthread_cond_broadcast(&s->cond);
+	return true;
+}
+
+void servers_drop(struct servers *s, struct server_entry *e)
+{
+	struct held *old = e->held;
+
+	if (!old)
+		return;
+	e->held = NULL;
+	(void)rebuild(s); /* Smaller: needs no memory. */
+	held_free(old);
+	(void)pthread_cond_broadcast(&s->cond);
+}
+
+struct usage servers_usage(const struct servers *s, bool with_reserved)
+{
+	return (struct usage){.claimed = with_reserved ? s->claimed : s->committed,
+		.pending = s->pending,
+		.n_claims = s->n_claims};
+}
+
+bool servers_wait(struct servers *s, int64_t deadline_ms)
+{
+	struct timespec until = {
+		.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+
+	return pthread_cond_timedwait(&s->cond, &s->lock, &until) == 0;
+}
+
+/* ---- for everybody ---- */
+
+void servers_tell(struct servers *s)
+{
+	if (s->changed)
+		s->changed(s->changed_ctx);
+}
+
+bool servers_synced(struct servers *s)
+{
+	bool yes;
+
+	(void)pthread_mutex_lock(&s->lock);
+	yes = s->synced;
+	(void)pthread_mutex_unlock(&s->lock);
+	return yes;
+}
+
+void servers_each(struct servers *s, server_each_fn *fn, void *ctx)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i]->held && !fn(ctx, &s->entries[i]->held->object))
+			break;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void servers_set_leaderless(struct servers *s, bool yes)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->leaderless != yes) {
+		s->leaderless = yes;
+		for (size_t i = 0; i < s->n; i++) {
+			struct held *h = s->entries[i]->held;
+
+			if (!h || !h->shown.probe_url)
+				continue;
+			if (yes)
+				mark_leaderless(s, h);
+			else
+				(void)server_object_inventory(
+					&h->object, &h->arena, &h->shown, NULL);
+			servers_recount(s, s->entries[i]);
+		}
+		(void)pthread_cond_broadcast(&s->cond);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+struct servers *servers_new(
+	struct kube *k, const struct log *log, struct metrics *metrics, struct err *err)
+{
+	struct servers *s = calloc(1, sizeof(*s));
+	pthread_condattr_t attr;
+
+	if (!s) {
+		err_set(err, ERR_NOMEM, "out of memory for the GPU servers");
+		return NULL;
+	}
+	s->kube = k;
+	s->log = log;
+	s->metrics = metrics;
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&s->lock, NULL);
+	(void)pthread_cond_init(&s->cond, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return s;
+}
+
+int servers_start(struct servers *s, void (*changed)(void *ctx), void *ctx, struct err *err)
+{
+	struct kube_watch_app app = servers_watch_app;
+
+	app.ctx = s;
+	s->changed = changed;
+	s->changed_ctx = ctx;
+	s->watch = kube_watch_start(s->kube, SERVERS_PATH, &app, s->log, err);
+	return s->watch ? 0 : (int)err->code;
+}
+
+void servers_stop(struct servers *s)
+{
+	kube_watch_stop(s->watch);
+	s->watch = NULL;
+	(void)pthread_mutex_lock(&s->lock);
+	s->stopping = true;
+	(void)pthread_cond_broadcast(&s->cond);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void servers_free(struct servers *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		free_entry(s->entries[i]);
+	free(s->entries);
+	free(s->inv.servers);
+	free(s->claimed);
+	free(s->committed);
+	free(s->pending);
+	free(s->n_claims);
+	(void)pthread_cond_destroy(&s->cond);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+}

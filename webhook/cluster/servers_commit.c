@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: edits of a server's status: those that wait for the same server go into one compare-and-swap (rule R2).
+#include <stdlib.h>
+
+#include "webhook/cluster/servers_impl.h"
+#include "webhook/edge/metrics.h"
+
+#define SCRATCH_MAX (8u * 1024 * 1024)
+#define BODY_MAX (4u * 1024 * 1024)
+/* One call, when nobody is in a hurry. */
+#define CALL_MS 10000
+/* Between two tries while the API server cannot be asked. */
+#define AWAY_PAUSE_MS 100
+
+/* What a commit needs while the lock is not held. */
+struct commit {
+	struct edit *batch; /* in their order */
+	struct arena arena;
+	struct buf body, path;
+	struct held *after; /* the state that the API server answered with */
+	bool gone;
+	int rc;
+	struct err err;
+};
+
+static void finish(struct edit *e, int rc, const struct err *why)
+{
+	e->rc = rc;
+	if (rc != 0 && e->err && why)
+		*e->err = *why;
+	e->done = true;
+}
+
+static int too_late(struct err *err)
+{
+	return err_set(
+		err, ERR_TIMEOUT, "the claim could not be confirmed by the API server in time");
+}
+
+/* Take the edits that are done out of the batch. */
+static void sweep(struct commit *c)
+{
+	struct edit **at = &c->batch;
+
+	while (*at)
+		if ((*at)->done)
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+}
+
+/* End every edit that is left. */
+static void finish_all(struct commit *c, int rc, const struct err *why)
+{
+	/* An edit may be freed by its owner as soon as it is done and the lock is let go: not before. */
+	for (struct edit *e = c->batch; e; e = e->next)
+		if (!e->done)
+			finish(e, rc, why);
+	c->batch = NULL;
+}
+
+static void drop_late(struct servers *s, struct commit *c)
+{
+	int64_t now = servers_now_ms();
+	struct err err = {0};
+
+	for (struct edit *e = c->batch; e; e = e->next)
+		if (now >= e->deadline_ms || s->stopping)
+			finish(e, too_late(&err), &err);
+	sweep(c);
+}
+
+/* A copy of the object whose arrays may be changed; texts are shared. */
+static bool copy_object(const struct server_object *o, struct arena *a, struct server_object *ret)
+{
+	struct server_status *to = &ret->status;
+	const struct server_status *from = &o->status;
+
+	*ret = *o;
+	to->gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus));
+	to->claims = arena_array(a, from->n_claims, sizeof(*to->claims));
+	to->conditions = arena_array(a, from->n_conditions, sizeof(*to->conditions));
+	if (!to->gpus || !to->claims || !to->conditions)
+		return false;
+	if (from->n_gpus)
+		memcpy(to->gpus, from->gpus, from->n_gpus * sizeof(*to->gpus));
+	if (from->n_claims)
+		memcpy(to->claims, from->claims, from->n_claims * sizeof(*to->claims));
+	if (from->n_conditions)
+		memcpy(to->conditions, from->conditions,
+			from->n_conditions * sizeof(*to->conditions));
+	return true;
+}
+
+/* Apply the edits in their order; what gave up or has nothing to write is done. False: nothing is to be written. */
+static bool apply(const struct server_entry *entry, struct commit *c)
+{
+	struct server_object o;
+	struct err err = {0};
+	bool any = false;
+
+	if (!copy_object(&entry->held->object, &c->arena, &o)) {
+		finish_all(c, err_set(&err, ERR_NOMEM, "out of memory"), &err);
+		return false;
+	}
+	for (struct edit *e = c->batch; e; e = e->next) {
+		err_clear(&err);
+		e->changed = false;
+		switch (e->fn(e->ctx, &o, e->again, &c->arena, &err)) {
+		case EDIT_CHANGED:
+			e->changed = any = true;
+			break;
+		case EDIT_SAME:
+			finish(e, 0, NULL);
+			break;
+		case EDIT_GIVE_UP:
+			finish(e, (int)err.code, &err);
+			break;
+		}
+	}
+	sweep(c);
+	if (!any)
+		return false;
+	server_object_write(&o, &c->body);
+	if (c->arena.failed || c->body.failed) {
+		finish_all(c, err_set(&err, ERR_NOMEM, "out of memory"), &err);
+		return false;
+	}
+	return true;
+}
+
+/* Milliseconds that the most impatient edit still has. */
+static int64_t patience(const struct commit *c)
+{
+	int64_t now = servers_now_ms(), least = CALL_MS;
+
+	for (const struct edit *e = c->batch; e; e = e->next)
+		if (e->deadline_ms - now < least)
+			least = e->deadline_ms - now;
+	return least > 1 ? least : 1;
+}
+
+static void read_state(struct commit *c, const struct kube_answer *answer)
+{
+	if (answer->json.count)
+		c->after = held_read(&answer->json, json_root(&answer->json), &c->err);
+	if (!c->after && c->rc == 0)
+		c->rc = c->err.code
+				? (int)c->err.code
+				: err_set(&c->err, ERR_SYNTAX, "the API server answered nothing");
+}
+
+/* Without the lock: PUT the status. */
+static void put_status(
+	struct servers *s, const struct server_entry *entry, struct commit *c, int64_t timeout_ms)
+{
+	struct kube_answer answer;
+	struct kube_call call = {
+		.method = "PUT", .body = buf_as_slice(&c->body), .timeout_ms = timeout_ms};
+
+	buf_clear(&c->path);
+	kube_path(
+		&c->path, "/apis/poolgate.io/v1alpha1", NULL, "gpuservers", entry->name, "status");
+	call.path = c->path.data;
+	c->rc = kube_do(s->kube, &call, &answer, &c->err);
+	if (c->rc == 0)
+		read_state(c, &answer);
+	kube_answer_release(&answer);
+}
+
+/* Without the lock: what is there now, past every cache. */
+static void get_state(
+	struct servers *s, const struct server_entry *entry, struct commit *c, int64_t timeout_ms)
+{
+	struct kube_answer answer;
+
+	err_clear(&c->err);
+	buf_clear(&c->path);
+	kube_path(&c->path, "/apis/poolgate.io/v1alpha1", NULL, "gpuservers", entry->name, NULL);
+	c->rc = kube_get(s->kube, c->path.data, timeout_ms, &answer, &c->err);
+	if (c->rc == 0)
+		read_state(c, &answer);
+	c->gone = c->rc == ERR_NOTFOUND;
+	kube_answer_release(&answer);
+}
+
+/* With the lock: what a call brought back. */
+static void bring_back(struct servers *s, struct server_entry *entry, struct commit *c)
+{
+	if (c->after)
+		(void)servers_put(s, c->after);
+	c->after = NULL;
+	if (c->gone)
+		servers_drop(s, entry);
+	c->gone = false;
+}
+
+/* The API server does not let us: for a review that is as if it were away, and no refusal of the pool's. */
+static int refused_us(int rc, struct err *err)
+{
+	if (rc == ERR_REFUSED) {
+		err->code = ERR_IO;
+		err->reason[0] = '\0';
+	}
+	return rc == ERR_REFUSED ? ERR_IO : rc;
+}
+
+/* The outcome of the PUT is not "written": look what is there, and let the edits be tried again on it. */
+static void look_again(struct servers *s, struct server_entry *entry, struct commit *c)
+{
+	struct edit *last = NULL;
+
+	drop_late(s, c);
+	if (!c->batch)
+		return;
+	metric_add(s->metrics, M_COMMITS, c->rc == ERR_CONFLICT ? COMMIT_CONFLICT : COMMIT_UNKNOWN,
+		0, 1);
+	int64_t left = patience(c);
+
+	(void)pthread_mutex_unlock(&s->lock);
+	get_state(s, entry, c, left);
+	(void)pthread_mutex_lock(&s->lock);
+	if (c->rc == ERR_INVALID || c->rc == ERR_SYNTAX || c->rc == ERR_NOMEM ||
+		c->rc == ERR_REFUSED) {
+		finish_all(c, refused_us(c->rc, &c->err), &c->err);
+		return;
+	}
+	if (c->rc != 0 && !c->gone)
+		(void)servers_wait(s, servers_now_ms() + AWAY_PAUSE_MS);
+	bring_back(s, entry, c);
+	/* In front of those that came meanwhile. */
+	for (struct edit *e = c->batch; e; e = e->next) {
+		e->again = true;
+		last = e;
+	}
+	if (last) {
+		last->next = entry->queue;
+		if (!entry->queue)
+			entry->queue_end = &last->next;
+		entry->queue = c->batch;
+		c->batch = NULL;
+	}
+}
+
+/* One commit of all edits that wait for this server. Lock held, and let go meanwhile. */
+static void commit(struct servers *s, struct server_entry *entry)
+{
+	struct commit c = {.batch = entry->queue};
+	struct err err = {0};
+
+	entry->busy = true;
+	entry->queue = NULL;
+	entry->queue_end = &entry->queue;
+	arena_init(&c.arena, SCRATCH_MAX);
+	buf_init(&c.body, BODY_MAX);
+	buf_init(&c.path, 4096);
+	drop_late(s, &c);
+	if (c.batch && !entry->held)
+		finish_all(&c, err_set(&err, ERR_NOTFOUND, "no such GPUServer: %s", entry->name),
+			&err);
+	if (c.batch && entry->unreadable)
+		finish_all(&c,
+			err_set(&err, ERR_INVALID, "the GPUServer %s cannot be read", entry->name),
+			&err);
+	if (c.batch && apply(entry, &c)) {
+		int64_t left = patience(&c);
+
+		(void)pthread_mutex_unlock(&s->lock);
+		put_status(s, entry, &c, left);
+		(void)pthread_mutex_lock(&s->lock);
+		if (c.rc == 0) {
+			metric_add(s->metrics, M_COMMITS, COMMIT_WRITTEN, 0, 1);
+			bring_back(s, entry, &c);
+			finish_all(&c, 0, NULL);
+		} else if (c.rc == ERR_CONFLICT || c.rc == ERR_TIMEOUT || c.rc == ERR_IO ||
+			   c.rc == ERR_NOTFOUND) {
+			look_again(s, entry, &c);
+		} else {
+			finish_all(&c, refused_us(c.rc, &c.err), &c.err);
+		}
+	}
+	entry->busy = false;
+	(void)pthread_cond_broadcast(&s->cond);
+	buf_release(&c.body);
+	buf_release(&c.path);
+	arena_release(&c.arena);
+}
+
+int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *ctx,
+	int64_t deadline_ms, struct err *err)
+{
+	struct edit e = {.fn = fn, .ctx = ctx, .deadline_ms = deadline_ms, .err = err};
+	struct server_entry *entry;
+
+	(void)pthread_mutex_lock(&s->lock);
+	entry = servers_find(s, name);
+	if (!entry) {
+		(void)pthread_mutex_unlock(&s->lock);
+		return err_set(err, ERR_NOTFOUND, "no such GPUServer: %s", name);
+	}
+	entry->users++;
+	*entry->queue_end = &e;
+	entry->queue_end = &e.next;
+	/* Whoever finds nobody at work commits for all. */
+	while (!e.done)
+		if (entry->busy)
+			(void)servers_wait(s, servers_now_ms() + CALL_MS);
+		else
+			commit(s, entry);
+	entry->users--;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (e.changed && e.rc == 0)
+		servers_tell(s);
+	return e.rc;
+}

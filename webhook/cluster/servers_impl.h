@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what the files of servers, and the ledger above them, share: the picture, and its lock. */
+#ifndef WEBHOOK_CLUSTER_SERVERS_IMPL_H
+#define WEBHOOK_CLUSTER_SERVERS_IMPL_H
+
+#include <pthread.h>
+
+#include "webhook/cluster/servers.h"
+
+/* One state of one GPUServer, with the memory it lives in. */
+struct held {
+	struct arena arena;
+	struct server_object object;
+	struct gpu_server shown;
+	uint64_t number; /* of its resourceVersion */
+};
+
+/* A claim that this replica has decided on and is about to commit: it counts, so that the next review does not choose the same bytes. */
+struct reservation {
+	struct reservation *next;
+	const struct claim_record *claim; /* the part on this server */
+};
+
+struct edit {
+	struct edit *next;
+	server_edit_fn *fn;
+	void *ctx;
+	int64_t deadline_ms;
+	bool again, changed, done;
+	int rc;
+	struct err *err;
+};
+
+struct server_entry {
+	char *name;
+	struct held *held; /* NULL: there is no such server (any more) */
+	bool unreadable; /* its newest state cannot be read: held is an older one, and takes nothing */
+	bool seen;       /* by the watch's list that runs */
+	size_t index;    /* in inv.servers, when held */
+	struct edit *queue, **queue_end;
+	bool busy; /* somebody commits its edits */
+	struct reservation *reserved;
+	unsigned users; /* edits that wait */
+};
+
+struct servers {
+	struct kube *kube;
+	const struct log *log;
+	struct metrics *metrics;
+	struct kube_watch *watch;
+	void (*changed)(void *ctx);
+	void *changed_ctx;
+
+	pthread_mutex_t lock;
+	pthread_cond_t cond; /* an edit is done, the picture has changed, a list has ended */
+	/* Guarded by lock: */
+	struct server_entry **entries; /* sorted by name */
+	size_t n, cap;
+	bool synced, stopping, leaderless;
+	/* The picture: those with a state, and what is taken of their GPUs. */
+	struct inventory inv;
+	size_t cap_servers, cap_gpus;
+	uint64_t *claimed;   /* committed, and reserved */
+	uint64_t *committed; /* without what is reserved */
+	uint64_t *pending;
+	uint32_t *n_claims;
+	size_t n_reserved;
+	/* Fresh lists that reviews share. */
+	bool listing;
+	uint64_t lists_begun, lists_done;
+	int64_t list_began_ms;
+	int list_rc;
+	struct err list_err;
+};
+
+int64_t servers_now_ms(void);
+
+/* All with the lock held. */
+struct server_entry *servers_find(const struct servers *s, const char *name);
+/* Take a state over (it is freed when an older one than what is held). False: out of memory, it is freed. */
+bool servers_put(struct servers *s, struct held *h);
+/* The server does not exist any more. Its entry stays, for those who wait, until servers_forget(). */
+void servers_drop(struct servers *s, struct server_entry *e);
+/* Free the entries of servers that are gone and that nobody waits for. */
+void servers_forget(struct servers *s);
+/* Count what is taken of its GPUs anew. */
+void servers_recount(struct servers *s, struct server_entry *e);
+/* The picture for placement_find; with_reserved: what this replica is about to commit counts, too. */
+struct usage servers_usage(const struct servers *s, bool with_reserved);
+/* Wait for anything to happen, until then. False: the time has come. */
+bool servers_wait(struct servers *s, int64_t deadline_ms);
+
+/* Without the lock: read a state. NULL with err: ERR_INVALID, ERR_SYNTAX, ERR_NOMEM. */
+struct held *held_read(const struct json *j, const struct json_node *object, struct err *err);
+void held_free(struct held *h);
+/* Tell the listener. */
+void servers_tell(struct servers *s);
+
+/* servers_watch.c: what the watch calls. */
+extern const struct kube_watch_app servers_watch_app;
+
+#endif
