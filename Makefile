@@ -78,6 +78,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))' \
 		>$@.new; if cmp -s $@.new $@; then rm -f $@.new; else mv $@.new $@; fi
+.PHONY: FORCE
 FORCE:
 
 -include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d))
