@@ -185,10 +185,11 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	lib->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	lib->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	lib->easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* at least */
-	/* The default path trusts every CA of the system beside the file, and costs 20 ms a connection. */
-	lib->easy_setopt(easy, CURLOPT_CAPATH, NULL);
-	if (req->ca_file)
+	if (req->ca_file) {
+		/* The default path would trust every CA of the system beside the file, and costs 20 ms a connection. */
+		lib->easy_setopt(easy, CURLOPT_CAPATH, NULL);
 		lib->easy_setopt(easy, CURLOPT_CAINFO, req->ca_file);
+	}
 	if (req->cert_file)
 		lib->easy_setopt(easy, CURLOPT_SSLCERT, req->cert_file);
 	if (req->key_file)
