@@ -12,8 +12,8 @@
 /* Strings live in the arena. */
 struct kube_config {
 	struct arena arena;
-	const char *server; /* "https://10.96.0.1:443", without a slash at its end */
-	const char *ca_file; /* PEM; NULL: the system's CAs */
+	const char *server;               /* "https://10.96.0.1:443", without a slash at its end */
+	const char *ca_file;              /* PEM; NULL: the system's CAs */
 	const char *cert_file, *key_file; /* client certificate; NULL: none */
 	const char *token_file; /* read before each call, since kubelets renew it; NULL: none */
 	const char *token;      /* when there is no token_file; NULL: none */
