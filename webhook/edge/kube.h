@@ -27,11 +27,14 @@ struct kube;
 
 /* One call. Borrowed. */
 struct kube_call {
-	const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-	const char *path;   /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path() */
+	const char *method;       /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;         /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path() */
 	const char *content_type; /* of the body; NULL: KUBE_JSON */
 	struct slice body;        /* absent: none */
 	int64_t timeout_ms;       /* for everything; 0: 10 s */
+	/* Asked about once a second; false gives up with ERR_TIMEOUT. NULL: never. */
+	bool (*go_on)(void *ctx);
+	void *go_on_ctx;
 };
 
 /* An answer, read. */
@@ -53,22 +56,21 @@ const struct kube_config *kube_config_of(const struct kube *k);
  *   answer over KUBE_ANSWER_MAX · ERR_TIMEOUT no answer in time, 504 · ERR_IO no connection, 429, 5xx · ERR_SYNTAX no JSON · ERR_NOMEM
  * ret->status is HTTP's (410 for a list that is too old to go on), 0 when no answer came. ret may be NULL. It is inited here and
  * released by the caller in every case. A write that ends with ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
-int kube_do(
-	struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err);
+int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err);
 void kube_answer_release(struct kube_answer *a);
 
 /* Shorthands. */
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
 	struct err *err);
 
-/* The token to present now, into ret. "" when there is none. ERR_IO, ERR_NOTFOUND. For callers that stream. */
+/* The token to present now, into ret, which is inited here and released by the caller in every case. "" when there is none. ERR_IO, ERR_NOTFOUND. For callers that stream. */
 int kube_token(const struct kube *k, struct buf *ret, struct err *err);
 
 /* Told of each object of a list; false ends it with ERR_REFUSED. The json is that of the page it stands on. */
 typedef bool kube_each(void *ctx, const struct json *j, const struct json_node *object);
 
 /* List page by page with a quorum read ("the most recent", no resourceVersion). path without limit and continue, with a query or without.
- * ret_version (NUL-terminated, may be NULL) gets the list's resourceVersion. Errors as kube_do; status 410 (the list got too old between two
+ * ret_version (NUL-terminated) gets the list's resourceVersion. Errors as kube_do, ERR_SYNTAX for what is no list; status 410 (the list got too old between two
  * pages) starts it over up to twice, after begin (may be NULL) was called once more: it is called before each start. timeout_ms is
  * for all pages. */
 int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: calls to the Kubernetes API, over as many connections as there are calls at one time. */
+#include "webhook/edge/kube.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "webhook/edge/files.h"
+#include "webhook/edge/kube_impl.h"
+
+#define CONNECT_MS 5000
+#define CALL_MS 10000
+#define TOKEN_MAX 65536
+/* Of an answer that is no Status, in a message. */
+#define EXCERPT_MAX 200
+
+/* A connection that nobody uses now. */
+struct idle {
+	struct http_client *client;
+	struct idle *next;
+};
+
+struct kube {
+	const struct kube_config *config;
+	pthread_mutex_t lock;
+	struct idle *
+		idle; /* the most recently used first, so that the others may be closed by the other side */
+};
+
+int kube_new(const struct kube_config *config, struct kube **ret, struct err *err)
+{
+	/* Here rather than at the first call it is said that there is no libcurl. */
+	struct http_client *client = http_client_new(err);
+	struct idle *first = client ? calloc(1, sizeof(*first)) : NULL;
+	struct kube *k = first ? calloc(1, sizeof(*k)) : NULL;
+
+	if (!client)
+		return err ? (int)err->code : ERR_IO;
+	if (!k || pthread_mutex_init(&k->lock, NULL) != 0) {
+		free(k);
+		free(first);
+		http_client_free(client);
+		return err_set(err, ERR_NOMEM, "out of memory for the Kubernetes API");
+	}
+	first->client = client;
+	k->config = config;
+	k->idle = first;
+	*ret = k;
+	return 0;
+}
+
+void kube_free(struct kube *k)
+{
+	if (!k)
+		return;
+	for (struct idle *i = k->idle, *next; i; i = next) {
+		next = i->next;
+		http_client_free(i->client);
+		free(i);
+	}
+	(void)pthread_mutex_destroy(&k->lock);
+	free(k);
+}
+
+const struct kube_config *kube_config_of(const struct kube *k)
+{
+	return k->config;
+}
+
+int64_t kube_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static struct idle *take(struct kube *k, struct err *err)
+{
+	struct idle *i;
+
+	pthread_mutex_lock(&k->lock);
+	i = k->idle;
+	if (i)
+		k->idle = i->next;
+	pthread_mutex_unlock(&k->lock);
+	if (i)
+		return i;
+	i = calloc(1, sizeof(*i));
+	if (!i) {
+		err_set(err, ERR_NOMEM, "out of memory for a connection to the Kubernetes API");
+		return NULL;
+	}
+	i->client = http_client_new(err);
+	if (!i->client) {
+		free(i);
+		return NULL;
+	}
+	return i;
+}
+
+static void give(struct kube *k, struct idle *i)
+{
+	pthread_mutex_lock(&k->lock);
+	i->next = k->idle;
+	k->idle = i;
+	pthread_mutex_unlock(&k->lock);
+}
+
+int kube_token(const struct kube *k, struct buf *ret, struct err *err)
+{
+	const struct kube_config *c = k->config;
+	struct slice rest, word = {0};
+	int rc;
+
+	buf_init(ret, TOKEN_MAX);
+	if (!c->token_file) {
+		buf_str(ret, c->token ? c->token : "");
+		return ret->failed ? err_set(err, ERR_NOMEM, "out of memory for the token") : 0;
+	}
+	rc = files_read(c->token_file, ret, err);
+	if (rc != 0)
+		return rc == ERR_NOTFOUND || rc == ERR_NOMEM
+			       ? rc
+			       : err_set(err, ERR_IO, "%s", err ? err->msg : "");
+	rest = buf_as_slice(ret);
+	if (text_word(&rest, &word) && word.at > ret->data)
+		memmove(ret->data, word.at, word.len);
+	ret->len = word.len;
+	if (ret->data)
+		ret->data[ret->len] = '\0';
+	return 0;
+}
+
+int kube_request_init(struct kube_request *r, const struct kube *k, const char *method,
+	const char *path, const char *content_type, struct err *err)
+{
+	const struct kube_config *c = k->config;
+	int rc;
+
+	*r = (struct kube_request){0};
+	buf_init(&r->url, 16384);
+	buf_init(&r->content_type, 256);
+	rc = kube_token(k, &r->token, err);
+	if (rc != 0)
+		return rc;
+	buf_str(&r->url, c->server);
+	buf_str(&r->url, path);
+	buf_fmt(&r->content_type, "Content-Type: %s", content_type ? content_type : KUBE_JSON);
+	if (r->url.full)
+		return err_set(err, ERR_INVALID, "%s: the path is too long", method);
+	if (r->url.failed || r->content_type.failed)
+		return err_set(err, ERR_NOMEM, "%s %s: out of memory", method, path);
+	r->headers[0] = "Accept: application/json";
+	r->headers[1] = r->content_type.data;
+	r->http = (struct http_request){.method = method,
+		.url = r->url.data,
+		.headers = r->headers,
+		.bearer = r->token.len ? r->token.data : NULL,
+		.ca_file = c->ca_file,
+		.cert_file = c->cert_file,
+		.key_file = c->key_file,
+		.connect_ms = CONNECT_MS};
+	return 0;
+}
+
+void kube_request_release(struct kube_request *r)
+{
+	if (r->token.data)
+		explicit_bzero(r->token.data, r->token.len);
+	buf_release(&r->token);
+	buf_release(&r->url);
+	buf_release(&r->content_type);
+}
+
+int kube_read(struct buf *body, struct json *j, struct err *err)
+{
+	body->max = body->len + JSON_PAD;
+	if (!buf_reserve(body, JSON_PAD))
+		return err_set(
+			err, ERR_NOMEM, "out of memory for an answer of %zu bytes", body->len);
+	memset(body->data + body->len, 0, JSON_PAD);
+	if (strspn(body->data, " \t\r\n") == body->len)
+		return 0;
+	return json_read(j, body->data, body->len, KUBE_NODES_MAX, err);
+}
+
+static enum err_code code_of(long status)
+{
+	switch (status) {
+	case 401:
+	case 403:
+		return ERR_REFUSED;
+	case 404:
+		return ERR_NOTFOUND;
+	case 409:
+	case 412:
+		return ERR_CONFLICT;
+	case 413:
+		return ERR_TOOBIG;
+	case 429:
+		return ERR_IO;
+	case 504:
+		return ERR_TIMEOUT;
+	default:
+		return status >= 400 && status < 500 ? ERR_INVALID : ERR_IO;
+	}
+}
+
+int kube_failure(const char *method, const char *path, long status, const struct json *j,
+	struct slice body, struct err *err)
+{
+	const struct json_node *root = json_root(j);
+	struct buf message;
+	char reason[32] = "";
+	struct slice word = json_inside(j, json_path(j, root, "reason", NULL));
+	int code;
+
+	buf_init(&message, 4096);
+	json_decode(j, json_path(j, root, "message", NULL), &message);
+	/* "Too many requests, please try again later." comes as plain text. */
+	if (message.len == 0)
+		buf_add(&message, body.at, text_utf8_cut(body, EXCERPT_MAX));
+	while (message.len > 0 && strchr(" \r\n", message.data[message.len - 1]))
+		message.data[--message.len] = '\0';
+	if (word.at && word.len < sizeof(reason))
+		memcpy(reason, word.at, word.len);
+	code = err_reason(err, code_of(status), reason, "%s %s: %ld%s%s", method, path, status,
+		message.len ? " " : "", message.len ? message.data : "");
+	buf_release(&message);
+	return code;
+}
+
+/* The answer is in ret->body: what it means. */
+static int judge(const struct kube_call *call, struct kube_answer *ret, struct err *err)
+{
+	struct err what = {0};
+	int rc = kube_read(&ret->body, &ret->json, &what);
+
+	if (ret->status < 200 || ret->status > 299)
+		return kube_failure(call->method, call->path, ret->status, &ret->json,
+			buf_as_slice(&ret->body), err);
+	if (rc != 0)
+		return err_set(err, (enum err_code)rc, "%s %s: the answer cannot be read: %s",
+			call->method, call->path, what.msg);
+	return 0;
+}
+
+int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err)
+{
+	struct kube_answer unwanted, *answer = ret ? ret : &unwanted;
+	struct http_response response = {0};
+	struct kube_request r;
+	struct idle *line = NULL;
+	int rc;
+
+	*answer = (struct kube_answer){0};
+	rc = kube_request_init(&r, k, call->method, call->path, call->content_type, err);
+	if (rc == 0 && !(line = take(k, err)))
+		rc = err ? (int)err->code : ERR_NOMEM;
+	if (rc == 0) {
+		r.http.body = call->body;
+		if (!call->body.at)
+			r.headers[1] = NULL;
+		r.http.timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : CALL_MS;
+		r.http.max_bytes = KUBE_ANSWER_MAX;
+		r.http.go_on = call->go_on;
+		r.http.go_on_ctx = call->go_on_ctx;
+		rc = http_client_do(line->client, &r.http, &response, err);
+		give(k, line);
+	}
+	if (rc == 0) {
+		answer->status = response.status;
+		answer->body = response.body;
+		rc = judge(call, answer, err);
+	}
+	kube_request_release(&r);
+	if (!ret)
+		kube_answer_release(answer);
+	return rc;
+}
+
+void kube_answer_release(struct kube_answer *a)
+{
+	json_release(&a->json);
+	buf_release(&a->body);
+}
+
+int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
+	struct err *err)
+{
+	const struct kube_call call = {.method = "GET", .path = path, .timeout_ms = timeout_ms};
+
+	return kube_do(k, &call, ret, err);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: lists of the Kubernetes API, page by page, and how its objects are named. */
+#include <string.h>
+
+#include "base/text.h"
+#include "webhook/edge/kube_impl.h"
+
+/* A list that gets too old between two pages is begun anew this often. */
+#define RESTARTS 2
+#define PATH_MAX_BYTES 16384
+
+/* A list on its way. */
+struct listing {
+	struct kube *kube;
+	const char *path;
+	int64_t deadline_ms;
+	struct kube_wanted wanted;
+	kube_each *each;
+	void *ctx;
+	struct buf next; /* the continue token; empty: the first page, or behind the last */
+	char *version;
+};
+
+char kube_separator(const char *path)
+{
+	return strchr(path, '?') ? '&' : '?';
+}
+
+static int no_list(const struct listing *l, const char *why, struct err *err)
+{
+	return err_set(err, ERR_SYNTAX, "GET %s: the answer is no list: %s", l->path, why);
+}
+
+/* One page that has come. */
+static int read_page(struct listing *l, const struct json *j, struct err *err)
+{
+	const struct json_node *root = json_root(j), *items = json_get(j, root, SLICE("items"));
+	const struct json_node *meta = json_get(j, root, SLICE("metadata"));
+	struct slice version = json_inside(j, json_get(j, meta, SLICE("resourceVersion")));
+
+	if (!items || (!json_absent(items) && !json_is(items, JSON_ARRAY)))
+		return no_list(l, "it has no items", err);
+	if (version.len == 0 || version.len > 31)
+		return no_list(l, "it has no resourceVersion", err);
+	memcpy(l->version, version.at, version.len);
+	l->version[version.len] = '\0';
+	buf_clear(&l->next);
+	json_decode(j, json_get(j, meta, SLICE("continue")), &l->next);
+	if (l->next.failed)
+		return err_set(err, ERR_NOMEM, "GET %s: out of memory", l->path);
+	JSON_EACH(j, items, object)
+	{
+		if (!l->each(l->ctx, j, object))
+			return err_set(err, ERR_REFUSED, "GET %s: the list was ended", l->path);
+	}
+	return 0;
+}
+
+static int get_page(struct listing *l, long *ret_status, struct err *err)
+{
+	struct kube_call call = {.method = "GET",
+		.timeout_ms = l->deadline_ms - kube_now_ms(),
+		.go_on = l->wanted.go_on,
+		.go_on_ctx = l->wanted.ctx};
+	struct kube_answer answer = {0};
+	struct buf path;
+	int rc;
+
+	*ret_status = 0;
+	if (call.timeout_ms <= 0)
+		return err_set(err, ERR_TIMEOUT, "GET %s: not all pages came in time", l->path);
+	buf_init(&path, PATH_MAX_BYTES);
+	buf_fmt(&path, "%s%climit=%d", l->path, kube_separator(l->path), KUBE_PAGE);
+	if (l->next.len) {
+		buf_str(&path, "&continue=");
+		http_client_escape(&path, buf_as_slice(&l->next));
+	}
+	call.path = path.data;
+	if (path.failed)
+		rc = err_set(err, ERR_NOMEM, "GET %s: no room for the path", l->path);
+	else
+		rc = kube_do(l->kube, &call, &answer, err);
+	*ret_status = answer.status;
+	if (rc == 0)
+		rc = read_page(l, &answer.json, err);
+	kube_answer_release(&answer);
+	buf_release(&path);
+	return rc;
+}
+
+int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct kube_wanted wanted,
+	void (*begin)(void *ctx), kube_each *each, void *ctx, char ret_version[static 32],
+	struct err *err)
+{
+	struct listing l = {.kube = k,
+		.path = path,
+		.deadline_ms = kube_now_ms() + timeout_ms,
+		.wanted = wanted,
+		.each = each,
+		.ctx = ctx,
+		.version = ret_version};
+	int restarts = 0, rc;
+	long status;
+
+	buf_init(&l.next, PATH_MAX_BYTES / 4);
+	if (begin)
+		begin(ctx);
+	for (;;) {
+		rc = get_page(&l, &status, err);
+		if (rc == 0 && l.next.len == 0)
+			break;
+		if (rc == 0)
+			continue;
+		if (status != 410 || restarts++ == RESTARTS)
+			break;
+		buf_clear(&l.next);
+		if (begin)
+			begin(ctx);
+	}
+	buf_release(&l.next);
+	return rc;
+}
+
+int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
+	kube_each *each, void *ctx, char ret_version[static 32], struct err *err)
+{
+	return kube_list_while(
+		k, path, timeout_ms, (struct kube_wanted){0}, begin, each, ctx, ret_version, err);
+}
+
+static struct slice plain(const struct json *j, const struct json_node *meta, struct slice key)
+{
+	const struct json_node *v = json_get(j, meta, key);
+
+	return v && !v->escaped ? json_inside(j, v) : (struct slice){0};
+}
+
+struct kube_meta kube_meta(const struct json *j, const struct json_node *object)
+{
+	const struct json_node *meta = json_get(j, object, SLICE("metadata"));
+
+	return (struct kube_meta){.name = plain(j, meta, SLICE("name")),
+		.namespace = plain(j, meta, SLICE("namespace")),
+		.uid = plain(j, meta, SLICE("uid")),
+		.version = plain(j, meta, SLICE("resourceVersion")),
+		.deleting = !json_absent(json_get(j, meta, SLICE("deletionTimestamp")))};
+}
+
+uint64_t kube_version_number(struct slice version)
+{
+	uint64_t n = 0;
+
+	return text_u64(version, UINT64_MAX, &n) ? n : 0;
+}
+
+void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
+	const char *name, const char *sub)
+{
+	const char *const part[] = {namespace, plural, name, sub};
+
+	buf_str(out, api);
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+		if (!part[i])
+			continue;
+		buf_str(out, i == 0 ? "/namespaces/" : "/");
+		http_client_escape(out, slice_of(part[i]));
+	}
+}
