@@ -96,7 +96,8 @@ static int reload_config(struct reload *r, struct err *err)
 	if (settings_needs_restart(&r->settings, &next, fixed))
 		log_line(r->log, LOG_LEVEL_WARN, "changed settings wait for the next start",
 			log_str("keys", fixed));
-	ledger_memory_set_ttl(r->ledger, next.claim_ttl_ms);
+	if (r->ledger)
+		ledger_memory_set_ttl(r->ledger, next.claim_ttl_ms);
 	settings_release(&r->settings);
 	r->settings = next;
 	return 0;
@@ -109,6 +110,8 @@ static int load_pool(struct reload *r, struct err *err)
 	struct buf warnings;
 	int rc = 0;
 
+	if (!r->ledger)
+		return 0;
 	arena_init(&a, POOL_ARENA_MAX);
 	buf_init(&warnings, WARNINGS_BYTES_MAX);
 	if (r->settings.pool)
@@ -134,6 +137,9 @@ static int load_pool(struct reload *r, struct err *err)
 static int load_certificate(struct reload *r, struct err *err)
 {
 	struct tls_info before, info;
+
+	if (!r->settings.tls_cert)
+		return 0;
 	bool had = tls_identity_info(r->identity, &before);
 	int rc = tls_identity_load_files(
 		r->identity, r->settings.tls_cert, r->settings.tls_key, err);

@@ -32,6 +32,9 @@ const char settings_help[] =
 	"  --default-launcher NAME     profile of pods without the annotation "
 	"poolgate.io/launcher\n"
 	"  --pool FILE|DIR             GPUServer documents\n"
+	"  --cluster                   the pool is the cluster's GPUServer objects\n"
+	"  --kubeconfig FILE           the same, with this file instead of the pod's account\n"
+	"  --namespace NAME            where our Lease and Secrets are\n"
 	"  --claim-ttl DURATION        claims end after this time; 0: never [0]\n"
 	"  --total-gpu-memory SIZE     memory of the nominal GPU: megabytes, or 16G, 16160Mi "
 	"[$TOTAL_GPU_MEMORY]\n"
@@ -63,10 +66,11 @@ static void set_defaults(struct settings *s)
 		.secret_without_claim = true,
 		.log_format = "text",
 		.log_level = "info",
-		.workers = 2,
+		.workers = WORKERS_UNSET,
 		.max_connections = 512,
 		.drain_delay_ms = 5000,
 		.reload_interval_ms = 2000};
+	settings_cluster_defaults(&s->cluster);
 	arena_init(&s->arena, ARENA_BYTES);
 }
 
@@ -236,6 +240,11 @@ static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 		return copy_value(s, f, &s->default_launcher, err);
 	case FLAG_POOL:
 		return copy_path(s, f, &s->pool, err);
+	case FLAG_KUBECONFIG:
+		s->cluster.on = true;
+		return copy_path(s, f, &s->cluster.kubeconfig, err);
+	case FLAG_NAMESPACE:
+		return copy_value(s, f, &s->cluster.namespace, err);
 	case FLAG_LOG_FORMAT:
 		return flag_word(f, formats, "text or json", &s->log_format, err);
 	default:
@@ -276,6 +285,9 @@ static int apply(struct settings *s, const struct flag *f, struct err *err)
 	case FLAG_CHECK:
 		s->check = true;
 		return 0;
+	case FLAG_CLUSTER:
+		s->cluster.on = true;
+		return 0;
 	case FLAG_HELP:
 		return 0;
 	case FLAG_IGNORED:
@@ -295,6 +307,8 @@ static int apply(struct settings *s, const struct flag *f, struct err *err)
 	case FLAG_LAUNCHERS:
 	case FLAG_DEFAULT_LAUNCHER:
 	case FLAG_POOL:
+	case FLAG_KUBECONFIG:
+	case FLAG_NAMESPACE:
 	case FLAG_LOG_FORMAT:
 	case FLAG_LOG_LEVEL:
 		return apply_text(s, f, err);
@@ -343,6 +357,17 @@ static int apply_environment(struct settings *s, const char *text, struct err *e
 /* What belongs together. */
 static int check_whole(const struct settings *s, struct err *err)
 {
+	if (s->cluster.on && (s->pool || s->claim_ttl_ms))
+		return err_set(err, ERR_INVALID,
+			"found a cluster and %s, expected one of them: in a cluster the pool is "
+			"its "
+			"GPUServer objects, and claims end with their pods",
+			s->pool ? "a pool of files (--pool, pool)" : "--claim-ttl");
+	if (s->cluster.on && s->workers == 0)
+		return err_set(err, ERR_INVALID,
+			"found no workers, expected at least one: in a cluster reviews wait for "
+			"the "
+			"API server");
 	if (!s->client_catalogue != !s->sidecar_config)
 		return err_set(err, ERR_INVALID,
 			"found %s alone, expected the client catalogue (--client-catalogue or "
@@ -366,7 +391,7 @@ static int check_whole(const struct settings *s, struct err *err)
 
 int settings_check_tls(const struct settings *s, struct err *err)
 {
-	if (s->tls_cert && s->tls_key)
+	if ((s->tls_cert && s->tls_key) || (s->cluster.on && !s->tls_cert && !s->tls_key))
 		return 0;
 	return err_set(err, ERR_INVALID,
 		"found no %s, expected --tls-cert and --tls-key (tls.cert and tls.key in the "
@@ -402,6 +427,8 @@ int settings_load(int argc, char *const *argv, const char *total_gpu_memory, str
 			return rc;
 	if (rc != 0)
 		return rc;
+	if (ret->workers == WORKERS_UNSET)
+		ret->workers = ret->cluster.on ? WORKERS_DEFAULT_CLUSTER : WORKERS_DEFAULT;
 	if (ret->listen_admin && !on_loopback(ret->listen_admin))
 		note(ret,
 			"the admin listener %s can be reached from other machines: it names pods "
@@ -435,6 +462,7 @@ bool settings_needs_restart(const struct settings *now, const struct settings *n
 		{"log.format", differ(now->log_format, next->log_format)},
 		{"log.level", differ(now->log_level, next->log_level)},
 		{"workers", now->workers != next->workers},
+		{"cluster", settings_cluster_differ(&now->cluster, &next->cluster)},
 		{"maxConnections", now->max_connections != next->max_connections},
 	};
 	size_t len = 0;

@@ -26,6 +26,23 @@ struct settings_source {
 	const char *path, *named_by;
 };
 
+/* The config file's `cluster`: the pool is the cluster's GPUServer objects, and claims are kept in them. */
+struct cluster_settings {
+	bool on;
+	const char *kubeconfig; /* NULL: the pod's service account */
+	const char *namespace;  /* NULL: the service account's, or the kubeconfig's */
+	const char *service;    /* the Service that API servers call: the name in the certificate */
+	const char *lease;
+	const char *webhooks; /* name of both webhook configurations */
+	/* Where the serving pair is when there are no files (tls.cert, tls.key). */
+	const char *tls_secret, *ca_secret;
+	bool tls_manage; /* the leader makes and renews it, and tells the API servers of the CA */
+	int64_t ca_valid_ms, serving_valid_ms, publish_wait_ms, drop_wait_ms;
+	bool secrets_sync;
+	const char *secrets_source; /* NAMESPACE/NAME */
+	int64_t probe_every_ms;
+};
+
 /* Everything in force. Strings live in the arena; paths are as the program must open them. */
 struct settings {
 	struct arena arena;
@@ -47,6 +64,7 @@ struct settings {
 	const char *
 		total_gpu_from; /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when nobody */
 	bool secret_without_claim;
+	struct cluster_settings cluster;
 
 	const char *log_format, *log_level;
 	unsigned workers, max_connections;
@@ -71,7 +89,7 @@ int settings_load(int argc, char *const *argv, const char *total_gpu_memory, str
 	struct err *err);
 void settings_release(struct settings *s);
 
-/* Is there a certificate to serve with? ERR_INVALID. settings_load does not ask: not every user of settings serves. */
+/* Is there a certificate to serve with: files, or in a cluster a Secret? ERR_INVALID. settings_load does not ask: not every user of settings serves. */
 int settings_check_tls(const struct settings *s, struct err *err);
 
 /* err (may be NULL) is about a file: when it could not be opened or read (ERR_NOTFOUND, ERR_IO), put in front who named the

@@ -193,7 +193,8 @@ static int read_log(const struct yaml_node *root, struct settings *s, struct err
 
 static int read_numbers(const struct yaml_node *root, struct settings *s, struct err *err)
 {
-	int64_t workers = s->workers, connections = s->max_connections;
+	int64_t workers = s->workers == WORKERS_UNSET ? -1 : (int64_t)s->workers,
+		connections = s->max_connections;
 	int64_t reload = s->reload_interval_ms;
 	int rc;
 
@@ -214,7 +215,8 @@ static int read_numbers(const struct yaml_node *root, struct settings *s, struct
 			"found %lld ms, expected 0 (SIGHUP alone) or 100ms to 1h",
 			(long long)reload);
 	s->reload_interval_ms = reload;
-	s->workers = (unsigned)workers;
+	if (workers >= 0)
+		s->workers = (unsigned)workers;
 	s->max_connections = (unsigned)connections;
 	return 0;
 }
@@ -225,7 +227,7 @@ static int check_head(const struct yaml_node *root, struct err *err)
 		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "clientShell",
 		"launchers", "defaultLauncher", "pool", "claimTtl", "totalGpuMemory",
 		"secretWithoutClaim", "drainDelay", "log", "workers", "maxConnections",
-		"reloadInterval"};
+		"reloadInterval", "cluster"};
 	struct yaml_node *node;
 	char found[80];
 	int rc;
@@ -261,6 +263,7 @@ static int apply(
 		(rc = read_shell(root, s, err)) != 0 ||
 		(rc = read_path(root, "pool", s, config, &s->pool, err)) != 0 ||
 		(rc = read_launchers(root, s, config, err)) != 0 ||
+		(rc = settings_cluster(root, s, config, err)) != 0 ||
 		(rc = read_total(root, s, config, err)) != 0 ||
 		(rc = read_log(root, s, err)) != 0 || (rc = read_numbers(root, s, err)) != 0 ||
 		(rc = yaml_get_str(root, "defaultLauncher", &launcher, err)) != 0)

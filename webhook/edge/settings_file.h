@@ -3,12 +3,20 @@
 #ifndef WEBHOOK_EDGE_SETTINGS_FILE_H
 #define WEBHOOK_EDGE_SETTINGS_FILE_H
 
+#include <limits.h>
+
 #include "base/err.h"
 #include "base/slice.h"
 #include "base/yaml.h"
 #include "webhook/edge/settings.h"
 
 #define CONFIG_KIND "Config"
+
+/* The key `cluster` of the file's root into s->cluster, and its defaults. Same errors as settings_text. */
+void settings_cluster_defaults(struct cluster_settings *c);
+bool settings_cluster_differ(const struct cluster_settings *a, const struct cluster_settings *b);
+int settings_cluster(
+	const struct yaml_node *root, struct settings *s, const char *config, struct err *err);
 
 /* The text of a config file (apiVersion poolgate.io/v1alpha1, kind Config) over what s holds. path is for messages, and
  * its folder is where relative paths begin. Errors name file, line, path, found and expected: ERR_INVALID (also for text
@@ -35,6 +43,10 @@ bool settings_check_shell(struct slice text);
 #define RELOAD_MIN_MS 100
 #define RELOAD_MAX_MS (60 * 60 * 1000)
 #define WORKERS_MAX 64
+/* Each review that waits for the API server takes one; in a cluster more must be able to wait at one time, to share commits. */
+#define WORKERS_UNSET UINT_MAX
+#define WORKERS_DEFAULT 2
+#define WORKERS_DEFAULT_CLUSTER 32
 #define CONNECTIONS_MAX 65536
 
 #endif
