@@ -85,4 +85,5 @@ FORCE:
 
 include mk/checks.mk
 include mk/install.mk
+include mk/e2e.mk
 include mk/image.mk

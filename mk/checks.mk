@@ -18,6 +18,7 @@ help:
 	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites what they expect'
 	@echo 'make integration           the tests against the running server'
 	@echo 'make soak [N=100000]       eight clients and so many mixed reviews: answers, claims, memory'
+	@echo 'make e2e [T=name]           as root: a real cluster with a node that runs pods, started and ended by the tests'
 	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'
 	@echo 'make san                   all tests with ASan and UBSan, then a load of 8 clients with TSan'
 	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long'

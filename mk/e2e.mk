@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make e2e`: the program in a real cluster that the tests start and end. Needs root, and once Go 1.26 to build Kubernetes.
+
+.PHONY: e2e
+
+e2e:
+	@test/e2e/build --check
+	@[ "$$(id -u)" = 0 ] || { echo 'make e2e: must run as root: it starts containers and makes network links' >&2; exit 1; }
+	@tools/setup build test e2e
+	$(SUB) programs
+	@test/e2e/build
+	@POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short \
+		--durations=10 $(if $T,-k '$T') test/e2e
