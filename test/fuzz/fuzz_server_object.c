@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: any JSON as a GPUServer object. What is accepted is written, read and written again without a difference, its sums never
+ * wrap around, and no change breaks that; what is refused gets a message. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "webhook/core/placement.h"
+#include "webhook/core/server_object.h"
+
+#define REQUIRE(what)                                                                              \
+	do {                                                                                       \
+		if (!(what)) {                                                                     \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* An object of this status that server_object_read takes. */
+static void with_spec(struct slice written, struct buf *out)
+{
+	buf_slice(out, (struct slice){written.at, written.len - 1});
+	buf_str(out, ",\"spec\":{\"address\":\"a:1\",\"probe\":{\"url\":\"http://a\"}}}");
+}
+
+/* Write it; what is read from that says the same, member for member. */
+static void check_written(const struct server_object *o, struct arena *a)
+{
+	struct json j = {0};
+	struct server_object again;
+	struct buf first, second, whole;
+	struct err err = {0};
+	char *copy;
+
+	buf_init(&first, 64u << 20);
+	buf_init(&second, 64u << 20);
+	buf_init(&whole, 64u << 20);
+	server_object_write(o, &first);
+	REQUIRE(!first.failed);
+	with_spec(buf_as_slice(&first), &whole);
+	REQUIRE(json_read_copy(&j, whole.data, whole.len, 1000000, &copy, &err) == 0);
+	REQUIRE(server_object_read(&j, json_root(&j), a, &again, &err) == 0);
+	REQUIRE(again.status.n_claims == o->status.n_claims);
+	REQUIRE(again.status.n_gpus == o->status.n_gpus);
+	REQUIRE(again.status.n_conditions == o->status.n_conditions);
+	REQUIRE(slice_eq(again.status.rest, o->status.rest));
+	/* the summary rests on the spec, which is no part of what is written */
+	again.probe_url = o->probe_url;
+	again.drain = o->drain;
+	again.deleting = o->deleting;
+	again.finalizer = o->finalizer;
+	server_object_write(&again, &second);
+	REQUIRE(slice_eq(buf_as_slice(&first), buf_as_slice(&second)));
+	free(copy);
+	json_release(&j);
+	buf_release(&first);
+	buf_release(&second);
+	buf_release(&whole);
+}
+
+static void check_sums(const struct server_object *o, struct arena *a)
+{
+	const struct server_status *s = &o->status;
+	struct gpu_server server;
+	struct err err = {0};
+
+	REQUIRE(server_object_inventory(o, a, &server, &err) == 0);
+	REQUIRE(server.n_gpus == s->n_gpus);
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		uint64_t all = server_status_claimed(s, i, false);
+		struct claim_part part = {s->gpus[i].gpu.id, s->gpus[i].gpu.id, 1};
+		struct claim c = {.key = "\x01", .parts = &part, .n_parts = 1};
+
+		REQUIRE(server_status_claimed(s, i, true) <= all);
+		REQUIRE(server_status_gpu(s, slice_of(part.gpu)) == (ptrdiff_t)i);
+		REQUIRE(server.gpus[i].why && server.gpus[i].model);
+		for (int k = 0; k < 2; k++, part.bytes = UINT64_MAX) {
+			int rc = server_claim_fits(o, &c, (struct slice){0}, &err);
+
+			REQUIRE(rc == 0 || (rc == ERR_CONFLICT && err.msg[0]));
+			/* a yes must be one by the plainest arithmetic */
+			if (rc == 0)
+				REQUIRE(part.bytes == 1 && all < s->gpus[i].gpu.bytes &&
+					inventory_usable(&server, &server.gpus[i]) &&
+					s->n_claims < CLAIMS_PER_SERVER_MAX);
+		}
+	}
+}
+
+/* The claims that were there are on GPUs as before: none is moved, none loses its GPU. */
+static void change(struct server_object *o, struct arena *a)
+{
+	struct condition ready = {
+		.type = SERVER_READY, .status = "True", .reason = "R", .message = "m"};
+	size_t n = o->status.n_claims, gpus = o->status.n_gpus, held = 0, held_now = 0;
+
+	for (size_t i = 0; i < gpus; i++)
+		held += server_status_claimed(&o->status, i, false) > 0;
+	if (server_status_from_spec(o, a))
+		REQUIRE(!server_status_from_spec(o, a));
+	server_status_prune(&o->status);
+	for (size_t i = 0; i < o->status.n_gpus; i++)
+		held_now += server_status_claimed(&o->status, i, false) > 0;
+	REQUIRE(held_now >= held);
+	if (server_status_set_condition(&o->status, &ready, "2026-11-21T09:30:00Z", a))
+		REQUIRE(!server_status_set_condition(&o->status, &ready, "later", a));
+	if (n > 0) {
+		struct claim_record first = o->status.claims[0];
+
+		server_status_remove_claim(&o->status, 0);
+		REQUIRE(server_status_add_claim(&o->status, &first, a));
+		REQUIRE(o->status.n_claims == n);
+	}
+	REQUIRE(!a->failed);
+}
+
+static void check_time(struct slice text)
+{
+	int64_t ms, again;
+	char written[32];
+
+	if (!server_time_read(text, &ms))
+		return;
+	server_time_write(ms, written);
+	REQUIRE(server_time_read(slice_of(written), &again));
+	REQUIRE(again <= ms && ms - again < 1000);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct json j = {0};
+	struct server_object o;
+	struct err err = {0};
+	struct arena a;
+	char *copy;
+	int rc;
+
+	check_time((struct slice){(const char *)data, size});
+	if (json_read_copy(&j, (const char *)data, size, 100000, &copy, &err) != 0) {
+		json_release(&j);
+		return 0;
+	}
+	arena_init(&a, 256u << 20);
+	rc = server_object_read(&j, json_root(&j), &a, &o, &err);
+	memset(copy, '#', size);
+	if (rc == 0) {
+		check_written(&o, &a);
+		check_sums(&o, &a);
+		change(&o, &a);
+		check_written(&o, &a);
+		check_sums(&o, &a);
+	} else {
+		REQUIRE(rc == (int)err.code && err.msg[0]);
+		REQUIRE(rc == ERR_SYNTAX || (rc == ERR_INVALID && err.path[0] == '/'));
+	}
+	free(copy);
+	json_release(&j);
+	arena_release(&a);
+	return 0;
+}
