@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: what the leader keeps true in a GPUServer's status: its own GPUs and its conditions. Pure. */
+#include "webhook/core/server_keep.h"
+
+#include <string.h>
+
+bool server_keep_fresh(struct server_object *o, bool fresh, const char *reason, const char *message,
+	const char *now, struct arena *a)
+{
+	struct condition c = {.type = SERVER_FRESH,
+		.status = fresh ? "True" : "False",
+		.reason = reason,
+		.message = message,
+		.observed_generation = o->generation};
+
+	return server_status_set_condition(&o->status, &c, now, a);
+}
+
+/* What a probe said stays until it says something else. */
+static bool keep_fresh(struct server_object *o, const char *now, struct arena *a)
+{
+	const struct condition *c = server_status_condition(&o->status, SERVER_FRESH);
+
+	if (!o->probe_url)
+		return server_keep_fresh(
+			o, true, FRESH_LISTED, "the GPUs are listed in the spec", now, a);
+	if (c && c->reason && strcmp(c->reason, FRESH_LISTED) != 0)
+		return false;
+	return server_keep_fresh(
+		o, false, FRESH_NOT_ASKED, "the probe has not been asked yet", now, a);
+}
+
+static size_t count_fit(const struct server_status *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_gpus; i++)
+		n += s->gpus[i].gpu.fit && !s->gpus[i].gpu.missing;
+	return n;
+}
+
+/* In the order in which a reader would ask. */
+static struct condition ready(const struct server_object *o)
+{
+	const struct condition *fresh = server_status_condition(&o->status, SERVER_FRESH);
+	struct condition c = {
+		.type = SERVER_READY, .status = "False", .observed_generation = o->generation};
+
+	if (o->deleting) {
+		c.reason = "Deleting";
+		c.message = "it goes with its last claim";
+	} else if (!o->finalizer) {
+		c.reason = "LooksForClaims";
+		c.message = "pods that run on it get their claims first";
+	} else if (o->drain) {
+		c.reason = "Draining";
+		c.message = "spec.drain is true";
+	} else if (!fresh || !fresh->status || strcmp(fresh->status, "True") != 0) {
+		c.reason = "NotFresh";
+		c.message = fresh && fresh->message ? fresh->message : "nothing is known yet";
+	} else if (o->status.n_gpus == 0) {
+		c.reason = "NoGPUs";
+		c.message = "it has no GPUs";
+	} else if (count_fit(&o->status) == 0) {
+		c.reason = "NoneFit";
+		c.message = "none of its GPUs is fit";
+	} else {
+		c.status = "True";
+		c.reason = "TakesClaims";
+		c.message = "it takes new claims";
+	}
+	return c;
+}
+
+bool server_keep_status(struct server_object *o, const char *now, struct arena *a)
+{
+	struct server_status *s = &o->status;
+	bool changed = !o->probe_url ? server_status_from_spec(o, a) : server_status_prune(s);
+	struct condition c;
+
+	changed = keep_fresh(o, now, a) || changed;
+	c = ready(o);
+	changed = server_status_set_condition(s, &c, now, a) || changed;
+	if (s->observed_generation != o->generation) {
+		s->observed_generation = o->generation;
+		changed = true;
+	}
+	return changed && !a->failed;
+}
