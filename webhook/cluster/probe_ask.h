@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: one question to one probe: its CA and token out of Secrets, its answer read. For probe_poll.c. */
+#ifndef WEBHOOK_CLUSTER_PROBE_ASK_H
+#define WEBHOOK_CLUSTER_PROBE_ASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "webhook/core/probe_inventory.h"
+#include "webhook/edge/kube.h"
+
+/* Secrets as they were read, for all that ask. */
+struct probe_secrets;
+
+/* Borrowed. NULL: no memory. */
+struct probe_secrets *probe_secrets_new(struct kube *k, const char *namespace);
+/* When nobody asks any more. NULL-safe. */
+void probe_secrets_free(struct probe_secrets *s);
+
+struct probe_question {
+	const char *url;                      /* as in the spec */
+	const char *ca_secret, *token_secret; /* NULL: none */
+	int64_t timeout_ms;
+	bool doubtful; /* the last one failed: read the Secrets anew, unless that was a moment ago */
+	bool (*go_on)(void *ctx); /* asked about once a second; false ends the question */
+	void *go_on_ctx;
+};
+
+/* Ask. Strings of *ret live in the arena. ERR_TIMEOUT, ERR_IO: no answer; ERR_REFUSED: another status than 200; ERR_SYNTAX, ERR_INVALID,
+ * ERR_TOOBIG: none that can be read; ERR_NOTFOUND: a Secret or its key is missing; ERR_NOMEM. Any thread. */
+int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct arena *a,
+	struct probe_inventory *ret, struct err *err);
+
+#endif
