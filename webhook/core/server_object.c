@@ -102,14 +102,13 @@ int server_get_list(struct server_reader *r, const struct json_node *obj, const 
 	return 0;
 }
 
-int server_get_room(struct server_reader *r, size_t n, size_t size, void *ret)
+void *server_room(struct server_reader *r, size_t n, size_t size)
 {
 	void *room = arena_array(r->a, n, size);
 
 	if (!room)
-		return no_memory(r);
-	memcpy(ret, &room, sizeof(room));
-	return 0;
+		no_memory(r);
+	return room;
 }
 
 /* A DNS-1123 subdomain, which can stand in the path of a request. */
@@ -132,7 +131,7 @@ static bool is_object_name(const char *s)
 /* One word that is safe in an environment, an argv and a URL. */
 static bool is_word(const char *s, size_t max)
 {
-	size_t len = strlen(s);
+	size_t len = s ? strlen(s) : 0;
 
 	for (size_t i = 0; i < len; i++)
 		if (s[i] <= ' ' || s[i] > '~')
@@ -160,7 +159,8 @@ static int read_labels(
 		return 0;
 	if (!json_is(labels, JSON_OBJECT))
 		return server_bad(r, labels, "labels", "an object");
-	if (server_get_room(r, labels->count, sizeof(*o->labels), &o->labels) != 0)
+	o->labels = server_room(r, labels->count, sizeof(*o->labels));
+	if (!o->labels)
 		return ERR_NOMEM;
 	JSON_MEMBERS(r->j, labels, k)
 	{
@@ -257,7 +257,8 @@ static int read_gpus(struct server_reader *r, const struct json_node *spec, stru
 		return rc;
 	if (n == 0 || n > SERVER_GPUS_MAX)
 		return server_bad(r, list, "gpus", "1 to 256 of {model, memory, count}");
-	if (server_get_room(r, n, sizeof(*o->declared), &o->declared) != 0)
+	o->declared = server_room(r, n, sizeof(*o->declared));
+	if (!o->declared)
 		return ERR_NOMEM;
 	JSON_EACH(r->j, list, gpu)
 	{

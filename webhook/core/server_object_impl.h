@@ -29,8 +29,8 @@ int server_get_bool(
 int server_get_list(struct server_reader *r, const struct json_node *obj, const char *key,
 	const struct json_node **ret, size_t *ret_n);
 
-/* An array of n zeroed objects in the arena. ERR_NOMEM. */
-int server_get_room(struct server_reader *r, size_t n, size_t size, void *ret);
+/* An array of n zeroed objects in the arena, also for n = 0. NULL: ERR_NOMEM is set. */
+void *server_room(struct server_reader *r, size_t n, size_t size);
 
 /* The status of the object (absent: empty), whose name is o->name. */
 int server_status_read(struct server_reader *r, const struct json_node *status, const char *name,

@@ -289,7 +289,9 @@ bool server_status_from_spec(struct server_object *o, struct arena *a)
 	for (size_t i = 0; i < o->n_declared; i++)
 		listed += o->declared[i].count;
 	gpus = arena_array(a, listed + s->n_gpus, sizeof(*gpus));
-	for (size_t i = 0; gpus && i < o->n_declared; i++)
+	if (!gpus)
+		return false;
+	for (size_t i = 0; i < o->n_declared; i++)
 		for (uint32_t j = 0; j < o->declared[i].count && !a->failed; j++, n++)
 			gpus[n] = listed_gpu(s, n, &o->declared[i], a);
 	if (a->failed)

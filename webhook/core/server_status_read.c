@@ -35,7 +35,8 @@ static int read_rest(struct server_reader *r, const struct json_node *obj, const
 	}
 	if (len == 0)
 		return 0;
-	if (server_get_room(r, len, 1, &at) != 0)
+	at = server_room(r, len, 1);
+	if (!at)
 		return ERR_NOMEM;
 	*ret = (struct slice){at, len};
 	JSON_MEMBERS(r->j, obj, k)
@@ -110,7 +111,8 @@ static int read_gpus(
 		return rc;
 	if (n > SERVER_STATUS_GPUS_MAX)
 		return server_bad(r, list, "gpus", "at most 1024 GPUs");
-	if (server_get_room(r, n, sizeof(*s->gpus), &s->gpus) != 0)
+	s->gpus = server_room(r, n, sizeof(*s->gpus));
+	if (!s->gpus)
 		return ERR_NOMEM;
 	JSON_EACH(r->j, list, v)
 	{
@@ -137,9 +139,12 @@ static int read_parts(struct server_reader *r, const struct json_node *v, const 
 
 	if (rc == 0 && !list)
 		rc = server_bad(r, NULL, "gpus", "a list");
-	if (rc == 0)
-		rc = server_get_room(r, n, sizeof(*c->claim.parts), &c->claim.parts);
-	JSON_EACH(r->j, rc == 0 ? list : NULL, e)
+	if (rc != 0)
+		return rc;
+	c->claim.parts = server_room(r, n, sizeof(*c->claim.parts));
+	if (!c->claim.parts)
+		return ERR_NOMEM;
+	JSON_EACH(r->j, list, e)
 	{
 		struct claim_part *part = &c->claim.parts[c->claim.n_parts];
 		struct slice rest = {0};
@@ -153,11 +158,13 @@ static int read_parts(struct server_reader *r, const struct json_node *v, const 
 			rc = server_get_uint(r, e, "bytes", true, &part->bytes);
 		if (rc == 0)
 			rc = read_rest(r, e, part_members, &rest);
-		if (rc == 0 && rest.at && !c->part_rests)
-			rc = server_get_room(r, n, sizeof(*c->part_rests), &c->part_rests);
 		if (rc != 0)
 			return rc == ERR_INVALID ? err_in(r->err, "gpus/%zu", c->claim.n_parts)
 						 : rc;
+		if (rest.at && !c->part_rests)
+			c->part_rests = server_room(r, n, sizeof(*c->part_rests));
+		if (rest.at && !c->part_rests)
+			return ERR_NOMEM;
 		if (rest.at)
 			c->part_rests[c->n_part_rests++] = (struct part_rest){part->gpu, rest};
 		c->claim.n_parts++;
@@ -172,9 +179,12 @@ static int read_servers(struct server_reader *r, const struct json_node *v, cons
 	size_t n;
 	int rc = server_get_list(r, v, "servers", &list, &n);
 
-	if (rc == 0)
-		rc = server_get_room(r, n > 0 ? n : 1, sizeof(*c->servers), &c->servers);
-	JSON_EACH(r->j, rc == 0 ? list : NULL, e)
+	if (rc != 0)
+		return rc;
+	c->servers = server_room(r, n > 0 ? n : 1, sizeof(*c->servers));
+	if (!c->servers)
+		return ERR_NOMEM;
+	JSON_EACH(r->j, list, e)
 	{
 		if (!json_is(e, JSON_STRING))
 			return server_bad(r, e, "servers", "strings");
@@ -183,9 +193,9 @@ static int read_servers(struct server_reader *r, const struct json_node *v, cons
 			return err_set(r->err, ERR_NOMEM, "out of memory while reading a claim");
 		c->n_servers++;
 	}
-	if (rc == 0 && n == 0)
+	if (n == 0)
 		c->servers[c->n_servers++] = server;
-	return rc;
+	return 0;
 }
 
 static int read_state(struct server_reader *r, const struct json_node *v, enum claim_state *ret)
@@ -246,9 +256,12 @@ static int read_claims(struct server_reader *r, const struct json_node *status, 
 	size_t n;
 	int rc = server_get_list(r, status, "claims", &list, &n);
 
-	if (rc == 0)
-		rc = server_get_room(r, n, sizeof(*s->claims), &s->claims);
-	JSON_EACH(r->j, rc == 0 ? list : NULL, v)
+	if (rc != 0)
+		return rc;
+	s->claims = server_room(r, n, sizeof(*s->claims));
+	if (!s->claims)
+		return ERR_NOMEM;
+	JSON_EACH(r->j, list, v)
 	{
 		rc = read_claim(r, v, server, &s->claims[s->n_claims]);
 		if (rc != 0)
@@ -286,9 +299,12 @@ static int read_conditions(
 	size_t n;
 	int rc = server_get_list(r, status, "conditions", &list, &n);
 
-	if (rc == 0)
-		rc = server_get_room(r, n, sizeof(*s->conditions), &s->conditions);
-	JSON_EACH(r->j, rc == 0 ? list : NULL, v)
+	if (rc != 0)
+		return rc;
+	s->conditions = server_room(r, n, sizeof(*s->conditions));
+	if (!s->conditions)
+		return ERR_NOMEM;
+	JSON_EACH(r->j, list, v)
 	{
 		rc = read_condition(r, v, &s->conditions[s->n_conditions]);
 		if (rc != 0)
