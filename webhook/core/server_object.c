@@ -131,7 +131,7 @@ static bool is_object_name(const char *s)
 /* One word that is safe in an environment, an argv and a URL. */
 static bool is_word(const char *s, size_t max)
 {
-	size_t len = strlen(s);
+	size_t len = s ? strlen(s) : 0;
 
 	for (size_t i = 0; i < len; i++)
 		if (s[i] <= ' ' || s[i] > '~')
