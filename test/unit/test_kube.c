@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: calls to a scripted API server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/unit/api_fixture.h"
+#include "webhook/edge/kube.h"
+
+struct fixture {
+	struct api *api;
+	struct kube_config config;
+	struct kube *k;
+	struct kube_answer a;
+	struct err e;
+};
+
+static void fixture_init(struct fixture *f, api_handle *handle, void *ctx)
+{
+	*f = (struct fixture){0};
+	f->api = api_start(handle, ctx);
+	api_config(f->api, &f->config);
+	if (kube_new(&f->config, &f->k, &f->e) != 0)
+		fail_msg("%s", f->e.msg);
+}
+
+static void fixture_release(struct fixture *f)
+{
+	kube_free(f->k);
+	api_stop(f->api);
+}
+
+static void test_get(void **state)
+{
+	const struct json_node *kind;
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	f.config.token = "secret";
+	assert_ptr_equal(kube_config_of(f.k), &f.config);
+	api_expect(f.api, "GET", "/api/v1/pods/a?x=1", 200, "{\"kind\":\"Pod\"}\n");
+	if (kube_get(f.k, "/api/v1/pods/a?x=1", 1000, &f.a, &f.e) != 0)
+		fail_msg("%s", f.e.msg);
+	assert_int_equal(f.a.status, 200);
+	kind = json_path(&f.a.json, json_root(&f.a.json), "kind", NULL);
+	assert_true(json_is_str(&f.a.json, kind, SLICE("Pod")));
+	kube_answer_release(&f.a);
+	assert_string_equal(api_seen(f.api, 0)->token, "secret");
+	assert_string_equal(api_seen(f.api, 0)->content_type, "");
+	/* Nothing to read is fine. */
+	api_expect(f.api, "GET", "/empty", 200, "");
+	assert_int_equal(kube_get(f.k, "/empty", 1000, &f.a, &f.e), 0);
+	assert_int_equal(f.a.json.count, 0);
+	kube_answer_release(&f.a);
+	api_expect(f.api, "GET", "/text", 200, "ok");
+	assert_int_equal(kube_get(f.k, "/text", 1000, &f.a, &f.e), ERR_SYNTAX);
+	assert_non_null(strstr(f.e.msg, "GET /text"));
+	assert_int_equal(f.a.status, 200);
+	kube_answer_release(&f.a);
+	fixture_release(&f);
+}
+
+static void test_write(void **state)
+{
+	struct kube_call call = {.method = "PATCH",
+		.path = "/a",
+		.content_type = KUBE_MERGE_PATCH,
+		.body = SLICE("{\"x\":1}")};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	api_expect(f.api, "PATCH", "/a", 200, "{}");
+	assert_int_equal(kube_do(f.k, &call, NULL, &f.e), 0);
+	assert_string_equal(api_seen(f.api, 0)->content_type, KUBE_MERGE_PATCH);
+	assert_string_equal(api_seen(f.api, 0)->body, "{\"x\":1}");
+	assert_string_equal(api_seen(f.api, 0)->token, "");
+	call.content_type = NULL;
+	call.method = "POST";
+	api_expect(f.api, "POST", "/a", 201, "{}");
+	assert_int_equal(kube_do(f.k, &call, &f.a, NULL), 0);
+	assert_int_equal(f.a.status, 201);
+	kube_answer_release(&f.a);
+	assert_string_equal(api_seen(f.api, 1)->content_type, KUBE_JSON);
+	fixture_release(&f);
+}
+
+/* What each status means, with a Status object. */
+static void test_errors(void **state)
+{
+	static const struct {
+		int status, code;
+		const char *reason;
+	} cases[] = {
+		{400, ERR_INVALID, "BadRequest"},
+		{401, ERR_REFUSED, "Unauthorized"},
+		{403, ERR_REFUSED, "Forbidden"},
+		{404, ERR_NOTFOUND, "NotFound"},
+		{405, ERR_INVALID, "MethodNotAllowed"},
+		{409, ERR_CONFLICT, "Conflict"},
+		{409, ERR_CONFLICT, "AlreadyExists"},
+		{410, ERR_INVALID, "Expired"},
+		{412, ERR_CONFLICT, "Conflict"},
+		{413, ERR_TOOBIG, "RequestEntityTooLarge"},
+		{415, ERR_INVALID, "UnsupportedMediaType"},
+		{422, ERR_INVALID, "Invalid"},
+		{429, ERR_IO, "TooManyRequests"},
+		{500, ERR_IO, "InternalError"},
+		{503, ERR_IO, "ServiceUnavailable"},
+		{504, ERR_TIMEOUT, "Timeout"},
+		{302, ERR_IO, ""},
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct api_reply r = {0};
+
+		api_status(&r, cases[i].status, cases[i].reason, "the \\\"sentence\\\"");
+		api_expect_reply(f.api, "GET", "/a", &r);
+		assert_int_equal(kube_get(f.k, "/a", 1000, &f.a, &f.e), cases[i].code);
+		assert_int_equal(f.e.code, cases[i].code);
+		assert_int_equal(f.a.status, cases[i].status);
+		assert_string_equal(f.e.reason, cases[i].reason);
+		assert_non_null(strstr(f.e.msg, "GET /a"));
+		assert_non_null(strstr(f.e.msg, "the \"sentence\""));
+		kube_answer_release(&f.a);
+	}
+	/* Plain text, which the API server's filters write. */
+	api_expect(f.api, "GET", "/a", 429, "Too many requests, please try again later.\n");
+	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), ERR_IO);
+	assert_non_null(strstr(f.e.msg, "429 Too many requests, please try again later."));
+	api_expect(f.api, "GET", "/a", 503, "");
+	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, NULL), ERR_IO);
+	fixture_release(&f);
+}
+
+static bool never(void *ctx)
+{
+	(void)ctx;
+	return false;
+}
+
+static void test_no_answer(void **state)
+{
+	struct api_reply late = {.delay_ms = 2500}, cut = {.cut = true};
+	struct kube_call call = {.method = "GET", .path = "/never", .go_on = never};
+	struct fixture f;
+	int64_t began = api_now_ms();
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	api_expect_reply(f.api, "GET", "/a", &late);
+	assert_int_equal(kube_get(f.k, "/a", 200, &f.a, &f.e), ERR_TIMEOUT);
+	assert_int_equal(f.a.status, 0);
+	kube_answer_release(&f.a);
+	api_expect_reply(f.api, "GET", "/never", &late);
+	assert_int_equal(kube_do(f.k, &call, NULL, &f.e), ERR_TIMEOUT);
+	assert_true(api_now_ms() - began < 2000);
+	/* libcurl asks a second time when an old connection closes. */
+	api_expect_reply(f.api, "GET", "/cut", &cut);
+	api_expect_reply(f.api, "GET", "/cut", &cut);
+	assert_int_equal(kube_get(f.k, "/cut", 1000, NULL, &f.e), ERR_IO);
+	api_down(f.api);
+	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), ERR_IO);
+	api_up(f.api);
+	api_expect(f.api, "GET", "/b", 200, "{}");
+	assert_int_equal(kube_get(f.k, "/b", 1000, NULL, &f.e), 0);
+	fixture_release(&f);
+}
+
+static void write_token(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void test_token_file(void **state)
+{
+	char path[] = "/tmp/poolgate-test-XXXXXX";
+	int fd = mkstemp(path);
+	struct fixture f;
+	struct buf token;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	fixture_init(&f, NULL, NULL);
+	f.config.token_file = path;
+	f.config.token = "not this";
+	write_token(path, " first\n");
+	api_expect(f.api, "GET", "/a", 200, "{}");
+	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), 0);
+	assert_string_equal(api_seen(f.api, 0)->token, "first");
+	write_token(path, "second\n");
+	api_expect(f.api, "GET", "/a", 200, "{}");
+	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), 0);
+	assert_string_equal(api_seen(f.api, 1)->token, "second");
+	unlink(path);
+	assert_int_equal(kube_get(f.k, "/a", 1000, &f.a, &f.e), ERR_NOTFOUND);
+	kube_answer_release(&f.a);
+	assert_int_equal(kube_token(f.k, &token, &f.e), ERR_NOTFOUND);
+	buf_release(&token);
+	fixture_release(&f);
+}
+
+/* ---- lists ---- */
+
+struct heard {
+	int begun, n, stop_at;
+	char names[256];
+};
+
+static void on_begin(void *ctx)
+{
+	struct heard *h = ctx;
+
+	h->begun++;
+	h->n = 0;
+	h->names[0] = '\0';
+}
+
+static bool on_each(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct kube_meta meta = kube_meta(j, object);
+	struct heard *h = ctx;
+
+	snprintf(h->names + strlen(h->names), sizeof(h->names) - strlen(h->names), "%.*s ",
+		(int)meta.name.len, meta.name.at);
+	return ++h->n != h->stop_at;
+}
+
+#define ITEM(name) "{\"metadata\":{\"name\":\"" name "\"}}"
+#define PAGE(more, items)                                                                          \
+	"{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"77\",\"continue\":\"" more      \
+	"\"},\"items\":[" items "]}"
+
+static void test_list(void **state)
+{
+	struct heard h = {0};
+	struct fixture f;
+	char version[32] = "";
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("a/b=", ITEM("one") "," ITEM("two")));
+	api_expect(f.api, "GET", "/p?limit=500&continue=a%2Fb%3D", 200, PAGE("", ITEM("three")));
+	if (kube_list(f.k, "/p", 2000, on_begin, on_each, &h, version, &f.e) != 0)
+		fail_msg("%s", f.e.msg);
+	assert_string_equal(h.names, "one two three ");
+	assert_int_equal(h.begun, 1);
+	assert_string_equal(version, "77");
+	/* With a query; nothing in it. */
+	h = (struct heard){0};
+	api_expect(f.api, "GET", "/p?labelSelector=x&limit=500", 200,
+		"{\"metadata\":{\"resourceVersion\":\"78\"},\"items\":null}");
+	assert_int_equal(
+		kube_list(f.k, "/p?labelSelector=x", 2000, NULL, on_each, &h, version, &f.e), 0);
+	assert_int_equal(h.n, 0);
+	assert_string_equal(version, "78");
+	/* Ended by whoever listens. */
+	h = (struct heard){.stop_at = 1};
+	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("one") "," ITEM("two")));
+	assert_int_equal(kube_list(f.k, "/p", 2000, NULL, on_each, &h, version, &f.e), ERR_REFUSED);
+	assert_int_equal(h.n, 1);
+	assert_int_equal(api_left(f.api), 0);
+	fixture_release(&f);
+}
+
+static void expect_gone(struct fixture *f, const char *path)
+{
+	struct api_reply r = {0};
+
+	api_status(&r, 410, "Expired", "The provided continue parameter is too old");
+	api_expect_reply(f->api, "GET", path, &r);
+}
+
+static void test_list_too_old(void **state)
+{
+	struct heard h = {0};
+	struct fixture f;
+	char version[32];
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	for (int i = 0; i < 2; i++) {
+		api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
+		expect_gone(&f, "/p?limit=500&continue=c");
+	}
+	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("new")));
+	api_expect(f.api, "GET", "/p?limit=500&continue=c", 200, PAGE("", ITEM("last")));
+	assert_int_equal(kube_list(f.k, "/p", 2000, on_begin, on_each, &h, version, &f.e), 0);
+	assert_string_equal(h.names, "new last ");
+	assert_int_equal(h.begun, 3);
+	assert_int_equal(api_left(f.api), 0);
+	/* Not for ever. */
+	h = (struct heard){0};
+	for (int i = 0; i < 3; i++) {
+		api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
+		expect_gone(&f, "/p?limit=500&continue=c");
+	}
+	assert_int_equal(
+		kube_list(f.k, "/p", 2000, on_begin, on_each, &h, version, &f.e), ERR_INVALID);
+	assert_string_equal(f.e.reason, "Expired");
+	assert_int_equal(h.begun, 3);
+	assert_int_equal(api_left(f.api), 0);
+	fixture_release(&f);
+}
+
+static void test_no_list(void **state)
+{
+	static const char *const bad[] = {"{}", "[]", "{\"items\":[]}", "",
+		"{\"items\":{},\"metadata\":{\"resourceVersion\":\"1\"}}",
+		"{\"items\":[],\"metadata\":{\"resourceVersion\":\"\"}}",
+		"{\"items\":[],\"metadata\":{\"resourceVersion\":"
+		"\"12345678901234567890123456789012\"}}",
+		"no json"};
+	struct api_reply late = {.delay_ms = 300, .body = strdup(PAGE("c", ITEM("x")))};
+	struct heard h = {0};
+	struct fixture f;
+	char version[32];
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		api_expect(f.api, "GET", "/p?limit=500", 200, bad[i]);
+		if (kube_list(f.k, "/p", 2000, NULL, on_each, &h, version, &f.e) != ERR_SYNTAX)
+			fail_msg("%s", bad[i]);
+	}
+	/* timeout_ms is for all pages. */
+	api_expect_reply(f.api, "GET", "/p?limit=500", &late);
+	late.body = strdup("x");
+	api_expect_reply(f.api, "GET", "/p?limit=500&continue=c", &late);
+	assert_int_equal(kube_list(f.k, "/p", 400, NULL, on_each, &h, version, &f.e), ERR_TIMEOUT);
+	fixture_release(&f);
+}
+
+/* ---- the rest ---- */
+
+static void test_meta(void **state)
+{
+	static const char text[] =
+		"{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\",\"uid\":\"c\","
+		"\"resourceVersion\":\"12\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}";
+	struct json j = {0};
+	struct kube_meta m;
+	struct err e = {0};
+	char *copy;
+
+	(void)state;
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 100, &copy, &e), 0);
+	m = kube_meta(&j, json_root(&j));
+	assert_true(slice_is(m.name, "a") && slice_is(m.namespace, "b") && slice_is(m.uid, "c"));
+	assert_true(slice_is(m.version, "12") && m.deleting);
+	free(copy);
+	assert_int_equal(
+		json_read_copy(&j, "{\"metadata\":{\"name\":\"\\u0061\"}}", 30, 100, &copy, &e), 0);
+	m = kube_meta(&j, json_root(&j));
+	assert_true(!m.name.at && !m.uid.at && !m.deleting);
+	free(copy);
+	json_release(&j);
+	m = kube_meta(&j, NULL);
+	assert_null(m.name.at);
+	assert_int_equal(kube_version_number(SLICE("123")), 123);
+	assert_int_equal(kube_version_number(SLICE("12a")), 0);
+	assert_int_equal(kube_version_number((struct slice){0}), 0);
+}
+
+static void test_path(void **state)
+{
+	static const struct {
+		const char *api, *namespace, *plural, *name, *sub, *path;
+	} cases[] = {
+		{"/api/v1", NULL, "nodes", NULL, NULL, "/api/v1/nodes"},
+		{"/api/v1", "a", "pods", "b", "status", "/api/v1/namespaces/a/pods/b/status"},
+		{"/apis/poolgate.io/v1alpha1", NULL, "gpuservers", "g/ 1", "status",
+			"/apis/poolgate.io/v1alpha1/gpuservers/g%2F%201/status"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct buf b;
+
+		buf_init(&b, 200);
+		kube_path(&b, cases[i].api, cases[i].namespace, cases[i].plural, cases[i].name,
+			cases[i].sub);
+		assert_string_equal(b.data, cases[i].path);
+		buf_release(&b);
+	}
+}
+
+static void test_tell(void **state)
+{
+	struct kube_event event = {.api_version = "v1",
+		.kind = "Pod",
+		.namespace = SLICE("ml"),
+		.name = SLICE("train"),
+		.uid = SLICE("u-1"),
+		.type = "Warning",
+		.reason = "Adopted",
+		.note = "more than \"fits\"",
+		.component = "poolgate"};
+	const struct api_request *seen;
+	char *note = calloc(1, 3000);
+	struct json j = {0};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f, NULL, NULL);
+	api_expect(f.api, "POST", "/api/v1/namespaces/ml/events", 201, "{}");
+	assert_int_equal(kube_tell(f.k, &event, &f.e), 0);
+	seen = api_last(f.api, "POST", "*");
+	assert_int_equal(json_read(&j, seen->body, seen->body_len, 100, &f.e), 0);
+	const struct json_node *o = json_path(&j, json_root(&j), "involvedObject", NULL);
+	assert_true(json_is_str(&j, json_get(&j, o, SLICE("uid")), SLICE("u-1")));
+	assert_true(json_is_str(&j, json_get(&j, o, SLICE("namespace")), SLICE("ml")));
+	assert_non_null(strstr(seen->body, "\"message\":\"more than \\\"fits\\\"\""));
+	assert_non_null(strstr(seen->body, "\"generateName\":\"train.\""));
+	/* About what has no namespace; a long note is cut. */
+	memset(note, 'x', 2999);
+	event.namespace = (struct slice){0};
+	event.note = note;
+	api_expect(f.api, "POST", "/api/v1/namespaces/default/events", 201, "{}");
+	assert_int_equal(kube_tell(f.k, &event, &f.e), 0);
+	note[1024] = '\0';
+	seen = api_last(f.api, "POST", "/api/v1/namespaces/default/events");
+	assert_non_null(strstr(seen->body, note));
+	assert_null(strstr(seen->body, "xxxxx,"));
+	assert_true(seen->body_len < 1024 + 700);
+	assert_int_equal(kube_tell(f.k, &event, &f.e), ERR_NOTFOUND);
+	json_release(&j);
+	free(note);
+	fixture_release(&f);
+}
+
+static void *call_often(void *arg)
+{
+	struct fixture *f = arg;
+
+	for (int i = 0; i < 20; i++) {
+		struct err e = {0};
+
+		if (kube_get(f->k, "/slow", 5000, NULL, &e) != 0)
+			return arg;
+	}
+	return NULL;
+}
+
+static int slowly(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	(void)ctx, (void)req;
+	api_text(reply, 200, "{}");
+	reply->delay_ms = 5;
+	return 0;
+}
+
+/* 8 threads at a time: 160 calls of 5 ms are no 800 ms, and nobody gets another's answer. */
+static void test_threads(void **state)
+{
+	struct fixture f;
+	pthread_t t[8];
+	void *failed;
+
+	(void)state;
+	fixture_init(&f, slowly, NULL);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, call_often, &f), 0);
+	for (size_t i = 0; i < 8; i++) {
+		pthread_join(t[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(api_seen_of(f.api, "GET", "/slow"), 160);
+	fixture_release(&f);
+	kube_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_get),
+		cmocka_unit_test(test_write),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_token_file),
+		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_list_too_old),
+		cmocka_unit_test(test_no_list),
+		cmocka_unit_test(test_meta),
+		cmocka_unit_test(test_path),
+		cmocka_unit_test(test_tell),
+		cmocka_unit_test(test_threads),
+	};
+
+	return cmocka_run_group_tests_name("kube", tests, NULL, NULL) != 0;
+}
