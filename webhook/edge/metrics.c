@@ -55,6 +55,9 @@ const struct metric_desc metric_table[] = {
 			"replica was first), unknown (no answer in time).",
 		.type = METRIC_COUNTER,
 		.label = {{"outcome", commits}}},
+	[M_ADOPTIONS] = {.name = "poolgate_adoptions_total",
+		.help = "Claims that were given to live pods that had none.",
+		.type = METRIC_COUNTER},
 };
 
 const char *metric_result_name(enum metric_result r)

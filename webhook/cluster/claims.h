@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the leader's duty that keeps claims true: binds them, ends them, gives one to a live pod that has none (ledger rules R5 to
+ * R7). */
+#ifndef WEBHOOK_CLUSTER_CLAIMS_H
+#define WEBHOOK_CLUSTER_CLAIMS_H
+
+#include <stdatomic.h>
+
+#include "webhook/cluster/leader.h"
+#include "webhook/core/plan.h"
+
+/* All borrowed for as long as the duty may run. Zero means the default in brackets. */
+struct claims_config {
+	struct kube *kube;
+	struct servers *servers;
+	const struct log *log;
+	struct metrics *metrics;
+	/* Does a pod with this plan hold whole servers (its profile's granularity)? NULL: one whose plan names servers does. */
+	bool (*whole_servers)(void *ctx, const struct plan *plan);
+	void *whole_ctx;
+	int64_t pending_ms;     /* [CLAIM_PENDING_MS] */
+	int64_t ask_ms;         /* [CLAIM_ASK_MS] */
+	int64_t retry_ms;       /* [CLAIM_RETRY_MS] */
+	int64_t bind_every_ms;  /* [1 000] between two writes for binding alone */
+	int64_t adopt_after_ms; /* [2 000] a pod without a claim has been in view */
+	int64_t adopt_again_ms; /* [60 000] after one could not be given a claim */
+	/* Kept by the duty: every live pod that was first seen before then has been looked at, in a round that was begun after it. 0: none. */
+	atomic_int_least64_t settled_ms;
+};
+
+/* The duty as the leader starts it; cfg becomes its ctx. Two at once are harmless: every removal names a uid and what was seen of it. */
+struct leader_duty claims_duty(struct claims_config *cfg);
+
+/* For server_keeper: has every live pod that could have run on a server before since_ms (CLOCK_MONOTONIC: when its GPUs first stood in its
+ * status) been given a claim, or been looked at and could not? A second is allowed for the watch to be behind. False while the watch
+ * of pods is not synced or broken, and while a question is open. cfg is the struct claims_config. */
+bool claims_adopted_since(void *cfg, int64_t since_ms);
+
+#endif

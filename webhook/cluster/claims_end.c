@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: binds claims whose pods have been seen, ends claims whose pods are gone (rules R5 and R6). */
+#include <stdlib.h>
+
+#include "webhook/cluster/claims_impl.h"
+
+#define PATH_BYTES 2048
+/* Questions of one round: what is answered is written before the next. */
+#define QUESTIONS_MAX 256
+#define SILENT_MAX 8
+
+/* ---- questions ---- */
+
+static enum pod_answer read_answer(const struct holder *h, const struct kube_answer *answer)
+{
+	const struct json_node *root = json_root(&answer->json);
+	const struct json_node *phase;
+	struct kube_meta m;
+
+	if (!root)
+		return ANSWER_NONE;
+	m = kube_meta(&answer->json, root);
+	if (m.uid.len == 0)
+		return ANSWER_NONE;
+	if (!slice_is(m.uid, h->uid))
+		return ANSWER_GONE;
+	phase = json_path(&answer->json, root, "status", "phase", NULL);
+	return json_is_str(&answer->json, phase, SLICE("Succeeded")) ||
+			       json_is_str(&answer->json, phase, SLICE("Failed"))
+		       ? ANSWER_FINISHED
+		       : ANSWER_LIVE;
+}
+
+enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_answer *ret)
+{
+	struct kube_answer own = {0}, *answer = ret ? ret : &own;
+	enum pod_answer said = ANSWER_NONE;
+	struct err err = {0};
+	struct buf path;
+	int rc;
+
+	*answer = (struct kube_answer){0};
+	/* The path of a pod without a name is that of a list, which would say "another uid". */
+	if (!h->namespace[0] || !h->name[0])
+		return ANSWER_NONE;
+	buf_init(&path, PATH_BYTES);
+	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, NULL);
+	if (!path.failed) {
+		rc = kube_get(k, path.data, CLAIMS_CALL_MS, answer, &err);
+		if (rc == 0)
+			said = read_answer(h, answer);
+		/* The API server's own word, not that of something between us and it. */
+		else if (rc == ERR_NOTFOUND && strcmp(err.reason, "NotFound") == 0)
+			said = ANSWER_GONE;
+	}
+	buf_release(&path);
+	if (!ret)
+		kube_answer_release(&own);
+	return said;
+}
+
+struct questions {
+	struct claims *c;
+	atomic_uint silent; /* without an answer */
+	struct holder *who[QUESTIONS_MAX];
+	size_t n;
+};
+
+static void ask_one(void *ctx, size_t i)
+{
+	struct questions *q = ctx;
+	struct holder *h = q->who[i];
+	int64_t began = clock_now_ms();
+	/* Nobody answers: the others are asked later. */
+	if (duty_stopping(q->c->self) || atomic_load(&q->silent) >= SILENT_MAX)
+		return;
+	h->sight.answer = claims_ask(q->c->cfg->kube, h, NULL);
+	h->sight.asked_ms = began;
+	if (h->sight.answer == ANSWER_NONE)
+		atomic_fetch_add(&q->silent, 1);
+}
+
+static void decide(struct claims *c, struct holder *h)
+{
+	struct claim_verdict v = claim_life(&h->sight, &c->pace, clock_now_ms());
+
+	h->act = v.act;
+	if (v.act == CLAIM_KEEP)
+		claims_until(c, v.until_ms);
+}
+
+static void look_at_pod(struct claims *c, struct holder *h, bool synced)
+{
+	struct pod_shown pod;
+
+	pods_find(c->pods, slice_of(h->uid), &pod);
+	h->sight.synced = synced;
+	h->sight.seen = pod.seen;
+	h->sight.lost_ms = pod.lost_ms;
+}
+
+static void decide_all(struct claims *c, struct questions *q)
+{
+	/* Asked before the table is looked at: a list that comes in between only adds. */
+	bool synced = pods_synced(c->pods);
+
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (struct holder *h = c->bucket[i]; h; h = h->next) {
+			h->act = CLAIM_KEEP;
+			if (h->n_records == 0)
+				continue;
+			look_at_pod(c, h, synced);
+			decide(c, h);
+			if (h->act != CLAIM_ASK)
+				continue;
+			if (q->n == QUESTIONS_MAX) {
+				h->act = CLAIM_KEEP;
+				claims_until(c, c->began_ms);
+				continue;
+			}
+			q->who[q->n++] = h;
+		}
+}
+
+/* ---- edits ---- */
+
+struct edit {
+	struct claims *c;
+	const char *server;
+	struct record *records;
+	size_t n;
+	bool bind; /* bindings are written, too */
+	int rc;
+	struct err err;
+};
+
+/* By rule R6 the removal names the uid, and the question is asked anew when somebody else wrote meanwhile, or when we stood still. */
+static bool may_remove(const struct record *r, const struct claim_record *now, bool again)
+{
+	const struct claim_sight *s = &r->who->sight;
+
+	return !again && now->take == r->take && now->claim.state == r->state &&
+	       (s->seen == POD_FINISHED || clock_now_ms() - s->asked_ms < CLAIMS_ANSWER_MS);
+}
+
+static enum edit_result edit_claims(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	struct edit *e = ctx;
+	bool changed = false, skipped = false;
+
+	(void)a;
+	for (size_t i = 0; i < e->n; i++) {
+		struct record *r = &e->records[i];
+		ptrdiff_t at;
+		struct claim_record *now;
+
+		r->skipped = false;
+		if (r->who->act != CLAIM_END && !(r->who->act == CLAIM_BIND && e->bind))
+			continue;
+		at = server_status_claim(&o->status, slice_of(r->who->uid));
+		if (at < 0)
+			continue;
+		now = &o->status.claims[at];
+		if (r->who->act == CLAIM_BIND) {
+			/* That the pod was there stays true, whoever else writes. */
+			changed = changed || now->claim.state == CLAIM_PENDING;
+			if (now->claim.state == CLAIM_PENDING)
+				now->claim.state = CLAIM_BOUND;
+		} else if (may_remove(r, now, again)) {
+			server_status_remove_claim(&o->status, (size_t)at);
+			changed = true;
+		} else {
+			r->skipped = skipped = true;
+		}
+	}
+	if (changed)
+		return EDIT_CHANGED;
+	if (!skipped)
+		return EDIT_SAME;
+	(void)err_set(err, ERR_CONFLICT, "somebody else wrote the status of %s meanwhile", o->name);
+	return EDIT_GIVE_UP;
+}
+
+static void edit_one(void *ctx, size_t i)
+{
+	struct edit *e = (struct edit *)ctx + i;
+
+	if (duty_stopping(e->c->self))
+		e->rc = err_set(&e->err, ERR_TIMEOUT, "this replica does not lead any more");
+	else
+		e->rc = servers_edit(e->c->cfg->servers, e->server, edit_claims, e,
+			clock_now_ms() + CLAIMS_CALL_MS, &e->err);
+}
+
+static const char *why_ended(const struct holder *h)
+{
+	if (h->sight.seen == POD_FINISHED || h->sight.answer == ANSWER_FINISHED)
+		return "its pod has finished";
+	return h->sight.pending ? "its pod never came" : "its pod is gone";
+}
+
+/* What came of it: what was not written is asked anew. */
+static void settle_edit(struct claims *c, const struct edit *e)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		const struct record *r = &e->records[i];
+		struct holder *h = r->who;
+
+		if (h->act != CLAIM_END)
+			continue;
+		if (e->rc < 0 || r->skipped) {
+			h->write_failed = true;
+			continue;
+		}
+		log_line(c->cfg->log, LOG_LEVEL_INFO, "claim ended", log_str("uid", h->uid),
+			log_str("namespace", h->namespace), log_str("name", h->name),
+			log_str("server", e->server), log_str("why", why_ended(h)));
+	}
+	if (e->rc == 0)
+		return;
+	claims_until(c, clock_now_ms() + (e->rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
+	if (e->rc != ERR_CONFLICT && e->rc != ERR_NOTFOUND)
+		log_line(c->cfg->log, LOG_LEVEL_WARN, "claims could not be written",
+			log_str("server", e->server), log_str("error", e->err.msg));
+}
+
+static void ask_anew(struct claims *c)
+{
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (struct holder *h = c->bucket[i]; h; h = h->next) {
+			if (h->write_failed) {
+				h->sight.asked_ms = 0;
+				h->sight.answer = ANSWER_NONE;
+				claims_until(c, clock_now_ms());
+			}
+			h->write_failed = false;
+		}
+}
+
+/* How many ends and bindings wait on this server. */
+static void count_acts(
+	const struct picture *p, const struct part *part, size_t *ends, size_t *binds)
+{
+	*ends = *binds = 0;
+	for (size_t i = part->first; i < part->first + part->n; i++) {
+		const struct record *r = &p->records[i];
+
+		*ends += r->who->act == CLAIM_END;
+		*binds += r->who->act == CLAIM_BIND && r->state == CLAIM_PENDING;
+	}
+}
+
+/* One edit for each server with something to write. Bindings alone wait for their second; with a removal they cost nothing. */
+static void write_all(struct claims *c, int64_t judged_ms)
+{
+	struct picture *p = &c->now;
+	struct edit *edits = calloc(p->n_parts ? p->n_parts : 1, sizeof(*edits));
+	bool bind = judged_ms >= c->bind_ms, bound = false;
+	size_t n = 0;
+
+	if (!edits) {
+		claims_until(c, judged_ms + CLAIMS_AWAY_MS);
+		return;
+	}
+	for (size_t i = 0; i < p->n_parts; i++) {
+		const struct part *part = &p->parts[i];
+		size_t ends, binds;
+
+		count_acts(p, part, &ends, &binds);
+		if (binds > 0 && ends == 0 && !bind)
+			claims_until(c, c->bind_ms);
+		else if (binds + ends > 0)
+			edits[n++] = (struct edit){.c = c,
+				.server = part->name,
+				.records = p->records + part->first,
+				.n = part->n,
+				.bind = binds > 0};
+		bound = bound || (binds > 0 && bind);
+	}
+	if (bound)
+		c->bind_ms =
+			judged_ms + (c->cfg->bind_every_ms ? c->cfg->bind_every_ms : BIND_EVERY_MS);
+	run_side_by_side(n, edit_one, edits);
+	for (size_t i = 0; i < n; i++)
+		settle_edit(c, &edits[i]);
+	free(edits);
+	ask_anew(c);
+}
+
+void claims_judge(struct claims *c)
+{
+	struct questions q = {.c = c};
+	int64_t judged_ms = clock_now_ms();
+
+	decide_all(c, &q);
+	run_side_by_side(q.n, ask_one, &q);
+	for (size_t i = 0; i < q.n; i++) {
+		decide(c, q.who[i]);
+		if (q.who[i]->act == CLAIM_ASK)
+			claims_until(c, clock_now_ms() + CLAIMS_AWAY_MS);
+	}
+	write_all(c, judged_ms);
+}
