@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: an API server with GPUServers and Secrets, and the picture of it that a replica has. */
+#include "test/unit/pool_api.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json_read.h"
+
+static char *quoted(const char *text)
+{
+	char *s = strdup(text);
+
+	assert_non_null(s);
+	for (char *c = s; *c; c++)
+		if (*c == '\'')
+			*c = '"';
+	return s;
+}
+
+static void set(char **to, struct slice raw)
+{
+	free(*to);
+	*to = strndup(raw.at, raw.len);
+	assert_non_null(*to);
+}
+
+/* ---- with the API server's lock held ---- */
+
+static struct pool_api_server *find(struct pool_api *p, const char *name, size_t len)
+{
+	for (size_t i = 0; i < POOL_API_MAX; i++)
+		if (p->server[i].there && strlen(p->server[i].name) == len &&
+			memcmp(p->server[i].name, name, len) == 0)
+			return &p->server[i];
+	return NULL;
+}
+
+static void show(const struct pool_api_server *s, struct buf *out)
+{
+	buf_fmt(out,
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
+		"\"name\":\"%s\",\"uid\":\"u-%u\",\"resourceVersion\":\"%u\",\"generation\":%u,"
+		"\"finalizers\":%s%s},\"spec\":%s,\"status\":%s}",
+		s->name, s->uid, s->version, s->generation, s->finalizers,
+		s->deleting ? ",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\"" : "", s->spec,
+		s->status);
+}
+
+static void event(const struct pool_api_server *s, const char *type, struct buf *out)
+{
+	buf_fmt(out, "{\"type\":\"%s\",\"object\":", type);
+	show(s, out);
+	buf_str(out, "}\n");
+}
+
+static void changed(struct pool_api *p, struct pool_api_server *s)
+{
+	struct buf b;
+	bool gone = s->deleting && strcmp(s->finalizers, "[]") == 0;
+
+	s->version = ++p->version;
+	buf_init(&b, 1 << 20);
+	event(s, gone ? "DELETED" : "MODIFIED", &b);
+	s->there = !gone;
+	api_push(p->api, SERVERS_PATH "*", b.data);
+	buf_release(&b);
+}
+
+static void list(struct pool_api *p, struct api_reply *reply)
+{
+	struct buf b;
+	bool first = true;
+
+	buf_init(&b, 1 << 20);
+	buf_fmt(&b,
+		"{\"kind\":\"GPUServerList\",\"metadata\":{\"resourceVersion\":\"%u\"},\"items\":[",
+		p->version);
+	for (size_t i = 0; i < POOL_API_MAX; i++) {
+		if (!p->server[i].there)
+			continue;
+		if (!first)
+			buf_char(&b, ',');
+		first = false;
+		show(&p->server[i], &b);
+	}
+	buf_str(&b, "]}");
+	api_text(reply, 200, "%s", b.data);
+	buf_release(&b);
+}
+
+static void watch(struct pool_api *p, const char *path, struct api_reply *reply)
+{
+	const char *from = strstr(path, "resourceVersion=");
+	unsigned long version = from ? strtoul(from + strlen("resourceVersion="), NULL, 10) : 0;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	for (size_t i = 0; i < POOL_API_MAX; i++)
+		if (p->server[i].there && p->server[i].version > version)
+			event(&p->server[i], "MODIFIED", &b);
+	reply->stream = true;
+	reply->body = b.len > 0 ? strdup(b.data) : NULL;
+	buf_release(&b);
+}
+
+static void one(const struct pool_api_server *s, struct api_reply *reply)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	show(s, &b);
+	api_text(reply, 200, "%s", b.data);
+	buf_release(&b);
+}
+
+/* PUT of the status, or a merge patch of the finalizers: on that version alone. */
+static void write_one(struct pool_api *p, struct pool_api_server *s, const struct api_request *req,
+	struct api_reply *reply)
+{
+	struct json j = {0};
+	const struct json_node *root, *part;
+	char version[32];
+	bool put = strcmp(req->method, "PUT") == 0;
+
+	assert_int_equal(json_read(&j, req->body, req->body_len, 100000, NULL), 0);
+	root = json_root(&j);
+	snprintf(version, sizeof(version), "%u", s->version);
+	if (!json_is_str(&j, json_path(&j, root, "metadata", "resourceVersion", NULL),
+		    slice_of(version))) {
+		api_status(reply, 409, "Conflict", "the object has been modified");
+	} else {
+		part = put ? json_get(&j, root, SLICE("status"))
+			   : json_path(&j, root, "metadata", "finalizers", NULL);
+		assert_non_null(part);
+		set(put ? &s->status : &s->finalizers, json_raw(&j, part));
+		p->puts += put;
+		p->patches += !put;
+		changed(p, s);
+		one(s, reply);
+	}
+	json_release(&j);
+}
+
+static void secret(const struct pool_api *p, struct api_reply *reply)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	buf_str(&b, "{\"kind\":\"Secret\",\"metadata\":{\"resourceVersion\":\"1\"},\"data\":{\"x\":"
+		    "\"\"");
+	if (p->ca_pem) {
+		buf_str(&b, ",\"ca.crt\":\"");
+		buf_base64(&b, p->ca_pem, strlen(p->ca_pem));
+		buf_char(&b, '"');
+	}
+	if (p->token) {
+		buf_str(&b, ",\"token\":\"");
+		buf_base64(&b, p->token, strlen(p->token));
+		buf_char(&b, '"');
+	}
+	buf_str(&b, "}}");
+	api_text(reply, 200, "%s", b.data);
+	buf_release(&b);
+}
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct pool_api *p = ctx;
+	const char *rest = req->path + strlen(SERVERS_PATH);
+	struct pool_api_server *s;
+	bool get = strcmp(req->method, "GET") == 0;
+
+	if (strcmp(req->path, POOL_API_SECRETS "probe") == 0 && get) {
+		secret(p, reply);
+		return 0;
+	}
+	if (strncmp(req->path, SERVERS_PATH, strlen(SERVERS_PATH)) != 0)
+		return 1;
+	if (*rest != '/') {
+		if (strstr(rest, "watch="))
+			watch(p, rest, reply);
+		else
+			list(p, reply);
+		return 0;
+	}
+	rest++;
+	s = find(p, rest, strcspn(rest, "/?"));
+	if (!s)
+		return 1;
+	if (get)
+		one(s, reply);
+	else
+		write_one(p, s, req, reply);
+	return 0;
+}
+
+/* ---- what tests call ---- */
+
+struct pool_api *pool_api_new(void)
+{
+	struct pool_api *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	p->version = 10;
+	p->api = api_start(handle, p);
+	api_config(p->api, &p->config);
+	assert_int_equal(kube_new(&p->config, &p->kube, NULL), 0);
+	p->metrics = metrics_new(metric_table, M_COUNT);
+	assert_non_null(p->metrics);
+	p->log = (struct log){.fd = 2, .level = LOG_LEVEL_ERROR};
+	p->servers = servers_new(p->kube, &p->log, p->metrics, NULL);
+	assert_non_null(p->servers);
+	return p;
+}
+
+void pool_api_free(struct pool_api *p)
+{
+	servers_stop(p->servers);
+	if (p->running)
+		p->duty.stop(p->running);
+	servers_free(p->servers);
+	kube_free(p->kube);
+	api_stop(p->api);
+	metrics_free(p->metrics);
+	for (size_t i = 0; i < POOL_API_MAX; i++) {
+		free(p->server[i].name);
+		free(p->server[i].spec);
+		free(p->server[i].status);
+		free(p->server[i].finalizers);
+	}
+	free(p->ca_pem);
+	free(p->token);
+	free(p);
+}
+
+void pool_api_put(struct pool_api *p, const char *name, const char *finalizers, const char *spec,
+	const char *status)
+{
+	size_t i = 0;
+
+	api_lock(p->api);
+	while (p->server[i].name)
+		assert_true(++i < POOL_API_MAX);
+	p->server[i] = (struct pool_api_server){.name = strdup(name),
+		.spec = quoted(spec),
+		.status = quoted(status),
+		.finalizers = quoted(finalizers),
+		.generation = 1,
+		.uid = (unsigned)i + 1,
+		.there = true};
+	changed(p, &p->server[i]);
+	api_unlock(p->api);
+}
+
+void pool_api_spec(struct pool_api *p, const char *name, const char *spec)
+{
+	struct pool_api_server *s;
+
+	api_lock(p->api);
+	s = find(p, name, strlen(name));
+	assert_non_null(s);
+	free(s->spec);
+	s->spec = quoted(spec);
+	s->generation++;
+	changed(p, s);
+	api_unlock(p->api);
+}
+
+void pool_api_delete(struct pool_api *p, const char *name)
+{
+	struct pool_api_server *s;
+
+	api_lock(p->api);
+	s = find(p, name, strlen(name));
+	assert_non_null(s);
+	s->deleting = true;
+	changed(p, s);
+	api_unlock(p->api);
+}
+
+static void on_change(void *ctx)
+{
+	struct pool_api *p = ctx;
+
+	api_lock(p->api);
+	if (p->running && p->duty.servers_changed)
+		p->duty.servers_changed(p->running);
+	api_unlock(p->api);
+}
+
+void pool_api_run(struct pool_api *p, struct leader_duty duty)
+{
+	void *running = NULL;
+
+	p->duty = duty;
+	assert_int_equal(servers_start(p->servers, on_change, p, NULL), 0);
+	assert_int_equal(duty.start(duty.ctx, &running, NULL), 0);
+	api_lock(p->api);
+	p->running = running;
+	api_unlock(p->api);
+}
+
+enum what { STATUS, FINALIZERS, GONE };
+
+static bool holds(struct pool_api *p, const char *name, enum what what, const char *text)
+{
+	const struct pool_api_server *s = find(p, name, strlen(name));
+
+	switch (what) {
+	case STATUS:
+		return s && strstr(s->status, text);
+	case FINALIZERS:
+		return s && strcmp(s->finalizers, text) == 0;
+	case GONE:
+		return !s;
+	}
+	return false;
+}
+
+static bool wait_for(struct pool_api *p, const char *name, enum what what, const char *text, int ms)
+{
+	int64_t until = api_now_ms() + ms;
+	char *want = quoted(text);
+	bool yes = false;
+
+	while (!yes) {
+		bool late = api_now_ms() > until;
+
+		api_lock(p->api);
+		yes = holds(p, name, what, want);
+		api_unlock(p->api);
+		if (late)
+			break;
+		if (!yes)
+			api_nap(20);
+	}
+	free(want);
+	return yes;
+}
+
+bool pool_api_shows(struct pool_api *p, const char *name, const char *text, int ms)
+{
+	return wait_for(p, name, STATUS, text, ms);
+}
+
+bool pool_api_has_finalizers(struct pool_api *p, const char *name, const char *json, int ms)
+{
+	return wait_for(p, name, FINALIZERS, json, ms);
+}
+
+bool pool_api_gone(struct pool_api *p, const char *name, int ms)
+{
+	return wait_for(p, name, GONE, "", ms);
+}

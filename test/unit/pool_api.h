@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: an API server with GPUServers (list, watch, GET, merge patch, PUT of the status) and Secrets, and the picture of it that a
+ * replica has. Whatever goes wrong inside aborts. */
+#ifndef TEST_UNIT_POOL_API_H
+#define TEST_UNIT_POOL_API_H
+
+#include "test/unit/api_fixture.h"
+#include "webhook/cluster/leader.h"
+#include "webhook/edge/metrics.h"
+
+#define POOL_API_MAX 8
+#define POOL_API_SECRETS "/api/v1/namespaces/poolgate-system/secrets/"
+
+/* A GPUServer; all JSON but the name. */
+struct pool_api_server {
+	char *name, *spec, *status, *finalizers;
+	unsigned version, generation, uid;
+	bool there, deleting;
+};
+
+struct pool_api {
+	struct api *api;
+	struct kube_config config;
+	struct kube *kube;
+	struct servers *servers;
+	struct metrics *metrics;
+	struct log log;
+	struct leader_duty duty;
+	void *running; /* of that duty, once pool_api_run() was called */
+	/* under the API server's lock */
+	struct pool_api_server server[POOL_API_MAX];
+	unsigned version, puts, patches;
+	char *ca_pem, *token; /* of the Secret "probe"; NULL: not in it */
+};
+
+struct pool_api *pool_api_new(void);
+/* Stops the duty, too. */
+void pool_api_free(struct pool_api *p);
+
+/* Add a server, or change its spec. finalizers: "[]" for a new one. Single quotes stand for double quotes. */
+void pool_api_put(struct pool_api *p, const char *name, const char *finalizers, const char *spec,
+	const char *status);
+void pool_api_spec(struct pool_api *p, const char *name, const char *spec);
+/* As kubectl does: it goes when it has no finalizers. */
+void pool_api_delete(struct pool_api *p, const char *name);
+
+/* Start the replica's picture, then the duty. */
+void pool_api_run(struct pool_api *p, struct leader_duty duty);
+
+/* Wait until the status (or the list of finalizers) holds this text; single quotes stand for double quotes. False after ms. */
+bool pool_api_shows(struct pool_api *p, const char *name, const char *text, int ms);
+bool pool_api_has_finalizers(struct pool_api *p, const char *name, const char *json, int ms);
+/* Wait until it is gone. */
+bool pool_api_gone(struct pool_api *p, const char *name, int ms);
+
+#endif

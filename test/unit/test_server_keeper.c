@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the keeper of servers: GPUs of hand-listed ones, conditions, the finalizer (ledger rules R7, R9, R10). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "test/unit/pool_api.h"
+#include "webhook/cluster/server_keeper.h"
+
+#define LISTED "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
+#define ONE "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G'}]}"
+#define OURS "['poolgate.io/claims']"
+#define GPU(id) "{'id':'" id "','model':'V100','memory':16000000000,'fit':true}"
+#define CLAIM(gpu)                                                                                 \
+	"{'uid':'p','namespace':'n','name':'w','state':'bound','plan':'00000000000000aa',"         \
+	"'since':'2026-11-21T09:30:00Z','take':'0000000000000001','servers':['a'],"                \
+	"'gpus':[{'id':'" gpu "','bytes':50}]}"
+#define HELD                                                                                       \
+	"{'version':1,'gpus':[" GPU("gpu-0") "," GPU("gpu-1") "],'claims':[" CLAIM("gpu-1") "]}"
+#define FREE "{'version':1,'gpus':[" GPU("gpu-0") "," GPU("gpu-1") "],'claims':[]}"
+
+static struct pool_api *pool;
+static struct server_keeper_config cfg;
+static atomic_bool adoption_done;
+
+static bool adopted(void *ctx, int64_t since_ms)
+{
+	(void)ctx;
+	assert_true(since_ms > 0);
+	return atomic_load(&adoption_done);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	pool = pool_api_new();
+	atomic_store(&adoption_done, true);
+	cfg = (struct server_keeper_config){.kube = pool->kube,
+		.servers = pool->servers,
+		.log = &pool->log,
+		.adopted = adopted};
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	pool_api_free(pool);
+	return 0;
+}
+
+static void fills_in_a_new_server(void **state)
+{
+	(void)state;
+	pool_api_put(pool, "a", "[]", LISTED, "{}");
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_has_finalizers(pool, "a", OURS, 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_true(pool_api_shows(pool, "a", "'gpu-1'", 0));
+	assert_true(pool_api_shows(pool, "a", "'observedGeneration':1", 0));
+}
+
+/* One that comes later, too; and nothing is written when nothing is to be said. */
+static void writes_on_change_alone(void **state)
+{
+	unsigned puts;
+
+	(void)state;
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	pool_api_put(pool, "a", OURS, LISTED, "{}");
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	api_nap(600);
+	puts = pool->puts;
+	assert_int_equal(puts, 1);
+	pool_api_spec(pool, "a",
+		"{'address':'10.0.0.1:56001','drain':true,'gpus':[{'model':'V100','memory':'16G'}]"
+		"}");
+	assert_true(pool_api_shows(pool, "a", "'reason':'Draining'", 5000));
+	assert_int_equal(pool->patches, 0);
+}
+
+/* R7: it holds its running pods' claims before it takes new ones. */
+static void waits_for_adoption(void **state)
+{
+	(void)state;
+	atomic_store(&adoption_done, false);
+	pool_api_put(pool, "a", "['other']", LISTED, "{}");
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'LooksForClaims'", 5000));
+	api_nap(1500);
+	assert_int_equal(pool->patches, 0);
+	atomic_store(&adoption_done, true);
+	/* somebody else's finalizer stays */
+	assert_true(pool_api_has_finalizers(pool, "a", "['other','poolgate.io/claims']", 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+}
+
+/* R9: it goes with its last claim. */
+static void holds_a_server_with_claims(void **state)
+{
+	(void)state;
+	pool_api_put(pool, "a", OURS, LISTED, HELD);
+	pool_api_put(pool, "b", OURS, LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	pool_api_delete(pool, "a");
+	pool_api_delete(pool, "b");
+	assert_true(pool_api_gone(pool, "b", 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'Deleting'", 5000));
+	api_nap(1500);
+	assert_false(pool_api_gone(pool, "a", 0));
+}
+
+/* R10: what vanishes from the spec stays while a claim is on it. */
+static void keeps_claimed_gpus(void **state)
+{
+	(void)state;
+	pool_api_put(pool, "a", OURS, LISTED, HELD);
+	pool_api_put(pool, "b", OURS, LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	pool_api_spec(pool, "a", ONE);
+	pool_api_spec(pool, "b", ONE);
+	assert_true(pool_api_shows(pool, "a", "'missing':true", 5000));
+	assert_true(pool_api_shows(pool, "b", "'observedGeneration':2", 5000));
+	assert_false(pool_api_shows(pool, "b", "'gpu-1'", 0));
+}
+
+/* A GPUServer made anew under its old name is another one. */
+static void another_of_the_same_name(void **state)
+{
+	(void)state;
+	pool_api_put(pool, "a", OURS, LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	pool_api_delete(pool, "a");
+	assert_true(pool_api_gone(pool, "a", 5000));
+	pool_api_put(pool, "a", "[]", LISTED, "{}");
+	assert_true(pool_api_has_finalizers(pool, "a", OURS, 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+}
+
+int main(void)
+{
+#define POOL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		POOL_TEST(fills_in_a_new_server),
+		POOL_TEST(writes_on_change_alone),
+		POOL_TEST(waits_for_adoption),
+		POOL_TEST(holds_a_server_with_claims),
+		POOL_TEST(keeps_claimed_gpus),
+		POOL_TEST(another_of_the_same_name),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
