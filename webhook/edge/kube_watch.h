@@ -21,7 +21,7 @@ struct kube_watch_app {
 		const struct json_node *object);
 	/* The list is complete, at this resourceVersion. */
 	void (*listed)(void *ctx, const char *version);
-	/* The stream broke, or came back (at the first event or list after it). May be NULL. */
+	/* The stream broke, or came back (at the first event or list after it, or when it has been open for a second). May be NULL. */
 	void (*connected)(void *ctx, bool yes);
 };
 
