@@ -39,6 +39,7 @@ import kube  # noqa: E402
 from component import Component  # noqa: E402
 from host import until  # noqa: E402
 from node import NAME as NODE, Node  # noqa: E402
+from proxy import Proxy  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -59,41 +60,6 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-class Proxy:
-    """The API server once more, over a network as bad as a test wants: see proxy.py for the commands."""
-
-    def __init__(self, listen, target, journal, log):
-        with open(log, "ab") as out:
-            self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "proxy.py"), listen, target], text=True,
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True)
-        journal.add("process", self.process.pid, host.start_time(self.process.pid))
-        self.lock = threading.Lock()
-        assert self.process.stdout.readline() == "ok\n"
-
-    def command(self, *words):
-        with self.lock:
-            self.process.stdin.write(" ".join(map(str, words)) + "\n")
-            self.process.stdin.flush()
-            assert self.process.stdout.readline() == "ok\n"
-
-    def delay(self, ms):
-        """Hold everything back for so long in each direction: a round trip takes twice that."""
-        self.command("delay", ms)
-
-    def cut(self):
-        """Close all connections."""
-        self.command("cut")
-
-    @contextlib.contextmanager
-    def refusing(self):
-        """Close all connections and take no new ones inside the block."""
-        self.command("refuse")
-        try:
-            yield
-        finally:
-            self.command("accept")
 
 
 class Cluster:
@@ -152,6 +118,8 @@ class Cluster:
         if self.stopped or not self.slot:
             return
         self.stopped = True
+        if self.node:
+            self.node.ended.set()
         try:
             self.collect_logs()
         finally:
@@ -408,8 +376,8 @@ class Cluster:
     # ---- logs ----
 
     def collect_logs(self):
-        """Copy the pods' logs beside the components'."""
-        pods = f"{self.dir}/pods"
+        """Copy the pods' logs beside the components', those of deleted pods too; the folder."""
+        pods = f"{self.dir}/kept"
         if os.path.isdir(pods):
             shutil.copytree(pods, os.path.join(self.logs, "pods"), dirs_exist_ok=True, ignore_dangling_symlinks=True)
         return self.logs

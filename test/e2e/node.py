@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node of a full cluster: containerd, a CNI bridge and a kubelet, all with folders, names and a cgroup of their own."""
+import glob
 import json
 import os
+import threading
 
 import host
 import images
@@ -45,6 +47,7 @@ class Node:
         self.cgroup = f"poolgate-e2e-{cluster.slot.number}"
         self.subnet = f"10.244.{cluster.slot.number}.0/24"
         self.gateway = f"10.244.{cluster.slot.number}.1"
+        self.ended = threading.Event()
         self.socket = f"{self.dir}/containerd.sock"
         self.containerd = Component("containerd", ["containerd", "--config", f"{self.dir}/containerd.toml"],
                                     cluster.log_path("containerd"), self.journal,
@@ -71,12 +74,14 @@ class Node:
 
     def import_image(self, tar, name=None):
         """Import a docker or OCI archive; `name` is given to its image besides the names that it has. Returns its names."""
-        before = set(self.ctr("images", "ls", "-q").split())
-        said = self.ctr("images", "import", "--all-platforms", tar)
-        names = [line.split()[1] for line in said.splitlines() if line.startswith("unpacking ")]
-        names = names or sorted(set(self.ctr("images", "ls", "-q").split()) - before)
+        def load(*options):
+            said = self.ctr("images", "import", "--all-platforms", *options, tar)
+            return [line.split()[1] for line in said.splitlines() if line.startswith("unpacking ")]
+
+        # An OCI archive need not say a name: then it is called by its digest.
+        names = load() or load("--digests", "--base-name", "localhost/nameless")
+        assert names, f"{tar} holds no image"
         if name and name not in names:
-            assert names, f"{tar} holds no image with a name: {said}"
             self.ctr("images", "tag", "--force", names[0], name)
             names.append(name)
         return names
@@ -131,6 +136,18 @@ class Node:
 
     # ---- both ----
 
+    def _keep_logs(self):
+        """The kubelet removes the logs of a deleted pod: a second link to each keeps them for collect_logs()."""
+        while not self.ended.wait(0.25):
+            for path in glob.glob(f"{self.dir}/pods/*/*/*.log"):
+                kept = path.replace(f"{self.dir}/pods/", f"{self.dir}/kept/", 1)
+                try:
+                    if not os.path.exists(kept):
+                        os.makedirs(os.path.dirname(kept), exist_ok=True)
+                        os.link(path, kept)
+                except OSError:  # the pod has just gone, or the cluster
+                    pass
+
     def prepare(self):
         """Everything before the API server is there: folders, containerd, images."""
         add = self.journal.add
@@ -155,4 +172,5 @@ class Node:
     def start(self):
         self.write_kubelet()
         self.kubelet.start(seconds=90)
+        threading.Thread(target=self._keep_logs, name="keep logs", daemon=True).start()
         self.offer()

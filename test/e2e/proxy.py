@@ -9,10 +9,51 @@ it down. Reads commands from its stdin, one a line, each answered by a line "ok"
     accept       take new ones again
 """
 import asyncio
+import contextlib
+import os
+import subprocess
 import sys
+import threading
+
+from host import start_time
 
 
 class Proxy:
+    """The API server once more, over a network as bad as a test wants; in a test: cluster.proxy."""
+
+    def __init__(self, listen, target, journal, log):
+        with open(log, "ab") as out:
+            self.process = subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), listen, target], text=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True)
+        journal.add("process", self.process.pid, start_time(self.process.pid))
+        self.lock = threading.Lock()
+        assert self.process.stdout.readline() == "ok\n"
+
+    def command(self, *words):
+        with self.lock:
+            self.process.stdin.write(" ".join(map(str, words)) + "\n")
+            self.process.stdin.flush()
+            assert self.process.stdout.readline() == "ok\n"
+
+    def delay(self, ms):
+        """Hold everything back for so long in each direction: a round trip takes twice that."""
+        self.command("delay", ms)
+
+    def cut(self):
+        """Close all connections."""
+        self.command("cut")
+
+    @contextlib.contextmanager
+    def refusing(self):
+        """Close all connections and take no new ones inside the block."""
+        self.command("refuse")
+        try:
+            yield
+        finally:
+            self.command("accept")
+
+
+class Relay:
     def __init__(self, target):
         self.target, self.delay, self.refusing, self.writers = target, 0.0, False, set()
 
@@ -78,17 +119,17 @@ def address(text):
 
 
 async def main():
-    proxy = Proxy(address(sys.argv[2]))
+    relay = Relay(address(sys.argv[2]))
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await asyncio.start_server(proxy.serve, *address(sys.argv[1]))
+    await asyncio.start_server(relay.serve, *address(sys.argv[1]))
     print("ok", flush=True)
     while True:
         line = await reader.readline()
         if not line:  # the tests have ended
             return
-        proxy.command(line.decode().split())
+        relay.command(line.decode().split())
         print("ok", flush=True)
 
 

@@ -35,6 +35,10 @@ def test_pod_runs_and_is_read(cluster, namespace):
     assert cluster.wait_pod("a", namespace)["status"]["phase"] == "Succeeded"
     assert sorted(cluster.pod_log("a", namespace).split()) == ["err", "out"]
     assert "out" in cluster.kubectl("logs", "a", "-n", namespace).stdout
+    cluster.client.delete("pods", "a", namespace, grace=0)
+    # The kubelet removes it a minute later; whoever looks for it then finds ours.
+    kept = glob.glob(f"{cluster.collect_logs()}/pods/{namespace}_a_*/main/0.log")
+    assert kept and os.path.getsize(kept[0]) > 0
 
 
 def test_pod_reaches_the_api_server(cluster, namespace):
@@ -82,6 +86,29 @@ def test_restricted_pod_runs_through_the_launcher(cluster):
         with pytest.raises(kube.ApiError) as e:  # and restricted it is
             cluster.client.create(pod("b", ["true"]), namespace)
         assert "violates PodSecurity" in e.value.message
+
+
+def test_kustomization_is_applied(api, api_namespace, tmp_path):
+    """Rendered by kubectl, its image exchanged, CRDs before their objects."""
+    (tmp_path / "kustomization.yaml").write_text(f"namespace: {api_namespace}\nresources: [all.yaml]\n", encoding="utf-8")
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+        {"name": "a", "image": "example.org/x/poolgate:1"}, {"name": "b", "image": "example.org/poolgate/other:1"}]}}
+    objects = [
+        {"apiVersion": "e2e.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}},
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.e2e.example.com"},
+         "spec": {"group": "e2e.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+                  "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}}]
+    (tmp_path / "all.yaml").write_text("---\n".join(json.dumps(o) + "\n" for o in objects), encoding="utf-8")
+    try:
+        api.apply_kustomize(str(tmp_path), image="localhost/poolgate:e2e")
+        containers = api.client.get("deployments", "a", api_namespace)["spec"]["template"]["spec"]["containers"]
+        assert [c["image"] for c in containers] == ["localhost/poolgate:e2e", "example.org/poolgate/other:1"]
+        assert api.client.get("things", "a", api_namespace)
+    finally:
+        api.client.delete("customresourcedefinitions", "things.e2e.example.com")
 
 
 def test_node_offers_gpu_units(cluster, namespace):
