@@ -20,7 +20,8 @@ struct kube_lease_config {
 	struct kube *kube;
 	const struct log *log;
 	const char *namespace, *name;
-	const char *identity; /* unique to this process: the pod's name and a random part */
+	const char *
+		identity; /* unique to this process: the pod's name and a random part; at most 127 bytes */
 	/* From the lease's own thread. gained: we lead from now on. lost: somebody else may lead from now on; also before
 	 * kube_lease_stop gives the lease back. gained and lost alternate. Both must return soon. */
 	void (*gained)(void *ctx);
@@ -32,12 +33,15 @@ struct kube_lease_config {
 
 struct kube_lease;
 
-/* Take part. Everything in cfg is borrowed; strings are copied. ERR_NOMEM, ERR_INTERNAL. */
+/* Take part. Everything in cfg is borrowed; strings are copied. ERR_INVALID: an empty or too long string, or times that are not in the
+ * order retry < renew < duration; ERR_NOMEM, ERR_INTERNAL. */
 struct kube_lease *kube_lease_start(const struct kube_lease_config *cfg, struct err *err);
 
-/* Calls lost() if we lead, gives the lease back (holderIdentity "", leaseDurationSeconds 1, as client-go does) and ends the thread. NULL-safe. */
+/* Calls lost() if we lead, gives the lease back (holderIdentity "", leaseDurationSeconds 1, as client-go does) and ends the thread: within
+ * a second for a call that runs, and three for giving back. NULL-safe. */
 void kube_lease_stop(struct kube_lease *l);
 
+/* Do we lead? False also from the moment on at which lost() is due. Any thread. */
 bool kube_lease_held(struct kube_lease *l);
 
 /* CLOCK_MONOTONIC milliseconds when the record was last seen to change, whoever holds it; 0 before the first sight. Without a leader it

@@ -1,0 +1,718 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: edge/kube_lease: candidates over an API server with one Lease in it. Times are those of a lease of one second. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/unit/api_fixture.h"
+#include "webhook/edge/kube_lease.h"
+
+#define PATH "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+#define DURATION_MS 1000
+#define RENEW_MS 600
+#define RETRY_MS 100
+/* What a loaded machine may add to a time. */
+#define SLACK_MS 400
+
+/* ---- an API server with one Lease ---- */
+
+struct fake {
+	struct api *api;
+	bool exists;
+	int version;
+	char *spec, *labels;
+	/* How it behaves. */
+	const char *away_for;  /* the token of a candidate whose calls get 503; "*": everybody's */
+	const char *hangs_for; /* whose calls get no answer in time */
+	int conflicts_of_10;   /* so many of ten writes find that somebody has just set a label */
+	int cut_writes;        /* so many writes are carried out and not answered */
+	unsigned dice;
+	int puts;
+};
+
+static void put_text(char **at, struct slice s)
+{
+	free(*at);
+	*at = s.at ? strndup(s.at, s.len) : NULL;
+}
+
+static void answer(const struct fake *f, struct api_reply *reply, int status)
+{
+	api_text(reply, status,
+		"{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{"
+		"\"name\":\"l\",\"namespace\":\"ns\",\"uid\":\"u\",\"resourceVersion\":\"%d\"%s%s},"
+		"\"spec\":%s}\n",
+		f->version, f->labels ? ",\"labels\":" : "", f->labels ? f->labels : "", f->spec);
+}
+
+static void take_body(struct fake *f, const struct json *j)
+{
+	const struct json_node *root = json_root(j);
+
+	put_text(&f->spec, json_raw(j, json_get(j, root, SLICE("spec"))));
+	put_text(&f->labels, json_raw(j, json_path(j, root, "metadata", "labels", NULL)));
+	f->exists = true;
+	f->version++;
+}
+
+static void write_lease(struct fake *f, const struct api_request *req, struct api_reply *reply)
+{
+	bool put = strcmp(req->method, "PUT") == 0;
+	struct json j = {0};
+	struct err err = {0};
+	char version[32];
+
+	assert_int_equal(json_read(&j, req->body, req->body_len, 1000, &err), 0);
+	assert_string_equal(req->content_type, "application/json");
+	assert_string_equal(req->path, put ? PATH "/l" : PATH);
+	f->dice = f->dice * 1664525u + 1013904223u;
+	if (put && f->exists && (int)(f->dice >> 16) % 10 < f->conflicts_of_10)
+		f->version++;
+	(void)snprintf(version, sizeof(version), "%d", f->version);
+	if (put && !f->exists)
+		api_status(reply, 404, "NotFound", "no such lease");
+	else if (!put && f->exists)
+		api_status(reply, 409, "AlreadyExists", "there is one");
+	else if (put &&
+		 !json_is_str(&j, json_path(&j, json_root(&j), "metadata", "resourceVersion", NULL),
+			 slice_of(version)))
+		api_status(reply, 409, "Conflict", "somebody else wrote");
+	else {
+		take_body(f, &j);
+		f->puts += put;
+		if (f->cut_writes > 0) {
+			f->cut_writes--;
+			reply->cut = true;
+		} else
+			answer(f, reply, put ? 200 : 201);
+	}
+	json_release(&j);
+}
+
+static bool is_for(const char *who, const char *token)
+{
+	return who && (strcmp(who, "*") == 0 || strcmp(who, token) == 0);
+}
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct fake *f = ctx;
+
+	if (is_for(f->away_for, req->token)) {
+		api_status(reply, 503, "ServiceUnavailable", "away");
+		return 0;
+	}
+	if (is_for(f->hangs_for, req->token))
+		reply->delay_ms = 1500;
+	if (strcmp(req->method, "GET") != 0)
+		write_lease(f, req, reply);
+	else if (f->exists)
+		answer(f, reply, 200);
+	else
+		api_status(reply, 404, "NotFound", "no such lease");
+	return 0;
+}
+
+static void set_lease(struct fake *f, const char *spec)
+{
+	api_lock(f->api);
+	put_text(&f->spec, slice_of(spec));
+	f->exists = spec != NULL;
+	f->version++;
+	api_unlock(f->api);
+}
+
+/* A member of the spec as it is spelled; "" when there is none. */
+static const char *spec_of(struct fake *f, const char *key, char ret[static 128])
+{
+	struct json j = {0};
+	struct err err = {0};
+	char *copy;
+
+	api_lock(f->api);
+	assert_non_null(f->spec);
+	assert_int_equal(json_read_copy(&j, f->spec, strlen(f->spec), 1000, &copy, &err), 0);
+	api_unlock(f->api);
+	(void)snprintf(ret, 128, "%.*s",
+		(int)json_raw(&j, json_get(&j, json_root(&j), slice_of(key))).len,
+		json_get(&j, json_root(&j), slice_of(key))
+			? json_raw(&j, json_get(&j, json_root(&j), slice_of(key))).at
+			: "");
+	free(copy);
+	json_release(&j);
+	return ret;
+}
+
+static struct fake *fake_new(void)
+{
+	struct fake *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->dice = 1;
+	f->api = api_start(handle, f);
+	return f;
+}
+
+static void fake_free(struct fake *f)
+{
+	api_stop(f->api);
+	free(f->spec);
+	free(f->labels);
+	free(f);
+}
+
+/* ---- candidates ---- */
+
+/* How many lead now, and the most that ever did. */
+static atomic_int leaders, leaders_max;
+
+struct candidate {
+	char name[8];
+	struct kube_config config;
+	struct kube *kube;
+	struct kube_lease *lease;
+	atomic_bool leads;
+	atomic_int gains, losses;
+	_Atomic int64_t gained_ms, lost_ms;
+};
+
+static struct log quiet;
+
+static void on_gained(void *ctx)
+{
+	struct candidate *c = ctx;
+	int n = atomic_fetch_add(&leaders, 1) + 1, max = atomic_load(&leaders_max);
+
+	while (n > max && !atomic_compare_exchange_weak(&leaders_max, &max, n))
+		;
+	atomic_store(&c->gained_ms, api_now_ms());
+	atomic_fetch_add(&c->gains, 1);
+	/* They alternate. */
+	if (atomic_exchange(&c->leads, true))
+		abort();
+}
+
+static void on_lost(void *ctx)
+{
+	struct candidate *c = ctx;
+
+	if (!atomic_exchange(&c->leads, false))
+		abort();
+	atomic_store(&c->lost_ms, api_now_ms());
+	atomic_fetch_add(&c->losses, 1);
+	atomic_fetch_sub(&leaders, 1);
+}
+
+static void join(struct candidate *c, struct fake *f, const char *name)
+{
+	struct err err = {0};
+	struct kube_lease_config cfg = {.log = &quiet,
+		.namespace = "ns",
+		.name = "l",
+		.gained = on_gained,
+		.lost = on_lost,
+		.ctx = c,
+		.duration_s = DURATION_MS / 1000,
+		.renew_ms = RENEW_MS,
+		.retry_ms = RETRY_MS};
+
+	memset(c, 0, sizeof(*c));
+	(void)snprintf(c->name, sizeof(c->name), "%s", name);
+	api_config(f->api, &c->config);
+	c->config.token = c->name;
+	assert_int_equal(kube_new(&c->config, &c->kube, &err), 0);
+	cfg.kube = c->kube;
+	cfg.identity = c->name;
+	c->lease = kube_lease_start(&cfg, &err);
+	if (!c->lease)
+		fail_msg("%s", err.msg);
+}
+
+static void leave(struct candidate *c)
+{
+	kube_lease_stop(c->lease);
+	kube_free(c->kube);
+	assert_false(atomic_load(&c->leads));
+	assert_int_equal(atomic_load(&c->gains), atomic_load(&c->losses));
+}
+
+static bool leads_by(struct candidate *c, bool want, int64_t ms)
+{
+	int64_t end = api_now_ms() + ms;
+
+	while (atomic_load(&c->leads) != want) {
+		if (api_now_ms() > end)
+			return false;
+		api_nap(2);
+	}
+	return true;
+}
+
+#define LEADS(c) assert_true(leads_by(c, true, 5000))
+#define LEADS_NOT(c) assert_true(leads_by(c, false, 5000))
+
+static int setup(void **state)
+{
+	log_init(&quiet, -1);
+	atomic_store(&leaders, 0);
+	atomic_store(&leaders_max, 0);
+	*state = fake_new();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_free(*state);
+	return 0;
+}
+
+/* ---- tests ---- */
+
+static void alone(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	char acquired[128], renewed[128], text[128], holder[128];
+	int64_t changed;
+
+	join(&a, f, "a");
+	LEADS(&a);
+	assert_true(kube_lease_held(a.lease));
+	assert_int_equal(api_seen_of(f->api, "POST", PATH), 1);
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"a\"");
+	assert_string_equal(spec_of(f, "leaseDurationSeconds", text), "1");
+	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	(void)spec_of(f, "acquireTime", acquired);
+	(void)spec_of(f, "renewTime", renewed);
+	assert_string_equal(acquired, renewed);
+	assert_int_equal(strlen(acquired), strlen("\"2026-11-21T09:30:00.123456Z\""));
+	changed = kube_lease_changed_ms(a.lease);
+	assert_true(changed > 0);
+	kube_lease_holder(a.lease, holder);
+	assert_string_equal(holder, "a");
+	assert_true(api_wait(f->api, "PUT", PATH "/l", 3));
+	assert_string_equal(spec_of(f, "acquireTime", text), acquired);
+	assert_string_not_equal(spec_of(f, "renewTime", text), renewed);
+	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	assert_true(kube_lease_changed_ms(a.lease) > changed);
+	/* Who leads knows the record: no GET between the writes. */
+	assert_int_equal(api_seen_of(f->api, "GET", "*"), 1);
+	leave(&a);
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+	assert_string_equal(spec_of(f, "leaseDurationSeconds", text), "1");
+	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	assert_int_equal(atomic_load(&a.gains), 1);
+}
+
+static void what_others_wrote_stays(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	char text[128];
+
+	f->labels = strdup("{\"team\":\"x\"}");
+	set_lease(f, "{\"holderIdentity\":\"\",\"leaseTransitions\":4,\"strategy\":\"S\"}");
+	join(&a, f, "a");
+	LEADS(&a);
+	assert_string_equal(spec_of(f, "leaseTransitions", text), "5");
+	assert_string_equal(spec_of(f, "strategy", text), "\"S\"");
+	leave(&a);
+	assert_string_equal(f->labels, "{\"team\":\"x\"}");
+	assert_string_equal(spec_of(f, "strategy", text), "\"S\"");
+}
+
+static void released_to_the_next(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a, b;
+	char text[128], holder[128];
+	int64_t stopped;
+
+	join(&a, f, "a");
+	LEADS(&a);
+	join(&b, f, "b");
+	api_nap(DURATION_MS + 300);
+	assert_true(atomic_load(&a.leads));
+	assert_false(atomic_load(&b.leads));
+	assert_false(kube_lease_held(b.lease));
+	kube_lease_holder(b.lease, holder);
+	assert_string_equal(holder, "a");
+	assert_true(api_now_ms() - kube_lease_changed_ms(b.lease) < RENEW_MS);
+	leave(&a);
+	stopped = api_now_ms();
+	LEADS(&b);
+	/* Not only when a's time has passed. */
+	assert_true(atomic_load(&b.gained_ms) - stopped < DURATION_MS - RETRY_MS);
+	assert_true(atomic_load(&a.lost_ms) <= atomic_load(&b.gained_ms));
+	assert_string_equal(spec_of(f, "leaseTransitions", text), "1");
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"b\"");
+	leave(&b);
+	assert_int_equal(atomic_load(&leaders_max), 1);
+}
+
+/* A holder that is gone: its time runs from when we first saw its record, whatever times are in it. */
+static void dead_holder(void **state)
+{
+	static const char *const renewed[] = {
+		"1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"};
+	struct fake *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		struct candidate a;
+		char spec[256], text[128];
+		int64_t start = api_now_ms(), took;
+
+		(void)snprintf(spec, sizeof(spec),
+			"{\"holderIdentity\":\"dead\",\"leaseDurationSeconds\":1,\"renewTime\":"
+			"\"%s\",\"leaseTransitions\":2}",
+			renewed[i]);
+		set_lease(f, spec);
+		join(&a, f, "a");
+		LEADS(&a);
+		took = atomic_load(&a.gained_ms) - start;
+		assert_true(took >= DURATION_MS);
+		assert_true(took < DURATION_MS + SLACK_MS);
+		assert_string_equal(spec_of(f, "leaseTransitions", text), "3");
+		leave(&a);
+	}
+}
+
+static void a_longer_record_is_respected(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+
+	set_lease(f, "{\"holderIdentity\":\"slow\",\"leaseDurationSeconds\":2}");
+	join(&a, f, "a");
+	api_nap(1700);
+	assert_false(atomic_load(&a.leads));
+	LEADS(&a);
+	assert_true(atomic_load(&a.gained_ms) > 0);
+	leave(&a);
+}
+
+/* The holder's calls fail, the other's do not. */
+static void cannot_renew(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a, b;
+	int64_t since;
+
+	join(&a, f, "a");
+	LEADS(&a);
+	join(&b, f, "b");
+	api_nap(300);
+	since = api_now_ms();
+	api_lock(f->api);
+	f->away_for = "a";
+	api_unlock(f->api);
+	LEADS_NOT(&a);
+	assert_false(kube_lease_held(a.lease));
+	assert_in_range(atomic_load(&a.lost_ms) - since, RENEW_MS - RETRY_MS - SLACK_MS / 2,
+		RENEW_MS + SLACK_MS);
+	LEADS(&b);
+	assert_true(atomic_load(&b.gained_ms) >= atomic_load(&a.lost_ms));
+	assert_in_range(atomic_load(&b.gained_ms) - since, DURATION_MS - RETRY_MS - SLACK_MS / 2,
+		DURATION_MS + SLACK_MS);
+	api_lock(f->api);
+	f->away_for = NULL;
+	api_unlock(f->api);
+	api_nap(500);
+	assert_false(atomic_load(&a.leads));
+	leave(&a);
+	assert_true(atomic_load(&b.leads));
+	leave(&b);
+	assert_int_equal(atomic_load(&leaders_max), 1);
+}
+
+/* A call without an answer does not hold up lost(). */
+static void hangs(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	int64_t since;
+
+	join(&a, f, "a");
+	LEADS(&a);
+	since = api_now_ms();
+	api_lock(f->api);
+	f->hangs_for = "a";
+	api_unlock(f->api);
+	LEADS_NOT(&a);
+	assert_true(atomic_load(&a.lost_ms) - since < RENEW_MS + SLACK_MS);
+	api_lock(f->api);
+	f->hangs_for = NULL;
+	api_unlock(f->api);
+	LEADS(&a);
+	leave(&a);
+}
+
+/* An answer that comes later than we may lead by does not make us lead. */
+static void too_late_to_lead(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+
+	f->hangs_for = "a";
+	join(&a, f, "a");
+	api_nap(2500);
+	assert_int_equal(atomic_load(&a.gains), 0);
+	leave(&a);
+}
+
+static void written_but_not_answered(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	char text[128];
+
+	/* The very first write, too. */
+	f->cut_writes = 1;
+	join(&a, f, "a");
+	LEADS(&a);
+	for (int i = 0; i < 3; i++) {
+		api_lock(f->api);
+		f->cut_writes = 2;
+		api_unlock(f->api);
+		api_nap(400);
+	}
+	assert_true(atomic_load(&a.leads));
+	assert_int_equal(atomic_load(&a.losses), 0);
+	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	leave(&a);
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+}
+
+/* Written, not answered, and then we end: it is given back all the same. */
+static void unsure_at_the_end(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	char text[128];
+
+	f->cut_writes = 1000;
+	join(&a, f, "a");
+	api_wait(f->api, "POST", PATH, 1);
+	api_lock(f->api);
+	f->cut_writes = 0;
+	f->away_for = "a";
+	api_unlock(f->api);
+	api_nap(200);
+	api_lock(f->api);
+	f->away_for = NULL;
+	api_unlock(f->api);
+	leave(&a);
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+}
+
+static void deleted_under_the_holder(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a, b;
+	char text[128];
+
+	join(&a, f, "a");
+	LEADS(&a);
+	join(&b, f, "b");
+	for (int i = 0; i < 5; i++) {
+		api_nap(130);
+		set_lease(f, NULL);
+	}
+	api_nap(300);
+	assert_true(atomic_load(&a.leads));
+	assert_int_equal(atomic_load(&a.losses), 0);
+	assert_int_equal(atomic_load(&b.gains), 0);
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"a\"");
+	leave(&b);
+	leave(&a);
+}
+
+static void taken_by_force(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	char text[128];
+	int64_t since;
+
+	join(&a, f, "a");
+	LEADS(&a);
+	since = api_now_ms();
+	set_lease(f, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	LEADS_NOT(&a);
+	assert_true(atomic_load(&a.lost_ms) - since < RETRY_MS + SLACK_MS);
+	/* Another's lease is not ours to give back. */
+	leave(&a);
+	assert_string_equal(spec_of(f, "holderIdentity", text), "\"you\"");
+}
+
+static void conflict_storm(void **state)
+{
+	struct fake *f = *state;
+	struct candidate c[3];
+	int gains = 0;
+
+	f->conflicts_of_10 = 6;
+	join(&c[0], f, "a");
+	join(&c[1], f, "b");
+	join(&c[2], f, "c");
+	for (int i = 0; i < 12; i++) {
+		int who = i % 3;
+		char name[8];
+
+		api_nap(350);
+		/* Sometimes somebody goes and comes back, sometimes the API goes for a moment. */
+		if (i % 2 == 0) {
+			(void)snprintf(name, sizeof(name), "%s", c[who].name);
+			leave(&c[who]);
+			gains += atomic_load(&c[who].gains);
+			join(&c[who], f, name);
+		} else if (i % 5 == 0) {
+			api_lock(f->api);
+			f->away_for = c[(who + 1) % 3].name;
+			api_unlock(f->api);
+		} else {
+			api_lock(f->api);
+			f->away_for = NULL;
+			api_unlock(f->api);
+		}
+	}
+	api_lock(f->api);
+	f->away_for = NULL;
+	f->conflicts_of_10 = 0;
+	api_unlock(f->api);
+	api_nap(DURATION_MS + SLACK_MS);
+	assert_int_equal(atomic_load(&leaders), 1);
+	for (int i = 0; i < 3; i++) {
+		gains += atomic_load(&c[i].gains);
+		leave(&c[i]);
+	}
+	assert_true(gains >= 2);
+	assert_int_equal(atomic_load(&leaders_max), 1);
+}
+
+static void away_at_the_start(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	int64_t start;
+
+	api_down(f->api);
+	join(&a, f, "a");
+	api_nap(300);
+	assert_int_equal(atomic_load(&a.gains), 0);
+	assert_int_equal(kube_lease_changed_ms(a.lease), 0);
+	api_up(f->api);
+	LEADS(&a);
+	api_down(f->api);
+	LEADS_NOT(&a);
+	start = api_now_ms();
+	leave(&a);
+	assert_true(api_now_ms() - start < 3500);
+	api_up(f->api);
+}
+
+static void ends_while_it_waits(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+	int64_t start;
+
+	set_lease(f, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	join(&a, f, "a");
+	assert_true(api_wait(f->api, "GET", PATH "/l", 1));
+	start = api_now_ms();
+	leave(&a);
+	assert_true(api_now_ms() - start < 1500);
+	assert_int_equal(api_seen_of(f->api, "PUT", "*"), 0);
+	assert_int_equal(atomic_load(&a.gains), 0);
+}
+
+static void unreadable(void **state)
+{
+	struct fake *f = *state;
+	struct candidate a;
+
+	set_lease(f, "{\"holderIdentity\":7}");
+	join(&a, f, "a");
+	assert_true(api_wait(f->api, "GET", PATH "/l", 3));
+	assert_int_equal(atomic_load(&a.gains), 0);
+	assert_int_equal(api_seen_of(f->api, "PUT", "*"), 0);
+	set_lease(f, "{}");
+	LEADS(&a);
+	leave(&a);
+}
+
+static void wrong_settings(void **state)
+{
+	struct fake *f = *state;
+	struct kube_config config;
+	struct kube *k;
+	struct err err = {0};
+	char longer[200];
+	struct kube_lease_config good = {.log = &quiet,
+		.namespace = "ns",
+		.name = "l",
+		.identity = "a",
+		.gained = on_gained,
+		.lost = on_lost};
+	struct kube_lease_config c;
+
+	api_config(f->api, &config);
+	assert_int_equal(kube_new(&config, &k, &err), 0);
+	good.kube = k;
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		c = good;                                                                          \
+		change;                                                                            \
+		err_clear(&err);                                                                   \
+		assert_null(kube_lease_start(&c, &err));                                           \
+		assert_int_equal(err.code, ERR_INVALID);                                           \
+	} while (0)
+	REFUSED(c.namespace = "");
+	REFUSED(c.name = "");
+	REFUSED(c.identity = "");
+	REFUSED(c.identity = longer);
+	REFUSED(c.duration_s = 10);
+	REFUSED(c.renew_ms = 2000);
+	REFUSED(c.retry_ms = -1);
+	kube_lease_stop(NULL);
+	kube_free(k);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(alone),
+		TEST(what_others_wrote_stays),
+		TEST(released_to_the_next),
+		TEST(dead_holder),
+		TEST(a_longer_record_is_respected),
+		TEST(cannot_renew),
+		TEST(hangs),
+		TEST(too_late_to_lead),
+		TEST(written_but_not_answered),
+		TEST(unsure_at_the_end),
+		TEST(deleted_under_the_holder),
+		TEST(taken_by_force),
+		TEST(conflict_storm),
+		TEST(away_at_the_start),
+		TEST(ends_while_it_waits),
+		TEST(unreadable),
+		TEST(wrong_settings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
