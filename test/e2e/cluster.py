@@ -17,6 +17,7 @@ Run as a program it starts a cluster and waits for Ctrl-C: `cluster.py [--light]
 import atexit
 import base64
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -68,7 +69,7 @@ class Cluster:
     def __init__(self, kubelet=True, controllers=True, scheduler=True, name="cluster", apiserver_args=()):
         self.with_kubelet, self.with_controllers, self.with_scheduler = kubelet, controllers, scheduler
         self.name, self.started, self.stopped = name, None, False
-        self.slot = self.dir = self.node = self._proxy = None
+        self.slot = self.dir = self.node = self._proxy = self.logs_lock = None
         self.apiserver_args = list(apiserver_args)
         self.components = []
         self.lock = threading.Lock()
@@ -129,6 +130,8 @@ class Cluster:
                         component.resume()
                 self.slot.journal.undo()
             finally:
+                if self.logs_lock:
+                    self.logs_lock.close()
                 self.slot.release()
                 atexit.unregister(self.stop)
 
@@ -139,6 +142,11 @@ class Cluster:
         n = self.slot.number
         self.address, self.host_net = f"10.96.{n}.1", f"10.97.{n}."
         self.logs = os.path.join(LOGS, self.name)
+        self.logs_lock = open(self.logs + ".lock", "w", encoding="utf-8")  # held for life: two runs in one tree keep theirs apart
+        try:
+            fcntl.flock(self.logs_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.logs += f"-{n}"
         shutil.rmtree(self.logs, ignore_errors=True)
         os.makedirs(self.logs)
         self.dir = tempfile.mkdtemp(prefix=f"poolgate-e2e-{n}-")
