@@ -351,8 +351,10 @@ void api_up(struct api *a)
 	must(bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0, "bind");
 	must(listen(fd, 128) == 0, "listen");
 	must(getsockname(fd, (struct sockaddr *)&addr, &len) == 0, "getsockname");
-	a->port = ntohs(addr.sin_port);
-	(void)snprintf(a->url, sizeof(a->url), "http://127.0.0.1:%d", a->port);
+	if (a->port == 0) { /* else others may be reading them */
+		a->port = ntohs(addr.sin_port);
+		(void)snprintf(a->url, sizeof(a->url), "http://127.0.0.1:%d", a->port);
+	}
 	pthread_mutex_lock(&a->lock);
 	a->listener = fd;
 	pthread_mutex_unlock(&a->lock);
