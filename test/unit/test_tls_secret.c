@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: a replica's serving pair out of a Secret: what is there at the start, and what the watch brings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/api_fixture.h"
+#include "test/unit/make_pair.h"
+#include "webhook/cluster/tls_secret.h"
+#include "webhook/edge/metrics.h"
+
+#define SECRETS "/api/v1/namespaces/poolgate-system/secrets"
+
+static struct made_pair pairs[2];
+static struct api *api;
+static struct kube_config config;
+static struct kube *kube;
+static struct metrics *metrics;
+static struct tls_identity *identity;
+static struct log log_to = {.fd = 2, .level = LOG_LEVEL_ERROR};
+static struct tls_secret *running;
+/* under the API server's lock */
+static int version, pair; /* version 0: there is no Secret; pair -1: junk */
+
+static void show(struct buf *b)
+{
+	const char *cert = pair < 0 ? "junk" : pairs[pair].cert;
+	const char *key = pair < 0 ? "junk" : pairs[pair].key;
+
+	buf_fmt(b,
+		"{\"kind\":\"Secret\",\"metadata\":{\"name\":\"poolgate-tls\",\"resourceVersion\":"
+		"\"%d\"},"
+		"\"data\":{\"tls.crt\":\"",
+		version);
+	buf_base64(b, cert, strlen(cert));
+	buf_str(b, "\",\"tls.key\":\"");
+	buf_base64(b, key, strlen(key));
+	buf_str(b, "\"}}");
+}
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct buf b;
+
+	(void)ctx;
+	buf_init(&b, 1 << 20);
+	if (strstr(req->path, "watch=")) {
+		reply->stream = true;
+	} else if (strchr(req->path, '?')) {
+		buf_fmt(&b,
+			"{\"kind\":\"SecretList\",\"metadata\":{\"resourceVersion\":\"%d\"},"
+			"\"items\":[",
+			version + 1);
+		if (version > 0)
+			show(&b);
+		buf_str(&b, "]}");
+	} else if (version > 0) {
+		show(&b);
+	} else {
+		api_status(reply, 404, "NotFound", "not found");
+	}
+	if (b.len > 0)
+		api_text(reply, 200, "%s", b.data);
+	buf_release(&b);
+	return 0;
+}
+
+static void change(int to)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	api_lock(api);
+	pair = to;
+	version += 10;
+	buf_str(&b, "{\"type\":\"MODIFIED\",\"object\":");
+	show(&b);
+	buf_str(&b, "}\n");
+	api_push(api, SECRETS "?*", b.data);
+	api_unlock(api);
+	buf_release(&b);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	version = pair = 0;
+	api = api_start(handle, NULL);
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, NULL), 0);
+	metrics = metrics_new(metric_table, M_COUNT);
+	identity = tls_identity_new();
+	assert_true(metrics && identity);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	tls_secret_stop(running);
+	running = NULL;
+	tls_identity_free(identity);
+	kube_free(kube);
+	api_stop(api);
+	metrics_free(metrics);
+	return 0;
+}
+
+static void start(void)
+{
+	struct tls_secret_config cfg = {.kube = kube,
+		.log = &log_to,
+		.metrics = metrics,
+		.identity = identity,
+		.namespace = "poolgate-system",
+		.name = "poolgate-tls"};
+
+	running = tls_secret_start(&cfg, NULL);
+	assert_non_null(running);
+	assert_true(api_wait_streams(api, SECRETS "?*", 1));
+}
+
+static bool generation(uint64_t n)
+{
+	struct tls_info info = {0};
+
+	for (int i = 0; i < 250 && info.generation != n; i++) {
+		api_nap(20);
+		tls_identity_info(identity, &info);
+	}
+	return info.generation == n;
+}
+
+static void takes_what_is_there(void **state)
+{
+	(void)state;
+	version = 5;
+	start();
+	assert_true(generation(1));
+	assert_int_equal(metric_value(metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0), 1);
+	assert_true(metric_value(metrics, M_CERT_NOT_AFTER, 0, 0) > 0);
+}
+
+static void takes_what_comes(void **state)
+{
+	(void)state;
+	start();
+	api_nap(200);
+	assert_true(generation(0));
+	change(0);
+	assert_true(generation(1));
+	change(1);
+	assert_true(generation(2));
+}
+
+static void junk_changes_nothing(void **state)
+{
+	(void)state;
+	version = 5;
+	start();
+	assert_true(generation(1));
+	change(-1);
+	for (int i = 0; i < 250 && metric_value(metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0); i++)
+		api_nap(20);
+	assert_int_equal(metric_value(metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0), 0);
+	assert_int_equal(metric_value(metrics, M_RELOAD_ERRORS, WHAT_CERTIFICATE, 0), 1);
+	assert_true(generation(1));
+	change(1);
+	assert_true(generation(2));
+	assert_int_equal(metric_value(metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0), 1);
+}
+
+static int make_pairs(void **state)
+{
+	(void)state;
+	make_pair(&pairs[0], MADE_P256, -60, 86400, 1);
+	make_pair(&pairs[1], MADE_P256, -60, 2 * 86400, 1);
+	return 0;
+}
+
+int main(void)
+{
+#define SECRET_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		SECRET_TEST(takes_what_is_there),
+		SECRET_TEST(takes_what_comes),
+		SECRET_TEST(junk_changes_nothing),
+	};
+	return cmocka_run_group_tests(tests, make_pairs, NULL);
+}
