@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster/pods: what the table shows while a watch tells it things. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <malloc.h>
+
+#include "base/text.h"
+#include "test/unit/core_fixture.h"
+#include "webhook/cluster/pods.h"
+
+static unsigned changes;
+
+static void count_change(void *ctx)
+{
+	(void)ctx;
+	changes++;
+}
+
+static void tell(struct pods *p, enum kube_change what, const char *text)
+{
+	struct kube_watch_app app = pods_app(p);
+	struct json j = {0};
+	char *quotes = fixture_quotes(text), *copy;
+
+	assert_int_equal(json_read_copy(&j, quotes, strlen(quotes), 1000, &copy, NULL), 0);
+	app.change(app.ctx, what, &j, json_root(&j));
+	json_release(&j);
+	free(copy);
+	free(quotes);
+}
+
+static void list(struct pods *p, bool begin)
+{
+	struct kube_watch_app app = pods_app(p);
+
+	if (begin)
+		app.listing(app.ctx);
+	else
+		app.listed(app.ctx, "7");
+}
+
+#define POD(uid, more, phase)                                                                      \
+	"{'metadata':{'name':'w','namespace':'n','uid':'" uid "'" more                             \
+	"},'status':{'phase':'" phase "'}}"
+
+static struct pod_shown find(struct pods *p, const char *uid)
+{
+	struct pod_shown pod;
+
+	pods_find(p, slice_of(uid), &pod);
+	return pod;
+}
+
+static void shows_what_it_was_told(void **state)
+{
+	struct pods *p = pods_new(count_change, NULL);
+
+	(void)state;
+	changes = 0;
+	assert_false(pods_synced(p));
+	list(p, true);
+	tell(p, KUBE_PUT,
+		POD("a", ",'annotations':{'poolgate.io/plan':'{\\u0022v\\u0022:1}'}", "Running"));
+	tell(p, KUBE_PUT, POD("b", ",'deletionTimestamp':'2026-11-21T09:30:00Z'", "Running"));
+	tell(p, KUBE_PUT, POD("c", "", "Succeeded"));
+	tell(p, KUBE_PUT, POD("d", "", "Failed"));
+	tell(p, KUBE_PUT, "{'metadata':{'name':'w','namespace':'n'}}");
+	assert_false(pods_synced(p));
+	assert_false(pods_whole(p));
+	list(p, false);
+	assert_true(pods_synced(p));
+	assert_true(pods_whole(p));
+	assert_int_equal(changes, 5);
+	assert_int_equal(find(p, "a").seen, POD_LIVE);
+	assert_true(find(p, "a").since_ms > 0);
+	assert_int_equal(find(p, "a").lost_ms, 0);
+	assert_true(find(p, "a").plan_hash == text_hash64(SLICE("{\"v\":1}")));
+	assert_true(find(p, "b").plan_hash == 0);
+	assert_false(find(p, "a").deleting);
+	/* on its way out is live until it is gone */
+	assert_int_equal(find(p, "b").seen, POD_LIVE);
+	assert_true(find(p, "b").deleting);
+	assert_int_equal(find(p, "c").seen, POD_FINISHED);
+	assert_int_equal(find(p, "d").seen, POD_FINISHED);
+	assert_int_equal(find(p, "e").seen, POD_NOT_SHOWN);
+	assert_int_equal(find(p, "e").lost_ms, 0);
+	assert_int_equal(find(p, "").seen, POD_NOT_SHOWN);
+	/* told the same again: nobody is woken */
+	tell(p, KUBE_PUT, POD("a", "", "Running"));
+	assert_int_equal(changes, 5);
+	tell(p, KUBE_PUT, POD("a", "", "Failed"));
+	assert_int_equal(changes, 6);
+	assert_int_equal(find(p, "a").seen, POD_FINISHED);
+	pods_free(p);
+}
+
+static void remembers_whom_it_lost(void **state)
+{
+	struct pods *p = pods_new(count_change, NULL);
+
+	(void)state;
+	list(p, true);
+	tell(p, KUBE_PUT, POD("a", "", "Running"));
+	tell(p, KUBE_PUT, POD("b", "", "Running"));
+	tell(p, KUBE_PUT, POD("c", "", "Running"));
+	list(p, false);
+	changes = 0;
+	tell(p, KUBE_GONE, POD("a", "", "Running"));
+	tell(p, KUBE_GONE, POD("a", "", "Running"));
+	tell(p, KUBE_GONE, POD("x", "", "Running"));
+	assert_int_equal(changes, 1);
+	assert_int_equal(find(p, "a").seen, POD_NOT_SHOWN);
+	assert_true(find(p, "a").lost_ms > 0);
+	/* what a list does not hold is lost when it ends, not before */
+	list(p, true);
+	tell(p, KUBE_PUT, POD("b", "", "Running"));
+	assert_int_equal(find(p, "c").seen, POD_LIVE);
+	list(p, false);
+	assert_int_equal(find(p, "b").seen, POD_LIVE);
+	assert_int_equal(find(p, "c").seen, POD_NOT_SHOWN);
+	assert_true(find(p, "c").lost_ms > 0);
+	/* the label is back */
+	tell(p, KUBE_PUT, POD("a", "", "Running"));
+	assert_int_equal(find(p, "a").seen, POD_LIVE);
+	assert_int_equal(find(p, "a").lost_ms, 0);
+	pods_free(p);
+}
+
+static void knows_when_the_stream_is_broken(void **state)
+{
+	struct pods *p = pods_new(NULL, NULL);
+	struct kube_watch_app app = pods_app(p);
+
+	(void)state;
+	list(p, true);
+	list(p, false);
+	app.connected(app.ctx, false);
+	assert_true(pods_synced(p));
+	assert_false(pods_whole(p));
+	app.connected(app.ctx, true);
+	assert_true(pods_whole(p));
+	list(p, true);
+	assert_false(pods_whole(p));
+	pods_free(p);
+}
+
+static bool count(void *ctx, const struct pod_shown *pod)
+{
+	size_t *n = ctx;
+
+	assert_string_equal(pod->namespace, "a-namespace-of-usual-length");
+	assert_int_equal(strlen(pod->uid), 36);
+	return ++*n != 4000;
+}
+
+static void five_thousand_pods_are_small(void **state)
+{
+	struct pods *p = pods_new(NULL, NULL);
+	size_t before = mallinfo2().uordblks, after, n = 0;
+	char text[512];
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		list(p, true);
+		for (unsigned i = 0; i < 5000; i++) {
+			snprintf(text, sizeof(text),
+				"{'metadata':{'name':'a-deployment-of-some-name-7d9c5b8f6-%05u',"
+				"'namespace':'a-namespace-of-usual-length','uid':'%08x-8f6e-4c1d-"
+				"9d55-0123456789ab'},'status':{'phase':'Running'}}",
+				i, i * 2654435761u);
+			tell(p, KUBE_PUT, text);
+		}
+		list(p, false);
+	}
+	after = mallinfo2().uordblks;
+#ifndef __SANITIZE_ADDRESS__
+	assert_true(after > before);
+#endif
+	assert_true(after - before < 2000000);
+	pods_each(p, count, &n);
+	assert_int_equal(n, 4000);
+	for (unsigned i = 0; i < 5000; i++) {
+		snprintf(text, sizeof(text), "%08x-8f6e-4c1d-9d55-0123456789ab", i * 2654435761u);
+		assert_int_equal(find(p, text).seen, POD_LIVE);
+	}
+	pods_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shows_what_it_was_told),
+		cmocka_unit_test(remembers_whom_it_lost),
+		cmocka_unit_test(knows_when_the_stream_is_broken),
+		cmocka_unit_test(five_thousand_pods_are_small),
+	};
+
+	return cmocka_run_group_tests_name("pods", tests, NULL, NULL) != 0;
+}
