@@ -21,6 +21,7 @@ struct take {
 	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
 	const char *replaces;
 	bool asked_for_old;
+	bool half;                    /* this uid holds a half claim: what the next one replaces */
 	struct claim_record *records; /* one for each server, in name order */
 	struct reservation *reserved;
 	size_t n;
@@ -192,19 +193,12 @@ static void unreserve(struct take *t)
 	(void)pthread_cond_broadcast(&s->cond);
 }
 
-/* The picture without the claim that is to be replaced. Lock held; NULL: out of memory. */
-static uint64_t *without_old(const struct take *t, const uint64_t *claimed)
+/* Take what uid holds out of the sums. Lock held. */
+static void subtract(const struct servers *s, const char *uid, uint64_t *sums)
 {
-	const struct servers *s = t->l->servers;
-	uint64_t *sums = arena_array(t->arena, s->inv.n_gpus, sizeof(*sums));
-
-	if (!sums || s->inv.n_gpus == 0)
-		return sums;
-	memcpy(sums, claimed, s->inv.n_gpus * sizeof(*sums));
 	for (size_t i = 0; i < s->n; i++) {
 		const struct held *h = s->entries[i]->held;
-		ptrdiff_t at =
-			h ? server_status_claim(&h->object.status, slice_of(t->replaces)) : -1;
+		ptrdiff_t at = h ? server_status_claim(&h->object.status, slice_of(uid)) : -1;
 		const struct claim *c;
 
 		if (at < 0)
@@ -222,6 +216,21 @@ static uint64_t *without_old(const struct take *t, const uint64_t *claimed)
 				*sum -= c->parts[k].bytes < *sum ? c->parts[k].bytes : *sum;
 		}
 	}
+}
+
+/* The picture without what this claim replaces. Lock held; NULL: out of memory. */
+static uint64_t *without_old(const struct take *t, const uint64_t *claimed)
+{
+	const struct servers *s = t->l->servers;
+	uint64_t *sums = arena_array(t->arena, s->inv.n_gpus, sizeof(*sums));
+
+	if (!sums || s->inv.n_gpus == 0)
+		return sums;
+	memcpy(sums, claimed, s->inv.n_gpus * sizeof(*sums));
+	if (t->half)
+		subtract(s, t->uid, sums);
+	if (t->replaces)
+		subtract(s, t->replaces, sums);
 	return sums;
 }
 
@@ -320,7 +329,7 @@ static enum next decide(struct take *t, int64_t deadline_ms, int *rc, struct err
 			"this replica has not read the GPU pool yet; create the pod again");
 		return NEXT_DONE;
 	}
-	if (t->replaces)
+	if (t->half || t->replaces)
 		use.claimed = without_old(t, use.claimed);
 	*rc = use.claimed || s->inv.n_gpus == 0
 		      ? placement_find(&s->inv, &use, t->ask->demand, t->arena, &p, err)
@@ -337,12 +346,13 @@ static enum next decide(struct take *t, int64_t deadline_ms, int *rc, struct err
 struct add {
 	const struct take *t;
 	const struct claim_record *record;
+	uint64_t base; /* the version that the last write follows; 0: none was begun */
 };
 
 static enum edit_result add_claim(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	const struct add *add = ctx;
+	struct add *add = ctx;
 	const struct take *t = add->t;
 	ptrdiff_t i = server_status_claim(&o->status, slice_of(t->uid));
 	const char *out = i >= 0 ? t->uid : t->replaces;
@@ -359,24 +369,30 @@ static enum edit_result add_claim(
 		err_set(err, ERR_NOMEM, "out of memory in the ledger");
 		return EDIT_GIVE_UP;
 	}
+	add->base = kube_version_number(slice_of(o->version));
 	return EDIT_CHANGED;
 }
 
-/* Without the lock: each server in the order of names. *ret_tried: on how many something may stand now. */
-static int commit_all(struct take *t, int64_t deadline_ms, size_t *ret_tried, struct err *err)
+/* Without the lock: each server in the order of names. When one fails the parts are taken back later. */
+static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 {
+	const char *const *names = t->records[0].servers;
+	struct add add;
+	size_t i;
 	int rc = 0;
 
-	*ret_tried = 0;
-	for (size_t i = 0; rc == 0 && i < t->n; i++) {
-		struct add add = {.t = t, .record = &t->records[i]};
-
-		rc = servers_edit(
-			t->l->servers, t->records[i].servers[i], add_claim, &add, deadline_ms, err);
-		/* What gave up or was never there has not written; a time-out may have. */
-		if (rc == 0 || rc == ERR_TIMEOUT || rc == ERR_IO)
-			*ret_tried = i + 1;
+	for (i = 0; rc == 0 && i < t->n; i++) {
+		add = (struct add){.t = t, .record = &t->records[i]};
+		rc = servers_edit(t->l->servers, names[i], add_claim, &add, deadline_ms, err);
 	}
+	if (rc == 0)
+		return 0;
+	/* The last one was not confirmed: it may stand all the same, or stand soon. */
+	i--;
+	if (add.base)
+		take_back_later(t->l, t->uid, t->ticket, names[i], add.base);
+	while (i-- > 0)
+		take_back_later(t->l, t->uid, t->ticket, names[i], 0);
 	return rc;
 }
 
@@ -423,13 +439,13 @@ static enum next try_once(
 {
 	struct servers *s = t->l->servers;
 	struct found f;
-	size_t tried;
 	enum next next;
 
 	if (find_claim(t, &f)) {
 		*rc = answer_from(t, &f, deadline_ms, ret, err);
 		return *rc == ERR_CONFLICT || *rc == ERR_NOTFOUND ? NEXT_DECIDE : NEXT_DONE;
 	}
+	t->half = f.servers > 0;
 	next = decide(t, deadline_ms, rc, err);
 	if (next != NEXT_COMMIT)
 		return next;
@@ -439,9 +455,7 @@ static enum next try_once(
 		return NEXT_DONE;
 	}
 	(void)pthread_mutex_unlock(&s->lock);
-	*rc = commit_all(t, deadline_ms, &tried, err);
-	if (*rc != 0 && tried)
-		take_back_later(t->l, t->uid, t->ticket, t->records[0].servers, tried);
+	*rc = commit_all(t, deadline_ms, err);
 	(void)pthread_mutex_lock(&s->lock);
 	unreserve(t);
 	if (*rc == 0) {

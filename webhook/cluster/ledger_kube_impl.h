@@ -29,10 +29,11 @@ struct ledger_kube {
 
 extern const struct ledger_ops ledger_kube_ops;
 
-/* Take back what the take with this ticket may have written for uid on these servers, soon and as well as it can (rule R3). Names and
- * uid are copied. Any thread, also with the lock of servers held. */
-void take_back_later(struct ledger_kube *l, const char *uid, uint64_t ticket,
-	const char *const *servers, size_t n);
+/* Take back what the take with this ticket may have written for uid on this server, soon and as well as it can (rule R3). base: the
+ * number of the version that the last write followed: as long as the server still has it, the write may land yet. 0: it has landed.
+ * Texts are copied. Any thread, also with the lock of servers held. */
+void take_back_later(
+	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base);
 void kube_undo(struct ledger *base, uint64_t ticket);
 
 #endif

@@ -13,32 +13,30 @@
 
 struct undo {
 	struct undo *next;
-	uint64_t ticket;
+	uint64_t ticket, base;
 	int64_t since_ms;
+	bool undecided; /* the write may land yet */
 	char *server;
 	char uid[]; /* and behind it the server's name */
 };
 
-void take_back_later(struct ledger_kube *l, const char *uid, uint64_t ticket,
-	const char *const *servers, size_t n)
+void take_back_later(
+	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base)
 {
-	for (size_t i = 0; i < n; i++) {
-		size_t uid_size = strlen(uid) + 1, name_size = strlen(servers[i]) + 1;
-		struct undo *u = malloc(sizeof(*u) + uid_size + name_size);
+	size_t uid_size = strlen(uid) + 1, name_size = strlen(server) + 1;
+	struct undo *u = malloc(sizeof(*u) + uid_size + name_size);
 
-		/* Without memory it is left to the leader. */
-		if (!u)
-			return;
-		u->ticket = ticket;
-		u->since_ms = servers_now_ms();
-		memcpy(u->uid, uid, uid_size);
-		u->server = u->uid + uid_size;
-		memcpy(u->server, servers[i], name_size);
-		(void)pthread_mutex_lock(&l->lock);
-		u->next = l->undos;
-		l->undos = u;
-		(void)pthread_mutex_unlock(&l->lock);
-	}
+	/* Without memory it is left to the leader. */
+	if (!u)
+		return;
+	*u = (struct undo){.ticket = ticket, .base = base, .since_ms = servers_now_ms()};
+	memcpy(u->uid, uid, uid_size);
+	u->server = u->uid + uid_size;
+	memcpy(u->server, server, name_size);
+	(void)pthread_mutex_lock(&l->lock);
+	u->next = l->undos;
+	l->undos = u;
+	(void)pthread_mutex_unlock(&l->lock);
 	duty_wake(l->janitor);
 }
 
@@ -58,7 +56,7 @@ void kube_undo(struct ledger *base, uint64_t ticket)
 			const struct claim_record *r = &h->object.status.claims[k];
 
 			if (r->take == ticket)
-				take_back_later(l, r->claim.key, ticket, &name, 1);
+				take_back_later(l, r->claim.key, ticket, name, 0);
 		}
 	}
 	(void)pthread_mutex_unlock(&s->lock);
@@ -68,14 +66,20 @@ void kube_undo(struct ledger *base, uint64_t ticket)
 static enum edit_result remove_claim(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	const struct undo *u = ctx;
+	struct undo *u = ctx;
 	ptrdiff_t i = server_status_claim(&o->status, slice_of(u->uid));
 
 	(void)again;
 	(void)a;
-	(void)err;
-	if (i < 0 || o->status.claims[i].take != u->ticket ||
-		o->status.claims[i].claim.state != CLAIM_PENDING)
+	u->undecided = false;
+	if (i < 0 || o->status.claims[i].take != u->ticket) {
+		u->undecided = kube_version_number(slice_of(o->version)) <= u->base;
+		if (!u->undecided)
+			return EDIT_SAME;
+		err_set(err, ERR_TIMEOUT, "a write that was not confirmed may land yet");
+		return EDIT_GIVE_UP;
+	}
+	if (o->status.claims[i].claim.state != CLAIM_PENDING)
 		return EDIT_SAME;
 	server_status_remove_claim(&o->status, (size_t)i);
 	return EDIT_CHANGED;
@@ -121,7 +125,7 @@ static bool take_back(struct ledger_kube *l, int64_t deadline_ms)
 			all = false;
 			continue;
 		}
-		if (rc != 0 && rc != ERR_NOTFOUND)
+		if (rc != 0 && rc != ERR_NOTFOUND && !u->undecided)
 			log_line(l->log, LOG_LEVEL_WARN,
 				"a claim was not taken back, the leader will drop it",
 				log_str("uid", u->uid), log_str("server", u->server),
@@ -171,13 +175,17 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct l
 void ledger_kube_free(struct ledger *base, int64_t wait_ms)
 {
 	struct ledger_kube *l = (struct ledger_kube *)base;
+	int64_t deadline = servers_now_ms() + wait_ms;
 	struct undo *left;
 
 	if (!l)
 		return;
 	duty_stop(l->janitor);
 	l->janitor = NULL;
-	(void)take_back(l, servers_now_ms() + wait_ms);
+	/* The watch may be behind what was written a moment ago. */
+	if (l->undos)
+		(void)servers_refresh(l->servers, deadline, NULL);
+	(void)take_back(l, deadline);
 	while ((left = l->undos)) {
 		l->undos = left->next;
 		free(left);

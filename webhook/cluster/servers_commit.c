@@ -286,6 +286,35 @@ static void commit(struct servers *s, struct server_entry *entry)
 	arena_release(&c.arena);
 }
 
+/* Not begun yet: leave the queue. */
+static bool leave(struct server_entry *entry, struct edit *e)
+{
+	for (struct edit **at = &entry->queue; *at; at = &(*at)->next) {
+		if (*at != e)
+			continue;
+		*at = e->next;
+		if (!*at)
+			entry->queue_end = at;
+		return true;
+	}
+	return false;
+}
+
+/* Somebody else commits: he has this edit with him, and then ends with the most impatient one's time, or it waits for him. */
+static void wait_for_others(struct servers *s, struct server_entry *entry, struct edit *e)
+{
+	int64_t now = servers_now_ms(), until = now + CALL_MS;
+	struct err err = {0};
+
+	if (now >= e->deadline_ms && leave(entry, e)) {
+		finish(e, too_late(&err), &err);
+		return;
+	}
+	if (now < e->deadline_ms && e->deadline_ms < until)
+		until = e->deadline_ms;
+	(void)servers_wait(s, until);
+}
+
 int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *ctx,
 	int64_t deadline_ms, struct err *err)
 {
@@ -304,7 +333,7 @@ int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *
 	/* Whoever finds nobody at work commits for all. */
 	while (!e.done)
 		if (entry->busy)
-			(void)servers_wait(s, servers_now_ms() + CALL_MS);
+			wait_for_others(s, entry, &e);
 		else
 			commit(s, entry);
 	entry->users--;

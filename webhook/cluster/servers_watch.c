@@ -216,6 +216,11 @@ static void make_list(struct servers *s, int64_t deadline_ms)
 	(void)pthread_cond_broadcast(&s->cond);
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
 {
 	uint64_t need;
@@ -232,9 +237,14 @@ int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
 		else if (s->listing)
 			(void)servers_wait(s, deadline_ms);
 		else if (now - s->list_began_ms < LIST_EVERY_MS)
-			(void)servers_wait(s, s->list_began_ms + LIST_EVERY_MS);
+			(void)servers_wait(
+				s, earlier(s->list_began_ms + LIST_EVERY_MS, deadline_ms));
 		else
 			make_list(s, deadline_ms);
+		/* It ended with the time of whoever made it, which need not be ours. */
+		if (s->lists_done >= need && s->list_rc == ERR_TIMEOUT &&
+			servers_now_ms() < deadline_ms)
+			need = s->lists_begun + 1;
 	}
 	if (rc == 0 && s->list_rc != 0) {
 		rc = s->list_rc;
