@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "net/http_server.h"
 #include "webhook/cli/cli.h"
+#include "webhook/cluster/cluster.h"
 #include "webhook/edge/admission.h"
 #include "webhook/edge/config_store.h"
 #include "webhook/edge/ledger_memory.h"
@@ -32,6 +33,8 @@ struct server {
 	struct reload reload;
 	struct plain plain;
 	struct admission *admission;
+	struct cluster *cluster;          /* NULL: the pool is a file */
+	struct settings cluster_settings; /* of the cluster: as they were at the start */
 	struct http_server *tls, *plain_http, *admin_http;
 	sigset_t signals; /* blocked everywhere, taken by the main thread */
 };
@@ -66,6 +69,44 @@ static void plain_transport(void *ctx, const char *msg)
 
 /* ---- start ---- */
 
+static const char *unready(void *ctx)
+{
+	return cluster_unready(ctx);
+}
+
+/* The ledger: in the cluster, or in memory. */
+static int make_ledger(struct server *s, struct err *err)
+{
+	struct reload *r = &s->reload;
+	struct cluster_config cfg = {.settings = &r->settings.cluster,
+		.own_certificate = r->settings.tls_cert != NULL,
+		.api_host = getenv("KUBERNETES_SERVICE_HOST"),
+		.api_port = getenv("KUBERNETES_SERVICE_PORT"),
+		.pod_name = getenv("POD_NAME"),
+		.identity = r->identity,
+		.metrics = r->metrics,
+		.log = &s->log};
+	int rc;
+
+	if (!r->settings.cluster.on) {
+		r->ledger = ledger_memory_new(r->settings.claim_ttl_ms);
+		s->plain.ledger = r->ledger;
+		return r->ledger ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+	}
+	/* A reload puts other settings in force, and what is borrowed must stay. */
+	rc = settings_load(r->argc, r->argv, r->total_gpu_memory, &s->cluster_settings, err);
+	if (rc != 0)
+		return rc;
+	cfg.settings = &s->cluster_settings.cluster;
+	rc = cluster_new(&cfg, &s->cluster, err);
+	if (rc != 0)
+		return rc;
+	s->plain.ledger = cluster_ledger(s->cluster);
+	s->plain.unready = unready;
+	s->plain.unready_ctx = s->cluster;
+	return 0;
+}
+
 static int make_parts(struct server *s, struct err *err)
 {
 	struct reload *r = &s->reload;
@@ -75,18 +116,18 @@ static int make_parts(struct server *s, struct err *err)
 	r->store = &s->store;
 	r->log = &s->log;
 	r->metrics = metrics_new(metric_table, M_COUNT);
-	r->ledger = ledger_memory_new(r->settings.claim_ttl_ms);
 	r->identity = tls_identity_new();
-	if (!r->metrics || !r->ledger || !r->identity)
+	if (!r->metrics || !r->identity)
 		return err_set(err, ERR_NOMEM, "out of memory");
+	if (make_ledger(s, err) != 0)
+		return (int)err->code;
 	s->plain.identity = r->identity;
-	s->plain.ledger = r->ledger;
 	s->plain.metrics = r->metrics;
 	s->plain.log = &s->log;
 	s->admission = admission_new(
 		&(struct admission_deps){
 			.source = {&s->store, config_store_acquire, config_store_give_back},
-			.ledger = r->ledger,
+			.ledger = s->plain.ledger,
 			.metrics = r->metrics,
 			.log = &s->log,
 		},
@@ -144,7 +185,7 @@ static void log_start(const struct server *s)
 			log_str("warning",
 				"TOTAL_GPU_MEMORY is not set: requests by gpu-memory are "
 				"refused"));
-	if (!st->pool)
+	if (!st->pool && !s->cluster)
 		log_line(&s->log, LOG_LEVEL_WARN, "settings",
 			log_str("warning", "no pool (--pool): every pod that asks for a GPU is "
 					   "refused"));
@@ -200,6 +241,8 @@ static void drain(struct server *s)
 		log_int("drain_delay_ms", s->reload.settings.drain_delay_ms));
 	atomic_store(&s->plain.draining, true);
 	http_server_drain_begin(s->tls);
+	/* Another replica leads from now on; reviews are answered on. */
+	cluster_stop(s->cluster);
 	while ((left = end - http_now_ms()) > 0) {
 		int sig = wait_signal(s, left);
 
@@ -227,6 +270,8 @@ static void free_parts(struct server *s)
 {
 	(void)stop(s);
 	admission_free(s->admission);
+	cluster_free(s->cluster);
+	settings_release(&s->cluster_settings);
 	ledger_memory_free(s->reload.ledger);
 	tls_identity_free(s->reload.identity);
 	metrics_free(s->reload.metrics);
@@ -244,6 +289,9 @@ static int serve(struct server *s)
 		code = serve_exit_code(&err);
 	} else if (listen_all(s, &err) != 0) {
 		log_line(&s->log, LOG_LEVEL_ERROR, "cannot listen", log_str("error", err.msg));
+		code = SERVE_FAILED;
+	} else if (s->cluster && cluster_start(s->cluster, &err) != 0) {
+		log_line(&s->log, LOG_LEVEL_ERROR, "cannot start", log_str("error", err.msg));
 		code = SERVE_FAILED;
 	} else {
 		log_start(s);

@@ -73,12 +73,15 @@ static enum http_outcome readyz(void *ctx, struct http_request *req, struct http
 	struct plain *p = ctx;
 	struct http_stats st;
 	struct tls_info info;
+	const char *why = NULL;
 
 	(void)req;
 	if (atomic_load(&p->draining))
 		http_reply_text(reply, 503, "draining: this server is about to end");
 	else if (!transport_stats(p, &st) || !tls_identity_info(p->identity, &info))
 		http_reply_text(reply, 503, "starting: reviews are not served yet");
+	else if (p->unready && (why = p->unready(p->unready_ctx)))
+		http_reply_text(reply, 503, why);
 	else
 		http_reply_text(reply, 200, "ok");
 	return HTTP_DONE;

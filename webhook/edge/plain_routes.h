@@ -20,6 +20,9 @@ struct plain {
 	struct ledger *ledger;
 	struct metrics *metrics;
 	const struct log *log;
+	/* Why reviews cannot be decided yet, NULL when they can; NULL function: they always can. Any thread. */
+	const char *(*unready)(void *ctx);
+	void *unready_ctx;
 	pthread_mutex_t lock;
 	struct http_server *main; /* guarded by lock; see plain_show */
 };

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: the parts of a replica in a cluster, in the order in which they need each other.
+#include "webhook/cluster/cluster.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "webhook/cluster/cert_keeper.h"
+#include "webhook/cluster/claims.h"
+#include "webhook/cluster/leader.h"
+#include "webhook/cluster/ledger_kube.h"
+#include "webhook/cluster/probe_poll.h"
+#include "webhook/cluster/server_keeper.h"
+#include "webhook/cluster/servers.h"
+#include "webhook/cluster/tls_secret.h"
+
+/* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
+#define GIVE_BACK_MS 3000
+#define DUTIES_MAX 5
+
+struct cluster {
+	struct cluster_config cfg;
+	struct arena arena;
+	struct kube_config api;
+	const char *namespace, *identity;
+	struct kube *kube;
+	struct servers *servers;
+	struct ledger *ledger;
+	struct tls_secret *tls;
+	pthread_mutex_t lock;
+	struct leader *
+		leader; /* guarded by lock: the watch of the servers, which outlives it, calls it */
+	struct claims_config claims;
+	struct server_keeper_config keeper;
+	struct probe_poll_config probes;
+	struct cert_keeper_config certs;
+	struct leader_duty duties[DUTIES_MAX];
+	size_t n_duties;
+};
+
+/* Unique to this process: a pod that is started again must not take itself for the one before. */
+static const char *make_identity(const char *pod, struct arena *a)
+{
+	char host[256] = "poolgate";
+	unsigned random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		random = (unsigned)getpid();
+	if (!pod || !*pod) {
+		(void)gethostname(host, sizeof(host) - 1);
+		pod = host;
+	}
+	return arena_fmt(a, "%s_%08x", pod, random);
+}
+
+static int find_api(struct cluster *c, struct err *err)
+{
+	const struct cluster_settings *st = c->cfg.settings;
+	int rc = st->kubeconfig ? kube_config_load(st->kubeconfig, &c->api, err)
+				: kube_config_in_cluster(c->cfg.api_host, c->cfg.api_port,
+					  KUBE_ACCOUNT_DIR, &c->api, err);
+
+	if (rc != 0)
+		return rc;
+	c->namespace = st->namespace ? st->namespace : c->api.namespace;
+	c->identity = make_identity(c->cfg.pod_name, &c->arena);
+	if (!c->identity)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (!c->namespace)
+		return err_set(err, ERR_INVALID,
+			"found no namespace for our Lease and Secrets, expected --namespace, or "
+			"cluster.namespace in the config file");
+	return 0;
+}
+
+static void list_duties(struct cluster *c)
+{
+	const struct cluster_settings *st = c->cfg.settings;
+
+	c->claims = (struct claims_config){.kube = c->kube,
+		.servers = c->servers,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics};
+	c->keeper = (struct server_keeper_config){.kube = c->kube,
+		.servers = c->servers,
+		.log = c->cfg.log,
+		.adopted = claims_adopted_since,
+		.adopted_ctx = &c->claims};
+	c->probes = (struct probe_poll_config){.kube = c->kube,
+		.servers = c->servers,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.namespace = c->namespace,
+		.every_ms = st->probe_every_ms};
+	c->certs = (struct cert_keeper_config){.kube = c->kube,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.namespace = c->namespace,
+		.service = st->service,
+		.configuration = st->webhooks,
+		.ca_secret = st->ca_secret,
+		.tls_secret = st->tls_secret,
+		.ca_valid_s = st->ca_valid_ms / 1000,
+		.serving_valid_s = st->serving_valid_ms / 1000,
+		.policy = {st->publish_wait_ms / 1000, st->drop_wait_ms / 1000}};
+	c->duties[c->n_duties++] = claims_duty(&c->claims);
+	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
+	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
+	if (st->tls_manage && !c->cfg.own_certificate)
+		c->duties[c->n_duties++] = cert_keeper_duty(&c->certs);
+}
+
+int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err)
+{
+	struct cluster *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	c->cfg = *cfg;
+	arena_init(&c->arena, 4096);
+	(void)pthread_mutex_init(&c->lock, NULL);
+	rc = find_api(c, err);
+	if (rc == 0)
+		rc = kube_new(&c->api, &c->kube, err);
+	if (rc == 0) {
+		c->servers = servers_new(c->kube, cfg->log, cfg->metrics, err);
+		rc = c->servers ? 0 : (int)err->code;
+	}
+	if (rc == 0) {
+		c->ledger = ledger_kube_new(c->servers, c->kube, cfg->log, cfg->metrics, err);
+		rc = c->ledger ? 0 : (int)err->code;
+	}
+	if (rc != 0) {
+		cluster_free(c);
+		return rc;
+	}
+	list_duties(c);
+	*ret = c;
+	return 0;
+}
+
+static void on_servers_changed(void *ctx)
+{
+	struct cluster *c = ctx;
+
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->leader)
+		leader_servers_changed(c->leader);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+/* Put another leader (or none) in the place; the one before. */
+static struct leader *swap_leader(struct cluster *c, struct leader *to)
+{
+	struct leader *from;
+
+	(void)pthread_mutex_lock(&c->lock);
+	from = c->leader;
+	c->leader = to;
+	(void)pthread_mutex_unlock(&c->lock);
+	return from;
+}
+
+int cluster_start(struct cluster *c, struct err *err)
+{
+	struct leader *l;
+	struct leader_config leader = {.kube = c->kube,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.servers = c->servers,
+		.namespace = c->namespace,
+		.lease = c->cfg.settings->lease,
+		.identity = c->identity,
+		.duties = c->duties,
+		.n_duties = c->n_duties};
+	struct tls_secret_config tls = {.kube = c->kube,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.identity = c->cfg.identity,
+		.namespace = c->namespace,
+		.name = c->cfg.settings->tls_secret};
+
+	log_line(c->cfg.log, LOG_LEVEL_INFO, "cluster", log_str("api", c->api.server),
+		log_str("namespace", c->namespace), log_str("identity", c->identity),
+		log_int("duties", (int64_t)c->n_duties));
+	if (!c->cfg.own_certificate) {
+		c->tls = tls_secret_start(&tls, err);
+		if (!c->tls)
+			return (int)err->code;
+	}
+	l = leader_start(&leader, err);
+	if (!l)
+		return (int)err->code;
+	(void)swap_leader(c, l);
+	return servers_start(c->servers, on_servers_changed, c, err);
+}
+
+struct ledger *cluster_ledger(struct cluster *c)
+{
+	return c->ledger;
+}
+
+const char *cluster_unready(struct cluster *c)
+{
+	return servers_synced(c->servers) ? NULL
+					  : "starting: the GPUServers have not been read yet";
+}
+
+void cluster_stop(struct cluster *c)
+{
+	if (!c)
+		return;
+	leader_stop(swap_leader(c, NULL));
+}
+
+void cluster_free(struct cluster *c)
+{
+	if (!c)
+		return;
+	cluster_stop(c);
+	tls_secret_stop(c->tls);
+	ledger_kube_free(c->ledger, GIVE_BACK_MS);
+	if (c->servers)
+		servers_stop(c->servers);
+	servers_free(c->servers);
+	kube_free(c->kube);
+	kube_config_release(&c->api);
+	arena_release(&c->arena);
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: everything of a replica that needs the cluster, put together: API client, GPUServers, ledger, serving pair, leader. */
+#ifndef WEBHOOK_CLUSTER_CLUSTER_H
+#define WEBHOOK_CLUSTER_CLUSTER_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/tls_identity.h"
+#include "webhook/core/ledger.h"
+#include "webhook/edge/settings.h"
+
+/* All borrowed until cluster_stop. */
+struct cluster_config {
+	const struct cluster_settings *settings;
+	bool own_certificate; /* the serving pair comes from files: no Secret is read, none is made */
+	/* What the environment says: KUBERNETES_SERVICE_HOST, _PORT, POD_NAME (else the host's name); NULL: nothing. */
+	const char *api_host, *api_port, *pod_name;
+	struct tls_identity *identity;
+	struct metrics *metrics;
+	const struct log *log;
+};
+
+struct cluster;
+
+/* Find the API and prepare; nothing is called yet. Errors of kube_config_load and kube_config_in_cluster, ERR_IO (no libcurl), ERR_NOMEM,
+ * ERR_INVALID (no namespace). */
+int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err);
+/* Watch, take part in the election. ERR_NOMEM, ERR_INTERNAL. */
+int cluster_start(struct cluster *c, struct err *err);
+/* For the validating route. Lives until cluster_free. */
+struct ledger *cluster_ledger(struct cluster *c);
+/* Can reviews be decided: NULL when so, else why not. Any thread. */
+const char *cluster_unready(struct cluster *c);
+/* End the duties, give the lease back. Reviews can still be answered. NULL-safe. */
+void cluster_stop(struct cluster *c);
+/* After the last review: take back what is to be taken back, free everything. NULL-safe. */
+void cluster_free(struct cluster *c);
+
+#endif
