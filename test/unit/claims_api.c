@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: pods on an API server of their own, and the duty that keeps claims true. */
+#include "test/unit/claims_api.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/core_fixture.h"
+#include "webhook/cluster/pods.h"
+
+#define ONE_POD "/api/v1/namespaces/n/pods/"
+#define ALL_PODS "/api/v1/pods?"
+
+/* ---- with the lock held ---- */
+
+static struct pods_api_pod *find(struct claims_api *c, const char *uid)
+{
+	for (size_t i = 0; i < PODS_API_MAX; i++)
+		if (c->pod[i].there && strcmp(c->pod[i].uid, uid) == 0)
+			return &c->pod[i];
+	return NULL;
+}
+
+static void show(const struct pods_api_pod *p, struct buf *out)
+{
+	buf_fmt(out,
+		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
+		"\"namespace\":"
+		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\"%s",
+		p->name, p->uid, p->version,
+		p->deleting ? ",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\"" : "");
+	if (p->plan) {
+		buf_str(out, ",\"annotations\":{\"poolgate.io/plan\":");
+		buf_json_str(out, slice_of(p->plan));
+		buf_char(out, '}');
+	}
+	buf_fmt(out, "},\"status\":{\"phase\":\"%s\"}}", p->phase);
+}
+
+static void event(struct claims_api *c, struct pods_api_pod *p, const char *type)
+{
+	struct buf b;
+
+	p->version = ++c->version;
+	buf_init(&b, 1 << 20);
+	buf_fmt(&b, "{\"type\":\"%s\",\"object\":", type);
+	show(p, &b);
+	buf_str(&b, "}\n");
+	api_push(c->api, ALL_PODS "*", b.data);
+	buf_release(&b);
+}
+
+static void list(struct claims_api *c, struct api_reply *reply)
+{
+	struct buf b;
+	bool first = true;
+
+	buf_init(&b, 1 << 20);
+	buf_fmt(&b, "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"%u\"},\"items\":[",
+		c->version);
+	for (size_t i = 0; i < PODS_API_MAX; i++) {
+		if (!c->pod[i].there || !c->pod[i].labelled)
+			continue;
+		if (!first)
+			buf_char(&b, ',');
+		first = false;
+		show(&c->pod[i], &b);
+	}
+	buf_str(&b, "]}");
+	api_text(reply, 200, "%s", b.data);
+	buf_release(&b);
+}
+
+static void watch(struct claims_api *c, const char *path, struct api_reply *reply)
+{
+	const char *from = strstr(path, "resourceVersion=");
+	unsigned long version = from ? strtoul(from + strlen("resourceVersion="), NULL, 10) : 0;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	for (size_t i = 0; i < PODS_API_MAX; i++)
+		if (c->pod[i].there && c->pod[i].labelled && c->pod[i].version > version) {
+			buf_str(&b, "{\"type\":\"MODIFIED\",\"object\":");
+			show(&c->pod[i], &b);
+			buf_str(&b, "}\n");
+		}
+	reply->stream = true;
+	reply->body = b.len > 0 ? strdup(b.data) : NULL;
+	buf_release(&b);
+}
+
+static void get(struct claims_api *c, const char *name, struct api_reply *reply)
+{
+	void (*between)(struct claims_api *) = c->between;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	for (size_t i = 0; i < PODS_API_MAX && b.len == 0; i++)
+		if (c->pod[i].there && strcmp(c->pod[i].name, name) == 0)
+			show(&c->pod[i], &b);
+	if (c->get_status)
+		api_status(reply, c->get_status, "InternalError", "not now");
+	else if (b.len == 0)
+		api_status(reply, 404, "NotFound", "no such pod");
+	else
+		api_text(reply, 200, "%s", b.data);
+	buf_release(&b);
+	c->between = NULL;
+	if (between)
+		between(c);
+}
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct claims_api *c = ctx;
+
+	if (strcmp(req->method, "POST") == 0) {
+		api_text(reply, 201, "{}");
+		return 0;
+	}
+	if (strncmp(req->path, ONE_POD, strlen(ONE_POD)) == 0)
+		get(c, req->path + strlen(ONE_POD), reply);
+	else if (strncmp(req->path, PODS_PATH, strlen(PODS_PATH)) != 0)
+		return 1;
+	else if (strstr(req->path, "watch="))
+		watch(c, req->path, reply);
+	else
+		list(c, reply);
+	return 0;
+}
+
+/* ---- what tests call ---- */
+
+struct claims_api *claims_api_new(void)
+{
+	struct claims_api *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->version = 100;
+	c->pool = pool_api_new();
+	c->api = api_start(handle, c);
+	api_config(c->api, &c->config);
+	assert_int_equal(kube_new(&c->config, &c->kube, NULL), 0);
+	c->cfg = (struct claims_config){.kube = c->kube,
+		.servers = c->pool->servers,
+		.log = &c->pool->log,
+		.metrics = c->pool->metrics,
+		.pending_ms = PENDING_MS,
+		.ask_ms = ASK_MS,
+		.retry_ms = 100,
+		.bind_every_ms = 300,
+		.adopt_after_ms = ADOPT_AFTER_MS,
+		.adopt_again_ms = 400};
+	return c;
+}
+
+void claims_api_run(struct claims_api *c)
+{
+	pool_api_run(c->pool, claims_duty(&c->cfg));
+	assert_true(api_wait_streams(c->api, ALL_PODS "*", 1));
+	assert_true(api_wait_streams(c->pool->api, SERVERS_PATH "*", 1));
+}
+
+void claims_api_free(struct claims_api *c)
+{
+	pool_api_free(c->pool);
+	kube_free(c->kube);
+	api_stop(c->api);
+	for (size_t i = 0; i < PODS_API_MAX; i++) {
+		free(c->pod[i].name);
+		free(c->pod[i].uid);
+		free(c->pod[i].plan);
+	}
+	free(c);
+}
+
+void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan)
+{
+	size_t i = 0;
+
+	api_lock(c->api);
+	while (c->pod[i].name)
+		assert_true(++i < PODS_API_MAX);
+	c->pod[i] = (struct pods_api_pod){.name = strdup(name),
+		.uid = strdup(uid),
+		.plan = plan ? fixture_quotes(plan) : NULL,
+		.phase = "Running",
+		.there = true,
+		.labelled = true};
+	event(c, &c->pod[i], "ADDED");
+	api_unlock(c->api);
+}
+
+enum change { PHASE, STRIP, DELETE, GONE };
+
+static void change(struct claims_api *c, const char *uid, enum change what, const char *phase)
+{
+	struct pods_api_pod *p;
+
+	api_lock(c->api);
+	p = find(c, uid);
+	assert_non_null(p);
+	if (what == PHASE)
+		p->phase = phase;
+	if (what == DELETE)
+		p->deleting = true;
+	if (p->labelled)
+		event(c, p, what == GONE || what == STRIP ? "DELETED" : "MODIFIED");
+	if (what == STRIP)
+		p->labelled = false;
+	if (what == GONE)
+		p->there = false;
+	api_unlock(c->api);
+}
+
+void pod_phase(struct claims_api *c, const char *uid, const char *phase)
+{
+	change(c, uid, PHASE, phase);
+}
+
+void pod_strip(struct claims_api *c, const char *uid)
+{
+	change(c, uid, STRIP, NULL);
+}
+
+void pod_delete(struct claims_api *c, const char *uid)
+{
+	change(c, uid, DELETE, NULL);
+}
+
+void pod_gone(struct claims_api *c, const char *uid)
+{
+	change(c, uid, GONE, NULL);
+}
+
+void pods_get_status(struct claims_api *c, int status)
+{
+	api_lock(c->api);
+	c->get_status = status;
+	api_unlock(c->api);
+}
+
+size_t pod_asked(struct claims_api *c, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), ONE_POD "%s", name);
+	return api_seen_of(c->api, "GET", path);
+}
+
+size_t pod_events(struct claims_api *c, const char *text)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < api_seen_count(c->api); i++) {
+		const struct api_request *r = api_seen(c->api, i);
+
+		n += strcmp(r->method, "POST") == 0 && strstr(r->body, text);
+	}
+	return n;
+}
+
+void status_put(struct claims_api *c, const char *server, const char *status)
+{
+	char *quotes = fixture_quotes(status);
+	unsigned version = 0;
+	struct kube_call call = {.method = "PUT"};
+	struct buf path, body;
+	struct err err = {0};
+
+	buf_init(&path, 1024);
+	buf_init(&body, 1 << 20);
+	buf_fmt(&path, SERVERS_PATH "/%s/status", server);
+	do {
+		api_lock(c->pool->api);
+		for (size_t i = 0; i < POOL_API_MAX; i++)
+			if (c->pool->server[i].there &&
+				strcmp(c->pool->server[i].name, server) == 0)
+				version = c->pool->server[i].version;
+		api_unlock(c->pool->api);
+		buf_clear(&body);
+		buf_fmt(&body, "{\"metadata\":{\"resourceVersion\":\"%u\"},\"status\":%s}", version,
+			quotes);
+		call.path = path.data;
+		call.body = buf_as_slice(&body);
+	} while (kube_do(c->pool->kube, &call, NULL, &err) == ERR_CONFLICT);
+	buf_release(&path);
+	buf_release(&body);
+	free(quotes);
+}
+
+bool status_has(struct claims_api *c, const char *server, const char *text, int ms)
+{
+	return pool_api_shows(c->pool, server, text, ms);
+}
+
+bool status_has_not(struct claims_api *c, const char *server, const char *text, int ms)
+{
+	int64_t until = api_now_ms() + ms;
+
+	while (pool_api_shows(c->pool, server, text, 0)) {
+		if (api_now_ms() > until)
+			return false;
+		api_nap(10);
+	}
+	return true;
+}
+
+bool status_keeps(struct claims_api *c, const char *server, const char *text, int ms)
+{
+	return !status_has_not(c, server, text, ms);
+}

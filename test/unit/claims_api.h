@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: pods and their Events on an API server of their own, beside the GPUServers of pool_api, and the duty that keeps claims true
+ * over both, with short times. */
+#ifndef TEST_UNIT_CLAIMS_API_H
+#define TEST_UNIT_CLAIMS_API_H
+
+#include "test/unit/pool_api.h"
+#include "webhook/cluster/claims.h"
+
+/* The times of the duty here, in milliseconds. */
+#define PENDING_MS 900
+#define ASK_MS 500
+#define ADOPT_AFTER_MS 300
+/* Longer than all of these: what has not happened by then does not happen. */
+#define SOON 5000
+#define OURS "['poolgate.io/claims']"
+#define SPEC "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
+#define GPU(id) "{'id':'" id "','model':'V100','memory':16000000000,'fit':true}"
+#define STATUS(claims)                                                                             \
+	"{'version':1,'gpus':[" GPU("gpu-0") "," GPU("gpu-1") "],'claims':[" claims "]}"
+
+#define CLAIM_ON(uid, name, state, servers, gpu, bytes)                                            \
+	"{'uid':'" uid "','namespace':'n','name':'" name "','state':'" state                       \
+	"','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000aa',"    \
+	"'servers':[" servers "],'gpus':[{'id':'" gpu "','bytes':" bytes "}]}"
+#define CLAIM(uid, name, state) CLAIM_ON(uid, name, state, "'a'", "gpu-0", "8000000000")
+
+#define PLAN_OF(amount, percent)                                                                   \
+	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','containers':[{'name':'a',"  \
+	"'kind':'app','amount':" amount ",'percent':" percent                                      \
+	",'units':100,'command':'wrapped','argv':7}]}"
+#define PLAN_HALF PLAN_OF("1", "50")
+
+#define PODS_API_MAX 32
+
+struct pods_api_pod {
+	char *name, *uid, *plan;
+	const char *phase;
+	bool there, labelled, deleting;
+	unsigned version;
+};
+
+struct claims_api {
+	struct pool_api *pool;
+	struct api *api; /* of the pods */
+	struct kube_config config;
+	struct kube *kube;
+	struct claims_config cfg;
+	/* Under the lock of api: */
+	struct pods_api_pod pod[PODS_API_MAX];
+	unsigned version;
+	int get_status; /* what GETs of a pod answer instead; 0: the truth */
+	/* Called once, when the next GET of a pod has been answered, before the answer is sent. */
+	void (*between)(struct claims_api *c);
+};
+
+/* Servers are put with pool_api_put() before claims_api_run(). */
+struct claims_api *claims_api_new(void);
+void claims_api_run(struct claims_api *c);
+void claims_api_free(struct claims_api *c);
+
+/* A running pod in namespace n, with the label. plan in single quotes, or NULL. */
+void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan);
+void pod_phase(struct claims_api *c, const char *uid, const char *phase);
+void pod_strip(struct claims_api *c, const char *uid);
+/* It gets a deletionTimestamp. */
+void pod_delete(struct claims_api *c, const char *uid);
+void pod_gone(struct claims_api *c, const char *uid);
+void pods_get_status(struct claims_api *c, int status);
+
+/* GETs of that pod so far. */
+size_t pod_asked(struct claims_api *c, const char *name);
+/* Events so far that hold this text. */
+size_t pod_events(struct claims_api *c, const char *text);
+
+/* Replace a server's status as another replica would. */
+void status_put(struct claims_api *c, const char *server, const char *status);
+/* Does the server hold (or not hold) the text within ms? "not" waits until it is gone. */
+bool status_has(struct claims_api *c, const char *server, const char *text, int ms);
+bool status_has_not(struct claims_api *c, const char *server, const char *text, int ms);
+/* The text stays for so long. */
+bool status_keeps(struct claims_api *c, const char *server, const char *text, int ms);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: claims are bound and ended by what their pods do (ledger rules R1, R5, R6). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "test/unit/claims_api.h"
+
+static struct claims_api *api;
+
+static int set_up(void **state)
+{
+	(void)state;
+	api = claims_api_new();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	claims_api_free(api);
+	return 0;
+}
+
+static void with(const char *claims_status)
+{
+	pool_api_put(api->pool, "a", OURS, SPEC, claims_status);
+}
+
+#define PENDING "'state':'pending'"
+#define BOUND "'state':'bound'"
+
+/* Not before its time, then by a 404 alone. */
+static void r5_a_pending_claim_ends_after_its_time(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "pending")));
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS - 200));
+	assert_int_equal(pod_asked(api, "w"), 0);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_int_equal(pod_asked(api, "w"), 1);
+}
+
+/* Without an answer nothing ends. */
+static void r5_no_answer_is_no_404(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "pending")));
+	pods_get_status(api, 504);
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", "'u1'", 3 * PENDING_MS));
+	assert_true(pod_asked(api, "w") > 1);
+	pods_get_status(api, 404); /* of something in between: not the API server's reason word */
+	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS));
+	pods_get_status(api, 0);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* generateName, or two creates of one name: the loser's claim ends in its time, the winner's stays. */
+static void r5_another_pod_of_the_name_says_nothing(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("loser", "w", "pending") "," CLAIM("winner", "w", "pending")));
+	claims_api_run(api);
+	pod_put(api, "w", "winner", NULL);
+	assert_true(status_has(api, "a", BOUND, SOON));
+	assert_true(status_keeps(api, "a", "'loser'", PENDING_MS - 400));
+	assert_true(status_has_not(api, "a", "'loser'", SOON));
+	assert_true(status_keeps(api, "a", "'winner'", PENDING_MS));
+}
+
+/* The label was taken away before the watch saw the pod: the GET binds. */
+static void r5_a_get_that_shows_the_pod_binds(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "pending")));
+	pod_put(api, "w", "u1", NULL);
+	pod_strip(api, "u1");
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", PENDING, PENDING_MS - 300));
+	assert_true(status_has(api, "a", BOUND, SOON));
+	assert_true(status_keeps(api, "a", "'u1'", 2 * ASK_MS));
+}
+
+/* Taken once more by another review: the clock starts again. */
+static void r5_another_take_starts_the_clock_again(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "pending")));
+	claims_api_run(api);
+	api_nap(PENDING_MS - 300);
+	status_put(api, "a",
+		"{'version':1,'gpus':[" GPU(
+			"gpu-0") "],'claims':[{'uid':'u1','namespace':'n',"
+				 "'name':'w','state':'pending','plan':'0000000000000000','since':"
+				 "'2026-11-21T09:30:00Z','take':'00000000000000bb','servers':['a'],"
+				 "'gpus':[{'id':'gpu-0','bytes':5}]}]}");
+	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS - 200));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* Half of a claim that crashed in between ends like a whole one that nobody used. */
+static void r1_a_pending_half_claim_ends(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM_ON("u1", "w", "pending", "'a','b'", "gpu-0", "5")));
+	pool_api_put(api->pool, "b", OURS, SPEC, STATUS(""));
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS - 200));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* One write for all that wait. */
+static void r6_binding_is_batched(void **state)
+{
+	char name[8];
+
+	(void)state;
+	with(STATUS(CLAIM("p0", "p0", "pending") "," CLAIM("p1", "p1", "pending") "," CLAIM(
+		"p2", "p2", "pending") "," CLAIM("p3", "p3", "pending")));
+	for (int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		pod_put(api, name, name, PLAN_HALF);
+	}
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", PENDING, SOON));
+	assert_int_equal(api->pool->puts, 1);
+	assert_true(status_keeps(api, "a", "'p3'", PENDING_MS));
+	assert_int_equal(api->pool->puts, 1);
+	/* shown by the watch, they are not asked for; their plans, which differ from their claims', were looked at once */
+	assert_true(pod_asked(api, "p0") <= 1);
+}
+
+static void r6_ends_when_finished(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "pending") "," CLAIM(
+		"u3", "y", "adopted")));
+	pod_put(api, "w", "u1", NULL);
+	pod_put(api, "x", "u2", NULL);
+	pod_put(api, "y", "u3", NULL);
+	claims_api_run(api);
+	pod_phase(api, "u1", "Succeeded");
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	pod_phase(api, "u2", "Failed");
+	assert_true(status_has_not(api, "a", "'u2'", SOON));
+	pod_phase(api, "u3", "Failed");
+	assert_true(status_has_not(api, "a", "'u3'", SOON));
+}
+
+/* Deleted with grace: it lives until it is gone. Forced: gone at once. */
+static void r6_ends_when_gone(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "bound")));
+	pod_put(api, "w", "u1", NULL);
+	pod_put(api, "x", "u2", NULL);
+	claims_api_run(api);
+	pod_delete(api, "u1");
+	assert_true(status_keeps(api, "a", "'u1'", 2 * ASK_MS));
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", 1000));
+	pod_gone(api, "u2"); /* --force */
+	assert_true(status_has_not(api, "a", "'u2'", 1000));
+}
+
+/* Nobody watched while it went. */
+static void r6_a_new_leader_asks_at_once(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "bound")));
+	pod_put(api, "x", "u2", NULL);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", 1000));
+	assert_true(status_keeps(api, "a", "'u2'", 2 * ASK_MS));
+	assert_true(pod_asked(api, "x") <= 1);
+}
+
+static void r6_a_stripped_label_frees_nothing(void **state)
+{
+	size_t asked;
+
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound")));
+	pod_put(api, "w", "u1", NULL);
+	claims_api_run(api);
+	pod_strip(api, "u1");
+	assert_true(status_keeps(api, "a", "'u1'", 3 * ASK_MS));
+	asked = pod_asked(api, "w");
+	assert_true(asked >= 3 && asked <= 5);
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* A StatefulSet's next pod has the name of the last one. */
+static void r6_a_name_used_again(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "web-0", "bound") "," CLAIM("u2", "web-0", "pending")));
+	pod_put(api, "web-0", "u1", NULL);
+	claims_api_run(api);
+	pod_gone(api, "u1");
+	pod_put(api, "web-0", "u2", NULL);
+	assert_true(status_has_not(api, "a", "'u1'", 1000));
+	assert_true(status_has(api, "a", BOUND, SOON));
+	assert_true(status_keeps(api, "a", "'u2'", PENDING_MS));
+}
+
+/* Somebody else wrote: the question is asked anew. */
+static void r6_after_a_conflict_it_is_asked_anew(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound")));
+	api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
+		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_int_equal(pod_asked(api, "w"), 2);
+}
+
+/* Between the leader's GET and its PUT the GPU goes to somebody else. */
+static void give_it_to_another(struct claims_api *c)
+{
+	status_put(c, "a", STATUS(CLAIM("u2", "w", "pending")));
+	api_cut(c->pool->api, SERVERS_PATH "*");
+}
+
+static void r6_a_leader_that_stands_still_frees_no_other(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound")));
+	api->between = give_it_to_another;
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'u2'", SOON));
+	assert_true(status_keeps(api, "a", "'u2'", PENDING_MS - 300));
+	assert_true(status_has_not(api, "a", "'u1'", 0));
+}
+
+/* The same, and a review has taken the same uid once more. */
+static void take_it_again(struct claims_api *c)
+{
+	status_put(c, "a",
+		"{'version':1,'gpus':[" GPU(
+			"gpu-0") "],'claims':[{'uid':'u1','namespace':'n',"
+				 "'name':'w','state':'pending','plan':'0000000000000000','since':"
+				 "'2026-11-21T09:30:00Z','take':'00000000000000bb','servers':['a'],"
+				 "'gpus':[{'id':'gpu-0','bytes':5}]}]}");
+}
+
+static void r5_a_leader_that_stands_still_ends_no_new_take(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "pending")));
+	api->between = take_it_again;
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'00000000000000bb'", SOON));
+	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS - 300));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* Two leaders at once are harmless. */
+static void r8_two_leaders(void **state)
+{
+	struct claims_config second;
+	struct leader_duty duty;
+	void *running = NULL;
+
+	(void)state;
+	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "pending") "," CLAIM(
+		"u3", "y", "pending")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_put(api, "x", "u2", PLAN_HALF);
+	claims_api_run(api);
+	memcpy(&second, &api->cfg, sizeof(second));
+	duty = claims_duty(&second);
+	assert_int_equal(duty.start(duty.ctx, &running, NULL), 0);
+	assert_true(status_has_not(api, "a", "'u3'", SOON));
+	assert_true(status_has_not(api, "a", PENDING, SOON));
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	pod_put(api, "z", "u4", PLAN_HALF);
+	assert_true(status_has(api, "a", "'u4'", SOON));
+	assert_true(status_keeps(api, "a", "'u2'", PENDING_MS));
+	duty.stop(running);
+}
+
+/* Many at once: all are asked for, and gone in time. */
+static void r6_many_at_once(void **state)
+{
+	char status[16384] = "", name[8];
+	size_t at = 0;
+
+	(void)state;
+	at += (size_t)snprintf(
+		status, sizeof(status), "{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[");
+	for (int i = 0; i < 60; i++)
+		at += (size_t)snprintf(status + at, sizeof(status) - at,
+			"%s{'uid':'q%d','namespace':'n','name':'q%d','state':'bound','plan':"
+			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
+			"'00000000000000aa','servers':['a'],'gpus':[{'id':'gpu-0','bytes':1}]}",
+			i ? "," : "", i, i);
+	snprintf(status + at, sizeof(status) - at, "]}");
+	with(status);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'claims':[]", SOON));
+	assert_int_equal(api->pool->puts, 1);
+	for (int i = 0; i < 60; i++) {
+		snprintf(name, sizeof(name), "q%d", i);
+		assert_int_equal(pod_asked(api, name), 1);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(r5_a_pending_claim_ends_after_its_time),
+		TEST(r5_no_answer_is_no_404),
+		TEST(r5_another_pod_of_the_name_says_nothing),
+		TEST(r5_a_get_that_shows_the_pod_binds),
+		TEST(r5_another_take_starts_the_clock_again),
+		TEST(r5_a_leader_that_stands_still_ends_no_new_take),
+		TEST(r1_a_pending_half_claim_ends),
+		TEST(r6_binding_is_batched),
+		TEST(r6_ends_when_finished),
+		TEST(r6_ends_when_gone),
+		TEST(r6_a_new_leader_asks_at_once),
+		TEST(r6_a_stripped_label_frees_nothing),
+		TEST(r6_a_name_used_again),
+		TEST(r6_after_a_conflict_it_is_asked_anew),
+		TEST(r6_a_leader_that_stands_still_frees_no_other),
+		TEST(r6_many_at_once),
+		TEST(r8_two_leaders),
+	};
+
+	return cmocka_run_group_tests_name("claims", tests, NULL, NULL) != 0;
+}
