@@ -65,7 +65,7 @@ static int64_t now_ms(void)
 }
 
 /* MAXFILESIZE does not see chunked answers, so the bytes are counted here. */
-static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
+static size_t on_body(const char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_client *c = arg;
 
@@ -78,7 +78,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 }
 
 /* A short return ends the call. */
-static size_t on_stream(char *bytes, size_t size, size_t n, void *arg)
+static size_t on_stream(const char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_client *c = arg;
 
@@ -88,7 +88,7 @@ static size_t on_stream(char *bytes, size_t size, size_t n, void *arg)
 }
 
 /* Each line of the head, the empty one at its end too; those of a 1xx answer before it, and of a trailer. */
-static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
+static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_client *c = arg;
 	long status = 0;

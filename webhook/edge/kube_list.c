@@ -18,7 +18,7 @@ struct listing {
 	kube_each *each;
 	void *ctx;
 	struct buf next; /* the continue token; empty: the first page, or behind the last */
-	char *version;
+	char version[32];
 };
 
 char kube_separator(const char *path)
@@ -97,8 +97,7 @@ int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct
 		.deadline_ms = kube_now_ms() + timeout_ms,
 		.wanted = wanted,
 		.each = each,
-		.ctx = ctx,
-		.version = ret_version};
+		.ctx = ctx};
 	int restarts = 0, rc;
 	long status;
 
@@ -117,6 +116,8 @@ int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct
 		if (begin)
 			begin(ctx);
 	}
+	if (rc == 0)
+		memcpy(ret_version, l.version, sizeof(l.version));
 	buf_release(&l.next);
 	return rc;
 }

@@ -97,6 +97,7 @@ static void back_off(struct kube_watch *w)
 {
 	int64_t ms = BACKOFF_FIRST_MS;
 	struct timespec until;
+	int rc = 0;
 
 	for (unsigned i = 0; i < w->failures && ms < BACKOFF_MAX_MS; i++)
 		ms *= 2;
@@ -109,8 +110,8 @@ static void back_off(struct kube_watch *w)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&w->lock);
-	while (wanted(w) && pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
-		continue;
+	while (wanted(w) && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&w->wake, &w->lock, &until);
 	pthread_mutex_unlock(&w->lock);
 }
 
