@@ -256,7 +256,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	if (!servers_synced(c->cfg->servers))
 		return UNSYNCED_MS;
 	c->began_ms = now;
-	c->until_ms = INT64_MAX;
+	c->until_ms = now + CLAIMS_IDLE_MS;
 	c->round++;
 	if (!claims_look(c)) {
 		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the claims");
@@ -267,6 +267,9 @@ static int64_t tick(void *ctx, struct duty *d)
 	claims_adopt(c);
 	forget(c, false);
 	now = clock_now_ms();
+	/* A server that is new waits for a round that was begun after it: rounds go on when nothing else happens. */
+	if (c->until_ms > now + CLAIMS_IDLE_MS)
+		return CLAIMS_IDLE_MS;
 	return c->until_ms > now + CLAIMS_ROUND_MS ? c->until_ms - now : CLAIMS_ROUND_MS;
 }
 

@@ -10,10 +10,13 @@
 #include "webhook/cluster/pods.h"
 #include "webhook/core/claim_life.h"
 
+/* A round at the latest, for those who wait to hear that everybody has been looked at. */
+#define CLAIMS_IDLE_MS 1000
 /* Between two writes for binding alone. */
 #define BIND_EVERY_MS 1000
 /* Between two rounds, however often somebody wakes us. */
 #define CLAIMS_ROUND_MS 100
+#define CLAIMS_IDLE_MS 1500
 /* After the API server did not answer. */
 #define CLAIMS_AWAY_MS 1000
 /* One GET, one edit. */

@@ -159,8 +159,10 @@ void servers_recount(struct servers *s, struct server_entry *e)
 	shown->first_gpu = first;
 	if (e->unreadable)
 		shown->drain = true;
-	memset(s->committed + first, 0, n * sizeof(*s->committed));
-	memset(s->pending + first, 0, n * sizeof(*s->pending));
+	if (n) {
+		memset(s->committed + first, 0, n * sizeof(*s->committed));
+		memset(s->pending + first, 0, n * sizeof(*s->pending));
+	}
 	for (size_t i = 0; i < h->object.status.n_claims; i++) {
 		const struct claim *c = &h->object.status.claims[i].claim;
 
