@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the picture of the GPUServers, and edits of their status, against a store that compares versions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/unit/kube_store.h"
+#include "webhook/cluster/servers.h"
+#include "webhook/edge/metrics.h"
+
+#define STATUS_OF(name) STORE_SERVERS "/" name "/status"
+
+struct fixture {
+	struct kube_store *store;
+	struct api *api;
+	struct kube_config config;
+	struct kube *kube;
+	struct log log;
+	struct metrics *metrics;
+	struct servers *s;
+	atomic_uint changes;
+	struct err e;
+};
+
+static void changed(void *ctx)
+{
+	struct fixture *f = ctx;
+
+	atomic_fetch_add(&f->changes, 1);
+}
+
+static void fixture_init(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	f->store = kube_store_start();
+	f->api = kube_store_api(f->store);
+	log_init(&f->log, open("/dev/null", O_WRONLY | O_CLOEXEC));
+	api_config(f->api, &f->config);
+	assert_int_equal(kube_new(&f->config, &f->kube, &f->e), 0);
+	f->metrics = metrics_new(metric_table, M_COUNT);
+	kube_store_server(f->store, "a", 2, 16000, "");
+	kube_store_server(f->store, "b", 1, 8000, "");
+	f->s = servers_new(f->kube, &f->log, f->metrics, &f->e);
+	assert_non_null(f->s);
+	assert_false(servers_synced(f->s));
+	assert_int_equal(servers_start(f->s, changed, f, &f->e), 0);
+	for (int i = 0; i < 1000 && !servers_synced(f->s); i++)
+		api_nap(5);
+	assert_true(servers_synced(f->s));
+}
+
+static void fixture_release(struct fixture *f)
+{
+	servers_stop(f->s);
+	servers_free(f->s);
+	kube_free(f->kube);
+	metrics_free(f->metrics);
+	kube_store_stop(f->store);
+	close(f->log.fd);
+}
+
+static bool note(void *ctx, const struct server_object *o)
+{
+	char *text = ctx;
+
+	(void)snprintf(text + strlen(text), 256 - strlen(text), "%s%s%s", *text ? " " : "", o->name,
+		o->drain ? "!" : "");
+	return strcmp(o->name, "stop") != 0;
+}
+
+/* "a b": names, '!' for one that drains. */
+static bool shows(struct fixture *f, const char *want)
+{
+	char text[256];
+
+	for (int i = 0; i < 600; i++, api_nap(5)) {
+		text[0] = '\0';
+		servers_each(f->s, note, text);
+		if (strcmp(text, want) == 0)
+			return true;
+	}
+	print_error("%s\n", text);
+	return false;
+}
+
+struct say {
+	const char *message;
+	int called, again;
+	enum edit_result result;
+};
+
+/* Writes a condition's message. */
+static enum edit_result say(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	struct say *s = ctx;
+	struct condition c = {
+		.type = "Ready", .status = "True", .reason = "Test", .message = s->message};
+
+	s->called++;
+	s->again += again;
+	if (s->result == EDIT_GIVE_UP)
+		err_set(err, ERR_CONFLICT, "no");
+	if (s->result != EDIT_CHANGED)
+		return s->result;
+	return server_status_set_condition(&o->status, &c, "2026-01-01T00:00:00Z", a) ? EDIT_CHANGED
+										      : EDIT_SAME;
+}
+
+static int edit(struct fixture *f, const char *name, struct say *s, int ms)
+{
+	err_clear(&f->e);
+	return servers_edit(f->s, name, say, s, api_now_ms() + ms, &f->e);
+}
+
+static bool says(struct fixture *f, const char *name, const char *message)
+{
+	char *text = kube_store_text(f->store, name);
+	bool yes = text && strstr(text, message);
+
+	free(text);
+	return yes;
+}
+
+static void test_the_picture_follows(void **state)
+{
+	struct fixture f;
+	unsigned before;
+
+	(void)state;
+	fixture_init(&f);
+	assert_true(shows(&f, "a b"));
+	before = f.changes;
+	kube_store_server(f.store, "ab", 1, 16000, "");
+	assert_true(shows(&f, "a ab b"));
+	assert_true(f.changes > before);
+	kube_store_put(f.store, "a",
+		"{'address':'10.0.0.1:1','drain':true,'gpus':[{'model':'x','memory':'1G'}]}", NULL,
+		NULL);
+	assert_true(shows(&f, "a! ab b"));
+	kube_store_put(f.store, "b", NULL, NULL, "[]");
+	kube_store_delete(f.store, "b");
+	assert_true(shows(&f, "a! ab"));
+	kube_store_server(f.store, "b", 3, 16000, "");
+	assert_true(shows(&f, "a! ab b"));
+	/* A broken stream is taken up where it broke. */
+	kube_store_put(f.store, "ab", NULL, NULL, "[]");
+	(void)api_cut(f.api, STORE_SERVERS "?*");
+	kube_store_delete(f.store, "ab");
+	assert_true(shows(&f, "a! b"));
+	fixture_release(&f);
+}
+
+static void test_edits(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "hello"};
+
+	(void)state;
+	fixture_init(&f);
+	assert_int_equal(edit(&f, "a", &s, 2000), 0);
+	assert_true(says(&f, "a", "hello"));
+	assert_int_equal(s.called, 1);
+	/* At once on what was committed, and without a write. */
+	assert_int_equal(edit(&f, "a", &s, 2000), 0);
+	assert_int_equal(kube_store_writes(f.store), 1);
+	assert_int_equal(api_seen_of(f.api, "PUT", "*"), 1);
+	s.result = EDIT_GIVE_UP;
+	assert_int_equal(edit(&f, "a", &s, 2000), ERR_CONFLICT);
+	assert_string_equal(f.e.msg, "no");
+	assert_int_equal(edit(&f, "nobody", &s, 2000), ERR_NOTFOUND);
+	assert_int_equal(api_seen_of(f.api, "PUT", "*"), 1);
+	fixture_release(&f);
+}
+
+static void test_edit_after_others(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "second"};
+	char *text;
+
+	(void)state;
+	fixture_init(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	kube_store_put(f.store, "b", NULL,
+		"{'version':1,'future':7,'gpus':[{'id':'gpu-0','memory':8000000000,'fit':true}],"
+		"'conditions':[{'type':'Fresh','status':'True','reason':'First'}]}",
+		NULL);
+	assert_int_equal(edit(&f, "b", &s, 2000), 0);
+	assert_int_equal(s.called, 2);
+	assert_int_equal(s.again, 1);
+	text = kube_store_text(f.store, "b");
+	/* What the other wrote stays, unknown members too. */
+	assert_non_null(strstr(text, "First"));
+	assert_non_null(strstr(text, "second"));
+	assert_non_null(strstr(text, "\"future\":7"));
+	free(text);
+	/* Deleted behind our back. */
+	kube_store_put(f.store, "b", NULL, NULL, "[]");
+	kube_store_delete(f.store, "b");
+	s.message = "third";
+	assert_int_equal(edit(&f, "b", &s, 2000), ERR_NOTFOUND);
+	assert_true(shows(&f, "a"));
+	fixture_release(&f);
+}
+
+static void test_edit_outcomes(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "one"};
+	int64_t began;
+
+	(void)state;
+	fixture_init(&f);
+	kube_store_fault(f.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, 1);
+	assert_int_equal(edit(&f, "a", &s, 2000), ERR_IO);
+	/* Something is wrong with the API server: again and again until the time is over. */
+	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, 3);
+	assert_int_equal(edit(&f, "a", &s, 5000), 0);
+	assert_int_equal(metric_value(f.metrics, M_COMMITS, COMMIT_UNKNOWN, 0), 3);
+	s.message = "two";
+	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	began = api_now_ms();
+	assert_int_equal(edit(&f, "a", &s, 400), ERR_TIMEOUT);
+	assert_true(api_now_ms() - began < 700);
+	kube_store_heal(f.store);
+	/* Written, and the answer lost: what is there is looked at. */
+	s.message = "three";
+	kube_store_fault(f.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 1);
+	assert_int_equal(edit(&f, "a", &s, 2000), 0);
+	assert_true(says(&f, "a", "three"));
+	/* Its time was over before it began. */
+	s.message = "four";
+	assert_int_equal(edit(&f, "a", &s, -1), ERR_TIMEOUT);
+	api_down(f.api);
+	assert_int_equal(edit(&f, "a", &s, 300), ERR_TIMEOUT);
+	api_up(f.api);
+	assert_false(says(&f, "a", "four"));
+	fixture_release(&f);
+}
+
+static void test_unreadable(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "x"};
+
+	(void)state;
+	fixture_init(&f);
+	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
+	for (int i = 0; i < 100 && edit(&f, "a", &s, 1000) == 0; i++)
+		api_nap(20);
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	/* Nobody writes over it, and it is shown as it was. */
+	assert_true(says(&f, "a", "\"claims\":7"));
+	assert_true(shows(&f, "a b"));
+	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
+	assert_true(shows(&f, "a b"));
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	kube_store_put(f.store, "a", NULL, "{'version':1}", NULL);
+	for (int i = 0; i < 100 && edit(&f, "a", &s, 1000) != 0; i++)
+		api_nap(20);
+	assert_true(says(&f, "a", "\"message\":\"x\""));
+	fixture_release(&f);
+}
+
+static void test_refresh(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	kube_store_put(f.store, "b", NULL, NULL, "[]");
+	kube_store_delete(f.store, "b");
+	kube_store_server(f.store, "c", 1, 1000, "");
+	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
+	assert_true(shows(&f, "a c"));
+	/* What the watch says of the past changes nothing. */
+	kube_store_mute(f.store, false);
+	api_nap(200);
+	assert_true(shows(&f, "a c"));
+	kube_store_fault(f.store, STORE_FAIL, "GET", STORE_SERVERS, 0, 1);
+	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), ERR_IO);
+	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, 600, 1);
+	assert_int_equal(servers_refresh(f.s, api_now_ms() + 300, &f.e), ERR_TIMEOUT);
+	fixture_release(&f);
+}
+
+static void *hang(void *arg)
+{
+	struct fixture *f = arg;
+	struct say s = {.message = "hanging"};
+	struct err e = {0};
+
+	assert_int_equal(servers_edit(f->s, "a", say, &s, api_now_ms() + 20000, &e), ERR_TIMEOUT);
+	return NULL;
+}
+
+static void test_stop_ends_edits(void **state)
+{
+	struct fixture f;
+	pthread_t thread;
+	int64_t began;
+
+	(void)state;
+	fixture_init(&f);
+	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(pthread_create(&thread, NULL, hang, &f), 0);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+	began = api_now_ms();
+	servers_stop(f.s);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(api_now_ms() - began < 5000);
+	fixture_release(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_picture_follows),
+		cmocka_unit_test(test_edits),
+		cmocka_unit_test(test_edit_after_others),
+		cmocka_unit_test(test_edit_outcomes),
+		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_refresh),
+		cmocka_unit_test(test_stop_ends_edits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
