@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the leader's duties start when the Lease is won and end when it is lost.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: takes part in the election, and does the leader's duties while this replica leads. The lease's thread only says what has
+ * happened; a thread of the leader's own starts and stops the duties, which may take its time. */
 #include "webhook/cluster/leader.h"
 
 #include <pthread.h>
@@ -10,165 +11,209 @@
 #include "webhook/edge/kube_lease.h"
 #include "webhook/edge/metrics.h"
 
-/* How often to look: for duties that could not start, and whether there is a leader at all. */
-#define LOOK_MS 1000
-/* Rule "without a leader": the Lease has not changed for so long. */
 #define LEADERLESS_MS 60000
-#define DUTIES_MAX 16
+#define AGAIN_MS 1000
+
+/* A duty and what its start() made. */
+struct started {
+	bool is;
+	bool failing; /* said so already */
+	void *running;
+};
 
 struct leader {
 	struct leader_config cfg;
-	struct kube_lease *lease;
-	struct duty *runner;
-	atomic_bool wanted; /* the Lease is ours */
-	atomic_bool ending;
-	int64_t started_ms;
+	/* Odd while we lead: a term that ended and began anew between two looks is another one. */
+	atomic_uint term;
+
+	/* The own thread's. */
+	unsigned done; /* the term that the duties run for; even: none runs */
+	int64_t began_ms;
 	bool leaderless;
-	pthread_mutex_t lock; /* guards what follows */
-	pthread_cond_t ended; /* no duty runs, and none will be started */
-	bool all_ended;
-	void *running[DUTIES_MAX]; /* NULL: not started */
+
+	pthread_mutex_t lock;
+	/* Guarded by lock. */
+	struct kube_lease *lease;
+	struct duty *duty;
+	struct started *started; /* written by the own thread alone */
 };
 
-static void gained(void *ctx)
+static bool leads(unsigned term)
 {
-	struct leader *l = ctx;
-
-	atomic_store(&l->wanted, true);
-	metric_set(l->cfg.metrics, M_LEADER, 0, 0, 1);
-	metric_add(l->cfg.metrics, M_LEADER_CHANGES, 0, 0, 1);
-	log_text(l->cfg.log, LOG_LEVEL_INFO, "this replica leads");
-	duty_wake(l->runner);
+	return term % 2 == 1;
 }
 
-static void lost(void *ctx)
-{
-	struct leader *l = ctx;
+/* ---- the lease's thread ---- */
 
-	atomic_store(&l->wanted, false);
-	metric_set(l->cfg.metrics, M_LEADER, 0, 0, 0);
+static void turn(struct leader *l, bool lead)
+{
+	(void)atomic_fetch_add(&l->term, 1);
+	metric_set(l->cfg.metrics, M_LEADER, 0, 0, lead);
 	metric_add(l->cfg.metrics, M_LEADER_CHANGES, 0, 0, 1);
-	log_text(l->cfg.log, LOG_LEVEL_INFO, "this replica no longer leads");
-	duty_wake(l->runner);
-}
-
-static void set_running(struct leader *l, size_t i, void *to)
-{
 	(void)pthread_mutex_lock(&l->lock);
-	l->running[i] = to;
+	duty_wake(l->duty);
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-static void start_duties(struct leader *l)
+static void on_gained(void *ctx)
 {
-	for (size_t i = 0;
-		i < l->cfg.n_duties && atomic_load(&l->wanted) && !atomic_load(&l->ending); i++) {
-		const struct leader_duty *d = &l->cfg.duties[i];
-		struct err err = {0};
-		void *running = NULL;
-
-		if (l->running[i])
-			continue;
-		if (d->start(d->ctx, &running, &err) == 0)
-			set_running(l, i, running);
-		else
-			log_line(l->cfg.log, LOG_LEVEL_ERROR,
-				"a duty of the leader could not start, it is tried again",
-				log_str("duty", d->name), log_str("error", err.msg));
-	}
+	turn(ctx, true);
 }
+
+static void on_lost(void *ctx)
+{
+	turn(ctx, false);
+}
+
+/* ---- the own thread ---- */
 
 /* The last that started ends first: what others lean on stays. */
 static void stop_duties(struct leader *l)
 {
 	for (size_t i = l->cfg.n_duties; i-- > 0;) {
-		void *running = l->running[i];
+		struct started *s = &l->started[i];
+		struct started was = *s;
 
-		if (!running)
-			continue;
-		set_running(l, i, NULL);
-		l->cfg.duties[i].stop(running);
+		/* From here on nobody tells it anything. */
+		(void)pthread_mutex_lock(&l->lock);
+		*s = (struct started){0};
+		(void)pthread_mutex_unlock(&l->lock);
+		if (was.is)
+			l->cfg.duties[i].stop(was.running);
 	}
 }
 
-static void watch_leadership(struct leader *l)
+static void start_duty(struct leader *l, size_t i)
 {
-	int64_t changed = kube_lease_changed_ms(l->lease);
-	int64_t since = changed ? changed : l->started_ms;
-	bool none = clock_now_ms() - since >= LEADERLESS_MS;
+	const struct leader_duty *d = &l->cfg.duties[i];
+	struct started *s = &l->started[i];
+	struct err err = {0};
+	void *running = NULL;
 
-	if (none == l->leaderless)
+	if (d->start(d->ctx, &running, &err) != 0) {
+		if (!s->failing)
+			log_line(l->cfg.log, LOG_LEVEL_ERROR,
+				"a duty of the leader cannot start, it is tried again",
+				log_str("duty", d->name), log_str("why", err.msg));
+		s->failing = true;
 		return;
-	l->leaderless = none;
-	log_text(l->cfg.log, none ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-		none ? "nobody leads: servers with a probe take no new claims"
-		     : "somebody leads again");
-	servers_set_leaderless(l->cfg.servers, none);
+	}
+	(void)pthread_mutex_lock(&l->lock);
+	*s = (struct started){.is = true, .running = running};
+	/* What changed between its start and now. */
+	if (d->servers_changed)
+		d->servers_changed(running);
+	(void)pthread_mutex_unlock(&l->lock);
 }
 
-static int64_t run(void *ctx, struct duty *d)
+/* Start those that do not run yet, unless the term ends meanwhile. */
+static void start_duties(struct leader *l, const struct duty *own)
+{
+	for (size_t i = 0; i < l->cfg.n_duties; i++) {
+		if (atomic_load(&l->term) != l->done || duty_stopping(own))
+			return;
+		if (!l->started[i].is)
+			start_duty(l, i);
+	}
+}
+
+/* Rule "without a leader". In how many milliseconds to look again. */
+static int64_t watch_lease(struct leader *l, struct kube_lease *lease)
+{
+	int64_t limit = l->cfg.leaderless_ms ? l->cfg.leaderless_ms : LEADERLESS_MS;
+	int64_t changed = kube_lease_changed_ms(lease), left;
+	bool leaderless;
+
+	if (changed < l->began_ms)
+		changed = l->began_ms;
+	left = changed + limit - clock_now_ms();
+	leaderless = left <= 0;
+	if (leaderless != l->leaderless) {
+		l->leaderless = leaderless;
+		log_line(l->cfg.log, leaderless ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+			leaderless ? "nobody leads: servers with a probe take no new claims"
+				   : "somebody leads again",
+			log_str("lease", l->cfg.lease));
+		servers_set_leaderless(l->cfg.servers, leaderless);
+	}
+	return leaderless || left > AGAIN_MS ? AGAIN_MS : left;
+}
+
+static int64_t leader_tick(void *ctx, struct duty *own)
 {
 	struct leader *l = ctx;
+	unsigned term = atomic_load(&l->term);
+	struct kube_lease *lease;
+	int64_t again = AGAIN_MS;
 
-	(void)d;
-	/* The lease may call back before leader_start has its handle. */
-	(void)pthread_mutex_lock(&l->lock);
-	bool ready = l->lease != NULL;
-	(void)pthread_mutex_unlock(&l->lock);
-
-	if (!ready)
-		return 10;
-	if (atomic_load(&l->ending)) {
+	if (term != l->done) {
 		stop_duties(l);
-		(void)pthread_mutex_lock(&l->lock);
-		l->all_ended = true;
-		(void)pthread_cond_broadcast(&l->ended);
-		(void)pthread_mutex_unlock(&l->lock);
-		return LOOK_MS;
+		l->done = term;
 	}
-	if (atomic_load(&l->wanted))
-		start_duties(l);
-	else
-		stop_duties(l);
-	watch_leadership(l);
-	return LOOK_MS;
+	/* What does not start is tried again with the next look at the lease. */
+	if (leads(term))
+		start_duties(l, own);
+	(void)pthread_mutex_lock(&l->lock);
+	lease = l->lease;
+	(void)pthread_mutex_unlock(&l->lock);
+	if (lease)
+		again = watch_lease(l, lease);
+	return again;
+}
+
+/* ---- life ---- */
+
+static void release(struct leader *l)
+{
+	free(l->started);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static struct kube_lease *take_part(struct leader *l, struct err *err)
+{
+	const struct leader_config *c = &l->cfg;
+	struct kube_lease_config lease = {.kube = c->kube,
+		.log = c->log,
+		.namespace = c->namespace,
+		.name = c->lease,
+		.identity = c->identity,
+		.gained = on_gained,
+		.lost = on_lost,
+		.ctx = l,
+		.duration_s = c->duration_s,
+		.renew_ms = c->renew_ms,
+		.retry_ms = c->retry_ms};
+
+	return kube_lease_start(&lease, err);
 }
 
 struct leader *leader_start(const struct leader_config *cfg, struct err *err)
 {
 	struct leader *l = calloc(1, sizeof(*l));
-	struct kube_lease_config lease = {.kube = cfg->kube,
-		.log = cfg->log,
-		.namespace = cfg->namespace,
-		.name = cfg->lease,
-		.identity = cfg->identity,
-		.gained = gained,
-		.lost = lost,
-		.ctx = l};
-	struct kube_lease *started;
+	struct duty *own;
 
-	if (!l || cfg->n_duties > DUTIES_MAX) {
-		err_set(err, l ? ERR_INTERNAL : ERR_NOMEM, "cannot take part in the election");
+	if (l)
+		l->started = calloc(cfg->n_duties ? cfg->n_duties : 1, sizeof(*l->started));
+	if (!l || !l->started) {
 		free(l);
+		(void)err_set(err, ERR_NOMEM, "out of memory for the leader");
 		return NULL;
 	}
 	l->cfg = *cfg;
-	l->started_ms = clock_now_ms();
+	l->began_ms = clock_now_ms();
 	(void)pthread_mutex_init(&l->lock, NULL);
-	(void)pthread_cond_init(&l->ended, NULL);
-	l->runner = duty_start("leader", run, l, err);
-	started = l->runner ? kube_lease_start(&lease, err) : NULL;
-	if (!started) {
-		duty_stop(l->runner);
-		(void)pthread_cond_destroy(&l->ended);
-		(void)pthread_mutex_destroy(&l->lock);
-		free(l);
-		return NULL;
-	}
+	/* Both threads wait for the lock before they look for each other. */
 	(void)pthread_mutex_lock(&l->lock);
-	l->lease = started;
+	l->duty = own = duty_start("leader", leader_tick, l, err);
+	if (own)
+		l->lease = take_part(l, err);
 	(void)pthread_mutex_unlock(&l->lock);
-	return l;
+	if (l->lease)
+		return l;
+	duty_stop(own);
+	release(l);
+	return NULL;
 }
 
 void leader_servers_changed(void *leader)
@@ -177,30 +222,30 @@ void leader_servers_changed(void *leader)
 
 	(void)pthread_mutex_lock(&l->lock);
 	for (size_t i = 0; i < l->cfg.n_duties; i++)
-		if (l->running[i] && l->cfg.duties[i].servers_changed)
-			l->cfg.duties[i].servers_changed(l->running[i]);
+		if (l->started[i].is && l->cfg.duties[i].servers_changed)
+			l->cfg.duties[i].servers_changed(l->started[i].running);
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
 bool leader_is(struct leader *l)
 {
-	return atomic_load(&l->wanted);
+	return kube_lease_held(l->lease);
 }
 
 void leader_stop(struct leader *l)
 {
+	struct duty *own;
+
 	if (!l)
 		return;
-	/* No duty is left when the Lease is given back: the next leader starts with nobody beside it. */
-	atomic_store(&l->ending, true);
-	duty_wake(l->runner);
 	(void)pthread_mutex_lock(&l->lock);
-	while (!l->all_ended)
-		(void)pthread_cond_wait(&l->ended, &l->lock);
+	own = l->duty;
+	l->duty = NULL;
 	(void)pthread_mutex_unlock(&l->lock);
+	duty_stop(own);
+	/* Its thread has ended: what was its own is ours now. The lease is renewed until all have stopped, so that the next leader
+	 * starts with nobody beside it. */
+	stop_duties(l);
 	kube_lease_stop(l->lease);
-	duty_stop(l->runner);
-	(void)pthread_cond_destroy(&l->ended);
-	(void)pthread_mutex_destroy(&l->lock);
-	free(l);
+	release(l);
 }

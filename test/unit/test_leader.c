@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: cluster/leader: duties are started with a term and stopped with it, told of changes; the rule for a lease that stands still. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/unit/api_fixture.h"
+#include "webhook/cluster/leader.h"
+#include "webhook/cluster/servers_impl.h"
+#include "webhook/edge/metrics.h"
+
+#define LEASE "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+
+/* ---- an API server that grants the lease to whoever writes, or not ---- */
+
+struct fake {
+	struct api *api;
+	char *spec;
+	int version;
+	bool away;
+};
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct fake *f = ctx;
+	struct json j = {0};
+	struct err err = {0};
+
+	if (strncmp(req->path, LEASE, strlen(LEASE)) != 0)
+		return -1;
+	if (f->away) {
+		api_status(reply, 503, "ServiceUnavailable", "away");
+		return 0;
+	}
+	if (strcmp(req->method, "GET") == 0 && !f->spec) {
+		api_status(reply, 404, "NotFound", "no such lease");
+		return 0;
+	}
+	if (strcmp(req->method, "GET") != 0) {
+		struct slice spec, version;
+		char now[32];
+
+		if (json_read(&j, req->body, req->body_len, 1000, &err) != 0)
+			abort();
+		(void)snprintf(now, sizeof(now), "%d", f->version);
+		version = json_inside(
+			&j, json_path(&j, json_root(&j), "metadata", "resourceVersion", NULL));
+		if (f->spec && !slice_is(version, now)) {
+			api_status(reply, 409, "Conflict", "somebody else wrote");
+			json_release(&j);
+			return 0;
+		}
+		spec = json_raw(&j, json_get(&j, json_root(&j), SLICE("spec")));
+		free(f->spec);
+		f->spec = strndup(spec.at, spec.len);
+		f->version++;
+		json_release(&j);
+	}
+	api_text(reply, 200,
+		"{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{"
+		"\"name\":\"l\",\"namespace\":\"ns\",\"resourceVersion\":\"%d\"},\"spec\":%s}",
+		f->version, f->spec);
+	return 0;
+}
+
+static void set_away(struct fake *f, bool yes)
+{
+	api_lock(f->api);
+	f->away = yes;
+	api_unlock(f->api);
+}
+
+static void set_lease(struct fake *f, const char *spec)
+{
+	api_lock(f->api);
+	free(f->spec);
+	f->spec = strdup(spec);
+	f->version++;
+	api_unlock(f->api);
+}
+
+/* ---- duties that tell what became of them ---- */
+
+#define EVENTS_MAX 200
+
+struct happened {
+	pthread_mutex_t lock;
+	char events[EVENTS_MAX][16];
+	int n;
+};
+
+struct toy {
+	struct happened *log;
+	char name;
+	atomic_int fails; /* so many starts */
+	atomic_int changes;
+	atomic_int runs; /* 0 or 1 */
+	int stop_ms;
+};
+
+static void happens(struct happened *h, char what, char who)
+{
+	(void)pthread_mutex_lock(&h->lock);
+	if (h->n < EVENTS_MAX)
+		(void)snprintf(h->events[h->n++], sizeof(h->events[0]), "%c%c", what, who);
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+static int toy_start(void *ctx, void **ret, struct err *err)
+{
+	struct toy *t = ctx;
+
+	if (atomic_load(&t->fails) > 0) {
+		atomic_fetch_sub(&t->fails, 1);
+		happens(t->log, '!', t->name);
+		return err_set(err, ERR_NOMEM, "not today");
+	}
+	if (atomic_exchange(&t->runs, 1))
+		abort();
+	happens(t->log, '+', t->name);
+	*ret = t;
+	return 0;
+}
+
+static void toy_stop(void *running)
+{
+	struct toy *t = running;
+
+	if (t->stop_ms)
+		api_nap(t->stop_ms);
+	if (!atomic_exchange(&t->runs, 0))
+		abort();
+	happens(t->log, '-', t->name);
+}
+
+static void toy_changed(void *running)
+{
+	struct toy *t = running;
+
+	if (!atomic_load(&t->runs))
+		abort();
+	atomic_fetch_add(&t->changes, 1);
+}
+
+/* ---- a replica ---- */
+
+struct replica {
+	struct fake fake;
+	struct kube_config config;
+	struct kube *kube;
+	struct log log;
+	struct metrics *metrics;
+	struct servers *servers;
+	struct happened happened;
+	struct toy toy[3];
+	struct leader_duty duties[3];
+	struct leader *leader;
+};
+
+static int setup(void **state)
+{
+	struct replica *r = calloc(1, sizeof(*r));
+	struct err err = {0};
+
+	assert_non_null(r);
+	r->fake.api = api_start(handle, &r->fake);
+	api_config(r->fake.api, &r->config);
+	assert_int_equal(kube_new(&r->config, &r->kube, &err), 0);
+	log_init(&r->log, -1);
+	r->metrics = metrics_new(metric_table, M_COUNT);
+	r->servers = servers_new(r->kube, &r->log, r->metrics, &err);
+	assert_non_null(r->servers);
+	(void)pthread_mutex_init(&r->happened.lock, NULL);
+	for (int i = 0; i < 3; i++) {
+		r->toy[i].log = &r->happened;
+		r->toy[i].name = (char)('a' + i);
+		r->duties[i] = (struct leader_duty){.name = "toy",
+			.start = toy_start,
+			.stop = toy_stop,
+			/* One of them does not want to know. */
+			.servers_changed = i == 1 ? NULL : toy_changed,
+			.ctx = &r->toy[i]};
+	}
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct replica *r = *state;
+
+	leader_stop(r->leader);
+	servers_stop(r->servers);
+	servers_free(r->servers);
+	kube_free(r->kube);
+	metrics_free(r->metrics);
+	api_stop(r->fake.api);
+	free(r->fake.spec);
+	(void)pthread_mutex_destroy(&r->happened.lock);
+	free(r);
+	return 0;
+}
+
+static void begin(struct replica *r)
+{
+	struct err err = {0};
+	struct leader_config cfg = {.kube = r->kube,
+		.log = &r->log,
+		.metrics = r->metrics,
+		.servers = r->servers,
+		.namespace = "ns",
+		.lease = "l",
+		.identity = "me",
+		.duties = r->duties,
+		.n_duties = 3,
+		.duration_s = 1,
+		.renew_ms = 500,
+		.retry_ms = 50,
+		.leaderless_ms = 1500};
+
+	r->leader = leader_start(&cfg, &err);
+	if (!r->leader)
+		fail_msg("%s", err.msg);
+}
+
+static void end(struct replica *r)
+{
+	leader_stop(r->leader);
+	r->leader = NULL;
+}
+
+static const char *events(struct replica *r, char ret[static 1024])
+{
+	size_t at = 0;
+
+	ret[0] = '\0';
+	(void)pthread_mutex_lock(&r->happened.lock);
+	for (int i = 0; i < r->happened.n; i++)
+		at += (size_t)snprintf(ret + at, 1024 - at, "%s", r->happened.events[i]);
+	(void)pthread_mutex_unlock(&r->happened.lock);
+	return ret;
+}
+
+static bool happened(struct replica *r, const char *want)
+{
+	char text[1024];
+
+	for (int i = 0; i < 1500; i++, api_nap(2))
+		if (strcmp(events(r, text), want) == 0)
+			return true;
+	print_error("%s, not %s\n", text, want);
+	return false;
+}
+
+static bool leaderless(struct replica *r)
+{
+	bool yes;
+
+	(void)pthread_mutex_lock(&r->servers->lock);
+	yes = r->servers->leaderless;
+	(void)pthread_mutex_unlock(&r->servers->lock);
+	return yes;
+}
+
+static bool leaderless_by(struct replica *r, bool want)
+{
+	for (int i = 0; i < 2000; i++, api_nap(2))
+		if (leaderless(r) == want)
+			return true;
+	return false;
+}
+
+/* ---- tests ---- */
+
+static void a_whole_term(void **state)
+{
+	struct replica *r = *state;
+
+	begin(r);
+	assert_true(happened(r, "+a+b+c"));
+	assert_true(leader_is(r->leader));
+	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 1);
+	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 1);
+	api_nap(300);
+	assert_true(happened(r, "+a+b+c"));
+	end(r);
+	assert_true(happened(r, "+a+b+c-c-b-a"));
+	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 0);
+	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 2);
+	/* Given back. */
+	assert_non_null(strstr(r->fake.spec, "\"holderIdentity\":\"\""));
+}
+
+/* The lease is held until the last duty has stopped. */
+static void stopped_before_the_lease_is_given_back(void **state)
+{
+	struct replica *r = *state;
+	size_t before;
+
+	r->toy[0].stop_ms = 400;
+	begin(r);
+	assert_true(happened(r, "+a+b+c"));
+	before = api_seen_of(r->fake.api, "PUT", "*");
+	end(r);
+	/* Renewed meanwhile, and once more to give it back. */
+	assert_true(api_seen_of(r->fake.api, "PUT", "*") - before >= 4);
+	assert_non_null(strstr(r->fake.spec, "\"holderIdentity\":\"\""));
+}
+
+static void lost_and_gained_again(void **state)
+{
+	struct replica *r = *state;
+
+	begin(r);
+	assert_true(happened(r, "+a+b+c"));
+	set_away(&r->fake, true);
+	assert_true(happened(r, "+a+b+c-c-b-a"));
+	assert_false(leader_is(r->leader));
+	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 0);
+	set_away(&r->fake, false);
+	assert_true(happened(r, "+a+b+c-c-b-a+a+b+c"));
+	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 1);
+	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 3);
+}
+
+/* A term that ended and began while a duty was stopped slowly: everything begins anew. */
+static void two_turns_while_busy(void **state)
+{
+	struct replica *r = *state;
+
+	r->toy[2].stop_ms = 700;
+	begin(r);
+	assert_true(happened(r, "+a+b+c"));
+	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	api_nap(200);
+	/* c is being stopped now. */
+	set_lease(&r->fake, "{\"holderIdentity\":\"\"}");
+	assert_true(happened(r, "+a+b+c-c-b-a+a+b+c"));
+}
+
+static void a_duty_that_does_not_start(void **state)
+{
+	struct replica *r = *state;
+
+	atomic_store(&r->toy[1].fails, 2);
+	begin(r);
+	/* The others need not wait for it. */
+	assert_true(happened(r, "+a!b+c"));
+	assert_true(happened(r, "+a!b+c!b+b"));
+	end(r);
+	assert_true(happened(r, "+a!b+c!b+b-c-b-a"));
+}
+
+static void never_started_never_stopped(void **state)
+{
+	struct replica *r = *state;
+
+	atomic_store(&r->toy[0].fails, 1000);
+	begin(r);
+	assert_true(happened(r, "!a+b+c"));
+	end(r);
+	assert_true(happened(r, "!a+b+c-c-b"));
+}
+
+static void another_leads(void **state)
+{
+	struct replica *r = *state;
+
+	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	begin(r);
+	assert_true(api_wait(r->fake.api, "GET", "*", 3));
+	leader_servers_changed(r->leader);
+	end(r);
+	assert_true(happened(r, ""));
+	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 0);
+}
+
+static void told_of_changes(void **state)
+{
+	struct replica *r = *state;
+	int a, c;
+
+	begin(r);
+	assert_true(happened(r, "+a+b+c"));
+	api_nap(50);
+	/* Once after the start. */
+	a = atomic_load(&r->toy[0].changes);
+	c = atomic_load(&r->toy[2].changes);
+	assert_int_equal(a, 1);
+	assert_int_equal(c, 1);
+	for (int i = 0; i < 10; i++)
+		leader_servers_changed(r->leader);
+	assert_int_equal(atomic_load(&r->toy[0].changes), 11);
+	assert_int_equal(atomic_load(&r->toy[2].changes), 11);
+	assert_int_equal(atomic_load(&r->toy[1].changes), 0);
+}
+
+struct teller {
+	struct leader *leader;
+	atomic_bool ends;
+};
+
+static void *tell(void *arg)
+{
+	struct teller *t = arg;
+
+	while (!atomic_load(&t->ends)) {
+		leader_servers_changed(t->leader);
+		api_nap(1);
+	}
+	return NULL;
+}
+
+/* toy_changed aborts when its duty does not run. */
+static void told_while_terms_change(void **state)
+{
+	struct replica *r = *state;
+	struct teller t = {0};
+	pthread_t thread;
+
+	begin(r);
+	t.leader = r->leader;
+	assert_int_equal(pthread_create(&thread, NULL, tell, &t), 0);
+	for (int i = 0; i < 6; i++) {
+		set_lease(&r->fake, "{\"holderIdentity\":\"you\"}");
+		api_nap(120);
+		set_lease(&r->fake, "{\"holderIdentity\":\"\"}");
+		api_nap(120);
+	}
+	atomic_store(&t.ends, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0) >= 6);
+}
+
+static void a_lease_that_stands_still(void **state)
+{
+	struct replica *r = *state;
+	int64_t start = api_now_ms();
+
+	/* A holder that is never seen to renew, and whose time is long. */
+	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	begin(r);
+	assert_false(leaderless(r));
+	assert_true(leaderless_by(r, true));
+	assert_true(api_now_ms() - start >= 1500);
+	/* It shows life. */
+	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3599}");
+	assert_true(leaderless_by(r, false));
+	/* And falls silent again. */
+	assert_true(leaderless_by(r, true));
+	/* Nobody holds it: we lead, and renew. */
+	set_lease(&r->fake, "{\"holderIdentity\":\"\"}");
+	assert_true(leaderless_by(r, false));
+	api_nap(2000);
+	assert_false(leaderless(r));
+}
+
+static void an_api_that_is_away_is_no_sign_of_life(void **state)
+{
+	struct replica *r = *state;
+
+	set_away(&r->fake, true);
+	begin(r);
+	assert_false(leaderless(r));
+	assert_true(leaderless_by(r, true));
+	set_away(&r->fake, false);
+	assert_true(leaderless_by(r, false));
+}
+
+static void wrong_settings(void **state)
+{
+	struct replica *r = *state;
+	struct err err = {0};
+	struct leader_config cfg = {.kube = r->kube,
+		.log = &r->log,
+		.metrics = r->metrics,
+		.servers = r->servers,
+		.namespace = "ns",
+		.lease = "l",
+		.identity = ""};
+
+	assert_null(leader_start(&cfg, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	leader_stop(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_whole_term),
+		TEST(stopped_before_the_lease_is_given_back),
+		TEST(lost_and_gained_again),
+		TEST(two_turns_while_busy),
+		TEST(a_duty_that_does_not_start),
+		TEST(never_started_never_stopped),
+		TEST(another_leads),
+		TEST(told_of_changes),
+		TEST(told_while_terms_change),
+		TEST(a_lease_that_stands_still),
+		TEST(an_api_that_is_away_is_no_sign_of_life),
+		TEST(wrong_settings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
