@@ -267,9 +267,6 @@ static int64_t tick(void *ctx, struct duty *d)
 	claims_adopt(c);
 	forget(c, false);
 	now = clock_now_ms();
-	/* A server that is new waits for a round that was begun after it: rounds go on when nothing else happens. */
-	if (c->until_ms > now + CLAIMS_IDLE_MS)
-		return CLAIMS_IDLE_MS;
 	return c->until_ms > now + CLAIMS_ROUND_MS ? c->until_ms - now : CLAIMS_ROUND_MS;
 }
 

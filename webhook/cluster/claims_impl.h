@@ -16,7 +16,6 @@
 #define BIND_EVERY_MS 1000
 /* Between two rounds, however often somebody wakes us. */
 #define CLAIMS_ROUND_MS 100
-#define CLAIMS_IDLE_MS 1500
 /* After the API server did not answer. */
 #define CLAIMS_AWAY_MS 1000
 /* One GET, one edit. */
