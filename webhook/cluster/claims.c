@@ -256,6 +256,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	if (!servers_synced(c->cfg->servers))
 		return UNSYNCED_MS;
 	c->began_ms = now;
+	/* A server that is new waits for a round that was begun after it: rounds go on when nothing happens. */
 	c->until_ms = now + CLAIMS_IDLE_MS;
 	c->round++;
 	if (!claims_look(c)) {

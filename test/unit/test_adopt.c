@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: live pods without a whole claim are given one (ledger rule R7). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "test/unit/claims_api.h"
+#include "webhook/cluster/duty.h"
+
+static struct claims_api *api;
+
+static int set_up(void **state)
+{
+	(void)state;
+	api = claims_api_new();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	claims_api_free(api);
+	return 0;
+}
+
+static int64_t adoptions(void)
+{
+	return metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0);
+}
+
+static bool settled(int64_t since_ms, int ms)
+{
+	int64_t until = api_now_ms() + ms;
+
+	while (!claims_adopted_since(&api->cfg, since_ms)) {
+		if (api_now_ms() > until)
+			return false;
+		api_nap(20);
+	}
+	return true;
+}
+
+static void put(const char *name, const char *finalizers, const char *status)
+{
+	pool_api_put(api->pool, name, finalizers, SPEC, status);
+}
+
+#define ADOPTED "'state':'adopted'"
+#define FULL_TWO                                                                                   \
+	CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000")                               \
+	"," CLAIM_ON("x2", "x2", "bound", "'a'", "gpu-1", "16000000000")
+
+/* Also on a server that is not opened yet: it is opened only afterwards. */
+static void r7_a_pod_without_a_claim_gets_one(void **state)
+{
+	int64_t since = clock_now_ms();
+
+	(void)state;
+	put("a", "[]", STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_false(claims_adopted_since(&api->cfg, since));
+	assert_true(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w'," ADOPTED, SOON));
+	assert_true(status_has(api, "a", "'bytes':8000000000", 0));
+	assert_true(settled(since, SOON));
+	assert_true(status_keeps(api, "a", ADOPTED, 500));
+	assert_int_equal(adoptions(), 1);
+	assert_int_equal(pod_events(api, "ClaimAdopted"), 1);
+	/* and it ends like any other */
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", 1000));
+}
+
+/* Its own claim arrives in the picture a little later than the pod. */
+static void r7_not_when_its_claim_comes_late(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	claims_api_run(api);
+	pod_put(api, "w", "u1", PLAN_HALF);
+	api_nap(ADOPT_AFTER_MS / 2);
+	status_put(api, "a", STATUS(CLAIM("u1", "w", "pending")));
+	assert_true(status_has(api, "a", "'state':'bound'", SOON));
+	api_nap(2 * ADOPT_AFTER_MS);
+	assert_int_equal(adoptions(), 0);
+	assert_int_equal(pod_events(api, ""), 0);
+}
+
+/* The watch of servers is cut: it is judged on a list that was made after the pod was seen. */
+static void r7_judged_on_a_fresh_list(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	put("b", OURS, STATUS(""));
+	claims_api_run(api);
+	/* what the watch would tell is held back: the next one fails, and then waits longer */
+	for (int i = 0; i < 3; i++)
+		api_expect(api->pool->api, "GET", SERVERS_PATH "?watch=true*", 500, "");
+	api_end(api->pool->api, SERVERS_PATH "*");
+	status_put(api, "b", STATUS(CLAIM_ON("u1", "w", "pending", "'b'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	assert_true(status_has(api, "b", "'state':'bound'", SOON));
+	api_nap(2 * ADOPT_AFTER_MS);
+	assert_int_equal(adoptions(), 0);
+}
+
+/* Gone when it is asked for: nothing is written. */
+static void r7_asked_past_the_cache(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pods_get_status(api, 500);
+	claims_api_run(api);
+	api_nap(1500);
+	assert_true(pod_asked(api, "w") >= 1);
+	assert_int_equal(adoptions(), 0);
+	assert_false(claims_adopted_since(&api->cfg, clock_now_ms() - 1400));
+	pods_get_status(api, 0);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+}
+
+/* What is finished, and what never was injected, needs nothing. */
+static void r7_not_for_finished_pods(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_phase(api, "u1", "Succeeded");
+	claims_api_run(api);
+	api_nap(3 * ADOPT_AFTER_MS);
+	assert_int_equal(adoptions(), 0);
+	assert_int_equal(pod_asked(api, "w"), 0);
+}
+
+/* On its way out it still computes. */
+static void r7_deleting_is_live(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_delete(api, "u1");
+	claims_api_run(api);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+}
+
+/* Fit GPUs with room first; else beyond what the GPU has, and it takes nothing new. */
+static void r7_over_full_if_need_be(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(FULL_TWO));
+	pod_put(api, "x1", "x1", NULL);
+	pod_put(api, "x2", "x2", NULL);
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_true(status_has(api, "a", "'free':0", 0));
+	assert_int_equal(pod_events(api, "beyond what its GPUs have"), 1);
+	assert_int_equal(adoptions(), 1);
+}
+
+static void r7_room_elsewhere_comes_first(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(FULL_TWO));
+	put("b", "[]", STATUS(""));
+	pod_put(api, "x1", "x1", NULL);
+	pod_put(api, "x2", "x2", NULL);
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has(api, "b", ADOPTED, SOON));
+	assert_false(status_has(api, "a", "'u1'", 0));
+}
+
+/* R9: its server deleted by force, and made anew with an empty status. */
+static void r7_a_server_made_anew(void **state)
+{
+	int64_t since;
+
+	(void)state;
+	put("a", OURS, STATUS(CLAIM("u1", "w", "bound")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(settled(clock_now_ms(), SOON));
+	assert_int_equal(adoptions(), 0);
+	api_lock(api->pool->api);
+	free(api->pool->server[0].finalizers);
+	api->pool->server[0].finalizers = strdup("[]");
+	api_unlock(api->pool->api);
+	pool_api_delete(api->pool, "a");
+	assert_true(status_has(api, "a", "", 0) == false);
+	/* nowhere to go: said once */
+	api_nap(4 * ADOPT_AFTER_MS);
+	assert_int_equal(pod_events(api, "NotAccounted"), 1);
+	since = clock_now_ms();
+	put("a", "[]", STATUS(""));
+	assert_false(claims_adopted_since(&api->cfg, since));
+	assert_true(settled(since, SOON));
+	/* opened only now, it holds the pod */
+	assert_true(status_has(api, "a", ADOPTED, 0));
+	assert_int_equal(adoptions(), 1);
+}
+
+#define PLAN_TWO PLAN_OF("3", "100")
+#define HALF_OF(gpu) CLAIM_ON("u1", "w", "bound", "'a','b'", gpu, "16000000000")
+
+/* R1: the other half is lost. */
+static void r7_a_half_claim_is_repaired(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(HALF_OF("gpu-0")));
+	put("b", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_TWO);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_true(status_has(api, "b", ADOPTED, SOON));
+	assert_true(status_has(api, "a", "'servers':['a','b']", 0));
+	assert_true(status_has(api, "b", "'servers':['a','b']", 0));
+	api_nap(3 * ADOPT_AFTER_MS);
+	assert_int_equal(adoptions(), 1);
+}
+
+/* It fits on one server now: the old half goes. */
+static void r7_the_old_half_goes(void **state)
+{
+	(void)state;
+	put("a", OURS,
+		STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
+			"u1", "w", "bound", "'a','gone'", "gpu-1", "1")));
+	put("b", OURS, STATUS(""));
+	pod_put(api, "x1", "x1", NULL);
+	pod_put(api, "w", "u1", PLAN_OF("2", "100"));
+	claims_api_run(api);
+	assert_true(status_has(api, "b", ADOPTED, SOON));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_has(api, "a", "'x1'", 0));
+	api_nap(3 * ADOPT_AFTER_MS);
+	assert_int_equal(adoptions(), 1);
+}
+
+/* A write that landed late, or two leaders: one whole claim stays, what a review promised before what was adopted. */
+static void r7_two_claims_are_trimmed_to_one(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(CLAIM_ON("u1", "w", "adopted", "'a'", "gpu-0", "8000000000")));
+	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_keeps(api, "b", "'u1'", 3 * ADOPT_AFTER_MS));
+	assert_int_equal(adoptions(), 0);
+}
+
+/* More than the plan can need is given back; less is left alone. */
+static void r7_what_exceeds_the_plan_is_trimmed(void **state)
+{
+	(void)state;
+	put("a", OURS,
+		STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
+			"u2", "x", "bound", "'a'", "gpu-1", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_put(api, "x", "u2", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'bytes':16000000000", SOON));
+	assert_true(status_has(api, "a", "'u1'", 0));
+	assert_true(
+		status_has(api, "a", "'uid':'u2','namespace':'n','name':'x','state':'bound'", 0));
+	api_nap(3 * ADOPT_AFTER_MS);
+	assert_int_equal(pod_asked(api, "x"), 1);
+}
+
+/* Said once, tried again, and nobody waits for it. */
+static void r7_a_pod_without_a_readable_plan(void **state)
+{
+	int64_t since = clock_now_ms();
+
+	(void)state;
+	put("a", "[]", STATUS(""));
+	pod_put(api, "w", "u1", "{'v':1}");
+	pod_put(api, "x", "u2", NULL);
+	claims_api_run(api);
+	assert_true(settled(since, SOON));
+	api_nap(1500);
+	assert_int_equal(pod_events(api, "NotAccounted"), 2);
+	assert_true(pod_asked(api, "w") >= 3);
+	assert_int_equal(adoptions(), 0);
+}
+
+/* Somebody else writes in between: never on top of it. */
+static void take_the_room(struct claims_api *c)
+{
+	api_cut(c->pool->api, SERVERS_PATH "*"); /* the picture is behind */
+	status_put(c, "a", STATUS(FULL_TWO));
+}
+
+static void r7_after_a_conflict_it_is_placed_anew(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	put("b", OURS, STATUS(CLAIM_ON("x3", "x3", "bound", "'b'", "gpu-0", "100")));
+	for (int i = 0; i < 3; i++)
+		pod_put(api, (const char *[]){"x1", "x2", "x3"}[i],
+			(const char *[]){"x1", "x2", "x3"}[i], NULL);
+	api->between = take_the_room;
+	pod_put(api, "w", "u1", PLAN_OF("1", "100"));
+	claims_api_run(api);
+	assert_true(status_has(api, "b", ADOPTED, SOON));
+	assert_false(status_has(api, "a", "'u1'", 0));
+	assert_true(metric_value(api->pool->metrics, M_COMMITS, COMMIT_CONFLICT, 0) >= 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(r7_a_pod_without_a_claim_gets_one),
+		TEST(r7_not_when_its_claim_comes_late),
+		TEST(r7_judged_on_a_fresh_list),
+		TEST(r7_asked_past_the_cache),
+		TEST(r7_not_for_finished_pods),
+		TEST(r7_deleting_is_live),
+		TEST(r7_over_full_if_need_be),
+		TEST(r7_room_elsewhere_comes_first),
+		TEST(r7_a_server_made_anew),
+		TEST(r7_a_half_claim_is_repaired),
+		TEST(r7_the_old_half_goes),
+		TEST(r7_two_claims_are_trimmed_to_one),
+		TEST(r7_what_exceeds_the_plan_is_trimmed),
+		TEST(r7_a_pod_without_a_readable_plan),
+		TEST(r7_after_a_conflict_it_is_placed_anew),
+	};
+
+	return cmocka_run_group_tests_name("adopt", tests, NULL, NULL) != 0;
+}
