@@ -15,6 +15,7 @@ struct take {
 	struct ledger_kube *l;
 	const struct claim_ask *ask;
 	struct arena *arena;
+	struct arena scratch; /* for one decision: a review that waits makes many */
 	const char *uid, *namespace, *name;
 	uint64_t ticket;
 	bool fresh; /* the picture holds a list that was begun after the review came */
@@ -219,10 +220,10 @@ static void subtract(const struct servers *s, const char *uid, uint64_t *sums)
 }
 
 /* The picture without what this claim replaces. Lock held; NULL: out of memory. */
-static uint64_t *without_old(const struct take *t, const uint64_t *claimed)
+static uint64_t *without_old(struct take *t, const uint64_t *claimed)
 {
 	const struct servers *s = t->l->servers;
-	uint64_t *sums = arena_array(t->arena, s->inv.n_gpus, sizeof(*sums));
+	uint64_t *sums = arena_array(&t->scratch, s->inv.n_gpus, sizeof(*sums));
 
 	if (!sums || s->inv.n_gpus == 0)
 		return sums;
@@ -293,7 +294,7 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 	}
 	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
 	if (s->n_reserved &&
-		placement_find(&s->inv, &committed, t->ask->demand, t->arena, &p, &why) == 0 &&
+		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, &why) == 0 &&
 		servers_now_ms() < deadline_ms) {
 		int64_t until = servers_now_ms() + LOOK_AGAIN_MS;
 
@@ -324,6 +325,7 @@ static enum next decide(struct take *t, int64_t deadline_ms, int *rc, struct err
 	struct placement p;
 
 	err_clear(err);
+	arena_reset(&t->scratch);
 	if (!s->synced) {
 		*rc = err_reason(err, ERR_REFUSED, "ApiServerAway",
 			"this replica has not read the GPU pool yet; create the pod again");
@@ -332,7 +334,7 @@ static enum next decide(struct take *t, int64_t deadline_ms, int *rc, struct err
 	if (t->half || t->replaces)
 		use.claimed = without_old(t, use.claimed);
 	*rc = use.claimed || s->inv.n_gpus == 0
-		      ? placement_find(&s->inv, &use, t->ask->demand, t->arena, &p, err)
+		      ? placement_find(&s->inv, &use, t->ask->demand, &t->scratch, &p, err)
 		      : no_memory(err);
 	if (*rc == ERR_REFUSED)
 		return refused(t, deadline_ms, rc, err);
@@ -485,6 +487,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 	if (!t.uid || !t.namespace || !t.name)
 		return no_memory(err);
 	*ret = (struct claim_answer){0};
+	arena_init(&t.scratch, a->max);
 	(void)pthread_mutex_lock(&l->servers->lock);
 	while (next == NEXT_DECIDE) {
 		/* Each try is another take, so that what takes one back cannot end the next. */
@@ -497,6 +500,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 		next = try_once(&t, deadline, &rc, ret, err);
 	}
 	(void)pthread_mutex_unlock(&l->servers->lock);
+	arena_release(&t.scratch);
 	if (rc == ERR_TIMEOUT || rc == ERR_IO)
 		rc = away(err);
 	return rc;
