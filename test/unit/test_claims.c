@@ -136,6 +136,28 @@ static void r6_binding_is_batched(void **state)
 	assert_true(pod_asked(api, "p0") <= 1);
 }
 
+/* Those that come one after the other wait for their second. */
+static void r6_binding_waits_for_its_second(void **state)
+{
+	char name[8];
+
+	(void)state;
+	api->cfg.bind_every_ms = 1500;
+	with(STATUS(CLAIM("p0", "p0", "pending") "," CLAIM("p1", "p1", "pending") "," CLAIM(
+		"p2", "p2", "pending") "," CLAIM("p3", "p3", "pending")));
+	api->cfg.pending_ms = 60000;
+	pod_put(api, "p0", "p0", NULL);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", BOUND, SOON));
+	for (int i = 1; i < 4; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		pod_put(api, name, name, NULL);
+		api_nap(250);
+	}
+	assert_true(status_has_not(api, "a", PENDING, SOON));
+	assert_int_equal(api->pool->puts, 2);
+}
+
 static void r6_ends_when_finished(void **state)
 {
 	(void)state;
@@ -328,6 +350,7 @@ int main(void)
 		TEST(r5_a_leader_that_stands_still_ends_no_new_take),
 		TEST(r1_a_pending_half_claim_ends),
 		TEST(r6_binding_is_batched),
+		TEST(r6_binding_waits_for_its_second),
 		TEST(r6_ends_when_finished),
 		TEST(r6_ends_when_gone),
 		TEST(r6_a_new_leader_asks_at_once),
