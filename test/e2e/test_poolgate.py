@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""poolgate as it is shipped: its image and its manifests in a real cluster, pods that really run through a launcher."""
+import json
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+import kube
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SYSTEM = "poolgate-system"
+MB = 10 ** 6
+# Secret bitfusion-client-secret-…: the key in it.
+CLIENT_SECRETS = {"ca.crt": "ca.crt", "client.yml": "client.yaml", "servers.conf": "servers.conf"}
+
+
+def wait_for(check, seconds, what):
+    """What check() returns as soon as it is true."""
+    end = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {seconds} s: {what}; last seen {value!r}"
+        time.sleep(0.1)
+
+
+def gpu_server(name, gpus=1, memory="16G", **labels):
+    return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": name, "labels": labels},
+            "spec": {"address": "10.117.32.177:56001", "gpus": [{"model": "Tesla V100-PCIE-16GB", "memory": memory, "count": gpus}]}}
+
+
+def gpu_pod(name, percent=100, amount=1, command=("/bin/sh", "-c", "sleep 300"), **spec):
+    limits = {"bitfusion.io/gpu-amount": str(amount), "bitfusion.io/gpu-percent": str(percent)}
+    meta = {"generateName": name} if name.endswith("-") else {"name": name}
+    meta["annotations"] = {"auto-management/bitfusion": "all", "bitfusion-client/os": "ubuntu20", "bitfusion-client/version": "450"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta,
+            "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [
+                {"name": "main", "image": "localhost/busybox:e2e", "imagePullPolicy": "Never", "command": list(command),
+                 "resources": {"limits": limits}}], **spec}}
+
+
+def claims(cluster, server=None):
+    """(uid, state) of every claim of the pool, or of one server."""
+    return {(c["uid"], c["state"]) for s in cluster.client.items("gpuservers") if server in (None, s["metadata"]["name"])
+            for c in s.get("status", {}).get("claims", [])}
+
+
+def check_sums(server):
+    """No byte of a GPU is promised twice."""
+    status = server.get("status", {})
+    held = {}
+    for claim in status.get("claims", []):
+        for part in claim["gpus"]:
+            held[part["id"]] = held.get(part["id"], 0) + part["bytes"]
+        assert claim["state"] != "adopted", f"a claim was adopted: {claim}"
+    for gpu in status.get("gpus", []):
+        assert held.get(gpu["id"], 0) <= gpu["memory"], f"{server['metadata']['name']}/{gpu['id']} is promised twice: {status}"
+
+
+@pytest.fixture(scope="module", name="installed")
+def fixture_installed(cluster):
+    """The shipped manifests, unchanged but for the image's name, from nothing to Ready."""
+    image = os.environ.get("POOLGATE_IMAGE") or os.path.join(ROOT, "build/image/poolgate.oci.tar")
+    names = cluster.import_image(image)
+    cluster.apply_kustomize(os.path.join(ROOT, "manifests/base"), image=names[0])
+    cluster.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
+    wait_for(lambda: all(h["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
+                         for h in cluster.client.get(f"{kind}webhookconfigurations", "poolgate")["webhooks"]), 30, "a caBundle")
+    yield cluster
+
+
+@pytest.fixture(name="pool")
+def fixture_pool(installed):
+    """Two servers of two and one GPUs of 16 GB that take claims; gone after the test."""
+    names = {"gpu-a": 2, "gpu-b": 1}
+    for name, gpus in names.items():
+        installed.client.create(gpu_server(name, gpus))
+    wait_for(lambda: all(s.get("status", {}).get("summary", {}).get("fit") == names[s["metadata"]["name"]]
+                         for s in installed.client.items("gpuservers")), 30, "servers that take claims")
+    yield installed
+    for name in names:
+        installed.client.delete("gpuservers", name)
+    wait_for(lambda: not installed.client.items("gpuservers"), 90, "GPUServers that are gone")
+
+
+@pytest.fixture(name="ns")
+def fixture_ns(installed):
+    """A namespace with the client's Secrets; its pods are gone, and their claims, after the test."""
+    with installed.namespace() as name:
+        for secret, key in CLIENT_SECRETS.items():
+            installed.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"bitfusion-client-secret-{secret}"},
+                                     "stringData": {key: "for the test"}}, namespace=name)
+        yield name
+        installed.client.delete_all("pods", name, grace=0)
+        wait_for(lambda: not claims(installed), 90, "claims that end with their pods")
+
+
+def test_servers_are_shown(pool):
+    text = pool.kubectl("get", "gpuservers").stdout
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == ["NAME", "GPUS", "FIT", "FREE", "CLAIMS", "AGE"]
+    assert lines[1][:5] == ["gpu-a", "2", "2", "32000", "0"]
+    assert lines[2][:5] == ["gpu-b", "1", "1", "16000", "0"]
+
+
+def test_pod_runs_through_the_launcher(pool, ns):
+    """The argv reaches the launcher and the program as it was written; the claim is bound, then gone."""
+    pod = gpu_pod("runs", percent=50, command=("/bin/sh", "-c", "sleep 3; printf '<%s>' \"$@\"", "sh", "a b", "", "--", "$(NO)", "$$x"))
+    made = pool.client.create(pod, namespace=ns)
+    uid = made["metadata"]["uid"]
+    limits = made["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"bitfusion.io/gpu": "50"}
+    assert made["metadata"]["labels"]["poolgate.io/injected"] == "true"
+    wait_for(lambda: (uid, "bound") in claims(pool), 20, "a bound claim")
+    done = pool.wait_pod("runs", ns)
+    assert done["status"]["phase"] == "Succeeded", pool.describe("pod", "runs", ns)
+    log = pool.pod_log("runs", ns, container="main")
+    words = json.loads(log.splitlines()[0])["launcher"]
+    assert words[1:] == ["run", "-n", "1", "-p", "0.500000", "--", *pod["spec"]["containers"][0]["command"][:-1], "$x"]
+    assert log.splitlines()[-1] == "<a b><><--><$(NO)><$x>"
+    wait_for(lambda: not claims(pool), 10, "a claim that ends with its pod")
+
+
+def test_refused_when_full_and_freed_by_delete(pool, ns):
+    made = [pool.client.create(gpu_pod(f"fill-{i}"), namespace=ns) for i in range(3)]
+    with pytest.raises(kube.ApiError) as refused:
+        pool.client.create(gpu_pod("too-many"), namespace=ns)
+    assert refused.value.status == 403
+    assert "NoCapacity" in str(refused.value.body) or "none has that much free" in str(refused.value)
+    pool.client.delete("pods", made[0]["metadata"]["name"], ns, grace=0)
+    wait_for(lambda: len(claims(pool)) == 2, 10, "a freed claim")
+    pool.client.create(gpu_pod("fits-now"), namespace=ns)
+    assert len(claims(pool)) == 3
+
+
+def test_dry_run_takes_nothing(pool, ns):
+    pool.client.create(gpu_pod("dry"), namespace=ns, dry_run=True)
+    assert not claims(pool)
+
+
+def test_server_is_held_while_it_has_claims(pool, ns):
+    """Rule R9: a delete waits for the last claim."""
+    extra = pool.client.create(gpu_server("gpu-c", 1, "99G"))
+    wait_for(lambda: pool.client.get("gpuservers", "gpu-c").get("status", {}).get("summary", {}).get("fit") == 1, 30, "gpu-c")
+    pod = gpu_pod("holder")
+    pod["metadata"]["annotations"]["bitfusion-client/filter"] = "server.name=gpu-c"
+    made = pool.client.create(pod, namespace=ns)
+    assert (made["metadata"]["uid"], "pending") in claims(pool, "gpu-c") or (made["metadata"]["uid"], "bound") in claims(pool, "gpu-c")
+    pool.client.delete("gpuservers", "gpu-c")
+    time.sleep(2)
+    held = pool.client.get("gpuservers", "gpu-c")
+    assert held["metadata"]["deletionTimestamp"] and held["metadata"]["uid"] == extra["metadata"]["uid"]
+    pool.client.delete("pods", "holder", ns, grace=0)
+    wait_for(lambda: not pool.client.find("gpuservers", "gpu-c"), 15, "gpu-c is gone")
+
+
+def test_many_at_once_never_promise_a_byte_twice(pool, ns):
+    """60 pods of a third of a GPU from 12 clients for a pool that holds 9, while every version of every server is checked."""
+    wrong = []
+
+    def check(_, server):
+        try:
+            check_sums(server)
+        except AssertionError as e:
+            wrong.append(str(e))
+
+    made, refused = [], []
+    with kube.Observer(pool.client, "gpuservers", on_event=check):
+        todo = list(range(60))
+        lock = threading.Lock()
+
+        def create():
+            client = pool.client_for("admin")
+            while True:
+                with lock:
+                    if not todo:
+                        return
+                    i = todo.pop()
+                try:
+                    made.append(client.create(gpu_pod(f"many-{i}", percent=33), namespace=ns))
+                except kube.ApiError as e:
+                    refused.append(str(e))
+
+        threads = [threading.Thread(target=create) for _ in range(12)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong, wrong[:3]
+    assert len(made) == 9 and len(refused) == 51, (len(made), refused[:3])
+    assert {u for u, _ in claims(pool)} == {m["metadata"]["uid"] for m in made}
+
+
+def test_other_pods_live_without_us(pool, ns):
+    """Every replica down: other pods, finalizers, labels and status of a GPU pod pass; a new GPU pod does not run without a GPU."""
+    made = pool.client.create(gpu_pod("before"), namespace=ns)
+    pool.kubectl("-n", SYSTEM, "scale", "deployment/poolgate", "--replicas=0")
+    wait_for(lambda: not pool.client.items("pods", SYSTEM), 60, "no replica")
+    try:
+        plain = gpu_pod("plain")
+        del plain["metadata"]["annotations"], plain["spec"]["containers"][0]["resources"]
+        pool.client.create(plain, namespace=ns)
+        pool.client.patch("pods", "before", {"metadata": {"finalizers": ["test.invalid/x"]}}, ns)
+        pool.client.patch("pods", "before", {"metadata": {"finalizers": None, "labels": {"a": "b"}}}, ns)
+        with pytest.raises(kube.ApiError):
+            pool.client.create(gpu_pod("during"), namespace=ns)
+    finally:
+        pool.kubectl("-n", SYSTEM, "scale", "deployment/poolgate", "--replicas=2")
+        pool.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
+    assert made["metadata"]["uid"] in {u for u, _ in claims(pool)}
+
+
+def test_bare_pod_applied_twice(pool, ns, tmp_path):
+    manifest = tmp_path / "pod.json"
+    manifest.write_text(json.dumps(gpu_pod("twice")))
+    for server_side in ((), ("--server-side",)):
+        for _ in range(2):
+            pool.kubectl("-n", ns, "apply", *server_side, *(("--force-conflicts",) if server_side else ()), "-f", str(manifest))
+    assert len(claims(pool)) == 1
+
+
+def test_rolling_restart_under_creates(pool, ns):
+    """No create fails for want of an answer, and no pod goes un-mutated, while both replicas are replaced."""
+    pool.kubectl("-n", SYSTEM, "rollout", "restart", "deployment/poolgate")
+    done = subprocess.Popen([pool.program("kubectl"), "--kubeconfig", pool.kubeconfig(), "-n", SYSTEM, "rollout", "status",
+                             "deployment/poolgate", "--timeout=120s"], stdout=subprocess.DEVNULL)
+    n = 0
+    while done.poll() is None:
+        made = pool.client.create(gpu_pod("roll-", percent=1), namespace=ns)
+        assert made["metadata"]["labels"]["poolgate.io/injected"] == "true"
+        pool.client.delete("pods", made["metadata"]["name"], ns, grace=0)
+        n += 1
+        time.sleep(0.05)
+    assert done.returncode == 0 and n > 20
