@@ -15,7 +15,7 @@ static void *longer(struct arena *a, const void *old, size_t n, size_t cap, size
 {
 	void *grown = arena_array(a, cap, size);
 
-	if (grown && n > 0)
+	if (grown && old && n > 0)
 		memcpy(grown, old, n * size);
 	return grown;
 }

@@ -251,6 +251,15 @@ static void count_acts(
 	}
 }
 
+static struct edit edit_of(struct claims *c, const struct part *part, bool bind)
+{
+	return (struct edit){.c = c,
+		.server = part->name,
+		.records = c->now.records + part->first,
+		.n = part->n,
+		.bind = bind};
+}
+
 /* One edit for each server with something to write. Bindings alone wait for their second; with a removal they cost nothing. */
 static void write_all(struct claims *c, int64_t judged_ms)
 {
@@ -271,11 +280,7 @@ static void write_all(struct claims *c, int64_t judged_ms)
 		if (binds > 0 && ends == 0 && !bind)
 			claims_until(c, c->bind_ms);
 		else if (binds + ends > 0)
-			edits[n++] = (struct edit){.c = c,
-				.server = part->name,
-				.records = p->records + part->first,
-				.n = part->n,
-				.bind = binds > 0};
+			edits[n++] = edit_of(c, part, binds > 0);
 		bound = bound || (binds > 0 && bind);
 	}
 	if (bound)

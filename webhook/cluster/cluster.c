@@ -138,6 +138,10 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		return rc;
 	}
 	list_duties(c);
+	if (cfg->settings->secrets_sync)
+		log_text(cfg->log, LOG_LEVEL_WARN,
+			"cluster.secrets.sync has no effect in this version: bring the client's "
+			"Secrets into each namespace yourself");
 	*ret = c;
 	return 0;
 }

@@ -620,7 +620,7 @@ static int kube_release(struct ledger *base, struct slice uid, struct slice name
 	(void)uid;
 	(void)namespace;
 	(void)name;
-	(void)ret_n;
+	*ret_n = 0;
 	return err_set(err, ERR_INVALID,
 		"in a cluster a claim ends with its pod: delete the pod, and it ends within "
 		"seconds");

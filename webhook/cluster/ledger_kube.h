@@ -13,6 +13,6 @@
 struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct log *log,
 	struct metrics *metrics, struct err *err);
 /* Give back what is still to be taken back, within wait_ms, and end. NULL-safe. */
-void ledger_kube_free(struct ledger *l, int64_t wait_ms);
+void ledger_kube_free(struct ledger *base, int64_t wait_ms);
 
 #endif

@@ -302,7 +302,7 @@ bool server_status_from_spec(struct server_object *o, struct arena *a)
 		bool gone = true;
 
 		for (size_t j = 0; j < listed && gone; j++)
-			gone = strcmp(gpus[j].gpu.id, id) != 0;
+			gone = !gpus[j].gpu.id || strcmp(gpus[j].gpu.id, id) != 0;
 		if (!gone || !is_claimed(s, id))
 			continue;
 		gpus[n] = s->gpus[i];

@@ -24,7 +24,8 @@ struct reload {
 	char *const *argv;
 	const char *total_gpu_memory; /* the environment's */
 	struct config_store *store;
-	struct ledger *ledger; /* from ledger_memory_new; NULL in a cluster, where the pool is no file */
+	struct ledger
+		*ledger; /* from ledger_memory_new; NULL in a cluster, where the pool is no file */
 	struct tls_identity *identity;
 	struct metrics *metrics;
 	const struct log *log;
