@@ -582,44 +582,6 @@ static void test_r4_refusals_share_lists(void **state)
 	fixture_release(&f);
 }
 
-/* A list that ends with the time of whoever made it is no answer to those who have more. */
-static void *refuse_soon(void *arg)
-{
-	struct fixture *f = arg;
-	struct claim_answer answer;
-	struct arena a;
-	struct err e = {0};
-
-	arena_init(&a, 1u << 24);
-	assert_int_equal(
-		take_in(&f->r, &a, "soon", "soon", "app c 2 100%", 500, false, &answer, &e),
-		ERR_REFUSED);
-	assert_string_equal(e.reason, "ApiServerAway");
-	arena_release(&a);
-	return NULL;
-}
-
-static void test_r4_lists_of_others_in_a_hurry(void **state)
-{
-	struct fixture f;
-	pthread_t threads[2];
-
-	(void)state;
-	fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	fixture_begin(&f);
-	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, 900, 1);
-	assert_int_equal(pthread_create(&threads[0], NULL, refuse_soon, &f), 0);
-	assert_true(api_wait(f.api, "GET", STORE_SERVERS "?limit=*", 2));
-	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, 900, 1);
-	assert_int_equal(pthread_create(&threads[1], NULL, refuse_soon, &f), 0);
-	api_nap(50);
-	must_refuse(&f, "u1", "app c 2 100%", "NoCapacity");
-	assert_int_equal(pthread_join(threads[0], NULL), 0);
-	assert_int_equal(pthread_join(threads[1], NULL), 0);
-	fixture_release(&f);
-}
-
 /* ---- R5, R6 ---- */
 
 static void test_r5_pending_is_not_replaced(void **state)
@@ -911,7 +873,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_r3_unknown_write_is_taken_back_when_stopping),
 		cmocka_unit_test(test_r4_stale_picture_refuses_nobody),
 		cmocka_unit_test(test_r4_refusals_share_lists),
-		cmocka_unit_test(test_r4_lists_of_others_in_a_hurry),
 		cmocka_unit_test(test_r5_pending_is_not_replaced),
 		cmocka_unit_test(test_r6_bound_is_replaced_when_its_pod_is_gone),
 		cmocka_unit_test(test_r9_no_finalizer_no_claims),

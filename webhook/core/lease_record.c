@@ -109,8 +109,13 @@ enum lease_step lease_decide(const struct lease_sight *s, const char *identity, 
 
 	*ret_until_ms = now_ms;
 	if (r && r->holder[0] && strcmp(r->holder, identity) != 0) {
-		int64_t seconds = r->duration_s < DURATION_MAX_S ? r->duration_s : DURATION_MAX_S;
-		int64_t end = s->changed_ms + (seconds > 0 ? seconds * 1000 : duration_ms);
+		int64_t held_ms = duration_ms, end;
+
+		if (r->duration_s > 0)
+			held_ms =
+				(r->duration_s < DURATION_MAX_S ? r->duration_s : DURATION_MAX_S) *
+				1000;
+		end = s->changed_ms + held_ms;
 
 		if (now_ms < end) {
 			*ret_until_ms = end;
