@@ -72,7 +72,7 @@ static void r7_a_pod_without_a_claim_gets_one(void **state)
 	assert_int_equal(pod_events(api, "ClaimAdopted"), 1);
 	/* and it ends like any other */
 	pod_gone(api, "u1");
-	assert_true(status_has_not(api, "a", "'u1'", 1000));
+	assert_true(status_has_not(api, "a", "'u1'", 3000));
 }
 
 /* Its own claim arrives in the picture a little later than the pod. */
