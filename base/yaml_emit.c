@@ -358,8 +358,13 @@ int yaml_emit(const struct yaml_stream *stream, struct buf *out, struct err *err
 {
 	struct emitting e = {.out = out};
 
-	for (const struct yaml_doc *doc = stream->first; doc; doc = doc->next)
+	for (const struct yaml_doc *doc = stream->first, *last = NULL; doc;
+		last = doc, doc = doc->next) {
+		/* a plain scalar at the end of the last document would read on through a directive */
+		if (last && !last->end_marked && (doc->major != 0 || doc->tag_count > 0))
+			buf_str(out, "...\n");
 		document(&e, doc);
+	}
 	if (out->failed)
 		return err_set(
 			err, ERR_TOOBIG, "the YAML text takes more than %zu bytes", out->max);

@@ -50,6 +50,12 @@ static void patch(struct arena *arena, struct yaml_stream *docs, struct slice te
 	buf_release(&out);
 }
 
+/* Directives need the end of the document before them marked, whether it was read so or not. */
+static bool directives_follow(const struct yaml_doc *doc)
+{
+	return doc->next && (doc->next->major != 0 || doc->next->tag_count > 0);
+}
+
 static bool same_documents(const struct yaml_stream *a, const struct yaml_stream *b)
 {
 	const struct yaml_doc *x = a->first, *y = b->first;
@@ -57,7 +63,7 @@ static bool same_documents(const struct yaml_stream *a, const struct yaml_stream
 	for (; x && y; x = x->next, y = y->next) {
 		if (x->start_marked != y->start_marked && x->tag_count == 0 && x->major == 0)
 			return false;
-		if (x->end_marked != y->end_marked)
+		if (x->end_marked != y->end_marked && !directives_follow(x))
 			return false;
 	}
 	return yaml_same_streams(a, b);

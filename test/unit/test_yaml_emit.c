@@ -102,6 +102,8 @@ static void becomes(void **state)
 		const char *before, *after;
 	} cases[] = {
 		{"a: 1 # comment\n\n\nb: 2", "a: 1\nb: 2\n"},
+		/* without the "..." the directive would be a part of the text before it */
+		{"a\n# comment\n%YAML 1.1\n---\nb\n", "a\n...\n%YAML 1.1\n--- b\n"},
 		{"? |\n  x\n: y\n", "\"x\\n\": y\n"},
 		{"a: one\n  two\n\n  three\n", "a: one two\n\n  three\n"},
 		{"a: 'one\n  two\n\n  three'\n", "a: 'one two\n\n  three'\n"},
