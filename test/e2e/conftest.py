@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the end-to-end tests. Full cluster: `cluster`, and `namespace`, one of it for each test. Control plane only: `api`,
+"""Fixtures of the end-to-end tests. Full cluster: `cluster`, and `namespace`, one of it for each test; the same with poolgate
+installed: `installed`, with two GPUServers (three GPUs of 16 GB): `pool`, and a namespace with the client's Secrets: `ns`. Control plane only: `api`,
 and `api_namespace`. Each cluster starts when the first test asks for it and lives until the last test has ended; its logs are in
 build/e2e/logs. Tests that break more than they can mend start a cluster of their own."""
 import os
@@ -13,6 +14,7 @@ sys.path[:0] = [p for p in (HERE, os.path.dirname(HERE)) if p not in sys.path]
 
 import cluster as clusters  # noqa: E402
 import kube  # noqa: E402
+import product  # noqa: E402
 
 running = []
 
@@ -47,6 +49,24 @@ def fixture_namespace(cluster):
 @pytest.fixture(name="api_namespace")
 def fixture_api_namespace(api):
     with api.namespace() as name:
+        yield name
+
+
+@pytest.fixture(scope="session", name="installed")
+def fixture_installed(cluster):
+    product.install(cluster)
+    yield cluster
+
+
+@pytest.fixture(name="pool")
+def fixture_pool(installed):
+    with product.servers(installed, {"gpu-a": 2, "gpu-b": 1}):
+        yield installed
+
+
+@pytest.fixture(name="ns")
+def fixture_ns(installed):
+    with product.client_namespace(installed) as name:
         yield name
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """poolgate as it is shipped: its image and its manifests in a real cluster, pods that really run through a launcher."""
 import json
-import os
 import subprocess
 import threading
 import time
@@ -9,94 +8,7 @@ import time
 import pytest
 
 import kube
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SYSTEM = "poolgate-system"
-MB = 10 ** 6
-# Secret bitfusion-client-secret-…: the key in it.
-CLIENT_SECRETS = {"ca.crt": "ca.crt", "client.yml": "client.yaml", "servers.conf": "servers.conf"}
-
-
-def wait_for(check, seconds, what):
-    """What check() returns as soon as it is true."""
-    end = time.monotonic() + seconds
-    while True:
-        value = check()
-        if value:
-            return value
-        assert time.monotonic() < end, f"not within {seconds} s: {what}; last seen {value!r}"
-        time.sleep(0.1)
-
-
-def gpu_server(name, gpus=1, memory="16G", **labels):
-    return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": name, "labels": labels},
-            "spec": {"address": "10.117.32.177:56001", "gpus": [{"model": "Tesla V100-PCIE-16GB", "memory": memory, "count": gpus}]}}
-
-
-def gpu_pod(name, percent=100, amount=1, command=("/bin/sh", "-c", "sleep 300"), **spec):
-    limits = {"bitfusion.io/gpu-amount": str(amount), "bitfusion.io/gpu-percent": str(percent)}
-    meta = {"generateName": name} if name.endswith("-") else {"name": name}
-    meta["annotations"] = {"auto-management/bitfusion": "all", "bitfusion-client/os": "ubuntu20", "bitfusion-client/version": "450"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta,
-            "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [
-                {"name": "main", "image": "localhost/busybox:e2e", "imagePullPolicy": "Never", "command": list(command),
-                 "resources": {"limits": limits}}], **spec}}
-
-
-def claims(cluster, server=None):
-    """(uid, state) of every claim of the pool, or of one server."""
-    return {(c["uid"], c["state"]) for s in cluster.client.items("gpuservers") if server in (None, s["metadata"]["name"])
-            for c in s.get("status", {}).get("claims", [])}
-
-
-def check_sums(server):
-    """No byte of a GPU is promised twice."""
-    status = server.get("status", {})
-    held = {}
-    for claim in status.get("claims", []):
-        for part in claim["gpus"]:
-            held[part["id"]] = held.get(part["id"], 0) + part["bytes"]
-        assert claim["state"] != "adopted", f"a claim was adopted: {claim}"
-    for gpu in status.get("gpus", []):
-        assert held.get(gpu["id"], 0) <= gpu["memory"], f"{server['metadata']['name']}/{gpu['id']} is promised twice: {status}"
-
-
-@pytest.fixture(scope="module", name="installed")
-def fixture_installed(cluster):
-    """The shipped manifests, unchanged but for the image's name, from nothing to Ready."""
-    image = os.environ.get("POOLGATE_IMAGE") or os.path.join(ROOT, "build/image/poolgate.oci.tar")
-    names = cluster.import_image(image)
-    cluster.apply_kustomize(os.path.join(ROOT, "manifests/base"), image=names[0])
-    cluster.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
-    wait_for(lambda: all(h["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
-                         for h in cluster.client.get(f"{kind}webhookconfigurations", "poolgate")["webhooks"]), 30, "a caBundle")
-    yield cluster
-
-
-@pytest.fixture(name="pool")
-def fixture_pool(installed):
-    """Two servers of two and one GPUs of 16 GB that take claims; gone after the test."""
-    names = {"gpu-a": 2, "gpu-b": 1}
-    for name, gpus in names.items():
-        installed.client.create(gpu_server(name, gpus))
-    wait_for(lambda: all(s.get("status", {}).get("summary", {}).get("fit") == names[s["metadata"]["name"]]
-                         for s in installed.client.items("gpuservers")), 30, "servers that take claims")
-    yield installed
-    for name in names:
-        installed.client.delete("gpuservers", name)
-    wait_for(lambda: not installed.client.items("gpuservers"), 90, "GPUServers that are gone")
-
-
-@pytest.fixture(name="ns")
-def fixture_ns(installed):
-    """A namespace with the client's Secrets; its pods are gone, and their claims, after the test."""
-    with installed.namespace() as name:
-        for secret, key in CLIENT_SECRETS.items():
-            installed.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"bitfusion-client-secret-{secret}"},
-                                     "stringData": {key: "for the test"}}, namespace=name)
-        yield name
-        installed.client.delete_all("pods", name, grace=0)
-        wait_for(lambda: not claims(installed), 90, "claims that end with their pods")
+from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, wait_for
 
 
 def test_servers_are_shown(pool):
