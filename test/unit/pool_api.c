@@ -272,6 +272,19 @@ void pool_api_spec(struct pool_api *p, const char *name, const char *spec)
 	api_unlock(p->api);
 }
 
+void pool_api_status(struct pool_api *p, const char *name, const char *status)
+{
+	struct pool_api_server *s;
+
+	api_lock(p->api);
+	s = find(p, name, strlen(name));
+	assert_non_null(s);
+	free(s->status);
+	s->status = quoted(status);
+	changed(p, s);
+	api_unlock(p->api);
+}
+
 void pool_api_delete(struct pool_api *p, const char *name)
 {
 	struct pool_api_server *s;

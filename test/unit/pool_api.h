@@ -41,6 +41,8 @@ void pool_api_free(struct pool_api *p);
 void pool_api_put(struct pool_api *p, const char *name, const char *finalizers, const char *spec,
 	const char *status);
 void pool_api_spec(struct pool_api *p, const char *name, const char *spec);
+/* Replace its status as another replica would. */
+void pool_api_status(struct pool_api *p, const char *name, const char *status);
 /* As kubectl does: it goes when it has no finalizers. */
 void pool_api_delete(struct pool_api *p, const char *name);
 

@@ -234,6 +234,10 @@ static void keeps_a_probed_server(void **state)
 	assert_true(server_keep_fresh(&f.o, true, FRESH_ANSWERED, "it answers", NOW, &f.arena));
 	assert_true(server_keep_status(&f.o, NOW, &f.arena));
 	expect(&f, SERVER_READY, "False", "NoGPUs");
+	/* It gets the finalizer once it has some: what it waits for is them. */
+	f.o.finalizer = false;
+	assert_false(server_keep_status(&f.o, NOW, &f.arena));
+	f.o.finalizer = true;
 	assert_true(apply(&f, ANSWER("unfit", "1", GPU("a", "false", ""))));
 	assert_true(server_keep_status(&f.o, NOW, &f.arena));
 	expect(&f, SERVER_READY, "False", "NoneFit");

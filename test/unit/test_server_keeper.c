@@ -13,6 +13,7 @@
 
 #define LISTED "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
 #define ONE "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G'}]}"
+#define PROBED "{'address':'10.0.0.1:56001','probe':{'url':'https://10.0.0.1:9443'}}"
 #define OURS "['poolgate.io/claims']"
 #define GPU(id) "{'id':'" id "','model':'V100','memory':16000000000,'fit':true}"
 #define CLAIM(gpu)                                                                                 \
@@ -26,11 +27,13 @@
 static struct pool_api *pool;
 static struct server_keeper_config cfg;
 static atomic_bool adoption_done;
+static atomic_int_least64_t asked_since;
 
 static bool adopted(void *ctx, int64_t since_ms)
 {
 	(void)ctx;
 	assert_true(since_ms > 0);
+	atomic_store(&asked_since, since_ms);
 	return atomic_load(&adoption_done);
 }
 
@@ -39,6 +42,7 @@ static int set_up(void **state)
 	(void)state;
 	pool = pool_api_new();
 	atomic_store(&adoption_done, true);
+	atomic_store(&asked_since, 0);
 	cfg = (struct server_keeper_config){.kube = pool->kube,
 		.servers = pool->servers,
 		.log = &pool->log,
@@ -99,6 +103,24 @@ static void waits_for_adoption(void **state)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
+/* R7: while it has no GPUs nobody can be given a claim on it, so rounds of adoption that ended by then say nothing. */
+static void waits_for_gpus(void **state)
+{
+	int64_t then;
+
+	(void)state;
+	pool_api_put(pool, "a", "[]", PROBED, "{}");
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'NotFresh'", 5000));
+	api_nap(1500);
+	assert_int_equal(pool->patches, 0);
+	assert_int_equal(atomic_load(&asked_since), 0);
+	then = api_now_ms();
+	pool_api_status(pool, "a", FREE);
+	assert_true(pool_api_has_finalizers(pool, "a", OURS, 5000));
+	assert_true(atomic_load(&asked_since) >= then);
+}
+
 /* R9: it goes with its last claim. */
 static void holds_a_server_with_claims(void **state)
 {
@@ -149,6 +171,7 @@ int main(void)
 		POOL_TEST(fills_in_a_new_server),
 		POOL_TEST(writes_on_change_alone),
 		POOL_TEST(waits_for_adoption),
+		POOL_TEST(waits_for_gpus),
 		POOL_TEST(holds_a_server_with_claims),
 		POOL_TEST(keeps_claimed_gpus),
 		POOL_TEST(another_of_the_same_name),

@@ -24,7 +24,7 @@ struct known {
 	char *name, *uid;
 	char version[VERSION_SIZE];
 	char done[VERSION_SIZE]; /* the version that is as it should be */
-	int64_t since_ms;        /* when this uid was first seen without the finalizer; 0: never */
+	int64_t since_ms; /* when this uid was first seen with GPUs and without the finalizer; 0: never */
 	bool deleting, finalizer, claims;
 	bool there; /* in the picture at this look */
 };
@@ -114,10 +114,11 @@ static bool note(void *ctx, const struct server_object *o)
 	s->finalizer = o->finalizer;
 	s->claims = o->status.n_claims > 0;
 	s->there = true;
-	if (!s->finalizer && s->since_ms == 0)
-		s->since_ms = clock_now_ms();
-	if (s->finalizer)
+	/* No pod can be given a claim on a server without GPUs, so a round of adoption says nothing about it. */
+	if (s->finalizer || o->status.n_gpus == 0)
 		s->since_ms = 0;
+	else if (s->since_ms == 0)
+		s->since_ms = clock_now_ms();
 	return true;
 }
 
@@ -242,7 +243,7 @@ static bool finalizer_due(const struct server_keeper *k, const struct known *s)
 {
 	if (s->deleting)
 		return s->finalizer && !s->claims;
-	if (s->finalizer)
+	if (s->finalizer || s->since_ms == 0)
 		return false;
 	return !k->cfg->adopted || k->cfg->adopted(k->cfg->adopted_ctx, s->since_ms);
 }

@@ -11,8 +11,9 @@ struct server_keeper_config {
 	struct kube *kube;
 	struct servers *servers;
 	const struct log *log;
-	/* Has a whole round of adoption begun after since_ms (CLOCK_MONOTONIC) and ended? Only then does a server that we first saw at
-	 * since_ms get its finalizer, so that one made anew holds its running pods' claims before it takes new ones. */
+	/* Has a whole round of adoption begun after since_ms (CLOCK_MONOTONIC) and ended? Only then does a server whose GPUs first stood in
+	 * its status at since_ms get its finalizer, so that one made anew holds its running pods' claims before it takes new ones. One
+	 * without GPUs gets none. NULL: nothing is adopted, do not wait. */
 	bool (*adopted)(void *ctx, int64_t since_ms);
 	void *adopted_ctx;
 };

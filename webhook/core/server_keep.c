@@ -49,7 +49,7 @@ static struct condition ready(const struct server_object *o)
 	if (o->deleting) {
 		c.reason = "Deleting";
 		c.message = "it goes with its last claim";
-	} else if (!o->finalizer) {
+	} else if (!o->finalizer && o->status.n_gpus > 0) {
 		c.reason = "LooksForClaims";
 		c.message = "pods that run on it get their claims first";
 	} else if (o->drain) {
