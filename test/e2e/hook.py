@@ -58,8 +58,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 class Hook:
     """delay: seconds (or a function of the request) from the call to the answer. refuse(request): message or None. mutate(pod):
-    changes it in place, and may be called again for the same pod (reinvocation); makes this a mutating webhook. after: mutating webhooks run in the order of their configurations' names, this
-    one after poolgate's or before. requests: what was asked, answers: what was said, each in the order of time, monotonic seconds."""
+    changes it in place, and may be called again for the same pod (reinvocation); makes this a mutating webhook. after: mutating
+    webhooks run in the order of their configurations' names, this one after poolgate's or before. requests: what was asked, answers:
+    what was said, each in the order of time, monotonic seconds."""
 
     def __init__(self, cluster, namespace, delay=0, refuse=None, mutate=None, after=True, reinvocation="IfNeeded",
                  operations=("CREATE",), resources=("pods",), timeout=30, failure_policy="Fail"):
