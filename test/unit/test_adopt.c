@@ -75,6 +75,33 @@ static void r7_a_pod_without_a_claim_gets_one(void **state)
 	assert_true(status_has_not(api, "a", "'u1'", 3000));
 }
 
+static const struct config *acquire(void *ctx)
+{
+	return ctx;
+}
+
+static void give_back(void *ctx, const struct config *config)
+{
+	assert_ptr_equal(ctx, config);
+}
+
+/* As a review would have taken it: here the profile says that a pod holds its server whole, though its plan names none. */
+static void r7_as_the_profile_says(void **state)
+{
+	struct profile profiles[] = {{.name = SLICE("p"), .whole_servers = true}};
+	struct config config = {.profiles = profiles, .n_profiles = 1};
+
+	(void)state;
+	api->cfg.source = (struct config_source){&config, acquire, give_back};
+	put("a", "[]", STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_true(status_has(api, "a",
+		"'gpus':[{'id':'gpu-0','bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]",
+		0));
+}
+
 /* Its own claim arrives in the picture a little later than the pod. */
 static void r7_not_when_its_claim_comes_late(void **state)
 {
@@ -319,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(r7_a_pod_without_a_claim_gets_one),
+		TEST(r7_as_the_profile_says),
 		TEST(r7_not_when_its_claim_comes_late),
 		TEST(r7_judged_on_a_fresh_list),
 		TEST(r7_asked_past_the_cache),

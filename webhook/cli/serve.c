@@ -83,6 +83,7 @@ static int make_ledger(struct server *s, struct err *err)
 		.api_host = getenv("KUBERNETES_SERVICE_HOST"),
 		.api_port = getenv("KUBERNETES_SERVICE_PORT"),
 		.pod_name = getenv("POD_NAME"),
+		.source = {&s->store, config_store_acquire, config_store_give_back},
 		.identity = r->identity,
 		.metrics = r->metrics,
 		.log = &s->log};

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
 #include "webhook/core/pod.h"
+#include "webhook/core/validate.h"
 #include "webhook/edge/metrics.h"
 
 #define ADOPT_AFTER_MS 2000
@@ -145,12 +146,22 @@ static void adopted(struct adoption *a)
 		log_bool("over_full", a->full));
 }
 
+static bool holds_whole_servers(const struct claims *c, const struct plan *plan)
+{
+	const struct config_source *from = &c->cfg->source;
+	const struct config *now = from->acquire ? from->acquire(from->ctx) : NULL;
+	bool yes = validate_whole_servers(now, plan);
+
+	if (now)
+		from->release(from->ctx, now);
+	return yes;
+}
+
 /* What the pod that is there now says it needs. */
 static int read_plan(struct adoption *a, struct err *err)
 {
 	struct pod pod;
 	struct slice text;
-	bool whole;
 
 	pod_glance(&a->pod.json, json_root(&a->pod.json), &pod);
 	text = pod_annotation(&pod, ANN_PLAN, &a->arena);
@@ -159,9 +170,8 @@ static int read_plan(struct adoption *a, struct err *err)
 	if (plan_read(text, &a->arena, &a->plan, err) < 0)
 		return err->code;
 	a->plan_hash = text_hash64(text);
-	whole = a->c->cfg->whole_servers ? a->c->cfg->whole_servers(a->c->cfg->whole_ctx, &a->plan)
-					 : a->plan.n_servers > 0;
-	return plan_demand(&a->plan, whole, &a->arena, &a->demand, err);
+	return plan_demand(
+		&a->plan, holds_whole_servers(a->c, &a->plan), &a->arena, &a->demand, err);
 }
 
 /* It could not be written: nothing is known, and the next round looks again. */

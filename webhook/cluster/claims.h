@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "webhook/cluster/leader.h"
-#include "webhook/core/plan.h"
+#include "webhook/edge/admission.h"
 
 /* All borrowed for as long as the duty may run. Zero means the default in brackets. */
 struct claims_config {
@@ -15,9 +15,9 @@ struct claims_config {
 	struct servers *servers;
 	const struct log *log;
 	struct metrics *metrics;
-	/* Does a pod with this plan hold whole servers (its profile's granularity)? NULL: one whose plan names servers does. */
-	bool (*whole_servers)(void *ctx, const struct plan *plan);
-	void *whole_ctx;
+	/* For the granularity of profiles, so that what is adopted is what a review would have taken. acquire NULL: a pod whose plan names
+	 * servers holds them whole. */
+	struct config_source source;
 	int64_t pending_ms;     /* [CLAIM_PENDING_MS] */
 	int64_t ask_ms;         /* [CLAIM_ASK_MS] */
 	int64_t retry_ms;       /* [CLAIM_RETRY_MS] */

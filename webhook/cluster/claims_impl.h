@@ -9,6 +9,7 @@
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/pods.h"
 #include "webhook/core/claim_life.h"
+#include "webhook/core/plan.h"
 
 /* A round at the latest, for those who wait to hear that everybody has been looked at. */
 #define CLAIMS_IDLE_MS 1000

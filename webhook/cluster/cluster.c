@@ -82,7 +82,8 @@ static void list_duties(struct cluster *c)
 	c->claims = (struct claims_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,
-		.metrics = c->cfg.metrics};
+		.metrics = c->cfg.metrics,
+		.source = c->cfg.source};
 	c->keeper = (struct server_keeper_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,

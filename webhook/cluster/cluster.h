@@ -10,6 +10,7 @@
 #include "base/metric.h"
 #include "net/tls_identity.h"
 #include "webhook/core/ledger.h"
+#include "webhook/edge/admission.h"
 #include "webhook/edge/settings.h"
 
 /* All borrowed until cluster_stop. */
@@ -18,6 +19,7 @@ struct cluster_config {
 	bool own_certificate; /* the serving pair comes from files: no Secret is read, none is made */
 	/* What the environment says: KUBERNETES_SERVICE_HOST, _PORT, POD_NAME (else the host's name); NULL: nothing. */
 	const char *api_host, *api_port, *pod_name;
+	struct config_source source; /* asked from cluster_start on */
 	struct tls_identity *identity;
 	struct metrics *metrics;
 	const struct log *log;

@@ -183,11 +183,17 @@ static bool mentions_us(const struct config *c, const struct pod *p, struct aren
 	       check_secrets(c, p, &ignored) < 0;
 }
 
+bool validate_whole_servers(const struct config *c, const struct plan *plan)
+{
+	const struct profile *p = c ? config_profile(c, plan->profile) : NULL;
+
+	return p ? p->whole_servers : plan->n_servers > 0;
+}
+
 int validate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a,
 	struct validation *ret, struct err *err)
 {
-	const struct profile *profile;
 	struct pod p;
 	struct slice plan;
 	int rc;
@@ -223,11 +229,10 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 	}
 	if (validate_plan(world, &p, &ret->plan, a, err) < 0)
 		return err->code;
-	profile = config_profile(world->config, ret->plan.profile);
 	ret->claims = true;
 	ret->plan_hash = text_hash64(plan);
-	return plan_demand(&ret->plan, profile ? profile->whole_servers : ret->plan.n_servers > 0,
-		a, &ret->demand, err);
+	return plan_demand(&ret->plan, validate_whole_servers(world->config, &ret->plan), a,
+		&ret->demand, err);
 }
 
 struct pair {

@@ -43,6 +43,10 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 int validate_update(
 	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err);
 
+/* Does a pod with this plan hold whole servers? As its profile says (granularity); where c has no profile of that name, or is NULL: one
+ * whose servers were picked for it does. */
+bool validate_whole_servers(const struct config *c, const struct plan *plan);
+
 /* The pod against its plan (the part of validate_create that does that). Errors as PlanMismatch and NotInjected. */
 int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,
 	struct arena *a, struct err *err);
