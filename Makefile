@@ -23,8 +23,9 @@ include mk/flags.mk
 
 # ---- sources, floor by floor -------------------------------------------------------------------------------------
 
-FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli
-LIB_SRC := $(sort $(foreach f,$(FLOORS),$(wildcard $f/*.c)))
+FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli probe
+# The probe's main program, and what needs CUDA's headers, are in mk/probe.mk.
+LIB_SRC := $(sort $(filter-out probe/main.c probe/rt_linked.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share.
@@ -81,9 +82,11 @@ $(BUILD)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d))
+-include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d) $(BUILD)/test/bench/*.d)
 
 include mk/checks.mk
+include mk/bench.mk
 include mk/install.mk
 include mk/e2e.mk
 include mk/image.mk
+include mk/probe.mk

@@ -24,6 +24,8 @@ FLOORS = {
     "webhook/edge": ["base", "net", "certs", "webhook/core"],
     "webhook/cluster": ["base", "net", "certs", "webhook/core", "webhook/edge"],
     "webhook/cli": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster"],
+    "probe": ["base", "net", "probe/kernels"],
+    "probe/kernels": [],
     "webhook": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster", "webhook/cli"],
 }
 
@@ -34,9 +36,10 @@ LIBRARIES = [
     (r"openssl/", r"certs/\w+\.[ch]$"),
     (r"(cjson/)?cJSON(_Utils)?\.h$", r"base/json_doc\w*\.[ch]$"),
     (r"yaml\.h$", r"base/yaml\w*\.[ch]$"),
-    (r"dlfcn\.h$", r"net/http_client\w*\.[ch]$"),
     (r"curl/", r"net/http_client\w*\.[ch]$"),
-    (r"dlfcn\.h$", r"net/http_client\w*\.[ch]$"),
+    (r"dlfcn\.h$", r"(net/http_client\w*|probe/rt_dlopen|probe/nvml\w*)\.[ch]$"),
+    (r"cuda_runtime_api\.h$", r"probe/rt_linked\.c$"),
+    (r"nvrtc\.h$", r"probe/kernels/compile\.c$"),
 ]
 
 # What core may take from the C library: memory, strings, sorting, formatting into memory.

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: what this machine's kernel says of its GPUs: PCI devices of class 03xx and vendor 10de, their links, whether this is a
+ * virtual machine. Read below a root folder, "/" but in tests (GPUPROBE_ROOT). */
+#ifndef PROBE_HOST_H
+#define PROBE_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct host_gpu {
+	char pci[20];                    /* "0000:17:00.0", lower case */
+	bool answers;                    /* its config space is not all ones */
+	int numa_node;                   /* -1: none */
+	int width, width_max;            /* lanes; -1 */
+	double speed_gts, speed_gts_max; /* per lane; 0: unknown */
+	double upstream_gts;             /* smallest on the way to the root; 0: unknown */
+	int upstream_width;              /* -1 */
+};
+
+/* The NVIDIA GPUs, by PCI id. *ret is malloc'ed, the caller frees it. No such folder in sysfs: none, 0. ERR_NOMEM, ERR_IO. */
+int host_gpus(const char *root, struct host_gpu **ret, size_t *count, struct err *err);
+
+/* Is there a device with this id, of NVIDIA? What CUDA names and this machine lacks is a remote GPU. */
+bool host_has_pci(const char *root, const char *pci);
+
+/* 1: a virtual machine (by DMI and the CPU's hypervisor flag), 0: none, -1: unknown. */
+int host_is_vm(const char *root);
+
+/* Bytes per second that a link can carry in one direction, after its encoding: speed (GT/s) times width. 0: unknown. */
+double host_link_rate(double speed_gts, int width);
+
+#endif
