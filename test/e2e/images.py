@@ -143,11 +143,14 @@ def client(folder, names=(CLIENT,), catalogue=None, pairs=None):
     return save(os.path.join(folder, "client.tar"), names, layer)
 
 
-def workload(folder, names, programs=PROGRAMS):
-    """An image under the names of a real one, in which each of the programs prints its argv and ends."""
+def workload(folder, names, programs=PROGRAMS, env=(), scripts=None):
+    """An image under the names of a real one, in which each of the programs prints its argv and ends. env: more of the image's
+    environment ("A=b"), scripts: more files, path to content."""
     layer = Layer()
     add_busybox(layer)
     layer.file("/usr/local/bin/print-argv", compile_static("launcher", folder))
     for program in programs:
-        layer.link("/usr/local/bin/" + program, "print-argv")
-    return save(os.path.join(folder, "workload.tar"), names, layer)
+        layer.link(program if program.startswith("/") else "/usr/local/bin/" + program, "/usr/local/bin/print-argv")
+    for path, content in (scripts or {}).items():
+        layer.file(path, content)
+    return save(os.path.join(folder, "workload.tar"), names, layer, env=("PATH=/usr/local/bin:/usr/bin:/bin", *env))

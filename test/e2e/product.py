@@ -25,7 +25,7 @@ def wait_for(check, seconds, what):
         value = check()
         if value:
             return value
-        assert time.monotonic() < end, f"not within {seconds} s: {what}; last seen {value!r}"
+        assert time.monotonic() < end, f"not within {seconds} s: {what() if callable(what) else what}; last seen {value!r}"
         time.sleep(0.1)
 
 
@@ -97,3 +97,64 @@ def client_namespace(cluster, **kw):
         yield name
         cluster.client.delete_all("pods", name, grace=0)
         wait_for(lambda: not claims(cluster), 90, "claims that end with their pods")
+
+
+class ClaimLog:
+    """The life of every claim and of every pod of a namespace, from every version of every GPUServer and pod while the block runs.
+    By the pod's uid: `states` a claim was seen in, one after the other; `taken` and `ended`, when it was first seen and when it was no
+    more; `finished`, when the pod was Succeeded or Failed, or gone (monotonic seconds). Leaving checks what holds for any test: no byte
+    promised twice, nothing adopted, and no claim that came back after its end."""
+
+    def __init__(self, cluster, namespace=None):
+        self.states, self.taken, self.ended, self.finished, self.wrong = {}, {}, {}, {}, []
+        self.on = {}  # uid -> the servers that have its claim now
+        self.servers = kube.Observer(cluster.client, "gpuservers", on_event=self._server)
+        self.pods = kube.Observer(cluster.client, "pods", namespace, on_event=self._pod)
+
+    def _server(self, kind, server):
+        now, name, held = time.monotonic(), server["metadata"]["name"], {}
+        if kind != "DELETED":
+            held = {c["uid"]: c["state"] for c in server.get("status", {}).get("claims", [])}
+            try:
+                check_sums(server)
+            except AssertionError as e:
+                self.wrong.append(str(e))
+        for uid, state in held.items():
+            if uid in self.ended:
+                self.wrong.append(f"the claim of {uid} has ended and is back on {name}")
+            self.taken.setdefault(uid, now)
+            self.on.setdefault(uid, set()).add(name)
+            if self.states.setdefault(uid, [state])[-1] != state:
+                self.states[uid].append(state)
+        for uid, names in self.on.items():
+            if name in names and uid not in held:
+                names.discard(name)
+                if not names:
+                    self.ended[uid] = now
+
+    def _pod(self, kind, pod):
+        if kind == "DELETED" or pod["status"].get("phase") in ("Succeeded", "Failed"):
+            self.finished.setdefault(pod["metadata"]["uid"], time.monotonic())
+
+    def wait(self, uid, state, seconds=20):
+        """Until the claim has been in this state; "ended" is one too."""
+        wait_for(lambda: uid in self.ended if state == "ended" else state in self.states.get(uid, []), seconds,
+                 lambda: f"the claim of {uid} is {state}: {self.states.get(uid)}, finished {self.finished.get(uid)}")
+
+    def check_end(self, uid, seconds=60):
+        """The claim has ended: not before its pod, and within 5 s of it."""
+        wait_for(lambda: uid in self.finished, seconds, f"the end of pod {uid}")
+        self.wait(uid, "ended", 15)
+        late = self.ended[uid] - self.finished[uid]
+        assert -1 < late <= 5, f"the claim of {uid} ended {late:.2f} s after its pod"
+
+    def __enter__(self):
+        self.pods.start()
+        self.servers.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        for one in (self.pods, self.servers):
+            one.__exit__(kind)
+        if kind is None:
+            assert not self.wrong, self.wrong[:3]
