@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: one process per GPU. The parent re-executes this program as a worker, reads JSON lines from its pipe, and holds it to a
- * deadline; a GPU that hangs costs its deadline and no more, since the parent kills the worker and does not wait for it. Fork
- * without exec would share a remote-GPU client's connection, which it makes before main(). */
+/* probe: one process per GPU, seen from inside: a worker does its job and tells what it finds, a JSON line at a time. */
 #ifndef PROBE_WORKER_H
 #define PROBE_WORKER_H
 
@@ -9,49 +7,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "probe/report.h"
 #include "probe/rt.h"
 
-/* What a worker is asked to do; passed on its command line. */
+/* What a worker is asked to do. */
 struct worker_job {
+	bool scout; /* only look which GPUs there are: all of them, without a context */
 	enum probe_profile profile;
-	const char *device; /* what CUDA_VISIBLE_DEVICES is set to: UUID, MIG UUID, or an index */
-	int index;          /* its index in the report */
-	bool remote, busy;  /* busy: no thresholds, no large allocations */
+	int index; /* CUDA's, among those the worker sees */
+	const char *
+		visible; /* what CUDA_VISIBLE_DEVICES is set to (a MIG instance, then index is 0), or NULL: left alone */
+	bool free_memory;  /* list: make a context for it */
+	bool remote, busy; /* busy: somebody else computes there: no thresholds */
 	uint64_t seed;
 	double memory_share;    /* of free memory to test, 0 … 1; 0: the profile's own */
 	int64_t memory_bytes;   /* or so many bytes; 0: by share */
 	double seconds;         /* of stress */
-	const char *thresholds; /* file, or NULL */
-	const char *cudart;     /* for rt_dlopen, or NULL: as linked */
-	int plant; /* a planted fault, for tests on real GPUs: 0 none, 1 memory bit, 2 lane */
+	const char *thresholds; /* file, or NULL: the defaults */
+	const char *cudart;     /* for rt_dlopen, or NULL: rt_default */
+	int plant;              /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
 };
 
-/* In the worker: run the job, write one line per event to fd: {"gpu":{…}}, {"phase":"mem.pattern","within_s":20}, {"check":{…}},
- * {"progress":0.4,"text":"…"}, {"error":{…}}, {"done":true}. Stops after the first error that makes the context unusable. Returns the process's
- * exit status: 0 done, 1 stopped by an error that was told, 3 could not tell. */
-int worker_run(const struct rt *rt, const struct worker_job *job, int fd);
+/* The job as the one argument of a worker's command line, and read again. Texts of *ret are malloc'ed; worker_job_release frees them.
+ * ERR_SYNTAX, ERR_INVALID, ERR_NOMEM. */
+void worker_job_write(const struct worker_job *job, struct buf *out);
+int worker_job_read(const char *text, struct worker_job *ret, struct err *err);
+void worker_job_release(struct worker_job *job);
 
-/* In the parent. Called from workers_run() on its own thread. */
-typedef void (*worker_progress)(void *arg, int index, double done, const char *text);
+/* The whole life of a worker process: dies with its parent, takes SIGTERM as a wish to end early, opens the runtime, does the job, and writes one
+ * line per event to fd (see worker_wire.h). Returns the exit status: 0 done, 1 stopped by an error that was told, 3 could not tell. */
+int worker_main(const char *job, int fd);
 
-struct workers_config {
-	const char *program; /* to re-execute; "/proc/self/exe" */
-	const struct worker_job *jobs;
-	size_t n_jobs;
-	double phase_limit_s; /* for a phase that names no own limit, and for the start: 20 */
-	double total_limit_s; /* of the whole run; 0: none */
-	int stop_fd;          /* readable when the run is to end early, or -1 */
-	bool in_process; /* one after another in this process, for clients that forbid children: no deadline holds then */
-	const struct rt *rt;      /* for in_process */
-	worker_progress progress; /* NULL: nobody asks */
-	void *arg;
-};
-
-/* Run all jobs at once and put what they tell into the report's GPUs (job.index). A worker that passes its deadline is killed: CODE_HANG with
- * the phase; one that dies: CODE_WORKER_DIED with its signal; a line that cannot be read: CODE_WORKER_DIED. Ended by stop_fd or the total
- * limit: 0 with r->complete false. Returns 0; ERR_NOMEM, ERR_IO (no process could be started). */
-int workers_run(const struct workers_config *config, struct report *r, struct err *err);
+/* Do a job with this runtime in this process; lines go to fd; stopped() is asked at least once a second. Errors of the GPU are told, not returned:
+ * 0 done, 1 stopped by an error that was told, 3 could not tell. */
+int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
+	void *arg);
 
 #endif

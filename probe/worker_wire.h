@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: the lines from a worker to its parent. One JSON object with one member each:
+ *   {"runtime": {"driver": 12090, "runtime": 12090, "link": "static", "devices": 8}}
+ *   {"gpu": {"index": 0, …}}                         all that is known of a GPU; a later line replaces it
+ *   {"within": {"phase": "mem.pattern", "s": 20}}    the next line comes within so many seconds, or the worker hangs
+ *   {"check": {…}}                                   a result, as in the report
+ *   {"progress": {"done": 0.4, "text": "…"}}
+ *   {"error": {"gpu": 0, "code": "NO_DEVICE", "cuda": 100, "message": "…"}}
+ *   {"done": true}                                   the last one */
+#ifndef PROBE_WORKER_WIRE_H
+#define PROBE_WORKER_WIRE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "probe/report.h"
+
+/* No line is longer: sixteen records of wrong memory are about 4 KB. */
+#define WIRE_LINE_MAX 65536
+
+enum wire_kind {
+	WIRE_RUNTIME,
+	WIRE_GPU,
+	WIRE_WITHIN,
+	WIRE_CHECK,
+	WIRE_PROGRESS,
+	WIRE_ERROR,
+	WIRE_DONE
+};
+
+/* One line that was read. By kind: */
+struct wire_line {
+	enum wire_kind kind;
+	int driver, runtime, devices; /* RUNTIME; devices -1: could not be counted */
+	char link[16];
+	struct gpu_report gpu;     /* GPU: without checks */
+	struct check_result check; /* CHECK */
+	double seconds;            /* WITHIN */
+	double done;               /* PROGRESS: 0 … 1 */
+	char text[96];             /* PROGRESS: a few words; WITHIN: the phase */
+	struct report_error error; /* ERROR */
+};
+
+/* Append one line with its newline. */
+void wire_write(const struct wire_line *line, struct buf *out);
+
+/* Read a line without its newline. ERR_SYNTAX, ERR_INVALID (path, what was found), ERR_NOMEM. */
+int wire_read(struct slice text, struct wire_line *ret, struct err *err);
+
+#endif
