@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make bench-ledger`: the ledger in front of a real API server. Needs what `make e2e` needs, root too.
+
+BENCH_SRC := $(sort $(wildcard test/bench/*.c))
+BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
+
+.PHONY: bench-ledger bench-programs
+
+bench-programs: $(BENCH_BIN) ; @:
+
+$(BENCH_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+
+bench-ledger:
+	@test/e2e/build --check etcd kube-apiserver kubectl
+	@[ "$$(id -u)" = 0 ] || { echo 'make bench-ledger: must run as root: it gives addresses to the loopback device' >&2; exit 1; }
+	@tools/setup build test e2e
+	$(SUB) programs bench-programs
+	@test/e2e/build etcd kube-apiserver kubectl
+	@POOLGATE=$(abspath $(BUILD))/poolgate BENCH=$(abspath $(BUILD))/test/bench $(PYTHON) -B test/bench/ledger $(if $T,--only '$T')
