@@ -53,7 +53,7 @@ class Discovery:
                     for r in version.get("resources", []):
                         found.append({"prefix": prefix, "group": name, "version": version["version"], "plural": r["resource"],
                                       "kind": r["responseKind"]["kind"], "namespaced": r["scope"] == "Namespaced",
-                                      "names": {r["resource"], r["responseKind"]["kind"], r.get("singularResource"),
+                                      "verbs": r.get("verbs", []), "names": {r["resource"], r["responseKind"]["kind"], r.get("singularResource"),
                                                 *r.get("shortNames", [])}})
         self.found = found
 

@@ -87,13 +87,18 @@ def servers(cluster, gpus, memory="16G"):
     wait_for(lambda: not [s for s in cluster.client.items("gpuservers") if s["metadata"]["name"] in gpus], 90, "GPUServers that are gone")
 
 
+def client_secrets(cluster, namespace):
+    """The Secrets that the client's containers mount."""
+    for secret, key in CLIENT_SECRETS.items():
+        cluster.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"bitfusion-client-secret-{secret}"},
+                               "stringData": {key: "for the test"}}, namespace=namespace)
+
+
 @contextlib.contextmanager
 def client_namespace(cluster, **kw):
     """A namespace with the client's Secrets; its pods are gone, and their claims, after the block. kw: as Cluster.namespace()."""
     with cluster.namespace(**kw) as name:
-        for secret, key in CLIENT_SECRETS.items():
-            cluster.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"bitfusion-client-secret-{secret}"},
-                                   "stringData": {key: "for the test"}}, namespace=name)
+        client_secrets(cluster, name)
         yield name
         cluster.client.delete_all("pods", name, grace=0)
         wait_for(lambda: not claims(cluster), 90, "claims that end with their pods")
