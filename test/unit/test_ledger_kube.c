@@ -307,6 +307,24 @@ static void test_r2_second_server_is_full_and_a_third_is_not(void **state)
 	fixture_release(&f);
 }
 
+/* Somebody broke a server's status, and this replica hears of it by its commit: nothing that the pod's user did wrong. */
+static void test_r2_server_is_broken(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	fixture_begin(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
+	must_take(&f, "u1", "app c 1 100%");
+	assert_string_equal(f.answer.parts[0].server, "b");
+	fixture_release(&f);
+}
+
 static void test_r2_conflict_storm(void **state)
 {
 	struct fixture f;
@@ -863,6 +881,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_r2_lost_answers),
 		cmocka_unit_test(test_r2_second_server_is_full),
 		cmocka_unit_test(test_r2_second_server_is_full_and_a_third_is_not),
+		cmocka_unit_test(test_r2_server_is_broken),
 		cmocka_unit_test(test_r2_conflict_storm),
 		cmocka_unit_test(test_r3_undo_ends_that_take),
 		cmocka_unit_test(test_r3_stopping_takes_back),

@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "test/unit/kube_store.h"
-#include "webhook/cluster/servers.h"
+#include "webhook/cluster/servers_impl.h"
+#include "webhook/edge/kube_watch.h"
 #include "webhook/edge/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
@@ -274,6 +275,111 @@ static void test_unreadable(void **state)
 	fixture_release(&f);
 }
 
+/* The watch, as it would tell of this object. */
+static void tell(struct fixture *f, const char *text)
+{
+	struct json j = {0};
+	char *copy = NULL;
+
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 10000, &copy, &f->e), 0);
+	servers_watch_app.change(f->s, KUBE_PUT, &j, json_root(&j));
+	json_release(&j);
+	free(copy);
+}
+
+static void tell_unreadable(struct fixture *f, const char *name, const char *version)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof(text),
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
+		"\"name\":\"%s\",\"uid\":\"u\",\"resourceVersion\":\"%s\"},\"spec\":{},"
+		"\"status\":{\"claims\":7}}",
+		name, version);
+	tell(f, text);
+}
+
+/* Versions decide about states that cannot be read, too: the newest is in force. */
+static void test_unreadable_versions(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "x"};
+
+	(void)state;
+	fixture_init(&f);
+	api_nap(200);
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	tell_unreadable(&f, "a", "1");
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	tell_unreadable(&f, "a", "1000000");
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	/* A readable state, newer than what is held and older than that one. */
+	kube_store_put(f.store, "a", NULL, "{'version':1}", NULL);
+	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
+	tell_unreadable(&f, "a", "1");
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	tell_unreadable(&f, "nobody", "1000000");
+	assert_true(shows(&f, "a b"));
+	fixture_release(&f);
+}
+
+/* A commit's answer that nobody can read says so at once. */
+static void test_unreadable_answer(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "x"};
+	size_t asked;
+
+	(void)state;
+	fixture_init(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	asked = api_seen_count(f.api);
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	assert_int_equal(api_seen_count(f.api), asked);
+	fixture_release(&f);
+}
+
+/* A list of the watch, and commits while it runs: what a commit brought is newer than the list; but no commit keeps what is gone. */
+static void test_list_and_commits(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "x"};
+	char *b, version[32];
+
+	(void)state;
+	fixture_init(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	b = kube_store_text(f.store, "b");
+	pthread_mutex_lock(&f.s->lock);
+	(void)snprintf(version, sizeof(version), "%llu",
+		(unsigned long long)servers_find(f.s, "b")->held->number);
+	pthread_mutex_unlock(&f.s->lock);
+	/* The list was read at b's version; a was made later, as its commit shows. */
+	servers_watch_app.listing(f.s);
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	tell(&f, b);
+	servers_watch_app.listed(f.s, version);
+	assert_true(shows(&f, "a b"));
+	assert_true(says(&f, "a", "\"message\":\"x\""));
+	s.message = "y";
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	/* The list was read after a went, which was after the commit. */
+	servers_watch_app.listing(f.s);
+	s.message = "z";
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	kube_store_put(f.store, "a", NULL, NULL, "[]");
+	kube_store_delete(f.store, "a");
+	tell(&f, b);
+	servers_watch_app.listed(f.s, "1000000");
+	assert_true(shows(&f, "b"));
+	free(b);
+	fixture_release(&f);
+}
+
 static void test_refresh(void **state)
 {
 	struct fixture f;
@@ -334,6 +440,9 @@ int main(void)
 		cmocka_unit_test(test_edit_after_others),
 		cmocka_unit_test(test_edit_outcomes),
 		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_unreadable_versions),
+		cmocka_unit_test(test_unreadable_answer),
+		cmocka_unit_test(test_list_and_commits),
 		cmocka_unit_test(test_refresh),
 		cmocka_unit_test(test_stop_ends_edits),
 	};

@@ -435,6 +435,18 @@ static int answer_from(struct take *t, const struct found *f, int64_t deadline_m
 	return rc;
 }
 
+static bool one_is_unreadable(const struct take *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct server_entry *e =
+			servers_find(t->l->servers, t->records[i].servers[i]);
+
+		if (e && e->unreadable)
+			return true;
+	}
+	return false;
+}
+
 /* One try. Lock held, and let go meanwhile. NEXT_DECIDE: try again. */
 static enum next try_once(
 	struct take *t, int64_t deadline_ms, int *rc, struct claim_answer *ret, struct err *err)
@@ -459,6 +471,9 @@ static enum next try_once(
 	(void)pthread_mutex_unlock(&s->lock);
 	*rc = commit_all(t, deadline_ms, err);
 	(void)pthread_mutex_lock(&s->lock);
+	/* Somebody broke a server's status a moment ago; others may do. */
+	if (*rc == ERR_INVALID && one_is_unreadable(t))
+		*rc = ERR_CONFLICT;
 	unreserve(t);
 	if (*rc == 0) {
 		ret->ticket = t->ticket;
@@ -501,7 +516,8 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 	}
 	(void)pthread_mutex_unlock(&l->servers->lock);
 	arena_release(&t.scratch);
-	if (rc == ERR_TIMEOUT || rc == ERR_IO)
+	/* ERR_INVALID: the API server takes no such status, which is nothing that the pod's user could mend. */
+	if (rc == ERR_TIMEOUT || rc == ERR_IO || rc == ERR_INVALID)
 		rc = away(err);
 	return rc;
 }

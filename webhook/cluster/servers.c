@@ -257,6 +257,7 @@ bool servers_put(struct servers *s, struct held *h)
 {
 	struct server_entry *e = servers_find(s, h->object.name);
 	struct held *old;
+	uint64_t unreadable;
 	bool same_shape;
 
 	if (!e)
@@ -266,26 +267,39 @@ bool servers_put(struct servers *s, struct held *h)
 		return false;
 	}
 	old = e->held;
-	e->seen = true;
 	if (old && h->number <= old->number) {
 		held_free(h);
 		return true;
 	}
 	mark_leaderless(s, h);
 	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
+	unreadable = e->unreadable;
 	e->held = h;
-	e->unreadable = false;
+	if (h->number > e->unreadable)
+		e->unreadable = 0;
 	if (same_shape) {
 		servers_recount(s, e);
 	} else if (!rebuild(s)) {
 		/* The picture stays as it was; the next state tries again. */
 		e->held = old;
+		e->unreadable = unreadable;
 		held_free(h);
 		return false;
 	}
 	held_free(old);
 	(void)pthread_cond_broadcast(&s->cond);
 	return true;
+}
+
+void servers_put_unreadable(struct servers *s, const char *name, uint64_t number)
+{
+	struct server_entry *e = servers_find(s, name);
+
+	if (!e || number <= e->unreadable || (e->held && number <= e->held->number))
+		return;
+	e->unreadable = number;
+	servers_recount(s, e);
+	(void)pthread_cond_broadcast(&s->cond);
 }
 
 void servers_drop(struct servers *s, struct server_entry *e)

@@ -17,8 +17,11 @@ struct commit {
 	struct edit *batch; /* in their order */
 	struct arena arena;
 	struct buf body, path;
-	struct held *after; /* the state that the API server answered with */
-	bool gone;
+	struct held *after;  /* the state that the API server answered with */
+	uint64_t unreadable; /* or its number, when it cannot be read */
+	bool gone;           /* there was none at the last look */
+	uint64_t
+		before; /* the number of the state that was known when the last look began; 0: none */
 	int rc;
 	struct err err;
 };
@@ -144,6 +147,9 @@ static void read_state(struct commit *c, const struct kube_answer *answer)
 {
 	if (answer->json.count)
 		c->after = held_read(&answer->json, json_root(&answer->json), &c->err);
+	if (answer->json.count && !c->after && c->err.code != ERR_NOMEM)
+		c->unreadable = kube_version_number(
+			kube_meta(&answer->json, json_root(&answer->json)).version);
 	if (!c->after && c->rc == 0)
 		c->rc = c->err.code
 				? (int)c->err.code
@@ -190,7 +196,11 @@ static void bring_back(struct servers *s, struct server_entry *entry, struct com
 	if (c->after)
 		(void)servers_put(s, c->after);
 	c->after = NULL;
-	if (c->gone)
+	if (c->unreadable)
+		servers_put_unreadable(s, entry->name, c->unreadable);
+	c->unreadable = 0;
+	/* What the watch has told meanwhile may be one made anew. */
+	if (c->gone && entry->held && entry->held->number <= c->before)
 		servers_drop(s, entry);
 	c->gone = false;
 }
@@ -217,11 +227,13 @@ static void look_again(struct servers *s, struct server_entry *entry, struct com
 		0, 1);
 	int64_t left = patience(c);
 
+	c->before = entry->held ? entry->held->number : 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	get_state(s, entry, c, left);
 	(void)pthread_mutex_lock(&s->lock);
 	if (c->rc == ERR_INVALID || c->rc == ERR_SYNTAX || c->rc == ERR_NOMEM ||
 		c->rc == ERR_REFUSED) {
+		bring_back(s, entry, c);
 		finish_all(c, refused_us(c->rc, &c->err), &c->err);
 		return;
 	}

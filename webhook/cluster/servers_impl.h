@@ -34,9 +34,10 @@ struct edit {
 struct server_entry {
 	char *name;
 	struct held *held; /* NULL: there is no such server (any more) */
-	bool unreadable; /* its newest state cannot be read: held is an older one, and takes nothing */
-	bool seen;       /* by the watch's list that runs */
-	size_t index;    /* in inv.servers, when held */
+	uint64_t
+		unreadable; /* number of its newest state, which cannot be read: held is an older one, and takes nothing; 0: it can */
+	bool listed;        /* by the watch's list that runs */
+	size_t index;       /* in inv.servers, when held */
 	struct edit *queue, **queue_end;
 	bool busy; /* somebody commits its edits */
 	struct reservation *reserved;
@@ -79,6 +80,8 @@ int64_t servers_now_ms(void);
 struct server_entry *servers_find(const struct servers *s, const char *name);
 /* Take a state over (it is freed when an older one than what is held). False: out of memory, it is freed. */
 bool servers_put(struct servers *s, struct held *h);
+/* A state with this number that cannot be read: when it is the newest, what was known before stays, and takes nothing new. */
+void servers_put_unreadable(struct servers *s, const char *name, uint64_t number);
 /* The server does not exist any more. Its entry stays, for those who wait, until servers_forget(). */
 void servers_drop(struct servers *s, struct server_entry *e);
 /* Free the entries of servers that are gone and that nobody waits for. */

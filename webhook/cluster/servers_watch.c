@@ -7,6 +7,7 @@
 
 /* Rule R4: at most four lists a second. */
 #define LIST_EVERY_MS 250
+#define NAME_SIZE 256
 
 /* ---- watch ---- */
 
@@ -16,37 +17,52 @@ static void on_listing(void *ctx)
 
 	(void)pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->n; i++)
-		s->entries[i]->seen = false;
+		s->entries[i]->listed = false;
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* A state that nobody here understands: what was known stays, and takes nothing new. */
-static void put_unreadable(struct servers *s, struct slice name, const struct err *err)
+/* "" for what cannot be a name. */
+static void name_text(struct slice name, char to[static NAME_SIZE])
 {
-	char text[256] = "";
+	to[0] = '\0';
+	if (name.len == 0 || name.len >= NAME_SIZE)
+		return;
+	memcpy(to, name.at, name.len);
+	to[name.len] = '\0';
+}
 
-	if (name.len && name.len < sizeof(text))
-		memcpy(text, name.at, name.len);
+/* A state that nobody here understands. */
+static void put_unreadable(struct servers *s, struct kube_meta m, const struct err *err)
+{
+	char name[NAME_SIZE];
+
+	name_text(m.name, name);
 	log_line(s->log, LOG_LEVEL_ERROR, "a GPUServer cannot be read, it takes no new claims",
-		log_str("server", text), log_str("path", err->path), log_str("error", err->msg));
+		log_str("server", name), log_str("path", err->path), log_str("error", err->msg));
 	(void)pthread_mutex_lock(&s->lock);
-	struct server_entry *e = servers_find(s, text);
+	servers_put_unreadable(s, name, kube_version_number(m.version));
+	(void)pthread_mutex_unlock(&s->lock);
+}
 
-	if (e) {
-		e->seen = true;
-		e->unreadable = true;
-		servers_recount(s, e);
-	}
+/* The list that runs shows it. Only that counts: a commit says that it was there at its version, not that it is in the list. */
+static void mark_listed(struct servers *s, struct slice name)
+{
+	char text[NAME_SIZE];
+	struct server_entry *e;
+
+	name_text(name, text);
+	(void)pthread_mutex_lock(&s->lock);
+	e = servers_find(s, text);
+	if (e)
+		e->listed = true;
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
 static void on_gone(struct servers *s, struct kube_meta m)
 {
-	char name[256] = "";
+	char name[NAME_SIZE];
 
-	if (m.name.len == 0 || m.name.len >= sizeof(name))
-		return;
-	memcpy(name, m.name.at, m.name.len);
+	name_text(m.name, name);
 	(void)pthread_mutex_lock(&s->lock);
 	struct server_entry *e = servers_find(s, name);
 
@@ -71,23 +87,24 @@ static void on_change(
 		return;
 	}
 	h = held_read(j, object, &err);
-	if (!h) {
-		put_unreadable(s, kube_meta(j, object).name, &err);
-		return;
+	if (h) {
+		(void)pthread_mutex_lock(&s->lock);
+		(void)servers_put(s, h);
+		(void)pthread_mutex_unlock(&s->lock);
+	} else {
+		put_unreadable(s, kube_meta(j, object), &err);
 	}
-	(void)pthread_mutex_lock(&s->lock);
-	(void)servers_put(s, h);
-	(void)pthread_mutex_unlock(&s->lock);
+	mark_listed(s, kube_meta(j, object).name);
 	servers_tell(s);
 }
 
-/* What a whole list, at this version, did not show is gone. */
-static void drop_unseen(struct servers *s, uint64_t version)
+/* What a whole list, at this version, did not show is gone; but not what a commit has brought since. */
+static void drop_unlisted(struct servers *s, uint64_t version)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
 
-		if (!e->seen && e->held && e->held->number <= version)
+		if (!e->listed && e->held && e->held->number <= version)
 			servers_drop(s, e);
 	}
 	servers_forget(s);
@@ -98,7 +115,7 @@ static void on_listed(void *ctx, const char *version)
 	struct servers *s = ctx;
 
 	(void)pthread_mutex_lock(&s->lock);
-	drop_unseen(s, kube_version_number(slice_of(version)));
+	drop_unlisted(s, kube_version_number(slice_of(version)));
 	s->synced = true;
 	(void)pthread_cond_broadcast(&s->cond);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -150,7 +167,7 @@ static bool fresh_each(void *ctx, const struct json *j, const struct json_node *
 	if (h)
 		f->list[f->n++] = h;
 	else
-		put_unreadable(f->s, kube_meta(j, object).name, &err);
+		put_unreadable(f->s, kube_meta(j, object), &err);
 	return true;
 }
 
