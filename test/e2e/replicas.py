@@ -73,8 +73,7 @@ class Replicas:
         for c in self.components:
             c.start(wait=False)
         self.serve(*range(self.n))
-        for c in self.components:
-            c.wait_ready(READY_S)
+        self.wait_ready()
         until(self._published, READY_S, "a caBundle in every hook")
 
     @staticmethod
@@ -136,6 +135,11 @@ class Replicas:
             return i if i is not None and i != other_than and self.components[i].alive() else None
 
         return until(lambda: [i] if (i := check()) is not None else None, seconds, "a leader")[0]
+
+    def wait_ready(self):
+        """Until all of them are ready; none may have ended."""
+        for c in self.components:
+            c.wait_ready(READY_S)
 
     def ready(self, i):
         try:

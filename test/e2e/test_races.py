@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No byte is promised twice and none stays promised for ever, whatever breaks in the middle: three replicas, 30 clients that create 300 pods
+at once for a pool that holds 40, and an observer that checks every version of every GPUServer."""
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+import kube
+from cluster import Cluster
+from product import check_sums, claims, client_namespace, gpu_pod, servers, wait_for
+from replicas import Replicas
+
+PODS, CLIENTS = 300, 30
+POOL = {"gpu-a": 5, "gpu-b": 5, "gpu-c": 5, "gpu-d": 5}
+FITS = 40  # two pods of half a GPU on each
+MIDDLE = 10  # admitted when the fault comes
+HEAL_S = 90  # from the end of the fault until all that fits is admitted
+QUIET_S = 3
+
+
+class Crowd:
+    """The clients. Each creates its pods without a pause, then goes on with those that were not admitted until end(). The one that
+    sees the MIDDLEth pod admitted calls hit() at once."""
+
+    def __init__(self, client, namespace, hit):
+        self.client, self.namespace, self.hit = client, namespace, hit
+        self.admitted, self.answers, self.errors = [], {}, []
+        self.changed, self.ending = threading.Condition(), threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=([f"p{i}" for i in range(k, PODS, CLIENTS)],)) for k in range(CLIENTS)]
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        self.ending.set()
+        for t in self.threads:
+            t.join()
+
+    def _run(self, mine):
+        pause = 0.0
+        try:
+            while mine:
+                for name in list(mine):
+                    if self.ending.wait(pause * random.uniform(0.5, 1.5)):
+                        return
+                    if self._create(name):
+                        mine.remove(name)
+                pause = min(1.0, max(0.1, 2 * pause))
+        except Exception as e:  # pylint: disable=broad-except
+            self.errors.append(e)
+
+    def _create(self, name):
+        """True: the pod is there."""
+        made, answer = False, "created"
+        try:
+            self.client.create(gpu_pod(name, percent=50), namespace=self.namespace)
+            made = True
+        except kube.ApiError as e:
+            made = e.reason == "AlreadyExists"  # an earlier try was stored, and its answer lost
+            answer = f"{e.status} {e.reason}: {e.message}".replace(name, "P")[:300]
+        except kube.Unreachable as e:
+            answer = str(e)[-80:]
+        with self.changed:
+            self.answers[answer] = self.answers.get(answer, 0) + 1
+            if made:
+                self.admitted.append(name)
+                if len(self.admitted) == MIDDLE:
+                    self.hit()
+                self.changed.notify_all()
+        return made
+
+    def wait(self, n, seconds):
+        """Until n pods are admitted. Says what was answered instead."""
+        with self.changed:
+            done = self.changed.wait_for(lambda: len(self.admitted) >= n or self.errors, seconds)
+            assert done and not self.errors, f"{len(self.admitted)} of {n} admitted after {seconds} s: {self.errors} {self.often(8)}"
+
+    def often(self, n):
+        """The n most frequent answers, and how often each was given."""
+        return sorted(self.answers.items(), key=lambda a: -a[1])[:n]
+
+
+class Fault:
+    """What breaks. prepare() comes before the pods, hit() in the middle and at once, then mend(), and undo() when all is over."""
+
+    versions_may_be_missed = False
+
+    def __init__(self, cluster, replicas):
+        self.cluster, self.replicas = cluster, replicas
+
+    def prepare(self):
+        pass
+
+    def hit(self):
+        pass
+
+    def mend(self):
+        pass
+
+    def undo(self):
+        pass
+
+
+class Nothing(Fault):
+    pass
+
+
+class ReplicaKilled(Fault):
+    def prepare(self):
+        self.which = (self.replicas.wait_leader() + 1) % self.replicas.n
+
+    def hit(self):
+        self.replicas.kill(self.which)
+
+    def mend(self):
+        time.sleep(1)
+        self.replicas.restart(self.which)
+
+
+class LeaderKilled(ReplicaKilled):
+    def prepare(self):
+        self.which = self.replicas.wait_leader()
+
+
+class LeaderStopped(LeaderKilled):
+    """It comes back after another has taken its place, and finds old reviews at its door."""
+
+    def hit(self):
+        self.replicas.stop(self.which)
+
+    def mend(self):
+        try:
+            time.sleep(60)
+            assert self.replicas.leader() != self.which
+        finally:
+            self.replicas.cont(self.which)
+
+    def undo(self):
+        wait_for(lambda: self.replicas.metrics(self.which)["poolgate_leader"] == 0, 30, "the former leader knows that it is none")
+
+
+class ApiServerRestarted(Fault):
+    versions_may_be_missed = True
+
+    def hit(self):
+        self.cluster.apiserver.kill()
+
+    def mend(self):
+        self.cluster.apiserver.start()
+
+
+class EtcdPaused(Fault):
+    def hit(self):
+        self.cluster.etcd.pause()
+
+    def mend(self):
+        time.sleep(5)
+        self.cluster.etcd.resume()
+
+
+class Latency(Fault):
+    def hit(self):
+        self.cluster.proxy.delay(200)
+
+    def undo(self):
+        self.cluster.proxy.delay(0)
+
+
+class FewRequestsInFlight(Fault):
+    """Seats are shared by all levels of priority, and those for writes are added: both are few here."""
+
+    def prepare(self):
+        self.cluster.apiserver.restart(signal.SIGKILL, ["--max-requests-inflight=20", "--max-mutating-requests-inflight=10"])
+
+    def undo(self):
+        self.cluster.apiserver.restart(signal.SIGKILL, [])
+
+
+@pytest.fixture(scope="module", name="races")
+def fixture_races():
+    with Cluster.light(name="races") as cluster, Replicas(cluster, 3, through_proxy=True) as replicas, servers(cluster, POOL):
+        rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "races"}}
+        cluster.client.create({**rbac, "kind": "ClusterRole", "rules": rules})
+        cluster.client.create({**rbac, "kind": "ClusterRoleBinding", "subjects": [{"kind": "User", "name": "alice"}],
+                               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "races"}})
+        yield cluster, replicas
+
+
+@pytest.mark.parametrize("kind", [Nothing, ReplicaKilled, LeaderKilled, LeaderStopped, ApiServerRestarted, EtcdPaused, Latency,
+                                  FewRequestsInFlight])
+def test_no_byte_is_promised_twice(races, kind):
+    cluster, replicas = races
+    fault = kind(cluster, replicas)
+    fault.prepare()
+    replicas.wait_ready()
+    before = [replicas.metrics(i)["poolgate_adoptions_total"] for i in range(replicas.n)]
+    hit_at = []
+
+    def hit():
+        fault.hit()
+        hit_at.append(time.monotonic())
+
+    try:
+        with client_namespace(cluster) as ns:
+            with kube.Observer(cluster.client, "gpuservers", on_event=lambda _, server: check_sums(server)) as seen, \
+                    kube.Observer(cluster.client, "pods", ns) as pods, Crowd(cluster.client_for("alice"), ns, hit) as crowd:
+                crowd.wait(MIDDLE, HEAL_S)
+                fault.mend()
+                crowd.wait(FITS, HEAL_S)
+                # Nothing more while the others go on asking, and nothing less.
+                time.sleep(QUIET_S)
+                crowd.end()
+                assert not crowd.errors
+                uids = {p["metadata"]["uid"] for p in cluster.client.items("pods", ns)}
+                assert len(uids) == len(crowd.admitted) == FITS
+                wait_for(lambda: claims(cluster) == {(uid, "bound") for uid in uids}, 30, "a bound claim for each pod, and no other")
+                there = len([e for e in pods.events if e[0] < hit_at[0]])
+                print(f"{there} pods were seen when the fault came; answers: {crowd.often(20)}")
+                assert there < FITS, "the fault came too late"
+                assert seen.relists == 0 or fault.versions_may_be_missed
+    finally:
+        fault.undo()
+    assert not any(p[2]["metadata"]["labels"].get("poolgate.io/injected") != "true" for p in pods.events)
+    after = [replicas.metrics(i)["poolgate_adoptions_total"] for i in range(replicas.n)]
+    assert sum(after) <= sum(before), "a claim was adopted"
