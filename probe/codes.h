@@ -4,6 +4,8 @@
 #ifndef PROBE_CODES_H
 #define PROBE_CODES_H
 
+#include <stdbool.h>
+
 enum probe_code {
 	CODE_NONE,
 	/* CUDA cannot be used at all: exit status 3 */
@@ -76,6 +78,9 @@ struct code_text {
 
 /* Never NULL; CODE_NONE and numbers out of range have empty texts. */
 const struct code_text *code_text(enum probe_code code);
+
+/* The code of this name; false when there is none. */
+bool code_by_name(const char *name, enum probe_code *ret);
 
 /* "reset"; never NULL. */
 const char *action_name(enum probe_action action);

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: one process per GPU, seen from inside. */
+#include "probe/worker.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe/checks.h"
+#include "probe/device.h"
+#include "probe/kernels/kernels.h"
+#include "probe/worker_wire.h"
+
+/* What a step may take that says nothing itself: making a context takes seconds on a server without persistence mode. */
+#define STEP_LIMIT_S 20.0
+
+struct worker {
+	const struct rt *rt;
+	const struct worker_job *job;
+	int fd;
+	bool cannot_tell;
+	bool (*stopped)(void *);
+	void *arg;
+	enum check_id at;  /* the check that runs */
+	double round_done; /* of stress: how far its time is */
+};
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- telling ---- */
+
+static void tell(struct worker *w, const struct wire_line *line)
+{
+	struct buf out;
+	size_t sent = 0;
+
+	buf_init(&out, WIRE_LINE_MAX);
+	wire_write(line, &out);
+	while (!out.failed && sent < out.len && !w->cannot_tell) {
+		ssize_t n = write(w->fd, out.data + sent, out.len - sent);
+
+		if (n > 0)
+			sent += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			w->cannot_tell = true;
+	}
+	w->cannot_tell = w->cannot_tell || out.failed;
+	buf_release(&out);
+}
+
+static void tell_within(struct worker *w, const char *phase, double seconds)
+{
+	struct wire_line line = {.kind = WIRE_WITHIN, .seconds = seconds};
+
+	(void)snprintf(line.text, sizeof(line.text), "%s", phase);
+	tell(w, &line);
+}
+
+__attribute__((format(printf, 4, 5))) static void tell_error(
+	struct worker *w, enum probe_code code, int cuda, const char *fmt, ...)
+{
+	struct wire_line line = {.kind = WIRE_ERROR,
+		.error = {.gpu = w->job->scout ? -1 : w->job->index,
+			.code = code,
+			.cuda_error = cuda}};
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(line.error.message, sizeof(line.error.message), fmt, args);
+	va_end(args);
+	tell(w, &line);
+}
+
+static void tell_check(struct worker *w, const struct check_result *r)
+{
+	struct wire_line line = {.kind = WIRE_CHECK, .check = *r};
+
+	tell(w, &line);
+}
+
+static void tell_gpu(struct worker *w, const struct gpu_report *gpu)
+{
+	struct wire_line line = {.kind = WIRE_GPU, .gpu = *gpu};
+
+	tell(w, &line);
+}
+
+/* ---- what checks call ---- */
+
+static void on_within(void *arg, double seconds)
+{
+	struct worker *w = arg;
+
+	tell_within(w, check_kind(w->at)->id, seconds);
+}
+
+static void on_progress(void *arg, double done, const char *text)
+{
+	struct worker *w = arg;
+	struct wire_line line = {.kind = WIRE_PROGRESS,
+		.done = w->job->profile == PROFILE_STRESS ? w->round_done : done};
+
+	(void)snprintf(line.text, sizeof(line.text), "%s", text);
+	tell(w, &line);
+}
+
+static bool on_stopped(void *arg)
+{
+	struct worker *w = arg;
+
+	return w->cannot_tell || (w->stopped && w->stopped(w->arg));
+}
+
+/* ---- scout: which GPUs there are ---- */
+
+static int look_around(struct worker *w)
+{
+	struct report seen;
+	struct wire_line line = {.kind = WIRE_RUNTIME};
+	enum probe_code code;
+
+	report_init(&seen);
+	code = device_count(w->rt, &seen);
+	line.driver = seen.driver_cuda;
+	line.runtime = seen.cudart;
+	line.devices = seen.cuda;
+	(void)snprintf(line.link, sizeof(line.link), "%s", w->rt->link);
+	tell(w, &line);
+	for (size_t i = 0; i < seen.n_errors; i++) {
+		struct wire_line error = {.kind = WIRE_ERROR, .error = seen.errors[i]};
+
+		tell(w, &error);
+	}
+	for (int i = 0; code == CODE_NONE && i < seen.cuda; i++) {
+		struct gpu_report gpu;
+		enum probe_code why;
+
+		tell_within(w, "list", STEP_LIMIT_S);
+		why = device_describe(w->rt, i, &gpu);
+		tell_gpu(w, &gpu);
+		if (why != CODE_NONE) {
+			struct wire_line error = {
+				.kind = WIRE_ERROR, .error = {.gpu = i, .code = why}};
+
+			(void)snprintf(error.error.message, sizeof(error.error.message),
+				"GPU %d does not say what it is: %s", i, code_text(why)->sentence);
+			tell(w, &error);
+		}
+	}
+	report_release(&seen);
+	return code == CODE_NONE ? 0 : 1;
+}
+
+/* ---- a GPU ---- */
+
+static bool (*const checks[CHECK_COUNT])(struct check_world *, struct check_result *) = {
+	[CHECK_FREE_MEMORY] = check_free_memory,
+	[CHECK_REMOTE_RTT] = check_round_trip,
+	[CHECK_REMOTE_BANDWIDTH] = check_link_rate,
+	[CHECK_EXACT_FP32] = check_exact,
+	[CHECK_EXACT_FP64] = check_exact,
+	[CHECK_EXACT_TENSOR] = check_exact,
+	[CHECK_SHARED_MEMORY] = check_shared_memory,
+	[CHECK_MEM_PATTERN] = check_mem_pattern,
+	[CHECK_MEM_READ] = check_mem_rate,
+	[CHECK_MEM_WRITE] = check_mem_rate,
+	[CHECK_MEM_COPY] = check_mem_rate,
+	[CHECK_H2D] = check_link_rate,
+	[CHECK_D2H] = check_link_rate,
+	[CHECK_FP32_RATE] = check_flop_rate,
+	[CHECK_FP64_RATE] = check_flop_rate,
+	[CHECK_TENSOR_RATE] = check_flop_rate};
+
+/* Checks that stress repeats: those that find wrong data, and none that only measure. */
+static bool repeats(enum check_id id)
+{
+	return id == CHECK_EXACT_FP32 || id == CHECK_EXACT_FP64 || id == CHECK_EXACT_TENSOR ||
+	       id == CHECK_SHARED_MEMORY || id == CHECK_MEM_PATTERN;
+}
+
+/* False: the context is lost. */
+static bool run_check(
+	struct worker *w, struct check_world *world, enum check_id id, struct check_result *ret)
+{
+	double began = now_s();
+	bool usable;
+
+	w->at = id;
+	check_begin(ret, id);
+	on_within(w, STEP_LIMIT_S);
+	usable = checks[id](world, ret);
+	ret->duration_s = now_s() - began;
+	return usable;
+}
+
+/* The kernels for this GPU. False: there are none, which was told. */
+static bool load_kernels(struct worker *w, const struct gpu_report *gpu, rt_library *ret)
+{
+	const struct kernel_image *image = kernel_image_for(gpu->cc_major, gpu->cc_minor);
+	struct check_result r;
+	int error = image ? w->rt->library_load(ret, image->data) : RT_NO_KERNEL_IMAGE;
+
+	check_begin(&r, CHECK_KERNEL_IMAGE);
+	r.cuda_error = error;
+	if (error == RT_SUCCESS)
+		check_pass(&r);
+	else if (error == RT_MISSING_CALL)
+		check_error(&r, CODE_RUNTIME_INCOMPLETE,
+			"the CUDA runtime that was found has no cudaLibraryLoadData (it came with "
+			"12.8); a launcher that stands in for the runtime may lack it");
+	else if (!image || error == RT_NO_KERNEL_IMAGE)
+		check_fail(&r, CODE_NO_KERNEL_IMAGE,
+			"the GPU is sm_%d%d, for which this build has no kernels (gpuprobe "
+			"--version lists them)",
+			gpu->cc_major, gpu->cc_minor);
+	else
+		check_fail(&r, code_of_cuda(error, 1, 1), "loading the kernels: %s",
+			w->rt->error_name(error));
+	tell_check(w, &r);
+	return error == RT_SUCCESS;
+}
+
+/* Keep the worst of a check's rounds. */
+static void keep_worst(struct check_result *worst, const struct check_result *found)
+{
+	if (found->status > worst->status || worst->status == STATUS_SKIP)
+		*worst = *found;
+}
+
+/* Stress: again and again, until its time is over. False: the context is lost. */
+static bool go_on(
+	struct worker *w, struct check_world *world, double began, struct check_result *worst)
+{
+	while (now_s() - began < w->job->seconds && !on_stopped(w)) {
+		for (int id = 0; id < CHECK_COUNT; id++) {
+			struct check_result r;
+			bool usable;
+
+			if (!repeats((enum check_id)id) ||
+				check_kind((enum check_id)id)->need[PROFILE_STRESS] == NEED_NOT_RUN)
+				continue;
+			w->round_done = fmin(1, (now_s() - began) / w->job->seconds);
+			on_progress(w, w->round_done, check_kind((enum check_id)id)->title);
+			usable = run_check(w, world, (enum check_id)id, &r);
+			keep_worst(&worst[id], &r);
+			if (!usable)
+				return false;
+			if (on_stopped(w))
+				break;
+		}
+	}
+	return true;
+}
+
+static int run_checks(struct worker *w, struct check_world *world)
+{
+	struct check_result results[CHECK_COUNT];
+	double began = now_s();
+	bool usable = true;
+
+	for (int i = 0; i < CHECK_COUNT && usable && !on_stopped(w); i++) {
+		enum check_id id = (enum check_id)i;
+
+		check_begin(&results[i], id);
+		if (!checks[i] || check_kind(id)->need[w->job->profile] == NEED_NOT_RUN)
+			continue;
+		usable = run_check(w, world, id, &results[i]);
+		tell_check(w, &results[i]);
+	}
+	if (w->job->profile == PROFILE_STRESS && usable && !on_stopped(w)) {
+		usable = go_on(w, world, began, results);
+		for (int i = 0; i < CHECK_COUNT; i++)
+			if (repeats((enum check_id)i) && checks[i])
+				tell_check(w, &results[i]);
+	}
+	return usable ? 0 : 1;
+}
+
+/* Describe the GPU and make its context. CODE_NONE, or why not, which was told. */
+static enum probe_code take_gpu(struct worker *w, struct gpu_report *gpu)
+{
+	int error = w->rt->set_device(w->job->index);
+	enum probe_code code = error == RT_SUCCESS ? device_describe(w->rt, w->job->index, gpu)
+						   : code_of_cuda(error, 1, 1);
+
+	if (code == CODE_NONE && (w->job->profile != PROFILE_LIST || w->job->free_memory))
+		code = device_memory(w->rt, gpu, &error);
+	if (code != CODE_NONE) {
+		tell_error(w, code, error, "GPU %d cannot be used: %s", w->job->index,
+			code_text(code)->sentence);
+		return code;
+	}
+	tell_gpu(w, gpu);
+	return CODE_NONE;
+}
+
+static int probe_gpu(struct worker *w)
+{
+	struct gpu_report gpu;
+	struct thresholds thresholds;
+	struct err err = {0};
+	rt_library library = NULL;
+	rt_stream stream = NULL;
+	int rc = 1;
+
+	if (take_gpu(w, &gpu) != CODE_NONE)
+		return 1;
+	if (w->job->profile == PROFILE_LIST)
+		return 0;
+	thresholds_init(&thresholds);
+	if (w->job->thresholds && thresholds_read(&thresholds, w->job->thresholds, &err) != 0) {
+		tell_error(w, CODE_WORKER_DIED, 0, "%s: %s", w->job->thresholds, err.msg);
+	} else if (load_kernels(w, &gpu, &library)) {
+		int error = w->rt->stream_create(&stream);
+
+		if (error == RT_SUCCESS) {
+			struct check_world world = {.rt = w->rt,
+				.job = w->job,
+				.gpu = &gpu,
+				.thresholds = &thresholds,
+				.library = library,
+				.stream = stream,
+				.within = on_within,
+				.progress = on_progress,
+				.stopped = on_stopped,
+				.arg = w};
+
+			rc = run_checks(w, &world);
+		} else {
+			tell_error(w, code_of_cuda(error, 1, 1), error, "no stream: %s",
+				w->rt->error_name(error));
+		}
+	}
+	thresholds_release(&thresholds);
+	return rc; /* what is open on the GPU ends with the process */
+}
+
+int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
+	void *arg)
+{
+	struct worker w = {.rt = rt, .job = job, .fd = fd, .stopped = stopped, .arg = arg};
+	int rc;
+
+	tell_within(&w, "start", STEP_LIMIT_S);
+	rc = job->scout ? look_around(&w) : probe_gpu(&w);
+	if (!on_stopped(&w)) {
+		struct wire_line line = {.kind = WIRE_DONE};
+
+		tell(&w, &line);
+	}
+	return w.cannot_tell ? 3 : rc;
+}
+
+/* ---- the process ---- */
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void on_term(int number)
+{
+	(void)number;
+	asked_to_stop = 1;
+}
+
+static bool asked(void *arg)
+{
+	(void)arg;
+	return asked_to_stop != 0;
+}
+
+int worker_main(const char *text, int fd)
+{
+	struct sigaction term = {.sa_handler = on_term}, quiet = {.sa_handler = SIG_IGN};
+	struct worker_job job;
+	struct rt rt;
+	struct err err = {0};
+	int rc;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)sigaction(SIGTERM, &term, NULL);
+	(void)sigaction(SIGINT, &quiet, NULL); /* the parent decides */
+	(void)sigaction(SIGPIPE, &quiet, NULL);
+	if (worker_job_read(text, &job, &err) != 0) {
+		(void)fprintf(stderr, "gpuprobe: --worker: %s\n", err.msg);
+		return 3;
+	}
+	rc = job.cudart ? rt_dlopen(job.cudart, &rt, &err) : rt_default(&rt, &err);
+	if (rc != 0) {
+		struct worker w = {.job = &job, .fd = fd};
+
+		tell_error(&w, CODE_RUNTIME_INCOMPLETE, 0, "no CUDA runtime: %s", err.msg);
+		rc = w.cannot_tell ? 3 : 1;
+	} else {
+		rc = worker_run(&rt, &job, fd, asked, NULL);
+	}
+	worker_job_release(&job);
+	return rc;
+}
