@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -264,9 +265,9 @@ static bool go_on(
 	return true;
 }
 
-static int run_checks(struct worker *w, struct check_world *world)
+/* results: one for each check */
+static int run_checks(struct worker *w, struct check_world *world, struct check_result *results)
 {
-	struct check_result results[CHECK_COUNT];
 	double began = now_s();
 	bool usable = true;
 
@@ -313,12 +314,16 @@ static int probe_gpu(struct worker *w)
 	struct err err = {0};
 	rt_library library = NULL;
 	rt_stream stream = NULL;
+	struct check_result *results;
 	int rc = 1;
 
 	if (take_gpu(w, &gpu) != CODE_NONE)
 		return 1;
 	if (w->job->profile == PROFILE_LIST)
 		return 0;
+	results = calloc(CHECK_COUNT, sizeof(*results));
+	if (!results)
+		return 1; /* the parent sees that required results are missing */
 	thresholds_init(&thresholds);
 	if (w->job->thresholds && thresholds_read(&thresholds, w->job->thresholds, &err) != 0) {
 		tell_error(w, CODE_WORKER_DIED, 0, "%s: %s", w->job->thresholds, err.msg);
@@ -337,13 +342,14 @@ static int probe_gpu(struct worker *w)
 				.stopped = on_stopped,
 				.arg = w};
 
-			rc = run_checks(w, &world);
+			rc = run_checks(w, &world, results);
 		} else {
 			tell_error(w, code_of_cuda(error, 1, 1), error, "no stream: %s",
 				w->rt->error_name(error));
 		}
 	}
 	thresholds_release(&thresholds);
+	free(results);
 	return rc; /* what is open on the GPU ends with the process */
 }
 
