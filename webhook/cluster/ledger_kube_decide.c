@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final (rules R4 and R6).
+#include "webhook/cluster/ledger_kube_impl.h"
+
+/* How long a review waits for others' commits before it looks again. */
+#define LOOK_AGAIN_MS 50
+
+/* The placement as records, one for each server; reserved at once. Lock held. */
+static int reserve(struct take *t, const struct placement *p, struct err *err)
+{
+	struct servers *s = t->l->servers;
+	const char **names = arena_array(t->arena, p->n_holds, sizeof(*names));
+
+	t->n = 0;
+	t->records = arena_array(t->arena, p->n_holds, sizeof(*t->records));
+	t->reserved = arena_array(t->arena, p->n_holds, sizeof(*t->reserved));
+	if (!names || !t->records || !t->reserved)
+		return ledger_no_memory(err);
+	for (size_t i = 0; i < p->n_holds; i++) {
+		const struct gpu_server *server = &s->inv.servers[p->holds[i].server];
+		struct claim_record *r;
+
+		if (i == 0 || p->holds[i].server != p->holds[i - 1].server) {
+			r = &t->records[t->n];
+			*r = (struct claim_record){
+				.claim = {.key = t->uid,
+					.namespace = t->namespace,
+					.name = t->name,
+					.state = CLAIM_PENDING,
+					.plan_hash = t->ask->plan_hash,
+					.since_ms = clock_wall_ms(),
+					.parts = arena_array(
+						t->arena, server->n_gpus, sizeof(*r->claim.parts))},
+				.take = t->ticket,
+				.servers = names};
+			names[t->n++] = arena_strdup(t->arena, slice_of(server->name));
+		}
+		r = &t->records[t->n - 1];
+		if (t->arena->failed)
+			return ledger_no_memory(err);
+		r->claim.parts[r->claim.n_parts++] = (struct claim_part){.server = names[t->n - 1],
+			.gpu = arena_strdup(t->arena, slice_of(server->gpus[p->holds[i].gpu].id)),
+			.bytes = p->holds[i].bytes};
+	}
+	if (t->arena->failed)
+		return ledger_no_memory(err);
+	for (size_t i = 0; i < t->n; i++) {
+		struct server_entry *e = servers_find(s, names[i]);
+
+		t->records[i].n_servers = t->n;
+		t->reserved[i] = (struct reservation){.next = e->reserved, .claim = &t->records[i]};
+		e->reserved = &t->reserved[i];
+		s->n_reserved++;
+		servers_recount(s, e);
+	}
+	return 0;
+}
+
+/* Lock held. */
+void take_unreserve(struct take *t)
+{
+	struct servers *s = t->l->servers;
+
+	for (size_t i = 0; i < t->n; i++) {
+		struct server_entry *e = servers_find(s, t->records[i].servers[i]);
+		struct reservation **at = e ? &e->reserved : NULL;
+
+		while (at && *at && *at != &t->reserved[i])
+			at = &(*at)->next;
+		if (!at || !*at)
+			continue;
+		*at = (*at)->next;
+		s->n_reserved--;
+		servers_recount(s, e);
+	}
+	t->n = 0;
+	(void)pthread_cond_broadcast(&s->cond);
+}
+
+/* Take what uid holds out of the sums. Lock held. */
+static void subtract(const struct servers *s, const char *uid, uint64_t *sums)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct held *h = s->entries[i]->held;
+		ptrdiff_t at = h ? server_status_claim(&h->object.status, slice_of(uid)) : -1;
+		const struct claim *c;
+
+		if (at < 0)
+			continue;
+		c = &h->object.status.claims[at].claim;
+		for (size_t k = 0; k < c->n_parts; k++) {
+			ptrdiff_t g =
+				server_status_gpu(&h->object.status, slice_of(c->parts[k].gpu));
+			uint64_t *sum =
+				g < 0 ? NULL
+				      : &sums[s->inv.servers[s->entries[i]->index].first_gpu +
+						(size_t)g];
+
+			if (sum)
+				*sum -= c->parts[k].bytes < *sum ? c->parts[k].bytes : *sum;
+		}
+	}
+}
+
+/* The picture without what this claim replaces. Lock held; NULL: out of memory. */
+static uint64_t *without_old(struct take *t, const uint64_t *claimed)
+{
+	const struct servers *s = t->l->servers;
+	uint64_t *sums = arena_array(&t->scratch, s->inv.n_gpus, sizeof(*sums));
+
+	if (!sums || s->inv.n_gpus == 0)
+		return sums;
+	memcpy(sums, claimed, s->inv.n_gpus * sizeof(*sums));
+	if (t->half)
+		subtract(s, t->uid, sums);
+	if (t->replaces)
+		subtract(s, t->replaces, sums);
+	return sums;
+}
+
+/* A bound claim of another pod of this name (rule R6). Lock held; its uid in the arena, or NULL. */
+static const char *old_of_name(const struct take *t)
+{
+	const struct servers *s = t->l->servers;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct held *h = s->entries[i]->held;
+
+		for (size_t k = 0; h && k < h->object.status.n_claims; k++) {
+			const struct claim *c = &h->object.status.claims[k].claim;
+
+			if (c->state != CLAIM_PENDING && strcmp(c->name, t->name) == 0 &&
+				strcmp(c->namespace, t->namespace) == 0 &&
+				strcmp(c->key, t->uid) != 0)
+				return arena_strdup(t->arena, slice_of(c->key));
+		}
+	}
+	return NULL;
+}
+
+/* Without the lock: is there no pod of this name, past every cache? */
+static bool name_is_free(const struct take *t)
+{
+	struct buf path;
+	struct err err = {0};
+	int64_t left = t->ask->deadline_ms ? t->ask->deadline_ms - servers_now_ms() : TAKE_MS;
+	int rc;
+
+	buf_init(&path, 2048);
+	kube_path(&path, "/api/v1", t->namespace, "pods", t->name, NULL);
+	rc = path.failed || left <= 0 ? ERR_TIMEOUT
+				      : kube_get(t->l->kube, path.data, left, NULL, &err);
+	buf_release(&path);
+	return rc == ERR_NOTFOUND;
+}
+
+/* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
+static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+{
+	struct servers *s = t->l->servers;
+	struct usage committed = servers_usage(s, false);
+	struct placement p;
+	struct err why = {0};
+
+	if (!t->fresh) {
+		(void)pthread_mutex_unlock(&s->lock);
+		*rc = servers_refresh(s, deadline_ms, &why);
+		(void)pthread_mutex_lock(&s->lock);
+		t->fresh = true;
+		if (*rc == 0)
+			return NEXT_DECIDE;
+		*err = why;
+		*rc = *rc == ERR_NOMEM ? ERR_NOMEM : ledger_away(err);
+		return NEXT_DONE;
+	}
+	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
+	if (s->n_reserved &&
+		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, &why) == 0 &&
+		servers_now_ms() < deadline_ms) {
+		int64_t until = servers_now_ms() + LOOK_AGAIN_MS;
+
+		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
+		return NEXT_DECIDE;
+	}
+	if (!t->asked_for_old) {
+		const char *old = old_of_name(t);
+
+		t->asked_for_old = true;
+		if (old) {
+			(void)pthread_mutex_unlock(&s->lock);
+			if (name_is_free(t))
+				t->replaces = old;
+			(void)pthread_mutex_lock(&s->lock);
+			if (t->replaces)
+				return NEXT_DECIDE;
+		}
+	}
+	return NEXT_DONE;
+}
+
+/* Find GPUs and reserve them. Lock held, and let go meanwhile. */
+enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+{
+	struct servers *s = t->l->servers;
+	struct usage use = servers_usage(s, true);
+	struct placement p;
+
+	err_clear(err);
+	arena_reset(&t->scratch);
+	if (!s->synced) {
+		*rc = err_reason(err, ERR_REFUSED, "ApiServerAway",
+			"this replica has not read the GPU pool yet; create the pod again");
+		return NEXT_DONE;
+	}
+	if (t->half || t->replaces)
+		use.claimed = without_old(t, use.claimed);
+	*rc = use.claimed || s->inv.n_gpus == 0
+		      ? placement_find(&s->inv, &use, t->ask->demand, &t->scratch, &p, err)
+		      : ledger_no_memory(err);
+	if (*rc == ERR_REFUSED)
+		return refused(t, deadline_ms, rc, err);
+	if (*rc == 0)
+		*rc = reserve(t, &p, err);
+	return *rc == 0 ? NEXT_COMMIT : NEXT_DONE;
+}
