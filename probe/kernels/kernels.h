@@ -81,6 +81,10 @@ extern const unsigned kernel_image_count;
 /* The best image for compute capability major.minor: the newest cubin of the same major that is not newer, else PTX that is not newer,
  * else the fake's; NULL: none. */
 const struct kernel_image *kernel_image_for(int major, int minor);
+
+/* The same among any images. */
+const struct kernel_image *kernel_image_best(
+	const struct kernel_image *images, unsigned count, int major, int minor);
 #endif
 
 #endif
