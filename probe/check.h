@@ -138,8 +138,12 @@ void check_fail(struct check_result *r, enum probe_code code, const char *fmt, .
 void check_error(struct check_result *r, enum probe_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Why a result that says pass is none: errors that were counted, nothing tested, a rate that is no number. NULL: it can be
+ * believed, or does not say pass. */
+const char *check_doubt(const struct check_result *r);
+
 /* Judge value / expected by warn_below and fail_below: a value that is not a number fails (CODE_NOT_A_NUMBER), without an
- * expectation it passes as information. */
+ * expectation it passes as information. Nothing (0 or less) fails in any case. */
 void check_judge_rate(struct check_result *r);
 
 #endif

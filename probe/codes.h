@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include <stdbool.h>
+
 enum probe_code {
 	CODE_NONE,
 	/* CUDA cannot be used at all: exit status 3 */
@@ -41,6 +43,7 @@ enum probe_code {
 	CODE_REMAP_PENDING,
 	CODE_REMAP_FAILED,
 	CODE_RETIRE_PENDING,
+	CODE_RECOVERY_NEEDED, /* the driver itself asks for a reset or reboot */
 	CODE_ECC_CORRECTABLE,
 	CODE_THROTTLED,
 	CODE_PCIE_DEGRADED,
@@ -54,6 +57,7 @@ enum probe_code {
 	CODE_NAME_MISMATCH,
 	CODE_MEMORY_TOO_SMALL,
 	/* no verdict */
+	CODE_NOT_RUN,
 	CODE_INTERRUPTED,
 	CODE_TIMED_OUT,
 	CODE_COUNT
@@ -85,8 +89,18 @@ bool code_by_name(const char *name, enum probe_code *ret);
 /* "reset"; never NULL. */
 const char *action_name(enum probe_action action);
 
+/* The code of this name; false when there is none, and for "". */
+bool code_by_name(const char *name, enum probe_code *ret);
+
+/* Can nothing at all be done with CUDA on this machine? */
+bool code_is_no_cuda(enum probe_code code);
+
+/* Is it evidence against the GPU or server? If not, it only kept a check from running, and nothing is known. */
+bool code_is_fault(enum probe_code code);
+
 /* The code for an error of the CUDA runtime, given the driver's and runtime's versions (12090 for 12.9; driver 0: none was found,
- * which is how error 35 without a driver is told from 35 with one that is too old). RT_SUCCESS: CODE_NONE. */
+ * which is how error 35 without a driver is told from 35 with one that is too old). RT_SUCCESS: CODE_NONE; RT_MISSING_CALL:
+ * CODE_RUNTIME_INCOMPLETE. */
 enum probe_code code_of_cuda(int error, int driver, int runtime);
 
 #endif

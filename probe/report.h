@@ -58,15 +58,16 @@ struct report {
 	const char *command; /* "verify"; a literal */
 	enum probe_profile profile;
 	bool complete, strict;
-	bool require_nvml; /* in PROFILE_VERIFY the nvml.* checks are required */
+	bool require_nvml;  /* in PROFILE_VERIFY the nvml.* checks are required */
 	int64_t started_at; /* seconds since 1970 */
 	double duration_s;
 	uint64_t seed;
 	char host[64];
 	int vm; /* 1, 0, -1 */
 	bool remote;
-	char link[16];         /* of struct rt */
-	const char *archs;       /* "sm_75 sm_90 compute_120": the kernels' architectures; lives as long as the report */
+	char link[16]; /* of struct rt */
+	const char *
+		archs; /* "sm_75 sm_90 compute_120": the kernels' architectures; lives as long as the report */
 	int cudart, driver_cuda; /* 12090; 0: none */
 	char driver_version[32]; /* NVML's "580.159.04", or "" */
 	bool nvml;
