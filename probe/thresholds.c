@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: what a healthy GPU reaches, and how far below it is a warning or a failure. */
+#include "probe/thresholds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Published peaks are met within 3 % by what the clocks say; more than this above them means that the clocks are not to be
+ * believed (a MIG slice, a virtual GPU, a remote-GPU client). */
+#define TOO_GOOD 1.05
+
+void thresholds_init(struct thresholds *t)
+{
+	static const struct {
+		enum check_id id;
+		struct threshold of;
+	} defaults[] = {{CHECK_MEM_READ, {0.80, 0.70}}, {CHECK_MEM_COPY, {0.75, 0.65}},
+		{CHECK_FP32_RATE, {0.60, 0.40}}, {CHECK_H2D, {0.75, 0.65}},
+		{CHECK_D2H, {0.75, 0.65}}};
+
+	*t = (struct thresholds){.peers = {0.95, 0.85}};
+	for (size_t i = 0; i < CHECK_COUNT; i++)
+		t->of[i] = (struct threshold){(double)NAN, (double)NAN};
+	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+		t->of[defaults[i].id] = defaults[i].of;
+}
+
+void thresholds_release(struct thresholds *t)
+{
+	free(t->references);
+	t->references = NULL;
+	t->n_references = 0;
+}
+
+/* ---- what the clocks say ---- */
+
+double expect_memory_rate(const struct gpu_report *gpu)
+{
+	if (gpu->memory_clock_max_mhz <= 0 || gpu->memory_bus_bits <= 0 || gpu->mig == 1)
+		return (double)NAN;
+	/* two transfers a clock */
+	return 2.0 * gpu->memory_clock_max_mhz * 1e6 * gpu->memory_bus_bits / 8;
+}
+
+/* fp32 units of a multiprocessor, by compute capability (CUDA C programming guide, "Arithmetic Instructions"). 0: not known. */
+static int fp32_lanes(int major, int minor)
+{
+	if (major == 5 || (major == 6 && minor > 0))
+		return 128;
+	if (major == 6 || major == 7 || (major == 8 && minor == 0))
+		return 64;
+	return major >= 8 && major <= 12 ? 128 : 0;
+}
+
+double expect_fp32_rate(const struct gpu_report *gpu)
+{
+	int lanes = fp32_lanes(gpu->cc_major, gpu->cc_minor);
+
+	if (lanes == 0 || gpu->sm_count <= 0 || gpu->clock_max_mhz <= 0)
+		return (double)NAN;
+	return 2.0 * lanes * gpu->sm_count * gpu->clock_max_mhz * 1e6;
+}
+
+/* ---- expectations ---- */
+
+static const struct reference *find_reference(
+	const struct thresholds *t, const struct gpu_report *gpu)
+{
+	for (size_t i = 0; i < t->n_references; i++) {
+		const struct reference *r = &t->references[i];
+
+		if (strcmp(r->name, gpu->name) == 0 &&
+			r->memory_total_bytes == gpu->memory_total_bytes)
+			return r;
+	}
+	return NULL;
+}
+
+void thresholds_expect(
+	const struct thresholds *t, const struct gpu_report *gpu, struct check_result *r)
+{
+	const struct reference *reference = find_reference(t, gpu);
+	double clock = (double)NAN;
+
+	r->warn_below = t->of[r->id].warn_below;
+	r->fail_below = t->of[r->id].fail_below;
+	if (reference && !isnan(reference->rate[r->id])) {
+		r->expected = reference->rate[r->id];
+		r->basis = BASIS_REFERENCE;
+		if (isnan(r->warn_below)) {
+			r->warn_below = t->peers.warn_below;
+			r->fail_below = t->peers.fail_below;
+		}
+	} else {
+		if (r->id == CHECK_MEM_READ || r->id == CHECK_MEM_WRITE || r->id == CHECK_MEM_COPY)
+			clock = expect_memory_rate(gpu);
+		else if (r->id == CHECK_FP32_RATE)
+			clock = expect_fp32_rate(gpu);
+		if (isnan(clock) || r->value > TOO_GOOD * clock)
+			return;
+		r->expected = clock;
+		r->basis = BASIS_CLOCK;
+	}
+	r->ratio = r->value / r->expected;
+}
+
+static bool comparable(const struct check_result *r)
+{
+	return r && r->basis == BASIS_NONE && r->unit && isfinite(r->value) && r->value > 0 &&
+	       (r->status == STATUS_PASS || r->status == STATUS_WARN);
+}
+
+/* Of seconds less is better; those are not compared. */
+static bool is_rate(enum check_id id)
+{
+	return id != CHECK_REMOTE_RTT && id != CHECK_REMOTE_BANDWIDTH && id != CHECK_P2P;
+}
+
+static void compare(const struct thresholds *t, struct report *r, size_t gpu, enum check_id id)
+{
+	struct check_result *own = r->gpus[gpu].checks[id];
+	double best = 0;
+	size_t peers = 0;
+
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		const struct check_result *other = r->gpus[i].checks[id];
+
+		if (strcmp(r->gpus[i].name, r->gpus[gpu].name) != 0 || !other ||
+			!isfinite(other->value) || other->value <= 0 ||
+			(other->basis != BASIS_NONE && other->basis != BASIS_PEERS))
+			continue;
+		peers++;
+		best = fmax(best, other->value);
+	}
+	if (peers < 2)
+		return;
+	own->expected = best;
+	own->ratio = own->value / best;
+	own->warn_below = t->peers.warn_below;
+	own->fail_below = t->peers.fail_below;
+	own->basis = BASIS_PEERS;
+	if (own->ratio < own->fail_below)
+		check_fail(own, CODE_SLOWER_THAN_PEERS,
+			"%.0f %% of the best GPU of this model here, expected at least %.0f %%",
+			100 * own->ratio, 100 * own->fail_below);
+	else if (own->ratio < own->warn_below)
+		check_warn(own, CODE_SLOWER_THAN_PEERS,
+			"%.0f %% of the best GPU of this model here, expected at least %.0f %%",
+			100 * own->ratio, 100 * own->warn_below);
+}
+
+void thresholds_peers(const struct thresholds *t, struct report *r)
+{
+	for (size_t i = 0; i < r->n_gpus; i++)
+		for (int id = 0; id < CHECK_COUNT; id++)
+			if (comparable(r->gpus[i].checks[id]) && is_rate((enum check_id)id))
+				compare(t, r, i, (enum check_id)id);
+}
