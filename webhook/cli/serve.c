@@ -129,6 +129,8 @@ static int make_parts(struct server *s, struct err *err)
 		&(struct admission_deps){
 			.source = {&s->store, config_store_acquire, config_store_give_back},
 			.ledger = s->plain.ledger,
+			.secrets = s->cluster ? cluster_secrets(s->cluster)
+					      : (struct secrets_check){0},
 			.metrics = r->metrics,
 			.log = &s->log,
 		},

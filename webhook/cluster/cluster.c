@@ -12,6 +12,8 @@
 #include "webhook/cluster/leader.h"
 #include "webhook/cluster/ledger_kube.h"
 #include "webhook/cluster/probe_poll.h"
+#include "webhook/cluster/secret_gate.h"
+#include "webhook/cluster/secret_sync.h"
 #include "webhook/cluster/server_keeper.h"
 #include "webhook/cluster/servers.h"
 #include "webhook/cluster/tls_secret.h"
@@ -36,6 +38,8 @@ struct cluster {
 	struct server_keeper_config keeper;
 	struct probe_poll_config probes;
 	struct cert_keeper_config certs;
+	struct secret_sync_config secrets;
+	struct secret_gate *gate; /* NULL: no Secrets are copied */
 	struct leader_duty duties[DUTIES_MAX];
 	size_t n_duties;
 };
@@ -106,11 +110,30 @@ static void list_duties(struct cluster *c)
 		.ca_valid_s = st->ca_valid_ms / 1000,
 		.serving_valid_s = st->serving_valid_ms / 1000,
 		.policy = {st->publish_wait_ms / 1000, st->drop_wait_ms / 1000}};
+	c->secrets = (struct secret_sync_config){.kube = c->kube,
+		.servers = c->servers,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.namespace = c->namespace,
+		.source = st->secrets_source};
 	c->duties[c->n_duties++] = claims_duty(&c->claims);
 	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
 	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
 	if (st->tls_manage && !c->cfg.own_certificate)
 		c->duties[c->n_duties++] = cert_keeper_duty(&c->certs);
+	if (st->secrets_sync)
+		c->duties[c->n_duties++] = secret_sync_duty(&c->secrets);
+}
+
+/* The account's name is that of the manifests; it only stands in messages. */
+static int make_gate(struct cluster *c, struct err *err)
+{
+	const char *account = arena_fmt(&c->arena, "%s:poolgate", c->namespace);
+
+	if (account)
+		c->gate = secret_gate_new(
+			c->kube, c->cfg.log, c->cfg.settings->secrets_source, account);
+	return c->gate ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
 int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err)
@@ -134,15 +157,13 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		c->ledger = ledger_kube_new(c->servers, c->kube, cfg->log, cfg->metrics, err);
 		rc = c->ledger ? 0 : (int)err->code;
 	}
+	if (rc == 0 && cfg->settings->secrets_sync)
+		rc = make_gate(c, err);
 	if (rc != 0) {
 		cluster_free(c);
 		return rc;
 	}
 	list_duties(c);
-	if (cfg->settings->secrets_sync)
-		log_text(cfg->log, LOG_LEVEL_WARN,
-			"cluster.secrets.sync has no effect in this version: bring the client's "
-			"Secrets into each namespace yourself");
 	*ret = c;
 	return 0;
 }
@@ -208,6 +229,11 @@ struct ledger *cluster_ledger(struct cluster *c)
 	return c->ledger;
 }
 
+struct secrets_check cluster_secrets(struct cluster *c)
+{
+	return (struct secrets_check){c->gate, c->gate ? secret_gate_check : NULL};
+}
+
 const char *cluster_unready(struct cluster *c)
 {
 	return servers_synced(c->servers) ? NULL
@@ -231,6 +257,7 @@ void cluster_free(struct cluster *c)
 	if (c->servers)
 		servers_stop(c->servers);
 	servers_free(c->servers);
+	secret_gate_free(c->gate);
 	kube_free(c->kube);
 	kube_config_release(&c->api);
 	arena_release(&c->arena);

@@ -34,6 +34,8 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 int cluster_start(struct cluster *c, struct err *err);
 /* For the validating route. Lives until cluster_free. */
 struct ledger *cluster_ledger(struct cluster *c);
+/* Brings the leader the client's Secrets into namespaces? Then `check` asks whether one is open for them. Lives until cluster_free. */
+struct secrets_check cluster_secrets(struct cluster *c);
 /* Can reviews be decided: NULL when so, else why not. Any thread. */
 const char *cluster_unready(struct cluster *c);
 /* End the duties, give the lease back. Reviews can still be answered. NULL-safe. */

@@ -230,6 +230,7 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 	if (validate_plan(world, &p, &ret->plan, a, err) < 0)
 		return err->code;
 	ret->claims = true;
+	ret->profile = config_profile(world->config, ret->plan.profile);
 	ret->plan_hash = text_hash64(plan);
 	return plan_demand(&ret->plan, validate_whole_servers(world->config, &ret->plan), a,
 		&ret->demand, err);

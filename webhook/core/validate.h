@@ -20,6 +20,8 @@ struct validation {
 	bool claims; /* the pod may exist only if `demand` can be taken from the pool */
 	struct demand demand;
 	uint64_t plan_hash; /* of the annotation's bytes */
+	const struct profile
+		*profile; /* the plan's, borrowed from the config; NULL: not known here */
 	struct plan plan;
 	struct warnings warnings;
 };

@@ -167,6 +167,17 @@ static int claim(struct call *c, const struct validation *v, const struct warnin
 	return allow(c, RESULT_CLAIMED, w, NULL);
 }
 
+/* No claim for a pod that would wait for its Secrets for ever. */
+static int check_secrets(struct call *c, const struct validation *v)
+{
+	const struct secrets_check *s = &c->adm->deps.secrets;
+
+	return s->check && v->profile && v->profile->n_secrets > 0
+		       ? s->check(s->ctx, c->review.namespace, v->profile->secrets,
+				 v->profile->n_secrets, c->req->deadline_ms, &c->err)
+		       : 0;
+}
+
 static int validate_pod_create(struct call *c)
 {
 	const struct review *r = &c->review;
@@ -178,6 +189,8 @@ static int validate_pod_create(struct call *c)
 		return refuse_or_fail(c, &v->warnings);
 	if (!v->claims)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
+	if (check_secrets(c, v) < 0)
+		return refuse_or_fail(c, &v->warnings);
 	return claim(c, v, &v->warnings);
 }
 

@@ -18,11 +18,20 @@ struct config_source {
 	void (*release)(void *ctx, const struct config *config);
 };
 
+/* Asked before a claim is taken for a pod whose launcher needs Secrets: will they come to be in that namespace? 0, or ERR_REFUSED with
+ * reason and message. May wait until the deadline (CLOCK_MONOTONIC). check NULL: nobody brings any, nothing is asked. */
+struct secrets_check {
+	void *ctx;
+	int (*check)(void *ctx, struct slice namespace, const struct slice *secrets, size_t n,
+		int64_t deadline_ms, struct err *err);
+};
+
 /* Everything is borrowed and must outlive the admission. */
 struct admission_deps {
 	struct config_source source;
 	struct ledger *ledger;
-	struct metrics *metrics; /* over metric_table */
+	struct secrets_check secrets; /* with a ledger that may wait alone */
+	struct metrics *metrics;      /* over metric_table */
 	const struct log *log;
 };
 

@@ -7,6 +7,7 @@ static const char *const results[] = {
 	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
 static const char *const commits[] = {"written", "conflict", "unknown", NULL};
+static const char *const places[] = {"filled", "foreign", "closed", "failed", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -58,6 +59,12 @@ const struct metric_desc metric_table[] = {
 	[M_ADOPTIONS] = {.name = "poolgate_adoptions_total",
 		.help = "Claims that were given to live pods that had none.",
 		.type = METRIC_COUNTER},
+	[M_SECRET_NAMESPACES] = {.name = "poolgate_secret_namespaces",
+		.help = "Namespaces with a bound claim, by what became of the client's Secrets: "
+			"filled, foreign (one is somebody else's), closed (not open to poolgate), "
+			"failed; 0 on replicas that do not lead.",
+		.type = METRIC_GAUGE,
+		.label = {{"state", places}}},
 };
 
 const char *metric_result_name(enum metric_result r)

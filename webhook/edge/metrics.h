@@ -17,7 +17,17 @@ enum metric_id {
 	M_PROBE_POLLS,  /* counter {result}: enum metric_probe */
 	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
 	M_ADOPTIONS,    /* counter: claims given to live pods that had none */
+	M_SECRET_NAMESPACES, /* gauge {state}: enum metric_places */
 	M_COUNT
+};
+
+/* Namespaces with a bound claim, by what became of the client's Secrets there. */
+enum metric_places {
+	PLACES_FILLED,
+	PLACES_FOREIGN, /* a Secret there is somebody else's */
+	PLACES_CLOSED,  /* not open to us */
+	PLACES_FAILED,
+	METRIC_PLACES
 };
 
 /* What became of a question to a probe. */

@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the client's Secrets, copied into namespaces that hold claims, on an API server with Secrets, rights and the record. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/pool_api.h"
+#include "webhook/cluster/secret_gate.h"
+#include "webhook/cluster/secret_sync.h"
+
+#define SOON 5000
+/* Six ticks: what has not happened by then does not. */
+#define LONG 1600
+#define OURS "['poolgate.io/claims']"
+#define SPEC "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':1}]}"
+#define STATUS(claims)                                                                             \
+	"{'version':1,'gpus':[{'id':'gpu-0','model':'V100','memory':16000000000,'fit':true}],"     \
+	"'claims':[" claims "]}"
+#define CLAIM(uid, ns, state)                                                                      \
+	"{'uid':'" uid "','namespace':'" ns "','name':'p-" uid "','state':'" state                 \
+	"','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000aa',"    \
+	"'servers':['a'],'gpus':[{'id':'gpu-0','bytes':1000}]}"
+
+#define CA "bitfusion-client-secret-ca.crt"
+#define CLIENT "bitfusion-client-secret-client.yml"
+#define CONF "bitfusion-client-secret-servers.conf"
+#define MANAGED "{\"app.kubernetes.io/managed-by\":\"poolgate\"}"
+#define SOURCE_DATA                                                                                \
+	"{\"ca.crt\":\"Q0E=\",\"client.yaml\":\"WQ==\",\"servers.conf\":\"Uw==\",\"other\":"       \
+	"\"bm8=\"}"
+#define SECRETS_MAX 32
+
+struct secret {
+	char *namespace, *name, *type, *labels, *data; /* name NULL: there is none */
+	unsigned version, uid;
+};
+
+struct world {
+	struct pool_api *pool;
+	struct api *api;
+	struct kube_config config;
+	struct kube *kube;
+	struct secret_sync_config cfg;
+	void *second; /* another leader's duty */
+	/* the API server's, under its lock */
+	struct secret secret[SECRETS_MAX];
+	char *record; /* data.namespaces; NULL: no ConfigMap */
+	unsigned version, record_version, uids;
+	unsigned writes, deletes, records;
+	char open[256];     /* " a b ": where our account may do all */
+	bool meddle;        /* before the next write somebody else writes */
+	unsigned premature; /* copies that were written before the record said so */
+};
+
+/* ---- the API server, with its lock held ---- */
+
+static struct secret *find(struct world *w, const char *ns, const char *name)
+{
+	for (size_t i = 0; i < SECRETS_MAX; i++)
+		if (w->secret[i].name && strcmp(w->secret[i].name, name) == 0 &&
+			strcmp(w->secret[i].namespace, ns) == 0)
+			return &w->secret[i];
+	return NULL;
+}
+
+static void forget(struct secret *s)
+{
+	free(s->namespace);
+	free(s->name);
+	free(s->type);
+	free(s->labels);
+	free(s->data);
+	*s = (struct secret){0};
+}
+
+static struct secret *store(struct world *w, const char *ns, const char *name, const char *type,
+	const char *labels, const char *data)
+{
+	struct secret *s = find(w, ns, name);
+	unsigned uid = s ? s->uid : ++w->uids;
+
+	for (size_t i = 0; !s && i < SECRETS_MAX; i++)
+		if (!w->secret[i].name)
+			s = &w->secret[i];
+	assert_non_null(s);
+	forget(s);
+	*s = (struct secret){strdup(ns), strdup(name), strdup(type), strdup(labels), strdup(data),
+		++w->version, uid};
+	return s;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+	char padded[512], want[128];
+
+	snprintf(padded, sizeof(padded), " %s ", words);
+	snprintf(want, sizeof(want), " %s ", word);
+	return strstr(padded, want) != NULL;
+}
+
+static void show(const struct secret *s, struct api_reply *reply)
+{
+	api_text(reply, 200,
+		"{\"kind\":\"Secret\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\",\"uid\":"
+		"\"u-%u\",\"resourceVersion\":\"%u\",\"labels\":%s},\"type\":\"%s\",\"data\":%s}",
+		s->name, s->namespace, s->uid, s->version, s->labels, s->type, s->data);
+}
+
+static char *text_at(const struct json *j, const struct json_node *v, bool raw)
+{
+	struct slice s = raw ? json_raw(j, v) : json_inside(j, v);
+
+	return s.at ? strndup(s.at, s.len) : strdup("");
+}
+
+static bool same_number(const struct json *j, const struct json_node *v, unsigned number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%u", number);
+	return json_is_str(j, v, slice_of(text));
+}
+
+static void write_secret(struct world *w, const char *ns, const char *name, const struct json *j,
+	struct api_reply *reply)
+{
+	const struct json_node *root = json_root(j), *meta = json_get(j, root, SLICE("metadata"));
+	char *wanted = text_at(j, json_get(j, meta, SLICE("name")), false);
+	char *labels = text_at(j, json_get(j, meta, SLICE("labels")), true);
+	char *data = text_at(j, json_get(j, root, SLICE("data")), true);
+	char *type = text_at(j, json_get(j, root, SLICE("type")), false);
+	struct secret *s = find(w, ns, wanted);
+
+	if (!has_word(w->record ? w->record : "", ns))
+		w->premature++;
+	if (!*name && s) {
+		api_status(reply, 409, "AlreadyExists", "it exists");
+	} else if (*name && (!s || !same_number(j, json_get(j, meta, SLICE("resourceVersion")),
+					   s->version))) {
+		api_status(reply, s ? 409 : 404, s ? "Conflict" : "NotFound", "another one");
+	} else {
+		w->writes++;
+		show(store(w, ns, wanted, type, labels, data), reply);
+	}
+	free(wanted);
+	free(labels);
+	free(data);
+	free(type);
+}
+
+static void delete_secret(
+	struct world *w, struct secret *s, const struct json *j, struct api_reply *reply)
+{
+	const struct json_node *pre = json_get(j, json_root(j), SLICE("preconditions"));
+
+	if (!same_number(j, json_get(j, pre, SLICE("resourceVersion")), s->version)) {
+		api_status(reply, 409, "Conflict", "another one");
+		return;
+	}
+	w->deletes++;
+	forget(s);
+	api_text(reply, 200, "{\"kind\":\"Status\",\"status\":\"Success\"}");
+}
+
+static void secrets(struct world *w, const char *ns, const char *name,
+	const struct api_request *req, const struct json *j, struct api_reply *reply)
+{
+	struct secret *s = find(w, ns, name);
+	bool get = strcmp(req->method, "GET") == 0;
+
+	if (!has_word(w->open, ns) && !(get && strcmp(ns, "kube-system") == 0)) {
+		api_status(reply, 403, "Forbidden", "no right");
+		return;
+	}
+	if (!get && w->meddle) {
+		w->meddle = false;
+		store(w, ns, CA, "Opaque", MANAGED, "{\"ca.crt\":\"YmFk\"}");
+		s = find(w, ns, name);
+	}
+	if (strcmp(req->method, "POST") == 0 || strcmp(req->method, "PUT") == 0)
+		write_secret(w, ns, name, j, reply);
+	else if (!s)
+		api_status(reply, 404, "NotFound", "not found");
+	else if (get)
+		show(s, reply);
+	else
+		delete_secret(w, s, j, reply);
+}
+
+static void record(struct world *w, const struct api_request *req, const struct json *j,
+	struct api_reply *reply)
+{
+	const struct json_node *root = json_root(j);
+
+	if (!w->record) {
+		api_status(reply, 404, "NotFound", "not found");
+		return;
+	}
+	if (strcmp(req->method, "PUT") == 0) {
+		if (!same_number(j, json_path(j, root, "metadata", "resourceVersion", NULL),
+			    w->record_version)) {
+			api_status(reply, 409, "Conflict", "another one");
+			return;
+		}
+		/* what others wrote there stays */
+		assert_true(json_is_str(
+			j, json_path(j, root, "metadata", "labels", "a", NULL), SLICE("b")));
+		free(w->record);
+		w->record = text_at(j, json_path(j, root, "data", "namespaces", NULL), false);
+		w->record_version = ++w->version;
+		w->records++;
+	}
+	api_text(reply, 200,
+		"{\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"r\",\"resourceVersion\":\"%u\","
+		"\"labels\":{\"a\":\"b\"}}%s%s%s}",
+		w->record_version, *w->record ? ",\"data\":{\"namespaces\":\"" : "", w->record,
+		*w->record ? "\"}" : "");
+}
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct world *w = ctx;
+	char ns[64] = "", kind[64] = "", name[128] = "";
+	struct json j = {0};
+
+	if (req->body_len > 0)
+		assert_int_equal(json_read(&j, req->body, req->body_len, 100000, NULL), 0);
+	if (strstr(req->path, "/selfsubjectaccessreviews")) {
+		char *asked = text_at(&j,
+			json_path(
+				&j, json_root(&j), "spec", "resourceAttributes", "namespace", NULL),
+			false);
+
+		api_text(reply, 201, "{\"status\":{\"allowed\":%s}}",
+			has_word(w->open, asked) ? "true" : "false");
+		free(asked);
+	} else if (sscanf(req->path, "/api/v1/namespaces/%63[^/]/%63[^/]/%127s", ns, kind, name) <
+		   2) {
+		return 1;
+	} else if (strcmp(kind, "secrets") == 0) {
+		secrets(w, ns, name, req, &j, reply);
+	} else if (strcmp(kind, "configmaps") == 0) {
+		assert_string_equal(name, SECRET_SYNC_RECORD);
+		assert_string_equal(ns, "poolgate-system");
+		record(w, req, &j, reply);
+	} else {
+		api_text(reply, 201, "{}");
+	}
+	json_release(&j);
+	return 0;
+}
+
+/* ---- the world ---- */
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	w->pool = pool_api_new();
+	w->api = api_start(handle, w);
+	api_config(w->api, &w->config);
+	assert_int_equal(kube_new(&w->config, &w->kube, NULL), 0);
+	w->record = strdup("");
+	w->record_version = 1;
+	w->version = 10;
+	strcpy(w->open, "ml other");
+	store(w, "kube-system", "bitfusion-secret", "Opaque", "{}", SOURCE_DATA);
+	w->cfg = (struct secret_sync_config){.kube = w->kube,
+		.servers = w->pool->servers,
+		.log = &w->pool->log,
+		.metrics = w->pool->metrics,
+		.namespace = "poolgate-system",
+		.source = "kube-system/bitfusion-secret",
+		.source_every_ms = 100,
+		.recheck_ms = 400,
+		.remove_after_ms = 300,
+		.retry_ms = 50,
+		.give_up_ms = 1500};
+	pool_api_put(w->pool, "a", OURS, SPEC, STATUS(""));
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	if (w->second)
+		w->pool->duty.stop(w->second);
+	pool_api_free(w->pool);
+	kube_free(w->kube);
+	api_stop(w->api);
+	for (size_t i = 0; i < SECRETS_MAX; i++)
+		forget(&w->secret[i]);
+	free(w->record);
+	assert_int_equal(w->premature, 0);
+	free(w);
+	return 0;
+}
+
+static void run(struct world *w)
+{
+	pool_api_run(w->pool, secret_sync_duty(&w->cfg));
+}
+
+static void claims(struct world *w, const char *status)
+{
+	pool_api_status(w->pool, "a", status);
+}
+
+static void put(
+	struct world *w, const char *ns, const char *name, const char *labels, const char *data)
+{
+	api_lock(w->api);
+	store(w, ns, name, "Opaque", labels, data);
+	api_unlock(w->api);
+}
+
+static void take_away(struct world *w, const char *ns, const char *name)
+{
+	api_lock(w->api);
+	forget(find(w, ns, name));
+	api_unlock(w->api);
+}
+
+static void open_for_us(struct world *w, const char *namespaces)
+{
+	api_lock(w->api);
+	snprintf(w->open, sizeof(w->open), "%s", namespaces);
+	api_unlock(w->api);
+}
+
+/* The data that a Secret comes to have; NULL: it comes to be gone. */
+static bool comes(struct world *w, const char *ns, const char *name, const char *data)
+{
+	int64_t until = api_now_ms() + SOON;
+	bool yes = false;
+
+	while (!yes && api_now_ms() < until) {
+		const struct secret *s;
+
+		api_lock(w->api);
+		s = find(w, ns, name);
+		yes = data ? s && strcmp(s->data, data) == 0 : !s;
+		api_unlock(w->api);
+		if (!yes)
+			api_nap(10);
+	}
+	return yes;
+}
+
+static bool record_comes(struct world *w, const char *text)
+{
+	int64_t until = api_now_ms() + SOON;
+	bool yes = false;
+
+	while (!yes && api_now_ms() < until) {
+		api_lock(w->api);
+		yes = w->record && strcmp(w->record, text) == 0;
+		api_unlock(w->api);
+		if (!yes)
+			api_nap(10);
+	}
+	return yes;
+}
+
+static unsigned copies(struct world *w, const char *ns)
+{
+	unsigned n = 0;
+
+	api_lock(w->api);
+	for (size_t i = 0; i < SECRETS_MAX; i++)
+		n += w->secret[i].name && strcmp(w->secret[i].namespace, ns) == 0;
+	api_unlock(w->api);
+	return n;
+}
+
+static bool filled(struct world *w, const char *ns)
+{
+	return comes(w, ns, CA, "{\"ca.crt\":\"Q0E=\"}") &&
+	       comes(w, ns, CLIENT, "{\"client.yaml\":\"WQ==\"}") &&
+	       comes(w, ns, CONF, "{\"servers.conf\":\"Uw==\"}");
+}
+
+static bool gauge_comes(const struct world *w, size_t state, int64_t n)
+{
+	int64_t until = api_now_ms() + SOON;
+
+	while (metric_value(w->pool->metrics, M_SECRET_NAMESPACES, state, 0) != n)
+		if (api_now_ms() > until)
+			return false;
+		else
+			api_nap(10);
+	return true;
+}
+
+/* ---- cases ---- */
+
+static void test_filled_and_emptied(void **state)
+{
+	struct world *w = *state;
+
+	run(w);
+	claims(w, STATUS(CLAIM("1", "ml", "pending")));
+	api_nap(LONG / 2);
+	assert_int_equal(copies(w, "ml"), 0);
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	assert_true(filled(w, "ml"));
+	assert_int_equal(copies(w, "ml"), 3);
+	assert_true(record_comes(w, "ml"));
+	assert_true(gauge_comes(w, PLACES_FILLED, 1));
+	api_lock(w->api);
+	assert_string_equal(find(w, "ml", CA)->type, "Opaque");
+	assert_string_equal(find(w, "ml", CA)->labels,
+		"{\"app.kubernetes.io/managed-by\":\"poolgate\",\"poolgate.io/secret-copy\":"
+		"\"true\"}");
+	assert_int_equal(w->writes, 3);
+	api_unlock(w->api);
+	/* a look is no write */
+	api_nap(LONG / 2);
+	assert_int_equal(w->writes, 3);
+	claims(w, STATUS(CLAIM("2", "ml", "pending")));
+	api_nap(LONG / 2);
+	assert_int_equal(copies(w, "ml"), 3);
+	claims(w, STATUS(CLAIM("2", "other", "adopted")));
+	assert_true(filled(w, "other"));
+	assert_true(record_comes(w, "other"));
+	assert_int_equal(copies(w, "ml"), 0);
+	claims(w, STATUS(""));
+	assert_true(record_comes(w, ""));
+	assert_int_equal(copies(w, "other"), 0);
+	assert_int_equal(w->deletes, 6);
+	/* and again */
+	claims(w, STATUS(CLAIM("3", "ml", "bound")));
+	assert_true(filled(w, "ml"));
+}
+
+static void test_source_changes(void **state)
+{
+	struct world *w = *state;
+
+	claims(w, STATUS(CLAIM("1", "ml", "bound") "," CLAIM("2", "other", "bound")));
+	run(w);
+	assert_true(filled(w, "ml") && filled(w, "other"));
+	put(w, "kube-system", "bitfusion-secret", "{}",
+		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"WQ==\"}");
+	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"bmV3\"}"));
+	assert_true(comes(w, "other", CA, "{\"ca.crt\":\"bmV3\"}"));
+	/* the key that is gone leaves its copy */
+	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Uw==\"}"));
+	api_lock(w->api);
+	assert_int_equal(w->writes, 8);
+	api_unlock(w->api);
+	/* drift is mended */
+	put(w, "ml", CLIENT, MANAGED, "{\"client.yaml\":\"YmFk\"}");
+	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	take_away(w, "ml", CLIENT);
+	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+}
+
+static void test_three_secrets(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "kube-system", CA, "{}", "{\"ca.crt\":\"MQ==\",\"x\":\"eA==\"}");
+	put(w, "kube-system", CLIENT, "{}", "{\"client.yaml\":\"Mg==\"}");
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	put(w, "kube-system", CONF, "{}", "{\"servers.conf\":\"Mw==\"}");
+	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"MQ==\"}"));
+	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"Mg==\"}"));
+	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Mw==\"}"));
+}
+
+static void test_no_source(void **state)
+{
+	struct world *w = *state;
+
+	take_away(w, "kube-system", "bitfusion-secret");
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(gauge_comes(w, PLACES_FAILED, 1));
+	api_lock(w->api);
+	store(w, "kube-system", "bitfusion-secret", "kubernetes.io/service-account-token", "{}",
+		SOURCE_DATA);
+	api_unlock(w->api);
+	api_nap(LONG / 2);
+	assert_int_equal(copies(w, "ml"), 0);
+	put(w, "kube-system", "bitfusion-secret", "{}", SOURCE_DATA);
+	assert_true(filled(w, "ml"));
+	/* gone: what was copied stays */
+	take_away(w, "kube-system", "bitfusion-secret");
+	api_nap(LONG / 2);
+	assert_int_equal(copies(w, "ml"), 3);
+}
+
+static void test_foreign_is_left_alone(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "ml", CA, "{}", "{\"ca.crt\":\"bWluZQ==\"}");
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Uw==\"}"));
+	assert_true(api_wait(w->api, "POST", "/api/v1/namespaces/ml/events", 1));
+	assert_non_null(strstr(api_last(w->api, "POST", "/api/v1/namespaces/ml/events")->body, CA));
+	assert_non_null(
+		strstr(api_last(w->api, "POST", "/api/v1/namespaces/ml/events")->body, "\"p-1\""));
+	assert_true(gauge_comes(w, PLACES_FOREIGN, 1));
+	api_nap(LONG / 2);
+	assert_int_equal(api_seen_of(w->api, "POST", "/api/v1/namespaces/ml/events"), 1);
+	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"bWluZQ==\"}"));
+	/* nor is it deleted */
+	claims(w, STATUS(""));
+	assert_true(record_comes(w, ""));
+	assert_int_equal(copies(w, "ml"), 1);
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	take_away(w, "ml", CA);
+	assert_true(filled(w, "ml"));
+	assert_true(gauge_comes(w, PLACES_FILLED, 1));
+}
+
+static void test_closed_namespace(void **state)
+{
+	struct world *w = *state;
+	size_t asked;
+
+	claims(w, STATUS(CLAIM("1", "shut", "bound") "," CLAIM("2", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	assert_true(gauge_comes(w, PLACES_CLOSED, 1));
+	/* waits grow: 50, 100, 200, 400, 600 ms and a tick */
+	asked = api_seen_of(w->api, "GET", "/api/v1/namespaces/shut/*");
+	api_nap(LONG);
+	assert_in_range(api_seen_of(w->api, "GET", "/api/v1/namespaces/shut/*") - asked, 1, 6);
+	assert_int_equal(copies(w, "shut"), 0);
+	assert_true(record_comes(w, "ml"));
+	open_for_us(w, "ml shut");
+	assert_true(filled(w, "shut"));
+	assert_true(record_comes(w, "ml shut"));
+}
+
+static void test_closed_before_the_last_claim_ended(void **state)
+{
+	struct world *w = *state;
+
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	open_for_us(w, "");
+	claims(w, STATUS(""));
+	api_nap(800);
+	assert_string_equal(w->record, "ml");
+	assert_true(record_comes(w, ""));
+	assert_int_equal(copies(w, "ml"), 3);
+}
+
+static void test_never_in_these(void **state)
+{
+	struct world *w = *state;
+
+	open_for_us(w, "poolgate-system kube-system kube-public kube-node-lease ml");
+	claims(w, STATUS(CLAIM("1", "poolgate-system", "bound") "," CLAIM("2", "kube-system",
+			  "bound") "," CLAIM("3", "kube-public", "bound") "," CLAIM("4",
+			  "kube-node-lease", "bound") "," CLAIM("5", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	api_nap(500);
+	assert_int_equal(w->writes, 3);
+	assert_true(record_comes(w, "ml"));
+}
+
+static void test_next_leader(void **state)
+{
+	struct world *w = *state;
+
+	free(w->record);
+	w->record = strdup("ml Not_A_Name old other gone");
+	put(w, "ml", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
+	put(w, "other", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
+	put(w, "other", CONF, "{}", "{\"servers.conf\":\"b2xk\"}");
+	open_for_us(w, "ml other gone");
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	assert_true(comes(w, "other", CA, NULL));
+	assert_int_equal(copies(w, "other"), 1);
+	/* "old" cannot be asked: gone or closed */
+	assert_true(record_comes(w, "ml"));
+}
+
+static void test_two_leaders(void **state)
+{
+	struct world *w = *state;
+
+	run(w);
+	assert_int_equal(w->pool->duty.start(&w->cfg, &w->second, NULL), 0);
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	assert_true(filled(w, "ml"));
+	assert_true(record_comes(w, "ml"));
+	claims(w, STATUS(""));
+	assert_true(comes(w, "ml", CA, NULL));
+	assert_true(comes(w, "ml", CLIENT, NULL));
+	assert_true(comes(w, "ml", CONF, NULL));
+	assert_true(record_comes(w, ""));
+}
+
+static void test_no_record_no_copy(void **state)
+{
+	struct world *w = *state;
+
+	free(w->record);
+	w->record = NULL;
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	api_nap(LONG / 2);
+	assert_int_equal(copies(w, "ml"), 0);
+	api_lock(w->api);
+	w->record = strdup("");
+	api_unlock(w->api);
+	assert_true(filled(w, "ml"));
+	/* made anew: what it forgot is written again */
+	api_lock(w->api);
+	free(w->record);
+	w->record = strdup("");
+	api_unlock(w->api);
+	assert_true(record_comes(w, "ml"));
+}
+
+static void test_somebody_writes_in_between(void **state)
+{
+	struct world *w = *state;
+
+	w->meddle = true;
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	api_lock(w->api);
+	w->meddle = true;
+	api_unlock(w->api);
+	claims(w, STATUS(""));
+	assert_true(record_comes(w, ""));
+	assert_int_equal(copies(w, "ml"), 0);
+}
+
+/* ---- the gate ---- */
+
+#define REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+static void test_gate(void **state)
+{
+	struct world *w = *state;
+	struct slice ours[] = {SLICE("x"), SLICE(CLIENT)}, others[] = {SLICE("juice-token")};
+	struct secret_gate *g =
+		secret_gate_new(w->kube, &w->pool->log, w->cfg.source, "poolgate-system:poolgate");
+	int64_t deadline = api_now_ms() + 60000;
+	struct err err = {0};
+
+	assert_non_null(g);
+	assert_int_equal(secret_gate_check(g, SLICE("shut"), others, 1, deadline, &err), 0);
+	assert_int_equal(secret_gate_check(g, SLICE("shut"), NULL, 0, deadline, &err), 0);
+	assert_int_equal(secret_gate_check(g, SLICE("kube-system"), ours, 2, deadline, &err), 0);
+	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(secret_gate_check(g, SLICE("ml"), ours, 2, deadline, &err), 0);
+	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 1);
+	assert_non_null(strstr(api_last(w->api, "POST", REVIEWS)->body,
+		"{\"verb\":\"create\",\"resource\":\"secrets\",\"namespace\":\"ml\"}"));
+	for (int i = 0; i < 3; i++) {
+		err_clear(&err);
+		assert_int_equal(
+			secret_gate_check(g, SLICE("shut"), ours, 2, deadline, &err), ERR_REFUSED);
+		assert_string_equal(err.reason, "NamespaceNotOpen");
+		assert_non_null(
+			strstr(err.msg, "kubectl -n shut create rolebinding poolgate-secrets "
+					"--clusterrole=poolgate-secrets "
+					"--serviceaccount=poolgate-system:poolgate"));
+	}
+	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 2);
+	/* opened: within two seconds */
+	open_for_us(w, "shut");
+	api_nap(SECRET_GATE_CLOSED_MS + 100);
+	assert_int_equal(secret_gate_check(g, SLICE("shut"), ours, 2, deadline, &err), 0);
+	/* no answer is no refusal, and not asked for again at once */
+	api_expect(w->api, "POST", REVIEWS, 500, "{}");
+	assert_int_equal(secret_gate_check(g, SLICE("new"), ours, 2, deadline, &err), 0);
+	assert_int_equal(secret_gate_check(g, SLICE("new"), ours, 2, deadline, &err), 0);
+	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 4);
+	/* no time left to ask */
+	assert_int_equal(secret_gate_check(g, SLICE("late"), ours, 2, 1, &err), 0);
+	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 4);
+	secret_gate_free(g);
+	secret_gate_free(NULL);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_filled_and_emptied),
+		CASE(test_source_changes),
+		CASE(test_three_secrets),
+		CASE(test_no_source),
+		CASE(test_foreign_is_left_alone),
+		CASE(test_closed_namespace),
+		CASE(test_closed_before_the_last_claim_ended),
+		CASE(test_never_in_these),
+		CASE(test_next_leader),
+		CASE(test_two_leaders),
+		CASE(test_no_record_no_copy),
+		CASE(test_somebody_writes_in_between),
+		CASE(test_gate),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
