@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """No byte is promised twice and none stays promised for ever, whatever breaks in the middle: three replicas, 30 clients that create 300 pods
 at once for a pool that holds 40, and an observer that checks every version of every GPUServer."""
+import contextlib
+import json
 import random
 import signal
 import threading
@@ -23,7 +25,7 @@ QUIET_S = 3
 
 class Crowd:
     """The clients. Each creates its pods without a pause, then goes on with those that were not admitted until end(). The one that
-    sees the MIDDLEth pod admitted calls hit() at once."""
+    sees the MIDDLEth pod admitted calls hit() at once. A pod whose answer was lost may be there: it is tried again, too, and refused."""
 
     def __init__(self, client, namespace, hit):
         self.client, self.namespace, self.hit = client, namespace, hit
@@ -64,7 +66,7 @@ class Crowd:
             self.client.create(gpu_pod(name, percent=50), namespace=self.namespace)
             made = True
         except kube.ApiError as e:
-            made = e.reason == "AlreadyExists"  # an earlier try was stored, and its answer lost
+            made = e.reason == "AlreadyExists"
             answer = f"{e.status} {e.reason}: {e.message}".replace(name, "P")[:300]
         except kube.Unreachable as e:
             answer = str(e)[-80:]
@@ -77,15 +79,14 @@ class Crowd:
                 self.changed.notify_all()
         return made
 
-    def wait(self, n, seconds):
-        """Until n pods are admitted. Says what was answered instead."""
+    def wait_for_middle(self, seconds):
         with self.changed:
-            done = self.changed.wait_for(lambda: len(self.admitted) >= n or self.errors, seconds)
-            assert done and not self.errors, f"{len(self.admitted)} of {n} admitted after {seconds} s: {self.errors} {self.often(8)}"
+            done = self.changed.wait_for(lambda: len(self.admitted) >= MIDDLE or self.errors, seconds)
+            assert done and not self.errors, f"{self.admitted} after {seconds} s: {self.errors} {self.often()}"
 
-    def often(self, n):
-        """The n most frequent answers, and how often each was given."""
-        return sorted(self.answers.items(), key=lambda a: -a[1])[:n]
+    def often(self):
+        """What was answered most, and how often."""
+        return sorted(self.answers.items(), key=lambda a: -a[1])[:10]
 
 
 class Fault:
@@ -184,6 +185,25 @@ class FewRequestsInFlight(Fault):
         self.cluster.apiserver.restart(signal.SIGKILL, [])
 
 
+def without_pod(cluster, ns):
+    """Claims whose pod is not there, for messages."""
+    uids = {p["metadata"]["uid"] for p in cluster.client.items("pods", ns)}
+    return [(s["metadata"]["name"], c["name"], c["uid"], c["state"], c["since"]) for s in cluster.client.items("gpuservers")
+            for c in s["status"].get("claims", []) if c["uid"] not in uids]
+
+
+@contextlib.contextmanager
+def history(cluster, name, seen, ns):
+    """Keeps every version of the GPUServers beside the logs when the block fails."""
+    try:
+        yield
+    except BaseException:
+        with open(cluster.log_path(f"gpuservers-{name}"), "w", encoding="utf-8") as f:
+            f.writelines(json.dumps([at, kind, obj]) + "\n" for at, kind, obj in seen.events)
+        print("claims without a pod:", without_pod(cluster, ns))
+        raise
+
+
 @pytest.fixture(scope="module", name="races")
 def fixture_races():
     with Cluster.light(name="races") as cluster, Replicas(cluster, 3, through_proxy=True) as replicas, servers(cluster, POOL):
@@ -202,7 +222,6 @@ def test_no_byte_is_promised_twice(races, kind):
     fault = kind(cluster, replicas)
     fault.prepare()
     replicas.wait_ready()
-    before = [replicas.metrics(i)["poolgate_adoptions_total"] for i in range(replicas.n)]
     hit_at = []
 
     def hit():
@@ -212,23 +231,25 @@ def test_no_byte_is_promised_twice(races, kind):
     try:
         with client_namespace(cluster) as ns:
             with kube.Observer(cluster.client, "gpuservers", on_event=lambda _, server: check_sums(server)) as seen, \
-                    kube.Observer(cluster.client, "pods", ns) as pods, Crowd(cluster.client_for("alice"), ns, hit) as crowd:
-                crowd.wait(MIDDLE, HEAL_S)
+                    kube.Observer(cluster.client, "pods", ns) as pods, history(cluster, kind.__name__, seen, ns), \
+                    Crowd(cluster.client_for("alice"), ns, hit) as crowd:
+                crowd.wait_for_middle(HEAL_S)
                 fault.mend()
-                crowd.wait(FITS, HEAL_S)
+                began = time.monotonic()
+                pods.wait(lambda latest: len(latest) >= FITS, HEAL_S, "all that fits")
+                print(f"full after {time.monotonic() - began:.1f} s")
                 # Nothing more while the others go on asking, and nothing less.
                 time.sleep(QUIET_S)
                 crowd.end()
                 assert not crowd.errors
                 uids = {p["metadata"]["uid"] for p in cluster.client.items("pods", ns)}
-                assert len(uids) == len(crowd.admitted) == FITS
+                assert len(uids) == FITS
                 wait_for(lambda: claims(cluster) == {(uid, "bound") for uid in uids}, 30, "a bound claim for each pod, and no other")
                 there = len([e for e in pods.events if e[0] < hit_at[0]])
-                print(f"{there} pods were seen when the fault came; answers: {crowd.often(20)}")
+                print(f"{there} pods were seen when the fault came; answers: {crowd.often()}")
                 assert there < FITS, "the fault came too late"
                 assert seen.relists == 0 or fault.versions_may_be_missed
     finally:
         fault.undo()
     assert not any(p[2]["metadata"]["labels"].get("poolgate.io/injected") != "true" for p in pods.events)
-    after = [replicas.metrics(i)["poolgate_adoptions_total"] for i in range(replicas.n)]
-    assert sum(after) <= sum(before), "a claim was adopted"
+    assert not any(replicas.metrics(i)["poolgate_adoptions_total"] for i in range(replicas.n)), "a claim was adopted"
