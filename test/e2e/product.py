@@ -100,26 +100,31 @@ def client_namespace(cluster, **kw):
     with cluster.namespace(**kw) as name:
         client_secrets(cluster, name)
         yield name
+        cluster.client.delete("namespaces", name)  # first: no controller makes its pods anew
         cluster.client.delete_all("pods", name, grace=0)
-        wait_for(lambda: not claims(cluster), 90, "claims that end with their pods")
+        wait_for(lambda: not [c for s in cluster.client.items("gpuservers") for c in s.get("status", {}).get("claims", [])
+                              if c["namespace"] == name], 90, "claims that end with their pods")
 
 
 class ClaimLog:
-    """The life of every claim and of every pod of a namespace, from every version of every GPUServer and pod while the block runs.
+    """The life of every claim and of every pod (of a namespace), from every version of every GPUServer and pod while the block runs.
     By the pod's uid: `states` a claim was seen in, one after the other; `taken` and `ended`, when it was first seen and when it was no
-    more; `finished`, when the pod was Succeeded or Failed, or gone (monotonic seconds). Leaving checks what holds for any test: no byte
-    promised twice, nothing adopted, and no claim that came back after its end."""
+    more; `finished`, when the pod was Succeeded or Failed, or gone (monotonic seconds); `names`, (namespace, name) that the claim
+    says; `on`, the servers that have it now. Leaving checks what holds for any test: no byte promised twice, nothing adopted, and no
+    claim that came back after its end."""
 
     def __init__(self, cluster, namespace=None):
         self.states, self.taken, self.ended, self.finished, self.wrong = {}, {}, {}, {}, []
-        self.on = {}  # uid -> the servers that have its claim now
+        self.on, self.names = {}, {}
         self.servers = kube.Observer(cluster.client, "gpuservers", on_event=self._server)
         self.pods = kube.Observer(cluster.client, "pods", namespace, on_event=self._pod)
 
     def _server(self, kind, server):
         now, name, held = time.monotonic(), server["metadata"]["name"], {}
         if kind != "DELETED":
-            held = {c["uid"]: c["state"] for c in server.get("status", {}).get("claims", [])}
+            found = server.get("status", {}).get("claims", [])
+            held = {c["uid"]: c["state"] for c in found}
+            self.names.update({c["uid"]: (c["namespace"], c["name"]) for c in found})
             try:
                 check_sums(server)
             except AssertionError as e:
