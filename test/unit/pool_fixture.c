@@ -107,7 +107,8 @@ void pool_init(struct pool *p, const char *text)
 
 		add_server(p, one);
 	}
-	p->use = (struct usage){p->claimed, p->pending, p->n_claims};
+	p->use = (struct usage){
+		.claimed = p->claimed, .pending = p->pending, .n_claims = p->n_claims};
 }
 
 void pool_release(struct pool *p)

@@ -332,6 +332,44 @@ static void test_copies(void **state)
 	}
 }
 
+/* Who does not begin at the first name takes the next one that serves as well, and prefers what fits better all the same. */
+static void test_first(void **state)
+{
+	static const struct {
+		const char *pool, *demand;
+		bool one_server;
+		const char *want[4]; /* server by where the search begins */
+	} cases[] = {
+		{"a t4:8000; b t4:8000; c t4:8000", "app a 1 100%", false, {"a", "b", "c", "c"}},
+		{"a t4:8000; b t4:8000/8000; c t4:8000", "app a 1 100%", false,
+			{"a", "c", "c", "c"}},
+		{"a t4:8000; b t4:8000/8000; c t4:8000", "app a 1 100%", true,
+			{"a", "c", "c", "c"}},
+		{"a t4:8000; b t4:8000; c t4:8000/4000", "app a 1 50%", false,
+			{"c", "c", "c", "c"}},
+		{"a t4:8000; b t4:8000; c t4:8000/8000", "app a 1 50%", false,
+			{"a", "b", "b", "b"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		for (size_t first = 0; first < 4; first++) {
+			struct placement p;
+			struct demand d;
+			struct pool pool;
+
+			pool_init(&pool, cases[i].pool);
+			demand_init(&d, &pool.arena, cases[i].demand, NULL, NULL, false);
+			d.one_server = cases[i].one_server;
+			pool.use.first = first;
+			assert_int_equal(
+				placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL), 0);
+			assert_string_equal(
+				pool.inv.servers[p.holds[0].server].name, cases[i].want[first]);
+			pool_release(&pool);
+		}
+}
+
 static void test_no_memory(void **state)
 {
 	struct placement p;
@@ -562,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_percent_sums),
 		cmocka_unit_test(test_sentence_never_cut),
 		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_random_single),

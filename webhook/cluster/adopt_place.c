@@ -110,7 +110,8 @@ int adopt_place(struct adopt_pool *pool, const struct demand *d, struct arena *a
 {
 	uint64_t *none = arena_array(a, pool->inventory.n_gpus, sizeof(*none));
 	uint32_t *nobody = arena_array(a, pool->inventory.n_servers, sizeof(*nobody));
-	struct usage real = {pool->claimed, none, pool->n_claims}, zero = {none, none, nobody};
+	struct usage real = {.claimed = pool->claimed, .pending = none, .n_claims = pool->n_claims};
+	struct usage zero = {.claimed = none, .pending = none, .n_claims = nobody};
 	int rc;
 
 	*ret_full = false;

@@ -198,6 +198,21 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 	return NEXT_DONE;
 }
 
+/* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As placement_find. */
+static int find(struct take *t, const struct usage *use, struct placement *ret, struct err *err)
+{
+	const struct servers *s = t->l->servers;
+	const struct demand *d = t->ask->demand;
+	struct usage elsewhere = *use;
+
+	elsewhere.n_claims = servers_elsewhere(s, &t->scratch);
+	if (elsewhere.n_claims &&
+		placement_find(&s->inv, &elsewhere, d, &t->scratch, ret, NULL) == 0 &&
+		ret->n_servers == 1)
+		return 0;
+	return placement_find(&s->inv, use, d, &t->scratch, ret, err);
+}
+
 /* Find GPUs and reserve them. Lock held, and let go meanwhile. */
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
@@ -215,7 +230,7 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 	if (t->half || t->replaces)
 		use.claimed = without_old(t, use.claimed);
 	*rc = use.claimed || s->inv.n_gpus == 0
-		      ? placement_find(&s->inv, &use, t->ask->demand, &t->scratch, &p, err)
+		      ? find(t, &use, &p, err)
 		      : ledger_no_memory(err);
 	if (*rc == ERR_REFUSED)
 		return refused(t, deadline_ms, rc, err);

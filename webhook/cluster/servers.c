@@ -3,6 +3,7 @@
 #include "webhook/cluster/servers.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "webhook/cluster/servers_impl.h"
@@ -10,6 +11,9 @@
 
 /* One object: 256 claims and 256 GPUs stay far below. */
 #define HELD_ARENA_MAX (8u * 1024 * 1024)
+/* Several commits of another replica; and what a burst of creates takes. */
+#define CONTENDED_MS 500
+#define SPREAD_MS 10000
 #define STALE_WITHOUT_LEADER "nobody leads: its probe is not asked"
 
 int64_t servers_now_ms(void)
@@ -253,6 +257,15 @@ static void mark_leaderless(const struct servers *s, struct held *h)
 	}
 }
 
+/* The claims of one state are not there any more, those of another are. Either may be NULL. */
+static void count_uids(struct servers *s, const struct held *from, const struct held *to)
+{
+	for (size_t i = 0; to && i < to->object.status.n_claims; i++)
+		uid_set_add(&s->uids, slice_of(to->object.status.claims[i].claim.key));
+	for (size_t i = 0; from && i < from->object.status.n_claims; i++)
+		uid_set_remove(&s->uids, slice_of(from->object.status.claims[i].claim.key));
+}
+
 bool servers_put(struct servers *s, struct held *h)
 {
 	struct server_entry *e = servers_find(s, h->object.name);
@@ -286,6 +299,7 @@ bool servers_put(struct servers *s, struct held *h)
 		held_free(h);
 		return false;
 	}
+	count_uids(s, old, h);
 	held_free(old);
 	(void)pthread_cond_broadcast(&s->cond);
 	return true;
@@ -310,15 +324,46 @@ void servers_drop(struct servers *s, struct server_entry *e)
 		return;
 	e->held = NULL;
 	(void)rebuild(s); /* Smaller: needs no memory. */
+	count_uids(s, old, NULL);
 	held_free(old);
 	(void)pthread_cond_broadcast(&s->cond);
 }
 
 struct usage servers_usage(const struct servers *s, bool with_reserved)
 {
+	bool spread = s->spread_until_ms && servers_now_ms() < s->spread_until_ms;
+
 	return (struct usage){.claimed = with_reserved ? s->claimed : s->committed,
 		.pending = s->pending,
-		.n_claims = s->n_claims};
+		.n_claims = s->n_claims,
+		.first = spread && s->inv.n_servers ? s->random % s->inv.n_servers : 0};
+}
+
+void servers_contended(struct servers *s, struct server_entry *e)
+{
+	int64_t now = servers_now_ms();
+
+	e->contended_until_ms = s->contended_until_ms = now + CONTENDED_MS;
+	s->spread_until_ms = now + SPREAD_MS;
+	if (getrandom(&s->random, sizeof(s->random), 0) != (ssize_t)sizeof(s->random))
+		s->random++;
+}
+
+uint32_t *servers_elsewhere(const struct servers *s, struct arena *a)
+{
+	int64_t now = s->contended_until_ms ? servers_now_ms() : 0;
+	uint32_t *n_claims;
+
+	if (now >= s->contended_until_ms)
+		return NULL;
+	n_claims = arena_array(a, s->inv.n_servers, sizeof(*n_claims));
+	if (!n_claims || s->inv.n_servers == 0)
+		return NULL;
+	memcpy(n_claims, s->n_claims, s->inv.n_servers * sizeof(*n_claims));
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i]->held && now < s->entries[i]->contended_until_ms)
+			n_claims[s->entries[i]->index] = CLAIMS_PER_SERVER_MAX;
+	return n_claims;
 }
 
 bool servers_wait(struct servers *s, int64_t deadline_ms)
@@ -432,6 +477,7 @@ void servers_free(struct servers *s)
 	free(s->committed);
 	free(s->pending);
 	free(s->n_claims);
+	uid_set_release(&s->uids);
 	(void)pthread_cond_destroy(&s->cond);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);

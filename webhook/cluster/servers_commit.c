@@ -228,6 +228,8 @@ static void look_again(struct servers *s, struct server_entry *entry, struct com
 	int64_t left = patience(c);
 
 	c->before = entry->held ? entry->held->number : 0;
+	if (c->rc == ERR_CONFLICT)
+		servers_contended(s, entry);
 	(void)pthread_mutex_unlock(&s->lock);
 	get_state(s, entry, c, left);
 	(void)pthread_mutex_lock(&s->lock);

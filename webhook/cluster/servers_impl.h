@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "webhook/cluster/servers.h"
+#include "webhook/cluster/uid_set.h"
 
 /* One state of one GPUServer, with the memory it lives in. */
 struct held {
@@ -41,7 +42,8 @@ struct server_entry {
 	struct edit *queue, **queue_end;
 	bool busy; /* somebody commits its edits */
 	struct reservation *reserved;
-	unsigned users; /* edits that wait */
+	int64_t contended_until_ms; /* another replica was first a moment ago: better to go elsewhere */
+	unsigned users;             /* edits that wait */
 };
 
 struct servers {
@@ -66,6 +68,10 @@ struct servers {
 	uint64_t *pending;
 	uint32_t *n_claims;
 	size_t n_reserved;
+	struct uid_set uids; /* of the committed claims */
+	/* While replicas come into each other's way each begins its search at a place of its own. */
+	uint64_t random;
+	int64_t contended_until_ms, spread_until_ms;
 	/* Fresh lists that reviews share. */
 	bool listing;
 	uint64_t lists_begun, lists_done;
@@ -90,6 +96,11 @@ void servers_forget(struct servers *s);
 void servers_recount(struct servers *s, struct server_entry *e);
 /* The picture for placement_find; with_reserved: what this replica is about to commit counts, too. */
 struct usage servers_usage(const struct servers *s, bool with_reserved);
+/* Another replica has written this server first. For a moment claims had better go elsewhere, and for longer this replica begins its
+ * search somewhere else than at the first name. */
+void servers_contended(struct servers *s, struct server_entry *e);
+/* usage.n_claims, in the arena, with every server that is contended shown as full. NULL: none is, or no memory. */
+uint32_t *servers_elsewhere(const struct servers *s, struct arena *a);
 /* Wait for anything to happen, until then. False: the time has come. */
 bool servers_wait(struct servers *s, int64_t deadline_ms);
 

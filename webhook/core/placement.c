@@ -106,7 +106,7 @@ static bool place_on_one(struct search *s, size_t container)
 	struct bin *found = NULL;
 
 	for (size_t b = 0; b < s->n_bins; b++) {
-		struct bin *bin = &s->bins[b];
+		struct bin *bin = search_bin(s, b);
 		struct choice total, *swap;
 		bool wins;
 
@@ -148,7 +148,7 @@ static bool spread(struct search *s, size_t container)
 		uint32_t most = 0;
 
 		for (size_t b = 0; b < s->n_bins; b++) {
-			struct bin *bin = &s->bins[b];
+			struct bin *bin = search_bin(s, b);
 			uint32_t n;
 
 			if (bin->taken || (bin->n <= most && !(s->together && bin->own)))
@@ -276,19 +276,21 @@ static bool is_split(const struct search *s)
 static bool all_on_one(struct search *s)
 {
 	struct bin *bins = s->bins;
-	size_t n_bins = s->n_bins;
+	size_t n_bins = s->n_bins, first = s->first_bin;
 	bool found = false;
 
 	search_forget(s);
 	s->n_bins = 1;
+	s->first_bin = 0;
 	for (size_t b = 0; b < n_bins && !found; b++) {
-		s->bins = &bins[b];
+		s->bins = &bins[(first + b) % n_bins];
 		found = try_hard(s);
 		if (!found)
 			search_forget(s);
 	}
 	s->bins = bins;
 	s->n_bins = n_bins;
+	s->first_bin = first;
 	s->split = !found;
 	return found;
 }

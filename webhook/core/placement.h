@@ -60,6 +60,9 @@ struct usage {
 	const uint64_t *claimed; /* bytes of all live claims, pending ones included */
 	const uint64_t *pending; /* of these, of claims whose pod has not been seen; for messages */
 	const uint32_t *n_claims; /* per SERVER: claims on it (CLAIMS_PER_SERVER_MAX is full) */
+	/* Between servers that serve as well the search begins here, goes on by name, and ends with those before. 0: ties by name.
+	 * Who shares the pool with others begins somewhere else than they. */
+	size_t first;
 };
 
 /* Bound of ledger.md: a status object with more claims would make each commit slow. */

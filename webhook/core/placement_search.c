@@ -135,9 +135,12 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 			s->known[s->n_known++] = &d->filters[i];
 	if (add_servers(s, a) != 0)
 		return ERR_NOMEM;
-	for (size_t i = 0; i < s->n_bins; i++)
+	for (size_t i = 0; i < s->n_bins; i++) {
 		if (s->bins[i].n > widest)
 			widest = s->bins[i].n;
+		if (s->bins[i].server < use->first && i + 1 < s->n_bins)
+			s->first_bin = i + 1;
+	}
 	for (size_t c = 0; c < d->n_containers; c++) {
 		uint32_t amount = d->containers[c].amount;
 

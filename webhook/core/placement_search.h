@@ -51,6 +51,7 @@ struct search {
 	size_t n_slots;
 	struct bin *bins; /* in the order of the inventory */
 	size_t n_bins;
+	size_t first_bin; /* where the search begins: usage.first */
 	struct own *owns; /* from 1 */
 	uint32_t n_owns, max_owns;
 	uint32_t **picks; /* per container its slots */
@@ -69,6 +70,14 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 
 /* Forget what this pod was given. */
 void search_forget(struct search *s);
+
+/* The bins in the order in which they are looked at: i from 0. */
+static inline struct bin *search_bin(const struct search *s, size_t i)
+{
+	size_t at = s->first_bin + i;
+
+	return &s->bins[at < s->n_bins ? at : at - s->n_bins];
+}
 
 /* Bytes of a GPU of that size that the container needs; 0 when it cannot use such a GPU. Inline, as is the next: they are
  * asked for every GPU of the pool. */
