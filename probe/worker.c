@@ -2,16 +2,12 @@
 /* probe: one process per GPU, seen from inside. */
 #include "probe/worker.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "probe/checks.h"
 #include "probe/device.h"
@@ -44,21 +40,8 @@ static double now_s(void)
 
 static void tell(struct worker *w, const struct wire_line *line)
 {
-	struct buf out;
-	size_t sent = 0;
-
-	buf_init(&out, WIRE_LINE_MAX);
-	wire_write(line, &out);
-	while (!out.failed && sent < out.len && !w->cannot_tell) {
-		ssize_t n = write(w->fd, out.data + sent, out.len - sent);
-
-		if (n > 0)
-			sent += (size_t)n;
-		else if (n < 0 && errno != EINTR)
-			w->cannot_tell = true;
-	}
-	w->cannot_tell = w->cannot_tell || out.failed;
-	buf_release(&out);
+	if (!w->cannot_tell && !wire_send(line, w->fd))
+		w->cannot_tell = true;
 }
 
 static void tell_within(struct worker *w, const char *phase, double seconds)
@@ -73,7 +56,7 @@ __attribute__((format(printf, 4, 5))) static void tell_error(
 	struct worker *w, enum probe_code code, int cuda, const char *fmt, ...)
 {
 	struct wire_line line = {.kind = WIRE_ERROR,
-		.error = {.gpu = w->job->scout ? -1 : w->job->index,
+		.error = {.gpu = w->job->task == TASK_GPU ? w->job->index : -1,
 			.code = code,
 			.cuda_error = cuda}};
 	va_list args;
@@ -360,56 +343,11 @@ int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (
 	int rc;
 
 	tell_within(&w, "start", STEP_LIMIT_S);
-	rc = job->scout ? look_around(&w) : probe_gpu(&w);
+	rc = job->task == TASK_SCOUT ? look_around(&w) : probe_gpu(&w);
 	if (!on_stopped(&w)) {
 		struct wire_line line = {.kind = WIRE_DONE};
 
 		tell(&w, &line);
 	}
 	return w.cannot_tell ? 3 : rc;
-}
-
-/* ---- the process ---- */
-
-static volatile sig_atomic_t asked_to_stop;
-
-static void on_term(int number)
-{
-	(void)number;
-	asked_to_stop = 1;
-}
-
-static bool asked(void *arg)
-{
-	(void)arg;
-	return asked_to_stop != 0;
-}
-
-int worker_main(const char *text, int fd)
-{
-	struct sigaction term = {.sa_handler = on_term}, quiet = {.sa_handler = SIG_IGN};
-	struct worker_job job;
-	struct rt rt;
-	struct err err = {0};
-	int rc;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)sigaction(SIGTERM, &term, NULL);
-	(void)sigaction(SIGINT, &quiet, NULL); /* the parent decides */
-	(void)sigaction(SIGPIPE, &quiet, NULL);
-	if (worker_job_read(text, &job, &err) != 0) {
-		(void)fprintf(stderr, "gpuprobe: --worker: %s\n", err.msg);
-		return 3;
-	}
-	rc = job.cudart ? rt_dlopen(job.cudart, &rt, &err) : rt_default(&rt, &err);
-	if (rc != 0) {
-		struct worker w = {.job = &job, .fd = fd};
-
-		tell_error(&w, CODE_RUNTIME_INCOMPLETE, 0, "no CUDA runtime: %s", err.msg);
-		rc = w.cannot_tell ? 3 : 1;
-	} else {
-		rc = worker_run(&rt, &job, fd, asked, NULL);
-	}
-	worker_job_release(&job);
-	return rc;
 }

@@ -12,9 +12,16 @@
 #include "probe/report.h"
 #include "probe/rt.h"
 
-/* What a worker is asked to do. */
+enum worker_task {
+	TASK_GPU,       /* describe one GPU and make the profile's checks of it */
+	TASK_SCOUT,     /* only say which GPUs CUDA has, without a context */
+	TASK_NVML,      /* say once what NVML knows of all GPUs */
+	TASK_NVML_WATCH /* say it again and again, until told to end */
+};
+
+/* What a worker is asked to do. NVML has workers, too: with a GPU that was lost, its calls may never return. */
 struct worker_job {
-	bool scout; /* only look which GPUs there are: all of them, without a context */
+	enum worker_task task;
 	enum probe_profile profile;
 	int index; /* CUDA's, among those the worker sees */
 	const char *
@@ -27,6 +34,7 @@ struct worker_job {
 	double seconds;         /* of stress */
 	const char *thresholds; /* file, or NULL: the defaults */
 	const char *cudart;     /* for rt_dlopen, or NULL: rt_default */
+	const char *nvml;       /* for nvml_open, or NULL: the usual one */
 	int plant;              /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
 };
 
@@ -44,5 +52,9 @@ int worker_main(const char *job, int fd);
  * 0 done, 1 stopped by an error that was told, 3 could not tell. */
 int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg);
+
+/* A worker that looks at NVML: task NVML once, NVML_WATCH about twice a second until stopped() says so. Without NVML it tells that it has -1
+ * devices, with the reason as its driver's version. Returns as worker_run. */
+int worker_nvml(const struct worker_job *job, int fd, bool (*stopped)(void *), void *arg);
 
 #endif

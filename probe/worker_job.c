@@ -19,10 +19,9 @@ static void write_text(struct buf *out, const char *key, const char *value)
 void worker_job_write(const struct worker_job *job, struct buf *out)
 {
 	buf_fmt(out,
-		"{\"scout\":%s,\"profile\":%d,\"index\":%d,\"free\":%s,\"remote\":%s,\"busy\":%s,",
-		job->scout ? "true" : "false", (int)job->profile, job->index,
-		job->free_memory ? "true" : "false", job->remote ? "true" : "false",
-		job->busy ? "true" : "false");
+		"{\"task\":%d,\"profile\":%d,\"index\":%d,\"free\":%s,\"remote\":%s,\"busy\":%s,",
+		(int)job->task, (int)job->profile, job->index, job->free_memory ? "true" : "false",
+		job->remote ? "true" : "false", job->busy ? "true" : "false");
 	/* a seed has 64 bits, more than a JSON number can say exactly */
 	buf_fmt(out,
 		"\"seed\":\"%llx\",\"share\":%.4f,\"bytes\":%lld,\"seconds\":%.3f,\"plant\":%d",
@@ -31,6 +30,7 @@ void worker_job_write(const struct worker_job *job, struct buf *out)
 	write_text(out, "visible", job->visible);
 	write_text(out, "thresholds", job->thresholds);
 	write_text(out, "cudart", job->cudart);
+	write_text(out, "nvml", job->nvml);
 	buf_char(out, '}');
 }
 
@@ -69,7 +69,7 @@ int worker_job_read(const char *text, struct worker_job *ret, struct err *err)
 {
 	struct json j = {0};
 	char *copy, seed[32] = "";
-	int64_t profile = -1, index = -1, plant = 0, bytes = 0;
+	int64_t profile = -1, index = -1, plant = 0, bytes = 0, task = -1;
 	int rc = json_read_copy(&j, text, strlen(text), JOB_NODES_MAX, &copy, err);
 
 	*ret = (struct worker_job){0};
@@ -85,9 +85,12 @@ int worker_job_read(const char *text, struct worker_job *ret, struct err *err)
 		!json_int(&j, json_get(&j, job, SLICE("index")), &index) || index < 0 ||
 		index >= REPORT_GPUS_MAX)
 		rc = err_set(err, ERR_INVALID, "no job of a worker: profile or index is wrong");
+	if (rc == 0 && (!json_int(&j, json_get(&j, job, SLICE("task")), &task) || task < 0 ||
+			       task > TASK_NVML_WATCH))
+		rc = err_set(err, ERR_INVALID, "no job of a worker: task is wrong");
 	(void)json_int(&j, json_get(&j, job, SLICE("plant")), &plant);
 	(void)json_int(&j, json_get(&j, job, SLICE("bytes")), &bytes);
-	*ret = (struct worker_job){.scout = take_bool(&j, job, "scout"),
+	*ret = (struct worker_job){.task = rc == 0 ? (enum worker_task)task : TASK_GPU,
 		.profile = rc == 0 ? (enum probe_profile)profile : PROFILE_LIST,
 		.index = (int)index,
 		.free_memory = take_bool(&j, job, "free"),
@@ -100,7 +103,8 @@ int worker_job_read(const char *text, struct worker_job *ret, struct err *err)
 		.plant = (int)plant};
 	if (rc == 0 && (!take_text(&j, job, "visible", &ret->visible) ||
 			       !take_text(&j, job, "thresholds", &ret->thresholds) ||
-			       !take_text(&j, job, "cudart", &ret->cudart)))
+			       !take_text(&j, job, "cudart", &ret->cudart) ||
+			       !take_text(&j, job, "nvml", &ret->nvml)))
 		rc = err_set(err, ERR_NOMEM, "out of memory");
 	free(copy);
 	json_release(&j);
@@ -123,4 +127,5 @@ void worker_job_release(struct worker_job *job)
 	drop(&job->visible);
 	drop(&job->thresholds);
 	drop(&job->cudart);
+	drop(&job->nvml);
 }

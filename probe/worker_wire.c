@@ -2,17 +2,18 @@
 /* probe: the lines from a worker to its parent. */
 #include "probe/worker_wire.h"
 
-#include <float.h>
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json_read.h"
 
 #define WIRE_NODES_MAX 2048u
 
-/* ---- gpu: its members by name and place ---- */
+/* ---- structs, by their members' names and places ---- */
 
 enum field_kind { FIELD_INT, FIELD_LONG, FIELD_TEXT, FIELD_BOOL };
 
@@ -22,33 +23,49 @@ struct field {
 	size_t at, size;
 };
 
-#define FIELD(kind, name)                                                                          \
+#define FIELD(type, kind, name)                                                                    \
 	{                                                                                          \
-#name, kind, offsetof(struct gpu_report, name),                                    \
-			sizeof(((struct gpu_report *)0)->name)                                     \
+#name, kind, offsetof(struct type, name), sizeof(((struct type *)0)->name)         \
 	}
+#define GPU(kind, name) FIELD(gpu_report, kind, name)
+#define STATE(kind, name) FIELD(wire_state, kind, name)
+#define NVML(kind, name) FIELD(nvml_state, kind, name)
 
-static const struct field fields[] = {FIELD(FIELD_INT, index), FIELD(FIELD_TEXT, uuid),
-	FIELD(FIELD_TEXT, name), FIELD(FIELD_TEXT, pci), FIELD(FIELD_INT, cc_major),
-	FIELD(FIELD_INT, cc_minor), FIELD(FIELD_INT, sm_count), FIELD(FIELD_INT, ecc),
-	FIELD(FIELD_INT, mig), FIELD(FIELD_INT, compute_mode),
-	FIELD(FIELD_LONG, memory_total_bytes), FIELD(FIELD_LONG, memory_free_bytes),
-	FIELD(FIELD_LONG, l2_bytes), FIELD(FIELD_INT, clock_max_mhz),
-	FIELD(FIELD_INT, memory_clock_max_mhz), FIELD(FIELD_INT, memory_bus_bits),
-	FIELD(FIELD_BOOL, remote)};
+static const struct field gpu_fields[] = {GPU(FIELD_INT, index), GPU(FIELD_TEXT, uuid),
+	GPU(FIELD_TEXT, name), GPU(FIELD_TEXT, pci), GPU(FIELD_INT, cc_major),
+	GPU(FIELD_INT, cc_minor), GPU(FIELD_INT, sm_count), GPU(FIELD_INT, ecc),
+	GPU(FIELD_INT, mig), GPU(FIELD_INT, compute_mode), GPU(FIELD_LONG, memory_total_bytes),
+	GPU(FIELD_LONG, memory_free_bytes), GPU(FIELD_LONG, l2_bytes),
+	GPU(FIELD_INT, clock_max_mhz), GPU(FIELD_INT, memory_clock_max_mhz),
+	GPU(FIELD_INT, memory_bus_bits), GPU(FIELD_BOOL, remote), {0}};
 
-#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
+static const struct field state_fields[] = {
+	STATE(FIELD_TEXT, uuid), STATE(FIELD_TEXT, pci), STATE(FIELD_BOOL, lost), {0}};
 
-static void write_gpu(const struct gpu_report *gpu, struct buf *out)
+static const struct field nvml_fields[] = {NVML(FIELD_INT, temperature_c),
+	NVML(FIELD_INT, power_mw), NVML(FIELD_INT, power_limit_mw),
+	NVML(FIELD_BOOL, throttle_known), NVML(FIELD_LONG, throttle),
+	NVML(FIELD_LONG, ecc_uncorrected), NVML(FIELD_LONG, ecc_corrected),
+	NVML(FIELD_INT, remap_correctable), NVML(FIELD_INT, remap_uncorrectable),
+	NVML(FIELD_INT, remap_pending), NVML(FIELD_INT, remap_failed),
+	NVML(FIELD_INT, retire_pending), NVML(FIELD_INT, mig), NVML(FIELD_INT, compute_mode),
+	NVML(FIELD_INT, persistence), NVML(FIELD_INT, pcie_gen), NVML(FIELD_INT, pcie_gen_max),
+	NVML(FIELD_INT, pcie_width), NVML(FIELD_INT, pcie_width_max), NVML(FIELD_INT, pcie_replays),
+	NVML(FIELD_INT, utilization_percent), NVML(FIELD_INT, processes),
+	NVML(FIELD_INT, recovery_action), NVML(FIELD_LONG, memory_total),
+	NVML(FIELD_LONG, memory_free), {0}};
+
+/* The members of a struct, without braces. */
+static void write_fields(const struct field *fields, const void *of, struct buf *out)
 {
-	for (size_t i = 0; i < N_FIELDS; i++) {
-		const char *at = (const char *)gpu + fields[i].at;
+	for (const struct field *f = fields; f->name; f++) {
+		const char *at = (const char *)of + f->at;
 		int n;
 		int64_t l;
 		bool b;
 
-		buf_fmt(out, "%s\"%s\":", i == 0 ? "{" : ",", fields[i].name);
-		switch (fields[i].kind) {
+		buf_fmt(out, "%s\"%s\":", f == fields ? "" : ",", f->name);
+		switch (f->kind) {
 		case FIELD_INT:
 			memcpy(&n, at, sizeof(n));
 			buf_i64(out, n);
@@ -58,7 +75,7 @@ static void write_gpu(const struct gpu_report *gpu, struct buf *out)
 			buf_i64(out, l);
 			break;
 		case FIELD_TEXT:
-			buf_json_str(out, (struct slice){at, strnlen(at, fields[i].size)});
+			buf_json_str(out, (struct slice){at, strnlen(at, f->size)});
 			break;
 		case FIELD_BOOL:
 			memcpy(&b, at, sizeof(b));
@@ -66,7 +83,6 @@ static void write_gpu(const struct gpu_report *gpu, struct buf *out)
 			break;
 		}
 	}
-	buf_char(out, '}');
 }
 
 /* ---- what all members are read with ---- */
@@ -125,43 +141,45 @@ static int want_number(const struct json *j, const struct json_node *v, const ch
 	return 0;
 }
 
-static int read_gpu(
-	const struct json *j, const struct json_node *v, struct gpu_report *ret, struct err *err)
+static int read_field(const struct json *j, const struct json_node *v, const struct field *f,
+	void *of, struct err *err)
 {
-	for (size_t i = 0; i < N_FIELDS; i++) {
-		const struct field *f = &fields[i];
-		const struct json_node *at = json_get(j, v, slice_of(f->name));
-		char *to = (char *)ret + f->at;
-		int64_t l = -1;
-		int n, rc = 0;
-		bool b = json_is(at, JSON_TRUE);
+	const struct json_node *at = json_get(j, v, slice_of(f->name));
+	char *to = (char *)of + f->at;
+	int64_t l = -1;
+	int n, rc = 0;
+	bool b = json_is(at, JSON_TRUE);
 
-		switch (f->kind) {
-		case FIELD_INT:
-			rc = want_int(j, v, f->name, -1, INT32_MAX, &l, err);
-			n = (int)l;
-			memcpy(to, &n, sizeof(n));
-			break;
-		case FIELD_LONG:
-			rc = want_int(j, v, f->name, -1, INT64_MAX, &l, err);
-			memcpy(to, &l, sizeof(l));
-			break;
-		case FIELD_TEXT:
-			rc = want_text(j, v, f->name, to, f->size, err);
-			break;
-		case FIELD_BOOL:
-			if (!b && !json_is(at, JSON_FALSE))
-				rc = wrong(err, f->name, "true or false", at);
-			memcpy(to, &b, sizeof(b));
-			break;
-		}
-		if (rc != 0)
-			return rc;
+	switch (f->kind) {
+	case FIELD_INT:
+		rc = want_int(j, v, f->name, -1, INT32_MAX, &l, err);
+		n = (int)l;
+		memcpy(to, &n, sizeof(n));
+		break;
+	case FIELD_LONG:
+		rc = want_int(j, v, f->name, -1, INT64_MAX, &l, err);
+		memcpy(to, &l, sizeof(l));
+		break;
+	case FIELD_TEXT:
+		rc = want_text(j, v, f->name, to, f->size, err);
+		break;
+	case FIELD_BOOL:
+		if (!b && !json_is(at, JSON_FALSE))
+			rc = wrong(err, f->name, "true or false", at);
+		memcpy(to, &b, sizeof(b));
+		break;
 	}
-	ret->health = HEALTH_UNKNOWN;
-	ret->utilization_percent = (double)NAN;
-	ret->processes = -1;
-	return 0;
+	return rc;
+}
+
+static int read_fields(const struct json *j, const struct json_node *v, const struct field *fields,
+	void *of, struct err *err)
+{
+	int rc = 0;
+
+	for (const struct field *f = fields; f->name && rc == 0; f++)
+		rc = read_field(j, v, f, of, err);
+	return rc;
 }
 
 /* ---- lines ---- */
@@ -184,8 +202,9 @@ void wire_write(const struct wire_line *line, struct buf *out)
 		buf_fmt(out, ",\"devices\":%d}", line->devices);
 		break;
 	case WIRE_GPU:
-		buf_str(out, "{\"gpu\":");
-		write_gpu(&line->gpu, out);
+		buf_str(out, "{\"gpu\":{");
+		write_fields(gpu_fields, &line->gpu, out);
+		buf_char(out, '}');
 		break;
 	case WIRE_WITHIN:
 		buf_str(out, "{\"within\":{\"phase\":");
@@ -205,11 +224,44 @@ void wire_write(const struct wire_line *line, struct buf *out)
 		buf_str(out, "{\"error\":");
 		write_error(&line->error, out);
 		break;
+	case WIRE_NVML:
+		buf_str(out, "{\"nvml\":{\"driver\":");
+		buf_json_str(out, slice_of(line->text));
+		buf_fmt(out, ",\"devices\":%d}", line->devices);
+		break;
+	case WIRE_STATE:
+		buf_str(out, "{\"state\":{");
+		write_fields(state_fields, &line->state, out);
+		buf_char(out, ',');
+		write_fields(nvml_fields, &line->state.nvml, out);
+		buf_char(out, '}');
+		break;
 	case WIRE_DONE:
 		buf_str(out, "{\"done\":true");
 		break;
 	}
 	buf_str(out, "}\n");
+}
+
+bool wire_send(const struct wire_line *line, int fd)
+{
+	struct buf out;
+	size_t sent = 0;
+	bool ok;
+
+	buf_init(&out, WIRE_LINE_MAX);
+	wire_write(line, &out);
+	ok = !out.failed;
+	while (ok && sent < out.len) {
+		ssize_t n = write(fd, out.data + sent, out.len - sent);
+
+		if (n > 0)
+			sent += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			ok = false;
+	}
+	buf_release(&out);
+	return ok;
 }
 
 static int read_runtime(
@@ -249,11 +301,25 @@ static int read_error(
 static int read_member(const struct json *j, const char *key, const struct json_node *v,
 	struct wire_line *ret, struct err *err)
 {
+	int64_t devices;
+
 	switch (ret->kind) {
 	case WIRE_RUNTIME:
 		return read_runtime(j, v, ret, err);
 	case WIRE_GPU:
-		return read_gpu(j, v, &ret->gpu, err);
+		ret->gpu.health = HEALTH_UNKNOWN;
+		ret->gpu.utilization_percent = (double)NAN;
+		ret->gpu.processes = -1;
+		return read_fields(j, v, gpu_fields, &ret->gpu, err);
+	case WIRE_NVML:
+		if (want_int(j, v, "devices", -1, INT32_MAX, &devices, err) != 0)
+			return err->code;
+		ret->devices = (int)devices;
+		return want_text(j, v, "driver", ret->text, sizeof(ret->text), err);
+	case WIRE_STATE:
+		if (read_fields(j, v, state_fields, &ret->state, err) != 0)
+			return err->code;
+		return read_fields(j, v, nvml_fields, &ret->state.nvml, err);
 	case WIRE_CHECK:
 		return check_read(j, v, &ret->check, err);
 	case WIRE_ERROR:
@@ -275,7 +341,7 @@ static int read_member(const struct json *j, const char *key, const struct json_
 int wire_read(struct slice text, struct wire_line *ret, struct err *err)
 {
 	static const char *const keys[] = {
-		"runtime", "gpu", "within", "check", "progress", "error", "done"};
+		"runtime", "gpu", "within", "check", "progress", "error", "nvml", "state", "done"};
 	struct err own = {0};
 	struct json j = {0};
 	char *copy;

@@ -32,6 +32,7 @@ struct running {
 	char phase[96];
 	double done;
 	bool finished; /* its last line came */
+	bool leaving;  /* it was told to end */
 };
 
 struct crowd {
@@ -90,6 +91,21 @@ static void take_gpu(struct crowd *c, const struct running *w, const struct gpu_
 	}
 }
 
+/* Of all GPUs together. */
+static double done_so_far(const struct crowd *c)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->all[i].job->task != TASK_GPU)
+			continue;
+		sum += c->all[i].done;
+		n++;
+	}
+	return n ? sum / (double)n : 0;
+}
+
 static void take_line(struct crowd *c, struct running *w, struct slice text)
 {
 	struct wire_line line;
@@ -103,7 +119,9 @@ static void take_line(struct crowd *c, struct running *w, struct slice text)
 		note(c, w, CODE_WORKER_DIED, 0, message);
 		return;
 	}
-	w->limit = after(line.kind == WIRE_WITHIN ? line.seconds : c->config->phase_limit_s);
+	if (!w->leaving)
+		w->limit =
+			after(line.kind == WIRE_WITHIN ? line.seconds : c->config->phase_limit_s);
 	switch (line.kind) {
 	case WIRE_RUNTIME:
 		c->r->driver_cuda = line.driver;
@@ -124,16 +142,22 @@ static void take_line(struct crowd *c, struct running *w, struct slice text)
 	case WIRE_PROGRESS:
 		w->done = line.done;
 		if (c->config->progress && now_ms() - c->shown >= PROGRESS_EVERY_MS) {
-			double sum = 0;
-
-			for (size_t i = 0; i < c->n; i++)
-				sum += c->all[i].done;
 			c->shown = now_ms();
-			c->config->progress(c->config->arg, sum / (double)c->n, line.text);
+			c->config->progress(c->config->arg, done_so_far(c), line.text);
 		}
 		break;
 	case WIRE_ERROR:
 		note(c, w, line.error.code, line.error.cuda_error, line.error.message);
+		break;
+	case WIRE_NVML:
+		c->r->nvml = line.devices >= 0;
+		c->r->nvml_count = line.devices;
+		(void)snprintf(c->r->driver_version, sizeof(c->r->driver_version), "%.31s",
+			line.devices >= 0 ? line.text : "");
+		break;
+	case WIRE_STATE:
+		if (c->config->state)
+			c->config->state(c->config->arg, &line.state);
 		break;
 	case WIRE_DONE:
 		w->finished = true;
@@ -192,7 +216,7 @@ static void ended(struct crowd *c, struct running *w)
 		if (got == 0)
 			(void)nanosleep(&nap, NULL);
 	}
-	if (w->finished || c->stopping)
+	if (w->finished || c->stopping || w->leaving)
 		return;
 	if (got == w->pid && WIFSIGNALED(status))
 		(void)snprintf(message, sizeof(message),
@@ -235,23 +259,38 @@ static void late(struct crowd *c, struct running *w)
 	(void)kill(w->pid, SIGKILL);
 	end(w);
 	(void)waitpid(w->pid, NULL, WNOHANG);
-	if (c->stopping)
+	if (c->stopping || w->leaving)
 		return;
 	(void)snprintf(message, sizeof(message), "no answer in time in %s",
 		w->phase[0] ? w->phase : "start");
 	note(c, w, CODE_HANG, 0, message);
 }
 
-/* Tell all to end, and give them a moment for it. */
+/* Tell one to end, and give it a moment for it. */
+static void dismiss(struct running *w)
+{
+	if (w->fd < 0 || w->leaving)
+		return;
+	w->leaving = true;
+	(void)kill(w->pid, SIGTERM);
+	w->limit = now_ms() + STOP_LIMIT_MS;
+}
+
 static void stop_all(struct crowd *c)
 {
 	c->stopping = true;
-	for (size_t i = 0; i < c->n; i++) {
-		if (c->all[i].fd < 0)
-			continue;
-		(void)kill(c->all[i].pid, SIGTERM);
-		c->all[i].limit = now_ms() + STOP_LIMIT_MS;
-	}
+	for (size_t i = 0; i < c->n; i++)
+		dismiss(&c->all[i]);
+}
+
+/* Those that only watch go when all others have gone. */
+static void dismiss_watchers(struct crowd *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->all[i].fd >= 0 && c->all[i].job->task != TASK_NVML_WATCH)
+			return;
+	for (size_t i = 0; i < c->n; i++)
+		dismiss(&c->all[i]);
 }
 
 /* ---- the run ---- */
@@ -273,6 +312,7 @@ static bool look(struct crowd *c, struct pollfd *fds, enum workers_end *how)
 	size_t n = 0;
 	int64_t now;
 
+	dismiss_watchers(c);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->all[i].fd >= 0)
 			fds[n++] = (struct pollfd){.fd = c->all[i].fd, .events = POLLIN};
@@ -314,7 +354,9 @@ static int run_here(struct crowd *c, struct running *w, struct err *err)
 	if (fd < 0)
 		return err_set(err, ERR_IO, "memfd_create: %s", strerrordesc_np(errno));
 	rc = w->job->cudart ? rt_dlopen(w->job->cudart, &rt, err) : rt_default(&rt, err);
-	if (rc != 0)
+	if (w->job->task == TASK_NVML)
+		(void)worker_nvml(w->job, fd, NULL, NULL);
+	else if (rc != 0)
 		note(c, w, CODE_RUNTIME_INCOMPLETE, 0, err ? err->msg : "no CUDA runtime");
 	else
 		(void)worker_run(&rt, w->job, fd, NULL, NULL);
@@ -359,7 +401,7 @@ int workers_run(const struct workers_config *config, struct report *r, enum work
 		c.ends = after(config->total_limit_s);
 	for (size_t i = 0; i < c.n; i++) {
 		c.all[i].job = &config->jobs[i];
-		c.all[i].gpu = config->jobs[i].scout ? -1 : config->gpus[i];
+		c.all[i].gpu = config->jobs[i].task == TASK_GPU ? config->gpus[i] : -1;
 		c.all[i].fd = -1;
 		buf_init(&c.all[i].in, WIRE_LINE_MAX + 16384);
 	}

@@ -11,17 +11,20 @@
 #include "base/err.h"
 #include "probe/report.h"
 #include "probe/worker.h"
+#include "probe/worker_wire.h"
 
 struct workers_config {
 	const char *program; /* to execute with "--worker JOB"; "/proc/self/exe" */
 	const struct worker_job *jobs;
 	const int *
-		gpus; /* of each job, the place in r->gpus that its lines are for; not looked at for a scout */
+		gpus; /* of each job, the place in r->gpus that its lines are for; not looked at for other tasks than TASK_GPU */
 	size_t n_jobs;
 	double phase_limit_s; /* until the first line, and after a line that names no limit */
 	double total_limit_s; /* of the whole run; 0: none */
 	int stop_fd;          /* readable when the run is to end early, or -1 */
 	bool in_process; /* one after another in this process, for launchers that forbid children: no deadline holds then */
+	/* What NVML said of a GPU; WIRE_STATE lines. NULL: nobody asks. */
+	void (*state)(void *arg, const struct wire_state *state);
 	/* How far all are together, 0 … 1, and a few words; at most ten times a second. NULL: nobody asks. */
 	void (*progress)(void *arg, double done, const char *text);
 	void *arg;
@@ -29,7 +32,7 @@ struct workers_config {
 
 enum workers_end { WORKERS_DONE, WORKERS_STOPPED, WORKERS_TIMED_OUT };
 
-/* Run all jobs at once and put what they tell into the report: of a scout runtime versions and GPUs, of others the checks of their GPU. A worker that passes a deadline is
+/* Run all jobs at once, TASK_NVML_WATCH for as long as others go on, and put what they tell into the report: of a scout runtime versions and GPUs, of others the checks of their GPU. A worker that passes a deadline is
  * killed: error HANG with the phase; one that dies or writes what cannot be read: WORKER_DIED, with its signal or status. *ret_end says how it ended:
  * by stop_fd or the total limit all workers are told to stop, then killed after a second. ERR_NOMEM, ERR_IO: no process could be started. */
 int workers_run(const struct workers_config *config, struct report *r, enum workers_end *ret_end,
