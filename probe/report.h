@@ -97,6 +97,14 @@ bool report_add_error(struct report *r, int gpu, enum probe_code code, int cuda_
  * failed (nor warned, when strict). Missing required results are added as errors, so that nothing is left out unseen. */
 void report_judge(struct report *r);
 
+/* What is worst about a GPU: of its errors, else of its failed checks, else of those that could not run, else of its warnings.
+ * CODE_NONE: nothing. */
+enum probe_code report_problem(const struct report *r, const struct gpu_report *gpu);
+
+/* "ok", "warn", "fail", "unknown"; "pass", "fail", "no_cuda", "inconclusive", "usage"; never NULL. */
+const char *report_health_name(enum gpu_health health);
+const char *report_verdict_name(enum probe_exit status);
+
 /* JSON, one line with a newline. ERR_NOMEM. */
 int report_json(const struct report *r, struct buf *out, struct err *err);
 
