@@ -230,38 +230,49 @@ def sidecar(pod):
 
 
 def wrapper(pod):
-    """As a tracer would: one more program around the command."""
+    """As a tracer would: one more program around the command; for "args" all words become that program's arguments."""
     main = pod["spec"]["containers"][0]
     if main["command"][0] != "/bin/env":
-        main["command"] = ["/bin/env", "TRACED=a b", *main["command"]]
+        if pod["metadata"]["name"] == "args":
+            main["command"], main["args"] = ["/bin/env"], ["TRACED=a b", *main["command"], *main.get("args", [])]
+        else:
+            main["command"] = ["/bin/env", "TRACED=a b", *main["command"]]
 
 
 def test_other_mutating_hooks(pool, ns, log):
     """Webhooks after ours, with reinvocation: a container that is added and asks for a GPU is injected, too; a command that is wrapped once
-    more goes through the launcher once."""
-    command = ("/bin/sh", "-c", "sleep 1; printf '<%s>' \"$TRACED\" \"$@\"", "sh", "a b", "$(NO)", "$$x", "")
+    more goes through the launcher once. The same manifest may be applied again."""
+    command = ("/bin/sh", "-c", "sleep 3; printf '<%s>' \"$TRACED\" \"$@\"", "sh", "a b", "$(NO)", "$$x", "")
+    changes = {"sidecar": (sidecar,), "wrapped": (wrapper,), "both": (sidecar, wrapper), "args": (wrapper,)}
 
     def mutate(pod):
-        {"sidecar": sidecar, "wrapped": wrapper, "both": lambda p: (sidecar(p), wrapper(p))}[pod["metadata"]["name"]](pod)
+        for change in changes[pod["metadata"]["name"]]:
+            change(pod)
 
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": [gpu_pod(n, 50, command=command) for n in changes]})
+    sidecars = json.dumps({"apiVersion": "v1", "kind": "List", "items": [gpu_pod("sidecar", 50, command=command)]})
     with Hook(pool, ns, mutate=mutate) as hook:
-        made = {n: pool.client.create(gpu_pod(n, 50, command=command), ns) for n in ("sidecar", "wrapped", "both")}
-        assert sum(a.patched for a in hook.answers) == 3
+        pool.kubectl("-n", ns, "apply", "-f", "-", input=manifest)
+        for words in ((), ("--server-side", "--force-conflicts")):
+            pool.kubectl("-n", ns, "apply", *words, "-f", "-", input=sidecars)
+        assert sum(a.patched for a in hook.answers) == 4
+    made = {n: pool.client.get("pods", n, ns) for n in changes}
     for name, pod in made.items():
         log.wait(uid_of(pod), "bound")
-        assert sum(held(pool, uid_of(pod)).values()) == (8000 if name == "wrapped" else 9600) * 10 ** 6, name
+        assert sum(held(pool, uid_of(pod)).values()) == (9600 if sidecar in changes[name] else 8000) * 10 ** 6, name
     for name, pod in made.items():
         plan = json.loads(pod["metadata"]["annotations"]["poolgate.io/plan"])
-        assert [c["name"] for c in plan["containers"]] == (["main"] if name == "wrapped" else ["main", "later"])
+        assert [c["name"] for c in plan["containers"]] == (["main", "later"] if sidecar in changes[name] else ["main"])
         assert [c["name"] for c in pod["spec"]["initContainers"]] == ["populate"]
         log.check_end(uid_of(pod))
         calls, rest = launched(pool, name, ns)
         assert calls == [[LAUNCHER, "run", "-n", "1", "-p", "0.500000", "--", *command[:-2], "$x", ""]], calls
-        assert rest == [f"<{'a b' if name != 'sidecar' else ''}><a b><$(NO)><$x><>"]
-        if name != "wrapped":
+        assert rest == [f"<{'a b' if wrapper in changes[name] else ''}><a b><$(NO)><$x><>"]
+        if sidecar in changes[name]:
             assert launched(pool, name, ns, "plain") == ([], ["plain"])
             calls, rest = launched(pool, name, ns, "later")
             assert calls == [[LAUNCHER, "run", "-n", "1", "-p", "0.100000", "--", "/bin/echo", "later"]] and rest == ["later"]
+    assert len(log.states) == 4, log.names
 
 
 @contextlib.contextmanager
@@ -285,6 +296,15 @@ def updates_unseen(cluster, ns):
     finally:
         operations(["CREATE", "UPDATE"])
         wait_for(guarded, 30, "updates that are seen again")
+
+
+def bind(cluster, name, ns):
+    """As a scheduler may, with a label and an annotation on top: no webhook of ours is asked."""
+    plan = json.loads(cluster.client.get("pods", name, ns)["metadata"]["annotations"]["poolgate.io/plan"])
+    plan["containers"][0].update({"percent": 1, "units": 1})
+    metadata = {"name": name, "labels": {"poolgate.io/injected": "no"}, "annotations": {"poolgate.io/plan": json.dumps(plan)}}
+    cluster.client.call("POST", cluster.client.path("pods", ns, name, "binding"), {
+        "apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "node-1"}})
 
 
 @contextlib.contextmanager
@@ -324,11 +344,14 @@ def test_what_takes_a_minute(pool, ns, log):
     with product.client_namespace(pool) as counted, Hook(pool, ns, refuse=refuse), dead_node(pool, "gone-1"):
         client.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"},
                        "spec": {"hard": {"requests.bitfusion.io/gpu": "50"}}}, counted)
-        kept = [uid_of(client.create(gpu_pod(n, 10, **kw), ns)) for n, kw in (("stripped", {}), ("orphan", {"nodeName": "gone-1"}))]
-        stripped, orphan = kept
+        settings = {"stripped": {}, "orphan": {"nodeName": "gone-1"}, "rebound": {"schedulerName": "nobody"}}
+        kept = [uid_of(client.create(gpu_pod(n, 10, **kw), ns)) for n, kw in settings.items()]
+        stripped, orphan, rebound = kept
         for uid in kept:
             log.wait(uid, "bound")
+        before = held(pool, stripped), held(pool, rebound)
         client.delete("nodes", "gone-1")
+        bind(pool, "rebound", ns)
         with updates_unseen(pool, ns):
             client.patch("pods", "stripped", {"metadata": {"labels": {"poolgate.io/injected": None}}}, ns)
         # The quota counts what was injected.
@@ -362,5 +385,9 @@ def test_what_takes_a_minute(pool, ns, log):
         log.check_end(orphan, 150)
         kept.remove(orphan)
         assert not set(kept) & set(log.ended) and set(kept) == {u for u, _ in claims(pool)}
-        client.delete("pods", "stripped", ns, grace=0)
-        log.wait(stripped, "ended", 40)
+        assert before == (held(pool, stripped), held(pool, rebound))
+        for name in ("stripped", "rebound"):
+            assert client.get("pods", name, ns)["metadata"].get("labels", {}).get("poolgate.io/injected") != "true"
+            client.delete("pods", name, ns, grace=0)
+        for uid in (stripped, rebound):
+            log.wait(uid, "ended", 40)
