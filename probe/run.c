@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: one run, from the first look at the machine to the verdict. */
+#define _GNU_SOURCE
+#include "probe/run.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "probe/checks_host.h"
+#include "probe/host.h"
+#include "probe/run_facts.h"
+#include "probe/workers.h"
+
+#define PHASE_LIMIT_S 20.0
+#define VERIFY_LIMIT_S 60.0
+#define BENCH_LIMIT_S 600.0
+#define STRESS_SECONDS 300.0
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static const char *const names[] = {"list", "verify", "stress", "bench"};
+static const enum probe_profile profiles[] = {
+	PROFILE_LIST, PROFILE_VERIFY, PROFILE_STRESS, PROFILE_BENCH};
+
+static void begin(const struct run_config *c, struct report *r)
+{
+	const struct probe_options *o = c->options;
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	r->command = names[o->command];
+	r->profile = profiles[o->command];
+	r->strict = o->strict;
+	r->require_nvml = o->require_nvml;
+	r->started_at = t.tv_sec;
+	r->seed = o->seed ? o->seed : (uint64_t)t.tv_sec * 1000000007u ^ (uint64_t)t.tv_nsec;
+	r->expected = o->expect_gpus;
+	r->vm = host_is_vm(c->root);
+	if (gethostname(r->host, sizeof(r->host) - 1) != 0)
+		r->host[0] = '\0';
+}
+
+/* ---- which GPUs there are ---- */
+
+static int look_around(const struct run_config *c, struct run_facts *f, struct report *r,
+	enum workers_end *end, struct err *err)
+{
+	const struct probe_options *o = c->options;
+	struct worker_job jobs[2] = {
+		{.task = TASK_SCOUT, .cudart = o->cudart}, {.task = TASK_NVML, .nvml = o->nvml}};
+	struct workers_config config = {.program = c->program,
+		.jobs = jobs,
+		.n_jobs = o->no_nvml ? 1 : 2,
+		.phase_limit_s = PHASE_LIMIT_S,
+		.total_limit_s = o->timeout_s,
+		.stop_fd = c->stop_fd,
+		.in_process = o->in_process,
+		.state = run_facts_before,
+		.arg = f};
+	int rc = host_gpus(c->root, &f->host, &f->n_host, err);
+
+	if (rc != 0)
+		return rc;
+	r->pci = (int)f->n_host;
+	return workers_run(&config, r, end, err);
+}
+
+static bool is_hidden(void)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+	return visible && visible[0];
+}
+
+/* GPUs that the machine has and CUDA does not show: lost, or hidden on purpose. */
+static void add_lost(const struct run_facts *f, struct report *r)
+{
+	size_t seen = r->n_gpus;
+
+	if (is_hidden() || r->remote || r->cuda < 0)
+		return;
+	for (size_t i = 0; i < f->n_host; i++) {
+		struct gpu_report *gpu;
+		bool known = false;
+
+		for (size_t k = 0; k < seen; k++)
+			known = known || strcasecmp(r->gpus[k].pci, f->host[i].pci) == 0;
+		gpu = known ? NULL : report_add_gpu(r);
+		if (!gpu)
+			continue;
+		gpu->index = (int)r->n_gpus - 1;
+		(void)snprintf(gpu->pci, sizeof(gpu->pci), "%s", f->host[i].pci);
+		(void)report_add_error(r, gpu->index, CODE_GPU_MISSING, 0,
+			"it is on the PCI bus at %s, and CUDA does not see it", gpu->pci);
+	}
+}
+
+/* Without one GPU of this machine's among them, the GPUs are those of another. */
+static void decide_remote(const struct run_config *c, const struct run_facts *f, struct report *r)
+{
+	bool local = false;
+
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		struct gpu_report *gpu = &r->gpus[i];
+
+		gpu->remote = c->options->remote || !host_has_pci(c->root, gpu->pci);
+		local = local || !gpu->remote;
+	}
+	r->remote = c->options->remote || (r->n_gpus > 0 && !local && f->n_host == 0);
+	if (r->remote && r->profile == PROFILE_VERIFY)
+		r->profile = PROFILE_VERIFY_REMOTE;
+}
+
+/* "0", a UUID or its beginning, or a PCI id with or without its domain. */
+static bool is_meant(const struct gpu_report *gpu, const char *which)
+{
+	uint64_t index;
+
+	if (text_u64(slice_of(which), REPORT_GPUS_MAX, &index))
+		return gpu->index == (int)index;
+	if (strncasecmp(which, "GPU-", 4) == 0 || strncasecmp(which, "MIG-", 4) == 0)
+		return strlen(which) > 6 && strncasecmp(gpu->uuid, which, strlen(which)) == 0;
+	return strcasecmp(gpu->pci, which) == 0 ||
+	       (strlen(gpu->pci) > 5 && strcasecmp(gpu->pci + 5, which) == 0);
+}
+
+/* Keep the GPUs that --gpu names, in the report's order. */
+static int select_gpus(const struct probe_options *o, struct report *r, struct err *err)
+{
+	size_t kept = 0;
+
+	if (o->n_gpus == 0 || r->n_gpus == 0)
+		return 0;
+	for (size_t k = 0; k < o->n_gpus; k++) {
+		bool found = false;
+
+		for (size_t i = 0; i < r->n_gpus; i++)
+			found = found || is_meant(&r->gpus[i], o->gpus[k]);
+		if (!found)
+			return err_set(err, ERR_INVALID,
+				"--gpu %s: there is none such; `gpuprobe list` shows the %zu that "
+				"are there",
+				o->gpus[k], r->n_gpus);
+	}
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		bool meant = false;
+
+		for (size_t k = 0; k < o->n_gpus; k++)
+			meant = meant || is_meant(&r->gpus[i], o->gpus[k]);
+		if (meant)
+			r->gpus[kept++] = r->gpus[i]; /* none has checks yet */
+	}
+	r->n_gpus = kept;
+	return 0;
+}
+
+/* ---- what is expected of them ---- */
+
+static void demand(const struct probe_options *o, struct report *r)
+{
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		const struct gpu_report *gpu = &r->gpus[i];
+
+		if (!gpu->name[0])
+			continue; /* it is missing; that was said */
+		if (o->expect_name && fnmatch(o->expect_name, gpu->name, 0) != 0)
+			(void)report_add_error(r, gpu->index, CODE_NAME_MISMATCH, 0,
+				"its name is \"%s\", expected \"%s\"", gpu->name, o->expect_name);
+		if (o->min_memory_bytes > 0 && gpu->memory_total_bytes >= 0 &&
+			gpu->memory_total_bytes < o->min_memory_bytes)
+			(void)report_add_error(r, gpu->index, CODE_MEMORY_TOO_SMALL, 0,
+				"it has %lld MiB, expected at least %lld MiB",
+				(long long)(gpu->memory_total_bytes >> 20),
+				(long long)(o->min_memory_bytes >> 20));
+	}
+}
+
+/* ---- the checks ---- */
+
+/* Job of one GPU. False: there is nothing to run for it. */
+static bool make_job(const struct run_config *c, const struct run_facts *f, const struct report *r,
+	const struct gpu_report *gpu, struct worker_job *ret)
+{
+	const struct probe_options *o = c->options;
+
+	*ret = (struct worker_job){.task = TASK_GPU,
+		.profile = r->profile,
+		.index = gpu->index,
+		.free_memory = o->free_memory,
+		.remote = gpu->remote,
+		.busy = run_facts_busy(f, gpu),
+		.seed = r->seed,
+		.memory_share = o->memory_share,
+		.memory_bytes = o->memory_bytes,
+		.seconds = o->seconds > 0 ? o->seconds : STRESS_SECONDS,
+		.thresholds = o->thresholds,
+		.cudart = o->cudart,
+		.plant = o->plant};
+	if (gpu->mig == 1) { /* a process sees one instance only */
+		ret->visible = gpu->uuid;
+		ret->index = 0;
+	}
+	return gpu->name[0] != '\0';
+}
+
+static double limit_of(const struct probe_options *o)
+{
+	if (o->timeout_s > 0)
+		return o->timeout_s;
+	if (o->command == COMMAND_STRESS)
+		return (o->seconds > 0 ? o->seconds : STRESS_SECONDS) + VERIFY_LIMIT_S;
+	return o->command == COMMAND_BENCH ? BENCH_LIMIT_S : VERIFY_LIMIT_S;
+}
+
+static int check_gpus(const struct run_config *c, struct run_facts *f, struct report *r,
+	enum workers_end *end, struct err *err)
+{
+	const struct probe_options *o = c->options;
+	struct worker_job *jobs = calloc(r->n_gpus + 1, sizeof(*jobs));
+	int *places = calloc(r->n_gpus + 1, sizeof(*places)), rc = 0;
+	struct workers_config config = {.program = c->program,
+		.jobs = jobs,
+		.gpus = places,
+		.phase_limit_s = PHASE_LIMIT_S,
+		.total_limit_s = limit_of(o),
+		.stop_fd = c->stop_fd,
+		.in_process = o->in_process,
+		.state = run_facts_state,
+		.progress = run_facts_progress,
+		.arg = f};
+
+	if (!jobs || !places)
+		rc = err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < r->n_gpus && rc == 0; i++) {
+		if (!make_job(c, f, r, &r->gpus[i], &jobs[config.n_jobs]))
+			continue;
+		places[config.n_jobs++] = (int)i;
+	}
+	if (rc == 0 && config.n_jobs > 0) {
+		if (r->nvml && !o->in_process && !r->remote)
+			jobs[config.n_jobs++] =
+				(struct worker_job){.task = TASK_NVML_WATCH, .nvml = o->nvml};
+		f->config = c;
+		rc = workers_run(&config, r, end, err);
+	}
+	free(jobs);
+	free(places);
+	return rc;
+}
+
+/* list without contexts needs no worker per GPU. */
+static bool needs_workers(const struct run_config *c, const struct report *r)
+{
+	return r->profile != PROFILE_LIST || c->options->free_memory;
+}
+
+static bool can_use_cuda(const struct report *r)
+{
+	for (size_t i = 0; i < r->n_errors; i++)
+		if (r->errors[i].gpu < 0)
+			return false;
+	return r->cuda > 0;
+}
+
+/* In use before the run, and that is not to be. */
+static void demand_idle(struct report *r)
+{
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		struct check_result *c = r->gpus[i].checks[CHECK_FREE_MEMORY];
+
+		if (c && c->status == STATUS_WARN)
+			c->status = STATUS_FAIL;
+	}
+}
+
+static void finish(const struct run_config *c, struct run_facts *f, struct report *r,
+	enum workers_end end, double began)
+{
+	r->complete = end == WORKERS_DONE;
+	if (end == WORKERS_STOPPED)
+		(void)report_add_error(
+			r, -1, CODE_INTERRUPTED, 0, "the run was ended before it was done");
+	if (end == WORKERS_TIMED_OUT)
+		(void)report_add_error(r, -1, CODE_TIMED_OUT, 0,
+			"the run took longer than its limit; --timeout sets another");
+	run_facts_checks(f, c->thresholds, r);
+	if (r->profile != PROFILE_VERIFY_REMOTE)
+		thresholds_peers(c->thresholds, r);
+	if (c->options->require_idle)
+		demand_idle(r);
+	r->duration_s = now_s() - began;
+	report_judge(r);
+}
+
+int run_probe(const struct run_config *config, struct report *r, struct err *err)
+{
+	struct run_facts facts;
+	enum workers_end end = WORKERS_DONE;
+	double began = now_s();
+	int rc;
+
+	begin(config, r);
+	if (!run_facts_init(&facts, config->root))
+		return err_set(err, ERR_NOMEM, "out of memory");
+	rc = look_around(config, &facts, r, &end, err);
+	if (rc == 0) {
+		decide_remote(config, &facts, r);
+		add_lost(&facts, r);
+		rc = select_gpus(config->options, r, err);
+	}
+	if (rc == 0 && end == WORKERS_DONE && can_use_cuda(r)) {
+		demand(config->options, r);
+		if (needs_workers(config, r))
+			rc = check_gpus(config, &facts, r, &end, err);
+	}
+	if (rc == 0)
+		finish(config, &facts, r, end, began);
+	run_facts_release(&facts);
+	return rc;
+}

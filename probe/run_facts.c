@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: what a run gathers beside CUDA, and the checks it makes of that. */
+#define _GNU_SOURCE
+#include "probe/run_facts.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* Utilisation in percent from which a GPU counts as somebody else's just now. */
+#define BUSY_PERCENT 10
+#define KERNEL_LOG_MAX (4u << 20)
+
+bool run_facts_init(struct run_facts *f, const char *root)
+{
+	*f = (struct run_facts){.root = root};
+	f->gpus = calloc(REPORT_GPUS_MAX, sizeof(*f->gpus));
+	return f->gpus != NULL;
+}
+
+void run_facts_release(struct run_facts *f)
+{
+	free(f->host);
+	free(f->gpus);
+	f->host = NULL;
+	f->gpus = NULL;
+	f->n_gpus = 0;
+	f->n_host = 0;
+}
+
+/* NVML writes eight digits of domain, CUDA four. */
+static bool same_pci(const char *a, const char *b)
+{
+	size_t x = strlen(a), y = strlen(b);
+
+	return x >= 12 && y >= 12 && strcasecmp(a + x - 12, b + y - 12) == 0;
+}
+
+static struct gpu_facts *find(const struct run_facts *f, const char *pci)
+{
+	for (size_t i = 0; i < f->n_gpus; i++)
+		if (same_pci(f->gpus[i].pci, pci))
+			return &f->gpus[i];
+	return NULL;
+}
+
+void run_facts_before(void *facts, const struct wire_state *state)
+{
+	struct run_facts *f = facts;
+	struct gpu_facts *gpu;
+
+	if (f->n_gpus == REPORT_GPUS_MAX || find(f, state->pci))
+		return;
+	gpu = &f->gpus[f->n_gpus++];
+	*gpu = (struct gpu_facts){.lost = state->lost, .before = state->nvml};
+	(void)snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", state->uuid);
+	(void)snprintf(gpu->pci, sizeof(gpu->pci), "%s", state->pci);
+}
+
+void run_facts_state(void *facts, const struct wire_state *state)
+{
+	struct gpu_facts *gpu = find(facts, state->pci);
+
+	if (!gpu)
+		return;
+	gpu->lost = gpu->lost || state->lost;
+	if (state->lost)
+		return;
+	gpu->after = state->nvml;
+	gpu->seen_after = true;
+	nvml_watch_add(&gpu->watch, &state->nvml);
+}
+
+void run_facts_progress(void *facts, double done, const char *text)
+{
+	const struct run_facts *f = facts;
+
+	if (f->config && f->config->progress)
+		f->config->progress(f->config->arg, done, text);
+}
+
+bool run_facts_busy(const struct run_facts *f, const struct gpu_report *gpu)
+{
+	const struct gpu_facts *known = find(f, gpu->pci);
+
+	return known && !known->lost &&
+	       (known->before.utilization_percent > BUSY_PERCENT || known->before.processes > 0);
+}
+
+/* The kernel's messages that are there now; NULL: not allowed, or none. */
+static char *read_kernel_log(const char *root)
+{
+	char path[4096], line[8192];
+	struct buf text;
+	int fd;
+	ssize_t n;
+
+	if (snprintf(path, sizeof(path), "%s/dev/kmsg", root) >= (int)sizeof(path))
+		return NULL;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	buf_init(&text, KERNEL_LOG_MAX);
+	while (!text.failed && (n = read(fd, line, sizeof(line))) > 0)
+		buf_add(&text, line, (size_t)n);
+	(void)close(fd);
+	if (text.failed) { /* the newest would be missing */
+		buf_release(&text);
+		return NULL;
+	}
+	return buf_take(&text, NULL);
+}
+
+static const struct host_gpu *find_host(const struct run_facts *f, const char *pci)
+{
+	for (size_t i = 0; i < f->n_host; i++)
+		if (same_pci(f->host[i].pci, pci))
+			return &f->host[i];
+	return NULL;
+}
+
+/* CUDA works, and as many GPUs are there as the machine has and was expected to have. */
+static void check_environment(struct report *r, struct gpu_report *gpu)
+{
+	struct check_result c;
+
+	check_begin(&c, CHECK_ENV_DRIVER);
+	if (r->cuda > 0)
+		check_pass(&c);
+	else
+		check_error(&c, CODE_NO_DEVICE, "CUDA has no device");
+	(void)report_set_check(gpu, &c);
+	check_begin(&c, CHECK_ENV_COUNT);
+	if (r->expected > 0 && r->cuda < r->expected)
+		check_fail(&c, CODE_GPU_MISSING, "CUDA sees %d GPUs, expected %d", r->cuda,
+			r->expected);
+	else if (!gpu->name[0])
+		check_fail(&c, CODE_GPU_MISSING, "CUDA does not see this GPU");
+	else
+		check_pass(&c);
+	(void)report_set_check(gpu, &c);
+}
+
+static void check_gpu(struct run_facts *f, const struct thresholds *t, struct report *r,
+	struct gpu_report *gpu, const char *kernel_log)
+{
+	const struct gpu_facts *nvml = find(f, gpu->pci);
+	struct host_facts facts = {.gpu = gpu,
+		.local = !gpu->remote,
+		.server_has_nvml = r->nvml,
+		.host = find_host(f, gpu->pci),
+		.all = f->host,
+		.n_all = f->n_host,
+		.environment = (const char *const *)environ,
+		.kernel_log = kernel_log};
+
+	if (nvml && !nvml->lost) {
+		facts.before = &nvml->before;
+		facts.after = nvml->seen_after ? &nvml->after : &nvml->before;
+		facts.watch = nvml->watch.samples > 0 ? &nvml->watch : NULL;
+		gpu->processes = nvml->before.processes;
+		gpu->utilization_percent = nvml->before.utilization_percent;
+	}
+	for (int i = 0; i < CHECK_COUNT; i++) {
+		struct check_result c;
+
+		if (check_kind((enum check_id)i)->need[r->profile] == NEED_NOT_RUN)
+			continue;
+		if ((i == CHECK_H2D || i == CHECK_D2H) && gpu->checks[i])
+			check_link(&facts, r->vm == 1, t, gpu->checks[i]);
+		check_begin(&c, (enum check_id)i);
+		if (check_host(&facts, &c))
+			(void)report_set_check(gpu, &c);
+	}
+	check_environment(r, gpu);
+}
+
+void run_facts_checks(struct run_facts *f, const struct thresholds *t, struct report *r)
+{
+	char *kernel_log = r->remote ? NULL : read_kernel_log(f->root);
+
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		struct gpu_report *gpu = &r->gpus[i];
+		const struct gpu_facts *nvml = find(f, gpu->pci);
+
+		if (nvml && nvml->lost)
+			(void)report_add_error(r, gpu->index, CODE_GPU_MISSING, 0,
+				"NVML cannot reach the GPU at %s: it has fallen off the bus",
+				gpu->pci);
+		check_gpu(f, t, r, gpu, kernel_log);
+	}
+	free(kernel_log);
+}
