@@ -151,6 +151,7 @@ static struct MHD_Daemon *start_daemon(struct http_server *s, int fd)
 		flags |= MHD_USE_TLS;
 	return MHD_start_daemon(flags, 0, NULL, NULL, http_server_on_access, s,      /**/
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, s, MHD_OPTION_LISTEN_SOCKET, fd, /**/
+		MHD_OPTION_URI_LOG_CALLBACK, http_server_on_line, NULL,              /**/
 		MHD_OPTION_NOTIFY_COMPLETED, http_server_on_completed, NULL,         /**/
 		MHD_OPTION_NOTIFY_CONNECTION, http_server_on_connection, s,          /**/
 		MHD_OPTION_CONNECTION_LIMIT, s->cfg.connections,                     /**/

@@ -98,10 +98,11 @@ struct http_config {
 	size_t body_max;               /* [8 MiB] */
 	size_t body_total;             /* [256 MiB] of bodies at a time, over all connections */
 	unsigned
-		header_ms; /* [10 000] from the connect to the end of the first headers, handshake included */
-	unsigned body_ms;         /* [10 000] from the end of the headers to the end of the body */
-	unsigned send_ms;         /* [30 000] from the reply to its last byte */
-	unsigned idle_ms;         /* [120 000] keep-alive: above the API server's 90 s */
+		header_ms; /* [10 000] for the TLS handshake; without TLS from the connect to the end of the first headers; and from a
+			    * request's first line to the end of its headers */
+	unsigned body_ms;  /* [10 000] from the end of the headers to the end of the body */
+	unsigned send_ms;  /* [30 000] from the reply to its last byte */
+	unsigned idle_ms;  /* [120 000] keep-alive: above the API server's 90 s */
 	unsigned deadline_ms;     /* [10 000] when the request has no ?timeout= */
 	unsigned deadline_max_ms; /* [30 000] whatever ?timeout= says */
 };

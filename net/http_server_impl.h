@@ -25,6 +25,7 @@ struct conn {
 	struct http_match match;
 	uint64_t discarded; /* body bytes that were read for a refusal's sake */
 	unsigned refuse;    /* the status this server answers by itself, or 0 */
+	int64_t trusted_ms; /* when the client had finished its handshake; 0: it has not */
 	bool in_flight;
 	bool suspended;
 	bool requested; /* the headers of a request have come, ever */
@@ -50,6 +51,9 @@ struct http_server {
 enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_len,
 	void **req_cls);
+
+/* MHD_OPTION_URI_LOG_CALLBACK: a request's first line has come. */
+void *http_server_on_line(void *cls, const char *uri, struct MHD_Connection *mhd);
 
 /* MHD_RequestCompletedCallback: the reply has been sent, or never will be. */
 void http_server_on_completed(void *cls, struct MHD_Connection *mhd, void **req_cls,

@@ -229,6 +229,25 @@ static enum MHD_Result on_request(struct conn *c)
 	return http_call_handle(call) == HTTP_LATER ? defer(c) : send_call(c);
 }
 
+static struct conn *conn_of(struct MHD_Connection *mhd)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	return info ? info->socket_context : NULL;
+}
+
+/* What is returned becomes the request's pointer. */
+void *http_server_on_line(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+	(void)cls, (void)uri;
+	struct conn *c = conn_of(mhd);
+	int64_t due = c ? http_now_ms() + c->server->cfg.header_ms : 0;
+	/* From an idle connection's patience down to that with a line that is on its way; never up. */
+	if (c && due < atomic_load(&c->watch.due_ms))
+		http_guard_due(&c->watch, due);
+	return NULL;
+}
+
 enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_len,
 	void **req_cls)
@@ -236,9 +255,7 @@ enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, con
 	(void)cls, (void)version;
 	struct conn *c = *req_cls;
 	if (!c) {
-		const union MHD_ConnectionInfo *info =
-			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-		c = info ? info->socket_context : NULL;
+		c = conn_of(mhd);
 		if (!c)
 			return MHD_NO;
 		*req_cls = c;
@@ -274,6 +291,13 @@ static void say_broken(struct conn *c)
 			c->peer);
 }
 
+/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of bytes before a whole line a little later. */
+static void await_request(struct conn *c)
+{
+	const struct http_config *cfg = &c->server->cfg;
+	http_guard_due(&c->watch, http_now_ms() + cfg->idle_ms + cfg->header_ms);
+}
+
 void http_server_on_completed(
 	void *cls, struct MHD_Connection *mhd, void **req_cls, enum MHD_RequestTerminationCode code)
 {
@@ -290,9 +314,7 @@ void http_server_on_completed(
 		(void)settle(c);
 	if (c->call)
 		http_call_reset(c->call);
-	/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of header bytes a little later. */
-	const struct http_config *cfg = &c->server->cfg;
-	http_guard_due(&c->watch, http_now_ms() + cfg->idle_ms + cfg->header_ms);
+	await_request(c);
 	if (c->in_flight) {
 		c->in_flight = false;
 		atomic_fetch_sub(&c->server->in_flight, 1);
@@ -300,6 +322,15 @@ void http_server_on_completed(
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------ */
+
+/* The client trusts us, and may keep the connection in store: Go's transport opens one when a request waits, sends that on another which
+ * came free, and believes for 90 s that this one is good. Closed earlier, it would fail a review that goes out at this moment. */
+static void on_trusted(void *ctx)
+{
+	struct conn *c = ctx;
+	c->trusted_ms = http_now_ms();
+	await_request(c);
+}
 
 static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **socket_context)
 {
@@ -323,6 +354,8 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	if (s->cfg.identity) {
 		const union MHD_ConnectionInfo *tls =
 			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+		c->tls.finished = on_trusted;
+		c->tls.ctx = c;
 		if (tls && tls->tls_session)
 			tls_session_attach(&c->tls, s->cfg.identity, tls->tls_session);
 	}
@@ -340,6 +373,8 @@ static void say_unused(const struct conn *c)
 	if (atomic_load(&c->watch.cut))
 		http_server_say(s, "%s: closed after %g s without a request", c->peer,
 			s->cfg.header_ms / 1000.0);
+	else if (c->trusted_ms && http_now_ms() - c->trusted_ms >= s->cfg.header_ms)
+		return; /* kept in store for long, and not needed */
 	else if (c->tls.pair)
 		http_server_say(s,
 			"%s: the client went away without a request once it had the certificate: "

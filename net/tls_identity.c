@@ -359,6 +359,16 @@ bool tls_identity_info(struct tls_identity *id, struct tls_info *ret)
 	return true;
 }
 
+static int on_finished(gnutls_session_t session, unsigned int htype, unsigned int when,
+	unsigned int incoming, const gnutls_datum_t *msg)
+{
+	const struct tls_session *s = gnutls_db_get_ptr(session);
+	(void)htype, (void)when, (void)msg;
+	if (incoming && s && s->finished)
+		s->finished(s->ctx);
+	return 0;
+}
+
 /* GnuTLS hands a retrieve function nothing of ours but the session, and the session's one user pointer is the HTTP
  * library's. The pointer of the resumption store is free: no store is installed. */
 void tls_session_attach(struct tls_session *s, struct tls_identity *id, void *gnutls_session)
@@ -366,6 +376,9 @@ void tls_session_attach(struct tls_session *s, struct tls_identity *id, void *gn
 	s->identity = id;
 	s->pair = NULL;
 	gnutls_db_set_ptr(gnutls_session, s);
+	if (s->finished)
+		gnutls_handshake_set_hook_function(
+			gnutls_session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, on_finished);
 }
 
 void tls_session_detach(struct tls_session *s)

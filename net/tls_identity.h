@@ -62,6 +62,9 @@ bool tls_identity_info(struct tls_identity *id, struct tls_info *ret);
 struct tls_session {
 	struct tls_identity *identity;
 	struct tls_pair *pair; /* what this session's handshake was given */
+	/* Called once the client has finished its handshake, in the thread that reads; NULL: nobody asks. Set before the attach. */
+	void (*finished)(void *ctx);
+	void *ctx;
 };
 
 /* Tie a gnutls_session_t (as void *) to the identity before its handshake begins. s must live until tls_session_detach. */

@@ -333,6 +333,36 @@ static void half_open_handshakes(void **state)
 	tls_identity_free(id);
 }
 
+/* An API server opens connections that it does not need at once, and uses them later. What begins a request must end it. */
+static void unused_connection_is_kept(void **state)
+{
+	(void)state;
+	static const char line[] = "POST /echo HTTP/1.1\r\n";
+	struct fixture f;
+	struct tls_client used, unused, slow;
+	struct http_stats st;
+	struct tls_identity *id = identity(&first);
+	fixture_start(&f, (struct http_config){.identity = id, .header_ms = 300});
+	assert_int_equal(tls_open(&used, &f, "NORMAL"), 0);
+	assert_int_equal(tls_open(&unused, &f, "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 0);
+	assert_int_equal(tls_open(&slow, &f, "NORMAL"), 0);
+	nap_ms(800);
+	assert_int_equal(tls_post(&used, "/echo"), 200);
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.connections, 3);
+	tls_close(&unused);
+	assert_true(gnutls_record_send(slow.session, line, sizeof(line) - 1) > 0);
+	assert_true(client_closed(slow.fd, 3000));
+	tls_close(&slow);
+	tls_close(&used);
+	assert_true(fixture_idle(&f));
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.timed_out, 1);
+	assert_true(fixture_stop(&f, 1000));
+	assert_int_equal(f.logged, 1);
+	tls_identity_free(id);
+}
+
 /* Without a pair the server stands, and serves as soon as there is one. */
 static void waits_for_a_pair(void **state)
 {
@@ -362,6 +392,7 @@ int main(void)
 		cmocka_unit_test(plain_http_on_the_tls_port),
 		cmocka_unit_test(says_how_connections_ended),
 		cmocka_unit_test(half_open_handshakes),
+		cmocka_unit_test(unused_connection_is_kept),
 		cmocka_unit_test(waits_for_a_pair),
 	};
 	return cmocka_run_group_tests_name("http_tls", tests, make_all, free_all) != 0;
