@@ -109,7 +109,9 @@ static void fill(const struct report *r, const struct gpu_report *g, struct row 
 			(double)g->memory_total_bytes / (1 << 30));
 	if (g->memory_total_bytes > 0 && g->memory_free_bytes >= 0)
 		snprintf(row->cell[COLUMN_FREE], CELL_MAX, "%.0f %%",
-			100 * (double)g->memory_free_bytes / (double)g->memory_total_bytes);
+			/* not rounded up: what is not all free does not look so */
+			(double)(int)(100 * (double)g->memory_free_bytes /
+				      (double)g->memory_total_bytes));
 	fill_memory_test(g->checks[CHECK_MEM_PATTERN], row->cell[COLUMN_MEM_TEST]);
 	fill_rate(g->checks[CHECK_MEM_READ], true, row->cell[COLUMN_READ]);
 	fill_rate(g->checks[CHECK_H2D], false, row->cell[COLUMN_H2D]);
@@ -219,8 +221,9 @@ static void put_words(const char *text, size_t indent, unsigned limit, struct bu
 	buf_char(out, '\n');
 }
 
+/* hinted: the codes whose hint was given already; eight GPUs may have one problem. */
 static void put_problem(int gpu, const char *where, enum probe_code code, const char *message,
-	unsigned limit, struct buf *out)
+	bool hinted[CODE_COUNT], unsigned limit, struct buf *out)
 {
 	const struct code_text *t = code_text(code);
 	char line[512];
@@ -231,7 +234,10 @@ static void put_problem(int gpu, const char *where, enum probe_code code, const 
 	snprintf(line + n, sizeof(line) - (size_t)n, "%s%s: %s%s%s%s", where, t->name, t->sentence,
 		*message ? " (" : "", message, *message ? ")" : "");
 	put_words(line, 0, limit, out);
+	if ((unsigned)code >= CODE_COUNT || hinted[code])
+		return;
 	put_words(t->hint, 4, limit, out);
+	hinted[code] = true;
 }
 
 /* What merely did not run is told as a list. */
@@ -259,11 +265,23 @@ static void put_missing(const struct gpu_report *g, unsigned limit, struct buf *
 	buf_release(&line);
 }
 
+static void put_errors(const struct report *r, bool of_server, bool hinted[CODE_COUNT],
+	unsigned limit, struct buf *out)
+{
+	for (size_t i = 0; i < r->n_errors; i++) {
+		const struct report_error *e = &r->errors[i];
+
+		if ((e->gpu < 0) == of_server)
+			put_problem(e->gpu, "", e->code, e->message, hinted, limit, out);
+	}
+}
+
 static void put_problems(const struct report *r, unsigned limit, struct buf *out)
 {
-	for (size_t i = 0; i < r->n_errors; i++)
-		put_problem(
-			r->errors[i].gpu, "", r->errors[i].code, r->errors[i].message, limit, out);
+	bool hinted[CODE_COUNT] = {false};
+
+	put_errors(r, true, hinted, limit, out);
+	put_errors(r, false, hinted, limit, out);
 	for (size_t i = 0; i < r->n_gpus; i++) {
 		for (size_t k = 0; k < CHECK_COUNT; k++) {
 			const struct check_result *c = r->gpus[i].checks[k];
@@ -273,18 +291,23 @@ static void put_problems(const struct report *r, unsigned limit, struct buf *out
 				continue;
 			snprintf(where, sizeof(where), "%s: %s", check_kind(c->id)->id,
 				c->status == STATUS_WARN ? "warning: " : "");
-			put_problem(r->gpus[i].index, where, c->code, c->message, limit, out);
+			put_problem(
+				r->gpus[i].index, where, c->code, c->message, hinted, limit, out);
 		}
 		put_missing(&r->gpus[i], limit, out);
 	}
 }
 
-/* Number i of all results, GPU by GPU, when it was skipped. */
+/* Number i of all results, GPU by GPU, when it was skipped. That a GPU of which nothing is known lacks optional ones, too, says
+ * nothing. */
 static const struct check_result *skipped(const struct report *r, size_t i)
 {
-	const struct check_result *c = r->gpus[i / CHECK_COUNT].checks[i % CHECK_COUNT];
+	const struct gpu_report *g = &r->gpus[i / CHECK_COUNT];
+	const struct check_result *c = g->checks[i % CHECK_COUNT];
 
-	return c && c->status == STATUS_SKIP ? c : NULL;
+	if (!c || c->status != STATUS_SKIP)
+		return NULL;
+	return g->fit || strcmp(c->reason, "not_run") != 0 ? c : NULL;
 }
 
 /* The checks that were skipped for the reason that number i has, unless one before had it too. */
