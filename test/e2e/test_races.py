@@ -181,6 +181,10 @@ class FewRequestsInFlight(Fault):
     def prepare(self):
         self.cluster.apiserver.restart(signal.SIGKILL, ["--max-requests-inflight=20", "--max-mutating-requests-inflight=10"])
 
+    def mend(self):
+        seats = [line for line in self.cluster.client.call("GET", "/metrics").splitlines() if "nominal_limit_seats{" in line]
+        assert any(line.startswith('apiserver_flowcontrol_nominal_limit_seats{priority_level="poolgate"} 3') for line in seats), seats
+
     def undo(self):
         self.cluster.apiserver.restart(signal.SIGKILL, [])
 
