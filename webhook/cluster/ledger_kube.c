@@ -21,6 +21,7 @@ struct add {
 	const struct take *t;
 	const struct claim_record *record;
 	uint64_t base; /* the version that the last write follows; 0: none was begun */
+	bool over;     /* in the place of somebody else's part */
 };
 
 static enum edit_result add_claim(
@@ -29,22 +30,41 @@ static enum edit_result add_claim(
 	struct add *add = ctx;
 	const struct take *t = add->t;
 	ptrdiff_t i = server_status_claim(&o->status, slice_of(t->uid));
-	const char *out = i >= 0 ? t->uid : t->replaces;
+	ptrdiff_t gone = t->replaces ? server_status_claim(&o->status, slice_of(t->replaces)) : -1;
 
 	(void)again;
 	if (i >= 0 && o->status.claims[i].take == add->record->take)
 		return EDIT_SAME;
-	if (server_claim_fits(o, &add->record->claim, slice_of(out), err) != 0)
+	/* Another review of this uid came in between: whatever it holds, a reply may rest on it. */
+	if (i >= 0 && !take_may_replace(t, o->status.claims[i].take)) {
+		err_set(err, ERR_CONFLICT, "the pod holds a claim since a moment ago");
 		return EDIT_GIVE_UP;
-	i = out ? server_status_claim(&o->status, slice_of(out)) : -1;
-	if (i >= 0)
+	}
+	/* Its pod is gone for good: this may be written even if we give up. */
+	if (gone >= 0)
+		server_status_remove_claim(&o->status, (size_t)gone);
+	if (server_claim_fits(o, &add->record->claim, slice_of(t->uid), err) != 0)
+		return EDIT_GIVE_UP;
+	i = server_status_claim(&o->status, slice_of(t->uid));
+	if (i >= 0) {
+		add->over = !take_is_mine(t, o->status.claims[i].take);
 		server_status_remove_claim(&o->status, (size_t)i);
+	}
 	if (!server_status_add_claim(&o->status, add->record, a)) {
 		err_set(err, ERR_NOMEM, "out of memory in the ledger");
 		return EDIT_GIVE_UP;
 	}
 	add->base = kube_version_number(slice_of(o->version));
 	return EDIT_CHANGED;
+}
+
+/* What this take has written goes back; but not where it replaced somebody else's, whose reply may rest on it: that is the leader's. */
+static void give_back(struct take *t, size_t n)
+{
+	const char *const *names = t->records[0].servers;
+
+	while (!t->over && n-- > 0)
+		take_back_later(t->l, t->uid, t->ticket, names[n], 0);
 }
 
 /* Without the lock: each server in the order of names. When one fails the parts are taken back later. */
@@ -58,15 +78,15 @@ static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 	for (i = 0; rc == 0 && i < t->n; i++) {
 		add = (struct add){.t = t, .record = &t->records[i]};
 		rc = servers_edit(t->l->servers, names[i], add_claim, &add, deadline_ms, err);
+		t->over = t->over || add.over;
 	}
 	if (rc == 0)
 		return 0;
 	/* The last one was not confirmed: it may stand all the same, or stand soon. */
 	i--;
-	if (add.base)
+	if (add.base && !add.over)
 		take_back_later(t->l, t->uid, t->ticket, names[i], add.base);
-	while (i-- > 0)
-		take_back_later(t->l, t->uid, t->ticket, names[i], 0);
+	give_back(t, i);
 	return rc;
 }
 
@@ -106,17 +126,26 @@ static enum next try_once(
 {
 	struct servers *s = t->l->servers;
 	struct found f;
+	bool wait = false, shared = false;
 	enum next next;
 
-	if (take_find_claim(t, &f)) {
+	if (!take_find(t, &f)) {
+		*rc = ledger_no_memory(err);
+		return NEXT_DONE;
+	}
+	if (f.whole) {
 		*rc = take_answer_from(t, &f, deadline_ms, ret, err);
 		return *rc == ERR_CONFLICT || *rc == ERR_NOTFOUND ? NEXT_DECIDE : NEXT_DONE;
 	}
-	t->half = f.servers > 0;
+	*rc = take_half(t, &f, deadline_ms, &wait, err);
+	if (*rc != 0 || wait)
+		return wait ? NEXT_DECIDE : NEXT_DONE;
 	next = take_decide(t, deadline_ms, rc, err);
 	if (next != NEXT_COMMIT)
 		return next;
 	*rc = all_parts(t, ret, err);
+	if (*rc == 0 && !t->ask->dry_run && !take_wrote(t))
+		*rc = ledger_no_memory(err);
 	if (*rc != 0 || t->ask->dry_run) {
 		take_unreserve(t);
 		return NEXT_DONE;
@@ -127,9 +156,13 @@ static enum next try_once(
 	/* Somebody broke a server's status a moment ago; others may do. */
 	if (*rc == ERR_INVALID && one_is_unreadable(t))
 		*rc = ERR_CONFLICT;
+	if (*rc == 0 && !take_settle(t, &shared)) {
+		give_back(t, t->n);
+		*rc = ERR_CONFLICT;
+	}
 	take_unreserve(t);
 	if (*rc == 0) {
-		ret->ticket = t->ticket;
+		ret->ticket = t->over || shared ? 0 : t->ticket;
 		return NEXT_DONE;
 	}
 	return *rc == ERR_CONFLICT || *rc == ERR_NOTFOUND ? NEXT_DECIDE : NEXT_DONE;

@@ -229,9 +229,7 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 	}
 	if (t->half || t->replaces)
 		use.claimed = without_old(t, use.claimed);
-	*rc = use.claimed || s->inv.n_gpus == 0
-		      ? find(t, &use, &p, err)
-		      : ledger_no_memory(err);
+	*rc = use.claimed || s->inv.n_gpus == 0 ? find(t, &use, &p, err) : ledger_no_memory(err);
 	if (*rc == ERR_REFUSED)
 		return refused(t, deadline_ms, rc, err);
 	if (*rc == 0)

@@ -40,7 +40,14 @@ struct take {
 	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
 	const char *replaces;
 	bool asked_for_old;
-	bool half;                    /* this uid holds a half claim: what the next one replaces */
+	bool half;     /* this uid holds a half claim, which the next one replaces */
+	uint64_t *old; /* the takes of its parts */
+	size_t n_old;
+	int64_t half_ms,
+		half_until_ms; /* somebody else's half claim: since when, and how long it is waited for */
+	uint64_t *mine;        /* tickets that this review has written with */
+	size_t n_mine, cap_mine;
+	bool over; /* it has replaced a part of somebody else's: a reply may rest on it */
 	struct claim_record *records; /* one for each server, in name order */
 	struct reservation *reserved;
 	size_t n;
@@ -59,20 +66,43 @@ int ledger_away(struct err *err);
 
 /* ---- ledger_kube_held.c ---- */
 
-/* The claim that uid holds, gathered from all servers. */
-struct found {
-	struct claim_part *parts;
-	size_t n;
-	size_t servers; /* on which it was found */
-	size_t expected;
+/* What uid holds on one server, in the picture: valid while its lock is held. */
+struct held_part {
+	const char *server; /* in the take's arena */
+	const struct claim_record *record;
+	bool whole; /* one of the claim that is whole */
 };
 
-/* Lock held. False: none, or a half one (rule R1). */
-bool take_find_claim(const struct take *t, struct found *ret);
-/* The claim stands already: answer from it, as the one that it rests on now. Lock held, and let go meanwhile. ERR_CONFLICT, ERR_NOTFOUND: it
+/* What uid holds, in the order of the servers' names. */
+struct found {
+	struct held_part *parts; /* in the take's scratch: until the next decision */
+	size_t n;
+	bool whole; /* there is a whole claim (rule R1); of several, that with the first server by name */
+};
+
+/* All with the lock held. */
+
+/* False: out of memory. */
+bool take_find(struct take *t, struct found *ret);
+/* Before anything is written with t->ticket. False: out of memory. */
+bool take_wrote(struct take *t);
+/* Did this review write it? */
+bool take_is_mine(const struct take *t, uint64_t take);
+/* Only parts are there: note their takes. *ret_wait: they are somebody else's who may be at work, and something has happened or a while has
+ * passed: look again. The lock is let go meanwhile. ERR_NOMEM. */
+int take_half(struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait,
+	struct err *err);
+/* Was it such a part? */
+bool take_may_replace(const struct take *t, uint64_t take);
+/* The claim stands already: answer from it, as the one that it rests on now. The lock is let go meanwhile. ERR_CONFLICT, ERR_NOTFOUND: it
  * ended meanwhile; else as servers_edit says. */
 int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
 	struct claim_answer *ret, struct err *err);
+
+/* All parts of this take are committed: is the claim this uid's? Then what the uid holds elsewhere, and what is left of the claim that was
+ * replaced, is taken back soon; *ret_shared: another review's reply may rest on this claim, so it is not to be undone. False: another review
+ * of the same uid was first, or has replaced a part. */
+bool take_settle(struct take *t, bool *ret_shared);
 
 /* ---- ledger_kube_decide.c ---- */
 
@@ -91,6 +121,8 @@ void take_unreserve(struct take *t);
  * Texts are copied. Any thread, also with the lock of servers held. */
 void take_back_later(
 	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base);
+/* Take the claim of uid off this server: its pod was there, and is gone for good (rule R6). Else as above. */
+void drop_gone_later(struct ledger_kube *l, const char *uid, const char *server);
 void kube_undo(struct ledger *base, uint64_t ticket);
 
 /* ---- ledger_kube_view.c ---- */

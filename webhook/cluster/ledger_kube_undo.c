@@ -16,12 +16,13 @@ struct undo {
 	uint64_t ticket, base;
 	int64_t since_ms;
 	bool undecided; /* the write may land yet */
+	bool gone;      /* its pod was there and is gone: whoever took it, it ends */
 	char *server;
 	char uid[]; /* and behind it the server's name */
 };
 
-void take_back_later(
-	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base)
+static void later(
+	struct ledger_kube *l, const char *uid, const struct undo *what, const char *server)
 {
 	size_t uid_size = strlen(uid) + 1, name_size = strlen(server) + 1;
 	struct undo *u = malloc(sizeof(*u) + uid_size + name_size);
@@ -29,7 +30,8 @@ void take_back_later(
 	/* Without memory it is left to the leader. */
 	if (!u)
 		return;
-	*u = (struct undo){.ticket = ticket, .base = base, .since_ms = servers_now_ms()};
+	*u = *what;
+	u->since_ms = servers_now_ms();
 	memcpy(u->uid, uid, uid_size);
 	u->server = u->uid + uid_size;
 	memcpy(u->server, server, name_size);
@@ -38,6 +40,17 @@ void take_back_later(
 	l->undos = u;
 	(void)pthread_mutex_unlock(&l->lock);
 	duty_wake(l->janitor);
+}
+
+void take_back_later(
+	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base)
+{
+	later(l, uid, &(struct undo){.ticket = ticket, .base = base}, server);
+}
+
+void drop_gone_later(struct ledger_kube *l, const char *uid, const char *server)
+{
+	later(l, uid, &(struct undo){.gone = true}, server);
 }
 
 void kube_undo(struct ledger *base, uint64_t ticket)
@@ -62,7 +75,7 @@ void kube_undo(struct ledger *base, uint64_t ticket)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Only what this very take wrote, and only while nobody has seen its pod. */
+/* Only what this very take wrote, and only while nobody has seen its pod; or the claim of a pod that was seen, and is gone. */
 static enum edit_result remove_claim(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -72,6 +85,12 @@ static enum edit_result remove_claim(
 	(void)again;
 	(void)a;
 	u->undecided = false;
+	if (u->gone) {
+		if (i < 0 || o->status.claims[i].claim.state == CLAIM_PENDING)
+			return EDIT_SAME;
+		server_status_remove_claim(&o->status, (size_t)i);
+		return EDIT_CHANGED;
+	}
 	if (i < 0 || o->status.claims[i].take != u->ticket) {
 		u->undecided = kube_version_number(slice_of(o->version)) <= u->base;
 		if (!u->undecided)

@@ -82,9 +82,12 @@ void uid_set_remove(struct uid_set *s, struct slice uid)
 	s->slots[gap] = (struct uid_slot){0};
 }
 
-bool uid_set_may_have(const struct uid_set *s, struct slice uid)
+uint32_t uid_set_count(const struct uid_set *s, struct slice uid)
 {
-	return s->blind || (s->n && s->slots[place_of(s, hash_of(uid))].hash);
+	if (s->blind)
+		return UINT32_MAX;
+	/* A free slot's count is 0. */
+	return s->n ? s->slots[place_of(s, hash_of(uid))].count : 0;
 }
 
 void uid_set_release(struct uid_set *s)

@@ -22,8 +22,8 @@ struct uid_set {
 void uid_set_add(struct uid_set *s, struct slice uid);
 /* Undo one add. */
 void uid_set_remove(struct uid_set *s, struct slice uid);
-/* False: it is not in the set. True: it is, or its hash is that of another, or the set is blind. */
-bool uid_set_may_have(const struct uid_set *s, struct slice uid);
+/* It was added so many times at most: fewer times when its hash is that of another. UINT32_MAX when the set is blind. */
+uint32_t uid_set_count(const struct uid_set *s, struct slice uid);
 /* Frees; the set is empty afterwards. */
 void uid_set_release(struct uid_set *s);
 

@@ -57,7 +57,8 @@ struct claim_ask {
 struct claim_answer {
 	struct claim_part *parts;
 	size_t n_parts;
-	uint64_t ticket; /* for undo: nonzero exactly when this call took a new claim */
+	uint64_t
+		ticket; /* for undo: nonzero when this call took a new claim, and no other reply can rest on it */
 };
 
 /* A picture of the pool at one moment; everything in it lives in the arena (or the snapshot that the arena outlives). */
