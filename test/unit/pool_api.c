@@ -152,8 +152,10 @@ static void secret(const struct pool_api *p, struct api_reply *reply)
 	struct buf b;
 
 	buf_init(&b, 1 << 20);
-	buf_str(&b, "{\"kind\":\"Secret\",\"metadata\":{\"resourceVersion\":\"1\"},\"data\":{\"x\":"
-		    "\"\"");
+	buf_fmt(&b,
+		"{\"kind\":\"Secret\",\"metadata\":{\"resourceVersion\":\"1\"},\"type\":\"%s\","
+		"\"data\":{\"x\":\"\"",
+		p->secret_type ? p->secret_type : "Opaque");
 	if (p->ca_pem) {
 		buf_str(&b, ",\"ca.crt\":\"");
 		buf_base64(&b, p->ca_pem, strlen(p->ca_pem));

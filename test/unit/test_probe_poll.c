@@ -11,8 +11,14 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <gnutls/gnutls.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "certs/x509.h"
-#include "net/http_server.h"
 #include "test/unit/pool_api.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/probe_poll.h"
@@ -180,89 +186,180 @@ static void asks_several_at_once(void **state)
 	api_stop(slow);
 }
 
-static void sends_the_token(void **state)
-{
-	const struct api_request *last;
-
-	(void)state;
-	pool->token = strdup("s3cret\n");
-	add_server("a", api_url(probe), ",'tokenSecret':'probe'");
-	pool_api_run(pool, probe_poll_duty(&cfg));
-	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
-	last = api_last(probe, "GET", PROBE_PATH);
-	assert_non_null(last);
-	assert_string_equal(last->token, "s3cret");
-	/* the Secret is not asked for each time */
-	assert_true(api_wait(probe, "GET", PROBE_PATH, api_seen_count(probe) + 5));
-	assert_int_equal(api_seen_of(pool->api, "GET", POOL_API_SECRETS "probe"), 1);
-}
-
 static void a_secret_that_is_missing(void **state)
 {
 	(void)state;
-	add_server("a", api_url(probe), ",'tokenSecret':'probe'");
+	add_server("a", "https://127.0.0.1:1", ",'tokenSecret':'probe'");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(
 		pool, "a", "Secret poolgate-system/probe: key token is missing", 5000));
+}
+
+/* Whoever reads the network would have it; said at once. */
+static void a_token_stays_off_plain_http(void **state)
+{
+	(void)state;
+	pool->token = strdup("s3cret");
+	cfg.every_ms = 60000;
+	add_server("a", api_url(probe), ",'tokenSecret':'probe'");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TokenNotSent'", 5000));
+	assert_true(pool_api_shows(pool, "a", "give the probe an https URL", 0));
 	assert_int_equal(api_seen_count(probe), 0);
+	assert_int_equal(api_seen_of(pool->api, "GET", POOL_API_SECRETS "probe"), 0);
+}
+
+/* What was made for something else, such as a service account's token, goes to no address of somebody's choice. */
+static void a_secret_of_another_type(void **state)
+{
+	(void)state;
+	pool->token = strdup("s3cret");
+	pool->secret_type = "kubernetes.io/service-account-token";
+	cfg.every_ms = 60000;
+	add_server("a", "https://127.0.0.1:1", ",'tokenSecret':'probe'");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'SecretNotUsed'", 5000));
+	assert_true(pool_api_shows(pool, "a", "neither Opaque nor kubernetes.io/tls", 0));
 }
 
 /* ---- TLS ---- */
 
-static enum http_outcome inventory(void *ctx, struct http_request *req, struct http_reply *reply)
+/* A probe behind TLS: answers each connection once, and keeps the first request's head. */
+struct tls_probe {
+	struct x509_pair ca, pair;
+	gnutls_certificate_credentials_t cred;
+	int listener;
+	pthread_t thread;
+	char url[64];
+	char head[4096]; /* once answered > 0 */
+	atomic_uint answered;
+};
+
+static void answer_one(struct tls_probe *p, gnutls_session_t s)
 {
-	(void)ctx;
-	(void)req;
-	reply->status = 200;
-	reply->content_type = "application/json";
-	reply->body = strdup(GOOD);
-	reply->body_len = strlen(GOOD);
-	return HTTP_DONE;
+	static const char reply[] = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
+				    "application/json\r\n\r\n" GOOD;
+	char head[4096];
+	size_t len = 0;
+	ssize_t n;
+
+	if (gnutls_handshake(s) != GNUTLS_E_SUCCESS)
+		return;
+	do {
+		n = gnutls_record_recv(s, head + len, sizeof(head) - 1 - len);
+		len += n > 0 ? (size_t)n : 0;
+		head[len] = '\0';
+	} while (n > 0 && !strstr(head, "\r\n\r\n"));
+	if (n <= 0)
+		return;
+	if (atomic_load(&p->answered) == 0)
+		memcpy(p->head, head, sizeof(head));
+	(void)gnutls_record_send(s, reply, sizeof(reply) - 1);
+	(void)gnutls_bye(s, GNUTLS_SHUT_WR);
+	atomic_fetch_add(&p->answered, 1);
 }
 
-static const struct http_route routes[] = {{PROBE_PATH, HTTP_GET, false, NULL, inventory, NULL, 0}};
+static void *serve_tls(void *arg)
+{
+	struct tls_probe *p = arg;
+	int fd;
+
+	while ((fd = accept(p->listener, NULL, NULL)) >= 0) {
+		gnutls_session_t s;
+
+		assert_int_equal(gnutls_init(&s, GNUTLS_SERVER), 0);
+		assert_int_equal(gnutls_set_default_priority(s), 0);
+		assert_int_equal(gnutls_credentials_set(s, GNUTLS_CRD_CERTIFICATE, p->cred), 0);
+		gnutls_transport_set_int(s, fd);
+		answer_one(p, s);
+		gnutls_deinit(s);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void tls_probe_start(struct tls_probe *p)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(a);
+	struct certs_names names = {0};
+	int64_t now = clock_wall_ms() / 1000;
+	gnutls_datum_t cert, key;
+
+	*p = (struct tls_probe){0};
+	x509_pair_init(&p->ca);
+	x509_pair_init(&p->pair);
+	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
+	assert_int_equal(x509_make_ca(&names, now, 3600, &p->ca, NULL), 0);
+	assert_int_equal(x509_make_serving(&p->ca, &names, now, 3600, &p->pair, NULL), 0);
+	cert = (gnutls_datum_t){(unsigned char *)p->pair.cert.data, (unsigned)p->pair.cert.len};
+	key = (gnutls_datum_t){(unsigned char *)p->pair.key.data, (unsigned)p->pair.key.len};
+	assert_int_equal(gnutls_certificate_allocate_credentials(&p->cred), 0);
+	assert_int_equal(
+		gnutls_certificate_set_x509_key_mem(p->cred, &cert, &key, GNUTLS_X509_FMT_PEM), 0);
+	p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(p->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(p->listener, 64), 0);
+	assert_int_equal(getsockname(p->listener, (struct sockaddr *)&a, &size), 0);
+	snprintf(p->url, sizeof(p->url), "https://127.0.0.1:%u", (unsigned)ntohs(a.sin_port));
+	assert_int_equal(pthread_create(&p->thread, NULL, serve_tls, p), 0);
+}
+
+static void tls_probe_stop(struct tls_probe *p)
+{
+	(void)shutdown(p->listener, SHUT_RDWR);
+	assert_int_equal(pthread_join(p->thread, NULL), 0);
+	close(p->listener);
+	gnutls_certificate_free_credentials(p->cred);
+	x509_pair_release(&p->ca);
+	x509_pair_release(&p->pair);
+}
+
+static void sends_the_token(void **state)
+{
+	struct tls_probe p;
+
+	(void)state;
+	tls_probe_start(&p);
+	pool->token = strdup("s3cret\n");
+	pool->ca_pem = strdup(p.ca.cert.data);
+	pool->secret_type = "kubernetes.io/tls";
+	add_server("a", p.url, ",'caSecret':'probe','tokenSecret':'probe'");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_non_null(strstr(p.head, "\r\nAuthorization: Bearer s3cret\r\n"));
+	/* the Secret is not asked for each time: once for each key */
+	for (int i = 0; i < 500 && atomic_load(&p.answered) < 6; i++)
+		api_nap(20);
+	assert_true(atomic_load(&p.answered) >= 6);
+	assert_int_equal(api_seen_of(pool->api, "GET", POOL_API_SECRETS "probe"), 2);
+	tls_probe_stop(&p);
+}
 
 static void trusts_its_own_ca_alone(void **state)
 {
-	struct http_config http = {.listen = "127.0.0.1:0", .identity = tls_identity_new()};
-	struct http_app app = {.routes = routes, .nroutes = 1};
-	struct http_server *server = NULL;
+	struct x509_pair other;
+	struct tls_probe p;
 	struct certs_names names = {0};
-	struct x509_pair ca, other, pair;
-	struct tls_pem cert, key;
-	int64_t now = clock_wall_ms() / 1000;
-	char url[64];
 
 	(void)state;
-	x509_pair_init(&ca);
+	tls_probe_start(&p);
 	x509_pair_init(&other);
-	x509_pair_init(&pair);
 	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
-	assert_int_equal(x509_make_ca(&names, now, 3600, &ca, NULL), 0);
-	assert_int_equal(x509_make_ca(&names, now, 3600, &other, NULL), 0);
-	assert_int_equal(x509_make_serving(&ca, &names, now, 3600, &pair, NULL), 0);
-	cert = (struct tls_pem){buf_as_slice(&pair.cert), "tls.crt"};
-	key = (struct tls_pem){buf_as_slice(&pair.key), "tls.key"};
-	assert_int_equal(tls_identity_load_pem(http.identity, &cert, &key, NULL), 0);
-	assert_int_equal(http_server_start(&http, &app, &server, NULL), 0);
-	snprintf(url, sizeof(url), "https://127.0.0.1:%u", (unsigned)http_server_port(server));
-
+	assert_int_equal(x509_make_ca(&names, clock_wall_ms() / 1000, 3600, &other, NULL), 0);
 	pool->ca_pem = strdup(other.cert.data);
-	add_server("a", url, ",'caSecret':'probe'");
+	add_server("a", p.url, ",'caSecret':'probe'");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(pool, "a", "'reason':'NoAnswer'", 5000));
 	/* the Secret is corrected, and read anew since the probe does not answer */
 	api_lock(pool->api);
 	free(pool->ca_pem);
-	pool->ca_pem = strdup(ca.cert.data);
+	pool->ca_pem = strdup(p.ca.cert.data);
 	api_unlock(pool->api);
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 9000));
 
-	http_server_stop(server, 1000);
-	tls_identity_free(http.identity);
-	x509_pair_release(&ca);
+	tls_probe_stop(&p);
 	x509_pair_release(&other);
-	x509_pair_release(&pair);
 }
 
 int main(void)
@@ -274,8 +371,10 @@ int main(void)
 		POLL_TEST(two_failures_do_not),
 		POLL_TEST(a_probe_that_does_not_stand_by_it),
 		POLL_TEST(asks_several_at_once),
-		POLL_TEST(sends_the_token),
 		POLL_TEST(a_secret_that_is_missing),
+		POLL_TEST(a_token_stays_off_plain_http),
+		POLL_TEST(a_secret_of_another_type),
+		POLL_TEST(sends_the_token),
 		POLL_TEST(trusts_its_own_ca_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

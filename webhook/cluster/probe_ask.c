@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/probe_poll.h"
 #include "webhook/cluster/secret_data.h"
+#include "webhook/core/server_keep.h"
 
 /* So long a Secret counts as read; so long at least, when a probe refuses us. */
 #define SECRET_KEEP_MS 60000
@@ -135,7 +137,12 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 	if (remembered(s, secret, key, doubtful, out))
 		return out->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 	rc = secret_get(s->kube, s->namespace, secret, &a, err);
-	if (rc == 0) {
+	/* Who may write GPUServers must not get at Secrets that were made for something else, by an address of his own. */
+	if (rc == 0 && !secret_is_plain(&a.json, json_root(&a.json))) {
+		rc = err_reason(err, ERR_REFUSED, FRESH_SECRET_KEPT,
+			"Secret %s/%s: its type is neither Opaque nor kubernetes.io/tls",
+			s->namespace, secret);
+	} else if (rc == 0) {
 		rc = secret_value(&a.json, json_root(&a.json), key, out, &why);
 		if (rc != 0)
 			err_set(err, why.code, "Secret %s/%s: %s", s->namespace, secret, why.msg);
@@ -237,6 +244,11 @@ int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct ar
 	char path[32];
 	int fd = -1, rc = 0;
 
+	if (q->token_secret && strncasecmp(q->url, "https://", strlen("https://")) != 0)
+		return err_reason(err, ERR_REFUSED, FRESH_TOKEN_KEPT,
+			"a token would cross the network in the clear: give the probe an https "
+			"URL, or "
+			"leave tokenSecret out");
 	buf_init(&ca, CERTS_FILE_MAX);
 	buf_init(&token, TOKEN_MAX);
 	if (q->ca_secret)

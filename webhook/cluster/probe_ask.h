@@ -28,8 +28,9 @@ struct probe_question {
 	void *go_on_ctx;
 };
 
-/* Ask. Strings of *ret live in the arena. ERR_TIMEOUT, ERR_IO: no answer; ERR_REFUSED: another status than 200; ERR_SYNTAX, ERR_INVALID,
- * ERR_TOOBIG: none that can be read; ERR_NOTFOUND: a Secret or its key is missing; ERR_NOMEM. Any thread. */
+/* Ask. Strings of *ret live in the arena. ERR_TIMEOUT, ERR_IO: no answer; ERR_REFUSED: another status than 200, or with a reason: it was not
+ * asked, since a token would go over plain HTTP (FRESH_TOKEN_KEPT), or a Secret is of a type that is not for this (FRESH_SECRET_KEPT);
+ * ERR_SYNTAX, ERR_INVALID, ERR_TOOBIG: none that can be read; ERR_NOTFOUND: a Secret or its key is missing; ERR_NOMEM. Any thread. */
 int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct arena *a,
 	struct probe_inventory *ret, struct err *err);
 

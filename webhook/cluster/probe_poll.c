@@ -228,7 +228,11 @@ static void failed(const struct probe_poll *p, struct target *t, const struct er
 
 	metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_FAILED, 0, 1);
 	t->failures += t->failures < FAILURES_MAX;
-	if (t->failures < FAILURES_MAX && clock_now_ms() - t->good_ms < p->cfg.stale_after_ms)
+	/* Not even asked, and trying again changes nothing. */
+	if (strcmp(why->reason, FRESH_TOKEN_KEPT) == 0 ||
+		strcmp(why->reason, FRESH_SECRET_KEPT) == 0)
+		v.reason = why->reason;
+	else if (t->failures < FAILURES_MAX && clock_now_ms() - t->good_ms < p->cfg.stale_after_ms)
 		return;
 	snprintf(message, sizeof(message), "%s%s%s", why->path, why->path[0] ? ": " : "", why->msg);
 	commit(p, t, &v);

@@ -21,6 +21,14 @@ int secret_get(struct kube *k, const char *namespace, const char *name, struct k
 	return rc;
 }
 
+bool secret_is_plain(const struct json *j, const struct json_node *secret)
+{
+	const struct json_node *type = json_get(j, secret, SLICE("type"));
+
+	return json_is_str(j, type, SLICE("Opaque")) ||
+	       json_is_str(j, type, SLICE("kubernetes.io/tls"));
+}
+
 void secret_release(struct kube_answer *a)
 {
 	if (a->body.data)

@@ -3,6 +3,8 @@
 #ifndef WEBHOOK_CLUSTER_SECRET_DATA_H
 #define WEBHOOK_CLUSTER_SECRET_DATA_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_read.h"
@@ -11,6 +13,10 @@
 /* GET a Secret, past every cache. Errors as kube_do; ret is inited here and released with secret_release() in every case. */
 int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
 	struct err *err);
+
+/* Is it of a type that people put keys and tokens of their own into: Opaque or kubernetes.io/tls? Others are not to be passed on: a token of a
+ * service account, a registry's password. */
+bool secret_is_plain(const struct json *j, const struct json_node *secret);
 
 /* kube_answer_release() after overwriting the bytes; a zeroed answer is fine. */
 void secret_release(struct kube_answer *a);

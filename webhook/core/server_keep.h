@@ -14,6 +14,8 @@
 #define FRESH_ANSWERED "ProbeAnswered"
 #define FRESH_STALE "ProbeStale"
 #define FRESH_NO_ANSWER "NoAnswer"
+#define FRESH_TOKEN_KEPT "TokenNotSent"
+#define FRESH_SECRET_KEPT "SecretNotUsed"
 
 /* Set the condition Fresh; reason and message must live as long as the status. now: RFC 3339. True when it changed; false with
  * a->failed: no memory. */
