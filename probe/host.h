@@ -9,17 +9,23 @@
 
 #include "base/err.h"
 
+#define PCI_ID_MAX 20
+
 struct host_gpu {
-	char pci[20];                    /* "0000:17:00.0", lower case */
+	char pci[PCI_ID_MAX];            /* "0000:17:00.0", lower case */
 	bool answers;                    /* its config space is not all ones */
 	int numa_node;                   /* -1: none */
 	int width, width_max;            /* lanes; -1 */
 	double speed_gts, speed_gts_max; /* per lane; 0: unknown */
-	double upstream_gts;             /* smallest on the way to the root; 0: unknown */
-	int upstream_width;              /* -1 */
+	double upstream_gts; /* least that a port on the way to the root can do; 0: unknown */
+	int upstream_width;  /* the same; -1 */
 };
 
-/* The NVIDIA GPUs, by PCI id. *ret is malloc'ed, the caller frees it. No such folder in sysfs: none, 0. ERR_NOMEM, ERR_IO. */
+/* A PCI id as CUDA ("0000:17:00.0"), NVML ("00000000:17:00.0"), XID lines ("0000:17:00") and people write it, as sysfs does: lower case, the
+ * domain in four digits where that is enough. False, and "": it is none. */
+bool host_pci_id(const char *text, char ret[static PCI_ID_MAX]);
+
+/* The NVIDIA GPUs, by PCI id, without their virtual functions. *ret is malloc'ed, the caller frees it. No such folder in sysfs: none, 0. ERR_NOMEM, ERR_IO. */
 int host_gpus(const char *root, struct host_gpu **ret, size_t *count, struct err *err);
 
 /* Is there a device with this id, of NVIDIA? What CUDA names and this machine lacks is a remote GPU. */

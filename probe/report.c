@@ -30,6 +30,19 @@ void report_release(struct report *r)
 	report_init(r);
 }
 
+void report_gpu_init(struct gpu_report *gpu)
+{
+	memset(gpu, 0, sizeof(*gpu));
+	gpu->index = -1;
+	gpu->cc_major = gpu->cc_minor = gpu->sm_count = -1;
+	gpu->ecc = gpu->mig = gpu->compute_mode = -1;
+	gpu->memory_total_bytes = gpu->memory_free_bytes = gpu->l2_bytes = -1;
+	gpu->clock_max_mhz = gpu->memory_clock_max_mhz = gpu->memory_bus_bits = -1;
+	gpu->health = HEALTH_UNKNOWN;
+	gpu->utilization_percent = NAN;
+	gpu->processes = -1;
+}
+
 struct gpu_report *report_add_gpu(struct report *r)
 {
 	struct gpu_report *gpus, *gpu;
@@ -41,15 +54,7 @@ struct gpu_report *report_add_gpu(struct report *r)
 		return NULL;
 	r->gpus = gpus;
 	gpu = &gpus[r->n_gpus++];
-	memset(gpu, 0, sizeof(*gpu));
-	gpu->index = -1;
-	gpu->cc_major = gpu->cc_minor = gpu->sm_count = -1;
-	gpu->ecc = gpu->mig = gpu->compute_mode = -1;
-	gpu->memory_total_bytes = gpu->memory_free_bytes = gpu->l2_bytes = -1;
-	gpu->clock_max_mhz = gpu->memory_clock_max_mhz = gpu->memory_bus_bits = -1;
-	gpu->health = HEALTH_UNKNOWN;
-	gpu->utilization_percent = NAN;
-	gpu->processes = -1;
+	report_gpu_init(gpu);
 	return gpu;
 }
 

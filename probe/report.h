@@ -83,6 +83,9 @@ struct report {
 void report_init(struct report *r);
 void report_release(struct report *r);
 
+/* A GPU of which nothing is known; owns nothing. */
+void report_gpu_init(struct gpu_report *gpu);
+
 /* A new GPU at the end, all unknown; NULL: no memory or REPORT_GPUS_MAX reached. It moves when another one is added. */
 struct gpu_report *report_add_gpu(struct report *r);
 
