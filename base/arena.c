@@ -58,6 +58,11 @@ void arena_init(struct arena *a, size_t max)
 	*a = (struct arena){.max = max};
 }
 
+void arena_init_small(struct arena *a, size_t max, size_t expected)
+{
+	*a = (struct arena){.max = max, .chunk = expected ? expected : ARENA_ALIGN};
+}
+
 static void free_list(struct arena_chunk *c)
 {
 	while (c) {
@@ -89,13 +94,13 @@ void arena_reset(struct arena *a)
 void arena_release(struct arena *a)
 {
 	free_list(a->first);
-	*a = (struct arena){.max = a->max};
+	*a = (struct arena){.max = a->max, .chunk = a->chunk};
 }
 
 /* A new chunk at the end of the list with room for need bytes; NULL when memory ran out. */
 static struct arena_chunk *add_chunk(struct arena *a, size_t need)
 {
-	size_t size = ARENA_CHUNK;
+	size_t size = a->chunk ? a->chunk : ARENA_CHUNK;
 	struct arena_chunk *c;
 
 	if (a->now)

@@ -14,13 +14,16 @@ struct arena_chunk;
 struct arena {
 	struct arena_chunk *first; /* kept by arena_reset */
 	struct arena_chunk *now;
-	size_t used; /* bytes handed out since the last reset */
-	size_t max;  /* used never exceeds it */
-	bool failed; /* an allocation did not fit or memory ran out: sticks until arena_reset */
+	size_t used;  /* bytes handed out since the last reset */
+	size_t max;   /* used never exceeds it */
+	bool failed;  /* an allocation did not fit or memory ran out: sticks until arena_reset */
+	size_t chunk; /* bytes of the first chunk; 0: as much as a review takes */
 };
 
 /* An empty arena that hands out at most max bytes between two resets. Allocates nothing. */
 void arena_init(struct arena *a, size_t max);
+/* The same for one of many arenas that live long: expected is about what it will hand out. */
+void arena_init_small(struct arena *a, size_t max, size_t expected);
 /* Forget everything handed out; keeps the first chunk. */
 void arena_reset(struct arena *a);
 /* Free everything. */

@@ -125,6 +125,30 @@ static void sizes_that_overflow(void **state)
 	arena_release(&a);
 }
 
+/* One of thousands takes what it needs, and grows all the same. */
+static void small_ones(void **state)
+{
+	static const size_t expected[] = {0, 1, 16, 100, 5000};
+
+	(void)state;
+	for (size_t e = 0; e < sizeof(expected) / sizeof(*expected); e++) {
+		struct arena a;
+
+		arena_init_small(&a, 10000, expected[e]);
+		for (int round = 0; round < 2; round++) {
+			for (size_t i = 0; i < 80; i++)
+				assert_non_null(memset(arena_alloc(&a, 100), 7, 100));
+			assert_int_equal(a.used, 8000);
+			assert_null(arena_alloc(&a, 3000));
+			assert_true(a.failed);
+			arena_reset(&a);
+		}
+		arena_release(&a);
+		assert_non_null(arena_alloc(&a, 10));
+		arena_release(&a);
+	}
+}
+
 static void texts(void **state)
 {
 	struct slice s;
@@ -159,6 +183,7 @@ int main(void)
 		cmocka_unit_test(one_huge_piece_is_not_kept),
 		cmocka_unit_test(maximum_holds_and_failure_sticks),
 		cmocka_unit_test(sizes_that_overflow),
+		cmocka_unit_test(small_ones),
 		cmocka_unit_test(texts),
 	};
 

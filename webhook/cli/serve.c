@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cli: `poolgate serve`: the three listeners, and the main thread that waits for signals and for changed files.
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -311,6 +312,15 @@ static int serve(struct server *s)
 	return code;
 }
 
+/* Lists of thousands of objects come and go, on any thread: what they took goes back to the system instead of staying in a heap of each
+ * thread. Before any thread exists. */
+static void keep_heap_small(void)
+{
+	(void)mallopt(M_ARENA_MAX, 2);
+	(void)mallopt(M_MMAP_THRESHOLD, 512 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+}
+
 /* Before any thread exists, so that all inherit it. */
 static void block_signals(struct server *s)
 {
@@ -334,6 +344,7 @@ int serve_main(int argc, char **argv)
 		return SERVE_FAILED;
 	}
 	block_signals(s);
+	keep_heap_small();
 	st = &s->reload.settings;
 	s->reload.argc = argc > 0 ? argc - 1 : 0;
 	s->reload.argv = argc > 0 ? argv + 1 : argv;
