@@ -84,8 +84,16 @@ static void test_accepted(void **state)
 		{"apiVersion: poolgate.io/v1alpha1\nkind: GPUServerList\nmetadata: {}\nitems: []\n",
 			0, 0, NULL},
 		{ADDR "  probe: {url: 'https://10.0.0.1:9443'}\n", 1, 0,
-			"pool.yaml:1: a holds nothing until its probe has been polled\n"},
-		{ADDR "  gpus:\n  probe: {url: 'http://h/inventory'}\n", 1, 0, "until its probe"},
+			"pool.yaml:1: a holds nothing: without a cluster nobody asks its probe or "
+			"reads "
+			"Secrets for it; list its GPUs in spec.gpus\n"},
+		{ADDR "  gpus:\n  probe: {url: 'http://h/inventory'}\n", 1, 0,
+			"nobody asks its probe"},
+		/* as the cluster's documents are */
+		{ADDR "  probe: {url: 'https://h', caSecret: gpu-01.ca, tokenSecret: t}\n", 1, 0,
+			"list its GPUs"},
+		{ADDR "  probe: {url: 'http://h', caSecret: null, tokenSecret: }\n", 1, 0,
+			"a holds"},
 		{ADDR GPUS "---\n" HEAD
 			   "metadata: {name: b}\nspec:\n  address: 10.0.0.1:56001\n" GPUS,
 			2, 2, "pool.yaml:8: b has the address of a"},
@@ -190,6 +198,12 @@ static void test_refused(void **state)
 		{ADDR "  probe: {url: 'https://'}\n", {"/spec/probe/url"}},
 		{ADDR "  probe: {url: 'https://h/a b'}\n", {"/spec/probe/url"}},
 		{ADDR "  probe: {url: 'https://h', ca: x}\n", {"/spec/probe/ca: unknown key"}},
+		{ADDR "  probe: {url: 'https://h', caSecret: A_b}\n",
+			{"/spec/probe/caSecret: found \"A_b\"", "name of a Secret"}},
+		{ADDR "  probe: {url: 'https://h', tokenSecret: {name: x}}\n",
+			{"/spec/probe/tokenSecret"}},
+		{ADDR "  probe: {url: 'http://h', tokenSecret: t}\n",
+			{"/spec/probe/url: found \"http://h\"", "https URL beside tokenSecret"}},
 		{ADDR GPUS "extra: 1\n", {"/extra: unknown key"}},
 		{ADDR GPUS "---\n" ADDR GPUS, {"pool.yaml:8", "\"a\"", "pool.yaml:1"}},
 	};

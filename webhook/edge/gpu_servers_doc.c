@@ -209,6 +209,18 @@ static int read_gpus(
 	return 0;
 }
 
+/* Checked as the cluster does, and then of no use here: who writes documents for a cluster may try them in a file. */
+static int read_secret_name(const struct yaml_node *probe, const char *key, struct err *err)
+{
+	struct yaml_node *node = yaml_get(probe, key);
+	const char *name;
+	int rc = yaml_absent(node) ? 0 : yaml_as_cstr(node, &name, err);
+
+	if (rc == 0 && !yaml_absent(node) && !is_object_name(name))
+		rc = unexpected(node, err, "the name of a Secret, such as gpu-01-probe");
+	return rc;
+}
+
 static int read_probe(
 	struct loader *l, const struct yaml_node *probe, struct gpu_server *s, struct err *err)
 {
@@ -216,11 +228,20 @@ static int read_probe(
 	int rc = yaml_as_map(probe, err);
 
 	if (rc == 0)
-		rc = yaml_known(probe, err, "url", NULL);
+		rc = yaml_known(probe, err, "url", "caSecret", "tokenSecret", NULL);
+	if (rc == 0)
+		rc = read_secret_name(probe, "caSecret", err);
+	if (rc == 0)
+		rc = read_secret_name(probe, "tokenSecret", err);
 	if (rc == 0)
 		rc = need_str(l, probe, "url", &url, &s->probe_url, err);
 	if (rc == 0 && !is_url(s->probe_url))
 		rc = unexpected(url, err, "the probe's URL, such as https://10.117.32.177:9443");
+	if (rc == 0 && !yaml_absent(yaml_get(probe, "tokenSecret")) &&
+		!slice_starts(slice_of(s->probe_url), SLICE("https://")))
+		rc = unexpected(url, err,
+			"an https URL beside tokenSecret: a token would cross the network in the "
+			"clear");
 	return rc;
 }
 
@@ -296,8 +317,11 @@ static int read_server(struct loader *l, const struct yaml_node *node, struct er
 	if (!d.file)
 		return no_memory(err);
 	if (d.server.probe_url)
-		gpu_servers_warn(
-			l, &d, "%s holds nothing until its probe has been polled", d.server.name);
+		gpu_servers_warn(l, &d,
+			"%s holds nothing: without a cluster nobody asks its probe or reads "
+			"Secrets for "
+			"it; list its GPUs in spec.gpus",
+			d.server.name);
 	l->list[l->n++] = d;
 	return 0;
 }
