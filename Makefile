@@ -62,7 +62,7 @@ $(LIB): $(LIB_OBJ) $(BUILD)/flags
 
 $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $< $(UNIT_LIB_OBJ) $(LIB) $(LIBS) $(CMOCKA_LIBS)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $< $(UNIT_LIB_OBJ) $(LIB) $(LIBS) $(CMOCKA_LIBS) -lm
 
 # Tests that make the n-th allocation fail.
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc

@@ -1,11 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpuprobe: its programs and tests. What needs CUDA is built only where CUDA is (`make cuda`).
+# gpuprobe: its programs and tests. What needs CUDA is built only where CUDA is: `make cuda` fetches it into build/cuda, or
+# CUDA_HOME names an installed toolkit (its NVRTC, headers and cudart are used; 12.8 or later).
+
+# ---- without CUDA: the fake runtime, and the program over it -----------------------------------------------------
 
 # The whole program over whatever runtime is loaded at run time: for tests with the fake runtime, and without kernels of its own.
-PROBE_FAKE := $(BUILD)/gpuprobe-fake
+PROBE_FAKE := $(if $(wildcard probe/main.c),$(BUILD)/gpuprobe-fake)
+FAKE_CUDART := $(BUILD)/test/probe/libcudart-fake.so
+FAKE_OLD := $(BUILD)/test/probe/libcudart-old.so
+FAKES := $(FAKE_CUDART) $(FAKE_OLD)
 
-ifneq ($(wildcard probe/main.c),)
+# Never instrumented: it is loaded into programs of every variant.
+PIC_CFLAGS = -std=gnu17 -O3 -g -fPIC -fvisibility=default -ffile-prefix-map=$(CURDIR)=. $(TEST_WARN) $(WERROR_FLAG)
+FAKE_SRC := $(addprefix test/probe/fake_,calls.c core.c devices.c kernels.c memory.c scenario.c) \
+	$(addprefix base/,arena.c base64.c buf.c err.c json_get.c json_keys.c json_number.c json_read.c json_refuse.c \
+	json_string.c quantity.c text.c)
+FAKE_OBJ := $(FAKE_SRC:%.c=$(BUILD)/pic/%.o)
+
+$(BUILD)/pic/%.o: %.c $(BUILD)/flags
+	$(call say,CC,$<)
+	$Qmkdir -p $(@D) && $(CC) -iquote . $(PIC_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Defines the symbol versions of the real one.
+$(FAKE_CUDART): $(FAKE_OBJ) test/probe/libcudart-fake.map
+	$(call say,LD,$@)
+	$Qmkdir -p $(@D) && $(CC) -shared -pthread -Wl,-soname,libcudart.so.12 -Wl,-z,defs \
+		-Wl,--version-script,test/probe/libcudart-fake.map -o $@ $(FAKE_OBJ) -lm
+
+$(FAKE_OLD): $(BUILD)/pic/test/probe/fake_old.o
+	$(call say,LD,$@)
+	$Qmkdir -p $(@D) && $(CC) -shared -o $@ $<
+
+-include $(wildcard $(FAKE_OBJ:.o=.d) $(BUILD)/pic/test/probe/fake_old.d)
+
+.PHONY: fakes
+fakes: $(FAKES) $(PROBE_FAKE) ; @:
+
+unit-programs: fakes
+$(filter $(BUILD)/test/unit/test_probe_%,$(UNIT_BIN)): | $(FAKES) $(PROBE_FAKE)
+
+ifneq ($(PROBE_FAKE),)
 $(PROBE_FAKE): $(BUILD)/probe/main.o $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
 	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(LIB) $(LIBS) -lm -ldl
+endif
+
+# The arithmetic that the GPU's is compared with, by other compilers and with other instructions.
+.PHONY: probe-golden
+probe-golden:
+	@CLANG=$(CLANG) test/probe/golden
+
+# ---- CUDA ---------------------------------------------------------------------------------------------------------
+
+CUDA_HOME ?= build/cuda
+HAVE_CUDA := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h),$(wildcard $(CUDA_HOME)/lib64/libcudart_static.a))
+
+# Machine code for every generation from Maxwell on; PTX for what comes.
+PROBE_ARCHS = 50 60 61 70 75 80 86 89 90 100 103 120 p120
+
+.PHONY: cuda gpuprobe probe-check
+cuda:
+	@tools/setup cuda
+	@tools/cuda build/cuda
+
+ifeq ($(HAVE_CUDA),)
+
+gpuprobe probe-check:
+	@echo 'gpuprobe needs CUDA to build: `make cuda` fetches what it takes (140 MB), or say CUDA_HOME=/usr/local/cuda' >&2; exit 1
+
+else
+
+KERNEL_COMPILER := $(BUILD)/probe/kernels/compile
+KERNEL_IMAGES := $(BUILD)/probe/kernels/images
+CUDA_OBJ := $(BUILD)/probe/rt_linked.o $(KERNEL_IMAGES).o
+CUDA_SHARED_OBJ := $(BUILD)/probe/rt_linked_shared.o $(KERNEL_IMAGES).o
+GPUPROBE := $(if $(wildcard probe/main.c),$(BUILD)/gpuprobe $(BUILD)/gpuprobe-shared)
+
+# A program of the build: never instrumented.
+$(KERNEL_COMPILER): probe/kernels/compile.c $(BUILD)/flags
+	$(call say,LD,$@)
+	$Qmkdir -p $(@D) && $(CC) -std=gnu17 -O1 -isystem $(CUDA_HOME)/include $(WARN) -o $@ $< \
+		-L$(CUDA_HOME)/lib64 -lnvrtc -Wl,-rpath,$(abspath $(CUDA_HOME)/lib64)
+
+$(KERNEL_IMAGES).c: $(KERNEL_COMPILER) probe/kernels/probe.cu $(wildcard probe/kernels/*.h)
+	$(call say,NVRTC,$@)
+	$Q$(KERNEL_COMPILER) probe/kernels/probe.cu $@ $(PROBE_ARCHS)
+
+$(KERNEL_IMAGES).o: $(KERNEL_IMAGES).c
+	$(call say,CC,$@)
+	$Q$(CC) $(ALL_CPPFLAGS) $(BASE_CFLAGS) -O0 -c -o $@ $<
+
+$(BUILD)/probe/rt_linked%.o: private PKG_CFLAGS += -isystem $(CUDA_HOME)/include
+$(BUILD)/probe/rt_linked_shared.o: private CPPFLAGS += -DRT_LINK='"shared"'
+$(BUILD)/probe/rt_linked_shared.o: probe/rt_linked.c $(BUILD)/flags
+	$(call say,CC,$@)
+	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+
+# The objects before the archive replace two of its members: see rt_unlinked.c and kernel_none.c.
+LINK_STATIC = $(LIB) $(CUDA_HOME)/lib64/libcudart_static.a $(LIBS) -lm -ldl -lrt
+LINK_SHARED = $(LIB) -L$(CUDA_HOME)/lib64 -lcudart $(LIBS) -lm -ldl
+
+$(BUILD)/gpuprobe: $(BUILD)/probe/main.o $(CUDA_OBJ) $(LIB) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(CUDA_OBJ) $(LINK_STATIC)
+
+$(BUILD)/gpuprobe-shared: $(BUILD)/probe/main.o $(CUDA_SHARED_OBJ) $(LIB) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(CUDA_SHARED_OBJ) $(LINK_SHARED)
+
+# What only says what the runtime says: shows that both ways to link work, without main.c.
+RT_HELLO := $(BUILD)/test/probe/rt_hello $(BUILD)/test/probe/rt_hello-shared
+$(BUILD)/test/probe/rt_hello: $(BUILD)/test/probe/rt_hello.o $(CUDA_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(CUDA_OBJ) $(LINK_STATIC)
+$(BUILD)/test/probe/rt_hello-shared: $(BUILD)/test/probe/rt_hello.o $(CUDA_SHARED_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(CUDA_SHARED_OBJ) $(LINK_SHARED)
+
+.PHONY: gpuprobe-programs
+gpuprobe-programs: $(GPUPROBE) $(RT_HELLO) $(FAKES) ; @:
+programs: $(GPUPROBE)
+
+gpuprobe: need-build
+	$(SUB) $(GPUPROBE)
+
+# The images are for their architectures, both programs need what they may, and without a driver they say so at once.
+probe-check:
+	@tools/setup build test
+	$(SUB) gpuprobe-programs
+	@PROBE_BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) $(PYTHON) -B -m pytest -q --no-header -p no:cacheprovider test/probe
+
 endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the calls of the fake CUDA runtime on memory, streams, events and kernels. All work is done when a call returns; its time
+ * is the device's own clock, which moves by what a GPU would take. */
+#include "test/probe/fake_cudart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/rt.h"
+
+/* More than this is not moved between host and device: its time counts, not its bytes. */
+#define COPY_MOST (32u << 20)
+
+int cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaMemGetInfo", &d);
+
+	if (error)
+		return error;
+	*free_bytes = d->free > d->used ? d->free - d->used : 0;
+	*total = d->total;
+	return 0;
+}
+
+int cudaMalloc(void **at, size_t bytes)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaMalloc", &d);
+
+	return error ? error : fake_done(fake_alloc(d, at, bytes));
+}
+
+int cudaFree(void *at)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaFree", &d);
+
+	return error || !at ? error : fake_done(fake_free(d, at));
+}
+
+int cudaMemsetAsync(void *at, int value, size_t bytes, void *stream)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaMemsetAsync", &d);
+	struct fake_memory *m = error ? NULL : fake_find(d, at);
+
+	(void)stream;
+	if (error)
+		return error;
+	if (!m || (size_t)((char *)at - m->at) + bytes > m->bytes)
+		return fake_done(RT_INVALID_VALUE);
+	fake_host_writes(d, at, bytes);
+	memset(at, value, bytes);
+	d->now_s += (double)bytes / fake_peak_memory(d);
+	return 0;
+}
+
+/* The device that an address belongs to, which may be a peer. */
+static struct fake_device *owner(const void *at, size_t bytes)
+{
+	struct fake_scenario *s = fake();
+
+	for (int i = 0; i < s->n_visible; i++) {
+		struct fake_device *d = &s->devices[s->visible[i]];
+		struct fake_memory *m = fake_find(d, at);
+
+		if (m)
+			return (size_t)((const char *)at - m->at) + bytes <= m->bytes ? d : NULL;
+	}
+	return NULL;
+}
+
+int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+	struct fake_device *d, *target, *source;
+	int error = fake_begin("cudaMemcpyAsync", &d);
+	double rate;
+
+	(void)stream;
+	if (error)
+		return error;
+	target = owner(to, bytes);
+	source = owner(from, bytes);
+	if ((kind != RT_DEVICE_TO_HOST && !target) || (kind != RT_HOST_TO_DEVICE && !source))
+		return fake_done(RT_INVALID_VALUE);
+	rate = d->link * d->factor[kind == RT_HOST_TO_DEVICE ? SPEED_H2D : SPEED_D2H];
+	if (kind == RT_DEVICE_TO_DEVICE)
+		rate = target == source ? fake_peak_memory(d) / 2 : d->link;
+	d->now_s += 5e-6 + (double)bytes / rate;
+	if (bytes > COPY_MOST && !fake()->copy_all)
+		return 0;
+	if (source)
+		fake_host_reads(source, from, bytes);
+	if (target)
+		fake_host_writes(target, to, bytes);
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+int cudaMallocHost(void **at, size_t bytes)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaMallocHost", &d);
+
+	if (error)
+		return error;
+	return fake_done(posix_memalign(at, 4096, bytes ? bytes : 1) == 0 ? 0 : RT_OUT_OF_MEMORY);
+}
+
+int cudaFreeHost(void *at)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaFreeHost", &d);
+
+	free(at);
+	return error;
+}
+
+int cudaStreamCreate(void **stream)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaStreamCreate", &d);
+
+	if (!error)
+		*stream = d;
+	return error;
+}
+
+int cudaStreamDestroy(void *stream)
+{
+	struct fake_device *d;
+
+	(void)stream;
+	return fake_begin("cudaStreamDestroy", &d);
+}
+
+int cudaStreamSynchronize(void *stream)
+{
+	struct fake_device *d;
+
+	(void)stream;
+	return fake_begin("cudaStreamSynchronize", &d);
+}
+
+struct event {
+	double at_s;
+	int64_t nan_launches;
+};
+
+int cudaEventCreate(void **event)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaEventCreate", &d);
+
+	if (error)
+		return error;
+	*event = calloc(1, sizeof(struct event));
+	return fake_done(*event ? 0 : RT_OUT_OF_MEMORY);
+}
+
+int cudaEventDestroy(void *event)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaEventDestroy", &d);
+
+	free(event);
+	return error;
+}
+
+int cudaEventRecord(void *event, void *stream)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaEventRecord", &d);
+
+	(void)stream;
+	if (!error)
+		*(struct event *)event = (struct event){d->now_s, d->nan_launches};
+	return error;
+}
+
+int cudaEventSynchronize(void *event)
+{
+	struct fake_device *d;
+
+	(void)event;
+	return fake_begin("cudaEventSynchronize", &d);
+}
+
+int cudaEventElapsedTime(float *ms, void *from, void *to)
+{
+	const struct event *a = from, *b = to;
+	struct fake_device *d;
+	int error = fake_begin("cudaEventElapsedTime", &d);
+
+	if (error)
+		return error;
+	*ms = (float)((b->at_s - a->at_s) * 1000);
+	if (a->nan_launches != b->nan_launches)
+		*ms = NAN;
+	return 0;
+}
+
+int cudaLibraryLoadData(void **library, const void *image, void *jit_options, void **jit_values,
+	unsigned n_jit, void *options, void **values, unsigned n_options)
+{
+	static int loaded;
+	struct fake_device *d;
+	int error = fake_begin("cudaLibraryLoadData", &d);
+
+	(void)jit_options;
+	(void)jit_values;
+	(void)options;
+	(void)values;
+	if (error)
+		return error;
+	if (!image || n_jit || n_options)
+		return fake_done(RT_INVALID_VALUE);
+	*library = &loaded;
+	return 0;
+}
+
+int cudaLibraryUnload(void *library)
+{
+	struct fake_device *d;
+
+	(void)library;
+	return fake_begin("cudaLibraryUnload", &d);
+}
+
+/* A kernel is its name. */
+int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+	struct fake_device *d;
+	int error = fake_begin("cudaLibraryGetKernel", &d);
+	const char *found = fake_kernel(name);
+
+	(void)library;
+	if (error)
+		return error;
+	if (!found)
+		return fake_done(500); /* cudaErrorSymbolNotFound */
+	memcpy(kernel, &found, sizeof(found));
+	return 0;
+}
+
+int cudaLaunchKernel(const void *kernel, struct rt_dim3 grid, struct rt_dim3 block, void **args,
+	size_t shared, void *stream)
+{
+	struct fake_device *d;
+	int error;
+
+	(void)stream;
+	(void)snprintf(fake_kernel_now, sizeof(fake_kernel_now), "%s", (const char *)kernel);
+	error = fake_begin("cudaLaunchKernel", &d);
+	if (error)
+		return error;
+	if (grid.x == 0 || grid.y != 1 || grid.z != 1 || block.x != KERNEL_THREADS ||
+		block.y != 1 || block.z != 1 || shared != 0)
+		return fake_done(RT_INVALID_VALUE);
+	if (strcmp(d->nan_time, kernel) == 0)
+		d->nan_launches++;
+	d->launches++;
+	d->now_s += fake()->launch_s;
+	return fake_done(fake_launch(d, kernel, grid.x, args));
+}

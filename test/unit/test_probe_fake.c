@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the fake runtime, which the tests of the probe stand on: its memory, its arithmetic, its clock. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <math.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "probe/kernels/exact.h"
+#include "test/unit/fake_rt.h"
+
+static const struct rt *rt;
+
+static int begin(void **state)
+{
+	int ret = fake_rt_begin(state);
+
+	rt = *state;
+	return ret;
+}
+
+/* ---- memory ---- */
+
+static void gives_what_memory_it_has(void **state)
+{
+	size_t available, total;
+	void *a, *b;
+
+	(void)state;
+	fake_rt_use("{\"devices\": [{\"memory_mib\": 81920, \"free_mib\": 80000, "
+		    "\"allocatable_mib\": 1000}]}");
+	assert_int_equal(rt->mem_info(&available, &total), 0);
+	assert_int_equal(total, 81920ull << 20);
+	assert_int_equal(available, 80000ull << 20);
+	assert_int_equal(rt->mem_alloc(&a, 900u << 20), 0);
+	assert_int_equal(rt->mem_alloc(&b, 200u << 20), RT_OUT_OF_MEMORY);
+	assert_int_equal(rt->mem_info(&available, &total), 0);
+	assert_int_equal(available, 79100ull << 20);
+	assert_int_equal(rt->mem_free(a), 0);
+	assert_int_equal(rt->mem_free(a), RT_INVALID_VALUE);
+	assert_int_equal(rt->mem_info(&available, &total), 0);
+	assert_int_equal(available, 80000ull << 20);
+}
+
+struct pattern_test {
+	void *at;
+	uint64_t bytes;
+	struct kernel_findings *found; /* on the device */
+};
+
+static void begin_pattern(struct pattern_test *t, uint64_t bytes)
+{
+	uint64_t first = 0, cells = bytes / 16, seed = 7, invert = 0;
+	void *found, *args[] = {&t->at, &first, &cells, &seed, &invert};
+
+	t->bytes = bytes;
+	assert_int_equal(rt->mem_alloc(&t->at, bytes), 0);
+	assert_int_equal(rt->mem_alloc(&found, sizeof(struct kernel_findings)), 0);
+	assert_int_equal(rt->mem_set(found, 0, sizeof(struct kernel_findings), NULL), 0);
+	t->found = found;
+	fake_rt_launch(rt, "gp_fill", 8, args);
+}
+
+static struct kernel_findings check_pattern(
+	struct pattern_test *t, uint64_t invert, uint32_t rewrite)
+{
+	uint64_t first = 0, cells = t->bytes / 16, seed = 7;
+	void *args[] = {&t->at, &first, &cells, &seed, &invert, &rewrite, &t->found};
+	struct kernel_findings f;
+
+	fake_rt_launch(rt, "gp_check", 8, args);
+	assert_int_equal(rt->mem_copy(&f, t->found, sizeof(f), RT_DEVICE_TO_HOST, NULL), 0);
+	return f;
+}
+
+static void end_pattern(struct pattern_test *t)
+{
+	assert_int_equal(rt->mem_free(t->at), 0);
+	assert_int_equal(rt->mem_free(t->found), 0);
+}
+
+static void healthy_memory_keeps_its_pattern(void **state)
+{
+	/* really kept, and only remembered */
+	const uint64_t sizes[] = {1u << 20, 70ull << 30};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct pattern_test t;
+		struct kernel_cell cell, right = pattern_cell(1000, 7);
+
+		fake_rt_use("{\"devices\": [{\"memory_mib\": 81920}]}");
+		begin_pattern(&t, sizes[i]);
+		assert_int_equal(
+			rt->mem_copy(&cell, (char *)t.at + 16000, 16, RT_DEVICE_TO_HOST, NULL), 0);
+		assert_memory_equal(&cell, &right, 16);
+		assert_int_equal(check_pattern(&t, 0, 1).wrong_cells, 0);
+		assert_int_equal(check_pattern(&t, ~0ull, 0).wrong_cells, 0);
+		assert_int_equal(
+			rt->mem_copy(&cell, (char *)t.at + 16000, 16, RT_DEVICE_TO_HOST, NULL), 0);
+		right.lo = ~right.lo;
+		right.hi = ~right.hi;
+		assert_memory_equal(&cell, &right, 16);
+		end_pattern(&t);
+	}
+}
+
+static void flips_are_found_where_they_are(void **state)
+{
+	/* in real memory; above 4 GiB; with more than 2^32 cells before it */
+	const uint64_t sizes[] = {1u << 20, 6ull << 30, 70ull << 30};
+	const uint64_t offsets[] = {4096, 5ull << 30, 69ull << 30};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		char scenario[256];
+		struct pattern_test t;
+		struct kernel_findings f;
+
+		snprintf(scenario, sizeof(scenario),
+			"{\"devices\": [{\"memory_mib\": 81920, \"flips\": [{\"offset\": %llu, "
+			"\"bit\": 70}]}]}",
+			(unsigned long long)offsets[i]);
+		fake_rt_use(scenario);
+		begin_pattern(&t, sizes[i]);
+		f = check_pattern(&t, 0, 1);
+		assert_int_equal(f.wrong_cells, 1);
+		assert_int_equal(f.kept, 1);
+		assert_int_equal(f.mismatch[0].cell, offsets[i] / 16);
+		assert_int_equal(f.mismatch[0].expected.lo, f.mismatch[0].got.lo);
+		assert_int_equal(f.mismatch[0].expected.hi ^ f.mismatch[0].got.hi, 1u << 6);
+		assert_int_equal(f.mismatch[0].again.hi, f.mismatch[0].got.hi);
+		assert_int_equal(f.bits_0_to_1 + f.bits_1_to_0, 1);
+		/* stored once: what is written over it is right */
+		assert_int_equal(check_pattern(&t, ~0ull, 0).wrong_cells, 1);
+		end_pattern(&t);
+	}
+}
+
+static void flips_differ_in_kind(void **state)
+{
+	struct pattern_test t;
+	struct kernel_findings f;
+
+	(void)state;
+	fake_rt_use("{\"devices\": [{\"memory_mib\": 8192, \"flips\": [{\"offset\": 5000000000, "
+		    "\"bit\": 3, "
+		    "\"kind\": \"transient\"}]}]}");
+	begin_pattern(&t, 6ull << 30);
+	f = check_pattern(&t, 0, 1);
+	assert_int_equal(f.wrong_cells, 1);
+	assert_int_equal(f.mismatch[0].expected.lo, f.mismatch[0].again.lo);
+	assert_int_not_equal(f.mismatch[0].expected.lo, f.mismatch[0].got.lo);
+	end_pattern(&t);
+	/* one of pattern and complement shows a stuck bit */
+	fake_rt_use(
+		"{\"devices\": [{\"memory_mib\": 8192, \"flips\": [{\"offset\": 5000000000, "
+		"\"bit\": 3, "
+		"\"kind\": \"stuck1\"}, {\"offset\": 160, \"bit\": 3, \"kind\": \"stuck0\"}]}]}");
+	begin_pattern(&t, 6ull << 30);
+	(void)check_pattern(&t, 0, 1);
+	f = check_pattern(&t, ~0ull, 0);
+	assert_int_equal(f.wrong_cells, 2);
+	assert_int_equal(f.bits_0_to_1, 1);
+	assert_int_equal(f.bits_1_to_0, 1);
+	end_pattern(&t);
+}
+
+static void what_the_host_writes_is_found(void **state)
+{
+	struct pattern_test t;
+	struct kernel_cell cell;
+	struct kernel_findings f;
+
+	(void)state;
+	fake_rt_use("{\"devices\": [{\"memory_mib\": 8192}]}");
+	begin_pattern(&t, 6ull << 30);
+	assert_int_equal(
+		rt->mem_copy(&cell, (char *)t.at + (4ull << 30), 16, RT_DEVICE_TO_HOST, NULL), 0);
+	cell.lo ^= 2;
+	assert_int_equal(
+		rt->mem_copy((char *)t.at + (4ull << 30), &cell, 16, RT_HOST_TO_DEVICE, NULL), 0);
+	f = check_pattern(&t, 0, 1);
+	assert_int_equal(f.wrong_cells, 1);
+	assert_int_equal(f.mismatch[0].cell, (4ull << 30) / 16);
+	assert_int_equal(check_pattern(&t, ~0ull, 0).wrong_cells, 1);
+	end_pattern(&t);
+}
+
+/* ---- arithmetic and time ---- */
+
+static void chains_are_those_of_the_cpu(void **state)
+{
+	static struct kernel_chain out[2048];
+	uint32_t steps = 256, fold = 64, shift = 3;
+	uint64_t seed = 7;
+	void *at, *args[] = {&steps, &fold, &seed, &shift, &at};
+
+	(void)state;
+	fake_rt_use("{\"devices\": [{\"sms\": 4, \"wrong\": {\"sm\": 2, \"lane\": 9, \"kernel\": "
+		    "\"gp_fma64\", \"times\": 1}}]}");
+	assert_int_equal(rt->mem_alloc(&at, sizeof(out)), 0);
+	fake_rt_launch(rt, "gp_fma32", 8, args);
+	assert_int_equal(rt->mem_copy(out, at, sizeof(out), RT_DEVICE_TO_HOST, NULL), 0);
+	for (uint32_t i = 0; i < 2048; i++) {
+		assert_int_equal(out[i].sum, exact_fma32(i, steps, fold, seed));
+		assert_int_equal(out[i].sm, (i / KERNEL_THREADS + 8 - 3) % 4);
+	}
+	for (int run = 0; run < 2; run++) {
+		unsigned wrong = 0;
+
+		fake_rt_launch(rt, "gp_fma64", 8, args);
+		assert_int_equal(rt->mem_copy(out, at, sizeof(out), RT_DEVICE_TO_HOST, NULL), 0);
+		for (uint32_t i = 0; i < 2048; i++) {
+			if (out[i].sum == exact_fma64(i, steps, fold, seed))
+				continue;
+			assert_int_equal(out[i].sm, 2);
+			assert_int_equal(i % KERNEL_THREADS, 9);
+			wrong++;
+		}
+		assert_int_equal(wrong, run == 0 ? 2 : 0);
+	}
+	fold = 128;
+	fake_rt_launch(rt, "gp_mma16", 8, args);
+	assert_int_equal(rt->mem_copy(out, at, sizeof(out), RT_DEVICE_TO_HOST, NULL), 0);
+	for (uint32_t i = 0; i < 64; i++)
+		assert_int_equal(out[i].sum, exact_mma16(i, steps, fold, seed));
+	assert_int_equal(rt->mem_free(at), 0);
+}
+
+static double read_rate(void)
+{
+	uint64_t cells = (1u << 30) / 16;
+	void *at, *sink, *args[] = {&at, &cells, &sink};
+	rt_event from, to;
+	float ms;
+
+	assert_int_equal(rt->mem_alloc(&at, 1u << 30), 0);
+	assert_int_equal(rt->mem_alloc(&sink, 8), 0);
+	assert_int_equal(rt->event_create(&from), 0);
+	assert_int_equal(rt->event_create(&to), 0);
+	assert_int_equal(rt->event_record(from, NULL), 0);
+	fake_rt_launch(rt, "gp_read", 8, args);
+	assert_int_equal(rt->event_record(to, NULL), 0);
+	assert_int_equal(rt->event_elapsed(&ms, from, to), 0);
+	assert_int_equal(rt->event_destroy(from), 0);
+	assert_int_equal(rt->event_destroy(to), 0);
+	assert_int_equal(rt->mem_free(at), 0);
+	assert_int_equal(rt->mem_free(sink), 0);
+	return (double)(1u << 30) / (double)ms * 1000;
+}
+
+static void speeds_are_as_told(void **state)
+{
+	double peak = 2 * 3.201e9 * 6144 / 8;
+
+	(void)state;
+	fake_rt_use("{\"launch_us\": 0, \"devices\": [{}]}");
+	assert_true(fabs(read_rate() / peak - 0.92) < 0.001);
+	fake_rt_use("{\"launch_us\": 0, \"devices\": [{\"speed\": {\"read\": 0.5}}]}");
+	assert_true(fabs(read_rate() / peak - 0.46) < 0.001);
+	fake_rt_use("{\"devices\": [{\"nan_time\": \"gp_read\"}]}");
+	assert_true(isnan(read_rate()));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gives_what_memory_it_has),
+		cmocka_unit_test(healthy_memory_keeps_its_pattern),
+		cmocka_unit_test(flips_are_found_where_they_are),
+		cmocka_unit_test(flips_differ_in_kind),
+		cmocka_unit_test(what_the_host_writes_is_found),
+		cmocka_unit_test(chains_are_those_of_the_cpu),
+		cmocka_unit_test(speeds_are_as_told),
+	};
+
+	return cmocka_run_group_tests_name("probe_fake", tests, begin, fake_rt_end);
+}
