@@ -506,6 +506,68 @@ static void test_a_ledger_that_fails(void **state)
 	admission_fixture_release(&f);
 }
 
+/* ---- Secrets that cannot come ---- */
+
+static const struct config *the_config(void *ctx)
+{
+	return ctx;
+}
+
+static void nothing(void *ctx, const struct config *config)
+{
+	(void)ctx;
+	(void)config;
+}
+
+/* Asked with what the profile needs; ctx counts. */
+static int closed(void *ctx, struct slice namespace, const struct slice *secrets, size_t n,
+	int64_t deadline_ms, struct err *err)
+{
+	++*(int *)ctx;
+	assert_true(slice_is(namespace, "ml"));
+	assert_int_equal(n, 1);
+	assert_true(slice_is(secrets[0], "bitfusion-client-secret-ca.crt"));
+	assert_true(deadline_ms > 0);
+	return err_reason(err, ERR_REFUSED, "NamespaceNotOpen", "the namespace is not open");
+}
+
+static void test_no_claim_where_secrets_cannot_come(void **state)
+{
+	static const char plain[] =
+		"{'metadata':{'name':'p'},'spec':{'containers':[{'name':'a'}]}}";
+	struct admission_fixture f;
+	struct err err = {0};
+	int asked = 0;
+	char *review;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	admission_free(f.admission);
+	f.admission = admission_new(
+		&(struct admission_deps){.source = {&f.core.config, the_config, nothing},
+			.ledger = f.core.ledger,
+			.secrets = {&asked, closed},
+			.metrics = f.metrics,
+			.log = &f.log},
+		&err);
+	assert_non_null(f.admission);
+	review = validating(&f, "uid-1", "");
+	answer(&f, admission_validate, review, true);
+	free(review);
+	assert_int_equal(f.reply.status, 200);
+	assert_true(replied(&f, "\"allowed\":false"));
+	assert_true(replied(&f, "\"reason\":\"NamespaceNotOpen\",\"code\":403"));
+	assert_int_equal(admission_claims(&f), 0);
+	assert_int_equal(asked, 1);
+	/* nobody asks for pods that need none */
+	review = admission_review("CREATE", plain, "null", "");
+	answer(&f, admission_validate, review, true);
+	free(review);
+	assert_true(replied(&f, "\"allowed\":true"));
+	assert_int_equal(asked, 1);
+	admission_fixture_release(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +584,7 @@ int main(void)
 		cmocka_unit_test(test_updates),
 		cmocka_unit_test(test_workloads_are_warned),
 		cmocka_unit_test(test_a_ledger_that_fails),
+		cmocka_unit_test(test_no_claim_where_secrets_cannot_come),
 	};
 
 	return cmocka_run_group_tests_name("admission", tests, NULL, NULL) != 0;

@@ -15,8 +15,8 @@
 #include "webhook/cluster/secret_sync.h"
 
 #define SOON 5000
-/* Six ticks: what has not happened by then does not. */
-#define LONG 1600
+/* Many ticks: what has not happened by then does not. */
+#define LONG 1200
 #define OURS "['poolgate.io/claims']"
 #define SPEC "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':1}]}"
 #define STATUS(claims)                                                                             \
@@ -282,7 +282,8 @@ static int set_up(void **state)
 		.recheck_ms = 400,
 		.remove_after_ms = 300,
 		.retry_ms = 50,
-		.give_up_ms = 1500};
+		.give_up_ms = 1500,
+		.pause_ms = 30};
 	pool_api_put(w->pool, "a", OURS, SPEC, STATUS(""));
 	*state = w;
 	return 0;

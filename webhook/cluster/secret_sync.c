@@ -8,8 +8,6 @@
 #include "webhook/cluster/secret_sync_impl.h"
 #include "webhook/edge/metrics.h"
 
-/* Between two ticks: reviews change the picture all the time. */
-#define PAUSE_MS 250
 #define WAITING_MS 1000
 #define IDLE_MS 60000
 #define CALL_MS 5000
@@ -220,7 +218,7 @@ static int64_t tick(void *ctx, struct duty *d)
 		places_prune(&k->places);
 		count(k, &k->places);
 	}
-	(void)duty_sleep(d, PAUSE_MS);
+	(void)duty_sleep(d, k->cfg.pause_ms);
 	now = clock_now_ms();
 	return k->until_ms > now ? k->until_ms - now : 0;
 }
@@ -263,6 +261,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	set_default(&k->cfg.remove_after_ms, 10000);
 	set_default(&k->cfg.retry_ms, 5000);
 	set_default(&k->cfg.give_up_ms, 600000);
+	set_default(&k->cfg.pause_ms, 250);
 	secret_source_init(&k->source);
 	if (home.len < sizeof(k->source_namespace))
 		memcpy(k->source_namespace, home.at, home.len);

@@ -36,6 +36,7 @@ struct secret_sync_config {
 	int64_t remove_after_ms; /* [10 000] without a claim */
 	int64_t retry_ms; /* [5 000] after something failed; twice as long each time, up to 12 times */
 	int64_t give_up_ms; /* [600 000] of being refused where copies are to be deleted */
+	int64_t pause_ms;   /* [250] between two looks at the claims, however often they change */
 };
 
 /* The duty as the leader starts it; cfg becomes its ctx. Two at once are harmless: every write names the version it follows. */
