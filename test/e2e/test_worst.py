@@ -100,9 +100,9 @@ def on_anew(name, memory):
 
 
 def test_server_made_anew_under_running_pods(installed, ns):
-    """GPUServer deleted: held by the finalizer, and takes nothing new. Finalizer taken away by force and the object made anew, with a smaller
-    GPU: the pods that run there are given claims again before anybody else may have any, nothing new is admitted until the sum
-    fits, and each pod's end frees its own claim once."""
+    """GPUServer deleted: held by the finalizer, and takes nothing new. Finalizer taken away by force and the object made anew, with a
+    smaller GPU: the pods that run there are given claims again before anybody else may have any, nothing new is admitted until the
+    sum fits, and each pod's end frees its own claim once."""
     client = installed.client
     first = client.create(gpu_server("anew", 1, "16G"))
     wait_for(lambda: takes_claims(client), 30, "a server that takes claims")

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator does with poolgate as docs/operating.md says it: install, restart, upgrade, remove, install again. One cluster of
+its own, in which the tests follow one another."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+
+import kube
+import product
+from cluster import Cluster
+from load import Load
+from product import ROOT, SYSTEM, claims, gpu_pod, wait_for
+
+IMAGE = "localhost/poolgate-e2e"
+# Room for 1,000 pods of 20 %, and 40 claims a server at most: what many claims on one server cost is not what is looked at here.
+POOL = {f"gpu-{i:02}": 8 for i in range(25)}
+SHARE = 20
+OURS = re.compile(r"poolgate|gpuserver", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module", name="c")
+def fixture_cluster():
+    with Cluster(name="install") as c:
+        yield c
+
+
+@pytest.fixture(scope="module", name="folders")
+def fixture_folders(c, tmp_path_factory):
+    """A kustomization for each version, as an operator writes one: the shipped manifests and the image's name."""
+    archive = os.environ.get("POOLGATE_IMAGE") or os.path.join(ROOT, "build/image/poolgate.oci.tar")
+    archives = {"previous": os.environ.get("POOLGATE_PREVIOUS_IMAGE") or archive, "new": archive}
+    folders = {}
+    for version, path in archives.items():
+        c.import_image(path, f"{IMAGE}:{version}")
+        for overlay in ("base", "overlays/secrets"):
+            folder = tmp_path_factory.mktemp(version)
+            with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
+                yaml.safe_dump({"resources": [os.path.relpath(os.path.join(ROOT, "manifests", overlay), folder)],
+                                "images": [{"name": "poolgate", "newName": IMAGE, "newTag": version}]}, f)
+            folders[version, overlay] = str(folder)
+    return folders
+
+
+@pytest.fixture(scope="module", name="ns")
+def fixture_ns(c):
+    with c.namespace() as ns:
+        product.client_secrets(c, ns)
+        yield ns
+
+
+def everything(c):
+    """Every object of the cluster but Events: (resource, namespace, name) -> object, without its status: a Node's names our images."""
+    c.discovery.load(c.client)
+    found = {}
+    for r in c.discovery.found:
+        if r["plural"] in ("events", "componentstatuses") or "list" not in r["verbs"]:
+            continue
+        for o in c.client.call("GET", f"{r['prefix']}/{r['plural']}")["items"]:
+            found[r["plural"], o["metadata"].get("namespace"), o["metadata"]["name"]] = {k: v for k, v in o.items() if k != "status"}
+    return found
+
+
+def apply(c, folder):
+    c.kubectl("apply", "-k", folder)
+    ready(c)
+
+
+def ready(c):
+    c.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=120s", timeout=150)
+    wait_for(lambda: all(h["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
+                         for h in c.client.get(f"{kind}webhookconfigurations", "poolgate")["webhooks"]), 30, "a caBundle")
+
+
+def replicas(c):
+    return {p["metadata"]["uid"]: p for p in c.client.items("pods", SYSTEM)}
+
+
+def rolled(c, load, old):
+    """Until the Deployment is rolled out and the last of the old pods has gone, which is when requests would be lost; under load."""
+    def done():
+        load.check()
+        d = c.client.get("deployments", "poolgate", SYSTEM)
+        s = d["status"]
+        return s.get("observedGeneration") == d["metadata"]["generation"] and s.get("updatedReplicas") == s.get("availableReplicas") == 2 \
+            and not set(old) & set(replicas(c))
+
+    wait_for(done, 180, "new replicas alone")
+    load.wait(made=50)
+
+
+def emptied(c, ns):
+    """The pods of a load are deleted, and the leader frees what they held; at once, where it has seen the pods."""
+    wait_for(lambda: not [u for u, state in claims(c) if state == "pending"], 60, "bound claims")
+    c.client.delete_all("pods", ns, grace=0)
+    wait_for(lambda: not claims(c), 90, "freed claims")
+
+
+def test_from_nothing_to_ready(c, folders, ns):
+    """Applied in one go, as it is documented. The GPUServers come after, and are shown."""
+    assert not ours(c, ns)
+    c.kubectl("apply", "-k", folders["previous", "base"])
+    ready(c)
+    for name, count in POOL.items():
+        c.client.create(product.gpu_server(name, count))
+    wait_for(lambda: all(s.get("status", {}).get("summary", {}).get("fit") == 8 for s in c.client.items("gpuservers")), 30, "servers")
+    lines = [line.split() for line in c.kubectl("get", "gpuservers").stdout.splitlines()]
+    assert lines[0] == ["NAME", "GPUS", "FIT", "FREE", "CLAIMS", "AGE"]
+    assert [line[:5] for line in lines[1:]] == [[name, "8", "8", "128000", "0"] for name in POOL]
+    made = c.client.create(gpu_pod("first", percent=50), namespace=ns)
+    wait_for(lambda: claims(c) == {(made["metadata"]["uid"], "bound")}, 20, "a bound claim")
+    c.client.delete("pods", "first", ns, grace=0)
+    wait_for(lambda: not claims(c), 20, "a freed claim")
+
+
+def test_rolling_restart_under_50_creates_a_second(c, ns):
+    """Both replicas are replaced, the leader among them, until the last old one is gone: a replica that stops listening before the API
+    servers have moved on, or drops what it was asked, fails a create; one that is ready too early does so too."""
+    old = replicas(c)
+    with Load(c, ns, 50, percent=SHARE) as load:
+        load.wait(made=50)
+        c.kubectl("-n", SYSTEM, "rollout", "restart", "deployment/poolgate")
+        rolled(c, load, old)
+    assert len(old) == 2 and load.made > 150
+    print(f"rolling restart: {load.made} creates, {load.per_second:.1f} a second, the slowest {load.slowest:.2f} s")
+    emptied(c, ns)
+
+
+def test_upgrade_under_load(c, ns, folders):
+    """`kubectl apply -k` of the new version while pods are created. The "previous" version is the same program under another image name
+    and tag, since no version was released before this one: what is shown is that the way from one image to another loses nothing; what
+    one version makes of another's status (rule R11) is shown by unit tests. POOLGATE_PREVIOUS_IMAGE names the archive of a really
+    older image for those who have one."""
+    old = replicas(c)
+    assert {p["spec"]["containers"][0]["image"] for p in old.values()} == {IMAGE + ":previous"}
+    kept = c.client.create(gpu_pod("kept", percent=50), namespace=ns)["metadata"]["uid"]
+    with Load(c, ns, 20, percent=SHARE) as load:
+        load.wait(made=20)
+        c.kubectl("apply", "-k", folders["new", "base"])
+        rolled(c, load, old)
+    assert {p["spec"]["containers"][0]["image"] for p in replicas(c).values()} == {IMAGE + ":new"}
+    print(f"upgrade: {load.made} creates, {load.per_second:.1f} a second, the slowest {load.slowest:.2f} s")
+    assert (kept, "bound") in claims(c)
+    emptied(c, ns)
+
+
+def documented(section, path):
+    """The commands of a section of docs/operating.md, for the kustomization that was applied."""
+    with open(os.path.join(ROOT, "docs/operating.md"), encoding="utf-8") as f:
+        text = re.search(rf"^## {section}\n.*?^```sh\n(.*?)^```", f.read(), re.MULTILINE | re.DOTALL).group(1)
+    assert "manifests/base" in text
+    return text.replace("manifests/base", path)
+
+
+def remove(c, folder, seconds=180):
+    """Word for word as documented: each command must succeed, and none may hang."""
+    env = {"PATH": os.path.dirname(c.program("kubectl")) + ":" + os.environ["PATH"], "KUBECONFIG": c.kubeconfig(), "HOME": c.dir}
+    done = subprocess.run(["bash", "-euxo", "pipefail", "-c", documented("Remove", folder)], env=env, text=True, capture_output=True,
+                          timeout=seconds, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ours(c, ns):
+    """Every object that is poolgate's or speaks of it, but for the pods that it has injected."""
+    return [key for key, o in everything(c).items() if OURS.search(json.dumps(o)) and key[:2] != ("pods", ns)]
+
+
+def nothing_left(c, ns):
+    wait_for(lambda: not ours(c, ns), 60, lambda: f"nothing is left but {ours(c, ns)}")
+
+
+def test_removal_with_claims(c, ns, folders):
+    """In the documented order nothing hangs and nothing stays, although pods hold claims; and the pods run on."""
+    uids = {c.client.create(gpu_pod(f"runs-{i}", percent=60), namespace=ns)["metadata"]["uid"] for i in range(3)}
+    for i in range(3):
+        c.wait_pod(f"runs-{i}", ns, phases=("Running",), seconds=90)
+    wait_for(lambda: claims(c) == {(u, "bound") for u in uids}, 20, "bound claims")
+    remove(c, folders["new", "base"])
+    nothing_left(c, ns)
+    assert {p["metadata"]["uid"] for p in c.client.items("pods", ns) if p["status"]["phase"] == "Running"} == uids
+    # Nothing of ours is in the way any more: a pod that would be ours is made, and waits for a resource that nobody offers.
+    plain = c.client.create(gpu_pod("plain"), namespace=ns)
+    assert "poolgate.io/injected" not in plain["metadata"].get("labels", {})
+    c.client.delete("pods", "plain", ns, grace=0)
+
+
+def test_install_again_and_remove(c, ns, folders):
+    """On what was removed it can be installed again, now with the component `secrets`: pods that ran on are given their claims again.
+    Removed once more, while no replica answers, no policy, role or copied Secret stays."""
+    running = {p["metadata"]["uid"] for p in c.client.items("pods", ns)}
+    apply(c, folders["new", "overlays/secrets"])
+    assert c.client.find("validatingadmissionpolicies", "poolgate-secrets")
+    c.client.create(product.gpu_server("gpu-00", 8))
+    wait_for(lambda: claims(c) == {(u, "adopted") for u in running}, 60, "claims of the pods that ran on")
+    made = wait_for(lambda: created(c, gpu_pod("again", percent=40), ns), 30, "a new pod")
+    wait_for(lambda: (made["metadata"]["uid"], "bound") in claims(c), 20, "its claim")
+    c.kubectl("-n", ns, "apply", "-f", os.path.join(ROOT, "manifests/examples/open-namespace.yaml"))
+    c.client.apply({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "stringData": {"k": "v"}, "metadata": {
+        "name": "bitfusion-client-secret-copy", "namespace": ns, "labels": {"app.kubernetes.io/managed-by": "poolgate"}}})
+    c.kubectl("-n", SYSTEM, "set", "image", "deployment/poolgate", "poolgate=localhost/none:none")
+    c.client.delete_all("pods", SYSTEM, grace=0)
+    remove(c, folders["new", "overlays/secrets"])
+    nothing_left(c, ns)
+
+
+def created(c, pod, ns):
+    try:
+        return c.client.create(pod, namespace=ns)
+    except kube.ApiError as e:
+        assert e.status == 403, str(e)
+        return None
