@@ -74,7 +74,7 @@ static void decide(const struct json *j, const struct json_node *now, const stru
 	check(rc, &m, &patch, &err);
 	buf_clear(&patch);
 	err_clear(&err);
-	rc = mutate_update(j, now, old, SLICE("ml"), &a, &patch, &m, &err);
+	rc = mutate_update(world.world.config, j, now, old, SLICE("ml"), &a, &patch, &m, &err);
 	check(rc, &m, &patch, &err);
 	buf_clear(&patch);
 	err_clear(&err);

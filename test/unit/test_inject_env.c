@@ -184,7 +184,7 @@ static void test_restored(void **state)
 		buf_fmt(&both, "{\"old\":%s,\"new\":%s}", live, user);
 		root = fixture_raw(&f, both.data);
 		buf_clear(&f.patch);
-		assert_int_equal(mutate_update(&f.json, json_get(&f.json, root, SLICE("new")),
+		assert_int_equal(mutate_update(NULL, &f.json, json_get(&f.json, root, SLICE("new")),
 					 json_get(&f.json, root, SLICE("old")), SLICE("ml"),
 					 &f.scratch, &f.patch, &f.mutation, &f.err),
 			0);

@@ -341,7 +341,7 @@ static void test_update_restores(void **state)
 		root = fixture_raw(&f, text);
 		buf_clear(&f.patch);
 		/* another launcher is configured by now: what counts is the live pod */
-		assert_int_equal(mutate_update(&f.json, json_get(&f.json, root, SLICE("new")),
+		assert_int_equal(mutate_update(NULL, &f.json, json_get(&f.json, root, SLICE("new")),
 					 json_get(&f.json, root, SLICE("old")), SLICE("ml"),
 					 &f.scratch, &f.patch, &f.mutation, &f.err),
 			0);
@@ -377,7 +377,7 @@ static void test_update_cannot_change_the_request(void **state)
 	text = malloc(strlen(live) + strlen(now) + 64);
 	sprintf(text, "{\"old\":%s,\"new\":%s}", live, now);
 	root = fixture_raw(&f, text);
-	assert_int_equal(mutate_update(&f.json, json_get(&f.json, root, SLICE("new")),
+	assert_int_equal(mutate_update(NULL, &f.json, json_get(&f.json, root, SLICE("new")),
 				 json_get(&f.json, root, SLICE("old")), SLICE("ml"), &f.scratch,
 				 &f.patch, &f.mutation, &f.err),
 		ERR_REFUSED);

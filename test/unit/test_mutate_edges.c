@@ -249,7 +249,7 @@ static int update(struct fixture *f, const char *old, const char *new)
 	root = fixture_raw(f, text);
 	free(text);
 	buf_clear(&f->patch);
-	return mutate_update(&f->json, json_get(&f->json, root, SLICE("new")),
+	return mutate_update(&f->config, &f->json, json_get(&f->json, root, SLICE("new")),
 		json_get(&f->json, root, SLICE("old")), SLICE("ml"), &f->scratch, &f->patch,
 		&f->mutation, &f->err);
 }
@@ -315,6 +315,75 @@ static void test_updates(void **state)
 	fixture_release(&f);
 }
 
+#define COMMAND "/spec/containers/0/command"
+#define ARGS "/spec/containers/0/args"
+#define SET(path, value) "{'op':'replace','path':'" path "','value':" value "}"
+#define FRONT                                                                                      \
+	"{'op':'add','path':'" COMMAND "/0','value':'T=1'},{'op':'add','path':'" COMMAND           \
+	"/0','value':'/bin/env'}"
+#define MOVED SET(COMMAND, "['/bin/env']") "," SET(ARGS, "['T=1'," RUN ",'python','t.py','x']")
+#define RUN "'/usr/bin/bitfusion','run','-n','1','-p','1.000000','--'"
+
+/* What another hook makes of the injected pod, what the user applies; does the live pod come back? */
+static const struct {
+	const char *hook, *user;
+	bool same;
+} wrapped[] = {
+	{FRONT, SET(COMMAND, "['python','t.py']"), true},
+	{MOVED, SET(COMMAND, "['python','t.py']"), true},
+	{MOVED, SET(COMMAND, "['python','t.py']") "," SET(ARGS, "['x']"), true},
+	/* another program, or other arguments: the API server shall say that this cannot be changed */
+	{FRONT, SET(COMMAND, "['python','u.py']"), false},
+	{FRONT, SET(COMMAND, "['t.py']"), false},
+	{FRONT, SET(COMMAND, "['python']"), false},
+	{MOVED, SET(COMMAND, "['python','u.py']"), false},
+	{MOVED, SET(COMMAND, "['python','t.py','x','y']"), false},
+	{MOVED, SET(COMMAND, "['python','t.py']") "," SET(ARGS, "['y']"), false},
+	{MOVED, SET(COMMAND, "['python','t.py']") "," SET(ARGS, "['x','y']"), false},
+	{MOVED, SET(COMMAND, "['python','t.py']") "," SET(ARGS, "[]"), false},
+	{SET(ARGS, "['x']"), SET(COMMAND, "['t.py']"), false},
+	/* the launcher is gone */
+	{SET(COMMAND, "['/bin/env','a','b','c','d','e','f','g','h','python','t.py']"),
+		SET(COMMAND, "['python','t.py']"), false},
+	{SET(COMMAND, "['a','/usr/bin/bitfusion']") "," SET(ARGS, "[]"),
+		SET(COMMAND, "['python','t.py']"), false},
+	{SET(COMMAND, "['a','b','c','/usr/bin/bitfusion']"), SET(COMMAND, "['python','t.py']"),
+		false},
+};
+
+static void test_updates_of_wrapped(void **state)
+{
+	static const char pod[] = POD(ON "}",
+		"'containers':[{'name':'a','command':['python','t.py'],'args':['x']," ONE "}]");
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(wrapped); i++) {
+		char *made = fixture_inject(&f, pod), *live, *now, *after;
+		char hook[1024], user[1024];
+		cJSON *got, *want;
+
+		(void)snprintf(hook, sizeof(hook), "[%s]", wrapped[i].hook);
+		(void)snprintf(user, sizeof(user), "[%s," BACK(0) "]", wrapped[i].user);
+		live = fixture_change(made, hook);
+		now = fixture_change(live, user);
+		assert_int_equal(update(&f, live, now), 0);
+		after = fixture_apply(now, f.patch.data);
+		got = cJSON_Parse(after);
+		want = cJSON_Parse(live);
+		if (cJSON_Compare(got, want, true) != wrapped[i].same)
+			fail_msg("row %zu: %s\nfrom\n%s", i, after, live);
+		cJSON_Delete(got);
+		cJSON_Delete(want);
+		free(after);
+		free(now);
+		free(live);
+		free(made);
+	}
+	fixture_release(&f);
+}
+
 /* A pod with n containers that ask, each with so many variables. */
 static void crowd(struct buf *b, int n, int env)
 {
@@ -374,6 +443,7 @@ int main(void)
 		cmocka_unit_test(test_undo_leaves_the_users_own_variables),
 		cmocka_unit_test(test_a_container_that_asks_again),
 		cmocka_unit_test(test_updates),
+		cmocka_unit_test(test_updates_of_wrapped),
 		cmocka_unit_test(test_crowds),
 	};
 

@@ -39,10 +39,11 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 
 /* Decide about an update of a whole pod: when old carries a plan and the new object asks for GPUs again (somebody
  * applied the user's own manifest a second time), bring back what was injected, from the live pod itself, so that the
- * API server sees no forbidden change. A request that differs from the plan is refused: it cannot be changed. */
-int mutate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
-	struct slice namespace, struct arena *a, struct buf *patch, struct mutation *ret,
-	struct err *err);
+ * API server sees no forbidden change. A request that differs from the plan is refused: it cannot be changed.
+ * config (may be NULL): its profile tells the launcher from the words that another hook has put in front of it. */
+int mutate_update(const struct config *config, const struct json *j, const struct json_node *pod,
+	const struct json_node *old, struct slice namespace, struct arena *a, struct buf *patch,
+	struct mutation *ret, struct err *err);
 
 /* Take an injection back: the patch that turns an injected pod into the manifest it was made from, by its plan alone.
  * patched is false for a pod without a plan. ERR_INVALID when the pod no longer is what its plan says. */

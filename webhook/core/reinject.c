@@ -2,11 +2,14 @@
 /* core: an update that brings the user's own manifest back over an injected pod: restore what was injected from the live
  * pod, value for value, since the API server lets no update change it. */
 #include "base/quantity.h"
+#include "base/text.h"
+#include "webhook/core/config.h"
 #include "webhook/core/inject.h"
 #include "webhook/core/mutate.h"
 
 /* One restoration: the new object, the live one, and the plan that the live one carries. */
 struct restoring {
+	const struct config *config;
 	struct pod now;
 	struct pod live;
 	struct plan plan;
@@ -72,28 +75,123 @@ static int restore_side(struct restoring *r, const struct pod_container *c,
 	return 0;
 }
 
+/* The words that a container is started with: command, then args. */
+struct words {
+	const struct json *j;
+	const struct json_node *command, *args;
+	size_t n;
+	struct slice *raw;
+};
+
+static bool read_words(
+	const struct json *j, const struct json_node *container, struct arena *a, struct words *ret)
+{
+	const struct json_node *parts[] = {
+		json_get(j, container, SLICE("command")), json_get(j, container, SLICE("args"))};
+	size_t n = 0;
+
+	*ret = (struct words){.j = j, .command = parts[0], .args = parts[1]};
+	for (size_t i = 0; i < 2; i++)
+		n += json_is(parts[i], JSON_ARRAY) ? parts[i]->count : 0;
+	ret->raw = arena_array(a, n + 1, sizeof(*ret->raw));
+	for (size_t i = 0; ret->raw && i < 2; i++) {
+		if (!json_is(parts[i], JSON_ARRAY))
+			continue;
+		JSON_EACH(j, parts[i], word)
+		{
+			ret->raw[ret->n++] = json_raw(j, word);
+		}
+	}
+	return ret->raw != NULL;
+}
+
+/* Which of the live pod's words is the launcher; n when none is, or nobody can tell. */
+static size_t find_launcher(const struct restoring *r, const struct words *was)
+{
+	const struct profile *p = r->config ? config_profile(r->config, r->plan.profile) : NULL;
+	const struct json_node *parts[] = {was->command, was->args};
+	size_t at = 0;
+
+	for (size_t i = 0; p && p->kind == PROFILE_WRAP && i < 2; i++) {
+		if (!json_is(parts[i], JSON_ARRAY))
+			continue;
+		JSON_EACH(was->j, parts[i], word)
+		{
+			if (slice_eq(text_basename(json_str(was->j, word, r->a)), p->basename))
+				return at;
+			at++;
+		}
+	}
+	return was->n;
+}
+
+/* Are the words from `at` on, up to `end`, those of the new object from `from` on? */
+static bool same_words(const struct words *was, size_t at, size_t end, const struct words *here,
+	size_t from, size_t n)
+{
+	if (at > end || end - at != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!slice_eq(was->raw[at + i], here->raw[from + i]))
+			return false;
+	return true;
+}
+
+static bool same_node(const struct json *j, const struct json_node *v, const struct json *other,
+	const struct json_node *w)
+{
+	return v && w && slice_eq(json_raw(j, v), json_raw(other, w));
+}
+
+/* Another hook has put words in front of ours, in the command, or has made all of it arguments of its own program. When the
+ * new command is what stands behind our words, both come back as they are in the live pod. */
+static void restore_wrapped(struct restoring *r, const struct pod_container *c,
+	const struct words *was, const struct words *here, size_t front)
+{
+	size_t users = find_launcher(r, was) + front, own = was->command->count;
+	size_t n = here->command->count;
+	bool args;
+
+	if (users >= was->n)
+		return;
+	if (users <= own) {
+		if (same_words(was, users, own, here, 0, n))
+			patch_add(&r->patch, c->path, SLICE("command"),
+				json_raw(was->j, was->command));
+		return;
+	}
+	args = same_node(was->j, was->args, here->j, here->args);
+	if (users - front < own || was->n - users < n ||
+		!same_words(was, users, users + n, here, 0, n) ||
+		!(args || same_words(was, users + n, was->n, here, n, here->n - n)))
+		return;
+	patch_add(&r->patch, c->path, SLICE("command"), json_raw(was->j, was->command));
+	if (!args)
+		patch_add(&r->patch, c->path, SLICE("args"), json_raw(was->j, was->args));
+}
+
 /* Put the live pod's own first words in front again, if that makes the command what it is in the live pod. */
 static int restore_command(struct restoring *r, const struct pod_container *c,
 	const struct pod_container *live, const struct plan_container *pc)
 {
-	const struct json_node *was = json_get(r->live.j, live->node, SLICE("command"));
-	const struct json_node *here = json_get(r->now.j, c->node, SLICE("command"));
-	size_t front = pc->argv + (pc->command == COMMAND_SHELL ? 2U : 0U), i = 0;
+	size_t front = pc->argv + (pc->command == COMMAND_SHELL ? 2U : 0U);
 	const char *path = pod_path(r->a, c->path, "/command");
+	struct words was, here;
 
 	if (pc->command != COMMAND_WRAPPED && pc->command != COMMAND_SHELL)
 		return 0;
-	if (!path)
+	if (!path || !read_words(r->live.j, live->node, r->a, &was) ||
+		!read_words(r->now.j, c->node, r->a, &here))
 		return out_of_memory(r);
-	if (!json_is(was, JSON_ARRAY) || !json_is(here, JSON_ARRAY) ||
-		was->count != here->count + front)
+	if (!json_is(was.command, JSON_ARRAY) || !json_is(here.command, JSON_ARRAY) ||
+		same_node(was.j, was.command, here.j, here.command))
 		return 0;
-	JSON_EACH(r->live.j, was, word)
-	{
-		if (i == front)
-			break;
-		patch_add_at(&r->patch, path, i++, json_raw(r->live.j, word));
+	if (was.command->count != here.command->count + front) {
+		restore_wrapped(r, c, &was, &here, front);
+		return 0;
 	}
+	for (size_t i = 0; i < front; i++)
+		patch_add_at(&r->patch, path, i, was.raw[i]);
 	return 0;
 }
 
@@ -227,11 +325,11 @@ static int untouched(struct mutation *ret, const char *why)
 	return 0;
 }
 
-int mutate_update(const struct json *j, const struct json_node *pod, const struct json_node *old,
-	struct slice namespace, struct arena *a, struct buf *patch, struct mutation *ret,
-	struct err *err)
+int mutate_update(const struct config *config, const struct json *j, const struct json_node *pod,
+	const struct json_node *old, struct slice namespace, struct arena *a, struct buf *patch,
+	struct mutation *ret, struct err *err)
 {
-	struct restoring r = {.a = a, .err = err};
+	struct restoring r = {.config = config, .a = a, .err = err};
 	struct slice plan;
 
 	*ret = (struct mutation){0};

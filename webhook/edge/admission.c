@@ -126,8 +126,8 @@ static int decide_mutate(struct call *c)
 		rc = mutate_create(&c->world, r->j, r->object, r->namespace, &c->s->arena,
 			&c->s->patch, &m, &c->err);
 	else if (review_is_pod(r, "") && r->operation == OP_UPDATE && r->object && r->old_object)
-		rc = mutate_update(r->j, r->object, r->old_object, r->namespace, &c->s->arena,
-			&c->s->patch, &m, &c->err);
+		rc = mutate_update(c->world.config, r->j, r->object, r->old_object, r->namespace,
+			&c->s->arena, &c->s->patch, &m, &c->err);
 	else
 		m.why_not = "not a pod that is created or updated";
 	w = keep(c, &m.warnings, sizeof(m.warnings));
