@@ -34,6 +34,13 @@ int64_t http_now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+int64_t http_now_us(void)
+{
+	struct timespec t;
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 /* ---- what the transport says ------------------------------------------------------------------------------------ */
 
 /* A new second: say how many sentences the last busy one left out. */

@@ -30,6 +30,7 @@ struct http_request {
 	size_t body_len;
 	int64_t received_ms; /* http_now_ms() when the headers were there */
 	int64_t deadline_ms; /* http_now_ms() when the answer must be given */
+	int64_t whole_us;    /* http_now_us() when the last byte had come */
 	unsigned status;     /* of the reply; set before queued() */
 	void *user;          /* the application's, freed in its done() */
 	char peer[56];       /* "10.0.0.7:41234", "[::1]:41234" */
@@ -146,5 +147,7 @@ void http_reply_text(struct http_reply *reply, unsigned status, const char *sent
 
 /* Milliseconds of the clock that received_ms and deadline_ms are on: monotonic, not the time of day. */
 int64_t http_now_ms(void);
+/* The same clock in microseconds. */
+int64_t http_now_us(void);
 
 #endif

@@ -226,6 +226,7 @@ static enum MHD_Result on_request(struct conn *c)
 		return send_refusal(c, 400, false);
 	if (too_late(c))
 		return send_refusal(c, 500, false);
+	call->req.whole_us = http_now_us();
 	return http_call_handle(call) == HTTP_LATER ? defer(c) : send_call(c);
 }
 

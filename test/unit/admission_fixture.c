@@ -72,6 +72,7 @@ enum http_outcome admission_call(
 	f->request.body_len = len;
 	f->request.received_ms = http_now_ms();
 	f->request.deadline_ms = f->request.received_ms + 9000;
+	f->request.whole_us = http_now_us();
 	return handler(f->admission, &f->request, &f->reply);
 }
 

@@ -363,7 +363,6 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 	struct http_reply *reply)
 {
 	struct call c = {.adm = adm, .req = req, .hook = hook, .s = scratch_take(adm->scratches)};
-	int64_t began = http_now_ms();
 
 	if (!c.s) {
 		http_reply_text(reply, 500, "out of memory");
@@ -374,7 +373,7 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 	answer(&c, reply);
 	metric_add(adm->deps.metrics, M_REVIEWS, hook, c.result, 1);
 	metric_observe(
-		adm->deps.metrics, M_REVIEW_SECONDS, hook, 0, (http_now_ms() - began) * 1000);
+		adm->deps.metrics, M_REVIEW_SECONDS, hook, 0, http_now_us() - req->whole_us);
 	log_call(&c, reply->status);
 	/* until the reply is queued, the claim is only lent */
 	if (c.ticket && reply->status == 200)
