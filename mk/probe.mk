@@ -8,7 +8,10 @@
 PROBE_FAKE := $(if $(wildcard probe/main.c),$(BUILD)/gpuprobe-fake)
 FAKE_CUDART := $(BUILD)/test/probe/libcudart-fake.so
 FAKE_OLD := $(BUILD)/test/probe/libcudart-old.so
-FAKES := $(FAKE_CUDART) $(FAKE_OLD)
+# An NVML, and one that lacks what drivers got after 2019.
+FAKE_NVML := $(BUILD)/test/probe/libnvidia-ml-fake.so
+FAKE_NVML_OLD := $(BUILD)/test/probe/libnvidia-ml-old.so
+FAKES := $(FAKE_CUDART) $(FAKE_OLD) $(FAKE_NVML) $(FAKE_NVML_OLD)
 
 # Never instrumented: it is loaded into programs of every variant.
 PIC_CFLAGS = -std=gnu17 -O3 -g -fPIC -fvisibility=default -ffile-prefix-map=$(CURDIR)=. $(TEST_WARN) $(WERROR_FLAG)
@@ -30,6 +33,11 @@ $(FAKE_CUDART): $(FAKE_OBJ) test/probe/libcudart-fake.map
 $(FAKE_OLD): $(BUILD)/pic/test/probe/fake_old.o
 	$(call say,LD,$@)
 	$Qmkdir -p $(@D) && $(CC) -shared -o $@ $<
+
+$(FAKE_NVML_OLD): private FAKE_NVML_CPPFLAGS = -DFAKE_NVML_OLD
+$(FAKE_NVML) $(FAKE_NVML_OLD): test/probe/fake_nvml.c $(BUILD)/flags
+	$(call say,LD,$@)
+	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) $(FAKE_NVML_CPPFLAGS) -shared -o $@ $<
 
 -include $(wildcard $(FAKE_OBJ:.o=.d) $(BUILD)/pic/test/probe/fake_old.d)
 
