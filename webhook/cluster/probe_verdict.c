@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: what becomes of a probe's answer, or of none: GPUs and conditions in the server's status.
+#include <stdio.h>
+#include <string.h>
+
+#include "webhook/cluster/probe_poll_impl.h"
+#include "webhook/core/server_keep.h"
+#include "webhook/edge/metrics.h"
+
+#define FAILURES_MAX 3
+#define EDIT_MS 5000
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+struct verdict {
+	const struct target *target;
+	const struct probe_inventory *inventory; /* NULL: none that counts */
+	const char *reason, *message;
+	char now[32];
+};
+
+static enum edit_result write_verdict(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	const struct verdict *v = ctx;
+	const struct condition *c = server_status_condition(&o->status, SERVER_FRESH);
+	bool changed = false;
+
+	(void)again;
+	/* another server by now, or another probe */
+	if (!probe_target_is(v->target, o))
+		return EDIT_SAME;
+	/* messages of failures differ in every millisecond that they name: the first one stays */
+	if (!v->inventory && c && same(c->status, "False") && same(c->reason, v->reason))
+		return EDIT_SAME;
+	if (v->inventory)
+		changed = server_status_from_probe(o, v->inventory, a);
+	changed = server_keep_fresh(o, v->inventory != NULL, v->reason, v->message, v->now, a) ||
+		  changed;
+	changed = server_keep_status(o, v->now, a) || changed;
+	if (a->failed) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		return EDIT_GIVE_UP;
+	}
+	return changed ? EDIT_CHANGED : EDIT_SAME;
+}
+
+static void tell(const struct probe_poll *p, struct target *t, bool fresh, const char *message)
+{
+	if (fresh != t->told)
+		return;
+	t->told = !fresh;
+	log_line(p->cfg.log, fresh ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+		fresh ? "probe answers again" : "server's GPUs are not known to be fit",
+		log_str("server", t->name), log_str("why", message));
+}
+
+static void commit(const struct probe_poll *p, struct target *t, struct verdict *v)
+{
+	struct err err = {0};
+	int rc;
+
+	v->target = t;
+	server_time_write(clock_wall_ms(), v->now);
+	tell(p, t, v->inventory != NULL, v->message);
+	rc = servers_edit(
+		p->cfg.servers, t->name, write_verdict, v, clock_now_ms() + EDIT_MS, &err);
+	if (rc != 0 && rc != ERR_NOTFOUND)
+		log_line(p->cfg.log, LOG_LEVEL_WARN, "status of a server cannot be written",
+			log_str("server", t->name), log_str("error", err.msg));
+}
+
+void probe_failed(const struct probe_poll *p, struct target *t, const struct err *why)
+{
+	char message[sizeof(why->msg) + sizeof(why->path) + 4];
+	struct verdict v = {.reason = FRESH_NO_ANSWER, .message = message};
+
+	metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_FAILED, 0, 1);
+	t->failures += t->failures < FAILURES_MAX;
+	/* Not even asked, and trying again changes nothing. */
+	if (strcmp(why->reason, FRESH_TOKEN_KEPT) == 0 ||
+		strcmp(why->reason, FRESH_SECRET_KEPT) == 0)
+		v.reason = why->reason;
+	else if (t->failures < FAILURES_MAX && clock_now_ms() - t->good_ms < p->cfg.stale_after_ms)
+		return;
+	snprintf(message, sizeof(message), "%s%s%s", why->path, why->path[0] ? ": " : "", why->msg);
+	commit(p, t, &v);
+}
+
+void probe_answered(const struct probe_poll *p, struct target *t, const struct probe_inventory *inv)
+{
+	char message[128];
+	struct verdict v = {
+		.inventory = inv, .reason = FRESH_ANSWERED, .message = "the probe answers"};
+
+	t->failures = 0;
+	if (probe_inventory_fresh(inv)) {
+		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_ANSWERED, 0, 1);
+		t->good_ms = clock_now_ms();
+	} else {
+		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_STALE, 0, 1);
+		v.inventory = NULL;
+		v.reason = FRESH_STALE;
+		v.message = message;
+		if (inv->state == PROBE_UNKNOWN)
+			snprintf(message, sizeof(message), "the probe itself knows no verdict");
+		else
+			snprintf(message, sizeof(message),
+				"the probe's last verdicts are older than its own limit of %lld s",
+				(long long)inv->stale_after_s);
+	}
+	commit(p, t, &v);
+}
