@@ -25,8 +25,9 @@ void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s);
 
 struct host_facts {
 	const struct gpu_report *gpu;
-	bool local;                              /* not remote */
-	bool server_has_nvml;                    /* it could be opened */
+	bool local;           /* not remote */
+	bool vm;              /* in a virtual machine sysfs shows the virtual slot */
+	bool server_has_nvml; /* it could be opened */
 	const struct nvml_state *before, *after; /* NULL: NVML did not tell of this GPU */
 	const struct nvml_watch *watch;          /* NULL: nobody looked */
 	const struct host_gpu *host;             /* NULL: sysfs has no such device */
@@ -34,6 +35,8 @@ struct host_facts {
 	size_t n_all;
 	const char *const *environment; /* "NAME=value", NULL at the end: the user's */
 	const char *kernel_log;         /* text of the kernel's log, or NULL: it cannot be read */
+	const int *fatal_xids;          /* in place of the default list; NULL: that one */
+	size_t n_fatal_xids;
 };
 
 /* Fill a result that check_begin() has begun, of CHECK_COMPUTE_MODE, CHECK_MIG, CHECK_VARIABLES, CHECK_PERSISTENCE, CHECK_HOST_PCI, CHECK_HOST_XID and

@@ -150,6 +150,7 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 	const struct gpu_facts *nvml = find(f, gpu->pci);
 	struct host_facts facts = {.gpu = gpu,
 		.local = !gpu->remote,
+		.vm = r->vm == 1,
 		.server_has_nvml = r->nvml,
 		.host = find_host(f, gpu->pci),
 		.all = f->host,
@@ -162,7 +163,10 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 		facts.after = nvml->seen_after ? &nvml->after : &nvml->before;
 		facts.watch = nvml->watch.samples > 0 ? &nvml->watch : NULL;
 		gpu->processes = nvml->before.processes;
-		gpu->utilization_percent = nvml->before.utilization_percent;
+		if (gpu->mig < 0 && nvml->before.mig == 0)
+			gpu->mig = 0;
+		if (nvml->before.utilization_percent >= 0)
+			gpu->utilization_percent = nvml->before.utilization_percent;
 	}
 	for (int i = 0; i < CHECK_COUNT; i++) {
 		struct check_result c;

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the checks without CUDA. Each has facts with which it passes, and facts that make it fail. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "probe/checks_host.h"
+#include "probe/checks_nvml.h"
+#include "probe/host_xid.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+/* A healthy local GPU, and room to change what is known of it. */
+struct world {
+	struct host_facts facts;
+	struct gpu_report gpu;
+	struct nvml_state before, after;
+	struct nvml_watch watch;
+	struct host_gpu host;
+	const char *environment[4];
+};
+
+static void world_init(struct world *w)
+{
+	memset(w, 0, sizeof(*w));
+	report_gpu_init(&w->gpu);
+	snprintf(w->gpu.pci, sizeof(w->gpu.pci), "0000:17:00.0");
+	w->gpu.compute_mode = 0;
+	w->before = (struct nvml_state){.temperature_c = 40,
+		.throttle_known = true,
+		.persistence = 1,
+		.pcie_gen = 1,
+		.pcie_gen_max = 5,
+		.pcie_width = 16,
+		.pcie_width_max = 16};
+	w->after = w->before;
+	w->watch = (struct nvml_watch){
+		.samples = 100, .temperature_c = 71, .pcie_gen = 5, .pcie_width = 16};
+	w->host = (struct host_gpu){.pci = "0000:17:00.0",
+		.answers = true,
+		.width = 16,
+		.width_max = 16,
+		.speed_gts = 2.5,
+		.speed_gts_max = 32,
+		.upstream_gts = 32,
+		.upstream_width = 16};
+	w->environment[0] = "PATH=/bin";
+	w->environment[1] = "CUDA_LAUNCH_BLOCKING=0";
+	w->facts = (struct host_facts){.gpu = &w->gpu,
+		.local = true,
+		.server_has_nvml = true,
+		.before = &w->before,
+		.after = &w->after,
+		.watch = &w->watch,
+		.host = &w->host,
+		.all = &w->host,
+		.n_all = 1,
+		.environment = w->environment,
+		.kernel_log = "6,1,2,-;usb 1-1: new device\n"};
+}
+
+static struct check_result run(const struct world *w, enum check_id id)
+{
+	struct check_result r;
+
+	check_begin(&r, id);
+	assert_true(check_host(&w->facts, &r));
+	return r;
+}
+
+static void expect(const struct world *w, enum check_id id, enum check_status status,
+	enum probe_code code, const char *words)
+{
+	struct check_result r = run(w, id);
+
+	if (r.status != status || r.code != code ||
+		strcmp(status == STATUS_SKIP ? r.reason : r.message, words) != 0)
+		fail_msg("%s: %s %s \"%s%s\"", check_kind(id)->id, check_status_name(r.status),
+			code_text(r.code)->name, r.message, r.reason);
+}
+
+static const enum check_id all[] = {CHECK_COMPUTE_MODE, CHECK_MIG, CHECK_VARIABLES,
+	CHECK_PERSISTENCE, CHECK_HOST_PCI, CHECK_HOST_XID, CHECK_NVML_ECC, CHECK_NVML_REMAP,
+	CHECK_NVML_PCIE, CHECK_NVML_PROCESSES, CHECK_NVML_THROTTLE};
+
+static void healthy(void **state)
+{
+	struct world w;
+	struct check_result r;
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < COUNT(all); i++)
+		expect(&w, all[i], STATUS_PASS, CODE_NONE, "");
+	check_begin(&r, CHECK_MEM_READ);
+	assert_false(check_host(&w.facts, &r));
+	assert_string_equal(r.reason, "not_run");
+	r.id = CHECK_COUNT;
+	assert_false(check_host(&w.facts, &r));
+}
+
+/* Nothing known is never a pass. */
+static void nothing_known(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	memset(&w.before, 0xff, sizeof(w.before));
+	memset(&w.after, 0xff, sizeof(w.after));
+	w.before.throttle_known = w.after.throttle_known = false;
+	w.watch = (struct nvml_watch){0};
+	w.gpu.compute_mode = -1;
+	w.facts.host = NULL;
+	w.facts.environment = NULL;
+	w.facts.kernel_log = NULL;
+	for (size_t i = 0; i < COUNT(all); i++)
+		expect(&w, all[i], STATUS_SKIP, CODE_NONE, "not_told");
+	w.facts.before = w.facts.after = NULL;
+	w.facts.watch = NULL;
+	for (size_t i = 0; i < COUNT(all); i++)
+		expect(&w, all[i], STATUS_SKIP, CODE_NONE, "not_told");
+}
+
+static void without_nvml(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.facts.server_has_nvml = false;
+	w.facts.before = w.facts.after = NULL;
+	w.facts.watch = NULL;
+	for (size_t i = 0; i < COUNT(all); i++) {
+		bool needed = all[i] >= CHECK_NVML_ECC || all[i] == CHECK_PERSISTENCE ||
+			      all[i] == CHECK_MIG;
+
+		expect(&w, all[i], needed ? STATUS_SKIP : STATUS_PASS, CODE_NONE,
+			needed ? "nvml_unavailable" : "");
+	}
+	w.facts.local = false;
+	for (size_t i = 0; i < COUNT(all); i++) {
+		bool known = all[i] == CHECK_COMPUTE_MODE || all[i] == CHECK_VARIABLES;
+
+		expect(&w, all[i], known ? STATUS_PASS : STATUS_SKIP, CODE_NONE,
+			known ? "" : "remote");
+	}
+}
+
+static void compute_mode(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.gpu.compute_mode = 3;
+	expect(&w, CHECK_COMPUTE_MODE, STATUS_WARN, CODE_COMPUTE_MODE,
+		"it is exclusive process; expected is default");
+	w.gpu.compute_mode = -1;
+	w.before.compute_mode = 2;
+	expect(&w, CHECK_COMPUTE_MODE, STATUS_FAIL, CODE_COMPUTE_MODE,
+		"it is prohibited; expected is default");
+	w.before.compute_mode = 9;
+	expect(&w, CHECK_COMPUTE_MODE, STATUS_SKIP, CODE_NONE, "not_told");
+}
+
+static void mig(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.before.mig = 1;
+	expect(&w, CHECK_MIG, STATUS_WARN, CODE_MIG_MODE, "MIG is on");
+	w.gpu.mig = 1;
+	expect(&w, CHECK_MIG, STATUS_PASS, CODE_NONE, "");
+}
+
+static void variables(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.environment[1] = "CUDA_LAUNCH_BLOCKING=1";
+	w.environment[2] = "CUDA_INJECTION64_PATH=/x.so";
+	expect(&w, CHECK_VARIABLES, STATUS_WARN, CODE_DEBUG_VARIABLES,
+		"CUDA_LAUNCH_BLOCKING, CUDA_INJECTION64_PATH");
+	w.environment[1] = "CUDA_LAUNCH_BLOCKING=";
+	w.environment[2] = "CUDA_LAUNCH_BLOCKINGS=1";
+	expect(&w, CHECK_VARIABLES, STATUS_PASS, CODE_NONE, "");
+}
+
+static void persistence(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.before.persistence = 0;
+	expect(&w, CHECK_PERSISTENCE, STATUS_WARN, CODE_PERSISTENCE_OFF, "persistence mode is off");
+}
+
+static void pci(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.host.width = 8;
+	expect(&w, CHECK_HOST_PCI, STATUS_WARN, CODE_PCIE_DEGRADED,
+		"the link has 8 lanes; card and slot have 16");
+	w.facts.vm = true;
+	expect(&w, CHECK_HOST_PCI, STATUS_PASS, CODE_NONE, "");
+	w.facts.vm = false;
+	w.host.upstream_width = 8;
+	expect(&w, CHECK_HOST_PCI, STATUS_PASS, CODE_NONE, "");
+	w.host.width = -1;
+	expect(&w, CHECK_HOST_PCI, STATUS_PASS, CODE_NONE, "");
+	w.host.answers = false;
+	expect(&w, CHECK_HOST_PCI, STATUS_FAIL, CODE_GPU_MISSING,
+		"its configuration space is all ones: it has fallen off the bus");
+}
+
+#define XID(pci, rest) "3,901,77,-;NVRM: Xid (PCI:" pci "): " rest "\n"
+
+static void xids(void **state)
+{
+	struct world w;
+	static const int own[] = {31};
+
+	(void)state;
+	world_init(&w);
+	w.facts.kernel_log = XID("0000:17:00", "31, pid=1, MMU Fault") XID("0000:18:00", "79, gone")
+		XID("0000:17:00", "63, Row Remapper") "3,1,1,-;NVRM: Xid (PCI:0000:17:00\n";
+	expect(&w, CHECK_HOST_XID, STATUS_PASS, CODE_NONE, "");
+	w.facts.fatal_xids = own;
+	w.facts.n_fatal_xids = 1;
+	expect(&w, CHECK_HOST_XID, STATUS_FAIL, CODE_XID,
+		"1 fatal XIDs since the server was started, the last was 31");
+	w.facts.fatal_xids = NULL;
+	w.facts.kernel_log = XID("0000:17:00", "48, DBE") XID("0000:17:00", "69, class error")
+		XID("0000:17:00", "79, GPU has fallen off the bus.");
+	expect(&w, CHECK_HOST_XID, STATUS_FAIL, CODE_XID,
+		"2 fatal XIDs since the server was started, the last was 79");
+	w.facts.kernel_log = "NVRM: Xid (0000:17:00): 69, Class Error";
+	expect(&w, CHECK_HOST_XID, STATUS_WARN, CODE_XID,
+		"1 XIDs since the server was started, the last was 69");
+	w.facts.kernel_log = XID("0000:17:00",
+		"154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)");
+	expect(&w, CHECK_HOST_XID, STATUS_PASS, CODE_NONE, "");
+	w.facts.kernel_log = XID("0000:17:00",
+		"154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)");
+	expect(&w, CHECK_HOST_XID, STATUS_FAIL, CODE_XID,
+		"1 fatal XIDs since the server was started, the last was 154");
+	w.facts.kernel_log = "";
+	expect(&w, CHECK_HOST_XID, STATUS_PASS, CODE_NONE, "");
+	w.gpu.pci[0] = '\0';
+	expect(&w, CHECK_HOST_XID, STATUS_SKIP, CODE_NONE, "not_told");
+}
+
+static void xid_lines(void **state)
+{
+	static const char *const none[] = {"", "NVRM: Xid (",
+		"NVRM: Xid (PCI:", "NVRM: Xid (PCI:0000:17:00): ", "NVRM: Xid (PCI:0000:17:00): x",
+		"NVRM: Xid (PCI:0000:17:00) 79", "NVRM: Xid (PCI:17:00): 79",
+		"NVRM: Xid (PCI:0000:17:00): 1234567", "NVRM: Xid (PCI:0000:17:00\n): 79",
+		"NVRM: Xid (PCI:0000000000000000000000000000000000000000:17:00): 79"};
+	char id[PCI_ID_MAX];
+	int xid;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(none); i++) {
+		const char *at = none[i];
+
+		assert_false(host_xid_next(&at, id, &xid));
+		assert_string_equal(at, "");
+	}
+	assert_int_equal(host_xid_kind(79, NULL, 0), XID_FATAL);
+	assert_int_equal(host_xid_kind(13, NULL, 0), XID_IGNORED);
+	assert_int_equal(host_xid_kind(69, NULL, 0), XID_NOTED);
+}
+
+static void ecc(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.before.ecc_uncorrected = w.after.ecc_uncorrected = 7;
+	w.before.ecc_corrected = w.after.ecc_corrected = 1000;
+	expect(&w, CHECK_NVML_ECC, STATUS_PASS, CODE_NONE, "");
+	w.after.ecc_corrected = 1001;
+	expect(&w, CHECK_NVML_ECC, STATUS_WARN, CODE_ECC_CORRECTABLE,
+		"1 errors were corrected in this run");
+	w.after.ecc_uncorrected = 9;
+	expect(&w, CHECK_NVML_ECC, STATUS_FAIL, CODE_ECC_UNCORRECTABLE,
+		"2 uncorrectable errors in this run");
+	w.after.ecc_uncorrected = 1; /* began anew, and counted again */
+	expect(&w, CHECK_NVML_ECC, STATUS_FAIL, CODE_ECC_UNCORRECTABLE,
+		"1 uncorrectable errors in this run");
+	w.after.ecc_uncorrected = -1;
+	expect(&w, CHECK_NVML_ECC, STATUS_ERROR, CODE_NOT_RUN,
+		"NVML stopped telling ECC counters in the run");
+}
+
+static void remap(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.after.remap_uncorrectable = 3; /* repaired: no fault */
+	expect(&w, CHECK_NVML_REMAP, STATUS_PASS, CODE_NONE, "");
+	w.after.recovery_action = 2;
+	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_RECOVERY_NEEDED,
+		"it asks for a reboot of the server (2)");
+	w.after.recovery_action = 77;
+	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_RECOVERY_NEEDED,
+		"it asks for something new (77)");
+	w.after.retire_pending = 1;
+	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_RETIRE_PENDING,
+		"a page waits to be retired");
+	w.after.remap_pending = 1;
+	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_REMAP_PENDING, "a row waits to be remapped");
+	w.after.remap_failed = 1;
+	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_REMAP_FAILED,
+		"3 rows were remapped for uncorrectable errors, and one could not be");
+	/* cards of before Ampere retire pages, and those after remap rows */
+	world_init(&w);
+	w.after.remap_failed = w.after.remap_pending = w.after.recovery_action = -1;
+	expect(&w, CHECK_NVML_REMAP, STATUS_PASS, CODE_NONE, "");
+	world_init(&w);
+	w.after.retire_pending = -1;
+	expect(&w, CHECK_NVML_REMAP, STATUS_PASS, CODE_NONE, "");
+}
+
+static void pcie(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.watch.pcie_width = 8;
+	expect(&w, CHECK_NVML_PCIE, STATUS_FAIL, CODE_PCIE_DEGRADED,
+		"under load the link was gen 5 x8; card and slot allow gen 5 x16");
+	w.host.upstream_width = 8; /* so is the slot */
+	expect(&w, CHECK_NVML_PCIE, STATUS_PASS, CODE_NONE, "");
+	world_init(&w);
+	w.watch.pcie_gen = 4;
+	expect(&w, CHECK_NVML_PCIE, STATUS_FAIL, CODE_PCIE_DEGRADED,
+		"under load the link was gen 4 x16; card and slot allow gen 5 x16");
+	w.host.upstream_gts = 16; /* a card of gen 5 in a slot of gen 4 */
+	expect(&w, CHECK_NVML_PCIE, STATUS_PASS, CODE_NONE, "");
+	w.host.upstream_gts = 0;
+	w.watch.samples = 2; /* it may have slept */
+	expect(&w, CHECK_NVML_PCIE, STATUS_WARN, CODE_PCIE_DEGRADED,
+		"under load the link was gen 4 x16; card and slot allow gen 5 x16");
+	w.watch.samples = 100;
+	w.facts.vm = true;
+	expect(&w, CHECK_NVML_PCIE, STATUS_WARN, CODE_PCIE_DEGRADED,
+		"under load the link was gen 4 x16; card and slot allow gen 5 x16");
+	world_init(&w);
+	w.before.pcie_replays = 5;
+	w.after.pcie_replays = 15;
+	expect(&w, CHECK_NVML_PCIE, STATUS_PASS, CODE_NONE, "");
+	w.after.pcie_replays = 16;
+	expect(&w, CHECK_NVML_PCIE, STATUS_WARN, CODE_PCIE_DEGRADED,
+		"11 packets had to be sent again in this run; up to 10 are normal");
+	w.facts.host = NULL;
+	w.facts.watch = NULL;
+	expect(&w, CHECK_NVML_PCIE, STATUS_SKIP, CODE_NONE, "not_told");
+	for (int gen = 1; gen <= 6; gen++)
+		assert_int_equal(pcie_generation(pcie_speed(gen)), gen);
+	assert_int_equal(pcie_generation(0), 0);
+	assert_true(pcie_speed(7) == 0 && pcie_speed(-1) == 0);
+}
+
+static void processes(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.before.processes = 2;
+	expect(&w, CHECK_NVML_PROCESSES, STATUS_WARN, CODE_DEVICE_BUSY,
+		"2 processes computed on it before this run");
+	world_init(&w);
+	w.after.processes = 1; /* our own */
+	expect(&w, CHECK_NVML_PROCESSES, STATUS_PASS, CODE_NONE, "");
+}
+
+static void throttle(void **state)
+{
+	struct nvml_state s = {.throttle_known = true, .temperature_c = 83, .pcie_gen = 4};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	/* two reasons in one mask: both count, the fault as a fault */
+	s.throttle = 0x44;
+	w.watch = (struct nvml_watch){0};
+	for (int i = 0; i < 2; i++)
+		nvml_watch_add(&w.watch, &s);
+	s.throttle = 0x04;
+	s.temperature_c = 70;
+	s.pcie_gen = 3;
+	for (int i = 0; i < 18; i++)
+		nvml_watch_add(&w.watch, &s);
+	s.throttle_known = false;
+	nvml_watch_add(&w.watch, &s);
+	assert_int_equal(w.watch.samples, 20);
+	assert_int_equal(w.watch.faults, 2);
+	assert_int_equal(w.watch.power, 20);
+	assert_int_equal(w.watch.reasons, 0x44);
+	assert_int_equal(w.watch.temperature_c, 83);
+	assert_int_equal(w.watch.pcie_gen, 4);
+	expect(&w, CHECK_NVML_THROTTLE, STATUS_FAIL, CODE_THROTTLED,
+		"in 2 of 20 looks under load (thermal, by hardware), at up to 83 C; 10 % is a "
+		"failure");
+	w.watch.samples = 100;
+	w.watch.reasons = 0xe8;
+	expect(&w, CHECK_NVML_THROTTLE, STATUS_WARN, CODE_THROTTLED,
+		"in 2 of 100 looks under load (hardware slowdown; thermal, by software; thermal, "
+		"by "
+		"hardware; power brake), at up to 83 C; healthy is less than 1 %");
+	w.watch.samples = 201;
+	expect(&w, CHECK_NVML_THROTTLE, STATUS_PASS, CODE_NONE, "");
+	w.watch.samples = 3;
+	w.watch.faults = 1; /* one look is no proof */
+	expect(&w, CHECK_NVML_THROTTLE, STATUS_PASS, CODE_NONE, "");
+	w.watch.samples = w.watch.faults = 2;
+	expect(&w, CHECK_NVML_THROTTLE, STATUS_FAIL, CODE_THROTTLED,
+		"in 2 of 2 looks under load (hardware slowdown; thermal, by software; thermal, by "
+		"hardware; power brake), at up to 83 C; 10 % is a failure");
+	w.watch.samples = 0;
+	expect(&w, CHECK_NVML_THROTTLE, STATUS_SKIP, CODE_NONE, "not_told");
+}
+
+/* A measured rate against the link. */
+static struct check_result judge(struct world *w, double value, bool vm)
+{
+	struct thresholds t = {0};
+	struct check_result r;
+
+	t.of[CHECK_H2D] = (struct threshold){0.75, 0.65};
+	check_begin(&r, CHECK_H2D);
+	r.unit = "B/s";
+	r.value = value;
+	check_pass(&r);
+	check_link(&w->facts, vm, &t, &r);
+	return r;
+}
+
+static void links(void **state)
+{
+	struct world w;
+	struct check_result r;
+
+	(void)state;
+	world_init(&w);
+	assert_int_equal(judge(&w, 55e9, false).status, STATUS_PASS);
+	assert_int_equal(judge(&w, 55e9, false).basis, BASIS_LINK);
+	assert_int_equal(judge(&w, 46e9, false).status, STATUS_WARN);
+	assert_int_equal(judge(&w, 40e9, false).status, STATUS_FAIL);
+	assert_int_equal(judge(&w, 40e9, true).status, STATUS_FAIL);
+	/* more than the link: what is known of it is wrong */
+	assert_int_equal(judge(&w, 70e9, false).basis, BASIS_NONE);
+	/* without NVML what sysfs says it could be, but not in a virtual machine */
+	w.facts.watch = NULL;
+	assert_int_equal(judge(&w, 26e9, false).status, STATUS_FAIL);
+	w.host.upstream_gts = 16;
+	assert_int_equal(judge(&w, 26e9, false).status, STATUS_PASS);
+	w.host.upstream_width = 8;
+	assert_int_equal(judge(&w, 13e9, false).status, STATUS_PASS);
+	assert_int_equal(judge(&w, 10e9, false).status, STATUS_FAIL);
+	assert_int_equal(judge(&w, 1e9, true).basis, BASIS_NONE);
+	/* somebody else's load */
+	w.before.processes = 1;
+	assert_int_equal(judge(&w, 1e9, false).status, STATUS_PASS);
+	w.before.processes = 0;
+	w.before.utilization_percent = 50;
+	assert_int_equal(judge(&w, 1e9, false).status, STATUS_PASS);
+	w.before.utilization_percent = 0;
+	w.facts.local = false;
+	assert_int_equal(judge(&w, 1e9, false).basis, BASIS_NONE);
+	w.facts.local = true;
+	w.facts.host = NULL;
+	assert_int_equal(judge(&w, 1e9, false).basis, BASIS_NONE);
+	/* what is judged or failed already stays */
+	world_init(&w);
+	check_begin(&r, CHECK_H2D);
+	check_link(&w.facts, false, NULL, &r);
+	assert_int_equal(r.status, STATUS_SKIP);
+	check_pass(&r);
+	r.value = 1e9;
+	r.basis = BASIS_REFERENCE;
+	check_link(&w.facts, false, NULL, &r);
+	assert_int_equal(r.status, STATUS_PASS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(healthy),
+		cmocka_unit_test(nothing_known),
+		cmocka_unit_test(without_nvml),
+		cmocka_unit_test(compute_mode),
+		cmocka_unit_test(mig),
+		cmocka_unit_test(variables),
+		cmocka_unit_test(persistence),
+		cmocka_unit_test(pci),
+		cmocka_unit_test(xids),
+		cmocka_unit_test(xid_lines),
+		cmocka_unit_test(ecc),
+		cmocka_unit_test(remap),
+		cmocka_unit_test(pcie),
+		cmocka_unit_test(processes),
+		cmocka_unit_test(throttle),
+		cmocka_unit_test(links),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
