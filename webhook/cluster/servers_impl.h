@@ -84,6 +84,8 @@ int64_t servers_now_ms(void);
 
 /* All with the lock held. */
 struct server_entry *servers_find(const struct servers *s, const char *name);
+/* A new one, without a state. NULL: out of memory. */
+struct server_entry *servers_add(struct servers *s, const char *name);
 /* Take a state over (it is freed when an older one than what is held). False: out of memory, it is freed. */
 bool servers_put(struct servers *s, struct held *h);
 /* A state with this number that cannot be read: when it is the newest, what was known before stays, and takes nothing new. */

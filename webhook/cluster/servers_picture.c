@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: the picture of all GPUServers: states in, an inventory and what is taken of it out.
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "webhook/cluster/servers_impl.h"
+
+/* Several commits of another replica; and what a burst of creates takes. */
+#define CONTENDED_MS 500
+#define SPREAD_MS 10000
+#define STALE_WITHOUT_LEADER "nobody leads: its probe is not asked"
+
+/* ---- counting ---- */
+
+static void count_parts(const struct held *h, const struct claim *c, uint64_t *sums)
+{
+	for (size_t i = 0; i < c->n_parts; i++) {
+		ptrdiff_t gpu = server_status_gpu(&h->object.status, slice_of(c->parts[i].gpu));
+
+		if (gpu >= 0 && c->parts[i].bytes <= UINT64_MAX - sums[gpu])
+			sums[gpu] += c->parts[i].bytes;
+	}
+}
+
+/* Does the state hold this claim, from this very take? */
+static bool holds(const struct held *h, const struct claim_record *r)
+{
+	ptrdiff_t i = server_status_claim(&h->object.status, slice_of(r->claim.key));
+
+	return i >= 0 && h->object.status.claims[i].take == r->take;
+}
+
+void servers_recount(struct servers *s, struct server_entry *e)
+{
+	const struct held *h = e->held;
+	struct gpu_server *shown;
+	size_t first, n;
+
+	if (!h)
+		return;
+	shown = &s->inv.servers[e->index];
+	first = shown->first_gpu;
+	n = h->shown.n_gpus;
+	*shown = h->shown;
+	shown->first_gpu = first;
+	if (e->unreadable)
+		shown->drain = true;
+	if (n) {
+		memset(s->committed + first, 0, n * sizeof(*s->committed));
+		memset(s->pending + first, 0, n * sizeof(*s->pending));
+	}
+	for (size_t i = 0; i < h->object.status.n_claims; i++) {
+		const struct claim *c = &h->object.status.claims[i].claim;
+
+		count_parts(h, c, s->committed + first);
+		if (c->state == CLAIM_PENDING)
+			count_parts(h, c, s->pending + first);
+	}
+	if (n)
+		memcpy(s->claimed + first, s->committed + first, n * sizeof(*s->claimed));
+	s->n_claims[e->index] = (uint32_t)h->object.status.n_claims;
+	for (const struct reservation *r = e->reserved; r; r = r->next) {
+		if (holds(h, r->claim))
+			continue;
+		count_parts(h, &r->claim->claim, s->claimed + first);
+		s->n_claims[e->index]++;
+	}
+}
+
+/* Room for so many servers and GPUs. */
+static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
+{
+	if (servers > s->cap_servers) {
+		size_t cap = servers + servers / 2 + 8;
+		struct gpu_server *list = realloc(s->inv.servers, cap * sizeof(*list));
+		uint32_t *claims;
+
+		if (!list)
+			return false;
+		s->inv.servers = list;
+		claims = realloc(s->n_claims, cap * sizeof(*claims));
+		if (!claims)
+			return false;
+		s->n_claims = claims;
+		s->cap_servers = cap;
+	}
+	if (gpus > s->cap_gpus) {
+		size_t cap = gpus + gpus / 2 + 64;
+		uint64_t **sums[] = {&s->claimed, &s->committed, &s->pending};
+
+		for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+			uint64_t *grown = realloc(*sums[i], cap * sizeof(*grown));
+
+			if (!grown)
+				return false;
+			*sums[i] = grown;
+		}
+		s->cap_gpus = cap;
+	}
+	return true;
+}
+
+/* The set of servers or their numbers of GPUs have changed. */
+static bool rebuild(struct servers *s)
+{
+	size_t servers = 0, gpus = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i]->held) {
+			servers++;
+			gpus += s->entries[i]->held->shown.n_gpus;
+		}
+	if (!grow_picture(s, servers, gpus))
+		return false;
+	s->inv.n_servers = servers;
+	s->inv.n_gpus = gpus;
+	servers = gpus = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		struct server_entry *e = s->entries[i];
+
+		if (!e->held)
+			continue;
+		e->index = servers++;
+		s->inv.servers[e->index].first_gpu = gpus;
+		gpus += e->held->shown.n_gpus;
+		servers_recount(s, e);
+	}
+	return true;
+}
+
+/* Without a leader nobody asks the probes: what they said last is no longer known. */
+static void mark_leaderless(const struct servers *s, struct held *h)
+{
+	if (!s->leaderless || !h->shown.probe_url)
+		return;
+	for (size_t i = 0; i < h->shown.n_gpus; i++) {
+		h->shown.gpus[i].fresh = false;
+		h->shown.gpus[i].why = STALE_WITHOUT_LEADER;
+	}
+}
+
+/* The claims of one state are not there any more, those of another are. Either may be NULL. */
+static void count_uids(struct servers *s, const struct held *from, const struct held *to)
+{
+	for (size_t i = 0; to && i < to->object.status.n_claims; i++)
+		uid_set_add(&s->uids, slice_of(to->object.status.claims[i].claim.key));
+	for (size_t i = 0; from && i < from->object.status.n_claims; i++)
+		uid_set_remove(&s->uids, slice_of(from->object.status.claims[i].claim.key));
+}
+
+bool servers_put(struct servers *s, struct held *h)
+{
+	struct server_entry *e = servers_find(s, h->object.name);
+	struct held *old;
+	uint64_t unreadable;
+	bool same_shape;
+
+	if (!e)
+		e = servers_add(s, h->object.name);
+	if (!e) {
+		held_free(h);
+		return false;
+	}
+	old = e->held;
+	if (old && h->number <= old->number) {
+		held_free(h);
+		return true;
+	}
+	mark_leaderless(s, h);
+	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
+	unreadable = e->unreadable;
+	e->held = h;
+	if (h->number > e->unreadable)
+		e->unreadable = 0;
+	if (same_shape) {
+		servers_recount(s, e);
+	} else if (!rebuild(s)) {
+		/* The picture stays as it was; the next state tries again. */
+		e->held = old;
+		e->unreadable = unreadable;
+		held_free(h);
+		return false;
+	}
+	count_uids(s, old, h);
+	held_free(old);
+	(void)pthread_cond_broadcast(&s->cond);
+	return true;
+}
+
+void servers_put_unreadable(struct servers *s, const char *name, uint64_t number)
+{
+	struct server_entry *e = servers_find(s, name);
+
+	if (!e || number <= e->unreadable || (e->held && number <= e->held->number))
+		return;
+	e->unreadable = number;
+	servers_recount(s, e);
+	(void)pthread_cond_broadcast(&s->cond);
+}
+
+void servers_drop(struct servers *s, struct server_entry *e)
+{
+	struct held *old = e->held;
+
+	if (!old)
+		return;
+	e->held = NULL;
+	(void)rebuild(s); /* Smaller: needs no memory. */
+	count_uids(s, old, NULL);
+	held_free(old);
+	(void)pthread_cond_broadcast(&s->cond);
+}
+
+struct usage servers_usage(const struct servers *s, bool with_reserved)
+{
+	bool spread = s->spread_until_ms && servers_now_ms() < s->spread_until_ms;
+
+	return (struct usage){.claimed = with_reserved ? s->claimed : s->committed,
+		.pending = s->pending,
+		.n_claims = s->n_claims,
+		.first = spread && s->inv.n_servers ? s->random % s->inv.n_servers : 0};
+}
+
+void servers_contended(struct servers *s, struct server_entry *e)
+{
+	int64_t now = servers_now_ms();
+
+	e->contended_until_ms = s->contended_until_ms = now + CONTENDED_MS;
+	s->spread_until_ms = now + SPREAD_MS;
+	if (getrandom(&s->random, sizeof(s->random), 0) != (ssize_t)sizeof(s->random))
+		s->random++;
+}
+
+uint32_t *servers_elsewhere(const struct servers *s, struct arena *a)
+{
+	int64_t now = s->contended_until_ms ? servers_now_ms() : 0;
+	uint32_t *n_claims;
+
+	if (now >= s->contended_until_ms)
+		return NULL;
+	n_claims = arena_array(a, s->inv.n_servers, sizeof(*n_claims));
+	if (!n_claims || s->inv.n_servers == 0)
+		return NULL;
+	memcpy(n_claims, s->n_claims, s->inv.n_servers * sizeof(*n_claims));
+	for (size_t i = 0; i < s->n; i++)
+		if (s->entries[i]->held && now < s->entries[i]->contended_until_ms)
+			n_claims[s->entries[i]->index] = CLAIMS_PER_SERVER_MAX;
+	return n_claims;
+}
+
+void servers_set_leaderless(struct servers *s, bool yes)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->leaderless != yes) {
+		s->leaderless = yes;
+		for (size_t i = 0; i < s->n; i++) {
+			struct held *h = s->entries[i]->held;
+
+			if (!h || !h->shown.probe_url)
+				continue;
+			if (yes)
+				mark_leaderless(s, h);
+			else
+				(void)server_object_inventory(
+					&h->object, &h->arena, &h->shown, NULL);
+			servers_recount(s, s->entries[i]);
+		}
+		(void)pthread_cond_broadcast(&s->cond);
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
