@@ -25,7 +25,7 @@ include mk/flags.mk
 
 FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli probe
 # The probe's main program, and what needs CUDA's headers, are in mk/probe.mk.
-LIB_SRC := $(sort $(filter-out probe/main.c probe/rt_linked.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
+LIB_SRC := $(sort $(filter-out probe/main.c probe/serve_main.c probe/rt_linked.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share.

@@ -53,6 +53,13 @@ $(PROBE_FAKE): $(BUILD)/probe/main.o $(LIB) $(BUILD)/flags
 	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(LIB) $(LIBS) -lm -ldl
 endif
 
+# Serves what gpuprobe finds: a program of its own, since TLS takes libraries that a probe inside a pod may not have.
+PROBE_SERVE := $(BUILD)/gpuprobe-serve
+$(PROBE_SERVE): $(BUILD)/probe/serve_main.o $(LIB) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/serve_main.o $(LIB) $(LIBS) -lm
+fakes programs: $(PROBE_SERVE)
+
 # The arithmetic that the GPU's is compared with, by other compilers and with other instructions.
 .PHONY: probe-golden
 probe-golden:
@@ -96,13 +103,14 @@ $(KERNEL_IMAGES).c: $(KERNEL_COMPILER) probe/kernels/probe.cu $(wildcard probe/k
 
 $(KERNEL_IMAGES).o: $(KERNEL_IMAGES).c
 	$(call say,CC,$@)
-	$Q$(CC) $(ALL_CPPFLAGS) $(BASE_CFLAGS) -O0 -c -o $@ $<
+	$Q$(CC) -iquote . $(BASE_CFLAGS) -c -o $@ $<
 
-$(BUILD)/probe/rt_linked%.o: private PKG_CFLAGS += -isystem $(CUDA_HOME)/include
-$(BUILD)/probe/rt_linked_shared.o: private CPPFLAGS += -DRT_LINK='"shared"'
-$(BUILD)/probe/rt_linked_shared.o: probe/rt_linked.c $(BUILD)/flags
+# Once for each way to link.
+$(BUILD)/probe/rt_linked.o: RT_LINK = static
+$(BUILD)/probe/rt_linked_shared.o: RT_LINK = shared
+$(BUILD)/probe/rt_linked.o $(BUILD)/probe/rt_linked_shared.o: probe/rt_linked.c probe/rt.h probe/rt_calls.h $(BUILD)/flags
 	$(call say,CC,$@)
-	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) -isystem $(CUDA_HOME)/include -DRT_LINK='"$(RT_LINK)"' $(ALL_CFLAGS) -c -o $@ $<
 
 # The objects before the archive replace two of its members: see rt_unlinked.c and kernel_none.c.
 LINK_STATIC = $(LIB) $(CUDA_HOME)/lib64/libcudart_static.a $(LIBS) -lm -ldl -lrt

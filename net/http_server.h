@@ -141,6 +141,9 @@ void http_server_stats(const struct http_server *s, struct http_stats *ret);
 /* A decoded value of the query ("timeout" in "?timeout=5s"), or NULL. In handle() only; lives as long as the request. */
 const char *http_request_arg(const struct http_request *req, const char *name);
 
+/* A header's value ("Authorization", any case), or NULL. In handle() only; lives as long as the request. */
+const char *http_request_header(const struct http_request *req, const char *name);
+
 /* Fill reply with one plain sentence (copied, a newline is added); without memory the body stays empty and a
  * status below 400 becomes 500. */
 void http_reply_text(struct http_reply *reply, unsigned status, const char *sentence);

@@ -423,3 +423,9 @@ const char *http_request_arg(const struct http_request *req, const char *name)
 		       ? MHD_lookup_connection_value(req->transport, MHD_GET_ARGUMENT_KIND, name)
 		       : NULL;
 }
+
+const char *http_request_header(const struct http_request *req, const char *name)
+{
+	return req->transport ? MHD_lookup_connection_value(req->transport, MHD_HEADER_KIND, name)
+			      : NULL;
+}

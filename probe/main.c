@@ -140,6 +140,24 @@ static int run(const struct probe_options *o, const struct thresholds *t)
 	return status;
 }
 
+/* `gpuprobe serve` is a program of its own, so that this one needs the C library alone: gpuprobe-serve in the same folder. */
+static int serve_elsewhere(char **argv)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	if (slash) {
+		memcpy(slash + 1, "gpuprobe-serve", sizeof("gpuprobe-serve"));
+		(void)execv(path, argv);
+	}
+	(void)fprintf(stderr, "gpuprobe serve: %s: %s; it is installed beside gpuprobe\n",
+		slash ? path : "gpuprobe-serve", strerrordesc_np(errno));
+	return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	struct probe_options o;
@@ -149,6 +167,8 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "--worker") == 0)
 		return worker_main(argv[2], WORKER_FD);
+	if (argc >= 2 && strcmp(argv[1], "serve") == 0)
+		return serve_elsewhere(argv + 1);
 	if (options_read(argc, argv, &o, &err) != 0)
 		return usage(&err);
 	if (o.answer == OPTIONS_HELP) {

@@ -11,13 +11,14 @@
 #define SECONDS_MAX (7 * 24 * 3600.0)
 
 static const char help[] =
-	"usage: gpuprobe [list|verify|stress|bench] [options]      (verify when none is "
-	"named)\n"
+	"usage: gpuprobe [list|verify|stress|bench|serve] [options]      (verify when "
+	"none is named)\n"
 	"\n"
 	"  list      which GPUs there are; --free shows free memory too\n"
 	"  verify    is every GPU fit: memory, exact arithmetic, bandwidth; seconds\n"
 	"  stress    the same under load, for --time\n"
 	"  bench     how fast: memory, host link, arithmetic, against what is expected\n"
+	"  serve     answer inventory, report and metrics over HTTPS; `gpuprobe serve --help`\n"
 	"\n"
 	"  --gpu WHICH           only this one: index, UUID or PCI id; may stand several times\n"
 	"  --expect-gpus N       fewer GPUs than N are a failure\n"
@@ -264,7 +265,9 @@ static int take_command(struct probe_options *o, const char *word, struct err *e
 		}
 	}
 	return err_set(err, ERR_INVALID,
-		"unknown command \"%s\", expected list, verify, stress or bench", word);
+		"unknown command \"%s\", expected list, verify, stress, bench or (first of all) "
+		"serve",
+		word);
 }
 
 /* Options that exclude each other, or belong to another command. */

@@ -7,13 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/yaml.h"
-#include "base/yaml_config.h"
+#include "base/json_read.h"
 #include "probe/thresholds.h"
 
 #define SCHEMA "gpuprobe.thresholds/1"
 #define FILE_MAX (1u << 20)
+#define NODES_MAX 65536u
 #define REFERENCES_MAX 256
 
 static int read_file(const char *file, struct buf *out, struct err *err)
@@ -43,184 +42,234 @@ static int read_file(const char *file, struct buf *out, struct err *err)
 	return 0;
 }
 
-/* A number, at least `least` and at most `most`. */
-static int as_number(const struct yaml_node *node, double least, double most, const char *form,
-	double *ret, struct err *err)
-{
-	struct slice text;
-	char digits[64], found[80], *end;
-	int rc = yaml_as_text(node, &text, err);
+/* The file while it is read. */
+struct reading {
+	const struct json *j;
+	struct err *err;
+};
 
-	if (rc != 0)
-		return rc;
-	if (text.len == 0 || text.len >= sizeof(digits) ||
-		strspn(text.at, "0123456789+-.eE") < text.len)
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), form);
-	memcpy(digits, text.at, text.len);
-	digits[text.len] = '\0';
-	*ret = strtod(digits, &end);
-	if (*end != '\0' || !(*ret >= least && *ret <= most))
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), form);
-	return 0;
+static int wrong(
+	struct reading *in, const struct json_node *found, const char *key, const char *form)
+{
+	struct slice raw = json_raw(in->j, found);
+
+	(void)err_set(in->err, ERR_INVALID, "found %.*s, expected %s",
+		raw.at ? (int)(raw.len < 60 ? raw.len : 60) : 7, raw.at ? raw.at : "nothing", form);
+	return key ? err_in(in->err, "%s", key) : ERR_INVALID;
 }
 
-static int need_check(const struct yaml_node *key, enum check_id *ret, struct err *err)
+/* Only these members; keys ends with NULL. */
+static int known(struct reading *in, const struct json_node *object, const char *const *keys)
 {
-	const char *name;
-	int rc = yaml_as_cstr(key, &name, err);
-
-	if (rc == 0 && !check_by_name(name, ret))
-		return yaml_err(key, err, ERR_INVALID,
-			"unknown check \"%s\", expected one such as bench.mem_read", name);
-	return rc;
-}
-
-static int read_shares(const struct yaml_node *node, struct threshold *ret, struct err *err)
-{
-	static const char form[] = "a share from 0 to 1";
-	const struct yaml_node *warn = yaml_get(node, "warn_below");
-	const struct yaml_node *fail = yaml_get(node, "fail_below");
-	int rc = yaml_as_map(node, err);
-
-	if (rc == 0)
-		rc = yaml_known(node, err, "warn_below", "fail_below", NULL);
-	if (rc == 0 && warn)
-		rc = as_number(warn, 0, 1, form, &ret->warn_below, err);
-	if (rc == 0 && fail)
-		rc = as_number(fail, 0, 1, form, &ret->fail_below, err);
-	if (rc == 0 && ret->warn_below < ret->fail_below)
-		return yaml_err(node, err, ERR_INVALID,
-			"warn_below is %g, which is less than fail_below, %g", ret->warn_below,
-			ret->fail_below);
-	return rc;
-}
-
-static int read_checks(struct thresholds *t, const struct yaml_node *checks, struct err *err)
-{
-	YAML_MEMBERS(checks, k)
+	if (!json_is(object, JSON_OBJECT))
+		return wrong(in, object, NULL, "an object");
+	JSON_MEMBERS(in->j, object, k)
 	{
-		enum check_id id;
-		int rc = 0;
+		bool found = false;
 
-		if (yaml_is_str(k, "peers")) {
-			rc = read_shares(k->next, &t->peers, err);
-		} else {
-			rc = need_check(k, &id, err);
-			if (rc == 0)
-				rc = read_shares(k->next, &t->of[id], err);
-		}
-		if (rc != 0)
-			return rc;
+		for (size_t i = 0; keys[i] && !found; i++)
+			found = json_is_str(in->j, k, slice_of(keys[i]));
+		if (!found)
+			return wrong(in, k, NULL, "a member that is known here");
 	}
 	return 0;
 }
 
-static int read_reference(const struct yaml_node *node, struct reference *ret, struct err *err)
+static int as_number(struct reading *in, const struct json_node *v, const char *key, double least,
+	double most, const char *form, double *ret)
 {
-	struct yaml_node *name, *rates, *memory;
-	const char *text;
-	int rc = yaml_as_map(node, err);
+	struct slice raw = json_raw(in->j, v);
+	char digits[64];
+	double number;
+
+	if (!json_is(v, JSON_NUMBER) || raw.len >= sizeof(digits))
+		return wrong(in, v, key, form);
+	memcpy(digits, raw.at, raw.len);
+	digits[raw.len] = '\0';
+	number = strtod(digits, NULL);
+	if (!(number >= least && number <= most))
+		return wrong(in, v, key, form);
+	*ret = number;
+	return 0;
+}
+
+/* A string's value into ret[size]. */
+static int as_text(
+	struct reading *in, const struct json_node *v, const char *key, char *ret, size_t size)
+{
+	struct buf text;
+	bool fits;
+
+	if (v && !json_is(v, JSON_STRING) && !key)
+		return wrong(in, v, key, "a text");
+	buf_init(&text, size - 1);
+	json_decode(in->j, v, &text);
+	fits = !text.failed && text.len > 0;
+	if (fits) {
+		memcpy(ret, text.data, text.len);
+		ret[text.len] = '\0';
+	}
+	buf_release(&text);
+	return fits ? 0 : wrong(in, v, key, "a text that is not empty and not so long");
+}
+
+static int need_check(struct reading *in, const struct json_node *key, enum check_id *ret)
+{
+	char name[64];
+
+	if (as_text(in, key, NULL, name, sizeof(name)) != 0 || !check_by_name(name, ret))
+		return wrong(in, key, NULL, "a check, such as bench.mem_read");
+	return 0;
+}
+
+static int read_shares(struct reading *in, const struct json_node *v, struct threshold *ret)
+{
+	static const char *const keys[] = {"warn_below", "fail_below", NULL};
+	static const char form[] = "a share from 0 to 1";
+	const struct json_node *warn, *fail;
+	int rc = known(in, v, keys);
+
+	if (rc != 0)
+		return rc;
+	warn = json_get(in->j, v, slice_of(keys[0]));
+	fail = json_get(in->j, v, slice_of(keys[1]));
+	if (warn && (rc = as_number(in, warn, keys[0], 0, 1, form, &ret->warn_below)) != 0)
+		return rc;
+	if (fail && (rc = as_number(in, fail, keys[1], 0, 1, form, &ret->fail_below)) != 0)
+		return rc;
+	if (ret->warn_below < ret->fail_below)
+		return err_set(in->err, ERR_INVALID,
+			"warn_below is %g, which is less than fail_below, %g", ret->warn_below,
+			ret->fail_below);
+	return 0;
+}
+
+static int read_checks(struct reading *in, const struct json_node *checks, struct thresholds *t)
+{
+	if (checks && !json_is(checks, JSON_OBJECT))
+		return wrong(in, checks, NULL, "an object");
+	JSON_MEMBERS(in->j, checks, k)
+	{
+		const struct json_node *shares = json_value(k);
+		struct slice name = json_inside(in->j, k);
+		enum check_id id;
+		int rc;
+
+		if (json_is_str(in->j, k, SLICE("peers")))
+			rc = read_shares(in, shares, &t->peers);
+		else if ((rc = need_check(in, k, &id)) == 0)
+			rc = read_shares(in, shares, &t->of[id]);
+		if (rc != 0)
+			return err_in(in->err, "%.*s", (int)name.len, name.at);
+	}
+	return 0;
+}
+
+static int read_rates(struct reading *in, const struct json_node *rates, struct reference *ret)
+{
+	if (!json_is(rates, JSON_OBJECT))
+		return wrong(in, rates, "rates", "an object of rates");
+	JSON_MEMBERS(in->j, rates, k)
+	{
+		enum check_id id;
+		int rc = need_check(in, k, &id);
+
+		if (rc == 0)
+			rc = as_number(in, json_value(k), check_kind(id)->id, 1e-9, 1e30,
+				"a rate above 0", &ret->rate[id]);
+		if (rc != 0)
+			return err_in(in->err, "rates");
+	}
+	return 0;
+}
+
+static int read_reference(struct reading *in, const struct json_node *v, struct reference *ret)
+{
+	static const char *const keys[] = {"name", "memory_total_bytes", "rates", NULL};
+	const struct json_node *memory;
+	int rc = known(in, v, keys);
 
 	for (size_t i = 0; i < CHECK_COUNT; i++)
 		ret->rate[i] = (double)NAN;
 	if (rc == 0)
-		rc = yaml_known(node, err, "name", "memory_total_bytes", "rates", NULL);
-	if (rc == 0)
-		rc = yaml_need(node, "name", &name, err);
-	if (rc == 0)
-		rc = yaml_as_cstr(name, &text, err);
-	if (rc == 0 && strlen(text) >= sizeof(ret->name))
-		return yaml_err(name, err, ERR_INVALID, "a GPU's name of more than %zu bytes",
-			sizeof(ret->name) - 1);
-	if (rc == 0)
-		memcpy(ret->name, text, strlen(text) + 1);
-	if (rc == 0)
-		rc = yaml_need(node, "memory_total_bytes", &memory, err);
-	if (rc == 0)
-		rc = yaml_as_int(memory, 1, INT64_MAX, &ret->memory_total_bytes, err);
-	if (rc == 0)
-		rc = yaml_need(node, "rates", &rates, err);
-	if (rc == 0)
-		rc = yaml_as_map(rates, err);
+		rc = as_text(in, json_get(in->j, v, slice_of(keys[0])), keys[0], ret->name,
+			sizeof(ret->name));
 	if (rc != 0)
 		return rc;
-	YAML_MEMBERS(rates, k)
-	{
-		enum check_id id;
-
-		rc = need_check(k, &id, err);
-		if (rc == 0)
-			rc = as_number(k->next, 1e-9, 1e30, "a rate above 0", &ret->rate[id], err);
-		if (rc != 0)
-			return rc;
-	}
-	return 0;
+	memory = json_get(in->j, v, slice_of(keys[1]));
+	if (!json_int(in->j, memory, &ret->memory_total_bytes) || ret->memory_total_bytes <= 0)
+		return wrong(in, memory, keys[1], "a number of bytes");
+	return read_rates(in, json_get(in->j, v, slice_of(keys[2])), ret);
 }
 
-static int read_references(struct thresholds *t, const struct yaml_node *list, struct err *err)
+static int read_references(struct reading *in, const struct json_node *list, struct thresholds *t)
 {
-	int rc = 0;
+	size_t n = 0;
 
-	if (list->count > REFERENCES_MAX)
-		return yaml_err(list, err, ERR_TOOBIG, "%u references, expected at most %d",
-			list->count, REFERENCES_MAX);
-	t->references = calloc(list->count ? list->count : 1, sizeof(*t->references));
+	if (!list)
+		return 0;
+	if (!json_is(list, JSON_ARRAY))
+		return wrong(in, list, NULL, "an array");
+	JSON_EACH(in->j, list, e)
+	n++;
+	if (n > REFERENCES_MAX)
+		return err_set(in->err, ERR_TOOBIG, "%zu references, expected at most %d", n,
+			REFERENCES_MAX);
+	t->references = calloc(n ? n : 1, sizeof(*t->references));
 	if (!t->references)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	YAML_EACH(list, item)
+		return err_set(in->err, ERR_NOMEM, "out of memory");
+	JSON_EACH(in->j, list, e)
 	{
-		rc = read_reference(item, &t->references[t->n_references], err);
-		if (rc != 0)
-			return rc;
+		if (read_reference(in, e, &t->references[t->n_references]) != 0)
+			return err_in(in->err, "%zu", t->n_references);
 		t->n_references++;
 	}
 	return 0;
 }
 
-static int read_root(struct thresholds *t, const struct yaml_node *root, struct err *err)
+static int read_root(struct reading *in, struct thresholds *t)
 {
-	struct yaml_node *schema, *checks = NULL, *references = NULL;
-	char found[80];
-	int rc = yaml_as_map(root, err);
+	static const char *const keys[] = {"schema", "checks", "references", NULL};
+	const struct json_node *root = json_root(in->j), *schema;
+	int rc = known(in, root, keys);
 
-	if (rc == 0)
-		rc = yaml_known(root, err, "schema", "checks", "references", NULL);
-	if (rc == 0)
-		rc = yaml_need_as(root, "schema", SCHEMA, &schema, err);
-	if (rc == 0 && !yaml_is_str(schema, SCHEMA))
-		return yaml_err(schema, err, ERR_INVALID, "found %s, expected \"%s\"",
-			yaml_found(schema, found), SCHEMA);
-	if (rc == 0)
-		rc = yaml_get_map(root, "checks", &checks, err);
-	if (rc == 0 && checks)
-		rc = read_checks(t, checks, err);
-	if (rc == 0)
-		rc = yaml_get_seq(root, "references", &references, err);
-	if (rc == 0 && references)
-		rc = read_references(t, references, err);
-	return rc;
+	if (rc != 0)
+		return rc;
+	schema = json_get(in->j, root, slice_of(keys[0]));
+	if (!json_is_str(in->j, schema, SLICE(SCHEMA)))
+		return wrong(in, schema, keys[0], "\"" SCHEMA "\"");
+	if (read_checks(in, json_get(in->j, root, slice_of(keys[1])), t) != 0)
+		return err_in(in->err, "%s", keys[1]);
+	if (read_references(in, json_get(in->j, root, slice_of(keys[2])), t) != 0)
+		return err_in(in->err, "%s", keys[2]);
+	return 0;
 }
 
 int thresholds_read(struct thresholds *t, const char *file, struct err *err)
 {
-	struct arena arena;
-	struct yaml_stream docs;
+	struct err own = {0};
+	struct json j = {0};
+	struct reading in = {&j, &own};
 	struct buf text;
+	char *copy = NULL;
 	int rc;
 
-	arena_init(&arena, YAML_ARENA_MAX);
 	buf_init(&text, FILE_MAX);
-	rc = read_file(file, &text, err);
-	if (rc == 0)
-		rc = yaml_parse(&arena, file, buf_as_slice(&text), YAML_NO_ALIASES, &docs, err);
-	if (rc == 0 && docs.count != 1)
-		rc = err_set(err, ERR_INVALID, "%s: %zu documents, expected one", file, docs.count);
-	if (rc == 0)
-		rc = read_root(t, docs.first->root, err);
+	rc = read_file(file, &text, &own);
+	if (rc == 0) {
+		rc = json_read_copy(
+			&j, text.data ? text.data : "", text.len, NODES_MAX, &copy, &own);
+		if (rc == 0)
+			rc = read_root(&in, t);
+		if (rc != 0 && err)
+			(void)err_set(err, own.code, "%s: %s%s%s", file, own.path,
+				own.path[0] ? ": " : "", own.msg);
+	} else if (err) {
+		*err = own;
+	}
+	free(copy);
+	json_release(&j);
 	buf_release(&text);
-	arena_release(&arena);
 	return rc;
 }
 
