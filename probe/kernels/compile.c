@@ -97,6 +97,30 @@ static void compile(FILE *out, const char *source, const char *name, const char 
 	nvrtcDestroyProgram(&program);
 }
 
+/* Drop the architectures that this compiler does not know, from argv[3] on: an older toolkit lacks the newest, a newer one the
+ * oldest. Returns the new argc. */
+static int drop_unknown(int argc, char **argv)
+{
+	int known[256], n = 0, kept = 3;
+
+	must(nvrtcGetNumSupportedArchs(&n), "architectures", "any GPU");
+	if (n > (int)(sizeof(known) / sizeof(known[0])))
+		exit(1);
+	must(nvrtcGetSupportedArchs(known), "architectures", "any GPU");
+	for (int i = 3; i < argc; i++) {
+		long arch = strtol(argv[i] + (argv[i][0] == 'p'), NULL, 10);
+		int k = 0;
+
+		while (k < n && known[k] != arch)
+			k++;
+		if (k < n)
+			argv[kept++] = argv[i];
+		else
+			fprintf(stderr, "this NVRTC does not know %s: left out\n", argv[i]);
+	}
+	return kept;
+}
+
 int main(int argc, char **argv)
 {
 	char *source;
@@ -106,6 +130,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: compile SOURCE OUT.c ARCH... [pARCH...]\n");
 		return 2;
 	}
+	argc = drop_unknown(argc, argv);
 	source = read_all(argv[1]);
 	out = fopen(argv[2], "wb");
 	if (!out) {
