@@ -110,12 +110,12 @@ class ClaimLog:
     """The life of every claim and of every pod (of a namespace), from every version of every GPUServer and pod while the block runs.
     By the pod's uid: `states` a claim was seen in, one after the other; `taken` and `ended`, when it was first seen and when it was no
     more; `finished`, when the pod was Succeeded or Failed, or gone (monotonic seconds); `names`, (namespace, name) that the claim
-    says; `on`, the servers that have it now. Leaving checks what holds for any test: no byte promised twice, nothing adopted, and no
-    claim that came back after its end."""
+    says; `on`, the servers that have it now; `held`, all that it has ever had, {(server, GPU): bytes}. Leaving checks what holds for
+    any test: no byte promised twice, nothing adopted, and no claim that came back after its end."""
 
     def __init__(self, cluster, namespace=None):
         self.states, self.taken, self.ended, self.finished, self.wrong = {}, {}, {}, {}, []
-        self.on, self.names = {}, {}
+        self.on, self.names, self.held = {}, {}, {}
         self.servers = kube.Observer(cluster.client, "gpuservers", on_event=self._server)
         self.pods = kube.Observer(cluster.client, "pods", namespace, on_event=self._pod)
 
@@ -124,7 +124,9 @@ class ClaimLog:
         if kind != "DELETED":
             found = server.get("status", {}).get("claims", [])
             held = {c["uid"]: c["state"] for c in found}
-            self.names.update({c["uid"]: (c["namespace"], c["name"]) for c in found})
+            for c in found:
+                self.names[c["uid"]] = (c["namespace"], c["name"])
+                self.held.setdefault(c["uid"], {}).update({(name, g["id"]): g["bytes"] for g in c["gpus"]})
             try:
                 check_sums(server)
             except AssertionError as e:

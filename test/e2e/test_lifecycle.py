@@ -250,16 +250,14 @@ def test_other_mutating_hooks(pool, ns, log):
             change(pod)
 
     manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": [gpu_pod(n, 50, command=command) for n in changes]})
-    sidecars = json.dumps({"apiVersion": "v1", "kind": "List", "items": [gpu_pod("sidecar", 50, command=command)]})
     with Hook(pool, ns, mutate=mutate) as hook:
-        pool.kubectl("-n", ns, "apply", "-f", "-", input=manifest)
-        for words in ((), ("--server-side", "--force-conflicts")):
-            pool.kubectl("-n", ns, "apply", *words, "-f", "-", input=sidecars)
+        for words in ((), (), ("--server-side", "--force-conflicts")):
+            pool.kubectl("-n", ns, "apply", *words, "-f", "-", input=manifest)
         assert sum(a.patched for a in hook.answers) == 4
     made = {n: pool.client.get("pods", n, ns) for n in changes}
     for name, pod in made.items():
         log.wait(uid_of(pod), "bound")
-        assert sum(held(pool, uid_of(pod)).values()) == (9600 if sidecar in changes[name] else 8000) * 10 ** 6, name
+        assert sum(log.held[uid_of(pod)].values()) == (9600 if sidecar in changes[name] else 8000) * 10 ** 6, name
     for name, pod in made.items():
         plan = json.loads(pod["metadata"]["annotations"]["poolgate.io/plan"])
         assert [c["name"] for c in plan["containers"]] == (["main", "later"] if sidecar in changes[name] else ["main"])

@@ -121,8 +121,7 @@ def test_mirrored(world, log):
     pod, = job_pods(world, "fashion-mnist", 1)
     uid = pod["metadata"]["uid"]
     log.wait(uid, "bound")
-    held = [g for s in world.client.items("gpuservers") for c in s["status"]["claims"] if c["uid"] == uid for g in c["gpus"]]
-    assert len(held) == 2 and len({g["id"] for g in held}) == 2 and {g["bytes"] for g in held} == {16 * 10 ** 9}, held
+    assert len(log.held[uid]) == 2 and set(log.held[uid].values()) == {16 * 10 ** 9}, log.held[uid]
     pod = ended(world, log, pod)
     injected(pod, 200)
     launcher, program, env = printed(world, pod)
@@ -160,7 +159,7 @@ def test_notebook(world, log):
         pod, = world.client.items("pods", "ml", labelSelector="app=notebook")
         uid = injected(pod, 100)
         log.wait(uid, "bound")
-        assert log.on[uid] == {"k80"}
+        assert log.held[uid] == {("k80", "gpu-0"): 11441 * 2 ** 20}
         launcher, program, env = printed(world, pod)
         words = ["--ServerApp.base_url=/notebooks/transfer/", "--ServerApp.port=8888", "--IdentityProvider.token=a $(b) c"]
         assert launcher == [ROOT["ubuntu20"] + "/usr/bin/bitfusion", "run", "-n", "1", "-p", "1.000000", "--filter", "gpu.model=K80", "--",
@@ -197,8 +196,7 @@ def test_memory_share(world, log):
     made = world.client.get("pods", "keras-share", "ml")
     uid = made["metadata"]["uid"]
     log.wait(uid, "bound")
-    held = [g["bytes"] for s in world.client.items("gpuservers") for c in s["status"]["claims"] if c["uid"] == uid for g in c["gpus"]]
-    assert held == [4 * 10 ** 9]
+    assert list(log.held[uid].values()) == [4 * 10 ** 9]
     made = ended(world, log, made)
     injected(made, 25)
     launcher, program, env = printed(world, made)
