@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: many reviews at once, on one replica and on three: exactly what fits is admitted, and the API server is asked as rarely as can be
+ * (rules R2, R4). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "test/unit/ledger_fixture.h"
+
+#define THREADS_MAX 64
+
+struct crowd {
+	struct replica *replicas[3];
+	size_t n_replicas;
+	const char *demand;
+	int tries, ms;
+	atomic_uint number, yes, refused, other;
+};
+
+static void *one_of_crowd(void *arg)
+{
+	struct crowd *c = arg;
+	unsigned me = atomic_fetch_add(&c->number, 1);
+	struct claim_answer answer;
+	struct arena a;
+	struct err e = {0};
+	int rc = ERR_REFUSED;
+
+	arena_init(&a, 1u << 26);
+	for (int i = 0; i < c->tries && rc == ERR_REFUSED; i++) {
+		char uid[32];
+
+		arena_reset(&a);
+		if (i)
+			api_nap(50);
+		/* Who creates a pod again gets another uid. */
+		(void)snprintf(uid, sizeof(uid), "crowd-%u-%d", me, i);
+		rc = ledger_take_in(c->replicas[me % c->n_replicas], &a, uid, uid, c->demand, c->ms,
+			false, &answer, &e);
+	}
+	if (rc != 0 && (rc != ERR_REFUSED || strcmp(e.reason, "NoCapacity") != 0)) {
+		print_error("%d %s: %s\n", rc, e.reason, e.msg);
+		atomic_fetch_add(&c->other, 1);
+	}
+	atomic_fetch_add(rc == 0 ? &c->yes : &c->refused, 1);
+	arena_release(&a);
+	return NULL;
+}
+
+static void run_crowd(struct crowd *c, size_t n)
+{
+	pthread_t threads[THREADS_MAX];
+
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, one_of_crowd, c), 0);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+static void test_r4_refusals_share_lists(void **state)
+{
+	struct ledger_fixture f;
+	struct crowd c = {.n_replicas = 1, .demand = "app c 1 100%", .tries = 1, .ms = 5000};
+	size_t before;
+	int64_t began;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
+	ledger_fixture_begin(&f);
+	c.replicas[0] = &f.r;
+	before = ledger_lists(&f);
+	began = api_now_ms();
+	run_crowd(&c, 16);
+	assert_int_equal(c.refused, 16);
+	assert_int_equal(c.other, 0);
+	assert_true(ledger_lists(&f) > before);
+	assert_true((int64_t)(ledger_lists(&f) - before) <= 1 + (api_now_ms() - began) / 250);
+	assert_true(ledger_lists(&f) - before <= 4);
+	assert_int_equal(ledger_puts(&f), 0);
+	ledger_fixture_release(&f);
+}
+
+static void test_group_commit(void **state)
+{
+	struct ledger_fixture f;
+	struct crowd c = {.n_replicas = 1, .demand = "app c 1 3%", .tries = 1, .ms = 10000};
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	c.replicas[0] = &f.r;
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 20, -1);
+	run_crowd(&c, 32);
+	assert_int_equal(c.yes, 32);
+	assert_int_equal(kube_store_claims(f.store, "a", NULL), 32);
+	assert_true(ledger_puts(&f) <= 16);
+	ledger_fixture_release(&f);
+}
+
+static void test_group_commit_promises_nothing_twice(void **state)
+{
+	struct ledger_fixture f;
+	struct crowd c = {.n_replicas = 1, .demand = "app c 1 10%", .tries = 1, .ms = 10000};
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	c.replicas[0] = &f.r;
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 5, -1);
+	run_crowd(&c, 32);
+	assert_int_equal(c.yes, 10);
+	assert_int_equal(c.other, 0);
+	assert_int_equal(kube_store_claims(f.store, "a", NULL), 10);
+	ledger_fixture_release(&f);
+}
+
+/* Four servers with two GPUs and one with two more, half a GPU for each: room for 20. */
+static void test_three_replicas_admit_exactly_what_fits(void **state)
+{
+	static const char *const names[] = {"a", "b", "c", "d", "e"};
+	struct ledger_fixture f;
+	struct replica more[2];
+	struct crowd c = {.n_replicas = 3, .demand = "app c 1 50%", .tries = 3, .ms = 8000};
+
+	(void)state;
+	ledger_fixture_init(&f);
+	for (size_t i = 0; i < 5; i++)
+		kube_store_server(f.store, names[i], 2, 16000, "");
+	ledger_fixture_begin(&f);
+	c.replicas[0] = &f.r;
+	for (size_t i = 0; i < 2; i++) {
+		replica_init(&more[i], f.store);
+		c.replicas[i + 1] = &more[i];
+	}
+	kube_store_fault(f.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 2);
+	kube_store_fault(f.store, STORE_CONFLICT, "PUT", STATUS_OF("b"), 0, 2);
+	run_crowd(&c, 60);
+	assert_int_equal(c.yes, 20);
+	assert_int_equal(c.other, 0);
+	assert_int_equal(kube_store_claims(f.store, NULL, NULL), 20);
+	replica_release(&more[0]);
+	replica_release(&more[1]);
+	ledger_fixture_release(&f);
+}
+
+/* Pods that span two servers and get in each other's way: what is left at the end is whole claims of those who were told yes. */
+static void test_three_replicas_over_two_servers(void **state)
+{
+	struct ledger_fixture f;
+	struct replica more[2];
+	struct crowd c = {.n_replicas = 3, .demand = "app c 2 50%", .tries = 4, .ms = 8000};
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	kube_store_server(f.store, "c", 1, 16000, "");
+	kube_store_server(f.store, "d", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	c.replicas[0] = &f.r;
+	for (size_t i = 0; i < 2; i++) {
+		replica_init(&more[i], f.store);
+		c.replicas[i + 1] = &more[i];
+	}
+	run_crowd(&c, 24);
+	assert_int_equal(c.other, 0);
+	assert_true(c.yes >= 3);
+	assert_true(kube_store_wait_claims(f.store, NULL, NULL, 2 * (size_t)c.yes));
+	replica_release(&more[0]);
+	replica_release(&more[1]);
+	ledger_fixture_release(&f);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_r4_refusals_share_lists),
+		cmocka_unit_test(test_group_commit),
+		cmocka_unit_test(test_group_commit_promises_nothing_twice),
+		cmocka_unit_test(test_three_replicas_admit_exactly_what_fits),
+		cmocka_unit_test(test_three_replicas_over_two_servers),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

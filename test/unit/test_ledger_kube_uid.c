@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: one uid at two replicas, or after a half claim: one claim, once, and nobody's "allowed" loses what it rests on (rules R1, R3). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "test/unit/ledger_fixture.h"
+
+static void test_r1_half_claim_is_no_claim(void **state)
+{
+	struct ledger_fixture f;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	/* What it holds of the half one does not stand in its own way. Somebody else's reply may rest on it all the same. */
+	ledger_must_take(&f, "u1", "app c 2 100%");
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(f.answer.n_parts, 2);
+	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
+	assert_int_equal(kube_store_claims(f.store, "b", "u1"), 1);
+	ledger_must_take(&f, "u1", "app c 2 100%");
+	assert_int_equal(f.answer.ticket, 0);
+	ledger_fixture_release(&f);
+}
+
+/* The half that the new claim does not use goes at once, and not only when the leader looks. */
+static void test_r1_half_claim_elsewhere_goes(void **state)
+{
+	struct ledger_fixture f;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000,
+		CLAIM("u1", "u1", "pending", "'a','c'", "8000000000") "," CLAIM(
+			"other", "other", "bound", "'a'", "8000000000"));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	ledger_must_take(&f, "u1", "app c 1 100%");
+	assert_string_equal(f.answer.parts[0].server, "b");
+	assert_true(kube_store_wait_claims(f.store, "a", "u1", 0));
+	assert_int_equal(kube_store_claims(f.store, "a", "other"), 1);
+	assert_int_equal(kube_store_claims(f.store, "b", "u1"), 1);
+	ledger_fixture_release(&f);
+}
+
+static void *take_u1(void *arg)
+{
+	struct ledger_fixture *f = arg;
+
+	ledger_must_take(f, "u1", "app c 2 100%");
+	return NULL;
+}
+
+/* A half claim that becomes whole: the other review was only in between. */
+static void test_r1_half_claim_is_waited_for(void **state)
+{
+	struct ledger_fixture f;
+	pthread_t thread;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	assert_int_equal(pthread_create(&thread, NULL, take_u1, &f), 0);
+	api_nap(300);
+	assert_int_equal(ledger_puts(&f), 0);
+	ledger_set_claims(&f, "b", CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(f.answer.n_parts, 2);
+	/* Two parts, taken over. */
+	assert_int_equal(ledger_puts(&f), 2);
+	ledger_fixture_release(&f);
+}
+
+/* One uid reviewed by two replicas, and this one has not heard of the other's commit: its own must not take that one's place, or
+ * taking it back would end what the other's "allowed" rests on. */
+static void test_r1_two_replicas_one_server(void **state)
+{
+	struct ledger_fixture f;
+	struct replica other;
+	uint64_t first, second;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	replica_init(&other, f.store);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	ledger_must_take(&f, "u1", "app c 1 100%");
+	first = f.answer.ticket;
+	assert_int_not_equal(first, 0);
+	assert_int_equal(ledger_take_in(&other, &f.a, "u1", "u1", "app c 1 100%", 5000, false,
+				 &f.answer, &f.e),
+		0);
+	second = f.answer.ticket;
+	assert_int_equal(second, 0);
+	other.ledger->ops->undo(other.ledger, second);
+	ledger_undo(&f, first);
+	api_nap(300);
+	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
+	replica_release(&other);
+	ledger_fixture_release(&f);
+}
+
+struct unmute {
+	struct ledger_fixture *f;
+	const char *path;
+	size_t after;
+};
+
+/* Once that PUT is on its way the replicas hear what has happened. */
+static void *unmute(void *arg)
+{
+	struct unmute *u = arg;
+
+	assert_true(api_wait(u->f->api, "PUT", u->path, u->after));
+	kube_store_mute(u->f->store, false);
+	return NULL;
+}
+
+/* Two replicas that see different pools choose different servers for one uid. Whoever hears of it before he answers sees to it that one
+ * claim is left, and both choose the one with the first server by name. */
+static void two_servers(const char *first, const char *second, const char *stays)
+{
+	struct ledger_fixture f;
+	struct replica other;
+	struct unmute u = {&f, NULL, 1};
+	char path[128];
+	pthread_t thread;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_set_claims(&f, first, CLAIM("x", "x", "bound", "'a'", WHOLE));
+	/* This one believes that `first` is full. */
+	ledger_fixture_begin(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	ledger_set_claims(&f, first, "");
+	ledger_set_claims(&f, second, CLAIM("y", "y", "bound", "'b'", WHOLE));
+	/* And the other that `second` is. */
+	replica_init(&other, f.store);
+	ledger_set_claims(&f, second, "");
+	assert_int_equal(ledger_take_in(&other, &f.a, "u1", "u1", "app c 1 100%", 5000, false,
+				 &f.answer, &f.e),
+		0);
+	assert_string_equal(f.answer.parts[0].server, first);
+	(void)snprintf(path, sizeof(path), STORE_SERVERS "/%s/status", second);
+	u.path = path;
+	kube_store_fault(f.store, STORE_SLOW, "PUT", path, 700, -1);
+	assert_int_equal(pthread_create(&thread, NULL, unmute, &u), 0);
+	ledger_must_take(&f, "u1", "app c 1 100%");
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(f.answer.n_parts, 1);
+	assert_string_equal(f.answer.parts[0].server, stays);
+	assert_true(kube_store_wait_claims(f.store, NULL, "u1", 1));
+	assert_int_equal(kube_store_claims(f.store, stays, "u1"), 1);
+	replica_release(&other);
+	ledger_fixture_release(&f);
+}
+
+static void test_r1_two_replicas_the_first_stays(void **state)
+{
+	(void)state;
+	two_servers("a", "b", "a");
+}
+
+static void test_r1_two_replicas_the_second_stays(void **state)
+{
+	(void)state;
+	two_servers("b", "a", "a");
+}
+
+struct twin {
+	struct replica *r;
+	const char *uid, *demand;
+	uint64_t ticket;
+	int rc;
+};
+
+static void *one_twin(void *arg)
+{
+	struct twin *t = arg;
+	struct claim_answer answer;
+	struct arena a;
+	struct err e = {0};
+
+	arena_init(&a, 1u << 24);
+	t->rc = ledger_take_in(t->r, &a, t->uid, t->uid, t->demand, 8000, false, &answer, &e);
+	t->ticket = t->rc == 0 ? answer.ticket : 0;
+	arena_release(&a);
+	return NULL;
+}
+
+/* The same uid at both replicas at once, again and again; the reply of one of them is never sent. The other's claim stands, once. */
+static void twins(const char *demand, size_t servers)
+{
+	struct ledger_fixture f;
+	struct replica other;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	kube_store_server(f.store, "c", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	replica_init(&other, f.store);
+	for (unsigned i = 0; i < 12; i++) {
+		char uid[32];
+		struct twin t[2] = {{.r = &f.r, .demand = demand}, {.r = &other, .demand = demand}};
+		pthread_t threads[2];
+		size_t lost = i & 1, have;
+
+		(void)snprintf(uid, sizeof(uid), "twin-%u", i);
+		for (size_t k = 0; k < 2; k++) {
+			t[k].uid = uid;
+			assert_int_equal(pthread_create(&threads[k], NULL, one_twin, &t[k]), 0);
+		}
+		for (size_t k = 0; k < 2; k++)
+			assert_int_equal(pthread_join(threads[k], NULL), 0);
+		assert_int_equal(t[0].rc, 0);
+		assert_int_equal(t[1].rc, 0);
+		t[lost].r->ledger->ops->undo(t[lost].r->ledger, t[lost].ticket);
+		api_nap(100);
+		have = kube_store_claims(f.store, NULL, uid);
+		if (have != servers)
+			fail_msg("%s is on %zu servers", uid, have);
+	}
+	replica_release(&other);
+	ledger_fixture_release(&f);
+}
+
+static void test_r1_twins(void **state)
+{
+	(void)state;
+	twins("app c 1 5%", 1);
+}
+
+static void test_r1_twins_on_two_servers(void **state)
+{
+	(void)state;
+	twins("app c 2 5%", 2);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_r1_half_claim_is_no_claim),
+		cmocka_unit_test(test_r1_half_claim_elsewhere_goes),
+		cmocka_unit_test(test_r1_half_claim_is_waited_for),
+		cmocka_unit_test(test_r1_two_replicas_one_server),
+		cmocka_unit_test(test_r1_two_replicas_the_first_stays),
+		cmocka_unit_test(test_r1_two_replicas_the_second_stays),
+		cmocka_unit_test(test_r1_twins),
+		cmocka_unit_test(test_r1_twins_on_two_servers),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
