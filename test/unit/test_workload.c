@@ -130,11 +130,56 @@ static void test_warnings(void **state)
 	fixture_release(&f);
 }
 
+/* two GPUs; what was asked for before, and now; a piece of the one warning, or NULL */
+static const struct {
+	const char *old, *now, *says;
+} updates[] = {
+	{JOB(2, ON, ASKS(1)), JOB(2, ON, ASKS(1)), NULL},
+	{JOB(9, ON, ASKS(1)), JOB(3, ON, ASKS(1)), NULL},
+	{JOB(9, ON, ASKS(1)), JOB(11, ON, ASKS(1)), NULL},
+	{JOB(9, ON, ASKS(1)), JOB(12, ON, ASKS(1)), "2 of 3 more pods would be admitted now"},
+	{JOB(0, ON, ASKS(1)), JOB(3, ON, ASKS(1)), "2 of 3 pods"},
+	{JOB(9, ON, ASKS(3)), JOB(10, ON, ASKS(3)), "its pods would be refused now"},
+	/* another template: its pods are new ones */
+	{JOB(3, ON, ASKS(2)), JOB(3, ON, ASKS(1)), "2 of 3 pods"},
+	{JOB(3, ON ",'a':'b'", ASKS(1)), JOB(3, ON, ASKS(1)), "2 of 3 pods"},
+	{"{'spec':{}}", JOB(3, ON, ASKS(1)), "2 of 3 pods"},
+};
+
+static void test_updates(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(updates); i++) {
+		char text[4096];
+		struct workload load;
+		struct warnings w = {0};
+		const struct json_node *both;
+
+		(void)snprintf(
+			text, sizeof(text), "{'old':%s,'now':%s}", updates[i].old, updates[i].now);
+		both = fixture_pod(&f, text);
+		assert_true(workload_read(
+			&f.json, json_get(&f.json, both, SLICE("now")), SLICE("Job"), &load));
+		workload_was(&f.json, json_get(&f.json, both, SLICE("old")), SLICE("Job"), &load);
+		assert_int_equal(workload_warn(&f.world, &f.json, &load, SLICE("ml"), &f.scratch,
+					 &w, &f.err),
+			0);
+		if ((w.n > 0) != (updates[i].says != NULL) ||
+			(w.n && !strstr(w.text[0].at, updates[i].says)))
+			fail_msg("row %zu: %s", i, w.n ? w.text[0].at : "no warning");
+	}
+	fixture_release(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_warnings),
+		cmocka_unit_test(test_updates),
 	};
 
 	return cmocka_run_group_tests_name("workload", tests, NULL, NULL) != 0;

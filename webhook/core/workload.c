@@ -41,7 +41,18 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 	}
 	ret->template = json_get(j, spec, SLICE("template"));
 	ret->replicas = count ? count_of(j, spec, count) : 1;
+	ret->there = 0;
 	return known && json_is(ret->template, JSON_OBJECT);
+}
+
+void workload_was(
+	const struct json *j, const struct json_node *old, struct slice kind, struct workload *w)
+{
+	struct workload was;
+
+	if (workload_read(j, old, kind, &was) &&
+		slice_eq(json_raw(j, was.template), json_raw(j, w->template)))
+		w->there = was.replicas < w->replicas ? was.replicas : w->replicas;
 }
 
 /* The whole refusal in as many warnings as it takes, since what to do stands at its end. */
@@ -56,7 +67,8 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 	const struct plan *plan, struct arena *a, struct warnings *warnings, struct err *err)
 {
 	const struct profile *p = config_profile(world->config, plan->profile);
-	size_t want = w->replicas > COPIES_MAX ? COPIES_MAX : (size_t)w->replicas, fit;
+	int64_t more = w->replicas - w->there;
+	size_t want = more > COPIES_MAX ? COPIES_MAX : (size_t)more, fit;
 	struct pool_view view;
 	struct placement where;
 	struct demand d;
@@ -71,9 +83,9 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 		return 0;
 	if (fit > 0 || placement_find(&view.inventory, &view.usage, &d, a, &where, err) == 0)
 		warn_add(warnings, a,
-			"%zu of %lld pods would be admitted now; the others have to wait for free "
-			"GPUs",
-			fit, (long long)w->replicas);
+			"%zu of %lld %spods would be admitted now; the others have to wait for "
+			"free GPUs",
+			fit, (long long)more, w->there ? "more " : "");
 	else
 		warn_refusal(warnings, a, " now: ", err->reason, err->msg);
 	err_clear(err);

@@ -12,12 +12,17 @@
 struct workload {
 	const struct json_node *template; /* has metadata and spec, like a pod */
 	int64_t replicas;                 /* pods at one time, 0 and more */
+	int64_t there;                    /* of these, what was asked for before: an update */
 };
 
 /* The template in a Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob or PodTemplate.
  * False for other kinds, and when there is no template. A DaemonSet's pods per node count as one. */
 bool workload_read(const struct json *j, const struct json_node *object, struct slice kind,
 	struct workload *ret);
+
+/* An update of `old`: when the template is the same, its pods stay, and only those beyond them are new. */
+void workload_was(
+	const struct json *j, const struct json_node *old, struct slice kind, struct workload *w);
 
 /* Warn if its pods would be refused, or not all of them would fit now. Never refuses: 0, or ERR_NOMEM. */
 int workload_warn(const struct mutate_world *world, const struct json *j, const struct workload *w,

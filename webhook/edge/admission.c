@@ -228,9 +228,12 @@ static int warn_workload(struct call *c)
 
 	if (!w)
 		return ERR_NOMEM;
-	if (r->object && (r->operation == OP_CREATE || r->operation == OP_UPDATE) &&
-		r->subresource.len == 0 && workload_read(r->j, r->object, r->kind, &load) &&
-		workload_warn(&c->world, r->j, &load, r->namespace, &c->s->arena, w, &c->err) < 0)
+	if (!r->object || (r->operation != OP_CREATE && r->operation != OP_UPDATE) ||
+		r->subresource.len > 0 || !workload_read(r->j, r->object, r->kind, &load))
+		return allow(c, RESULT_UNTOUCHED, w, "no pod");
+	if (r->operation == OP_UPDATE && r->old_object)
+		workload_was(r->j, r->old_object, r->kind, &load);
+	if (workload_warn(&c->world, r->j, &load, r->namespace, &c->s->arena, w, &c->err) < 0)
 		return c->err.code;
 	return allow(c, RESULT_UNTOUCHED, w, "no pod");
 }
@@ -372,8 +375,7 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 	c.world = (struct mutate_world){c.config, adm->deps.ledger};
 	answer(&c, reply);
 	metric_add(adm->deps.metrics, M_REVIEWS, hook, c.result, 1);
-	metric_observe(
-		adm->deps.metrics, M_REVIEW_SECONDS, hook, 0, http_now_us() - req->whole_us);
+	metric_observe(adm->deps.metrics, M_REVIEW_SECONDS, hook, 0, http_now_us() - req->whole_us);
 	log_call(&c, reply->status);
 	/* until the reply is queued, the claim is only lent */
 	if (c.ticket && reply->status == 200)
