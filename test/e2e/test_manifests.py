@@ -641,6 +641,27 @@ def test_rights_are_these_and_no_others(c, base, namespace):
     assert got == EVERYWHERE | (AT_HOME if namespace == "poolgate-system" else set())
 
 
+# What discovery does not show: (verb, resource, group).
+NEVER = [("impersonate", "users", ""), ("impersonate", "groups", ""), ("impersonate", "uids", "authentication.k8s.io"),
+         ("impersonate", "userextras", "authentication.k8s.io"), ("approve", "signers", "certificates.k8s.io"),
+         ("sign", "signers", "certificates.k8s.io"), ("attest", "signers", "certificates.k8s.io"), ("*", "*", "*")]
+PATHS = ("/metrics", "/logs/", "/debug/pprof/", "/configz", "/flagz", "/statusz", "/anything")
+
+
+def test_no_rights_beyond_resources(c, base):
+    """Nobody else's name, no certificate's approval, and of the API server's own pages those alone that every account may read."""
+    assert base
+    assert [n for n in NEVER if c.client.allowed(n[0], n[1], None, ACCOUNT, GROUPS, n[2])] == []
+
+    def may_read(path, user, groups):
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+                  "spec": {"user": user, "groups": groups, "nonResourceAttributes": {"path": path, "verb": "get"}}}
+        return c.client.create(review)["status"]["allowed"]
+
+    assert [p for p in PATHS if may_read(p, ACCOUNT, GROUPS)] == []
+    assert may_read("/healthz", ACCOUNT, GROUPS) and may_read("/metrics", "admin", ["system:masters"])
+
+
 @pytest.mark.parametrize("what, name, verbs", [
     ("leases.coordination.k8s.io", "poolgate-leader", {"get", "update"}), ("leases.coordination.k8s.io", "other", set()),
     ("secrets", "poolgate-ca", {"get", "list", "watch", "update"}), ("secrets", "poolgate-tls", {"get", "list", "watch", "update"}),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What would promise a GPU twice or lose a claim: a pod that is stored long after it was admitted, and a server made anew under
 running pods."""
+import contextlib
 import threading
 import time
 
@@ -99,10 +100,21 @@ def on_anew(name, memory):
     return pod
 
 
-def test_server_made_anew_under_running_pods(installed, ns):
+@pytest.fixture(name="no_anew")
+def fixture_no_anew(installed):
+    """Whatever the test has left of its server goes, so that other tests find their own alone."""
+    yield
+    if installed.client.find("gpuservers", "anew"):
+        installed.client.delete("gpuservers", "anew")
+        with contextlib.suppress(kube.ApiError):
+            installed.client.patch("gpuservers", "anew", {"metadata": {"finalizers": None}})
+
+
+def test_server_made_anew_under_running_pods(installed, no_anew, ns):
     """GPUServer deleted: held by the finalizer, and takes nothing new. Finalizer taken away by force and the object made anew, with a
     smaller GPU: the pods that run there are given claims again before anybody else may have any, nothing new is admitted until the
     sum fits, and each pod's end frees its own claim once."""
+    assert no_anew is None
     client = installed.client
     first = client.create(gpu_server("anew", 1, "16G"))
     wait_for(lambda: takes_claims(client), 30, "a server that takes claims")
