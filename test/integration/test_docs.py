@@ -44,6 +44,18 @@ def test_commands(path, tmp_path):
         assert not want or want in part, part
 
 
+@pytest.mark.parametrize("command, page", [(c, c.replace("uninject", "inject")) for c in ("serve", "inject", "uninject", "pool", "certs")])
+def test_manual_pages_name_every_flag(command, page):
+    """A flag that `poolgate help COMMAND` names and its manual page does not, or the other way round."""
+    done = subprocess.run([PROGRAM, "help", command], capture_output=True, text=True, timeout=20, check=True)
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", done.stdout)) - {"help"}
+    with open(os.path.join(ROOT, f"docs/man/poolgate-{page}.1"), encoding="utf-8") as f:
+        told = set(re.findall(r"\bFl -([a-z][a-z-]+)", f.read().replace("\\-", "-")))
+    assert named <= told, named - told
+    if page == command and command != "inject":
+        assert told <= named, told - named
+
+
 def links(path):
     with open(path, encoding="utf-8") as f:
         text = re.sub(r"```.*?```", "", f.read(), flags=re.S)
