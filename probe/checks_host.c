@@ -33,17 +33,19 @@ static void check_compute_mode(const struct host_facts *f, struct check_result *
 
 static void check_mig(const struct host_facts *f, struct check_result *r)
 {
+	int mode = f->before ? f->before->mig : -1;
+
 	/* an instance is a GPU of its own, and whole */
 	if (f->gpu->mig >= 0)
-		check_pass(r);
-	else if (!f->before || f->before->mig < 0)
-		check_skip(r, !f->local             ? "remote"
-			      : !f->server_has_nvml ? "nvml_unavailable"
-						    : "not_told");
-	else if (f->before->mig > 0)
+		mode = 0;
+	if (mode > 0)
 		check_warn(r, CODE_MIG_MODE, "MIG is on");
-	else
+	else if (mode == 0)
 		check_pass(r);
+	else if (f->local)
+		check_skip(r, f->server_has_nvml ? "not_told" : "nvml_unavailable");
+	else
+		check_skip(r, "remote");
 }
 
 /* Is this "NAME=value" with this name, and a value that switches it on? */

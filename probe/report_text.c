@@ -310,10 +310,10 @@ static const struct check_result *skipped(const struct report *r, size_t i)
 	return g->fit || strcmp(c->reason, "not_run") != 0 ? c : NULL;
 }
 
-/* The checks that were skipped for the reason that number i has, unless one before had it too. */
-static void put_reason(const struct report *r, size_t i, unsigned limit, struct buf *out)
+/* The checks that were skipped for the reason that number i, c, has, unless one before had it too. */
+static void put_reason(const struct report *r, size_t i, const struct check_result *c,
+	unsigned limit, struct buf *out)
 {
-	const struct check_result *c = skipped(r, i);
 	bool done[CHECK_COUNT] = {false};
 	struct buf line;
 
@@ -345,9 +345,12 @@ void report_text(const struct report *r, unsigned width, struct buf *out)
 	if (r->n_gpus > 0)
 		put_table(r, width, out);
 	put_problems(r, width, out);
-	for (size_t i = 0; i < r->n_gpus * CHECK_COUNT; i++)
-		if (skipped(r, i))
-			put_reason(r, i, width, out);
+	for (size_t i = 0; i < r->n_gpus * CHECK_COUNT; i++) {
+		const struct check_result *c = skipped(r, i);
+
+		if (c)
+			put_reason(r, i, c, width, out);
+	}
 	buf_init(&verdict, 8192);
 	words_verdict(r, &verdict);
 	if (verdict.data)
