@@ -9,7 +9,8 @@
 #ifdef __CUDACC_RTC__
 #define KERNEL_SHARED_FN static __device__ __forceinline__
 #else
-#define KERNEL_SHARED_FN static inline
+/* Always: else GCC does not inline it into what it compiles for a newer processor. */
+#define KERNEL_SHARED_FN static inline __attribute__((always_inline))
 #endif
 
 /* What should stand in cell `index`. About 20 instructions on a GPU, which even an H200 has time for at its memory's speed. No two

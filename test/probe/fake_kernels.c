@@ -71,12 +71,13 @@ static bool is_wrong(const struct fake_device *d, const char *kernel, uint32_t s
 /* ---- chains ---- */
 
 #ifdef __x86_64__
-#define WITH_VECTORS __attribute__((target_clones("arch=haswell", "default")))
+#define WITH_VECTORS __attribute__((target_clones("fma", "default")))
 #else
 #define WITH_VECTORS
 #endif
 
-/* The state's loops are written so that each runs over neighbours in memory. */
+/* Written so that compilers see vectors: lanes side by side, and between them straight code. */
+_Static_assert(EXACT_FOLD_UNIT == 32, "16 pairs");
 #define CHAIN(bits, real, fused)                                                                   \
 	WITH_VECTORS static void chains##bits(                                                     \
 		uint32_t first, uint32_t steps, uint32_t fold, uint64_t seed, uint64_t *sums)      \
@@ -94,11 +95,13 @@ static bool is_wrong(const struct fake_device *d, const char *kernel, uint32_t s
 				minus_a[l] = s.minus_a;                                            \
 				b[l] = s.b;                                                        \
 			}                                                                          \
-			for (uint32_t i = 0; i < fold; i += 2) {                                   \
+			for (uint32_t i = 0; i < fold; i += EXACT_FOLD_UNIT) {                     \
 				for (uint32_t l = 0; l < BATCH; l++) {                             \
 					struct exact_state##bits s = {x[l], minus_a[l], b[l]};     \
                                                                                                    \
-					x[l] = exact_pair##bits(s);                                \
+					_Pragma("GCC unroll 16") for (int j = 0; j < 16; j++)      \
+						s.x = exact_pair##bits(s);                         \
+					x[l] = s.x;                                                \
 				}                                                                  \
 			}                                                                          \
 			for (uint32_t l = 0; l < BATCH; l++)                                       \
