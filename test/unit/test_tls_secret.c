@@ -26,6 +26,8 @@ static struct log log_to = {.fd = 2, .level = LOG_LEVEL_ERROR};
 static struct tls_secret *running;
 /* under the API server's lock */
 static int version, pair; /* version 0: there is no Secret; pair -1: junk */
+static bool silent;       /* the stream says nothing any more */
+static int64_t look_every_ms;
 
 static void show(struct buf *b)
 {
@@ -81,7 +83,8 @@ static void change(int to)
 	buf_str(&b, "{\"type\":\"MODIFIED\",\"object\":");
 	show(&b);
 	buf_str(&b, "}\n");
-	api_push(api, SECRETS "?*", b.data);
+	if (!silent)
+		api_push(api, SECRETS "?*", b.data);
 	api_unlock(api);
 	buf_release(&b);
 }
@@ -90,6 +93,8 @@ static int set_up(void **state)
 {
 	(void)state;
 	version = pair = 0;
+	silent = false;
+	look_every_ms = 0;
 	api = api_start(handle, NULL);
 	api_config(api, &config);
 	assert_int_equal(kube_new(&config, &kube, NULL), 0);
@@ -118,7 +123,8 @@ static void start(void)
 		.metrics = metrics,
 		.identity = identity,
 		.namespace = "poolgate-system",
-		.name = "poolgate-tls"};
+		.name = "poolgate-tls",
+		.look_every_ms = look_every_ms};
 
 	running = tls_secret_start(&cfg, NULL);
 	assert_non_null(running);
@@ -175,6 +181,47 @@ static void junk_changes_nothing(void **state)
 	assert_int_equal(metric_value(metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0), 1);
 }
 
+/* A stream that was cut in silence: the looks find what it does not tell. */
+static void looks_by_itself(void **state)
+{
+	(void)state;
+	version = 5;
+	look_every_ms = 100;
+	start();
+	assert_true(generation(1));
+	silent = true;
+	change(1);
+	assert_true(generation(2));
+	/* nothing new, nothing done */
+	assert_true(api_wait(api, "GET", SECRETS "/poolgate-tls",
+		api_seen_of(api, "GET", SECRETS "/poolgate-tls") + 3));
+	assert_true(generation(2));
+	/* no answer: what is in force stays, and the next look goes on */
+	for (int i = 0; i < 3; i++)
+		api_expect(api, "GET", SECRETS "/poolgate-tls", 500, "{}");
+	for (int i = 0; i < 250 && api_left(api) > 0; i++)
+		api_nap(20);
+	assert_int_equal(api_left(api), 0);
+	change(0);
+	assert_true(generation(3));
+}
+
+/* One look that shows an older version was overtaken by the watch; looks that stay with it say that the cluster's data were restored. */
+static void looks_believe_an_older_version(void **state)
+{
+	(void)state;
+	version = 50;
+	look_every_ms = 100;
+	start();
+	assert_true(generation(1));
+	silent = true;
+	api_lock(api);
+	version = 7;
+	pair = 1;
+	api_unlock(api);
+	assert_true(generation(2));
+}
+
 static int make_pairs(void **state)
 {
 	(void)state;
@@ -190,6 +237,8 @@ int main(void)
 		SECRET_TEST(takes_what_is_there),
 		SECRET_TEST(takes_what_comes),
 		SECRET_TEST(junk_changes_nothing),
+		SECRET_TEST(looks_by_itself),
+		SECRET_TEST(looks_believe_an_older_version),
 	};
 	return cmocka_run_group_tests(tests, make_pairs, NULL);
 }

@@ -171,7 +171,7 @@ static int64_t look(void *ctx, struct duty *d)
 			log_str("secret", t->cfg.name), log_str("error", err.msg));
 	t->look_failed = err.code;
 	secret_release(&a);
-	return LOOK_EVERY_MS;
+	return t->cfg.look_every_ms ? t->cfg.look_every_ms : LOOK_EVERY_MS;
 }
 
 struct tls_secret *tls_secret_start(const struct tls_secret_config *cfg, struct err *err)

@@ -3,6 +3,8 @@
 #ifndef WEBHOOK_CLUSTER_TLS_SECRET_H
 #define WEBHOOK_CLUSTER_TLS_SECRET_H
 
+#include <stdint.h>
+
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/tls_identity.h"
@@ -15,11 +17,12 @@ struct tls_secret_config {
 	struct metrics *metrics;
 	struct tls_identity *identity;
 	const char *namespace, *name; /* "poolgate-tls": keys tls.crt and tls.key */
+	int64_t look_every_ms;        /* 0: 20 000 */
 };
 
 struct tls_secret;
 
-/* Watch the Secret, and GET it every 20 s: a stream that was cut in silence is noticed only after 90 s, which the waits of a rotation
+/* Watch the Secret, and GET it every 20 s, too: a stream that was cut in silence is noticed only after 90 s, which the waits of a rotation
  * (cert_keeper.h) do not allow for. What cannot be used changes nothing, is logged once and sets poolgate_reload_ok to 0.
  * ERR_NOMEM, ERR_IO, ERR_INTERNAL. */
 struct tls_secret *tls_secret_start(const struct tls_secret_config *cfg, struct err *err);
