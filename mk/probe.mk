@@ -80,8 +80,15 @@ cuda:
 
 ifeq ($(HAVE_CUDA),)
 
+CUDA_ADVICE = gpuprobe needs CUDA to build: `make cuda` fetches what it takes (130 MB), or say CUDA_HOME=/usr/local/cuda
+
 gpuprobe probe-check:
-	@echo 'gpuprobe needs CUDA to build: `make cuda` fetches what it takes (140 MB), or say CUDA_HOME=/usr/local/cuda' >&2; exit 1
+	@echo '$(CUDA_ADVICE)' >&2; exit 1
+
+.PHONY: advise-cuda
+advise-cuda: need-build
+	@echo 'left out: $(CUDA_ADVICE)'
+all: advise-cuda
 
 else
 
@@ -144,6 +151,7 @@ gpuprobe: need-build
 probe-check:
 	@tools/setup build test
 	$(SUB) gpuprobe-programs
-	@PROBE_BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) $(PYTHON) -B -m pytest -q --no-header -p no:cacheprovider test/probe
+	@PROBE_BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) $(PYTHON) -B -m pytest -q --no-header -p no:cacheprovider \
+		test/probe/test_build.py test/probe/test_golden.py
 
 endif
