@@ -7,7 +7,7 @@
  *   0.ecc_corrected=0,5       the first look finds 0, each one after it 5
  *   2.lost=1                  GPU 2 has fallen off the bus
  *   remap_failed=n/a          not supported
- * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci. Compiled with FAKE_NVML_OLD it lacks the calls
+ * Without `pci` and `uuid` they are those of the fake runtime. '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci. Compiled with FAKE_NVML_OLD it lacks the calls
  * that drivers got after 2019. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,7 +217,7 @@ static void pci_of(int gpu, char *to, size_t size)
 	if (line >= 0)
 		snprintf(to, size, "%s", lines[line].value);
 	else
-		snprintf(to, size, "%08X:%02X:00.0", 0, 0x17 + gpu);
+		snprintf(to, size, "%08X:%02X:00.0", 0, 0x10 + gpu);
 }
 
 /* As the real one: the domain may have four or eight digits. */
@@ -248,7 +248,7 @@ EXPORT int nvmlDeviceGetUUID(void *device, char *to, unsigned size)
 	if (line >= 0)
 		snprintf(to, size, "%s", lines[line].value);
 	else
-		snprintf(to, size, "GPU-00000000-0000-4000-8000-%012d", index_of(device));
+		snprintf(to, size, "GPU-00000000-0000-0000-0000-%012d", index_of(device));
 	return answer("nvmlDeviceGetUUID");
 }
 

@@ -72,7 +72,7 @@ static void look(const char *file, const char *lines, struct nvml_state *ret)
 	nvml_device device;
 	struct err err = {0};
 
-	assert_int_equal(nvml_find(n, "0000:17:00.0", &device, &err), 0);
+	assert_int_equal(nvml_find(n, "0000:10:00.0", &device, &err), 0);
 	nvml_look(n, device, ret);
 	nvml_close(n);
 }
@@ -87,7 +87,7 @@ static void healthy(void **state)
 	(void)state;
 	assert_string_equal(nvml_driver_version(n), "580.159.04");
 	assert_int_equal(nvml_count(n), 8);
-	assert_int_equal(nvml_find(n, "0000:18:00.0", &device, &err), 0);
+	assert_int_equal(nvml_find(n, "0000:11:00.0", &device, &err), 0);
 	memset(&s, 0x55, sizeof(s));
 	nvml_look(n, device, &s);
 	assert_int_equal(s.temperature_c, 41);
@@ -125,8 +125,8 @@ static void identifies(void **state)
 
 	(void)state;
 	assert_int_equal(nvml_identify(n, 0, uuid, sizeof(uuid), pci, sizeof(pci), &err), 0);
-	assert_string_equal(uuid, "GPU-00000000-0000-4000-8000-000000000000");
-	assert_string_equal(pci, "0000:17:00.0");
+	assert_string_equal(uuid, "GPU-00000000-0000-0000-0000-000000000000");
+	assert_string_equal(pci, "0000:10:00.0");
 	assert_int_equal(nvml_identify(n, 1, uuid, sizeof(uuid), pci, sizeof(pci), &err), 0);
 	assert_string_equal(uuid, "GPU-x");
 	assert_string_equal(pci, "10000:db:00.0");
@@ -193,15 +193,15 @@ static void lost_gpu(void **state)
 	struct err err = {0};
 
 	(void)state;
-	assert_int_equal(nvml_find(n, "0000:17:00.0", &device, &err), ERR_IO);
-	assert_string_equal(err.msg, "NVML says of 0000:17:00.0: GPU is lost (15)");
+	assert_int_equal(nvml_find(n, "0000:10:00.0", &device, &err), ERR_IO);
+	assert_string_equal(err.msg, "NVML says of 0000:10:00.0: GPU is lost (15)");
 	assert_null(device);
-	assert_int_equal(nvml_find(n, "0000:18:00.0", &device, &err), 0);
+	assert_int_equal(nvml_find(n, "0000:11:00.0", &device, &err), 0);
 	nvml_close(n);
 
 	/* it goes while it is looked at */
 	n = open_with(library, "lost=0,1\n");
-	assert_int_equal(nvml_find(n, "0000:17:00.0", &device, &err), 0);
+	assert_int_equal(nvml_find(n, "0000:10:00.0", &device, &err), 0);
 	nvml_look(n, device, &s);
 	assert_int_equal(s.temperature_c, -1);
 	assert_int_equal(s.ecc_uncorrected, -1);
