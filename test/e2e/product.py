@@ -154,11 +154,11 @@ class ClaimLog:
                  lambda: f"the claim of {uid} is {state}: {self.states.get(uid)}, finished {self.finished.get(uid)}")
 
     def check_end(self, uid, seconds=60):
-        """The claim has ended: not before its pod, and within 5 s of it."""
+        """The claim has ended: not before its pod (two watches may differ a little), and within 5 s of it."""
         wait_for(lambda: uid in self.finished, seconds, f"the end of pod {uid}")
         self.wait(uid, "ended", 15)
         late = self.ended[uid] - self.finished[uid]
-        assert -1 < late <= 5, f"the claim of {uid} ended {late:.2f} s after its pod"
+        assert -2 < late <= 5, f"the claim of {uid} ended {late:.2f} s after its pod"
 
     def __enter__(self):
         self.pods.start()

@@ -71,9 +71,7 @@ def test_ends(pool, ns, log):
     """Completed, failed, deleted, force-deleted, evicted, its namespace deleted: each claim ends within 5 s of its pod, not before it;
     the one of a pod that runs on stays as it is."""
     with pool.namespace() as other:
-        for secret in pool.client.items("secrets", ns):
-            pool.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret["metadata"]["name"]},
-                                "data": secret["data"]}, other)
+        product.client_secrets(pool, other)
         commands = {"completed": ("/bin/sh", "-c", "sleep 1"), "failed": ("/bin/sh", "-c", "sleep 1; exit 3")}
         names = ("stays", "completed", "failed", "deleted", "forced", "evicted", "homeless")
         made = {n: pool.client.create(gpu_pod(n, 10, command=commands.get(n, SLEEP)), other if n == "homeless" else ns) for n in names}
@@ -127,16 +125,21 @@ def test_marks_are_held(pool, ns, log):
     plan = json.loads(pod["metadata"]["annotations"]["poolgate.io/plan"])
     plan["containers"][0].update({"percent": 1, "units": 1})
     forged = json.dumps(plan, separators=(",", ":"))
-    for metadata in ({"labels": {"poolgate.io/injected": None}}, {"labels": {"poolgate.io/injected": "false"}},
-                     {"annotations": {"poolgate.io/plan": forged}}, {"annotations": {"poolgate.io/plan": None}},
-                     {"annotations": {"poolgate.io/more": "x"}}):
+    plain = gpu_pod("plain", command=("/bin/true",))
+    del plain["metadata"]["annotations"], plain["spec"]["containers"][0]["resources"]
+    pool.client.create(plain, ns)
+    for name, metadata in (("held", {"labels": {"poolgate.io/injected": None}}), ("held", {"labels": {"poolgate.io/injected": "false"}}),
+                           ("held", {"annotations": {"poolgate.io/plan": forged}}), ("held", {"annotations": {"poolgate.io/plan": None}}),
+                           ("held", {"annotations": {"poolgate.io/more": "x"}}), ("plain", {"annotations": {"poolgate.io/plan": forged}}),
+                           ("plain", {"labels": {"poolgate.io/injected": "true"}})):
         for subresource in (None, "status"):
             with pytest.raises(kube.ApiError) as no:
-                pool.client.patch("pods", "held", {"metadata": metadata}, ns, subresource=subresource)
-            assert no.value.status == 403 and "validate.poolgate.io" in no.value.message, (metadata, subresource, no.value)
+                pool.client.patch("pods", name, {"metadata": metadata}, ns, subresource=subresource)
+            assert no.value.status == 403 and "validate.poolgate.io" in no.value.message, (name, metadata, subresource, no.value)
     done = pool.kubectl("-n", ns, "patch", "pod", "held", "--subresource=status", "--type=merge", "-p",
                         json.dumps({"metadata": {"annotations": {"poolgate.io/plan": forged}}}), check=False)
     assert done.returncode and "PlanChanged" in done.stderr + done.stdout, done
+    assert set(log.held) == {uid}
     now = pool.client.get("pods", "held", ns)["metadata"]
     assert now["annotations"] == pod["metadata"]["annotations"] and now["labels"] == pod["metadata"]["labels"]
     assert held(pool, uid) == before and log.states[uid][-1] == "bound"
