@@ -6,7 +6,10 @@
 #include <stdint.h>
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -267,6 +270,100 @@ static void speeds_are_as_told(void **state)
 	assert_true(isnan(read_rate()));
 }
 
+static void a_multiprocessor_may_get_no_work(void **state)
+{
+	static struct kernel_chain out[2048];
+	uint32_t steps = 64, fold = 64, shift = 0;
+	uint64_t seed = 7;
+	void *at, *args[] = {&steps, &fold, &seed, &shift, &at};
+
+	(void)state;
+	fake_rt_use("{\"devices\": [{\"sms\": 4, \"missing_sm\": 3}]}");
+	assert_int_equal(rt->mem_alloc(&at, sizeof(out)), 0);
+	fake_rt_launch(rt, "gp_fma32", 8, args);
+	assert_int_equal(rt->mem_copy(out, at, sizeof(out), RT_DEVICE_TO_HOST, NULL), 0);
+	for (uint32_t i = 0; i < 2048; i++) {
+		assert_int_not_equal(out[i].sm, 3);
+		assert_int_equal(out[i].sum, exact_fma32(i, steps, fold, seed));
+	}
+	assert_int_equal(rt->mem_free(at), 0);
+}
+
+static void shared_memory_may_be_wrong(void **state)
+{
+	uint32_t rounds = 2;
+	uint64_t seed = 7;
+	struct kernel_findings f;
+	void *found, *sms, *args[] = {&rounds, &seed, &found, &sms};
+
+	(void)state;
+	fake_rt_use("{\"devices\": [{\"wrong\": {\"sm\": 1, \"kernel\": \"gp_smem\"}}]}");
+	assert_int_equal(rt->mem_alloc(&found, sizeof(f)), 0);
+	assert_int_equal(rt->mem_alloc(&sms, 8 * sizeof(uint32_t)), 0);
+	assert_int_equal(rt->mem_set(found, 0, sizeof(f), NULL), 0);
+	fake_rt_launch(rt, "gp_smem", 8, args);
+	assert_int_equal(rt->mem_copy(&f, found, sizeof(f), RT_DEVICE_TO_HOST, NULL), 0);
+	assert_int_equal(f.wrong_cells, 2);
+	assert_int_equal(f.mismatch[0].cell, KERNEL_SHARED_BYTES / 16);
+	assert_int_equal(rt->mem_free(found), 0);
+	assert_int_equal(rt->mem_free(sms), 0);
+}
+
+/* ---- how a process ends ---- */
+
+/* The status that waitpid() gives of a process that asks for free memory on this machine. */
+static int status_with(const char *scenario)
+{
+	size_t available, total;
+	int status;
+	pid_t child;
+
+	fake_rt_use(scenario);
+	child = fork();
+	if (child == 0) {
+		(void)alarm(2);
+		(void)close(2);
+		_exit(rt->mem_info(&available, &total));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status;
+}
+
+static void processes_end_as_told(void **state)
+{
+	int status;
+
+	(void)state;
+	status = status_with(
+		"{\"devices\": [{}], \"calls\": [{\"call\": \"cudaMemGetInfo\", \"exit\": 7}]}");
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	status = status_with(
+		"{\"devices\": [{}], \"calls\": [{\"call\": \"cudaMemGetInfo\", \"signal\": 9}]}");
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	status = status_with(
+		"{\"devices\": [{}], \"calls\": [{\"call\": \"cudaMemGetInfo\", \"hang\": true}]}");
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+	status = status_with(
+		"{\"devices\": [{}], \"calls\": [{\"call\": \"cudaMemGetInfo\", \"sleep_s\": 0.1, "
+		"\"error\": 46}]}");
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == RT_DEVICE_UNAVAILABLE);
+}
+
+static void misspelled_scenarios_are_refused(void **state)
+{
+	const char *const wrong[] = {"{\"device\": []}", "{\"devices\": [{\"memory\": 1}]}",
+		"{\"devices\": [{\"flips\": [{\"kind\": \"sticky\"}]}]}",
+		"{\"devices\": [{\"sms\": \"4\"}]}", "{\"calls\": [{\"error\": 2}]}",
+		"{\"devices\": [{\"speed\": {\"reed\": 1}}]}", "[]", ""};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		int status = status_with(wrong[i]);
+
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 97);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +374,10 @@ int main(void)
 		cmocka_unit_test(what_the_host_writes_is_found),
 		cmocka_unit_test(chains_are_those_of_the_cpu),
 		cmocka_unit_test(speeds_are_as_told),
+		cmocka_unit_test(a_multiprocessor_may_get_no_work),
+		cmocka_unit_test(shared_memory_may_be_wrong),
+		cmocka_unit_test(processes_end_as_told),
+		cmocka_unit_test(misspelled_scenarios_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("probe_fake", tests, begin, fake_rt_end);
