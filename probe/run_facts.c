@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "probe/kernels/kernels.h"
+
 /* Utilisation in percent from which a GPU counts as somebody else's just now. */
 #define BUSY_PERCENT 10
 #define KERNEL_LOG_MAX (4u << 20)
@@ -144,6 +146,23 @@ static void check_environment(struct report *r, struct gpu_report *gpu)
 	(void)report_set_check(gpu, &c);
 }
 
+/* A list makes no context, so nothing is loaded: are there kernels for it? */
+static void check_image(struct report *r, struct gpu_report *gpu)
+{
+	struct check_result c;
+
+	if (r->profile != PROFILE_LIST || !gpu->name[0])
+		return;
+	check_begin(&c, CHECK_KERNEL_IMAGE);
+	if (kernel_image_for(gpu->cc_major, gpu->cc_minor))
+		check_pass(&c);
+	else
+		check_fail(&c, CODE_NO_KERNEL_IMAGE,
+			"the GPU is sm_%d%d, for which this build has no kernels", gpu->cc_major,
+			gpu->cc_minor);
+	(void)report_set_check(gpu, &c);
+}
+
 static void check_gpu(struct run_facts *f, const struct thresholds *t, struct report *r,
 	struct gpu_report *gpu, const char *kernel_log)
 {
@@ -180,6 +199,7 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 			(void)report_set_check(gpu, &c);
 	}
 	check_environment(r, gpu);
+	check_image(r, gpu);
 }
 
 void run_facts_checks(struct run_facts *f, const struct thresholds *t, struct report *r)
