@@ -140,10 +140,10 @@ static void check_xid(const struct host_facts *f, struct check_result *r)
 	}
 	if (n_fatal > 0)
 		check_fail(r, CODE_XID,
-			"%u fatal XIDs since the server was started, the last was %d", n_fatal,
+			"fatal XIDs since the server was started: %u, the last was %d", n_fatal,
 			fatal);
 	else if (n_noted > 0)
-		check_warn(r, CODE_XID, "%u XIDs since the server was started, the last was %d",
+		check_warn(r, CODE_XID, "XIDs since the server was started: %u, the last was %d",
 			n_noted, noted);
 	else
 		check_pass(r);

@@ -51,11 +51,11 @@ void check_nvml_ecc(const struct host_facts *f, struct check_result *r)
 	corrected = b->ecc_corrected < 0 ? 0 : grown(a->ecc_corrected, b->ecc_corrected);
 	/* Older ones were dealt with: whether a repair is due is nvml.remap's to say. */
 	if (uncorrected > 0)
-		check_fail(r, CODE_ECC_UNCORRECTABLE, "%lld uncorrectable errors in this run",
+		check_fail(r, CODE_ECC_UNCORRECTABLE, "uncorrectable errors in this run: %lld",
 			uncorrected);
 	else if (corrected > 0)
-		check_warn(r, CODE_ECC_CORRECTABLE, "%lld errors were corrected in this run",
-			corrected);
+		check_warn(
+			r, CODE_ECC_CORRECTABLE, "corrected errors in this run: %lld", corrected);
 	else
 		check_pass(r);
 }
@@ -68,7 +68,7 @@ void check_nvml_remap(const struct host_facts *f, struct check_result *r)
 
 	if (s->remap_failed > 0)
 		check_fail(r, CODE_REMAP_FAILED,
-			"%d rows were remapped for uncorrectable errors, and one could not be",
+			"rows remapped for uncorrectable errors: %d; one more could not be",
 			s->remap_uncorrectable);
 	else if (s->remap_pending > 0)
 		check_fail(r, CODE_REMAP_PENDING, "a row waits to be remapped");
@@ -131,8 +131,8 @@ void check_nvml_pcie(const struct host_facts *f, struct check_result *r)
 			check_warn(r, CODE_PCIE_DEGRADED, "%s", found);
 	} else if (f->before->pcie_replays >= 0 && replays > REPLAYS_MAX) {
 		check_warn(r, CODE_PCIE_DEGRADED,
-			"%lld packets had to be sent again in this run; up to %d are normal",
-			replays, REPLAYS_MAX);
+			"packets sent again in this run: %lld; up to %d are normal", replays,
+			REPLAYS_MAX);
 	} else {
 		check_pass(r);
 	}
@@ -143,7 +143,7 @@ void check_nvml_processes(const struct host_facts *f, struct check_result *r)
 	if (f->before->processes < 0)
 		check_skip(r, "not_told");
 	else if (f->before->processes > 0)
-		check_warn(r, CODE_DEVICE_BUSY, "%d processes computed on it before this run",
+		check_warn(r, CODE_DEVICE_BUSY, "processes that computed on it before this run: %d",
 			f->before->processes);
 	else
 		check_pass(r);

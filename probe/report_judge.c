@@ -155,13 +155,19 @@ void report_judge(struct report *r)
 			   : EXIT_INCONCLUSIVE;
 }
 
-/* The first code of a check with this status. */
+/* Of the checks with this status the code that calls for most, the first one of several. */
 static enum probe_code code_of_checks(const struct gpu_report *gpu, enum check_status status)
 {
-	for (size_t i = 0; i < CHECK_COUNT; i++)
-		if (gpu->checks[i] && gpu->checks[i]->status == status)
-			return gpu->checks[i]->code;
-	return CODE_NONE;
+	enum probe_code most = CODE_NONE;
+
+	for (size_t i = 0; i < CHECK_COUNT; i++) {
+		const struct check_result *c = gpu->checks[i];
+
+		if (c && c->status == status &&
+			(most == CODE_NONE || code_text(c->code)->action > code_text(most)->action))
+			most = c->code;
+	}
+	return most;
 }
 
 enum probe_code report_problem(const struct report *r, const struct gpu_report *gpu)

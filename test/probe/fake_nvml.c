@@ -7,8 +7,8 @@
  *   0.ecc_corrected=0,5       the first look finds 0, each one after it 5
  *   2.lost=1                  GPU 2 has fallen off the bus
  *   remap_failed=n/a          not supported
- * Without `pci` and `uuid` they are those of the fake runtime. '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci. Compiled with FAKE_NVML_OLD it lacks the calls
- * that drivers got after 2019. */
+ * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci (by default those of the fake runtime's GPUs).
+ * Compiled with FAKE_NVML_OLD it lacks the calls that drivers got after 2019. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

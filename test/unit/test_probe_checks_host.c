@@ -244,22 +244,22 @@ static void xids(void **state)
 	w.facts.fatal_xids = own;
 	w.facts.n_fatal_xids = 1;
 	expect(&w, CHECK_HOST_XID, STATUS_FAIL, CODE_XID,
-		"1 fatal XIDs since the server was started, the last was 31");
+		"fatal XIDs since the server was started: 1, the last was 31");
 	w.facts.fatal_xids = NULL;
 	w.facts.kernel_log = XID("0000:17:00", "48, DBE") XID("0000:17:00", "69, class error")
 		XID("0000:17:00", "79, GPU has fallen off the bus.");
 	expect(&w, CHECK_HOST_XID, STATUS_FAIL, CODE_XID,
-		"2 fatal XIDs since the server was started, the last was 79");
+		"fatal XIDs since the server was started: 2, the last was 79");
 	w.facts.kernel_log = "NVRM: Xid (0000:17:00): 69, Class Error";
 	expect(&w, CHECK_HOST_XID, STATUS_WARN, CODE_XID,
-		"1 XIDs since the server was started, the last was 69");
+		"XIDs since the server was started: 1, the last was 69");
 	w.facts.kernel_log = XID("0000:17:00",
 		"154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)");
 	expect(&w, CHECK_HOST_XID, STATUS_PASS, CODE_NONE, "");
 	w.facts.kernel_log = XID("0000:17:00",
 		"154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)");
 	expect(&w, CHECK_HOST_XID, STATUS_FAIL, CODE_XID,
-		"1 fatal XIDs since the server was started, the last was 154");
+		"fatal XIDs since the server was started: 1, the last was 154");
 	w.facts.kernel_log = "";
 	expect(&w, CHECK_HOST_XID, STATUS_PASS, CODE_NONE, "");
 	w.gpu.pci[0] = '\0';
@@ -299,13 +299,13 @@ static void ecc(void **state)
 	expect(&w, CHECK_NVML_ECC, STATUS_PASS, CODE_NONE, "");
 	w.after.ecc_corrected = 1001;
 	expect(&w, CHECK_NVML_ECC, STATUS_WARN, CODE_ECC_CORRECTABLE,
-		"1 errors were corrected in this run");
+		"corrected errors in this run: 1");
 	w.after.ecc_uncorrected = 9;
 	expect(&w, CHECK_NVML_ECC, STATUS_FAIL, CODE_ECC_UNCORRECTABLE,
-		"2 uncorrectable errors in this run");
+		"uncorrectable errors in this run: 2");
 	w.after.ecc_uncorrected = 1; /* began anew, and counted again */
 	expect(&w, CHECK_NVML_ECC, STATUS_FAIL, CODE_ECC_UNCORRECTABLE,
-		"1 uncorrectable errors in this run");
+		"uncorrectable errors in this run: 1");
 	w.after.ecc_uncorrected = -1;
 	expect(&w, CHECK_NVML_ECC, STATUS_ERROR, CODE_NOT_RUN,
 		"NVML stopped telling ECC counters in the run");
@@ -332,7 +332,7 @@ static void remap(void **state)
 	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_REMAP_PENDING, "a row waits to be remapped");
 	w.after.remap_failed = 1;
 	expect(&w, CHECK_NVML_REMAP, STATUS_FAIL, CODE_REMAP_FAILED,
-		"3 rows were remapped for uncorrectable errors, and one could not be");
+		"rows remapped for uncorrectable errors: 3; one more could not be");
 	/* cards of before Ampere retire pages, and those after remap rows */
 	world_init(&w);
 	w.after.remap_failed = w.after.remap_pending = w.after.recovery_action = -1;
@@ -373,7 +373,7 @@ static void pcie(void **state)
 	expect(&w, CHECK_NVML_PCIE, STATUS_PASS, CODE_NONE, "");
 	w.after.pcie_replays = 16;
 	expect(&w, CHECK_NVML_PCIE, STATUS_WARN, CODE_PCIE_DEGRADED,
-		"11 packets had to be sent again in this run; up to 10 are normal");
+		"packets sent again in this run: 11; up to 10 are normal");
 	w.facts.host = NULL;
 	w.facts.watch = NULL;
 	expect(&w, CHECK_NVML_PCIE, STATUS_SKIP, CODE_NONE, "not_told");
@@ -391,7 +391,7 @@ static void processes(void **state)
 	world_init(&w);
 	w.before.processes = 2;
 	expect(&w, CHECK_NVML_PROCESSES, STATUS_WARN, CODE_DEVICE_BUSY,
-		"2 processes computed on it before this run");
+		"processes that computed on it before this run: 2");
 	world_init(&w);
 	w.after.processes = 1; /* our own */
 	expect(&w, CHECK_NVML_PROCESSES, STATUS_PASS, CODE_NONE, "");

@@ -401,7 +401,10 @@ static void worst_problem(void **state)
 	assert_int_equal(report_problem(&r, g), CODE_OUT_OF_MEMORY);
 	assert_true(report_add_error(&r, 0, CODE_WORKER_DIED, 0, "x"));
 	assert_int_equal(report_problem(&r, g), CODE_WORKER_DIED);
+	check_fail(g->checks[CHECK_HOST_XID], CODE_XID, "x");
+	assert_int_equal(report_problem(&r, g), CODE_XID);
 	check_fail(g->checks[CHECK_MEM_PATTERN], CODE_MEMORY_ERRORS, "x");
+	check_fail(g->checks[CHECK_MEM_READ], CODE_SLOW, "x");
 	assert_int_equal(report_problem(&r, g), CODE_MEMORY_ERRORS);
 	assert_true(report_add_error(&r, 0, CODE_HANG, 0, "x"));
 	assert_int_equal(report_problem(&r, g), CODE_HANG);
