@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the n-th allocation fails, for each n, while a report is made and judged: what is lost for want of memory is never a pass.
+ * Linked with --wrap for malloc, calloc and realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "probe/report.h"
+
+/* Allocations until the one that fails; negative: none does. All after it fail, too. */
+static long until_failure = -1;
+static bool failed;
+
+static bool fails(void)
+{
+	if (until_failure < 0)
+		return false;
+	if (until_failure > 0) {
+		until_failure--;
+		return false;
+	}
+	failed = true;
+	return true;
+}
+
+#include "test/unit/oom_wrap.h"
+
+enum kind { HEALTHY, LACKS_ONE, HAS_ERROR, TOO_FEW, EMPTY, KINDS };
+
+/* As the program does: what cannot be kept is not looked at again. */
+static void make(struct report *r, enum kind kind)
+{
+	struct gpu_report *gpu;
+
+	report_init(r);
+	r->complete = true;
+	gpu = kind == EMPTY ? NULL : report_add_gpu(r);
+	for (unsigned i = 0; gpu && i < CHECK_COUNT; i++) {
+		struct check_result c;
+
+		if (kind == LACKS_ONE && i == CHECK_MEM_PATTERN)
+			continue;
+		check_begin(&c, (enum check_id)i);
+		check_pass(&c);
+		c.errors = 0;
+		c.bytes_tested = 1;
+		c.value = 1;
+		(void)report_set_check(gpu, &c);
+	}
+	if (gpu)
+		gpu->index = 0;
+	if (kind == HAS_ERROR)
+		(void)report_add_error(r, 0, CODE_HANG, 0, "x");
+	if (kind == TOO_FEW)
+		r->expected = 2;
+	report_judge(r);
+}
+
+static void never_a_pass(void **state)
+{
+	static const enum probe_exit usual[KINDS] = {
+		EXIT_FIT, EXIT_INCONCLUSIVE, EXIT_UNFIT, EXIT_UNFIT, EXIT_NO_CUDA};
+
+	(void)state;
+	for (unsigned kind = 0; kind < KINDS; kind++) {
+		for (long n = 0;; n++) {
+			struct report r;
+
+			failed = false;
+			until_failure = n;
+			make(&r, (enum kind)kind);
+			until_failure = -1;
+			if (!failed)
+				assert_int_equal(r.exit, usual[kind]);
+			else if (r.exit == EXIT_FIT)
+				/* optional results alone were lost */
+				assert_true(kind == HEALTHY && r.n_gpus == 1 && r.gpus[0].fit &&
+					    r.gpus[0].checks[CHECK_MEM_COPY]);
+			report_release(&r);
+			if (!failed)
+				break;
+		}
+	}
+}
+
+/* The forms fail as a whole, or are whole. */
+static void forms(void **state)
+{
+	(void)state;
+	for (long n = 0;; n++) {
+		struct report r;
+		struct buf b;
+		struct err err = {0};
+		int rc;
+
+		make(&r, LACKS_ONE);
+		buf_init(&b, 1 << 20);
+		failed = false;
+		until_failure = n;
+		rc = report_json(&r, &b, &err);
+		until_failure = -1;
+		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+		if (!failed)
+			assert_string_equal(b.data + b.len - 3, "]}\n");
+		buf_clear(&b);
+		until_failure = n;
+		report_text(&r, 80, &b);
+		(void)report_nagios(&r, &b);
+		until_failure = -1;
+		buf_release(&b);
+		report_release(&r);
+		if (!failed)
+			break;
+	}
+}
+
+static void reading(void **state)
+{
+	static const char text[] =
+		"{\"id\":\"mem.pattern\",\"status\":\"error\",\"code\":\"HANG\",\"message\":\"m\"}";
+	struct json j = {0};
+	struct err err = {0};
+	char *copy;
+
+	(void)state;
+	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 100, &copy, &err), 0);
+	for (long n = 0;; n++) {
+		struct check_result c;
+		int rc;
+
+		failed = false;
+		until_failure = n;
+		rc = check_read(&j, json_root(&j), &c, &err);
+		until_failure = -1;
+		assert_int_equal(rc, failed ? ERR_INVALID : 0);
+		assert_int_equal(c.status, failed ? STATUS_SKIP : STATUS_ERROR);
+		if (!failed)
+			break;
+	}
+	free(copy);
+	json_release(&j);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(never_a_pass),
+		cmocka_unit_test(forms),
+		cmocka_unit_test(reading),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
