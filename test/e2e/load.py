@@ -16,7 +16,7 @@ import kube
 from product import gpu_pod
 
 # Each waits for its answer: on a slow machine there are fewer creates, not longer queues.
-THREADS = 6
+THREADS = 4
 
 
 class Load:

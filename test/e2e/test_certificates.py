@@ -183,7 +183,7 @@ def test_renewed_three_times_under_load(c, ns, image, tmp_path):
     with product.servers(c, {"gpu-a": 1}), kube.Observer(c.client, "secrets", SYSTEM) as secrets, \
             kube.Observer(c.client, HOOKS[0], **by_name) as mutating, kube.Observer(c.client, HOOKS[1], **by_name) as validating:
         began = time.monotonic()
-        with Load(c, ns, 12, dry=True, threads=4) as load, Handshakes(c) as connected:
+        with Load(c, ns, 12, dry=True) as load, Handshakes(c) as connected:
 
             def pairs():
                 found = []
@@ -286,7 +286,7 @@ def test_cert_manager(c, ns, image, tmp_path):
     assert c.client.get("deployments", "poolgate", SYSTEM)["status"].get("readyReplicas", 0) == 0
     first = write_secret(c, ca, *make_pair(tmp_path))
     c.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=120s", timeout=150)
-    with product.servers(c, {"gpu-b": 1}), Load(c, ns, 12, dry=True, threads=4) as load, Handshakes(c) as connected:
+    with product.servers(c, {"gpu-b": 1}), Load(c, ns, 12, dry=True) as load, Handshakes(c) as connected:
         wait_for(lambda: shown_by_all(connected, first), 60, "the first pair on both replicas")
         load.wait(made=20)
         for _ in range(2):

@@ -193,15 +193,15 @@ def test_install_again_and_remove(c, ns, folders):
     running = {p["metadata"]["uid"] for p in c.client.items("pods", ns)}
     apply(c, folders["new", "overlays/secrets"])
     assert c.client.find("validatingadmissionpolicies", "poolgate-secrets")
+    c.kubectl("-n", ns, "apply", "-f", os.path.join(ROOT, "manifests/examples/open-namespace.yaml"))
     c.client.create(product.gpu_server("gpu-00", 8))
     wait_for(lambda: claims(c) == {(u, "adopted") for u in running}, 60, "claims of the pods that ran on")
     made = wait_for(lambda: created(c, gpu_pod("again", percent=40), ns), 30, "a new pod")
     wait_for(lambda: (made["metadata"]["uid"], "bound") in claims(c), 20, "its claim")
-    c.kubectl("-n", ns, "apply", "-f", os.path.join(ROOT, "manifests/examples/open-namespace.yaml"))
     c.client.apply({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "stringData": {"k": "v"}, "metadata": {
         "name": "bitfusion-client-secret-copy", "namespace": ns, "labels": {"app.kubernetes.io/managed-by": "poolgate"}}})
-    c.kubectl("-n", SYSTEM, "set", "image", "deployment/poolgate", "poolgate=localhost/none:none")
-    c.client.delete_all("pods", SYSTEM, grace=0)
+    c.kubectl("-n", SYSTEM, "scale", "deployment/poolgate", "--replicas=0")
+    wait_for(lambda: not replicas(c), 90, "no replica")
     remove(c, folders["new", "overlays/secrets"])
     nothing_left(c, ns)
 
