@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the n-th allocation fails, for each n, while a watch is read, a
+ * kubeconfig is loaded and a GPUServer comes into the picture: it is done, or
+ * an error says why not and nothing has changed. Linked with --wrap for malloc,
+ * calloc and realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "webhook/cluster/servers_impl.h"
+#include "webhook/edge/kube_config.h"
+#include "webhook/edge/kube_watch_impl.h"
+#include "webhook/edge/metrics.h"
+
+static long until_failure = -1;
+static bool failed;
+
+static bool fails(void)
+{
+	if (until_failure < 0 || until_failure-- != 0)
+		return false;
+	failed = true;
+	return true;
+}
+
+#include "test/unit/oom_wrap.h"
+
+static void begin(long n)
+{
+	failed = false;
+	until_failure = n;
+}
+
+static bool end(void)
+{
+	until_failure = -1;
+	return failed;
+}
+
+/* ---- a watch ---- */
+
+#define LONG 300000
+
+static bool told(void *ctx, const struct kube_watch_event *event)
+{
+	unsigned *n = ctx;
+
+	assert_true(event->version[0] != '\0');
+	++*n;
+	return true;
+}
+
+static void test_watch(void **state)
+{
+	const size_t max = LONG + 1000;
+	char *text = malloc(max);
+	bool done = false;
+
+	(void)state;
+	assert_non_null(text);
+	(void)snprintf(text, max,
+		"{\"type\":\"ADDED\",\"object\":{\"metadata\":{"
+		"\"resourceVersion\":\"7\"}}}\n"
+		"{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{"
+		"\"resourceVersion\":\"8\"},"
+		"\"x\":\"%0*d\"}}\n"
+		"{\"type\":\"DELETED\",\"object\":{\"metadata\":{"
+		"\"resourceVersion\":\"9\"}}}\n",
+		LONG, 0);
+	for (long n = 0; !done; n++) {
+		struct kube_watch_reader r;
+		unsigned events = 0;
+		size_t len = strlen(text), cut = len / 3;
+		bool more;
+
+		begin(n);
+		kube_watch_reader_init(&r, told, &events);
+		more = kube_watch_read(&r, (struct slice){text, cut}) &&
+		       kube_watch_read(&r, (struct slice){text + cut, len - cut});
+		done = !end();
+		assert_int_equal(more, r.code == 0);
+		if (r.code == 0) {
+			assert_int_equal(events, 3);
+		} else {
+			assert_int_equal(r.code, ERR_NOMEM);
+			assert_true(r.err.msg[0] != '\0');
+		}
+		/* The next stream. */
+		events = 0;
+		kube_watch_reader_reset(&r);
+		assert_true(kube_watch_read(&r, slice_of(text)));
+		assert_int_equal(events, 3);
+		kube_watch_reader_release(&r);
+	}
+	free(text);
+}
+
+/* ---- a kubeconfig ---- */
+
+static void test_kubeconfig(void **state)
+{
+	static const char config[] =
+		"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+		"contexts: [{name: c, context: {cluster: k, user: u, namespace: ns}}]\n"
+		"clusters: [{name: k, cluster: {server: 'https://h:1', "
+		"certificate-authority-data: Y2E=}}]\n"
+		"users: [{name: u, user: {token: t}}]\n";
+	char path[] = "/tmp/kube-oom-XXXXXX";
+	int fd = mkstemp(path);
+	bool done = false;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, config, sizeof(config) - 1), sizeof(config) - 1);
+	close(fd);
+	for (long n = 0; !done; n++) {
+		struct kube_config c;
+		struct err err = {0};
+		int rc;
+
+		begin(n);
+		rc = kube_config_load(path, &c, &err);
+		done = !end();
+		if (rc != 0) {
+			assert_int_equal(rc, ERR_NOMEM);
+			assert_true(err.msg[0] != '\0');
+		} else {
+			assert_string_equal(c.server, "https://h:1");
+			assert_string_equal(c.namespace, "ns");
+		}
+		kube_config_release(&c);
+	}
+	unlink(path);
+}
+
+/* ---- a server in the picture ---- */
+
+static struct held *read_server(long n, struct err *err)
+{
+	char text[512], *copy = NULL;
+	struct json j = {0};
+	struct held *h;
+	long keep = until_failure;
+
+	(void)snprintf(text, sizeof(text),
+		"{\"apiVersion\":\"poolgate.io/"
+		"v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
+		"\"name\":\"s-%ld\",\"uid\":\"u\",\"resourceVersion\":\"%ld\"},\"spec\":{"
+		"\"address\":"
+		"\"h:1\",\"gpus\":[{\"model\":\"m\",\"memory\":\"1G\"}]},\"status\":{"
+		"\"gpus\":[{"
+		"\"id\":\"gpu-0\",\"memory\":1000000000,\"fit\":true}],\"claims\":[{"
+		"\"uid\":\"c-%ld\","
+		"\"state\":\"bound\",\"gpus\":[{\"id\":\"gpu-0\",\"bytes\":5}]}]}}",
+		n, n + 1, n);
+	until_failure = -1;
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 1000, &copy, NULL), 0);
+	until_failure = keep;
+	h = held_read(&j, json_root(&j), err);
+	json_release(&j);
+	free(copy);
+	return h;
+}
+
+static void test_picture(void **state)
+{
+	const struct log log = {.fd = 2};
+	struct servers *s;
+	bool done = false;
+	size_t put = 0, refused = 0;
+
+	(void)state;
+	/* Enough for every array to grow more than once. */
+	s = servers_new(NULL, &log, NULL, NULL);
+	assert_non_null(s);
+	for (long n = 0; n < 400; n++) {
+		struct err err = {0};
+		struct held *h;
+		bool in;
+
+		begin(n % 8);
+		h = read_server(n, &err);
+		(void)end();
+		if (!h) {
+			assert_int_equal(err.code, ERR_NOMEM);
+			refused++;
+			continue;
+		}
+		(void)pthread_mutex_lock(&s->lock);
+		begin(n / 8 % 5);
+		in = servers_put(s, h);
+		(void)end();
+		put += in;
+		refused += !in;
+		assert_int_equal(s->inv.n_servers, put);
+		assert_int_equal(s->inv.n_gpus, put);
+		for (size_t i = 0; i < s->inv.n_servers; i++) {
+			assert_int_equal(s->committed[s->inv.servers[i].first_gpu], 5);
+			assert_int_equal(s->n_claims[i], 1);
+		}
+		servers_forget(s);
+		(void)pthread_mutex_unlock(&s->lock);
+	}
+	assert_true(put > 100 && refused > 20);
+	servers_free(s);
+	for (long n = 0; !done; n++) {
+		struct err err = {0};
+
+		begin(n);
+		s = servers_new(NULL, &log, NULL, &err);
+		done = !end();
+		assert_true(s || err.code == ERR_NOMEM);
+		servers_free(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_kubeconfig),
+		cmocka_unit_test(test_picture),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
