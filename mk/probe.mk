@@ -142,7 +142,10 @@ $(BUILD)/test/probe/rt_hello-shared: $(BUILD)/test/probe/rt_hello.o $(CUDA_SHARE
 
 .PHONY: gpuprobe-programs
 gpuprobe-programs: $(GPUPROBE) $(RT_HELLO) $(FAKES) ; @:
+# Instrumented programs run over the fake.
+ifeq ($(VARIANT),release)
 programs: $(GPUPROBE)
+endif
 
 gpuprobe: need-build
 	$(SUB) $(GPUPROBE)

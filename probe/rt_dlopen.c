@@ -7,34 +7,46 @@
 #include "probe/rt.h"
 #include "probe/rt_calls.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
 /* What a call that is missing answers. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define MISSING(member, name, parameters, arguments)                                               \
 	static int no_##member parameters                                                          \
 	{                                                                                          \
 		return RT_MISSING_CALL;                                                            \
 	}
-RT_CALLS(MISSING)
+RT_CALLS(MISSING) /* NOLINT(misc-unused-parameters) */
+#pragma GCC diagnostic pop
 
 static int no_device_properties(void *properties, int device)
 {
+	(void)properties;
+	(void)device;
 	return RT_MISSING_CALL;
 }
 
 static int no_library_load(rt_library *library, const void *image)
 {
+	(void)library;
+	(void)image;
 	return RT_MISSING_CALL;
 }
 
 static int no_launch(rt_kernel kernel, struct rt_dim3 grid, struct rt_dim3 block, void **args,
 	size_t shared, rt_stream stream)
 {
+	(void)kernel;
+	(void)grid;
+	(void)block;
+	(void)args;
+	(void)shared;
+	(void)stream;
 	return RT_MISSING_CALL;
 }
 
 static const char *no_error_name(int error)
 {
+	(void)error;
 	return "";
 }
 
