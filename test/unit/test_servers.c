@@ -20,6 +20,7 @@
 #include "webhook/edge/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 struct fixture {
 	struct kube_store *store;
@@ -404,6 +405,59 @@ static void test_refresh(void **state)
 	fixture_release(&f);
 }
 
+/* An edit in a thread, and how long it took. */
+struct timed {
+	struct fixture *f;
+	pthread_t thread;
+	const char *message;
+	int patience_ms;
+	int64_t took_ms;
+	int rc;
+};
+
+static void *edit_timed(void *arg)
+{
+	struct timed *t = arg;
+	struct say s = {.message = t->message};
+	struct err e = {0};
+	int64_t began = api_now_ms();
+
+	t->rc = servers_edit(t->f->s, "a", say, &s, began + t->patience_ms, &e);
+	t->took_ms = api_now_ms() - began;
+	return NULL;
+}
+
+/* Nobody answers, and edits of different patience are written together: none waits for a more patient one. */
+static void test_patience(void **state)
+{
+	struct fixture f;
+	/* The first one keeps the others together; of those, anyone may be who writes. */
+	struct timed t[] = {{.message = "0", .patience_ms = 9000},
+		{.message = "1", .patience_ms = 1000}, {.message = "2", .patience_ms = 1000},
+		{.message = "3", .patience_ms = 1000}, {.message = "4", .patience_ms = 4000},
+		{.message = "5", .patience_ms = 4000}};
+
+	(void)state;
+	fixture_init(&f);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 6000, -1);
+	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS "/a", 6000, -1);
+	for (size_t i = 0; i < LEN(t); i++) {
+		t[i].f = &f;
+		assert_int_equal(pthread_create(&t[i].thread, NULL, edit_timed, &t[i]), 0);
+		if (i == 0)
+			assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+	}
+	for (size_t i = 0; i < LEN(t); i++)
+		assert_int_equal(pthread_join(t[i].thread, NULL), 0);
+	assert_int_equal(t[0].rc, 0);
+	for (size_t i = 1; i < LEN(t); i++) {
+		assert_int_equal(t[i].rc, ERR_TIMEOUT);
+		assert_in_range(t[i].took_ms, t[i].patience_ms, t[i].patience_ms + 1500);
+	}
+	fixture_release(&f);
+}
+
 static void *hang(void *arg)
 {
 	struct fixture *f = arg;
@@ -444,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_unreadable_answer),
 		cmocka_unit_test(test_list_and_commits),
 		cmocka_unit_test(test_refresh),
+		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_stop_ends_edits),
 	};
 

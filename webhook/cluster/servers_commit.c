@@ -40,8 +40,8 @@ static int too_late(struct err *err)
 		err, ERR_TIMEOUT, "the claim could not be confirmed by the API server in time");
 }
 
-/* Take the edits that are done out of the batch. */
-static void sweep(struct commit *c)
+/* Take the edits that are done out of the batch, and tell those who wait for them: the next call may take long. */
+static void sweep(struct servers *s, struct commit *c)
 {
 	struct edit **at = &c->batch;
 
@@ -50,6 +50,7 @@ static void sweep(struct commit *c)
 			*at = (*at)->next;
 		else
 			at = &(*at)->next;
+	(void)pthread_cond_broadcast(&s->cond);
 }
 
 /* End every edit that is left. */
@@ -70,7 +71,7 @@ static void drop_late(struct servers *s, struct commit *c)
 	for (struct edit *e = c->batch; e; e = e->next)
 		if (now >= e->deadline_ms || s->stopping)
 			finish(e, too_late(&err), &err);
-	sweep(c);
+	sweep(s, c);
 }
 
 /* A copy of the object whose arrays may be changed; texts are shared. */
@@ -96,7 +97,7 @@ static bool copy_object(const struct server_object *o, struct arena *a, struct s
 }
 
 /* Apply the edits in their order; what gave up or has nothing to write is done. False: nothing is to be written. */
-static bool apply(const struct server_entry *entry, struct commit *c)
+static bool apply(struct servers *s, const struct server_entry *entry, struct commit *c)
 {
 	struct server_object o;
 	struct err err = {0};
@@ -121,7 +122,7 @@ static bool apply(const struct server_entry *entry, struct commit *c)
 			break;
 		}
 	}
-	sweep(c);
+	sweep(s, c);
 	if (!any)
 		return false;
 	server_object_write(&o, &c->body);
@@ -215,21 +216,44 @@ static int refused_us(int rc, struct err *err)
 	return rc == ERR_REFUSED ? ERR_IO : rc;
 }
 
-/* The outcome of the PUT is not "written": look what is there, and let the edits be tried again on it. */
-static void look_again(struct servers *s, struct server_entry *entry, struct commit *c)
+/* To be tried again, in front of those that came meanwhile. */
+static void put_back(struct server_entry *entry, struct commit *c)
 {
 	struct edit *last = NULL;
+
+	for (struct edit *e = c->batch; e; e = e->next) {
+		e->again = true;
+		last = e;
+	}
+	if (!last)
+		return;
+	last->next = entry->queue;
+	if (!entry->queue)
+		entry->queue_end = &last->next;
+	entry->queue = c->batch;
+	c->batch = NULL;
+}
+
+/* The outcome of the PUT is not "written": look what is there, and let the edits be tried again on it. */
+static void look_again(
+	struct servers *s, struct server_entry *entry, struct commit *c, const struct edit *own)
+{
+	int64_t left;
 
 	drop_late(s, c);
 	if (!c->batch)
 		return;
 	metric_add(s->metrics, M_COMMITS, c->rc == ERR_CONFLICT ? COMMIT_CONFLICT : COMMIT_UNKNOWN,
 		0, 1);
-	int64_t left = patience(c);
-
-	c->before = entry->held ? entry->held->number : 0;
 	if (c->rc == ERR_CONFLICT)
 		servers_contended(s, entry);
+	/* Whose own time is over leaves the others to one of them: he is expected. */
+	if (own->done) {
+		put_back(entry, c);
+		return;
+	}
+	left = patience(c);
+	c->before = entry->held ? entry->held->number : 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	get_state(s, entry, c, left);
 	(void)pthread_mutex_lock(&s->lock);
@@ -242,22 +266,11 @@ static void look_again(struct servers *s, struct server_entry *entry, struct com
 	if (c->rc != 0 && !c->gone)
 		(void)servers_wait(s, servers_now_ms() + AWAY_PAUSE_MS);
 	bring_back(s, entry, c);
-	/* In front of those that came meanwhile. */
-	for (struct edit *e = c->batch; e; e = e->next) {
-		e->again = true;
-		last = e;
-	}
-	if (last) {
-		last->next = entry->queue;
-		if (!entry->queue)
-			entry->queue_end = &last->next;
-		entry->queue = c->batch;
-		c->batch = NULL;
-	}
+	put_back(entry, c);
 }
 
 /* One commit of all edits that wait for this server. Lock held, and let go meanwhile. */
-static void commit(struct servers *s, struct server_entry *entry)
+static void commit(struct servers *s, struct server_entry *entry, const struct edit *own)
 {
 	struct commit c = {.batch = entry->queue};
 	struct err err = {0};
@@ -276,7 +289,7 @@ static void commit(struct servers *s, struct server_entry *entry)
 		finish_all(&c,
 			err_set(&err, ERR_INVALID, "the GPUServer %s cannot be read", entry->name),
 			&err);
-	if (c.batch && apply(entry, &c)) {
+	if (c.batch && apply(s, entry, &c)) {
 		int64_t left = patience(&c);
 
 		(void)pthread_mutex_unlock(&s->lock);
@@ -288,7 +301,7 @@ static void commit(struct servers *s, struct server_entry *entry)
 			finish_all(&c, 0, NULL);
 		} else if (c.rc == ERR_CONFLICT || c.rc == ERR_TIMEOUT || c.rc == ERR_IO ||
 			   c.rc == ERR_NOTFOUND) {
-			look_again(s, entry, &c);
+			look_again(s, entry, &c, own);
 		} else {
 			finish_all(&c, refused_us(c.rc, &c.err), &c.err);
 		}
@@ -349,7 +362,7 @@ int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *
 		if (entry->busy)
 			wait_for_others(s, entry, &e);
 		else
-			commit(s, entry);
+			commit(s, entry, &e);
 	entry->users--;
 	(void)pthread_mutex_unlock(&s->lock);
 	if (e.changed && e.rc == 0)
