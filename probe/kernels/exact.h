@@ -13,8 +13,9 @@
 
 #include "probe/kernels/pattern.h"
 
-/* A chain's fold is a multiple of this, its steps one of the fold. Above 4096 the state's growth begins to hide its last bits. */
-#define EXACT_FOLD_UNIT 32
+/* A chain's fold is a multiple of this, its steps one of the fold: so much is straight code. Above 4096 the state's growth begins to
+ * hide its last bits. */
+#define EXACT_FOLD_UNIT 64
 /* For the check, and for the rate, where folding must not count. */
 #define EXACT_FOLD_CHECK 64
 #define EXACT_FOLD_RATE 512

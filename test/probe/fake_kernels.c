@@ -77,7 +77,7 @@ static bool is_wrong(const struct fake_device *d, const char *kernel, uint32_t s
 #endif
 
 /* Written so that compilers see vectors: lanes side by side, and between them straight code. */
-_Static_assert(EXACT_FOLD_UNIT == 32, "16 pairs");
+_Static_assert(EXACT_FOLD_UNIT == 64, "32 pairs");
 #define CHAIN(bits, real, fused)                                                                   \
 	WITH_VECTORS static void chains##bits(                                                     \
 		uint32_t first, uint32_t steps, uint32_t fold, uint64_t seed, uint64_t *sums)      \
@@ -99,7 +99,7 @@ _Static_assert(EXACT_FOLD_UNIT == 32, "16 pairs");
 				for (uint32_t l = 0; l < BATCH; l++) {                             \
 					struct exact_state##bits s = {x[l], minus_a[l], b[l]};     \
                                                                                                    \
-					_Pragma("GCC unroll 16") for (int j = 0; j < 16; j++)      \
+					_Pragma("GCC unroll 32") for (int j = 0; j < 32; j++)      \
 						s.x = exact_pair##bits(s);                         \
 					x[l] = s.x;                                                \
 				}                                                                  \

@@ -67,6 +67,23 @@ static void answers_for_calls_that_are_missing(void **state)
 	assert_int_equal(rt->library_load(&library, "image"), 0);
 }
 
+static void finds_one_that_is_already_there(void **state)
+{
+	struct err err = {0};
+	struct rt found;
+	int count;
+
+	(void)state;
+	/* the fake has the real one's name */
+	fake_rt_use("{\"devices\": [{\"count\": 3}]}");
+	assert_int_equal(rt_dlopen("libcudart.so.12", &found, &err), 0);
+	assert_int_equal(found.device_count(&count), 0);
+	assert_int_equal(count, 3);
+	assert_int_equal(rt_dlopen(NULL, &found, &err), 0);
+	assert_int_equal(rt_default(&found, &err), 0);
+	assert_string_equal(found.link, "dlopen");
+}
+
 static void every_member_is_there(void **state)
 {
 	struct err err = {0};
@@ -229,6 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(says_which_library_is_missing),
 		cmocka_unit_test(answers_for_calls_that_are_missing),
+		cmocka_unit_test(finds_one_that_is_already_there),
 		cmocka_unit_test(every_member_is_there),
 		cmocka_unit_test(no_driver_and_an_old_one_differ_by_their_version),
 		cmocka_unit_test(describes_devices),
