@@ -171,7 +171,8 @@ static void measure(size_t n_servers)
 	fill(b.s, n_servers);
 	finds = median_us(search, &b);
 	takes = median_us(take, &b);
-	c.amount = GPUS * (uint32_t)n_servers;
+	c.percent = 0;
+	c.memory_mb = GPU_BYTES / 1000000 + 1;
 	b.expected = ERR_REFUSED;
 	refuses = median_us(search, &b);
 	(void)printf("%zu %.1f %.1f %.1f\n", n_servers, finds, refuses, takes);

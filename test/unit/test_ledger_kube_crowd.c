@@ -182,6 +182,30 @@ static void test_three_replicas_over_two_servers(void **state)
 	ledger_fixture_release(&f);
 }
 
+/* Where another replica was first a moment ago nobody goes who finds room elsewhere; who does not goes all the same. */
+static void test_elsewhere_after_a_conflict(void **state)
+{
+	struct ledger_fixture f;
+	int64_t began;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 2, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	kube_store_fault(f.store, STORE_CONFLICT, "PUT", STATUS_OF("a"), 0, 1);
+	began = api_now_ms();
+	ledger_must_take(&f, "u1", "app c 1 100%");
+	ledger_must_take(&f, "u2", "app c 1 100%");
+	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
+	/* The moment may have passed on a slow machine. */
+	if (api_now_ms() - began < 400)
+		assert_int_equal(kube_store_claims(f.store, "b", "u2"), 1);
+	ledger_must_take(&f, "u3", "app c 1 100%");
+	assert_int_equal(kube_store_claims(f.store, NULL, NULL), 3);
+	ledger_fixture_release(&f);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +214,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_group_commit_promises_nothing_twice),
 		cmocka_unit_test(test_three_replicas_admit_exactly_what_fits),
 		cmocka_unit_test(test_three_replicas_over_two_servers),
+		cmocka_unit_test(test_elsewhere_after_a_conflict),
 	};
 
 	if (argc > 1)
