@@ -46,14 +46,14 @@ void worker_job_release(struct worker_job *job);
 
 /* The whole life of a worker process: dies with its parent, takes SIGTERM as a wish to end early, opens the runtime, does the job, and writes one
  * line per event to fd (see worker_wire.h). Returns the exit status: 0 done, 1 stopped by an error that was told, 3 could not tell. */
-int worker_main(const char *job, int fd);
+int worker_main(const char *job_text, int fd);
 
 /* Do a job with this runtime in this process; lines go to fd; stopped() is asked at least once a second. Errors of the GPU are told, not returned:
  * 0 done, 1 stopped by an error that was told, 3 could not tell. */
 int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg);
 
-/* A worker that looks at NVML: task NVML once, NVML_WATCH about twice a second until stopped() says so. Without NVML it tells that it has -1
+/* A worker that looks at NVML: task NVML once, NVML_WATCH about twice a second until stopped() says so, and then once more. Without NVML it tells that it has -1
  * devices, with the reason as its driver's version. Returns as worker_run. */
 int worker_nvml(const struct worker_job *job, int fd, bool (*stopped)(void *), void *arg);
 

@@ -21,7 +21,7 @@ static bool asked(void *arg)
 	return asked_to_stop != 0;
 }
 
-int worker_main(const char *text, int fd)
+int worker_main(const char *job_text, int fd)
 {
 	struct sigaction term = {.sa_handler = on_term}, quiet = {.sa_handler = SIG_IGN};
 	struct worker_job job;
@@ -33,7 +33,7 @@ int worker_main(const char *text, int fd)
 	(void)sigaction(SIGTERM, &term, NULL);
 	(void)sigaction(SIGINT, &quiet, NULL); /* the parent decides */
 	(void)sigaction(SIGPIPE, &quiet, NULL);
-	if (worker_job_read(text, &job, &err) != 0) {
+	if (worker_job_read(job_text, &job, &err) != 0) {
 		(void)fprintf(stderr, "gpuprobe: --worker: %s\n", err.msg);
 		return 3;
 	}
