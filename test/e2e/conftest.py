@@ -16,12 +16,22 @@ import cluster as clusters  # noqa: E402
 import kube  # noqa: E402
 import product  # noqa: E402
 
+# Names of tests that failed, for another try of these alone: `make e2e T="$(cat build/e2e/failed)"`.
+FAILED = os.path.join(os.path.dirname(clusters.LOGS), "failed")
+
 running = []
+failed = []
 
 
 def pytest_configure(config):
     """Ended by SIGTERM, the tests still clean up."""
     signal.signal(signal.SIGTERM, clusters.on_sigterm)
+
+
+def pytest_sessionfinish():
+    os.makedirs(os.path.dirname(FAILED), exist_ok=True)
+    with open(FAILED, "w", encoding="utf-8") as f:
+        f.write(" or ".join(sorted(set(failed))))
 
 
 @pytest.fixture(scope="session", name="cluster")
@@ -77,6 +87,7 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     if not report.failed:
         return
+    failed.append(item.originalname or item.name)
     for one in running:
         report.sections.append((f"logs of {one.name}", one.collect_logs()))
         try:
