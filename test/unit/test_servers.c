@@ -431,11 +431,12 @@ static void *edit_timed(void *arg)
 static void test_patience(void **state)
 {
 	struct fixture f;
-	/* The first one keeps the others together; of those, anyone may be who writes. */
+	/* The first one keeps the others together; of those, anyone may be who writes, and writes again. */
 	struct timed t[] = {{.message = "0", .patience_ms = 9000},
 		{.message = "1", .patience_ms = 1000}, {.message = "2", .patience_ms = 1000},
-		{.message = "3", .patience_ms = 1000}, {.message = "4", .patience_ms = 4000},
-		{.message = "5", .patience_ms = 4000}};
+		{.message = "3", .patience_ms = 1000}, {.message = "4", .patience_ms = 2500},
+		{.message = "5", .patience_ms = 2500}, {.message = "6", .patience_ms = 4500},
+		{.message = "7", .patience_ms = 4500}};
 
 	(void)state;
 	fixture_init(&f);
@@ -453,7 +454,7 @@ static void test_patience(void **state)
 	assert_int_equal(t[0].rc, 0);
 	for (size_t i = 1; i < LEN(t); i++) {
 		assert_int_equal(t[i].rc, ERR_TIMEOUT);
-		assert_in_range(t[i].took_ms, t[i].patience_ms, t[i].patience_ms + 1500);
+		assert_in_range(t[i].took_ms, t[i].patience_ms, t[i].patience_ms + 1200);
 	}
 	fixture_release(&f);
 }

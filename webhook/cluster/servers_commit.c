@@ -216,13 +216,13 @@ static int refused_us(int rc, struct err *err)
 	return rc == ERR_REFUSED ? ERR_IO : rc;
 }
 
-/* To be tried again, in front of those that came meanwhile. */
-static void put_back(struct server_entry *entry, struct commit *c)
+/* To be tried again, in front of those that came meanwhile. tried: they may have been written. */
+static void put_back(struct server_entry *entry, struct commit *c, bool tried)
 {
 	struct edit *last = NULL;
 
 	for (struct edit *e = c->batch; e; e = e->next) {
-		e->again = true;
+		e->again = e->again || tried;
 		last = e;
 	}
 	if (!last)
@@ -247,9 +247,8 @@ static void look_again(
 		0, 1);
 	if (c->rc == ERR_CONFLICT)
 		servers_contended(s, entry);
-	/* Whose own time is over leaves the others to one of them: he is expected. */
 	if (own->done) {
-		put_back(entry, c);
+		put_back(entry, c, true);
 		return;
 	}
 	left = patience(c);
@@ -266,10 +265,32 @@ static void look_again(
 	if (c->rc != 0 && !c->gone)
 		(void)servers_wait(s, servers_now_ms() + AWAY_PAUSE_MS);
 	bring_back(s, entry, c);
-	put_back(entry, c);
+	put_back(entry, c, true);
 }
 
-/* One commit of all edits that wait for this server. Lock held, and let go meanwhile. */
+/* With the lock, which is let go meanwhile: write what the batch has made of the status. */
+static void write_batch(
+	struct servers *s, struct server_entry *entry, struct commit *c, const struct edit *own)
+{
+	int64_t left = patience(c);
+
+	(void)pthread_mutex_unlock(&s->lock);
+	put_status(s, entry, c, left);
+	(void)pthread_mutex_lock(&s->lock);
+	if (c->rc == 0) {
+		metric_add(s->metrics, M_COMMITS, COMMIT_WRITTEN, 0, 1);
+		bring_back(s, entry, c);
+		finish_all(c, 0, NULL);
+	} else if (c->rc == ERR_CONFLICT || c->rc == ERR_TIMEOUT || c->rc == ERR_IO ||
+		   c->rc == ERR_NOTFOUND) {
+		look_again(s, entry, c, own);
+	} else {
+		finish_all(c, refused_us(c->rc, &c->err), &c->err);
+	}
+}
+
+/* One commit of all edits that wait for this server. Whose own edit is done leaves the others to one of them: he is expected. Lock held,
+ * and let go meanwhile. */
 static void commit(struct servers *s, struct server_entry *entry, const struct edit *own)
 {
 	struct commit c = {.batch = entry->queue};
@@ -289,23 +310,10 @@ static void commit(struct servers *s, struct server_entry *entry, const struct e
 		finish_all(&c,
 			err_set(&err, ERR_INVALID, "the GPUServer %s cannot be read", entry->name),
 			&err);
-	if (c.batch && apply(s, entry, &c)) {
-		int64_t left = patience(&c);
-
-		(void)pthread_mutex_unlock(&s->lock);
-		put_status(s, entry, &c, left);
-		(void)pthread_mutex_lock(&s->lock);
-		if (c.rc == 0) {
-			metric_add(s->metrics, M_COMMITS, COMMIT_WRITTEN, 0, 1);
-			bring_back(s, entry, &c);
-			finish_all(&c, 0, NULL);
-		} else if (c.rc == ERR_CONFLICT || c.rc == ERR_TIMEOUT || c.rc == ERR_IO ||
-			   c.rc == ERR_NOTFOUND) {
-			look_again(s, entry, &c, own);
-		} else {
-			finish_all(&c, refused_us(c.rc, &c.err), &c.err);
-		}
-	}
+	if (own->done || !c.batch || !apply(s, entry, &c) || own->done)
+		put_back(entry, &c, false);
+	else
+		write_batch(s, entry, &c, own);
 	entry->busy = false;
 	(void)pthread_cond_broadcast(&s->cond);
 	buf_release(&c.body);
