@@ -89,7 +89,7 @@ def rolled(c, load, old):
             and not set(old) & set(replicas(c))
 
     wait_for(done, 180, "new replicas alone")
-    load.wait(made=50)
+    load.wait(made=20)
 
 
 def emptied(c, ns):
@@ -114,6 +114,36 @@ def test_from_nothing_to_ready(c, folders, ns):
     wait_for(lambda: claims(c) == {(made["metadata"]["uid"], "bound")}, 20, "a bound claim")
     c.client.delete("pods", "first", ns, grace=0)
     wait_for(lambda: not claims(c), 20, "a freed claim")
+
+
+def is_told_to_end(c, name):
+    try:
+        return '"draining"' in c.pod_log(name, SYSTEM)
+    except kube.ApiError:  # it has ended
+        return True
+
+
+def scale(c, number):
+    c.kubectl("-n", SYSTEM, "scale", "deployment/poolgate", f"--replicas={number}")
+    wait_for(lambda: len(replicas(c)) == c.client.get("deployments", "poolgate", SYSTEM)["status"].get("readyReplicas") == number, 90,
+             f"{number} replicas")
+
+
+def test_replica_answers_until_the_endpoints_follow(c, ns):
+    """A replica is told to end, and the API server goes on to send it reviews, over new connections too, until whoever keeps the
+    endpoints has noticed; here that takes 1.5 s, of the 5 s of drainDelay. It is the one to which all connections were, so that others
+    are needed at once: a replica that stops listening early fails creates."""
+    scale(c, 1)
+    victim = list(replicas(c).values())[0]["metadata"]
+    with Load(c, ns, 50, percent=SHARE) as load:
+        load.wait(made=20)
+        scale(c, 2)
+        with c.controller_manager.paused():
+            c.client.delete("pods", victim["name"], SYSTEM)
+            wait_for(lambda: is_told_to_end(c, victim["name"]), 30, "the kubelet tells the replica")
+            load.wait(seconds=1.5)
+        rolled(c, load, [victim["uid"]])
+    emptied(c, ns)
 
 
 def test_rolling_restart_under_50_creates_a_second(c, ns):
