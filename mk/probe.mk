@@ -39,7 +39,7 @@ $(FAKE_NVML) $(FAKE_NVML_OLD): test/probe/fake_nvml.c $(BUILD)/flags
 	$(call say,LD,$@)
 	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) $(FAKE_NVML_CPPFLAGS) -shared -o $@ $<
 
--include $(wildcard $(FAKE_OBJ:.o=.d) $(BUILD)/pic/test/probe/fake_old.d)
+-include $(wildcard $(FAKE_OBJ:.o=.d) $(BUILD)/pic/test/probe/fake_old.d $(BUILD)/probe/*.d $(BUILD)/test/probe/*.d)
 
 .PHONY: fakes
 fakes: $(FAKES) $(PROBE_FAKE) ; @:
