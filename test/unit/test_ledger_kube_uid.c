@@ -83,6 +83,55 @@ static void test_r1_half_claim_is_waited_for(void **state)
 	ledger_fixture_release(&f);
 }
 
+#define TWO_GPUS                                                                                   \
+	"{'version':1,'gpus':["                                                                    \
+	"{'id':'gpu-0','model':'V100','memory':16000000000,'fit':true},"                           \
+	"{'id':'gpu-1','model':'V100','memory':16000000000,'fit':true}],'claims':["                \
+	"{'uid':'u1','namespace':'lab','name':'u1','state':'pending',"                             \
+	"'plan':'0000000000000005','since':'2026-01-01T00:00:00Z','take':'00000000000000aa',"      \
+	"'servers':['a','b'],'gpus':["
+#define HELD(gpu) "{'id':'" gpu "','bytes':" WHOLE "}"
+
+static void *take_three(void *arg)
+{
+	struct ledger_fixture *f = arg;
+
+	ledger_must_take(f, "u1", "app c 3 100%");
+	return NULL;
+}
+
+/* Another review of this uid waited for long, and puts its own parts in the place of ours, on the same servers, but one GPU on the first and
+ * two on the second. What is ours on the second and its on the first are no claim: they are two GPUs of three. */
+static void test_r1_parts_of_two_reviews_are_no_claim(void **state)
+{
+	struct ledger_fixture f;
+	pthread_t thread;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 2, 16000, "");
+	kube_store_server(f.store, "b", 2, 16000, "");
+	kube_store_server(f.store, "c", 1, 8000, "");
+	ledger_fixture_begin(&f);
+	/* What is to be taken back waits. */
+	ledger_must_take(&f, "busy", "app c 1 8000");
+	assert_string_equal(f.answer.parts[0].server, "c");
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("c"), 1500, 1);
+	ledger_undo(&f, f.answer.ticket);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("c"), 2));
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 300, 1);
+	assert_int_equal(pthread_create(&thread, NULL, take_three, &f), 0);
+	assert_true(kube_store_wait_claims(f.store, "a", "u1", 1));
+	kube_store_put(f.store, "a", NULL, TWO_GPUS HELD("gpu-0") "]}]}", NULL);
+	assert_true(kube_store_wait_claims(f.store, "b", "u1", 1));
+	api_nap(500);
+	kube_store_put(f.store, "b", NULL, TWO_GPUS HELD("gpu-0") "," HELD("gpu-1") "]}]}", NULL);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(f.answer.n_parts, 3);
+	assert_int_equal(f.answer.ticket, 0);
+	ledger_fixture_release(&f);
+}
+
 /* One uid reviewed by two replicas, and this one has not heard of the other's commit: its own must not take that one's place, or
  * taking it back would end what the other's "allowed" rests on. */
 static void test_r1_two_replicas_one_server(void **state)
@@ -260,6 +309,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_r1_half_claim_is_no_claim),
 		cmocka_unit_test(test_r1_half_claim_elsewhere_goes),
 		cmocka_unit_test(test_r1_half_claim_is_waited_for),
+		cmocka_unit_test(test_r1_parts_of_two_reviews_are_no_claim),
 		cmocka_unit_test(test_r1_two_replicas_one_server),
 		cmocka_unit_test(test_r1_two_replicas_the_first_stays),
 		cmocka_unit_test(test_r1_two_replicas_the_second_stays),

@@ -31,7 +31,8 @@ static bool is_whole(const struct held_part *parts, size_t n, const struct held_
 	size_t found = 0;
 
 	for (size_t i = 0; i < n; i++)
-		found += same_list(parts[i].record, p->record) && lists(p->record, parts[i].server);
+		found += !parts[i].left && same_list(parts[i].record, p->record) &&
+			 lists(p->record, parts[i].server);
 	return p->record->n_servers > 0 && found == p->record->n_servers;
 }
 
@@ -52,10 +53,14 @@ bool take_find(struct take *t, struct found *ret)
 		const struct held *h = s->entries[i]->held;
 		ptrdiff_t at = h ? server_status_claim(&h->object.status, slice_of(t->uid)) : -1;
 
-		if (at >= 0)
-			ret->parts[n++] = (struct held_part){
-				.server = arena_strdup(t->arena, slice_of(h->object.name)),
-				.record = &h->object.status.claims[at]};
+		if (at < 0)
+			continue;
+		ret->parts[n] = (struct held_part){
+			.server = arena_strdup(t->arena, slice_of(h->object.name)),
+			.record = &h->object.status.claims[at]};
+		ret->parts[n].left = ret->parts[n].record->take != t->ticket &&
+				     take_is_mine(t, ret->parts[n].record->take);
+		n++;
 	}
 	ret->n = n;
 	/* Servers are in the order of their names, so of two whole claims everybody finds the same one first. */
@@ -63,7 +68,7 @@ bool take_find(struct take *t, struct found *ret)
 		if (is_whole(ret->parts, n, &ret->parts[i]))
 			whole = ret->parts[i].record;
 	for (size_t i = 0; whole && i < n; i++)
-		ret->parts[i].whole = same_list(whole, ret->parts[i].record);
+		ret->parts[i].whole = !ret->parts[i].left && same_list(whole, ret->parts[i].record);
 	ret->whole = whole != NULL;
 	return !t->arena->failed;
 }

@@ -70,6 +70,9 @@ int ledger_away(struct err *err);
 struct held_part {
 	const char *server; /* in the take's arena */
 	const struct claim_record *record;
+	/* Of a try of this review that came to nothing: it goes. With what another review put in the place of its other parts it makes no
+	 * claim, even where both list the same servers. */
+	bool left;
 	bool whole; /* one of the claim that is whole */
 };
 
