@@ -2,6 +2,7 @@
 /* probe: what the checks share. */
 #include "probe/checks_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,10 @@ bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 	}
 	if (!ok)
 		return false;
+	*ret_seconds = (double)NAN;
+	for (unsigned i = 0; i < runs; i++)
+		if (!isfinite(ms[i]))
+			return true; /* one time that is no number spoils all */
 	qsort(ms, runs, sizeof(ms[0]), compare);
 	*ret_seconds = (double)ms[runs / 2] / 1000;
 	return true;

@@ -25,8 +25,8 @@ bool launch(struct check_world *w, struct check_result *r, const char *name, uns
 /* Wait for the stream. */
 bool finish(struct check_world *w, struct check_result *r);
 
-/* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count. False: the
- * result says why. */
+/* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count; NAN when one of
+ * them is no number. False: the result says why. */
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 	bool (*start)(struct check_world *, struct check_result *, void *), void *arg,
 	double *ret_seconds);

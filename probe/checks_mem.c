@@ -24,7 +24,7 @@
 #define SHARE_STRESS 0.95
 #define LEAST_VERIFY 0.50
 #define LEAST_STRESS 0.75
-/* Of what was asked for; and of free memory that must be there to be had. */
+/* Of what was asked for: with less the user has another test than the one he wanted, and what is said to be free is not. */
 #define LEAST_ASKED 0.95
 /* In use before anything was allocated. */
 #define FREE_WARN 0.95
@@ -203,8 +203,8 @@ static void keep_records(struct check_result *r, const struct kernel_findings *f
 		r->pages = n_pages;
 }
 
-/* What the kernels found. whole: every sweep was made. */
-static bool judge(struct sweep *s, uint64_t least, bool whole)
+/* What the kernels found. whole: every sweep was made. wanted: bytes that should have been there to be had. */
+static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 {
 	struct check_result *r = s->r;
 	struct kernel_findings f;
@@ -230,6 +230,11 @@ static bool judge(struct sweep *s, uint64_t least, bool whole)
 		check_error(r, CODE_COVERAGE,
 			"%.1f GiB could be tested, expected at least %.1f GiB",
 			(double)s->bytes / GIB, (double)least / GIB);
+	} else if ((double)s->bytes < (double)wanted * LEAST_ASKED && !s->w->job->busy) {
+		check_fail(r, CODE_SHORT_ALLOCATION,
+			"of %.1f GiB that it called free, %.1f GiB could be had; at least %.0f %% "
+			"must be",
+			(double)wanted / GIB, (double)s->bytes / GIB, 100 * LEAST_ASKED);
 	} else {
 		check_pass(r);
 	}
@@ -290,7 +295,7 @@ bool check_mem_pattern(struct check_world *w, struct check_result *r)
 					"no memory could be allocated, %" PRId64 " bytes are free",
 					w->gpu->memory_free_bytes);
 			else if (sweep_all(&s))
-				(void)judge(&s, least, !w->stopped(w->arg));
+				(void)judge(&s, wanted, least, !w->stopped(w->arg));
 		}
 	}
 	release(&s);

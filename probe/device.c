@@ -26,7 +26,11 @@ static void tell_no_device(struct report *r, int error)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
-	if (visible)
+	if (r->pci < 0) /* whoever asks the bus says more of it */
+		(void)report_add_error(r, -1, CODE_NO_DEVICE, error,
+			visible ? "CUDA_VISIBLE_DEVICES is \"%.100s\"" : "cudaGetDeviceCount found none%s",
+			visible ? visible : "");
+	else if (visible)
 		(void)report_add_error(r, -1, CODE_NO_DEVICE, error,
 			"CUDA_VISIBLE_DEVICES is \"%.100s\"; the PCI bus shows %d GPUs", visible,
 			r->pci > 0 ? r->pci : 0);

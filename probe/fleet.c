@@ -131,6 +131,9 @@ static void keep_checks(struct fleet_gpu *gpu, const struct gpu_report *seen)
 
 void fleet_verified(struct fleet *f, const struct report *r, int64_t now)
 {
+	/* without CUDA no GPU can be used, whatever was found earlier */
+	for (size_t i = 0; i < f->n_gpus && r->exit == EXIT_NO_CUDA; i++)
+		f->gpus[i].present = false;
 	for (size_t i = 0; i < r->n_gpus; i++) {
 		const struct gpu_report *seen = &r->gpus[i];
 		struct fleet_gpu *gpu;

@@ -20,6 +20,12 @@ static void put_time(struct buf *out, const char *key, int64_t seconds)
 	out_text_or_null(out, key, text);
 }
 
+/* One that was lost before it was ever seen has its place on the bus for a name. */
+static const char *id_of(const struct fleet_gpu *gpu)
+{
+	return gpu->known.uuid[0] ? gpu->known.uuid : gpu->known.pci;
+}
+
 static int free_percent(const struct fleet_gpu *gpu)
 {
 	const struct gpu_report *k = &gpu->known;
@@ -94,8 +100,7 @@ static void put_gpu(struct buf *out, const struct fleet_gpu *gpu)
 
 	buf_char(out, '{');
 	out_count(out, "index", k->index);
-	/* one that was lost before it was ever seen has its place on the bus for a name */
-	out_text(out, "uuid", k->uuid[0] ? k->uuid : k->pci);
+	out_text(out, "uuid", id_of(gpu));
 	out_text(out, "name", k->name[0] ? k->name : "unknown");
 	out_text_or_null(out, "pci", k->pci);
 	if (k->cc_major > 0)
@@ -157,6 +162,14 @@ static void put_capacity(const struct fleet *f, struct buf *out)
 	buf_str(out, "]}");
 }
 
+/* Seconds since the last look; a clock that was set back makes it none. */
+static int64_t age_of(const struct fleet *f, int64_t now)
+{
+	if (f->looked_at == 0)
+		return f->stale_after_s + 1;
+	return now > f->looked_at ? now - f->looked_at : 0;
+}
+
 void fleet_inventory(const struct fleet *f, int64_t now, struct buf *out)
 {
 	bool some = false;
@@ -165,7 +178,7 @@ void fleet_inventory(const struct fleet *f, int64_t now, struct buf *out)
 	out_text(out, "schema", INVENTORY_SCHEMA);
 	out_text(out, "server", f->server);
 	put_time(out, "generated_at", now);
-	out_count(out, "age_s", f->looked_at ? now - f->looked_at : f->stale_after_s + 1);
+	out_count(out, "age_s", age_of(f, now));
 	out_count(out, "stale_after_s", f->stale_after_s);
 	out_text(out, "state", state_of(f, now));
 	out_text_or_null(out, "trouble", f->trouble);
@@ -187,8 +200,8 @@ void fleet_inventory(const struct fleet *f, int64_t now, struct buf *out)
 static void gpu_sample(struct buf *out, const char *name, const struct fleet_gpu *gpu,
 	const char *label, const char *value, int64_t n)
 {
-	struct slice labels[] = {SLICE("uuid"), slice_of(gpu->known.uuid),
-		slice_of(label ? label : ""), slice_of(value ? value : "")};
+	struct slice labels[] = {SLICE("uuid"), slice_of(id_of(gpu)), slice_of(label ? label : ""),
+		slice_of(value ? value : "")};
 
 	metric_sample(out, name, labels, label ? 4 : 2, n, 1);
 }
@@ -201,7 +214,7 @@ static void put_info(const struct fleet *f, struct buf *out)
 		char cc[16];
 
 		(void)snprintf(cc, sizeof(cc), "%d.%d", k->cc_major, k->cc_minor);
-		struct slice labels[] = {SLICE("uuid"), slice_of(k->uuid), SLICE("name"),
+		struct slice labels[] = {SLICE("uuid"), slice_of(id_of(&f->gpus[i])), SLICE("name"),
 			slice_of(k->name), SLICE("pci"), slice_of(k->pci), SLICE("cc"),
 			slice_of(cc), SLICE("driver"), slice_of(f->driver_version)};
 
@@ -244,7 +257,7 @@ static void put_checks(const struct fleet *f, struct buf *out)
 
 			for (size_t k = 0; r && k < sizeof(all) / sizeof(all[0]); k++) {
 				struct slice labels[] = {SLICE("uuid"),
-					slice_of(f->gpus[i].known.uuid), SLICE("check"),
+					slice_of(id_of(&f->gpus[i])), SLICE("check"),
 					slice_of(check_kind((enum check_id)c)->id), SLICE("status"),
 					slice_of(check_status_name(all[k]))};
 

@@ -167,6 +167,12 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "--worker") == 0)
 		return worker_main(argv[2], WORKER_FD);
+	(void)sigaction(
+		SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL); /* writing says so */
+	if (!output_guard()) {
+		(void)fprintf(stderr, "gpuprobe: standard output is closed\n");
+		return EXIT_INCONCLUSIVE;
+	}
 	if (argc >= 2 && strcmp(argv[1], "serve") == 0)
 		return serve_elsewhere(argv + 1);
 	if (options_read(argc, argv, &o, &err) != 0)

@@ -106,8 +106,17 @@ static int wants(struct err *err, const char *what, const char *form)
 
 static int take_count(const char *what, uint64_t max, uint64_t *ret, struct err *err)
 {
-	if (!text_u64(slice_of(optarg), max, ret))
-		return wants(err, what, "a whole number");
+	if (!text_u64(slice_of(optarg), max, ret) || *ret == 0)
+		return wants(err, what, "a whole number from 1 on");
+	return 0;
+}
+
+/* A text that is not empty: an empty one is a variable that was not set. */
+static int take_text(const char *what, const char **ret, struct err *err)
+{
+	if (!optarg[0])
+		return wants(err, what, "a text");
+	*ret = optarg;
 	return 0;
 }
 
@@ -186,24 +195,6 @@ static bool take_flag(struct probe_options *o, int found)
 	case OPT_IN_PROCESS:
 		o->in_process = true;
 		return true;
-	case OPT_JSON:
-		o->json = optarg ? optarg : "-";
-		return true;
-	case OPT_THRESHOLDS:
-		o->thresholds = optarg;
-		return true;
-	case OPT_SAVE_REFERENCE:
-		o->save_reference = optarg;
-		return true;
-	case OPT_CUDART:
-		o->cudart = optarg;
-		return true;
-	case OPT_NVML:
-		o->nvml = optarg;
-		return true;
-	case OPT_EXPECT_NAME:
-		o->expect_name = optarg;
-		return true;
 	case OPT_VERSION:
 		o->answer = OPTIONS_VERSION;
 		return true;
@@ -227,8 +218,22 @@ static int take_value(struct probe_options *o, int found, struct err *err)
 		if (o->n_gpus == REPORT_GPUS_MAX)
 			return err_set(err, ERR_TOOBIG, "--gpu stands more than %d times",
 				REPORT_GPUS_MAX);
-		o->gpus[o->n_gpus++] = optarg;
+		return take_text("--gpu", &o->gpus[o->n_gpus++], err);
+	case OPT_JSON:
+		if (optarg)
+			return take_text("--json", &o->json, err);
+		o->json = "-";
 		return 0;
+	case OPT_THRESHOLDS:
+		return take_text("--thresholds", &o->thresholds, err);
+	case OPT_SAVE_REFERENCE:
+		return take_text("--save-reference", &o->save_reference, err);
+	case OPT_CUDART:
+		return take_text("--cudart", &o->cudart, err);
+	case OPT_NVML:
+		return take_text("--nvml", &o->nvml, err);
+	case OPT_EXPECT_NAME:
+		return take_text("--expect-name", &o->expect_name, err);
 	case OPT_EXPECT_GPUS:
 		rc = take_count("--expect-gpus", REPORT_GPUS_MAX, &n, err);
 		o->expect_gpus = (int)n;
@@ -283,7 +288,23 @@ static int check_together(const struct probe_options *o, struct err *err)
 		return err_set(err, ERR_INVALID, "--save-reference belongs to bench");
 	if (o->free_memory && o->command != COMMAND_LIST)
 		return err_set(err, ERR_INVALID, "--free belongs to list");
+	if (o->memory_share > 0 && o->memory_bytes > 0)
+		return err_set(err, ERR_INVALID, "--memory is given as a share and as a size");
+	if ((o->memory_share > 0 || o->memory_bytes > 0) && o->command != COMMAND_VERIFY &&
+		o->command != COMMAND_STRESS)
+		return err_set(err, ERR_INVALID, "--memory belongs to verify and stress");
+	if (o->require_nvml && o->command != COMMAND_VERIFY)
+		return err_set(err, ERR_INVALID, "--require-nvml belongs to verify");
 	return 0;
+}
+
+/* What getopt did not know: a short option stands in optopt, for its word may have others. */
+static int unknown(char **argv, struct err *err)
+{
+	if (optopt > 0 && optopt < 256)
+		return err_set(err, ERR_INVALID, "unknown option -%c", optopt);
+	return err_set(err, ERR_INVALID, "unknown option %s, or one that takes no value",
+		argv[optind - 1]);
 }
 
 int options_read(int argc, char **argv, struct probe_options *ret, struct err *err)
@@ -305,7 +326,7 @@ int options_read(int argc, char **argv, struct probe_options *ret, struct err *e
 			return err_set(
 				err, ERR_INVALID, "a value is missing after %s", argv[optind - 1]);
 		} else if (found == '?') {
-			return err_set(err, ERR_INVALID, "unknown option %s", argv[optind - 1]);
+			return unknown(argv, err);
 		} else if (found == 'h') {
 			ret->answer = OPTIONS_HELP;
 		} else if (!take_flag(ret, found)) {

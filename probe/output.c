@@ -57,11 +57,8 @@ int output_can(const char *file, struct err *err)
 	char other[PATH_LONGEST];
 	int fd;
 
-	if (strcmp(file, "-") == 0) {
-		if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
-			return failed(file, err);
-		return 0;
-	}
+	if (strcmp(file, "-") == 0)
+		return 0; /* output_guard() has looked */
 	if (is_special(file)) {
 		fd = open(file, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
 		if (fd < 0)
@@ -97,6 +94,8 @@ int output_file(const char *file, const struct buf *text, struct err *err)
 		fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		rc = fd >= 0 ? write_all(fd, text) : -1;
 		if (rc == 0)
+			rc = fsync(fd); /* a disk may be full, and say so only now */
+		if (rc == 0)
 			rc = rename(other, file);
 		if (rc != 0) {
 			rc = failed(file, err);
@@ -109,6 +108,18 @@ int output_file(const char *file, const struct buf *text, struct err *err)
 	if (fd >= 0)
 		(void)close(fd);
 	return rc;
+}
+
+bool output_guard(void)
+{
+	bool open_out = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+
+	/* the lowest free numbers are taken, so from 0 on */
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+			open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) != fd)
+			return false;
+	return open_out;
 }
 
 unsigned output_width(int fd)

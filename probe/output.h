@@ -14,6 +14,10 @@
  * space, closed. */
 int output_file(const char *file, const struct buf *text, struct err *err);
 
+/* Standard input, output and error become /dev/null where they are closed, so that no file that is opened later takes their place. False:
+ * standard output was closed, and nobody would read a report. */
+bool output_guard(void);
+
 /* Can this file be written? Asked before a run, so that its report is not lost at the end. ERR_IO. */
 int output_can(const char *file, struct err *err);
 

@@ -18,6 +18,7 @@
 #include "probe/workers.h"
 
 #define PHASE_LIMIT_S 20.0
+#define LOOK_LIMIT_S 60.0
 #define VERIFY_LIMIT_S 60.0
 #define BENCH_LIMIT_S 600.0
 #define STRESS_SECONDS 300.0
@@ -52,6 +53,16 @@ static void begin(const struct run_config *c, struct report *r)
 		r->host[0] = '\0';
 }
 
+/* Seconds that are left of the run's limit; 0: it has none, never less than a moment. */
+static double left_of(double limit, double began)
+{
+	double left = began + limit - now_s();
+
+	if (limit <= 0)
+		return 0;
+	return left > 0.001 ? left : 0.001;
+}
+
 /* ---- which GPUs there are ---- */
 
 static int look_around(const struct run_config *c, struct run_facts *f, struct report *r,
@@ -64,7 +75,7 @@ static int look_around(const struct run_config *c, struct run_facts *f, struct r
 		.jobs = jobs,
 		.n_jobs = o->no_nvml ? 1 : 2,
 		.phase_limit_s = PHASE_LIMIT_S,
-		.total_limit_s = o->timeout_s,
+		.total_limit_s = o->timeout_s > 0 ? o->timeout_s : LOOK_LIMIT_S,
 		.stop_fd = c->stop_fd,
 		.in_process = o->in_process,
 		.state = run_facts_before,
@@ -77,34 +88,51 @@ static int look_around(const struct run_config *c, struct run_facts *f, struct r
 	return workers_run(&config, r, end, err);
 }
 
+/* Were some of the machine's GPUs taken away on purpose: from CUDA, or from this container? */
 static bool is_hidden(void)
 {
-	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *cuda = getenv("CUDA_VISIBLE_DEVICES"),
+		   *container = getenv("NVIDIA_VISIBLE_DEVICES");
 
-	return visible && visible[0];
+	return (cuda && cuda[0]) || (container && container[0] && strcmp(container, "all") != 0);
 }
 
-/* GPUs that the machine has and CUDA does not show: lost, or hidden on purpose. */
+/* A GPU that PCI or NVML knows and CUDA does not. */
+static void add_one_lost(struct report *r, const char *pci, const char *uuid, const char *who)
+{
+	struct gpu_report *gpu;
+	char id[PCI_ID_MAX];
+
+	if (!host_pci_id(pci, id))
+		return;
+	for (size_t k = 0; k < r->n_gpus; k++)
+		if (strcmp(r->gpus[k].pci, id) == 0)
+			return;
+	gpu = report_add_gpu(r);
+	if (!gpu)
+		return;
+	gpu->index = (int)r->n_gpus - 1;
+	(void)snprintf(gpu->pci, sizeof(gpu->pci), "%s", id);
+	(void)snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+	if (r->cuda <= 0)
+		return; /* why CUDA has none stands in the report */
+	if (run_facts_instance(r))
+		(void)report_add_error(r, gpu->index, CODE_NOT_RUN, 0,
+			"CUDA shows a process one MIG instance, so this one could not be checked");
+	else
+		(void)report_add_error(r, gpu->index, CODE_GPU_MISSING, 0,
+			"%s at %s, and CUDA does not see it", who, id);
+}
+
+/* GPUs that the machine has and CUDA does not show, unless they are hidden on purpose. */
 static void add_lost(const struct run_facts *f, struct report *r)
 {
-	size_t seen = r->n_gpus;
-
-	if (is_hidden() || r->remote || r->cuda < 0)
+	if (is_hidden() || r->remote)
 		return;
-	for (size_t i = 0; i < f->n_host; i++) {
-		struct gpu_report *gpu;
-		bool known = false;
-
-		for (size_t k = 0; k < seen; k++)
-			known = known || strcasecmp(r->gpus[k].pci, f->host[i].pci) == 0;
-		gpu = known ? NULL : report_add_gpu(r);
-		if (!gpu)
-			continue;
-		gpu->index = (int)r->n_gpus - 1;
-		(void)snprintf(gpu->pci, sizeof(gpu->pci), "%s", f->host[i].pci);
-		(void)report_add_error(r, gpu->index, CODE_GPU_MISSING, 0,
-			"it is on the PCI bus at %s, and CUDA does not see it", gpu->pci);
-	}
+	for (size_t i = 0; i < f->n_host; i++)
+		add_one_lost(r, f->host[i].pci, "", "it is on the PCI bus");
+	for (size_t i = 0; i < f->n_gpus; i++)
+		add_one_lost(r, f->gpus[i].pci, f->gpus[i].uuid, "NVML knows it");
 }
 
 /* Without one GPU of this machine's among them, the GPUs are those of another. */
@@ -127,13 +155,31 @@ static void decide_remote(const struct run_config *c, const struct run_facts *f,
 static bool is_meant(const struct gpu_report *gpu, const char *which)
 {
 	uint64_t index;
+	char id[PCI_ID_MAX];
 
 	if (text_u64(slice_of(which), REPORT_GPUS_MAX, &index))
 		return gpu->index == (int)index;
 	if (strncasecmp(which, "GPU-", 4) == 0 || strncasecmp(which, "MIG-", 4) == 0)
 		return strlen(which) > 6 && strncasecmp(gpu->uuid, which, strlen(which)) == 0;
-	return strcasecmp(gpu->pci, which) == 0 ||
-	       (strlen(gpu->pci) > 5 && strcasecmp(gpu->pci + 5, which) == 0);
+	if (host_pci_id(which, id))
+		return strcmp(gpu->pci, id) == 0;
+	return strlen(gpu->pci) > 5 && strcasecmp(gpu->pci + 5, which) == 0;
+}
+
+/* What is wrong with GPUs that are not asked about is not asked about either. */
+static void forget_others(struct report *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->n_errors; i++) {
+		bool ours = r->errors[i].gpu < 0;
+
+		for (size_t k = 0; k < r->n_gpus; k++)
+			ours = ours || r->errors[i].gpu == r->gpus[k].index;
+		if (ours)
+			r->errors[kept++] = r->errors[i];
+	}
+	r->n_errors = kept;
 }
 
 /* Keep the GPUs that --gpu names, in the report's order. */
@@ -163,6 +209,7 @@ static int select_gpus(const struct probe_options *o, struct report *r, struct e
 			r->gpus[kept++] = r->gpus[i]; /* none has checks yet */
 	}
 	r->n_gpus = kept;
+	forget_others(r);
 	return 0;
 }
 
@@ -178,8 +225,10 @@ static void demand(const struct probe_options *o, struct report *r)
 		if (o->expect_name && fnmatch(o->expect_name, gpu->name, 0) != 0)
 			(void)report_add_error(r, gpu->index, CODE_NAME_MISMATCH, 0,
 				"its name is \"%s\", expected \"%s\"", gpu->name, o->expect_name);
-		if (o->min_memory_bytes > 0 && gpu->memory_total_bytes >= 0 &&
-			gpu->memory_total_bytes < o->min_memory_bytes)
+		if (o->min_memory_bytes > 0 && gpu->memory_total_bytes < 0)
+			(void)report_add_error(r, gpu->index, CODE_NOT_RUN, 0,
+				"how much memory it has could not be found out");
+		else if (o->min_memory_bytes > 0 && gpu->memory_total_bytes < o->min_memory_bytes)
 			(void)report_add_error(r, gpu->index, CODE_MEMORY_TOO_SMALL, 0,
 				"it has %lld MiB, expected at least %lld MiB",
 				(long long)(gpu->memory_total_bytes >> 20),
@@ -198,7 +247,7 @@ static bool make_job(const struct run_config *c, const struct run_facts *f, cons
 	*ret = (struct worker_job){.task = TASK_GPU,
 		.profile = r->profile,
 		.index = gpu->index,
-		.free_memory = o->free_memory,
+		.free_memory = o->free_memory || o->min_memory_bytes > 0,
 		.remote = gpu->remote,
 		.busy = run_facts_busy(f, gpu),
 		.seed = r->seed,
@@ -225,7 +274,7 @@ static double limit_of(const struct probe_options *o)
 }
 
 static int check_gpus(const struct run_config *c, struct run_facts *f, struct report *r,
-	enum workers_end *end, struct err *err)
+	double began, enum workers_end *end, struct err *err)
 {
 	const struct probe_options *o = c->options;
 	struct worker_job *jobs = calloc(r->n_gpus + 1, sizeof(*jobs));
@@ -234,7 +283,7 @@ static int check_gpus(const struct run_config *c, struct run_facts *f, struct re
 		.jobs = jobs,
 		.gpus = places,
 		.phase_limit_s = PHASE_LIMIT_S,
-		.total_limit_s = limit_of(o),
+		.total_limit_s = left_of(limit_of(o), began),
 		.stop_fd = c->stop_fd,
 		.in_process = o->in_process,
 		.state = run_facts_state,
@@ -249,9 +298,11 @@ static int check_gpus(const struct run_config *c, struct run_facts *f, struct re
 		places[config.n_jobs++] = (int)i;
 	}
 	if (rc == 0 && config.n_jobs > 0) {
-		if (r->nvml && !o->in_process && !r->remote)
-			jobs[config.n_jobs++] =
-				(struct worker_job){.task = TASK_NVML_WATCH, .nvml = o->nvml};
+		/* in this process there is nobody to watch meanwhile: one look afterwards */
+		if (r->nvml && !r->remote)
+			jobs[config.n_jobs++] = (struct worker_job){
+				.task = o->in_process ? TASK_NVML : TASK_NVML_WATCH,
+				.nvml = o->nvml};
 		f->config = c;
 		rc = workers_run(&config, r, end, err);
 	}
@@ -263,13 +314,15 @@ static int check_gpus(const struct run_config *c, struct run_facts *f, struct re
 /* list without contexts needs no worker per GPU. */
 static bool needs_workers(const struct run_config *c, const struct report *r)
 {
-	return r->profile != PROFILE_LIST || c->options->free_memory;
+	return r->profile != PROFILE_LIST || c->options->free_memory ||
+	       c->options->min_memory_bytes > 0;
 }
 
+/* NVML may have hung or died: that stands against the server, and says nothing of its GPUs. */
 static bool can_use_cuda(const struct report *r)
 {
 	for (size_t i = 0; i < r->n_errors; i++)
-		if (r->errors[i].gpu < 0)
+		if (r->errors[i].gpu < 0 && code_is_no_cuda(r->errors[i].code))
 			return false;
 	return r->cuda > 0;
 }
@@ -277,11 +330,15 @@ static bool can_use_cuda(const struct report *r)
 /* In use before the run, and that is not to be. */
 static void demand_idle(struct report *r)
 {
-	for (size_t i = 0; i < r->n_gpus; i++) {
-		struct check_result *c = r->gpus[i].checks[CHECK_FREE_MEMORY];
+	static const enum check_id ids[] = {CHECK_FREE_MEMORY, CHECK_NVML_PROCESSES};
 
-		if (c && c->status == STATUS_WARN)
-			c->status = STATUS_FAIL;
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		for (size_t k = 0; k < sizeof(ids) / sizeof(ids[0]); k++) {
+			struct check_result *c = r->gpus[i].checks[ids[k]];
+
+			if (c && c->status == STATUS_WARN)
+				c->status = STATUS_FAIL;
+		}
 	}
 }
 
@@ -295,6 +352,8 @@ static void finish(const struct run_config *c, struct run_facts *f, struct repor
 	if (end == WORKERS_TIMED_OUT)
 		(void)report_add_error(r, -1, CODE_TIMED_OUT, 0,
 			"the run took longer than its limit; --timeout sets another");
+	if (r->cuda > 0)
+		demand(c->options, r);
 	run_facts_checks(f, c->thresholds, r);
 	if (r->profile != PROFILE_VERIFY_REMOTE)
 		thresholds_peers(c->thresholds, r);
@@ -320,11 +379,8 @@ int run_probe(const struct run_config *config, struct report *r, struct err *err
 		add_lost(&facts, r);
 		rc = select_gpus(config->options, r, err);
 	}
-	if (rc == 0 && end == WORKERS_DONE && can_use_cuda(r)) {
-		demand(config->options, r);
-		if (needs_workers(config, r))
-			rc = check_gpus(config, &facts, r, &end, err);
-	}
+	if (rc == 0 && end == WORKERS_DONE && can_use_cuda(r) && needs_workers(config, r))
+		rc = check_gpus(config, &facts, r, began, &end, err);
 	if (rc == 0)
 		finish(config, &facts, r, end, began);
 	run_facts_release(&facts);

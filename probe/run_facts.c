@@ -124,23 +124,54 @@ static const struct host_gpu *find_host(const struct run_facts *f, const char *p
 	return NULL;
 }
 
-/* CUDA works, and as many GPUs are there as the machine has and was expected to have. */
-static void check_environment(struct report *r, struct gpu_report *gpu)
+/* Why CUDA cannot be used. */
+static enum probe_code why_no_cuda(const struct report *r)
 {
+	for (size_t i = 0; i < r->n_errors; i++)
+		if (r->errors[i].gpu < 0 && code_is_no_cuda(r->errors[i].code))
+			return r->errors[i].code;
+	return r->cuda == 0 ? CODE_NO_DEVICE : CODE_NONE;
+}
+
+/* CUDA works. */
+static void check_driver(struct report *r, struct gpu_report *gpu)
+{
+	enum probe_code code = why_no_cuda(r);
 	struct check_result c;
 
 	check_begin(&c, CHECK_ENV_DRIVER);
-	if (r->cuda > 0)
+	if (code != CODE_NONE)
+		check_fail(&c, code, "no GPU can be used");
+	else if (r->cuda > 0)
 		check_pass(&c);
 	else
-		check_error(&c, CODE_NO_DEVICE, "CUDA has no device");
+		check_error(&c, CODE_NOT_RUN, "CUDA did not say how many GPUs there are");
 	(void)report_set_check(gpu, &c);
+}
+
+bool run_facts_instance(const struct report *r)
+{
+	for (size_t i = 0; i < r->n_gpus; i++)
+		if (r->gpus[i].mig == 1)
+			return true;
+	return false;
+}
+
+/* All who can tell know of this GPU, and as many are there as were expected. */
+static void check_count(const struct run_facts *f, struct report *r, struct gpu_report *gpu)
+{
+	struct check_result c;
+
 	check_begin(&c, CHECK_ENV_COUNT);
-	if (r->expected > 0 && r->cuda < r->expected)
-		check_fail(&c, CODE_GPU_MISSING, "CUDA sees %d GPUs, expected %d", r->cuda,
+	if (r->cuda <= 0 || (!gpu->name[0] && run_facts_instance(r)))
+		check_error(&c, CODE_NOT_RUN, "CUDA does not show it");
+	else if (r->expected > 0 && r->cuda < r->expected)
+		check_fail(&c, CODE_GPU_MISSING, "CUDA sees %d, expected are %d", r->cuda,
 			r->expected);
 	else if (!gpu->name[0])
 		check_fail(&c, CODE_GPU_MISSING, "CUDA does not see this GPU");
+	else if (r->nvml && !gpu->remote && gpu->pci[0] && !find(f, gpu->pci))
+		check_fail(&c, CODE_GPU_MISSING, "CUDA sees this GPU, and NVML does not");
 	else
 		check_pass(&c);
 	(void)report_set_check(gpu, &c);
@@ -179,7 +210,6 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 
 	if (nvml && !nvml->lost) {
 		facts.before = &nvml->before;
-		facts.after = nvml->seen_after ? &nvml->after : &nvml->before;
 		facts.watch = nvml->watch.samples > 0 ? &nvml->watch : NULL;
 		gpu->processes = nvml->before.processes;
 		if (gpu->mig < 0 && nvml->before.mig == 0)
@@ -194,11 +224,16 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 			continue;
 		if ((i == CHECK_H2D || i == CHECK_D2H) && gpu->checks[i])
 			check_link(&facts, r->vm == 1, t, gpu->checks[i]);
+		/* how counters grew takes two looks; the rest stands in the first one, too */
+		facts.after = NULL;
+		if (facts.before && (nvml->seen_after || i != CHECK_NVML_ECC))
+			facts.after = nvml->seen_after ? &nvml->after : &nvml->before;
 		check_begin(&c, (enum check_id)i);
 		if (check_host(&facts, &c))
 			(void)report_set_check(gpu, &c);
 	}
-	check_environment(r, gpu);
+	check_driver(r, gpu);
+	check_count(f, r, gpu);
 	check_image(r, gpu);
 }
 

@@ -38,6 +38,9 @@ void run_facts_before(void *facts, const struct wire_state *state);
 void run_facts_state(void *facts, const struct wire_state *state);
 void run_facts_progress(void *facts, double done, const char *text);
 
+/* Did CUDA show a MIG instance? It shows a process one of them, and no other GPU beside it. */
+bool run_facts_instance(const struct report *r);
+
 /* Does somebody else compute on this GPU? False without NVML. */
 bool run_facts_busy(const struct run_facts *f, const struct gpu_report *gpu);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,10 +34,12 @@ struct serving {
 	const char *root;
 	char program[4096]; /* gpuprobe: what workers are made of */
 	sigset_t signals;
-	int stop_fd;
+	int stop_fd; /* for the verifier: readable when it is to end */
+	int term_fd; /* for looks: readable while SIGTERM or SIGINT waits */
 	pthread_t verifier;
 	bool verifying;       /* the thread exists */
 	atomic_bool verified; /* and has done its work */
+	atomic_bool open;     /* some GPUs were busy, so nothing was found out of them */
 	double next_look, next_list, next_verify, next_certificate;
 };
 
@@ -83,7 +86,7 @@ static void look(struct serving *s)
 		.n_jobs = 1,
 		.phase_limit_s = LOOK_LIMIT_S,
 		.total_limit_s = LOOK_LIMIT_S,
-		.stop_fd = s->stop_fd,
+		.stop_fd = s->term_fd,
 		.state = take_state,
 		.arg = &l};
 	enum workers_end end;
@@ -114,7 +117,7 @@ static void list(struct serving *s)
 		.thresholds = &s->thresholds,
 		.program = s->program,
 		.root = s->root,
-		.stop_fd = s->stop_fd};
+		.stop_fd = s->term_fd};
 	struct report r;
 	struct err err = {0};
 
@@ -173,6 +176,13 @@ static void note_change(struct serving *s, const struct report *r)
 		log_int("ms", (int64_t)(r->duration_s * 1000)));
 }
 
+static bool was_busy(const struct gpu_report *gpu)
+{
+	const struct check_result *c = gpu->checks[CHECK_MEM_READ];
+
+	return c && c->status == STATUS_SKIP && strcmp(c->reason, "busy") == 0;
+}
+
 static void verify(struct serving *s)
 {
 	char(*names)[48] = calloc(REPORT_GPUS_MAX, sizeof(*names));
@@ -188,12 +198,16 @@ static void verify(struct serving *s)
 	report_init(&r);
 	if (!names || !choose_idle(s, &o, names)) {
 		log_text(&s->log, LOG_LEVEL_INFO, "verify: put off, every GPU is in use");
+		atomic_store(&s->open, true);
 	} else if (run_probe(&config, &r, &err) != 0) {
 		log_line(&s->log, LOG_LEVEL_ERROR, "verify", log_str("error", err.msg));
 	} else {
 		struct buf text;
 
 		note_change(s, &r);
+		for (size_t i = 0; i < r.n_gpus; i++)
+			if (was_busy(&r.gpus[i]))
+				atomic_store(&s->open, true);
 		buf_init(&text, SERVE_BYTES_MAX);
 		(void)report_json(&r, &text, NULL);
 		(void)pthread_mutex_lock(&s->shared.lock);
@@ -234,6 +248,7 @@ static void start_verify(struct serving *s)
 		return;
 	join_verifier(s);
 	atomic_store(&s->verified, false);
+	atomic_store(&s->open, false);
 	s->verifying = pthread_create(&s->verifier, NULL, run_verifier, s) == 0;
 	if (!s->verifying)
 		log_text(&s->log, LOG_LEVEL_ERROR, "verify: no thread could be started");
@@ -310,8 +325,15 @@ static void do_due(struct serving *s)
 		s->next_list = now + every;
 		list(s);
 	}
+	/* what was open may be found out when the GPU is idle again */
+	if (s->verifying && atomic_load(&s->verified) && atomic_exchange(&s->open, false) &&
+		now + o->list_every_s < s->next_verify)
+		s->next_verify = now + o->list_every_s;
 	if (now >= s->next_verify) {
-		s->next_verify = now + o->verify_every_s;
+		bool running = s->verifying && !atomic_load(&s->verified);
+
+		/* one that is asked for while another runs comes after it */
+		s->next_verify = now + (running ? 1 : o->verify_every_s);
 		start_verify(s);
 	}
 }
@@ -335,6 +357,17 @@ static void run(struct serving *s)
 
 /* ---- start and end ---- */
 
+/* Looks end early when a signal waits, which the loop then takes. */
+static int open_term(void)
+{
+	sigset_t term;
+
+	(void)sigemptyset(&term);
+	(void)sigaddset(&term, SIGTERM);
+	(void)sigaddset(&term, SIGINT);
+	return signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 static int start(struct serving *s, struct err *err)
 {
 	const struct serve_options *o = &s->options;
@@ -353,7 +386,8 @@ static int start(struct serving *s, struct err *err)
 		cfg.identity = s->identity;
 	}
 	s->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (s->stop_fd < 0)
+	s->term_fd = open_term();
+	if (s->stop_fd < 0 || s->term_fd < 0)
 		return err_set(err, ERR_IO, "eventfd: %s", strerrordesc_np(errno));
 	if ((rc = load_certificate(s, err)) != 0 ||
 		(rc = serve_read_token(&s->shared, o->token_file, err)) != 0)
@@ -395,6 +429,8 @@ static int serve(struct serving *s)
 	buf_release(&s->shared.token);
 	if (s->stop_fd >= 0)
 		(void)close(s->stop_fd);
+	if (s->term_fd >= 0)
+		(void)close(s->term_fd);
 	return status;
 }
 
@@ -437,7 +473,7 @@ int main(int argc, char **argv)
 	if (!s)
 		return EXIT_INCONCLUSIVE;
 	s->root = root ? root : "/";
-	s->stop_fd = -1;
+	s->stop_fd = s->term_fd = -1;
 	log_init(&s->log, STDERR_FILENO);
 	serve_shared_init(&s->shared, &s->log);
 	thresholds_init(&s->thresholds);

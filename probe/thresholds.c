@@ -81,27 +81,31 @@ void thresholds_expect(
 	const struct thresholds *t, const struct gpu_report *gpu, struct check_result *r)
 {
 	const struct reference *reference = find_reference(t, gpu);
+	struct threshold of = t->of[r->id];
 	double clock = (double)NAN;
 
-	r->warn_below = t->of[r->id].warn_below;
-	r->fail_below = t->of[r->id].fail_below;
+	r->expected = r->ratio = r->warn_below = r->fail_below = (double)NAN;
+	r->basis = BASIS_NONE;
 	if (reference && !isnan(reference->rate[r->id])) {
 		r->expected = reference->rate[r->id];
 		r->basis = BASIS_REFERENCE;
-		if (isnan(r->warn_below)) {
-			r->warn_below = t->peers.warn_below;
-			r->fail_below = t->peers.fail_below;
-		}
+		/* shares of a peak leave room for what no kernel reaches; a reference was reached */
+		if (!t->given[r->id])
+			of = t->peers;
 	} else {
 		if (r->id == CHECK_MEM_READ || r->id == CHECK_MEM_WRITE || r->id == CHECK_MEM_COPY)
 			clock = expect_memory_rate(gpu);
 		else if (r->id == CHECK_FP32_RATE)
 			clock = expect_fp32_rate(gpu);
-		if (isnan(clock) || r->value > TOO_GOOD * clock)
+		/* without shares it could never fail: then it is compared with its peers */
+		if (isnan(clock) || r->value > TOO_GOOD * clock ||
+			(isnan(of.warn_below) && isnan(of.fail_below)))
 			return;
 		r->expected = clock;
 		r->basis = BASIS_CLOCK;
 	}
+	r->warn_below = of.warn_below;
+	r->fail_below = of.fail_below;
 	r->ratio = r->value / r->expected;
 }
 
@@ -111,10 +115,9 @@ static bool comparable(const struct check_result *r)
 	       (r->status == STATUS_PASS || r->status == STATUS_WARN);
 }
 
-/* Of seconds less is better; those are not compared. */
-static bool is_rate(enum check_id id)
+bool thresholds_is_rate(enum check_id id)
 {
-	return id != CHECK_REMOTE_RTT && id != CHECK_REMOTE_BANDWIDTH && id != CHECK_P2P;
+	return id >= CHECK_MEM_READ && id <= CHECK_TENSOR_RATE && id != CHECK_P2P;
 }
 
 static void compare(const struct thresholds *t, struct report *r, size_t gpu, enum check_id id)
@@ -154,6 +157,7 @@ void thresholds_peers(const struct thresholds *t, struct report *r)
 {
 	for (size_t i = 0; i < r->n_gpus; i++)
 		for (int id = 0; id < CHECK_COUNT; id++)
-			if (comparable(r->gpus[i].checks[id]) && is_rate((enum check_id)id))
+			if (comparable(r->gpus[i].checks[id]) &&
+				thresholds_is_rate((enum check_id)id))
 				compare(t, r, i, (enum check_id)id);
 }

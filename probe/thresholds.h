@@ -4,6 +4,7 @@
 #ifndef PROBE_THRESHOLDS_H
 #define PROBE_THRESHOLDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,8 @@ struct reference {
 
 struct thresholds {
 	struct threshold of[CHECK_COUNT];
+	bool given
+		[CHECK_COUNT]; /* by the file: then a reference is held to them too, and not to `peers` */
 	struct threshold peers; /* 0.95, 0.85 */
 	struct reference *references;
 	size_t n_references;
@@ -42,8 +45,11 @@ int thresholds_read(struct thresholds *t, const char *file, struct err *err);
 /* A report's rates as such a file, to be saved on a good server. */
 void thresholds_write(const struct report *r, struct buf *out);
 
+/* Is it a rate of the GPU alone, which another GPU of its model reaches too? */
+bool thresholds_is_rate(enum check_id id);
+
 /* Set a rate's expectation, shares and basis: a reference for this GPU, else what its clocks say; nothing when an attribute is missing
- * or odd. r->value is known; more than 1.05 of what the clocks allow means that they are not to be believed: no expectation. */
+ * or odd, or when no shares are known for it. r->value is known; more than 1.05 of what the clocks allow means that they are not to be believed: no expectation. */
 void thresholds_expect(
 	const struct thresholds *t, const struct gpu_report *gpu, struct check_result *r);
 

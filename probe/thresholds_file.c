@@ -152,13 +152,15 @@ static int read_checks(struct reading *in, const struct json_node *checks, struc
 	{
 		const struct json_node *shares = json_value(k);
 		struct slice name = json_inside(in->j, k);
-		enum check_id id;
+		enum check_id id = CHECK_COUNT;
 		int rc;
 
 		if (json_is_str(in->j, k, SLICE("peers")))
 			rc = read_shares(in, shares, &t->peers);
 		else if ((rc = need_check(in, k, &id)) == 0)
 			rc = read_shares(in, shares, &t->of[id]);
+		if (rc == 0 && !json_is_str(in->j, k, SLICE("peers")))
+			t->given[id] = true;
 		if (rc != 0)
 			return err_in(in->err, "%.*s", (int)name.len, name.at);
 	}
@@ -276,8 +278,8 @@ int thresholds_read(struct thresholds *t, const char *file, struct err *err)
 /* Rates that another run can be compared with: measured here, and not found too low. */
 static bool worth_keeping(const struct check_result *r)
 {
-	return r && r->unit && isfinite(r->value) && r->value > 0 && r->status == STATUS_PASS &&
-	       r->id != CHECK_REMOTE_RTT && r->id != CHECK_REMOTE_BANDWIDTH;
+	return r && thresholds_is_rate(r->id) && isfinite(r->value) && r->value > 0 &&
+	       r->status == STATUS_PASS;
 }
 
 void thresholds_write(const struct report *r, struct buf *out)

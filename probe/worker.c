@@ -209,17 +209,21 @@ static bool load_kernels(struct worker *w, const struct gpu_report *gpu, rt_libr
 			"the GPU is sm_%d%d, for which this build has no kernels (gpuprobe "
 			"--version lists them)",
 			gpu->cc_major, gpu->cc_minor);
-	else
+	else if (code_is_fault(code_of_cuda(error, 1, 1)))
 		check_fail(&r, code_of_cuda(error, 1, 1), "loading the kernels: %s",
+			w->rt->error_name(error));
+	else
+		check_error(&r, code_of_cuda(error, 1, 1), "loading the kernels: %s",
 			w->rt->error_name(error));
 	tell_check(w, &r);
 	return error == RT_SUCCESS;
 }
 
-/* Keep the worst of a check's rounds. */
+/* Keep the worst of a check's rounds: a failure is, whatever could not run later. */
 static void keep_worst(struct check_result *worst, const struct check_result *found)
 {
-	if (found->status > worst->status || worst->status == STATUS_SKIP)
+	if (worst->status != STATUS_FAIL &&
+		(found->status == STATUS_FAIL || found->status > worst->status))
 		*worst = *found;
 }
 

@@ -69,13 +69,15 @@ int worker_nvml(const struct worker_job *job, int fd, bool (*stopped)(void *), v
 	line.devices = count;
 	(void)snprintf(line.text, sizeof(line.text), "%s", nvml_driver_version(n));
 	heard = heard && wire_send(&line, fd);
-	do {
+	while (job->task == TASK_NVML_WATCH && heard && !stopped(arg)) {
 		struct timespec nap = {.tv_nsec = EVERY_NS};
 
-		heard = heard && look(n, count, fd);
-		if (job->task == TASK_NVML_WATCH && heard && !stopped(arg))
+		heard = look(n, count, fd);
+		if (heard && !stopped(arg))
 			(void)nanosleep(&nap, NULL);
-	} while (job->task == TASK_NVML_WATCH && heard && !stopped(arg));
+	}
+	/* the last one: what the checks have done to the counters */
+	heard = heard && look(n, count, fd);
 	heard = heard && wire_send(&done, fd);
 	nvml_close(n);
 	return heard ? 0 : 3;

@@ -5,230 +5,154 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "probe/worker_start.h"
-#include "probe/worker_wire.h"
+#include "probe/workers_impl.h"
 
-/* How long workers that were told to stop may take, and how long one that has closed its pipe may take to end. */
+/* How long workers that were told to stop may take; one that watches NVML, for its last look; and one that has closed its pipe, to
+ * end. */
 #define STOP_LIMIT_MS 1000
+#define WATCH_LIMIT_MS 10000
 #define EXIT_LIMIT_MS 500
-#define PROGRESS_EVERY_MS 100
+#define LOOK_AT_ENDING_MS 2
 
-struct running {
-	const struct worker_job *job;
-	int gpu; /* place in r->gpus; -1: a scout */
-	pid_t pid;
-	int fd;        /* -1: over */
-	int64_t limit; /* clock in ms when it is late */
-	struct buf in;
-	char phase[96];
-	double done;
-	bool finished; /* its last line came */
-	bool leaving;  /* it was told to end */
-};
+/* ---- ends ---- */
 
-struct crowd {
-	const struct workers_config *config;
-	struct report *r;
-	struct running *all;
+/* Processes that did not end in time: killed, and maybe unkillable. What can be reaped is reaped at the next run. */
+#define UNREAPED_MAX 256
+static struct {
+	pthread_mutex_t lock;
+	pid_t pid[UNREAPED_MAX];
 	size_t n;
-	int64_t ends; /* of the whole run; 0: never */
-	int64_t shown;
-	bool stopping;
-	bool failed; /* no memory */
-};
+} unreaped = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int64_t now_ms(void)
+static void leave_behind(pid_t pid)
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	(void)pthread_mutex_lock(&unreaped.lock);
+	if (unreaped.n < UNREAPED_MAX)
+		unreaped.pid[unreaped.n++] = pid;
+	(void)pthread_mutex_unlock(&unreaped.lock);
 }
 
-static int64_t after(double seconds)
+static void reap_left_behind(void)
 {
-	return now_ms() + (int64_t)(seconds * 1000);
+	size_t kept = 0;
+
+	(void)pthread_mutex_lock(&unreaped.lock);
+	for (size_t i = 0; i < unreaped.n; i++)
+		if (waitpid(unreaped.pid[i], NULL, WNOHANG) == 0)
+			unreaped.pid[kept++] = unreaped.pid[i];
+	unreaped.n = kept;
+	(void)pthread_mutex_unlock(&unreaped.lock);
 }
 
-static void note(struct crowd *c, const struct running *w, enum probe_code code, int cuda,
-	const char *message)
-{
-	int gpu = w->gpu < 0 ? -1 : c->r->gpus[w->gpu].index;
-
-	if (!report_add_error(c->r, gpu, code, cuda, "%s", message))
-		c->failed = true;
-}
-
-/* ---- lines ---- */
-
-/* A GPU that was described: a scout's is new, another's is better known now. */
-static void take_gpu(struct crowd *c, const struct running *w, const struct gpu_report *found)
-{
-	struct gpu_report *gpu = w->gpu < 0 ? report_add_gpu(c->r) : &c->r->gpus[w->gpu];
-	struct gpu_report known;
-
-	if (!gpu) {
-		c->failed = true;
-		return;
-	}
-	known = *gpu;
-	*gpu = *found;
-	memcpy(gpu->checks, known.checks, sizeof(gpu->checks));
-	if (w->gpu >= 0) {
-		gpu->index = known.index;
-		gpu->remote = known.remote;
-		gpu->processes = known.processes;
-		gpu->utilization_percent = known.utilization_percent;
-	}
-}
-
-/* Of all GPUs together. */
-static double done_so_far(const struct crowd *c)
-{
-	double sum = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->n; i++) {
-		if (c->all[i].job->task != TASK_GPU)
-			continue;
-		sum += c->all[i].done;
-		n++;
-	}
-	return n ? sum / (double)n : 0;
-}
-
-static void take_line(struct crowd *c, struct running *w, struct slice text)
-{
-	struct wire_line line;
-	struct err err = {0};
-
-	if (wire_read(text, &line, &err) != 0) {
-		char message[320];
-
-		(void)snprintf(message, sizeof(message),
-			"the worker wrote what cannot be read: %.200s", err.msg);
-		note(c, w, CODE_WORKER_DIED, 0, message);
-		return;
-	}
-	if (!w->leaving)
-		w->limit =
-			after(line.kind == WIRE_WITHIN ? line.seconds : c->config->phase_limit_s);
-	switch (line.kind) {
-	case WIRE_RUNTIME:
-		c->r->driver_cuda = line.driver;
-		c->r->cudart = line.runtime;
-		c->r->cuda = line.devices;
-		(void)snprintf(c->r->link, sizeof(c->r->link), "%s", line.link);
-		break;
-	case WIRE_GPU:
-		take_gpu(c, w, &line.gpu);
-		break;
-	case WIRE_WITHIN:
-		(void)snprintf(w->phase, sizeof(w->phase), "%s", line.text);
-		break;
-	case WIRE_CHECK:
-		if (w->gpu >= 0 && !report_set_check(&c->r->gpus[w->gpu], &line.check))
-			c->failed = true;
-		break;
-	case WIRE_PROGRESS:
-		w->done = line.done;
-		if (c->config->progress && now_ms() - c->shown >= PROGRESS_EVERY_MS) {
-			c->shown = now_ms();
-			c->config->progress(c->config->arg, done_so_far(c), line.text);
-		}
-		break;
-	case WIRE_ERROR:
-		note(c, w, line.error.code, line.error.cuda_error, line.error.message);
-		break;
-	case WIRE_NVML:
-		c->r->nvml = line.devices >= 0;
-		c->r->nvml_count = line.devices;
-		(void)snprintf(c->r->driver_version, sizeof(c->r->driver_version), "%.31s",
-			line.devices >= 0 ? line.text : "");
-		break;
-	case WIRE_STATE:
-		if (c->config->state)
-			c->config->state(c->config->arg, &line.state);
-		break;
-	case WIRE_DONE:
-		w->finished = true;
-		w->done = 1;
-		break;
-	}
-}
-
-/* Take the whole lines out of what has come. */
-static void take_lines(struct crowd *c, struct running *w)
-{
-	size_t from = 0;
-
-	for (size_t i = 0; i < w->in.len; i++) {
-		if (w->in.data[i] != '\n')
-			continue;
-		take_line(c, w, (struct slice){w->in.data + from, i - from});
-		from = i + 1;
-	}
-	if (from > 0) {
-		memmove(w->in.data, w->in.data + from, w->in.len - from);
-		w->in.len -= from;
-	}
-}
-
-/* ---- processes ---- */
-
-static int start(struct crowd *c, struct running *w, struct err *err)
-{
-	w->limit = after(c->config->phase_limit_s);
-	return worker_start(c->config->program, w->job, &w->pid, &w->fd, err);
-}
-
-static void end(struct running *w)
+static void close_pipe(struct running *w)
 {
 	if (w->fd >= 0)
 		(void)close(w->fd);
 	w->fd = -1;
 }
 
-/* Its pipe is closed: it has ended, or will in a moment. One that did not finish is told, with how it ended. */
-static void ended(struct crowd *c, struct running *w)
+/* Not one that is waited for: it may hang in the driver. */
+static void kill_worker(struct running *w)
 {
-	int64_t until = now_ms() + EXIT_LIMIT_MS;
+	close_pipe(w);
+	w->ending = false;
+	if (w->pid == 0)
+		return;
+	(void)kill(w->pid, SIGKILL);
+	if (waitpid(w->pid, NULL, WNOHANG) == 0)
+		leave_behind(w->pid);
+	w->pid = 0;
+}
+
+/* How it ended, unless that was to be. got: what waitpid() said. */
+static void judge_end(struct crowd *c, struct running *w, pid_t got, int status)
+{
+	const char *phase = w->phase[0] ? w->phase : "start";
 	char message[320];
-	int status = 0;
-	pid_t got = 0;
 
-	end(w);
-	while (got == 0 && now_ms() < until) {
-		struct timespec nap = {.tv_nsec = 2000000};
-
-		got = waitpid(w->pid, &status, WNOHANG);
-		if (got == 0 && w->finished)
-			return;
-		if (got == 0)
-			(void)nanosleep(&nap, NULL);
-	}
+	w->ending = false;
 	if (w->finished || c->stopping || w->leaving)
 		return;
 	if (got == w->pid && WIFSIGNALED(status))
 		(void)snprintf(message, sizeof(message),
 			"the worker was killed by signal %d (%s) in %s", WTERMSIG(status),
-			strsignal(WTERMSIG(status)), w->phase);
+			strsignal(WTERMSIG(status)), phase);
 	else if (got == w->pid)
 		(void)snprintf(message, sizeof(message), "the worker ended with status %d in %s",
-			WEXITSTATUS(status), w->phase);
+			WEXITSTATUS(status), phase);
 	else
-		(void)snprintf(message, sizeof(message), "the worker fell silent in %s", w->phase);
-	note(c, w, CODE_WORKER_DIED, 0, message);
+		(void)snprintf(message, sizeof(message), "the worker fell silent in %s", phase);
+	crowd_note(c, w, CODE_WORKER_DIED, 0, message);
 }
+
+/* One look at a worker whose pipe is closed. */
+static void look_at_ending(struct crowd *c, struct running *w)
+{
+	int status = 0;
+	pid_t got = waitpid(w->pid, &status, WNOHANG);
+
+	if (got == 0 && crowd_clock() < w->limit)
+		return;
+	judge_end(c, w, got, status);
+	if (got == 0)
+		kill_worker(w);
+	w->pid = 0;
+}
+
+/* Its deadline has passed. */
+static void late(struct crowd *c, struct running *w)
+{
+	char message[320];
+
+	kill_worker(w);
+	if (c->stopping || (w->leaving && w->job->task != TASK_NVML_WATCH))
+		return;
+	(void)snprintf(message, sizeof(message), "no answer in time in %s",
+		w->phase[0] ? w->phase : "start");
+	crowd_note(c, w, CODE_HANG, 0, message);
+}
+
+/* Tell one to end, and give it a moment for it. */
+static void dismiss(struct running *w, int64_t ms)
+{
+	if (w->fd < 0)
+		return;
+	if (!w->leaving)
+		(void)kill(w->pid, SIGTERM);
+	w->leaving = true;
+	w->limit = crowd_clock() + ms;
+}
+
+static void stop_all(struct crowd *c, enum workers_end how)
+{
+	c->stopping = true;
+	c->how = how;
+	for (size_t i = 0; i < c->n; i++)
+		dismiss(&c->all[i], STOP_LIMIT_MS);
+}
+
+/* Those that only watch go when all others have gone. */
+static void dismiss_watchers(struct crowd *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->all[i].fd >= 0 &&
+			(c->all[i].job->task != TASK_NVML_WATCH || c->all[i].leaving))
+			return;
+	for (size_t i = 0; i < c->n; i++)
+		dismiss(&c->all[i], WATCH_LIMIT_MS);
+}
+
+/* ---- processes ---- */
 
 static void read_more(struct crowd *c, struct running *w)
 {
@@ -236,169 +160,154 @@ static void read_more(struct crowd *c, struct running *w)
 
 	do {
 		if (!buf_reserve(&w->in, 8192)) {
-			note(c, w, CODE_WORKER_DIED, 0, "the worker wrote a line without end");
-			(void)kill(w->pid, SIGKILL);
-			end(w);
+			crowd_note(
+				c, w, CODE_WORKER_DIED, 0, "the worker wrote a line without end");
+			kill_worker(w);
 			return;
 		}
 		n = read(w->fd, w->in.data + w->in.len, 8192);
 		if (n > 0) {
 			w->in.len += (size_t)n;
-			take_lines(c, w);
+			crowd_take_lines(c, w);
+		}
+		if (w->refused) {
+			kill_worker(w);
+			return;
 		}
 	} while (n > 0 || (n < 0 && errno == EINTR));
-	if (n == 0 || errno != EAGAIN)
-		ended(c, w);
-}
-
-/* Its deadline has passed: killed, and not waited for. */
-static void late(struct crowd *c, struct running *w)
-{
-	char message[320];
-
-	(void)kill(w->pid, SIGKILL);
-	end(w);
-	(void)waitpid(w->pid, NULL, WNOHANG);
-	if (c->stopping || w->leaving)
+	if (n < 0 && errno == EAGAIN)
 		return;
-	(void)snprintf(message, sizeof(message), "no answer in time in %s",
-		w->phase[0] ? w->phase : "start");
-	note(c, w, CODE_HANG, 0, message);
+	close_pipe(w);
+	w->ending = true;
+	w->limit = crowd_clock() + EXIT_LIMIT_MS;
 }
 
-/* Tell one to end, and give it a moment for it. */
-static void dismiss(struct running *w)
-{
-	if (w->fd < 0 || w->leaving)
-		return;
-	w->leaving = true;
-	(void)kill(w->pid, SIGTERM);
-	w->limit = now_ms() + STOP_LIMIT_MS;
-}
-
-static void stop_all(struct crowd *c)
-{
-	c->stopping = true;
-	for (size_t i = 0; i < c->n; i++)
-		dismiss(&c->all[i]);
-}
-
-/* Those that only watch go when all others have gone. */
-static void dismiss_watchers(struct crowd *c)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (c->all[i].fd >= 0 && c->all[i].job->task != TASK_NVML_WATCH)
-			return;
-	for (size_t i = 0; i < c->n; i++)
-		dismiss(&c->all[i]);
-}
-
-/* ---- the run ---- */
-
-/* How long nothing needs to be looked at. */
+/* How long nothing needs to be looked at, in ms. */
 static int patience(const struct crowd *c)
 {
-	int64_t next = c->ends && !c->stopping ? c->ends : INT64_MAX, now = now_ms();
+	int64_t next = c->ends && !c->stopping ? c->ends : INT64_MAX, now = crowd_clock();
 
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->all[i].ending)
+			return LOOK_AT_ENDING_MS;
 		if (c->all[i].fd >= 0 && c->all[i].limit < next)
 			next = c->all[i].limit;
+	}
 	return next <= now ? 0 : next - now > 60000 ? 60000 : (int)(next - now);
 }
 
 /* One look at all. False: all have ended. */
-static bool look(struct crowd *c, struct pollfd *fds, enum workers_end *how)
+static bool look(struct crowd *c, struct pollfd *fds)
 {
-	size_t n = 0;
+	nfds_t n = 0;
+	bool ending = false, asks;
 	int64_t now;
 
 	dismiss_watchers(c);
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
+		ending = ending || c->all[i].ending;
 		if (c->all[i].fd >= 0)
 			fds[n++] = (struct pollfd){.fd = c->all[i].fd, .events = POLLIN};
-	if (n == 0)
+	}
+	if (n == 0 && !ending)
 		return false;
-	if (c->config->stop_fd >= 0 && !c->stopping)
+	asks = c->config->stop_fd >= 0 && !c->stopping;
+	if (asks)
 		fds[n++] = (struct pollfd){.fd = c->config->stop_fd, .events = POLLIN};
-	if (poll(fds, n, patience(c)) < 0 && errno != EINTR)
-		return false;
-	if (c->config->stop_fd >= 0 && !c->stopping && (fds[n - 1].revents & POLLIN)) {
-		*how = WORKERS_STOPPED;
-		stop_all(c);
-	}
+	(void)poll(fds, n, patience(c)); /* what it cannot say leaves revents empty */
+	if (asks && (fds[n - 1].revents & POLLIN))
+		stop_all(c, WORKERS_STOPPED);
 	for (size_t i = 0, k = 0; i < c->n; i++) {
-		if (c->all[i].fd < 0)
-			continue;
-		if (fds[k++].revents)
+		if (c->all[i].fd >= 0 && fds[k++].revents)
 			read_more(c, &c->all[i]);
+		else if (c->all[i].ending)
+			look_at_ending(c, &c->all[i]);
 	}
-	now = now_ms();
-	if (c->ends && !c->stopping && now >= c->ends) {
-		*how = WORKERS_TIMED_OUT;
-		stop_all(c);
-	}
+	now = crowd_clock();
+	if (c->ends && !c->stopping && now >= c->ends)
+		stop_all(c, WORKERS_TIMED_OUT);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->all[i].fd >= 0 && now >= c->all[i].limit)
 			late(c, &c->all[i]);
 	return true;
 }
 
-/* In this process: lines go through a file in memory, since a pipe holds only some of them. */
+static int run_apart(struct crowd *c, struct err *err)
+{
+	struct pollfd *fds = calloc(c->n + 1, sizeof(*fds));
+	int rc = fds ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+
+	for (size_t i = 0; i < c->n && rc == 0; i++) {
+		struct running *w = &c->all[i];
+
+		w->limit = crowd_after(c->config->phase_limit_s);
+		rc = worker_start(c->config->program, w->job, &w->pid, &w->fd, err);
+	}
+	while (rc == 0 && look(c, fds))
+		continue;
+	for (size_t i = 0; i < c->n && rc != 0; i++)
+		kill_worker(&c->all[i]);
+	free(fds);
+	return rc;
+}
+
+/* ---- in this process ---- */
+
+/* For the one worker that runs here: has the run's time passed, or was it told to end? */
+static bool is_over(void *arg)
+{
+	struct crowd *c = arg;
+	struct pollfd stop = {.fd = c->config->stop_fd, .events = POLLIN};
+
+	if (!c->stopping && stop.fd >= 0 && poll(&stop, 1, 0) > 0)
+		stop_all(c, WORKERS_STOPPED);
+	if (!c->stopping && c->ends && crowd_clock() >= c->ends)
+		stop_all(c, WORKERS_TIMED_OUT);
+	return c->stopping;
+}
+
+/* Lines go through a file in memory, since a pipe holds only some of them. */
 static int run_here(struct crowd *c, struct running *w, struct err *err)
 {
 	struct rt rt;
+	struct err why = {0};
 	char chunk[4096];
 	ssize_t n;
-	int fd = memfd_create("gpuprobe", MFD_CLOEXEC), rc;
+	int fd = memfd_create("gpuprobe", MFD_CLOEXEC);
 
 	if (fd < 0)
 		return err_set(err, ERR_IO, "memfd_create: %s", strerrordesc_np(errno));
-	rc = w->job->cudart ? rt_dlopen(w->job->cudart, &rt, err) : rt_default(&rt, err);
 	if (w->job->task == TASK_NVML)
-		(void)worker_nvml(w->job, fd, NULL, NULL);
-	else if (rc != 0)
-		note(c, w, CODE_RUNTIME_INCOMPLETE, 0, err ? err->msg : "no CUDA runtime");
+		(void)worker_nvml(w->job, fd, is_over, c);
+	else if ((w->job->cudart ? rt_dlopen(w->job->cudart, &rt, &why) : rt_default(&rt, &why)) !=
+		 0)
+		crowd_note(c, w, CODE_RUNTIME_INCOMPLETE, 0, why.msg);
 	else
-		(void)worker_run(&rt, w->job, fd, NULL, NULL);
+		(void)worker_run(&rt, w->job, fd, is_over, c);
 	(void)lseek(fd, 0, SEEK_SET);
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !w->in.failed && !w->refused) {
 		buf_add(&w->in, chunk, (size_t)n);
-		take_lines(c, w);
+		crowd_take_lines(c, w);
 	}
 	(void)close(fd);
 	return w->in.failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
-static int run_apart(struct crowd *c, enum workers_end *how, struct err *err)
-{
-	struct pollfd *fds = calloc(c->n + 1, sizeof(*fds));
-	int rc = fds ? 0 : err_set(err, ERR_NOMEM, "out of memory");
-
-	for (size_t i = 0; i < c->n && rc == 0; i++)
-		rc = start(c, &c->all[i], err);
-	if (rc != 0) {
-		for (size_t i = 0; i < c->n; i++)
-			if (c->all[i].fd >= 0)
-				(void)kill(c->all[i].pid, SIGKILL);
-	}
-	while (rc == 0 && look(c, fds, how))
-		continue;
-	free(fds);
-	return rc;
-}
+/* ---- the run ---- */
 
 int workers_run(const struct workers_config *config, struct report *r, enum workers_end *ret_end,
 	struct err *err)
 {
-	struct crowd c = {.config = config, .r = r, .n = config->n_jobs};
+	struct crowd c = {.config = config, .r = r, .n = config->n_jobs, .how = WORKERS_DONE};
 	int rc = 0;
 
 	*ret_end = WORKERS_DONE;
+	reap_left_behind();
 	c.all = calloc(c.n ? c.n : 1, sizeof(*c.all));
 	if (!c.all)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (config->total_limit_s > 0)
-		c.ends = after(config->total_limit_s);
+		c.ends = crowd_after(config->total_limit_s);
 	for (size_t i = 0; i < c.n; i++) {
 		c.all[i].job = &config->jobs[i];
 		c.all[i].gpu = config->jobs[i].task == TASK_GPU ? config->gpus[i] : -1;
@@ -406,16 +315,15 @@ int workers_run(const struct workers_config *config, struct report *r, enum work
 		buf_init(&c.all[i].in, WIRE_LINE_MAX + 16384);
 	}
 	if (config->in_process) {
-		for (size_t i = 0; i < c.n && rc == 0; i++)
+		for (size_t i = 0; i < c.n && rc == 0 && !is_over(&c); i++)
 			rc = run_here(&c, &c.all[i], err);
 	} else {
-		rc = run_apart(&c, ret_end, err);
+		rc = run_apart(&c, err);
 	}
-	for (size_t i = 0; i < c.n; i++) {
-		end(&c.all[i]);
+	for (size_t i = 0; i < c.n; i++)
 		buf_release(&c.all[i].in);
-	}
 	free(c.all);
+	*ret_end = c.how;
 	if (rc == 0 && c.failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	return rc;

@@ -125,6 +125,8 @@ static void read_flip(const struct json *j, const struct json_node *v, struct fa
 static void read_wrong(const struct json *j, const struct json_node *v, struct fake_wrong *w)
 {
 	*w = (struct fake_wrong){.sm = 0, .lane = 5, .mask = 1ull << 17, .left = -1};
+	if (!json_is(v, JSON_OBJECT))
+		unknown(j, v, "expected an object, the one wrong multiprocessor, in");
 	JSON_MEMBERS(j, v, key)
 	{
 		if (is_member(j, key, "sm"))

@@ -77,8 +77,9 @@ class World:
         with open(os.path.join(self.root, "dev/kmsg"), "w", encoding="ascii") as f:
             f.write("".join(line + "\n" for line in lines))
 
-    def start(self, *args, devices=None, nvml=None, env=None, json_asked=True, cudart=CUDART, stdout=subprocess.PIPE, **scenario):
-        """The process, running. devices: each on top of SMALL."""
+    def start(self, *args, devices=None, nvml=None, env=None, json_asked=True, cudart=CUDART, stdout=subprocess.PIPE,
+              shell=None, **scenario):
+        """The process, running. devices: each on top of SMALL. shell: what bash does with the words, "$@"."""
         if devices is None:
             devices = [{}]
         path = os.path.join(self.folder, f"scenario-{time.monotonic_ns()}.json")
@@ -96,6 +97,8 @@ class World:
                 words += ["--nvml", os.path.join(FAKES, "libnvidia-ml-fake.so")]
         if json_asked:
             words.append("--json")
+        if shell:
+            words = ["/bin/bash", "-c", shell, "bash", *words]
         return subprocess.Popen(words, env=own, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE)
 
     def run(self, *args, json_asked=True, seconds=120, **kw):

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: what workers.c and workers_lines.c share: the workers of one run. */
+#ifndef PROBE_WORKERS_IMPL_H
+#define PROBE_WORKERS_IMPL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "probe/workers.h"
+
+struct running {
+	const struct worker_job *job;
+	int gpu;   /* place in r->gpus; -1: a scout, or NVML's */
+	pid_t pid; /* 0: not started, or its end was seen */
+	int fd;    /* -1: over */
+	int64_t limit; /* clock in ms when it is late; of one that is ending: until when that is waited for */
+	struct buf in;
+	char phase[96];
+	double done;
+	bool finished; /* its last line came */
+	bool leaving;  /* it was told to end */
+	bool ending;   /* its pipe is closed, and its end was not seen yet */
+	bool refused;  /* what it wrote cannot be used: it is to be killed */
+};
+
+struct crowd {
+	const struct workers_config *config;
+	struct report *r;
+	struct running *all;
+	size_t n;
+	int64_t ends; /* of the whole run; 0: never */
+	int64_t shown;
+	enum workers_end how;
+	bool stopping;
+	bool failed; /* no memory */
+};
+
+/* The monotonic clock in ms, and so much later. */
+int64_t crowd_clock(void);
+int64_t crowd_after(double seconds);
+
+/* An error of this worker's GPU, or of the server. */
+void crowd_note(struct crowd *c, const struct running *w, enum probe_code code, int cuda,
+	const char *message);
+
+/* Take the whole lines out of what has come, up to one that cannot be used: then w->refused is set, and the error noted. */
+void crowd_take_lines(struct crowd *c, struct running *w);
+
+#endif

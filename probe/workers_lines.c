@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: what workers tell, put into the report. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "probe/worker_wire.h"
+#include "probe/workers_impl.h"
+
+#define PROGRESS_EVERY_MS 100
+
+int64_t crowd_clock(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t crowd_after(double seconds)
+{
+	return crowd_clock() + (int64_t)(seconds * 1000);
+}
+
+void crowd_note(struct crowd *c, const struct running *w, enum probe_code code, int cuda,
+	const char *message)
+{
+	int gpu = w->gpu < 0 ? -1 : c->r->gpus[w->gpu].index;
+
+	if (!report_add_error(c->r, gpu, code, cuda, "%s", message))
+		c->failed = true;
+}
+
+static void refuse(struct crowd *c, struct running *w, enum probe_code code, const char *message)
+{
+	w->refused = true;
+	crowd_note(c, w, code, 0, message);
+}
+
+/* When a GPU goes, those behind it move up: then this worker has another one than it was started for. */
+static bool is_another(const struct gpu_report *known, const struct gpu_report *found)
+{
+	return (known->uuid[0] && strcmp(known->uuid, found->uuid) != 0) ||
+	       (known->pci[0] && strcmp(known->pci, found->pci) != 0);
+}
+
+/* A GPU that was described: a scout's is new, another's is better known now. */
+static void take_gpu(struct crowd *c, struct running *w, const struct gpu_report *found)
+{
+	struct gpu_report *gpu = w->gpu < 0 ? report_add_gpu(c->r) : &c->r->gpus[w->gpu];
+	struct gpu_report known;
+
+	if (!gpu) {
+		c->failed = true;
+		return;
+	}
+	if (w->gpu >= 0 && is_another(gpu, found)) {
+		refuse(c, w, CODE_GPU_MISSING,
+			"another GPU has its number now: GPUs have gone since they were counted");
+		return;
+	}
+	known = *gpu;
+	*gpu = *found;
+	memcpy(gpu->checks, known.checks, sizeof(gpu->checks));
+	if (w->gpu >= 0) {
+		gpu->index = known.index;
+		gpu->remote = known.remote;
+		gpu->processes = known.processes;
+		gpu->utilization_percent = known.utilization_percent;
+	}
+}
+
+static void take_runtime(struct report *r, const struct wire_line *line)
+{
+	r->driver_cuda = line->driver;
+	r->cudart = line->runtime;
+	r->cuda = line->devices;
+	(void)snprintf(r->link, sizeof(r->link), "%s", line->link);
+}
+
+static void take_nvml(struct report *r, const struct wire_line *line)
+{
+	r->nvml = line->devices >= 0;
+	r->nvml_count = line->devices;
+	(void)snprintf(
+		r->driver_version, sizeof(r->driver_version), "%.31s", r->nvml ? line->text : "");
+}
+
+/* Of all GPUs together. */
+static double done_so_far(const struct crowd *c)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->all[i].job->task != TASK_GPU)
+			continue;
+		sum += c->all[i].done;
+		n++;
+	}
+	return n ? sum / (double)n : 0;
+}
+
+static void take_progress(struct crowd *c, struct running *w, const struct wire_line *line)
+{
+	w->done = line->done;
+	if (c->config->progress && crowd_clock() - c->shown >= PROGRESS_EVERY_MS) {
+		c->shown = crowd_clock();
+		c->config->progress(c->config->arg, done_so_far(c), line->text);
+	}
+}
+
+static void take_line(struct crowd *c, struct running *w, const struct wire_line *line)
+{
+	if (!w->leaving)
+		w->limit = crowd_after(
+			line->kind == WIRE_WITHIN ? line->seconds : c->config->phase_limit_s);
+	switch (line->kind) {
+	case WIRE_RUNTIME:
+		take_runtime(c->r, line);
+		break;
+	case WIRE_GPU:
+		take_gpu(c, w, &line->gpu);
+		break;
+	case WIRE_WITHIN:
+		(void)snprintf(w->phase, sizeof(w->phase), "%s", line->text);
+		break;
+	case WIRE_CHECK:
+		if (w->gpu >= 0 && !report_set_check(&c->r->gpus[w->gpu], &line->check))
+			c->failed = true;
+		break;
+	case WIRE_PROGRESS:
+		take_progress(c, w, line);
+		break;
+	case WIRE_ERROR:
+		crowd_note(c, w, line->error.code, line->error.cuda_error, line->error.message);
+		break;
+	case WIRE_NVML:
+		take_nvml(c->r, line);
+		break;
+	case WIRE_STATE:
+		if (c->config->state)
+			c->config->state(c->config->arg, &line->state);
+		break;
+	case WIRE_DONE:
+		w->finished = true;
+		w->done = 1;
+		(void)snprintf(w->phase, sizeof(w->phase), "the end of its process");
+		break;
+	}
+}
+
+static void read_line(struct crowd *c, struct running *w, struct slice text)
+{
+	struct wire_line line;
+	struct err err = {0};
+	char message[320];
+
+	if (wire_read(text, &line, &err) == 0) {
+		take_line(c, w, &line);
+		return;
+	}
+	(void)snprintf(message, sizeof(message),
+		"the worker wrote what cannot be read, in %.90s: %.160s",
+		w->phase[0] ? w->phase : "start", err.msg);
+	refuse(c, w, CODE_WORKER_DIED, message);
+}
+
+void crowd_take_lines(struct crowd *c, struct running *w)
+{
+	size_t from = 0;
+
+	for (size_t i = 0; i < w->in.len && !w->refused; i++) {
+		if (w->in.data[i] != '\n')
+			continue;
+		read_line(c, w, (struct slice){w->in.data + from, i - from});
+		from = i + 1;
+	}
+	if (from > 0) {
+		memmove(w->in.data, w->in.data + from, w->in.len - from);
+		w->in.len -= from;
+	}
+}
