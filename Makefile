@@ -90,3 +90,4 @@ include mk/install.mk
 include mk/e2e.mk
 include mk/image.mk
 include mk/probe.mk
+include mk/probe-image.mk

@@ -29,6 +29,7 @@ help:
 	@echo 'make image [IMAGE=NAME]    the container image: build/image/poolgate.oci.tar; image-check proves what it promises'
 	@echo 'make cuda                  fetch what gpuprobe is built with into build/cuda; or say CUDA_HOME=/usr/local/cuda everywhere'
 	@echo 'make gpuprobe              build gpuprobe and gpuprobe-shared; probe-check proves what they promise without a GPU'
+	@echo 'make probe-image           its container image: build/probe-image/gpuprobe.oci.tar; probe-image-check proves what it promises'
 	@echo 'make probe-golden          the arithmetic that GPUs are compared with, by several compilers'
 	@echo 'make install               DESTDIR= PREFIX=/usr/local'
 	@echo 'make clean                 remove build/'
