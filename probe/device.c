@@ -28,7 +28,8 @@ static void tell_no_device(struct report *r, int error)
 
 	if (r->pci < 0) /* whoever asks the bus says more of it */
 		(void)report_add_error(r, -1, CODE_NO_DEVICE, error,
-			visible ? "CUDA_VISIBLE_DEVICES is \"%.100s\"" : "cudaGetDeviceCount found none%s",
+			visible ? "CUDA_VISIBLE_DEVICES is \"%.100s\""
+				: "cudaGetDeviceCount found none%s",
 			visible ? visible : "");
 	else if (visible)
 		(void)report_add_error(r, -1, CODE_NO_DEVICE, error,
