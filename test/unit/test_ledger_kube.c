@@ -411,6 +411,25 @@ static void test_r6_bound_is_replaced_when_its_pod_is_gone(void **state)
 	ledger_fixture_release(&f);
 }
 
+/* Somebody between us and the API server knows no such page: that says nothing about the pod. */
+static void test_r6_only_the_api_server_says_that_a_pod_is_gone(void **state)
+{
+	struct ledger_fixture f;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
+	kube_store_pod(f.store, "lab", "web-0", "old", "Running", NULL);
+	ledger_fixture_begin(&f);
+	api_expect(f.api, "GET", "/api/v1/namespaces/lab/pods/web-0", 404, "404 page not found");
+	assert_int_equal(ledger_take_in(&f.r, &f.a, "new", "web-0", "app c 1 100%", 5000, false,
+				 &f.answer, &f.e),
+		ERR_REFUSED);
+	assert_int_equal(api_left(f.api), 0);
+	assert_int_equal(kube_store_claims(f.store, "a", "old"), 1);
+	ledger_fixture_release(&f);
+}
+
 /* What the old pod held elsewhere goes, too. */
 static void test_r6_bound_is_replaced_on_all_its_servers(void **state)
 {
@@ -581,6 +600,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_r4_stale_picture_refuses_nobody),
 		cmocka_unit_test(test_r5_pending_is_not_replaced),
 		cmocka_unit_test(test_r6_bound_is_replaced_when_its_pod_is_gone),
+		cmocka_unit_test(test_r6_only_the_api_server_says_that_a_pod_is_gone),
 		cmocka_unit_test(test_r6_bound_is_replaced_on_all_its_servers),
 		cmocka_unit_test(test_r9_no_finalizer_no_claims),
 		cmocka_unit_test(test_r9_made_anew),

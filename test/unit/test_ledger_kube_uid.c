@@ -83,6 +83,50 @@ static void test_r1_half_claim_is_waited_for(void **state)
 	ledger_fixture_release(&f);
 }
 
+struct other_pod {
+	struct ledger_fixture *f;
+	int rc;
+};
+
+static void *take_other(void *arg)
+{
+	struct other_pod *o = arg;
+	struct claim_answer answer;
+	struct arena a;
+	struct err e = {0};
+
+	arena_init(&a, 1u << 24);
+	o->rc = ledger_take_in(
+		&o->f->r, &a, "other", "other", "app c 1 100%", 9000, false, &answer, &e);
+	arena_release(&a);
+	return NULL;
+}
+
+/* What another review of this replica tries to commit may come to nothing: it is waited for also where the rest of the room is what the pod
+ * holds itself, by halves. */
+static void test_r4_half_claim_and_a_reservation_refuse_nobody(void **state)
+{
+	struct ledger_fixture f;
+	struct other_pod o = {&f, 0};
+	/* After a half claim was waited for, and before the time is over. */
+	const struct api_reply no = {.status = 422, .delay_ms = 3200};
+	pthread_t thread;
+
+	(void)state;
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','c'", WHOLE));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	api_expect_reply(f.api, "PUT", STATUS_OF("b"), &no);
+	assert_int_equal(pthread_create(&thread, NULL, take_other, &o), 0);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("b"), 1));
+	assert_int_equal(ledger_take(&f, "u1", "app c 2 100%", 8000), 0);
+	assert_int_equal(f.answer.n_parts, 2);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(o.rc, ERR_REFUSED);
+	ledger_fixture_release(&f);
+}
+
 #define TWO_GPUS                                                                                   \
 	"{'version':1,'gpus':["                                                                    \
 	"{'id':'gpu-0','model':'V100','memory':16000000000,'fit':true},"                           \
@@ -309,6 +353,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_r1_half_claim_is_no_claim),
 		cmocka_unit_test(test_r1_half_claim_elsewhere_goes),
 		cmocka_unit_test(test_r1_half_claim_is_waited_for),
+		cmocka_unit_test(test_r4_half_claim_and_a_reservation_refuse_nobody),
 		cmocka_unit_test(test_r1_parts_of_two_reviews_are_no_claim),
 		cmocka_unit_test(test_r1_two_replicas_one_server),
 		cmocka_unit_test(test_r1_two_replicas_the_first_stays),

@@ -151,7 +151,8 @@ static bool name_is_free(const struct take *t)
 	rc = path.failed || left <= 0 ? ERR_TIMEOUT
 				      : kube_get(t->l->kube, path.data, left, NULL, &err);
 	buf_release(&path);
-	return rc == ERR_NOTFOUND;
+	/* The API server's own word, not that of something between us and it. */
+	return rc == ERR_NOTFOUND && strcmp(err.reason, "NotFound") == 0;
 }
 
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
@@ -161,6 +162,13 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 	struct usage committed = servers_usage(s, false);
 	struct placement p;
 	struct err why = {0};
+
+	if (t->half || t->replaces)
+		committed.claimed = without_old(t, committed.claimed);
+	if (!committed.claimed && s->inv.n_gpus > 0) {
+		*rc = ledger_no_memory(err);
+		return NEXT_DONE;
+	}
 
 	if (!t->fresh) {
 		(void)pthread_mutex_unlock(&s->lock);
