@@ -102,6 +102,20 @@ static void r7_as_the_profile_says(void **state)
 		0));
 }
 
+/* Nobody writes over a status that cannot be read, so another server is looked for. */
+static void r7_not_where_the_status_cannot_be_read(void **state)
+{
+	(void)state;
+	put("a", OURS, STATUS(""));
+	put("b", OURS, STATUS(""));
+	claims_api_run(api);
+	status_put(api, "a", "{'claims':7}");
+	api_nap(200);
+	pod_put(api, "w", "u1", PLAN_HALF);
+	assert_true(status_has(api, "b", ADOPTED, SOON));
+	assert_int_equal(pod_events(api, "NotAccounted"), 0);
+}
+
 /* Its own claim arrives in the picture a little later than the pod. */
 static void r7_not_when_its_claim_comes_late(void **state)
 {
@@ -347,6 +361,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(r7_a_pod_without_a_claim_gets_one),
 		TEST(r7_as_the_profile_says),
+		TEST(r7_not_where_the_status_cannot_be_read),
 		TEST(r7_not_when_its_claim_comes_late),
 		TEST(r7_judged_on_a_fresh_list),
 		TEST(r7_asked_past_the_cache),

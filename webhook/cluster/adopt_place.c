@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: where a live pod without a claim gets one: a picture of the pool in which every server takes claims (rule R7). */
 #include "webhook/cluster/claims_impl.h"
+#include "webhook/cluster/servers_impl.h"
 
 struct reading {
+	const struct servers *servers;
 	struct slice uid;
 	struct arena *a;
 	struct adopt_pool *ret;
@@ -76,8 +78,8 @@ static bool read_server(void *ctx, const struct server_object *o)
 	}
 	shown = copy.servers[0];
 	shown.first_gpu = p->inventory.n_gpus;
-	/* Claims must be there before the server is opened, and a drain is for new pods. */
-	shown.drain = false;
+	/* Claims must be there before the server is opened, and a drain is for new pods; but nobody writes over what he cannot read. */
+	shown.drain = servers_find(r->servers, o->name)->unreadable != 0;
 	count(r, o, &shown);
 	p->inventory.servers[p->inventory.n_servers++] = shown;
 	p->inventory.n_gpus += shown.n_gpus;
@@ -87,7 +89,7 @@ static bool read_server(void *ctx, const struct server_object *o)
 int adopt_pool_read(struct servers *s, struct slice uid, struct arena *a, struct adopt_pool *ret,
 	struct err *err)
 {
-	struct reading r = {.uid = uid, .a = a, .ret = ret};
+	struct reading r = {.servers = s, .uid = uid, .a = a, .ret = ret};
 
 	*ret = (struct adopt_pool){0};
 	servers_each(s, read_server, &r);
