@@ -324,6 +324,31 @@ static void test_unreadable_versions(void **state)
 	fixture_release(&f);
 }
 
+/* There was no memory for a state, and then there is for the same one. */
+static void test_unreadable_for_a_moment(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "x"};
+	char *text, version[32];
+
+	(void)state;
+	fixture_init(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	kube_store_put(f.store, "a", NULL, "{'version':1}", NULL);
+	text = kube_store_text(f.store, "a");
+	assert_non_null(strstr(text, "\"resourceVersion\":\""));
+	assert_int_equal(sscanf(strstr(text, "\"resourceVersion\":\""),
+				 "\"resourceVersion\":\"%31[0-9]", version),
+		1);
+	free(text);
+	tell_unreadable(&f, "a", version);
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	fixture_release(&f);
+}
+
 /* A commit's answer that nobody can read says so at once. */
 static void test_unreadable_answer(void **state)
 {
@@ -496,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_edit_outcomes),
 		cmocka_unit_test(test_unreadable),
 		cmocka_unit_test(test_unreadable_versions),
+		cmocka_unit_test(test_unreadable_for_a_moment),
 		cmocka_unit_test(test_unreadable_answer),
 		cmocka_unit_test(test_list_and_commits),
 		cmocka_unit_test(test_refresh),

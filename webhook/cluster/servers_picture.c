@@ -170,7 +170,8 @@ bool servers_put(struct servers *s, struct held *h)
 	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
 	unreadable = e->unreadable;
 	e->held = h;
-	if (h->number > e->unreadable)
+	/* The same one: there was no memory for it. */
+	if (h->number >= e->unreadable)
 		e->unreadable = 0;
 	if (same_shape) {
 		servers_recount(s, e);

@@ -164,11 +164,13 @@ static bool fresh_each(void *ctx, const struct json *j, const struct json_node *
 		f->cap = cap;
 	}
 	h = held_read(j, object, &err);
+	/* A list without it would say that it is gone. */
+	f->failed = !h && err.code == ERR_NOMEM;
 	if (h)
 		f->list[f->n++] = h;
-	else
+	else if (!f->failed)
 		put_unreadable(f->s, kube_meta(j, object), &err);
-	return true;
+	return !f->failed;
 }
 
 static int by_name(const void *a, const void *b)
