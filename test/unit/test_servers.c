@@ -324,6 +324,22 @@ static void test_unreadable_versions(void **state)
 	fixture_release(&f);
 }
 
+/* It says 500, or 429: it is asked again, but not as fast as it can say so. */
+static void test_api_server_in_trouble(void **state)
+{
+	struct fixture f;
+	struct say s = {.message = "x"};
+
+	(void)state;
+	fixture_init(&f);
+	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(edit(&f, "a", &s, 1000), ERR_TIMEOUT);
+	assert_in_range(api_seen_of(f.api, "PUT", STATUS_OF("a")), 2, 11);
+	kube_store_heal(f.store);
+	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	fixture_release(&f);
+}
+
 /* There was no memory for a state, and then there is for the same one. */
 static void test_unreadable_for_a_moment(void **state)
 {
@@ -521,6 +537,7 @@ int main(void)
 		cmocka_unit_test(test_edit_outcomes),
 		cmocka_unit_test(test_unreadable),
 		cmocka_unit_test(test_unreadable_versions),
+		cmocka_unit_test(test_api_server_in_trouble),
 		cmocka_unit_test(test_unreadable_for_a_moment),
 		cmocka_unit_test(test_unreadable_answer),
 		cmocka_unit_test(test_list_and_commits),

@@ -234,10 +234,22 @@ static void put_back(struct server_entry *entry, struct commit *c, bool tried)
 	c->batch = NULL;
 }
 
+/* With the lock, which is let go meanwhile: wait a little, whatever happens, and as long as everybody has time. */
+static void rest(struct servers *s, const struct commit *c)
+{
+	int64_t left = patience(c);
+	int64_t until = servers_now_ms() + (left < AWAY_PAUSE_MS ? left : AWAY_PAUSE_MS);
+
+	while (!s->stopping && servers_now_ms() < until)
+		(void)servers_wait(s, until);
+}
+
 /* The outcome of the PUT is not "written": look what is there, and let the edits be tried again on it. */
 static void look_again(
 	struct servers *s, struct server_entry *entry, struct commit *c, const struct edit *own)
 {
+	/* Above all an API server that has no time for us is not asked again at once. */
+	bool away = c->rc == ERR_IO;
 	int64_t left;
 
 	drop_late(s, c);
@@ -262,8 +274,8 @@ static void look_again(
 		finish_all(c, refused_us(c->rc, &c->err), &c->err);
 		return;
 	}
-	if (c->rc != 0 && !c->gone)
-		(void)servers_wait(s, servers_now_ms() + AWAY_PAUSE_MS);
+	if (away || (c->rc != 0 && !c->gone))
+		rest(s, c);
 	bring_back(s, entry, c);
 	put_back(entry, c, true);
 }
