@@ -586,7 +586,8 @@ static void test_next_leader(void **state)
 	struct world *w = *state;
 
 	free(w->record);
-	w->record = strdup("ml Not_A_Name old other gone");
+	/* also where somebody has edited it, with line ends between the names */
+	w->record = strdup("ml Not_A_Name old\\nother gone\\n");
 	put(w, "ml", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
 	put(w, "other", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
 	put(w, "other", CONF, "{}", "{\"servers.conf\":\"b2xk\"}");

@@ -27,13 +27,13 @@ static int get(const struct secret_sync_config *cfg, struct kube_answer *ret, st
 	return rc;
 }
 
-/* Names in it, as text: nothing in them needs escapes. */
-static struct slice names(const struct kube_answer *a)
+/* Names in it, as text, which is released by the caller. Somebody may have edited them, with line ends between. */
+static bool names(const struct kube_answer *a, struct buf *ret)
 {
-	const struct json_node *v =
-		json_path(&a->json, json_root(&a->json), "data", "namespaces", NULL);
-
-	return json_is(v, JSON_STRING) && !v->escaped ? json_inside(&a->json, v) : SLICE("");
+	buf_init(ret, RECORD_MAX);
+	json_decode(&a->json, json_path(&a->json, json_root(&a->json), "data", "namespaces", NULL),
+		ret);
+	return !ret->failed;
 }
 
 /* The next one that can be a namespace's. */
@@ -50,16 +50,20 @@ int secret_record_read(const struct secret_sync_config *cfg,
 {
 	struct kube_answer a;
 	struct slice rest, one;
+	struct buf text;
 	int rc = get(cfg, &a, err);
 
-	rest = rc == 0 ? names(&a) : SLICE("");
-	while (next_name(&rest, &one)) {
+	if (!names(&a, &text) && rc == 0)
+		rc = err_set(err, ERR_NOMEM, "out of memory");
+	rest = buf_as_slice(&text);
+	while (rc == 0 && next_name(&rest, &one)) {
 		char name[NAME_MAX_BYTES + 1];
 
 		memcpy(name, one.at, one.len);
 		name[one.len] = '\0';
 		each(ctx, name);
 	}
+	buf_release(&text);
 	kube_answer_release(&a);
 	return rc;
 }
@@ -68,8 +72,13 @@ int secret_record_read(const struct secret_sync_config *cfg,
 static bool change(const struct kube_answer *a, struct slice name, bool add, struct buf *out)
 {
 	const struct json *j = &a->json;
-	struct slice rest = names(a), one;
+	struct slice rest, one;
+	struct buf text;
 	bool found = false, first = true;
+
+	if (!names(a, &text))
+		out->failed = true;
+	rest = buf_as_slice(&text);
 
 	buf_str(out, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":");
 	buf_slice(out, json_raw(j, json_get(j, json_root(j), SLICE("metadata"))));
@@ -91,7 +100,8 @@ static bool change(const struct kube_answer *a, struct slice name, bool add, str
 		buf_slice(out, name);
 	}
 	buf_str(out, "\"}}");
-	return found != add;
+	buf_release(&text);
+	return out->failed || found != add;
 }
 
 static int change_once(
@@ -109,7 +119,9 @@ static int change_once(
 		if (!record_path(cfg, &path))
 			rc = err_set(err, ERR_NOMEM, "out of memory");
 		else if (body.failed)
-			rc = err_set(err, ERR_TOOBIG, "the record of namespaces is full");
+			rc = body.full
+				     ? err_set(err, ERR_TOOBIG, "the record of namespaces is full")
+				     : err_set(err, ERR_NOMEM, "out of memory");
 		call.path = path.data;
 		if (rc == 0)
 			rc = kube_do(cfg->kube, &call, NULL, err);
