@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make install`: the program, its manual pages and the completion for bash.
+# `make install`: the programs, their manual pages and completions for bash; gpuprobe's report schema and its service for systemd.
+# gpuprobe itself is among them only where CUDA was there to build it.
 
 INSTALL ?= install
 MAN_SECTIONS = 1 5 8
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+COMPLETIONS = $(DATADIR)/bash-completion/completions
+# gpuprobe-serve completes as gpuprobe does.
+COMPLETED = poolgate gpuprobe
+COMPLETED_ALSO = gpuprobe-serve gpuprobe-shared
+INSTALLED = poolgate gpuprobe-serve gpuprobe gpuprobe-shared
 
 .PHONY: install uninstall
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/bash-completion/completions
-	$(INSTALL) -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/poolgate
-	$(INSTALL) -m 644 share/bash-completion/poolgate $(DESTDIR)$(DATADIR)/bash-completion/completions/poolgate
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(COMPLETIONS) $(DESTDIR)$(DATADIR)/gpuprobe $(DESTDIR)$(UNITDIR)
+	$(INSTALL) -m 755 $(PROGRAM) $(PROBE_SERVE) $(if $(HAVE_CUDA),$(GPUPROBE)) $(DESTDIR)$(BINDIR)/
+	$(INSTALL) -m 644 $(COMPLETED:%=share/bash-completion/%) $(DESTDIR)$(COMPLETIONS)/
+	for n in $(COMPLETED_ALSO); do ln -sf gpuprobe $(DESTDIR)$(COMPLETIONS)/$$n; done
 	$(foreach n,$(MAN_SECTIONS),$(if $(wildcard docs/man/*.$n),\
 		$(INSTALL) -d $(DESTDIR)$(MANDIR)/man$n && \
 		$(INSTALL) -m 644 $(wildcard docs/man/*.$n) $(DESTDIR)$(MANDIR)/man$n/ &&)) true
+	$(INSTALL) -m 644 docs/gpuprobe-report.schema.json $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json
+	sed 's|/usr/bin/gpuprobe|$(BINDIR)/gpuprobe|' share/systemd/gpuprobe.service >$(DESTDIR)$(UNITDIR)/gpuprobe.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/gpuprobe.service
 
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/poolgate $(DESTDIR)$(DATADIR)/bash-completion/completions/poolgate
+	rm -f $(INSTALLED:%=$(DESTDIR)$(BINDIR)/%)
+	rm -f $(foreach n,$(COMPLETED) $(COMPLETED_ALSO),$(DESTDIR)$(COMPLETIONS)/$n)
+	rm -f $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json $(DESTDIR)$(UNITDIR)/gpuprobe.service
 	rm -f $(foreach n,$(MAN_SECTIONS),$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man$n/%,$(wildcard docs/man/*.$n)))
