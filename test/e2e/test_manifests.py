@@ -199,6 +199,54 @@ def test_own_settings_roll_the_deployment(c, renders, tmp_path_factory):
     assert template(objects) != template(renders["base"][1])
 
 
+# ---- gpuprobe on GPU nodes ----
+
+@pytest.fixture(scope="module", name="gpuprobe")
+def fixture_gpuprobe(c, base, tmp_path_factory):
+    """The component beside the base, applied twice; its objects, and what kubectl said the second time."""
+    assert base
+    folder = composed(tmp_path_factory, "gpuprobe")
+    c.kubectl("apply", "-k", folder)
+    return c.render(folder), c.kubectl("apply", "-k", folder).stdout
+
+
+def test_probe_component_applies(c, renders, gpuprobe):
+    """It adds a DaemonSet and its namespace, and neither rights nor a change of anything else."""
+    objects, said = gpuprobe
+    own = [o for o in objects if o not in renders["base"][1]]
+    assert sorted((o["kind"], o["metadata"]["name"]) for o in own) == [("DaemonSet", "gpuprobe"), ("Namespace", "gpuprobe")]
+    assert all(o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "poolgate" for o in own)
+    assert "daemonset.apps/gpuprobe unchanged" in said
+    template = c.client.get("daemonsets", "gpuprobe", "gpuprobe")["spec"]["template"]
+    assert "poolgate.io/injected" not in template["metadata"]["labels"]
+    spec = template["spec"]
+    container = spec["containers"][0]
+    assert not spec["automountServiceAccountToken"] and spec["nodeSelector"] == {"poolgate.io/gpu-server": ""}
+    paths = {m["mountPath"] for m in container["volumeMounts"]}
+    files = [w for w in container["args"] if w.startswith("/")]
+    assert len(files) == 3 and {os.path.dirname(f) for f in files} == paths
+    port = container["ports"][0]["containerPort"]
+    assert container["args"][:2] == ["--listen", f":{port}"]
+
+
+def test_probe_pod_is_admitted(c, gpuprobe):
+    """With Pod Security in force: a port of the node is all that `restricted` would not have."""
+    template = only(gpuprobe[0], "DaemonSet", "gpuprobe")["spec"]["template"]
+    one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": template["metadata"]["labels"]}, "spec": template["spec"]}
+    c.client.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}, "gpuprobe")
+    assert 'RuntimeClass "nvidia" not found' in (refused(c, one, "gpuprobe") or ""), "the class is the cluster's to have"
+    c.client.create({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    try:
+        until(lambda: refused(c, one, "gpuprobe") is None, 30, lambda: refused(c, one, "gpuprobe"))
+        with c.namespace(restricted=True) as strict:
+            says = refused(c, one, strict)
+            assert says and "hostPort" in says
+            del one["spec"]["containers"][0]["ports"][0]["hostPort"]
+            assert refused(c, one, strict) is None
+    finally:
+        c.client.delete("runtimeclasses", "nvidia")
+
+
 # ---- GPUServer ----
 
 V100 = {"model": "Tesla V100-PCIE-16GB", "memory": "16160Mi", "count": 1}
