@@ -7,13 +7,13 @@ SUB = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOB
 SECONDS ?= 60
 T ?=
 
-.PHONY: help need-build run test unit golden integration soak lint san san-address san-thread fuzz fuzz-programs \
+.PHONY: help need-build run test unit golden probe integration soak lint san san-address san-thread fuzz fuzz-programs \
 	bench-instructions footprint cover check clean
 
 help:
 	@echo 'make                       build the program: build/release/poolgate'
 	@echo 'make run                   set up, build, start a server with a small pool and show what it does (ONCE=1: then end)'
-	@echo 'make test                  set up, build, run the unit, house, golden and integration tests'
+	@echo 'make test                  set up, build, run the unit, house, golden, probe and integration tests'
 	@echo 'make unit [T=buf]          the unit tests, or one of them'
 	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites what they expect'
 	@echo 'make integration           the tests against the running server'
@@ -51,9 +51,9 @@ test:
 	$(SUB) programs unit-programs
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD)
 
-unit golden integration:
+unit golden probe integration:
 	@tools/setup build test
-	$(SUB) $(if $(filter unit,$@),$(if $T,$(BUILD)/test/unit/test_$T,unit-programs),programs)
+	$(SUB) $(if $(filter unit,$@),$(if $T,$(BUILD)/test/unit/test_$T,unit-programs),programs $(if $(filter probe,$@),fakes))
 	@POOLGATE=$(BUILD)/poolgate UPDATE='$(UPDATE)' $(PYTHON) test/run --build $(BUILD) --only '$T' $@
 
 soak:
@@ -111,7 +111,7 @@ cover:
 	@tools/setup build test
 	@find build/cover -name '*.gcda' -delete 2>/dev/null || true
 	$(SUB) COVER=1 programs unit-programs
-	@POOLGATE=build/cover/poolgate $(PYTHON) test/run --build build/cover unit golden integration
+	@POOLGATE=build/cover/poolgate $(PYTHON) test/run --build build/cover unit golden probe integration
 	@test/lint/coverage build/cover
 
 check: test lint san

@@ -65,6 +65,11 @@ fakes programs: $(PROBE_SERVE)
 probe-golden:
 	@CLANG=$(CLANG) test/probe/golden
 
+# Checks against the scenarios that make them fail; a check without one is an error.
+.PHONY: probe-coverage
+probe-coverage:
+	@$(PYTHON) -B test/probe/coverage
+
 # ---- CUDA ---------------------------------------------------------------------------------------------------------
 
 CUDA_HOME ?= build/cuda

@@ -57,6 +57,8 @@ static struct fleet_gpu *find(struct fleet *f, const char *uuid, const char *pci
 	return NULL;
 }
 
+/* Who it is and how large. The verdict, and the checks that it came from, are a verify's alone: what a list finds in order says nothing
+ * of memory and arithmetic. */
 static struct fleet_gpu *find_or_add(struct fleet *f, const struct gpu_report *gpu)
 {
 	struct fleet_gpu *ret = find(f, gpu->uuid, gpu->pci);
@@ -70,9 +72,16 @@ static struct fleet_gpu *find_or_add(struct fleet *f, const struct gpu_report *g
 	}
 	memcpy(checks, ret->known.checks, sizeof(checks));
 	if (gpu->name[0] || !ret->known.name[0]) { /* of a lost one only the PCI id is known */
-		int64_t available = ret->known.memory_free_bytes;
+		int64_t available = ret->known.memory_free_bytes,
+			total = ret->known.memory_total_bytes;
+		enum gpu_health health = ret->known.health;
+		bool fit = ret->known.fit;
 
 		ret->known = *gpu;
+		ret->known.fit = fit;
+		ret->known.health = health;
+		if (gpu->memory_total_bytes < 0 && ret->verified)
+			ret->known.memory_total_bytes = total;
 		if (gpu->memory_free_bytes < 0 && ret->verified)
 			ret->known.memory_free_bytes = available;
 	}
@@ -129,6 +138,13 @@ static void keep_checks(struct fleet_gpu *gpu, const struct gpu_report *seen)
 			(void)report_set_check(&gpu->known, seen->checks[i]);
 }
 
+bool fleet_was_busy(const struct gpu_report *gpu)
+{
+	const struct check_result *c = gpu->checks[CHECK_MEM_READ];
+
+	return c && c->status == STATUS_SKIP && strcmp(c->reason, "busy") == 0;
+}
+
 void fleet_verified(struct fleet *f, const struct report *r, int64_t now)
 {
 	/* without CUDA no GPU can be used, whatever was found earlier */
@@ -144,10 +160,14 @@ void fleet_verified(struct fleet *f, const struct report *r, int64_t now)
 		gpu = find_or_add(f, seen);
 		if (!gpu)
 			continue;
+		/* somebody began to compute there: what could not be measured takes no verdict back */
+		if (gpu->verified && seen->health == HEALTH_UNKNOWN && fleet_was_busy(seen))
+			continue;
 		gpu->present = seen->name[0] != '\0';
 		gpu->verified = true;
 		gpu->verified_at = now;
 		gpu->known.fit = seen->fit;
+		gpu->known.health = seen->health;
 		if (seen->fit)
 			gpu->verdict[0] = '\0';
 		else

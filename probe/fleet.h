@@ -48,7 +48,11 @@ struct fleet {
 bool fleet_init(struct fleet *f, const char *server, int expected, int64_t stale_after_s);
 void fleet_release(struct fleet *f);
 
-/* Take a verify's verdicts, of the GPUs that it checked; it ended at `now`. An incomplete report changes nothing but what is worse. */
+/* Was it in use by somebody else, so that a verify could not measure it? */
+bool fleet_was_busy(const struct gpu_report *gpu);
+
+/* Take a verify's verdicts, of the GPUs that it checked; it ended at `now`. An incomplete report changes nothing but what is worse,
+ * and a GPU that was busy keeps the verdict that it had unless something was found to be wrong. */
 void fleet_verified(struct fleet *f, const struct report *r, int64_t now);
 
 /* Take a list's GPUs: those that are missing from it are gone. */

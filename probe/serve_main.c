@@ -123,6 +123,7 @@ static void list(struct serving *s)
 
 	o.command = COMMAND_LIST;
 	o.free_memory = !s->shared.nvml;
+	o.min_memory_bytes = 0; /* verify looks at it; here it would take a context each time */
 	report_init(&r);
 	if (run_probe(&config, &r, &err) == 0) {
 		(void)pthread_mutex_lock(&s->shared.lock);
@@ -176,13 +177,6 @@ static void note_change(struct serving *s, const struct report *r)
 		log_int("ms", (int64_t)(r->duration_s * 1000)));
 }
 
-static bool was_busy(const struct gpu_report *gpu)
-{
-	const struct check_result *c = gpu->checks[CHECK_MEM_READ];
-
-	return c && c->status == STATUS_SKIP && strcmp(c->reason, "busy") == 0;
-}
-
 static void verify(struct serving *s)
 {
 	char(*names)[48] = calloc(REPORT_GPUS_MAX, sizeof(*names));
@@ -206,7 +200,7 @@ static void verify(struct serving *s)
 
 		note_change(s, &r);
 		for (size_t i = 0; i < r.n_gpus; i++)
-			if (was_busy(&r.gpus[i]))
+			if (fleet_was_busy(&r.gpus[i]))
 				atomic_store(&s->open, true);
 		buf_init(&text, SERVE_BYTES_MAX);
 		(void)report_json(&r, &text, NULL);
