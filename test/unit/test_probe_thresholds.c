@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: probe/thresholds: peaks by formula against the published ones, whose expectation counts, peers, and the file. Tables of figures by model
+ * have been wrong by a factor of ten and could not fail; so the formula is held to the data sheets here. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "probe/thresholds.h"
+#include "test/unit/probe_report_fixture.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#define SCHEMA "{\"schema\": \"gpuprobe.thresholds/1\", "
+
+static struct thresholds t;
+static struct report r;
+static char file[] = "/tmp/probe-thresholds-XXXXXX";
+
+static int begin(void **state)
+{
+	(void)state;
+	thresholds_init(&t);
+	healthy_report(&r, PROFILE_BENCH, 2);
+	return 0;
+}
+
+static int finish(void **state)
+{
+	(void)state;
+	thresholds_release(&t);
+	report_release(&r);
+	return 0;
+}
+
+/* ---- the formula ---- */
+
+static const struct {
+	const char *name;
+	int major, minor, sms, clock, memory_clock, bits;
+	double memory_gbs, published_gbs, fp32_tf, published_tf;
+} cards[] = {
+	{"Tesla V100-SXM2", 7, 0, 80, 1530, 877, 4096, 898, 900, 15.7, 15.7},
+	{"Tesla T4", 7, 5, 40, 1590, 5001, 256, 320, 320, 8.1, 8.1},
+	{"A100-SXM4-40GB", 8, 0, 108, 1410, 1215, 5120, 1555, 1555, 19.5, 19.5},
+	{"A100-SXM4-80GB", 8, 0, 108, 1410, 1593, 5120, 2039, 2039, 19.5, 19.5},
+	{"H100 80GB HBM3", 9, 0, 132, 1980, 2619, 5120, 3352, 3350, 66.9, 67},
+	{"H200", 9, 0, 132, 1980, 3201, 6144, 4917, 4800, 66.9, 67},
+};
+
+static void peaks_are_those_of_the_data_sheets(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(cards); i++) {
+		struct gpu_report gpu;
+
+		report_gpu_init(&gpu);
+		gpu.cc_major = cards[i].major;
+		gpu.cc_minor = cards[i].minor;
+		gpu.sm_count = cards[i].sms;
+		gpu.clock_max_mhz = cards[i].clock;
+		gpu.memory_clock_max_mhz = cards[i].memory_clock;
+		gpu.memory_bus_bits = cards[i].bits;
+		assert_true(fabs(expect_memory_rate(&gpu) / 1e9 - cards[i].memory_gbs) < 1);
+		assert_true(
+			fabs(expect_memory_rate(&gpu) / 1e9 / cards[i].published_gbs - 1) < 0.03);
+		assert_true(fabs(expect_fp32_rate(&gpu) / 1e12 - cards[i].fp32_tf) < 0.1);
+		assert_true(fabs(expect_fp32_rate(&gpu) / 1e12 / cards[i].published_tf - 1) < 0.03);
+	}
+}
+
+static void says_nothing_without_its_figures(void **state)
+{
+	struct gpu_report *gpu = &r.gpus[0];
+
+	(void)state;
+	gpu->memory_clock_max_mhz = 0;
+	assert_true(isnan(expect_memory_rate(gpu)));
+	gpu->memory_clock_max_mhz = 3201;
+	gpu->memory_bus_bits = -1;
+	assert_true(isnan(expect_memory_rate(gpu)));
+	gpu->memory_bus_bits = 6144;
+	gpu->mig = 1;
+	assert_true(isnan(expect_memory_rate(gpu)));
+	gpu->clock_max_mhz = -1;
+	assert_true(isnan(expect_fp32_rate(gpu)));
+	gpu->clock_max_mhz = 1980;
+	gpu->cc_major = 99;
+	assert_true(isnan(expect_fp32_rate(gpu)));
+}
+
+/* ---- whose expectation counts ---- */
+
+static struct check_result judged(enum check_id id, double value)
+{
+	struct check_result c;
+
+	check_begin(&c, id);
+	c.value = value;
+	c.unit = "B/s";
+	thresholds_expect(&t, &r.gpus[0], &c);
+	check_judge_rate(&c);
+	return c;
+}
+
+static void clocks(void **state)
+{
+	double peak = expect_memory_rate(&r.gpus[0]);
+
+	(void)state;
+	assert_int_equal(judged(CHECK_MEM_READ, 0.81 * peak).status, STATUS_PASS);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.79 * peak).status, STATUS_WARN);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.69 * peak).status, STATUS_FAIL);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.69 * peak).basis, BASIS_CLOCK);
+	assert_int_equal(judged(CHECK_MEM_COPY, 0.64 * peak).status, STATUS_FAIL);
+	assert_int_equal(
+		judged(CHECK_FP32_RATE, 0.39 * expect_fp32_rate(&r.gpus[0])).status, STATUS_FAIL);
+	/* faster than can be: the clocks are not to be believed */
+	assert_int_equal(judged(CHECK_MEM_READ, 1.06 * peak).basis, BASIS_NONE);
+	assert_true(isnan(judged(CHECK_MEM_READ, 1.06 * peak).expected));
+	/* no shares are known: left to its peers, not passed by an expectation that cannot fail it */
+	assert_int_equal(judged(CHECK_MEM_WRITE, 0.1 * peak).basis, BASIS_NONE);
+	assert_int_equal(judged(CHECK_MEM_READ, (double)NAN).code, CODE_NOT_A_NUMBER);
+	assert_int_equal(judged(CHECK_MEM_READ, 0).status, STATUS_FAIL);
+}
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(file, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+#define REFERENCE(read)                                                                            \
+	"\"references\": [{\"name\": \"NVIDIA H200\", \"memory_total_bytes\": 150051225600, "      \
+	"\"rates\": {\"bench.mem_read\": " read ", \"bench.h2d\": 5e10}}]"
+
+static void a_reference_goes_before_clocks(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	write_file(SCHEMA REFERENCE("1e12") "}");
+	assert_int_equal(thresholds_read(&t, file, &err), 0);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.96e12).status, STATUS_PASS);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.94e12).status, STATUS_WARN);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.84e12).status, STATUS_FAIL);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.84e12).basis, BASIS_REFERENCE);
+	assert_int_equal(judged(CHECK_H2D, 4e10).status, STATUS_FAIL);
+	assert_int_equal(judged(CHECK_D2H, 4e10).basis, BASIS_NONE);
+	/* of another memory size, or name: another GPU */
+	r.gpus[0].memory_total_bytes--;
+	assert_int_equal(judged(CHECK_MEM_READ, 4.5e12).basis, BASIS_CLOCK);
+}
+
+static void shares_of_the_file_go_before_all(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	write_file(SCHEMA "\"checks\": {\"bench.mem_read\": {\"warn_below\": 0.5, \"fail_below\": "
+			  "0.4}, \"peers\": {\"fail_below\": 0.9}, "
+			  "\"bench.mem_write\": {\"fail_below\": 0.3}}, " REFERENCE("1e12") "}");
+	assert_int_equal(thresholds_read(&t, file, &err), 0);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.51e12).status, STATUS_PASS);
+	assert_int_equal(judged(CHECK_MEM_READ, 0.39e12).status, STATUS_FAIL);
+	assert_int_equal(
+		judged(CHECK_MEM_WRITE, 0.2 * expect_memory_rate(&r.gpus[0])).status, STATUS_FAIL);
+	assert_true(t.peers.fail_below > 0.89 && t.peers.warn_below > 0.94);
+}
+
+static void refuses_files(void **state)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		const char *words;
+	} cases[] = {{"", ERR_SYNTAX, ""}, {"{", ERR_SYNTAX, ""}, {"[]", ERR_INVALID, "an object"},
+		{"{\"schema\": \"gpuprobe.thresholds/2\"}", ERR_INVALID, "thresholds/1"},
+		{"{}", ERR_INVALID, "schema"}, {SCHEMA "\"check\": {}}", ERR_INVALID, "check"},
+		{SCHEMA "\"checks\": []}", ERR_INVALID, "checks"},
+		{SCHEMA "\"checks\": {\"bench.none\": {}}}", ERR_INVALID, "bench.none"},
+		{SCHEMA "\"checks\": {\"bench.mem_read\": 0.5}}", ERR_INVALID, "bench.mem_read"},
+		{SCHEMA "\"checks\": {\"bench.mem_read\": {\"warn_below\": 1.5}}}", ERR_INVALID,
+			"from 0 to 1"},
+		{SCHEMA "\"checks\": {\"bench.mem_read\": {\"warn_below\": \"0.5\"}}}", ERR_INVALID,
+			"from 0 to 1"},
+		{SCHEMA "\"checks\": {\"bench.mem_read\": {\"warn\": 0.5}}}", ERR_INVALID, "warn"},
+		{SCHEMA "\"checks\": {\"bench.mem_read\": {\"warn_below\": 0.5}}}", ERR_INVALID,
+			"less than fail_below"},
+		{SCHEMA "\"references\": {}}", ERR_INVALID, "references"},
+		{SCHEMA "\"references\": [{\"name\": \"\", \"memory_total_bytes\": 1, \"rates\": "
+			"{}}]}",
+			ERR_INVALID, "references"},
+		{SCHEMA "\"references\": [{\"name\": \"x\", \"memory_total_bytes\": 0, \"rates\": "
+			"{}}]}",
+			ERR_INVALID, "bytes"},
+		{SCHEMA "\"references\": [{\"name\": \"x\", \"memory_total_bytes\": 1}]}",
+			ERR_INVALID, "rates"},
+		{SCHEMA "\"references\": [{\"name\": \"x\", \"memory_total_bytes\": 1, \"rates\": "
+			"{\"bench.mem_read\": -1}}]}",
+			ERR_INVALID, "above 0"}};
+	struct err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		err = (struct err){0};
+		write_file(cases[i].text);
+		if (thresholds_read(&t, file, &err) != cases[i].rc ||
+			!strstr(err.msg, cases[i].words) || !strstr(err.msg, file))
+			fail_msg("%s: %d %s", cases[i].text, err.code, err.msg);
+		finish(NULL);
+		begin(NULL);
+	}
+	assert_int_equal(thresholds_read(&t, "/nonexistent/x", &err), ERR_NOTFOUND);
+	assert_int_equal(thresholds_read(&t, "/tmp", &err), ERR_IO);
+	assert_int_equal(thresholds_read(&t, "/dev/zero", &err), ERR_TOOBIG);
+}
+
+static void what_is_written_is_read(void **state)
+{
+	struct err err = {0};
+	struct buf out;
+
+	(void)state;
+	report_judge(&r);
+	r.gpus[0].checks[CHECK_MEM_WRITE]->status = STATUS_FAIL;
+	buf_init(&out, 65536);
+	thresholds_write(&r, &out);
+	buf_char(&out, '\0');
+	write_file(out.data);
+	buf_release(&out);
+	assert_int_equal(thresholds_read(&t, file, &err), 0);
+	assert_int_equal(t.n_references, 1); /* two GPUs of one model */
+	assert_true(fabs(t.references[0].rate[CHECK_MEM_READ] / 4.425e12 - 1) < 1e-6);
+	assert_true(isnan(t.references[0].rate[CHECK_MEM_WRITE]));
+	assert_true(isnan(t.references[0].rate[CHECK_FREE_MEMORY]));
+	assert_true(isnan(t.references[0].rate[CHECK_MEM_PATTERN]));
+}
+
+/* ---- peers ---- */
+
+static void set_rate(size_t gpu, enum check_id id, double value)
+{
+	struct check_result c;
+
+	check_begin(&c, id);
+	c.value = value;
+	c.unit = "B/s";
+	check_judge_rate(&c);
+	assert_true(report_set_check(&r.gpus[gpu], &c));
+}
+
+static void peers(void **state)
+{
+	const struct check_result *c;
+
+	(void)state;
+	set_rate(0, CHECK_FP64_RATE, 1e13);
+	set_rate(1, CHECK_FP64_RATE, 0.84e13);
+	thresholds_peers(&t, &r);
+	c = r.gpus[1].checks[CHECK_FP64_RATE];
+	assert_int_equal(c->code, CODE_SLOWER_THAN_PEERS);
+	assert_int_equal(c->status, STATUS_FAIL);
+	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->status, STATUS_PASS);
+	assert_int_equal(r.gpus[0].checks[CHECK_MEM_READ]->basis, BASIS_CLOCK);
+	set_rate(1, CHECK_FP64_RATE, 0.94e13);
+	thresholds_peers(&t, &r);
+	assert_int_equal(r.gpus[1].checks[CHECK_FP64_RATE]->status, STATUS_WARN);
+	/* another model is no peer, nor is one that is alone */
+	set_rate(1, CHECK_FP64_RATE, 0.1e13);
+	snprintf(r.gpus[1].name, sizeof(r.gpus[1].name), "NVIDIA T4");
+	thresholds_peers(&t, &r);
+	assert_int_equal(r.gpus[1].checks[CHECK_FP64_RATE]->status, STATUS_PASS);
+}
+
+static void free_memory_is_no_rate(void **state)
+{
+	struct check_result c;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		check_begin(&c, CHECK_FREE_MEMORY);
+		check_pass(&c);
+		c.value = i == 0 ? 1e10 : 1e9;
+		c.unit = "B";
+		assert_true(report_set_check(&r.gpus[i], &c));
+	}
+	thresholds_peers(&t, &r);
+	assert_int_equal(r.gpus[1].checks[CHECK_FREE_MEMORY]->status, STATUS_PASS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(peaks_are_those_of_the_data_sheets, begin, finish),
+		cmocka_unit_test_setup_teardown(says_nothing_without_its_figures, begin, finish),
+		cmocka_unit_test_setup_teardown(clocks, begin, finish),
+		cmocka_unit_test_setup_teardown(a_reference_goes_before_clocks, begin, finish),
+		cmocka_unit_test_setup_teardown(shares_of_the_file_go_before_all, begin, finish),
+		cmocka_unit_test_setup_teardown(refuses_files, begin, finish),
+		cmocka_unit_test_setup_teardown(what_is_written_is_read, begin, finish),
+		cmocka_unit_test_setup_teardown(peers, begin, finish),
+		cmocka_unit_test_setup_teardown(free_memory_is_no_rate, begin, finish),
+	};
+	int fd = mkstemp(file), failed;
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(file);
+	return failed;
+}

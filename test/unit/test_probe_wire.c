@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what goes between gpuprobe and its workers: jobs and lines, there and back, and what is no such thing. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "probe/worker.h"
+#include "probe/worker_wire.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+/* ---- jobs ---- */
+
+static void jobs_come_back(void **state)
+{
+	const struct worker_job job = {.task = TASK_NVML_WATCH,
+		.profile = PROFILE_STRESS,
+		.index = 127,
+		.visible = "MIG-1",
+		.free_memory = true,
+		.busy = true,
+		.seed = UINT64_MAX,
+		.memory_share = 0.25,
+		.memory_bytes = 1LL << 40,
+		.seconds = 1.5,
+		.thresholds = "a \"quoted\" \\ file",
+		.nvml = "x.so",
+		.plant = 2};
+	struct worker_job again;
+	struct err err = {0};
+	struct buf text;
+
+	(void)state;
+	buf_init(&text, 4096);
+	worker_job_write(&job, &text);
+	buf_char(&text, '\0');
+	assert_int_equal(worker_job_read(text.data, &again, &err), 0);
+	assert_int_equal(again.task, job.task);
+	assert_int_equal(again.profile, job.profile);
+	assert_int_equal(again.index, job.index);
+	assert_string_equal(again.visible, job.visible);
+	assert_true(again.free_memory && again.busy && !again.remote);
+	assert_true(again.seed == job.seed);
+	assert_true(again.memory_share == job.memory_share && again.seconds == job.seconds);
+	assert_int_equal(again.memory_bytes, job.memory_bytes);
+	assert_string_equal(again.thresholds, job.thresholds);
+	assert_string_equal(again.nvml, job.nvml);
+	assert_null(again.cudart);
+	assert_int_equal(again.plant, job.plant);
+	worker_job_release(&again);
+	buf_release(&text);
+}
+
+static void refuses_what_is_no_job(void **state)
+{
+	static const char *const texts[] = {"", "{", "[]", "{}",
+		"{\"task\":0,\"profile\":0,\"index\":128}",
+		"{\"task\":0,\"profile\":0,\"index\":-1}",
+		"{\"task\":0,\"profile\":99,\"index\":0}", "{\"task\":4,\"profile\":0,\"index\":0}",
+		"{\"task\":-1,\"profile\":0,\"index\":0}",
+		"{\"task\":0,\"profile\":\"list\",\"index\":0}"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		struct worker_job job;
+		struct err err = {0};
+
+		if (worker_job_read(texts[i], &job, &err) == 0)
+			fail_msg("taken: %s", texts[i]);
+		assert_true(err.msg[0]);
+		assert_null(job.visible);
+	}
+}
+
+/* ---- lines ---- */
+
+static void assert_comes_back(const struct wire_line *line)
+{
+	struct wire_line again;
+	struct buf first, second;
+	struct err err = {0};
+
+	buf_init(&first, WIRE_LINE_MAX);
+	buf_init(&second, WIRE_LINE_MAX);
+	wire_write(line, &first);
+	assert_false(first.failed);
+	assert_int_equal(first.data[first.len - 1], '\n');
+	assert_null(memchr(first.data, '\n', first.len - 1));
+	if (wire_read((struct slice){first.data, first.len - 1}, &again, &err) != 0)
+		fail_msg("%s: %.*s", err.msg, (int)first.len, first.data);
+	assert_int_equal(again.kind, line->kind);
+	wire_write(&again, &second);
+	assert_true(slice_eq(buf_as_slice(&first), buf_as_slice(&second)));
+	buf_release(&first);
+	buf_release(&second);
+}
+
+static void lines_come_back(void **state)
+{
+	struct wire_line lines[] = {
+		{.kind = WIRE_RUNTIME,
+			.driver = 12090,
+			.runtime = 12080,
+			.devices = -1,
+			.link = "static"},
+		{.kind = WIRE_WITHIN, .text = "a \"phase\"\n\t", .seconds = 20.5},
+		{.kind = WIRE_PROGRESS, .done = 0.4567, .text = "memory: write"},
+		{.kind = WIRE_ERROR,
+			.error = {.gpu = -1,
+				.code = CODE_NO_DEVICE,
+				.cuda_error = 100,
+				.message = "none\n"}},
+		{.kind = WIRE_ERROR,
+			.error = {.gpu = 3,
+				.code = CODE_RUNTIME_INCOMPLETE,
+				.cuda_error = -1,
+				.message = ""}},
+		{.kind = WIRE_NVML, .text = "580.159.04", .devices = 8},
+		{.kind = WIRE_STATE,
+			.state = {.uuid = "GPU-1",
+				.pci = "0000:17:00.0",
+				.nvml = {.throttle_known = true,
+					.throttle = 0x44,
+					.ecc_uncorrected = 1LL << 50,
+					.pcie_gen = -1,
+					.memory_total = 1LL << 50}}},
+		{.kind = WIRE_STATE, .state = {.lost = true}},
+		{.kind = WIRE_DONE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(lines); i++)
+		assert_comes_back(&lines[i]);
+}
+
+static void gpus_and_checks_come_back(void **state)
+{
+	struct wire_line line = {.kind = WIRE_GPU};
+
+	(void)state;
+	report_gpu_init(&line.gpu);
+	assert_comes_back(&line);
+	line.gpu.index = 7;
+	line.gpu.memory_total_bytes = 1LL << 50;
+	memset(line.gpu.name, 'x', sizeof(line.gpu.name) - 1);
+	assert_comes_back(&line);
+	line = (struct wire_line){.kind = WIRE_CHECK};
+	for (int id = 0; id < CHECK_COUNT; id++) {
+		check_begin(&line.check, (enum check_id)id);
+		assert_comes_back(&line);
+	}
+	check_begin(&line.check, CHECK_MEM_PATTERN);
+	check_fail(&line.check, CODE_MEMORY_ERRORS, "%s", "one \"cell\"");
+	line.check.errors = 1;
+	line.check.n_memory = 1;
+	line.check.memory[0] = (struct memory_error){
+		.offset = 1ull << 50, .expected = {1, 2}, .got = {UINT64_MAX, 0}, .again = {3, 4}};
+	assert_comes_back(&line);
+	check_begin(&line.check, CHECK_MEM_READ);
+	line.check.value = (double)NAN;
+	check_fail(&line.check, CODE_NOT_A_NUMBER, "no number");
+	assert_comes_back(&line);
+}
+
+static void refuses_what_is_no_line(void **state)
+{
+	static const char *const texts[] = {"", " ", "nonsense", "{", "[]", "null", "{}",
+		"{\"unknown\":1}", "{\"done\":false}", "{\"done\":1}", "{\"runtime\":{}}",
+		"{\"runtime\":{\"driver\":1,\"runtime\":1,\"devices\":1e9,\"link\":\"x\"}}",
+		"{\"runtime\":{\"driver\":1,\"runtime\":1,\"devices\":129,\"link\":\"x\"}}",
+		"{\"runtime\":{\"driver\":1,\"runtime\":1,\"devices\":1,\"link\":\"much too long "
+		"for a word\"}}",
+		"{\"within\":{\"phase\":\"x\",\"s\":-1}}",
+		"{\"within\":{\"phase\":\"x\",\"s\":1e300}}",
+		"{\"within\":{\"phase\":\"x\",\"s\":NaN}}", "{\"within\":{\"phase\":7,\"s\":1}}",
+		"{\"progress\":{\"done\":2,\"text\":\"\"}}", "{\"progress\":{\"done\":0.5}}",
+		"{\"error\":{\"gpu\":0,\"code\":\"FINE\",\"cuda\":0,\"message\":\"\"}}",
+		"{\"error\":{\"gpu\":0,\"code\":\"\",\"cuda\":0,\"message\":\"\"}}",
+		"{\"error\":{\"gpu\":-2,\"code\":\"HANG\",\"cuda\":0,\"message\":\"\"}}",
+		"{\"gpu\":{\"index\":0}}", "{\"gpu\":[]}",
+		"{\"state\":{\"uuid\":\"\",\"pci\":\"\",\"lost\":0}}",
+		"{\"check\":{\"id\":\"mem.none\",\"status\":\"pass\"}}",
+		"{\"check\":{\"id\":\"mem.pattern\",\"status\":\"passed\"}}", "{\"check\":true}",
+		"{\"done\":true}{\"done\":true}"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		struct wire_line line;
+		struct err err = {0};
+
+		if (wire_read(slice_of(texts[i]), &line, &err) == 0)
+			fail_msg("taken: %s", texts[i]);
+		assert_true(err.msg[0] && err.code != 0);
+		assert_int_not_equal(line.check.status, STATUS_PASS);
+		/* nobody asks why */
+		assert_int_not_equal(wire_read(slice_of(texts[i]), &line, NULL), 0);
+	}
+}
+
+/* Cut anywhere, a line is no line. */
+static void refuses_parts(void **state)
+{
+	struct wire_line line = {.kind = WIRE_CHECK}, again;
+	struct buf text;
+
+	(void)state;
+	check_begin(&line.check, CHECK_SHARED_MEMORY);
+	line.check.errors = 0;
+	line.check.bytes_tested = 1;
+	check_pass(&line.check);
+	buf_init(&text, WIRE_LINE_MAX);
+	wire_write(&line, &text);
+	for (size_t n = 0; n + 1 < text.len; n++)
+		assert_int_not_equal(wire_read((struct slice){text.data, n}, &again, NULL), 0);
+	assert_int_equal(wire_read((struct slice){text.data, text.len - 1}, &again, NULL), 0);
+	buf_release(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(jobs_come_back),
+		cmocka_unit_test(refuses_what_is_no_job),
+		cmocka_unit_test(lines_come_back),
+		cmocka_unit_test(gpus_and_checks_come_back),
+		cmocka_unit_test(refuses_what_is_no_line),
+		cmocka_unit_test(refuses_parts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: probe/workers over programs that behave as no worker should: whatever they do costs their own GPU and its deadline. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe/workers.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#define DONE "echo '{\"done\": true}' >&3\n"
+#define PASS                                                                                       \
+	"echo '{\"check\": {\"id\": \"mem.shared\", \"status\": \"pass\", \"errors\": 0, "         \
+	"\"bytes_tested\": 1}}' >&3\n"
+#define FIRST "case \"$2\" in *'\"index\":0'*)\n"
+#define REST ";; *)\n" DONE ";; esac\n"
+/* No child of the shell that would outlive it. */
+#define SLEEP(seconds) "exec sleep " seconds "\n"
+
+static char folder[] = "/tmp/probe-workers-XXXXXX", program[64];
+static struct worker_job jobs[3];
+static const int places[3] = {0, 1, 2};
+static struct workers_config config;
+static struct report r;
+static enum workers_end end;
+static struct err err;
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	report_init(&r);
+	err = (struct err){0};
+	for (int i = 0; i < 2; i++) {
+		struct gpu_report *gpu = report_add_gpu(&r);
+
+		gpu->index = i;
+		snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%d", i);
+		jobs[i] = (struct worker_job){
+			.task = TASK_GPU, .profile = PROFILE_VERIFY, .index = i};
+	}
+	config = (struct workers_config){.program = program,
+		.jobs = jobs,
+		.gpus = places,
+		.n_jobs = 2,
+		.phase_limit_s = 30,
+		.total_limit_s = 60,
+		.stop_fd = -1};
+	return 0;
+}
+
+static int finish(void **state)
+{
+	(void)state;
+	report_release(&r);
+	return 0;
+}
+
+/* A worker that does this; $2 is its job. */
+static void play(const char *script)
+{
+	FILE *f = fopen(program, "w");
+
+	assert_non_null(f);
+	fprintf(f, "#!/bin/bash\n%s", script);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(chmod(program, 0700), 0);
+	assert_int_equal(workers_run(&config, &r, &end, &err), 0);
+}
+
+/* The one error there is: of this GPU, with this code and these words. */
+static void assert_error(int gpu, enum probe_code code, const char *words)
+{
+	assert_int_equal(r.n_errors, 1);
+	assert_int_equal(r.errors[0].gpu, gpu);
+	if (r.errors[0].code != code || !strstr(r.errors[0].message, words))
+		fail_msg("%s: %s", code_text(r.errors[0].code)->name, r.errors[0].message);
+}
+
+static void takes_what_they_tell(void **state)
+{
+	(void)state;
+	play(PASS "echo '{\"error\": {\"gpu\": 5, \"code\": \"DEVICE_BUSY\", \"cuda\": 46, "
+		  "\"message\": \"m\"}}' >&3\n" DONE);
+	assert_int_equal(end, WORKERS_DONE);
+	assert_int_equal(r.gpus[0].checks[CHECK_SHARED_MEMORY]->status, STATUS_PASS);
+	assert_int_equal(r.n_errors, 2);
+	/* whose error it is says the parent, who knows for which GPU it started whom */
+	assert_int_equal(r.errors[0].gpu + r.errors[1].gpu, 1);
+	assert_int_equal(r.errors[0].cuda_error, 46);
+}
+
+static void notes_how_they_end(void **state)
+{
+	static const struct {
+		const char *does;
+		enum probe_code code;
+		const char *words;
+	} cases[] = {
+		{"exit 7\n", CODE_WORKER_DIED, "status 7 in start"},
+		{"echo '{\"within\": {\"phase\": \"mem.pattern\", \"s\": 5}}' >&3; kill -SEGV $$\n",
+			CODE_WORKER_DIED, "signal 11"},
+		{"printf '{\"done\": true}' >&3\n", CODE_WORKER_DIED, "status 0"},
+		{"echo nonsense >&3\n" SLEEP("60"), CODE_WORKER_DIED, "cannot be read"},
+		{"echo '{\"check\": {\"id\": \"mem.pattern\", \"status\": \"splendid\"}}' "
+		 ">&3\n" SLEEP("60"),
+			CODE_WORKER_DIED, "cannot be read"},
+		{"exec 1>&3; exec yes nonsense\n", CODE_WORKER_DIED, "cannot be read"},
+		{"exec 1>&3; exec tr '\\0' x </dev/zero\n", CODE_WORKER_DIED, "line without end"},
+		{"exec 3>&-\n" SLEEP("60"), CODE_WORKER_DIED, "fell silent"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char script[1024];
+		double began = now_s();
+
+		snprintf(script, sizeof(script), FIRST "%s" REST, cases[i].does);
+		finish(state);
+		begin(state);
+		play(script);
+		assert_int_equal(end, WORKERS_DONE);
+		assert_error(0, cases[i].code, cases[i].words);
+		assert_true(now_s() - began < 20);
+	}
+}
+
+static void kills_those_who_are_late(void **state)
+{
+	double began = now_s();
+
+	(void)state;
+	config.phase_limit_s = 1;
+	play(FIRST "echo '{\"within\": {\"phase\": \"mem.pattern\", \"s\": 0.2}}' >&3\n" SLEEP(
+		"60") ";; *)\n" PASS DONE ";; esac\n");
+	assert_int_equal(end, WORKERS_DONE);
+	assert_error(0, CODE_HANG, "mem.pattern");
+	assert_null(r.gpus[0].checks[CHECK_SHARED_MEMORY]);
+	assert_int_equal(r.gpus[1].checks[CHECK_SHARED_MEMORY]->status, STATUS_PASS);
+	assert_true(now_s() - began < 20);
+}
+
+static void waits_as_long_as_was_said(void **state)
+{
+	(void)state;
+	config.phase_limit_s = 10;
+	play("echo '{\"within\": {\"phase\": \"x\", \"s\": 30}}' >&3\nsleep 0.3\n" DONE);
+	assert_int_equal(r.n_errors, 0);
+}
+
+static void does_not_take_another_gpu_for_its_own(void **state)
+{
+	struct wire_line line = {.kind = WIRE_GPU};
+	struct buf script;
+
+	(void)state;
+	report_gpu_init(&line.gpu);
+	snprintf(line.gpu.uuid, sizeof(line.gpu.uuid), "GPU-1");
+	line.gpu.index = 0;
+	buf_init(&script, 65536);
+	buf_str(&script, FIRST "cat >&3 <<'E'\n");
+	wire_write(&line, &script);
+	buf_str(&script, "E\n" PASS DONE REST);
+	buf_char(&script, '\0');
+	play(script.data);
+	buf_release(&script);
+	assert_error(0, CODE_GPU_MISSING, "another GPU");
+	assert_null(r.gpus[0].checks[CHECK_SHARED_MEMORY]);
+	assert_string_equal(r.gpus[0].uuid, "GPU-0");
+}
+
+static void ends_when_told(void **state)
+{
+	uint64_t one = 1;
+	double began = now_s();
+
+	(void)state;
+	config.stop_fd = eventfd(0, EFD_CLOEXEC);
+	assert_int_equal(write(config.stop_fd, &one, sizeof(one)), sizeof(one));
+	play("trap '' TERM\n" SLEEP("60"));
+	assert_int_equal(end, WORKERS_STOPPED);
+	assert_int_equal(r.n_errors, 0);
+	assert_true(now_s() - began < 20);
+	close(config.stop_fd);
+}
+
+static void ends_in_time(void **state)
+{
+	(void)state;
+	config.total_limit_s = 0.2;
+	play("trap '' TERM\n" SLEEP("60"));
+	assert_int_equal(end, WORKERS_TIMED_OUT);
+	assert_int_equal(r.n_errors, 0);
+}
+
+static void watchers_go_last(void **state)
+{
+	(void)state;
+	jobs[2] = (struct worker_job){.task = TASK_NVML_WATCH};
+	config.n_jobs = 3;
+	play("case \"$2\" in *'\"task\":3'*) trap 'echo \"{\\\"nvml\\\": {\\\"driver\\\": "
+	     "\\\"last\\\", \\\"devices\\\": 2}}\" >&3; exit 0' TERM\n"
+	     "while :; do sleep 0.05; done ;; *) sleep 0.3\n" DONE ";; esac\n");
+	assert_int_equal(end, WORKERS_DONE);
+	assert_int_equal(r.n_errors, 0);
+	assert_string_equal(r.driver_version, "last");
+}
+
+static void leaves_nobody_behind(void **state)
+{
+	(void)state;
+	config.total_limit_s = 0.2;
+	play("trap '' TERM\n" SLEEP("60"));
+	config.total_limit_s = 30;
+	for (int i = 0; i < 500; i++) {
+		play(DONE);
+		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+			return;
+		usleep(20000);
+	}
+	fail_msg("a process is left");
+}
+
+static void says_what_cannot_be_started(void **state)
+{
+	(void)state;
+	config.program = "/nonexistent/gpuprobe";
+	assert_int_equal(workers_run(&config, &r, &end, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "/nonexistent/gpuprobe"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(takes_what_they_tell, begin, finish),
+		cmocka_unit_test_setup_teardown(notes_how_they_end, begin, finish),
+		cmocka_unit_test_setup_teardown(kills_those_who_are_late, begin, finish),
+		cmocka_unit_test_setup_teardown(waits_as_long_as_was_said, begin, finish),
+		cmocka_unit_test_setup_teardown(
+			does_not_take_another_gpu_for_its_own, begin, finish),
+		cmocka_unit_test_setup_teardown(ends_when_told, begin, finish),
+		cmocka_unit_test_setup_teardown(ends_in_time, begin, finish),
+		cmocka_unit_test_setup_teardown(watchers_go_last, begin, finish),
+		cmocka_unit_test_setup_teardown(leaves_nobody_behind, begin, finish),
+		cmocka_unit_test_setup_teardown(says_what_cannot_be_started, begin, finish),
+	};
+	int failed;
+
+	if (!mkdtemp(folder))
+		return 1;
+	snprintf(program, sizeof(program), "%s/worker", folder);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(program);
+	rmdir(folder);
+	return failed;
+}
