@@ -73,8 +73,10 @@ int worker_job_read(const char *text, struct worker_job *ret, struct err *err)
 	int rc = json_read_copy(&j, text, strlen(text), JOB_NODES_MAX, &copy, err);
 
 	*ret = (struct worker_job){0};
-	if (rc != 0)
+	if (rc != 0) {
+		json_release(&j);
 		return rc;
+	}
 	const struct json_node *job = json_root(&j);
 	struct slice hex = json_inside(&j, json_get(&j, job, SLICE("seed")));
 
