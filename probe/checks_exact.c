@@ -222,6 +222,7 @@ bool check_shared_memory(struct check_world *w, struct check_result *r)
 	void *found = NULL, *sms = NULL;
 	void *args[] = {&rounds, &seed, &found, &sms};
 
+	memset(&f, 0xff, sizeof(f)); /* what is not copied is no pass */
 	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(f)), "allocating memory") &&
 		cuda_ok(w, r, w->rt->mem_alloc(&sms, blocks * sizeof(uint32_t)),
 			"allocating memory") &&

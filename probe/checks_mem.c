@@ -176,13 +176,16 @@ static bool plant(struct sweep *s)
 	       finish(s->w, s->r);
 }
 
+_Static_assert(KERNEL_MISMATCHES_MAX <= CHECK_RECORDS_MAX, "room for all");
+
 static void keep_records(struct check_result *r, const struct kernel_findings *f)
 {
 	uint64_t pages[KERNEL_MISMATCHES_MAX];
-	unsigned kept = f->kept < KERNEL_MISMATCHES_MAX ? f->kept : KERNEL_MISMATCHES_MAX;
-	unsigned n_pages = 0;
+	unsigned kept = f->kept, n_pages = 0;
 
-	for (unsigned i = 0; i < kept && i < CHECK_RECORDS_MAX; i++) {
+	if (kept > KERNEL_MISMATCHES_MAX)
+		kept = KERNEL_MISMATCHES_MAX;
+	for (unsigned i = 0; i < kept; i++) {
 		const struct kernel_mismatch *m = &f->mismatch[i];
 		uint64_t page = m->cell * sizeof(struct kernel_cell) / PAGE_BYTES;
 		unsigned k = 0;
@@ -209,6 +212,7 @@ static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 	struct check_result *r = s->r;
 	struct kernel_findings f;
 
+	memset(&f, 0xff, sizeof(f)); /* what is not copied is no pass */
 	if (!cuda_ok(s->w, r,
 		    s->w->rt->mem_copy(&f, s->found, sizeof(f), RT_DEVICE_TO_HOST, s->w->stream),
 		    "reading what was found") ||

@@ -113,17 +113,19 @@ static void look(struct serving *s)
 static void list(struct serving *s)
 {
 	struct probe_options o = s->options.verify;
-	struct run_config config = {.options = &o,
-		.thresholds = &s->thresholds,
-		.program = s->program,
-		.root = s->root,
-		.stop_fd = s->term_fd};
 	struct report r;
 	struct err err = {0};
 
 	o.command = COMMAND_LIST;
 	o.free_memory = !s->shared.nvml;
 	o.min_memory_bytes = 0; /* verify looks at it; here it would take a context each time */
+
+	struct run_config config = {.options = &o,
+		.thresholds = &s->thresholds,
+		.program = s->program,
+		.root = s->root,
+		.stop_fd = s->term_fd};
+
 	report_init(&r);
 	if (run_probe(&config, &r, &err) == 0) {
 		(void)pthread_mutex_lock(&s->shared.lock);

@@ -235,16 +235,18 @@ static bool look(struct crowd *c, struct pollfd *fds)
 static int run_apart(struct crowd *c, struct err *err)
 {
 	struct pollfd *fds = calloc(c->n + 1, sizeof(*fds));
-	int rc = fds ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+	int rc = 0;
 
+	if (!fds)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < c->n && rc == 0; i++) {
 		struct running *w = &c->all[i];
 
 		w->limit = crowd_after(c->config->phase_limit_s);
 		rc = worker_start(c->config->program, w->job, &w->pid, &w->fd, err);
 	}
-	while (rc == 0 && look(c, fds))
-		continue;
+	for (bool more = rc == 0; more;)
+		more = look(c, fds);
 	for (size_t i = 0; i < c->n && rc != 0; i++)
 		kill_worker(&c->all[i]);
 	free(fds);

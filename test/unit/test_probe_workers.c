@@ -236,7 +236,7 @@ static void leaves_nobody_behind(void **state)
 		play(DONE);
 		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
 			return;
-		usleep(20000);
+		nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 	}
 	fail_msg("a process is left");
 }
