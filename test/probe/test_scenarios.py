@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What gpuprobe says of servers in every state: exit status, JSON (held to its schema in every run) and text. test_checks.py has a
 scenario for each check that makes it fail."""
+import concurrent.futures
 import json
 import os
 import re
@@ -301,23 +302,11 @@ def fixture_hung(tmp_path_factory):
     calls = {"gpu": [{"call": "cudaMemGetInfo", "device": 1, "worker": True, "hang": True}],
              "kernel": [{"call": "cudaStreamSynchronize", "kernel": "gp_fill", "worker": True, "hang": True}],
              "count": [{"call": "cudaGetDeviceCount", "hang": True}]}
-    results = {}
-
-    def run(name):
-        w = World(tmp_path_factory.mktemp(name), gpus=2)
-        results[name] = w.run("verify", "--timeout", "90s", devices=[{"count": 2}], calls=calls[name])
-
-    threads = {name: threading.Thread(target=run, args=(name,)) for name in calls}
-    for t in threads.values():
-        t.start()
-
-    def get(name):
-        threads[name].join()
-        return results[name]
-
-    yield get
-    for t in threads.values():
-        t.join()
+    servers = {name: World(tmp_path_factory.mktemp("hung"), gpus=2) for name in calls}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(calls)) as pool:
+        runs = {name: pool.submit(w.run, "verify", "--timeout", "90s", devices=[{"count": 2}], calls=calls[name])
+                for name, w in servers.items()}
+        yield lambda name: runs[name].result()
 
 
 @pytest.mark.parametrize("death", [{"signal": 9}, {"exit": 7}])
