@@ -163,7 +163,7 @@ static bool run_all(struct exact *e)
 {
 	struct check_world *w = e->w;
 	/* no block meets the multiprocessor again that it had in the run before, as far as blocks go out in turn */
-	uint32_t shifts[RUNS] = {
+	const uint32_t shifts[RUNS] = {
 		0, (uint32_t)w->gpu->sm_count / 2 + 1, (uint32_t)w->gpu->sm_count / 3 + 1};
 
 	for (unsigned i = 0; i < RUNS; i++) {
