@@ -249,6 +249,9 @@ bool http_server_stop(struct http_server *s, unsigned timeout_ms)
 	atomic_store(&s->stopping, true);
 	int64_t moment_ms = http_now_ms() + STOP_MOMENT_MS;
 	(void)wait_zero(&s->in_flight, clean && until_ms > moment_ms ? until_ms : moment_ms);
+	/* A worker counts down after it has let its connection go, by when the reply may have been sent. */
+	if (atomic_load(&s->in_flight) == 0)
+		(void)wait_zero(&s->guard.deferred, http_now_ms() + STOP_MOMENT_MS);
 	while (atomic_load(&s->guard.deferred) > 0) {
 		clean = false;
 		http_guard_lapse_all(&s->guard);
