@@ -173,6 +173,17 @@ void *arena_array(struct arena *a, size_t n, size_t size)
 	return arena_alloc(a, bytes);
 }
 
+void *arena_space(struct arena *a, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes)) {
+		a->failed = true;
+		return NULL;
+	}
+	return take(a, bytes);
+}
+
 char *arena_strdup(struct arena *a, struct slice s)
 {
 	char *copy = s.len < SIZE_MAX ? take(a, s.len + 1) : NULL;

@@ -33,6 +33,8 @@ void arena_release(struct arena *a);
 void *arena_alloc(struct arena *a, size_t size);
 /* n objects of that size, zeroed; an overflow of n × size fails. */
 void *arena_array(struct arena *a, size_t n, size_t size);
+/* The same, not zeroed: for large arrays whose elements are all written before they are read. */
+void *arena_space(struct arena *a, size_t n, size_t size);
 /* A NUL-terminated copy. NULL when failed. */
 char *arena_strdup(struct arena *a, struct slice s);
 /* printf into the arena; NULL when failed. */

@@ -116,6 +116,8 @@ static void sizes_that_overflow(void **state)
 	arena_init(&a, SIZE_MAX);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_null(arena_array(&a, cases[i][0], cases[i][1]));
+		a.failed = false;
+		assert_null(arena_space(&a, cases[i][0], cases[i][1]));
 		assert_true(a.failed);
 		arena_reset(&a);
 	}

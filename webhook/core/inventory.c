@@ -74,11 +74,6 @@ bool inventory_selects(const struct inventory *inv, const struct gpu_server *s, 
 	return true;
 }
 
-bool inventory_usable(const struct gpu_server *s, const struct gpu *g)
-{
-	return !s->drain && g->fit && g->fresh && !g->missing;
-}
-
 /* strcmp between a slice and a string, over bytes. */
 static int compare(struct slice a, const char *b)
 {

@@ -84,8 +84,11 @@ bool inventory_selects(const struct inventory *inv, const struct gpu_server *s, 
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f);
 bool inventory_gpu_matches(const struct gpu *g, const struct filter *f);
 
-/* Can this GPU take a new claim at all: fit, fresh, not missing, its server not draining? */
-bool inventory_usable(const struct gpu_server *s, const struct gpu *g);
+/* Can this GPU take a new claim at all: fit, fresh, not missing, its server not draining? Inline: asked for every GPU. */
+static inline bool inventory_usable(const struct gpu_server *s, const struct gpu *g)
+{
+	return !s->drain && g->fit && g->fresh && !g->missing;
+}
 
 /* The server of that name or NULL (binary search). */
 const struct gpu_server *inventory_server(const struct inventory *inv, struct slice name);

@@ -49,7 +49,7 @@ static void add_server(struct search *s, size_t index)
 		uint64_t claimed = s->use->claimed[server->first_gpu + i];
 
 		if (claimed >= g->bytes || !inventory_usable(server, g) ||
-			!search_selects(s, server, g, &memo))
+			(s->n_known > 0 && !search_selects(s, server, g, &memo)))
 			continue;
 		s->slots[s->n_slots++] = (struct slot){
 			.bytes = g->bytes, .free = g->bytes - claimed, .gpu = (uint32_t)i};
@@ -124,7 +124,7 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 
 	*s = (struct search){.inv = inv, .use = use, .d = d, .together = true};
 	s->known = arena_array(a, d->n_filters, sizeof(const struct filter *));
-	s->slots = arena_array(a, inv->n_gpus, sizeof(*s->slots));
+	s->slots = arena_space(a, inv->n_gpus, sizeof(*s->slots));
 	s->bins = arena_array(a, inv->n_servers, sizeof(*s->bins));
 	s->order = arena_array(a, d->n_containers, sizeof(*s->order));
 	s->picks = arena_array(a, d->n_containers, sizeof(uint32_t *));
