@@ -331,14 +331,14 @@ static void r7_a_pod_without_a_readable_plan(void **state)
 	assert_int_equal(adoptions(), 0);
 }
 
-/* Somebody else writes in between: never on top of it. */
+/* Somebody else writes in between: never on top of it. Mostly that is a conflict; a picture that has caught up in time knows it. */
 static void take_the_room(struct claims_api *c)
 {
 	api_cut(c->pool->api, SERVERS_PATH "*"); /* the picture is behind */
 	status_put(c, "a", STATUS(FULL_TWO));
 }
 
-static void r7_after_a_conflict_it_is_placed_anew(void **state)
+static void r7_when_others_were_first_it_is_placed_anew(void **state)
 {
 	(void)state;
 	put("a", OURS, STATUS(""));
@@ -351,7 +351,6 @@ static void r7_after_a_conflict_it_is_placed_anew(void **state)
 	claims_api_run(api);
 	assert_true(status_has(api, "b", ADOPTED, SOON));
 	assert_false(status_has(api, "a", "'u1'", 0));
-	assert_true(metric_value(api->pool->metrics, M_COMMITS, COMMIT_CONFLICT, 0) >= 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -375,7 +374,7 @@ int main(void)
 		TEST(r7_two_claims_are_trimmed_to_one),
 		TEST(r7_what_exceeds_the_plan_is_trimmed),
 		TEST(r7_a_pod_without_a_readable_plan),
-		TEST(r7_after_a_conflict_it_is_placed_anew),
+		TEST(r7_when_others_were_first_it_is_placed_anew),
 	};
 
 	return cmocka_run_group_tests_name("adopt", tests, NULL, NULL) != 0;
