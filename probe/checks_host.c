@@ -11,7 +11,6 @@
 
 /* More than a link can carry was not measured on that link. */
 #define BELIEVED 1.05
-#define BUSY_PERCENT 10
 
 static void check_compute_mode(const struct host_facts *f, struct check_result *r)
 {
@@ -207,8 +206,7 @@ void check_link(
 	double rate = f->local ? link_rate(f, vm) : 0;
 
 	/* what others use at the same time is not the link's fault */
-	if (f->before &&
-		(f->before->processes > 0 || f->before->utilization_percent > BUSY_PERCENT))
+	if (f->before && nvml_is_busy(f->before))
 		return;
 	if (r->status == STATUS_SKIP || r->status == STATUS_ERROR || r->basis != BASIS_NONE ||
 		!isfinite(r->value) || !(rate > 0) || r->value > rate * BELIEVED)

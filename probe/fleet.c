@@ -8,8 +8,6 @@
 
 #include "probe/checks_host.h"
 
-#define BUSY_PERCENT 10
-
 bool fleet_init(struct fleet *f, const char *server, int expected, int64_t stale_after_s)
 {
 	*f = (struct fleet){.expected = expected, .stale_after_s = stale_after_s};
@@ -37,21 +35,13 @@ void fleet_release(struct fleet *f)
 
 /* ---- which one ---- */
 
-/* NVML writes eight digits of a PCI id's domain, CUDA four. */
-static bool same_pci(const char *a, const char *b)
-{
-	size_t x = strlen(a), y = strlen(b);
-
-	return x >= 12 && y >= 12 && strcmp(a + x - 12, b + y - 12) == 0;
-}
-
 static struct fleet_gpu *find(struct fleet *f, const char *uuid, const char *pci)
 {
 	for (size_t i = 0; i < f->n_gpus; i++) {
 		const struct gpu_report *known = &f->gpus[i].known;
 
 		if (uuid[0] && known->uuid[0] ? strcmp(known->uuid, uuid) == 0
-					      : same_pci(known->pci, pci))
+					      : host_same_pci(known->pci, pci))
 			return &f->gpus[i];
 	}
 	return NULL;
@@ -271,8 +261,7 @@ void fleet_look_end(struct fleet *f, int told, int64_t now)
 
 bool fleet_idle(const struct fleet_gpu *gpu)
 {
-	return !gpu->told ||
-	       (gpu->last.processes <= 0 && gpu->last.utilization_percent <= BUSY_PERCENT);
+	return !gpu->told || !nvml_is_busy(&gpu->last);
 }
 
 bool fleet_fit(const struct fleet_gpu *gpu)

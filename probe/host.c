@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define NVIDIA 0x10deul
@@ -226,6 +227,13 @@ int host_gpus(const char *root, struct host_gpu **ret, size_t *count, struct err
 	*ret = gpus;
 	*count = n;
 	return 0;
+}
+
+bool host_same_pci(const char *a, const char *b)
+{
+	size_t x = strlen(a), y = strlen(b);
+
+	return x >= 12 && y >= 12 && strcasecmp(a + x - 12, b + y - 12) == 0;
 }
 
 bool host_has_pci(const char *root, const char *pci)

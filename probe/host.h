@@ -28,6 +28,9 @@ bool host_pci_id(const char *text, char ret[static PCI_ID_MAX]);
 /* The NVIDIA GPUs, by PCI id, without their virtual functions. *ret is malloc'ed, the caller frees it. No such folder in sysfs: none, 0. ERR_NOMEM, ERR_IO. */
 int host_gpus(const char *root, struct host_gpu **ret, size_t *count, struct err *err);
 
+/* Do both name one place on the bus? In any case, and whether the domain has four digits (CUDA, sysfs) or eight (NVML). */
+bool host_same_pci(const char *a, const char *b);
+
 /* Is there a device with this id, of NVIDIA? What CUDA names and this machine lacks is a remote GPU. */
 bool host_has_pci(const char *root, const char *pci);
 

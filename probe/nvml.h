@@ -32,6 +32,15 @@ struct nvml_state {
 	int64_t memory_total, memory_free;
 };
 
+/* Utilisation in percent above which a GPU counts as somebody else's just now. */
+#define NVML_BUSY_PERCENT 10
+
+/* Does somebody compute on it? */
+static inline bool nvml_is_busy(const struct nvml_state *s)
+{
+	return s->processes > 0 || s->utilization_percent > NVML_BUSY_PERCENT;
+}
+
 /* Load libnvidia-ml.so.1 (or `file`) and initialise it. ERR_NOTFOUND: none there; ERR_REFUSED: it says why. */
 int nvml_open(const char *file, struct nvml **ret, struct err *err);
 void nvml_close(struct nvml *n);

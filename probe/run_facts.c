@@ -12,8 +12,6 @@
 
 #include "probe/kernels/kernels.h"
 
-/* Utilisation in percent from which a GPU counts as somebody else's just now. */
-#define BUSY_PERCENT 10
 #define KERNEL_LOG_MAX (4u << 20)
 
 bool run_facts_init(struct run_facts *f, const char *root)
@@ -33,18 +31,10 @@ void run_facts_release(struct run_facts *f)
 	f->n_host = 0;
 }
 
-/* NVML writes eight digits of domain, CUDA four. */
-static bool same_pci(const char *a, const char *b)
-{
-	size_t x = strlen(a), y = strlen(b);
-
-	return x >= 12 && y >= 12 && strcasecmp(a + x - 12, b + y - 12) == 0;
-}
-
 static struct gpu_facts *find(const struct run_facts *f, const char *pci)
 {
 	for (size_t i = 0; i < f->n_gpus; i++)
-		if (same_pci(f->gpus[i].pci, pci))
+		if (host_same_pci(f->gpus[i].pci, pci))
 			return &f->gpus[i];
 	return NULL;
 }
@@ -88,8 +78,7 @@ bool run_facts_busy(const struct run_facts *f, const struct gpu_report *gpu)
 {
 	const struct gpu_facts *known = find(f, gpu->pci);
 
-	return known && !known->lost &&
-	       (known->before.utilization_percent > BUSY_PERCENT || known->before.processes > 0);
+	return known && !known->lost && nvml_is_busy(&known->before);
 }
 
 /* The kernel's messages that are there now; NULL: not allowed, or none. */
@@ -119,7 +108,7 @@ static char *read_kernel_log(const char *root)
 static const struct host_gpu *find_host(const struct run_facts *f, const char *pci)
 {
 	for (size_t i = 0; i < f->n_host; i++)
-		if (same_pci(f->host[i].pci, pci))
+		if (host_same_pci(f->host[i].pci, pci))
 			return &f->host[i];
 	return NULL;
 }
