@@ -3,22 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/metric.h"
 #include "probe/fleet.h"
 #include "probe/report_words.h"
-
-static void put_time(struct buf *out, const char *key, int64_t seconds)
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-	char text[32] = "";
-
-	if (seconds > 0 && gmtime_r(&t, &tm))
-		(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	out_text_or_null(out, key, text);
-}
 
 /* One that was lost before it was ever seen has its place on the bus for a name. */
 static const char *id_of(const struct fleet_gpu *gpu)
@@ -123,7 +111,7 @@ static void put_gpu(struct buf *out, const struct fleet_gpu *gpu)
 	out_bool(out, "mig", k->mig == 1);
 	out_double(out, "utilization_percent", k->utilization_percent);
 	out_count(out, "processes", k->processes);
-	put_time(out, "verified_at", gpu->verified_at);
+	out_time(out, "verified_at", gpu->verified_at);
 	buf_char(out, '}');
 }
 
@@ -177,7 +165,7 @@ void fleet_inventory(const struct fleet *f, int64_t now, struct buf *out)
 	buf_char(out, '{');
 	out_text(out, "schema", INVENTORY_SCHEMA);
 	out_text(out, "server", f->server);
-	put_time(out, "generated_at", now);
+	out_time(out, "generated_at", now);
 	out_count(out, "age_s", age_of(f, now));
 	out_count(out, "stale_after_s", f->stale_after_s);
 	out_text(out, "state", state_of(f, now));

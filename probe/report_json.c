@@ -2,23 +2,9 @@
 /* probe: the whole report as JSON (docs/gpuprobe-report.schema.json). */
 #include "probe/report_words.h"
 
-#include <time.h>
-
 #ifndef POOLGATE_VERSION
 #define POOLGATE_VERSION "0"
 #endif
-
-static void put_time(struct buf *out, const char *key, int64_t seconds)
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-	char text[40];
-
-	if (seconds <= 0 || !gmtime_r(&t, &tm) ||
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-		text[0] = '\0';
-	out_text_or_null(out, key, text);
-}
 
 /* Words between blanks as a list. */
 static void put_list(struct buf *out, const char *key, const char *words)
@@ -46,7 +32,7 @@ static void put_head(const struct report *r, struct buf *out)
 	out_text(out, "command", r->command);
 	out_bool(out, "complete", r->complete);
 	out_bool(out, "strict", r->strict);
-	put_time(out, "started_at", r->started_at);
+	out_time(out, "started_at", r->started_at);
 	out_double(out, "duration_s", r->duration_s);
 	out_key(out, "seed");
 	buf_u64(out, r->seed);

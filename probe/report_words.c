@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/text.h"
 #include "probe/units.h"
@@ -44,6 +45,18 @@ void out_text_or_null(struct buf *out, const char *key, const char *text)
 		put_text(out, text);
 	else
 		buf_str(out, "null");
+}
+
+void out_time(struct buf *out, const char *key, int64_t seconds)
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+	char text[40];
+
+	if (seconds <= 0 || !gmtime_r(&t, &tm) ||
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		text[0] = '\0';
+	out_text_or_null(out, key, text);
 }
 
 void out_count(struct buf *out, const char *key, int64_t value)

@@ -10,6 +10,8 @@
 void out_key(struct buf *out, const char *key);
 void out_text(struct buf *out, const char *key, const char *text);
 void out_text_or_null(struct buf *out, const char *key, const char *text);
+/* Seconds since 1970 as "2026-11-20T17:40:11Z"; 0 and less are unknown. */
+void out_time(struct buf *out, const char *key, int64_t seconds);
 void out_count(struct buf *out, const char *key, int64_t value);
 void out_double(struct buf *out, const char *key, double value);
 void out_bool(struct buf *out, const char *key, bool value);
