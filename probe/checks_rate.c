@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "probe/checks_impl.h"
+#include "probe/clock.h"
 #include "probe/kernels/exact.h"
 
 #define WARP 32
@@ -216,14 +216,6 @@ bool check_flop_rate(struct check_world *w, struct check_result *r)
 }
 
 /* ---- the way there and back ---- */
-
-static double clock_s(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 bool check_round_trip(struct check_world *w, struct check_result *r)
 {

@@ -9,8 +9,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "probe/clock.h"
 
 #define PATH_LONGEST 4096
 #define BAR 18
@@ -129,18 +130,10 @@ unsigned output_width(int fd)
 	return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void progress_begin(struct progress *p, enum probe_show show)
 {
 	*p = (struct progress){
-		.show = show, .terminal = isatty(STDERR_FILENO) == 1, .began_ms = now_ms()};
+		.show = show, .terminal = isatty(STDERR_FILENO) == 1, .began_ms = clock_ms()};
 	if (p->show == SHOW_AUTO)
 		p->show = p->terminal ? SHOW_ALWAYS : SHOW_NEVER;
 }
@@ -149,7 +142,7 @@ void progress_show(void *progress, double done, const char *text)
 {
 	struct progress *p = progress;
 	int tenth = (int)(done * 10), full = (int)(done * BAR);
-	int64_t s = (now_ms() - p->began_ms) / 1000;
+	int64_t s = (clock_ms() - p->began_ms) / 1000;
 
 	if (p->show != SHOW_ALWAYS || (!p->terminal && tenth <= p->tenth))
 		return;

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "probe/checks_host.h"
+#include "probe/clock.h"
 #include "probe/host.h"
 #include "probe/run_facts.h"
 #include "probe/workers.h"
@@ -22,14 +23,6 @@
 #define VERIFY_LIMIT_S 60.0
 #define BENCH_LIMIT_S 600.0
 #define STRESS_SECONDS 300.0
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static const char *const names[] = {"list", "verify", "stress", "bench"};
 static const enum probe_profile profiles[] = {
@@ -56,7 +49,7 @@ static void begin(const struct run_config *c, struct report *r)
 /* Seconds that are left of the run's limit; 0: it has none, never less than a moment. */
 static double left_of(double limit, double began)
 {
-	double left = began + limit - now_s();
+	double left = began + limit - clock_s();
 
 	if (limit <= 0)
 		return 0;
@@ -359,7 +352,7 @@ static void finish(const struct run_config *c, struct run_facts *f, struct repor
 		thresholds_peers(c->thresholds, r);
 	if (c->options->require_idle)
 		demand_idle(r);
-	r->duration_s = now_s() - began;
+	r->duration_s = clock_s() - began;
 	report_judge(r);
 }
 
@@ -367,7 +360,7 @@ int run_probe(const struct run_config *config, struct report *r, struct err *err
 {
 	struct run_facts facts;
 	enum workers_end end = WORKERS_DONE;
-	double began = now_s();
+	double began = clock_s();
 	int rc;
 
 	begin(config, r);

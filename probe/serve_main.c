@@ -13,19 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/clock.h"
 #include "probe/report.h"
 #include "probe/serve_watch.h"
 
 #define FINISH_MS 2000
 #define CERTIFICATE_EVERY_S 10.0
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* ---- certificates and token ---- */
 
@@ -63,7 +56,7 @@ static double nearest(const struct serving *s)
 /* The next signal, or 0 when something is due. */
 static int wait_signal(const struct serving *s)
 {
-	double left = nearest(s) - now_s();
+	double left = nearest(s) - clock_s();
 	struct timespec limit = {0};
 	int sig;
 
@@ -78,7 +71,7 @@ static int wait_signal(const struct serving *s)
 static void do_due(struct serving *s)
 {
 	const struct serve_options *o = &s->options;
-	double now = now_s();
+	double now = clock_s();
 
 	if (now >= s->next_certificate) {
 		s->next_certificate = now + CERTIFICATE_EVERY_S;

@@ -7,11 +7,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/metric.h"
 #include "base/text.h"
+#include "probe/clock.h"
 
 #define TOKEN_MAX 4096
 
@@ -92,14 +92,6 @@ static bool is_allowed(
 
 /* ---- answers ---- */
 
-static int64_t wall_s(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec;
-}
-
 static void reply_buf(struct http_reply *reply, struct buf *b, const char *type)
 {
 	if (b->failed) {
@@ -122,7 +114,7 @@ static enum http_outcome inventory(void *ctx, struct http_request *req, struct h
 		return HTTP_DONE;
 	buf_init(&out, SERVE_BYTES_MAX);
 	(void)pthread_mutex_lock(&s->lock);
-	fleet_inventory(&s->fleet, wall_s(), &out);
+	fleet_inventory(&s->fleet, clock_wall_s(), &out);
 	(void)pthread_mutex_unlock(&s->lock);
 	(void)snprintf(s->tag, sizeof(s->tag), "\"%016llx\"",
 		(unsigned long long)text_hash64(buf_as_slice(&out)));
@@ -166,7 +158,7 @@ static enum http_outcome metrics(void *ctx, struct http_request *req, struct htt
 		return HTTP_DONE;
 	buf_init(&out, SERVE_BYTES_MAX);
 	(void)pthread_mutex_lock(&s->lock);
-	fleet_metrics(&s->fleet, wall_s(), &out);
+	fleet_metrics(&s->fleet, clock_wall_s(), &out);
 	(void)pthread_mutex_unlock(&s->lock);
 	reply_buf(reply, &out, METRIC_CONTENT_TYPE);
 	return HTTP_DONE;
@@ -187,7 +179,7 @@ static enum http_outcome readyz(void *ctx, struct http_request *req, struct http
 
 	(void)req;
 	(void)pthread_mutex_lock(&s->lock);
-	why = fleet_unready(&s->fleet, wall_s());
+	why = fleet_unready(&s->fleet, clock_wall_s());
 	(void)pthread_mutex_unlock(&s->lock);
 	http_reply_text(reply, why ? 503 : 200, why ? why : "ok");
 	return HTTP_DONE;

@@ -6,20 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "probe/clock.h"
 #include "probe/run.h"
 #include "probe/workers.h"
 
 #define LOOK_LIMIT_S 10.0
-
-static int64_t wall_s(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec;
-}
 
 /* ---- looks ---- */
 
@@ -61,7 +53,7 @@ void serve_look(struct serving *s)
 		fleet_look_begin(&s->shared.fleet);
 		for (size_t i = 0; i < l.n; i++)
 			fleet_look(&s->shared.fleet, &l.states[i]);
-		fleet_look_end(&s->shared.fleet, (int)l.n, wall_s());
+		fleet_look_end(&s->shared.fleet, (int)l.n, clock_wall_s());
 		(void)pthread_mutex_unlock(&s->shared.lock);
 		s->shared.nvml = true;
 	} else {
@@ -91,7 +83,7 @@ void serve_list(struct serving *s)
 	report_init(&r);
 	if (run_probe(&config, &r, &err) == 0) {
 		(void)pthread_mutex_lock(&s->shared.lock);
-		fleet_listed(&s->shared.fleet, &r, wall_s());
+		fleet_listed(&s->shared.fleet, &r, clock_wall_s());
 		(void)pthread_mutex_unlock(&s->shared.lock);
 	} else {
 		log_line(&s->log, LOG_LEVEL_ERROR, "list", log_str("error", err.msg));
@@ -169,7 +161,7 @@ static void verify(struct serving *s)
 		buf_init(&text, SERVE_BYTES_MAX);
 		(void)report_json(&r, &text, NULL);
 		(void)pthread_mutex_lock(&s->shared.lock);
-		fleet_verified(&s->shared.fleet, &r, wall_s());
+		fleet_verified(&s->shared.fleet, &r, clock_wall_s());
 		if (!text.failed) {
 			buf_release(&s->shared.report);
 			s->shared.report = text;

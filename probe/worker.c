@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "probe/checks.h"
+#include "probe/clock.h"
 #include "probe/device.h"
 #include "probe/kernels/kernels.h"
 #include "probe/worker_wire.h"
@@ -27,14 +27,6 @@ struct worker {
 	enum check_id at;  /* the check that runs */
 	double round_done; /* of stress: how far its time is */
 };
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* ---- telling ---- */
 
@@ -178,14 +170,14 @@ static bool repeats(enum check_id id)
 static bool run_check(
 	struct worker *w, struct check_world *world, enum check_id id, struct check_result *ret)
 {
-	double began = now_s();
+	double began = clock_s();
 	bool usable;
 
 	w->at = id;
 	check_begin(ret, id);
 	on_within(w, STEP_LIMIT_S);
 	usable = checks[id](world, ret);
-	ret->duration_s = now_s() - began;
+	ret->duration_s = clock_s() - began;
 	return usable;
 }
 
@@ -231,7 +223,7 @@ static void keep_worst(struct check_result *worst, const struct check_result *fo
 static bool go_on(
 	struct worker *w, struct check_world *world, double began, struct check_result *worst)
 {
-	while (now_s() - began < w->job->seconds && !on_stopped(w)) {
+	while (clock_s() - began < w->job->seconds && !on_stopped(w)) {
 		for (int id = 0; id < CHECK_COUNT; id++) {
 			struct check_result r;
 			bool usable;
@@ -239,7 +231,7 @@ static bool go_on(
 			if (!repeats((enum check_id)id) ||
 				check_kind((enum check_id)id)->need[PROFILE_STRESS] == NEED_NOT_RUN)
 				continue;
-			w->round_done = fmin(1, (now_s() - began) / w->job->seconds);
+			w->round_done = fmin(1, (clock_s() - began) / w->job->seconds);
 			on_progress(w, w->round_done, check_kind((enum check_id)id)->title);
 			usable = run_check(w, world, (enum check_id)id, &r);
 			keep_worst(&worst[id], &r);
@@ -255,7 +247,7 @@ static bool go_on(
 /* results: one for each check */
 static int run_checks(struct worker *w, struct check_world *world, struct check_result *results)
 {
-	double began = now_s();
+	double began = clock_s();
 	bool usable = true;
 
 	for (int i = 0; i < CHECK_COUNT && usable && !on_stopped(w); i++) {

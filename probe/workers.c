@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "probe/clock.h"
 #include "probe/worker_start.h"
 #include "probe/workers_impl.h"
 
@@ -101,7 +102,7 @@ static void look_at_ending(struct crowd *c, struct running *w)
 	int status = 0;
 	pid_t got = waitpid(w->pid, &status, WNOHANG);
 
-	if (got == 0 && crowd_clock() < w->limit)
+	if (got == 0 && clock_ms() < w->limit)
 		return;
 	judge_end(c, w, got, status);
 	if (got == 0)
@@ -130,7 +131,7 @@ static void dismiss(struct running *w, int64_t ms)
 	if (!w->leaving)
 		(void)kill(w->pid, SIGTERM);
 	w->leaving = true;
-	w->limit = crowd_clock() + ms;
+	w->limit = clock_ms() + ms;
 }
 
 static void stop_all(struct crowd *c, enum workers_end how)
@@ -179,13 +180,13 @@ static void read_more(struct crowd *c, struct running *w)
 		return;
 	close_pipe(w);
 	w->ending = true;
-	w->limit = crowd_clock() + EXIT_LIMIT_MS;
+	w->limit = clock_ms() + EXIT_LIMIT_MS;
 }
 
 /* How long nothing needs to be looked at, in ms. */
 static int patience(const struct crowd *c)
 {
-	int64_t next = c->ends && !c->stopping ? c->ends : INT64_MAX, now = crowd_clock();
+	int64_t next = c->ends && !c->stopping ? c->ends : INT64_MAX, now = clock_ms();
 
 	for (size_t i = 0; i < c->n; i++) {
 		if (c->all[i].ending)
@@ -223,7 +224,7 @@ static bool look(struct crowd *c, struct pollfd *fds)
 		else if (c->all[i].ending)
 			look_at_ending(c, &c->all[i]);
 	}
-	now = crowd_clock();
+	now = clock_ms();
 	if (c->ends && !c->stopping && now >= c->ends)
 		stop_all(c, WORKERS_TIMED_OUT);
 	for (size_t i = 0; i < c->n; i++)
@@ -263,7 +264,7 @@ static bool is_over(void *arg)
 
 	if (!c->stopping && stop.fd >= 0 && poll(&stop, 1, 0) > 0)
 		stop_all(c, WORKERS_STOPPED);
-	if (!c->stopping && c->ends && crowd_clock() >= c->ends)
+	if (!c->stopping && c->ends && clock_ms() >= c->ends)
 		stop_all(c, WORKERS_TIMED_OUT);
 	return c->stopping;
 }

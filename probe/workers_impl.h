@@ -35,8 +35,7 @@ struct crowd {
 	bool failed; /* no memory */
 };
 
-/* The monotonic clock in ms, and so much later. */
-int64_t crowd_clock(void);
+/* So much later than now, on the clock of clock_ms(). */
 int64_t crowd_after(double seconds);
 
 /* An error of this worker's GPU, or of the server. */

@@ -2,24 +2,16 @@
 /* probe: what workers tell, put into the report. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "probe/clock.h"
 #include "probe/worker_wire.h"
 #include "probe/workers_impl.h"
 
 #define PROGRESS_EVERY_MS 100
 
-int64_t crowd_clock(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 int64_t crowd_after(double seconds)
 {
-	return crowd_clock() + (int64_t)(seconds * 1000);
+	return clock_ms() + (int64_t)(seconds * 1000);
 }
 
 void crowd_note(struct crowd *c, const struct running *w, enum probe_code code, int cuda,
@@ -104,8 +96,8 @@ static double done_so_far(const struct crowd *c)
 static void take_progress(struct crowd *c, struct running *w, const struct wire_line *line)
 {
 	w->done = line->done;
-	if (c->config->progress && crowd_clock() - c->shown >= PROGRESS_EVERY_MS) {
-		c->shown = crowd_clock();
+	if (c->config->progress && clock_ms() - c->shown >= PROGRESS_EVERY_MS) {
+		c->shown = clock_ms();
 		c->config->progress(c->config->arg, done_so_far(c), line->text);
 	}
 }
