@@ -88,21 +88,28 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 
 /* ---- one pod ---- */
 
-/* It cannot be given one now. Said once; tried again when the pool is another one, or after a while. */
-static void not_adopted(struct adoption *a, const char *why)
+/* A warning among the pod's Events; what becomes of it is no concern of the claim's. */
+static void warn_pod(struct claims *c, const struct holder *h, const char *reason, const char *note)
 {
-	struct claims *c = a->c;
-	struct holder *h = a->who;
-	char note[NOTE_BYTES];
 	struct kube_event event = {.api_version = "v1",
 		.kind = "Pod",
 		.namespace = slice_of(h->namespace),
 		.name = slice_of(h->name),
 		.uid = slice_of(h->uid),
 		.type = "Warning",
-		.reason = "NotAccounted",
+		.reason = reason,
 		.note = note,
 		.component = "poolgate"};
+
+	(void)kube_tell(c->cfg->kube, &event, NULL);
+}
+
+/* It cannot be given one now. Said once; tried again when the pool is another one, or after a while. */
+static void not_adopted(struct adoption *a, const char *why)
+{
+	struct claims *c = a->c;
+	struct holder *h = a->who;
+	char note[NOTE_BYTES];
 
 	h->tried = true;
 	h->adopt_pool = c->now.pool;
@@ -114,7 +121,7 @@ static void not_adopted(struct adoption *a, const char *why)
 	h->told = true;
 	(void)snprintf(note, sizeof(note),
 		"runs without a claim on GPUs, and cannot be given one: %s", why);
-	(void)kube_tell(c->cfg->kube, &event, NULL);
+	warn_pod(c, h, "NotAccounted", note);
 	log_line(c->cfg->log, LOG_LEVEL_WARN, "pod runs without a claim", log_str("uid", h->uid),
 		log_str("namespace", h->namespace), log_str("name", h->name), log_str("why", why));
 }
@@ -124,21 +131,12 @@ static void adopted(struct adoption *a)
 	struct claims *c = a->c;
 	struct holder *h = a->who;
 	char note[NOTE_BYTES];
-	struct kube_event event = {.api_version = "v1",
-		.kind = "Pod",
-		.namespace = slice_of(h->namespace),
-		.name = slice_of(h->name),
-		.uid = slice_of(h->uid),
-		.type = "Warning",
-		.reason = "ClaimAdopted",
-		.note = note,
-		.component = "poolgate"};
 
 	h->tried = h->told = false;
 	(void)snprintf(note, sizeof(note), "ran without a whole claim; holds one on %s%s now%s",
 		a->servers[0], a->n_servers > 1 ? " and others" : "",
 		a->full ? ", beyond what its GPUs have: they take nothing new until it fits" : "");
-	(void)kube_tell(c->cfg->kube, &event, NULL);
+	warn_pod(c, h, "ClaimAdopted", note);
 	metric_add(c->cfg->metrics, M_ADOPTIONS, 0, 0, 1);
 	log_line(c->cfg->log, LOG_LEVEL_WARN, "claim adopted", log_str("uid", h->uid),
 		log_str("namespace", h->namespace), log_str("name", h->name),
