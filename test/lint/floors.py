@@ -26,6 +26,7 @@ FLOORS = {
     "webhook/cli": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster"],
     "probe": ["base", "net", "probe/kernels"],
     "probe/kernels": [],
+    "deviceplugin": ["base", "net", "webhook/core", "webhook/edge"],
     "webhook": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster", "webhook/cli"],
 }
 
@@ -40,6 +41,8 @@ LIBRARIES = [
     (r"dlfcn\.h$", r"(net/http_client\w*|probe/rt_dlopen|probe/nvml\w*)\.[ch]$"),
     (r"cuda_runtime_api\.h$", r"probe/rt_linked\.c$"),
     (r"nvrtc\.h$", r"probe/kernels/compile\.c$"),
+    (r"nghttp2/", r"deviceplugin/grpc_\w+\.[ch]$"),
+    (r"protobuf-c/|\.pb-c\.h$", r"deviceplugin/\w+\.[ch]$"),
 ]
 
 # What core may take from the C library: memory, strings, sorting, formatting into memory.
