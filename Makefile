@@ -23,15 +23,20 @@ include mk/flags.mk
 
 # ---- sources, floor by floor -------------------------------------------------------------------------------------
 
-FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli probe
-# The probe's main program, and what needs CUDA's headers, are in mk/probe.mk.
-LIB_SRC := $(sort $(filter-out probe/main.c probe/serve_main.c probe/rt_linked.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
+FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli probe deviceplugin
+# The probe's main program, and what needs CUDA's headers, are in mk/probe.mk; the device plugin's in mk/deviceplugin.mk.
+LIB_SRC := $(sort $(filter-out probe/main.c probe/serve_main.c probe/rt_linked.c deviceplugin/main.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share.
 UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard test/unit/*.c)))
 
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+# C that is made of the kubelet's messages.
+PROTO_DIR := $(BUILD)/deviceplugin/proto
+PROTO_OBJ := $(patsubst deviceplugin/proto/%.proto,$(PROTO_DIR)/%.pb-c.o,$(wildcard deviceplugin/proto/*.proto))
+PROTO_CPPFLAGS := -isystem $(PROTO_DIR)
+
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
 UNIT_LIB_OBJ := $(UNIT_LIB_SRC:%.c=$(BUILD)/%.o)
@@ -62,7 +67,7 @@ $(LIB): $(LIB_OBJ) $(BUILD)/flags
 
 $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $< $(UNIT_LIB_OBJ) $(LIB) $(LIBS) $(CMOCKA_LIBS) -lm
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $< $(UNIT_LIB_OBJ) $(LIB) $(LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) -lm
 
 # Tests that make the n-th allocation fail.
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
@@ -91,3 +96,4 @@ include mk/e2e.mk
 include mk/image.mk
 include mk/probe.mk
 include mk/probe-image.mk
+include mk/deviceplugin.mk

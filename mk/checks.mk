@@ -65,7 +65,7 @@ soak:
 lint:
 	@tools/setup build test lint
 	$(SUB) objects
-	@BUILD=$(BUILD) CPPFLAGS='$(ALL_CPPFLAGS)' test/lint/run
+	@BUILD=$(BUILD) CPPFLAGS='$(ALL_CPPFLAGS) $(PROTO_CPPFLAGS)' test/lint/run
 
 san: san-address san-thread
 
@@ -93,7 +93,7 @@ fuzz-programs: $(FUZZ_BIN) ; @:
 ifdef FUZZ
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+	$Q$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS) $(DEVICE_LIBS)
 endif
 
 bench-instructions:

@@ -26,6 +26,8 @@ say = $(if $(filter 1,$(V)),,@printf '  %-4s %s\n' '$1' '$(patsubst $(BUILD)/%,%
 PKGS = libmicrohttpd gnutls libcrypto libcjson yaml-0.1
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PKGS) libcurl 2>/dev/null))
 LIBS := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
+# What the device plugin alone is linked with.
+DEVICE_LIBS := $(shell $(PKG_CONFIG) --libs libnghttp2 libprotobuf-c 2>/dev/null)
 CMOCKA_LIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
@@ -74,7 +76,7 @@ ifdef FUZZ
 VARIANT_FLAGS += -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 endif
 
-ALL_CPPFLAGS = -iquote . -DPOOLGATE_VERSION='"$(VERSION)"' $(HARDEN_CPP) $(PKG_CFLAGS) $(CPPFLAGS)
+ALL_CPPFLAGS = -iquote . -DPOOLGATE_VERSION='"$(VERSION)"' $(HARDEN_CPP) $(PKG_CFLAGS) $(PART_CPPFLAGS) $(CPPFLAGS)
 BASE_CFLAGS = -std=gnu17 -pthread -ffile-prefix-map=$(CURDIR)=. $(HARDEN)
 # After the caller's CFLAGS comes only what makes the variant what it is.
 ALL_CFLAGS = $(BASE_CFLAGS) $(WARN) $(WERROR_FLAG) $(CFLAGS) $(VARIANT_FLAGS)

@@ -9,13 +9,13 @@ COMPLETIONS = $(DATADIR)/bash-completion/completions
 # gpuprobe-serve completes as gpuprobe does.
 COMPLETED = poolgate gpuprobe
 COMPLETED_ALSO = gpuprobe-serve gpuprobe-shared
-INSTALLED = poolgate gpuprobe-serve gpuprobe gpuprobe-shared
+INSTALLED = poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared
 
 .PHONY: install uninstall
 
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(COMPLETIONS) $(DESTDIR)$(DATADIR)/gpuprobe $(DESTDIR)$(UNITDIR)
-	$(INSTALL) -m 755 $(PROGRAM) $(PROBE_SERVE) $(if $(HAVE_CUDA),$(GPUPROBE)) $(DESTDIR)$(BINDIR)/
+	$(INSTALL) -m 755 $(PROGRAM) $(PROBE_SERVE) $(DEVICE_PLUGIN) $(if $(HAVE_CUDA),$(GPUPROBE)) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 644 $(COMPLETED:%=share/bash-completion/%) $(DESTDIR)$(COMPLETIONS)/
 	for n in $(COMPLETED_ALSO); do ln -sf gpuprobe $(DESTDIR)$(COMPLETIONS)/$$n; done
 	$(foreach n,$(MAN_SECTIONS),$(if $(wildcard docs/man/*.$n),\

@@ -42,7 +42,7 @@ LIBRARIES = [
     (r"cuda_runtime_api\.h$", r"probe/rt_linked\.c$"),
     (r"nvrtc\.h$", r"probe/kernels/compile\.c$"),
     (r"nghttp2/", r"deviceplugin/grpc_\w+\.[ch]$"),
-    (r"protobuf-c/|\.pb-c\.h$", r"deviceplugin/\w+\.[ch]$"),
+    (r"protobuf-c/|\w+\.pb-c\.h$", r"deviceplugin/\w+\.[ch]$"),
 ]
 
 # What core may take from the C library: memory, strings, sorting, formatting into memory.
