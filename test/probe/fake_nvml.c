@@ -248,7 +248,8 @@ EXPORT int nvmlDeviceGetUUID(void *device, char *to, unsigned size)
 	if (line >= 0)
 		snprintf(to, size, "%s", lines[line].value);
 	else
-		snprintf(to, size, "GPU-00000000-0000-0000-0000-%012d", index_of(device));
+		snprintf(to, size, "GPU-00000000-0000-0000-0000-%012x",
+			(unsigned)index_of(device) + 1);
 	return answer("nvmlDeviceGetUUID");
 }
 

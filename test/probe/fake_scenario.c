@@ -250,7 +250,7 @@ static void read_device(const struct json *j, const struct json_node *v, struct 
 		s->devices[n] = d;
 		if (!d.uuid[0])
 			(void)snprintf(s->devices[n].uuid, sizeof(d.uuid),
-				"GPU-00000000-0000-0000-0000-%012x", (unsigned)n);
+				"GPU-00000000-0000-0000-0000-%012x", (unsigned)n + 1);
 		if (!d.pci[0])
 			(void)snprintf(s->devices[n].pci, sizeof(d.pci), "0000:%02x:00.0",
 				(unsigned)n + 16);

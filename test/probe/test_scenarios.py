@@ -190,7 +190,7 @@ def test_hidden_on_purpose(tmp_path):
     w = World(tmp_path, gpus=3)
     done = w.run("list", devices=[{"count": 3}], env={"CUDA_VISIBLE_DEVICES": "1"})
     assert done.status == 0 and [g["pci"] for g in done.report["gpus"]] == ["0000:11:00.0"]
-    done = w.run("list", devices=[{}], env={"NVIDIA_VISIBLE_DEVICES": "GPU-00000000-0000-0000-0000-000000000000"})
+    done = w.run("list", devices=[{}], env={"NVIDIA_VISIBLE_DEVICES": "GPU-00000000-0000-0000-0000-000000000001"})
     assert done.status == 0 and len(done.report["gpus"]) == 1, "a container that was given one of three"
 
 
@@ -521,7 +521,7 @@ def test_selection(tmp_path):
     w = World(tmp_path, gpus=3)
     done = w.run("list", "--gpu", "1", "--gpu", "00000000:12:00.0", devices=[{"count": 3}])
     assert [g["index"] for g in done.report["gpus"]] == [1, 2]
-    done = w.run("list", "--gpu", "GPU-00000000-0000-0000-0000-000000000002", devices=[{"count": 3}])
+    done = w.run("list", "--gpu", "GPU-00000000-0000-0000-0000-000000000003", devices=[{"count": 3}])
     assert [g["index"] for g in done.report["gpus"]] == [2]
     done = w.run("verify", "--gpu", "0", devices=[{}, {"wrong": {}}])
     assert done.status == 0, "others are not asked about, be they broken or missing"

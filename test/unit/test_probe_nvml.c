@@ -125,7 +125,7 @@ static void identifies(void **state)
 
 	(void)state;
 	assert_int_equal(nvml_identify(n, 0, uuid, sizeof(uuid), pci, sizeof(pci), &err), 0);
-	assert_string_equal(uuid, "GPU-00000000-0000-0000-0000-000000000000");
+	assert_string_equal(uuid, "GPU-00000000-0000-0000-0000-000000000001");
 	assert_string_equal(pci, "0000:10:00.0");
 	assert_int_equal(nvml_identify(n, 1, uuid, sizeof(uuid), pci, sizeof(pci), &err), 0);
 	assert_string_equal(uuid, "GPU-x");

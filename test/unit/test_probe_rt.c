@@ -164,7 +164,7 @@ static void shows_only_what_is_visible(void **state)
 	int count;
 
 	(void)state;
-	setenv("CUDA_VISIBLE_DEVICES", "GPU-00000000-0000-0000-0000-000000000002,0,9,1", 1);
+	setenv("CUDA_VISIBLE_DEVICES", "GPU-00000000-0000-0000-0000-000000000003,0,9,1", 1);
 	fake_rt_use("{\"devices\": [{\"count\": 3}]}");
 	assert_int_equal(rt->device_count(&count), 0);
 	assert_int_equal(count, 2);
