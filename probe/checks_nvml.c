@@ -10,6 +10,8 @@
 #define SAMPLES_FOR_LINK 5
 /* Packets that a link may send anew in one run. */
 #define REPLAYS_MAX 10
+/* A limit that was nearly reached holds back. */
+#define LIMIT_REACHED 0.9
 
 void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s)
 {
@@ -22,6 +24,8 @@ void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s)
 	}
 	if (s->temperature_c > w->temperature_c)
 		w->temperature_c = s->temperature_c;
+	if (s->power_mw > w->power_mw)
+		w->power_mw = s->power_mw;
 	if (s->pcie_gen > w->pcie_gen)
 		w->pcie_gen = s->pcie_gen;
 	if (s->pcie_width > w->pcie_width)
@@ -184,4 +188,42 @@ void check_nvml_throttle(const struct host_facts *f, struct check_result *r)
 		check_fail(r, CODE_THROTTLED, "%s; 10 %% is a failure", found);
 	else
 		check_warn(r, CODE_THROTTLED, "%s; healthy is less than 1 %%", found);
+}
+
+/* "350 W (lowered from 700 W)" */
+static void name_limit(const struct nvml_state *s, char *to, size_t size)
+{
+	if (s->power_limit_mw <= 0)
+		(void)snprintf(to, size, "one that NVML does not name");
+	else if (s->power_limit_mw < s->power_default_mw)
+		(void)snprintf(to, size, "%d W, lowered from %d W", s->power_limit_mw / 1000,
+			s->power_default_mw / 1000);
+	else
+		(void)snprintf(to, size, "%d W", s->power_limit_mw / 1000);
+}
+
+void check_power_cap(const struct host_facts *f, struct check_result *r)
+{
+	const struct nvml_state *s = f->before;
+	const struct nvml_watch *w = f->watch;
+	char limit[96], rate[sizeof(r->message)];
+	bool named, lowered, reached;
+
+	if (r->id != CHECK_FP32_RATE || r->status != STATUS_FAIL || r->code != CODE_SLOW ||
+		r->basis != BASIS_CLOCK || !(r->value > 0) || !s)
+		return;
+	named = w && w->power > 0;
+	lowered = s->power_limit_mw > 0 && s->power_limit_mw < s->power_default_mw;
+	reached = w && w->power_mw >= s->power_limit_mw * LIMIT_REACHED;
+	if (!named && !(lowered && reached))
+		return;
+	name_limit(s, limit, sizeof(limit));
+	(void)snprintf(rate, sizeof(rate), "%s", r->message);
+	if (named)
+		check_warn(r, CODE_POWER_CAP,
+			"%.160s; its power limit (%s) held it back in %u of %u looks", rate, limit,
+			w->power, w->samples);
+	else
+		check_warn(r, CODE_POWER_CAP, "%.160s; its power limit is %s, and it drew %d W",
+			rate, limit, w->power_mw / 1000);
 }

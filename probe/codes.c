@@ -128,6 +128,10 @@ static const struct code_text texts[CODE_COUNT] = {
 		"Watch it; one of them alone is no fault.", ACTION_NONE},
 	[CODE_THROTTLED] = {"THROTTLED", "heat or power supply slowed the GPU down under load",
 		"Look at cooling, dust, power cables and the power supply.", ACTION_ISOLATE},
+	[CODE_POWER_CAP] = {"POWER_CAP", "the GPU's power limit slowed its arithmetic down",
+		"Nothing is broken. When the limit was lowered, `nvidia-smi -pl` raises it; a "
+		"small board cannot hold its clocks under such a load.",
+		ACTION_NONE},
 	[CODE_PCIE_DEGRADED] = {"PCIE_DEGRADED",
 		"the GPU's PCIe link is slower than card and slot allow",
 		"Reseat the card or its riser, then look at the slot's settings in the firmware.",

@@ -46,6 +46,7 @@ enum probe_code {
 	CODE_RECOVERY_NEEDED, /* the driver itself asks for a reset or reboot */
 	CODE_ECC_CORRECTABLE,
 	CODE_THROTTLED,
+	CODE_POWER_CAP, /* slow, and held back by its power limit */
 	CODE_PCIE_DEGRADED,
 	CODE_XID,
 	CODE_MIG_MODE,

@@ -70,7 +70,7 @@ struct nvml {
 	int (*uuid)(nvml_device, char *, unsigned);
 	int (*pci)(nvml_device, struct pci_info *);
 	int (*temperature)(nvml_device, int, unsigned *);
-	call_unsigned power, power_limit;
+	call_unsigned power, power_limit, power_default;
 	int (*throttle)(nvml_device, unsigned long long *);
 	int (*ecc)(nvml_device, int, int, unsigned long long *);
 	int (*remapped)(nvml_device, unsigned *, unsigned *, unsigned *, unsigned *);
@@ -107,6 +107,7 @@ static const struct {
 	CALL(temperature, "nvmlDeviceGetTemperature"),
 	CALL(power, "nvmlDeviceGetPowerUsage"),
 	CALL(power_limit, "nvmlDeviceGetEnforcedPowerLimit"),
+	CALL(power_default, "nvmlDeviceGetPowerManagementDefaultLimit"),
 	CALL(throttle, "nvmlDeviceGetCurrentClocksEventReasons",
 		"nvmlDeviceGetCurrentClocksThrottleReasons"),
 	CALL(ecc, "nvmlDeviceGetTotalEccErrors"),
@@ -358,6 +359,7 @@ void nvml_look(struct nvml *n, nvml_device device, struct nvml_state *ret)
 	look_at_memory(n, device, ret);
 	ret->power_mw = read_unsigned(n->power, device);
 	ret->power_limit_mw = read_unsigned(n->power_limit, device);
+	ret->power_default_mw = read_unsigned(n->power_default, device);
 	ret->compute_mode = read_enum(n->compute_mode, device);
 	ret->persistence = read_enum(n->persistence, device);
 	ret->pcie_gen = read_unsigned(n->pcie_gen, device);

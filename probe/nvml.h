@@ -19,7 +19,8 @@ typedef void *nvml_device;
 
 /* One look at one GPU. What this driver or GPU does not tell is -1 (or 0 bits with throttle_known false). */
 struct nvml_state {
-	int temperature_c, power_mw, power_limit_mw;
+	int temperature_c, power_mw;
+	int power_limit_mw, power_default_mw; /* the one in force, and the board's own */
 	bool throttle_known;
 	uint64_t throttle;                      /* clocks event reasons, a mask */
 	int64_t ecc_uncorrected, ecc_corrected; /* volatile, since the driver was loaded */

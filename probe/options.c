@@ -27,7 +27,7 @@ static const char help[] =
 	"  --memory AMOUNT       of free memory to test: 25% or 4Gi\n"
 	"  --time DURATION       how long stress goes on [5m]\n"
 	"  --timeout DURATION    of the whole run [60s; stress: its time and 60s; bench: 10m]\n"
-	"  --thresholds FILE     other shares and reference rates\n"
+	"  --thresholds FILE     other shares, reference rates and fatal XIDs\n"
 	"  --save-reference FILE bench: write this server's rates as a reference\n"
 	"  --strict              warnings are failures\n"
 	"  --require-nvml        a server without NVML is not fit\n"

@@ -195,11 +195,13 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 		.all = f->host,
 		.n_all = f->n_host,
 		.environment = (const char *const *)environ,
-		.kernel_log = kernel_log};
+		.kernel_log = kernel_log,
+		.fatal_xids = t->fatal_xids_given ? t->fatal_xids : NULL,
+		.n_fatal_xids = t->n_fatal_xids};
 
 	if (nvml && !nvml->lost) {
 		facts.before = &nvml->before;
-		facts.watch = nvml->watch.samples > 0 ? &nvml->watch : NULL;
+		facts.watch = nvml->seen_after ? &nvml->watch : NULL;
 		gpu->processes = nvml->before.processes;
 		if (gpu->mig < 0 && nvml->before.mig == 0)
 			gpu->mig = 0;
@@ -213,6 +215,8 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 			continue;
 		if ((i == CHECK_H2D || i == CHECK_D2H) && gpu->checks[i])
 			check_link(&facts, r->vm == 1, t, gpu->checks[i]);
+		if (gpu->checks[i])
+			check_power_cap(&facts, gpu->checks[i]);
 		/* how counters grew takes two looks; the rest stands in the first one, too */
 		facts.after = NULL;
 		if (facts.before && (nvml->seen_after || i != CHECK_NVML_ECC))

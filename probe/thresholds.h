@@ -17,6 +17,10 @@ struct threshold {
 	double warn_below, fail_below;
 };
 
+#define FATAL_XIDS_MAX 64
+/* The kernel's log has them with as many digits. */
+#define XID_MAX 99999
+
 /* Measured on a server known to be good, by name and memory size. */
 struct reference {
 	char name[96];
@@ -31,6 +35,9 @@ struct thresholds {
 	struct threshold peers; /* 0.95, 0.85 */
 	struct reference *references;
 	size_t n_references;
+	bool fatal_xids_given; /* in place of the default list; it may be empty */
+	int fatal_xids[FATAL_XIDS_MAX];
+	size_t n_fatal_xids;
 };
 
 /* The defaults. Owns nothing yet. */
@@ -38,7 +45,7 @@ void thresholds_init(struct thresholds *t);
 void thresholds_release(struct thresholds *t);
 
 /* Read a file (JSON: {"schema": "gpuprobe.thresholds/1", "checks": {"bench.mem_read": {"warn_below": 0.8, "fail_below": 0.7}}, "references":
- * [{"name": "…", "memory_total_bytes": …, "rates": {"bench.mem_read": 4.4e12}}]}) over the defaults. Unknown members and checks,
+ * [{"name": "…", "memory_total_bytes": …, "rates": {"bench.mem_read": 4.4e12}}], "fatal_xids": [48, 79]}) over the defaults. Unknown members and checks,
  * shares that are not in 0 … 1, warn below fail: ERR_INVALID, the message with the path. ERR_NOTFOUND, ERR_IO, ERR_SYNTAX, ERR_TOOBIG, ERR_NOMEM. */
 int thresholds_read(struct thresholds *t, const char *file, struct err *err);
 

@@ -229,9 +229,31 @@ static int read_references(struct reading *in, const struct json_node *list, str
 	return 0;
 }
 
+/* The whole list: what is not in it is no longer fatal. */
+static int read_fatal_xids(struct reading *in, const struct json_node *list, struct thresholds *t)
+{
+	if (!list)
+		return 0;
+	if (!json_is(list, JSON_ARRAY))
+		return wrong(in, list, NULL, "an array of XIDs");
+	t->n_fatal_xids = 0;
+	JSON_EACH(in->j, list, e)
+	{
+		int64_t xid = 0;
+
+		if (t->n_fatal_xids == FATAL_XIDS_MAX)
+			return err_set(in->err, ERR_TOOBIG, "more than %d XIDs", FATAL_XIDS_MAX);
+		if (!json_int(in->j, e, &xid) || xid < 1 || xid > XID_MAX)
+			return wrong(in, e, NULL, "an XID, a whole number from 1 to 99999");
+		t->fatal_xids[t->n_fatal_xids++] = (int)xid;
+	}
+	t->fatal_xids_given = true;
+	return 0;
+}
+
 static int read_root(struct reading *in, struct thresholds *t)
 {
-	static const char *const keys[] = {"schema", "checks", "references", NULL};
+	static const char *const keys[] = {"schema", "checks", "references", "fatal_xids", NULL};
 	const struct json_node *root = json_root(in->j), *schema;
 	int rc = known(in, root, keys);
 
@@ -244,6 +266,8 @@ static int read_root(struct reading *in, struct thresholds *t)
 		return err_in(in->err, "%s", keys[1]);
 	if (read_references(in, json_get(in->j, root, slice_of(keys[2])), t) != 0)
 		return err_in(in->err, "%s", keys[2]);
+	if (read_fatal_xids(in, json_get(in->j, root, slice_of(keys[3])), t) != 0)
+		return err_in(in->err, "%s", keys[3]);
 	return 0;
 }
 

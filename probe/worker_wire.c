@@ -44,16 +44,16 @@ static const struct field state_fields[] = {
 
 static const struct field nvml_fields[] = {NVML(FIELD_INT, temperature_c),
 	NVML(FIELD_INT, power_mw), NVML(FIELD_INT, power_limit_mw),
-	NVML(FIELD_BOOL, throttle_known), NVML(FIELD_LONG, throttle),
-	NVML(FIELD_LONG, ecc_uncorrected), NVML(FIELD_LONG, ecc_corrected),
-	NVML(FIELD_INT, remap_correctable), NVML(FIELD_INT, remap_uncorrectable),
-	NVML(FIELD_INT, remap_pending), NVML(FIELD_INT, remap_failed),
-	NVML(FIELD_INT, retire_pending), NVML(FIELD_INT, mig), NVML(FIELD_INT, compute_mode),
-	NVML(FIELD_INT, persistence), NVML(FIELD_INT, pcie_gen), NVML(FIELD_INT, pcie_gen_max),
-	NVML(FIELD_INT, pcie_width), NVML(FIELD_INT, pcie_width_max), NVML(FIELD_INT, pcie_replays),
-	NVML(FIELD_INT, utilization_percent), NVML(FIELD_INT, processes),
-	NVML(FIELD_INT, recovery_action), NVML(FIELD_LONG, memory_total),
-	NVML(FIELD_LONG, memory_free), {0}};
+	NVML(FIELD_INT, power_default_mw), NVML(FIELD_BOOL, throttle_known),
+	NVML(FIELD_LONG, throttle), NVML(FIELD_LONG, ecc_uncorrected),
+	NVML(FIELD_LONG, ecc_corrected), NVML(FIELD_INT, remap_correctable),
+	NVML(FIELD_INT, remap_uncorrectable), NVML(FIELD_INT, remap_pending),
+	NVML(FIELD_INT, remap_failed), NVML(FIELD_INT, retire_pending), NVML(FIELD_INT, mig),
+	NVML(FIELD_INT, compute_mode), NVML(FIELD_INT, persistence), NVML(FIELD_INT, pcie_gen),
+	NVML(FIELD_INT, pcie_gen_max), NVML(FIELD_INT, pcie_width), NVML(FIELD_INT, pcie_width_max),
+	NVML(FIELD_INT, pcie_replays), NVML(FIELD_INT, utilization_percent),
+	NVML(FIELD_INT, processes), NVML(FIELD_INT, recovery_action),
+	NVML(FIELD_LONG, memory_total), NVML(FIELD_LONG, memory_free), {0}};
 
 /* The members of a struct, without braces. */
 static void write_fields(const struct field *fields, const void *of, struct buf *out)

@@ -147,6 +147,7 @@ static int value_of(
 
 SIMPLE(nvmlDeviceGetPowerUsage, unsigned, "power_mw", 350000)
 SIMPLE(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit_mw", 700000)
+SIMPLE(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, "power_default_mw", 700000)
 SIMPLE(nvmlDeviceGetRetiredPagesPendingStatus, int, "retire_pending", 0)
 SIMPLE(nvmlDeviceGetComputeMode, int, "compute_mode", 0)
 SIMPLE(nvmlDeviceGetPersistenceMode, int, "persistence", 1)

@@ -51,6 +51,12 @@ def narrow(w):
     w.pci("0000:10:00.0", current_link_width="4\n")
 
 
+def own_xids(w, fatal, log):
+    with open(os.path.join(w.folder, "xids.json"), "w", encoding="ascii") as f:
+        f.write('{"schema": "gpuprobe.thresholds/1", "fatal_xids": [%s]}' % fatal)
+    w.kernel_log(log)
+
+
 FAULTS = [
     Fault("env.driver", "fail", "NO_DEVICE", 3, **{"devices": []}),
     Fault("env.driver", "fail", "NO_DRIVER", 3, driver=0),
@@ -65,6 +71,11 @@ FAULTS = [
     Fault("host.pci", "fail", "GPU_MISSING", 1, gpus=0, root=dead_on_the_bus),
     Fault("host.pci", "warn", "PCIE_DEGRADED", 0, gpus=0, root=narrow),
     Fault("host.xid", "fail", "XID", 1, root=lambda w: w.kernel_log(XID)),
+    Fault("host.xid", "warn", "XID", 0, root=lambda w: w.kernel_log(XID.replace("79", "32"))),
+    # a list of one's own takes the place of the default: an application's error becomes fatal, and 79 is only noted
+    Fault("host.xid", "fail", "XID", 1, ["--thresholds", "xids.json"], root=lambda w: own_xids(w, "13, 43", XID.replace("79", "13"))),
+    Fault("host.xid", "warn", "XID", 0, ["--thresholds", "xids.json"], root=lambda w: own_xids(w, "13, 43", XID)),
+    Fault("host.xid", "warn", "XID", 0, ["--thresholds", "xids.json"], root=lambda w: own_xids(w, "", XID)),
     # a watcher looks twice and more: its first look finds 0
     Fault("nvml.ecc", "fail", "ECC_UNCORRECTABLE", 1, STRESS, **nvml("ecc_uncorrected=0,2")),
     Fault("nvml.ecc", "warn", "ECC_CORRECTABLE", 0, STRESS, **nvml("ecc_corrected=0,5")),
@@ -103,6 +114,14 @@ FAULTS = [
     Fault("bench.h2d", "fail", "SLOW", 1, **device(speed={"h2d": 0.2})),
     Fault("bench.d2h", "fail", "SLOW", 1, **device(speed={"d2h": 0.2})),
     Fault("bench.fp32", "fail", "SLOW", 1, ["bench"], **device(speed={"fma32": 0.2})),
+    Fault("bench.fp32", "warn", "POWER_CAP", 0, ["bench"], **device(speed={"fma32": 0.2}), **nvml("throttle=0x4")),
+    Fault("bench.fp32", "warn", "POWER_CAP", 0, ["bench"], **device(speed={"fma32": 0.2}),
+          **nvml("throttle=n/a", "power_limit_mw=360000", "power_mw=350000")),
+    # slow for another reason, at its usual limit
+    Fault("bench.fp32", "fail", "SLOW", 1, ["bench"], **device(speed={"fma32": 0.2}), **nvml("power_mw=690000")),
+    # no limit makes a result wrong
+    Fault("compute.exact_fp32", "fail", "COMPUTE_ERRORS", 1,
+          **device(sms=2, wrong={"kernel": "gp_fma32", "sm": 1}, speed={"fma32": 0.2}), **nvml("throttle=0x4")),
     Fault("bench.fp64", "fail", "SLOWER_THAN_PEERS", 1, ["bench"], gpu=1, gpus=2, **two(speed={"fma64": 0.5})),
     Fault("bench.tensor", "warn", "SLOWER_THAN_PEERS", 0, ["bench"], gpu=1, gpus=2, **two(speed={"mma16": 0.9})),
 ]

@@ -467,6 +467,8 @@ def test_wrong_usage(w, args, words):
     ('{"schema": "gpuprobe.thresholds/1", "checks": {"bench.nothing": {}}}', "bench.mem_read"),
     ('{"schema": "gpuprobe.thresholds/1", "checks": {"bench.mem_read": {"warn_below": 1.5}}}', "from 0 to 1"),
     ('{"schema": "gpuprobe.thresholds/1", "checks": {"bench.mem_read": {"warn_below": 0.5, "fail_below": 0.6}}}', "less than"),
+    ('{"schema": "gpuprobe.thresholds/1", "fatal_xids": 79}', "fatal_xids: found 79, expected an array of XIDs"),
+    ('{"schema": "gpuprobe.thresholds/1", "fatal_xids": [79, "48"]}', "from 1 to 99999"),
 ])
 def test_unreadable_thresholds(w, text, words):
     with open(os.path.join(w.folder, "thresholds.json"), "w", encoding="ascii") as f:

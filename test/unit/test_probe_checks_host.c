@@ -444,6 +444,89 @@ static void throttle(void **state)
 	expect(&w, CHECK_NVML_THROTTLE, STATUS_SKIP, CODE_NONE, "not_told");
 }
 
+/* A rate of arithmetic of which the clocks promise 100. */
+static struct check_result capped(const struct world *w, enum check_id id, double value)
+{
+	struct check_result r;
+
+	check_begin(&r, id);
+	r.unit = "FLOP/s";
+	r.value = value;
+	r.expected = 100e12;
+	r.basis = BASIS_CLOCK;
+	r.warn_below = 0.6;
+	r.fail_below = 0.4;
+	check_judge_rate(&r);
+	check_power_cap(&w->facts, &r);
+	return r;
+}
+
+static void power_cap(void **state)
+{
+	struct check_result r;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.before.power_limit_mw = w.before.power_default_mw = 70000;
+	w.watch.power_mw = 69000;
+	/* not held back: slow is broken */
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 30e12).status, STATUS_FAIL);
+	w.watch.power = 3;
+	r = capped(&w, CHECK_FP32_RATE, 30e12);
+	assert_int_equal(r.status, STATUS_WARN);
+	assert_int_equal(r.code, CODE_POWER_CAP);
+	assert_non_null(strstr(r.message, "30.0 TFLOP/s"));
+	assert_non_null(
+		strstr(r.message, "; its power limit (70 W) held it back in 3 of 100 looks"));
+	/* what it had no part in */
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 50e12).code, CODE_SLOW);
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 70e12).status, STATUS_PASS);
+	assert_int_equal(capped(&w, CHECK_MEM_READ, 30e12).status, STATUS_FAIL);
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 0).status, STATUS_FAIL);
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, (double)NAN).code, CODE_NOT_A_NUMBER);
+	/* a limit that was lowered, and reached */
+	w.watch.power = 0;
+	w.before.power_limit_mw = 50000;
+	w.watch.power_mw = 46000;
+	r = capped(&w, CHECK_FP32_RATE, 30e12);
+	assert_int_equal(r.code, CODE_POWER_CAP);
+	assert_non_null(strstr(
+		r.message, "; its power limit is 50 W, lowered from 70 W, and it drew 46 W"));
+	w.watch.power_mw = 44000;
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 30e12).status, STATUS_FAIL);
+	w.watch.power_mw = 0; /* not told */
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 30e12).status, STATUS_FAIL);
+	w.before.power_limit_mw = w.before.power_default_mw = -1;
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 30e12).status, STATUS_FAIL);
+	w.watch.power = 1;
+	assert_non_null(strstr(capped(&w, CHECK_FP32_RATE, 30e12).message, "does not name"));
+	w.facts.before = NULL;
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 30e12).status, STATUS_FAIL);
+}
+
+/* Of others than the clocks: a wrong result, a reference, peers. */
+static void no_excuse(void **state)
+{
+	struct check_result r;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.watch.power = 100;
+	check_begin(&r, CHECK_EXACT_FP32);
+	check_fail(&r, CODE_COMPUTE_ERRORS, "wrong");
+	check_power_cap(&w.facts, &r);
+	assert_int_equal(r.status, STATUS_FAIL);
+	r = capped(&w, CHECK_FP32_RATE, 70e12);
+	r.basis = BASIS_REFERENCE;
+	r.value = 30e12;
+	check_judge_rate(&r);
+	check_power_cap(&w.facts, &r);
+	assert_int_equal(r.code, CODE_SLOW);
+	assert_int_equal(r.status, STATUS_FAIL);
+}
+
 /* A measured rate against the link. */
 static struct check_result judge(struct world *w, double value, bool vm)
 {
@@ -524,6 +607,8 @@ int main(void)
 		cmocka_unit_test(pcie),
 		cmocka_unit_test(processes),
 		cmocka_unit_test(throttle),
+		cmocka_unit_test(power_cap),
+		cmocka_unit_test(no_excuse),
 		cmocka_unit_test(links),
 	};
 

@@ -93,6 +93,7 @@ static void healthy(void **state)
 	assert_int_equal(s.temperature_c, 41);
 	assert_int_equal(s.power_mw, 350000);
 	assert_int_equal(s.power_limit_mw, 700000);
+	assert_int_equal(s.power_default_mw, 700000);
 	assert_true(s.throttle_known);
 	assert_int_equal(s.throttle, 0);
 	assert_int_equal(s.ecc_uncorrected, 0);

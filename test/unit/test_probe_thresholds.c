@@ -178,6 +178,40 @@ static void shares_of_the_file_go_before_all(void **state)
 	assert_true(t.peers.fail_below > 0.89 && t.peers.warn_below > 0.94);
 }
 
+static void fatal_xids(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	assert_false(t.fatal_xids_given);
+	write_file(SCHEMA "\"fatal_xids\": [79, 13]}");
+	assert_int_equal(thresholds_read(&t, file, &err), 0);
+	assert_true(t.fatal_xids_given);
+	assert_int_equal(t.n_fatal_xids, 2);
+	assert_int_equal(t.fatal_xids[0], 79);
+	assert_int_equal(t.fatal_xids[1], 13);
+	write_file(SCHEMA "\"fatal_xids\": []}");
+	assert_int_equal(thresholds_read(&t, file, &err), 0);
+	assert_true(t.fatal_xids_given);
+	assert_int_equal(t.n_fatal_xids, 0);
+}
+
+/* One number more than there is room for. */
+static void too_many_xids(void **state)
+{
+	char text[8 * FATAL_XIDS_MAX + 100];
+	struct err err = {0};
+	size_t n = (size_t)snprintf(text, sizeof(text), SCHEMA "\"fatal_xids\": [1");
+
+	(void)state;
+	for (int i = 0; i < FATAL_XIDS_MAX; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ", %d", 100 + i);
+	(void)snprintf(text + n, sizeof(text) - n, "]}");
+	write_file(text);
+	assert_int_equal(thresholds_read(&t, file, &err), ERR_TOOBIG);
+	assert_non_null(strstr(err.msg, "fatal_xids: more than 64 XIDs"));
+}
+
 static void refuses_files(void **state)
 {
 	static const struct {
@@ -208,7 +242,12 @@ static void refuses_files(void **state)
 			ERR_INVALID, "rates"},
 		{SCHEMA "\"references\": [{\"name\": \"x\", \"memory_total_bytes\": 1, \"rates\": "
 			"{\"bench.mem_read\": -1}}]}",
-			ERR_INVALID, "above 0"}};
+			ERR_INVALID, "above 0"},
+		{SCHEMA "\"fatal_xids\": {}}", ERR_INVALID, "fatal_xids"},
+		{SCHEMA "\"fatal_xids\": [0]}", ERR_INVALID, "from 1 to 99999"},
+		{SCHEMA "\"fatal_xids\": [100000]}", ERR_INVALID, "from 1 to 99999"},
+		{SCHEMA "\"fatal_xids\": [7.5]}", ERR_INVALID, "from 1 to 99999"},
+		{SCHEMA "\"fatal_xids\": [\"79\"]}", ERR_INVALID, "from 1 to 99999"}};
 	struct err err = {0};
 
 	(void)state;
@@ -307,6 +346,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(clocks, begin, finish),
 		cmocka_unit_test_setup_teardown(a_reference_goes_before_clocks, begin, finish),
 		cmocka_unit_test_setup_teardown(shares_of_the_file_go_before_all, begin, finish),
+		cmocka_unit_test_setup_teardown(fatal_xids, begin, finish),
+		cmocka_unit_test_setup_teardown(too_many_xids, begin, finish),
 		cmocka_unit_test_setup_teardown(refuses_files, begin, finish),
 		cmocka_unit_test_setup_teardown(what_is_written_is_read, begin, finish),
 		cmocka_unit_test_setup_teardown(peers, begin, finish),
