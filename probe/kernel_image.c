@@ -2,6 +2,8 @@
 /* probe: which of the embedded images a GPU gets. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "probe/kernels/kernels.h"
 
@@ -38,4 +40,23 @@ const struct kernel_image *kernel_image_best(
 const struct kernel_image *kernel_image_for(int major, int minor)
 {
 	return kernel_image_best(kernel_images, kernel_image_count, major, minor);
+}
+
+void kernel_archs(char *to, unsigned long size)
+{
+	size_t used = 0;
+
+	to[0] = '\0';
+	for (unsigned i = 0; i < kernel_image_count; i++) {
+		char word[32];
+		int n = snprintf(word, sizeof(word), "%s%s_%d", used ? " " : "",
+			kernel_images[i].ptx ? "compute" : "sm", kernel_images[i].arch);
+
+		if (kernel_images[i].arch == 0)
+			continue; /* the fake's */
+		if (n < 0 || used + (size_t)n >= size)
+			return;
+		memcpy(to + used, word, (size_t)n + 1);
+		used += (size_t)n;
+	}
 }

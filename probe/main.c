@@ -32,6 +32,7 @@ static int complain(const struct err *err, int status)
 static int show_version(void)
 {
 	struct rt rt;
+	char archs[REPORT_ARCHS_MAX];
 	int version = 0;
 
 	printf("gpuprobe " POOLGATE_VERSION "\n");
@@ -39,13 +40,8 @@ static int show_version(void)
 		printf("CUDA runtime %d.%d, %s\n", version / 1000, version % 1000 / 10, rt.link);
 	else
 		printf("CUDA runtime: none\n");
-	printf("kernels:");
-	for (unsigned i = 0; i < kernel_image_count; i++)
-		printf(kernel_images[i].arch == 0 ? " none"
-			: kernel_images[i].ptx    ? " compute_%d"
-						  : " sm_%d",
-			kernel_images[i].arch);
-	printf("\n");
+	kernel_archs(archs, sizeof(archs));
+	printf("kernels: %s\n", archs[0] ? archs : "none");
 	return fflush(stdout) == 0 ? EXIT_FIT : EXIT_INCONCLUSIVE;
 }
 

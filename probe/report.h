@@ -16,6 +16,7 @@
 #define REPORT_SCHEMA "gpuprobe.report/1"
 /* More GPUs than any server holds, MIG instances included. */
 #define REPORT_GPUS_MAX 128
+#define REPORT_ARCHS_MAX 192
 
 enum gpu_health { HEALTH_UNKNOWN, HEALTH_OK, HEALTH_WARN, HEALTH_FAIL };
 
@@ -65,11 +66,10 @@ struct report {
 	char host[64];
 	int vm; /* 1, 0, -1 */
 	bool remote;
-	char link[16]; /* of struct rt */
-	const char *
-		archs; /* "sm_75 sm_90 compute_120": the kernels' architectures; lives as long as the report */
-	int cudart, driver_cuda; /* 12090; 0: none */
-	char driver_version[32]; /* NVML's "580.159.04", or "" */
+	char link[16];                /* of struct rt */
+	char archs[REPORT_ARCHS_MAX]; /* "sm_75 sm_90 compute_120": the kernels' architectures */
+	int cudart, driver_cuda;      /* 12090; 0: none */
+	char driver_version[32];      /* NVML's "580.159.04", or "" */
 	bool nvml;
 	int expected, pci, nvml_count, cuda; /* counts of GPUs; -1: unknown */
 	struct gpu_report *gpus;

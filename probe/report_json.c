@@ -13,7 +13,7 @@ static void put_list(struct buf *out, const char *key, const char *words)
 
 	out_key(out, key);
 	buf_char(out, '[');
-	for (const char *at = words ? words : ""; *at; at += n) {
+	for (const char *at = words; *at; at += n) {
 		n = strcspn(at, " ");
 		if (n == 0) {
 			n = 1;

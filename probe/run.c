@@ -15,6 +15,7 @@
 #include "probe/checks_host.h"
 #include "probe/clock.h"
 #include "probe/host.h"
+#include "probe/kernels/kernels.h"
 #include "probe/run_facts.h"
 #include "probe/workers.h"
 
@@ -42,6 +43,7 @@ static void begin(const struct run_config *c, struct report *r)
 	r->seed = o->seed ? o->seed : (uint64_t)t.tv_sec * 1000000007u ^ (uint64_t)t.tv_nsec;
 	r->expected = o->expect_gpus;
 	r->vm = host_is_vm(c->root);
+	kernel_archs(r->archs, sizeof(r->archs)); /* the scout's word counts, who has the kernels */
 	if (gethostname(r->host, sizeof(r->host) - 1) != 0)
 		r->host[0] = '\0';
 }

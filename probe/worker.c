@@ -113,6 +113,7 @@ static int look_around(struct worker *w)
 	line.runtime = seen.cudart;
 	line.devices = seen.cuda;
 	(void)snprintf(line.link, sizeof(line.link), "%s", w->rt->link);
+	kernel_archs(line.archs, sizeof(line.archs));
 	tell(w, &line);
 	for (size_t i = 0; i < seen.n_errors; i++) {
 		struct wire_line error = {.kind = WIRE_ERROR, .error = seen.errors[i]};

@@ -199,6 +199,8 @@ void wire_write(const struct wire_line *line, struct buf *out)
 		buf_fmt(out, "{\"runtime\":{\"driver\":%d,\"runtime\":%d,\"link\":", line->driver,
 			line->runtime);
 		buf_json_str(out, slice_of(line->link));
+		buf_str(out, ",\"archs\":");
+		buf_json_str(out, slice_of(line->archs));
 		buf_fmt(out, ",\"devices\":%d}", line->devices);
 		break;
 	case WIRE_GPU:
@@ -271,7 +273,8 @@ static int read_runtime(
 
 	if (want_int(j, v, "driver", 0, INT32_MAX, &driver, err) != 0 ||
 		want_int(j, v, "runtime", 0, INT32_MAX, &runtime, err) != 0 ||
-		want_int(j, v, "devices", -1, REPORT_GPUS_MAX, &devices, err) != 0)
+		want_int(j, v, "devices", -1, REPORT_GPUS_MAX, &devices, err) != 0 ||
+		want_text(j, v, "archs", ret->archs, sizeof(ret->archs), err) != 0)
 		return err->code;
 	ret->driver = (int)driver;
 	ret->runtime = (int)runtime;

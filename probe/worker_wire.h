@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: the lines from a worker to its parent. One JSON object with one member each:
- *   {"runtime": {"driver": 12090, "runtime": 12090, "link": "static", "devices": 8}}
+ *   {"runtime": {"driver": 12090, "runtime": 12090, "link": "static", "archs": "sm_75 sm_90", "devices": 8}}
  *   {"gpu": {"index": 0, …}}                         all that is known of a GPU; a later line replaces it
  *   {"within": {"phase": "mem.pattern", "s": 20}}    the next line comes within so many seconds, or the worker hangs
  *   {"check": {…}}                                   a result, as in the report
@@ -45,11 +45,11 @@ struct wire_state {
 struct wire_line {
 	enum wire_kind kind;
 	int driver, runtime, devices; /* RUNTIME, NVML; devices -1: could not be counted */
-	char link[16];
-	struct gpu_report gpu;     /* GPU: without checks */
-	struct check_result check; /* CHECK */
-	double seconds;            /* WITHIN */
-	double done;               /* PROGRESS: 0 … 1 */
+	char link[16], archs[REPORT_ARCHS_MAX]; /* RUNTIME */
+	struct gpu_report gpu;                  /* GPU: without checks */
+	struct check_result check;              /* CHECK */
+	double seconds;                         /* WITHIN */
+	double done;                            /* PROGRESS: 0 … 1 */
 	char text[96]; /* PROGRESS: a few words; WITHIN: the phase; NVML: the driver's version */
 	struct report_error error; /* ERROR */
 	struct wire_state state;   /* STATE */

@@ -68,6 +68,7 @@ static void take_runtime(struct report *r, const struct wire_line *line)
 	r->cudart = line->runtime;
 	r->cuda = line->devices;
 	(void)snprintf(r->link, sizeof(r->link), "%s", line->link);
+	(void)snprintf(r->archs, sizeof(r->archs), "%s", line->archs);
 }
 
 static void take_nvml(struct report *r, const struct wire_line *line)

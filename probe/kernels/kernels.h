@@ -82,6 +82,9 @@ extern const unsigned kernel_image_count;
  * else the fake's; NULL: none. */
 const struct kernel_image *kernel_image_for(int major, int minor);
 
+/* Their architectures as words, "sm_75 sm_90 compute_120"; "" in a build without CUDA. Cut at a word's end where they do not fit. */
+void kernel_archs(char *to, unsigned long size);
+
 /* The same among any images. */
 const struct kernel_image *kernel_image_best(
 	const struct kernel_image *images, unsigned count, int major, int minor);

@@ -135,6 +135,20 @@ def test_the_fake_takes_the_place_of_the_shared_runtime(preload, tmp_path):
     assert (status, said["count"], said["driver"]) == (0, 8, 12090)
 
 
+@pytest.mark.parametrize("name", ["gpuprobe", "gpuprobe-shared"])
+def test_version_and_report_name_the_images(name, tmp_path):
+    """The report over the fake, which takes any of them, says what --version says."""
+    if name not in programs():
+        pytest.skip("no gpuprobe")
+    names = [f"sm_{a}" for a in ARCHS] + ["compute_120"]
+    env = {"LD_LIBRARY_PATH": os.path.join(CUDA, "lib64"), "GPUPROBE_FAKE": str(tmp_path / "scenario.json"), "GPUPROBE_ROOT": str(tmp_path)}
+    (tmp_path / "scenario.json").write_text('{"devices": [{}]}')
+    _, out, _ = run(name, "--version", **env)
+    assert re.search(r"^kernels: (.*)$", out, re.M).group(1).split() == names
+    status, out, _ = run(name, "list", "--json", "--no-nvml", "--cudart", os.path.join(BUILD, "test/probe/libcudart-fake.so"), **env)
+    assert status == 0 and json.loads(out)["build"]["archs"] == names
+
+
 def test_the_program_says_that_there_is_no_driver():
     if "gpuprobe" not in programs() or driver_is_there():
         pytest.skip("no gpuprobe, or a driver")
@@ -142,4 +156,5 @@ def test_the_program_says_that_there_is_no_driver():
     report = json.loads(out)
     assert status == report["exit_code"] == 3
     assert [e["code"] for e in report["errors"]] == ["NO_DRIVER"]
+    assert report["build"]["archs"] == [f"sm_{a}" for a in ARCHS] + ["compute_120"], "the architectures of the embedded images"
     assert seconds < 1

@@ -70,7 +70,7 @@ void healthy_report(struct report *r, enum probe_profile profile, int n)
 	snprintf(r->host, sizeof(r->host), "gpu-01");
 	r->vm = 1;
 	snprintf(r->link, sizeof(r->link), "static");
-	r->archs = "sm_75 sm_90 compute_120";
+	snprintf(r->archs, sizeof(r->archs), "sm_75 sm_90 compute_120");
 	r->cudart = 12090;
 	r->driver_cuda = 13000;
 	snprintf(r->driver_version, sizeof(r->driver_version), "580.159.04");
