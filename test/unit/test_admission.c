@@ -202,7 +202,8 @@ static void test_the_claim_follows_the_reply(void **state)
 	assert_int_equal(f.reply.status, 200);
 	assert_int_equal(admission_claims(&f), 0);
 	answer(&f, admission_validate, first, true);
-	assert_true(replied(&f, "\"allowed\":true}}"));
+	assert_true(replied(&f, "\"allowed\":true,\"auditAnnotations\":{\"plan\":\""));
+	assert_true(replied(&f, "\",\"claim\":\""));
 	assert_int_equal(admission_claims(&f), 1);
 	/* the same pod again holds what it held, even if this reply is lost */
 	answer(&f, admission_validate, first, true);
@@ -214,6 +215,8 @@ static void test_the_claim_follows_the_reply(void **state)
 	assert_int_equal(f.reply.status, 200);
 	assert_true(replied(&f, "\"allowed\":false"));
 	assert_true(replied(&f, "\"code\":403"));
+	assert_true(replied(&f, "\",\"reason\":\"NoCapacity\"}}}"));
+	assert_false(replied(&f, "\"claim\":"));
 	assert_int_equal(admission_claims(&f), 2);
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_CLAIMED), 5);
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_REFUSED), 1);
@@ -254,7 +257,8 @@ static void test_dry_run_takes_nothing(void **state)
 	review = validating(&f, "uid-1", ",'dryRun':true");
 	for (int i = 0; i < 3; i++) {
 		answer(&f, admission_validate, review, true);
-		assert_true(replied(&f, "\"allowed\":true}}"));
+		assert_true(replied(&f, "\"allowed\":true,\"auditAnnotations\":{\"plan\":\""));
+		assert_false(replied(&f, "\"claim\""));
 	}
 	assert_int_equal(admission_claims(&f), 0);
 	free(review);

@@ -273,7 +273,55 @@ static void test_answers(void **state)
 	encode(&beta, &ans,
 		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/v1beta1','response':{"
 		"'uid':'u','allowed':false,'status':{'metadata':{},'status':'Failure','message':"
-		"'no \\\\','reason':'Forbidden','code':403}}}");
+		"'no "
+		"\\\\','reason':'Forbidden','code':403},'auditAnnotations':{'reason':'Forbidden'}}"
+		"}");
+}
+
+static void test_audit(void **state)
+{
+	struct review r = {.uid = SLICE("u")};
+	struct answer ans = {.allowed = true};
+	struct claim_part parts[200];
+	struct claim_part odd = {"s\"1", "g", UINT64_MAX};
+	struct arena a;
+	char long_name[AUDIT_MAX];
+
+	(void)state;
+	arena_init(&a, 1 << 16);
+	answer_plan(&ans, 0xabc, &a);
+	encode(&r, &ans,
+		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/"
+		"v1','response':{'uid':'u',"
+		"'allowed':true,'auditAnnotations':{'plan':'0000000000000abc'}}}");
+	answer_claim(&ans, &odd, 1, &a);
+	encode(&r, &ans,
+		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/"
+		"v1','response':{'uid':'u',"
+		"'allowed':true,'auditAnnotations':{'plan':'0000000000000abc','claim':'s\\\"1/g="
+		"18446744073709551615'}}}");
+	/* a refusal rests on a plan, and holds nothing */
+	answer_refuse(
+		&ans, &(struct err){.code = ERR_REFUSED, .reason = "NoRoom", .msg = "full"}, &a);
+	encode(&r, &ans,
+		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/"
+		"v1','response':{'uid':'u',"
+		"'allowed':false,'status':{'metadata':{},'status':'Failure','message':'full',"
+		"'reason':'NoRoom','code':403},'auditAnnotations':{'plan':'0000000000000abc',"
+		"'reason':'NoRoom'}}}");
+	/* many are counted */
+	for (size_t i = 0; i < LEN(parts); i++)
+		parts[i] = (struct claim_part){"server", "gpu-1", 7};
+	answer_claim(&ans, parts, LEN(parts), &a);
+	assert_true(ans.audit_claim.len <= AUDIT_MAX && ans.audit_claim.len > AUDIT_MAX - 60);
+	assert_memory_equal(ans.audit_claim.at, "server/gpu-1=7 server/gpu-1=7 ", 30);
+	assert_memory_equal(ans.audit_claim.at + ans.audit_claim.len - 5, " more", 5);
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	parts[0].server = long_name;
+	answer_claim(&ans, parts, 1, &a);
+	assert_true(slice_is(ans.audit_claim, "and 1 more"));
+	arena_release(&a);
 }
 
 static void test_refusals(void **state)
@@ -338,12 +386,16 @@ static void test_warnings(void **state)
 	assert_int_equal(w.text[4].len, WARNING_MAX - 4 + 3);
 	assert_memory_equal(w.text[4].at + WARNING_MAX - 4, "...", 3);
 	assert_true(text_utf8(w.text[4]));
+	/* behind a word, not within a number */
+	warn_add(&w, &a, "%.60s 12345678901234567890123456789012345678 %.60s", text, text);
+	assert_int_equal(w.text[5].len, 60 + 1 + 38 + 3);
+	assert_memory_equal(w.text[5].at + w.text[5].len - 6, "678...", 6);
 	/* longer than any room */
 	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
 		memcpy(text + i, "\xc3\xbc", 2);
 	text[298] = '\0';
 	warn_add(&w, &a, "%s%s%s", text, text, text);
-	assert_true(text_utf8(w.text[5]) && w.text[5].len <= WARNING_MAX);
+	assert_true(text_utf8(w.text[6]) && w.text[6].len <= WARNING_MAX);
 	while (w.n < WARNINGS_MAX)
 		warn_add(&w, &a, "number %zu", w.n);
 	warn_add(&w, &a, "one too many");
@@ -368,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_warnings),
 	};

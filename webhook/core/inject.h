@@ -22,6 +22,7 @@ struct injection {
 	struct patch *patch;
 	struct arena *a;
 	struct warnings *warnings;
+	uint64_t plan_hash; /* of the annotation's bytes, once inject_pod has written it */
 };
 
 /* The launch that a planned container stands for. Arrays are the plan's. */

@@ -122,7 +122,7 @@ static int put_in_front(struct injection *in, const char *path, size_t index,
 	if (joined.len != ours.len + (was.len ? env->separator.len + was.len : 0))
 		warn_add(in->warnings, in->a,
 			"empty elements of %.*s, which mean the current directory, are left out",
-			(int)env->name.len, env->name.at);
+			(int)(env->name.len > 40 ? 40 : env->name.len), env->name.at);
 	patch_open_at(in->patch, value ? "replace" : "add", path, index, SLICE("value"));
 	buf_char(in->patch->out, '"');
 	buf_slice(in->patch->out, joined);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: inject into the pod around the containers: volumes, init containers, label and annotations. */
 #include "base/quantity.h"
+#include "base/text.h"
 #include "webhook/core/inject.h"
 
 /* A plan of one container or two takes one allocation. */
@@ -212,6 +213,7 @@ static int inject_marks(struct injection *in, struct err *err)
 			"fewer containers ask for GPUs",
 			PLAN_BYTES_MAX);
 	}
+	in->plan_hash = text_hash64(buf_as_slice(&text));
 	patch_add_str(in->patch, "/metadata/annotations", SLICE(ANN_PLAN), buf_as_slice(&text));
 	buf_release(&text);
 	return 0;

@@ -369,6 +369,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	if (write_patch(m, out, err) < 0)
 		return err->code;
 	m->ret->patched = true;
+	m->ret->plan_hash = m->in.plan_hash;
 	return 0;
 }
 

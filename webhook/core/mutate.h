@@ -26,6 +26,7 @@ struct mutation {
 	bool patched;        /* a plan was made and a patch written */
 	const char *why_not; /* when not patched: a few words for the log */
 	struct plan plan;    /* when patched */
+	uint64_t plan_hash;  /* of the annotation's bytes, when patched */
 	struct warnings warnings;
 };
 

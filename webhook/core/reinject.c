@@ -363,6 +363,7 @@ int mutate_update(const struct config *config, const struct json *j, const struc
 		return out_of_memory(&r);
 	ret->patched = r.patch.n > 0;
 	ret->plan = r.plan;
+	ret->plan_hash = text_hash64(plan);
 	ret->why_not = ret->patched ? NULL : "nothing to restore";
 	err_clear(err);
 	return 0;

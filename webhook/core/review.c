@@ -203,6 +203,17 @@ static size_t clean(char *text, size_t len)
 	return out;
 }
 
+/* Where a text that is too long ends, before "...": behind a word where one ends near the limit, since half a number or name says
+ * something else. */
+static size_t cut_length(struct slice s)
+{
+	size_t cut = text_utf8_cut(s, WARNING_MAX - 3), blank = cut;
+
+	while (blank > WARNING_MAX / 2 && s.at[blank] != ' ')
+		blank--;
+	return blank > WARNING_MAX / 2 ? blank : cut;
+}
+
 void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 {
 	char text[512];
@@ -217,7 +228,7 @@ void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 		return;
 	s.len = clean(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	if (s.len > WARNING_MAX) {
-		s.len = text_utf8_cut(s, WARNING_MAX - 3);
+		s.len = cut_length(s);
 		memcpy(text + s.len, "...", 3);
 		s.len += 3;
 	}
@@ -265,6 +276,29 @@ static void write_status(const struct answer *ans, struct buf *out)
 	buf_char(out, '}');
 }
 
+static void write_audit(const char *key, struct slice value, const char **lead, struct buf *out)
+{
+	if (!value.at)
+		return;
+	buf_str(out, *lead);
+	buf_str(out, key);
+	buf_json_str(out, value);
+	*lead = ",";
+}
+
+/* The keys become NAME-OF-THE-HOOK/KEY in the audit log. */
+static void write_audits(const struct answer *ans, struct buf *out)
+{
+	const char *lead = ",\"auditAnnotations\":{";
+
+	write_audit("\"plan\":", ans->audit_plan, &lead, out);
+	write_audit("\"claim\":", ans->audit_claim, &lead, out);
+	if (!ans->allowed)
+		write_audit("\"reason\":", slice_of(ans->reason), &lead, out);
+	if (lead[1] == '\0')
+		buf_char(out, '}');
+}
+
 void review_write(const struct review *r, const struct answer *ans, struct buf *out)
 {
 	buf_str(out, "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/");
@@ -288,6 +322,7 @@ void review_write(const struct review *r, const struct answer *ans, struct buf *
 		}
 		buf_char(out, ']');
 	}
+	write_audits(ans, out);
 	buf_str(out, "}}");
 }
 
@@ -302,4 +337,35 @@ void answer_refuse(struct answer *ans, const struct err *err, struct arena *a)
 	ans->reason = reason ? reason : err->code == ERR_INVALID ? "Invalid" : "Forbidden";
 	ans->message = text ? slice_of(text) : SLICE("refused; no memory was left to say why");
 	ans->patch = (struct slice){0};
+	ans->audit_claim = (struct slice){0};
+}
+
+void answer_plan(struct answer *ans, uint64_t plan_hash, struct arena *a)
+{
+	ans->audit_plan = slice_of(arena_fmt(a, "%016llx", (unsigned long long)plan_hash));
+}
+
+/* Room for " and 18446744073709551615 more". */
+#define AUDIT_REST 32
+
+void answer_claim(
+	struct answer *ans, const struct claim_part *parts, size_t n_parts, struct arena *a)
+{
+	char text[AUDIT_MAX];
+	size_t len = 0;
+
+	for (size_t i = 0; i < n_parts; i++) {
+		size_t room = sizeof(text) - AUDIT_REST - len;
+		int n = snprintf(text + len, room, "%s%s/%s=%llu", i ? " " : "", parts[i].server,
+			parts[i].gpu, (unsigned long long)parts[i].bytes);
+
+		if (n < 0 || (size_t)n >= room) {
+			n = snprintf(text + len, AUDIT_REST, "%sand %zu more", i ? " " : "",
+				n_parts - i);
+			len += n > 0 ? (size_t)n : 0;
+			break;
+		}
+		len += (size_t)n;
+	}
+	ans->audit_claim = arena_slice(a, (struct slice){text, len});
 }

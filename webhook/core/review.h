@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/json_read.h"
 #include "base/slice.h"
+#include "webhook/core/ledger.h"
 
 /* Nodes (keys and values) that one review may hold: 8 MiB of the densest real review stay far below it. */
 #define REVIEW_NODES_MAX 1000000
@@ -55,7 +56,8 @@ struct warnings {
 	size_t dropped;
 };
 
-/* Add one (printf style, allocated in the arena, cut at a UTF-8 boundary, control characters replaced). The same text
+/* Add one (printf style, allocated in the arena, cut behind a word where
+ * one ends near the limit, never within a character, control characters replaced). The same text
  * twice is kept once; over WARNINGS_MAX or out of memory it is counted in dropped. */
 void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -72,7 +74,13 @@ struct answer {
 	struct slice
 		patch; /* JSON patch text; absent or empty: none. Only for allowed answers of the mutating hook */
 	const struct warnings *warnings; /* NULL: none */
+	/* For the API server's audit log, beside the reason of a refusal; absent: nothing to say. */
+	struct slice audit_plan;  /* the plan's hash, as the claim in a GPUServer's status has it */
+	struct slice audit_claim; /* answer_claim() */
 };
+
+/* Most bytes of an audit annotation's value. */
+#define AUDIT_MAX 1024
 
 /* Append the AdmissionReview reply: uid, apiVersion and kind echoed; patch (base64) and patchType both or neither;
  * a refusal always with status.code, reason and message. out->failed tells when it did not fit. */
@@ -81,5 +89,11 @@ void review_write(const struct review *r, const struct answer *ans, struct buf *
 /* Fill a refusal from an error: reason from err->reason or, without one, from its code; message with the path in
  * front. The message is copied into the arena. ERR_INVALID becomes 422 "Invalid", everything else 403. */
 void answer_refuse(struct answer *ans, const struct err *err, struct arena *a);
+
+/* Note for the audit log what the answer rests on: the plan (its hash), and the parts of a claim as "server/gpu=bytes", separated by
+ * blanks and counted where they are too many. Texts live in the arena; when it runs out nothing is noted. */
+void answer_plan(struct answer *ans, uint64_t plan_hash, struct arena *a);
+void answer_claim(
+	struct answer *ans, const struct claim_part *parts, size_t n_parts, struct arena *a);
 
 #endif

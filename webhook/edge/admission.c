@@ -135,8 +135,10 @@ static int decide_mutate(struct call *c)
 		return ERR_NOMEM;
 	if (rc < 0)
 		return refuse_or_fail(c, w);
-	if (m.patched)
+	if (m.patched) {
 		c->answer.patch = buf_as_slice(&c->s->patch);
+		answer_plan(&c->answer, m.plan_hash, &c->s->arena);
+	}
 	return allow(c, m.patched ? RESULT_PATCHED : RESULT_UNTOUCHED, w, m.why_not);
 }
 
@@ -174,6 +176,9 @@ static int claim(struct call *c, const struct validation *v, const struct warnin
 	if (l->ops->take(l, &ask, &c->s->arena, &got, &c->err) < 0)
 		return refuse_or_fail(c, w);
 	c->ticket = got.ticket;
+	/* a dry run has decided and holds nothing */
+	if (!r->dry_run)
+		answer_claim(&c->answer, got.parts, got.n_parts, &c->s->arena);
 	return allow(c, RESULT_CLAIMED, w, NULL);
 }
 
@@ -199,6 +204,7 @@ static int validate_pod_create(struct call *c)
 		return refuse_or_fail(c, &v->warnings);
 	if (!v->claims)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
+	answer_plan(&c->answer, v->plan_hash, &c->s->arena);
 	if (check_secrets(c, v) < 0)
 		return refuse_or_fail(c, &v->warnings);
 	return claim(c, v, &v->warnings);
@@ -282,6 +288,7 @@ static void log_call(const struct call *c, unsigned status)
 		log_slice("uid", r->uid), log_bool("dryRun", r->dry_run),
 		log_str("reason", c->answer.allowed ? NULL : c->answer.reason),
 		log_slice("message", c->answer.message), log_str("note", c->note),
+		log_slice("plan", c->answer.audit_plan), log_slice("claim", c->answer.audit_claim),
 		log_int("status", (int64_t)status),
 		log_int("ms", http_now_ms() - c->req->received_ms));
 }
