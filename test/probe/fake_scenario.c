@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "test/probe/fake_cudart.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 
 #define MIB 1048576.0
+#define SIZE_MIB_MAX 1e8
 
 /* ---- members ---- */
 
@@ -32,12 +34,16 @@ static double number(const struct json *j, const struct json_node *key)
 {
 	struct slice raw = json_raw(j, json_value(key));
 	char text[64];
+	double value;
 
 	if (!json_is(json_value(key), JSON_NUMBER) || raw.len >= sizeof(text))
 		unknown(j, key, "expected a number in");
 	memcpy(text, raw.at, raw.len);
 	text[raw.len] = '\0';
-	return strtod(text, NULL);
+	value = strtod(text, NULL);
+	if (!(value >= 0 && value <= 1e15))
+		unknown(j, key, "expected a number from 0 to 1e15 in");
+	return value;
 }
 
 static int64_t whole(const struct json *j, const struct json_node *key)
@@ -49,13 +55,21 @@ static int64_t whole(const struct json *j, const struct json_node *key)
 	return ret;
 }
 
-static int small(const struct json *j, const struct json_node *key)
+static int64_t from_to(const struct json *j, const struct json_node *key, int64_t from, int64_t to)
 {
 	int64_t ret = whole(j, key);
+	char what[96];
 
-	if (ret < INT_MIN || ret > INT_MAX)
-		unknown(j, key, "too large");
-	return (int)ret;
+	(void)snprintf(what, sizeof(what),
+		"expected a whole number from %" PRId64 " to %" PRId64 " in", from, to);
+	if (ret < from || ret > to)
+		unknown(j, key, what);
+	return ret;
+}
+
+static int small(const struct json *j, const struct json_node *key)
+{
+	return (int)from_to(j, key, 0, INT_MAX);
 }
 
 static bool truth(const struct json *j, const struct json_node *key)
@@ -69,10 +83,25 @@ static void text(const struct json *j, const struct json_node *key, char *to, si
 {
 	struct slice inside = json_inside(j, json_value(key));
 
-	if (!inside.at || inside.len >= size)
-		unknown(j, key, "expected a text that is not too long in");
+	if (!json_is(json_value(key), JSON_STRING) || inside.len >= size ||
+		memchr(inside.at, '\\', inside.len))
+		unknown(j, key, "expected a text that is not too long, without escapes, in");
 	memcpy(to, inside.at, inside.len);
 	to[inside.len] = '\0';
+}
+
+/* The value of a member that is a list. */
+static const struct json_node *list(const struct json *j, const struct json_node *key)
+{
+	if (!json_is(json_value(key), JSON_ARRAY))
+		unknown(j, key, "expected an array in");
+	return json_value(key);
+}
+
+static void need_object(const struct json *j, const struct json_node *v)
+{
+	if (!json_is(v, JSON_OBJECT))
+		unknown(j, v, "expected an object, found");
 }
 
 /* ---- devices ---- */
@@ -82,6 +111,7 @@ static void read_speed(const struct json *j, const struct json_node *v, struct f
 	static const char *const names[SPEED_COUNT] = {
 		"read", "write", "copy", "fill", "check", "fma32", "fma64", "mma16", "h2d", "d2h"};
 
+	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
 	{
 		size_t i = 0;
@@ -103,30 +133,34 @@ static void read_flip(const struct json *j, const struct json_node *v, struct fa
 	if (d->n_flips++ == FAKE_FLIPS_MAX)
 		unknown(j, v, "too many flips");
 	*f = (struct fake_flip){.left = 1};
+	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
 	{
 		if (is_member(j, key, "offset"))
-			f->cell = (uint64_t)whole(j, key) / sizeof(struct kernel_cell);
+			f->cell = (uint64_t)from_to(j, key, 0, INT64_MAX) /
+				  sizeof(struct kernel_cell);
 		else if (is_member(j, key, "bit"))
-			f->bit = (unsigned)small(j, key) % 128;
+			f->bit = (unsigned)from_to(j, key, 0, 127);
 		else if (is_member(j, key, "kind"))
 			text(j, key, kind, sizeof(kind));
 		else if (is_member(j, key, "times"))
-			f->left = whole(j, key);
+			f->left = from_to(j, key, 0, INT_MAX);
 		else
 			unknown(j, key, "no such member of a flip");
 	}
-	while ((int)f->kind < 4 && strcmp(kinds[f->kind], kind) != 0)
-		f->kind++;
-	if ((int)f->kind == 4)
-		unknown(j, v, "no such kind of flip");
+	for (int i = 0; i < 4; i++) {
+		if (strcmp(kinds[i], kind) == 0) {
+			f->kind = (enum fake_flip_kind)i;
+			return;
+		}
+	}
+	unknown(j, v, "no such kind of flip");
 }
 
 static void read_wrong(const struct json *j, const struct json_node *v, struct fake_wrong *w)
 {
 	*w = (struct fake_wrong){.sm = 0, .lane = 5, .mask = 1ull << 17, .left = -1};
-	if (!json_is(v, JSON_OBJECT))
-		unknown(j, v, "expected an object, the one wrong multiprocessor, in");
+	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
 	{
 		if (is_member(j, key, "sm"))
@@ -134,9 +168,9 @@ static void read_wrong(const struct json *j, const struct json_node *v, struct f
 		else if (is_member(j, key, "kernel"))
 			text(j, key, w->kernel, sizeof(w->kernel));
 		else if (is_member(j, key, "lane"))
-			w->lane = whole(j, key);
+			w->lane = from_to(j, key, -1, INT_MAX);
 		else if (is_member(j, key, "times"))
-			w->left = whole(j, key);
+			w->left = from_to(j, key, -1, INT_MAX);
 		else
 			unknown(j, key, "no such member of a wrong multiprocessor");
 	}
@@ -180,12 +214,15 @@ static bool read_device_number(
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (is_member(j, key, numbers[i].name)) {
-			*numbers[i].to = small(j, key) * numbers[i].times;
+			*numbers[i].to = (int)from_to(j, key, 0, INT_MAX / numbers[i].times) *
+					 numbers[i].times;
 			return true;
 		}
 	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		if (is_member(j, key, sizes[i].name)) {
+			if (number(j, key) > SIZE_MIB_MAX)
+				unknown(j, key, "more memory than a GPU has in");
 			*sizes[i].to = (uint64_t)(number(j, key) * MIB);
 			return true;
 		}
@@ -199,7 +236,7 @@ static void read_device_member(
 	char cc[8];
 
 	if (is_member(j, key, "count")) {
-		*count = small(j, key);
+		*count = (int)from_to(j, key, 1, FAKE_DEVICES_MAX);
 	} else if (is_member(j, key, "name")) {
 		text(j, key, d->name, sizeof(d->name));
 	} else if (is_member(j, key, "uuid")) {
@@ -217,7 +254,7 @@ static void read_device_member(
 	} else if (is_member(j, key, "speed")) {
 		read_speed(j, json_value(key), d);
 	} else if (is_member(j, key, "flips")) {
-		JSON_EACH(j, json_value(key), flip)
+		JSON_EACH(j, list(j, key), flip)
 		read_flip(j, flip, d);
 	} else if (is_member(j, key, "wrong")) {
 		read_wrong(j, json_value(key), &d->wrong);
@@ -234,6 +271,7 @@ static void read_device(const struct json *j, const struct json_node *v, struct 
 	int count = 1;
 
 	set_device_defaults(&d);
+	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
 	read_device_member(j, key, &d, &count);
 	if (d.free == 0)
@@ -266,6 +304,7 @@ static void read_rule(const struct json *j, const struct json_node *v, struct fa
 	if (s->n_rules++ == FAKE_RULES_MAX)
 		unknown(j, v, "too many rules");
 	*r = (struct fake_rule){.device = -1, .exit = -1};
+	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
 	{
 		if (is_member(j, key, "call"))
@@ -275,7 +314,7 @@ static void read_rule(const struct json *j, const struct json_node *v, struct fa
 		else if (is_member(j, key, "device"))
 			r->device = small(j, key);
 		else if (is_member(j, key, "use"))
-			r->use = whole(j, key);
+			r->use = from_to(j, key, 1, INT_MAX);
 		else if (is_member(j, key, "worker"))
 			r->worker = truth(j, key);
 		else if (is_member(j, key, "error"))
@@ -314,10 +353,10 @@ static void read_top(const struct json *j, struct fake_scenario *s)
 		else if (is_member(j, key, "copy_all"))
 			s->copy_all = truth(j, key);
 		else if (is_member(j, key, "devices")) {
-			JSON_EACH(j, json_value(key), device)
+			JSON_EACH(j, list(j, key), device)
 			read_device(j, device, s);
 		} else if (is_member(j, key, "calls")) {
-			JSON_EACH(j, json_value(key), rule)
+			JSON_EACH(j, list(j, key), rule)
 			read_rule(j, rule, s);
 		} else if (!is_member(j, key, "about")) {
 			unknown(j, key, "no such member");
@@ -367,11 +406,12 @@ void fake_read(struct fake_scenario *s, const char *file)
 {
 	static char bytes[1 << 20];
 	FILE *in = fopen(file, "rb");
-	struct json j = {0};
+	static struct json j; /* still there when a fault in the scenario ends the reading */
 	struct err err = {0};
 	size_t len;
 
 	*s = (struct fake_scenario){.driver = 12090, .runtime = 12090, .launch_s = 5e-6};
+	json_release(&j);
 	if (!in)
 		fake_die("%s: cannot be opened", file);
 	len = fread(bytes, 1, sizeof(bytes) - JSON_PAD, in);
