@@ -8,12 +8,10 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "webhook/edge/files.h"
 #include "webhook/edge/kube_impl.h"
 
 #define CONNECT_MS 5000
 #define CALL_MS 10000
-#define TOKEN_MAX 65536
 /* Of an answer that is no Status, in a message. */
 #define EXCERPT_MAX 200
 
@@ -112,27 +110,7 @@ static void give(struct kube *k, struct idle *i)
 
 int kube_token(const struct kube *k, struct buf *ret, struct err *err)
 {
-	const struct kube_config *c = k->config;
-	struct slice rest, word = {0};
-	int rc;
-
-	buf_init(ret, TOKEN_MAX);
-	if (!c->token_file) {
-		buf_str(ret, c->token ? c->token : "");
-		return ret->failed ? err_set(err, ERR_NOMEM, "out of memory for the token") : 0;
-	}
-	rc = files_read(c->token_file, ret, err);
-	if (rc != 0)
-		return rc == ERR_NOTFOUND || rc == ERR_NOMEM
-			       ? rc
-			       : err_set(err, ERR_IO, "%s", err ? err->msg : "");
-	rest = buf_as_slice(ret);
-	if (text_word(&rest, &word) && word.at > ret->data)
-		memmove(ret->data, word.at, word.len);
-	ret->len = word.len;
-	if (ret->data)
-		ret->data[ret->len] = '\0';
-	return 0;
+	return kube_config_token(k->config, ret, err);
 }
 
 int kube_request_init(struct kube_request *r, const struct kube *k, const char *method,

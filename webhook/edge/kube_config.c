@@ -20,6 +20,7 @@
 
 /* A file of certificates, a key, a token: much more than any of them. */
 #define FILE_MAX (1u << 20)
+#define TOKEN_MAX 65536
 
 static void config_init(struct kube_config *c)
 {
@@ -42,6 +43,30 @@ void kube_config_release(struct kube_config *c)
 static int no_memory(struct err *err)
 {
 	return err_set(err, ERR_NOMEM, "out of memory for the way to the Kubernetes API");
+}
+
+int kube_config_token(const struct kube_config *c, struct buf *ret, struct err *err)
+{
+	struct slice rest, word = {0};
+	int rc;
+
+	buf_init(ret, TOKEN_MAX);
+	if (!c->token_file) {
+		buf_str(ret, c->token ? c->token : "");
+		return ret->failed ? err_set(err, ERR_NOMEM, "out of memory for the token") : 0;
+	}
+	rc = files_read(c->token_file, ret, err);
+	if (rc != 0)
+		return rc == ERR_NOTFOUND || rc == ERR_NOMEM
+			       ? rc
+			       : err_set(err, ERR_IO, "%s", err ? err->msg : "");
+	rest = buf_as_slice(ret);
+	if (text_word(&rest, &word) && word.at > ret->data)
+		memmove(ret->data, word.at, word.len);
+	ret->len = word.len;
+	if (ret->data)
+		ret->data[ret->len] = '\0';
+	return 0;
 }
 
 /* ---- in a pod ---- */

@@ -4,6 +4,7 @@
 #define WEBHOOK_EDGE_KUBE_CONFIG_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 
 /* Where a pod finds its service account. */
@@ -34,5 +35,9 @@ int kube_config_in_cluster(const char *host, const char *port, const char *dir,
 int kube_config_load(const char *path, struct kube_config *ret, struct err *err);
 
 void kube_config_release(struct kube_config *c);
+
+/* The token to present now, into ret, which is inited here and released by the caller in every case. "" when there is none. ERR_IO,
+ * ERR_NOTFOUND, ERR_NOMEM. */
+int kube_config_token(const struct kube_config *c, struct buf *ret, struct err *err);
 
 #endif
