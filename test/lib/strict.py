@@ -153,6 +153,8 @@ def check_reply(review, status, headers, body, validating):
     for key, value in response.get("auditAnnotations", {}).items():
         need(re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", key) and isinstance(value, str),
              f"audit annotation {key!r}")
+        check_text(value, f"audit annotation {key}", 1024)
+    need(set(response.get("auditAnnotations", {"": ""})), "auditAnnotations is empty")
     if not got["allowed"]:
         check_refusal(response, got)
         return got
