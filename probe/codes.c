@@ -91,6 +91,10 @@ static const struct code_text texts[CODE_COUNT] = {
 	[CODE_CUDA_ERROR] = {"CUDA_ERROR", "a CUDA call failed in an unexpected way",
 		"Run it once more; when it stays, look for XID lines in the kernel's log.",
 		ACTION_RETRY},
+	[CODE_RETRIED] = {"RETRIED", "a check failed once, and not in a fresh process",
+		"Another process on the GPU may have caused it: look for XID lines in the kernel's "
+		"log. When it comes again, drain the server and reset the GPU.",
+		ACTION_RETRY},
 	[CODE_MEMORY_ERRORS] = {"MEMORY_ERRORS",
 		"the GPU's memory did not give back what was written",
 		"Take the GPU out of the pool; have the card replaced.", ACTION_ISOLATE},

@@ -31,6 +31,7 @@ enum probe_code {
 	CODE_WORKER_DIED,
 	CODE_OUT_OF_MEMORY,
 	CODE_CUDA_ERROR, /* any other error of the runtime */
+	CODE_RETRIED,    /* it failed once, and not in a fresh process */
 	CODE_MEMORY_ERRORS,
 	CODE_COMPUTE_ERRORS,
 	CODE_SMS_MISSED, /* not every multiprocessor was reached */

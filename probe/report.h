@@ -20,6 +20,15 @@
 
 enum gpu_health { HEALTH_UNKNOWN, HEALTH_OK, HEALTH_WARN, HEALTH_FAIL };
 
+/* What a GPU's first process ended with, when a fresh one was started for it (retry.h). */
+struct first_try {
+	bool was;
+	enum check_id check; /* which failed */
+	enum probe_code code;
+	int cuda_error;
+	char message[160];
+};
+
 /* One GPU, or MIG instance. A number that is not known is -1, a text "". */
 struct gpu_report {
 	int index; /* CUDA's, in PCI order; of a GPU that only PCI or NVML knows: the next one */
@@ -34,6 +43,7 @@ struct gpu_report {
 	enum gpu_health health;
 	double utilization_percent; /* NVML; NAN */
 	int processes;              /* NVML; -1 */
+	struct first_try first_try; /* no part of the report: its checks tell of it */
 	struct check_result
 		*checks[CHECK_COUNT]; /* NULL: not run in this profile; owned by the report */
 };

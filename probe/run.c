@@ -16,6 +16,7 @@
 #include "probe/clock.h"
 #include "probe/host.h"
 #include "probe/kernels/kernels.h"
+#include "probe/retry.h"
 #include "probe/run_facts.h"
 #include "probe/workers.h"
 
@@ -354,6 +355,7 @@ static void finish(const struct run_config *c, struct run_facts *f, struct repor
 		thresholds_peers(c->thresholds, r);
 	if (c->options->require_idle)
 		demand_idle(r);
+	retry_tell(r);
 	r->duration_s = clock_s() - began;
 	report_judge(r);
 }

@@ -96,6 +96,20 @@ static void judge_end(struct crowd *c, struct running *w, pid_t got, int status)
 	crowd_note(c, w, CODE_WORKER_DIED, 0, message);
 }
 
+/* A fresh process in the place of one whose context was spoilt. */
+static void start_again(struct crowd *c, struct running *w)
+{
+	struct err err = {0};
+
+	w->again = w->ending = w->finished = false;
+	w->phase[0] = '\0';
+	w->pid = 0;
+	buf_clear(&w->in);
+	w->limit = crowd_after(c->config->phase_limit_s);
+	if (worker_start(c->config->program, w->job, &w->pid, &w->fd, &err) != 0)
+		crowd_note(c, w, CODE_WORKER_DIED, 0, err.msg);
+}
+
 /* One look at a worker whose pipe is closed. */
 static void look_at_ending(struct crowd *c, struct running *w)
 {
@@ -104,6 +118,12 @@ static void look_at_ending(struct crowd *c, struct running *w)
 
 	if (got == 0 && clock_ms() < w->limit)
 		return;
+	if (w->again && !c->stopping && !w->leaving) {
+		if (got == 0)
+			kill_worker(w);
+		start_again(c, w);
+		return;
+	}
 	judge_end(c, w, got, status);
 	if (got == 0)
 		kill_worker(w);
@@ -146,8 +166,9 @@ static void stop_all(struct crowd *c, enum workers_end how)
 static void dismiss_watchers(struct crowd *c)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->all[i].fd >= 0 &&
-			(c->all[i].job->task != TASK_NVML_WATCH || c->all[i].leaving))
+		if (c->all[i].again ||
+			(c->all[i].fd >= 0 &&
+				(c->all[i].job->task != TASK_NVML_WATCH || c->all[i].leaving)))
 			return;
 	for (size_t i = 0; i < c->n; i++)
 		dismiss(&c->all[i], WATCH_LIMIT_MS);
@@ -323,8 +344,10 @@ int workers_run(const struct workers_config *config, struct report *r, enum work
 	} else {
 		rc = run_apart(&c, err);
 	}
-	for (size_t i = 0; i < c.n; i++)
+	for (size_t i = 0; i < c.n; i++) {
+		crowd_note_held(&c, &c.all[i]);
 		buf_release(&c.all[i].in);
+	}
 	free(c.all);
 	*ret_end = c.how;
 	if (rc == 0 && c.failed)

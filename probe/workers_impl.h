@@ -21,6 +21,8 @@ struct running {
 	bool leaving;  /* it was told to end */
 	bool ending;   /* its pipe is closed, and its end was not seen yet */
 	bool refused;  /* what it wrote cannot be used: it is to be killed */
+	bool again; /* its context is spoilt: a fresh process is to take its place when it has ended */
+	bool held; /* …which happened before the first check: an error unless the fresh one gets further */
 };
 
 struct crowd {
@@ -41,6 +43,9 @@ int64_t crowd_after(double seconds);
 /* An error of this worker's GPU, or of the server. */
 void crowd_note(struct crowd *c, const struct running *w, enum probe_code code, int cuda,
 	const char *message);
+
+/* An error that was held back, and that the fresh process has not taken back. */
+void crowd_note_held(struct crowd *c, struct running *w);
 
 /* Take the whole lines out of what has come, up to one that cannot be used: then w->refused is set, and the error noted. */
 void crowd_take_lines(struct crowd *c, struct running *w);

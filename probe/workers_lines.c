@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "probe/clock.h"
+#include "probe/retry.h"
 #include "probe/worker_wire.h"
 #include "probe/workers_impl.h"
 
@@ -54,6 +55,7 @@ static void take_gpu(struct crowd *c, struct running *w, const struct gpu_report
 	known = *gpu;
 	*gpu = *found;
 	memcpy(gpu->checks, known.checks, sizeof(gpu->checks));
+	gpu->first_try = known.first_try;
 	if (w->gpu >= 0) {
 		gpu->index = known.index;
 		gpu->remote = known.remote;
@@ -103,6 +105,55 @@ static void take_progress(struct crowd *c, struct running *w, const struct wire_
 	}
 }
 
+/* An error that spoilt the context, of a GPU that may be tried once more. */
+static bool try_again(struct crowd *c, struct running *w, enum check_id check, enum probe_code code,
+	int cuda_error, const char *message)
+{
+	struct gpu_report *gpu = w->gpu < 0 ? NULL : &c->r->gpus[w->gpu];
+
+	if (!gpu || c->config->in_process || c->stopping || w->leaving ||
+		!retry_allowed(c->r, gpu, check, code, cuda_error))
+		return false;
+	retry_note(gpu, check, code, cuda_error, message);
+	w->again = true;
+	return true;
+}
+
+static void take_check(struct crowd *c, struct running *w, const struct check_result *found)
+{
+	if (found->status == STATUS_FAIL || found->status == STATUS_ERROR)
+		(void)try_again(c, w, found->id, found->code, found->cuda_error, found->message);
+	else if (found->id == CHECK_KERNEL_IMAGE)
+		w->held = false; /* the context that could not be had is there */
+	if (!report_set_check(&c->r->gpus[w->gpu], found))
+		c->failed = true;
+}
+
+static void take_error(struct crowd *c, struct running *w, const struct report_error *found)
+{
+	char twice[sizeof(found->message)];
+
+	if (try_again(c, w, CHECK_COUNT, found->code, found->cuda_error, found->message)) {
+		w->held = true;
+	} else if (w->held && c->r->gpus[w->gpu].first_try.code == found->code) {
+		w->held = false;
+		(void)snprintf(twice, sizeof(twice), "%.260s, in two processes one after the other",
+			found->message);
+		crowd_note(c, w, found->code, found->cuda_error, twice);
+	} else {
+		crowd_note(c, w, found->code, found->cuda_error, found->message);
+	}
+}
+
+void crowd_note_held(struct crowd *c, struct running *w)
+{
+	const struct first_try *first = w->held ? &c->r->gpus[w->gpu].first_try : NULL;
+
+	w->held = false;
+	if (first)
+		crowd_note(c, w, first->code, first->cuda_error, first->message);
+}
+
 static void take_line(struct crowd *c, struct running *w, const struct wire_line *line)
 {
 	if (!w->leaving)
@@ -119,14 +170,14 @@ static void take_line(struct crowd *c, struct running *w, const struct wire_line
 		(void)snprintf(w->phase, sizeof(w->phase), "%s", line->text);
 		break;
 	case WIRE_CHECK:
-		if (w->gpu >= 0 && !report_set_check(&c->r->gpus[w->gpu], &line->check))
-			c->failed = true;
+		if (w->gpu >= 0)
+			take_check(c, w, &line->check);
 		break;
 	case WIRE_PROGRESS:
 		take_progress(c, w, line);
 		break;
 	case WIRE_ERROR:
-		crowd_note(c, w, line->error.code, line->error.cuda_error, line->error.message);
+		take_error(c, w, &line->error);
 		break;
 	case WIRE_NVML:
 		take_nvml(c->r, line);

@@ -4,6 +4,7 @@
 #include "test/probe/fake_cudart.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -82,6 +83,27 @@ static int apply(struct fake_rule *rule, struct fake_device *d)
 	return rule->error;
 }
 
+/* Which of the processes that come to the rule is this one? Each leaves a file beside the scenario. */
+static int number_of(const struct fake_scenario *s, struct fake_rule *rule)
+{
+	char path[sizeof(scenario_file) + 64];
+
+	for (int n = 1; rule->number == 0; n++) {
+		int fd;
+
+		(void)snprintf(path, sizeof(path), "%s.rule%d.%d", scenario_file,
+			(int)(rule - s->rules), n);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			rule->number = n;
+		else if (errno != EEXIST)
+			fake_die("%s: cannot be made", path);
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	return rule->number;
+}
+
 /* The rules for this use of a call on the device (NULL: of none). */
 int fake_rules(const char *call, struct fake_device *d)
 {
@@ -94,6 +116,8 @@ int fake_rules(const char *call, struct fake_device *d)
 		if (strcmp(rule->call, call) != 0 || (rule->worker && !s->worker) ||
 			(rule->device >= 0 && (!d || d != &s->devices[rule->device])) ||
 			(rule->kernel[0] && strcmp(rule->kernel, fake_kernel_now) != 0))
+			continue;
+		if (rule->process && rule->process != number_of(s, rule))
 			continue;
 		rule->used++;
 		if ((rule->use == 0 || rule->use == rule->used) && error == 0)

@@ -19,6 +19,8 @@ struct fake_rule {
 	int device;  /* the scenario's index; -1: any */
 	int64_t use; /* the n-th use alone, from 1 on; 0: every one */
 	bool worker; /* only in processes started with --worker */
+	int process; /* only in the n-th process that comes to it, from 1 on; 0: in all */
+	int number;  /* …which of them is this one? 0: it has not come to it */
 	int error;   /* 0: none */
 	bool sticky; /* from then on everything on this device fails with it */
 	double sleep_s;

@@ -321,6 +321,8 @@ static void read_rule(const struct json *j, const struct json_node *v, struct fa
 			r->error = small(j, key);
 		else if (is_member(j, key, "sticky"))
 			r->sticky = truth(j, key);
+		else if (is_member(j, key, "process"))
+			r->process = small(j, key);
 		else if (is_member(j, key, "sleep_s"))
 			r->sleep_s = number(j, key);
 		else if (is_member(j, key, "hang"))
