@@ -324,6 +324,38 @@ static void test_unreadable_versions(void **state)
 	fixture_release(&f);
 }
 
+/* Each event of a server that cannot be read has the same fault: it is told once, and when it comes back. */
+static void test_unreadable_is_told_once(void **state)
+{
+	char path[] = "/tmp/test_servers_XXXXXX", version[16], text[4096] = "", *good;
+	struct fixture f;
+	size_t lines = 0;
+	int fd = mkstemp(path), null;
+
+	(void)state;
+	assert_true(fd >= 0);
+	(void)unlink(path);
+	fixture_init(&f);
+	null = f.log.fd;
+	f.log.fd = fd;
+	for (int i = 0; i < 10; i++) {
+		(void)snprintf(version, sizeof(version), "%d", 1000000 + i);
+		tell_unreadable(&f, i % 2 ? "a" : "b", version);
+	}
+	/* it could be read in between */
+	good = kube_store_text(f.store, "a");
+	tell(&f, good);
+	free(good);
+	tell_unreadable(&f, "a", "2000000");
+	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+	for (const char *at = text; (at = strstr(at, "cannot be read")); at++)
+		lines++;
+	assert_int_equal(lines, 3);
+	f.log.fd = null;
+	fixture_release(&f);
+	(void)close(fd);
+}
+
 /* It says 500, or 429: it is asked again, but not as fast as it can say so. */
 static void test_api_server_in_trouble(void **state)
 {
@@ -541,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_edit_outcomes),
 		cmocka_unit_test(test_unreadable),
 		cmocka_unit_test(test_unreadable_versions),
+		cmocka_unit_test(test_unreadable_is_told_once),
 		cmocka_unit_test(test_api_server_in_trouble),
 		cmocka_unit_test(test_unreadable_for_a_moment),
 		cmocka_unit_test(test_unreadable_answer),

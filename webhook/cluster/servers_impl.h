@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "webhook/cluster/repeat.h"
 #include "webhook/cluster/servers.h"
 #include "webhook/cluster/uid_set.h"
 
@@ -68,7 +69,8 @@ struct servers {
 	uint64_t *pending;
 	uint32_t *n_claims;
 	size_t n_reserved;
-	struct uid_set uids; /* of the committed claims */
+	struct uid_set uids;       /* of the committed claims */
+	struct repeat unreadables; /* told in the log */
 	/* While replicas come into each other's way each begins its search at a place of its own. */
 	uint64_t random;
 	int64_t contended_until_ms, spread_until_ms;

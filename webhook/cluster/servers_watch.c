@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: how the picture of the GPUServers is kept: a watch, and lists that reviews ask for before they are refused.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "webhook/cluster/servers_impl.h"
@@ -34,14 +35,21 @@ static void name_text(struct slice name, char to[static NAME_SIZE])
 /* A state that nobody here understands. */
 static void put_unreadable(struct servers *s, struct kube_meta m, const struct err *err)
 {
-	char name[NAME_SIZE];
+	char name[NAME_SIZE], what[sizeof(err->path) + sizeof(err->msg)];
+	bool due;
 
 	name_text(m.name, name);
-	log_line(s->log, LOG_LEVEL_ERROR, "a GPUServer cannot be read, it takes no new claims",
-		log_str("server", name), log_str("path", err->path), log_str("error", err->msg));
+	(void)snprintf(what, sizeof(what), "%s %s", err->path, err->msg);
 	(void)pthread_mutex_lock(&s->lock);
+	/* its pods come and go, and each claim of theirs is an event with the same fault in it */
+	due = repeat_due(&s->unreadables, name, what, servers_now_ms());
 	servers_put_unreadable(s, name, kube_version_number(m.version));
 	(void)pthread_mutex_unlock(&s->lock);
+	if (due)
+		log_line(s->log, LOG_LEVEL_ERROR,
+			"a GPUServer cannot be read, it takes no new claims",
+			log_str("server", name), log_str("path", err->path),
+			log_str("error", err->msg));
 }
 
 /* The list that runs shows it. Only that counts: a commit says that it was there at its version, not that it is in the list. */
@@ -89,6 +97,7 @@ static void on_change(
 	h = held_read(j, object, &err);
 	if (h) {
 		(void)pthread_mutex_lock(&s->lock);
+		repeat_forget(&s->unreadables, h->object.name);
 		(void)servers_put(s, h);
 		(void)pthread_mutex_unlock(&s->lock);
 	} else {

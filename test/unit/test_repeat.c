@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster/repeat: what is wrong is told when it changes and once in a while, not at every event. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "webhook/cluster/repeat.h"
+
+static void test_once_and_again(void **state)
+{
+	struct repeat r = {0};
+
+	(void)state;
+	assert_true(repeat_due(&r, "a", "x", 0));
+	assert_false(repeat_due(&r, "a", "x", 0));
+	assert_false(repeat_due(&r, "a", "x", REPEAT_MS - 1));
+	assert_true(repeat_due(&r, "a", "x", REPEAT_MS));
+	assert_false(repeat_due(&r, "a", "x", 2 * REPEAT_MS - 1));
+}
+
+static void test_changes_are_told(void **state)
+{
+	struct repeat r = {0};
+
+	(void)state;
+	assert_true(repeat_due(&r, "a", "x", 5));
+	assert_true(repeat_due(&r, "b", "x", 5));
+	assert_true(repeat_due(&r, "a", "y", 5));
+	assert_true(repeat_due(&r, "a", "x", 5));
+	assert_false(repeat_due(&r, "b", "x", 5));
+	repeat_forget(&r, "b");
+	repeat_forget(&r, "nobody");
+	assert_true(repeat_due(&r, "b", "x", 5));
+	assert_false(repeat_due(&r, "a", "x", 5));
+	assert_true(repeat_due(&r, "", "", 5));
+	assert_false(repeat_due(&r, "", "", 5));
+}
+
+static void test_many(void **state)
+{
+	struct repeat r = {0};
+	char name[32];
+	size_t told = 0;
+
+	(void)state;
+	for (int i = 0; i < REPEAT_KEPT; i++) {
+		(void)snprintf(name, sizeof(name), "server-%d", i);
+		assert_true(repeat_due(&r, name, "x", i));
+	}
+	for (int i = 0; i < REPEAT_KEPT; i++) {
+		(void)snprintf(name, sizeof(name), "server-%d", i);
+		assert_false(repeat_due(&r, name, "x", 100 + i));
+	}
+	/* the one that was told longest ago makes room */
+	assert_true(repeat_due(&r, "one more", "x", 200));
+	assert_false(repeat_due(&r, "server-1", "x", 200));
+	assert_true(repeat_due(&r, "server-0", "x", 200));
+	for (int i = 0; i < REPEAT_KEPT; i++) {
+		(void)snprintf(name, sizeof(name), "server-%d", i);
+		told += repeat_due(&r, name, "x", 300);
+	}
+	assert_true(told <= REPEAT_KEPT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_once_and_again),
+		cmocka_unit_test(test_changes_are_told),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests_name("repeat", tests, NULL, NULL) != 0;
+}
