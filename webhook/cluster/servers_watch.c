@@ -35,14 +35,14 @@ static void name_text(struct slice name, char to[static NAME_SIZE])
 /* A state that nobody here understands. */
 static void put_unreadable(struct servers *s, struct kube_meta m, const struct err *err)
 {
-	char name[NAME_SIZE], what[sizeof(err->path) + sizeof(err->msg)];
+	char name[NAME_SIZE], message[sizeof(err->path) + sizeof(err->msg)];
 	bool due;
 
 	name_text(m.name, name);
-	(void)snprintf(what, sizeof(what), "%s %s", err->path, err->msg);
+	(void)snprintf(message, sizeof(message), "%s %s", err->path, err->msg);
 	(void)pthread_mutex_lock(&s->lock);
 	/* its pods come and go, and each claim of theirs is an event with the same fault in it */
-	due = repeat_due(&s->unreadables, name, what, servers_now_ms());
+	due = repeat_due(&s->unreadables, name, message, servers_now_ms());
 	servers_put_unreadable(s, name, kube_version_number(m.version));
 	(void)pthread_mutex_unlock(&s->lock);
 	if (due)
