@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* deviceplugin: health and metrics over plain HTTP, one answer for each connection. */
+#define _GNU_SOURCE
+#include "deviceplugin/status_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/metric.h"
+#include "base/text.h"
+
+#define REQUEST_MAX 4096
+#define ANSWER_MAX (64u * 1024)
+/* From the connection's first byte to the answer's last. */
+#define CONNECTION_MS 5000
+/* No descriptor is free: look again. */
+#define ACCEPT_AGAIN_MS 1000
+
+struct connection {
+	int fd; /* -1: none */
+	int64_t end_ms;
+	struct buf in, out;
+	size_t sent;
+};
+
+struct status_server {
+	struct status_app app;
+	int fd;
+	int64_t accept_ms; /* not before */
+	struct connection connection[STATUS_CONNECTIONS_MAX];
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- answers ---- */
+
+static void answer(struct connection *c, const char *status, const char *type, struct slice body)
+{
+	buf_fmt(&c->out,
+		"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: "
+		"close\r\n\r\n",
+		status, type, body.len);
+	buf_slice(&c->out, body);
+}
+
+static void say(struct connection *c, const char *status, const char *sentence)
+{
+	struct buf line;
+
+	buf_init(&line, 1024);
+	buf_fmt(&line, "%s\n", sentence);
+	answer(c, status, "text/plain; charset=utf-8", buf_as_slice(&line));
+	buf_release(&line);
+}
+
+static void metrics(struct status_server *s, struct connection *c)
+{
+	struct buf out;
+
+	buf_init(&out, ANSWER_MAX / 2);
+	s->app.metrics(s->app.ctx, &out);
+	if (out.failed)
+		say(c, "500 Internal Server Error", "out of memory");
+	else
+		answer(c, "200 OK", METRIC_CONTENT_TYPE, buf_as_slice(&out));
+	buf_release(&out);
+}
+
+/* The request is here whole: "GET /livez HTTP/1.1" and headers that concern nobody. */
+static void respond(struct status_server *s, struct connection *c)
+{
+	struct slice rest = {c->in.data, strcspn(c->in.data, "\r\n")}, method, path, version;
+	const char *why;
+
+	if (!text_word(&rest, &method) || !text_word(&rest, &path) || !text_word(&rest, &version) ||
+		!slice_starts(version, SLICE("HTTP/1."))) {
+		say(c, "400 Bad Request", "expected GET /livez, /readyz or /metrics");
+		return;
+	}
+	path.len = memchr(path.at, '?', path.len)
+			   ? (size_t)((const char *)memchr(path.at, '?', path.len) - path.at)
+			   : path.len;
+	if (!slice_is(method, "GET")) {
+		say(c, "405 Method Not Allowed", "only GET is answered here");
+	} else if (slice_is(path, "/livez")) {
+		say(c, "200 OK", "ok");
+	} else if (slice_is(path, "/readyz")) {
+		why = s->app.unready(s->app.ctx);
+		say(c, why ? "503 Service Unavailable" : "200 OK", why ? why : "ok");
+	} else if (slice_is(path, "/metrics")) {
+		metrics(s, c);
+	} else {
+		say(c, "404 Not Found", "here are /livez, /readyz and /metrics");
+	}
+}
+
+/* ---- connections ---- */
+
+static void hang_up(struct connection *c)
+{
+	(void)close(c->fd);
+	c->fd = -1;
+	buf_release(&c->in);
+	buf_release(&c->out);
+	c->sent = 0;
+}
+
+/* False: it has ended. */
+static bool receive(struct status_server *s, struct connection *c)
+{
+	ssize_t n;
+
+	while (c->out.len == 0) {
+		if (!buf_reserve(&c->in, 512)) {
+			say(c, "431 Request Header Fields Too Large", "the request is too long");
+			return true;
+		}
+		n = recv(c->fd, c->in.data + c->in.len, c->in.cap - c->in.len - 1, 0);
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR;
+		if (n == 0)
+			return false;
+		c->in.len += (size_t)n;
+		c->in.data[c->in.len] = '\0';
+		if (memchr(c->in.data, '\0', c->in.len))
+			say(c, "400 Bad Request", "expected text");
+		else if (strstr(c->in.data, "\r\n\r\n") || strstr(c->in.data, "\n\n"))
+			respond(s, c);
+	}
+	return true;
+}
+
+/* False: all is sent, or nothing can be. */
+static bool reply(struct connection *c)
+{
+	while (c->sent < c->out.len) {
+		ssize_t n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL);
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR;
+		c->sent += (size_t)n;
+	}
+	/* So that what the client may still send does not take the answer from it. */
+	(void)shutdown(c->fd, SHUT_WR);
+	return false;
+}
+
+static void go_on(struct status_server *s, struct connection *c)
+{
+	bool lives = c->out.len > 0 || receive(s, c);
+
+	if (lives && c->out.failed)
+		lives = false;
+	if (lives && c->out.len > 0)
+		lives = reply(c);
+	if (!lives || now_ms() >= c->end_ms)
+		hang_up(c);
+}
+
+static struct connection *free_place(struct status_server *s)
+{
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
+		if (s->connection[i].fd < 0)
+			return &s->connection[i];
+	return NULL;
+}
+
+static void accept_all(struct status_server *s)
+{
+	struct connection *c;
+
+	while ((c = free_place(s))) {
+		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0) {
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+				s->accept_ms = now_ms() + ACCEPT_AGAIN_MS;
+			return;
+		}
+		c->fd = fd;
+		c->end_ms = now_ms() + CONNECTION_MS;
+		buf_init(&c->in, REQUEST_MAX);
+		buf_init(&c->out, ANSWER_MAX);
+	}
+}
+
+void status_server_turn(struct status_server *s)
+{
+	if (s->accept_ms <= now_ms())
+		accept_all(s);
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
+		if (s->connection[i].fd >= 0)
+			go_on(s, &s->connection[i]);
+}
+
+size_t status_server_poll(
+	const struct status_server *s, struct pollfd to[static STATUS_POLL_MAX], int64_t *ret_ms)
+{
+	int64_t now = now_ms(), left;
+	size_t n = 0;
+	bool room = false;
+
+	*ret_ms = -1;
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++) {
+		const struct connection *c = &s->connection[i];
+
+		room |= c->fd < 0;
+		if (c->fd < 0)
+			continue;
+		to[n++] = (struct pollfd){.fd = c->fd, .events = c->out.len ? POLLOUT : POLLIN};
+		left = c->end_ms > now ? c->end_ms - now : 0;
+		*ret_ms = *ret_ms < 0 || left < *ret_ms ? left : *ret_ms;
+	}
+	if (room && s->accept_ms <= now)
+		to[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+	else if (room && (*ret_ms < 0 || s->accept_ms - now < *ret_ms))
+		*ret_ms = s->accept_ms - now;
+	return n;
+}
+
+/* ---- start and end ---- */
+
+static int listen_at(const char *at, int *ret_fd, struct err *err)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+	const int on = 1;
+	char host[64];
+	uint16_t port;
+	bool is_v4;
+	int fd, rc = text_host_port(slice_of(at), host, &port, err);
+
+	if (rc != 0)
+		return rc;
+	is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
+	if (!is_v4 && host[0] && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
+		return err_set(err, ERR_INVALID, "%s: expected ADDR:PORT with an address", at);
+	v4.sin_port = v6.sin6_port = htons(port);
+	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(err, ERR_IO, "%s: %s", at, strerrordesc_np(errno));
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, is_v4 ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
+		    is_v4 ? sizeof(v4) : sizeof(v6)) != 0 ||
+		listen(fd, 16) != 0) {
+		rc = err_set(err, ERR_IO, "cannot listen at %s: %s", at, strerrordesc_np(errno));
+		(void)close(fd);
+		return rc;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int status_server_new(const char *listen, const struct status_app *app, struct status_server **ret,
+	struct err *err)
+{
+	struct status_server *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	s->app = *app;
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
+		s->connection[i].fd = -1;
+	rc = listen_at(listen, &s->fd, err);
+	if (rc != 0) {
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void status_server_free(struct status_server *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
+		if (s->connection[i].fd >= 0)
+			hang_up(&s->connection[i]);
+	(void)close(s->fd);
+	free(s);
+}
+
+uint16_t status_server_port(const struct status_server *s)
+{
+	struct sockaddr_in6 a = {0};
+	socklen_t len = sizeof(a);
+
+	/* Both families have it in the same place. */
+	if (getsockname(s->fd, (struct sockaddr *)&a, &len) != 0)
+		return 0;
+	return ntohs(a.sin6_port);
+}

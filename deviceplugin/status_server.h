@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* deviceplugin: GET /livez, /readyz and /metrics, answered by the thread that does everything else, too. net/http_server would be
+ * another thread, and more memory than all of this program's own. Whoever connects is held to a small request in a short time. */
+#ifndef DEVICEPLUGIN_STATUS_SERVER_H
+#define DEVICEPLUGIN_STATUS_SERVER_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define STATUS_CONNECTIONS_MAX 8
+/* Descriptors that status_server_poll fills in at most. */
+#define STATUS_POLL_MAX (1 + STATUS_CONNECTIONS_MAX)
+
+struct status_server;
+
+/* What is asked. */
+struct status_app {
+	void *ctx;
+	/* NULL: ready; else why not, a sentence. */
+	const char *(*unready)(void *ctx);
+	/* Append all metrics. */
+	void (*metrics)(void *ctx, struct buf *out);
+};
+
+/* listen is "ADDR:PORT"; port 0: any free one. app is copied. ERR_INVALID, ERR_IO, ERR_NOMEM. */
+int status_server_new(const char *listen, const struct status_app *app, struct status_server **ret,
+	struct err *err);
+/* NULL-safe. */
+void status_server_free(struct status_server *s);
+/* The port that is really bound. */
+uint16_t status_server_port(const struct status_server *s);
+
+/* What to wait for, filled into `to`; their number. *ret_ms is how many milliseconds at most, -1: as long as you like. */
+size_t status_server_poll(
+	const struct status_server *s, struct pollfd to[static STATUS_POLL_MAX], int64_t *ret_ms);
+/* Do what can be done without waiting. */
+void status_server_turn(struct status_server *s);
+
+#endif
