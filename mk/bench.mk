@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make bench-ledger`: the ledger in front of a real API server. Needs what `make e2e` needs, root too.
+# `make bench-ledger`: the ledger in front of a real API server. Needs what `make e2e` needs, root too. `make bench`: see below.
 
 BENCH_SRC := $(sort $(wildcard test/bench/*.c))
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
@@ -19,3 +19,12 @@ bench-ledger:
 	$(SUB) programs bench-programs
 	@test/e2e/build etcd kube-apiserver kubectl
 	@POOLGATE=$(abspath $(BUILD))/poolgate BENCH=$(abspath $(BUILD))/test/bench $(PYTHON) -B test/bench/ledger $(if $T,--only '$T')
+
+# Reviews beside nginx and a Go webhook, on two cores; T=rate one part, QUICK=1 one short round. Without Go its rows are left out.
+.PHONY: bench gates
+
+bench:
+	@tools/setup build test bench
+	$(SUB) programs bench-programs
+	@POOLGATE=$(BUILD)/poolgate BENCH=$(abspath $(BUILD))/test/bench $(PYTHON) -B test/bench/webhook $(if $T,--only '$T') \
+		$(if $(QUICK),--quick) --json $(BUILD)/bench.json

@@ -30,14 +30,19 @@ def connect(port, timeout_s=120):
     return http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout_s, context=context)
 
 
-def post(connection, path, body):
-    """The `response` of an answer that must be a 200."""
+def post_raw(connection, path, body):
+    """The bytes of an answer that must be a 200."""
     connection.request("POST", path + "?timeout=30s", body, {"Content-Type": "application/json"})
     reply = connection.getresponse()
     data = reply.read()
     if reply.status != 200:
         raise SystemExit(f"{path} answered {reply.status}: {data[:300].decode('utf-8', 'replace')}")
-    return json.loads(data)["response"]
+    return data
+
+
+def post(connection, path, body):
+    """The `response` in it."""
+    return json.loads(post_raw(connection, path, body))["response"]
 
 
 def post_all(connection, path, bodies, count):

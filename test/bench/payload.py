@@ -141,3 +141,28 @@ spec:
   address: 10.0.0.{n + 1}:56001
   gpus: [{{model: Tesla V100-PCIE-16GB, memory: 16160Mi, count: {gpus}}}]
 """ for n in range(servers))
+
+
+def sized(target_bytes, count):
+    """count reviews of about that many bytes, from 2 KB on: one container whose variables and managedFields make up the size."""
+    def one(number, variables):
+        item = pod(number, 1, variables)
+        item["spec"]["volumes"] = item["spec"]["volumes"][:1]
+        item["spec"]["containers"][0]["volumeMounts"] = item["spec"]["containers"][0]["volumeMounts"][:1]
+        for unused in ("status",):
+            del item[unused]
+        for unused in ("tolerations", "enableServiceLinks", "preemptionPolicy", "priority", "serviceAccount"):
+            del item["spec"][unused]
+        owned = item["metadata"]["managedFields"]
+        if variables < 4:
+            owned.clear()
+        review = review_of(item, number)
+        if variables < 4:
+            del review["request"]["userInfo"]["extra"], review["request"]["options"]
+        return review
+
+    one_more = len(go_json(one(0, 101))) - len(go_json(one(0, 100)))
+    variables = max(1, (target_bytes - len(go_json(one(0, 4)))) // one_more + 4)
+    while variables > 1 and len(go_json(one(0, variables))) > target_bytes:
+        variables -= 1 if variables < 200 else variables // 200
+    return [one(number, variables) for number in range(count)]
