@@ -113,6 +113,8 @@ const char *http_sentence(unsigned status)
 	switch (status) {
 	case 400:
 		return "Empty body: this path expects a document";
+	case 403:
+		return "This client is not let in";
 	case 404:
 		return "There is nothing at this path";
 	case 405:

@@ -191,6 +191,9 @@ static int start_threads(struct http_server *s, int fd, struct err *err)
 int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	struct http_server **ret_server, struct err *err)
 {
+	if (cfg->clients && !cfg->identity)
+		return err_set(err, ERR_INVALID,
+			"client certificates are asked for on %s, which has no TLS", cfg->listen);
 	struct http_server *s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(err, ERR_NOMEM, "out of memory while starting the server");

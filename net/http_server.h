@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "net/tls_identity.h"
+#include "net/tls_trust.h"
 
 /* Zero bytes behind every body, so that base/json_read can read it in place (JSON_PAD). */
 #define HTTP_BODY_PAD 16
@@ -71,6 +72,7 @@ struct http_route {
 	http_handler *handle;
 	http_handler *slow; /* may be NULL when handle never says HTTP_LATER */
 	int tag;            /* the application's */
+	bool open;          /* also for those whom http_config.clients does not let in */
 };
 
 /* What the application gives. routes, and what it points to, must outlive the server. */
@@ -94,10 +96,12 @@ struct http_config {
 	const char *
 		listen; /* "ADDR:PORT", "[V6]:PORT", ":PORT" (all addresses); port 0: any free one */
 	struct tls_identity *identity; /* NULL: plain HTTP. Borrowed until http_server_stop */
-	unsigned workers;              /* threads for slow(); 0: it runs on the I/O thread */
-	unsigned connections;          /* [512]; further clients wait in the backlog of 1024 */
-	size_t body_max;               /* [8 MiB] */
-	size_t body_total;             /* [256 MiB] of bodies at a time, over all connections */
+	struct tls_trust *
+		clients; /* who may ask: others get a 403, also for paths that are none. Needs the identity; NULL: everybody. Borrowed, too */
+	unsigned workers;     /* threads for slow(); 0: it runs on the I/O thread */
+	unsigned connections; /* [512]; further clients wait in the backlog of 1024 */
+	size_t body_max;      /* [8 MiB] */
+	size_t body_total;    /* [256 MiB] of bodies at a time, over all connections */
 	unsigned
 		header_ms; /* [10 000] for the TLS handshake; without TLS from the connect to the end of the first headers; and from a
 			    * request's first line to the end of its headers */
@@ -121,7 +125,7 @@ struct http_stats {
 };
 
 /* Listen and serve until http_server_stop. app is copied. Threads of the server have all signals blocked. Errors:
- * ERR_INVALID (the address), ERR_IO (cannot be bound: in use, not ours, no right), ERR_NOMEM, ERR_INTERNAL. */
+ * ERR_INVALID (the address, or clients without TLS), ERR_IO (cannot be bound: in use, not ours, no right), ERR_NOMEM, ERR_INTERNAL. */
 int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	struct http_server **ret_server, struct err *err);
 

@@ -14,11 +14,13 @@
 #include "net/http_rules.h"
 #include "net/http_server.h"
 #include "net/tls_identity.h"
+#include "net/tls_trust.h"
 
 /* One connection, from accept to close. All but the watch belongs to the I/O thread. */
 struct conn {
 	struct http_watch watch;
 	struct tls_session tls;
+	struct tls_verdict client; /* of http_config.clients */
 	struct MHD_Connection *mhd;
 	struct http_server *server;
 	struct http_call *call; /* kept for the next request of the connection */

@@ -69,7 +69,10 @@ static enum MHD_Result send_refusal(struct conn *c, unsigned status, bool close)
 			c->match.route->content_type);
 		sentence = takes;
 	}
-	http_server_say(c->server, "%u to %s: %s", status, c->peer, sentence);
+	if (status == 403 && c->client.refusal)
+		sentence = c->client.refusal;
+	http_server_say(c->server, c->client.name[0] ? "%u to %s (%s): %s" : "%u to %s%s: %s",
+		status, c->peer, c->client.name, sentence);
 	http_reply_text(&reply, status, sentence);
 	reply.close = close;
 	if (status == 405)
@@ -110,6 +113,15 @@ static const char *header(struct conn *c, const char *name)
 	return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
 }
 
+/* Is this client not let in? What there is to be had is not told to it either. */
+static bool is_barred(struct conn *c)
+{
+	const struct http_route *route = c->match.route;
+	if (!c->server->cfg.clients || (route && route->open))
+		return false;
+	return tls_trust_refusal(c->server->cfg.clients, &c->tls, &c->client) != NULL;
+}
+
 /* The headers are there: decide what can be decided without the body. */
 static enum MHD_Result on_headers(struct conn *c, const char *url, const char *method)
 {
@@ -130,6 +142,8 @@ static enum MHD_Result on_headers(struct conn *c, const char *url, const char *m
 		MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, "timeout"),
 		s->cfg.deadline_ms, s->cfg.deadline_max_ms);
 	c->refuse = c->match.status;
+	if (is_barred(c))
+		c->refuse = 403;
 	c->discarded = 0;
 	if (!c->refuse && req->route->method == HTTP_POST && req->route->content_type &&
 		!http_media_type_is(req->content_type, req->route->content_type))
@@ -357,6 +371,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 		c->tls.finished = on_trusted;
 		c->tls.ctx = c;
+		c->tls.ask = s->cfg.clients != NULL;
 		if (tls && tls->tls_session)
 			tls_session_attach(&c->tls, s->cfg.identity, tls->tls_session);
 	}

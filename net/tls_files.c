@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: reads a certificate and its key from files for tls_identity, and leaves no key behind in freed memory. */
-#include "net/tls_identity.h"
+/* net: reads certificates and keys from files for tls_identity and tls_trust, and leaves no key behind in freed memory. */
+#include "net/tls_trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +58,22 @@ int tls_identity_load_files(
 	if (rc == 0)
 		rc = tls_identity_load_pem(id, &cert, &key, err);
 	explicit_bzero(bytes + size, key.bytes.len);
+	free(bytes);
+	return rc;
+}
+
+int tls_trust_load_file(struct tls_trust *t, const char *path, const char *const *names,
+	size_t n_names, struct err *err)
+{
+	char *bytes = malloc(TLS_FILE_MAX + 1);
+	struct tls_pem ca = {{bytes, 0}, path};
+	int rc;
+
+	if (!bytes)
+		return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+	rc = read_file(path, bytes, &ca.bytes.len, err);
+	if (rc == 0)
+		rc = tls_trust_load_pem(t, &ca, names, n_names, err);
 	free(bytes);
 	return rc;
 }

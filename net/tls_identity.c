@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: builds, verifies and publishes certificate pairs; the only file that includes GnuTLS. */
+/* net: builds, verifies and publishes certificate pairs, with GnuTLS. */
 #include "net/tls_identity.h"
 
 #include <pthread.h>
@@ -375,7 +375,11 @@ void tls_session_attach(struct tls_session *s, struct tls_identity *id, void *gn
 {
 	s->identity = id;
 	s->pair = NULL;
+	s->handle = gnutls_session;
 	gnutls_db_set_ptr(gnutls_session, s);
+	/* Without names of CAs: they may change, and clients send what they have. */
+	if (s->ask)
+		gnutls_certificate_server_set_request(gnutls_session, GNUTLS_CERT_REQUEST);
 	if (s->finished)
 		gnutls_handshake_set_hook_function(
 			gnutls_session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, on_finished);
@@ -387,6 +391,7 @@ void tls_session_detach(struct tls_session *s)
 		pair_drop(s->identity, s->pair);
 	s->identity = NULL;
 	s->pair = NULL;
+	s->handle = NULL;
 }
 
 static int retrieve(gnutls_session_t session, const gnutls_datum_t *req_ca_rdn, int nreqs,

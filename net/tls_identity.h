@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net: the server's certificate and key. Built, verified and then published by one pointer swap while handshakes run.
- * GnuTLS is known here alone; its handles cross this header as void pointers. */
+ * GnuTLS is known to net/ alone; its handles cross this header as void pointers. */
 #ifndef NET_TLS_IDENTITY_H
 #define NET_TLS_IDENTITY_H
 
@@ -65,6 +65,8 @@ struct tls_session {
 	/* Called once the client has finished its handshake, in the thread that reads; NULL: nobody asks. Set before the attach. */
 	void (*finished)(void *ctx);
 	void *ctx;
+	bool ask; /* the client for a certificate, which it need not show: see net/tls_trust.h. Set before the attach */
+	void *handle; /* the gnutls_session_t, from the attach to the detach */
 };
 
 /* Tie a gnutls_session_t (as void *) to the identity before its handshake begins. s must live until tls_session_detach. */

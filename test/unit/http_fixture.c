@@ -90,13 +90,14 @@ static enum http_outcome handle_nothing(
 }
 
 static const struct http_route routes[] = {
-	{"/echo", HTTP_POST, false, "application/json", handle_echo, NULL, 1},
-	{"/later", HTTP_POST, false, "application/json", handle_later, slow_later, 2},
-	{"/noslow", HTTP_POST, false, NULL, handle_later, NULL, 3},
-	{"/nothing", HTTP_GET, false, NULL, handle_nothing, NULL, 4},
-	{"/livez", HTTP_GET, false, NULL, handle_echo, NULL, 5},
-	{"/livez", HTTP_DELETE, false, NULL, handle_echo, NULL, 6},
-	{"/v1/", HTTP_GET, true, NULL, handle_echo, NULL, 7},
+	{"/echo", HTTP_POST, false, "application/json", handle_echo, NULL, 1, false},
+	{"/later", HTTP_POST, false, "application/json", handle_later, slow_later, 2, false},
+	{"/noslow", HTTP_POST, false, NULL, handle_later, NULL, 3, false},
+	{"/nothing", HTTP_GET, false, NULL, handle_nothing, NULL, 4, false},
+	{"/livez", HTTP_GET, false, NULL, handle_echo, NULL, 5, false},
+	{"/livez", HTTP_DELETE, false, NULL, handle_echo, NULL, 6, false},
+	{"/open", HTTP_GET, false, NULL, handle_echo, NULL, 8, true},
+	{"/v1/", HTTP_GET, true, NULL, handle_echo, NULL, 7, false},
 };
 
 static void on_queued(void *ctx, struct http_request *req, bool queued)

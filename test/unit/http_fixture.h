@@ -21,7 +21,7 @@ struct fixture {
 };
 
 /* Routes: POST /echo (JSON), POST /later (JSON; slow() echoes once the gate is open), GET and DELETE /livez,
- * GET /v1/ (prefix). cfg->listen may be NULL: 127.0.0.1, any port. */
+ * GET /v1/ (prefix), GET /open (whoever asks). cfg->listen may be NULL: 127.0.0.1, any port. */
 void fixture_start(struct fixture *f, struct http_config cfg);
 bool fixture_stop(struct fixture *f, unsigned timeout_ms);
 

@@ -90,8 +90,8 @@ static void on_done(void *ctx, struct http_request *req)
 }
 
 static const struct http_route routes[] = {
-	{"/now", HTTP_POST, false, "application/json", now, NULL, 0},
-	{"/later", HTTP_POST, false, "application/json", later, slow, 0},
+	{"/now", HTTP_POST, false, "application/json", now, NULL, 0, false},
+	{"/later", HTTP_POST, false, "application/json", later, slow, 0, false},
 };
 
 static const struct http_app app = {routes, 2, NULL, on_queued, on_done, NULL};
