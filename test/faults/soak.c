@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 {
 	static struct worker workers[WORKERS_MAX];
 	pthread_t threads[WORKERS_MAX];
-	struct run r = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	static struct run r = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 	if (argc != 9) {
 		(void)fprintf(stderr,

@@ -125,7 +125,7 @@ static void release(void *ctx, const struct config *config)
 
 /* ---- one decision ---- */
 
-struct decision {
+struct answered {
 	unsigned status;
 	char *body;
 	size_t claims;
@@ -144,14 +144,14 @@ static size_t claims_of(struct ledger *ledger)
 }
 
 /* All that a server does with a review, with the n-th allocation from the first byte of the body on failing; n < 0: with none failing. */
-static struct decision decide(
+static struct answered decide(
 	const struct setup *s, http_handler *handler, struct slice review, long n)
 {
 	struct ledger *ledger = ledger_memory_new(0);
 	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
 	struct http_request request = {.body_len = review.len};
 	struct http_reply reply = {0};
-	struct decision d;
+	struct answered d;
 	struct admission *admission;
 	struct log log;
 	struct err err;
@@ -181,7 +181,7 @@ static struct decision decide(
 	admission_queued(admission, &request, true);
 	admission_done(admission, &request);
 	until_failure = -1;
-	d = (struct decision){reply.status, reply.body, claims_of(ledger)};
+	d = (struct answered){reply.status, reply.body, claims_of(ledger)};
 	free(request.body);
 	admission_free(admission);
 	metrics_free(metrics);
@@ -232,7 +232,7 @@ static bool same_but_for_words(const char *have, const char *right)
 	return gist(have, said[0]) && gist(right, said[1]) && strcmp(said[0], said[1]) == 0;
 }
 
-static bool same(const struct decision *d, const struct decision *right)
+static bool same(const struct answered *d, const struct answered *right)
 {
 	const char *have = d->body ? d->body : "", *want = right->body ? right->body : "";
 
@@ -242,11 +242,11 @@ static bool same(const struct decision *d, const struct decision *right)
 }
 
 static void each_allocation(const char *name, const struct setup *s, http_handler *handler,
-	struct slice review, const struct decision *right)
+	struct slice review, const struct answered *right)
 {
 	for (long n = 0;; n++) {
 		size_t before = in_use();
-		struct decision d = decide(s, handler, review, n);
+		struct answered d = decide(s, handler, review, n);
 
 		count.failures++;
 		if (!same(&d, right) && (d.status != 500 || d.claims != 0))
@@ -262,10 +262,10 @@ static void each_allocation(const char *name, const struct setup *s, http_handle
 }
 
 /* The right decision: the caller frees its body. */
-static struct decision all_allocations(
+static struct answered all_allocations(
 	const char *name, const struct setup *s, http_handler *handler, struct slice review)
 {
-	struct decision right = decide(s, handler, review, -1);
+	struct answered right = decide(s, handler, review, -1);
 
 	count.decisions++;
 	for_good = false;
@@ -384,7 +384,7 @@ static void one_case(const char *name)
 	struct document meta, expect, review;
 	const struct json_node *request, *object;
 	const struct setup *s;
-	struct decision right;
+	struct answered right;
 	bool validate, allowed;
 	char *patch;
 
