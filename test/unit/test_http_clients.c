@@ -111,7 +111,7 @@ static void come(struct tls_end *c, const struct asking *a, const char *chain, c
 					 c->own, &cert, &secret, GNUTLS_X509_FMT_PEM),
 			0);
 	}
-	assert_int_equal(gnutls_init(&c->session, GNUTLS_CLIENT), 0);
+	assert_int_equal(gnutls_init(&c->session, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL), 0);
 	assert_int_equal(gnutls_priority_set_direct(c->session, priorities, NULL), 0);
 	assert_int_equal(gnutls_credentials_set(c->session, GNUTLS_CRD_CERTIFICATE, c->own), 0);
 	gnutls_transport_set_int(c->session, c->fd);
@@ -290,7 +290,7 @@ static void stolen_certificate(void **state)
 	gnutls_certificate_set_flags(c.own, GNUTLS_CERTIFICATE_SKIP_KEY_CERT_MATCH);
 	assert_int_equal(
 		gnutls_certificate_set_x509_key_mem(c.own, &cert, &key, GNUTLS_X509_FMT_PEM), 0);
-	assert_int_equal(gnutls_init(&c.session, GNUTLS_CLIENT), 0);
+	assert_int_equal(gnutls_init(&c.session, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL), 0);
 	assert_int_equal(gnutls_set_default_priority(c.session), 0);
 	assert_int_equal(gnutls_credentials_set(c.session, GNUTLS_CRD_CERTIFICATE, c.own), 0);
 	gnutls_transport_set_int(c.session, c.fd);
