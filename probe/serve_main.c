@@ -29,12 +29,25 @@ static int load_certificate(struct serving *s, struct err *err)
 	return s->identity ? tls_identity_load_files(s->identity, o->tls_cert, o->tls_key, err) : 0;
 }
 
+static int load_clients(struct serving *s, struct err *err)
+{
+	const struct serve_options *o = &s->options;
+
+	return s->clients ? tls_trust_load_file(s->clients, o->client_ca, o->client_names,
+				    o->n_client_names, err)
+			  : 0;
+}
+
 static void reload(struct serving *s)
 {
 	struct err err = {0};
 
 	if (load_certificate(s, &err) != 0)
 		log_line(&s->log, LOG_LEVEL_WARN, "certificate: the one in force stays",
+			log_str("error", err.msg));
+	err_clear(&err);
+	if (load_clients(s, &err) != 0)
+		log_line(&s->log, LOG_LEVEL_WARN, "client CA: the one in force stays",
 			log_str("error", err.msg));
 	err_clear(&err);
 	if (serve_read_token(&s->shared, s->options.token_file, &err) != 0)
@@ -151,11 +164,17 @@ static int start(struct serving *s, struct err *err)
 			return err_set(err, ERR_NOMEM, "out of memory");
 		cfg.identity = s->identity;
 	}
+	if (o->client_ca) {
+		s->clients = tls_trust_new();
+		if (!s->clients)
+			return err_set(err, ERR_NOMEM, "out of memory");
+		cfg.clients = s->clients;
+	}
 	s->stop_fd = eventfd(0, EFD_CLOEXEC);
 	s->term_fd = open_term();
 	if (s->stop_fd < 0 || s->term_fd < 0)
 		return err_set(err, ERR_IO, "eventfd: %s", strerrordesc_np(errno));
-	if ((rc = load_certificate(s, err)) != 0 ||
+	if ((rc = load_certificate(s, err)) != 0 || (rc = load_clients(s, err)) != 0 ||
 		(rc = serve_read_token(&s->shared, o->token_file, err)) != 0)
 		return rc;
 	struct http_app app = {.routes = serve_routes,
@@ -190,6 +209,7 @@ static int serve(struct serving *s)
 	}
 	(void)http_server_stop(s->server, FINISH_MS);
 	tls_identity_free(s->identity);
+	tls_trust_free(s->clients);
 	fleet_release(&s->shared.fleet);
 	buf_release(&s->shared.report);
 	buf_release(&s->shared.token);

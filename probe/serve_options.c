@@ -20,7 +20,11 @@ static const char help[] =
 	"  --listen ADDR:PORT        [:9443]\n"
 	"  --tls-cert FILE           certificate chain, PEM\n"
 	"  --tls-key FILE            its key, PEM; without both: plain HTTP, on loopback only\n"
-	"  --token-file FILE         who asks must show this bearer token (not for /healthz)\n"
+	"  --token-file FILE         who asks must show this bearer token (not for /healthz,\n"
+	"                            /readyz)\n"
+	"  --client-ca FILE          who asks must show a certificate of these CAs, PEM (not for\n"
+	"                            /healthz, /readyz)\n"
+	"  --client-name NAME        and with this common name; may stand several times [any]\n"
 	"  --server NAME             this server's name in the inventory [the host's]\n"
 	"  --look-every DURATION     NVML [5s]\n"
 	"  --list-every DURATION     the list of GPUs [60s]\n"
@@ -35,7 +39,8 @@ static const char help[] =
 struct own {
 	const char *name;
 	const char **text; /* or */
-	double *seconds;
+	double *seconds;   /* or */
+	size_t *n_texts;   /* text is a list of them */
 };
 
 static int bad(struct err *err, const char *name, const char *form, const char *found)
@@ -50,7 +55,10 @@ static int take(const struct own *own, const char *value, struct err *err)
 	if (own->text) {
 		if (!value[0])
 			return bad(err, own->name, "a text", value);
-		*own->text = value;
+		if (own->n_texts && *own->n_texts == TLS_TRUST_NAMES_MAX)
+			return err_set(err, ERR_INVALID, "%s stands more than %d times", own->name,
+				TLS_TRUST_NAMES_MAX);
+		own->text[own->n_texts ? (*own->n_texts)++ : 0] = value;
 		return 0;
 	}
 	if (!text_duration_ms(slice_of(value), &ms) || ms < 100 || ms > 400LL * 24 * 3600 * 1000)
@@ -103,6 +111,13 @@ static int check_together(const struct serve_options *o, struct err *err)
 			"without --tls-cert and --tls-key only a loopback address is served, as "
 			"127.0.0.1:9443; found %s",
 			o->listen);
+	if (o->client_ca && !o->tls_cert)
+		return err_set(err, ERR_INVALID,
+			"--client-ca needs --tls-cert and --tls-key: certificates are shown in TLS "
+			"alone");
+	if (o->n_client_names > 0 && !o->client_ca)
+		return err_set(err, ERR_INVALID,
+			"--client-name needs --client-ca: a name is worth what its CA is");
 	if (o->stale_after_s < o->look_every_s)
 		return err_set(err, ERR_INVALID,
 			"--stale-after (%g s) is less than --look-every (%g s)", o->stale_after_s,
@@ -112,13 +127,17 @@ static int check_together(const struct serve_options *o, struct err *err)
 
 int serve_options_read(int argc, char **argv, struct serve_options *ret, struct err *err)
 {
-	const struct own own[] = {{"--listen", &ret->listen, NULL},
-		{"--tls-cert", &ret->tls_cert, NULL}, {"--tls-key", &ret->tls_key, NULL},
-		{"--token-file", &ret->token_file, NULL}, {"--server", &ret->server, NULL},
-		{"--look-every", NULL, &ret->look_every_s},
-		{"--list-every", NULL, &ret->list_every_s},
-		{"--verify-every", NULL, &ret->verify_every_s},
-		{"--stale-after", NULL, &ret->stale_after_s}};
+	const struct own own[] = {{"--listen", &ret->listen, NULL, NULL},
+		{"--tls-cert", &ret->tls_cert, NULL, NULL},
+		{"--tls-key", &ret->tls_key, NULL, NULL},
+		{"--token-file", &ret->token_file, NULL, NULL},
+		{"--client-ca", &ret->client_ca, NULL, NULL},
+		{"--client-name", ret->client_names, NULL, &ret->n_client_names},
+		{"--server", &ret->server, NULL, NULL},
+		{"--look-every", NULL, &ret->look_every_s, NULL},
+		{"--list-every", NULL, &ret->list_every_s, NULL},
+		{"--verify-every", NULL, &ret->verify_every_s, NULL},
+		{"--stale-after", NULL, &ret->stale_after_s, NULL}};
 	int n = 0, rc = 0;
 
 	*ret = (struct serve_options){.listen = ":9443",

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "net/tls_trust.h"
 #include "probe/options.h"
 
 /* Texts point into argv. */
@@ -14,8 +15,11 @@ struct serve_options {
 	const char *listen;   /* ":9443" */
 	const char *tls_cert; /* NULL: plain HTTP, which only a loopback address may have */
 	const char *tls_key;
-	const char *token_file; /* NULL: whoever reaches it may read */
-	const char *server;     /* its name; NULL: the host's */
+	const char *token_file;                        /* NULL: no token is asked for */
+	const char *client_ca;                         /* NULL: no certificate is asked for */
+	const char *client_names[TLS_TRUST_NAMES_MAX]; /* none: whomever the CA signed for */
+	size_t n_client_names;
+	const char *server; /* its name; NULL: the host's */
 	double look_every_s, list_every_s, verify_every_s, stale_after_s;
 	struct probe_options verify; /* of the verify that runs in between */
 	char **rest;                 /* the words that were for verify; owned */

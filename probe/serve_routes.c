@@ -189,6 +189,6 @@ const struct http_route serve_routes[] = {
 	{.path = "/v1/inventory", .method = HTTP_GET, .handle = inventory},
 	{.path = "/v1/report", .method = HTTP_GET, .handle = report},
 	{.path = "/metrics", .method = HTTP_GET, .handle = metrics},
-	{.path = "/healthz", .method = HTTP_GET, .handle = healthz},
-	{.path = "/readyz", .method = HTTP_GET, .handle = readyz}};
+	{.path = "/healthz", .method = HTTP_GET, .handle = healthz, .open = true},
+	{.path = "/readyz", .method = HTTP_GET, .handle = readyz, .open = true}};
 const size_t serve_n_routes = sizeof(serve_routes) / sizeof(serve_routes[0]);

@@ -17,6 +17,7 @@ struct serving {
 	struct thresholds thresholds;
 	struct serve_shared shared; /* what handlers see, too */
 	struct tls_identity *identity;
+	struct tls_trust *clients; /* NULL: no certificate is asked for */
 	struct http_server *server;
 	struct log log;
 	const char *root;

@@ -43,6 +43,33 @@ def make_pair(folder, name="server", days=30):
     return cert, key
 
 
+class Authority:
+    """A CA, and certificates that it signs for clients."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = str(folder), name
+        self.cert, self.key = (os.path.join(self.folder, f"{name}-ca.{kind}") for kind in ("crt", "key"))
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", f"/CN={name} CA",
+                "-addext", "keyUsage=keyCertSign", "-keyout", self.key, "-out", self.cert)
+        self.made = 0
+
+    def text(self):
+        with open(self.cert, encoding="ascii") as f:
+            return f.read()
+
+    def client(self, name, days=30, usage="clientAuth"):
+        """(certificate file, key file); days below 0: it ended so long ago."""
+        self.made += 1
+        cert, key, request, rules = (os.path.join(self.folder, f"{self.name}-{self.made}.{kind}") for kind in ("crt", "key", "csr", "cnf"))
+        openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}", "-keyout", key,
+                "-out", request)
+        with open(rules, "w", encoding="ascii") as f:
+            f.write(f"basicConstraints=CA:FALSE\nextendedKeyUsage={usage}\n")
+        openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-CAcreateserial", "-days", str(days), "-extfile", rules,
+                "-out", cert)
+        return cert, key
+
+
 class Client:
     """One keep-alive connection over TLS."""
 

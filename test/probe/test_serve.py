@@ -13,7 +13,7 @@ import time
 import pytest
 
 import world
-from lib.server import SLOW, make_pair, openssl
+from lib.server import SLOW, Authority, make_pair, openssl
 from world import World
 
 SERVE = os.path.join(world.BUILD, "gpuprobe-serve")
@@ -85,9 +85,12 @@ class Serve:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
 
-    def get(self, path, token=True, method="GET", headers=None):
-        """(status, headers, body)"""
-        c = http.client.HTTPSConnection("localhost", self.port, timeout=20 * SLOW, context=self.context()) if self.tls else \
+    def get(self, path, token=True, method="GET", headers=None, client=None):
+        """(status, headers, body). client: the certificate and key that it shows."""
+        context = self.context()
+        if client:
+            context.load_cert_chain(*client)
+        c = http.client.HTTPSConnection("localhost", self.port, timeout=20 * SLOW, context=context) if self.tls else \
             http.client.HTTPConnection("127.0.0.1", self.port, timeout=20 * SLOW)
         headers = dict(headers or {})
         if token and self.token:
@@ -186,6 +189,37 @@ def test_who_may_ask(serve):
     assert TOKEN not in s.log()
 
 
+def test_client_certificate(serve, tmp_path):
+    """The TLS library lets every client through; who may ask is decided behind it, for all but the health paths, and with the token."""
+    ca, other = Authority(tmp_path, "pool"), Authority(tmp_path, "other")
+    right, stranger, late = ca.client("poolgate"), ca.client("somebody"), ca.client("poolgate", days=-1)
+    with open(tmp_path / "client-ca.crt", "w", encoding="ascii") as f:
+        f.write(ca.text())
+    s = serve("--client-ca", "client-ca.crt", "--client-name", "poolgate")
+    s.wait(lambda: s.get("/readyz", token=False)[0] == 200)
+    for path in ("/v1/inventory", "/v1/report", "/metrics"):
+        assert s.get(path, client=right)[0] == 200
+        assert s.get(path, token=False, client=right)[0] == 401
+        for client, words in ((None, "is asked for"), (stranger, "common name"), (late, "expired"), (other.client("poolgate"), "no CA"),
+                              (ca.client("poolgate", usage="serverAuth"), "extended key usage")):
+            status, _, body = s.get(path, client=client)
+            assert status == 403 and words in body, (words, status, body)
+    assert s.get("/nothing")[0] == 403 and s.get("/nothing", client=right)[0] == 404
+    assert s.get("/healthz", token=False)[0] == 200
+    assert "(somebody): the client certificate's common name" in s.log()
+    # other CAs, and a file that is none
+    with open(tmp_path / "client-ca.crt", "w", encoding="ascii") as f:
+        f.write(other.text())
+    s.process.send_signal(signal.SIGHUP)
+    s.wait(lambda: s.get("/metrics", client=other.client("poolgate"))[0] == 200)
+    assert s.get("/metrics", client=right)[0] == 403
+    with open(tmp_path / "client-ca.crt", "w", encoding="ascii") as f:
+        f.write("nothing\n")
+    s.process.send_signal(signal.SIGHUP)
+    s.wait(lambda: "client CA: the one in force stays" in s.log())
+    assert s.get("/metrics", client=other.client("poolgate"))[0] == 200
+
+
 def test_plain_http_reaches_nobody(serve):
     s = serve()
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20 * SLOW)
@@ -235,6 +269,36 @@ def test_a_gpu_goes_bad(serve, line, code):
     assert code in reasons(found, 1) and found["gpus"][1]["health"] == "fail" and found["gpus"][1]["percent_free"] == 0
     assert found["capacity"]["gpus_fit"] == 1 and found["capacity"]["percent_total"] == 100
     assert f'gpuprobe_gpu_fit{{uuid="{UUID % 1}"}} 0' in s.get("/metrics")[2]
+
+
+def test_instances(serve):
+    """MIG: each instance has a line and a verdict of its own in the inventory; what is the card's takes all of them out."""
+    devices = [{"name": "NVIDIA H200 MIG 1g.18gb", "uuid": f"MIG-00000000-0000-0000-0000-00000000001{i}", "pci": "0000:10:00.0",
+                "memory_clock_mhz": 0, "memory_mib": 1024 * i} for i in (1, 2)]
+    s = serve(devices=devices, nvml_at_first="gpus=1\n0.instances=2\n")
+    found = s.until("ready")
+    assert [(g["uuid"], g["mig"], g["fit"]) for g in found["gpus"]] == [(d["uuid"], True, True) for d in devices]
+    assert found["capacity"]["gpus_total"] == 2 and found["capacity"]["percent_total"] == 200
+    assert [g["memory_total_mib"] for g in found["gpus"]] == [1024, 2048]
+    s.change([devices[0], {**devices[1], "flips": [{"offset": 1 << 20, "bit": 3, "kind": "stuck1"}]}])
+    s.process.send_signal(signal.SIGHUP)
+    found = s.until("degraded")
+    assert [g["fit"] for g in found["gpus"]] == [True, False] and "MEMORY_ERRORS" in reasons(found, 1)
+    s.tell("gpus=1\n0.instances=2\n0.remap_failed=1\n")
+    found = s.until("unfit")
+    assert all("REMAP_FAILED" in reasons(found, i) for i in (0, 1))
+
+
+def test_an_instance_goes(serve):
+    """Somebody took it away: it is missing, the other one stays."""
+    devices = [{"name": "NVIDIA H200 MIG 1g.18gb", "uuid": f"MIG-00000000-0000-0000-0000-00000000001{i}", "pci": "0000:10:00.0",
+                "memory_clock_mhz": 0} for i in (1, 2)]
+    s = serve(devices=devices, nvml_at_first="gpus=1\n0.instances=2\n")
+    s.until("ready")
+    s.change(devices[:1])
+    s.tell("gpus=1\n0.instances=1\n")
+    found = s.until("degraded")
+    assert [g["fit"] for g in found["gpus"]] == [True, False] and "GPU_MISSING" in reasons(found, 1)
 
 
 def test_a_gpu_vanishes(serve):
@@ -343,6 +407,8 @@ def test_holds_nothing_between_looks(serve):
     (("--listen", "127.0.0.1:0", "--tls-cert", "a.crt"), "go together"),
     (("--listen", "127.0.0.1:0", "--tls-cert", "a.crt", "--tls-key", "a.key"), "a.crt"),
     (("--listen", "127.0.0.1:0", "--token-file", "nothing"), "nothing"),
+    (("--listen", "127.0.0.1:0", "--client-ca", "ca.crt"), "--client-ca needs --tls-cert"),
+    (("--listen", "127.0.0.1:0", "--tls-cert", "a.crt", "--tls-key", "a.key", "--client-name", "x"), "--client-name needs --client-ca"),
     (("--listen", "127.0.0.1:0", "--look-every", "1"), "--look-every"),
     (("--listen", "127.0.0.1:0", "--stale-after", "1s"), "--stale-after"),
     (("--listen", "127.0.0.1:0", "--nonsense"), "--nonsense"),
