@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include "base/metric.h"
 #include "deviceplugin/device_options.h"
+#include "deviceplugin/memory.h"
 #include "deviceplugin/pool_watch.h"
 #include "deviceplugin/status_server.h"
 #include "webhook/edge/kube_impl.h"
@@ -46,6 +46,7 @@ struct program {
 	int64_t told_ms;
 	int64_t listening_ms; /* when it last had a place, */
 	int64_t heard_ms;     /* and when somebody listened */
+	bool settled;         /* everything runs, and did already */
 };
 
 /* ---- health and metrics ---- */
@@ -209,6 +210,7 @@ static int run(struct program *p)
 	int64_t limit_ms = 0;
 
 	p->listening_ms = p->heard_ms = kube_now_ms();
+	p->told = true; /* that it is not known */
 	while (wait_for_something(p, limit_ms)) {
 		pool_watch_turn(p->pool);
 		limit_ms = offer(p);
@@ -219,6 +221,10 @@ static int run(struct program *p)
 		if (!has_place(p))
 			return EXIT_NOT_SERVED;
 		limit_ms = sooner(limit_ms, patience(p));
+		if (!p->settled && p->known && plugin_facts(p->plugin).streams > 0) {
+			p->settled = true;
+			memory_settle();
+		}
 	}
 	plugin_withdraw(p->plugin);
 	return EXIT_SUCCESS;
@@ -297,9 +303,7 @@ int main(int argc, char **argv)
 	struct err err = {0};
 	int status = EXIT_SUCCESS;
 
-	/* One thread: memory of one arena, given back when it is not needed. */
-	(void)mallopt(M_ARENA_MAX, 1);
-	(void)mallopt(M_TRIM_THRESHOLD, 64 * 1024);
+	memory_begin();
 	log_init(&p.log, STDERR_FILENO);
 	if (device_options_read(argc, argv, &p.options, &p.log, &err) != 0) {
 		(void)fprintf(stderr,

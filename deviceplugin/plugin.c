@@ -119,12 +119,15 @@ static int update(struct plugin *p, struct err *err)
 	bool healthy = !p->withdrawn && p->known && p->pool_units > 0;
 	uint32_t units = wanted_units(p);
 
-	if (healthy == p->healthy && units == p->units)
+	bool same = healthy == p->healthy && units == p->units;
+
+	if (same && p->said)
 		return p->owed ? show(p, err) : 0;
+	p->said = true;
 	p->healthy = healthy;
 	p->units = units;
 	say(p);
-	return show(p, err);
+	return same ? 0 : show(p, err);
 }
 
 int plugin_pool(struct plugin *p, bool known, uint64_t pool_units, struct err *err)

@@ -23,6 +23,7 @@ struct plugin {
 	bool known;
 	uint64_t pool_units;
 	bool withdrawn;
+	bool said; /* the log has a line about it */
 	/* What Allocate answers for each container: points into argv. */
 	V1beta1__ContainerAllocateResponse gives;
 	V1beta1__ContainerAllocateResponse__EnvsEntry *env;
