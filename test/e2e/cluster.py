@@ -64,10 +64,12 @@ def free_port():
 
 
 class Cluster:
-    """kubelet: pods run (needs controllers and scheduler). client: the admin's; client_for(user) makes others."""
+    """kubelet: pods run (needs controllers and scheduler). units: the node says by itself that it has GPU units (False: a device plugin
+    will). client: the admin's; client_for(user) makes others."""
 
-    def __init__(self, kubelet=True, controllers=True, scheduler=True, name="cluster", apiserver_args=()):
+    def __init__(self, kubelet=True, controllers=True, scheduler=True, name="cluster", apiserver_args=(), units=True):
         self.with_kubelet, self.with_controllers, self.with_scheduler = kubelet, controllers, scheduler
+        self.with_units = units
         self.name, self.started, self.stopped = name, None, False
         self.slot = self.dir = self.node = self._proxy = self.logs_lock = None
         self.apiserver_args = list(apiserver_args)

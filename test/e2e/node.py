@@ -173,4 +173,5 @@ class Node:
         self.write_kubelet()
         self.kubelet.start(seconds=90)
         threading.Thread(target=self._keep_logs, name="keep logs", daemon=True).start()
-        self.offer()
+        if self.cluster.with_units:
+            self.offer()
