@@ -87,12 +87,15 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return c->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* An answer that came before the end of its request: the client may stop sending. */
+/* An answer that came before the end of its request: the client may stop sending. And what the client hears when nghttp2 gives it up. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
+	struct grpc_connection *c = user;
 	struct grpc_stream *st = stream_of(session, frame->hd.stream_id);
 
-	(void)user;
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+		c->given_up = c->wrong > 0 ? nghttp2_strerror(c->invalid)
+					   : nghttp2_http2_strerror(frame->goaway.error_code);
 	if (st && !st->whole && frame->hd.type == NGHTTP2_HEADERS &&
 		(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR) !=
@@ -262,8 +265,7 @@ void grpc_connection_write(struct grpc_connection *c)
 	if (c->broken)
 		return;
 	if (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session))
-		grpc_connection_break(
-			c, c->invalid && !c->server->ending ? nghttp2_strerror(c->invalid) : "");
+		grpc_connection_break(c, c->given_up ? c->given_up : "");
 	else
 		look_for(c, c->out_len > 0 ? EPOLLOUT : EPOLLIN);
 }

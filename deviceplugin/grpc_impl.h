@@ -125,10 +125,11 @@ struct grpc_connection {
 	int fd;
 	uint32_t events; /* that epoll looks for */
 	int64_t since_ms;
-	bool greeted;       /* its first SETTINGS have come */
-	const char *broken; /* why it must be dropped, static; NULL: all is well */
-	int invalid;        /* nghttp2's word for the last frame that was wrong */
-	unsigned wrong;     /* frames that were */
+	bool greeted;         /* its first SETTINGS have come */
+	const char *broken;   /* why it must be dropped, static; NULL: all is well */
+	int invalid;          /* nghttp2's word for the last frame that was wrong */
+	unsigned wrong;       /* frames that were */
+	const char *given_up; /* why nghttp2 ends it, static */
 	size_t kept;
 	const uint8_t *out; /* nghttp2's, the rest of a frame that the socket did not take */
 	size_t out_len;

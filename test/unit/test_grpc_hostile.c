@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what a hostile or broken client can cost the gRPC server: bytes, time, connections. After each the others are served. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test/unit/grpc_fixture.h"
+
+#define MB 1000000u
+
+static void assert_served(struct grpc_fixture *f)
+{
+	struct peer p = {0};
+
+	peer_open(f, &p);
+	assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
+	peer_close(&p);
+}
+
+static void assert_log(struct grpc_fixture *f, const char *what)
+{
+	char *log = grpc_fixture_log(f);
+
+	if (!strstr(log, what))
+		fail_msg("no \"%s\" in:\n%s", what, log);
+	free(log);
+}
+
+/* Write bytes (after the preface) and see the server hang up, with this in its log. */
+static void assert_dropped(struct grpc_fixture *f, const struct buf *bytes, const char *why)
+{
+	int fd = raw_connect(f);
+
+	assert_false(bytes->failed);
+	if (raw_write(f, fd, bytes))
+		assert_true(raw_ends(f, fd, 5000));
+	(void)close(fd);
+	grpc_fixture_settle(f, NULL);
+	assert_null(f->server->connections);
+	assert_int_equal(f->server->kept, 0);
+	assert_log(f, why);
+	assert_served(f);
+}
+
+static void no_http2(void **state)
+{
+	struct buf b;
+
+	buf_init(&b, MB);
+	buf_str(&b, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_dropped(*state, &b, "it speaks no HTTP/2");
+	buf_release(&b);
+}
+
+static void wrong_frames(void **state)
+{
+	static const struct {
+		uint8_t type, flags;
+		uint32_t stream;
+		const char *payload;
+		size_t len;
+	} cases[] = {
+		{NGHTTP2_DATA, 0, 0, "x", 1},           /* of no stream */
+		{NGHTTP2_DATA, 0, 1, "x", 1},           /* of one that was not opened */
+		{NGHTTP2_HEADERS, 5, 2, "", 0},         /* an even number */
+		{NGHTTP2_HEADERS, 5, 1, "\xff\xff", 2}, /* no HPACK */
+		{NGHTTP2_CONTINUATION, 4, 1, "", 0},    /* of nothing */
+		{NGHTTP2_PING, 0, 0, "1234567", 7},     /* too short */
+		{NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\0", 4},
+		{NGHTTP2_PUSH_PROMISE, 4, 1, "\0\0\0\2", 4}, {NGHTTP2_SETTINGS, 0, 0, "12345", 5},
+		{NGHTTP2_SETTINGS, 0, 0, "\0\4\xff\xff\xff\xff", 6}, /* too large a window */
+	};
+	struct grpc_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd = raw_connect(f);
+		struct buf b;
+
+		buf_init(&b, MB);
+		raw_hello(&b);
+		raw_frame(&b, cases[i].type, cases[i].flags, cases[i].stream, cases[i].payload,
+			cases[i].len);
+		assert_true(raw_write(f, fd, &b));
+		assert_true(raw_ends(f, fd, 5000));
+		(void)close(fd);
+		buf_release(&b);
+	}
+	assert_served(f);
+	/* not one line for each */
+	assert_log(f, "a client was dropped");
+}
+
+/* Frames that this server does not know are passed over. */
+static void unknown_frames(void **state)
+{
+	struct grpc_fixture *f = *state;
+	int fd = raw_connect(f);
+	struct buf b;
+
+	buf_init(&b, MB);
+	raw_hello(&b);
+	for (unsigned type = 10; type < 256; type++)
+		raw_frame(&b, (uint8_t)type, 0xff, type, "what is this", 12);
+	raw_headers(&b, 1, "/test.T/Echo", 0);
+	raw_frame(&b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "\0\0\0\0\1x", 6);
+	assert_true(raw_write(f, fd, &b));
+	assert_false(raw_ends(f, fd, 50));
+	assert_int_equal(f->calls, 1);
+	(void)close(fd);
+	buf_release(&b);
+}
+
+/* ---- floods ---- */
+
+static void many(struct buf *b, int n, uint8_t type, const char *payload, size_t len)
+{
+	for (int i = 0; i < n; i++)
+		raw_frame(b, type, 0, 0, payload, len);
+}
+
+static void ping_flood(void **state)
+{
+	struct buf b;
+
+	buf_init(&b, 4 * MB);
+	raw_hello(&b);
+	many(&b, 50000, NGHTTP2_PING, "12345678", 8);
+	assert_dropped(*state, &b, "a flood of frames");
+	buf_release(&b);
+}
+
+static void settings_flood(void **state)
+{
+	struct buf b;
+
+	buf_init(&b, 4 * MB);
+	raw_hello(&b);
+	many(&b, 50000, NGHTTP2_SETTINGS, "", 0);
+	assert_dropped(*state, &b, "a flood of frames");
+	buf_release(&b);
+}
+
+static void long_settings(void **state)
+{
+	char entries[6 * 2000] = {0};
+	struct buf b;
+
+	buf_init(&b, MB);
+	raw_hello(&b);
+	raw_frame(&b, NGHTTP2_SETTINGS, 0, 0, entries, sizeof(entries));
+	assert_dropped(*state, &b, "ENHANCE_YOUR_CALM");
+	buf_release(&b);
+}
+
+static void continuation_flood(void **state)
+{
+	char block[4096];
+	struct buf b;
+
+	memset(block, 0x82, sizeof(block)); /* ":method: GET", again and again */
+	buf_init(&b, 4 * MB);
+	raw_hello(&b);
+	raw_frame(&b, NGHTTP2_HEADERS, 0, 1, "", 0);
+	for (int i = 0; i < 500; i++)
+		raw_frame(&b, NGHTTP2_CONTINUATION, 0, 1, i < 9 ? "" : block, i < 9 ? 0 : 4096);
+	assert_dropped(*state, &b, "CONTINUATION");
+	buf_release(&b);
+}
+
+/* One header of 4 kB in HPACK's table, named again by one byte each. */
+static void header_bomb(void **state)
+{
+	char refer[4000];
+	struct buf b, block;
+
+	buf_init(&b, MB);
+	buf_init(&block, MB);
+	buf_add(&block, "\x40\1x\x7f\x81\x1e", 6); /* to be kept: x: 4000 bytes */
+	for (int i = 0; i < 4000; i++)
+		buf_char(&block, 'x');
+	memset(refer, 0xbe, sizeof(refer)); /* 62: the newest of the table */
+	buf_add(&block, refer, sizeof(refer));
+	raw_hello(&b);
+	raw_frame(&b, NGHTTP2_HEADERS, 5, 1, block.data, block.len);
+	assert_dropped(*state, &b, "headers over 16 KiB");
+	buf_release(&block);
+	buf_release(&b);
+}
+
+/* Headers, and trailers for ever. */
+static void trailer_flood(void **state)
+{
+	struct buf b;
+
+	buf_init(&b, 4 * MB);
+	raw_hello(&b);
+	raw_headers(&b, 1, "/test.T/Echo", 0);
+	for (int i = 0; i < 1000; i++)
+		raw_headers(&b, 1, "/test.T/Echo", 0);
+	assert_dropped(*state, &b, "headers over 16 KiB");
+	buf_release(&b);
+}
+
+static void rapid_reset(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct buf b;
+	size_t before;
+
+	buf_init(&b, 16 * MB);
+	raw_hello(&b);
+	for (uint32_t i = 0; i < 20000; i++) {
+		raw_headers(&b, 2 * i + 1, "/test.T/Echo", 0);
+		raw_frame(&b, NGHTTP2_RST_STREAM, 0, 2 * i + 1, "\0\0\0\10", 4);
+	}
+	before = grpc_fixture_memory();
+	assert_dropped(f, &b, "a client was dropped");
+	assert_true(grpc_fixture_memory() < before + MB / 2);
+	buf_release(&b);
+}
+
+/* Frames that make us reset our own streams, so that they do not count as the client's. */
+static void wrong_updates(void **state)
+{
+	struct buf b;
+
+	buf_init(&b, 16 * MB);
+	raw_hello(&b);
+	for (uint32_t i = 0; i < 20000; i++) {
+		raw_headers(&b, 2 * i + 1, "/test.T/Echo", 0);
+		raw_frame(&b, NGHTTP2_WINDOW_UPDATE, 0, 2 * i + 1, "\0\0\0\0", 4);
+	}
+	assert_dropped(*state, &b, "a client was dropped");
+	buf_release(&b);
+}
+
+/* ---- who does not read ---- */
+
+/* 100 000 calls, and no answer is ever read: the server stops to listen to it. */
+static void calls_without_end(void **state)
+{
+	struct grpc_fixture *f = *state;
+	int fd = raw_connect(f);
+	struct buf b;
+	size_t before;
+
+	buf_init(&b, 32 * MB);
+	raw_hello(&b);
+	for (uint32_t i = 0; i < 100000; i++) {
+		raw_headers(&b, 2 * i + 1, "/none", NGHTTP2_FLAG_END_STREAM);
+	}
+	before = grpc_fixture_memory();
+	assert_false(raw_write(f, fd, &b));
+	assert_true(grpc_fixture_memory() < before + MB / 2);
+	assert_served(f);
+	(void)close(fd);
+	buf_release(&b);
+}
+
+static bool all_open(void *fixture)
+{
+	struct grpc_fixture *f = fixture;
+
+	return f->n_open == GRPC_OPEN_MAX;
+}
+
+/* Whatever is shown to those who do not read: one message that they began, and one that waits, shared. */
+static void listeners_that_do_not_read(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct peer p[2] = {{.window = 10}, {.window = 10}};
+	char *text = calloc(1, 1000001);
+	struct buf empty = framed("", 0);
+	size_t before;
+
+	assert_non_null(text);
+	for (size_t k = 0; k < 2; k++) {
+		peer_open(f, &p[k]);
+		for (int i = 0; i < 10; i++)
+			(void)peer_send(&p[k], &(struct request){.path = "/test.T/Watch",
+						       .body = buf_as_slice(&empty)});
+		grpc_fixture_settle(f, &p[k]);
+		p[k].deaf = true;
+	}
+	assert_true(all_open(f));
+	/* those above the limit were told */
+	assert_string_equal(p[1].answer[9].status, "8");
+	assert_string_equal(p[1].answer[9].message, "too many clients listen already");
+	before = grpc_fixture_memory();
+	for (int round = 0; round < 50; round++) {
+		memset(text, 'a' + round % 26, 1000000);
+		for (size_t i = 0; i < f->n_open; i++)
+			assert_int_equal(
+				grpc_stream_show(f->open[i], (struct slice){text, 1000000}, NULL),
+				0);
+		grpc_fixture_settle(f, NULL);
+	}
+	assert_true(grpc_fixture_memory() < before + 2 * MB + MB / 2);
+	assert_int_equal(grpc_server_turn(f->server), -1);
+	peer_close(&p[0]);
+	peer_close(&p[1]);
+	assert_true(grpc_fixture_memory() <= before);
+	buf_release(&empty);
+	free(text);
+}
+
+/* Half a message on each of all the streams that there can be. */
+static void requests_that_pile_up(void **state)
+{
+	struct grpc_fixture *f = *state;
+	static struct peer p[6];
+	char *half = calloc(1, 2 * MB);
+	size_t refused = 0;
+
+	assert_non_null(half);
+	memcpy(half, "\0\0\x3f\0\0", 5);
+	for (size_t k = 0; k < 6; k++) {
+		peer_open(f, &p[k]);
+		for (int i = 0; i < 4; i++)
+			(void)peer_send(&p[k], &(struct request){.path = "/test.T/Echo",
+						       .body = {half, 2 * MB},
+						       .unfinished = true});
+		grpc_fixture_settle(f, &p[k]);
+		assert_true(f->server->kept <= GRPC_KEPT_MAX);
+	}
+	for (size_t k = 0; k < 6; k++)
+		for (size_t i = 0; i < 4; i++)
+			refused += strcmp(p[k].answer[i].message,
+					   "too much is being sent at a time") == 0;
+	assert_true(refused >= 24 - 2 * 3);
+	for (size_t k = 0; k < 6; k++)
+		peer_close(&p[k]);
+	assert_int_equal(f->server->kept, 0);
+	assert_served(f);
+	free(half);
+}
+
+/* ---- time ---- */
+
+static void half_a_request(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct buf b, empty = framed("", 0);
+	struct peer p = {0};
+	int64_t began = grpc_now_ms();
+	int fd[4];
+
+	f->server->request_ms = 300;
+	/* a listener has all the time that it wants */
+	peer_open(f, &p);
+	(void)peer_send(
+		&p, &(struct request){.path = "/test.T/Watch", .body = buf_as_slice(&empty)});
+	grpc_fixture_settle(f, &p);
+	buf_init(&b, MB);
+	for (int i = 0; i < 4; i++) {
+		fd[i] = raw_connect(f);
+		assert_true(raw_write(f, fd[i], &b)); /* first nothing, then more and more */
+		if (i == 0)
+			raw_hello(&b);
+		else if (i == 1)
+			raw_frame(&b, NGHTTP2_HEADERS, 0, 1, "\x83", 1);
+	}
+	buf_clear(&b);
+	raw_hello(&b);
+	raw_headers(&b, 1, "/test.T/Echo", 0);
+	raw_frame(&b, NGHTTP2_DATA, 0, 1, "\0\0\0\0\2x", 6);
+	assert_true(raw_write(f, fd[3], &b) || true);
+	assert_true(raw_ends(f, fd[0], 5000));
+	assert_true(raw_ends(f, fd[2], 5000));
+	assert_true(raw_ends(f, fd[3], 5000));
+	assert_in_range(grpc_now_ms() - began, 290, 4000);
+	/* one that asks nothing may stay */
+	assert_false(raw_ends(f, fd[1], 400));
+	assert_false(p.gone);
+	assert_int_equal(f->n_open, 1);
+	for (int i = 0; i < 4; i++)
+		(void)close(fd[i]);
+	assert_log(f, "a request that took too long");
+	buf_release(&b);
+	buf_release(&empty);
+	peer_close(&p);
+}
+
+/* An answer that nobody takes is given up. */
+static void an_answer_that_is_not_read(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct peer p = {.window = 10};
+	struct buf body = framed("1000000", 7);
+
+	peer_open(f, &p);
+	(void)peer_send(&p, &(struct request){.path = "/test.T/Size", .body = buf_as_slice(&body)});
+	p.deaf = true;
+	grpc_fixture_settle(f, &p);
+	assert_int_equal(f->server->kept, 1000000 + GRPC_PREFIX);
+	f->server->connections->streams->until_ms = grpc_now_ms() + 100;
+	(void)grpc_fixture_turn(f, &p, NULL, NULL, 300);
+	assert_int_equal(f->server->kept, 0);
+	assert_null(f->server->connections);
+	buf_release(&body);
+	peer_close(&p);
+}
+
+/* ---- numbers ---- */
+
+static void streams_of_one(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct peer p = {0};
+	struct answer *last = NULL;
+
+	peer_open(f, &p);
+	for (int i = 0; i <= GRPC_STREAMS_MAX; i++)
+		last = peer_send(&p, &(struct request){.path = "/test.T/Echo", .unfinished = true});
+	grpc_fixture_settle(f, &p);
+	/* it did not know yet */
+	assert_true(last->closed);
+	assert_int_equal(last->error, NGHTTP2_REFUSED_STREAM);
+	assert_false(p.answer[GRPC_STREAMS_MAX - 1].closed);
+	peer_close(&p);
+	assert_served(f);
+}
+
+static void connections(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct buf b, call;
+	int fd[GRPC_CONNECTIONS_MAX + 3];
+
+	buf_init(&b, MB);
+	buf_init(&call, MB);
+	raw_hello(&b);
+	raw_hello(&call);
+	raw_headers(&call, 1, "/test.T/Echo", 0);
+	/* one that asks nothing makes room, the oldest of these first */
+	for (int i = 0; i < GRPC_CONNECTIONS_MAX; i++) {
+		fd[i] = raw_connect(f);
+		assert_true(raw_write(f, fd[i], i == 3 || i == 7 ? &b : &call));
+	}
+	fd[GRPC_CONNECTIONS_MAX] = raw_connect(f);
+	assert_true(raw_write(f, fd[GRPC_CONNECTIONS_MAX], &call));
+	assert_true(raw_ends(f, fd[3], 1000));
+	assert_false(raw_ends(f, fd[7], 50));
+	fd[GRPC_CONNECTIONS_MAX + 1] = raw_connect(f);
+	assert_true(raw_write(f, fd[GRPC_CONNECTIONS_MAX + 1], &call));
+	assert_true(raw_ends(f, fd[7], 1000));
+	grpc_fixture_settle(f, NULL);
+	/* all are busy: the new one goes */
+	fd[GRPC_CONNECTIONS_MAX + 2] = raw_connect(f);
+	assert_true(raw_ends(f, fd[GRPC_CONNECTIONS_MAX + 2], 1000));
+	assert_log(f, "too many clients");
+	for (int i = 0; i < GRPC_CONNECTIONS_MAX + 3; i++)
+		(void)close(fd[i]);
+	grpc_fixture_settle(f, NULL);
+	assert_served(f);
+	buf_release(&b);
+	buf_release(&call);
+}
+
+/* The log is bounded too. */
+static void lines(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct buf b;
+	char *log;
+	size_t n = 0;
+
+	buf_init(&b, MB);
+	buf_str(&b, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	for (int i = 0; i < 100; i++) {
+		int fd = raw_connect(f);
+
+		(void)raw_write(f, fd, &b);
+		assert_true(raw_ends(f, fd, 1000));
+		(void)close(fd);
+	}
+	log = grpc_fixture_log(f);
+	for (const char *at = log; (at = strchr(at, '\n')); at++)
+		n++;
+	assert_in_range(n, 5, 12);
+	free(log);
+	buf_release(&b);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(no_http2),
+		CASE(wrong_frames),
+		CASE(unknown_frames),
+		CASE(ping_flood),
+		CASE(settings_flood),
+		CASE(long_settings),
+		CASE(continuation_flood),
+		CASE(header_bomb),
+		CASE(trailer_flood),
+		CASE(rapid_reset),
+		CASE(wrong_updates),
+		CASE(calls_without_end),
+		CASE(listeners_that_do_not_read),
+		CASE(requests_that_pile_up),
+		CASE(half_a_request),
+		CASE(an_answer_that_is_not_read),
+		CASE(streams_of_one),
+		CASE(connections),
+		CASE(lines),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the socket that the gRPC server listens on: what stood there before, what happens to it, what is left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "test/unit/grpc_fixture.h"
+
+static int open_at(const char *path, bool listening)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+	if (listening)
+		assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+/* Connect more often than it takes. */
+static void fill(const char *path, int *fd, size_t n)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	for (size_t i = 0; i < n; i++) {
+		fd[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)connect(fd[i], (const struct sockaddr *)&a, sizeof(a));
+	}
+}
+
+static int try_new(const char *path, struct grpc_fixture *f, struct err *err)
+{
+	struct grpc_server *s = NULL;
+	int rc = grpc_server_new(path, grpc_fixture_methods, f, &f->log, &s, err);
+
+	grpc_server_free(s, 0);
+	return rc;
+}
+
+static void assert_answers(struct grpc_fixture *f)
+{
+	struct peer p = {0};
+
+	peer_open(f, &p);
+	assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
+	peer_close(&p);
+}
+
+static bool listens(void *fixture)
+{
+	struct grpc_fixture *f = fixture;
+
+	return grpc_server_listens(f->server) && access(f->path, F_OK) == 0;
+}
+
+static bool does_not_listen(void *fixture)
+{
+	struct grpc_fixture *f = fixture;
+
+	return !grpc_server_listens(f->server);
+}
+
+static void paths(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct err err = {0};
+	char path[200];
+
+	assert_int_equal(try_new("plugin.sock", f, &err), ERR_INVALID);
+	assert_int_equal(try_new("/tmp/", f, &err), ERR_INVALID);
+	assert_int_equal(try_new("", f, &err), ERR_INVALID);
+	memset(path, 'x', sizeof(path));
+	(void)snprintf(path, sizeof(path), "%s/%0*d", f->folder, (int)(106 - strlen(f->folder)), 0);
+	assert_int_equal(strlen(path), 107);
+	assert_int_equal(try_new(path, f, &err), 0);
+	(void)strcat(path, "0");
+	assert_int_equal(try_new(path, f, &err), ERR_INVALID);
+	assert_non_null(strstr(err.msg, "108 bytes; a socket's may have 107"));
+	(void)snprintf(path, sizeof(path), "%s/none/plugin.sock", f->folder);
+	assert_int_equal(try_new(path, f, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "is the kubelet's folder mounted there?"));
+	assert_int_equal(try_new("/proc/plugin.sock", f, &err), ERR_IO);
+}
+
+static void only_its_owner_may_connect(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct stat st;
+	mode_t mask = umask(0);
+
+	grpc_fixture_restart(f);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFSOCK | 0600);
+	(void)umask(mask);
+}
+
+static void who_was_there_before(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct err err = {0};
+	int fd, waiting[4];
+
+	/* a living one, ours */
+	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, "another program answers there"));
+	assert_answers(f);
+	grpc_server_free(f->server, 0);
+	f->server = NULL;
+	/* a dead one */
+	(void)close(open_at(f->path, true));
+	assert_int_equal(access(f->path, F_OK), 0);
+	assert_int_equal(try_new(f->path, f, &err), 0);
+	/* a living one that takes no more */
+	fd = open_at(f->path, true);
+	fill(f->path, waiting, sizeof(waiting) / sizeof(waiting[0]));
+	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
+	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++)
+		(void)close(waiting[i]);
+	(void)close(fd);
+	assert_int_equal(try_new(f->path, f, &err), 0);
+	/* no socket at all */
+	fd = open(f->path, O_CREAT | O_WRONLY, 0600);
+	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, "no socket"));
+	(void)close(fd);
+	(void)unlink(f->path);
+	/* one that is about to listen */
+	fd = open(f->folder, O_RDONLY);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
+	(void)close(fd);
+	assert_int_equal(
+		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
+}
+
+static void taken_away(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct peer p = {0};
+	char *log;
+
+	peer_open(f, &p);
+	assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(unlink(f->path), 0);
+		grpc_fixture_settle(f, NULL);
+		assert_true(listens(f));
+		assert_answers(f);
+	}
+	/* who was connected still is */
+	assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
+	peer_close(&p);
+	log = grpc_fixture_log(f);
+	assert_non_null(strstr(log, "its socket was taken away"));
+	assert_non_null(strstr(log, "listening anew"));
+	free(log);
+}
+
+/* Others come and go in the folder: nothing is done anew. */
+static void the_neighbours(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct stat before, after;
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/kubelet.sock", f->folder);
+	assert_int_equal(stat(f->path, &before), 0);
+	(void)close(open_at(path, true));
+	grpc_fixture_settle(f, NULL);
+	(void)unlink(path);
+	grpc_fixture_settle(f, NULL);
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+}
+
+static void replaced(void **state)
+{
+	struct grpc_fixture *f = *state;
+	char path[128];
+	int fd;
+
+	/* by one that lives: it is left alone until it has gone, and so is its socket by our end */
+	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
+	fd = open_at(path, true);
+	assert_int_equal(rename(path, f->path), 0);
+	assert_true(grpc_fixture_turn(f, NULL, does_not_listen, f, 1000));
+	assert_false(grpc_fixture_turn(f, NULL, listens, f, 1100));
+	(void)close(fd);
+	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
+	assert_answers(f);
+	/* by one that is dead */
+	fd = open_at(path, true);
+	(void)close(fd);
+	assert_int_equal(rename(path, f->path), 0);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+	/* by a file */
+	(void)close(open(path, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(rename(path, f->path), 0);
+	assert_true(grpc_fixture_turn(f, NULL, does_not_listen, f, 1000));
+	(void)unlink(f->path);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+}
+
+static void the_end_of_who_was_replaced(void **state)
+{
+	struct grpc_fixture *f = *state;
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
+	fd = open_at(path, true);
+	assert_int_equal(rename(path, f->path), 0);
+	grpc_server_free(f->server, 0);
+	f->server = NULL;
+	assert_int_equal(access(f->path, F_OK), 0);
+	(void)close(fd);
+	assert_int_equal(
+		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
+}
+
+static void the_folder_goes(void **state)
+{
+	struct grpc_fixture *f = *state;
+	char moved[128];
+
+	assert_int_equal(unlink(f->path), 0);
+	assert_int_equal(rmdir(f->folder), 0);
+	assert_true(grpc_fixture_turn(f, NULL, does_not_listen, f, 1000));
+	assert_int_equal(mkdir(f->folder, 0700), 0);
+	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
+	assert_answers(f);
+	/* the new one is watched */
+	assert_int_equal(unlink(f->path), 0);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+	/* moved away, and another in its place */
+	(void)snprintf(moved, sizeof(moved), "%s.moved", f->folder);
+	assert_int_equal(rename(f->folder, moved), 0);
+	assert_int_equal(mkdir(f->folder, 0700), 0);
+	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
+	assert_answers(f);
+	assert_int_equal(unlink(f->path), 0);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+	(void)snprintf(moved, sizeof(moved), "%s.moved/plugin.sock", f->folder);
+	assert_int_equal(unlink(moved), 0);
+	*strrchr(moved, '/') = '\0';
+	assert_int_equal(rmdir(moved), 0);
+}
+
+/* One line for one trouble, however long it lasts. */
+static void trouble_is_told_once(void **state)
+{
+	struct grpc_fixture *f = *state;
+	char *log, *first;
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
+	fd = open_at(path, true);
+	assert_int_equal(rename(path, f->path), 0);
+	assert_false(grpc_fixture_turn(f, NULL, listens, f, 2500));
+	log = grpc_fixture_log(f);
+	first = strstr(log, "the kubelet cannot reach it");
+	assert_non_null(first);
+	assert_null(strstr(first + 1, "the kubelet cannot reach it"));
+	free(log);
+	(void)close(fd);
+	(void)unlink(f->path);
+	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(paths),
+		CASE(only_its_owner_may_connect),
+		CASE(who_was_there_before),
+		CASE(taken_away),
+		CASE(the_neighbours),
+		CASE(replaced),
+		CASE(the_end_of_who_was_replaced),
+		CASE(the_folder_goes),
+		CASE(trouble_is_told_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
