@@ -208,8 +208,10 @@ void check_link(
 	/* what others use at the same time is not the link's fault */
 	if (f->before && nvml_is_busy(f->before))
 		return;
-	if (r->status == STATUS_SKIP || r->status == STATUS_ERROR || r->basis != BASIS_NONE ||
-		!isfinite(r->value) || !(rate > 0) || r->value > rate * BELIEVED)
+	/* instances share the link */
+	if (f->gpu->mig == 1 || r->status == STATUS_SKIP || r->status == STATUS_ERROR ||
+		r->basis != BASIS_NONE || !isfinite(r->value) || !(rate > 0) ||
+		r->value > rate * BELIEVED)
 		return;
 	r->expected = rate;
 	r->basis = BASIS_LINK;

@@ -144,7 +144,8 @@ static const struct code_text texts[CODE_COUNT] = {
 		"Look up the XID number in NVIDIA's catalogue; drain and reset the GPU.",
 		ACTION_RESET},
 	[CODE_MIG_MODE] = {"MIG_MODE", "the GPU is divided into instances (MIG)",
-		"Each instance counts as a GPU of its own; switch MIG off when the pool wants "
+		"Each instance counts as a GPU of its own: make some, or switch MIG off when the "
+		"pool wants "
 		"whole ones.",
 		ACTION_CONFIGURE},
 	[CODE_COMPUTE_MODE] = {"COMPUTE_MODE", "the GPU's compute mode keeps processes out",

@@ -76,6 +76,8 @@ struct nvml {
 	int (*remapped)(nvml_device, unsigned *, unsigned *, unsigned *, unsigned *);
 	call_enum retire_pending, compute_mode, persistence;
 	int (*mig)(nvml_device, unsigned *, unsigned *);
+	call_unsigned instances_max;
+	int (*instance)(nvml_device, unsigned, nvml_device *);
 	call_unsigned pcie_gen, pcie_gen_max, pcie_width, pcie_width_max, pcie_replays;
 	int (*utilization)(nvml_device, struct utilization *);
 	int (*processes)(nvml_device, unsigned *, void *);
@@ -116,6 +118,8 @@ static const struct {
 	CALL(compute_mode, "nvmlDeviceGetComputeMode"),
 	CALL(persistence, "nvmlDeviceGetPersistenceMode"),
 	CALL(mig, "nvmlDeviceGetMigMode"),
+	CALL(instances_max, "nvmlDeviceGetMaxMigDeviceCount"),
+	CALL(instance, "nvmlDeviceGetMigDeviceHandleByIndex"),
 	CALL(pcie_gen, "nvmlDeviceGetCurrPcieLinkGeneration"),
 	CALL(pcie_gen_max, "nvmlDeviceGetMaxPcieLinkGeneration"),
 	CALL(pcie_width, "nvmlDeviceGetCurrPcieLinkWidth"),
@@ -288,10 +292,21 @@ static int64_t read_ecc(const struct nvml *n, nvml_device device, int kind)
 	return (int64_t)value;
 }
 
+static void look_at_size(const struct nvml *n, nvml_device device, struct nvml_state *s)
+{
+	struct memory m = {0, 0, 0};
+
+	s->memory_total = s->memory_free = -1;
+	if (n->memory && n->memory(device, &m) == NVML_SUCCESS && m.total <= INT64_MAX &&
+		m.free <= m.total) {
+		s->memory_total = (int64_t)m.total;
+		s->memory_free = (int64_t)m.free;
+	}
+}
+
 static void look_at_memory(const struct nvml *n, nvml_device device, struct nvml_state *s)
 {
 	unsigned corrected, uncorrected, pending, failed;
-	struct memory m = {0, 0, 0};
 
 	s->ecc_uncorrected = read_ecc(n, device, ECC_UNCORRECTED);
 	s->ecc_corrected = read_ecc(n, device, ECC_CORRECTED);
@@ -303,11 +318,7 @@ static void look_at_memory(const struct nvml *n, nvml_device device, struct nvml
 		s->remap_pending = pending != 0;
 		s->remap_failed = failed != 0;
 	}
-	if (n->memory && n->memory(device, &m) == NVML_SUCCESS && m.total <= INT64_MAX &&
-		m.free <= m.total) {
-		s->memory_total = (int64_t)m.total;
-		s->memory_free = (int64_t)m.free;
-	}
+	look_at_size(n, device, s);
 }
 
 /* How many; it is asked without room for them. */
@@ -369,4 +380,39 @@ void nvml_look(struct nvml *n, nvml_device device, struct nvml_state *ret)
 	ret->pcie_replays = read_unsigned(n->pcie_replays, device);
 	ret->processes = count_processes(n, device);
 	ret->recovery_action = read_recovery(n, device);
+}
+
+/* ---- MIG ---------------------------------------------------------------------------------------------------------- */
+
+int nvml_instances_max(struct nvml *n, nvml_device device)
+{
+	int most = read_unsigned(n->instances_max, device);
+
+	return most > 0 && n->instance && n->uuid ? most : 0;
+}
+
+int nvml_instance(struct nvml *n, nvml_device device, int i, nvml_device *ret, char *uuid,
+	size_t uuid_size, struct err *err)
+{
+	int rc = n->instance(device, (unsigned)i, ret);
+
+	uuid[0] = '\0';
+	if (rc == NVML_NOT_FOUND || rc == NVML_INVALID_ARGUMENT)
+		return err_set(err, ERR_NOTFOUND, "no instance of number %d", i);
+	if (rc == NVML_SUCCESS)
+		rc = n->uuid(*ret, uuid, (unsigned)uuid_size);
+	if (rc != NVML_SUCCESS)
+		return err_set(
+			err, ERR_IO, "NVML says of instance %d: %s (%d)", i, word(n, rc), rc);
+	uuid[uuid_size - 1] = '\0';
+	if (strncmp(uuid, "MIG-", 4) != 0 || strncmp(uuid, "MIG-GPU-", 8) == 0)
+		return err_set(err, ERR_NOTFOUND, "instance %d has no UUID of its own", i);
+	return 0;
+}
+
+void nvml_look_instance(struct nvml *n, nvml_device instance, struct nvml_state *s)
+{
+	look_at_size(n, instance, s);
+	s->processes = count_processes(n, instance);
+	s->utilization_percent = -1;
 }

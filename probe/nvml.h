@@ -59,6 +59,17 @@ int nvml_find(struct nvml *n, const char *pci, nvml_device *ret, struct err *err
 int nvml_identify(struct nvml *n, int i, char *uuid, size_t uuid_size, char *pci, size_t pci_size,
 	struct err *err);
 
+/* How many MIG instances this GPU can have; 0: none, or it does not say. */
+int nvml_instances_max(struct nvml *n, nvml_device device);
+
+/* Its instance number i, from 0 on: a handle, and the UUID ("MIG-…") that CUDA_VISIBLE_DEVICES takes. ERR_NOTFOUND: there is none of this number,
+ * or its driver (older than 470) has no such UUID for it; ERR_IO: err has NVML's word. */
+int nvml_instance(struct nvml *n, nvml_device device, int i, nvml_device *ret, char *uuid,
+	size_t uuid_size, struct err *err);
+
+/* What an instance has for itself (memory, processes), over a look at its GPU: all else is the GPU's. Its utilization is not told. */
+void nvml_look_instance(struct nvml *n, nvml_device instance, struct nvml_state *s);
+
 /* Never fails as a whole: what cannot be read is unknown. */
 void nvml_look(struct nvml *n, nvml_device device, struct nvml_state *ret);
 

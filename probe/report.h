@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -38,7 +39,8 @@ struct gpu_report {
 	int compute_mode;
 	int64_t memory_total_bytes, memory_free_bytes, l2_bytes;
 	int clock_max_mhz, memory_clock_max_mhz, memory_bus_bits;
-	bool remote; /* its PCI id is none of this machine's */
+	bool remote;  /* its PCI id is none of this machine's */
+	bool by_uuid; /* CUDA shows it only to a process whose CUDA_VISIBLE_DEVICES names its UUID */
 	bool fit;
 	enum gpu_health health;
 	double utilization_percent; /* NVML; NAN */
@@ -92,6 +94,12 @@ struct report {
 /* An empty report: nothing known, complete false. */
 void report_init(struct report *r);
 void report_release(struct report *r);
+
+/* Is this the UUID of a MIG instance? */
+static inline bool report_is_instance(const char *uuid)
+{
+	return strncmp(uuid, "MIG-", 4) == 0;
+}
 
 /* A GPU of which nothing is known; owns nothing. */
 void report_gpu_init(struct gpu_report *gpu);

@@ -18,6 +18,7 @@
 #include "probe/kernels/kernels.h"
 #include "probe/retry.h"
 #include "probe/run_facts.h"
+#include "probe/run_gpus.h"
 #include "probe/workers.h"
 
 #define PHASE_LIMIT_S 20.0
@@ -82,53 +83,6 @@ static int look_around(const struct run_config *c, struct run_facts *f, struct r
 		return rc;
 	r->pci = (int)f->n_host;
 	return workers_run(&config, r, end, err);
-}
-
-/* Were some of the machine's GPUs taken away on purpose: from CUDA, or from this container? */
-static bool is_hidden(void)
-{
-	const char *cuda = getenv("CUDA_VISIBLE_DEVICES"),
-		   *container = getenv("NVIDIA_VISIBLE_DEVICES");
-
-	return (cuda && cuda[0]) || (container && container[0] && strcmp(container, "all") != 0);
-}
-
-/* A GPU that PCI or NVML knows and CUDA does not. */
-static void add_one_lost(struct report *r, const char *pci, const char *uuid, const char *who)
-{
-	struct gpu_report *gpu;
-	char id[PCI_ID_MAX];
-
-	if (!host_pci_id(pci, id))
-		return;
-	for (size_t k = 0; k < r->n_gpus; k++)
-		if (strcmp(r->gpus[k].pci, id) == 0)
-			return;
-	gpu = report_add_gpu(r);
-	if (!gpu)
-		return;
-	gpu->index = (int)r->n_gpus - 1;
-	(void)snprintf(gpu->pci, sizeof(gpu->pci), "%s", id);
-	(void)snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
-	if (r->cuda <= 0)
-		return; /* why CUDA has none stands in the report */
-	if (run_facts_instance(r))
-		(void)report_add_error(r, gpu->index, CODE_NOT_RUN, 0,
-			"CUDA shows a process one MIG instance, so this one could not be checked");
-	else
-		(void)report_add_error(r, gpu->index, CODE_GPU_MISSING, 0,
-			"%s at %s, and CUDA does not see it", who, id);
-}
-
-/* GPUs that the machine has and CUDA does not show, unless they are hidden on purpose. */
-static void add_lost(const struct run_facts *f, struct report *r)
-{
-	if (is_hidden() || r->remote)
-		return;
-	for (size_t i = 0; i < f->n_host; i++)
-		add_one_lost(r, f->host[i].pci, "", "it is on the PCI bus");
-	for (size_t i = 0; i < f->n_gpus; i++)
-		add_one_lost(r, f->gpus[i].pci, f->gpus[i].uuid, "NVML knows it");
 }
 
 /* Without one GPU of this machine's among them, the GPUs are those of another. */
@@ -253,11 +207,11 @@ static bool make_job(const struct run_config *c, const struct run_facts *f, cons
 		.thresholds = o->thresholds,
 		.cudart = o->cudart,
 		.plant = o->plant};
-	if (gpu->mig == 1) { /* a process sees one instance only */
-		ret->visible = gpu->uuid;
-		ret->index = 0;
-	}
-	return gpu->name[0] != '\0';
+	if (!gpu->by_uuid)
+		return gpu->name[0] != '\0';
+	ret->index = 0; /* CUDA shows a process one MIG instance at most, and then nothing else */
+	ret->visible = o->in_process ? NULL : gpu->uuid;
+	return !o->in_process || gpu->name[0] != '\0';
 }
 
 static double limit_of(const struct probe_options *o)
@@ -289,8 +243,13 @@ static int check_gpus(const struct run_config *c, struct run_facts *f, struct re
 	if (!jobs || !places)
 		rc = err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < r->n_gpus && rc == 0; i++) {
-		if (!make_job(c, f, r, &r->gpus[i], &jobs[config.n_jobs]))
+		if (!make_job(c, f, r, &r->gpus[i], &jobs[config.n_jobs])) {
+			if (r->gpus[i].by_uuid)
+				(void)report_add_error(r, r->gpus[i].index, CODE_NOT_RUN, 0,
+					"CUDA shows a process one MIG instance, so in one process "
+					"this one could not be checked");
 			continue;
+		}
 		places[config.n_jobs++] = (int)i;
 	}
 	if (rc == 0 && config.n_jobs > 0) {
@@ -310,6 +269,9 @@ static int check_gpus(const struct run_config *c, struct run_facts *f, struct re
 /* list without contexts needs no worker per GPU. */
 static bool needs_workers(const struct run_config *c, const struct report *r)
 {
+	for (size_t i = 0; i < r->n_gpus; i++)
+		if (r->gpus[i].by_uuid && !r->gpus[i].name[0])
+			return true; /* the scout did not see it */
 	return r->profile != PROFILE_LIST || c->options->free_memory ||
 	       c->options->min_memory_bytes > 0;
 }
@@ -348,6 +310,7 @@ static void finish(const struct run_config *c, struct run_facts *f, struct repor
 	if (end == WORKERS_TIMED_OUT)
 		(void)report_add_error(r, -1, CODE_TIMED_OUT, 0,
 			"the run took longer than its limit; --timeout sets another");
+	run_gpus_count(r);
 	if (r->cuda > 0)
 		demand(c->options, r);
 	run_facts_checks(f, c->thresholds, r);
@@ -373,7 +336,7 @@ int run_probe(const struct run_config *config, struct report *r, struct err *err
 	rc = look_around(config, &facts, r, &end, err);
 	if (rc == 0) {
 		decide_remote(config, &facts, r);
-		add_lost(&facts, r);
+		run_gpus_complete(&facts, r);
 		rc = select_gpus(config->options, r, err);
 	}
 	if (rc == 0 && end == WORKERS_DONE && can_use_cuda(r) && needs_workers(config, r))

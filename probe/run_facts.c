@@ -31,12 +31,27 @@ void run_facts_release(struct run_facts *f)
 	f->n_host = 0;
 }
 
-static struct gpu_facts *find(const struct run_facts *f, const char *pci)
+/* Instances share their GPU's place on the bus. */
+static struct gpu_facts *find_exactly(const struct run_facts *f, const char *uuid, const char *pci)
 {
-	for (size_t i = 0; i < f->n_gpus; i++)
-		if (host_same_pci(f->gpus[i].pci, pci))
-			return &f->gpus[i];
+	bool instance = report_is_instance(uuid);
+
+	for (size_t i = 0; i < f->n_gpus; i++) {
+		struct gpu_facts *g = &f->gpus[i];
+
+		if (instance ? strcmp(g->uuid, uuid) == 0
+			     : !report_is_instance(g->uuid) && host_same_pci(g->pci, pci))
+			return g;
+	}
 	return NULL;
+}
+
+/* What NVML said of it; of an instance that it does not name, what it said of the GPU. */
+static struct gpu_facts *find(const struct run_facts *f, const struct gpu_report *gpu)
+{
+	struct gpu_facts *found = find_exactly(f, gpu->uuid, gpu->pci);
+
+	return found ? found : find_exactly(f, "", gpu->pci);
 }
 
 void run_facts_before(void *facts, const struct wire_state *state)
@@ -44,7 +59,7 @@ void run_facts_before(void *facts, const struct wire_state *state)
 	struct run_facts *f = facts;
 	struct gpu_facts *gpu;
 
-	if (f->n_gpus == REPORT_GPUS_MAX || find(f, state->pci))
+	if (f->n_gpus == REPORT_GPUS_MAX || find_exactly(f, state->uuid, state->pci))
 		return;
 	gpu = &f->gpus[f->n_gpus++];
 	*gpu = (struct gpu_facts){.lost = state->lost, .before = state->nvml};
@@ -54,7 +69,7 @@ void run_facts_before(void *facts, const struct wire_state *state)
 
 void run_facts_state(void *facts, const struct wire_state *state)
 {
-	struct gpu_facts *gpu = find(facts, state->pci);
+	struct gpu_facts *gpu = find_exactly(facts, state->uuid, state->pci);
 
 	if (!gpu)
 		return;
@@ -76,7 +91,7 @@ void run_facts_progress(void *facts, double done, const char *text)
 
 bool run_facts_busy(const struct run_facts *f, const struct gpu_report *gpu)
 {
-	const struct gpu_facts *known = find(f, gpu->pci);
+	const struct gpu_facts *known = find(f, gpu);
 
 	return known && !known->lost && nvml_is_busy(&known->before);
 }
@@ -152,14 +167,14 @@ static void check_count(const struct run_facts *f, struct report *r, struct gpu_
 	struct check_result c;
 
 	check_begin(&c, CHECK_ENV_COUNT);
-	if (r->cuda <= 0 || (!gpu->name[0] && run_facts_instance(r)))
+	if (r->cuda <= 0 || (!gpu->name[0] && (gpu->by_uuid || run_facts_instance(r))))
 		check_error(&c, CODE_NOT_RUN, "CUDA does not show it");
 	else if (r->expected > 0 && r->cuda < r->expected)
 		check_fail(&c, CODE_GPU_MISSING, "CUDA sees %d, expected are %d", r->cuda,
 			r->expected);
 	else if (!gpu->name[0])
 		check_fail(&c, CODE_GPU_MISSING, "CUDA does not see this GPU");
-	else if (r->nvml && !gpu->remote && gpu->pci[0] && !find(f, gpu->pci))
+	else if (r->nvml && !gpu->remote && gpu->pci[0] && !find(f, gpu))
 		check_fail(&c, CODE_GPU_MISSING, "CUDA sees this GPU, and NVML does not");
 	else
 		check_pass(&c);
@@ -186,7 +201,7 @@ static void check_image(struct report *r, struct gpu_report *gpu)
 static void check_gpu(struct run_facts *f, const struct thresholds *t, struct report *r,
 	struct gpu_report *gpu, const char *kernel_log)
 {
-	const struct gpu_facts *nvml = find(f, gpu->pci);
+	const struct gpu_facts *nvml = find(f, gpu);
 	struct host_facts facts = {.gpu = gpu,
 		.local = !gpu->remote,
 		.vm = r->vm == 1,
@@ -236,7 +251,7 @@ void run_facts_checks(struct run_facts *f, const struct thresholds *t, struct re
 
 	for (size_t i = 0; i < r->n_gpus; i++) {
 		struct gpu_report *gpu = &r->gpus[i];
-		const struct gpu_facts *nvml = find(f, gpu->pci);
+		const struct gpu_facts *nvml = find(f, gpu);
 
 		if (nvml && nvml->lost)
 			(void)report_add_error(r, gpu->index, CODE_GPU_MISSING, 0,

@@ -136,7 +136,8 @@ static void compare(const struct thresholds *t, struct report *r, size_t gpu, en
 		peers++;
 		best = fmax(best, other->value);
 	}
-	if (peers < 2)
+	/* instances share their GPU's link to the host */
+	if (peers < 2 || (r->gpus[gpu].mig == 1 && (id == CHECK_H2D || id == CHECK_D2H)))
 		return;
 	own->expected = best;
 	own->ratio = own->value / best;

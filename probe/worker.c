@@ -272,12 +272,22 @@ static int run_checks(struct worker *w, struct check_world *world, struct check_
 /* Describe the GPU and make its context. CODE_NONE, or why not, which was told. */
 static enum probe_code take_gpu(struct worker *w, struct gpu_report *gpu)
 {
-	int error = w->rt->set_device(w->job->index);
+	/* choosing a device makes its context, and a list is to make none */
+	bool context = w->job->profile != PROFILE_LIST || w->job->free_memory;
+	int error = context ? w->rt->set_device(w->job->index) : RT_SUCCESS;
 	enum probe_code code = error == RT_SUCCESS ? device_describe(w->rt, w->job->index, gpu)
 						   : code_of_cuda(error, 1, 1);
 
-	if (code == CODE_NONE && (w->job->profile != PROFILE_LIST || w->job->free_memory))
+	if (w->job->visible && report_is_instance(w->job->visible))
+		gpu->mig = 1; /* whatever its name says */
+	if (code == CODE_NONE && context)
 		code = device_memory(w->rt, gpu, &error);
+	if (w->job->visible && (code == CODE_NO_DEVICE || code == CODE_GPU_MISSING)) {
+		tell_error(w, CODE_GPU_MISSING, error,
+			"NVML knows it, and CUDA does not show it to a process that asks for %s",
+			w->job->visible);
+		return CODE_GPU_MISSING;
+	}
 	if (code != CODE_NONE) {
 		tell_error(w, code, error, "GPU %d cannot be used: %s", w->job->index,
 			code_text(code)->sentence);

@@ -26,6 +26,26 @@ static void nothing_known(struct nvml_state *s)
 	s->throttle = 0;
 }
 
+/* The MIG instances of a GPU that was looked at: what is not their own is the GPU's. False: nobody listens. */
+static bool look_at_instances(
+	struct nvml *n, nvml_device device, const struct wire_state *whole, int fd)
+{
+	int most = nvml_instances_max(n, device);
+
+	for (int i = 0; i < most; i++) {
+		struct wire_line line = {.kind = WIRE_STATE, .state = *whole};
+		nvml_device instance;
+
+		if (nvml_instance(n, device, i, &instance, line.state.uuid, sizeof(line.state.uuid),
+			    NULL) != 0)
+			continue;
+		nvml_look_instance(n, instance, &line.state.nvml);
+		if (!wire_send(&line, fd))
+			return false;
+	}
+	return true;
+}
+
 /* One look at each GPU. False: nobody listens. */
 static bool look(struct nvml *n, int count, int fd)
 {
@@ -46,6 +66,8 @@ static bool look(struct nvml *n, int count, int fd)
 		else
 			nvml_look(n, device, &s->nvml);
 		if (!wire_send(&line, fd))
+			return false;
+		if (!s->lost && !look_at_instances(n, device, s, fd))
 			return false;
 	}
 	return true;

@@ -7,7 +7,7 @@
  *   {"progress": {"done": 0.4, "text": "…"}}
  *   {"error": {"gpu": 0, "code": "NO_DEVICE", "cuda": 100, "message": "…"}}
  *   {"nvml": {"driver": "580.159.04", "devices": 8}}
- *   {"state": {"uuid": "GPU-…", "pci": "0000:17:00.0", …}}    what NVML knows of one GPU now
+ *   {"state": {"uuid": "GPU-…", "pci": "0000:17:00.0", …}}    what NVML knows of one GPU now; behind it its MIG instances, "MIG-…"
  *   {"done": true}                                   the last one */
 #ifndef PROBE_WORKER_WIRE_H
 #define PROBE_WORKER_WIRE_H

@@ -33,7 +33,7 @@ static void refuse(struct crowd *c, struct running *w, enum probe_code code, con
 /* When a GPU goes, those behind it move up: then this worker has another one than it was started for. */
 static bool is_another(const struct gpu_report *known, const struct gpu_report *found)
 {
-	return (known->uuid[0] && strcmp(known->uuid, found->uuid) != 0) ||
+	return (known->uuid[0] && !known->by_uuid && strcmp(known->uuid, found->uuid) != 0) ||
 	       (known->pci[0] && strcmp(known->pci, found->pci) != 0);
 }
 
@@ -59,6 +59,9 @@ static void take_gpu(struct crowd *c, struct running *w, const struct gpu_report
 	if (w->gpu >= 0) {
 		gpu->index = known.index;
 		gpu->remote = known.remote;
+		gpu->by_uuid = known.by_uuid;
+		if (known.by_uuid) /* it was asked for by this one, whatever the runtime calls it */
+			memcpy(gpu->uuid, known.uuid, sizeof(gpu->uuid));
 		gpu->processes = known.processes;
 		gpu->utilization_percent = known.utilization_percent;
 	}

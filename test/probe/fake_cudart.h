@@ -65,6 +65,7 @@ struct fake_memory {
 
 struct fake_device {
 	char name[128], uuid[64], pci[20];
+	char says[64]; /* the UUID that the runtime gives it; "": its own */
 	int major, minor, sms, clock_khz, memory_clock_khz, bus_bits, l2_bytes, ecc, compute_mode;
 	uint64_t total, free, allocatable; /* bytes */
 	bool peers;

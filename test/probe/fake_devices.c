@@ -101,7 +101,7 @@ static int properties(void *to, int device)
 {
 	struct fake_device *d;
 	int error = fake_begin_at("cudaGetDeviceProperties", device, &d);
-	const char *hex = error ? "" : strchr(d->uuid, '-');
+	const char *hex = error ? "" : strchr(d->says[0] ? d->says : d->uuid, '-');
 	unsigned char *uuid = (unsigned char *)to + RT_PROPERTIES_UUID;
 
 	if (error)

@@ -7,6 +7,8 @@
  *   0.ecc_corrected=0,5       the first look finds 0, each one after it 5
  *   2.lost=1                  GPU 2 has fallen off the bus
  *   remap_failed=n/a          not supported
+ *   0.instances=2             MIG is on with so many instances, MIG-00000000-0000-0000-0000-0000000000GI of GPU G, instance I (from 1 on)
+ *   0.instance2.processes=1   what an instance has for itself: uuid, processes, memory_total, memory_free
  * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci (by default those of the fake runtime's GPUs).
  * Compiled with FAKE_NVML_OLD it lacks the calls that drivers got after 2019. */
 #include <stdio.h>
@@ -15,6 +17,7 @@
 
 #define MAX_LINES 512
 #define MAX_GPUS 16
+#define MAX_INSTANCES 7
 #define SUCCESS 0
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
@@ -30,6 +33,7 @@ static struct {
 } lines[MAX_LINES];
 static unsigned n_lines;
 static int gpus[MAX_GPUS]; /* their addresses are the handles */
+static int instances[MAX_GPUS][MAX_INSTANCES];
 
 static void load(void)
 {
@@ -106,9 +110,33 @@ static int count(void)
 	return n < 0 ? 0 : n > MAX_GPUS ? MAX_GPUS : (int)n;
 }
 
+/* Of an instance, which one: from 1 on; 0: it is a whole GPU. */
+static int instance_of(const void *device)
+{
+	const int *first = &instances[0][0], *at = device;
+
+	return at >= first && at < first + MAX_GPUS * MAX_INSTANCES
+		       ? (int)(at - first) % MAX_INSTANCES + 1
+		       : 0;
+}
+
 static int index_of(const void *device)
 {
+	if (instance_of(device))
+		return (int)((const int *)device - &instances[0][0]) / MAX_INSTANCES;
 	return (int)((const int *)device - gpus);
+}
+
+/* The line of a value: an instance has its own. */
+static int find_for(const void *device, const char *key)
+{
+	char own[80];
+	int instance = instance_of(device);
+
+	if (!instance)
+		return find_of(index_of(device), key);
+	snprintf(own, sizeof(own), "%d.instance%d.%s", index_of(device), instance, key);
+	return find(own);
 }
 
 static int lost(int gpu)
@@ -131,7 +159,9 @@ static int value_of(
 		return INVALID_ARGUMENT;
 	if (lost(gpu))
 		return GPU_IS_LOST;
-	return number(find_of(gpu, key), fallback, ret) ? SUCCESS : NOT_SUPPORTED;
+	if (instance_of(device) && strcmp(key, "processes") != 0 && strncmp(key, "memory_", 7) != 0)
+		return NOT_SUPPORTED;
+	return number(find_for(device, key), fallback, ret) ? SUCCESS : NOT_SUPPORTED;
 }
 
 #define SIMPLE(call, type, key, fallback)                                                          \
@@ -244,10 +274,13 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **ret)
 EXPORT int nvmlDeviceGetUUID(void *device, char *to, unsigned size);
 EXPORT int nvmlDeviceGetUUID(void *device, char *to, unsigned size)
 {
-	int line = find_of(index_of(device), "uuid");
+	int line = find_for(device, "uuid");
 
 	if (line >= 0)
 		snprintf(to, size, "%s", lines[line].value);
+	else if (instance_of(device))
+		snprintf(to, size, "MIG-00000000-0000-0000-0000-0000000000%x%x",
+			(unsigned)index_of(device) + 1, (unsigned)instance_of(device));
 	else
 		snprintf(to, size, "GPU-00000000-0000-0000-0000-%012x",
 			(unsigned)index_of(device) + 1);
@@ -307,7 +340,7 @@ EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long ret[3])
 	long long total = 0, unused = 0;
 	int rc = value_of("nvmlDeviceGetMemoryInfo", device, "memory_total", 150754820096, &total);
 
-	number(find_of(index_of(device), "memory_free"), total, &unused);
+	number(find_for(device, "memory_free"), total, &unused);
 	ret[0] = (unsigned long long)total;
 	ret[1] = (unsigned long long)unused;
 	ret[2] = ret[0] - ret[1];
@@ -342,14 +375,39 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, vo
 	return processes("nvmlDeviceGetComputeRunningProcesses_v3", device, n);
 }
 
+static int count_instances(int gpu)
+{
+	long long n;
+
+	number(find_of(gpu, "instances"), 0, &n);
+	return n < 0 ? 0 : n > MAX_INSTANCES ? MAX_INSTANCES : (int)n;
+}
+
 EXPORT int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending);
 EXPORT int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending)
 {
 	long long value = 0;
-	int rc = value_of("nvmlDeviceGetMigMode", device, "mig", 0, &value);
+	int rc = value_of("nvmlDeviceGetMigMode", device, "mig",
+		count_instances(index_of(device)) > 0, &value);
 
 	*now = *pending = (unsigned)value;
 	return rc;
+}
+
+EXPORT int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *ret);
+EXPORT int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *ret)
+{
+	*ret = count_instances(index_of(device)) > 0 ? MAX_INSTANCES : 0;
+	return answer("nvmlDeviceGetMaxMigDeviceCount");
+}
+
+EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned i, void **ret);
+EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned i, void **ret)
+{
+	if (i >= (unsigned)count_instances(index_of(device)))
+		return NOT_FOUND;
+	*ret = &instances[index_of(device)][i];
+	return answer("nvmlDeviceGetMigDeviceHandleByIndex");
 }
 
 EXPORT int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected,

@@ -241,6 +241,8 @@ static void read_device_member(
 		text(j, key, d->name, sizeof(d->name));
 	} else if (is_member(j, key, "uuid")) {
 		text(j, key, d->uuid, sizeof(d->uuid));
+	} else if (is_member(j, key, "says_uuid")) {
+		text(j, key, d->says, sizeof(d->says));
 	} else if (is_member(j, key, "pci")) {
 		text(j, key, d->pci, sizeof(d->pci));
 	} else if (is_member(j, key, "cc")) {
@@ -366,6 +368,17 @@ static void read_top(const struct json *j, struct fake_scenario *s)
 	}
 }
 
+/* CUDA shows a process one MIG instance, the first that it may see, and then no other GPU beside it. */
+static void show_one_instance(struct fake_scenario *s)
+{
+	for (int i = 0; i < s->n_visible; i++) {
+		if (strncmp(s->devices[s->visible[i]].uuid, "MIG-", 4) != 0)
+			continue;
+		s->visible[0] = s->visible[i];
+		s->n_visible = 1;
+	}
+}
+
 /* As CUDA reads it: up to the first entry that names nothing. */
 static void read_visible(struct fake_scenario *s)
 {
@@ -391,6 +404,7 @@ static void read_visible(struct fake_scenario *s)
 		s->visible[s->n_visible++] = found;
 		list += word.len + (list[word.len] == ',');
 	}
+	show_one_instance(s);
 }
 
 static bool in_worker(void)

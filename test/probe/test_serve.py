@@ -263,42 +263,14 @@ def test_a_gpu_goes_bad(serve, line, code):
     """Within one look of NVML: no longer fit, and why."""
     s = serve(gpus=2)
     s.until("ready")
+    # NVML has looked since CUDA showed them: it calls all memory free, CUDA does not; counters are compared with that look
+    s.wait(lambda: all(g["memory_free_mib"] == g["memory_total_mib"] for g in s.inventory()["gpus"]))
     s.tell("gpus=2\n" + line + "\n")
     found = s.until("degraded")
     assert [g["fit"] for g in found["gpus"]] == [True, False]
     assert code in reasons(found, 1) and found["gpus"][1]["health"] == "fail" and found["gpus"][1]["percent_free"] == 0
     assert found["capacity"]["gpus_fit"] == 1 and found["capacity"]["percent_total"] == 100
     assert f'gpuprobe_gpu_fit{{uuid="{UUID % 1}"}} 0' in s.get("/metrics")[2]
-
-
-def test_instances(serve):
-    """MIG: each instance has a line and a verdict of its own in the inventory; what is the card's takes all of them out."""
-    devices = [{"name": "NVIDIA H200 MIG 1g.18gb", "uuid": f"MIG-00000000-0000-0000-0000-00000000001{i}", "pci": "0000:10:00.0",
-                "memory_clock_mhz": 0, "memory_mib": 1024 * i} for i in (1, 2)]
-    s = serve(devices=devices, nvml_at_first="gpus=1\n0.instances=2\n")
-    found = s.until("ready")
-    assert [(g["uuid"], g["mig"], g["fit"]) for g in found["gpus"]] == [(d["uuid"], True, True) for d in devices]
-    assert found["capacity"]["gpus_total"] == 2 and found["capacity"]["percent_total"] == 200
-    assert [g["memory_total_mib"] for g in found["gpus"]] == [1024, 2048]
-    s.change([devices[0], {**devices[1], "flips": [{"offset": 1 << 20, "bit": 3, "kind": "stuck1"}]}])
-    s.process.send_signal(signal.SIGHUP)
-    found = s.until("degraded")
-    assert [g["fit"] for g in found["gpus"]] == [True, False] and "MEMORY_ERRORS" in reasons(found, 1)
-    s.tell("gpus=1\n0.instances=2\n0.remap_failed=1\n")
-    found = s.until("unfit")
-    assert all("REMAP_FAILED" in reasons(found, i) for i in (0, 1))
-
-
-def test_an_instance_goes(serve):
-    """Somebody took it away: it is missing, the other one stays."""
-    devices = [{"name": "NVIDIA H200 MIG 1g.18gb", "uuid": f"MIG-00000000-0000-0000-0000-00000000001{i}", "pci": "0000:10:00.0",
-                "memory_clock_mhz": 0} for i in (1, 2)]
-    s = serve(devices=devices, nvml_at_first="gpus=1\n0.instances=2\n")
-    s.until("ready")
-    s.change(devices[:1])
-    s.tell("gpus=1\n0.instances=1\n")
-    found = s.until("degraded")
-    assert [g["fit"] for g in found["gpus"]] == [True, False] and "GPU_MISSING" in reasons(found, 1)
 
 
 def test_a_gpu_vanishes(serve):
