@@ -90,7 +90,7 @@ static void must_load(const char *line, const char *env, struct settings *s)
 
 static const char all_keys[] = HEAD
 	"listen: 127.0.0.1:1\nlistenPlain: \"[::1]:2\"\nlistenAdmin: off\n"
-	"tls: {cert: tls/crt, key: /abs/key}\n"
+	"tls: {cert: tls/crt, key: /abs/key, clientCA: tls/ca, clientNames: [a, b c]}\n"
 	"clientCatalogue: catalogue.yaml\nsidecarConfig: sidecar.yaml\n"
 	"clientShell: /bin/bash\n"
 	"launchers: [launchers, /abs/x.yaml]\ndefaultLauncher: lupine\npool: pool\n"
@@ -144,6 +144,9 @@ static void test_file(void **state)
 	assert_string_equal(s.listen_plain, "[::1]:2");
 	assert_null(s.listen_admin);
 	expect_path(s.tls_cert, "tls/crt");
+	expect_path(s.client_ca, "tls/ca");
+	assert_int_equal(s.n_client_names, 2);
+	assert_string_equal(s.client_names[1], "b c");
 	assert_string_equal(s.tls_key, "/abs/key");
 	expect_path(s.client_catalogue, "catalogue.yaml");
 	expect_path(s.sidecar_config, "sidecar.yaml");
@@ -175,7 +178,7 @@ static void test_precedence(void **state)
 	write_config(all_keys);
 	must_load("--listen :9 --launchers a --launchers=b --total-gpu-memory 8000 --listen-admin "
 		  "127.0.0.1:7 --secret-without-claim true --claim-ttl 0 --pool=p --config CONFIG "
-		  "--tls-key k --log-level warn",
+		  "--tls-key k --client-ca ca --client-name x --log-level warn",
 		"32G", &s);
 	assert_string_equal(s.listen, ":9");
 	assert_string_equal(s.listen_admin, "127.0.0.1:7");
@@ -187,6 +190,9 @@ static void test_precedence(void **state)
 	assert_int_equal(s.claim_ttl_ms, 0);
 	assert_string_equal(s.pool, "p");
 	assert_string_equal(s.tls_key, "k");
+	assert_string_equal(s.client_ca, "ca");
+	assert_int_equal(s.n_client_names, 1);
+	assert_string_equal(s.client_names[0], "x");
 	assert_string_equal(s.log_level, "warn");
 	assert_string_equal(s.log_format, "json");
 	settings_release(&s);
@@ -289,6 +295,7 @@ static void test_wrong_flags(void **state)
 		{"--port 99999", "flag --port: found \"99999\", expected a port, 0 to 65535"},
 		{"-port=", "flag -port: found \"\""},
 		{"--tls-cert=", "flag --tls-cert: found \"\", expected a value"},
+		{"--client-name=", "flag --client-name: found \"\", expected a common name"},
 		{"--client-shell=", "flag --client-shell: found \"\", expected one word"},
 		{"--claim-ttl 5", "flag --claim-ttl: found \"5\", expected a duration"},
 		{"--claim-ttl -5s", "flag --claim-ttl: found \"-5s\""},
@@ -391,6 +398,9 @@ static void test_wrong_file(void **state)
 		{HEAD "listenPlain: x\n", 3, "off for none"},
 		{HEAD "tls: x\n", 3, "/tls"},
 		{HEAD "tls: {crt: x}\n", 3, "crt"},
+		{HEAD "tls: {clientCA: []}\n", 3, "/tls/clientCA"},
+		{HEAD "tls: {clientNames: x}\n", 3, "/tls/clientNames"},
+		{HEAD "tls: {clientNames: [a, \"\"]}\n", 3, "common name"},
 		{HEAD "tls: {cert: [x]}\n", 3, "/tls/cert: found a sequence, expected a string"},
 		{HEAD "pool: \"\"\n", 3, "expected a path"},
 		{HEAD "pool: \"a\\0b\"\n", 3, "expected a path"},
@@ -506,6 +516,7 @@ static void test_needs_restart(void **state)
 		{NEEDED "--pool p --claim-ttl 1h --total-gpu-memory 5 --drain-delay 1s", NULL},
 		{NEEDED "--listen :1", "listen"},
 		{NEEDED "--listen-plain off", "listenPlain"},
+		{NEEDED "--client-ca ca", "tls.clientCA"},
 		{NEEDED "--listen-admin 127.0.0.1:1", "listenAdmin"},
 		{NEEDED "--log-format json", "log.format"},
 		{NEEDED "--log-level debug", "log.level"},

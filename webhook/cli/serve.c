@@ -119,7 +119,10 @@ static int make_parts(struct server *s, struct err *err)
 	r->log = &s->log;
 	r->metrics = metrics_new(metric_table, M_COUNT);
 	r->identity = tls_identity_new();
+	r->clients = r->settings.client_ca ? tls_trust_new() : NULL;
 	if (!r->metrics || !r->identity)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (r->settings.client_ca && !r->clients)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (make_ledger(s, err) != 0)
 		return (int)err->code;
@@ -158,6 +161,7 @@ static int listen_all(struct server *s, struct err *err)
 	const struct settings *st = &s->reload.settings;
 	struct http_config cfg = {.listen = st->listen,
 		.identity = s->reload.identity,
+		.clients = s->reload.clients,
 		.workers = st->workers,
 		.connections = st->max_connections};
 	struct http_app app = {.routes = admission_routes,
@@ -278,6 +282,7 @@ static void free_parts(struct server *s)
 	settings_release(&s->cluster_settings);
 	ledger_memory_free(s->reload.ledger);
 	tls_identity_free(s->reload.identity);
+	tls_trust_free(s->reload.clients);
 	metrics_free(s->reload.metrics);
 	config_store_release(&s->store);
 	plain_release(&s->plain);

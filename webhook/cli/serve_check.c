@@ -5,9 +5,11 @@
 
 #include "base/buf.h"
 #include "net/tls_identity.h"
+#include "net/tls_trust.h"
 #include "webhook/cli/certs.h"
 #include "webhook/cli/cli.h"
 #include "webhook/core/restricted.h"
+#include "webhook/edge/client_ca.h"
 #include "webhook/edge/config_store.h"
 #include "webhook/edge/gpu_servers.h"
 
@@ -221,19 +223,47 @@ static int check_certificate(const struct settings *s)
 	return rc == 0 ? SERVE_DONE : complain(&err);
 }
 
+static int check_clients(const struct settings *s)
+{
+	struct tls_trust_info info;
+	struct err err = {0};
+	struct tls_trust *t;
+	int rc;
+
+	if (!s->client_ca)
+		return SERVE_DONE;
+	t = tls_trust_new();
+	rc = t ? client_ca_load(t, s, NULL, &err) : err_set(&err, ERR_NOMEM, "out of memory");
+	if (rc == 0 && tls_trust_info(t, &info)) {
+		char until[CERTS_DATE_SIZE];
+
+		(void)printf("%-20s%s: %zu certificate%s, the first ends %s", "clientCA",
+			s->client_ca, info.certificates, info.certificates == 1 ? "" : "s",
+			certs_date(info.not_after, until));
+		for (size_t i = 0; i < s->n_client_names; i++)
+			(void)printf("%s%s", i ? ", " : "; lets in ", s->client_names[i]);
+		(void)printf("\n");
+	}
+	tls_trust_free(t);
+	return rc == 0 ? SERVE_DONE : complain(&err);
+}
+
 /* Everything is looked at, so that one run shows all that is wrong. */
 int serve_check(const struct settings *s)
 {
-	int config, pool, certificate;
+	int config, pool, certificate, clients;
 
 	print_settings(s);
 	config = check_config(s);
 	pool = check_pool(s);
 	certificate = check_certificate(s);
+	clients = check_clients(s);
 	if (config == SERVE_DONE)
 		config = pool;
 	if (config == SERVE_DONE)
 		config = certificate;
+	if (config == SERVE_DONE)
+		config = clients;
 	if (fflush(stdout) != 0)
 		return SERVE_FAILED;
 	(void)fprintf(stderr, config == SERVE_DONE ? "poolgate serve: all is well\n"

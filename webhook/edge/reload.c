@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "webhook/edge/client_ca.h"
 #include "webhook/edge/files.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
@@ -38,7 +39,7 @@ static uint64_t mark_of(const struct settings *s, enum metric_what what)
 	case WHAT_POOL:
 		return add_mark(sum, s->pool);
 	case WHAT_CERTIFICATE:
-		return add_mark(add_mark(sum, s->tls_cert), s->tls_key);
+		return add_mark(add_mark(sum, s->tls_cert), s->tls_key) ^ client_ca_mark(s);
 	}
 	return sum;
 }
@@ -176,6 +177,8 @@ static int load(struct reload *r, enum metric_what what, bool first, struct err 
 		break;
 	case WHAT_CERTIFICATE:
 		rc = load_certificate(r, err);
+		if (rc == 0)
+			rc = client_ca_load(r->clients, &r->settings, r->log, err);
 		break;
 	}
 	r->mark[what] = r->pending[what] = mark;

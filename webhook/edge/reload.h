@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/tls_identity.h"
+#include "net/tls_trust.h"
 #include "webhook/core/ledger.h"
 #include "webhook/edge/config_store.h"
 #include "webhook/edge/metrics.h"
@@ -27,6 +28,7 @@ struct reload {
 	struct ledger
 		*ledger; /* from ledger_memory_new; NULL in a cluster, where the pool is no file */
 	struct tls_identity *identity;
+	struct tls_trust *clients; /* NULL: nobody is asked for a certificate */
 	struct metrics *metrics;
 	const struct log *log;
 

@@ -25,6 +25,8 @@ const char settings_help[] =
 	"[127.0.0.1:8081]\n"
 	"  --tls-cert FILE             certificate chain, PEM\n"
 	"  --tls-key FILE              its key, PEM\n"
+	"  --client-ca FILE            reviews are answered to clients of these CAs alone, PEM\n"
+	"  --client-name NAME          and of this common name; may be given several times [any]\n"
 	"  --client-catalogue FILE     Bitfusion clients\n"
 	"  --sidecar-config FILE       what is injected for Bitfusion\n"
 	"  --client-shell PATH         runs one-string commands of Bitfusion pods [sh]\n"
@@ -214,6 +216,16 @@ static int flag_launchers(struct settings *s, const struct flag *f, struct err *
 	return copy_path(s, f, &s->launchers[s->n_launchers++], err);
 }
 
+static int flag_client_name(struct settings *s, const struct flag *f, struct err *err)
+{
+	if (!settings_check_client_name(slice_of(f->value)))
+		return bad_value(f, "a common name of 1 to 255 bytes", err);
+	if (s->n_client_names == TLS_TRUST_NAMES_MAX)
+		return err_set(err, ERR_SYNTAX, "flag %s: more than %d times", f->name,
+			TLS_TRUST_NAMES_MAX);
+	return copy_value(s, f, &s->client_names[s->n_client_names++], err);
+}
+
 static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 {
 	static const char *const formats[] = {"text", "json", NULL};
@@ -226,6 +238,10 @@ static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 		return copy_path(s, f, &s->tls_cert, err);
 	case FLAG_TLS_KEY:
 		return copy_path(s, f, &s->tls_key, err);
+	case FLAG_CLIENT_CA:
+		return copy_path(s, f, &s->client_ca, err);
+	case FLAG_CLIENT_NAME:
+		return flag_client_name(s, f, err);
 	case FLAG_CLIENT_CATALOGUE:
 		return copy_path(s, f, &s->client_catalogue, err);
 	case FLAG_SIDECAR_CONFIG:
@@ -301,6 +317,8 @@ static int apply(struct settings *s, const struct flag *f, struct err *err)
 	case FLAG_CONFIG:
 	case FLAG_TLS_CERT:
 	case FLAG_TLS_KEY:
+	case FLAG_CLIENT_CA:
+	case FLAG_CLIENT_NAME:
 	case FLAG_CLIENT_CATALOGUE:
 	case FLAG_SIDECAR_CONFIG:
 	case FLAG_CLIENT_SHELL:
@@ -318,23 +336,29 @@ static int apply(struct settings *s, const struct flag *f, struct err *err)
 
 /* ---- all of them ---- */
 
-/* First look: is the command line well formed, is help asked for, where is the config file, are there launchers that
- * replace the file's? */
+/* Lists of the file that flags replace. */
+struct replaced {
+	bool launchers, client_names;
+};
+
+/* First look: is the command line well formed, is help asked for, where is the config file, which of its lists are replaced? */
 static int survey(
-	int argc, char *const *argv, struct settings *s, bool *ret_launchers, struct err *err)
+	int argc, char *const *argv, struct settings *s, struct replaced *ret, struct err *err)
 {
 	struct flag f;
 	char name[64];
 	int index = 0, rc;
 
-	*ret_launchers = false;
+	*ret = (struct replaced){0};
 	while ((rc = flag_next(argc, argv, &index, name, &f, err)) == 1) {
 		if (f.id == FLAG_HELP) {
 			s->help = true;
 			return 0;
 		}
 		if (f.id == FLAG_LAUNCHERS)
-			*ret_launchers = true;
+			ret->launchers = true;
+		if (f.id == FLAG_CLIENT_NAME)
+			ret->client_names = true;
 		if (f.id == FLAG_CONFIG && copy_path(s, &f, &s->config, err) != 0)
 			return (int)err->code;
 	}
@@ -368,6 +392,10 @@ static int check_whole(const struct settings *s, struct err *err)
 			"found no workers, expected at least one: in a cluster reviews wait for "
 			"the "
 			"API server");
+	if (s->n_client_names && !s->client_ca)
+		return err_set(err, ERR_INVALID,
+			"found names of clients (--client-name, tls.clientNames) and no CA, "
+			"expected --client-ca (tls.clientCA): a name is worth what its CA is");
 	if (!s->client_catalogue != !s->sidecar_config)
 		return err_set(err, ERR_INVALID,
 			"found %s alone, expected the client catalogue (--client-catalogue or "
@@ -409,19 +437,21 @@ static bool on_loopback(const char *listen)
 int settings_load(int argc, char *const *argv, const char *total_gpu_memory, struct settings *ret,
 	struct err *err)
 {
-	bool launchers;
+	struct replaced replaced;
 	struct flag f;
 	char name[64];
 	int index = 0, rc;
 
 	set_defaults(ret);
-	if ((rc = survey(argc, argv, ret, &launchers, err)) != 0 || ret->help)
+	if ((rc = survey(argc, argv, ret, &replaced, err)) != 0 || ret->help)
 		return rc;
 	if ((ret->config && (rc = settings_file(ret, err)) != 0) ||
 		(rc = apply_environment(ret, total_gpu_memory, err)) != 0)
 		return rc;
-	if (launchers)
+	if (replaced.launchers)
 		ret->n_launchers = 0;
+	if (replaced.client_names)
+		ret->n_client_names = 0;
 	while ((rc = flag_next(argc, argv, &index, name, &f, err)) == 1)
 		if ((rc = apply(ret, &f, err)) != 0)
 			return rc;
@@ -459,6 +489,7 @@ bool settings_needs_restart(const struct settings *now, const struct settings *n
 		{"listen", differ(now->listen, next->listen)},
 		{"listenPlain", differ(now->listen_plain, next->listen_plain)},
 		{"listenAdmin", differ(now->listen_admin, next->listen_admin)},
+		{"tls.clientCA", !now->client_ca != !next->client_ca},
 		{"log.format", differ(now->log_format, next->log_format)},
 		{"log.level", differ(now->log_level, next->log_level)},
 		{"workers", now->workers != next->workers},

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "net/tls_trust.h"
 
 #define SETTINGS_NOTES_MAX 32
 #define SETTINGS_LAUNCHERS_MAX 64
@@ -52,6 +53,9 @@ struct settings {
 	const char *listen_plain; /* NULL: off */
 	const char *listen_admin; /* NULL: off */
 	const char *tls_cert, *tls_key;
+	const char *client_ca; /* NULL: clients are asked for no certificate */
+	const char *client_names[TLS_TRUST_NAMES_MAX]; /* none: whomever the CA signed for */
+	size_t n_client_names;
 
 	const char *client_catalogue, *sidecar_config; /* both or neither */
 	const char *client_shell; /* of the profile that these two make; NULL: sh */

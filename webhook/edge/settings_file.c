@@ -96,6 +96,11 @@ static int read_path(const struct yaml_node *map, const char *key, struct settin
 	return yaml_absent(node) ? 0 : path_at(node, s, config, ret, err);
 }
 
+bool settings_check_client_name(struct slice text)
+{
+	return text.len > 0 && text.len <= CLIENT_NAME_MAX && !memchr(text.at, 0, text.len);
+}
+
 bool settings_check_shell(struct slice text)
 {
 	struct slice rest = text, word;
@@ -118,14 +123,44 @@ static int read_shell(const struct yaml_node *root, struct settings *s, struct e
 	return copy(s, text, &s->client_shell, err);
 }
 
+static int read_client_names(const struct yaml_node *tls, struct settings *s, struct err *err)
+{
+	const struct yaml_node *seq = yaml_get(tls, "clientNames");
+	struct slice text = {0};
+	int rc;
+
+	if (yaml_absent(seq))
+		return 0;
+	if ((rc = yaml_as_seq(seq, err)) != 0)
+		return rc;
+	if (seq->count > TLS_TRUST_NAMES_MAX)
+		return yaml_err(seq, err, ERR_INVALID, "found %u names, expected at most %d",
+			seq->count, TLS_TRUST_NAMES_MAX);
+	YAML_EACH(seq, node)
+	{
+		if ((rc = yaml_as_str(node, &text, err)) != 0)
+			return rc;
+		if (!settings_check_client_name(text))
+			return yaml_err(node, err, ERR_INVALID,
+				"found no text of 1 to %d bytes, expected a common name",
+				CLIENT_NAME_MAX);
+		rc = copy(s, text, &s->client_names[s->n_client_names++], err);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
 static int read_tls(
 	const struct yaml_node *root, struct settings *s, const char *config, struct err *err)
 {
 	const struct yaml_node *tls = yaml_get(root, "tls");
 	int rc;
 
-	if ((rc = yaml_known(tls, err, "cert", "key", NULL)) != 0 ||
-		(rc = read_path(tls, "cert", s, config, &s->tls_cert, err)) != 0)
+	if ((rc = yaml_known(tls, err, "cert", "key", "clientCA", "clientNames", NULL)) != 0 ||
+		(rc = read_path(tls, "cert", s, config, &s->tls_cert, err)) != 0 ||
+		(rc = read_path(tls, "clientCA", s, config, &s->client_ca, err)) != 0 ||
+		(rc = read_client_names(tls, s, err)) != 0)
 		return rc;
 	return read_path(tls, "key", s, config, &s->tls_key, err);
 }

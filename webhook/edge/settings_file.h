@@ -37,7 +37,11 @@ int settings_check_listen(struct slice text, struct err *err);
 /* Can this be a shell's path: one word without NUL? */
 bool settings_check_shell(struct slice text);
 
-/* Bounds of durations and counts. */
+/* Can this be a client's common name? */
+bool settings_check_client_name(struct slice text);
+
+/* Bounds of durations, counts and names. */
+#define CLIENT_NAME_MAX 255
 #define CLAIM_TTL_MAX_MS (INT64_C(10) * 366 * 86400 * 1000)
 #define DRAIN_DELAY_MAX_MS (10 * 60 * 1000)
 #define RELOAD_MIN_MS 100

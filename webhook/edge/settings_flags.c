@@ -25,6 +25,8 @@ static const struct row rows[] = {
 	{"listen-admin", FLAG_LISTEN_ADMIN, TAKES_VALUE},
 	{"tls-cert", FLAG_TLS_CERT, TAKES_VALUE},
 	{"tls-key", FLAG_TLS_KEY, TAKES_VALUE},
+	{"client-ca", FLAG_CLIENT_CA, TAKES_VALUE},
+	{"client-name", FLAG_CLIENT_NAME, TAKES_VALUE},
 	{"client-catalogue", FLAG_CLIENT_CATALOGUE, TAKES_VALUE},
 	{"sidecar-config", FLAG_SIDECAR_CONFIG, TAKES_VALUE},
 	{"client-shell", FLAG_CLIENT_SHELL, TAKES_VALUE},
