@@ -182,6 +182,7 @@ UNDO = {
     "cgroup": _undo_cgroup,
     "folder": _undo_folder,
     "made": _undo_made,
+    "file": lambda path: run("rm", "-f", "--", path),
     "cni": _undo_cni,
     "sysctl": _undo_sysctl,
     "address": lambda address: run("ip", "addr", "del", address, "dev", "lo", check=False),

@@ -12,6 +12,8 @@ from host import until
 
 NAME = "node-1"
 GPU_UNITS = "1000"
+# What a kubelet remembers of device plugins; every kubelet of this machine has it there, whatever its root is.
+DEVICES = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 CONTAINERD = """version = 2
 root = "{dir}/containerd/root"
@@ -158,6 +160,7 @@ class Node:
                      "/usr/libexec/kubernetes"):
             if not os.path.exists(path):  # made by programs that do not ask where
                 add("made", path)
+        add("file", DEVICES)
         add("cni", self.bridge)
         add("link", self.bridge)
         add("cgroup", self.cgroup)
@@ -171,6 +174,7 @@ class Node:
 
     def start(self):
         self.write_kubelet()
+        host.run("rm", "-f", DEVICES)  # else it would zero what another run's plugin offered
         self.kubelet.start(seconds=90)
         threading.Thread(target=self._keep_logs, name="keep logs", daemon=True).start()
         if self.cluster.with_units:
