@@ -25,16 +25,22 @@ def libraries(system):
     return ROOT[system] + "/opt/bitfusion/lib/x86_64-linux-gnu/bitfusion/lib/"
 
 
-@pytest.fixture(scope="module", name="world")
-def fixture_world(installed, tmp_path_factory):
+@contextlib.contextmanager
+def prepared(cluster, folder):
     """The images of the manifests, and the namespaces that they name."""
-    tar = images.workload(str(tmp_path_factory.mktemp("image")), NAMES, (*images.PROGRAMS, "/usr/sbin/sshd"),
+    tar = images.workload(folder, NAMES, (*images.PROGRAMS, "/usr/sbin/sshd"),
                           ["E2E_ENV=LD_LIBRARY_PATH,CUDA_VISIBLE_DEVICES,NUM_GPUS,BASE_URL,WEIGHTS"],
                           {"/usr/local/bin/start-notebook.py": NOTEBOOK, "/www/notebooks/transfer/api": "{}\n"})
-    assert set(NAMES) <= set(installed.import_image(tar))
+    assert set(NAMES) <= set(cluster.import_image(tar))
     if not os.path.exists("/home/workspace"):  # a hostPath that is not there is made by the runtime
-        installed.slot.journal.add("made", "/home/workspace")
-    with client_namespace(installed, name="bwki"), client_namespace(installed, name="ml", restricted=True):
+        cluster.slot.journal.add("made", "/home/workspace")
+    with client_namespace(cluster, name="bwki"), client_namespace(cluster, name="ml", restricted=True):
+        yield
+
+
+@pytest.fixture(scope="module", name="world")
+def fixture_world(installed, tmp_path_factory):
+    with prepared(installed, str(tmp_path_factory.mktemp("image"))):
         yield installed
 
 
