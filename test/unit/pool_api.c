@@ -156,14 +156,16 @@ static void secret(const struct pool_api *p, struct api_reply *reply)
 		"{\"kind\":\"Secret\",\"metadata\":{\"resourceVersion\":\"1\"},\"type\":\"%s\","
 		"\"data\":{\"x\":\"\"",
 		p->secret_type ? p->secret_type : "Opaque");
-	if (p->ca_pem) {
-		buf_str(&b, ",\"ca.crt\":\"");
-		buf_base64(&b, p->ca_pem, strlen(p->ca_pem));
-		buf_char(&b, '"');
-	}
-	if (p->token) {
-		buf_str(&b, ",\"token\":\"");
-		buf_base64(&b, p->token, strlen(p->token));
+	const struct {
+		const char *key, *value;
+	} data[] = {{"ca.crt", p->ca_pem}, {"token", p->token}, {"tls.crt", p->cert_pem},
+		{"tls.key", p->key_pem}};
+
+	for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++) {
+		if (!data[i].value)
+			continue;
+		buf_fmt(&b, ",\"%s\":\"", data[i].key);
+		buf_base64(&b, data[i].value, strlen(data[i].value));
 		buf_char(&b, '"');
 	}
 	buf_str(&b, "}}");
@@ -238,6 +240,8 @@ void pool_api_free(struct pool_api *p)
 	}
 	free(p->ca_pem);
 	free(p->token);
+	free(p->cert_pem);
+	free(p->key_pem);
 	free(p);
 }
 

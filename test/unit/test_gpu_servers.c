@@ -90,8 +90,9 @@ static void test_accepted(void **state)
 		{ADDR "  gpus:\n  probe: {url: 'http://h/inventory'}\n", 1, 0,
 			"nobody asks its probe"},
 		/* as the cluster's documents are */
-		{ADDR "  probe: {url: 'https://h', caSecret: gpu-01.ca, tokenSecret: t}\n", 1, 0,
-			"list its GPUs"},
+		{ADDR "  probe: {url: 'https://h', caSecret: gpu-01.ca, tokenSecret: t, "
+		      "clientSecret: c}\n",
+			1, 0, "list its GPUs"},
 		{ADDR "  probe: {url: 'http://h', caSecret: null, tokenSecret: }\n", 1, 0,
 			"a holds"},
 		{ADDR GPUS "---\n" HEAD

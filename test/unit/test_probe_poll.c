@@ -231,9 +231,21 @@ struct tls_probe {
 	int listener;
 	pthread_t thread;
 	char url[64];
-	char head[4096]; /* once answered > 0 */
+	char head[4096];   /* once answered > 0 */
+	char client[8192]; /* the certificate that the client showed, PEM; before answered > 0 */
 	atomic_uint answered;
 };
+
+static void keep_client(struct tls_probe *p, gnutls_session_t s)
+{
+	unsigned n = 0;
+	const gnutls_datum_t *chain = gnutls_certificate_get_peers(s, &n);
+	size_t size = sizeof(p->client);
+
+	if (n > 0)
+		assert_int_equal(
+			gnutls_pem_base64_encode("CERTIFICATE", &chain[0], p->client, &size), 0);
+}
 
 static void answer_one(struct tls_probe *p, gnutls_session_t s)
 {
@@ -245,6 +257,8 @@ static void answer_one(struct tls_probe *p, gnutls_session_t s)
 
 	if (gnutls_handshake(s) != GNUTLS_E_SUCCESS)
 		return;
+	if (atomic_load(&p->answered) == 0)
+		keep_client(p, s);
 	do {
 		n = gnutls_record_recv(s, head + len, sizeof(head) - 1 - len);
 		len += n > 0 ? (size_t)n : 0;
@@ -271,6 +285,7 @@ static void *serve_tls(void *arg)
 		assert_int_equal(gnutls_set_default_priority(s), 0);
 		assert_int_equal(gnutls_credentials_set(s, GNUTLS_CRD_CERTIFICATE, p->cred), 0);
 		gnutls_transport_set_int(s, fd);
+		gnutls_certificate_server_set_request(s, GNUTLS_CERT_REQUEST);
 		answer_one(p, s);
 		gnutls_deinit(s);
 		close(fd);
@@ -336,6 +351,34 @@ static void sends_the_token(void **state)
 	tls_probe_stop(&p);
 }
 
+static void shows_its_certificate(void **state)
+{
+	struct x509_pair own;
+	struct certs_names names = {0};
+	struct tls_probe p;
+
+	(void)state;
+	tls_probe_start(&p);
+	x509_pair_init(&own);
+	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
+	assert_int_equal(
+		x509_make_serving(&p.ca, &names, clock_wall_ms() / 1000, 3600, &own, NULL), 0);
+	pool->ca_pem = strdup(p.ca.cert.data);
+	pool->cert_pem = strdup(own.cert.data);
+	add_server("a", p.url, ",'caSecret':'probe','clientSecret':'probe'");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	/* without the key it is not asked */
+	assert_true(pool_api_shows(pool, "a", "tls.key", 5000));
+	assert_int_equal(atomic_load(&p.answered), 0);
+	api_lock(pool->api);
+	pool->key_pem = strdup(own.key.data);
+	api_unlock(pool->api);
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 9000));
+	assert_true(own.cert.len > 0 && strncmp(p.client, own.cert.data, 100) == 0);
+	tls_probe_stop(&p);
+	x509_pair_release(&own);
+}
+
 static void trusts_its_own_ca_alone(void **state)
 {
 	struct x509_pair other;
@@ -375,6 +418,7 @@ int main(void)
 		POLL_TEST(a_token_stays_off_plain_http),
 		POLL_TEST(a_secret_of_another_type),
 		POLL_TEST(sends_the_token),
+		POLL_TEST(shows_its_certificate),
 		POLL_TEST(trusts_its_own_ca_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,7 +112,7 @@ static void test_values(void **state)
 
 #define PROBE                                                                                      \
 	"{'address':'[::1]:1','drain':true,'gpus':null,'probe':{'url':'https://h:9443','caSecret'" \
-	":'ca','tokenSecret':'t.k','later':1},'later':{}}"
+	":'ca','tokenSecret':'t.k','clientSecret':'c','later':1},'later':{}}"
 
 static void test_probe(void **state)
 {
@@ -126,6 +126,7 @@ static void test_probe(void **state)
 	assert_string_equal(f.o.probe_url, "https://h:9443");
 	assert_string_equal(f.o.probe_ca_secret, "ca");
 	assert_string_equal(f.o.probe_token_secret, "t.k");
+	assert_string_equal(f.o.probe_client_secret, "c");
 	assert_int_equal(f.o.n_declared, 0);
 	assert_true(f.o.drain);
 	assert_true(f.o.deleting);
@@ -336,6 +337,8 @@ static void test_refused_spec(void **state)
 			"/spec/probe/caSecret"},
 		{"'a':1", "{'address':'a:1','probe':{'url':'http://a','tokenSecret':{'name':'x'}}}",
 			"/spec/probe/tokenSecret"},
+		{"'a':1", "{'address':'a:1','probe':{'url':'http://a','clientSecret':'A'}}",
+			"/spec/probe/clientSecret"},
 	};
 	struct server_fixture f;
 	char text[1024];

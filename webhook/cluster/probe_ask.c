@@ -155,10 +155,16 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 
 /* ---- the question ---- */
 
-/* libcurl (the flavour in use) takes CAs from a file: one in memory. */
-static int ca_file(const struct buf *pem, char path[static 32], struct err *err)
+/* What a question takes out of Secrets. libcurl (the flavour in use) reads PEM from files: here from files in memory. */
+struct secrets {
+	struct buf ca, cert, key, token;
+	int fds[3];
+	char paths[3][32]; /* of ca, cert and key; "" for none */
+};
+
+static int pem_file(const struct buf *pem, char path[static 32], struct err *err)
 {
-	int fd = memfd_create("probe-ca", MFD_CLOEXEC);
+	int fd = memfd_create("probe-pem", MFD_CLOEXEC);
 	size_t done = 0;
 
 	while (fd >= 0 && done < pem->len) {
@@ -172,7 +178,7 @@ static int ca_file(const struct buf *pem, char path[static 32], struct err *err)
 		done += (size_t)n;
 	}
 	if (fd < 0)
-		err_set(err, ERR_IO, "no file in memory for the probe's CA");
+		err_set(err, ERR_IO, "no file in memory for the probe's certificates");
 	else
 		snprintf(path, 32, "/proc/self/fd/%d", fd);
 	return fd;
@@ -184,9 +190,14 @@ static void trim(struct buf *token)
 		token->data[--token->len] = '\0';
 }
 
+static const char *or_null(const char *path)
+{
+	return path[0] ? path : NULL;
+}
+
 /* A client of its own: libcurl may remember CAs by the name of their file, and names of files in memory come again. */
-static int send(const struct probe_question *q, const struct buf *token, const char *ca,
-	struct http_response *ret, struct err *err)
+static int send(const struct probe_question *q, const struct secrets *s, struct http_response *ret,
+	struct err *err)
 {
 	struct http_client *client = http_client_new(err);
 	struct buf url;
@@ -205,8 +216,10 @@ static int send(const struct probe_question *q, const struct buf *token, const c
 	} else {
 		struct http_request req = {.method = "GET",
 			.url = url.data,
-			.bearer = token->len > 0 ? token->data : NULL,
-			.ca_file = ca,
+			.bearer = s->token.len > 0 ? s->token.data : NULL,
+			.ca_file = or_null(s->paths[0]),
+			.cert_file = or_null(s->paths[1]),
+			.key_file = or_null(s->paths[2]),
 			.timeout_ms = q->timeout_ms,
 			.max_bytes = ANSWER_MAX,
 			.go_on = q->go_on,
@@ -236,38 +249,63 @@ static int read_answer(const struct http_response *answer, struct arena *a,
 	return rc;
 }
 
+static int get_secrets(struct probe_secrets *s, const struct probe_question *q, struct secrets *ret,
+	struct err *err)
+{
+	struct buf *pem[3] = {&ret->ca, &ret->cert, &ret->key};
+	int rc = 0;
+
+	if (q->ca_secret)
+		rc = get_value(s, q->ca_secret, "ca.crt", q->doubtful, &ret->ca, err);
+	if (rc == 0 && q->token_secret)
+		rc = get_value(s, q->token_secret, "token", q->doubtful, &ret->token, err);
+	if (rc == 0 && q->client_secret)
+		rc = get_value(s, q->client_secret, "tls.crt", q->doubtful, &ret->cert, err);
+	if (rc == 0 && q->client_secret)
+		rc = get_value(s, q->client_secret, "tls.key", q->doubtful, &ret->key, err);
+	trim(&ret->token);
+	for (size_t i = 0; rc == 0 && i < 3; i++) {
+		if (i == 0 ? !q->ca_secret : !q->client_secret)
+			continue;
+		ret->fds[i] = pem_file(pem[i], ret->paths[i], err);
+		rc = ret->fds[i] < 0 ? (int)err->code : 0;
+	}
+	return rc;
+}
+
+static void drop_secrets(struct secrets *s)
+{
+	for (size_t i = 0; i < 3; i++)
+		if (s->fds[i] >= 0)
+			close(s->fds[i]);
+	buf_release(&s->ca);
+	buf_release(&s->cert);
+	certs_files_wipe(&s->key);
+	certs_files_wipe(&s->token);
+}
+
 int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct arena *a,
 	struct probe_inventory *ret, struct err *err)
 {
+	struct secrets own = {.fds = {-1, -1, -1}};
 	struct http_response answer = {0};
-	struct buf ca, token;
-	char path[32];
-	int fd = -1, rc = 0;
+	int rc;
 
 	if (q->token_secret && strncasecmp(q->url, "https://", strlen("https://")) != 0)
 		return err_reason(err, ERR_REFUSED, FRESH_TOKEN_KEPT,
 			"a token would cross the network in the clear: give the probe an https "
 			"URL, or "
 			"leave tokenSecret out");
-	buf_init(&ca, CERTS_FILE_MAX);
-	buf_init(&token, TOKEN_MAX);
-	if (q->ca_secret)
-		rc = get_value(s, q->ca_secret, "ca.crt", q->doubtful, &ca, err);
-	if (rc == 0 && q->token_secret)
-		rc = get_value(s, q->token_secret, "token", q->doubtful, &token, err);
-	trim(&token);
-	if (rc == 0 && q->ca_secret) {
-		fd = ca_file(&ca, path, err);
-		rc = fd < 0 ? (int)err->code : 0;
-	}
+	buf_init(&own.ca, CERTS_FILE_MAX);
+	buf_init(&own.cert, CERTS_FILE_MAX);
+	buf_init(&own.key, CERTS_FILE_MAX);
+	buf_init(&own.token, TOKEN_MAX);
+	rc = get_secrets(s, q, &own, err);
 	if (rc == 0)
-		rc = send(q, &token, fd >= 0 ? path : NULL, &answer, err);
+		rc = send(q, &own, &answer, err);
 	if (rc == 0)
 		rc = read_answer(&answer, a, ret, err);
 	buf_release(&answer.body);
-	if (fd >= 0)
-		close(fd);
-	buf_release(&ca);
-	certs_files_wipe(&token);
+	drop_secrets(&own);
 	return rc;
 }

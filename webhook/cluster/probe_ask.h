@@ -22,6 +22,7 @@ void probe_secrets_free(struct probe_secrets *s);
 struct probe_question {
 	const char *url;                      /* as in the spec */
 	const char *ca_secret, *token_secret; /* NULL: none */
+	const char *client_secret; /* our certificate and key (tls.crt, tls.key); NULL: none */
 	int64_t timeout_ms;
 	bool doubtful; /* the last one failed: read the Secrets anew, unless that was a moment ago */
 	bool (*go_on)(void *ctx); /* asked about once a second; false ends the question */

@@ -25,6 +25,7 @@ static void ask(struct probe_poll *p, struct target *t)
 	struct probe_question q = {.url = t->url,
 		.ca_secret = t->ca_secret,
 		.token_secret = t->token_secret,
+		.client_secret = t->client_secret,
 		.timeout_ms = p->cfg.timeout_ms,
 		.doubtful = t->failures > 0,
 		.go_on = go_on,

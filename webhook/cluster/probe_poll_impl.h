@@ -17,7 +17,7 @@
 /* A server with a probe. */
 struct target {
 	struct target *next;
-	char *name, *uid, *url, *ca_secret, *token_secret;
+	char *name, *uid, *url, *ca_secret, *token_secret, *client_secret;
 	int64_t due_ms,
 		good_ms;   /* CLOCK_MONOTONIC: next question; last good answer, or when we began */
 	unsigned failures; /* in a row */

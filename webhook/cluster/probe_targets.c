@@ -13,6 +13,7 @@ static void target_free(struct target *t)
 	free(t->url);
 	free(t->ca_secret);
 	free(t->token_secret);
+	free(t->client_secret);
 	free(t);
 }
 
@@ -33,7 +34,8 @@ bool probe_target_is(const struct target *t, const struct server_object *o)
 {
 	return same(t->uid, o->uid) && same(t->url, o->probe_url) &&
 	       same(t->ca_secret, o->probe_ca_secret) &&
-	       same(t->token_secret, o->probe_token_secret);
+	       same(t->token_secret, o->probe_token_secret) &&
+	       same(t->client_secret, o->probe_client_secret);
 }
 
 /* A server that is new, or whose probe is another now, is asked at once. Without memory the next look tries again. */
@@ -59,6 +61,7 @@ static bool note(void *ctx, const struct server_object *o)
 	t->url = copy(o->probe_url, &ok);
 	t->ca_secret = copy(o->probe_ca_secret, &ok);
 	t->token_secret = copy(o->probe_token_secret, &ok);
+	t->client_secret = copy(o->probe_client_secret, &ok);
 	if (!ok) {
 		target_free(t);
 		return true;

@@ -304,6 +304,8 @@ static int read_probe(
 		rc = read_name(r, probe, "caSecret", &o->probe_ca_secret);
 	if (rc == 0)
 		rc = read_name(r, probe, "tokenSecret", &o->probe_token_secret);
+	if (rc == 0)
+		rc = read_name(r, probe, "clientSecret", &o->probe_client_secret);
 	return rc == ERR_INVALID ? err_in(r->err, "probe") : rc;
 }
 

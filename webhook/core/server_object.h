@@ -102,8 +102,8 @@ struct server_object {
 	/* spec */
 	const char *address;
 	const char *probe_url; /* NULL: GPUs are listed by hand */
-	const char *probe_ca_secret,
-		*probe_token_secret; /* names of Secrets in our namespace; NULL: none */
+	const char *probe_ca_secret, *probe_token_secret,
+		*probe_client_secret; /* names of Secrets in our namespace; NULL: none */
 	struct gpu_declared *declared;
 	size_t n_declared;
 	bool drain;

@@ -228,11 +228,13 @@ static int read_probe(
 	int rc = yaml_as_map(probe, err);
 
 	if (rc == 0)
-		rc = yaml_known(probe, err, "url", "caSecret", "tokenSecret", NULL);
+		rc = yaml_known(probe, err, "url", "caSecret", "tokenSecret", "clientSecret", NULL);
 	if (rc == 0)
 		rc = read_secret_name(probe, "caSecret", err);
 	if (rc == 0)
 		rc = read_secret_name(probe, "tokenSecret", err);
+	if (rc == 0)
+		rc = read_secret_name(probe, "clientSecret", err);
 	if (rc == 0)
 		rc = need_str(l, probe, "url", &url, &s->probe_url, err);
 	if (rc == 0 && !is_url(s->probe_url))
