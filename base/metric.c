@@ -77,12 +77,18 @@ void metrics_free(struct metrics *m)
 }
 
 /* The cells of one series, or NULL when the place does not exist. */
-static _Atomic int64_t *series(const struct metrics *m, size_t id, size_t i, size_t j)
+static _Atomic int64_t *series3(const struct metrics *m, size_t id, size_t i, size_t j, size_t k)
 {
-	if (id >= m->ndesc || i >= m->row[id].count[0] || j >= m->row[id].count[1])
+	if (id >= m->ndesc || i >= m->row[id].count[0] || j >= m->row[id].count[1] ||
+		k >= m->row[id].count[2])
 		return NULL;
 	const struct row *row = &m->row[id];
-	return m->cell + row->first + (i * row->count[1] + j) * row->width;
+	return m->cell + row->first + ((i * row->count[1] + j) * row->count[2] + k) * row->width;
+}
+
+static _Atomic int64_t *series(const struct metrics *m, size_t id, size_t i, size_t j)
+{
+	return series3(m, id, i, j, 0);
 }
 
 static void cell_add(_Atomic int64_t *cell, int64_t n)
@@ -95,11 +101,16 @@ static int64_t cell_get(const _Atomic int64_t *cell)
 	return atomic_load_explicit(cell, memory_order_relaxed);
 }
 
-void metric_add(struct metrics *m, size_t id, size_t i, size_t j, int64_t n)
+void metric_add3(struct metrics *m, size_t id, size_t i, size_t j, size_t k, int64_t n)
 {
-	_Atomic int64_t *cell = series(m, id, i, j);
+	_Atomic int64_t *cell = series3(m, id, i, j, k);
 	if (cell && m->desc[id].type != METRIC_HISTOGRAM)
 		cell_add(cell, n);
+}
+
+void metric_add(struct metrics *m, size_t id, size_t i, size_t j, int64_t n)
+{
+	metric_add3(m, id, i, j, 0, n);
 }
 
 void metric_set(struct metrics *m, size_t id, size_t i, size_t j, int64_t value)
@@ -131,12 +142,13 @@ static int64_t histogram_count(const _Atomic int64_t *cell, size_t nbuckets)
 
 int64_t metric_value(const struct metrics *m, size_t id, size_t i, size_t j)
 {
-	const _Atomic int64_t *cell = series(m, id, i, j);
-	if (!cell)
-		return 0;
-	if (m->desc[id].type == METRIC_HISTOGRAM)
-		return histogram_count(cell, m->row[id].nbuckets);
-	return cell_get(cell);
+	const _Atomic int64_t *cell;
+	int64_t sum = 0;
+	for (size_t k = 0; (cell = series3(m, id, i, j, k)); k++)
+		sum += m->desc[id].type == METRIC_HISTOGRAM
+			       ? histogram_count(cell, m->row[id].nbuckets)
+			       : cell_get(cell);
+	return sum;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
@@ -237,25 +249,31 @@ static void render_histogram(const struct metrics *m, size_t id, const _Atomic i
 	metric_sample(out, name, l->at, l->n, sum, 1);
 }
 
+static void render_series(
+	const struct metrics *m, size_t id, const size_t at[METRIC_LABELS_MAX], struct buf *out)
+{
+	const struct metric_desc *d = &m->desc[id];
+	const _Atomic int64_t *cell = series3(m, id, at[0], at[1], at[2]);
+	struct labels l = {.n = 0};
+	for (size_t k = 0; k < METRIC_LABELS_MAX; k++)
+		if (d->label[k].name)
+			label_add(&l, d->label[k].name, slice_of(d->label[k].values[at[k]]));
+	if (d->type == METRIC_HISTOGRAM)
+		render_histogram(m, id, cell, &l, out);
+	else
+		metric_sample(out, d->name, l.at, l.n, cell_get(cell), d->scale);
+}
+
 static void render_row(const struct metrics *m, size_t id, struct buf *out)
 {
 	const struct metric_desc *d = &m->desc[id];
-	const struct row *row = &m->row[id];
+	const size_t *count = m->row[id].count;
+	size_t at[METRIC_LABELS_MAX];
 	metric_head(out, d->name, d->help, d->type);
-	for (size_t i = 0; i < row->count[0]; i++) {
-		for (size_t j = 0; j < row->count[1]; j++) {
-			struct labels l = {.n = 0};
-			if (d->label[0].name)
-				label_add(&l, d->label[0].name, slice_of(d->label[0].values[i]));
-			if (d->label[1].name)
-				label_add(&l, d->label[1].name, slice_of(d->label[1].values[j]));
-			const _Atomic int64_t *cell = series(m, id, i, j);
-			if (d->type == METRIC_HISTOGRAM)
-				render_histogram(m, id, cell, &l, out);
-			else
-				metric_sample(out, d->name, l.at, l.n, cell_get(cell), d->scale);
-		}
-	}
+	for (at[0] = 0; at[0] < count[0]; at[0]++)
+		for (at[1] = 0; at[1] < count[1]; at[1]++)
+			for (at[2] = 0; at[2] < count[2]; at[2]++)
+				render_series(m, id, at, out);
 }
 
 void metrics_render(const struct metrics *m, struct buf *out)

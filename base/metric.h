@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-#define METRIC_LABELS_MAX 2
+#define METRIC_LABELS_MAX 3
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
@@ -39,15 +39,17 @@ struct metrics;
 struct metrics *metrics_new(const struct metric_desc *desc, size_t ndesc);
 void metrics_free(struct metrics *m);
 
-/* id is the row in the table; i and j are the places of the labels' values in their lists (0 without the label). Out of
- * range, or the wrong type of metric, does nothing. Any thread. */
+/* id is the row in the table; i and j are the places of the first two labels' values in their lists (0 without the label); of a
+ * third one it is the first value. Out of range, or the wrong type of metric, does nothing. Any thread. */
 void metric_add(struct metrics *m, size_t id, size_t i, size_t j, int64_t n); /* counter, gauge */
 void metric_set(struct metrics *m, size_t id, size_t i, size_t j,
 	int64_t value); /* gauge, or a counter kept elsewhere */
 void metric_observe(
 	struct metrics *m, size_t id, size_t i, size_t j, int64_t value); /* histogram */
-int64_t metric_value(
-	const struct metrics *m, size_t id, size_t i, size_t j); /* a histogram's: its count */
+int64_t metric_value(const struct metrics *m, size_t id, size_t i,
+	size_t j); /* a histogram's: its count; summed over a third label */
+/* metric_add for three labels: k is the place of the third one's value. */
+void metric_add3(struct metrics *m, size_t id, size_t i, size_t j, size_t k, int64_t n);
 
 /* Append all series. Content type: METRIC_CONTENT_TYPE. out->failed says whether it fitted. */
 void metrics_render(const struct metrics *m, struct buf *out);

@@ -31,12 +31,14 @@ void admission_fixture_init(struct admission_fixture *f, struct ledger *ledger)
 	memset(f, 0, sizeof(*f));
 	fixture_init(&f->core);
 	f->metrics = metrics_new(metric_table, M_COUNT);
+	f->decisions = decisions_new();
 	assert_non_null(f->metrics);
 	log_init(&f->log, 2);
 	assert_int_equal(log_set_level(&f->log, "error", NULL), 0);
 	deps = (struct admission_deps){.source = {&f->core.config, acquire, release},
 		.ledger = ledger ? ledger : f->core.ledger,
 		.metrics = f->metrics,
+		.decisions = f->decisions,
 		.log = &f->log};
 	f->admission = admission_new(&deps, &err);
 	assert_non_null(f->admission);
@@ -55,6 +57,7 @@ void admission_fixture_release(struct admission_fixture *f)
 	forget(f);
 	admission_free(f->admission);
 	metrics_free(f->metrics);
+	decisions_free(f->decisions);
 	fixture_release(&f->core);
 }
 

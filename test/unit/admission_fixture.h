@@ -14,6 +14,7 @@
 struct admission_fixture {
 	struct fixture core;
 	struct metrics *metrics;
+	struct decisions *decisions;
 	struct log log; /* errors alone */
 	struct admission *admission;
 	/* the last call */

@@ -455,7 +455,8 @@ static int fake_view(
 	return err_set(err, (enum err_code)fake->take, "the ledger is away");
 }
 
-static const struct ledger_ops fake_ops = {fake_take, fake_undo, fake_release, fake_view};
+static const struct ledger_ops fake_ops = {
+	.take = fake_take, .undo = fake_undo, .release = fake_release, .view = fake_view};
 
 /* what take() returns; the status of the reply */
 static const struct {

@@ -111,6 +111,36 @@ static void stays_in_the_table(void **state)
 	metrics_free(m);
 }
 
+static void third_label(void **state)
+{
+	(void)state;
+	static const char *const places[] = {"here", "there", NULL};
+	static const struct metric_desc three[] = {
+		{.name = "poolgate_three_total",
+			.help = "Three.",
+			.type = METRIC_COUNTER,
+			.label = {{"hook", hooks}, {"verdict", verdicts}, {"place", places}}},
+		{.name = "poolgate_after", .help = "After.", .type = METRIC_GAUGE}};
+	struct metrics *m = metrics_new(three, 2);
+	metric_add3(m, 0, 1, 2, 1, 3);
+	metric_add3(m, 0, 1, 2, 0, 4);
+	metric_add3(m, 0, 1, 2, 2, 100);
+	metric_add3(m, 0, 1, 3, 0, 100);
+	metric_add(m, 0, 0, 0, 1);
+	metric_set(m, 1, 0, 0, 9);
+	const char *t = render(m);
+	assert_non_null(strstr(t,
+		"\npoolgate_three_total{hook=\"validate\",verdict=\"error\",place=\"there\"} 3\n"));
+	assert_non_null(strstr(t,
+		"\npoolgate_three_total{hook=\"validate\",verdict=\"error\",place=\"here\"} 4\n"));
+	assert_non_null(strstr(t,
+		"\npoolgate_three_total{hook=\"mutate\",verdict=\"allowed\",place=\"here\"} 1\n"));
+	assert_non_null(strstr(t, "\npoolgate_after 9\n"));
+	assert_int_equal(metric_value(m, 0, 1, 2), 7);
+	assert_int_equal(metric_value(m, 1, 0, 0), 9);
+	metrics_free(m);
+}
+
 static void samples_of_other_tables(void **state)
 {
 	(void)state;
@@ -160,6 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(renders),
 		cmocka_unit_test(stays_in_the_table),
+		cmocka_unit_test(third_label),
 		cmocka_unit_test(samples_of_other_tables),
 		cmocka_unit_test(counts_from_threads),
 	};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/plain_routes: health, metrics, the pool's JSON, and what /v1/release takes for a pod.
+// Unit tests of webhook/edge/plain_routes: health, metrics, the page, the pool's JSON, and what /v1/release takes for a pod.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/metrics_page.h"
 #include "webhook/edge/plain_routes.h"
 
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
@@ -36,6 +36,9 @@ static int setup(void **state)
 	plain.identity = tls_identity_new();
 	plain.ledger = ledger_memory_new(0);
 	plain.metrics = metrics_new(metric_table, M_COUNT);
+	plain.decisions = decisions_new();
+	ledger_memory_tell(plain.ledger, plain.metrics);
+	plain.version = "1.2.3";
 	plain.log = &quiet;
 	arena_init(&a, 1 << 20);
 	assert_int_equal(
@@ -50,6 +53,7 @@ static int teardown(void **state)
 	(void)state;
 	ledger_memory_free(plain.ledger);
 	metrics_free(plain.metrics);
+	decisions_free(plain.decisions);
 	tls_identity_free(plain.identity);
 	plain_release(&plain);
 	return 0;
@@ -127,6 +131,74 @@ static void test_metrics(void **state)
 	expect("/metrics", "", 200, "poolgate_pool_claimed_bytes{server=\"gpu-01\"} 1000000000");
 	expect("/metrics", "", 200, "poolgate_pool_pending_bytes{server=\"gpu-01\"} 1000000000");
 	expect("/metrics", "", 200, "poolgate_pool_claims{server=\"gpu-01\"} 1");
+	expect("/metrics", "", 200,
+		"\npoolgate_pool_bytes{server=\"gpu-01\",state=\"bound\"} 0\n"
+		"poolgate_pool_bytes{server=\"gpu-01\",state=\"pending\"} 1000000000\n"
+		"poolgate_pool_bytes{server=\"gpu-01\",state=\"free\"} 1000000000\n"
+		"poolgate_pool_bytes{server=\"gpu-01\",state=\"drained\"} 0\n"
+		"poolgate_pool_bytes{server=\"gpu-01\",state=\"stale\"} 0\n");
+	expect("/metrics", "", 200,
+		"\npoolgate_claims{state=\"pending\"} 1\npoolgate_claims{state=\"bound\"} 0\n");
+	expect("/metrics", "", 200, "\npoolgate_build_info{version=\"1.2.3\",compiler=\"");
+	expect("/metrics", "", 200, "\nprocess_resident_memory_bytes ");
+	expect("/metrics", "", 200, "\nprocess_start_time_seconds 1");
+	expect("/metrics", "", 200, "\npoolgate_claims_ended_total{why=\"released\"} 0\n");
+	expect("/v1/release", "{\"uid\":\"a\"}", 200, "1");
+	expect("/metrics", "", 200, "\npoolgate_claims_ended_total{why=\"released\"} 1\n");
+	expect("/metrics", "", 200, "\npoolgate_claims{state=\"pending\"} 0\n");
+}
+
+/* So many servers and no more have series of their own; what is summed up is not lost. */
+static void test_metrics_bounded(void **state)
+{
+	struct inventory inv;
+	struct http_reply reply;
+	struct err err = {0};
+	struct arena a;
+	struct buf b;
+	size_t lines = 0;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	for (int i = 0; i < METRIC_SERVERS_MAX + 7; i++)
+		buf_fmt(&b,
+			"---\napiVersion: poolgate.io/v1alpha1\nkind: GPUServer\nmetadata: {name: "
+			"gpu-%04d}\nspec: {address: \"10.0.0.1:1\", gpus: [{model: V100, memory: "
+			"1000M, count: 2}]}\n",
+			i);
+	arena_init(&a, 16 << 20);
+	assert_int_equal(gpu_servers_parse(buf_as_slice(&b), "pool.yaml", &a, &inv, NULL, &err), 0);
+	assert_int_equal(ledger_memory_set_inventory(plain.ledger, &inv, &err), 0);
+	arena_release(&a);
+	buf_release(&b);
+	reply = call("/metrics", "");
+	for (const char *at = reply.body; (at = strstr(at, "poolgate_pool_memory_bytes{")); at++)
+		lines++;
+	assert_int_equal(lines, METRIC_SERVERS_MAX + 1);
+	assert_non_null(strstr(
+		reply.body, "poolgate_pool_memory_bytes{server=\"(others)\"} 14000000000\n"));
+	assert_non_null(strstr(reply.body, "poolgate_pool_gpus_usable{server=\"(others)\"} 14\n"));
+	free(reply.body);
+}
+
+static void test_page(void **state)
+{
+	struct http_reply reply;
+
+	(void)state;
+	take("held-by-me");
+	decisions_add(plain.decisions, &(struct decision_note){.result = RESULT_REFUSED,
+					       .name = SLICE("refused-me"),
+					       .reason = "NoCapacity"});
+	reply = call("/", "");
+	assert_int_equal(reply.status, 200);
+	assert_string_equal(reply.content_type, "text/html; charset=utf-8");
+	assert_string_equal(reply.header[0].name, "Content-Security-Policy");
+	assert_non_null(strstr(reply.header[0].value, "default-src 'none'"));
+	assert_non_null(strstr(reply.body, "held-by-me"));
+	assert_non_null(strstr(reply.body, "refused-me"));
+	assert_non_null(strstr(reply.body, "<b>NoCapacity</b>"));
+	free(reply.body);
 }
 
 static void test_release(void **state)
@@ -166,6 +238,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_health, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_metrics, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_metrics_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_page, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_release, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_release_wrong, setup, teardown),
 	};

@@ -63,9 +63,122 @@ static void test_microseconds(void **state)
 	admission_fixture_release(&f);
 }
 
+/* Operations and reasons are counted by name; what no table knows goes to "other". */
+static void test_labels(void **state)
+{
+	struct admission_fixture f;
+	char *gone = admission_review("DELETE", "null", "{'metadata':{}}", "");
+	char *forged = admission_review("CREATE",
+		"{'kind':'Pod','metadata':{'name':'p','annotations':{'auto-management/bitfusion':"
+		"'all','bitfusion-client/os':'ubuntu18','bitfusion-client/version':'400'}},'spec':{"
+		"'containers':[{'name':'c','command':['a'],'resources':{'limits':{'bitfusion.io/"
+		"gpu-"
+		"amount':'1'}}}]}}",
+		"null", "");
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	assert_int_equal(admission_call(&f, admission_validate, gone), HTTP_DONE);
+	assert_int_equal(admission_call(&f, admission_validate, forged), HTTP_DONE);
+	assert_int_equal(admission_call(&f, admission_mutate, "{"), HTTP_DONE);
+	assert_true(value_of(&f, "\npoolgate_reviews_total{hook=\"validate\",result=\"untouched\","
+				 "operation=\"DELETE\"} ") == 1);
+	assert_true(value_of(&f, "\npoolgate_reviews_total{hook=\"validate\",result=\"refused\","
+				 "operation=\"CREATE\"} ") == 1);
+	assert_true(value_of(&f, "\npoolgate_reviews_total{hook=\"mutate\",result=\"unreadable\","
+				 "operation=\"none\"} ") == 1);
+	assert_true(value_of(&f, "\npoolgate_refusals_total{hook=\"validate\",reason="
+				 "\"NotInjected\"} ") == 1);
+	assert_int_equal(metric_reason("NoSuchReason"), metric_reason("other"));
+	assert_int_not_equal(metric_reason("NoCapacity"), metric_reason("other"));
+	assert_string_equal(metric_operation_name(OP_CONNECT), "CONNECT");
+	free(gone);
+	free(forged);
+	admission_fixture_release(&f);
+}
+
+/* Every stage of a claim is there, none that the review did not enter; they add up to the whole. */
+static void test_stages(void **state)
+{
+	static const char *const stages[] = {"wait", "read", "decide", "claim", "write"};
+	struct admission_fixture f;
+	char *live, *text;
+	double sum = 0, whole;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	live = fixture_inject(&f.core,
+		"{'metadata':{'name':'p','uid':'u','annotations':{'auto-management/"
+		"bitfusion':'all',"
+		"'bitfusion-client/os':'ubuntu18','bitfusion-client/version':'400'}},'spec':{"
+		"'containers':[{'name':'c','command':['a'],'resources':{'limits':{'bitfusion.io/"
+		"gpu-"
+		"amount':'1'}}}]}}");
+	text = admission_review("CREATE", live, "null", "");
+	assert_int_equal(admission_call(&f, admission_validate, text), HTTP_DONE);
+	for (size_t i = 0; i < 5; i++) {
+		char series[128];
+
+		(void)snprintf(series, sizeof(series),
+			"\npoolgate_review_stage_seconds_count{hook=\"validate\",stage=\"%s\"} ",
+			stages[i]);
+		assert_true(value_of(&f, series) == 1);
+		(void)snprintf(series, sizeof(series),
+			"\npoolgate_review_stage_seconds_sum{hook=\"validate\",stage=\"%s\"} ",
+			stages[i]);
+		sum += value_of(&f, series);
+	}
+	whole = value_of(&f, "\npoolgate_review_duration_seconds_sum{hook=\"validate\"} ");
+	assert_true(sum > whole - 1e-9 && sum < whole + 1e-9);
+	assert_int_equal(admission_call(&f, admission_mutate, "{"), HTTP_DONE);
+	assert_true(value_of(&f, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
+				 "\"read\"} ") == 1);
+	assert_true(value_of(&f, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
+				 "\"decide\"} ") == 0);
+	assert_true(value_of(&f, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
+				 "\"claim\"} ") == 0);
+	free(text);
+	free(live);
+	admission_fixture_release(&f);
+}
+
+/* Each review that can be read is remembered, with its names and nothing else of the pod's. */
+static void test_decisions(void **state)
+{
+	struct admission_fixture f;
+	struct decision got[4];
+	char *secret = admission_review("CREATE",
+		"{'kind':'Pod','metadata':{'name':'p','annotations':{'auto-management/"
+		"bitfusion':'all','bitfusion-client/os':'ubuntu18','bitfusion-client/"
+		"version':'400'}"
+		"},'spec':{'containers':[{'name':'c','command':['a'],'env':[{'name':'T','value':"
+		"'hunter2'}],'resources':{'limits':{'bitfusion.io/gpu-amount':'0'}}}]}}",
+		"null", "");
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	assert_int_equal(admission_call(&f, admission_mutate, secret), HTTP_DONE);
+	assert_int_equal(admission_call(&f, admission_mutate, "{\"token\":1"), HTTP_DONE);
+	assert_int_equal(decisions_copy(f.decisions, got, 4), 1);
+	assert_int_equal(got[0].result, RESULT_REFUSED);
+	assert_int_equal(got[0].operation, OP_CREATE);
+	assert_string_equal(got[0].namespace, "ml");
+	assert_string_equal(got[0].kind, "Pod");
+	assert_string_equal(got[0].reason, "Invalid");
+	assert_non_null(strstr(got[0].message, "gpu-amount"));
+	assert_null(strstr(got[0].message, "hunter2"));
+	free(secret);
+	admission_fixture_release(&f);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_microseconds)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_microseconds),
+		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_decisions),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

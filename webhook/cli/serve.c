@@ -34,6 +34,7 @@ struct server {
 	struct reload reload;
 	struct plain plain;
 	struct admission *admission;
+	struct decisions *decisions;
 	struct cluster *cluster;          /* NULL: the pool is a file */
 	struct settings cluster_settings; /* of the cluster: as they were at the start */
 	struct http_server *tls, *plain_http, *admin_http;
@@ -93,7 +94,10 @@ static int make_ledger(struct server *s, struct err *err)
 	if (!r->settings.cluster.on) {
 		r->ledger = ledger_memory_new(r->settings.claim_ttl_ms);
 		s->plain.ledger = r->ledger;
-		return r->ledger ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+		if (!r->ledger)
+			return err_set(err, ERR_NOMEM, "out of memory");
+		ledger_memory_tell(r->ledger, r->metrics);
+		return 0;
 	}
 	/* A reload puts other settings in force, and what is borrowed must stay. */
 	rc = settings_load(r->argc, r->argv, r->total_gpu_memory, &s->cluster_settings, err);
@@ -120,7 +124,8 @@ static int make_parts(struct server *s, struct err *err)
 	r->metrics = metrics_new(metric_table, M_COUNT);
 	r->identity = tls_identity_new();
 	r->clients = r->settings.client_ca ? tls_trust_new() : NULL;
-	if (!r->metrics || !r->identity)
+	s->decisions = decisions_new();
+	if (!r->metrics || !r->identity || !s->decisions)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (r->settings.client_ca && !r->clients)
 		return err_set(err, ERR_NOMEM, "out of memory");
@@ -128,6 +133,8 @@ static int make_parts(struct server *s, struct err *err)
 		return (int)err->code;
 	s->plain.identity = r->identity;
 	s->plain.metrics = r->metrics;
+	s->plain.decisions = s->decisions;
+	s->plain.version = POOLGATE_VERSION;
 	s->plain.log = &s->log;
 	s->admission = admission_new(
 		&(struct admission_deps){
@@ -136,6 +143,7 @@ static int make_parts(struct server *s, struct err *err)
 			.secrets = s->cluster ? cluster_secrets(s->cluster)
 					      : (struct secrets_check){0},
 			.metrics = r->metrics,
+			.decisions = s->decisions,
 			.log = &s->log,
 		},
 		err);
@@ -284,6 +292,7 @@ static void free_parts(struct server *s)
 	tls_identity_free(s->reload.identity);
 	tls_trust_free(s->reload.clients);
 	metrics_free(s->reload.metrics);
+	decisions_free(s->decisions);
 	config_store_release(&s->store);
 	plain_release(&s->plain);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "webhook/cluster/claims_impl.h"
+#include "webhook/edge/metrics.h"
 
 #define PATH_BYTES 2048
 /* Questions of one round: what is answered is written before the next. */
@@ -193,11 +194,18 @@ static void edit_one(void *ctx, size_t i)
 			clock_now_ms() + CLAIMS_CALL_MS, &e->err);
 }
 
-static const char *why_ended(const struct holder *h)
+static enum metric_end why_ended(const struct holder *h)
 {
 	if (h->sight.seen == POD_FINISHED || h->sight.answer == ANSWER_FINISHED)
-		return "its pod has finished";
-	return h->sight.pending ? "its pod never came" : "its pod is gone";
+		return END_FINISHED;
+	return h->sight.pending ? END_EXPIRED : END_GONE;
+}
+
+static const char *end_words(enum metric_end why)
+{
+	return why == END_FINISHED ? "its pod has finished"
+	       : why == END_GONE   ? "its pod is gone"
+				   : "its pod never came";
 }
 
 /* What came of it: what was not written is asked anew. */
@@ -215,7 +223,8 @@ static void settle_edit(struct claims *c, const struct edit *e)
 		}
 		log_line(c->cfg->log, LOG_LEVEL_INFO, "claim ended", log_str("uid", h->uid),
 			log_str("namespace", h->namespace), log_str("name", h->name),
-			log_str("server", e->server), log_str("why", why_ended(h)));
+			log_str("server", e->server), log_str("why", end_words(why_ended(h))));
+		metric_add(c->cfg->metrics, M_CLAIMS_ENDED, why_ended(h), 0, 1);
 	}
 	if (e->rc == 0)
 		return;

@@ -225,5 +225,6 @@ const struct ledger_ops ledger_kube_ops = {
 	.take = kube_take,
 	.undo = kube_undo,
 	.release = kube_release,
+	.count = kube_count,
 	.view = kube_view,
 };

@@ -21,6 +21,7 @@ struct ledger_kube {
 	struct servers *servers;
 	struct kube *kube;
 	const struct log *log;
+	struct metrics *metrics;
 	uint64_t replica;      /* the upper half of every ticket of this process: random */
 	_Atomic uint32_t last; /* the lower half */
 	pthread_mutex_t lock;  /* guards undos; taken before nothing, after servers' */
@@ -130,6 +131,7 @@ void kube_undo(struct ledger *base, uint64_t ticket);
 
 /* ---- ledger_kube_view.c ---- */
 
+void kube_count(struct ledger *base, size_t ret[CLAIM_STATES]);
 int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err);
 

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "webhook/cluster/ledger_kube_impl.h"
+#include "webhook/edge/metrics.h"
 
 #define EDIT_MS 5000
 #define PAUSE_MS 500
@@ -17,6 +18,7 @@ struct undo {
 	int64_t since_ms;
 	bool undecided; /* the write may land yet */
 	bool gone;      /* its pod was there and is gone: whoever took it, it ends */
+	bool removed;   /* the last edit takes it away */
 	char *server;
 	char uid[]; /* and behind it the server's name */
 };
@@ -84,11 +86,12 @@ static enum edit_result remove_claim(
 
 	(void)again;
 	(void)a;
-	u->undecided = false;
+	u->undecided = u->removed = false;
 	if (u->gone) {
 		if (i < 0 || o->status.claims[i].claim.state == CLAIM_PENDING)
 			return EDIT_SAME;
 		server_status_remove_claim(&o->status, (size_t)i);
+		u->removed = true;
 		return EDIT_CHANGED;
 	}
 	if (i < 0 || o->status.claims[i].take != u->ticket) {
@@ -101,6 +104,7 @@ static enum edit_result remove_claim(
 	if (o->status.claims[i].claim.state != CLAIM_PENDING)
 		return EDIT_SAME;
 	server_status_remove_claim(&o->status, (size_t)i);
+	u->removed = true;
 	return EDIT_CHANGED;
 }
 
@@ -149,6 +153,9 @@ static bool take_back(struct ledger_kube *l, int64_t deadline_ms)
 				"a claim was not taken back, the leader will drop it",
 				log_str("uid", u->uid), log_str("server", u->server),
 				log_str("error", err.msg));
+		if (rc == 0 && u->removed && l->metrics)
+			metric_add(
+				l->metrics, M_CLAIMS_ENDED, u->gone ? END_GONE : END_UNSENT, 0, 1);
 		free(u);
 	}
 	return all;
@@ -168,7 +175,6 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct l
 	struct ledger_kube *l = calloc(1, sizeof(*l));
 	uint32_t random = 0;
 
-	(void)metrics;
 	if (!l) {
 		err_set(err, ERR_NOMEM, "out of memory for the ledger");
 		return NULL;
@@ -178,6 +184,7 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct l
 	l->servers = s;
 	l->kube = k;
 	l->log = log;
+	l->metrics = metrics;
 	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		random = (uint32_t)servers_now_ms();
 	l->replica = (uint64_t)random << 32;

@@ -88,6 +88,21 @@ static void *copy_array(struct arena *a, const void *from, size_t n, size_t size
 	return to;
 }
 
+void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
+{
+	struct servers *s = ((struct ledger_kube *)base)->servers;
+
+	memset(ret, 0, CLAIM_STATES * sizeof(*ret));
+	(void)pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct held *h = s->entries[i]->held;
+
+		for (size_t k = 0; h && k < h->object.status.n_claims; k++)
+			ret[h->object.status.claims[k].claim.state]++;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err)
 {

@@ -30,8 +30,7 @@ struct tls_secret {
 
 static void note_failure(struct tls_secret *t, const struct err *err)
 {
-	metric_set(t->cfg.metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0, 0);
-	metric_add(t->cfg.metrics, M_RELOAD_ERRORS, WHAT_CERTIFICATE, 0, 1);
+	metric_reloaded(t->cfg.metrics, WHAT_CERTIFICATE, false);
 	log_line(t->cfg.log, LOG_LEVEL_ERROR, "certificate cannot be used, the one before stays",
 		log_str("secret", t->cfg.name), log_str("error", err->msg));
 }
@@ -40,7 +39,7 @@ static void note_success(struct tls_secret *t, uint64_t generation_before)
 {
 	struct tls_info info;
 
-	metric_set(t->cfg.metrics, M_RELOAD_OK, WHAT_CERTIFICATE, 0, 1);
+	metric_reloaded(t->cfg.metrics, WHAT_CERTIFICATE, true);
 	if (!tls_identity_info(t->cfg.identity, &info))
 		return;
 	metric_set(t->cfg.metrics, M_CERT_NOT_AFTER, 0, 0, info.not_after);

@@ -18,6 +18,7 @@ enum claim_state {
 	CLAIM_BOUND,   /* the pod has been seen */
 	CLAIM_ADOPTED  /* given to a live pod that had none */
 };
+#define CLAIM_STATES 3
 
 /* "pending", "bound", "adopted" */
 const char *claim_state_name(enum claim_state s);
@@ -86,6 +87,8 @@ struct ledger_ops {
 	/* A consistent picture, claims included when with_claims. */
 	int (*view)(struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret,
 		struct err *err);
+	/* How many claims are in each state; of one that spans several GPUServer objects each counts. NULL: nobody counts. */
+	void (*count)(struct ledger *l, size_t ret[CLAIM_STATES]);
 };
 
 /* Implementations embed it as their first member. */

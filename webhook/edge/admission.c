@@ -4,40 +4,15 @@
 
 #include <stdlib.h>
 
-#include "webhook/core/mutate.h"
-#include "webhook/core/review.h"
 #include "webhook/core/validate.h"
 #include "webhook/core/workload.h"
-#include "webhook/edge/metrics.h"
-#include "webhook/edge/scratch.h"
+#include "webhook/edge/admission_impl.h"
 
 /* A reply's size beside its patch, so that it takes one allocation. */
 #define REPLY_SLACK 1024
 #define REPLY_MAX (32U * 1024 * 1024)
 /* Kept from the time of what may wait: the transport answers at the deadline, and cannot say why. */
 #define SAY_WHY_MS 250
-
-struct admission {
-	struct admission_deps deps;
-	struct scratch_pool *scratches;
-};
-
-/* One review on its way. */
-struct call {
-	struct admission *adm;
-	struct http_request *req;
-	struct scratch *s;
-	const struct config *config;
-	struct mutate_world world;
-	enum metric_hook hook;
-	struct review review;
-	bool readable;
-	struct answer answer;
-	enum metric_result result;
-	uint64_t ticket;  /* of a claim that this review took */
-	const char *note; /* for the log */
-	struct err err;
-};
 
 const struct http_route admission_routes[2] = {
 	{.path = "/mutate",
@@ -197,6 +172,7 @@ static int validate_pod_create(struct call *c)
 {
 	const struct review *r = &c->review;
 	struct validation *v = arena_alloc(&c->s->arena, sizeof(*v));
+	int rc;
 
 	if (!v)
 		return ERR_NOMEM;
@@ -205,9 +181,10 @@ static int validate_pod_create(struct call *c)
 	if (!v->claims)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
 	answer_plan(&c->answer, v->plan_hash, &c->s->arena);
-	if (check_secrets(c, v) < 0)
-		return refuse_or_fail(c, &v->warnings);
-	return claim(c, v, &v->warnings);
+	call_mark(c, STAGE_DECIDE);
+	rc = check_secrets(c, v) < 0 ? refuse_or_fail(c, &v->warnings) : claim(c, v, &v->warnings);
+	call_mark(c, STAGE_CLAIM);
+	return rc;
 }
 
 /* Without a cluster, the last DELETE review is all that tells that a pod has gone. */
@@ -259,38 +236,6 @@ static int decide_validate(struct call *c)
 	if (review_is_pod(r, "") && r->operation == OP_DELETE)
 		return end_claim(c);
 	return warn_workload(c);
-}
-
-static void log_call(const struct call *c, unsigned status)
-{
-	const struct review *r = &c->review;
-	const struct log *log = c->adm->deps.log;
-	bool bad = c->result == RESULT_UNREADABLE || c->result == RESULT_FAILED;
-	enum log_level level = bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
-	static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"};
-
-	if (!log_on(log, level))
-		return;
-	if (!c->readable) {
-		log_line(log, level, "unreadable review",
-			log_str("hook", c->hook == HOOK_MUTATE ? "mutate" : "validate"),
-			log_int("status", (int64_t)status), log_str("why", c->err.msg),
-			log_str("path", c->err.path), log_str("peer", c->req->peer),
-			log_int("bytes", (int64_t)c->req->body_len));
-		return;
-	}
-	log_line(log, level, "review",
-		log_str("hook", c->hook == HOOK_MUTATE ? "mutate" : "validate"),
-		log_str("result", metric_result_name(c->result)),
-		log_str("operation", operations[r->operation]), log_slice("kind", r->kind),
-		log_slice("subresource", r->subresource.len ? r->subresource : (struct slice){0}),
-		log_slice("namespace", r->namespace), log_slice("name", r->name),
-		log_slice("uid", r->uid), log_bool("dryRun", r->dry_run),
-		log_str("reason", c->answer.allowed ? NULL : c->answer.reason),
-		log_slice("message", c->answer.message), log_str("note", c->note),
-		log_slice("plan", c->answer.audit_plan), log_slice("claim", c->answer.audit_claim),
-		log_int("status", (int64_t)status),
-		log_int("ms", http_now_ms() - c->req->received_ms));
 }
 
 static void reply_error(struct call *c, struct http_reply *reply)
@@ -358,15 +303,21 @@ static void answer(struct call *c, struct http_reply *reply)
 {
 	int rc = read_body(c);
 
+	call_mark(c, STAGE_READ);
 	c->readable = rc == 0;
-	if (rc == 0)
+	if (rc == 0) {
 		rc = c->hook == HOOK_MUTATE ? decide_mutate(c) : decide_validate(c);
+		/* what takes a claim has ended this stage before it did */
+		if (c->took_us[STAGE_CLAIM] < 0)
+			call_mark(c, STAGE_DECIDE);
+	}
 	if (rc < 0 && c->err.code == ERR_NONE)
 		err_set(&c->err, ERR_NOMEM, "out of memory");
 	if (rc < 0)
 		reply_error(c, reply);
 	else
 		reply_review(c, reply);
+	call_mark(c, STAGE_WRITE);
 }
 
 static enum http_outcome run(struct admission *adm, enum metric_hook hook, struct http_request *req,
@@ -378,12 +329,11 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 		http_reply_text(reply, 500, "out of memory");
 		return HTTP_DONE;
 	}
+	call_begin(&c);
 	c.config = adm->deps.source.acquire(adm->deps.source.ctx);
 	c.world = (struct mutate_world){c.config, adm->deps.ledger};
 	answer(&c, reply);
-	metric_add(adm->deps.metrics, M_REVIEWS, hook, c.result, 1);
-	metric_observe(adm->deps.metrics, M_REVIEW_SECONDS, hook, 0, http_now_us() - req->whole_us);
-	log_call(&c, reply->status);
+	call_note(&c, reply->status);
 	/* until the reply is queued, the claim is only lent */
 	if (c.ticket && reply->status == 200)
 		req->user = (void *)(uintptr_t)c.ticket;

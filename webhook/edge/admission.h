@@ -9,6 +9,7 @@
 #include "net/http_server.h"
 #include "webhook/core/config.h"
 #include "webhook/core/ledger.h"
+#include "webhook/edge/decisions.h"
 
 /* Where the configuration in force comes from. acquire: a snapshot that stays as it is until it is released; never NULL.
  * Any thread. */
@@ -32,6 +33,7 @@ struct admission_deps {
 	struct ledger *ledger;
 	struct secrets_check secrets; /* with a ledger that may wait alone */
 	struct metrics *metrics;      /* over metric_table */
+	struct decisions *decisions;  /* where each is noted; may be NULL */
 	const struct log *log;
 };
 

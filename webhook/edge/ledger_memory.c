@@ -7,12 +7,14 @@
 #include <time.h>
 
 #include "webhook/edge/claim_table.h"
+#include "webhook/edge/metrics.h"
 
 /* How long a claim counts as one whose pod has not started. */
 #define PENDING_MS 45000
 
 struct ledger_memory {
 	struct ledger base;
+	struct metrics *metrics; /* or NULL */
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
 	struct snapshot *now;
@@ -57,8 +59,10 @@ static void prune(struct ledger_memory *m)
 		replace(m, fresh);
 }
 
-static void end_claim(struct ledger_memory *m, struct claim_entry *e)
+static void end_claim(struct ledger_memory *m, struct claim_entry *e, enum metric_end why)
 {
+	if (m->metrics)
+		metric_add(m->metrics, M_CLAIMS_ENDED, why, 0, 1);
 	snapshot_count(m->now, &e->claim, e->places, false);
 	claim_table_remove(&m->claims, e);
 }
@@ -70,7 +74,7 @@ static void expire(struct ledger_memory *m)
 	bool any = false;
 
 	while (m->ttl_ms > 0 && m->claims.oldest && now - m->claims.oldest->taken_ms >= m->ttl_ms) {
-		end_claim(m, m->claims.oldest);
+		end_claim(m, m->claims.oldest, END_EXPIRED);
 		any = true;
 	}
 	if (any)
@@ -251,7 +255,7 @@ static void memory_undo(struct ledger *l, uint64_t ticket)
 	pthread_mutex_lock(&m->lock);
 	e = claim_table_by_ticket(&m->claims, ticket);
 	if (e) {
-		end_claim(m, e);
+		end_claim(m, e, END_UNSENT);
 		prune(m);
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -266,7 +270,7 @@ static size_t release_key(struct ledger_memory *m, const char *key)
 		struct claim_entry *e = claim_table_by_key(&m->claims, kinds[i], key);
 
 		if (e) {
-			end_claim(m, e);
+			end_claim(m, e, END_RELEASED);
 			return 1;
 		}
 	}
@@ -279,7 +283,7 @@ static size_t release_pod(struct ledger_memory *m, const char *namespace, const 
 	size_t n = 0;
 
 	while ((e = claim_table_by_pod(&m->claims, namespace, name))) {
-		end_claim(m, e);
+		end_claim(m, e, END_RELEASED);
 		n++;
 	}
 	return n;
@@ -328,6 +332,19 @@ static void *copy_array(struct arena *a, const void *from, size_t n, size_t size
 	return to;
 }
 
+static void memory_count(struct ledger *l, size_t ret[CLAIM_STATES])
+{
+	struct ledger_memory *m = (struct ledger_memory *)l;
+
+	memset(ret, 0, CLAIM_STATES * sizeof(*ret));
+	pthread_mutex_lock(&m->lock);
+	expire(m);
+	presume_started(m);
+	for (const struct claim_entry *e = m->claims.oldest; e; e = e->newer)
+		ret[e->claim.state]++;
+	pthread_mutex_unlock(&m->lock);
+}
+
 static int memory_view(
 	struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret, struct err *err)
 {
@@ -362,6 +379,7 @@ static const struct ledger_ops memory_ops = {
 	.take = memory_take,
 	.undo = memory_undo,
 	.release = memory_release,
+	.count = memory_count,
 	.view = memory_view,
 };
 
@@ -394,6 +412,11 @@ void ledger_memory_free(struct ledger *l)
 	snapshot_free(m->now);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
+}
+
+void ledger_memory_tell(struct ledger *l, struct metrics *metrics)
+{
+	((struct ledger_memory *)l)->metrics = metrics;
 }
 
 int ledger_memory_set_inventory(struct ledger *l, const struct inventory *inv, struct err *err)

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "base/metric.h"
 #include "webhook/core/ledger.h"
 
 /* A claim is pending for 45 s and bound from then on: nobody tells this process when its pod starts.
@@ -12,6 +13,9 @@
  * The result is freed by ledger_memory_free. All its operations may be called from any thread. */
 struct ledger *ledger_memory_new(int64_t claim_ttl_ms);
 void ledger_memory_free(struct ledger *l);
+
+/* Count in m, over metric_table, why claims end. Before any other thread knows the ledger. m is borrowed. */
+void ledger_memory_tell(struct ledger *l, struct metrics *m);
 
 /* Put another inventory in force; it is copied. Claims stay; GPUs that vanished while claims are on them stay as
  * `missing`, with their bytes, and take nothing new (rule R10); a GPU that comes back under its id stops being missing.

@@ -2,9 +2,21 @@
 /* edge: the table of the server's own metrics. */
 #include "webhook/edge/metrics.h"
 
+#include <string.h>
+#include <time.h>
+
 static const char *const hooks[] = {"mutate", "validate", NULL};
 static const char *const results[] = {
 	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
+static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT", "none", NULL};
+/* Of refusals; docs/operating.md says what each means. The last one stands for all others. */
+static const char *const reasons[] = {"ApiServerAway", "ContainerCollision", "EnvCollision",
+	"Forbidden", "GpuWithoutPlan", "Invalid", "MountCollision", "NamespaceNotOpen",
+	"NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged", "PlanMismatch",
+	"PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged", "SecretWithoutClaim",
+	"ServerTaken", "TooManyContainers", "VolumeCollision", "other", NULL};
+static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
+static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
 static const char *const commits[] = {"written", "conflict", "unknown", NULL};
 static const char *const places[] = {"filled", "foreign", "closed", "failed", NULL};
@@ -14,17 +26,31 @@ static const char *const whats[] = {"config", "pool", "certificate", NULL};
 static const int64_t durations[] = {50, 100, 250, 500, 1000, 2500, 5000, 10000, 50000, 100000,
 	500000, 1000000, 5000000, 10000000, 0};
 
+/* microseconds: 10 µs to 5 s; a stage of a small review takes some ten of them */
+static const int64_t stage_durations[] = {
+	10, 50, 100, 500, 1000, 5000, 10000, 50000, 100000, 500000, 1000000, 5000000, 0};
+
 const struct metric_desc metric_table[] = {
 	[M_REVIEWS] = {.name = "poolgate_reviews_total",
-		.help = "Reviews answered, by hook and what became of them.",
+		.help = "Reviews answered, by hook, what became of them, and operation.",
 		.type = METRIC_COUNTER,
-		.label = {{"hook", hooks}, {"result", results}}},
+		.label = {{"hook", hooks}, {"result", results}, {"operation", operations}}},
+	[M_REFUSALS] = {.name = "poolgate_refusals_total",
+		.help = "Reviews answered with a refusal, by hook and reason.",
+		.type = METRIC_COUNTER,
+		.label = {{"hook", hooks}, {"reason", reasons}}},
 	[M_REVIEW_SECONDS] = {.name = "poolgate_review_duration_seconds",
 		.help = "Time from the last byte of a review to its decision.",
 		.type = METRIC_HISTOGRAM,
 		.scale = 1000000,
 		.buckets = durations,
 		.label = {{"hook", hooks}}},
+	[M_STAGE_SECONDS] = {.name = "poolgate_review_stage_seconds",
+		.help = "Time of a review's stages: wait for a thread, read, decide, claim, write.",
+		.type = METRIC_HISTOGRAM,
+		.scale = 1000000,
+		.buckets = stage_durations,
+		.label = {{"hook", hooks}, {"stage", stages}}},
 	[M_RELOAD_OK] = {.name = "poolgate_reload_ok",
 		.help = "1 when the last load succeeded; 0 when an older version is kept because "
 			"it failed.",
@@ -33,6 +59,10 @@ const struct metric_desc metric_table[] = {
 	[M_RELOAD_ERRORS] = {.name = "poolgate_reload_errors_total",
 		.help = "Loads that failed and changed nothing.",
 		.type = METRIC_COUNTER,
+		.label = {{"what", whats}}},
+	[M_RELOAD_TIME] = {.name = "poolgate_reload_success_timestamp_seconds",
+		.help = "Last load that succeeded, seconds since 1970; 0: none.",
+		.type = METRIC_GAUGE,
 		.label = {{"what", whats}}},
 	[M_CERT_NOT_AFTER] = {.name = "poolgate_certificate_not_after_seconds",
 		.help = "End of the serving certificate's validity, seconds since 1970.",
@@ -59,6 +89,12 @@ const struct metric_desc metric_table[] = {
 	[M_ADOPTIONS] = {.name = "poolgate_adoptions_total",
 		.help = "Claims that were given to live pods that had none.",
 		.type = METRIC_COUNTER},
+	[M_CLAIMS_ENDED] = {.name = "poolgate_claims_ended_total",
+		.help = "Claims that ended: finished or gone (their pod), expired (the pod never "
+			"came, or claimTtl), released, unsent (the answer never left); one on "
+			"several servers counts at each.",
+		.type = METRIC_COUNTER,
+		.label = {{"why", ends}}},
 	[M_SECRET_NAMESPACES] = {.name = "poolgate_secret_namespaces",
 		.help = "Namespaces with a bound claim, by what became of the client's Secrets: "
 			"filled, foreign (one is somebody else's), closed (not open to poolgate), "
@@ -70,4 +106,31 @@ const struct metric_desc metric_table[] = {
 const char *metric_result_name(enum metric_result r)
 {
 	return results[r];
+}
+
+const char *metric_operation_name(enum operation op)
+{
+	return (size_t)op < OPERATION_NONE ? operations[op] : operations[OPERATION_NONE];
+}
+
+size_t metric_reason(const char *reason)
+{
+	size_t i = 0;
+
+	while (reasons[i + 1] && strcmp(reasons[i], reason) != 0)
+		i++;
+	return i;
+}
+
+void metric_reloaded(struct metrics *m, enum metric_what what, bool ok)
+{
+	struct timespec now;
+
+	metric_set(m, M_RELOAD_OK, (size_t)what, 0, ok);
+	if (!ok) {
+		metric_add(m, M_RELOAD_ERRORS, (size_t)what, 0, 1);
+		return;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	metric_set(m, M_RELOAD_TIME, (size_t)what, 0, now.tv_sec);
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// edge: health, metrics, the pool and the release of claims.
+// edge: health, the pool and the release of claims; metrics and the page by those who write them.
 #include "webhook/edge/plain_routes.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/json_read.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/admin_guard.h"
+#include "webhook/edge/metrics_page.h"
+#include "webhook/edge/page_route.h"
 #include "webhook/edge/pool_report.h"
 
 #define METRICS_BYTES_MAX (16u * 1024 * 1024)
@@ -87,104 +88,16 @@ static enum http_outcome readyz(void *ctx, struct http_request *req, struct http
 	return HTTP_DONE;
 }
 
-/* ---- metrics ---- */
-
-static void add_transport(struct buf *out, const struct http_stats *st)
-{
-	static const char *const classes[] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
-
-	metric_head(out, "poolgate_http_connections", "Open TLS connections.", METRIC_GAUGE);
-	metric_sample(out, "poolgate_http_connections", NULL, 0, st->connections, 1);
-	metric_head(out, "poolgate_http_in_flight", "Requests being answered.", METRIC_GAUGE);
-	metric_sample(out, "poolgate_http_in_flight", NULL, 0, st->in_flight, 1);
-	metric_head(
-		out, "poolgate_http_accepted_total", "TLS connections accepted.", METRIC_COUNTER);
-	metric_sample(out, "poolgate_http_accepted_total", NULL, 0, (int64_t)st->accepted, 1);
-	metric_head(
-		out, "poolgate_http_replies_total", "Replies by class of status.", METRIC_COUNTER);
-	for (size_t i = 2; i < sizeof(classes) / sizeof(classes[0]); i++) {
-		struct slice labels[] = {SLICE("class"), slice_of(classes[i])};
-
-		metric_sample(
-			out, "poolgate_http_replies_total", labels, 2, (int64_t)st->replies[i], 1);
-	}
-	metric_head(out, "poolgate_http_timed_out_total",
-		"Connections cut because headers, body or reply took too long.", METRIC_COUNTER);
-	metric_sample(out, "poolgate_http_timed_out_total", NULL, 0, (int64_t)st->timed_out, 1);
-	metric_head(out, "poolgate_http_deadlines_total",
-		"Requests answered 500 because their time was over.", METRIC_COUNTER);
-	metric_sample(out, "poolgate_http_deadlines_total", NULL, 0, (int64_t)st->deadlines, 1);
-}
-
-/* Sums over one server's GPUs. */
-struct server_sums {
-	int64_t fit, bytes, claimed, pending, claims;
-};
-
-static struct server_sums sum_up(const struct pool_view *v, size_t index)
-{
-	const struct gpu_server *s = &v->inventory.servers[index];
-	struct server_sums sums = {.claims = v->usage.n_claims[index]};
-
-	for (size_t g = 0; g < s->n_gpus; g++) {
-		sums.fit += inventory_usable(s, &s->gpus[g]);
-		sums.bytes += (int64_t)s->gpus[g].bytes;
-		sums.claimed += (int64_t)v->usage.claimed[s->first_gpu + g];
-		sums.pending += (int64_t)v->usage.pending[s->first_gpu + g];
-	}
-	return sums;
-}
-
-static void add_pool(struct buf *out, const struct pool_view *v)
-{
-	static const struct {
-		const char *name, *help;
-		size_t at;
-	} rows[] = {
-		{"poolgate_pool_gpus_usable", "GPUs that can take a claim.",
-			offsetof(struct server_sums, fit)},
-		{"poolgate_pool_memory_bytes", "Memory of all GPUs.",
-			offsetof(struct server_sums, bytes)},
-		{"poolgate_pool_claimed_bytes", "Memory that is promised to pods.",
-			offsetof(struct server_sums, claimed)},
-		{"poolgate_pool_pending_bytes",
-			"Memory of it that is promised to pods admitted less than 45 s ago.",
-			offsetof(struct server_sums, pending)},
-		{"poolgate_pool_claims", "Claims.", offsetof(struct server_sums, claims)},
-	};
-
-	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-		metric_head(out, rows[r].name, rows[r].help, METRIC_GAUGE);
-		for (size_t i = 0; i < v->inventory.n_servers; i++) {
-			struct slice labels[] = {
-				SLICE("server"), slice_of(v->inventory.servers[i].name)};
-			struct server_sums sums = sum_up(v, i);
-			int64_t value;
-
-			memcpy(&value, (const char *)&sums + rows[r].at, sizeof(value));
-			metric_sample(out, rows[r].name, labels, 2, value, 1);
-		}
-	}
-}
-
 static enum http_outcome metrics(void *ctx, struct http_request *req, struct http_reply *reply)
 {
 	struct plain *p = ctx;
 	struct http_stats st;
-	struct pool_view view;
-	struct err err = {0};
-	struct arena a;
+	bool serves = transport_stats(p, &st);
 	struct buf out;
 
 	(void)req;
 	buf_init(&out, METRICS_BYTES_MAX);
-	arena_init(&a, VIEW_ARENA_MAX);
-	metrics_render(p->metrics, &out);
-	if (transport_stats(p, &st))
-		add_transport(&out, &st);
-	if (p->ledger->ops->view(p->ledger, false, &a, &view, &err) == 0)
-		add_pool(&out, &view);
-	arena_release(&a);
+	metrics_page(p->metrics, serves ? &st : NULL, p->ledger, p->version, &out);
 	return reply_buf(reply, &out, METRIC_CONTENT_TYPE);
 }
 
@@ -218,9 +131,7 @@ static enum http_outcome pool_now(void *ctx, struct http_request *req, struct ht
 static enum http_outcome pool(void *ctx, struct http_request *req, struct http_reply *reply)
 {
 	(void)ctx;
-	(void)req;
-	(void)reply;
-	return HTTP_LATER;
+	return admin_allows(req, reply) ? HTTP_LATER : HTTP_DONE;
 }
 
 static const char release_usage[] = "expected {\"namespace\": \"N\", \"name\": \"P\"} or {\"uid\": "
@@ -304,6 +215,8 @@ static enum http_outcome release(void *ctx, struct http_request *req, struct htt
 {
 	const struct plain *p = ctx;
 
+	if (!admin_allows(req, reply))
+		return HTTP_DONE;
 	return p->ledger->may_wait ? HTTP_LATER : release_now(ctx, req, reply);
 }
 
@@ -314,6 +227,7 @@ const struct http_route plain_routes[PLAIN_ROUTES] = {
 };
 
 const struct http_route admin_routes[ADMIN_ROUTES] = {
+	{.path = "/", .method = HTTP_GET, .handle = page_route, .slow = page_route_slow},
 	{.path = "/v1/pool", .method = HTTP_GET, .handle = pool, .slow = pool_now},
 	/* The media type keeps a web page that somebody visits on this machine from posting here. */
 	{.path = "/v1/release",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the two listeners without TLS: /livez, /readyz and /metrics for everybody in the cluster, /v1/pool and /v1/release for
- * the machine's own people. */
+/* edge: the two listeners without TLS: /livez, /readyz and /metrics for everybody in the cluster, the page, /v1/pool and
+ * /v1/release for the machine's own people. */
 #ifndef WEBHOOK_EDGE_PLAIN_ROUTES_H
 #define WEBHOOK_EDGE_PLAIN_ROUTES_H
 
@@ -12,6 +12,7 @@
 #include "net/http_server.h"
 #include "net/tls_identity.h"
 #include "webhook/core/ledger.h"
+#include "webhook/edge/decisions.h"
 
 /* ctx of both http_apps. What plain_init leaves NULL is the caller's to fill; pointers are borrowed and must outlive the servers. */
 struct plain {
@@ -19,6 +20,8 @@ struct plain {
 	struct tls_identity *identity;
 	struct ledger *ledger;
 	struct metrics *metrics;
+	struct decisions *decisions; /* or NULL: none are shown */
+	const char *version;
 	const struct log *log;
 	/* Why reviews cannot be decided yet, NULL when they can; NULL function: they always can. Any thread. */
 	const char *(*unready)(void *ctx);
@@ -39,10 +42,12 @@ void plain_show(struct plain *p, struct http_server *server);
  * Prometheus text. */
 extern const struct http_route plain_routes[PLAIN_ROUTES];
 
-#define ADMIN_ROUTES 2
-/* GET /v1/pool: servers, GPUs, claims as JSON (webhook/edge/pool_report.h).
+#define ADMIN_ROUTES 3
+/* GET /: the page with the pool (webhook/edge/page.h).
+ * GET /v1/pool: servers, GPUs, claims as JSON (webhook/edge/pool_report.h).
  * POST /v1/release with {"namespace": "N", "name": "P"} or {"uid": "U"} (application/json): ends the pod's claims and answers
- * {"released": 1}; 404 when there are none, 400 for anything else. */
+ * {"released": 1}; 404 when there are none, 400 for anything else.
+ * All: 421 for a Host that no program of this machine sends (webhook/edge/admin_guard.h). */
 extern const struct http_route admin_routes[ADMIN_ROUTES];
 
 #endif

@@ -182,9 +182,7 @@ static int load(struct reload *r, enum metric_what what, bool first, struct err 
 		break;
 	}
 	r->mark[what] = r->pending[what] = mark;
-	metric_set(r->metrics, M_RELOAD_OK, (size_t)what, 0, rc == 0);
-	if (rc != 0)
-		metric_add(r->metrics, M_RELOAD_ERRORS, (size_t)what, 0, 1);
+	metric_reloaded(r->metrics, what, rc == 0);
 	return rc;
 }
 

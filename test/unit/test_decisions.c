@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the last decisions: bounded, the youngest first, refusals not pushed out by crowds, from several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/text.h"
+#include "webhook/edge/decisions.h"
+
+static struct decision got[4 * DECISIONS_KEPT];
+
+static void add(struct decisions *d, enum metric_result result, const char *name)
+{
+	decisions_add(d, &(struct decision_note){.hook = HOOK_VALIDATE,
+				 .operation = OP_CREATE,
+				 .result = result,
+				 .kind = SLICE("Pod"),
+				 .namespace = SLICE("ml"),
+				 .name = slice_of(name),
+				 .reason = result == RESULT_REFUSED ? "NoCapacity" : NULL,
+				 .message = SLICE("words")});
+}
+
+static void test_order(void **state)
+{
+	struct decisions *d = decisions_new();
+
+	(void)state;
+	assert_non_null(d);
+	assert_int_equal(decisions_copy(d, got, 10), 0);
+	add(d, RESULT_CLAIMED, "a");
+	add(d, RESULT_REFUSED, "b");
+	add(d, RESULT_UNTOUCHED, "c");
+	add(d, RESULT_FAILED, "d");
+	assert_int_equal(decisions_copy(d, got, 10), 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(got[i].name[0], "dcba"[i]);
+		assert_int_equal(got[i].number, 4 - i);
+		assert_true(got[i].at_ms > 1700000000000);
+	}
+	assert_string_equal(got[2].reason, "NoCapacity");
+	assert_string_equal(got[3].reason, "");
+	assert_string_equal(got[3].message, "words");
+	assert_int_equal(decisions_copy(d, got, 2), 2);
+	assert_string_equal(got[1].name, "c");
+	decisions_free(d);
+	decisions_free(NULL);
+	add(NULL, RESULT_CLAIMED, "nobody keeps it");
+}
+
+static void test_bounded(void **state)
+{
+	struct decisions *d = decisions_new();
+	size_t n;
+
+	(void)state;
+	add(d, RESULT_REFUSED, "refused");
+	for (int i = 0; i < 10 * DECISIONS_KEPT; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "pod-%d", i);
+		add(d, RESULT_CLAIMED, name);
+	}
+	n = decisions_copy(d, got, sizeof(got) / sizeof(got[0]));
+	assert_int_equal(n, DECISIONS_KEPT + 1);
+	assert_string_equal(got[0].name, "pod-639");
+	assert_string_equal(got[n - 2].name, "pod-576");
+	assert_string_equal(got[n - 1].name, "refused");
+	for (int i = 0; i < 10 * DECISIONS_KEPT; i++)
+		add(d, RESULT_REFUSED, "more");
+	assert_int_equal(decisions_copy(d, got, sizeof(got) / sizeof(got[0])), 2 * DECISIONS_KEPT);
+	decisions_free(d);
+}
+
+/* What is too long is cut where a character ends. */
+static void test_long(void **state)
+{
+	struct decisions *d = decisions_new();
+	char text[2000];
+
+	(void)state;
+	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
+		memcpy(text + i, "ü", 2);
+	decisions_add(d, &(struct decision_note){.result = RESULT_REFUSED,
+				 .kind = {text, 1900},
+				 .namespace = {text, 1900},
+				 .name = {text, 1900},
+				 .reason = "AVeryLongReasonThatNobodyHasEverSeen",
+				 .message = {text, 1900}});
+	assert_int_equal(decisions_copy(d, got, 1), 1);
+	assert_int_equal(strlen(got[0].name), DECISION_NAME_MAX - 2);
+	assert_true(strlen(got[0].message) >= DECISION_MESSAGE_MAX - 2);
+	assert_true(text_utf8(slice_of(got[0].name)) && text_utf8(slice_of(got[0].message)) &&
+		    text_utf8(slice_of(got[0].kind)) && text_utf8(slice_of(got[0].namespace)));
+	assert_string_equal(got[0].reason, "AVeryLongReasonThatNobodyHasEve");
+	/* A shorter one leaves nothing of it behind. */
+	add(d, RESULT_REFUSED, "x");
+	assert_int_equal(decisions_copy(d, got, 1), 1);
+	assert_string_equal(got[0].name, "x");
+	decisions_free(d);
+}
+
+static void *crowd(void *arg)
+{
+	for (int i = 0; i < 5000; i++)
+		add(arg, i % 3 ? RESULT_CLAIMED : RESULT_REFUSED, "pod");
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct decisions *d = decisions_new();
+	pthread_t threads[4];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, crowd, d), 0);
+	for (int i = 0; i < 200; i++) {
+		size_t n = decisions_copy(d, got, 2 * DECISIONS_KEPT);
+
+		for (size_t k = 0; k < n; k++) {
+			assert_string_equal(got[k].name, "pod");
+			assert_true(k == 0 || got[k].number < got[k - 1].number);
+		}
+	}
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(decisions_copy(d, got, 2 * DECISIONS_KEPT), 2 * DECISIONS_KEPT);
+	assert_int_equal(got[0].number, 20000);
+	decisions_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_threads),
+	};
+
+	return cmocka_run_group_tests_name("decisions", tests, NULL, NULL) != 0;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// edge: two rings of decisions under one lock.
+#include "webhook/edge/decisions.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+
+struct ring {
+	struct decision kept[DECISIONS_KEPT];
+	uint64_t n; /* ever noted */
+};
+
+struct decisions {
+	pthread_mutex_t lock;
+	/* Guarded by lock: */
+	struct ring allowed, refused;
+	uint64_t last;
+};
+
+struct decisions *decisions_new(void)
+{
+	struct decisions *d = calloc(1, sizeof(*d));
+
+	if (d && pthread_mutex_init(&d->lock, NULL) != 0) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void decisions_free(struct decisions *d)
+{
+	if (!d)
+		return;
+	(void)pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static int64_t wall_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void copy_text(char *to, size_t size, struct slice from)
+{
+	size_t n = text_utf8_cut(from, size - 1);
+
+	if (n)
+		memcpy(to, from.at, n);
+	to[n] = '\0';
+}
+
+void decisions_add(struct decisions *d, const struct decision_note *note)
+{
+	struct ring *ring;
+	struct decision *to;
+	int64_t now;
+
+	if (!d)
+		return;
+	ring = note->result == RESULT_REFUSED || note->result == RESULT_FAILED ? &d->refused
+									       : &d->allowed;
+	now = wall_ms();
+	(void)pthread_mutex_lock(&d->lock);
+	to = &ring->kept[ring->n++ % DECISIONS_KEPT];
+	to->number = ++d->last;
+	to->at_ms = now;
+	to->hook = note->hook;
+	to->operation = note->operation;
+	to->result = note->result;
+	to->dry_run = note->dry_run;
+	copy_text(to->kind, sizeof(to->kind), note->kind);
+	copy_text(to->namespace, sizeof(to->namespace), note->namespace);
+	copy_text(to->name, sizeof(to->name), note->name);
+	copy_text(to->reason, sizeof(to->reason), slice_of(note->reason));
+	copy_text(to->message, sizeof(to->message), note->message);
+	(void)pthread_mutex_unlock(&d->lock);
+}
+
+/* The i-th youngest of a ring, NULL behind the oldest. */
+static const struct decision *youngest(const struct ring *r, uint64_t i)
+{
+	uint64_t kept = r->n < DECISIONS_KEPT ? r->n : DECISIONS_KEPT;
+
+	return i < kept ? &r->kept[(r->n - 1 - i) % DECISIONS_KEPT] : NULL;
+}
+
+size_t decisions_copy(struct decisions *d, struct decision *ret, size_t max)
+{
+	uint64_t i = 0, j = 0;
+	size_t n = 0;
+
+	(void)pthread_mutex_lock(&d->lock);
+	while (n < max) {
+		const struct decision *a = youngest(&d->allowed, i);
+		const struct decision *r = youngest(&d->refused, j);
+
+		if (!a && !r)
+			break;
+		if (a && (!r || a->number > r->number)) {
+			ret[n++] = *a;
+			i++;
+		} else {
+			ret[n++] = *r;
+			j++;
+		}
+	}
+	(void)pthread_mutex_unlock(&d->lock);
+	return n;
+}
