@@ -9,6 +9,8 @@ COMPLETIONS = $(DATADIR)/bash-completion/completions
 # gpuprobe-serve completes as gpuprobe does.
 COMPLETED = poolgate gpuprobe
 COMPLETED_ALSO = gpuprobe-serve gpuprobe-shared
+# The runtime is linked into gpuprobe, and its licence goes with it.
+CUDA_LICENCE_NAME = cuda-runtime-license.txt
 INSTALLED = poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared
 
 .PHONY: install uninstall
@@ -22,11 +24,13 @@ install: all
 		$(INSTALL) -d $(DESTDIR)$(MANDIR)/man$n && \
 		$(INSTALL) -m 644 $(wildcard docs/man/*.$n) $(DESTDIR)$(MANDIR)/man$n/ &&)) true
 	$(INSTALL) -m 644 docs/gpuprobe-report.schema.json $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json
+	$(if $(and $(HAVE_CUDA),$(CUDA_LICENCE)),$(INSTALL) -d $(DESTDIR)$(DATADIR)/doc/gpuprobe && \
+		$(INSTALL) -m 644 $(CUDA_LICENCE) $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME))
 	sed 's|/usr/bin/gpuprobe|$(BINDIR)/gpuprobe|' share/systemd/gpuprobe.service >$(DESTDIR)$(UNITDIR)/gpuprobe.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/gpuprobe.service
 
 uninstall:
 	rm -f $(INSTALLED:%=$(DESTDIR)$(BINDIR)/%)
 	rm -f $(foreach n,$(COMPLETED) $(COMPLETED_ALSO),$(DESTDIR)$(COMPLETIONS)/$n)
-	rm -f $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json $(DESTDIR)$(UNITDIR)/gpuprobe.service
+	rm -f $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME) $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json $(DESTDIR)$(UNITDIR)/gpuprobe.service
 	rm -f $(foreach n,$(MAN_SECTIONS),$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man$n/%,$(wildcard docs/man/*.$n)))

@@ -66,6 +66,15 @@ def test_docs_tell_every_check():
     assert told == checks, sorted(set(told.items()) ^ set(checks.items()))
 
 
+def test_third_party_notice_is_of_what_is_fetched():
+    """docs/third-party.md names the runtime that tools/cuda.txt pins, and where its licence goes."""
+    wheel, version = re.search(r"^(nvidia-cuda-runtime-cu12)==(\S+)", read("tools/cuda.txt"), re.M).groups()
+    row = next(line for line in read("docs/third-party.md").splitlines() if "libcudart_static.a" in line)
+    assert f"`{wheel}`" in row and f"| {version} |" in row
+    name = re.search(r"^CUDA_LICENCE_NAME = (\S+)", read("mk/install.mk"), re.M).group(1)
+    assert f"share/doc/gpuprobe/{name}" in row
+
+
 # ---- completion ----
 
 def offered(folder, *words, program="gpuprobe"):
