@@ -17,6 +17,7 @@ help:
 	@echo 'make unit [T=buf]          the unit tests, or one of them'
 	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites what they expect'
 	@echo 'make integration           the tests against the running server'
+	@echo 'make faults                what the program does when the machine or a client fails it; BESIDE_TEST=1 leaves out what make test runs'
 	@echo 'make soak [MINUTES=30]     2000 reviews a second, each answer checked, while connections die and everything is replaced'
 	@echo 'make e2e [T=name]           as root: a real cluster with a node that runs pods, started and ended by the tests'
 	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'

@@ -6,9 +6,20 @@ MINUTES ?= 30
 SOAK_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/faults/soak*.c))
 SOAK_BIN := $(BUILD)/test/faults/soak
 
-.PHONY: soak faults-programs
+# Moves the time of day of the program that it is loaded into.
+FAULT_CLOCK := $(BUILD)/test/faults/clock.so
 
-faults-programs: $(SOAK_BIN) ; @:
+# What `make test` runs of them already; with BESIDE_TEST=1 they are left out.
+FAULT_UNITS := base_oom core_oom golden_oom kube_oom net_oom probe_report_oom server_object_oom http_limits http_server http_tls
+FAULT_CASES := test_hostile_tls or test_drain or test_too_big or test_chunked or test_content_length_lies or test_big_headers
+
+.PHONY: soak faults faults-programs
+
+faults-programs: $(SOAK_BIN) $(FAULT_CLOCK) ; @:
+
+$(FAULT_CLOCK): test/faults/clock.c $(BUILD)/flags
+	$(call say,LD,$@)
+	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) -shared -o $@ $<
 
 $(SOAK_BIN): $(SOAK_OBJ) $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
@@ -18,5 +29,14 @@ soak:
 	@tools/setup build test
 	$(SUB) programs faults-programs
 	@POOLGATE=$(abspath $(BUILD))/poolgate SOAK_LOAD=$(abspath $(SOAK_BIN)) $(PYTHON) -B test/faults/soak --minutes $(MINUTES)
+
+faults:
+	@tools/setup build test
+	$(SUB) programs faults-programs $(if $(BESIDE_TEST),,$(FAULT_UNITS:%=$(BUILD)/test/unit/test_%))
+ifndef BESIDE_TEST
+	@$(PYTHON) test/run --build $(BUILD) --only $(subst $() ,$(,),$(FAULT_UNITS)) unit
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$(FAULT_CASES)' integration
+endif
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' faults
 
 -include $(wildcard $(BUILD)/test/faults/*.d)
