@@ -11,6 +11,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/base64_groups.h"
+
 /* The first growth asks for this much, so that short texts cost one allocation. */
 #define BUF_FIRST 256
 
@@ -143,75 +145,126 @@ static char *put_escaped(char *out, unsigned char c)
 	return out;
 }
 
-/* Copy bytes that need no escape; returns how many. `out` has room for 16 bytes more than there are. */
-static size_t put_plain(char *out, const char *in, size_t len)
+#ifdef __SSE2__
+/* The first len (under 16) bytes, zeros behind them. No byte behind them is read: they may be the last of a page. */
+static inline __m128i load_part(const char *in, size_t len)
+{
+	uint64_t low = 0, high = 0;
+
+	if (len >= 8) {
+		memcpy(&low, in, 8);
+		memcpy(&high, in + len - 8, 8);
+		high = len > 8 ? high >> 8 * (16 - len) : 0;
+	} else if (len >= 4) {
+		uint32_t first, last;
+
+		memcpy(&first, in, 4);
+		memcpy(&last, in + len - 4, 4);
+		low = first | (uint64_t)last << 8 * (len - 4);
+	} else if (len > 0) {
+		low = (unsigned char)in[0] | (uint64_t)(unsigned char)in[len / 2] << 8 * (len / 2) |
+		      (uint64_t)(unsigned char)in[len - 1] << 8 * (len - 1);
+	}
+	return _mm_set_epi64x((long long)high, (long long)low);
+}
+#endif
+
+/* Copy bytes that need no escape, in a string or, with pointer, in a segment of a JSON pointer there; returns how many. `out` has room
+ * for 16 bytes more than there are. */
+static inline size_t put_plain(char *out, const char *in, size_t len, bool pointer)
 {
 	size_t n = 0;
 
 #ifdef __SSE2__
 	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
-		      control = _mm_set1_epi8(0x1f);
+		      control = _mm_set1_epi8(0x1f), tilde = _mm_set1_epi8('~'),
+		      slash = _mm_set1_epi8('/');
 
-	for (; len - n >= 16; n += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i_u *)(const void *)(in + n));
+	for (;; n += 16) {
+		bool part = len - n < 16;
+		__m128i v = part ? load_part(in + n, len - n)
+				 : _mm_loadu_si128((const __m128i_u *)(const void *)(in + n));
 		__m128i hit = _mm_or_si128(
 			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
 			_mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
-		int mask = _mm_movemask_epi8(hit);
+		unsigned mask;
 
+		if (pointer)
+			hit = _mm_or_si128(hit,
+				_mm_or_si128(_mm_cmpeq_epi8(v, tilde), _mm_cmpeq_epi8(v, slash)));
+		/* Of a part, the first zero behind it is a hit. */
+		mask = (unsigned)_mm_movemask_epi8(hit);
 		_mm_storeu_si128((__m128i_u *)(void *)(out + n), v);
 		if (mask)
-			return n + (size_t)__builtin_ctz((unsigned)mask);
+			return n + (size_t)__builtin_ctz(mask);
 	}
-#endif
-	for (; n < len && (unsigned char)in[n] >= 0x20 && in[n] != '"' && in[n] != '\\'; n++)
+#else
+	for (; n < len && (unsigned char)in[n] >= 0x20 && in[n] != '"' && in[n] != '\\' &&
+		(!pointer || (in[n] != '~' && in[n] != '/'));
+		n++)
 		out[n] = in[n];
 	return n;
+#endif
 }
 
-void buf_json_esc(struct buf *b, struct slice s)
+/* Write len bytes escaped; returns the end. `out` has room for six times as many and 16 more. */
+static inline char *put_chunk(char *out, const char *in, size_t len, bool pointer)
+{
+	size_t at = 0;
+
+	for (;;) {
+		size_t n = put_plain(out, in + at, len - at, pointer);
+		char c;
+
+		out += n;
+		at += n;
+		if (at == len)
+			return out;
+		c = in[at++];
+		if (pointer && (c == '~' || c == '/')) {
+			*out++ = '~';
+			*out++ = c == '~' ? '0' : '1';
+		} else {
+			out = put_escaped(out, (unsigned char)c);
+		}
+	}
+}
+
+static inline void escape(struct buf *b, struct slice s, bool pointer)
 {
 	/* written before it is read; zeroing it would cost more than the work */
 	char text[6 * ESC_CHUNK + 16] __attribute__((uninitialized));
 
 	while (s.len > 0) {
-		size_t chunk = s.len < ESC_CHUNK ? s.len : ESC_CHUNK, at = 0;
-		char *out = text;
+		size_t chunk = s.len < ESC_CHUNK ? s.len : ESC_CHUNK;
 
-		for (;;) {
-			size_t n = put_plain(out, s.at + at, chunk - at);
+		if (buf_has_room(b, 6 * chunk + 16)) {
+			char *end = put_chunk(b->data + b->len, s.at, chunk, pointer);
 
-			out += n;
-			at += n;
-			if (at == chunk)
-				break;
-			out = put_escaped(out, (unsigned char)s.at[at++]);
+			*end = '\0';
+			b->len = (size_t)(end - b->data);
+		} else {
+			buf_add(b, text, (size_t)(put_chunk(text, s.at, chunk, pointer) - text));
 		}
-		buf_add(b, text, (size_t)(out - text));
 		s = (struct slice){s.at + chunk, s.len - chunk};
 	}
+}
+
+void buf_json_esc(struct buf *b, struct slice s)
+{
+	escape(b, s, false);
 }
 
 void buf_json_str(struct buf *b, struct slice s)
 {
 	buf_char(b, '"');
-	buf_json_esc(b, s);
+	escape(b, s, false);
 	buf_char(b, '"');
 }
 
 void buf_pointer_seg(struct buf *b, struct slice s)
 {
-	size_t from = 0;
-
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.at[i] != '~' && s.at[i] != '/')
-			continue;
-		buf_json_esc(b, (struct slice){s.at + from, i - from});
-		buf_add(b, s.at[i] == '~' ? "~0" : "~1", 2);
-		from = i + 1;
-	}
-	if (from < s.len)
-		buf_json_esc(b, (struct slice){s.at + from, s.len - from});
+	escape(b, s, true);
 }
 
 /* All pairs of base64 characters, so that 12 bits are one look-up. */
@@ -254,6 +307,7 @@ static char *b64_tail(char *out, const unsigned char *in, size_t len)
 void buf_base64(struct buf *b, const void *bytes, size_t len)
 {
 	const unsigned char *in = bytes;
+	size_t done;
 	char *out;
 
 	if (len > SIZE_MAX / 2) {
@@ -263,6 +317,10 @@ void buf_base64(struct buf *b, const void *bytes, size_t len)
 	if (len == 0 || !buf_reserve(b, (len + 2) / 3 * 4))
 		return;
 	out = b->data + b->len;
+	done = base64_groups(out, in, len);
+	in += done;
+	len -= done;
+	out += done / 3 * 4;
 	for (; len >= 8; len -= 6, in += 6, out += 8) {
 		uint64_t bits;
 

@@ -3,6 +3,7 @@
 #include "base/json_read.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 #include "base/json_number.h"
 #include "base/json_string.h"
@@ -40,14 +41,21 @@ const struct json_node *json_value(const struct json_node *key)
 	return key + 1;
 }
 
+/* A string without escapes: most differ in their length or first byte. */
+static inline bool is_plain(const struct json *j, const struct json_node *v, struct slice value)
+{
+	const char *at = j->text + v->at + 1;
+
+	if (v->len != value.len + 2)
+		return false;
+	return value.len == 0 || (*at == *value.at && memcmp(at, value.at, value.len) == 0);
+}
+
 const struct json_node *json_get(const struct json *j, const struct json_node *v, struct slice key)
 {
 	JSON_MEMBERS(j, v, k)
 	{
-		/* most keys differ in length alone */
-		if (!k->escaped && k->len != key.len + 2)
-			continue;
-		if (json_is_str(j, k, key))
+		if (k->escaped ? json_is_str(j, k, key) : is_plain(j, k, key))
 			return json_value(k);
 	}
 	return NULL;
@@ -79,13 +87,14 @@ struct slice json_inside(const struct json *j, const struct json_node *v)
 
 bool json_is_str(const struct json *j, const struct json_node *v, struct slice value)
 {
-	struct slice inside = json_inside(j, v), piece;
+	struct slice inside, piece;
 	char room[4];
 
-	if (!inside.at)
+	if (!v || v->type != JSON_STRING)
 		return false;
 	if (!v->escaped)
-		return slice_eq(inside, value);
+		return is_plain(j, v, value);
+	inside = json_inside(j, v);
 	while (json_piece(&inside, room, &piece)) {
 		if (!slice_starts(value, piece))
 			return false;

@@ -46,7 +46,7 @@ static bool read_exponent(struct slice s, int64_t *ret)
 static bool read_suffix(struct slice s, struct parts *p)
 {
 	static const struct {
-		const char *name;
+		char name[3];
 		int exponent;
 		unsigned shift;
 	} suffixes[] = {
@@ -70,7 +70,10 @@ static bool read_suffix(struct slice s, struct parts *p)
 	int64_t exponent = 0;
 
 	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		if (!slice_is(s, suffixes[i].name))
+		const char *name = suffixes[i].name;
+		size_t len = name[0] == '\0' ? 0 : name[1] == '\0' ? 1 : 2;
+
+		if (!s.at || s.len != len || memcmp(s.at, name, len) != 0)
 			continue;
 		p->point += suffixes[i].exponent;
 		p->shift = suffixes[i].shift;

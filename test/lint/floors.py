@@ -53,7 +53,7 @@ SYSTEM_HEADERS = CORE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h err
     spawn.h stdatomic.h stdio_ext.h strings.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/ioctl.h sys/mman.h
     sys/prctl.h sys/random.h sys/resource.h sys/select.h sys/signalfd.h sys/socket.h sys/stat.h sys/syscall.h
     sys/time.h sys/timerfd.h sys/types.h sys/uio.h sys/un.h sys/utsname.h sys/wait.h termios.h threads.h time.h
-    unistd.h emmintrin.h immintrin.h malloc.h execinfo.h sanitizer/asan_interface.h""".split())
+    unistd.h emmintrin.h tmmintrin.h immintrin.h malloc.h execinfo.h sanitizer/asan_interface.h""".split())
 
 PURE_SYMBOLS = set("""memcpy memmove memset memcmp memchr memrchr memmem mempcpy explicit_bzero
     strlen strnlen strcmp strncmp strchr strrchr strchrnul strstr strspn strcspn strpbrk strdup strndup
@@ -70,6 +70,8 @@ COMPILER_PATTERN = re.compile(r"__(u?div|u?mod|u?divmod|mul|mulo|popcount|clz|ct
 PURE_EXCEPTIONS = {
     # The seed of the key hashes must not be guessed; no answer depends on it.
     "base/json_keys.o": {"getrandom", "clock_gettime", "pthread_once"},
+    # Which instructions this CPU has: base64 is faster with some, and the same with all.
+    "base/buf.o": {"__cpu_model"},
 }
 
 BANNED = {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,6 +237,88 @@ static void base64(void **state)
 	}
 }
 
+/* One byte after the other, as the RFCs say it. */
+static void naive_escape(char *out, const unsigned char *in, size_t len, bool pointer)
+{
+	static const char special[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = in[i];
+		const char *at = memchr(special, c, sizeof(special) - 1);
+
+		if (pointer && (c == '~' || c == '/'))
+			out += snprintf(out, 8, "~%d", c == '/');
+		else if (at)
+			out += snprintf(out, 8, "\\%c", letters[at - special]);
+		else
+			out += snprintf(out, 8, c < 0x20 ? "\\u%04x" : "%c", c);
+	}
+	*out = '\0';
+}
+
+static void naive_base64(char *out, const unsigned char *in, size_t len)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	unsigned bits = 0, n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		bits = bits << 8 | in[i];
+		for (n += 8; n >= 6; n -= 6)
+			*out++ = letters[bits >> (n - 6) & 63];
+	}
+	if (n > 0)
+		*out++ = letters[bits << (6 - n) & 63];
+	for (; len % 3 != 0; len++)
+		*out++ = '=';
+	*out = '\0';
+}
+
+/* Every length around the vectors' width, in memory that ends with the bytes, by the naive ways above. */
+static void fast_ways_agree_with_the_slow(void **state)
+{
+	static char want[6 * 320 + 16];
+	uint32_t draw = 7;
+
+	(void)state;
+	for (size_t len = 1; len < 300; len++) {
+		for (int round = 0; round < 8; round++) {
+			unsigned char *in = malloc(len);
+			struct buf b;
+
+			for (size_t i = 0; i < len; i++) {
+				draw = draw * 1664525 + 1013904223;
+				/* rounds differ in how many bytes are special */
+				in[i] = (unsigned char)(draw >> 8 & 7) < (unsigned)round
+						? "\"\\~/\n\x01\x7f\x80"[draw >> 16 & 7]
+						: (unsigned char)(draw >> 24);
+				if (in[i] == 0)
+					in[i] = round & 1 ? 'a' : 0x1f;
+			}
+			for (int way = 0; way < 3; way++) {
+				buf_init(&b, sizeof(want));
+				/* Also with more room than any text takes. */
+				if (round & 1)
+					buf_reserve(&b, sizeof(want));
+				if (way == 0)
+					buf_base64(&b, in, len);
+				else if (way == 1)
+					buf_json_esc(&b, (struct slice){(char *)in, len});
+				else
+					buf_pointer_seg(&b, (struct slice){(char *)in, len});
+				if (way == 0)
+					naive_base64(want, in, len);
+				else
+					naive_escape(want, in, len, way == 2);
+				assert_int_equal(b.len, strlen(want));
+				assert_string_equal(b.data, want);
+				buf_release(&b);
+			}
+			free(in);
+		}
+	}
+}
+
 static void hands_its_bytes_over(void **state)
 {
 	struct buf b;
@@ -272,6 +355,7 @@ int main(void)
 		cmocka_unit_test(json_strings),
 		cmocka_unit_test(pointer_segments),
 		cmocka_unit_test(base64),
+		cmocka_unit_test(fast_ways_agree_with_the_slow),
 		cmocka_unit_test(hands_its_bytes_over),
 	};
 
