@@ -4,10 +4,13 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -26,8 +29,11 @@
 #define FAREWELL_MS 1000
 /* Without a place to listen for that long: a container may have to be made anew. */
 #define PLACELESS_MS 60000
-/* Nobody listens for that long: the kubelet may have passed over the socket. It looks at one that appears. */
-#define UNHEARD_MS 60000
+/* Nobody listens for that long: the kubelet may have passed over the socket. It looks at one that appears. Then twice as long, and so on. */
+#define UNHEARD_MS 15000
+#define UNHEARD_MAX_MS 600000
+/* The kubelet takes no notice of names that begin with a dot. */
+#define LOCK_NAME ".bitfusion.io-gpu.lock"
 #define EXIT_USAGE 2
 #define EXIT_NOT_SERVED 1
 
@@ -39,13 +45,14 @@ struct program {
 	struct pool_watch *pool;
 	struct grpc_server *server;
 	struct status_server *status;
-	int signals;
+	int signals, lock;
 	/* What the plugin was told last, and when. */
 	bool told, known;
 	uint64_t units;
 	int64_t told_ms;
 	int64_t listening_ms; /* when it last had a place, */
-	int64_t heard_ms;     /* and when somebody listened */
+	int64_t heard_ms;     /* and when somebody listened, or was called */
+	int64_t unheard_ms;   /* how long it is waited until that is done again */
 	bool settled;         /* everything runs, and did already */
 };
 
@@ -137,14 +144,17 @@ static void be_heard(struct program *p)
 {
 	int64_t now = kube_now_ms();
 
-	if (plugin_facts(p->plugin).streams > 0)
+	if (plugin_facts(p->plugin).streams > 0) {
 		p->heard_ms = now;
-	if (now - p->heard_ms < UNHEARD_MS || !grpc_server_listens(p->server))
+		p->unheard_ms = UNHEARD_MS;
+	}
+	if (now - p->heard_ms < p->unheard_ms || !grpc_server_listens(p->server))
 		return;
-	p->heard_ms = now;
 	log_line(&p->log, LOG_LEVEL_WARN, "no kubelet listens: the socket is made anew",
-		log_str("socket", p->options.socket));
+		log_str("socket", p->options.socket), log_int("waited_s", p->unheard_ms / 1000));
 	(void)unlink(p->options.socket);
+	p->heard_ms = now;
+	p->unheard_ms = p->unheard_ms < UNHEARD_MAX_MS / 2 ? 2 * p->unheard_ms : UNHEARD_MAX_MS;
 }
 
 static bool has_place(struct program *p)
@@ -168,7 +178,7 @@ static int64_t patience(const struct program *p)
 	if (!grpc_server_listens(p->server))
 		left = p->listening_ms + PLACELESS_MS - now;
 	else if (plugin_facts(p->plugin).streams == 0)
-		left = p->heard_ms + UNHEARD_MS - now;
+		left = p->heard_ms + p->unheard_ms - now;
 	else
 		return -1;
 	return left > 0 ? left : 0;
@@ -210,6 +220,7 @@ static int run(struct program *p)
 	int64_t limit_ms = 0;
 
 	p->listening_ms = p->heard_ms = kube_now_ms();
+	p->unheard_ms = UNHEARD_MS;
 	p->told = true; /* that it is not known */
 	while (wait_for_something(p, limit_ms)) {
 		pool_watch_turn(p->pool);
@@ -245,6 +256,27 @@ static int open_signals(struct program *p, struct err *err)
 	return p->signals >= 0 ? 0 : err_set(err, ERR_IO, "signalfd: %s", strerrordesc_np(errno));
 }
 
+/* A kubelet takes the plugin that came last, and does not come back to the other when that one ends: so there is one in a folder,
+ * whatever their sockets are called. The lock goes with the process. */
+static int be_alone(struct program *p, struct err *err)
+{
+	char path[SOCKET_PATH_MAX + sizeof(LOCK_NAME)];
+	const char *slash = strrchr(p->options.socket, '/');
+
+	(void)snprintf(path, sizeof(path), "%.*s/" LOCK_NAME, (int)(slash - p->options.socket),
+		p->options.socket);
+	p->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (p->lock < 0)
+		return err_set(err, ERR_IO, "cannot make %s: %s%s", path, strerrordesc_np(errno),
+			errno == ENOENT ? "; is the kubelet's folder mounted there?" : "");
+	if (flock(p->lock, LOCK_EX | LOCK_NB) != 0)
+		return err_set(err, ERR_CONFLICT,
+			"another device plugin offers " PLUGIN_RESOURCE
+			" on this node (it holds %s); stop that one first",
+			path);
+	return 0;
+}
+
 static int start(struct program *p, struct err *err)
 {
 	const struct device_options *o = &p->options;
@@ -258,6 +290,8 @@ static int start(struct program *p, struct err *err)
 					     &p->config, err);
 	if (rc == 0)
 		rc = plugin_new(o->socket, o->units, &o->gives, &p->log, &p->plugin, err);
+	if (rc == 0)
+		rc = be_alone(p, err);
 	if (rc == 0)
 		rc = pool_watch_new(&p->config, o->away_ms, &p->log, &p->pool, err);
 	if (rc == 0 && o->status)
@@ -294,12 +328,14 @@ static int serve(struct program *p)
 	kube_config_release(&p->config);
 	if (p->signals >= 0)
 		(void)close(p->signals);
+	if (p->lock >= 0)
+		(void)close(p->lock);
 	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct program p = {.signals = -1};
+	struct program p = {.signals = -1, .lock = -1};
 	struct err err = {0};
 	int status = EXIT_SUCCESS;
 

@@ -13,6 +13,8 @@
 #include "deviceplugin/grpc_server.h"
 
 #define PLUGIN_RESOURCE "bitfusion.io/gpu"
+/* Of a socket's path: what sun_path takes. */
+#define SOCKET_PATH_MAX 107
 /* A list must stay below what grpc-go takes (4 MiB): about 180 000 devices with ids of ours. */
 #define PLUGIN_UNITS_MAX 150000u
 #define PLUGIN_UNITS_MIN 1000u

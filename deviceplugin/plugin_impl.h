@@ -8,9 +8,6 @@
 #include "base/slice.h"
 #include "deviceplugin/plugin.h"
 
-/* sun_path's. */
-#define SOCKET_PATH_MAX 107
-
 struct plugin {
 	char socket[SOCKET_PATH_MAX + 1];
 	const struct log *log;

@@ -3,7 +3,6 @@
 workloads are scheduled by them, and what can break comes back within ten seconds: the plugin, the kubelet, its folder, the API server.
 The program runs as a process of this host, with the rights of the component's service account, and reaches the API server through the
 tests' proxy; the DaemonSet runs its image."""
-import contextlib
 import http.client
 import os
 import re
@@ -11,12 +10,11 @@ import signal
 import subprocess
 import time
 
-import kube
 import pytest
 import test_workloads as workloads
 from cluster import ROOT, Cluster, free_port
 from component import Component
-from product import ClaimLog, client_namespace, gpu_pod, gpu_server, install, servers, wait_for
+from product import ClaimLog, client_namespace, gpu_pod, install, servers, wait_for
 
 RESOURCE = "bitfusion.io/gpu"
 SPACE = "poolgate-device-plugin"
@@ -128,6 +126,14 @@ def fixture_plugin(world):
         yield plugin
 
 
+@pytest.fixture(name="nobody")
+def fixture_nobody(plugin):
+    """No plugin during the test; afterwards there is one again."""
+    plugin.process.stop()
+    yield
+    plugin.start()
+
+
 @pytest.fixture(name="log")
 def fixture_log(world):
     with servers(world, {"gpu-a": 2, "gpu-b": 1}), ClaimLog(world) as log:
@@ -234,9 +240,9 @@ def test_socket_is_deleted(world, plugin, log):
     assert plugin.metric("streams") == 1
 
 
-def test_api_server_away(world, log, tmp_path):
+@pytest.mark.usefixtures("nobody", "log")
+def test_api_server_away(world):
     """Away for longer than --away: nothing is offered, and the program lives on; back by itself. A short break is none."""
-    del tmp_path
     with Plugin(world, socket="away.sock", name="device-plugin-away", away="3s") as plugin:
         wait_for(lambda: plugin.metric("healthy") == 1, WAIT_S, "a pool")
         lists = plugin.metric("lists_total")
@@ -252,7 +258,8 @@ def test_api_server_away(world, log, tmp_path):
         wait_offer(world, 3000)
 
 
-def test_sigterm_withdraws(world, log):
+@pytest.mark.usefixtures("nobody", "log")
+def test_sigterm_withdraws(world):
     """SIGTERM: the kubelet is told before the program ends, its socket is gone, and the status is 0."""
     plugin = Plugin(world, socket="ends.sock", name="device-plugin-ends").start()
     wait_offer(world, 3000)
@@ -263,16 +270,40 @@ def test_sigterm_withdraws(world, log):
     assert plugin.lines("no device is offered")
 
 
-def test_two_plugins(world, log):
-    """At one socket: the second says so and ends. At two: the kubelet takes the later one; when that ends, the first is taken up again."""
-    with Plugin(world) as first:
-        wait_offer(world, 3000)
-        second = Plugin(world, name="device-plugin-second")
-        done = subprocess.run(second.process.argv, capture_output=True, text=True, timeout=30, check=False)
-        assert done.returncode == 1 and "another program answers there" in done.stderr, done
-        assert first.metric("streams") == 1
-        with Plugin(world, "--units", "5000", socket="other.sock", name="device-plugin-other"):
-            wait_offer(world, 5000)
-        began = time.time()
-        first.heard_within(began, 90)
-        wait_offer(world, 3000)
+@pytest.mark.usefixtures("log")
+def test_two_plugins(world, plugin):
+    """The kubelet would take the later one, and none when that ends: the second says so and ends, whatever its socket is called."""
+    wait_offer(world, 3000)
+    for socket in ("bitfusion.io-gpu.sock", "other.sock"):
+        done = subprocess.run(Plugin(world, "--units", "5000", socket=socket).process.argv, capture_output=True, text=True, timeout=30,
+                              check=False)
+        assert done.returncode == 1 and "another device plugin offers bitfusion.io/gpu" in done.stderr, done
+    assert plugin.metric("streams") == 1 and offered(world) == (3000, 3000)
+
+
+def test_large_pool(world, nobody):
+    """200 GPUs, 20 000 units: as many devices as a message may hold; a pod gets its share, and the memory is given back."""
+    del nobody
+    with servers(world, {f"big-{i}": 50 for i in range(4)}), Plugin(world, socket="big.sock", name="device-plugin-big") as plugin, \
+            client_namespace(world) as ns:
+        wait_offer(world, 150000, 120)
+        assert offered(world) == (150000, 150000)
+        runs(world, ns, "small", 50)
+        print(f"150 000 devices: VmRSS {plugin.memory_kb()} kB, VmHWM {plugin.memory_kb('VmHWM')} kB, {plugin.cpu_s()} s of CPU in all")
+
+
+def test_pool_changes_each_second(world, nobody):
+    """A pool that comes and goes: what the kubelet is told is bounded, and so is what it costs."""
+    del nobody
+    with servers(world, {"gpu-a": 1}), Plugin(world, socket="busy.sock", name="device-plugin-busy") as plugin:
+        wait_offer(world, 1000)
+        lists, cpu, began = plugin.metric("lists_total"), plugin.cpu_s(), time.monotonic()
+        for i in range(50):
+            world.client.patch("gpuservers", "gpu-a", {"spec": {"drain": i % 2 == 0}})
+            time.sleep(0.2)
+        took = time.monotonic() - began
+        lists, cpu = plugin.metric("lists_total") - lists, plugin.cpu_s() - cpu
+        print(f"{50 / took:.1f} changes a second for {took:.0f} s: {lists} lists, {cpu:.2f} s of CPU")
+        assert 2 <= lists <= 2 * took + 2
+        assert cpu < 0.02 * took + 0.1
+        wait_offer(world, 1000)
