@@ -41,6 +41,7 @@ enum probe_code {
 	CODE_SLOW,
 	CODE_SLOWER_THAN_PEERS,
 	CODE_NOT_A_NUMBER,
+	CODE_LINK_ERRORS, /* data changed on their way between two GPUs */
 	CODE_REMAP_PENDING,
 	CODE_REMAP_FAILED,
 	CODE_RETIRE_PENDING,

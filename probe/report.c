@@ -26,6 +26,7 @@ void report_release(struct report *r)
 		for (size_t k = 0; k < CHECK_COUNT; k++)
 			free(r->gpus[i].checks[k]);
 	free(r->gpus);
+	free(r->links);
 	free(r->errors);
 	report_init(r);
 }

@@ -58,6 +58,17 @@ struct report_error {
 	char message[320];
 };
 
+/* What copies from one GPU to another gave: a struct check_result without what links do not have. */
+struct link_report {
+	int from, to; /* GPUs' indices */
+	enum check_status status;
+	enum probe_code code;
+	int cuda_error;
+	char reason[32], message[200];
+	double value, duration_s; /* B/s; NAN */
+	int64_t errors;           /* wrong cells; -1: not counted */
+};
+
 /* What the exit status says. */
 enum probe_exit {
 	EXIT_FIT = 0,
@@ -86,6 +97,8 @@ struct report {
 	int expected, pci, nvml_count, cuda; /* counts of GPUs; -1: unknown */
 	struct gpu_report *gpus;
 	size_t n_gpus;
+	struct link_report *links;
+	size_t n_links;
 	struct report_error *errors;
 	size_t n_errors;
 	enum probe_exit exit; /* set by report_judge */

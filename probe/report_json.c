@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: the whole report as JSON (docs/gpuprobe-report.schema.json). */
+#include "probe/report_links.h"
 #include "probe/report_words.h"
 
 #ifndef POOLGATE_VERSION
@@ -132,6 +133,10 @@ int report_json(const struct report *r, struct buf *out, struct err *err)
 		put_gpu(&r->gpus[i], out);
 	}
 	buf_char(out, ']');
+	if (r->profile == PROFILE_BENCH) {
+		buf_char(out, ',');
+		links_json(r, out);
+	}
 	out_key(out, "errors");
 	buf_char(out, '[');
 	for (size_t i = 0; i < r->n_errors; i++) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "probe/report_links.h"
 #include "probe/report_words.h"
 #include "probe/units.h"
 
@@ -15,6 +16,7 @@ enum column {
 	COLUMN_MEM_TEST,
 	COLUMN_READ,
 	COLUMN_H2D,
+	COLUMN_P2P,
 	COLUMN_EXACT,
 	COLUMN_HEALTH,
 	COLUMN_COUNT
@@ -28,11 +30,11 @@ struct row {
 };
 
 /* Left out first where the terminal is narrow. */
-static const enum column optional[] = {COLUMN_FREE, COLUMN_H2D, COLUMN_EXACT, COLUMN_READ,
-	COLUMN_MEM_TEST, COLUMN_PCI, COLUMN_NAME, COLUMN_MEM};
+static const enum column optional[] = {COLUMN_FREE, COLUMN_P2P, COLUMN_H2D, COLUMN_EXACT,
+	COLUMN_READ, COLUMN_MEM_TEST, COLUMN_PCI, COLUMN_NAME, COLUMN_MEM};
 
-static const struct row head = {
-	{"GPU", "NAME", "PCI", "MEM GiB", "FREE", "MEM-TEST", "READ", "H2D", "EXACT", "HEALTH"}};
+static const struct row head = {{"GPU", "NAME", "PCI", "MEM GiB", "FREE", "MEM-TEST", "READ", "H2D",
+	"P2P", "EXACT", "HEALTH"}};
 
 /* Copied as far as it fits, what is not printable ASCII as '?'. */
 static void put_cell(char *to, const char *text)
@@ -115,6 +117,7 @@ static void fill(const struct report *r, const struct gpu_report *g, struct row 
 	fill_memory_test(g->checks[CHECK_MEM_PATTERN], row->cell[COLUMN_MEM_TEST]);
 	fill_rate(g->checks[CHECK_MEM_READ], true, row->cell[COLUMN_READ]);
 	fill_rate(g->checks[CHECK_H2D], false, row->cell[COLUMN_H2D]);
+	fill_rate(g->checks[CHECK_P2P], false, row->cell[COLUMN_P2P]);
 	fill_exact(g, row->cell[COLUMN_EXACT]);
 	snprintf(row->cell[COLUMN_HEALTH], CELL_MAX, "%s%s%s", health,
 		code == CODE_NONE ? "" : "  ", code_text(code)->name);
@@ -344,6 +347,7 @@ void report_text(const struct report *r, unsigned width, struct buf *out)
 
 	if (r->n_gpus > 0)
 		put_table(r, width, out);
+	links_text(r, width, out);
 	put_problems(r, width, out);
 	for (size_t i = 0; i < r->n_gpus * CHECK_COUNT; i++) {
 		const struct check_result *c = skipped(r, i);

@@ -16,9 +16,11 @@
 #include "probe/clock.h"
 #include "probe/host.h"
 #include "probe/kernels/kernels.h"
+#include "probe/report_links.h"
 #include "probe/retry.h"
 #include "probe/run_facts.h"
 #include "probe/run_gpus.h"
+#include "probe/run_pairs.h"
 #include "probe/workers.h"
 
 #define PHASE_LIMIT_S 20.0
@@ -261,6 +263,8 @@ static int check_gpus(const struct run_config *c, struct run_facts *f, struct re
 		f->config = c;
 		rc = workers_run(&config, r, end, err);
 	}
+	if (rc == 0 && *end == WORKERS_DONE)
+		rc = run_pairs(c, f, r, left_of(limit_of(o), began), end, err);
 	free(jobs);
 	free(places);
 	return rc;
@@ -318,6 +322,7 @@ static void finish(const struct run_config *c, struct run_facts *f, struct repor
 		thresholds_peers(c->thresholds, r);
 	if (c->options->require_idle)
 		demand_idle(r);
+	links_judge(c->thresholds, r);
 	retry_tell(r);
 	r->duration_s = clock_s() - began;
 	report_judge(r);

@@ -349,6 +349,8 @@ int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (
 	struct worker w = {.rt = rt, .job = job, .fd = fd, .stopped = stopped, .arg = arg};
 	int rc;
 
+	if (job->task == TASK_PAIR)
+		return worker_pair(rt, job, fd, stopped, arg);
 	tell_within(&w, "start", STEP_LIMIT_S);
 	rc = job->task == TASK_SCOUT ? look_around(&w) : probe_gpu(&w);
 	if (!on_stopped(&w)) {

@@ -13,17 +13,18 @@
 #include "probe/rt.h"
 
 enum worker_task {
-	TASK_GPU,       /* describe one GPU and make the profile's checks of it */
-	TASK_SCOUT,     /* only say which GPUs CUDA has, without a context */
-	TASK_NVML,      /* say once what NVML knows of all GPUs */
-	TASK_NVML_WATCH /* say it again and again, until told to end */
+	TASK_GPU,        /* describe one GPU and make the profile's checks of it */
+	TASK_SCOUT,      /* only say which GPUs CUDA has, without a context */
+	TASK_NVML,       /* say once what NVML knows of all GPUs */
+	TASK_NVML_WATCH, /* say it again and again, until told to end */
+	TASK_PAIR        /* copy between two GPUs, there and back */
 };
 
 /* What a worker is asked to do. NVML has workers, too: with a GPU that was lost, its calls may never return. */
 struct worker_job {
 	enum worker_task task;
 	enum probe_profile profile;
-	int index; /* CUDA's, among those the worker sees */
+	int index, peer; /* CUDA's, among those the worker sees; peer: the other one of a pair */
 	const char *
 		visible; /* what CUDA_VISIBLE_DEVICES is set to (a MIG instance, then index is 0), or NULL: left alone */
 	bool free_memory;  /* list: make a context for it */
@@ -51,6 +52,10 @@ int worker_main(const char *job_text, int fd);
 /* Do a job with this runtime in this process; lines go to fd; stopped() is asked at least once a second. Errors of the GPU are told, not returned:
  * 0 done, 1 stopped by an error that was told, 3 could not tell. */
 int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
+	void *arg);
+
+/* A worker of two GPUs: tells of two links, from the first to the second and back. Returns as worker_run. */
+int worker_pair(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg);
 
 /* A worker that looks at NVML: task NVML once, NVML_WATCH about twice a second until stopped() says so, and then once more. Without NVML it tells that it has -1

@@ -19,9 +19,11 @@ static void write_text(struct buf *out, const char *key, const char *value)
 void worker_job_write(const struct worker_job *job, struct buf *out)
 {
 	buf_fmt(out,
-		"{\"task\":%d,\"profile\":%d,\"index\":%d,\"free\":%s,\"remote\":%s,\"busy\":%s,",
-		(int)job->task, (int)job->profile, job->index, job->free_memory ? "true" : "false",
-		job->remote ? "true" : "false", job->busy ? "true" : "false");
+		"{\"task\":%d,\"profile\":%d,\"index\":%d,\"peer\":%d,\"free\":%s,\"remote\":%s,"
+		"\"busy\":%s,",
+		(int)job->task, (int)job->profile, job->index, job->peer,
+		job->free_memory ? "true" : "false", job->remote ? "true" : "false",
+		job->busy ? "true" : "false");
 	/* a seed has 64 bits, more than a JSON number can say exactly */
 	buf_fmt(out,
 		"\"seed\":\"%llx\",\"share\":%.4f,\"bytes\":%lld,\"seconds\":%.3f,\"plant\":%d",
@@ -69,7 +71,7 @@ int worker_job_read(const char *text, struct worker_job *ret, struct err *err)
 {
 	struct json j = {0};
 	char *copy, seed[32] = "";
-	int64_t profile = -1, index = -1, plant = 0, bytes = 0, task = -1;
+	int64_t profile = -1, index = -1, peer = 0, plant = 0, bytes = 0, task = -1;
 	int rc = json_read_copy(&j, text, strlen(text), JOB_NODES_MAX, &copy, err);
 
 	*ret = (struct worker_job){0};
@@ -88,13 +90,18 @@ int worker_job_read(const char *text, struct worker_job *ret, struct err *err)
 		index >= REPORT_GPUS_MAX)
 		rc = err_set(err, ERR_INVALID, "no job of a worker: profile or index is wrong");
 	if (rc == 0 && (!json_int(&j, json_get(&j, job, SLICE("task")), &task) || task < 0 ||
-			       task > TASK_NVML_WATCH))
+			       task > TASK_PAIR))
 		rc = err_set(err, ERR_INVALID, "no job of a worker: task is wrong");
+	if (rc == 0 && task == TASK_PAIR &&
+		(!json_int(&j, json_get(&j, job, SLICE("peer")), &peer) || peer < 0 ||
+			peer >= REPORT_GPUS_MAX || peer == index))
+		rc = err_set(err, ERR_INVALID, "no job of a worker: peer is wrong");
 	(void)json_int(&j, json_get(&j, job, SLICE("plant")), &plant);
 	(void)json_int(&j, json_get(&j, job, SLICE("bytes")), &bytes);
 	*ret = (struct worker_job){.task = rc == 0 ? (enum worker_task)task : TASK_GPU,
 		.profile = rc == 0 ? (enum probe_profile)profile : PROFILE_LIST,
 		.index = (int)index,
+		.peer = (int)peer,
 		.free_memory = take_bool(&j, job, "free"),
 		.remote = take_bool(&j, job, "remote"),
 		.busy = take_bool(&j, job, "busy"),

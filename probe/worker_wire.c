@@ -238,6 +238,16 @@ void wire_write(const struct wire_line *line, struct buf *out)
 		write_fields(nvml_fields, &line->state.nvml, out);
 		buf_char(out, '}');
 		break;
+	case WIRE_LINK:
+		buf_fmt(out,
+			"{\"link\":{\"reverse\":%s,\"from\":", line->reverse ? "true" : "false");
+		buf_json_str(out, slice_of(line->from));
+		buf_str(out, ",\"to\":");
+		buf_json_str(out, slice_of(line->to));
+		buf_str(out, ",\"check\":");
+		check_json(&line->check, out);
+		buf_char(out, '}');
+		break;
 	case WIRE_DONE:
 		buf_str(out, "{\"done\":true");
 		break;
@@ -301,6 +311,27 @@ static int read_error(
 	return want_text(j, v, "message", ret->message, sizeof(ret->message), err);
 }
 
+static int read_link(
+	const struct json *j, const struct json_node *v, struct wire_line *ret, struct err *err)
+{
+	const struct json_node *reverse = json_get(j, v, SLICE("reverse"));
+	int rc;
+
+	ret->reverse = json_is(reverse, JSON_TRUE);
+	if (!ret->reverse && !json_is(reverse, JSON_FALSE))
+		return wrong(err, "reverse", "true or false", reverse);
+	if (want_text(j, v, "from", ret->from, sizeof(ret->from), err) != 0 ||
+		want_text(j, v, "to", ret->to, sizeof(ret->to), err) != 0)
+		return err->code;
+	rc = check_read(j, json_get(j, v, SLICE("check")), &ret->check, err);
+	if (rc == 0 && ret->check.id != CHECK_P2P)
+		rc = err_set(err, ERR_INVALID, "a link's check is %s", check_kind(CHECK_P2P)->id);
+	if (rc == 0)
+		return 0;
+	check_begin(&ret->check, CHECK_P2P);
+	return err_in(err, "check");
+}
+
 static int read_member(const struct json *j, const char *key, const struct json_node *v,
 	struct wire_line *ret, struct err *err)
 {
@@ -335,6 +366,8 @@ static int read_member(const struct json *j, const char *key, const struct json_
 		if (want_text(j, v, "text", ret->text, sizeof(ret->text), err) != 0)
 			return err->code;
 		return want_number(j, v, "done", 1, &ret->done, err);
+	case WIRE_LINK:
+		return read_link(j, v, ret, err);
 	case WIRE_DONE:
 		return json_is(v, JSON_TRUE) ? 0 : wrong(err, key, "true", v);
 	}
@@ -343,8 +376,8 @@ static int read_member(const struct json *j, const char *key, const struct json_
 
 int wire_read(struct slice text, struct wire_line *ret, struct err *err)
 {
-	static const char *const keys[] = {
-		"runtime", "gpu", "within", "check", "progress", "error", "nvml", "state", "done"};
+	static const char *const keys[] = {"runtime", "gpu", "within", "check", "progress", "error",
+		"nvml", "state", "link", "done"};
 	struct err own = {0};
 	struct json j = {0};
 	char *copy;

@@ -8,6 +8,7 @@
  *   {"error": {"gpu": 0, "code": "NO_DEVICE", "cuda": 100, "message": "…"}}
  *   {"nvml": {"driver": "580.159.04", "devices": 8}}
  *   {"state": {"uuid": "GPU-…", "pci": "0000:17:00.0", …}}    what NVML knows of one GPU now; behind it its MIG instances, "MIG-…"
+ *   {"link": {"reverse": false, "from": "GPU-…", "to": "GPU-…", "check": {…}}}    what copies from one GPU to another gave
  *   {"done": true}                                   the last one */
 #ifndef PROBE_WORKER_WIRE_H
 #define PROBE_WORKER_WIRE_H
@@ -31,6 +32,7 @@ enum wire_kind {
 	WIRE_ERROR,
 	WIRE_NVML,
 	WIRE_STATE,
+	WIRE_LINK,
 	WIRE_DONE
 };
 
@@ -53,6 +55,8 @@ struct wire_line {
 	char text[96]; /* PROGRESS: a few words; WITHIN: the phase; NVML: the driver's version */
 	struct report_error error; /* ERROR */
 	struct wire_state state;   /* STATE */
+	bool reverse;          /* LINK: from the job's second GPU to its first; `check` is of it */
+	char from[48], to[48]; /* LINK: UUIDs, or "" */
 };
 
 /* Append one line with its newline. */

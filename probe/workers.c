@@ -335,6 +335,7 @@ int workers_run(const struct workers_config *config, struct report *r, enum work
 	for (size_t i = 0; i < c.n; i++) {
 		c.all[i].job = &config->jobs[i];
 		c.all[i].gpu = config->jobs[i].task == TASK_GPU ? config->gpus[i] : -1;
+		c.all[i].link = config->jobs[i].task == TASK_PAIR ? config->gpus[i] : -1;
 		c.all[i].fd = -1;
 		buf_init(&c.all[i].in, WIRE_LINE_MAX + 16384);
 	}

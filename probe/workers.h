@@ -17,7 +17,7 @@ struct workers_config {
 	const char *program; /* to execute with "--worker JOB"; "/proc/self/exe" */
 	const struct worker_job *jobs;
 	const int *
-		gpus; /* of each job, the place in r->gpus that its lines are for; not looked at for other tasks than TASK_GPU */
+		gpus; /* of each job, the place in r->gpus that its lines are for; of TASK_PAIR, that of its first link in r->links; not looked at for other tasks */
 	size_t n_jobs;
 	double phase_limit_s; /* until the first line, and after a line that names no limit */
 	double total_limit_s; /* of the whole run; 0: none */

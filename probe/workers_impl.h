@@ -10,7 +10,8 @@
 
 struct running {
 	const struct worker_job *job;
-	int gpu;   /* place in r->gpus; -1: a scout, or NVML's */
+	int gpu; /* place in r->gpus; -1: a scout, NVML's, or a pair's */
+	int link; /* of a pair: place of its first link in r->links, the one back is the next; else -1 */
 	pid_t pid; /* 0: not started, or its end was seen */
 	int fd;    /* -1: over */
 	int64_t limit; /* clock in ms when it is late; of one that is ending: until when that is waited for */

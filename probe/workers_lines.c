@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "probe/clock.h"
+#include "probe/report_links.h"
 #include "probe/retry.h"
 #include "probe/worker_wire.h"
 #include "probe/workers_impl.h"
@@ -20,6 +21,11 @@ void crowd_note(struct crowd *c, const struct running *w, enum probe_code code, 
 {
 	int gpu = w->gpu < 0 ? -1 : c->r->gpus[w->gpu].index;
 
+	if (w->link >= 0) { /* it says of neither GPU alone what is wrong */
+		links_note(c->r, (size_t)w->link, code, cuda, message);
+		links_note(c->r, (size_t)w->link + 1, code, cuda, message);
+		return;
+	}
 	if (!report_add_error(c->r, gpu, code, cuda, "%s", message))
 		c->failed = true;
 }
@@ -157,6 +163,26 @@ void crowd_note_held(struct crowd *c, struct running *w)
 		crowd_note(c, w, first->code, first->cuda_error, first->message);
 }
 
+static bool is_uuid_of(const struct report *r, int index, const char *uuid)
+{
+	for (size_t i = 0; i < r->n_gpus; i++)
+		if (r->gpus[i].index == index)
+			return !r->gpus[i].uuid[0] || strcmp(r->gpus[i].uuid, uuid) == 0;
+	return false;
+}
+
+static void take_link(struct crowd *c, struct running *w, const struct wire_line *line)
+{
+	size_t place = (size_t)w->link + (line->reverse ? 1 : 0);
+	const struct link_report *link = &c->r->links[place];
+
+	if (is_uuid_of(c->r, link->from, line->from) && is_uuid_of(c->r, link->to, line->to))
+		links_take(c->r, place, &line->check);
+	else
+		refuse(c, w, CODE_GPU_MISSING,
+			"another GPU has its number now: GPUs have gone since they were counted");
+}
+
 static void take_line(struct crowd *c, struct running *w, const struct wire_line *line)
 {
 	if (!w->leaving)
@@ -188,6 +214,10 @@ static void take_line(struct crowd *c, struct running *w, const struct wire_line
 	case WIRE_STATE:
 		if (c->config->state)
 			c->config->state(c->config->arg, &line->state);
+		break;
+	case WIRE_LINK:
+		if (w->link >= 0)
+			take_link(c, w, line);
 		break;
 	case WIRE_DONE:
 		w->finished = true;

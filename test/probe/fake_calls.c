@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "probe/rt.h"
 
@@ -53,7 +54,10 @@ int cudaMemsetAsync(void *at, int value, size_t bytes, void *stream)
 	if (!m || (size_t)((char *)at - m->at) + bytes > m->bytes)
 		return fake_done(RT_INVALID_VALUE);
 	fake_host_writes(d, at, bytes);
-	memset(at, value, bytes);
+	if (value == 0 && at == (void *)m->at && bytes == m->bytes)
+		(void)madvise(at, bytes, MADV_DONTNEED); /* zeros, and no memory */
+	else
+		memset(at, value, bytes);
 	d->now_s += (double)bytes / fake_peak_memory(d);
 	return 0;
 }
@@ -73,6 +77,14 @@ static struct fake_device *owner(const void *at, size_t bytes)
 	return NULL;
 }
 
+/* Without peer access data go through the host's memory. */
+static double rate_between(const struct fake_device *from, const struct fake_device *to)
+{
+	bool direct = from->peers_on >> (to - fake()->devices) & 1;
+
+	return direct ? from->link * from->factor[SPEED_P2P] : from->link / 4;
+}
+
 int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
 {
 	struct fake_device *d, *target, *source;
@@ -88,8 +100,12 @@ int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *st
 		return fake_done(RT_INVALID_VALUE);
 	rate = d->link * d->factor[kind == RT_HOST_TO_DEVICE ? SPEED_H2D : SPEED_D2H];
 	if (kind == RT_DEVICE_TO_DEVICE)
-		rate = target == source ? fake_peak_memory(d) / 2 : d->link;
+		rate = target == source ? fake_peak_memory(d) / 2 : rate_between(d, target);
 	d->now_s += 5e-6 + (double)bytes / rate;
+	if (kind == RT_DEVICE_TO_DEVICE && target != source) {
+		fake_send(source, from, target, to, bytes);
+		return 0;
+	}
 	if (bytes > COPY_MOST && !fake()->copy_all)
 		return 0;
 	if (source)

@@ -182,6 +182,7 @@ const char *cudaGetErrorName(int error)
 		{46, "cudaErrorDevicesUnavailable"}, {98, "cudaErrorInvalidDeviceFunction"},
 		{100, "cudaErrorNoDevice"}, {101, "cudaErrorInvalidDevice"},
 		{209, "cudaErrorNoKernelImageForDevice"}, {214, "cudaErrorECCUncorrectable"},
+		{217, "cudaErrorPeerAccessUnsupported"}, {704, "cudaErrorPeerAccessAlreadyEnabled"},
 		{220, "cudaErrorNvlinkUncorrectable"}, {500, "cudaErrorSymbolNotFound"},
 		{600, "cudaErrorNotReady"}, {700, "cudaErrorIllegalAddress"},
 		{702, "cudaErrorLaunchTimeout"}, {719, "cudaErrorLaunchFailure"},

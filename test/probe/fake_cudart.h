@@ -49,6 +49,14 @@ struct fake_wrong {
 	int64_t left; /* launches that it still spoils; -1: all */
 };
 
+/* A bit that changes on its way to another device. */
+struct fake_peer_wrong {
+	int peer; /* the scenario's index; -1: any */
+	uint64_t offset;
+	unsigned bit; /* of its 16-byte cell */
+	int64_t left; /* copies that it still changes; -1: all; 0: none */
+};
+
 /* Memory of a device that was handed out. */
 struct fake_memory {
 	char *at;
@@ -76,11 +84,13 @@ struct fake_device {
 	struct fake_flip flips[FAKE_FLIPS_MAX];
 	size_t n_flips;
 	struct fake_wrong wrong;
+	struct fake_peer_wrong peer_wrong;
 	/* while it runs */
 	struct fake_memory *memory;
 	uint64_t used;
 	int sticky;
-	double now_s; /* its clock */
+	uint64_t peers_on; /* peer access was asked for, by the scenario's index */
+	double now_s;      /* its clock */
 	int64_t nan_launches, launches;
 };
 
@@ -95,6 +105,7 @@ enum fake_speed {
 	SPEED_MMA16,
 	SPEED_H2D,
 	SPEED_D2H,
+	SPEED_P2P,
 	SPEED_COUNT
 };
 
@@ -131,6 +142,9 @@ struct fake_memory *fake_find(struct fake_device *d, const void *at);
 /* Before the host reads or writes so many bytes there. */
 void fake_host_reads(struct fake_device *d, const void *at, size_t bytes);
 void fake_host_writes(struct fake_device *d, const void *at, size_t bytes);
+/* From one device to another, with what its memory and the way do to them. */
+void fake_send(struct fake_device *from, const void *source, struct fake_device *to, void *target,
+	size_t bytes);
 void fake_fill(struct fake_device *d, void *at, uint64_t first, uint64_t cells, uint64_t seed,
 	uint64_t invert);
 void fake_check(struct fake_device *d, void *at, uint64_t first, uint64_t cells, uint64_t seed,

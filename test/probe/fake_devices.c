@@ -175,9 +175,18 @@ int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
 	struct fake_device *d, *other;
 	int error = fake_begin("cudaDeviceEnablePeerAccess", &d);
+	uint64_t bit;
 
 	(void)flags;
 	if (!error)
 		error = fake_begin_at("cudaDeviceEnablePeerAccess", peer, &other);
-	return error ? error : fake_done(d->peers && other->peers ? 0 : 217);
+	if (error)
+		return error;
+	if (!d->peers || !other->peers)
+		return fake_done(217); /* cudaErrorPeerAccessUnsupported */
+	bit = 1ull << (other - fake()->devices);
+	if (d->peers_on & bit)
+		return fake_done(704); /* cudaErrorPeerAccessAlreadyEnabled */
+	d->peers_on |= bit;
+	return 0;
 }

@@ -290,6 +290,66 @@ void fake_fill(struct fake_device *d, void *at, uint64_t first, uint64_t cells, 
 	flips_written(d, m, from, cells);
 }
 
+/* Put a cell into memory of which the rest is remembered. */
+static void put_cell(
+	struct fake_device *d, struct fake_memory *m, uint64_t cell, struct kernel_cell c)
+{
+	fake_host_writes(d, real_cell(m, cell), CELL);
+	*real_cell(m, cell) = c;
+}
+
+static bool changes_on_the_way(struct fake_device *from, const struct fake_device *to, size_t bytes)
+{
+	struct fake_peer_wrong *w = &from->peer_wrong;
+
+	if (w->left == 0 || w->offset >= bytes || (w->peer >= 0 && to != &fake()->devices[w->peer]))
+		return false;
+	w->left -= w->left > 0;
+	return true;
+}
+
+void fake_send(struct fake_device *from, const void *source, struct fake_device *to, void *target,
+	size_t bytes)
+{
+	struct fake_memory *a = fake_find(from, source), *b = fake_find(to, target);
+	uint64_t first, last, cells;
+
+	first_and_count(a, source, bytes, &first, &cells);
+	first_and_count(b, target, bytes, &last, &cells);
+	before_write(b, last, cells);
+	if (a->symbolic && !b->symbolic && first >= a->from &&
+		first + cells <= a->from + a->cells && cells * CELL >= SYMBOLIC_LEAST) {
+		b->symbolic = true;
+		b->from = last;
+		b->cells = cells;
+		b->first = a->first + first - a->from;
+		b->seed = a->seed;
+		b->invert = a->invert;
+		for (size_t i = 0; i < a->n_written; i++)
+			if (a->written[i] >= first && a->written[i] - first < cells)
+				put_cell(to, b, last + a->written[i] - first,
+					*real_cell(a, a->written[i]));
+		for (size_t i = 0; i < from->n_flips; i++) {
+			uint64_t cell = from->flips[i].cell - a->physical / CELL;
+
+			if (flip_in(&from->flips[i], a, first, cells))
+				put_cell(to, b, last + cell - first,
+					read_cell(from, a, cell, value(a, cell)));
+		}
+	} else {
+		fake_host_reads(from, source, bytes);
+		memcpy(target, source, bytes);
+	}
+	if (changes_on_the_way(from, to, bytes)) {
+		uint64_t cell = last + from->peer_wrong.offset / CELL;
+		struct kernel_cell c = value(b, cell);
+
+		change(&c, from->peer_wrong.bit, -1);
+		put_cell(to, b, cell, c);
+	}
+	flips_written(to, b, last, cells);
+}
+
 static void check_cell(struct fake_device *d, struct fake_memory *m, uint64_t at, uint64_t cell,
 	struct kernel_cell expected, struct kernel_findings *out)
 {

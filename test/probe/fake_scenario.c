@@ -108,8 +108,8 @@ static void need_object(const struct json *j, const struct json_node *v)
 
 static void read_speed(const struct json *j, const struct json_node *v, struct fake_device *d)
 {
-	static const char *const names[SPEED_COUNT] = {
-		"read", "write", "copy", "fill", "check", "fma32", "fma64", "mma16", "h2d", "d2h"};
+	static const char *const names[SPEED_COUNT] = {"read", "write", "copy", "fill", "check",
+		"fma32", "fma64", "mma16", "h2d", "d2h", "p2p"};
 
 	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
@@ -173,6 +173,27 @@ static void read_wrong(const struct json *j, const struct json_node *v, struct f
 			w->left = from_to(j, key, -1, INT_MAX);
 		else
 			unknown(j, key, "no such member of a wrong multiprocessor");
+	}
+}
+
+static void read_peer_wrong(
+	const struct json *j, const struct json_node *v, struct fake_peer_wrong *w)
+{
+	*w = (struct fake_peer_wrong){.peer = -1, .bit = 3, .left = -1};
+	if (!json_is(v, JSON_OBJECT))
+		unknown(j, v, "expected an object, what changes on the way, in");
+	JSON_MEMBERS(j, v, key)
+	{
+		if (is_member(j, key, "peer"))
+			w->peer = small(j, key);
+		else if (is_member(j, key, "offset"))
+			w->offset = (uint64_t)whole(j, key);
+		else if (is_member(j, key, "bit"))
+			w->bit = (unsigned)small(j, key) % 128;
+		else if (is_member(j, key, "times"))
+			w->left = whole(j, key);
+		else
+			unknown(j, key, "no such member of what changes on the way");
 	}
 }
 
@@ -260,6 +281,8 @@ static void read_device_member(
 		read_flip(j, flip, d);
 	} else if (is_member(j, key, "wrong")) {
 		read_wrong(j, json_value(key), &d->wrong);
+	} else if (is_member(j, key, "peer_wrong")) {
+		read_peer_wrong(j, json_value(key), &d->peer_wrong);
 	} else if (is_member(j, key, "nan_time")) {
 		text(j, key, d->nan_time, sizeof(d->nan_time));
 	} else if (!read_device_number(j, key, d)) {

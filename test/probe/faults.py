@@ -113,6 +113,10 @@ FAULTS = [
     Fault("bench.mem_copy", "fail", "SLOW", 1, **device(speed={"copy": 0.5})),
     Fault("bench.h2d", "fail", "SLOW", 1, **device(speed={"h2d": 0.2})),
     Fault("bench.d2h", "fail", "SLOW", 1, **device(speed={"d2h": 0.2})),
+    Fault("bench.p2p", "fail", "LINK_ERRORS", 1, ["bench"], gpus=2, devices=[{"peers": True, "peer_wrong": {"offset": 64}}, {"peers": True}]),
+    Fault("bench.p2p", "warn", "SLOWER_THAN_PEERS", 0, ["bench"], gpus=2, devices=[{"peers": True, "speed": {"p2p": 0.7}}, {"peers": True}]),
+    Fault("bench.p2p", "fail", "NVLINK_ERROR", 1, ["bench"], gpus=2, devices=[{"peers": True}] * 2,
+          calls=[{"call": "cudaMemcpyAsync", "use": 1, "error": 220, "sticky": True, "process": 3}]),
     Fault("bench.fp32", "fail", "SLOW", 1, ["bench"], **device(speed={"fma32": 0.2})),
     Fault("bench.fp32", "warn", "POWER_CAP", 0, ["bench"], **device(speed={"fma32": 0.2}), **nvml("throttle=0x4")),
     Fault("bench.fp32", "warn", "POWER_CAP", 0, ["bench"], **device(speed={"fma32": 0.2}),
@@ -127,7 +131,7 @@ FAULTS = [
 ]
 
 # Checks that have no way to fail, and why.
-CANNOT_FAIL = {"bench.p2p": "no worker sees two GPUs, so it is skipped"}
+CANNOT_FAIL = {}
 
 
 def checks():

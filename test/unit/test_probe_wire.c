@@ -57,13 +57,34 @@ static void jobs_come_back(void **state)
 	buf_release(&text);
 }
 
+static void jobs_of_pairs_come_back(void **state)
+{
+	const struct worker_job job = {
+		.task = TASK_PAIR, .profile = PROFILE_BENCH, .index = 3, .peer = 126};
+	struct worker_job again;
+	struct buf text;
+
+	(void)state;
+	buf_init(&text, 4096);
+	worker_job_write(&job, &text);
+	buf_char(&text, '\0');
+	assert_int_equal(worker_job_read(text.data, &again, NULL), 0);
+	assert_int_equal(again.task, TASK_PAIR);
+	assert_int_equal(again.index, 3);
+	assert_int_equal(again.peer, 126);
+	worker_job_release(&again);
+	buf_release(&text);
+}
+
 static void refuses_what_is_no_job(void **state)
 {
 	static const char *const texts[] = {"", "{", "[]", "{}",
 		"{\"task\":0,\"profile\":0,\"index\":128}",
 		"{\"task\":0,\"profile\":0,\"index\":-1}",
 		"{\"task\":0,\"profile\":99,\"index\":0}", "{\"task\":4,\"profile\":0,\"index\":0}",
-		"{\"task\":-1,\"profile\":0,\"index\":0}",
+		"{\"task\":-1,\"profile\":0,\"index\":0}", "{\"task\":5,\"profile\":4,\"index\":0}",
+		"{\"task\":4,\"profile\":4,\"index\":1,\"peer\":1}",
+		"{\"task\":4,\"profile\":4,\"index\":1,\"peer\":-1}",
 		"{\"task\":0,\"profile\":\"list\",\"index\":0}"};
 
 	(void)state;
@@ -133,9 +154,11 @@ static void lines_come_back(void **state)
 					.memory_total = 1LL << 50}}},
 		{.kind = WIRE_STATE, .state = {.lost = true}},
 		{.kind = WIRE_DONE},
+		{.kind = WIRE_LINK, .reverse = true, .from = "GPU-1", .to = "GPU-0"},
 	};
 
 	(void)state;
+	check_begin(&lines[COUNT(lines) - 1].check, CHECK_P2P);
 	for (size_t i = 0; i < COUNT(lines); i++)
 		assert_comes_back(&lines[i]);
 }
@@ -188,6 +211,13 @@ static void refuses_what_is_no_line(void **state)
 		"{\"state\":{\"uuid\":\"\",\"pci\":\"\",\"lost\":0}}",
 		"{\"check\":{\"id\":\"mem.none\",\"status\":\"pass\"}}",
 		"{\"check\":{\"id\":\"mem.pattern\",\"status\":\"passed\"}}", "{\"check\":true}",
+		"{\"link\":{}}", "{\"link\":{\"reverse\":false,\"from\":\"\",\"to\":\"\"}}",
+		"{\"link\":{\"reverse\":0,\"from\":\"\",\"to\":\"\",\"check\":{\"id\":\"bench."
+		"p2p\","
+		"\"status\":\"pass\"}}}",
+		"{\"link\":{\"reverse\":false,\"from\":\"\",\"to\":\"\",\"check\":{\"id\":\"mem."
+		"shared\","
+		"\"status\":\"pass\"}}}",
 		"{\"done\":true}{\"done\":true}"};
 
 	(void)state;
@@ -227,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(jobs_come_back),
+		cmocka_unit_test(jobs_of_pairs_come_back),
 		cmocka_unit_test(refuses_what_is_no_job),
 		cmocka_unit_test(lines_come_back),
 		cmocka_unit_test(gpus_and_checks_come_back),

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe: data from one GPU to another: do they arrive as they were sent, and how fast? */
+#include "probe/checks_peer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/checks_impl.h"
+
+#define RUNS 5
+#define COPY_BYTES (256ull << 20)
+#define COPY_LEAST (1ull << 20)
+/* cudaErrorPeerAccessUnsupported, …AlreadyEnabled */
+#define PEER_UNSUPPORTED 217
+#define PEER_ENABLED 704
+
+struct transfer {
+	struct check_world *from, *to;
+	int from_index, to_index;
+	struct check_result *r;
+	void *source, *target, *found;
+	rt_event begin, end;
+	uint64_t cells;
+	float ms[RUNS];
+};
+
+/* What is launched and allocated from now on belongs to this GPU. */
+static bool use(struct transfer *t, struct check_world *w)
+{
+	return cuda_ok(w, t->r, w->rt->set_device(w == t->from ? t->from_index : t->to_index),
+		"choosing a GPU");
+}
+
+/* Ask for access. False: the result says why there is none. */
+static bool open_access(struct transfer *t)
+{
+	const struct rt *rt = t->from->rt;
+	int can = 0, error;
+
+	if (!cuda_ok(t->from, t->r, rt->can_access_peer(&can, t->from_index, t->to_index),
+		    "asking for peer access"))
+		return false;
+	if (!can) {
+		check_skip(t->r, "no_peer_access");
+		return false;
+	}
+	if (!use(t, t->from))
+		return false;
+	error = rt->enable_peer(t->to_index, 0);
+	if (error == PEER_ENABLED || error == PEER_UNSUPPORTED)
+		(void)rt->last_error();
+	if (error == PEER_UNSUPPORTED) {
+		check_skip(t->r, "no_peer_access");
+		return false;
+	}
+	return error == PEER_ENABLED || cuda_ok(t->from, t->r, error, "asking for peer access");
+}
+
+static bool take_memory(struct transfer *t)
+{
+	const struct rt *rt = t->from->rt;
+	uint64_t bytes = COPY_BYTES, least = (uint64_t)t->from->gpu->memory_free_bytes;
+
+	if ((uint64_t)t->to->gpu->memory_free_bytes < least)
+		least = (uint64_t)t->to->gpu->memory_free_bytes;
+	while (bytes > least / 4)
+		bytes /= 2;
+	if (bytes < COPY_LEAST) {
+		check_error(
+			t->r, CODE_OUT_OF_MEMORY, "too little free memory to copy between GPUs");
+		return false;
+	}
+	t->cells = bytes / sizeof(struct kernel_cell);
+	return use(t, t->from) &&
+	       cuda_ok(t->from, t->r, rt->mem_alloc(&t->source, bytes), "allocating memory") &&
+	       cuda_ok(t->from, t->r, rt->event_create(&t->begin), "an event") &&
+	       cuda_ok(t->from, t->r, rt->event_create(&t->end), "an event") && use(t, t->to) &&
+	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->target, bytes), "allocating memory") &&
+	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->found, sizeof(struct kernel_findings)),
+		       "allocating memory") &&
+	       cuda_ok(t->to, t->r,
+		       rt->mem_set(t->found, 0, sizeof(struct kernel_findings), t->to->stream),
+		       "clearing memory");
+}
+
+/* The pattern of this seed at the source, and nothing of it at the target. */
+static bool prepare(struct transfer *t, uint64_t seed)
+{
+	uint64_t first = 0, invert = 0;
+	void *args[] = {&t->source, &first, &t->cells, &seed, &invert};
+
+	return use(t, t->to) &&
+	       cuda_ok(t->to, t->r,
+		       t->to->rt->mem_set(
+			       t->target, 0, t->cells * sizeof(struct kernel_cell), t->to->stream),
+		       "clearing memory") &&
+	       finish(t->to, t->r) && use(t, t->from) &&
+	       launch(t->from, t->r, "gp_fill", grid_of(t->from), args) && finish(t->from, t->r);
+}
+
+/* One copy between two events. */
+static bool copy(struct transfer *t, float *ms)
+{
+	struct check_world *w = t->from;
+	const struct rt *rt = w->rt;
+
+	return cuda_ok(w, t->r, rt->event_record(t->begin, w->stream), "an event") &&
+	       cuda_ok(w, t->r,
+		       rt->mem_copy(t->target, t->source, t->cells * sizeof(struct kernel_cell),
+			       RT_DEVICE_TO_DEVICE, w->stream),
+		       "copying to the other GPU") &&
+	       cuda_ok(w, t->r, rt->event_record(t->end, w->stream), "an event") &&
+	       cuda_ok(w, t->r, rt->event_synchronize(t->end), "waiting for the copy") &&
+	       cuda_ok(w, t->r, rt->event_elapsed(ms, t->begin, t->end), "an event's time");
+}
+
+static bool compare(struct transfer *t, uint64_t seed)
+{
+	uint64_t first = 0, invert = 0;
+	uint32_t rewrite = 0;
+	void *args[] = {&t->target, &first, &t->cells, &seed, &invert, &rewrite, &t->found};
+
+	return use(t, t->to) && launch(t->to, t->r, "gp_check", grid_of(t->to), args) &&
+	       finish(t->to, t->r);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	float x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+static void keep_records(struct check_result *r, const struct kernel_findings *f)
+{
+	r->n_memory = f->kept < KERNEL_MISMATCHES_MAX ? f->kept : KERNEL_MISMATCHES_MAX;
+	for (unsigned i = 0; i < r->n_memory; i++) {
+		const struct kernel_mismatch *m = &f->mismatch[i];
+
+		r->memory[i] = (struct memory_error){.offset = m->cell * sizeof(struct kernel_cell),
+			.expected = {m->expected.lo, m->expected.hi},
+			.got = {m->got.lo, m->got.hi},
+			.again = {m->again.lo, m->again.hi}};
+	}
+}
+
+static void judge(struct transfer *t)
+{
+	struct check_result *r = t->r;
+	struct kernel_findings f;
+	double seconds;
+
+	memset(&f, 0xff, sizeof(f)); /* what is not copied is no pass */
+	if (!cuda_ok(t->to, r,
+		    t->to->rt->mem_copy(&f, t->found, sizeof(f), RT_DEVICE_TO_HOST, t->to->stream),
+		    "reading what was found") ||
+		!finish(t->to, r))
+		return;
+	for (int i = 0; i < RUNS; i++)
+		if (!isfinite(t->ms[i])) {
+			check_fail(r, CODE_NOT_A_NUMBER, "the time of a copy is not a number");
+			return;
+		}
+	qsort(t->ms, RUNS, sizeof(t->ms[0]), by_size);
+	seconds = (double)t->ms[RUNS / 2] / 1000;
+	r->bytes_tested = (int64_t)(t->cells * sizeof(struct kernel_cell) * (RUNS + 1));
+	r->errors = (int64_t)f.wrong_cells;
+	r->unit = "B/s";
+	r->value = (double)(t->cells * sizeof(struct kernel_cell)) / seconds;
+	check_judge_rate(r);
+	if (f.wrong_cells > 0) {
+		keep_records(r, &f);
+		check_fail(r, CODE_LINK_ERRORS,
+			"%" PRIu64 " cells of 16 bytes arrived changed, the first at offset "
+			"%" PRIu64,
+			f.wrong_cells, r->n_memory ? r->memory[0].offset : 0);
+	}
+}
+
+static bool run_all(struct transfer *t)
+{
+	for (unsigned i = 0; i <= RUNS; i++) { /* the first one is not timed */
+		uint64_t seed = t->from->job->seed + i;
+		float ms;
+
+		if (!prepare(t, seed) || !copy(t, &ms) || !compare(t, seed))
+			return false;
+		if (i > 0)
+			t->ms[i - 1] = ms;
+		if (t->from->stopped(t->from->arg)) {
+			check_skip(t->r, "not_run");
+			return false;
+		}
+	}
+	return true;
+}
+
+static void release(struct transfer *t)
+{
+	const struct rt *rt = t->from->rt;
+
+	if (t->source)
+		(void)rt->mem_free(t->source);
+	if (t->target)
+		(void)rt->mem_free(t->target);
+	if (t->found)
+		(void)rt->mem_free(t->found);
+	if (t->begin)
+		(void)rt->event_destroy(t->begin);
+	if (t->end)
+		(void)rt->event_destroy(t->end);
+}
+
+bool check_peer(struct check_world *from, int from_index, struct check_world *to, int to_index,
+	struct check_result *r)
+{
+	struct transfer t = {
+		.from = from, .to = to, .from_index = from_index, .to_index = to_index, .r = r};
+
+	/* kernels are for one architecture, and a runtime loads them for every GPU that is in use */
+	if (from->gpu->cc_major != to->gpu->cc_major || from->gpu->cc_minor != to->gpu->cc_minor) {
+		check_skip(r, "different_gpus");
+		return true;
+	}
+	if (open_access(&t) && take_memory(&t) && run_all(&t))
+		judge(&t);
+	if (cuda_usable(r))
+		release(&t);
+	return cuda_usable(r);
+}
