@@ -91,6 +91,7 @@ FORCE:
 
 include mk/checks.mk
 include mk/bench.mk
+include mk/eyes.mk
 include mk/faults.mk
 include mk/install.mk
 include mk/e2e.mk

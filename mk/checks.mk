@@ -24,6 +24,8 @@ help:
 	@echo 'make san                   all tests with ASan and UBSan, then a load of 8 clients with TSan'
 	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long'
 	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'
+	@echo 'make page-test              the page with the pool in a headless browser; PICTURES=docs/img writes the pictures of the docs'
+	@echo 'make metrics-test           the metrics in a real Prometheus, its alerts and the dashboard'
 	@echo 'make bench-ledger [T=rate]  as root: the ledger in front of a real API server: pods a second, delays, memory'
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'

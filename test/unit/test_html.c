@@ -121,6 +121,22 @@ static void test_bytes(void **state)
 	}
 }
 
+static void test_bytes_of(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 1024);
+	html_bytes_of(&b, 5900000000, 16900000000);
+	buf_char(&b, ';');
+	html_bytes_of(&b, 950000000, 16900000000);
+	buf_char(&b, ';');
+	html_bytes_of(&b, 0, 16900000000);
+	buf_char(&b, ';');
+	html_bytes_of(&b, 5, 5);
+	expect(&b, "5.9 of 16.9 GB;950 MB of 16.9 GB;0 of 16.9 GB;&lt;1 MB of &lt;1 MB", "of");
+}
+
 static void test_percent(void **state)
 {
 	static const struct {
@@ -171,6 +187,7 @@ int main(void)
 		cmocka_unit_test(test_every_pair),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_bytes_of),
 		cmocka_unit_test(test_percent),
 		cmocka_unit_test(test_times),
 	};

@@ -250,7 +250,7 @@ static void test_every_state(void **state)
 	has(text, "<title>ml/train-1: 2 GB, pending</title><rect class=\"pending\" height=\"100%\" "
 		  "x=\"50.00%\" width=\"12.50%\"/>");
 	has(text, "<rect class=\"free\" height=\"100%\" x=\"62.50%\" width=\"37.50%\"/>");
-	has(text, "6 GB of 16 GB free");
+	has(text, "6 of 16 GB free");
 	has(text, "<i class=\"bad\">missing</i> 16 GB");
 	has(text, "<i class=\"bad\">unfit</i> 16 GB");
 	has(text, "2 uncorrectable memory errors");

@@ -91,33 +91,58 @@ void html_str(struct buf *out, const char *s)
 	html_text(out, slice_of(s));
 }
 
-void html_bytes(struct buf *out, uint64_t bytes)
+/* Units from large to small, the last for what is left. */
+static const struct {
+	uint64_t size;
+	const char *name;
+} units[] = {{UINT64_C(1000000000000), " TB"}, {UINT64_C(1000000000), " GB"}, {MB, " MB"}, {1, ""}};
+
+#define UNITS (sizeof(units) / sizeof(units[0]))
+
+static size_t unit_of(uint64_t bytes)
 {
-	/* Tenths of a unit, rounded to the nearest without overflow. */
-	static const struct {
-		uint64_t unit;
-		const char *name;
-	} units[] = {{UINT64_C(1000000000000), "TB"}, {UINT64_C(1000000000), "GB"}};
+	size_t i = 0;
 
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		uint64_t tenth = units[i].unit / 10;
-		uint64_t n = bytes / tenth + (bytes % tenth >= tenth / 2);
+	while (i + 1 < UNITS && bytes < units[i].size)
+		i++;
+	return i;
+}
 
-		if (bytes < units[i].unit)
-			continue;
+/* In that unit; three digits tell enough, and megabytes are whole. */
+static void add_number(struct buf *out, uint64_t bytes, size_t unit)
+{
+	/* Tenths, rounded to the nearest without overflow. */
+	uint64_t tenth = units[unit].size / 10, n;
+
+	if (units[unit].size == MB)
+		buf_u64(out, bytes / MB);
+	else if (units[unit].size == 1)
+		buf_str(out, bytes ? "&lt;1 MB" : "0");
+	else {
+		n = bytes / tenth + (bytes % tenth >= tenth / 2);
 		buf_u64(out, n / 10);
-		/* Three digits tell enough. */
 		if (n < 1000 && n % 10)
 			buf_fmt(out, ".%" PRIu64, n % 10);
-		buf_fmt(out, " %s", units[i].name);
-		return;
 	}
-	if (bytes == 0)
-		buf_char(out, '0');
-	else if (bytes < MB)
-		buf_str(out, "&lt;1 MB");
-	else
-		buf_fmt(out, "%" PRIu64 " MB", bytes / MB);
+}
+
+void html_bytes(struct buf *out, uint64_t bytes)
+{
+	size_t unit = unit_of(bytes);
+
+	add_number(out, bytes, unit);
+	buf_str(out, units[unit].name);
+}
+
+void html_bytes_of(struct buf *out, uint64_t part, uint64_t whole)
+{
+	size_t unit = unit_of(part);
+
+	add_number(out, part, unit);
+	if (unit != unit_of(whole))
+		buf_str(out, units[unit].name);
+	buf_str(out, " of ");
+	html_bytes(out, whole);
 }
 
 void html_percent(struct buf *out, uint64_t part, uint64_t whole)

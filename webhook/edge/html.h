@@ -22,6 +22,9 @@ void html_cut(struct buf *out, struct slice s, size_t max);
  * shown as 0. */
 void html_bytes(struct buf *out, uint64_t bytes);
 
+/* "5.9 of 16.9 GB", "950 MB of 16.9 GB". */
+void html_bytes_of(struct buf *out, uint64_t part, uint64_t whole);
+
 /* part of whole as a percentage with two decimals, "12.50%"; never above 100, and 0.00% of nothing. */
 void html_percent(struct buf *out, uint64_t part, uint64_t whole);
 

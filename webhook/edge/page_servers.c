@@ -105,11 +105,10 @@ static void add_gpu_words(
 		html_bytes(out, claimed - gpu->bytes);
 		buf_str(out, " too many promised</i>");
 	} else if (state == POOL_FREE) {
-		if (claimed > 0) {
-			html_bytes(out, gpu->bytes - claimed);
-			buf_str(out, " of ");
-		}
-		html_bytes(out, gpu->bytes);
+		if (claimed > 0)
+			html_bytes_of(out, gpu->bytes - claimed, gpu->bytes);
+		else
+			html_bytes(out, gpu->bytes);
 		buf_str(out, " free");
 	} else {
 		buf_fmt(out, "<i class=\"%s\">%s</i> ",

@@ -3,7 +3,7 @@
 #include "webhook/edge/page.h"
 
 const char page_policy[] =
-	"default-src 'none'; style-src 'sha256-tb5AMjDH94f3H2E7RIEd1FLx3vUUPizDU4hfXizIT3w='; "
+	"default-src 'none'; style-src 'sha256-d35mzNv3PFDxZhyApOm59TyDe3+ukKmj09yHgkoS2sQ='; "
 	"script-src 'sha256-YUqaWvz0JE9pVXLS6EfmRl2vdalMGc9eIaGsF9wv4aU='; "
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -78,8 +78,8 @@ const char *const page_style[] = {
 	".gpus li{margin-top:9px}\n",
 	".gpus p{display:flex;gap:0 8px;margin-bottom:3px;font-size:13px}\n",
 	".gpus b,.gpus span{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}\n",
-	".gpus b{flex:0 1 auto;min-width:3em;font-weight:600}\n",
-	".gpus span{flex:0 2 auto;min-width:0;color:var(--dim)}\n",
+	".gpus b{flex:none;max-width:60%;font-weight:600}\n",
+	".gpus span{flex:0 99 auto;min-width:0;color:var(--dim)}\n",
 	".gpus em{margin-left:auto;font-style:normal;white-space:nowrap}\n",
 	".gpus .why{display:block;margin:3px 0 0;color:var(--no);overflow-wrap:anywhere}\n",
 	".chip{display:inline-block;padding:0 7px;border-radius:9px;font-size:12px;"
