@@ -95,6 +95,7 @@ include mk/eyes.mk
 include mk/faults.mk
 include mk/install.mk
 include mk/e2e.mk
+include mk/doctor.mk
 include mk/image.mk
 include mk/probe.mk
 include mk/probe-image.mk

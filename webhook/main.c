@@ -5,6 +5,7 @@
 
 #include "webhook/cli/certs.h"
 #include "webhook/cli/cli.h"
+#include "webhook/cli/doctor.h"
 #include "webhook/cli/inject.h"
 #include "webhook/cli/pool.h"
 
@@ -25,6 +26,7 @@ static const struct command commands[] = {
 	{"uninject", uninject_main, "take an injection back"},
 	{"pool", pool_main, "show the GPU pool, release claims"},
 	{"certs", certs_main, "make, show and renew certificates"},
+	{"doctor", doctor_main, "look whether a cluster has what poolgate needs"},
 	{"help", help_main, "print this text"},
 	{"version", version_main, "print the version"},
 };

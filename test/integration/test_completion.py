@@ -9,7 +9,7 @@ import pytest
 from lib.server import PROGRAM, ROOT
 
 COMPLETION = os.path.join(ROOT, "share/bash-completion/poolgate")
-COMMANDS = ["serve", "inject", "uninject", "pool", "certs"]
+COMMANDS = ["serve", "inject", "uninject", "pool", "certs", "doctor"]
 VERBS = {"pool": ["", "release"], "certs": ["init", "show", "renew"]}
 PLACES = [[c, v] if v else [c] for c in COMMANDS for v in VERBS.get(c, [""])]
 

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate doctor`: options, the cluster, the order of the groups, the exit code. */
+#include "webhook/cli/doctor.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "webhook/cli/doctor_impl.h"
+
+#define REPORT_MAX (16u << 20)
+#define PATH_BYTES 4096
+
+static const char usage[] =
+	"poolgate doctor [--kubeconfig FILE] [--namespace NS] [--json]   (--help tells more)";
+
+static const char help[] = "usage: poolgate doctor [--kubeconfig FILE] [--namespace NS] [--json]\n"
+			   "\n"
+			   "Looks whether everything is there that poolgate needs in its cluster, "
+			   "and as it should be:\n"
+			   "certificates, webhook configurations, rights, "
+			   "CustomResourceDefinition, leader, servers, Secrets\n"
+			   "of the client, nodes, versions, pods. One line each: ok, or what is "
+			   "wrong and the command that\n"
+			   "mends it. Nothing is changed. What you may not read is neither right "
+			   "nor wrong: \"not checked\".\n"
+			   "\n"
+			   "  --kubeconfig FILE      the cluster, and who you are there; if not "
+			   "given: $KUBECONFIG, a\n"
+			   "                         pod's service account, ~/.kube/config\n"
+			   "  -n, --namespace NS     where poolgate runs (" DOCTOR_NAMESPACE ")\n"
+			   "  --json                 the findings as one JSON object\n"
+			   "\n"
+			   "Exit codes: 0 nothing is wrong, 1 something is, 2 usage, or the "
+			   "cluster does not answer.\n";
+
+struct options {
+	const char *kubeconfig, *namespace;
+	bool json;
+};
+
+static const struct {
+	const char *group;
+	doctor_judge *judge;
+} judges[] = {
+	{"replicas", doctor_replicas},
+	{"versions", doctor_versions},
+	{"crd", doctor_crd},
+	{"rights", doctor_rights},
+	{"webhooks", doctor_webhooks},
+	{"certificates", doctor_certificates},
+	{"leader", doctor_leader},
+	{"servers", doctor_servers},
+	{"secrets", doctor_secrets},
+	{"nodes", doctor_nodes},
+	{"pods", doctor_pods},
+};
+
+void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r)
+{
+	for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) {
+		r->group = judges[i].group;
+		judges[i].judge(f, r);
+	}
+}
+
+static int complain(const char *msg)
+{
+	(void)fprintf(stderr, "poolgate doctor: %s\n", msg);
+	return DOCTOR_NO_ANSWER;
+}
+
+static int bad_usage(void)
+{
+	(void)fprintf(stderr, "usage: %s\n", usage);
+	return DOCTOR_NO_ANSWER;
+}
+
+/* Where the cluster is. */
+static int find_cluster(const struct options *o, struct kube_config *ret, struct err *err)
+{
+	const char *list = getenv("KUBECONFIG"), *host = getenv("KUBERNETES_SERVICE_HOST"),
+		   *home = getenv("HOME");
+	char path[PATH_BYTES];
+
+	if (o->kubeconfig)
+		return kube_config_load(o->kubeconfig, ret, err);
+	if (list && strchr(list, ':'))
+		return err_set(err, ERR_INVALID,
+			"KUBECONFIG names several files; name one with --kubeconfig");
+	if (list && *list)
+		return kube_config_load(list, ret, err);
+	if (host)
+		return kube_config_in_cluster(
+			host, getenv("KUBERNETES_SERVICE_PORT"), KUBE_ACCOUNT_DIR, ret, err);
+	(void)snprintf(path, sizeof(path), "%s/.kube/config", home ? home : "");
+	if (home && access(path, R_OK) == 0)
+		return kube_config_load(path, ret, err);
+	return err_set(err, ERR_NOTFOUND,
+		"no cluster is named: neither --kubeconfig nor KUBECONFIG, no service account, no "
+		"~/.kube/config");
+}
+
+static int report(const struct doctor_facts *f, bool json)
+{
+	struct arena a;
+	struct doctor_report r = {.arena = &a};
+	struct buf out;
+	int code;
+
+	arena_init(&a, REPORT_MAX);
+	buf_init(&out, REPORT_MAX);
+	doctor_judge_all(f, &r);
+	doctor_print(&r, json, &out);
+	if (a.failed || out.failed)
+		code = complain("out of memory");
+	else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
+		code = complain("cannot write to standard output");
+	else
+		code = doctor_count(&r, DOCTOR_WRONG) ? DOCTOR_FOUND : DOCTOR_FINE;
+	buf_release(&out);
+	arena_release(&a);
+	return code;
+}
+
+static int examine(const struct options *o)
+{
+	struct kube_config config = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	struct doctor_facts facts = {0};
+	struct kube *kube = NULL;
+	struct err err = {0};
+	int code;
+
+	/* inits config only where it is read */
+	arena_init(&config.arena, 4096);
+	if (find_cluster(o, &config, &err) != 0 || kube_new(&config, &kube, &err) != 0) {
+		code = complain(err.msg);
+	} else {
+		code = doctor_read(kube, o->namespace, &facts, &err) == 0 ? report(&facts, o->json)
+									  : complain(err.msg);
+		doctor_facts_release(&facts);
+	}
+	kube_free(kube);
+	kube_config_release(&config);
+	return code;
+}
+
+int doctor_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
+		{"namespace", required_argument, NULL, 'n'}, {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+	struct options o = {.namespace = DOCTOR_NAMESPACE};
+	int found;
+
+	optind = 0;
+	while ((found = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
+		if (found == 'h') {
+			(void)fputs(help, stdout);
+			return DOCTOR_FINE;
+		}
+		if (found == 'k')
+			o.kubeconfig = optarg;
+		else if (found == 'n')
+			o.namespace = optarg;
+		else if (found == 'j')
+			o.json = true;
+		else
+			return bad_usage();
+	}
+	if (argv[optind]) {
+		(void)fprintf(stderr, "poolgate doctor: unexpected word \"%s\"\n", argv[optind]);
+		return bad_usage();
+	}
+	if (!text_dns_label(slice_of(o.namespace))) {
+		(void)fprintf(stderr,
+			"poolgate doctor: --namespace %s: expected a namespace's name\n",
+			o.namespace);
+		return bad_usage();
+	}
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+	return examine(&o);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: judges the leader: is the Lease kept alive, and by a replica that runs? */
+#include <string.h>
+
+#include "webhook/cli/doctor_impl.h"
+
+/* Clocks of a cluster may differ so much. */
+#define SKEW_MS 5000
+
+/* The replica that a holder's identity, POD_RANDOM, names. */
+static const struct doctor_replica *replica_of(const struct doctor_facts *f, const char *holder)
+{
+	const char *end = strrchr(holder, '_');
+	struct slice name = {holder, end ? (size_t)(end - holder) : strlen(holder)};
+
+	DOCTOR_EACH(struct doctor_replica, &f->replicas, p)
+	if (slice_is(name, p->name))
+		return p;
+	return NULL;
+}
+
+static void judge_holder(const struct doctor_facts *f, const char *holder, struct doctor_report *r)
+{
+	const struct doctor_replica *p;
+
+	if (!sight_there(&f->replicas.sight, r))
+		return;
+	p = replica_of(f, holder);
+	if (!p)
+		doctor_wrong(r, "kubectl get pods -A -l app.kubernetes.io/name=poolgate",
+			"%s leads, which is no replica here: another poolgate shares our Lease",
+			holder);
+	else if (!p->running)
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl -n %s describe pod %s", f->namespace, p->name),
+			"%s leads, whose pod does not run", holder);
+	else
+		doctor_ok(r, "%s leads", holder);
+}
+
+void doctor_leader(const struct doctor_facts *f, struct doctor_report *r)
+{
+	const struct json *j = &f->lease.json;
+	const struct json_node *spec = json_get(j, json_root(j), SLICE("spec"));
+	const char *mend = doctor_fmt(
+		r, "kubectl -n %s rollout restart deployment/" DOCTOR_DEPLOYMENT, f->namespace);
+	const char *holder = sight_str(j, json_get(j, spec, SLICE("holderIdentity")), r->arena);
+	int64_t renewed = 0, seconds = 0;
+
+	if (f->lease.state == SIGHT_MISSING) {
+		doctor_wrong(r, mend, "there is no %s: nobody has ever led", f->lease.what);
+		return;
+	}
+	if (!sight_there(&f->lease, r))
+		return;
+	(void)json_int(j, json_get(j, spec, SLICE("leaseDurationSeconds")), &seconds);
+	if (!holder || !*holder)
+		doctor_wrong(r, mend, "nobody leads: claims are taken and none is freed");
+	else if (!server_time_read(json_inside(j, json_get(j, spec, SLICE("renewTime"))), &renewed))
+		doctor_wrong(r, mend, "%s does not say when it was renewed", f->lease.what);
+	else if (!f->lease_moved &&
+		 (f->now_ms - renewed > seconds * 1000 + SKEW_MS || renewed - f->now_ms > SKEW_MS))
+		doctor_wrong(r, mend, "nobody leads: %s has not renewed the Lease for %lld s",
+			holder, (long long)((f->now_ms - renewed) / 1000));
+	else
+		judge_holder(f, holder, r);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: judges the GPUServers: readable, fresh, fit, not promised twice. */
+#include <string.h>
+
+#include "webhook/cli/doctor_impl.h"
+#include "webhook/core/server_keep.h"
+
+#define MB 1000000
+
+struct sums {
+	size_t gpus, usable, draining, going;
+	const char *drains;
+};
+
+static bool is(const struct condition *c, const char *status)
+{
+	return c && c->status && strcmp(c->status, status) == 0;
+}
+
+static bool because(const struct condition *c, const char *reason)
+{
+	return c && c->reason && strcmp(c->reason, reason) == 0;
+}
+
+/* The host of a probe's URL, to name the machine. */
+static const char *host_of(const char *url, struct doctor_report *r)
+{
+	const char *at = url ? strstr(url, "://") : NULL;
+
+	return at ? doctor_fmt(r, "%.*s", (int)strcspn(at + 3, ":/"), at + 3) : "the GPU server";
+}
+
+static void judge_stale(
+	const struct server_object *o, const struct condition *fresh, struct doctor_report *r)
+{
+	const char *message = fresh && fresh->message && *fresh->message ? fresh->message
+									 : "nobody has looked yet";
+
+	if (because(fresh, FRESH_TOKEN_KEPT) || because(fresh, FRESH_SECRET_KEPT))
+		doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
+			"%s takes no claims: %s", o->name, message);
+	else
+		doctor_wrong(r,
+			doctor_fmt(
+				r, "ssh %s systemctl restart gpuprobe", host_of(o->probe_url, r)),
+			"%s takes no claims, its probe is stale: %s", o->name, message);
+}
+
+/* Whose pod had better go: one that was given a claim beyond what there is, else the latest. */
+static const struct claim *lightest(const struct server_object *o, const char *gpu)
+{
+	const struct claim *found = NULL;
+
+	for (size_t i = 0; i < o->status.n_claims; i++) {
+		const struct claim *c = &o->status.claims[i].claim;
+
+		for (size_t k = 0; k < c->n_parts; k++)
+			if (strcmp(c->parts[k].gpu, gpu) == 0 &&
+				(!found || c->state == CLAIM_ADOPTED ||
+					found->state != CLAIM_ADOPTED))
+				found = c;
+	}
+	return found;
+}
+
+static void judge_gpus(const struct server_object *o, struct sums *sums, struct doctor_report *r)
+{
+	size_t unfit = 0;
+	const struct gpu *worst = NULL;
+
+	for (size_t i = 0; i < o->status.n_gpus; i++) {
+		const struct gpu *g = &o->status.gpus[i].gpu;
+		uint64_t held = server_status_claimed(&o->status, i, false);
+		const struct claim *c = held > g->bytes ? lightest(o, g->id) : NULL;
+
+		sums->gpus++;
+		if (c)
+			doctor_wrong(r,
+				doctor_fmt(r, "kubectl -n %s delete pod %s", c->namespace, c->name),
+				"%s of %s is promised twice: %llu MB are held of its %llu MB",
+				g->id, o->name, (unsigned long long)(held / MB),
+				(unsigned long long)(g->bytes / MB));
+		if (!g->fit || g->missing) {
+			unfit++;
+			worst = worst && worst->missing == g->missing ? worst : g;
+		}
+	}
+	if (unfit && unfit < o->status.n_gpus)
+		doctor_wrong(r, doctor_fmt(r, "kubectl describe gpuserver %s", o->name),
+			"%zu of %zu GPUs of %s cannot be used: %s: %s", unfit, o->status.n_gpus,
+			o->name, worst->id,
+			worst->missing              ? "gone while claims are on it"
+			: worst->why && *worst->why ? worst->why
+						    : "not fit");
+}
+
+static void judge_server(const struct doctor_facts *f, const struct server_object *o,
+	struct sums *sums, struct doctor_report *r)
+{
+	const struct condition *ready = server_status_condition(&o->status, SERVER_READY);
+	const struct condition *fresh = server_status_condition(&o->status, SERVER_FRESH);
+
+	judge_gpus(o, sums, r);
+	sums->usable += is(ready, "True");
+	if (o->drain) {
+		sums->draining++;
+		sums->drains = o->name;
+	}
+	if (is(ready, "True"))
+		return;
+	if (!ready)
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl -n %s rollout restart deployment/" DOCTOR_DEPLOYMENT,
+				f->namespace),
+			"no leader has looked at %s yet", o->name);
+	else if (o->deleting)
+		sums->going++;
+	else if (o->drain)
+		return;
+	else if (!is(fresh, "True"))
+		judge_stale(o, fresh, r);
+	else if (because(ready, "LooksForClaims"))
+		doctor_ok(r, "%s is new: it takes claims once its pods have theirs", o->name);
+	else
+		doctor_wrong(r,
+			o->probe_url
+				? doctor_fmt(r, "ssh %s gpuprobe verify", host_of(o->probe_url, r))
+				: doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
+			"%s takes no claims: %s", o->name,
+			ready->message && *ready->message ? ready->message : "it does not say why");
+}
+
+void doctor_servers(const struct doctor_facts *f, struct doctor_report *r)
+{
+	struct sums sums = {0};
+
+	if (f->servers.sight.state == SIGHT_MISSING) {
+		doctor_wrong(r, "kubectl apply -f manifests/base/crd.yaml",
+			"the API server does not know GPUServers");
+		return;
+	}
+	if (!sight_there(&f->servers.sight, r))
+		return;
+	DOCTOR_EACH(struct doctor_server, &f->servers, s)
+	if (s->why)
+		doctor_wrong(r,
+			strncmp(s->path, "/status", 7) == 0
+				? doctor_fmt(r, "kubectl edit gpuserver %s --subresource=status",
+					  s->name)
+				: doctor_fmt(r, "kubectl edit gpuserver %s", s->name),
+			"%s cannot be read and takes no claims: %s: %s", s->name, s->path, s->why);
+	else
+		judge_server(f, &s->object, &sums, r);
+	if (f->servers.n == 0)
+		doctor_wrong(r, "kubectl apply -f manifests/examples/gpuservers.yaml",
+			"there is no GPUServer: every GPU pod is refused");
+	else if (!doctor_group_troubled(r))
+		doctor_ok(r, "%zu servers with %zu GPUs, %zu servers take claims%s%s", f->servers.n,
+			sums.gpus, sums.usable, sums.draining ? ", drained: " : "",
+			sums.draining == 1 ? sums.drains
+			: sums.draining    ? "several"
+					   : "");
+}
