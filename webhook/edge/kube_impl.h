@@ -37,6 +37,17 @@ int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct
 	void (*begin)(void *ctx), kube_each *each, void *ctx, char ret_version[static 32],
 	struct err *err);
 
+/* What is kept of a page of a list. */
+struct kube_page {
+	struct buf
+		next; /* the continue token; empty: the first page, or behind the last. Inited and released by the caller */
+	char version[32]; /* the list's resourceVersion */
+};
+
+/* A page that was read; each is told of its objects. path is for messages. ERR_SYNTAX (no list), ERR_NOMEM, ERR_REFUSED (each said so). */
+int kube_page_read(struct kube_page *page, const char *path, const struct json *j, kube_each *each,
+	void *ctx, struct err *err);
+
 /* "?" or "&": what a further parameter of this path begins with. */
 char kube_separator(const char *path);
 

@@ -17,8 +17,7 @@ struct listing {
 	struct kube_wanted wanted;
 	kube_each *each;
 	void *ctx;
-	struct buf next; /* the continue token; empty: the first page, or behind the last */
-	char version[32];
+	struct kube_page page; /* the last one that came */
 };
 
 char kube_separator(const char *path)
@@ -26,32 +25,32 @@ char kube_separator(const char *path)
 	return strchr(path, '?') ? '&' : '?';
 }
 
-static int no_list(const struct listing *l, const char *why, struct err *err)
+static int no_list(const char *path, const char *why, struct err *err)
 {
-	return err_set(err, ERR_SYNTAX, "GET %s: the answer is no list: %s", l->path, why);
+	return err_set(err, ERR_SYNTAX, "GET %s: the answer is no list: %s", path, why);
 }
 
-/* One page that has come. */
-static int read_page(struct listing *l, const struct json *j, struct err *err)
+int kube_page_read(struct kube_page *page, const char *path, const struct json *j, kube_each *each,
+	void *ctx, struct err *err)
 {
 	const struct json_node *root = json_root(j), *items = json_get(j, root, SLICE("items"));
 	const struct json_node *meta = json_get(j, root, SLICE("metadata"));
 	struct slice version = json_inside(j, json_get(j, meta, SLICE("resourceVersion")));
 
 	if (!items || (!json_absent(items) && !json_is(items, JSON_ARRAY)))
-		return no_list(l, "it has no items", err);
-	if (version.len == 0 || version.len > 31)
-		return no_list(l, "it has no resourceVersion", err);
-	memcpy(l->version, version.at, version.len);
-	l->version[version.len] = '\0';
-	buf_clear(&l->next);
-	json_decode(j, json_get(j, meta, SLICE("continue")), &l->next);
-	if (l->next.failed)
-		return err_set(err, ERR_NOMEM, "GET %s: out of memory", l->path);
+		return no_list(path, "it has no items", err);
+	if (version.len == 0 || version.len >= sizeof(page->version))
+		return no_list(path, "it has no resourceVersion", err);
+	memcpy(page->version, version.at, version.len);
+	page->version[version.len] = '\0';
+	buf_clear(&page->next);
+	json_decode(j, json_get(j, meta, SLICE("continue")), &page->next);
+	if (page->next.failed)
+		return err_set(err, ERR_NOMEM, "GET %s: out of memory", path);
 	JSON_EACH(j, items, object)
 	{
-		if (!l->each(l->ctx, j, object))
-			return err_set(err, ERR_REFUSED, "GET %s: the list was ended", l->path);
+		if (!each(ctx, j, object))
+			return err_set(err, ERR_REFUSED, "GET %s: the list was ended", path);
 	}
 	return 0;
 }
@@ -71,9 +70,9 @@ static int get_page(struct listing *l, long *ret_status, struct err *err)
 		return err_set(err, ERR_TIMEOUT, "GET %s: not all pages came in time", l->path);
 	buf_init(&path, PATH_MAX_BYTES);
 	buf_fmt(&path, "%s%climit=%d", l->path, kube_separator(l->path), KUBE_PAGE);
-	if (l->next.len) {
+	if (l->page.next.len) {
 		buf_str(&path, "&continue=");
-		http_client_escape(&path, buf_as_slice(&l->next));
+		http_client_escape(&path, buf_as_slice(&l->page.next));
 	}
 	call.path = path.data;
 	if (path.failed)
@@ -82,7 +81,7 @@ static int get_page(struct listing *l, long *ret_status, struct err *err)
 		rc = kube_do(l->kube, &call, &answer, err);
 	*ret_status = answer.status;
 	if (rc == 0)
-		rc = read_page(l, &answer.json, err);
+		rc = kube_page_read(&l->page, l->path, &answer.json, l->each, l->ctx, err);
 	kube_answer_release(&answer);
 	buf_release(&path);
 	return rc;
@@ -101,24 +100,24 @@ int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct
 	int restarts = 0, rc;
 	long status;
 
-	buf_init(&l.next, PATH_MAX_BYTES / 4);
+	buf_init(&l.page.next, PATH_MAX_BYTES / 4);
 	if (begin)
 		begin(ctx);
 	for (;;) {
 		rc = get_page(&l, &status, err);
-		if (rc == 0 && l.next.len == 0)
+		if (rc == 0 && l.page.next.len == 0)
 			break;
 		if (rc == 0)
 			continue;
 		if (status != 410 || restarts++ == RESTARTS)
 			break;
-		buf_clear(&l.next);
+		buf_clear(&l.page.next);
 		if (begin)
 			begin(ctx);
 	}
 	if (rc == 0)
-		memcpy(ret_version, l.version, sizeof(l.version));
-	buf_release(&l.next);
+		memcpy(ret_version, l.page.version, sizeof(l.page.version));
+	buf_release(&l.page.next);
 	return rc;
 }
 
