@@ -13,6 +13,7 @@
 #include "net/http_guard.h"
 #include "net/http_rules.h"
 #include "net/http_server.h"
+#include "net/tls_hold.h"
 #include "net/tls_identity.h"
 #include "net/tls_trust.h"
 
@@ -20,6 +21,7 @@
 struct conn {
 	struct http_watch watch;
 	struct tls_session tls;
+	struct tls_hold hold;      /* with TLS only */
 	struct tls_verdict client; /* of http_config.clients */
 	struct MHD_Connection *mhd;
 	struct http_server *server;
@@ -32,6 +34,7 @@ struct conn {
 	bool suspended;
 	bool requested; /* the headers of a request have come, ever */
 	bool replied;   /* to the request in flight */
+	bool posted;    /* it is a POST: a body follows the headers of its reply */
 	char peer[56];
 };
 

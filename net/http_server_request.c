@@ -47,6 +47,8 @@ static enum MHD_Result send_reply(struct conn *c, struct http_reply *reply)
 	enum MHD_Result rc = MHD_NO;
 	if (add_headers(r, s, reply))
 		rc = MHD_queue_response(c->mhd, reply->status, r);
+	if (rc == MHD_YES && c->posted && reply->body_len > 0)
+		tls_hold_next(&c->hold);
 	MHD_destroy_response(r);
 	if (rc == MHD_YES) {
 		c->replied = true;
@@ -134,6 +136,7 @@ static enum MHD_Result on_headers(struct conn *c, const char *url, const char *m
 	req->received_ms = http_now_ms();
 	http_guard_due(&c->watch, req->received_ms + s->cfg.body_ms);
 	http_match(s->app.routes, s->app.nroutes, method, url, &c->match);
+	c->posted = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
 	req->route = c->match.route;
 	req->path = url;
 	req->transport = c->mhd;
@@ -372,8 +375,10 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 		c->tls.finished = on_trusted;
 		c->tls.ctx = c;
 		c->tls.ask = s->cfg.clients != NULL;
-		if (tls && tls->tls_session)
+		if (tls && tls->tls_session) {
 			tls_session_attach(&c->tls, s->cfg.identity, tls->tls_session);
+			tls_hold_attach(&c->hold, number, tls->tls_session);
+		}
 	}
 	http_guard_add(&s->guard, &c->watch, number, mhd);
 	atomic_fetch_add(&s->connections, 1);

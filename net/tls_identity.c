@@ -15,7 +15,9 @@
 /* GnuTLS's own NORMAL accepts TLS 1.0, and AES-256 before AES-128 costs 4 % more per request. */
 const char tls_priorities[] =
 	"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM"
-	":+CHACHA20-POLY1305:%SERVER_PRECEDENCE";
+	":+CHACHA20-POLY1305:-GROUP-ALL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+GROUP-"
+	"SECP521R1"
+	":%SERVER_PRECEDENCE";
 
 /* A certificate made a moment ago by a machine whose clock runs ahead is not refused. */
 #define CLOCK_SKEW_S 300
