@@ -13,10 +13,13 @@ $(PROTO_DIR)/%.o: $(PROTO_DIR)/%.c
 	$Q$(CC) $(ALL_CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) $(VARIANT_FLAGS) -w -c -o $@ $<
 
 # Who may include them, and so must wait for them.
-PROTO_USERS := $(filter-out $(PROTO_OBJ),$(filter $(BUILD)/deviceplugin/% $(BUILD)/test/unit/%plugin%,$(LIB_OBJ) $(UNIT_OBJ) $(UNIT_LIB_OBJ))) \
+PROTO_USERS := $(filter-out $(PROTO_OBJ),$(filter $(BUILD)/deviceplugin/% $(BUILD)/test/unit/test_plugin%,$(LIB_OBJ) $(UNIT_OBJ) $(UNIT_LIB_OBJ))) \
 	$(BUILD)/deviceplugin/main.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/fuzz/fuzz_plugin*.c))
 $(PROTO_USERS): $(PROTO_OBJ:.o=.h)
 $(PROTO_USERS): private PART_CPPFLAGS = $(PROTO_CPPFLAGS)
+
+# Plays the server itself.
+$(BUILD)/test/unit/test_plugin: UNIT_LDFLAGS = -Wl,--wrap=grpc_stream_show
 
 DEVICE_PLUGIN := $(if $(wildcard deviceplugin/main.c),$(BUILD)/poolgate-device-plugin)
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: HTTP/1.1 answers, whole and in pieces of every size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "net/http_answer.h"
+
+struct reading {
+	struct http_answer a;
+	struct buf body;
+	bool enough;
+	struct err err;
+};
+
+static bool on_body(void *ctx, struct slice piece)
+{
+	struct reading *r = ctx;
+
+	buf_slice(&r->body, piece);
+	return !r->enough;
+}
+
+/* Read text in pieces of `step` bytes: the result, and what was left behind the answer. */
+static int read_in(struct reading *r, const char *text, size_t step, size_t *ret_left)
+{
+	size_t len = strlen(text);
+	int rc = 0;
+
+	memset(&r->a, 0x5a, sizeof(r->a));
+	buf_init(&r->body, 4096);
+	err_clear(&r->err);
+	http_answer_init(&r->a, on_body, r);
+	*ret_left = 0;
+	for (size_t at = 0; at < len && rc == 0 && !r->a.done; at += step) {
+		struct slice piece = {text + at, len - at < step ? len - at : step};
+
+		rc = http_answer_read(&r->a, &piece, &r->err);
+		*ret_left = len - at - step < len ? len - at - step + piece.len : piece.len;
+	}
+	return rc;
+}
+
+struct good {
+	const char *text;
+	long status;
+	const char *body;
+	bool keep, done;
+	size_t left;
+};
+
+static void test_answers(void **state)
+{
+	static const struct good cases[] = {
+		{"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", 200, "abc", true, true, 3},
+		{"HTTP/1.1 200\r\ncontent-length:0\r\n\r\n", 200, "", true, true, 0},
+		{"HTTP/1.1 204 No\r\n\r\nx", 204, "", true, true, 1},
+		{"HTTP/1.1 304 No\r\nContent-Length: 5\r\n\r\n", 304, "", true, true, 0},
+		{"HTTP/1.1 404 Not Found\nConnection: Close\nContent-Length: 1\n\nx", 404, "x",
+			false, true, 0},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+		 "Chunked\r\n\r\n3\r\nabc\r\n0A;x=y\r\n0123456789"
+		 "\r\n0\r\nTrailer: t\r\n\r\nrest",
+			200, "abc0123456789", true, true, 4},
+		{"HTTP/1.1 100 Continue\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: "
+		 "1\r\n\r\nz",
+			200, "z", true, true, 0},
+		{"HTTP/1.1 200 OK\r\n\r\nto the end", 200, "to the end", false, false, 0},
+		{"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", false, true, 0},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nxy", 200, "xy",
+			true, true, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (size_t step = 1; step < 300; step = step < 8 ? step + 1 : step * 5) {
+			const struct good *c = &cases[i];
+			struct reading r = {.enough = false};
+			size_t left;
+
+			if (read_in(&r, c->text, step, &left) != 0)
+				fail_msg("%zu in %zu: %s", i, step, r.err.msg);
+			assert_int_equal(r.a.status, c->status);
+			assert_true(r.a.headed);
+			assert_int_equal(r.a.keep, c->keep);
+			assert_int_equal(r.a.done, c->done);
+			assert_int_equal(left, c->left);
+			assert_string_equal(r.body.data ? r.body.data : "", c->body);
+			assert_int_equal(http_answer_end(&r.a, &r.err), 0);
+			assert_true(r.a.done);
+			buf_release(&r.body);
+		}
+}
+
+static void test_what_is_none(void **state)
+{
+	static const char *const bad[] = {
+		"HTTP/2 200 OK\r\n",
+		"HTTP/1.2 200 OK\r\n",
+		"HTTP/1.1 20 OK\r\n",
+		"HTTP/1.1 2000 OK\r\n",
+		"HTTP/1.1 099 OK\r\n",
+		"HTTP/1.1  200 OK\r\n",
+		"\r\n",
+		"\x16\x03\x01\r\n",
+		"HTTP/1.1 200 OK\r\nno colon\r\n",
+		"HTTP/1.1 200 OK\r\n: x\r\n",
+		"HTTP/1.1 200 OK\r\nA : x\r\n",
+		"HTTP/1.1 200 OK\r\nA: x\r\n folded\r\n",
+		"HTTP/1.1 200 OK\r\nA: x\ry\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+		"HTTP/1.1 101 Switching\r\n\r\n",
+		"HTTP/1.1 100 Continue\r\nContent-Length: 1\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1x\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n11111111111111111\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		for (size_t step = 1; step < 300; step += 149) {
+			struct reading r = {.enough = false};
+			size_t left;
+
+			if (read_in(&r, bad[i], step, &left) != ERR_SYNTAX)
+				fail_msg("taken: %s", bad[i]);
+			buf_release(&r.body);
+		}
+}
+
+static void test_bounds(void **state)
+{
+	struct reading r = {.enough = false};
+	struct buf text;
+	size_t left;
+
+	(void)state;
+	buf_init(&text, 1 << 20);
+	buf_str(&text, "HTTP/1.1 200 OK\r\nA: ");
+	for (int i = 0; i < HTTP_ANSWER_LINE_MAX; i++)
+		buf_char(&text, 'x');
+	assert_int_equal(read_in(&r, text.data, 100, &left), ERR_TOOBIG);
+	buf_release(&r.body);
+	buf_clear(&text);
+	buf_str(&text, "HTTP/1.1 200 OK\r\n");
+	for (int i = 0; i < HTTP_ANSWER_LINES_MAX; i++)
+		buf_str(&text, "A: x\r\n");
+	assert_int_equal(read_in(&r, text.data, 100, &left), ERR_TOOBIG);
+	buf_release(&r.body);
+	/* Trailers, too; but not chunks, of which there is no end. */
+	buf_clear(&text);
+	buf_str(&text, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+	for (int i = 0; i < 1000; i++)
+		buf_str(&text, "1\r\nx\r\n");
+	assert_int_equal(read_in(&r, text.data, 100, &left), 0);
+	assert_int_equal(r.body.len, 1000);
+	buf_release(&r.body);
+	buf_str(&text, "0\r\n");
+	for (int i = 0; i < HTTP_ANSWER_LINES_MAX + 1; i++)
+		buf_str(&text, "A: x\r\n");
+	assert_int_equal(read_in(&r, text.data, 100, &left), ERR_TOOBIG);
+	buf_release(&r.body);
+	buf_release(&text);
+}
+
+static void test_ends(void **state)
+{
+	static const char *const early[] = {"", "HTTP/1.1 200 OK\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+		"HTTP/1.1 100 Continue\r\n\r\n"};
+	struct reading r = {.enough = true};
+	size_t left;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++) {
+		r.enough = false;
+		assert_int_equal(read_in(&r, early[i], 10, &left), 0);
+		assert_int_equal(http_answer_end(&r.a, &r.err), ERR_IO);
+		buf_release(&r.body);
+	}
+	r.enough = true;
+	assert_int_equal(read_in(&r, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nxy", 99, &left),
+		ERR_REFUSED);
+	buf_release(&r.body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_what_is_none),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what the kubelet is told and answered, message by message; the server in between is played here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <deviceplugin.pb-c.h>
+#include <registration.pb-c.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "deviceplugin/plugin.h"
+
+#define DEVICE_PLUGIN "/v1beta1.DevicePlugin/"
+#define REGISTRATION "/pluginregistration.Registration/"
+
+/* ---- the server's side ---- */
+
+struct grpc_stream {
+	struct buf shown;
+	unsigned times;
+	bool broken; /* has no memory */
+};
+
+int __wrap_grpc_stream_show(struct grpc_stream *stream, struct slice message, struct err *err);
+int __wrap_grpc_stream_show(struct grpc_stream *stream, struct slice message, struct err *err)
+{
+	if (stream->broken)
+		return err_set(err, ERR_NOMEM, "no memory");
+	buf_clear(&stream->shown);
+	buf_slice(&stream->shown, message);
+	stream->times++;
+	return 0;
+}
+
+struct fixture {
+	struct plugin *p;
+	struct log log;
+	char log_path[40];
+	struct buf reply;
+	struct err err;
+	struct grpc_stream stream[2];
+};
+
+static const struct plugin_gives nothing;
+
+static void begin(struct fixture *f, uint32_t units, const struct plugin_gives *gives)
+{
+	memset(f, 0, sizeof(*f));
+	(void)snprintf(f->log_path, sizeof(f->log_path), "/tmp/poolgate-test-XXXXXX");
+	log_init(&f->log, mkstemp(f->log_path));
+	buf_init(&f->reply, GRPC_MESSAGE_MAX);
+	for (size_t i = 0; i < 2; i++)
+		buf_init(&f->stream[i].shown, GRPC_MESSAGE_MAX);
+	if (plugin_new("/var/lib/kubelet/plugins_registry/x.sock", units, gives, &f->log, &f->p,
+		    &f->err) != 0)
+		fail_msg("%s", f->err.msg);
+}
+
+static void end(struct fixture *f)
+{
+	plugin_free(f->p);
+	buf_release(&f->reply);
+	for (size_t i = 0; i < 2; i++)
+		buf_release(&f->stream[i].shown);
+	(void)close(f->log.fd);
+	(void)unlink(f->log_path);
+}
+
+static const struct grpc_method *method(const char *path)
+{
+	for (const struct grpc_method *m = plugin_methods(); m->path; m++)
+		if (strcmp(m->path, path) == 0)
+			return m;
+	fail_msg("no method %s", path);
+	return NULL;
+}
+
+static enum grpc_status call_bytes(struct fixture *f, const char *path, const void *at, size_t len)
+{
+	buf_clear(&f->reply);
+	buf_str(&f->reply, "#####"); /* what the server puts before it */
+	err_clear(&f->err);
+	return method(path)->call(f->p, (struct slice){at, len}, &f->reply, &f->err);
+}
+
+static enum grpc_status call(struct fixture *f, const char *path, const ProtobufCMessage *m)
+{
+	static uint8_t bytes[1 << 20];
+
+	assert_true(protobuf_c_message_get_packed_size(m) <= sizeof(bytes));
+	return call_bytes(f, path, bytes, protobuf_c_message_pack(m, bytes));
+}
+
+static void *answer(struct fixture *f, const ProtobufCMessageDescriptor *type)
+{
+	void *m = protobuf_c_message_unpack(
+		type, NULL, f->reply.len - 5, (const uint8_t *)f->reply.data + 5);
+
+	assert_memory_equal(f->reply.data, "#####", 5);
+	assert_non_null(m);
+	return m;
+}
+
+static void release(void *m)
+{
+	protobuf_c_message_free_unpacked(m, NULL);
+}
+
+static enum grpc_status listen_on(struct fixture *f, size_t i)
+{
+	return method(DEVICE_PLUGIN "ListAndWatch")->open(f->p, &f->stream[i], SLICE(""), &f->err);
+}
+
+static void hang_up(struct fixture *f, size_t i)
+{
+	method(DEVICE_PLUGIN "ListAndWatch")->closed(f->p, &f->stream[i]);
+}
+
+/* The list that a stream has: its length, all of one health, ids in order. */
+static size_t listed(struct fixture *f, size_t i, const char *health)
+{
+	V1beta1__ListAndWatchResponse *list = v1beta1__list_and_watch_response__unpack(
+		NULL, f->stream[i].shown.len, (const uint8_t *)f->stream[i].shown.data);
+	char id[24];
+	size_t n;
+
+	assert_non_null(list);
+	n = list->n_devices;
+	for (size_t k = 0; k < n; k++) {
+		(void)snprintf(id, sizeof(id), "u%zu", k);
+		assert_string_equal(list->devices[k]->id, id);
+		assert_string_equal(list->devices[k]->health, health);
+	}
+	v1beta1__list_and_watch_response__free_unpacked(list, NULL);
+	return n;
+}
+
+static const char *logged(struct fixture *f)
+{
+	static char text[16384];
+	ssize_t n = pread(f->log.fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static int times(const char *text, const char *word)
+{
+	int n = 0;
+
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+/* ---- the list ---- */
+
+static void test_list_follows_the_pool(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	assert_int_equal(listen_on(&f, 0), GRPC_OK);
+	assert_int_equal(listed(&f, 0, "Unhealthy"), 1000);
+	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), 0);
+	assert_int_equal(listed(&f, 0, "Healthy"), 1000);
+	assert_int_equal(plugin_pool(f.p, true, 300, &f.err), 0);
+	assert_int_equal(listed(&f, 0, "Healthy"), 3000);
+	/* Never less: pods hold some. */
+	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), 0);
+	assert_int_equal(f.stream[0].times, 3);
+	assert_int_equal(plugin_pool(f.p, true, 0, &f.err), 0);
+	assert_int_equal(listed(&f, 0, "Unhealthy"), 3000);
+	assert_int_equal(plugin_pool(f.p, true, 300, &f.err), 0);
+	assert_int_equal(plugin_pool(f.p, false, 300, &f.err), 0);
+	assert_int_equal(listed(&f, 0, "Unhealthy"), 3000);
+	assert_int_equal(plugin_pool(f.p, false, 200, &f.err), 0);
+	assert_int_equal(f.stream[0].times, 6);
+	/* One that comes later has the newest. */
+	assert_int_equal(plugin_pool(f.p, true, 300, &f.err), 0);
+	assert_int_equal(listen_on(&f, 1), GRPC_OK);
+	assert_int_equal(listed(&f, 1, "Healthy"), 3000);
+	assert_int_equal(plugin_facts(f.p).streams, 2);
+	hang_up(&f, 0);
+	plugin_withdraw(f.p);
+	assert_int_equal(listed(&f, 1, "Unhealthy"), 3000);
+	assert_int_equal(f.stream[0].times, 7);
+	assert_int_equal(plugin_pool(f.p, true, 900, &f.err), 0);
+	assert_false(plugin_facts(f.p).healthy);
+	/* One line for each change. */
+	assert_int_equal(times(logged(&f), "devices are offered"), 4);
+	assert_int_equal(times(logged(&f), "no GPU of the pool takes claims"), 1);
+	assert_int_equal(times(logged(&f), "the pool is not known"), 1);
+	assert_int_equal(times(logged(&f), "the program ends"), 2);
+	end(&f);
+}
+
+static void test_nothing_to_offer_is_said_once(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(plugin_pool(f.p, true, 0, &f.err), 0);
+	assert_int_equal(times(logged(&f), "no device is offered"), 1);
+	end(&f);
+}
+
+static void test_sizes(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 7, &nothing);
+	assert_int_equal(plugin_pool(f.p, true, 100000, &f.err), 0);
+	assert_int_equal(listen_on(&f, 0), GRPC_OK);
+	assert_int_equal(listed(&f, 0, "Healthy"), 7);
+	end(&f);
+	/* 20 000 units and more: as many as a message may hold, which is what grpc-go takes. */
+	begin(&f, 0, &nothing);
+	assert_int_equal(listen_on(&f, 0), GRPC_OK);
+	for (uint64_t units = 20000; units; units = units == 20000 ? UINT64_MAX : 0) {
+		assert_int_equal(plugin_pool(f.p, true, units, &f.err), 0);
+		assert_int_equal(listed(&f, 0, "Healthy"), PLUGIN_UNITS_MAX);
+	}
+	plugin_withdraw(f.p);
+	assert_int_equal(listed(&f, 0, "Unhealthy"), PLUGIN_UNITS_MAX);
+	assert_true(f.stream[0].shown.len < 4000000);
+	end(&f);
+}
+
+static void test_no_memory_is_tried_again(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	assert_int_equal(listen_on(&f, 0), GRPC_OK);
+	f.stream[0].broken = true;
+	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), ERR_NOMEM);
+	f.stream[0].broken = false;
+	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), 0);
+	assert_int_equal(listed(&f, 0, "Healthy"), 1000);
+	f.stream[1].broken = true;
+	assert_int_equal(listen_on(&f, 1), GRPC_RESOURCE_EXHAUSTED);
+	assert_int_equal(plugin_facts(f.p).streams, 1);
+	end(&f);
+}
+
+/* ---- Allocate ---- */
+
+static ProtobufCBinaryData id(const char *text)
+{
+	return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
+}
+
+static enum grpc_status allocate(
+	struct fixture *f, size_t containers, const char *const *ids, size_t n)
+{
+	V1beta1__AllocateRequest r = V1BETA1__ALLOCATE_REQUEST__INIT;
+	V1beta1__ContainerAllocateRequest one[128], *all[128];
+	ProtobufCBinaryData data[128][8];
+
+	for (size_t i = 0; i < containers; i++) {
+		one[i] = (V1beta1__ContainerAllocateRequest)
+			V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT;
+		for (size_t k = 0; k < n; k++)
+			data[i][k] = id(ids[k]);
+		one[i].devices_ids = data[i];
+		one[i].n_devices_ids = n;
+		all[i] = &one[i];
+	}
+	r.container_requests = all;
+	r.n_container_requests = containers;
+	return call(f, DEVICE_PLUGIN "Allocate", &r.base);
+}
+
+static void test_allocate_gives_nothing_by_default(void **state)
+{
+	V1beta1__AllocateResponse *a;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	assert_int_equal(allocate(&f, 1, (const char *[]){"u0", "u17", "u999"}, 3), GRPC_OK);
+	a = answer(&f, &v1beta1__allocate_response__descriptor);
+	assert_int_equal(a->n_container_responses, 1);
+	assert_int_equal(a->container_responses[0]->n_envs, 0);
+	assert_int_equal(a->container_responses[0]->n_mounts, 0);
+	release(a);
+	assert_int_equal(f.reply.len - 5, 2); /* no member that we do not know of either */
+	assert_int_equal(plugin_facts(f.p).allocated, 1);
+	end(&f);
+}
+
+static void test_allocate_gives_what_was_asked_for(void **state)
+{
+	const char *const envs[] = {"A=b=c", "EMPTY="}, *const mounts[] = {"/opt/a:/b", "/c:/d:ro"};
+	const struct plugin_gives gives = {envs, 2, mounts, 2};
+	V1beta1__AllocateResponse *a;
+	V1beta1__ContainerAllocateResponse *one;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &gives);
+	assert_int_equal(allocate(&f, 1, (const char *[]){"u1"}, 1), GRPC_OK);
+	a = answer(&f, &v1beta1__allocate_response__descriptor);
+	assert_int_equal(a->n_container_responses, 1);
+	one = a->container_responses[0];
+	assert_int_equal(one->n_envs, 2);
+	assert_string_equal(one->envs[0]->key, "A");
+	assert_string_equal(one->envs[0]->value, "b=c");
+	assert_string_equal(one->envs[1]->key, "EMPTY");
+	assert_string_equal(one->envs[1]->value, "");
+	assert_int_equal(one->n_mounts, 2);
+	assert_string_equal(one->mounts[0]->host_path, "/opt/a");
+	assert_string_equal(one->mounts[0]->container_path, "/b");
+	assert_false(one->mounts[0]->read_only);
+	assert_string_equal(one->mounts[1]->host_path, "/c");
+	assert_string_equal(one->mounts[1]->container_path, "/d");
+	assert_true(one->mounts[1]->read_only);
+	release(a);
+	end(&f);
+}
+
+static void test_allocate_refuses(void **state)
+{
+	static const char *const bad[] = {"u1000", "u01", "u", "", "1", "u-1", "u1 ", "v1",
+		"u18446744073709551616", "U1", "u1\n"};
+	V1beta1__ContainerAllocateRequest one = V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT,
+					  *all = &one;
+	V1beta1__AllocateRequest r = V1BETA1__ALLOCATE_REQUEST__INIT;
+	ProtobufCBinaryData nul = {3, (uint8_t *)(uintptr_t) "u1\0"};
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(allocate(&f, 1, &bad[i], 1), GRPC_INVALID_ARGUMENT);
+		assert_non_null(strstr(f.err.msg, "no device of ours"));
+	}
+	one.devices_ids = &nul;
+	one.n_devices_ids = 1;
+	r.container_requests = &all;
+	r.n_container_requests = 1;
+	assert_int_equal(call(&f, DEVICE_PLUGIN "Allocate", &r.base), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&f, 1, (const char *[]){"u1", "u1"}, 2), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&f, 2, (const char *[]){"u1"}, 1), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&f, 1, NULL, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&f, 0, NULL, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&f, PLUGIN_CONTAINERS_MAX + 1, NULL, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(plugin_facts(f.p).allocated, 0);
+	end(&f);
+}
+
+static void test_requests_that_are_no_message(void **state)
+{
+	static const char *const calls[] = {DEVICE_PLUGIN "Allocate",
+		DEVICE_PLUGIN "GetPreferredAllocation", DEVICE_PLUGIN "PreStartContainer",
+		DEVICE_PLUGIN "GetDevicePluginOptions", REGISTRATION "GetInfo",
+		REGISTRATION "NotifyRegistrationStatus"};
+	static uint8_t many[4u << 20];
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		assert_int_equal(call_bytes(&f, calls[i], "\x0a\x7f", 2), GRPC_INVALID_ARGUMENT);
+		assert_int_equal(
+			call_bytes(&f, calls[i], "\xff\xff\xff", 3), GRPC_INVALID_ARGUMENT);
+	}
+	/* Two million containers of no bytes: bounded, whatever they would become. */
+	for (size_t i = 0; i < sizeof(many); i += 2)
+		many[i] = 0x0a;
+	assert_int_equal(call_bytes(&f, DEVICE_PLUGIN "Allocate", many, sizeof(many)),
+		GRPC_RESOURCE_EXHAUSTED);
+	assert_int_equal(method(DEVICE_PLUGIN "ListAndWatch")
+				 ->open(f.p, &f.stream[0], SLICE("\x0a\x7f"), &f.err),
+		GRPC_INVALID_ARGUMENT);
+	assert_int_equal(f.stream[0].times, 0);
+	end(&f);
+}
+
+/* ---- the rest ---- */
+
+static enum grpc_status prefer(struct fixture *f, const char *const *available, size_t n,
+	const char *const *must, size_t n_must, int32_t size)
+{
+	V1beta1__ContainerPreferredAllocationRequest
+		one = V1BETA1__CONTAINER_PREFERRED_ALLOCATION_REQUEST__INIT,
+		*all = &one;
+	V1beta1__PreferredAllocationRequest r = V1BETA1__PREFERRED_ALLOCATION_REQUEST__INIT;
+	ProtobufCBinaryData a[8], m[8];
+
+	for (size_t i = 0; i < n; i++)
+		a[i] = id(available[i]);
+	for (size_t i = 0; i < n_must; i++)
+		m[i] = id(must[i]);
+	one.available_deviceids = a;
+	one.n_available_deviceids = n;
+	one.must_include_deviceids = m;
+	one.n_must_include_deviceids = n_must;
+	one.allocation_size = size;
+	r.container_requests = &all;
+	r.n_container_requests = 1;
+	return call(f, DEVICE_PLUGIN "GetPreferredAllocation", &r.base);
+}
+
+static void test_preferred(void **state)
+{
+	static const char *const have[] = {"u5", "u6", "u7", "u8"}, *const must[] = {"u7"};
+	V1beta1__PreferredAllocationResponse *a;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	assert_int_equal(prefer(&f, have, 4, must, 1, 3), GRPC_OK);
+	a = answer(&f, &v1beta1__preferred_allocation_response__descriptor);
+	assert_int_equal(a->n_container_responses, 1);
+	assert_int_equal(a->container_responses[0]->n_deviceids, 3);
+	assert_memory_equal(a->container_responses[0]->deviceids[0].data, "u7", 2);
+	assert_memory_equal(a->container_responses[0]->deviceids[1].data, "u5", 2);
+	assert_memory_equal(a->container_responses[0]->deviceids[2].data, "u6", 2);
+	release(a);
+	assert_int_equal(prefer(&f, have, 4, NULL, 0, 4), GRPC_OK);
+	assert_int_equal(prefer(&f, have, 4, NULL, 0, 5), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(prefer(&f, have, 4, NULL, 0, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(prefer(&f, have, 4, NULL, 0, -1), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(prefer(&f, have, 2, must, 1, 2), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(
+		prefer(&f, have, 4, (const char *[]){"u7", "u7"}, 2, 3), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(
+		prefer(&f, (const char *[]){"u1", "u1"}, 2, NULL, 0, 1), GRPC_INVALID_ARGUMENT);
+	end(&f);
+}
+
+static void test_options_and_pre_start(void **state)
+{
+	V1beta1__PreStartContainerRequest r = V1BETA1__PRE_START_CONTAINER_REQUEST__INIT;
+	ProtobufCBinaryData ids[] = {id("u1"), id("u1000")};
+	V1beta1__DevicePluginOptions *o;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	assert_int_equal(call_bytes(&f, DEVICE_PLUGIN "GetDevicePluginOptions", "", 0), GRPC_OK);
+	o = answer(&f, &v1beta1__device_plugin_options__descriptor);
+	assert_false(o->pre_start_required);
+	assert_false(o->get_preferred_allocation_available);
+	release(o);
+	r.devices_ids = ids;
+	r.n_devices_ids = 1;
+	assert_int_equal(call(&f, DEVICE_PLUGIN "PreStartContainer", &r.base), GRPC_OK);
+	assert_int_equal(f.reply.len, 5);
+	r.n_devices_ids = 2;
+	assert_int_equal(
+		call(&f, DEVICE_PLUGIN "PreStartContainer", &r.base), GRPC_INVALID_ARGUMENT);
+	end(&f);
+}
+
+static void test_registration(void **state)
+{
+	Pluginregistration__RegistrationStatus r = PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
+	char words[2000] = "no: \n\x1b[31m";
+	Pluginregistration__PluginInfo *info;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 0, &nothing);
+	assert_int_equal(call_bytes(&f, REGISTRATION "GetInfo", "", 0), GRPC_OK);
+	info = answer(&f, &pluginregistration__plugin_info__descriptor);
+	assert_string_equal(info->type, "DevicePlugin");
+	assert_string_equal(info->name, "bitfusion.io/gpu");
+	assert_string_equal(info->endpoint, "/var/lib/kubelet/plugins_registry/x.sock");
+	assert_int_equal(info->n_supported_versions, 1);
+	assert_string_equal(info->supported_versions[0], "v1beta1");
+	release(info);
+	/* Refused: logged with the kubelet's words, made harmless, and counted. */
+	memset(words + strlen(words), 'x', 1500);
+	r.error = id(words);
+	assert_int_equal(call(&f, REGISTRATION "NotifyRegistrationStatus", &r.base), GRPC_OK);
+	assert_int_equal(plugin_facts(f.p).refused, 1);
+	assert_false(plugin_facts(f.p).registered);
+	assert_non_null(strstr(logged(&f), "error=\"no: \\n\\u001b[31mxxx"));
+	r.plugin_registered = true;
+	r.error = id("");
+	assert_int_equal(call(&f, REGISTRATION "NotifyRegistrationStatus", &r.base), GRPC_OK);
+	assert_true(plugin_facts(f.p).registered);
+	assert_int_equal(listen_on(&f, 0), GRPC_OK);
+	assert_true(plugin_facts(f.p).registered);
+	hang_up(&f, 0);
+	assert_false(plugin_facts(f.p).registered);
+	hang_up(&f, 1); /* of nobody */
+	end(&f);
+}
+
+static void test_what_cannot_be_made(void **state)
+{
+	static const char *const bad_env[] = {"", "A", "=b", "1A=b", "A B=c", "A=\xff"};
+	static const char *const bad_mount[] = {"", "/a", "a:/b", "/a:b", "/a:/b:rw",
+		"/a:/b:", "/a:", ":/b", "/a/../b:/c", "/a:/..", "/a:/b:ro:ro"};
+	static char large[40000] = "A=";
+	struct plugin_gives gives = {.n_envs = 1};
+	struct plugin *p = NULL;
+	char path[200] = "/";
+	struct log log;
+	struct err e;
+
+	(void)state;
+	log_init(&log, STDERR_FILENO);
+	for (size_t i = 0; i < sizeof(bad_env) / sizeof(bad_env[0]); i++) {
+		gives.envs = &bad_env[i];
+		assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
+	}
+	gives.envs = (const char *const[]){"A=1", "A=2"};
+	gives.n_envs = 2;
+	assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
+	gives.envs = (const char *const[]){large};
+	gives.n_envs = 1;
+	memset(large + 2, 'x', sizeof(large) - 3);
+	assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
+	gives = (struct plugin_gives){.n_mounts = 1};
+	for (size_t i = 0; i < sizeof(bad_mount) / sizeof(bad_mount[0]); i++) {
+		gives.mounts = &bad_mount[i];
+		assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
+	}
+	gives.mounts = (const char *const[]){"/a:/c", "/b:/c"};
+	gives.n_mounts = 2;
+	assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
+	assert_int_equal(
+		plugin_new("/x", PLUGIN_UNITS_MAX + 1, &nothing, &log, &p, &e), ERR_INVALID);
+	assert_int_equal(plugin_new("x", 0, &nothing, &log, &p, &e), ERR_INVALID);
+	memset(path + 1, 'x', 107);
+	assert_int_equal(plugin_new(path, 0, &nothing, &log, &p, &e), ERR_INVALID);
+	path[107] = '\0';
+	assert_int_equal(plugin_new(path, 0, &nothing, &log, &p, &e), 0);
+	plugin_free(p);
+	plugin_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_list_follows_the_pool),
+		cmocka_unit_test(test_nothing_to_offer_is_said_once),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_no_memory_is_tried_again),
+		cmocka_unit_test(test_allocate_gives_nothing_by_default),
+		cmocka_unit_test(test_allocate_gives_what_was_asked_for),
+		cmocka_unit_test(test_allocate_refuses),
+		cmocka_unit_test(test_requests_that_are_no_message),
+		cmocka_unit_test(test_preferred),
+		cmocka_unit_test(test_options_and_pre_start),
+		cmocka_unit_test(test_registration),
+		cmocka_unit_test(test_what_cannot_be_made),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
