@@ -70,6 +70,13 @@ probe-golden:
 probe-coverage:
 	@$(PYTHON) -B test/probe/coverage
 
+# The reader of scenarios is none of the library's.
+ifdef FUZZ
+FUZZ_SCENARIO := $(BUILD)/test/fuzz/fuzz_probe_scenario
+$(FUZZ_SCENARIO): $(BUILD)/test/probe/fake_scenario.o
+$(FUZZ_SCENARIO): private LIB := $(BUILD)/test/probe/fake_scenario.o $(LIB)
+endif
+
 # ---- CUDA ---------------------------------------------------------------------------------------------------------
 
 CUDA_HOME ?= build/cuda
