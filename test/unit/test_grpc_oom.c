@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the n-th allocation of the gRPC server fails, for each n, while it starts and while it answers. nghttp2's own do not.
+ * Linked with --wrap for malloc, calloc and realloc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/unit/grpc_fixture.h"
+
+/* Allocations until the one that fails; negative: none does. */
+static long until_failure = -1;
+static bool failed;
+
+static bool fails(void)
+{
+	if (until_failure < 0 || until_failure-- != 0)
+		return false;
+	failed = true;
+	return true;
+}
+
+#include "test/unit/oom_wrap.h"
+
+static void begin(long n)
+{
+	failed = false;
+	until_failure = n;
+}
+
+static bool end(void)
+{
+	until_failure = -1;
+	return failed;
+}
+
+static void start(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct err err = {0};
+	int rc;
+	long n;
+
+	grpc_server_free(f->server, 0);
+	f->server = NULL;
+	for (n = 0;; n++) {
+		begin(n);
+		rc = grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, &err);
+		if (!end())
+			break;
+		assert_int_equal(rc, ERR_NOMEM);
+		assert_null(f->server);
+		assert_int_not_equal(access(f->path, F_OK), 0);
+	}
+	assert_int_equal(rc, 0);
+	assert_true(n > 0);
+}
+
+/* A call, and a stream on which something else is shown. */
+static void conversation(struct buf *b)
+{
+	raw_hello(b);
+	raw_headers(b, 1, "/test.T/Echo", 0);
+	raw_frame(b, NGHTTP2_DATA, 0, 1, "\0\0\0\0\5he", 7);
+	raw_frame(b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "llo", 3);
+	raw_headers(b, 3, "/test.T/Watch", 0);
+	raw_frame(b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 3, "\0\0\0\0\0", 5);
+}
+
+static void answers(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct buf b;
+	long n;
+	int calls = 0, streams = 0;
+
+	buf_init(&b, 100000);
+	conversation(&b);
+	for (n = 0;; n++) {
+		struct peer p = {0};
+		int fd = raw_connect(f), rc = 0;
+		bool hit;
+
+		begin(n);
+		(void)raw_write(f, fd, &b);
+		grpc_fixture_settle(f, NULL);
+		if (f->n_open > 0)
+			rc = grpc_stream_show(f->open[0], SLICE("more"), NULL);
+		grpc_fixture_settle(f, NULL);
+		streams += (int)f->n_open;
+		hit = end();
+		assert_true(rc == 0 || (rc == ERR_NOMEM && hit));
+		(void)close(fd);
+		grpc_fixture_settle(f, NULL);
+		assert_int_equal(f->n_open, 0);
+		assert_int_equal(f->server->kept, 0);
+		if (!hit)
+			break;
+		calls = f->calls;
+		peer_open(f, &p);
+		assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
+		peer_close(&p);
+	}
+	assert_in_range(n, 5, 100);
+	/* one that fails does not take the other with it, but when it is the connection's own */
+	assert_true(calls > n / 2 && streams > n / 2);
+	buf_release(&b);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {CASE(start), CASE(answers)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
