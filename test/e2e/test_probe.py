@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpuprobe-serve and poolgate together: a GPU goes bad, and nothing new is placed on it. A replica and the probe are processes of this
-host; the probe runs over the fakes of test/probe, with TLS and a token, on an address of its own. Its GPUs are what a file says."""
+host; the probe runs over the fakes of test/probe, with TLS, a token and client certificates, on an address of its own. Its GPUs are what a file says."""
 import json
 import os
 import signal
@@ -16,7 +16,9 @@ from product import SYSTEM, claims, client_namespace, gpu_pod, wait_for
 from replicas import Replicas
 
 sys.path.append(os.path.join(ROOT, "test/probe"))
+sys.path.append(os.path.join(ROOT, "test"))
 import world  # noqa: E402
+from lib.server import Authority  # noqa: E402
 
 GPUS = 2
 MEMORY = world.SMALL["memory_mib"] << 20
@@ -50,6 +52,7 @@ class Probe:
         self.host = world.World(folder, gpus=GPUS)
         self.cert, key = pair(os.path.join(folder, "tls"), self.address)
         self.other_cert, _ = pair(os.path.join(folder, "other"), self.address)
+        self.clients = Authority(folder, "clients")
         self.state = os.path.join(folder, "nvml.txt")
         self.nvml(HEALTHY)
         token, scenario = os.path.join(folder, "token"), os.path.join(folder, "scenario.json")
@@ -58,6 +61,7 @@ class Probe:
             with open(path, "w", encoding="ascii") as f:
                 f.write(text)
         argv = [SERVE, "--listen", f"{self.address}:9443", "--tls-cert", self.cert, "--tls-key", key, "--token-file", token,
+                "--client-ca", self.clients.cert, "--client-name", "poolgate",
                 "--server", "gpu-01", "--expect-gpus", str(GPUS), "--look-every", "300ms", "--list-every", "5s", "--verify-every", "2s",
                 "--stale-after", "10s", "--require-nvml", "--cudart", world.CUDART,
                 "--nvml", os.path.join(world.FAKES, "libnvidia-ml-fake.so")]
@@ -82,9 +86,14 @@ def secret(name, **data):
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "Opaque", "stringData": data}
 
 
-def server(name, probe, ca, token):
+def client_secret(name, files):
+    return {**secret(name, **{"tls.crt": read(files[0]), "tls.key": read(files[1])}), "type": "kubernetes.io/tls"}
+
+
+def server(name, probe, ca, token, client="probe-client"):
     return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": name},
-            "spec": {"address": "10.117.32.177:56001", "probe": {"url": probe.url, "caSecret": ca, "tokenSecret": token}}}
+            "spec": {"address": "10.117.32.177:56001", "probe": {
+                "url": probe.url, "caSecret": ca, "tokenSecret": token, **({"clientSecret": client} if client else {})}}}
 
 
 @pytest.fixture(scope="module", name="probe")
@@ -93,6 +102,7 @@ def fixture_probe(c, tmp_path_factory):
     probe = Probe(c, str(tmp_path_factory.mktemp("probe")))
     c.client.create(secret("probe-ca", **{"ca.crt": read(probe.cert)}), SYSTEM)
     c.client.create(secret("probe-token", token="a token of this server"), SYSTEM)
+    c.client.create(client_secret("probe-client", probe.clients.client("poolgate")), SYSTEM)
     probe.process.start()
     try:
         c.client.create(server("gpu-01", probe, "probe-ca", "probe-token"))
@@ -184,14 +194,17 @@ def test_bad_gpu_takes_nothing_and_comes_back(c, probe, ns):
     assert held(c) == set(UUIDS)
 
 
-def test_wrong_token_and_wrong_ca_are_told(c, probe):
+def test_wrong_secrets_are_told(c, probe):
     """A server whose Secrets do not fit its probe is not ready and says why; with the right token it gets ready by itself."""
     c.client.create(secret("token-of-another", token="not that one"), SYSTEM)
     c.client.create(secret("ca-of-another", **{"ca.crt": read(probe.other_cert)}), SYSTEM)
     c.client.create(server("gpu-token", probe, "probe-ca", "token-of-another"))
+    c.client.create(client_secret("client-of-another", probe.clients.client("another")), SYSTEM)
     c.client.create(server("gpu-ca", probe, "ca-of-another", "probe-token"))
+    c.client.create(server("gpu-none", probe, "probe-ca", "probe-token", None))
+    c.client.create(server("gpu-client", probe, "probe-ca", "probe-token", "client-of-another"))
     try:
-        for name, says in (("gpu-token", "HTTP 401"), ("gpu-ca", "certificate")):
+        for name, says in (("gpu-token", "HTTP 401"), ("gpu-ca", "certificate"), ("gpu-none", "HTTP 403"), ("gpu-client", "HTTP 403")):
             wait_for(lambda n=name: condition(c, "Fresh", n).get("reason") == "NoAnswer", WAIT_S, lambda n=name: f"{status(c, n)}")
             assert says in condition(c, "Fresh", name)["message"]
             assert condition(c, "Ready", name)["status"] == "False" and says in condition(c, "Ready", name)["message"]
@@ -200,7 +213,7 @@ def test_wrong_token_and_wrong_ca_are_told(c, probe):
         wait_for(lambda: condition(c, "Fresh", "gpu-token").get("status") == "True", WAIT_S, lambda: f"an answer: {status(c, 'gpu-token')}")
         assert "gpu-01" in c.kubectl("get", "gpuservers").stdout
     finally:
-        for name in ("gpu-token", "gpu-ca"):
+        for name in ("gpu-token", "gpu-ca", "gpu-none", "gpu-client"):
             c.client.delete("gpuservers", name)
             wait_for(lambda n=name: not c.client.find("gpuservers", n), WAIT_S, "servers that are gone")
 
