@@ -7,7 +7,7 @@ SUB = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOB
 SECONDS ?= 60
 T ?=
 
-.PHONY: help need-build run test unit golden probe integration lint san san-address san-thread fuzz fuzz-programs \
+.PHONY: help need-build run test unit golden probe integration lint san san-address san-thread fuzz fuzz-grow fuzz-programs \
 	bench-instructions footprint cover check clean
 
 help:
@@ -23,7 +23,7 @@ help:
 	@echo 'make doctor-test           as root: poolgate doctor against a real API server in which one thing after the other is broken'
 	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'
 	@echo 'make san                   all tests with ASan and UBSan, then a load of 8 clients with TSan'
-	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long'
+	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long, and what each reached; fuzz-grow keeps what was found'
 	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'
 	@echo 'make page-test              the page with the pool in a headless browser; PICTURES=docs/img writes the pictures of the docs'
 	@echo 'make metrics-test           the metrics in a real Prometheus, its alerts and the dashboard'
@@ -86,6 +86,12 @@ fuzz:
 	@tools/setup build fuzz
 	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
 	@test/fuzz/run $(SECONDS) $(FUZZ_BIN)
+
+# What was found so far, by this and by earlier runs of `make fuzz`, into the tree.
+fuzz-grow:
+	@tools/setup build fuzz
+	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
+	@test/fuzz/grow $(FUZZ_BIN)
 
 fuzz-programs: $(FUZZ_BIN) ; @:
 
