@@ -2,6 +2,7 @@
 /* deviceplugin: the command line. */
 #include "deviceplugin/device_options.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,11 +60,18 @@ static int take_away(struct device_options *o, const char *value, struct err *er
 
 static int take_status(struct device_options *o, const char *value, struct err *err)
 {
+	unsigned char address[sizeof(struct in6_addr)];
 	char host[64];
 	uint16_t port;
+	int rc = 0;
 
 	o->status = strcmp(value, "none") == 0 ? NULL : value;
-	return o->status ? text_host_port(slice_of(value), host, &port, err) : 0;
+	if (o->status)
+		rc = text_host_port(slice_of(value), host, &port, err);
+	if (rc == 0 && o->status && host[0] && inet_pton(AF_INET, host, address) != 1 &&
+		inet_pton(AF_INET6, host, address) != 1)
+		rc = bad(err, "--status", "ADDR:PORT with an address, or none", value);
+	return rc;
 }
 
 static int take_text(const char **to, const char *name, const char *value, struct err *err)

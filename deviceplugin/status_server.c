@@ -246,7 +246,8 @@ static int listen_at(const char *at, int *ret_fd, struct err *err)
 		return rc;
 	is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
 	if (!is_v4 && host[0] && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
-		return err_set(err, ERR_INVALID, "%s: expected ADDR:PORT with an address", at);
+		return err_set(
+			err, ERR_INVALID, "%s: expected ADDR:PORT, ADDR being an address", at);
 	v4.sin_port = v6.sin6_port = htons(port);
 	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""poolgate-device-plugin without a kubelet: its command line, the places it cannot listen at, its status port and whoever comes there, and an
+API server that is not who it should be."""
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import time
+
+import pytest
+from lib import server as servers
+from test_device_plugin_peer import PROGRAM, WAIT_S, Api
+
+OPTIONS = [
+    (["--units", "0"], '--units takes a number from 1 to 150000, found "0"'),
+    (["--units=150001"], '--units takes a number from 1 to 150000, found "150001"'),
+    (["--units", "1k"], '--units takes a number from 1 to 150000, found "1k"'),
+    (["--units"], "a value is missing after --units"),
+    (["--socket", "x.sock"], 'the socket is an absolute path of at most 107 bytes, found "x.sock"'),
+    (["--socket", ""], '--socket takes a path, found ""'),
+    (["--socket", "/" + "x" * 107], "the socket is an absolute path of at most 107 bytes"),
+    (["--env", "A"], 'an env is NAME=VALUE, found "A"'),
+    (["--env", "A=1", "--env", "A=2"], "the env A is there twice"),
+    (["--mount", "/a"], "a mount is HOST:CONTAINER or HOST:CONTAINER:ro with absolute paths"),
+    (["--mount", "/a:/b:rw"], "a mount is HOST:CONTAINER or HOST:CONTAINER:ro with absolute paths"),
+    (["--away", "soon"], "--away takes a duration up to 24h"),
+    (["--away", "25h"], "--away takes a duration up to 24h"),
+    (["--status", "9447"], "9447"),
+    (["--status", "localhost:1"], "--status takes ADDR:PORT with an address"),
+    (["--log-format", "xml"], "xml"),
+    (["--log-level=loud"], "loud"),
+    (["--privileged"], 'unknown word "--privileged"'),
+    (["serve"], 'unknown word "serve"'),
+    (["--help=x"], 'unknown word "--help=x"'),
+    (["--kubeconfig", "/nowhere/config"], "/nowhere/config"),
+]
+
+
+def run(*args, env=None):
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=WAIT_S, check=False, env=env)
+
+
+def kubeconfig(folder, url, ca=None):
+    path = os.path.join(folder, "kubeconfig")
+    cluster = {"server": url, **({"certificate-authority": ca} if ca else {})}
+    with open(path, "w", encoding="ascii") as f:
+        json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+                   "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                   "clusters": [{"name": "a", "cluster": cluster}], "users": [{"name": "a", "user": {"token": "t"}}]}, f)
+    return path
+
+
+class Plugin:
+    """The program with a status port; ended by its pid."""
+
+    def __init__(self, folder, url, *args, ca=None):
+        self.folder, self.port, self.url = str(folder), servers.free_ports(1)[0], url
+        self.socket = os.path.join(self.folder, "p.sock")
+        self.log_path = os.path.join(self.folder, "log")
+        self.argv = [PROGRAM, "--socket", self.socket, "--kubeconfig", kubeconfig(self.folder, url, ca),
+                     "--status", f"127.0.0.1:{self.port}", *args]
+
+    def __enter__(self):
+        with open(self.log_path, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(self.argv, stdout=log, stderr=log)
+        self.wait(self.serves, "answer")
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+        assert self.process.wait(WAIT_S) == 0, self.log()
+        assert not os.path.exists(self.socket)
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8") as f:
+            return f.read()
+
+    def wait(self, check, what, seconds=WAIT_S):
+        end = time.monotonic() + seconds
+        while not check():
+            assert self.process.poll() is None and time.monotonic() < end, f"no {what}: {self.log()}"
+            time.sleep(0.02)
+
+    def serves(self):
+        try:
+            return self.get("/livez")[0] == 200 and os.path.exists(self.socket)
+        except OSError:
+            return False
+
+    def raw(self, request, seconds=WAIT_S):
+        """Everything that comes back for these bytes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as s:
+            s.sendall(request)
+            answer = b""
+            while True:
+                try:
+                    piece = s.recv(65536)
+                except ConnectionResetError:
+                    return answer
+                if not piece:
+                    return answer
+                answer += piece
+
+    def get(self, path):
+        head, body = self.raw(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()).split(b"\r\n\r\n", 1)
+        return int(head.split()[1]), body.decode()
+
+    def metric(self, name):
+        return int(re.search(rf"^poolgate_device_plugin_{name} (\d+)$", self.get("/metrics")[1], re.M).group(1))
+
+
+@pytest.fixture(name="api")
+def fixture_api():
+    one = Api(fit=8)
+    yield one
+    one.close()
+
+
+def address(api, scheme="http"):
+    return f"{scheme}://127.0.0.1:{api.server.server_port}"
+
+
+@pytest.fixture(name="plugin")
+def fixture_plugin(api, tmp_path):
+    with Plugin(tmp_path, address(api)) as one:
+        one.wait(lambda: one.metric("pool_known") == 1, "pool")
+        yield one
+
+
+# ---- the command line ----
+
+@pytest.mark.parametrize("args,said", OPTIONS, ids=[" ".join(o[0])[:20] or "none" for o in OPTIONS])
+def test_wrong_usage(args, said, tmp_path):
+    """Status 2, and a sentence that names what was found and what would do."""
+    if not any(a.startswith("--kubeconfig") for a in args):
+        args = ["--kubeconfig", kubeconfig(str(tmp_path), "http://127.0.0.1:1"), *args]
+    done = run(*args)
+    assert done.returncode == 2 and said in done.stderr.replace('\\"', '"'), done
+    assert done.stdout == ""
+
+
+def test_outside_of_a_pod():
+    done = run(env={})
+    assert done.returncode == 2 and "not in a pod" in done.stderr and "name a kubeconfig file" in done.stderr
+
+
+def test_help_and_version():
+    done = run("--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: poolgate-device-plugin") and not done.stderr
+    done = run("--version")
+    assert done.returncode == 0 and re.fullmatch(r"poolgate-device-plugin \d+\.\d+\.\d+\n", done.stdout)
+
+
+# ---- places ----
+
+def test_places_that_are_none(api, tmp_path):
+    """No folder; a folder that is a file; something at the path that is no socket. Each is said, and nothing is removed."""
+    config = kubeconfig(str(tmp_path), address(api))
+    (tmp_path / "file").write_text("kept")
+    for path, said in ((tmp_path / "none/p.sock", "is the kubelet's folder mounted there?"), (tmp_path / "file/p.sock", "Not a directory"),
+                       (tmp_path / "file", "no socket stands there")):
+        done = run("--socket", str(path), "--kubeconfig", config, "--status", "none")
+        assert done.returncode == 1 and said in done.stderr, done
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_second_one(plugin):
+    """One in a folder, at whichever socket; the first does not notice."""
+    for path in (plugin.socket, plugin.socket + "2"):
+        done = run("--socket", path, "--kubeconfig", os.path.join(plugin.folder, "kubeconfig"), "--status", "none")
+        assert done.returncode == 1 and "another device plugin offers bitfusion.io/gpu on this node" in done.stderr, done
+    assert plugin.get("/livez") == (200, "ok\n")
+    plugin.process.kill()
+    plugin.process.wait()
+    with plugin:  # what is left behind is in nobody's way
+        plugin.wait(lambda: plugin.metric("pool_known") == 1, "pool")
+
+
+def test_nobody_listens(plugin):
+    """The kubelet may have passed over the socket: it is made anew after 15 s."""
+    before = os.stat(plugin.socket).st_ino, os.stat(plugin.socket).st_ctime_ns
+    plugin.wait(lambda: "the socket is made anew" in plugin.log(), "new socket", 15 + WAIT_S)
+    plugin.wait(lambda: os.path.exists(plugin.socket), "socket")
+    plugin.wait(lambda: (os.stat(plugin.socket).st_ino, os.stat(plugin.socket).st_ctime_ns) != before, "socket")
+
+
+# ---- the status port ----
+
+def test_status(plugin):
+    assert plugin.get("/livez") == (200, "ok\n")
+    assert plugin.get("/livez?x=y") == (200, "ok\n")
+    assert plugin.get("/readyz") == (503, "the kubelet does not listen\n")
+    status, text = plugin.get("/metrics")
+    assert status == 200
+    names = re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.M)
+    assert len(names) == len(set(names)) == 12 and all(re.search(rf"^{n} \d+$", text, re.M) for n in names)
+    assert (plugin.metric("devices"), plugin.metric("pool_units"), plugin.metric("pool_servers")) == (8000, 800, 1)
+
+
+@pytest.mark.parametrize("request_,status", [
+    (b"GET /nope HTTP/1.1\r\n\r\n", 404), (b"GET /livezz HTTP/1.1\r\n\r\n", 404), (b"POST /livez HTTP/1.1\r\n\r\n", 405),
+    (b"GET /livez\r\n\r\n", 400), (b"GET  HTTP/1.1\r\n\r\n", 400), (b"\r\n\r\n", 400), (b"GET /livez HTTP/1.1\n\n", 200),
+    (b"GET /livez HTTP/2\r\n\r\n", 400), (b"GET /li\0vez HTTP/1.1\r\n\r\n", 400), (b"\x16\x03\x01\x02\x00\x01\x00", 400),
+    (b"GET /livez HTTP/1.1\r\n" + b"A: b\r\n" * 2000, 431)])
+def test_status_bad_requests(plugin, request_, status):
+    answer = plugin.raw(request_)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert plugin.get("/livez")[0] == 200
+
+
+def test_status_silent_clients(plugin):
+    """As many as there are places, who say nothing: others wait until their time is over, and the kubelet's side does not."""
+    silent = [socket.create_connection(("127.0.0.1", plugin.port)) for _ in range(20)]
+    try:
+        began = time.monotonic()
+        assert plugin.get("/livez")[0] == 200
+        assert time.monotonic() - began < 3 * 5 + WAIT_S
+    finally:
+        for s in silent:
+            s.close()
+    assert plugin.get("/livez")[0] == 200
+
+
+# ---- the API server ----
+
+def tls(api, cert, key):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    api.server.socket = context.wrap_socket(api.server.socket, server_side=True, do_handshake_on_connect=False)
+
+
+def test_tls(api, tmp_path):
+    """Over TLS by the CA that is named, and told of changes."""
+    cert, key = servers.make_pair(str(tmp_path))
+    tls(api, cert, key)
+    with Plugin(tmp_path, address(api, "https"), ca=cert) as plugin:
+        plugin.wait(lambda: plugin.metric("pool_units") == 800, "pool")
+        api.tell(3)
+        plugin.wait(lambda: plugin.metric("pool_units") == 300, "change")
+    assert "not watched" not in plugin.log()
+
+
+@pytest.mark.parametrize("why,said", [("another CA", "issuer"), ("another name", "name"), ("no TLS", ""), ("no CA file", "none.crt")])
+def test_tls_that_is_not_trusted(api, tmp_path, why, said):
+    """Nothing is believed, everything else goes on, and the log says once what is wrong."""
+    cert, key = servers.make_pair(str(tmp_path))
+    ca = cert
+    if why == "another CA":
+        ca = servers.make_pair(str(tmp_path), "other")[0]
+    elif why == "another name":
+        servers.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=elsewhere",
+                        "-addext", "subjectAltName=DNS:elsewhere", "-keyout", key, "-out", cert)
+    elif why == "no CA file":
+        ca = str(tmp_path / "none.crt")
+    if why != "no TLS":
+        tls(api, cert, key)
+    with Plugin(tmp_path, address(api, "https"), ca=ca) as plugin:
+        plugin.wait(lambda: "the pool is not watched" in plugin.log(), "complaint")
+        time.sleep(1)
+        assert plugin.log().count("the pool is not watched") == 1
+        assert said in plugin.log()
+        assert plugin.metric("pool_known") == 0 and plugin.metric("healthy") == 0

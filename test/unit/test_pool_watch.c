@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the pool's watch in one thread, over a scripted API server that breaks off in every way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "deviceplugin/pool_watch.h"
+#include "test/unit/api_fixture.h"
+
+#define BASE "/apis/poolgate.io/v1alpha1/gpuservers?includeObject=None"
+#define LIST BASE "&limit=500"
+#define WATCH BASE "&watch=true&allowWatchBookmarks=true&timeoutSeconds=*"
+#define COLUMNS "\"columnDefinitions\":[{\"name\":\"Name\"},{\"name\":\"Fit\"}],"
+#define ROW(name, fit) "{\"cells\":[\"" name "\"," fit "]}"
+#define TABLE(meta, columns, rows)                                                                 \
+	"{\"kind\":\"Table\",\"metadata\":{" meta "}," columns "\"rows\":[" rows "]}"
+#define VERSION(v) "\"resourceVersion\":\"" v "\""
+#define PAGE(v, rows) TABLE(VERSION(v), COLUMNS, rows)
+#define EVENT(type, v, row)                                                                        \
+	"{\"type\":\"" type                                                                        \
+	"\",\"object\":" TABLE(VERSION(v), "\"columnDefinitions\":null,", row) "}\n"
+#define FIRST EVENT("BOOKMARK", "11", ROW("", "null"))
+#define GONE                                                                                       \
+	"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"," \
+	"\"message\":\"too old resource version\"}}\n"
+
+struct fixture {
+	struct api *api;
+	struct kube_config config;
+	struct pool_watch *w;
+	struct log log;
+	char log_path[40];
+	struct err e;
+};
+
+static void begin(struct fixture *f, int64_t away_ms)
+{
+	memset(f, 0, sizeof(*f));
+	(void)snprintf(f->log_path, sizeof(f->log_path), "/tmp/poolgate-test-XXXXXX");
+	log_init(&f->log, mkstemp(f->log_path));
+	f->api = api_start(NULL, NULL);
+	api_config(f->api, &f->config);
+	if (pool_watch_new(&f->config, away_ms, &f->log, &f->w, &f->e) != 0)
+		fail_msg("%s", f->e.msg);
+}
+
+static void end(struct fixture *f)
+{
+	pool_watch_free(f->w);
+	api_stop(f->api);
+	(void)close(f->log.fd);
+	(void)unlink(f->log_path);
+}
+
+static int logged(struct fixture *f, const char *word)
+{
+	static char text[65536];
+	ssize_t len = pread(f->log.fd, text, sizeof(text) - 1, 0);
+	int n = 0;
+
+	text[len > 0 ? len : 0] = '\0';
+	for (const char *at = text; (at = strstr(at, word)); at++)
+		n++;
+	return n;
+}
+
+/* As the program's loop does it. */
+static void turn(struct fixture *f)
+{
+	struct pollfd p;
+	int64_t ms = pool_watch_poll(f->w, &p);
+
+	(void)poll(&p, 1, ms < 0 || ms > 20 ? 20 : (int)ms);
+	pool_watch_turn(f->w);
+}
+
+/* Turn until it is so. */
+#define UNTIL(f, condition)                                                                        \
+	do {                                                                                       \
+		int64_t limit_ = api_now_ms() + 15000;                                             \
+		while (!(condition)) {                                                             \
+			if (api_now_ms() > limit_)                                                 \
+				fail_msg("never: %s", #condition);                                 \
+			turn(f);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static struct pool_now now(struct fixture *f)
+{
+	return pool_watch_now(f->w);
+}
+
+static void expect_stream(struct fixture *f, const char *first)
+{
+	struct api_reply r = {.stream = true, .body = strdup(first)};
+
+	api_expect_reply(f->api, "GET", WATCH, &r);
+}
+
+/* Listed, two servers with three GPUs, and watching. */
+static void watching(struct fixture *f)
+{
+	api_expect(f->api, "GET", LIST, 200, PAGE("10", ROW("a", "1") "," ROW("b", "2")));
+	expect_stream(f, FIRST);
+	assert_false(now(f).known);
+	UNTIL(f, now(f).known && api_streams(f->api, WATCH) == 1);
+	assert_int_equal(now(f).units, 300);
+	assert_int_equal(now(f).servers, 2);
+	assert_true(now(f).connected);
+}
+
+static void test_list_then_events(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	watching(&f);
+	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=10"));
+	api_push(f.api, WATCH, EVENT("MODIFIED", "12", ROW("a", "4")));
+	UNTIL(&f, now(&f).units == 600);
+	api_push(f.api, WATCH, EVENT("ADDED", "13", ROW("c", "null")));
+	UNTIL(&f, now(&f).servers == 3);
+	/* In pieces, and several at a time. */
+	api_push(f.api, WATCH,
+		"{\"type\":\"DELETED\",\"object\":{\"kind\":\"Table\",\"metadata\":{" VERSION(
+			"14"));
+	api_push(f.api, WATCH,
+		"},\"rows\":[" ROW("a", "4") "]}}\n" EVENT("MODIFIED", "15", ROW("c", "7"))
+			EVENT("DELETED", "16", ROW("b", "2")));
+	UNTIL(&f, now(&f).units == 700);
+	assert_int_equal(now(&f).servers, 1);
+	/* It ends, as watches do: on from where it was, on the same connection, and nobody hears of it. */
+	api_nap(1100);
+	expect_stream(&f, "");
+	api_end(f.api, WATCH);
+	UNTIL(&f, api_seen_of(f.api, "GET", WATCH) == 2);
+	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=16"));
+	assert_int_equal(now(&f).breaks, 0);
+	assert_int_equal(logged(&f, "watched"), 1);
+	end(&f);
+}
+
+static void test_pages(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	api_expect(f.api, "GET", LIST, 200,
+		TABLE(VERSION("10") ",\"continue\":\"a/b=\"", COLUMNS, ROW("a", "1")));
+	api_expect(f.api, "GET", LIST "&continue=a%2Fb%3D", 200, PAGE("10", ROW("b", "2")));
+	expect_stream(&f, FIRST);
+	UNTIL(&f, now(&f).known);
+	assert_int_equal(now(&f).units, 300);
+	end(&f);
+	/* Too old between two pages: from the beginning. */
+	begin(&f, 60000);
+	api_expect(f.api, "GET", LIST, 200,
+		TABLE(VERSION("10") ",\"continue\":\"x\"", COLUMNS, ROW("a", "1")));
+	api_expect(
+		f.api, "GET", LIST "&continue=x", 410, "{\"kind\":\"Status\",\"message\":\"old\"}");
+	api_expect(f.api, "GET", LIST, 200, PAGE("20", ROW("b", "2")));
+	expect_stream(&f, FIRST);
+	UNTIL(&f, now(&f).known);
+	assert_int_equal(now(&f).units, 200);
+	end(&f);
+}
+
+static void test_breaks(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	watching(&f);
+	expect_stream(&f, EVENT("MODIFIED", "30", ROW("a", "2")));
+	api_cut(f.api, WATCH);
+	UNTIL(&f, now(&f).breaks == 1);
+	assert_true(now(&f).known);
+	assert_false(now(&f).connected);
+	UNTIL(&f, now(&f).connected);
+	assert_int_equal(now(&f).units, 400);
+	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=11"));
+	assert_int_equal(logged(&f, "the pool is not watched"), 1);
+	assert_int_equal(logged(&f, "the pool is watched"), 2);
+	/* Too old, told in the stream: a new list, without a word. */
+	api_expect(f.api, "GET", LIST, 200, PAGE("50", ROW("c", "9")));
+	expect_stream(&f, FIRST);
+	api_push(f.api, WATCH, GONE);
+	UNTIL(&f, now(&f).units == 900 && now(&f).servers == 1);
+	assert_int_equal(now(&f).breaks, 1);
+	end(&f);
+}
+
+static void test_quiet_stream_is_a_good_one(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	watching(&f);
+	expect_stream(&f, "");
+	api_cut(f.api, WATCH);
+	UNTIL(&f, now(&f).breaks == 1);
+	UNTIL(&f, now(&f).connected);
+	end(&f);
+}
+
+static void test_away(void **state)
+{
+	int64_t began;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 1000);
+	watching(&f);
+	api_down(f.api);
+	UNTIL(&f, now(&f).breaks == 1);
+	began = api_now_ms();
+	assert_true(now(&f).known);
+	UNTIL(&f, !now(&f).known);
+	assert_in_range(api_now_ms() - began, 800, 5000);
+	assert_int_equal(now(&f).units, 300);
+	expect_stream(&f, FIRST);
+	api_up(f.api);
+	UNTIL(&f, now(&f).known);
+	assert_int_equal(now(&f).units, 300);
+	assert_int_equal(logged(&f, "the pool is not watched"), 1);
+	end(&f);
+}
+
+static void test_never_there(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	api_down(f.api);
+	for (int64_t until = api_now_ms() + 1000; api_now_ms() < until;)
+		turn(&f);
+	assert_false(now(&f).known);
+	assert_int_equal(logged(&f, "refused"), 1);
+	api_up(f.api);
+	watching(&f);
+	end(&f);
+}
+
+static void test_refusals(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	for (int i = 0; i < 2; i++)
+		api_expect(f.api, "GET", LIST, 403,
+			"{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"message\":\"gpuservers is "
+			"forbidden\"}");
+	watching(&f);
+	assert_int_equal(logged(&f, "gpuservers is forbidden"), 1);
+	/* A watch that is refused for who we are goes on where it was; for another reason the list is made anew. */
+	api_expect(f.api, "GET", WATCH, 401, "Unauthorized");
+	expect_stream(&f, EVENT("MODIFIED", "40", ROW("a", "5")));
+	api_cut(f.api, WATCH);
+	UNTIL(&f, now(&f).units == 700);
+	assert_int_equal(api_seen_of(f.api, "GET", LIST), 3);
+	api_expect(f.api, "GET", WATCH, 410, "{\"kind\":\"Status\",\"message\":\"too old\"}");
+	api_expect(f.api, "GET", LIST, 200, PAGE("90", ROW("q", "1")));
+	expect_stream(&f, FIRST);
+	api_cut(f.api, WATCH);
+	UNTIL(&f, now(&f).units == 100);
+	end(&f);
+}
+
+/* Whatever is sent in the list's place: it is no list, and the next one counts. */
+static void test_bad_lists(void **state)
+{
+	static const char *const bad[] = {"", "{", "[]", "{\"kind\":\"Table\"}",
+		"{\"kind\":\"GPUServerList\",\"metadata\":{" VERSION("1") "},\"items\":[]}",
+		TABLE("", COLUMNS, ""), TABLE(VERSION("1"), "", ROW("a", "1")),
+		TABLE(VERSION("12345678901234567890123456789012345"), COLUMNS, "")};
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		begin(&f, 60000);
+		api_expect(f.api, "GET", LIST, 200, bad[i]);
+		watching(&f);
+		assert_int_equal(logged(&f, "the pool is not watched"), 1);
+		end(&f);
+	}
+}
+
+static void test_bad_events(void **state)
+{
+	static const char *const bad[] = {"no JSON\n", "{\"type\":\"NEW\",\"object\":{}}\n",
+		"{\"type\":\"ADDED\",\"object\":{\"metadata\":{}}}\n",
+		"{\"type\":\"ADDED\",\"object\":{\"kind\":\"GPUServer\",\"metadata\":{" VERSION(
+			"1") "}}}\n",
+		EVENT("ADDED", "1", "{\"cells\":[]}")};
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		begin(&f, 60000);
+		watching(&f);
+		/* One of these may or may not be listed anew. */
+		api_expect(f.api, "GET", LIST, 200, PAGE("60", ROW("z", "8")));
+		expect_stream(&f, EVENT("ADDED", "70", ROW("z", "8")));
+		api_push(f.api, WATCH, bad[i]);
+		UNTIL(&f, now(&f).breaks == 1);
+		UNTIL(&f, now(&f).connected && now(&f).units >= 800);
+		end(&f);
+	}
+}
+
+static void test_half_an_answer(void **state)
+{
+	struct api_reply r = {.half = true};
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	r.body = strdup(PAGE("10", ROW("a", "1")));
+	api_expect_reply(f.api, "GET", LIST, &r);
+	watching(&f);
+	assert_int_equal(logged(&f, "ended within an answer"), 1);
+	end(&f);
+}
+
+static void test_servers_that_are_none(void **state)
+{
+	static const char *const bad[] = {"", "10.0.0.1:443", "ftp://a", "https://", "https://:443",
+		"https://a:0", "https://a:65536", "https://a:x", "https://u@a", "https://a?b",
+		"https://[::1", "https://[]:1", "https://[::1]x", "https://a b"};
+	struct kube_config config = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	struct pool_watch *w = NULL;
+	struct log log;
+	struct err e;
+
+	(void)state;
+	log_init(&log, STDERR_FILENO);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		config.server = bad[i];
+		if (pool_watch_new(&config, 1000, &log, &w, &e) != ERR_INVALID)
+			fail_msg("taken: %s", bad[i]);
+	}
+	config.server = "https://[::1]:6443/k8s/c-1/";
+	assert_int_equal(pool_watch_new(&config, 1000, &log, &w, &e), 0);
+	pool_watch_free(w);
+	pool_watch_free(NULL);
+}
+
+static void test_path_and_token(void **state)
+{
+	char server[256];
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	pool_watch_free(f.w);
+	(void)snprintf(server, sizeof(server), "%s/k8s/c-1/", api_url(f.api));
+	f.config.server = server;
+	f.config.token = "a.b.c";
+	assert_int_equal(pool_watch_new(&f.config, 60000, &f.log, &f.w, &f.e), 0);
+	api_expect(f.api, "GET", "/k8s/c-1" LIST, 200, PAGE("10", ROW("a", "1")));
+	UNTIL(&f, now(&f).known);
+	assert_string_equal(api_seen(f.api, 0)->token, "a.b.c");
+	end(&f);
+	/* What would be two lines is not sent. */
+	begin(&f, 60000);
+	f.config.token = "a\r\nX: y";
+	for (int64_t until = api_now_ms() + 500; api_now_ms() < until;)
+		turn(&f);
+	assert_int_equal(api_seen_count(f.api), 0);
+	assert_int_equal(logged(&f, "the token holds"), 1);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_list_then_events),
+		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_breaks),
+		cmocka_unit_test(test_quiet_stream_is_a_good_one),
+		cmocka_unit_test(test_away),
+		cmocka_unit_test(test_never_there),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_bad_lists),
+		cmocka_unit_test(test_bad_events),
+		cmocka_unit_test(test_half_an_answer),
+		cmocka_unit_test(test_servers_that_are_none),
+		cmocka_unit_test(test_path_and_token),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
