@@ -85,7 +85,7 @@ HAVE_CUDA := $(and $(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h),$(wildcar
 # Machine code for every generation from Maxwell on; PTX for what comes.
 PROBE_ARCHS = 50 60 61 70 75 80 86 89 90 100 103 120 p120
 
-.PHONY: cuda gpuprobe probe-check
+.PHONY: cuda gpuprobe probe-check gpu-check
 cuda:
 	@tools/setup cuda
 	@tools/cuda build/cuda
@@ -94,7 +94,7 @@ ifeq ($(HAVE_CUDA),)
 
 CUDA_ADVICE = gpuprobe needs CUDA to build: `make cuda` fetches what it takes (130 MB), or say CUDA_HOME=/usr/local/cuda
 
-gpuprobe probe-check:
+gpuprobe probe-check gpu-check:
 	@echo '$(CUDA_ADVICE)' >&2; exit 1
 
 .PHONY: advise-cuda
@@ -161,6 +161,31 @@ endif
 
 gpuprobe: need-build
 	$(SUB) $(GPUPROBE)
+
+# For a server with a GPU: kernels with lines of the source for compute-sanitizer, and PTX alone, which the driver compiles.
+$(KERNEL_IMAGES)-lines.c: $(KERNEL_COMPILER) probe/kernels/probe.cu $(wildcard probe/kernels/*.h)
+	$(call say,NVRTC,$@)
+	$Q$(KERNEL_COMPILER) probe/kernels/probe.cu $@ -lineinfo $(PROBE_ARCHS)
+
+$(KERNEL_IMAGES)-ptx.c: $(KERNEL_COMPILER) probe/kernels/probe.cu $(wildcard probe/kernels/*.h)
+	$(call say,NVRTC,$@)
+	$Q$(KERNEL_COMPILER) probe/kernels/probe.cu $@ p75
+
+$(KERNEL_IMAGES)-lines.o $(KERNEL_IMAGES)-ptx.o: %.o: %.c
+	$(call say,CC,$@)
+	$Q$(CC) -iquote . $(BASE_CFLAGS) -c -o $@ $<
+
+$(BUILD)/gpuprobe-lines $(BUILD)/gpuprobe-ptx: $(BUILD)/gpuprobe-%: $(KERNEL_IMAGES)-%.o $(BUILD)/probe/main.o $(BUILD)/probe/rt_linked.o $(LIB) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(BUILD)/probe/rt_linked.o $< $(LINK_STATIC)
+
+.PHONY: gpu-check-programs
+gpu-check-programs: $(GPUPROBE) $(BUILD)/gpuprobe-lines $(BUILD)/gpuprobe-ptx ; @:
+
+# On a server with a GPU: everything that no other test can show. About seven minutes; nothing of the GPU's state is changed.
+gpu-check: need-build
+	$(SUB) gpu-check-programs
+	@CUDA_HOME=$(CUDA_HOME) $(PYTHON) -B test/probe/gpu_check --build $(BUILD)
 
 # The images are for their architectures, both programs need what they may, and without a driver they say so at once.
 probe-check:

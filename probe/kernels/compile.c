@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: compiles the kernels. A program of the build, not of the product: `compile SOURCE OUT.c ARCH... [pARCH...]` writes one array
- * per architecture (75: machine code for sm_75, p75: PTX for compute_75) and the table of them. Run from the root of the source. */
+/* probe: compiles the kernels. A program of the build, not of the product: `compile SOURCE OUT.c [-lineinfo] ARCH... [pARCH...]` writes one
+ * array per architecture (75: machine code for sm_75, p75: PTX for compute_75) and the table of them. Run from the root of the source. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include <nvrtc.h>
+
+/* For compute-sanitizer, which then names lines of the source. It more than doubles the images. */
+static bool with_lines;
 
 static char *read_all(const char *name)
 {
@@ -71,8 +74,8 @@ static void compile(FILE *out, const char *source, const char *name, const char 
 {
 	bool ptx = arch[0] == 'p';
 	char target[64];
-	/* -lineinfo would more than double the images. */
-	const char *options[] = {target, "--std=c++14", "--fmad=false", "-I."};
+	const char *options[] = {target, "--std=c++14", "--fmad=false", "-I.", "-lineinfo"};
+	int n_options = (int)(sizeof(options) / sizeof(options[0])) - (with_lines ? 0 : 1);
 	nvrtcProgram program;
 	size_t size = 0;
 	char *bytes;
@@ -80,8 +83,7 @@ static void compile(FILE *out, const char *source, const char *name, const char 
 	snprintf(target, sizeof(target), "--gpu-architecture=%s_%s", ptx ? "compute" : "sm",
 		ptx ? arch + 1 : arch);
 	must(nvrtcCreateProgram(&program, source, name, 0, NULL, NULL), "program", arch);
-	if (nvrtcCompileProgram(program, sizeof(options) / sizeof(options[0]), options) !=
-		NVRTC_SUCCESS) {
+	if (nvrtcCompileProgram(program, n_options, options) != NVRTC_SUCCESS) {
 		complain(program, arch);
 		exit(1);
 	}
@@ -126,8 +128,13 @@ int main(int argc, char **argv)
 	char *source;
 	FILE *out;
 
+	if (argc > 3 && strcmp(argv[3], "-lineinfo") == 0) {
+		with_lines = true;
+		memmove(&argv[3], &argv[4], (size_t)(argc - 3) * sizeof(argv[0]));
+		argc--;
+	}
 	if (argc < 4) {
-		fprintf(stderr, "usage: compile SOURCE OUT.c ARCH... [pARCH...]\n");
+		fprintf(stderr, "usage: compile SOURCE OUT.c [-lineinfo] ARCH... [pARCH...]\n");
 		return 2;
 	}
 	argc = drop_unknown(argc, argv);

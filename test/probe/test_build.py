@@ -149,6 +149,16 @@ def test_version_and_report_name_the_images(name, tmp_path):
     assert status == 0 and json.loads(out)["build"]["archs"] == names
 
 
+def test_gpu_check_says_that_there_is_no_gpu():
+    """One line, and a status of its own."""
+    if "gpuprobe" not in programs() or driver_is_there():
+        pytest.skip("no gpuprobe, or a driver")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_check")
+    done = subprocess.run([script, "--build", BUILD], capture_output=True, text=True, check=False, env={**os.environ, "CUDA_HOME": CUDA}, timeout=60)
+    assert done.returncode == 3 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert "NO_DRIVER" in done.stderr and "on a server with a GPU" in done.stderr
+
+
 def test_the_program_says_that_there_is_no_driver():
     if "gpuprobe" not in programs() or driver_is_there():
         pytest.skip("no gpuprobe, or a driver")

@@ -87,7 +87,7 @@ class Serve:
 
     def get(self, path, token=True, method="GET", headers=None, client=None):
         """(status, headers, body). client: the certificate and key that it shows."""
-        context = self.context()
+        context = self.context() if self.tls else None
         if client:
             context.load_cert_chain(*client)
         c = http.client.HTTPSConnection("localhost", self.port, timeout=20 * SLOW, context=context) if self.tls else \
