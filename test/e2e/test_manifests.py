@@ -274,7 +274,7 @@ PROBE = {"url": "https://10.117.32.177:9443"}
     {}, gpu(count=64), gpu(memory=16000000000), gpu(memory="16G"), gpu(memory="1M"), gpu(memory="1Pi"), gpu(memory="1.5Ti"), gpu(memory="16e9"), gpu(model="x" * 128),
     {"gpus": [V100] * 256}, {"gpus": [{"model": "a", "memory": "1Gi"}]}, {"drain": True}, {"address": "gpu-01.lab:1"},
     {"address": "[fd00::1]:65535"}, {"gpus": None, "probe": PROBE}, {"gpus": None, "probe": {"url": "http://gpu-01:9443/v1"}},
-    {"gpus": None, "probe": {**PROBE, "caSecret": "a.b", "tokenSecret": "t"}}])
+    {"gpus": None, "probe": {**PROBE, "caSecret": "a.b", "tokenSecret": "t", "clientSecret": "c"}}])
 def test_good_servers(c, base, spec):
     assert base
     obj = server(**{k: v for k, v in spec.items() if v is not None}, drop=[k for k, v in spec.items() if v is None])
@@ -300,6 +300,7 @@ def test_good_servers(c, base, spec):
     ({"gpus": None, "probe": {"url": "https://a b"}}, "expected an http or https URL"),
     ({"gpus": None, "probe": {"url": "http://a", "tokenSecret": "t"}}, "in the clear"),
     ({"gpus": None, "probe": {**PROBE, "caSecret": "A_b"}}, "spec.probe.caSecret in body should match"),
+    ({"gpus": None, "probe": {**PROBE, "clientSecret": "-c"}}, "spec.probe.clientSecret in body should match"),
     ({"gpus": None, "probe": {}}, "spec.probe.url: Required value")])
 def test_bad_servers(c, base, spec, says):
     assert base
