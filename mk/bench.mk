@@ -28,3 +28,9 @@ bench:
 	$(SUB) programs bench-programs
 	@POOLGATE=$(BUILD)/poolgate BENCH=$(abspath $(BUILD))/test/bench $(PYTHON) -B test/bench/webhook $(if $T,--only '$T') \
 		$(if $(QUICK),--quick) --json $(BUILD)/bench.json
+
+# Instructions, system calls and silent handshakes against test/bench/gates.json: about two minutes, on a busy machine too.
+gates:
+	@tools/setup build test bench
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gates $(if $(RECORD),--record)

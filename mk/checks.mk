@@ -27,6 +27,8 @@ help:
 	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'
 	@echo 'make page-test              the page with the pool in a headless browser; PICTURES=docs/img writes the pictures of the docs'
 	@echo 'make metrics-test           the metrics in a real Prometheus, its alerts and the dashboard'
+	@echo 'make bench [T=rate] [QUICK=1]  reviews beside nginx and a minimal Go webhook, on two idle cores; writes docs/performance'
+	@echo 'make gates [RECORD=1]      instructions and system calls for each request against the recorded ones; silent handshakes'
 	@echo 'make bench-ledger [T=rate]  as root: the ledger in front of a real API server: pods a second, delays, memory'
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'
