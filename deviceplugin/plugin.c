@@ -40,12 +40,13 @@ bool device_of(struct slice id, uint32_t units, uint32_t *ret)
 
 int plugin_list(const struct plugin *p, struct buf *out, struct err *err)
 {
-	V1beta1__Device device = V1BETA1__DEVICE__INIT;
+	V1beta1__Device device;
 	char id[DEVICE_ID_MAX], health[sizeof("Unhealthy")];
 	uint8_t packed[64];
 
 	/* One device at a time, each as an element of ListAndWatchResponse's field 1: a tree of 150 000 would weigh 10 MB. */
 	memcpy(health, p->healthy ? "Healthy" : "Unhealthy", p->healthy ? 8 : 10);
+	v1beta1__device__init(&device);
 	device.id = id;
 	device.health = health;
 	for (uint32_t i = 0; i < p->units && !out->failed; i++) {
@@ -194,8 +195,8 @@ static int add_env(struct plugin *p, const char *text, struct err *err)
 
 	if (!env_name(name) || !text_utf8(slice_of(text)))
 		return err_set(err, ERR_INVALID, "an env is NAME=VALUE, found \"%s\"", text);
-	p->env[i] = (V1beta1__ContainerAllocateResponse__EnvsEntry)
-		V1BETA1__CONTAINER_ALLOCATE_RESPONSE__ENVS_ENTRY__INIT;
+	protobuf_c_message_init(
+		&v1beta1__container_allocate_response__envs_entry__descriptor, &p->env[i]);
 	p->env[i].key = keep(p, name);
 	p->env[i].value = keep(p, slice_of(eq + 1));
 	if (!p->env[i].key || !p->env[i].value)
@@ -232,7 +233,7 @@ static int add_mount(struct plugin *p, const char *text, struct err *err)
 			"a mount is HOST:CONTAINER or HOST:CONTAINER:ro with absolute paths, found "
 			"\"%s\"",
 			text);
-	p->mount[i] = (V1beta1__Mount)V1BETA1__MOUNT__INIT;
+	v1beta1__mount__init(&p->mount[i]);
 	p->mount[i].host_path = keep(p, from);
 	p->mount[i].container_path = keep(p, to);
 	p->mount[i].read_only = last != NULL;
@@ -250,7 +251,7 @@ static int take_gives(struct plugin *p, const struct plugin_gives *g, struct err
 {
 	int rc = 0;
 
-	p->gives = (V1beta1__ContainerAllocateResponse)V1BETA1__CONTAINER_ALLOCATE_RESPONSE__INIT;
+	v1beta1__container_allocate_response__init(&p->gives);
 	p->env = calloc(g->n_envs + 1, sizeof(*p->env));
 	p->envs = calloc(g->n_envs + 1, sizeof(*p->envs));
 	p->mount = calloc(g->n_mounts + 1, sizeof(*p->mount));

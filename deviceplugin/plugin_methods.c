@@ -358,11 +358,12 @@ static enum grpc_status get_info(
 {
 	static char type[] = "DevicePlugin", name[] = PLUGIN_RESOURCE, version[] = "v1beta1";
 	char *versions[] = {version};
-	Pluginregistration__PluginInfo info = PLUGINREGISTRATION__PLUGIN_INFO__INIT;
+	Pluginregistration__PluginInfo info;
 	struct plugin *p = ctx;
 	enum grpc_status status = GRPC_OK;
 	struct call c;
 
+	pluginregistration__plugin_info__init(&info);
 	info.type = type;
 	info.name = name;
 	info.endpoint = p->socket;
