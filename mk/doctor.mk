@@ -10,7 +10,7 @@ doctor-test:
 	@test/e2e/build --check
 	@[ "$$(id -u)" = 0 ] || { echo 'make doctor-test: must run as root: its API server has an address of its own' >&2; exit 1; }
 	@tools/setup build test e2e
-	$(SUB) programs $(BUILD)/test/unit/test_doctor
-	@test/e2e/build
-	@$(BUILD)/test/unit/test_doctor
+	$(SUB) programs $(BUILD)/test/unit/test_doctor $(BUILD)/test/unit/test_doctor_lists
+	@test/e2e/build etcd kube-apiserver kubectl
+	@$(BUILD)/test/unit/test_doctor && $(BUILD)/test/unit/test_doctor_lists
 	@POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short test/e2e/test_doctor.py

@@ -178,7 +178,11 @@ void doctor_read_replicas(struct kube *k, struct doctor_facts *f);
 void doctor_read_pods(struct kube *k, struct doctor_facts *f);
 void doctor_read_servers(struct kube *k, struct doctor_facts *f);
 void doctor_read_nodes(struct kube *k, struct doctor_facts *f);
-/* One object of such a list. False: out of memory. */
+/* One object of such a list; ctx is a struct doctor_taking. False: out of memory. */
+struct doctor_taking {
+	struct doctor_facts *f;
+	struct doctor_list *list;
+};
 kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_server,
 	doctor_take_node;
 /* Pods without a claim, and claims without a pod, once more: lists that were made one after the other differ by what happened between. */

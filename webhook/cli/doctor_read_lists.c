@@ -14,14 +14,9 @@
 /* Looked at once more; beyond it the lists are believed. */
 #define AGAIN_MAX 100
 
-struct taking {
-	struct doctor_facts *f;
-	struct doctor_list *list;
-};
-
 static void forget(void *ctx)
 {
-	struct taking *t = ctx;
+	struct doctor_taking *t = ctx;
 
 	t->list->n = 0;
 }
@@ -29,7 +24,7 @@ static void forget(void *ctx)
 static void list(struct kube *k, struct doctor_facts *f, const char *path, const char *what,
 	struct doctor_list *to, kube_each *each)
 {
-	struct taking t = {f, to};
+	struct doctor_taking t = {f, to};
 	char version[32] = "";
 	struct err err = {0};
 
@@ -67,7 +62,7 @@ static bool rule_on_pods(const struct json *j, const struct json_node *rule)
 
 bool doctor_take_other(void *ctx, const struct json *j, const struct json_node *object)
 {
-	struct taking *t = ctx;
+	struct doctor_taking *t = ctx;
 	struct doctor_facts *f = t->f;
 	const char *name = meta(f, j, object, "name");
 	struct doctor_other *o;
@@ -96,7 +91,7 @@ void doctor_read_others(struct kube *k, struct doctor_facts *f)
 
 bool doctor_take_replica(void *ctx, const struct json *j, const struct json_node *object)
 {
-	struct taking *t = ctx;
+	struct doctor_taking *t = ctx;
 	const struct json_node *status = json_get(j, object, SLICE("status"));
 	struct doctor_replica *p = doctor_more(t->f, t->list, sizeof(*p));
 
@@ -146,7 +141,7 @@ static void take_secret(struct doctor_facts *f, struct doctor_pod *p, const stru
 
 bool doctor_take_pod(void *ctx, const struct json *j, const struct json_node *object)
 {
-	struct taking *t = ctx;
+	struct doctor_taking *t = ctx;
 	struct doctor_facts *f = t->f;
 	const struct json_node *labels = json_path(j, object, "metadata", "labels", NULL);
 	const struct json_node *annotations = json_path(j, object, "metadata", "annotations", NULL);
@@ -188,7 +183,7 @@ void doctor_read_pods(struct kube *k, struct doctor_facts *f)
 
 bool doctor_take_server(void *ctx, const struct json *j, const struct json_node *object)
 {
-	struct taking *t = ctx;
+	struct doctor_taking *t = ctx;
 	struct doctor_server *s = doctor_more(t->f, t->list, sizeof(*s));
 	struct err err = {0};
 	int rc;
@@ -214,7 +209,7 @@ void doctor_read_servers(struct kube *k, struct doctor_facts *f)
 
 bool doctor_take_node(void *ctx, const struct json *j, const struct json_node *object)
 {
-	struct taking *t = ctx;
+	struct doctor_taking *t = ctx;
 	struct slice text = json_str(
 		j, json_path(j, object, "status", "allocatable", DOCTOR_UNITS, NULL), &t->f->arena);
 	struct doctor_node *n = doctor_more(t->f, t->list, sizeof(*n));

@@ -212,5 +212,6 @@ void *doctor_more(struct doctor_facts *f, struct doctor_list *list, size_t size)
 		list->at = grown;
 		list->cap = cap;
 	}
-	return (char *)list->at + list->n++ * size;
+	/* a list that is begun anew has had elements there */
+	return memset((char *)list->at + list->n++ * size, 0, size);
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts for tests of the doctor, and what is judged of them. */
+#ifndef TEST_UNIT_DOCTOR_FIXTURE_H
+#define TEST_UNIT_DOCTOR_FIXTURE_H
+
+#include "webhook/cli/doctor_impl.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define NOW_S INT64_C(1790000000)
+#define NOW_MS (NOW_S * 1000)
+
+struct doctor_fixture {
+	struct doctor_facts f;
+	struct doctor_report r;
+	struct arena arena;
+	struct buf out;
+};
+
+/* Facts of an API server 1.36 at NOW_S that was asked nothing, and a report for the group "test". */
+void doctor_fixture_init(struct doctor_fixture *x);
+void doctor_fixture_release(struct doctor_fixture *x);
+
+/* In all texts of JSON single quotes stand for double quotes. An object "it" that is there. */
+void doctor_fixture_put(struct sight *s, const char *text);
+/* The webhook configuration as shipped, with one piece of it changed (from NULL: none). */
+void doctor_fixture_hooks(struct doctor_fixture *x, size_t i, const char *from, const char *to);
+/* One object of a list that is there. */
+void doctor_fixture_take(
+	struct doctor_fixture *x, kube_each *each, struct doctor_list *list, const char *object);
+
+/* Judge anew; what is printed. */
+const char *doctor_fixture_judge(struct doctor_fixture *x, doctor_judge *fn);
+
+#define SAYS(x, fn, piece)                                                                         \
+	do {                                                                                       \
+		const char *said_ = doctor_fixture_judge(x, fn);                                   \
+		if (!strstr(said_, piece))                                                         \
+			fail_msg("\"%s\" is not in: %s", piece, said_);                            \
+	} while (0)
+
+#endif

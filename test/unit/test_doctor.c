@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/doctor: what is judged wrong, what well, what neither; the manifests in the program; an API server that fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "certs/x509.h"
+#include "test/unit/api_fixture.h"
+#include "test/unit/doctor_fixture.h"
+
+#define NAME "poolgate.poolgate-system.svc"
+
+/* ---- the report ---- */
+
+static void test_report(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_print(&x.r, false, &x.out);
+	assert_string_equal(x.out.data, "all is well\n");
+	buf_clear(&x.out);
+	doctor_ok(&x.r, "fine");
+	doctor_unchecked(&x.r, "may not read %s", "it");
+	assert_true(doctor_group_troubled(&x.r));
+	doctor_print(&x.r, false, &x.out);
+	assert_string_equal(x.out.data, "ok           test: fine\nnot checked  test: may not read "
+					"it\nnothing wrong was found, 1 not checked\n");
+	buf_clear(&x.out);
+	/* what somebody else has written moves no cursor, turns no line around and forges none */
+	doctor_wrong(&x.r, "mend \"it\"",
+		"a\nb\x1b[2J\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\xff\x7f\xc3\xbc\xe2\x82\xac");
+	doctor_print(&x.r, false, &x.out);
+	assert_non_null(strstr(x.out.data, "wrong        test: a?b?[2J?????\xc3\xbc\xe2\x82\xac; "
+					   "mend it: mend \"it\"\n1 wrong, 1 not checked\n"));
+	buf_clear(&x.out);
+	doctor_print(&x.r, true, &x.out);
+	assert_non_null(strstr(x.out.data,
+		"{\"ok\":false,\"wrong\":1,\"notChecked\":1,\"findings\":[{\"verdict\":\"ok\","));
+	assert_non_null(strstr(x.out.data, "\"verdict\":\"notChecked\""));
+	assert_non_null(strstr(x.out.data, "\"mend\":\"mend \\\"it\\\"\"}]}\n"));
+	for (int i = 0; i < 100; i++)
+		doctor_ok(&x.r, "%d", i);
+	assert_int_equal(x.r.n, 103);
+	assert_string_equal(doctor_fmt(&x.r, "a%sb", "\n"), "a?b");
+	doctor_fixture_release(&x);
+}
+
+static void test_sights(void **state)
+{
+	struct doctor_fixture x;
+	struct sight s = {.what = "Secret a in b"};
+
+	(void)state;
+	doctor_fixture_init(&x);
+	assert_false(sight_there(&s, &x.r));
+	s.state = SIGHT_FORBIDDEN;
+	assert_false(sight_there(&s, &x.r));
+	s.state = SIGHT_FAILED;
+	s.why = "no answer";
+	assert_false(sight_there(&s, &x.r));
+	s.state = SIGHT_MISSING;
+	assert_false(sight_there(&s, &x.r));
+	assert_int_equal(x.r.n, 3);
+	assert_string_equal(x.r.at[1].text, "may not read Secret a in b");
+	assert_string_equal(x.r.at[2].text, "cannot read Secret a in b: no answer");
+	s.state = SIGHT_THERE;
+	assert_true(sight_there(&s, &x.r));
+	doctor_fixture_release(&x);
+}
+
+/* ---- the manifests in the program ---- */
+
+static void test_shipped(void **state)
+{
+	struct doctor_fixture x;
+	const struct sight *hooks, *rights;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	hooks = &x.f.shipped[SHIPPED_HOOKS];
+	rights = &x.f.shipped[SHIPPED_RIGHTS];
+	assert_non_null(shipped_doc(hooks, "MutatingWebhookConfiguration", NULL));
+	assert_non_null(shipped_doc(hooks, "ValidatingWebhookConfiguration", "poolgate"));
+	assert_non_null(shipped_doc(
+		&x.f.shipped[SHIPPED_CRD], "CustomResourceDefinition", "gpuservers.poolgate.io"));
+	assert_non_null(shipped_doc(rights, "ClusterRole", "poolgate"));
+	assert_non_null(shipped_doc(
+		&x.f.shipped[SHIPPED_SECRET_RIGHTS], "Role", "poolgate-secrets-source"));
+	assert_null(shipped_doc(rights, "ClusterRole", "other"));
+	assert_null(shipped_doc(rights, "Thing", NULL));
+	doctor_fixture_release(&x);
+}
+
+/* want, got, equal when got may have more, equal, place of the difference then */
+static const struct {
+	const char *want, *got;
+	bool part, exact;
+	const char *path;
+} pairs[] = {
+	{"{}", "{}", true, true, ""},
+	{"{'a':1}", "{'a':1.0}", true, true, ""},
+	{"{'a':1}", "{'a':2}", false, false, "/a"},
+	{"{'a':'\\u0062'}", "{'a':'b'}", true, true, ""},
+	{"{'a':'b'}", "{'a':'c'}", false, false, "/a"},
+	{"{'a':true}", "{'a':false}", false, false, "/a"},
+	{"{'a':null}", "{}", true, false, ""},
+	{"{'a':{'b':[1,{'c':2}]}}", "{'a':{'b':[1,{'c':3}]}}", false, false, "/a/b/1/c"},
+	{"{'a':{'b':1}}", "{'a':{'b':1,'more':2}}", true, false, "/a/more"},
+	{"{'a':[1,2]}", "{'a':[1]}", false, false, "/a"},
+	{"{'a':[1]}", "{'a':[1,2]}", false, false, "/a"},
+	{"{'a':1}", "{'a':'1'}", false, false, "/a"},
+	{"{'b':2,'a':1}", "{'a':1,'b':2}", true, true, ""},
+};
+
+static void test_same(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LEN(pairs); i++) {
+		struct sight want = {0}, got = {0};
+		struct buf path;
+
+		buf_init(&path, 1000);
+		doctor_fixture_put(&want, pairs[i].want);
+		doctor_fixture_put(&got, pairs[i].got);
+		if (shipped_same(&want.json, json_root(&want.json), &got.json, json_root(&got.json),
+			    false, NULL) != pairs[i].part)
+			fail_msg("row %zu in part", i);
+		if (shipped_same(&want.json, json_root(&want.json), &got.json, json_root(&got.json),
+			    true, &path) != pairs[i].exact)
+			fail_msg("row %zu", i);
+		if (pairs[i].path[0] && strcmp(path.data, pairs[i].path) != 0)
+			fail_msg("row %zu: %s", i, path.data);
+		sight_release(&want);
+		sight_release(&got);
+		buf_release(&path);
+	}
+	assert_true(shipped_same(NULL, NULL, NULL, NULL, true, NULL));
+}
+
+/* ---- webhooks ---- */
+
+static const struct {
+	size_t which;
+	const char *from, *to, *says;
+} hook_rows[] = {
+	{HOOKS_MUTATING, "'Ignore'", "'Fail'",
+		"mutate.poolgate.io has failurePolicy Fail, expected Ignore"},
+	{HOOKS_MUTATING, "'IfNeeded'", "'Never'", "reinvocationPolicy Never, expected IfNeeded"},
+	{HOOKS_VALIDATING, "'Fail'", "'Ignore'",
+		"validate.poolgate.io has failurePolicy Ignore, expected Fail"},
+	{HOOKS_VALIDATING, "'NoneOnDryRun'", "'None'", "sideEffects None, expected NoneOnDryRun"},
+	{HOOKS_VALIDATING, "'pods/status'", "'pods/exec'", "has other rules"},
+	{HOOKS_VALIDATING, "'name':'warn.poolgate.io'", "'name':'other'",
+		"Validating has no hook warn.poolgate.io"},
+	{HOOKS_VALIDATING, "'poolgate-system','path'", "'elsewhere','path'",
+		"calls elsewhere/poolgate:443/validate"},
+	{HOOKS_VALIDATING, "'port':443", "'port':8443",
+		"calls poolgate-system/poolgate:8443/validate, expected"},
+	{HOOKS_MUTATING, "'NotIn'", "'In'", "is called for pods of poolgate-system, too"},
+	{HOOKS_MUTATING, "'kube-system',", "", "is called for pods of kube-system, too"},
+	{HOOKS_MUTATING, "not-a-mirror-pod", "other", "has other matchConditions"},
+	{HOOKS_MUTATING, "'v1'", "'v1beta1'", "has other admissionReviewVersions"},
+	/* the operator's */
+	{HOOKS_MUTATING, "'timeoutSeconds':5", "'timeoutSeconds':10", "all is well"},
+	{HOOKS_MUTATING, "'kube-system',", "'kube-system','mine',", "all is well"},
+	{HOOKS_MUTATING, "'port':443", "'more':1", "all is well"},
+};
+
+static void test_webhooks(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.others.sight.state = SIGHT_THERE;
+	for (size_t i = 0; i < LEN(hook_rows); i++) {
+		doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
+		doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
+		SAYS(&x, doctor_webhooks, "all is well");
+		doctor_fixture_hooks(&x, hook_rows[i].which, hook_rows[i].from, hook_rows[i].to);
+		SAYS(&x, doctor_webhooks, hook_rows[i].says);
+		if (strcmp(hook_rows[i].says, "all is well") != 0)
+			assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
+	}
+	doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
+	x.f.hooks[HOOKS_MUTATING].state = SIGHT_MISSING;
+	SAYS(&x, doctor_webhooks,
+		"there is no Mutating: no pod is injected; mend it: kubectl apply -k "
+		"manifests/base");
+	x.f.hooks[HOOKS_MUTATING].state = SIGHT_FORBIDDEN;
+	SAYS(&x, doctor_webhooks, "not checked  test: may not read Mutating");
+	doctor_fixture_release(&x);
+}
+
+/* The overlay for API servers that know no CEL. */
+static void test_webhooks_without_conditions(void **state)
+{
+	struct doctor_fixture x;
+	const char *bare =
+		"{'webhooks':[{'name':'mutate.poolgate.io','clientConfig':{'service':{'name':'"
+		"poolgate',"
+		"'namespace':'poolgate-system','path':'/mutate'}},'admissionReviewVersions':['v1'],"
+		"'failurePolicy':'Ignore','sideEffects':'None','reinvocationPolicy':'IfNeeded',"
+		"'namespaceSelector':{'matchExpressions':[{'key':'kubernetes.io/metadata.name',"
+		"'operator':'NotIn','values':['kube-system','poolgate-system']}]},'rules':[{'"
+		"apiGroups':[''],"
+		"'apiVersions':['v1'],'operations':['CREATE','UPDATE'],'resources':['pods'],"
+		"'scope':'Namespaced'}]}]}";
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.others.sight.state = SIGHT_THERE;
+	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
+	doctor_fixture_put(&x.f.hooks[HOOKS_MUTATING], bare);
+	SAYS(&x, doctor_webhooks, "mutate.poolgate.io has other matchConditions");
+	x.f.api_minor = 27;
+	SAYS(&x, doctor_webhooks, "1 hook, selecting by label (overlay no-cel)");
+	x.f.replicas.sight.state = SIGHT_THERE;
+	SAYS(&x, doctor_versions,
+		"the API server is 1.27, the hooks' conditions need 1.29; mend it: kubectl apply "
+		"-k manifests/overlays/no-cel");
+	doctor_fixture_put(&x.f.hooks[HOOKS_VALIDATING], bare);
+	SAYS(&x, doctor_versions, "ok           test: the API server is 1.27");
+	x.f.api_major = x.f.api_minor = 0;
+	SAYS(&x, doctor_versions, "may not read the API server's version");
+	doctor_fixture_release(&x);
+}
+
+/* ---- certificates ---- */
+
+static void base64_of(struct buf *out, const struct buf *bytes)
+{
+	buf_base64(out, bytes->data, bytes->len);
+}
+
+/* A pair for that name made at from_s for life_s, and hooks that know its CA. */
+static void certificates(struct doctor_fixture *x, const char *name, int64_t from_s, int64_t life_s,
+	int64_t ca_life_s)
+{
+	struct certs_names names = {0};
+	struct x509_pair ca, pair;
+	struct err err = {0};
+	struct buf b;
+
+	x509_pair_init(&ca);
+	x509_pair_init(&pair);
+	buf_init(&b, 1 << 20);
+	assert_int_equal(certs_names_dns(&names, slice_of(name), &err), 0);
+	assert_int_equal(x509_make_ca(&names, from_s, ca_life_s, &ca, &err), 0);
+	assert_int_equal(x509_make_serving(&ca, &names, from_s, life_s, &pair, &err), 0);
+	buf_str(&b, "{'data':{'tls.crt':'");
+	base64_of(&b, &pair.cert);
+	buf_str(&b, "','tls.key':'");
+	base64_of(&b, &pair.key);
+	buf_str(&b, "'}}");
+	doctor_fixture_put(&x->f.tls, b.data);
+	for (size_t i = 0; i < HOOKS_COUNT; i++) {
+		buf_clear(&b);
+		buf_str(&b, "{'webhooks':[{'name':'h','clientConfig':{'caBundle':'");
+		base64_of(&b, &ca.cert);
+		buf_str(&b, "'}}]}");
+		doctor_fixture_put(&x->f.hooks[i], b.data);
+	}
+	buf_release(&b);
+	x509_pair_release(&ca);
+	x509_pair_release(&pair);
+}
+
+#define DAY INT64_C(86400)
+
+static void test_certificates(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
+	SAYS(&x, doctor_certificates, "all is well");
+	assert_non_null(strstr(x.out.data, "2 hooks vouch for it"));
+	/* a sixth of its life is left, and a bit less */
+	certificates(&x, NAME, NOW_S - 75 * DAY + 3600, 90 * DAY, 3650 * DAY);
+	SAYS(&x, doctor_certificates, "all is well");
+	certificates(&x, NAME, NOW_S - 75 * DAY - 3600, 90 * DAY, 3650 * DAY);
+	SAYS(&x, doctor_certificates,
+		"and should have been renewed; mend it: kubectl -n poolgate-system rollout "
+		"restart");
+	certificates(&x, NAME, NOW_S - 91 * DAY, 90 * DAY, 3650 * DAY);
+	SAYS(&x, doctor_certificates, "the serving certificate ended at ");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
+	certificates(&x, NAME, NOW_S - 91 * DAY, 90 * DAY, 90 * DAY);
+	SAYS(&x, doctor_certificates, "every CA in the caBundle of h has ended");
+	certificates(&x, NAME, NOW_S + DAY, 90 * DAY, 3650 * DAY);
+	SAYS(&x, doctor_certificates, "begins at ");
+	certificates(&x, "other.poolgate-system.svc", NOW_S, 90 * DAY, 3650 * DAY);
+	SAYS(&x, doctor_certificates,
+		"is not for " NAME ", which API servers call; mend it: kubectl -n poolgate-system "
+		"delete secret poolgate-tls");
+	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
+	doctor_fixture_put(&x.f.hooks[HOOKS_MUTATING],
+		"{'webhooks':[{'name':'h','clientConfig':{'caBundle':'!'}}]}");
+	SAYS(&x, doctor_certificates, "the caBundle of h cannot be read");
+	doctor_fixture_put(
+		&x.f.hooks[HOOKS_MUTATING], "{'webhooks':[{'name':'h','clientConfig':{}}]}");
+	SAYS(&x, doctor_certificates, "h has no caBundle");
+	doctor_fixture_put(&x.f.tls, "{'data':{}}");
+	SAYS(&x, doctor_certificates, "tls.crt of it cannot be read");
+	x.f.tls.state = SIGHT_FORBIDDEN;
+	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
+	x.f.tls.state = SIGHT_FORBIDDEN;
+	SAYS(&x, doctor_certificates, "not checked  test: may not read it");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_OK), 0);
+	x.f.tls.state = SIGHT_MISSING;
+	x.f.settings.cluster.tls_manage = false;
+	SAYS(&x, doctor_certificates,
+		"mend it: kubectl -n poolgate-system describe certificate poolgate");
+	doctor_fixture_release(&x);
+}
+
+/* ---- leader ---- */
+
+static void lease(struct doctor_fixture *x, const char *holder, int64_t age_s)
+{
+	char text[400], when[32];
+
+	server_time_write(NOW_MS - age_s * 1000, when);
+	(void)snprintf(text, sizeof(text),
+		"{'spec':{'holderIdentity':'%s','leaseDurationSeconds':15,'renewTime':'%s'}}",
+		holder, when);
+	doctor_fixture_put(&x->f.lease, text);
+}
+
+static void replica(struct doctor_fixture *x, const char *name, const char *image, bool running)
+{
+	struct doctor_replica *p = doctor_more(&x->f, &x->f.replicas, sizeof(*p));
+
+	*p = (struct doctor_replica){
+		.name = name, .image = image, .image_id = "", .running = running, .ready = true};
+	x->f.replicas.sight.state = SIGHT_THERE;
+	x->f.replicas.sight.what = "pods";
+}
+
+static void test_leader(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.lease.what = "Lease a";
+	x.f.lease.state = SIGHT_MISSING;
+	SAYS(&x, doctor_leader, "there is no Lease a: nobody has ever led");
+	replica(&x, "a", "i", true);
+	replica(&x, "b", "i", false);
+	lease(&x, "a_0", 20);
+	SAYS(&x, doctor_leader, "all is well");
+	lease(&x, "a_0", 21);
+	SAYS(&x, doctor_leader, "nobody leads: a_0 has not renewed the Lease for 21 s");
+	x.f.lease_moved = true;
+	SAYS(&x, doctor_leader, "ok           test: a_0 leads");
+	x.f.lease_moved = false;
+	lease(&x, "a_0", -6);
+	SAYS(&x, doctor_leader, "nobody leads");
+	lease(&x, "b_0", 0);
+	SAYS(&x, doctor_leader,
+		"b_0 leads, whose pod does not run; mend it: kubectl -n poolgate-system describe "
+		"pod b");
+	lease(&x, "c_0", 0);
+	SAYS(&x, doctor_leader, "c_0 leads, which is no replica here");
+	lease(&x, "a", 0);
+	SAYS(&x, doctor_leader, "all is well");
+	lease(&x, "", 0);
+	SAYS(&x, doctor_leader, "nobody leads: claims are taken");
+	doctor_fixture_put(&x.f.lease, "{'spec':{'holderIdentity':'a_0'}}");
+	SAYS(&x, doctor_leader, "does not say when");
+	doctor_fixture_put(&x.f.lease, "{}");
+	SAYS(&x, doctor_leader, "nobody leads");
+	lease(&x, "a_0", 0);
+	x.f.replicas.sight.state = SIGHT_FORBIDDEN;
+	SAYS(&x, doctor_leader, "not checked  test: may not read pods");
+	doctor_fixture_release(&x);
+}
+
+/* ---- replicas, versions ---- */
+
+static void test_replicas(void **state)
+{
+	static const char *const rows[][2] = {
+		{"{'spec':{'replicas':2},'status':{'readyReplicas':2,'updatedReplicas':2}}",
+			"2 of 2 replicas are ready"},
+		{"{'spec':{},'status':{'readyReplicas':1,'updatedReplicas':1}}",
+			"1 of 1 replicas are ready"},
+		{"{'spec':{'replicas':0}}", "scaled to 0"},
+		{"{'spec':{'replicas':2}}", "none of 2 replicas is ready"},
+		{"{'spec':{'replicas':2},'status':{'readyReplicas':1,'updatedReplicas':2}}",
+			"wrong        test: 1 of 2"},
+		{"{'spec':{'replicas':2},'status':{'readyReplicas':2,'updatedReplicas':1}}",
+			"a rollout has not ended: 1 of 2"},
+	};
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.settings_known = true;
+	for (size_t i = 0; i < LEN(rows); i++) {
+		doctor_fixture_put(&x.f.deployment, rows[i][0]);
+		SAYS(&x, doctor_replicas, rows[i][1]);
+	}
+	doctor_fixture_put(&x.f.deployment, rows[0][0]);
+	x.f.config = (struct sight){
+		.state = SIGHT_FAILED, .what = "ConfigMap c", .why = "poolgate.yaml:1: no"};
+	SAYS(&x, doctor_replicas,
+		"the settings cannot be read: poolgate.yaml:1: no; mend it: kubectl -n "
+		"poolgate-system rollout undo");
+	x.f.config.state = SIGHT_FORBIDDEN;
+	x.f.settings_known = false;
+	SAYS(&x, doctor_replicas, "the settings: may not read ConfigMap c");
+	x.f.deployment.state = SIGHT_MISSING;
+	SAYS(&x, doctor_replicas, "there is no it: nobody answers reviews");
+	doctor_fixture_release(&x);
+}
+
+static void test_versions(void **state)
+{
+	struct doctor_fixture x;
+	struct doctor_replica *p;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	replica(&x, "a", "image:1", true);
+	replica(&x, "b", "image:1", true);
+	SAYS(&x, doctor_versions, "every replica runs image:1");
+	p = x.f.replicas.at;
+	p[0].image_id = "sha256:1";
+	p[1].image_id = "sha256:2";
+	SAYS(&x, doctor_versions, "a has image:1, b has image:1 of another digest");
+	p[1].deleting = true;
+	SAYS(&x, doctor_versions, "all is well");
+	p[1] = p[0];
+	p[1].image = "image:2\x1b[31m";
+	SAYS(&x, doctor_versions,
+		"has image:2?[31m; mend it: kubectl -n poolgate-system rollout restart");
+	doctor_fixture_release(&x);
+}
+
+/* ---- rights ---- */
+
+static const struct doctor_right *right(
+	const struct doctor_fixture *x, const char *verb, const char *resource, const char *name)
+{
+	DOCTOR_EACH(struct doctor_right, &x->f.rights, r)
+	if (strcmp(r->verb, verb) == 0 && strcmp(r->resource, resource) == 0 &&
+		strcmp(r->name, name) == 0)
+		return r;
+	return NULL;
+}
+
+static void test_rights(void **state)
+{
+	struct doctor_fixture x;
+	struct doctor_right *r;
+	size_t base;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_list_rights(&x.f, SHIPPED_RIGHTS);
+	base = x.f.rights.n;
+	assert_in_range(base, 15, 60);
+	assert_string_equal(right(&x, "update", "gpuservers", "")->subresource, "status");
+	assert_string_equal(right(&x, "update", "gpuservers", "")->group, "poolgate.io");
+	assert_string_equal(
+		right(&x, "update", "leases", "poolgate-leader")->namespace, "poolgate-system");
+	assert_string_equal(right(&x, "list", "pods", "")->namespace, "");
+	assert_non_null(right(&x, "patch", "validatingwebhookconfigurations", "poolgate"));
+	assert_non_null(right(&x, "update", "secrets", "poolgate-tls"));
+	x.f.rights.sight.state = SIGHT_THERE;
+	r = x.f.rights.at;
+	for (size_t i = 0; i < base; i++)
+		r[i].asked = r[i].allowed = true;
+	SAYS(&x, doctor_rights, "has its ");
+	for (size_t i = 0; i < 7; i++)
+		r[i].allowed = false;
+	SAYS(&x, doctor_rights, "and 2 more rights are missing");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 6);
+	assert_non_null(strstr(
+		x.out.data, "may not get gpuservers; mend it: kubectl apply -k manifests/base"));
+	x.f.rights.sight = (struct sight){.state = SIGHT_FORBIDDEN, .what = "rights"};
+	for (size_t i = 0; i < base; i++)
+		r[i].asked = false;
+	SAYS(&x, doctor_rights, "not checked  test: may not read rights");
+	/* as the settings name things; cert-manager has the certificates */
+	x.f.rights.n = 0;
+	x.f.namespace = "mine";
+	x.f.settings.cluster.tls_manage = false;
+	x.f.settings.cluster.lease = "lead";
+	x.f.settings.cluster.secrets_source = "vault/tokens";
+	doctor_list_rights(&x.f, SHIPPED_RIGHTS);
+	assert_true(x.f.rights.n < base);
+	assert_null(right(&x, "patch", "validatingwebhookconfigurations", "poolgate"));
+	assert_string_equal(right(&x, "get", "leases", "lead")->namespace, "mine");
+	doctor_list_rights(&x.f, SHIPPED_SECRET_RIGHTS);
+	assert_string_equal(right(&x, "get", "secrets", "tokens")->namespace, "vault");
+	/* what is bound namespace by namespace is not asked for everywhere */
+	assert_null(right(&x, "delete", "secrets", "bitfusion-client-secret-ca.crt"));
+	doctor_fixture_release(&x);
+}
+
+static void test_crd(void **state)
+{
+	struct doctor_fixture x;
+	const struct sight *s;
+	struct slice raw;
+	struct buf b;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.crd.state = SIGHT_MISSING;
+	x.f.crd.what = "CRD";
+	SAYS(&x, doctor_crd, "there is no CRD");
+	s = &x.f.shipped[SHIPPED_CRD];
+	raw = json_raw(&s->json, shipped_doc(s, "CustomResourceDefinition", NULL));
+	buf_init(&b, 1 << 20);
+	buf_add(&b, raw.at, raw.len - 1);
+	buf_str(&b,
+		",\"status\":{\"conditions\":[{\"type\":\"Established\",\"status\":\"True\"}]}}");
+	sight_release(&x.f.crd);
+	assert_int_equal(
+		json_read_copy(&x.f.crd.json, b.data, b.len, 100000, &x.f.crd.text, NULL), 0);
+	x.f.crd.state = SIGHT_THERE;
+	SAYS(&x, doctor_crd, "all is well");
+	doctor_fixture_put(&x.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':false}]}}");
+	SAYS(&x, doctor_crd, "is not served in v1alpha1");
+	doctor_fixture_put(&x.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true}]}}");
+	SAYS(&x, doctor_crd, "has not established it");
+#define ESTABLISHED "},'status':{'conditions':[{'type':'Established','status':'True'}]}}"
+	doctor_fixture_put(
+		&x.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true}]" ESTABLISHED);
+	SAYS(&x, doctor_crd, "has no status of its own");
+	doctor_fixture_put(&x.f.crd,
+		"{'spec':{'versions':[{'name':'v1alpha1','served':true,'subresources':{'"
+		"status':{}},'schema':{}}]" ESTABLISHED);
+	SAYS(&x, doctor_crd, "another than this version's, at /openAPIV3Schema");
+	x.f.api_minor = 28;
+	SAYS(&x, doctor_crd, "without the rules in CEL");
+	buf_release(&b);
+	doctor_fixture_release(&x);
+}
+
+/* ---- reading ---- */
+
+static int broken(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	(void)ctx;
+	if (strcmp(req->path, "/version") == 0)
+		api_text(reply, 200, "{\"major\":\"1\",\"minor\":\"29+\"}");
+	else
+		api_status(reply, 500, "InternalError", "etcd is away");
+	return 0;
+}
+
+/* An API server that fails is no cluster in which everything is missing. */
+static void test_an_api_server_that_fails(void **state)
+{
+	struct api *api = api_start(broken, NULL);
+	struct kube_config config;
+	struct kube *kube = NULL;
+	struct err err = {0};
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_facts_release(&x.f);
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, &err), 0);
+	assert_int_equal(doctor_read(kube, "poolgate-system", &x.f, &err), 0);
+	assert_int_equal(x.f.api_minor, 29);
+	doctor_judge_all(&x.f, &x.r);
+	doctor_print(&x.r, false, &x.out);
+	if (doctor_count(&x.r, DOCTOR_WRONG) != 0)
+		fail_msg("%s", x.out.data);
+	assert_non_null(strstr(x.out.data,
+		"not checked  crd: cannot read CustomResourceDefinition gpuservers.poolgate.io: "));
+	assert_non_null(strstr(x.out.data, "etcd is away"));
+	/* nothing but questions */
+	for (size_t i = 0; i < api_seen_count(api); i++) {
+		const struct api_request *r = api_seen(api, i);
+
+		assert_true(strcmp(r->method, "GET") == 0 || strstr(r->path, "reviews"));
+	}
+	doctor_facts_release(&x.f);
+	api_expect(
+		api, "GET", "/version", 401, "{\"kind\":\"Status\",\"message\":\"Unauthorized\"}");
+	assert_int_equal(doctor_read(kube, "poolgate-system", &x.f, &err), ERR_REFUSED);
+	kube_free(kube);
+	api_stop(api);
+	doctor_fixture_release(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_sights),
+		cmocka_unit_test(test_shipped),
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_webhooks),
+		cmocka_unit_test(test_webhooks_without_conditions),
+		cmocka_unit_test(test_certificates),
+		cmocka_unit_test(test_leader),
+		cmocka_unit_test(test_replicas),
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_crd),
+		cmocka_unit_test(test_an_api_server_that_fails),
+	};
+
+	return cmocka_run_group_tests_name("doctor", tests, NULL, NULL) != 0;
+}

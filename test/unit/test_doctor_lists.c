@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/doctor: what of the cluster's lists is kept, and how it is judged: pods, nodes, servers, Secrets, others' hooks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/unit/doctor_fixture.h"
+
+/* ---- lists ---- */
+
+#define META(name) "'metadata':{'name':'" name "','namespace':'ml','uid':'u-" name "'"
+
+static void test_pods_that_are_kept(void **state)
+{
+	struct doctor_fixture x;
+	const struct doctor_pod *p;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("plain") "},'status':{'phase':'Running'}}");
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("off") ",'annotations':{'auto-management/status':'no'}}}");
+	assert_int_equal(x.f.pods.n, 0);
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("origin") ",'annotations':{'auto-management/"
+				   "status':'Injected'}},'status':{'phase':'Pending'}}");
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("ours") ",'labels':{'poolgate.io/"
+				 "injected':'true'},'annotations':{'poolgate.io/"
+				 "plan':'{}'}},'spec':{"
+				 "'volumes':[{'secret':{'secretName':'bitfusion-client-secret-ca."
+				 "crt'}},{'secret':{"
+				 "'secretName':'bitfusion-client-secret-x','optional':true}},{'"
+				 "secret':{'secretName':'mine'}},"
+				 "{'emptyDir':{}}]},'status':{'phase':'Succeeded'}}");
+	p = x.f.pods.at;
+	assert_int_equal(x.f.pods.n, 2);
+	assert_false(p[0].planned || p[0].finished || p[0].running);
+	assert_string_equal(p[1].uid, "u-ours");
+	assert_true(p[1].planned && p[1].finished);
+	assert_int_equal(p[1].n_secrets, 1);
+	assert_string_equal(p[1].secrets[0], "bitfusion-client-secret-ca.crt");
+	doctor_fixture_release(&x);
+}
+
+static void test_nodes(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.nodes.sight.state = SIGHT_THERE;
+	SAYS(&x, doctor_nodes, "the cluster has no nodes");
+	doctor_fixture_take(&x, doctor_take_node, &x.f.nodes,
+		"{'metadata':{'name':'a'},'status':{'allocatable':{'cpu':'1'}}}");
+	SAYS(&x, doctor_nodes, "no node offers bitfusion.io/gpu: injected pods stay Pending");
+	doctor_fixture_take(&x, doctor_take_node, &x.f.nodes,
+		"{'metadata':{'name':'b'},'status':{'allocatable':{'bitfusion.io/gpu':'0'}}}");
+	SAYS(&x, doctor_nodes, "1 of 2 nodes know bitfusion.io/gpu, and offer 0 of it");
+	doctor_fixture_take(&x, doctor_take_node, &x.f.nodes,
+		"{'metadata':{'name':'c'},'status':{'allocatable':{'bitfusion.io/gpu':'2k'}}}");
+	SAYS(&x, doctor_nodes, "1 of 3 nodes offer bitfusion.io/gpu");
+	assert_int_equal(((const struct doctor_node *)x.f.nodes.at)[2].units, 2000);
+	doctor_fixture_release(&x);
+}
+
+static void test_others(void **state)
+{
+	struct doctor_fixture x;
+#define RULE(resource) "'rules':[{'operations':['CREATE'],'resources':['" resource "']}]"
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+		"{'metadata':{'name':'poolgate'},'webhooks':[{" RULE("pods") "}]}");
+	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+		"{'metadata':{'name':'zz'},'webhooks':[{" RULE("services") "}]}");
+	assert_int_equal(x.f.others.n, 0);
+	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+		"{'metadata':{'name':'a'},'webhooks':[{" RULE("*") "}]}");
+	doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
+	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
+	SAYS(&x, doctor_webhooks, "1 other configurations change pods, all before ours");
+	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+		"{'metadata':{'name':'q'},'webhooks':[{" RULE("pods") "}]}");
+	SAYS(&x, doctor_webhooks, "1 of them after ours (q): ours is called again");
+	doctor_fixture_release(&x);
+}
+
+#define SERVER(name, spec, status)                                                                 \
+	"{'apiVersion':'poolgate.io/v1alpha1','kind':'GPUServer','metadata':{'name':'" name        \
+	"','uid':'1','resourceVersion':'1','finalizers':['poolgate.io/"                            \
+	"claims']},'spec':{'address':'a:1'" spec "},'status':{" status "}}"
+#define LISTED ",'gpus':[{'model':'m','memory':'16G'}]"
+#define PROBED ",'probe':{'url':'https://host.lab:9443'}"
+#define GPU "'gpus':[{'id':'gpu-0','model':'m','memory':16000000000,'fit':true}]"
+#define COND(ready, why, fresh, reason)                                                            \
+	",'conditions':[{'type':'Fresh','status':'" fresh "','reason':'" reason                    \
+	"','message':'so it is'},{'type':'Ready',"                                                 \
+	"'status':'" ready "','reason':'" why "','message':'it is " why "'}]"
+#define CLAIM(uid, state, bytes)                                                                   \
+	"{'uid':'" uid "','namespace':'ml','name':'p-" uid "','state':'" state                     \
+	"','since':'2026-01-01T00:00:00Z','gpus':[{"                                               \
+	"'id':'gpu-0','bytes':" bytes "}]}"
+
+static const struct {
+	const char *server, *says;
+} servers[] = {
+	{SERVER("a", LISTED, GPU COND("True", "TakesClaims", "True", "ListedByHand")),
+		"all is well"},
+	{SERVER("a", LISTED ",'drain':true", GPU COND("False", "Draining", "True", "ListedByHand")),
+		"drained: a"},
+	{SERVER("a", LISTED, GPU COND("False", "LooksForClaims", "True", "ListedByHand")),
+		"a is new"},
+	{SERVER("a", PROBED, GPU COND("False", "NotFresh", "False", "NoAnswer")),
+		"its probe is stale: so it is; mend it: ssh host.lab systemctl restart gpuprobe"},
+	{SERVER("a", PROBED, GPU COND("False", "NotFresh", "False", "TokenNotSent")),
+		"mend it: kubectl edit gpuserver a"},
+	{SERVER("a", PROBED, GPU COND("False", "NoneFit", "True", "ProbeAnswered")),
+		"a takes no claims: it is NoneFit; mend it: ssh host.lab gpuprobe verify"},
+	{SERVER("a", LISTED, GPU COND("False", "NoGPUs", "True", "ListedByHand")),
+		"it is NoGPUs; mend it: kubectl edit"},
+	{SERVER("a", LISTED, GPU), "no leader has looked at a yet"},
+	{SERVER("a", LISTED, "'gpus':7"), "a cannot be read and takes no claims: /status/gpus"},
+	{SERVER("a", "", "'gpus':[]"), "mend it: kubectl edit gpuserver a\n"},
+	{SERVER("a", LISTED,
+		 "'gpus':[{'id':'gpu-0','model':'m','memory':16000000000,'fit':true},{'id':'gpu-1',"
+		 "'model':'m','memory':1,"
+		 "'fit':false,'reason':'ECC'}]" COND(
+			 "True", "TakesClaims", "True", "ListedByHand")),
+		"1 of 2 GPUs of a cannot be used: gpu-1: ECC"},
+	{SERVER("a", LISTED,
+		 GPU ",'claims':[" CLAIM("1", "bound", "9000000000") "," CLAIM(
+			 "2", "adopted", "9000000000") "," CLAIM("3", "bound", "1") "]" COND("True",
+			 "TakesClaims", "True", "ListedByHand")),
+		"gpu-0 of a is promised twice: 18000 MB are held of its 16000 MB; mend it: kubectl "
+		"-n ml delete pod p-2"},
+};
+
+static void test_servers(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.servers.sight.state = SIGHT_THERE;
+	SAYS(&x, doctor_servers, "there is no GPUServer: every GPU pod is refused");
+	for (size_t i = 0; i < LEN(servers); i++) {
+		x.f.servers.n = 0;
+		doctor_fixture_take(&x, doctor_take_server, &x.f.servers, servers[i].server);
+		SAYS(&x, doctor_servers, servers[i].says);
+	}
+	x.f.servers.sight.state = SIGHT_MISSING;
+	SAYS(&x, doctor_servers, "the API server does not know GPUServers");
+	doctor_fixture_release(&x);
+}
+
+static void test_pods(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_fixture_take(&x, doctor_take_server, &x.f.servers,
+		SERVER("a", LISTED, GPU ",'claims':[" CLAIM("u-held", "bound", "1") "]"));
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("held") ",'annotations':{'poolgate.io/plan':'{}'}}}");
+	SAYS(&x, doctor_pods, "1 injected pods live, each has its claim");
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("loose") ",'annotations':{'poolgate.io/plan':'{}'}}}");
+	SAYS(&x, doctor_pods,
+		"wrong        test: ml/loose was injected and lives, and has no claim");
+	((struct doctor_pod *)x.f.pods.at)[1].finished = true;
+	SAYS(&x, doctor_pods, "all is well");
+	((struct doctor_pod *)x.f.pods.at)[0].finished = true;
+	SAYS(&x, doctor_pods, "a still holds a claim of ml/p-u-held, which has ended");
+	x.f.now_ms = 0;
+	SAYS(&x, doctor_pods, "all is well");
+	for (int i = 0; i < 7; i++)
+		doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+			"{" META("old") ",'annotations':{'auto-management/status':'injected'}}}");
+	SAYS(&x, doctor_pods, "ml/old was injected by the origin");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 6);
+	x.f.servers.sight = (struct sight){.state = SIGHT_FORBIDDEN, .what = "servers"};
+	SAYS(&x, doctor_pods, "not checked  test: may not read servers");
+	doctor_fixture_release(&x);
+}
+
+static void test_secrets(void **state)
+{
+	struct doctor_fixture x;
+	struct doctor_place *p;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.pods.sight.state = SIGHT_THERE;
+	SAYS(&x, doctor_secrets, "poolgate copies none");
+	p = doctor_more(&x.f, &x.f.places, sizeof(*p));
+	*p = (struct doctor_place){.namespace = "ml", .secrets = SIGHT_THERE, .lacks = "s"};
+	SAYS(&x, doctor_secrets,
+		"pods in ml wait for Secret s, which is not there; mend it: kubectl apply -k "
+		"manifests/overlays/secrets");
+	x.f.settings.cluster.secrets_sync = true;
+	x.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
+	SAYS(&x, doctor_secrets, "Secret t has none of the keys");
+	x.f.source_whole = true;
+	SAYS(&x, doctor_secrets, "all-pods | grep ml");
+	p->asked = true;
+	SAYS(&x, doctor_secrets,
+		"namespace ml has GPU pods and is not open for the client's Secrets; mend it: "
+		"kubectl -n ml create");
+	*p = (struct doctor_place){
+		.namespace = "ml", .secrets = SIGHT_FORBIDDEN, .asked = true, .open = true};
+	SAYS(&x, doctor_secrets, "not checked  test: may not read Secrets in ml");
+	p->secrets = SIGHT_THERE;
+	SAYS(&x, doctor_secrets, "Secret t is there, 1 namespaces with GPU pods are open");
+	x.f.source.state = SIGHT_MISSING;
+	SAYS(&x, doctor_secrets, "there is no Secret t");
+	doctor_fixture_release(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pods_that_are_kept),
+		cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_servers),
+		cmocka_unit_test(test_pods),
+		cmocka_unit_test(test_secrets),
+	};
+
+	return cmocka_run_group_tests_name("doctor_lists", tests, NULL, NULL) != 0;
+}
