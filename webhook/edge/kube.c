@@ -5,15 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/text.h"
 #include "webhook/edge/kube_impl.h"
 
 #define CONNECT_MS 5000
 #define CALL_MS 10000
-/* Of an answer that is no Status, in a message. */
-#define EXCERPT_MAX 200
 
 /* A connection that nobody uses now. */
 struct idle {
@@ -66,14 +62,6 @@ void kube_free(struct kube *k)
 const struct kube_config *kube_config_of(const struct kube *k)
 {
 	return k->config;
-}
-
-int64_t kube_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static struct idle *take(struct kube *k, struct err *err)
@@ -154,64 +142,6 @@ void kube_request_release(struct kube_request *r)
 	buf_release(&r->content_type);
 }
 
-int kube_read(struct buf *body, struct json *j, struct err *err)
-{
-	body->max = body->len + JSON_PAD;
-	if (!buf_reserve(body, JSON_PAD))
-		return err_set(
-			err, ERR_NOMEM, "out of memory for an answer of %zu bytes", body->len);
-	memset(body->data + body->len, 0, JSON_PAD);
-	if (strspn(body->data, " \t\r\n") == body->len)
-		return 0;
-	return json_read(j, body->data, body->len, KUBE_NODES_MAX, err);
-}
-
-static enum err_code code_of(long status)
-{
-	switch (status) {
-	case 401:
-	case 403:
-		return ERR_REFUSED;
-	case 404:
-		return ERR_NOTFOUND;
-	case 409:
-	case 412:
-		return ERR_CONFLICT;
-	case 413:
-		return ERR_TOOBIG;
-	case 429:
-		return ERR_IO;
-	case 504:
-		return ERR_TIMEOUT;
-	default:
-		return status >= 400 && status < 500 ? ERR_INVALID : ERR_IO;
-	}
-}
-
-int kube_failure(const char *method, const char *path, long status, const struct json *j,
-	struct slice body, struct err *err)
-{
-	const struct json_node *root = json_root(j);
-	struct buf message;
-	char reason[32] = "";
-	struct slice word = json_inside(j, json_path(j, root, "reason", NULL));
-	int code;
-
-	buf_init(&message, 4096);
-	json_decode(j, json_path(j, root, "message", NULL), &message);
-	/* "Too many requests, please try again later." comes as plain text. */
-	if (message.len == 0)
-		buf_add(&message, body.at, text_utf8_cut(body, EXCERPT_MAX));
-	while (message.len > 0 && strchr(" \r\n", message.data[message.len - 1]))
-		message.data[--message.len] = '\0';
-	if (word.at && word.len < sizeof(reason))
-		memcpy(reason, word.at, word.len);
-	code = err_reason(err, code_of(status), reason, "%s %s: %ld%s%s", method, path, status,
-		message.len ? " " : "", message.len ? message.data : "");
-	buf_release(&message);
-	return code;
-}
-
 /* The answer is in ret->body: what it means. */
 static int judge(const struct kube_call *call, struct kube_answer *ret, struct err *err)
 {
@@ -259,12 +189,6 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 	if (!ret)
 		kube_answer_release(answer);
 	return rc;
-}
-
-void kube_answer_release(struct kube_answer *a)
-{
-	json_release(&a->json);
-	buf_release(&a->body);
 }
 
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,

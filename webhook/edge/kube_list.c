@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: lists of the Kubernetes API, page by page, and how its objects are named. */
+/* edge: lists of the Kubernetes API, page by page. */
 #include <string.h>
 
-#include "base/text.h"
 #include "webhook/edge/kube_impl.h"
 
 /* A list that gets too old between two pages is begun anew this often. */
@@ -126,43 +125,4 @@ int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin
 {
 	return kube_list_while(
 		k, path, timeout_ms, (struct kube_wanted){0}, begin, each, ctx, ret_version, err);
-}
-
-static struct slice plain(const struct json *j, const struct json_node *meta, struct slice key)
-{
-	const struct json_node *v = json_get(j, meta, key);
-
-	return v && !v->escaped ? json_inside(j, v) : (struct slice){0};
-}
-
-struct kube_meta kube_meta(const struct json *j, const struct json_node *object)
-{
-	const struct json_node *meta = json_get(j, object, SLICE("metadata"));
-
-	return (struct kube_meta){.name = plain(j, meta, SLICE("name")),
-		.namespace = plain(j, meta, SLICE("namespace")),
-		.uid = plain(j, meta, SLICE("uid")),
-		.version = plain(j, meta, SLICE("resourceVersion")),
-		.deleting = !json_absent(json_get(j, meta, SLICE("deletionTimestamp")))};
-}
-
-uint64_t kube_version_number(struct slice version)
-{
-	uint64_t n = 0;
-
-	return text_u64(version, UINT64_MAX, &n) ? n : 0;
-}
-
-void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
-	const char *name, const char *sub)
-{
-	const char *const part[] = {namespace, plural, name, sub};
-
-	buf_str(out, api);
-	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
-		if (!part[i])
-			continue;
-		buf_str(out, i == 0 ? "/namespaces/" : "/");
-		http_client_escape(out, slice_of(part[i]));
-	}
 }
