@@ -154,7 +154,8 @@ def test_gpu_check_says_that_there_is_no_gpu():
     if "gpuprobe" not in programs() or driver_is_there():
         pytest.skip("no gpuprobe, or a driver")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_check")
-    done = subprocess.run([script, "--build", BUILD], capture_output=True, text=True, check=False, env={**os.environ, "CUDA_HOME": CUDA}, timeout=60)
+    done = subprocess.run([script, "--build", BUILD], capture_output=True, text=True, check=False, timeout=60,
+                          env={**os.environ, "CUDA_HOME": CUDA})
     assert done.returncode == 3 and done.stdout == "" and done.stderr.count("\n") == 1
     assert "NO_DRIVER" in done.stderr and "on a server with a GPU" in done.stderr
 

@@ -16,7 +16,8 @@ fixture_serve = test_serve.fixture_serve
 
 def instance(gpu, number, profile="1g.18gb", **more):
     """What CUDA shows of an instance; the fake NVML's UUIDs count both from 1 on."""
-    return {"name": f"NVIDIA H200 MIG {profile}", "uuid": uuid(gpu, number), "pci": f"0000:{0x0f + gpu:02x}:00.0", "memory_clock_mhz": 0, **more}
+    return {"name": f"NVIDIA H200 MIG {profile}", "uuid": uuid(gpu, number), "pci": f"0000:{0x0f + gpu:02x}:00.0",
+            "memory_clock_mhz": 0, **more}
 
 
 def uuid(gpu, number):
@@ -138,7 +139,8 @@ def test_selection(w):
 
 @pytest.mark.parametrize("visible, seen", [(uuid(1, 2), [2]), (uuid(1, 1) + "," + uuid(1, 3), [1, 3]), ("0", [1])])
 def test_hidden_on_purpose(w, visible, seen):
-    done = w.run("verify", devices=[instance(1, i) for i in (1, 2, 3)], nvml="gpus=1\n0.instances=3\n", env={"CUDA_VISIBLE_DEVICES": visible})
+    done = w.run("verify", devices=[instance(1, i) for i in (1, 2, 3)], nvml="gpus=1\n0.instances=3\n",
+                 env={"CUDA_VISIBLE_DEVICES": visible})
     assert done.status == 0 and [g["uuid"] for g in done.report["gpus"]] == [uuid(1, i) for i in seen], done.stderr
 
 
