@@ -3,9 +3,10 @@
 #define _GNU_SOURCE
 #include "deviceplugin/memory.h"
 
-#include <inttypes.h>
 #include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -23,11 +24,13 @@ void memory_begin(void)
  * only readable may have been written to by the dynamic linker, and stays. */
 static void let_go(const char *line)
 {
-	uintptr_t from, to;
-	char mode[5];
+	char *at;
+	uintptr_t from = strtoul(line, &at, 16), to;
 
-	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &from, &to, mode) != 3 ||
-		strcmp(mode, "r-xp") != 0 || !strchr(line, '/'))
+	if (*at != '-')
+		return;
+	to = strtoul(at + 1, &at, 16);
+	if (strncmp(at, " r-xp ", 6) != 0 || !strchr(at, '/'))
 		return;
 	/* An address out of the kernel's list: there is no pointer that it could be made from. */
 	(void)madvise(

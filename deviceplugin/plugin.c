@@ -253,9 +253,9 @@ static int take_gives(struct plugin *p, const struct plugin_gives *g, struct err
 
 	v1beta1__container_allocate_response__init(&p->gives);
 	p->env = calloc(g->n_envs + 1, sizeof(*p->env));
-	p->envs = calloc(g->n_envs + 1, sizeof(*p->envs));
+	p->envs = calloc(g->n_envs + 1, sizeof(V1beta1__ContainerAllocateResponse__EnvsEntry *));
 	p->mount = calloc(g->n_mounts + 1, sizeof(*p->mount));
-	p->mounts = calloc(g->n_mounts + 1, sizeof(*p->mounts));
+	p->mounts = calloc(g->n_mounts + 1, sizeof(V1beta1__Mount *));
 	p->words = calloc(2 * (g->n_envs + g->n_mounts) + 1, sizeof(*p->words));
 	if (!p->env || !p->envs || !p->mount || !p->mounts || !p->words)
 		return no_memory(err);
