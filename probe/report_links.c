@@ -52,6 +52,11 @@ static void keep_records(struct report *r, int index, const struct check_result 
 		(void)report_set_check(gpu, found);
 }
 
+void links_skip(struct report *r, size_t link, const char *reason)
+{
+	(void)snprintf(r->links[link].reason, sizeof(r->links[link].reason), "%s", reason);
+}
+
 void links_take(struct report *r, size_t link, const struct check_result *found)
 {
 	struct link_report *l = &r->links[link];

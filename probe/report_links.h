@@ -9,6 +9,9 @@
 /* Two more links, from a to b and back, skipped as "not_run"; a, b: GPUs' indices. The place of the first; -1: no memory. */
 int links_add_pair(struct report *r, int a, int b);
 
+/* It is not measured; reason: a literal of at most 31 bytes. */
+void links_skip(struct report *r, size_t link, const char *reason);
+
 /* What a worker told of a link. What was wrong stands with both its GPUs, too: a fault has two ends. */
 void links_take(struct report *r, size_t link, const struct check_result *found);
 

@@ -52,6 +52,12 @@ static bool add_pair(struct tournament *t, size_t a, size_t b)
 		return false;
 	if (t->out[a] || t->out[b])
 		return true; /* it stays "not_run" */
+	if (x->cc_major != y->cc_major || x->cc_minor != y->cc_minor) {
+		/* a runtime loads the kernels of one for the other, too, and fails at it */
+		links_skip(t->r, (size_t)link, "different_gpus");
+		links_skip(t->r, (size_t)link + 1, "different_gpus");
+		return true;
+	}
 	*job = (struct worker_job){.task = TASK_PAIR,
 		.profile = t->r->profile,
 		.index = x->index,
