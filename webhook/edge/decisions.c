@@ -87,9 +87,9 @@ void decisions_add(struct decisions *d, const struct decision_note *note)
 /* The i-th youngest of a ring, NULL behind the oldest. */
 static const struct decision *youngest(const struct ring *r, uint64_t i)
 {
-	uint64_t kept = r->n < DECISIONS_KEPT ? r->n : DECISIONS_KEPT;
-
-	return i < kept ? &r->kept[(r->n - 1 - i) % DECISIONS_KEPT] : NULL;
+	if (i >= r->n || i >= DECISIONS_KEPT)
+		return NULL;
+	return &r->kept[(r->n - 1 - i) % DECISIONS_KEPT];
 }
 
 size_t decisions_copy(struct decisions *d, struct decision *ret, size_t max)

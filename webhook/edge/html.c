@@ -114,16 +114,18 @@ static void add_number(struct buf *out, uint64_t bytes, size_t unit)
 	/* Tenths, rounded to the nearest without overflow. */
 	uint64_t tenth = units[unit].size / 10, n;
 
-	if (units[unit].size == MB)
-		buf_u64(out, bytes / MB);
-	else if (units[unit].size == 1)
+	if (tenth == 0) {
 		buf_str(out, bytes ? "&lt;1 MB" : "0");
-	else {
-		n = bytes / tenth + (bytes % tenth >= tenth / 2);
-		buf_u64(out, n / 10);
-		if (n < 1000 && n % 10)
-			buf_fmt(out, ".%" PRIu64, n % 10);
+		return;
 	}
+	if (units[unit].size == MB) {
+		buf_u64(out, bytes / MB);
+		return;
+	}
+	n = bytes / tenth + (bytes % tenth >= tenth / 2);
+	buf_u64(out, n / 10);
+	if (n < 1000 && n % 10)
+		buf_fmt(out, ".%" PRIu64, n % 10);
 }
 
 void html_bytes(struct buf *out, uint64_t bytes)

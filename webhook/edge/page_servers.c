@@ -223,11 +223,13 @@ static const char *map_class(const struct pool_view *v, size_t i)
 
 static void add_map(const struct page_state *st)
 {
-	size_t n = st->p->view->inventory.n_servers, shown = n < MAP_MAX ? n : MAP_MAX;
+	size_t n = st->p->view->inventory.n_servers, shown = n;
 	struct buf *out = st->out;
 
 	if (st->servers_pages < 2)
 		return;
+	if (shown > MAP_MAX)
+		shown = MAP_MAX;
 	buf_fmt(out,
 		"<svg class=\"map\" role=\"img\" aria-label=\"All servers\" viewBox=\"0 0 %d "
 		"%zu\">",
