@@ -41,11 +41,26 @@ def ready_pod(c, name, namespace, pod):
     c.client.patch("pods", name, {"status": status}, namespace, subresource="status")
 
 
+AUDIT_POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: Metadata, verbs: [create], resources: [{group: "", resources: [pods]}]}
+  - {level: None}
+"""
+
+
 @pytest.fixture(scope="module", name="c")
-def fixture_cluster():
+def fixture_cluster(tmp_path_factory):
     """Installed as shipped, with a pool, a node that offers units, and a pod with its claim. The one replica is killed then, so that
     nobody puts right what the tests break; the tests keep its Lease alive."""
-    with Cluster.light(name="doctor") as c, Replicas(c, 1) as replicas:
+    policy = tmp_path_factory.mktemp("audit") / "policy.yaml"
+    policy.write_text(AUDIT_POLICY)
+    audit = policy.parent / "audit.log"
+    with Cluster.light(name="doctor", apiserver_args=[f"--audit-policy-file={policy}", f"--audit-log-path={audit}"]) as c, \
+            Replicas(c, 1) as replicas:
+        c.audit = audit
         c.client.patch("deployments", "poolgate", {"spec": {"replicas": 1}}, SYSTEM)
         c.client.patch("deployments", "poolgate", {"status": {"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1,
                                                               "observedGeneration": 1}}, SYSTEM, subresource="status")
@@ -63,7 +78,8 @@ def fixture_cluster():
         client_secrets(c, "ml")
         pod = c.client.create(gpu_pod("train"), "ml")
         wait_for(lambda: (pod["metadata"]["uid"], "bound") in claims(c), 60, "a bound claim")
-        c.replicas = replicas
+        with pytest.raises(kube.ApiError):
+            c.client.create(gpu_pod("greedy", amount=9), "ml")
         done = doctor(c, fresh=False)
         assert done.code == 0, done.text
         replicas.kill(0, signal.SIGKILL)
@@ -187,6 +203,20 @@ def test_it_changes_nothing(c):
     assert doctor(c, fresh=False).code == 0
     assert everything(c) == before
     assert c.client.get(LEASES, LEASE, SYSTEM) == lease
+
+
+def test_audit_log(c):
+    """Not the doctor's: what both hooks tell the API server's audit log beside their answers, as it writes it down."""
+    events = [json.loads(line) for line in c.audit.read_text(encoding="utf-8").splitlines()]
+    told = {e["objectRef"]["name"]: {k: v for k, v in e.get("annotations", {}).items() if "poolgate.io/" in k and "admission.k8s.io" not in k}
+            for e in events if e["objectRef"].get("namespace") == "ml"}
+    claim = next(x for s in c.client.items(SERVERS) for x in s["status"].get("claims", []))
+    server = next(s["metadata"]["name"] for s in c.client.items(SERVERS) if s["status"].get("claims"))
+    assert told["train"] == {"mutate.poolgate.io/plan": claim["plan"], "validate.poolgate.io/plan": claim["plan"],
+                             "validate.poolgate.io/claim": f"{server}/gpu-0={claim['gpus'][0]['bytes']}"}, told
+    greedy = told["greedy"]
+    assert set(greedy) == {"mutate.poolgate.io/plan", "validate.poolgate.io/plan", "validate.poolgate.io/reason"}, told
+    assert greedy["validate.poolgate.io/reason"] == "NoCapacity"
 
 
 # ---- each thing broken ----
@@ -431,7 +461,10 @@ def test_no_servers(c):
 
 def test_secrets(c):
     """A pod that waits, for a Secret that is not there."""
+    born = datetime.datetime.fromisoformat(c.client.get("pods", "train", "ml")["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     with deleted(c, "secrets", "bitfusion-client-secret-ca.crt", "ml"):
+        # The leader would need some seconds to bring one.
+        wait_for(lambda: datetime.datetime.now(datetime.timezone.utc) - born > datetime.timedelta(seconds=32), 60, "a pod that waits long")
         check_wrong(doctor(c), "secrets", "pods in ml wait for Secret bitfusion-client-secret-ca.crt",
                     mend="kubectl apply -k manifests/overlays/secrets")
 
@@ -483,7 +516,10 @@ def test_nodes(c):
     check_wrong(doctor(c), "nodes", "1 of 1 nodes know bitfusion.io/gpu, and offer 0 of it", mend="kubectl get gpuservers")
     offer(c, None)
     check_wrong(doctor(c), "nodes", "no node offers bitfusion.io/gpu", "install the device plugin",
-                mend="kubectl apply -k manifests/components/device-plugin")
+                mend="kubectl label nodes NODE poolgate.io/gpu-client= && kubectl apply -k manifests/overlays/device-plugin")
+    with changed(c, "nodes", "worker", {"metadata": {"labels": {"poolgate.io/gpu-client": ""}}}):
+        check_wrong(doctor(c), "nodes", "though 1 have the label poolgate.io/gpu-client",
+                    mend="kubectl apply -k manifests/overlays/device-plugin")
     offer(c, "1k")
     assert doctor(c).code == 0
 

@@ -50,24 +50,41 @@ static void test_pods_that_are_kept(void **state)
 	doctor_fixture_release(&x);
 }
 
+/* a node's metadata and status; what is said once it is there, too */
+static const char *const nodes[][3] = {
+	{"'labels':{}", "'cpu':'1'",
+		"no node offers bitfusion.io/gpu: injected pods stay Pending; install the device "
+		"plugin"},
+	{"'labels':{'poolgate.io/gpu-client':''}", "'cpu':'1'",
+		"though 1 have the label poolgate.io/gpu-client"},
+	{"'labels':{}", "'bitfusion.io/gpu':'0'",
+		"1 of 3 nodes know bitfusion.io/gpu, and offer 0 of it"},
+	{"'labels':{'poolgate.io/gpu-client':''}", "'bitfusion.io/gpu':'2k'",
+		"1 of 2 nodes with the label poolgate.io/gpu-client do not offer bitfusion.io/gpu, "
+		"n is one"},
+};
+
 static void test_nodes(void **state)
 {
 	struct doctor_fixture x;
+	struct doctor_node *n;
+	char text[400];
 
 	(void)state;
 	doctor_fixture_init(&x);
 	x.f.nodes.sight.state = SIGHT_THERE;
 	SAYS(&x, doctor_nodes, "the cluster has no nodes");
-	doctor_fixture_take(&x, doctor_take_node, &x.f.nodes,
-		"{'metadata':{'name':'a'},'status':{'allocatable':{'cpu':'1'}}}");
-	SAYS(&x, doctor_nodes, "no node offers bitfusion.io/gpu: injected pods stay Pending");
-	doctor_fixture_take(&x, doctor_take_node, &x.f.nodes,
-		"{'metadata':{'name':'b'},'status':{'allocatable':{'bitfusion.io/gpu':'0'}}}");
-	SAYS(&x, doctor_nodes, "1 of 2 nodes know bitfusion.io/gpu, and offer 0 of it");
-	doctor_fixture_take(&x, doctor_take_node, &x.f.nodes,
-		"{'metadata':{'name':'c'},'status':{'allocatable':{'bitfusion.io/gpu':'2k'}}}");
-	SAYS(&x, doctor_nodes, "1 of 3 nodes offer bitfusion.io/gpu");
-	assert_int_equal(((const struct doctor_node *)x.f.nodes.at)[2].units, 2000);
+	for (size_t i = 0; i < LEN(nodes); i++) {
+		(void)snprintf(text, sizeof(text),
+			"{'metadata':{'name':'n',%s},'status':{'allocatable':{%s}}}", nodes[i][0],
+			nodes[i][1]);
+		doctor_fixture_take(&x, doctor_take_node, &x.f.nodes, text);
+		SAYS(&x, doctor_nodes, nodes[i][2]);
+	}
+	n = x.f.nodes.at;
+	assert_int_equal(n[3].units, 2000);
+	n[1].labelled = false;
+	SAYS(&x, doctor_nodes, "1 of 4 nodes offer bitfusion.io/gpu");
 	doctor_fixture_release(&x);
 }
 

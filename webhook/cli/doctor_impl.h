@@ -20,6 +20,8 @@
 #define DOCTOR_DEPLOYMENT "poolgate"
 #define DOCTOR_APPLY "kubectl apply -k manifests/base"
 #define DOCTOR_UNITS "bitfusion.io/gpu"
+/* Nodes that the device plugin runs on. */
+#define DOCTOR_NODES "poolgate.io/gpu-client"
 /* Lines about one kind of trouble; the others are counted. */
 #define DOCTOR_LINES_MAX 5
 
@@ -82,6 +84,7 @@ struct doctor_pod {
 	const char *namespace, *name, *uid;
 	bool finished, running;
 	bool planned;         /* carries a plan; else the origin's mark alone */
+	int64_t since_ms;     /* creationTimestamp; 0: not known */
 	const char **secrets; /* of the client, that it mounts */
 	size_t n_secrets;
 };
@@ -100,6 +103,7 @@ struct doctor_server {
 struct doctor_node {
 	const char *name;
 	int64_t units; /* allocatable bitfusion.io/gpu; -1: not offered */
+	bool labelled; /* the device plugin is to run there */
 };
 
 /* A right that our account needs. Empty strings for what does not matter. */

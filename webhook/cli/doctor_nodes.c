@@ -2,10 +2,35 @@
 /* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it. */
 #include "webhook/cli/doctor_impl.h"
 
+#define OVERLAY "kubectl apply -k manifests/overlays/device-plugin"
+
+/* No node offers any. */
+static void judge_none(
+	const struct doctor_facts *f, size_t empty, size_t labelled, struct doctor_report *r)
+{
+	if (f->nodes.n == 0)
+		doctor_wrong(r, "kubectl get nodes", "the cluster has no nodes");
+	else if (empty > 0)
+		doctor_wrong(r, "kubectl get gpuservers",
+			"%zu of %zu nodes know " DOCTOR_UNITS
+			", and offer 0 of it: the pool is away or empty",
+			empty, f->nodes.n);
+	else if (labelled > 0)
+		doctor_wrong(r, OVERLAY,
+			"no node offers " DOCTOR_UNITS ", though %zu have the label " DOCTOR_NODES
+			": install the device plugin",
+			labelled);
+	else
+		doctor_wrong(r, "kubectl label nodes NODE " DOCTOR_NODES "= && " OVERLAY,
+			"no node offers " DOCTOR_UNITS
+			": injected pods stay Pending; install the device plugin and "
+			"label the nodes that it is to run on");
+}
+
 void doctor_nodes(const struct doctor_facts *f, struct doctor_report *r)
 {
-	const char *mend = "kubectl apply -k manifests/components/device-plugin";
-	size_t offering = 0, empty = 0;
+	size_t offering = 0, empty = 0, labelled = 0, silent = 0;
+	const char *one = NULL;
 
 	if (!sight_there(&f->nodes.sight, r))
 		return;
@@ -13,18 +38,17 @@ void doctor_nodes(const struct doctor_facts *f, struct doctor_report *r)
 	{
 		offering += n->units > 0;
 		empty += n->units == 0;
+		labelled += n->labelled;
+		silent += n->labelled && n->units < 0;
+		one = n->labelled && n->units < 0 && !one ? n->name : one;
 	}
-	if (f->nodes.n == 0)
-		doctor_wrong(r, "kubectl get nodes", "the cluster has no nodes");
-	else if (offering == 0 && empty > 0)
-		doctor_wrong(r, "kubectl get gpuservers",
-			"%zu of %zu nodes know " DOCTOR_UNITS
-			", and offer 0 of it: the pool is away or empty",
-			empty, f->nodes.n);
-	else if (offering == 0)
-		doctor_wrong(r, mend,
-			"no node offers " DOCTOR_UNITS
-			": injected pods stay Pending; install the device plugin");
+	if (offering == 0)
+		judge_none(f, empty, labelled, r);
+	else if (silent > 0)
+		doctor_wrong(r, "kubectl -n poolgate-device-plugin get pods -o wide",
+			"%zu of %zu nodes with the label " DOCTOR_NODES
+			" do not offer " DOCTOR_UNITS ", %s is one",
+			silent, labelled, one);
 	else
 		doctor_ok(r, "%zu of %zu nodes offer " DOCTOR_UNITS, offering, f->nodes.n);
 }

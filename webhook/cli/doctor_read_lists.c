@@ -160,6 +160,10 @@ bool doctor_take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	p->name = meta(f, j, object, "name");
 	p->uid = meta(f, j, object, "uid");
 	p->planned = planned;
+	if (!server_time_read(
+		    json_inside(j, json_path(j, object, "metadata", "creationTimestamp", NULL)),
+		    &p->since_ms))
+		p->since_ms = 0;
 	p->finished =
 		json_is_str(j, phase, SLICE("Succeeded")) || json_is_str(j, phase, SLICE("Failed"));
 	p->running = json_is_str(j, phase, SLICE("Running"));
@@ -218,6 +222,7 @@ bool doctor_take_node(void *ctx, const struct json *j, const struct json_node *o
 		return false;
 	n->name = meta(t->f, j, object, "name");
 	n->units = -1;
+	n->labelled = json_path(j, object, "metadata", "labels", DOCTOR_NODES, NULL) != NULL;
 	/* "2k" is how the API server writes 2000 */
 	if (text.at) {
 		struct quantity q;

@@ -10,6 +10,8 @@
 #define BODY_BYTES 4096
 /* Namespaces whose Secrets are looked at. */
 #define PLACES_MAX 50
+/* The leader brings copies within seconds after it has seen the pod. */
+#define COPY_MS 30000
 
 /* ---- one question ---- */
 
@@ -247,8 +249,10 @@ void doctor_read_places(struct kube *k, struct doctor_facts *f)
 						 ? NULL
 						 : place_of(f, pod->namespace);
 
-		/* A pod that runs has them: they are asked for where one waits. */
-		for (size_t i = 0; p && !pod->running && i < pod->n_secrets && !p->lacks; i++)
+		/* A pod that runs has them: they are asked for where one waits, and longer than a copy takes. */
+		for (size_t i = 0; p && !pod->running && f->now_ms - pod->since_ms > COPY_MS &&
+				   i < pod->n_secrets && !p->lacks;
+			i++)
 			look_for(k, p, pod->secrets[i]);
 	}
 	if (f->settings.cluster.secrets_sync) {
