@@ -247,6 +247,76 @@ def test_probe_pod_is_admitted(c, gpuprobe):
         c.client.delete("runtimeclasses", "nvidia")
 
 
+# ---- the device plugin on worker nodes ----
+
+@pytest.fixture(scope="module", name="device_plugin")
+def fixture_device_plugin(c, base, tmp_path_factory):
+    """The component beside the base, applied twice; its objects, and what kubectl said the second time."""
+    assert base
+    folder = composed(tmp_path_factory, "device-plugin")
+    c.kubectl("apply", "-k", folder)
+    return c.render(folder), c.kubectl("apply", "-k", folder).stdout
+
+
+def test_device_plugin_applies(c, renders, device_plugin):
+    """The overlay is the component; it changes nothing of the base; its DaemonSet has no more than it needs."""
+    objects, said = device_plugin
+    own = [o for o in objects if o not in renders["base"][1]]
+    assert {(o["kind"], o["metadata"]["name"]) for o in own} == {
+        ("Namespace", "poolgate-device-plugin"), ("ResourceQuota", "node-critical"), ("ServiceAccount", "device-plugin"),
+        ("ClusterRole", "poolgate-device-plugin"), ("ClusterRoleBinding", "poolgate-device-plugin"), ("DaemonSet", "device-plugin")}
+    assert all(o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "poolgate" for o in own)
+    assert c.render(os.path.join(ROOT, "manifests/overlays/device-plugin")) == objects
+    assert "daemonset.apps/device-plugin unchanged" in said
+    daemons = c.client.get("daemonsets", "device-plugin", "poolgate-device-plugin")["spec"]
+    assert daemons["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == 1
+    spec = daemons["template"]["spec"]
+    container, = spec["containers"]
+    assert spec["nodeSelector"] == {"poolgate.io/gpu-client": ""} and spec["priorityClassName"] == "system-node-critical"
+    assert not any(spec.get(k) for k in ("hostNetwork", "hostPID", "hostIPC"))
+    secure = container["securityContext"]
+    assert secure["readOnlyRootFilesystem"] and not secure["privileged"] and not secure["allowPrivilegeEscalation"]
+    assert secure["capabilities"] == {"drop": ["ALL"]} and spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    volume, = spec["volumes"]
+    mount, = container["volumeMounts"]
+    socket = container["args"][container["args"].index("--socket") + 1]
+    assert volume["hostPath"]["path"] == mount["mountPath"] == os.path.dirname(socket) == "/var/lib/kubelet/plugins_registry"
+    assert container["args"][-1].endswith(f":{container['ports'][0]['containerPort']}")
+
+
+def test_device_plugin_may_read_the_pool_alone(c, device_plugin):
+    """Whatever its account asks for but the list of GPUServers is refused."""
+    assert device_plugin
+    account = "system:serviceaccount:poolgate-device-plugin:device-plugin"
+
+    def may(verb, group, resource, namespace="", subresource=""):
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+            "user": account, "groups": ["system:serviceaccounts", "system:authenticated"], "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource, "namespace": namespace, "subresource": subresource}}}
+        return c.client.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+
+    assert [v for v in ("get", "list", "watch") if may(v, "poolgate.io", "gpuservers")] == ["get", "list", "watch"]
+    assert not [v for v in ("create", "update", "patch", "delete") if may(v, "poolgate.io", "gpuservers")]
+    assert not may("update", "poolgate.io", "gpuservers", subresource="status")
+    assert not [r for r in ("pods", "nodes", "secrets", "configmaps", "events") for v in ("get", "list", "create", "patch")
+                if may(v, "", r, "poolgate-device-plugin")]
+
+
+def test_device_plugin_pod_is_admitted(c, device_plugin):
+    """With Pod Security in force: a folder of the node and root are all that `restricted` would not have."""
+    space = "poolgate-device-plugin"
+    template = only(device_plugin[0], "DaemonSet", "device-plugin")["spec"]["template"]
+    one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": template["metadata"]["labels"]}, "spec": template["spec"]}
+    # No controller counts here.
+    c.client.patch("resourcequotas", "node-critical", {"status": {"hard": {"pods": "10000"}, "used": {"pods": "0"}}}, space, subresource="status")
+    until(lambda: refused(c, one, space) is None, 30, lambda: refused(c, one, space))
+    with c.namespace(restricted=True) as strict:
+        one["spec"]["serviceAccountName"] = "default"
+        says = refused(c, one, strict)
+        assert says and "hostPath" in says and "runAsNonRoot" in says and "runAsUser=0" in says
+        assert not [w for w in ("capabilities", "seccomp", "privileged", "allowPrivilegeEscalation", "hostPort") if w in says], says
+
+
 # ---- GPUServer ----
 
 V100 = {"model": "Tesla V100-PCIE-16GB", "memory": "16160Mi", "count": 1}
