@@ -37,6 +37,7 @@ help:
 	@echo 'make gpuprobe              build gpuprobe and gpuprobe-shared; probe-check proves what they promise without a GPU'
 	@echo 'make gpu-check             on a server with a GPU: gpuprobe there, with planted faults, its speed against what is expected (7 minutes)'
 	@echo 'make probe-image           its container image: build/probe-image/gpuprobe.oci.tar; probe-image-check proves what it promises'
+	@echo 'make device-plugin-image   the device plugin'\''s: build/device-plugin-image/; device-plugin-image-check proves what it promises'
 	@echo 'make probe-golden          the arithmetic that GPUs are compared with, by several compilers'
 	@echo 'make install               DESTDIR= PREFIX=/usr/local'
 	@echo 'make clean                 remove build/'
