@@ -8,6 +8,7 @@
 #include "webhook/cli/pool.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/page.h"
 #include "webhook/edge/pool_report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -42,6 +43,30 @@ static void check(const struct inventory *inv)
 	need(n == inv->n_gpus, "GPUs counted wrongly");
 }
 
+/* The page of it: markup of ours alone, and as many "<" as tags, since none of a name's comes through. */
+static void show(struct ledger *l, struct arena *a)
+{
+	struct pool_view view;
+	struct page page = {.view = &view, .now_ms = 1796000000000, .version = "1"};
+	struct err err = {0};
+	struct buf out;
+
+	buf_init(&out, 64u << 20);
+	need(l->ops->view(l, true, a, &view, &err) == 0, err.msg);
+	need(page_render(&page, a, &out, &err) == 0, err.msg);
+	for (const char *at = strstr(out.data, "<main>"); (at = strchr(at, '<')); at++) {
+		size_t n = strspn(at + 1 + (at[1] == '/'), "abcdefghijklmnopqrstuvwxyz123");
+
+		need(n > 0 && n < 9, "markup that is not ours");
+		need(strncmp(at + 1, "img", 3) != 0 && strncmp(at + 1, "iframe", 6) != 0,
+			"markup that is not ours");
+	}
+	for (size_t i = 0; i < out.len; i++)
+		need((unsigned char)out.data[i] >= 0x20 || out.data[i] == '\n',
+			"a control character on the page");
+	buf_release(&out);
+}
+
 /* A pod that asks by what the first server offers. */
 static void use(const struct inventory *inv, struct arena *a)
 {
@@ -71,6 +96,7 @@ static void use(const struct inventory *inv, struct arena *a)
 	for (size_t i = 0; i < table.len; i++)
 		need((unsigned char)table.data[i] >= 0x20 || table.data[i] == '\n',
 			"a control character in the table");
+	show(l, a);
 	buf_release(&table);
 	buf_release(&json);
 	ledger_memory_free(l);
