@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """poolgate as it is shipped: its image and its manifests in a real cluster, pods that really run through a launcher."""
 import json
+import subprocess
 import threading
 import time
 
@@ -8,6 +9,7 @@ import pytest
 
 import kube
 from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, wait_for
+from replicas import program
 
 
 def test_servers_are_shown(pool):
@@ -132,3 +134,17 @@ def test_bare_pod_applied_twice(pool, ns, tmp_path):
         for _ in range(2):
             pool.kubectl("-n", ns, "apply", *server_side, *(("--force-conflicts",) if server_side else ()), "-f", str(manifest))
     assert len(claims(pool)) == 1
+
+
+def test_the_doctor_finds_nothing(pool, ns):
+    """A sound cluster with a pod that runs: all is well for the administrator; for a replica's own account, in its pod, nothing is wrong and
+    what it may not read is not checked."""
+    pool.client.create(gpu_pod("well"), namespace=ns)
+    pool.wait_pod("well", ns, phases=("Running",))
+    done = subprocess.run([program(), "doctor", "--kubeconfig", pool.kubeconfig()], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout.endswith("\nall is well\n"), done.stdout + done.stderr
+    inside = pool.kubectl("-n", SYSTEM, "exec", "deployment/poolgate", "--", "/usr/bin/poolgate", "doctor", "--json")
+    report = json.loads(inside.stdout)
+    assert report["ok"] and report["wrong"] == 0, inside.stdout
+    well = {f["group"] for f in report["findings"] if f["verdict"] == "ok"}
+    assert well >= {"versions", "rights", "certificates", "leader", "servers", "pods"}, inside.stdout
