@@ -46,6 +46,15 @@ def codes():
     return found | FALLBACK
 
 
+def refusals():
+    """Those that end in an answer to a review."""
+    found = set(FALLBACK)
+    for text in [read(p) for p in sources()]:
+        found |= set(re.findall(r'err_reason\(\s*[^,;]+,\s*ERR_REFUSED,\s*"(\w+)"', text))
+        found |= set(re.findall(r'\bfinish\(\s*&?b,\s*"(\w+)"', text))
+    return found
+
+
 def anchors():
     return {a for p in glob.glob(os.path.join(ROOT, "docs/*.md")) for a in re.findall(r'<a id="([^"]+)"></a>', read(p))}
 
@@ -63,6 +72,13 @@ def test_every_anchor_is_of_a_code():
     """An anchor of one lower-case word is that of a reason."""
     words = {a for a in anchors() if re.fullmatch(r"[a-z]+", a)}
     assert sorted(words - {c.lower() for c in codes()}) == []
+
+
+def test_metrics_count_every_refusal_by_name():
+    """A reason that the table lacks would be counted as "other"."""
+    text = read(os.path.join(ROOT, "webhook/edge/metrics.c"))
+    table = set(re.findall(r'"(\w+)"', re.search(r"reasons\[\] = \{(.*?)\}", text, re.S)[1]))
+    assert table - {"other"} == refusals()
 
 
 def test_each_code_is_named_beside_its_anchor():
