@@ -10,5 +10,7 @@ e2e:
 	$(SUB) programs fakes
 	@test/e2e/build
 	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'
+	@TITLE='$(DEVICE_TITLE)' CONTAINERFILE=Containerfile.device-plugin tools/image '$(DEVICE_PLUGIN)' '$(VERSION)' '$(DEVICE_IMAGE)' \
+		'$(DEVICE_IMAGE_OUT)'
 	@POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short \
 		--durations=10 $(if $T,-k '$T') test/e2e

@@ -3,7 +3,9 @@
 workloads are scheduled by them, and what can break comes back within ten seconds: the plugin, the kubelet, its folder, the API server.
 The program runs as a process of this host, with the rights of the component's service account, and reaches the API server through the
 tests' proxy; the DaemonSet runs its image."""
+import contextlib
 import http.client
+import json
 import os
 import re
 import signal
@@ -20,6 +22,8 @@ RESOURCE = "bitfusion.io/gpu"
 SPACE = "poolgate-device-plugin"
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(os.environ.get("POOLGATE") or os.path.join(ROOT, "build/release/poolgate"))),
                        "poolgate-device-plugin")
+IMAGE = os.environ.get("POOLGATE_DEVICE_IMAGE") or os.path.join(ROOT, "build/device-plugin-image/poolgate-device-plugin.oci.tar")
+REGISTRY = "/var/lib/kubelet/plugins_registry"
 # What the node may take, and what a slow machine may need to show it.
 BACK_S, WAIT_S = 10, 60
 RSS_MAX_KB = 6 * 1024
@@ -84,13 +88,17 @@ class Plugin:
         return took
 
     def memory_kb(self, what="VmRSS"):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
-            return int(re.search(rf"^{what}:\s+(\d+) kB", f.read(), re.M).group(1))
+        return memory_kb(self.process.pid, what)
 
     def cpu_s(self):
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as f:
             words = f.read().rsplit(")", 1)[1].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_kb(pid, what="VmRSS"):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(re.search(rf"^{what}:\s+(\d+) kB", f.read(), re.M).group(1))
 
 
 def kube_time(text):
@@ -115,12 +123,22 @@ def wait_all(cluster, plugin):
              lambda: f"all devices: {offered(cluster)}")
 
 
+def fit_daemons(cluster, obj, image):
+    """The DaemonSet's image by the name that it has here, and the folder of this kubelet, which is not where kubelets have theirs."""
+    if obj["kind"] == "DaemonSet":
+        spec = obj["spec"]["template"]["spec"]
+        spec["containers"][0]["image"] = image
+        for part in ("containers", "volumes"):
+            spec[part] = json.loads(json.dumps(spec[part]).replace(REGISTRY, f"{cluster.dir}/kubelet/plugins_registry"))
+
+
 @pytest.fixture(scope="module", name="world")
 def fixture_world(tmp_path_factory):
     """poolgate, the component's account, the workloads' images and namespaces, on a node that offers nothing by itself."""
     assert os.path.exists(PROGRAM), f"{PROGRAM} is missing: `make` builds it"
     with Cluster(name="device-plugin", units=False) as c:
-        install(c, "manifests/overlays/device-plugin")
+        image = c.import_image(IMAGE)[0]
+        install(c, "manifests/overlays/device-plugin", lambda obj: fit_daemons(c, obj, image))
         assert offered(c) == (None, None)
         with workloads.prepared(c, str(tmp_path_factory.mktemp("image"))):
             yield c
@@ -313,3 +331,67 @@ def test_pool_changes_each_second(world, nobody):
         assert 2 <= lists <= 2 * took + 2
         assert cpu < 0.02 * took + 0.1
         wait_offer(world, 1000)
+
+
+# ---- the DaemonSet ----
+
+def daemon(cluster):
+    """The one pod of the DaemonSet that is not on its way out."""
+    pods = [p for p in cluster.client.items("pods", SPACE) if not p["metadata"].get("deletionTimestamp")]
+    return pods[0] if len(pods) == 1 else None
+
+
+def daemon_is_ready(cluster):
+    pod = daemon(cluster)
+    return pod and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", [])) and pod
+
+
+def daemon_pid(cluster):
+    """Its process, as this host sees it."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as f:
+            argv = f.read().decode("utf-8", "replace").split("\0")
+            if argv[0] == "/usr/bin/poolgate-device-plugin" and any(a.startswith(cluster.dir) for a in argv):
+                return int(pid)
+    return None
+
+
+@pytest.mark.usefixtures("nobody", "log")
+def test_daemon_set(world, ns):
+    """The shipped image by the shipped manifest, on a node from when it has the label to when it has it no more: ready once the kubelet
+    listens, back after kill -9 and after an update, and what runs goes on."""
+    world.client.patch("nodes", "node-1", {"metadata": {"labels": {"poolgate.io/gpu-client": ""}}})
+    try:
+        wait_for(lambda: daemon_is_ready(world), 2 * WAIT_S, lambda: world.describe("pods", "", SPACE))
+        wait_offer(world, 3000)
+        runs(world, ns, "before")
+        print(f"in its container: VmRSS {memory_kb(daemon_pid(world))} kB, VmHWM {memory_kb(daemon_pid(world), 'VmHWM')} kB")
+        assert memory_kb(daemon_pid(world)) <= RSS_MAX_KB
+        os.kill(daemon_pid(world), signal.SIGKILL)
+        killed = time.time()
+        name = daemon(world)["metadata"]["name"]
+        wait_for(lambda: "the kubelet listens " in again(world, name), WAIT_S, lambda: again(world, name))
+        line = next(x for x in again(world, name).splitlines() if "the kubelet listens " in x)
+        took = kube_time(line.split(" ", 1)[0]) - killed
+        print(f"a kubelet listens {took:.2f} s after kill -9")
+        assert took <= BACK_S
+        wait_for(lambda: daemon_is_ready(world), WAIT_S, "a pod that is ready again")
+        wait_offer(world, 3000)
+        world.kubectl("-n", SPACE, "rollout", "restart", "daemonset/device-plugin")
+        world.kubectl("-n", SPACE, "rollout", "status", "daemonset/device-plugin", "--timeout=90s")
+        assert daemon(world)["metadata"]["name"] != name
+        wait_offer(world, 3000)
+        runs(world, ns, "after")
+        assert world.client.get("pods", "before", ns)["status"]["phase"] == "Running"
+    finally:
+        world.client.patch("nodes", "node-1", {"metadata": {"labels": {"poolgate.io/gpu-client": None}}})
+    wait_for(lambda: not world.client.items("pods", SPACE), WAIT_S, "a node without the pod")
+    wait_offer(world, 0)
+
+
+def again(cluster, name):
+    """The log of the container that was started after the first; "" before that."""
+    pod = cluster.client.get("pods", name, SPACE)
+    if not any(s["restartCount"] and "running" in s["state"] for s in pod["status"].get("containerStatuses", [])):
+        return ""
+    return cluster.pod_log(name, SPACE)
