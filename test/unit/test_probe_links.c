@@ -40,9 +40,9 @@ static void measured(const double rates[4][4])
 {
 	for (int a = 0; a < 4; a++) {
 		for (int b = a + 1; b < 4; b++) {
-			int link = links_add_pair(&r, a, b);
+			size_t link = (size_t)links_add_pair(&r, a, b);
 
-			for (int back = 0; back < 2; back++) {
+			for (size_t back = 0; back < 2; back++) {
 				double rate = back ? rates[b][a] : rates[a][b];
 				struct check_result c;
 
@@ -55,7 +55,7 @@ static void measured(const double rates[4][4])
 				} else {
 					check_skip(&c, "no_peer_access");
 				}
-				links_take(&r, (size_t)(link + back), &c);
+				links_take(&r, link + back, &c);
 			}
 		}
 	}
