@@ -17,7 +17,7 @@ static const char help[] =
 	"  list      which GPUs there are; --free shows free memory too\n"
 	"  verify    is every GPU fit: memory, exact arithmetic, bandwidth; seconds\n"
 	"  stress    the same under load, for --time\n"
-	"  bench     how fast: memory, host link, arithmetic, against what is expected\n"
+	"  bench     how fast: memory, links, arithmetic, against what is expected\n"
 	"  serve     answer inventory, report and metrics over HTTPS; `gpuprobe serve --help`\n"
 	"\n"
 	"  --gpu WHICH           only this one: index, UUID or PCI id; may stand several times\n"
