@@ -6,8 +6,8 @@ MINUTES ?= 30
 SOAK_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/faults/soak*.c))
 SOAK_BIN := $(BUILD)/test/faults/soak
 
-# Moves the time of day of the program that it is loaded into.
-FAULT_CLOCK := $(BUILD)/test/faults/clock.so
+# Loaded into the program: one moves its time of day, the other tells what its heap has in use.
+FAULT_LIBS := $(BUILD)/test/faults/clock.so $(BUILD)/test/faults/heap.so
 
 # What `make test` runs of them already; with BESIDE_TEST=1 they are left out.
 FAULT_UNITS := base_oom core_oom golden_oom kube_oom net_oom probe_report_oom server_object_oom http_limits http_server http_tls
@@ -15,11 +15,11 @@ FAULT_CASES := test_hostile_tls or test_drain or test_too_big or test_chunked or
 
 .PHONY: soak faults faults-programs
 
-faults-programs: $(SOAK_BIN) $(FAULT_CLOCK) ; @:
+faults-programs: $(SOAK_BIN) $(FAULT_LIBS) ; @:
 
-$(FAULT_CLOCK): test/faults/clock.c $(BUILD)/flags
+$(FAULT_LIBS): $(BUILD)/test/faults/%.so: test/faults/%.c $(BUILD)/flags
 	$(call say,LD,$@)
-	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) -shared -o $@ $<
+	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) -pthread -shared -o $@ $<
 
 $(SOAK_BIN): $(SOAK_OBJ) $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
