@@ -268,7 +268,9 @@ static int be_alone(struct program *p, struct err *err)
 	p->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (p->lock < 0)
 		return err_set(err, ERR_IO, "cannot make %s: %s%s", path, strerrordesc_np(errno),
-			errno == ENOENT ? "; is the kubelet's folder mounted there?" : "");
+			errno == ENOENT   ? "; is the kubelet's folder mounted there?"
+			: errno == ENOSPC ? "; make room there"
+					  : "");
 	if (flock(p->lock, LOCK_EX | LOCK_NB) != 0)
 		return err_set(err, ERR_CONFLICT,
 			"another device plugin offers " PLUGIN_RESOURCE

@@ -147,6 +147,12 @@ def test_outside_of_a_pod():
     assert done.returncode == 2 and "not in a pod" in done.stderr and "name a kubeconfig file" in done.stderr
 
 
+def test_manual_page_names_every_flag():
+    with open(os.path.join(servers.ROOT, "docs/man/poolgate-device-plugin.8"), encoding="utf-8") as f:
+        told = set(re.findall(r"\\-([a-z][a-z-]+)", f.read())) - {"gpu"}
+    assert told == set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", run("--help").stdout))
+
+
 def test_help_and_version():
     done = run("--help")
     assert done.returncode == 0 and done.stdout.startswith("usage: poolgate-device-plugin") and not done.stderr
@@ -177,6 +183,46 @@ def test_second_one(plugin):
     plugin.process.wait()
     with plugin:  # what is left behind is in nobody's way
         plugin.wait(lambda: plugin.metric("pool_known") == 1, "pool")
+
+
+class Small(Plugin):
+    """The program in a folder that has room for so many files, in a mount namespace of its own; `inside` is the folder, seen from here."""
+
+    def __init__(self, folder, url, files):
+        super().__init__(folder, url)
+        place = os.path.join(self.folder, "place")
+        os.mkdir(place)
+        self.argv[2] = self.socket = os.path.join(place, "p.sock")
+        script = 'mount -t tmpfs -o nr_inodes="$1" none "$2" && shift 2 && exec "$@"'
+        self.argv = ["unshare", "-m" if os.geteuid() == 0 else "-Urm", "sh", "-c", script, "-", str(files + 1), place, *self.argv]
+
+    def serves(self):
+        try:
+            return self.get("/livez")[0] == 200
+        except OSError:
+            return False
+
+    @property
+    def inside(self):
+        return f"/proc/{self.process.pid}/root{os.path.dirname(self.socket)}"
+
+
+def test_full_folder(api, tmp_path):
+    """No room at the start: said. Room that goes while it runs: it lives on, says that it is not ready, and listens when there is room."""
+    (tmp_path / "a").mkdir()
+    for files in (0, 1):
+        small = Small(tmp_path / "a", address(api), files)
+        done = subprocess.run(small.argv, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode == 1 and "No space left on device; make room there" in done.stderr, done
+        os.rmdir(os.path.dirname(small.socket))
+    with Small(tmp_path, address(api), 2) as small:
+        assert sorted(os.listdir(small.inside)) == [".bitfusion.io-gpu.lock", "p.sock"]
+        os.rename(f"{small.inside}/p.sock", f"{small.inside}/filler")
+        small.wait(lambda: small.get("/readyz") == (503, "the socket is gone and cannot be made anew\n"), "complaint")
+        assert small.get("/livez")[0] == 200
+        os.unlink(f"{small.inside}/filler")
+        small.wait(lambda: os.path.exists(f"{small.inside}/p.sock"), "socket")
+        small.wait(lambda: small.get("/readyz") == (503, "the kubelet does not listen\n"), "place")
 
 
 def test_nobody_listens(plugin):
