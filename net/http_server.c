@@ -202,6 +202,7 @@ int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	fill_defaults(&s->cfg);
 	s->bodies.max = s->cfg.body_max;
 	s->bodies.total = s->cfg.body_total;
+	http_places_init(&s->places, s->cfg.connections, (uint64_t)http_now_us());
 	int fd = -1;
 	int rc = listener_open(s->cfg.listen, BACKLOG, &fd, &s->port, err);
 	if (rc == 0) {
@@ -277,6 +278,7 @@ void http_server_stats(const struct http_server *s, struct http_stats *ret)
 		.deferred = atomic_load(&s->guard.deferred),
 		.accepted = atomic_load(&s->accepted),
 		.timed_out = atomic_load(&s->guard.cut),
+		.displaced = atomic_load(&s->displaced),
 		.deadlines = atomic_load(&s->guard.lapsed) + atomic_load(&s->late),
 		.log_suppressed = atomic_load(&s->suppressed),
 	};

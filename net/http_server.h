@@ -98,10 +98,12 @@ struct http_config {
 	struct tls_identity *identity; /* NULL: plain HTTP. Borrowed until http_server_stop */
 	struct tls_trust *
 		clients; /* who may ask: others get a 403, also for paths that are none. Needs the identity; NULL: everybody. Borrowed, too */
-	unsigned workers;     /* threads for slow(); 0: it runs on the I/O thread */
-	unsigned connections; /* [512]; further clients wait in the backlog of 1024 */
-	size_t body_max;      /* [8 MiB] */
-	size_t body_total;    /* [256 MiB] of bodies at a time, over all connections */
+	unsigned workers; /* threads for slow(); 0: it runs on the I/O thread */
+	unsigned
+		connections; /* [512]; further clients wait in the backlog of 1024. From 64 on the newest takes the place of one that does
+			       * nothing, of the address that has most: see net/http_places.h */
+	size_t body_max;     /* [8 MiB] */
+	size_t body_total;   /* [256 MiB] of bodies at a time, over all connections */
 	unsigned
 		header_ms; /* [10 000] for the TLS handshake; without TLS from the connect to the end of the first headers; and from a
 			    * request's first line to the end of its headers */
@@ -120,6 +122,7 @@ struct http_stats {
 	uint64_t accepted;       /* connections */
 	uint64_t replies[6];     /* by the first digit of the status; [0] unused */
 	uint64_t timed_out;      /* connections cut because headers, body or reply took too long */
+	uint64_t displaced;      /* connections cut to make room */
 	uint64_t deadlines;      /* requests answered 500 because their time was over */
 	uint64_t log_suppressed; /* sentences of the transport that were not logged */
 };

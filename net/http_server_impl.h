@@ -11,6 +11,7 @@
 
 #include "net/http_call.h"
 #include "net/http_guard.h"
+#include "net/http_places.h"
 #include "net/http_rules.h"
 #include "net/http_server.h"
 #include "net/tls_hold.h"
@@ -20,6 +21,7 @@
 /* One connection, from accept to close. All but the watch belongs to the I/O thread. */
 struct conn {
 	struct http_watch watch;
+	struct http_place place;
 	struct tls_session tls;
 	struct tls_hold hold;      /* with TLS only */
 	struct tls_verdict client; /* of http_config.clients */
@@ -43,10 +45,11 @@ struct http_server {
 	struct http_app app;
 	struct MHD_Daemon *daemon;
 	struct http_guard guard;
+	struct http_places places; /* the I/O thread's alone */
 	uint16_t port;
 	atomic_bool draining, stopping;
 	atomic_uint connections, in_flight;
-	atomic_uint_fast64_t accepted, replies[6], suppressed, late;
+	atomic_uint_fast64_t accepted, replies[6], suppressed, late, displaced;
 	struct http_bodies bodies;
 	atomic_int_fast64_t log_window; /* second, and sentences in it */
 	atomic_uint log_count, left_out;
@@ -67,6 +70,9 @@ void http_server_on_completed(void *cls, struct MHD_Connection *mhd, void **req_
 /* MHD_NotifyConnectionCallback: before the handshake, and before the socket is closed. */
 void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
 	enum MHD_ConnectionNotificationCode code);
+
+/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of bytes before a whole line a little later. */
+void http_server_await(struct conn *c);
 
 /* A sentence for the application's log, as rare as the transport's own. */
 void http_server_say(struct http_server *s, const char *format, ...)

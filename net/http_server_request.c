@@ -6,13 +6,9 @@
 #include "net/http_server_impl.h"
 
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-
-#include "net/listener.h"
 
 /* ---- replies ---------------------------------------------------------------------------------------------------- */
 
@@ -237,6 +233,7 @@ static enum MHD_Result on_request(struct conn *c)
 	struct http_call *call = c->call;
 	const struct http_route *route = c->match.route;
 	http_guard_due(&c->watch, 0);
+	http_place_set(&c->server->places, &c->place, HTTP_STAGE_BUSY);
 	if (c->refuse)
 		return send_refusal(c, c->refuse, false);
 	if (route->method == HTTP_POST && route->content_type && call->req.body_len == 0)
@@ -280,6 +277,7 @@ enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, con
 		c->in_flight = c->requested = true;
 		c->replied = false;
 		atomic_fetch_add(&c->server->in_flight, 1);
+		http_place_set(&c->server->places, &c->place, HTTP_STAGE_RECEIVING);
 		return on_headers(c, url, method);
 	}
 	if (*upload_len > 0)
@@ -309,13 +307,6 @@ static void say_broken(struct conn *c)
 			c->peer);
 }
 
-/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of bytes before a whole line a little later. */
-static void await_request(struct conn *c)
-{
-	const struct http_config *cfg = &c->server->cfg;
-	http_guard_due(&c->watch, http_now_ms() + cfg->idle_ms + cfg->header_ms);
-}
-
 void http_server_on_completed(
 	void *cls, struct MHD_Connection *mhd, void **req_cls, enum MHD_RequestTerminationCode code)
 {
@@ -332,103 +323,12 @@ void http_server_on_completed(
 		(void)settle(c);
 	if (c->call)
 		http_call_reset(c->call);
-	await_request(c);
+	http_server_await(c);
+	http_place_set(&c->server->places, &c->place, HTTP_STAGE_IDLE);
 	if (c->in_flight) {
 		c->in_flight = false;
 		atomic_fetch_sub(&c->server->in_flight, 1);
 	}
-}
-
-/* ---- connections ------------------------------------------------------------------------------------------------ */
-
-/* The client trusts us, and may keep the connection in store: Go's transport opens one when a request waits, sends that on another which
- * came free, and believes for 90 s that this one is good. Closed earlier, it would fail a review that goes out at this moment. */
-static void on_trusted(void *ctx)
-{
-	struct conn *c = ctx;
-	c->trusted_ms = http_now_ms();
-	await_request(c);
-}
-
-static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **socket_context)
-{
-	const union MHD_ConnectionInfo *fd =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct conn *c = calloc(1, sizeof(*c));
-	if (!c || !fd) {
-		/* Without it the first request is refused by http_server_on_access; close the socket even before that. */
-		if (fd)
-			(void)shutdown(fd->connect_fd, SHUT_RDWR);
-		free(c);
-		return;
-	}
-	c->mhd = mhd;
-	c->server = s;
-	http_guard_due(&c->watch, http_now_ms() + s->cfg.header_ms);
-	int number = fd->connect_fd;
-	const union MHD_ConnectionInfo *addr =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	listener_peer_text(addr ? addr->client_addr : NULL, c->peer);
-	if (s->cfg.identity) {
-		const union MHD_ConnectionInfo *tls =
-			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-		c->tls.finished = on_trusted;
-		c->tls.ctx = c;
-		c->tls.ask = s->cfg.clients != NULL;
-		if (tls && tls->tls_session) {
-			tls_session_attach(&c->tls, s->cfg.identity, tls->tls_session);
-			tls_hold_attach(&c->hold, number, tls->tls_session);
-		}
-	}
-	http_guard_add(&s->guard, &c->watch, number, mhd);
-	atomic_fetch_add(&s->connections, 1);
-	atomic_fetch_add(&s->accepted, 1);
-	*socket_context = c;
-}
-
-/* A connection ends before its first request, of which on_completed knows nothing. Plain ports stay silent: who only looks
- * whether they are open, as some probes do, does no wrong. */
-static void say_unused(const struct conn *c)
-{
-	struct http_server *s = c->server;
-	if (atomic_load(&c->watch.cut))
-		http_server_say(s, "%s: closed after %g s without a request", c->peer,
-			s->cfg.header_ms / 1000.0);
-	else if (c->trusted_ms && http_now_ms() - c->trusted_ms >= s->cfg.header_ms)
-		return; /* kept in store for long, and not needed */
-	else if (c->tls.pair)
-		http_server_say(s,
-			"%s: the client went away without a request once it had the certificate: "
-			"does "
-			"it trust it (caBundle)?",
-			c->peer);
-	else if (s->cfg.identity)
-		http_server_say(s,
-			"%s: the TLS handshake did not succeed (plain HTTP, a TLS version before "
-			"1.2, "
-			"or a client that went away)",
-			c->peer);
-}
-
-void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
-	enum MHD_ConnectionNotificationCode code)
-{
-	struct http_server *s = cls;
-	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		conn_open(s, mhd, socket_context);
-		return;
-	}
-	struct conn *c = *socket_context;
-	if (!c)
-		return;
-	*socket_context = NULL;
-	http_guard_remove(&s->guard, &c->watch);
-	if (!c->requested && !atomic_load(&s->stopping))
-		say_unused(c);
-	tls_session_detach(&c->tls);
-	http_call_free(c->call);
-	free(c);
-	atomic_fetch_sub(&s->connections, 1);
 }
 
 void http_server_resume(void *ctx, void *handle)

@@ -259,6 +259,33 @@ static void connection_limit(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
+/* Of a server with room: who does nothing makes room for who comes, the silent ones first. */
+static void room_for_the_newest(void **state)
+{
+	(void)state;
+	struct fixture f;
+	int kept, fd[100];
+	fixture_start(&f, (struct http_config){.connections = 64});
+	kept = client_open(&f);
+	client_post(kept, "/echo", "{}", 2);
+	assert_int_equal(client_read(kept, reply, sizeof(reply), 2000, false), 200);
+	for (int i = 0; i < 100; i++)
+		fd[i] = client_open(&f);
+	client_post(fd[99], "/echo", "{}", 2);
+	assert_int_equal(client_read(fd[99], reply, sizeof(reply), 2000, false), 200);
+	assert_true(client_closed(fd[0], 2000));
+	client_post(kept, "/echo", "{}", 2);
+	assert_int_equal(client_read(kept, reply, sizeof(reply), 2000, false), 200);
+	struct http_stats st;
+	http_server_stats(f.server, &st);
+	assert_int_equal(st.displaced, 101 - 63);
+	(void)close(kept);
+	for (int i = 0; i < 100; i++)
+		(void)close(fd[i]);
+	assert_true(fixture_idle(&f));
+	assert_true(fixture_stop(&f, 1000));
+}
+
 static void deadlines(void **state)
 {
 	(void)state;
@@ -303,6 +330,7 @@ int main(void)
 		cmocka_unit_test(client_vanishes_mid_body),
 		cmocka_unit_test(long_headers),
 		cmocka_unit_test(connection_limit),
+		cmocka_unit_test(room_for_the_newest),
 		cmocka_unit_test(deadlines),
 	};
 	return cmocka_run_group_tests_name("http_limits", tests, NULL, NULL) != 0;

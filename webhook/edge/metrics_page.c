@@ -43,6 +43,9 @@ static void add_transport(struct buf *out, const struct http_stats *st)
 	add_one(out, "poolgate_http_timed_out_total",
 		"Connections cut because headers, body or reply took too long.", METRIC_COUNTER,
 		(int64_t)st->timed_out);
+	add_one(out, "poolgate_http_displaced_total",
+		"Idle connections cut to make room for others.", METRIC_COUNTER,
+		(int64_t)st->displaced);
 	add_one(out, "poolgate_http_deadlines_total",
 		"Requests answered 500 because their time was over.", METRIC_COUNTER,
 		(int64_t)st->deadlines);

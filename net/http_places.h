@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net: whose connection goes when there are too many, so that no client can keep the others out. No sockets, no threads, no clock. */
+#ifndef NET_HTTP_PLACES_H
+#define NET_HTTP_PLACES_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Addresses are counted in so many classes; two that fall into one class count as one. */
+#define HTTP_PLACES_CLASSES 1024
+
+/* How far a connection is; the first ones go first. */
+enum http_stage {
+	HTTP_STAGE_NEW,       /* in its TLS handshake; without TLS: nothing has come */
+	HTTP_STAGE_UNUSED,    /* after the handshake, before its first request */
+	HTTP_STAGE_IDLE,      /* between two requests */
+	HTTP_STAGE_RECEIVING, /* a request's body is on its way */
+	HTTP_STAGE_BUSY,      /* a request is being answered: never taken away */
+	HTTP_STAGE_LEAVING    /* was told to go */
+};
+
+/* One connection; embedded in it, zero before http_place_take. */
+struct http_place {
+	struct http_place *prev, *next;
+	unsigned class;
+	enum http_stage stage;
+};
+
+/* All connections of a server, in the order in which they came to their stage; zero before http_places_init. */
+struct http_places {
+	struct http_place *first, *last;
+	unsigned taken; /* less those that leave */
+	unsigned most;  /* more than that, and one has to go; 0: none ever has to */
+	uint64_t seed;
+	unsigned held[HTTP_PLACES_CLASSES];
+};
+
+/* limit: connections that the transport accepts. Some of them are kept free, so that it goes on accepting while one leaves; below 64
+ * there is nothing to spare, and clients wait outside as they come. seed: anything that clients do not know. */
+void http_places_init(struct http_places *p, unsigned limit, uint64_t seed);
+
+/* A connection has come, HTTP_STAGE_NEW. addr may be NULL. */
+void http_place_take(struct http_places *p, struct http_place *place, const struct sockaddr *addr);
+
+/* It has come to another stage. One that leaves stays so. */
+void http_place_set(struct http_places *p, struct http_place *place, enum http_stage stage);
+
+/* It is closed. */
+void http_place_free(struct http_places *p, struct http_place *place);
+
+/* newest was taken: who must go so that there is room, or NULL. It is a connection of the address that has most, at
+ * the earliest stage there, the one that has been at it for longest. Where the address of the newest has most and nothing to spare, it is the
+ * newest. */
+struct http_place *http_places_spare(const struct http_places *p, struct http_place *newest);
+
+#endif

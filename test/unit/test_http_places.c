@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: which connection goes when there are too many. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "net/http_places.h"
+
+#define LIMIT 128 /* of which two are kept free */
+#define MOST 126
+
+static struct http_places places;
+static struct http_place all[LIMIT];
+static struct http_place *newest;
+
+static int reset(void **state)
+{
+	(void)state;
+	memset(all, 0, sizeof(all));
+	http_places_init(&places, LIMIT, 1);
+	return 0;
+}
+
+static void take(unsigned i, const char *address)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+	if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+		http_place_take(&places, &all[i], (const struct sockaddr *)&v4);
+	else if (inet_pton(AF_INET6, address, &v6.sin6_addr) == 1)
+		http_place_take(&places, &all[i], (const struct sockaddr *)&v6);
+	else
+		http_place_take(&places, &all[i], NULL);
+	newest = &all[i];
+}
+
+static void fill(unsigned from, unsigned to, const char *address, enum http_stage stage)
+{
+	for (unsigned i = from; i < to; i++) {
+		take(i, address);
+		assert_null(http_places_spare(&places, newest));
+		http_place_set(&places, &all[i], stage);
+	}
+}
+
+static void expect(unsigned i)
+{
+	assert_ptr_equal(http_places_spare(&places, newest), &all[i]);
+}
+
+static void few_places(void **state)
+{
+	(void)state;
+	http_places_init(&places, 63, 1);
+	fill(0, 100, "10.0.0.1", HTTP_STAGE_NEW);
+	http_places_init(&places, 64, 1);
+	memset(all, 0, sizeof(all));
+	fill(0, 63, "10.0.0.1", HTTP_STAGE_NEW);
+	take(63, "10.0.0.1");
+	expect(0);
+}
+
+/* Of one address: by stage, then who is at it for longest. */
+static void one_address(void **state)
+{
+	(void)state;
+	fill(0, 20, "10.0.0.1", HTTP_STAGE_BUSY);
+	fill(20, 40, "10.0.0.1", HTTP_STAGE_RECEIVING);
+	fill(40, 60, "10.0.0.1", HTTP_STAGE_IDLE);
+	fill(60, 80, "10.0.0.1", HTTP_STAGE_UNUSED);
+	fill(80, MOST, "10.0.0.1", HTTP_STAGE_NEW);
+	take(MOST, "10.0.0.1");
+	expect(80);
+	for (unsigned i = 80; i < MOST; i++)
+		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
+	expect(60);
+	http_place_set(&places, &all[60], HTTP_STAGE_IDLE);
+	expect(61);
+	for (unsigned i = 61; i < 80; i++)
+		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
+	expect(40);
+	http_place_set(&places, &all[40], HTTP_STAGE_RECEIVING);
+	http_place_set(&places, &all[40], HTTP_STAGE_BUSY);
+	http_place_set(&places, &all[40], HTTP_STAGE_IDLE);
+	expect(41);
+	for (unsigned i = 41; i < 80; i++)
+		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
+	expect(40);
+	http_place_set(&places, &all[40], HTTP_STAGE_BUSY);
+	expect(20);
+	for (unsigned i = 20; i < 40; i++)
+		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
+	assert_null(http_places_spare(&places, newest)); /* all are busy: clients wait outside */
+}
+
+/* An API server's connections stay, however many come from elsewhere and whatever these do. */
+static void two_addresses(void **state)
+{
+	(void)state;
+	fill(0, 25, "10.0.0.1", HTTP_STAGE_IDLE);
+	fill(25, MOST, "fd00::7", HTTP_STAGE_RECEIVING);
+	take(MOST, "fd00::7");
+	expect(25);
+	http_place_set(&places, &all[25], HTTP_STAGE_LEAVING);
+	assert_null(http_places_spare(&places, newest));
+	take(MOST + 1, "10.0.0.1");
+	expect(MOST);
+	http_place_set(&places, &all[MOST], HTTP_STAGE_RECEIVING);
+	expect(26);
+	/* Who has most and nothing to spare displaces nobody. */
+	for (unsigned i = 26; i < MOST; i++)
+		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
+	http_place_free(&places, &all[MOST]);
+	http_place_set(&places, &all[MOST + 1], HTTP_STAGE_IDLE);
+	assert_null(http_places_spare(&places, newest));
+	take(MOST, "fd00::7");
+	expect(MOST);
+	/* Another still gets in: at the cost of whom has more than it. */
+	http_place_free(&places, &all[MOST]);
+	take(MOST, "10.0.0.2");
+	expect(0);
+}
+
+/* One that leaves is counted no more, stays so, and closes once. */
+static void leaving(void **state)
+{
+	(void)state;
+	fill(0, MOST, "10.0.0.1", HTTP_STAGE_NEW);
+	take(MOST, "?");
+	expect(0);
+	http_place_set(&places, &all[0], HTTP_STAGE_LEAVING);
+	assert_int_equal(places.taken, MOST);
+	http_place_set(&places, &all[0], HTTP_STAGE_UNUSED);
+	assert_int_equal(all[0].stage, HTTP_STAGE_LEAVING);
+	http_place_free(&places, &all[0]);
+	assert_int_equal(places.taken, MOST);
+	for (unsigned i = 1; i <= MOST; i++)
+		http_place_free(&places, &all[i]);
+	assert_int_equal(places.taken, 0);
+	assert_null(places.first);
+	assert_null(places.last);
+	for (unsigned i = 0; i < HTTP_PLACES_CLASSES; i++)
+		assert_int_equal(places.held[i], 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(few_places, reset),
+		cmocka_unit_test_setup(one_address, reset),
+		cmocka_unit_test_setup(two_addresses, reset),
+		cmocka_unit_test_setup(leaving, reset),
+	};
+	return cmocka_run_group_tests_name("http_places", tests, NULL, NULL);
+}
