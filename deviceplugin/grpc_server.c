@@ -51,8 +51,8 @@ static void tell(struct grpc_server *s, const char *what)
 		return;
 	}
 	s->told++;
-	log_line(s->log, LOG_LEVEL_WARN, "device plugin: a client was dropped",
-		log_str("error", what), log_int("more_before", s->untold));
+	log_line(s->log, LOG_LEVEL_WARN, "a client was dropped", log_str("reason", what),
+		log_int("more_before", s->untold));
 	s->untold = 0;
 }
 
@@ -157,13 +157,13 @@ static void listen_anew(struct grpc_server *s)
 	s->accept_at_ms = 0;
 	s->listen_at_ms = 0;
 	if (grpc_socket_listen(&s->socket, &err) == 0 && look_at(s, &s->socket.fd)) {
-		log_line(s->log, LOG_LEVEL_INFO, "device plugin: listening anew",
+		log_line(s->log, LOG_LEVEL_INFO, "listening anew",
 			log_str("socket", s->socket.path));
 		s->lost = false;
 		return;
 	}
 	if (!s->lost)
-		log_line(s->log, LOG_LEVEL_ERROR, "device plugin: the kubelet cannot reach it",
+		log_line(s->log, LOG_LEVEL_ERROR, "cannot listen anew",
 			log_str("socket", s->socket.path), log_str("error", err.msg));
 	s->lost = true;
 	s->listen_at_ms = grpc_now_ms() + GRPC_RETRY_MS;
@@ -175,7 +175,7 @@ static void folder_changed(struct grpc_server *s)
 	if (s->ending || grpc_socket_ours(&s->socket))
 		return;
 	if (!s->lost)
-		log_line(s->log, LOG_LEVEL_WARN, "device plugin: its socket was taken away",
+		log_line(s->log, LOG_LEVEL_WARN, "the socket was taken away",
 			log_str("socket", s->socket.path));
 	listen_anew(s);
 }

@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -115,6 +117,30 @@ static void unknown_frames(void **state)
 	assert_true(raw_write(f, fd, &b));
 	assert_false(raw_ends(f, fd, 50));
 	assert_int_equal(f->calls, 1);
+	(void)close(fd);
+	buf_release(&b);
+}
+
+/* Of two paths none is called. */
+static void two_paths(void **state)
+{
+	static const char block[] = "\x83\x86\0\5:path\014/test.T/Echo\0\5:path\014/test.T/Echo"
+				    "\x0f\x10\x10"
+				    "application/grpc";
+	struct grpc_fixture *f = *state;
+	int fd = raw_connect(f);
+	char bytes[4096];
+	struct buf b;
+	ssize_t n;
+
+	buf_init(&b, MB);
+	raw_hello(&b);
+	raw_frame(&b, NGHTTP2_HEADERS, 4, 1, block, sizeof(block) - 1);
+	raw_frame(&b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "\0\0\0\0\1x", 6);
+	assert_true(raw_write(f, fd, &b));
+	grpc_fixture_settle(f, NULL);
+	n = recv(fd, bytes, sizeof(bytes), 0);
+	assert_true(n > 0 && f->calls == 0);
 	(void)close(fd);
 	buf_release(&b);
 }
@@ -466,6 +492,38 @@ static void connections(void **state)
 	buf_release(&call);
 }
 
+/* Without descriptors nobody is let in, no time is lost, and later all is well. */
+static void no_descriptors(void **state)
+{
+	struct grpc_fixture *f = *state;
+	struct pollfd readable = {.fd = grpc_server_fd(f->server), .events = POLLIN};
+	int fd = raw_connect(f), due, last;
+	struct rlimit before, none;
+	struct buf b;
+
+	buf_init(&b, MB);
+	raw_hello(&b);
+	last = dup(fd); /* the lowest that is free */
+	(void)close(last);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = (rlim_t)last;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (int i = 0; i < 3; i++)
+		due = grpc_server_turn(f->server);
+	assert_in_range(due, 1, GRPC_RETRY_MS);
+	assert_int_equal(poll(&readable, 1, 0), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_log(f, "Too many open files");
+	(void)grpc_fixture_turn(f, NULL, NULL, NULL, GRPC_RETRY_MS + 200);
+	assert_true(raw_write(f, fd, &b));
+	assert_false(raw_ends(f, fd, 50));
+	assert_non_null(f->server->connections);
+	assert_served(f);
+	(void)close(fd);
+	buf_release(&b);
+}
+
 /* The log is bounded too. */
 static void lines(void **state)
 {
@@ -499,6 +557,7 @@ int main(void)
 		CASE(no_http2),
 		CASE(wrong_frames),
 		CASE(unknown_frames),
+		CASE(two_paths),
 		CASE(ping_flood),
 		CASE(settings_flood),
 		CASE(long_settings),
@@ -514,6 +573,7 @@ int main(void)
 		CASE(an_answer_that_is_not_read),
 		CASE(streams_of_one),
 		CASE(connections),
+		CASE(no_descriptors),
 		CASE(lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
