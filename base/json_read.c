@@ -40,6 +40,7 @@ struct pass {
 	uint64_t *hash; /* of the keys of all open objects, the innermost last */
 	uint32_t hashes;
 	uint32_t hash_cap;
+	unsigned holds; /* of the string that was read last: JSON_ESCAPED, JSON_ODD */
 	struct buf key; /* room for a key with its escapes decoded; its len stays 0 */
 	struct level level[JSON_DEPTH_MAX + 1];
 	uint64_t first_hash[FIRST_HASHES];
@@ -116,31 +117,43 @@ __attribute__((noinline)) static bool grow_hashes(struct pass *r)
 static inline const char *read_string(struct pass *r, const char *open)
 {
 	const char *p = json_plain(open + 1);
-	bool escaped = false;
 
+	r->holds = 0;
 	if (__builtin_expect(*p == '"', 1)) {
 		p++;
 	} else {
-		p = json_string_rest(&r->src, open, p, &escaped);
+		p = json_string_rest(&r->src, open, p, &r->holds);
 		if (!p)
 			return NULL;
 	}
-	return add_node(r, open, p, JSON_STRING, escaped) ? p : NULL;
+	return add_node(r, open, p, JSON_STRING, r->holds != 0) ? p : NULL;
 }
 
 /* ---- keys ---- */
 
-/* The decoded hash of a key that holds escapes. */
-__attribute__((noinline)) static bool hash_escaped(
+/* Two spellings of a key must have one hash. It is of the key spelled with a backslash before each quote and backslash, and nothing else
+ * escaped: as most keys of managedFields stand there already. This one does not, so it is spelled anew. */
+__attribute__((noinline)) static bool hash_odd(
 	struct pass *r, const struct json_node *key, uint64_t *ret)
 {
 	const char *p = r->src.text + key->at;
+	size_t room = (size_t)key->len + JSON_SLACK, n, m = 0;
+	char *out;
 
-	if (!buf_reserve(&r->key, (size_t)key->len + JSON_SLACK)) {
+	if (!buf_reserve(&r->key, 3 * room)) {
 		err_set(r->src.err, ERR_NOMEM, "no memory for a key of %u bytes", key->len);
 		return false;
 	}
-	*ret = json_hash(r->seed, r->key.data, json_unescape(p + 1, p + key->len - 1, r->key.data));
+	n = json_unescape(p + 1, p + key->len - 1, r->key.data);
+	out = r->key.data + room;
+	for (size_t i = 0; i < n; i++) {
+		char c = r->key.data[i];
+
+		if (c == '"' || c == '\\')
+			out[m++] = '\\';
+		out[m++] = c;
+	}
+	*ret = json_hash(r->seed, out, m);
 	return true;
 }
 
@@ -151,8 +164,8 @@ static inline bool check_key(struct pass *r, struct level *object)
 	const struct json_node *key = &r->node[at];
 	uint64_t h, bit;
 
-	if (key->escaped) {
-		if (!hash_escaped(r, key, &h))
+	if (__builtin_expect(r->holds & JSON_ODD, 0)) {
+		if (!hash_odd(r, key, &h))
 			return false;
 	} else {
 		h = json_hash(r->seed, r->src.text + key->at + 1, key->len - 2);
@@ -203,6 +216,12 @@ static inline struct level *open_level(struct pass *r, const char *p, enum json_
 	*l = (struct level){
 		.node = r->count - 1, .object = type == JSON_OBJECT, .first = r->hashes};
 	return l;
+}
+
+/* A container of which nothing but its brackets is there: most of managedFields. Too deep ones take the long way, to be refused. */
+static inline bool is_empty(const struct pass *r, const char *p)
+{
+	return p[1] == *p + 2 && r->depth < JSON_DEPTH_MAX;
 }
 
 /* end is behind the closing bracket. */
@@ -297,7 +316,11 @@ static const char *read_root(struct pass *r, const char *p)
 		struct level *l;
 
 		p = json_blanks(p);
-		if (*p == '{') {
+		if ((*p == '{' || *p == '[') && is_empty(r, p)) {
+			p = add_node(r, p, p + 2, *p == '{' ? JSON_OBJECT : JSON_ARRAY, false)
+				    ? p + 2
+				    : NULL;
+		} else if (*p == '{') {
 			l = open_level(r, p, JSON_OBJECT);
 			p = json_blanks(p + 1);
 			if (!l)
@@ -354,7 +377,8 @@ int json_read(struct json *j, const char *text, size_t len, uint32_t max_nodes, 
 	r.hash = r.first_hash;
 	r.hashes = 0;
 	r.hash_cap = FIRST_HASHES;
-	buf_init(&r.key, len + JSON_SLACK);
+	r.holds = 0;
+	buf_init(&r.key, 3 * (len + JSON_SLACK));
 	j->text = text;
 	j->len = len;
 	j->count = 0;

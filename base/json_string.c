@@ -36,31 +36,37 @@ static const char *read_escape(const struct json_source *src, const char *p)
 
 /* From the special byte at p, which is no quote, over the rest of the string to behind its closing quote. */
 const char *json_string_rest(
-	const struct json_source *src, const char *open, const char *p, bool *ret_escaped)
+	const struct json_source *src, const char *open, const char *p, unsigned *ret_holds)
 {
-	for (;;) {
-		while (*p == '\\') {
-			*ret_escaped = true;
-			p = read_escape(src, p);
-			if (!p)
-				return NULL;
-		}
+	unsigned holds = 0;
+
+	for (;; p = json_plain(p)) {
+		/* The zeros behind the text end a sequence that the text's end cuts. */
 		while ((unsigned char)*p >= 0x80) {
-			/* The zeros behind the text end a sequence that the text's end cuts. */
 			size_t n = utf8_len(p, 4);
 
 			if (n == 0)
 				return json_refuse_byte(src, p, open);
 			p += n;
 		}
-		if (json_special(*p)) {
-			if (*p == '"')
-				return p + 1;
-			if (*p != '\\')
-				return json_refuse_byte(src, p, open);
-		} else {
-			p = json_plain(p);
+		if (*p == '"') {
+			*ret_holds = holds;
+			return p + 1;
 		}
+		if (*p != '\\') {
+			if (json_special(*p))
+				return json_refuse_byte(src, p, open);
+			continue;
+		}
+		holds |= JSON_ESCAPED;
+		if (p[1] == '"' || p[1] == '\\') {
+			p += 2;
+			continue;
+		}
+		holds |= JSON_ODD;
+		p = read_escape(src, p);
+		if (!p)
+			return NULL;
 	}
 }
 

@@ -9,10 +9,14 @@
 #include "base/json_refuse.h"
 #include "base/slice.h"
 
+/* What a string holds: a backslash, and one that stands before neither a quote nor another backslash. */
+#define JSON_ESCAPED 1U
+#define JSON_ODD 2U
+
 /* Check the rest of the string that begins at open, from p on, a byte that is no plain character and no quote: to behind
- * the closing quote. *ret_escaped becomes true when there is a backslash. NULL with the error set: ERR_SYNTAX. */
+ * the closing quote. *ret_holds gets what it holds. NULL with the error set: ERR_SYNTAX. */
 const char *json_string_rest(
-	const struct json_source *src, const char *open, const char *p, bool *ret_escaped);
+	const struct json_source *src, const char *open, const char *p, unsigned *ret_holds);
 
 /* Decode the inside of a checked string, p..end, into out, which has room for end - p bytes (no escape is shorter than
  * what it stands for) and JSON_SLACK more that are written over. Returns the decoded length. */

@@ -505,6 +505,81 @@ static void duplicate_keys_are_found_at_any_width(void **state)
 	}
 }
 
+/* Spellings of one key, and keys whose spellings look alike. Padded to a wide object, too. */
+static void keys_are_compared_decoded(void **state)
+{
+	static const struct {
+		const char *one, *other;
+		bool same;
+	} cases[] = {
+		{"k:{\\\"name\\\":\\\"a\\\"}", "k:{\\u0022name\\u0022:\\\"a\\\"}", true},
+		{"k:{\\\"name\\\":\\\"a\\\"}", "k:{\\\"name\\\":\\\"a\\\"}", true},
+		{"k:{\\\"name\\\":\\\"a\\\"}", "k:{\\\"name\\\":\\\"b\\\"}", false},
+		{"a\\\\b", "a\\u005cb", true},
+		{"a\\\\b", "a\\u005Cb", true},
+		{"a\\/b", "a/b", true},
+		{"\\n", "\\u000a", true},
+		{"\\t\\\"", "\\u0009\\u0022", true},
+		{"\\u00e9\\\"", "\xc3\xa9\\\"", true},
+		{"\\ud83d\\ude00", "\xf0\x9f\x98\x80", true},
+		{"a\\\\", "a\\\"", false},
+		{"a\\\\\\\"", "a\\\"", false},
+		{"\\\\n", "\\n", false},
+		{"\\\\u0041", "\\u0041", false},
+		{"\\\\u0041", "A", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * COUNT(cases); i++) {
+		struct err err = {0};
+		struct buf b;
+
+		buf_init(&b, 100000);
+		buf_fmt(&b, "{\"%s\":{},", cases[i / 2].one);
+		for (int k = 0; i % 2 && k < 40; k++)
+			buf_fmt(&b, "\"filler-%d\":[],", k);
+		buf_fmt(&b, "\"%s\":1}", cases[i / 2].other);
+		if (cases[i / 2].same) {
+			assert_int_equal(refuse(buf_as_slice(&b), NODES, &err), ERR_SYNTAX);
+			assert_non_null(strstr(err.msg, "stands twice in this object"));
+		} else {
+			struct doc d = read_text(buf_as_slice(&b));
+
+			assert_int_equal(json_root(&d.j)->count, i % 2 ? 42 : 2);
+			forget(&d);
+		}
+		buf_release(&b);
+	}
+}
+
+/* Containers without a blank in them take a way of their own. */
+static void empty_containers(void **state)
+{
+	static const char *const texts[] = {
+		"{}", "[]", "{ }", "[\n]", "[[],{},[ ],{ }]", "{\"a\":{},\"b\":[]}"};
+	static const unsigned nodes[] = {1, 1, 1, 1, 5, 5}, counts[] = {0, 0, 0, 0, 4, 2};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		struct doc d = read_text(slice_of(texts[i]));
+		const struct json_node *root = json_root(&d.j);
+
+		assert_int_equal(d.j.count, nodes[i]);
+		assert_int_equal(root->count, counts[i]);
+		assert_int_equal(root->len, strlen(texts[i]));
+		assert_int_equal(root->next, nodes[i]);
+		if (i == 4)
+			JSON_EACH(&d.j, root, v)
+			{
+				assert_int_equal(v->count, 0);
+				assert_true(v->len == 2 || v->len == 3);
+				assert_int_equal(
+					d.j.text[v->at], v->type == JSON_ARRAY ? '[' : '{');
+			}
+		forget(&d);
+	}
+}
+
 static void one_byte_keys_do_not_collide(void **state)
 {
 	struct doc d;
@@ -628,6 +703,8 @@ int main(void)
 		cmocka_unit_test(nodes_are_limited),
 		cmocka_unit_test(three_mebibytes_of_zeros),
 		cmocka_unit_test(duplicate_keys_are_found_at_any_width),
+		cmocka_unit_test(keys_are_compared_decoded),
+		cmocka_unit_test(empty_containers),
 		cmocka_unit_test(one_byte_keys_do_not_collide),
 		cmocka_unit_test(keys_of_open_objects_are_kept),
 		cmocka_unit_test(a_long_key_is_cut_in_the_message),
