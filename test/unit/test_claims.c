@@ -160,6 +160,11 @@ static void r6_binding_waits_for_its_second(void **state)
 	assert_true(api->pool->puts <= 2);
 }
 
+static int64_t ended(enum metric_end why)
+{
+	return metric_value(api->pool->metrics, M_CLAIMS_ENDED, why, 0);
+}
+
 static void r6_ends_when_finished(void **state)
 {
 	(void)state;
@@ -175,6 +180,11 @@ static void r6_ends_when_finished(void **state)
 	assert_true(status_has_not(api, "a", "'u2'", SOON));
 	pod_phase(api, "u3", "Failed");
 	assert_true(status_has_not(api, "a", "'u3'", SOON));
+	/* Counted when the write is answered. */
+	for (int i = 0; i < 500 && ended(END_FINISHED) < 3; i++)
+		api_nap(10);
+	assert_int_equal(ended(END_FINISHED), 3);
+	assert_int_equal(ended(END_GONE) + ended(END_EXPIRED), 0);
 }
 
 /* Deleted with grace: it lives until it is gone. Forced: gone at once. */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "test/unit/ledger_fixture.h"
 
@@ -197,6 +198,11 @@ static void test_r3_undo_ends_that_take(void **state)
 	assert_true(kube_store_wait_claims(f.store, NULL, "u1", 0));
 	assert_int_equal(kube_store_claims(f.store, NULL, "u2"), 2);
 	ledger_must_take(&f, "u3", "app c 2 50%");
+	/* One on each server, counted once its write is answered. */
+	for (int i = 0; i < 500 && metric_value(f.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0) < 2;
+		i++)
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	assert_int_equal(metric_value(f.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0), 2);
 	/* A claim whose pod has been seen is no longer ours to end. */
 	ledger_fixture_release(&f);
 }
@@ -408,6 +414,7 @@ static void test_r6_bound_is_replaced_when_its_pod_is_gone(void **state)
 	assert_int_equal(kube_store_writes(f.store), 1);
 	assert_int_equal(kube_store_claims(f.store, "a", "old"), 0);
 	assert_int_equal(kube_store_claims(f.store, "a", "new"), 1);
+	assert_int_equal(metric_value(f.r.metrics, M_CLAIMS_ENDED, END_GONE, 0), 1);
 	ledger_fixture_release(&f);
 }
 
@@ -559,6 +566,7 @@ static void test_view(void **state)
 {
 	struct ledger_fixture f;
 	struct pool_view v;
+	size_t n[CLAIM_STATES];
 
 	(void)state;
 	ledger_fixture_init(&f);
@@ -577,6 +585,9 @@ static void test_view(void **state)
 	assert_int_equal(v.claims[1].state, CLAIM_PENDING);
 	assert_int_equal(v.usage.claimed[0] + v.usage.claimed[1], 20000 * MB);
 	assert_int_equal(v.usage.pending[0] + v.usage.pending[1], 20000 * MB);
+	f.r.ledger->ops->count(f.r.ledger, n);
+	assert_int_equal(n[CLAIM_PENDING], 3); /* the one on two servers at each */
+	assert_int_equal(n[CLAIM_BOUND] + n[CLAIM_ADOPTED], 0);
 	ledger_fixture_release(&f);
 }
 

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
 #include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/metrics.h"
 
 #define NONE ((struct slice){0})
 
@@ -278,6 +279,43 @@ static void test_ttl(void **state)
 	assert_int_equal(claims(&f), 0);
 	assert_int_equal(release(&f, "u2", "", &n), ERR_NOTFOUND);
 	fixture_release(&f);
+}
+
+static size_t counted(struct fixture *f, enum claim_state s)
+{
+	size_t n[CLAIM_STATES];
+
+	f->l->ops->count(f->l, n);
+	return n[s];
+}
+
+/* Each end is counted by why, each claim by its state. */
+static void test_counts(void **state)
+{
+	struct metrics *m = metrics_new(metric_table, M_COUNT);
+	struct fixture f;
+	size_t n;
+
+	(void)state;
+	assert_non_null(m);
+	fixture_init(&f, "a t4:8000", 0);
+	ledger_memory_tell(f.l, m);
+	assert_int_equal(take(&f, "u1", "a", "app c 1 10%"), 0);
+	f.l->ops->undo(f.l, f.answer.ticket);
+	f.l->ops->undo(f.l, f.answer.ticket);
+	assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_UNSENT, 0), 1);
+	assert_int_equal(take(&f, "u2", "b", "app c 1 10%"), 0);
+	assert_int_equal(take(&f, "u3", "c", "app c 1 10%"), 0);
+	assert_int_equal(counted(&f, CLAIM_PENDING), 2);
+	assert_int_equal(counted(&f, CLAIM_BOUND), 0);
+	assert_int_equal(release(&f, "u2", "", &n), 0);
+	assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_RELEASED, 0), 1);
+	nap(20);
+	ledger_memory_set_ttl(f.l, 10);
+	assert_int_equal(counted(&f, CLAIM_PENDING), 0);
+	assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_EXPIRED, 0), 1);
+	fixture_release(&f);
+	metrics_free(m);
 }
 
 static void test_deadline(void **state)
@@ -553,6 +591,7 @@ int main(void)
 		cmocka_unit_test(test_undo),
 		cmocka_unit_test(test_release),
 		cmocka_unit_test(test_ttl),
+		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_swap),
 		cmocka_unit_test(test_bound),

@@ -3,6 +3,7 @@
 #include "webhook/cluster/ledger_kube.h"
 
 #include "webhook/cluster/ledger_kube_impl.h"
+#include "webhook/edge/metrics.h"
 
 /* Nobody can say whether a byte is free: no. Another try by whoever created the pod heals it. */
 int ledger_away(struct err *err)
@@ -22,6 +23,7 @@ struct add {
 	const struct claim_record *record;
 	uint64_t base; /* the version that the last write follows; 0: none was begun */
 	bool over;     /* in the place of somebody else's part */
+	bool replaces; /* the claim of a pod that is gone went in the same write */
 };
 
 static enum edit_result add_claim(
@@ -41,6 +43,7 @@ static enum edit_result add_claim(
 		return EDIT_GIVE_UP;
 	}
 	/* Its pod is gone for good: this may be written even if we give up. */
+	add->replaces = gone >= 0;
 	if (gone >= 0)
 		server_status_remove_claim(&o->status, (size_t)gone);
 	if (server_claim_fits(o, &add->record->claim, slice_of(t->uid), err) != 0)
@@ -79,6 +82,8 @@ static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 		add = (struct add){.t = t, .record = &t->records[i]};
 		rc = servers_edit(t->l->servers, names[i], add_claim, &add, deadline_ms, err);
 		t->over = t->over || add.over;
+		if (rc == 0 && add.replaces && t->l->metrics)
+			metric_add(t->l->metrics, M_CLAIMS_ENDED, END_GONE, 0, 1);
 	}
 	if (rc == 0)
 		return 0;
