@@ -232,30 +232,49 @@ size_t status_server_poll(
 
 /* ---- start and end ---- */
 
+/* An address of either family; "" is all addresses, of both families where there are two. */
+static int open_socket(
+	const char *host, uint16_t port, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret_address;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret_address;
+	const int off = 0;
+	int fd = -1;
+
+	*ret_address = (struct sockaddr_storage){0};
+	if (!host[0] || inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(port);
+		*ret_len = sizeof(*v6);
+		fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (fd >= 0)
+			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	}
+	if (fd >= 0 || (host[0] && inet_pton(AF_INET, host, &v4->sin_addr) != 1))
+		return fd;
+	v4->sin_family = AF_INET;
+	v4->sin_port = htons(port);
+	*ret_len = sizeof(*v4);
+	return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
 static int listen_at(const char *at, int *ret_fd, struct err *err)
 {
-	struct sockaddr_in v4 = {.sin_family = AF_INET};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+	struct sockaddr_storage address;
 	const int on = 1;
+	socklen_t len = 0;
 	char host[64];
 	uint16_t port;
-	bool is_v4;
 	int fd, rc = text_host_port(slice_of(at), host, &port, err);
 
 	if (rc != 0)
 		return rc;
-	is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
-	if (!is_v4 && host[0] && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
-		return err_set(
-			err, ERR_INVALID, "%s: expected ADDR:PORT, ADDR being an address", at);
-	v4.sin_port = v6.sin6_port = htons(port);
-	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	errno = EINVAL;
+	fd = open_socket(host, port, &address, &len);
 	if (fd < 0)
-		return err_set(err, ERR_IO, "%s: %s", at, strerrordesc_np(errno));
+		return err_set(err, ERR_IO, "cannot listen at %s: %s", at, strerrordesc_np(errno));
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, is_v4 ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
-		    is_v4 ? sizeof(v4) : sizeof(v6)) != 0 ||
-		listen(fd, 16) != 0) {
+	if (bind(fd, (const struct sockaddr *)&address, len) != 0 || listen(fd, 16) != 0) {
 		rc = err_set(err, ERR_IO, "cannot listen at %s: %s", at, strerrordesc_np(errno));
 		(void)close(fd);
 		return rc;

@@ -246,6 +246,41 @@ def test_status(plugin):
     assert (plugin.metric("devices"), plugin.metric("pool_units"), plugin.metric("pool_servers")) == (8000, 800, 1)
 
 
+@pytest.mark.parametrize("listen,hosts", [(":", ["127.0.0.1", "::1"]), ("[::1]:", ["::1"]), ("127.0.0.1:", ["127.0.0.1"])])
+def test_status_addresses(api, tmp_path, listen, hosts):
+    """All addresses of both families, or one of either; a machine without IPv6 has those that it has."""
+    if not has_ipv6():
+        hosts = [h for h in hosts if ":" not in h]
+    (tmp_path / "one").mkdir()
+    with Plugin(tmp_path / "one", address(api)) as plugin:
+        port = servers.free_ports(1)[0]
+        plugin.argv[2] = str(tmp_path / "other.sock")
+        plugin.argv[6] = f"{listen}{port}"
+        with subprocess.Popen(plugin.argv, stderr=subprocess.DEVNULL) as other:
+            try:
+                for host in hosts:
+                    plugin.wait(lambda h=host: answers(h, port), f"answer at {host}")
+            finally:
+                other.terminate()
+
+
+def has_ipv6():
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+def answers(host, port):
+    try:
+        with socket.create_connection((host, port), timeout=WAIT_S) as s:
+            s.sendall(b"GET /livez HTTP/1.1\r\n\r\n")
+            return s.recv(100).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("request_,status", [
     (b"GET /nope HTTP/1.1\r\n\r\n", 404), (b"GET /livezz HTTP/1.1\r\n\r\n", 404), (b"POST /livez HTTP/1.1\r\n\r\n", 405),
     (b"GET /livez\r\n\r\n", 400), (b"GET  HTTP/1.1\r\n\r\n", 400), (b"\r\n\r\n", 400), (b"GET /livez HTTP/1.1\n\n", 200),
