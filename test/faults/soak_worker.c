@@ -302,6 +302,7 @@ void *worker_run(void *ctx)
 		if ((int64_t)w->totals.killed == killed)
 			w->histogram[times_bucket((uint64_t)(now_us() - due))]++;
 	}
+	w->ended_us = now_us();
 	/* What was cut off has been handled by then. */
 	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = 1}, NULL);
 	while (w->n_sure > 0 && w->totals.wrong == 0)

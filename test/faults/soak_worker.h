@@ -54,6 +54,7 @@ struct worker {
 	size_t n_unknown;
 	struct totals totals;
 	uint64_t histogram[TIMES];
+	int64_t ended_us; /* its last request, but for those that clean up */
 };
 
 /* The thread of a worker. */

@@ -49,8 +49,9 @@ def fixture_small_disk():
     through /proc. Needs no root where users may have namespaces."""
     place = tempfile.mkdtemp(prefix="poolgate-disk-")
     own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    holder = subprocess.Popen(["unshare", "--mount", *own, "sh", "-c", 'mount -t tmpfs -o size=64k none "$0" && echo ready && exec cat', place],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    script = 'mount -t tmpfs -o size=64k none "$0" && echo ready && exec cat'
+    holder = subprocess.Popen(["unshare", "--mount", *own, "sh", "-c", script, place], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "ready\n", "no namespace with a file system of its own can be had here"
         yield f"/proc/{holder.pid}/root{place}"
