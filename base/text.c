@@ -201,9 +201,14 @@ bool text_dns_label(struct slice s)
 uint64_t text_hash64(struct slice s)
 {
 	uint64_t h = UINT64_C(0xCBF29CE484222325);
+	const unsigned char *at = (const unsigned char *)s.at, *end = s.len ? at + s.len : at;
 
-	for (size_t i = 0; i < s.len; i++)
-		h = (h ^ (unsigned char)s.at[i]) * UINT64_C(0x100000001B3);
+	/* Each review hashes a plan: eight bytes a turn take half the instructions. */
+	for (; end - at >= 8; at += 8)
+		for (size_t i = 0; i < 8; i++)
+			h = (h ^ at[i]) * UINT64_C(0x100000001B3);
+	for (; at < end; at++)
+		h = (h ^ *at) * UINT64_C(0x100000001B3);
 	return h;
 }
 

@@ -222,6 +222,17 @@ static void hashes(void **state)
 	assert_true(text_hash64(SLICE("")) == UINT64_C(0xcbf29ce484222325));
 	assert_true(text_hash64(SLICE("a")) == UINT64_C(0xaf63dc4c8601ec8c));
 	assert_true(text_hash64(SLICE("foobar")) == UINT64_C(0x85944171f73967e8));
+	/* around the turns of eight bytes */
+	assert_true(text_hash64(SLICE("chongo was here!\n")) == UINT64_C(0x46810940eff5f915));
+	for (size_t n = 0; n < 40; n++) {
+		const char text[] = "abcdefghijklmnopqrstuvwxyz\xff\x80\x01 ABCDEFGHIJ";
+		uint64_t slow = UINT64_C(0xcbf29ce484222325);
+
+		for (size_t i = 0; i < n; i++)
+			slow = (slow ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+		assert_true(text_hash64((struct slice){text, n}) == slow);
+	}
+	assert_true(text_hash64((struct slice){0}) == UINT64_C(0xcbf29ce484222325));
 }
 
 static void listen_addresses(void **state)

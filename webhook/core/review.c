@@ -342,7 +342,11 @@ void answer_refuse(struct answer *ans, const struct err *err, struct arena *a)
 
 void answer_plan(struct answer *ans, uint64_t plan_hash, struct arena *a)
 {
-	ans->audit_plan = slice_of(arena_fmt(a, "%016llx", (unsigned long long)plan_hash));
+	char text[16];
+
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = "0123456789abcdef"[plan_hash >> (60 - 4 * i) & 15];
+	ans->audit_plan = arena_slice(a, (struct slice){text, sizeof(text)});
 }
 
 /* Room for " and 18446744073709551615 more". */
