@@ -94,7 +94,7 @@ INSTALLED = ("/etc/", "/usr/", "/var/lib/", "/opt/", "/run/")
 PLAIN_PARENTS = {"/", "/tmp", "/home", "/root", "/opt", "/srv", "/src", "/mnt", "/var/tmp", "/builds"}
 OWN_TEXT = re.compile(r"(^|/)(Makefile|[^/]+\.(c|h|mk|py|sh|md|1|5|8))$|^(manifests|docs|tools|\.ci|mk|share)/|"
                       r"^test/[^/]+/[^/.]+$")
-NOT_OURS = re.compile(r"^test/(fuzz/corpus|golden/\w+/.*|integration/data)/")
+NOT_OURS = re.compile(r"^test/(fuzz/(?:corpus|grown)|golden/\w+/.*|integration/data)/")
 
 
 def floor_of(path):
