@@ -95,7 +95,7 @@ static void paths(void **state)
 	(void)snprintf(path, sizeof(path), "%s/none/plugin.sock", f->folder);
 	assert_int_equal(try_new(path, f, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "is the kubelet's folder mounted there?"));
-	assert_int_equal(try_new("/proc/plugin.sock", f, &err), ERR_IO);
+	assert_int_equal(try_new("/proc/self/plugin.sock", f, &err), ERR_IO);
 }
 
 static void only_its_owner_may_connect(void **state)
