@@ -18,8 +18,9 @@ PROTO_USERS := $(filter-out $(PROTO_OBJ),$(filter $(BUILD)/deviceplugin/% $(BUIL
 $(PROTO_USERS): $(PROTO_OBJ:.o=.h)
 $(PROTO_USERS): private PART_CPPFLAGS = $(PROTO_CPPFLAGS)
 
-# Plays the server itself.
+# They play the server themselves.
 $(BUILD)/test/unit/test_plugin: UNIT_LDFLAGS = -Wl,--wrap=grpc_stream_show
+$(BUILD)/test/unit/test_plugin_oom: UNIT_LDFLAGS = -Wl,--wrap=grpc_stream_show,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 DEVICE_PLUGIN := $(if $(wildcard deviceplugin/main.c),$(BUILD)/poolgate-device-plugin)
 
