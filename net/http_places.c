@@ -69,23 +69,29 @@ void http_place_take(struct http_places *p, struct http_place *place, const stru
 	append(p, place);
 	p->taken++;
 	p->held[place->class]++;
+	p->at[place->class][place->stage]++;
 }
 
 static void count_out(struct http_places *p, const struct http_place *place)
 {
 	p->taken--;
 	p->held[place->class]--;
+	p->at[place->class][place->stage]--;
 }
 
 void http_place_set(struct http_places *p, struct http_place *place, enum http_stage stage)
 {
 	if (place->stage == HTTP_STAGE_LEAVING || place->stage == stage)
 		return;
-	place->stage = stage;
 	detach(p, place);
 	append(p, place);
-	if (stage == HTTP_STAGE_LEAVING)
+	if (stage == HTTP_STAGE_LEAVING) {
 		count_out(p, place);
+	} else {
+		p->at[place->class][place->stage]--;
+		p->at[place->class][stage]++;
+	}
+	place->stage = stage;
 }
 
 void http_place_free(struct http_places *p, struct http_place *place)
@@ -100,14 +106,18 @@ struct http_place *http_places_spare(const struct http_places *p, struct http_pl
 	if (p->most == 0 || p->taken <= p->most)
 		return NULL;
 	struct http_place *best = NULL;
+	unsigned most = 0, crowd = 0;
 	for (struct http_place *at = p->first; at; at = at->next) {
 		if (at == newest || at->stage >= HTTP_STAGE_BUSY)
 			continue;
-		unsigned more = p->held[at->class], most = best ? p->held[best->class] : 0;
-		if (more > most || (more == most && at->stage < best->stage))
-			best = at;
+		unsigned held = p->held[at->class], here = p->at[at->class][at->stage];
+		if (held < most || (held == most && here <= crowd))
+			continue;
+		best = at;
+		most = held;
+		crowd = here;
 	}
-	if (best && p->held[best->class] < p->held[newest->class])
+	if (best && most < p->held[newest->class])
 		return newest;
 	return best;
 }

@@ -9,7 +9,7 @@
 /* Addresses are counted in so many classes; two that fall into one class count as one. */
 #define HTTP_PLACES_CLASSES 1024
 
-/* How far a connection is; the first ones go first. */
+/* How far a connection is. */
 enum http_stage {
 	HTTP_STAGE_NEW,       /* in its TLS handshake; without TLS: nothing has come */
 	HTTP_STAGE_UNUSED,    /* after the handshake, before its first request */
@@ -33,6 +33,7 @@ struct http_places {
 	unsigned most;  /* more than that, and one has to go; 0: none ever has to */
 	uint64_t seed;
 	unsigned held[HTTP_PLACES_CLASSES];
+	unsigned at[HTTP_PLACES_CLASSES][HTTP_STAGE_LEAVING]; /* of these, by stage */
 };
 
 /* limit: connections that the transport accepts. Some of them are kept free, so that it goes on accepting while one leaves; below 64
@@ -48,9 +49,9 @@ void http_place_set(struct http_places *p, struct http_place *place, enum http_s
 /* It is closed. */
 void http_place_free(struct http_places *p, struct http_place *place);
 
-/* newest was taken: who must go so that there is room, or NULL. It is a connection of the address that has most, at
- * the earliest stage there, the one that has been at it for longest. Where the address of the newest has most and nothing to spare, it is the
- * newest. */
+/* newest was taken: who must go so that there is room, or NULL. It is a connection of the address that has most; at the stage where most of
+ * these are, so that neither handshakes nor silence nor requests that are never finished keep the others out, also where all clients have one
+ * address; and there the one that has been at it for longest. Where the address of the newest has most and nothing to spare, it is the newest. */
 struct http_place *http_places_spare(const struct http_places *p, struct http_place *newest);
 
 #endif

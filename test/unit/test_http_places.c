@@ -67,35 +67,29 @@ static void few_places(void **state)
 	expect(0);
 }
 
-/* Of one address: by stage, then who is at it for longest. */
+/* Of one address: where most of them are, then who is there for longest; whoever is being answered stays. */
 static void one_address(void **state)
 {
 	(void)state;
-	fill(0, 20, "10.0.0.1", HTTP_STAGE_BUSY);
-	fill(20, 40, "10.0.0.1", HTTP_STAGE_RECEIVING);
-	fill(40, 60, "10.0.0.1", HTTP_STAGE_IDLE);
-	fill(60, 80, "10.0.0.1", HTTP_STAGE_UNUSED);
-	fill(80, MOST, "10.0.0.1", HTTP_STAGE_NEW);
+	fill(0, 20, "10.0.0.1", HTTP_STAGE_RECEIVING);
+	fill(20, 45, "10.0.0.1", HTTP_STAGE_IDLE);
+	fill(45, 75, "10.0.0.1", HTTP_STAGE_UNUSED);
+	fill(75, MOST, "10.0.0.1", HTTP_STAGE_BUSY);
 	take(MOST, "10.0.0.1");
-	expect(80);
-	for (unsigned i = 80; i < MOST; i++)
+	expect(45);
+	http_place_set(&places, &all[45], HTTP_STAGE_IDLE);
+	expect(46); /* 29 are unused, 26 idle */
+	for (unsigned i = 46; i < 50; i++)
 		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
-	expect(60);
-	http_place_set(&places, &all[60], HTTP_STAGE_IDLE);
-	expect(61);
-	for (unsigned i = 61; i < 80; i++)
+	expect(20); /* 25 are unused */
+	http_place_set(&places, &all[20], HTTP_STAGE_RECEIVING);
+	http_place_set(&places, &all[20], HTTP_STAGE_BUSY);
+	http_place_set(&places, &all[20], HTTP_STAGE_IDLE);
+	expect(21); /* it has just been answered */
+	for (unsigned i = 20; i < 75; i++)
 		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
-	expect(40);
-	http_place_set(&places, &all[40], HTTP_STAGE_RECEIVING);
-	http_place_set(&places, &all[40], HTTP_STAGE_BUSY);
-	http_place_set(&places, &all[40], HTTP_STAGE_IDLE);
-	expect(41);
-	for (unsigned i = 41; i < 80; i++)
-		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
-	expect(40);
-	http_place_set(&places, &all[40], HTTP_STAGE_BUSY);
-	expect(20);
-	for (unsigned i = 20; i < 40; i++)
+	expect(0);
+	for (unsigned i = 0; i < 20; i++)
 		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
 	assert_null(http_places_spare(&places, newest)); /* all are busy: clients wait outside */
 }
@@ -111,12 +105,11 @@ static void two_addresses(void **state)
 	http_place_set(&places, &all[25], HTTP_STAGE_LEAVING);
 	assert_null(http_places_spare(&places, newest));
 	take(MOST + 1, "10.0.0.1");
-	expect(MOST);
-	http_place_set(&places, &all[MOST], HTTP_STAGE_RECEIVING);
 	expect(26);
 	/* Who has most and nothing to spare displaces nobody. */
 	for (unsigned i = 26; i < MOST; i++)
 		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
+	expect(MOST); /* it is no longer the newest */
 	http_place_free(&places, &all[MOST]);
 	http_place_set(&places, &all[MOST + 1], HTTP_STAGE_IDLE);
 	assert_null(http_places_spare(&places, newest));
@@ -148,6 +141,9 @@ static void leaving(void **state)
 	assert_null(places.last);
 	for (unsigned i = 0; i < HTTP_PLACES_CLASSES; i++)
 		assert_int_equal(places.held[i], 0);
+	for (unsigned i = 0; i < HTTP_PLACES_CLASSES; i++)
+		for (unsigned j = 0; j < HTTP_STAGE_LEAVING; j++)
+			assert_int_equal(places.at[i][j], 0);
 }
 
 int main(void)
