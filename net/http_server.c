@@ -19,9 +19,11 @@
 
 /* Clients beyond the connection limit wait here. */
 #define BACKLOG 1024
-/* One connection's buffers; headers that do not fit are answered 431 (an API server's have under 1 KB). libmicrohttpd zeroes
- * them twice a request: with 16 KB a review costs 10 000 instructions, and 64 connections 0.5 MB, more. */
+/* One connection's buffers; headers that do not fit are answered 431 (an API server's have under 1 KB). About half of it takes what is
+ * received: with TLS, which reviews come by, one of up to 12 KB is read, decided and answered between two polls; with 8 KB one of 6 KB
+ * took four. libmicrohttpd zeroes it twice a request, and it is most of what a connection costs. */
 #define CONNECTION_MEMORY ((size_t)8 * 1024)
+#define CONNECTION_MEMORY_TLS ((size_t)24 * 1024)
 #define LOG_PER_SECOND 10
 #define POLL_STOP_MS 10
 /* For a 500 to reach a client before its connection is closed. */
@@ -162,7 +164,8 @@ static struct MHD_Daemon *start_daemon(struct http_server *s, int fd)
 		MHD_OPTION_NOTIFY_COMPLETED, http_server_on_completed, NULL,         /**/
 		MHD_OPTION_NOTIFY_CONNECTION, http_server_on_connection, s,          /**/
 		MHD_OPTION_CONNECTION_LIMIT, s->cfg.connections,                     /**/
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,               /**/
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT,                                  /**/
+		s->cfg.identity ? CONNECTION_MEMORY_TLS : CONNECTION_MEMORY,         /**/
 		MHD_OPTION_CONNECTION_TIMEOUT, (s->cfg.idle_ms + 999) / 1000,        /**/
 		MHD_OPTION_ARRAY, s->cfg.identity ? tls : none, MHD_OPTION_END);
 }
