@@ -32,6 +32,8 @@ __attribute__((constructor)) static void begin(void)
 	(void)close(fd);
 }
 
+/* The C library's names of the parameters are reserved ones. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
 	int rc;
@@ -64,3 +66,4 @@ int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 	ret->tv_usec = t.tv_nsec / 1000;
 	return 0;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
