@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kube-score has to say of every way to install: nothing but what exceptions.yaml explains, and nothing there that it no longer says.
+Pod Security is tried on a real API server, in test/e2e/test_manifests.py, which `make security-test` runs these tests of: our own pods pass
+`restricted`, those of the DaemonSets fail it by what their namespaces are for, and by that alone."""
+import collections
+import fnmatch
+import json
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from lib.server import ROOT
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OVERLAYS = ["base", "overlays/secrets", "overlays/all-namespaces-secrets", "overlays/no-cel", "overlays/device-plugin"]
+COMPONENTS = ["cert-manager", "monitoring", "gpuprobe"]
+OPTIONAL = ["container-seccomp-profile", "container-ports-check"]
+
+
+def tool(script, *words):
+    """A program that a build script makes; without it the test is skipped, with the line that says what is missing."""
+    where = subprocess.run([os.path.join(ROOT, script), "--where"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    if not os.path.exists(where) or (words and not os.path.exists(os.path.join(where, words[0]))):
+        done = subprocess.run([os.path.join(ROOT, script), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            pytest.skip(done.stdout.decode().strip().splitlines()[-1])
+    return os.path.join(where, words[0]) if words else where
+
+
+@pytest.fixture(scope="module", name="renders")
+def fixture_renders(tmp_path_factory):
+    """name -> the manifests as kustomize makes them."""
+    kubectl = tool("test/e2e/build", "kubectl")
+    folders = {name: os.path.join(ROOT, "manifests", name) for name in OVERLAYS}
+    for name in COMPONENTS:
+        folder = tmp_path_factory.mktemp(name)
+        with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
+            yaml.safe_dump({"resources": [os.path.relpath(os.path.join(ROOT, "manifests/base"), folder)],
+                            "components": [os.path.relpath(os.path.join(ROOT, "manifests/components", name), folder)]}, f)
+        folders["components/" + name] = str(folder)
+    return {name: subprocess.run([kubectl, "kustomize", folder], stdout=subprocess.PIPE, check=True).stdout for name, folder in folders.items()}
+
+
+def test_kube_score(renders):
+    program = tool("test/security/build")
+    with open(os.path.join(HERE, "exceptions.yaml"), encoding="utf-8") as f:
+        exceptions = yaml.safe_load(f)
+    used, wrong, checks = collections.Counter(), set(), 0
+    for name, text in renders.items():
+        done = subprocess.run([program, "score", "-", "-o", "json", "--kubernetes-version", "v1.36", "--disable-ignore-checks-annotations",
+                               *[w for o in OPTIONAL for w in ("--enable-optional-test", o)]],
+                              input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        assert done.stdout, f"{name}: {done.stderr.decode()}"
+        for thing in json.loads(done.stdout):
+            at = f"{thing['type_meta']['kind']}/{thing['object_meta']['name']}"
+            for check in thing["checks"]:
+                checks += not check["skipped"]
+                if check["skipped"] or check["grade"] >= 10:
+                    continue
+                for said in {comment["summary"] for comment in check["comments"] or [{"summary": ""}]}:
+                    excuse = [i for i, e in enumerate(exceptions) if fnmatch.fnmatch(at, e["object"]) and e["check"] == check["check"]["id"]
+                              and said in e["says"]]
+                    used.update(excuse)
+                    if not excuse:
+                        wrong.add(f"{at}: {check['check']['id']}: {said}")
+    assert not wrong, "\n".join(sorted(wrong))
+    assert [e for i, e in enumerate(exceptions) if not used[i]] == [], "explained, and not said any more"
+    assert all(len(e["why"]) > 20 for e in exceptions)
+    assert checks > 100, f"only {checks} checks were made"
+
+
+def test_what_no_manifest_may_hold(renders):
+    """Nobody is given everything, no pod the node's namespaces or more privileges, and no secret is shipped."""
+    for name, text in renders.items():
+        for obj in yaml.safe_load_all(text):
+            at = f"{name}: {obj['kind']} {obj['metadata']['name']}"
+            assert obj["kind"] != "Secret", at
+            for rule in obj.get("rules") or [] if "Role" in obj["kind"] else []:
+                assert "*" not in rule.get("verbs", []) + rule.get("resources", []) + rule.get("apiGroups", []), at
+                assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), at
+            if "roleRef" in obj:
+                assert obj["roleRef"]["name"] not in ("cluster-admin", "admin", "edit"), at
+                assert all(s["kind"] == "ServiceAccount" for s in obj["subjects"]), at
+            spec = ((obj.get("spec") or {}).get("template") or {}).get("spec") if isinstance(obj.get("spec"), dict) else None
+            if not spec:
+                continue
+            assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), at
+            for container in spec.get("initContainers", []) + spec["containers"]:
+                context = container["securityContext"]
+                assert context["allowPrivilegeEscalation"] is False and context["readOnlyRootFilesystem"] is True, at
+                assert context["capabilities"] == {"drop": ["ALL"]} and not context.get("privileged"), at
+                assert container["resources"]["limits"]["memory"], at
+            assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, at
+            paths = [v["hostPath"]["path"] for v in spec.get("volumes", []) if "hostPath" in v]
+            assert paths == (["/var/lib/kubelet/plugins_registry"] if obj["metadata"]["name"] == "device-plugin" else []), at
