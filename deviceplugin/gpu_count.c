@@ -92,7 +92,8 @@ static int put(struct gpu_count *c, struct slice name, uint32_t fit, struct err 
 		return err_set(err, ERR_NOMEM, "out of memory for %zu GPUServers", c->n);
 	}
 	memmove(c->server + at + 1, c->server + at, (c->n - at) * sizeof(*c->server));
-	c->server[at] = (struct gpu_count_server){copy, fit};
+	c->server[at].name = copy;
+	c->server[at].fit = fit;
 	c->n++;
 	c->fit += fit;
 	return 0;
@@ -155,20 +156,26 @@ static int read_row(struct gpu_count *c, const struct json *j, const struct json
 	return put(c, name, fit > 0 && fit <= GPU_COUNT_FIT_MAX ? (uint32_t)fit : 0, err);
 }
 
+int gpu_count_columns(struct gpu_count *c, const struct json *j, const struct json_node *table,
+	struct err *err)
+{
+	const struct json_node *columns = json_get(j, table, SLICE("columnDefinitions"));
+
+	return json_absent(columns) ? 0 : read_columns(c, j, columns, err);
+}
+
 int gpu_count_table(struct gpu_count *c, const struct json *j, const struct json_node *table,
 	bool gone, struct err *err)
 {
-	const struct json_node *columns = json_get(j, table, SLICE("columnDefinitions"));
 	const struct json_node *rows = json_get(j, table, SLICE("rows"));
-	int rc = 0;
+	int rc;
 
 	if (!json_is_str(j, json_get(j, table, SLICE("kind")), SLICE("Table")))
 		return no_table("its kind", err);
 	if (!json_absent(rows) && !json_is(rows, JSON_ARRAY))
 		return no_table("its rows", err);
-	if (!json_absent(columns))
-		rc = read_columns(c, j, columns, err);
-	else if (!c->known_columns)
+	rc = gpu_count_columns(c, j, table, err);
+	if (rc == 0 && !c->known_columns)
 		return no_table("it has no columns", err);
 	JSON_EACH(j, rows, row)
 	{

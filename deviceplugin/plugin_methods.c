@@ -144,7 +144,7 @@ static enum grpc_status get_options(
 	(void)ctx;
 	call_init(&c);
 	if (unpack(&c, &v1beta1__empty__descriptor, request, &status, err))
-		status = pack(&options.base, reply, err);
+		status = pack((const ProtobufCMessage *)&options, reply, err);
 	return call_end(&c, status);
 }
 
@@ -170,7 +170,7 @@ static enum grpc_status answer_allocate(struct plugin *p, struct call *c,
 		return no_memory(err);
 	for (size_t i = 0; i < r->n_container_requests; i++)
 		answer.container_responses[i] = &p->gives;
-	status = pack(&answer.base, reply, err);
+	status = pack((const ProtobufCMessage *)&answer, reply, err);
 	if (status == GRPC_OK)
 		p->counts.allocated += r->n_container_requests;
 	return status;
@@ -255,7 +255,7 @@ static enum grpc_status answer_preferred(const struct plugin *p, struct call *c,
 		return status;
 	answer.n_container_responses = r->n_container_requests;
 	answer.container_responses = all;
-	return pack(&answer.base, reply, err);
+	return pack((const ProtobufCMessage *)&answer, reply, err);
 }
 
 static enum grpc_status get_preferred(
@@ -287,7 +287,7 @@ static enum grpc_status pre_start(
 				 ? check_ids(&c, ctx, r->devices_ids, r->n_devices_ids, err)
 				 : no_devices(err);
 	if (status == GRPC_OK)
-		status = pack(&answer.base, reply, err);
+		status = pack((const ProtobufCMessage *)&answer, reply, err);
 	return call_end(&c, status);
 }
 
@@ -371,7 +371,7 @@ static enum grpc_status get_info(
 	info.n_supported_versions = 1;
 	call_init(&c);
 	if (unpack(&c, &pluginregistration__info_request__descriptor, request, &status, err))
-		status = pack(&info.base, reply, err);
+		status = pack((const ProtobufCMessage *)&info, reply, err);
 	return call_end(&c, status);
 }
 
@@ -398,7 +398,7 @@ static enum grpc_status notify(void *ctx, struct slice request, struct buf *repl
 			log_line(p->log, LOG_LEVEL_ERROR, "the kubelet refuses this plugin",
 				log_str("socket", p->socket), log_slice("error", words));
 		p->counts.refused += !r->plugin_registered;
-		status = pack(&answer.base, reply, err);
+		status = pack((const ProtobufCMessage *)&answer, reply, err);
 	}
 	return call_end(&c, status);
 }

@@ -21,6 +21,8 @@
 #define CONNECTION_MS 5000
 /* No descriptor is free: look again. */
 #define ACCEPT_AGAIN_MS 1000
+/* Newcomers in one turn. */
+#define ACCEPTS 16
 
 struct connection {
 	int fd; /* -1: none */
@@ -169,31 +171,51 @@ static void go_on(struct status_server *s, struct connection *c)
 		hang_up(c);
 }
 
-static struct connection *free_place(struct status_server *s)
+/* A place for a newcomer: a free one, or that of who has been here longest. Who says nothing, or reads nothing, does not keep the
+ * kubelet's probes out. */
+static struct connection *make_place(struct status_server *s)
 {
-	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
-		if (s->connection[i].fd < 0)
-			return &s->connection[i];
-	return NULL;
+	struct connection *oldest = &s->connection[0];
+
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++) {
+		struct connection *c = &s->connection[i];
+
+		if (c->fd < 0)
+			return c;
+		if (c->end_ms < oldest->end_ms)
+			oldest = c;
+	}
+	hang_up(oldest);
+	return oldest;
+}
+
+/* False: nobody waits, or nobody can be taken now. */
+static bool accept_one(struct status_server *s)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	int fd = accept4(s->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct connection *c;
+
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			s->accept_ms = now_ms() + ACCEPT_AGAIN_MS;
+		return false;
+	}
+	c = make_place(s);
+	c->fd = fd;
+	c->end_ms = now_ms() + CONNECTION_MS;
+	buf_init(&c->in, REQUEST_MAX);
+	buf_init(&c->out, ANSWER_MAX);
+	go_on(s, c); /* most have asked already, and need no place then */
+	return true;
 }
 
 static void accept_all(struct status_server *s)
 {
-	struct connection *c;
-
-	while ((c = free_place(s))) {
-		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd < 0) {
-			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				s->accept_ms = now_ms() + ACCEPT_AGAIN_MS;
+	for (int i = 0; i < ACCEPTS; i++)
+		if (!accept_one(s))
 			return;
-		}
-		c->fd = fd;
-		c->end_ms = now_ms() + CONNECTION_MS;
-		buf_init(&c->in, REQUEST_MAX);
-		buf_init(&c->out, ANSWER_MAX);
-	}
 }
 
 void status_server_turn(struct status_server *s)
@@ -210,22 +232,20 @@ size_t status_server_poll(
 {
 	int64_t now = now_ms(), left;
 	size_t n = 0;
-	bool room = false;
 
 	*ret_ms = -1;
 	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++) {
 		const struct connection *c = &s->connection[i];
 
-		room |= c->fd < 0;
 		if (c->fd < 0)
 			continue;
 		to[n++] = (struct pollfd){.fd = c->fd, .events = c->out.len ? POLLOUT : POLLIN};
 		left = c->end_ms > now ? c->end_ms - now : 0;
 		*ret_ms = *ret_ms < 0 || left < *ret_ms ? left : *ret_ms;
 	}
-	if (room && s->accept_ms <= now)
+	if (s->accept_ms <= now)
 		to[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-	else if (room && (*ret_ms < 0 || s->accept_ms - now < *ret_ms))
+	else if (*ret_ms < 0 || s->accept_ms - now < *ret_ms)
 		*ret_ms = s->accept_ms - now;
 	return n;
 }
