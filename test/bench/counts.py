@@ -97,10 +97,14 @@ def system_calls(path, bodies):
             out = os.path.join(server.dir, "strace.out")
             server.start(["strace", "-f", "-c", "-S", "name", "-o", out, *server.argv()], wait=False)
             server.wait_ready(60)
-            with tls_context().wrap_socket(socket.create_connection(("127.0.0.1", server.port), 60)) as sock:
-                for i in range(requests):
-                    post_whole(sock, path, bodies[i % len(bodies)])
-            os.kill(peers.children(server.process.pid)[0], signal.SIGTERM)
+            try:
+                with tls_context().wrap_socket(socket.create_connection(("127.0.0.1", server.port), 60)) as sock:
+                    for i in range(requests):
+                        post_whole(sock, path, bodies[i % len(bodies)])
+            finally:
+                # strace would let it live.
+                for pid in peers.children(server.process.pid):
+                    os.kill(pid, signal.SIGTERM)
             server.process.wait(60)
             with open(out, encoding="utf-8") as file:
                 # "% time, seconds, usecs/call, calls, [errors,] name"

@@ -66,6 +66,11 @@ def base_of(server):
 
 # ---- tables ----
 
+def slow_client(row):
+    """Was it wrk that could do no more?"""
+    return row["connections"] > 1 and row["used"]["median"] < 0.95
+
+
 def rate_table(r):
     lines = ["| review | server | c | CPU µs each (min–max) | × nginx | 1000/s | p50 / p99 ms | RSS MB | errors |",
              "|---|---|---|---|---|---|---|---|---|"]
@@ -73,7 +78,7 @@ def rate_table(r):
         cpu, times = row["cpu_us"], ratio(r, row["size"], row["server"], row["connections"], base_of(row["server"]))
         lines.append(f"| {row['size']}, {row['bytes'] / 1000:.1f} KB | {NAMES[row['server']]} | {row['connections']} "
                      f"| {cpu['median']:.1f} ({cpu['min']:.1f}–{cpu['max']:.1f}){' ~' if row['disturbed'] else ''} "
-                     f"| {times:.2f} | {row['rps']['median'] / 1000:.1f} "
+                     f"| {times:.2f} | {row['rps']['median'] / 1000:.1f}{' >' if slow_client(row) else ''} "
                      f"| {row['p50_us']['median'] / 1000:.2f} / {row['p99_us']['median'] / 1000:.2f} "
                      f"| {row['rss_mb']['median']:.1f} | {row['errors']} |")
     return lines
@@ -161,6 +166,8 @@ def section(r):
              "![CPU for each request](performance/bench.svg)", "", *rate_table(r), ""]
     if any(row["disturbed"] for row in r["rate"]):
         parts += ["~: rounds differ by more than 15 %, or the server did not get its core.", ""]
+    if any(slow_client(row) for row in r["rate"]):
+        parts += ["\\>: wrk could do no more, the server had part of its core left.", ""]
     for part in ("handshake", "start", "size"):
         parts += [*PARTS[part](r), ""]
     return "\n".join(parts)
