@@ -41,7 +41,8 @@ class Plugin:
         self.cluster, self.port = cluster, free_port()
         self.socket = f"{cluster.dir}/kubelet/plugins_registry/{socket}"
         kubeconfig = cluster.account_kubeconfig(SPACE, "device-plugin", through_proxy=True)
-        argv = [PROGRAM, "--socket", self.socket, "--kubeconfig", kubeconfig, "--status", f"127.0.0.1:{self.port}", "--away", away, *options]
+        argv = [PROGRAM, "--socket", self.socket, "--kubeconfig", kubeconfig, "--status", f"127.0.0.1:{self.port}", "--away", away,
+                *options]
         self.process = Component(name, argv, cluster.log_path(name), cluster.slot.journal, self.listened)
         self.started = None
 
@@ -82,7 +83,8 @@ class Plugin:
 
     def heard_within(self, began, seconds=BACK_S):
         """A kubelet listens again: when that was, at most so many seconds after `began`."""
-        wait_for(lambda: [t for t in self.lines("the kubelet listens ") if t > began], WAIT_S, lambda: "a kubelet\n" + self.process.log()[-2000:])
+        wait_for(lambda: [t for t in self.lines("the kubelet listens ") if t > began], WAIT_S,
+                 lambda: "a kubelet\n" + self.process.log()[-2000:])
         took = min(t for t in self.lines("the kubelet listens ") if t > began) - began
         assert took <= seconds, f"a kubelet listens after {took:.1f} s"
         return took

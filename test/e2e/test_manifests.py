@@ -308,7 +308,8 @@ def test_device_plugin_pod_is_admitted(c, device_plugin):
     template = only(device_plugin[0], "DaemonSet", "device-plugin")["spec"]["template"]
     one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": template["metadata"]["labels"]}, "spec": template["spec"]}
     # No controller counts here.
-    c.client.patch("resourcequotas", "node-critical", {"status": {"hard": {"pods": "10000"}, "used": {"pods": "0"}}}, space, subresource="status")
+    c.client.patch("resourcequotas", "node-critical", {"status": {"hard": {"pods": "10000"}, "used": {"pods": "0"}}}, space,
+                   subresource="status")
     until(lambda: refused(c, one, space) is None, 30, lambda: refused(c, one, space))
     with c.namespace(restricted=True) as strict:
         one["spec"]["serviceAccountName"] = "default"
