@@ -114,7 +114,8 @@ static void add(struct grpc_server *s, int fd)
 
 static void accept_clients(struct grpc_server *s)
 {
-	for (int i = 0; i < GRPC_CONNECTIONS_MAX; i++) {
+	/* -1: the socket was taken away in this turn */
+	for (int i = 0; i < GRPC_CONNECTIONS_MAX && s->socket.fd >= 0; i++) {
 		struct sockaddr_un from;
 		socklen_t len = sizeof(from);
 		int fd = accept4(

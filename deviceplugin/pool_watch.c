@@ -80,6 +80,7 @@ static void fail(struct pool_watch *w, const struct err *why)
 {
 	down(w, why);
 	hang_up(w);
+	w->target.first++; /* of two addresses, one may be dead */
 	/* A list that was cut is begun anew. */
 	buf_clear(&w->page);
 	gpu_count_release(&w->next);
@@ -108,10 +109,11 @@ static bool on_event(void *ctx, const struct kube_watch_event *event)
 
 	memcpy(w->version, event->version, sizeof(w->version));
 	up(w);
-	if (event->type == KUBE_WATCH_BOOKMARK)
-		return true;
-	w->reader.code = gpu_count_table(
-		&w->count, event->json, event->object, event->type == KUBE_WATCH_GONE, &err);
+	/* A bookmark's row is nobody's, but the first event of a watch alone has the columns. */
+	w->reader.code = event->type == KUBE_WATCH_BOOKMARK
+				 ? gpu_count_columns(&w->count, event->json, event->object, &err)
+				 : gpu_count_table(&w->count, event->json, event->object,
+					   event->type == KUBE_WATCH_GONE, &err);
 	if (w->reader.code != 0) {
 		w->reader.err = err;
 		w->version[0] = '\0';

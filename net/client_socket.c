@@ -36,6 +36,8 @@ struct client_socket {
 	char *host;           /* that the certificate must be for */
 	struct buf out;
 	size_t sent; /* of out */
+	/* What the certificate must be, which GnuTLS borrows: for host, and a server's. */
+	gnutls_typed_vdata_st peer[2];
 };
 
 static int no_memory(struct err *err)
@@ -78,15 +80,27 @@ static void set_keepalive(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof(unanswered));
 }
 
-/* The first of its addresses to which a connection can be begun. */
+static const struct addrinfo *nth(const struct addrinfo *a, unsigned n)
+{
+	while (n-- > 0)
+		a = a->ai_next;
+	return a;
+}
+
+/* The first of its addresses, from t->first on, to which a connection can be begun. */
 static int begin(const struct client_target *t, int *ret_fd, struct err *err)
 {
 	struct addrinfo *all = NULL;
 	int fd = -1, why = 0, rc = look_up(t, &all, err);
+	unsigned n = 0;
 
 	if (rc != 0)
 		return rc;
-	for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
+	for (const struct addrinfo *a = all; a; a = a->ai_next)
+		n++;
+	for (unsigned i = 0; i < n && fd < 0; i++) {
+		const struct addrinfo *a = nth(all, (t->first % n + i) % n);
+
 		fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) != 0 &&
 			errno != EINPROGRESS) {
@@ -151,6 +165,7 @@ static int load_files(struct client_socket *s, const struct client_target *t, st
 
 static int start_tls(struct client_socket *s, const struct client_target *t, struct err *err)
 {
+	static unsigned char purpose[] = GNUTLS_KP_TLS_WWW_SERVER;
 	unsigned char address[sizeof(struct in6_addr)];
 	int rc = gnutls_certificate_allocate_credentials(&s->trust);
 
@@ -169,7 +184,12 @@ static int start_tls(struct client_socket *s, const struct client_target *t, str
 		rc = gnutls_server_name_set(s->tls, GNUTLS_NAME_DNS, t->host, strlen(t->host));
 	if (rc != 0)
 		return tls_failed(rc, "TLS", err);
-	gnutls_session_set_verify_cert(s->tls, s->host, 0);
+	/* A cluster's CA signs clients, too, with names that they asked for. */
+	s->peer[0].type = GNUTLS_DT_DNS_HOSTNAME;
+	s->peer[0].data = (unsigned char *)s->host;
+	s->peer[1].type = GNUTLS_DT_KEY_PURPOSE_OID;
+	s->peer[1].data = purpose;
+	gnutls_session_set_verify_cert2(s->tls, s->peer, 2, 0);
 	gnutls_transport_set_int(s->tls, s->fd);
 	return 0;
 }

@@ -293,12 +293,12 @@ def test_status_bad_requests(plugin, request_, status):
 
 
 def test_status_silent_clients(plugin):
-    """As many as there are places, who say nothing: others wait until their time is over, and the kubelet's side does not."""
+    """More than there are places, who say nothing: they make room for who asks. No pod of a tenant keeps the kubelet's probes out."""
     silent = [socket.create_connection(("127.0.0.1", plugin.port)) for _ in range(20)]
     try:
         began = time.monotonic()
         assert plugin.get("/livez")[0] == 200
-        assert time.monotonic() - began < 3 * 5 + WAIT_S
+        assert time.monotonic() - began < 4, "it waited for their time to be over"
     finally:
         for s in silent:
             s.close()
@@ -324,12 +324,16 @@ def test_tls(api, tmp_path):
     assert "not watched" not in plugin.log()
 
 
-@pytest.mark.parametrize("why,said", [("another CA", "issuer"), ("another name", "name"), ("no TLS", ""), ("no CA file", "none.crt")])
+@pytest.mark.parametrize("why,said", [("another CA", "issuer"), ("another name", "name"), ("a client's certificate", "purpose"),
+                                      ("no TLS", ""), ("no CA file", "none.crt")])
 def test_tls_that_is_not_trusted(api, tmp_path, why, said):
     """Nothing is believed, everything else goes on, and the log says once what is wrong."""
     cert, key = servers.make_pair(str(tmp_path))
     ca = cert
-    if why == "another CA":
+    if why == "a client's certificate":
+        servers.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=tenant",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "extendedKeyUsage=clientAuth", "-keyout", key, "-out", cert)
+    elif why == "another CA":
         ca = servers.make_pair(str(tmp_path), "other")[0]
     elif why == "another name":
         servers.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=elsewhere",

@@ -148,6 +148,28 @@ static void test_list_then_events(void **state)
 	end(&f);
 }
 
+/* The CRD was changed: columns come with the watch's first event alone, which is a bookmark. */
+static void test_columns_in_a_bookmark(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 60000);
+	watching(&f);
+	api_nap(1100);
+	expect_stream(&f,
+		"{\"type\":\"BOOKMARK\",\"object\":" TABLE(VERSION("12"),
+			"\"columnDefinitions\":[{\"name\":\"Fit\"},{\"name\":\"Name\"}],",
+			"{\"cells\":[null,\"\"]}") "}\n");
+	api_end(f.api, WATCH);
+	UNTIL(&f, api_streams(f.api, WATCH) == 1 && api_seen_of(f.api, "GET", WATCH) == 2);
+	api_push(f.api, WATCH, EVENT("MODIFIED", "13", "{\"cells\":[5,\"a\"]}"));
+	UNTIL(&f, now(&f).units == 700);
+	assert_int_equal(now(&f).servers, 2);
+	assert_int_equal(now(&f).breaks, 0);
+	end(&f);
+}
+
 static void test_pages(void **state)
 {
 	struct fixture f;
@@ -388,6 +410,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_list_then_events),
+		cmocka_unit_test(test_columns_in_a_bookmark),
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_breaks),
 		cmocka_unit_test(test_quiet_stream_is_a_good_one),
