@@ -721,7 +721,7 @@ def test_our_namespace_takes_our_pods(c, base, renders):
     assert made["spec"]["priority"] == 2000000000
     assert not c.client.warnings
     with pytest.raises(ApiError, match='violates PodSecurity "restricted:latest"'):
-        c.client.create(pod(), "poolgate-system", dry_run=True)
+        c.client.create(pod(serviceAccountName="poolgate"), "poolgate-system", dry_run=True)
     one = template["spec"]["containers"][0]
     assert one["securityContext"]["readOnlyRootFilesystem"] and one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {"requests", "limits"} <= set(one["resources"]) and {"startupProbe", "livenessProbe", "readinessProbe"} <= set(one)
