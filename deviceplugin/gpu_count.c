@@ -156,8 +156,8 @@ static int read_row(struct gpu_count *c, const struct json *j, const struct json
 	return put(c, name, fit > 0 && fit <= GPU_COUNT_FIT_MAX ? (uint32_t)fit : 0, err);
 }
 
-int gpu_count_columns(struct gpu_count *c, const struct json *j, const struct json_node *table,
-	struct err *err)
+int gpu_count_columns(
+	struct gpu_count *c, const struct json *j, const struct json_node *table, struct err *err)
 {
 	const struct json_node *columns = json_get(j, table, SLICE("columnDefinitions"));
 

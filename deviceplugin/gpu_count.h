@@ -42,7 +42,7 @@ int gpu_count_table(struct gpu_count *c, const struct json *j, const struct json
 	bool gone, struct err *err);
 
 /* The column definitions of a table alone, if it has any. ERR_INVALID, ERR_SYNTAX: as above. */
-int gpu_count_columns(struct gpu_count *c, const struct json *j, const struct json_node *table,
-	struct err *err);
+int gpu_count_columns(
+	struct gpu_count *c, const struct json *j, const struct json_node *table, struct err *err);
 
 #endif

@@ -17,8 +17,8 @@ struct client_socket;
 struct client_target {
 	const char *host; /* a name or an address, without brackets */
 	uint16_t port;
-	unsigned first;        /* of a name's addresses, the one to begin with, counted around */
-	bool tls;              /* 1.2 at least; the certificate must be valid, a server's and for host */
+	unsigned first; /* of a name's addresses, the one to begin with, counted around */
+	bool tls;       /* 1.2 at least; the certificate must be valid, a server's and for host */
 	const char *ca_file;   /* PEM, the only CAs that are trusted; NULL: those of the system */
 	const char *cert_file; /* PEM, our own certificate; NULL: none */
 	const char *key_file;  /* PEM, its key */

@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
+#include <netdb.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "deviceplugin/pool_watch.h"
@@ -157,10 +160,9 @@ static void test_columns_in_a_bookmark(void **state)
 	begin(&f, 60000);
 	watching(&f);
 	api_nap(1100);
-	expect_stream(&f,
-		"{\"type\":\"BOOKMARK\",\"object\":" TABLE(VERSION("12"),
-			"\"columnDefinitions\":[{\"name\":\"Fit\"},{\"name\":\"Name\"}],",
-			"{\"cells\":[null,\"\"]}") "}\n");
+	expect_stream(&f, "{\"type\":\"BOOKMARK\",\"object\":" TABLE(VERSION("12"),
+				  "\"columnDefinitions\":[{\"name\":\"Fit\"},{\"name\":\"Name\"}],",
+				  "{\"cells\":[null,\"\"]}") "}\n");
 	api_end(f.api, WATCH);
 	UNTIL(&f, api_streams(f.api, WATCH) == 1 && api_seen_of(f.api, "GET", WATCH) == 2);
 	api_push(f.api, WATCH, EVENT("MODIFIED", "13", "{\"cells\":[5,\"a\"]}"));
@@ -357,6 +359,65 @@ static void test_half_an_answer(void **state)
 	end(&f);
 }
 
+#define NAME "two.addresses.test"
+
+int __real_getaddrinfo(
+	const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret);
+int __wrap_getaddrinfo(
+	const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret);
+
+/* In front of libc's: NAME is 127.0.0.2 and 127.0.0.1, in this order. */
+int __wrap_getaddrinfo(
+	const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret)
+{
+	int rc;
+
+	if (strcmp(host, NAME) != 0)
+		return __real_getaddrinfo(host, port, hints, ret);
+	if (hints->ai_flags & AI_NUMERICHOST)
+		return EAI_NONAME;
+	rc = __real_getaddrinfo("127.0.0.2", port, hints, ret);
+	return rc ? rc : __real_getaddrinfo("127.0.0.1", port, hints, &(*ret)->ai_next);
+}
+
+/* Somebody who takes connections and does nothing but end. */
+static int dead_listener(uint16_t port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(inet_pton(AF_INET, "127.0.0.2", &a.sin_addr), 1);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	return fd;
+}
+
+/* What takes the place of the first address's server does not answer: the second one is tried. */
+static void test_name_with_two_addresses(void **state)
+{
+	char server[128];
+	struct fixture f;
+	int dead, fd;
+
+	(void)state;
+	begin(&f, 60000);
+	pool_watch_free(f.w);
+	(void)snprintf(server, sizeof(server), "http://" NAME "%s", strrchr(f.config.server, ':'));
+	f.config.server = server;
+	assert_int_equal(pool_watch_new(&f.config, 60000, &f.log, &f.w, &f.e), 0);
+	dead = dead_listener((uint16_t)strtoul(strrchr(server, ':') + 1, NULL, 10));
+	api_expect(f.api, "GET", LIST, 200, PAGE("10", ROW("a", "1")));
+	expect_stream(&f, FIRST);
+	turn(&f);
+	fd = accept(dead, NULL, NULL);
+	(void)close(fd);
+	UNTIL(&f, now(&f).breaks == 1);
+	UNTIL(&f, now(&f).connected);
+	assert_int_equal(now(&f).units, 100);
+	(void)close(dead);
+	end(&f);
+}
+
 static void test_servers_that_are_none(void **state)
 {
 	static const char *const bad[] = {"", "10.0.0.1:443", "ftp://a", "https://", "https://:443",
@@ -420,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_bad_lists),
 		cmocka_unit_test(test_bad_events),
 		cmocka_unit_test(test_half_an_answer),
+		cmocka_unit_test(test_name_with_two_addresses),
 		cmocka_unit_test(test_servers_that_are_none),
 		cmocka_unit_test(test_path_and_token),
 	};
