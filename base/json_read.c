@@ -194,7 +194,8 @@ static inline const char *read_key(
 	if (!p || !check_key(r, object))
 		return NULL;
 	object->count++;
-	p = json_blanks(p);
+	if (*p != ':')
+		p = json_blanks(p);
 	return *p == ':' ? p + 1 : json_expected(&r->src, p, "':' behind the key");
 }
 
@@ -290,11 +291,16 @@ static inline const char *read_after(struct pass *r, const char *p, bool *ret_do
 		struct level *l = &r->level[r->depth];
 		bool object = l->object;
 
-		p = json_blanks(p);
+		/* Documents from programs have no blanks: what is expected is looked for first, here and elsewhere. */
+		if (*p != ',')
+			p = json_blanks(p);
 		if (*p == ',') {
-			p = json_blanks(p + 1);
-			if (object)
+			p++;
+			if (object) {
+				if (*p != '"')
+					p = json_blanks(p);
 				return read_key(r, l, p, "a key in '\"' behind the ','");
+			}
 			l->count++;
 			return p;
 		}
@@ -315,8 +321,11 @@ static const char *read_root(struct pass *r, const char *p)
 	while (p && !done) {
 		struct level *l;
 
-		p = json_blanks(p);
-		if ((*p == '{' || *p == '[') && is_empty(r, p)) {
+		if (*p != '"')
+			p = json_blanks(p);
+		if (*p == '"') {
+			p = read_string(r, p);
+		} else if ((*p == '{' || *p == '[') && is_empty(r, p)) {
 			p = add_node(r, p, p + 2, *p == '{' ? JSON_OBJECT : JSON_ARRAY, false)
 				    ? p + 2
 				    : NULL;
