@@ -31,6 +31,6 @@ bench:
 
 # Instructions, system calls and silent handshakes against test/bench/gates.json: about two minutes, on a busy machine too.
 gates:
-	@tools/setup build test bench
+	@tools/setup build test gates
 	$(SUB) programs
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gates $(if $(RECORD),--record)
