@@ -361,6 +361,7 @@ static void test_half_an_answer(void **state)
 
 #define NAME "two.addresses.test"
 
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
 int __real_getaddrinfo(
 	const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret);
 int __wrap_getaddrinfo(
@@ -379,6 +380,7 @@ int __wrap_getaddrinfo(
 	rc = __real_getaddrinfo("127.0.0.2", port, hints, ret);
 	return rc ? rc : __real_getaddrinfo("127.0.0.1", port, hints, &(*ret)->ai_next);
 }
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 /* Somebody who takes connections and does nothing but end. */
 static int dead_listener(uint16_t port)
