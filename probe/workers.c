@@ -166,7 +166,7 @@ static void stop_all(struct crowd *c, enum workers_end how)
 static void dismiss_watchers(struct crowd *c)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->all[i].again ||
+		if ((c->all[i].again && c->all[i].ending) ||
 			(c->all[i].fd >= 0 &&
 				(c->all[i].job->task != TASK_NVML_WATCH || c->all[i].leaving)))
 			return;
@@ -346,6 +346,9 @@ int workers_run(const struct workers_config *config, struct report *r, enum work
 		rc = run_apart(&c, err);
 	}
 	for (size_t i = 0; i < c.n; i++) {
+		/* it hung at its end, or the run was over: there was no second process */
+		if (c.all[i].again)
+			r->gpus[c.all[i].gpu].first_try.was = false;
 		crowd_note_held(&c, &c.all[i]);
 		buf_release(&c.all[i].in);
 	}

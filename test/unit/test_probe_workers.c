@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/retry.h"
 #include "probe/workers.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -226,6 +227,26 @@ static void watchers_go_last(void **state)
 	assert_string_equal(r.driver_version, "last");
 }
 
+/* A spoilt context, and a process that hangs at its end: no fresh one takes its place, and nobody waits for it. */
+static void a_hang_at_the_end_has_no_second(void **state)
+{
+	double began = now_s();
+
+	(void)state;
+	jobs[2] = (struct worker_job){.task = TASK_NVML_WATCH};
+	config.n_jobs = 3;
+	play("case \"$2\" in *'\"task\":3'*) trap 'exit 0' TERM\nwhile :; do sleep 0.05; done ;;\n"
+	     "*'\"index\":0'*) echo '{\"check\": {\"id\": \"mem.shared\", \"status\": \"fail\", "
+	     "\"code\": \"KERNEL_FAULT\", \"cuda\": 719, \"message\": \"m\"}}' >&3\n"
+	     "echo '{\"within\": {\"phase\": \"x\", \"s\": 0.2}}' >&3\n" SLEEP("60") REST);
+	assert_int_equal(end, WORKERS_DONE);
+	assert_error(0, CODE_HANG, "in x");
+	assert_true(now_s() - began < 20);
+	retry_tell(&r);
+	assert_int_equal(r.gpus[0].checks[CHECK_SHARED_MEMORY]->status, STATUS_FAIL);
+	assert_string_equal(r.gpus[0].checks[CHECK_SHARED_MEMORY]->message, "m");
+}
+
 static void leaves_nobody_behind(void **state)
 {
 	(void)state;
@@ -261,6 +282,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ends_when_told, begin, finish),
 		cmocka_unit_test_setup_teardown(ends_in_time, begin, finish),
 		cmocka_unit_test_setup_teardown(watchers_go_last, begin, finish),
+		cmocka_unit_test_setup_teardown(a_hang_at_the_end_has_no_second, begin, finish),
 		cmocka_unit_test_setup_teardown(leaves_nobody_behind, begin, finish),
 		cmocka_unit_test_setup_teardown(says_what_cannot_be_started, begin, finish),
 	};
