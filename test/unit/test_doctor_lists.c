@@ -236,8 +236,13 @@ static void test_secrets(void **state)
 	*p = (struct doctor_place){
 		.namespace = "ml", .secrets = SIGHT_FORBIDDEN, .asked = true, .open = true};
 	SAYS(&x, doctor_secrets, "not checked  test: may not read Secrets in ml");
+	p->secrets = SIGHT_FAILED;
+	SAYS(&x, doctor_secrets, "not checked  test: cannot read Secrets in ml");
 	p->secrets = SIGHT_THERE;
 	SAYS(&x, doctor_secrets, "Secret t is there, 1 namespaces with GPU pods are open");
+	p->asked = p->open = false;
+	SAYS(&x, doctor_secrets, "not checked  test: no answer whether namespace ml is open");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_OK) + doctor_count(&x.r, DOCTOR_WRONG), 0);
 	x.f.source.state = SIGHT_MISSING;
 	SAYS(&x, doctor_secrets, "there is no Secret t");
 	doctor_fixture_release(&x);

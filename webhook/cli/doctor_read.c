@@ -304,6 +304,7 @@ static void read_source(struct kube *k, struct doctor_facts *f)
 	const char *source = f->settings.cluster.secrets_source;
 	struct slice ns = secret_source_namespace(source);
 	const char *namespace = arena_strdup(&f->arena, ns), *name = secret_source_name(source);
+	bool missing = false;
 
 	f->source.what = "the Secret with the client's keys";
 	if (!f->settings.cluster.secrets_sync || !namespace)
@@ -320,10 +321,16 @@ static void read_source(struct kube *k, struct doctor_facts *f)
 		doctor_get(k, path_of(f, "/api/v1", namespace, "secrets", secret_kinds[i].copy),
 			NULL, &one);
 		f->source_whole = f->source_whole && one.state == SIGHT_THERE;
+		/* one that may not be read is not missing */
+		missing = missing || one.state == SIGHT_MISSING;
+		if (one.state != SIGHT_THERE && !missing)
+			f->source.state = one.state;
 		sight_release(&one);
 	}
 	if (f->source_whole)
 		f->source.state = SIGHT_THERE;
+	else if (missing)
+		f->source.state = SIGHT_MISSING;
 }
 
 /* ---- everything ---- */

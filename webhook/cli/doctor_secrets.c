@@ -42,8 +42,13 @@ static void judge_place(
 				: "kubectl apply -k manifests/overlays/secrets",
 			"pods in %s wait for Secret %s, which is not there", p->namespace,
 			p->lacks);
-	else if (p->secrets == SIGHT_FORBIDDEN)
-		doctor_unchecked(r, "may not read Secrets in %s", p->namespace);
+	else if (p->secrets != SIGHT_THERE)
+		doctor_unchecked(r, "%s read Secrets in %s",
+			p->secrets == SIGHT_FORBIDDEN ? "may not" : "cannot", p->namespace);
+	else if (f->settings.cluster.secrets_sync && !p->asked)
+		doctor_unchecked(r, "no answer whether namespace %s is open for copies (create %s)",
+			p->namespace,
+			f->in_cluster_account ? "selfsubjectaccessreviews" : "subjectaccessreviews");
 }
 
 void doctor_secrets(const struct doctor_facts *f, struct doctor_report *r)
