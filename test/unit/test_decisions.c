@@ -100,6 +100,21 @@ static void test_long(void **state)
 	assert_true(text_utf8(slice_of(got[0].name)) && text_utf8(slice_of(got[0].message)) &&
 		    text_utf8(slice_of(got[0].kind)) && text_utf8(slice_of(got[0].namespace)));
 	assert_string_equal(got[0].reason, "AVeryLongReasonThatNobodyHasEve");
+	/* A claim's bytes are whole, or not there. */
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = "gpu-01/GPU-0a1b2c3d=16944988160 "[i % 32];
+	for (size_t len = DECISION_MESSAGE_MAX - 40; len < DECISION_MESSAGE_MAX + 80; len++) {
+		size_t n;
+
+		decisions_add(d, &(struct decision_note){.result = RESULT_CLAIMED,
+					 .message = {text, len}});
+		assert_int_equal(decisions_copy(d, got, 1), 1);
+		n = strlen(got[0].message);
+		if (len < DECISION_MESSAGE_MAX)
+			assert_int_equal(n, len);
+		else
+			assert_string_equal(got[0].message + n - 5, "0 \xe2\x80\xa6");
+	}
 	/* A shorter one leaves nothing of it behind. */
 	add(d, RESULT_REFUSED, "x");
 	assert_int_equal(decisions_copy(d, got, 1), 1);

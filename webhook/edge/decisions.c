@@ -57,6 +57,26 @@ static void copy_text(char *to, size_t size, struct slice from)
 	to[n] = '\0';
 }
 
+/* What is too long ends with " …" behind a word: half a number would say something else. */
+static void copy_message(char to[static DECISION_MESSAGE_MAX], struct slice from)
+{
+	static const char more[] = " \xe2\x80\xa6";
+	size_t n;
+
+	if (from.len < DECISION_MESSAGE_MAX) {
+		copy_text(to, DECISION_MESSAGE_MAX, from);
+		return;
+	}
+	n = text_utf8_cut(from, DECISION_MESSAGE_MAX - sizeof(more));
+	for (size_t blank = n; blank > DECISION_MESSAGE_MAX / 2; blank--)
+		if (from.at[blank] == ' ') {
+			n = blank;
+			break;
+		}
+	memcpy(to, from.at, n);
+	memcpy(to + n, more, sizeof(more));
+}
+
 void decisions_add(struct decisions *d, const struct decision_note *note)
 {
 	struct ring *ring;
@@ -80,7 +100,7 @@ void decisions_add(struct decisions *d, const struct decision_note *note)
 	copy_text(to->namespace, sizeof(to->namespace), note->namespace);
 	copy_text(to->name, sizeof(to->name), note->name);
 	copy_text(to->reason, sizeof(to->reason), slice_of(note->reason));
-	copy_text(to->message, sizeof(to->message), note->message);
+	copy_message(to->message, note->message);
 	(void)pthread_mutex_unlock(&d->lock);
 }
 

@@ -92,9 +92,10 @@ static void add_granted(struct buf *out, struct slice message)
 
 	while (text_word(&message, &word)) {
 		eq = memrchr(word.at, '=', word.len);
-		number = (struct slice){eq + 1, eq ? word.len - (size_t)(eq + 1 - word.at) : 0};
+		number = eq ? (struct slice){eq + 1, word.len - (size_t)(eq + 1 - word.at)}
+			    : (struct slice){0};
 		buf_char(out, ' ');
-		if (!eq || !text_u64(number, UINT64_MAX, &bytes)) {
+		if (!text_u64(number, UINT64_MAX, &bytes)) {
 			html_text(out, word);
 			continue;
 		}
