@@ -414,12 +414,17 @@ static void test_replicas(void **state)
 	}
 	doctor_fixture_put(&x.f.deployment, rows[0][0]);
 	x.f.config = (struct sight){
-		.state = SIGHT_FAILED, .what = "ConfigMap c", .why = "poolgate.yaml:1: no"};
+		.state = SIGHT_THERE, .what = "ConfigMap c", .why = "poolgate.yaml:1: no"};
+	x.f.settings_known = false;
 	SAYS(&x, doctor_replicas,
 		"the settings cannot be read: poolgate.yaml:1: no; mend it: kubectl -n "
 		"poolgate-system rollout undo");
+	x.f.config = (struct sight){
+		.state = SIGHT_FAILED, .what = "ConfigMap c", .why = "GET c: 500"};
+	SAYS(&x, doctor_replicas, "not checked  test: cannot read ConfigMap c: GET c: 500");
+	x.f.config.state = SIGHT_MISSING;
+	SAYS(&x, doctor_replicas, "there is no ConfigMap c");
 	x.f.config.state = SIGHT_FORBIDDEN;
-	x.f.settings_known = false;
 	SAYS(&x, doctor_replicas, "the settings: may not read ConfigMap c");
 	x.f.deployment.state = SIGHT_MISSING;
 	SAYS(&x, doctor_replicas, "there is no it: nobody answers reviews");

@@ -246,7 +246,7 @@ static void read_settings(struct kube *k, struct doctor_facts *f)
 		f->settings_known = true;
 		return;
 	}
-	f->config.state = SIGHT_FAILED;
+	/* it is there; what it says is no good */
 	f->config.why = text.at ? arena_strdup(&f->arena, slice_of(err.msg))
 				: "it has no key poolgate.yaml";
 	arena_release(&read.arena);

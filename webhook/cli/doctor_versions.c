@@ -57,11 +57,19 @@ void doctor_replicas(const struct doctor_facts *f, struct doctor_report *r)
 			(long long)updated, (long long)want);
 	else
 		doctor_ok(r, "%lld of %lld replicas are ready", (long long)ready, (long long)want);
-	if (f->config.state == SIGHT_FAILED)
+	if (f->config.state == SIGHT_THERE && !f->settings_known)
 		doctor_wrong(r,
 			doctor_fmt(r, "kubectl -n %s rollout undo deployment/" DOCTOR_DEPLOYMENT,
 				f->namespace),
-			"the settings cannot be read: %s", f->config.why);
+			"the settings cannot be read: %s",
+			f->config.why ? f->config.why : "they are none");
+	else if (f->config.state == SIGHT_MISSING)
+		doctor_wrong(r, DOCTOR_APPLY,
+			"there is no %s, which the replicas have their settings from: none can "
+			"start",
+			f->config.what);
+	else if (f->config.state == SIGHT_FAILED)
+		(void)sight_there(&f->config, r);
 	else if (!f->settings_known)
 		doctor_unchecked(r,
 			"the settings: may not read %s; those of the manifests are taken for true",
