@@ -94,6 +94,7 @@ include mk/bench.mk
 include mk/eyes.mk
 include mk/faults.mk
 include mk/install.mk
+include mk/deb.mk
 include mk/e2e.mk
 include mk/doctor.mk
 include mk/image.mk

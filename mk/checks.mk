@@ -40,6 +40,8 @@ help:
 	@echo 'make device-plugin-image   the device plugin'\''s: build/device-plugin-image/; device-plugin-image-check proves what it promises'
 	@echo 'make probe-golden          the arithmetic that GPUs are compared with, by several compilers'
 	@echo 'make install               DESTDIR= PREFIX=/usr/local'
+	@echo 'make dist                  the tree of the last commit: build/dist/poolgate-$(VERSION).tar.gz'
+	@echo 'make deb                   Debian packages of it in build/deb; as root deb-check installs them in a clean Debian 12'
 	@echo 'make clean                 remove build/'
 	@echo
 	@echo 'V=1 shows commands; WERROR=1 makes warnings errors; SAN=address,undefined or SAN=thread builds an instrumented'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make install`: the programs, their manual pages and completions for bash; gpuprobe's report schema and its service for systemd.
+# `make install`: the programs, their manual pages and completions for bash; gpuprobe's report schema; services for systemd.
 # gpuprobe itself is among them only where CUDA was there to build it.
 
 INSTALL ?= install
@@ -7,10 +7,11 @@ MAN_SECTIONS = 1 5 8
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 COMPLETIONS = $(DATADIR)/bash-completion/completions
 # gpuprobe-serve completes as gpuprobe does.
-COMPLETED = poolgate gpuprobe
+COMPLETED = poolgate poolgate-device-plugin gpuprobe
 COMPLETED_ALSO = gpuprobe-serve gpuprobe-shared
 # The runtime is linked into gpuprobe, and its licence goes with it.
 CUDA_LICENCE_NAME = cuda-runtime-license.txt
+SERVICES = poolgate gpuprobe
 INSTALLED = poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared
 
 .PHONY: install uninstall
@@ -26,11 +27,14 @@ install: all
 	$(INSTALL) -m 644 docs/gpuprobe-report.schema.json $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json
 	$(if $(and $(HAVE_CUDA),$(CUDA_LICENCE)),$(INSTALL) -d $(DESTDIR)$(DATADIR)/doc/gpuprobe && \
 		$(INSTALL) -m 644 $(CUDA_LICENCE) $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME))
-	sed 's|/usr/bin/gpuprobe|$(BINDIR)/gpuprobe|' share/systemd/gpuprobe.service >$(DESTDIR)$(UNITDIR)/gpuprobe.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/gpuprobe.service
+	for n in $(SERVICES); do \
+		sed 's|/usr/bin/\(gpuprobe\|poolgate\)|$(BINDIR)/\1|g' share/systemd/$$n.service >$(DESTDIR)$(UNITDIR)/$$n.service && \
+		chmod 644 $(DESTDIR)$(UNITDIR)/$$n.service || exit; \
+	done
 
 uninstall:
 	rm -f $(INSTALLED:%=$(DESTDIR)$(BINDIR)/%)
+	rm -f $(SERVICES:%=$(DESTDIR)$(UNITDIR)/%.service)
 	rm -f $(foreach n,$(COMPLETED) $(COMPLETED_ALSO),$(DESTDIR)$(COMPLETIONS)/$n)
-	rm -f $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME) $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json $(DESTDIR)$(UNITDIR)/gpuprobe.service
+	rm -f $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME) $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json
 	rm -f $(foreach n,$(MAN_SECTIONS),$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man$n/%,$(wildcard docs/man/*.$n)))
