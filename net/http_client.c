@@ -2,6 +2,8 @@
 /* net: HTTP requests through libcurl. */
 #include "net/http_client.h"
 
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +25,8 @@ struct http_client {
 	const struct http_stream *to; /* NULL: the answer is collected in body */
 	int64_t heard_ms;             /* when the stream last gave a byte */
 	bool sent, headed;
-	bool stopped; /* by whoever asked, in a callback */
+	bool stopped;   /* by whoever asked, in a callback */
+	bool no_server; /* the certificate is another's than a server's */
 	bool silent;
 };
 
@@ -132,6 +135,31 @@ static int on_progress(
 	return c->stopped || c->silent;
 }
 
+/* A connection is there. A cluster's CA signs clients, too, with names that they asked for: whoever shows such a certificate is no server. libcurl
+ * does not look (7.88). Once for each connection: one that is refused here is not kept. */
+static int on_connected(void *arg, char *ip, char *own_ip, int port, int own_port)
+{
+	static char purpose[] = GNUTLS_KP_TLS_WWW_SERVER;
+	struct http_client *c = arg;
+	struct curl_tlssessioninfo *tls = NULL;
+	gnutls_typed_vdata_st server = {.type = GNUTLS_DT_KEY_PURPOSE_OID};
+	unsigned status = 0;
+	long made = 1;
+
+	(void)ip, (void)own_ip, (void)port, (void)own_port;
+	if (c->lib->easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &made) == CURLE_OK && made == 0)
+		return CURL_PREREQFUNC_OK;
+	if (c->lib->easy_getinfo(c->easy, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls &&
+		tls->backend == CURLSSLBACKEND_GNUTLS && tls->internals) {
+		server.data = (unsigned char *)purpose;
+		if (gnutls_certificate_verify_peers(tls->internals, &server, 1, &status) == 0 &&
+			status == 0)
+			return CURL_PREREQFUNC_OK;
+	}
+	c->no_server = true;
+	return CURL_PREREQFUNC_ABORT;
+}
+
 static bool clean(const char *s)
 {
 	for (; *s; s++)
@@ -203,6 +231,10 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EACH_S);
 	lib->easy_setopt(easy, CURLOPT_FRESH_CONNECT, req->fresh ? 1L : 0L);
+	if (strncmp(req->url, "https://", 8) == 0) {
+		lib->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+		lib->easy_setopt(easy, CURLOPT_PREREQDATA, c);
+	}
 }
 
 static void set_request(
@@ -252,6 +284,11 @@ static int failure(
 			req->url, (long long)req->timeout_ms);
 	if (c->stopped)
 		return err_set(err, ERR_TIMEOUT, "%s %s: given up", req->method, req->url);
+	if (c->no_server)
+		return err_set(err, ERR_IO,
+			"%s %s: the certificate that was shown is not for servers (extended key "
+			"usage)",
+			req->method, req->url);
 	if (c->too_big)
 		return err_set(err, ERR_TOOBIG, "%s %s: the answer is over %zu bytes", req->method,
 			req->url, req->max_bytes);
@@ -284,7 +321,7 @@ static int perform(struct http_client *c, const struct http_request *req,
 	buf_init(&c->body, to ? 0 : req->max_bytes);
 	c->req = req;
 	c->to = to;
-	c->too_big = c->sent = c->headed = c->stopped = c->silent = false;
+	c->too_big = c->sent = c->headed = c->stopped = c->silent = c->no_server = false;
 	c->heard_ms = now_ms();
 	c->error[0] = '\0';
 	set_transport(c, req);

@@ -46,7 +46,8 @@ struct http_response {
 struct http_client *http_client_new(struct err *err);
 void http_client_free(struct http_client *c);
 
-/* Send a request and wait for the whole answer. TLS 1.2 at least, the certificate is verified, no proxy, no redirects, no other
+/* Send a request and wait for the whole answer. TLS 1.2 at least, the certificate is verified, and must be one for servers if it says what
+ * it is for (extended key usage): a cluster's CA signs clients, too. No proxy, no redirects, no other
  * protocols. 0 when an HTTP answer came, whatever its status. ERR_INVALID (URL or a control character in what is sent),
  * ERR_TIMEOUT, ERR_TOOBIG (over max_bytes), ERR_NOMEM, ERR_IO (everything else: names, connections, TLS, broken answers). The
  * message names method and URL. */

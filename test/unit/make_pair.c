@@ -112,8 +112,9 @@ static gnutls_datum_t text_datum(const char *text)
 	return (gnutls_datum_t){at.out, (unsigned)strlen(text)};
 }
 
-void make_client(struct made_pair *ret, const struct made_pair *ca, const char *name,
-	const char *purpose, long from_s, long to_s)
+/* san: an alternative name; NULL for none. */
+static void make_signed(struct made_pair *ret, const struct made_pair *ca, const char *name,
+	const char *san, const char *purpose, long from_s, long to_s)
 {
 	gnutls_datum_t cert = text_datum(ca->cert), secret = text_datum(ca->key);
 	gnutls_x509_privkey_t key, ca_key;
@@ -127,10 +128,25 @@ void make_client(struct made_pair *ret, const struct made_pair *ca, const char *
 	must(gnutls_x509_crt_set_basic_constraints(crt, 0, -1));
 	if (purpose)
 		must(gnutls_x509_crt_set_key_purpose_oid(crt, purpose, 0));
+	if (san)
+		must(gnutls_x509_crt_set_subject_alt_name(
+			crt, GNUTLS_SAN_DNSNAME, san, (unsigned)strlen(san), GNUTLS_FSAN_SET));
 	must(gnutls_x509_crt_sign2(crt, ca_crt, ca_key, GNUTLS_DIG_SHA256, 0));
 	end_cert(ret, crt, key);
 	gnutls_x509_crt_deinit(ca_crt);
 	gnutls_x509_privkey_deinit(ca_key);
+}
+
+void make_client(struct made_pair *ret, const struct made_pair *ca, const char *name,
+	const char *purpose, long from_s, long to_s)
+{
+	make_signed(ret, ca, name, NULL, purpose, from_s, to_s);
+}
+
+void make_server(struct made_pair *ret, const struct made_pair *ca, const char *purpose,
+	long from_s, long to_s)
+{
+	make_signed(ret, ca, "localhost", "localhost", purpose, from_s, to_s);
 }
 
 struct tls_pem made_cert(const struct made_pair *p)

@@ -21,6 +21,10 @@ void make_ca(struct made_pair *ret, const char *name, long from_s, long to_s);
 void make_client(struct made_pair *ret, const struct made_pair *ca, const char *name,
 	const char *purpose, long from_s, long to_s);
 
+/* As a client's, but with the alternative name "localhost": a server's, when purpose says so. */
+void make_server(struct made_pair *ret, const struct made_pair *ca, const char *purpose,
+	long from_s, long to_s);
+
 struct tls_pem made_cert(const struct made_pair *p);
 struct tls_pem made_key(const struct made_pair *p);
 

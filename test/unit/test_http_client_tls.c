@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: which certificates a request accepts: those that its CA signed for a server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+
+#include "net/http_client.h"
+#include "test/unit/tls_server.h"
+
+static struct made_pair ca, other_ca;
+static char ca_file[] = "/tmp/poolgate-client-tls-XXXXXX";
+
+static int make_all(void **state)
+{
+	FILE *f;
+	int fd = mkstemp(ca_file);
+
+	(void)state;
+	assert_true(fd >= 0);
+	make_ca(&ca, "the cluster's CA", -86400, 86400);
+	make_ca(&other_ca, "another CA", -86400, 86400);
+	f = fdopen(fd, "w");
+	assert_non_null(f);
+	assert_true(fputs(ca.cert, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	return 0;
+}
+
+static int remove_all(void **state)
+{
+	(void)state;
+	return unlink(ca_file);
+}
+
+/* Ask a server that shows this certificate, three times: the second would be answered on the connection of the first. */
+static void ask(const struct made_pair *pair, int expected, const char *words)
+{
+	struct http_client *c = http_client_new(NULL);
+	char url[64];
+	struct http_request req = {.method = "GET",
+		.url = url,
+		.ca_file = ca_file,
+		.timeout_ms = 5000,
+		.max_bytes = 4096};
+	unsigned port;
+	struct tls_server *s = tls_server_start(pair, &port);
+
+	assert_non_null(c);
+	(void)snprintf(url, sizeof(url), "https://localhost:%u/livez", port);
+	for (int i = 0; i < 3; i++) {
+		struct http_response res = {0};
+		struct err e = {0};
+
+		assert_int_equal(http_client_do(c, &req, &res, &e), expected);
+		if (expected == 0)
+			assert_int_equal(res.status, 200);
+		else
+			assert_non_null(strstr(e.msg, words));
+		buf_release(&res.body);
+	}
+	http_client_free(c);
+	assert_int_equal(tls_server_stop(s), expected == 0 ? 3 : 0);
+}
+
+static void of_a_server(void **state)
+{
+	struct made_pair p;
+
+	(void)state;
+	make_server(&p, &ca, GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
+	ask(&p, 0, NULL);
+	make_server(&p, &ca, NULL, -60, 86400);
+	ask(&p, 0, NULL);
+}
+
+/* The API server's CA signs what a client asks for, its names too. */
+static void of_a_client(void **state)
+{
+	struct made_pair p;
+
+	(void)state;
+	make_server(&p, &ca, GNUTLS_KP_TLS_WWW_CLIENT, -60, 86400);
+	ask(&p, ERR_IO, "not for servers");
+}
+
+static void of_another(void **state)
+{
+	struct made_pair p;
+
+	(void)state;
+	make_server(&p, &other_ca, GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
+	ask(&p, ERR_IO, "certificate");
+	make_client(&p, &ca, "another name", GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
+	ask(&p, ERR_IO, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(of_a_server),
+		cmocka_unit_test(of_a_client),
+		cmocka_unit_test(of_another),
+	};
+
+	return cmocka_run_group_tests_name("http_client_tls", tests, make_all, remove_all) != 0;
+}
