@@ -137,6 +137,7 @@ static int on_progress(
 
 /* A connection is there. A cluster's CA signs clients, too, with names that they asked for: whoever shows such a certificate is no server. libcurl
  * does not look (7.88). Once for each connection: one that is refused here is not kept. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static int on_connected(void *arg, char *ip, char *own_ip, int port, int own_port)
 {
 	static char purpose[] = GNUTLS_KP_TLS_WWW_SERVER;

@@ -405,8 +405,8 @@ static void misspelled_scenarios_are_refused(void **state)
 		{"{\"devices\": [{\"flips\": [{\"bit\": 128}]}]}", "from 0 to 127"},
 		{"{\"devices\": [{\"memory_mib\": -1}]}", "from 0 to 1e15"},
 		{"{\"devices\": [{\"memory_mib\": 1e12}]}", "more memory than a GPU has"},
-		{"{\"devices\": [{\"name\": \"a\\tb\"}]}", "without escapes"},
-		{"[]", "no object"}, {"", "expected a value"}};
+		{"{\"devices\": [{\"name\": \"a\\tb\"}]}", "without escapes"}, {"[]", "no object"},
+		{"", "expected a value"}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
