@@ -94,6 +94,12 @@ void http_place_set(struct http_places *p, struct http_place *place, enum http_s
 	place->stage = stage;
 }
 
+void http_place_again(struct http_places *p, struct http_place *place)
+{
+	detach(p, place);
+	append(p, place);
+}
+
 void http_place_free(struct http_places *p, struct http_place *place)
 {
 	detach(p, place);

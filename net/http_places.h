@@ -46,6 +46,9 @@ void http_place_take(struct http_places *p, struct http_place *place, const stru
 /* It has come to another stage. One that leaves stays so. */
 void http_place_set(struct http_places *p, struct http_place *place, enum http_stage stage);
 
+/* It did something at the stage it has: of those there it counts as the last that came. */
+void http_place_again(struct http_places *p, struct http_place *place);
+
 /* It is closed. */
 void http_place_free(struct http_places *p, struct http_place *place);
 

@@ -8,6 +8,9 @@
 
 #include "net/listener.h"
 
+/* So many are looked at before a newcomer finds no place made for it. */
+#define SPARE_LOOKS 8
+
 void http_server_await(struct conn *c)
 {
 	const struct http_config *cfg = &c->server->cfg;
@@ -24,17 +27,33 @@ static void on_trusted(void *ctx)
 	http_server_await(c);
 }
 
-/* More than there is room for: somebody goes. A request that is in the socket already was sent in good faith. */
+static struct conn *conn_at(struct http_place *place)
+{
+	return (struct conn *)((char *)place - offsetof(struct conn, place));
+}
+
+/* Has it sent what was not read yet? Of one that is in its handshake, that is nothing. */
+static bool has_sent(const struct http_place *place, const struct conn *c)
+{
+	char byte;
+	return place->stage != HTTP_STAGE_NEW &&
+	       recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* More than there is room for: somebody goes. A request that is in the socket already was sent in good faith: then the next one is
+ * looked at, so that nobody who sends byte by byte stands before all others. */
 static void make_room(struct http_server *s, struct http_place *newest)
 {
 	struct http_place *place = http_places_spare(&s->places, newest);
+	for (unsigned looks = 1; place && has_sent(place, conn_at(place)); looks++) {
+		if (looks == SPARE_LOOKS)
+			return;
+		http_place_again(&s->places, place);
+		place = http_places_spare(&s->places, newest);
+	}
 	if (!place)
 		return;
-	struct conn *c = (struct conn *)((char *)place - offsetof(struct conn, place));
-	char byte;
-	if (place->stage != HTTP_STAGE_NEW &&
-		recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-		return;
+	struct conn *c = conn_at(place);
 	http_server_say(s, "%s: closed to make room for others: %u connections are open", c->peer,
 		s->places.taken);
 	http_place_set(&s->places, place, HTTP_STAGE_LEAVING);

@@ -67,6 +67,25 @@ static void few_places(void **state)
 	expect(0);
 }
 
+/* Who does something is the last of its stage, and the one behind it goes. */
+static void somebody_stirs(void **state)
+{
+	(void)state;
+	fill(0, MOST, "10.0.0.1", HTTP_STAGE_IDLE);
+	take(MOST, "10.0.0.1");
+	expect(0);
+	http_place_again(&places, &all[0]);
+	expect(1);
+	for (unsigned i = 1; i < MOST; i++) {
+		expect(i);
+		http_place_again(&places, &all[i]);
+	}
+	expect(0);
+	http_place_free(&places, &all[0]);
+	assert_int_equal(places.taken, MOST);
+	assert_null(http_places_spare(&places, newest));
+}
+
 /* Of one address: where most of them are, then who is there for longest; whoever is being answered stays. */
 static void one_address(void **state)
 {
@@ -151,6 +170,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(few_places, reset),
 		cmocka_unit_test_setup(one_address, reset),
+		cmocka_unit_test_setup(somebody_stirs, reset),
 		cmocka_unit_test_setup(two_addresses, reset),
 		cmocka_unit_test_setup(leaving, reset),
 	};
