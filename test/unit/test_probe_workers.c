@@ -235,7 +235,8 @@ static void a_hang_at_the_end_has_no_second(void **state)
 	(void)state;
 	jobs[2] = (struct worker_job){.task = TASK_NVML_WATCH};
 	config.n_jobs = 3;
-	play("case \"$2\" in *'\"task\":3'*) trap 'exit 0' TERM\nwhile :; do sleep 0.05; done ;;\n"
+	play("case \"$2\" in *'\"task\":3'*) trap 'exit 0' TERM\n"
+	     "while :; do sleep 0.05; done ;;\n"
 	     "*'\"index\":0'*) echo '{\"check\": {\"id\": \"mem.shared\", \"status\": \"fail\", "
 	     "\"code\": \"KERNEL_FAULT\", \"cuda\": 719, \"message\": \"m\"}}' >&3\n"
 	     "echo '{\"within\": {\"phase\": \"x\", \"s\": 0.2}}' >&3\n" SLEEP("60") REST);

@@ -46,9 +46,10 @@ static void judge_place(
 		doctor_unchecked(r, "%s read Secrets in %s",
 			p->secrets == SIGHT_FORBIDDEN ? "may not" : "cannot", p->namespace);
 	else if (f->settings.cluster.secrets_sync && !p->asked)
-		doctor_unchecked(r, "no answer whether namespace %s is open for copies (create %s)",
-			p->namespace,
-			f->in_cluster_account ? "selfsubjectaccessreviews" : "subjectaccessreviews");
+		doctor_unchecked(r,
+			"no answer whether namespace %s is open for copies (create "
+			"%ssubjectaccessreviews)",
+			p->namespace, f->in_cluster_account ? "self" : "");
 }
 
 void doctor_secrets(const struct doctor_facts *f, struct doctor_report *r)
