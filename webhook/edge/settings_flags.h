@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "webhook/edge/settings.h"
 
 enum flag_id {
 	FLAG_CONFIG,
@@ -51,5 +52,15 @@ struct flag {
  * flag, a missing value, a value too many, or a word that is no flag. *ret borrows from argv; name from buf. */
 int flag_next(int argc, char *const *argv, int *index, char buf[static 64], struct flag *ret,
 	struct err *err);
+
+/* ---- settings_values.c ---- */
+
+/* The flag's value into s, over what it holds. FLAG_CONFIG changes nothing: it is read before all others, by settings_flag_path. ERR_INVALID with
+ * "flag …: found …, expected …"; ERR_NOMEM. */
+int settings_flag_apply(struct settings *s, const struct flag *f, struct err *err);
+/* The same for one path: copied, and who named it is remembered. */
+int settings_flag_path(struct settings *s, const struct flag *f, const char **ret, struct err *err);
+/* A sentence that the log says at the start; past SETTINGS_NOTES_MAX, or without memory, it is dropped. */
+__attribute__((format(printf, 2, 3))) void settings_note(struct settings *s, const char *fmt, ...);
 
 #endif
