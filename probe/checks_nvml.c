@@ -12,6 +12,8 @@
 #define REPLAYS_MAX 10
 /* A limit that was nearly reached holds back. */
 #define LIMIT_REACHED 0.9
+/* The lowest limit that a board takes leaves it a quarter of its clocks or more: what is under this has another cause. */
+#define LIMIT_LEAVES 0.1
 
 void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s)
 {
@@ -210,7 +212,7 @@ void check_power_cap(const struct host_facts *f, struct check_result *r)
 	bool named, lowered, reached;
 
 	if (r->id != CHECK_FP32_RATE || r->status != STATUS_FAIL || r->code != CODE_SLOW ||
-		r->basis != BASIS_CLOCK || !(r->value > 0) || !s)
+		r->basis != BASIS_CLOCK || !(r->value > r->expected * LIMIT_LEAVES) || !s)
 		return;
 	named = w && w->power > 0;
 	lowered = s->power_limit_mw > 0 && s->power_limit_mw < s->power_default_mw;

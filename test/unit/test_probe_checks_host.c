@@ -483,6 +483,7 @@ static void power_cap(void **state)
 	assert_int_equal(capped(&w, CHECK_FP32_RATE, 50e12).code, CODE_SLOW);
 	assert_int_equal(capped(&w, CHECK_FP32_RATE, 70e12).status, STATUS_PASS);
 	assert_int_equal(capped(&w, CHECK_MEM_READ, 30e12).status, STATUS_FAIL);
+	assert_int_equal(capped(&w, CHECK_FP32_RATE, 9e12).status, STATUS_FAIL);
 	assert_int_equal(capped(&w, CHECK_FP32_RATE, 0).status, STATUS_FAIL);
 	assert_int_equal(capped(&w, CHECK_FP32_RATE, (double)NAN).code, CODE_NOT_A_NUMBER);
 	/* a limit that was lowered, and reached */
