@@ -106,8 +106,8 @@ static void test_long(void **state)
 	for (size_t len = DECISION_MESSAGE_MAX - 40; len < DECISION_MESSAGE_MAX + 80; len++) {
 		size_t n;
 
-		decisions_add(d, &(struct decision_note){.result = RESULT_CLAIMED,
-					 .message = {text, len}});
+		decisions_add(d,
+			&(struct decision_note){.result = RESULT_CLAIMED, .message = {text, len}});
 		assert_int_equal(decisions_copy(d, got, 1), 1);
 		n = strlen(got[0].message);
 		if (len < DECISION_MESSAGE_MAX)

@@ -419,8 +419,8 @@ static void test_replicas(void **state)
 	SAYS(&x, doctor_replicas,
 		"the settings cannot be read: poolgate.yaml:1: no; mend it: kubectl -n "
 		"poolgate-system rollout undo");
-	x.f.config = (struct sight){
-		.state = SIGHT_FAILED, .what = "ConfigMap c", .why = "GET c: 500"};
+	x.f.config =
+		(struct sight){.state = SIGHT_FAILED, .what = "ConfigMap c", .why = "GET c: 500"};
 	SAYS(&x, doctor_replicas, "not checked  test: cannot read ConfigMap c: GET c: 500");
 	x.f.config.state = SIGHT_MISSING;
 	SAYS(&x, doctor_replicas, "there is no ConfigMap c");
