@@ -64,7 +64,7 @@ def release(server, name, namespace="ml"):
 def populate(server):
     for i, (name, namespace, kw) in enumerate([
             ("train-resnet-0", "ml", {"percent": "50"}), ("train-resnet-1", "ml", {"percent": "50"}),
-            ("notebook-anna", "research", {"percent": "25"}), ("bert-large-7f9c", "research", {"amount": "2"}),
+            ("notebook-0", "research", {"percent": "25"}), ("bert-large-7f9c", "research", {"amount": "2"}),
             ("inference-b", "prod", {"percent": "30"}), ("tune-lr-4", "research", {"memory": "6000M"})]):
         got = admit(server, name, namespace, filter="gpu.model=A100-SXM4-80GB" if i in (2, 3) else None, **kw)
         assert got["allowed"], got
