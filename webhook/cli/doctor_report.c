@@ -37,8 +37,8 @@ static void clean(char *text)
 	*to = '\0';
 }
 
-static void add(struct doctor_report *r, enum doctor_verdict verdict, const char *mend,
-	const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void add(struct doctor_report *r,
+	enum doctor_verdict verdict, const char *mend, const char *fmt, va_list ap)
 {
 	char text[TEXT_MAX];
 	struct doctor_finding *f;

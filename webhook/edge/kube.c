@@ -168,7 +168,7 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 	*answer = (struct kube_answer){0};
 	rc = kube_request_init(&r, k, call->method, call->path, call->content_type, err);
 	if (rc == 0 && !(line = take(k, err)))
-		rc = err ? (int)err->code : ERR_NOMEM;
+		rc = err && err->code ? (int)err->code : ERR_NOMEM;
 	if (rc == 0) {
 		r.http.body = call->body;
 		if (!call->body.at)
