@@ -110,6 +110,12 @@ def test_other_cas_are_read(start, authority, tmp_path):
     s.process.send_signal(signal.SIGHUP)
     until(lambda: "holds no PEM certificates" in s.log())
     assert ask(s, new.client("kube-apiserver"))[0] == 200 and ask(s, pair)[0] == 403
+    # a serving pair that is torn at the same moment keeps no CA in force
+    with open(s.key, "w", encoding="ascii") as f:
+        f.write("torn\n")
+    put(old.text())
+    until(lambda: ask(s, pair)[0] == 200)
+    assert ask(s, new.client("kube-apiserver"))[0] == 403
     kept.close()
 
 

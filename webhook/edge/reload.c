@@ -166,6 +166,7 @@ static int load(struct reload *r, enum metric_what what, bool first, struct err 
 {
 	/* Taken before the load: what changes while it runs, the names of the files too, is seen by the next look. */
 	uint64_t mark = mark_of(&r->settings, what);
+	struct err why = {0};
 	int rc;
 
 	switch (what) {
@@ -177,8 +178,11 @@ static int load(struct reload *r, enum metric_what what, bool first, struct err 
 		break;
 	case WHAT_CERTIFICATE:
 		rc = load_certificate(r, err);
-		if (rc == 0)
-			rc = client_ca_load(r->clients, &r->settings, r->log, err);
+		/* A serving pair that is torn is no reason to trust a CA of clients that was taken away. */
+		if (client_ca_load(r->clients, &r->settings, r->log, &why) != 0 && rc == 0) {
+			*err = why;
+			rc = (int)why.code;
+		}
 		break;
 	}
 	r->mark[what] = r->pending[what] = mark;
