@@ -150,21 +150,27 @@ static void compare(const struct thresholds *t, const struct report *r,
 	c->fail_below = t->of[CHECK_P2P].fail_below;
 }
 
+/* A link that was not measured though it could have been is no pass; one that cannot be, for want of peer access, says nothing. */
+static int badness(const struct link_report *l)
+{
+	static const int of[] = {[STATUS_SKIP] = 1,
+		[STATUS_PASS] = 2,
+		[STATUS_WARN] = 4,
+		[STATUS_ERROR] = 5,
+		[STATUS_FAIL] = 6};
+
+	return l->status == STATUS_SKIP && strcmp(l->reason, "not_run") == 0 ? 3 : of[l->status];
+}
+
 /* The worst of its links; NULL: it has none. */
 static const struct link_report *worst_of(const struct report *r, int index)
 {
-	static const int rank[] = {[STATUS_SKIP] = 1,
-		[STATUS_PASS] = 2,
-		[STATUS_WARN] = 3,
-		[STATUS_ERROR] = 4,
-		[STATUS_FAIL] = 5};
 	const struct link_report *worst = NULL;
 
 	for (size_t i = 0; i < r->n_links; i++) {
 		const struct link_report *l = &r->links[i];
 
-		if ((l->from == index || l->to == index) &&
-			(!worst || rank[l->status] > rank[worst->status]))
+		if ((l->from == index || l->to == index) && (!worst || badness(l) > badness(worst)))
 			worst = l;
 	}
 	return worst;

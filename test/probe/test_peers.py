@@ -124,6 +124,7 @@ def test_a_hang_costs_its_deadline(tmp_path):
     assert all(found[(a, b)]["status"] == "pass" for a in rest for b in rest if a != b)
     assert {pair for pair, li in found.items() if li.get("reason") == "not_run"} == {
         p for a in (1, other) for b in rest for p in ((a, b), (b, a))}
+    assert {done.check("bench.p2p", g)["status"] for g in rest} == {"skip"}, "links that were not tried are no pass"
     assert [done.check("bench.mem_read", g)["status"] for g in range(4)] == ["pass"] * 4
     assert done.fit() == [g in rest for g in range(4)] and done.seconds < 100
 
