@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -22,9 +23,21 @@ SLOW = 10 if SANITIZED or "cover" in PROGRAM else 1
 
 
 def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
+    """Below the range that the kernel takes clients' own ports from, where it may give one away before a server has taken it."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        end = int(f.read().split()[0])
+    candidates = random.sample(range(10000, end), 200) if end > 12000 else [0] * n
+    sockets = []
+    for port in candidates:
+        s = socket.socket()
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            s.close()
+            continue
+        sockets.append(s)
+        if len(sockets) == n:
+            break
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
         s.close()
