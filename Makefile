@@ -28,8 +28,9 @@ FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli pr
 LIB_SRC := $(sort $(filter-out probe/main.c probe/serve_main.c probe/rt_linked.c deviceplugin/main.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
-# Helpers that several unit tests share.
-UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard test/unit/*.c)))
+# Helpers that several unit tests share; OOM_OBJ only those that make the n-th allocation fail.
+OOM_OBJ := $(BUILD)/test/unit/oom_wrap.o
+UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC) test/unit/oom_wrap.c,$(wildcard test/unit/*.c)))
 
 # C that is made of the kubelet's messages.
 PROTO_DIR := $(BUILD)/deviceplugin/proto
@@ -67,9 +68,10 @@ $(LIB): $(LIB_OBJ) $(BUILD)/flags
 
 $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $< $(UNIT_LIB_OBJ) $(LIB) $(LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) -lm
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(UNIT_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) -lm
 
 # Tests that make the n-th allocation fail.
+$(filter %_oom,$(UNIT_BIN)): $(OOM_OBJ)
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 $(BUILD)/test/%.o: test/%.c $(BUILD)/flags
@@ -87,7 +89,7 @@ $(BUILD)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d) $(BUILD)/test/bench/*.d)
+-include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d) $(OOM_OBJ:.o=.d) $(BUILD)/test/bench/*.d)
 
 include mk/checks.mk
 include mk/bench.mk

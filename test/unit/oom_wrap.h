@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: malloc, calloc and realloc that ask the including program's own fails() first. For programs that are linked with
- * --wrap for the three (test_*_oom); included once, behind the definition of fails(). */
+/* test: make the n-th malloc, calloc or realloc fail. For programs that are linked with --wrap for the three (test_*_oom), and with
+ * oom_wrap.o. */
 #ifndef TEST_UNIT_OOM_WRAP_H
 #define TEST_UNIT_OOM_WRAP_H
 
-#include <stddef.h>
+#include <stdbool.h>
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *at, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *at, size_t size);
+enum oom_extent {
+	OOM_ONE,       /* only that allocation */
+	OOM_ALL_AFTER, /* that and each one after it, until oom_end() */
+};
 
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *at, size_t size)
-{
-	return fails() ? NULL : __real_realloc(at, size);
-}
+/* Count allocations from here on, over all threads, and let the n-th of them fail, from 0; negative: none. */
+void oom_begin(long n, enum oom_extent extent);
+/* No more fail. Has one since oom_begin()? */
+bool oom_end(void);
+/* Has one failed since oom_begin()? Goes on. */
+bool oom_failed(void);
 
 #endif

@@ -14,34 +14,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json_read.h"
-
-/* Allocations until the one that fails; negative: none does. */
-static long until_failure = -1;
-static bool failed;
-
-static bool fails(void)
-{
-	if (until_failure < 0)
-		return false;
-	if (until_failure-- > 0)
-		return false;
-	failed = true;
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
-
-static void begin(long n)
-{
-	failed = false;
-	until_failure = n;
-}
-
-static bool end(void)
-{
-	until_failure = -1;
-	return failed;
-}
 
 static void buffers(void **state)
 {
@@ -54,7 +27,7 @@ static void buffers(void **state)
 		char *s;
 
 		buf_init(&b, 100000);
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		for (int i = 0; i < 1000 && !b.failed; i++) {
 			before = b.len;
 			buf_fmt(&b, "%d ", i);
@@ -62,7 +35,7 @@ static void buffers(void **state)
 				assert_int_equal(b.len, before);
 		}
 		s = buf_take(&b, NULL);
-		any = end();
+		any = oom_end();
 		assert_int_equal(s == NULL, any);
 		free(s);
 		buf_release(&b);
@@ -75,9 +48,9 @@ static void an_empty_buffer_that_is_taken(void **state)
 
 	(void)state;
 	buf_init(&b, 10);
-	begin(0);
+	oom_begin(0, OOM_ONE);
 	assert_null(buf_take(&b, NULL));
-	assert_true(end());
+	assert_true(oom_end());
 }
 
 static void arenas(void **state)
@@ -90,10 +63,10 @@ static void arenas(void **state)
 		void *last = NULL;
 
 		arena_init(&a, 100 << 20);
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		for (int i = 0; i < 100; i++)
 			last = arena_alloc(&a, 50000);
-		any = end();
+		any = oom_end();
 		assert_int_equal(a.failed, any);
 		assert_int_equal(last == NULL, any);
 		arena_reset(&a);
@@ -122,9 +95,9 @@ static void json_documents(void **state)
 		char *copy = NULL;
 		int rc;
 
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		rc = json_read_copy(&j, b.data, b.len, 10000, &copy, &err);
-		any = end();
+		any = oom_end();
 		assert_int_equal(rc, any ? ERR_NOMEM : 0);
 		assert_int_equal(err.code, rc);
 		assert_int_equal(copy == NULL, any);
@@ -153,9 +126,9 @@ static void a_duplicate_key(void **state)
 		char *copy = NULL;
 		int rc;
 
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		rc = json_read_copy(&j, text, sizeof(text) - 1, 10, &copy, NULL);
-		any = end();
+		any = oom_end();
 		assert_int_equal(rc, any ? ERR_NOMEM : ERR_SYNTAX);
 		assert_null(copy);
 		json_release(&j);

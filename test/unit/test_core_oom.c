@@ -12,29 +12,8 @@
 #include <cmocka.h>
 
 #include "test/unit/admission_fixture.h"
-#include "webhook/edge/engine.h"
-
-/* Allocations until the one that fails; negative: none does. */
-static long until_failure = -1;
-static bool failed;
-/* All after it fail, too. */
-static bool for_good;
-
-static bool fails(void)
-{
-	if (until_failure < 0)
-		return false;
-	if (until_failure > 0) {
-		until_failure--;
-		return false;
-	}
-	if (failed && !for_good)
-		return false;
-	failed = true;
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
+#include "webhook/edge/engine.h"
 
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'\\u0061ll','bitfusion-client/"                \
@@ -58,18 +37,18 @@ static bool fails(void)
 	"['sh','-c','bitfusion run -n 2 x'],'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}" \
 	"]}}"
 
-/* The handler that is called with allocations failing, and from which one on. */
+/* The handler that is called with allocations failing, which one, and what of those after it. */
 static http_handler *handler;
 static long first_failure;
+static enum oom_extent extent;
 
 static enum http_outcome call(void *ctx, struct http_request *req, struct http_reply *reply)
 {
 	enum http_outcome outcome;
 
-	failed = false;
-	until_failure = first_failure;
+	oom_begin(first_failure, extent);
 	outcome = handler(ctx, req, reply);
-	until_failure = -1;
+	(void)oom_end();
 	return outcome;
 }
 
@@ -101,7 +80,7 @@ static void each_allocation(const char *review, unsigned want_claims)
 			broken++;
 		}
 		admission_fixture_release(&f);
-		if (n >= 0 && !failed)
+		if (n >= 0 && !oom_failed())
 			break;
 	}
 	assert_true(broken > 3);
@@ -114,9 +93,9 @@ static void both(http_handler *h, const char *operation, const char *object, con
 	char *review = admission_review(operation, object, old, "");
 
 	handler = h;
-	for_good = false;
+	extent = OOM_ONE;
 	each_allocation(review, want_claims);
-	for_good = true;
+	extent = OOM_ALL_AFTER;
 	each_allocation(review, want_claims);
 	free(review);
 }
@@ -171,7 +150,6 @@ static void test_engine(void **state)
 	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, ASKS);
-	for_good = false;
 	for (int undo = 0; undo < 2; undo++) {
 		char *right = NULL;
 
@@ -184,12 +162,11 @@ static void test_engine(void **state)
 
 			buf_init(&patch, 1 << 20);
 			buf_init(&warnings, 1 << 20);
-			failed = false;
-			until_failure = n;
+			oom_begin(n, OOM_ONE);
 			rc = undo ? engine_uninject(text, &patch, &why, &err)
 				  : engine_inject(&f.world, text, SLICE("ml"), &patch, &warnings,
 					    &why, &err);
-			until_failure = -1;
+			(void)oom_end();
 			if (n < 0)
 				right = strdup(patch.data);
 			assert_true(rc == 0 || rc == ERR_NOMEM);
@@ -197,7 +174,7 @@ static void test_engine(void **state)
 				assert_string_equal(patch.data, right);
 			buf_release(&patch);
 			buf_release(&warnings);
-			if (n >= 0 && !failed)
+			if (n >= 0 && !oom_failed())
 				break;
 		}
 		free(right);

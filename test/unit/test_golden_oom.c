@@ -20,6 +20,7 @@
 #include "base/json_read.h"
 #include "base/log.h"
 #include "test/unit/core_fixture.h"
+#include "test/unit/oom_wrap.h"
 #include "webhook/core/config.h"
 #include "webhook/edge/admission.h"
 #include "webhook/edge/config_store.h"
@@ -30,28 +31,6 @@
 
 #define GOLDEN "test/golden/"
 #define TEXT_MAX (16u << 20)
-
-/* Allocations until the one that fails; negative: none does. */
-static long until_failure = -1;
-static bool failed;
-/* All after it fail, too. */
-static bool for_good;
-
-static bool fails(void)
-{
-	if (until_failure < 0)
-		return false;
-	if (until_failure > 0) {
-		until_failure--;
-		return false;
-	}
-	if (failed && !for_good)
-		return false;
-	failed = true;
-	return true;
-}
-
-#include "test/unit/oom_wrap.h"
 
 /* A configuration of the golden cases, as their server is started with it. */
 struct setup {
@@ -143,9 +122,10 @@ static size_t claims_of(struct ledger *ledger)
 	return view.n_claims;
 }
 
-/* All that a server does with a review, with the n-th allocation from the first byte of the body on failing; n < 0: with none failing. */
-static struct answered decide(
-	const struct setup *s, http_handler *handler, struct slice review, long n)
+/* All that a server does with a review, with the n-th allocation from the first byte of the body on failing, alone or with all after it;
+ * n < 0: with none failing. */
+static struct answered decide(const struct setup *s, http_handler *handler, struct slice review,
+	long n, enum oom_extent extent)
 {
 	struct ledger *ledger = ledger_memory_new(0);
 	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
@@ -174,13 +154,12 @@ static struct answered decide(
 	request.received_ms = http_now_ms();
 	request.deadline_ms = request.received_ms + 9000;
 	request.whole_us = http_now_us();
-	failed = false;
-	until_failure = n;
+	oom_begin(n, extent);
 	assert_int_equal(handler(admission, &request, &reply), HTTP_DONE);
 	request.status = reply.status;
 	admission_queued(admission, &request, true);
 	admission_done(admission, &request);
-	until_failure = -1;
+	(void)oom_end();
 	d = (struct answered){reply.status, reply.body, claims_of(ledger)};
 	free(request.body);
 	admission_free(admission);
@@ -242,11 +221,11 @@ static bool same(const struct answered *d, const struct answered *right)
 }
 
 static void each_allocation(const char *name, const struct setup *s, http_handler *handler,
-	struct slice review, const struct answered *right)
+	struct slice review, const struct answered *right, enum oom_extent extent)
 {
 	for (long n = 0;; n++) {
 		size_t before = in_use();
-		struct answered d = decide(s, handler, review, n);
+		struct answered d = decide(s, handler, review, n, extent);
 
 		count.failures++;
 		if (!same(&d, right) && (d.status != 500 || d.claims != 0))
@@ -256,7 +235,7 @@ static void each_allocation(const char *name, const struct setup *s, http_handle
 		if (in_use() != before)
 			fail_msg("%s: allocation %ld: %zd bytes are lost", name, n,
 				(ssize_t)(in_use() - before));
-		if (!failed)
+		if (!oom_failed())
 			break;
 	}
 }
@@ -265,13 +244,11 @@ static void each_allocation(const char *name, const struct setup *s, http_handle
 static struct answered all_allocations(
 	const char *name, const struct setup *s, http_handler *handler, struct slice review)
 {
-	struct answered right = decide(s, handler, review, -1);
+	struct answered right = decide(s, handler, review, -1, OOM_ONE);
 
 	count.decisions++;
-	for_good = false;
-	each_allocation(name, s, handler, review, &right);
-	for_good = true;
-	each_allocation(name, s, handler, review, &right);
+	each_allocation(name, s, handler, review, &right, OOM_ONE);
+	each_allocation(name, s, handler, review, &right, OOM_ALL_AFTER);
 	return right;
 }
 

@@ -13,32 +13,7 @@
 #include <unistd.h>
 
 #include "test/unit/grpc_fixture.h"
-
-/* Allocations until the one that fails; negative: none does. */
-static long until_failure = -1;
-static bool failed;
-
-static bool fails(void)
-{
-	if (until_failure < 0 || until_failure-- != 0)
-		return false;
-	failed = true;
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
-
-static void begin(long n)
-{
-	failed = false;
-	until_failure = n;
-}
-
-static bool end(void)
-{
-	until_failure = -1;
-	return failed;
-}
 
 static void start(void **state)
 {
@@ -50,9 +25,9 @@ static void start(void **state)
 	grpc_server_free(f->server, 0);
 	f->server = NULL;
 	for (n = 0;; n++) {
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		rc = grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, &err);
-		if (!end())
+		if (!oom_end())
 			break;
 		assert_int_equal(rc, ERR_NOMEM);
 		assert_null(f->server);
@@ -87,14 +62,14 @@ static void answers(void **state)
 		int fd = raw_connect(f), rc = 0;
 		bool hit;
 
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		(void)raw_write(f, fd, &b);
 		grpc_fixture_settle(f, NULL);
 		if (f->n_open > 0)
 			rc = grpc_stream_show(f->open[0], SLICE("more"), NULL);
 		grpc_fixture_settle(f, NULL);
 		streams += (int)f->n_open;
-		hit = end();
+		hit = oom_end();
 		assert_true(rc == 0 || (rc == ERR_NOMEM && hit));
 		(void)close(fd);
 		grpc_fixture_settle(f, NULL);

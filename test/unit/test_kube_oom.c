@@ -16,35 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "test/unit/oom_wrap.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/kube_config.h"
 #include "webhook/edge/kube_watch_impl.h"
 #include "webhook/edge/metrics.h"
-
-static long until_failure = -1;
-static bool failed;
-
-static bool fails(void)
-{
-	if (until_failure < 0 || until_failure-- != 0)
-		return false;
-	failed = true;
-	return true;
-}
-
-#include "test/unit/oom_wrap.h"
-
-static void begin(long n)
-{
-	failed = false;
-	until_failure = n;
-}
-
-static bool end(void)
-{
-	until_failure = -1;
-	return failed;
-}
 
 /* ---- a watch ---- */
 
@@ -82,11 +58,11 @@ static void test_watch(void **state)
 		size_t len = strlen(text), cut = len / 3;
 		bool more;
 
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		kube_watch_reader_init(&r, told, &events);
 		more = kube_watch_read(&r, (struct slice){text, cut}) &&
 		       kube_watch_read(&r, (struct slice){text + cut, len - cut});
-		done = !end();
+		done = !oom_end();
 		assert_int_equal(more, r.code == 0);
 		if (r.code == 0) {
 			assert_int_equal(events, 3);
@@ -127,9 +103,9 @@ static void test_kubeconfig(void **state)
 		struct err err = {0};
 		int rc;
 
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		rc = kube_config_load(path, &c, &err);
-		done = !end();
+		done = !oom_end();
 		if (rc != 0) {
 			assert_int_equal(rc, ERR_NOMEM);
 			assert_true(err.msg[0] != '\0');
@@ -144,12 +120,12 @@ static void test_kubeconfig(void **state)
 
 /* ---- a server in the picture ---- */
 
-static struct held *read_server(long n, struct err *err)
+/* With that allocation of the reading failing. */
+static struct held *read_server(long n, long fails, struct err *err)
 {
 	char text[512], *copy = NULL;
 	struct json j = {0};
 	struct held *h;
-	long keep = until_failure;
 
 	(void)snprintf(text, sizeof(text),
 		"{\"apiVersion\":\"poolgate.io/"
@@ -162,10 +138,10 @@ static struct held *read_server(long n, struct err *err)
 		"\"uid\":\"c-%ld\","
 		"\"state\":\"bound\",\"gpus\":[{\"id\":\"gpu-0\",\"bytes\":5}]}]}}",
 		n, n + 1, n);
-	until_failure = -1;
 	assert_int_equal(json_read_copy(&j, text, strlen(text), 1000, &copy, NULL), 0);
-	until_failure = keep;
+	oom_begin(fails, OOM_ONE);
 	h = held_read(&j, json_root(&j), err);
+	(void)oom_end();
 	json_release(&j);
 	free(copy);
 	return h;
@@ -187,18 +163,16 @@ static void test_picture(void **state)
 		struct held *h;
 		bool in;
 
-		begin(n % 8);
-		h = read_server(n, &err);
-		(void)end();
+		h = read_server(n, n % 8, &err);
 		if (!h) {
 			assert_int_equal(err.code, ERR_NOMEM);
 			refused++;
 			continue;
 		}
 		(void)pthread_mutex_lock(&s->lock);
-		begin(n / 8 % 5);
+		oom_begin(n / 8 % 5, OOM_ONE);
 		in = servers_put(s, h);
-		(void)end();
+		(void)oom_end();
 		put += in;
 		refused += !in;
 		assert_int_equal(s->inv.n_servers, put);
@@ -215,9 +189,9 @@ static void test_picture(void **state)
 	for (long n = 0; !done; n++) {
 		struct err err = {0};
 
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		s = servers_new(NULL, &log, NULL, &err);
-		done = !end();
+		done = !oom_end();
 		assert_true(s || err.code == ERR_NOMEM);
 		servers_free(s);
 	}

@@ -16,32 +16,7 @@
 #include "base/metric.h"
 #include "test/unit/http_fixture.h"
 #include "test/unit/make_pair.h"
-
-/* Allocations until the one that fails, over all threads; negative: none does. */
-static atomic_long until_failure = -1;
-static atomic_bool failed;
-
-static bool fails(void)
-{
-	if (atomic_load(&until_failure) < 0 || atomic_fetch_sub(&until_failure, 1) != 0)
-		return false;
-	atomic_store(&failed, true);
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
-
-static void begin(long n)
-{
-	atomic_store(&failed, false);
-	atomic_store(&until_failure, n);
-}
-
-static bool end(void)
-{
-	atomic_store(&until_failure, -1);
-	return atomic_load(&failed);
-}
 
 static struct made_pair pair;
 static char reply[8192];
@@ -109,9 +84,9 @@ static void server_starts(void **state)
 	for (long n = 0; any; n++) {
 		struct http_server *s = NULL;
 		struct err err = {0};
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		int rc = start(&s, &err);
-		any = end();
+		any = oom_end();
 		assert_int_equal(rc, any ? ERR_NOMEM : 0);
 		assert_true(any == (err.msg[0] != '\0'));
 		assert_true(http_server_stop(s, 1000));
@@ -133,11 +108,11 @@ static void requests(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bool any = true;
 		for (long n = 0; any; n++) {
-			begin(n);
+			oom_begin(n, OOM_ONE);
 			int fd = client_open(&f);
 			client_post(fd, cases[i].path, body, cases[i].len);
 			int status = client_read(fd, reply, sizeof(reply), 3000, false);
-			any = end();
+			any = oom_end();
 			if (any)
 				assert_true(status == 0 || status == 500 || status == 200 ||
 					    status == 404);
@@ -160,10 +135,10 @@ static void pairs(void **state)
 		struct err err = {0};
 		struct tls_info info;
 		struct tls_pem cert = made_cert(&pair), key = made_key(&pair);
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		struct tls_identity *id = tls_identity_new();
 		int rc = id ? tls_identity_load_pem(id, &cert, &key, &err) : ERR_NOMEM;
-		any = end();
+		any = oom_end();
 		assert_int_equal(rc, any ? ERR_NOMEM : 0);
 		if (id)
 			assert_true(tls_identity_info(id, &info) == !any);
@@ -171,9 +146,9 @@ static void pairs(void **state)
 	}
 	struct tls_identity *id = tls_identity_new();
 	struct err err = {0};
-	begin(0);
+	oom_begin(0, OOM_ONE);
 	assert_int_equal(tls_identity_load_files(id, "tls.crt", "tls.key", &err), ERR_NOMEM);
-	(void)end();
+	(void)oom_end();
 	tls_identity_free(id);
 }
 
@@ -184,9 +159,9 @@ static void metrics(void **state)
 		{"x", "X.", METRIC_COUNTER, 1, NULL, {{NULL, NULL}, {NULL, NULL}}}};
 	bool any = true;
 	for (long n = 0; any; n++) {
-		begin(n);
+		oom_begin(n, OOM_ONE);
 		struct metrics *m = metrics_new(desc, 1);
-		any = end();
+		any = oom_end();
 		assert_true((m == NULL) == any);
 		metrics_free(m);
 	}

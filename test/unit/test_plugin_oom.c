@@ -13,25 +13,6 @@
 
 #include "deviceplugin/gpu_count.h"
 #include "deviceplugin/plugin.h"
-
-static long until_failure = -1;
-static bool failed;
-
-/* The n-th fails; with `on`, all after it, too. */
-static bool on;
-static bool fails(void)
-{
-	if (until_failure < 0)
-		return false;
-	if (until_failure > 0) {
-		until_failure--;
-		return false;
-	}
-	until_failure = on ? 0 : -1;
-	failed = true;
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
 
 struct grpc_stream {
@@ -61,6 +42,7 @@ static const struct grpc_method *method(const char *name)
 
 /* The answer's length when nothing fails. */
 static size_t learned[4];
+static bool learning;
 
 static void call(struct plugin *p, const char *name, struct slice request, size_t at)
 {
@@ -71,11 +53,11 @@ static void call(struct plugin *p, const char *name, struct slice request, size_
 	buf_init(&reply, GRPC_MESSAGE_MAX);
 	status = method(name)->call(p, request, &reply, &err);
 	if (status != GRPC_OK) {
-		assert_true(failed);
+		assert_true(oom_failed());
 		assert_int_equal(status, GRPC_RESOURCE_EXHAUSTED);
 		assert_true(err.msg[0] != '\0');
 	} else {
-		if (!failed && until_failure < 0)
+		if (learning)
 			learned[at] = reply.len;
 		assert_int_equal(reply.len, learned[at]);
 	}
@@ -102,7 +84,8 @@ static bool work(void)
 		enum grpc_status status =
 			method("ListAndWatch")->open(p, &streams[open], SLICE(""), &err);
 
-		assert_true(status == GRPC_OK || (failed && status == GRPC_RESOURCE_EXHAUSTED));
+		assert_true(
+			status == GRPC_OK || (oom_failed() && status == GRPC_RESOURCE_EXHAUSTED));
 		open += status == GRPC_OK;
 	}
 	assert_int_equal(plugin_facts(p).streams, open);
@@ -111,9 +94,9 @@ static bool work(void)
 	call(p, "/GetInfo", SLICE(""), 2);
 	call(p, "/PreStartContainer", SLICE("\x0a\x02u1"), 3);
 	rc = plugin_pool(p, true, 500, &err);
-	assert_true(rc == 0 || (failed && rc == ERR_NOMEM));
+	assert_true(rc == 0 || (oom_failed() && rc == ERR_NOMEM));
 	/* What could not be shown is shown by the next call. */
-	until_failure = -1;
+	(void)oom_end();
 	assert_int_equal(plugin_pool(p, true, 500, &err), 0);
 	for (size_t i = 0; i < open; i++)
 		assert_true(streams[i].len > 5000 * 15);
@@ -126,21 +109,19 @@ static void test_plugin(void **state)
 	bool made = false;
 
 	(void)state;
+	learning = true;
 	assert_true(work());
+	learning = false;
 	assert_true(learned[0] && learned[1] && learned[2]);
-	for (on = false;; on = true) {
+	for (enum oom_extent extent = OOM_ONE; extent <= OOM_ALL_AFTER; extent++) {
 		for (long n = 0; n < 10000; n++) {
-			until_failure = n;
-			failed = false;
+			oom_begin(n, extent);
 			made |= work();
-			until_failure = -1;
-			if (!failed)
+			if (!oom_end())
 				break;
 		}
 		assert_true(made);
-		assert_false(failed);
-		if (on)
-			break;
+		assert_false(oom_failed());
 	}
 }
 
@@ -155,17 +136,14 @@ static void test_count(void **state)
 	struct err err;
 
 	(void)state;
-	on = false;
 	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 100, &copy, &err), 0);
 	for (long n = 0; n < 100; n++) {
 		struct gpu_count c = {0};
 		int rc;
 
-		until_failure = n;
-		failed = false;
+		oom_begin(n, OOM_ONE);
 		rc = gpu_count_table(&c, &j, json_root(&j), false, &err);
-		until_failure = -1;
-		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+		assert_int_equal(rc, oom_end() ? ERR_NOMEM : 0);
 		assert_int_equal(gpu_count_table(&c, &j, json_root(&j), false, &err), 0);
 		assert_int_equal(c.fit, 6);
 		gpu_count_release(&c);

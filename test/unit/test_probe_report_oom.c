@@ -12,23 +12,6 @@
 #include <cmocka.h>
 
 #include "probe/report.h"
-
-/* Allocations until the one that fails; negative: none does. All after it fail, too. */
-static long until_failure = -1;
-static bool failed;
-
-static bool fails(void)
-{
-	if (until_failure < 0)
-		return false;
-	if (until_failure > 0) {
-		until_failure--;
-		return false;
-	}
-	failed = true;
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
 
 enum kind { HEALTHY, LACKS_ONE, HAS_ERROR, TOO_FEW, EMPTY, KINDS };
@@ -71,11 +54,11 @@ static void never_a_pass(void **state)
 	for (unsigned kind = 0; kind < KINDS; kind++) {
 		for (long n = 0;; n++) {
 			struct report r;
+			bool failed;
 
-			failed = false;
-			until_failure = n;
+			oom_begin(n, OOM_ALL_AFTER);
 			make(&r, (enum kind)kind);
-			until_failure = -1;
+			failed = oom_end();
 			if (!failed)
 				assert_int_equal(r.exit, usual[kind]);
 			else if (r.exit == EXIT_FIT)
@@ -97,22 +80,22 @@ static void forms(void **state)
 		struct report r;
 		struct buf b;
 		struct err err = {0};
+		bool failed;
 		int rc;
 
 		make(&r, LACKS_ONE);
 		buf_init(&b, 1 << 20);
-		failed = false;
-		until_failure = n;
+		oom_begin(n, OOM_ALL_AFTER);
 		rc = report_json(&r, &b, &err);
-		until_failure = -1;
+		failed = oom_end();
 		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
 		if (!failed)
 			assert_string_equal(b.data + b.len - 3, "]}\n");
 		buf_clear(&b);
-		until_failure = n;
+		oom_begin(n, OOM_ALL_AFTER);
 		report_text(&r, 80, &b);
 		(void)report_nagios(&r, &b);
-		until_failure = -1;
+		failed |= oom_end();
 		buf_release(&b);
 		report_release(&r);
 		if (!failed)
@@ -132,12 +115,12 @@ static void reading(void **state)
 	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 100, &copy, &err), 0);
 	for (long n = 0;; n++) {
 		struct check_result c;
+		bool failed;
 		int rc;
 
-		failed = false;
-		until_failure = n;
+		oom_begin(n, OOM_ALL_AFTER);
 		rc = check_read(&j, json_root(&j), &c, &err);
-		until_failure = -1;
+		failed = oom_end();
 		assert_int_equal(rc, failed ? ERR_INVALID : 0);
 		assert_int_equal(c.status, failed ? STATUS_SKIP : STATUS_ERROR);
 		if (!failed)

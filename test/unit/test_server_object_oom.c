@@ -10,25 +10,8 @@
 
 #include <cmocka.h>
 
-#include "test/unit/server_fixture.h"
-
-static long until_failure = -1;
-static bool failed;
-
-/* From the n-th on all fail. */
-static bool fails(void)
-{
-	if (until_failure < 0)
-		return false;
-	if (until_failure > 0) {
-		until_failure--;
-		return false;
-	}
-	failed = true;
-	return true;
-}
-
 #include "test/unit/oom_wrap.h"
+#include "test/unit/server_fixture.h"
 
 #define TEXT                                                                                       \
 	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":"  \
@@ -108,14 +91,14 @@ static void test_allocations(void **state)
 	for (long n = -1;; n++) {
 		struct arena a;
 		struct buf out;
+		bool failed;
 		int rc;
 
 		arena_init(&a, 1u << 20);
 		buf_init(&out, 1u << 20);
-		failed = false;
-		until_failure = n;
+		oom_begin(n, OOM_ALL_AFTER);
 		rc = work(&j, &a, &out);
-		until_failure = -1;
+		failed = oom_end();
 		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
 		if (rc == 0 && n < 0)
 			right = strdup(out.data);
