@@ -43,7 +43,7 @@ def juice():
     no("juice-two", "one session, one GPU", launcher("juice", container(resources=ask("2"))), "1", code=422)
     no("juice-no-command", "a wrapping launcher needs the command", launcher("juice", container(command=None)), "command")
     no("juice-dash-word", "without a separator a word with a dash would be the launcher's", launcher(
-        "juice", container(command=["-x"])), "-x")
+        "juice", container(command=["-x"])), "begins with '-'")
     own = {"name": "JUICE_TOKEN", "valueFrom": TOKEN}
     other = {"name": "JUICE_TOKEN", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "token"}}}
     has("juice-own-token", "the same reference stays", launcher("juice", container(env=[own])),

@@ -163,6 +163,30 @@ def first_patched():
     raise AssertionError("no golden case is patched")
 
 
+@pytest.mark.parametrize("launcher, command", [
+    (None, [f"./train.py --password={PLANTED}x"]),
+    (None, ["bitfusion", "run", "-n", "1", f"-password={PLANTED}x"]),
+    ("juice", [f"-password={PLANTED}x"]),
+], ids=["a line beside args", "an option of the launcher", "a dash"])
+def test_no_refusal_shows_the_command(launcher, command):
+    """A command may hold a password. Its refusal is read by more people than its author: in the log, on the page, in the pool's JSON, in the
+    API server's audit log and, of a controller's pod, in events."""
+    review = load(first_patched(), "review.json")
+    pod = review["request"]["object"]
+    pod["spec"]["containers"][0].update(command=command, args=["x"])
+    if launcher:
+        pod["metadata"]["annotations"]["poolgate.io/launcher"] = launcher
+    with Server(os.path.join(CONFIGS, "launchers"), ["--log-level", "debug"]) as one:
+        status, _, data = one.client.request("POST", "/mutate", json.dumps(review).encode())
+        told = json.loads(data)["response"]["status"]
+        assert status == 200 and told["reason"] == "Invalid" and "/spec/containers/0/command" in told["message"], data
+        assert PLANTED not in data.decode()
+        for path in ("/", "/v1/pool"):
+            assert PLANTED not in one.plain_get(path, one.admin)[1]
+        assert one.stop() == 0
+        assert "Invalid" in one.log() and PLANTED not in one.log()
+
+
 @pytest.mark.parametrize("body", [b"{", b'{"kind":"' + PLANTED.encode() * 40 + b'"}',
                                   b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"token":"' + PLANTED.encode() + b'"}}',
                                   b'{"a":"' + PLANTED.encode() + b'",}', b"\xff" + PLANTED.encode()], ids=range(5))

@@ -275,7 +275,15 @@ static const struct {
 	{"{'command':['bitfusion','run','-n','1','--','python','-p','0.5']}", ERR_INVALID, 0,
 		"50 percent"},
 	{"{'command':['bitfusion','run','-n','1','-m','4000']}", ERR_INVALID, 0, "memory 4000"},
-	{"{'command':['bitfusion','run','-n','$N','-p','0.5']}", ERR_INVALID, 0, "GPU count of $N"},
+	{"{'command':['bitfusion','run','-n','$N','-p','0.5']}", ERR_INVALID, 0,
+		"GPU count of (not a number)"},
+	{"{'command':['bitfusion','run','-n','1','-p','hunter2']}", ERR_INVALID, 0,
+		"a share (not a number)"},
+	{"{'command':['bitfusion','run','-n','1','-password=hunter2']}", ERR_INVALID, 0,
+		"a share (not a number)"},
+	{"{'command':['bitfusion','run','-n','1','-p','0.5','-m','hunter2']}", ERR_INVALID, 0,
+		"memory (not a number)"},
+	{"{'command':['t.py --password=hunter2'],'args':['x']}", ERR_INVALID, 0, "beside args"},
 	{"{'command':['sh','-c','echo bitfusion']}", 0, COMMAND_WRAPPED, NULL},
 	{"{'command':['python /opt/bitfusion']}", 0, COMMAND_SHELL, NULL},
 	{"{'command':['python','bitfusion']}", 0, COMMAND_WRAPPED, NULL},
@@ -302,6 +310,9 @@ static void test_modes(void **state)
 				rc ? f.err.msg : command_mode_name(wrap.mode));
 		if (modes[i].says && !strstr(f.err.msg, modes[i].says))
 			fail_msg("%s: %s", modes[i].container, f.err.msg);
+		/* a refusal goes on into logs, pages and events */
+		if (rc != 0 && strstr(f.err.msg, "hunter2"))
+			fail_msg("quotes the command: %s", f.err.msg);
 	}
 	fixture_release(&f);
 }
@@ -320,9 +331,10 @@ static void test_no_separator_refuses_dash(void **state)
 		.client = f.profiles[1].clients,
 		.amount = 1,
 		.percent = 100};
-	c = fixture_pod(&f, "{'command':['-x']}");
+	c = fixture_pod(&f, "{'command':['-hunter2']}");
 	assert_int_equal(wrap_command(&f.json, c, &l, &f.scratch, &w, &wrap, &f.err), ERR_INVALID);
 	assert_non_null(strstr(f.err.msg, "no separator"));
+	assert_null(strstr(f.err.msg, "hunter2"));
 	fixture_release(&f);
 }
 

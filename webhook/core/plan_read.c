@@ -16,7 +16,10 @@ struct reader {
 
 static int bad(struct reader *r, const struct json_node *v, const char *key, const char *expected)
 {
-	struct slice raw = json_raw(r->j, v);
+	/* lists hold what the pod's variables were: they are not quoted */
+	struct slice raw = json_is(v, JSON_ARRAY) || json_is(v, JSON_OBJECT)
+				   ? slice_of(json_type_name(v))
+				   : json_raw(r->j, v);
 
 	err_set(r->err, ERR_INVALID, "found %.*s, expected %s",
 		raw.at ? (int)(raw.len > 60 ? 60 : raw.len) : 7, raw.at ? raw.at : "nothing",

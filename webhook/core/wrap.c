@@ -98,26 +98,25 @@ static bool holds_blanks(struct slice s)
 	return false;
 }
 
-static int refuse_line_with_args(struct slice line, struct err *err)
+/* Refusals quote no word of a command: it may hold a password, and they go on into events, logs and the page. */
+static int refuse_line_with_args(struct err *err)
 {
 	err_set(err, ERR_INVALID,
-		"one string with blanks, \"%.*s%s\", beside args can mean two things; write each "
-		"word as an element of its "
+		"one string with blanks beside args can mean two things; write each word as an "
+		"element of its "
 		"own ([\"python\", \"train.py\"] and args), or the whole line as [\"sh\", \"-c\", "
-		"\"…\"] without args",
-		(int)(line.len > 60 ? 60 : line.len), line.at, line.len > 60 ? "..." : "");
+		"\"…\"] without args");
 	return err_in(err, "command");
 }
 
 /* Without a separator the launcher would take a program name that looks like an option for its own. */
-static int refuse_dash(struct slice word, const struct profile *p, struct err *err)
+static int refuse_dash(const struct profile *p, struct err *err)
 {
 	err_set(err, ERR_INVALID,
-		"\"%.*s\" begins with '-', and the launcher \"%.*s\" has no separator between its "
-		"own options and the "
-		"program; start the program by a path, such as \"./%.*s\"",
-		(int)(word.len > 60 ? 60 : word.len), word.at, (int)p->name.len, p->name.at,
-		(int)(word.len > 60 ? 60 : word.len), word.at);
+		"begins with '-', and the launcher \"%.*s\" has no separator between its own "
+		"options and the "
+		"program; start the program by a path: write \"./\" in front of its name",
+		(int)p->name.len, p->name.at);
 	return err_in(err, "command/0");
 }
 
@@ -142,10 +141,10 @@ int wrap_command(const struct json *j, const struct json_node *container, const 
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (command->count == 1 && holds_blanks(first)) {
 		if (args)
-			return refuse_line_with_args(first, err);
+			return refuse_line_with_args(err);
 		mode = COMMAND_SHELL;
 	} else if (!l->profile->separator.at && first.len > 0 && first.at[0] == '-') {
-		return refuse_dash(first, l->profile, err);
+		return refuse_dash(l->profile, err);
 	}
 	return wrap_words(l, mode, a, ret, err);
 }

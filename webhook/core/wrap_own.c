@@ -170,14 +170,26 @@ static struct own own_options(struct words line, const struct profile_options *o
 	return own;
 }
 
+/* Other words of a command than figures are not quoted: `-password=…` would be a share, too. */
+static bool is_figure(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if ((s.at[i] < '0' || s.at[i] > '9') && s.at[i] != '.')
+			return false;
+	return s.len > 0;
+}
+
 static int disagree(struct slice found, const char *what, const char *wanted, struct err *err)
 {
+	if (!found.at)
+		found = SLICE("of whole GPUs");
+	else if (!is_figure(found))
+		found = SLICE("(not a number)");
 	err_set(err, ERR_INVALID,
 		"the command starts the launcher itself with %s %.*s, but the resources ask for "
 		"%s; make them agree, or leave "
 		"the launcher out of the command",
-		what, found.at ? (int)(found.len > 40 ? 40 : found.len) : 13,
-		found.at ? found.at : "of whole GPUs", wanted);
+		what, (int)(found.len > 40 ? 40 : found.len), found.at, wanted);
 	return err_in(err, "command");
 }
 
@@ -186,10 +198,7 @@ static bool is_millionths(struct slice text, uint64_t n)
 {
 	struct quantity q, want = {(__int128_t)n * 1000};
 
-	for (size_t i = 0; i < text.len; i++)
-		if ((text.at[i] < '0' || text.at[i] > '9') && text.at[i] != '.')
-			return false;
-	return quantity_parse(text, &q, NULL) == 0 && quantity_cmp(q, want) == 0;
+	return is_figure(text) && quantity_parse(text, &q, NULL) == 0 && quantity_cmp(q, want) == 0;
 }
 
 static int check_share(

@@ -47,7 +47,7 @@ static struct slice pod_name(const struct call *c)
 	return name;
 }
 
-/* Names, and words of ours: what could hold a value of the pod's is not repeated. */
+/* Names, and words of ours. Of a pod's values refusals quote figures, names and our own annotations; of a command, of a variable nothing. */
 static void remember(const struct call *c)
 {
 	const struct review *r = &c->review;
