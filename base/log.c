@@ -3,8 +3,10 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +14,9 @@
 
 /* Kept free for `cut=true`, the closing brace and the newline. */
 #define TAIL 24
+/* A reader that is late is waited for, but in any ten seconds not for longer than this, all lines together. */
+#define PATIENCE_MS 200
+#define PATIENCE_EACH_MS 10000
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"text", "json"};
@@ -27,6 +32,16 @@ struct line {
 void log_init(struct log *l, int fd)
 {
 	*l = (struct log){.fd = fd, .format = LOG_FORMAT_TEXT, .level = LOG_LEVEL_INFO};
+}
+
+void log_never_wait(struct log *l, struct log_pipe *p)
+{
+	struct stat st;
+	/* Files and terminals take what they are given, and a poll costs a system call. */
+	if (fstat(l->fd, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+		return;
+	*p = (struct log_pipe){.lock = PTHREAD_MUTEX_INITIALIZER};
+	l->pipe = p;
 }
 
 int log_set_format(struct log *l, const char *name, struct err *err)
@@ -193,6 +208,35 @@ static void add_time(struct line *o)
 	add(o, text, n > 0 && (size_t)n < sizeof(text) ? (size_t)n : 0);
 }
 
+static void build(struct line *o, const struct log *l, enum log_level level, const char *msg,
+	const struct log_field *field, size_t nfields)
+{
+	o->len = 0;
+	o->max = sizeof(o->at) - TAIL;
+	o->full = false;
+	o->json = l->format == LOG_FORMAT_JSON;
+	bool cut = false;
+	add_str(o, o->json ? "{\"time\":\"" : "");
+	add_time(o);
+	add_str(o, o->json ? "\",\"level\":\"" : " ");
+	add_str(o, level_names[level]);
+	add_str(o, o->json ? "\",\"msg\":" : " ");
+	struct slice text = slice_of(msg ? msg : "");
+	bool words = !o->json && text.len <= LOG_VALUE_MAX;
+	for (size_t i = 0; words && i < text.len; i++)
+		words = (unsigned char)text.at[i] >= ' ' && (unsigned char)text.at[i] < 0x7f;
+	if (words)
+		add(o, text.at, text.len);
+	else
+		add_quoted(o, text);
+	for (size_t i = 0; i < nfields; i++)
+		cut = !add_field(o, &field[i]) || cut;
+	o->max = sizeof(o->at);
+	if (cut)
+		add_str(o, o->json ? ",\"cut\":true" : " cut=true");
+	add_str(o, o->json ? "}\n" : "\n");
+}
+
 static void write_line(int fd, const struct line *o)
 {
 	ssize_t n;
@@ -201,37 +245,64 @@ static void write_line(int fd, const struct line *o)
 	} while (n < 0 && errno == EINTR);
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec t = {0};
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Under the lock: would a line be taken now, or in a moment? What a pipe has room for is PIPE_BUF at least, so a line. */
+static bool has_room(struct log_pipe *p, int fd)
+{
+	struct pollfd one = {.fd = fd, .events = POLLOUT};
+	if (poll(&one, 1, 0) > 0)
+		return true;
+	int64_t began = now_ms();
+	if (began >= p->refill_ms) {
+		p->patience_ms = PATIENCE_MS;
+		p->refill_ms = began + PATIENCE_EACH_MS;
+	}
+	if (p->patience_ms <= 0)
+		return false;
+	bool room = poll(&one, 1, (int)p->patience_ms) > 0;
+	p->patience_ms -= now_ms() - began;
+	return room;
+}
+
+/* Where nobody reads, the line is counted instead; the count is written before the next line for which there is room. */
+static void write_or_drop(const struct log *l, const struct line *o)
+{
+	struct log_pipe *p = l->pipe;
+	pthread_mutex_lock(&p->lock);
+	bool room = has_room(p, l->fd);
+	if (room && p->lost > 0) {
+		struct log_field count = log_int("lines", p->lost);
+		struct line told;
+		build(&told, l, LOG_LEVEL_WARN, "lines of the log were lost: nobody read them",
+			&count, 1);
+		write_line(l->fd, &told);
+		p->lost = 0;
+		room = has_room(p, l->fd);
+	}
+	if (room)
+		write_line(l->fd, o);
+	else
+		p->lost++;
+	pthread_mutex_unlock(&p->lock);
+}
+
 void log_fields(const struct log *l, enum log_level level, const char *msg,
 	const struct log_field *field, size_t nfields)
 {
+	struct line o;
 	if (!log_on(l, level))
 		return;
-	struct line o;
-	o.len = 0;
-	o.max = sizeof(o.at) - TAIL;
-	o.full = false;
-	o.json = l->format == LOG_FORMAT_JSON;
-	bool cut = false;
-	add_str(&o, o.json ? "{\"time\":\"" : "");
-	add_time(&o);
-	add_str(&o, o.json ? "\",\"level\":\"" : " ");
-	add_str(&o, level_names[level]);
-	add_str(&o, o.json ? "\",\"msg\":" : " ");
-	struct slice text = slice_of(msg ? msg : "");
-	bool words = !o.json && text.len <= LOG_VALUE_MAX;
-	for (size_t i = 0; words && i < text.len; i++)
-		words = (unsigned char)text.at[i] >= ' ' && (unsigned char)text.at[i] < 0x7f;
-	if (words)
-		add(&o, text.at, text.len);
+	build(&o, l, level, msg, field, nfields);
+	if (l->pipe)
+		write_or_drop(l, &o);
 	else
-		add_quoted(&o, text);
-	for (size_t i = 0; i < nfields; i++)
-		cut = !add_field(&o, &field[i]) || cut;
-	o.max = sizeof(o.at);
-	if (cut)
-		add_str(&o, o.json ? ",\"cut\":true" : " cut=true");
-	add_str(&o, o.json ? "}\n" : "\n");
-	write_line(l->fd, &o);
+		write_line(l->fd, &o);
 }
 
 void log_text(const struct log *l, enum log_level level, const char *msg)

@@ -3,6 +3,7 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,11 +19,21 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
+/* What is kept of a pipe that may be full; for log.c alone. */
+struct log_pipe {
+	pthread_mutex_t
+		lock; /* also around the write, so that the room that was seen is still there */
+	int64_t lost; /* lines since the last that was written */
+	int64_t patience_ms; /* left until refill_ms, of the monotonic clock */
+	int64_t refill_ms;
+};
+
 /* Zero is: text, errors only, to fd 0; use log_init. */
 struct log {
 	int fd;
 	enum log_format format;
-	enum log_level level; /* the most talkative that is written */
+	enum log_level level;  /* the most talkative that is written */
+	struct log_pipe *pipe; /* borrowed; NULL: a write may wait */
 };
 
 enum log_kind { LOG_KIND_TEXT, LOG_KIND_INT, LOG_KIND_BOOL };
@@ -58,6 +69,11 @@ static inline struct log_field log_bool(const char *key, bool value)
 
 /* Text on fd (2: stderr) from info upwards. */
 void log_init(struct log *l, int fd);
+
+/* From now on no line waits for long for somebody who does not read the pipe or socket that l writes to: after 200 ms in any ten seconds,
+ * for all lines together, lines are dropped, and counted in the next that is taken. Other kinds of file stay as they are. p must outlive
+ * the last line; before other threads use l. */
+void log_never_wait(struct log *l, struct log_pipe *p);
 
 /* "text" or "json"; "error", "warn", "info" or "debug". ERR_INVALID otherwise, the setting unchanged. */
 int log_set_format(struct log *l, const char *name, struct err *err);

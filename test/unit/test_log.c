@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -203,6 +204,50 @@ static void a_closed_fd_is_survived(void **state)
 	assert_string_equal(written(), "");
 }
 
+/* Fill the pipe; how many bytes that were. */
+static size_t fill_pipe(int fd)
+{
+	static const char dots[4096];
+	size_t n = 0;
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	for (ssize_t one = 0; one >= 0; n += one > 0 ? (size_t)one : 0)
+		one = write(fd, dots, sizeof(dots));
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+	return n;
+}
+
+/* Who does not read must not stop who serves; later it is said how much was lost. The alarm ends a test that waits for ever. */
+static void a_pipe_that_nobody_reads(void **state)
+{
+	(void)state;
+	struct log l;
+	struct log_pipe p;
+	struct timespec began, ended;
+	log_init(&l, pipe_fd[1]);
+	log_never_wait(&l, &p);
+	(void)alarm(60);
+	size_t filled = fill_pipe(pipe_fd[1]);
+	(void)clock_gettime(CLOCK_MONOTONIC, &began);
+	for (int i = 0; i < 1000; i++)
+		log_line(&l, LOG_LEVEL_INFO, "lost", log_int("number", i));
+	(void)clock_gettime(CLOCK_MONOTONIC, &ended);
+	assert_true(ended.tv_sec - began.tv_sec < 5);
+	for (size_t n = 0; n < filled;) {
+		ssize_t one = read(pipe_fd[0], line, sizeof(line));
+		assert_true(one > 0);
+		n += (size_t)one;
+	}
+	assert_string_equal(written(), "");
+	log_text(&l, LOG_LEVEL_INFO, "heard");
+	log_text(&l, LOG_LEVEL_INFO, "heard, too");
+	const char *count = strstr(
+		written(), " warn lines of the log were lost: nobody read them lines=1000\n");
+	const char *next = strstr(line, " info heard\n"),
+		   *last = strstr(line, " info heard, too\n");
+	assert_true(count && next && last && count < next && next < last);
+	(void)alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +257,7 @@ int main(void)
 		cmocka_unit_test(a_hostile_message),
 		cmocka_unit_test(long_values),
 		cmocka_unit_test(a_closed_fd_is_survived),
+		cmocka_unit_test(a_pipe_that_nobody_reads),
 	};
 	return cmocka_run_group_tests_name("log", tests, open_pipe, close_pipe) != 0;
 }
