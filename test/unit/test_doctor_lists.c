@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/api_fixture.h"
 #include "test/unit/doctor_fixture.h"
 
 /* ---- lists ---- */
@@ -248,6 +249,73 @@ static void test_secrets(void **state)
 	doctor_fixture_release(&x);
 }
 
+/* ---- many namespaces ---- */
+
+static int all_open(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	(void)ctx;
+	if (!strstr(req->path, "subjectaccessreviews"))
+		return -1;
+	api_text(reply, 201, "{\"status\":{\"allowed\":true}}");
+	return 0;
+}
+
+static void put_pods(struct doctor_fixture *x, size_t places)
+{
+	for (size_t i = 0; i < 2 * places; i++) {
+		char text[400];
+
+		(void)snprintf(text, sizeof(text),
+			"{'metadata':{'name':'p','namespace':'ml-%zu','uid':'u-%zu','annotations':{"
+			"'poolgate.io/plan':'{}'}},'spec':{'volumes':[{'secret':{'secretName':"
+			"'bitfusion-client-secret-ca.crt'}}]},'status':{'phase':'Running'}}",
+			i % places, i);
+		doctor_fixture_take(x, doctor_take_pod, &x->f.pods, text);
+	}
+}
+
+/* Of more namespaces than are looked at, the others are counted, and no word says that they are well. */
+static void test_more_namespaces_than_are_looked_at(void **state)
+{
+	struct api *api = api_start(all_open, NULL);
+	struct kube_config config;
+	struct kube *kube = NULL;
+	struct err err = {0};
+	struct doctor_fixture x;
+	struct doctor_place *p;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	x.f.settings.cluster.secrets_sync = true;
+	x.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
+	x.f.source_whole = true;
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, &err), 0);
+	put_pods(&x, DOCTOR_PLACES_MAX);
+	doctor_read_places(kube, &x.f);
+	SAYS(&x, doctor_secrets, "Secret t is there, 500 namespaces with GPU pods are open");
+	x.f.places.n = x.f.pods.n = 0;
+	put_pods(&x, DOCTOR_PLACES_MAX + 2);
+	doctor_read_places(kube, &x.f);
+	assert_int_equal(api_seen_count(api), 2 * DOCTOR_PLACES_MAX);
+	SAYS(&x, doctor_secrets,
+		"not checked  test: 2 of 502 namespaces with GPU pods: at most 500 are looked at");
+	assert_non_null(strstr(x.out.data, "nothing wrong was found, 1 not checked"));
+	/* a line for each as long as somebody reads them */
+	p = x.f.places.at;
+	for (size_t i = 0; i < 60; i++)
+		p[i].open = false;
+	SAYS(&x, doctor_secrets, "and 10 more namespaces with GPU pods are not open");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 51);
+	for (size_t i = 0; i < 60; i++)
+		p[i].asked = false;
+	SAYS(&x, doctor_secrets, "nor 10 more namespaces");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_UNCHECKED), 52);
+	kube_free(kube);
+	api_stop(api);
+	doctor_fixture_release(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_servers),
 		cmocka_unit_test(test_pods),
 		cmocka_unit_test(test_secrets),
+		cmocka_unit_test(test_more_namespaces_than_are_looked_at),
 	};
 
 	return cmocka_run_group_tests_name("doctor_lists", tests, NULL, NULL) != 0;

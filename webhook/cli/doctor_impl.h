@@ -24,6 +24,10 @@
 #define DOCTOR_NODES "poolgate.io/gpu-client"
 /* Lines about one kind of trouble; the others are counted. */
 #define DOCTOR_LINES_MAX 5
+/* Namespaces that the API server is asked about, one question each and one for each Secret that waiting pods mount. */
+#define DOCTOR_PLACES_MAX 500
+/* Lines about namespaces: each has a command of its own. */
+#define DOCTOR_PLACE_LINES_MAX 50
 
 /* ---- findings (doctor_report.c) ---- */
 
@@ -115,6 +119,7 @@ struct doctor_right {
 /* A namespace whose pods mount the client's Secrets. */
 struct doctor_place {
 	const char *namespace;
+	bool left_out;            /* behind DOCTOR_PLACES_MAX others: nothing was asked */
 	bool asked, open;         /* may our account write Secrets there? */
 	const char *lacks;        /* a Secret that is not there; NULL: none */
 	enum sight_state secrets; /* could they be read? */

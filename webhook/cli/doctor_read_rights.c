@@ -8,8 +8,6 @@
 #define REVIEWS "/apis/authorization.k8s.io/v1/"
 #define PATH_BYTES 1024
 #define BODY_BYTES 4096
-/* Namespaces whose Secrets are looked at. */
-#define PLACES_MAX 50
 /* The leader brings copies within seconds after it has seen the pod. */
 #define COPY_MS 30000
 
@@ -217,11 +215,11 @@ static struct doctor_place *place_of(struct doctor_facts *f, const char *namespa
 	for (size_t i = 0; i < f->places.n; i++)
 		if (strcmp(p[i].namespace, namespace) == 0)
 			return &p[i];
-	if (f->places.n == PLACES_MAX)
-		return NULL;
 	p = doctor_more(f, &f->places, sizeof(*p));
 	if (p)
-		*p = (struct doctor_place){.namespace = namespace, .secrets = SIGHT_THERE};
+		*p = (struct doctor_place){.namespace = namespace,
+			.left_out = f->places.n > DOCTOR_PLACES_MAX,
+			.secrets = SIGHT_THERE};
 	return p;
 }
 
@@ -250,15 +248,16 @@ void doctor_read_places(struct kube *k, struct doctor_facts *f)
 						 : place_of(f, pod->namespace);
 
 		/* A pod that runs has them: they are asked for where one waits, and longer than a copy takes. */
-		for (size_t i = 0; p && !pod->running && f->now_ms - pod->since_ms > COPY_MS &&
-				   i < pod->n_secrets && !p->lacks;
+		for (size_t i = 0;
+			p && !p->left_out && !pod->running && f->now_ms - pod->since_ms > COPY_MS &&
+			i < pod->n_secrets && !p->lacks;
 			i++)
 			look_for(k, p, pod->secrets[i]);
 	}
 	if (f->settings.cluster.secrets_sync) {
 		struct doctor_place *p = f->places.at;
 
-		for (size_t i = 0; i < f->places.n; i++) {
+		for (size_t i = 0; i < f->places.n && !p[i].left_out; i++) {
 			struct doctor_right r = {.verb = "create",
 				.group = "",
 				.resource = "secrets",

@@ -20,9 +20,32 @@ static void judge_source(const struct doctor_facts *f, struct doctor_report *r)
 			f->source.what);
 }
 
-static void judge_place(
-	const struct doctor_facts *f, const struct doctor_place *p, struct doctor_report *r)
+/* Findings of a kind, and namespaces about which nothing is known. */
+struct told {
+	size_t wrong, unchecked, left_out;
+};
+
+static bool is_wrong(const struct doctor_facts *f, const struct doctor_place *p)
 {
+	return p->lacks || (f->settings.cluster.secrets_sync && p->asked && !p->open);
+}
+
+static bool is_unchecked(const struct doctor_facts *f, const struct doctor_place *p)
+{
+	return !is_wrong(f, p) &&
+	       (p->secrets != SIGHT_THERE || (f->settings.cluster.secrets_sync && !p->asked));
+}
+
+static void judge_place(const struct doctor_facts *f, const struct doctor_place *p,
+	struct told *told, struct doctor_report *r)
+{
+	if (p->left_out) {
+		told->left_out++;
+		return;
+	}
+	if ((is_wrong(f, p) && told->wrong++ >= DOCTOR_PLACE_LINES_MAX) ||
+		(is_unchecked(f, p) && told->unchecked++ >= DOCTOR_PLACE_LINES_MAX))
+		return;
 	if (f->settings.cluster.secrets_sync && p->asked && !p->open)
 		doctor_wrong(r,
 			doctor_fmt(r,
@@ -52,14 +75,39 @@ static void judge_place(
 			p->namespace, f->in_cluster_account ? "self" : "");
 }
 
+static void judge_places(const struct doctor_facts *f, struct doctor_report *r)
+{
+	struct told told = {0};
+
+	DOCTOR_EACH(struct doctor_place, &f->places, p)
+	judge_place(f, p, &told, r);
+	if (told.wrong > DOCTOR_PLACE_LINES_MAX)
+		doctor_wrong(r, NULL,
+			"and %zu more namespaces with GPU pods are not open or lack a Secret",
+			told.wrong - DOCTOR_PLACE_LINES_MAX);
+	if (told.unchecked > DOCTOR_PLACE_LINES_MAX)
+		doctor_unchecked(r, "nor %zu more namespaces with GPU pods",
+			told.unchecked - DOCTOR_PLACE_LINES_MAX);
+	if (told.left_out)
+		doctor_unchecked(r,
+			"%zu of %zu namespaces with GPU pods: at most %d are looked at; see for "
+			"yourself which pods wait (kubectl get pods -A -l "
+			"poolgate.io/injected=true "
+			"--field-selector status.phase=Pending)%s",
+			told.left_out, f->places.n, DOCTOR_PLACES_MAX,
+			f->settings.cluster.secrets_sync
+				? " and which namespaces are open (kubectl get rolebindings -A "
+				  "--field-selector metadata.name=poolgate-secrets)"
+				: "");
+}
+
 void doctor_secrets(const struct doctor_facts *f, struct doctor_report *r)
 {
 	if (f->settings.cluster.secrets_sync)
 		judge_source(f, r);
 	if (!sight_there(&f->pods.sight, r))
 		return;
-	DOCTOR_EACH(struct doctor_place, &f->places, p)
-	judge_place(f, p, r);
+	judge_places(f, r);
 	if (doctor_group_troubled(r))
 		return;
 	if (f->settings.cluster.secrets_sync)
