@@ -169,6 +169,30 @@ static inline __m128i load_part(const char *in, size_t len)
 }
 #endif
 
+#ifdef __SSE2__
+/* Which of the 16 bytes need an escape; with pointer, in a segment of a JSON pointer within a string. A zero does. */
+static inline unsigned special(__m128i v, bool pointer)
+{
+	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
+		      control = _mm_set1_epi8(0x1f), tilde = _mm_set1_epi8('~'),
+		      slash = _mm_set1_epi8('/');
+	__m128i hit =
+		_mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
+			_mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
+
+	if (pointer)
+		hit = _mm_or_si128(
+			hit, _mm_or_si128(_mm_cmpeq_epi8(v, tilde), _mm_cmpeq_epi8(v, slash)));
+	return (unsigned)_mm_movemask_epi8(hit);
+}
+
+static inline void copy_16(char *out, const char *in)
+{
+	_mm_storeu_si128(
+		(__m128i_u *)(void *)out, _mm_loadu_si128((const __m128i_u *)(const void *)in));
+}
+#endif
+
 /* Copy bytes that need no escape, in a string or, with pointer, in a segment of a JSON pointer there; returns how many. `out` has room
  * for 16 bytes more than there are. */
 static inline size_t put_plain(char *out, const char *in, size_t len, bool pointer)
@@ -176,24 +200,13 @@ static inline size_t put_plain(char *out, const char *in, size_t len, bool point
 	size_t n = 0;
 
 #ifdef __SSE2__
-	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
-		      control = _mm_set1_epi8(0x1f), tilde = _mm_set1_epi8('~'),
-		      slash = _mm_set1_epi8('/');
-
 	for (;; n += 16) {
 		bool part = len - n < 16;
 		__m128i v = part ? load_part(in + n, len - n)
 				 : _mm_loadu_si128((const __m128i_u *)(const void *)(in + n));
-		__m128i hit = _mm_or_si128(
-			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
-			_mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
-		unsigned mask;
-
-		if (pointer)
-			hit = _mm_or_si128(hit,
-				_mm_or_si128(_mm_cmpeq_epi8(v, tilde), _mm_cmpeq_epi8(v, slash)));
 		/* Of a part, the first zero behind it is a hit. */
-		mask = (unsigned)_mm_movemask_epi8(hit);
+		unsigned mask = special(v, pointer);
+
 		_mm_storeu_si128((__m128i_u *)(void *)(out + n), v);
 		if (mask)
 			return n + (size_t)__builtin_ctz(mask);
@@ -207,26 +220,61 @@ static inline size_t put_plain(char *out, const char *in, size_t len, bool point
 #endif
 }
 
+/* Write a byte that needs an escape; returns the end. */
+static inline char *put_special(char *out, char c, bool pointer)
+{
+	if (!pointer || (c != '~' && c != '/'))
+		return put_escaped(out, (unsigned char)c);
+	*out++ = '~';
+	*out++ = c == '~' ? '0' : '1';
+	return out;
+}
+
+/* Write the first bytes of long text, 16 at a time, and move *in and *len behind them: in JSON within JSON each few bytes are a quote,
+ * so all of a block's are found at once. Returns the end. */
+static inline char *put_blocks(char *out, const char **in, size_t *len, bool pointer)
+{
+#ifdef __SSE2__
+	const char *at = *in;
+	size_t left = *len;
+
+	/* 16 bytes are copied behind each escape, so as many must follow the block. */
+	for (; left >= 32; left -= 16, at += 16) {
+		unsigned mask =
+			special(_mm_loadu_si128((const __m128i_u *)(const void *)at), pointer);
+		size_t from = 0;
+
+		for (; mask; mask &= mask - 1) {
+			size_t hit = (size_t)__builtin_ctz(mask);
+
+			copy_16(out, at + from);
+			out = put_special(out + (hit - from), at[hit], pointer);
+			from = hit + 1;
+		}
+		copy_16(out, at + from);
+		out += 16 - from;
+	}
+	*in = at;
+	*len = left;
+#else
+	(void)in, (void)len, (void)pointer;
+#endif
+	return out;
+}
+
 /* Write len bytes escaped; returns the end. `out` has room for six times as many and 16 more. */
 static inline char *put_chunk(char *out, const char *in, size_t len, bool pointer)
 {
-	size_t at = 0;
-
+	out = put_blocks(out, &in, &len, pointer);
 	for (;;) {
-		size_t n = put_plain(out, in + at, len - at, pointer);
-		char c;
+		size_t n = put_plain(out, in, len, pointer);
 
 		out += n;
-		at += n;
-		if (at == len)
+		if (n == len)
 			return out;
-		c = in[at++];
-		if (pointer && (c == '~' || c == '/')) {
-			*out++ = '~';
-			*out++ = c == '~' ? '0' : '1';
-		} else {
-			out = put_escaped(out, (unsigned char)c);
-		}
+		out = put_special(out, in[n], pointer);
+		in += n + 1;
+		len -= n + 1;
 	}
 }
 
@@ -257,6 +305,17 @@ void buf_json_esc(struct buf *b, struct slice s)
 
 void buf_json_str(struct buf *b, struct slice s)
 {
+	/* Most strings are short and fit: ask for room once. */
+	if (s.len <= ESC_CHUNK && buf_has_room(b, 6 * s.len + 18)) {
+		char *at = b->data + b->len;
+
+		*at++ = '"';
+		at = put_chunk(at, s.at, s.len, false);
+		*at++ = '"';
+		*at = '\0';
+		b->len = (size_t)(at - b->data);
+		return;
+	}
 	buf_char(b, '"');
 	escape(b, s, false);
 	buf_char(b, '"');

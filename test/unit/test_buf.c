@@ -256,6 +256,13 @@ static void naive_escape(char *out, const unsigned char *in, size_t len, bool po
 	*out = '\0';
 }
 
+static void naive_string(char *out, const unsigned char *in, size_t len)
+{
+	*out = '"';
+	naive_escape(out + 1, in, len, false);
+	strcat(out, "\"");
+}
+
 static void naive_base64(char *out, const unsigned char *in, size_t len)
 {
 	static const char letters[] =
@@ -295,7 +302,7 @@ static void fast_ways_agree_with_the_slow(void **state)
 				if (in[i] == 0)
 					in[i] = round & 1 ? 'a' : 0x1f;
 			}
-			for (int way = 0; way < 3; way++) {
+			for (int way = 0; way < 4; way++) {
 				buf_init(&b, sizeof(want));
 				/* Also with more room than any text takes. */
 				if (round & 1)
@@ -304,10 +311,14 @@ static void fast_ways_agree_with_the_slow(void **state)
 					buf_base64(&b, in, len);
 				else if (way == 1)
 					buf_json_esc(&b, (struct slice){(char *)in, len});
-				else
+				else if (way == 2)
 					buf_pointer_seg(&b, (struct slice){(char *)in, len});
+				else
+					buf_json_str(&b, (struct slice){(char *)in, len});
 				if (way == 0)
 					naive_base64(want, in, len);
+				else if (way == 3)
+					naive_string(want, in, len);
 				else
 					naive_escape(want, in, len, way == 2);
 				assert_int_equal(b.len, strlen(want));
