@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "deviceplugin/grpc_impl.h"
 
 /* ---- what it holds ---- */
@@ -40,7 +41,7 @@ struct grpc_stream *grpc_call_begin(struct grpc_connection *c, int32_t id)
 		return NULL;
 	st->of = c;
 	st->id = id;
-	st->until_ms = grpc_now_ms() + c->server->request_ms;
+	st->until_ms = clock_ms() + c->server->request_ms;
 	st->next = c->streams;
 	st->at = &c->streams;
 	if (st->next)

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "deviceplugin/grpc_impl.h"
 
 /* Reads in a row, before others have their turn. */
@@ -182,7 +183,7 @@ struct grpc_connection *grpc_connection_new(struct grpc_server *s, int fd)
 	}
 	c->server = s;
 	c->fd = fd;
-	c->since_ms = grpc_now_ms();
+	c->since_ms = clock_ms();
 	if (!greet(c)) {
 		grpc_connection_free(c);
 		return NULL;

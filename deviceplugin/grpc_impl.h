@@ -171,7 +171,5 @@ struct grpc_server {
 
 /* What nghttp2 is told of every session. ERR_NOMEM. */
 int grpc_connection_prepare(struct grpc_server *s, struct err *err);
-/* Monotonic. */
-int64_t grpc_now_ms(void);
 
 #endif

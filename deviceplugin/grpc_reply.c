@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "deviceplugin/grpc_impl.h"
 
 /* A sentence of err's, each byte as three. */
@@ -132,7 +133,7 @@ static void submit(struct grpc_stream *st, const nghttp2_nv *field, size_t n,
 {
 	st->answered = true;
 	/* until the client has taken it */
-	st->until_ms = st->open ? 0 : grpc_now_ms() + st->of->server->request_ms;
+	st->until_ms = st->open ? 0 : clock_ms() + st->of->server->request_ms;
 	if (nghttp2_submit_response(st->of->session, st->id, field, n, provider) != 0)
 		grpc_connection_break(st->of, "out of memory");
 }

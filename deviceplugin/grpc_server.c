@@ -10,22 +10,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "deviceplugin/grpc_impl.h"
 
 /* Lines about clients that broke the rules, in so long. */
 #define TOLD_MAX 10
 #define TOLD_MS 60000
-
-int64_t grpc_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Of the socket's two: the events name the one that is meant by its address. */
 static bool look_at(struct grpc_server *s, int *fd)
@@ -40,7 +32,7 @@ static bool look_at(struct grpc_server *s, int *fd)
 
 static void tell(struct grpc_server *s, const char *what)
 {
-	int64_t now = grpc_now_ms();
+	int64_t now = clock_ms();
 
 	if (now - s->told_since_ms >= TOLD_MS) {
 		s->told_since_ms = now;
@@ -131,7 +123,7 @@ static void accept_clients(struct grpc_server *s)
 			/* no descriptors: the socket stays readable, so it is left alone for a while */
 			tell(s, strerror(errno));
 			(void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
-			s->accept_at_ms = grpc_now_ms() + GRPC_RETRY_MS;
+			s->accept_at_ms = clock_ms() + GRPC_RETRY_MS;
 		}
 		return;
 	}
@@ -167,7 +159,7 @@ static void listen_anew(struct grpc_server *s)
 		log_line(s->log, LOG_LEVEL_ERROR, "cannot listen anew",
 			log_str("socket", s->socket.path), log_str("error", err.msg));
 	s->lost = true;
-	s->listen_at_ms = grpc_now_ms() + GRPC_RETRY_MS;
+	s->listen_at_ms = clock_ms() + GRPC_RETRY_MS;
 }
 
 static void folder_changed(struct grpc_server *s)
@@ -208,7 +200,7 @@ static void earlier(int64_t *at, int64_t candidate)
 /* Do what is due; when something will be next, 0: never. */
 static int64_t do_due(struct grpc_server *s)
 {
-	int64_t now = grpc_now_ms(), next = 0;
+	int64_t now = clock_ms(), next = 0;
 
 	if (s->listen_at_ms != 0 && s->listen_at_ms <= now)
 		listen_anew(s);
@@ -247,7 +239,7 @@ int grpc_server_turn(struct grpc_server *s)
 	}
 	next = do_due(s);
 	bury(s);
-	now = grpc_now_ms();
+	now = clock_ms();
 	return next == 0 ? -1 : next <= now ? 0 : (int)(next - now);
 }
 
@@ -320,7 +312,7 @@ static bool has_left(const struct grpc_server *s)
 
 static void finish(struct grpc_server *s, int wait_ms)
 {
-	int64_t until = grpc_now_ms() + wait_ms;
+	int64_t until = clock_ms() + wait_ms;
 
 	s->ending = true;
 	s->listen_at_ms = 0;
@@ -328,13 +320,13 @@ static void finish(struct grpc_server *s, int wait_ms)
 	grpc_socket_shut(&s->socket);
 	say_goodbye(s);
 	do {
-		int64_t left = until - grpc_now_ms();
+		int64_t left = until - clock_ms();
 		struct pollfd p = {.fd = s->epoll, .events = POLLIN};
 
 		if (left > 0)
 			(void)poll(&p, 1, (int)left);
 		(void)grpc_server_turn(s);
-	} while (has_left(s) && grpc_now_ms() < until);
+	} while (has_left(s) && clock_ms() < until);
 }
 
 void grpc_server_free(struct grpc_server *s, int wait_ms)

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/metric.h"
 #include "deviceplugin/device_options.h"
 #include "deviceplugin/memory.h"
@@ -121,7 +122,7 @@ static int64_t sooner(int64_t a, int64_t b)
 static int64_t offer(struct program *p)
 {
 	struct pool_now pool = pool_watch_now(p->pool);
-	int64_t now = kube_now_ms();
+	int64_t now = clock_ms();
 	struct err err = {0};
 
 	if (p->told && p->known == pool.known && p->units == pool.units)
@@ -142,7 +143,7 @@ static int64_t offer(struct program *p)
 /* A kubelet that lost us looks at sockets that appear. */
 static void be_heard(struct program *p)
 {
-	int64_t now = kube_now_ms();
+	int64_t now = clock_ms();
 
 	if (plugin_facts(p->plugin).streams > 0) {
 		p->heard_ms = now;
@@ -159,7 +160,7 @@ static void be_heard(struct program *p)
 
 static bool has_place(struct program *p)
 {
-	int64_t now = kube_now_ms();
+	int64_t now = clock_ms();
 
 	if (grpc_server_listens(p->server))
 		p->listening_ms = now;
@@ -173,7 +174,7 @@ static bool has_place(struct program *p)
 /* Milliseconds until the two above want to look again. */
 static int64_t patience(const struct program *p)
 {
-	int64_t now = kube_now_ms(), left = -1;
+	int64_t now = clock_ms(), left = -1;
 
 	if (!grpc_server_listens(p->server))
 		left = p->listening_ms + PLACELESS_MS - now;
@@ -219,7 +220,7 @@ static int run(struct program *p)
 {
 	int64_t limit_ms = 0;
 
-	p->listening_ms = p->heard_ms = kube_now_ms();
+	p->listening_ms = p->heard_ms = clock_ms();
 	p->unheard_ms = UNHEARD_MS;
 	p->told = true; /* that it is not known */
 	while (wait_for_something(p, limit_ms)) {

@@ -2,6 +2,7 @@
 /* deviceplugin: the requests of the pool's watch, and where they go. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "deviceplugin/pool_watch_impl.h"
 #include "net/http_client.h"
@@ -144,6 +145,6 @@ int pool_ask(struct pool_watch *w, bool (*on_body)(void *ctx, struct slice piece
 	kube_watch_reader_reset(&w->reader);
 	http_answer_init(&w->answer, on_body, w);
 	w->asked = true;
-	w->asked_ms = w->heard_ms = kube_now_ms();
+	w->asked_ms = w->heard_ms = clock_ms();
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "deviceplugin/pool_watch_impl.h"
 
 #define CONNECT_MS 10000
@@ -51,7 +52,7 @@ static void down(struct pool_watch *w, const struct err *why)
 	if (w->connection == CONNECTION_DOWN)
 		return;
 	w->connection = CONNECTION_DOWN;
-	w->broken_ms = kube_now_ms();
+	w->broken_ms = clock_ms();
 	w->breaks++;
 	log_line(w->log, LOG_LEVEL_WARN, "the pool is not watched",
 		log_str("server", w->config->server), log_str("error", why->msg));
@@ -73,7 +74,7 @@ static void back_off(struct pool_watch *w)
 		ms *= 2;
 	w->failures++;
 	ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-	w->due_ms = kube_now_ms() + ms / 2 + pool_dice((uint32_t)(ms / 2) + 1);
+	w->due_ms = clock_ms() + ms / 2 + pool_dice((uint32_t)(ms / 2) + 1);
 }
 
 static void fail(struct pool_watch *w, const struct err *why)
@@ -214,7 +215,7 @@ static void on_answer(struct pool_watch *w)
 	w->asked = false;
 	if (!w->answer.keep)
 		hang_up(w);
-	if (good && kube_now_ms() - w->asked_ms < GOOD_MS)
+	if (good && clock_ms() - w->asked_ms < GOOD_MS)
 		back_off(w);
 }
 
@@ -247,7 +248,7 @@ static int receive(struct pool_watch *w, struct err *err)
 	for (int i = 0; i < READS_MAX && rc == 0 && w->socket && n > 0; i++) {
 		rc = client_socket_read(w->socket, w->in, sizeof(w->in), &n, &end, err);
 		if (rc == 0 && n > 0) {
-			w->heard_ms = kube_now_ms();
+			w->heard_ms = clock_ms();
 			rc = take(w, (struct slice){w->in, n}, err);
 		}
 	}
@@ -273,7 +274,7 @@ static int64_t limit_ms(const struct pool_watch *w)
 
 static int go_on(struct pool_watch *w, struct err *err)
 {
-	int64_t now = kube_now_ms();
+	int64_t now = clock_ms();
 	int rc = 0;
 
 	if (!w->socket) {
@@ -289,7 +290,7 @@ static int go_on(struct pool_watch *w, struct err *err)
 	}
 	if (rc == 0)
 		rc = receive(w, err);
-	if (rc == 0 && w->socket && kube_now_ms() >= limit_ms(w))
+	if (rc == 0 && w->socket && clock_ms() >= limit_ms(w))
 		rc = err_set(err, ERR_TIMEOUT, "%s: nothing came in time", w->config->server);
 	return rc;
 }
@@ -305,11 +306,11 @@ void pool_watch_turn(struct pool_watch *w)
 {
 	struct err err = {0};
 
-	if (w->due_ms > kube_now_ms())
+	if (w->due_ms > clock_ms())
 		return;
 	if (go_on(w, &err) != 0)
 		fail(w, &err);
-	if (quiet(w) && kube_now_ms() - w->asked_ms >= GOOD_MS)
+	if (quiet(w) && clock_ms() - w->asked_ms >= GOOD_MS)
 		up(w);
 }
 
@@ -320,7 +321,7 @@ static int64_t sooner(int64_t a, int64_t b)
 
 int64_t pool_watch_poll(const struct pool_watch *w, struct pollfd *ret)
 {
-	int64_t now = kube_now_ms(), at;
+	int64_t now = clock_ms(), at;
 
 	*ret = (struct pollfd){.fd = -1};
 	if (w->due_ms > now) {
@@ -348,7 +349,7 @@ struct pool_now pool_watch_now(const struct pool_watch *w)
 	bool connected = w->connection == CONNECTION_UP;
 
 	return (struct pool_now){
-		.known = w->listed && (connected || kube_now_ms() - w->broken_ms < w->away_ms),
+		.known = w->listed && (connected || clock_ms() - w->broken_ms < w->away_ms),
 		.connected = connected,
 		.units = w->count.fit * POOL_UNITS_PER_GPU,
 		.servers = w->count.n,

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/metric.h"
 #include "base/text.h"
 
@@ -37,14 +37,6 @@ struct status_server {
 	int64_t accept_ms; /* not before */
 	struct connection connection[STATUS_CONNECTIONS_MAX];
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---- answers ---- */
 
@@ -167,7 +159,7 @@ static void go_on(struct status_server *s, struct connection *c)
 		lives = false;
 	if (lives && c->out.len > 0)
 		lives = reply(c);
-	if (!lives || now_ms() >= c->end_ms)
+	if (!lives || clock_ms() >= c->end_ms)
 		hang_up(c);
 }
 
@@ -199,12 +191,12 @@ static bool accept_one(struct status_server *s)
 
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			s->accept_ms = now_ms() + ACCEPT_AGAIN_MS;
+			s->accept_ms = clock_ms() + ACCEPT_AGAIN_MS;
 		return false;
 	}
 	c = make_place(s);
 	c->fd = fd;
-	c->end_ms = now_ms() + CONNECTION_MS;
+	c->end_ms = clock_ms() + CONNECTION_MS;
 	buf_init(&c->in, REQUEST_MAX);
 	buf_init(&c->out, ANSWER_MAX);
 	go_on(s, c); /* most have asked already, and need no place then */
@@ -220,7 +212,7 @@ static void accept_all(struct status_server *s)
 
 void status_server_turn(struct status_server *s)
 {
-	if (s->accept_ms <= now_ms())
+	if (s->accept_ms <= clock_ms())
 		accept_all(s);
 	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
 		if (s->connection[i].fd >= 0)
@@ -230,7 +222,7 @@ void status_server_turn(struct status_server *s)
 size_t status_server_poll(
 	const struct status_server *s, struct pollfd to[static STATUS_POLL_MAX], int64_t *ret_ms)
 {
-	int64_t now = now_ms(), left;
+	int64_t now = clock_ms(), left;
 	size_t n = 0;
 
 	*ret_ms = -1;

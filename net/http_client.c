@@ -6,8 +6,8 @@
 #include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "net/http_client_lib.h"
 
 /* A connection that carries a silent stream is probed by the kernel after this long, and then this often. */
@@ -59,14 +59,6 @@ void http_client_free(struct http_client *c)
 	free(c);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* MAXFILESIZE does not see chunked answers, so the bytes are counted here. */
 static size_t on_body(const char *bytes, size_t size, size_t n, void *arg)
 {
@@ -86,7 +78,7 @@ static size_t on_stream(const char *bytes, size_t size, size_t n, void *arg)
 	struct http_client *c = arg;
 
 	c->stopped = !c->to->data(c->to->ctx, (struct slice){bytes, size * n});
-	c->heard_ms = now_ms();
+	c->heard_ms = clock_ms();
 	return c->stopped ? 0 : size * n;
 }
 
@@ -96,7 +88,7 @@ static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 	struct http_client *c = arg;
 	long status = 0;
 
-	c->heard_ms = now_ms();
+	c->heard_ms = clock_ms();
 	if (c->headed || (bytes[0] != '\r' && bytes[0] != '\n') ||
 		c->lib->easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK ||
 		status < 200)
@@ -115,9 +107,9 @@ static bool too_silent(struct http_client *c)
 		c->sent = c->lib->easy_getinfo(c->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us) ==
 				  CURLE_OK &&
 			  sent_us > 0;
-		c->heard_ms = now_ms();
+		c->heard_ms = clock_ms();
 	}
-	return c->sent && now_ms() - c->heard_ms >= c->req->timeout_ms;
+	return c->sent && clock_ms() - c->heard_ms >= c->req->timeout_ms;
 }
 
 /* Called at least once a second, whether something moves or not. Not 0 ends the call. */
@@ -323,7 +315,7 @@ static int perform(struct http_client *c, const struct http_request *req,
 	c->req = req;
 	c->to = to;
 	c->too_big = c->sent = c->headed = c->stopped = c->silent = c->no_server = false;
-	c->heard_ms = now_ms();
+	c->heard_ms = clock_ms();
 	c->error[0] = '\0';
 	set_transport(c, req);
 	set_request(c, req, list);

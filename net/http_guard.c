@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "net/http_server.h"
 
 /* How often limits are looked at while there are connections. */
@@ -74,7 +75,7 @@ static void *watchdog_main(void *arg)
 	struct http_guard *g = arg;
 	pthread_mutex_lock(&g->lock);
 	while (!g->stopping) {
-		void *handle = scan(g, http_now_ms());
+		void *handle = scan(g, clock_ms());
 		if (handle) {
 			pthread_mutex_unlock(&g->lock);
 			resume(g, handle);

@@ -14,6 +14,7 @@
 
 #include <microhttpd.h>
 
+#include "base/clock.h"
 #include "net/http_server_impl.h"
 #include "net/listener.h"
 
@@ -31,16 +32,12 @@
 
 int64_t http_now_ms(void)
 {
-	struct timespec t;
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return clock_ms();
 }
 
 int64_t http_now_us(void)
 {
-	struct timespec t;
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+	return clock_us();
 }
 
 /* ---- what the transport says ------------------------------------------------------------------------------------ */
@@ -61,7 +58,7 @@ static void log_window_open(struct http_server *s)
 __attribute__((format(printf, 2, 0))) static void say(
 	struct http_server *s, const char *format, va_list ap)
 {
-	int64_t second = http_now_ms() / 1000;
+	int64_t second = clock_ms() / 1000;
 	if (!s->app.log)
 		return;
 	if (atomic_exchange(&s->log_window, second) != second)
@@ -205,7 +202,7 @@ int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	fill_defaults(&s->cfg);
 	s->bodies.max = s->cfg.body_max;
 	s->bodies.total = s->cfg.body_total;
-	http_places_init(&s->places, s->cfg.connections, (uint64_t)http_now_us());
+	http_places_init(&s->places, s->cfg.connections, (uint64_t)clock_us());
 	int fd = -1;
 	int rc = listener_open(s->cfg.listen, BACKLOG, &fd, &s->port, err);
 	if (rc == 0) {
@@ -236,7 +233,7 @@ static bool wait_zero(const atomic_uint *count, int64_t until_ms)
 {
 	const struct timespec nap = {0, POLL_STOP_MS * 1000000L};
 	while (atomic_load(count) > 0) {
-		if (http_now_ms() >= until_ms)
+		if (clock_ms() >= until_ms)
 			return false;
 		(void)nanosleep(&nap, NULL);
 	}
@@ -249,22 +246,22 @@ bool http_server_stop(struct http_server *s, unsigned timeout_ms)
 		return true;
 	http_server_drain_begin(s);
 	int fd = MHD_quiesce_daemon(s->daemon);
-	int64_t until_ms = http_now_ms() + timeout_ms;
+	int64_t until_ms = clock_ms() + timeout_ms;
 	bool clean = wait_zero(&s->in_flight, until_ms);
 	/* From here nothing is suspended any more. What came in since the last look gets the time that is left, and at
 	 * least a moment; then what still waits for a worker is answered 500. */
 	atomic_store(&s->stopping, true);
-	int64_t moment_ms = http_now_ms() + STOP_MOMENT_MS;
+	int64_t moment_ms = clock_ms() + STOP_MOMENT_MS;
 	(void)wait_zero(&s->in_flight, clean && until_ms > moment_ms ? until_ms : moment_ms);
 	/* A worker counts down after it has let its connection go, by when the reply may have been sent. */
 	if (atomic_load(&s->in_flight) == 0)
-		(void)wait_zero(&s->guard.deferred, http_now_ms() + STOP_MOMENT_MS);
+		(void)wait_zero(&s->guard.deferred, clock_ms() + STOP_MOMENT_MS);
 	while (atomic_load(&s->guard.deferred) > 0) {
 		clean = false;
 		http_guard_lapse_all(&s->guard);
-		(void)wait_zero(&s->guard.deferred, http_now_ms() + POLL_STOP_MS);
+		(void)wait_zero(&s->guard.deferred, clock_ms() + POLL_STOP_MS);
 	}
-	(void)wait_zero(&s->in_flight, http_now_ms() + STOP_MOMENT_MS);
+	(void)wait_zero(&s->in_flight, clock_ms() + STOP_MOMENT_MS);
 	MHD_stop_daemon(s->daemon);
 	if (fd >= 0)
 		(void)close(fd);

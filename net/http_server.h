@@ -155,9 +155,9 @@ const char *http_request_header(const struct http_request *req, const char *name
  * status below 400 becomes 500. */
 void http_reply_text(struct http_reply *reply, unsigned status, const char *sentence);
 
-/* Milliseconds of the clock that received_ms and deadline_ms are on: monotonic, not the time of day. */
+/* clock_ms() of base/clock.h: what received_ms and deadline_ms are on. */
 int64_t http_now_ms(void);
-/* The same clock in microseconds. */
+/* clock_us(). */
 int64_t http_now_us(void);
 
 #endif

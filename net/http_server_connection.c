@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "net/listener.h"
 
 /* So many are looked at before a newcomer finds no place made for it. */
@@ -14,7 +15,7 @@
 void http_server_await(struct conn *c)
 {
 	const struct http_config *cfg = &c->server->cfg;
-	http_guard_due(&c->watch, http_now_ms() + cfg->idle_ms + cfg->header_ms);
+	http_guard_due(&c->watch, clock_ms() + cfg->idle_ms + cfg->header_ms);
 }
 
 /* The client trusts us, and may keep the connection in store: Go's transport opens one when a request waits, sends that on another which
@@ -22,7 +23,7 @@ void http_server_await(struct conn *c)
 static void on_trusted(void *ctx)
 {
 	struct conn *c = ctx;
-	c->trusted_ms = http_now_ms();
+	c->trusted_ms = clock_ms();
 	http_place_set(&c->server->places, &c->place, HTTP_STAGE_UNUSED);
 	http_server_await(c);
 }
@@ -75,7 +76,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	}
 	c->mhd = mhd;
 	c->server = s;
-	http_guard_due(&c->watch, http_now_ms() + s->cfg.header_ms);
+	http_guard_due(&c->watch, clock_ms() + s->cfg.header_ms);
 	int number = fd->connect_fd;
 	const union MHD_ConnectionInfo *addr =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -107,7 +108,7 @@ static void say_unused(const struct conn *c)
 	if (atomic_load(&c->watch.cut))
 		http_server_say(s, "%s: closed after %g s without a request", c->peer,
 			s->cfg.header_ms / 1000.0);
-	else if (c->trusted_ms && http_now_ms() - c->trusted_ms >= s->cfg.header_ms)
+	else if (c->trusted_ms && clock_ms() - c->trusted_ms >= s->cfg.header_ms)
 		return; /* kept in store for long, and not needed */
 	else if (c->tls.pair)
 		http_server_say(s,

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "probe/checks_impl.h"
-#include "probe/clock.h"
 #include "probe/kernels/exact.h"
 
 #define WARP 32

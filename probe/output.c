@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "probe/clock.h"
+#include "base/clock.h"
 
 #define PATH_LONGEST 4096
 #define BAR 18

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "probe/checks_host.h"
-#include "probe/clock.h"
 #include "probe/host.h"
 #include "probe/kernels/kernels.h"
 #include "probe/report_links.h"

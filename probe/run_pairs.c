@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/clock.h"
+#include "base/clock.h"
 #include "probe/report_links.h"
 
 #define PHASE_LIMIT_S 20.0

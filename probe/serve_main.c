@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "probe/clock.h"
+#include "base/clock.h"
 #include "probe/report.h"
 #include "probe/serve_watch.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/metric.h"
 #include "base/text.h"
-#include "probe/clock.h"
 
 #define TOKEN_MAX 4096
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/clock.h"
+#include "base/clock.h"
 #include "probe/run.h"
 #include "probe/workers.h"
 

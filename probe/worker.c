@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "probe/checks.h"
-#include "probe/clock.h"
 #include "probe/device.h"
 #include "probe/kernels/kernels.h"
 #include "probe/worker_wire.h"

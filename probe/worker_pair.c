@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "probe/checks_peer.h"
-#include "probe/clock.h"
 #include "probe/device.h"
 #include "probe/kernels/kernels.h"
 #include "probe/worker.h"

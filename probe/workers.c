@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "probe/clock.h"
+#include "base/clock.h"
 #include "probe/worker_start.h"
 #include "probe/workers_impl.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "probe/clock.h"
+#include "base/clock.h"
 #include "probe/report_links.h"
 #include "probe/retry.h"
 #include "probe/worker_wire.h"

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 static void must(bool ok, const char *what)
 {
 	if (ok)
@@ -156,11 +158,11 @@ size_t grpc_fixture_memory(void)
 bool grpc_fixture_turn(
 	struct grpc_fixture *f, struct peer *p, bool (*cond)(void *arg), void *arg, int ms)
 {
-	int64_t until = grpc_now_ms() + ms;
+	int64_t until = clock_ms() + ms;
 
 	for (;;) {
 		struct pollfd fd[2] = {{.fd = -1}, {.fd = -1}};
-		int64_t left = until - grpc_now_ms();
+		int64_t left = until - clock_ms();
 		int due;
 
 		if (p) {

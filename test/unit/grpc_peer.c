@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 static void must(bool ok, const char *what)
 {
 	if (ok)
@@ -337,7 +339,7 @@ bool raw_write(struct grpc_fixture *f, int fd, const struct buf *b)
 
 bool raw_ends(struct grpc_fixture *f, int fd, int ms)
 {
-	int64_t until = grpc_now_ms() + ms;
+	int64_t until = clock_ms() + ms;
 	char bytes[4096];
 
 	for (;;) {
@@ -348,7 +350,7 @@ bool raw_ends(struct grpc_fixture *f, int fd, int ms)
 		if (n == 0 || (n < 0 && errno != EAGAIN))
 			return true;
 		due = grpc_server_turn(f->server);
-		if (grpc_now_ms() > until)
+		if (clock_ms() > until)
 			return false;
 		(void)poll(&p, 1, due >= 0 && due < 10 ? due : 10);
 	}

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "test/unit/claims_api.h"
 #include "webhook/cluster/duty.h"
 
@@ -72,7 +73,7 @@ static void put(const char *name, const char *finalizers, const char *status)
 /* Also on a server that is not opened yet: it is opened only afterwards. */
 static void r7_a_pod_without_a_claim_gets_one(void **state)
 {
-	int64_t since = clock_now_ms();
+	int64_t since = clock_ms();
 
 	(void)state;
 	put("a", "[]", STATUS(""));
@@ -175,7 +176,7 @@ static void r7_asked_past_the_cache(void **state)
 	api_nap(1500);
 	assert_true(pod_asked(api, "w") >= 1);
 	assert_int_equal(adoptions(), 0);
-	assert_false(claims_adopted_since(&api->cfg, clock_now_ms() - 1400));
+	assert_false(claims_adopted_since(&api->cfg, clock_ms() - 1400));
 	pods_get_status(api, 0);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 }
@@ -241,7 +242,7 @@ static void r7_a_server_made_anew(void **state)
 	put("a", OURS, STATUS(CLAIM("u1", "w", "bound")));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	claims_api_run(api);
-	assert_true(settled(clock_now_ms(), SOON));
+	assert_true(settled(clock_ms(), SOON));
 	assert_int_equal(adoptions(), 0);
 	api_lock(api->pool->api);
 	free(api->pool->server[0].finalizers);
@@ -252,7 +253,7 @@ static void r7_a_server_made_anew(void **state)
 	/* nowhere to go: said once */
 	api_nap(4 * ADOPT_AFTER_MS);
 	assert_true(events_come("NotAccounted", 1));
-	since = clock_now_ms();
+	since = clock_ms();
 	put("a", "[]", STATUS(""));
 	assert_false(claims_adopted_since(&api->cfg, since));
 	assert_true(settled(since, SOON));
@@ -332,7 +333,7 @@ static void r7_what_exceeds_the_plan_is_trimmed(void **state)
 /* Said once, tried again, and nobody waits for it. */
 static void r7_a_pod_without_a_readable_plan(void **state)
 {
-	int64_t since = clock_now_ms();
+	int64_t since = clock_ms();
 
 	(void)state;
 	put("a", "[]", STATUS(""));

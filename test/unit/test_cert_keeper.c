@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/base64.h"
+#include "base/clock.h"
 #include "certs/x509.h"
 #include "certs/x509_read.h"
 #include "test/unit/api_fixture.h"

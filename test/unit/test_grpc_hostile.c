@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "test/unit/grpc_fixture.h"
 
 #define MB 1000000u
@@ -377,7 +378,7 @@ static void half_a_request(void **state)
 	struct grpc_fixture *f = *state;
 	struct buf b, empty = framed("", 0);
 	struct peer p = {0};
-	int64_t began = grpc_now_ms();
+	int64_t began = clock_ms();
 	int fd[4];
 
 	f->server->request_ms = 300;
@@ -403,7 +404,7 @@ static void half_a_request(void **state)
 	assert_true(raw_ends(f, fd[0], 5000));
 	assert_true(raw_ends(f, fd[2], 5000));
 	assert_true(raw_ends(f, fd[3], 5000));
-	assert_in_range(grpc_now_ms() - began, 290, 15000);
+	assert_in_range(clock_ms() - began, 290, 15000);
 	/* one that asks nothing may stay */
 	assert_false(raw_ends(f, fd[1], 400));
 	assert_false(p.gone);
@@ -428,7 +429,7 @@ static void an_answer_that_is_not_read(void **state)
 	p.deaf = true;
 	grpc_fixture_settle(f, &p);
 	assert_int_equal(f->server->kept, 1000000 + GRPC_PREFIX);
-	f->server->connections->streams->until_ms = grpc_now_ms() + 100;
+	f->server->connections->streams->until_ms = clock_ms() + 100;
 	(void)grpc_fixture_turn(f, &p, NULL, NULL, 300);
 	assert_int_equal(f->server->kept, 0);
 	assert_null(f->server->connections);

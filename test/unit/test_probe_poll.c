@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "certs/x509.h"
 #include "test/unit/pool_api.h"
 #include "webhook/cluster/duty.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
 #include "webhook/cluster/secret_sync_impl.h"
@@ -359,12 +360,10 @@ static void read_objects(struct kube *k, struct doctor_facts *f)
 
 int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, struct err *err)
 {
-	struct timespec now = {0};
 	int rc;
 
 	doctor_facts_init(f, namespace);
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	f->now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	f->now_ms = clock_wall_ms();
 	rc = read_version(k, f, err);
 	for (size_t i = 0; rc == 0 && i < SHIPPED_COUNT; i++)
 		rc = shipped_read((enum shipped)i, &f->shipped[i], err);

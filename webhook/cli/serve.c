@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "net/http_server.h"
 #include "webhook/cli/cli.h"
@@ -30,6 +31,7 @@
 
 struct server {
 	struct log log;
+	struct log_pipe log_pipe;
 	struct config_store store;
 	struct reload reload;
 	struct plain plain;
@@ -251,7 +253,7 @@ static void run(struct server *s)
 /* Readiness off; answer on until nobody sends new reviews here; a second signal ends the wait. */
 static void drain(struct server *s)
 {
-	int64_t end = http_now_ms() + s->reload.settings.drain_delay_ms, left;
+	int64_t end = clock_ms() + s->reload.settings.drain_delay_ms, left;
 
 	log_line(&s->log, LOG_LEVEL_INFO, "draining",
 		log_int("drain_delay_ms", s->reload.settings.drain_delay_ms));
@@ -259,7 +261,7 @@ static void drain(struct server *s)
 	http_server_drain_begin(s->tls);
 	/* Another replica leads from now on; reviews are answered on. */
 	cluster_stop(s->cluster);
-	while ((left = end - http_now_ms()) > 0) {
+	while ((left = end - clock_ms()) > 0) {
 		int sig = wait_signal(s, left);
 
 		if (sig == SIGTERM || sig == SIGINT)
@@ -378,6 +380,7 @@ int serve_main(int argc, char **argv)
 	} else {
 		(void)log_set_format(&s->log, st->log_format, NULL);
 		(void)log_set_level(&s->log, st->log_level, NULL);
+		log_never_wait(&s->log, &s->log_pipe);
 		code = serve(s);
 	}
 	reload_release(&s->reload);

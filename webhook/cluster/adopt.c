@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
 #include "webhook/core/pod.h"
@@ -114,7 +115,7 @@ static void not_adopted(struct adoption *a, const char *why)
 	h->tried = true;
 	h->adopt_pool = c->now.pool;
 	h->adopt_ms =
-		clock_now_ms() + (c->cfg->adopt_again_ms ? c->cfg->adopt_again_ms : ADOPT_AGAIN_MS);
+		clock_ms() + (c->cfg->adopt_again_ms ? c->cfg->adopt_again_ms : ADOPT_AGAIN_MS);
 	claims_until(c, h->adopt_ms);
 	if (h->told)
 		return;
@@ -175,7 +176,7 @@ static int read_plan(struct adoption *a, struct err *err)
 /* It could not be written: nothing is known, and the next round looks again. */
 static void try_again(struct claims *c, const struct holder *h, int rc, const struct err *err)
 {
-	claims_until(c, clock_now_ms() + (rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
+	claims_until(c, clock_ms() + (rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
 	if (rc != ERR_CONFLICT)
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "claim cannot be adopted yet",
 			log_str("uid", h->uid), log_str("namespace", h->namespace),
@@ -255,7 +256,7 @@ static bool adopt_one(struct claims *c, struct holder *h)
 		break;
 	case ANSWER_NONE:
 	default:
-		claims_until(c, clock_now_ms() + CLAIMS_AWAY_MS);
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 		done = false;
 		break;
 	}
@@ -271,9 +272,9 @@ static void adopt_due(struct claims *c, struct candidates *list)
 {
 	struct err err = {0};
 
-	if (servers_refresh(c->cfg->servers, clock_now_ms() + CLAIMS_CALL_MS, &err) < 0 ||
+	if (servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, &err) < 0 ||
 		!claims_look(c)) {
-		claims_until(c, clock_now_ms() + CLAIMS_AWAY_MS);
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 		return;
 	}
 	list->open_ms = INT64_MAX;
@@ -288,13 +289,13 @@ static void adopt_due(struct claims *c, struct candidates *list)
 		if (!done && !whole && one->since_ms < list->open_ms)
 			list->open_ms = one->since_ms;
 	}
-	claims_until(c, clock_now_ms());
+	claims_until(c, clock_ms());
 }
 
 void claims_adopt(struct claims *c)
 {
 	struct candidates list = {.c = c,
-		.now_ms = clock_now_ms(),
+		.now_ms = clock_ms(),
 		.after_ms = c->cfg->adopt_after_ms ? c->cfg->adopt_after_ms : ADOPT_AFTER_MS,
 		.open_ms = INT64_MAX};
 	bool whole = pods_whole(c->pods);

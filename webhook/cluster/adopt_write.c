@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: writes the claim of a live pod that had none, and takes away what it holds besides a whole claim (rule R7). */
+#include "base/clock.h"
 #include "webhook/cluster/claims_impl.h"
 
 struct adopt_edit {
@@ -89,7 +90,7 @@ static int write_one(struct adoption *a, const char *server, const struct claim_
 		.a = a, .record = record, .had = seen != NULL, .take = seen ? seen->take : 0};
 
 	return servers_edit(
-		a->c->cfg->servers, server, edit_record, &e, clock_now_ms() + CLAIMS_CALL_MS, err);
+		a->c->cfg->servers, server, edit_record, &e, clock_ms() + CLAIMS_CALL_MS, err);
 }
 
 /* What the pod holds on this server of the picture, or NULL. */

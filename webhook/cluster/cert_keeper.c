@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/cert_keeper_impl.h"
 #include "webhook/edge/metrics.h"
 

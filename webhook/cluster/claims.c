@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
 
@@ -222,7 +223,7 @@ static void see_change(struct holder *h, int64_t now)
 bool claims_look(struct claims *c)
 {
 	struct picture *p = &c->now;
-	int64_t now = clock_now_ms();
+	int64_t now = clock_ms();
 
 	arena_reset(&p->arena);
 	p->n_parts = p->n_records = 0;
@@ -248,7 +249,7 @@ bool claims_look(struct claims *c)
 static int64_t tick(void *ctx, struct duty *d)
 {
 	struct claims *c = ctx;
-	int64_t now = clock_now_ms(), early = c->began_ms + CLAIMS_ROUND_MS - now;
+	int64_t now = clock_ms(), early = c->began_ms + CLAIMS_ROUND_MS - now;
 
 	c->self = d;
 	if (c->began_ms && early > 0)
@@ -267,7 +268,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	claims_judge(c);
 	claims_adopt(c);
 	forget(c, false);
-	now = clock_now_ms();
+	now = clock_ms();
 	return c->until_ms > now + CLAIMS_ROUND_MS ? c->until_ms - now : CLAIMS_ROUND_MS;
 }
 

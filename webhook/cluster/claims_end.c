@@ -2,6 +2,7 @@
 /* cluster: binds claims whose pods have been seen, ends claims whose pods are gone (rules R5 and R6). */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/claims_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -71,7 +72,7 @@ static void ask_one(void *ctx, size_t i)
 {
 	struct questions *q = ctx;
 	struct holder *h = q->who[i];
-	int64_t began = clock_now_ms();
+	int64_t began = clock_ms();
 	/* Nobody answers: the others are asked later. */
 	if (duty_stopping(q->c->self) || atomic_load(&q->silent) >= SILENT_MAX)
 		return;
@@ -83,7 +84,7 @@ static void ask_one(void *ctx, size_t i)
 
 static void decide(struct claims *c, struct holder *h)
 {
-	struct claim_verdict v = claim_life(&h->sight, &c->pace, clock_now_ms());
+	struct claim_verdict v = claim_life(&h->sight, &c->pace, clock_ms());
 
 	h->act = v.act;
 	if (v.act == CLAIM_KEEP)
@@ -141,7 +142,7 @@ static bool may_remove(const struct record *r, const struct claim_record *now, b
 	const struct claim_sight *s = &r->who->sight;
 
 	return !again && now->take == r->take && now->claim.state == r->state &&
-	       (s->seen == POD_FINISHED || clock_now_ms() - s->asked_ms < CLAIMS_ANSWER_MS);
+	       (s->seen == POD_FINISHED || clock_ms() - s->asked_ms < CLAIMS_ANSWER_MS);
 }
 
 static enum edit_result edit_claims(
@@ -191,7 +192,7 @@ static void edit_one(void *ctx, size_t i)
 		e->rc = err_set(&e->err, ERR_TIMEOUT, "this replica does not lead any more");
 	else
 		e->rc = servers_edit(e->c->cfg->servers, e->server, edit_claims, e,
-			clock_now_ms() + CLAIMS_CALL_MS, &e->err);
+			clock_ms() + CLAIMS_CALL_MS, &e->err);
 }
 
 static enum metric_end why_ended(const struct holder *h)
@@ -228,7 +229,7 @@ static void settle_edit(struct claims *c, const struct edit *e)
 	}
 	if (e->rc == 0)
 		return;
-	claims_until(c, clock_now_ms() + (e->rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
+	claims_until(c, clock_ms() + (e->rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
 	if (e->rc != ERR_CONFLICT && e->rc != ERR_NOTFOUND)
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "claims could not be written",
 			log_str("server", e->server), log_str("error", e->err.msg));
@@ -241,7 +242,7 @@ static void ask_anew(struct claims *c)
 			if (h->write_failed) {
 				h->sight.asked_ms = 0;
 				h->sight.answer = ANSWER_NONE;
-				claims_until(c, clock_now_ms());
+				claims_until(c, clock_ms());
 			}
 			h->write_failed = false;
 		}
@@ -305,14 +306,14 @@ static void write_all(struct claims *c, int64_t judged_ms)
 void claims_judge(struct claims *c)
 {
 	struct questions q = {.c = c};
-	int64_t judged_ms = clock_now_ms();
+	int64_t judged_ms = clock_ms();
 
 	decide_all(c, &q);
 	run_side_by_side(q.n, ask_one, &q);
 	for (size_t i = 0; i < q.n; i++) {
 		decide(c, q.who[i]);
 		if (q.who[i]->act == CLAIM_ASK)
-			claims_until(c, clock_now_ms() + CLAIMS_AWAY_MS);
+			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 	}
 	write_all(c, judged_ms);
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 /* No wait is longer: keeps sums of times far from their limits. */
 #define WAIT_MAX_MS (24 * INT64_C(3600000))
 
@@ -22,24 +24,6 @@ struct duty {
 	bool woken; /* under lock */
 	atomic_bool stopping;
 };
-
-static int64_t clock_ms(clockid_t clock)
-{
-	struct timespec t;
-
-	(void)clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-int64_t clock_now_ms(void)
-{
-	return clock_ms(CLOCK_MONOTONIC);
-}
-
-int64_t clock_wall_ms(void)
-{
-	return clock_ms(CLOCK_REALTIME);
-}
 
 /* Wait until that time, until it is to end, or (if asked) until woken. Under lock. */
 static void wait_until(struct duty *d, int64_t until_ms, bool ends_when_woken)
@@ -56,7 +40,7 @@ static int64_t later(int64_t ms)
 {
 	if (ms < 0)
 		ms = 0;
-	return clock_now_ms() + (ms < WAIT_MAX_MS ? ms : WAIT_MAX_MS);
+	return clock_ms() + (ms < WAIT_MAX_MS ? ms : WAIT_MAX_MS);
 }
 
 static void *duty_main(void *arg)

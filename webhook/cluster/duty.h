@@ -25,8 +25,4 @@ bool duty_sleep(struct duty *d, int64_t ms);
 /* Ask it to end, wait until the tick that runs has returned, free it. NULL-safe. */
 void duty_stop(struct duty *d);
 
-/* CLOCK_MONOTONIC in milliseconds; CLOCK_REALTIME in milliseconds since 1970. */
-int64_t clock_now_ms(void);
-int64_t clock_wall_ms(void);
-
 #endif

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/edge/kube_lease.h"
 #include "webhook/edge/metrics.h"
@@ -126,7 +127,7 @@ static int64_t watch_lease(struct leader *l, struct kube_lease *lease)
 
 	if (changed < l->began_ms)
 		changed = l->began_ms;
-	left = changed + limit - clock_now_ms();
+	left = changed + limit - clock_ms();
 	leaderless = left <= 0;
 	if (leaderless != l->leaderless) {
 		l->leaderless = leaderless;
@@ -201,7 +202,7 @@ struct leader *leader_start(const struct leader_config *cfg, struct err *err)
 		return NULL;
 	}
 	l->cfg = *cfg;
-	l->began_ms = clock_now_ms();
+	l->began_ms = clock_ms();
 	(void)pthread_mutex_init(&l->lock, NULL);
 	/* Both threads wait for the lock before they look for each other. */
 	(void)pthread_mutex_lock(&l->lock);

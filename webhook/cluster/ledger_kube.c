@@ -2,6 +2,7 @@
 // cluster: the shared ledger: a review's way to its claim, try after try: decide, commit on each server by compare-and-swap, answer.
 #include "webhook/cluster/ledger_kube.h"
 
+#include "base/clock.h"
 #include "webhook/cluster/ledger_kube_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -178,7 +179,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 {
 	struct ledger_kube *l = (struct ledger_kube *)base;
 	struct take t = {.l = l, .ask = ask, .arena = a};
-	int64_t deadline = ask->deadline_ms ? ask->deadline_ms : servers_now_ms() + TAKE_MS;
+	int64_t deadline = ask->deadline_ms ? ask->deadline_ms : clock_ms() + TAKE_MS;
 	enum next next = NEXT_DECIDE;
 	int rc = 0;
 
@@ -198,7 +199,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 	while (next == NEXT_DECIDE) {
 		/* Each try is another take, so that what takes one back cannot end the next. */
 		t.ticket = l->replica | (atomic_fetch_add(&l->last, 1) + 1);
-		if (servers_now_ms() >= deadline) {
+		if (clock_ms() >= deadline) {
 			rc = err_set(
 				err, ERR_TIMEOUT, "the deadline passed while others were first");
 			break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final (rules R4 and R6).
+#include "base/clock.h"
 #include "webhook/cluster/ledger_kube_impl.h"
 
 /* How long a review waits for others' commits before it looks again. */
@@ -143,7 +144,7 @@ static bool name_is_free(const struct take *t)
 {
 	struct buf path;
 	struct err err = {0};
-	int64_t left = t->ask->deadline_ms ? t->ask->deadline_ms - servers_now_ms() : TAKE_MS;
+	int64_t left = t->ask->deadline_ms ? t->ask->deadline_ms - clock_ms() : TAKE_MS;
 	int rc;
 
 	buf_init(&path, 2048);
@@ -184,8 +185,8 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
 	if (s->n_reserved &&
 		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, &why) == 0 &&
-		servers_now_ms() < deadline_ms) {
-		int64_t until = servers_now_ms() + LOOK_AGAIN_MS;
+		clock_ms() < deadline_ms) {
+		int64_t until = clock_ms() + LOOK_AGAIN_MS;
 
 		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
 		return NEXT_DECIDE;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: what a pod's uid holds already: reviews that are answered from it (rule R1), and what two reviews of one uid leave behind.
+#include "base/clock.h"
 #include "webhook/cluster/ledger_kube_impl.h"
 
 /* A half claim of somebody else is most likely about to become whole: so long a review waits for that, at most half of its time. */
@@ -113,7 +114,7 @@ bool take_may_replace(const struct take *t, uint64_t take)
 int take_half(
 	struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait, struct err *err)
 {
-	int64_t now = servers_now_ms(), wait = HALF_WAIT_MS;
+	int64_t now = clock_ms(), wait = HALF_WAIT_MS;
 	bool foreign = false;
 
 	*ret_wait = false;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/ledger_kube_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -33,7 +34,7 @@ static void later(
 	if (!u)
 		return;
 	*u = *what;
-	u->since_ms = servers_now_ms();
+	u->since_ms = clock_ms();
 	memcpy(u->uid, uid, uid_size);
 	u->server = u->uid + uid_size;
 	memcpy(u->server, server, name_size);
@@ -136,7 +137,7 @@ static bool take_back(struct ledger_kube *l, int64_t deadline_ms)
 	while (list) {
 		struct undo *u = list;
 		struct err err = {0};
-		int64_t now = servers_now_ms(), end = now + EDIT_MS;
+		int64_t now = clock_ms(), end = now + EDIT_MS;
 		int rc;
 
 		list = u->next;
@@ -186,7 +187,7 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct l
 	l->log = log;
 	l->metrics = metrics;
 	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		random = (uint32_t)servers_now_ms();
+		random = (uint32_t)clock_ms();
 	l->replica = (uint64_t)random << 32;
 	(void)pthread_mutex_init(&l->lock, NULL);
 	l->janitor = duty_start("janitor", janitor, l, err);
@@ -201,7 +202,7 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct l
 void ledger_kube_free(struct ledger *base, int64_t wait_ms)
 {
 	struct ledger_kube *l = (struct ledger_kube *)base;
-	int64_t deadline = servers_now_ms() + wait_ms;
+	int64_t deadline = clock_ms() + wait_ms;
 	struct undo *left;
 
 	if (!l)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/core/plan.h"
@@ -125,7 +126,7 @@ static struct entry *new_entry(const struct kube_meta *m, uint64_t hash, int64_t
 static bool put(struct pods *p, const struct kube_meta *m, enum pod_seen seen, uint64_t plan_hash)
 {
 	uint64_t hash = text_hash64(m->uid);
-	int64_t now = clock_now_ms();
+	int64_t now = clock_ms();
 	struct entry **at = place_of(p, m->uid, hash);
 	struct entry *e = *at;
 	bool changed = !e || e->seen != seen;
@@ -207,9 +208,9 @@ static void on_change(
 
 		changed = e && e->seen != POD_NOT_SHOWN;
 		if (e)
-			lose(p, e, clock_now_ms());
+			lose(p, e, clock_ms());
 		if (p->n_lost > LOST_MAX)
-			forget_lost(p, clock_now_ms() - CLAIM_RETRY_MS);
+			forget_lost(p, clock_ms() - CLAIM_RETRY_MS);
 	}
 	(void)pthread_mutex_unlock(&p->lock);
 	if (changed && p->changed)
@@ -219,7 +220,7 @@ static void on_change(
 static void on_listed(void *ctx, const char *version)
 {
 	struct pods *p = ctx;
-	int64_t now = clock_now_ms();
+	int64_t now = clock_ms();
 
 	(void)version;
 	(void)pthread_mutex_lock(&p->lock);

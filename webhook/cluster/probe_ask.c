@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "certs/certs_files.h"
 #include "net/http_client.h"
 #include "webhook/cluster/duty.h"
@@ -87,7 +88,7 @@ static struct kept **find(struct probe_secrets *s, const char *secret, const cha
 static bool remembered(struct probe_secrets *s, const char *secret, const char *key, bool doubtful,
 	struct buf *out)
 {
-	int64_t oldest = clock_now_ms() - (doubtful ? SECRET_DOUBT_MS : SECRET_KEEP_MS);
+	int64_t oldest = clock_ms() - (doubtful ? SECRET_DOUBT_MS : SECRET_KEEP_MS);
 	const struct kept *k;
 	bool hit;
 
@@ -110,7 +111,7 @@ static void remember(
 		return;
 	k->secret = strdup(secret);
 	k->key = key;
-	k->read_ms = clock_now_ms();
+	k->read_ms = clock_ms();
 	buf_init(&k->value, value->max);
 	buf_slice(&k->value, buf_as_slice(value));
 	if (!k->secret || k->value.failed) {

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/probe_poll_impl.h"
 
 #define EVERY_MS 10000
@@ -56,7 +57,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	pthread_mutex_lock(&p->lock);
 	while (go_on(p) && !duty_stopping(d)) {
 		struct target *t;
-		int64_t now = clock_now_ms();
+		int64_t now = clock_ms();
 
 		probe_targets_look(p);
 		t = probe_targets_next(p);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/probe_poll_impl.h"
 
@@ -66,7 +67,7 @@ static bool note(void *ctx, const struct server_object *o)
 		target_free(t);
 		return true;
 	}
-	t->due_ms = t->good_ms = clock_now_ms();
+	t->due_ms = t->good_ms = clock_ms();
 	t->there = true;
 	t->next = p->first;
 	p->first = t;
@@ -75,7 +76,7 @@ static bool note(void *ctx, const struct server_object *o)
 
 void probe_targets_look(struct probe_poll *p)
 {
-	int64_t now = clock_now_ms();
+	int64_t now = clock_ms();
 
 	if (!servers_synced(p->cfg.servers) || (!p->changed && now - p->looked_ms < LOOK_MS))
 		return;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/probe_poll_impl.h"
 #include "webhook/core/server_keep.h"
 #include "webhook/edge/metrics.h"
@@ -66,8 +67,7 @@ static void commit(const struct probe_poll *p, struct target *t, struct verdict 
 	v->target = t;
 	server_time_write(clock_wall_ms(), v->now);
 	tell(p, t, v->inventory != NULL, v->message);
-	rc = servers_edit(
-		p->cfg.servers, t->name, write_verdict, v, clock_now_ms() + EDIT_MS, &err);
+	rc = servers_edit(p->cfg.servers, t->name, write_verdict, v, clock_ms() + EDIT_MS, &err);
 	if (rc != 0 && rc != ERR_NOTFOUND)
 		log_line(p->cfg.log, LOG_LEVEL_WARN, "status of a server cannot be written",
 			log_str("server", t->name), log_str("error", err.msg));
@@ -84,7 +84,7 @@ void probe_failed(const struct probe_poll *p, struct target *t, const struct err
 	if (strcmp(why->reason, FRESH_TOKEN_KEPT) == 0 ||
 		strcmp(why->reason, FRESH_SECRET_KEPT) == 0)
 		v.reason = why->reason;
-	else if (t->failures < FAILURES_MAX && clock_now_ms() - t->good_ms < p->cfg.stale_after_ms)
+	else if (t->failures < FAILURES_MAX && clock_ms() - t->good_ms < p->cfg.stale_after_ms)
 		return;
 	snprintf(message, sizeof(message), "%s%s%s", why->path, why->path[0] ? ": " : "", why->msg);
 	commit(p, t, &v);
@@ -99,7 +99,7 @@ void probe_answered(const struct probe_poll *p, struct target *t, const struct p
 	t->failures = 0;
 	if (probe_inventory_fresh(inv)) {
 		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_ANSWERED, 0, 1);
-		t->good_ms = clock_now_ms();
+		t->good_ms = clock_ms();
 	} else {
 		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_STALE, 0, 1);
 		v.inventory = NULL;

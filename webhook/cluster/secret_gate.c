@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/secret_sync_impl.h"
@@ -72,7 +73,7 @@ static bool recall(struct secret_gate *g, struct slice namespace, bool *ret_open
 	bool known;
 
 	(void)pthread_mutex_lock(&g->lock);
-	known = slice_is(namespace, a->namespace) && clock_now_ms() < a->until_ms;
+	known = slice_is(namespace, a->namespace) && clock_ms() < a->until_ms;
 	*ret_open = a->open;
 	(void)pthread_mutex_unlock(&g->lock);
 	return known;
@@ -86,7 +87,7 @@ static void remember(struct secret_gate *g, struct slice namespace, bool open, i
 	memcpy(a->namespace, namespace.at, namespace.len);
 	a->namespace[namespace.len] = '\0';
 	a->open = open;
-	a->until_ms = clock_now_ms() + ms;
+	a->until_ms = clock_ms() + ms;
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -143,7 +144,7 @@ static int ask(const struct secret_gate *g, struct slice namespace, int64_t ms, 
 
 static bool is_open(struct secret_gate *g, struct slice namespace, int64_t deadline_ms)
 {
-	int64_t ms = deadline_ms ? (deadline_ms - clock_now_ms()) / 2 : ASK_MS;
+	int64_t ms = deadline_ms ? (deadline_ms - clock_ms()) / 2 : ASK_MS;
 	struct err err = {0};
 	bool open = true;
 	int rc;

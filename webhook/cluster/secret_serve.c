@@ -2,6 +2,7 @@
 /* cluster: one namespace at a time: fill it with copies of the client's Secrets, or empty it, and say what went wrong, once. */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/secret_sync_impl.h"
 
 /* Of the first wait after a failure. */
@@ -48,7 +49,7 @@ static void back_off(struct secret_sync *k, struct place *p)
 	p->backoff_ms = p->backoff_ms ? p->backoff_ms * 2 : k->cfg.retry_ms;
 	if (p->backoff_ms > most)
 		p->backoff_ms = most;
-	p->next_ms = clock_now_ms() + p->backoff_ms;
+	p->next_ms = clock_ms() + p->backoff_ms;
 }
 
 /* Said anew when it is another state. */
@@ -118,7 +119,7 @@ void secret_fill_place(struct secret_sync *k, struct place *p)
 		not_filled(k, p, rc, &err);
 	} else {
 		p->generation = k->source.generation;
-		p->next_ms = clock_now_ms() + k->cfg.recheck_ms;
+		p->next_ms = clock_ms() + k->cfg.recheck_ms;
 		p->backoff_ms = 0;
 		if (to_be_told(p, what.foreign ? PLACE_FOREIGN : PLACE_FILLED) && what.foreign)
 			tell_foreign(k, p, what.foreign_name);
@@ -162,13 +163,13 @@ void secret_empty_place(struct secret_sync *k, struct place *p)
 		return;
 	}
 	if (p->stuck_ms == 0) {
-		p->stuck_ms = clock_now_ms();
+		p->stuck_ms = clock_ms();
 		p->backoff_ms = 0;
 		if (rc != ERR_REFUSED && rc != ERR_CONFLICT)
 			log_line(k->cfg.log, LOG_LEVEL_WARN,
 				"copies of the client's Secrets cannot be deleted yet",
 				log_str("namespace", p->name), log_str("error", err.msg));
-	} else if (rc == ERR_REFUSED && clock_now_ms() - p->stuck_ms >= k->cfg.give_up_ms) {
+	} else if (rc == ERR_REFUSED && clock_ms() - p->stuck_ms >= k->cfg.give_up_ms) {
 		give_up(k, p, &err);
 	}
 	back_off(k, p);

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/secret_sync_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -38,7 +39,7 @@ static void read_source(struct secret_sync *k, int64_t now)
 	if (now < k->source_ms)
 		return;
 	rc = secret_source_read(&k->cfg, &k->source, &err);
-	k->source_ms = clock_now_ms() + k->cfg.source_every_ms;
+	k->source_ms = clock_ms() + k->cfg.source_every_ms;
 	k->source_ok = rc == 0;
 	if (rc != 0 && err.code != k->source_failed)
 		log_line(k->cfg.log, LOG_LEVEL_WARN,
@@ -91,7 +92,7 @@ static bool read_record(struct secret_sync *k, int64_t now)
 	if (now >= k->record_ms) {
 		int rc = take_record(k, &err);
 
-		k->record_ms = clock_now_ms() + (rc == 0 ? k->cfg.recheck_ms : k->cfg.retry_ms);
+		k->record_ms = clock_ms() + (rc == 0 ? k->cfg.recheck_ms : k->cfg.retry_ms);
 		k->record_read = k->record_read || rc == 0;
 		secret_tell_record(k, &err);
 	}
@@ -144,7 +145,7 @@ static bool empty_due(const struct secret_sync *k, const struct place *p, int64_
 
 static void empty_all(struct secret_sync *k, struct duty *d)
 {
-	int64_t now = clock_now_ms();
+	int64_t now = clock_ms();
 	struct err err = {0};
 	bool any = false;
 
@@ -201,7 +202,7 @@ static void count(const struct secret_sync *k, const struct places *p)
 static int64_t tick(void *ctx, struct duty *d)
 {
 	struct secret_sync *k = ctx;
-	int64_t now = clock_now_ms();
+	int64_t now = clock_ms();
 
 	if (!servers_synced(k->cfg.servers))
 		return WAITING_MS;
@@ -219,7 +220,7 @@ static int64_t tick(void *ctx, struct duty *d)
 		count(k, &k->places);
 	}
 	(void)duty_sleep(d, k->cfg.pause_ms);
-	now = clock_now_ms();
+	now = clock_ms();
 	return k->until_ms > now ? k->until_ms - now : 0;
 }
 

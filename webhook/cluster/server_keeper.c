@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/core/server_keep.h"
 
@@ -118,7 +119,7 @@ static bool note(void *ctx, const struct server_object *o)
 	if (s->finalizer || o->status.n_gpus == 0)
 		s->since_ms = 0;
 	else if (s->since_ms == 0)
-		s->since_ms = clock_now_ms();
+		s->since_ms = clock_ms();
 	return true;
 }
 
@@ -269,8 +270,7 @@ static bool serve(struct server_keeper *k, struct known *s, char *now, bool *fai
 	int rc = 0;
 
 	if (strcmp(s->version, s->done) != 0)
-		rc = servers_edit(
-			k->cfg->servers, s->name, keep, now, clock_now_ms() + EDIT_MS, &err);
+		rc = servers_edit(k->cfg->servers, s->name, keep, now, clock_ms() + EDIT_MS, &err);
 	if (rc == 0)
 		set_version(s->done, s->version);
 	if (rc == 0 && finalizer_due(k, s))

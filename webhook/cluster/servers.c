@@ -11,14 +11,6 @@
 /* One object: 256 claims and 256 GPUs stay far below. */
 #define HELD_ARENA_MAX (8u * 1024 * 1024)
 
-int64_t servers_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* ---- states ---- */
 
 struct held *held_read(const struct json *j, const struct json_node *object, struct err *err)

@@ -2,6 +2,7 @@
 // cluster: edits of a server's status: those that wait for the same server go into one compare-and-swap (rule R2).
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -65,7 +66,7 @@ static void finish_all(struct commit *c, int rc, const struct err *why)
 
 static void drop_late(struct servers *s, struct commit *c)
 {
-	int64_t now = servers_now_ms();
+	int64_t now = clock_ms();
 	struct err err = {0};
 
 	for (struct edit *e = c->batch; e; e = e->next)
@@ -136,7 +137,7 @@ static bool apply(struct servers *s, const struct server_entry *entry, struct co
 /* Milliseconds that the most impatient edit still has. */
 static int64_t patience(const struct commit *c)
 {
-	int64_t now = servers_now_ms(), least = CALL_MS;
+	int64_t now = clock_ms(), least = CALL_MS;
 
 	for (const struct edit *e = c->batch; e; e = e->next)
 		if (e->deadline_ms - now < least)
@@ -238,9 +239,9 @@ static void put_back(struct server_entry *entry, struct commit *c, bool tried)
 static void rest(struct servers *s, const struct commit *c)
 {
 	int64_t left = patience(c);
-	int64_t until = servers_now_ms() + (left < AWAY_PAUSE_MS ? left : AWAY_PAUSE_MS);
+	int64_t until = clock_ms() + (left < AWAY_PAUSE_MS ? left : AWAY_PAUSE_MS);
 
-	while (!s->stopping && servers_now_ms() < until)
+	while (!s->stopping && clock_ms() < until)
 		(void)servers_wait(s, until);
 }
 
@@ -350,7 +351,7 @@ static bool leave(struct server_entry *entry, struct edit *e)
 /* Somebody else commits: he has this edit with him, and then ends with the most impatient one's time, or it waits for him. */
 static void wait_for_others(struct servers *s, struct server_entry *entry, struct edit *e)
 {
-	int64_t now = servers_now_ms(), until = now + CALL_MS;
+	int64_t now = clock_ms(), until = now + CALL_MS;
 	struct err err = {0};
 
 	if (now >= e->deadline_ms && leave(entry, e)) {

@@ -82,8 +82,6 @@ struct servers {
 	struct err list_err;
 };
 
-int64_t servers_now_ms(void);
-
 /* All with the lock held. */
 struct server_entry *servers_find(const struct servers *s, const char *name);
 /* A new one, without a state. NULL: out of memory. */

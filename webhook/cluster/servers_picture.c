@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/servers_impl.h"
 
 /* Several commits of another replica; and what a burst of creates takes. */
@@ -214,7 +215,7 @@ void servers_drop(struct servers *s, struct server_entry *e)
 
 struct usage servers_usage(const struct servers *s, bool with_reserved)
 {
-	bool spread = s->spread_until_ms && servers_now_ms() < s->spread_until_ms;
+	bool spread = s->spread_until_ms && clock_ms() < s->spread_until_ms;
 
 	return (struct usage){.claimed = with_reserved ? s->claimed : s->committed,
 		.pending = s->pending,
@@ -224,7 +225,7 @@ struct usage servers_usage(const struct servers *s, bool with_reserved)
 
 void servers_contended(struct servers *s, struct server_entry *e)
 {
-	int64_t now = servers_now_ms();
+	int64_t now = clock_ms();
 
 	e->contended_until_ms = s->contended_until_ms = now + CONTENDED_MS;
 	s->spread_until_ms = now + SPREAD_MS;
@@ -234,7 +235,7 @@ void servers_contended(struct servers *s, struct server_entry *e)
 
 uint32_t *servers_elsewhere(const struct servers *s, struct arena *a)
 {
-	int64_t now = s->contended_until_ms ? servers_now_ms() : 0;
+	int64_t now = s->contended_until_ms ? clock_ms() : 0;
 	uint32_t *n_claims;
 
 	if (now >= s->contended_until_ms)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/kube_watch.h"
 
@@ -42,7 +43,7 @@ static void put_unreadable(struct servers *s, struct kube_meta m, const struct e
 	(void)snprintf(message, sizeof(message), "%s %s", err->path, err->msg);
 	(void)pthread_mutex_lock(&s->lock);
 	/* its pods come and go, and each claim of theirs is an event with the same fault in it */
-	due = repeat_due(&s->unreadables, name, message, servers_now_ms());
+	due = repeat_due(&s->unreadables, name, message, clock_ms());
 	servers_put_unreadable(s, name, kube_version_number(m.version));
 	(void)pthread_mutex_unlock(&s->lock);
 	if (due)
@@ -225,7 +226,7 @@ static void make_list(struct servers *s, int64_t deadline_ms)
 	int rc;
 
 	s->listing = true;
-	s->list_began_ms = servers_now_ms();
+	s->list_began_ms = clock_ms();
 	left = deadline_ms - s->list_began_ms;
 	(void)pthread_mutex_unlock(&s->lock);
 	rc = kube_list(s->kube, SERVERS_PATH, left > 1 ? left : 1, fresh_begin, fresh_each, &f,
@@ -257,7 +258,7 @@ int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
 	(void)pthread_mutex_lock(&s->lock);
 	need = s->lists_begun + 1;
 	while (s->lists_done < need && rc == 0) {
-		int64_t now = servers_now_ms();
+		int64_t now = clock_ms();
 
 		if (now >= deadline_ms || s->stopping)
 			rc = err_set(err, ERR_TIMEOUT,
@@ -270,8 +271,7 @@ int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
 		else
 			make_list(s, deadline_ms);
 		/* It ended with the time of whoever made it, which need not be ours. */
-		if (s->lists_done >= need && s->list_rc == ERR_TIMEOUT &&
-			servers_now_ms() < deadline_ms)
+		if (s->lists_done >= need && s->list_rc == ERR_TIMEOUT && clock_ms() < deadline_ms)
 			need = s->lists_begun + 1;
 	}
 	if (rc == 0 && s->list_rc != 0) {

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 struct ring {
@@ -38,14 +38,6 @@ void decisions_free(struct decisions *d)
 		return;
 	(void)pthread_mutex_destroy(&d->lock);
 	free(d);
-}
-
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static void copy_text(char *to, size_t size, struct slice from)
@@ -87,7 +79,7 @@ void decisions_add(struct decisions *d, const struct decision_note *note)
 		return;
 	ring = note->result == RESULT_REFUSED || note->result == RESULT_FAILED ? &d->refused
 									       : &d->allowed;
-	now = wall_ms();
+	now = clock_wall_ms();
 	(void)pthread_mutex_lock(&d->lock);
 	to = &ring->kept[ring->n++ % DECISIONS_KEPT];
 	to->number = ++d->last;

@@ -51,7 +51,4 @@ int kube_page_read(struct kube_page *page, const char *path, const struct json *
 /* "?" or "&": what a further parameter of this path begins with. */
 char kube_separator(const char *path);
 
-/* CLOCK_MONOTONIC. */
-int64_t kube_now_ms(void);
-
 #endif

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "webhook/edge/kube_lease_impl.h"
 
 #define LEASES "/apis/" LEASE_API
@@ -48,8 +49,8 @@ static int try_once(struct kube_lease *l, bool must_look, int64_t *ret_until_ms,
 	sight = (struct lease_sight){.record = l->seen ? &l->record : NULL,
 		.there = l->there,
 		.changed_ms = l->changed_ms};
-	step = lease_decide(&sight, l->identity, (int64_t)l->cfg.duration_s * 1000, lease_now_ms(),
-		ret_until_ms);
+	step = lease_decide(
+		&sight, l->identity, (int64_t)l->cfg.duration_s * 1000, clock_ms(), ret_until_ms);
 	if (step != LEASE_WAIT)
 		return lease_write_step(l, step, err);
 	lease_lose(l, "somebody else holds it");
@@ -83,13 +84,13 @@ static int64_t go_round(struct kube_lease *l)
 	if (l->leads)
 		return lease_time_left(l) < wait ? lease_time_left(l) : wait;
 	wait += jitter(l->cfg.retry_ms / 4);
-	until -= lease_now_ms();
+	until -= clock_ms();
 	return until > 0 && until < wait ? until : wait;
 }
 
 static void pause_for(struct kube_lease *l, int64_t ms)
 {
-	int64_t at = lease_now_ms() + (ms > 0 ? ms : 0);
+	int64_t at = clock_ms() + (ms > 0 ? ms : 0);
 	struct timespec t = {.tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000};
 
 	(void)pthread_mutex_lock(&l->lock);

@@ -4,24 +4,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "webhook/edge/kube_lease_impl.h"
 
 #define RELEASE_MS 3000
 
-int64_t lease_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void time_now(char ret[static LEASE_TIME_SIZE])
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	lease_time_write((int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000, ret);
+	lease_time_write(clock_of_us(CLOCK_REALTIME), ret);
 }
 
 /* ---- what was seen ---- */
@@ -55,7 +45,7 @@ static int observe(struct kube_lease *l, const struct kube_answer *answer, struc
 	l->seen = l->there = true;
 	if (changed) {
 		(void)pthread_mutex_lock(&l->lock);
-		l->changed_ms = lease_now_ms();
+		l->changed_ms = clock_ms();
 		set_holder(l, next.holder);
 		(void)pthread_mutex_unlock(&l->lock);
 	}
@@ -91,7 +81,7 @@ void lease_lose(struct kube_lease *l, const char *why)
 /* A write that was sent then is confirmed. An answer that came too late to lead by is only a reason to try again. */
 static void confirmed(struct kube_lease *l, int64_t sent_ms)
 {
-	bool in_time = lease_now_ms() < sent_ms + l->cfg.renew_ms;
+	bool in_time = clock_ms() < sent_ms + l->cfg.renew_ms;
 
 	l->unsure = false;
 	if (!in_time || atomic_load(&l->stopping))
@@ -106,7 +96,7 @@ static void confirmed(struct kube_lease *l, int64_t sent_ms)
 
 int64_t lease_time_left(const struct kube_lease *l)
 {
-	return l->renewed_ms + l->cfg.renew_ms - lease_now_ms();
+	return l->renewed_ms + l->cfg.renew_ms - clock_ms();
 }
 
 /* ---- calls ---- */
@@ -174,7 +164,7 @@ int lease_write_step(struct kube_lease *l, enum lease_step step, struct err *err
 	struct lease_record next;
 	struct kube_answer answer;
 	char time[LEASE_TIME_SIZE];
-	int64_t sent = lease_now_ms();
+	int64_t sent = clock_ms();
 	int rc;
 
 	time_now(time);
@@ -196,7 +186,7 @@ void lease_give_back(struct kube_lease *l)
 {
 	struct kube_call call = {.timeout_ms = RELEASE_MS};
 	struct err err = {0};
-	int64_t end = lease_now_ms() + RELEASE_MS;
+	int64_t end = clock_ms() + RELEASE_MS;
 
 	for (int i = 0; i < 2 && call.timeout_ms > 0; i++) {
 		struct kube_answer answer = {0};
@@ -222,7 +212,7 @@ void lease_give_back(struct kube_lease *l)
 		kube_answer_release(&answer);
 		if (rc != ERR_CONFLICT)
 			break;
-		call.timeout_ms = end - lease_now_ms();
+		call.timeout_ms = end - clock_ms();
 	}
 	if (err.code && err.code != ERR_NOTFOUND)
 		log_line(l->cfg.log, LOG_LEVEL_WARN, "lease not given back",

@@ -37,8 +37,6 @@ struct kube_lease {
 	char holder[LEASE_HOLDER_SIZE];
 };
 
-/* CLOCK_MONOTONIC. */
-int64_t lease_now_ms(void);
 /* Milliseconds for which we still lead; only while we do. */
 int64_t lease_time_left(const struct kube_lease *l);
 

@@ -2,6 +2,7 @@
 /* edge: lists of the Kubernetes API, page by page. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "webhook/edge/kube_impl.h"
 
 /* A list that gets too old between two pages is begun anew this often. */
@@ -57,7 +58,7 @@ int kube_page_read(struct kube_page *page, const char *path, const struct json *
 static int get_page(struct listing *l, long *ret_status, struct err *err)
 {
 	struct kube_call call = {.method = "GET",
-		.timeout_ms = l->deadline_ms - kube_now_ms(),
+		.timeout_ms = l->deadline_ms - clock_ms(),
 		.go_on = l->wanted.go_on,
 		.go_on_ctx = l->wanted.ctx};
 	struct kube_answer answer = {0};
@@ -92,7 +93,7 @@ int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct
 {
 	struct listing l = {.kube = k,
 		.path = path,
-		.deadline_ms = kube_now_ms() + timeout_ms,
+		.deadline_ms = clock_ms() + timeout_ms,
 		.wanted = wanted,
 		.each = each,
 		.ctx = ctx};

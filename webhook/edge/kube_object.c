@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge: how the Kubernetes API's objects are named, and its clock: what is known of it without a connection. */
-#include <time.h>
 
 #include "base/text.h"
 #include "webhook/edge/kube_impl.h"
-
-int64_t kube_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static struct slice plain(const struct json *j, const struct json_node *meta, struct slice key)
 {

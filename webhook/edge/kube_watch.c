@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "webhook/edge/kube_watch_impl.h"
 
 #define LIST_MS 60000
@@ -160,7 +161,7 @@ static bool on_head(void *ctx, long status)
 	struct kube_watch *w = ctx;
 
 	w->status = status;
-	w->head_ms = kube_now_ms();
+	w->head_ms = clock_ms();
 	return wanted(w);
 }
 
@@ -194,7 +195,7 @@ static bool on_silence(void *ctx)
 	struct kube_watch *w = ctx;
 
 	if (w->status == 200 && wanted(w) && w->reader.code == 0 &&
-		kube_now_ms() - w->head_ms >= GOOD_MS) {
+		clock_ms() - w->head_ms >= GOOD_MS) {
 		w->failures = 0;
 		up(w);
 	}
@@ -209,7 +210,7 @@ static int stream(struct kube_watch *w, struct err *err)
 	int rc;
 
 	w->status = 0;
-	w->head_ms = kube_now_ms();
+	w->head_ms = clock_ms();
 	buf_clear(&w->refusal);
 	kube_watch_reader_reset(&w->reader);
 	buf_init(&path, 16384);
@@ -269,7 +270,7 @@ static void watch(struct kube_watch *w)
 	/* Too old is the course of things, and so is the end of a stream. */
 	if (broken && !w->reader.expired && w->status != 410)
 		down(w, &err);
-	if (broken || kube_now_ms() - w->head_ms < GOOD_MS)
+	if (broken || clock_ms() - w->head_ms < GOOD_MS)
 		back_off(w);
 }
 

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "webhook/edge/claim_table.h"
 #include "webhook/edge/metrics.h"
 
@@ -22,14 +22,6 @@ struct ledger_memory {
 	uint64_t last_ticket;
 	int64_t ttl_ms;
 };
-
-static int64_t clock_ms(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int no_memory(struct err *err)
 {
@@ -70,7 +62,7 @@ static void end_claim(struct ledger_memory *m, struct claim_entry *e, enum metri
 /* End what has outlived its time. Called first by every operation that looks at the claims. */
 static void expire(struct ledger_memory *m)
 {
-	int64_t now = clock_ms(CLOCK_MONOTONIC);
+	int64_t now = clock_ms();
 	bool any = false;
 
 	while (m->ttl_ms > 0 && m->claims.oldest && now - m->claims.oldest->taken_ms >= m->ttl_ms) {
@@ -85,7 +77,7 @@ static void expire(struct ledger_memory *m)
  * counts as started. Looked at where somebody is told about it, not at every take. True when something changed. */
 static bool presume_started(struct ledger_memory *m)
 {
-	int64_t now = clock_ms(CLOCK_MONOTONIC);
+	int64_t now = clock_ms();
 	bool any = false;
 
 	for (struct claim_entry *e = m->claims.oldest; e && now - e->taken_ms >= PENDING_MS;
@@ -125,7 +117,7 @@ static int identify(const struct claim_ask *ask, struct arena *a, struct claim *
 
 static int check_deadline(const struct claim_ask *ask, struct err *err)
 {
-	if (ask->deadline_ms == 0 || clock_ms(CLOCK_MONOTONIC) < ask->deadline_ms)
+	if (ask->deadline_ms == 0 || clock_ms() < ask->deadline_ms)
 		return 0;
 	return err_set(
 		err, ERR_TIMEOUT, "the review's deadline passed before the ledger could answer");
@@ -156,13 +148,13 @@ static int keep(struct ledger_memory *m, struct claim *c, enum key_kind kind, st
 
 	if (kind == KEY_REVIEW)
 		c->key = arena_fmt(a, "review-%llu", (unsigned long long)ticket);
-	c->since_ms = clock_ms(CLOCK_REALTIME);
+	c->since_ms = clock_wall_ms();
 	c->state = CLAIM_PENDING;
 	e = c->key ? claim_entry_new(c, kind) : NULL;
 	if (!e)
 		return no_memory(err);
 	e->ticket = ticket;
-	e->taken_ms = clock_ms(CLOCK_MONOTONIC);
+	e->taken_ms = clock_ms();
 	if (!snapshot_locate(m->now, &e->claim, e->places)) {
 		free(e);
 		return err_set(err, ERR_INTERNAL, "the ledger chose a GPU that it does not know");
@@ -190,7 +182,7 @@ static int answer(struct ledger_memory *m, struct claim_entry *e, bool dry_run, 
 		 * cannot. If the second reply is lost, the claim stays until it is released: too long rather than
 		 * promised twice. */
 		claim_table_forget_ticket(&m->claims, e);
-		claim_table_renew(&m->claims, e, clock_ms(CLOCK_MONOTONIC));
+		claim_table_renew(&m->claims, e, clock_ms());
 	}
 	*ret = (struct claim_answer){.parts = parts, .n_parts = e->claim.n_parts};
 	return 0;

@@ -3,7 +3,8 @@
 #include "webhook/edge/metrics.h"
 
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 static const char *const hooks[] = {"mutate", "validate", NULL};
 static const char *const results[] = {
@@ -124,13 +125,10 @@ size_t metric_reason(const char *reason)
 
 void metric_reloaded(struct metrics *m, enum metric_what what, bool ok)
 {
-	struct timespec now;
-
 	metric_set(m, M_RELOAD_OK, (size_t)what, 0, ok);
 	if (!ok) {
 		metric_add(m, M_RELOAD_ERRORS, (size_t)what, 0, 1);
 		return;
 	}
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	metric_set(m, M_RELOAD_TIME, (size_t)what, 0, now.tv_sec);
+	metric_set(m, M_RELOAD_TIME, (size_t)what, 0, clock_wall_s());
 }

@@ -3,8 +3,8 @@
 #include "webhook/edge/page_route.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "webhook/edge/admin_guard.h"
 #include "webhook/edge/metrics.h"
@@ -45,14 +45,6 @@ static void set_headers(struct http_reply *reply)
 	reply->header[n] = (struct http_header){"Cache-Control", "no-store"};
 }
 
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* The view is taken first: nothing on the page is younger than its time. */
 static int write_page(
 	struct plain *p, uintptr_t pages, struct decision *kept, struct buf *out, struct err *err)
@@ -75,7 +67,7 @@ static int write_page(
 		page.n_decisions = decisions_copy(p->decisions, kept, PAGE_DECISIONS);
 	if (tls_identity_info(p->identity, &tls))
 		page.certificate_ms = tls.not_after * 1000;
-	page.now_ms = wall_ms();
+	page.now_ms = clock_wall_ms();
 	if (rc == 0)
 		rc = page_render(&page, &a, out, err);
 	arena_release(&a);
