@@ -230,7 +230,7 @@ static void test_webhooks_without_conditions(void **state)
 	doctor_fixture_put(&x.f.hooks[HOOKS_VALIDATING], bare);
 	SAYS(&x, doctor_versions, "ok           test: the API server is 1.27");
 	x.f.api_major = x.f.api_minor = 0;
-	SAYS(&x, doctor_versions, "may not read the API server's version");
+	SAYS(&x, doctor_versions, "the API server does not tell its version");
 	doctor_fixture_release(&x);
 }
 
@@ -426,6 +426,10 @@ static void test_replicas(void **state)
 	SAYS(&x, doctor_replicas, "there is no ConfigMap c");
 	x.f.config.state = SIGHT_FORBIDDEN;
 	SAYS(&x, doctor_replicas, "the settings: may not read ConfigMap c");
+	/* nothing was asked for, so nothing was denied */
+	x.f.config.state = SIGHT_NOT_ASKED;
+	SAYS(&x, doctor_replicas,
+		"the settings: the Deployment has no volume \"config\" with a ConfigMap");
 	x.f.deployment.state = SIGHT_MISSING;
 	SAYS(&x, doctor_replicas, "there is no it: nobody answers reviews");
 	doctor_fixture_release(&x);
@@ -569,6 +573,41 @@ static int broken(void *ctx, const struct api_request *req, struct api_reply *re
 	return 0;
 }
 
+/* A Deployment whose settings come from elsewhere. */
+static int other_volumes(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	if (!strstr(req->path, "/deployments/"))
+		return broken(ctx, req, reply);
+	api_text(reply, 200,
+		"{\"spec\":{\"replicas\":1,\"template\":{\"spec\":{\"volumes\":[{\"name\":\"tls\","
+		"\"configMap\":{\"name\":\"other\"}},{\"name\":\"config\",\"secret\":{"
+		"\"secretName\":\"s\"}}]}}},\"status\":{\"readyReplicas\":1,"
+		"\"updatedReplicas\":1}}");
+	return 0;
+}
+
+static void test_settings_from_elsewhere(void **state)
+{
+	struct api *api = api_start(other_volumes, NULL);
+	struct kube_config config;
+	struct kube *kube = NULL;
+	struct err err = {0};
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_facts_release(&x.f);
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, &err), 0);
+	assert_int_equal(doctor_read(kube, "poolgate-system", &x.f, &err), 0);
+	SAYS(&x, doctor_replicas, "1 of 1 replicas are ready");
+	SAYS(&x, doctor_replicas, "has no volume \"config\" with a ConfigMap");
+	assert_null(strstr(x.out.data, "may not"));
+	kube_free(kube);
+	api_stop(api);
+	doctor_fixture_release(&x);
+}
+
 /* An API server that fails is no cluster in which everything is missing. */
 static void test_an_api_server_that_fails(void **state)
 {
@@ -623,6 +662,7 @@ int main(void)
 		cmocka_unit_test(test_rights),
 		cmocka_unit_test(test_crd),
 		cmocka_unit_test(test_an_api_server_that_fails),
+		cmocka_unit_test(test_settings_from_elsewhere),
 	};
 
 	return cmocka_run_group_tests_name("doctor", tests, NULL, NULL) != 0;

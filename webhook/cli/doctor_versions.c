@@ -70,6 +70,12 @@ void doctor_replicas(const struct doctor_facts *f, struct doctor_report *r)
 			f->config.what);
 	else if (f->config.state == SIGHT_FAILED)
 		(void)sight_there(&f->config, r);
+	else if (f->config.state == SIGHT_NOT_ASKED && !f->settings_known)
+		doctor_unchecked(r, "the settings: the Deployment has no volume \"config\" with a "
+				    "ConfigMap, as "
+				    "the manifests have; where its replicas have them from cannot "
+				    "be seen, those "
+				    "of the manifests are taken for true");
 	else if (!f->settings_known)
 		doctor_unchecked(r,
 			"the settings: may not read %s; those of the manifests are taken for true",
@@ -117,7 +123,7 @@ void doctor_versions(const struct doctor_facts *f, struct doctor_report *r)
 		cel = cel ||
 		      (f->hooks[i].state == SIGHT_THERE && doctor_has_conditions(&f->hooks[i]));
 	if (f->api_major == 0)
-		doctor_unchecked(r, "may not read the API server's version");
+		doctor_unchecked(r, "the API server does not tell its version (GET /version)");
 	else if (f->api_major == 1 && f->api_minor < CEL_MINOR && cel)
 		doctor_wrong(r, "kubectl apply -k manifests/overlays/no-cel",
 			"the API server is %d.%d, the hooks' conditions need 1.%d", f->api_major,
