@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/utf8.h"
 
 /* Kept free for `cut=true`, the closing brace and the newline. */
@@ -245,20 +246,13 @@ static void write_line(int fd, const struct line *o)
 	} while (n < 0 && errno == EINTR);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t = {0};
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Under the lock: would a line be taken now, or in a moment? What a pipe has room for is PIPE_BUF at least, so a line. */
 static bool has_room(struct log_pipe *p, int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLOUT};
 	if (poll(&one, 1, 0) > 0)
 		return true;
-	int64_t began = now_ms();
+	int64_t began = clock_ms();
 	if (began >= p->refill_ms) {
 		p->patience_ms = PATIENCE_MS;
 		p->refill_ms = began + PATIENCE_EACH_MS;
@@ -266,7 +260,7 @@ static bool has_room(struct log_pipe *p, int fd)
 	if (p->patience_ms <= 0)
 		return false;
 	bool room = poll(&one, 1, (int)p->patience_ms) > 0;
-	p->patience_ms -= now_ms() - began;
+	p->patience_ms -= clock_ms() - began;
 	return room;
 }
 

@@ -41,6 +41,7 @@
 struct program {
 	struct device_options options;
 	struct log log;
+	struct log_pipe log_pipe;
 	struct kube_config config;
 	struct plugin *plugin;
 	struct pool_watch *pool;
@@ -344,6 +345,7 @@ int main(int argc, char **argv)
 
 	memory_begin();
 	log_init(&p.log, STDERR_FILENO);
+	log_never_wait(&p.log, &p.log_pipe);
 	if (device_options_read(argc, argv, &p.options, &p.log, &err) != 0) {
 		(void)fprintf(stderr,
 			"poolgate-device-plugin: %s; `poolgate-device-plugin --help` tells more\n",

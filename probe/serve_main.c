@@ -261,6 +261,7 @@ int main(int argc, char **argv)
 	s->root = root ? root : "/";
 	s->stop_fd = s->term_fd = -1;
 	log_init(&s->log, STDERR_FILENO);
+	log_never_wait(&s->log, &s->log_pipe);
 	serve_shared_init(&s->shared, &s->log);
 	thresholds_init(&s->thresholds);
 	if (serve_options_read(argc, argv, &s->options, &err) != 0) {

@@ -20,6 +20,7 @@ struct serving {
 	struct tls_trust *clients; /* NULL: no certificate is asked for */
 	struct http_server *server;
 	struct log log;
+	struct log_pipe log_pipe;
 	const char *root;
 	char program[4096]; /* gpuprobe: what workers are made of */
 	sigset_t signals;

@@ -111,6 +111,49 @@ def test_log_to_a_device_that_takes_nothing(fresh):
     assert server.stop() == 0
 
 
+def started_with_pipe(server):
+    """Start it with a pipe as its log; the end to read from."""
+    end, log = os.pipe()
+    server.process = subprocess.Popen(server.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=server.environment(),
+                                      cwd=server.dir)
+    os.close(log)
+    open(server.log_path, "ab").close()
+    server.wait_ready()
+    return end
+
+
+def test_log_to_a_pipe_that_nobody_reads(fresh):
+    """A container's log is a pipe, and who reads it may stand still. Else one full pipe would hold all reviews up, with /livez still well,
+    and SIGTERM would not end it. Later it is said how many lines were lost."""
+    server = fresh(start=False)
+    end = started_with_pipe(server)
+    client = server.new_client()
+    for _ in range(1000):
+        assert client.review("/mutate", BODY)["allowed"]
+    server.signal(signal.SIGHUP)
+    works(server)
+    os.set_blocking(end, False)
+    while True:
+        try:
+            os.read(end, 65536)
+        except BlockingIOError:
+            break
+    works(server)
+    assert b"lines of the log were lost: nobody read them" in os.read(end, 65536)
+    for _ in range(1000):
+        assert client.review("/mutate", BODY)["allowed"]
+    assert server.stop() == 0
+    os.close(end)
+
+
+def test_log_to_a_pipe_whose_reader_is_gone(fresh):
+    server = fresh(start=False)
+    os.close(started_with_pipe(server))
+    works(server)
+    claim(server, "quiet")
+    assert server.stop() == 0
+
+
 def certs(*args):
     done = subprocess.run([PROGRAM, "certs", *args], capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stderr
