@@ -3,7 +3,6 @@
 #include "probe/worker.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "probe/checks.h"
 #include "probe/device.h"
 #include "probe/kernels/kernels.h"
-#include "probe/worker_wire.h"
+#include "probe/worker_tell.h"
 
 /* What a step may take that says nothing itself: making a context takes seconds on a server without persistence mode. */
 #define STEP_LIMIT_S 20.0
@@ -20,57 +19,25 @@
 struct worker {
 	const struct rt *rt;
 	const struct worker_job *job;
-	int fd;
-	bool cannot_tell;
-	bool (*stopped)(void *);
-	void *arg;
+	struct worker_tell tell;
 	enum check_id at;  /* the check that runs */
 	double round_done; /* of stress: how far its time is */
 };
 
 /* ---- telling ---- */
 
-static void tell(struct worker *w, const struct wire_line *line)
-{
-	if (!w->cannot_tell && !wire_send(line, w->fd))
-		w->cannot_tell = true;
-}
-
-static void tell_within(struct worker *w, const char *phase, double seconds)
-{
-	struct wire_line line = {.kind = WIRE_WITHIN, .seconds = seconds};
-
-	(void)snprintf(line.text, sizeof(line.text), "%s", phase);
-	tell(w, &line);
-}
-
-__attribute__((format(printf, 4, 5))) static void tell_error(
-	struct worker *w, enum probe_code code, int cuda, const char *fmt, ...)
-{
-	struct wire_line line = {.kind = WIRE_ERROR,
-		.error = {.gpu = w->job->task == TASK_GPU ? w->job->index : -1,
-			.code = code,
-			.cuda_error = cuda}};
-	va_list args;
-
-	va_start(args, fmt);
-	(void)vsnprintf(line.error.message, sizeof(line.error.message), fmt, args);
-	va_end(args);
-	tell(w, &line);
-}
-
 static void tell_check(struct worker *w, const struct check_result *r)
 {
 	struct wire_line line = {.kind = WIRE_CHECK, .check = *r};
 
-	tell(w, &line);
+	tell_line(&w->tell, &line);
 }
 
 static void tell_gpu(struct worker *w, const struct gpu_report *gpu)
 {
 	struct wire_line line = {.kind = WIRE_GPU, .gpu = *gpu};
 
-	tell(w, &line);
+	tell_line(&w->tell, &line);
 }
 
 /* ---- what checks call ---- */
@@ -79,7 +46,7 @@ static void on_within(void *arg, double seconds)
 {
 	struct worker *w = arg;
 
-	tell_within(w, check_kind(w->at)->id, seconds);
+	tell_within(&w->tell, check_kind(w->at)->id, seconds);
 }
 
 static void on_progress(void *arg, double done, const char *text)
@@ -89,14 +56,14 @@ static void on_progress(void *arg, double done, const char *text)
 		.done = w->job->profile == PROFILE_STRESS ? w->round_done : done};
 
 	(void)snprintf(line.text, sizeof(line.text), "%s", text);
-	tell(w, &line);
+	tell_line(&w->tell, &line);
 }
 
 static bool on_stopped(void *arg)
 {
 	struct worker *w = arg;
 
-	return w->cannot_tell || (w->stopped && w->stopped(w->arg));
+	return tell_ends(&w->tell);
 }
 
 /* ---- scout: which GPUs there are ---- */
@@ -114,27 +81,22 @@ static int look_around(struct worker *w)
 	line.devices = seen.cuda;
 	(void)snprintf(line.link, sizeof(line.link), "%s", w->rt->link);
 	kernel_archs(line.archs, sizeof(line.archs));
-	tell(w, &line);
+	tell_line(&w->tell, &line);
 	for (size_t i = 0; i < seen.n_errors; i++) {
 		struct wire_line error = {.kind = WIRE_ERROR, .error = seen.errors[i]};
 
-		tell(w, &error);
+		tell_line(&w->tell, &error);
 	}
 	for (int i = 0; code == CODE_NONE && i < seen.cuda; i++) {
 		struct gpu_report gpu;
 		enum probe_code why;
 
-		tell_within(w, "list", STEP_LIMIT_S);
+		tell_within(&w->tell, "list", STEP_LIMIT_S);
 		why = device_describe(w->rt, i, &gpu);
 		tell_gpu(w, &gpu);
-		if (why != CODE_NONE) {
-			struct wire_line error = {
-				.kind = WIRE_ERROR, .error = {.gpu = i, .code = why}};
-
-			(void)snprintf(error.error.message, sizeof(error.error.message),
-				"GPU %d does not say what it is: %s", i, code_text(why)->sentence);
-			tell(w, &error);
-		}
+		if (why != CODE_NONE)
+			tell_error(&w->tell, i, why, 0, "GPU %d does not say what it is: %s", i,
+				code_text(why)->sentence);
 	}
 	report_release(&seen);
 	return code == CODE_NONE ? 0 : 1;
@@ -283,14 +245,14 @@ static enum probe_code take_gpu(struct worker *w, struct gpu_report *gpu)
 	if (code == CODE_NONE && context)
 		code = device_memory(w->rt, gpu, &error);
 	if (w->job->visible && (code == CODE_NO_DEVICE || code == CODE_GPU_MISSING)) {
-		tell_error(w, CODE_GPU_MISSING, error,
+		tell_error(&w->tell, w->job->index, CODE_GPU_MISSING, error,
 			"NVML knows it, and CUDA does not show it to a process that asks for %s",
 			w->job->visible);
 		return CODE_GPU_MISSING;
 	}
 	if (code != CODE_NONE) {
-		tell_error(w, code, error, "GPU %d cannot be used: %s", w->job->index,
-			code_text(code)->sentence);
+		tell_error(&w->tell, w->job->index, code, error, "GPU %d cannot be used: %s",
+			w->job->index, code_text(code)->sentence);
 		return code;
 	}
 	tell_gpu(w, gpu);
@@ -316,7 +278,8 @@ static int probe_gpu(struct worker *w)
 		return 1; /* the parent sees that required results are missing */
 	thresholds_init(&thresholds);
 	if (w->job->thresholds && thresholds_read(&thresholds, w->job->thresholds, &err) != 0) {
-		tell_error(w, CODE_WORKER_DIED, 0, "%s: %s", w->job->thresholds, err.msg);
+		tell_error(&w->tell, w->job->index, CODE_WORKER_DIED, 0, "%s: %s",
+			w->job->thresholds, err.msg);
 	} else if (load_kernels(w, &gpu, &library)) {
 		int error = w->rt->stream_create(&stream);
 
@@ -334,8 +297,8 @@ static int probe_gpu(struct worker *w)
 
 			rc = run_checks(w, &world, results);
 		} else {
-			tell_error(w, code_of_cuda(error, 1, 1), error, "no stream: %s",
-				w->rt->error_name(error));
+			tell_error(&w->tell, w->job->index, code_of_cuda(error, 1, 1), error,
+				"no stream: %s", w->rt->error_name(error));
 		}
 	}
 	thresholds_release(&thresholds);
@@ -346,17 +309,15 @@ static int probe_gpu(struct worker *w)
 int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg)
 {
-	struct worker w = {.rt = rt, .job = job, .fd = fd, .stopped = stopped, .arg = arg};
+	struct worker w = {
+		.rt = rt, .job = job, .tell = {.fd = fd, .stopped = stopped, .arg = arg}};
 	int rc;
 
 	if (job->task == TASK_PAIR)
 		return worker_pair(rt, job, fd, stopped, arg);
-	tell_within(&w, "start", STEP_LIMIT_S);
+	tell_within(&w.tell, "start", STEP_LIMIT_S);
 	rc = job->task == TASK_SCOUT ? look_around(&w) : probe_gpu(&w);
-	if (!on_stopped(&w)) {
-		struct wire_line line = {.kind = WIRE_DONE};
-
-		tell(&w, &line);
-	}
-	return w.cannot_tell ? 3 : rc;
+	if (!tell_ends(&w.tell))
+		tell_done(&w.tell);
+	return tell_status(&w.tell, rc);
 }

@@ -6,18 +6,10 @@
 
 #include "probe/nvml.h"
 #include "probe/worker.h"
-#include "probe/worker_wire.h"
+#include "probe/worker_tell.h"
 
 #define STEP_LIMIT_S 20.0
 #define EVERY_NS 400000000
-
-static bool say_within(int fd, const char *phase)
-{
-	struct wire_line line = {.kind = WIRE_WITHIN, .seconds = STEP_LIMIT_S};
-
-	(void)snprintf(line.text, sizeof(line.text), "%s", phase);
-	return wire_send(&line, fd);
-}
 
 static void nothing_known(struct nvml_state *s)
 {
@@ -26,13 +18,13 @@ static void nothing_known(struct nvml_state *s)
 	s->throttle = 0;
 }
 
-/* The MIG instances of a GPU that was looked at: what is not their own is the GPU's. False: nobody listens. */
-static bool look_at_instances(
-	struct nvml *n, nvml_device device, const struct wire_state *whole, int fd)
+/* The MIG instances of a GPU that was looked at: what is not their own is the GPU's. */
+static void look_at_instances(
+	struct nvml *n, nvml_device device, const struct wire_state *whole, struct worker_tell *t)
 {
 	int most = nvml_instances_max(n, device);
 
-	for (int i = 0; i < most; i++) {
+	for (int i = 0; i < most && !t->unheard; i++) {
 		struct wire_line line = {.kind = WIRE_STATE, .state = *whole};
 		nvml_device instance;
 
@@ -40,23 +32,20 @@ static bool look_at_instances(
 			    NULL) != 0)
 			continue;
 		nvml_look_instance(n, instance, &line.state.nvml);
-		if (!wire_send(&line, fd))
-			return false;
+		tell_line(t, &line);
 	}
-	return true;
 }
 
-/* One look at each GPU. False: nobody listens. */
-static bool look(struct nvml *n, int count, int fd)
+/* One look at each GPU. */
+static void look(struct nvml *n, int count, struct worker_tell *t)
 {
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < count && !t->unheard; i++) {
 		struct wire_line line = {.kind = WIRE_STATE};
 		struct wire_state *s = &line.state;
 		nvml_device device;
 		struct err err = {0};
 
-		if (!say_within(fd, "nvml"))
-			return false;
+		tell_within(t, "nvml", STEP_LIMIT_S);
 		if (nvml_identify(n, i, s->uuid, sizeof(s->uuid), s->pci, sizeof(s->pci), &err) !=
 			0)
 			continue; /* it is missing in the count of GPUs */
@@ -65,42 +54,42 @@ static bool look(struct nvml *n, int count, int fd)
 			nothing_known(&s->nvml);
 		else
 			nvml_look(n, device, &s->nvml);
-		if (!wire_send(&line, fd))
-			return false;
-		if (!s->lost && !look_at_instances(n, device, s, fd))
-			return false;
+		tell_line(t, &line);
+		if (!s->lost)
+			look_at_instances(n, device, s, t);
 	}
-	return true;
 }
 
 int worker_nvml(const struct worker_job *job, int fd, bool (*stopped)(void *), void *arg)
 {
+	struct worker_tell t = {.fd = fd, .stopped = stopped, .arg = arg};
 	struct wire_line line = {.kind = WIRE_NVML, .devices = -1};
-	struct wire_line done = {.kind = WIRE_DONE};
 	struct err err = {0};
 	struct nvml *n;
-	int count = 0;
-	bool heard = say_within(fd, "nvml");
+	int count;
 
+	tell_within(&t, "nvml", STEP_LIMIT_S);
 	if (nvml_open(job->nvml, &n, &err) != 0) {
 		(void)snprintf(
 			line.text, sizeof(line.text), "%.*s", (int)sizeof(line.text) - 1, err.msg);
-		return heard && wire_send(&line, fd) && wire_send(&done, fd) ? 0 : 3;
+		tell_line(&t, &line);
+		tell_done(&t);
+		return tell_status(&t, 0);
 	}
 	count = nvml_count(n);
 	line.devices = count;
 	(void)snprintf(line.text, sizeof(line.text), "%s", nvml_driver_version(n));
-	heard = heard && wire_send(&line, fd);
-	while (job->task == TASK_NVML_WATCH && heard && !stopped(arg)) {
+	tell_line(&t, &line);
+	while (job->task == TASK_NVML_WATCH && !tell_ends(&t)) {
 		struct timespec nap = {.tv_nsec = EVERY_NS};
 
-		heard = look(n, count, fd);
-		if (heard && !stopped(arg))
+		look(n, count, &t);
+		if (!tell_ends(&t))
 			(void)nanosleep(&nap, NULL);
 	}
 	/* the last one: what the checks have done to the counters */
-	heard = heard && look(n, count, fd);
-	heard = heard && wire_send(&done, fd);
+	look(n, count, &t);
+	tell_done(&t);
 	nvml_close(n);
-	return heard ? 0 : 3;
+	return tell_status(&t, 0);
 }

@@ -8,7 +8,7 @@
 #include "probe/device.h"
 #include "probe/kernels/kernels.h"
 #include "probe/worker.h"
-#include "probe/worker_wire.h"
+#include "probe/worker_tell.h"
 
 /* Contexts on two GPUs, and what a slow link takes for six copies of 256 MiB. */
 #define STEP_LIMIT_S 20.0
@@ -16,26 +16,16 @@
 struct pair {
 	const struct rt *rt;
 	const struct worker_job *job;
-	int fd;
-	bool cannot_tell;
-	bool (*stopped)(void *);
-	void *arg;
+	struct worker_tell tell;
 	struct gpu_report gpus[2];
 	struct check_world worlds[2];
 };
 
-static void tell(struct pair *p, const struct wire_line *line)
-{
-	if (!p->cannot_tell && !wire_send(line, p->fd))
-		p->cannot_tell = true;
-}
-
 static void on_within(void *arg, double seconds)
 {
-	struct wire_line line = {.kind = WIRE_WITHIN, .seconds = seconds};
+	struct pair *p = arg;
 
-	(void)snprintf(line.text, sizeof(line.text), "%s", check_kind(CHECK_P2P)->id);
-	tell(arg, &line);
+	tell_within(&p->tell, check_kind(CHECK_P2P)->id, seconds);
 }
 
 static void on_progress(void *arg, double done, const char *text)
@@ -49,19 +39,16 @@ static bool on_stopped(void *arg)
 {
 	struct pair *p = arg;
 
-	return p->cannot_tell || (p->stopped && p->stopped(p->arg));
+	return tell_ends(&p->tell);
 }
 
-static bool tell_error(struct pair *p, int error, const char *what)
+/* False: it is an error, which was told. */
+static bool went_well(struct pair *p, int error, const char *what)
 {
-	struct wire_line line = {.kind = WIRE_ERROR,
-		.error = {.gpu = -1, .code = code_of_cuda(error, 1, 1), .cuda_error = error}};
-
 	if (error == RT_SUCCESS)
 		return true;
-	(void)snprintf(line.error.message, sizeof(line.error.message), "%s: %s", what,
+	tell_error(&p->tell, -1, code_of_cuda(error, 1, 1), error, "%s: %s", what,
 		error == RT_MISSING_CALL ? "the runtime lacks it" : p->rt->error_name(error));
-	tell(p, &line);
 	return false;
 }
 
@@ -74,22 +61,22 @@ static bool take_gpu(struct pair *p, int side)
 	rt_library library = NULL;
 	rt_stream stream = NULL;
 
-	if (!tell_error(p, error, "choosing a GPU"))
+	if (!went_well(p, error, "choosing a GPU"))
 		return false;
 	if (device_describe(p->rt, index, gpu) != CODE_NONE ||
 		device_memory(p->rt, gpu, &error) != CODE_NONE)
-		return tell_error(p, error == RT_SUCCESS ? RT_UNKNOWN : error, "describing a GPU");
+		return went_well(p, error == RT_SUCCESS ? RT_UNKNOWN : error, "describing a GPU");
 	image = kernel_image_for(gpu->cc_major, gpu->cc_minor);
 	/* what was loaded for the first serves the second, if it is of its kind */
 	if (side == 1 && gpu->cc_major == p->gpus[0].cc_major &&
 		gpu->cc_minor == p->gpus[0].cc_minor)
 		library = p->worlds[0].library;
 	else if (side == 0 &&
-		 !tell_error(p,
+		 !went_well(p,
 			 image ? p->rt->library_load(&library, image->data) : RT_NO_KERNEL_IMAGE,
 			 "loading the kernels"))
 		return false;
-	if (!tell_error(p, p->rt->stream_create(&stream), "a stream"))
+	if (!went_well(p, p->rt->stream_create(&stream), "a stream"))
 		return false;
 	p->worlds[side] = (struct check_world){.rt = p->rt,
 		.job = p->job,
@@ -118,21 +105,20 @@ static bool run_one(struct pair *p, int from)
 	line.check.duration_s = clock_s() - began;
 	(void)snprintf(line.from, sizeof(line.from), "%s", p->gpus[from].uuid);
 	(void)snprintf(line.to, sizeof(line.to), "%s", p->gpus[1 - from].uuid);
-	tell(p, &line);
+	tell_line(&p->tell, &line);
 	return usable;
 }
 
 int worker_pair(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg)
 {
-	struct pair p = {.rt = rt, .job = job, .fd = fd, .stopped = stopped, .arg = arg};
-	struct wire_line done = {.kind = WIRE_DONE};
+	struct pair p = {.rt = rt, .job = job, .tell = {.fd = fd, .stopped = stopped, .arg = arg}};
 	bool well;
 
 	on_within(&p, STEP_LIMIT_S);
-	well = take_gpu(&p, 0) && take_gpu(&p, 1) && run_one(&p, 0) && !on_stopped(&p) &&
+	well = take_gpu(&p, 0) && take_gpu(&p, 1) && run_one(&p, 0) && !tell_ends(&p.tell) &&
 	       run_one(&p, 1);
-	if (!on_stopped(&p))
-		tell(&p, &done);
-	return p.cannot_tell ? 3 : well ? 0 : 1;
+	if (!tell_ends(&p.tell))
+		tell_done(&p.tell);
+	return tell_status(&p.tell, well ? 0 : 1);
 }
