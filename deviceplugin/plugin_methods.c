@@ -1,96 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deviceplugin: what the kubelet asks, read and answered. */
-#include <registration.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/text.h"
+#include "deviceplugin/plugin_call.h"
 #include "deviceplugin/plugin_impl.h"
-
-/* A request of GRPC_REQUEST_MAX bytes with the ids of PLUGIN_UNITS_MAX devices, twice, takes less when it is read. */
-#define READ_MAX (24u * 1024 * 1024)
-/* Of the kubelet's words in a log line. */
-#define WORDS_MAX 512
-
-/* ---- reading and writing messages ---- */
-
-/* One call: what is read lives in its arena, which bounds what a stranger's bytes can become. */
-struct call {
-	struct arena arena;
-	ProtobufCAllocator allocator;
-	uint8_t *seen; /* a bit for each device that was named; NULL: none yet */
-};
-
-static void *take(void *ctx, size_t size)
-{
-	return arena_alloc(ctx, size);
-}
-
-/* The arena goes as a whole. */
-static void give_back(void *ctx, void *at)
-{
-	(void)ctx;
-	(void)at;
-}
-
-static void call_init(struct call *c)
-{
-	*c = (struct call){.allocator = {take, give_back, &c->arena}};
-	arena_init_small(&c->arena, READ_MAX, 4096);
-}
-
-static enum grpc_status call_end(struct call *c, enum grpc_status status)
-{
-	free(c->seen);
-	arena_release(&c->arena);
-	return status;
-}
-
-static enum grpc_status no_memory(struct err *err)
-{
-	err_set(err, ERR_NOMEM, "out of memory");
-	return GRPC_RESOURCE_EXHAUSTED;
-}
-
-static void *unpack(struct call *c, const ProtobufCMessageDescriptor *type, struct slice request,
-	enum grpc_status *ret_status, struct err *err)
-{
-	static const uint8_t nothing[1];
-	void *m = protobuf_c_message_unpack(type, &c->allocator, request.len,
-		request.len ? (const uint8_t *)request.at : nothing);
-
-	if (m)
-		return m;
-	*ret_status = GRPC_INVALID_ARGUMENT;
-	if (c->arena.failed)
-		*ret_status = no_memory(err);
-	else
-		err_set(err, ERR_SYNTAX, "the request is no %s", type->name);
-	return NULL;
-}
-
-static enum grpc_status pack(const ProtobufCMessage *m, struct buf *reply, struct err *err)
-{
-	size_t n = protobuf_c_message_get_packed_size(m);
-
-	if (!buf_reserve(reply, n + 1))
-		return no_memory(err);
-	reply->len += protobuf_c_message_pack(m, (uint8_t *)reply->data + reply->len);
-	reply->data[reply->len] = '\0';
-	return GRPC_OK;
-}
 
 /* ---- devices in requests ---- */
 
 /* Each id names a device of ours, none twice since the last clear. */
-static enum grpc_status check_ids(struct call *c, const struct plugin *p,
+static enum grpc_status check_ids(struct plugin_call *c, const struct plugin *p,
 	const ProtobufCBinaryData *ids, size_t n, struct err *err)
 {
 	uint32_t device;
 
 	if (!c->seen && !(c->seen = calloc(p->units / 8 + 1, 1)))
-		return no_memory(err);
+		return plugin_no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		struct slice id = {(const char *)ids[i].data, ids[i].len};
 
@@ -108,7 +34,7 @@ static enum grpc_status check_ids(struct call *c, const struct plugin *p,
 	return GRPC_OK;
 }
 
-static bool was_named(const struct call *c, const struct plugin *p, ProtobufCBinaryData id)
+static bool was_named(const struct plugin_call *c, const struct plugin *p, ProtobufCBinaryData id)
 {
 	uint32_t device;
 
@@ -139,16 +65,16 @@ static enum grpc_status get_options(
 	/* Neither: any device is as good as another, and nothing has to be made ready. */
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 	enum grpc_status status = GRPC_OK;
-	struct call c;
+	struct plugin_call c;
 
 	(void)ctx;
-	call_init(&c);
-	if (unpack(&c, &v1beta1__empty__descriptor, request, &status, err))
-		status = pack((const ProtobufCMessage *)&options, reply, err);
-	return call_end(&c, status);
+	plugin_call_init(&c);
+	if (plugin_call_unpack(&c, &v1beta1__empty__descriptor, request, &status, err))
+		status = plugin_call_pack((const ProtobufCMessage *)&options, reply, err);
+	return plugin_call_end(&c, status);
 }
 
-static enum grpc_status answer_allocate(struct plugin *p, struct call *c,
+static enum grpc_status answer_allocate(struct plugin *p, struct plugin_call *c,
 	const V1beta1__AllocateRequest *r, struct buf *reply, struct err *err)
 {
 	V1beta1__AllocateResponse answer = V1BETA1__ALLOCATE_RESPONSE__INIT;
@@ -167,10 +93,10 @@ static enum grpc_status answer_allocate(struct plugin *p, struct call *c,
 	answer.container_responses = arena_array(
 		&c->arena, r->n_container_requests, sizeof(V1beta1__ContainerAllocateResponse *));
 	if (!answer.container_responses)
-		return no_memory(err);
+		return plugin_no_memory(err);
 	for (size_t i = 0; i < r->n_container_requests; i++)
 		answer.container_responses[i] = &p->gives;
-	status = pack((const ProtobufCMessage *)&answer, reply, err);
+	status = plugin_call_pack((const ProtobufCMessage *)&answer, reply, err);
 	if (status == GRPC_OK)
 		p->counts.allocated += r->n_container_requests;
 	return status;
@@ -181,17 +107,17 @@ static enum grpc_status allocate(
 {
 	enum grpc_status status = GRPC_OK;
 	const V1beta1__AllocateRequest *r;
-	struct call c;
+	struct plugin_call c;
 
-	call_init(&c);
-	r = unpack(&c, &v1beta1__allocate_request__descriptor, request, &status, err);
+	plugin_call_init(&c);
+	r = plugin_call_unpack(&c, &v1beta1__allocate_request__descriptor, request, &status, err);
 	if (r)
 		status = answer_allocate(ctx, &c, r, reply, err);
-	return call_end(&c, status);
+	return plugin_call_end(&c, status);
 }
 
 /* What must be in, then the first of the rest. */
-static enum grpc_status prefer(const struct plugin *p, struct call *c,
+static enum grpc_status prefer(const struct plugin *p, struct plugin_call *c,
 	const V1beta1__ContainerPreferredAllocationRequest *r,
 	V1beta1__ContainerPreferredAllocationResponse *ret, struct err *err)
 {
@@ -221,7 +147,7 @@ static enum grpc_status prefer(const struct plugin *p, struct call *c,
 		return status;
 	ret->deviceids = arena_array(&c->arena, size, sizeof(*ret->deviceids));
 	if (!ret->deviceids)
-		return no_memory(err);
+		return plugin_no_memory(err);
 	for (size_t i = 0; i < r->n_must_include_deviceids; i++)
 		ret->deviceids[ret->n_deviceids++] = r->must_include_deviceids[i];
 	for (size_t i = 0; ret->n_deviceids < size; i++)
@@ -230,7 +156,7 @@ static enum grpc_status prefer(const struct plugin *p, struct call *c,
 	return GRPC_OK;
 }
 
-static enum grpc_status answer_preferred(const struct plugin *p, struct call *c,
+static enum grpc_status answer_preferred(const struct plugin *p, struct plugin_call *c,
 	const V1beta1__PreferredAllocationRequest *r, struct buf *reply, struct err *err)
 {
 	V1beta1__PreferredAllocationResponse answer = V1BETA1__PREFERRED_ALLOCATION_RESPONSE__INIT;
@@ -244,7 +170,7 @@ static enum grpc_status answer_preferred(const struct plugin *p, struct call *c,
 		sizeof(V1beta1__ContainerPreferredAllocationResponse *));
 	c->seen = calloc(p->units / 8 + 1, 1);
 	if (!one || !all || !c->seen)
-		return no_memory(err);
+		return plugin_no_memory(err);
 	for (size_t i = 0; i < r->n_container_requests && status == GRPC_OK; i++) {
 		one[i] = (V1beta1__ContainerPreferredAllocationResponse)
 			V1BETA1__CONTAINER_PREFERRED_ALLOCATION_RESPONSE__INIT;
@@ -255,7 +181,7 @@ static enum grpc_status answer_preferred(const struct plugin *p, struct call *c,
 		return status;
 	answer.n_container_responses = r->n_container_requests;
 	answer.container_responses = all;
-	return pack((const ProtobufCMessage *)&answer, reply, err);
+	return plugin_call_pack((const ProtobufCMessage *)&answer, reply, err);
 }
 
 static enum grpc_status get_preferred(
@@ -263,13 +189,14 @@ static enum grpc_status get_preferred(
 {
 	enum grpc_status status = GRPC_OK;
 	const V1beta1__PreferredAllocationRequest *r;
-	struct call c;
+	struct plugin_call c;
 
-	call_init(&c);
-	r = unpack(&c, &v1beta1__preferred_allocation_request__descriptor, request, &status, err);
+	plugin_call_init(&c);
+	r = plugin_call_unpack(
+		&c, &v1beta1__preferred_allocation_request__descriptor, request, &status, err);
 	if (r)
 		status = answer_preferred(ctx, &c, r, reply, err);
-	return call_end(&c, status);
+	return plugin_call_end(&c, status);
 }
 
 static enum grpc_status pre_start(
@@ -278,17 +205,18 @@ static enum grpc_status pre_start(
 	V1beta1__PreStartContainerResponse answer = V1BETA1__PRE_START_CONTAINER_RESPONSE__INIT;
 	const V1beta1__PreStartContainerRequest *r;
 	enum grpc_status status = GRPC_OK;
-	struct call c;
+	struct plugin_call c;
 
-	call_init(&c);
-	r = unpack(&c, &v1beta1__pre_start_container_request__descriptor, request, &status, err);
+	plugin_call_init(&c);
+	r = plugin_call_unpack(
+		&c, &v1beta1__pre_start_container_request__descriptor, request, &status, err);
 	if (r)
 		status = r->n_devices_ids
 				 ? check_ids(&c, ctx, r->devices_ids, r->n_devices_ids, err)
 				 : no_devices(err);
 	if (status == GRPC_OK)
-		status = pack((const ProtobufCMessage *)&answer, reply, err);
-	return call_end(&c, status);
+		status = plugin_call_pack((const ProtobufCMessage *)&answer, reply, err);
+	return plugin_call_end(&c, status);
 }
 
 static bool room_for_stream(struct plugin *p)
@@ -312,15 +240,15 @@ static enum grpc_status list_and_watch(
 	struct plugin *p = ctx;
 	enum grpc_status status = GRPC_OK;
 	struct buf list;
-	struct call c;
+	struct plugin_call c;
 
-	call_init(&c);
-	(void)unpack(&c, &v1beta1__empty__descriptor, request, &status, err);
-	(void)call_end(&c, status);
+	plugin_call_init(&c);
+	(void)plugin_call_unpack(&c, &v1beta1__empty__descriptor, request, &status, err);
+	(void)plugin_call_end(&c, status);
 	if (status != GRPC_OK)
 		return status;
 	if (!room_for_stream(p))
-		return no_memory(err);
+		return plugin_no_memory(err);
 	buf_init(&list, GRPC_MESSAGE_MAX);
 	if (plugin_list(p, &list, err) != 0 ||
 		grpc_stream_show(stream, buf_as_slice(&list), err) != 0) {
@@ -351,64 +279,12 @@ static void stream_closed(void *ctx, struct grpc_stream *stream)
 		"the kubelet listens no more", log_int("streams", (int64_t)p->n_streams));
 }
 
-/* ---- pluginregistration.Registration ---- */
-
-static enum grpc_status get_info(
-	void *ctx, struct slice request, struct buf *reply, struct err *err)
-{
-	static char type[] = "DevicePlugin", name[] = PLUGIN_RESOURCE, version[] = "v1beta1";
-	char *versions[] = {version};
-	Pluginregistration__PluginInfo info;
-	struct plugin *p = ctx;
-	enum grpc_status status = GRPC_OK;
-	struct call c;
-
-	pluginregistration__plugin_info__init(&info);
-	info.type = type;
-	info.name = name;
-	info.endpoint = p->socket;
-	info.supported_versions = versions;
-	info.n_supported_versions = 1;
-	call_init(&c);
-	if (unpack(&c, &pluginregistration__info_request__descriptor, request, &status, err))
-		status = pack((const ProtobufCMessage *)&info, reply, err);
-	return call_end(&c, status);
-}
-
-static enum grpc_status notify(void *ctx, struct slice request, struct buf *reply, struct err *err)
-{
-	Pluginregistration__RegistrationStatusResponse answer =
-		PLUGINREGISTRATION__REGISTRATION_STATUS_RESPONSE__INIT;
-	const Pluginregistration__RegistrationStatus *r;
-	enum grpc_status status = GRPC_OK;
-	struct plugin *p = ctx;
-	struct call c;
-
-	call_init(&c);
-	r = unpack(&c, &pluginregistration__registration_status__descriptor, request, &status, err);
-	if (r) {
-		struct slice words = {(const char *)r->error.data, r->error.len};
-
-		words.len = text_utf8_cut(words, WORDS_MAX);
-		p->counts.registered = r->plugin_registered;
-		if (r->plugin_registered)
-			log_line(p->log, LOG_LEVEL_INFO, "registered",
-				log_str("resource", PLUGIN_RESOURCE));
-		else
-			log_line(p->log, LOG_LEVEL_ERROR, "the kubelet refuses this plugin",
-				log_str("socket", p->socket), log_slice("error", words));
-		p->counts.refused += !r->plugin_registered;
-		status = pack((const ProtobufCMessage *)&answer, reply, err);
-	}
-	return call_end(&c, status);
-}
-
 const struct grpc_method *plugin_methods(void)
 {
 	static const struct grpc_method methods[] = {
-		{.path = "/pluginregistration.Registration/GetInfo", .call = get_info},
+		{.path = "/pluginregistration.Registration/GetInfo", .call = plugin_get_info},
 		{.path = "/pluginregistration.Registration/NotifyRegistrationStatus",
-			.call = notify},
+			.call = plugin_notify},
 		{.path = "/v1beta1.DevicePlugin/GetDevicePluginOptions", .call = get_options},
 		{.path = "/v1beta1.DevicePlugin/ListAndWatch",
 			.open = list_and_watch,
