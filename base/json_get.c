@@ -3,62 +3,57 @@
 #include "base/json_read.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 #include "base/json_number.h"
 #include "base/json_string.h"
 
-const struct json_node *json_root(const struct json *j)
-{
-	return j->count > 0 ? j->node : NULL;
-}
-
-bool json_is(const struct json_node *v, enum json_type type)
-{
-	return v && v->type == type;
-}
-
-bool json_absent(const struct json_node *v)
-{
-	return !v || v->type == JSON_NULL;
-}
-
-const struct json_node *json_first(const struct json *j, const struct json_node *v)
-{
-	if (!v || (v->type != JSON_ARRAY && v->type != JSON_OBJECT) || v->count == 0)
-		return NULL;
-	return &j->node[v - j->node + 1];
-}
-
-const struct json_node *json_next(
-	const struct json *j, const struct json_node *parent, const struct json_node *at)
-{
-	return at->next < parent->next ? &j->node[at->next] : NULL;
-}
-
-const struct json_node *json_value(const struct json_node *key)
-{
-	return key + 1;
-}
-
-/* A string without escapes: most differ in their length or first byte. */
-static inline bool is_plain(const struct json *j, const struct json_node *v, struct slice value)
-{
-	const char *at = j->text + v->at + 1;
-
-	if (v->len != value.len + 2)
-		return false;
-	return value.len == 0 || (*at == *value.at && memcmp(at, value.at, value.len) == 0);
-}
-
 const struct json_node *json_get(const struct json *j, const struct json_node *v, struct slice key)
 {
-	JSON_MEMBERS(j, v, k)
-	{
-		if (k->escaped ? json_is_str(j, k, key) : is_plain(j, k, key))
+	const struct json_node *k, *end;
+
+	if (!json_is(v, JSON_OBJECT))
+		return NULL;
+	end = j->node + v->next;
+	for (k = v + 1; k < end; k = j->node + json_value(k)->next)
+		if (json_spells(j, k, key))
 			return json_value(k);
-	}
 	return NULL;
+}
+
+/* Does the object have that member with that value? Values differ more often than keys do, and are asked first; only
+ * those with escapes, which take longer, after their keys. */
+static bool has_pair(
+	const struct json *j, const struct json_node *v, struct slice key, struct slice value)
+{
+	const struct json_node *k, *at, *end = j->node + v->next;
+
+	for (k = v + 1; k < end; k = j->node + at->next) {
+		at = json_value(k);
+		if ((at->escaped || json_is_str(j, at, value)) && json_spells(j, k, key))
+			return json_is_str(j, at, value);
+	}
+	return false;
+}
+
+const struct json_node *json_find(const struct json *j, const struct json_node *array,
+	const char *key, struct slice value, bool last, size_t *ret_index)
+{
+	const struct json_node *found = NULL;
+	struct slice name = slice_of(key);
+	size_t i = 0;
+
+	JSON_EACH(j, array, e)
+	{
+		if (json_is(e, JSON_OBJECT) && has_pair(j, e, name, value)) {
+			found = e;
+			if (ret_index)
+				*ret_index = i;
+			if (!last)
+				break;
+		}
+		i++;
+	}
+	return found;
 }
 
 const struct json_node *json_path(const struct json *j, const struct json_node *v, ...)
@@ -73,28 +68,11 @@ const struct json_node *json_path(const struct json *j, const struct json_node *
 	return v;
 }
 
-struct slice json_raw(const struct json *j, const struct json_node *v)
+bool json_is_str_escaped(const struct json *j, const struct json_node *v, struct slice value)
 {
-	return v ? (struct slice){j->text + v->at, v->len} : (struct slice){NULL, 0};
-}
-
-struct slice json_inside(const struct json *j, const struct json_node *v)
-{
-	if (!json_is(v, JSON_STRING))
-		return (struct slice){NULL, 0};
-	return (struct slice){j->text + v->at + 1, v->len - 2};
-}
-
-bool json_is_str(const struct json *j, const struct json_node *v, struct slice value)
-{
-	struct slice inside, piece;
+	struct slice inside = json_inside(j, v), piece;
 	char room[4];
 
-	if (!v || v->type != JSON_STRING)
-		return false;
-	if (!v->escaped)
-		return is_plain(j, v, value);
-	inside = json_inside(j, v);
 	while (json_piece(&inside, room, &piece)) {
 		if (!slice_starts(value, piece))
 			return false;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -65,8 +66,59 @@ int json_read(struct json *j, const char *text, size_t len, uint32_t max_nodes, 
 int json_read_copy(struct json *j, const char *text, size_t len, uint32_t max_nodes,
 	char **ret_copy, struct err *err);
 
+/* ---- looking into what was read; what is called for each member of wide objects is inline ---- */
+
 /* The root, or NULL when nothing was read. */
-const struct json_node *json_root(const struct json *j);
+static inline const struct json_node *json_root(const struct json *j)
+{
+	return j->count > 0 ? j->node : NULL;
+}
+
+/* v is not NULL and of this type. */
+static inline bool json_is(const struct json_node *v, enum json_type type)
+{
+	return v && v->type == type;
+}
+
+/* NULL or JSON null: Kubernetes treats both as absent. */
+static inline bool json_absent(const struct json_node *v)
+{
+	return !v || v->type == JSON_NULL;
+}
+
+/* Walk: the first element of an array or the first KEY of an object, NULL when empty or v is NULL or neither. */
+static inline const struct json_node *json_first(const struct json *j, const struct json_node *v)
+{
+	(void)j;
+	return v && (v->type == JSON_ARRAY || v->type == JSON_OBJECT) && v->count > 0 ? v + 1
+										      : NULL;
+}
+
+/* The node after `at` within parent: the next element, or, when at is a key's VALUE, the next key. NULL at the end. */
+static inline const struct json_node *json_next(
+	const struct json *j, const struct json_node *parent, const struct json_node *at)
+{
+	return at->next < parent->next ? &j->node[at->next] : NULL;
+}
+
+/* The value that belongs to a key node. */
+static inline const struct json_node *json_value(const struct json_node *key)
+{
+	return key + 1;
+}
+
+/* for each element e of array v (nothing when v is NULL or no array) */
+#define JSON_EACH(j, v, e)                                                                         \
+	for (const struct json_node *e##_in = (v), *e = json_is(e##_in, JSON_ARRAY)                \
+								? json_first(j, e##_in)            \
+								: NULL;                            \
+		e; e = json_next(j, e##_in, e))
+/* for each member of object v: k is the key node, json_value(k) its value */
+#define JSON_MEMBERS(j, v, k)                                                                      \
+	for (const struct json_node *k##_in = (v), *k = json_is(k##_in, JSON_OBJECT)               \
+								? json_first(j, k##_in)            \
+								: NULL;                            \
+		k; k = json_next(j, k##_in, json_value(k)))
 
 /* The value of a member, or NULL when v is NULL, no object, or has no such key. Case matters. Keys with escapes are
  * compared decoded. Looks through the members in order: walk wide objects with json_first/json_next instead. */
@@ -76,34 +128,45 @@ const struct json_node *json_get(const struct json *j, const struct json_node *v
 const struct json_node *json_path(const struct json *j, const struct json_node *v, ...)
 	__attribute__((sentinel));
 
-/* Walk: the first element of an array or the first KEY of an object, NULL when empty or v is NULL or neither. */
-const struct json_node *json_first(const struct json *j, const struct json_node *v);
-/* The node after `at` within parent: the next element, or, when at is a key's VALUE, the next key. NULL at the end. */
-const struct json_node *json_next(
-	const struct json *j, const struct json_node *parent, const struct json_node *at);
-/* The value that belongs to a key node. */
-const struct json_node *json_value(const struct json_node *key);
-
-/* for each element e of array v (nothing when v is NULL or no array) */
-#define JSON_EACH(j, v, e)                                                                         \
-	for (const struct json_node *e = json_is(v, JSON_ARRAY) ? json_first(j, v) : NULL; e;      \
-		e = json_next(j, v, e))
-/* for each member of object v: k is the key node, json_value(k) its value */
-#define JSON_MEMBERS(j, v, k)                                                                      \
-	for (const struct json_node *k = json_is(v, JSON_OBJECT) ? json_first(j, v) : NULL; k;     \
-		k = json_next(j, v, json_value(k)))
-
-/* v is not NULL and of this type. */
-bool json_is(const struct json_node *v, enum json_type type);
-/* NULL or JSON null: Kubernetes treats both as absent. */
-bool json_absent(const struct json_node *v);
+/* The element of an array of objects whose member `key` is the string `value`; NULL when there is none. The last one
+ * when `last`. *ret_index (may be NULL): its index. */
+const struct json_node *json_find(const struct json *j, const struct json_node *array,
+	const char *key, struct slice value, bool last, size_t *ret_index);
 
 /* The value as it is spelled, quotes included. Absent slice for NULL. */
-struct slice json_raw(const struct json *j, const struct json_node *v);
+static inline struct slice json_raw(const struct json *j, const struct json_node *v)
+{
+	return v ? (struct slice){j->text + v->at, v->len} : (struct slice){NULL, 0};
+}
+
 /* The inside of a string as it is spelled: equal to its value unless v->escaped. Absent for NULL or no string. */
-struct slice json_inside(const struct json *j, const struct json_node *v);
+static inline struct slice json_inside(const struct json *j, const struct json_node *v)
+{
+	return json_is(v, JSON_STRING) ? (struct slice){j->text + v->at + 1, v->len - 2}
+				       : (struct slice){NULL, 0};
+}
+
+/* json_spells of a string that holds escapes. */
+bool json_is_str_escaped(const struct json *j, const struct json_node *v, struct slice value);
+
+/* json_is_str of what is known to be a string, such as a key. */
+static inline bool json_spells(const struct json *j, const struct json_node *v, struct slice value)
+{
+	const char *at = j->text + v->at + 1;
+
+	if (v->escaped)
+		return json_is_str_escaped(j, v, value);
+	/* most differ in their length or first byte */
+	return v->len == value.len + 2 &&
+	       (value.len == 0 || (*at == *value.at && memcmp(at, value.at, value.len) == 0));
+}
+
 /* Is v a string (a key too) with this value, escapes decoded? */
-bool json_is_str(const struct json *j, const struct json_node *v, struct slice value);
+static inline bool json_is_str(const struct json *j, const struct json_node *v, struct slice value)
+{
+	return json_is(v, JSON_STRING) && json_spells(j, v, value);
+}
+
 /* Append a string's decoded value (escapes resolved, UTF-8). Nothing for other types. */
 void json_decode(const struct json *j, const struct json_node *v, struct buf *out);
 /* A string's decoded value: points into the text when it holds no escapes, else into the arena. Absent slice for NULL,

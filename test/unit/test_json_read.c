@@ -218,6 +218,51 @@ static void looking_up(void **state)
 	forget(&d);
 }
 
+/* The element that json_find finds, as its index; -1 for none. */
+static int found_at(const struct json *j, const char *list, const char *value, bool last)
+{
+	const struct json_node *array = json_get(j, json_root(j), slice_of(list));
+	size_t index = 99;
+	const struct json_node *e = json_find(j, array, "name", slice_of(value), last, &index);
+
+	assert_ptr_equal(e, json_find(j, array, "name", slice_of(value), last, NULL));
+	if (!e) {
+		assert_int_equal(index, 99);
+		return -1;
+	}
+	JSON_EACH(j, array, at)
+	if (at == e)
+		return (int)index;
+	fail_msg("what was found for %s is no element", value);
+	return -2;
+}
+
+static void finding_an_element(void **state)
+{
+	/* 0 has its name last, 1 another member with the value, 4 an escaped key, 5 an escaped value, 6 both */
+	struct doc d = read_text(SLICE(
+		"{\"list\":[{\"value\":\"b\",\"name\":\"a\"},{\"nama\":\"b\",\"x\":[{\"name\":"
+		"\"b\"}]},{\"name\":\"b\"},[\"name\",\"c\"],{\"n\\u0061me\":\"c\"},{\"name\":"
+		"\"\\u0064\"},{\"nam\\u0065\":\"b\\n\"},{\"name\":\"\"},{\"name\":7},{},\"e\","
+		"null,{\"other\":\"\\u0066\",\"name\":\"b\"}],\"none\":[],\"name\":\"a\"}"));
+
+	(void)state;
+	assert_int_equal(found_at(&d.j, "list", "a", false), 0);
+	assert_int_equal(found_at(&d.j, "list", "b", false), 2);
+	assert_int_equal(found_at(&d.j, "list", "b", true), 12);
+	assert_int_equal(found_at(&d.j, "list", "c", false), 4);
+	assert_int_equal(found_at(&d.j, "list", "d", true), 5);
+	assert_int_equal(found_at(&d.j, "list", "b\n", false), 6);
+	assert_int_equal(found_at(&d.j, "list", "", false), 7);
+	assert_int_equal(found_at(&d.j, "list", "7", false), -1);
+	assert_int_equal(found_at(&d.j, "list", "e", false), -1);
+	assert_int_equal(found_at(&d.j, "list", "f", false), -1);
+	assert_int_equal(found_at(&d.j, "none", "a", false), -1);
+	assert_int_equal(found_at(&d.j, "name", "a", false), -1);
+	assert_int_equal(found_at(&d.j, "missing", "a", false), -1);
+	forget(&d);
+}
+
 static void decoding(void **state)
 {
 	static const struct {
@@ -694,6 +739,7 @@ int main(void)
 		cmocka_unit_test(nodes_lie_in_the_order_of_the_text),
 		cmocka_unit_test(walking),
 		cmocka_unit_test(looking_up),
+		cmocka_unit_test(finding_an_element),
 		cmocka_unit_test(decoding),
 		cmocka_unit_test(values_that_are_no_strings),
 		cmocka_unit_test(a_full_arena_gives_no_string),

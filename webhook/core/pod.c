@@ -184,23 +184,3 @@ const struct pod_container *pod_container(const struct pod *p, struct slice name
 			return &p->containers[i];
 	return NULL;
 }
-
-const struct json_node *json_find(const struct json *j, const struct json_node *array,
-	const char *key, struct slice value, bool last, size_t *ret_index)
-{
-	const struct json_node *found = NULL;
-	size_t i = 0;
-
-	JSON_EACH(j, array, e)
-	{
-		if (json_is_str(j, json_get(j, e, slice_of(key)), value)) {
-			found = e;
-			if (ret_index)
-				*ret_index = i;
-			if (!last)
-				break;
-		}
-		i++;
-	}
-	return found;
-}

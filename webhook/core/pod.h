@@ -66,9 +66,4 @@ bool pod_is_windows(const struct pod *p, const char **ret_path);
 /* The container of that name, or NULL. */
 const struct pod_container *pod_container(const struct pod *p, struct slice name);
 
-/* The element of an array of objects whose member `key` is the string `value`; NULL when there is none. The last one
- * when `last`. *ret_index (may be NULL): its index. */
-const struct json_node *json_find(const struct json *j, const struct json_node *array,
-	const char *key, struct slice value, bool last, size_t *ret_index);
-
 #endif
