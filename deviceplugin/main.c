@@ -4,18 +4,17 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/metric.h"
+#include "deviceplugin/alone.h"
 #include "deviceplugin/device_options.h"
 #include "deviceplugin/memory.h"
 #include "deviceplugin/pool_watch.h"
@@ -33,8 +32,6 @@
 /* Nobody listens for that long: the kubelet may have passed over the socket. It looks at one that appears. Then twice as long, and so on. */
 #define UNHEARD_MS 15000
 #define UNHEARD_MAX_MS 600000
-/* The kubelet takes no notice of names that begin with a dot. */
-#define LOCK_NAME ".bitfusion.io-gpu.lock"
 #define EXIT_USAGE 2
 #define EXIT_NOT_SERVED 1
 
@@ -47,7 +44,9 @@ struct program {
 	struct pool_watch *pool;
 	struct grpc_server *server;
 	struct status_server *status;
-	int signals, lock;
+	struct alone alone;
+	bool lockless; /* it was taken away, and not got back yet */
+	int signals;
 	/* What the plugin was told last, and when. */
 	bool told, known;
 	uint64_t units;
@@ -172,7 +171,29 @@ static bool has_place(struct program *p)
 	return false;
 }
 
-/* Milliseconds until the two above want to look again. */
+/* Whoever empties the folder takes the lock away, and another plugin could begin. False: one has. */
+static bool is_alone(struct program *p)
+{
+	struct err err = {0};
+	bool anew;
+	int rc = alone_still(&p->alone, &anew, &err);
+
+	if (rc == ERR_CONFLICT) {
+		log_line(&p->log, LOG_LEVEL_ERROR, "the lock was taken away: ends",
+			log_str("error", err.msg));
+		return false;
+	}
+	if (rc != 0 && !p->lockless)
+		log_line(&p->log, LOG_LEVEL_WARN, "the lock was taken away",
+			log_str("error", err.msg));
+	if (anew)
+		log_line(&p->log, LOG_LEVEL_WARN, "the lock was taken away, and is held anew",
+			log_str("lock", p->alone.path));
+	p->lockless = rc != 0;
+	return true;
+}
+
+/* Milliseconds until the place and the kubelet want to look again. */
 static int64_t patience(const struct program *p)
 {
 	int64_t now = clock_ms(), left = -1;
@@ -228,12 +249,17 @@ static int run(struct program *p)
 		pool_watch_turn(p->pool);
 		limit_ms = offer(p);
 		be_heard(p);
+		/* before the socket is made anew */
+		if (!is_alone(p))
+			return EXIT_NOT_SERVED;
 		limit_ms = sooner(limit_ms, grpc_server_turn(p->server));
 		if (p->status)
 			status_server_turn(p->status);
 		if (!has_place(p))
 			return EXIT_NOT_SERVED;
 		limit_ms = sooner(limit_ms, patience(p));
+		if (p->lockless)
+			limit_ms = sooner(limit_ms, ALONE_AGAIN_MS);
 		if (!p->settled && p->known && plugin_facts(p->plugin).streams > 0) {
 			p->settled = true;
 			memory_settle();
@@ -258,29 +284,6 @@ static int open_signals(struct program *p, struct err *err)
 	return p->signals >= 0 ? 0 : err_set(err, ERR_IO, "signalfd: %s", strerrordesc_np(errno));
 }
 
-/* A kubelet takes the plugin that came last, and does not come back to the other when that one ends: so there is one in a folder,
- * whatever their sockets are called. The lock goes with the process. */
-static int be_alone(struct program *p, struct err *err)
-{
-	char path[SOCKET_PATH_MAX + sizeof(LOCK_NAME)];
-	const char *slash = strrchr(p->options.socket, '/');
-
-	(void)snprintf(path, sizeof(path), "%.*s/" LOCK_NAME, (int)(slash - p->options.socket),
-		p->options.socket);
-	p->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (p->lock < 0)
-		return err_set(err, ERR_IO, "cannot make %s: %s%s", path, strerrordesc_np(errno),
-			errno == ENOENT   ? "; is the kubelet's folder mounted there?"
-			: errno == ENOSPC ? "; make room there"
-					  : "");
-	if (flock(p->lock, LOCK_EX | LOCK_NB) != 0)
-		return err_set(err, ERR_CONFLICT,
-			"another device plugin offers " PLUGIN_RESOURCE
-			" on this node (it holds %s); stop that one first",
-			path);
-	return 0;
-}
-
 static int start(struct program *p, struct err *err)
 {
 	const struct device_options *o = &p->options;
@@ -295,7 +298,7 @@ static int start(struct program *p, struct err *err)
 	if (rc == 0)
 		rc = plugin_new(o->socket, o->units, &o->gives, &p->log, &p->plugin, err);
 	if (rc == 0)
-		rc = be_alone(p, err);
+		rc = alone_hold(&p->alone, o->socket, err);
 	if (rc == 0)
 		rc = pool_watch_new(&p->config, o->away_ms, &p->log, &p->pool, err);
 	if (rc == 0 && o->status)
@@ -332,14 +335,13 @@ static int serve(struct program *p)
 	kube_config_release(&p->config);
 	if (p->signals >= 0)
 		(void)close(p->signals);
-	if (p->lock >= 0)
-		(void)close(p->lock);
+	alone_release(&p->alone);
 	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct program p = {.signals = -1, .lock = -1};
+	struct program p = {.signals = -1, .alone.fd = -1};
 	struct err err = {0};
 	int status = EXIT_SUCCESS;
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """poolgate-device-plugin without a kubelet: its command line, the places it cannot listen at, its status port and whoever comes there, and an
 API server that is not who it should be."""
+import fcntl
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -183,6 +185,41 @@ def test_second_one(plugin):
     plugin.process.wait()
     with plugin:  # what is left behind is in nobody's way
         plugin.wait(lambda: plugin.metric("pool_known") == 1, "pool")
+
+
+LOCK = ".bitfusion.io-gpu.lock"
+
+
+def empty(folder):
+    """As `find FOLDER -delete` does it, with what begins with a dot."""
+    for name in (LOCK, "p.sock"):
+        os.unlink(os.path.join(folder, name))
+
+
+def test_emptied_folder(plugin):
+    """The lock is gone with all else in the folder: it is held anew before a second one can begin."""
+    for _ in range(3):
+        before = plugin.log().count("held anew")
+        empty(plugin.folder)
+        plugin.wait(lambda: os.path.exists(plugin.socket) and plugin.log().count("held anew") > before, "lock")
+        done = run("--socket", plugin.socket + "2", "--kubeconfig", os.path.join(plugin.folder, "kubeconfig"), "--status", "none")
+        assert done.returncode == 1 and "another device plugin offers" in done.stderr, done
+    os.unlink(os.path.join(plugin.folder, LOCK))
+    plugin.wait(lambda: plugin.log().count("held anew") == 4, "lock")
+    assert plugin.get("/livez") == (200, "ok\n")
+
+
+def test_emptied_folder_and_another_began(plugin):
+    """Who finds the lock in other hands is no longer the plugin: it ends, so that there is one."""
+    os.kill(plugin.process.pid, signal.SIGSTOP)
+    empty(plugin.folder)
+    with open(os.path.join(plugin.folder, LOCK), "w", encoding="ascii") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.kill(plugin.process.pid, signal.SIGCONT)
+        assert plugin.process.wait(WAIT_S) == 1
+        assert "the lock was taken away: ends" in plugin.log() and "another device plugin offers" in plugin.log()
+        assert not os.path.exists(plugin.socket)
+    plugin.__enter__()
 
 
 class Small(Plugin):
