@@ -14,7 +14,7 @@ import pytest
 
 from lib import reviews
 from lib.pods import pod
-from lib.server import SLOW, Server, wait_until
+from lib.server import SLOW, wait_until
 
 BODY = json.dumps(reviews.review(reviews.default_resources(pod()))).encode()
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -271,13 +271,6 @@ def another_hello(wire):
 
 def half_then_nothing(wire):
     return wire.records(HEAD % len(BODY) + BODY)[:40]
-
-
-@pytest.fixture(scope="module", name="server")
-def fixture_server():
-    with Server() as one:
-        yield one
-        assert one.alive() and one.stop() == 0, one.log()[-3000:]
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])

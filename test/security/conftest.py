@@ -8,15 +8,7 @@ import pytest
 sys.path[:0] = [p for p in (os.path.dirname(os.path.dirname(os.path.abspath(__file__))),) if p not in sys.path]
 
 from lib import server as servers  # noqa: E402
-
-
-@pytest.fixture(scope="module", name="server")
-def fixture_server():
-    """One server for all tests of a module; each must leave it answering."""
-    with servers.Server() as one:
-        yield one
-        assert one.alive(), one.log()[-3000:]
-        assert one.stop() == 0, one.log()[-3000:]
+from lib.fixtures import fixture_server  # noqa: E402, F401
 
 
 @pytest.fixture(scope="module", name="rsa_server")
