@@ -14,6 +14,8 @@
 
 #include "deviceplugin/grpc_impl.h"
 
+/* So often it is tried anew at once when the folder was replaced while we began to listen there. */
+#define REPLACED_MAX 5
 #define SOCKET_TYPE (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 /* Whatever may take our socket away, or clear its place. */
 #define FOLDER_EVENTS                                                                              \
@@ -146,14 +148,21 @@ static int watch_folder(struct grpc_socket *k, struct err *err)
 	return 0;
 }
 
-int grpc_socket_listen(struct grpc_socket *k, struct err *err)
+/* Is the folder at the path the one that was opened? */
+static bool is_folder(const struct grpc_socket *k, int folder)
 {
-	int folder, fd, rc;
+	struct stat mine, there;
 
-	if (k->fd >= 0)
-		(void)close(k->fd);
-	k->fd = -1;
-	folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fstat(folder, &mine) == 0 && stat(k->folder, &there) == 0 &&
+	       mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+/* *ret_replaced: the folder is another by now, so that the socket may be in one that is not watched. */
+static int listen_once(struct grpc_socket *k, bool *ret_replaced, struct err *err)
+{
+	int folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd, rc;
+
+	*ret_replaced = false;
 	if (folder < 0)
 		return cannot_listen(k, errno, err);
 	fd = socket(AF_UNIX, SOCKET_TYPE, 0);
@@ -168,11 +177,29 @@ int grpc_socket_listen(struct grpc_socket *k, struct err *err)
 		rc = watch_folder(k, err);
 	if (rc == 0)
 		rc = take_place(k, fd, err);
+	*ret_replaced = !is_folder(k, folder);
 	(void)close(folder);
 	if (rc != 0 && fd >= 0)
 		(void)close(fd);
 	else
 		k->fd = fd;
+	return rc;
+}
+
+int grpc_socket_listen(struct grpc_socket *k, struct err *err)
+{
+	bool replaced = true;
+	int rc = 0;
+
+	for (int i = 0; i < REPLACED_MAX && replaced; i++) {
+		grpc_socket_shut(k);
+		rc = listen_once(k, &replaced, err);
+	}
+	if (rc == 0 && replaced) {
+		grpc_socket_shut(k);
+		return err_set(err, ERR_IO,
+			"cannot listen at %s: its folder is replaced again and again", k->path);
+	}
 	return rc;
 }
 

@@ -20,6 +20,27 @@
 
 #include "test/unit/grpc_fixture.h"
 
+/* What happens right before the next bind. */
+static struct {
+	const char *folder, *moved;
+	unsigned times, done;
+} meanwhile;
+
+int __real_bind(int fd, const struct sockaddr *a, socklen_t len);
+int __wrap_bind(int fd, const struct sockaddr *a, socklen_t len);
+int __wrap_bind(int fd, const struct sockaddr *a, socklen_t len)
+{
+	char moved[160];
+
+	if (meanwhile.times > 0) {
+		meanwhile.times--;
+		(void)snprintf(moved, sizeof(moved), "%s%u", meanwhile.moved, meanwhile.done++);
+		assert_int_equal(rename(meanwhile.folder, moved), 0);
+		assert_int_equal(mkdir(meanwhile.folder, 0700), 0);
+	}
+	return __real_bind(fd, a, len);
+}
+
 static int open_at(const char *path, bool listening)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -266,6 +287,47 @@ static void the_folder_goes(void **state)
 	assert_int_equal(rmdir(moved), 0);
 }
 
+static void remove_moved(const char *prefix)
+{
+	for (unsigned i = 0; i < meanwhile.done; i++) {
+		char path[160];
+
+		(void)snprintf(path, sizeof(path), "%s%u", prefix, i);
+		assert_int_equal(rmdir(path), 0);
+	}
+	meanwhile.done = 0;
+}
+
+/* Replaced after it was watched and before the socket is there: the new one is watched all the same. */
+static void the_folder_is_replaced_meanwhile(void **state)
+{
+	struct grpc_fixture *f = *state;
+	char moved[128];
+
+	(void)snprintf(moved, sizeof(moved), "%s.moved", f->folder);
+	meanwhile.folder = f->folder;
+	meanwhile.moved = moved;
+	meanwhile.times = 2;
+	assert_int_equal(unlink(f->path), 0);
+	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
+	assert_int_equal(meanwhile.done, 2);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+	assert_int_equal(unlink(f->path), 0);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+	remove_moved(moved);
+	/* for ever: said, and tried again later */
+	meanwhile.times = 5;
+	assert_int_equal(unlink(f->path), 0);
+	assert_true(grpc_fixture_turn(f, NULL, does_not_listen, f, 1000));
+	assert_int_equal(meanwhile.times, 0);
+	assert_int_equal(access(f->path, F_OK), -1);
+	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
+	assert_answers(f);
+	remove_moved(moved);
+}
+
 /* One line for one trouble, however long it lasts. */
 static void trouble_is_told_once(void **state)
 {
@@ -301,6 +363,7 @@ int main(void)
 		CASE(replaced),
 		CASE(the_end_of_who_was_replaced),
 		CASE(the_folder_goes),
+		CASE(the_folder_is_replaced_meanwhile),
 		CASE(trouble_is_told_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
