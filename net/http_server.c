@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -246,6 +247,10 @@ bool http_server_stop(struct http_server *s, unsigned timeout_ms)
 		return true;
 	http_server_drain_begin(s);
 	int fd = MHD_quiesce_daemon(s->daemon);
+	/* Nobody accepts any more: who comes now is refused at once, and asks elsewhere, instead of waiting for our end. Closed later:
+	 * the I/O thread may still look at this number. */
+	if (fd >= 0)
+		(void)shutdown(fd, SHUT_RDWR);
 	int64_t until_ms = clock_ms() + timeout_ms;
 	bool clean = wait_zero(&s->in_flight, until_ms);
 	/* From here nothing is suspended any more. What came in since the last look gets the time that is left, and at

@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import socket
 import ssl
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from lib import reviews
 from lib.pods import pod
-from lib.server import SLOW
+from lib.server import SLOW, wait_until
 
 BODY = json.dumps(reviews.review(reviews.default_resources(pod()))).encode()
 
@@ -89,3 +90,30 @@ def test_idle_connections_do_not_hold_it(fresh):
     server.signal(signal.SIGTERM)
     server.process.wait(10 * SLOW)
     assert server.process.returncode == 0 and time.monotonic() - began < 5 * SLOW
+
+
+def test_newcomers_are_refused_at_once(fresh):
+    """While the last request is waited for, nobody accepts any more. Who comes meanwhile must not hang until the end: it would be the API
+    server's whole patience, instead of a try elsewhere."""
+    server = fresh(args=["--drain-delay", "0s"])
+    slow = server.new_client()
+    slow.connection.putrequest("POST", "/mutate?timeout=10s")
+    slow.connection.putheader("Content-Type", "application/json")
+    slow.connection.putheader("Content-Length", str(len(BODY)))
+    slow.connection.endheaders(BODY[:100])
+    assert wait_until(lambda: server.metrics()["poolgate_http_in_flight"] == 1)
+    server.signal(signal.SIGTERM)
+    assert server.wait_log("draining")
+    refused = None
+    began = time.monotonic()
+    while not refused and time.monotonic() - began < 5 * SLOW:
+        try:
+            socket.create_connection(("127.0.0.1", server.port), timeout=5 * SLOW).close()
+        except OSError as error:
+            refused = error
+    assert isinstance(refused, ConnectionRefusedError), repr(refused)
+    slow.connection.send(BODY[100:])
+    response = slow.connection.getresponse()
+    assert response.status == 200 and json.loads(response.read())["response"]["allowed"]
+    server.process.wait(10 * SLOW)
+    assert server.process.returncode == 0
