@@ -11,6 +11,7 @@
 /* A template comes from config and its places from a bounded review; this only stops arithmetic mistakes. */
 #define TEXT_MAX (1u << 20)
 
+/* Numbers first: PLACE_MEMORY_GIB is the last of them. */
 enum place {
 	PLACE_AMOUNT,
 	PLACE_FRACTION,
@@ -168,13 +169,28 @@ bool template_has(struct slice text, const char *place)
 	return false;
 }
 
+/* Room for what a number is written as. */
+#define NUMBER_BYTES 24
+
+static struct slice digits_of(uint64_t n, char room[NUMBER_BYTES])
+{
+	size_t at = NUMBER_BYTES;
+
+	do {
+		room[--at] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	return (struct slice){room + at, NUMBER_BYTES - at};
+}
+
 /* Percent as the fraction of one GPU that launchers take, six decimals as printf("%f") writes it. */
-static void add_fraction(struct buf *b, uint32_t percent)
+static struct slice fraction_of(uint32_t percent, char room[NUMBER_BYTES])
 {
 	const char digits[] = {(char)('0' + percent / 100), '.', (char)('0' + percent / 10 % 10),
 		(char)('0' + percent % 10), '0', '0', '0', '0'};
 
-	buf_add(b, digits, sizeof(digits));
+	memcpy(room, digits, sizeof(digits));
+	return (struct slice){room, sizeof(digits)};
 }
 
 static void add_joined(struct buf *b, const struct slice *words, size_t n)
@@ -203,65 +219,80 @@ static struct slice host_of(struct slice address)
 	return address;
 }
 
-static void add_place(
-	struct buf *b, struct slice place, const struct launch *l, struct slice filter)
+static struct slice value_of(const struct profile_client *client, struct slice name)
 {
-	const struct slice *value;
+	const struct slice *value =
+		client ? find_value(client->values, client->n_values, name) : NULL;
 
-	switch (place_of(place)) {
-	case PLACE_AMOUNT:
-		buf_u64(b, l->amount);
-		break;
-	case PLACE_FRACTION:
-		add_fraction(b, l->percent);
-		break;
-	case PLACE_PERCENT:
-		buf_u64(b, l->percent);
-		break;
-	case PLACE_MEMORY_MB:
-		buf_u64(b, l->memory_mb);
-		break;
-	case PLACE_MEMORY_GIB:
-		/* MB are 10^6 bytes. Divided first, so that no value can overflow: 2^30 = 1073.741824 × 10^6. */
-		buf_u64(b,
-			(uint64_t)(((__uint128_t)l->memory_mb * 1000000 + (1u << 30) - 1) >> 30));
-		break;
-	case PLACE_FILTERS:
-		add_joined(b, l->filters, l->n_filters);
-		break;
-	case PLACE_FILTER:
-		buf_slice(b, filter);
-		break;
-	case PLACE_SERVERS:
-		add_joined(b, l->servers, l->n_servers);
-		break;
-	case PLACE_SERVER_HOST:
-		if (l->n_servers)
-			buf_slice(b, host_of(l->servers[0]));
-		break;
-	case PLACE_CLIENT:
-		value = l->client ? find_value(l->client->values, l->client->n_values,
-					    client_name(place))
-				  : NULL;
-		if (value)
-			buf_slice(b, *value);
-		break;
-	case PLACE_UNKNOWN: /* template_check lets none through */
-		break;
-	}
+	return value ? *value : SLICE("");
 }
 
-struct slice template_expand(
+/* The text that a place stands for: numbers in room, all else as the launch has it. Absent for a list. */
+static struct slice place_text(enum place place, struct slice name, const struct launch *l,
+	struct slice filter, char room[NUMBER_BYTES])
+{
+	switch (place) {
+	case PLACE_AMOUNT:
+		return digits_of(l->amount, room);
+	case PLACE_FRACTION:
+		return fraction_of(l->percent, room);
+	case PLACE_PERCENT:
+		return digits_of(l->percent, room);
+	case PLACE_MEMORY_MB:
+		return digits_of(l->memory_mb, room);
+	case PLACE_MEMORY_GIB:
+		/* MB are 10^6 bytes. Divided first, so that no value can overflow: 2^30 = 1073.741824 × 10^6. */
+		return digits_of(
+			(uint64_t)(((__uint128_t)l->memory_mb * 1000000 + (1u << 30) - 1) >> 30),
+			room);
+	case PLACE_FILTER:
+		return filter.at ? filter : SLICE("");
+	case PLACE_SERVER_HOST:
+		return l->n_servers ? host_of(l->servers[0]) : SLICE("");
+	case PLACE_CLIENT:
+		return value_of(l->client, client_name(name));
+	case PLACE_UNKNOWN: /* template_check lets none through */
+		return SLICE("");
+	case PLACE_FILTERS:
+	case PLACE_SERVERS:
+		break;
+	}
+	return (struct slice){0};
+}
+
+static void add_place(struct buf *b, struct slice name, const struct launch *l, struct slice filter)
+{
+	enum place place = place_of(name);
+	char room[NUMBER_BYTES];
+
+	if (place == PLACE_FILTERS)
+		add_joined(b, l->filters, l->n_filters);
+	else if (place == PLACE_SERVERS)
+		add_joined(b, l->servers, l->n_servers);
+	else
+		buf_slice(b, place_text(place, name, l, filter, room));
+}
+
+/* A template that is one place and nothing else, as most are: nothing to put together. Absent for a list. */
+static struct slice expand_place(
+	struct slice name, const struct launch *l, struct slice filter, struct arena *a)
+{
+	enum place place = place_of(name);
+	char room[NUMBER_BYTES];
+	struct slice text = place_text(place, name, l, filter, room);
+
+	return place <= PLACE_MEMORY_GIB ? arena_slice(a, text) : text;
+}
+
+static struct slice expand_steps(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a)
 {
-	struct slice rest = text, out;
+	struct slice out;
 	struct buf b;
 	struct step s;
 
-	if (!text.len || !memchr(text.at, '{', text.len))
-		return text;
 	buf_init(&b, TEXT_MAX);
-	while (next_step(&rest, &s)) {
+	while (next_step(&text, &s)) {
 		buf_slice(&b, s.literal);
 		if (s.place.at)
 			add_place(&b, s.place, l, filter);
@@ -272,6 +303,22 @@ struct slice template_expand(
 		a->failed = true;
 	buf_release(&b);
 	return out;
+}
+
+struct slice template_expand(
+	struct slice text, const struct launch *l, struct slice filter, struct arena *a)
+{
+	struct slice rest = text, value;
+	struct step s;
+
+	if (!text.len || !memchr(text.at, '{', text.len))
+		return text;
+	if (next_step(&rest, &s) && s.literal.len == 0 && s.place.at && rest.len == 0) {
+		value = expand_place(s.place, l, filter, a);
+		if (value.at || a->failed)
+			return value;
+	}
+	return expand_steps(text, l, filter, a);
 }
 
 size_t launch_times(const struct launch *l, enum word_when when)

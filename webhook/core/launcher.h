@@ -166,16 +166,17 @@ int template_check(struct slice text, enum word_when when, const struct profile_
 /* Does the template hold this place ("fraction", without braces)? */
 bool template_has(struct slice text, const char *place);
 
-/* Expand a template. The result lives in the arena (or is `text` itself when it has no places); absent when the arena
- * ran out. filter is the token for {filter}. Memory in GiB is rounded up to whole GiB. */
+/* Expand a template. The result lives in the arena; without places it is `text` itself, and of one place alone it may be the
+ * launch's own text (of its client, its servers or the filter). Absent when the arena ran out. filter is the token for
+ * {filter}. Memory in GiB is rounded up to whole GiB. */
 struct slice template_expand(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
 
 /* How often what is written under this condition is written for this launch: 0, 1, or once for each filter. */
 size_t launch_times(const struct launch *l, enum word_when when);
 
-/* The launcher's argv, separator included, as the kernel must see it (nothing escaped for the kubelet). *ret_words and
- * its words live in the arena. ERR_NOMEM. */
+/* The launcher's argv, separator included, as the kernel must see it (nothing escaped for the kubelet). *ret_words
+ * lives in the arena, its words as template_expand says. ERR_NOMEM. */
 int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
 	struct err *err);
 
