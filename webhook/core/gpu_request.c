@@ -4,32 +4,45 @@
 
 #include "base/text.h"
 
-/* A member of limits or requests that makes a request. */
-struct asked {
-	const char *name;
-	struct gpu_resource *at;
-};
+/* The members of limits and requests that are ours; all but the units ask. */
+enum member { AMOUNT, NUM, PERCENT, MEMORY, UNITS, OTHER };
 
+static enum member member_of(const struct json *j, const struct json_node *key)
+{
+	/* All of ours begin alike; cpu, memory and the like do not. */
+	if (!key->escaped && !slice_starts(json_inside(j, key), SLICE(RES_UNITS)))
+		return OTHER;
+	if (json_is_str(j, key, SLICE(RES_AMOUNT)))
+		return AMOUNT;
+	if (json_is_str(j, key, SLICE(RES_NUM)))
+		return NUM;
+	if (json_is_str(j, key, SLICE(RES_PERCENT)))
+		return PERCENT;
+	if (json_is_str(j, key, SLICE(RES_MEMORY)))
+		return MEMORY;
+	return json_is_str(j, key, SLICE(RES_UNITS)) ? UNITS : OTHER;
+}
+
+/* at: by enum member */
 static void collect(const struct json *j, const struct json_node *side, bool limits,
-	const struct asked *asked, size_t n)
+	struct gpu_resource *const *at)
 {
 	JSON_MEMBERS(j, side, k)
 	{
-		for (size_t i = 0; i < n; i++) {
-			if (!json_is_str(j, k, slice_of(asked[i].name)))
-				continue;
-			if (limits)
-				asked[i].at->limit = json_value(k);
-			else
-				asked[i].at->request = json_value(k);
-		}
+		enum member m = member_of(j, k);
+
+		if (m == OTHER)
+			continue;
+		if (limits)
+			at[m]->limit = json_value(k);
+		else
+			at[m]->request = json_value(k);
 	}
 }
 
 static bool is_asking(const struct json *j, const struct json_node *key)
 {
-	return json_is_str(j, key, SLICE(RES_AMOUNT)) || json_is_str(j, key, SLICE(RES_NUM)) ||
-	       json_is_str(j, key, SLICE(RES_PERCENT)) || json_is_str(j, key, SLICE(RES_MEMORY));
+	return member_of(j, key) < UNITS;
 }
 
 static bool is_positive(const struct json *j, const struct json_node *v)
@@ -235,21 +248,19 @@ int gpu_request_read(const struct json *j, const struct json_node *container, ui
 	struct arena *a, struct warnings *w, struct gpu_request *ret, struct err *err)
 {
 	struct gpu_request r = {0};
-	const struct asked asked[] = {
-		{RES_AMOUNT, &r.amount_at},
-		{RES_NUM, &r.num_at},
-		{RES_PERCENT, &r.percent_at},
-		{RES_MEMORY, &r.memory_at},
-		{RES_UNITS, &r.units_at},
-	};
+	struct gpu_resource *const at[] = {[AMOUNT] = &r.amount_at,
+		[NUM] = &r.num_at,
+		[PERCENT] = &r.percent_at,
+		[MEMORY] = &r.memory_at,
+		[UNITS] = &r.units_at};
 	const struct json_node *res = json_get(j, container, SLICE("resources"));
 
 	r.limits = json_get(j, res, SLICE("limits"));
 	r.requests = json_get(j, res, SLICE("requests"));
-	collect(j, r.limits, true, asked, 5);
-	collect(j, r.requests, false, asked, 5);
-	for (size_t i = 0; i < 4; i++)
-		r.asks = r.asks || asked[i].at->limit || asked[i].at->request;
+	collect(j, r.limits, true, at);
+	collect(j, r.requests, false, at);
+	for (size_t i = 0; i < UNITS; i++)
+		r.asks = r.asks || at[i]->limit || at[i]->request;
 	if (r.asks) {
 		if (read_amount(j, a, &r, err) < 0 || read_percent(j, a, &r, err) < 0 ||
 			read_memory(j, total_mb, a, w, &r, err) < 0)

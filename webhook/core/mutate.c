@@ -199,14 +199,14 @@ static int plan_containers(struct making *m, struct err *err)
 		const struct plan_container *old =
 			m->in.before ? plan_container(m->in.before, c->name) : NULL;
 
-		if (!gpu_request_asks(m->pod.j, c->node)) {
+		if (gpu_request_read(
+			    m->pod.j, c->node, plan->total_mb, m->in.a, m->in.warnings, r, err) < 0)
+			return err_in(err, "%s", c->path + 1);
+		if (!r->asks) {
 			if (old)
 				plan->containers[plan->n_containers++] = *old;
 			continue;
 		}
-		if (gpu_request_read(
-			    m->pod.j, c->node, plan->total_mb, m->in.a, m->in.warnings, r, err) < 0)
-			return err_in(err, "%s", c->path + 1);
 		*pc = old ? *old
 			  : (struct plan_container){.name = c->name,
 				    .kind = c->kind,
