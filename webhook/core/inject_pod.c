@@ -49,25 +49,46 @@ static int inject_volumes(struct injection *in, struct err *err)
 	return 0;
 }
 
-/* The largest value of a resource over the app containers, as it is spelled there; absent when nobody has it. */
-static struct slice largest(const struct pod *p, const char *side, const char *resource)
+/* The largest value of a resource so far, as it is spelled; absent when nobody has it. */
+struct most {
+	struct slice text;
+	struct quantity value;
+};
+
+static void add_value(const struct json *j, const struct json_node *v, struct most *m)
 {
-	struct quantity best = {0};
-	struct slice ret = {0};
+	struct slice s = json_is(v, JSON_STRING) ? json_inside(j, v) : json_raw(j, v);
+	struct quantity q;
+
+	/* Containers of one pod often ask for the same, which needs no second reading. */
+	if (!v || (m->text.at && slice_eq(s, m->text)) || quantity_parse(s, &q, NULL) < 0 ||
+		(m->text.at && quantity_cmp(q, m->value) <= 0))
+		return;
+	*m = (struct most){s, q};
+}
+
+/* What init containers are given: cpu and memory of limits and of requests. */
+struct room {
+	struct most limit_cpu, limit_memory, request_cpu, request_memory;
+};
+
+/* The maximum over the app containers in each dimension. */
+static struct room room_of(const struct pod *p)
+{
+	struct room ret = {0};
 
 	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct json_node *v;
-		struct quantity q;
-		struct slice s;
+		const struct json_node *res, *limits, *requests;
 
 		if (p->containers[i].kind != CONTAINER_APP)
 			continue;
-		v = json_path(p->j, p->containers[i].node, "resources", side, resource, NULL);
-		s = json_is(v, JSON_STRING) ? json_inside(p->j, v) : json_raw(p->j, v);
-		if (!v || quantity_parse(s, &q, NULL) < 0 || (ret.at && quantity_cmp(q, best) <= 0))
-			continue;
-		best = q;
-		ret = s;
+		res = json_get(p->j, p->containers[i].node, SLICE("resources"));
+		limits = json_get(p->j, res, SLICE("limits"));
+		requests = json_get(p->j, res, SLICE("requests"));
+		add_value(p->j, json_get(p->j, limits, SLICE("cpu")), &ret.limit_cpu);
+		add_value(p->j, json_get(p->j, limits, SLICE("memory")), &ret.limit_memory);
+		add_value(p->j, json_get(p->j, requests, SLICE("cpu")), &ret.request_cpu);
+		add_value(p->j, json_get(p->j, requests, SLICE("memory")), &ret.request_memory);
 	}
 	return ret;
 }
@@ -77,8 +98,9 @@ static struct slice at_most(struct slice request, struct slice limit)
 {
 	struct quantity r, l;
 
-	if (request.at && limit.at && quantity_parse(request, &r, NULL) == 0 &&
-		quantity_parse(limit, &l, NULL) == 0 && quantity_cmp(r, l) > 0)
+	if (request.at && limit.at && !slice_eq(request, limit) &&
+		quantity_parse(request, &r, NULL) == 0 && quantity_parse(limit, &l, NULL) == 0 &&
+		quantity_cmp(r, l) > 0)
 		return limit;
 	return request;
 }
@@ -114,15 +136,13 @@ static void write_side(struct buf *out, const char *side, struct slice cpu, stru
 
 /* The init container's object with resources: what the operator wrote, else the maximum over the app containers in each
  * dimension (origin.md section 1), absent dimensions left out. */
-static void write_init(const struct injection *in, const struct profile_init *init, struct buf *out)
+static void write_init(const struct profile_init *init, const struct room *room, struct buf *out)
 {
-	struct slice cpu = init->limit_cpu.at ? init->limit_cpu : largest(in->pod, "limits", "cpu");
-	struct slice memory =
-		init->limit_memory.at ? init->limit_memory : largest(in->pod, "limits", "memory");
-	struct slice req_cpu =
-		init->request_cpu.at ? init->request_cpu : largest(in->pod, "requests", "cpu");
-	struct slice req_memory = init->request_memory.at ? init->request_memory
-							  : largest(in->pod, "requests", "memory");
+	struct slice cpu = init->limit_cpu.at ? init->limit_cpu : room->limit_cpu.text;
+	struct slice memory = init->limit_memory.at ? init->limit_memory : room->limit_memory.text;
+	struct slice req_cpu = init->request_cpu.at ? init->request_cpu : room->request_cpu.text;
+	struct slice req_memory =
+		init->request_memory.at ? init->request_memory : room->request_memory.text;
 	bool first = true;
 
 	buf_add(out, init->json.at, init->json.len - 1);
@@ -157,7 +177,10 @@ static int check_init_name(
 static int inject_inits(struct injection *in, struct err *err)
 {
 	size_t n = in->client->n_inits, at = 0;
+	struct room room = {0};
 
+	if (n > 0)
+		room = room_of(in->pod);
 	in->plan->inits = arena_array(in->a, n, sizeof(*in->plan->inits));
 	if (!in->plan->inits)
 		return err_set(err, ERR_NOMEM, "out of memory");
@@ -176,7 +199,7 @@ static int inject_inits(struct injection *in, struct err *err)
 		if (ours)
 			continue;
 		patch_open_at(in->patch, "add", "/spec/initContainers", at, (struct slice){0});
-		write_init(in, init, in->patch->out);
+		write_init(init, &room, in->patch->out);
 		patch_close(in->patch);
 		at++;
 	}
