@@ -174,31 +174,44 @@ static bool planned_mount(const struct plan *before, struct slice container, str
 	return false;
 }
 
-/* Does an element of the user's stand at this place? Our own from an earlier call is no collision: *ret_ours. */
-static int check_place(struct injection *in, const struct pod_container *c, const char *array,
-	const char *key, struct slice path, bool *ret_ours, struct err *err)
+/* Where the container's own mounts or devices stand. */
+struct places {
+	const char *array;
+	struct slice *path; /* by index; absent where an element says nothing that can be read */
+	size_t n;
+};
+
+static int read_places(struct injection *in, const struct json_node *list, const char *array,
+	struct slice key, struct places *ret, struct err *err)
 {
 	const struct json *j = in->pod->j;
-	const struct json_node *list = json_get(j, c->node, slice_of(array));
-	size_t i = 0;
 
-	JSON_EACH(j, list, m)
-	{
-		struct slice theirs = json_str(j, json_get(j, m, slice_of(key)), in->a);
+	*ret = (struct places){.array = array};
+	ret->path =
+		arena_array(in->a, json_is(list, JSON_ARRAY) ? list->count : 0, sizeof(*ret->path));
+	if (!ret->path)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	JSON_EACH(j, list, e)
+	ret->path[ret->n++] = json_str(j, json_get(j, e, key), in->a);
+	return 0;
+}
 
-		if (theirs.at && same_path(theirs, path)) {
-			*ret_ours = planned_mount(in->before, c->name, path);
-			if (*ret_ours)
-				return 0;
-			err_reason(err, ERR_REFUSED, "MountCollision",
-				"the container has something of its own at %.*s, where the "
-				"launcher \"%.*s\" has to mount its "
-				"files; mount yours elsewhere",
-				(int)path.len, path.at, (int)in->profile->name.len,
-				in->profile->name.at);
-			return err_in(err, "%s/%zu", array, i);
-		}
-		i++;
+/* Does an element of the user's stand at this place? Our own from an earlier call is no collision: *ret_ours. */
+static int check_place(struct injection *in, const struct pod_container *c,
+	const struct places *theirs, struct slice path, bool *ret_ours, struct err *err)
+{
+	for (size_t i = 0; i < theirs->n; i++) {
+		if (!theirs->path[i].at || !same_path(theirs->path[i], path))
+			continue;
+		*ret_ours = planned_mount(in->before, c->name, path);
+		if (*ret_ours)
+			return 0;
+		err_reason(err, ERR_REFUSED, "MountCollision",
+			"the container has something of its own at %.*s, where the "
+			"launcher \"%.*s\" has to mount its "
+			"files; mount yours elsewhere",
+			(int)path.len, path.at, (int)in->profile->name.len, in->profile->name.at);
+		return err_in(err, "%s/%zu", theirs->array, i);
 	}
 	return 0;
 }
@@ -206,13 +219,19 @@ static int check_place(struct injection *in, const struct pod_container *c, cons
 static int inject_mounts(struct injection *in, const struct pod_container *c,
 	struct plan_container *pc, struct err *err)
 {
-	const struct json_node *mounts = json_get(in->pod->j, c->node, SLICE("volumeMounts"));
+	const struct json *j = in->pod->j;
+	const struct json_node *mounts = json_get(j, c->node, SLICE("volumeMounts"));
+	const struct json_node *devices = json_get(j, c->node, SLICE("volumeDevices"));
 	const char *path = pod_path(in->a, c->path, "/volumeMounts");
 	size_t n = in->profile->n_mounts;
+	struct places mounted, attached;
 
 	pc->mounts = arena_array(in->a, n, sizeof(*pc->mounts));
 	if (!path || !pc->mounts)
 		return err_set(err, ERR_NOMEM, "out of memory");
+	if (read_places(in, mounts, "volumeMounts", SLICE("mountPath"), &mounted, err) < 0 ||
+		read_places(in, devices, "volumeDevices", SLICE("devicePath"), &attached, err) < 0)
+		return err->code;
 	if (n > 0 && !json_is(mounts, JSON_ARRAY)) {
 		pc->made_mounts = true;
 		patch_add(in->patch, path, (struct slice){0}, SLICE("[]"));
@@ -221,8 +240,8 @@ static int inject_mounts(struct injection *in, const struct pod_container *c,
 		const struct profile_mount *m = &in->profile->mounts[i];
 		bool ours = false;
 
-		if (check_place(in, c, "volumeMounts", "mountPath", m->path, &ours, err) < 0 ||
-			check_place(in, c, "volumeDevices", "devicePath", m->path, &ours, err) < 0)
+		if (check_place(in, c, &mounted, m->path, &ours, err) < 0 ||
+			check_place(in, c, &attached, m->path, &ours, err) < 0)
 			return err->code;
 		pc->mounts[pc->n_mounts++] = m->path;
 		if (!ours)
