@@ -321,6 +321,22 @@ void buf_json_str(struct buf *b, struct slice s)
 	buf_char(b, '"');
 }
 
+size_t buf_json_plain(struct slice s)
+{
+	char text[ESC_CHUNK + 16] __attribute__((uninitialized));
+	size_t n = 0;
+
+	while (n < s.len) {
+		size_t chunk = s.len - n < ESC_CHUNK ? s.len - n : ESC_CHUNK;
+		size_t plain = put_plain(text, s.at + n, chunk, false);
+
+		n += plain;
+		if (plain < chunk)
+			break;
+	}
+	return n;
+}
+
 void buf_pointer_seg(struct buf *b, struct slice s)
 {
 	escape(b, s, true);

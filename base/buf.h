@@ -75,6 +75,9 @@ void buf_json_str(struct buf *b, struct slice s);
 /* Append s as the inside of a JSON string, without quotes. */
 void buf_json_esc(struct buf *b, struct slice s);
 
+/* How many bytes of s, from its beginning, are the same inside of a JSON string: s.len when nothing has to be escaped. */
+size_t buf_json_plain(struct slice s);
+
 /* Append one segment of a JSON pointer (RFC 6901: `~` becomes `~0`, `/` becomes `~1`), escaped for a JSON string too. */
 void buf_pointer_seg(struct buf *b, struct slice s);
 

@@ -10,11 +10,40 @@ static bool char_is(struct slice s, size_t at, struct slice sep)
 	return s.len - at >= sep.len && memcmp(s.at + at, sep.at, sep.len) == 0;
 }
 
+/* How many bytes of text stand in front of the first separator. */
+static size_t element_len(struct slice text, struct slice separator)
+{
+	const char *at = text.at, *end = text.at + text.len;
+
+	for (; at < end && (at = memchr(at, separator.at[0], (size_t)(end - at))) != NULL; at++)
+		if (char_is(text, (size_t)(at - text.at), separator))
+			return (size_t)(at - text.at);
+	return text.len;
+}
+
+/* Append the elements of text to the n bytes of out, empty ones left out. Returns how many bytes there are then. */
+static size_t add_elements(char *out, size_t n, struct slice text, struct slice separator)
+{
+	while (text.len > 0) {
+		size_t len = element_len(text, separator);
+		size_t taken = len < text.len ? len + separator.len : len;
+
+		if (len > 0 && n > 0) {
+			memcpy(out + n, separator.at, separator.len);
+			n += separator.len;
+		}
+		if (len > 0)
+			memcpy(out + n, text.at, len);
+		n += len;
+		text = (struct slice){text.at + taken, text.len - taken};
+	}
+	return n;
+}
+
 struct slice inject_join(
 	struct slice front, struct slice separator, struct slice value, struct arena *a)
 {
-	const struct slice parts[] = {front, value};
-	char *out = arena_alloc(a, front.len + separator.len + value.len + 1);
+	char *out = arena_space(a, front.len + separator.len + value.len + 1, 1);
 	size_t n = 0;
 
 	if (!out)
@@ -26,26 +55,8 @@ struct slice inject_join(
 			memcpy(out + front.len, value.at, value.len);
 		return (struct slice){out, front.len + value.len};
 	}
-	for (size_t p = 0; p < 2; p++) {
-		size_t from = 0;
-
-		for (size_t i = 0; i <= parts[p].len; i++) {
-			if (i < parts[p].len && !char_is(parts[p], i, separator))
-				continue;
-			if (i > from) {
-				if (n > 0) {
-					memcpy(out + n, separator.at, separator.len);
-					n += separator.len;
-				}
-				memcpy(out + n, parts[p].at + from, i - from);
-				n += i - from;
-			}
-			if (i < parts[p].len)
-				i += separator.len - 1;
-			from = i + 1;
-		}
-	}
-	return (struct slice){out, n};
+	n = add_elements(out, n, front, separator);
+	return (struct slice){out, add_elements(out, n, value, separator)};
 }
 
 /* The inside of a JSON string that stands for this text. */
@@ -53,11 +64,8 @@ static struct slice json_spelled(struct slice s, struct arena *a)
 {
 	struct buf b;
 	struct slice ret = {0};
-	size_t i = 0;
 
-	while (i < s.len && (unsigned char)s.at[i] >= 0x20 && s.at[i] != '"' && s.at[i] != '\\')
-		i++;
-	if (i == s.len)
+	if (buf_json_plain(s) == s.len)
 		return s;
 	buf_init(&b, s.len * 6 + 1);
 	buf_json_esc(&b, s);

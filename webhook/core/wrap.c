@@ -9,10 +9,10 @@ struct slice wrap_escape(struct slice s, struct arena *a)
 	size_t dollars = 0, n = 0;
 	char *out;
 
+	if (s.len == 0 || !memchr(s.at, '$', s.len))
+		return s;
 	for (size_t i = 0; i < s.len; i++)
 		dollars += s.at[i] == '$';
-	if (dollars == 0)
-		return s;
 	out = arena_alloc(a, s.len + dollars + 1);
 	if (!out)
 		return (struct slice){0};

@@ -82,15 +82,25 @@ static struct slice shell_script(struct words argv)
 	return (struct slice){0};
 }
 
+/* Can a command that begins with this word start the launcher? Of one word alone, blanks may make a line. */
+static bool may_start(struct slice first, size_t count, const struct profile *p)
+{
+	return count == 1 || is_shell(first) || slice_eq(text_basename(first), p->basename);
+}
+
 /* The words that start with the launcher; none when the command does not start it. */
 static struct words own_words(const struct json *j, const struct json_node *container,
 	const struct profile *p, struct arena *a)
 {
-	struct words argv = argv_of(j, container, a), line;
 	const struct json_node *command = json_get(j, container, SLICE("command"));
+	struct words argv, line;
 	struct slice script;
 
-	if (argv.n == 0 || !p->basename.at || !json_is(command, JSON_ARRAY) || command->count == 0)
+	if (!p->basename.at || !json_is(command, JSON_ARRAY) || command->count == 0 ||
+		!may_start(json_str(j, json_first(j, command), a), command->count, p))
+		return (struct words){0};
+	argv = argv_of(j, container, a);
+	if (argv.n == 0)
 		return (struct words){0};
 	script = shell_script(argv);
 	line = split(script.at ? script : argv.at[0], a);
