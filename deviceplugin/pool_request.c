@@ -148,3 +148,23 @@ int pool_ask(struct pool_watch *w, bool (*on_body)(void *ctx, struct slice piece
 	w->asked_ms = w->heard_ms = clock_ms();
 	return 0;
 }
+
+/* ---- what is no answer ---- */
+
+int pool_too_long(const struct pool_watch *w, struct err *err)
+{
+	if (!w->body.full)
+		return err_set(
+			err, ERR_NOMEM, "out of memory for an answer of %s", w->config->server);
+	if (w->answer.status != 200)
+		return err_set(err, ERR_TOOBIG,
+			"GET %s" POOL_PATH " was answered with status %d and more than %u MiB",
+			w->config->server, (int)w->answer.status, POOL_PAGE_MAX >> 20);
+	return err_set(err, ERR_TOOBIG,
+		"GET %s" POOL_PATH
+		": a page of the list is over %u MiB; %d GPUServers as a table are "
+		"a tenth of that, so limit or the table was not understood: let the plugin ask the "
+		"API "
+		"server itself, or a proxy that passes its query and Accept on",
+		w->config->server, POOL_PAGE_MAX >> 20, PAGE);
+}

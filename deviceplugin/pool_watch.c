@@ -236,7 +236,7 @@ static int take(struct pool_watch *w, struct slice bytes, struct err *err)
 			rc = 0;
 		}
 	}
-	return rc;
+	return rc == ERR_REFUSED ? pool_too_long(w, err) : rc;
 }
 
 static int receive(struct pool_watch *w, struct err *err)

@@ -60,6 +60,9 @@ int pool_target(struct pool_watch *w, struct err *err);
 /* Send the next request: of the list's next page, or of the watch. ERR_NOMEM, ERR_IO, ERR_NOTFOUND, ERR_INVALID (the token). */
 int pool_ask(struct pool_watch *w, bool (*on_body)(void *ctx, struct slice piece), struct err *err);
 
+/* The error for an answer that body has no room for: ERR_TOOBIG, ERR_NOMEM. */
+int pool_too_long(const struct pool_watch *w, struct err *err);
+
 /* From 0 to n - 1. */
 uint32_t pool_dice(uint32_t n);
 

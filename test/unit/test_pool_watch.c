@@ -198,6 +198,35 @@ static void test_pages(void **state)
 	end(&f);
 }
 
+/* Who takes no notice of the limit sends everything at once. */
+static void test_page_that_is_too_long(void **state)
+{
+	size_t size = 5u << 20;
+	char *body = calloc(size + 1, 1);
+	struct fixture f;
+	int n;
+
+	(void)state;
+	assert_non_null(body);
+	n = snprintf(body, size, "{\"items\":[\"");
+	memset(body + n, 'x', size - (size_t)n);
+	begin(&f, 60000);
+	api_expect(f.api, "GET", LIST, 200, body);
+	api_expect(f.api, "GET", LIST, 200, PAGE("10", ROW("a", "1")));
+	UNTIL(&f,
+		logged(&f, "a page of the list is over 4 MiB; 500 GPUServers as a table are") == 1);
+	assert_int_equal(logged(&f, BASE), 0);
+	assert_int_equal(logged(&f, "/apis/poolgate.io/v1alpha1/gpuservers: a page"), 1);
+	assert_int_equal(logged(&f, "let the plugin ask the API server itself"), 1);
+	UNTIL(&f, now(&f).known);
+	end(&f);
+	begin(&f, 60000);
+	api_expect(f.api, "GET", LIST, 500, body);
+	UNTIL(&f, logged(&f, "was answered with status 500 and more than 4 MiB") == 1);
+	end(&f);
+	free(body);
+}
+
 static void test_breaks(void **state)
 {
 	struct fixture f;
@@ -475,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_list_then_events),
 		cmocka_unit_test(test_columns_in_a_bookmark),
 		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_page_that_is_too_long),
 		cmocka_unit_test(test_breaks),
 		cmocka_unit_test(test_quiet_stream_is_a_good_one),
 		cmocka_unit_test(test_away),
