@@ -97,6 +97,39 @@ static bool does_not_listen(void *fixture)
 	return !grpc_server_listens(f->server);
 }
 
+/* Another program's socket in the place of ours: its descriptor. */
+static int displace(struct grpc_fixture *f)
+{
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
+	fd = open_at(path, true);
+	assert_int_equal(rename(path, f->path), 0);
+	return fd;
+}
+
+/* Taken away, it comes again. */
+static void assert_watched(struct grpc_fixture *f)
+{
+	assert_int_equal(unlink(f->path), 0);
+	grpc_fixture_settle(f, NULL);
+	assert_answers(f);
+}
+
+static void end(struct grpc_fixture *f)
+{
+	grpc_server_free(f->server, 0);
+	f->server = NULL;
+}
+
+/* Another one where the fixture's has ended. */
+static void begin(struct grpc_fixture *f)
+{
+	assert_int_equal(
+		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
+}
+
 static void paths(void **state)
 {
 	struct grpc_fixture *f = *state;
@@ -141,8 +174,7 @@ static void who_was_there_before(void **state)
 	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
 	assert_non_null(strstr(err.msg, "another program answers there"));
 	assert_answers(f);
-	grpc_server_free(f->server, 0);
-	f->server = NULL;
+	end(f);
 	/* a dead one */
 	(void)close(open_at(f->path, true));
 	assert_int_equal(access(f->path, F_OK), 0);
@@ -166,8 +198,7 @@ static void who_was_there_before(void **state)
 	assert_int_equal(flock(fd, LOCK_EX), 0);
 	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
 	(void)close(fd);
-	assert_int_equal(
-		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
+	begin(f);
 }
 
 static void taken_away(void **state)
@@ -179,10 +210,8 @@ static void taken_away(void **state)
 	peer_open(f, &p);
 	assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(unlink(f->path), 0);
-		grpc_fixture_settle(f, NULL);
+		assert_watched(f);
 		assert_true(listens(f));
-		assert_answers(f);
 	}
 	/* who was connected still is */
 	assert_string_equal(peer_call(&p, "/test.T/Echo", "x")->status, "0");
@@ -214,24 +243,20 @@ static void replaced(void **state)
 {
 	struct grpc_fixture *f = *state;
 	char path[128];
-	int fd;
+	int fd = displace(f);
 
 	/* by one that lives: it is left alone until it has gone, and so is its socket by our end */
-	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
-	fd = open_at(path, true);
-	assert_int_equal(rename(path, f->path), 0);
 	assert_true(grpc_fixture_turn(f, NULL, does_not_listen, f, 1000));
 	assert_false(grpc_fixture_turn(f, NULL, listens, f, 1100));
 	(void)close(fd);
 	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
 	assert_answers(f);
 	/* by one that is dead */
-	fd = open_at(path, true);
-	(void)close(fd);
-	assert_int_equal(rename(path, f->path), 0);
+	(void)close(displace(f));
 	grpc_fixture_settle(f, NULL);
 	assert_answers(f);
 	/* by a file */
+	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
 	(void)close(open(path, O_CREAT | O_WRONLY, 0600));
 	assert_int_equal(rename(path, f->path), 0);
 	assert_true(grpc_fixture_turn(f, NULL, does_not_listen, f, 1000));
@@ -243,18 +268,12 @@ static void replaced(void **state)
 static void the_end_of_who_was_replaced(void **state)
 {
 	struct grpc_fixture *f = *state;
-	char path[128];
-	int fd;
+	int fd = displace(f);
 
-	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
-	fd = open_at(path, true);
-	assert_int_equal(rename(path, f->path), 0);
-	grpc_server_free(f->server, 0);
-	f->server = NULL;
+	end(f);
 	assert_int_equal(access(f->path, F_OK), 0);
 	(void)close(fd);
-	assert_int_equal(
-		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
+	begin(f);
 }
 
 static void the_folder_goes(void **state)
@@ -269,18 +288,14 @@ static void the_folder_goes(void **state)
 	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
 	assert_answers(f);
 	/* the new one is watched */
-	assert_int_equal(unlink(f->path), 0);
-	grpc_fixture_settle(f, NULL);
-	assert_answers(f);
+	assert_watched(f);
 	/* moved away, and another in its place */
 	(void)snprintf(moved, sizeof(moved), "%s.moved", f->folder);
 	assert_int_equal(rename(f->folder, moved), 0);
 	assert_int_equal(mkdir(f->folder, 0700), 0);
 	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
 	assert_answers(f);
-	assert_int_equal(unlink(f->path), 0);
-	grpc_fixture_settle(f, NULL);
-	assert_answers(f);
+	assert_watched(f);
 	(void)snprintf(moved, sizeof(moved), "%s.moved/plugin.sock", f->folder);
 	assert_int_equal(unlink(moved), 0);
 	*strrchr(moved, '/') = '\0';
@@ -313,9 +328,7 @@ static void the_folder_is_replaced_meanwhile(void **state)
 	assert_int_equal(meanwhile.done, 2);
 	grpc_fixture_settle(f, NULL);
 	assert_answers(f);
-	assert_int_equal(unlink(f->path), 0);
-	grpc_fixture_settle(f, NULL);
-	assert_answers(f);
+	assert_watched(f);
 	remove_moved(moved);
 	/* for ever: said, and tried again later */
 	meanwhile.times = 5;
@@ -333,12 +346,8 @@ static void trouble_is_told_once(void **state)
 {
 	struct grpc_fixture *f = *state;
 	char *log, *first;
-	char path[128];
-	int fd;
+	int fd = displace(f);
 
-	(void)snprintf(path, sizeof(path), "%s/other", f->folder);
-	fd = open_at(path, true);
-	assert_int_equal(rename(path, f->path), 0);
 	assert_false(grpc_fixture_turn(f, NULL, listens, f, 2500));
 	log = grpc_fixture_log(f);
 	first = strstr(log, "cannot listen anew");

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,18 +18,36 @@
 
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
-static const char pool_text[] =
-	"apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\nmetadata: {name: gpu-01}\n"
-	"spec: {address: \"10.0.0.1:1\", gpus: [{model: V100, memory: 1000M, count: 2}]}\n";
-
 static struct plain plain;
 static struct log quiet;
 
-static int setup(void **state)
+/* Append a server of two GPUs. */
+static void add_server(struct buf *b, const char *name)
+{
+	buf_fmt(b,
+		"---\napiVersion: poolgate.io/v1alpha1\nkind: GPUServer\nmetadata: {name: %s}\n"
+		"spec: {address: \"10.0.0.1:1\", gpus: [{model: V100, memory: 1000M, count: "
+		"2}]}\n",
+		name);
+}
+
+/* What was written becomes the pool; releases it. */
+static void set_pool(struct buf *b)
 {
 	struct inventory inv;
 	struct err err = {0};
 	struct arena a;
+
+	arena_init(&a, 16 << 20);
+	assert_int_equal(gpu_servers_parse(buf_as_slice(b), "pool.yaml", &a, &inv, NULL, &err), 0);
+	assert_int_equal(ledger_memory_set_inventory(plain.ledger, &inv, &err), 0);
+	arena_release(&a);
+	buf_release(b);
+}
+
+static int setup(void **state)
+{
+	struct buf pool;
 
 	(void)state;
 	log_init(&quiet, -1);
@@ -40,11 +59,9 @@ static int setup(void **state)
 	ledger_memory_tell(plain.ledger, plain.metrics);
 	plain.version = "1.2.3";
 	plain.log = &quiet;
-	arena_init(&a, 1 << 20);
-	assert_int_equal(
-		gpu_servers_parse(slice_of(pool_text), "pool.yaml", &a, &inv, NULL, &err), 0);
-	assert_int_equal(ledger_memory_set_inventory(plain.ledger, &inv, &err), 0);
-	arena_release(&a);
+	buf_init(&pool, 1 << 20);
+	add_server(&pool, "gpu-01");
+	set_pool(&pool);
 	return 0;
 }
 
@@ -121,56 +138,53 @@ static void test_health(void **state)
 	expect("/livez", "", 200, "ok");
 }
 
+static void expect_metrics(const char *text)
+{
+	expect("/metrics", "", 200, text);
+}
+
 static void test_metrics(void **state)
 {
 	(void)state;
 	take("a");
-	expect("/metrics", "", 200, "# TYPE poolgate_reload_ok gauge");
-	expect("/metrics", "", 200, "poolgate_pool_gpus_usable{server=\"gpu-01\"} 2");
-	expect("/metrics", "", 200, "poolgate_pool_memory_bytes{server=\"gpu-01\"} 2000000000");
-	expect("/metrics", "", 200, "poolgate_pool_claimed_bytes{server=\"gpu-01\"} 1000000000");
-	expect("/metrics", "", 200, "poolgate_pool_pending_bytes{server=\"gpu-01\"} 1000000000");
-	expect("/metrics", "", 200, "poolgate_pool_claims{server=\"gpu-01\"} 1");
-	expect("/metrics", "", 200,
-		"\npoolgate_pool_bytes{server=\"gpu-01\",state=\"bound\"} 0\n"
-		"poolgate_pool_bytes{server=\"gpu-01\",state=\"pending\"} 1000000000\n"
-		"poolgate_pool_bytes{server=\"gpu-01\",state=\"free\"} 1000000000\n"
-		"poolgate_pool_bytes{server=\"gpu-01\",state=\"drained\"} 0\n"
-		"poolgate_pool_bytes{server=\"gpu-01\",state=\"stale\"} 0\n");
-	expect("/metrics", "", 200,
+	expect_metrics("# TYPE poolgate_reload_ok gauge");
+	expect_metrics("poolgate_pool_gpus_usable{server=\"gpu-01\"} 2");
+	expect_metrics("poolgate_pool_memory_bytes{server=\"gpu-01\"} 2000000000");
+	expect_metrics("poolgate_pool_claimed_bytes{server=\"gpu-01\"} 1000000000");
+	expect_metrics("poolgate_pool_pending_bytes{server=\"gpu-01\"} 1000000000");
+	expect_metrics("poolgate_pool_claims{server=\"gpu-01\"} 1");
+	expect_metrics("\npoolgate_pool_bytes{server=\"gpu-01\",state=\"bound\"} 0\n"
+		       "poolgate_pool_bytes{server=\"gpu-01\",state=\"pending\"} 1000000000\n"
+		       "poolgate_pool_bytes{server=\"gpu-01\",state=\"free\"} 1000000000\n"
+		       "poolgate_pool_bytes{server=\"gpu-01\",state=\"drained\"} 0\n"
+		       "poolgate_pool_bytes{server=\"gpu-01\",state=\"stale\"} 0\n");
+	expect_metrics(
 		"\npoolgate_claims{state=\"pending\"} 1\npoolgate_claims{state=\"bound\"} 0\n");
-	expect("/metrics", "", 200, "\npoolgate_build_info{version=\"1.2.3\",compiler=\"");
-	expect("/metrics", "", 200, "\nprocess_resident_memory_bytes ");
-	expect("/metrics", "", 200, "\nprocess_start_time_seconds 1");
-	expect("/metrics", "", 200, "\npoolgate_claims_ended_total{why=\"released\"} 0\n");
+	expect_metrics("\npoolgate_build_info{version=\"1.2.3\",compiler=\"");
+	expect_metrics("\nprocess_resident_memory_bytes ");
+	expect_metrics("\nprocess_start_time_seconds 1");
+	expect_metrics("\npoolgate_claims_ended_total{why=\"released\"} 0\n");
 	expect("/v1/release", "{\"uid\":\"a\"}", 200, "1");
-	expect("/metrics", "", 200, "\npoolgate_claims_ended_total{why=\"released\"} 1\n");
-	expect("/metrics", "", 200, "\npoolgate_claims{state=\"pending\"} 0\n");
+	expect_metrics("\npoolgate_claims_ended_total{why=\"released\"} 1\n");
+	expect_metrics("\npoolgate_claims{state=\"pending\"} 0\n");
 }
 
 /* So many servers and no more have series of their own; what is summed up is not lost. */
 static void test_metrics_bounded(void **state)
 {
-	struct inventory inv;
 	struct http_reply reply;
-	struct err err = {0};
-	struct arena a;
 	struct buf b;
 	size_t lines = 0;
 
 	(void)state;
 	buf_init(&b, 1 << 20);
-	for (int i = 0; i < METRIC_SERVERS_MAX + 7; i++)
-		buf_fmt(&b,
-			"---\napiVersion: poolgate.io/v1alpha1\nkind: GPUServer\nmetadata: {name: "
-			"gpu-%04d}\nspec: {address: \"10.0.0.1:1\", gpus: [{model: V100, memory: "
-			"1000M, count: 2}]}\n",
-			i);
-	arena_init(&a, 16 << 20);
-	assert_int_equal(gpu_servers_parse(buf_as_slice(&b), "pool.yaml", &a, &inv, NULL, &err), 0);
-	assert_int_equal(ledger_memory_set_inventory(plain.ledger, &inv, &err), 0);
-	arena_release(&a);
-	buf_release(&b);
+	for (int i = 0; i < METRIC_SERVERS_MAX + 7; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "gpu-%04d", i);
+		add_server(&b, name);
+	}
+	set_pool(&b);
 	reply = call("/metrics", "");
 	for (const char *at = reply.body; (at = strstr(at, "poolgate_pool_memory_bytes{")); at++)
 		lines++;
