@@ -125,12 +125,35 @@ static void add_code(struct line *o, const char *at, size_t len)
 	}
 }
 
+/* Stands between quotes as it is. */
+static bool stands(char c)
+{
+	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* The bytes in front that need no look at what they mean; at most max. */
+static size_t standing(struct slice s, size_t max)
+{
+	size_t n = 0;
+	while (n < s.len && n < max && stands(s.at[n]))
+		n++;
+	return n;
+}
+
 /* Between quotes; the same escapes do for JSON and for text. */
 static void add_quoted(struct line *o, struct slice s)
 {
 	size_t used = 0;
 	add(o, "\"", 1);
 	while (s.len > 0) {
+		size_t run = standing(s, LOG_VALUE_MAX - used);
+		if (run > 0) {
+			add(o, s.at, run);
+			used += run;
+			s.at += run;
+			s.len -= run;
+			continue;
+		}
 		size_t len = utf8_len(s.at, s.len);
 		if (used + (len ? len : 1) > LOG_VALUE_MAX) {
 			add_str(o, "…");
@@ -152,20 +175,30 @@ static void add_quoted(struct line *o, struct slice s)
 static bool plain(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++) {
-		unsigned char c = (unsigned char)s.at[i];
-		if (c <= ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '=')
+		if (!stands(s.at[i]) || s.at[i] == ' ' || s.at[i] == '=')
 			return false;
 	}
 	return s.len > 0 && s.len <= LOG_VALUE_MAX;
 }
 
+static void add_int(struct line *o, int64_t number)
+{
+	char digits[24], *at = digits + sizeof(digits);
+	uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+	do {
+		*--at = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest > 0);
+	if (number < 0)
+		*--at = '-';
+	add(o, at, (size_t)(digits + sizeof(digits) - at));
+}
+
 static void add_value(struct line *o, const struct log_field *f)
 {
-	char number[24] = "";
 	switch (f->kind) {
 	case LOG_KIND_INT:
-		add(o, number,
-			(size_t)snprintf(number, sizeof(number), "%lld", (long long)f->number));
+		add_int(o, f->number);
 		break;
 	case LOG_KIND_BOOL:
 		add_str(o, f->number ? "true" : "false");
@@ -196,17 +229,32 @@ static bool add_field(struct line *o, const struct log_field *f)
 	return false;
 }
 
+/* So many digits, and what stands behind them. */
+static char *put_digits(char *at, int value, int digits, char behind)
+{
+	for (int i = digits - 1; i >= 0; i--) {
+		at[i] = (char)('0' + value % 10);
+		value /= 10;
+	}
+	at[digits] = behind;
+	return at + digits + 1;
+}
+
 static void add_time(struct line *o)
 {
 	struct timespec t = {0};
 	struct tm tm = {0};
-	char text[64];
+	char text[32], *at = text;
 	(void)clock_gettime(CLOCK_REALTIME, &t);
 	(void)gmtime_r(&t.tv_sec, &tm);
-	int n = snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ",
-		tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-		t.tv_nsec / 1000000);
-	add(o, text, n > 0 && (size_t)n < sizeof(text) ? (size_t)n : 0);
+	at = put_digits(at, tm.tm_year + 1900, 4, '-');
+	at = put_digits(at, tm.tm_mon + 1, 2, '-');
+	at = put_digits(at, tm.tm_mday, 2, 'T');
+	at = put_digits(at, tm.tm_hour, 2, ':');
+	at = put_digits(at, tm.tm_min, 2, ':');
+	at = put_digits(at, tm.tm_sec, 2, '.');
+	at = put_digits(at, (int)(t.tv_nsec / 1000000), 3, 'Z');
+	add(o, text, (size_t)(at - text));
 }
 
 static void build(struct line *o, const struct log *l, enum log_level level, const char *msg,
@@ -289,7 +337,8 @@ static void write_or_drop(const struct log *l, const struct line *o)
 void log_fields(const struct log *l, enum log_level level, const char *msg,
 	const struct log_field *field, size_t nfields)
 {
-	struct line o;
+	/* zeroing it would take as long as filling it */
+	struct line o __attribute__((uninitialized));
 	if (!log_on(l, level))
 		return;
 	build(&o, l, level, msg, field, nfields);

@@ -76,7 +76,18 @@ static void shapes(void **state)
 		sscanf(out, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &y, &mo, &d, &h, &mi, &s, &ms, &n),
 		7);
 	assert_int_equal(n, 25);
+	struct tm then = {.tm_year = y - 1900,
+		.tm_mon = mo - 1,
+		.tm_mday = d,
+		.tm_hour = h,
+		.tm_min = mi,
+		.tm_sec = s};
+	time_t ago = time(NULL) - timegm(&then);
+	assert_true(ago >= 0 && ago < 60);
 	assert_string_equal(out + n, "warn review refused uid=a-b ms=-3 dry_run=true empty=\"\"\n");
+	log_line(&l, LOG_LEVEL_INFO, "m", log_int("a", INT64_MIN), log_int("b", INT64_MAX),
+		log_int("c", 0));
+	assert_non_null(strstr(written(), " a=-9223372036854775808 b=9223372036854775807 c=0\n"));
 	l.format = LOG_FORMAT_JSON;
 	log_line(&l, LOG_LEVEL_ERROR, "m", log_str("uid", "a-b"), log_int("ms", 3),
 		log_bool("x", false));
@@ -176,6 +187,15 @@ static void long_values(void **state)
 	out = text_of((struct slice){big + 1, LOG_VALUE_MAX + 5});
 	assert_null(strchr(out, '?'));
 	assert_non_null(strstr(out, "é…\"\n"));
+	/* What is escaped counts as one byte, and the last that fits is still there. */
+	memset(big, 'x', LOG_VALUE_MAX + 1);
+	big[10] = '"';
+	big[LOG_VALUE_MAX - 1] = '\n';
+	out = text_of((struct slice){big, LOG_VALUE_MAX});
+	assert_int_equal(strlen(out), 1 + LOG_VALUE_MAX + 2 + 1 + 1);
+	assert_non_null(strstr(out, "x\\n\"\n"));
+	out = text_of((struct slice){big, LOG_VALUE_MAX + 1});
+	assert_non_null(strstr(out, "x\\n…\"\n"));
 	/* More fields than fit: what does not is left out, and the line says so and stays whole. */
 	struct log l;
 	struct log_field field[10];
