@@ -94,6 +94,31 @@ uint64_t http_content_length(const char *value)
 	return text_u64(slice_of(value), UINT64_MAX, &n) ? n : UINT64_MAX;
 }
 
+/* No blank, no control character. */
+static bool is_plain(const char *name)
+{
+	const unsigned char *at = (const unsigned char *)name;
+	while (*at > ' ' && *at < 0x7f)
+		at++;
+	return *at == '\0';
+}
+
+void http_framing_add(struct http_framing *f, const char *name, const char *value)
+{
+	if (text_ieq(slice_of(name), SLICE("Content-Length"))) {
+		f->lengths++;
+	} else if (text_ieq(slice_of(name), SLICE("Transfer-Encoding"))) {
+		f->codings++;
+		if (!text_ieq(slice_of(value), SLICE("chunked")))
+			f->refusal = "The only Transfer-Encoding that is read here is chunked";
+	} else if (!is_plain(name)) {
+		f->refusal = "A header's name holds what no name may hold";
+	}
+	if (f->lengths + f->codings > 1)
+		f->refusal = "It is not clear where the body ends: give one Content-Length or "
+			     "one Transfer-Encoding";
+}
+
 size_t http_body_grow(size_t cap, size_t need, uint64_t promised, size_t max)
 {
 	size_t want = cap ? cap : BODY_FIRST_MAX / 8;

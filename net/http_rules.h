@@ -32,6 +32,16 @@ int64_t http_deadline(
 /* A Content-Length header's value: digits that fit, else UINT64_MAX; NULL gives 0. */
 uint64_t http_content_length(const char *value);
 
+/* What a request's headers say of where its body ends. Zero before the first header. */
+struct http_framing {
+	unsigned lengths, codings; /* headers of these names */
+	const char *refusal;       /* a sentence, once it is not clear; else NULL */
+};
+
+/* Look at one header more. Whoever reads the request may be another than who read it before (a proxy), and both must see the same end:
+ * one Content-Length or one Transfer-Encoding, which is "chunked"; and no name that another would read as one of these. */
+void http_framing_add(struct http_framing *f, const char *name, const char *value);
+
 /* The capacity to grow a body's buffer to so that need bytes fit: promised bytes at once when they are few, else by
  * doubling, so that a promise of a gigabyte costs nothing. At most max; need must not be above it. */
 size_t http_body_grow(size_t cap, size_t need, uint64_t promised, size_t max);

@@ -29,9 +29,10 @@ struct conn {
 	struct http_server *server;
 	struct http_call *call; /* kept for the next request of the connection */
 	struct http_match match;
-	uint64_t discarded; /* body bytes that were read for a refusal's sake */
-	unsigned refuse;    /* the status this server answers by itself, or 0 */
-	int64_t trusted_ms; /* when the client had finished its handshake; 0: it has not */
+	uint64_t discarded;  /* body bytes that were read for a refusal's sake */
+	unsigned refuse;     /* the status this server answers by itself, or 0 */
+	const char *unclear; /* of its headers, or NULL: what is wrong with them */
+	int64_t trusted_ms;  /* when the client had finished its handshake; 0: it has not */
 	bool in_flight;
 	bool suspended;
 	bool requested; /* the headers of a request have come, ever */

@@ -69,6 +69,8 @@ static enum MHD_Result send_refusal(struct conn *c, unsigned status, bool close)
 	}
 	if (status == 403 && c->client.refusal)
 		sentence = c->client.refusal;
+	if (status == 400 && c->unclear)
+		sentence = c->unclear;
 	http_server_say(c->server, c->client.name[0] ? "%u to %s (%s): %s" : "%u to %s%s: %s",
 		status, c->peer, c->client.name, sentence);
 	http_reply_text(&reply, status, sentence);
@@ -120,6 +122,14 @@ static bool is_barred(struct conn *c)
 	return tls_trust_refusal(c->server->cfg.clients, &c->tls, &c->client) != NULL;
 }
 
+static enum MHD_Result on_header(
+	void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	(void)kind;
+	http_framing_add(cls, name, value ? value : "");
+	return MHD_YES;
+}
+
 /* The headers are there: decide what can be decided without the body. */
 static enum MHD_Result on_headers(struct conn *c, const char *url, const char *method)
 {
@@ -140,6 +150,11 @@ static enum MHD_Result on_headers(struct conn *c, const char *url, const char *m
 	req->deadline_ms = http_deadline(req->received_ms,
 		MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, "timeout"),
 		s->cfg.deadline_ms, s->cfg.deadline_max_ms);
+	struct http_framing framing = {0};
+	(void)MHD_get_connection_values(c->mhd, MHD_HEADER_KIND, on_header, &framing);
+	c->unclear = framing.refusal;
+	if (c->unclear)
+		return send_refusal(c, 400, true);
 	c->refuse = c->match.status;
 	if (is_barred(c))
 		c->refuse = 403;

@@ -183,6 +183,28 @@ def test_content_length_lies(server):
     check_alive(server, before)
 
 
+UNCLEAR = {
+    "two-lengths": b"Content-Length: %(n)d\r\nContent-Length: %(less)d\r\n", "same-twice": b"Content-Length: %(n)d\r\nContent-Length: %(n)d\r\n",
+    "length-and-chunked": b"Content-Length: %(n)d\r\nTransfer-Encoding: chunked\r\n", "coded-twice":
+    b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "gzip": b"Transfer-Encoding: gzip, chunked\r\n",
+    "identity": b"Content-Length: %(n)d\r\nTransfer-Encoding: identity\r\n", "blank-in-name": b"Content-Length : %(n)d\r\n",
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNCLEAR))
+def test_where_the_body_ends(server, name):
+    """Who stands between, a proxy or a logger, must not see another end of the body than we do: what was a body there would be a request
+    here. Refused at once, and nothing more is read from the connection."""
+    at = len(server.log())
+    began = time.monotonic()
+    head = UNCLEAR[name] % {b"n": len(TEXT), b"less": len(TEXT) - 5}
+    got = raw_request(server, head, TEXT.encode() + b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+    assert got == b"" or got.startswith(b"HTTP/1.1 400") and got.count(b"HTTP/1.1") == 1, got[:400]
+    assert time.monotonic() - began < 5 * SLOW, "it was waited for"
+    assert "result=" not in server.log()[at:], "it was taken for a review"
+    check_alive(server, server.rss_kib())
+
+
 def test_big_headers(server):
     got = raw_request(server, b"".join(b"X-%d: %s\r\n" % (i, b"a" * 100) for i in range(2000)), b"")
     assert got == b"" or got.split()[1] in (b"431", b"413", b"400"), got[:100]

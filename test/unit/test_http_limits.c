@@ -318,9 +318,38 @@ static void deadlines(void **state)
 	assert_true(http_content_length("-1") == UINT64_MAX);
 }
 
+/* Two headers, and whether it is clear where the body ends. */
+static void framing(void **state)
+{
+	(void)state;
+	const struct {
+		const char *name[2], *value[2];
+		bool clear;
+	} cases[] = {
+		{{"Host", "Content-Length"}, {"x", "5"}, true},
+		{{"transfer-encoding", "X"}, {"Chunked", "\xff"}, true},
+		{{"Content-Length", "content-length"}, {"5", "5"}, false},
+		{{"Content-Length", "Transfer-Encoding"}, {"5", "chunked"}, false},
+		{{"Transfer-Encoding", "Transfer-Encoding"}, {"chunked", "chunked"}, false},
+		{{"Transfer-Encoding", "X"}, {"identity", ""}, false},
+		{{"Transfer-Encoding", "X"}, {"", ""}, false},
+		{{"Content-Length ", "X"}, {"5", ""}, false},
+		{{"X", "Transfer\tEncoding"}, {"", "5"}, false},
+		{{"X", "X\xc2\xa0"}, {"", "5"}, false},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct http_framing f = {0};
+		for (size_t j = 0; j < 2; j++)
+			http_framing_add(&f, cases[i].name[j], cases[i].value[j]);
+		if (cases[i].clear != (f.refusal == NULL))
+			fail_msg("%s, %s", cases[i].name[0], cases[i].name[1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(framing),
 		cmocka_unit_test(bodies_at_the_cap),
 		cmocka_unit_test(body_growth),
 		cmocka_unit_test(body_budget),
