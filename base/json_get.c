@@ -103,7 +103,7 @@ struct slice json_str(const struct json *j, const struct json_node *v, struct ar
 
 	if (!inside.at || !v->escaped)
 		return inside;
-	text = arena_alloc(a, inside.len + JSON_SLACK);
+	text = arena_space(a, inside.len + JSON_SLACK, 1);
 	if (!text)
 		return (struct slice){NULL, 0};
 	return (struct slice){text, json_unescape(inside.at, inside.at + inside.len, text)};
