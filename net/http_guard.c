@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "net/http_server.h"
 
 /* How often limits are looked at while there are connections. */
@@ -56,18 +56,11 @@ static void *scan(struct http_guard *g, int64_t now_ms)
 
 static void wait_tick(struct http_guard *g)
 {
-	struct timespec until;
 	if (!g->watches) {
 		pthread_cond_wait(&g->tick, &g->lock);
 		return;
 	}
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += TICK_MS * 1000000L;
-	if (until.tv_nsec >= 1000000000L) {
-		until.tv_nsec -= 1000000000L;
-		until.tv_sec++;
-	}
-	(void)pthread_cond_timedwait(&g->tick, &g->lock, &until);
+	(void)thread_wait_until(&g->tick, &g->lock, clock_ms() + TICK_MS);
 }
 
 static void *watchdog_main(void *arg)
@@ -143,15 +136,10 @@ static void *worker_main(void *arg)
 
 static int init_sync(struct http_guard *g)
 {
-	pthread_condattr_t attr;
-	if (pthread_mutex_init(&g->lock, NULL) != 0)
-		return -1;
-	if (pthread_condattr_init(&attr) != 0)
-		return -1;
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	int rc = pthread_cond_init(&g->tick, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	return rc == 0 && pthread_cond_init(&g->work, NULL) == 0 ? 0 : -1;
+	int rc = pthread_mutex_init(&g->lock, NULL);
+	if (rc == 0)
+		rc = thread_cond_init(&g->tick);
+	return rc == 0 ? pthread_cond_init(&g->work, NULL) : rc;
 }
 
 static void join_all(struct http_guard *g, bool watchdog)

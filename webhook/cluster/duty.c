@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: work that one thread repeats: when it is due, and when somebody says that something has changed. */
-#define _GNU_SOURCE 1 /* pthread_setname_np */
+#define _GNU_SOURCE 1 /* strerrorname_np */
 #include "webhook/cluster/duty.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 /* No wait is longer: keeps sums of times far from their limits. */
 #define WAIT_MAX_MS (24 * INT64_C(3600000))
@@ -28,11 +27,8 @@ struct duty {
 /* Wait until that time, until it is to end, or (if asked) until woken. Under lock. */
 static void wait_until(struct duty *d, int64_t until_ms, bool ends_when_woken)
 {
-	struct timespec t = {
-		.tv_sec = (time_t)(until_ms / 1000), .tv_nsec = (long)(until_ms % 1000) * 1000000};
-
 	while (!atomic_load(&d->stopping) && !(ends_when_woken && d->woken))
-		if (pthread_cond_timedwait(&d->cond, &d->lock, &t) != 0)
+		if (thread_wait_until(&d->cond, &d->lock, until_ms) != 0)
 			return;
 }
 
@@ -62,21 +58,6 @@ static void *duty_main(void *arg)
 	return NULL;
 }
 
-/* The thread takes no signals: they are the main thread's. */
-static int start_thread(struct duty *d, const char *name)
-{
-	sigset_t all, old;
-	int rc;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&d->thread, NULL, duty_main, d);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc == 0)
-		(void)pthread_setname_np(d->thread, name);
-	return rc;
-}
-
 static void release(struct duty *d)
 {
 	(void)pthread_cond_destroy(&d->cond);
@@ -87,7 +68,6 @@ static void release(struct duty *d)
 struct duty *duty_start(const char *name, duty_tick *tick, void *ctx, struct err *err)
 {
 	struct duty *d = calloc(1, sizeof(*d));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!d) {
@@ -97,11 +77,8 @@ struct duty *duty_start(const char *name, duty_tick *tick, void *ctx, struct err
 	d->tick = tick;
 	d->ctx = ctx;
 	(void)pthread_mutex_init(&d->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&d->cond, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	rc = start_thread(d, name);
+	(void)thread_cond_init(&d->cond);
+	rc = thread_start(&d->thread, name, duty_main, d);
 	if (rc != 0) {
 		(void)err_set(err, ERR_INTERNAL, "no thread for the duty %s: %s", name,
 			strerrorname_np(rc));

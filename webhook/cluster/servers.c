@@ -3,8 +3,8 @@
 #include "webhook/cluster/servers.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/thread.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/kube_watch.h"
 
@@ -118,10 +118,7 @@ void servers_forget(struct servers *s)
 
 bool servers_wait(struct servers *s, int64_t deadline_ms)
 {
-	struct timespec until = {
-		.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
-
-	return pthread_cond_timedwait(&s->cond, &s->lock, &until) == 0;
+	return thread_wait_until(&s->cond, &s->lock, deadline_ms) == 0;
 }
 
 /* ---- for everybody ---- */
@@ -155,7 +152,6 @@ struct servers *servers_new(
 	struct kube *k, const struct log *log, struct metrics *metrics, struct err *err)
 {
 	struct servers *s = calloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 
 	if (!s) {
 		err_set(err, ERR_NOMEM, "out of memory for the GPU servers");
@@ -164,11 +160,8 @@ struct servers *servers_new(
 	s->kube = k;
 	s->log = log;
 	s->metrics = metrics;
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_mutex_init(&s->lock, NULL);
-	(void)pthread_cond_init(&s->cond, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	(void)thread_cond_init(&s->cond);
 	return s;
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge: who leads: a thread that looks at a Lease, takes it when it may, renews it while it can. */
-#define _GNU_SOURCE 1 /* pthread_setname_np, strerrorname_np */
+#define _GNU_SOURCE 1 /* strerrorname_np */
 #include "webhook/edge/kube_lease.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "webhook/edge/kube_lease_impl.h"
 
 #define LEASES "/apis/" LEASE_API
@@ -91,11 +90,10 @@ static int64_t go_round(struct kube_lease *l)
 static void pause_for(struct kube_lease *l, int64_t ms)
 {
 	int64_t at = clock_ms() + (ms > 0 ? ms : 0);
-	struct timespec t = {.tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000};
 
 	(void)pthread_mutex_lock(&l->lock);
 	while (!atomic_load(&l->stopping))
-		if (pthread_cond_timedwait(&l->cond, &l->lock, &t) != 0)
+		if (thread_wait_until(&l->cond, &l->lock, at) != 0)
 			break;
 	(void)pthread_mutex_unlock(&l->lock);
 }
@@ -163,25 +161,9 @@ static bool fill(struct kube_lease *l)
 	return l->namespace && l->name && l->identity && !l->collection.failed && !l->path.failed;
 }
 
-/* The thread takes no signals: they are the main thread's. */
-static int start_thread(struct kube_lease *l)
-{
-	sigset_t all, old;
-	int rc;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&l->thread, NULL, lease_main, l);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc == 0)
-		(void)pthread_setname_np(l->thread, "lease");
-	return rc;
-}
-
 struct kube_lease *kube_lease_start(const struct kube_lease_config *cfg, struct err *err)
 {
 	struct kube_lease *l = calloc(1, sizeof(*l));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!l) {
@@ -193,14 +175,11 @@ struct kube_lease *kube_lease_start(const struct kube_lease_config *cfg, struct 
 	l->cfg.renew_ms = cfg->renew_ms ? cfg->renew_ms : KUBE_LEASE_RENEW_MS;
 	l->cfg.retry_ms = cfg->retry_ms ? cfg->retry_ms : KUBE_LEASE_RETRY_MS;
 	(void)pthread_mutex_init(&l->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&l->cond, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	(void)thread_cond_init(&l->cond);
 	rc = check(&l->cfg, err);
 	if (!fill(l) && rc == 0)
 		rc = err_set(err, ERR_NOMEM, "out of memory for a lease");
-	if (rc == 0 && (rc = start_thread(l)) != 0)
+	if (rc == 0 && (rc = thread_start(&l->thread, "lease", lease_main, l)) != 0)
 		rc = err_set(err, ERR_INTERNAL, "no thread for the lease: %s", strerrorname_np(rc));
 	if (rc == 0)
 		return l;

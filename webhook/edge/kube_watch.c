@@ -4,14 +4,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "webhook/edge/kube_watch_impl.h"
 
 #define LIST_MS 60000
@@ -96,8 +95,7 @@ static void down(struct kube_watch *w, const struct err *why)
 /* The n-th failure in a row: 200 ms, doubled up to 5 s, of which a half is left to chance. */
 static void back_off(struct kube_watch *w)
 {
-	int64_t ms = BACKOFF_FIRST_MS;
-	struct timespec until;
+	int64_t ms = BACKOFF_FIRST_MS, until;
 	int rc = 0;
 
 	for (unsigned i = 0; i < w->failures && ms < BACKOFF_MAX_MS; i++)
@@ -105,14 +103,10 @@ static void back_off(struct kube_watch *w)
 	w->failures++;
 	ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 	ms = ms / 2 + dice((uint32_t)(ms / 2) + 1);
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
+	until = clock_ms() + ms;
 	pthread_mutex_lock(&w->lock);
 	while (wanted(w) && rc != ETIMEDOUT)
-		rc = pthread_cond_timedwait(&w->wake, &w->lock, &until);
+		rc = thread_wait_until(&w->wake, &w->lock, until);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -304,7 +298,6 @@ static struct kube_watch *watch_new(
 	struct kube *k, const char *path, const struct kube_watch_app *app, const struct log *log)
 {
 	struct kube_watch *w = calloc(1, sizeof(*w));
-	pthread_condattr_t attr;
 
 	if (!w)
 		return NULL;
@@ -315,10 +308,7 @@ static struct kube_watch *watch_new(
 	buf_init(&w->refusal, REFUSAL_MAX);
 	kube_watch_reader_init(&w->reader, on_event, w);
 	(void)pthread_mutex_init(&w->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&w->wake, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	(void)thread_cond_init(&w->wake);
 	if (!w->path) {
 		watch_free(w);
 		return NULL;
@@ -330,7 +320,6 @@ struct kube_watch *kube_watch_start(struct kube *k, const char *path,
 	const struct kube_watch_app *app, const struct log *log, struct err *err)
 {
 	struct kube_watch *w = watch_new(k, path, app, log);
-	sigset_t all, before;
 	int rc;
 
 	if (!w) {
@@ -342,11 +331,7 @@ struct kube_watch *kube_watch_start(struct kube *k, const char *path,
 		watch_free(w);
 		return NULL;
 	}
-	/* Signals are for main. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, run, w);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	rc = thread_start(&w->thread, NULL, run, w);
 	if (rc != 0) {
 		err_set(err, ERR_INTERNAL, "cannot start a thread for watching %s: %s", path,
 			strerror(rc));
