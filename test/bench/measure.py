@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import subprocess
+import time
 
 import harness
 import payload
@@ -31,17 +32,15 @@ class Documents:
         return sum(map(len, self.bodies)) // len(self.bodies)
 
 
-def wrk(peer, documents, connections, seconds, close=False):
-    """What one run of wrk costs and takes. Errors are counted, not raised."""
+def wrk(peer, connections, seconds, close=False, documents=None, watch=time.sleep):
+    """What one run of wrk costs and takes. Errors are counted, not raised. watch(s) lets time go by while it runs."""
+    documents = documents or peer.documents
     argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "10s", "-s", SCRIPT,
             f"https://127.0.0.1:{peer.port}{peer.path}", "--", documents.folder, str(len(documents)), *(["close"] if close else [])]
     before = peer.cpu_s()
     run = subprocess.Popen(peers.pinned(peers.CLIENT_CORE, argv), stdout=subprocess.PIPE, text=True)
-    try:
-        # While the connections are open, and have been used for most of the time.
-        run.wait(seconds - 0.2)
-    except subprocess.TimeoutExpired:
-        pass
+    watch(seconds - 0.2)
+    # While the connections are open, and have been used for most of the time.
     resident = peer.resident_mb()
     out = run.communicate()[0]
     cpu = peer.cpu_s() - before
@@ -49,7 +48,7 @@ def wrk(peer, documents, connections, seconds, close=False):
         raise SystemExit(f"wrk ended with {run.returncode}: {out[-500:]}")
     said = json.loads(out.strip().splitlines()[-1])
     requests = max(said["requests"], 1)
-    return {"cpu_us": cpu * 1e6 / requests, "used": cpu / (said["us"] / 1e6), "rps": requests / (said["us"] / 1e6),
+    return {"cpu_s": cpu, "cpu_us": cpu * 1e6 / requests, "used": cpu / (said["us"] / 1e6), "rps": requests / (said["us"] / 1e6),
             "p50_us": said["p50"], "p99_us": said["p99"], "rss_mb": resident,
             "errors": said["errors"] + said["timeouts"] + (said["requests"] == 0)}
 

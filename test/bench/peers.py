@@ -46,6 +46,7 @@ class Peer:
     """A program that serves HTTPS on self.port; argv() says how it is started. path is what is posted to."""
     path = "/mutate"
     environment = None
+    documents = None  # what is posted to it
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="poolgate-bench-")

@@ -5,11 +5,13 @@ import os
 import platform
 import re
 import shutil
+import statistics
 import subprocess
 import time
 
 import harness
 import picture
+import weather
 
 DOCS = os.path.join(harness.ROOT, "docs")
 PAGE = os.path.join(DOCS, "performance.md")
@@ -54,10 +56,19 @@ def find(r, size, server, connections):
                 None)
 
 
+def ratios(one, two):
+    """A figure over another, round by round."""
+    return [a / b for a, b in zip(one["rounds"], two["rounds"], strict=True)]
+
+
 def ratio(r, size, server, connections, other, figure="cpu_us"):
-    """A row's median over another's; None when one is missing."""
+    """The median of the ratios of a row's figure to another's; None when one is missing."""
     one, two = find(r, size, server, connections), find(r, size, other, connections)
-    return one[figure]["median"] / two[figure]["median"] if one and two else None
+    return statistics.median(ratios(one[figure], two[figure])) if one and two else None
+
+
+def mark(rows):
+    return " ~" if any(row.get("disturbed") for row in rows) else ""
 
 
 def base_of(server):
@@ -72,23 +83,30 @@ def slow_client(row):
 
 
 def rate_table(r):
-    lines = ["| review | server | c | CPU µs each (min–max) | × nginx | 1000/s | p50 / p99 ms | RSS MB | errors |",
+    lines = ["| review | server | c | CPU µs each (min–max) | × nginx (min–max) | 1000/s | p50 / p99 ms | RSS MB | errors |",
              "|---|---|---|---|---|---|---|---|---|"]
     for row in r["rate"]:
-        cpu, times = row["cpu_us"], ratio(r, row["size"], row["server"], row["connections"], base_of(row["server"]))
+        cpu = row["cpu_us"]
+        times = ratios(cpu, find(r, row["size"], base_of(row["server"]), row["connections"])["cpu_us"])
         lines.append(f"| {row['size']}, {row['bytes'] / 1000:.1f} KB | {NAMES[row['server']]} | {row['connections']} "
-                     f"| {cpu['median']:.1f} ({cpu['min']:.1f}–{cpu['max']:.1f}){' ~' if row['disturbed'] else ''} "
-                     f"| {times:.2f} | {row['rps']['median'] / 1000:.1f}{' >' if slow_client(row) else ''} "
+                     f"| {cpu['median']:.1f} ({cpu['min']:.1f}–{cpu['max']:.1f}){mark([row])} "
+                     f"| {statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f}) "
+                     f"| {row['rps']['median'] / 1000:.1f}{' >' if slow_client(row) else ''} "
                      f"| {row['p50_us']['median'] / 1000:.2f} / {row['p99_us']['median'] / 1000:.2f} "
                      f"| {row['rss_mb']['median']:.1f} | {row['errors']} |")
     return lines
 
 
+def times_of(values, name, other="nginx"):
+    """The same of handshakes and starts."""
+    return statistics.median(ratios(values[name], values[other]))
+
+
 def values_table(title, unit, values):
     lines = [f"| {title} | {unit} (min–max) | × nginx |", "|---|---|---|"]
     for name, v in values.items():
-        lines.append(f"| {NAMES[name]} | {v['median']:.1f} ({v['min']:.1f}–{v['max']:.1f}) "
-                     f"| {v['median'] / values['nginx']['median']:.2f} |")
+        lines.append(f"| {NAMES[name]} | {v['median']:.1f} ({v['min']:.1f}–{v['max']:.1f}){mark([v])} "
+                     f"| {times_of(values, name):.2f} |")
     return lines
 
 
@@ -107,8 +125,19 @@ def size_table(r):
         lines.append(f"| {row['bytes'] / 1000:.1f} KB | {row['cpu_us']:.1f} ({row['min']:.1f}–{row['max']:.1f}) "
                      f"| {fit['at_us'] + fit['us_per_kb'] * row['bytes'] / 1000:.1f} |")
     lines.append("")
-    lines.append(f"{fit['at_us']:.1f} µs and {fit['us_per_kb']:.2f} µs for each KB; r² = {fit['r2']:.4f}")
+    lines.append(f"{fit['at_us']:.1f} µs and {fit['us_per_kb']:.2f} µs for each KB; r² = {fit['r2']:.4f}{mark([fit])}")
     return lines
+
+
+def weather_lines(r):
+    """What was thrown away, and why."""
+    seen = r["weather"]
+    why = [f"{n} because {weather.WHY[name]}" for name, n in seen["disturbed"].items() if n]
+    turns = [f"{name} {turn['disturbed']} of {turn['bursts']}" for name, turn in seen["servers"].items()]
+    pieces = [f"{core['best']:.0f} µs (median {core['median']:.0f})" for core in seen["yardstick_us"].values()]
+    return [f"{seen['rounds']} rounds, {seen['undisturbed']} undisturbed, {seen['thrown_away']} thrown away. {seen['bursts']} bursts, "
+            f"{sum(seen['disturbed'].values())} disturbed{': ' if why else ''}{', '.join(why)}. By server: {', '.join(turns)}. "
+            f"The yardstick's piece takes {' and '.join(pieces)} on the two cores."]
 
 
 PARTS = {"rate": rate_table, "handshake": handshake_table, "start": start_table, "size": size_table}
@@ -117,20 +146,23 @@ PARTS = {"rate": rate_table, "handshake": handshake_table, "start": start_table,
 # ---- thresholds ----
 
 def over(r, size, server, other, connections, figure="cpu_us"):
-    """All ratios at these numbers of connections that were measured."""
-    return [v for v in (ratio(r, size, server, c, other, figure) for c in connections) if v is not None]
+    """All ratios at these numbers of connections that were measured, and the mark of disturbed ones."""
+    rows = [row for row in (find(r, size, server, c) for c in connections) if row and find(r, size, other, row["connections"])]
+    return [ratio(r, size, server, row["connections"], other, figure) for row in rows], mark(rows)
 
 
-def at_most(what, limit, values, form="{:.2f}"):
-    return (what, "≤ " + form.format(limit), values, form, bool(values) and max(values) <= limit)
+def at_most(what, limit, found, form="{:.2f}"):
+    values, sign = found
+    return (what, "≤ " + form.format(limit), values, form, bool(values) and max(values) <= limit, sign)
 
 
-def at_least(what, limit, values, form="{:.1f}"):
-    return (what, "≥ " + form.format(limit), values, form, bool(values) and min(values) >= limit)
+def at_least(what, limit, found, form="{:.1f}"):
+    values, sign = found
+    return (what, "≥ " + form.format(limit), values, form, bool(values) and min(values) >= limit, sign)
 
 
 def judged(r):
-    """(what, threshold, values, how to print them, reached) for each threshold that was measured."""
+    """(what, threshold, values, how to print them, reached, mark) for each threshold that was measured."""
     found = []
     for size, whole, rate, wait in (("small", 2.0, 8, 5), ("big", 2.4, 13, 8)):
         for server in ("mutate", "validate"):
@@ -143,19 +175,19 @@ def judged(r):
     found.append(at_most("mutate, small: CPU over nginx's, c = 1", 1.6, over(r, "small", "mutate", "nginx", (1,))))
     shake, start = r.get("handshake", {}), r.get("start", {})
     if shake:
-        found.append(at_most("handshake: CPU over nginx's", 1.0, [shake["transport"]["median"] / shake["nginx"]["median"]]))
+        found.append(at_most("handshake: CPU over nginx's", 1.0, ([times_of(shake, "transport")], mark(shake.values()))))
     if "Go" in start:
-        found.append(at_most("first reply after the start over Go's", 1.2, [start["mutate"]["median"] / start["Go"]["median"]]))
+        found.append(at_most("first reply after the start over Go's", 1.2, ([times_of(start, "mutate", "Go")], "")))
     if "size" in r:
-        found.append(at_least("cost against body size is a line: r²", 0.99, [r["size"]["r2"]], "{:.4f}"))
+        found.append(at_least("cost against body size is a line: r²", 0.99, ([r["size"]["r2"]], mark([r["size"]])), "{:.4f}"))
     return [row for row in found if row[2]]
 
 
 def thresholds(r):
     lines = ["| Threshold | Asked | Measured | |", "|---|---|---|---|"]
-    for what, limit, values, form, reached in judged(r):
+    for what, limit, values, form, reached, sign in judged(r):
         low, high = form.format(min(values)), form.format(max(values))
-        lines.append(f"| {what} | {limit} | {low if low == high else low + '–' + high} | {'reached' if reached else '**missed**'} |")
+        lines.append(f"| {what} | {limit} | {low if low == high else low + '–' + high}{sign} | {'reached' if reached else '**missed**'} |")
     return lines
 
 
@@ -164,8 +196,9 @@ def thresholds(r):
 def section(r):
     parts = ["Measured on " + machine_line(r) + f"; {r['seconds']} seconds.", "", *thresholds(r), "",
              "![CPU for each request](performance/bench.svg)", "", *rate_table(r), ""]
-    if any(row["disturbed"] for row in r["rate"]):
-        parts += ["~: rounds differ by more than 15 %, or the server did not get its core.", ""]
+    parts += [*weather_lines(r), ""]
+    if mark([*r["rate"], *r["handshake"].values(), r["size"]]):
+        parts += ["~: too few rounds without a disturbed burst; shown are the least disturbed.", ""]
     if any(slow_client(row) for row in r["rate"]):
         parts += ["\\>: wrk could do no more, the server had part of its core left.", ""]
     for part in ("handshake", "start", "size"):
@@ -175,16 +208,17 @@ def section(r):
 
 def write(r, json_path, whole):
     """All figures as JSON; after a whole run the page and the picture, too."""
+    # Lists of numbers on one line each.
+    words = re.sub(r"\[([^][{}]*)\]", lambda found: f"[{' '.join(found[1].split())}]", json.dumps(r, indent=1, ensure_ascii=False))
     if json_path:
         os.makedirs(os.path.dirname(json_path) or ".", exist_ok=True)
         with open(json_path, "w", encoding="utf-8") as file:
-            json.dump(r, file, indent=1, ensure_ascii=False)
+            file.write(words)
     if not whole:
         return
     os.makedirs(FOLDER, exist_ok=True)
     with open(os.path.join(FOLDER, "bench.json"), "w", encoding="utf-8") as file:
-        json.dump(r, file, indent=1, ensure_ascii=False)
-        file.write("\n")
+        file.write(words + "\n")
     with open(os.path.join(FOLDER, "bench.svg"), "w", encoding="utf-8") as file:
         file.write(picture.bars(r))
     with open(PAGE, encoding="utf-8") as file:
