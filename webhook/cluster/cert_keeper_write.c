@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the certificate keeper writes: two Secrets and the bundles of the webhook configurations. */
-#include "certs/certs_files.h"
 #include "webhook/cluster/cert_keeper_impl.h"
 #include "webhook/cluster/secret_data.h"
 
@@ -30,23 +29,11 @@ static void add_member(struct buf *out, bool *first, const char *key)
 	buf_char(out, ':');
 }
 
-static void write_body(
-	const struct cert_keeper *k, const struct secret_write *w, bool exists, struct buf *out)
+static void write_body(const struct cert_keeper *k, const struct secret_write *w, struct buf *out)
 {
 	bool first = true;
 
-	buf_str(out, "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":");
-	buf_json_str(out, slice_of(w->name));
-	buf_str(out, ",\"namespace\":");
-	buf_json_str(out, slice_of(k->cfg.namespace));
-	if (exists) {
-		struct kube_meta meta = kube_meta(&w->was->json, json_root(&w->was->json));
-
-		buf_str(out, ",\"uid\":");
-		buf_json_str(out, meta.uid);
-		buf_str(out, ",\"resourceVersion\":");
-		buf_json_str(out, meta.version);
-	}
+	secret_begin(out, k->cfg.namespace, w->name, w->was);
 	buf_str(out, ",\"labels\":{\"" CERT_KEEPER_LABEL "\":\"" LABEL_VALUE "\"}"
 		     ",\"annotations\":{");
 	for (size_t i = 0; i < sizeof(w->notes) / sizeof(w->notes[0]); i++) {
@@ -73,37 +60,21 @@ static void write_body(
 static int write_secret(const struct cert_keeper *k, const struct secret_write *w, struct err *err)
 {
 	const struct json *j = &w->was->json;
-	bool exists = w->was->status != 404;
-	struct buf path, body;
-	int rc;
+	struct buf body;
 
-	if (exists && !json_is_str(j,
-			      json_get(j, json_path(j, json_root(j), "metadata", "labels", NULL),
-				      SLICE(CERT_KEEPER_LABEL)),
-			      SLICE(LABEL_VALUE)))
+	if (w->was->status != 404 &&
+		!json_is_str(j,
+			json_get(j, json_path(j, json_root(j), "metadata", "labels", NULL),
+				SLICE(CERT_KEEPER_LABEL)),
+			SLICE(LABEL_VALUE)))
 		return err_set(err, ERR_REFUSED,
 			"Secret %s/%s is somebody else's: it does not carry the label "
 			"" CERT_KEEPER_LABEL "=" LABEL_VALUE
 			"; delete it, or label it when poolgate may replace it",
 			k->cfg.namespace, w->name);
-	buf_init(&path, PATH_MAX_BYTES);
 	buf_init(&body, BODY_MAX_BYTES);
-	kube_path(&path, "/api/v1", k->cfg.namespace, "secrets", exists ? w->name : NULL, NULL);
-	write_body(k, w, exists, &body);
-	if (path.failed || body.failed) {
-		rc = err_set(err, ERR_NOMEM, "out of memory");
-	} else {
-		struct kube_call call = {.method = exists ? "PUT" : "POST",
-			.path = path.data,
-			.body = buf_as_slice(&body)};
-		struct kube_answer a;
-
-		rc = kube_do(k->cfg.kube, &call, &a, err);
-		secret_release(&a);
-	}
-	buf_release(&path);
-	certs_files_wipe(&body);
-	return rc;
+	write_body(k, w, &body);
+	return secret_put(k->cfg.kube, k->cfg.namespace, w->name, w->was, &body, err);
 }
 
 static struct slice time_text(int64_t at, char text[static 32])

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: the copies of the client's Secrets in one namespace. Every write follows a look past every cache and names what was seen. */
-#include "certs/certs_files.h"
 #include "webhook/cluster/cert_keeper.h"
 #include "webhook/cluster/secret_data.h"
 #include "webhook/cluster/secret_sync_impl.h"
@@ -39,18 +38,7 @@ static void write_body(const struct secret_sync_config *cfg, const char *namespa
 	const struct secret_kind *kind, const struct secret_source *from, struct slice value,
 	const struct kube_answer *was, struct buf *out)
 {
-	buf_str(out, "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":");
-	buf_json_str(out, slice_of(kind->copy));
-	buf_str(out, ",\"namespace\":");
-	buf_json_str(out, slice_of(namespace));
-	if (was->status != 404) {
-		struct kube_meta meta = kube_meta(&was->json, json_root(&was->json));
-
-		buf_str(out, ",\"uid\":");
-		buf_json_str(out, meta.uid);
-		buf_str(out, ",\"resourceVersion\":");
-		buf_json_str(out, meta.version);
-	}
+	secret_begin(out, namespace, kind->copy, was);
 	buf_str(out, ",\"labels\":{\"" CERT_KEEPER_LABEL "\":\"" OWNER "\",\"" SECRET_COPY_LABEL
 		     "\":\"true\"},\"annotations\":{\"" COPIED_FROM "\":\"");
 	buf_json_esc(out, secret_source_namespace(cfg->source));
@@ -68,28 +56,11 @@ static int write_copy(const struct secret_sync_config *cfg, const char *namespac
 	const struct secret_kind *kind, const struct secret_source *from, struct slice value,
 	const struct kube_answer *was, struct err *err)
 {
-	bool exists = was->status != 404;
-	struct buf path, body;
-	int rc;
+	struct buf body;
 
-	buf_init(&path, SECRET_PATH_MAX);
 	buf_init(&body, SECRET_BODY_MAX);
-	kube_path(&path, "/api/v1", namespace, "secrets", exists ? kind->copy : NULL, NULL);
 	write_body(cfg, namespace, kind, from, value, was, &body);
-	if (path.failed || body.failed) {
-		rc = err_set(err, ERR_NOMEM, "out of memory");
-	} else {
-		struct kube_call call = {.method = exists ? "PUT" : "POST",
-			.path = path.data,
-			.body = buf_as_slice(&body)};
-		struct kube_answer a;
-
-		rc = kube_do(cfg->kube, &call, &a, err);
-		secret_release(&a);
-	}
-	buf_release(&path);
-	certs_files_wipe(&body);
-	return rc;
+	return secret_put(cfg->kube, namespace, kind->copy, was, &body, err);
 }
 
 /* GET a copy: one that is not there is no error, was->status is 404 then. */

@@ -3,6 +3,7 @@
 #include "webhook/cluster/secret_data.h"
 
 #include "base/base64.h"
+#include "certs/certs_files.h"
 
 #define PATH_MAX_BYTES 1024
 
@@ -18,6 +19,48 @@ int secret_get(struct kube *k, const char *namespace, const char *name, struct k
 	rc = path.failed ? err_set(err, ERR_NOMEM, "out of memory")
 			 : kube_get(k, path.data, 0, ret, err);
 	buf_release(&path);
+	return rc;
+}
+
+void secret_begin(
+	struct buf *out, const char *namespace, const char *name, const struct kube_answer *was)
+{
+	buf_str(out, "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":");
+	buf_json_str(out, slice_of(name));
+	buf_str(out, ",\"namespace\":");
+	buf_json_str(out, slice_of(namespace));
+	if (was->status != 404) {
+		struct kube_meta meta = kube_meta(&was->json, json_root(&was->json));
+
+		buf_str(out, ",\"uid\":");
+		buf_json_str(out, meta.uid);
+		buf_str(out, ",\"resourceVersion\":");
+		buf_json_str(out, meta.version);
+	}
+}
+
+int secret_put(struct kube *k, const char *namespace, const char *name,
+	const struct kube_answer *was, struct buf *body, struct err *err)
+{
+	bool exists = was->status != 404;
+	struct buf path;
+	int rc;
+
+	buf_init(&path, PATH_MAX_BYTES);
+	kube_path(&path, "/api/v1", namespace, "secrets", exists ? name : NULL, NULL);
+	if (path.failed || body->failed) {
+		rc = err_set(err, ERR_NOMEM, "out of memory");
+	} else {
+		struct kube_call call = {.method = exists ? "PUT" : "POST",
+			.path = path.data,
+			.body = buf_as_slice(body)};
+		struct kube_answer a;
+
+		rc = kube_do(k, &call, &a, err);
+		secret_release(&a);
+	}
+	buf_release(&path);
+	certs_files_wipe(body);
 	return rc;
 }
 

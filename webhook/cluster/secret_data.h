@@ -14,6 +14,13 @@
 int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
 	struct err *err);
 
+/* Append the beginning of a Secret, up to within its metadata: its name, and the version of it that was read (status 404: it did not exist). */
+void secret_begin(
+	struct buf *out, const char *namespace, const char *name, const struct kube_answer *was);
+/* Write what secret_begin() has begun over what was read, or make it. Wipes and releases the body in every case. Errors as kube_do. */
+int secret_put(struct kube *k, const char *namespace, const char *name,
+	const struct kube_answer *was, struct buf *body, struct err *err);
+
 /* Is it of a type that people put keys and tokens of their own into: Opaque or kubernetes.io/tls? Others are not to be passed on: a token of a
  * service account, a registry's password. */
 bool secret_is_plain(const struct json *j, const struct json_node *secret);
