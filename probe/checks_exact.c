@@ -222,15 +222,12 @@ bool check_shared_memory(struct check_world *w, struct check_result *r)
 	void *found = NULL, *sms = NULL;
 	void *args[] = {&rounds, &seed, &found, &sms};
 
-	memset(&f, 0xff, sizeof(f)); /* what is not copied is no pass */
 	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(f)), "allocating memory") &&
 		cuda_ok(w, r, w->rt->mem_alloc(&sms, blocks * sizeof(uint32_t)),
 			"allocating memory") &&
 		cuda_ok(w, r, w->rt->mem_set(found, 0, sizeof(f), w->stream), "clearing memory") &&
 		launch(w, r, "gp_smem", blocks, args) && finish(w, r) &&
-		cuda_ok(w, r, w->rt->mem_copy(&f, found, sizeof(f), RT_DEVICE_TO_HOST, w->stream),
-			"reading what was found") &&
-		finish(w, r)) {
+		read_findings(w, r, found, &f)) {
 		r->errors = (int64_t)f.wrong_cells;
 		r->bytes_tested = (int64_t)blocks * KERNEL_SHARED_BYTES;
 		if (f.wrong_cells > 0)

@@ -53,6 +53,16 @@ bool finish(struct check_world *w, struct check_result *r)
 	return cuda_ok(w, r, w->rt->stream_synchronize(w->stream), "waiting for the GPU");
 }
 
+bool read_findings(struct check_world *w, struct check_result *r, const void *found,
+	struct kernel_findings *ret)
+{
+	memset(ret, 0xff, sizeof(*ret)); /* what is not copied is no pass */
+	return cuda_ok(w, r,
+		       w->rt->mem_copy(ret, found, sizeof(*ret), RT_DEVICE_TO_HOST, w->stream),
+		       "reading what was found") &&
+	       finish(w, r);
+}
+
 static int compare(const void *a, const void *b)
 {
 	float x, y;

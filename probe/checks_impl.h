@@ -25,6 +25,10 @@ bool launch(struct check_world *w, struct check_result *r, const char *name, uns
 /* Wait for the stream. */
 bool finish(struct check_world *w, struct check_result *r);
 
+/* What kernels have left at `found`, after they are done. False: the result says why, and *ret is no pass. */
+bool read_findings(struct check_world *w, struct check_result *r, const void *found,
+	struct kernel_findings *ret);
+
 /* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count; NAN when one of
  * them is no number. False: the result says why. */
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,

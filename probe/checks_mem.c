@@ -4,7 +4,6 @@
  * address lines. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "probe/checks_impl.h"
 #include "probe/kernels/pattern.h"
@@ -212,11 +211,7 @@ static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 	struct check_result *r = s->r;
 	struct kernel_findings f;
 
-	memset(&f, 0xff, sizeof(f)); /* what is not copied is no pass */
-	if (!cuda_ok(s->w, r,
-		    s->w->rt->mem_copy(&f, s->found, sizeof(f), RT_DEVICE_TO_HOST, s->w->stream),
-		    "reading what was found") ||
-		!finish(s->w, r))
+	if (!read_findings(s->w, r, s->found, &f))
 		return false;
 	r->bytes_tested = (int64_t)s->bytes;
 	r->coverage_percent =

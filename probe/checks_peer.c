@@ -154,11 +154,7 @@ static void judge(struct transfer *t)
 	struct kernel_findings f;
 	double seconds;
 
-	memset(&f, 0xff, sizeof(f)); /* what is not copied is no pass */
-	if (!cuda_ok(t->to, r,
-		    t->to->rt->mem_copy(&f, t->found, sizeof(f), RT_DEVICE_TO_HOST, t->to->stream),
-		    "reading what was found") ||
-		!finish(t->to, r))
+	if (!read_findings(t->to, r, t->found, &f))
 		return;
 	for (int i = 0; i < RUNS; i++)
 		if (!isfinite(t->ms[i])) {
