@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the certificate keeper writes: two Secrets and the bundles of the webhook configurations. */
+#include "certs/certs_files.h"
 #include "webhook/cluster/cert_keeper_impl.h"
 #include "webhook/cluster/secret_data.h"
 
