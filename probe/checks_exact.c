@@ -3,7 +3,6 @@
  * different multiprocessors, all results are compared with each other, and a sample with the CPU. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "probe/checks_impl.h"
 #include "probe/kernels/exact.h"
