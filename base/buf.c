@@ -71,14 +71,16 @@ bool buf_reserve(struct buf *b, size_t more)
 
 void buf_u64(struct buf *b, uint64_t n)
 {
-	char digits[20];
-	size_t at = sizeof(digits);
+	size_t digits = 1;
 
-	do {
-		digits[--at] = (char)('0' + n % 10);
-		n /= 10;
-	} while (n);
-	buf_add(b, digits + at, sizeof(digits) - at);
+	for (uint64_t rest = n; rest >= 10; rest /= 10)
+		digits++;
+	if (!buf_has_room(b, digits) && !buf_reserve(b, digits))
+		return;
+	b->len += digits;
+	b->data[b->len] = '\0';
+	for (size_t at = b->len; digits > 0; digits--, n /= 10)
+		b->data[--at] = (char)('0' + n % 10);
 }
 
 void buf_i64(struct buf *b, int64_t n)
@@ -278,7 +280,8 @@ static inline char *put_chunk(char *out, const char *in, size_t len, bool pointe
 	}
 }
 
-static inline void escape(struct buf *b, struct slice s, bool pointer)
+/* Text that is long or for which there is little room. */
+static __attribute__((noinline)) void escape_chunks(struct buf *b, struct slice s, bool pointer)
 {
 	/* written before it is read; zeroing it would cost more than the work */
 	char text[6 * ESC_CHUNK + 16] __attribute__((uninitialized));
@@ -298,6 +301,25 @@ static inline void escape(struct buf *b, struct slice s, bool pointer)
 	}
 }
 
+/* Does it certainly fit, however much is escaped, with so many bytes around it? True for most, which are short. */
+static inline bool fits_escaped(const struct buf *b, size_t len, size_t around)
+{
+	return len <= ESC_CHUNK && buf_has_room(b, 6 * len + 16 + around);
+}
+
+static inline void escape(struct buf *b, struct slice s, bool pointer)
+{
+	char *end;
+
+	if (!fits_escaped(b, s.len, 0)) {
+		escape_chunks(b, s, pointer);
+		return;
+	}
+	end = put_chunk(b->data + b->len, s.at, s.len, pointer);
+	*end = '\0';
+	b->len = (size_t)(end - b->data);
+}
+
 void buf_json_esc(struct buf *b, struct slice s)
 {
 	escape(b, s, false);
@@ -305,20 +327,20 @@ void buf_json_esc(struct buf *b, struct slice s)
 
 void buf_json_str(struct buf *b, struct slice s)
 {
-	/* Most strings are short and fit: ask for room once. */
-	if (s.len <= ESC_CHUNK && buf_has_room(b, 6 * s.len + 18)) {
-		char *at = b->data + b->len;
+	char *at;
 
-		*at++ = '"';
-		at = put_chunk(at, s.at, s.len, false);
-		*at++ = '"';
-		*at = '\0';
-		b->len = (size_t)(at - b->data);
+	if (!fits_escaped(b, s.len, 2)) {
+		buf_char(b, '"');
+		escape_chunks(b, s, false);
+		buf_char(b, '"');
 		return;
 	}
-	buf_char(b, '"');
-	escape(b, s, false);
-	buf_char(b, '"');
+	at = b->data + b->len;
+	*at++ = '"';
+	at = put_chunk(at, s.at, s.len, false);
+	*at++ = '"';
+	*at = '\0';
+	b->len = (size_t)(at - b->data);
 }
 
 size_t buf_json_plain(struct slice s)

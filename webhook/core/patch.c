@@ -14,17 +14,33 @@ void patch_end(struct patch *p)
 		buf_char(p->out, ']');
 }
 
-/* False when there is no path. */
-static bool start(struct patch *p, struct slice op, const char *path)
+static char *put(char *at, const char *bytes, size_t len)
 {
-	if (!path) {
+	memcpy(at, bytes, len);
+	return at + len;
+}
+
+#define PUT(at, lit) put(at, lit, sizeof(lit) - 1)
+
+/* False when there is no path, or no room. */
+static bool start(struct patch *p, const char *op, const char *path)
+{
+	size_t op_len = strlen(op), path_len = path ? strlen(path) : 0;
+	size_t len = sizeof("[{\"op\":\"\",\"path\":\"") - 1 + op_len + path_len;
+	char *at;
+
+	if (!path)
 		p->out->failed = true;
+	/* A patch has many operations: ask for room once for all that each begins with. */
+	if (!path || (!buf_has_room(p->out, len) && !buf_reserve(p->out, len)))
 		return false;
-	}
-	buf_slice(p->out, p->n++ == 0 ? SLICE("[{\"op\":\"") : SLICE(",{\"op\":\""));
-	buf_slice(p->out, op);
-	buf_slice(p->out, SLICE("\",\"path\":\""));
-	buf_str(p->out, path);
+	at = p->out->data + p->out->len;
+	at = p->n++ == 0 ? PUT(at, "[{\"op\":\"") : PUT(at, ",{\"op\":\"");
+	at = put(at, op, op_len);
+	at = PUT(at, "\",\"path\":\"");
+	at = put(at, path, path_len);
+	*at = '\0';
+	p->out->len += len;
 	return true;
 }
 
@@ -44,7 +60,7 @@ static void add_key(struct patch *p, struct slice key)
 
 void patch_open(struct patch *p, const char *op, const char *path, struct slice key)
 {
-	if (!start(p, slice_of(op), path))
+	if (!start(p, op, path))
 		return;
 	add_key(p, key);
 	buf_slice(p->out, SLICE("\",\"value\":"));
@@ -53,7 +69,7 @@ void patch_open(struct patch *p, const char *op, const char *path, struct slice 
 void patch_open_at(
 	struct patch *p, const char *op, const char *path, size_t index, struct slice key)
 {
-	if (!start(p, slice_of(op), path))
+	if (!start(p, op, path))
 		return;
 	add_index(p, index);
 	add_key(p, key);
@@ -81,7 +97,7 @@ void patch_replace(struct patch *p, const char *path, struct slice key, struct s
 
 void patch_remove(struct patch *p, const char *path, struct slice key)
 {
-	if (!start(p, SLICE("remove"), path))
+	if (!start(p, "remove", path))
 		return;
 	add_key(p, key);
 	buf_slice(p->out, SLICE("\"}"));
@@ -89,7 +105,7 @@ void patch_remove(struct patch *p, const char *path, struct slice key)
 
 void patch_remove_at(struct patch *p, const char *path, size_t index, struct slice key)
 {
-	if (!start(p, SLICE("remove"), path))
+	if (!start(p, "remove", path))
 		return;
 	add_index(p, index);
 	add_key(p, key);
