@@ -129,7 +129,8 @@ static void fill_defaults(struct http_config *cfg)
 {
 	cfg->connections = or_default(cfg->connections, 512);
 	cfg->body_max = cfg->body_max ? cfg->body_max : (size_t)8 * 1024 * 1024;
-	cfg->body_total = cfg->body_total ? cfg->body_total : (size_t)256 * 1024 * 1024;
+	cfg->body_total = cfg->body_total ? cfg->body_total : (size_t)48 * 1024 * 1024;
+	cfg->body_small = cfg->body_small ? cfg->body_small : (size_t)64 * 1024;
 	cfg->header_ms = or_default(cfg->header_ms, 10000);
 	cfg->body_ms = or_default(cfg->body_ms, 10000);
 	cfg->send_ms = or_default(cfg->send_ms, 30000);
@@ -203,6 +204,7 @@ int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	fill_defaults(&s->cfg);
 	s->bodies.max = s->cfg.body_max;
 	s->bodies.total = s->cfg.body_total;
+	s->small_bodies = (struct http_bodies){.max = s->cfg.body_max, .total = SIZE_MAX};
 	http_places_init(&s->places, s->cfg.connections, (uint64_t)clock_us());
 	int fd = -1;
 	int rc = listener_open(s->cfg.listen, BACKLOG, &fd, &s->port, err);

@@ -103,7 +103,8 @@ struct http_config {
 		connections; /* [512]; further clients wait in the backlog of 1024. From 64 on the newest takes the place of one that does
 			       * nothing, of the address that has most: see net/http_places.h */
 	size_t body_max;     /* [8 MiB] */
-	size_t body_total;   /* [256 MiB] of bodies at a time, over all connections */
+	size_t body_total; /* [48 MiB] of bodies at a time, over all connections, and as much of replies */
+	size_t body_small; /* [64 KiB] up to here neither is counted: there is always room for the usual */
 	unsigned
 		header_ms; /* [10 000] for the TLS handshake; without TLS from the connect to the end of the first headers; and from a
 			    * request's first line to the end of its headers */

@@ -33,6 +33,7 @@ struct conn {
 	unsigned refuse;     /* the status this server answers by itself, or 0 */
 	const char *unclear; /* of its headers, or NULL: what is wrong with them */
 	int64_t trusted_ms;  /* when the client had finished its handshake; 0: it has not */
+	size_t reply_held;   /* of the server's replies_held */
 	bool in_flight;
 	bool suspended;
 	bool requested; /* the headers of a request have come, ever */
@@ -51,7 +52,8 @@ struct http_server {
 	atomic_bool draining, stopping;
 	atomic_uint connections, in_flight;
 	atomic_uint_fast64_t accepted, replies[6], suppressed, late, displaced;
-	struct http_bodies bodies;
+	struct http_bodies bodies, small_bodies;
+	size_t replies_held; /* bytes of those that are counted; the I/O thread's alone */
 	atomic_int_fast64_t log_window; /* second, and sentences in it */
 	atomic_uint log_count, left_out;
 };

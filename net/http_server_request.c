@@ -89,11 +89,24 @@ static bool too_late(struct conn *c)
 	return true;
 }
 
+/* Who does not read its reply keeps it in memory. False: there is no room for one so large. */
+static bool hold_reply(struct conn *c, size_t len)
+{
+	struct http_server *s = c->server;
+	if (len <= s->cfg.body_small)
+		return true;
+	if (len > s->cfg.body_total - s->replies_held)
+		return false;
+	s->replies_held += len;
+	c->reply_held = len;
+	return true;
+}
+
 /* The answer of a handler. */
 static enum MHD_Result send_call(struct conn *c)
 {
 	struct http_call *call = c->call;
-	if (too_late(c)) {
+	if (too_late(c) || !hold_reply(c, call->reply.body_len)) {
 		call->req.status = 500;
 		http_call_tell(call, false);
 		return send_refusal(c, 500, false);
@@ -165,6 +178,8 @@ static enum MHD_Result on_headers(struct conn *c, const char *url, const char *m
 	c->call->promised = header(c, "Transfer-Encoding")
 				    ? 0
 				    : http_content_length(header(c, "Content-Length"));
+	bool small = c->call->promised > 0 && c->call->promised <= s->cfg.body_small;
+	c->call->bodies = small ? &s->small_bodies : &s->bodies;
 	if (!c->refuse && c->call->promised > s->cfg.body_max)
 		c->refuse = 413;
 	/* A client that sends regardless reads our answer only after its last byte: take that much, but not any amount. One
@@ -338,6 +353,8 @@ void http_server_on_completed(
 		(void)settle(c);
 	if (c->call)
 		http_call_reset(c->call);
+	c->server->replies_held -= c->reply_held;
+	c->reply_held = 0;
 	http_server_await(c);
 	http_place_set(&c->server->places, &c->place, HTTP_STAGE_IDLE);
 	if (c->in_flight) {

@@ -11,6 +11,9 @@
 
 #include "base/text.h"
 
+/* Of what a client does not read, so much waits in the kernel (which takes it twice), and not up to 4 MiB each. Connections inherit it. */
+#define SEND_BUFFER 65536
+
 union address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
@@ -68,9 +71,11 @@ static int socket_open(union address *a)
 
 static int socket_listen(int fd, const union address *a, int backlog, uint16_t *ret_port)
 {
-	int on = 1, off = 0;
+	int on = 1, off = 0, room = SEND_BUFFER;
 	bool v6 = a->any.sa_family == AF_INET6;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) != 0)
 		return -1;
 	if (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0)
 		return -1;

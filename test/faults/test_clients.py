@@ -14,7 +14,7 @@ import pytest
 
 from lib import reviews
 from lib.pods import pod
-from lib.server import SLOW, wait_until
+from lib.server import SANITIZED, SLOW, wait_until
 
 BODY = json.dumps(reviews.review(reviews.default_resources(pod()))).encode()
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -145,6 +145,60 @@ def test_replies_that_nobody_reads(fresh):
         one.close()
     works(server)
     assert server.grew_less(before, 16 * 1024)
+    assert server.stop() == 0
+
+
+def beside(server, n):
+    """So many usual reviews, each on a connection of its own; the most memory that was seen meanwhile, in KiB."""
+    most = 0
+    for _ in range(n):
+        works(server)
+        most = max(most, server.rss_kib())
+        time.sleep(0.05)
+    return most
+
+
+def test_bodies_that_are_held(fresh):
+    """Forty clients send all of 8 MiB but the last byte. That would be three times what the pod may have; and whoever asks for a usual pod
+    must not be told that there is no room."""
+    server = fresh()
+    before = server.rss_kib()
+    holders = [tls(server) for _ in range(40)]
+
+    def send(one):
+        try:
+            one.sendall(HEAD % (8 << 20) + b" " * ((8 << 20) - 1))
+        except OSError:
+            pass
+
+    threads = [threading.Thread(target=send, args=(one,)) for one in holders]
+    for thread in threads:
+        thread.start()
+    peak = beside(server, 60)
+    for thread in threads:
+        thread.join()
+    for one in holders:
+        one.close()
+    assert SANITIZED or peak - before < 100 * 1024, f"{peak} KiB"
+    works(server)
+    assert server.stop() == 0
+
+
+def test_large_replies_that_nobody_reads(fresh):
+    """A reply that is as large as its review (the uid stands in both) costs its memory for as long as nobody reads it."""
+    server = fresh()
+    before, deaf = server.rss_kib(), []
+    large = json.dumps(reviews.review(reviews.default_resources(pod()), uid="u" * (7 << 20))).encode()
+    peak = 0
+    for _ in range(30):
+        one = tls(server)
+        one.sendall(HEAD % len(large) + large)
+        deaf.append(one)
+        peak = max(peak, beside(server, 1))
+    for one in deaf:
+        one.close()
+    assert SANITIZED or peak - before < 180 * 1024, f"{peak} KiB"
+    works(server)
     assert server.stop() == 0
 
 

@@ -101,7 +101,7 @@ static void body_budget(void **state)
 {
 	(void)state;
 	struct fixture f;
-	fixture_start(&f, (struct http_config){.body_total = 100000});
+	fixture_start(&f, (struct http_config){.body_total = 100000, .body_small = 1});
 	int holder = client_open(&f), fd = client_open(&f);
 	post_head(holder, "Content-Length: 60000\r\n");
 	client_send(holder, big, 30000);
@@ -193,7 +193,7 @@ static void client_vanishes_mid_body(void **state)
 {
 	(void)state;
 	struct fixture f;
-	fixture_start(&f, (struct http_config){.body_total = 200000});
+	fixture_start(&f, (struct http_config){.body_total = 200000, .body_small = 1});
 	for (int i = 0; i < 50; i++) {
 		int fd = client_open(&f);
 		post_head(fd, "Content-Length: 60000\r\n");
