@@ -35,6 +35,7 @@ struct fake {
 	const char *hangs_for; /* whose calls get no answer in time */
 	int conflicts_of_10;   /* so many of ten writes find that somebody has just set a label */
 	int cut_writes;        /* so many writes are carried out and not answered */
+	int posts_left;        /* after so many POSTs everybody's calls get 503; 0: never */
 	unsigned dice;
 	int puts;
 };
@@ -119,6 +120,8 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		answer(f, reply, 200);
 	else
 		api_status(reply, 404, "NotFound", "no such lease");
+	if (strcmp(req->method, "POST") == 0 && f->posts_left > 0 && --f->posts_left == 0)
+		f->away_for = "*";
 	return 0;
 }
 
@@ -492,26 +495,33 @@ static void written_but_not_answered(void **state)
 	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
 }
 
-/* Written, not answered, and then we end: it is given back all the same. */
+/* Written, not answered, and then we end: it is given back all the same. The HTTP client asks a second time when a connection that served
+ * before is cut, and the answer to that, a conflict, says nothing about the first. */
 static void unsure_at_the_end(void **state)
 {
 	struct fake *f = *state;
-	struct candidate a;
-	char text[128];
 
-	f->cut_writes = 1000;
-	join(&a, f, "a");
-	api_wait(f->api, "POST", PATH, 1);
-	api_lock(f->api);
-	f->cut_writes = 0;
-	f->away_for = "a";
-	api_unlock(f->api);
-	api_nap(200);
-	api_lock(f->api);
-	f->away_for = NULL;
-	api_unlock(f->api);
-	leave(&a);
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+	for (int posts = 1; posts <= 2; posts++) {
+		struct candidate a;
+		char text[128];
+		size_t seen = api_seen_of(f->api, "GET", PATH "/l");
+
+		set_lease(f, NULL);
+		api_lock(f->api);
+		f->cut_writes = 1;
+		f->posts_left = posts;
+		api_unlock(f->api);
+		join(&a, f, "a");
+		/* The one before the POSTs, and the one that would have told. */
+		assert_true(api_wait(f->api, "GET", PATH "/l", seen + 2));
+		assert_int_equal(api_seen_of(f->api, "POST", PATH), 2 * posts);
+		assert_string_equal(spec_of(f, "holderIdentity", text), "\"a\"");
+		api_lock(f->api);
+		f->away_for = NULL;
+		api_unlock(f->api);
+		leave(&a);
+		assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+	}
 }
 
 static void deleted_under_the_holder(void **state)

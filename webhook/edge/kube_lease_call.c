@@ -175,8 +175,8 @@ int lease_write_step(struct kube_lease *l, enum lease_step step, struct err *err
 		rc = observe(l, &answer, err);
 	if (rc == 0)
 		confirmed(l, sent);
-	else if (rc != ERR_CONFLICT && rc != ERR_NOTFOUND)
-		l->unsure = true;
+	else if (rc != ERR_NOTFOUND)
+		l->unsure = true; /* a conflict, too: it may be with this very write, sent twice */
 	kube_answer_release(&answer);
 	return rc;
 }
