@@ -184,6 +184,15 @@ void *arena_space(struct arena *a, size_t n, size_t size)
 	return take(a, bytes);
 }
 
+void *arena_copy(struct arena *a, const void *from, size_t n, size_t size)
+{
+	void *copy = arena_space(a, n, size);
+
+	if (copy && n > 0)
+		memcpy(copy, from, n * size);
+	return copy;
+}
+
 char *arena_strdup(struct arena *a, struct slice s)
 {
 	char *copy = s.len < SIZE_MAX ? take(a, s.len + 1) : NULL;

@@ -35,6 +35,8 @@ void *arena_alloc(struct arena *a, size_t size);
 void *arena_array(struct arena *a, size_t n, size_t size);
 /* The same, not zeroed: for large arrays whose elements are all written before they are read. */
 void *arena_space(struct arena *a, size_t n, size_t size);
+/* A copy of n objects of that size; from may be NULL when n is 0. NULL when failed. */
+void *arena_copy(struct arena *a, const void *from, size_t n, size_t size);
 /* A NUL-terminated copy. NULL when failed. */
 char *arena_strdup(struct arena *a, struct slice s);
 /* printf into the arena; NULL when failed. */

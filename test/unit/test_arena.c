@@ -118,6 +118,7 @@ static void sizes_that_overflow(void **state)
 		assert_null(arena_array(&a, cases[i][0], cases[i][1]));
 		a.failed = false;
 		assert_null(arena_space(&a, cases[i][0], cases[i][1]));
+		assert_null(arena_copy(&a, "", cases[i][0], cases[i][1]));
 		assert_true(a.failed);
 		arena_reset(&a);
 	}
@@ -176,6 +177,25 @@ static void texts(void **state)
 	arena_release(&a);
 }
 
+static void copies(void **state)
+{
+	static const uint32_t numbers[] = {7, 8, 9};
+	struct arena a;
+	uint32_t *copy;
+
+	(void)state;
+	arena_init(&a, 1000);
+	copy = arena_copy(&a, numbers, 3, sizeof(numbers[0]));
+	assert_non_null(copy);
+	assert_ptr_not_equal(copy, numbers);
+	assert_memory_equal(copy, numbers, sizeof(numbers));
+	assert_non_null(arena_copy(&a, NULL, 0, sizeof(numbers[0])));
+	assert_false(a.failed);
+	assert_null(arena_copy(&a, numbers, 3000, 1));
+	assert_true(a.failed);
+	arena_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +207,7 @@ int main(void)
 		cmocka_unit_test(sizes_that_overflow),
 		cmocka_unit_test(small_ones),
 		cmocka_unit_test(texts),
+		cmocka_unit_test(copies),
 	};
 
 	return cmocka_run_group_tests_name("arena", tests, NULL, NULL) != 0;

@@ -107,11 +107,10 @@ static void subtract(const struct servers *s, const char *uid, uint64_t *sums)
 static uint64_t *without_old(struct take *t, const uint64_t *claimed)
 {
 	const struct servers *s = t->l->servers;
-	uint64_t *sums = arena_array(&t->scratch, s->inv.n_gpus, sizeof(*sums));
+	uint64_t *sums = arena_copy(&t->scratch, claimed, s->inv.n_gpus, sizeof(*sums));
 
 	if (!sums || s->inv.n_gpus == 0)
 		return sums;
-	memcpy(sums, claimed, s->inv.n_gpus * sizeof(*sums));
 	if (t->half)
 		subtract(s, t->uid, sums);
 	if (t->replaces)

@@ -79,15 +79,6 @@ static struct claim *list_claims(const struct servers *s, struct arena *a, size_
 	return list;
 }
 
-static void *copy_array(struct arena *a, const void *from, size_t n, size_t size)
-{
-	void *to = arena_array(a, n, size);
-
-	if (to && n)
-		memcpy(to, from, n * size);
-	return to;
-}
-
 void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
 {
 	struct servers *s = ((struct ledger_kube *)base)->servers;
@@ -112,9 +103,9 @@ int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct poo
 
 	(void)pthread_mutex_lock(&s->lock);
 	rc = inventory_copy(&s->inv, a, &v.inventory, err);
-	v.usage.claimed = copy_array(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
-	v.usage.pending = copy_array(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
-	v.usage.n_claims = copy_array(a, s->n_claims, s->inv.n_servers, sizeof(*s->n_claims));
+	v.usage.claimed = arena_copy(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
+	v.usage.pending = arena_copy(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
+	v.usage.n_claims = arena_copy(a, s->n_claims, s->inv.n_servers, sizeof(*s->n_claims));
 	if (with_claims)
 		v.claims = list_claims(s, a, &v.n_claims);
 	(void)pthread_mutex_unlock(&s->lock);

@@ -82,19 +82,11 @@ static bool copy_object(const struct server_object *o, struct arena *a, struct s
 	const struct server_status *from = &o->status;
 
 	*ret = *o;
-	to->gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus));
-	to->claims = arena_array(a, from->n_claims, sizeof(*to->claims));
-	to->conditions = arena_array(a, from->n_conditions, sizeof(*to->conditions));
-	if (!to->gpus || !to->claims || !to->conditions)
-		return false;
-	if (from->n_gpus)
-		memcpy(to->gpus, from->gpus, from->n_gpus * sizeof(*to->gpus));
-	if (from->n_claims)
-		memcpy(to->claims, from->claims, from->n_claims * sizeof(*to->claims));
-	if (from->n_conditions)
-		memcpy(to->conditions, from->conditions,
-			from->n_conditions * sizeof(*to->conditions));
-	return true;
+	to->gpus = arena_copy(a, from->gpus, from->n_gpus, sizeof(*to->gpus));
+	to->claims = arena_copy(a, from->claims, from->n_claims, sizeof(*to->claims));
+	to->conditions =
+		arena_copy(a, from->conditions, from->n_conditions, sizeof(*to->conditions));
+	return to->gpus && to->claims && to->conditions;
 }
 
 /* Apply the edits in their order; what gave up or has nothing to write is done. False: nothing is to be written. */

@@ -240,10 +240,9 @@ uint32_t *servers_elsewhere(const struct servers *s, struct arena *a)
 
 	if (now >= s->contended_until_ms)
 		return NULL;
-	n_claims = arena_array(a, s->inv.n_servers, sizeof(*n_claims));
+	n_claims = arena_copy(a, s->n_claims, s->inv.n_servers, sizeof(*n_claims));
 	if (!n_claims || s->inv.n_servers == 0)
 		return NULL;
-	memcpy(n_claims, s->n_claims, s->inv.n_servers * sizeof(*n_claims));
 	for (size_t i = 0; i < s->n; i++)
 		if (s->entries[i]->held && now < s->entries[i]->contended_until_ms)
 			n_claims[s->entries[i]->index] = CLAIMS_PER_SERVER_MAX;

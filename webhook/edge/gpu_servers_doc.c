@@ -202,11 +202,8 @@ static int read_gpus(
 			gpus[s->n_gpus++] = g;
 		}
 	}
-	s->gpus = arena_array(l->arena, s->n_gpus, sizeof(*s->gpus));
-	if (l->arena->failed)
-		return no_memory(err);
-	memcpy(s->gpus, gpus, s->n_gpus * sizeof(*s->gpus));
-	return 0;
+	s->gpus = arena_copy(l->arena, gpus, s->n_gpus, sizeof(*s->gpus));
+	return l->arena->failed ? no_memory(err) : 0;
 }
 
 /* Checked as the cluster does, and then of no use here: who writes documents for a cluster may try them in a file. */

@@ -314,16 +314,6 @@ out:
 	return rc;
 }
 
-/* A copy of n elements in the arena. */
-static void *copy_array(struct arena *a, const void *from, size_t n, size_t size)
-{
-	void *to = arena_array(a, n, size);
-
-	if (to && n)
-		memcpy(to, from, n * size);
-	return to;
-}
-
 static void memory_count(struct ledger *l, size_t ret[CLAIM_STATES])
 {
 	struct ledger_memory *m = (struct ledger_memory *)l;
@@ -350,10 +340,10 @@ static int memory_view(
 	presume_started(m);
 	s = m->now;
 	rc = inventory_copy(&s->inv, a, &v.inventory, err);
-	v.usage.claimed = copy_array(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
-	v.usage.pending = copy_array(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
+	v.usage.claimed = arena_copy(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
+	v.usage.pending = arena_copy(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
 	v.usage.n_claims =
-		copy_array(a, s->server_claims, s->inv.n_servers, sizeof(*s->server_claims));
+		arena_copy(a, s->server_claims, s->inv.n_servers, sizeof(*s->server_claims));
 	if (with_claims) {
 		v.claims = claim_table_list(&m->claims, a);
 		v.n_claims = m->claims.n;
