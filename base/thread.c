@@ -3,7 +3,6 @@
 #define _GNU_SOURCE 1 /* pthread_setname_np */
 #include "base/thread.h"
 
-#include <signal.h>
 #include <time.h>
 
 int thread_start(pthread_t *ret, const char *name, void *(*run)(void *arg), void *arg)
@@ -18,6 +17,16 @@ int thread_start(pthread_t *ret, const char *name, void *(*run)(void *arg), void
 	if (rc == 0 && name)
 		(void)pthread_setname_np(*ret, name);
 	return rc;
+}
+
+void thread_hold_signals(sigset_t *ret)
+{
+	(void)sigemptyset(ret);
+	(void)sigaddset(ret, SIGTERM);
+	(void)sigaddset(ret, SIGINT);
+	(void)sigaddset(ret, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, ret, NULL);
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 }
 
 int thread_cond_init(pthread_cond_t *ret)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "probe/report.h"
 #include "probe/serve_watch.h"
 
@@ -239,16 +240,6 @@ static bool find_program(struct serving *s)
 	return access(s->program, X_OK) == 0;
 }
 
-static void block_signals(struct serving *s)
-{
-	(void)sigemptyset(&s->signals);
-	(void)sigaddset(&s->signals, SIGTERM);
-	(void)sigaddset(&s->signals, SIGINT);
-	(void)sigaddset(&s->signals, SIGHUP);
-	(void)pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
-	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-}
-
 int main(int argc, char **argv)
 {
 	struct serving *s = calloc(1, sizeof(*s));
@@ -280,7 +271,7 @@ int main(int argc, char **argv)
 			stderr, "gpuprobe serve: %s: %s\n", s->program, strerrordesc_np(errno));
 		status = EXIT_USAGE;
 	} else {
-		block_signals(s);
+		thread_hold_signals(&s->signals);
 		status = serve(s);
 	}
 	thresholds_release(&s->thresholds);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -44,6 +45,32 @@ static void takes_no_signals(void **state)
 	/* who starts it goes on to take them */
 	(void)pthread_sigmask(SIG_SETMASK, NULL, &mine);
 	assert_int_equal(sigismember(&mine, SIGTERM), 0);
+}
+
+static void holds_signals(void **state)
+{
+	sigset_t held, pending, mine;
+	int fd[2];
+
+	(void)state;
+	thread_hold_signals(&held);
+	assert_int_equal(sigismember(&held, SIGHUP), 1);
+	assert_int_equal(sigismember(&held, SIGPIPE), 0);
+	for (int i = 0; i < 3; i++) {
+		static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+		assert_int_equal(raise(signals[i]), 0);
+		(void)sigpending(&pending);
+		assert_int_equal(sigismember(&pending, signals[i]), 1);
+		assert_int_equal(sigtimedwait(&held, NULL, &(struct timespec){0}), signals[i]);
+	}
+	assert_int_equal(pipe(fd), 0);
+	(void)close(fd[0]);
+	assert_int_equal(write(fd[1], "x", 1), -1);
+	assert_int_equal(errno, EPIPE);
+	(void)close(fd[1]);
+	(void)pthread_sigmask(SIG_UNBLOCK, &held, &mine);
+	assert_int_equal(sigismember(&mine, SIGTERM), 1);
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,6 +134,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes_no_signals),
+		cmocka_unit_test(holds_signals),
 		cmocka_unit_test(has_a_name),
 		cmocka_unit_test(waits),
 	};

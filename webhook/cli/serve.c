@@ -2,7 +2,6 @@
 // cli: `poolgate serve`: the three listeners, and the main thread that waits for signals and for changed files.
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "net/http_server.h"
 #include "webhook/cli/cli.h"
 #include "webhook/cluster/cluster.h"
@@ -337,17 +337,6 @@ static void keep_heap_small(void)
 	(void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 }
 
-/* Before any thread exists, so that all inherit it. */
-static void block_signals(struct server *s)
-{
-	(void)sigemptyset(&s->signals);
-	(void)sigaddset(&s->signals, SIGTERM);
-	(void)sigaddset(&s->signals, SIGINT);
-	(void)sigaddset(&s->signals, SIGHUP);
-	(void)pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
-	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-}
-
 int serve_main(int argc, char **argv)
 {
 	struct server *s = calloc(1, sizeof(*s));
@@ -359,7 +348,7 @@ int serve_main(int argc, char **argv)
 		(void)fputs("poolgate serve: out of memory\n", stderr);
 		return SERVE_FAILED;
 	}
-	block_signals(s);
+	thread_hold_signals(&s->signals);
 	keep_heap_small();
 	st = &s->reload.settings;
 	s->reload.argc = argc > 0 ? argc - 1 : 0;
