@@ -123,6 +123,17 @@ static int read_shell(const struct yaml_node *root, struct settings *s, struct e
 	return copy(s, text, &s->client_shell, err);
 }
 
+/* A list of at most so many of what it says. */
+static int as_seq(const struct yaml_node *seq, int most, const char *what, struct err *err)
+{
+	int rc = yaml_as_seq(seq, err);
+
+	if (rc == 0 && seq->count > (unsigned)most)
+		rc = yaml_err(seq, err, ERR_INVALID, "found %u %s, expected at most %d", seq->count,
+			what, most);
+	return rc;
+}
+
 static int read_client_names(const struct yaml_node *tls, struct settings *s, struct err *err)
 {
 	const struct yaml_node *seq = yaml_get(tls, "clientNames");
@@ -131,11 +142,8 @@ static int read_client_names(const struct yaml_node *tls, struct settings *s, st
 
 	if (yaml_absent(seq))
 		return 0;
-	if ((rc = yaml_as_seq(seq, err)) != 0)
+	if ((rc = as_seq(seq, TLS_TRUST_NAMES_MAX, "names", err)) != 0)
 		return rc;
-	if (seq->count > TLS_TRUST_NAMES_MAX)
-		return yaml_err(seq, err, ERR_INVALID, "found %u names, expected at most %d",
-			seq->count, TLS_TRUST_NAMES_MAX);
 	YAML_EACH(seq, node)
 	{
 		if ((rc = yaml_as_str(node, &text, err)) != 0)
@@ -173,11 +181,8 @@ static int read_launchers(
 
 	if (yaml_absent(seq))
 		return 0;
-	if ((rc = yaml_as_seq(seq, err)) != 0)
+	if ((rc = as_seq(seq, SETTINGS_LAUNCHERS_MAX, "paths", err)) != 0)
 		return rc;
-	if (seq->count > SETTINGS_LAUNCHERS_MAX)
-		return yaml_err(seq, err, ERR_INVALID, "found %u paths, expected at most %d",
-			seq->count, SETTINGS_LAUNCHERS_MAX);
 	s->n_launchers = 0;
 	YAML_EACH(seq, node)
 	{
