@@ -14,10 +14,11 @@ import time
 import peers
 
 CORES = (peers.SERVER_CORE, peers.CLIENT_CORE)
-# Above these a burst is disturbed; each is the worse core's.
+# Above these a burst is disturbed; each is the worse core's. The page docs/performance.md names them.
 LIMITS = {"steal": 0.01, "slow": 0.10, "others": 0.15}
-WHY = {"steal": "the hypervisor took more than 1 % of a core", "slow": "the yardstick took more than 10 % longer than it can",
-       "others": "other programs took more than 15 % of a core"}
+WHY = {"steal": f"the hypervisor took more than {LIMITS['steal']:.0%} of a core",
+       "slow": f"the yardstick took more than {LIMITS['slow']:.0%} longer than it can",
+       "others": f"other programs took more than {LIMITS['others']:.0%} of a core"}
 BLOCK, WARM_BLOCKS, BLOCKS = bytes(2000), 4, 32  # less than hashlib gives its lock away for; less than a tenth of a millisecond
 AROUND, STEP_S = 4, 0.03  # pieces before and after a burst; time from one to the next in it
 FIRST = 200
