@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "test/faults/soak_worker.h"
 
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	r.began_us = now_us();
+	r.began_us = clock_us();
 	r.end_us = r.began_us + (int64_t)number(argv[6], 1000000) * 1000000;
 	for (unsigned i = 0; i < r.workers; i++)
 		if (pthread_create(&threads[i], NULL, worker_run, &workers[i]) != 0)

@@ -82,6 +82,4 @@ size_t times_bucket(uint64_t us);
 /* The time within which so many of 10 000 were answered. */
 double times_ms(const uint64_t histogram[TIMES], uint64_t of_10000);
 
-int64_t now_us(void);
-
 #endif

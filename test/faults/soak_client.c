@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <gnutls/gnutls.h>
@@ -16,14 +15,6 @@
 #include "test/faults/soak.h"
 
 #define PATIENCE_S 30
-
-int64_t now_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 static ssize_t push(gnutls_transport_ptr_t ptr, const void *data, size_t len)
 {

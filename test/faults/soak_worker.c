@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "test/faults/soak_worker.h"
 
 /* Requests until one that was cut off has been handled for certain, if it ever will be: the server looks at every connection between
@@ -286,7 +287,7 @@ void *worker_run(void *ctx)
 	struct run *r = w->run;
 
 	for (uint64_t i = 0;; i++) {
-		int64_t due = now_us(), killed = (int64_t)w->totals.killed;
+		int64_t due = clock_us(), killed = (int64_t)w->totals.killed;
 
 		if (r->rate) {
 			struct timespec t;
@@ -300,9 +301,9 @@ void *worker_run(void *ctx)
 			break;
 		one(w);
 		if ((int64_t)w->totals.killed == killed)
-			w->histogram[times_bucket((uint64_t)(now_us() - due))]++;
+			w->histogram[times_bucket((uint64_t)(clock_us() - due))]++;
 	}
-	w->ended_us = now_us();
+	w->ended_us = clock_us();
 	/* What was cut off has been handled by then. */
 	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = 1}, NULL);
 	while (w->n_sure > 0 && w->totals.wrong == 0)

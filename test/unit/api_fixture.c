@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 void api_must(bool ok, const char *what)
 {
 	if (ok)
@@ -38,10 +40,7 @@ void api_nap(int ms)
 
 int64_t api_now_ms(void)
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return clock_ms();
 }
 
 bool api_fits(const char *pattern, const char *text)

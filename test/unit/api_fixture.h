@@ -86,7 +86,7 @@ const struct api_request *api_last(struct api *a, const char *method, const char
 bool api_wait(struct api *a, const char *method, const char *path, size_t n);
 
 void api_nap(int ms);
-/* CLOCK_MONOTONIC. */
+/* clock_ms(). */
 int64_t api_now_ms(void);
 
 /* The lock that is held while handle runs. */

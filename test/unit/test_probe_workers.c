@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "probe/retry.h"
 #include "probe/workers.h"
 
@@ -38,14 +39,6 @@ static struct workers_config config;
 static struct report r;
 static enum workers_end end;
 static struct err err;
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static int begin(void **state)
 {
@@ -134,7 +127,7 @@ static void notes_how_they_end(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char script[1024];
-		double began = now_s();
+		double began = clock_s();
 
 		snprintf(script, sizeof(script), FIRST "%s" REST, cases[i].does);
 		finish(state);
@@ -142,13 +135,13 @@ static void notes_how_they_end(void **state)
 		play(script);
 		assert_int_equal(end, WORKERS_DONE);
 		assert_error(0, cases[i].code, cases[i].words);
-		assert_true(now_s() - began < 20);
+		assert_true(clock_s() - began < 20);
 	}
 }
 
 static void kills_those_who_are_late(void **state)
 {
-	double began = now_s();
+	double began = clock_s();
 
 	(void)state;
 	config.phase_limit_s = 1;
@@ -158,7 +151,7 @@ static void kills_those_who_are_late(void **state)
 	assert_error(0, CODE_HANG, "mem.pattern");
 	assert_null(r.gpus[0].checks[CHECK_SHARED_MEMORY]);
 	assert_int_equal(r.gpus[1].checks[CHECK_SHARED_MEMORY]->status, STATUS_PASS);
-	assert_true(now_s() - began < 20);
+	assert_true(clock_s() - began < 20);
 }
 
 static void waits_as_long_as_was_said(void **state)
@@ -193,7 +186,7 @@ static void does_not_take_another_gpu_for_its_own(void **state)
 static void ends_when_told(void **state)
 {
 	uint64_t one = 1;
-	double began = now_s();
+	double began = clock_s();
 
 	(void)state;
 	config.stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -201,7 +194,7 @@ static void ends_when_told(void **state)
 	play("trap '' TERM\n" SLEEP("60"));
 	assert_int_equal(end, WORKERS_STOPPED);
 	assert_int_equal(r.n_errors, 0);
-	assert_true(now_s() - began < 20);
+	assert_true(clock_s() - began < 20);
 	close(config.stop_fd);
 }
 
@@ -230,7 +223,7 @@ static void watchers_go_last(void **state)
 /* A spoilt context, and a process that hangs at its end: no fresh one takes its place, and nobody waits for it. */
 static void a_hang_at_the_end_has_no_second(void **state)
 {
-	double began = now_s();
+	double began = clock_s();
 
 	(void)state;
 	jobs[2] = (struct worker_job){.task = TASK_NVML_WATCH};
@@ -242,7 +235,7 @@ static void a_hang_at_the_end_has_no_second(void **state)
 	     "echo '{\"within\": {\"phase\": \"x\", \"s\": 0.2}}' >&3\n" SLEEP("60") REST);
 	assert_int_equal(end, WORKERS_DONE);
 	assert_error(0, CODE_HANG, "in x");
-	assert_true(now_s() - began < 20);
+	assert_true(clock_s() - began < 20);
 	retry_tell(&r);
 	assert_int_equal(r.gpus[0].checks[CHECK_SHARED_MEMORY]->status, STATUS_FAIL);
 	assert_string_equal(r.gpus[0].checks[CHECK_SHARED_MEMORY]->message, "m");
