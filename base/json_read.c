@@ -5,355 +5,338 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_keys.h"
 #include "base/json_number.h"
-#include "base/json_refuse.h"
+#include "base/json_pass.h"
 #include "base/json_scan.h"
 #include "base/json_string.h"
 
-/* In an object of up to so many keys a new key is looked for among those before it; a wider one is checked at its end. */
-#define NARROW_KEYS 32
-/* Hashes of open objects that need no allocation; the open objects of a pod's review hold fewer. */
-#define FIRST_HASHES 256
-#define FIRST_NODES 512
-/* More the count of a node cannot say. */
-#define NODES_MAX ((1U << 28) - 1)
-
-/* An open array or object. */
-struct level {
-	uint32_t node;
-	uint32_t count;
-	uint32_t first; /* of an object: where its keys' hashes begin */
-	bool object;
-	uint64_t seen; /* of an object: bit h % 64 is set for each hash h */
+/* Where a pass is. Only inlined functions are given its address, so that it stays in registers: this is most of the reader's speed. */
+struct spot {
+	const char *text;
+	size_t p;                          /* offset in the text */
+	struct json_node *node, *node_end; /* where the next one goes, and the end of the room */
+	uint32_t count;                    /* nodes noted */
+	struct json_level *level;
+	uint64_t *hash, *hash_end;   /* where the next key's goes, and the end of the room */
+	const uint32_t *quote, *odd; /* of the index: the first that were not passed yet */
 };
 
-struct pass {
-	struct json *j; /* its text and node are right at any time, its count at the end */
-	struct json_source src;
-	struct json_node *node;
-	uint32_t count;
-	uint32_t limit; /* nodes there is room for */
-	uint32_t max;   /* nodes that are allowed */
-	uint32_t depth;
-	struct json_seed seed;
-	uint64_t *hash; /* of the keys of all open objects, the innermost last */
-	uint32_t hashes;
-	uint32_t hash_cap;
-	unsigned holds; /* of the string that was read last: JSON_ESCAPED, JSON_ODD */
-	struct buf key; /* room for a key with its escapes decoded; its len stays 0 */
-	struct level level[JSON_DEPTH_MAX + 1];
-	uint64_t first_hash[FIRST_HASHES];
-};
+#define INLINE static inline __attribute__((always_inline))
+#define RARE(x) __builtin_expect(x, 0)
+
+INLINE void pass_blanks(struct spot *s)
+{
+	s->p = (size_t)(json_blanks(s->text + s->p) - s->text);
+}
 
 /* ---- nodes and hashes ---- */
 
-__attribute__((noinline)) static bool grow_nodes(struct pass *r, const char *p)
+/* Note a value that stands from byte p to s->p. Containers get len, next and count when they close. */
+INLINE bool add_node(
+	const struct json_pass *r, struct spot *s, size_t p, enum json_type type, bool escaped)
 {
-	uint32_t cap = r->j->cap < FIRST_NODES ? FIRST_NODES : r->j->cap;
-	struct json_node *node;
+	struct json_node *n = s->node;
 
-	if (r->limit >= r->max) {
-		err_set(r->src.err, ERR_TOOBIG,
-			"at byte %zu: more than %u values and keys, which is the most accepted",
-			(size_t)(p - r->src.text), r->max);
-		return false;
+	if (RARE(n == s->node_end)) {
+		uint32_t cap = json_grow_nodes(r, p);
+
+		if (cap == 0)
+			return false;
+		n = r->j->node + s->count;
+		s->node_end = r->j->node + cap;
 	}
-	if (r->j->cap >= FIRST_NODES)
-		cap = cap < NODES_MAX / 2 ? cap * 2 : NODES_MAX;
-	if (cap > r->max)
-		cap = r->max;
-	node = realloc(r->j->node, cap * sizeof(*node));
-	if (!node) {
-		json_refuse(&r->src, ERR_NOMEM, p, "no memory for the nodes of this document");
-		return false;
-	}
-	r->node = node;
-	r->j->node = node;
-	r->j->cap = cap;
-	r->limit = cap;
+	n->at = (uint32_t)p;
+	n->len = (uint32_t)(s->p - p);
+	n->next = ++s->count;
+	n->type = type & 7U;
+	n->escaped = escaped & 1U;
+	n->count = 0;
+	s->node = n + 1;
 	return true;
 }
 
-/* Note a value that stands at p..end. Containers get len, next and count when they close. */
-static inline bool add_node(
-	struct pass *r, const char *p, const char *end, enum json_type type, bool escaped)
+INLINE bool add_hash(struct json_pass *r, struct spot *s, uint64_t h)
 {
-	uint32_t at = r->count;
+	*s->hash++ = h;
+	if (RARE(s->hash == s->hash_end)) {
+		uint32_t n = r->hash_cap;
 
-	if (at == r->limit && !grow_nodes(r, p))
-		return false;
-	r->node[at] = (struct json_node){
-		.at = (uint32_t)(p - r->src.text),
-		.len = (uint32_t)(end - p),
-		.next = at + 1,
-		.type = type & 7U,
-		.escaped = escaped & 1U,
-	};
-	r->count = at + 1;
-	return true;
-}
-
-__attribute__((noinline)) static bool grow_hashes(struct pass *r)
-{
-	uint32_t cap = r->hash_cap * 2; /* hashes are fewer than nodes: no overflow */
-	uint64_t *old = r->hash == r->first_hash ? NULL : r->hash;
-	uint64_t *hash = realloc(old, cap * sizeof(*hash));
-
-	if (!hash) {
-		err_set(r->src.err, ERR_NOMEM, "no memory for the hashes of %u keys", cap);
-		return false;
+		if (!json_grow_hashes(r))
+			return false;
+		s->hash = r->hash + n;
+		s->hash_end = r->hash + r->hash_cap;
 	}
-	if (!old)
-		memcpy(hash, r->first_hash, sizeof(r->first_hash));
-	r->hash = hash;
-	r->hash_cap = cap;
 	return true;
 }
 
 /* ---- strings ---- */
 
-/* From the opening quote to behind the closing one; notes the node. */
-static inline const char *read_string(struct pass *r, const char *open)
+/* From the opening quote to behind the closing one, and note the node. *ret_holds is what it holds. */
+INLINE bool read_string(struct json_pass *r, struct spot *s, unsigned *ret_holds)
 {
-	const char *p = json_plain(open + 1);
+	size_t open = s->p, end = s->quote[1];
 
-	r->holds = 0;
-	if (__builtin_expect(*p == '"', 1)) {
-		p++;
-	} else {
-		p = json_string_rest(&r->src, open, p, &r->holds);
-		if (!p)
-			return NULL;
+	*ret_holds = 0;
+	if (*s->odd < end) {
+		struct json_odd_string got = json_read_odd_string(r, open, s->quote, s->odd);
+
+		if (RARE(got.end == 0))
+			return false;
+		*ret_holds = got.holds;
+		s->quote = got.quote;
+		s->odd = got.odd;
+		s->p = got.end + 1;
+		return add_node(r, s, open, JSON_STRING, got.holds != 0);
 	}
-	return add_node(r, open, p, JSON_STRING, r->holds != 0) ? p : NULL;
+	s->quote += 2;
+	s->p = end + 1;
+	return add_node(r, s, open, JSON_STRING, false);
 }
 
 /* ---- keys ---- */
 
-/* Two spellings of a key must have one hash. It is of the key spelled with a backslash before each quote and backslash, and nothing else
- * escaped: as most keys of managedFields stand there already. This one does not, so it is spelled anew. */
-__attribute__((noinline)) static bool hash_odd(
-	struct pass *r, const struct json_node *key, uint64_t *ret)
+INLINE bool check_key(struct json_pass *r, struct spot *s, uint64_t h)
 {
-	const char *p = r->src.text + key->at;
-	size_t room = (size_t)key->len + JSON_SLACK, n, m = 0;
-	char *out;
+	struct json_level *l = s->level;
 
-	if (!buf_reserve(&r->key, 3 * room)) {
-		err_set(r->src.err, ERR_NOMEM, "no memory for a key of %u bytes", key->len);
-		return false;
-	}
-	n = json_unescape(p + 1, p + key->len - 1, r->key.data);
-	out = r->key.data + room;
-	for (size_t i = 0; i < n; i++) {
-		char c = r->key.data[i];
+	if (RARE(l->seen >> (h & 63) & 1)) {
+		uint32_t n = (uint32_t)(s->hash - r->hash) - l->first;
 
-		if (c == '"' || c == '\\')
-			out[m++] = '\\';
-		out[m++] = c;
-	}
-	*ret = json_hash(r->seed, out, m);
-	return true;
-}
-
-/* Is the key that was noted last among those before it? True when it is new. */
-static inline bool check_key(struct pass *r, struct level *object)
-{
-	uint32_t at = r->count - 1;
-	const struct json_node *key = &r->node[at];
-	uint64_t h, bit;
-
-	if (__builtin_expect(r->holds & JSON_ODD, 0)) {
-		if (!hash_odd(r, key, &h))
+		if (n < JSON_NARROW_KEYS && !json_check_narrow(r, l, s->count - 1, h, n))
 			return false;
-	} else {
-		h = json_hash(r->seed, r->src.text + key->at + 1, key->len - 2);
 	}
-	bit = UINT64_C(1) << (h % 64);
-	if ((object->seen & bit) && r->hashes - object->first < NARROW_KEYS) {
-		for (uint32_t i = object->first; i < r->hashes; i++)
-			if (r->hash[i] == h &&
-				json_keys_compare(r->j, object->node, at, r->src.err) < 0)
-				return false;
-	}
-	object->seen |= bit;
-	if (r->hashes == r->hash_cap && !grow_hashes(r))
-		return false;
-	r->hash[r->hashes++] = h;
-	return true;
+	l->seen |= UINT64_C(1) << (h & 63);
+	return add_hash(r, s, h);
 }
 
 /* From a key's opening quote to behind its colon. what is what would have been accepted. */
-static inline const char *read_key(
-	struct pass *r, struct level *object, const char *p, const char *what)
+INLINE bool read_key(struct json_pass *r, struct spot *s, const char *what)
 {
-	if (*p != '"')
-		return json_expected(&r->src, p, what);
-	p = read_string(r, p);
-	if (!p || !check_key(r, object))
-		return NULL;
-	object->count++;
-	if (*p != ':')
-		p = json_blanks(p);
-	return *p == ':' ? p + 1 : json_expected(&r->src, p, "':' behind the key");
+	size_t open = s->p;
+	unsigned holds;
+	uint64_t h;
+
+	if (RARE(s->text[open] != '"'))
+		return json_expected(&r->src, s->text + open, what);
+	if (!read_string(r, s, &holds))
+		return false;
+	if (RARE(holds & JSON_ODD)) {
+		const uint64_t *odd = json_hash_odd(r, open, s->p - 1);
+
+		if (!odd)
+			return false;
+		h = *odd;
+	} else {
+		h = json_hash(r->seed, s->text + open + 1, s->p - open - 2);
+	}
+	if (!check_key(r, s, h))
+		return false;
+	if (RARE(s->text[s->p] != ':')) {
+		pass_blanks(s);
+		if (s->text[s->p] != ':')
+			return json_expected(&r->src, s->text + s->p, "':' behind the key");
+	}
+	s->p++;
+	return true;
 }
 
 /* ---- values ---- */
 
-static inline struct level *open_level(struct pass *r, const char *p, enum json_type type)
+INLINE bool is_full(const struct json_pass *r, const struct spot *s)
 {
-	struct level *l = &r->level[r->depth + 1];
+	return s->level == r->level + JSON_DEPTH_MAX;
+}
 
-	if (r->depth == JSON_DEPTH_MAX) {
+INLINE bool open_level(struct json_pass *r, struct spot *s, enum json_type type)
+{
+	if (RARE(is_full(r, s))) {
 		err_set(r->src.err, ERR_TOOBIG,
 			"at byte %zu: nested deeper than %d levels, which is the most accepted",
-			(size_t)(p - r->src.text), JSON_DEPTH_MAX);
-		return NULL;
-	}
-	if (!add_node(r, p, p, type, false))
-		return NULL;
-	r->depth++;
-	*l = (struct level){
-		.node = r->count - 1, .object = type == JSON_OBJECT, .first = r->hashes};
-	return l;
-}
-
-/* A container of which nothing but its brackets is there: most of managedFields. Too deep ones take the long way, to be refused. */
-static inline bool is_empty(const struct pass *r, const char *p)
-{
-	return p[1] == *p + 2 && r->depth < JSON_DEPTH_MAX;
-}
-
-/* end is behind the closing bracket. */
-static inline bool close_level(struct pass *r, const char *end)
-{
-	struct level *l = &r->level[r->depth];
-	struct json_node *n = &r->node[l->node];
-	uint32_t keys = r->hashes - l->first;
-
-	n->len = (uint32_t)(end - r->src.text) - n->at;
-	n->next = r->count;
-	n->count = l->count & NODES_MAX;
-	if (keys > NARROW_KEYS &&
-		json_keys_check(r->j, l->node, r->hash + l->first, keys, r->src.err) < 0)
+			s->p, JSON_DEPTH_MAX);
 		return false;
-	r->hashes = l->first;
-	r->depth--;
+	}
+	*++s->level = (struct json_level){.node = s->count,
+		.object = type == JSON_OBJECT,
+		.first = (uint32_t)(s->hash - r->hash)};
+	s->p++;
+	if (!add_node(r, s, s->p - 1, type, false))
+		return false;
+	pass_blanks(s);
 	return true;
 }
 
-static inline const char *read_number(struct pass *r, const char *p)
+/* A container of which nothing but its brackets is there: most of managedFields. Too deep ones take the long way, to be refused. */
+INLINE bool is_empty(const struct json_pass *r, const struct spot *s)
 {
-	const char *at = p, *tail = p, *end = json_number_end(p, &tail, &at);
+	return s->text[s->p + 1] == s->text[s->p] + 2 && !is_full(r, s);
+}
+
+INLINE bool read_empty(const struct json_pass *r, struct spot *s)
+{
+	size_t p = s->p;
+
+	s->p = p + 2;
+	return s->text[p] == '{' ? add_node(r, s, p, JSON_OBJECT, false)
+				 : add_node(r, s, p, JSON_ARRAY, false);
+}
+
+/* s->p is at the closing bracket. */
+INLINE bool close_level(const struct json_pass *r, struct spot *s)
+{
+	struct json_level *l = s->level;
+	struct json_node *n = &r->j->node[l->node];
+	const uint64_t *first = r->hash + l->first;
+	uint32_t keys = (uint32_t)(s->hash - first);
+
+	s->p++;
+	n->len = (uint32_t)s->p - n->at;
+	n->next = s->count;
+	n->count = (l->object ? keys : l->count) & JSON_NODES_MAX;
+	if (RARE(keys > JSON_NARROW_KEYS) &&
+		json_keys_check(r->j, l->node, first, keys, r->src.err) < 0)
+		return false;
+	s->hash -= keys;
+	s->level--;
+	return true;
+}
+
+INLINE bool read_number(const struct json_pass *r, struct spot *s)
+{
+	const char *p = s->text + s->p, *at = p, *tail = p, *end = json_number_end(p, &tail, &at);
 
 	if (!end)
 		return json_expected(&r->src, at, "a digit");
 	/* Under 300 digits without an exponent no number is too large. */
 	if ((tail != end || end - p > 300) && !json_number_finite(p, tail, end))
 		return json_refuse(&r->src, ERR_SYNTAX, p, "a number larger than a double can be");
-	return add_node(r, p, end, JSON_NUMBER, false) ? end : NULL;
+	s->p = (size_t)(end - s->text);
+	return add_node(r, s, (size_t)(p - s->text), JSON_NUMBER, false);
 }
 
-static inline const char *read_word(
-	struct pass *r, const char *p, const char *word, size_t len, enum json_type type)
+INLINE bool read_word(const struct json_pass *r, struct spot *s, const char *word, size_t len,
+	enum json_type type)
 {
-	if (memcmp(p, word, len) != 0)
+	size_t p = s->p;
+
+	if (memcmp(s->text + p, word, len) != 0)
 		return json_expected(
-			&r->src, p, "a value (true, false and null are the only words)");
-	return add_node(r, p, p + len, type, false) ? p + len : NULL;
+			&r->src, s->text + p, "a value (true, false and null are the only words)");
+	s->p = p + len;
+	return add_node(r, s, p, type, false);
 }
 
-/* A number, a string or a word. */
-static inline const char *read_scalar(struct pass *r, const char *p)
+/* A number or a word. */
+INLINE bool read_scalar(const struct json_pass *r, struct spot *s)
 {
-	switch (*p) {
-	case '"':
-		return read_string(r, p);
+	char c = s->text[s->p];
+
+	switch (c) {
 	case 't':
-		return read_word(r, p, "true", 4, JSON_TRUE);
+		return read_word(r, s, "true", 4, JSON_TRUE);
 	case 'f':
-		return read_word(r, p, "false", 5, JSON_FALSE);
+		return read_word(r, s, "false", 5, JSON_FALSE);
 	case 'n':
-		return read_word(r, p, "null", 4, JSON_NULL);
+		return read_word(r, s, "null", 4, JSON_NULL);
 	default:
-		if (*p == '-' || (*p >= '0' && *p <= '9'))
-			return read_number(r, p);
-		return json_expected(&r->src, p, "a value");
+		if (c == '-' || (c >= '0' && c <= '9'))
+			return read_number(r, s);
+		return json_expected(&r->src, s->text + s->p, "a value");
 	}
 }
 
 /* Behind a value: over the brackets that close there to where the next value begins, or, when the root is complete, to
- * its end; *ret_done tells which. */
-static inline const char *read_after(struct pass *r, const char *p, bool *ret_done)
+ * its end: then no level is open. */
+INLINE bool read_after(struct json_pass *r, struct spot *s)
 {
-	while (r->depth > 0) {
-		struct level *l = &r->level[r->depth];
-		bool object = l->object;
+	while (s->level != r->level) {
+		bool object = s->level->object;
 
 		/* Documents from programs have no blanks: what is expected is looked for first, here and elsewhere. */
-		if (*p != ',')
-			p = json_blanks(p);
-		if (*p == ',') {
-			p++;
+		if (s->text[s->p] != ',')
+			pass_blanks(s);
+		if (s->text[s->p] == ',') {
+			s->p++;
 			if (object) {
-				if (*p != '"')
-					p = json_blanks(p);
-				return read_key(r, l, p, "a key in '\"' behind the ','");
+				if (s->text[s->p] != '"')
+					pass_blanks(s);
+				return read_key(r, s, "a key in '\"' behind the ','");
 			}
-			l->count++;
-			return p;
+			s->level->count++;
+			return true;
 		}
-		if (*p != (object ? '}' : ']'))
-			return json_expected(&r->src, p, object ? "',' or '}'" : "',' or ']'");
-		if (!close_level(r, ++p))
-			return NULL;
+		if (s->text[s->p] != (object ? '}' : ']'))
+			return json_expected(
+				&r->src, s->text + s->p, object ? "',' or '}'" : "',' or ']'");
+		if (!close_level(r, s))
+			return false;
 	}
-	*ret_done = true;
-	return p;
+	return true;
+}
+
+/* From an opening bracket to the first value behind it; *ret_closed tells that there is none. */
+INLINE bool read_open(struct json_pass *r, struct spot *s, bool *ret_closed)
+{
+	bool object = s->text[s->p] == '{';
+
+	if (object ? !open_level(r, s, JSON_OBJECT) : !open_level(r, s, JSON_ARRAY))
+		return false;
+	*ret_closed = s->text[s->p] == (object ? '}' : ']');
+	if (*ret_closed)
+		return true;
+	if (object)
+		return read_key(r, s, "a key in '\"' or '}'");
+	s->level->count = 1;
+	return true;
 }
 
 /* From the first byte of the root to behind its last. */
-static const char *read_root(struct pass *r, const char *p)
+INLINE bool read_root(struct json_pass *r, struct spot *s)
 {
-	bool done = false;
+	do {
+		bool good, closed;
+		unsigned holds;
 
-	while (p && !done) {
-		struct level *l;
-
-		if (*p != '"')
-			p = json_blanks(p);
-		if (*p == '"') {
-			p = read_string(r, p);
-		} else if ((*p == '{' || *p == '[') && is_empty(r, p)) {
-			p = add_node(r, p, p + 2, *p == '{' ? JSON_OBJECT : JSON_ARRAY, false)
-				    ? p + 2
-				    : NULL;
-		} else if (*p == '{') {
-			l = open_level(r, p, JSON_OBJECT);
-			p = json_blanks(p + 1);
-			if (!l)
-				return NULL;
-			if (*p != '}') {
-				p = read_key(r, l, p, "a key in '\"' or '}'");
-				continue;
-			}
-		} else if (*p == '[') {
-			l = open_level(r, p, JSON_ARRAY);
-			p = json_blanks(p + 1);
-			if (!l)
-				return NULL;
-			if (*p != ']') {
-				l->count++;
-				continue;
-			}
+		if (s->text[s->p] != '"')
+			pass_blanks(s);
+		if (s->text[s->p] == '"') {
+			good = read_string(r, s, &holds);
+		} else if (s->text[s->p] != '{' && s->text[s->p] != '[') {
+			good = read_scalar(r, s);
+		} else if (is_empty(r, s)) {
+			good = read_empty(r, s);
 		} else {
-			p = read_scalar(r, p);
+			good = read_open(r, s, &closed);
+			if (good && !closed)
+				continue;
 		}
-		if (p)
-			p = read_after(r, p, &done);
-	}
-	return p;
+		if (!good || !read_after(r, s))
+			return false;
+	} while (s->level != r->level);
+	return true;
+}
+
+/* The whole text: one value, and nothing but blanks around it. */
+static bool read_text(struct json_pass *r)
+{
+	struct spot s = {
+		.text = r->src.text,
+		.node = r->j->node,
+		.node_end = r->j->node + (r->j->cap < r->max ? r->j->cap : r->max),
+		.level = r->level,
+		.hash = r->hash,
+		.hash_end = r->hash + r->hash_cap,
+		.quote = r->index.quote,
+		.odd = r->index.odd,
+	};
+
+	json_index_init(&r->index, r->src.text, (size_t)(r->src.end - r->src.text));
+	if (!read_root(r, &s))
+		return false;
+	pass_blanks(&s);
+	if (s.text + s.p != r->src.end)
+		return json_expected(&r->src, s.text + s.p, "nothing more behind the value");
+	r->j->count = s.count;
+	return true;
 }
 
 /* ---- the door ---- */
@@ -371,42 +354,31 @@ void json_release(struct json *j)
 
 int json_read(struct json *j, const char *text, size_t len, uint32_t max_nodes, struct err *err)
 {
-	struct pass r;
+	struct json_pass r __attribute__((uninitialized));
 	struct err own;
-	const char *p;
+	bool good = false;
 
 	r.j = j;
 	r.src = (struct json_source){text, text + len, err ? err : &own};
-	r.node = j->node;
-	r.count = 0;
-	r.max = max_nodes < NODES_MAX ? max_nodes : NODES_MAX;
-	r.limit = j->cap < r.max ? j->cap : r.max;
-	r.depth = 0;
+	r.max = max_nodes < JSON_NODES_MAX ? max_nodes : JSON_NODES_MAX;
 	r.seed = json_seed();
 	r.hash = r.first_hash;
-	r.hashes = 0;
-	r.hash_cap = FIRST_HASHES;
-	r.holds = 0;
+	r.hash_cap = JSON_FIRST_HASHES;
 	buf_init(&r.key, 3 * (len + JSON_SLACK));
 	j->text = text;
 	j->len = len;
 	j->count = 0;
 	if (len > UINT32_MAX - JSON_PAD)
-		p = json_refuse(&r.src, ERR_TOOBIG, text, "a text of more than 4 GiB");
+		json_refuse(&r.src, ERR_TOOBIG, text, "a text of more than 4 GiB");
 	else if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-		p = json_refuse(
+		json_refuse(
 			&r.src, ERR_SYNTAX, text, "a byte order mark; JSON is sent without one");
 	else
-		p = read_root(&r, text);
-	if (p && (p = json_blanks(p)) != r.src.end)
-		p = json_expected(&r.src, p, "nothing more behind the value");
+		good = read_text(&r);
 	if (r.hash != r.first_hash)
 		free(r.hash);
 	buf_release(&r.key);
-	if (!p)
-		return r.src.err->code;
-	j->count = r.count;
-	return 0;
+	return good ? 0 : r.src.err->code;
 }
 
 int json_read_copy(struct json *j, const char *text, size_t len, uint32_t max_nodes,

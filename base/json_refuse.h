@@ -12,7 +12,7 @@ struct json_source {
 	struct err *err; /* not NULL */
 };
 
-/* ERR_SYNTAX: `what` was expected at p. Returns NULL, the position where a reader that failed goes on. */
+/* ERR_SYNTAX: `what` was expected at p. Returns NULL, as all do here: no position to go on from; as a bool, false. */
 __attribute__((cold)) const char *json_expected(
 	const struct json_source *src, const char *p, const char *what);
 

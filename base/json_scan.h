@@ -21,52 +21,8 @@ static inline const char *json_blanks(const char *p)
 	return p;
 }
 
-/* Does this byte end a run that a string may hold as it is? A quote, a backslash, a control character, non-ASCII. */
-static inline bool json_special(char c)
-{
-	unsigned char u = (unsigned char)c;
-
-	return u < 0x20 || u >= 0x80 || u == '"' || u == '\\';
-}
-
-/* The first special byte at or after p. The zero byte behind the text is one, so the search always ends. */
-static inline const char *json_plain(const char *p)
-{
-#ifdef __SSE2__
-	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
-	const __m128i low = _mm_set1_epi8(0x1F);
-
-	for (;; p += 16) {
-		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-		__m128i hit = _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash));
-		unsigned mask;
-
-		/* The mask takes the top bit of each byte: x itself stands for "not ASCII". */
-		hit = _mm_or_si128(hit, _mm_cmpeq_epi8(_mm_min_epu8(x, low), x));
-		mask = (unsigned)_mm_movemask_epi8(_mm_or_si128(hit, x));
-		if (mask)
-			return p + __builtin_ctz(mask);
-	}
-#else
-	const uint64_t ones = 0x0101010101010101U, tops = ones << 7;
-
-	for (;; p += 8) {
-		uint64_t x, quote, slash;
-
-		memcpy(&x, p, 8);
-		quote = x ^ ones * '"';
-		slash = x ^ ones * '\\';
-		if (((x - ones * 0x20) | x | (quote - ones) | (slash - ones)) & tops)
-			break;
-	}
-	while (!json_special(*p))
-		p++;
-	return p;
-#endif
-}
-
-/* The four hexadecimal digits at p as a number, or negative when one is none. */
-static inline int json_hex4(const char *p)
+/* The value of a hexadecimal digit, negative for anything else. */
+static inline int json_hex(char c)
 {
 	/* 0 stands for "no digit", so that the table can be written down: digits are one more. */
 	static const signed char digit[256] = {
@@ -93,12 +49,16 @@ static inline int json_hex4(const char *p)
 		['E'] = 15,
 		['F'] = 16,
 	};
-	const unsigned char *u = (const unsigned char *)p;
-	int a = digit[u[0]] - 1, b = digit[u[1]] - 1, c = digit[u[2]] - 1, d = digit[u[3]] - 1;
 
-	if ((a | b | c | d) < 0)
-		return -1;
-	return a << 12 | b << 8 | c << 4 | d;
+	return digit[(unsigned char)c] - 1;
+}
+
+/* The four hexadecimal digits at p as a number, or negative when one is none. */
+static inline int json_hex4(const char *p)
+{
+	int a = json_hex(p[0]), b = json_hex(p[1]), c = json_hex(p[2]), d = json_hex(p[3]);
+
+	return (a | b | c | d) < 0 ? -1 : a << 12 | b << 8 | c << 4 | d;
 }
 
 /* Copy the run before the next backslash, or before end, from *p to *out, and move both behind it. 16 bytes may be read

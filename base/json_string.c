@@ -13,6 +13,9 @@ static const char *read_escape(const struct json_source *src, const char *p)
 {
 	int unit, low;
 
+	/* What Go's encoder does to <, > and &: by far the most. */
+	if (memcmp(p, "\\u00", 4) == 0 && p[4] >= '2' && p[4] <= '7' && json_hex(p[5]) >= 0)
+		return p + 6;
 	if (p[1] != 'u') {
 		if (json_escape(p[1]))
 			return p + 2;
@@ -34,40 +37,21 @@ static const char *read_escape(const struct json_source *src, const char *p)
 	return p + 12;
 }
 
-/* From the special byte at p, which is no quote, over the rest of the string to behind its closing quote. */
-const char *json_string_rest(
-	const struct json_source *src, const char *open, const char *p, unsigned *ret_holds)
+const char *json_string_odd(
+	const struct json_source *src, const char *open, const char *p, unsigned *holds)
 {
-	unsigned holds = 0;
+	size_t n;
 
-	for (;; p = json_plain(p)) {
-		/* The zeros behind the text end a sequence that the text's end cuts. */
-		while ((unsigned char)*p >= 0x80) {
-			size_t n = utf8_len(p, 4);
-
-			if (n == 0)
-				return json_refuse_byte(src, p, open);
-			p += n;
-		}
-		if (*p == '"') {
-			*ret_holds = holds;
-			return p + 1;
-		}
-		if (*p != '\\') {
-			if (json_special(*p))
-				return json_refuse_byte(src, p, open);
-			continue;
-		}
-		holds |= JSON_ESCAPED;
-		if (p[1] == '"' || p[1] == '\\') {
-			p += 2;
-			continue;
-		}
-		holds |= JSON_ODD;
-		p = read_escape(src, p);
-		if (!p)
-			return NULL;
+	if (*p == '\\') {
+		*holds |= JSON_ESCAPED;
+		if (p[1] == '"' || p[1] == '\\')
+			return p + 2;
+		*holds |= JSON_ODD;
+		return read_escape(src, p);
 	}
+	/* A control character is no sequence's beginning. The zeros behind the text end a sequence that the text's end cuts. */
+	n = (unsigned char)*p < 0x80 ? 0 : utf8_len(p, 4);
+	return n > 0 ? p + n : json_refuse_byte(src, p, open);
 }
 
 /* Write the code point as UTF-8; returns the number of bytes. */

@@ -13,10 +13,10 @@
 #define JSON_ESCAPED 1U
 #define JSON_ODD 2U
 
-/* Check the rest of the string that begins at open, from p on, a byte that is no plain character and no quote: to behind
- * the closing quote. *ret_holds gets what it holds. NULL with the error set: ERR_SYNTAX. */
-const char *json_string_rest(
-	const struct json_source *src, const char *open, const char *p, unsigned *ret_holds);
+/* Check what begins at p inside the string that begins at open: a backslash, a control character or a byte of a non-ASCII
+ * character. To behind it; adds to *holds what it is. NULL with the error set: ERR_SYNTAX. */
+const char *json_string_odd(
+	const struct json_source *src, const char *open, const char *p, unsigned *holds);
 
 /* Decode the inside of a checked string, p..end, into out, which has room for end - p bytes (no escape is shorter than
  * what it stands for) and JSON_SLACK more that are written over. Returns the decoded length. */
