@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -152,13 +151,9 @@ bool json_is_str_escaped(const struct json *j, const struct json_node *v, struct
 /* json_is_str of what is known to be a string, such as a key. */
 static inline bool json_spells(const struct json *j, const struct json_node *v, struct slice value)
 {
-	const char *at = j->text + v->at + 1;
-
 	if (v->escaped)
 		return json_is_str_escaped(j, v, value);
-	/* most differ in their length or first byte */
-	return v->len == value.len + 2 &&
-	       (value.len == 0 || (*at == *value.at && memcmp(at, value.at, value.len) == 0));
+	return v->len == value.len + 2 && bytes_eq(j->text + v->at + 1, value.at, value.len);
 }
 
 /* Is v a string (a key too) with this value, escapes decoded? */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Not NUL-terminated. at == NULL means "absent"; len 0 with at set means "empty". */
@@ -19,6 +20,38 @@ struct slice {
 static inline struct slice slice_of(const char *s)
 {
 	return (struct slice){s, s ? strlen(s) : 0};
+}
+
+/* Are these n bytes the same? In place and a word at a time, for what is short, such as keys: memcmp would be a call. */
+static inline bool bytes_eq(const char *a, const char *b, size_t n)
+{
+	uint64_t x, y;
+	uint32_t v, w;
+
+	if (n >= sizeof(x)) {
+		for (; n > sizeof(x); n -= sizeof(x), a += sizeof(x), b += sizeof(x)) {
+			memcpy(&x, a, sizeof(x));
+			memcpy(&y, b, sizeof(y));
+			if (x != y)
+				return false;
+		}
+		/* the last word may begin in the one before it */
+		memcpy(&x, a + n - sizeof(x), sizeof(x));
+		memcpy(&y, b + n - sizeof(y), sizeof(y));
+		return x == y;
+	}
+	if (n >= sizeof(v)) {
+		memcpy(&v, a, sizeof(v));
+		memcpy(&w, b, sizeof(w));
+		if (v != w)
+			return false;
+		memcpy(&v, a + n - sizeof(v), sizeof(v));
+		memcpy(&w, b + n - sizeof(w), sizeof(w));
+		return v == w;
+	}
+	while (n > 0 && a[n - 1] == b[n - 1])
+		n--;
+	return n == 0;
 }
 
 static inline bool slice_eq(struct slice a, struct slice b)
