@@ -198,6 +198,21 @@ bool text_dns_label(struct slice s)
 	return true;
 }
 
+bool text_dns_subdomain(struct slice s)
+{
+	if (s.len == 0 || s.len > 253)
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.at[i];
+		bool edge = i == 0 || i + 1 == s.len || s.at[i - 1] == '.' || s.at[i + 1] == '.';
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
+			(edge || (c != '-' && c != '.')))
+			return false;
+	}
+	return true;
+}
+
 uint64_t text_hash64(struct slice s)
 {
 	uint64_t h = UINT64_C(0xCBF29CE484222325);

@@ -36,6 +36,10 @@ bool text_word(struct slice *rest, struct slice *ret);
 /* A DNS-1123 label: 1 to 63 of a-z 0-9 '-', not at the ends. */
 bool text_dns_label(struct slice s);
 
+/* A DNS-1123 subdomain, as objects in Kubernetes have for a name: 1 to 253 of a-z 0-9 '-' '.', each part between dots without '-' at
+ * its ends. It can stand in a request's path. */
+bool text_dns_subdomain(struct slice s);
+
 /* 64-bit FNV-1a hash, for content hashes of our own documents (not for hash tables over foreign keys). */
 uint64_t text_hash64(struct slice s);
 

@@ -61,6 +61,22 @@ static void r5_no_answer_is_no_404(void **state)
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 }
 
+/* No pod has such a name, so it needs no answer, and does not keep others from being asked for. */
+static void r5_a_name_that_no_pod_has(void **state)
+{
+	(void)state;
+	with(STATUS(CLAIM("u1", "..", "pending") "," CLAIM("u2", "a/b", "pending") "," CLAIM(
+		"u3", "A", "pending") "," CLAIM("u4", "w", "pending")));
+	pods_get_status(api, 504);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_has_not(api, "a", "'u2'", SOON));
+	assert_true(status_has_not(api, "a", "'u3'", SOON));
+	assert_true(status_keeps(api, "a", "'u4'", PENDING_MS));
+	pods_get_status(api, 0);
+	assert_true(status_has_not(api, "a", "'u4'", SOON));
+}
+
 /* generateName, or two creates of one name: the loser's claim ends in its time, the winner's stays. */
 static void r5_another_pod_of_the_name_says_nothing(void **state)
 {
@@ -356,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(r5_a_pending_claim_ends_after_its_time),
 		TEST(r5_no_answer_is_no_404),
+		TEST(r5_a_name_that_no_pod_has),
 		TEST(r5_another_pod_of_the_name_says_nothing),
 		TEST(r5_a_get_that_shows_the_pod_binds),
 		TEST(r5_another_take_starts_the_clock_again),

@@ -562,6 +562,31 @@ static void test_no_uid_no_right_no_release(void **state)
 	ledger_fixture_release(&f);
 }
 
+/* No API server sends these. Such a claim could not be asked for, and would stay; a long one would fill the status' object in etcd. */
+static void test_names_that_none_can_have(void **state)
+{
+	struct ledger_fixture f;
+	char longest[300];
+
+	(void)state;
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	const char *const bad[][2] = {{"u1", ""}, {"u1", ".."}, {"u1", "a/b"}, {"u1", "a?x"},
+		{"u1", longest}, {longest, "w"}, {"u 1", "w"}, {"\xc3\xa4", "w"}};
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(ledger_take_in(&f.r, &f.a, bad[i][0], bad[i][1], "app c 1 100%",
+					 1000, false, &f.answer, &f.e),
+			ERR_INVALID);
+	assert_int_equal(ledger_puts(&f), 0);
+	assert_int_equal(ledger_take_in(&f.r, &f.a, "u1", "w.0", "app c 1 100%", 1000, false,
+				 &f.answer, &f.e),
+		0);
+	ledger_fixture_release(&f);
+}
+
 static void test_view(void **state)
 {
 	struct ledger_fixture f;
@@ -618,6 +643,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_256_claims),
 		cmocka_unit_test(test_dry_run),
 		cmocka_unit_test(test_no_uid_no_right_no_release),
+		cmocka_unit_test(test_names_that_none_can_have),
 		cmocka_unit_test(test_view),
 	};
 

@@ -275,6 +275,23 @@ static void listen_addresses(void **state)
 	}
 }
 
+static void dns_subdomains(void **state)
+{
+	(void)state;
+	static const char *const good[] = {"a", "0", "job-7.train", "a.b.c", "x0-1"};
+	static const char *const bad[] = {"", ".", "..", "a.", ".a", "a..b", "-a", "a-", "a-.b",
+		"a.-b", "A", "a_b", "a/b", "a b", "\xc3\xa4", "a?b", "%2e"};
+	char longest[255];
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(text_dns_subdomain(slice_of(good[i])));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(text_dns_subdomain(slice_of(bad[i])));
+	memset(longest, 'a', sizeof(longest));
+	assert_true(text_dns_subdomain((struct slice){longest, 253}));
+	assert_false(text_dns_subdomain((struct slice){longest, 254}));
+	assert_false(text_dns_subdomain((struct slice){NULL, 0}));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +303,7 @@ int main(void)
 		cmocka_unit_test(base_names),
 		cmocka_unit_test(words),
 		cmocka_unit_test(dns_labels),
+		cmocka_unit_test(dns_subdomains),
 		cmocka_unit_test(hashes),
 		cmocka_unit_test(listen_addresses),
 	};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -45,6 +46,9 @@ enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_a
 	/* The path of a pod without a name is that of a list, which would say "another uid". */
 	if (!h->namespace[0] || !h->name[0])
 		return ANSWER_NONE;
+	/* The API server has no pod whose name it does not take, and would not answer to all of these with a 404. */
+	if (!text_dns_label(slice_of(h->namespace)) || !text_dns_subdomain(slice_of(h->name)))
+		return ANSWER_GONE;
 	buf_init(&path, PATH_BYTES);
 	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, NULL);
 	if (!path.failed) {

@@ -3,8 +3,12 @@
 #include "webhook/cluster/ledger_kube.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "webhook/cluster/ledger_kube_impl.h"
 #include "webhook/edge/metrics.h"
+
+/* Of a pod's uid, which has 36 in every API server that there is. */
+#define UID_MAX_BYTES 128
 
 /* Nobody can say whether a byte is free: no. Another try by whoever created the pod heals it. */
 int ledger_away(struct err *err)
@@ -174,6 +178,18 @@ static enum next try_once(
 	return *rc == ERR_CONFLICT || *rc == ERR_NOTFOUND ? NEXT_DECIDE : NEXT_DONE;
 }
 
+/* Whom we are asked for is stored, and asked for under these names: an API server sends none that it would not take itself, and whoever
+ * else asks must not leave behind what nobody can ask for, or what makes the status too large for etcd. */
+static bool can_be_asked_for(const struct claim_ask *ask)
+{
+	if (ask->uid.len > UID_MAX_BYTES)
+		return false;
+	for (size_t i = 0; i < ask->uid.len; i++)
+		if (ask->uid.at[i] <= ' ' || ask->uid.at[i] > '~')
+			return false;
+	return text_dns_label(ask->namespace) && text_dns_subdomain(ask->name);
+}
+
 static int kube_take(struct ledger *base, const struct claim_ask *ask, struct arena *a,
 	struct claim_answer *ret, struct err *err)
 {
@@ -188,6 +204,10 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 			"found a pod without metadata.uid, expected the validating review of an "
 			"API "
 			"server: in a cluster claims are kept by the pod's uid");
+	if (!can_be_asked_for(ask))
+		return err_set(err, ERR_INVALID,
+			"found a pod whose uid, namespace or name none can have, expected the "
+			"validating review of an API server");
 	t.uid = arena_strdup(a, ask->uid);
 	t.namespace = arena_strdup(a, ask->namespace);
 	t.name = arena_strdup(a, ask->name);
