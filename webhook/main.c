@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program's start: the table of its subcommands.
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "webhook/cli/certs.h"
 #include "webhook/cli/cli.h"
@@ -81,10 +83,20 @@ static int version_main(int argc, char **argv)
 	return 0;
 }
 
+/* A descriptor 0, 1 or 2 that is closed would be the next file or socket, and what is said on stderr would go there. Reading and
+ * writing fail as before. */
+static void take_standard_places(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *c;
 
+	take_standard_places();
 	if (argc < 2) {
 		print_usage(stderr);
 		return EXIT_USAGE;

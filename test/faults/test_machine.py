@@ -154,6 +154,18 @@ def test_log_to_a_pipe_whose_reader_is_gone(fresh):
     assert server.stop() == 0
 
 
+def test_without_standard_files(fresh):
+    """Closed descriptors 0, 1 and 2 would be the next sockets, and lines of the log would go to whoever is at their other end."""
+    server = fresh(start=False)
+    open(server.log_path, "ab").close()
+    server.process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *server.argv()], env=server.environment(), cwd=server.dir)
+    server.wait_ready()
+    for fd in range(3):
+        assert os.readlink(f"/proc/{server.process.pid}/fd/{fd}") == "/dev/null"
+    works(server)
+    assert server.stop() == 0
+
+
 def certs(*args):
     done = subprocess.run([PROGRAM, "certs", *args], capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stderr
