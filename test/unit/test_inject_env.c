@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
+#include "webhook/core/inject.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ON "'auto-management/bitfusion':'all','poolgate.io/launcher':'lupine'"
@@ -247,9 +248,41 @@ static void test_changed_behind_us(void **state)
 	fixture_release(&f);
 }
 
+/* Elements that are empty, separators of several bytes, and what only begins like one. */
+static void test_join(void **state)
+{
+	static const struct {
+		const char *front, *separator, *value, *want;
+	} cases[] = {
+		{"/a", ":", "", "/a"},
+		{"/a", ":", "/b", "/a:/b"},
+		{"/a", ":", ":/b::/c:", "/a:/b:/c"},
+		{"/a:", ":", "::", "/a"},
+		{"", ":", "", ""},
+		{"", ":", "::/b", "/b"},
+		{"a", "::", "b:c::::d::", "a::b:c::d"},
+		{"a:", "::", ":b", "a::::b"},
+		{"a", "aab", "aaabaabc", "aaabaaabc"},
+		{"a:", "", ":b", "a::b"},
+	};
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 4096);
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct slice got = inject_join(slice_of(cases[i].front),
+			slice_of(cases[i].separator), slice_of(cases[i].value), &a);
+
+		assert_int_equal(got.len, strlen(cases[i].want));
+		assert_memory_equal(got.at, cases[i].want, got.len);
+	}
+	arena_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_written_and_taken_back),
 		cmocka_unit_test(test_collisions),
 		cmocka_unit_test(test_restored),
