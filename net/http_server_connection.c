@@ -108,6 +108,10 @@ static void say_unused(const struct conn *c)
 	if (atomic_load(&c->watch.cut))
 		http_server_say(s, "%s: closed after %g s without a request", c->peer,
 			s->cfg.header_ms / 1000.0);
+	else if (c->begun)
+		http_server_say(s,
+			"%s: a request's headers could not be read, or did not come to their end",
+			c->peer);
 	else if (c->trusted_ms && clock_ms() - c->trusted_ms >= s->cfg.header_ms)
 		return; /* kept in store for long, and not needed */
 	else if (c->tls.pair)

@@ -36,6 +36,7 @@ struct conn {
 	size_t reply_held;   /* of the server's replies_held */
 	bool in_flight;
 	bool suspended;
+	bool begun;     /* a request's first line has come, ever */
 	bool requested; /* the headers of a request have come, ever */
 	bool replied;   /* to the request in flight */
 	bool posted;    /* it is a POST: a body follows the headers of its reply */

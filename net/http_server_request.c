@@ -287,6 +287,8 @@ void *http_server_on_line(void *cls, const char *uri, struct MHD_Connection *mhd
 	(void)cls, (void)uri;
 	struct conn *c = conn_of(mhd);
 	int64_t due = c ? http_now_ms() + c->server->cfg.header_ms : 0;
+	if (c)
+		c->begun = true;
 	/* From an idle connection's patience down to that with a line that is on its way; never up. */
 	if (c && due < atomic_load(&c->watch.due_ms))
 		http_guard_due(&c->watch, due);
