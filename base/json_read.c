@@ -318,10 +318,11 @@ INLINE bool read_root(struct json_pass *r, struct spot *s)
 /* The whole text: one value, and nothing but blanks around it. */
 static bool read_text(struct json_pass *r)
 {
+	uint32_t room = r->j->cap < r->max ? r->j->cap : r->max;
 	struct spot s = {
 		.text = r->src.text,
-		.node = r->j->node,
-		.node_end = r->j->node + (r->j->cap < r->max ? r->j->cap : r->max),
+		.node = room ? r->j->node : NULL,
+		.node_end = room ? r->j->node + room : NULL,
 		.level = r->level,
 		.hash = r->hash,
 		.hash_end = r->hash + r->hash_cap,
