@@ -2,28 +2,16 @@
 /* edge: the ledger of a single process: deciding and taking under one mutex. */
 #include "webhook/edge/ledger_memory.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "webhook/edge/claim_table.h"
+#include "webhook/edge/ledger_memory_impl.h"
 #include "webhook/edge/metrics.h"
 
 /* How long a claim counts as one whose pod has not started. */
 #define PENDING_MS 45000
 
-struct ledger_memory {
-	struct ledger base;
-	struct metrics *metrics; /* or NULL */
-	pthread_mutex_t lock;
-	/* Guarded by lock: */
-	struct snapshot *now;
-	struct claim_table claims;
-	uint64_t last_ticket;
-	int64_t ttl_ms;
-};
-
-static int no_memory(struct err *err)
+int memory_lacks_room(struct err *err)
 {
 	return err_set(err, ERR_NOMEM, "out of memory in the ledger");
 }
@@ -59,8 +47,7 @@ static void end_claim(struct ledger_memory *m, struct claim_entry *e, enum metri
 	claim_table_remove(&m->claims, e);
 }
 
-/* End what has outlived its time. Called first by every operation that looks at the claims. */
-static void expire(struct ledger_memory *m)
+void memory_expire(struct ledger_memory *m)
 {
 	int64_t now = clock_ms();
 	bool any = false;
@@ -73,9 +60,7 @@ static void expire(struct ledger_memory *m)
 		prune(m);
 }
 
-/* A create lives at most 34 s in the API server (ledger rule R5), and no watch tells this process more: what is older
- * counts as started. Looked at where somebody is told about it, not at every take. True when something changed. */
-static bool presume_started(struct ledger_memory *m)
+bool memory_presume_started(struct ledger_memory *m)
 {
 	int64_t now = clock_ms();
 	bool any = false;
@@ -101,7 +86,7 @@ static int identify(const struct claim_ask *ask, struct arena *a, struct claim *
 	ret->namespace = arena_strdup(a, ask->namespace);
 	ret->name = arena_strdup(a, ask->name);
 	if (!ret->namespace || !ret->name)
-		return no_memory(err);
+		return memory_lacks_room(err);
 	if (ask->uid.len) {
 		*ret_kind = KEY_UID;
 		ret->key = arena_strdup(a, ask->uid);
@@ -112,7 +97,7 @@ static int identify(const struct claim_ask *ask, struct arena *a, struct claim *
 		*ret_kind = KEY_REVIEW;
 		ret->key = "";
 	}
-	return ret->key ? 0 : no_memory(err);
+	return ret->key ? 0 : memory_lacks_room(err);
 }
 
 static int check_deadline(const struct claim_ask *ask, struct err *err)
@@ -136,7 +121,7 @@ static int name_parts(const struct inventory *inv, const struct placement *p, st
 		c->parts[i].gpu = arena_strdup(a, slice_of(server->gpus[p->holds[i].gpu].id));
 		c->parts[i].bytes = p->holds[i].bytes;
 	}
-	return a->failed ? no_memory(err) : 0;
+	return a->failed ? memory_lacks_room(err) : 0;
 }
 
 /* Store a decided claim. */
@@ -152,7 +137,7 @@ static int keep(struct ledger_memory *m, struct claim *c, enum key_kind kind, st
 	c->state = CLAIM_PENDING;
 	e = c->key ? claim_entry_new(c, kind) : NULL;
 	if (!e)
-		return no_memory(err);
+		return memory_lacks_room(err);
 	e->ticket = ticket;
 	e->taken_ms = clock_ms();
 	if (!snapshot_locate(m->now, &e->claim, e->places)) {
@@ -161,7 +146,7 @@ static int keep(struct ledger_memory *m, struct claim *c, enum key_kind kind, st
 	}
 	if (!claim_table_insert(&m->claims, e)) {
 		free(e);
-		return no_memory(err);
+		return memory_lacks_room(err);
 	}
 	snapshot_count(m->now, &e->claim, e->places, true);
 	*ret_ticket = m->last_ticket = ticket;
@@ -175,7 +160,7 @@ static int answer(struct ledger_memory *m, struct claim_entry *e, bool dry_run, 
 	struct claim_part *parts = claim_parts_copy(&e->claim, a);
 
 	if (!parts)
-		return no_memory(err);
+		return memory_lacks_room(err);
 	if (!dry_run) {
 		/* A second allowed reply may rest on the claim from here on, and its review has no ticket. So
 		 * whatever becomes of the first review, its undo must not end the claim: without the ticket it
@@ -197,13 +182,13 @@ static int take_locked(struct ledger_memory *m, const struct claim_ask *ask, str
 	uint64_t ticket = 0;
 	int rc;
 
-	expire(m);
+	memory_expire(m);
 	e = kind == KEY_REVIEW ? NULL : claim_table_by_key(&m->claims, kind, c->key);
 	if (e)
 		return answer(m, e, ask->dry_run, a, ret, err);
 	use = snapshot_usage(m->now);
 	rc = placement_find(&m->now->inv, &use, ask->demand, a, &p, err);
-	if (rc == ERR_REFUSED && presume_started(m))
+	if (rc == ERR_REFUSED && memory_presume_started(m))
 		rc = placement_find(&m->now->inv, &use, ask->demand, a, &p, err);
 	if (rc == 0)
 		rc = name_parts(&m->now->inv, &p, a, c, err);
@@ -292,11 +277,11 @@ static int memory_release(struct ledger *l, struct slice uid, struct slice names
 	int rc = 0;
 
 	if (!key || !ns || !pod) {
-		rc = no_memory(err);
+		rc = memory_lacks_room(err);
 		goto out;
 	}
 	pthread_mutex_lock(&m->lock);
-	expire(m);
+	memory_expire(m);
 	n = uid.len ? release_key(m, key) : release_pod(m, ns, pod);
 	if (n)
 		prune(m);
@@ -312,47 +297,6 @@ out:
 	free(ns);
 	free(pod);
 	return rc;
-}
-
-static void memory_count(struct ledger *l, size_t ret[CLAIM_STATES])
-{
-	struct ledger_memory *m = (struct ledger_memory *)l;
-
-	memset(ret, 0, CLAIM_STATES * sizeof(*ret));
-	pthread_mutex_lock(&m->lock);
-	expire(m);
-	presume_started(m);
-	for (const struct claim_entry *e = m->claims.oldest; e; e = e->newer)
-		ret[e->claim.state]++;
-	pthread_mutex_unlock(&m->lock);
-}
-
-static int memory_view(
-	struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret, struct err *err)
-{
-	struct ledger_memory *m = (struct ledger_memory *)l;
-	struct pool_view v = {0};
-	const struct snapshot *s;
-	int rc;
-
-	pthread_mutex_lock(&m->lock);
-	expire(m);
-	presume_started(m);
-	s = m->now;
-	rc = inventory_copy(&s->inv, a, &v.inventory, err);
-	v.usage.claimed = arena_copy(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
-	v.usage.pending = arena_copy(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
-	v.usage.n_claims =
-		arena_copy(a, s->server_claims, s->inv.n_servers, sizeof(*s->server_claims));
-	if (with_claims) {
-		v.claims = claim_table_list(&m->claims, a);
-		v.n_claims = m->claims.n;
-	}
-	pthread_mutex_unlock(&m->lock);
-	if (rc != 0 || a->failed)
-		return no_memory(err);
-	*ret = v;
-	return 0;
 }
 
 /* ---- life ---- */
@@ -407,12 +351,12 @@ int ledger_memory_set_inventory(struct ledger *l, const struct inventory *inv, s
 	struct snapshot *fresh;
 
 	pthread_mutex_lock(&m->lock);
-	expire(m);
+	memory_expire(m);
 	fresh = snapshot_new(inv, m->now);
 	if (fresh)
 		replace(m, fresh);
 	pthread_mutex_unlock(&m->lock);
-	return fresh ? 0 : no_memory(err);
+	return fresh ? 0 : memory_lacks_room(err);
 }
 
 void ledger_memory_set_ttl(struct ledger *l, int64_t claim_ttl_ms)
