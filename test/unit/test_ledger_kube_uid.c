@@ -298,7 +298,25 @@ static void *one_twin(void *arg)
 	return NULL;
 }
 
-/* The same uid at both replicas at once, again and again; the reply of one of them is never sent. The other's claim stands, once. */
+/* What a sent "allowed" rests on stands at every moment, whole. What is more than that goes soon, as nobody's reply rests on it. */
+static void one_claim_is_left(struct ledger_fixture *f, const char *uid, size_t servers)
+{
+	int64_t end = api_now_ms() + 10000;
+	size_t have;
+
+	while ((have = kube_store_claims(f->store, NULL, uid)) > servers && api_now_ms() < end)
+		api_nap(5);
+	if (have == servers) {
+		api_nap(50);
+		have = kube_store_claims(f->store, NULL, uid);
+	}
+	if (have != servers)
+		fail_msg("%s is on %zu servers", uid, have);
+}
+
+/* The same uid at both replicas at once, again and again. Of two in three the reply of one is never sent: the other's claim stands, once.
+ * Where both are sent, both claims may stand, on servers of their own: neither replica heard of the other in time, and only the leader, who
+ * sees the pod and its plan, may say which one is too many. */
 static void twins(const char *demand, size_t servers)
 {
 	struct ledger_fixture f;
@@ -314,7 +332,7 @@ static void twins(const char *demand, size_t servers)
 		char uid[32];
 		struct twin t[2] = {{.r = &f.r, .demand = demand}, {.r = &other, .demand = demand}};
 		pthread_t threads[2];
-		size_t lost = i & 1, have;
+		size_t lost = i % 3, have;
 
 		(void)snprintf(uid, sizeof(uid), "twin-%u", i);
 		for (size_t k = 0; k < 2; k++) {
@@ -325,10 +343,14 @@ static void twins(const char *demand, size_t servers)
 			assert_int_equal(pthread_join(threads[k], NULL), 0);
 		assert_int_equal(t[0].rc, 0);
 		assert_int_equal(t[1].rc, 0);
-		t[lost].r->ledger->ops->undo(t[lost].r->ledger, t[lost].ticket);
+		if (lost < 2) {
+			t[lost].r->ledger->ops->undo(t[lost].r->ledger, t[lost].ticket);
+			one_claim_is_left(&f, uid, servers);
+			continue;
+		}
 		api_nap(100);
 		have = kube_store_claims(f.store, NULL, uid);
-		if (have != servers)
+		if (have < servers || have > 2 * servers)
 			fail_msg("%s is on %zu servers", uid, have);
 	}
 	replica_release(&other);
