@@ -34,38 +34,49 @@ const struct json_node *json_get(const struct json *j, const struct json_node *v
 	return NULL;
 }
 
-/* Does the object have that member with that value? Values differ more often than keys do, and are asked first; only
- * those with escapes, which take longer, after their keys. */
-static bool has_pair(
-	const struct json *j, const struct json_node *v, struct slice key, struct slice value)
+/* The element before end, from e on, that could have a member with this key and value, going by their lengths and the
+ * value's first byte. *index counts along. Few others can, so that what is left to be compared is little. */
+static const struct json_node *candidate(const struct json *j, const struct json_node *e,
+	const struct json_node *end, struct slice key, struct slice value, size_t *index)
 {
-	const struct json_node *k, *at, *end = j->node + v->next;
+	const struct json_node *k, *at, *last, *node = j->node;
+	const char first = value.len > 0 ? *value.at : '"', *text = j->text;
 
-	for (k = v + 1; k < end; k = j->node + at->next) {
-		at = json_value(k);
-		if ((at->escaped || json_is_str(j, at, value)) && json_spells(j, k, key))
-			return json_is_str(j, at, value);
+	for (size_t i = *index; e < end; e = last, i++) {
+		last = node + e->next;
+		if (e->type != JSON_OBJECT)
+			continue;
+		for (k = e + 1; k < last; k = node + at->next) {
+			at = json_value(k);
+			if (at->escaped ? k->escaped || k->len == key.len + 2
+					: at->len == value.len + 2 && text[at->at + 1] == first) {
+				*index = i;
+				return e;
+			}
+		}
 	}
-	return false;
+	return NULL;
 }
 
 const struct json_node *json_find(const struct json *j, const struct json_node *array,
 	const char *key, struct slice value, bool last, size_t *ret_index)
 {
-	const struct json_node *found = NULL;
+	const struct json_node *e, *end, *found = NULL;
 	struct slice name = slice_of(key);
 	size_t i = 0;
 
-	JSON_EACH(j, array, e)
-	{
-		if (json_is(e, JSON_OBJECT) && has_pair(j, e, name, value)) {
-			found = e;
-			if (ret_index)
-				*ret_index = i;
-			if (!last)
-				break;
-		}
-		i++;
+	if (!json_is(array, JSON_ARRAY))
+		return NULL;
+	end = j->node + array->next;
+	for (e = array + 1; (e = candidate(j, e, end, name, value, &i)) != NULL;
+		e = j->node + e->next, i++) {
+		if (!json_is_str(j, json_get(j, e, name), value))
+			continue;
+		found = e;
+		if (ret_index)
+			*ret_index = i;
+		if (!last)
+			break;
 	}
 	return found;
 }
