@@ -15,6 +15,7 @@ enum http_stage {
 	HTTP_STAGE_UNUSED,    /* after the handshake, before its first request */
 	HTTP_STAGE_IDLE,      /* between two requests */
 	HTTP_STAGE_RECEIVING, /* a request's body is on its way */
+	HTTP_STAGE_SENDING,   /* its reply is on its way */
 	HTTP_STAGE_BUSY,      /* a request is being answered: never taken away */
 	HTTP_STAGE_LEAVING    /* was told to go */
 };
@@ -53,8 +54,9 @@ void http_place_again(struct http_places *p, struct http_place *place);
 void http_place_free(struct http_places *p, struct http_place *place);
 
 /* newest was taken: who must go so that there is room, or NULL. It is a connection of the address that has most; at the stage where most of
- * these are, so that neither handshakes nor silence nor requests that are never finished keep the others out, also where all clients have one
- * address; and there the one that has been at it for longest. Where the address of the newest has most and nothing to spare, it is the newest. */
+ * these are, so that neither handshakes nor silence nor requests that are never finished nor replies that are never read keep the others
+ * out, also where all clients have one address; and there the one that has been at it for longest. Where the address of the newest has
+ * most and nothing to spare, it is the newest. */
 struct http_place *http_places_spare(const struct http_places *p, struct http_place *newest);
 
 #endif

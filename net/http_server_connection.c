@@ -11,6 +11,8 @@
 
 /* So many are looked at before a newcomer finds no place made for it. */
 #define SPARE_LOOKS 8
+/* For so long a reply may be on its way before its connection counts as one that does nothing. */
+#define DEAF_MS 100
 
 void http_server_await(struct conn *c)
 {
@@ -33,10 +35,13 @@ static struct conn *conn_at(struct http_place *place)
 	return (struct conn *)((char *)place - offsetof(struct conn, place));
 }
 
-/* Has it sent what was not read yet? Of one that is in its handshake, that is nothing. */
+/* Has it sent what was not read yet? Of one that is in its handshake, that is nothing. Nor is it of one that does not read its reply,
+ * which is gone in no time where somebody does. */
 static bool has_sent(const struct http_place *place, const struct conn *c)
 {
 	char byte;
+	if (place->stage == HTTP_STAGE_SENDING)
+		return clock_ms() < c->replied_ms + DEAF_MS;
 	return place->stage != HTTP_STAGE_NEW &&
 	       recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }

@@ -32,6 +32,7 @@ struct conn {
 	uint64_t discarded;  /* body bytes that were read for a refusal's sake */
 	unsigned refuse;     /* the status this server answers by itself, or 0 */
 	const char *unclear; /* of its headers, or NULL: what is wrong with them */
+	int64_t replied_ms;  /* when the last reply was given to the transport */
 	int64_t trusted_ms;  /* when the client had finished its handshake; 0: it has not */
 	size_t reply_held;   /* of the server's replies_held */
 	bool in_flight;

@@ -51,7 +51,9 @@ static enum MHD_Result send_reply(struct conn *c, struct http_reply *reply)
 		unsigned class = reply->status / 100;
 		atomic_fetch_add_explicit(
 			&s->replies[class < 6 ? class : 5], 1, memory_order_relaxed);
-		http_guard_due(&c->watch, http_now_ms() + s->cfg.send_ms);
+		c->replied_ms = http_now_ms();
+		http_guard_due(&c->watch, c->replied_ms + s->cfg.send_ms);
+		http_place_set(&s->places, &c->place, HTTP_STAGE_SENDING);
 	}
 	return rc;
 }

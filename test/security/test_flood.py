@@ -78,6 +78,22 @@ def part(server, address, tls):
     return one
 
 
+def deaf(server, address, tls):
+    """Asks on and on and reads no reply: what was answered waits, and is no request that is being answered."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    raw.settimeout(20 * SLOW)
+    raw.bind((address, 0))
+    raw.connect(("127.0.0.1", server.port))
+    one = tls.wrap_socket(raw)
+    one.settimeout(0.3)
+    try:
+        one.sendall((HEAD + BODY) * 120)
+    except TimeoutError:
+        pass  # both ways are full
+    return one
+
+
 class Crowd:
     """Opens connections of one kind without end and holds the last ones, in threads of its own."""
 
@@ -143,7 +159,7 @@ def watch(server, kept, seconds):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.9", "127.0.0.1"], ids=["another", "same"])
-@pytest.mark.parametrize("kind", [half, silent, once, part])
+@pytest.mark.parametrize("kind", [half, silent, once, part, deaf])
 def test_held_connections(server, kind, address):
     """More than there are places, from another address and from that of the clients themselves (as behind one NAT): all places are
     taken, and still old clients are served and new ones get in."""

@@ -111,6 +111,9 @@ static void one_address(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		http_place_set(&places, &all[i], HTTP_STAGE_BUSY);
 	assert_null(http_places_spare(&places, newest)); /* all are busy: clients wait outside */
+	for (unsigned i = 30; i < 40; i++)
+		http_place_set(&places, &all[i], HTTP_STAGE_SENDING);
+	expect(30); /* answered, and does not read it */
 }
 
 /* An API server's connections stay, however many come from elsewhere and whatever these do. */
