@@ -89,7 +89,8 @@ static void *accept_all(void *arg)
 	}
 }
 
-void api_up(struct api *a)
+/* A socket at our port, at any when there is none yet. */
+static int bound(struct api *a)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)a->port),
@@ -99,13 +100,21 @@ void api_up(struct api *a)
 
 	api_must(fd >= 0, "socket");
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	api_must(bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0, "bind");
-	api_must(listen(fd, 128) == 0, "listen");
 	api_must(getsockname(fd, (struct sockaddr *)&addr, &len) == 0, "getsockname");
 	if (a->port == 0) { /* else others may be reading them */
 		a->port = ntohs(addr.sin_port);
 		(void)snprintf(a->url, sizeof(a->url), "http://127.0.0.1:%d", a->port);
 	}
+	return fd;
+}
+
+void api_up(struct api *a)
+{
+	int fd = bound(a);
+
+	api_must(listen(fd, 128) == 0, "listen");
 	pthread_mutex_lock(&a->lock);
 	a->listener = fd;
 	pthread_mutex_unlock(&a->lock);
@@ -148,6 +157,7 @@ struct api *api_start(api_handle *handle, void *ctx)
 		a->connection[i].fd = -1;
 	api_must(pthread_mutex_init(&a->handling, NULL) == 0, "mutex");
 	api_must(pthread_mutex_init(&a->lock, NULL) == 0, "mutex");
+	a->place = bound(a);
 	api_up(a);
 	return a;
 }
@@ -157,6 +167,7 @@ void api_stop(struct api *a)
 	if (!a)
 		return;
 	api_down(a);
+	(void)close(a->place);
 	for (size_t i = 0; i < a->nseen; i++)
 		api_request_free(a->seen[i]);
 	for (size_t i = 0; i < a->scripts; i++) {

@@ -35,6 +35,7 @@ struct api {
 	pthread_mutex_t lock;     /* everything below */
 	pthread_t acceptor;
 	int listener; /* -1: down */
+	int place; /* does not listen: it keeps the port while we are down, or somebody else would be given it */
 	struct connection connection[CONNECTIONS];
 	struct script script[SCRIPTS_MAX];
 	size_t scripts;
