@@ -139,7 +139,8 @@ def test_replies_that_nobody_reads(fresh):
         stop.set()
         helper.join()
     assert peak < 64 * 1024 * SLOW, f"{peak} KiB for ten clients that do not read"
-    assert max(longest) < 1 * SLOW, f"others waited {max(longest):.2f} s"
+    # A thread that waited for the deaf would wait for thirty seconds; a machine that is busy stands still for one.
+    assert max(longest) < 5 * SLOW, f"others waited {max(longest):.2f} s"
     assert took < 45 * SLOW
     for one in deaf:
         one.close()
