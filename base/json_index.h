@@ -23,6 +23,7 @@ struct json_index {
 	uint32_t len;
 	uint32_t next;    /* where the next window begins */
 	uint64_t escaped; /* 1: its first byte stands behind a backslash that escapes it */
+	bool avx2; /* the CPU has it, and BMI and POPCNT; to try the other way, make it false */
 	/* Offsets in the text, in order. Of each '"' that no backslash escapes; two JSON_NO_QUOTE behind them. */
 	uint32_t quote[JSON_WINDOW + JSON_LIST_SLACK];
 	/* Of each backslash, control character and byte of a non-ASCII character, wherever it stands; JSON_NO_ODD behind them. */

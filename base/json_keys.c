@@ -12,6 +12,7 @@
 
 /* Objects of up to half as many keys are checked without an allocation. */
 #define SMALL_TABLE 512
+#define LEAST_TABLE 128
 /* So much of a key is shown in a message. */
 #define SHOWN_MAX 64
 
@@ -106,9 +107,10 @@ static int check_table(uint64_t *table, size_t size, const struct json *j, uint3
 int json_keys_check(
 	const struct json *j, uint32_t object, const uint64_t *hash, size_t n, struct err *err)
 {
-	uint64_t small[SMALL_TABLE];
+	/* Zeroed as far as it is used. */
+	uint64_t small[SMALL_TABLE] __attribute__((uninitialized));
 	uint64_t *table = small;
-	size_t size = SMALL_TABLE;
+	size_t size = LEAST_TABLE;
 	int rc;
 
 	while (size / 2 < n)
@@ -116,7 +118,7 @@ int json_keys_check(
 	if (size > SMALL_TABLE)
 		table = calloc(size, sizeof(*table));
 	else
-		memset(small, 0, sizeof(small));
+		memset(small, 0, size * sizeof(*small));
 	if (!table)
 		return err_set(err, ERR_NOMEM, "no memory to check %zu keys", n);
 	rc = check_table(table, size, j, object, hash, n, err);

@@ -72,6 +72,7 @@ static void lists_are_those_of_a_plain_loop(void **state)
 		bool escaped = false;
 
 		json_index_init(&x, text, len);
+		x.avx2 = x.avx2 && round % 2 == 0;
 		assert_int_equal(x.quote[1], JSON_NO_QUOTE);
 		assert_int_equal(x.odd[0], JSON_NO_ODD);
 		while (json_index_next(&x)) {
