@@ -43,6 +43,13 @@ static void *measure(void *arg)
 	return arg;
 }
 
+/* False: it stood still for so long that nobody can say when anything was to happen. */
+static bool steady(void)
+{
+	api_nap(20);
+	return atomic_load(&late_ms) < SLACK_MS / 2;
+}
+
 /* ---- an API server with one Lease ---- */
 
 struct fake {
@@ -422,8 +429,8 @@ static void a_longer_record_is_respected(void **state)
 
 	set_lease(f, "{\"holderIdentity\":\"slow\",\"leaseDurationSeconds\":2}");
 	join(&a, f, "a");
-	api_nap(1700);
-	assert_false(atomic_load(&a.leads));
+	api_nap(1600);
+	assert_true(!atomic_load(&a.leads) || !steady());
 	LEADS(&a);
 	assert_true(atomic_load(&a.gained_ms) > 0);
 	leave(&a);
@@ -446,12 +453,14 @@ static void cannot_renew(void **state)
 	api_unlock(f->api);
 	LEADS_NOT(&a);
 	assert_false(kube_lease_held(a.lease));
-	assert_in_range(atomic_load(&a.lost_ms) - since, RENEW_MS - RETRY_MS - SLACK_MS / 2,
-		RENEW_MS + LATE_MS);
+	if (steady())
+		assert_in_range(atomic_load(&a.lost_ms) - since, RENEW_MS - RETRY_MS - SLACK_MS / 2,
+			RENEW_MS + LATE_MS);
 	LEADS(&b);
 	assert_true(atomic_load(&b.gained_ms) >= atomic_load(&a.lost_ms));
-	assert_in_range(atomic_load(&b.gained_ms) - since, DURATION_MS - RETRY_MS - SLACK_MS / 2,
-		DURATION_MS + LATE_MS);
+	if (steady())
+		assert_in_range(atomic_load(&b.gained_ms) - since,
+			DURATION_MS - RETRY_MS - SLACK_MS / 2, DURATION_MS + LATE_MS);
 	api_lock(f->api);
 	f->away_for = NULL;
 	api_unlock(f->api);
