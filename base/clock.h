@@ -27,10 +27,13 @@ static inline int64_t clock_ms(void)
 	return clock_us() / 1000;
 }
 
-/* The same in seconds. */
+/* The same in seconds, as fine as the clock is: for durations below a microsecond. */
 static inline double clock_s(void)
 {
-	return (double)clock_us() / 1e6;
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* The time of day, whole milliseconds since 1970. */
