@@ -225,15 +225,12 @@ void buf_json_str(struct buf *b, struct slice s)
 size_t buf_json_plain(struct slice s)
 {
 	char text[ESC_CHUNK + 16] __attribute__((uninitialized));
-	size_t n = 0;
+	size_t n = 0, end = 0;
 
-	while (n < s.len) {
-		size_t chunk = s.len - n < ESC_CHUNK ? s.len - n : ESC_CHUNK;
-		size_t plain = put_plain(text, s.at + n, chunk, false);
-
-		n += plain;
-		if (plain < chunk)
-			break;
+	/* As long as all of a chunk is plain. */
+	while (n == end && end < s.len) {
+		end = s.len - n < ESC_CHUNK ? s.len : n + ESC_CHUNK;
+		n += put_plain(text, s.at + n, end - n, false);
 	}
 	return n;
 }

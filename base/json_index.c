@@ -148,10 +148,10 @@ static struct lists list_blocks(struct json_index *x, uint32_t end)
 	return to;
 }
 
-static void close_lists(struct lists to)
+static void close_lists(uint32_t *quote, uint32_t *odd)
 {
-	to.quote[0] = to.quote[1] = JSON_NO_QUOTE;
-	to.odd[0] = JSON_NO_ODD;
+	quote[0] = quote[1] = JSON_NO_QUOTE;
+	odd[0] = JSON_NO_ODD;
 }
 
 void json_index_init(struct json_index *x, const char *text, size_t len)
@@ -165,7 +165,7 @@ void json_index_init(struct json_index *x, const char *text, size_t len)
 	x->avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
 		  __builtin_cpu_supports("popcnt");
 #endif
-	close_lists((struct lists){x->quote, x->odd});
+	close_lists(x->quote, x->odd);
 }
 
 bool json_index_next(struct json_index *x)
@@ -186,6 +186,6 @@ bool json_index_next(struct json_index *x)
 		to = list_block(x, to, block, x->next);
 		x->next = end;
 	}
-	close_lists(to);
+	close_lists(to.quote, to.odd);
 	return true;
 }

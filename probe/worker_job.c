@@ -57,7 +57,7 @@ static double take_number(const struct json *j, const struct json_node *job, con
 	struct slice raw = json_raw(j, json_get(j, job, slice_of(key)));
 	char text[64] = "";
 
-	if (raw.len > 0 && raw.len < sizeof(text))
+	if (raw.at && raw.len < sizeof(text))
 		memcpy(text, raw.at, raw.len);
 	return strtod(text, NULL);
 }

@@ -43,15 +43,15 @@ static int read_member(const struct json *j, const struct json_node *k, struct a
 {
 	const struct json_node *v = json_value(k);
 
-	if (json_is_str(j, k, SLICE("holderIdentity")))
+	if (json_spells(j, k, SLICE("holderIdentity")))
 		return read_text(j, v, "holderIdentity", a, &ret->holder, err);
-	if (json_is_str(j, k, SLICE("acquireTime")))
+	if (json_spells(j, k, SLICE("acquireTime")))
 		return read_text(j, v, "acquireTime", a, &ret->acquired, err);
-	if (json_is_str(j, k, SLICE("renewTime")))
+	if (json_spells(j, k, SLICE("renewTime")))
 		return read_text(j, v, "renewTime", a, &ret->renewed, err);
-	if (json_is_str(j, k, SLICE("leaseDurationSeconds")))
+	if (json_spells(j, k, SLICE("leaseDurationSeconds")))
 		return read_count(j, v, "leaseDurationSeconds", &ret->duration_s, err);
-	if (json_is_str(j, k, SLICE("leaseTransitions")))
+	if (json_spells(j, k, SLICE("leaseTransitions")))
 		return read_count(j, v, "leaseTransitions", &ret->transitions, err);
 	if (rest->len > 0)
 		buf_char(rest, ',');
