@@ -318,7 +318,6 @@ INLINE bool read_root(struct json_pass *r, struct spot *s)
 /* The whole text: one value, and nothing but blanks around it. */
 static bool read_text(struct json_pass *r)
 {
-	/* cppcheck-suppress ctuuninitvar ; json_read sets its members one by one */
 	uint32_t room = r->j->cap < r->max ? r->j->cap : r->max;
 	struct spot s = {
 		.text = r->src.text,
