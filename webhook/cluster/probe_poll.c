@@ -95,9 +95,9 @@ static void stop(void *running)
 {
 	struct probe_poll *p = running;
 
-	/* all at once, then each is waited for */
+	/* All at once, then each is waited for; the first at the end, for what the others find wakes it. */
 	atomic_store(&p->stopping, true);
-	for (unsigned i = 0; i < p->n_workers; i++)
+	for (unsigned i = p->n_workers; i-- > 0;)
 		duty_stop(p->workers[i]);
 	probe_targets_free(p);
 	probe_secrets_free(p->secrets);
