@@ -8,7 +8,7 @@ SECONDS ?= 60
 T ?=
 
 .PHONY: help need-build run test unit golden probe integration lint san san-address san-thread fuzz fuzz-grow fuzz-programs \
-	bench-instructions footprint cover check clean
+	bench-instructions footprint cover check size clean
 
 help:
 	@echo 'make                       build the program: build/release/poolgate'
@@ -32,6 +32,7 @@ help:
 	@echo 'make bench-ledger [T=rate]  as root: the ledger in front of a real API server: pods a second, delays, memory'
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'
+	@echo 'make size                  lines of C, files and tests, room by room, beside what they are held to'
 	@echo 'make image [IMAGE=NAME]    the container image: build/image/poolgate.oci.tar; image-check proves what it promises'
 	@echo 'make cuda                  fetch what gpuprobe is built with into build/cuda; or say CUDA_HOME=/usr/local/cuda everywhere'
 	@echo 'make gpuprobe              build gpuprobe and gpuprobe-shared; probe-check proves what they promise without a GPU'
@@ -125,6 +126,9 @@ cover:
 	@test/lint/coverage build/cover
 
 check: test lint san
+
+size:
+	@tools/size
 
 clean:
 	rm -rf build
