@@ -23,7 +23,7 @@ include mk/flags.mk
 
 # ---- sources, floor by floor -------------------------------------------------------------------------------------
 
-FLOORS = base net certs webhook/core webhook/edge webhook/cluster webhook/cli probe deviceplugin
+FLOORS = base net kube certs webhook/core webhook/edge webhook/cluster webhook/cli probe deviceplugin
 # The probe's main program, and what needs CUDA's headers, are in mk/probe.mk; the device plugin's in mk/deviceplugin.mk.
 LIB_SRC := $(sort $(filter-out probe/main.c probe/serve_main.c probe/rt_linked.c deviceplugin/main.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
 MAIN_SRC := $(wildcard webhook/main.c)

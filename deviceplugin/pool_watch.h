@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deviceplugin: the pool, watched through the API server over one connection, by the thread that does everything else, too: nothing
- * waits in here but the look-up of a name, when the API server is known by one. webhook/edge/kube_watch does the same on a thread of its own through
+ * waits in here but the look-up of a name, when the API server is known by one. kube/kube_watch does the same on a thread of its own through
  * libcurl, which with what it needs is twice the memory of this whole program. */
 #ifndef DEVICEPLUGIN_POOL_WATCH_H
 #define DEVICEPLUGIN_POOL_WATCH_H
@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "webhook/edge/kube_config.h"
+#include "kube/kube_config.h"
 
 /* Units of one GPU: per cent. */
 #define POOL_UNITS_PER_GPU 100u

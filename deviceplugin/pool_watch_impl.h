@@ -6,10 +6,10 @@
 #include "base/buf.h"
 #include "deviceplugin/gpu_count.h"
 #include "deviceplugin/pool_watch.h"
+#include "kube/kube_impl.h"
+#include "kube/kube_watch_impl.h"
 #include "net/client_socket.h"
 #include "net/http_answer.h"
-#include "webhook/edge/kube_impl.h"
-#include "webhook/edge/kube_watch_impl.h"
 
 #define POOL_PATH "/apis/poolgate.io/v1alpha1/gpuservers"
 /* One page of the list, or a refusal. */

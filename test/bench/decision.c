@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "kube/kube_watch.h"
 #include "webhook/cluster/ledger_kube.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/core/placement.h"
-#include "webhook/edge/kube_watch.h"
 #include "webhook/edge/metrics.h"
 
 #define GPUS 8

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "webhook/edge/kube.h"
+#include "kube/kube.h"
 
 #define BODY_MAX (1024u * 1024)
 #define CLIENTS_MAX 256

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "webhook/edge/kube_impl.h"
+#include "kube/kube_impl.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

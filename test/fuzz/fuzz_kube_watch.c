@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "webhook/edge/kube_watch_impl.h"
+#include "kube/kube_watch_impl.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

@@ -5,7 +5,7 @@
     test/lint/floors.py [--root DIR] [--build DIR] [includes|objects|text ...]
 
 includes  who may include whom, and which file may use which library
-objects   the decisions in webhook/core reach no clock, file, socket, thread, environment or locale and keep no state;
+objects   the decisions (PURE) reach no clock, file, socket, thread, environment or locale and keep no state;
           nobody calls what is banned (what was compiled counts: `nm` on the objects of the release build)
 text      leftovers, paths of somebody's machine, trailing blanks, missing licence lines
 """
@@ -19,16 +19,20 @@ import sys
 FLOORS = {
     "base": [],
     "net": ["base"],
+    "kube": ["base", "net"],
     "certs": ["base"],
     "webhook/core": ["base"],
-    "webhook/edge": ["base", "net", "certs", "webhook/core"],
-    "webhook/cluster": ["base", "net", "certs", "webhook/core", "webhook/edge"],
-    "webhook/cli": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster"],
+    "webhook/edge": ["base", "net", "webhook/core"],
+    "webhook/cluster": ["base", "net", "kube", "certs", "webhook/core", "webhook/edge"],
+    "webhook/cli": ["base", "net", "kube", "certs", "webhook/core", "webhook/edge", "webhook/cluster"],
     "probe": ["base", "net", "probe/kernels"],
     "probe/kernels": [],
-    "deviceplugin": ["base", "net", "webhook/core", "webhook/edge"],
-    "webhook": ["base", "net", "certs", "webhook/core", "webhook/edge", "webhook/cluster", "webhook/cli"],
+    "deviceplugin": ["base", "net", "kube"],
+    "webhook": ["base", "net", "kube", "certs", "webhook/core", "webhook/edge", "webhook/cluster", "webhook/cli"],
 }
+
+# The sources that decide and nothing else, without their ending.
+PURE = re.compile(r"(webhook/core/\w+|kube/lease_record)\.\w+$")
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
 LIBRARIES = [
@@ -45,10 +49,10 @@ LIBRARIES = [
     (r"protobuf-c/|\w+\.pb-c\.h$", r"deviceplugin/\w+\.[ch]$"),
 ]
 
-# What core may take from the C library: memory, strings, sorting, formatting into memory.
-CORE_HEADERS = set("""assert.h inttypes.h limits.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
+# What those may take from the C library: memory, strings, sorting, formatting into memory.
+PURE_HEADERS = set("""assert.h inttypes.h limits.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
     stdalign.h stdnoreturn.h float.h""".split())
-SYSTEM_HEADERS = CORE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h errno.h fcntl.h fnmatch.h getopt.h grp.h locale.h math.h
+SYSTEM_HEADERS = PURE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h errno.h fcntl.h fnmatch.h getopt.h grp.h locale.h math.h
     netdb.h net/if.h netinet/in.h netinet/ip.h netinet/tcp.h poll.h pthread.h pwd.h regex.h sched.h search.h semaphore.h signal.h
     spawn.h stdatomic.h stdio_ext.h strings.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/ioctl.h sys/mman.h
     sys/prctl.h sys/random.h sys/resource.h sys/select.h sys/signalfd.h sys/socket.h sys/stat.h sys/syscall.h
@@ -59,7 +63,7 @@ PURE_SYMBOLS = set("""memcpy memmove memset memcmp memchr memrchr memmem mempcpy
     strlen strnlen strcmp strncmp strchr strrchr strchrnul strstr strspn strcspn strpbrk strdup strndup
     malloc calloc realloc reallocarray free qsort bsearch snprintf vsnprintf
     abort __assert_fail __stack_chk_fail _GLOBAL_OFFSET_TABLE_""".split())
-# What a file of base may call besides and still be fit for core: number parsing (the program never calls setlocale)
+# What a file of base may call besides and still be fit for those: number parsing (the program never calls setlocale)
 # and the libraries that it wraps, which work on memory only.
 PURE_BASE_SYMBOLS = PURE_SYMBOLS | {"__errno_location", "strtod", "strtof", "strtol", "strtoul", "strtoll",
                                     "strtoull"}
@@ -144,7 +148,7 @@ def check_includes(root):
                     breaches.append(f"{path}:{number}: an include that is not a plain name")
                 continue
             kind, header = include.groups()
-            problem = problem_of_own(root, floor, header) if kind == '"' else problem_of_foreign(path, floor, header)
+            problem = problem_of_own(root, floor, header) if kind == '"' else problem_of_foreign(path, header)
             if problem:
                 breaches.append(f"{path}:{number}: {problem}")
     return breaches
@@ -161,14 +165,14 @@ def problem_of_own(root, floor, header):
     return None
 
 
-def problem_of_foreign(path, floor, header):
+def problem_of_foreign(path, header):
     for library, place in LIBRARIES:
         if re.match(library, header):
             return None if re.match(place, path) else f"<{header}> belongs in {place} alone"
     if header not in SYSTEM_HEADERS:
         return f"<{header}> is not among the known headers (SYSTEM_HEADERS and LIBRARIES in test/lint/floors.py)"
-    if floor == "webhook/core" and header not in CORE_HEADERS:
-        return f"<{header}> in webhook/core, which has no I/O, clock, threads or environment"
+    if PURE.match(path) and header not in PURE_HEADERS:
+        return f"<{header}> in a source that decides: no I/O, clock, threads or environment"
     return None
 
 
@@ -210,11 +214,11 @@ def symbols_of(build, objects):
 
 def check_objects(root, build):
     objects = objects_of(root, build)
-    core = [o for o in objects if os.path.relpath(o, build).startswith("webhook/core/")]
+    pure = [o for o in objects if PURE.match(os.path.relpath(o, build))]
     if not objects:
         return [f"{build}: no objects; build first"]
     table = symbols_of(build, objects)
-    return check_banned(table) + check_purity(table) + check_state(build, core)
+    return check_banned(table) + check_purity(table) + check_state(build, pure)
 
 
 def check_banned(table):
@@ -229,8 +233,8 @@ def check_banned(table):
 
 
 def check_purity(table):
-    """Core may call PURE_SYMBOLS, itself, and those files of base that are pure all the way down."""
-    given_by_core = set().union(*(gives for path, (_, gives) in table.items() if path.startswith("webhook/core/")))
+    """A pure object may call PURE_SYMBOLS, its like, and those files of base that are pure all the way down."""
+    given = set().union(*(gives for path, (_, gives) in table.items() if PURE.match(path)))
     base = {path: symbols for path, symbols in table.items() if path.startswith("base/")}
     home = {symbol: path for path, (_, gives) in base.items() for symbol in gives}
     impure = {}
@@ -252,25 +256,25 @@ def check_purity(table):
                     break
     breaches = []
     for path, (needs, _) in table.items():
-        if not path.startswith("webhook/core/"):
+        if not PURE.match(path):
             continue
         told = set()
-        for symbol in sorted(needs - given_by_core - PURE_SYMBOLS):
+        for symbol in sorted(needs - given - PURE_SYMBOLS):
             if COMPILER_PATTERN.match(symbol):
                 continue
             if symbol not in home:
-                breaches.append(f"{path}: calls {symbol}; webhook/core decides, it does not reach out")
+                breaches.append(f"{path}: calls {symbol}; what decides does not reach out")
             elif home[symbol] in impure and home[symbol] not in told:
                 told.add(home[symbol])
                 breaches.append(f"{path}: calls {symbol} of {home[symbol]}, which calls {impure[home[symbol]]}")
     return breaches
 
 
-def check_state(build, core):
+def check_state(build, pure):
     """Variables that can be written: tables that only need relocation (.data.rel.ro) are constants."""
-    if not core:
+    if not pure:
         return []
-    done = subprocess.run(["objdump", "-t", *core], stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run(["objdump", "-t", *pure], stdout=subprocess.PIPE, check=True, text=True)
     breaches = []
     path = ""
     for line in done.stdout.splitlines():
@@ -283,7 +287,7 @@ def check_state(build, core):
             continue
         section, name = symbol.group(2), symbol.group(3)
         if re.match(r"(\.data|\.bss|\.tdata|\.tbss|\*COM\*)", section) and not section.startswith(".data.rel.ro"):
-            breaches.append(f"{path}: {name} can be written; webhook/core keeps no state")
+            breaches.append(f"{path}: {name} can be written; what decides keeps no state")
     return breaches
 
 

@@ -41,6 +41,8 @@ def plant(tmp_path, files):
 CLEAN = {
     "base/a.h": "int a(void);\n",
     "net/n.h": "#include <poll.h>\n",
+    "kube/k.h": '#include "net/n.h"\n',
+    "deviceplugin/d.c": '#include "kube/k.h"\n',
     "certs/x.c": '#include <openssl/evp.h>\n#include "base/a.h"\n',
     "webhook/core/c.c": '#include <string.h>\n\n#include "base/a.h"\n#include "webhook/core/c.h"\n',
     "webhook/core/c.h": "int c(void);\n",
@@ -62,6 +64,9 @@ def test_includes_clean_house(tmp_path):
     ("base/b.c", '#include "net/n.h"', "may include base, not net"),
     ("base/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
     ("net/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
+    ("net/b.c", '#include "kube/k.h"', "not kube"),
+    ("kube/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
+    ("deviceplugin/b.c", '#include "webhook/edge/e.h"', "not webhook/edge"),
     ("webhook/core/b.c", '#include "net/n.h"', "not net"),
     ("webhook/core/b.c", '#include "webhook/edge/e.h"', "not webhook/edge"),
     ("webhook/edge/b.c", '#include "webhook/cli/k.h"', "not webhook/cli"),
@@ -79,6 +84,7 @@ def test_includes_clean_house(tmp_path):
     ("base/b.c", "#include <jansson.h>", "not among the known headers"),
     ("webhook/core/b.c", "#include <time.h>", "no I/O, clock"),
     ("webhook/core/b.c", "#include <unistd.h>", "no I/O, clock"),
+    ("kube/lease_record.c", "#include <time.h>", "no I/O, clock"),
 ])
 def test_includes_finds(tmp_path, path, line, said):
     breaches = floors.check_includes(plant(tmp_path, {**CLEAN, path: line + "\n"}))

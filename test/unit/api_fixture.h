@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "webhook/edge/kube_config.h"
+#include "kube/kube_config.h"
 
 /* A request, as it came. Strings are never NULL: "" for what is not there. */
 struct api_request {

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
+#include "base/files.h"
 #include "webhook/edge/config_store.h"
-#include "webhook/edge/files.h"
 
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 #define PROFILE(name)                                                                              \

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/base64.h"
+#include "base/files.h"
 #include "base/json_read.h"
 #include "base/log.h"
 #include "test/unit/core_fixture.h"
@@ -24,7 +25,6 @@
 #include "webhook/core/config.h"
 #include "webhook/edge/admission.h"
 #include "webhook/edge/config_store.h"
-#include "webhook/edge/files.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
 #include "webhook/edge/metrics.h"

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kube/kube.h"
 #include "test/unit/api_fixture.h"
-#include "webhook/edge/kube.h"
 
 struct fixture {
 	struct api *api;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "webhook/edge/files.h"
-#include "webhook/edge/kube_config.h"
+#include "base/files.h"
+#include "kube/kube_config.h"
 
 static char dir[] = "/tmp/poolgate-test-XXXXXX";
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kube/kube_lease.h"
 #include "test/unit/api_fixture.h"
-#include "webhook/edge/kube_lease.h"
 
 #define PATH "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 #define DURATION_MS 1000

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kube/kube_config.h"
+#include "kube/kube_watch_impl.h"
 #include "test/unit/oom_wrap.h"
 #include "webhook/cluster/servers_impl.h"
-#include "webhook/edge/kube_config.h"
-#include "webhook/edge/kube_watch_impl.h"
 #include "webhook/edge/metrics.h"
 
 /* ---- a watch ---- */

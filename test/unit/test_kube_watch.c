@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kube/kube_watch.h"
 #include "test/unit/api_fixture.h"
-#include "webhook/edge/kube_watch.h"
 
 #define LIST "/p?limit=500"
 #define WATCH "/p?watch=true&allowWatchBookmarks=true&timeoutSeconds=*"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "webhook/core/lease_record.h"
+#include "kube/lease_record.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

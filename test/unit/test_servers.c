@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kube/kube_watch.h"
 #include "test/unit/kube_store.h"
 #include "webhook/cluster/servers_impl.h"
-#include "webhook/edge/kube_watch.h"
 #include "webhook/edge/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"

@@ -11,8 +11,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json_read.h"
+#include "kube/kube.h"
 #include "webhook/core/server_object.h"
-#include "webhook/edge/kube.h"
 #include "webhook/edge/settings.h"
 
 #define DOCTOR_NAMESPACE "poolgate-system"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "kube/kube_lease.h"
 #include "webhook/cluster/duty.h"
-#include "webhook/edge/kube_lease.h"
 #include "webhook/edge/metrics.h"
 
 #define LEADERLESS_MS 60000

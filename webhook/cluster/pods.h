@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "kube/kube.h"
+#include "kube/kube_watch.h"
 #include "webhook/core/claim_life.h"
-#include "webhook/edge/kube.h"
-#include "webhook/edge/kube_watch.h"
 
 /* The label that injected pods carry (core/plan.h LABEL_INJECTED). */
 #define PODS_PATH "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"

@@ -8,8 +8,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "kube/kube.h"
 #include "webhook/core/probe_inventory.h"
-#include "webhook/edge/kube.h"
 
 /* Secrets as they were read, for all that ask. */
 struct probe_secrets;

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_read.h"
-#include "webhook/edge/kube.h"
+#include "kube/kube.h"
 
 /* GET a Secret, past every cache. Errors as kube_do; ret is inited here and released with secret_release() in every case. */
 int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/slice.h"
-#include "webhook/edge/kube.h"
+#include "kube/kube.h"
 
 /* So long it is believed that a namespace is open, and that it is not. */
 #define SECRET_GATE_OPEN_MS 30000

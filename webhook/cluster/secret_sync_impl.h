@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "kube/kube.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/secret_places.h"
 #include "webhook/cluster/secret_sync.h"
-#include "webhook/edge/kube.h"
 
 #define SECRET_KINDS 3
 /* A Secret holds 1 MiB at most, a third more as base64. */

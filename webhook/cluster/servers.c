@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
+#include "kube/kube_watch.h"
 #include "webhook/cluster/servers_impl.h"
-#include "webhook/edge/kube_watch.h"
 
 /* One object: 256 claims and 256 GPUs stay far below. */
 #define HELD_ARENA_MAX (8u * 1024 * 1024)

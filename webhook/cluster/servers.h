@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "kube/kube.h"
 #include "webhook/core/server_object.h"
-#include "webhook/edge/kube.h"
 
 #define SERVERS_PATH "/apis/poolgate.io/v1alpha1/gpuservers"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "kube/kube_watch.h"
 #include "webhook/cluster/servers_impl.h"
-#include "webhook/edge/kube_watch.h"
 
 /* Rule R4: at most four lists a second. */
 #define LIST_EVERY_MS 250

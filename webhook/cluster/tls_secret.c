@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "certs/certs_files.h"
+#include "kube/kube_watch.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/secret_data.h"
-#include "webhook/edge/kube_watch.h"
 #include "webhook/edge/metrics.h"
 
 #define LOOK_EVERY_MS 20000

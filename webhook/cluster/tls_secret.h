@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/metric.h"
+#include "kube/kube.h"
 #include "net/tls_identity.h"
-#include "webhook/edge/kube.h"
 
 /* All borrowed until tls_secret_stop. */
 struct tls_secret_config {

@@ -2,8 +2,8 @@
 // edge: client CAs, loaded and told.
 #include "webhook/edge/client_ca.h"
 
+#include "base/files.h"
 #include "base/text.h"
-#include "webhook/edge/files.h"
 
 int client_ca_load(
 	struct tls_trust *clients, const struct settings *s, const struct log *log, struct err *err)

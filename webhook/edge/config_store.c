@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "webhook/core/launcher_bitfusion.h"
 #include "webhook/core/launcher_load.h"
-#include "webhook/edge/files.h"
 
 static int out_of_memory(struct err *err)
 {

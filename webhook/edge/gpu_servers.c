@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "webhook/edge/files.h"
+#include "base/files.h"
 
 void gpu_servers_warn(struct loader *l, const struct declared *d, const char *fmt, ...)
 {

@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/files.h"
 #include "webhook/edge/client_ca.h"
-#include "webhook/edge/files.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
 

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "base/yaml_config.h"
 #include "webhook/core/config.h"
 #include "webhook/core/launcher_load.h"
-#include "webhook/edge/files.h"
 
 static int out_of_memory(struct err *err)
 {

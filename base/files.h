@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: configuration files on disk: reading one, listing a folder of them, and telling that something changed. */
-#ifndef WEBHOOK_EDGE_FILES_H
-#define WEBHOOK_EDGE_FILES_H
+/* base: configuration files on disk: reading one, listing a folder of them, and telling that something changed. */
+#ifndef BASE_FILES_H
+#define BASE_FILES_H
 
 #include <stddef.h>
 #include <stdint.h>

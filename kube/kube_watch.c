@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: list, then watch from there, again and again: the thread and its decisions. Events are read in kube_watch_line.c. */
-#include "webhook/edge/kube_watch.h"
+/* kube: list, then watch from there, again and again: the thread and its decisions. Events are read in kube_watch_line.c. */
+#include "kube/kube_watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "webhook/edge/kube_watch_impl.h"
+#include "kube/kube_watch_impl.h"
 
 #define LIST_MS 60000
 #define SILENCE_MS 90000

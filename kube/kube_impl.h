@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what the files of the Kubernetes client share. */
-#ifndef WEBHOOK_EDGE_KUBE_IMPL_H
-#define WEBHOOK_EDGE_KUBE_IMPL_H
+/* kube: what the files of the Kubernetes client share. */
+#ifndef KUBE_KUBE_IMPL_H
+#define KUBE_KUBE_IMPL_H
 
+#include "kube/kube.h"
 #include "net/http_client.h"
-#include "webhook/edge/kube.h"
 
 /* Whether what runs is still wanted; asked about once a second. go_on NULL: always. */
 struct kube_wanted {

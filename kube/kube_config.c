@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: where the Kubernetes API is: a pod's service account, or a kubeconfig file. */
+/* kube: where the Kubernetes API is: a pod's service account, or a kubeconfig file. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
 #endif
-#include "webhook/edge/kube_config.h"
+#include "kube/kube_config.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "base/yaml_config.h"
-#include "webhook/edge/files.h"
 
 /* A file of certificates, a key, a token: much more than any of them. */
 #define FILE_MAX (1u << 20)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the record in a Lease (coordination.k8s.io/v1), read and written, and what a candidate does about it. Pure. As client-go's
+/* kube: the record in a Lease (coordination.k8s.io/v1), read and written, and what a candidate does about it. Pure. As client-go's
  * leaderelection: a record expires by the candidate's own clock, counted from when it last changed; the times in it are for
  * people alone. */
-#ifndef WEBHOOK_CORE_LEASE_RECORD_H
-#define WEBHOOK_CORE_LEASE_RECORD_H
+#ifndef KUBE_LEASE_RECORD_H
+#define KUBE_LEASE_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>

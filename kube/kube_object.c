@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: how the Kubernetes API's objects are named, and its clock: what is known of it without a connection. */
+/* kube: how the Kubernetes API's objects are named, and its clock: what is known of it without a connection. */
 
 #include "base/text.h"
-#include "webhook/edge/kube_impl.h"
+#include "kube/kube_impl.h"
 
 static struct slice plain(const struct json *j, const struct json_node *meta, struct slice key)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: calls to the Kubernetes API. */
-#ifndef WEBHOOK_EDGE_KUBE_H
-#define WEBHOOK_EDGE_KUBE_H
+/* kube: calls to the Kubernetes API. */
+#ifndef KUBE_KUBE_H
+#define KUBE_KUBE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_read.h"
-#include "webhook/edge/kube_config.h"
+#include "kube/kube_config.h"
 
 /* One answer may be this long: a page of a list. */
 #define KUBE_ANSWER_MAX (64u * 1024 * 1024)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: where the Kubernetes API is and who we are there: a pod's service account, or a kubeconfig file. */
-#ifndef WEBHOOK_EDGE_KUBE_CONFIG_H
-#define WEBHOOK_EDGE_KUBE_CONFIG_H
+/* kube: where the Kubernetes API is and who we are there: a pod's service account, or a kubeconfig file. */
+#ifndef KUBE_KUBE_CONFIG_H
+#define KUBE_KUBE_CONFIG_H
 
 #include "base/arena.h"
 #include "base/buf.h"

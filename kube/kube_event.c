@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: Events about objects of the Kubernetes API. */
+/* kube: Events about objects of the Kubernetes API. */
 #include <time.h>
 
 #include "base/text.h"
-#include "webhook/edge/kube.h"
+#include "kube/kube.h"
 
 /* What the API server accepts. */
 #define NOTE_MAX 1024

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: who leads: a Lease (coordination.k8s.io/v1), held and lost the way client-go's leaderelection does it. */
-#ifndef WEBHOOK_EDGE_KUBE_LEASE_H
-#define WEBHOOK_EDGE_KUBE_LEASE_H
+/* kube: who leads: a Lease (coordination.k8s.io/v1), held and lost the way client-go's leaderelection does it. */
+#ifndef KUBE_KUBE_LEASE_H
+#define KUBE_KUBE_LEASE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "base/log.h"
-#include "webhook/edge/kube.h"
+#include "kube/kube.h"
 
 /* As client-go's defaults for controllers. Others may take the lease when its record has not changed for `duration`, by their own
  * clock; the holder gives up when it could not renew for `renew`. */

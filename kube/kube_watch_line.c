@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the lines of a watch. */
+/* kube: the lines of a watch. */
 #include <string.h>
 
-#include "webhook/edge/kube_watch_impl.h"
+#include "kube/kube_watch_impl.h"
 
 /* Memory that one long line took is given back. */
 #define KEEP_MAX (256u << 10)

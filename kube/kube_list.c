@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: lists of the Kubernetes API, page by page. */
+/* kube: lists of the Kubernetes API, page by page. */
 #include <string.h>
 
 #include "base/clock.h"
-#include "webhook/edge/kube_impl.h"
+#include "kube/kube_impl.h"
 
 /* A list that gets too old between two pages is begun anew this often. */
 #define RESTARTS 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: who leads: a thread that looks at a Lease, takes it when it may, renews it while it can. */
+/* kube: who leads: a thread that looks at a Lease, takes it when it may, renews it while it can. */
 #define _GNU_SOURCE 1 /* strerrorname_np */
-#include "webhook/edge/kube_lease.h"
+#include "kube/kube_lease.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "webhook/edge/kube_lease_impl.h"
+#include "kube/kube_lease_impl.h"
 
 #define LEASES "/apis/" LEASE_API
 /* Looks and writes in a row when others write in between, before waiting for the next round. */

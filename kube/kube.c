@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: calls to the Kubernetes API, over as many connections as there are calls at one time. */
-#include "webhook/edge/kube.h"
+/* kube: calls to the Kubernetes API, over as many connections as there are calls at one time. */
+#include "kube/kube.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "webhook/edge/kube_impl.h"
+#include "kube/kube_impl.h"
 
 #define CONNECT_MS 5000
 #define CALL_MS 10000

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what the files of the lease share. But for what is guarded, everything is its thread's. */
-#ifndef WEBHOOK_EDGE_KUBE_LEASE_IMPL_H
-#define WEBHOOK_EDGE_KUBE_LEASE_IMPL_H
+/* kube: what the files of the lease share. But for what is guarded, everything is its thread's. */
+#ifndef KUBE_KUBE_LEASE_IMPL_H
+#define KUBE_KUBE_LEASE_IMPL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "webhook/core/lease_record.h"
-#include "webhook/edge/kube_lease.h"
+#include "kube/kube_lease.h"
+#include "kube/lease_record.h"
 
 #define LEASE_HOLDER_SIZE 128
 /* What a Lease's object may take; the API server allows 1.5 MB. */

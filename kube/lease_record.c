@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the record in a Lease, and what a candidate does about it. */
-#include "webhook/core/lease_record.h"
+/* kube: the record in a Lease, and what a candidate does about it. */
+#include "kube/lease_record.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the calls about a Lease, and what follows from their answers. */
+/* kube: the calls about a Lease, and what follows from their answers. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "webhook/edge/kube_lease_impl.h"
+#include "kube/kube_lease_impl.h"
 
 #define RELEASE_MS 3000
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // edge: configuration files on disk.
-#include "webhook/edge/files.h"
+#include "base/files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what an answer of the Kubernetes API means, whoever fetched it. */
+/* kube: what an answer of the Kubernetes API means, whoever fetched it. */
 #include <string.h>
 
 #include "base/text.h"
-#include "webhook/edge/kube_impl.h"
+#include "kube/kube_impl.h"
 
 /* Of an answer that is no Status, in a message. */
 #define EXCERPT_MAX 200

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: a list that stays true: list, then watch from there, on a thread of its own, for as long as it is wanted. */
-#ifndef WEBHOOK_EDGE_KUBE_WATCH_H
-#define WEBHOOK_EDGE_KUBE_WATCH_H
+/* kube: a list that stays true: list, then watch from there, on a thread of its own, for as long as it is wanted. */
+#ifndef KUBE_KUBE_WATCH_H
+#define KUBE_KUBE_WATCH_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "base/log.h"
-#include "webhook/edge/kube.h"
+#include "kube/kube.h"
 
 enum kube_change { KUBE_PUT, KUBE_GONE };
 
