@@ -15,7 +15,7 @@ help:
 	@echo 'make run                   set up, build, start a server with a small pool and show what it does (ONCE=1: then end)'
 	@echo 'make test                  set up, build, run the unit, house, golden, probe and integration tests'
 	@echo 'make unit [T=buf]          the unit tests, or one of them'
-	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites what they expect'
+	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites the pods that no model judges'
 	@echo 'make integration           the tests against the running server'
 	@echo 'make faults                what the program does when the machine or a client fails it; BESIDE_TEST=1 leaves out what make test runs'
 	@echo 'make soak [MINUTES=30]     2000 reviews a second, each answer checked, while connections die and everything is replaced'
@@ -66,6 +66,14 @@ unit golden probe integration:
 	@tools/setup build test
 	$(SUB) $(if $(filter unit,$@),$(if $T,$(BUILD)/test/unit/test_$T,unit-programs),programs $(if $(filter probe,$@),fakes))
 	@POOLGATE=$(BUILD)/poolgate UPDATE='$(UPDATE)' $(PYTHON) test/run --build $(BUILD) --only '$T' $@
+
+# The golden cases as files, for the test of them that is written in C.
+GOLDEN := build/golden/made
+$(BUILD)/test/unit/test_golden_oom: | $(GOLDEN)
+$(GOLDEN): $(wildcard $(addprefix test/,golden/*.py golden/pods.json golden/*/* golden/*/*/* oracle/*.py lib/pods.py lib/reviews.py) \
+	manifests/examples/*.yaml)
+	$(call say,MAKE,$(@D))
+	$Q$(PYTHON) -B test/golden/generate.py && touch $@
 
 lint:
 	@tools/setup build test lint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of golden cases: helpers, and the order of its parts. generate.py writes it to folders."""
+"""The table of golden cases: helpers, and the order of its parts. generate.py makes what is sent and expected of it."""
 import glob
 import json
 import os
@@ -41,6 +41,10 @@ def patched(warnings=()):
 
 def refused(*message, code=None, reason=None):
     return {"allowed": False, "code": code, "reason": reason, "message": list(message), "warnings": []}
+
+
+def invalid(*message):
+    return refused(*message, code=422, reason="Invalid")
 
 
 def recorded(expectations):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden cases: each bug of the origin that a review can show, with the right behaviour. Numbers are those of docs/migrating."""
-from cases import mutate, patched, refused, untouched
+from cases import invalid, mutate, patched, refused, untouched
 from lib.pods import SWITCH, ask, container, pod
 
 GPU = "bitfusion.io/gpu-amount"
@@ -21,7 +21,7 @@ def early():
     mutate("bug-06-args", "args stay behind the command", pod(container(command=["python"], args=["train.py", "a b", "--"])))
     mutate("bug-07-launcher-by-path", "the launcher is known by its basename",
            pod(container(command=["/usr/bin/bitfusion", "run", "-n", "1", "--", "nvidia-smi"])))
-    mutate("bug-08-no-command", "said before anything is half done", pod(container(command=None)), expect=refused("command"))
+    mutate("bug-08-no-command", "said before anything is half done", pod(container(command=None)), expect=invalid("command"))
     mutate("bug-09-second-container", "the GPU container is not the first",
            pod(container("web", ["nginx"], {}), container("train")))
     mutate("bug-09-two-gpu-containers", "two GPU containers, each with its own request", pod(
@@ -53,13 +53,13 @@ def later():
             "cpu": "1", "memory": "1025Mi"}, "requests": {"cpu": "0.25", "memory": "1e9"}})))
     mutate("bug-15-requests-only", "a pod with requests alone", pod(container(resources={"requests": {GPU: "1"}})))
     mutate("bug-15-total-unset", "no total: a sentence", pod(container(resources=ask(memory="4G"))),
-           expect=refused("TOTAL_GPU_MEMORY"), config="no-total")
+           expect=invalid("TOTAL_GPU_MEMORY"), config="no-total")
     mutate("bug-16-total-with-unit", "TOTAL_GPU_MEMORY=16G is 16000 MB", pod(container(resources=ask(memory="8000M"))),
            config="total-16G")
     mutate("bug-17-whole-gpu-by-memory", "all of the memory may be asked", pod(container(resources=ask(memory="16000M"))))
     mutate("bug-18-integer-ceil", "1120M of 16000 are 7 units", pod(container(resources=ask(memory="1120M"))))
     mutate("bug-19-fraction-by-memory", "container and field are named", pod(
-        container("trainer", resources=ask("1500m", memory="1120M"))), expect=refused("containers/0", "gpu-amount", code=422))
+        container("trainer", resources=ask("1500m", memory="1120M"))), expect=invalid("containers/0", "gpu-amount"))
     claims = ask()
     claims["claims"] = [{"name": "dra"}]
     mutate("bug-20-resource-claims", "resources.claims stay", pod(
@@ -79,22 +79,22 @@ def later():
     mutate("bug-25-filter-tokens", "no shell sees them", pod(filter="zone=lab;reboot `id` $(id) |x > /y"))
     mutate("bug-28-version-echoed", "apiVersion, kind and uid", pod(name="echo"))
     mutate("bug-29-code", "a refusal always has code, reason and message", pod(version="999"),
-           expect=refused("Could not find Bitfusion client info"), oracle=True)
+           expect=invalid("Could not find Bitfusion client info"), oracle=True)
 
 
 def collisions():
     mutate("bug-23-volume-name", "the user has a volume of that name", pod(
-        volumes=[{"name": "client-dir", "emptyDir": {}}]), expect=refused("client-dir"), oracle=True)
+        volumes=[{"name": "client-dir", "emptyDir": {}}]), expect=refused("client-dir", code=403, reason="VolumeCollision"), oracle=True)
     mutate("bug-23-mount-path", "the user mounts something there", pod(
         container(volumeMounts=[{"name": "x", "mountPath": "/opt/bitfusion"}]), volumes=[{"name": "x", "emptyDir": {}}]),
-        expect=refused("/opt/bitfusion"), oracle=True)
+        expect=refused("/opt/bitfusion", code=403, reason="MountCollision"), oracle=True)
     mutate("bug-23-mount-path-slash", "the same path with a slash behind it", pod(
         container(volumeMounts=[{"name": "x", "mountPath": "/opt/bitfusion/"}]), volumes=[{"name": "x", "emptyDir": {}}]),
-        expect=refused("/opt/bitfusion"), oracle=True)
+        expect=refused("/opt/bitfusion", code=403, reason="MountCollision"), oracle=True)
     mutate("bug-23-init-name", "the user has a container of that name", pod(inits=[container("populate", ["x"], {})]),
-           expect=refused("populate"), oracle=True)
+           expect=refused("populate", code=403, reason="ContainerCollision"), oracle=True)
     mutate("bug-23-app-name", "an app container of that name", pod(container(), container("populate", ["x"], {})),
-           expect=refused("populate"), oracle=True)
+           expect=refused("populate", code=403, reason="ContainerCollision"), oracle=True)
     mutate("bug-23-elsewhere", "a path that is only used in a container without a GPU", pod(container(), container(
         "other", ["x"], {}, volumeMounts=[{"name": "x", "mountPath": "/opt/bitfusion"}]),
         volumes=[{"name": "x", "emptyDir": {}}]))

@@ -4,7 +4,7 @@ import os
 
 import yaml
 
-from cases import ROOT, case, create, mutate, patched, recorded, refused, untouched
+from cases import ROOT, case, create, invalid, mutate, patched, recorded, refused, untouched
 from lib import reviews
 from lib.pods import ask, container, pod
 
@@ -78,9 +78,9 @@ def left_alone():
     p = pod(os=None)
     p["spec"]["os"] = {"name": "windows"}
     p["metadata"]["annotations"]["bitfusion-client/os"] = "ubuntu20"
-    mutate("windows-os", "a Windows pod that asks is refused", p, expect=refused("indows"))
+    mutate("windows-os", "a Windows pod that asks is refused", p, expect=invalid("indows"))
     mutate("windows-node-selector", "the same by its nodeSelector", pod(nodeSelector={"kubernetes.io/os": "windows"}),
-           expect=refused("indows"))
+           expect=invalid("indows"))
     p = pod(container(resources={}))
     p["spec"]["os"] = {"name": "windows"}
     mutate("windows-asks-nothing", "a Windows pod that asks for nothing", p, expect=untouched_or_waits(), oracle=True)
@@ -93,9 +93,9 @@ def left_alone():
     mutate("missing-both", "neither", pod(os=None, version=None))
     for name, kw in (("os", {"os": "plan9"}), ("version", {"version": "999"}), ("os-other-case", {"os": "Ubuntu20"})):
         mutate(f"unknown-client-{name}", "a pair that the catalogue does not have", pod(**kw),
-               expect=refused("Could not find Bitfusion client info"), oracle=True)
+               expect=invalid("Could not find Bitfusion client info"), oracle=True)
     mutate("unknown-launcher", "poolgate.io/launcher names no profile", pod(annotations={"poolgate.io/launcher": "nonesuch"}),
-           expect=refused("nonesuch"))
+           expect=invalid("nonesuch"))
     mutate("launcher-by-name", "poolgate.io/launcher names the default profile",
            pod(annotations={"poolgate.io/launcher": "bitfusion"}))
     p = pod()

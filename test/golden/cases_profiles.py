@@ -24,7 +24,7 @@ def has(name, about, p, then=True, warnings=(), config="launchers", **facts):
     CASES[name]["has"] = facts
 
 
-def no(name, about, p, *words, code=None, reason=None):
+def no(name, about, p, *words, code=422, reason="Invalid"):
     mutate(name, about, p, expect=refused(*words, code=code, reason=reason), oracle=False, config="launchers")
 
 
@@ -39,8 +39,8 @@ def juice():
         command=JUICE + ["--match-labels", "zone=lab,gpu.model=V100-PCIE-16GB", "python", "train.py"])
     has("juice-one-string", "a shell line is run by sh -c", launcher("juice", container(command=["python a.py --x"])),
         command=JUICE + ["sh", "-c", "python a.py --x"])
-    no("juice-half", "it has no option for a share", launcher("juice", container(resources=ask(percent="50"))), "percent", code=422)
-    no("juice-two", "one session, one GPU", launcher("juice", container(resources=ask("2"))), "1", code=422)
+    no("juice-half", "it has no option for a share", launcher("juice", container(resources=ask(percent="50"))), "percent")
+    no("juice-two", "one session, one GPU", launcher("juice", container(resources=ask("2"))), "1")
     no("juice-no-command", "a wrapping launcher needs the command", launcher("juice", container(command=None)), "command")
     no("juice-dash-word", "without a separator a word with a dash would be the launcher's", launcher(
         "juice", container(command=["-x"])), "begins with '-'")
@@ -80,11 +80,11 @@ def lupine():
         env={**env, "LUPINE_SERVER": B})
     has("lupine-library-path", "in front of the container's own", launcher("lupine", container(env=[
         {"name": "LD_LIBRARY_PATH", "value": "/own"}])), env={**env, "LD_LIBRARY_PATH": "/opt/lupine/lib:/own"})
-    no("lupine-half", "it cannot take half a GPU", launcher("lupine", container(resources=ask(percent="50"))), "percent", code=422)
-    no("lupine-memory", "nor a share of memory", launcher("lupine", container(resources=ask(memory="4G"))), "memory", code=422)
-    no("lupine-four", "more than the pool has", launcher("lupine", container(resources=ask("4"))), "4", code=403)
+    no("lupine-half", "it cannot take half a GPU", launcher("lupine", container(resources=ask(percent="50"))), "percent")
+    no("lupine-memory", "nor a share of memory", launcher("lupine", container(resources=ask(memory="4G"))), "memory")
+    no("lupine-four", "more than the pool has", launcher("lupine", container(resources=ask("4"))), "4", code=403, reason="NoCapacity")
     no("lupine-own-variable", "the user sets our variable", launcher("lupine", container(env=[
-        {"name": "LUPINE_SERVER", "value": "elsewhere:1"}])), "LUPINE_SERVER")
+        {"name": "LUPINE_SERVER", "value": "elsewhere:1"}])), "LUPINE_SERVER", code=403, reason="EnvCollision")
 
 
 def cricket():
@@ -98,7 +98,7 @@ def cricket():
         env={**env, "REMOTE_GPU_ADDRESS": "10.117.32.178"})
     no("cricket-three-containers", "three GPUs are there, but on two servers", launcher("cricket", *two, container("third")),
        "not on one server", "one GPU server per pod", code=403, reason="NoCapacity")
-    no("cricket-two", "one server, one GPU", launcher("cricket", container(resources=ask("2"))), "1", code=422)
+    no("cricket-two", "one server, one GPU", launcher("cricket", container(resources=ask("2"))), "1")
 
 
 def variables():

@@ -100,10 +100,11 @@ def updates():
     live = reviews.stored(reviews.default_resources(p), uid=reviews.fixed_uid("plain-live"))
     late = copy.deepcopy(live)
     late["metadata"].setdefault("annotations", {})["poolgate.io/plan"] = "{\"version\":1}"
+    changed = refused(code=403, reason="PlanChanged")
     case("update-plan-added-later", "a plan on a pod that never had one", reviews.review(
-        late, "UPDATE", old=live, uid=reviews.fixed_uid("late")), path="/validate", expect=no)
+        late, "UPDATE", old=live, uid=reviews.fixed_uid("late")), path="/validate", expect=changed)
     case("update-plan-added-by-status", "the same through pods/status", reviews.review(
-        late, "UPDATE", old=live, subresource="status", uid=reviews.fixed_uid("late-s")), path="/validate", expect=no)
+        late, "UPDATE", old=live, subresource="status", uid=reviews.fixed_uid("late-s")), path="/validate", expect=changed)
 
 
 def subresources():
@@ -127,10 +128,10 @@ def subresources():
 def refusals():
     lone = pod(container(resources={}), switch=None, labels={"poolgate.io/injected": "true"})
     case("label-without-plan", "our label on a pod that was never injected", create(reviews.stored(
-        lone, uid=reviews.fixed_uid("lone"))), path="/validate", expect=refused(code=403))
+        lone, uid=reviews.fixed_uid("lone"))), path="/validate", expect=refused(code=403, reason="PlanMissing"))
     units = pod(container(resources={"limits": {"bitfusion.io/gpu": "100"}}), switch=None)
     case("units-without-plan", "units that nobody computed", create(reviews.stored(
-        units, uid=reviews.fixed_uid("units"))), path="/validate", expect=refused(code=403))
+        units, uid=reviews.fixed_uid("units"))), path="/validate", expect=refused(code=403, reason="GpuWithoutPlan"))
     p = pod()
     case("not-injected", "the mutating hook did not answer", create(reviews.stored(p, uid=reviews.fixed_uid("ni"))),
          path="/validate", expect=refused(code=403, reason="NotInjected"))

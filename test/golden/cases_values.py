@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden cases: amounts, percents, memory, filters, commands and variables."""
-from cases import mutate, refused
+from cases import invalid, mutate
 from lib.pods import ask, container, pod
 
 A, P, M = "gpu-amount", "gpu-percent", "gpu-memory"
@@ -21,14 +21,14 @@ def amounts():
     for label, value in (("0", "0"), ("0.5", "0.5"), ("minus-1", "-1"), ("1Ei", "1Ei"), ("12500m", "12500m"),
                          ("1e5", "1e5"), ("words", "one"), ("empty", ""), ("blank", " 1"), ("500m", "500m")):
         one(f"amount-{label}", "not a whole number of GPUs that a container can mean", ask(value),
-            refused(A, code=422, reason="Invalid"))
+            invalid(A))
     one("num-alone", "gpu-num is another name for gpu-amount", ask(None, num="2"))
     one("num-equal", "both names, one value", ask("2", num="2"))
-    one("num-conflict", "both names, two values", ask("2", num="1"), refused("gpu-num", "gpu-amount", code=422))
+    one("num-conflict", "both names, two values", ask("2", num="1"), invalid("gpu-num", "gpu-amount"))
     one("percent-without-amount", "percent alone says not of how many GPUs", ask(None, percent="50"),
-        refused(A, code=422))
+        invalid(A))
     one("limits-requests-differ", "limits and requests must say the same", both({KEY: "2"}, {KEY: "1"}),
-        refused("gpu-amount", code=422))
+        invalid("gpu-amount"))
     one("limits-requests-spelled-apart", "the same number in two spellings", both({KEY: "1"}, {KEY: "1000m"}))
     one("units-alone", "bitfusion.io/gpu by itself asks for nothing", {"limits": {"bitfusion.io/gpu": "50"}})
     one("amount-int", "an offline manifest's plain number", ask(1))
@@ -39,7 +39,7 @@ def percents():
         one(f"percent-{value}", "fractions round up", ask(percent=value))
     for label, value in (("0", "0"), ("101", "101"), ("minus-1", "-1"), ("1e3", "1e3"), ("100001m", "100001m"),
                          ("1Ei", "1Ei"), ("words", "50%")):
-        one(f"percent-{label}", "beyond 1..100", ask(percent=value), refused(P, code=422, reason="Invalid"))
+        one(f"percent-{label}", "beyond 1..100", ask(percent=value), invalid(P))
     one("percent-of-three", "units are percent times amount", ask("3", percent="25"))
 
 
@@ -50,12 +50,12 @@ def memories():
         one(f"memory-{label}", "MB are truncated, units round up", ask(amount, memory=value))
     for label, value in (("above-total", "16001M"), ("999999", "999999"), ("12500m", "12500m"), ("0", "0"),
                          ("minus-1", "-1G"), ("1Ei", "1Ei"), ("words", "4GB")):
-        one(f"memory-{label}", "no share of one GPU", ask(memory=value), refused(M, code=422, reason="Invalid"))
+        one(f"memory-{label}", "no share of one GPU", ask(memory=value), invalid(M))
     one("memory-and-percent", "memory wins, with a warning", ask(percent="50", memory="4G"))
     one("memory-and-bad-percent", "the percent is checked all the same", ask(percent="101", memory="4G"),
-        refused(P, code=422))
+        invalid(P))
     one("memory-total-unset", "memory needs the setting, which is named", ask(memory="4G"),
-        refused("TOTAL_GPU_MEMORY"), config="no-total")
+        invalid("TOTAL_GPU_MEMORY"), config="no-total")
     one("percent-total-unset", "percent does not need it", ask(percent="50"), config="no-total")
 
 
@@ -110,15 +110,15 @@ def commands():
             ("memory", own[:4] + ["-m", "4000"] + own[6:], ["4000"]),
             ("script", ["sh", "-c", "bitfusion run -n 8 -- python t.py"], ["8", "1"])):
         mutate(f"command-own-other-{label}", "its own -n -p -m must agree with the request", pod(container(command=command)),
-               expect=refused(*words))
+               expect=invalid(*words))
     mutate("command-own-memory", "its own -m agrees", pod(container(
         command=["bitfusion", "run", "-n", "1", "-m", "4000", "--", "x"], resources=ask(memory="4G"))))
-    mutate("command-none", "no command: what to add is said", pod(container(command=None)), expect=refused("command"))
+    mutate("command-none", "no command: what to add is said", pod(container(command=None)), expect=invalid("command"))
     mutate("command-none-with-args", "args alone are no command", pod(container(command=None, args=["a"])),
-           expect=refused("command"))
-    mutate("command-empty-list", "an empty command is none", pod(container(command=[])), expect=refused("command"))
+           expect=invalid("command"))
+    mutate("command-empty-list", "an empty command is none", pod(container(command=[])), expect=invalid("command"))
     mutate("command-one-string-with-args", "nobody can say what was meant", pod(container(
-        command=["python train.py"], args=["--lr", "0.1"])), expect=refused("command", "args"))
+        command=["python train.py"], args=["--lr", "0.1"])), expect=invalid("command", "args"))
 
 
 def variables():

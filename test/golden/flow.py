@@ -9,6 +9,8 @@ from lib import reviews
 from oracle import kubelet
 
 PLAN, UNITS = "poolgate.io/plan", "bitfusion.io/gpu"
+NOTES = "/metadata/annotations"
+PLAN_PATH = NOTES + "/poolgate.io~1plan"
 
 
 def edited(pod, ops):
@@ -70,6 +72,17 @@ def with_plan(pod):
         assert plan.pop("hash", None), "the plan holds no profile hash"
         notes[PLAN] = plan
     return pod
+
+
+def ops_with_plan(ops):
+    """The patch with the same change: what with_plan makes of the pod, this makes of the operation that writes the plan."""
+    out = copy.deepcopy(ops)
+    for op in out:
+        notes = op["value"] if op["path"] == NOTES else {PLAN: op.get("value")} if op["path"] == PLAN_PATH else {}
+        if PLAN in notes:
+            notes[PLAN] = {k: v for k, v in json.loads(notes[PLAN]).items() if k != "hash"}
+            op["value"] = notes if op["path"] == NOTES else notes[PLAN]
+    return out
 
 
 def check_live(got, state, _review):

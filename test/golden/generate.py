@@ -1,25 +1,25 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the folders of the golden cases from the tables in cases*.py: review.json, case.json, expect.json. An expect.json
-that is there keeps what the table leaves open (codes and reasons that were seen and reviewed)."""
+"""What each golden case sends and expects, made from the tables in cases*.py, from the model, and from pods.json
+for the pods that the model does not judge. As a program it writes them to build/golden/cases, a folder a case:
+review.json, case.json, expect.json and, where the pod is patched, pod.json."""
+import copy
+import functools
 import json
 import os
 import shutil
 import sys
 
+import jsonpatch
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import cases  # noqa: E402
-from oracle import model, profile  # noqa: E402
+from oracle import model, profile, spelling  # noqa: E402
 
-KEEP = {"default-config", "configs", "recorded", "cases", "__pycache__"}
-
-
-def write(path, value):
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(value, f, indent=1, ensure_ascii=False)
-        f.write("\n")
+PODS = os.path.join(HERE, "pods.json")
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build/golden/cases")
 
 
 def config_folder(name):
@@ -30,38 +30,83 @@ def total_mb(name):
     return {"no-total": 0, "total-16G": 16000}.get(name, 16000)
 
 
+@functools.cache
+def launcher(config):
+    return profile.load(config_folder(config), total_mb(config))
+
+
+def body(row):
+    return json.dumps(row["review"], separators=(",", ":"), ensure_ascii=False)
+
+
+def meta(row):
+    return {k: row[k] for k in ("about", "path", "config", "oracle", "has", "then") if row.get(k)}
+
+
 def expectation(row):
     """What the table says, else what the model says."""
     if row["expect"] is not None:
         return row["expect"]
-    want = model.mutate(row["review"], profile.load(config_folder(row["config"]), total_mb(row["config"])))
+    want = model.mutate(row["review"], launcher(row["config"]))
     if want.refusal:
         return cases.refused(*want.refusal.words, code=want.refusal.code, reason=want.refusal.reason)
     return {"allowed": True, "patched": want.pod is not None, "warnings": "some" if want.warns else []}
 
 
+@functools.cache
+def patches():
+    """Of each case that the model does not judge, the reply's patch, with the plan as a tree and without its hash."""
+    with open(PODS, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def expected_pod(name, row):
+    """The pod that must come out, its plan as a tree and without the hash; None: the pod is left as it is."""
+    if row["oracle"]:
+        want = model.mutate(row["review"], launcher(row["config"]))
+        return want.pod and spelling.pod(row["review"], want, launcher(row["config"]))
+    if not patches().get(name):
+        return None
+    return jsonpatch.apply_patch(row["review"]["request"]["object"], copy.deepcopy(patches()[name]))
+
+
+def layout(value, indent=""):
+    """JSON in lines of up to 140 characters where its members allow it, so that a change of one can be read."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent + line) <= 140 or not isinstance(value, (dict, list)):
+        return line
+    inner = indent + " "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(k)}: {layout(v, inner)}" for k, v in value.items()]
+    else:
+        parts = [layout(v, inner) for v in value]
+    return line[0] + "\n" + ",\n".join(inner + p for p in parts) + f"\n{indent}{line[-1]}"
+
+
+def keep(name, ops):
+    """Writes pods.json with this patch of a case; None: with none."""
+    found = patches()
+    found[name] = ops
+    with open(PODS, "w", encoding="utf-8") as f:
+        f.write(layout({k: v for k, v in sorted(found.items()) if v and k in cases.table()}) + "\n")
+
+
+def fresh(name):
+    """A case's review, for a caller that changes it."""
+    return json.loads(body(cases.table()[name]))
+
+
 def main():
-    table = cases.table()
-    folder = os.path.join(HERE, "cases")
-    os.makedirs(folder, exist_ok=True)
-    for name in set(os.listdir(folder)) - set(table):
-        shutil.rmtree(os.path.join(folder, name))
-    for name, row in table.items():
-        place = os.path.join(folder, name)
-        os.makedirs(place, exist_ok=True)
-        with open(os.path.join(place, "review.json"), "w", encoding="utf-8") as f:
-            json.dump(row["review"], f, separators=(",", ":"), ensure_ascii=False)
-        meta = {k: row[k] for k in ("about", "path", "config", "oracle", "has", "then") if k in row}
-        write(os.path.join(place, "case.json"), {k: v for k, v in meta.items() if v})
-        expect, path = expectation(row), os.path.join(place, "expect.json")
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                seen = json.load(f)
-            for key in ("code", "reason"):
-                if expect.get(key) is None and key in expect and seen.get(key) is not None:
-                    expect[key] = seen[key]
-        write(path, expect)
-    print(f"{len(table)} cases")
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for name, row in cases.table().items():
+        os.makedirs(os.path.join(FOLDER, name))
+        files = {"review": body(row)}
+        for part, value in (("case", meta(row)), ("expect", expectation(row)), ("pod", expected_pod(name, row))):
+            if value is not None:
+                files[part] = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+        for part, text in files.items():
+            with open(os.path.join(FOLDER, name, part + ".json"), "w", encoding="utf-8") as f:
+                f.write(text)
 
 
 if __name__ == "__main__":

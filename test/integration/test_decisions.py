@@ -9,10 +9,10 @@ import uuid
 
 import pytest
 
+from golden import generate
 from lib import reviews
 from lib.server import DEFAULT_CONFIG, ROOT, Server
 
-CASES = os.path.join(ROOT, "test/golden/cases")
 CONFIGS = os.path.join(ROOT, "test/golden/configs")
 PLANTED = "pl4nted-"
 RESULTS = {"patched", "untouched", "claimed", "refused"}
@@ -20,17 +20,11 @@ FIELDS = {"time", "level", "msg", "hook", "result", "operation", "kind", "subres
           "message", "note", "plan", "claim", "status", "ms"}
 
 
-def load(*path):
-    with open(os.path.join(CASES, *path), encoding="utf-8") as f:
-        return json.load(f)
-
-
 def cases():
     """(name, path, review) by configuration."""
     found = {}
-    for name in sorted(os.listdir(CASES)):
-        meta = load(name, "case.json")
-        found.setdefault(meta.get("config"), []).append((name, meta["path"], load(name, "review.json")))
+    for name, row in sorted(generate.cases.table().items()):
+        found.setdefault(row["config"], []).append((name, row["path"], row["review"]))
     return found
 
 
@@ -128,7 +122,7 @@ def check_lines(lines, answered, form):
 def test_audit_annotations():
     """Both hooks' replies: the plan's hash is the one of the ledger, the claim names GPUs, a refusal its reason; nothing for a pod that
     does not concern the pool, nothing held by a dry run."""
-    pod = load(first_patched(), "review.json")
+    pod = first_patched()
     with Server() as one:
         def post(path, review):
             _, _, data = one.client.request("POST", path, json.dumps(review).encode())
@@ -157,10 +151,10 @@ def test_audit_annotations():
 
 
 def first_patched():
-    for name in sorted(os.listdir(CASES)):
-        if load(name, "case.json")["path"] == "/mutate" and load(name, "expect.json").get("patched") and not load(name, "case.json").get("config"):
-            return name
-    raise AssertionError("no golden case is patched")
+    """The review of a golden case whose pod is patched, fresh."""
+    table = generate.cases.table()
+    return generate.fresh(next(name for name in sorted(table) if table[name]["path"] == "/mutate" and not table[name]["config"]
+                               and generate.expectation(table[name]).get("patched")))
 
 
 @pytest.mark.parametrize("launcher, command", [
@@ -171,7 +165,7 @@ def first_patched():
 def test_no_refusal_shows_the_command(launcher, command):
     """A command may hold a password. Its refusal is read by more people than its author: in the log, on the page, in the pool's JSON, in the
     API server's audit log and, of a controller's pod, in events."""
-    review = load(first_patched(), "review.json")
+    review = first_patched()
     pod = review["request"]["object"]
     pod["spec"]["containers"][0].update(command=command, args=["x"])
     if launcher:
@@ -205,7 +199,7 @@ def test_what_cannot_be_read_is_one_line_without_its_body(body):
 def test_levels():
     """warn: decisions are not told, what fails is; error: neither."""
     with Server(args=["--log-level", "warn"]) as one:
-        one.review("/mutate", load(first_patched(), "review.json"))
+        one.review("/mutate", first_patched())
         one.client.request("POST", "/validate", b"{")
         assert one.wait_log("unreadable review")
         assert " review " not in one.log().replace("unreadable review", "")

@@ -117,9 +117,9 @@ def apply_to_map(node, op, last, ours):
 
 
 def apply_independently(document, ops):
-    """The same by python3-jsonpatch."""
+    """The same by python3-jsonpatch, which goes on to change the values of the operations that it is given."""
     import jsonpatch
-    return jsonpatch.JsonPatch(ops).apply(copy.deepcopy(document))
+    return jsonpatch.JsonPatch(copy.deepcopy(ops)).apply(document)
 
 
 def check_text(text, what, limit=None):

@@ -191,4 +191,4 @@ def test_text_finds_own_folder(tmp_path):
 def test_text_leaves_alone(tmp_path):
     assert not floors.check_text(plant(tmp_path, {
         "base/ok.c": LICENCE + "mkstemp(\"poolgate-XXXXXX\");\n", "test/fuzz/corpus/yaml/1": "a: \nTO" "DO",
-        "test/golden/cases/crlf/in.yaml": "a: b \r\n"}))
+        "test/golden/configs/crlf.yaml": "a: b \r\n"}))

@@ -30,6 +30,7 @@
 #include "webhook/edge/metrics.h"
 
 #define GOLDEN "test/golden/"
+#define CASES "build/golden/cases"
 #define TEXT_MAX (16u << 20)
 
 /* A configuration of the golden cases, as their server is started with it. */
@@ -268,7 +269,7 @@ static void document_read(struct document *d, const char *name, const char *file
 
 	*d = (struct document){0};
 	buf_init(&b, TEXT_MAX);
-	snprintf(path, sizeof(path), GOLDEN "cases/%s/%s", name, file);
+	snprintf(path, sizeof(path), CASES "/%s/%s", name, file);
 	if (files_read(path, &b, &err) != 0 ||
 		json_read_copy(&d->json, b.data, b.len, 1000000, &d->text, &err) != 0)
 		fail_msg("%s: %s", path, err.msg);
@@ -399,11 +400,11 @@ static void one_case(const char *name)
 static void test_all_cases(void **state)
 {
 	struct dirent **names = NULL;
-	int n = scandir(GOLDEN "cases", &names, NULL, alphasort);
+	int n = scandir(CASES, &names, NULL, alphasort);
 
 	(void)state;
 	if (n < 0)
-		fail_msg("%s: run me where the tree is", GOLDEN "cases");
+		fail_msg("%s: test/golden/generate.py makes it; run me where the tree is", CASES);
 	for (int i = 0; i < n; i++) {
 		if (names[i]->d_name[0] != '.')
 			one_case(names[i]->d_name);
