@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make e2e`: the program in a real cluster that the tests start and end. Needs root, and once Go 1.26 to build Kubernetes.
 
-.PHONY: e2e
+.PHONY: e2e crd-check
 
 e2e:
 	@test/e2e/build --check
@@ -14,3 +14,7 @@ e2e:
 		'$(DEVICE_IMAGE_OUT)'
 	@POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short \
 		--durations=10 $(if $T,-k '$T') test/e2e
+
+# The CRD against the validation of API servers of other versions than the one that the tests run, each built once from its Go modules.
+crd-check:
+	@test/crd/run $(VERSIONS)
