@@ -37,7 +37,10 @@ PROTO_DIR := $(BUILD)/deviceplugin/proto
 PROTO_OBJ := $(patsubst deviceplugin/proto/%.proto,$(PROTO_DIR)/%.pb-c.o,$(wildcard deviceplugin/proto/*.proto))
 PROTO_CPPFLAGS := -isystem $(PROTO_DIR)
 
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
+# The page with the pool, as C.
+PAGE_OBJ := $(BUILD)/share/page_html.o
+
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ) $(PAGE_OBJ)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
 UNIT_LIB_OBJ := $(UNIT_LIB_SRC:%.c=$(BUILD)/%.o)
@@ -73,6 +76,13 @@ $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 # Tests that make the n-th allocation fail.
 $(filter %_oom,$(UNIT_BIN)): $(OOM_OBJ)
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
+$(PAGE_OBJ:.o=.c): share/page.html tools/embed-page
+	@mkdir -p $(@D) && tools/embed-page $< >$@
+
+$(PAGE_OBJ): %.o: %.c $(BUILD)/flags
+	$(call say,CC,$<)
+	$Q$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/test/%.o: test/%.c $(BUILD)/flags
 	$(call say,CC,$<)

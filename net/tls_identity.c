@@ -12,6 +12,8 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
+#include "base/text.h"
+
 /* GnuTLS's own NORMAL accepts TLS 1.0, exchanges keys without forward secrecy where the certificate is RSA, and signs with SHA-1 for who asks;
  * and AES-256 before AES-128 costs 4 % more per request. */
 const char tls_priorities[] =
@@ -142,19 +144,12 @@ static int refuse_key(const struct tls_pem *pem, int rc, struct err *err)
 		pem->name, gnutls_strerror(rc));
 }
 
-static void date_text(time_t t, char ret[32])
-{
-	struct tm tm;
-	if (!gmtime_r(&t, &tm) || strftime(ret, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-		(void)snprintf(ret, 32, "%lld", (long long)t);
-}
-
 /* Dates of every certificate of the chain: a client refuses the whole when one has ended. */
 static int check_dates(gnutls_x509_crt_t *crt, unsigned n, const struct tls_pem *pem,
 	struct tls_info *info, struct err *err)
 {
 	time_t now = time(NULL);
-	char when[32];
+	char when[TEXT_TIME_SIZE];
 	info->not_before = (int64_t)gnutls_x509_crt_get_activation_time(crt[0]);
 	info->not_after = INT64_MAX;
 	for (unsigned i = 0; i < n; i++) {
@@ -163,18 +158,14 @@ static int check_dates(gnutls_x509_crt_t *crt, unsigned n, const struct tls_pem 
 		if (begin == (time_t)-1 || end == (time_t)-1)
 			return err_set(err, ERR_SYNTAX,
 				"certificate %u in %s has no readable dates", i + 1, pem->name);
-		if (end < now) {
-			date_text(end, when);
+		if (end < now)
 			return err_set(err, ERR_INVALID,
 				"certificate %u in %s expired at %s; renew it", i + 1, pem->name,
-				when);
-		}
-		if (begin > now + CLOCK_SKEW_S) {
-			date_text(begin, when);
+				text_time(end, when));
+		if (begin > now + CLOCK_SKEW_S)
 			return err_set(err, ERR_INVALID,
 				"certificate %u in %s is valid only from %s; check the clocks",
-				i + 1, pem->name, when);
-		}
+				i + 1, pem->name, text_time(begin, when));
 		if ((int64_t)end < info->not_after)
 			info->not_after = (int64_t)end;
 	}

@@ -87,11 +87,18 @@ def url(server):
     return f"http://127.0.0.1:{server.admin}/"
 
 
-def open_clean(b, server, width=1200, path=""):
+def asked(server):
+    """All that the page may ask for, its own address apart."""
+    return {url(server) + "v1/pool?servers=1&claims=1", url(server) + "v1/decisions"}
+
+
+def open_clean(b, server, width=1200, path="", drawn=True):
     b.size(width, 800, phone=width < 500)
     b.dark(False)
     del b.complaints[:], b.requests[:], b.answered[:]
     b.open(url(server) + path)
+    if drawn:
+        assert b.wait("document.getElementById('live').textContent === 'live'"), b.complaints
 
 
 def text(b):
@@ -112,7 +119,7 @@ def test_what_is_there_is_shown(server, b):
                     ".reduce((n, r) => n + r.getBBox().width, 0) / s.clientWidth)")
     assert len(widths) == 12 and all(abs(w - 1) < 0.01 for w in widths), widths
     # Nothing but the page itself was asked for, and nothing went wrong.
-    assert b.requests == [url(server)] and not b.complaints, (b.requests, b.complaints)
+    assert b.requests[0] == url(server) and set(b.requests[1:]) == asked(server) and not b.complaints, (b.requests, b.complaints)
 
 
 def test_a_claim_appears_and_goes(server, b):
@@ -129,7 +136,7 @@ def test_a_claim_appears_and_goes(server, b):
     # What was decided stays to be read.
     assert b.eval("document.querySelector('.decisions').innerText.includes('comes-and-goes')")
     assert b.eval("window.mark === 7 && window.scrollY === 200"), "the page was loaded anew, or jumped"
-    assert set(b.requests) == {url(server)} and not b.complaints, b.complaints
+    assert set(b.requests) == {url(server), *asked(server)} and not b.complaints, b.complaints
 
 
 def test_a_refusal_is_explained(server, b):
@@ -163,7 +170,7 @@ def test_hostile_names_are_shown_and_do_nothing(server, b):
         assert b.eval("document.querySelectorAll('script').length") == 1
         assert b.eval("document.querySelectorAll('main script, main style, img, base, iframe').length") == 0
         assert b.eval("document.querySelectorAll('article').length") == len(POOL)
-    assert set(b.requests) == {url(server)} and not b.complaints, (b.requests, b.complaints)
+    assert set(b.requests) == {url(server), *asked(server)} and not b.complaints, (b.requests, b.complaints)
     for i, name in enumerate(HOSTILE):
         release(server, name, HOSTILE[i - 1])
 
@@ -179,13 +186,13 @@ def test_the_policy_holds(server, b):
     assert b.eval(f"fetch('http://localhost:{server.admin}/v1/pool').then(() => 'sent', () => 'kept')") == "kept"
     assert b.eval("new Promise(r => setTimeout(() => r(window.owned || 0), 500))") == 0
     assert b.eval("getComputedStyle(document.getElementById('slip')).color") != "rgb(255, 0, 0)"
-    assert set(b.answered) == {url(server)}, b.answered
+    assert set(b.answered) == {url(server), *asked(server)}, b.answered
     assert sum("Content Security Policy" in c for c in b.complaints) >= 4, b.complaints
 
 
 def test_nobody_elses_page_may_ask(server):
     """A web page whose name was made to lead here is refused, by the Host that its browser sends."""
-    for path in ("/", "/v1/pool"):
+    for path in ("/", "/v1/pool", "/v1/decisions"):
         for host, status in ((f"evil.example:{server.admin}", 421), (f"localhost:{server.admin}", 200)):
             connection = http.client.HTTPConnection("127.0.0.1", server.admin, timeout=10 * SLOW)
             connection.request("GET", path, headers={"Host": host})
@@ -196,13 +203,11 @@ def test_nobody_elses_page_may_ask(server):
 
 
 def test_without_javascript(server):
-    """The same page, and it looks again by itself."""
+    """A sentence says where the same can be read."""
     with browser.Browser(javascript=False) as b:
-        open_clean(b, server)
-        assert "train-resnet-0" in text(b)
-        assert b.eval("document.getElementById('live').textContent") == ""
-        assert wait_until(lambda: len(b.requests) > 1, 20 * SLOW), "no refresh"
-        assert not b.complaints
+        open_clean(b, server, drawn=False)
+        assert "poolgate pool --server" in text(b)
+        assert b.requests == [url(server)] and not b.complaints
 
 
 @pytest.mark.parametrize("width", (390, 320))
@@ -243,7 +248,7 @@ def test_a_large_pool_stays_a_page(b):
     """A thousand servers: the page is bounded, the map has all, and the last server can be reached."""
     with serve([gpu_server(f"gpu-{i:04}", "V100", "16160Mi", 8) for i in range(1000)]) as s:
         began = time.monotonic()
-        status, body = s.plain_get("/", s.admin)
+        status, body = s.plain_get("/v1/pool?servers=1&claims=1", s.admin)
         assert status == 200 and len(body) < 700_000, len(body)
         assert time.monotonic() - began < 2 * SLOW
         open_clean(b, s)
@@ -254,7 +259,7 @@ def test_a_large_pool_stays_a_page(b):
         open_clean(b, s, path="?servers=21&claims=1#s999")
         assert b.eval("document.querySelector('article:target h3').textContent") == "gpu-0999"
         for wrong in ("?servers=0", "?servers=-1", "?servers=x&claims=99999999999999999999", "?servers=1000"):
-            assert s.plain_get("/" + wrong, s.admin)[0] == 200, wrong
+            assert s.plain_get("/v1/pool" + wrong, s.admin)[0] == 200, wrong
 
 
 def test_a_server_that_is_gone_is_told(b):
@@ -276,13 +281,11 @@ def test_pictures(b, tmp_path):
         assert admit(server, "eval-nightly", "prod", filter="gpu.model=A100-SXM4-80GB", percent="40")["allowed"]
         assert admit(server, "pretrain-xl", "research", amount="9")["reason"] == "NoCapacity"
         open_clean(b, server)
-        b.wait("document.getElementById('live').textContent === 'live'")
         height = b.eval("document.querySelectorAll('.decisions tbody tr')[5].getBoundingClientRect().bottom") + 1
         b.screenshot(os.path.join(folder, "page-light.png"), height)
         b.dark(True)
         b.screenshot(os.path.join(folder, "page-dark.png"), height)
         open_clean(b, server, 390)
-        b.wait("document.getElementById('live').textContent === 'live'")
         height = b.eval("document.querySelectorAll('article')[2].getBoundingClientRect().bottom") + 12
         b.screenshot(os.path.join(folder, "page-phone.png"), height)
     for name in ("light", "dark", "phone"):

@@ -122,6 +122,36 @@ static void test_long(void **state)
 	decisions_free(d);
 }
 
+static void test_write(void **state)
+{
+	static const char head[] = "[{\"at\":\"20";
+	static const char tail[] = "Z\",\"dryRun\":false,\"hook\":\"validate\",\"operation\":"
+				   "\"CREATE\",\"kind\":\"Pod\",\"namespace\":\"ml\",\"name\":"
+				   "\"b\\\"<\",\"result\":\"refused\",\"reason\":\"NoCapacity\","
+				   "\"message\":\"words\"},{";
+	struct decisions *d = decisions_new();
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, 1 << 16);
+	decisions_write(NULL, &out);
+	decisions_write(d, &out);
+	assert_string_equal(out.data, "[][]");
+	add(d, RESULT_CLAIMED, "a");
+	add(d, RESULT_REFUSED, "b\"<");
+	buf_clear(&out);
+	decisions_write(d, &out);
+	assert_memory_equal(out.data, head, sizeof(head) - 1);
+	assert_memory_equal(strchr(out.data, 'Z'), tail, sizeof(tail) - 1);
+	assert_int_equal(out.data[out.len - 1], ']');
+	buf_release(&out);
+	buf_init(&out, 100);
+	decisions_write(d, &out);
+	assert_true(out.failed);
+	buf_release(&out);
+	decisions_free(d);
+}
+
 static void *crowd(void *arg)
 {
 	for (int i = 0; i < 5000; i++)
@@ -158,6 +188,7 @@ int main(void)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_write),
 		cmocka_unit_test(test_threads),
 	};
 

@@ -195,6 +195,8 @@ static void test_metrics_bounded(void **state)
 	free(reply.body);
 }
 
+/* The page is what lies in the tree, under a policy that lets its own style and script in and nothing else; what it draws is said by
+ * the two others. */
 static void test_page(void **state)
 {
 	struct http_reply reply;
@@ -208,11 +210,14 @@ static void test_page(void **state)
 	assert_int_equal(reply.status, 200);
 	assert_string_equal(reply.content_type, "text/html; charset=utf-8");
 	assert_string_equal(reply.header[0].name, "Content-Security-Policy");
-	assert_non_null(strstr(reply.header[0].value, "default-src 'none'"));
-	assert_non_null(strstr(reply.body, "held-by-me"));
-	assert_non_null(strstr(reply.body, "refused-me"));
-	assert_non_null(strstr(reply.body, "<b>NoCapacity</b>"));
+	assert_non_null(strstr(reply.header[0].value, "default-src 'none'; style-src 'sha256-"));
+	assert_null(strstr(reply.body, "held-by-me"));
+	assert_non_null(strstr(reply.body, "<noscript>"));
 	free(reply.body);
+	expect("/v1/pool", "", 200, "\"name\":\"held-by-me\"");
+	expect("/v1/decisions", "", 200, "{\"version\":\"1.2.3\",\"leads\":false,");
+	expect("/v1/decisions", "", 200, "\"name\":\"refused-me\",\"result\":\"refused\",");
+	expect("/v1/decisions", "", 200, "\"reason\":\"NoCapacity\"");
 }
 
 static void test_release(void **state)

@@ -75,6 +75,89 @@ static void test_write(void **state)
 	pool_release(&p);
 }
 
+/* Members that a page has on top, in order. */
+static void has_all(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *at = strstr(text, words[i]);
+
+		if (!at)
+			fail_msg("nowhere, or not behind the one before: %s", words[i]);
+		text = at;
+	}
+}
+
+static void test_page(void **state)
+{
+	static const char *const all[] = {"\"probed\":false", "\"id\":\"gpu-0\"",
+		"\"state\":\"free\",\"holds\":[{\"namespace\":\"lab\",\"name\":\"web\\\"\\n-0\","
+		"\"state\":\"pending\",\"bytes\":4000000000}],\"moreHolds\":0}",
+		"\"id\":\"gpu-2\"", "\"state\":\"unfit\",\"holds\":[],\"moreHolds\":0}",
+		"\"state\":\"missing\"", "\"name\":\"b\"", "\"state\":\"stale\"",
+		"\"summary\":{\"gpus\":5,\"fit\":2,\"freeBytes\":4000000000,\"claims\":2,"
+		"\"states\":{\"bound\":1000000,\"pending\":4000000000,\"free\":4000000000,"
+		"\"drained\":0,\"stale\":5000000,\"unfit\":1000000,\"missing\":1000000},"
+		"\"bytes\":8008000000,\"overBytes\":1000000,\"pending\":1},",
+		"\"pages\":{\"servers\":{\"page\":1,\"each\":48,\"total\":2},"
+		"\"claims\":{\"page\":1,\"each\":100,\"total\":2}},\"map\":[]}\n"};
+	struct pool_view v;
+	struct pool p;
+	struct arena a;
+	struct buf out;
+	struct err e = {0};
+
+	(void)state;
+	view_init(&v, &p);
+	arena_init(&a, 1 << 20);
+	buf_init(&out, 1u << 16);
+	for (uint64_t page = 0; page < 4; page++) {
+		buf_clear(&out);
+		assert_int_equal(
+			pool_report_page(&v, &(struct pool_page){page, 9 - page}, &a, &out, &e), 0);
+		has_all(out.data, all, sizeof(all) / sizeof(all[0]));
+	}
+	buf_release(&out);
+	arena_release(&a);
+	pool_release(&p);
+}
+
+/* A pool of 60 servers: two pages, a map of all, and more pods on a GPU than are listed. */
+static void test_pages(void **state)
+{
+	static const char *const words[] = {"{\"servers\":[{\"name\":\"s48\"", "\"moreHolds\":8}",
+		"\"name\":\"s59\"", "\"servers\":{\"page\":2,\"each\":48,\"total\":60}",
+		"\"map\":[[\"s00\",\"free\"],", "[\"s48\",\"part\"],", "[\"s59\",\"free\"]]}\n"};
+	struct claim_part part = {"s48", "gpu-0", 1000000};
+	struct claim many[40];
+	struct pool_view v;
+	struct pool p;
+	struct arena a;
+	struct buf text, out;
+	struct err e = {0};
+
+	(void)state;
+	buf_init(&text, 1 << 16);
+	for (int i = 0; i < 60; i++)
+		buf_fmt(&text, "%ss%02d k80:%s", i ? "; " : "", i, i == 48 ? "1000/40" : "1000");
+	pool_init(&p, text.data);
+	for (size_t i = 0; i < 40; i++)
+		many[i] = (struct claim){
+			.key = "u", .namespace = "n", .name = "p", .parts = &part, .n_parts = 1};
+	v = (struct pool_view){.inventory = p.inv, .usage = p.use, .claims = many, .n_claims = 40};
+	arena_init(&a, 1 << 20);
+	buf_init(&out, 1u << 20);
+	assert_int_equal(pool_report_page(&v, &(struct pool_page){99, 1}, &a, &out, &e), 0);
+	has_all(out.data, words, sizeof(words) / sizeof(words[0]));
+	assert_null(strstr(out.data, "\"name\":\"s47\""));
+	buf_release(&out);
+	buf_init(&out, 2000);
+	assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 1}, &a, &out, &e), ERR_TOOBIG);
+	buf_release(&out);
+	buf_release(&text);
+	arena_release(&a);
+	pool_release(&p);
+}
+
 static void test_too_big(void **state)
 {
 	struct pool_view v;
@@ -112,6 +195,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_write),
+		cmocka_unit_test(test_page),
+		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_too_big),
 		cmocka_unit_test(test_ledger),
 	};

@@ -127,3 +127,46 @@ size_t decisions_copy(struct decisions *d, struct decision *ret, size_t max)
 	(void)pthread_mutex_unlock(&d->lock);
 	return n;
 }
+
+static void add_decision(const struct decision *d, struct buf *out)
+{
+	const struct {
+		const char *key, *value;
+	} members[] = {{"hook", d->hook == HOOK_MUTATE ? "mutate" : "validate"},
+		{"operation", metric_operation_name(d->operation)}, {"kind", d->kind},
+		{"namespace", d->namespace}, {"name", d->name},
+		{"result", metric_result_name(d->result)}, {"reason", d->reason},
+		{"message", d->message}};
+	char at[TEXT_TIME_SIZE];
+
+	buf_fmt(out, "{\"at\":\"%s\",\"dryRun\":%s", text_time(d->at_ms / 1000, at),
+		d->dry_run ? "true" : "false");
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+		buf_fmt(out, ",\"%s\":", members[i].key);
+		buf_json_str(out, slice_of(members[i].value));
+	}
+	buf_char(out, '}');
+}
+
+void decisions_write(struct decisions *d, struct buf *out)
+{
+	struct decision *kept = NULL;
+	size_t n = 0;
+
+	if (d) {
+		kept = calloc(2 * DECISIONS_KEPT, sizeof(*kept));
+		if (!kept) {
+			out->failed = true;
+			return;
+		}
+		n = decisions_copy(d, kept, 2 * DECISIONS_KEPT);
+	}
+	buf_char(out, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_char(out, ',');
+		add_decision(&kept[i], out);
+	}
+	buf_char(out, ']');
+	free(kept);
+}

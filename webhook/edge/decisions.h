@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/slice.h"
 #include "webhook/core/review.h"
 #include "webhook/edge/metrics.h"
@@ -53,5 +54,9 @@ void decisions_add(struct decisions *d, const struct decision_note *note);
 
 /* Copy what is kept, the youngest first: at most max, and never more than 2 * DECISIONS_KEPT. Returns how many. Any thread. */
 size_t decisions_copy(struct decisions *d, struct decision *ret, size_t max);
+
+/* Append all that is kept as a JSON array, the youngest first: [{at (RFC 3339, UTC), hook ("mutate", "validate"), operation, dryRun,
+ * kind, namespace, name, result, reason, message}]; out->failed tells of want of memory. d NULL: an empty array. Any thread. */
+void decisions_write(struct decisions *d, struct buf *out);
 
 #endif

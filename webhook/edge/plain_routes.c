@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// edge: health, the pool and the release of claims; metrics and the page by those who write them.
+// edge: health, the page and what it draws, the release of claims; metrics by those who write them.
 #include "webhook/edge/plain_routes.h"
 
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json_read.h"
+#include "base/text.h"
 #include "webhook/edge/admin_guard.h"
 #include "webhook/edge/metrics_page.h"
-#include "webhook/edge/page_route.h"
+#include "webhook/edge/page.h"
 #include "webhook/edge/pool_report.h"
 
 #define METRICS_BYTES_MAX (16u * 1024 * 1024)
+#define DECISIONS_BYTES_MAX (1u * 1024 * 1024)
 #define POOL_BYTES_MAX (64u * 1024 * 1024)
 #define VIEW_ARENA_MAX (256u * 1024 * 1024)
 /* {"namespace", "name"}: 253 bytes each. */
 #define RELEASE_BYTES_MAX 4096
 #define RELEASE_NODES_MAX 32
+/* Both numbers of a page go to the worker in one word. */
+#define PAGE_BITS 16
+#define PAGE_MAX ((1u << PAGE_BITS) - 1)
 
 static enum http_outcome reply_buf(struct http_reply *reply, struct buf *b, const char *type)
 {
@@ -103,21 +109,32 @@ static enum http_outcome metrics(void *ctx, struct http_request *req, struct htt
 
 /* ---- the pool ---- */
 
+/* The page that an argument names, from 1; what is no number is the first. */
+static uintptr_t page_arg(const char *arg)
+{
+	uint64_t n;
+
+	return text_u64(slice_of(arg), PAGE_MAX, &n) && n > 0 ? (uintptr_t)n : 1;
+}
+
 static enum http_outcome pool_now(void *ctx, struct http_request *req, struct http_reply *reply)
 {
 	struct plain *p = ctx;
+	uintptr_t pages = (uintptr_t)req->user;
+	struct pool_page page = {.servers = pages >> PAGE_BITS, .claims = pages & PAGE_MAX};
 	struct pool_view view;
 	struct err err = {0};
 	struct arena a;
 	struct buf out;
 	int rc;
 
-	(void)req;
+	req->user = NULL;
 	buf_init(&out, POOL_BYTES_MAX);
 	arena_init(&a, VIEW_ARENA_MAX);
 	rc = p->ledger->ops->view(p->ledger, true, &a, &view, &err);
 	if (rc == 0)
-		rc = pool_report_write(&view, &out, &err);
+		rc = pages ? pool_report_page(&view, &page, &a, &out, &err)
+			   : pool_report_write(&view, &out, &err);
 	arena_release(&a);
 	if (rc != 0) {
 		buf_release(&out);
@@ -130,9 +147,70 @@ static enum http_outcome pool_now(void *ctx, struct http_request *req, struct ht
 /* A worker writes it: a large pool's report takes longer than a review should wait. */
 static enum http_outcome pool(void *ctx, struct http_request *req, struct http_reply *reply)
 {
+	const char *servers = http_request_arg(req, "servers");
+	const char *claims = http_request_arg(req, "claims");
+
+	(void)ctx;
+	if (!admin_allows(req, reply))
+		return HTTP_DONE;
+	if (servers || claims)
+		req->user = (void *)(page_arg(servers) << PAGE_BITS | page_arg(claims));
+	return HTTP_LATER;
+}
+
+/* ---- the page, and what this replica decided ---- */
+
+static enum http_outcome page(void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	struct buf out;
+	size_t n = 0;
+
+	(void)ctx;
+	if (!admin_allows(req, reply))
+		return HTTP_DONE;
+	buf_init(&out, page_html_len);
+	buf_add(&out, page_html, page_html_len);
+	reply->header[n++] = (struct http_header){"Content-Security-Policy", page_policy};
+	reply->header[n++] = (struct http_header){"X-Content-Type-Options", "nosniff"};
+	reply->header[n++] = (struct http_header){"Referrer-Policy", "no-referrer"};
+	reply->header[n] = (struct http_header){"Cache-Control", "no-store"};
+	return reply_buf(reply, &out, "text/html; charset=utf-8");
+}
+
+static enum http_outcome decisions_now(
+	void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	struct plain *p = ctx;
+	const char *trouble = p->unready ? p->unready(p->unready_ctx) : NULL;
+	bool leads = metric_value(p->metrics, M_LEADER, 0, 0) == 1;
+	char until[TEXT_TIME_SIZE] = "", now[TEXT_TIME_SIZE];
+	struct tls_info tls;
+	struct buf out;
+
+	(void)req;
+	if (tls_identity_info(p->identity, &tls))
+		(void)text_time(tls.not_after, until);
+	buf_init(&out, DECISIONS_BYTES_MAX);
+	buf_str(&out, "{\"version\":");
+	buf_json_str(&out, slice_of(p->version));
+	buf_fmt(&out,
+		",\"leads\":%s,\"certificateUntil\":\"%s\",\"trouble\":", leads ? "true" : "false",
+		until);
+	buf_json_str(&out, slice_of(trouble));
+	buf_str(&out, ",\"decisions\":");
+	decisions_write(p->decisions, &out);
+	/* Last: nothing in it is younger. */
+	buf_fmt(&out, ",\"now\":\"%s\"}\n", text_time(clock_wall_s(), now));
+	return reply_buf(reply, &out, "application/json");
+}
+
+static enum http_outcome decisions(void *ctx, struct http_request *req, struct http_reply *reply)
+{
 	(void)ctx;
 	return admin_allows(req, reply) ? HTTP_LATER : HTTP_DONE;
 }
+
+/* ---- ends of claims ---- */
 
 static const char release_usage[] = "expected {\"namespace\": \"N\", \"name\": \"P\"} or {\"uid\": "
 				    "\"U\"}, strings that are not "
@@ -227,7 +305,8 @@ const struct http_route plain_routes[PLAIN_ROUTES] = {
 };
 
 const struct http_route admin_routes[ADMIN_ROUTES] = {
-	{.path = "/", .method = HTTP_GET, .handle = page_route, .slow = page_route_slow},
+	{.path = "/", .method = HTTP_GET, .handle = page},
+	{.path = "/v1/decisions", .method = HTTP_GET, .handle = decisions, .slow = decisions_now},
 	{.path = "/v1/pool", .method = HTTP_GET, .handle = pool, .slow = pool_now},
 	/* The media type keeps a web page that somebody visits on this machine from posting here. */
 	{.path = "/v1/release",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the two listeners without TLS: /livez, /readyz and /metrics for everybody in the cluster, the page, /v1/pool and
- * /v1/release for the machine's own people. */
+/* edge: the two listeners without TLS: /livez, /readyz and /metrics for everybody in the cluster, the page, /v1/pool,
+ * /v1/decisions and /v1/release for the machine's own people. */
 #ifndef WEBHOOK_EDGE_PLAIN_ROUTES_H
 #define WEBHOOK_EDGE_PLAIN_ROUTES_H
 
@@ -42,9 +42,12 @@ void plain_show(struct plain *p, struct http_server *server);
  * Prometheus text. */
 extern const struct http_route plain_routes[PLAIN_ROUTES];
 
-#define ADMIN_ROUTES 3
+#define ADMIN_ROUTES 4
 /* GET /: the page with the pool (webhook/edge/page.h).
- * GET /v1/pool: servers, GPUs, claims as JSON (webhook/edge/pool_report.h).
+ * GET /v1/pool: servers, GPUs, claims as JSON; ?servers=2&claims=3, either or both, for one page of a large pool, with what the page
+ * draws (webhook/edge/pool_report.h).
+ * GET /v1/decisions: {version, leads, certificateUntil, trouble (why reviews cannot be decided now, or ""), decisions
+ * (webhook/edge/decisions.h), now}: of this replica.
  * POST /v1/release with {"namespace": "N", "name": "P"} or {"uid": "U"} (application/json): ends the pod's claims and answers
  * {"released": 1}; 404 when there are none, 400 for anything else.
  * All: 421 for a Host that no program of this machine sends (webhook/edge/admin_guard.h). */
