@@ -81,6 +81,9 @@ size_t buf_json_plain(struct slice s);
 /* Append one segment of a JSON pointer (RFC 6901: `~` becomes `~0`, `/` becomes `~1`), escaped for a JSON string too. */
 void buf_pointer_seg(struct buf *b, struct slice s);
 
+/* Append s percent-encoded for a query or a segment of a URL's path: all but A-Z a-z 0-9 - . _ ~ (RFC 3986). */
+void buf_percent(struct buf *b, struct slice s);
+
 /* Append base64 (RFC 4648, padded) of the bytes. */
 void buf_base64(struct buf *b, const void *bytes, size_t len);
 

@@ -239,3 +239,21 @@ void buf_pointer_seg(struct buf *b, struct slice s)
 {
 	escape(b, s, true);
 }
+
+void buf_percent(struct buf *b, struct slice s)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char ch = (unsigned char)s.at[i];
+
+		if ((ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z') ||
+			(ch >= '0' && ch <= '9') || (ch && strchr("-._~", ch))) {
+			buf_char(b, (char)ch);
+		} else {
+			buf_char(b, '%');
+			buf_char(b, hex[ch >> 4]);
+			buf_char(b, hex[ch & 15]);
+		}
+	}
+}

@@ -19,7 +19,6 @@
 #include "deviceplugin/memory.h"
 #include "deviceplugin/pool_watch.h"
 #include "deviceplugin/status_server.h"
-#include "kube/kube_impl.h"
 
 /* Lists are shown this far apart at least: what comes in between is one change. */
 #define SHOW_EVERY_MS 500

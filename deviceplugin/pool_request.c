@@ -113,7 +113,7 @@ static void add_query(const struct pool_watch *w, struct buf *out)
 	buf_fmt(out, "&limit=%d", PAGE);
 	if (w->page.len > 0) {
 		buf_str(out, "&continue=");
-		http_client_escape(out, buf_as_slice(&w->page));
+		buf_percent(out, buf_as_slice(&w->page));
 	}
 }
 

@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "deviceplugin/gpu_count.h"
 #include "deviceplugin/pool_watch.h"
-#include "kube/kube_impl.h"
-#include "kube/kube_watch_impl.h"
+#include "kube/kube_answer.h"
+#include "kube/watch_reader.h"
 #include "net/client_socket.h"
 #include "net/http_answer.h"
 

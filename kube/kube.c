@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/kube_impl.h"
+#include "kube/kube_answer.h"
+#include "kube/kube_request.h"
 
 #define CONNECT_MS 5000
 #define CALL_MS 10000
@@ -59,11 +60,6 @@ void kube_free(struct kube *k)
 	free(k);
 }
 
-const struct kube_config *kube_config_of(const struct kube *k)
-{
-	return k->config;
-}
-
 static struct idle *take(struct kube *k, struct err *err)
 {
 	struct idle *i;
@@ -96,11 +92,6 @@ static void give(struct kube *k, struct idle *i)
 	pthread_mutex_unlock(&k->lock);
 }
 
-int kube_token(const struct kube *k, struct buf *ret, struct err *err)
-{
-	return kube_config_token(k->config, ret, err);
-}
-
 int kube_request_init(struct kube_request *r, const struct kube *k, const char *method,
 	const char *path, const char *content_type, struct err *err)
 {
@@ -110,7 +101,7 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 	*r = (struct kube_request){0};
 	buf_init(&r->url, 16384);
 	buf_init(&r->content_type, 256);
-	rc = kube_token(k, &r->token, err);
+	rc = kube_config_token(c, &r->token, err);
 	if (rc != 0)
 		return rc;
 	buf_str(&r->url, c->server);
@@ -189,6 +180,12 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 	if (!ret)
 		kube_answer_release(answer);
 	return rc;
+}
+
+void kube_answer_release(struct kube_answer *a)
+{
+	json_release(&a->json);
+	buf_release(&a->body);
 }
 
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,

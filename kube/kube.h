@@ -10,12 +10,10 @@
 #include "base/err.h"
 #include "base/json_read.h"
 #include "kube/kube_config.h"
+#include "kube/kube_object.h"
 
 /* One answer may be this long: a page of a list. */
 #define KUBE_ANSWER_MAX (64u * 1024 * 1024)
-#define KUBE_NODES_MAX 8000000u
-/* Objects asked for per page of a list. */
-#define KUBE_PAGE 500
 
 #define KUBE_JSON "application/json"
 #define KUBE_MERGE_PATCH "application/merge-patch+json"
@@ -48,7 +46,6 @@ struct kube_answer {
 int kube_new(const struct kube_config *config, struct kube **ret, struct err *err);
 /* No call may be running. NULL-safe. */
 void kube_free(struct kube *k);
-const struct kube_config *kube_config_of(const struct kube *k);
 
 /* Make the call and read the answer. 0 for 2xx; the body may be empty then (json.count 0). Otherwise err says method, path and the
  * API server's own message, its reason word is the Status' reason ("AlreadyExists"), and the code is
@@ -63,9 +60,6 @@ void kube_answer_release(struct kube_answer *a);
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
 	struct err *err);
 
-/* The token to present now, into ret, which is inited here and released by the caller in every case. "" when there is none. ERR_IO, ERR_NOTFOUND. For callers that stream. */
-int kube_token(const struct kube *k, struct buf *ret, struct err *err);
-
 /* Told of each object of a list; false ends it with ERR_REFUSED. The json is that of the page it stands on. */
 typedef bool kube_each(void *ctx, const struct json *j, const struct json_node *object);
 
@@ -75,23 +69,6 @@ typedef bool kube_each(void *ctx, const struct json *j, const struct json_node *
  * for all pages. */
 int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
 	kube_each *each, void *ctx, char ret_version[static 32], struct err *err);
-
-/* metadata of an object, for everybody who reads one. Strings borrow from the json's text when they hold no escapes (names, uids
- * and versions never do), else they are absent. */
-struct kube_meta {
-	struct slice name, namespace, uid, version; /* version: resourceVersion */
-	bool deleting;                              /* has a deletionTimestamp */
-};
-struct kube_meta kube_meta(const struct json *j, const struct json_node *object);
-
-/* resourceVersions of one resource type can be compared (Kubernetes 1.35 promises it, etcd revisions always did): as a number. 0
- * when it is none. */
-uint64_t kube_version_number(struct slice version);
-
-/* Append "/apis/GROUP/v1/namespaces/NS/PLURAL/NAME/SUB": parts that are NULL are left out, names are percent-encoded. api is
- * "/api/v1" or "/apis/coordination.k8s.io/v1". */
-void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
-	const char *name, const char *sub);
 
 /* An Event about an object (events.k8s.io is not needed for what kubectl shows): type "Normal" or "Warning", reason a CamelCase word,
  * note a sentence. Best effort: errors come back but nobody needs them. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube: what an answer of the Kubernetes API means, whoever fetched it. */
+#include "kube/kube_answer.h"
+
 #include <string.h>
 
 #include "base/text.h"
-#include "kube/kube_impl.h"
 
 /* Of an answer that is no Status, in a message. */
 #define EXCERPT_MAX 200
@@ -66,8 +67,45 @@ int kube_failure(const char *method, const char *path, long status, const struct
 	return code;
 }
 
-void kube_answer_release(struct kube_answer *a)
+/* ---- pages ---- */
+
+char kube_separator(const char *path)
 {
-	json_release(&a->json);
-	buf_release(&a->body);
+	return strchr(path, '?') ? '&' : '?';
+}
+
+void kube_page_path(const struct kube_page *page, const char *path, struct buf *out)
+{
+	buf_fmt(out, "%s%climit=%d", path, kube_separator(path), KUBE_PAGE);
+	if (page->next.len > 0) {
+		buf_str(out, "&continue=");
+		buf_percent(out, buf_as_slice(&page->next));
+	}
+}
+
+int kube_page_read(struct kube_page *page, const char *path, const struct json *j, struct err *err)
+{
+	const struct json_node *meta = json_get(j, json_root(j), SLICE("metadata"));
+	struct slice version = json_inside(j, json_get(j, meta, SLICE("resourceVersion")));
+
+	if (version.len == 0 || version.len >= sizeof(page->version))
+		return err_set(err, ERR_SYNTAX,
+			"GET %s: the answer is no list: it has no resourceVersion", path);
+	memcpy(page->version, version.at, version.len);
+	page->version[version.len] = '\0';
+	buf_clear(&page->next);
+	json_decode(j, json_get(j, meta, SLICE("continue")), &page->next);
+	return page->next.failed ? err_set(err, ERR_NOMEM, "GET %s: out of memory", path) : 0;
+}
+
+int kube_page_items(
+	const struct json *j, const char *path, const struct json_node **ret, struct err *err)
+{
+	const struct json_node *items = json_get(j, json_root(j), SLICE("items"));
+
+	if (!items || (!json_absent(items) && !json_is(items, JSON_ARRAY)))
+		return err_set(
+			err, ERR_SYNTAX, "GET %s: the answer is no list: it has no items", path);
+	*ret = items;
+	return 0;
 }

@@ -218,10 +218,3 @@ int64_t kube_lease_changed_ms(struct kube_lease *l)
 	(void)pthread_mutex_unlock(&l->lock);
 	return ms;
 }
-
-void kube_lease_holder(struct kube_lease *l, char ret[static 128])
-{
-	(void)pthread_mutex_lock(&l->lock);
-	memcpy(ret, l->holder, LEASE_HOLDER_SIZE);
-	(void)pthread_mutex_unlock(&l->lock);
-}

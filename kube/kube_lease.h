@@ -47,7 +47,5 @@ bool kube_lease_held(struct kube_lease *l);
 /* CLOCK_MONOTONIC milliseconds when the record was last seen to change, whoever holds it; 0 before the first sight. Without a leader it
  * stands still. Any thread. */
 int64_t kube_lease_changed_ms(struct kube_lease *l);
-/* Who holds it, as last seen; "" for nobody. */
-void kube_lease_holder(struct kube_lease *l, char ret[static 128]);
 
 #endif

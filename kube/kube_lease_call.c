@@ -16,14 +16,6 @@ static void time_now(char ret[static LEASE_TIME_SIZE])
 
 /* ---- what was seen ---- */
 
-static void set_holder(struct kube_lease *l, const char *holder)
-{
-	size_t len = strnlen(holder, LEASE_HOLDER_SIZE - 1);
-
-	memcpy(l->holder, holder, len);
-	l->holder[len] = '\0';
-}
-
 /* Take in a Lease as it is now. */
 static int observe(struct kube_lease *l, const struct kube_answer *answer, struct err *err)
 {
@@ -46,7 +38,6 @@ static int observe(struct kube_lease *l, const struct kube_answer *answer, struc
 	if (changed) {
 		(void)pthread_mutex_lock(&l->lock);
 		l->changed_ms = clock_ms();
-		set_holder(l, next.holder);
 		(void)pthread_mutex_unlock(&l->lock);
 	}
 	if (other && strcmp(next.holder, l->identity) != 0)

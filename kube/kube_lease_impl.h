@@ -34,7 +34,6 @@ struct kube_lease {
 	bool held;
 	int64_t renewed_ms; /* when our last write that was confirmed was sent */
 	int64_t changed_ms;
-	char holder[LEASE_HOLDER_SIZE];
 };
 
 /* Milliseconds for which we still lead; only while we do. */

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "kube/kube_impl.h"
+#include "kube/kube.h"
+#include "kube/kube_answer.h"
+#include "kube/kube_request.h"
 
 /* A list that gets too old between two pages is begun anew this often. */
 #define RESTARTS 2
@@ -20,37 +22,20 @@ struct listing {
 	struct kube_page page; /* the last one that came */
 };
 
-char kube_separator(const char *path)
+/* What the page says, object by object. */
+static int read_page(struct listing *l, const struct json *j, struct err *err)
 {
-	return strchr(path, '?') ? '&' : '?';
-}
+	const struct json_node *items;
+	int rc = kube_page_items(j, l->path, &items, err);
 
-static int no_list(const char *path, const char *why, struct err *err)
-{
-	return err_set(err, ERR_SYNTAX, "GET %s: the answer is no list: %s", path, why);
-}
-
-int kube_page_read(struct kube_page *page, const char *path, const struct json *j, kube_each *each,
-	void *ctx, struct err *err)
-{
-	const struct json_node *root = json_root(j), *items = json_get(j, root, SLICE("items"));
-	const struct json_node *meta = json_get(j, root, SLICE("metadata"));
-	struct slice version = json_inside(j, json_get(j, meta, SLICE("resourceVersion")));
-
-	if (!items || (!json_absent(items) && !json_is(items, JSON_ARRAY)))
-		return no_list(path, "it has no items", err);
-	if (version.len == 0 || version.len >= sizeof(page->version))
-		return no_list(path, "it has no resourceVersion", err);
-	memcpy(page->version, version.at, version.len);
-	page->version[version.len] = '\0';
-	buf_clear(&page->next);
-	json_decode(j, json_get(j, meta, SLICE("continue")), &page->next);
-	if (page->next.failed)
-		return err_set(err, ERR_NOMEM, "GET %s: out of memory", path);
+	if (rc == 0)
+		rc = kube_page_read(&l->page, l->path, j, err);
+	if (rc != 0)
+		return rc;
 	JSON_EACH(j, items, object)
 	{
-		if (!each(ctx, j, object))
-			return err_set(err, ERR_REFUSED, "GET %s: the list was ended", path);
+		if (!l->each(l->ctx, j, object))
+			return err_set(err, ERR_REFUSED, "GET %s: the list was ended", l->path);
 	}
 	return 0;
 }
@@ -69,11 +54,7 @@ static int get_page(struct listing *l, long *ret_status, struct err *err)
 	if (call.timeout_ms <= 0)
 		return err_set(err, ERR_TIMEOUT, "GET %s: not all pages came in time", l->path);
 	buf_init(&path, PATH_MAX_BYTES);
-	buf_fmt(&path, "%s%climit=%d", l->path, kube_separator(l->path), KUBE_PAGE);
-	if (l->page.next.len) {
-		buf_str(&path, "&continue=");
-		http_client_escape(&path, buf_as_slice(&l->page.next));
-	}
+	kube_page_path(&l->page, l->path, &path);
 	call.path = path.data;
 	if (path.failed)
 		rc = err_set(err, ERR_NOMEM, "GET %s: no room for the path", l->path);
@@ -81,7 +62,7 @@ static int get_page(struct listing *l, long *ret_status, struct err *err)
 		rc = kube_do(l->kube, &call, &answer, err);
 	*ret_status = answer.status;
 	if (rc == 0)
-		rc = kube_page_read(&l->page, l->path, &answer.json, l->each, l->ctx, err);
+		rc = read_page(l, &answer.json, err);
 	kube_answer_release(&answer);
 	buf_release(&path);
 	return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube: how the Kubernetes API's objects are named, and its clock: what is known of it without a connection. */
 
+#include "kube/kube_object.h"
 #include "base/text.h"
-#include "kube/kube_impl.h"
 
 static struct slice plain(const struct json *j, const struct json_node *meta, struct slice key)
 {
@@ -39,6 +39,6 @@ void kube_path(struct buf *out, const char *api, const char *namespace, const ch
 		if (!part[i])
 			continue;
 		buf_str(out, i == 0 ? "/namespaces/" : "/");
-		http_client_escape(out, slice_of(part[i]));
+		buf_percent(out, slice_of(part[i]));
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube: list, then watch from there, again and again: the thread and its decisions. Events are read in kube_watch_line.c. */
+/* kube: list, then watch from there, again and again: the thread and its decisions. Events are read in watch_reader.c. */
 #include "kube/kube_watch.h"
 
 #include <errno.h>
@@ -11,7 +11,9 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "kube/kube_watch_impl.h"
+#include "kube/kube_answer.h"
+#include "kube/kube_request.h"
+#include "kube/watch_reader.h"
 
 #define LIST_MS 60000
 #define SILENCE_MS 90000

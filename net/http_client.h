@@ -71,7 +71,4 @@ struct http_stream {
 int http_client_stream(struct http_client *c, const struct http_request *req,
 	const struct http_stream *to, struct err *err);
 
-/* Append s percent-encoded for a query or a path segment: all but A-Z a-z 0-9 - . _ ~ (RFC 3986). */
-void http_client_escape(struct buf *out, struct slice s);
-
 #endif

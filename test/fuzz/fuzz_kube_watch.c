@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "kube/kube_watch_impl.h"
+#include "kube/kube_object.h"
+#include "kube/watch_reader.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

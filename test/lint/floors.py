@@ -32,7 +32,7 @@ FLOORS = {
 }
 
 # The sources that decide and nothing else, without their ending.
-PURE = re.compile(r"(webhook/core/\w+|kube/lease_record)\.\w+$")
+PURE = re.compile(r"(webhook/core/\w+|kube/(kube_answer|kube_object|lease_record|watch_reader)|deviceplugin/gpu_count)\.\w+$")
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
 LIBRARIES = [
@@ -160,6 +160,8 @@ def problem_of_own(root, floor, header):
         return f'"{header}": write it from the root, as in "base/buf.h"'
     if target != floor and target not in FLOORS[floor]:
         return f'"{header}": {floor} may include {", ".join([floor] + FLOORS[floor])}, not {target}'
+    if header.endswith("_impl.h") and target != floor:
+        return f'"{header}": for {target} alone; what others need belongs in a header of its own'
     if not os.path.isfile(os.path.join(root, header)):
         return f'"{header}": no such file'
     return None

@@ -355,6 +355,17 @@ static void hands_its_bytes_over(void **state)
 	free(s);
 }
 
+static void percent_encoding(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 256);
+	buf_percent(&b, (struct slice){"aZ09-._~ /%&=+\0\xc3\xa4", 17});
+	assert_string_equal(b.data, "aZ09-._~%20%2F%25%26%3D%2B%00%C3%A4");
+	buf_release(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +376,7 @@ int main(void)
 		cmocka_unit_test(exact_fit),
 		cmocka_unit_test(json_strings),
 		cmocka_unit_test(pointer_segments),
+		cmocka_unit_test(percent_encoding),
 		cmocka_unit_test(base64),
 		cmocka_unit_test(fast_ways_agree_with_the_slow),
 		cmocka_unit_test(hands_its_bytes_over),

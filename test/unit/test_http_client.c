@@ -284,17 +284,6 @@ static void test_failures(void **state)
 	http_client_free(NULL);
 }
 
-static void test_escape(void **state)
-{
-	struct buf b;
-
-	(void)state;
-	buf_init(&b, 256);
-	http_client_escape(&b, (struct slice){"aZ09-._~ /%&=+\0\xc3\xa4", 17});
-	assert_string_equal(b.data, "aZ09-._~%20%2F%25%26%3D%2B%00%C3%A4");
-	buf_release(&b);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,7 +292,6 @@ int main(void)
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_escape),
 	};
 
 	return cmocka_run_group_tests_name("http_client", tests, setup, NULL) != 0;

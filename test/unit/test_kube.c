@@ -46,7 +46,6 @@ static void test_get(void **state)
 	(void)state;
 	fixture_init(&f, NULL, NULL);
 	f.config.token = "secret";
-	assert_ptr_equal(kube_config_of(f.k), &f.config);
 	api_expect(f.api, "GET", "/api/v1/pods/a?x=1", 200, "{\"kind\":\"Pod\"}\n");
 	if (kube_get(f.k, "/api/v1/pods/a?x=1", 1000, &f.a, &f.e) != 0)
 		fail_msg("%s", f.e.msg);
@@ -193,7 +192,6 @@ static void test_token_file(void **state)
 	char path[] = "/tmp/poolgate-test-XXXXXX";
 	int fd = mkstemp(path);
 	struct fixture f;
-	struct buf token;
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -212,8 +210,6 @@ static void test_token_file(void **state)
 	unlink(path);
 	assert_int_equal(kube_get(f.k, "/a", 1000, &f.a, &f.e), ERR_NOTFOUND);
 	kube_answer_release(&f.a);
-	assert_int_equal(kube_token(f.k, &token, &f.e), ERR_NOTFOUND);
-	buf_release(&token);
 	fixture_release(&f);
 }
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "kube/kube_config.h"
-#include "kube/kube_watch_impl.h"
+#include "kube/watch_reader.h"
 #include "test/unit/oom_wrap.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/metrics.h"

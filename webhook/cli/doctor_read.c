@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
-#include "webhook/cluster/secret_sync_impl.h"
+#include "webhook/cluster/secret_sync.h"
 #include "webhook/edge/settings_file.h"
 
 #define ASK_MS 10000

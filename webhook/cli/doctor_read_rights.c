@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "webhook/cli/doctor_impl.h"
-#include "webhook/cluster/secret_sync_impl.h"
+#include "webhook/cluster/secret_sync.h"
 
 #define REVIEWS "/apis/authorization.k8s.io/v1/"
 #define PATH_BYTES 1024

@@ -23,6 +23,17 @@
 /* Marks what is ours, beside app.kubernetes.io/managed-by: poolgate: for those who clean up. */
 #define SECRET_COPY_LABEL "poolgate.io/secret-copy"
 
+#define SECRET_KINDS 3
+/* One of the client's Secrets: the copy's name, and the one key in it. */
+struct secret_kind {
+	const char *copy, *key;
+};
+extern const struct secret_kind secret_kinds[SECRET_KINDS];
+
+/* The namespace in "NAMESPACE/NAME", and the name. */
+struct slice secret_source_namespace(const char *source);
+const char *secret_source_name(const char *source);
+
 /* All borrowed for as long as the duty may run. Zero means the default in brackets. */
 struct secret_sync_config {
 	struct kube *kube;

@@ -12,16 +12,9 @@
 #include "webhook/cluster/secret_places.h"
 #include "webhook/cluster/secret_sync.h"
 
-#define SECRET_KINDS 3
 /* A Secret holds 1 MiB at most, a third more as base64. */
 #define SECRET_BODY_MAX ((size_t)4 << 20)
 #define SECRET_PATH_MAX 1024
-
-/* One of the client's Secrets: the copy's name, and the one key in it. */
-struct secret_kind {
-	const char *copy, *key;
-};
-extern const struct secret_kind secret_kinds[SECRET_KINDS];
 
 /* ---- secret_source.c ---- */
 
@@ -38,9 +31,6 @@ void secret_source_release(struct secret_source *s);
 /* Read it past every cache. On error io is as it was: kube_do's errors, ERR_INVALID (not of type Opaque, or without any of the keys), ERR_NOMEM. */
 int secret_source_read(
 	const struct secret_sync_config *cfg, struct secret_source *io, struct err *err);
-/* The namespace in "NAMESPACE/NAME", and the name. */
-struct slice secret_source_namespace(const char *source);
-const char *secret_source_name(const char *source);
 
 /* ---- secret_copies.c ---- */
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube: the stream of a watch as events: JSON documents, one a line, that come in pieces. */
-#ifndef KUBE_KUBE_WATCH_IMPL_H
-#define KUBE_KUBE_WATCH_IMPL_H
+/* kube: the stream of a watch as events: JSON documents, one a line, that come in pieces. Pure. */
+#ifndef KUBE_WATCH_READER_H
+#define KUBE_WATCH_READER_H
 
 #include <stdbool.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_read.h"
-#include "kube/kube_impl.h"
 
 /* An event holds one object, of which etcd takes 1.5 MiB by default; written as JSON it can be longer. */
 #define KUBE_WATCH_LINE_MAX (16u << 20)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube: the lines of a watch. */
+#include "kube/watch_reader.h"
+
 #include <string.h>
 
-#include "kube/kube_watch_impl.h"
+#include "kube/kube_answer.h"
+#include "kube/kube_object.h"
 
 /* Memory that one long line took is given back. */
 #define KEEP_MAX (256u << 10)

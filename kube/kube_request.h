@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kube: a request to the Kubernetes API as libcurl takes it. */
+#ifndef KUBE_KUBE_REQUEST_H
+#define KUBE_KUBE_REQUEST_H
+
+#include "kube/kube.h"
+#include "net/http_client.h"
+
+/* What a request to the API server points into. */
+struct kube_request {
+	struct http_request http;
+	struct buf url, token, content_type;
+	const char *headers[3];
+};
+
+/* Fill in URL, credentials and headers; method is borrowed. Errors as kube_config_token, ERR_INVALID (the path is too long), ERR_NOMEM.
+ * Release it in every case. */
+int kube_request_init(struct kube_request *r, const struct kube *k, const char *method,
+	const char *path, const char *content_type, struct err *err);
+void kube_request_release(struct kube_request *r);
+
+/* Whether what runs is still wanted; asked about once a second. go_on NULL: always. */
+struct kube_wanted {
+	bool (*go_on)(void *ctx);
+	void *ctx;
+};
+
+/* kube_list that can be given up: ERR_TIMEOUT then. */
+int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct kube_wanted wanted,
+	void (*begin)(void *ctx), kube_each *each, void *ctx, char ret_version[static 32],
+	struct err *err);
+
+#endif
