@@ -123,32 +123,3 @@ int err_in(struct err *err, const char *fmt, ...)
 	memcpy(err->path, end, strlen(end) + 1);
 	return err->code;
 }
-
-const char *err_name(enum err_code code)
-{
-	switch (code) {
-	case ERR_NONE:
-		return "none";
-	case ERR_NOMEM:
-		return "no-memory";
-	case ERR_SYNTAX:
-		return "syntax";
-	case ERR_INVALID:
-		return "invalid";
-	case ERR_NOTFOUND:
-		return "not-found";
-	case ERR_CONFLICT:
-		return "conflict";
-	case ERR_TOOBIG:
-		return "too-big";
-	case ERR_IO:
-		return "io";
-	case ERR_REFUSED:
-		return "refused";
-	case ERR_TIMEOUT:
-		return "timeout";
-	case ERR_INTERNAL:
-		return "internal";
-	}
-	return "unknown";
-}

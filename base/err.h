@@ -46,7 +46,4 @@ int err_reason(struct err *err, enum err_code code, const char *reason, const ch
  * write `return err_in(err, "spec")`. A path that is too long keeps its end, which is the precise part. */
 int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The code's name for logs: "invalid", "no-memory", … Never NULL. */
-const char *err_name(enum err_code code);
-
 #endif

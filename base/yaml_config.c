@@ -194,13 +194,6 @@ int yaml_as_text(const struct yaml_node *node, struct slice *ret, struct err *er
 	return 0;
 }
 
-int yaml_get_text(const struct yaml_node *map, const char *key, struct slice *ret, struct err *err)
-{
-	struct yaml_node *value;
-
-	return given(map, key, &value) ? yaml_as_text(value, ret, err) : 0;
-}
-
 /* a whole number that fits int64, in decimal normal form */
 static bool small_int(const struct yaml_node *node, int64_t *ret)
 {
@@ -306,14 +299,6 @@ int yaml_as_quantity(const struct yaml_node *node, struct quantity *ret, struct 
 		return unexpected(node, err, "a quantity such as 16Gi");
 	*ret = q;
 	return 0;
-}
-
-int yaml_get_quantity(
-	const struct yaml_node *map, const char *key, struct quantity *ret, struct err *err)
-{
-	struct yaml_node *value;
-
-	return given(map, key, &value) ? yaml_as_quantity(value, ret, err) : 0;
 }
 
 int yaml_as_choice(const struct yaml_node *node, const char *const *words, size_t n, size_t *ret,

@@ -46,8 +46,7 @@ int yaml_as_str(const struct yaml_node *node, struct slice *ret, struct err *err
 /* As yaml_*_str, copied NUL-terminated into the tree's arena; refuses a NUL inside. */
 int yaml_get_cstr(const struct yaml_node *map, const char *key, const char **ret, struct err *err);
 int yaml_as_cstr(const struct yaml_node *node, const char **ret, struct err *err);
-/* Any scalar by its spelling (450 gives "450", 3.10 gives "3.10"); null is refused by as, skipped by get. */
-int yaml_get_text(const struct yaml_node *map, const char *key, struct slice *ret, struct err *err);
+/* Any scalar by its spelling (450 gives "450", 3.10 gives "3.10"); null is refused. */
 int yaml_as_text(const struct yaml_node *node, struct slice *ret, struct err *err);
 
 /* A whole number in min..max. */
@@ -66,8 +65,6 @@ int yaml_as_duration(const struct yaml_node *node, int64_t min_ms, int64_t max_m
 	struct err *err);
 
 /* A Kubernetes quantity, quoted or not: 16160Mi, "2", 0.5. */
-int yaml_get_quantity(
-	const struct yaml_node *map, const char *key, struct quantity *ret, struct err *err);
 int yaml_as_quantity(const struct yaml_node *node, struct quantity *ret, struct err *err);
 
 /* One of n words; *ret is its index. */

@@ -19,10 +19,6 @@ struct yaml_node *yaml_follow(
 /* The map or sequence behind an alias (then *via is the alias); another node as it is; NULL for NULL. */
 struct yaml_node *yaml_target(struct yaml_node *node, const struct yaml_node **via);
 
-/* Equal as JSON values: members in any order, numbers by their normal form; aliases are followed, a
- * map with a merge key equals nothing. */
-bool yaml_equal(const struct yaml_node *a, const struct yaml_node *b);
-
 /* Equal as trees: order, anchors, alias names, tags, and scalars by type and value; styles and places do not count. */
 bool yaml_same(const struct yaml_node *a, const struct yaml_node *b);
 /* All documents the same, one by one. */

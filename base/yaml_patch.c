@@ -363,25 +363,11 @@ static int replace(const struct patching *p, const struct json_node *op, const s
 	return rc == 0 ? put_instead(p, place->at, value) : rc;
 }
 
-static int test(const struct patching *p, const struct json_node *op, const struct place *place)
-{
-	struct yaml_node *value;
-	int rc;
-
-	if (!place->at)
-		return missing(p);
-	rc = new_value(p, op, place, &value);
-	if (rc == 0 && !yaml_equal(place->at, value))
-		rc = err_set(p->err, ERR_CONFLICT,
-			"patch path \"%.*s\": another value than the test expects", SHOWN(p));
-	return rc;
-}
-
 static int operate(struct patching *p, const struct json_node *op)
 {
 	const struct json_node *name = json_get(&p->json, op, SLICE("op"));
 	const struct json_node *path = json_get(&p->json, op, SLICE("path"));
-	struct place place;
+	struct place place = {0};
 	int rc;
 
 	if (!json_is(op, JSON_OBJECT) || !json_is(name, JSON_STRING) || !json_is(path, JSON_STRING))
@@ -393,8 +379,6 @@ static int operate(struct patching *p, const struct json_node *op)
 	rc = find_place(p, &place);
 	if (rc != 0)
 		return rc;
-	if (json_is_str(&p->json, name, SLICE("test")))
-		return test(p, op, &place);
 	if (!place.parent)
 		return err_set(p->err, ERR_INVALID, "a patch cannot change the whole document");
 	rc = check_own(p, place.parent);
@@ -407,7 +391,7 @@ static int operate(struct patching *p, const struct json_node *op)
 	if (json_is_str(&p->json, name, SLICE("remove")))
 		return take_away(p, &place);
 	return err_set(p->err, ERR_INVALID,
-		"patch path \"%.*s\": found another operation than add, replace, remove and test",
+		"patch path \"%.*s\": found another operation than add, replace and remove",
 		SHOWN(p));
 }
 

@@ -34,14 +34,6 @@ static enum grpc_status check_ids(struct plugin_call *c, const struct plugin *p,
 	return GRPC_OK;
 }
 
-static bool was_named(const struct plugin_call *c, const struct plugin *p, ProtobufCBinaryData id)
-{
-	uint32_t device;
-
-	return device_of((struct slice){(const char *)id.data, id.len}, p->units, &device) &&
-	       c->seen[device / 8] & 1u << device % 8;
-}
-
 static enum grpc_status check_containers(size_t n, struct err *err)
 {
 	if (n > 0 && n <= PLUGIN_CONTAINERS_MAX)
@@ -113,89 +105,6 @@ static enum grpc_status allocate(
 	r = plugin_call_unpack(&c, &v1beta1__allocate_request__descriptor, request, &status, err);
 	if (r)
 		status = answer_allocate(ctx, &c, r, reply, err);
-	return plugin_call_end(&c, status);
-}
-
-/* What must be in, then the first of the rest. */
-static enum grpc_status prefer(const struct plugin *p, struct plugin_call *c,
-	const V1beta1__ContainerPreferredAllocationRequest *r,
-	V1beta1__ContainerPreferredAllocationResponse *ret, struct err *err)
-{
-	size_t size = r->allocation_size > 0 ? (size_t)r->allocation_size : 0;
-	enum grpc_status status;
-
-	if (size == 0)
-		return no_devices(err);
-	if (size > r->n_available_deviceids || size < r->n_must_include_deviceids) {
-		err_set(err, ERR_INVALID, "%zu of %zu devices that include %zu cannot be had", size,
-			r->n_available_deviceids, r->n_must_include_deviceids);
-		return GRPC_INVALID_ARGUMENT;
-	}
-	memset(c->seen, 0, p->units / 8 + 1);
-	status = check_ids(c, p, r->available_deviceids, r->n_available_deviceids, err);
-	for (size_t i = 0; i < r->n_must_include_deviceids && status == GRPC_OK; i++) {
-		if (was_named(c, p, r->must_include_deviceids[i]))
-			continue;
-		err_set(err, ERR_INVALID, "a device that must be included is not available");
-		status = GRPC_INVALID_ARGUMENT;
-	}
-	if (status != GRPC_OK)
-		return status;
-	memset(c->seen, 0, p->units / 8 + 1);
-	status = check_ids(c, p, r->must_include_deviceids, r->n_must_include_deviceids, err);
-	if (status != GRPC_OK)
-		return status;
-	ret->deviceids = arena_array(&c->arena, size, sizeof(*ret->deviceids));
-	if (!ret->deviceids)
-		return plugin_no_memory(err);
-	for (size_t i = 0; i < r->n_must_include_deviceids; i++)
-		ret->deviceids[ret->n_deviceids++] = r->must_include_deviceids[i];
-	for (size_t i = 0; ret->n_deviceids < size; i++)
-		if (!was_named(c, p, r->available_deviceids[i]))
-			ret->deviceids[ret->n_deviceids++] = r->available_deviceids[i];
-	return GRPC_OK;
-}
-
-static enum grpc_status answer_preferred(const struct plugin *p, struct plugin_call *c,
-	const V1beta1__PreferredAllocationRequest *r, struct buf *reply, struct err *err)
-{
-	V1beta1__PreferredAllocationResponse answer = V1BETA1__PREFERRED_ALLOCATION_RESPONSE__INIT;
-	enum grpc_status status = check_containers(r->n_container_requests, err);
-	V1beta1__ContainerPreferredAllocationResponse *one, **all;
-
-	if (status != GRPC_OK)
-		return status;
-	one = arena_array(&c->arena, r->n_container_requests, sizeof(*one));
-	all = arena_array(&c->arena, r->n_container_requests,
-		sizeof(V1beta1__ContainerPreferredAllocationResponse *));
-	c->seen = calloc(p->units / 8 + 1, 1);
-	if (!one || !all || !c->seen)
-		return plugin_no_memory(err);
-	for (size_t i = 0; i < r->n_container_requests && status == GRPC_OK; i++) {
-		one[i] = (V1beta1__ContainerPreferredAllocationResponse)
-			V1BETA1__CONTAINER_PREFERRED_ALLOCATION_RESPONSE__INIT;
-		all[i] = &one[i];
-		status = prefer(p, c, r->container_requests[i], &one[i], err);
-	}
-	if (status != GRPC_OK)
-		return status;
-	answer.n_container_responses = r->n_container_requests;
-	answer.container_responses = all;
-	return plugin_call_pack((const ProtobufCMessage *)&answer, reply, err);
-}
-
-static enum grpc_status get_preferred(
-	void *ctx, struct slice request, struct buf *reply, struct err *err)
-{
-	enum grpc_status status = GRPC_OK;
-	const V1beta1__PreferredAllocationRequest *r;
-	struct plugin_call c;
-
-	plugin_call_init(&c);
-	r = plugin_call_unpack(
-		&c, &v1beta1__preferred_allocation_request__descriptor, request, &status, err);
-	if (r)
-		status = answer_preferred(ctx, &c, r, reply, err);
 	return plugin_call_end(&c, status);
 }
 
@@ -289,7 +198,6 @@ const struct grpc_method *plugin_methods(void)
 		{.path = "/v1beta1.DevicePlugin/ListAndWatch",
 			.open = list_and_watch,
 			.closed = stream_closed},
-		{.path = "/v1beta1.DevicePlugin/GetPreferredAllocation", .call = get_preferred},
 		{.path = "/v1beta1.DevicePlugin/Allocate", .call = allocate},
 		{.path = "/v1beta1.DevicePlugin/PreStartContainer", .call = pre_start},
 		{.path = NULL},

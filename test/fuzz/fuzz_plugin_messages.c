@@ -65,21 +65,6 @@ static void check_allocated(const uint8_t *data, size_t size, const struct buf *
 	v1beta1__allocate_response__free_unpacked(a, NULL);
 }
 
-static void check_preferred(const uint8_t *data, size_t size, const struct buf *reply)
-{
-	V1beta1__PreferredAllocationRequest *r =
-		v1beta1__preferred_allocation_request__unpack(NULL, size, data);
-	V1beta1__PreferredAllocationResponse *a = v1beta1__preferred_allocation_response__unpack(
-		NULL, reply->len, (const uint8_t *)reply->data);
-
-	REQUIRE(r && a && a->n_container_responses == r->n_container_requests);
-	for (size_t i = 0; i < r->n_container_requests; i++)
-		REQUIRE(a->container_responses[i]->n_deviceids ==
-			(size_t)r->container_requests[i]->allocation_size);
-	v1beta1__preferred_allocation_request__free_unpacked(r, NULL);
-	v1beta1__preferred_allocation_response__free_unpacked(a, NULL);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct grpc_method *m;
@@ -99,8 +84,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(err.code != ERR_NONE && err.msg[0]);
 	else if (strstr(m->path, "/Allocate"))
 		check_allocated(data, size, &reply);
-	else if (strstr(m->path, "/GetPreferredAllocation"))
-		check_preferred(data, size, &reply);
 	buf_release(&reply);
 	return 0;
 }

@@ -68,7 +68,7 @@ static uint64_t held(const struct server_status *s)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < s->n_gpus; i++)
-		sum += server_status_claimed(s, i, false) > 0;
+		sum += server_status_claimed(s, i) > 0;
 	return sum;
 }
 
@@ -109,8 +109,7 @@ static void bring_in(struct server_object *o, const struct probe_inventory *inv,
 		REQUIRE(g->fit == inv->gpus[i].fit && g->bytes == inv->gpus[i].bytes);
 	}
 	for (size_t i = inv->n_gpus; i < o->status.n_gpus; i++)
-		REQUIRE(o->status.gpus[i].gpu.missing &&
-			server_status_claimed(&o->status, i, false) > 0);
+		REQUIRE(o->status.gpus[i].gpu.missing && server_status_claimed(&o->status, i) > 0);
 	REQUIRE(!server_status_from_probe(o, inv, a));
 	if (o->status.n_gpus <= SERVER_STATUS_GPUS_MAX)
 		check_written(o, a);

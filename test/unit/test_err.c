@@ -139,15 +139,6 @@ static void long_path_keeps_its_end(void **state)
 					 "0\xc3\xa9/end"));
 }
 
-static void every_code_has_a_name(void **state)
-{
-	(void)state;
-	for (int code = ERR_INTERNAL; code <= ERR_NONE; code++)
-		assert_string_not_equal(err_name((enum err_code)code), "unknown");
-	assert_string_equal(err_name(ERR_NOMEM), "no-memory");
-	assert_string_equal(err_name((enum err_code) - 99), "unknown");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,7 +150,6 @@ int main(void)
 		cmocka_unit_test(reason_is_cut),
 		cmocka_unit_test(path_grows_at_the_front),
 		cmocka_unit_test(long_path_keeps_its_end),
-		cmocka_unit_test(every_code_has_a_name),
 	};
 
 	return cmocka_run_group_tests_name("err", tests, NULL, NULL) != 0;

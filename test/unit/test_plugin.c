@@ -363,9 +363,8 @@ static void test_allocate_refuses(void **state)
 static void test_requests_that_are_no_message(void **state)
 {
 	static const char *const calls[] = {DEVICE_PLUGIN "Allocate",
-		DEVICE_PLUGIN "GetPreferredAllocation", DEVICE_PLUGIN "PreStartContainer",
-		DEVICE_PLUGIN "GetDevicePluginOptions", REGISTRATION "GetInfo",
-		REGISTRATION "NotifyRegistrationStatus"};
+		DEVICE_PLUGIN "PreStartContainer", DEVICE_PLUGIN "GetDevicePluginOptions",
+		REGISTRATION "GetInfo", REGISTRATION "NotifyRegistrationStatus"};
 	static uint8_t many[4u << 20];
 	struct fixture f;
 
@@ -389,57 +388,6 @@ static void test_requests_that_are_no_message(void **state)
 }
 
 /* ---- the rest ---- */
-
-static enum grpc_status prefer(struct fixture *f, const char *const *available, size_t n,
-	const char *const *must, size_t n_must, int32_t size)
-{
-	V1beta1__ContainerPreferredAllocationRequest
-		one = V1BETA1__CONTAINER_PREFERRED_ALLOCATION_REQUEST__INIT,
-		*all = &one;
-	V1beta1__PreferredAllocationRequest r = V1BETA1__PREFERRED_ALLOCATION_REQUEST__INIT;
-	ProtobufCBinaryData a[8], m[8];
-
-	for (size_t i = 0; i < n; i++)
-		a[i] = id(available[i]);
-	for (size_t i = 0; i < n_must; i++)
-		m[i] = id(must[i]);
-	one.available_deviceids = a;
-	one.n_available_deviceids = n;
-	one.must_include_deviceids = m;
-	one.n_must_include_deviceids = n_must;
-	one.allocation_size = size;
-	r.container_requests = &all;
-	r.n_container_requests = 1;
-	return call(f, DEVICE_PLUGIN "GetPreferredAllocation", &r.base);
-}
-
-static void test_preferred(void **state)
-{
-	static const char *const have[] = {"u5", "u6", "u7", "u8"}, *const must[] = {"u7"};
-	V1beta1__PreferredAllocationResponse *a;
-	struct fixture f;
-
-	(void)state;
-	begin(&f, 0, &nothing);
-	assert_int_equal(prefer(&f, have, 4, must, 1, 3), GRPC_OK);
-	a = answer(&f, &v1beta1__preferred_allocation_response__descriptor);
-	assert_int_equal(a->n_container_responses, 1);
-	assert_int_equal(a->container_responses[0]->n_deviceids, 3);
-	assert_memory_equal(a->container_responses[0]->deviceids[0].data, "u7", 2);
-	assert_memory_equal(a->container_responses[0]->deviceids[1].data, "u5", 2);
-	assert_memory_equal(a->container_responses[0]->deviceids[2].data, "u6", 2);
-	release(a);
-	assert_int_equal(prefer(&f, have, 4, NULL, 0, 4), GRPC_OK);
-	assert_int_equal(prefer(&f, have, 4, NULL, 0, 5), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(prefer(&f, have, 4, NULL, 0, 0), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(prefer(&f, have, 4, NULL, 0, -1), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(prefer(&f, have, 2, must, 1, 2), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(
-		prefer(&f, have, 4, (const char *[]){"u7", "u7"}, 2, 3), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(
-		prefer(&f, (const char *[]){"u1", "u1"}, 2, NULL, 0, 1), GRPC_INVALID_ARGUMENT);
-	end(&f);
-}
 
 static void test_options_and_pre_start(void **state)
 {
@@ -556,7 +504,6 @@ int main(void)
 		cmocka_unit_test(test_allocate_gives_what_was_asked_for),
 		cmocka_unit_test(test_allocate_refuses),
 		cmocka_unit_test(test_requests_that_are_no_message),
-		cmocka_unit_test(test_preferred),
 		cmocka_unit_test(test_options_and_pre_start),
 		cmocka_unit_test(test_registration),
 		cmocka_unit_test(test_what_cannot_be_made),

@@ -83,10 +83,8 @@ static void shows_what_it_was_told(void **state)
 	assert_int_equal(find(p, "a").lost_ms, 0);
 	assert_true(find(p, "a").plan_hash == text_hash64(SLICE("{\"v\":1}")));
 	assert_true(find(p, "b").plan_hash == 0);
-	assert_false(find(p, "a").deleting);
 	/* on its way out is live until it is gone */
 	assert_int_equal(find(p, "b").seen, POD_LIVE);
-	assert_true(find(p, "b").deleting);
 	assert_int_equal(find(p, "c").seen, POD_FINISHED);
 	assert_int_equal(find(p, "d").seen, POD_FINISHED);
 	assert_int_equal(find(p, "e").seen, POD_NOT_SHOWN);

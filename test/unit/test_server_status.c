@@ -118,17 +118,16 @@ static void test_sums(void **state)
 	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, OTHER_TEXT(FINALIZER, LISTED, ""));
-	assert_int_equal(server_status_claimed(s, 0, false), 8000000000);
-	assert_int_equal(server_status_claimed(s, 0, true), 3000000000);
-	assert_int_equal(server_status_claimed(s, 1, false), 0);
-	assert_int_equal(server_status_claimed(s, 2, false), 20000000000);
+	assert_int_equal(server_status_claimed(s, 0), 8000000000);
+	assert_int_equal(server_status_claimed(s, 1), 0);
+	assert_int_equal(server_status_claimed(s, 2), 20000000000);
 	assert_int_equal(server_status_gpu(s, SLICE("gpu-4")), 4);
 	assert_int_equal(server_status_gpu(s, SLICE("gpu-40")), -1);
 	assert_int_equal(server_status_claim(s, SLICE("c")), 2);
 	assert_int_equal(server_status_claim(s, SLICE("d")), -1);
 	/* what would wrap around is full */
 	f.o.status.claims[0].claim.parts[0].bytes = UINT64_MAX - 1;
-	assert_true(server_status_claimed(s, 0, false) == UINT64_MAX);
+	assert_true(server_status_claimed(s, 0) == UINT64_MAX);
 	assert_non_null(strstr(server_fixture_status(&f), "\"free\":16000,"));
 	server_fixture_release(&f);
 }
@@ -244,7 +243,7 @@ static void test_bound(void **state)
 	c = one("more", &last, "g", 1);
 	expect_no(&f, &c, (struct slice){0}, "has 256 claims, the most it can hold is 256");
 	expect_yes(&f, &c, SLICE("u7"));
-	assert_int_equal(server_status_claimed(&f.o.status, 0, true), 256);
+	assert_int_equal(server_status_claimed(&f.o.status, 0), 256);
 	/* what somebody else has written above the bound is read all the same */
 	assert_true(
 		server_status_add_claim(&f.o.status, &(struct claim_record){.claim = c}, &f.arena));
@@ -399,7 +398,7 @@ static void test_other_model(void **state)
 	assert_string_equal(gpus_of(&f),
 		"gpu-0 A100 1\"x\":0; gpu-1 V100 16\"x\":1; gpu-2 V100 16; gpu-3 V100 16; gpu-4 "
 		"V100 16");
-	assert_int_equal(server_status_claimed(&f.o.status, 0, false), 8000000000);
+	assert_int_equal(server_status_claimed(&f.o.status, 0), 8000000000);
 	expect_no(&f, &c, (struct slice){0}, "gpu-0 of gpu-01 has 0 bytes free");
 	server_status_remove_claim(&f.o.status, 1);
 	expect_no(&f, &c, (struct slice){0}, "gpu-0 of gpu-01 has 0 bytes free");

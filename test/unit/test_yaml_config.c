@@ -60,7 +60,7 @@ static void reads(void **state)
 	assert_true(slice_is(s, "abc"));
 	assert_int_equal(yaml_get_cstr(m, "q", &c, &err), 0);
 	assert_string_equal(c, "450");
-	assert_int_equal(yaml_get_text(m, "v", &s, &err), 0);
+	assert_int_equal(yaml_as_text(yaml_get(m, "v"), &s, &err), 0);
 	assert_true(slice_is(s, "3.10"));
 	assert_int_equal(yaml_get_int(m, "i", 0, 511, &i, &err), 0);
 	assert_int_equal(i, 384);
@@ -70,9 +70,9 @@ static void reads(void **state)
 	assert_int_equal(i, 90000);
 	assert_int_equal(yaml_get_duration(m, "z", 0, 100000, &i, &err), 0);
 	assert_int_equal(i, 0);
-	assert_int_equal(yaml_get_quantity(m, "g", &quantity, &err), 0);
+	assert_int_equal(yaml_as_quantity(yaml_get(m, "g"), &quantity, &err), 0);
 	assert_int_equal(quantity_ceil(quantity), 16160LL << 20);
-	assert_int_equal(yaml_get_quantity(m, "h", &quantity, &err), 0);
+	assert_int_equal(yaml_as_quantity(yaml_get(m, "h"), &quantity, &err), 0);
 	assert_int_equal(quantity_ceil(quantity), 2);
 	assert_int_equal(yaml_get_choice(m, "w", words, COUNT(words), &n, &err), 0);
 	assert_int_equal(n, 2);
@@ -116,7 +116,7 @@ static int call(enum reader reader, const struct yaml_node *m, struct err *err)
 	case CSTR:
 		return yaml_get_cstr(m, "a", &c, err);
 	case TEXT:
-		return yaml_get_text(m, "a", &s, err);
+		return yaml_as_text(yaml_get(m, "a"), &s, err);
 	case INT:
 		return yaml_get_int(m, "a", 1, 10, &i, err);
 	case BOOL:
@@ -124,7 +124,7 @@ static int call(enum reader reader, const struct yaml_node *m, struct err *err)
 	case DURATION:
 		return yaml_get_duration(m, "a", 1000, 7200000, &i, err);
 	case QUANTITY:
-		return yaml_get_quantity(m, "a", &q, err);
+		return yaml_as_quantity(yaml_get(m, "a"), &q, err);
 	case CHOICE:
 		return yaml_get_choice(m, "a", words, COUNT(words), &n, err);
 	case STRS:

@@ -70,7 +70,7 @@ static void judge_gpus(const struct server_object *o, struct sums *sums, struct 
 
 	for (size_t i = 0; i < o->status.n_gpus; i++) {
 		const struct gpu *g = &o->status.gpus[i].gpu;
-		uint64_t held = server_status_claimed(&o->status, i, false);
+		uint64_t held = server_status_claimed(&o->status, i);
 		const struct claim *c = held > g->bytes ? lightest(o, g->id) : NULL;
 
 		sums->gpus++;

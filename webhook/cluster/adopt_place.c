@@ -49,7 +49,7 @@ static void count(struct reading *r, const struct server_object *o, const struct
 	ptrdiff_t own = server_status_claim(&o->status, r->uid);
 
 	for (size_t i = 0; i < s->n_gpus; i++)
-		claimed[i] = server_status_claimed(&o->status, i, false);
+		claimed[i] = server_status_claimed(&o->status, i);
 	p->n_claims[p->inventory.n_servers] = (uint32_t)o->status.n_claims - (own >= 0);
 	for (size_t i = 0; own >= 0 && i < o->status.claims[own].claim.n_parts; i++) {
 		const struct claim_part *part = &o->status.claims[own].claim.parts[i];

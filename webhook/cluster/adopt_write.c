@@ -44,7 +44,7 @@ static bool has_room(const struct adopt_edit *e, const struct server_object *o)
 		if (gpu < 0)
 			return false;
 		size = o->status.gpus[gpu].gpu.bytes;
-		taken = server_status_claimed(&o->status, (size_t)gpu, false);
+		taken = server_status_claimed(&o->status, (size_t)gpu);
 		if (!e->a->full && (taken > size || part->bytes > size - taken))
 			return false;
 	}

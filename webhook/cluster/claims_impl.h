@@ -87,7 +87,6 @@ struct claims {
 	int64_t began_ms; /* the round that runs */
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
-	bool away_told;
 	struct picture now;
 };
 

@@ -21,9 +21,8 @@ struct entry {
 	uint64_t hash; /* of the uid */
 	uint64_t plan_hash;
 	int64_t since_ms, lost_ms;
-	uint32_t list; /* number of the list that showed it last */
-	uint8_t seen;  /* enum pod_seen */
-	bool deleting;
+	uint32_t list;                           /* number of the list that showed it last */
+	uint8_t seen;                            /* enum pod_seen */
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
 	char text[];
 };
@@ -146,7 +145,6 @@ static bool put(struct pods *p, const struct kube_meta *m, enum pod_seen seen, u
 		e->lost_ms = 0;
 	}
 	e->seen = (uint8_t)seen;
-	e->deleting = m->deleting;
 	e->plan_hash = plan_hash;
 	e->list = p->list;
 	return changed;
@@ -331,7 +329,6 @@ static struct pod_shown shown(const struct entry *e)
 		.namespace = e->text + e->namespace_at,
 		.name = e->text + e->name_at,
 		.seen = (enum pod_seen)e->seen,
-		.deleting = e->deleting,
 		.since_ms = e->since_ms,
 		.lost_ms = e->lost_ms,
 		.plan_hash = e->plan_hash};

@@ -18,7 +18,6 @@
 struct pod_shown {
 	const char *uid, *namespace, *name;
 	enum pod_seen seen; /* POD_NOT_SHOWN: lost at lost_ms */
-	bool deleting;      /* has a deletionTimestamp: live until it is gone */
 	int64_t since_ms; /* when the watch first showed it (CLOCK_MONOTONIC, as all times here) */
 	int64_t lost_ms;  /* 0: it is shown */
 	uint64_t

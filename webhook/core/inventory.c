@@ -63,17 +63,6 @@ bool inventory_gpu_matches(const struct gpu *g, const struct filter *f)
 	return false;
 }
 
-bool inventory_selects(const struct inventory *inv, const struct gpu_server *s, const struct gpu *g,
-	const struct filter *filters, size_t n_filters)
-{
-	for (size_t i = 0; i < n_filters; i++)
-		if (inventory_knows_filter(inv, &filters[i]) &&
-			!(inventory_server_matches(s, &filters[i]) &&
-				inventory_gpu_matches(g, &filters[i])))
-			return false;
-	return true;
-}
-
 /* strcmp between a slice and a string, over bytes. */
 static int compare(struct slice a, const char *b)
 {

@@ -73,14 +73,10 @@ static inline struct filter filter_of(struct slice token)
  * as a label? Tokens it does not understand concern the launcher alone. */
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f);
 
-/* Does every token that the pool understands select this GPU? server.name, server.addr and labels compare exactly;
- * gpu.model compares without case, against the whole model or one of its blank-separated words, since a token cannot
- * hold blanks, or the front of such a word up to a hyphen. */
-bool inventory_selects(const struct inventory *inv, const struct gpu_server *s, const struct gpu *g,
-	const struct filter *filters, size_t n_filters);
-
-/* One token that the pool understands, for loops over many GPUs: does it leave this server in (true for gpu.model), and
- * this GPU (true for every other key)? A GPU is selected when all known tokens say yes to both. */
+/* One token that the pool understands: does it leave this server in (true for gpu.model), and this GPU (true for every other key)?
+ * A GPU is selected when all known tokens say yes to both. server.name, server.addr and labels compare exactly; gpu.model compares
+ * without case, against the whole model or one of its blank-separated words, since a token cannot hold blanks, or the front of such
+ * a word up to a hyphen. */
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f);
 bool inventory_gpu_matches(const struct gpu *g, const struct filter *f);
 

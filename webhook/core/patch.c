@@ -88,13 +88,6 @@ void patch_add(struct patch *p, const char *path, struct slice key, struct slice
 	patch_close(p);
 }
 
-void patch_replace(struct patch *p, const char *path, struct slice key, struct slice value)
-{
-	patch_open(p, "replace", path, key);
-	buf_slice(p->out, value);
-	patch_close(p);
-}
-
 void patch_remove(struct patch *p, const char *path, struct slice key)
 {
 	if (!start(p, "remove", path))

@@ -24,7 +24,6 @@ void patch_end(struct patch *p);
 /* One operation. path: a JSON pointer that is ready (from constants, indexes and container paths); key: a last segment
  * that is escaped here, absent for none. value: JSON text. */
 void patch_add(struct patch *p, const char *path, struct slice key, struct slice value);
-void patch_replace(struct patch *p, const char *path, struct slice key, struct slice value);
 void patch_remove(struct patch *p, const char *path, struct slice key);
 
 /* As patch_add, with a string as the value, escaped here. */

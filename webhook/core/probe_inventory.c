@@ -187,7 +187,7 @@ bool server_status_from_probe(
 		gpus[n++].gpu.why = p->why;
 	}
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		if (has_gpu(inv, s->gpus[i].gpu.id) || server_status_claimed(s, i, false) == 0)
+		if (has_gpu(inv, s->gpus[i].gpu.id) || server_status_claimed(s, i) == 0)
 			continue;
 		gpus[n] = s->gpus[i];
 		gpus[n++].gpu.missing = true;

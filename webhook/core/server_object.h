@@ -127,8 +127,8 @@ int server_object_read(const struct json *j, const struct json_node *object, str
 int server_object_inventory(
 	const struct server_object *o, struct arena *a, struct gpu_server *ret, struct err *err);
 
-/* Claimed bytes of GPU i (index into status.gpus), of all claims or of pending ones only; at most UINT64_MAX. */
-uint64_t server_status_claimed(const struct server_status *s, size_t gpu, bool pending_only);
+/* Claimed bytes of GPU i (index into status.gpus); at most UINT64_MAX. */
+uint64_t server_status_claimed(const struct server_status *s, size_t gpu);
 
 /* The GPU's index, or -1. The claim's index, or -1. The condition, or NULL. */
 ptrdiff_t server_status_gpu(const struct server_status *s, struct slice id);

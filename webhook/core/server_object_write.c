@@ -147,7 +147,7 @@ static void write_summary(const struct server_object *o, struct buf *out)
 		if (!inventory_usable(&as_server, &g))
 			continue;
 		fit++;
-		claimed = server_status_claimed(s, i, false);
+		claimed = server_status_claimed(s, i);
 		/* adopted claims may be more than it has */
 		if (claimed < g.bytes && __builtin_add_overflow(free, g.bytes - claimed, &free))
 			free = UINT64_MAX;

@@ -45,13 +45,12 @@ static uint64_t claim_bytes(const struct claim *c, const char *gpu)
 	return sum;
 }
 
-uint64_t server_status_claimed(const struct server_status *s, size_t gpu, bool pending_only)
+uint64_t server_status_claimed(const struct server_status *s, size_t gpu)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < s->n_claims; i++)
-		if (!pending_only || s->claims[i].claim.state == CLAIM_PENDING)
-			sum = plus(sum, claim_bytes(&s->claims[i].claim, s->gpus[gpu].gpu.id));
+		sum = plus(sum, claim_bytes(&s->claims[i].claim, s->gpus[gpu].gpu.id));
 	return sum;
 }
 
