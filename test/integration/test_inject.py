@@ -71,12 +71,19 @@ def pods_of(doc):
         return [p for item in doc["items"] for p in pods_of(item)]
     if doc.get("kind") == "Pod":
         return [doc]
-    spec = doc.get("spec") or {}
-    template = (spec.get("jobTemplate") or {}).get("spec", spec).get("template") if isinstance(spec, dict) else None
-    if doc.get("kind") not in reviews.KINDS or template is None:
+    return [{"kind": "Pod", "apiVersion": "v1", "metadata": {"generateName": "w-", "namespace": doc["metadata"].get("namespace", "default"),
+             **(template.get("metadata") or {})}, "spec": template["spec"]} for template in templates_of(doc.get("spec"))]
+
+
+def templates_of(value):
+    """Every pod template in a value: what has a spec with containers."""
+    if isinstance(value, list):
+        return [t for element in value for t in templates_of(element)]
+    if not isinstance(value, dict):
         return []
-    meta = {"generateName": "w-", "namespace": doc["metadata"].get("namespace", "default"), **(template.get("metadata") or {})}
-    return [{"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": template["spec"]}]
+    if isinstance(value.get("spec"), dict) and isinstance(value["spec"].get("containers"), list):
+        return [value]
+    return [t for member in value.values() for t in templates_of(member)]
 
 
 def drop_nulls(value):
@@ -189,6 +196,49 @@ def test_order_stays():
     words = ["apiVersion:", "kind:", "metadata:", "spec:", "initContainers:", "name: side", "name: main", "volumes:"]
     places = [out.index(w) for w in words]
     assert places == sorted(places)
+
+
+def test_pod_templates_of_any_kind():
+    """Where each kind's template is, its patch goes to; a template that does not ask stays as it is."""
+    ops = [json.loads(line) for line in run_inject(read("frameworks.yaml"), "-o", "patch").splitlines()]
+    paths = [{"/".join(op["path"].split("/")[:n]) for op in each} for each, n in zip(ops, (5, 7, 4, 3, 5), strict=True)]
+    assert paths == [{"/spec/workerGroupSpecs/0/template"}, {"/spec/replicatedJobs/0/template/spec/template"},
+                     {"/spec/leaderWorkerTemplate/workerTemplate"}, {"/spec/template"}, {"/spec/mpiReplicaSpecs/Worker~1odd~0name/template"}]
+    docs = parsed(run_inject(read("frameworks.yaml")))
+    argv = docs[1]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert argv[1:] == ["run", "-n", "1", "-p", "1.000000", "--", "python", "train.py"]
+
+
+WORKFLOW = """apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {generateName: w-}
+spec:
+  templates:
+    - name: train
+      metadata:
+        annotations:
+          auto-management/bitfusion: all
+      container: {image: i, command: [python], resources: {limits: {bitfusion.io/gpu-amount: 1}}}
+"""
+
+
+def test_what_holds_no_template_is_named():
+    """A document in which a key of ours has no effect, without -v; every other one without a pod, with it."""
+    others = "---\nkind: Service\nmetadata: {name: s}\n---\n- 5\n"
+    status, out, err = cli.inject((WORKFLOW + others).encode())
+    warning = ("poolgate inject: standard input:9: Workflow/w-: warning: auto-management/bitfusion has no effect here: it belongs into a "
+               "pod or a pod template ({metadata, spec: {containers: […]}}), annotations into its metadata")
+    assert status == 0 and out.decode() == WORKFLOW + others and err.splitlines() == [warning]
+    _, _, err = cli.inject((WORKFLOW + others).encode(), "-v")
+    assert err.splitlines() == [warning, "poolgate inject: standard input:12: Service/s: unchanged: no pod template in it",
+                                "poolgate inject: standard input:15: document: unchanged: no pod template in it"]
+
+
+def test_annotation_beside_the_template_is_said():
+    text = ("kind: Deployment\nmetadata:\n  name: d\n  annotations: {auto-management/bitfusion: all}\nspec:\n  template:\n"
+            "    spec: {containers: [{name: c, image: i}]}\n")
+    _, _, err = cli.inject(text.encode())
+    assert err.startswith("poolgate inject: standard input:4: Deployment/d: warning: auto-management/bitfusion has no effect here") and len(err.splitlines()) == 1
 
 
 def test_stdin_and_files():

@@ -12,6 +12,8 @@
 #include "webhook/cli/inject.h"
 #include "webhook/cli/manifest.h"
 
+/* what makes a map with `spec` before it a pod template */
+#define C "{containers: [{name: c}]}"
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct arena arena;
@@ -71,32 +73,42 @@ static void finds(void **state)
 		{"kind: Pod\n", " Pod/ "},
 		{"kind: Pod\nmetadata: {generateName: g-}\n", " Pod/g- "},
 		{"kind: Deployment\napiVersion: apps/v1\nmetadata: {name: d}\nspec: {template: "
-		 "{spec: {}}}\n",
+		 "{spec: {containers: [{name: c}]}}}\n",
 			"/spec/template Deployment/d "},
-		{"kind: StatefulSet\nspec: {template: {spec: {}}}\n",
+		{"kind: StatefulSet\nspec: {template: {spec: " C "}}\n",
 			"/spec/template StatefulSet/ "},
-		{"kind: DaemonSet\nspec: {template: {spec: {}}}\n", "/spec/template DaemonSet/ "},
-		{"kind: ReplicaSet\nspec: {template: {spec: {}}}\n", "/spec/template ReplicaSet/ "},
-		{"kind: ReplicationController\napiVersion: v1\nspec: {template: {spec: {}}}\n",
+		{"kind: DaemonSet\nspec: {template: {spec: " C "}}\n",
+			"/spec/template DaemonSet/ "},
+		{"kind: ReplicaSet\nspec: {template: {spec: " C "}}\n",
+			"/spec/template ReplicaSet/ "},
+		{"kind: ReplicationController\napiVersion: v1\nspec: {template: {spec: " C "}}\n",
 			"/spec/template ReplicationController/ "},
-		{"kind: Job\napiVersion: batch/v1\nspec: {template: {spec: {}}}\n",
+		{"kind: Job\napiVersion: batch/v1\nspec: {template: {spec: " C "}}\n",
 			"/spec/template Job/ "},
 		{"kind: CronJob\napiVersion: batch/v1beta1\nspec: {jobTemplate: {spec: {template: "
-		 "{}}}}\n",
+		 "{spec: " C "}}}}\n",
 			"/spec/jobTemplate/spec/template CronJob/ "},
-		{"kind: PodTemplate\napiVersion: v1\ntemplate: {}\n", "/template PodTemplate/ "},
+		{"kind: PodTemplate\napiVersion: v1\ntemplate: {spec: " C "}\n",
+			"/template PodTemplate/ "},
 		{"{\"kind\": \"Pod\", \"metadata\": {\"name\": \"j\"}}", " Pod/j "},
 		{"kind: List\napiVersion: v1\nitems:\n- kind: Pod\n  metadata: {name: a}\n- kind: "
-		 "Service\n- kind: Job\n  spec: {template: {}}\n"
+		 "Service\n- kind: Job\n  spec: {template: {spec: " C "}}\n"
 		 "- kind: List\n  items: [{kind: Pod}]\n- 5\n",
 			"/items/0 Pod/a ; /items/2/spec/template Job/ ; /items/3/items/0 Pod/ "},
 		/* not ours */
 		{"kind: ConfigMap\ndata:\n  pod: |\n    kind: Pod\n", ""},
+		/* any kind, any depth; not in each other */
 		{"kind: MPIJob\napiVersion: kubeflow.org/v1\nspec: {mpiReplicaSpecs: {Worker: "
-		 "{template: {}}}}\n",
-			""},
-		{"kind: Job\napiVersion: batch.volcano.sh/v1alpha1\nspec: {template: {}}\n", ""},
-		{"kind: Deployment\napiVersion: v1\nspec: {template: {}}\n", ""},
+		 "{template: {spec: " C "}}}}\n",
+			"/spec/mpiReplicaSpecs/Worker/template MPIJob/ "},
+		{"kind: Job\napiVersion: batch.volcano.sh/v1alpha1\nspec: {tasks: [{}, {template: "
+		 "{spec: " C "}}]}\n",
+			"/spec/tasks/1/template Job/ "},
+		{"kind: X\nspec: {a/~\"b: {spec: {containers: [{x: {spec: " C "}}]}}}\n",
+			"/spec/a~1~0\\\"b X/ "},
+		{"kind: ServingRuntime\nspec: " C "\n", ""}, /* no pod, though its like */
+		{"kind: CustomResourceDefinition\nspec: {spec: {containers: {type: array}}}\n", ""},
+		{"kind: X\na: {spec: {containers: []}}\nb: {spec: {containers: [5]}}\n", ""},
 		{"kind: Pod\napiVersion: example.com/v1\n", ""},
 		{"kind: pod\n", ""},
 		{"kind: Deployment\nspec: {}\n", ""},
@@ -109,10 +121,12 @@ static void finds(void **state)
 		{"~\n", ""},
 		{"kind: 5\n", ""},
 		/* through aliases and merge keys */
-		{"x: &t {spec: {}}\nkind: Job\nspec: {template: *t}\n",
-			"/spec/template Job/  (via)"},
-		{"x: &s {template: {spec: {}}}\nkind: Job\nspec:\n  <<: *s\n",
-			"/spec/template Job/  (via)"},
+		{"x: &t {spec: " C "}\nkind: Job\nspec: {template: *t}\n",
+			"/x Job/ ; /spec/template Job/  (via)"},
+		{"x: &s {template: {spec: " C "}}\nkind: Job\nspec:\n  <<: *s\n",
+			"/x/template Job/ ; /spec/template Job/  (via)"},
+		{"x: &s {a: {spec: " C "}, b: 1}\nkind: Job\nspec:\n  <<: [{c: 1}, *s]\n  a: 2\n",
+			"/x/a Job/ "},
 		{"kind: List\nitems:\n- &p {kind: Pod}\n- *p\n",
 			"/items/0 Pod/ ; /items/1 Pod/  (via)"},
 		{"m: &m {name: a}\nkind: Pod\nmetadata: *m\n", " Pod/a "},
@@ -121,6 +135,76 @@ static void finds(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_string_equal(described(cases[i].text), cases[i].pods);
+}
+
+/* Objects without a pod, and those with a key of ours that no pod holds. */
+static void others(void **state)
+{
+	static const struct {
+		const char *text, *kind, *stray;
+		uint32_t line;
+	} cases[] = {
+		{"kind: Service\nmetadata: {name: s}\n", "Service", NULL, 0},
+		{"kind: Pod\nmetadata: {annotations: {auto-management/bitfusion: all}}\n", NULL,
+			NULL, 0},
+		{"kind: Job\nmetadata:\n  annotations:\n    poolgate.io/launcher: x\nspec: "
+		 "{template: "
+		 "{spec: " C "}}\n",
+			"Job", "poolgate.io/launcher", 4},
+		{"kind: Job\nspec: {template: {metadata: {annotations: {poolgate.io/launcher: x}}, "
+		 "spec: " C "}}\n",
+			NULL, NULL, 0},
+		{"kind: Workflow\nspec: {templates: [{x: {bitfusion.io/gpu-amount: 1}}]}\n",
+			"Workflow", "bitfusion.io/gpu-amount", 2},
+		{"kind: ResourceQuota\nspec: {hard: {requests.bitfusion.io/gpu: 1}}\n",
+			"ResourceQuota", NULL, 0},
+		{"~\n", NULL, NULL, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct manifest_pods found = pods_of(cases[i].text);
+
+		assert_int_equal(found.n_others, cases[i].kind ? 1 : 0);
+		if (!cases[i].kind)
+			continue;
+		assert_true(slice_is(found.others[0].kind, cases[i].kind));
+		assert_int_equal(found.others[0].stray != NULL, cases[i].stray != NULL);
+		if (cases[i].stray) {
+			assert_true(slice_is(found.others[0].stray->text, cases[i].stray));
+			assert_int_equal(found.others[0].stray->line, cases[i].line);
+		}
+	}
+}
+
+/* Aliases that stand for very many values, or very many levels, are not followed to the end. */
+static void bombs(void **state)
+{
+	struct manifest_pods pods;
+	struct yaml_stream docs;
+	struct err err = {0};
+	struct buf text;
+
+	(void)state;
+	buf_init(&text, 1 << 20);
+	buf_str(&text, "a0: &a0 [1, 1]\n");
+	for (int i = 1; i < 40; i++)
+		buf_fmt(&text, "a%d: &a%d [*a%d, *a%d]\n", i, i, i - 1, i - 1);
+	assert_int_equal(yaml_parse(&arena, "t", buf_as_slice(&text), YAML_ANY, &docs, &err), 0);
+	assert_int_equal(manifest_pods(docs.first, &pods, &err), ERR_TOOBIG);
+	buf_clear(&text);
+	buf_str(&text, "a0: &a0 {k: 1}\n");
+	for (int i = 1; i < 40; i++)
+		buf_fmt(&text, "a%d: &a%d {<<: [*a%d, *a%d]}\n", i, i, i - 1, i - 1);
+	assert_int_equal(yaml_parse(&arena, "t", buf_as_slice(&text), YAML_ANY, &docs, &err), 0);
+	assert_int_equal(manifest_pods(docs.first, &pods, &err), ERR_TOOBIG);
+	buf_clear(&text);
+	buf_str(&text, "a0: &a0 [1]\n");
+	for (int i = 1; i < 100; i++)
+		buf_fmt(&text, "a%d: &a%d [*a%d]\n", i, i, i - 1);
+	assert_int_equal(yaml_parse(&arena, "t", buf_as_slice(&text), YAML_ANY, &docs, &err), 0);
+	assert_int_equal(manifest_pods(docs.first, &pods, &err), ERR_TOOBIG);
+	buf_release(&text);
 }
 
 static void limits(void **state)
@@ -203,6 +287,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(finds, setup, teardown),
+		cmocka_unit_test_setup_teardown(others, setup, teardown),
+		cmocka_unit_test_setup_teardown(bombs, setup, teardown),
 		cmocka_unit_test_setup_teardown(limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(prefixes, setup, teardown),

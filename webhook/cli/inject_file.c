@@ -193,6 +193,23 @@ static int apply(struct file *f, const struct manifest_pod *pod, struct slice pa
 	return rc == ERR_REFUSED ? INJECT_REFUSED : INJECT_UNREADABLE;
 }
 
+/* An object that stays as it is, and what its author may have expected. */
+static void say_other(const struct file *f, const struct manifest_pod *object)
+{
+	const struct yaml_node *key = object->stray;
+
+	if (!f->job->world || (!key && !f->job->verbose))
+		return;
+	inject_say_place(f->job, object, key ? key->line : object->line);
+	if (key)
+		(void)fprintf(stderr,
+			"warning: %.*s has no effect here: it belongs into a pod or a pod template "
+			"({metadata, spec: {containers: […]}}), annotations into its metadata\n",
+			(int)key->text.len, key->text.at);
+	else
+		(void)fputs("unchanged: no pod template in it\n", stderr);
+}
+
 static int change_document(struct file *f, struct yaml_doc *doc)
 {
 	struct manifest_pods pods = {0};
@@ -203,6 +220,8 @@ static int change_document(struct file *f, struct yaml_doc *doc)
 		complain(f, &err);
 		return INJECT_UNREADABLE;
 	}
+	for (size_t i = 0; i < pods.n_others; i++)
+		say_other(f, &pods.others[i]);
 	if (pods.n > 0)
 		buf_char(&f->patches, '[');
 	for (size_t i = 0; i < pods.n; i++) {

@@ -10,7 +10,7 @@
 #include "base/slice.h"
 #include "base/yaml.h"
 
-/* Pods of one document: items of Lists count one by one. */
+/* Pods of one document, and objects: items of Lists count one by one. */
 #define MANIFEST_PODS_MAX 10000
 /* Lists in Lists. */
 #define MANIFEST_LISTS_MAX 8
@@ -23,18 +23,22 @@ struct manifest_pod {
 	struct slice pointer; /* to it from the document's root: "", "/spec/template", "/items/2" */
 	struct slice kind;    /* of the object that it is in: "Pod", "Job" */
 	struct slice name;    /* of that object: its name, else its generateName, else empty */
-	struct slice namespace; /* of that object, absent when it names none */
-	uint32_t line;          /* where that object begins */
+	struct slice namespace;        /* of that object, absent when it names none */
+	uint32_t line;                 /* where that object begins */
+	const struct yaml_node *stray; /* see manifest_pods.others; else NULL */
 };
 
 struct manifest_pods {
 	struct manifest_pod *at;
 	size_t n;
+	/* Objects in which no pod was found, and those with a key of ours outside their pods, where it has no effect: then stray is the
+	 * first of these keys. Of a pod's members only kind, name, namespace and line mean something here; node is the object. */
+	struct manifest_pod *others;
+	size_t n_others;
 };
 
-/* Find the pods of a document, in order: Pod (v1), PodTemplate, ReplicationController, Deployment, StatefulSet, DaemonSet,
- * ReplicaSet (apps, extensions), Job, CronJob (batch), and List with any of these in it; an object without apiVersion is taken by
- * its kind. Other kinds, and objects without a template, hold none. ERR_TOOBIG with the place, or ERR_NOMEM. */
+/* Find the pods of a document, in order: a Pod (v1; without apiVersion, too), and in any other kind every map that has the shape of a pod
+ * template, {metadata, spec: {containers: [{…}]}}, however deep; Lists hold objects. ERR_TOOBIG with the place, or ERR_NOMEM. */
 int manifest_pods(struct yaml_doc *doc, struct manifest_pods *ret, struct err *err);
 
 #endif
