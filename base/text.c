@@ -3,7 +3,6 @@
 #include "base/text.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/utf8.h"
 
@@ -156,16 +155,6 @@ size_t text_utf8_cut(struct slice s, size_t max)
 }
 
 /* ---- words ---- */
-
-const char *text_time(int64_t seconds, char ret[static TEXT_TIME_SIZE])
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-
-	if (!gmtime_r(&t, &tm) || strftime(ret, TEXT_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-		ret[0] = '\0';
-	return ret;
-}
 
 struct slice text_basename(struct slice path)
 {

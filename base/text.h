@@ -29,10 +29,6 @@ size_t text_utf8_cut(struct slice s, size_t max);
 /* The last path component: "/usr/bin/bitfusion" gives "bitfusion", "bin/" gives "". */
 struct slice text_basename(struct slice path);
 
-/* Seconds since 1970 as RFC 3339 in UTC: "2027-08-01T10:00:00Z"; "" for a date that cannot be written so. Returns ret. */
-#define TEXT_TIME_SIZE 32
-const char *text_time(int64_t seconds, char ret[static TEXT_TIME_SIZE]);
-
 /* Take the next word (separated by any of blank, tab, newline, carriage return, form feed, vertical tab) off *rest.
  * False when there is none. */
 bool text_word(struct slice *rest, struct slice *ret);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube: Events about objects of the Kubernetes API. */
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/text.h"
 #include "kube/kube.h"
 
@@ -15,24 +14,14 @@ static void member(struct buf *b, const char *key, struct slice value)
 	buf_json_str(b, value);
 }
 
-static void stamp(char ret[static 32])
-{
-	struct timespec now;
-	struct tm utc;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	if (!gmtime_r(&now.tv_sec, &utc) || strftime(ret, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
-		ret[0] = '\0';
-}
-
 /* Objects without a namespace have their events in "default". */
 static void write_event(
 	struct buf *b, const struct kube_event *e, struct slice namespace, struct slice note)
 {
 	struct slice component = slice_of(e->component ? e->component : "poolgate");
-	char now[32];
+	char now[CLOCK_TEXT_SIZE];
 
-	stamp(now);
+	(void)clock_text(clock_wall_s(), now);
 	buf_str(b, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"generateName\":\"");
 	buf_json_esc(b, e->name);
 	buf_str(b, ".\"");

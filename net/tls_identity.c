@@ -12,7 +12,7 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
-#include "base/text.h"
+#include "base/clock.h"
 
 /* GnuTLS's own NORMAL accepts TLS 1.0, exchanges keys without forward secrecy where the certificate is RSA, and signs with SHA-1 for who asks;
  * and AES-256 before AES-128 costs 4 % more per request. */
@@ -149,7 +149,7 @@ static int check_dates(gnutls_x509_crt_t *crt, unsigned n, const struct tls_pem 
 	struct tls_info *info, struct err *err)
 {
 	time_t now = time(NULL);
-	char when[TEXT_TIME_SIZE];
+	char when[CLOCK_TEXT_SIZE];
 	info->not_before = (int64_t)gnutls_x509_crt_get_activation_time(crt[0]);
 	info->not_after = INT64_MAX;
 	for (unsigned i = 0; i < n; i++) {
@@ -161,11 +161,11 @@ static int check_dates(gnutls_x509_crt_t *crt, unsigned n, const struct tls_pem 
 		if (end < now)
 			return err_set(err, ERR_INVALID,
 				"certificate %u in %s expired at %s; renew it", i + 1, pem->name,
-				text_time(end, when));
+				clock_text(end, when));
 		if (begin > now + CLOCK_SKEW_S)
 			return err_set(err, ERR_INVALID,
 				"certificate %u in %s is valid only from %s; check the clocks",
-				i + 1, pem->name, text_time(begin, when));
+				i + 1, pem->name, clock_text(begin, when));
 		if ((int64_t)end < info->not_after)
 			info->not_after = (int64_t)end;
 	}

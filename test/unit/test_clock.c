@@ -35,9 +35,21 @@ static void time_of_day(void **state)
 	assert_true(ms / 1000 >= s && ms / 1000 < s + 60);
 }
 
+static void test_text(void **state)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	(void)state;
+	assert_string_equal(clock_text(0, text), "1970-01-01T00:00:00Z");
+	assert_string_equal(clock_text(INT64_C(1817114400), text), "2027-08-01T10:00:00Z");
+	assert_string_equal(clock_text(-1, text), "1969-12-31T23:59:59Z");
+	assert_string_equal(clock_text(INT64_MAX, text), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_text),
 		cmocka_unit_test(goes_on),
 		cmocka_unit_test(time_of_day),
 	};

@@ -137,9 +137,9 @@ static void add_decision(const struct decision *d, struct buf *out)
 		{"namespace", d->namespace}, {"name", d->name},
 		{"result", metric_result_name(d->result)}, {"reason", d->reason},
 		{"message", d->message}};
-	char at[TEXT_TIME_SIZE];
+	char at[CLOCK_TEXT_SIZE];
 
-	buf_fmt(out, "{\"at\":\"%s\",\"dryRun\":%s", text_time(d->at_ms / 1000, at),
+	buf_fmt(out, "{\"at\":\"%s\",\"dryRun\":%s", clock_text(d->at_ms / 1000, at),
 		d->dry_run ? "true" : "false");
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
 		buf_fmt(out, ",\"%s\":", members[i].key);

@@ -183,13 +183,13 @@ static enum http_outcome decisions_now(
 	struct plain *p = ctx;
 	const char *trouble = p->unready ? p->unready(p->unready_ctx) : NULL;
 	bool leads = metric_value(p->metrics, M_LEADER, 0, 0) == 1;
-	char until[TEXT_TIME_SIZE] = "", now[TEXT_TIME_SIZE];
+	char until[CLOCK_TEXT_SIZE] = "", now[CLOCK_TEXT_SIZE];
 	struct tls_info tls;
 	struct buf out;
 
 	(void)req;
 	if (tls_identity_info(p->identity, &tls))
-		(void)text_time(tls.not_after, until);
+		(void)clock_text(tls.not_after, until);
 	buf_init(&out, DECISIONS_BYTES_MAX);
 	buf_str(&out, "{\"version\":");
 	buf_json_str(&out, slice_of(p->version));
@@ -200,7 +200,7 @@ static enum http_outcome decisions_now(
 	buf_str(&out, ",\"decisions\":");
 	decisions_write(p->decisions, &out);
 	/* Last: nothing in it is younger. */
-	buf_fmt(&out, ",\"now\":\"%s\"}\n", text_time(clock_wall_s(), now));
+	buf_fmt(&out, ",\"now\":\"%s\"}\n", clock_text(clock_wall_s(), now));
 	return reply_buf(reply, &out, "application/json");
 }
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/text.h"
+#include "base/clock.h"
 #include "webhook/edge/pool_states.h"
 
 /* Of a view: 10 000 servers with 8 GPUs and 100 000 claims take about 40 MiB. */
@@ -148,7 +148,7 @@ static void add_servers(const struct writer *w, size_t first, size_t end)
 
 static void add_claims(const struct writer *w, size_t first, size_t end)
 {
-	char since[TEXT_TIME_SIZE];
+	char since[CLOCK_TEXT_SIZE];
 
 	buf_str(w->out, "],\"claims\":[");
 	for (size_t i = first; i < end; i++) {
@@ -158,7 +158,7 @@ static void add_claims(const struct writer *w, size_t first, size_t end)
 		add_str(w->out, ",\"name\":", c->name);
 		add_str(w->out, ",\"uid\":", c->key);
 		add_str(w->out, ",\"state\":", claim_state_name(c->state));
-		add_str(w->out, ",\"since\":", text_time(c->since_ms / 1000, since));
+		add_str(w->out, ",\"since\":", clock_text(c->since_ms / 1000, since));
 		buf_str(w->out, ",\"parts\":[");
 		for (size_t k = 0; k < c->n_parts; k++) {
 			add_str(w->out, k ? ",{\"server\":" : "{\"server\":", c->parts[k].server);
