@@ -8,7 +8,7 @@ SECONDS ?= 60
 T ?=
 
 .PHONY: help need-build run test unit golden probe integration lint san san-address san-thread fuzz fuzz-grow fuzz-programs \
-	bench-instructions footprint cover check size clean
+	bench-instructions footprint cover check size house graph compdb clean
 
 help:
 	@echo 'make                       build the program: build/release/poolgate'
@@ -34,6 +34,7 @@ help:
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'
 	@echo 'make size                  lines of C, files and tests, room by room, beside what they are held to'
+	@echo 'make graph                 what includes and calls what, room by room; make house draws the picture of docs/design.md; make compdb for editors'
 	@echo 'make image [IMAGE=NAME]    the container image: build/image/poolgate.oci.tar; image-check proves what it promises'
 	@echo 'make cuda                  fetch what gpuprobe is built with into build/cuda; or say CUDA_HOME=/usr/local/cuda everywhere'
 	@echo 'make gpuprobe              build gpuprobe and gpuprobe-shared; probe-check proves what they promise without a GPU'
@@ -138,6 +139,20 @@ check: test lint san
 
 size:
 	@tools/size
+
+# The picture that docs/design.md begins with.
+house:
+	@tools/house draw
+
+graph:
+	@tools/setup build
+	$(SUB) objects
+	@tools/house graph $(BUILD)
+
+compdb:
+	@tools/setup build
+	$(SUB) objects
+	@tools/compdb '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(PROTO_CPPFLAGS) $(ALL_CFLAGS))' $(LIB_SRC) $(MAIN_SRC) $(UNIT_SRC) $(UNIT_LIB_SRC)
 
 clean:
 	rm -rf build

@@ -15,21 +15,24 @@ import re
 import subprocess
 import sys
 
-# A file includes its own floor and these.
-FLOORS = {
-    "base": [],
-    "net": ["base"],
-    "kube": ["base", "net"],
-    "certs": ["base"],
-    "webhook/core": ["base"],
-    "webhook/edge": ["base", "net", "webhook/core"],
-    "webhook/cluster": ["base", "net", "kube", "certs", "webhook/core", "webhook/edge"],
-    "webhook/cli": ["base", "net", "kube", "certs", "webhook/core", "webhook/edge", "webhook/cluster"],
-    "probe": ["base", "net", "probe/kernels"],
-    "probe/kernels": [],
-    "deviceplugin": ["base", "net", "kube"],
-    "webhook": ["base", "net", "kube", "certs", "webhook/core", "webhook/edge", "webhook/cluster", "webhook/cli"],
-}
+DESIGN = "docs/design.md"
+ROW = re.compile(r"^\| `([\w/]+)` \| ([^|]+) \| ([^|]*)\|$")
+
+
+def rooms_of(design):
+    """{room: (what it holds, [whom it may include])}, as the table "| Room | Holds | May include |" of the text tells, in its order."""
+    table = design[design.index("| Room | Holds | May include |\n"):].split("\n\n", 1)[0]
+    rows = [ROW.match(line) for line in table.splitlines()[2:]]
+    return {row[1]: (row[2].strip(), re.findall(r"`([\w/]+)`", row[3])) for row in rows}
+
+
+def of_house():
+    with open(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), DESIGN), encoding="utf-8") as file:
+        return rooms_of(file.read())
+
+
+# A file includes its own room and these.
+FLOORS = {room: may for room, (_, may) in of_house().items()}
 
 # The sources that decide and nothing else, without their ending.
 PURE = re.compile(r"(webhook/core/\w+|kube/(kube_answer|kube_object|lease_record|watch_reader)|deviceplugin/gpu_count)\.\w+$")

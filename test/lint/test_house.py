@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/design.md says of the house is so: its picture, the files that it names, the rules and who keeps them."""
+import importlib.machinery
+import importlib.util
+import os
+import re
+
+import floors
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+loader = importlib.machinery.SourceFileLoader("house", os.path.join(ROOT, "tools/house"))
+house = importlib.util.module_from_spec(importlib.util.spec_from_loader("house", loader))
+loader.exec_module(house)
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def rules_of(text):
+    """{5: [files]} of the table of rules; none for what is not kept yet."""
+    rules = {}
+    for number, kept in re.findall(r"^\| R(\d+) \| [^|]+ \| ([^|]+) \|$", text, re.M):
+        folder, rules[int(number)] = "", []
+        for path in re.findall(r"`([\w/]+\.[ch])`", kept):
+            folder = os.path.dirname(path) or folder
+            short = folder if folder in floors.FLOORS else "webhook/" + folder
+            rules[int(number)].append(f"{short}/{os.path.basename(path)}")
+    return rules
+
+
+def cited(text):
+    """The rules that a text cites: R5, "R5 to R7"."""
+    found = {int(n) for n in re.findall(r"\bR(\d{1,2})\b", text)}
+    for first, last in re.findall(r"\bR(\d{1,2}) to R(\d{1,2})\b", text):
+        found.update(range(int(first), int(last) + 1))
+    return found
+
+
+def test_picture():
+    assert read(house.PICTURE) == house.draw(), "make house"
+
+
+def test_steps_are_on_the_picture():
+    text = read(floors.DESIGN)
+    assert [label for label, _ in house.steps_of(text, "## One review", r"\d")] == ["1", "2", "3", "4", "5", "6"]
+    assert [label for label, _ in house.steps_of(text, "## One claim", "[a-z]")] == ["a", "b", "c", "d", "e"]
+
+
+def test_rules():
+    rules = rules_of(read(floors.DESIGN))
+    assert sorted(rules) == list(range(1, 20))
+    sources = {path: cited(read(path)) for path in floors.sources_of(ROOT) if path.startswith(("webhook/", "kube/"))}
+    for number, kept in rules.items():
+        for path in kept:
+            both = sources[path] | sources.get(path[:-1] + ("c" if path.endswith("h") else "h"), set())
+            assert number in both, f"neither {path} nor its other half cites R{number}"
+    unknown = {(path, n) for path, ns in sources.items() for n in ns if not rules.get(n)}
+    assert not unknown, f"cited, but docs/design.md does not say who keeps it: {unknown}"
+
+
+def test_circles():
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": set(), "f": {"f"}}
+    assert house.circles(graph) == [["a", "b", "c"]]
+
+
+def test_no_circle_of_includes():
+    graph = house.includes()
+    assert not house.circles(graph) and not house.circles(house.by_room(graph))
