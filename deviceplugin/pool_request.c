@@ -142,7 +142,7 @@ int pool_ask(struct pool_watch *w, bool (*on_body)(void *ctx, struct slice piece
 		return rc;
 	buf_clear(&w->body);
 	w->body.max = POOL_PAGE_MAX;
-	kube_watch_reader_reset(&w->reader);
+	watch_reader_reset(&w->reader);
 	http_answer_init(&w->answer, on_body, w);
 	w->asked = true;
 	w->asked_ms = w->heard_ms = clock_ms();

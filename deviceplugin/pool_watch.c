@@ -96,35 +96,33 @@ static bool on_body(void *ctx, struct slice piece)
 	struct pool_watch *w = ctx;
 
 	if (w->watching && w->answer.status == 200)
-		return kube_watch_read(&w->reader, piece);
+		return watch_reader_read(&w->reader, piece);
 	buf_slice(&w->body, piece);
 	return !w->body.failed;
 }
 
 /* An event of the watch. */
-static bool on_event(void *ctx, const struct kube_watch_event *event)
+static int on_event(void *ctx, const struct watch_event *event, struct err *err)
 {
 	struct pool_watch *w = ctx;
-	struct err err = {0};
 	uint64_t before = w->count.fit;
 
 	memcpy(w->version, event->version, sizeof(w->version));
 	up(w);
 	/* A bookmark's row is nobody's, but the first event of a watch alone has the columns. */
-	w->reader.code = event->type == KUBE_WATCH_BOOKMARK
-				 ? gpu_count_columns(&w->count, event->json, event->object, &err)
-				 : gpu_count_table(&w->count, event->json, event->object,
-					   event->type == KUBE_WATCH_GONE, &err);
-	if (w->reader.code != 0) {
-		w->reader.err = err;
+	int rc = event->what == KUBE_BOOKMARK
+			 ? gpu_count_columns(&w->count, event->json, event->object, err)
+			 : gpu_count_table(&w->count, event->json, event->object,
+				   event->what == KUBE_GONE, err);
+	if (rc != 0) {
 		w->version[0] = '\0';
-		return false;
+		return rc;
 	}
 	if (w->count.fit != before)
 		log_line(w->log, LOG_LEVEL_DEBUG, "the pool changed",
 			log_int("servers", (int64_t)w->count.n),
 			log_int("gpus", (int64_t)w->count.fit));
-	return true;
+	return 0;
 }
 
 static void use_list(struct pool_watch *w)
@@ -194,7 +192,7 @@ static void on_answer(struct pool_watch *w)
 	struct err err = {0};
 	int rc = 0;
 
-	if (good && w->reader.code != 0) {
+	if (good && w->reader.err.code != ERR_NONE) {
 		err = w->reader.err;
 		w->watching = !w->reader.expired && w->version[0];
 		/* Too old is the course of things. */
@@ -372,7 +370,7 @@ int pool_watch_new(const struct kube_config *config, int64_t away_ms, const stru
 	w->log = log;
 	buf_init(&w->body, POOL_PAGE_MAX);
 	buf_init(&w->page, POOL_TOKEN_MAX);
-	kube_watch_reader_init(&w->reader, on_event, w);
+	watch_reader_init(&w->reader, on_event, w);
 	rc = pool_target(w, err);
 	if (rc != 0) {
 		pool_watch_free(w);
@@ -387,7 +385,7 @@ void pool_watch_free(struct pool_watch *w)
 	if (!w)
 		return;
 	client_socket_free(w->socket);
-	kube_watch_reader_release(&w->reader);
+	watch_reader_release(&w->reader);
 	gpu_count_release(&w->count);
 	gpu_count_release(&w->next);
 	json_release(&w->json);

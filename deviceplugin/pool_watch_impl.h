@@ -42,7 +42,7 @@ struct pool_watch {
 	struct buf body, page;
 	struct json json;
 	struct gpu_count next;
-	struct kube_watch_reader reader;
+	struct watch_reader reader;
 	char version[32];
 	/* What is known. */
 	struct gpu_count count;

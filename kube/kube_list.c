@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube: lists of the Kubernetes API, page by page. */
+#include "kube/kube.h"
+
 #include <string.h>
 
 #include "base/clock.h"
-#include "kube/kube.h"
 #include "kube/kube_answer.h"
-#include "kube/kube_request.h"
 
 /* A list that gets too old between two pages is begun anew this often. */
 #define RESTARTS 2
@@ -16,7 +16,6 @@ struct listing {
 	struct kube *kube;
 	const char *path;
 	int64_t deadline_ms;
-	struct kube_wanted wanted;
 	kube_each *each;
 	void *ctx;
 	struct kube_page page; /* the last one that came */
@@ -42,10 +41,7 @@ static int read_page(struct listing *l, const struct json *j, struct err *err)
 
 static int get_page(struct listing *l, long *ret_status, struct err *err)
 {
-	struct kube_call call = {.method = "GET",
-		.timeout_ms = l->deadline_ms - clock_ms(),
-		.go_on = l->wanted.go_on,
-		.go_on_ctx = l->wanted.ctx};
+	struct kube_call call = {.method = "GET", .timeout_ms = l->deadline_ms - clock_ms()};
 	struct kube_answer answer = {0};
 	struct buf path;
 	int rc;
@@ -68,14 +64,12 @@ static int get_page(struct listing *l, long *ret_status, struct err *err)
 	return rc;
 }
 
-int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct kube_wanted wanted,
-	void (*begin)(void *ctx), kube_each *each, void *ctx, char ret_version[static 32],
-	struct err *err)
+int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
+	kube_each *each, void *ctx, char ret_version[static 32], struct err *err)
 {
 	struct listing l = {.kube = k,
 		.path = path,
 		.deadline_ms = clock_ms() + timeout_ms,
-		.wanted = wanted,
 		.each = each,
 		.ctx = ctx};
 	int restarts = 0, rc;
@@ -100,11 +94,4 @@ int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct
 		memcpy(ret_version, l.page.version, sizeof(l.page.version));
 	buf_release(&l.page.next);
 	return rc;
-}
-
-int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
-	kube_each *each, void *ctx, char ret_version[static 32], struct err *err)
-{
-	return kube_list_while(
-		k, path, timeout_ms, (struct kube_wanted){0}, begin, each, ctx, ret_version, err);
 }

@@ -18,6 +18,13 @@ struct kube_meta {
 };
 struct kube_meta kube_meta(const struct json *j, const struct json_node *object);
 
+/* What became of an object that is watched. */
+enum kube_change {
+	KUBE_PUT,     /* it is there: listed, added or modified */
+	KUBE_GONE,    /* this was its last state */
+	KUBE_BOOKMARK /* it is nobody's: its resourceVersion says how far the watch has come */
+};
+
 /* resourceVersions of one resource type can be compared (Kubernetes 1.35 promises it, etcd revisions always did): as a number. 0
  * when it is none. */
 uint64_t kube_version_number(struct slice version);

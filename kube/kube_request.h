@@ -19,15 +19,4 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 	const char *path, const char *content_type, struct err *err);
 void kube_request_release(struct kube_request *r);
 
-/* Whether what runs is still wanted; asked about once a second. go_on NULL: always. */
-struct kube_wanted {
-	bool (*go_on)(void *ctx);
-	void *ctx;
-};
-
-/* kube_list that can be given up: ERR_TIMEOUT then. */
-int kube_list_while(struct kube *k, const char *path, int64_t timeout_ms, struct kube_wanted wanted,
-	void (*begin)(void *ctx), kube_each *each, void *ctx, char ret_version[static 32],
-	struct err *err);
-
 #endif

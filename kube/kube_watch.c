@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube: list, then watch from there, again and again: the thread and its decisions. Events are read in watch_reader.c. */
+/* kube: a reflector on a thread of its own, through libcurl. */
 #include "kube/kube_watch.h"
 
 #include <errno.h>
@@ -11,25 +11,8 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "kube/kube_answer.h"
 #include "kube/kube_request.h"
-#include "kube/watch_reader.h"
-
-#define LIST_MS 60000
-#define SILENCE_MS 90000
-#define BACKOFF_FIRST_MS 200
-#define BACKOFF_MAX_MS 5000
-/* A watch is asked to end after 4 to 6 minutes, so that not all watches of all replicas come back at one time. */
-#define WATCH_S 240
-#define WATCH_SPREAD_S 120
-/* A stream that lived this long was no failure when it ends, and is taken for good when nothing has come yet. */
-#define GOOD_MS 1000
-/* Of an answer other than a stream. */
-#define REFUSAL_MAX 65536
-/* So many refusals in a row: perhaps the version is the problem. */
-#define REFUSALS_MAX 5
-
-enum connection { CONNECTION_NEW, CONNECTION_UP, CONNECTION_DOWN };
+#include "kube/reflector.h"
 
 struct kube_watch {
 	struct kube *kube;
@@ -42,232 +25,104 @@ struct kube_watch {
 	pthread_cond_t wake;
 	atomic_bool stop;
 	/* The thread's own. */
-	enum connection connection;
-	char version[32];  /* "": list first */
-	unsigned failures; /* in a row */
-	/* Of the stream that runs. */
-	struct kube_watch_reader reader;
-	struct buf refusal; /* what came with another status than 200 */
-	long status;
-	int64_t head_ms;
+	struct reflector *reflector;
+	bool broken;
 };
 
-static uint32_t dice(uint32_t n)
+static bool wanted(const struct kube_watch *w)
 {
-	uint32_t x = 0;
-
-	/* Without randomness all come at one time, which is no reason to stop. */
-	(void)!getrandom(&x, sizeof(x), GRND_NONBLOCK);
-	return x % n;
-}
-
-static bool wanted(void *ctx)
-{
-	struct kube_watch *w = ctx;
-
 	return !atomic_load(&w->stop);
 }
 
 /* ---- what the application is told ---- */
 
-static void up(struct kube_watch *w)
-{
-	if (w->connection == CONNECTION_UP)
-		return;
-	if (w->connection == CONNECTION_DOWN)
-		log_line(w->log, LOG_LEVEL_INFO, "the watch is back", log_str("path", w->path));
-	w->connection = CONNECTION_UP;
-	if (w->app.connected)
-		w->app.connected(w->app.ctx, true);
-}
-
-static void down(struct kube_watch *w, const struct err *why)
-{
-	if (w->connection == CONNECTION_DOWN)
-		return;
-	w->connection = CONNECTION_DOWN;
-	log_line(w->log, LOG_LEVEL_WARN, "the watch is broken", log_str("path", w->path),
-		log_str("error", why->msg));
-	if (w->app.connected)
-		w->app.connected(w->app.ctx, false);
-}
-
-/* ---- waiting ---- */
-
-/* The n-th failure in a row: 200 ms, doubled up to 5 s, of which a half is left to chance. */
-static void back_off(struct kube_watch *w)
-{
-	int64_t ms = BACKOFF_FIRST_MS, until;
-	int rc = 0;
-
-	for (unsigned i = 0; i < w->failures && ms < BACKOFF_MAX_MS; i++)
-		ms *= 2;
-	w->failures++;
-	ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-	ms = ms / 2 + dice((uint32_t)(ms / 2) + 1);
-	until = clock_ms() + ms;
-	pthread_mutex_lock(&w->lock);
-	while (wanted(w) && rc != ETIMEDOUT)
-		rc = thread_wait_until(&w->wake, &w->lock, until);
-	pthread_mutex_unlock(&w->lock);
-}
-
-/* ---- the list ---- */
-
-static void begin_list(void *ctx)
+static void on_listing(void *ctx)
 {
 	struct kube_watch *w = ctx;
 
 	w->app.listing(w->app.ctx);
 }
 
-static bool put_listed(void *ctx, const struct json *j, const struct json_node *object)
+static int on_change(void *ctx, enum kube_change what, const struct json *j,
+	const struct json_node *object, struct err *err)
 {
 	struct kube_watch *w = ctx;
 
 	if (!wanted(w))
-		return false;
-	w->app.change(w->app.ctx, KUBE_PUT, j, object);
-	return true;
+		return err_set(err, ERR_REFUSED, "the watch is ended");
+	if (what != KUBE_BOOKMARK)
+		w->app.change(w->app.ctx, what, j, object);
+	return 0;
 }
 
-static void list(struct kube_watch *w)
+static void on_listed(void *ctx, const char *version)
 {
-	struct err err = {0};
-	char version[32];
-	int rc = kube_list_while(w->kube, w->path, LIST_MS, (struct kube_wanted){wanted, w},
-		begin_list, put_listed, w, version, &err);
+	struct kube_watch *w = ctx;
 
-	if (!wanted(w))
-		return;
-	if (rc != 0) {
-		down(w, &err);
-		back_off(w);
-		return;
-	}
-	memcpy(w->version, version, sizeof(w->version));
-	w->app.listed(w->app.ctx, w->version);
-	up(w);
+	w->app.listed(w->app.ctx, version);
 }
 
-/* ---- the stream ---- */
+static void on_connected(void *ctx, bool yes, const struct err *why)
+{
+	struct kube_watch *w = ctx;
+
+	if (!yes)
+		log_line(w->log, LOG_LEVEL_WARN, "the watch is broken", log_str("path", w->path),
+			log_str("error", why->msg));
+	else if (w->broken)
+		log_line(w->log, LOG_LEVEL_INFO, "the watch is back", log_str("path", w->path));
+	w->broken = !yes;
+	if (w->app.connected)
+		w->app.connected(w->app.ctx, yes);
+}
+
+/* ---- one answer ---- */
 
 static bool on_head(void *ctx, long status)
 {
 	struct kube_watch *w = ctx;
 
-	w->status = status;
-	w->head_ms = clock_ms();
-	return wanted(w);
-}
-
-/* An event that makes sense: what it says goes on to the application. */
-static bool on_event(void *ctx, const struct kube_watch_event *event)
-{
-	struct kube_watch *w = ctx;
-
-	w->failures = 0;
-	up(w);
-	memcpy(w->version, event->version, sizeof(w->version));
-	if (event->type == KUBE_WATCH_PUT || event->type == KUBE_WATCH_GONE)
-		w->app.change(w->app.ctx, event->type == KUBE_WATCH_PUT ? KUBE_PUT : KUBE_GONE,
-			event->json, event->object);
-	return wanted(w);
+	return wanted(w) && reflector_head(w->reflector, status, clock_ms());
 }
 
 static bool on_data(void *ctx, struct slice bytes)
 {
 	struct kube_watch *w = ctx;
 
-	if (w->status == 200)
-		return wanted(w) && kube_watch_read(&w->reader, bytes);
-	buf_slice(&w->refusal, bytes);
-	return wanted(w) && !w->refusal.failed;
+	return wanted(w) && reflector_body(w->reflector, bytes, clock_ms());
 }
 
-/* An old version is told at once, in the stream; after a quiet second it was taken. */
-static bool on_silence(void *ctx)
+static bool on_tick(void *ctx)
 {
 	struct kube_watch *w = ctx;
 
-	if (w->status == 200 && wanted(w) && w->reader.code == 0 &&
-		clock_ms() - w->head_ms >= GOOD_MS) {
-		w->failures = 0;
-		up(w);
-	}
-	return wanted(w);
+	return wanted(w) && reflector_tick(w->reflector, clock_ms());
 }
 
-static int stream(struct kube_watch *w, struct err *err)
+static void get(struct kube_watch *w, const char *path)
 {
-	const struct http_stream to = {on_head, on_data, on_silence, w};
+	const struct http_stream to = {on_head, on_data, on_tick, w};
 	struct kube_request r;
-	struct buf path;
-	int rc;
+	struct err err = {0};
+	int rc = kube_request_init(&r, w->kube, "GET", path, NULL, &err);
 
-	w->status = 0;
-	w->head_ms = clock_ms();
-	buf_clear(&w->refusal);
-	kube_watch_reader_reset(&w->reader);
-	buf_init(&path, 16384);
-	buf_fmt(&path,
-		"%s%cwatch=true&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
-		w->path, kube_separator(w->path), WATCH_S + (unsigned)dice(WATCH_SPREAD_S),
-		w->version);
-	if (path.failed) {
-		buf_release(&path);
-		return err_set(err, ERR_NOMEM, "GET %s: no room for the path", w->path);
-	}
-	rc = kube_request_init(&r, w->kube, "GET", path.data, NULL, err);
 	if (rc == 0) {
 		r.headers[1] = NULL;
-		r.http.timeout_ms = SILENCE_MS;
-		rc = http_client_stream(w->client, &r.http, &to, err);
+		rc = http_client_stream(w->client, &r.http, &to, &err);
 	}
 	kube_request_release(&r);
-	buf_release(&path);
-	return rc;
+	if (wanted(w))
+		reflector_end(w->reflector, rc != 0 ? &err : NULL, clock_ms());
 }
 
-/* Answered, but not with a stream. Does the list have to be made anew? */
-static bool refused(struct kube_watch *w, struct err *err)
+static void pause_until(struct kube_watch *w, int64_t until_ms)
 {
-	struct json j = {0};
-	long status = w->status;
+	int rc = 0;
 
-	(void)kube_read(&w->refusal, &j, NULL);
-	(void)kube_failure("GET", w->path, status, &j, buf_as_slice(&w->refusal), err);
-	json_release(&j);
-	w->refusal.max = REFUSAL_MAX;
-	/* Who we are and whether there is time for us says nothing about the version; whatever else is wrong may. */
-	if (status >= 400 && status < 500)
-		return status != 401 && status != 403 && status != 408 && status != 429;
-	return w->failures >= REFUSALS_MAX;
-}
-
-static void watch(struct kube_watch *w)
-{
-	struct err err = {0};
-	int rc = stream(w, &err);
-	bool relist = false, broken = true;
-
-	if (!wanted(w))
-		return;
-	if (rc == 0 && w->status == 200) {
-		rc = w->reader.code;
-		relist = rc != 0;
-		err = w->reader.err;
-		broken = rc != 0;
-	} else if (rc == 0) {
-		relist = refused(w, &err);
-	}
-	if (relist)
-		w->version[0] = '\0';
-	/* Too old is the course of things, and so is the end of a stream. */
-	if (broken && !w->reader.expired && w->status != 410)
-		down(w, &err);
-	if (broken || clock_ms() - w->head_ms < GOOD_MS)
-		back_off(w);
+	pthread_mutex_lock(&w->lock);
+	while (wanted(w) && rc != ETIMEDOUT)
+		rc = thread_wait_until(&w->wake, &w->lock, until_ms);
+	pthread_mutex_unlock(&w->lock);
 }
 
 static void *run(void *arg)
@@ -275,10 +130,12 @@ static void *run(void *arg)
 	struct kube_watch *w = arg;
 
 	while (wanted(w)) {
-		if (!w->version[0])
-			list(w);
+		const char *path = reflector_ask(w->reflector, clock_ms());
+
+		if (path)
+			get(w, path);
 		else
-			watch(w);
+			pause_until(w, reflector_when(w->reflector));
 	}
 	return NULL;
 }
@@ -288,59 +145,54 @@ static void *run(void *arg)
 static void watch_free(struct kube_watch *w)
 {
 	http_client_free(w->client);
-	kube_watch_reader_release(&w->reader);
-	buf_release(&w->refusal);
+	reflector_free(w->reflector);
 	(void)pthread_cond_destroy(&w->wake);
 	(void)pthread_mutex_destroy(&w->lock);
 	free(w->path);
 	free(w);
 }
 
-static struct kube_watch *watch_new(
-	struct kube *k, const char *path, const struct kube_watch_app *app, const struct log *log)
+static struct kube_watch *watch_new(struct kube *k, const char *path,
+	const struct kube_watch_app *app, const struct log *log, struct err *err)
 {
 	struct kube_watch *w = calloc(1, sizeof(*w));
+	struct reflector_config cfg = {.path = path,
+		.answer_max = KUBE_ANSWER_MAX,
+		.app = {w, on_listing, on_change, on_listed, on_connected}};
 
-	if (!w)
+	if (!w) {
+		(void)err_set(err, ERR_NOMEM, "out of memory for watching %s", path);
 		return NULL;
+	}
 	w->kube = k;
 	w->app = *app;
 	w->log = log;
 	w->path = strdup(path);
-	buf_init(&w->refusal, REFUSAL_MAX);
-	kube_watch_reader_init(&w->reader, on_event, w);
 	(void)pthread_mutex_init(&w->lock, NULL);
 	(void)thread_cond_init(&w->wake);
-	if (!w->path) {
-		watch_free(w);
-		return NULL;
-	}
-	return w;
+	/* Without randomness all come at one time, which is no reason to stop. */
+	(void)!getrandom(&cfg.seed, sizeof(cfg.seed), GRND_NONBLOCK);
+	w->client = http_client_new(err);
+	if (w->client && reflector_new(&cfg, &w->reflector, err) == 0 && w->path)
+		return w;
+	if (!w->path)
+		(void)err_set(err, ERR_NOMEM, "out of memory for watching %s", path);
+	watch_free(w);
+	return NULL;
 }
 
 struct kube_watch *kube_watch_start(struct kube *k, const char *path,
 	const struct kube_watch_app *app, const struct log *log, struct err *err)
 {
-	struct kube_watch *w = watch_new(k, path, app, log);
-	int rc;
+	struct kube_watch *w = watch_new(k, path, app, log, err);
+	int rc = w ? thread_start(&w->thread, NULL, run, w) : 0;
 
-	if (!w) {
-		err_set(err, ERR_NOMEM, "out of memory for watching %s", path);
-		return NULL;
-	}
-	w->client = http_client_new(err);
-	if (!w->client) {
-		watch_free(w);
-		return NULL;
-	}
-	rc = thread_start(&w->thread, NULL, run, w);
-	if (rc != 0) {
-		err_set(err, ERR_INTERNAL, "cannot start a thread for watching %s: %s", path,
-			strerror(rc));
-		watch_free(w);
-		return NULL;
-	}
-	return w;
+	if (rc == 0)
+		return w;
+	(void)err_set(
+		err, ERR_INTERNAL, "cannot start a thread for watching %s: %s", path, strerror(rc));
+	watch_free(w);
+	return NULL;
 }
 
 void kube_watch_stop(struct kube_watch *w)

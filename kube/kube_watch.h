@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "kube/kube.h"
 
-enum kube_change { KUBE_PUT, KUBE_GONE };
-
 /* What the watch calls, always from its own thread. */
 struct kube_watch_app {
 	void *ctx;
@@ -28,10 +26,7 @@ struct kube_watch_app {
 struct kube_watch;
 
 /* path: what to list and watch, "/api/v1/pods?labelSelector=…", with a query or without. k and log are borrowed. The first
- * list is begun at once. After an error: tries again after 200 ms, then twice as long up to 5 s, with jitter; 410 (in an answer, or as an
- * ERROR event) lists anew; a watch that ends goes on at the last version it was told of, bookmarks included (allowWatchBookmarks,
- * timeoutSeconds about 300, spread); 90 s without a byte is a broken stream. A line in the log when it breaks and when it is
- * back, not for each try. NULL and err: ERR_NOMEM, ERR_IO (no libcurl), ERR_INTERNAL (no thread). */
+ * list is begun at once; what follows is as kube/reflector.h says. A line in the log when it breaks and when it is back, not for each try. NULL and err: ERR_NOMEM, ERR_IO (no libcurl), ERR_INTERNAL (no thread). */
 struct kube_watch *kube_watch_start(struct kube *k, const char *path,
 	const struct kube_watch_app *app, const struct log *log, struct err *err);
 

@@ -10,53 +10,51 @@
 /* Memory that one long line took is given back. */
 #define KEEP_MAX (256u << 10)
 
-void kube_watch_reader_init(struct kube_watch_reader *r, kube_watch_told *told, void *ctx)
+void watch_reader_init(struct watch_reader *r, watch_on_event *on_event, void *ctx)
 {
-	*r = (struct kube_watch_reader){.told = told, .ctx = ctx};
-	buf_init(&r->line, KUBE_WATCH_LINE_MAX + JSON_PAD);
+	*r = (struct watch_reader){.on_event = on_event, .ctx = ctx};
+	buf_init(&r->line, WATCH_LINE_MAX + JSON_PAD);
 }
 
-void kube_watch_reader_reset(struct kube_watch_reader *r)
+void watch_reader_reset(struct watch_reader *r)
 {
 	buf_clear(&r->line);
-	r->code = 0;
 	r->expired = false;
 	err_clear(&r->err);
 }
 
-void kube_watch_reader_release(struct kube_watch_reader *r)
+void watch_reader_release(struct watch_reader *r)
 {
 	buf_release(&r->line);
 	json_release(&r->json);
 }
 
-static bool bad(struct kube_watch_reader *r, enum err_code code, const char *why)
+static bool bad(struct watch_reader *r, enum err_code code, const char *why)
 {
-	r->code = err_set(&r->err, code, "a watch sent what is no event: %s", why);
+	(void)err_set(&r->err, code, "a watch sent what is no event: %s", why);
 	return false;
 }
 
 /* An ERROR event: its object is a Status. */
-static bool on_error(struct kube_watch_reader *r, const struct json_node *status)
+static bool on_error(struct watch_reader *r, const struct json_node *status)
 {
+	struct buf message;
 	int64_t code = 0;
 
 	if (!json_int(&r->json, json_get(&r->json, status, SLICE("code")), &code))
 		return bad(r, ERR_SYNTAX, "an error without a code");
 	r->expired = code == 410;
-	struct buf message;
-
 	buf_init(&message, 4096);
 	json_decode(&r->json, json_get(&r->json, status, SLICE("message")), &message);
-	r->code = err_set(&r->err, ERR_IO, "the watch ended with %d: %s", (int)code,
+	(void)err_set(&r->err, ERR_IO, "the watch ended with %d: %s", (int)code,
 		message.len ? message.data : "no message");
 	buf_release(&message);
 	return false;
 }
 
-static bool on_line(struct kube_watch_reader *r)
+static bool on_line(struct watch_reader *r)
 {
-	struct kube_watch_event event = {.json = &r->json};
+	struct watch_event event = {.json = &r->json};
 	const struct json_node *type;
 	struct slice version;
 	struct err what = {0};
@@ -74,29 +72,29 @@ static bool on_line(struct kube_watch_reader *r)
 		return on_error(r, event.object);
 	if (json_is_str(&r->json, type, SLICE("ADDED")) ||
 		json_is_str(&r->json, type, SLICE("MODIFIED")))
-		event.type = KUBE_WATCH_PUT;
+		event.what = KUBE_PUT;
 	else if (json_is_str(&r->json, type, SLICE("DELETED")))
-		event.type = KUBE_WATCH_GONE;
+		event.what = KUBE_GONE;
 	else if (json_is_str(&r->json, type, SLICE("BOOKMARK")))
-		event.type = KUBE_WATCH_BOOKMARK;
+		event.what = KUBE_BOOKMARK;
 	else
 		return bad(r, ERR_SYNTAX, "its type is unknown");
 	version = kube_meta(&r->json, event.object).version;
 	if (version.len == 0 || version.len >= sizeof(event.version))
 		return bad(r, ERR_SYNTAX, "an object without a resourceVersion");
 	memcpy(event.version, version.at, version.len);
-	return r->told(r->ctx, &event);
+	return r->on_event(r->ctx, &event, &r->err) == 0;
 }
 
-bool kube_watch_read(struct kube_watch_reader *r, struct slice bytes)
+bool watch_reader_read(struct watch_reader *r, struct slice bytes)
 {
-	bool more = r->code == 0;
+	bool more = r->err.code == ERR_NONE;
 
 	while (more && bytes.len > 0) {
 		const char *end = memchr(bytes.at, '\n', bytes.len);
 		size_t n = end ? (size_t)(end - bytes.at) : bytes.len;
 
-		if (n > KUBE_WATCH_LINE_MAX - r->line.len)
+		if (n > WATCH_LINE_MAX - r->line.len)
 			return bad(r, ERR_TOOBIG, "a line that is too long");
 		buf_add(&r->line, bytes.at, n);
 		if (r->line.failed)

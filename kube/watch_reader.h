@@ -8,40 +8,37 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_read.h"
+#include "kube/kube_object.h"
 
 /* An event holds one object, of which etcd takes 1.5 MiB by default; written as JSON it can be longer. */
-#define KUBE_WATCH_LINE_MAX (16u << 20)
+#define WATCH_LINE_MAX (16u << 20)
 
-enum kube_watch_type { KUBE_WATCH_PUT, KUBE_WATCH_GONE, KUBE_WATCH_BOOKMARK };
-
-struct kube_watch_event {
-	enum kube_watch_type type;
-	char version[32];
+struct watch_event {
+	enum kube_change what;
+	char version[32]; /* the object's resourceVersion */
 	const struct json *json;
 	const struct json_node *object;
 };
 
-/* Told of each event; false ends the reading. */
-typedef bool kube_watch_told(void *ctx, const struct kube_watch_event *event);
+/* Told of each event. An error, with err set, ends the reading. */
+typedef int watch_on_event(void *ctx, const struct watch_event *event, struct err *err);
 
-struct kube_watch_reader {
-	kube_watch_told *told;
+struct watch_reader {
+	watch_on_event *on_event;
 	void *ctx;
 	struct buf line; /* what came of the line that is not complete */
 	struct json json;
-	/* Why the stream is of no more use: 0, or an error with its sentence. */
-	int code;
-	bool expired; /* because the version that was asked for is too old */
-	struct err err;
+	struct err err; /* why the stream is of no more use */
+	bool expired;   /* because the version that was asked for is too old */
 };
 
-void kube_watch_reader_init(struct kube_watch_reader *r, kube_watch_told *told, void *ctx);
+void watch_reader_init(struct watch_reader *r, watch_on_event *on_event, void *ctx);
 /* Forget what came: a new stream begins. */
-void kube_watch_reader_reset(struct kube_watch_reader *r);
-void kube_watch_reader_release(struct kube_watch_reader *r);
+void watch_reader_reset(struct watch_reader *r);
+void watch_reader_release(struct watch_reader *r);
 
-/* The next bytes. False when told said so, or when code is set: ERR_SYNTAX (what is no event), ERR_TOOBIG (a line), ERR_NOMEM, or
- * what the Status of an ERROR event means. */
-bool kube_watch_read(struct kube_watch_reader *r, struct slice bytes);
+/* The next bytes. False when the stream is of no more use: r->err is ERR_SYNTAX (what is no event), ERR_TOOBIG (a line), ERR_NOMEM,
+ * ERR_IO (an ERROR event, with what its Status says) or on_event's. */
+bool watch_reader_read(struct watch_reader *r, struct slice bytes);
 
 #endif

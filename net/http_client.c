@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "net/http_client_lib.h"
 
 /* A connection that carries a silent stream is probed by the kernel after this long, and then this often. */
@@ -23,11 +22,9 @@ struct http_client {
 	/* Of the call that runs. */
 	const struct http_request *req;
 	const struct http_stream *to; /* NULL: the answer is collected in body */
-	int64_t heard_ms;             /* when the stream last gave a byte */
-	bool sent, headed;
+	bool headed;
 	bool stopped;   /* by whoever asked, in a callback */
 	bool no_server; /* the certificate is another's than a server's */
-	bool silent;
 };
 
 struct http_client *http_client_new(struct err *err)
@@ -78,7 +75,6 @@ static size_t on_stream(const char *bytes, size_t size, size_t n, void *arg)
 	struct http_client *c = arg;
 
 	c->stopped = !c->to->data(c->to->ctx, (struct slice){bytes, size * n});
-	c->heard_ms = clock_ms();
 	return c->stopped ? 0 : size * n;
 }
 
@@ -88,7 +84,6 @@ static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 	struct http_client *c = arg;
 	long status = 0;
 
-	c->heard_ms = clock_ms();
 	if (c->headed || (bytes[0] != '\r' && bytes[0] != '\n') ||
 		c->lib->easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK ||
 		status < 200)
@@ -96,20 +91,6 @@ static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 	c->headed = true;
 	c->stopped = !c->to->head(c->to->ctx, status);
 	return c->stopped ? 0 : size * n;
-}
-
-/* Silence counts from the moment the request was sent: making the connection has a limit of its own. */
-static bool too_silent(struct http_client *c)
-{
-	curl_off_t sent_us = 0;
-
-	if (!c->sent) {
-		c->sent = c->lib->easy_getinfo(c->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us) ==
-				  CURLE_OK &&
-			  sent_us > 0;
-		c->heard_ms = clock_ms();
-	}
-	return c->sent && clock_ms() - c->heard_ms >= c->req->timeout_ms;
 }
 
 /* Called at least once a second, whether something moves or not. Not 0 ends the call. */
@@ -122,9 +103,7 @@ static int on_progress(
 	/* Called once more at the very end: what was decided before stays. */
 	if (c->to ? !c->to->go_on(c->to->ctx) : !c->req->go_on(c->req->go_on_ctx))
 		c->stopped = true;
-	if (c->to && too_silent(c))
-		c->silent = true;
-	return c->stopped || c->silent;
+	return c->stopped;
 }
 
 /* A connection is there. A cluster's CA signs clients, too, with names that they asked for: whoever shows such a certificate is no server. libcurl
@@ -272,9 +251,6 @@ static int failure(
 {
 	const char *text = *c->error ? c->error : c->lib->easy_strerror(rc);
 
-	if (c->silent)
-		return err_set(err, ERR_TIMEOUT, "%s %s: nothing came for %lld ms", req->method,
-			req->url, (long long)req->timeout_ms);
 	if (c->stopped)
 		return err_set(err, ERR_TIMEOUT, "%s %s: given up", req->method, req->url);
 	if (c->no_server)
@@ -314,8 +290,7 @@ static int perform(struct http_client *c, const struct http_request *req,
 	buf_init(&c->body, to ? 0 : req->max_bytes);
 	c->req = req;
 	c->to = to;
-	c->too_big = c->sent = c->headed = c->stopped = c->silent = c->no_server = false;
-	c->heard_ms = clock_ms();
+	c->too_big = c->headed = c->stopped = c->no_server = false;
 	c->error[0] = '\0';
 	set_transport(c, req);
 	set_request(c, req, list);

@@ -66,8 +66,8 @@ struct http_stream {
 };
 
 /* As http_client_do, but the body goes to `to` while it comes, however long that takes: of the request's limits only connect_ms
- * counts, and timeout_ms means silence: that long without a byte (and up to a second more) ends it with ERR_TIMEOUT. 0: the other side ended the body, or `to`
- * did. Else as http_client_do; what came before an error was handed over. */
+ * counts, and `to` is asked how long silence may last. 0: the other side ended the body, or `to` did. Else as http_client_do;
+ * what came before an error was handed over. */
 int http_client_stream(struct http_client *c, const struct http_request *req,
 	const struct http_stream *to, struct err *err);
 

@@ -21,7 +21,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What was told, as text. */
-static bool told(void *ctx, const struct kube_watch_event *event)
+static int told(void *ctx, const struct watch_event *event, struct err *err)
 {
 	struct buf *out = ctx;
 	struct slice raw = event->object ? json_raw(event->json, event->object) : SLICE("-");
@@ -30,18 +30,18 @@ static bool told(void *ctx, const struct kube_watch_event *event)
 
 	REQUIRE(len > 0 && len < sizeof(event->version));
 	REQUIRE(slice_eq(m.version, slice_of(event->version)));
-	buf_fmt(out, "%d %s ", (int)event->type, event->version);
+	buf_fmt(out, "%d %s ", (int)event->what, event->version);
 	buf_slice(out, raw);
 	buf_char(out, '\n');
-	return !slice_is(m.name, "stop");
+	return slice_is(m.name, "stop") ? err_set(err, ERR_REFUSED, "stopped") : 0;
 }
 
-static void read_all(struct kube_watch_reader *r, struct slice text, size_t piece, struct buf *out)
+static void read_all(struct watch_reader *r, struct slice text, size_t piece, struct buf *out)
 {
 	bool more = true;
 
 	buf_init(out, 64 << 20);
-	kube_watch_reader_init(r, told, out);
+	watch_reader_init(r, told, out);
 	while (more && text.len > 0) {
 		size_t n = piece < text.len ? piece : text.len;
 		/* of its own, so that a reader that looks behind it is caught */
@@ -49,7 +49,7 @@ static void read_all(struct kube_watch_reader *r, struct slice text, size_t piec
 
 		REQUIRE(own);
 		memcpy(own, text.at, n);
-		more = kube_watch_read(r, (struct slice){own, n});
+		more = watch_reader_read(r, (struct slice){own, n});
 		free(own);
 		text.at += n;
 		text.len -= n;
@@ -59,7 +59,7 @@ static void read_all(struct kube_watch_reader *r, struct slice text, size_t piec
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct kube_watch_reader whole, parts;
+	struct watch_reader whole, parts;
 	struct buf events, same;
 	struct slice text;
 
@@ -69,22 +69,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_all(&whole, text, size, &events);
 	read_all(&parts, text, data[0] % 64 + 1u, &same);
 	REQUIRE(slice_eq(buf_as_slice(&events), buf_as_slice(&same)));
-	REQUIRE(whole.code == parts.code && whole.expired == parts.expired);
+	REQUIRE(whole.err.code == parts.err.code && whole.expired == parts.expired);
 	REQUIRE(strcmp(whole.err.msg, parts.err.msg) == 0);
-	if (whole.code != 0)
-		REQUIRE(whole.code == (int)whole.err.code && whole.err.msg[0] &&
-			text_utf8(slice_of(whole.err.msg)));
+	if (whole.err.code != ERR_NONE)
+		REQUIRE(whole.err.msg[0] && text_utf8(slice_of(whole.err.msg)));
 	else
 		REQUIRE(!whole.expired);
 	/* A new stream begins as if there had been none. */
-	kube_watch_reader_reset(&whole);
-	REQUIRE(whole.code == 0 && !whole.expired);
+	watch_reader_reset(&whole);
+	REQUIRE(whole.err.code == ERR_NONE && !whole.expired);
 	buf_clear(&events);
-	(void)kube_watch_read(&whole, SLICE("{\"type\":\"ADDED\",\"object\":{\"metadata\":{"
-					    "\"resourceVersion\":\"7\"}}}\n"));
-	REQUIRE(whole.code == 0 && strncmp(events.data, "0 7 {", 5) == 0);
-	kube_watch_reader_release(&whole);
-	kube_watch_reader_release(&parts);
+	(void)watch_reader_read(&whole, SLICE("{\"type\":\"ADDED\",\"object\":{\"metadata\":{"
+					      "\"resourceVersion\":\"7\"}}}\n"));
+	REQUIRE(whole.err.code == ERR_NONE && strncmp(events.data, "0 7 {", 5) == 0);
+	watch_reader_release(&whole);
+	watch_reader_release(&parts);
 	buf_release(&events);
 	buf_release(&same);
 	return 0;

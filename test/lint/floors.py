@@ -35,7 +35,7 @@ def of_house():
 FLOORS = {room: may for room, (_, may) in of_house().items()}
 
 # The sources that decide and nothing else, without their ending.
-PURE = re.compile(r"(webhook/core/\w+|kube/(kube_answer|kube_object|lease_record|watch_reader)|deviceplugin/gpu_count)\.\w+$")
+PURE = re.compile(r"(webhook/core/\w+|kube/(kube_answer|kube_object|lease_record|reflector|watch_reader)|deviceplugin/gpu_count)\.\w+$")
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
 LIBRARIES = [
