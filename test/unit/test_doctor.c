@@ -99,6 +99,54 @@ static void test_shipped(void **state)
 	doctor_fixture_release(&x);
 }
 
+#define OWN "kubectl apply -k DIR, your own kustomization"
+
+/* the Deployment's image (NULL: it is not there), are Secrets copied, component, the command */
+static const struct {
+	const char *image;
+	bool sync;
+	const char *component, *command;
+} apply_rows[] = {
+	{NULL, false, NULL, "kubectl apply -k manifests/base"},
+	{NULL, true, NULL, "kubectl apply -k manifests/overlays/secrets"},
+	{"localhost/poolgate:0.0.9", false, NULL, "kubectl apply -k manifests/base"},
+	{"localhost/poolgate@sha256:1", false, NULL, "kubectl apply -k manifests/base"},
+	{"localhost/poolgate", true, "secrets", "kubectl apply -k manifests/overlays/secrets"},
+	{"localhost/poolgate", false, "device-plugin",
+		"kubectl apply -k manifests/overlays/device-plugin"},
+	/* would end the copying */
+	{"localhost/poolgate", true, "device-plugin",
+		OWN ", with manifests/components/device-plugin"},
+	/* would put another image back */
+	{"localhost/poolgate-e2e:1", false, NULL,
+		OWN ", which names the image localhost/poolgate-e2e:1"},
+	{"registry.example/poolgate:1", true, NULL,
+		OWN ", which names the image registry.example/poolgate:1, with "
+		    "manifests/components/secrets"},
+};
+
+static void test_apply(void **state)
+{
+	struct doctor_fixture x;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < LEN(apply_rows); i++) {
+		doctor_fixture_init(&x);
+		x.f.settings.cluster.secrets_sync = apply_rows[i].sync;
+		(void)snprintf(text, sizeof(text),
+			"{'spec':{'template':{'spec':{'containers':[{'name':'other','image':'other'"
+			"},"
+			"{'name':'poolgate','image':'%s'}]}}}}",
+			apply_rows[i].image ? apply_rows[i].image : "");
+		if (apply_rows[i].image)
+			doctor_fixture_put(&x.f.deployment, text);
+		assert_string_equal(
+			doctor_apply(&x.f, &x.r, apply_rows[i].component), apply_rows[i].command);
+		doctor_fixture_release(&x);
+	}
+}
+
 /* want, got, equal when got may have more, equal, place of the difference then */
 static const struct {
 	const char *want, *got;
@@ -652,6 +700,7 @@ int main(void)
 		cmocka_unit_test(test_report),
 		cmocka_unit_test(test_sights),
 		cmocka_unit_test(test_shipped),
+		cmocka_unit_test(test_apply),
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_webhooks),
 		cmocka_unit_test(test_webhooks_without_conditions),

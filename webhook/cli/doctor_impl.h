@@ -18,7 +18,6 @@
 #define DOCTOR_NAMESPACE "poolgate-system"
 #define DOCTOR_ACCOUNT "poolgate"
 #define DOCTOR_DEPLOYMENT "poolgate"
-#define DOCTOR_APPLY "kubectl apply -k manifests/base"
 #define DOCTOR_UNITS "bitfusion.io/gpu"
 /* Nodes that the device plugin runs on. */
 #define DOCTOR_NODES "poolgate.io/gpu-client"
@@ -140,7 +139,14 @@ struct doctor_list {
 	for (const type *e = (list)->at, *e##_end = e ? e + (list)->n : NULL; e != e##_end; e++)
 
 /* Manifests of this version. */
-enum shipped { SHIPPED_CRD, SHIPPED_HOOKS, SHIPPED_RIGHTS, SHIPPED_SECRET_RIGHTS, SHIPPED_COUNT };
+enum shipped {
+	SHIPPED_BASE, /* its kustomization */
+	SHIPPED_CRD,
+	SHIPPED_HOOKS,
+	SHIPPED_RIGHTS,
+	SHIPPED_SECRET_RIGHTS,
+	SHIPPED_COUNT
+};
 
 enum { HOOKS_MUTATING, HOOKS_VALIDATING, HOOKS_COUNT };
 
@@ -205,6 +211,10 @@ void doctor_list_rights(struct doctor_facts *f, enum shipped which);
 
 /* doctor_shipped.c: the documents of a manifest as one JSON array. ERR_*: our own fault. */
 int shipped_read(enum shipped which, struct sight *ret, struct err *err);
+/* The command that applies what is installed once more, with one of manifests/components (may be NULL). A kustomization of the operator's own is
+ * known by its image or by components beside that one: no command of ours puts other ones back. */
+const char *doctor_apply(
+	const struct doctor_facts *f, struct doctor_report *r, const char *component);
 /* The document of that kind and name in it. */
 const struct json_node *shipped_doc(const struct sight *s, const char *kind, const char *name);
 /* Does got say what want says? exact: and no more. path (may be NULL) gets the place of the first difference. */

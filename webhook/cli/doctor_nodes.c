@@ -2,8 +2,6 @@
 /* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it. */
 #include "webhook/cli/doctor_impl.h"
 
-#define OVERLAY "kubectl apply -k manifests/overlays/device-plugin"
-
 /* No node offers any. */
 static void judge_none(
 	const struct doctor_facts *f, size_t empty, size_t labelled, struct doctor_report *r)
@@ -16,12 +14,14 @@ static void judge_none(
 			", and offer 0 of it: the pool is away or empty",
 			empty, f->nodes.n);
 	else if (labelled > 0)
-		doctor_wrong(r, OVERLAY,
+		doctor_wrong(r, doctor_apply(f, r, "device-plugin"),
 			"no node offers " DOCTOR_UNITS ", though %zu have the label " DOCTOR_NODES
 			": install the device plugin",
 			labelled);
 	else
-		doctor_wrong(r, "kubectl label nodes NODE " DOCTOR_NODES "= && " OVERLAY,
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl label nodes NODE " DOCTOR_NODES "= && %s",
+				doctor_apply(f, r, "device-plugin")),
 			"no node offers " DOCTOR_UNITS
 			": injected pods stay Pending; install the device plugin and "
 			"label the nodes that it is to run on");

@@ -11,9 +11,7 @@ static const char *of(struct doctor_report *r, const struct doctor_right *t)
 
 void doctor_rights(const struct doctor_facts *f, struct doctor_report *r)
 {
-	const char *mend = f->settings.cluster.secrets_sync
-				   ? "kubectl apply -k manifests/overlays/secrets"
-				   : DOCTOR_APPLY;
+	const char *mend = doctor_apply(f, r, NULL);
 	size_t asked = 0, lacking = 0;
 
 	DOCTOR_EACH(struct doctor_right, &f->rights, t)

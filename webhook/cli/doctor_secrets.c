@@ -62,7 +62,7 @@ static void judge_place(const struct doctor_facts *f, const struct doctor_place 
 					  "kubectl -n %s logs deployment/" DOCTOR_DEPLOYMENT
 					  " --all-pods | grep %s",
 					  f->namespace, p->namespace)
-				: "kubectl apply -k manifests/overlays/secrets",
+				: doctor_apply(f, r, "secrets"),
 			"pods in %s wait for Secret %s, which is not there", p->namespace,
 			p->lacks);
 	else if (p->secrets != SIGHT_THERE)

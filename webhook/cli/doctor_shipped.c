@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: the manifests of this version, which lie in the program: what a cluster has is held to them. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/yaml_json.h"
 #include "webhook/cli/doctor_impl.h"
@@ -15,18 +16,22 @@
 		"shipped_" name ":\n.incbin \"" path "\"\n1:\n.balign 8\n"                         \
 		"shipped_" name "_len: .quad 1b - shipped_" name "\n.popsection\n")
 
+SHIP("base", "manifests/base/kustomization.yaml");
 SHIP("crd", "manifests/base/crd.yaml");
 SHIP("hooks", "manifests/base/webhooks.yaml");
 SHIP("rights", "manifests/base/rbac.yaml");
 SHIP("secret_rights", "manifests/components/secrets/rbac.yaml");
 
-extern const char shipped_crd[], shipped_hooks[], shipped_rights[], shipped_secret_rights[];
-extern const uint64_t shipped_crd_len, shipped_hooks_len, shipped_rights_len,
+extern const char shipped_base[], shipped_crd[], shipped_hooks[], shipped_rights[],
+	shipped_secret_rights[];
+extern const uint64_t shipped_base_len, shipped_crd_len, shipped_hooks_len, shipped_rights_len,
 	shipped_secret_rights_len;
 
 static struct slice text_of(enum shipped which)
 {
 	switch (which) {
+	case SHIPPED_BASE:
+		return (struct slice){shipped_base, shipped_base_len};
 	case SHIPPED_CRD:
 		return (struct slice){shipped_crd, shipped_crd_len};
 	case SHIPPED_HOOKS:
@@ -78,6 +83,46 @@ const struct json_node *shipped_doc(const struct sight *s, const char *kind, con
 				  j, json_path(j, doc, "metadata", "name", NULL), slice_of(name))))
 		return doc;
 	return NULL;
+}
+
+/* ---- what is applied ---- */
+
+/* The image of our container, if it is another than the manifests name, in whatever version; NULL otherwise. */
+static const char *other_image(const struct doctor_facts *f, struct arena *a)
+{
+	const struct json *j = &f->shipped[SHIPPED_BASE].json, *d = &f->deployment.json;
+	const struct json_node *images = json_get(j, json_first(j, json_root(j)), SLICE("images"));
+	const char *name = sight_str(j, json_get(j, json_first(j, images), SLICE("newName")), a);
+
+	JSON_EACH(d, json_path(d, json_root(d), "spec", "template", "spec", "containers", NULL), c)
+	{
+		const char *image = sight_str(d, json_get(d, c, SLICE("image")), a);
+		size_t n = name ? strlen(name) : 0;
+
+		if (!image || !json_is_str(d, json_get(d, c, SLICE("name")), SLICE("poolgate")))
+			continue;
+		/* strchr finds the end of the text, too */
+		return n > 0 && strncmp(image, name, n) == 0 && strchr(":@", image[n]) ? NULL
+										       : image;
+	}
+	return NULL;
+}
+
+const char *doctor_apply(
+	const struct doctor_facts *f, struct doctor_report *r, const char *component)
+{
+	const char *image = other_image(f, r->arena);
+	bool sync = f->settings.cluster.secrets_sync;
+
+	if (!component && sync)
+		component = "secrets";
+	if (image || (sync && strcmp(component, "secrets") != 0))
+		return doctor_fmt(r, "kubectl apply -k DIR, your own kustomization%s%s%s%s",
+			image ? ", which names the image " : "", image ? image : "",
+			component ? ", with manifests/components/" : "",
+			component ? component : "");
+	return doctor_fmt(r, "kubectl apply -k manifests/%s%s", component ? "overlays/" : "base",
+		component ? component : "");
 }
 
 /* ---- comparing ---- */

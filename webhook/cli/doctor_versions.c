@@ -21,7 +21,7 @@ void doctor_replicas(const struct doctor_facts *f, struct doctor_report *r)
 	int64_t want, ready, updated;
 
 	if (f->deployment.state == SIGHT_MISSING) {
-		doctor_wrong(r, DOCTOR_APPLY, "there is no %s: nobody answers reviews",
+		doctor_wrong(r, doctor_apply(f, r, NULL), "there is no %s: nobody answers reviews",
 			f->deployment.what);
 		return;
 	}
@@ -64,7 +64,7 @@ void doctor_replicas(const struct doctor_facts *f, struct doctor_report *r)
 			"the settings cannot be read: %s",
 			f->config.why ? f->config.why : "they are none");
 	else if (f->config.state == SIGHT_MISSING)
-		doctor_wrong(r, DOCTOR_APPLY,
+		doctor_wrong(r, doctor_apply(f, r, NULL),
 			"there is no %s, which the replicas have their settings from: none can "
 			"start",
 			f->config.what);

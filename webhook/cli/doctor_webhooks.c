@@ -65,8 +65,8 @@ static bool judge_service(
 		json_is_str(p->gj, json_get(p->gj, service, SLICE("path")), slice_of(path)) &&
 		port == 443)
 		return true;
-	doctor_wrong(r, DOCTOR_APPLY, "%s calls %s/%s:%lld%s, expected %s/%s:443%s", p->name,
-		text_at(p->gj, json_get(p->gj, service, SLICE("namespace")), r),
+	doctor_wrong(r, doctor_apply(f, r, NULL), "%s calls %s/%s:%lld%s, expected %s/%s:443%s",
+		p->name, text_at(p->gj, json_get(p->gj, service, SLICE("namespace")), r),
 		text_at(p->gj, json_get(p->gj, service, SLICE("name")), r), (long long)port,
 		text_at(p->gj, json_get(p->gj, service, SLICE("path")), r), f->namespace,
 		f->settings.cluster.service, path);
@@ -96,7 +96,7 @@ static bool judge_selector(
 
 	for (size_t i = 0; i < sizeof(spared) / sizeof(spared[0]); i++)
 		if (!keeps_away(p, spared[i])) {
-			doctor_wrong(r, DOCTOR_APPLY,
+			doctor_wrong(r, doctor_apply(f, r, NULL),
 				"%s is called for pods of %s, too: what the cluster needs to start "
 				"would wait for us",
 				p->name, spared[i]);
@@ -105,7 +105,8 @@ static bool judge_selector(
 	return true;
 }
 
-static bool judge_members(const struct pair *p, bool conditions, struct doctor_report *r)
+static bool judge_members(const struct doctor_facts *f, const struct pair *p, bool conditions,
+	struct doctor_report *r)
 {
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
 		const struct json_node *want = json_get(p->wj, p->want, slice_of(members[i]));
@@ -115,11 +116,12 @@ static bool judge_members(const struct pair *p, bool conditions, struct doctor_r
 			shipped_same(p->wj, want, p->gj, got, true, NULL))
 			continue;
 		if (json_is(want, JSON_STRING))
-			doctor_wrong(r, DOCTOR_APPLY, "%s has %s %s, expected %s", p->name,
-				members[i], text_at(p->gj, got, r), text_at(p->wj, want, r));
+			doctor_wrong(r, doctor_apply(f, r, NULL), "%s has %s %s, expected %s",
+				p->name, members[i], text_at(p->gj, got, r),
+				text_at(p->wj, want, r));
 		else
-			doctor_wrong(r, DOCTOR_APPLY, "%s has other %s than this version's",
-				p->name, members[i]);
+			doctor_wrong(r, doctor_apply(f, r, NULL),
+				"%s has other %s than this version's", p->name, members[i]);
 		return false;
 	}
 	return true;
@@ -133,7 +135,8 @@ static void judge_configuration(const struct doctor_facts *f, size_t i, struct d
 	size_t hooks = 0;
 
 	if (s->state == SIGHT_MISSING)
-		doctor_wrong(r, DOCTOR_APPLY, "there is no %s: %s", s->what, without[i]);
+		doctor_wrong(
+			r, doctor_apply(f, r, NULL), "there is no %s: %s", s->what, without[i]);
 	if (!sight_there(s, r))
 		return;
 	/* the overlay for API servers without CEL */
@@ -145,12 +148,13 @@ static void judge_configuration(const struct doctor_facts *f, size_t i, struct d
 		struct pair p = {&shipped->json, &s->json, want, doctor_hook(&s->json, name), name};
 
 		if (!p.got) {
-			doctor_wrong(r, DOCTOR_APPLY, "%s has no hook %s", s->what, name);
+			doctor_wrong(
+				r, doctor_apply(f, r, NULL), "%s has no hook %s", s->what, name);
 			fine = false;
 			continue;
 		}
 		hooks++;
-		fine = judge_service(f, &p, r) && judge_members(&p, conditions, r) &&
+		fine = judge_service(f, &p, r) && judge_members(f, &p, conditions, r) &&
 		       judge_selector(f, &p, r) && fine;
 	}
 	if (fine)
