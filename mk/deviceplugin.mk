@@ -39,7 +39,7 @@ endif
 # ---- `make device-plugin-image`: build/device-plugin-image, and device-plugin-image-check: what it promises -------------
 
 DEVICE_TITLE = poolgate-device-plugin
-DEVICE_IMAGE ?= localhost/$(DEVICE_TITLE):$(VERSION)
+DEVICE_IMAGE ?= $(call shipped_image,components/device-plugin)
 DEVICE_IMAGE_OUT ?= build/device-plugin-image
 
 .PHONY: device-plugin-image device-plugin-image-check

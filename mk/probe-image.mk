@@ -4,6 +4,7 @@
 
 ifeq ($(FAKE),1)
 PROBE_TITLE = gpuprobe-fake-for-tests
+PROBE_IMAGE ?= localhost/$(PROBE_TITLE):$(VERSION)
 PROBE_IMAGE_OUT ?= build/probe-image-fake
 PROBE_IMAGE_FILES = $(PROBE_SERVE) $(PROBE_FAKE):/usr/bin/gpuprobe \
 	$(foreach f,$(FAKE_CUDART) $(FAKE_NVML),$f:/usr/lib/gpuprobe-fakes/$(notdir $f))
@@ -11,6 +12,7 @@ PROBE_IMAGE_NEEDS = fakes
 PROBE_IMAGE_STATIC =
 else
 PROBE_TITLE = gpuprobe
+PROBE_IMAGE ?= $(call shipped_image,components/gpuprobe)
 PROBE_IMAGE_OUT ?= build/probe-image
 PROBE_IMAGE_FILES = $(PROBE_SERVE) $(BUILD)/gpuprobe
 PROBE_IMAGE_NEEDS = $(PROBE_SERVE) $(BUILD)/gpuprobe
@@ -20,7 +22,6 @@ CUDA_VERSION = $(shell sed -n 's/^.define CUDART_VERSION *//p' $(CUDA_HOME)/incl
 	awk '{ printf "%d.%d", $$1 / 1000, $$1 % 1000 / 10 }')
 PROBE_IMAGE_STATIC = cuda-cudart=$(CUDA_VERSION)=$(CUDA_LICENCE)
 endif
-PROBE_IMAGE ?= localhost/$(PROBE_TITLE):$(VERSION)
 # The C library loads libgcc_s to end a thread; the driver's come from the host, and so do other runtimes, if there are any.
 PROBE_IMAGE_LOAD = libgcc_s.so.1
 PROBE_IMAGE_HOST = libcuda.so.1 libnvidia-ml.so.1 libcudart.so.11 libcudart.so.12 libcudart.so.13

@@ -14,7 +14,10 @@ import product
 from cluster import Cluster
 from load import Load
 from product import ROOT, SYSTEM, claims, gpu_pod, wait_for
+from replicas import program
 
+SHIPPED = os.path.join(ROOT, "manifests/base")
+# The operator's own name of the image.
 IMAGE = "localhost/poolgate-e2e"
 # Room for 1,000 pods of 20 %, and 40 claims a server at most: what many claims on one server cost is not what is looked at here.
 POOL = {f"gpu-{i:02}": 8 for i in range(25)}
@@ -30,18 +33,15 @@ def fixture_cluster():
 
 @pytest.fixture(scope="module", name="folders")
 def fixture_folders(c, tmp_path_factory):
-    """A kustomization for each version, as an operator writes one: the shipped manifests and the image's name."""
-    archive = os.environ.get("POOLGATE_IMAGE") or os.path.join(ROOT, "build/image/poolgate.oci.tar")
-    archives = {"previous": os.environ.get("POOLGATE_PREVIOUS_IMAGE") or archive, "new": archive}
+    """Kustomizations as an operator writes them: the shipped manifests and an image's name of his own."""
+    c.import_image(os.environ.get("POOLGATE_IMAGE") or os.path.join(ROOT, "build/image/poolgate.oci.tar"), f"{IMAGE}:new")
     folders = {}
-    for version, path in archives.items():
-        c.import_image(path, f"{IMAGE}:{version}")
-        for overlay in ("base", "overlays/secrets"):
-            folder = tmp_path_factory.mktemp(version)
-            with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
-                yaml.safe_dump({"resources": [os.path.relpath(os.path.join(ROOT, "manifests", overlay), folder)],
-                                "images": [{"name": "poolgate", "newName": IMAGE, "newTag": version}]}, f)
-            folders[version, overlay] = str(folder)
+    for overlay in ("base", "overlays/secrets"):
+        folder = tmp_path_factory.mktemp("own")
+        with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
+            yaml.safe_dump({"resources": [os.path.relpath(os.path.join(ROOT, "manifests", overlay), folder)],
+                            "images": [{"name": "localhost/poolgate", "newName": IMAGE, "newTag": "new"}]}, f)
+        folders[overlay] = str(folder)
     return folders
 
 
@@ -99,11 +99,35 @@ def emptied(c, ns):
     wait_for(lambda: not claims(c), 90, "freed claims")
 
 
-def test_from_nothing_to_ready(c, folders, ns):
-    """Applied in one go, as it is documented. The GPUServers come after, and are shown."""
+def operate(c, text, seconds=180):
+    """An operator's commands, word for word, in this tree: each must succeed, and none may hang; what they say. ctr's containerd is the
+    node's."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    env.update(PATH=os.path.dirname(c.program("kubectl")) + ":" + env["PATH"], KUBECONFIG=c.kubeconfig(), HOME=c.dir,
+               CONTAINERD_ADDRESS=c.node.socket)
+    done = subprocess.run(["bash", "-euxo", "pipefail", "-c", text], env=env, cwd=ROOT, text=True, capture_output=True, timeout=seconds,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def doctor(c):
+    return subprocess.run([program(), "doctor", "--kubeconfig", c.kubeconfig()], text=True, capture_output=True, timeout=60,
+                          check=False).stdout
+
+
+def test_from_nothing_to_ready(c, ns):
+    """The commands of the documentation are all that it takes. The servers of the example are shown."""
     assert not ours(c, ns)
-    c.kubectl("apply", "-k", folders["previous", "base"])
+    said = operate(c, documented("Install"), 300)
     ready(c)
+    with open(os.path.join(SHIPPED, "kustomization.yaml"), encoding="utf-8") as f:
+        image, = yaml.safe_load(f)["images"]
+    assert {p["spec"]["containers"][0]["image"] for p in replicas(c).values()} == {f"{image['newName']}:{image['newTag']}"}
+    assert re.search(r"^NAME +GPUS +FIT +FREE +CLAIMS +AGE\ngpu-01 .*\ngpu-02 ", said, re.MULTILINE), said
+    found = doctor(c)
+    assert "wrong        replicas" not in found and "ok           rights: " in found and "ok           webhooks: " in found, found
+    c.kubectl("delete", "-f", os.path.join(ROOT, "manifests/examples/gpuservers.yaml"))
     for name, count in POOL.items():
         c.client.create(product.gpu_server(name, count))
     wait_for(lambda: all(s.get("status", {}).get("summary", {}).get("fit") == 8 for s in c.client.items("gpuservers")), 30, "servers")
@@ -160,16 +184,14 @@ def test_rolling_restart_under_50_creates_a_second(c, ns):
 
 
 def test_upgrade_under_load(c, ns, folders):
-    """`kubectl apply -k` of the new version while pods are created. The "previous" version is the same program under another image name
-    and tag, since no version was released before this one: what is shown is that the way from one image to another loses nothing; what
-    one version makes of another's status (rule R11) is shown by unit tests. POOLGATE_PREVIOUS_IMAGE names the archive of a really
-    older image for those who have one."""
+    """`kubectl apply -k` of the new version, under an image's name of the operator's own, while pods are created. The old version is the same
+    program, since no version was released before this one: what is shown is that the way from one image to another loses nothing; what
+    one version makes of another's status (rule R11) is shown by unit tests."""
     old = replicas(c)
-    assert {p["spec"]["containers"][0]["image"] for p in old.values()} == {IMAGE + ":previous"}
     kept = c.client.create(gpu_pod("kept", percent=50), namespace=ns)["metadata"]["uid"]
     with Load(c, ns, 20, percent=SHARE) as load:
         load.wait(made=20)
-        c.kubectl("apply", "-k", folders["new", "base"])
+        c.kubectl("apply", "-k", folders["base"])
         rolled(c, load, old)
     assert {p["spec"]["containers"][0]["image"] for p in replicas(c).values()} == {IMAGE + ":new"}
     print(f"upgrade: {load.made} creates, {load.per_second:.1f} a second, the slowest {load.slowest:.2f} s")
@@ -177,20 +199,22 @@ def test_upgrade_under_load(c, ns, folders):
     emptied(c, ns)
 
 
-def documented(section, path):
+def test_the_doctor_puts_no_other_image_back(c, folders):
+    """Its command for what is missing is the operator's own, who has a name of his own for the image."""
+    c.client.delete("validatingwebhookconfigurations", "poolgate")
+    try:
+        wrong, = (line for line in doctor(c).splitlines() if line.startswith("wrong        webhooks: "))
+        assert wrong.endswith(f"mend it: kubectl apply -k DIR, your own kustomization, which names the image {IMAGE}:new"), wrong
+    finally:
+        apply(c, folders["base"])
+
+
+def documented(section, path="manifests/base"):
     """The commands of a section of docs/operating.md, for the kustomization that was applied."""
     with open(os.path.join(ROOT, "docs/operating.md"), encoding="utf-8") as f:
         text = re.search(rf"^## {section}\n.*?^```sh\n(.*?)^```", f.read(), re.MULTILINE | re.DOTALL).group(1)
     assert "manifests/base" in text
     return text.replace("manifests/base", path)
-
-
-def remove(c, folder, seconds=180):
-    """Word for word as documented: each command must succeed, and none may hang."""
-    env = {"PATH": os.path.dirname(c.program("kubectl")) + ":" + os.environ["PATH"], "KUBECONFIG": c.kubeconfig(), "HOME": c.dir}
-    done = subprocess.run(["bash", "-euxo", "pipefail", "-c", documented("Remove", folder)], env=env, text=True, capture_output=True,
-                          timeout=seconds, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def ours(c, ns):
@@ -208,7 +232,7 @@ def test_removal_with_claims(c, ns, folders):
     for i in range(3):
         c.wait_pod(f"runs-{i}", ns, phases=("Running",), seconds=90)
     wait_for(lambda: claims(c) == {(u, "bound") for u in uids}, 20, "bound claims")
-    remove(c, folders["new", "base"])
+    operate(c, documented("Remove", folders["base"]))
     nothing_left(c, ns)
     assert {p["metadata"]["uid"] for p in c.client.items("pods", ns) if p["status"]["phase"] == "Running"} == uids
     # Nothing of ours is in the way any more: a pod that would be ours is made, and waits for a resource that nobody offers.
@@ -221,7 +245,7 @@ def test_install_again_and_remove(c, ns, folders):
     """On what was removed it can be installed again, now with the component `secrets`: pods that ran on are given their claims again.
     Removed once more, while no replica answers, no policy, role or copied Secret stays."""
     running = {p["metadata"]["uid"] for p in c.client.items("pods", ns)}
-    apply(c, folders["new", "overlays/secrets"])
+    apply(c, folders["overlays/secrets"])
     assert c.client.find("validatingadmissionpolicies", "poolgate-secrets")
     c.kubectl("-n", ns, "apply", "-f", os.path.join(ROOT, "manifests/examples/open-namespace.yaml"))
     c.client.create(product.gpu_server("gpu-00", 8))
@@ -232,7 +256,7 @@ def test_install_again_and_remove(c, ns, folders):
         "name": "bitfusion-client-secret-copy", "namespace": ns, "labels": {"app.kubernetes.io/managed-by": "poolgate"}}})
     c.kubectl("-n", SYSTEM, "scale", "deployment/poolgate", "--replicas=0")
     wait_for(lambda: not replicas(c), 90, "no replica")
-    remove(c, folders["new", "overlays/secrets"])
+    operate(c, documented("Remove", folders["overlays/secrets"]))
     nothing_left(c, ns)
 
 

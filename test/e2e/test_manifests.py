@@ -178,7 +178,7 @@ def test_alerts_use_metrics_that_exist(renders):
 def test_image_is_replaced_in_one_line(c, tmp_path_factory):
     folder = composed(tmp_path_factory)
     with open(os.path.join(folder, "kustomization.yaml"), "a", encoding="utf-8") as f:
-        f.write("images: [{name: poolgate, newName: registry.example/poolgate, newTag: 9.9.9}]\n")
+        f.write("images: [{name: localhost/poolgate, newName: registry.example/poolgate, newTag: 9.9.9}]\n")
     pod = only(c.render(folder), "Deployment", "poolgate")["spec"]["template"]["spec"]
     assert [x["image"] for x in pod["containers"]] == ["registry.example/poolgate:9.9.9"]
 
