@@ -440,6 +440,42 @@ static void test_one_server(void **state)
 	fixture_release(&f);
 }
 
+/* Who asks for what can never be is not told to wait for a pool that is full. */
+static void test_full_pool_hides_no_mistake(void **state)
+{
+	static const struct {
+		const char *pod, *says;
+	} pods[] = {
+		{POD(ON ",'poolgate.io/launcher':'lupine'}",
+			 "'containers':[{'name':'a','resources':{'limits':{'bitfusion.io/"
+			 "gpu-amount':1,'bitfusion.io/gpu-percent':50}}}]"),
+			"ask for whole GPUs"},
+		{POD(ON ",'poolgate.io/launcher':'lupine'}",
+			 "'containers':[{'name':'a',"
+			 "'env':[{'name':'LUPINE_SERVER','value':'mine'}]," ONE "}]"),
+			"LUPINE_SERVER"},
+	};
+	static struct gpu gpu[] = {{.id = "gpu-0", .model = "T4", .bytes = 1, .why = ""}};
+	static struct gpu_server servers[] = {
+		{.name = "a", .address = "a:1", .gpus = gpu, .n_gpus = 1}};
+	struct inventory inv = {servers, 1, 1};
+	struct fixture f;
+
+	(void)state;
+	fixture_init(&f);
+	assert_int_equal(ledger_memory_set_inventory(f.ledger, &inv, &f.err), 0);
+	for (size_t i = 0; i < sizeof(pods) / sizeof(pods[0]); i++) {
+		assert_true(fixture_mutate(&f, pods[i].pod) < 0);
+		if (!strstr(f.err.msg, pods[i].says))
+			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+		err_clear(&f.err);
+	}
+	assert_int_equal(
+		fixture_mutate(&f, POD(ON ",'poolgate.io/launcher':'lupine'}", APP)), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "NoServer");
+	fixture_release(&f);
+}
+
 /* A later hook adds a container that the servers which were chosen cannot hold: said at once, and truly. */
 static void test_late_container_on_placed_servers(void **state)
 {
@@ -495,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_update_cannot_change_the_request),
 		cmocka_unit_test(test_servers_are_placed),
 		cmocka_unit_test(test_one_server),
+		cmocka_unit_test(test_full_pool_hides_no_mistake),
 		cmocka_unit_test(test_late_container_on_placed_servers),
 		cmocka_unit_test(test_injection_mode_leaves_the_command),
 	};

@@ -111,6 +111,16 @@ static const struct row rows[] = {
 	{"full now: nothing would fit", "a t4:8000/8000", "app a 1 1%", NULL, NULL, false,
 		"!NoCapacity: (best: a/gpu-0 0 of 8000 MB); create the pod again when others have "
 		"ended"},
+	{"what the pool never holds does not wait", "a t4:8000/8000 t4:8000/8000",
+		"app a 2 60%; app b 1 60%", NULL, NULL, false,
+		"!NoCapacity: the pool would not hold it if nobody else used it: ask for less"},
+	{"nor does what too few GPUs are large enough for",
+		"a t4:8000/8000 t4:4000/4000; b t4:4000", "app a 2 6000", NULL, NULL, false,
+		"!NoCapacity: the pool would not hold it if nobody else used it: ask for less"},
+	{"nor does what only less of would fit", "a t4:8000/8000 t4:4000; b t4:4000",
+		"app a 2 6000", NULL, NULL, false,
+		"!NoCapacity: now would fit: 2 GPUs with 4000 MB each; ask for less, since the "
+		"pool would not hold it if nobody else used it"},
 	{"a server with 256 claims is full", "a claims=256 t4:8000; b claims=255 t4:9000",
 		"app a 1 1%", NULL, NULL, false, "b/gpu-0=90"},
 	{"all servers with 256 claims", "a claims=256 t4:8000", "app a 1 1%", NULL, NULL, false,
@@ -157,14 +167,20 @@ static const struct row alone[] = {
 	{"the filter still selects", "a k80:8000; b t4:8000 t4:8000; c k80:9000 k80:9000",
 		"app a 1 8000; app b 1 8000", "gpu.model=k80", NULL, false,
 		"c/gpu-0=8000 c/gpu-1=8000"},
+	{"not on one server now", "a t4:8000 t4:8000/8000; b t4:8000", "app a 2 100%", NULL, NULL,
+		false,
+		"!NoCapacity: one GPU server per pod: ask for fewer GPUs, or create the pod again "
+		"when others have ended"},
 	{"room on two servers alone", "a t4:8000; b t4:8000", "app a 1 100%; app b 1 100%", NULL,
 		NULL, false,
 		"!NoCapacity: not on one server, and this launcher reaches one GPU server per pod: "
 		"ask for less, or put each container into a pod of its own"},
 	{"one container, over two servers", "a t4:8000 t4:8000; b t4:8000", "app a 3 100%", NULL,
 		NULL, false, "!NoCapacity: one GPU server per pod: ask for fewer GPUs"},
-	{"no room at all", "a t4:8000/1; b t4:8000/1", "app a 1 100%; app b 1 100%", NULL, NULL,
-		false, "!NoCapacity: none has that much free"},
+	{"taken, and never on one server", "a t4:8000/1; b t4:8000/1", "app a 1 100%; app b 1 100%",
+		NULL, NULL, false,
+		"!NoCapacity: one GPU server per pod: ask for less, or put each container into a "
+		"pod of its own"},
 	{"three of which two fit", "a t4:8000 t4:8000; b t4:8000",
 		"app a 1 8000; app b 1 8000; app c 1 8000", NULL, NULL, false,
 		"!NoCapacity: the pool has that, but not on one server"},
@@ -295,26 +311,25 @@ static void test_sentence_never_cut(void **state)
 	demand_init(&d, &pool.arena, demand, filters, NULL, false);
 	assert_int_equal(
 		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e), ERR_REFUSED);
-	assert_non_null(strstr(e.msg, "when others have ended"));
+	assert_non_null(strstr(e.msg, "if nobody else used it"));
 	pool_release(&pool);
 }
 
 static void test_copies(void **state)
 {
 	static const struct {
-		const char *pool, *demand, *servers;
+		const char *pool, *demand;
 		bool whole;
 		size_t limit, want;
 	} cases[] = {
-		{TWO, "app a 1 100%", NULL, false, 10, 3},
-		{TWO, "app a 1 50%", NULL, false, 10, 6},
-		{TWO, "app a 1 50%", NULL, false, 4, 4},
-		{TWO, "app a 2 50%", NULL, false, 10, 2},
-		{TWO, "app a 1 7000; init i 1 8000", NULL, false, 10, 4},
-		{TWO, "app a 1 10%", NULL, true, 10, 2},
-		{TWO, "app a 1 10%", "gpu-01", true, 10, 1},
-		{TWO, "app a 1 20000", NULL, false, 10, 0},
-		{"a claims=250 t4:8000", "app a 1 1%", NULL, false, 100, 6},
+		{TWO, "app a 1 100%", false, 10, 3},
+		{TWO, "app a 1 50%", false, 10, 6},
+		{TWO, "app a 1 50%", false, 4, 4},
+		{TWO, "app a 2 50%", false, 10, 2},
+		{TWO, "app a 1 7000; init i 1 8000", false, 10, 4},
+		{TWO, "app a 1 10%", true, 10, 2},
+		{TWO, "app a 1 20000", false, 10, 0},
+		{"a claims=250 t4:8000", "app a 1 1%", false, 100, 6},
 	};
 
 	(void)state;
@@ -323,8 +338,7 @@ static void test_copies(void **state)
 		struct pool pool;
 
 		pool_init(&pool, cases[i].pool);
-		demand_init(
-			&d, &pool.arena, cases[i].demand, NULL, cases[i].servers, cases[i].whole);
+		demand_init(&d, &pool.arena, cases[i].demand, NULL, NULL, cases[i].whole);
 		assert_int_equal(
 			placement_copies(&pool.inv, &pool.use, &d, cases[i].limit, &pool.arena),
 			cases[i].want);

@@ -12,6 +12,7 @@
 
 #include "test/unit/core_fixture.h"
 #include "webhook/core/workload.h"
+#include "webhook/edge/ledger_memory.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -101,6 +102,45 @@ static int warn(struct fixture *f, const char *job, const char *namespace, struc
 		&f->world, &f->json, &load, slice_of(namespace), &f->scratch, w, &f->err);
 }
 
+/* Each pod of a workload gets servers of its own, not those that were chosen for the first. */
+static void test_placed_servers(void **state)
+{
+	static struct gpu gpu[] = {{.id = "gpu-0",
+		.model = "T4",
+		.bytes = 16000000000ULL,
+		.fit = true,
+		.fresh = true,
+		.why = ""}};
+	static struct gpu_server servers[8];
+	static const char *const names[LEN(servers)] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+	struct inventory inv = {servers, LEN(servers), LEN(servers)};
+	struct fixture f;
+	struct warnings w;
+
+	(void)state;
+	fixture_init(&f);
+	for (size_t i = 0; i < LEN(servers); i++)
+		servers[i] = (struct gpu_server){.name = (char *)names[i],
+			.address = "a:1",
+			.gpus = gpu,
+			.n_gpus = 1,
+			.first_gpu = i};
+	assert_int_equal(ledger_memory_set_inventory(f.ledger, &inv, &f.err), 0);
+	for (int whole = 0; whole < 2; whole++) {
+		f.profiles[2].whole_servers = whole == 1;
+		assert_int_equal(
+			warn(&f, JOB(8, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)), "ml", &w),
+			0);
+		if (w.n)
+			fail_msg("%s", w.text[0].at);
+		assert_int_equal(
+			warn(&f, JOB(9, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)), "ml", &w),
+			0);
+		assert_non_null(strstr(w.text[0].at, "8 of 9 pods would be admitted now"));
+	}
+	fixture_release(&f);
+}
+
 static void test_warnings(void **state)
 {
 	struct fixture f;
@@ -179,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_warnings),
+		cmocka_unit_test(test_placed_servers),
 		cmocka_unit_test(test_updates),
 	};
 

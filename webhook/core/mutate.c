@@ -322,6 +322,22 @@ static int write_patch(struct making *m, struct buf *out, struct err *err)
 	return out->failed || m->in.a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
+/* What is wrong with the pod itself is told before a pool that is full, for which it would wait in vain. */
+static int place_or_tell(struct making *m, struct buf *out, struct err *err)
+{
+	struct slice stand_in = SLICE("server");
+	struct err wrong = {0};
+
+	if (place(m, err) == 0 || err->code != ERR_REFUSED || m->in.before)
+		return err->code;
+	m->in.plan->servers = m->in.plan->addresses = &stand_in;
+	m->in.plan->n_servers = 1;
+	if (write_patch(m, out, &wrong) < 0)
+		*err = wrong;
+	m->in.plan->n_servers = 0;
+	return err->code;
+}
+
 static bool any_asks(const struct pod *p)
 {
 	for (size_t i = 0; i < p->n_containers; i++)
@@ -360,7 +376,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	}
 	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
 	if (plan_containers(m, err) < 0 || read_filters(m, err) < 0 || warn_filters(m, err) < 0 ||
-		place(m, err) < 0)
+		place_or_tell(m, out, err) < 0)
 		return err->code;
 	m->in.plan->version = PLAN_VERSION;
 	m->in.plan->profile = m->in.profile->name;

@@ -353,6 +353,21 @@ static int search_result(const struct search *s, struct arena *a, struct placeme
 	return 0;
 }
 
+/* Would it fit if nobody else used the pool? Only then does it help to wait. */
+static void look_beyond(struct search *s, struct arena *a)
+{
+	uint64_t *bytes = arena_array(a, s->inv->n_gpus, sizeof(*bytes));
+	uint32_t *claims = arena_array(a, s->inv->n_servers, sizeof(*claims));
+	struct usage none = {.claimed = bytes, .pending = bytes, .n_claims = claims};
+	struct search alone;
+
+	if (!bytes || !claims || search_init(&alone, s->inv, &none, s->d, a) != 0 ||
+		search_run(&alone))
+		return;
+	s->never = true;
+	s->split = alone.split;
+}
+
 int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
 	struct arena *a, struct placement *ret, struct err *err)
 {
@@ -360,8 +375,10 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 
 	if (search_init(&s, inv, use, d, a) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
-	if (!search_run(&s))
+	if (!search_run(&s)) {
+		look_beyond(&s, a);
 		return placement_refuse(&s, err);
+	}
 	if (search_result(&s, a, ret) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
 	return 0;
@@ -402,9 +419,6 @@ size_t placement_copies(const struct inventory *inv, const struct usage *use,
 		n_claims[b] = use->n_claims[s.bins[b].server];
 	while (n < limit && search_run(&s)) {
 		n++;
-		/* Named servers that are held whole fit once. */
-		if (s.d->whole_servers && s.d->n_servers)
-			break;
 		search_settle(&s, n_claims);
 	}
 	return n;

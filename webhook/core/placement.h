@@ -82,12 +82,13 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
  * The arena gives about 25 bytes for each GPU of the pool. 1000 servers with 8 GPUs take 50 to 150 us.
  * ret's arrays live in the arena. ERR_REFUSED with reason "NoCapacity" (or "NoServer" when no usable GPU matches the
  * filter at all, "ServerTaken" when demand.servers names servers and these cannot hold it) and a sentence: what was
- * asked, what the best GPUs that match have free, how much is held by pods that have not started, what would fit.
+ * asked, what the best GPUs that match have free, how much is held by pods that have not started, what would fit,
+ * and whether waiting helps.
  * ERR_NOMEM. */
 int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
 	struct arena *a, struct placement *ret, struct err *err);
 
-/* How many copies of this demand would fit one after the other, at most `limit`: for warnings on workloads. */
+/* How many copies of this demand, which names no servers, would fit one after the other, at most `limit`: for warnings on workloads. */
 size_t placement_copies(const struct inventory *inv, const struct usage *use,
 	const struct demand *d, size_t limit, struct arena *a);
 

@@ -224,9 +224,16 @@ static uint64_t fitting_mb(
 	return lo;
 }
 
-/* "; now would fit: 1 GPU with 100 %, or 2 with 23 %; ask for less or …" */
-static void say_advice(const struct search *s, size_t room, struct buf *b)
+/* Servers that are drained, and GPUs that are unfit or stale, come back. */
+static bool waiting_helps(const struct search *s, const struct tally *t)
 {
+	return !s->never || t->usable + t->missing < t->selected;
+}
+
+/* "; now would fit: 1 GPU with 100 %, or 2 with 23 %; ask for less or …" */
+static void say_advice(const struct search *s, const struct tally *t, size_t room, struct buf *b)
+{
+	const char *const never = "the pool would not hold it if nobody else used it";
 	const struct demand_container *c = &s->d->containers[s->failed];
 	uint32_t percent = c->percent ? fitting_percent(s, c, c->amount) : 0;
 	uint64_t mb = c->percent ? 0 : fitting_mb(s, c, c->amount);
@@ -234,8 +241,12 @@ static void say_advice(const struct search *s, size_t room, struct buf *b)
 	/* Room for all of it, but not as a whole: another container is in the way; then no number helps. */
 	bool smaller = room < c->amount && (percent || mb);
 
-	if (!fewer && !smaller) {
+	if (!fewer && !smaller && waiting_helps(s, t)) {
 		buf_str(b, "; create the pod again when others have ended");
+		return;
+	}
+	if (!fewer && !smaller) {
+		buf_fmt(b, "; %s: ask for less", never);
 		return;
 	}
 	buf_str(b, "; now would fit: ");
@@ -247,7 +258,10 @@ static void say_advice(const struct search *s, size_t room, struct buf *b)
 		buf_str(b, fewer ? ", or " : "");
 		say_amount(b, &less, c->amount);
 	}
-	buf_str(b, "; ask for less or create the pod again when others have ended");
+	if (waiting_helps(s, t))
+		buf_str(b, "; ask for less or create the pod again when others have ended");
+	else
+		buf_fmt(b, "; ask for less, since %s", never);
 }
 
 static int refuse_full(
@@ -278,7 +292,7 @@ static int refuse_full(
 		say_name(b, t->crowded_server->name);
 		buf_fmt(b, " takes no more: it has %d claims", CLAIMS_PER_SERVER_MAX);
 	}
-	say_advice(s, room, b);
+	say_advice(s, t, room, b);
 	return finish(b, "NoCapacity", err);
 }
 
@@ -300,6 +314,8 @@ int placement_refuse(const struct search *s, struct err *err)
 		buf_str(&b, s->d->n_containers == 1
 				    ? "ask for fewer GPUs"
 				    : "ask for less, or put each container into a pod of its own");
+		if (waiting_helps(s, &t))
+			buf_str(&b, ", or create the pod again when others have ended");
 		return finish(&b, "NoCapacity", err);
 	}
 	if (t.selected == 0)

@@ -60,6 +60,7 @@ struct search {
 	struct choice *best, *other; /* room for one server's choices, twice */
 	bool together;               /* prefer servers that this pod uses already */
 	bool split;          /* there is room, but not on one server, as the demand wants it */
+	bool never;          /* the pool would not hold it if nobody else used it */
 	size_t failed;       /* the container that found no place */
 	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or n_servers */
 };

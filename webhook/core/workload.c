@@ -78,6 +78,9 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 	if (world->ledger->ops->view(world->ledger, false, a, &view, err) < 0 ||
 		plan_demand(plan, p && p->whole_servers, a, &d, err) < 0)
 		return err->code;
+	/* Each pod is given servers of its own: those in the plan are the first pod's. */
+	d.one_server = d.n_servers > 0 && p && p->one_server;
+	d.n_servers = 0;
 	fit = placement_copies(&view.inventory, &view.usage, &d, want, a);
 	if (fit >= want)
 		return 0;
