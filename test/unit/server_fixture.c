@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: reading and writing a GPUServer object for tests of the core. */
 #include "test/unit/server_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test/unit/test.h"
 
 void server_fixture_init(struct server_fixture *f)
 {

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which Host headers the admin listener answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/edge/admin_guard.h"
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
-
-static void test_hosts(void **state)
+TEST(test_hosts)
 {
 	static const struct {
 		const char *host, *peer;
@@ -38,16 +30,10 @@ static void test_hosts(void **state)
 		{"pool.example:8081", "10.0.0.7:4000", true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		if (admin_host_allowed(cases[i].host, cases[i].peer) != cases[i].allowed)
 			fail_msg("%s from %s: expected %d", cases[i].host, cases[i].peer,
 				cases[i].allowed);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_hosts)};
-
-	return cmocka_run_group_tests_name("admin_guard", tests, NULL, NULL) != 0;
-}
+TESTS(test_hosts)

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/arena. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/arena.h"
+#include "test/unit/test.h"
 
 static bool all_zero(const unsigned char *at, size_t size)
 {
@@ -18,11 +11,10 @@ static bool all_zero(const unsigned char *at, size_t size)
 	return true;
 }
 
-static void init_allocates_nothing(void **state)
+TEST(init_allocates_nothing)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 100);
 	assert_null(a.first);
 	assert_false(a.failed);
@@ -31,12 +23,11 @@ static void init_allocates_nothing(void **state)
 }
 
 /* Pieces of every size: zeroed, aligned, apart from each other, also after a reset over used memory. */
-static void pieces_are_zeroed_aligned_and_apart(void **state)
+TEST(pieces_are_zeroed_aligned_and_apart)
 {
 	static unsigned char *piece[3000];
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 64 << 20);
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < 3000; i++) {
@@ -57,12 +48,11 @@ static void pieces_are_zeroed_aligned_and_apart(void **state)
 	assert_null(a.first);
 }
 
-static void reset_keeps_the_first_chunk(void **state)
+TEST(reset_keeps_the_first_chunk)
 {
 	struct arena a;
 	void *first;
 
-	(void)state;
 	arena_init(&a, 64 << 20);
 	first = arena_alloc(&a, 100);
 	for (int i = 0; i < 100; i++)
@@ -72,11 +62,10 @@ static void reset_keeps_the_first_chunk(void **state)
 	arena_release(&a);
 }
 
-static void one_huge_piece_is_not_kept(void **state)
+TEST(one_huge_piece_is_not_kept)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 64 << 20);
 	assert_non_null(arena_alloc(&a, 10 << 20));
 	arena_reset(&a);
@@ -85,11 +74,10 @@ static void one_huge_piece_is_not_kept(void **state)
 	arena_release(&a);
 }
 
-static void maximum_holds_and_failure_sticks(void **state)
+TEST(maximum_holds_and_failure_sticks)
 {
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1000);
 	assert_non_null(arena_alloc(&a, 900));
 	assert_non_null(arena_alloc(&a, 100));
@@ -106,15 +94,14 @@ static void maximum_holds_and_failure_sticks(void **state)
 	arena_release(&a);
 }
 
-static void sizes_that_overflow(void **state)
+TEST(sizes_that_overflow)
 {
 	static const size_t cases[][2] = {{SIZE_MAX, 2}, {2, SIZE_MAX}, {SIZE_MAX / 2 + 1, 2},
 		{SIZE_MAX, 1}, {1, SIZE_MAX - 8}};
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, SIZE_MAX);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		assert_null(arena_array(&a, cases[i][0], cases[i][1]));
 		a.failed = false;
 		assert_null(arena_space(&a, cases[i][0], cases[i][1]));
@@ -129,12 +116,11 @@ static void sizes_that_overflow(void **state)
 }
 
 /* One of thousands takes what it needs, and grows all the same. */
-static void small_ones(void **state)
+TEST(small_ones)
 {
 	static const size_t expected[] = {0, 1, 16, 100, 5000};
 
-	(void)state;
-	for (size_t e = 0; e < sizeof(expected) / sizeof(*expected); e++) {
+	for (size_t e = 0; e < COUNT(expected); e++) {
 		struct arena a;
 
 		arena_init_small(&a, 10000, expected[e]);
@@ -152,13 +138,12 @@ static void small_ones(void **state)
 	}
 }
 
-static void texts(void **state)
+TEST(texts)
 {
 	struct slice s;
 	struct arena a;
 	char *t;
 
-	(void)state;
 	arena_init(&a, 100000);
 	assert_string_equal(arena_strdup(&a, SLICE("abc")), "abc");
 	assert_string_equal(arena_strdup(&a, (struct slice){NULL, 0}), "");
@@ -177,13 +162,12 @@ static void texts(void **state)
 	arena_release(&a);
 }
 
-static void copies(void **state)
+TEST(copies)
 {
 	static const uint32_t numbers[] = {7, 8, 9};
 	struct arena a;
 	uint32_t *copy;
 
-	(void)state;
 	arena_init(&a, 1000);
 	copy = arena_copy(&a, numbers, 3, sizeof(numbers[0]));
 	assert_non_null(copy);
@@ -196,19 +180,6 @@ static void copies(void **state)
 	arena_release(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init_allocates_nothing),
-		cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
-		cmocka_unit_test(reset_keeps_the_first_chunk),
-		cmocka_unit_test(one_huge_piece_is_not_kept),
-		cmocka_unit_test(maximum_holds_and_failure_sticks),
-		cmocka_unit_test(sizes_that_overflow),
-		cmocka_unit_test(small_ones),
-		cmocka_unit_test(texts),
-		cmocka_unit_test(copies),
-	};
-
-	return cmocka_run_group_tests_name("arena", tests, NULL, NULL) != 0;
-}
+TESTS(init_allocates_nothing, pieces_are_zeroed_aligned_and_apart, reset_keeps_the_first_chunk,
+	one_huge_piece_is_not_kept, maximum_holds_and_failure_sticks, sizes_that_overflow,
+	small_ones, texts, copies)

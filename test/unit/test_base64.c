@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base64, read strictly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/base64.h"
+#include "test/unit/test.h"
 
-static void test_good(void **state)
+TEST(test_good)
 {
 	static const struct {
 		const char *in, *out;
@@ -26,8 +18,7 @@ static void test_good(void **state)
 		{"+/+/", "\xfb\xff\xbf"},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err e = {0};
 		struct buf b;
 
@@ -40,7 +31,7 @@ static void test_good(void **state)
 	}
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
 	static const struct {
 		const char *in;
@@ -62,8 +53,7 @@ static void test_bad(void **state)
 		{"Zm9_", "byte 3"},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err e = {0};
 		struct buf b;
 
@@ -77,12 +67,11 @@ static void test_bad(void **state)
 	}
 }
 
-static void test_limit(void **state)
+TEST(test_limit)
 {
 	struct err e = {0};
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 4);
 	assert_int_equal(base64_decode(SLICE("Zm9vYg=="), &b, &e), 0);
 	assert_string_equal(b.data, "foob");
@@ -93,13 +82,12 @@ static void test_limit(void **state)
 }
 
 /* Every byte there and back. */
-static void test_round(void **state)
+TEST(test_round)
 {
 	unsigned char bytes[256];
 	struct buf text, back;
 	struct err e = {0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (unsigned char)(i * 167 + 13);
 	for (size_t n = 0; n <= sizeof(bytes); n++) {
@@ -114,14 +102,4 @@ static void test_round(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_round),
-	};
-
-	return cmocka_run_group_tests_name("base64", tests, NULL, NULL) != 0;
-}
+TESTS(test_good, test_bad, test_limit, test_round)

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, in every function of the lowest modules that allocates. Linked with
  * --wrap for malloc, calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json_read.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 
-static void buffers(void **state)
+TEST(buffers)
 {
 	bool any = true;
 
-	(void)state;
 	for (long n = 0; any; n++) {
 		struct buf b;
 		size_t before;
@@ -42,22 +32,20 @@ static void buffers(void **state)
 	}
 }
 
-static void an_empty_buffer_that_is_taken(void **state)
+TEST(an_empty_buffer_that_is_taken)
 {
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 10);
 	oom_begin(0, OOM_ONE);
 	assert_null(buf_take(&b, NULL));
 	assert_true(oom_end());
 }
 
-static void arenas(void **state)
+TEST(arenas)
 {
 	bool any = true;
 
-	(void)state;
 	for (long n = 0; any; n++) {
 		struct arena a;
 		void *last = NULL;
@@ -76,13 +64,12 @@ static void arenas(void **state)
 }
 
 /* Nodes, hashes, the room for escaped keys and the table of a wide object must grow. */
-static void json_documents(void **state)
+TEST(json_documents)
 {
 	struct buf b;
 	bool any = true;
 	long n;
 
-	(void)state;
 	buf_init(&b, 1 << 20);
 	buf_str(&b, "{\"outer\":{");
 	for (int i = 0; i < 600; i++)
@@ -115,12 +102,11 @@ static void json_documents(void **state)
 }
 
 /* To compare two keys of equal hashes, a key with escapes is decoded. */
-static void a_duplicate_key(void **state)
+TEST(a_duplicate_key)
 {
 	static const char text[] = "{\"a\":1,\"\\u0061\":2}";
 	bool any = true;
 
-	(void)state;
 	for (long n = 0; any; n++) {
 		struct json j = {0};
 		char *copy = NULL;
@@ -135,15 +121,4 @@ static void a_duplicate_key(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buffers),
-		cmocka_unit_test(an_empty_buffer_that_is_taken),
-		cmocka_unit_test(arenas),
-		cmocka_unit_test(json_documents),
-		cmocka_unit_test(a_duplicate_key),
-	};
-
-	return cmocka_run_group_tests_name("base_oom", tests, NULL, NULL) != 0;
-}
+TESTS(buffers, an_empty_buffer_that_is_taken, arenas, json_documents, a_duplicate_key)

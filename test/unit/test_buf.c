@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/buf. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/buf.h"
+#include "test/unit/test.h"
 
 #define TEXT(lit) lit, sizeof(lit) - 1
 
-static void starts_empty_and_allocates_nothing(void **state)
+TEST(starts_empty_and_allocates_nothing)
 {
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 10);
 	assert_null(b.data);
 	assert_int_equal(b.len, 0);
@@ -30,11 +20,10 @@ static void starts_empty_and_allocates_nothing(void **state)
 	buf_release(&b);
 }
 
-static void appends_of_every_kind(void **state)
+TEST(appends_of_every_kind)
 {
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 1000);
 	buf_str(&b, "a");
 	buf_char(&b, 'b');
@@ -59,12 +48,11 @@ static void appends_of_every_kind(void **state)
 	assert_int_equal(b.max, 1000);
 }
 
-static void grows_by_doubling(void **state)
+TEST(grows_by_doubling)
 {
 	struct buf b;
 	size_t growths = 0, cap = 0;
 
-	(void)state;
 	buf_init(&b, 1 << 20);
 	for (int i = 0; i < 1 << 20; i++) {
 		buf_char(&b, (char)('a' + i % 26));
@@ -81,9 +69,8 @@ static void grows_by_doubling(void **state)
 }
 
 /* Each way to append: what does not fit leaves the contents as they were, and nothing is appended any more. */
-static void maximum_holds_and_failure_sticks(void **state)
+TEST(maximum_holds_and_failure_sticks)
 {
-	(void)state;
 	for (int way = 0; way < 9; way++) {
 		struct buf b;
 
@@ -133,11 +120,10 @@ static void maximum_holds_and_failure_sticks(void **state)
 	}
 }
 
-static void exact_fit(void **state)
+TEST(exact_fit)
 {
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 300);
 	for (int i = 0; i < 30; i++)
 		buf_fmt(&b, "%010d", i);
@@ -155,7 +141,7 @@ static void exact_fit(void **state)
 	buf_release(&b);
 }
 
-static void json_strings(void **state)
+TEST(json_strings)
 {
 	static const struct {
 		const char *in;
@@ -171,8 +157,7 @@ static void json_strings(void **state)
 		{TEXT("\xc3\xa9\xf0\x9f\x98\x80<>&"), "\"\xc3\xa9\xf0\x9f\x98\x80<>&\""},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct buf b;
 
 		buf_init(&b, 100);
@@ -185,7 +170,7 @@ static void json_strings(void **state)
 	}
 }
 
-static void pointer_segments(void **state)
+TEST(pointer_segments)
 {
 	static const struct {
 		const char *in, *out;
@@ -197,8 +182,7 @@ static void pointer_segments(void **state)
 		{"/", "~1"},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct buf b;
 
 		buf_init(&b, 100);
@@ -209,7 +193,7 @@ static void pointer_segments(void **state)
 }
 
 /* The test vectors of RFC 4648, section 10, and all byte values. */
-static void base64(void **state)
+TEST(base64)
 {
 	static const struct {
 		const char *in, *out;
@@ -225,8 +209,7 @@ static void base64(void **state)
 		{"\xfb\xff", "+/8="},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct buf b;
 
 		buf_init(&b, 100);
@@ -282,12 +265,11 @@ static void naive_base64(char *out, const unsigned char *in, size_t len)
 }
 
 /* Every length around the vectors' width, in memory that ends with the bytes, by the naive ways above. */
-static void fast_ways_agree_with_the_slow(void **state)
+TEST(fast_ways_agree_with_the_slow)
 {
 	static char want[6 * 320 + 16];
 	uint32_t draw = 7;
 
-	(void)state;
 	for (size_t len = 1; len < 300; len++) {
 		for (int round = 0; round < 8; round++) {
 			unsigned char *in = malloc(len);
@@ -330,13 +312,12 @@ static void fast_ways_agree_with_the_slow(void **state)
 	}
 }
 
-static void hands_its_bytes_over(void **state)
+TEST(hands_its_bytes_over)
 {
 	struct buf b;
 	size_t len = 99;
 	char *s;
 
-	(void)state;
 	buf_init(&b, 100);
 	s = buf_take(&b, &len);
 	assert_string_equal(s, "");
@@ -355,32 +336,16 @@ static void hands_its_bytes_over(void **state)
 	free(s);
 }
 
-static void percent_encoding(void **state)
+TEST(percent_encoding)
 {
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 256);
 	buf_percent(&b, (struct slice){"aZ09-._~ /%&=+\0\xc3\xa4", 17});
 	assert_string_equal(b.data, "aZ09-._~%20%2F%25%26%3D%2B%00%C3%A4");
 	buf_release(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(starts_empty_and_allocates_nothing),
-		cmocka_unit_test(appends_of_every_kind),
-		cmocka_unit_test(grows_by_doubling),
-		cmocka_unit_test(maximum_holds_and_failure_sticks),
-		cmocka_unit_test(exact_fit),
-		cmocka_unit_test(json_strings),
-		cmocka_unit_test(pointer_segments),
-		cmocka_unit_test(percent_encoding),
-		cmocka_unit_test(base64),
-		cmocka_unit_test(fast_ways_agree_with_the_slow),
-		cmocka_unit_test(hands_its_bytes_over),
-	};
-
-	return cmocka_run_group_tests_name("buf", tests, NULL, NULL) != 0;
-}
+TESTS(starts_empty_and_allocates_nothing, appends_of_every_kind, grows_by_doubling,
+	maximum_holds_and_failure_sticks, exact_fit, json_strings, pointer_segments,
+	percent_encoding, base64, fast_ways_agree_with_the_slow, hands_its_bytes_over)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the certificate keeper against an API server with Secrets and webhook configurations. At every write it is checked that a client
  * who trusts a bundle of the last second accepts each serving pair of the last second. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/base64.h"
 #include "base/clock.h"
 #include "certs/x509.h"
 #include "certs/x509_read.h"
 #include "test/unit/api_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/cert_keeper.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/edge/metrics.h"
@@ -280,7 +271,7 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 
 /* ---- the world ---- */
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -311,7 +302,7 @@ static void keep(struct world *w, int n)
 		assert_int_equal(w->duty.start(w->duty.ctx, &w->running[i], NULL), 0);
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
 	struct world *w = *state;
 
@@ -450,7 +441,7 @@ static void seed_all(struct world *w, int64_t ago_s, int64_t ca_valid_s, int64_t
 
 /* ---- the tests ---- */
 
-static void makes_both_at_first(void **state)
+TEST(makes_both_at_first)
 {
 	struct world *w = *state;
 	char *cert, *key;
@@ -474,7 +465,7 @@ static void makes_both_at_first(void **state)
 	assert_int_equal(w->writes, writes);
 }
 
-static void renews_at_two_thirds(void **state)
+TEST(renews_at_two_thirds)
 {
 	struct world *w = *state;
 	char *ca_before, *ca_after;
@@ -494,7 +485,7 @@ static void renews_at_two_thirds(void **state)
 	free(ca_after);
 }
 
-static void leaves_a_young_pair(void **state)
+TEST(leaves_a_young_pair)
 {
 	struct world *w = *state;
 
@@ -527,17 +518,17 @@ static void another_ca_follows(struct world *w, int keepers)
 	free(after);
 }
 
-static void rotates(void **state)
+TEST(rotates)
 {
 	another_ca_follows(*state, 1);
 }
 
-static void two_rotate_at_once(void **state)
+TEST(two_rotate_at_once)
 {
 	another_ca_follows(*state, 2);
 }
 
-static void two_start_at_once(void **state)
+TEST(two_start_at_once)
 {
 	struct world *w = *state;
 
@@ -554,7 +545,7 @@ static void delete (struct world *w, int i)
 }
 
 /* The pair in use stays trusted until another CA has followed in the usual way. */
-static void the_ca_is_deleted_by_hand(void **state)
+TEST(the_ca_is_deleted_by_hand)
 {
 	struct world *w = *state;
 
@@ -566,7 +557,7 @@ static void the_ca_is_deleted_by_hand(void **state)
 	assert_int_equal(w->broken, 0);
 }
 
-static void the_pair_is_deleted_by_hand(void **state)
+TEST(the_pair_is_deleted_by_hand)
 {
 	struct world *w = *state;
 
@@ -579,7 +570,7 @@ static void the_pair_is_deleted_by_hand(void **state)
 	assert_int_equal(w->n_bundles, 1);
 }
 
-static void a_bundle_is_taken_away(void **state)
+TEST(a_bundle_is_taken_away)
 {
 	struct world *w = *state;
 
@@ -591,7 +582,7 @@ static void a_bundle_is_taken_away(void **state)
 	assert_int_equal(w->n_pairs, 1);
 }
 
-static void leaves_somebody_elses_secret(void **state)
+TEST(leaves_somebody_elses_secret)
 {
 	struct world *w = *state;
 	struct x509_pair junk;
@@ -608,7 +599,7 @@ static void leaves_somebody_elses_secret(void **state)
 	assert_int_equal(api_seen_of(w->api, "PUT", "*"), 0);
 }
 
-static void makes_its_own_secret_anew(void **state)
+TEST(makes_its_own_secret_anew)
 {
 	struct world *w = *state;
 	struct x509_pair junk;
@@ -622,21 +613,7 @@ static void makes_its_own_secret_anew(void **state)
 	assert_true(eventually(w, settled, 5000));
 }
 
-int main(void)
-{
-#define WORLD_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		WORLD_TEST(makes_both_at_first),
-		WORLD_TEST(renews_at_two_thirds),
-		WORLD_TEST(leaves_a_young_pair),
-		WORLD_TEST(rotates),
-		WORLD_TEST(two_rotate_at_once),
-		WORLD_TEST(two_start_at_once),
-		WORLD_TEST(the_ca_is_deleted_by_hand),
-		WORLD_TEST(the_pair_is_deleted_by_hand),
-		WORLD_TEST(a_bundle_is_taken_away),
-		WORLD_TEST(leaves_somebody_elses_secret),
-		WORLD_TEST(makes_its_own_secret_anew),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(set_up, tear_down, makes_both_at_first, renews_at_two_thirds, leaves_a_young_pair,
+	rotates, two_rotate_at_once, two_start_at_once, the_ca_is_deleted_by_hand,
+	the_pair_is_deleted_by_hand, a_bundle_is_taken_away, leaves_somebody_elses_secret,
+	makes_its_own_secret_anew)

@@ -3,14 +3,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,26 +11,24 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "certs/certs_files.h"
+#include "test/unit/test.h"
 
 static char dir[PATH_MAX - 300]; /* a fresh directory for each test */
 
-static int setup(void **state)
+FIXTURE(setup)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	(void)state;
 	(void)snprintf(dir, sizeof(dir), "%s/certs_files.XXXXXX", tmp ? tmp : "/tmp");
 	return mkdtemp(dir) ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
 	char cmd[PATH_MAX];
 
-	(void)state;
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
 	return system(cmd);
 }
@@ -88,12 +78,11 @@ static const struct certs_file two[] = {
 	{"c", SLICE("public"), false},
 };
 
-static void test_write(void **state)
+TEST(test_write)
 {
 	struct err err = {0};
 	mode_t mask = umask(0);
 
-	(void)state;
 	assert_int_equal(certs_files_write(in_dir("new/deep/"), two, 2, false, &err), 0);
 	umask(mask);
 	assert_int_equal(mode_of(in_dir("new")), 0700);
@@ -105,13 +94,12 @@ static void test_write(void **state)
 	assert_int_equal(count_files(in_dir("new/deep")), 2);
 }
 
-static void test_no_overwrite(void **state)
+TEST(test_no_overwrite)
 {
 	static const struct certs_file other[] = {
 		{"new", SLICE("new"), false}, {"c", SLICE("x"), false}};
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
 	/* one file that exists refuses all */
 	assert_int_equal(certs_files_write(dir, other, 2, false, &err), ERR_CONFLICT);
@@ -125,12 +113,11 @@ static void test_no_overwrite(void **state)
 }
 
 /* A link is not followed: what it points to is somebody else's. */
-static void test_links(void **state)
+TEST(test_links)
 {
 	struct err err = {0};
 	FILE *f = fopen(in_dir("theirs"), "w");
 
-	(void)state;
 	assert_non_null(f);
 	assert_true(fputs("theirs", f) >= 0);
 	assert_int_equal(fclose(f), 0);
@@ -144,11 +131,10 @@ static void test_links(void **state)
 	assert_int_equal(mode_of(in_dir("k")), 0600);
 }
 
-static void test_bad_targets(void **state)
+TEST(test_bad_targets)
 {
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(mkdir(in_dir("c"), 0700), 0);
 	assert_int_equal(certs_files_write(dir, two, 2, true, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "/c: is a directory"));
@@ -163,7 +149,7 @@ static void test_bad_targets(void **state)
 	assert_int_equal(certs_files_write("/proc/nothing", two, 2, false, &err), ERR_IO);
 }
 
-static void test_bad_calls(void **state)
+TEST(test_bad_calls)
 {
 	static const struct certs_file slash[] = {{"../k", SLICE("x"), true}};
 	static const struct certs_file none[] = {{"", SLICE("x"), true}};
@@ -171,7 +157,6 @@ static void test_bad_calls(void **state)
 	struct certs_file longest[] = {{name, SLICE("x"), true}};
 	struct err err = {0};
 
-	(void)state;
 	memset(name, 'a', NAME_MAX);
 	name[NAME_MAX] = '\0';
 	assert_int_equal(certs_files_write(dir, two, 0, false, &err), ERR_INTERNAL);
@@ -184,7 +169,7 @@ static void test_bad_calls(void **state)
 }
 
 /* A full disk, as a file size limit: what was there stays, nothing is left behind. */
-static void test_full(void **state)
+TEST(test_full)
 {
 	static char big[65536];
 	struct certs_file files[] = {two[0], {"c", {big, sizeof(big)}, false}};
@@ -194,7 +179,6 @@ static void test_full(void **state)
 	int code = 0;
 	void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
 
-	(void)state;
 	memset(big, 'x', sizeof(big));
 	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -210,12 +194,11 @@ static void test_full(void **state)
 	assert_int_equal(count_files(dir), 2);
 }
 
-static void test_lock(void **state)
+TEST(test_lock)
 {
 	struct err err = {0};
 	int fd = open(dir, O_RDONLY | O_DIRECTORY);
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
 	assert_int_equal(certs_files_write(dir, two, 2, false, &err), ERR_CONFLICT);
@@ -224,13 +207,12 @@ static void test_lock(void **state)
 	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
 }
 
-static void test_read(void **state)
+TEST(test_read)
 {
 	struct buf b;
 	struct err err = {0};
 	FILE *f = NULL;
 
-	(void)state;
 	buf_init(&b, 0);
 	assert_int_equal(certs_files_read(in_dir("none"), &b, &err), ERR_NOTFOUND);
 	assert_int_equal(certs_files_read(dir, &b, &err), ERR_IO);
@@ -256,32 +238,15 @@ static void test_read(void **state)
 	certs_files_wipe(&b); /* an empty one is harmless */
 }
 
-static void test_path(void **state)
+TEST(test_path)
 {
 	struct err err = {0};
 	char path[8];
 
-	(void)state;
 	assert_int_equal(certs_files_path("ab", "cdef", path, sizeof(path), &err), 0);
 	assert_string_equal(path, "ab/cdef");
 	assert_int_equal(certs_files_path("abc", "cdef", path, sizeof(path), &err), ERR_TOOBIG);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_write),
-		TEST(test_no_overwrite),
-		TEST(test_links),
-		TEST(test_bad_targets),
-		TEST(test_bad_calls),
-		TEST(test_full),
-		TEST(test_lock),
-		TEST(test_read),
-		cmocka_unit_test(test_path),
-	};
-
-	return cmocka_run_group_tests_name("certs_files", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, test_write, test_no_overwrite, test_links, test_bad_targets,
+	test_bad_calls, test_full, test_lock, test_read, test_path)

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: certs/certs_names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "certs/certs_names.h"
+#include "test/unit/test.h"
 
 #define LABEL63 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define NAME253                                                                                    \
@@ -47,10 +40,9 @@ static const struct {
 	{SLICE(LABEL63 "a"), NULL, "DNS name"},
 };
 
-static void test_dns(void **state)
+TEST(test_dns)
 {
-	(void)state;
-	for (size_t i = 0; i < sizeof(dns) / sizeof(dns[0]); i++) {
+	for (size_t i = 0; i < COUNT(dns); i++) {
 		struct certs_names names = {0};
 		struct err err = {0};
 		int code = certs_names_dns(&names, dns[i].in, &err);
@@ -91,10 +83,9 @@ static const struct {
 	{SLICE("0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"), NULL, 0},
 };
 
-static void test_ip(void **state)
+TEST(test_ip)
 {
-	(void)state;
-	for (size_t i = 0; i < sizeof(ip) / sizeof(ip[0]); i++) {
+	for (size_t i = 0; i < COUNT(ip); i++) {
 		struct certs_names names = {0};
 		struct err err = {0};
 		int code = certs_names_ip(&names, ip[i].in, &err);
@@ -112,12 +103,11 @@ static void test_ip(void **state)
 	}
 }
 
-static void test_octets(void **state)
+TEST(test_octets)
 {
 	static const uint8_t bytes[17] = {10, 0, 0, 7};
 	struct certs_names names = {0};
 
-	(void)state;
 	assert_int_equal(certs_names_octets(&names, bytes, 4, NULL), 0);
 	assert_int_equal(certs_names_octets(&names, bytes, 16, NULL), 0);
 	assert_int_equal(certs_names_octets(&names, bytes, 0, NULL), ERR_INVALID);
@@ -126,12 +116,11 @@ static void test_octets(void **state)
 	assert_string_equal(names.name[1].text, "a00:7::");
 }
 
-static void test_service(void **state)
+TEST(test_service)
 {
 	struct certs_names names = {0};
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(certs_names_service(&names, SLICE("poolgate"), SLICE("gpu"), &err), 0);
 	assert_string_equal(names.name[0].text, "poolgate.gpu.svc");
 	assert_int_equal(certs_names_service(&names, SLICE(LABEL63), SLICE(LABEL63), &err), 0);
@@ -143,13 +132,12 @@ static void test_service(void **state)
 	assert_int_equal(names.count, 2);
 }
 
-static void test_set(void **state)
+TEST(test_set)
 {
 	struct certs_names names = {0};
 	struct err err = {0};
 	char name[16];
 
-	(void)state;
 	/* once each, an address and a name of the same text apart */
 	assert_int_equal(certs_names_dns(&names, SLICE("a.b"), &err), 0);
 	assert_int_equal(certs_names_dns(&names, SLICE("A.B"), &err), 0);
@@ -165,15 +153,4 @@ static void test_set(void **state)
 	assert_int_equal(names.count, CERTS_NAMES_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_dns),
-		cmocka_unit_test(test_ip),
-		cmocka_unit_test(test_octets),
-		cmocka_unit_test(test_service),
-		cmocka_unit_test(test_set),
-	};
-
-	return cmocka_run_group_tests_name("certs_names", tests, NULL, NULL) != 0;
-}
+TESTS(test_dns, test_ip, test_octets, test_service, test_set)

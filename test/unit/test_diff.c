@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: unified differences, word for word and by applying them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/cli/diff.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static void shows(void **state)
+TEST(shows)
 {
 	static const struct {
 		const char *before, *after, *diff;
@@ -35,7 +24,6 @@ static void shows(void **state)
 			"--- a\n+++ b\n@@ -1,8 +1,8 @@\n-a\n+A\n 1\n 2\n 3\n 4\n 5\n 6\n-b\n+B\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 		struct buf out;
@@ -62,9 +50,8 @@ static void keeps(struct slice diff, char drop, struct buf *out)
 	}
 }
 
-static void holds_both_texts(void **state)
+TEST(holds_both_texts)
 {
-	(void)state;
 	srand(7);
 	for (int round = 0; round < 300; round++) {
 		struct buf a, b, diff, old, new;
@@ -105,12 +92,11 @@ static void holds_both_texts(void **state)
 	}
 }
 
-static void large_and_limits(void **state)
+TEST(large_and_limits)
 {
 	struct buf a, b, out;
 	struct err err = {0};
 
-	(void)state;
 	buf_init(&a, 1 << 20);
 	buf_init(&b, 1 << 20);
 	buf_init(&out, 1 << 21);
@@ -135,13 +121,4 @@ static void large_and_limits(void **state)
 	buf_release(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shows),
-		cmocka_unit_test(holds_both_texts),
-		cmocka_unit_test(large_and_limits),
-	};
-
-	return cmocka_run_group_tests_name("diff", tests, NULL, NULL) != 0;
-}
+TESTS(shows, holds_both_texts, large_and_limits)

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: cluster/duty: called at once, when due, when woken; ends promptly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/duty.h"
 
 static void nap(int ms)
@@ -60,46 +54,42 @@ static struct duty *begin(struct counter *c)
 	return d;
 }
 
-static void called_at_once_then_when_due(void **state)
+TEST(called_at_once_then_when_due)
 {
 	struct counter c = {.again_ms = 20};
 	int64_t start = clock_ms();
 	struct duty *d = begin(&c);
 
-	(void)state;
 	assert_true(reaches(&c, 4));
 	assert_true(clock_ms() - start >= 60);
 	duty_stop(d);
 }
 
-static void negative_is_at_once(void **state)
+TEST(negative_is_at_once)
 {
 	struct counter c = {.again_ms = -5};
 	struct duty *d = begin(&c);
 
-	(void)state;
 	assert_true(reaches(&c, 50));
 	duty_stop(d);
 }
 
-static void not_before_it_is_due(void **state)
+TEST(not_before_it_is_due)
 {
 	struct counter c = {.again_ms = INT64_MAX};
 	struct duty *d = begin(&c);
 
-	(void)state;
 	assert_true(reaches(&c, 1));
 	nap(50);
 	assert_int_equal(atomic_load(&c.ticks), 1);
 	duty_stop(d);
 }
 
-static void woken(void **state)
+TEST(woken)
 {
 	struct counter c = {.again_ms = 60000};
 	struct duty *d = begin(&c);
 
-	(void)state;
 	for (int i = 1; i <= 20; i++) {
 		assert_true(reaches(&c, i));
 		/* Lets it go to sleep in some rounds and not in others. */
@@ -110,25 +100,23 @@ static void woken(void **state)
 	duty_stop(d);
 }
 
-static void what_changes_during_a_tick_makes_another(void **state)
+TEST(what_changes_during_a_tick_makes_another)
 {
 	struct counter c = {.again_ms = 60000, .wake_itself_once = true};
 	struct duty *d = begin(&c);
 
-	(void)state;
 	assert_true(reaches(&c, 2));
 	nap(30);
 	assert_int_equal(atomic_load(&c.ticks), 2);
 	duty_stop(d);
 }
 
-static void a_sleep_is_not_ended_by_waking(void **state)
+TEST(a_sleep_is_not_ended_by_waking)
 {
 	struct counter c = {.again_ms = 60000, .sleep_ms = 120};
 	int64_t start = clock_ms();
 	struct duty *d = begin(&c);
 
-	(void)state;
 	nap(20);
 	duty_wake(d);
 	assert_true(reaches(&c, 1));
@@ -139,13 +127,12 @@ static void a_sleep_is_not_ended_by_waking(void **state)
 	duty_stop(d);
 }
 
-static void stopping_ends_a_sleep_and_waits_for_the_tick(void **state)
+TEST(stopping_ends_a_sleep_and_waits_for_the_tick)
 {
 	struct counter c = {.again_ms = 60000, .sleep_ms = 60000};
 	int64_t start = clock_ms();
 	struct duty *d = begin(&c);
 
-	(void)state;
 	while (!atomic_load(&c.busy))
 		nap(1);
 	assert_false(duty_stopping(d));
@@ -163,14 +150,13 @@ static void *wake_often(void *arg)
 	return NULL;
 }
 
-static void woken_by_many_threads(void **state)
+TEST(woken_by_many_threads)
 {
 	struct counter c = {.again_ms = 60000};
 	struct duty *d = begin(&c);
 	pthread_t t[4];
 	int before;
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, wake_often, d), 0);
 	for (int i = 0; i < 4; i++)
@@ -183,26 +169,12 @@ static void woken_by_many_threads(void **state)
 	duty_stop(d);
 }
 
-static void nothing_for_null(void **state)
+TEST(nothing_for_null)
 {
-	(void)state;
 	duty_wake(NULL);
 	duty_stop(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(called_at_once_then_when_due),
-		cmocka_unit_test(negative_is_at_once),
-		cmocka_unit_test(not_before_it_is_due),
-		cmocka_unit_test(woken),
-		cmocka_unit_test(what_changes_during_a_tick_makes_another),
-		cmocka_unit_test(a_sleep_is_not_ended_by_waking),
-		cmocka_unit_test(stopping_ends_a_sleep_and_waits_for_the_tick),
-		cmocka_unit_test(woken_by_many_threads),
-		cmocka_unit_test(nothing_for_null),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(called_at_once_then_when_due, negative_is_at_once, not_before_it_is_due, woken,
+	what_changes_during_a_tick_makes_another, a_sleep_is_not_ended_by_waking,
+	stopping_ends_a_sleep_and_waits_for_the_tick, woken_by_many_threads, nothing_for_null)

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/err. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/err.h"
 #include "base/slice.h"
 #include "base/text.h"
+#include "test/unit/test.h"
 
-static void sets_code_and_message(void **state)
+TEST(sets_code_and_message)
 {
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(err_reason(&err, ERR_REFUSED, "NotInjected", "pod %s", "a"), ERR_REFUSED);
 	assert_string_equal(err.reason, "NotInjected");
 	assert_string_equal(err.msg, "pod a");
@@ -31,27 +23,25 @@ static void sets_code_and_message(void **state)
 	assert_string_equal(err.msg, "");
 }
 
-static void works_without_an_error_to_fill(void **state)
+TEST(works_without_an_error_to_fill)
 {
-	(void)state;
 	assert_int_equal(err_set(NULL, ERR_IO, "x"), ERR_IO);
 	assert_int_equal(err_reason(NULL, ERR_TOOBIG, "R", "x"), ERR_TOOBIG);
 	assert_int_equal(err_in(NULL, "spec"), ERR_INTERNAL);
 	err_clear(NULL);
 }
 
-static void message_may_quote_itself(void **state)
+TEST(message_may_quote_itself)
 {
 	struct err err = {0};
 
-	(void)state;
 	err_reason(&err, ERR_IO, "Why", "disk full");
 	err_reason(&err, ERR_IO, err.reason, "cannot save: %s", err.msg);
 	assert_string_equal(err.msg, "cannot save: disk full");
 	assert_string_equal(err.reason, "Why");
 }
 
-static void message_is_printable(void **state)
+TEST(message_is_printable)
 {
 	static const struct {
 		const char *in, *out;
@@ -64,20 +54,18 @@ static void message_is_printable(void **state)
 	};
 	struct err err = {0};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		err_set(&err, ERR_INVALID, "%s", cases[i].in);
 		assert_string_equal(err.msg, cases[i].out);
 	}
 }
 
 /* Shift a long text of two-, three- and four-byte characters by one byte at a time: the cut never leaves half a one. */
-static void message_is_cut_between_characters(void **state)
+TEST(message_is_cut_between_characters)
 {
 	static const char *const characters[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
 	struct err err = {0};
 
-	(void)state;
 	for (size_t c = 0; c < 3; c++) {
 		size_t len = strlen(characters[c]);
 
@@ -99,20 +87,18 @@ static void message_is_cut_between_characters(void **state)
 	}
 }
 
-static void reason_is_cut(void **state)
+TEST(reason_is_cut)
 {
 	struct err err = {0};
 
-	(void)state;
 	err_reason(&err, ERR_INVALID, "AVeryLongReasonWordThatDoesNotFitInside", "x");
 	assert_int_equal(strlen(err.reason), 31);
 }
 
-static void path_grows_at_the_front(void **state)
+TEST(path_grows_at_the_front)
 {
 	struct err err = {0};
 
-	(void)state;
 	err_set(&err, ERR_INVALID, "x");
 	assert_int_equal(err_in(&err, "command"), ERR_INVALID);
 	assert_string_equal(err.path, "/command");
@@ -123,11 +109,10 @@ static void path_grows_at_the_front(void **state)
 	assert_string_equal(err.msg, "x");
 }
 
-static void long_path_keeps_its_end(void **state)
+TEST(long_path_keeps_its_end)
 {
 	struct err err = {0};
 
-	(void)state;
 	err_set(&err, ERR_INVALID, "x");
 	err_in(&err, "end");
 	for (int i = 0; i < 100; i++) {
@@ -139,18 +124,6 @@ static void long_path_keeps_its_end(void **state)
 					 "0\xc3\xa9/end"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sets_code_and_message),
-		cmocka_unit_test(works_without_an_error_to_fill),
-		cmocka_unit_test(message_may_quote_itself),
-		cmocka_unit_test(message_is_printable),
-		cmocka_unit_test(message_is_cut_between_characters),
-		cmocka_unit_test(reason_is_cut),
-		cmocka_unit_test(path_grows_at_the_front),
-		cmocka_unit_test(long_path_keeps_its_end),
-	};
-
-	return cmocka_run_group_tests_name("err", tests, NULL, NULL) != 0;
-}
+TESTS(sets_code_and_message, works_without_an_error_to_fill, message_may_quote_itself,
+	message_is_printable, message_is_cut_between_characters, reason_is_cut,
+	path_grows_at_the_front, long_path_keeps_its_end)

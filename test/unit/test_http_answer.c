@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: HTTP/1.1 answers, whole and in pieces of every size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "net/http_answer.h"
+#include "test/unit/test.h"
 
 struct reading {
 	struct http_answer a;
@@ -56,7 +47,7 @@ struct good {
 	size_t left;
 };
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
 	static const struct good cases[] = {
 		{"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", 200, "abc", true, true, 3},
@@ -78,8 +69,7 @@ static void test_answers(void **state)
 			true, true, 0},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < COUNT(cases); i++)
 		for (size_t step = 1; step < 300; step = step < 8 ? step + 1 : step * 5) {
 			const struct good *c = &cases[i];
 			struct reading r = {.enough = false};
@@ -99,7 +89,7 @@ static void test_answers(void **state)
 		}
 }
 
-static void test_what_is_none(void **state)
+TEST(test_what_is_none)
 {
 	static const char *const bad[] = {
 		"HTTP/2 200 OK\r\n",
@@ -131,8 +121,7 @@ static void test_what_is_none(void **state)
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < COUNT(bad); i++)
 		for (size_t step = 1; step < 300; step += 149) {
 			struct reading r = {.enough = false};
 			size_t left;
@@ -143,13 +132,12 @@ static void test_what_is_none(void **state)
 		}
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
 	struct reading r = {.enough = false};
 	struct buf text;
 	size_t left;
 
-	(void)state;
 	buf_init(&text, 1 << 20);
 	buf_str(&text, "HTTP/1.1 200 OK\r\nA: ");
 	for (int i = 0; i < HTTP_ANSWER_LINE_MAX; i++)
@@ -178,7 +166,7 @@ static void test_bounds(void **state)
 	buf_release(&text);
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
 	static const char *const early[] = {"", "HTTP/1.1 200 OK\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx",
@@ -187,8 +175,7 @@ static void test_ends(void **state)
 	struct reading r = {.enough = true};
 	size_t left;
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++) {
+	for (size_t i = 0; i < COUNT(early); i++) {
 		r.enough = false;
 		assert_int_equal(read_in(&r, early[i], 10, &left), 0);
 		assert_int_equal(http_answer_end(&r.a, &r.err), ERR_IO);
@@ -200,14 +187,4 @@ static void test_ends(void **state)
 	buf_release(&r.body);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_what_is_none),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_ends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_answers, test_what_is_none, test_bounds, test_ends)

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: requests to a small server of our own that answers by path, and to what does not answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/http_client.h"
+#include "test/unit/test.h"
 
 static int port, connections;
 
@@ -99,7 +91,7 @@ static void *listen_on(void *arg)
 	}
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -107,7 +99,6 @@ static int setup(void **state)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	pthread_t t;
 
-	(void)state;
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	assert_int_equal(listen(fd, 16), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
@@ -141,12 +132,11 @@ static int get(struct fixture *f, const char *path)
 	return http_client_do(f->c, &f->req, &f->res, &f->e);
 }
 
-static void test_get(void **state)
+TEST(test_get)
 {
 	static const char *const lines[] = {"X-One: 1", "Accept: application/json", NULL};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	f.req.headers = lines;
 	f.req.bearer = "secret";
@@ -174,14 +164,13 @@ static void test_get(void **state)
 	http_client_free(f.c);
 }
 
-static void test_send(void **state)
+TEST(test_send)
 {
 	static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE"};
 	static char large[2000];
 	struct fixture f;
 	char line[32];
 
-	(void)state;
 	fixture_init(&f);
 	memset(large, 'x', sizeof(large) - 1);
 	f.req.body = slice_of(large);
@@ -209,11 +198,10 @@ static void test_send(void **state)
 	http_client_free(f.c);
 }
 
-static void test_status(void **state)
+TEST(test_status)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	assert_int_equal(get(&f, "/missing"), 0);
 	assert_int_equal(f.res.status, 404);
@@ -226,11 +214,10 @@ static void test_status(void **state)
 	http_client_free(f.c);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	f.req.max_bytes = 1600;
 	assert_int_equal(get(&f, "/chunks"), 0);
@@ -245,13 +232,12 @@ static void test_limits(void **state)
 	http_client_free(f.c);
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
 	static const char *const bad[] = {"/a\nb", "/a\x7f"};
 	static const char *const split[] = {"X: 1\r\nY: 2", NULL};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	setenv("http_proxy", "http://127.0.0.1:1", 1); /* is not asked */
 	assert_int_equal(get(&f, "/missing"), 0);
@@ -284,15 +270,4 @@ static void test_failures(void **state)
 	http_client_free(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_get),
-		cmocka_unit_test(test_send),
-		cmocka_unit_test(test_status),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_failures),
-	};
-
-	return cmocka_run_group_tests_name("http_client", tests, setup, NULL) != 0;
-}
+TESTS_WITHIN(setup, NULL, test_get, test_send, test_status, test_limits, test_failures)

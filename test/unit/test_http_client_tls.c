@@ -1,32 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which certificates a request accepts: those that its CA signed for a server. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
 #include "net/http_client.h"
+#include "test/unit/test.h"
 #include "test/unit/tls_server.h"
 
 static struct made_pair ca, other_ca;
 static char ca_file[] = "/tmp/poolgate-client-tls-XXXXXX";
 
-static int make_all(void **state)
+FIXTURE(make_all)
 {
 	FILE *f;
 	int fd = mkstemp(ca_file);
 
-	(void)state;
 	assert_true(fd >= 0);
 	make_ca(&ca, "the cluster's CA", -86400, 86400);
 	make_ca(&other_ca, "another CA", -86400, 86400);
@@ -37,9 +25,8 @@ static int make_all(void **state)
 	return 0;
 }
 
-static int remove_all(void **state)
+FIXTURE(remove_all)
 {
-	(void)state;
 	return unlink(ca_file);
 }
 
@@ -73,11 +60,10 @@ static void ask(const struct made_pair *pair, int expected, const char *words)
 	assert_int_equal(tls_server_stop(s), expected == 0 ? 3 : 0);
 }
 
-static void of_a_server(void **state)
+TEST(of_a_server)
 {
 	struct made_pair p;
 
-	(void)state;
 	make_server(&p, &ca, GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
 	ask(&p, 0, NULL);
 	make_server(&p, &ca, NULL, -60, 86400);
@@ -85,33 +71,22 @@ static void of_a_server(void **state)
 }
 
 /* The API server's CA signs what a client asks for, its names too. */
-static void of_a_client(void **state)
+TEST(of_a_client)
 {
 	struct made_pair p;
 
-	(void)state;
 	make_server(&p, &ca, GNUTLS_KP_TLS_WWW_CLIENT, -60, 86400);
 	ask(&p, ERR_IO, "not for servers");
 }
 
-static void of_another(void **state)
+TEST(of_another)
 {
 	struct made_pair p;
 
-	(void)state;
 	make_server(&p, &other_ca, GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
 	ask(&p, ERR_IO, "certificate");
 	make_client(&p, &ca, "another name", GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
 	ask(&p, ERR_IO, "");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(of_a_server),
-		cmocka_unit_test(of_a_client),
-		cmocka_unit_test(of_another),
-	};
-
-	return cmocka_run_group_tests_name("http_client_tls", tests, make_all, remove_all) != 0;
-}
+TESTS_WITHIN(make_all, remove_all, of_a_server, of_a_client, of_another)

@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: whom a server lets in by client certificates. The TLS library lets everybody through its handshake, so each of these clients reaches
  * the server's own decision; who must not come in gets a 403 and no handler. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
 #include "net/tls_trust.h"
 #include "test/unit/http_fixture.h"
 #include "test/unit/make_pair.h"
+#include "test/unit/test.h"
 
 #define YEAR (365L * 86400)
 
@@ -26,9 +15,8 @@ static struct made_pair server, ca, other_ca, old_ca, right, second, foreign, ex
 	for_servers, any_use, of_old_ca, self_signed;
 static char reply[65536];
 
-static int make_all(void **state)
+FIXTURE(make_all)
 {
-	(void)state;
 	make_pair(&server, MADE_P256, -60, 86400, 1);
 	make_ca(&ca, "the pool's CA", -YEAR, YEAR);
 	make_ca(&other_ca, "another CA", -YEAR, YEAR);
@@ -173,7 +161,7 @@ static int ask_as(const struct asking *a, const struct made_pair *who, const cha
 
 /* ---- */
 
-static void who_comes_in(void **state)
+TEST(who_comes_in)
 {
 	static const char *const versions[] = {
 		"NORMAL:-VERS-ALL:+VERS-TLS1.2", "NORMAL:-VERS-ALL:+VERS-TLS1.3"};
@@ -189,10 +177,9 @@ static void who_comes_in(void **state)
 	struct asking a;
 	int handled = 0;
 
-	(void)state;
 	start(&a);
 	for (size_t v = 0; v < 2; v++) {
-		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (size_t i = 0; i < COUNT(cases); i++) {
 			int status = ask_as(&a, cases[i].who, versions[v]);
 
 			handled += !cases[i].says;
@@ -206,12 +193,11 @@ static void who_comes_in(void **state)
 }
 
 /* What is there is not told, what is open is open, and who came in is asked once a connection. */
-static void routes(void **state)
+TEST(routes)
 {
 	struct asking a;
 	struct tls_end c;
 
-	(void)state;
 	start(&a);
 	come(&c, &a, NULL, NULL, "NORMAL");
 	assert_int_equal(ask(&c, "GET", "/open"), 200);
@@ -229,11 +215,10 @@ static void routes(void **state)
 	stop(&a);
 }
 
-static void names(void **state)
+TEST(names)
 {
 	struct asking a;
 
-	(void)state;
 	start(&a);
 	assert_int_equal(load(a.trust, ca.cert, "kube-apiserver", NULL), 0);
 	assert_int_equal(ask_as(&a, &right, "NORMAL"), 200);
@@ -249,14 +234,13 @@ static void names(void **state)
 }
 
 /* Other CAs count from the next request on, also for a client that is there; a file that is refused changes nothing. */
-static void other_cas(void **state)
+TEST(other_cas)
 {
 	struct asking a;
 	struct tls_end c, d;
 	struct err err = {0};
 	char both[sizeof(ca.cert) * 2];
 
-	(void)state;
 	start(&a);
 	come(&c, &a, right.cert, right.key, "NORMAL");
 	come(&d, &a, foreign.cert, foreign.key, "NORMAL");
@@ -277,13 +261,12 @@ static void other_cas(void **state)
 }
 
 /* A certificate without its key cannot be shown. */
-static void stolen_certificate(void **state)
+TEST(stolen_certificate)
 {
 	struct asking a;
 	struct tls_end c = {0};
 	gnutls_datum_t cert = datum(right.cert), key = datum(second.key);
 
-	(void)state;
 	start(&a);
 	c.fd = client_open(&a.f);
 	assert_int_equal(gnutls_certificate_allocate_credentials(&c.own), 0);
@@ -304,7 +287,7 @@ static void stolen_certificate(void **state)
 	stop(&a);
 }
 
-static void what_is_loaded(void **state)
+TEST(what_is_loaded)
 {
 	static char big[TLS_FILE_MAX + 2];
 	struct tls_trust *t = tls_trust_new();
@@ -317,7 +300,6 @@ static void what_is_loaded(void **state)
 	struct tls_pem pem = {slice_of(ca.cert), "ca.crt"};
 	FILE *f;
 
-	(void)state;
 	assert_false(tls_trust_info(t, &info));
 	assert_non_null(tls_trust_refusal(t, &none, &c));
 	assert_int_equal(load(t, "", NULL, &err), ERR_SYNTAX);
@@ -361,7 +343,7 @@ static void what_is_loaded(void **state)
 	tls_trust_free(NULL);
 }
 
-static void not_without_tls(void **state)
+TEST(not_without_tls)
 {
 	struct tls_trust *t = tls_trust_new();
 	struct http_config cfg = {.listen = "127.0.0.1:0", .clients = t};
@@ -369,22 +351,10 @@ static void not_without_tls(void **state)
 	struct http_server *s = NULL;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(http_server_start(&cfg, &app, &s, &err), ERR_INVALID);
 	assert_null(s);
 	tls_trust_free(t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_comes_in),
-		cmocka_unit_test(routes),
-		cmocka_unit_test(names),
-		cmocka_unit_test(other_cas),
-		cmocka_unit_test(stolen_certificate),
-		cmocka_unit_test(what_is_loaded),
-		cmocka_unit_test(not_without_tls),
-	};
-	return cmocka_run_group_tests_name("http_clients", tests, make_all, NULL) != 0;
-}
+TESTS_WITHIN(make_all, NULL, who_comes_in, routes, names, other_cas, stolen_certificate,
+	what_is_loaded, not_without_tls)

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what a hostile or broken client can cost the server: bytes, time, connections. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/http_rules.h"
 #include "test/unit/http_fixture.h"
+#include "test/unit/test.h"
 
 #define JSON "Content-Type: application/json\r\n"
 
@@ -29,9 +19,8 @@ static void post_head(int fd, const char *more)
 	client_text(fd, head);
 }
 
-static void bodies_at_the_cap(void **state)
+TEST(bodies_at_the_cap)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_max = 50000});
 	memset(big, 'x', sizeof(big));
@@ -76,9 +65,8 @@ static void bodies_at_the_cap(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void body_growth(void **state)
+TEST(body_growth)
 {
-	(void)state;
 	const size_t max = 8388608;
 	assert_int_equal(
 		http_body_grow(0, 1400, 6400, max), 6400); /* one allocation for a usual review */
@@ -97,9 +85,8 @@ static void body_growth(void **state)
 	}
 }
 
-static void body_budget(void **state)
+TEST(body_budget)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_total = 100000, .body_small = 1});
 	int holder = client_open(&f), fd = client_open(&f);
@@ -137,9 +124,8 @@ static void trickle(struct fixture *f, const char *head, const char *drip, int l
 	assert_true(fixture_stop(f, 1000));
 }
 
-static void slow_headers(void **state)
+TEST(slow_headers)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.header_ms = 400});
 	trickle(&f, "POST /echo HTTP/1.1\r\nX: ", "abc", 350, 900);
@@ -147,9 +133,8 @@ static void slow_headers(void **state)
 	trickle(&f, "", "\n", 250, 900);
 }
 
-static void slow_body(void **state)
+TEST(slow_body)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_ms = 400});
 	trickle(&f, "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 1000\r\n\r\n", "abc",
@@ -159,9 +144,8 @@ static void slow_body(void **state)
 		900);
 }
 
-static void stalls(void **state)
+TEST(stalls)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	fixture_start(
@@ -189,9 +173,8 @@ static void stalls(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void client_vanishes_mid_body(void **state)
+TEST(client_vanishes_mid_body)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_total = 200000, .body_small = 1});
 	for (int i = 0; i < 50; i++) {
@@ -217,9 +200,8 @@ static void client_vanishes_mid_body(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void long_headers(void **state)
+TEST(long_headers)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){0});
 	int fd = client_open(&f);
@@ -240,9 +222,8 @@ static void long_headers(void **state)
 }
 
 /* At the limit further clients wait; they are served when a place is free. */
-static void connection_limit(void **state)
+TEST(connection_limit)
 {
-	(void)state;
 	struct fixture f;
 	int fd[6];
 	fixture_start(&f, (struct http_config){.connections = 5});
@@ -260,9 +241,8 @@ static void connection_limit(void **state)
 }
 
 /* Of a server with room: who does nothing makes room for who comes, the silent ones first. */
-static void room_for_the_newest(void **state)
+TEST(room_for_the_newest)
 {
-	(void)state;
 	struct fixture f;
 	int kept, fd[100];
 	fixture_start(&f, (struct http_config){.connections = 64});
@@ -286,9 +266,8 @@ static void room_for_the_newest(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void deadlines(void **state)
+TEST(deadlines)
 {
-	(void)state;
 	const struct {
 		const char *timeout;
 		int64_t ms;
@@ -307,7 +286,7 @@ static void deadlines(void **state)
 		{"5s ", 9500},
 		{"1.5s", 1000},
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		int64_t at = http_deadline(1000, cases[i].timeout, 10000, 30000);
 		if (at - 1000 != cases[i].ms)
 			fail_msg("timeout %s: %d", cases[i].timeout, (int)(at - 1000));
@@ -319,9 +298,8 @@ static void deadlines(void **state)
 }
 
 /* Two headers, and whether it is clear where the body ends. */
-static void framing(void **state)
+TEST(framing)
 {
-	(void)state;
 	const struct {
 		const char *name[2], *value[2];
 		bool clear;
@@ -337,7 +315,7 @@ static void framing(void **state)
 		{{"X", "Transfer\tEncoding"}, {"", "5"}, false},
 		{{"X", "X\xc2\xa0"}, {"", "5"}, false},
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct http_framing f = {0};
 		for (size_t j = 0; j < 2; j++)
 			http_framing_add(&f, cases[i].name[j], cases[i].value[j]);
@@ -346,21 +324,5 @@ static void framing(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(framing),
-		cmocka_unit_test(bodies_at_the_cap),
-		cmocka_unit_test(body_growth),
-		cmocka_unit_test(body_budget),
-		cmocka_unit_test(slow_headers),
-		cmocka_unit_test(slow_body),
-		cmocka_unit_test(stalls),
-		cmocka_unit_test(client_vanishes_mid_body),
-		cmocka_unit_test(long_headers),
-		cmocka_unit_test(connection_limit),
-		cmocka_unit_test(room_for_the_newest),
-		cmocka_unit_test(deadlines),
-	};
-	return cmocka_run_group_tests_name("http_limits", tests, NULL, NULL) != 0;
-}
+TESTS(framing, bodies_at_the_cap, body_growth, body_budget, slow_headers, slow_body, stalls,
+	client_vanishes_mid_body, long_headers, connection_limit, room_for_the_newest, deadlines)

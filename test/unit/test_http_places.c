@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which connection goes when there are too many. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <string.h>
 
 #include "net/http_places.h"
+#include "test/unit/test.h"
 
 #define LIMIT 128 /* of which two are kept free */
 #define MOST 126
@@ -20,9 +13,8 @@ static struct http_places places;
 static struct http_place all[LIMIT];
 static struct http_place *newest;
 
-static int reset(void **state)
+FIXTURE(reset)
 {
-	(void)state;
 	memset(all, 0, sizeof(all));
 	http_places_init(&places, LIMIT, 1);
 	return 0;
@@ -55,9 +47,8 @@ static void expect(unsigned i)
 	assert_ptr_equal(http_places_spare(&places, newest), &all[i]);
 }
 
-static void few_places(void **state)
+TEST(few_places)
 {
-	(void)state;
 	http_places_init(&places, 63, 1);
 	fill(0, 100, "10.0.0.1", HTTP_STAGE_NEW);
 	http_places_init(&places, 64, 1);
@@ -68,9 +59,8 @@ static void few_places(void **state)
 }
 
 /* Who does something is the last of its stage, and the one behind it goes. */
-static void somebody_stirs(void **state)
+TEST(somebody_stirs)
 {
-	(void)state;
 	fill(0, MOST, "10.0.0.1", HTTP_STAGE_IDLE);
 	take(MOST, "10.0.0.1");
 	expect(0);
@@ -87,9 +77,8 @@ static void somebody_stirs(void **state)
 }
 
 /* Of one address: where most of them are, then who is there for longest; whoever is being answered stays. */
-static void one_address(void **state)
+TEST(one_address)
 {
-	(void)state;
 	fill(0, 20, "10.0.0.1", HTTP_STAGE_RECEIVING);
 	fill(20, 45, "10.0.0.1", HTTP_STAGE_IDLE);
 	fill(45, 75, "10.0.0.1", HTTP_STAGE_UNUSED);
@@ -117,9 +106,8 @@ static void one_address(void **state)
 }
 
 /* An API server's connections stay, however many come from elsewhere and whatever these do. */
-static void two_addresses(void **state)
+TEST(two_addresses)
 {
-	(void)state;
 	fill(0, 25, "10.0.0.1", HTTP_STAGE_IDLE);
 	fill(25, MOST, "fd00::7", HTTP_STAGE_RECEIVING);
 	take(MOST, "fd00::7");
@@ -144,9 +132,8 @@ static void two_addresses(void **state)
 }
 
 /* One that leaves is counted no more, stays so, and closes once. */
-static void leaving(void **state)
+TEST(leaving)
 {
-	(void)state;
 	fill(0, MOST, "10.0.0.1", HTTP_STAGE_NEW);
 	take(MOST, "?");
 	expect(0);
@@ -168,14 +155,4 @@ static void leaving(void **state)
 			assert_int_equal(places.at[i][j], 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(few_places, reset),
-		cmocka_unit_test_setup(one_address, reset),
-		cmocka_unit_test_setup(somebody_stirs, reset),
-		cmocka_unit_test_setup(two_addresses, reset),
-		cmocka_unit_test_setup(leaving, reset),
-	};
-	return cmocka_run_group_tests_name("http_places", tests, NULL, NULL);
-}
+TESTS_BETWEEN(reset, NULL, few_places, one_address, somebody_stirs, two_addresses, leaving)

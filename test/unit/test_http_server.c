@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: requests and replies, deferred handlers, deadlines, vanishing clients and draining, over real sockets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "test/unit/http_fixture.h"
+#include "test/unit/test.h"
 
 #define JSON "Content-Type: application/json\r\n"
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
 
 static char reply[65536];
 
-static void answers(void **state)
+TEST(answers)
 {
-	(void)state;
 	const struct {
 		const char *request;
 		int status;
@@ -67,7 +56,7 @@ static void answers(void **state)
 	};
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.workers = 1});
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		int fd = client_open(&f);
 		client_text(fd, cases[i].request);
 		int status = client_read(fd, reply, sizeof(reply), 2000, false);
@@ -83,9 +72,8 @@ static void answers(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void keeps_the_connection(void **state)
+TEST(keeps_the_connection)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){.workers = 1});
@@ -114,9 +102,8 @@ static void keeps_the_connection(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void deferred(void **state)
+TEST(deferred)
 {
-	(void)state;
 	for (unsigned workers = 0; workers < 3; workers++) {
 		struct fixture f;
 		fixture_start(&f, (struct http_config){.workers = workers});
@@ -137,9 +124,8 @@ static void deferred(void **state)
 }
 
 /* A slow handler holds neither the I/O thread nor other workers. */
-static void deferred_beside_others(void **state)
+TEST(deferred_beside_others)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){.workers = 2});
@@ -166,9 +152,8 @@ static void deferred_beside_others(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void client_vanishes_while_deferred(void **state)
+TEST(client_vanishes_while_deferred)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int fd = client_open(&f);
@@ -185,9 +170,8 @@ static void client_vanishes_while_deferred(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-static void deadline_passes(void **state)
+TEST(deadline_passes)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){.workers = 1});
@@ -214,9 +198,8 @@ static void deadline_passes(void **state)
 }
 
 /* Without workers slow() holds the I/O thread; an answer that comes too late is not given all the same. */
-static void answers_too_late(void **state)
+TEST(answers_too_late)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){0});
@@ -251,9 +234,8 @@ static void *open_gate_soon(void *arg)
 	return NULL;
 }
 
-static void drains(void **state)
+TEST(drains)
 {
-	(void)state;
 	struct fixture f;
 	pthread_t opener;
 	fixture_start(&f, (struct http_config){.workers = 1});
@@ -285,9 +267,8 @@ static void drains(void **state)
 }
 
 /* Requests that outlast the drain: answered 500, given back, and the process lives on. */
-static void stops_with_suspended_requests(void **state)
+TEST(stops_with_suspended_requests)
 {
-	(void)state;
 	struct fixture f;
 	pthread_t opener;
 	int fd[4];
@@ -313,9 +294,8 @@ static void stops_with_suspended_requests(void **state)
 	assert_int_equal(f.done, 4);
 }
 
-static void idle_connections_do_not_hold_a_stop(void **state)
+TEST(idle_connections_do_not_hold_a_stop)
 {
-	(void)state;
 	struct fixture f;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int idle = client_open(&f), half = client_open(&f);
@@ -330,9 +310,8 @@ static void idle_connections_do_not_hold_a_stop(void **state)
 	assert_true(http_server_stop(NULL, 0));
 }
 
-static void listens(void **state)
+TEST(listens)
 {
-	(void)state;
 	struct fixture f;
 	struct http_server *s = NULL;
 	struct http_app app = {0};
@@ -347,7 +326,7 @@ static void listens(void **state)
 	assert_null(s);
 	const char *bad[] = {
 		"nonsense", "1.2.3.4.5:80", "127.0.0.1:99999", "example:80", "203.0.113.1:0"};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		err_clear(&err);
 		assert_true(http_server_start(
 				    &(struct http_config){.listen = bad[i]}, &app, &s, &err) < 0);
@@ -363,20 +342,6 @@ static void listens(void **state)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers),
-		cmocka_unit_test(keeps_the_connection),
-		cmocka_unit_test(deferred),
-		cmocka_unit_test(deferred_beside_others),
-		cmocka_unit_test(client_vanishes_while_deferred),
-		cmocka_unit_test(deadline_passes),
-		cmocka_unit_test(answers_too_late),
-		cmocka_unit_test(drains),
-		cmocka_unit_test(stops_with_suspended_requests),
-		cmocka_unit_test(idle_connections_do_not_hold_a_stop),
-		cmocka_unit_test(listens),
-	};
-	return cmocka_run_group_tests_name("http_server", tests, NULL, NULL) != 0;
-}
+TESTS(answers, keeps_the_connection, deferred, deferred_beside_others,
+	client_vanishes_while_deferred, deadline_passes, answers_too_late, drains,
+	stops_with_suspended_requests, idle_connections_do_not_hold_a_stop, listens)

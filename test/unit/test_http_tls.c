@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the server behind TLS: swaps under load, old protocols, clients that never finish a handshake. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <gnutls/gnutls.h>
 
 #include "test/unit/http_fixture.h"
 #include "test/unit/make_pair.h"
+#include "test/unit/test.h"
 
 #define HALF_OPEN 300
 
@@ -31,9 +21,8 @@ struct tls_client {
 	unsigned char fingerprint[32];
 };
 
-static int make_all(void **state)
+FIXTURE(make_all)
 {
-	(void)state;
 	make_pair(&first, MADE_P256, -60, 86400, 1);
 	make_pair(&second, MADE_P256, -60, 86400, 1);
 	struct rlimit files;
@@ -44,9 +33,8 @@ static int make_all(void **state)
 	return gnutls_certificate_allocate_credentials(&trust_nobody);
 }
 
-static int free_all(void **state)
+FIXTURE(free_all)
 {
-	(void)state;
 	gnutls_certificate_free_credentials(trust_nobody);
 	return 0;
 }
@@ -114,16 +102,15 @@ static int tls_post(struct tls_client *c, const char *path)
 	return (int)strtol(reply + 9, NULL, 10);
 }
 
-static void serves(void **state)
+TEST(serves)
 {
-	(void)state;
 	struct fixture f;
 	const char *const versions[] = {
 		"NORMAL", "NORMAL:-VERS-ALL:+VERS-TLS1.2", "NORMAL:-VERS-ALL:+VERS-TLS1.3"};
 	struct tls_identity *id = identity(&first);
 	fixture_start(&f, (struct http_config){.workers = 1, .identity = id});
 	atomic_store(&f.gate, true);
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+	for (size_t i = 0; i < COUNT(versions); i++) {
 		struct tls_client c;
 		assert_int_equal(tls_open(&c, &f, versions[i]), 0);
 		if (i == 0) {
@@ -140,15 +127,14 @@ static void serves(void **state)
 	tls_identity_free(id);
 }
 
-static void refuses_old_protocols(void **state)
+TEST(refuses_old_protocols)
 {
-	(void)state;
 	struct fixture f;
 	const char *const old[] = {"NORMAL:-VERS-ALL:+VERS-TLS1.1", "NORMAL:-VERS-ALL:+VERS-TLS1.0",
 		"NORMAL:-VERS-ALL:+VERS-TLS1.2:-CIPHER-ALL:+AES-128-CBC"};
 	struct tls_identity *id = identity(&first);
 	fixture_start(&f, (struct http_config){.identity = id});
-	for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
+	for (size_t i = 0; i < COUNT(old); i++) {
 		struct tls_client c;
 		assert_true(tls_open(&c, &f, old[i]) < 0);
 		tls_close(&c);
@@ -159,9 +145,8 @@ static void refuses_old_protocols(void **state)
 }
 
 /* New handshakes get the new pair, open connections go on, a refused pair changes nothing. */
-static void swaps_while_serving(void **state)
+TEST(swaps_while_serving)
 {
-	(void)state;
 	struct fixture f;
 	struct tls_client before, after, still;
 	struct tls_identity *id = identity(&first);
@@ -196,9 +181,8 @@ static void *swap_for_a_while(void *arg)
 	return NULL;
 }
 
-static void swaps_under_handshakes(void **state)
+TEST(swaps_under_handshakes)
 {
-	(void)state;
 	struct fixture f;
 	pthread_t swapper;
 	struct tls_info info;
@@ -220,9 +204,8 @@ static void swaps_under_handshakes(void **state)
 	tls_identity_free(id);
 }
 
-static void plain_http_on_the_tls_port(void **state)
+TEST(plain_http_on_the_tls_port)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	struct tls_identity *id = identity(&first);
@@ -253,9 +236,8 @@ static void plain_http_on_the_tls_port(void **state)
 }
 
 /* Who and why: an old version, no request at all, and a request that stops in its body. */
-static void says_how_connections_ended(void **state)
+TEST(says_how_connections_ended)
 {
-	(void)state;
 	static const char half[] = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: "
 				   "application/json\r\nContent-Length: 100\r\n\r\n{";
 	static const struct {
@@ -265,7 +247,7 @@ static void says_how_connections_ended(void **state)
 		{"NORMAL", NULL, "without a request once it had the certificate"},
 		{"NORMAL", half, "went away in the middle of its request"},
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct fixture f;
 		struct tls_client c;
 		struct tls_identity *id = identity(&first);
@@ -295,9 +277,8 @@ static int64_t cpu_us(void)
 }
 
 /* The first bytes of a handshake, and then nothing, 300 times: others are served, and no core is burnt. */
-static void half_open_handshakes(void **state)
+TEST(half_open_handshakes)
 {
-	(void)state;
 	struct fixture f;
 	struct http_stats st;
 	struct tls_client c;
@@ -334,9 +315,8 @@ static void half_open_handshakes(void **state)
 }
 
 /* An API server opens connections that it does not need at once, and uses them later. What begins a request must end it. */
-static void unused_connection_is_kept(void **state)
+TEST(unused_connection_is_kept)
 {
-	(void)state;
 	static const char line[] = "POST /echo HTTP/1.1\r\n";
 	struct fixture f;
 	struct tls_client used, unused, slow;
@@ -364,9 +344,8 @@ static void unused_connection_is_kept(void **state)
 }
 
 /* Without a pair the server stands, and serves as soon as there is one. */
-static void waits_for_a_pair(void **state)
+TEST(waits_for_a_pair)
 {
-	(void)state;
 	struct fixture f;
 	struct tls_client c;
 	struct tls_identity *id = tls_identity_new();
@@ -382,18 +361,6 @@ static void waits_for_a_pair(void **state)
 	tls_identity_free(id);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(serves),
-		cmocka_unit_test(refuses_old_protocols),
-		cmocka_unit_test(swaps_while_serving),
-		cmocka_unit_test(swaps_under_handshakes),
-		cmocka_unit_test(plain_http_on_the_tls_port),
-		cmocka_unit_test(says_how_connections_ended),
-		cmocka_unit_test(half_open_handshakes),
-		cmocka_unit_test(unused_connection_is_kept),
-		cmocka_unit_test(waits_for_a_pair),
-	};
-	return cmocka_run_group_tests_name("http_tls", tests, make_all, free_all) != 0;
-}
+TESTS_WITHIN(make_all, free_all, serves, refuses_old_protocols, swaps_while_serving,
+	swaps_under_handshakes, plain_http_on_the_tls_port, says_how_connections_ended,
+	half_open_handshakes, unused_connection_is_kept, waits_for_a_pair)

@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: the door to cJSON: strict in, exact out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/json_doc.h"
+#include "test/unit/test.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static void builds(void **state)
+TEST(builds)
 {
 	struct json_doc *doc = json_doc_object(), *list = json_doc_array();
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 1000);
 	assert_true(json_doc_set_str(doc, "s", SLICE("a\"\n\303\251")));
 	assert_true(json_doc_set_int(doc, "big", INT64_MAX));
@@ -45,13 +34,12 @@ static void builds(void **state)
 	json_doc_free(doc);
 }
 
-static void builders_do_not_crash(void **state)
+TEST(builders_do_not_crash)
 {
 	struct json_doc *doc = json_doc_object(), *list = json_doc_array();
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 10);
 	assert_false(json_doc_set_str(doc, "s", SLICE("a\0b")));
 	assert_false(json_doc_set_str(doc, "s", (struct slice){0}));
@@ -69,7 +57,7 @@ static void builders_do_not_crash(void **state)
 	buf_release(&out);
 }
 
-static void reads(void **state)
+TEST(reads)
 {
 	struct json_doc *doc = NULL;
 	struct err err = {0};
@@ -78,7 +66,6 @@ static void reads(void **state)
 	bool b = false;
 	size_t members = 0;
 
-	(void)state;
 	assert_int_equal(json_doc_parse(SLICE(" {\"Spec\":{\"a\":[1,\"\\u0041\",null]},\"i\":"
 					      "9007199254740992,\"j\":9007199254740994,"
 					      "\"f\":1.5,\"e\":1e3,\"t\":true} "),
@@ -114,14 +101,13 @@ static void reads(void **state)
 }
 
 /* What cJSON would accept. */
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct slice cases[] = {SLICE(""), SLICE("{\"a\":1}x"),
 		SLICE("{\"a\":1,\"a\":2}"), SLICE("\"\\u0000\""), SLICE("007"), SLICE("1."),
 		SLICE("\357\273\277{}"), SLICE("\"\xff\""), SLICE("1e400"), SLICE("[1,]"),
 		SLICE("{\"a\":1\v}"), SLICE("\"a\tb\""), SLICE("{}\0")};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct json_doc *doc = NULL;
 		struct err err = {0};
@@ -139,14 +125,4 @@ static void refuses(void **state)
 		json_doc_parse((struct slice){deep, sizeof(deep)}, &doc, &err), ERR_TOOBIG);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(builds),
-		cmocka_unit_test(builders_do_not_crash),
-		cmocka_unit_test(reads),
-		cmocka_unit_test(refuses),
-	};
-
-	return cmocka_run_group_tests_name("json_doc", tests, NULL, NULL) != 0;
-}
+TESTS(builds, builders_do_not_crash, reads, refuses)

@@ -2,19 +2,12 @@
 /* test: base/json_read on the documents of test/unit/json: y_ accepted and equal to what cJSON reads, n_ refused, i_ left
  * to the implementation by RFC 8259 and accepted by ours. Run from the repository's root. */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "base/json_read.h"
 #include "base/text.h"
+#include "test/unit/test.h"
 
 #define FOLDER "test/unit/json"
 #define NODES 1000000
@@ -153,31 +146,20 @@ static size_t for_files(char kind, void (*check)(const char *name, struct slice 
 	return n;
 }
 
-static void valid_documents_read_as_cjson_reads_them(void **state)
+TEST(valid_documents_read_as_cjson_reads_them)
 {
-	(void)state;
 	assert_true(for_files('y', accepts) >= 60);
 }
 
-static void invalid_documents_are_refused(void **state)
+TEST(invalid_documents_are_refused)
 {
-	(void)state;
 	assert_true(for_files('n', refuses) >= 200);
 }
 
-static void documents_left_to_the_implementation(void **state)
+TEST(documents_left_to_the_implementation)
 {
-	(void)state;
 	assert_true(for_files('i', accepts) >= 10);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(valid_documents_read_as_cjson_reads_them),
-		cmocka_unit_test(invalid_documents_are_refused),
-		cmocka_unit_test(documents_left_to_the_implementation),
-	};
-
-	return cmocka_run_group_tests_name("json_files", tests, NULL, NULL) != 0;
-}
+TESTS(valid_documents_read_as_cjson_reads_them, invalid_documents_are_refused,
+	documents_left_to_the_implementation)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/json_index: the lists say what a plain loop over the bytes says, whatever stands at the ends of blocks and windows;
  * and json_read, which rests on them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/json_index.h"
 #include "base/json_read.h"
+#include "test/unit/test.h"
 
 #define TEXT_MAX (3 * JSON_WINDOW)
 
@@ -60,12 +51,11 @@ static void check_window(const struct json_index *x, size_t from, size_t to, boo
 	assert_int_equal(x->odd[odds], JSON_NO_ODD);
 }
 
-static void lists_are_those_of_a_plain_loop(void **state)
+TEST(lists_are_those_of_a_plain_loop)
 {
 	struct json_index x;
 	char *text = malloc(TEXT_MAX + JSON_PAD);
 
-	(void)state;
 	assert_non_null(text);
 	for (uint32_t round = 0; round < 600; round++) {
 		size_t len = make_text(text, round % 3 == 0 ? 0 : round), at = 0;
@@ -104,15 +94,14 @@ static size_t put_string(char *text, size_t before, const char *piece)
 	return n + len + 6;
 }
 
-static void strings_cross_the_ends_of_windows(void **state)
+TEST(strings_cross_the_ends_of_windows)
 {
 	char *text = malloc(TEXT_MAX + JSON_PAD);
 	struct json j = {0};
 	struct err err = {0};
 
-	(void)state;
 	assert_non_null(text);
-	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++)
+	for (size_t i = 0; i < COUNT(pieces); i++)
 		for (size_t before = 2; before < 2 * JSON_WINDOW + 20; before++) {
 			size_t len = put_string(text, before, pieces[i]);
 
@@ -127,13 +116,12 @@ static void strings_cross_the_ends_of_windows(void **state)
 }
 
 /* A string that never ends, or holds what it must not, is refused where that is, in whichever window. */
-static void refusals_name_the_place_in_any_window(void **state)
+TEST(refusals_name_the_place_in_any_window)
 {
 	char *text = malloc(TEXT_MAX + JSON_PAD);
 	struct json j = {0};
 	struct err err = {0};
 
-	(void)state;
 	assert_non_null(text);
 	for (size_t before = 2; before < 2 * JSON_WINDOW + 20; before += 7) {
 		char place[40];
@@ -152,13 +140,5 @@ static void refusals_name_the_place_in_any_window(void **state)
 	free(text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists_are_those_of_a_plain_loop),
-		cmocka_unit_test(strings_cross_the_ends_of_windows),
-		cmocka_unit_test(refusals_name_the_place_in_any_window),
-	};
-
-	return cmocka_run_group_tests_name("json_index", tests, NULL, NULL) != 0;
-}
+TESTS(lists_are_those_of_a_plain_loop, strings_cross_the_ends_of_windows,
+	refusals_name_the_place_in_any_window)

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: log lines: one line per call, whatever is in the values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "test/unit/test.h"
 
 static int pipe_fd[2];
 static char line[2 * LOG_LINE_MAX];
 
-static int open_pipe(void **state)
+FIXTURE(open_pipe)
 {
-	(void)state;
 	return pipe(pipe_fd) == 0 && fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK) == 0 ? 0 : -1;
 }
 
-static int close_pipe(void **state)
+FIXTURE(close_pipe)
 {
-	(void)state;
 	(void)close(pipe_fd[0]);
 	(void)close(pipe_fd[1]);
 	return 0;
@@ -63,9 +51,8 @@ static const char *json_of(struct slice value)
 	return at + 14;
 }
 
-static void shapes(void **state)
+TEST(shapes)
 {
-	(void)state;
 	struct log l;
 	log_init(&l, pipe_fd[1]);
 	log_line(&l, LOG_LEVEL_WARN, "review refused", log_str("uid", "a-b"), log_int("ms", -3),
@@ -99,9 +86,8 @@ static void shapes(void **state)
 	assert_non_null(strstr(written(), "\"msg\":\"started\"}\n"));
 }
 
-static void levels(void **state)
+TEST(levels)
 {
-	(void)state;
 	struct log l;
 	struct err err = {0};
 	log_init(&l, pipe_fd[1]);
@@ -122,9 +108,8 @@ static void levels(void **state)
 	assert_int_equal(log_set_format(&l, "text", &err), 0);
 }
 
-static void nobody_forges_a_line(void **state)
+TEST(nobody_forges_a_line)
 {
-	(void)state;
 	const struct {
 		struct slice value;
 		const char *text, *json; /* NULL: as in text */
@@ -151,7 +136,7 @@ static void nobody_forges_a_line(void **state)
 		{SLICE("\xe2\x82"), "\"\\ufffd\\ufffd\"\n", NULL},            /* cut off */
 		{SLICE(""), "\"\"\n", "\"\"}\n"},
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		char json[256];
 		if (strcmp(text_of(cases[i].value), cases[i].text) != 0)
 			fail_msg("case %zu: %s", i, line);
@@ -162,9 +147,8 @@ static void nobody_forges_a_line(void **state)
 	}
 }
 
-static void a_hostile_message(void **state)
+TEST(a_hostile_message)
 {
-	(void)state;
 	struct log l;
 	log_init(&l, pipe_fd[1]);
 	log_text(&l, LOG_LEVEL_INFO, "TLS: \n forged");
@@ -173,9 +157,8 @@ static void a_hostile_message(void **state)
 	assert_non_null(strstr(written(), " info \n"));
 }
 
-static void long_values(void **state)
+TEST(long_values)
 {
-	(void)state;
 	static char big[10000];
 	memset(big, 'x', sizeof(big));
 	const char *out = text_of((struct slice){big, sizeof(big)});
@@ -215,9 +198,8 @@ static void long_values(void **state)
 	}
 }
 
-static void a_closed_fd_is_survived(void **state)
+TEST(a_closed_fd_is_survived)
 {
-	(void)state;
 	struct log l;
 	log_init(&l, -1);
 	log_text(&l, LOG_LEVEL_ERROR, "nobody hears this");
@@ -237,9 +219,8 @@ static size_t fill_pipe(int fd)
 }
 
 /* Who does not read must not stop who serves; later it is said how much was lost. The alarm ends a test that waits for ever. */
-static void a_pipe_that_nobody_reads(void **state)
+TEST(a_pipe_that_nobody_reads)
 {
-	(void)state;
 	struct log l;
 	struct log_pipe p;
 	struct timespec began, ended;
@@ -268,16 +249,5 @@ static void a_pipe_that_nobody_reads(void **state)
 	(void)alarm(0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shapes),
-		cmocka_unit_test(levels),
-		cmocka_unit_test(nobody_forges_a_line),
-		cmocka_unit_test(a_hostile_message),
-		cmocka_unit_test(long_values),
-		cmocka_unit_test(a_closed_fd_is_survived),
-		cmocka_unit_test(a_pipe_that_nobody_reads),
-	};
-	return cmocka_run_group_tests_name("log", tests, open_pipe, close_pipe) != 0;
-}
+TESTS_WITHIN(open_pipe, close_pipe, shapes, levels, nobody_forges_a_line, a_hostile_message,
+	long_values, a_closed_fd_is_survived, a_pipe_that_nobody_reads)

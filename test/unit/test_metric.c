@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: metrics: the text, the bounds, and counting from several threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
-#include <string.h>
 
 #include "base/metric.h"
+#include "test/unit/test.h"
 
 static const char *const hooks[] = {"mutate", "validate", NULL};
 static const char *const verdicts[] = {"allowed", "refused", "error", NULL};
@@ -26,7 +19,7 @@ static const struct metric_desc desc[] = {
 		{{"hook", hooks}, {NULL, NULL}}},
 	{"poolgate_expiry_seconds", "End.", METRIC_GAUGE, 1000, NULL, {{NULL, NULL}, {NULL, NULL}}},
 };
-#define NDESC (sizeof(desc) / sizeof(desc[0]))
+#define NDESC (COUNT(desc))
 
 static char text[16384];
 
@@ -42,9 +35,8 @@ static const char *render(const struct metrics *m)
 	return text;
 }
 
-static void renders(void **state)
+TEST(renders)
 {
-	(void)state;
 	struct metrics *m = metrics_new(desc, NDESC);
 	assert_non_null(m);
 	metric_add(m, REVIEWS, 0, 0, 1);
@@ -91,9 +83,8 @@ static void renders(void **state)
 }
 
 /* Nothing that is not in the table can be counted. */
-static void stays_in_the_table(void **state)
+TEST(stays_in_the_table)
 {
-	(void)state;
 	struct metrics *m = metrics_new(desc, NDESC);
 	char before[sizeof(text)];
 	memcpy(before, render(m), sizeof(before));
@@ -111,9 +102,8 @@ static void stays_in_the_table(void **state)
 	metrics_free(m);
 }
 
-static void third_label(void **state)
+TEST(third_label)
 {
-	(void)state;
 	static const char *const places[] = {"here", "there", NULL};
 	static const struct metric_desc three[] = {
 		{.name = "poolgate_three_total",
@@ -141,9 +131,8 @@ static void third_label(void **state)
 	metrics_free(m);
 }
 
-static void samples_of_other_tables(void **state)
+TEST(samples_of_other_tables)
 {
-	(void)state;
 	struct buf b;
 	buf_init(&b, 4096);
 	const struct slice labels[] = {
@@ -169,9 +158,8 @@ static void *count(void *arg)
 	return NULL;
 }
 
-static void counts_from_threads(void **state)
+TEST(counts_from_threads)
 {
-	(void)state;
 	struct metrics *m = metrics_new(desc, NDESC);
 	pthread_t thread[4];
 	for (int i = 0; i < 4; i++)
@@ -185,14 +173,4 @@ static void counts_from_threads(void **state)
 	metrics_free(m);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(renders),
-		cmocka_unit_test(stays_in_the_table),
-		cmocka_unit_test(third_label),
-		cmocka_unit_test(samples_of_other_tables),
-		cmocka_unit_test(counts_from_threads),
-	};
-	return cmocka_run_group_tests_name("metric", tests, NULL, NULL) != 0;
-}
+TESTS(renders, stays_in_the_table, third_label, samples_of_other_tables, counts_from_threads)

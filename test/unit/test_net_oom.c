@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a server starts and answers, a pair is loaded, metrics are made.
  * Linked with --wrap for malloc, calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/metric.h"
 #include "test/unit/http_fixture.h"
 #include "test/unit/make_pair.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 
 static struct made_pair pair;
 static char reply[8192];
 static char body[200000];
 static atomic_int handled, told, done;
 
-static int make_all(void **state)
+FIXTURE(make_all)
 {
-	(void)state;
 	make_pair(&pair, MADE_P256, -60, 86400, 1);
 	return 0;
 }
@@ -77,9 +67,8 @@ static int start(struct http_server **ret, struct err *err)
 	return http_server_start(&cfg, &app, ret, err);
 }
 
-static void server_starts(void **state)
+TEST(server_starts)
 {
-	(void)state;
 	bool any = true;
 	for (long n = 0; any; n++) {
 		struct http_server *s = NULL;
@@ -94,9 +83,8 @@ static void server_starts(void **state)
 }
 
 /* Whatever fails, the client is answered or cut off, the application is told once, and the next request is served. */
-static void requests(void **state)
+TEST(requests)
 {
-	(void)state;
 	const struct {
 		const char *path;
 		size_t len;
@@ -105,7 +93,7 @@ static void requests(void **state)
 	struct err err = {0};
 	memset(body, 'x', sizeof(body));
 	assert_int_equal(start(&f.server, &err), 0);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		bool any = true;
 		for (long n = 0; any; n++) {
 			oom_begin(n, OOM_ONE);
@@ -127,9 +115,8 @@ static void requests(void **state)
 	assert_true(http_server_stop(f.server, 1000));
 }
 
-static void pairs(void **state)
+TEST(pairs)
 {
-	(void)state;
 	bool any = true;
 	for (long n = 0; any; n++) {
 		struct err err = {0};
@@ -152,9 +139,8 @@ static void pairs(void **state)
 	tls_identity_free(id);
 }
 
-static void metrics(void **state)
+TEST(metrics)
 {
-	(void)state;
 	static const struct metric_desc desc[] = {
 		{"x", "X.", METRIC_COUNTER, 1, NULL, {{NULL, NULL}, {NULL, NULL}}}};
 	bool any = true;
@@ -167,13 +153,4 @@ static void metrics(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(server_starts),
-		cmocka_unit_test(requests),
-		cmocka_unit_test(pairs),
-		cmocka_unit_test(metrics),
-	};
-	return cmocka_run_group_tests_name("net_oom", tests, make_all, NULL) != 0;
-}
+TESTS_WITHIN(make_all, NULL, server_starts, requests, pairs, metrics)

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/quantity, against what k8s.io/apimachinery accepts and how it rounds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/quantity.h"
+#include "test/unit/test.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define UNIT INT64_C(1000000000)
 #define MAX INT64_MAX
 
@@ -92,9 +83,8 @@ static const struct {
 	{"-.Gi", 0, 0},
 };
 
-static void accepted(void **state)
+TEST(accepted)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(good); i++) {
 		struct quantity q = {0};
 		__int128_t want = (__int128_t)good[i].units * UNIT + good[i].nano;
@@ -107,7 +97,7 @@ static void accepted(void **state)
 	}
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	static const char *const bad[] = {"", " ", "1 Gi", " 1", "1 ", "1.1.M", "1+1.0M", "0.1mi",
 		"0.1am", "aoeu", ".5i", "1i", "-3.01i", "-3.01e-", "--1", "++1", "+-1", "1KB",
@@ -116,7 +106,6 @@ static void refused(void **state)
 		"1_000", "1\n", "NaN", "Infinity", "\xef\xbc\x91", "1\xc2\xb5", "e", "1e-", "5%",
 		"\"1\""};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct quantity q = {7};
 		struct err err = {0};
@@ -141,7 +130,7 @@ static struct quantity parsed(const char *s)
 	return q;
 }
 
-static void rounding_up(void **state)
+TEST(rounding_up)
 {
 	static const struct {
 		const char *in;
@@ -164,7 +153,6 @@ static void rounding_up(void **state)
 		{"0.1Ki", 103, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct quantity q = parsed(cases[i].in);
 
@@ -173,7 +161,7 @@ static void rounding_up(void **state)
 	}
 }
 
-static void order(void **state)
+TEST(order)
 {
 	static const char *const rising[] = {"-8Ei", "-1", "-0.5", "-1n", "0", "1n", "1u", "1m",
 		"0.5", "999m", "1", "1.000000001", "1k", "1Ki", "1M", "1Mi", "1G", "1Gi", "16160Mi",
@@ -181,7 +169,6 @@ static void order(void **state)
 	static const char *const same[][2] = {{"1", "1000m"}, {"0.5", "500m"}, {"1Gi", "1024Mi"},
 		{"1e3", "1k"}, {"100E", "8Ei"}, {"-0", "0"}, {"1E", "1e18"}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(rising); i++)
 		for (size_t k = 0; k < COUNT(rising); k++)
 			assert_int_equal(quantity_cmp(parsed(rising[i]), parsed(rising[k])),
@@ -191,9 +178,8 @@ static void order(void **state)
 }
 
 /* A binary suffix on every millionth of a unit: the exact product, by integers. */
-static void binary_fractions_are_exact(void **state)
+TEST(binary_fractions_are_exact)
 {
-	(void)state;
 	for (uint64_t n = 1; n < 1000000; n += 997) {
 		char text[32];
 		__int128_t product = (__int128_t)n * UNIT << 60;
@@ -205,15 +191,4 @@ static void binary_fractions_are_exact(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(accepted),
-		cmocka_unit_test(refused),
-		cmocka_unit_test(rounding_up),
-		cmocka_unit_test(order),
-		cmocka_unit_test(binary_fractions_are_exact),
-	};
-
-	return cmocka_run_group_tests_name("quantity", tests, NULL, NULL) != 0;
-}
+TESTS(accepted, refused, rounding_up, order, binary_fractions_are_exact)

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster/repeat: what is wrong is told when it changes and once in a while, not at every event. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/cluster/repeat.h"
 
-static void test_once_and_again(void **state)
+TEST(test_once_and_again)
 {
 	struct repeat r = {0};
 
-	(void)state;
 	assert_true(repeat_due(&r, "a", "x", 0));
 	assert_false(repeat_due(&r, "a", "x", 0));
 	assert_false(repeat_due(&r, "a", "x", REPEAT_MS - 1));
@@ -22,11 +14,10 @@ static void test_once_and_again(void **state)
 	assert_false(repeat_due(&r, "a", "x", 2 * REPEAT_MS - 1));
 }
 
-static void test_changes_are_told(void **state)
+TEST(test_changes_are_told)
 {
 	struct repeat r = {0};
 
-	(void)state;
 	assert_true(repeat_due(&r, "a", "x", 5));
 	assert_true(repeat_due(&r, "b", "x", 5));
 	assert_true(repeat_due(&r, "a", "y", 5));
@@ -40,13 +31,12 @@ static void test_changes_are_told(void **state)
 	assert_false(repeat_due(&r, "", "", 5));
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
 	struct repeat r = {0};
 	char name[32];
 	size_t told = 0;
 
-	(void)state;
 	for (int i = 0; i < REPEAT_KEPT; i++) {
 		(void)snprintf(name, sizeof(name), "server-%d", i);
 		assert_true(repeat_due(&r, name, "x", i));
@@ -66,13 +56,4 @@ static void test_many(void **state)
 	assert_true(told <= REPEAT_KEPT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_once_and_again),
-		cmocka_unit_test(test_changes_are_told),
-		cmocka_unit_test(test_many),
-	};
-
-	return cmocka_run_group_tests_name("repeat", tests, NULL, NULL) != 0;
-}
+TESTS(test_once_and_again, test_changes_are_told, test_many)

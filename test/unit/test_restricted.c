@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/core/restricted: each rule of Pod Security `restricted` that an injected container or volume can break.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/core/restricted.h"
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 #define GOOD                                                                                       \
 	"\"runAsNonRoot\":true,\"runAsUser\":65532,\"allowPrivilegeEscalation\":false,"            \
 	"\"seccompProfile\":{\"type\":\"RuntimeDefault\"}"
@@ -37,7 +30,7 @@ static void check_all(const struct sample *cases, size_t n,
 	}
 }
 
-static void test_container(void **state)
+TEST(test_container)
 {
 	static const struct sample cases[] = {
 		{CONTAINER(GOOD DROP), ""},
@@ -66,11 +59,10 @@ static void test_container(void **state)
 			"Localhost"},
 	};
 
-	(void)state;
 	check_all(cases, COUNT(cases), restricted_container);
 }
 
-static void test_volume(void **state)
+TEST(test_volume)
 {
 	static const struct sample cases[] = {
 		{"{\"name\":\"a\"}", ""},
@@ -83,16 +75,14 @@ static void test_volume(void **state)
 			"nfs is not an allowed kind, iscsi is not an allowed kind"},
 	};
 
-	(void)state;
 	check_all(cases, COUNT(cases), restricted_volume);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 4096);
 	assert_int_equal(restricted_container(SLICE("{"), &out, &err), ERR_SYNTAX);
 	buf_release(&out);
@@ -101,13 +91,4 @@ static void test_errors(void **state)
 	buf_release(&out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_container),
-		cmocka_unit_test(test_volume),
-		cmocka_unit_test(test_errors),
-	};
-
-	return cmocka_run_group_tests_name("restricted", tests, NULL, NULL) != 0;
-}
+TESTS(test_container, test_volume, test_errors)

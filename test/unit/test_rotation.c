@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: certs/rotation, a table of states and the action each asks for; then a whole rotation, step by step. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "certs/rotation.h"
+#include "test/unit/test.h"
 
 #define NOW 1000000
 #define DAY 86400
@@ -201,10 +195,9 @@ static const struct row rows[] = {
 		ROTATION_NOTHING, NOW + 200},
 };
 
-static void test_table(void **state)
+TEST(test_table)
 {
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct rotation_step got = rotation_decide(&rows[i].s, &policy, NOW);
 
 		if (got.action != rows[i].action || got.again_at != rows[i].again_at)
@@ -215,7 +208,7 @@ static void test_table(void **state)
 	}
 }
 
-static void test_due_at(void **state)
+TEST(test_due_at)
 {
 	static const struct {
 		struct rotation_span span;
@@ -228,14 +221,12 @@ static void test_due_at(void **state)
 		{{0, INT64_MAX}, INT64_MAX / 3 * 2 + INT64_MAX % 3 * 2 / 3},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_int_equal(rotation_due_at(cases[i].span), cases[i].due);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-	(void)state;
 	assert_string_equal(rotation_action_name(ROTATION_NOTHING), "nothing");
 	assert_string_equal(rotation_action_name(ROTATION_DROP_OLD_CA), "drop-old-ca");
 	assert_string_equal(rotation_action_name((enum rotation_action)99), "unknown");
@@ -301,7 +292,7 @@ static void obey(struct rotation_state *s, enum rotation_action action, int64_t 
 
 /* Ten years in which the answer is asked for when it may change: no moment without a valid, published chain, no busy
  * loop, and exactly one start. */
-static void test_years(void **state)
+TEST(test_years)
 {
 	struct rotation_policy p = rotation_policy_default();
 	struct rotation_state s = {0};
@@ -309,7 +300,6 @@ static void test_years(void **state)
 	size_t acts[8] = {0};
 	unsigned in_a_row = 0;
 
-	(void)state;
 	while (now < NOW + (int64_t)3650 * DAY) {
 		struct rotation_step step = rotation_decide(&s, &p, now);
 
@@ -332,14 +322,4 @@ static void test_years(void **state)
 	assert_true(acts[ROTATION_RENEW_SERVING] > 100);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_due_at),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_years),
-	};
-
-	return cmocka_run_group_tests_name("rotation", tests, NULL, NULL) != 0;
-}
+TESTS(test_table, test_due_at, test_names, test_years)

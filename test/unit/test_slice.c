@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: comparing bytes a word at a time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-
 #include "base/slice.h"
+#include "test/unit/test.h"
 
 /* Copies of exactly n bytes, so that AddressSanitizer sees a byte too many. */
 static void compare(size_t n, size_t differing)
@@ -30,20 +22,12 @@ static void compare(size_t n, size_t differing)
 	free(b);
 }
 
-static void each_byte_counts(void **state)
+TEST(each_byte_counts)
 {
-	(void)state;
 	for (size_t n = 0; n < 50; n++)
 		for (size_t i = 0; i <= n; i++)
 			compare(n, i);
 	assert_true(bytes_eq(NULL, NULL, 0));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_byte_counts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(each_byte_counts)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/text.h"
+#include "test/unit/test.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-
-static void whole_numbers(void **state)
+TEST(whole_numbers)
 {
 	static const struct {
 		const char *in;
@@ -38,7 +29,6 @@ static void whole_numbers(void **state)
 		{"\xef\xbc\x91", 9, false, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		uint64_t n = 77;
 
@@ -49,7 +39,7 @@ static void whole_numbers(void **state)
 	assert_false(text_u64((struct slice){NULL, 0}, 9, &(uint64_t){0}));
 }
 
-static void durations(void **state)
+TEST(durations)
 {
 	static const struct {
 		const char *in;
@@ -98,7 +88,6 @@ static void durations(void **state)
 		{"00", -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		int64_t ms = -1;
 		bool ok = text_duration_ms(slice_of(cases[i].in), &ms);
@@ -108,9 +97,8 @@ static void durations(void **state)
 	}
 }
 
-static void case_insensitive(void **state)
+TEST(case_insensitive)
 {
-	(void)state;
 	assert_true(text_ieq(SLICE("Injected"), SLICE("iNJECTED")));
 	assert_true(text_ieq(SLICE(""), SLICE("")));
 	assert_false(text_ieq(SLICE("a"), SLICE("ab")));
@@ -121,7 +109,7 @@ static void case_insensitive(void **state)
 	assert_false(text_ieq(SLICE("\xe2\x84\xaa"), SLICE("k")));
 }
 
-static void utf8(void **state)
+TEST(utf8)
 {
 	static const char *const good[] = {"", "abc", "\x7f", "\xc2\x80", "\xdf\xbf",
 		"\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80",
@@ -131,7 +119,6 @@ static void utf8(void **state)
 		"\xf0\x8f\xbf\xbf", "\xf0\x9f\x98", "\xf0\x9f\x28\x80", "\xf4\x90\x80\x80",
 		"\xf5\x80\x80\x80", "\xfe", "\xff", "ab\xff"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(good); i++)
 		assert_true(text_utf8(slice_of(good[i])));
 	for (size_t i = 0; i < COUNT(bad); i++)
@@ -139,7 +126,7 @@ static void utf8(void **state)
 			fail_msg("bad case %zu is accepted", i);
 }
 
-static void utf8_cut(void **state)
+TEST(utf8_cut)
 {
 	static const struct {
 		const char *in;
@@ -161,29 +148,26 @@ static void utf8_cut(void **state)
 		{"\x80\x80\x80\x80\x80\x80", 4, 4},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_int_equal(text_utf8_cut(slice_of(cases[i].in), cases[i].max), cases[i].cut);
 	assert_int_equal(text_utf8_cut((struct slice){NULL, 0}, 5), 0);
 }
 
-static void base_names(void **state)
+TEST(base_names)
 {
 	static const char *const cases[][2] = {{"/usr/bin/bitfusion", "bitfusion"},
 		{"bitfusion", "bitfusion"}, {"./x", "x"}, {"bin/", ""}, {"/", ""}, {"", ""},
 		{"a//b", "b"}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_true(slice_is(text_basename(slice_of(cases[i][0])), cases[i][1]));
 	assert_null(text_basename((struct slice){NULL, 0}).at);
 }
 
-static void words(void **state)
+TEST(words)
 {
 	struct slice rest = SLICE(" \t one\ntwo\r\f\vthree  "), word;
 
-	(void)state;
 	assert_true(text_word(&rest, &word));
 	assert_true(slice_is(word, "one"));
 	assert_true(text_word(&rest, &word));
@@ -201,14 +185,13 @@ static void words(void **state)
 	assert_int_equal(word.len, 4);
 }
 
-static void dns_labels(void **state)
+TEST(dns_labels)
 {
 	static const char *const good[] = {"a", "0", "a-b", "0a", "my-pod-1",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
 	static const char *const bad[] = {"", "-", "-a", "a-", "A", "a.b", "a_b", "a b", "\xc3\xa9",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(good); i++)
 		assert_true(text_dns_label(slice_of(good[i])));
 	for (size_t i = 0; i < COUNT(bad); i++)
@@ -216,9 +199,8 @@ static void dns_labels(void **state)
 }
 
 /* Test vectors of the FNV authors (draft-eastlake-fnv). */
-static void hashes(void **state)
+TEST(hashes)
 {
-	(void)state;
 	assert_true(text_hash64(SLICE("")) == UINT64_C(0xcbf29ce484222325));
 	assert_true(text_hash64(SLICE("a")) == UINT64_C(0xaf63dc4c8601ec8c));
 	assert_true(text_hash64(SLICE("foobar")) == UINT64_C(0x85944171f73967e8));
@@ -235,7 +217,7 @@ static void hashes(void **state)
 	assert_true(text_hash64((struct slice){0}) == UINT64_C(0xcbf29ce484222325));
 }
 
-static void listen_addresses(void **state)
+TEST(listen_addresses)
 {
 	static const struct {
 		const char *in, *host;
@@ -257,7 +239,6 @@ static void listen_addresses(void **state)
 	char host[64];
 	uint16_t port;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(good); i++) {
 		assert_int_equal(text_host_port(slice_of(good[i].in), host, &port, NULL), 0);
 		assert_string_equal(host, good[i].host);
@@ -275,16 +256,15 @@ static void listen_addresses(void **state)
 	}
 }
 
-static void dns_subdomains(void **state)
+TEST(dns_subdomains)
 {
-	(void)state;
 	static const char *const good[] = {"a", "0", "job-7.train", "a.b.c", "x0-1"};
 	static const char *const bad[] = {"", ".", "..", "a.", ".a", "a..b", "-a", "a-", "a-.b",
 		"a.-b", "A", "a_b", "a/b", "a b", "\xc3\xa4", "a?b", "%2e"};
 	char longest[255];
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+	for (size_t i = 0; i < COUNT(good); i++)
 		assert_true(text_dns_subdomain(slice_of(good[i])));
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < COUNT(bad); i++)
 		assert_false(text_dns_subdomain(slice_of(bad[i])));
 	memset(longest, 'a', sizeof(longest));
 	assert_true(text_dns_subdomain((struct slice){longest, 253}));
@@ -292,21 +272,5 @@ static void dns_subdomains(void **state)
 	assert_false(text_dns_subdomain((struct slice){NULL, 0}));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_numbers),
-		cmocka_unit_test(durations),
-		cmocka_unit_test(case_insensitive),
-		cmocka_unit_test(utf8),
-		cmocka_unit_test(utf8_cut),
-		cmocka_unit_test(base_names),
-		cmocka_unit_test(words),
-		cmocka_unit_test(dns_labels),
-		cmocka_unit_test(dns_subdomains),
-		cmocka_unit_test(hashes),
-		cmocka_unit_test(listen_addresses),
-	};
-
-	return cmocka_run_group_tests_name("text", tests, NULL, NULL) != 0;
-}
+TESTS(whole_numbers, durations, case_insensitive, utf8, utf8_cut, base_names, words, dns_labels,
+	dns_subdomains, hashes, listen_addresses)

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: threads without signals, and waits that end by the clock. */
 #define _GNU_SOURCE 1 /* pthread_getname_np */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "test/unit/test.h"
 
 struct seen {
 	int terminating, hanging_up; /* are they blocked? */
@@ -31,13 +23,12 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static void takes_no_signals(void **state)
+TEST(takes_no_signals)
 {
 	struct seen s = {.terminating = -1, .hanging_up = -1};
 	sigset_t mine;
 	pthread_t t;
 
-	(void)state;
 	assert_int_equal(thread_start(&t, "looker", look, &s), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(s.terminating, 1);
@@ -47,12 +38,11 @@ static void takes_no_signals(void **state)
 	assert_int_equal(sigismember(&mine, SIGTERM), 0);
 }
 
-static void holds_signals(void **state)
+TEST(holds_signals)
 {
 	sigset_t held, pending, mine;
 	int fd[2];
 
-	(void)state;
 	thread_hold_signals(&held);
 	assert_int_equal(sigismember(&held, SIGHUP), 1);
 	assert_int_equal(sigismember(&held, SIGPIPE), 0);
@@ -87,12 +77,11 @@ static void *wake(void *arg)
 	return arg;
 }
 
-static void has_a_name(void **state)
+TEST(has_a_name)
 {
 	char name[16] = "";
 	pthread_t t;
 
-	(void)state;
 	(void)pthread_mutex_lock(&lock);
 	assert_int_equal(thread_cond_init(&cond), 0);
 	assert_int_equal(thread_start(&t, "looker", wake, NULL), 0);
@@ -103,13 +92,12 @@ static void has_a_name(void **state)
 	assert_int_equal(pthread_cond_destroy(&cond), 0);
 }
 
-static void waits(void **state)
+TEST(waits)
 {
 	int64_t began = clock_ms(), until = began + 30;
 	pthread_t t;
 	int rc = 0;
 
-	(void)state;
 	woken = false;
 	assert_int_equal(thread_cond_init(&cond), 0);
 	(void)pthread_mutex_lock(&lock);
@@ -130,14 +118,4 @@ static void waits(void **state)
 	assert_int_equal(pthread_cond_destroy(&cond), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(takes_no_signals),
-		cmocka_unit_test(holds_signals),
-		cmocka_unit_test(has_a_name),
-		cmocka_unit_test(waits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(takes_no_signals, holds_signals, has_a_name, waits)

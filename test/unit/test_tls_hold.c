@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: net/tls_hold: what waits leaves with what follows it, whole and in order, also when the socket takes a part only. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <gnutls/gnutls.h>
 
 #include "net/tls_hold.h"
+#include "test/unit/test.h"
 
 #define PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.2:-KX-ALL:+ANON-ECDH"
 #define BODY ((size_t)5000)
@@ -108,11 +99,10 @@ static void expect(struct pair *p, const char *text)
 	assert_string_equal(got, text);
 }
 
-static void headers_leave_with_the_body(void **state)
+TEST(headers_leave_with_the_body)
 {
 	struct pair p;
 
-	(void)state;
 	pair_open(&p);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(gnutls_record_send(p.server, "alone", 5), 5);
@@ -129,12 +119,11 @@ static void headers_leave_with_the_body(void **state)
 	pair_close(&p);
 }
 
-static void what_is_long_does_not_wait(void **state)
+TEST(what_is_long_does_not_wait)
 {
 	char text[TLS_HOLD_MAX + 1];
 	struct pair p;
 
-	(void)state;
 	memset(text, 'x', TLS_HOLD_MAX);
 	text[TLS_HOLD_MAX] = '\0';
 	pair_open(&p);
@@ -149,11 +138,10 @@ static void what_is_long_does_not_wait(void **state)
 }
 
 /* The closing alert takes along what still waits. */
-static void a_goodbye_lets_it_go(void **state)
+TEST(a_goodbye_lets_it_go)
 {
 	struct pair p;
 
-	(void)state;
 	pair_open(&p);
 	tls_hold_next(&p.hold);
 	assert_int_equal(gnutls_record_send(p.server, "headers", 7), 7);
@@ -163,11 +151,10 @@ static void a_goodbye_lets_it_go(void **state)
 }
 
 /* A socket that takes so many bytes at a time, and every other time none: headers in several parts, then the body. */
-static void full_socket(void **state)
+TEST(full_socket)
 {
 	char *body = malloc(BODY), *got = malloc(BODY + 7);
 
-	(void)state;
 	assert_non_null(body);
 	assert_non_null(got);
 	for (size_t i = 0; i < BODY; i++)
@@ -200,13 +187,4 @@ static void full_socket(void **state)
 	free(got);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(headers_leave_with_the_body),
-		cmocka_unit_test(what_is_long_does_not_wait),
-		cmocka_unit_test(a_goodbye_lets_it_go),
-		cmocka_unit_test(full_socket),
-	};
-	return cmocka_run_group_tests_name("tls_hold", tests, NULL, NULL) != 0;
-}
+TESTS(headers_leave_with_the_body, what_is_long_does_not_wait, a_goodbye_lets_it_go, full_socket)

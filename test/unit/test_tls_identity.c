@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: certificate pairs: what is accepted, what is refused, and that a refused one leaves the old in force. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
 #include "test/unit/make_pair.h"
+#include "test/unit/test.h"
 
 static struct made_pair good, other, rsa, ed, expired, future, skewed, no_san;
 
-static int make_all(void **state)
+FIXTURE(make_all)
 {
-	(void)state;
 	make_pair(&good, MADE_P256, -60, 86400, 1);
 	make_pair(&other, MADE_P256, -60, 2 * 86400, 1);
 	make_pair(&rsa, MADE_RSA, -60, 86400, 1);
@@ -42,9 +31,8 @@ static int load(struct tls_identity *id, const char *cert, const char *key, stru
 	return tls_identity_load_pem(id, &c, &k, err);
 }
 
-static void accepts(void **state)
+TEST(accepts)
 {
-	(void)state;
 	const struct {
 		const struct made_pair *pair;
 		const char *warning; /* a part of it, or "" for none */
@@ -55,7 +43,7 @@ static void accepts(void **state)
 		{&skewed, ""},
 		{&no_san, "subjectAltName"},
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct tls_identity *id = tls_identity_new();
 		struct tls_info info;
 		struct err err;
@@ -81,9 +69,8 @@ static void text_join(char *ret, size_t size, const char *a, const char *b)
 	assert_true((size_t)snprintf(ret, size, "%s%s", a, b) < size);
 }
 
-static void refuses_and_keeps(void **state)
+TEST(refuses_and_keeps)
 {
-	(void)state;
 	static char torn_cert[16384], torn_key[8192], chain[32768], swapped[32768], many[400000];
 	text_join(torn_cert, sizeof(torn_cert), good.cert, "");
 	torn_cert[strlen(torn_cert) / 2] = '\0';
@@ -119,7 +106,7 @@ static void refuses_and_keeps(void **state)
 	struct err err;
 	assert_int_equal(load(id, good.cert, good.key, &err), 0);
 	assert_true(tls_identity_info(id, &before));
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		int rc = load(id, cases[i].cert, cases[i].key, &err);
 		if (cases[i].says && (rc != cases[i].code || !strstr(err.msg, cases[i].says)))
 			fail_msg("case %zu: %d %s", i, rc, err.msg);
@@ -131,9 +118,8 @@ static void refuses_and_keeps(void **state)
 	tls_identity_free(id);
 }
 
-static void publishes_only_what_is_new(void **state)
+TEST(publishes_only_what_is_new)
 {
-	(void)state;
 	struct tls_identity *id = tls_identity_new();
 	struct tls_info one, two;
 	struct err err;
@@ -149,9 +135,8 @@ static void publishes_only_what_is_new(void **state)
 	tls_identity_free(id);
 }
 
-static void too_big(void **state)
+TEST(too_big)
 {
-	(void)state;
 	struct tls_identity *id = tls_identity_new();
 	char *big = calloc(1, TLS_FILE_MAX + 2);
 	struct err err = {0};
@@ -173,9 +158,8 @@ static void put(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void files(void **state)
+TEST(files)
 {
-	(void)state;
 	char dir[] = "/tmp/tls_identity.XXXXXX", cert[64], key[64], none[64], fifo[64];
 	struct tls_info info;
 	struct err err = {0};
@@ -210,9 +194,8 @@ static void files(void **state)
 }
 
 /* The callback as GnuTLS would call it: a session keeps its pair over a swap, a later one gets the new pair. */
-static void sessions_keep_their_pair(void **state)
+TEST(sessions_keep_their_pair)
 {
-	(void)state;
 	gnutls_certificate_retrieve_function2 *retrieve;
 	void *callback = tls_retrieve_callback();
 	memcpy(&retrieve, &callback, sizeof(retrieve));
@@ -248,15 +231,5 @@ static void sessions_keep_their_pair(void **state)
 	tls_identity_free(id);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(accepts),
-		cmocka_unit_test(refuses_and_keeps),
-		cmocka_unit_test(publishes_only_what_is_new),
-		cmocka_unit_test(too_big),
-		cmocka_unit_test(files),
-		cmocka_unit_test(sessions_keep_their_pair),
-	};
-	return cmocka_run_group_tests_name("tls_identity", tests, make_all, NULL) != 0;
-}
+TESTS_WITHIN(make_all, NULL, accepts, refuses_and_keeps, publishes_only_what_is_new, too_big, files,
+	sessions_keep_their_pair)

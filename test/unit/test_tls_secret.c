@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: a replica's serving pair out of a Secret: what is there at the start, and what the watch brings. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/api_fixture.h"
 #include "test/unit/make_pair.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/tls_secret.h"
 #include "webhook/edge/metrics.h"
 
@@ -89,9 +81,8 @@ static void change(int to)
 	buf_release(&b);
 }
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-	(void)state;
 	version = pair = 0;
 	silent = false;
 	look_every_ms = 0;
@@ -104,9 +95,8 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-	(void)state;
 	tls_secret_stop(running);
 	running = NULL;
 	tls_identity_free(identity);
@@ -142,9 +132,8 @@ static bool generation(uint64_t n)
 	return info.generation == n;
 }
 
-static void takes_what_is_there(void **state)
+TEST(takes_what_is_there)
 {
-	(void)state;
 	version = 5;
 	start();
 	assert_true(generation(1));
@@ -152,9 +141,8 @@ static void takes_what_is_there(void **state)
 	assert_true(metric_value(metrics, M_CERT_NOT_AFTER, 0, 0) > 0);
 }
 
-static void takes_what_comes(void **state)
+TEST(takes_what_comes)
 {
-	(void)state;
 	start();
 	api_nap(200);
 	assert_true(generation(0));
@@ -164,9 +152,8 @@ static void takes_what_comes(void **state)
 	assert_true(generation(2));
 }
 
-static void junk_changes_nothing(void **state)
+TEST(junk_changes_nothing)
 {
-	(void)state;
 	version = 5;
 	start();
 	assert_true(generation(1));
@@ -182,9 +169,8 @@ static void junk_changes_nothing(void **state)
 }
 
 /* A stream that was cut in silence: the looks find what it does not tell. */
-static void looks_by_itself(void **state)
+TEST(looks_by_itself)
 {
-	(void)state;
 	version = 5;
 	look_every_ms = 100;
 	start();
@@ -207,9 +193,8 @@ static void looks_by_itself(void **state)
 }
 
 /* One look that shows an older version was overtaken by the watch; looks that stay with it say that the cluster's data were restored. */
-static void looks_believe_an_older_version(void **state)
+TEST(looks_believe_an_older_version)
 {
-	(void)state;
 	version = 50;
 	look_every_ms = 100;
 	start();
@@ -222,23 +207,12 @@ static void looks_believe_an_older_version(void **state)
 	assert_true(generation(2));
 }
 
-static int make_pairs(void **state)
+FIXTURE(make_pairs)
 {
-	(void)state;
 	make_pair(&pairs[0], MADE_P256, -60, 86400, 1);
 	make_pair(&pairs[1], MADE_P256, -60, 2 * 86400, 1);
 	return 0;
 }
 
-int main(void)
-{
-#define SECRET_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		SECRET_TEST(takes_what_is_there),
-		SECRET_TEST(takes_what_comes),
-		SECRET_TEST(junk_changes_nothing),
-		SECRET_TEST(looks_by_itself),
-		SECRET_TEST(looks_believe_an_older_version),
-	};
-	return cmocka_run_group_tests(tests, make_pairs, NULL);
-}
+TESTS_ALL(make_pairs, NULL, set_up, tear_down, takes_what_is_there, takes_what_comes,
+	junk_changes_nothing, looks_by_itself, looks_believe_an_older_version)

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: certs/x509 and certs/x509_read: what is made holds what it should, and bad input of every kind is named. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include "certs/x509.h"
 #include "certs/x509_read.h"
+#include "test/unit/test.h"
 
 #define NOW INT64_C(1767225600) /* 2026-01-01 */
 #define DAY INT64_C(86400)
@@ -30,9 +23,8 @@ static struct slice slice(const struct buf *b)
 	return buf_as_slice(b);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	x509_pair_init(&ca);
 	x509_pair_init(&serving);
 	return certs_names_dns(&names, SLICE("example.org"), NULL) ||
@@ -43,9 +35,8 @@ static int setup(void **state)
 	       x509_make_serving(&ca, &names, NOW, 10 * DAY, &serving, NULL);
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	x509_pair_release(&ca);
 	x509_pair_release(&serving);
 	return 0;
@@ -80,11 +71,10 @@ static int critical(X509 *cert, int nid)
 
 /* ---- what is made -------------------------------------------------------------------------------------------- */
 
-static void test_ca(void **state)
+TEST(test_ca)
 {
 	X509 *cert = parse(&ca.cert);
 
-	(void)state;
 	assert_int_equal(X509_get_version(cert), X509_VERSION_3);
 	assert_int_equal(critical(cert, NID_basic_constraints), 1);
 	assert_int_equal(critical(cert, NID_key_usage), 1);
@@ -100,11 +90,10 @@ static void test_ca(void **state)
 	X509_free(cert);
 }
 
-static void test_serving(void **state)
+TEST(test_serving)
 {
 	X509 *cert = parse(&serving.cert);
 
-	(void)state;
 	assert_int_equal(X509_get_version(cert), X509_VERSION_3);
 	assert_int_equal(X509_check_ca(cert), 0);
 	assert_int_equal(critical(cert, NID_basic_constraints), 1);
@@ -120,13 +109,12 @@ static void test_serving(void **state)
 	X509_free(cert);
 }
 
-static void test_info(void **state)
+TEST(test_info)
 {
 	struct x509_list list = {0};
 	struct err err = {0};
 	const struct x509_info *i = NULL;
 
-	(void)state;
 	assert_int_equal(x509_list_read(slice(&ca.cert), &list, &err), 0);
 	assert_int_equal(list.count, 1);
 	i = &list.info[0];
@@ -159,12 +147,11 @@ static void test_info(void **state)
 	assert_no_queue();
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	struct certs_names got = {0};
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(x509_names_read(slice(&serving.cert), &got, &err), 0);
 	assert_int_equal(got.count, names.count);
 	for (size_t i = 0; i < got.count; i++) {
@@ -178,7 +165,7 @@ static void test_names(void **state)
 }
 
 /* A kind of which the CA has none is excluded whole, each address family for itself. */
-static void test_excluded(void **state)
+TEST(test_excluded)
 {
 	static const struct {
 		struct slice dns, ip;
@@ -190,8 +177,7 @@ static void test_excluded(void **state)
 		{{NULL, 0}, SLICE("::1"), "not DNS:", "not IP:0.0.0.0/0", 3},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct certs_names few = {0};
 		struct x509_pair pair;
 		struct x509_pair leaf;
@@ -219,7 +205,7 @@ static void test_excluded(void **state)
 
 /* ---- what may not be made ------------------------------------------------------------------------------------ */
 
-static void test_may_sign_only(void **state)
+TEST(test_may_sign_only)
 {
 	static const struct {
 		const char *dns, *ip;
@@ -236,8 +222,7 @@ static void test_may_sign_only(void **state)
 		{"example.org", "127.0.0.1", false},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct certs_names some = {0};
 		struct x509_pair pair;
 		struct err err = {0};
@@ -260,7 +245,7 @@ static void test_may_sign_only(void **state)
 	}
 }
 
-static void test_bad_spec(void **state)
+TEST(test_bad_spec)
 {
 	static const struct certs_names none;
 	static const struct {
@@ -269,11 +254,10 @@ static void test_bad_spec(void **state)
 	struct x509_pair pair;
 	struct err err = {0};
 
-	(void)state;
 	x509_pair_init(&pair);
 	assert_int_equal(x509_make_ca(&none, NOW, DAY, &pair, &err), ERR_INVALID);
 	assert_int_equal(x509_make_serving(&ca, &none, NOW, DAY, &pair, &err), ERR_INVALID);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		assert_int_equal(x509_make_ca(&names, cases[i].now, cases[i].valid, &pair, &err),
 			ERR_INVALID);
 		assert_int_equal(
@@ -293,7 +277,7 @@ static void test_bad_spec(void **state)
 	x509_pair_release(&pair);
 }
 
-static void test_bad_ca(void **state)
+TEST(test_bad_ca)
 {
 	struct x509_pair pair;
 	struct x509_pair wrong = {
@@ -302,7 +286,6 @@ static void test_bad_ca(void **state)
 	};
 	struct err err = {0};
 
-	(void)state;
 	x509_pair_init(&pair);
 	assert_int_equal(x509_make_serving(&wrong, &names, NOW, DAY, &pair, &err), ERR_CONFLICT);
 	assert_int_equal(x509_make_serving(&serving, &names, NOW, DAY, &pair, &err), ERR_REFUSED);
@@ -321,13 +304,12 @@ static void test_bad_ca(void **state)
 }
 
 /* A serving pair never outlives its CA, nor does it begin before it. */
-static void test_clamped(void **state)
+TEST(test_clamped)
 {
 	struct x509_pair pair;
 	struct x509_list list = {0};
 	struct err err = {0};
 
-	(void)state;
 	x509_pair_init(&pair);
 	assert_int_equal(x509_make_serving(&ca, &names, NOW - 100, 1000 * DAY, &pair, &err), 0);
 	assert_int_equal(x509_list_read(slice(&pair.cert), &list, &err), 0);
@@ -339,11 +321,10 @@ static void test_clamped(void **state)
 
 /* ---- checks -------------------------------------------------------------------------------------------------- */
 
-static void test_pair(void **state)
+TEST(test_pair)
 {
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(x509_check_pair(slice(&ca.cert), slice(&ca.key), &err), 0);
 	assert_int_equal(x509_check_pair(slice(&serving.cert), slice(&serving.key), &err), 0);
 	assert_int_equal(x509_check_pair(slice(&serving.cert), slice(&ca.key), &err), ERR_CONFLICT);
@@ -360,7 +341,7 @@ static void test_pair(void **state)
 }
 
 /* An encrypted key must be named as such, and must never make OpenSSL ask on the terminal. */
-static void test_encrypted(void **state)
+TEST(test_encrypted)
 {
 	EVP_PKEY *key = parse_key(&serving.key);
 	BIO *out = BIO_new(BIO_s_mem());
@@ -368,7 +349,6 @@ static void test_encrypted(void **state)
 	long len = 0;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(PEM_write_bio_PrivateKey(out, key, EVP_aes_128_cbc(),
 				 (const unsigned char *)"pw", 2, NULL, NULL),
 		1);
@@ -391,13 +371,12 @@ static void test_encrypted(void **state)
 	assert_no_queue();
 }
 
-static void test_chain(void **state)
+TEST(test_chain)
 {
 	struct x509_pair other;
 	struct buf both;
 	struct err err = {0};
 
-	(void)state;
 	x509_pair_init(&other);
 	buf_init(&both, 65536);
 	assert_int_equal(x509_make_ca(&names, NOW, 100 * DAY, &other, &err), 0);
@@ -435,7 +414,7 @@ static void test_chain(void **state)
 }
 
 /* A certificate for a name outside the CA's constraints, signed with the CA's own key by somebody else's tool. */
-static void test_stolen_key(void **state)
+TEST(test_stolen_key)
 {
 	X509 *issuer = parse(&ca.cert);
 	EVP_PKEY *key = parse_key(&ca.key);
@@ -447,7 +426,6 @@ static void test_stolen_key(void **state)
 	long len = 0;
 	struct err err = {0};
 
-	(void)state;
 	X509_EXTENSION_free(
 		X509_delete_ext(cert, X509_get_ext_by_NID(cert, NID_subject_alt_name, -1)));
 	assert_int_equal(X509_add_ext(cert, san, -1), 1);
@@ -468,13 +446,12 @@ static void test_stolen_key(void **state)
 
 /* ---- reading what others made -------------------------------------------------------------------------------- */
 
-static void test_list(void **state)
+TEST(test_list)
 {
 	struct x509_list list = {0};
 	struct err err = {0};
 	struct buf b;
 
-	(void)state;
 	assert_int_equal(x509_list_read(SLICE(""), &list, &err), ERR_NOTFOUND);
 	assert_int_equal(x509_list_read(slice(&ca.key), &list, &err), ERR_NOTFOUND);
 	assert_int_equal(x509_list_read((struct slice){ca.cert.data, (size_t)2 << 20}, &list, &err),
@@ -506,7 +483,7 @@ static void test_list(void **state)
 }
 
 /* Subject and SANs of a stranger may hold anything; what is shown is printable ASCII. */
-static void test_escapes(void **state)
+TEST(test_escapes)
 {
 	X509 *cert = parse(&serving.cert);
 	EVP_PKEY *key = parse_key(&serving.key);
@@ -521,7 +498,6 @@ static void test_escapes(void **state)
 	char *data = NULL;
 	long len = 0;
 
-	(void)state;
 	assert_int_equal(ASN1_STRING_set(s, "a\x1b[31m\0b\xff", 9), 1);
 	GENERAL_NAME_set0_value(g, GEN_DNS, s);
 	assert_true(sk_GENERAL_NAME_push(sans, g) > 0);
@@ -551,12 +527,11 @@ static void test_escapes(void **state)
 }
 
 /* Extensions that cannot be read must not look as if they were not there: a CA would seem to be free to sign, or bound. */
-static void test_unreadable_extensions(void **state)
+TEST(test_unreadable_extensions)
 {
 	static const int nids[] = {NID_subject_alt_name, NID_name_constraints};
 	EVP_PKEY *key = parse_key(&ca.key);
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		X509 *cert = parse(&ca.cert);
 		ASN1_OCTET_STRING *junk = ASN1_OCTET_STRING_new();
@@ -595,12 +570,11 @@ static void test_unreadable_extensions(void **state)
 }
 
 /* Every byte of a certificate changed once: refused or read, never worse. */
-static void test_mangled(void **state)
+TEST(test_mangled)
 {
 	char *copy = malloc(serving.cert.len);
 	size_t refused = 0;
 
-	(void)state;
 	assert_non_null(copy);
 	for (size_t i = 0; i < serving.cert.len; i++) {
 		struct x509_list list = {0};
@@ -621,27 +595,7 @@ static void test_mangled(void **state)
 	assert_true(refused + 8 >= serving.cert.len);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ca),
-		cmocka_unit_test(test_serving),
-		cmocka_unit_test(test_info),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_excluded),
-		cmocka_unit_test(test_may_sign_only),
-		cmocka_unit_test(test_bad_spec),
-		cmocka_unit_test(test_bad_ca),
-		cmocka_unit_test(test_clamped),
-		cmocka_unit_test(test_pair),
-		cmocka_unit_test(test_encrypted),
-		cmocka_unit_test(test_chain),
-		cmocka_unit_test(test_stolen_key),
-		cmocka_unit_test(test_list),
-		cmocka_unit_test(test_escapes),
-		cmocka_unit_test(test_unreadable_extensions),
-		cmocka_unit_test(test_mangled),
-	};
-
-	return cmocka_run_group_tests_name("x509", tests, setup, teardown) != 0;
-}
+TESTS_WITHIN(setup, teardown, test_ca, test_serving, test_info, test_names, test_excluded,
+	test_may_sign_only, test_bad_spec, test_bad_ca, test_clamped, test_pair, test_encrypted,
+	test_chain, test_stolen_key, test_list, test_escapes, test_unreadable_extensions,
+	test_mangled)

@@ -1,34 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: YAML and JSON files as trees, what their scalars mean, JSON out of them, and every refusal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/yaml.h"
 #include "base/yaml_find.h"
 #include "base/yaml_json.h"
 #include "base/yaml_scalar.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "test/unit/test.h"
 
 static struct arena arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&arena, YAML_ARENA_MAX);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&arena);
 	return 0;
 }
@@ -58,7 +45,7 @@ static const char *json_of(struct slice text, enum yaml_json_form form, struct e
 }
 
 /* What kubectl takes a value and a key to be; checked against sigs.k8s.io/yaml 1.6.0. */
-static void scalars_mean(void **state)
+TEST(scalars_mean)
 {
 	static const struct {
 		const char *spelling, *json, *key; /* key NULL: refused */
@@ -158,7 +145,6 @@ static void scalars_mean(void **state)
 		{"!!timestamp 5", NULL, NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char text[128];
 		struct err err = {0};
@@ -191,19 +177,18 @@ static void scalars_mean(void **state)
 	}
 }
 
-static void number_of_any_length(void **state)
+TEST(number_of_any_length)
 {
 	char text[3000] = "a: ";
 	struct err err = {0};
 
-	(void)state;
 	memset(text + 3, '1', 2000);
 	const char *json = json_of(slice_of(text), YAML_JSON_COMPACT, &err);
 
 	assert_int_equal(json[5], '"'); /* a string, not infinity */
 }
 
-static void to_json(void **state)
+TEST(to_json)
 {
 	static const struct {
 		const char *yaml, *json;
@@ -229,7 +214,6 @@ static void to_json(void **state)
 		{"\357\273\277a: 1\n", "{\"a\":1}"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 		const char *json = json_of(slice_of(cases[i].yaml), YAML_JSON_COMPACT, &err);
@@ -244,7 +228,7 @@ static void to_json(void **state)
 		"{\n  \"a\": [\n    1,\n    {\n      \"b\": \"c\"\n    }\n  ],\n  \"d\": {}\n}");
 }
 
-static void not_to_json(void **state)
+TEST(not_to_json)
 {
 	static const struct {
 		const char *yaml;
@@ -263,7 +247,6 @@ static void not_to_json(void **state)
 			ERR_TOOBIG, "t.yaml:"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 
@@ -283,12 +266,11 @@ static void not_to_json(void **state)
 }
 
 /* Merges of merges: refused after a bounded time. */
-static void merge_bomb(void **state)
+TEST(merge_bomb)
 {
 	struct buf text;
 	struct err err = {0};
 
-	(void)state;
 	buf_init(&text, 1 << 16);
 	buf_str(&text, "m0: &m0 {a: 1}\n");
 	for (int i = 1; i < 30; i++) {
@@ -305,7 +287,7 @@ static void merge_bomb(void **state)
 	buf_release(&text);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	static const struct {
 		struct slice text;
@@ -346,7 +328,6 @@ static void refused(void **state)
 		{SLICE("%YAML 3.0\n---\na\n"), YAML_ANY, ERR_SYNTAX, "t.yaml:1: "},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct yaml_stream docs = {0};
 		struct err err = {0};
@@ -361,13 +342,12 @@ static void refused(void **state)
 	}
 }
 
-static void limits(void **state)
+TEST(limits)
 {
 	struct yaml_stream docs;
 	struct err err = {0};
 	struct buf text;
 
-	(void)state;
 	buf_init(&text, YAML_BYTES_MAX + 10);
 	for (int i = 0; i < YAML_DEPTH_MAX; i++)
 		buf_char(&text, '[');
@@ -409,14 +389,13 @@ static void limits(void **state)
 	arena_release(&small);
 }
 
-static void walks(void **state)
+TEST(walks)
 {
 	struct yaml_node *root =
 		doc_of(SLICE("a: {b: [x, 2, ~]}\nn:\nyes: on\n'q': \"t\"\nl: &l [1]\nm: *l\n"))
 			->root;
 	size_t n = 0;
 
-	(void)state;
 	assert_int_equal(root->count, 6);
 	assert_true(yaml_is_str(yaml_at(yaml_path(root, "a", "b", NULL), 0), "x"));
 	assert_false(yaml_is_str(yaml_at(yaml_path(root, "a", "b", NULL), 1), "2"));
@@ -439,14 +418,13 @@ static void walks(void **state)
 	assert_int_equal(n, 6);
 }
 
-static void places(void **state)
+TEST(places)
 {
 	struct yaml_node *root = doc_of(SLICE("a/b:\n- x~y:\n    yes: here\n"))->root;
 	struct yaml_node *at = yaml_path(yaml_at(yaml_get(root, "a/b"), 0), "x~y", "true", NULL);
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 100);
 	yaml_pointer(at, &out);
 	assert_string_equal(out.data, "/a~1b/0/x~0y/true");
@@ -468,7 +446,7 @@ static void places(void **state)
 	assert_true(json->json);
 }
 
-static void found(void **state)
+TEST(found)
 {
 	static const struct {
 		const char *yaml, *found;
@@ -478,7 +456,6 @@ static void found(void **state)
 			"\"012345678901234567890123456789012345678901234567890123456789...\""}};
 	char out[80];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct yaml_doc *doc = doc_of(slice_of(cases[i].yaml));
 
@@ -488,7 +465,7 @@ static void found(void **state)
 	assert_string_equal(yaml_found(yaml_get(doc_of(SLICE("a:"))->root, "a"), out), "nothing");
 }
 
-static void finds_through(void **state)
+TEST(finds_through)
 {
 	struct yaml_node *root = doc_of(
 		SLICE("base: &b {x: 1, m: &m {z: 2}}\nuse:\n  <<: *b\n  w: 3\nalias: *b\n"
@@ -496,7 +473,6 @@ static void finds_through(void **state)
 					 ->root;
 	const struct yaml_node *via = NULL;
 
-	(void)state;
 	assert_true(slice_is(yaml_find(yaml_get(root, "use"), SLICE("w"), &via)->text, "3"));
 	assert_null(via);
 	assert_true(slice_is(yaml_find(yaml_get(root, "use"), SLICE("x"), &via)->text, "1"));
@@ -516,7 +492,7 @@ static void finds_through(void **state)
 	assert_non_null(yaml_follow(yaml_get(root, "use"), "m", &via));
 }
 
-static void plain_safe(void **state)
+TEST(plain_safe)
 {
 	static const char *const safe[] = {"a", "python", "/usr/bin/x", "a b c", "--flag", "-n",
 		"a=b", "local/train:1", "http://x/y", "1Gi", "a.b_c-d", "bitfusion.io/gpu",
@@ -526,7 +502,6 @@ static void plain_safe(void **state)
 		"&x", "!x", "[a]", "{a}", "a,b", "'a'", "\"a\"", "a\nb", "a\tb", "%x", "@x",
 		"\303\251", ".5", "...", "10.0.0.1", "a:", "#", "|", ">", "=", "<<"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(safe); i++) {
 		if (!yaml_plain_safe(slice_of(safe[i])))
 			fail_msg("%s is safe", safe[i]);
@@ -538,22 +513,5 @@ static void plain_safe(void **state)
 	assert_false(yaml_plain_safe(SLICE("a\0b")));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(scalars_mean, setup, teardown),
-		cmocka_unit_test_setup_teardown(number_of_any_length, setup, teardown),
-		cmocka_unit_test_setup_teardown(to_json, setup, teardown),
-		cmocka_unit_test_setup_teardown(not_to_json, setup, teardown),
-		cmocka_unit_test_setup_teardown(merge_bomb, setup, teardown),
-		cmocka_unit_test_setup_teardown(refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(walks, setup, teardown),
-		cmocka_unit_test_setup_teardown(places, setup, teardown),
-		cmocka_unit_test_setup_teardown(found, setup, teardown),
-		cmocka_unit_test_setup_teardown(finds_through, setup, teardown),
-		cmocka_unit_test_setup_teardown(plain_safe, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("yaml", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, scalars_mean, number_of_any_length, to_json, not_to_json, merge_bomb,
+	refused, limits, walks, places, found, finds_through, plain_safe)

@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: typed config values, and what is said about those that are wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/yaml_config.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "test/unit/test.h"
 
 static struct arena arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&arena, YAML_ARENA_MAX);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&arena);
 	return 0;
 }
@@ -40,7 +29,7 @@ static struct yaml_node *root_of(const char *text)
 
 static const char *const words[] = {"text", "json", "off"};
 
-static void reads(void **state)
+TEST(reads)
 {
 	const struct yaml_node *m = root_of("s: abc\nq: \"450\"\nv: 3.10\ni: 0600\nb: on\nd: "
 					    "1m30s\nz: 0\ng: 16160Mi\nh: 2\nw: off\n"
@@ -55,7 +44,6 @@ static void reads(void **state)
 	size_t n = 0;
 	bool b = false;
 
-	(void)state;
 	assert_int_equal(yaml_get_str(m, "s", &s, &err), 0);
 	assert_true(slice_is(s, "abc"));
 	assert_int_equal(yaml_get_cstr(m, "q", &c, &err), 0);
@@ -137,7 +125,7 @@ static int call(enum reader reader, const struct yaml_node *m, struct err *err)
 	return 1;
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct {
 		const char *text;
@@ -172,7 +160,6 @@ static void refuses(void **state)
 		{"a: {}", SEQ, "found a mapping, expected a sequence"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 
@@ -182,12 +169,11 @@ static void refuses(void **state)
 	}
 }
 
-static void keys(void **state)
+TEST(keys)
 {
 	struct yaml_node *m = root_of("pool:\n  claimTTL: 5\n  x:\n"), *node;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(yaml_known(yaml_get(m, "pool"), &err, "claimTtl", "x", NULL), ERR_INVALID);
 	assert_string_equal(err.msg, "p.yaml:2: /pool/claimTTL: unknown key \"claimTTL\" (did you "
 				     "mean \"claimTtl\"?), known keys: claimTtl, x");
@@ -224,13 +210,4 @@ static void keys(void **state)
 	assert_int_equal(yaml_as_map(root_of("{}"), &err), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(reads, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses, setup, teardown),
-		cmocka_unit_test_setup_teardown(keys, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("yaml_config", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, reads, refuses, keys)

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: what yaml_emit writes reads as what was read, and keeps spelling, style and indentation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/yaml_emit.h"
 #include "base/yaml_find.h"
 #include "base/yaml_json.h"
+#include "test/unit/test.h"
 #include "test/unit/yaml_documents.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct slice emitted(struct arena *a, struct slice text, struct yaml_stream *ret)
 {
@@ -31,9 +21,8 @@ static struct slice emitted(struct arena *a, struct slice text, struct yaml_stre
 	return copy;
 }
 
-static void reads_the_same(void **state)
+TEST(reads_the_same)
 {
-	(void)state;
 	assert_true(COUNT(yaml_documents) >= 60);
 	for (size_t i = 0; i < COUNT(yaml_documents); i++) {
 		const struct yaml_document *d = &yaml_documents[i];
@@ -60,7 +49,7 @@ static void reads_the_same(void **state)
 }
 
 /* Byte for byte. */
-static void stays_as_it_was(void **state)
+TEST(stays_as_it_was)
 {
 	static const char *const texts[] = {
 		"mode: 0644\na: 1e3\nb: 12345678901234567890\nc: yes\nd: 3.10\ne: 0x1F\nf: "
@@ -83,7 +72,6 @@ static void stays_as_it_was(void **state)
 		"\"quoted key\": 1\n'other': 2\n\344\270\255: \346\226\207\n",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct yaml_stream docs;
 		struct arena a;
@@ -96,7 +84,7 @@ static void stays_as_it_was(void **state)
 	}
 }
 
-static void becomes(void **state)
+TEST(becomes)
 {
 	static const struct {
 		const char *before, *after;
@@ -125,7 +113,6 @@ static void becomes(void **state)
 		{"---\n---\n", "---\n---\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct yaml_stream docs;
 		struct arena a;
@@ -137,13 +124,12 @@ static void becomes(void **state)
 	}
 }
 
-static void long_keys_are_explicit(void **state)
+TEST(long_keys_are_explicit)
 {
 	char text[1400] = "? \"";
 	struct yaml_stream docs, again;
 	struct arena a;
 
-	(void)state;
 	memset(text + 3, 'k', 1300);
 	strncat(text, "\"\n: v\n", 8);
 	arena_init(&a, YAML_ARENA_MAX);
@@ -155,14 +141,13 @@ static void long_keys_are_explicit(void **state)
 	arena_release(&a);
 }
 
-static void limit_of_the_buffer(void **state)
+TEST(limit_of_the_buffer)
 {
 	struct yaml_stream docs;
 	struct err err = {0};
 	struct arena a;
 	struct buf out;
 
-	(void)state;
 	arena_init(&a, YAML_ARENA_MAX);
 	buf_init(&out, 5);
 	assert_int_equal(yaml_parse(&a, "t", SLICE("a: 123456789\n"), YAML_ANY, &docs, &err), 0);
@@ -172,14 +157,13 @@ static void limit_of_the_buffer(void **state)
 	arena_release(&a);
 }
 
-static void differences_are_seen(void **state)
+TEST(differences_are_seen)
 {
 	static const char *const pairs[][2] = {{"a: 1", "a: 2"}, {"a: 1", "a: '1'"},
 		{"a: 1\nb: 2", "b: 2\na: 1"}, {"a: [1]", "a: [1, 2]"}, {"a: 1", "a: 1\n---\nb: 1"},
 		{"a: !x 1", "a: 1"}, {"a: &x 1", "a: 1"}, {"a: &x 1\nb: *x", "a: &x 1\nb: 1"},
 		{"a: {}", "a: []"}, {"a: ~", "a: ''"}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(pairs); i++) {
 		struct yaml_stream left, right;
 		struct arena a;
@@ -193,16 +177,5 @@ static void differences_are_seen(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_the_same),
-		cmocka_unit_test(stays_as_it_was),
-		cmocka_unit_test(becomes),
-		cmocka_unit_test(long_keys_are_explicit),
-		cmocka_unit_test(limit_of_the_buffer),
-		cmocka_unit_test(differences_are_seen),
-	};
-
-	return cmocka_run_group_tests_name("yaml_emit", tests, NULL, NULL) != 0;
-}
+TESTS(reads_the_same, stays_as_it_was, becomes, long_keys_are_explicit, limit_of_the_buffer,
+	differences_are_seen)

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: JSON patches on YAML trees. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/yaml_emit.h"
 #include "base/yaml_find.h"
 #include "base/yaml_json.h"
 #include "base/yaml_patch.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "test/unit/test.h"
 
 static struct arena arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&arena, YAML_ARENA_MAX);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&arena);
 	return 0;
 }
@@ -55,7 +43,7 @@ static const char *written(const struct yaml_stream *docs)
 	return copy;
 }
 
-static void changes(void **state)
+TEST(changes)
 {
 	static const struct {
 		const char *before, *patch, *after;
@@ -119,7 +107,6 @@ static void changes(void **state)
 			"a: 1\nb:\n- x\n- \"1\"\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct yaml_stream docs = read_text(cases[i].before);
 		struct err err = {0};
@@ -135,7 +122,7 @@ static void changes(void **state)
 	}
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct {
 		const char *text, *patch;
@@ -197,7 +184,6 @@ static void refuses(void **state)
 			"the anchor &a"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct yaml_stream docs = read_text(cases[i].text);
 		struct err err = {0};
@@ -210,26 +196,24 @@ static void refuses(void **state)
 	}
 }
 
-static void below_a_node(void **state)
+TEST(below_a_node)
 {
 	struct yaml_stream docs = read_text("items:\n- a: 1\n- a: 1\n");
 	struct yaml_node *second = yaml_at(yaml_get(docs.first->root, "items"), 1);
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(yaml_patch(second,
 				 SLICE("[{\"op\":\"replace\",\"path\":\"/a\",\"value\":2}]"), &err),
 		0);
 	assert_string_equal(written(&docs), "items:\n- a: 1\n- a: 2\n");
 }
 
-static void depth_and_memory(void **state)
+TEST(depth_and_memory)
 {
 	char patch[400] = "[{\"op\":\"add\",\"path\":\"/a/b\",\"value\":";
 	struct yaml_stream docs = read_text("a: {c: 1}\n");
 	struct err err = {0};
 
-	(void)state;
 	size_t n = strlen(patch);
 
 	memset(patch + n, '[', 61);
@@ -258,13 +242,12 @@ static void depth_and_memory(void **state)
 	arena_release(&small);
 }
 
-static void json_stays_json(void **state)
+TEST(json_stays_json)
 {
 	struct yaml_stream docs = read_text("{\"a\": 1.50, \"b\": \"\\u0041\"}");
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 1000);
 	assert_int_equal(
 		yaml_patch(docs.first->root,
@@ -276,15 +259,4 @@ static void json_stays_json(void **state)
 	buf_release(&out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(changes, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses, setup, teardown),
-		cmocka_unit_test_setup_teardown(below_a_node, setup, teardown),
-		cmocka_unit_test_setup_teardown(depth_and_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(json_stays_json, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("yaml_patch", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, changes, refuses, below_a_node, depth_and_memory, json_stays_json)

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: an HTTPS server with a certificate. */
 #include "test/unit/tls_server.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test/unit/test.h"
 
 #include "test/unit/http_fixture.h"
 
