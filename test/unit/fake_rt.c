@@ -2,18 +2,7 @@
 /* test: the fake CUDA runtime in a unit test. */
 #define _GNU_SOURCE
 #include "test/unit/fake_rt.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "test/unit/test.h"
 
 #include "probe/kernels/kernels.h"
 

@@ -2,25 +2,14 @@
 /* test: the probe's codes, units and checks: every code has its words, every error its code, and no figure passes that is none. */
 #include <ctype.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "probe/check.h"
 #include "probe/rt.h"
 #include "probe/units.h"
+#include "test/unit/test.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-
-static void codes_have_words(void **state)
+TEST(codes_have_words)
 {
-	(void)state;
 	for (int i = CODE_NONE + 1; i < CODE_COUNT; i++) {
 		const struct code_text *t = code_text((enum probe_code)i);
 		size_t n = strlen(t->sentence);
@@ -43,12 +32,11 @@ static void codes_have_words(void **state)
 	assert_string_equal(action_name((enum probe_action)77), "none");
 }
 
-static void unknown_names(void **state)
+TEST(unknown_names)
 {
 	enum probe_code code = CODE_HANG;
 	enum check_id id = CHECK_P2P;
 
-	(void)state;
 	assert_false(code_by_name("", &code));
 	assert_false(code_by_name("HANGS", &code));
 	assert_int_equal(code, CODE_HANG);
@@ -57,7 +45,7 @@ static void unknown_names(void **state)
 	assert_int_equal(id, CHECK_P2P);
 }
 
-static void codes_of_errors(void **state)
+TEST(codes_of_errors)
 {
 	static const struct {
 		int error, driver, runtime;
@@ -99,7 +87,6 @@ static void codes_of_errors(void **state)
 		{-77, 0, 0, CODE_CUDA_ERROR},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		enum probe_code code =
 			code_of_cuda(cases[i].error, cases[i].driver, cases[i].runtime);
@@ -110,9 +97,8 @@ static void codes_of_errors(void **state)
 	}
 }
 
-static void kinds_of_codes(void **state)
+TEST(kinds_of_codes)
 {
-	(void)state;
 	assert_true(code_is_no_cuda(CODE_NO_DRIVER));
 	assert_true(code_is_no_cuda(CODE_RUNTIME_INCOMPLETE));
 	assert_false(code_is_no_cuda(CODE_DEVICE_BUSY));
@@ -125,9 +111,8 @@ static void kinds_of_codes(void **state)
 	assert_false(code_is_fault(CODE_WORKER_DIED));
 }
 
-static void checks_are_named(void **state)
+TEST(checks_are_named)
 {
-	(void)state;
 	for (unsigned i = 0; i < CHECK_COUNT; i++) {
 		const struct check_kind *k = check_kind((enum check_id)i);
 		enum check_id found = CHECK_COUNT;
@@ -148,11 +133,10 @@ static void checks_are_named(void **state)
 	assert_string_equal(check_basis_name(BASIS_LINK), "link");
 }
 
-static void begins_as_nothing(void **state)
+TEST(begins_as_nothing)
 {
 	struct check_result r;
 
-	(void)state;
 	check_begin(&r, CHECK_MEM_PATTERN);
 	assert_int_equal(r.status, STATUS_SKIP);
 	assert_string_equal(r.reason, "not_run");
@@ -172,7 +156,7 @@ static void begins_as_nothing(void **state)
 	assert_string_equal(r.message, "");
 }
 
-static void judges_rates(void **state)
+TEST(judges_rates)
 {
 	static const struct {
 		double value, expected, warn, fail;
@@ -197,7 +181,6 @@ static void judges_rates(void **state)
 		{-5, 100, 0.8, 0.7, BASIS_CLOCK, STATUS_FAIL, CODE_SLOW},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct check_result r;
 
@@ -216,11 +199,10 @@ static void judges_rates(void **state)
 	}
 }
 
-static void judge_says_what_it_found(void **state)
+TEST(judge_says_what_it_found)
 {
 	struct check_result r;
 
-	(void)state;
 	check_begin(&r, CHECK_MEM_READ);
 	r.value = 2.11e12;
 	r.expected = 4.917e12;
@@ -235,11 +217,10 @@ static void judge_says_what_it_found(void **state)
 }
 
 /* A pass that says otherwise is found. */
-static void doubts(void **state)
+TEST(doubts)
 {
 	struct check_result r;
 
-	(void)state;
 	check_begin(&r, CHECK_MEM_PATTERN);
 	check_pass(&r);
 	assert_non_null(check_doubt(&r));
@@ -281,7 +262,7 @@ static void doubts(void **state)
 	assert_null(check_doubt(&r));
 }
 
-static void units(void **state)
+TEST(units)
 {
 	static const struct {
 		double value;
@@ -305,7 +286,6 @@ static void units(void **state)
 	};
 	char text[UNITS_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		units_write(cases[i].value, cases[i].unit, text);
 		assert_string_equal(text, cases[i].text);
@@ -315,13 +295,12 @@ static void units(void **state)
 	assert_null(units_by_name(SLICE("")));
 }
 
-static void json_numbers(void **state)
+TEST(json_numbers)
 {
 	static const double exact[] = {
 		0, -0.5, 4.917e12, 1.0 / 3, 1e-300, 1.7976931348623157e308, 7};
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 1000);
 	for (size_t i = 0; i < COUNT(exact); i++) {
 		buf_clear(&b);
@@ -336,21 +315,5 @@ static void json_numbers(void **state)
 	buf_release(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(codes_have_words),
-		cmocka_unit_test(unknown_names),
-		cmocka_unit_test(codes_of_errors),
-		cmocka_unit_test(kinds_of_codes),
-		cmocka_unit_test(checks_are_named),
-		cmocka_unit_test(begins_as_nothing),
-		cmocka_unit_test(judges_rates),
-		cmocka_unit_test(judge_says_what_it_found),
-		cmocka_unit_test(doubts),
-		cmocka_unit_test(units),
-		cmocka_unit_test(json_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(codes_have_words, unknown_names, codes_of_errors, kinds_of_codes, checks_are_named,
+	begins_as_nothing, judges_rates, judge_says_what_it_found, doubts, units, json_numbers)

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the checks without CUDA. Each has facts with which it passes, and facts that make it fail. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "probe/checks_host.h"
 #include "probe/checks_nvml.h"
 #include "probe/host_xid.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 /* A healthy local GPU, and room to change what is known of it. */
 struct world {
@@ -90,12 +80,11 @@ static const enum check_id all[] = {CHECK_COMPUTE_MODE, CHECK_MIG, CHECK_VARIABL
 	CHECK_PERSISTENCE, CHECK_HOST_PCI, CHECK_HOST_XID, CHECK_NVML_ECC, CHECK_NVML_REMAP,
 	CHECK_NVML_PCIE, CHECK_NVML_PROCESSES, CHECK_NVML_THROTTLE};
 
-static void healthy(void **state)
+TEST(healthy)
 {
 	struct world w;
 	struct check_result r;
 
-	(void)state;
 	world_init(&w);
 	for (size_t i = 0; i < COUNT(all); i++)
 		expect(&w, all[i], STATUS_PASS, CODE_NONE, "");
@@ -107,11 +96,10 @@ static void healthy(void **state)
 }
 
 /* Nothing known is never a pass. */
-static void nothing_known(void **state)
+TEST(nothing_known)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	memset(&w.before, 0xff, sizeof(w.before));
 	memset(&w.after, 0xff, sizeof(w.after));
@@ -129,11 +117,10 @@ static void nothing_known(void **state)
 		expect(&w, all[i], STATUS_SKIP, CODE_NONE, "not_told");
 }
 
-static void without_nvml(void **state)
+TEST(without_nvml)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.facts.server_has_nvml = false;
 	w.facts.before = w.facts.after = NULL;
@@ -154,11 +141,10 @@ static void without_nvml(void **state)
 	}
 }
 
-static void compute_mode(void **state)
+TEST(compute_mode)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.gpu.compute_mode = 3;
 	expect(&w, CHECK_COMPUTE_MODE, STATUS_WARN, CODE_COMPUTE_MODE,
@@ -171,11 +157,10 @@ static void compute_mode(void **state)
 	expect(&w, CHECK_COMPUTE_MODE, STATUS_SKIP, CODE_NONE, "not_told");
 }
 
-static void mig(void **state)
+TEST(mig)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.before.mig = 1;
 	expect(&w, CHECK_MIG, STATUS_WARN, CODE_MIG_MODE, "MIG is on");
@@ -183,11 +168,10 @@ static void mig(void **state)
 	expect(&w, CHECK_MIG, STATUS_PASS, CODE_NONE, "");
 }
 
-static void variables(void **state)
+TEST(variables)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.environment[1] = "CUDA_LAUNCH_BLOCKING=1";
 	w.environment[2] = "CUDA_INJECTION64_PATH=/x.so";
@@ -198,21 +182,19 @@ static void variables(void **state)
 	expect(&w, CHECK_VARIABLES, STATUS_PASS, CODE_NONE, "");
 }
 
-static void persistence(void **state)
+TEST(persistence)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.before.persistence = 0;
 	expect(&w, CHECK_PERSISTENCE, STATUS_WARN, CODE_PERSISTENCE_OFF, "persistence mode is off");
 }
 
-static void pci(void **state)
+TEST(pci)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.host.width = 8;
 	expect(&w, CHECK_HOST_PCI, STATUS_WARN, CODE_PCIE_DEGRADED,
@@ -231,12 +213,11 @@ static void pci(void **state)
 
 #define XID(pci, rest) "3,901,77,-;NVRM: Xid (PCI:" pci "): " rest "\n"
 
-static void xids(void **state)
+TEST(xids)
 {
 	struct world w;
 	static const int own[] = {31};
 
-	(void)state;
 	world_init(&w);
 	w.facts.kernel_log = XID("0000:17:00", "31, pid=1, MMU Fault") XID("0000:18:00", "79, gone")
 		XID("0000:17:00", "63, Row Remapper") "3,1,1,-;NVRM: Xid (PCI:0000:17:00\n";
@@ -266,7 +247,7 @@ static void xids(void **state)
 	expect(&w, CHECK_HOST_XID, STATUS_SKIP, CODE_NONE, "not_told");
 }
 
-static void xid_lines(void **state)
+TEST(xid_lines)
 {
 	static const char *const none[] = {"", "NVRM: Xid (",
 		"NVRM: Xid (PCI:", "NVRM: Xid (PCI:0000:17:00): ", "NVRM: Xid (PCI:0000:17:00): x",
@@ -276,7 +257,6 @@ static void xid_lines(void **state)
 	char id[PCI_ID_MAX];
 	int xid;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(none); i++) {
 		const char *at = none[i];
 
@@ -288,11 +268,10 @@ static void xid_lines(void **state)
 	assert_int_equal(host_xid_kind(69, NULL, 0), XID_NOTED);
 }
 
-static void ecc(void **state)
+TEST(ecc)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.before.ecc_uncorrected = w.after.ecc_uncorrected = 7;
 	w.before.ecc_corrected = w.after.ecc_corrected = 1000;
@@ -311,11 +290,10 @@ static void ecc(void **state)
 		"NVML stopped telling ECC counters in the run");
 }
 
-static void remap(void **state)
+TEST(remap)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.after.remap_uncorrectable = 3; /* repaired: no fault */
 	expect(&w, CHECK_NVML_REMAP, STATUS_PASS, CODE_NONE, "");
@@ -342,11 +320,10 @@ static void remap(void **state)
 	expect(&w, CHECK_NVML_REMAP, STATUS_PASS, CODE_NONE, "");
 }
 
-static void pcie(void **state)
+TEST(pcie)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.watch.pcie_width = 8;
 	expect(&w, CHECK_NVML_PCIE, STATUS_FAIL, CODE_PCIE_DEGRADED,
@@ -383,11 +360,10 @@ static void pcie(void **state)
 	assert_true(pcie_speed(7) == 0 && pcie_speed(-1) == 0);
 }
 
-static void processes(void **state)
+TEST(processes)
 {
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.before.processes = 2;
 	expect(&w, CHECK_NVML_PROCESSES, STATUS_WARN, CODE_DEVICE_BUSY,
@@ -397,12 +373,11 @@ static void processes(void **state)
 	expect(&w, CHECK_NVML_PROCESSES, STATUS_PASS, CODE_NONE, "");
 }
 
-static void throttle(void **state)
+TEST(throttle)
 {
 	struct nvml_state s = {.throttle_known = true, .temperature_c = 83, .pcie_gen = 4};
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	/* two reasons in one mask: both count, the fault as a fault */
 	s.throttle = 0x44;
@@ -461,12 +436,11 @@ static struct check_result capped(const struct world *w, enum check_id id, doubl
 	return r;
 }
 
-static void power_cap(void **state)
+TEST(power_cap)
 {
 	struct check_result r;
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.before.power_limit_mw = w.before.power_default_mw = 70000;
 	w.watch.power_mw = 69000;
@@ -507,12 +481,11 @@ static void power_cap(void **state)
 }
 
 /* Of others than the clocks: a wrong result, a reference, peers. */
-static void no_excuse(void **state)
+TEST(no_excuse)
 {
 	struct check_result r;
 	struct world w;
 
-	(void)state;
 	world_init(&w);
 	w.watch.power = 100;
 	check_begin(&r, CHECK_EXACT_FP32);
@@ -543,12 +516,11 @@ static struct check_result judge(struct world *w, double value, bool vm)
 	return r;
 }
 
-static void links(void **state)
+TEST(links)
 {
 	struct world w;
 	struct check_result r;
 
-	(void)state;
 	world_init(&w);
 	assert_int_equal(judge(&w, 55e9, false).status, STATUS_PASS);
 	assert_int_equal(judge(&w, 55e9, false).basis, BASIS_LINK);
@@ -590,28 +562,5 @@ static void links(void **state)
 	assert_int_equal(r.status, STATUS_PASS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(healthy),
-		cmocka_unit_test(nothing_known),
-		cmocka_unit_test(without_nvml),
-		cmocka_unit_test(compute_mode),
-		cmocka_unit_test(mig),
-		cmocka_unit_test(variables),
-		cmocka_unit_test(persistence),
-		cmocka_unit_test(pci),
-		cmocka_unit_test(xids),
-		cmocka_unit_test(xid_lines),
-		cmocka_unit_test(ecc),
-		cmocka_unit_test(remap),
-		cmocka_unit_test(pcie),
-		cmocka_unit_test(processes),
-		cmocka_unit_test(throttle),
-		cmocka_unit_test(power_cap),
-		cmocka_unit_test(no_excuse),
-		cmocka_unit_test(links),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(healthy, nothing_known, without_nvml, compute_mode, mig, variables, persistence, pci, xids,
+	xid_lines, ecc, remap, pcie, processes, throttle, power_cap, no_excuse, links)

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the fake runtime, which the tests of the probe stand on: its memory, its arithmetic, its clock. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "probe/kernels/exact.h"
 #include "test/unit/fake_rt.h"
+#include "test/unit/test.h"
 
 static const struct rt *rt;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
 	int ret = fake_rt_begin(state);
 
@@ -29,12 +20,11 @@ static int begin(void **state)
 
 /* ---- memory ---- */
 
-static void gives_what_memory_it_has(void **state)
+TEST(gives_what_memory_it_has)
 {
 	size_t available, total;
 	void *a, *b;
 
-	(void)state;
 	fake_rt_use("{\"devices\": [{\"memory_mib\": 81920, \"free_mib\": 80000, "
 		    "\"allocatable_mib\": 1000}]}");
 	assert_int_equal(rt->mem_info(&available, &total), 0);
@@ -87,12 +77,11 @@ static void end_pattern(struct pattern_test *t)
 	assert_int_equal(rt->mem_free(t->found), 0);
 }
 
-static void healthy_memory_keeps_its_pattern(void **state)
+TEST(healthy_memory_keeps_its_pattern)
 {
 	/* really kept, and only remembered */
 	const uint64_t sizes[] = {1u << 20, 70ull << 30};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct pattern_test t;
 		struct kernel_cell cell, right = pattern_cell(1000, 7);
@@ -113,13 +102,12 @@ static void healthy_memory_keeps_its_pattern(void **state)
 	}
 }
 
-static void flips_are_found_where_they_are(void **state)
+TEST(flips_are_found_where_they_are)
 {
 	/* in real memory; above 4 GiB; with more than 2^32 cells before it */
 	const uint64_t sizes[] = {1u << 20, 6ull << 30, 70ull << 30};
 	const uint64_t offsets[] = {4096, 5ull << 30, 69ull << 30};
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		char scenario[256];
 		struct pattern_test t;
@@ -145,12 +133,11 @@ static void flips_are_found_where_they_are(void **state)
 	}
 }
 
-static void flips_differ_in_kind(void **state)
+TEST(flips_differ_in_kind)
 {
 	struct pattern_test t;
 	struct kernel_findings f;
 
-	(void)state;
 	fake_rt_use("{\"devices\": [{\"memory_mib\": 8192, \"flips\": [{\"offset\": 5000000000, "
 		    "\"bit\": 3, "
 		    "\"kind\": \"transient\"}]}]}");
@@ -174,13 +161,12 @@ static void flips_differ_in_kind(void **state)
 	end_pattern(&t);
 }
 
-static void what_the_host_writes_is_found(void **state)
+TEST(what_the_host_writes_is_found)
 {
 	struct pattern_test t;
 	struct kernel_cell cell;
 	struct kernel_findings f;
 
-	(void)state;
 	fake_rt_use("{\"devices\": [{\"memory_mib\": 8192}]}");
 	begin_pattern(&t, 6ull << 30);
 	assert_int_equal(
@@ -197,14 +183,13 @@ static void what_the_host_writes_is_found(void **state)
 
 /* ---- arithmetic and time ---- */
 
-static void chains_are_those_of_the_cpu(void **state)
+TEST(chains_are_those_of_the_cpu)
 {
 	static struct kernel_chain out[2048];
 	uint32_t steps = 256, fold = 64, shift = 3;
 	uint64_t seed = 7;
 	void *at, *args[] = {&steps, &fold, &seed, &shift, &at};
 
-	(void)state;
 	fake_rt_use("{\"devices\": [{\"sms\": 4, \"wrong\": {\"sm\": 2, \"lane\": 9, \"kernel\": "
 		    "\"gp_fma64\", \"times\": 1}}]}");
 	assert_int_equal(rt->mem_alloc(&at, sizeof(out)), 0);
@@ -258,11 +243,10 @@ static double read_rate(void)
 	return (double)(1u << 30) / (double)ms * 1000;
 }
 
-static void speeds_are_as_told(void **state)
+TEST(speeds_are_as_told)
 {
 	double peak = 2 * 3.201e9 * 6144 / 8;
 
-	(void)state;
 	fake_rt_use("{\"launch_us\": 0, \"devices\": [{}]}");
 	assert_true(fabs(read_rate() / peak - 0.92) < 0.001);
 	fake_rt_use("{\"launch_us\": 0, \"devices\": [{\"speed\": {\"read\": 0.5}}]}");
@@ -271,14 +255,13 @@ static void speeds_are_as_told(void **state)
 	assert_true(isnan(read_rate()));
 }
 
-static void a_multiprocessor_may_get_no_work(void **state)
+TEST(a_multiprocessor_may_get_no_work)
 {
 	static struct kernel_chain out[2048];
 	uint32_t steps = 64, fold = 64, shift = 0;
 	uint64_t seed = 7;
 	void *at, *args[] = {&steps, &fold, &seed, &shift, &at};
 
-	(void)state;
 	fake_rt_use("{\"devices\": [{\"sms\": 4, \"missing_sm\": 3}]}");
 	assert_int_equal(rt->mem_alloc(&at, sizeof(out)), 0);
 	fake_rt_launch(rt, "gp_fma32", 8, args);
@@ -290,14 +273,13 @@ static void a_multiprocessor_may_get_no_work(void **state)
 	assert_int_equal(rt->mem_free(at), 0);
 }
 
-static void shared_memory_may_be_wrong(void **state)
+TEST(shared_memory_may_be_wrong)
 {
 	uint32_t rounds = 2;
 	uint64_t seed = 7;
 	struct kernel_findings f;
 	void *found, *sms, *args[] = {&rounds, &seed, &found, &sms};
 
-	(void)state;
 	fake_rt_use("{\"devices\": [{\"wrong\": {\"sm\": 1, \"kernel\": \"gp_smem\"}}]}");
 	assert_int_equal(rt->mem_alloc(&found, sizeof(f)), 0);
 	assert_int_equal(rt->mem_alloc(&sms, 8 * sizeof(uint32_t)), 0);
@@ -330,11 +312,10 @@ static int status_with(const char *scenario)
 	return status;
 }
 
-static void processes_end_as_told(void **state)
+TEST(processes_end_as_told)
 {
 	int status;
 
-	(void)state;
 	status = status_with(
 		"{\"devices\": [{}], \"calls\": [{\"call\": \"cudaMemGetInfo\", \"exit\": 7}]}");
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
@@ -376,7 +357,7 @@ static const char *said_with(const char *scenario)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 97 ? said : "";
 }
 
-static void misspelled_scenarios_are_refused(void **state)
+TEST(misspelled_scenarios_are_refused)
 {
 	static const struct {
 		const char *scenario, *says;
@@ -408,8 +389,7 @@ static void misspelled_scenarios_are_refused(void **state)
 		{"{\"devices\": [{\"name\": \"a\\tb\"}]}", "without escapes"}, {"[]", "no object"},
 		{"", "expected a value"}};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < COUNT(wrong); i++) {
 		const char *said = said_with(wrong[i].scenario);
 
 		if (!strstr(said, wrong[i].says))
@@ -417,21 +397,7 @@ static void misspelled_scenarios_are_refused(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gives_what_memory_it_has),
-		cmocka_unit_test(healthy_memory_keeps_its_pattern),
-		cmocka_unit_test(flips_are_found_where_they_are),
-		cmocka_unit_test(flips_differ_in_kind),
-		cmocka_unit_test(what_the_host_writes_is_found),
-		cmocka_unit_test(chains_are_those_of_the_cpu),
-		cmocka_unit_test(speeds_are_as_told),
-		cmocka_unit_test(a_multiprocessor_may_get_no_work),
-		cmocka_unit_test(shared_memory_may_be_wrong),
-		cmocka_unit_test(processes_end_as_told),
-		cmocka_unit_test(misspelled_scenarios_are_refused),
-	};
-
-	return cmocka_run_group_tests_name("probe_fake", tests, begin, fake_rt_end);
-}
+TESTS_WITHIN(begin, fake_rt_end, gives_what_memory_it_has, healthy_memory_keeps_its_pattern,
+	flips_are_found_where_they_are, flips_differ_in_kind, what_the_host_writes_is_found,
+	chains_are_those_of_the_cpu, speeds_are_as_told, a_multiprocessor_may_get_no_work,
+	shared_memory_may_be_wrong, processes_end_as_told, misspelled_scenarios_are_refused)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/fleet: what gpuprobe-serve believes of its GPUs after verifies, lists and looks of NVML; and what poolgate's reader makes of
  * it. A GPU that was found bad stays so until a verify finds it good. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "probe/fleet.h"
 #include "test/unit/probe_report_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/probe_inventory.h"
 
 #define NOW 1795196411
@@ -24,9 +15,8 @@ static struct arena arena;
 static struct probe_inventory inv;
 static struct buf text;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-	(void)state;
 	assert_true(fleet_init(&f, "gpu-01", 2, STALE));
 	healthy_report(&verify, PROFILE_VERIFY, 2);
 	healthy_report(&list, PROFILE_LIST, 2);
@@ -37,9 +27,8 @@ static int begin(void **state)
 	return 0;
 }
 
-static int finish(void **state)
+FIXTURE(finish)
 {
-	(void)state;
 	fleet_release(&f);
 	report_release(&verify);
 	report_release(&list);
@@ -90,9 +79,8 @@ static void look_at(size_t n, int64_t now, bool lost, int64_t uncorrected)
 	fleet_look_end(&f, (int)n, now);
 }
 
-static void knows_nothing_at_first(void **state)
+TEST(knows_nothing_at_first)
 {
-	(void)state;
 	read_at(NOW);
 	assert_int_equal(inv.state, PROBE_UNKNOWN);
 	assert_false(probe_inventory_fresh(&inv));
@@ -105,9 +93,8 @@ static void knows_nothing_at_first(void **state)
 	assert_int_equal(inv.state, PROBE_UNKNOWN);
 }
 
-static void a_verify_makes_fit(void **state)
+TEST(a_verify_makes_fit)
 {
-	(void)state;
 	fleet_verified(&f, &verify, NOW);
 	read_at(NOW);
 	assert_int_equal(inv.state, PROBE_READY);
@@ -124,9 +111,8 @@ static void a_verify_makes_fit(void **state)
 	assert_int_equal(inv.age_s, 0);
 }
 
-static void a_list_takes_no_verdict_back(void **state)
+TEST(a_list_takes_no_verdict_back)
 {
-	(void)state;
 	spoil(&verify, CHECK_MEM_PATTERN);
 	fleet_verified(&f, &verify, NOW);
 	for (int i = 0; i < 3; i++) {
@@ -147,9 +133,8 @@ static void a_list_takes_no_verdict_back(void **state)
 	assert_int_equal(inv.state, PROBE_READY);
 }
 
-static void what_was_not_finished_is_no_news(void **state)
+TEST(what_was_not_finished_is_no_news)
 {
-	(void)state;
 	fleet_verified(&f, &verify, NOW);
 	verify.complete = false;
 	lose_check(&verify.gpus[0], CHECK_MEM_PATTERN);
@@ -162,9 +147,8 @@ static void what_was_not_finished_is_no_news(void **state)
 	assert_int_equal(inv.age_s, 10);
 }
 
-static void a_busy_one_keeps_its_verdict(void **state)
+TEST(a_busy_one_keeps_its_verdict)
 {
-	(void)state;
 	check_skip(verify.gpus[0].checks[CHECK_MEM_READ], "busy");
 	report_judge(&verify);
 	assert_false(verify.gpus[0].fit);
@@ -187,11 +171,10 @@ static void a_busy_one_keeps_its_verdict(void **state)
 	assert_false(inv.gpus[0].fit);
 }
 
-static void without_cuda_nothing_is_fit(void **state)
+TEST(without_cuda_nothing_is_fit)
 {
 	struct report none;
 
-	(void)state;
 	fleet_verified(&f, &verify, NOW);
 	report_init(&none);
 	none.complete = true;
@@ -206,9 +189,8 @@ static void without_cuda_nothing_is_fit(void **state)
 	report_release(&none);
 }
 
-static void looks_of_nvml(void **state)
+TEST(looks_of_nvml)
 {
-	(void)state;
 	fleet_verified(&f, &verify, NOW);
 	look_at(2, NOW + 1, false, 0);
 	read_at(NOW + 1);
@@ -230,11 +212,10 @@ static void looks_of_nvml(void **state)
 	assert_int_equal(inv.state, PROBE_UNKNOWN);
 }
 
-static void what_vanishes_is_missing(void **state)
+TEST(what_vanishes_is_missing)
 {
 	struct report one;
 
-	(void)state;
 	fleet_verified(&f, &verify, NOW);
 	healthy_report(&one, PROFILE_LIST, 1);
 	report_judge(&one);
@@ -247,11 +228,10 @@ static void what_vanishes_is_missing(void **state)
 }
 
 /* Two of which only the place on the bus is known have a name each, in metrics too. */
-static void lost_ones_have_names(void **state)
+TEST(lost_ones_have_names)
 {
 	struct report lost;
 
-	(void)state;
 	report_init(&lost);
 	lost.complete = true;
 	lost.cuda = 1;
@@ -276,19 +256,7 @@ static void lost_ones_have_names(void **state)
 	report_release(&lost);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(knows_nothing_at_first, begin, finish),
-		cmocka_unit_test_setup_teardown(a_verify_makes_fit, begin, finish),
-		cmocka_unit_test_setup_teardown(a_list_takes_no_verdict_back, begin, finish),
-		cmocka_unit_test_setup_teardown(what_was_not_finished_is_no_news, begin, finish),
-		cmocka_unit_test_setup_teardown(a_busy_one_keeps_its_verdict, begin, finish),
-		cmocka_unit_test_setup_teardown(without_cuda_nothing_is_fit, begin, finish),
-		cmocka_unit_test_setup_teardown(looks_of_nvml, begin, finish),
-		cmocka_unit_test_setup_teardown(what_vanishes_is_missing, begin, finish),
-		cmocka_unit_test_setup_teardown(lost_ones_have_names, begin, finish),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(begin, finish, knows_nothing_at_first, a_verify_makes_fit,
+	a_list_takes_no_verdict_back, what_was_not_finished_is_no_news,
+	a_busy_one_keeps_its_verdict, without_cuda_nothing_is_fit, looks_of_nvml,
+	what_vanishes_is_missing, lost_ones_have_names)

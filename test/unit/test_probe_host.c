@@ -3,21 +3,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "probe/host.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 static char root[64];
 
@@ -29,16 +18,14 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	snprintf(root, sizeof(root), "/tmp/probe-host-XXXXXX");
 	return mkdtemp(root) ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -112,11 +99,10 @@ static size_t gpus(struct host_gpu **ret)
 	return n;
 }
 
-static void finds_gpus(void **state)
+TEST(finds_gpus)
 {
 	struct host_gpu *g;
 
-	(void)state;
 	add_device("", "0000:16:01.0", "0x060400\n", "0x8086\n", "16\n", "16\n", "16.0 GT/s PCIe\n",
 		"16.0 GT/s PCIe\n");
 	add_gpu(PORT, "0000:d0:00.0");
@@ -152,11 +138,10 @@ static void finds_gpus(void **state)
 }
 
 /* The narrowest port on the way counts, through a switch, and a slot that is smaller than the card. */
-static void upstream_is_smaller(void **state)
+TEST(upstream_is_smaller)
 {
 	struct host_gpu *g;
 
-	(void)state;
 	put("sys/devices/pci0000:00/0000:16:01.0", "max_link_speed", "16.0 GT/s PCIe\n");
 	put("sys/devices/pci0000:00/0000:16:01.0", "max_link_width", "8\n");
 	put("sys/devices/pci0000:00/" PORT "0000:17:00.0", "max_link_speed", "32.0 GT/s PCIe\n");
@@ -170,11 +155,10 @@ static void upstream_is_smaller(void **state)
 	free(g);
 }
 
-static void lost_gpu(void **state)
+TEST(lost_gpu)
 {
 	struct host_gpu *g;
 
-	(void)state;
 	add_gpu(PORT, "0000:1b:00.0");
 	add_gpu(PORT, "0000:1c:00.0");
 	write_file(
@@ -185,12 +169,11 @@ static void lost_gpu(void **state)
 	free(g);
 }
 
-static void virtual_functions(void **state)
+TEST(virtual_functions)
 {
 	struct host_gpu *g;
 	char link[256];
 
-	(void)state;
 	add_gpu(PORT, "0000:1b:00.0");
 	add_gpu(PORT, "0000:1b:00.4");
 	snprintf(link, sizeof(link), "%s/sys/devices/pci0000:00/" PORT "0000:1b:00.4/physfn", root);
@@ -200,11 +183,10 @@ static void virtual_functions(void **state)
 	free(g);
 }
 
-static void without_sysfs(void **state)
+TEST(without_sysfs)
 {
 	struct host_gpu *g;
 
-	(void)state;
 	assert_int_equal(gpus(&g), 0);
 	assert_null(g);
 	assert_false(host_has_pci(root, "0000:1b:00.0"));
@@ -216,7 +198,7 @@ static void without_sysfs(void **state)
 #define FLAGS "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme"
 #define DMI "sys/class/dmi/id"
 
-static void virtual_machines(void **state)
+TEST(virtual_machines)
 {
 	static const struct {
 		const char *vendor, *product, *cpu;
@@ -235,7 +217,6 @@ static void virtual_machines(void **state)
 		{"Amazon EC2\n", "p5.48xlarge\n", FLAGS " hypervisor\n", 1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		teardown(NULL);
 		setup(NULL);
@@ -250,7 +231,7 @@ static void virtual_machines(void **state)
 	}
 }
 
-static void ids(void **state)
+TEST(ids)
 {
 	static const struct {
 		const char *text, *id;
@@ -273,7 +254,6 @@ static void ids(void **state)
 		{"pci0000:00", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char id[PCI_ID_MAX];
 
@@ -282,9 +262,8 @@ static void ids(void **state)
 	}
 }
 
-static void link_rates(void **state)
+TEST(link_rates)
 {
-	(void)state;
 	assert_true(host_link_rate(5, 16) == 8e9);
 	assert_in_range((uint64_t)host_link_rate(8, 16), 15750000000, 15760000000);
 	assert_in_range((uint64_t)host_link_rate(16, 16), 31500000000, 31510000000);
@@ -295,18 +274,5 @@ static void link_rates(void **state)
 	assert_true(host_link_rate(16, 0) == 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(finds_gpus, setup, teardown),
-		cmocka_unit_test_setup_teardown(upstream_is_smaller, setup, teardown),
-		cmocka_unit_test_setup_teardown(lost_gpu, setup, teardown),
-		cmocka_unit_test_setup_teardown(virtual_functions, setup, teardown),
-		cmocka_unit_test_setup_teardown(without_sysfs, setup, teardown),
-		cmocka_unit_test_setup_teardown(virtual_machines, setup, teardown),
-		cmocka_unit_test(ids),
-		cmocka_unit_test(link_rates),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(setup, teardown, finds_gpus, upstream_is_smaller, lost_gpu, virtual_functions,
+	without_sysfs, virtual_machines, ids, link_rates)

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what a probe answers, read, and brought into a GPUServer's status. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "test/unit/server_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/probe_inventory.h"
 #include "webhook/core/server_keep.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define NOW "2026-11-21T09:30:00Z"
 
 #define ANSWER(state, age, gpus)                                                                   \
@@ -42,12 +34,11 @@ static int read_answer(
 	return rc;
 }
 
-static void reads(void **state)
+TEST(reads)
 {
 	struct server_fixture f;
 	struct probe_inventory inv;
 
-	(void)state;
 	server_fixture_init(&f);
 	assert_int_equal(read_answer(ANSWER("degraded", "3",
 					     GPU("a", "true", "\"ignored\"") "," GPU("b", "false",
@@ -67,7 +58,7 @@ static void reads(void **state)
 	server_fixture_release(&f);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct {
 		const char *text;
@@ -92,7 +83,6 @@ static void refuses(void **state)
 			ERR_INVALID, "/gpus/0/memory_total_bytes"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct server_fixture f;
 		struct probe_inventory inv;
@@ -104,13 +94,12 @@ static void refuses(void **state)
 	}
 }
 
-static void too_many_gpus(void **state)
+TEST(too_many_gpus)
 {
 	struct server_fixture f;
 	struct probe_inventory inv;
 	struct buf text;
 
-	(void)state;
 	server_fixture_init(&f);
 	buf_init(&text, 1 << 20);
 	buf_str(&text, "{\"schema\":\"gpuprobe.inventory/1\",\"age_s\":0,\"stale_after_s\":30,"
@@ -123,7 +112,7 @@ static void too_many_gpus(void **state)
 	server_fixture_release(&f);
 }
 
-static void knows_when_it_is_old(void **state)
+TEST(knows_when_it_is_old)
 {
 	static const struct {
 		const char *text;
@@ -135,7 +124,6 @@ static void knows_when_it_is_old(void **state)
 		{ANSWER("unknown", "0", ""), false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct server_fixture f;
 		struct probe_inventory inv;
@@ -156,12 +144,11 @@ static bool apply(struct server_fixture *f, const char *text)
 }
 
 /* A GPU that vanishes stays while a claim is on it, and what we do not know of the others stays, too. */
-static void follows_the_probe(void **state)
+TEST(follows_the_probe)
 {
 	struct server_fixture f;
 	struct server_status *s = &f.o.status;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f,
 		SERVER_TEXT(META, SPEC,
@@ -196,11 +183,10 @@ static void expect(
 	assert_string_equal(c->reason, reason);
 }
 
-static void keeps_a_listed_server(void **state)
+TEST(keeps_a_listed_server)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_STATUS("{}"));
 	assert_true(server_keep_status(&f.o, NOW, &f.arena));
@@ -221,11 +207,10 @@ static void keeps_a_listed_server(void **state)
 	server_fixture_release(&f);
 }
 
-static void keeps_a_probed_server(void **state)
+TEST(keeps_a_probed_server)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_TEXT(META, SPEC, "{}"));
 	assert_true(server_keep_status(&f.o, NOW, &f.arena));
@@ -250,11 +235,10 @@ static void keeps_a_probed_server(void **state)
 }
 
 /* Its GPUs were listed by hand until now: that says nothing of what the probe will say. */
-static void a_probe_instead_of_a_list(void **state)
+TEST(a_probe_instead_of_a_list)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_STATUS("{}"));
 	assert_true(server_keep_status(&f.o, NOW, &f.arena));
@@ -265,17 +249,5 @@ static void a_probe_instead_of_a_list(void **state)
 	server_fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads),
-		cmocka_unit_test(refuses),
-		cmocka_unit_test(too_many_gpus),
-		cmocka_unit_test(knows_when_it_is_old),
-		cmocka_unit_test(follows_the_probe),
-		cmocka_unit_test(keeps_a_listed_server),
-		cmocka_unit_test(keeps_a_probed_server),
-		cmocka_unit_test(a_probe_instead_of_a_list),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(reads, refuses, too_many_gpus, knows_when_it_is_old, follows_the_probe, keeps_a_listed_server,
+	keeps_a_probed_server, a_probe_instead_of_a_list)

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the probe's verdict. Each way to lose a required check, or its figures, must take the pass away. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "test/unit/probe_report_fixture.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 /* Judge, and release. GPU 0 is the one that is looked at. */
 static void expect(struct report *r, enum probe_exit status, bool fit, enum gpu_health health,
@@ -28,9 +18,8 @@ static void expect(struct report *r, enum probe_exit status, bool fit, enum gpu_
 	report_release(r);
 }
 
-static void healthy_passes(void **state)
+TEST(healthy_passes)
 {
-	(void)state;
 	for (unsigned p = 0; p < PROFILE_COUNT; p++) {
 		struct report r;
 
@@ -41,9 +30,8 @@ static void healthy_passes(void **state)
 }
 
 /* Without a check: no verdict when it is required, else a pass that shows the gap. */
-static void check_is_missing(void **state)
+TEST(check_is_missing)
 {
-	(void)state;
 	for (unsigned p = 0; p < PROFILE_COUNT; p++) {
 		for (unsigned k = 0; k < CHECK_COUNT; k++) {
 			enum check_id id = (enum check_id)k;
@@ -73,12 +61,11 @@ static void check_is_missing(void **state)
 }
 
 /* A result that is there and says that it did not run, in each way that it can. */
-static void check_did_not_run(void **state)
+TEST(check_did_not_run)
 {
 	static const char *const reasons[] = {
 		"not_run", "busy", "remote", "nvml_unavailable", "not_on_this_gpu", ""};
 
-	(void)state;
 	for (unsigned k = 0; k < CHECK_COUNT; k++) {
 		enum check_id id = (enum check_id)k;
 		bool required = check_kind(id)->need[PROFILE_VERIFY] == NEED_REQUIRED;
@@ -111,9 +98,8 @@ static void check_did_not_run(void **state)
 	}
 }
 
-static void check_failed_or_warned(void **state)
+TEST(check_failed_or_warned)
 {
-	(void)state;
 	for (unsigned k = 0; k < CHECK_COUNT; k++) {
 		enum check_id id = (enum check_id)k;
 		struct check_result c;
@@ -137,12 +123,11 @@ static void check_failed_or_warned(void **state)
 }
 
 /* "Pass" without a figure, or with one that says otherwise. */
-static void pass_is_doubtful(void **state)
+TEST(pass_is_doubtful)
 {
 	struct report r;
 	struct check_result *c;
 
-	(void)state;
 	for (int i = 0; i < 8; i++) {
 		healthy_report(&r, PROFILE_VERIFY, 1);
 		c = r.gpus[0].checks[i < 5 ? CHECK_MEM_PATTERN : CHECK_MEM_READ];
@@ -176,7 +161,7 @@ static void pass_is_doubtful(void **state)
 }
 
 /* Pascal has no tensor cores: that one skip is none. Nothing else excuses it. */
-static void tensor_cores(void **state)
+TEST(tensor_cores)
 {
 	static const struct {
 		int cc_major;
@@ -192,7 +177,6 @@ static void tensor_cores(void **state)
 		{0, "not_on_this_gpu", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct report r;
 
@@ -204,7 +188,7 @@ static void tensor_cores(void **state)
 	}
 }
 
-static void errors_of_a_gpu(void **state)
+TEST(errors_of_a_gpu)
 {
 	static const struct {
 		enum probe_code code;
@@ -220,7 +204,6 @@ static void errors_of_a_gpu(void **state)
 		{CODE_NONE, EXIT_INCONCLUSIVE, HEALTH_UNKNOWN},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct report r;
 
@@ -233,7 +216,7 @@ static void errors_of_a_gpu(void **state)
 	}
 }
 
-static void errors_of_the_server(void **state)
+TEST(errors_of_the_server)
 {
 	static const struct {
 		enum probe_code code;
@@ -252,7 +235,6 @@ static void errors_of_the_server(void **state)
 		{CODE_CUDA_ERROR, EXIT_INCONCLUSIVE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct report r;
 
@@ -266,11 +248,10 @@ static void errors_of_the_server(void **state)
 }
 
 /* A GPU that is in no list of the report must not be forgotten. */
-static void error_of_an_unknown_gpu(void **state)
+TEST(error_of_an_unknown_gpu)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 1);
 	assert_true(report_add_error(&r, 7, CODE_HANG, 0, "x"));
 	expect(&r, EXIT_UNFIT, true, HEALTH_OK, "fault of another");
@@ -279,11 +260,10 @@ static void error_of_an_unknown_gpu(void **state)
 	expect(&r, EXIT_INCONCLUSIVE, true, HEALTH_OK, "death of another");
 }
 
-static void no_gpu_at_all(void **state)
+TEST(no_gpu_at_all)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 0);
 	report_judge(&r);
 	assert_int_equal(r.n_errors, 1);
@@ -298,11 +278,10 @@ static void no_gpu_at_all(void **state)
 	expect(&r, EXIT_INCONCLUSIVE, false, HEALTH_UNKNOWN, "nothing known of it");
 }
 
-static void too_few(void **state)
+TEST(too_few)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 7);
 	r.expected = 8;
 	report_judge(&r);
@@ -320,11 +299,10 @@ static void too_few(void **state)
 	expect(&r, EXIT_FIT, true, HEALTH_OK, "none expected");
 }
 
-static void ended_early(void **state)
+TEST(ended_early)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 2);
 	r.complete = false;
 	expect(&r, EXIT_INCONCLUSIVE, true, HEALTH_OK, "all was done, and yet");
@@ -341,11 +319,10 @@ static void ended_early(void **state)
 	expect(&r, EXIT_UNFIT, false, HEALTH_FAIL, "a fault before the end");
 }
 
-static void nvml_may_be_required(void **state)
+TEST(nvml_may_be_required)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 1);
 	r.require_nvml = true;
 	check_skip(r.gpus[0].checks[CHECK_NVML_REMAP], "nvml_unavailable");
@@ -364,11 +341,10 @@ static void nvml_may_be_required(void **state)
 }
 
 /* The same verdict, however often it is asked for. */
-static void again(void **state)
+TEST(again)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 2);
 	lose_check(&r.gpus[0], CHECK_EXACT_FP64);
 	report_judge(&r);
@@ -376,22 +352,20 @@ static void again(void **state)
 	expect(&r, EXIT_INCONCLUSIVE, false, HEALTH_UNKNOWN, "again");
 }
 
-static void unknown_profile(void **state)
+TEST(unknown_profile)
 {
 	struct report r;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 1);
 	r.profile = (enum probe_profile)99;
 	expect(&r, EXIT_INCONCLUSIVE, false, HEALTH_UNKNOWN, "requires everything");
 }
 
-static void worst_problem(void **state)
+TEST(worst_problem)
 {
 	struct report r;
 	struct gpu_report *g;
 
-	(void)state;
 	healthy_report(&r, PROFILE_VERIFY, 1);
 	g = &r.gpus[0];
 	assert_int_equal(report_problem(&r, g), CODE_NONE);
@@ -411,12 +385,11 @@ static void worst_problem(void **state)
 	report_release(&r);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
 	struct report r;
 	struct check_result c;
 
-	(void)state;
 	report_init(&r);
 	for (int i = 0; i < REPORT_GPUS_MAX; i++)
 		assert_non_null(report_add_gpu(&r));
@@ -427,27 +400,6 @@ static void limits(void **state)
 	assert_int_equal(r.n_gpus, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(healthy_passes),
-		cmocka_unit_test(check_is_missing),
-		cmocka_unit_test(check_did_not_run),
-		cmocka_unit_test(check_failed_or_warned),
-		cmocka_unit_test(pass_is_doubtful),
-		cmocka_unit_test(tensor_cores),
-		cmocka_unit_test(errors_of_a_gpu),
-		cmocka_unit_test(errors_of_the_server),
-		cmocka_unit_test(error_of_an_unknown_gpu),
-		cmocka_unit_test(no_gpu_at_all),
-		cmocka_unit_test(too_few),
-		cmocka_unit_test(ended_early),
-		cmocka_unit_test(nvml_may_be_required),
-		cmocka_unit_test(again),
-		cmocka_unit_test(unknown_profile),
-		cmocka_unit_test(worst_problem),
-		cmocka_unit_test(limits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(healthy_passes, check_is_missing, check_did_not_run, check_failed_or_warned, pass_is_doubtful,
+	tensor_cores, errors_of_a_gpu, errors_of_the_server, error_of_an_unknown_gpu, no_gpu_at_all,
+	too_few, ended_early, nvml_may_be_required, again, unknown_profile, worst_problem, limits)

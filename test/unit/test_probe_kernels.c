@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/kernels/pattern.h and exact.h: the same bits as ever, and what they promise of faults. test/probe/golden does the first
  * for other compilers, test/probe/test_golden.py from the description alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "probe/kernels/exact.h"
+#include "test/unit/test.h"
 
-static void golden_constants(void **state)
+TEST(golden_constants)
 {
 	struct kernel_cell c = pattern_cell(0x123456789abcull, 0xfedcba9876543210ull);
 
-	(void)state;
 	assert_int_equal(pattern_cell(1, 7).lo, 0xfed6d6342a53cf97ull);
 	assert_int_equal(pattern_cell(1, 7).hi, 0x64536f47e8a677feull);
 	assert_int_not_equal(c.lo, pattern_cell(0x3456789abcull, 0xfedcba9876543210ull).lo);
@@ -27,11 +18,10 @@ static void golden_constants(void **state)
 }
 
 /* Every bit is one about half the time, and neighbours differ in half of their bits. */
-static void pattern_is_balanced(void **state)
+TEST(pattern_is_balanced)
 {
 	const uint64_t starts[] = {0, 1ull << 32, (1ull << 40) - 1000};
 
-	(void)state;
 	for (int s = 0; s < 3; s++) {
 		unsigned ones[128] = {0}, differ = 0;
 
@@ -52,9 +42,8 @@ static void pattern_is_balanced(void **state)
 }
 
 /* An address line that is stuck makes two indices share a cell: they must not look alike. */
-static void each_address_line_counts(void **state)
+TEST(each_address_line_counts)
 {
-	(void)state;
 	for (unsigned bit = 0; bit < 48; bit++) {
 		for (uint64_t i = 0; i < 64; i++) {
 			struct kernel_cell a = pattern_cell(i * 977, 7);
@@ -73,11 +62,10 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void lanes_stay_distinct(void **state)
+TEST(lanes_stay_distinct)
 {
 	uint64_t *sums = calloc(65536, sizeof(*sums));
 
-	(void)state;
 	assert_non_null(sums);
 	for (uint32_t i = 0; i < 65536; i++)
 		sums[i] = exact_fma32(i, 256, EXACT_FOLD_CHECK, 7);
@@ -88,11 +76,10 @@ static void lanes_stay_distinct(void **state)
 }
 
 /* One bit flipped somewhere in a fold: how many of 4,000 such faults does the fold not see? */
-static void few_flips_are_masked(void **state)
+TEST(few_flips_are_masked)
 {
 	unsigned masked32 = 0, masked64 = 0;
 
-	(void)state;
 	for (uint32_t n = 0; n < 4000; n++) {
 		struct exact_state32 s = exact_seed32(exact_start(n, 7)), t = s;
 		struct exact_state64 d = exact_seed64(exact_start(n, 7)), e = d;
@@ -116,11 +103,10 @@ static void few_flips_are_masked(void **state)
 }
 
 /* The sums of the tensor cores' products stay where every order of addition gives the same. */
-static void operands_are_small(void **state)
+TEST(operands_are_small)
 {
 	int least = 0, most = 0;
 
-	(void)state;
 	assert_true((int64_t)EXACT_MMA_FOLD_MAX * EXACT_MMA_DEPTH * 63 * 63 < 1 << 23);
 	for (uint32_t warp = 0; warp < 64; warp++) {
 		uint64_t key = exact_key(exact_start(warp, 7), warp);
@@ -140,11 +126,10 @@ static void operands_are_small(void **state)
 }
 
 /* One product more or less is seen wherever it is. */
-static void weights_are_odd_and_distinct(void **state)
+TEST(weights_are_odd_and_distinct)
 {
 	uint64_t weights[EXACT_MMA_ROWS * EXACT_MMA_COLS];
 
-	(void)state;
 	for (uint32_t i = 0; i < EXACT_MMA_ROWS * EXACT_MMA_COLS; i++) {
 		weights[i] = exact_weight(i / EXACT_MMA_COLS, i % EXACT_MMA_COLS);
 		assert_int_equal(weights[i] & 1, 1);
@@ -154,17 +139,5 @@ static void weights_are_odd_and_distinct(void **state)
 		assert_int_not_equal(weights[i], weights[i - 1]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(golden_constants),
-		cmocka_unit_test(pattern_is_balanced),
-		cmocka_unit_test(each_address_line_counts),
-		cmocka_unit_test(lanes_stay_distinct),
-		cmocka_unit_test(few_flips_are_masked),
-		cmocka_unit_test(operands_are_small),
-		cmocka_unit_test(weights_are_odd_and_distinct),
-	};
-
-	return cmocka_run_group_tests_name("probe_kernels", tests, NULL, NULL);
-}
+TESTS(golden_constants, pattern_is_balanced, each_address_line_counts, lanes_stay_distinct,
+	few_flips_are_masked, operands_are_small, weights_are_odd_and_distinct)

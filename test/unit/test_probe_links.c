@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: links between GPUs in the report, and what a second process may take back. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "probe/report_links.h"
 #include "probe/retry.h"
 #include "test/unit/probe_report_fixture.h"
+#include "test/unit/test.h"
 
 static struct report r;
 static struct thresholds thresholds;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-	(void)state;
 	thresholds_init(&thresholds);
 	healthy_report(&r, PROFILE_BENCH, 4);
 	for (size_t i = 0; i < r.n_gpus; i++)
@@ -27,9 +19,8 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+FIXTURE(end)
 {
-	(void)state;
 	report_release(&r);
 	thresholds_release(&thresholds);
 	return 0;
@@ -67,12 +58,11 @@ static const struct check_result *result(int gpu)
 }
 
 /* Two and two on a bridge: each GPU has one fast link and two slow ones. */
-static void layouts_are_compared_link_by_link(void **state)
+TEST(layouts_are_compared_link_by_link)
 {
 	static const double rates[4][4] = {
 		{0, 90, 20, 20}, {90, 0, 20, 20}, {20, 20, 0, 90}, {20, 20, 45, 0}};
 
-	(void)state;
 	measured(rates);
 	links_judge(&thresholds, &r);
 	for (int i = 0; i < 3; i++) {
@@ -86,12 +76,11 @@ static void layouts_are_compared_link_by_link(void **state)
 	assert_int_equal(r.exit, EXIT_FIT);
 }
 
-static void without_access_nothing_is_said(void **state)
+TEST(without_access_nothing_is_said)
 {
 	static const double rates[4][4] = {
 		{0, 50, 0, 0}, {50, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
 
-	(void)state;
 	measured(rates);
 	links_judge(&thresholds, &r);
 	assert_int_equal(result(0)->status, STATUS_PASS);
@@ -99,13 +88,12 @@ static void without_access_nothing_is_said(void **state)
 	assert_string_equal(result(2)->reason, "no_peer_access");
 }
 
-static void a_fault_has_two_ends(void **state)
+TEST(a_fault_has_two_ends)
 {
 	static const double rates[4][4] = {
 		{0, 50, 50, 50}, {50, 0, 50, 50}, {50, 50, 0, 50}, {50, 50, 50, 0}};
 	struct check_result c;
 
-	(void)state;
 	measured(rates);
 	check_begin(&c, CHECK_P2P);
 	c.errors = 2;
@@ -124,11 +112,10 @@ static void a_fault_has_two_ends(void **state)
 }
 
 /* A pass that measured nothing is none; a note does not take back what was told. */
-static void what_is_told_is_believed_once(void **state)
+TEST(what_is_told_is_believed_once)
 {
 	struct check_result c;
 
-	(void)state;
 	assert_int_equal(links_add_pair(&r, 0, 1), 0);
 	check_begin(&c, CHECK_P2P);
 	check_pass(&c);
@@ -143,11 +130,10 @@ static void what_is_told_is_believed_once(void **state)
 	assert_string_equal(result(3)->reason, "not_run");
 }
 
-static void forms(void **state)
+TEST(forms)
 {
 	struct buf out;
 
-	(void)state;
 	assert_int_equal(links_add_pair(&r, 0, 3), 0);
 	r.links[0].status = STATUS_PASS;
 	r.links[0].value = 48.26e9;
@@ -170,11 +156,10 @@ static void forms(void **state)
 
 /* ---- second processes ---- */
 
-static void what_may_be_tried_again(void **state)
+TEST(what_may_be_tried_again)
 {
 	struct gpu_report *gpu = &r.gpus[0];
 
-	(void)state;
 	assert_true(retry_allowed(&r, gpu, CHECK_H2D, CODE_KERNEL_FAULT, 719));
 	assert_true(retry_allowed(&r, gpu, CHECK_COUNT, CODE_INIT_FAILED, 999));
 	assert_false(retry_allowed(&r, gpu, CHECK_H2D, CODE_KERNEL_FAULT, 0));
@@ -191,9 +176,8 @@ static void what_may_be_tried_again(void **state)
 	assert_false(retry_allowed(&r, gpu, CHECK_MEM_READ, CODE_KERNEL_FAULT, 719));
 }
 
-static void a_first_try_is_told(void **state)
+TEST(a_first_try_is_told)
 {
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		retry_note(&r.gpus[i], CHECK_H2D, CODE_KERNEL_FAULT, 719, "first");
 	check_warn(r.gpus[1].checks[CHECK_H2D], CODE_SLOW, "slow");
@@ -209,17 +193,6 @@ static void a_first_try_is_told(void **state)
 	assert_int_equal(r.gpus[3].checks[CHECK_H2D]->code, CODE_KERNEL_FAULT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(layouts_are_compared_link_by_link, begin, end),
-		cmocka_unit_test_setup_teardown(without_access_nothing_is_said, begin, end),
-		cmocka_unit_test_setup_teardown(a_fault_has_two_ends, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_told_is_believed_once, begin, end),
-		cmocka_unit_test_setup_teardown(forms, begin, end),
-		cmocka_unit_test_setup_teardown(what_may_be_tried_again, begin, end),
-		cmocka_unit_test_setup_teardown(a_first_try_is_told, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(begin, end, layouts_are_compared_link_by_link, without_access_nothing_is_said,
+	a_fault_has_two_ends, what_is_told_is_believed_once, forms, what_may_be_tried_again,
+	a_first_try_is_told)

@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/options: what the command line may say, and what is refused with which words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "probe/options.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 /* Words with blanks between them; "''" is an empty one. The options point into them. */
 static int read_line(const char *line, struct probe_options *o, struct err *err)
@@ -28,12 +18,11 @@ static int read_line(const char *line, struct probe_options *o, struct err *err)
 	return options_read(n, words, o, err);
 }
 
-static void defaults(void **state)
+TEST(defaults)
 {
 	struct probe_options o;
 	struct err err;
 
-	(void)state;
 	assert_int_equal(read_line("", &o, &err), 0);
 	assert_int_equal(o.command, COMMAND_VERIFY);
 	assert_int_equal(o.answer, OPTIONS_RUN);
@@ -42,12 +31,11 @@ static void defaults(void **state)
 	assert_true(o.memory_share <= 0 && o.memory_bytes == 0 && o.seed == 0 && o.timeout_s <= 0);
 }
 
-static void all_at_once(void **state)
+TEST(all_at_once)
 {
 	struct probe_options o;
 	struct err err;
 
-	(void)state;
 	assert_int_equal(
 		read_line(
 			"--gpu 1 --gpu=GPU-abc stress --expect-gpus 8 --expect-name NVIDIA* "
@@ -81,7 +69,7 @@ static void all_at_once(void **state)
 	assert_int_equal(o.memory_bytes, 4LL << 30);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct {
 		const char *line, *words;
@@ -103,7 +91,6 @@ static void refuses(void **state)
 		{"--json --nagios", "exclude"}, {"bench --require-nvml", "verify"},
 		{"--progress maybe", "auto, always or never"}, {"--plant sun", "memory or lane"}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct probe_options o;
 		struct err err;
@@ -116,7 +103,7 @@ static void refuses(void **state)
 	}
 }
 
-static void too_many_gpus(void **state)
+TEST(too_many_gpus)
 {
 	char *words[2 * REPORT_GPUS_MAX + 4] = {NULL};
 	char name[] = "gpuprobe", option[] = "--gpu", value[] = "0";
@@ -124,7 +111,6 @@ static void too_many_gpus(void **state)
 	struct probe_options o;
 	struct err err = {0};
 
-	(void)state;
 	words[n++] = name;
 	for (int i = 0; i <= REPORT_GPUS_MAX; i++) {
 		words[n++] = option;
@@ -135,14 +121,4 @@ static void too_many_gpus(void **state)
 	assert_int_equal(o.n_gpus, REPORT_GPUS_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(all_at_once),
-		cmocka_unit_test(refuses),
-		cmocka_unit_test(too_many_gpus),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(defaults, all_at_once, refuses, too_many_gpus)

@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the probes of GPU servers asked, and what becomes of their answers; over TLS with a CA out of a Secret, too. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "certs/x509.h"
 #include "test/unit/pool_api.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/cluster/probe_poll.h"
 
@@ -57,9 +48,8 @@ static void say(const char *text)
 	api_unlock(probe);
 }
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-	(void)state;
 	answer = GOOD;
 	delay_ms = 0;
 	probe = api_start(play, NULL);
@@ -74,9 +64,8 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-	(void)state;
 	pool_api_free(pool);
 	api_stop(probe);
 	return 0;
@@ -92,11 +81,10 @@ static void add_server(const char *name, const char *url, const char *more)
 	pool_api_put(pool, name, OURS, spec, "{}");
 }
 
-static void writes_what_the_probe_says(void **state)
+TEST(writes_what_the_probe_says)
 {
 	unsigned puts;
 
-	(void)state;
 	add_server("a", api_url(probe), "");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(pool, "a", "'id':'GPU-1'", 5000));
@@ -111,11 +99,10 @@ static void writes_what_the_probe_says(void **state)
 	assert_true(pool_api_shows(pool, "a", "'reason':'NoneFit'", 5000));
 }
 
-static void three_failures_make_it_stale(void **state)
+TEST(three_failures_make_it_stale)
 {
 	unsigned puts;
 
-	(void)state;
 	add_server("a", api_url(probe), "");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
@@ -134,11 +121,10 @@ static void three_failures_make_it_stale(void **state)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
-static void two_failures_do_not(void **state)
+TEST(two_failures_do_not)
 {
 	struct api_reply bad = {.status = 500};
 
-	(void)state;
 	add_server("a", api_url(probe), "");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
@@ -151,9 +137,8 @@ static void two_failures_do_not(void **state)
 	assert_int_equal(pool->puts, 1);
 }
 
-static void a_probe_that_does_not_stand_by_it(void **state)
+TEST(a_probe_that_does_not_stand_by_it)
 {
-	(void)state;
 	add_server("a", api_url(probe), "");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
@@ -165,11 +150,10 @@ static void a_probe_that_does_not_stand_by_it(void **state)
 }
 
 /* Those that hang do not keep the others from being asked. */
-static void asks_several_at_once(void **state)
+TEST(asks_several_at_once)
 {
 	struct api *slow;
 
-	(void)state;
 	delay_ms = 5000;
 	slow = probe;
 	probe = api_start(play, NULL);
@@ -187,9 +171,8 @@ static void asks_several_at_once(void **state)
 	api_stop(slow);
 }
 
-static void a_secret_that_is_missing(void **state)
+TEST(a_secret_that_is_missing)
 {
-	(void)state;
 	add_server("a", "https://127.0.0.1:1", ",'tokenSecret':'probe'");
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(
@@ -197,9 +180,8 @@ static void a_secret_that_is_missing(void **state)
 }
 
 /* Whoever reads the network would have it; said at once. */
-static void a_token_stays_off_plain_http(void **state)
+TEST(a_token_stays_off_plain_http)
 {
-	(void)state;
 	pool->token = strdup("s3cret");
 	cfg.every_ms = 60000;
 	add_server("a", api_url(probe), ",'tokenSecret':'probe'");
@@ -211,9 +193,8 @@ static void a_token_stays_off_plain_http(void **state)
 }
 
 /* What was made for something else, such as a service account's token, goes to no address of somebody's choice. */
-static void a_secret_of_another_type(void **state)
+TEST(a_secret_of_another_type)
 {
-	(void)state;
 	pool->token = strdup("s3cret");
 	pool->secret_type = "kubernetes.io/service-account-token";
 	cfg.every_ms = 60000;
@@ -331,11 +312,10 @@ static void tls_probe_stop(struct tls_probe *p)
 	x509_pair_release(&p->pair);
 }
 
-static void sends_the_token(void **state)
+TEST(sends_the_token)
 {
 	struct tls_probe p;
 
-	(void)state;
 	tls_probe_start(&p);
 	pool->token = strdup("s3cret\n");
 	pool->ca_pem = strdup(p.ca.cert.data);
@@ -352,13 +332,12 @@ static void sends_the_token(void **state)
 	tls_probe_stop(&p);
 }
 
-static void shows_its_certificate(void **state)
+TEST(shows_its_certificate)
 {
 	struct x509_pair own;
 	struct certs_names names = {0};
 	struct tls_probe p;
 
-	(void)state;
 	tls_probe_start(&p);
 	x509_pair_init(&own);
 	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
@@ -380,13 +359,12 @@ static void shows_its_certificate(void **state)
 	x509_pair_release(&own);
 }
 
-static void trusts_its_own_ca_alone(void **state)
+TEST(trusts_its_own_ca_alone)
 {
 	struct x509_pair other;
 	struct tls_probe p;
 	struct certs_names names = {0};
 
-	(void)state;
 	tls_probe_start(&p);
 	x509_pair_init(&other);
 	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
@@ -406,21 +384,7 @@ static void trusts_its_own_ca_alone(void **state)
 	x509_pair_release(&other);
 }
 
-int main(void)
-{
-#define POLL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		POLL_TEST(writes_what_the_probe_says),
-		POLL_TEST(three_failures_make_it_stale),
-		POLL_TEST(two_failures_do_not),
-		POLL_TEST(a_probe_that_does_not_stand_by_it),
-		POLL_TEST(asks_several_at_once),
-		POLL_TEST(a_secret_that_is_missing),
-		POLL_TEST(a_token_stays_off_plain_http),
-		POLL_TEST(a_secret_of_another_type),
-		POLL_TEST(sends_the_token),
-		POLL_TEST(shows_its_certificate),
-		POLL_TEST(trusts_its_own_ca_alone),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(set_up, tear_down, writes_what_the_probe_says, three_failures_make_it_stale,
+	two_failures_do_not, a_probe_that_does_not_stand_by_it, asks_several_at_once,
+	a_secret_that_is_missing, a_token_stays_off_plain_http, a_secret_of_another_type,
+	sends_the_token, shows_its_certificate, trusts_its_own_ca_alone)

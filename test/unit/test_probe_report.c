@@ -2,20 +2,11 @@
 /* test: the report's forms. Each sample must come out as the files of test/probe/reports say, byte for byte; run with
  * PROBE_REPORTS=write to write them anew. Their JSON is held against the schema by test/house. Run from the repository's root. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "test/unit/probe_report_fixture.h"
+#include "test/unit/test.h"
 
 #define FOLDER "test/probe/reports"
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 /* ---- samples ------------------------------------------------------------------------------------------------------ */
 
@@ -158,9 +149,8 @@ static void same_as_file(const char *name, const char *end, const struct buf *b)
 	buf_release(&file);
 }
 
-static void as_in_files(void **state)
+TEST(as_in_files)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(samples); i++) {
 		struct report r;
 		struct buf b;
@@ -182,9 +172,8 @@ static void as_in_files(void **state)
 }
 
 /* Every line fits, nothing is there but printable ASCII, whatever the width. */
-static void text_fits(void **state)
+TEST(text_fits)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(samples); i++) {
 		for (unsigned width = 60; width < 140; width++) {
 			struct report r;
@@ -210,12 +199,11 @@ static void text_fits(void **state)
 	}
 }
 
-static void text_without_width(void **state)
+TEST(text_without_width)
 {
 	struct report r;
 	struct buf b;
 
-	(void)state;
 	sample_lost_gpu(&r);
 	report_judge(&r);
 	buf_init(&b, 1 << 20);
@@ -229,13 +217,12 @@ static void text_without_width(void **state)
 	report_release(&r);
 }
 
-static void text_without_memory(void **state)
+TEST(text_without_memory)
 {
 	struct report r;
 	struct buf b;
 	struct err err = {0};
 
-	(void)state;
 	sample_faults(&r);
 	report_judge(&r);
 	buf_init(&b, 100);
@@ -248,9 +235,8 @@ static void text_without_memory(void **state)
 	report_release(&r);
 }
 
-static void names(void **state)
+TEST(names)
 {
-	(void)state;
 	assert_string_equal(report_verdict_name(EXIT_NO_CUDA), "no_cuda");
 	assert_string_equal(report_verdict_name((enum probe_exit)55), "inconclusive");
 	assert_string_equal(report_health_name((enum gpu_health)55), "unknown");
@@ -273,9 +259,8 @@ static int read_text(const char *text, struct check_result *ret, struct err *err
 	return rc;
 }
 
-static void written_is_read(void **state)
+TEST(written_is_read)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(samples); i++) {
 		struct report r;
 
@@ -310,12 +295,11 @@ static void written_is_read(void **state)
 	}
 }
 
-static void reads_least(void **state)
+TEST(reads_least)
 {
 	struct check_result c;
 	struct err err;
 
-	(void)state;
 	assert_int_equal(
 		read_text("{\"id\":\"env.driver\",\"status\":\"pass\",\"new\":[1]}", &c, &err), 0);
 	assert_int_equal(c.status, STATUS_PASS);
@@ -333,7 +317,7 @@ static void reads_least(void **state)
 #define MEMORY(record) OF("mem.pattern", "pass", ",\"memory_errors\":[" record "]")
 #define WIDE "\"0x00000000000000000000000000000000\""
 
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct {
 		const char *text, *path;
@@ -385,7 +369,6 @@ static void refuses(void **state)
 			"/compute_errors/sm"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct check_result c;
 		struct err err;
@@ -397,18 +380,5 @@ static void refuses(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_in_files),
-		cmocka_unit_test(text_fits),
-		cmocka_unit_test(text_without_width),
-		cmocka_unit_test(text_without_memory),
-		cmocka_unit_test(names),
-		cmocka_unit_test(written_is_read),
-		cmocka_unit_test(reads_least),
-		cmocka_unit_test(refuses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(as_in_files, text_fits, text_without_width, text_without_memory, names, written_is_read,
+	reads_least, refuses)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a report is made and judged: what is lost for want of memory is never a pass.
  * Linked with --wrap for malloc, calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "probe/report.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 
 enum kind { HEALTHY, LACKS_ONE, HAS_ERROR, TOO_FEW, EMPTY, KINDS };
 
@@ -45,12 +36,11 @@ static void make(struct report *r, enum kind kind)
 	report_judge(r);
 }
 
-static void never_a_pass(void **state)
+TEST(never_a_pass)
 {
 	static const enum probe_exit usual[KINDS] = {
 		EXIT_FIT, EXIT_INCONCLUSIVE, EXIT_UNFIT, EXIT_UNFIT, EXIT_NO_CUDA};
 
-	(void)state;
 	for (unsigned kind = 0; kind < KINDS; kind++) {
 		for (long n = 0;; n++) {
 			struct report r;
@@ -73,9 +63,8 @@ static void never_a_pass(void **state)
 }
 
 /* The forms fail as a whole, or are whole. */
-static void forms(void **state)
+TEST(forms)
 {
-	(void)state;
 	for (long n = 0;; n++) {
 		struct report r;
 		struct buf b;
@@ -103,7 +92,7 @@ static void forms(void **state)
 	}
 }
 
-static void reading(void **state)
+TEST(reading)
 {
 	static const char text[] =
 		"{\"id\":\"mem.pattern\",\"status\":\"error\",\"code\":\"HANG\",\"message\":\"m\"}";
@@ -111,7 +100,6 @@ static void reading(void **state)
 	struct err err = {0};
 	char *copy;
 
-	(void)state;
 	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 100, &copy, &err), 0);
 	for (long n = 0;; n++) {
 		struct check_result c;
@@ -130,13 +118,4 @@ static void reading(void **state)
 	json_release(&j);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(never_a_pass),
-		cmocka_unit_test(forms),
-		cmocka_unit_test(reading),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(never_a_pass, forms, reading)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/rt_dlopen and kernel_image, and what the fake runtime says of its devices. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "probe/kernels/kernels.h"
 #include "test/unit/fake_rt.h"
+#include "test/unit/test.h"
 
 static const struct rt *rt;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
 	int ret = fake_rt_begin(state);
 
@@ -25,19 +16,18 @@ static int begin(void **state)
 
 /* ---- loading ---- */
 
-static void says_which_library_is_missing(void **state)
+TEST(says_which_library_is_missing)
 {
 	struct err err = {0};
 	struct rt other;
 
-	(void)state;
 	assert_int_equal(rt_dlopen("libcudart-none.so", &other, &err), ERR_NOTFOUND);
 	assert_non_null(strstr(err.msg, "libcudart-none.so"));
 	assert_int_equal(rt_dlopen("libm.so.6", &other, &err), ERR_INVALID);
 	assert_non_null(strstr(err.msg, "cudaGetDeviceCount"));
 }
 
-static void answers_for_calls_that_are_missing(void **state)
+TEST(answers_for_calls_that_are_missing)
 {
 	struct err err = {0};
 	int version = -1, count = -1;
@@ -47,7 +37,6 @@ static void answers_for_calls_that_are_missing(void **state)
 	void *at, *args[1] = {NULL};
 	char properties[RT_PROPERTIES_BYTES];
 
-	(void)state;
 	assert_int_equal(rt_dlopen(fake_rt_file("libcudart-old.so"), &old, &err), 0);
 	assert_int_equal(old.driver_version(&version), 0);
 	assert_int_equal(version, 11040);
@@ -67,13 +56,12 @@ static void answers_for_calls_that_are_missing(void **state)
 	assert_int_equal(rt->library_load(&library, "image"), 0);
 }
 
-static void finds_one_that_is_already_there(void **state)
+TEST(finds_one_that_is_already_there)
 {
 	struct err err = {0};
 	struct rt found;
 	int count;
 
-	(void)state;
 	/* the fake has the real one's name */
 	fake_rt_use("{\"devices\": [{\"count\": 3}]}");
 	assert_int_equal(rt_dlopen("libcudart.so.12", &found, &err), 0);
@@ -84,13 +72,12 @@ static void finds_one_that_is_already_there(void **state)
 	assert_string_equal(found.link, "dlopen");
 }
 
-static void every_member_is_there(void **state)
+TEST(every_member_is_there)
 {
 	struct err err = {0};
 	struct rt old;
 	void *member;
 
-	(void)state;
 	assert_int_equal(rt_dlopen(fake_rt_file("libcudart-old.so"), &old, &err), 0);
 	for (size_t i = 0; i < sizeof(old) / sizeof(member); i++) {
 		memcpy(&member, (char *)rt + i * sizeof(member), sizeof(member));
@@ -103,11 +90,10 @@ static void every_member_is_there(void **state)
 
 /* ---- devices ---- */
 
-static void no_driver_and_an_old_one_differ_by_their_version(void **state)
+TEST(no_driver_and_an_old_one_differ_by_their_version)
 {
 	int version = -1, count = -7;
 
-	(void)state;
 	fake_rt_use("{\"driver\": 0, \"devices\": [{}]}");
 	assert_int_equal(rt->driver_version(&version), 0);
 	assert_int_equal(version, 0);
@@ -126,12 +112,11 @@ static void no_driver_and_an_old_one_differ_by_their_version(void **state)
 	assert_string_equal(rt->error_name(802), "cudaErrorSystemNotReady");
 }
 
-static void describes_devices(void **state)
+TEST(describes_devices)
 {
 	char properties[RT_PROPERTIES_BYTES] = {0}, pci[20];
 	int value, count;
 
-	(void)state;
 	fake_rt_use(
 		"{\"devices\": [{\"count\": 2, \"name\": \"A\"}, {\"name\": \"NVIDIA H200\", "
 		"\"cc\": \"9.0\","
@@ -158,12 +143,11 @@ static void describes_devices(void **state)
 	assert_string_equal(pci, "0000:11:00.0");
 }
 
-static void shows_only_what_is_visible(void **state)
+TEST(shows_only_what_is_visible)
 {
 	char pci[20];
 	int count;
 
-	(void)state;
 	setenv("CUDA_VISIBLE_DEVICES", "GPU-00000000-0000-0000-0000-000000000003,0,9,1", 1);
 	fake_rt_use("{\"devices\": [{\"count\": 3}]}");
 	assert_int_equal(rt->device_count(&count), 0);
@@ -176,12 +160,11 @@ static void shows_only_what_is_visible(void **state)
 	unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
-static void rules_fail_the_call_that_they_name(void **state)
+TEST(rules_fail_the_call_that_they_name)
 {
 	void *a, *b, *c;
 	size_t available, total;
 
-	(void)state;
 	fake_rt_use(
 		"{\"devices\": [{\"count\": 2}], \"calls\": [{\"call\": \"cudaMalloc\", \"use\": "
 		"2, \"error\": 2},"
@@ -209,17 +192,15 @@ static int best(int major, int minor)
 	static const struct kernel_image images[] = {{.arch = 50}, {.arch = 60}, {.arch = 61},
 		{.arch = 70}, {.arch = 75}, {.arch = 80}, {.arch = 86}, {.arch = 90}, {.arch = 100},
 		{.arch = 103}, {.arch = 90, .ptx = 1}, {.arch = 120, .ptx = 1}};
-	const struct kernel_image *found =
-		kernel_image_best(images, sizeof(images) / sizeof(images[0]), major, minor);
+	const struct kernel_image *found = kernel_image_best(images, COUNT(images), major, minor);
 
 	return found ? found->arch * (found->ptx ? -1 : 1) : 0;
 }
 
-static void the_best_image_is_taken(void **state)
+TEST(the_best_image_is_taken)
 {
 	const struct kernel_image none[] = {{.arch = 0}, {.arch = 75}};
 
-	(void)state;
 	assert_int_equal(best(3, 7), 0);
 	assert_int_equal(best(5, 2), 50);
 	assert_int_equal(best(6, 0), 60);
@@ -241,19 +222,7 @@ static void the_best_image_is_taken(void **state)
 	assert_int_equal(kernel_image_for(9, 0)->arch, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(says_which_library_is_missing),
-		cmocka_unit_test(answers_for_calls_that_are_missing),
-		cmocka_unit_test(finds_one_that_is_already_there),
-		cmocka_unit_test(every_member_is_there),
-		cmocka_unit_test(no_driver_and_an_old_one_differ_by_their_version),
-		cmocka_unit_test(describes_devices),
-		cmocka_unit_test(shows_only_what_is_visible),
-		cmocka_unit_test(rules_fail_the_call_that_they_name),
-		cmocka_unit_test(the_best_image_is_taken),
-	};
-
-	return cmocka_run_group_tests_name("probe_rt", tests, begin, fake_rt_end);
-}
+TESTS_WITHIN(begin, fake_rt_end, says_which_library_is_missing, answers_for_calls_that_are_missing,
+	finds_one_that_is_already_there, every_member_is_there,
+	no_driver_and_an_old_one_differ_by_their_version, describes_devices,
+	shows_only_what_is_visible, rules_fail_the_call_that_they_name, the_best_image_is_taken)

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what goes between gpuprobe and its workers: jobs and lines, there and back, and what is no such thing. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "probe/worker.h"
 #include "probe/worker_wire.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 /* ---- jobs ---- */
 
-static void jobs_come_back(void **state)
+TEST(jobs_come_back)
 {
 	const struct worker_job job = {.task = TASK_NVML_WATCH,
 		.profile = PROFILE_STRESS,
@@ -36,7 +27,6 @@ static void jobs_come_back(void **state)
 	struct err err = {0};
 	struct buf text;
 
-	(void)state;
 	buf_init(&text, 4096);
 	worker_job_write(&job, &text);
 	buf_char(&text, '\0');
@@ -57,14 +47,13 @@ static void jobs_come_back(void **state)
 	buf_release(&text);
 }
 
-static void jobs_of_pairs_come_back(void **state)
+TEST(jobs_of_pairs_come_back)
 {
 	const struct worker_job job = {
 		.task = TASK_PAIR, .profile = PROFILE_BENCH, .index = 3, .peer = 126};
 	struct worker_job again;
 	struct buf text;
 
-	(void)state;
 	buf_init(&text, 4096);
 	worker_job_write(&job, &text);
 	buf_char(&text, '\0');
@@ -76,7 +65,7 @@ static void jobs_of_pairs_come_back(void **state)
 	buf_release(&text);
 }
 
-static void refuses_what_is_no_job(void **state)
+TEST(refuses_what_is_no_job)
 {
 	static const char *const texts[] = {"", "{", "[]", "{}",
 		"{\"task\":0,\"profile\":0,\"index\":128}",
@@ -87,7 +76,6 @@ static void refuses_what_is_no_job(void **state)
 		"{\"task\":4,\"profile\":4,\"index\":1,\"peer\":-1}",
 		"{\"task\":0,\"profile\":\"list\",\"index\":0}"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct worker_job job;
 		struct err err = {0};
@@ -122,7 +110,7 @@ static void assert_comes_back(const struct wire_line *line)
 	buf_release(&second);
 }
 
-static void lines_come_back(void **state)
+TEST(lines_come_back)
 {
 	struct wire_line lines[] = {
 		{.kind = WIRE_RUNTIME,
@@ -157,17 +145,15 @@ static void lines_come_back(void **state)
 		{.kind = WIRE_LINK, .reverse = true, .from = "GPU-1", .to = "GPU-0"},
 	};
 
-	(void)state;
 	check_begin(&lines[COUNT(lines) - 1].check, CHECK_P2P);
 	for (size_t i = 0; i < COUNT(lines); i++)
 		assert_comes_back(&lines[i]);
 }
 
-static void gpus_and_checks_come_back(void **state)
+TEST(gpus_and_checks_come_back)
 {
 	struct wire_line line = {.kind = WIRE_GPU};
 
-	(void)state;
 	report_gpu_init(&line.gpu);
 	assert_comes_back(&line);
 	line.gpu.index = 7;
@@ -192,7 +178,7 @@ static void gpus_and_checks_come_back(void **state)
 	assert_comes_back(&line);
 }
 
-static void refuses_what_is_no_line(void **state)
+TEST(refuses_what_is_no_line)
 {
 	static const char *const texts[] = {"", " ", "nonsense", "{", "[]", "null", "{}",
 		"{\"unknown\":1}", "{\"done\":false}", "{\"done\":1}", "{\"runtime\":{}}",
@@ -220,7 +206,6 @@ static void refuses_what_is_no_line(void **state)
 		"\"status\":\"pass\"}}}",
 		"{\"done\":true}{\"done\":true}"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct wire_line line;
 		struct err err = {0};
@@ -235,12 +220,11 @@ static void refuses_what_is_no_line(void **state)
 }
 
 /* Cut anywhere, a line is no line. */
-static void refuses_parts(void **state)
+TEST(refuses_parts)
 {
 	struct wire_line line = {.kind = WIRE_CHECK}, again;
 	struct buf text;
 
-	(void)state;
 	check_begin(&line.check, CHECK_SHARED_MEMORY);
 	line.check.errors = 0;
 	line.check.bytes_tested = 1;
@@ -253,17 +237,5 @@ static void refuses_parts(void **state)
 	buf_release(&text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(jobs_come_back),
-		cmocka_unit_test(jobs_of_pairs_come_back),
-		cmocka_unit_test(refuses_what_is_no_job),
-		cmocka_unit_test(lines_come_back),
-		cmocka_unit_test(gpus_and_checks_come_back),
-		cmocka_unit_test(refuses_what_is_no_line),
-		cmocka_unit_test(refuses_parts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(jobs_come_back, jobs_of_pairs_come_back, refuses_what_is_no_job, lines_come_back,
+	gpus_and_checks_come_back, refuses_what_is_no_line, refuses_parts)

@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/workers over programs that behave as no worker should: whatever they do costs their own GPU and its deadline. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "probe/retry.h"
 #include "probe/workers.h"
+#include "test/unit/test.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define DONE "echo '{\"done\": true}' >&3\n"
 #define PASS                                                                                       \
 	"echo '{\"check\": {\"id\": \"mem.shared\", \"status\": \"pass\", \"errors\": 0, "         \
@@ -40,9 +29,8 @@ static struct report r;
 static enum workers_end end;
 static struct err err;
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-	(void)state;
 	report_init(&r);
 	err = (struct err){0};
 	for (int i = 0; i < 2; i++) {
@@ -63,9 +51,8 @@ static int begin(void **state)
 	return 0;
 }
 
-static int finish(void **state)
+FIXTURE(finish)
 {
-	(void)state;
 	report_release(&r);
 	return 0;
 }
@@ -91,9 +78,8 @@ static void assert_error(int gpu, enum probe_code code, const char *words)
 		fail_msg("%s: %s", code_text(r.errors[0].code)->name, r.errors[0].message);
 }
 
-static void takes_what_they_tell(void **state)
+TEST(takes_what_they_tell)
 {
-	(void)state;
 	play(PASS "echo '{\"error\": {\"gpu\": 5, \"code\": \"DEVICE_BUSY\", \"cuda\": 46, "
 		  "\"message\": \"m\"}}' >&3\n" DONE);
 	assert_int_equal(end, WORKERS_DONE);
@@ -104,7 +90,7 @@ static void takes_what_they_tell(void **state)
 	assert_int_equal(r.errors[0].cuda_error, 46);
 }
 
-static void notes_how_they_end(void **state)
+TEST(notes_how_they_end)
 {
 	static const struct {
 		const char *does;
@@ -124,7 +110,6 @@ static void notes_how_they_end(void **state)
 		{"exec 3>&-\n" SLEEP("60"), CODE_WORKER_DIED, "fell silent"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char script[1024];
 		double began = clock_s();
@@ -139,11 +124,10 @@ static void notes_how_they_end(void **state)
 	}
 }
 
-static void kills_those_who_are_late(void **state)
+TEST(kills_those_who_are_late)
 {
 	double began = clock_s();
 
-	(void)state;
 	config.phase_limit_s = 1;
 	play(FIRST "echo '{\"within\": {\"phase\": \"mem.pattern\", \"s\": 0.2}}' >&3\n" SLEEP(
 		"60") ";; *)\n" PASS DONE ";; esac\n");
@@ -154,20 +138,18 @@ static void kills_those_who_are_late(void **state)
 	assert_true(clock_s() - began < 20);
 }
 
-static void waits_as_long_as_was_said(void **state)
+TEST(waits_as_long_as_was_said)
 {
-	(void)state;
 	config.phase_limit_s = 10;
 	play("echo '{\"within\": {\"phase\": \"x\", \"s\": 30}}' >&3\nsleep 0.3\n" DONE);
 	assert_int_equal(r.n_errors, 0);
 }
 
-static void does_not_take_another_gpu_for_its_own(void **state)
+TEST(does_not_take_another_gpu_for_its_own)
 {
 	struct wire_line line = {.kind = WIRE_GPU};
 	struct buf script;
 
-	(void)state;
 	report_gpu_init(&line.gpu);
 	snprintf(line.gpu.uuid, sizeof(line.gpu.uuid), "GPU-1");
 	line.gpu.index = 0;
@@ -183,12 +165,11 @@ static void does_not_take_another_gpu_for_its_own(void **state)
 	assert_string_equal(r.gpus[0].uuid, "GPU-0");
 }
 
-static void ends_when_told(void **state)
+TEST(ends_when_told)
 {
 	uint64_t one = 1;
 	double began = clock_s();
 
-	(void)state;
 	config.stop_fd = eventfd(0, EFD_CLOEXEC);
 	assert_int_equal(write(config.stop_fd, &one, sizeof(one)), sizeof(one));
 	play("trap '' TERM\n" SLEEP("60"));
@@ -198,18 +179,16 @@ static void ends_when_told(void **state)
 	close(config.stop_fd);
 }
 
-static void ends_in_time(void **state)
+TEST(ends_in_time)
 {
-	(void)state;
 	config.total_limit_s = 0.2;
 	play("trap '' TERM\n" SLEEP("60"));
 	assert_int_equal(end, WORKERS_TIMED_OUT);
 	assert_int_equal(r.n_errors, 0);
 }
 
-static void watchers_go_last(void **state)
+TEST(watchers_go_last)
 {
-	(void)state;
 	jobs[2] = (struct worker_job){.task = TASK_NVML_WATCH};
 	config.n_jobs = 3;
 	play("case \"$2\" in *'\"task\":3'*) trap 'echo \"{\\\"nvml\\\": {\\\"driver\\\": "
@@ -221,11 +200,10 @@ static void watchers_go_last(void **state)
 }
 
 /* A spoilt context, and a process that hangs at its end: no fresh one takes its place, and nobody waits for it. */
-static void a_hang_at_the_end_has_no_second(void **state)
+TEST(a_hang_at_the_end_has_no_second)
 {
 	double began = clock_s();
 
-	(void)state;
 	jobs[2] = (struct worker_job){.task = TASK_NVML_WATCH};
 	config.n_jobs = 3;
 	play("case \"$2\" in *'\"task\":3'*) trap 'exit 0' TERM\n"
@@ -241,9 +219,8 @@ static void a_hang_at_the_end_has_no_second(void **state)
 	assert_string_equal(r.gpus[0].checks[CHECK_SHARED_MEMORY]->message, "m");
 }
 
-static void leaves_nobody_behind(void **state)
+TEST(leaves_nobody_behind)
 {
-	(void)state;
 	config.total_limit_s = 0.2;
 	play("trap '' TERM\n" SLEEP("60"));
 	config.total_limit_s = 30;
@@ -256,37 +233,26 @@ static void leaves_nobody_behind(void **state)
 	fail_msg("a process is left");
 }
 
-static void says_what_cannot_be_started(void **state)
+TEST(says_what_cannot_be_started)
 {
-	(void)state;
 	config.program = "/nonexistent/gpuprobe";
 	assert_int_equal(workers_run(&config, &r, &end, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "/nonexistent/gpuprobe"));
 }
 
-int main(void)
+FIXTURE(make_folder)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(takes_what_they_tell, begin, finish),
-		cmocka_unit_test_setup_teardown(notes_how_they_end, begin, finish),
-		cmocka_unit_test_setup_teardown(kills_those_who_are_late, begin, finish),
-		cmocka_unit_test_setup_teardown(waits_as_long_as_was_said, begin, finish),
-		cmocka_unit_test_setup_teardown(
-			does_not_take_another_gpu_for_its_own, begin, finish),
-		cmocka_unit_test_setup_teardown(ends_when_told, begin, finish),
-		cmocka_unit_test_setup_teardown(ends_in_time, begin, finish),
-		cmocka_unit_test_setup_teardown(watchers_go_last, begin, finish),
-		cmocka_unit_test_setup_teardown(a_hang_at_the_end_has_no_second, begin, finish),
-		cmocka_unit_test_setup_teardown(leaves_nobody_behind, begin, finish),
-		cmocka_unit_test_setup_teardown(says_what_cannot_be_started, begin, finish),
-	};
-	int failed;
-
-	if (!mkdtemp(folder))
-		return 1;
-	snprintf(program, sizeof(program), "%s/worker", folder);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	unlink(program);
-	rmdir(folder);
-	return failed;
+	snprintf(program, sizeof(program), "%s/worker", mkdtemp(folder));
+	return 0;
 }
+
+FIXTURE(remove_folder)
+{
+	unlink(program);
+	return rmdir(folder);
+}
+
+TESTS_ALL(make_folder, remove_folder, begin, finish, takes_what_they_tell, notes_how_they_end,
+	kills_those_who_are_late, waits_as_long_as_was_said, does_not_take_another_gpu_for_its_own,
+	ends_when_told, ends_in_time, watchers_go_last, a_hang_at_the_end_has_no_second,
+	leaves_nobody_behind, says_what_cannot_be_started)
