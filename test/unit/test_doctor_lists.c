@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/doctor: what of the cluster's lists is kept, and how it is judged: pods, nodes, servers, Secrets, others' hooks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/api_fixture.h"
 #include "test/unit/doctor_fixture.h"
+#include "test/unit/test.h"
 
 /* ---- lists ---- */
 
 #define META(name) "'metadata':{'name':'" name "','namespace':'ml','uid':'u-" name "'"
 
-static void test_pods_that_are_kept(void **state)
+TEST(test_pods_that_are_kept)
 {
 	struct doctor_fixture x;
 	const struct doctor_pod *p;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
 		"{" META("plain") "},'status':{'phase':'Running'}}");
@@ -65,13 +55,12 @@ static const char *const nodes[][3] = {
 		"n is one"},
 };
 
-static void test_nodes(void **state)
+TEST(test_nodes)
 {
 	struct doctor_fixture x;
 	struct doctor_node *n;
 	char text[400];
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.nodes.sight.state = SIGHT_THERE;
 	SAYS(&x, doctor_nodes, "the cluster has no nodes");
@@ -89,12 +78,11 @@ static void test_nodes(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_others(void **state)
+TEST(test_others)
 {
 	struct doctor_fixture x;
 #define RULE(resource) "'rules':[{'operations':['CREATE'],'resources':['" resource "']}]"
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
 		"{'metadata':{'name':'poolgate'},'webhooks':[{" RULE("pods") "}]}");
@@ -162,11 +150,10 @@ static const struct {
 		"-n ml delete pod p-2"},
 };
 
-static void test_servers(void **state)
+TEST(test_servers)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.servers.sight.state = SIGHT_THERE;
 	SAYS(&x, doctor_servers, "there is no GPUServer: every GPU pod is refused");
@@ -180,11 +167,10 @@ static void test_servers(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_pods(void **state)
+TEST(test_pods)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_fixture_take(&x, doctor_take_server, &x.f.servers,
 		SERVER("a", LISTED, GPU ",'claims':[" CLAIM("u-held", "bound", "1") "]"));
@@ -211,12 +197,11 @@ static void test_pods(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_secrets(void **state)
+TEST(test_secrets)
 {
 	struct doctor_fixture x;
 	struct doctor_place *p;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.pods.sight.state = SIGHT_THERE;
 	SAYS(&x, doctor_secrets, "poolgate copies none");
@@ -275,7 +260,7 @@ static void put_pods(struct doctor_fixture *x, size_t places)
 }
 
 /* Of more namespaces than are looked at, the others are counted, and no word says that they are well. */
-static void test_more_namespaces_than_are_looked_at(void **state)
+TEST(test_more_namespaces_than_are_looked_at)
 {
 	struct api *api = api_start(all_open, NULL);
 	struct kube_config config;
@@ -284,7 +269,6 @@ static void test_more_namespaces_than_are_looked_at(void **state)
 	struct doctor_fixture x;
 	struct doctor_place *p;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.settings.cluster.secrets_sync = true;
 	x.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
@@ -316,17 +300,5 @@ static void test_more_namespaces_than_are_looked_at(void **state)
 	doctor_fixture_release(&x);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pods_that_are_kept),
-		cmocka_unit_test(test_nodes),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_servers),
-		cmocka_unit_test(test_pods),
-		cmocka_unit_test(test_secrets),
-		cmocka_unit_test(test_more_namespaces_than_are_looked_at),
-	};
-
-	return cmocka_run_group_tests_name("doctor_lists", tests, NULL, NULL) != 0;
-}
+TESTS(test_pods_that_are_kept, test_nodes, test_others, test_servers, test_pods, test_secrets,
+	test_more_namespaces_than_are_looked_at)

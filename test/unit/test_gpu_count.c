@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: GPUs counted from tables, as the API server sends them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "deviceplugin/gpu_count.h"
+#include "test/unit/test.h"
 
 #define COLUMNS                                                                                    \
 	"'columnDefinitions':[{'name':'Name'},{'name':'GPUs'},{'name':'Fit'},{'name':'Age'}],"
@@ -35,12 +26,11 @@ static int take(struct gpu_count *c, const char *text, bool gone, struct err *er
 	return rc;
 }
 
-static void test_servers_come_and_go(void **state)
+TEST(test_servers_come_and_go)
 {
 	struct gpu_count c = {0};
 	struct err e;
 
-	(void)state;
 	assert_int_equal(
 		take(&c, TABLE(COLUMNS, ROW("b", "2") "," ROW("a", "1") "," ROW("ba", "3")), false,
 			&e),
@@ -72,7 +62,7 @@ static void test_servers_come_and_go(void **state)
 	assert_int_equal(c.n, 0);
 }
 
-static void test_cells_that_say_nothing(void **state)
+TEST(test_cells_that_say_nothing)
 {
 	static const char *const none[] = {
 		"null", "-1", "'2'", "1.5", "true", "[]", "1e300", "65537"};
@@ -80,8 +70,7 @@ static void test_cells_that_say_nothing(void **state)
 	struct err e;
 	char text[512];
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+	for (size_t i = 0; i < COUNT(none); i++) {
 		(void)snprintf(text, sizeof(text), TABLE(COLUMNS, ROW("a", "3") "," ROW("a", "%s")),
 			none[i]);
 		assert_int_equal(take(&c, text, false, &e), 0);
@@ -94,7 +83,7 @@ static void test_cells_that_say_nothing(void **state)
 	gpu_count_release(&c);
 }
 
-static void test_what_is_no_table(void **state)
+TEST(test_what_is_no_table)
 {
 	static const struct {
 		const char *text;
@@ -117,8 +106,7 @@ static void test_what_is_no_table(void **state)
 		{"{'kind':'Table'," COLUMNS "'rows':[{'cells':[7,1,2]}]}", ERR_SYNTAX},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct gpu_count c = {0};
 		struct err e = {0};
 
@@ -128,13 +116,12 @@ static void test_what_is_no_table(void **state)
 	}
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
 	struct gpu_count c = {0};
 	struct buf text;
 	struct err e;
 
-	(void)state;
 	buf_init(&text, 16 << 20);
 	buf_str(&text, "{'kind':'Table'," COLUMNS "'rows':[");
 	for (unsigned i = 0; i <= GPU_COUNT_SERVERS_MAX; i++)
@@ -147,14 +134,4 @@ static void test_many(void **state)
 	buf_release(&text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_servers_come_and_go),
-		cmocka_unit_test(test_cells_that_say_nothing),
-		cmocka_unit_test(test_what_is_no_table),
-		cmocka_unit_test(test_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_servers_come_and_go, test_cells_that_say_nothing, test_what_is_no_table, test_many)

@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what a hostile or broken client can cost the gRPC server: bytes, time, connections. After each the others are served. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "test/unit/grpc_fixture.h"
+#include "test/unit/test.h"
 
 #define MB 1000000u
 
@@ -54,7 +44,7 @@ static void assert_dropped(struct grpc_fixture *f, const struct buf *bytes, cons
 	assert_served(f);
 }
 
-static void no_http2(void **state)
+TEST(no_http2)
 {
 	struct buf b;
 
@@ -64,7 +54,7 @@ static void no_http2(void **state)
 	buf_release(&b);
 }
 
-static void wrong_frames(void **state)
+TEST(wrong_frames)
 {
 	static const struct {
 		uint8_t type, flags;
@@ -84,7 +74,7 @@ static void wrong_frames(void **state)
 	};
 	struct grpc_fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		int fd = raw_connect(f);
 		struct buf b;
 
@@ -103,7 +93,7 @@ static void wrong_frames(void **state)
 }
 
 /* Frames that this server does not know are passed over. */
-static void unknown_frames(void **state)
+TEST(unknown_frames)
 {
 	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
@@ -123,7 +113,7 @@ static void unknown_frames(void **state)
 }
 
 /* Of two paths none is called. */
-static void two_paths(void **state)
+TEST(two_paths)
 {
 	static const char block[] = "\x83\x86\0\5:path\014/test.T/Echo\0\5:path\014/test.T/Echo"
 				    "\x0f\x10\x10"
@@ -154,7 +144,7 @@ static void many(struct buf *b, int n, uint8_t type, const char *payload, size_t
 		raw_frame(b, type, 0, 0, payload, len);
 }
 
-static void ping_flood(void **state)
+TEST(ping_flood)
 {
 	struct buf b;
 
@@ -165,7 +155,7 @@ static void ping_flood(void **state)
 	buf_release(&b);
 }
 
-static void settings_flood(void **state)
+TEST(settings_flood)
 {
 	struct buf b;
 
@@ -176,7 +166,7 @@ static void settings_flood(void **state)
 	buf_release(&b);
 }
 
-static void long_settings(void **state)
+TEST(long_settings)
 {
 	char entries[6 * 2000] = {0};
 	struct buf b;
@@ -188,7 +178,7 @@ static void long_settings(void **state)
 	buf_release(&b);
 }
 
-static void continuation_flood(void **state)
+TEST(continuation_flood)
 {
 	char block[4096];
 	struct buf b;
@@ -204,7 +194,7 @@ static void continuation_flood(void **state)
 }
 
 /* One header of 4 kB in HPACK's table, named again by one byte each. */
-static void header_bomb(void **state)
+TEST(header_bomb)
 {
 	char refer[4000];
 	struct buf b, block;
@@ -224,7 +214,7 @@ static void header_bomb(void **state)
 }
 
 /* Headers, and trailers for ever. */
-static void trailer_flood(void **state)
+TEST(trailer_flood)
 {
 	struct buf b;
 
@@ -237,7 +227,7 @@ static void trailer_flood(void **state)
 	buf_release(&b);
 }
 
-static void rapid_reset(void **state)
+TEST(rapid_reset)
 {
 	struct grpc_fixture *f = *state;
 	struct buf b;
@@ -256,7 +246,7 @@ static void rapid_reset(void **state)
 }
 
 /* Frames that make us reset our own streams, so that they do not count as the client's. */
-static void wrong_updates(void **state)
+TEST(wrong_updates)
 {
 	struct buf b;
 
@@ -273,7 +263,7 @@ static void wrong_updates(void **state)
 /* ---- who does not read ---- */
 
 /* 100 000 calls, and no answer is ever read: the server stops to listen to it. */
-static void calls_without_end(void **state)
+TEST(calls_without_end)
 {
 	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
@@ -301,7 +291,7 @@ static bool all_open(void *fixture)
 }
 
 /* Whatever is shown to those who do not read: one message that they began, and one that waits, shared. */
-static void listeners_that_do_not_read(void **state)
+TEST(listeners_that_do_not_read)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p[2] = {{.window = 10}, {.window = 10}};
@@ -341,7 +331,7 @@ static void listeners_that_do_not_read(void **state)
 }
 
 /* Half a message on each of all the streams that there can be. */
-static void requests_that_pile_up(void **state)
+TEST(requests_that_pile_up)
 {
 	struct grpc_fixture *f = *state;
 	static struct peer p[6];
@@ -373,7 +363,7 @@ static void requests_that_pile_up(void **state)
 
 /* ---- time ---- */
 
-static void half_a_request(void **state)
+TEST(half_a_request)
 {
 	struct grpc_fixture *f = *state;
 	struct buf b, empty = framed("", 0);
@@ -418,7 +408,7 @@ static void half_a_request(void **state)
 }
 
 /* An answer that nobody takes is given up. */
-static void an_answer_that_is_not_read(void **state)
+TEST(an_answer_that_is_not_read)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {.window = 10};
@@ -439,7 +429,7 @@ static void an_answer_that_is_not_read(void **state)
 
 /* ---- numbers ---- */
 
-static void streams_of_one(void **state)
+TEST(streams_of_one)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -457,7 +447,7 @@ static void streams_of_one(void **state)
 	assert_served(f);
 }
 
-static void connections(void **state)
+TEST(connections)
 {
 	struct grpc_fixture *f = *state;
 	struct buf b, call;
@@ -494,7 +484,7 @@ static void connections(void **state)
 }
 
 /* Without descriptors nobody is let in, no time is lost, and later all is well. */
-static void no_descriptors(void **state)
+TEST(no_descriptors)
 {
 	struct grpc_fixture *f = *state;
 	struct pollfd readable = {.fd = grpc_server_fd(f->server), .events = POLLIN};
@@ -526,7 +516,7 @@ static void no_descriptors(void **state)
 }
 
 /* The log is bounded too. */
-static void lines(void **state)
+TEST(lines)
 {
 	struct grpc_fixture *f = *state;
 	struct buf b;
@@ -550,32 +540,8 @@ static void lines(void **state)
 	buf_release(&b);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(no_http2),
-		CASE(wrong_frames),
-		CASE(unknown_frames),
-		CASE(two_paths),
-		CASE(ping_flood),
-		CASE(settings_flood),
-		CASE(long_settings),
-		CASE(continuation_flood),
-		CASE(header_bomb),
-		CASE(trailer_flood),
-		CASE(rapid_reset),
-		CASE(wrong_updates),
-		CASE(calls_without_end),
-		CASE(listeners_that_do_not_read),
-		CASE(requests_that_pile_up),
-		CASE(half_a_request),
-		CASE(an_answer_that_is_not_read),
-		CASE(streams_of_one),
-		CASE(connections),
-		CASE(no_descriptors),
-		CASE(lines),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(grpc_fixture_start, grpc_fixture_end, no_http2, wrong_frames, unknown_frames,
+	two_paths, ping_flood, settings_flood, long_settings, continuation_flood, header_bomb,
+	trailer_flood, rapid_reset, wrong_updates, calls_without_end, listeners_that_do_not_read,
+	requests_that_pile_up, half_a_request, an_answer_that_is_not_read, streams_of_one,
+	connections, no_descriptors, lines)

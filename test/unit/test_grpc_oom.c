@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation of the gRPC server fails, for each n, while it starts and while it answers. nghttp2's own do not.
  * Linked with --wrap for malloc, calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "test/unit/grpc_fixture.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 
-static void start(void **state)
+TEST(start)
 {
 	struct grpc_fixture *f = *state;
 	struct err err = {0};
@@ -48,7 +38,7 @@ static void conversation(struct buf *b)
 	raw_frame(b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 3, "\0\0\0\0\0", 5);
 }
 
-static void answers(void **state)
+TEST(answers)
 {
 	struct grpc_fixture *f = *state;
 	struct buf b;
@@ -88,10 +78,4 @@ static void answers(void **state)
 	buf_release(&b);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {CASE(start), CASE(answers)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(grpc_fixture_start, grpc_fixture_end, start, answers)

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: calls and streams of the gRPC server, over real sockets, as a client of another making sees them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "test/unit/grpc_fixture.h"
+#include "test/unit/test.h"
 
 static void assert_status(const struct answer *a, const char *status, const char *message)
 {
@@ -35,7 +25,7 @@ static void assert_text(const struct answer *a, const char *text)
 	assert_int_equal(a->error, NGHTTP2_NO_ERROR);
 }
 
-static void a_call(void **state)
+TEST(a_call)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -50,7 +40,7 @@ static void a_call(void **state)
 	assert_int_equal(f->server->kept, 0);
 }
 
-static void settings_come_first(void **state)
+TEST(settings_come_first)
 {
 	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
@@ -63,7 +53,7 @@ static void settings_come_first(void **state)
 	(void)close(fd);
 }
 
-static void headers_are_not_judged(void **state)
+TEST(headers_are_not_judged)
 {
 	static const struct {
 		const char *path, *method, *type, *authority, *http, *status, *message;
@@ -87,7 +77,7 @@ static void headers_are_not_judged(void **state)
 	struct peer p = {0};
 
 	peer_open(f, &p);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct request r = {cases[i].path, cases[i].method, cases[i].type,
 			cases[i].authority, buf_as_slice(&body), false};
 		struct answer *a = peer_send(&p, &r);
@@ -101,7 +91,7 @@ static void headers_are_not_judged(void **state)
 	peer_close(&p);
 }
 
-static void refusals_are_told_in_trailers(void **state)
+TEST(refusals_are_told_in_trailers)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -119,7 +109,7 @@ static void refusals_are_told_in_trailers(void **state)
 }
 
 /* Each body, and what is said of it. */
-static void messages_that_are_none(void **state)
+TEST(messages_that_are_none)
 {
 	static const struct {
 		struct slice body;
@@ -139,7 +129,7 @@ static void messages_that_are_none(void **state)
 	struct peer p = {0};
 
 	peer_open(f, &p);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct answer *a = peer_send(
 			&p, &(struct request){.path = "/test.T/Echo", .body = cases[i].body});
 
@@ -153,7 +143,7 @@ static void messages_that_are_none(void **state)
 }
 
 /* What is wrong is told while the client still sends; it is asked to stop, and the connection goes on. */
-static void an_answer_before_the_end(void **state)
+TEST(an_answer_before_the_end)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -173,7 +163,7 @@ static void an_answer_before_the_end(void **state)
 	peer_close(&p);
 }
 
-static void long_messages(void **state)
+TEST(long_messages)
 {
 	static const size_t sizes[] = {16384, 1200000, GRPC_REQUEST_MAX};
 	struct grpc_fixture *f = *state;
@@ -184,7 +174,7 @@ static void long_messages(void **state)
 	for (size_t i = 0; i < GRPC_REQUEST_MAX; i++)
 		text[i] = (char)(i * 31 + i / 4096);
 	peer_open(f, &p);
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < COUNT(sizes); i++) {
 		struct buf body = framed(text, sizes[i]);
 		struct answer *a = peer_send(
 			&p, &(struct request){.path = "/test.T/Echo", .body = buf_as_slice(&body)});
@@ -229,7 +219,7 @@ static void assert_body(const struct answer *a, const char *framed_text, size_t 
 	assert_memory_equal(a->body.data, framed_text, len);
 }
 
-static void a_stream(void **state)
+TEST(a_stream)
 {
 	struct grpc_fixture *f = *state;
 	struct pollfd readable = {.events = POLLIN};
@@ -262,7 +252,7 @@ static void a_stream(void **state)
 	peer_close(&p);
 }
 
-static void a_stream_without_a_message(void **state)
+TEST(a_stream_without_a_message)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -280,7 +270,7 @@ static void a_stream_without_a_message(void **state)
 }
 
 /* A window of 100 bytes: what is half sent stays whole, what waits behind it is the newest. */
-static void a_slow_reader(void **state)
+TEST(a_slow_reader)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {.window = 100};
@@ -319,7 +309,7 @@ static bool answer_ended(void *answer)
 }
 
 /* The end of the server: what was shown last arrives, then a status, and the socket is gone. */
-static void the_end(void **state)
+TEST(the_end)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -345,7 +335,7 @@ static void the_end(void **state)
 }
 
 /* An old client that holds its stream does not hold up the end. */
-static void the_end_waits_for_nobody(void **state)
+TEST(the_end_waits_for_nobody)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {.window = 1, .deaf = true};
@@ -364,7 +354,7 @@ static void the_end_waits_for_nobody(void **state)
 }
 
 /* Nothing open, or only what waits: nothing to do, for ever. */
-static void idle(void **state)
+TEST(idle)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -384,24 +374,7 @@ static void idle(void **state)
 	assert_int_equal(poll(&readable, 1, 50), 0);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(a_call),
-		CASE(settings_come_first),
-		CASE(headers_are_not_judged),
-		CASE(refusals_are_told_in_trailers),
-		CASE(messages_that_are_none),
-		CASE(an_answer_before_the_end),
-		CASE(long_messages),
-		CASE(a_stream),
-		CASE(a_stream_without_a_message),
-		CASE(a_slow_reader),
-		CASE(the_end),
-		CASE(the_end_waits_for_nobody),
-		CASE(idle),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(grpc_fixture_start, grpc_fixture_end, a_call, settings_come_first,
+	headers_are_not_judged, refusals_are_told_in_trailers, messages_that_are_none,
+	an_answer_before_the_end, long_messages, a_stream, a_stream_without_a_message,
+	a_slow_reader, the_end, the_end_waits_for_nobody, idle)

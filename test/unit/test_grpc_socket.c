@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the socket that the gRPC server listens on: what stood there before, what happens to it, what is left. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "test/unit/grpc_fixture.h"
+#include "test/unit/test.h"
 
 /* What happens right before the next bind. */
 static struct {
@@ -130,7 +120,7 @@ static void begin(struct grpc_fixture *f)
 		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
 }
 
-static void paths(void **state)
+TEST(paths)
 {
 	struct grpc_fixture *f = *state;
 	struct err err = {0};
@@ -152,7 +142,7 @@ static void paths(void **state)
 	assert_int_equal(try_new("/proc/self/plugin.sock", f, &err), ERR_IO);
 }
 
-static void only_its_owner_may_connect(void **state)
+TEST(only_its_owner_may_connect)
 {
 	struct grpc_fixture *f = *state;
 	struct stat st;
@@ -164,7 +154,7 @@ static void only_its_owner_may_connect(void **state)
 	(void)umask(mask);
 }
 
-static void who_was_there_before(void **state)
+TEST(who_was_there_before)
 {
 	struct grpc_fixture *f = *state;
 	struct err err = {0};
@@ -181,9 +171,9 @@ static void who_was_there_before(void **state)
 	assert_int_equal(try_new(f->path, f, &err), 0);
 	/* a living one that takes no more */
 	fd = open_at(f->path, true);
-	fill(f->path, waiting, sizeof(waiting) / sizeof(waiting[0]));
+	fill(f->path, waiting, COUNT(waiting));
 	assert_int_equal(try_new(f->path, f, &err), ERR_CONFLICT);
-	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++)
+	for (size_t i = 0; i < COUNT(waiting); i++)
 		(void)close(waiting[i]);
 	(void)close(fd);
 	assert_int_equal(try_new(f->path, f, &err), 0);
@@ -201,7 +191,7 @@ static void who_was_there_before(void **state)
 	begin(f);
 }
 
-static void taken_away(void **state)
+TEST(taken_away)
 {
 	struct grpc_fixture *f = *state;
 	struct peer p = {0};
@@ -223,7 +213,7 @@ static void taken_away(void **state)
 }
 
 /* Others come and go in the folder: nothing is done anew. */
-static void the_neighbours(void **state)
+TEST(the_neighbours)
 {
 	struct grpc_fixture *f = *state;
 	struct stat before, after;
@@ -239,7 +229,7 @@ static void the_neighbours(void **state)
 	assert_int_equal(before.st_ino, after.st_ino);
 }
 
-static void replaced(void **state)
+TEST(replaced)
 {
 	struct grpc_fixture *f = *state;
 	char path[128];
@@ -265,7 +255,7 @@ static void replaced(void **state)
 	assert_answers(f);
 }
 
-static void the_end_of_who_was_replaced(void **state)
+TEST(the_end_of_who_was_replaced)
 {
 	struct grpc_fixture *f = *state;
 	int fd = displace(f);
@@ -276,7 +266,7 @@ static void the_end_of_who_was_replaced(void **state)
 	begin(f);
 }
 
-static void the_folder_goes(void **state)
+TEST(the_folder_goes)
 {
 	struct grpc_fixture *f = *state;
 	char moved[128];
@@ -314,7 +304,7 @@ static void remove_moved(const char *prefix)
 }
 
 /* Replaced after it was watched and before the socket is there: the new one is watched all the same. */
-static void the_folder_is_replaced_meanwhile(void **state)
+TEST(the_folder_is_replaced_meanwhile)
 {
 	struct grpc_fixture *f = *state;
 	char moved[128];
@@ -342,7 +332,7 @@ static void the_folder_is_replaced_meanwhile(void **state)
 }
 
 /* One line for one trouble, however long it lasts. */
-static void trouble_is_told_once(void **state)
+TEST(trouble_is_told_once)
 {
 	struct grpc_fixture *f = *state;
 	char *log, *first;
@@ -359,21 +349,6 @@ static void trouble_is_told_once(void **state)
 	assert_true(grpc_fixture_turn(f, NULL, listens, f, 5000));
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, grpc_fixture_start, grpc_fixture_end)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(paths),
-		CASE(only_its_owner_may_connect),
-		CASE(who_was_there_before),
-		CASE(taken_away),
-		CASE(the_neighbours),
-		CASE(replaced),
-		CASE(the_end_of_who_was_replaced),
-		CASE(the_folder_goes),
-		CASE(the_folder_is_replaced_meanwhile),
-		CASE(trouble_is_told_once),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(grpc_fixture_start, grpc_fixture_end, paths, only_its_owner_may_connect,
+	who_was_there_before, taken_away, the_neighbours, replaced, the_end_of_who_was_replaced,
+	the_folder_goes, the_folder_is_replaced_meanwhile, trouble_is_told_once)

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what the kubelet is told and answered, message by message; the server in between is played here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <deviceplugin.pb-c.h>
 #include <registration.pb-c.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "deviceplugin/plugin.h"
+#include "test/unit/test.h"
 
 #define DEVICE_PLUGIN "/v1beta1.DevicePlugin/"
 #define REGISTRATION "/pluginregistration.Registration/"
@@ -160,11 +151,10 @@ static int times(const char *text, const char *word)
 
 /* ---- the list ---- */
 
-static void test_list_follows_the_pool(void **state)
+TEST(test_list_follows_the_pool)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
 	assert_int_equal(listen_on(&f, 0), GRPC_OK);
 	assert_int_equal(listed(&f, 0, "Unhealthy"), 1000);
@@ -201,11 +191,10 @@ static void test_list_follows_the_pool(void **state)
 	end(&f);
 }
 
-static void test_nothing_to_offer_is_said_once(void **state)
+TEST(test_nothing_to_offer_is_said_once)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(plugin_pool(f.p, true, 0, &f.err), 0);
@@ -213,11 +202,10 @@ static void test_nothing_to_offer_is_said_once(void **state)
 	end(&f);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 7, &nothing);
 	assert_int_equal(plugin_pool(f.p, true, 100000, &f.err), 0);
 	assert_int_equal(listen_on(&f, 0), GRPC_OK);
@@ -236,11 +224,10 @@ static void test_sizes(void **state)
 	end(&f);
 }
 
-static void test_no_memory_is_tried_again(void **state)
+TEST(test_no_memory_is_tried_again)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
 	assert_int_equal(listen_on(&f, 0), GRPC_OK);
 	f.stream[0].broken = true;
@@ -282,12 +269,11 @@ static enum grpc_status allocate(
 	return call(f, DEVICE_PLUGIN "Allocate", &r.base);
 }
 
-static void test_allocate_gives_nothing_by_default(void **state)
+TEST(test_allocate_gives_nothing_by_default)
 {
 	V1beta1__AllocateResponse *a;
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
 	assert_int_equal(allocate(&f, 1, (const char *[]){"u0", "u17", "u999"}, 3), GRPC_OK);
 	a = answer(&f, &v1beta1__allocate_response__descriptor);
@@ -300,7 +286,7 @@ static void test_allocate_gives_nothing_by_default(void **state)
 	end(&f);
 }
 
-static void test_allocate_gives_what_was_asked_for(void **state)
+TEST(test_allocate_gives_what_was_asked_for)
 {
 	const char *const envs[] = {"A=b=c", "EMPTY="}, *const mounts[] = {"/opt/a:/b", "/c:/d:ro"};
 	const struct plugin_gives gives = {envs, 2, mounts, 2};
@@ -308,7 +294,6 @@ static void test_allocate_gives_what_was_asked_for(void **state)
 	V1beta1__ContainerAllocateResponse *one;
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &gives);
 	assert_int_equal(allocate(&f, 1, (const char *[]){"u1"}, 1), GRPC_OK);
 	a = answer(&f, &v1beta1__allocate_response__descriptor);
@@ -330,7 +315,7 @@ static void test_allocate_gives_what_was_asked_for(void **state)
 	end(&f);
 }
 
-static void test_allocate_refuses(void **state)
+TEST(test_allocate_refuses)
 {
 	static const char *const bad[] = {"u1000", "u01", "u", "", "1", "u-1", "u1 ", "v1",
 		"u18446744073709551616", "U1", "u1\n"};
@@ -340,9 +325,8 @@ static void test_allocate_refuses(void **state)
 	ProtobufCBinaryData nul = {3, (uint8_t *)(uintptr_t) "u1\0"};
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		assert_int_equal(allocate(&f, 1, &bad[i], 1), GRPC_INVALID_ARGUMENT);
 		assert_non_null(strstr(f.err.msg, "no device of ours"));
 	}
@@ -360,7 +344,7 @@ static void test_allocate_refuses(void **state)
 	end(&f);
 }
 
-static void test_requests_that_are_no_message(void **state)
+TEST(test_requests_that_are_no_message)
 {
 	static const char *const calls[] = {DEVICE_PLUGIN "Allocate",
 		DEVICE_PLUGIN "PreStartContainer", DEVICE_PLUGIN "GetDevicePluginOptions",
@@ -368,9 +352,8 @@ static void test_requests_that_are_no_message(void **state)
 	static uint8_t many[4u << 20];
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < COUNT(calls); i++) {
 		assert_int_equal(call_bytes(&f, calls[i], "\x0a\x7f", 2), GRPC_INVALID_ARGUMENT);
 		assert_int_equal(
 			call_bytes(&f, calls[i], "\xff\xff\xff", 3), GRPC_INVALID_ARGUMENT);
@@ -389,14 +372,13 @@ static void test_requests_that_are_no_message(void **state)
 
 /* ---- the rest ---- */
 
-static void test_options_and_pre_start(void **state)
+TEST(test_options_and_pre_start)
 {
 	V1beta1__PreStartContainerRequest r = V1BETA1__PRE_START_CONTAINER_REQUEST__INIT;
 	ProtobufCBinaryData ids[] = {id("u1"), id("u1000")};
 	V1beta1__DevicePluginOptions *o;
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
 	assert_int_equal(call_bytes(&f, DEVICE_PLUGIN "GetDevicePluginOptions", "", 0), GRPC_OK);
 	o = answer(&f, &v1beta1__device_plugin_options__descriptor);
@@ -413,14 +395,13 @@ static void test_options_and_pre_start(void **state)
 	end(&f);
 }
 
-static void test_registration(void **state)
+TEST(test_registration)
 {
 	Pluginregistration__RegistrationStatus r = PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
 	char words[2000] = "no: \n\x1b[31m";
 	Pluginregistration__PluginInfo *info;
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 0, &nothing);
 	assert_int_equal(call_bytes(&f, REGISTRATION "GetInfo", "", 0), GRPC_OK);
 	info = answer(&f, &pluginregistration__plugin_info__descriptor);
@@ -449,7 +430,7 @@ static void test_registration(void **state)
 	end(&f);
 }
 
-static void test_what_cannot_be_made(void **state)
+TEST(test_what_cannot_be_made)
 {
 	static const char *const bad_env[] = {"", "A", "=b", "1A=b", "A B=c", "A=\xff"};
 	static const char *const bad_mount[] = {"", "/a", "a:/b", "/a:b", "/a:/b:rw",
@@ -461,9 +442,8 @@ static void test_what_cannot_be_made(void **state)
 	struct log log;
 	struct err e;
 
-	(void)state;
 	log_init(&log, STDERR_FILENO);
-	for (size_t i = 0; i < sizeof(bad_env) / sizeof(bad_env[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad_env); i++) {
 		gives.envs = &bad_env[i];
 		assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
 	}
@@ -475,7 +455,7 @@ static void test_what_cannot_be_made(void **state)
 	memset(large + 2, 'x', sizeof(large) - 3);
 	assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
 	gives = (struct plugin_gives){.n_mounts = 1};
-	for (size_t i = 0; i < sizeof(bad_mount) / sizeof(bad_mount[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad_mount); i++) {
 		gives.mounts = &bad_mount[i];
 		assert_int_equal(plugin_new("/x", 0, &gives, &log, &p, &e), ERR_INVALID);
 	}
@@ -493,21 +473,8 @@ static void test_what_cannot_be_made(void **state)
 	plugin_free(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_list_follows_the_pool),
-		cmocka_unit_test(test_nothing_to_offer_is_said_once),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_no_memory_is_tried_again),
-		cmocka_unit_test(test_allocate_gives_nothing_by_default),
-		cmocka_unit_test(test_allocate_gives_what_was_asked_for),
-		cmocka_unit_test(test_allocate_refuses),
-		cmocka_unit_test(test_requests_that_are_no_message),
-		cmocka_unit_test(test_options_and_pre_start),
-		cmocka_unit_test(test_registration),
-		cmocka_unit_test(test_what_cannot_be_made),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_list_follows_the_pool, test_nothing_to_offer_is_said_once, test_sizes,
+	test_no_memory_is_tried_again, test_allocate_gives_nothing_by_default,
+	test_allocate_gives_what_was_asked_for, test_allocate_refuses,
+	test_requests_that_are_no_message, test_options_and_pre_start, test_registration,
+	test_what_cannot_be_made)

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a plugin is made, shows lists, answers and counts the pool: the right answer, or one
  * that says so; and the next one is right. Linked with --wrap for malloc, calloc, realloc and grpc_stream_show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <deviceplugin.pb-c.h>
 
 #include "deviceplugin/gpu_count.h"
 #include "deviceplugin/plugin.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 
 struct grpc_stream {
 	size_t len;
@@ -102,11 +95,10 @@ static bool work(void)
 	return true;
 }
 
-static void test_plugin(void **state)
+TEST(test_plugin)
 {
 	bool made = false;
 
-	(void)state;
 	learning = true;
 	assert_true(work());
 	learning = false;
@@ -125,7 +117,7 @@ static void test_plugin(void **state)
 
 #define ROWS "{\"cells\":[\"a\",1]},{\"cells\":[\"b\",2]},{\"cells\":[\"c\",3]}"
 
-static void test_count(void **state)
+TEST(test_count)
 {
 	static const char text[] = "{\"kind\":\"Table\",\"columnDefinitions\":[{\"name\":\"Name\"},"
 				   "{\"name\":\"Fit\"}],\"rows\":[" ROWS "]}";
@@ -133,7 +125,6 @@ static void test_count(void **state)
 	char *copy = NULL;
 	struct err err;
 
-	(void)state;
 	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 100, &copy, &err), 0);
 	for (long n = 0; n < 100; n++) {
 		struct gpu_count c = {0};
@@ -150,12 +141,4 @@ static void test_count(void **state)
 	free(copy);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plugin),
-		cmocka_unit_test(test_count),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_plugin, test_count)

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the pool's tables, with names that want to do something to a terminal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/cli/pool.h"
 
 static const char pool[] =
@@ -43,19 +37,18 @@ static const char want[] =
 	"\n"
 	"5 GPUs, 1 can take pods, 0 MB free, 1 claim\n";
 
-static void test_table(void **state)
+TEST(test_table)
 {
 	struct buf out;
 	struct err e = {0};
 
-	(void)state;
 	buf_init(&out, 1u << 16);
 	assert_int_equal(pool_table_write(SLICE(pool), &out, &e), 0);
 	assert_string_equal(out.data, want);
 	buf_release(&out);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const struct {
 		const char *json;
@@ -71,8 +64,7 @@ static void test_refused(void **state)
 		{"{\"servers\":[1,null,{}],\"claims\":[7,{\"parts\":[0]}],\"summary\":3}", 0},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct buf out;
 		struct err e = {0};
 
@@ -83,12 +75,4 @@ static void test_refused(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_refused),
-	};
-
-	return cmocka_run_group_tests_name("pool_table", tests, NULL, NULL) != 0;
-}
+TESTS(test_table, test_refused)

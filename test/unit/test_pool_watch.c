@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the pool's watch in one thread, over a scripted API server that breaks off in every way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netdb.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "deviceplugin/pool_watch.h"
 #include "test/unit/api_fixture.h"
+#include "test/unit/test.h"
 
 #define BASE "/apis/poolgate.io/v1alpha1/gpuservers?includeObject=None"
 #define LIST BASE "&limit=500"
@@ -119,11 +110,10 @@ static void watching(struct fixture *f)
 	assert_true(now(f).connected);
 }
 
-static void test_list_then_events(void **state)
+TEST(test_list_then_events)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	watching(&f);
 	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=10"));
@@ -152,11 +142,10 @@ static void test_list_then_events(void **state)
 }
 
 /* The CRD was changed: columns come with the watch's first event alone, which is a bookmark. */
-static void test_columns_in_a_bookmark(void **state)
+TEST(test_columns_in_a_bookmark)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	watching(&f);
 	api_nap(1100);
@@ -172,11 +161,10 @@ static void test_columns_in_a_bookmark(void **state)
 	end(&f);
 }
 
-static void test_pages(void **state)
+TEST(test_pages)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	api_expect(f.api, "GET", LIST, 200,
 		TABLE(VERSION("10") ",\"continue\":\"a/b=\"", COLUMNS, ROW("a", "1")));
@@ -199,14 +187,13 @@ static void test_pages(void **state)
 }
 
 /* Who takes no notice of the limit sends everything at once. */
-static void test_page_that_is_too_long(void **state)
+TEST(test_page_that_is_too_long)
 {
 	size_t size = 5u << 20;
 	char *body = calloc(size + 1, 1);
 	struct fixture f;
 	int n;
 
-	(void)state;
 	assert_non_null(body);
 	n = snprintf(body, size, "{\"items\":[\"");
 	memset(body + n, 'x', size - (size_t)n);
@@ -227,11 +214,10 @@ static void test_page_that_is_too_long(void **state)
 	free(body);
 }
 
-static void test_breaks(void **state)
+TEST(test_breaks)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	watching(&f);
 	expect_stream(&f, EVENT("MODIFIED", "30", ROW("a", "2")));
@@ -253,11 +239,10 @@ static void test_breaks(void **state)
 	end(&f);
 }
 
-static void test_quiet_stream_is_a_good_one(void **state)
+TEST(test_quiet_stream_is_a_good_one)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	watching(&f);
 	expect_stream(&f, "");
@@ -267,12 +252,11 @@ static void test_quiet_stream_is_a_good_one(void **state)
 	end(&f);
 }
 
-static void test_away(void **state)
+TEST(test_away)
 {
 	int64_t began;
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 1000);
 	watching(&f);
 	api_down(f.api);
@@ -290,11 +274,10 @@ static void test_away(void **state)
 	end(&f);
 }
 
-static void test_never_there(void **state)
+TEST(test_never_there)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	api_down(f.api);
 	for (int64_t until = api_now_ms() + 1000; api_now_ms() < until;)
@@ -306,11 +289,10 @@ static void test_never_there(void **state)
 	end(&f);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	for (int i = 0; i < 2; i++)
 		api_expect(f.api, "GET", LIST, 403,
@@ -333,7 +315,7 @@ static void test_refusals(void **state)
 }
 
 /* Whatever is sent in the list's place: it is no list, and the next one counts. */
-static void test_bad_lists(void **state)
+TEST(test_bad_lists)
 {
 	static const char *const bad[] = {"", "{", "[]", "{\"kind\":\"Table\"}",
 		"{\"kind\":\"GPUServerList\",\"metadata\":{" VERSION("1") "},\"items\":[]}",
@@ -341,8 +323,7 @@ static void test_bad_lists(void **state)
 		TABLE(VERSION("12345678901234567890123456789012345"), COLUMNS, "")};
 	struct fixture f;
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		begin(&f, 60000);
 		api_expect(f.api, "GET", LIST, 200, bad[i]);
 		watching(&f);
@@ -351,7 +332,7 @@ static void test_bad_lists(void **state)
 	}
 }
 
-static void test_bad_events(void **state)
+TEST(test_bad_events)
 {
 	static const char *const bad[] = {"no JSON\n", "{\"type\":\"NEW\",\"object\":{}}\n",
 		"{\"type\":\"ADDED\",\"object\":{\"metadata\":{}}}\n",
@@ -360,8 +341,7 @@ static void test_bad_events(void **state)
 		EVENT("ADDED", "1", "{\"cells\":[]}")};
 	struct fixture f;
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		begin(&f, 60000);
 		watching(&f);
 		/* One of these may or may not be listed anew. */
@@ -374,12 +354,11 @@ static void test_bad_events(void **state)
 	}
 }
 
-static void test_half_an_answer(void **state)
+TEST(test_half_an_answer)
 {
 	struct api_reply r = {.half = true};
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	r.body = strdup(PAGE("10", ROW("a", "1")));
 	api_expect_reply(f.api, "GET", LIST, &r);
@@ -424,13 +403,12 @@ static int dead_listener(uint16_t port)
 }
 
 /* What takes the place of the first address's server does not answer: the second one is tried. */
-static void test_name_with_two_addresses(void **state)
+TEST(test_name_with_two_addresses)
 {
 	char server[128];
 	struct fixture f;
 	int dead, fd;
 
-	(void)state;
 	begin(&f, 60000);
 	pool_watch_free(f.w);
 	(void)snprintf(server, sizeof(server), "http://" NAME "%s", strrchr(f.config.server, ':'));
@@ -449,7 +427,7 @@ static void test_name_with_two_addresses(void **state)
 	end(&f);
 }
 
-static void test_servers_that_are_none(void **state)
+TEST(test_servers_that_are_none)
 {
 	static const char *const bad[] = {"", "10.0.0.1:443", "ftp://a", "https://", "https://:443",
 		"https://a:0", "https://a:65536", "https://a:x", "https://u@a", "https://a?b",
@@ -459,9 +437,8 @@ static void test_servers_that_are_none(void **state)
 	struct log log;
 	struct err e;
 
-	(void)state;
 	log_init(&log, STDERR_FILENO);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		config.server = bad[i];
 		if (pool_watch_new(&config, 1000, &log, &w, &e) != ERR_INVALID)
 			fail_msg("taken: %s", bad[i]);
@@ -472,12 +449,11 @@ static void test_servers_that_are_none(void **state)
 	pool_watch_free(NULL);
 }
 
-static void test_path_and_token(void **state)
+TEST(test_path_and_token)
 {
 	char server[256];
 	struct fixture f;
 
-	(void)state;
 	begin(&f, 60000);
 	pool_watch_free(f.w);
 	(void)snprintf(server, sizeof(server), "%s/k8s/c-1/", api_url(f.api));
@@ -498,25 +474,7 @@ static void test_path_and_token(void **state)
 	end(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_list_then_events),
-		cmocka_unit_test(test_columns_in_a_bookmark),
-		cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_page_that_is_too_long),
-		cmocka_unit_test(test_breaks),
-		cmocka_unit_test(test_quiet_stream_is_a_good_one),
-		cmocka_unit_test(test_away),
-		cmocka_unit_test(test_never_there),
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_bad_lists),
-		cmocka_unit_test(test_bad_events),
-		cmocka_unit_test(test_half_an_answer),
-		cmocka_unit_test(test_name_with_two_addresses),
-		cmocka_unit_test(test_servers_that_are_none),
-		cmocka_unit_test(test_path_and_token),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_list_then_events, test_columns_in_a_bookmark, test_pages, test_page_that_is_too_long,
+	test_breaks, test_quiet_stream_is_a_good_one, test_away, test_never_there, test_refusals,
+	test_bad_lists, test_bad_events, test_half_an_answer, test_name_with_two_addresses,
+	test_servers_that_are_none, test_path_and_token)
