@@ -2,15 +2,8 @@
 /* test: pods on an API server of their own, and the duty that keeps claims true. */
 #include "test/unit/claims_api.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/pods.h"
 
 #define ONE_POD "/api/v1/namespaces/n/pods/"

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: replicas with the shared ledger over one kube_store. */
 #include "test/unit/ledger_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "test/unit/test.h"
 
 void replica_init(struct replica *r, struct kube_store *store)
 {

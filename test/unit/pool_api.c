@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: an API server with GPUServers and Secrets, and the picture of it that a replica has. */
 #include "test/unit/pool_api.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test/unit/test.h"
 
 #include "base/json_read.h"
 
@@ -161,7 +154,7 @@ static void secret(const struct pool_api *p, struct api_reply *reply)
 	} data[] = {{"ca.crt", p->ca_pem}, {"token", p->token}, {"tls.crt", p->cert_pem},
 		{"tls.key", p->key_pem}};
 
-	for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++) {
+	for (size_t i = 0; i < COUNT(data); i++) {
 		if (!data[i].value)
 			continue;
 		buf_fmt(&b, ",\"%s\":\"", data[i].key);

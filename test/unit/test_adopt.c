@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: live pods without a whole claim are given one (ledger rule R7). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "test/unit/claims_api.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/duty.h"
 
 static struct claims_api *api;
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-	(void)state;
 	api = claims_api_new();
 	return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-	(void)state;
 	claims_api_free(api);
 	return 0;
 }
@@ -71,11 +62,10 @@ static void put(const char *name, const char *finalizers, const char *status)
 	"," CLAIM_ON("x2", "x2", "bound", "'a'", "gpu-1", "16000000000")
 
 /* Also on a server that is not opened yet: it is opened only afterwards. */
-static void r7_a_pod_without_a_claim_gets_one(void **state)
+TEST(r7_a_pod_without_a_claim_gets_one)
 {
 	int64_t since = clock_ms();
 
-	(void)state;
 	put("a", "[]", STATUS(""));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	claims_api_run(api);
@@ -102,12 +92,11 @@ static void give_back(void *ctx, const struct config *config)
 }
 
 /* As a review would have taken it: here the profile says that a pod holds its server whole, though its plan names none. */
-static void r7_as_the_profile_says(void **state)
+TEST(r7_as_the_profile_says)
 {
 	struct profile profiles[] = {{.name = SLICE("p"), .whole_servers = true}};
 	struct config config = {.profiles = profiles, .n_profiles = 1};
 
-	(void)state;
 	api->cfg.source = (struct config_source){&config, acquire, give_back};
 	put("a", "[]", STATUS(""));
 	pod_put(api, "w", "u1", PLAN_HALF);
@@ -119,9 +108,8 @@ static void r7_as_the_profile_says(void **state)
 }
 
 /* Nobody writes over a status that cannot be read, so another server is looked for. */
-static void r7_not_where_the_status_cannot_be_read(void **state)
+TEST(r7_not_where_the_status_cannot_be_read)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	put("b", OURS, STATUS(""));
 	claims_api_run(api);
@@ -133,9 +121,8 @@ static void r7_not_where_the_status_cannot_be_read(void **state)
 }
 
 /* Its own claim arrives in the picture a little later than the pod. */
-static void r7_not_when_its_claim_comes_late(void **state)
+TEST(r7_not_when_its_claim_comes_late)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	claims_api_run(api);
 	pod_put(api, "w", "u1", PLAN_HALF);
@@ -148,9 +135,8 @@ static void r7_not_when_its_claim_comes_late(void **state)
 }
 
 /* The watch of servers is cut: it is judged on a list that was made after the pod was seen. */
-static void r7_judged_on_a_fresh_list(void **state)
+TEST(r7_judged_on_a_fresh_list)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	put("b", OURS, STATUS(""));
 	claims_api_run(api);
@@ -166,9 +152,8 @@ static void r7_judged_on_a_fresh_list(void **state)
 }
 
 /* Gone when it is asked for: nothing is written. */
-static void r7_asked_past_the_cache(void **state)
+TEST(r7_asked_past_the_cache)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	pods_get_status(api, 500);
@@ -182,9 +167,8 @@ static void r7_asked_past_the_cache(void **state)
 }
 
 /* What is finished, and what never was injected, needs nothing. */
-static void r7_not_for_finished_pods(void **state)
+TEST(r7_not_for_finished_pods)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	pod_phase(api, "u1", "Succeeded");
@@ -195,9 +179,8 @@ static void r7_not_for_finished_pods(void **state)
 }
 
 /* On its way out it still computes. */
-static void r7_deleting_is_live(void **state)
+TEST(r7_deleting_is_live)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	pod_delete(api, "u1");
@@ -206,9 +189,8 @@ static void r7_deleting_is_live(void **state)
 }
 
 /* Fit GPUs with room first; else beyond what the GPU has, and it takes nothing new. */
-static void r7_over_full_if_need_be(void **state)
+TEST(r7_over_full_if_need_be)
 {
-	(void)state;
 	put("a", OURS, STATUS(FULL_TWO));
 	pod_put(api, "x1", "x1", NULL);
 	pod_put(api, "x2", "x2", NULL);
@@ -220,9 +202,8 @@ static void r7_over_full_if_need_be(void **state)
 	assert_true(adoptions_come(1));
 }
 
-static void r7_room_elsewhere_comes_first(void **state)
+TEST(r7_room_elsewhere_comes_first)
 {
-	(void)state;
 	put("a", OURS, STATUS(FULL_TWO));
 	put("b", "[]", STATUS(""));
 	pod_put(api, "x1", "x1", NULL);
@@ -234,11 +215,10 @@ static void r7_room_elsewhere_comes_first(void **state)
 }
 
 /* R9: its server deleted by force, and made anew with an empty status. */
-static void r7_a_server_made_anew(void **state)
+TEST(r7_a_server_made_anew)
 {
 	int64_t since;
 
-	(void)state;
 	put("a", OURS, STATUS(CLAIM("u1", "w", "bound")));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	claims_api_run(api);
@@ -266,9 +246,8 @@ static void r7_a_server_made_anew(void **state)
 #define HALF_OF(gpu) CLAIM_ON("u1", "w", "bound", "'a','b'", gpu, "16000000000")
 
 /* R1: the other half is lost. */
-static void r7_a_half_claim_is_repaired(void **state)
+TEST(r7_a_half_claim_is_repaired)
 {
-	(void)state;
 	put("a", OURS, STATUS(HALF_OF("gpu-0")));
 	put("b", OURS, STATUS(""));
 	pod_put(api, "w", "u1", PLAN_TWO);
@@ -282,9 +261,8 @@ static void r7_a_half_claim_is_repaired(void **state)
 }
 
 /* It fits on one server now: the old half goes. */
-static void r7_the_old_half_goes(void **state)
+TEST(r7_the_old_half_goes)
 {
-	(void)state;
 	put("a", OURS,
 		STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
 			"u1", "w", "bound", "'a','gone'", "gpu-1", "1")));
@@ -300,9 +278,8 @@ static void r7_the_old_half_goes(void **state)
 }
 
 /* A write that landed late, or two leaders: one whole claim stays, what a review promised before what was adopted. */
-static void r7_two_claims_are_trimmed_to_one(void **state)
+TEST(r7_two_claims_are_trimmed_to_one)
 {
-	(void)state;
 	put("a", OURS, STATUS(CLAIM_ON("u1", "w", "adopted", "'a'", "gpu-0", "8000000000")));
 	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
 	pod_put(api, "w", "u1", PLAN_HALF);
@@ -313,9 +290,8 @@ static void r7_two_claims_are_trimmed_to_one(void **state)
 }
 
 /* More than the plan can need is given back; less is left alone. */
-static void r7_what_exceeds_the_plan_is_trimmed(void **state)
+TEST(r7_what_exceeds_the_plan_is_trimmed)
 {
-	(void)state;
 	put("a", OURS,
 		STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
 			"u2", "x", "bound", "'a'", "gpu-1", "8000000000")));
@@ -331,11 +307,10 @@ static void r7_what_exceeds_the_plan_is_trimmed(void **state)
 }
 
 /* Said once, tried again, and nobody waits for it. */
-static void r7_a_pod_without_a_readable_plan(void **state)
+TEST(r7_a_pod_without_a_readable_plan)
 {
 	int64_t since = clock_ms();
 
-	(void)state;
 	put("a", "[]", STATUS(""));
 	pod_put(api, "w", "u1", "{'v':1}");
 	pod_put(api, "x", "u2", NULL);
@@ -354,9 +329,8 @@ static void take_the_room(struct claims_api *c)
 	status_put(c, "a", STATUS(FULL_TWO));
 }
 
-static void r7_when_others_were_first_it_is_placed_anew(void **state)
+TEST(r7_when_others_were_first_it_is_placed_anew)
 {
-	(void)state;
 	put("a", OURS, STATUS(""));
 	put("b", OURS, STATUS(CLAIM_ON("x3", "x3", "bound", "'b'", "gpu-0", "100")));
 	for (int i = 0; i < 3; i++)
@@ -369,29 +343,10 @@ static void r7_when_others_were_first_it_is_placed_anew(void **state)
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(r7_a_pod_without_a_claim_gets_one),
-		TEST(r7_as_the_profile_says),
-		TEST(r7_not_where_the_status_cannot_be_read),
-		TEST(r7_not_when_its_claim_comes_late),
-		TEST(r7_judged_on_a_fresh_list),
-		TEST(r7_asked_past_the_cache),
-		TEST(r7_not_for_finished_pods),
-		TEST(r7_deleting_is_live),
-		TEST(r7_over_full_if_need_be),
-		TEST(r7_room_elsewhere_comes_first),
-		TEST(r7_a_server_made_anew),
-		TEST(r7_a_half_claim_is_repaired),
-		TEST(r7_the_old_half_goes),
-		TEST(r7_two_claims_are_trimmed_to_one),
-		TEST(r7_what_exceeds_the_plan_is_trimmed),
-		TEST(r7_a_pod_without_a_readable_plan),
-		TEST(r7_when_others_were_first_it_is_placed_anew),
-	};
-
-	return cmocka_run_group_tests_name("adopt", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(set_up, tear_down, r7_a_pod_without_a_claim_gets_one, r7_as_the_profile_says,
+	r7_not_where_the_status_cannot_be_read, r7_not_when_its_claim_comes_late,
+	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_not_for_finished_pods,
+	r7_deleting_is_live, r7_over_full_if_need_be, r7_room_elsewhere_comes_first,
+	r7_a_server_made_anew, r7_a_half_claim_is_repaired, r7_the_old_half_goes,
+	r7_two_claims_are_trimmed_to_one, r7_what_exceeds_the_plan_is_trimmed,
+	r7_a_pod_without_a_readable_plan, r7_when_others_were_first_it_is_placed_anew)

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/claim_life: each rule as a table, then random histories of a small world against the two promises. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/core/claim_life.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define START 1000000 /* when claims come in view */
 
 struct row {
@@ -44,7 +37,7 @@ static void check(const struct row *rows, size_t n)
 #define BOUND .synced = true
 #define NEVER .asked_ms = -1
 
-static void test_r5_pending(void **state)
+TEST(test_r5_pending)
 {
 	static const struct row rows[] = {
 		{"just taken", {PENDING, NEVER}, 0, CLAIM_KEEP, 45000},
@@ -73,11 +66,10 @@ static void test_r5_pending(void **state)
 			45001, CLAIM_END, 0},
 	};
 
-	(void)state;
-	check(rows, LEN(rows));
+	check(rows, COUNT(rows));
 }
 
-static void test_r6_bound(void **state)
+TEST(test_r6_bound)
 {
 	static const struct row rows[] = {
 		{"shown", {BOUND, .seen = POD_LIVE, NEVER}, 100000, CLAIM_KEEP, -1},
@@ -108,8 +100,7 @@ static void test_r6_bound(void **state)
 			CLAIM_END, 0},
 	};
 
-	(void)state;
-	check(rows, LEN(rows));
+	check(rows, COUNT(rows));
 }
 
 /* ---- a small world ---- */
@@ -332,17 +323,15 @@ static void one_history(void)
 		fail_msg("ended");
 }
 
-static void test_random_histories(void **state)
+TEST(test_random_histories)
 {
-	(void)state;
 	for (int i = 0; i < 150000; i++)
 		one_history();
 }
 
 /* One leader, no pauses, answers: then the promise is exact. */
-static void test_ended_within_a_minute(void **state)
+TEST(test_ended_within_a_minute)
 {
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		struct world w = any_world();
 		struct head h = {.born = START - 1000, .synced_at = START, .dies = NEVER_MS};
@@ -360,14 +349,4 @@ static void test_ended_within_a_minute(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_r5_pending),
-		cmocka_unit_test(test_r6_bound),
-		cmocka_unit_test(test_random_histories),
-		cmocka_unit_test(test_ended_within_a_minute),
-	};
-
-	return cmocka_run_group_tests_name("claim_life", tests, NULL, NULL) != 0;
-}
+TESTS(test_r5_pending, test_r6_bound, test_random_histories, test_ended_within_a_minute)

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: claims are bound and ended by what their pods do (ledger rules R1, R5, R6). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "test/unit/claims_api.h"
+#include "test/unit/test.h"
 
 static struct claims_api *api;
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-	(void)state;
 	api = claims_api_new();
 	return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-	(void)state;
 	claims_api_free(api);
 	return 0;
 }
@@ -35,9 +26,8 @@ static void with(const char *claims_status)
 #define BOUND "'state':'bound'"
 
 /* Not before its time, then by a 404 alone. */
-static void r5_a_pending_claim_ends_after_its_time(void **state)
+TEST(r5_a_pending_claim_ends_after_its_time)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "pending")));
 	claims_api_run(api);
 	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS - 200));
@@ -47,9 +37,8 @@ static void r5_a_pending_claim_ends_after_its_time(void **state)
 }
 
 /* Without an answer nothing ends. */
-static void r5_no_answer_is_no_404(void **state)
+TEST(r5_no_answer_is_no_404)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "pending")));
 	pods_get_status(api, 504);
 	claims_api_run(api);
@@ -62,9 +51,8 @@ static void r5_no_answer_is_no_404(void **state)
 }
 
 /* No pod has such a name, so it needs no answer, and does not keep others from being asked for. */
-static void r5_a_name_that_no_pod_has(void **state)
+TEST(r5_a_name_that_no_pod_has)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "..", "pending") "," CLAIM("u2", "a/b", "pending") "," CLAIM(
 		"u3", "A", "pending") "," CLAIM("u4", "w", "pending")));
 	pods_get_status(api, 504);
@@ -78,9 +66,8 @@ static void r5_a_name_that_no_pod_has(void **state)
 }
 
 /* generateName, or two creates of one name: the loser's claim ends in its time, the winner's stays. */
-static void r5_another_pod_of_the_name_says_nothing(void **state)
+TEST(r5_another_pod_of_the_name_says_nothing)
 {
-	(void)state;
 	with(STATUS(CLAIM("loser", "w", "pending") "," CLAIM("winner", "w", "pending")));
 	claims_api_run(api);
 	pod_put(api, "w", "winner", NULL);
@@ -91,9 +78,8 @@ static void r5_another_pod_of_the_name_says_nothing(void **state)
 }
 
 /* The label was taken away before the watch saw the pod: the GET binds. */
-static void r5_a_get_that_shows_the_pod_binds(void **state)
+TEST(r5_a_get_that_shows_the_pod_binds)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "pending")));
 	pod_put(api, "w", "u1", NULL);
 	pod_strip(api, "u1");
@@ -104,9 +90,8 @@ static void r5_a_get_that_shows_the_pod_binds(void **state)
 }
 
 /* Taken once more by another review: the clock starts again. */
-static void r5_another_take_starts_the_clock_again(void **state)
+TEST(r5_another_take_starts_the_clock_again)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "pending")));
 	claims_api_run(api);
 	api_nap(PENDING_MS - 300);
@@ -121,9 +106,8 @@ static void r5_another_take_starts_the_clock_again(void **state)
 }
 
 /* Half of a claim that crashed in between ends like a whole one that nobody used. */
-static void r1_a_pending_half_claim_ends(void **state)
+TEST(r1_a_pending_half_claim_ends)
 {
-	(void)state;
 	with(STATUS(CLAIM_ON("u1", "w", "pending", "'a','b'", "gpu-0", "5")));
 	pool_api_put(api->pool, "b", OURS, SPEC, STATUS(""));
 	claims_api_run(api);
@@ -132,12 +116,11 @@ static void r1_a_pending_half_claim_ends(void **state)
 }
 
 /* One write for all that wait. */
-static void r6_binding_is_batched(void **state)
+TEST(r6_binding_is_batched)
 {
 	char name[8];
 	unsigned puts;
 
-	(void)state;
 	with(STATUS(CLAIM("p0", "p0", "pending") "," CLAIM("p1", "p1", "pending") "," CLAIM(
 		"p2", "p2", "pending") "," CLAIM("p3", "p3", "pending")));
 	for (int i = 0; i < 4; i++) {
@@ -155,11 +138,10 @@ static void r6_binding_is_batched(void **state)
 }
 
 /* Those that come one after the other wait for their second. */
-static void r6_binding_waits_for_its_second(void **state)
+TEST(r6_binding_waits_for_its_second)
 {
 	char name[8];
 
-	(void)state;
 	api->cfg.bind_every_ms = 1500;
 	with(STATUS(CLAIM("p0", "p0", "pending") "," CLAIM("p1", "p1", "pending") "," CLAIM(
 		"p2", "p2", "pending") "," CLAIM("p3", "p3", "pending")));
@@ -181,9 +163,8 @@ static int64_t ended(enum metric_end why)
 	return metric_value(api->pool->metrics, M_CLAIMS_ENDED, why, 0);
 }
 
-static void r6_ends_when_finished(void **state)
+TEST(r6_ends_when_finished)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "pending") "," CLAIM(
 		"u3", "y", "adopted")));
 	pod_put(api, "w", "u1", NULL);
@@ -204,9 +185,8 @@ static void r6_ends_when_finished(void **state)
 }
 
 /* Deleted with grace: it lives until it is gone. Forced: gone at once. */
-static void r6_ends_when_gone(void **state)
+TEST(r6_ends_when_gone)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "bound")));
 	pod_put(api, "w", "u1", NULL);
 	pod_put(api, "x", "u2", NULL);
@@ -220,9 +200,8 @@ static void r6_ends_when_gone(void **state)
 }
 
 /* Nobody watched while it went. */
-static void r6_a_new_leader_asks_at_once(void **state)
+TEST(r6_a_new_leader_asks_at_once)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "bound")));
 	pod_put(api, "x", "u2", NULL);
 	claims_api_run(api);
@@ -231,11 +210,10 @@ static void r6_a_new_leader_asks_at_once(void **state)
 	assert_true(pod_asked(api, "x") <= 1);
 }
 
-static void r6_a_stripped_label_frees_nothing(void **state)
+TEST(r6_a_stripped_label_frees_nothing)
 {
 	size_t asked;
 
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound")));
 	pod_put(api, "w", "u1", NULL);
 	claims_api_run(api);
@@ -248,9 +226,8 @@ static void r6_a_stripped_label_frees_nothing(void **state)
 }
 
 /* A StatefulSet's next pod has the name of the last one. */
-static void r6_a_name_used_again(void **state)
+TEST(r6_a_name_used_again)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "web-0", "bound") "," CLAIM("u2", "web-0", "pending")));
 	pod_put(api, "web-0", "u1", NULL);
 	claims_api_run(api);
@@ -262,9 +239,8 @@ static void r6_a_name_used_again(void **state)
 }
 
 /* Somebody else wrote: the question is asked anew. */
-static void r6_after_a_conflict_it_is_asked_anew(void **state)
+TEST(r6_after_a_conflict_it_is_asked_anew)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound")));
 	api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
 		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");
@@ -280,9 +256,8 @@ static void give_it_to_another(struct claims_api *c)
 	api_cut(c->pool->api, SERVERS_PATH "*");
 }
 
-static void r6_a_leader_that_stands_still_frees_no_other(void **state)
+TEST(r6_a_leader_that_stands_still_frees_no_other)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound")));
 	api->between = give_it_to_another;
 	claims_api_run(api);
@@ -302,9 +277,8 @@ static void take_it_again(struct claims_api *c)
 				 "'gpus':[{'id':'gpu-0','bytes':5}]}]}");
 }
 
-static void r5_a_leader_that_stands_still_ends_no_new_take(void **state)
+TEST(r5_a_leader_that_stands_still_ends_no_new_take)
 {
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "pending")));
 	api->between = take_it_again;
 	claims_api_run(api);
@@ -314,13 +288,12 @@ static void r5_a_leader_that_stands_still_ends_no_new_take(void **state)
 }
 
 /* Two leaders at once are harmless. */
-static void r8_two_leaders(void **state)
+TEST(r8_two_leaders)
 {
 	struct claims_config second;
 	struct leader_duty duty;
 	void *running = NULL;
 
-	(void)state;
 	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "pending") "," CLAIM(
 		"u3", "y", "pending")));
 	pod_put(api, "w", "u1", PLAN_HALF);
@@ -340,12 +313,11 @@ static void r8_two_leaders(void **state)
 }
 
 /* Many at once: all are asked for, and gone in time. */
-static void r6_many_at_once(void **state)
+TEST(r6_many_at_once)
 {
 	char status[16384] = "", name[8];
 	size_t at = 0;
 
-	(void)state;
 	at += (size_t)snprintf(
 		status, sizeof(status), "{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[");
 	for (int i = 0; i < 60; i++)
@@ -365,31 +337,11 @@ static void r6_many_at_once(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(r5_a_pending_claim_ends_after_its_time),
-		TEST(r5_no_answer_is_no_404),
-		TEST(r5_a_name_that_no_pod_has),
-		TEST(r5_another_pod_of_the_name_says_nothing),
-		TEST(r5_a_get_that_shows_the_pod_binds),
-		TEST(r5_another_take_starts_the_clock_again),
-		TEST(r5_a_leader_that_stands_still_ends_no_new_take),
-		TEST(r1_a_pending_half_claim_ends),
-		TEST(r6_binding_is_batched),
-		TEST(r6_binding_waits_for_its_second),
-		TEST(r6_ends_when_finished),
-		TEST(r6_ends_when_gone),
-		TEST(r6_a_new_leader_asks_at_once),
-		TEST(r6_a_stripped_label_frees_nothing),
-		TEST(r6_a_name_used_again),
-		TEST(r6_after_a_conflict_it_is_asked_anew),
-		TEST(r6_a_leader_that_stands_still_frees_no_other),
-		TEST(r6_many_at_once),
-		TEST(r8_two_leaders),
-	};
-
-	return cmocka_run_group_tests_name("claims", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_answer_is_no_404,
+	r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
+	r5_a_get_that_shows_the_pod_binds, r5_another_take_starts_the_clock_again,
+	r5_a_leader_that_stands_still_ends_no_new_take, r1_a_pending_half_claim_ends,
+	r6_binding_is_batched, r6_binding_waits_for_its_second, r6_ends_when_finished,
+	r6_ends_when_gone, r6_a_new_leader_asks_at_once, r6_a_stripped_label_frees_nothing,
+	r6_a_name_used_again, r6_after_a_conflict_it_is_asked_anew,
+	r6_a_leader_that_stands_still_frees_no_other, r6_many_at_once, r8_two_leaders)

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: GPUServer documents: what they become, and what is said about wrong ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/edge/gpu_servers.h"
 
 #define HEAD "apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\n"
@@ -30,7 +22,7 @@ static int parse(const char *text, struct arena *a, struct inventory *ret, struc
 	return gpu_servers_parse(slice_of(text), "pool.yaml", a, ret, warnings, err);
 }
 
-static void test_two(void **state)
+TEST(test_two)
 {
 	struct arena a;
 	struct inventory inv = {0};
@@ -38,7 +30,6 @@ static void test_two(void **state)
 	struct err e = {0};
 	const struct gpu_server *s;
 
-	(void)state;
 	arena_init(&a, 1u << 20);
 	buf_init(&warnings, 4096);
 	if (parse(two, &a, &inv, &warnings, &e) != 0)
@@ -68,7 +59,7 @@ static void test_two(void **state)
 	arena_release(&a);
 }
 
-static void test_accepted(void **state)
+TEST(test_accepted)
 {
 	static const struct {
 		const char *text;
@@ -103,8 +94,7 @@ static void test_accepted(void **state)
 			1, 128, NULL},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct arena a;
 		struct inventory inv = {0};
 		struct buf warnings;
@@ -127,7 +117,7 @@ static void test_accepted(void **state)
 	}
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const struct {
 		const char *text, *want[3];
@@ -209,8 +199,7 @@ static void test_refused(void **state)
 		{ADDR GPUS "---\n" ADDR GPUS, {"pool.yaml:8", "\"a\"", "pool.yaml:1"}},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct arena a;
 		struct inventory inv = {.n_servers = 77};
 		struct err e = {0};
@@ -241,7 +230,7 @@ static void put(const char *dir, const char *file, const char *text)
 	fclose(f);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
 	static const char *const made[] = {
 		"a.yml", "b.yaml", "c.json", "e.yaml", ".hidden.yaml", "notes.txt"};
@@ -250,7 +239,6 @@ static void test_files(void **state)
 	struct inventory inv = {0};
 	struct err e = {0};
 
-	(void)state;
 	arena_init(&a, 1u << 20);
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), ERR_INVALID);
@@ -285,7 +273,7 @@ static void test_files(void **state)
 	assert_int_equal(symlink("/nonexistent", path), 0);
 	assert_int_not_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), 0);
 
-	for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++) {
+	for (size_t i = 0; i < COUNT(made); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, made[i]);
 		remove(path);
 	}
@@ -293,14 +281,13 @@ static void test_files(void **state)
 	arena_release(&a);
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
 	struct arena a;
 	struct inventory inv = {0};
 	struct buf text;
 	struct err e = {0};
 
-	(void)state;
 	arena_init(&a, 64u << 20);
 	buf_init(&text, 8u << 20);
 	for (int i = 0; i < 2000; i++)
@@ -318,11 +305,10 @@ static void test_many(void **state)
 	arena_release(&a);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	size_t failed = 0;
 
-	(void)state;
 	for (size_t max = 0; max < 4096; max += 16) {
 		struct arena a;
 		struct inventory inv = {0};
@@ -338,16 +324,4 @@ static void test_no_memory(void **state)
 	assert_true(failed > 10 && failed < 250);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two),
-		cmocka_unit_test(test_accepted),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_no_memory),
-	};
-
-	return cmocka_run_group_tests_name("gpu_servers", tests, NULL, NULL) != 0;
-}
+TESTS(test_two, test_accepted, test_refused, test_files, test_many, test_no_memory)

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: calls to a scripted API server. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "kube/kube.h"
 #include "test/unit/api_fixture.h"
+#include "test/unit/test.h"
 
 struct fixture {
 	struct api *api;
@@ -38,12 +29,11 @@ static void fixture_release(struct fixture *f)
 	api_stop(f->api);
 }
 
-static void test_get(void **state)
+TEST(test_get)
 {
 	const struct json_node *kind;
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
 	f.config.token = "secret";
 	api_expect(f.api, "GET", "/api/v1/pods/a?x=1", 200, "{\"kind\":\"Pod\"}\n");
@@ -68,7 +58,7 @@ static void test_get(void **state)
 	fixture_release(&f);
 }
 
-static void test_write(void **state)
+TEST(test_write)
 {
 	struct kube_call call = {.method = "PATCH",
 		.path = "/a",
@@ -76,7 +66,6 @@ static void test_write(void **state)
 		.body = SLICE("{\"x\":1}")};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
 	api_expect(f.api, "PATCH", "/a", 200, "{}");
 	assert_int_equal(kube_do(f.k, &call, NULL, &f.e), 0);
@@ -94,7 +83,7 @@ static void test_write(void **state)
 }
 
 /* What each status means, with a Status object. */
-static void test_errors(void **state)
+TEST(test_errors)
 {
 	static const struct {
 		int status, code;
@@ -120,9 +109,8 @@ static void test_errors(void **state)
 	};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct api_reply r = {0};
 
 		api_status(&r, cases[i].status, cases[i].reason, "the \\\"sentence\\\"");
@@ -150,14 +138,13 @@ static bool never(void *ctx)
 	return false;
 }
 
-static void test_no_answer(void **state)
+TEST(test_no_answer)
 {
 	struct api_reply late = {.delay_ms = 2500}, cut = {.cut = true};
 	struct kube_call call = {.method = "GET", .path = "/never", .go_on = never};
 	struct fixture f;
 	int64_t began = api_now_ms();
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
 	api_expect_reply(f.api, "GET", "/a", &late);
 	assert_int_equal(kube_get(f.k, "/a", 200, &f.a, &f.e), ERR_TIMEOUT);
@@ -187,13 +174,12 @@ static void write_token(const char *path, const char *text)
 	fclose(file);
 }
 
-static void test_token_file(void **state)
+TEST(test_token_file)
 {
 	char path[] = "/tmp/poolgate-test-XXXXXX";
 	int fd = mkstemp(path);
 	struct fixture f;
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	fixture_init(&f, NULL, NULL);
@@ -244,13 +230,12 @@ static bool on_each(void *ctx, const struct json *j, const struct json_node *obj
 	"{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"77\",\"continue\":\"" more      \
 	"\"},\"items\":[" items "]}"
 
-static void test_list(void **state)
+TEST(test_list)
 {
 	struct heard h = {0};
 	struct fixture f;
 	char version[32] = "";
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
 	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("a/b=", ITEM("one") "," ITEM("two")));
 	api_expect(f.api, "GET", "/p?limit=500&continue=a%2Fb%3D", 200, PAGE("", ITEM("three")));
@@ -284,13 +269,12 @@ static void expect_gone(struct fixture *f, const char *path)
 	api_expect_reply(f->api, "GET", path, &r);
 }
 
-static void test_list_too_old(void **state)
+TEST(test_list_too_old)
 {
 	struct heard h = {0};
 	struct fixture f;
 	char version[32];
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
 	for (int i = 0; i < 2; i++) {
 		api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
@@ -316,7 +300,7 @@ static void test_list_too_old(void **state)
 	fixture_release(&f);
 }
 
-static void test_no_list(void **state)
+TEST(test_no_list)
 {
 	static const char *const bad[] = {"{}", "[]", "{\"items\":[]}", "",
 		"{\"items\":{},\"metadata\":{\"resourceVersion\":\"1\"}}",
@@ -329,9 +313,8 @@ static void test_no_list(void **state)
 	struct fixture f;
 	char version[32];
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		api_expect(f.api, "GET", "/p?limit=500", 200, bad[i]);
 		if (kube_list(f.k, "/p", 2000, NULL, on_each, &h, version, &f.e) != ERR_SYNTAX)
 			fail_msg("%s", bad[i]);
@@ -346,7 +329,7 @@ static void test_no_list(void **state)
 
 /* ---- the rest ---- */
 
-static void test_meta(void **state)
+TEST(test_meta)
 {
 	static const char text[] =
 		"{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\",\"uid\":\"c\","
@@ -356,7 +339,6 @@ static void test_meta(void **state)
 	struct err e = {0};
 	char *copy;
 
-	(void)state;
 	assert_int_equal(json_read_copy(&j, text, strlen(text), 100, &copy, &e), 0);
 	m = kube_meta(&j, json_root(&j));
 	assert_true(slice_is(m.name, "a") && slice_is(m.namespace, "b") && slice_is(m.uid, "c"));
@@ -375,7 +357,7 @@ static void test_meta(void **state)
 	assert_int_equal(kube_version_number((struct slice){0}), 0);
 }
 
-static void test_path(void **state)
+TEST(test_path)
 {
 	static const struct {
 		const char *api, *namespace, *plural, *name, *sub, *path;
@@ -386,7 +368,6 @@ static void test_path(void **state)
 			"/apis/poolgate.io/v1alpha1/gpuservers/g%2F%201/status"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct buf b;
 
@@ -398,7 +379,7 @@ static void test_path(void **state)
 	}
 }
 
-static void test_tell(void **state)
+TEST(test_tell)
 {
 	struct kube_event event = {.api_version = "v1",
 		.kind = "Pod",
@@ -414,7 +395,6 @@ static void test_tell(void **state)
 	struct json j = {0};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, NULL, NULL);
 	api_expect(f.api, "POST", "/api/v1/namespaces/ml/events", 201, "{}");
 	assert_int_equal(kube_tell(f.k, &event, &f.e), 0);
@@ -464,13 +444,12 @@ static int slowly(void *ctx, const struct api_request *req, struct api_reply *re
 }
 
 /* 8 threads at a time: 160 calls of 5 ms are no 800 ms, and nobody gets another's answer. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
 	struct fixture f;
 	pthread_t t[8];
 	void *failed;
 
-	(void)state;
 	fixture_init(&f, slowly, NULL);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, call_often, &f), 0);
@@ -483,22 +462,5 @@ static void test_threads(void **state)
 	kube_free(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_get),
-		cmocka_unit_test(test_write),
-		cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_no_answer),
-		cmocka_unit_test(test_token_file),
-		cmocka_unit_test(test_list),
-		cmocka_unit_test(test_list_too_old),
-		cmocka_unit_test(test_no_list),
-		cmocka_unit_test(test_meta),
-		cmocka_unit_test(test_path),
-		cmocka_unit_test(test_tell),
-		cmocka_unit_test(test_threads),
-	};
-
-	return cmocka_run_group_tests_name("kube", tests, NULL, NULL) != 0;
-}
+TESTS(test_get, test_write, test_errors, test_no_answer, test_token_file, test_list,
+	test_list_too_old, test_no_list, test_meta, test_path, test_tell, test_threads)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: service accounts and kubeconfig files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/files.h"
 #include "kube/kube_config.h"
+#include "test/unit/test.h"
 
 static char dir[] = "/tmp/poolgate-test-XXXXXX";
 
@@ -36,13 +27,12 @@ static const char *file(const char *name, const char *text)
 	return path;
 }
 
-static void test_in_cluster(void **state)
+TEST(test_in_cluster)
 {
 	struct kube_config c;
 	struct err e = {0};
 	char expected[128];
 
-	(void)state;
 	file("token", "abc\n");
 	file("namespace", "poolgate-system\n");
 	file("ca.crt", "PEM");
@@ -62,7 +52,7 @@ static void test_in_cluster(void **state)
 	kube_config_release(&c);
 }
 
-static void test_not_in_cluster(void **state)
+TEST(test_not_in_cluster)
 {
 	static const char *const places[][2] = {
 		{NULL, NULL}, {"", ""}, {"10.0.0.1", NULL}, {"10.0.0.1", "x"}, {"10.0.0.1", "0"}};
@@ -70,8 +60,7 @@ static void test_not_in_cluster(void **state)
 	struct kube_config c;
 	struct err e = {0};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; i < COUNT(places); i++) {
 		assert_int_equal(kube_config_in_cluster(places[i][0], places[i][1], dir, &c, &e),
 			ERR_INVALID);
 		kube_config_release(&c);
@@ -111,13 +100,12 @@ static char *text_of(const char *path)
 	return buf_take(&b, NULL);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
 	struct kube_config c;
 	struct err e = {0};
 	char expected[128];
 
-	(void)state;
 	if (kube_config_load(file("config", HEAD CLUSTERS
 				     "    certificate-authority: pki/ca.crt\n" USERS
 				     "    client-certificate: /abs/me.crt\n    client-key: me.key\n"
@@ -136,7 +124,7 @@ static void test_files(void **state)
 	kube_config_release(&c);
 }
 
-static void test_inline(void **state)
+TEST(test_inline)
 {
 	struct kube_config c;
 	struct err e = {0};
@@ -144,7 +132,6 @@ static void test_inline(void **state)
 	char *text;
 	int fd;
 
-	(void)state;
 	if (kube_config_load(
 		    file("config", HEAD CLUSTERS "    certificate-authority: ignored\n"
 						 "    certificate-authority-data: Y2E=\n" USERS
@@ -190,7 +177,7 @@ static void test_inline(void **state)
 	kube_config_release(&c);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const struct {
 		const char *text;
@@ -230,8 +217,7 @@ static void test_refused(void **state)
 	};
 	struct kube_config c;
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err e = {0};
 		int rc = kube_config_load(file("config", cases[i].text), &c, &e);
 
@@ -244,31 +230,19 @@ static void test_refused(void **state)
 	kube_config_release(&c);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	return mkdtemp(dir) ? 0 : -1;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
 	static const char *const names[] = {"token", "namespace", "ca.crt", "config"};
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++)
 		file(names[i], NULL);
 	return rmdir(dir);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_cluster),
-		cmocka_unit_test(test_not_in_cluster),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_inline),
-		cmocka_unit_test(test_refused),
-	};
-
-	return cmocka_run_group_tests_name("kube_config", tests, setup, teardown) != 0;
-}
+TESTS_WITHIN(setup, teardown, test_in_cluster, test_not_in_cluster, test_files, test_inline,
+	test_refused)

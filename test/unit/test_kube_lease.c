@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: edge/kube_lease: candidates over an API server with one Lease in it. Times are those of a lease of one second. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kube/kube_lease.h"
 #include "test/unit/api_fixture.h"
+#include "test/unit/test.h"
 
 #define PATH "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 #define DURATION_MS 1000
@@ -290,7 +281,7 @@ static bool leads_by(struct candidate *c, bool want, int64_t ms)
 #define LEADS(c) assert_true(leads_by(c, true, 5000))
 #define LEADS_NOT(c) assert_true(leads_by(c, false, 5000))
 
-static int setup(void **state)
+FIXTURE(setup)
 {
 	log_init(&quiet, -1);
 	atomic_store(&leaders, 0);
@@ -303,7 +294,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
 	atomic_store(&measuring, false);
 	(void)pthread_join(measurer, NULL);
@@ -313,7 +304,7 @@ static int teardown(void **state)
 
 /* ---- tests ---- */
 
-static void alone(void **state)
+TEST(alone)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -347,7 +338,7 @@ static void alone(void **state)
 	assert_int_equal(atomic_load(&a.gains), 1);
 }
 
-static void what_others_wrote_stays(void **state)
+TEST(what_others_wrote_stays)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -364,7 +355,7 @@ static void what_others_wrote_stays(void **state)
 	assert_string_equal(spec_of(f, "strategy", text), "\"S\"");
 }
 
-static void released_to_the_next(void **state)
+TEST(released_to_the_next)
 {
 	struct fake *f = *state;
 	struct candidate a, b;
@@ -392,7 +383,7 @@ static void released_to_the_next(void **state)
 }
 
 /* A holder that is gone: its time runs from when we first saw its record, whatever times are in it. */
-static void dead_holder(void **state)
+TEST(dead_holder)
 {
 	static const char *const renewed[] = {
 		"1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"};
@@ -418,7 +409,7 @@ static void dead_holder(void **state)
 	}
 }
 
-static void a_longer_record_is_respected(void **state)
+TEST(a_longer_record_is_respected)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -433,7 +424,7 @@ static void a_longer_record_is_respected(void **state)
 }
 
 /* The holder's calls fail, the other's do not. */
-static void cannot_renew(void **state)
+TEST(cannot_renew)
 {
 	struct fake *f = *state;
 	struct candidate a, b;
@@ -469,7 +460,7 @@ static void cannot_renew(void **state)
 }
 
 /* A call without an answer does not hold up lost(). */
-static void hangs(void **state)
+TEST(hangs)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -491,7 +482,7 @@ static void hangs(void **state)
 }
 
 /* An answer that comes later than we may lead by does not make us lead. */
-static void too_late_to_lead(void **state)
+TEST(too_late_to_lead)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -503,7 +494,7 @@ static void too_late_to_lead(void **state)
 	leave(&a);
 }
 
-static void written_but_not_answered(void **state)
+TEST(written_but_not_answered)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -528,7 +519,7 @@ static void written_but_not_answered(void **state)
 
 /* Written, not answered, and then we end: it is given back all the same. The HTTP client asks a second time when a connection that served
  * before is cut, and the answer to that, a conflict, says nothing about the first. */
-static void unsure_at_the_end(void **state)
+TEST(unsure_at_the_end)
 {
 	struct fake *f = *state;
 
@@ -555,7 +546,7 @@ static void unsure_at_the_end(void **state)
 	}
 }
 
-static void deleted_under_the_holder(void **state)
+TEST(deleted_under_the_holder)
 {
 	struct fake *f = *state;
 	struct candidate a, b;
@@ -577,7 +568,7 @@ static void deleted_under_the_holder(void **state)
 	leave(&a);
 }
 
-static void taken_by_force(void **state)
+TEST(taken_by_force)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -595,7 +586,7 @@ static void taken_by_force(void **state)
 	assert_string_equal(spec_of(f, "holderIdentity", text), "\"you\"");
 }
 
-static void conflict_storm(void **state)
+TEST(conflict_storm)
 {
 	struct fake *f = *state;
 	struct candidate c[3];
@@ -640,7 +631,7 @@ static void conflict_storm(void **state)
 	assert_int_equal(atomic_load(&leaders_max), 1);
 }
 
-static void away_at_the_start(void **state)
+TEST(away_at_the_start)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -661,7 +652,7 @@ static void away_at_the_start(void **state)
 	api_up(f->api);
 }
 
-static void ends_while_it_waits(void **state)
+TEST(ends_while_it_waits)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -677,7 +668,7 @@ static void ends_while_it_waits(void **state)
 	assert_int_equal(atomic_load(&a.gains), 0);
 }
 
-static void unreadable(void **state)
+TEST(unreadable)
 {
 	struct fake *f = *state;
 	struct candidate a;
@@ -692,7 +683,7 @@ static void unreadable(void **state)
 	leave(&a);
 }
 
-static void wrong_settings(void **state)
+TEST(wrong_settings)
 {
 	struct fake *f = *state;
 	struct kube_config config;
@@ -731,29 +722,7 @@ static void wrong_settings(void **state)
 	kube_free(k);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(alone),
-		TEST(what_others_wrote_stays),
-		TEST(released_to_the_next),
-		TEST(dead_holder),
-		TEST(a_longer_record_is_respected),
-		TEST(cannot_renew),
-		TEST(hangs),
-		TEST(too_late_to_lead),
-		TEST(written_but_not_answered),
-		TEST(unsure_at_the_end),
-		TEST(deleted_under_the_holder),
-		TEST(taken_by_force),
-		TEST(conflict_storm),
-		TEST(away_at_the_start),
-		TEST(ends_while_it_waits),
-		TEST(unreadable),
-		TEST(wrong_settings),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(setup, teardown, alone, what_others_wrote_stays, released_to_the_next, dead_holder,
+	a_longer_record_is_respected, cannot_renew, hangs, too_late_to_lead,
+	written_but_not_answered, unsure_at_the_end, deleted_under_the_holder, taken_by_force,
+	conflict_storm, away_at_the_start, ends_while_it_waits, unreadable, wrong_settings)

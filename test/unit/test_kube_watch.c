@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: lists that stay true, over a scripted API server that breaks off in every way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "kube/kube_watch.h"
 #include "test/unit/api_fixture.h"
+#include "test/unit/test.h"
 
 #define LIST "/p?limit=500"
 #define WATCH "/p?watch=true&allowWatchBookmarks=true&timeoutSeconds=*"
@@ -158,11 +149,10 @@ static bool asked_from(struct fixture *f, const char *version)
 	       strcmp(last->path + strlen(last->path) - strlen(end), end) == 0;
 }
 
-static void test_follow(void **state)
+TEST(test_follow)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	f.config.token = "secret";
 	api_expect(f.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3") "," OBJECT("b", "4")));
@@ -191,11 +181,10 @@ static void test_follow(void **state)
 	fixture_release(&f);
 }
 
-static void test_bookmark(void **state)
+TEST(test_bookmark)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	api_expect(f.api, "GET", "/p?labelSelector=x&limit=500", 200, PAGE("10", ""));
 	api_expect_reply(f.api, "GET", "/p?labelSelector=x&watch=true&*",
@@ -216,12 +205,11 @@ static void test_bookmark(void **state)
 }
 
 /* As an event, and as an answer. */
-static void test_too_old(void **state)
+TEST(test_too_old)
 {
 	struct api_reply gone = {0};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	api_expect(f.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3")));
 	expect_stream(&f, EVENT("ADDED", "b", "11") GONE);
@@ -237,7 +225,7 @@ static void test_too_old(void **state)
 	fixture_release(&f);
 }
 
-static void test_garbage(void **state)
+TEST(test_garbage)
 {
 	static const char *const bad[] = {"no json\n", "[]\n", "{}\n", "{\"type\":\"ADDED\"}\n",
 		"{\"type\":\"NEW\",\"object\":" OBJECT("a", "1") "}\n",
@@ -246,8 +234,7 @@ static void test_garbage(void **state)
 		"{\"type\":\"ERROR\",\"object\":{}}\n",
 		"{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"etcd\"}}\n"};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct fixture f;
 
 		fixture_init(&f);
@@ -263,13 +250,12 @@ static void test_garbage(void **state)
 }
 
 /* The API server is away at first, then refuses, then is back. */
-static void test_back_off(void **state)
+TEST(test_back_off)
 {
 	struct api_reply busy = {0};
 	struct fixture f;
 	int64_t began;
 
-	(void)state;
 	fixture_init(&f);
 	api_down(f.api);
 	watch_start(&f, "/p");
@@ -292,12 +278,11 @@ static void test_back_off(void **state)
 }
 
 /* After the watch broke, a quiet stream counts as back after a second. Refusals of the watch go on from the same version. */
-static void test_quiet(void **state)
+TEST(test_quiet)
 {
 	struct api_reply busy = {0}, cut = {.cut = true};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	api_expect(f.api, "GET", LIST, 200, PAGE("10", ""));
 	api_status(&busy, 429, "TooManyRequests", "later");
@@ -322,13 +307,12 @@ static void test_quiet(void **state)
 }
 
 /* An event of 600 KB, in pieces. */
-static void test_long_line(void **state)
+TEST(test_long_line)
 {
 	enum { NAME = 600000 };
 	char *line = malloc(NAME + 200);
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	memset(line, 'n', NAME);
 	snprintf(line + NAME, 200, "\",\"resourceVersion\":\"11\"}}}\n");
@@ -360,12 +344,11 @@ static void stop_in_time(struct fixture *f, int ms)
 	assert_string_equal(f->told, before);
 }
 
-static void test_stop(void **state)
+TEST(test_stop)
 {
 	struct api_reply late = {.delay_ms = 4000};
 	struct fixture f;
 
-	(void)state;
 	/* while a silent stream is open */
 	fixture_init(&f);
 	api_expect(f.api, "GET", LIST, 200, PAGE("10", ""));
@@ -404,11 +387,10 @@ static int ends_at_once(void *ctx, const struct api_request *req, struct api_rep
 	return 0;
 }
 
-static void test_no_hot_loop(void **state)
+TEST(test_no_hot_loop)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	api_stop(f.api);
 	f.api = api_start(ends_at_once, NULL);
@@ -420,19 +402,5 @@ static void test_no_hot_loop(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_follow),
-		cmocka_unit_test(test_bookmark),
-		cmocka_unit_test(test_too_old),
-		cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_back_off),
-		cmocka_unit_test(test_quiet),
-		cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_stop),
-		cmocka_unit_test(test_no_hot_loop),
-	};
-
-	return cmocka_run_group_tests_name("kube_watch", tests, NULL, NULL) != 0;
-}
+TESTS(test_follow, test_bookmark, test_too_old, test_garbage, test_back_off, test_quiet,
+	test_long_line, test_stop, test_no_hot_loop)

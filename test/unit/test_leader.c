@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: cluster/leader: duties are started with a term and stopped with it, told of changes; the rule for a lease that stands still. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "test/unit/api_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/leader.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/metrics.h"
@@ -166,7 +157,7 @@ struct replica {
 	struct leader *leader;
 };
 
-static int setup(void **state)
+FIXTURE(setup)
 {
 	struct replica *r = calloc(1, sizeof(*r));
 	struct err err = {0};
@@ -194,7 +185,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
 	struct replica *r = *state;
 
@@ -281,7 +272,7 @@ static bool leaderless_by(struct replica *r, bool want)
 
 /* ---- tests ---- */
 
-static void a_whole_term(void **state)
+TEST(a_whole_term)
 {
 	struct replica *r = *state;
 
@@ -301,7 +292,7 @@ static void a_whole_term(void **state)
 }
 
 /* The lease is held until the last duty has stopped. */
-static void stopped_before_the_lease_is_given_back(void **state)
+TEST(stopped_before_the_lease_is_given_back)
 {
 	struct replica *r = *state;
 	size_t before;
@@ -316,7 +307,7 @@ static void stopped_before_the_lease_is_given_back(void **state)
 	assert_non_null(strstr(r->fake.spec, "\"holderIdentity\":\"\""));
 }
 
-static void lost_and_gained_again(void **state)
+TEST(lost_and_gained_again)
 {
 	struct replica *r = *state;
 
@@ -333,7 +324,7 @@ static void lost_and_gained_again(void **state)
 }
 
 /* A term that ended and began while a duty was stopped slowly: everything begins anew. */
-static void two_turns_while_busy(void **state)
+TEST(two_turns_while_busy)
 {
 	struct replica *r = *state;
 
@@ -347,7 +338,7 @@ static void two_turns_while_busy(void **state)
 	assert_true(happened(r, "+a+b+c-c-b-a+a+b+c"));
 }
 
-static void a_duty_that_does_not_start(void **state)
+TEST(a_duty_that_does_not_start)
 {
 	struct replica *r = *state;
 
@@ -360,7 +351,7 @@ static void a_duty_that_does_not_start(void **state)
 	assert_true(happened(r, "+a!b+c!b+b-c-b-a"));
 }
 
-static void never_started_never_stopped(void **state)
+TEST(never_started_never_stopped)
 {
 	struct replica *r = *state;
 
@@ -371,7 +362,7 @@ static void never_started_never_stopped(void **state)
 	assert_true(happened(r, "!a+b+c-c-b"));
 }
 
-static void another_leads(void **state)
+TEST(another_leads)
 {
 	struct replica *r = *state;
 
@@ -384,7 +375,7 @@ static void another_leads(void **state)
 	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 0);
 }
 
-static void told_of_changes(void **state)
+TEST(told_of_changes)
 {
 	struct replica *r = *state;
 	int a, c;
@@ -421,7 +412,7 @@ static void *tell(void *arg)
 }
 
 /* toy_changed aborts when its duty does not run. */
-static void told_while_terms_change(void **state)
+TEST(told_while_terms_change)
 {
 	struct replica *r = *state;
 	struct teller t = {0};
@@ -441,7 +432,7 @@ static void told_while_terms_change(void **state)
 	assert_true(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0) >= 6);
 }
 
-static void a_lease_that_stands_still(void **state)
+TEST(a_lease_that_stands_still)
 {
 	struct replica *r = *state;
 	int64_t start = api_now_ms();
@@ -464,7 +455,7 @@ static void a_lease_that_stands_still(void **state)
 	assert_false(leaderless(r));
 }
 
-static void an_api_that_is_away_is_no_sign_of_life(void **state)
+TEST(an_api_that_is_away_is_no_sign_of_life)
 {
 	struct replica *r = *state;
 
@@ -476,7 +467,7 @@ static void an_api_that_is_away_is_no_sign_of_life(void **state)
 	assert_true(leaderless_by(r, false));
 }
 
-static void wrong_settings(void **state)
+TEST(wrong_settings)
 {
 	struct replica *r = *state;
 	struct err err = {0};
@@ -493,24 +484,7 @@ static void wrong_settings(void **state)
 	leader_stop(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_whole_term),
-		TEST(stopped_before_the_lease_is_given_back),
-		TEST(lost_and_gained_again),
-		TEST(two_turns_while_busy),
-		TEST(a_duty_that_does_not_start),
-		TEST(never_started_never_stopped),
-		TEST(another_leads),
-		TEST(told_of_changes),
-		TEST(told_while_terms_change),
-		TEST(a_lease_that_stands_still),
-		TEST(an_api_that_is_away_is_no_sign_of_life),
-		TEST(wrong_settings),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(setup, teardown, a_whole_term, stopped_before_the_lease_is_given_back,
+	lost_and_gained_again, two_turns_while_busy, a_duty_that_does_not_start,
+	never_started_never_stopped, another_leads, told_of_changes, told_while_terms_change,
+	a_lease_that_stands_still, an_api_that_is_away_is_no_sign_of_life, wrong_settings)

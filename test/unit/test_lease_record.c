@@ -1,33 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: core/lease_record: what is read, decided and written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "kube/lease_record.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 static struct arena arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&arena, 1u << 20);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&arena);
 	return 0;
 }
@@ -56,12 +43,11 @@ static int read_text(const char *text, struct lease_record *ret, struct err *err
 	"\"renewTime\":\"2026-11-21T09:31:00.000000Z\",\"leaseTransitions\":7,"                    \
 	"\"strategy\":\"OldestEmulationVersion\",\"preferredHolder\":\"x\"}}"
 
-static void read_whole(void **state)
+TEST(read_whole)
 {
 	struct lease_record r;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(read_text(WHOLE, &r, &err), 0);
 	assert_string_equal(r.holder, "pod_1");
 	assert_int_equal(r.duration_s, 15);
@@ -75,7 +61,7 @@ static void read_whole(void **state)
 		r.rest, "\"strategy\":\"OldestEmulationVersion\",\"preferredHolder\":\"x\""));
 }
 
-static void read_bare(void **state)
+TEST(read_bare)
 {
 	static const char *const bare[] = {
 		"{\"kind\":\"Lease\",\"metadata\":{\"resourceVersion\":\"1\"}}",
@@ -86,7 +72,6 @@ static void read_bare(void **state)
 	};
 	struct err err = {0};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(bare); i++) {
 		struct lease_record r;
 
@@ -100,7 +85,7 @@ static void read_bare(void **state)
 	}
 }
 
-static void read_refused(void **state)
+TEST(read_refused)
 {
 #define LEASE(spec)                                                                                \
 	"{\"kind\":\"Lease\",\"metadata\":{\"resourceVersion\":\"1\"},\"spec\":" spec "}"
@@ -124,7 +109,6 @@ static void read_refused(void **state)
 		{LEASE("{\"leaseTransitions\":1.5}"), ERR_INVALID, "/spec/leaseTransitions"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct lease_record r;
 		struct err err = {0};
@@ -135,18 +119,17 @@ static void read_refused(void **state)
 	}
 }
 
-static void read_without_memory(void **state)
+TEST(read_without_memory)
 {
 	struct lease_record r;
 	struct err err = {0};
 
-	(void)state;
 	arena_release(&arena);
 	arena_init(&arena, 16);
 	assert_int_equal(read_text(WHOLE, &r, &err), ERR_NOMEM);
 }
 
-static void same(void **state)
+TEST(same)
 {
 	const struct lease_record a = {.holder = "x",
 		.duration_s = 15,
@@ -156,7 +139,6 @@ static void same(void **state)
 		.metadata = SLICE("{\"resourceVersion\":\"1\"}")};
 	struct lease_record b = a;
 
-	(void)state;
 	assert_true(lease_record_same(&a, &b));
 	b.metadata = SLICE("{\"resourceVersion\":\"2\",\"labels\":{}}");
 	assert_true(lease_record_same(&a, &b));
@@ -175,7 +157,7 @@ static void same(void **state)
 }
 
 /* Changed at 100,000 ms; our own duration is 15 s. */
-static void decided(void **state)
+TEST(decided)
 {
 	static const struct {
 		const char *what;
@@ -206,7 +188,6 @@ static void decided(void **state)
 		{"a name that begins like ours", "me2", 15, true, 100000, LEASE_WAIT, 115000},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct lease_record r = {.holder = cases[i].holder,
 			.duration_s = cases[i].duration_s,
@@ -251,23 +232,21 @@ static const char *written(const struct lease_record *r)
 	"\"labels\":{\"a\":\"b\"}}"
 #define REST "\"strategy\":\"OldestEmulationVersion\",\"preferredHolder\":\"x\""
 
-static void created(void **state)
+TEST(created)
 {
 	struct lease_record r = lease_record_next(NULL, LEASE_CREATE, "me", 15, "T");
 
-	(void)state;
 	assert_string_equal(written(&r),
 		HEAD "{\"name\":\"na\\\"me\",\"namespace\":\"ns\"},\"spec\":{\"holderIdentity\":"
 		     "\"me\",\"leaseDurationSeconds\":15,\"acquireTime\":\"T\",\"renewTime\":\"T\","
 		     "\"leaseTransitions\":0}}");
 }
 
-static void made_anew_without_the_old_metadata(void **state)
+TEST(made_anew_without_the_old_metadata)
 {
 	struct lease_record old, r;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(read_text(WHOLE, &old, &err), 0);
 	r = lease_record_next(&old, LEASE_CREATE, "me", 15, "T");
 	assert_null(r.metadata.at);
@@ -275,12 +254,11 @@ static void made_anew_without_the_old_metadata(void **state)
 	assert_int_equal(r.transitions, 0);
 }
 
-static void acquired(void **state)
+TEST(acquired)
 {
 	struct lease_record old, r;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(read_text(WHOLE, &old, &err), 0);
 	r = lease_record_next(&old, LEASE_ACQUIRE, "me", 20, "T");
 	assert_string_equal(written(&r), HEAD META
@@ -288,12 +266,11 @@ static void acquired(void **state)
 		"\"acquireTime\":\"T\",\"renewTime\":\"T\",\"leaseTransitions\":8," REST "}}");
 }
 
-static void renewed(void **state)
+TEST(renewed)
 {
 	struct lease_record old, r;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(read_text(WHOLE, &old, &err), 0);
 	r = lease_record_next(&old, LEASE_RENEW, "pod_1", 15, "T");
 	assert_string_equal(written(&r),
@@ -305,12 +282,11 @@ static void renewed(void **state)
 	assert_string_equal(r.acquired, "T");
 }
 
-static void released(void **state)
+TEST(released)
 {
 	struct lease_record old, r;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(read_text(WHOLE, &old, &err), 0);
 	r = lease_record_released(&old, "T");
 	assert_string_equal(written(&r), HEAD META
@@ -318,7 +294,7 @@ static void released(void **state)
 		"\"acquireTime\":\"T\",\"renewTime\":\"T\",\"leaseTransitions\":7," REST "}}");
 }
 
-static void times(void **state)
+TEST(times)
 {
 	static const struct {
 		int64_t us;
@@ -335,7 +311,6 @@ static void times(void **state)
 	};
 	char text[LEASE_TIME_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		lease_time_write(cases[i].us, text);
 		assert_string_equal(text, cases[i].text);
@@ -354,23 +329,5 @@ static void times(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(read_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(read_bare, setup, teardown),
-		cmocka_unit_test_setup_teardown(read_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(read_without_memory, setup, teardown),
-		cmocka_unit_test(same),
-		cmocka_unit_test(decided),
-		cmocka_unit_test(created),
-		cmocka_unit_test_setup_teardown(
-			made_anew_without_the_old_metadata, setup, teardown),
-		cmocka_unit_test_setup_teardown(acquired, setup, teardown),
-		cmocka_unit_test_setup_teardown(renewed, setup, teardown),
-		cmocka_unit_test_setup_teardown(released, setup, teardown),
-		cmocka_unit_test(times),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(setup, teardown, read_whole, read_bare, read_refused, read_without_memory, same,
+	decided, created, made_anew_without_the_old_metadata, acquired, renewed, released, times)

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the shared ledger by the rules R1 to R9. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
 
 /* ---- R1 ---- */
 
-static void test_r1_same_uid_is_answered_from_its_claim(void **state)
+TEST(test_r1_same_uid_is_answered_from_its_claim)
 {
 	struct ledger_fixture f;
 	uint64_t first;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 2, 16000, "");
 	ledger_fixture_begin(&f);
@@ -43,13 +34,12 @@ static void test_r1_same_uid_is_answered_from_its_claim(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r1_other_replica_answers_from_it_too(void **state)
+TEST(test_r1_other_replica_answers_from_it_too)
 {
 	struct ledger_fixture f;
 	struct replica other;
 	uint64_t first;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -69,11 +59,10 @@ static void test_r1_other_replica_answers_from_it_too(void **state)
 
 /* ---- R2 ---- */
 
-static void test_r2_lost_answers(void **state)
+TEST(test_r2_lost_answers)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -92,12 +81,11 @@ static void test_r2_lost_answers(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r2_second_server_is_full(void **state)
+TEST(test_r2_second_server_is_full)
 {
 	struct ledger_fixture f;
 	size_t n;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -120,11 +108,10 @@ static void test_r2_second_server_is_full(void **state)
 }
 
 /* The part that it has already is no reason to refuse it the next try. */
-static void test_r2_second_server_is_full_and_a_third_is_not(void **state)
+TEST(test_r2_second_server_is_full_and_a_third_is_not)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -144,11 +131,10 @@ static void test_r2_second_server_is_full_and_a_third_is_not(void **state)
 }
 
 /* Somebody broke a server's status, and this replica hears of it by its commit: nothing that the pod's user did wrong. */
-static void test_r2_server_is_broken(void **state)
+TEST(test_r2_server_is_broken)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -161,11 +147,10 @@ static void test_r2_server_is_broken(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r2_conflict_storm(void **state)
+TEST(test_r2_conflict_storm)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -179,12 +164,11 @@ static void test_r2_conflict_storm(void **state)
 
 /* ---- R3 ---- */
 
-static void test_r3_undo_ends_that_take(void **state)
+TEST(test_r3_undo_ends_that_take)
 {
 	struct ledger_fixture f;
 	uint64_t one;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -207,11 +191,10 @@ static void test_r3_undo_ends_that_take(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r3_stopping_takes_back(void **state)
+TEST(test_r3_stopping_takes_back)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -225,12 +208,11 @@ static void test_r3_stopping_takes_back(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r3_deadline_in_the_middle(void **state)
+TEST(test_r3_deadline_in_the_middle)
 {
 	struct ledger_fixture f;
 	int64_t began;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -260,13 +242,12 @@ static void *take_slowly(void *arg)
 	return NULL;
 }
 
-static void test_r3_deadline_while_another_hangs(void **state)
+TEST(test_r3_deadline_while_another_hangs)
 {
 	struct ledger_fixture f;
 	pthread_t thread;
 	int64_t began;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -284,12 +265,11 @@ static void test_r3_deadline_while_another_hangs(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r3_api_server_away(void **state)
+TEST(test_r3_api_server_away)
 {
 	struct ledger_fixture f;
 	int64_t began;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -309,11 +289,10 @@ static void test_r3_api_server_away(void **state)
 }
 
 /* The write lands after the answer was no: it is found and taken back. */
-static void test_r3_write_lands_late(void **state)
+TEST(test_r3_write_lands_late)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -330,11 +309,10 @@ static void test_r3_write_lands_late(void **state)
 }
 
 /* The same where the watch says nothing either, and this replica stops. */
-static void test_r3_unknown_write_is_taken_back_when_stopping(void **state)
+TEST(test_r3_unknown_write_is_taken_back_when_stopping)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -352,12 +330,11 @@ static void test_r3_unknown_write_is_taken_back_when_stopping(void **state)
 
 /* ---- R4 ---- */
 
-static void test_r4_stale_picture_refuses_nobody(void **state)
+TEST(test_r4_stale_picture_refuses_nobody)
 {
 	struct ledger_fixture f;
 	size_t before;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
 	ledger_fixture_begin(&f);
@@ -372,11 +349,10 @@ static void test_r4_stale_picture_refuses_nobody(void **state)
 
 /* ---- R5, R6 ---- */
 
-static void test_r5_pending_is_not_replaced(void **state)
+TEST(test_r5_pending_is_not_replaced)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "pending", "'a'", WHOLE));
 	ledger_fixture_begin(&f);
@@ -389,12 +365,11 @@ static void test_r5_pending_is_not_replaced(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r6_bound_is_replaced_when_its_pod_is_gone(void **state)
+TEST(test_r6_bound_is_replaced_when_its_pod_is_gone)
 {
 	struct ledger_fixture f;
 	int rc;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
 	kube_store_pod(f.store, "lab", "web-0", "old", "Running", NULL);
@@ -419,11 +394,10 @@ static void test_r6_bound_is_replaced_when_its_pod_is_gone(void **state)
 }
 
 /* Somebody between us and the API server knows no such page: that says nothing about the pod. */
-static void test_r6_only_the_api_server_says_that_a_pod_is_gone(void **state)
+TEST(test_r6_only_the_api_server_says_that_a_pod_is_gone)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
 	kube_store_pod(f.store, "lab", "web-0", "old", "Running", NULL);
@@ -438,11 +412,10 @@ static void test_r6_only_the_api_server_says_that_a_pod_is_gone(void **state)
 }
 
 /* What the old pod held elsewhere goes, too. */
-static void test_r6_bound_is_replaced_on_all_its_servers(void **state)
+TEST(test_r6_bound_is_replaced_on_all_its_servers)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
 	kube_store_server(f.store, "b", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
@@ -457,11 +430,10 @@ static void test_r6_bound_is_replaced_on_all_its_servers(void **state)
 
 /* ---- R9, bounds, dry run ---- */
 
-static void test_r9_no_finalizer_no_claims(void **state)
+TEST(test_r9_no_finalizer_no_claims)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_put(f.store, "a", NULL, NULL, "[]");
@@ -479,11 +451,10 @@ static void test_r9_no_finalizer_no_claims(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_r9_made_anew(void **state)
+TEST(test_r9_made_anew)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -499,12 +470,11 @@ static void test_r9_made_anew(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_256_claims(void **state)
+TEST(test_256_claims)
 {
 	struct ledger_fixture f;
 	struct buf claims;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	buf_init(&claims, 1u << 20);
 	for (int i = 0; i < 255; i++)
@@ -521,11 +491,10 @@ static void test_256_claims(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_dry_run(void **state)
+TEST(test_dry_run)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -544,12 +513,11 @@ static void test_dry_run(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_no_uid_no_right_no_release(void **state)
+TEST(test_no_uid_no_right_no_release)
 {
 	struct ledger_fixture f;
 	size_t n = 0;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -563,12 +531,11 @@ static void test_no_uid_no_right_no_release(void **state)
 }
 
 /* No API server sends these. Such a claim could not be asked for, and would stay; a long one would fill the status' object in etcd. */
-static void test_names_that_none_can_have(void **state)
+TEST(test_names_that_none_can_have)
 {
 	struct ledger_fixture f;
 	char longest[300];
 
-	(void)state;
 	memset(longest, 'a', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	const char *const bad[][2] = {{"u1", ""}, {"u1", ".."}, {"u1", "a/b"}, {"u1", "a?x"},
@@ -576,7 +543,7 @@ static void test_names_that_none_can_have(void **state)
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < COUNT(bad); i++)
 		assert_int_equal(ledger_take_in(&f.r, &f.a, bad[i][0], bad[i][1], "app c 1 100%",
 					 1000, false, &f.answer, &f.e),
 			ERR_INVALID);
@@ -587,13 +554,12 @@ static void test_names_that_none_can_have(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_view(void **state)
+TEST(test_view)
 {
 	struct ledger_fixture f;
 	struct pool_view v;
 	size_t n[CLAIM_STATES];
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -616,38 +582,15 @@ static void test_view(void **state)
 	ledger_fixture_release(&f);
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_r1_same_uid_is_answered_from_its_claim),
-		cmocka_unit_test(test_r1_other_replica_answers_from_it_too),
-		cmocka_unit_test(test_r2_lost_answers),
-		cmocka_unit_test(test_r2_second_server_is_full),
-		cmocka_unit_test(test_r2_second_server_is_full_and_a_third_is_not),
-		cmocka_unit_test(test_r2_server_is_broken),
-		cmocka_unit_test(test_r2_conflict_storm),
-		cmocka_unit_test(test_r3_undo_ends_that_take),
-		cmocka_unit_test(test_r3_stopping_takes_back),
-		cmocka_unit_test(test_r3_deadline_in_the_middle),
-		cmocka_unit_test(test_r3_deadline_while_another_hangs),
-		cmocka_unit_test(test_r3_api_server_away),
-		cmocka_unit_test(test_r3_write_lands_late),
-		cmocka_unit_test(test_r3_unknown_write_is_taken_back_when_stopping),
-		cmocka_unit_test(test_r4_stale_picture_refuses_nobody),
-		cmocka_unit_test(test_r5_pending_is_not_replaced),
-		cmocka_unit_test(test_r6_bound_is_replaced_when_its_pod_is_gone),
-		cmocka_unit_test(test_r6_only_the_api_server_says_that_a_pod_is_gone),
-		cmocka_unit_test(test_r6_bound_is_replaced_on_all_its_servers),
-		cmocka_unit_test(test_r9_no_finalizer_no_claims),
-		cmocka_unit_test(test_r9_made_anew),
-		cmocka_unit_test(test_256_claims),
-		cmocka_unit_test(test_dry_run),
-		cmocka_unit_test(test_no_uid_no_right_no_release),
-		cmocka_unit_test(test_names_that_none_can_have),
-		cmocka_unit_test(test_view),
-	};
-
-	if (argc > 1)
-		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_r1_same_uid_is_answered_from_its_claim, test_r1_other_replica_answers_from_it_too,
+	test_r2_lost_answers, test_r2_second_server_is_full,
+	test_r2_second_server_is_full_and_a_third_is_not, test_r2_server_is_broken,
+	test_r2_conflict_storm, test_r3_undo_ends_that_take, test_r3_stopping_takes_back,
+	test_r3_deadline_in_the_middle, test_r3_deadline_while_another_hangs,
+	test_r3_api_server_away, test_r3_write_lands_late,
+	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
+	test_r5_pending_is_not_replaced, test_r6_bound_is_replaced_when_its_pod_is_gone,
+	test_r6_only_the_api_server_says_that_a_pod_is_gone,
+	test_r6_bound_is_replaced_on_all_its_servers, test_r9_no_finalizer_no_claims,
+	test_r9_made_anew, test_256_claims, test_dry_run, test_no_uid_no_right_no_release,
+	test_names_that_none_can_have, test_view)

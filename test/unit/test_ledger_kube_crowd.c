@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: many reviews at once, on one replica and on three: exactly what fits is admitted, and the API server is asked as rarely as can be
  * (rules R2, R4). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
 
 #define THREADS_MAX 64
 
@@ -65,14 +57,13 @@ static void run_crowd(struct crowd *c, size_t n)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void test_r4_refusals_share_lists(void **state)
+TEST(test_r4_refusals_share_lists)
 {
 	struct ledger_fixture f;
 	struct crowd c = {.n_replicas = 1, .demand = "app c 1 100%", .tries = 1, .ms = 5000};
 	size_t before;
 	int64_t began;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
 	ledger_fixture_begin(&f);
@@ -89,12 +80,11 @@ static void test_r4_refusals_share_lists(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_group_commit(void **state)
+TEST(test_group_commit)
 {
 	struct ledger_fixture f;
 	struct crowd c = {.n_replicas = 1, .demand = "app c 1 3%", .tries = 1, .ms = 10000};
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -107,12 +97,11 @@ static void test_group_commit(void **state)
 	ledger_fixture_release(&f);
 }
 
-static void test_group_commit_promises_nothing_twice(void **state)
+TEST(test_group_commit_promises_nothing_twice)
 {
 	struct ledger_fixture f;
 	struct crowd c = {.n_replicas = 1, .demand = "app c 1 10%", .tries = 1, .ms = 10000};
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -126,14 +115,13 @@ static void test_group_commit_promises_nothing_twice(void **state)
 }
 
 /* Four servers with two GPUs and one with two more, half a GPU for each: room for 20. */
-static void test_three_replicas_admit_exactly_what_fits(void **state)
+TEST(test_three_replicas_admit_exactly_what_fits)
 {
 	static const char *const names[] = {"a", "b", "c", "d", "e"};
 	struct ledger_fixture f;
 	struct replica more[2];
 	struct crowd c = {.n_replicas = 3, .demand = "app c 1 50%", .tries = 3, .ms = 8000};
 
-	(void)state;
 	ledger_fixture_init(&f);
 	for (size_t i = 0; i < 5; i++)
 		kube_store_server(f.store, names[i], 2, 16000, "");
@@ -155,13 +143,12 @@ static void test_three_replicas_admit_exactly_what_fits(void **state)
 }
 
 /* Pods that span two servers and get in each other's way: what is left at the end is whole claims of those who were told yes. */
-static void test_three_replicas_over_two_servers(void **state)
+TEST(test_three_replicas_over_two_servers)
 {
 	struct ledger_fixture f;
 	struct replica more[2];
 	struct crowd c = {.n_replicas = 3, .demand = "app c 2 50%", .tries = 4, .ms = 8000};
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -183,12 +170,11 @@ static void test_three_replicas_over_two_servers(void **state)
 }
 
 /* Where another replica was first a moment ago nobody goes who finds room elsewhere; who does not goes all the same. */
-static void test_elsewhere_after_a_conflict(void **state)
+TEST(test_elsewhere_after_a_conflict)
 {
 	struct ledger_fixture f;
 	int64_t began;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 2, 16000, "");
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -206,18 +192,6 @@ static void test_elsewhere_after_a_conflict(void **state)
 	ledger_fixture_release(&f);
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_r4_refusals_share_lists),
-		cmocka_unit_test(test_group_commit),
-		cmocka_unit_test(test_group_commit_promises_nothing_twice),
-		cmocka_unit_test(test_three_replicas_admit_exactly_what_fits),
-		cmocka_unit_test(test_three_replicas_over_two_servers),
-		cmocka_unit_test(test_elsewhere_after_a_conflict),
-	};
-
-	if (argc > 1)
-		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_r4_refusals_share_lists, test_group_commit, test_group_commit_promises_nothing_twice,
+	test_three_replicas_admit_exactly_what_fits, test_three_replicas_over_two_servers,
+	test_elsewhere_after_a_conflict)

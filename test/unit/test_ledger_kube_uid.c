@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: one uid at two replicas, or after a half claim: one claim, once, and nobody's "allowed" loses what it rests on (rules R1, R3). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
 
-static void test_r1_half_claim_is_no_claim(void **state)
+TEST(test_r1_half_claim_is_no_claim)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -33,11 +25,10 @@ static void test_r1_half_claim_is_no_claim(void **state)
 }
 
 /* The half that the new claim does not use goes at once, and not only when the leader looks. */
-static void test_r1_half_claim_elsewhere_goes(void **state)
+TEST(test_r1_half_claim_elsewhere_goes)
 {
 	struct ledger_fixture f;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000,
 		CLAIM("u1", "u1", "pending", "'a','c'", "8000000000") "," CLAIM(
@@ -61,12 +52,11 @@ static void *take_u1(void *arg)
 }
 
 /* A half claim that becomes whole: the other review was only in between. */
-static void test_r1_half_claim_is_waited_for(void **state)
+TEST(test_r1_half_claim_is_waited_for)
 {
 	struct ledger_fixture f;
 	pthread_t thread;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -104,7 +94,7 @@ static void *take_other(void *arg)
 
 /* What another review of this replica tries to commit may come to nothing: it is waited for also where the rest of the room is what the pod
  * holds itself, by halves. */
-static void test_r4_half_claim_and_a_reservation_refuse_nobody(void **state)
+TEST(test_r4_half_claim_and_a_reservation_refuse_nobody)
 {
 	struct ledger_fixture f;
 	struct other_pod o = {&f, 0};
@@ -112,7 +102,6 @@ static void test_r4_half_claim_and_a_reservation_refuse_nobody(void **state)
 	const struct api_reply no = {.status = 422, .delay_ms = 3200};
 	pthread_t thread;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','c'", WHOLE));
 	kube_store_server(f.store, "b", 1, 16000, "");
@@ -146,12 +135,11 @@ static void *take_three(void *arg)
 
 /* Another review of this uid waited for long, and puts its own parts in the place of ours, on the same servers, but one GPU on the first and
  * two on the second. What is ours on the second and its on the first are no claim: they are two GPUs of three. */
-static void test_r1_parts_of_two_reviews_are_no_claim(void **state)
+TEST(test_r1_parts_of_two_reviews_are_no_claim)
 {
 	struct ledger_fixture f;
 	pthread_t thread;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 2, 16000, "");
 	kube_store_server(f.store, "b", 2, 16000, "");
@@ -178,13 +166,12 @@ static void test_r1_parts_of_two_reviews_are_no_claim(void **state)
 
 /* One uid reviewed by two replicas, and this one has not heard of the other's commit: its own must not take that one's place, or
  * taking it back would end what the other's "allowed" rests on. */
-static void test_r1_two_replicas_one_server(void **state)
+TEST(test_r1_two_replicas_one_server)
 {
 	struct ledger_fixture f;
 	struct replica other;
 	uint64_t first, second;
 
-	(void)state;
 	ledger_fixture_init(&f);
 	kube_store_server(f.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&f);
@@ -265,15 +252,13 @@ static void two_servers(const char *first, const char *second, const char *stays
 	ledger_fixture_release(&f);
 }
 
-static void test_r1_two_replicas_the_first_stays(void **state)
+TEST(test_r1_two_replicas_the_first_stays)
 {
-	(void)state;
 	two_servers("a", "b", "a");
 }
 
-static void test_r1_two_replicas_the_second_stays(void **state)
+TEST(test_r1_two_replicas_the_second_stays)
 {
-	(void)state;
 	two_servers("b", "a", "a");
 }
 
@@ -357,34 +342,18 @@ static void twins(const char *demand, size_t servers)
 	ledger_fixture_release(&f);
 }
 
-static void test_r1_twins(void **state)
+TEST(test_r1_twins)
 {
-	(void)state;
 	twins("app c 1 5%", 1);
 }
 
-static void test_r1_twins_on_two_servers(void **state)
+TEST(test_r1_twins_on_two_servers)
 {
-	(void)state;
 	twins("app c 2 5%", 2);
 }
 
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_r1_half_claim_is_no_claim),
-		cmocka_unit_test(test_r1_half_claim_elsewhere_goes),
-		cmocka_unit_test(test_r1_half_claim_is_waited_for),
-		cmocka_unit_test(test_r4_half_claim_and_a_reservation_refuse_nobody),
-		cmocka_unit_test(test_r1_parts_of_two_reviews_are_no_claim),
-		cmocka_unit_test(test_r1_two_replicas_one_server),
-		cmocka_unit_test(test_r1_two_replicas_the_first_stays),
-		cmocka_unit_test(test_r1_two_replicas_the_second_stays),
-		cmocka_unit_test(test_r1_twins),
-		cmocka_unit_test(test_r1_twins_on_two_servers),
-	};
-
-	if (argc > 1)
-		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_elsewhere_goes,
+	test_r1_half_claim_is_waited_for, test_r4_half_claim_and_a_reservation_refuse_nobody,
+	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
+	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
+	test_r1_twins_on_two_servers)

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the ledger of a single process: identity, undo, release, time to live, other inventories, and eight threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/edge/ledger_memory.h"
 #include "webhook/edge/metrics.h"
 
@@ -94,12 +88,11 @@ static size_t claims(struct fixture *f)
 	return view(f).n_claims;
 }
 
-static void test_take(void **state)
+TEST(test_take)
 {
 	struct fixture f;
 	struct pool_view v;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000 t4:8000; b t4:8000", 0);
 	assert_false(f.l->may_wait);
 	assert_int_equal(take(&f, "u1", "web-0", "app c 2 50%"), 0);
@@ -127,11 +120,10 @@ static void test_take(void **state)
 	fixture_release(&f);
 }
 
-static void test_identity(void **state)
+TEST(test_identity)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000", 0);
 	/* a uid holds one claim, whatever the review asks for and whatever name it shows */
 	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
@@ -158,11 +150,10 @@ static void test_identity(void **state)
 	fixture_release(&f);
 }
 
-static void test_dry_run(void **state)
+TEST(test_dry_run)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000", 0);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(
@@ -186,12 +177,11 @@ static void test_dry_run(void **state)
 	fixture_release(&f);
 }
 
-static void test_undo(void **state)
+TEST(test_undo)
 {
 	struct fixture f;
 	uint64_t ticket;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000", 0);
 	f.l->ops->undo(f.l, 0);
 	f.l->ops->undo(f.l, 12345);
@@ -220,12 +210,11 @@ static int release(struct fixture *f, const char *uid, const char *name, size_t 
 	return f->l->ops->release(f->l, slice_of(uid), SLICE("lab"), slice_of(name), n, &f->e);
 }
 
-static void test_release(void **state)
+TEST(test_release)
 {
 	struct fixture f;
 	size_t n = 99;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000", 0);
 	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
 	assert_int_equal(take(&f, "u2", "web", "app c 1 10%"), 0);
@@ -254,12 +243,11 @@ static void nap(long ms)
 	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
-static void test_ttl(void **state)
+TEST(test_ttl)
 {
 	struct fixture f;
 	size_t n;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000", 400);
 	assert_int_equal(take(&f, "u1", "web", "app c 1 100%"), 0);
 	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), ERR_REFUSED);
@@ -290,13 +278,12 @@ static size_t counted(struct fixture *f, enum claim_state s)
 }
 
 /* Each end is counted by why, each claim by its state. */
-static void test_counts(void **state)
+TEST(test_counts)
 {
 	struct metrics *m = metrics_new(metric_table, M_COUNT);
 	struct fixture f;
 	size_t n;
 
-	(void)state;
 	assert_non_null(m);
 	fixture_init(&f, "a t4:8000", 0);
 	ledger_memory_tell(f.l, m);
@@ -318,14 +305,13 @@ static void test_counts(void **state)
 	metrics_free(m);
 }
 
-static void test_deadline(void **state)
+TEST(test_deadline)
 {
 	struct fixture f;
 	struct demand d;
 	struct timespec now;
 	struct claim_ask ask = {.uid = SLICE("u"), .demand = &d};
 
-	(void)state;
 	fixture_init(&f, "a t4:8000", 0);
 	demand_init(&d, &f.a, "app c 1 10%", NULL, NULL, false);
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -344,13 +330,12 @@ static const struct gpu *gpu_of(const struct pool_view *v, const char *server, c
 	return s ? inventory_gpu(s, slice_of(id)) : NULL;
 }
 
-static void test_swap(void **state)
+TEST(test_swap)
 {
 	struct fixture f;
 	struct pool_view v;
 	size_t n;
 
-	(void)state;
 	fixture_init(&f, "a z=1 t4:8000 t4:8000; b t4:8000; c t4:8000", 0);
 	assert_int_equal(take(&f, "u1", "one", "app c 2 100%"), 0);
 	assert_int_equal(take(&f, "u2", "two", "app c 1 100%"), 0); /* on b */
@@ -395,12 +380,11 @@ static void test_swap(void **state)
 	fixture_release(&f);
 }
 
-static void test_bound(void **state)
+TEST(test_bound)
 {
 	struct fixture f;
 	char uid[16];
 
-	(void)state;
 	fixture_init(&f, "a t4:80000", 0);
 	for (int i = 0; i < CLAIMS_PER_SERVER_MAX; i++) {
 		snprintf(uid, sizeof(uid), "u%d", i);
@@ -413,7 +397,7 @@ static void test_bound(void **state)
 }
 
 /* 100 000 claims with keys in order: nothing is quadratic. */
-static void test_many(void **state)
+TEST(test_many)
 {
 	struct fixture f;
 	struct buf text;
@@ -421,7 +405,6 @@ static void test_many(void **state)
 	struct timespec from, to;
 	size_t n;
 
-	(void)state;
 	buf_init(&text, 1u << 20);
 	for (int i = 0; i < 50; i++)
 		buf_fmt(&text, "s%02d t4:80000;", i);
@@ -524,14 +507,13 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
 	struct worker workers[THREADS];
 	pthread_t threads[THREADS];
 	unsigned taken = 0, refused = 0;
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000 t4:8000 t4:8000; b t4:9000", 0);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){.l = f.l, .n = i};
@@ -553,12 +535,11 @@ static void test_threads(void **state)
 	fixture_release(&f);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	struct fixture f;
 	unsigned failed = 0;
 
-	(void)state;
 	fixture_init(&f, "a t4:8000 t4:8000", 0);
 	for (size_t max = 0; max < 3000; max += 16) {
 		struct claim_answer answer = {0};
@@ -582,23 +563,5 @@ static void test_no_memory(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_take),
-		cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_dry_run),
-		cmocka_unit_test(test_undo),
-		cmocka_unit_test(test_release),
-		cmocka_unit_test(test_ttl),
-		cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_deadline),
-		cmocka_unit_test(test_swap),
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_no_memory),
-	};
-
-	return cmocka_run_group_tests_name("ledger_memory", tests, NULL, NULL) != 0;
-}
+TESTS(test_take, test_identity, test_dry_run, test_undo, test_release, test_ttl, test_counts,
+	test_deadline, test_swap, test_bound, test_many, test_threads, test_no_memory)

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster/pods: what the table shows while a watch tells it things. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <malloc.h>
 
 #include "base/text.h"
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/pods.h"
 
 static unsigned changes;
@@ -58,11 +50,10 @@ static struct pod_shown find(struct pods *p, const char *uid)
 	return pod;
 }
 
-static void shows_what_it_was_told(void **state)
+TEST(shows_what_it_was_told)
 {
 	struct pods *p = pods_new(count_change, NULL);
 
-	(void)state;
 	changes = 0;
 	assert_false(pods_synced(p));
 	list(p, true);
@@ -99,11 +90,10 @@ static void shows_what_it_was_told(void **state)
 	pods_free(p);
 }
 
-static void remembers_whom_it_lost(void **state)
+TEST(remembers_whom_it_lost)
 {
 	struct pods *p = pods_new(count_change, NULL);
 
-	(void)state;
 	list(p, true);
 	tell(p, KUBE_PUT, POD("a", "", "Running"));
 	tell(p, KUBE_PUT, POD("b", "", "Running"));
@@ -131,12 +121,11 @@ static void remembers_whom_it_lost(void **state)
 	pods_free(p);
 }
 
-static void knows_when_the_stream_is_broken(void **state)
+TEST(knows_when_the_stream_is_broken)
 {
 	struct pods *p = pods_new(NULL, NULL);
 	struct kube_watch_app app = pods_app(p);
 
-	(void)state;
 	list(p, true);
 	list(p, false);
 	app.connected(app.ctx, false);
@@ -158,13 +147,12 @@ static bool count(void *ctx, const struct pod_shown *pod)
 	return ++*n != 4000;
 }
 
-static void five_thousand_pods_are_small(void **state)
+TEST(five_thousand_pods_are_small)
 {
 	struct pods *p = pods_new(NULL, NULL);
 	size_t before = mallinfo2().uordblks, after, n = 0;
 	char text[512];
 
-	(void)state;
 	for (int round = 0; round < 2; round++) {
 		list(p, true);
 		for (unsigned i = 0; i < 5000; i++) {
@@ -191,14 +179,5 @@ static void five_thousand_pods_are_small(void **state)
 	pods_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shows_what_it_was_told),
-		cmocka_unit_test(remembers_whom_it_lost),
-		cmocka_unit_test(knows_when_the_stream_is_broken),
-		cmocka_unit_test(five_thousand_pods_are_small),
-	};
-
-	return cmocka_run_group_tests_name("pods", tests, NULL, NULL) != 0;
-}
+TESTS(shows_what_it_was_told, remembers_whom_it_lost, knows_when_the_stream_is_broken,
+	five_thousand_pods_are_small)

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the client's Secrets, copied into namespaces that hold claims, on an API server with Secrets, rights and the record. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/pool_api.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/secret_gate.h"
 #include "webhook/cluster/secret_sync.h"
 
@@ -258,7 +249,7 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 
 /* ---- the world ---- */
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -289,7 +280,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
 	struct world *w = *state;
 
@@ -404,7 +395,7 @@ static bool gauge_comes(const struct world *w, size_t state, int64_t n)
 
 /* ---- cases ---- */
 
-static void test_filled_and_emptied(void **state)
+TEST(test_filled_and_emptied)
 {
 	struct world *w = *state;
 
@@ -443,7 +434,7 @@ static void test_filled_and_emptied(void **state)
 	assert_true(filled(w, "ml"));
 }
 
-static void test_source_changes(void **state)
+TEST(test_source_changes)
 {
 	struct world *w = *state;
 
@@ -466,7 +457,7 @@ static void test_source_changes(void **state)
 	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
 }
 
-static void test_three_secrets(void **state)
+TEST(test_three_secrets)
 {
 	struct world *w = *state;
 
@@ -481,7 +472,7 @@ static void test_three_secrets(void **state)
 	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Mw==\"}"));
 }
 
-static void test_no_source(void **state)
+TEST(test_no_source)
 {
 	struct world *w = *state;
 
@@ -503,7 +494,7 @@ static void test_no_source(void **state)
 	assert_int_equal(copies(w, "ml"), 3);
 }
 
-static void test_foreign_is_left_alone(void **state)
+TEST(test_foreign_is_left_alone)
 {
 	struct world *w = *state;
 
@@ -531,7 +522,7 @@ static void test_foreign_is_left_alone(void **state)
 	assert_true(gauge_comes(w, PLACES_FILLED, 1));
 }
 
-static void test_closed_namespace(void **state)
+TEST(test_closed_namespace)
 {
 	struct world *w = *state;
 	size_t asked;
@@ -551,7 +542,7 @@ static void test_closed_namespace(void **state)
 	assert_true(record_comes(w, "ml shut"));
 }
 
-static void test_closed_before_the_last_claim_ended(void **state)
+TEST(test_closed_before_the_last_claim_ended)
 {
 	struct world *w = *state;
 
@@ -566,7 +557,7 @@ static void test_closed_before_the_last_claim_ended(void **state)
 	assert_int_equal(copies(w, "ml"), 3);
 }
 
-static void test_never_in_these(void **state)
+TEST(test_never_in_these)
 {
 	struct world *w = *state;
 
@@ -581,7 +572,7 @@ static void test_never_in_these(void **state)
 	assert_true(record_comes(w, "ml"));
 }
 
-static void test_next_leader(void **state)
+TEST(test_next_leader)
 {
 	struct world *w = *state;
 
@@ -601,7 +592,7 @@ static void test_next_leader(void **state)
 	assert_true(record_comes(w, "ml"));
 }
 
-static void test_two_leaders(void **state)
+TEST(test_two_leaders)
 {
 	struct world *w = *state;
 
@@ -617,7 +608,7 @@ static void test_two_leaders(void **state)
 	assert_true(record_comes(w, ""));
 }
 
-static void test_no_record_no_copy(void **state)
+TEST(test_no_record_no_copy)
 {
 	struct world *w = *state;
 
@@ -639,7 +630,7 @@ static void test_no_record_no_copy(void **state)
 	assert_true(record_comes(w, "ml"));
 }
 
-static void test_somebody_writes_in_between(void **state)
+TEST(test_somebody_writes_in_between)
 {
 	struct world *w = *state;
 
@@ -659,7 +650,7 @@ static void test_somebody_writes_in_between(void **state)
 
 #define REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-static void test_gate(void **state)
+TEST(test_gate)
 {
 	struct world *w = *state;
 	struct slice ours[] = {SLICE("x"), SLICE(CLIENT)}, others[] = {SLICE("juice-token")};
@@ -705,25 +696,7 @@ static void test_gate(void **state)
 	secret_gate_free(NULL);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(test_filled_and_emptied),
-		CASE(test_source_changes),
-		CASE(test_three_secrets),
-		CASE(test_no_source),
-		CASE(test_foreign_is_left_alone),
-		CASE(test_closed_namespace),
-		CASE(test_closed_before_the_last_claim_ended),
-		CASE(test_never_in_these),
-		CASE(test_next_leader),
-		CASE(test_two_leaders),
-		CASE(test_no_record_no_copy),
-		CASE(test_somebody_writes_in_between),
-		CASE(test_gate),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes, test_three_secrets,
+	test_no_source, test_foreign_is_left_alone, test_closed_namespace,
+	test_closed_before_the_last_claim_ended, test_never_in_these, test_next_leader,
+	test_two_leaders, test_no_record_no_copy, test_somebody_writes_in_between, test_gate)

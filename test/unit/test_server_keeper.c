@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the keeper of servers: GPUs of hand-listed ones, conditions, the finalizer (ledger rules R7, R9, R10). */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "test/unit/pool_api.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/server_keeper.h"
 
 #define LISTED "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
@@ -37,9 +32,8 @@ static bool adopted(void *ctx, int64_t since_ms)
 	return atomic_load(&adoption_done);
 }
 
-static int set_up(void **state)
+FIXTURE(set_up)
 {
-	(void)state;
 	pool = pool_api_new();
 	atomic_store(&adoption_done, true);
 	atomic_store(&asked_since, 0);
@@ -50,16 +44,14 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+FIXTURE(tear_down)
 {
-	(void)state;
 	pool_api_free(pool);
 	return 0;
 }
 
-static void fills_in_a_new_server(void **state)
+TEST(fills_in_a_new_server)
 {
-	(void)state;
 	pool_api_put(pool, "a", "[]", LISTED, "{}");
 	pool_api_run(pool, server_keeper_duty(&cfg));
 	assert_true(pool_api_has_finalizers(pool, "a", OURS, 5000));
@@ -69,11 +61,10 @@ static void fills_in_a_new_server(void **state)
 }
 
 /* One that comes later, too; and nothing is written when nothing is to be said. */
-static void writes_on_change_alone(void **state)
+TEST(writes_on_change_alone)
 {
 	unsigned puts;
 
-	(void)state;
 	pool_api_run(pool, server_keeper_duty(&cfg));
 	pool_api_put(pool, "a", OURS, LISTED, "{}");
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
@@ -88,9 +79,8 @@ static void writes_on_change_alone(void **state)
 }
 
 /* R7: it holds its running pods' claims before it takes new ones. */
-static void waits_for_adoption(void **state)
+TEST(waits_for_adoption)
 {
-	(void)state;
 	atomic_store(&adoption_done, false);
 	pool_api_put(pool, "a", "['other']", LISTED, "{}");
 	pool_api_run(pool, server_keeper_duty(&cfg));
@@ -104,11 +94,10 @@ static void waits_for_adoption(void **state)
 }
 
 /* R7: while it has no GPUs nobody can be given a claim on it, so rounds of adoption that ended by then say nothing. */
-static void waits_for_gpus(void **state)
+TEST(waits_for_gpus)
 {
 	int64_t then;
 
-	(void)state;
 	pool_api_put(pool, "a", "[]", PROBED, "{}");
 	pool_api_run(pool, server_keeper_duty(&cfg));
 	assert_true(pool_api_shows(pool, "a", "'reason':'NotFresh'", 5000));
@@ -122,9 +111,8 @@ static void waits_for_gpus(void **state)
 }
 
 /* R9: it goes with its last claim. */
-static void holds_a_server_with_claims(void **state)
+TEST(holds_a_server_with_claims)
 {
-	(void)state;
 	pool_api_put(pool, "a", OURS, LISTED, HELD);
 	pool_api_put(pool, "b", OURS, LISTED, FREE);
 	pool_api_run(pool, server_keeper_duty(&cfg));
@@ -138,9 +126,8 @@ static void holds_a_server_with_claims(void **state)
 }
 
 /* R10: what vanishes from the spec stays while a claim is on it. */
-static void keeps_claimed_gpus(void **state)
+TEST(keeps_claimed_gpus)
 {
-	(void)state;
 	pool_api_put(pool, "a", OURS, LISTED, HELD);
 	pool_api_put(pool, "b", OURS, LISTED, FREE);
 	pool_api_run(pool, server_keeper_duty(&cfg));
@@ -152,9 +139,8 @@ static void keeps_claimed_gpus(void **state)
 }
 
 /* A GPUServer made anew under its old name is another one. */
-static void another_of_the_same_name(void **state)
+TEST(another_of_the_same_name)
 {
-	(void)state;
 	pool_api_put(pool, "a", OURS, LISTED, FREE);
 	pool_api_run(pool, server_keeper_duty(&cfg));
 	pool_api_delete(pool, "a");
@@ -164,17 +150,5 @@ static void another_of_the_same_name(void **state)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
-int main(void)
-{
-#define POOL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		POOL_TEST(fills_in_a_new_server),
-		POOL_TEST(writes_on_change_alone),
-		POOL_TEST(waits_for_adoption),
-		POOL_TEST(waits_for_gpus),
-		POOL_TEST(holds_a_server_with_claims),
-		POOL_TEST(keeps_claimed_gpus),
-		POOL_TEST(another_of_the_same_name),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(set_up, tear_down, fills_in_a_new_server, writes_on_change_alone, waits_for_adoption,
+	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, another_of_the_same_name)

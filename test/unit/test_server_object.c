@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: a GPUServer object is read and its status written again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/server_fixture.h"
+#include "test/unit/test.h"
 
 #define HASHES "'plan':'00000000000000ab','since':'2026-11-21T09:30:00Z','take':'fedcba9876543210'"
 
@@ -44,7 +35,7 @@ static char *quotes(const char *text)
 }
 
 /* What is written is what was read, escapes aside. */
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
 	static const char head[] =
 		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
@@ -53,7 +44,6 @@ static void test_round_trip(void **state)
 	char *want = quotes(FULL), *first;
 	const char *ae;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_STATUS(FULL));
 	first = strdup(server_fixture_status(&f));
@@ -69,12 +59,11 @@ static void test_round_trip(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
 	struct server_fixture f;
 	const struct claim_record *c;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_STATUS(FULL));
 	assert_string_equal(f.o.name, "gpu-01");
@@ -114,11 +103,10 @@ static void test_values(void **state)
 	"{'address':'[::1]:1','drain':true,'gpus':null,'probe':{'url':'https://h:9443','caSecret'" \
 	":'ca','tokenSecret':'t.k','clientSecret':'c','later':1},'later':{}}"
 
-static void test_probe(void **state)
+TEST(test_probe)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_TEXT("'deletionTimestamp':'2026-11-21T09:30:00Z','labels':{"
 					    "'poolgate.io/\\u007aone':'l\\u0061b','e':''}",
@@ -138,14 +126,13 @@ static void test_probe(void **state)
 }
 
 /* Without a status: empty, and written as such. */
-static void test_empty(void **state)
+TEST(test_empty)
 {
 	static const char *const texts[] = {SERVER_STATUS("{}"), SERVER_STATUS("null"),
 		SERVER_STATUS("{'version':null,'gpus':null,'claims':null,'conditions':null,"
 			      "'summary':null}")};
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	for (size_t i = 0; i < 3; i++) {
 		server_fixture_load(&f, texts[i]);
@@ -158,11 +145,10 @@ static void test_empty(void **state)
 }
 
 /* A claim that names no servers is this one's alone. */
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(
 		&f, SERVER_STATUS(
@@ -180,13 +166,12 @@ static void test_defaults(void **state)
 }
 
 /* Unknown members of a claim's gpu stay with the GPU that they were read at. */
-static void test_part_rests(void **state)
+TEST(test_part_rests)
 {
 	struct server_fixture f;
 	struct claim *c;
 	const char *text;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f,
 		SERVER_STATUS("{'claims':[{'uid':'a','state':'bound','gpus':[{'id':'x','bytes':1,"
@@ -208,7 +193,7 @@ static void test_part_rests(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_refused_status(void **state)
+TEST(test_refused_status)
 {
 	static const struct {
 		const char *status, *path;
@@ -275,9 +260,8 @@ static void test_refused_status(void **state)
 	struct server_fixture f;
 	char text[1024];
 
-	(void)state;
 	server_fixture_init(&f);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		f.o.name = "as it was";
 		snprintf(text, sizeof(text), SERVER_STATUS("%s"), cases[i].status);
 		if (server_fixture_read(&f, text) != ERR_INVALID)
@@ -292,7 +276,7 @@ static void test_refused_status(void **state)
 
 #define GPU "'gpus':[{'model':'m','memory':'16G'}]"
 
-static void test_refused_spec(void **state)
+TEST(test_refused_spec)
 {
 	static const struct {
 		const char *metadata, *spec, *path;
@@ -343,9 +327,8 @@ static void test_refused_spec(void **state)
 	struct server_fixture f;
 	char text[1024];
 
-	(void)state;
 	server_fixture_init(&f);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		snprintf(text, sizeof(text), SERVER_TEXT("%s", "%s", "null"), cases[i].metadata,
 			cases[i].spec);
 		if (server_fixture_read(&f, text) != ERR_INVALID)
@@ -356,7 +339,7 @@ static void test_refused_spec(void **state)
 }
 
 /* What does not even say that it is a GPUServer; and names that are missing. */
-static void test_no_server(void **state)
+TEST(test_no_server)
 {
 	static const char head[] = "'apiVersion':'poolgate.io/v1alpha1','kind':'GPUServer'";
 	static const struct {
@@ -371,14 +354,13 @@ static void test_no_server(void **state)
 	struct server_fixture f;
 	char text[512];
 
-	(void)state;
 	server_fixture_init(&f);
 	assert_int_equal(server_fixture_read(&f, "[]"), ERR_SYNTAX);
 	assert_int_equal(server_fixture_read(&f, "{'kind':'GPUServer'}"), ERR_SYNTAX);
 	assert_int_equal(
 		server_fixture_read(&f, "{'kind':'Pod','apiVersion':'poolgate.io/v1alpha1'}"),
 		ERR_SYNTAX);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		snprintf(text, sizeof(text), "{%s,'metadata':%s," SERVER_SPEC "}", head,
 			cases[i].metadata);
 		assert_int_equal(server_fixture_read(&f, text), ERR_INVALID);
@@ -387,12 +369,11 @@ static void test_no_server(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_too_many_gpus(void **state)
+TEST(test_too_many_gpus)
 {
 	struct server_fixture f;
 	struct buf b;
 
-	(void)state;
 	server_fixture_init(&f);
 	for (size_t n = 1024; n <= 1025; n++) {
 		char *text;
@@ -411,20 +392,5 @@ static void test_too_many_gpus(void **state)
 	server_fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_probe),
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_part_rests),
-		cmocka_unit_test(test_refused_status),
-		cmocka_unit_test(test_refused_spec),
-		cmocka_unit_test(test_no_server),
-		cmocka_unit_test(test_too_many_gpus),
-	};
-
-	return cmocka_run_group_tests_name("server_object", tests, NULL, NULL) != 0;
-}
+TESTS(test_round_trip, test_values, test_probe, test_empty, test_defaults, test_part_rests,
+	test_refused_status, test_refused_spec, test_no_server, test_too_many_gpus)

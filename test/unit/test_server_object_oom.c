@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a GPUServer is read, looked at, changed and written: the right text, or an
  * error that says so. Linked with --wrap for malloc, calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/oom_wrap.h"
 #include "test/unit/server_fixture.h"
+#include "test/unit/test.h"
 
 #define TEXT                                                                                       \
 	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":"  \
@@ -52,7 +44,7 @@ static int work(const struct json *j, struct arena *a, struct buf *out)
 }
 
 /* A chunk of the arena holds all of it: make each piece an allocation of its own by lowering what the arena may hand out. */
-static void test_arena_limit(void **state)
+TEST(test_arena_limit)
 {
 	struct json j = {0};
 	struct arena a;
@@ -61,7 +53,6 @@ static void test_arena_limit(void **state)
 	bool done = false;
 	size_t broken = 0;
 
-	(void)state;
 	assert_int_equal(json_read_copy(&j, TEXT, strlen(TEXT), 10000, &copy, NULL), 0);
 	for (size_t max = 0; !done; max += 8) {
 		int rc;
@@ -80,13 +71,12 @@ static void test_arena_limit(void **state)
 	json_release(&j);
 }
 
-static void test_allocations(void **state)
+TEST(test_allocations)
 {
 	struct json j = {0};
 	char *copy, *right = NULL;
 	long broken = 0;
 
-	(void)state;
 	assert_int_equal(json_read_copy(&j, TEXT, strlen(TEXT), 10000, &copy, NULL), 0);
 	for (long n = -1;; n++) {
 		struct arena a;
@@ -116,12 +106,4 @@ static void test_allocations(void **state)
 	json_release(&j);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arena_limit),
-		cmocka_unit_test(test_allocations),
-	};
-
-	return cmocka_run_group_tests_name("server_object_oom", tests, NULL, NULL) != 0;
-}
+TESTS(test_arena_limit, test_allocations)

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: a GPUServer's status as the inventory shows it, its sums and its changes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/server_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/placement.h"
 
 /* gpu-0 half taken, gpu-1 free, gpu-2 over-full by adoption, gpu-3 unfit, gpu-4 gone */
@@ -45,11 +36,10 @@ static void expect_summary(struct server_fixture *f, const char *text, const cha
 #define NOTHING "{\"gpus\":5,\"fit\":0,\"free\":0,\"claims\":3}}"
 #define SOME "{\"gpus\":5,\"fit\":3,\"free\":24000,\"claims\":3}}"
 
-static void test_summary(void **state)
+TEST(test_summary)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	expect_summary(&f, OTHER_TEXT(FINALIZER, LISTED, ""), SOME);
 	expect_summary(&f, OTHER_TEXT(FINALIZER, LISTED, FRESH("True")), SOME);
@@ -71,12 +61,11 @@ static void test_summary(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_inventory(void **state)
+TEST(test_inventory)
 {
 	struct server_fixture f;
 	struct gpu_server s;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, OTHER_TEXT(FINALIZER ",'labels':{'zone':'lab'}", LISTED, ""));
 	assert_int_equal(server_object_inventory(&f.o, &f.arena, &s, &f.err), 0);
@@ -110,12 +99,11 @@ static void test_inventory(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
 	struct server_fixture f;
 	const struct server_status *s = &f.o.status;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, OTHER_TEXT(FINALIZER, LISTED, ""));
 	assert_int_equal(server_status_claimed(s, 0), 8000000000);
@@ -155,7 +143,7 @@ static void expect_yes(struct server_fixture *f, const struct claim *c, struct s
 		fail_msg("%s", f->err.msg);
 }
 
-static void test_fits(void **state)
+TEST(test_fits)
 {
 	struct slice nobody = {0};
 	struct claim_part part,
@@ -163,7 +151,6 @@ static void test_fits(void **state)
 	struct server_fixture f;
 	struct claim c;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, OTHER_TEXT(FINALIZER, LISTED, ""));
 	c = one("d", &part, "gpu-0", 8000000000);
@@ -196,14 +183,13 @@ static void test_fits(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_fits_server(void **state)
+TEST(test_fits_server)
 {
 	struct slice nobody = {0};
 	struct server_fixture f;
 	struct claim_part part;
 	struct claim c = one("d", &part, "gpu-1", 1);
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, OTHER_TEXT(FINALIZER, DRAINED, ""));
 	expect_no(&f, &c, nobody, "draining");
@@ -221,14 +207,13 @@ static void test_fits_server(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_bound(void **state)
+TEST(test_bound)
 {
 	static char uids[CLAIMS_PER_SERVER_MAX][16];
 	struct server_fixture f;
 	struct claim_part part, last;
 	struct claim c;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(
 		&f, SERVER_STATUS("{'gpus':[{'id':'g','memory':16000000,'fit':true}]}"));
@@ -257,13 +242,12 @@ static void test_bound(void **state)
 }
 
 /* More claims than we would add are read and written. */
-static void test_over_the_bound(void **state)
+TEST(test_over_the_bound)
 {
 	struct server_fixture f;
 	struct buf b;
 	char *text;
 
-	(void)state;
 	server_fixture_init(&f);
 	buf_init(&b, 1u << 20);
 	for (int i = 0; i < 300; i++)
@@ -280,7 +264,7 @@ static void test_over_the_bound(void **state)
 	server_fixture_release(&f);
 }
 
-static void test_conditions(void **state)
+TEST(test_conditions)
 {
 	struct condition c = {.type = SERVER_READY,
 		.status = "True",
@@ -292,7 +276,6 @@ static void test_conditions(void **state)
 	char now[32] = "2026-11-21T09:30:00Z";
 	struct server_status *s = &f.o.status;
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, SERVER_STATUS("{'conditions':[{'type':'Fresh','status':'True',"
 					      "'lastTransitionTime':'t','later':1}]}"));
@@ -345,11 +328,10 @@ static const char *gpus_of(struct server_fixture *f)
 	return f->out.data ? f->out.data : "";
 }
 
-static void test_from_spec(void **state)
+TEST(test_from_spec)
 {
 	struct server_fixture f;
 
-	(void)state;
 	server_fixture_init(&f);
 	/* from nothing */
 	server_fixture_load(&f, SERVER_TEXT(FINALIZER, SPEC(V100("2") "," A100), "{}"));
@@ -385,13 +367,12 @@ static void test_from_spec(void **state)
 }
 
 /* Another model under the same id: its claims stay, and it takes nothing until they fit. */
-static void test_other_model(void **state)
+TEST(test_other_model)
 {
 	struct server_fixture f;
 	struct claim_part part;
 	struct claim c = one("d", &part, "gpu-0", 1);
 
-	(void)state;
 	server_fixture_init(&f);
 	server_fixture_load(&f, OTHER_TEXT(FINALIZER, SPEC(A100 "," V100("4")), ""));
 	assert_true(server_status_from_spec(&f.o, &f.arena));
@@ -407,20 +388,5 @@ static void test_other_model(void **state)
 	server_fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_inventory),
-		cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_fits),
-		cmocka_unit_test(test_fits_server),
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_over_the_bound),
-		cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_from_spec),
-		cmocka_unit_test(test_other_model),
-	};
-
-	return cmocka_run_group_tests_name("server_status", tests, NULL, NULL) != 0;
-}
+TESTS(test_summary, test_inventory, test_sums, test_fits, test_fits_server, test_bound,
+	test_over_the_bound, test_conditions, test_from_spec, test_other_model)

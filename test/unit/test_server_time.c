@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: times as Kubernetes writes them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/core/server_object.h"
 
-static void test_times(void **state)
+TEST(test_times)
 {
 	static const struct {
 		const char *text;
@@ -42,15 +36,14 @@ static void test_times(void **state)
 	char text[32];
 	int64_t ms;
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+	for (size_t i = 0; i < COUNT(good); i++) {
 		assert_true(server_time_read(slice_of(good[i].text), &ms));
 		if (ms != good[i].ms)
 			fail_msg("%s: %lld", good[i].text, (long long)ms);
 		server_time_write(ms, text);
 		assert_string_equal(text, good[i].written ? good[i].written : good[i].text);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < COUNT(bad); i++)
 		if (server_time_read(slice_of(bad[i]), &ms))
 			fail_msg("accepted: %s", bad[i]);
 	server_time_write(INT64_MAX, text);
@@ -65,11 +58,4 @@ static void test_times(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_times),
-	};
-
-	return cmocka_run_group_tests_name("server_time", tests, NULL, NULL) != 0;
-}
+TESTS(test_times)

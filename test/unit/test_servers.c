@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the picture of the GPUServers, and edits of their status, against a store that compares versions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "kube/kube_watch.h"
 #include "test/unit/kube_store.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 struct fixture {
 	struct kube_store *store;
@@ -134,12 +124,11 @@ static bool says(struct fixture *f, const char *name, const char *message)
 	return yes;
 }
 
-static void test_the_picture_follows(void **state)
+TEST(test_the_picture_follows)
 {
 	struct fixture f;
 	unsigned before;
 
-	(void)state;
 	fixture_init(&f);
 	assert_true(shows(&f, "a b"));
 	before = f.changes;
@@ -163,12 +152,11 @@ static void test_the_picture_follows(void **state)
 	fixture_release(&f);
 }
 
-static void test_edits(void **state)
+TEST(test_edits)
 {
 	struct fixture f;
 	struct say s = {.message = "hello"};
 
-	(void)state;
 	fixture_init(&f);
 	assert_int_equal(edit(&f, "a", &s, 2000), 0);
 	assert_true(says(&f, "a", "hello"));
@@ -185,13 +173,12 @@ static void test_edits(void **state)
 	fixture_release(&f);
 }
 
-static void test_edit_after_others(void **state)
+TEST(test_edit_after_others)
 {
 	struct fixture f;
 	struct say s = {.message = "second"};
 	char *text;
 
-	(void)state;
 	fixture_init(&f);
 	api_nap(200);
 	kube_store_mute(f.store, true);
@@ -217,13 +204,12 @@ static void test_edit_after_others(void **state)
 	fixture_release(&f);
 }
 
-static void test_edit_outcomes(void **state)
+TEST(test_edit_outcomes)
 {
 	struct fixture f;
 	struct say s = {.message = "one"};
 	int64_t began;
 
-	(void)state;
 	fixture_init(&f);
 	kube_store_fault(f.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, 1);
 	assert_int_equal(edit(&f, "a", &s, 2000), ERR_IO);
@@ -252,12 +238,11 @@ static void test_edit_outcomes(void **state)
 	fixture_release(&f);
 }
 
-static void test_unreadable(void **state)
+TEST(test_unreadable)
 {
 	struct fixture f;
 	struct say s = {.message = "x"};
 
-	(void)state;
 	fixture_init(&f);
 	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
 	for (int i = 0; i < 100 && edit(&f, "a", &s, 1000) == 0; i++)
@@ -301,12 +286,11 @@ static void tell_unreadable(struct fixture *f, const char *name, const char *ver
 }
 
 /* Versions decide about states that cannot be read, too: the newest is in force. */
-static void test_unreadable_versions(void **state)
+TEST(test_unreadable_versions)
 {
 	struct fixture f;
 	struct say s = {.message = "x"};
 
-	(void)state;
 	fixture_init(&f);
 	api_nap(200);
 	assert_int_equal(edit(&f, "a", &s, 1000), 0);
@@ -325,14 +309,13 @@ static void test_unreadable_versions(void **state)
 }
 
 /* Each event of a server that cannot be read has the same fault: it is told once, and when it comes back. */
-static void test_unreadable_is_told_once(void **state)
+TEST(test_unreadable_is_told_once)
 {
 	char path[] = "/tmp/test_servers_XXXXXX", version[16], text[4096] = "", *good;
 	struct fixture f;
 	size_t lines = 0;
 	int fd = mkstemp(path), null;
 
-	(void)state;
 	assert_true(fd >= 0);
 	(void)unlink(path);
 	fixture_init(&f);
@@ -357,12 +340,11 @@ static void test_unreadable_is_told_once(void **state)
 }
 
 /* It says 500, or 429: it is asked again, but not as fast as it can say so. */
-static void test_api_server_in_trouble(void **state)
+TEST(test_api_server_in_trouble)
 {
 	struct fixture f;
 	struct say s = {.message = "x"};
 
-	(void)state;
 	fixture_init(&f);
 	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
 	assert_int_equal(edit(&f, "a", &s, 1000), ERR_TIMEOUT);
@@ -373,13 +355,12 @@ static void test_api_server_in_trouble(void **state)
 }
 
 /* There was no memory for a state, and then there is for the same one. */
-static void test_unreadable_for_a_moment(void **state)
+TEST(test_unreadable_for_a_moment)
 {
 	struct fixture f;
 	struct say s = {.message = "x"};
 	char *text, version[32];
 
-	(void)state;
 	fixture_init(&f);
 	api_nap(200);
 	kube_store_mute(f.store, true);
@@ -398,13 +379,12 @@ static void test_unreadable_for_a_moment(void **state)
 }
 
 /* A commit's answer that nobody can read says so at once. */
-static void test_unreadable_answer(void **state)
+TEST(test_unreadable_answer)
 {
 	struct fixture f;
 	struct say s = {.message = "x"};
 	size_t asked;
 
-	(void)state;
 	fixture_init(&f);
 	api_nap(200);
 	kube_store_mute(f.store, true);
@@ -417,13 +397,12 @@ static void test_unreadable_answer(void **state)
 }
 
 /* A list of the watch, and commits while it runs: what a commit brought is newer than the list; but no commit keeps what is gone. */
-static void test_list_and_commits(void **state)
+TEST(test_list_and_commits)
 {
 	struct fixture f;
 	struct say s = {.message = "x"};
 	char *b, version[32];
 
-	(void)state;
 	fixture_init(&f);
 	api_nap(200);
 	kube_store_mute(f.store, true);
@@ -454,11 +433,10 @@ static void test_list_and_commits(void **state)
 	fixture_release(&f);
 }
 
-static void test_refresh(void **state)
+TEST(test_refresh)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	api_nap(200);
 	kube_store_mute(f.store, true);
@@ -501,7 +479,7 @@ static void *edit_timed(void *arg)
 }
 
 /* Nobody answers, and edits of different patience are written together: none waits for a more patient one. */
-static void test_patience(void **state)
+TEST(test_patience)
 {
 	struct fixture f;
 	/* The first one keeps the others together; of those, anyone may be who writes, and writes again. */
@@ -511,21 +489,20 @@ static void test_patience(void **state)
 		{.message = "5", .patience_ms = 2500}, {.message = "6", .patience_ms = 4500},
 		{.message = "7", .patience_ms = 4500}};
 
-	(void)state;
 	fixture_init(&f);
 	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
 	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 6000, -1);
 	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS "/a", 6000, -1);
-	for (size_t i = 0; i < LEN(t); i++) {
+	for (size_t i = 0; i < COUNT(t); i++) {
 		t[i].f = &f;
 		assert_int_equal(pthread_create(&t[i].thread, NULL, edit_timed, &t[i]), 0);
 		if (i == 0)
 			assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
 	}
-	for (size_t i = 0; i < LEN(t); i++)
+	for (size_t i = 0; i < COUNT(t); i++)
 		assert_int_equal(pthread_join(t[i].thread, NULL), 0);
 	assert_int_equal(t[0].rc, 0);
-	for (size_t i = 1; i < LEN(t); i++) {
+	for (size_t i = 1; i < COUNT(t); i++) {
 		assert_true(t[i].took_ms <= t[i].patience_ms + 1200);
 		/* Who is the last one left, by some milliseconds, may find what was written with the others: his own. */
 		if (t[i].rc == 0)
@@ -546,13 +523,12 @@ static void *hang(void *arg)
 	return NULL;
 }
 
-static void test_stop_ends_edits(void **state)
+TEST(test_stop_ends_edits)
 {
 	struct fixture f;
 	pthread_t thread;
 	int64_t began;
 
-	(void)state;
 	fixture_init(&f);
 	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
 	assert_int_equal(pthread_create(&thread, NULL, hang, &f), 0);
@@ -564,24 +540,7 @@ static void test_stop_ends_edits(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_picture_follows),
-		cmocka_unit_test(test_edits),
-		cmocka_unit_test(test_edit_after_others),
-		cmocka_unit_test(test_edit_outcomes),
-		cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_unreadable_versions),
-		cmocka_unit_test(test_unreadable_is_told_once),
-		cmocka_unit_test(test_api_server_in_trouble),
-		cmocka_unit_test(test_unreadable_for_a_moment),
-		cmocka_unit_test(test_unreadable_answer),
-		cmocka_unit_test(test_list_and_commits),
-		cmocka_unit_test(test_refresh),
-		cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_stop_ends_edits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_the_picture_follows, test_edits, test_edit_after_others, test_edit_outcomes,
+	test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
+	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
+	test_list_and_commits, test_refresh, test_patience, test_stop_ends_edits)

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the set of uids that hold claims, against a plain table of counts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/cluster/uid_set.h"
 
 #define UIDS 700
@@ -27,14 +20,13 @@ static void check_all(const struct uid_set *s, const unsigned *count)
 }
 
 /* Adds and removals in an order without system: what was added more often than removed is there, nothing else. */
-static void test_against_counts(void **state)
+TEST(test_against_counts)
 {
 	struct uid_set s = {0};
 	unsigned count[UIDS] = {0};
 	uint32_t random = 7;
 	char text[64];
 
-	(void)state;
 	check_all(&s, count);
 	for (unsigned step = 0; step < 40000; step++) {
 		unsigned i;
@@ -60,11 +52,10 @@ static void test_against_counts(void **state)
 }
 
 /* Who knows nothing must not say no. */
-static void test_blind(void **state)
+TEST(test_blind)
 {
 	struct uid_set s = {.blind = true};
 
-	(void)state;
 	uid_set_add(&s, SLICE("a"));
 	uid_set_remove(&s, SLICE("a"));
 	assert_int_equal(uid_set_count(&s, SLICE("a")), UINT32_MAX);
@@ -72,12 +63,4 @@ static void test_blind(void **state)
 	uid_set_release(&s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_counts),
-		cmocka_unit_test(test_blind),
-	};
-
-	return cmocka_run_group_tests_name("uid_set", tests, NULL, NULL) != 0;
-}
+TESTS(test_against_counts, test_blind)
