@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration and a pool for tests of the core. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "base/text.h"
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/edge/ledger_memory.h"
-
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 static struct slice bf_always[] = {{"{client.binary}", 15}, {"run", 3}, {"-n", 2}, {"{amount}", 8}};
 static struct slice bf_fraction[] = {{"-p", 2}, {"{fraction}", 10}};
@@ -77,7 +67,7 @@ static void make_profiles(struct fixture *f)
 		.kind = PROFILE_WRAP,
 		.by_client = true,
 		.argv = bf_argv,
-		.n_argv = LEN(bf_argv),
+		.n_argv = COUNT(bf_argv),
 		.separator = SLICE("--"),
 		.basename = SLICE("bitfusion"),
 		.options = {opt_n, 2, opt_p, 2, opt_m, 1},

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/core/config: TOTAL_GPU_MEMORY as people write it, and profiles by name.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/core/config.h"
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
-
-static void test_total_memory(void **state)
+TEST(test_total_memory)
 {
 	static const struct {
 		const char *text;
@@ -51,7 +43,6 @@ static void test_total_memory(void **state)
 		{"lots", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 		uint64_t mb = 77;
@@ -71,12 +62,11 @@ static void test_total_memory(void **state)
 	}
 }
 
-static void test_profile(void **state)
+TEST(test_profile)
 {
 	struct profile profiles[] = {{.name = SLICE("bitfusion")}, {.name = SLICE("lupine")}};
 	struct config c = {.profiles = profiles, .n_profiles = 2};
 
-	(void)state;
 	assert_ptr_equal(config_profile(&c, SLICE("bitfusion")), &profiles[0]);
 	assert_ptr_equal(config_profile(&c, SLICE("lupine")), &profiles[1]);
 	assert_null(config_profile(&c, SLICE("Lupine")));
@@ -84,12 +74,4 @@ static void test_profile(void **state)
 	assert_null(config_profile(&c, (struct slice){NULL, 0}));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_total_memory),
-		cmocka_unit_test(test_profile),
-	};
-
-	return cmocka_run_group_tests_name("config", tests, NULL, NULL) != 0;
-}
+TESTS(test_total_memory, test_profile)

@@ -1,41 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/edge/config_store and files: what is built out of which files, what is refused, and the swap under readers.
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/files.h"
+#include "test/unit/test.h"
 #include "webhook/edge/config_store.h"
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 #define PROFILE(name)                                                                              \
 	"apiVersion: poolgate.io/v1alpha1\nkind: LauncherProfile\nmetadata: {name: " name "}\n"    \
 	"spec: {kind: env, env: [{name: A, value: b}]}\n"
 
 static char dir[64];
 
-static int make_dir(void **state)
+FIXTURE(make_dir)
 {
-	(void)state;
 	snprintf(dir, sizeof(dir), "/tmp/poolgate-store-XXXXXX");
 	return mkdtemp(dir) ? 0 : -1;
 }
 
-static int remove_dir(void **state)
+FIXTURE(remove_dir)
 {
 	char command[96];
 
-	(void)state;
 	snprintf(command, sizeof(command), "rm -r %s", dir);
 	return system(command);
 }
@@ -86,7 +74,7 @@ static void must_fail(const struct settings *s, int code, const char *complaint)
 		fail_msg("%d \"%s\", expected %d \"%s\"", rc, err.msg, code, complaint);
 }
 
-static void test_examples(void **state)
+TEST(test_examples)
 {
 	struct settings s = {.client_catalogue = "manifests/examples/catalogue.yaml",
 		.sidecar_config = "manifests/examples/sidecar.yaml",
@@ -96,7 +84,6 @@ static void test_examples(void **state)
 		.secret_without_claim = true};
 	struct config_built *b = must_build(&s), *other;
 
-	(void)state;
 	assert_int_equal(b->config.n_profiles, 4);
 	assert_int_equal(b->config.total_gpu_mb, 16160);
 	assert_true(b->config.secret_without_claim);
@@ -112,12 +99,11 @@ static void test_examples(void **state)
 	must_fail(&s, ERR_INVALID, "found \"nonesuch\" as default launcher");
 }
 
-static void test_files_and_folders(void **state)
+TEST(test_files_and_folders)
 {
 	struct settings s = with_launchers(in_dir("p"));
 	struct config_built *b;
 
-	(void)state;
 	assert_int_equal(mkdir(in_dir("p"), 0700), 0);
 	must_fail(&s, ERR_INVALID, "found no *.yaml");
 	put("p/b.yaml", PROFILE("b") "---\n" PROFILE("c") "---\n");
@@ -141,7 +127,7 @@ static void test_files_and_folders(void **state)
 	config_built_free(b);
 }
 
-static void test_wrong(void **state)
+TEST(test_wrong)
 {
 	static const struct {
 		const char *text;
@@ -158,7 +144,6 @@ static void test_wrong(void **state)
 	};
 	struct settings s;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		put("x.yaml", cases[i].text);
 		s = with_launchers(in_dir("x.yaml"));
@@ -176,12 +161,11 @@ static void test_wrong(void **state)
 	must_fail(&s, ERR_INVALID, "two.yaml: found 2 documents, expected one");
 }
 
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
 	struct settings s = with_launchers(in_dir("large.yaml"));
 	FILE *f = fopen(in_dir("large.yaml"), "w");
 
-	(void)state;
 	assert_non_null(f);
 	for (int i = 0; i < 20000; i++)
 		fputs("# a comment of more than fifty bytes, to reach the limit\n", f);
@@ -189,13 +173,12 @@ static void test_too_large(void **state)
 	must_fail(&s, ERR_TOOBIG, "large.yaml is over 1048576 bytes");
 }
 
-static void test_publish(void **state)
+TEST(test_publish)
 {
 	struct settings s = with_launchers(in_dir("one.yaml"));
 	const struct config *old, *now;
 	struct config_store store;
 
-	(void)state;
 	config_store_init(&store);
 	put("one.yaml", PROFILE("a"));
 	assert_true(config_store_publish(&store, must_build(&s)));
@@ -234,13 +217,12 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-static void test_swap_under_readers(void **state)
+TEST(test_swap_under_readers)
 {
 	struct settings a, b;
 	pthread_t threads[3];
 	struct race r = {0};
 
-	(void)state;
 	put("a.yaml", PROFILE("a"));
 	put("b.yaml", PROFILE("b"));
 	a = with_launchers(in_dir("a.yaml"));
@@ -260,11 +242,10 @@ static void test_swap_under_readers(void **state)
 	config_store_release(&r.store);
 }
 
-static void test_marks(void **state)
+TEST(test_marks)
 {
 	uint64_t before, folder;
 
-	(void)state;
 	assert_true(files_mark(in_dir("gone")) == 0);
 	assert_int_equal(mkdir(in_dir("m"), 0700), 0);
 	folder = files_mark(in_dir("m"));
@@ -285,12 +266,11 @@ static void test_marks(void **state)
 	assert_true(folder != files_mark(in_dir("m")));
 }
 
-static void test_read(void **state)
+TEST(test_read)
 {
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	put("r", "123456789");
 	buf_init(&out, 9);
 	assert_int_equal(files_read(in_dir("r"), &out, &err), 0);
@@ -306,18 +286,5 @@ static void test_read(void **state)
 	buf_release(&out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_examples),
-		cmocka_unit_test(test_files_and_folders),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_too_large),
-		cmocka_unit_test(test_publish),
-		cmocka_unit_test(test_swap_under_readers),
-		cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_read),
-	};
-
-	return cmocka_run_group_tests_name("config_store", tests, make_dir, remove_dir) != 0;
-}
+TESTS_WITHIN(make_dir, remove_dir, test_examples, test_files_and_folders, test_wrong,
+	test_too_large, test_publish, test_swap_under_readers, test_marks, test_read)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a review is answered: the right reply, or a 500 that keeps nothing.
  * Linked with --wrap for malloc, calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/admission_fixture.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 #include "webhook/edge/engine.h"
 
 #define ON                                                                                         \
@@ -100,20 +91,18 @@ static void both(http_handler *h, const char *operation, const char *object, con
 	free(review);
 }
 
-static void test_mutate(void **state)
+TEST(test_mutate)
 {
-	(void)state;
 	both(admission_mutate, "CREATE", ASKS, "null", 0);
 	both(admission_mutate, "CREATE", LUPINE, "null", 0);
 	both(admission_mutate, "CREATE", OWN, "null", 0);
 	both(admission_mutate, "CREATE", REFUSED, "null", 0);
 }
 
-static void test_validate(void **state)
+TEST(test_validate)
 {
 	static const char *const pods[] = {ASKS, LUPINE, OWN};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct fixture f;
 		char *live;
@@ -127,12 +116,11 @@ static void test_validate(void **state)
 	both(admission_validate, "CREATE", ASKS, "null", 0);
 }
 
-static void test_update(void **state)
+TEST(test_update)
 {
 	struct fixture f;
 	char *live;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, ASKS);
 	both(admission_mutate, "UPDATE", ASKS, live, 0);
@@ -142,12 +130,11 @@ static void test_update(void **state)
 }
 
 /* From files: 0 and the right patch, or ERR_NOMEM. */
-static void test_engine(void **state)
+TEST(test_engine)
 {
 	struct fixture f;
 	char *pod = fixture_quotes(ASKS), *live;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, ASKS);
 	for (int undo = 0; undo < 2; undo++) {
@@ -184,14 +171,4 @@ static void test_engine(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mutate),
-		cmocka_unit_test(test_validate),
-		cmocka_unit_test(test_update),
-		cmocka_unit_test(test_engine),
-	};
-
-	return cmocka_run_group_tests_name("core_oom", tests, NULL, NULL) != 0;
-}
+TESTS(test_mutate, test_validate, test_update, test_engine)

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the last decisions: bounded, the youngest first, refusals not pushed out by crowds, from several threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/text.h"
+#include "test/unit/test.h"
 #include "webhook/edge/decisions.h"
 
 static struct decision got[4 * DECISIONS_KEPT];
@@ -28,11 +20,10 @@ static void add(struct decisions *d, enum metric_result result, const char *name
 				 .message = SLICE("words")});
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
 	struct decisions *d = decisions_new();
 
-	(void)state;
 	assert_non_null(d);
 	assert_int_equal(decisions_copy(d, got, 10), 0);
 	add(d, RESULT_CLAIMED, "a");
@@ -55,12 +46,11 @@ static void test_order(void **state)
 	add(NULL, RESULT_CLAIMED, "nobody keeps it");
 }
 
-static void test_bounded(void **state)
+TEST(test_bounded)
 {
 	struct decisions *d = decisions_new();
 	size_t n;
 
-	(void)state;
 	add(d, RESULT_REFUSED, "refused");
 	for (int i = 0; i < 10 * DECISIONS_KEPT; i++) {
 		char name[32];
@@ -68,24 +58,23 @@ static void test_bounded(void **state)
 		(void)snprintf(name, sizeof(name), "pod-%d", i);
 		add(d, RESULT_CLAIMED, name);
 	}
-	n = decisions_copy(d, got, sizeof(got) / sizeof(got[0]));
+	n = decisions_copy(d, got, COUNT(got));
 	assert_int_equal(n, DECISIONS_KEPT + 1);
 	assert_string_equal(got[0].name, "pod-639");
 	assert_string_equal(got[n - 2].name, "pod-576");
 	assert_string_equal(got[n - 1].name, "refused");
 	for (int i = 0; i < 10 * DECISIONS_KEPT; i++)
 		add(d, RESULT_REFUSED, "more");
-	assert_int_equal(decisions_copy(d, got, sizeof(got) / sizeof(got[0])), 2 * DECISIONS_KEPT);
+	assert_int_equal(decisions_copy(d, got, COUNT(got)), 2 * DECISIONS_KEPT);
 	decisions_free(d);
 }
 
 /* What is too long is cut where a character ends. */
-static void test_long(void **state)
+TEST(test_long)
 {
 	struct decisions *d = decisions_new();
 	char text[2000];
 
-	(void)state;
 	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
 		memcpy(text + i, "ü", 2);
 	decisions_add(d, &(struct decision_note){.result = RESULT_REFUSED,
@@ -122,7 +111,7 @@ static void test_long(void **state)
 	decisions_free(d);
 }
 
-static void test_write(void **state)
+TEST(test_write)
 {
 	static const char head[] = "[{\"at\":\"20";
 	static const char tail[] = "Z\",\"dryRun\":false,\"hook\":\"validate\",\"operation\":"
@@ -132,7 +121,6 @@ static void test_write(void **state)
 	struct decisions *d = decisions_new();
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 1 << 16);
 	decisions_write(NULL, &out);
 	decisions_write(d, &out);
@@ -159,12 +147,11 @@ static void *crowd(void *arg)
 	return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
 	struct decisions *d = decisions_new();
 	pthread_t threads[4];
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, crowd, d), 0);
 	for (int i = 0; i < 200; i++) {
@@ -182,15 +169,4 @@ static void test_threads(void **state)
 	decisions_free(d);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_bounded),
-		cmocka_unit_test(test_long),
-		cmocka_unit_test(test_write),
-		cmocka_unit_test(test_threads),
-	};
-
-	return cmocka_run_group_tests_name("decisions", tests, NULL, NULL) != 0;
-}
+TESTS(test_order, test_bounded, test_long, test_write, test_threads)

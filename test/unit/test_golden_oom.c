@@ -5,16 +5,6 @@
  * Linked with --wrap for malloc, calloc and realloc. Runs where the tree is. */
 #include <dirent.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/base64.h"
 #include "base/files.h"
@@ -22,6 +12,7 @@
 #include "base/log.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 #include "webhook/core/config.h"
 #include "webhook/edge/admission.h"
 #include "webhook/edge/config_store.h"
@@ -59,7 +50,7 @@ static struct setup setups[] = {
 		.total_gpu_memory = "16000",
 		.launchers = true},
 };
-#define SETUPS (sizeof(setups) / sizeof(setups[0]))
+#define SETUPS (COUNT(setups))
 
 static struct {
 	unsigned long cases, decisions, failures;
@@ -397,12 +388,11 @@ static void one_case(const char *name)
 	count.cases++;
 }
 
-static void test_all_cases(void **state)
+TEST(test_all_cases)
 {
 	struct dirent **names = NULL;
 	int n = scandir(CASES, &names, NULL, alphasort);
 
-	(void)state;
 	if (n < 0)
 		fail_msg("%s: test/golden/generate.py makes it; run me where the tree is", CASES);
 	for (int i = 0; i < n; i++) {

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/gpu_request: what a container asks, in exact integers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/gpu_request.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define L(members) "{'resources':{'limits':{" members "}}}"
 #define R(members) "{'resources':{'requests':{" members "}}}"
 #define LR(limits, requests) "{'resources':{'limits':{" limits "},'requests':{" requests "}}}"
@@ -75,13 +65,12 @@ static int read_one(struct fixture *f, const char *container, uint64_t total, st
 	return gpu_request_read(&f->json, node, total, &f->scratch, w, r, &f->err);
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(good); i++) {
+	for (size_t i = 0; i < COUNT(good); i++) {
 		struct gpu_request r;
 		struct warnings w;
 
@@ -145,13 +134,12 @@ static const struct {
 	{L(N("1") "," M("'100M'") "," P("101")), 16000, AT("limits", "percent"), "found 101"},
 };
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(bad); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct gpu_request r = {.amount = 77};
 		struct warnings w;
 		int rc = read_one(&f, bad[i].container, bad[i].total, &w, &r);
@@ -171,13 +159,12 @@ static const char *const silent[] = {"{}", "{'resources':null}", "{'resources':{
 	"{'resources':{'limits':null,'requests':null}}", "{'resources':{'limits':[]}}",
 	L("'cpu':1"), L("'bitfusion.io/gpu':100"), L("'Bitfusion.io/gpu-amount':1"), "[]", "7"};
 
-static void test_containers_that_ask_for_nothing(void **state)
+TEST(test_containers_that_ask_for_nothing)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(silent); i++) {
+	for (size_t i = 0; i < COUNT(silent); i++) {
 		struct gpu_request r;
 		struct warnings w;
 
@@ -194,12 +181,11 @@ static void test_containers_that_ask_for_nothing(void **state)
 }
 
 /* The least u with u * total >= mb * n * 100, for every memory and up to 8 GPUs. */
-static void test_units_by_memory(void **state)
+TEST(test_units_by_memory)
 {
 	static const uint64_t totals[] = {1, 7, 100, 999, 16000, 16160};
 
-	(void)state;
-	for (size_t t = 0; t < LEN(totals); t++)
+	for (size_t t = 0; t < COUNT(totals); t++)
 		for (uint32_t n = 1; n <= 8; n++)
 			for (uint64_t mb = 1; mb <= totals[t]; mb++) {
 				uint64_t u = gpu_units(n, 0, mb, totals[t]);
@@ -215,14 +201,4 @@ static void test_units_by_memory(void **state)
 	assert_int_equal(gpu_units(3, 33, 0, 0), 99);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_containers_that_ask_for_nothing),
-		cmocka_unit_test(test_units_by_memory),
-	};
-
-	return cmocka_run_group_tests_name("gpu_request", tests, NULL, NULL) != 0;
-}
+TESTS(test_good, test_bad, test_containers_that_ask_for_nothing, test_units_by_memory)

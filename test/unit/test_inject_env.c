@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/inject_env with validate_plan, undo and reinject: variables that are written for some requests alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/inject.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ON "'auto-management/bitfusion':'all','poolgate.io/launcher':'lupine'"
 #define POD(more, env, asks)                                                                       \
 	"{'metadata':{'name':'p','annotations':{" ON more "}},'spec':{'containers':[{'name':'a'"   \
@@ -42,7 +34,7 @@ static void init(struct fixture *f)
 	fixture_init(f);
 	p = &f->profiles[2];
 	p->env = env;
-	p->n_env = LEN(env);
+	p->n_env = COUNT(env);
 	p->servers_placed = p->whole_servers = false;
 	p->can_fraction = p->can_memory = CAN_YES;
 }
@@ -103,13 +95,12 @@ static const struct {
 };
 
 /* Injected, admitted, and taken back. */
-static void test_written_and_taken_back(void **state)
+TEST(test_written_and_taken_back)
 {
 	struct fixture f;
 
-	(void)state;
 	init(&f);
-	for (size_t i = 0; i < LEN(injected); i++) {
+	for (size_t i = 0; i < COUNT(injected); i++) {
 		char *pod = fixture_inject(&f, injected[i].pod), *back, *user;
 		cJSON *got, *want;
 
@@ -153,13 +144,12 @@ static const char *const collisions[] = {
 	POD("", "'env':[" TOKEN "," FROM("other", "key") "],", ""),
 };
 
-static void test_collisions(void **state)
+TEST(test_collisions)
 {
 	struct fixture f;
 
-	(void)state;
 	init(&f);
-	for (size_t i = 0; i < LEN(collisions); i++) {
+	for (size_t i = 0; i < COUNT(collisions); i++) {
 		if (fixture_mutate(&f, collisions[i]) != ERR_REFUSED)
 			fail_msg("row %zu is not refused", i);
 		assert_string_equal(f.err.reason, "EnvCollision");
@@ -169,13 +159,12 @@ static void test_collisions(void **state)
 }
 
 /* An update brings the user's manifest without what we added: it comes back from the live pod. */
-static void test_restored(void **state)
+TEST(test_restored)
 {
 	struct fixture f;
 
-	(void)state;
 	init(&f);
-	for (size_t i = 0; i < LEN(injected); i++) {
+	for (size_t i = 0; i < COUNT(injected); i++) {
 		char *live = fixture_inject(&f, injected[i].pod), *user, *pod;
 		const struct json_node *root;
 		struct buf both;
@@ -229,13 +218,12 @@ static const struct {
 		"/spec/containers/0/env/4"},
 };
 
-static void test_changed_behind_us(void **state)
+TEST(test_changed_behind_us)
 {
 	struct fixture f;
 
-	(void)state;
 	init(&f);
-	for (size_t i = 0; i < LEN(forged); i++) {
+	for (size_t i = 0; i < COUNT(forged); i++) {
 		char *pod = fixture_inject(&f, forged[i].pod);
 		char *changed = fixture_change(pod, forged[i].change);
 
@@ -249,7 +237,7 @@ static void test_changed_behind_us(void **state)
 }
 
 /* Elements that are empty, separators of several bytes, and what only begins like one. */
-static void test_join(void **state)
+TEST(test_join)
 {
 	static const struct {
 		const char *front, *separator, *value, *want;
@@ -267,9 +255,8 @@ static void test_join(void **state)
 	};
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 4096);
-	for (size_t i = 0; i < LEN(cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct slice got = inject_join(slice_of(cases[i].front),
 			slice_of(cases[i].separator), slice_of(cases[i].value), &a);
 
@@ -279,15 +266,5 @@ static void test_join(void **state)
 	arena_release(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_written_and_taken_back),
-		cmocka_unit_test(test_collisions),
-		cmocka_unit_test(test_restored),
-		cmocka_unit_test(test_changed_behind_us),
-	};
-
-	return cmocka_run_group_tests_name("inject_env", tests, NULL, NULL) != 0;
-}
+TESTS(test_join, test_written_and_taken_back, test_collisions, test_restored,
+	test_changed_behind_us)

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: looking up servers and GPUs, what filters select, and copies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/ledger.h"
 
 #define POOL                                                                                       \
 	"a zone=lab Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain T4:8000; "      \
 	"b NVIDIA_A100_80GB_PCIe:80000s k80:1m; c"
 
-static void test_find(void **state)
+TEST(test_find)
 {
 	static const char *const names[] = {"a", "a-b", "b", "c"};
 	static const char *const absent[] = {"", "A", "a-", "a-bc", "bb", "d", "0"};
 	struct pool p;
 
-	(void)state;
 	pool_init(&p, POOL);
 	for (size_t i = 0; i < 4; i++)
 		assert_ptr_equal(inventory_server(&p.inv, slice_of(names[i])), &p.inv.servers[i]);
-	for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++)
+	for (size_t i = 0; i < COUNT(absent); i++)
 		assert_null(inventory_server(&p.inv, slice_of(absent[i])));
 	assert_null(inventory_server(&(struct inventory){0}, SLICE("a")));
 	assert_ptr_equal(
@@ -34,13 +27,12 @@ static void test_find(void **state)
 	pool_release(&p);
 }
 
-static void test_usable(void **state)
+TEST(test_usable)
 {
 	static const bool want[] = {true, false, false, false, false};
 	struct pool p;
 	size_t n = 0;
 
-	(void)state;
 	pool_init(&p, POOL);
 	for (size_t i = 0; i < p.inv.n_servers; i++)
 		for (size_t j = 0; j < p.inv.servers[i].n_gpus; j++)
@@ -63,7 +55,7 @@ static bool selected(
 	return true;
 }
 
-static void test_filters(void **state)
+TEST(test_filters)
 {
 	/* selected: one letter per GPU in the order of the pool */
 	static const struct {
@@ -98,9 +90,8 @@ static void test_filters(void **state)
 	};
 	struct pool p;
 
-	(void)state;
 	pool_init(&p, POOL);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct demand d;
 		char got[8] = {0};
 		size_t n = 0;
@@ -116,14 +107,13 @@ static void test_filters(void **state)
 	pool_release(&p);
 }
 
-static void test_copy(void **state)
+TEST(test_copy)
 {
 	struct inventory copy = {0};
 	struct arena a;
 	struct pool p;
 	size_t failed = 0;
 
-	(void)state;
 	pool_init(&p, POOL);
 	arena_init(&a, 1u << 20);
 	assert_int_equal(inventory_copy(&p.inv, &a, &copy, NULL), 0);
@@ -156,23 +146,11 @@ static void test_copy(void **state)
 	arena_release(&a);
 }
 
-static void test_state_names(void **state)
+TEST(test_state_names)
 {
-	(void)state;
 	assert_string_equal(claim_state_name(CLAIM_PENDING), "pending");
 	assert_string_equal(claim_state_name(CLAIM_BOUND), "bound");
 	assert_string_equal(claim_state_name(CLAIM_ADOPTED), "adopted");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_usable),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_copy),
-		cmocka_unit_test(test_state_names),
-	};
-
-	return cmocka_run_group_tests_name("inventory", tests, NULL, NULL) != 0;
-}
+TESTS(test_find, test_usable, test_filters, test_copy, test_state_names)

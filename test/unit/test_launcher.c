@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/core/launcher: templates, argv, clients, and what a profile can express.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
+#include "test/unit/test.h"
 #include "webhook/core/launcher.h"
-
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
 static struct arena arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&arena, 1 << 20);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&arena);
 	return 0;
 }
@@ -56,7 +45,7 @@ static void expect(struct slice got, const char *want)
 		fail_msg("got \"%.*s\", expected \"%s\"", (int)got.len, got.at, want);
 }
 
-static void test_expand(void **state)
+TEST(test_expand)
 {
 	static const struct {
 		const char *text, *want;
@@ -82,16 +71,14 @@ static void test_expand(void **state)
 	};
 	struct launch l = launch(3, 13, 8589);
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		expect(template_expand(slice_of(cases[i].text), &l, SLICE("x=y"), &arena),
 			cases[i].want);
 }
 
 /* Exactly what printf("%f", percent / 100.0) gives, for every percent there is. */
-static void test_fraction(void **state)
+TEST(test_fraction)
 {
-	(void)state;
 	for (uint32_t percent = 1; percent <= 100; percent++) {
 		struct launch l = launch(1, percent, 0);
 		char want[16];
@@ -101,7 +88,7 @@ static void test_fraction(void **state)
 	}
 }
 
-static void test_memory_gib(void **state)
+TEST(test_memory_gib)
 {
 	static const struct {
 		uint64_t mb;
@@ -117,7 +104,6 @@ static void test_memory_gib(void **state)
 		{UINT64_MAX, "17179869184000000"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct launch l = launch(1, 0, cases[i].mb);
 
@@ -126,7 +112,7 @@ static void test_memory_gib(void **state)
 	}
 }
 
-static void test_server_host(void **state)
+TEST(test_server_host)
 {
 	static const struct {
 		const char *address, *want;
@@ -141,7 +127,6 @@ static void test_server_host(void **state)
 	};
 	struct launch none = launch(1, 100, 0);
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct slice address = slice_of(cases[i].address);
 		struct launch l = launch(1, 100, 0);
@@ -155,13 +140,12 @@ static void test_server_host(void **state)
 	expect(template_expand(SLICE("<{server_host}>"), &none, SLICE(""), &arena), "<>");
 }
 
-static void test_expand_out_of_memory(void **state)
+TEST(test_expand_out_of_memory)
 {
 	static const char *const texts[] = {"{fraction}", "={client.binary}"};
 	struct launch l = launch(1, 100, 0);
 	struct arena tiny;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		arena_init(&tiny, 4);
 		assert_null(template_expand(slice_of(texts[i]), &l, SLICE(""), &tiny).at);
@@ -170,7 +154,7 @@ static void test_expand_out_of_memory(void **state)
 	}
 }
 
-static void test_check(void **state)
+TEST(test_check)
 {
 	static const struct {
 		const char *text;
@@ -206,7 +190,6 @@ static void test_check(void **state)
 		{"{{{", WORD_ALWAYS, "never closed"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 		int rc = template_check(
@@ -224,9 +207,8 @@ static void test_check(void **state)
 	}
 }
 
-static void test_has(void **state)
+TEST(test_has)
 {
-	(void)state;
 	assert_true(template_has(SLICE("-n {amount}"), "amount"));
 	assert_false(template_has(SLICE("-n {{amount}"), "amount"));
 	assert_false(template_has(SLICE("amount"), "amount"));
@@ -263,7 +245,7 @@ static void expect_argv(const struct launch *l, const char *want)
 	buf_release(&b);
 }
 
-static void test_argv(void **state)
+TEST(test_argv)
 {
 	struct profile p = {.name = SLICE("tool"),
 		.argv = groups,
@@ -271,7 +253,6 @@ static void test_argv(void **state)
 		.separator = SLICE("--")};
 	struct launch l = launch(1, 50, 0);
 
-	(void)state;
 	l.profile = &p;
 	expect_argv(&l,
 		"/opt/x/bin/tool|run|-n|1|-p|0.500000|--filter|gpu.model=V100|--filter|a=b|--match|"
@@ -286,14 +267,13 @@ static void test_argv(void **state)
 	expect_argv(&l, "/opt/x/bin/tool|run|-n|2|-m|8000");
 }
 
-static void test_argv_out_of_memory(void **state)
+TEST(test_argv_out_of_memory)
 {
 	struct profile p = {.name = SLICE("tool"), .argv = groups, .n_argv = COUNT(groups)};
 	struct launch l = launch(1, 50, 0);
 	struct slice *words = NULL;
 	size_t n = 77;
 
-	(void)state;
 	l.profile = &p;
 	for (size_t max = 0; max < 2048; max += 16) {
 		struct err err = {0};
@@ -314,7 +294,7 @@ static void test_argv_out_of_memory(void **state)
 	fail_msg("never enough memory");
 }
 
-static void test_client(void **state)
+TEST(test_client)
 {
 	struct profile_client clients[] = {
 		{.os = SLICE("ubuntu18"), .version = SLICE("400")},
@@ -322,7 +302,6 @@ static void test_client(void **state)
 	};
 	struct profile p = {.clients = clients, .n_clients = 2, .by_client = true};
 
-	(void)state;
 	assert_ptr_equal(profile_client(&p, SLICE("ubuntu18"), SLICE("400")), &clients[0]);
 	assert_ptr_equal(profile_client(&p, SLICE("ubuntu20"), SLICE("450")), &clients[1]);
 	assert_null(profile_client(&p, SLICE("ubuntu20"), SLICE("400")));
@@ -335,7 +314,7 @@ static void test_client(void **state)
 	assert_null(profile_client(&p, SLICE(""), SLICE("")));
 }
 
-static void test_expresses(void **state)
+TEST(test_expresses)
 {
 	static const struct {
 		enum can fraction, memory;
@@ -358,7 +337,6 @@ static void test_expresses(void **state)
 		{CAN_NO, CAN_BOOKKEEPING, 8, 1, 0, 4000, NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct profile p = {.name = SLICE("tool"),
 			.can_fraction = cases[i].fraction,
@@ -374,21 +352,6 @@ static void test_expresses(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_expand, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fraction, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory_gib, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_server_host, setup, teardown),
-		cmocka_unit_test(test_expand_out_of_memory),
-		cmocka_unit_test(test_check),
-		cmocka_unit_test(test_has),
-		cmocka_unit_test_setup_teardown(test_argv, setup, teardown),
-		cmocka_unit_test(test_argv_out_of_memory),
-		cmocka_unit_test(test_client),
-		cmocka_unit_test(test_expresses),
-	};
-
-	return cmocka_run_group_tests_name("launcher", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, test_expand, test_fraction, test_memory_gib, test_server_host,
+	test_expand_out_of_memory, test_check, test_has, test_argv, test_argv_out_of_memory,
+	test_client, test_expresses)

@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/core/launcher_bitfusion: the origin's two files, unchanged, and every way in which they can be wrong.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/yaml.h"
+#include "test/unit/test.h"
 #include "webhook/core/launcher_bitfusion.h"
-
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
 static struct arena tree_arena, arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&tree_arena, YAML_ARENA_MAX);
 	arena_init(&arena, 16 << 20);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&tree_arena);
 	arena_release(&arena);
 	return 0;
@@ -112,11 +101,10 @@ static const char sidecar[] =
 	"      secretName: bitfusion-client-secret-client.yml\n"
 	"      items: [{key: client.yaml, path: client.yaml, mode: 0600}]\n";
 
-static void test_files(void **state)
+TEST(test_files)
 {
 	struct profile p;
 
-	(void)state;
 	must_load(catalogue, sidecar, &p);
 	expect(p.name, "bitfusion");
 	assert_int_equal(p.kind, PROFILE_WRAP);
@@ -159,7 +147,7 @@ static void test_files(void **state)
 }
 
 /* What a pod gets: the origin's command lines. */
-static void test_argv(void **state)
+TEST(test_argv)
 {
 	static const struct slice filters[] = {{"server.name=gpu-01", 18}, {"a=b", 3}};
 	static const struct {
@@ -175,7 +163,6 @@ static void test_argv(void **state)
 	};
 	struct profile p;
 
-	(void)state;
 	must_load(catalogue, sidecar, &p);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct launch l = {.profile = &p,
@@ -201,7 +188,7 @@ static void test_argv(void **state)
 }
 
 /* An empty element of LD_LIBRARY_PATH is the current folder. */
-static void test_library_path(void **state)
+TEST(test_library_path)
 {
 	static const struct {
 		const char *text, *want;
@@ -212,7 +199,6 @@ static void test_library_path(void **state)
 		{"'/a/opt/bitfusion/lib::/b'", "/a/opt/bitfusion/lib:/b"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct launch l = {0};
 		struct profile p;
@@ -237,11 +223,10 @@ static void test_library_path(void **state)
 	"  - {BitfusionVersion: \"" version "\", OSVersion: o, BinaryPath: " binary                \
 	", EnvVariable: " lib "}\n"
 
-static void test_duplicates(void **state)
+TEST(test_duplicates)
 {
 	struct profile p;
 
-	(void)state;
 	must_load("BitfusionClients:\n" ENTRY("1", "/a/bf", "/opt/bitfusion/1")
 			  ENTRY("2", "/a/bf", "/opt/bitfusion/2")
 				  ENTRY("1", "/c/other", "/opt/bitfusion/3") "Extra: ignored\n",
@@ -252,11 +237,10 @@ static void test_duplicates(void **state)
 }
 
 /* Without the word nobody needs /opt/bitfusion; a sidecar config without init containers is a short one. */
-static void test_generous(void **state)
+TEST(test_generous)
 {
 	struct profile p;
 
-	(void)state;
 	must_load(
 		"BitfusionClients:\n" ENTRY("1", "/a/bf", "/lib"), "containers: [{name: x}]\n", &p);
 	assert_int_equal(p.clients[0].n_inits, 0);
@@ -269,7 +253,7 @@ static void test_generous(void **state)
 	assert_int_equal(p.clients[0].n_inits, 1);
 }
 
-static void test_wrong(void **state)
+TEST(test_wrong)
 {
 	static const struct {
 		const char *catalogue, *sidecar; /* NULL: the good one */
@@ -335,7 +319,6 @@ static void test_wrong(void **state)
 			"/initContainers/0/command/3"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct profile p = {.max_amount = 77};
 		struct err err = {0};
@@ -350,13 +333,12 @@ static void test_wrong(void **state)
 	}
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
 	const struct yaml_node *c = parse("catalogue.yaml", catalogue);
 	const struct yaml_node *s = parse("sidecar.yaml", sidecar);
 	size_t max;
 
-	(void)state;
 	for (max = 0; max < 65536; max += 64) {
 		struct profile p = {.max_amount = 77};
 		struct err err = {0};
@@ -387,14 +369,13 @@ static char *read_text(const char *path, char *text, size_t size)
 	return text;
 }
 
-static void test_examples(void **state)
+TEST(test_examples)
 {
 	static const char *const os[] = {"ubuntu18", "ubuntu20", "centos7", "centos8"};
 	static const char *const version[] = {"400", "401", "450"};
 	static char c[16384], s[16384];
 	struct profile p;
 
-	(void)state;
 	must_load(read_text("manifests/examples/catalogue.yaml", c, sizeof(c)),
 		read_text("manifests/examples/sidecar.yaml", s, sizeof(s)), &p);
 	assert_int_equal(p.n_clients, 12);
@@ -404,18 +385,5 @@ static void test_examples(void **state)
 	assert_int_equal(p.n_secrets, 3);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_files, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_argv, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_library_path, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_duplicates, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_generous, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_examples, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("launcher_bitfusion", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, test_files, test_argv, test_library_path, test_duplicates,
+	test_generous, test_wrong, test_out_of_memory, test_examples)

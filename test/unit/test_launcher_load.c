@@ -2,36 +2,24 @@
 // Unit tests of webhook/core/launcher_load (with launcher_argv, launcher_env, launcher_template, launcher_inits,
 // launcher_parts and launcher_hash): what a profile document gives, and the sentence for every way in which it can be
 // wrong.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/yaml.h"
+#include "test/unit/test.h"
 #include "webhook/core/gpu_request.h"
 #include "webhook/core/launcher_load.h"
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
-
 static struct arena tree_arena, arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&tree_arena, YAML_ARENA_MAX);
 	arena_init(&arena, 16 << 20);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&tree_arena);
 	arena_release(&arena);
 	return 0;
@@ -124,12 +112,11 @@ static const char full[] =
 	     "      version: \"450\"\n"
 	     "      values: {lib: /b/lib, binary: /b/tool}\n";
 
-static void test_full(void **state)
+TEST(test_full)
 {
 	struct profile p;
 	const struct profile_init *init;
 
-	(void)state;
 	must_load(full, &p);
 	expect(p.name, "tool");
 	assert_int_equal(p.kind, PROFILE_WRAP);
@@ -192,11 +179,10 @@ static void test_full(void **state)
 	assert_null(init->other_requests.at);
 }
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
 	struct profile p;
 
-	(void)state;
 	must_load(WRAP, &p);
 	assert_null(p.separator.at);
 	expect(p.basename, "tool");
@@ -253,7 +239,7 @@ static void test_defaults(void **state)
 }
 
 /* The same document gives the same hash; every change that decides something gives another one. */
-static void test_hash(void **state)
+TEST(test_hash)
 {
 	static const struct {
 		const char *from, *to;
@@ -286,7 +272,6 @@ static void test_hash(void **state)
 	struct profile p;
 	uint64_t hash;
 
-	(void)state;
 	must_load(full, &p);
 	hash = p.hash;
 	must_load(full, &p);
@@ -496,9 +481,8 @@ static const struct {
 	{HEAD "  kind: &a wrap\n", 5, ""},
 };
 
-static void test_wrong(void **state)
+TEST(test_wrong)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(wrong); i++) {
 		struct profile p = {.max_amount = 77};
 		struct err err = {0};
@@ -519,13 +503,12 @@ static void test_wrong(void **state)
 	}
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
 	struct profile p;
 	struct err err = {0};
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 1 << 20);
 	buf_str(&b, WRAP "  volumes:\n");
 	for (int i = 0; i < 65; i++)
@@ -543,13 +526,12 @@ static void test_too_many(void **state)
 }
 
 /* Every shortage of memory is an error, and enough is enough. */
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
 	struct yaml_stream stream;
 	struct err err = {0};
 	size_t max;
 
-	(void)state;
 	assert_int_equal(
 		yaml_parse(&tree_arena, "p.yaml", slice_of(full), YAML_NO_ALIASES, &stream, &err),
 		0);
@@ -569,11 +551,10 @@ static void test_out_of_memory(void **state)
 	assert_in_range(max, 1024, 65535);
 }
 
-static void test_examples(void **state)
+TEST(test_examples)
 {
 	static const char *const files[] = {"juice", "lupine", "cricket"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(files); i++) {
 		char path[128], text[16384];
 		struct profile p;
@@ -593,17 +574,5 @@ static void test_examples(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_defaults, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hash, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_too_many, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_examples, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("launcher_load", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_hash, test_wrong, test_too_many,
+	test_out_of_memory, test_examples)

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones, second requests. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
 	"os':'ubuntu18','bitfusion-client/version':'400'"
@@ -42,13 +32,12 @@ static const char *const accepted[] = {
 			      "b/c':1,'bitfusion.io/gpu-amount':'1'}}}]"),
 };
 
-static void test_odd_pods_are_injected(void **state)
+TEST(test_odd_pods_are_injected)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(accepted); i++) {
+	for (size_t i = 0; i < COUNT(accepted); i++) {
 		char *pod = fixture_inject(&f, accepted[i]), *again;
 		cJSON *root;
 
@@ -68,12 +57,11 @@ static void test_odd_pods_are_injected(void **state)
 	fixture_release(&f);
 }
 
-static void test_other_resources_stay(void **state)
+TEST(test_other_resources_stay)
 {
 	struct fixture f;
 	char *pod;
 
-	(void)state;
 	fixture_init(&f);
 	pod = fixture_inject(&f, accepted[4]);
 	assert_non_null(strstr(pod, "\"claims\":[{\"name\":\"c\"}]"));
@@ -118,13 +106,12 @@ static const struct {
 		"found number", "/spec/containers/0/args/0"},
 };
 
-static void test_verdicts(void **state)
+TEST(test_verdicts)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(verdicts); i++) {
+	for (size_t i = 0; i < COUNT(verdicts); i++) {
 		int rc = fixture_mutate(&f, verdicts[i].pod);
 		const char *says = rc ? f.err.msg : f.mutation.why_not;
 
@@ -139,13 +126,12 @@ static void test_verdicts(void **state)
 }
 
 /* A number of 6000 digits is the user's own and comes back as it was. */
-static void test_a_long_number(void **state)
+TEST(test_a_long_number)
 {
 	struct fixture f;
 	struct buf b;
 	char *pod, *back;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&b, 1 << 16);
 	buf_str(&b, "{'metadata':{'name':'p'," ON "}},'spec':{'containers':[{'name':'a','command':["
@@ -167,12 +153,11 @@ static void test_a_long_number(void **state)
 	fixture_release(&f);
 }
 
-static void test_filters_are_bounded(void **state)
+TEST(test_filters_are_bounded)
 {
 	struct fixture f;
 	struct buf b;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&b, 1 << 16);
 	buf_str(&b, "{'metadata':{'name':'p'," ON ",'bitfusion-client/filter':'");
@@ -186,7 +171,7 @@ static void test_filters_are_bounded(void **state)
 }
 
 /* Of two variables of one name the last one was moved; the first is the user's and stays when ours goes. */
-static void test_undo_leaves_the_users_own_variables(void **state)
+TEST(test_undo_leaves_the_users_own_variables)
 {
 	static const char text[] = POD(ON "}",
 		"'containers':[{'name':'a','command':['x'],'env':["
@@ -195,7 +180,6 @@ static void test_undo_leaves_the_users_own_variables(void **state)
 	struct fixture f;
 	char *pod, *back;
 
-	(void)state;
 	fixture_init(&f);
 	pod = fixture_inject(&f, text);
 	fixture_raw(&f, pod);
@@ -213,12 +197,11 @@ static void test_undo_leaves_the_users_own_variables(void **state)
 }
 
 /* A container that is done and is given its request once more: the resources are rewritten, the rest is left. */
-static void test_a_container_that_asks_again(void **state)
+TEST(test_a_container_that_asks_again)
 {
 	struct fixture f;
 	char *pod, *again, *twice;
 
-	(void)state;
 	fixture_init(&f);
 	pod = fixture_inject(&f, POD(ON "}", APP));
 	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
@@ -282,15 +265,14 @@ static const struct {
 		0, false},
 };
 
-static void test_updates(void **state)
+TEST(test_updates)
 {
 	struct fixture f;
 	char *live;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, POD(ON "}", TWO));
-	for (size_t i = 0; i < LEN(updates); i++) {
+	for (size_t i = 0; i < COUNT(updates); i++) {
 		char *now = fixture_change(live, updates[i].change), *after;
 		int rc = update(&f, live, now);
 		cJSON *got, *want;
@@ -351,15 +333,14 @@ static const struct {
 		false},
 };
 
-static void test_updates_of_wrapped(void **state)
+TEST(test_updates_of_wrapped)
 {
 	static const char pod[] = POD(ON "}",
 		"'containers':[{'name':'a','command':['python','t.py'],'args':['x']," ONE "}]");
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(wrapped); i++) {
+	for (size_t i = 0; i < COUNT(wrapped); i++) {
 		char *made = fixture_inject(&f, pod), *live, *now, *after;
 		char hook[1024], user[1024];
 		cJSON *got, *want;
@@ -397,7 +378,7 @@ static void crowd(struct buf *b, int n, int env)
 	buf_str(b, "]}}");
 }
 
-static void test_crowds(void **state)
+TEST(test_crowds)
 {
 	static const struct {
 		int containers, env, rc;
@@ -411,11 +392,10 @@ static void test_crowds(void **state)
 	struct fixture f;
 	struct buf b;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&b, 16 << 20);
 	alarm(60);
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		int rc;
 
 		buf_clear(&b);
@@ -432,20 +412,6 @@ static void test_crowds(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_odd_pods_are_injected),
-		cmocka_unit_test(test_other_resources_stay),
-		cmocka_unit_test(test_verdicts),
-		cmocka_unit_test(test_a_long_number),
-		cmocka_unit_test(test_filters_are_bounded),
-		cmocka_unit_test(test_undo_leaves_the_users_own_variables),
-		cmocka_unit_test(test_a_container_that_asks_again),
-		cmocka_unit_test(test_updates),
-		cmocka_unit_test(test_updates_of_wrapped),
-		cmocka_unit_test(test_crowds),
-	};
-
-	return cmocka_run_group_tests_name("mutate_edges", tests, NULL, NULL) != 0;
-}
+TESTS(test_odd_pods_are_injected, test_other_resources_stay, test_verdicts, test_a_long_number,
+	test_filters_are_bounded, test_undo_leaves_the_users_own_variables,
+	test_a_container_that_asks_again, test_updates, test_updates_of_wrapped, test_crowds)

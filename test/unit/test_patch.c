@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/patch: operations as RFC 6902 and RFC 6901 spell them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/patch.h"
 
 #define NO_KEY ((struct slice){0})
@@ -25,12 +16,11 @@ static void expect(struct buf *b, const char *want)
 	buf_release(b);
 }
 
-static void test_nothing_is_nothing(void **state)
+TEST(test_nothing_is_nothing)
 {
 	struct buf b;
 	struct patch p;
 
-	(void)state;
 	buf_init(&b, 100);
 	patch_begin(&p, &b);
 	patch_end(&p);
@@ -38,12 +28,11 @@ static void test_nothing_is_nothing(void **state)
 	expect(&b, "");
 }
 
-static void test_operations(void **state)
+TEST(test_operations)
 {
 	struct buf b;
 	struct patch p;
 
-	(void)state;
 	buf_init(&b, 1000);
 	patch_begin(&p, &b);
 	patch_add(&p, "/a", NO_KEY, SLICE("[]"));
@@ -61,12 +50,11 @@ static void test_operations(void **state)
 		   "{'op':'remove','path':'/e/12'},{'op':'remove','path':'/e/12/f'}]");
 }
 
-static void test_keys_are_escaped(void **state)
+TEST(test_keys_are_escaped)
 {
 	struct buf b;
 	struct patch p;
 
-	(void)state;
 	buf_init(&b, 1000);
 	patch_begin(&p, &b);
 	patch_add_str(&p, "/a", SLICE("x.io/y~z\"\\\n"), SLICE("q\"\\\x01"));
@@ -84,12 +72,11 @@ static void test_keys_are_escaped(void **state)
 }
 
 /* What is written behind something else leaves that alone. */
-static void test_appending(void **state)
+TEST(test_appending)
 {
 	struct buf b;
 	struct patch p;
 
-	(void)state;
 	buf_init(&b, 1000);
 	buf_str(&b, "x");
 	patch_begin(&p, &b);
@@ -99,12 +86,11 @@ static void test_appending(void **state)
 }
 
 /* The arena ran out while a path was made. */
-static void test_no_path(void **state)
+TEST(test_no_path)
 {
 	struct buf b;
 	struct patch p;
 
-	(void)state;
 	for (int i = 0; i < 6; i++) {
 		buf_init(&b, 1000);
 		patch_begin(&p, &b);
@@ -135,12 +121,11 @@ static void test_no_path(void **state)
 	}
 }
 
-static void test_no_room(void **state)
+TEST(test_no_room)
 {
 	struct buf b;
 	struct patch p;
 
-	(void)state;
 	buf_init(&b, 20);
 	patch_begin(&p, &b);
 	patch_remove(&p, "/a", NO_KEY);
@@ -150,16 +135,5 @@ static void test_no_room(void **state)
 	buf_release(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nothing_is_nothing),
-		cmocka_unit_test(test_operations),
-		cmocka_unit_test(test_keys_are_escaped),
-		cmocka_unit_test(test_appending),
-		cmocka_unit_test(test_no_path),
-		cmocka_unit_test(test_no_room),
-	};
-
-	return cmocka_run_group_tests_name("patch", tests, NULL, NULL) != 0;
-}
+TESTS(test_nothing_is_nothing, test_operations, test_keys_are_escaped, test_appending, test_no_path,
+	test_no_room)

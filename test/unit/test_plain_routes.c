@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/edge/plain_routes: health, metrics, the page, the pool's JSON, and what /v1/release takes for a pod.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
 #include "webhook/edge/metrics_page.h"
 #include "webhook/edge/plain_routes.h"
-
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
 static struct plain plain;
 static struct log quiet;
@@ -45,11 +34,10 @@ static void set_pool(struct buf *b)
 	buf_release(b);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
 	struct buf pool;
 
-	(void)state;
 	log_init(&quiet, -1);
 	plain_init(&plain);
 	plain.identity = tls_identity_new();
@@ -65,9 +53,8 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	ledger_memory_free(plain.ledger);
 	metrics_free(plain.metrics);
 	decisions_free(plain.decisions);
@@ -128,9 +115,8 @@ static void expect(const char *path, const char *body, unsigned status, const ch
 	free(reply.body);
 }
 
-static void test_health(void **state)
+TEST(test_health)
 {
-	(void)state;
 	expect("/livez", "", 200, "ok");
 	expect("/readyz", "", 503, "starting");
 	atomic_store(&plain.draining, true);
@@ -143,9 +129,8 @@ static void expect_metrics(const char *text)
 	expect("/metrics", "", 200, text);
 }
 
-static void test_metrics(void **state)
+TEST(test_metrics)
 {
-	(void)state;
 	take("a");
 	expect_metrics("# TYPE poolgate_reload_ok gauge");
 	expect_metrics("poolgate_pool_gpus_usable{server=\"gpu-01\"} 2");
@@ -170,13 +155,12 @@ static void test_metrics(void **state)
 }
 
 /* So many servers and no more have series of their own; what is summed up is not lost. */
-static void test_metrics_bounded(void **state)
+TEST(test_metrics_bounded)
 {
 	struct http_reply reply;
 	struct buf b;
 	size_t lines = 0;
 
-	(void)state;
 	buf_init(&b, 1 << 20);
 	for (int i = 0; i < METRIC_SERVERS_MAX + 7; i++) {
 		char name[16];
@@ -197,11 +181,10 @@ static void test_metrics_bounded(void **state)
 
 /* The page is what lies in the tree, under a policy that lets its own style and script in and nothing else; what it draws is said by
  * the two others. */
-static void test_page(void **state)
+TEST(test_page)
 {
 	struct http_reply reply;
 
-	(void)state;
 	take("held-by-me");
 	decisions_add(plain.decisions, &(struct decision_note){.result = RESULT_REFUSED,
 					       .name = SLICE("refused-me"),
@@ -220,9 +203,8 @@ static void test_page(void **state)
 	expect("/v1/decisions", "", 200, "\"reason\":\"NoCapacity\"");
 }
 
-static void test_release(void **state)
+TEST(test_release)
 {
-	(void)state;
 	take("a");
 	take("b");
 	expect("/v1/pool", "", 200, "\"name\":\"a\"");
@@ -233,7 +215,7 @@ static void test_release(void **state)
 	expect("/v1/pool", "", 200, "\"claims\":[]");
 }
 
-static void test_release_wrong(void **state)
+TEST(test_release_wrong)
 {
 	static const char *const bodies[] = {"", "{", "[]", "{}", "null", "\"a\"", "{\"uid\":\"\"}",
 		"{\"uid\":1}", "{\"name\":\"a\"}", "{\"namespace\":\"ml\"}",
@@ -242,7 +224,6 @@ static void test_release_wrong(void **state)
 		"{\"uid\":\"a\",\"uid\":\"a\"}", "{\"uid\":\"a\"}x"};
 	char large[6000];
 
-	(void)state;
 	take("a");
 	for (size_t i = 0; i < COUNT(bodies); i++)
 		expect("/v1/release", bodies[i], 400, "");
@@ -252,16 +233,5 @@ static void test_release_wrong(void **state)
 	expect("/v1/pool", "", 200, "\"name\":\"a\"");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_health, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_metrics, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_metrics_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_page, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_release, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_release_wrong, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("plain_routes", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_metrics_bounded, test_page,
+	test_release, test_release_wrong)

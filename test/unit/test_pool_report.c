@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the pool as JSON. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/edge/ledger_memory.h"
 #include "webhook/edge/pool_report.h"
 
@@ -59,14 +53,13 @@ static void view_init(struct pool_view *v, struct pool *p)
 		.inventory = p->inv, .usage = p->use, .claims = claims, .n_claims = 2};
 }
 
-static void test_write(void **state)
+TEST(test_write)
 {
 	struct pool_view v;
 	struct pool p;
 	struct buf out;
 	struct err e = {0};
 
-	(void)state;
 	view_init(&v, &p);
 	buf_init(&out, 1u << 16);
 	assert_int_equal(pool_report_write(&v, &out, &e), 0);
@@ -87,7 +80,7 @@ static void has_all(const char *text, const char *const *words, size_t n)
 	}
 }
 
-static void test_page(void **state)
+TEST(test_page)
 {
 	static const char *const all[] = {"\"probed\":false", "\"id\":\"gpu-0\"",
 		"\"state\":\"free\",\"holds\":[{\"namespace\":\"lab\",\"name\":\"web\\\"\\n-0\","
@@ -106,7 +99,6 @@ static void test_page(void **state)
 	struct buf out;
 	struct err e = {0};
 
-	(void)state;
 	view_init(&v, &p);
 	arena_init(&a, 1 << 20);
 	buf_init(&out, 1u << 16);
@@ -114,7 +106,7 @@ static void test_page(void **state)
 		buf_clear(&out);
 		assert_int_equal(
 			pool_report_page(&v, &(struct pool_page){page, 9 - page}, &a, &out, &e), 0);
-		has_all(out.data, all, sizeof(all) / sizeof(all[0]));
+		has_all(out.data, all, COUNT(all));
 	}
 	buf_release(&out);
 	arena_release(&a);
@@ -122,7 +114,7 @@ static void test_page(void **state)
 }
 
 /* A pool of 60 servers: two pages, a map of all, and more pods on a GPU than are listed. */
-static void test_pages(void **state)
+TEST(test_pages)
 {
 	static const char *const words[] = {"{\"servers\":[{\"name\":\"s48\"", "\"moreHolds\":8}",
 		"\"name\":\"s59\"", "\"servers\":{\"page\":2,\"each\":48,\"total\":60}",
@@ -135,7 +127,6 @@ static void test_pages(void **state)
 	struct buf text, out;
 	struct err e = {0};
 
-	(void)state;
 	buf_init(&text, 1 << 16);
 	for (int i = 0; i < 60; i++)
 		buf_fmt(&text, "%ss%02d k80:%s", i ? "; " : "", i, i == 48 ? "1000/40" : "1000");
@@ -147,7 +138,7 @@ static void test_pages(void **state)
 	arena_init(&a, 1 << 20);
 	buf_init(&out, 1u << 20);
 	assert_int_equal(pool_report_page(&v, &(struct pool_page){99, 1}, &a, &out, &e), 0);
-	has_all(out.data, words, sizeof(words) / sizeof(words[0]));
+	has_all(out.data, words, COUNT(words));
 	assert_null(strstr(out.data, "\"name\":\"s47\""));
 	buf_release(&out);
 	buf_init(&out, 2000);
@@ -158,12 +149,11 @@ static void test_pages(void **state)
 	pool_release(&p);
 }
 
-static void test_too_big(void **state)
+TEST(test_too_big)
 {
 	struct pool_view v;
 	struct pool p;
 
-	(void)state;
 	view_init(&v, &p);
 	for (size_t max = 0; max < sizeof(want) - 1; max += 97) {
 		struct buf out;
@@ -176,13 +166,12 @@ static void test_too_big(void **state)
 	pool_release(&p);
 }
 
-static void test_ledger(void **state)
+TEST(test_ledger)
 {
 	struct ledger *l = ledger_memory_new(0);
 	struct buf out;
 	struct err e = {0};
 
-	(void)state;
 	buf_init(&out, 4096);
 	assert_int_equal(pool_report(l, &out, &e), 0);
 	assert_string_equal(out.data, "{\"servers\":[],\"claims\":[],\"summary\":{\"gpus\":0,"
@@ -191,15 +180,4 @@ static void test_ledger(void **state)
 	ledger_memory_free(l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_write),
-		cmocka_unit_test(test_page),
-		cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_too_big),
-		cmocka_unit_test(test_ledger),
-	};
-
-	return cmocka_run_group_tests_name("pool_report", tests, NULL, NULL) != 0;
-}
+TESTS(test_write, test_page, test_pages, test_too_big, test_ledger)

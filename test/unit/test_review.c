@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/review: what a review must hold, and how an answer is written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/text.h"
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/review.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define REVIEW(request) "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview'," request "}"
 #define REQUEST(more)                                                                              \
 	REVIEW("'request':{'uid':'u','kind':{'group':'','version':'v1','kind':'Pod'},"             \
@@ -74,14 +64,13 @@ static int decode(struct fixture *f, const char *text, struct review *r)
 	return review_read(&f->json, &f->scratch, r, &f->err);
 }
 
-static void test_unreadable(void **state)
+TEST(test_unreadable)
 {
 	struct fixture f;
 	struct review r;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(unreadable); i++) {
+	for (size_t i = 0; i < COUNT(unreadable); i++) {
 		int rc = decode(&f, unreadable[i].text, &r);
 
 		if (rc != ERR_SYNTAX)
@@ -94,12 +83,11 @@ static void test_unreadable(void **state)
 	fixture_release(&f);
 }
 
-static void test_what_is_read(void **state)
+TEST(test_what_is_read)
 {
 	struct fixture f;
 	struct review r;
 
-	(void)state;
 	fixture_init(&f);
 	assert_int_equal(
 		decode(&f,
@@ -127,14 +115,13 @@ static void test_what_is_read(void **state)
 	fixture_release(&f);
 }
 
-static void test_what_may_be_absent(void **state)
+TEST(test_what_may_be_absent)
 {
 	static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"};
 	struct fixture f;
 	struct review r;
 	char text[400];
 
-	(void)state;
 	fixture_init(&f);
 	for (size_t i = 0; i < 4; i++) {
 		snprintf(text, sizeof(text),
@@ -165,15 +152,14 @@ static const char *const namespaces[][2] = {
 	{",'object':{'metadata':null}", ""},
 };
 
-static void test_namespaces(void **state)
+TEST(test_namespaces)
 {
 	struct fixture f;
 	struct review r;
 	char text[400];
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(namespaces); i++) {
+	for (size_t i = 0; i < COUNT(namespaces); i++) {
 		snprintf(text, sizeof(text), REQUEST("%s"), namespaces[i][0]);
 		assert_int_equal(decode(&f, text, &r), 0);
 		if (!slice_eq(r.namespace, slice_of(namespaces[i][1])))
@@ -182,7 +168,7 @@ static void test_namespaces(void **state)
 	fixture_release(&f);
 }
 
-static void test_grace(void **state)
+TEST(test_grace)
 {
 	static const struct {
 		const char *options;
@@ -194,9 +180,8 @@ static void test_grace(void **state)
 	struct review r;
 	char text[400];
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		snprintf(text, sizeof(text), REQUEST(",'options':%s"), rows[i].options);
 		assert_int_equal(decode(&f, text, &r), 0);
 		assert_int_equal(r.graceless, rows[i].graceless);
@@ -204,12 +189,11 @@ static void test_grace(void **state)
 	fixture_release(&f);
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
 	struct fixture f;
 	struct review r;
 
-	(void)state;
 	fixture_init(&f);
 	assert_int_equal(decode(&f, REQUEST(",'resource':{'resource':'nodes'}"), &r), 0);
 	assert_false(review_is_pod(&r, ""));
@@ -242,13 +226,12 @@ static void encode(const struct review *r, const struct answer *ans, const char 
 	buf_release(&out);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
 	struct review r = {.uid = SLICE("7\"\n")}, beta = {.uid = SLICE("u"), .v1beta1 = true};
 	struct warnings w = {{SLICE("one"), SLICE("t\"wo")}, 2, 0}, none = {0};
 	struct answer ans = {.allowed = true};
 
-	(void)state;
 	encode(&r, &ans,
 		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/v1','response':{'uid':'7"
 		"\\\"\\n','allowed':true}}");
@@ -278,7 +261,7 @@ static void test_answers(void **state)
 		"}");
 }
 
-static void test_audit(void **state)
+TEST(test_audit)
 {
 	struct review r = {.uid = SLICE("u")};
 	struct answer ans = {.allowed = true};
@@ -287,7 +270,6 @@ static void test_audit(void **state)
 	struct arena a;
 	char long_name[AUDIT_MAX];
 
-	(void)state;
 	arena_init(&a, 1 << 16);
 	answer_plan(&ans, 0xabc, &a);
 	encode(&r, &ans,
@@ -310,9 +292,9 @@ static void test_audit(void **state)
 		"'reason':'NoRoom','code':403},'auditAnnotations':{'plan':'0000000000000abc',"
 		"'reason':'NoRoom'}}}");
 	/* many are counted */
-	for (size_t i = 0; i < LEN(parts); i++)
+	for (size_t i = 0; i < COUNT(parts); i++)
 		parts[i] = (struct claim_part){"server", "gpu-1", 7};
-	answer_claim(&ans, parts, LEN(parts), &a);
+	answer_claim(&ans, parts, COUNT(parts), &a);
 	assert_true(ans.audit_claim.len <= AUDIT_MAX && ans.audit_claim.len > AUDIT_MAX - 60);
 	assert_memory_equal(ans.audit_claim.at, "server/gpu-1=7 server/gpu-1=7 ", 30);
 	assert_memory_equal(ans.audit_claim.at + ans.audit_claim.len - 5, " more", 5);
@@ -324,13 +306,12 @@ static void test_audit(void **state)
 	arena_release(&a);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
 	struct arena a;
 	struct answer ans = {.patch = SLICE("[]")};
 	struct err err = {0};
 
-	(void)state;
 	arena_init(&a, 1 << 16);
 	err_set(&err, ERR_INVALID, "found 7");
 	err_in(&err, "spec");
@@ -360,13 +341,12 @@ static void test_refusals(void **state)
 	arena_release(&a);
 }
 
-static void test_warnings(void **state)
+TEST(test_warnings)
 {
 	struct arena a;
 	struct warnings w = {0};
 	char text[300];
 
-	(void)state;
 	arena_init(&a, 1 << 16);
 	warn_add(&w, &a, "one %d", 1);
 	warn_add(&w, &a, "one %d", 1);
@@ -410,20 +390,5 @@ static void test_warnings(void **state)
 	arena_release(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_what_is_read),
-		cmocka_unit_test(test_what_may_be_absent),
-		cmocka_unit_test(test_namespaces),
-		cmocka_unit_test(test_grace),
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_audit),
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_warnings),
-	};
-
-	return cmocka_run_group_tests_name("review", tests, NULL, NULL) != 0;
-}
+TESTS(test_unreadable, test_what_is_read, test_what_may_be_absent, test_namespaces, test_grace,
+	test_kinds, test_answers, test_audit, test_refusals, test_warnings)

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what the metrics say of reviews: most take some ten microseconds, and the histogram must tell them apart. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/admission_fixture.h"
+#include "test/unit/test.h"
 
 /* The value behind this text in what is rendered. */
 static double value_of(const struct admission_fixture *f, const char *series)
@@ -30,13 +21,12 @@ static double value_of(const struct admission_fixture *f, const char *series)
 	return value;
 }
 
-static void test_microseconds(void **state)
+TEST(test_microseconds)
 {
 	struct admission_fixture f;
 	char *text = admission_review("DELETE", "null", "{'metadata':{}}", "");
 	double sum;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	for (int i = 0; i < 20; i++) {
 		int64_t began = http_now_us();
@@ -64,7 +54,7 @@ static void test_microseconds(void **state)
 }
 
 /* Operations and reasons are counted by name; what no table knows goes to "other". */
-static void test_labels(void **state)
+TEST(test_labels)
 {
 	struct admission_fixture f;
 	char *gone = admission_review("DELETE", "null", "{'metadata':{}}", "");
@@ -76,7 +66,6 @@ static void test_labels(void **state)
 		"amount':'1'}}}]}}",
 		"null", "");
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	assert_int_equal(admission_call(&f, admission_validate, gone), HTTP_DONE);
 	assert_int_equal(admission_call(&f, admission_validate, forged), HTTP_DONE);
@@ -98,14 +87,13 @@ static void test_labels(void **state)
 }
 
 /* Every stage of a claim is there, none that the review did not enter; they add up to the whole. */
-static void test_stages(void **state)
+TEST(test_stages)
 {
 	static const char *const stages[] = {"wait", "read", "decide", "claim", "write"};
 	struct admission_fixture f;
 	char *live, *text;
 	double sum = 0, whole;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	live = fixture_inject(&f.core,
 		"{'metadata':{'name':'p','uid':'u','annotations':{'auto-management/"
@@ -143,7 +131,7 @@ static void test_stages(void **state)
 }
 
 /* Each review that can be read is remembered, with its names and nothing else of the pod's. */
-static void test_decisions(void **state)
+TEST(test_decisions)
 {
 	struct admission_fixture f;
 	struct decision got[4];
@@ -155,7 +143,6 @@ static void test_decisions(void **state)
 		"'hunter2'}],'resources':{'limits':{'bitfusion.io/gpu-amount':'0'}}}]}}",
 		"null", "");
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	assert_int_equal(admission_call(&f, admission_mutate, secret), HTTP_DONE);
 	assert_int_equal(admission_call(&f, admission_mutate, "{\"token\":1"), HTTP_DONE);
@@ -171,14 +158,4 @@ static void test_decisions(void **state)
 	admission_fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_microseconds),
-		cmocka_unit_test(test_labels),
-		cmocka_unit_test(test_stages),
-		cmocka_unit_test(test_decisions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_microseconds, test_labels, test_stages, test_decisions)

@@ -1,37 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/edge/settings (with settings_file and settings_flags): precedence, both dialects of the command line, and
 // the sentence for every mistake.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/edge/settings.h"
 #include "webhook/edge/settings_file.h"
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 #define WORDS_MAX 24
 
 static char dir[64];
 
-static int make_dir(void **state)
+FIXTURE(make_dir)
 {
-	(void)state;
 	snprintf(dir, sizeof(dir), "/tmp/poolgate-settings-XXXXXX");
 	return mkdtemp(dir) ? 0 : -1;
 }
 
-static int remove_dir(void **state)
+FIXTURE(remove_dir)
 {
 	char path[128];
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/poolgate.yaml", dir);
 	(void)unlink(path);
 	return rmdir(dir);
@@ -97,11 +85,10 @@ static const char all_keys[] = HEAD
 	"claimTtl: 24h\ntotalGpuMemory: 16G\nsecretWithoutClaim: false\ndrainDelay: 250ms\n"
 	"log: {format: json, level: debug}\nworkers: 4\nmaxConnections: 100\nreloadInterval: 1m\n";
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
 	struct settings s;
 
-	(void)state;
 	must_load(NEEDED, NULL, &s);
 	assert_null(s.config);
 	assert_string_equal(s.listen, ":8443");
@@ -133,11 +120,10 @@ static void expect_path(const char *got, const char *want)
 	assert_string_equal(got, path);
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
 	struct settings s;
 
-	(void)state;
 	write_config(all_keys);
 	must_load("--config CONFIG", NULL, &s);
 	assert_string_equal(s.listen, "127.0.0.1:1");
@@ -170,11 +156,10 @@ static void test_file(void **state)
 }
 
 /* A flag wins over the environment, the environment over the file; wherever the flag stands. */
-static void test_precedence(void **state)
+TEST(test_precedence)
 {
 	struct settings s;
 
-	(void)state;
 	write_config(all_keys);
 	must_load("--listen :9 --launchers a --launchers=b --total-gpu-memory 8000 --listen-admin "
 		  "127.0.0.1:7 --secret-without-claim true --claim-ttl 0 --pool=p --config CONFIG "
@@ -208,7 +193,7 @@ static void test_precedence(void **state)
 }
 
 /* The command line of the origin's manifests, in every spelling that Go's flag package takes. */
-static void test_origin(void **state)
+TEST(test_origin)
 {
 	static const char *const lines[] = {
 		"-port 9443 -tlsCertFile c -tlsKeyFile k -sidecarCfgFile s -bitfusionClientConfig "
@@ -224,7 +209,6 @@ static void test_origin(void **state)
 		"-sidecarCfgFile s -bitfusionClientConfig b",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(lines); i++) {
 		struct settings s;
 		struct err err = {0};
@@ -242,11 +226,10 @@ static void test_origin(void **state)
 	}
 }
 
-static void test_notes(void **state)
+TEST(test_notes)
 {
 	struct settings s;
 
-	(void)state;
 	must_load(NEEDED "2>&1 -v 3 --listen-admin 0.0.0.0:1", NULL, &s);
 	assert_int_equal(s.n_notes, 3);
 	assert_non_null(strstr(s.notes[0], "2>&1"));
@@ -258,11 +241,10 @@ static void test_notes(void **state)
 	settings_release(&s);
 }
 
-static void test_help(void **state)
+TEST(test_help)
 {
 	struct settings s;
 
-	(void)state;
 	must_load("--help", NULL, &s);
 	assert_true(s.help);
 	settings_release(&s);
@@ -271,7 +253,7 @@ static void test_help(void **state)
 	settings_release(&s);
 }
 
-static void test_wrong_flags(void **state)
+TEST(test_wrong_flags)
 {
 	static const struct {
 		const char *line, *complaint;
@@ -311,7 +293,6 @@ static void test_wrong_flags(void **state)
 		{"--log-level loud", "expected error, warn, info or debug"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct settings s;
 		struct err err = {0};
@@ -326,13 +307,12 @@ static void test_wrong_flags(void **state)
 	}
 }
 
-static void test_too_many_launchers(void **state)
+TEST(test_too_many_launchers)
 {
 	char *argv[2 * SETTINGS_LAUNCHERS_MAX + 2], flag[] = "--launchers", value[] = "x";
 	struct settings s;
 	struct err err = {0};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(argv); i++)
 		argv[i] = i % 2 ? value : flag;
 	assert_int_equal(settings_load((int)COUNT(argv), argv, NULL, &s, &err), ERR_SYNTAX);
@@ -342,7 +322,7 @@ static void test_too_many_launchers(void **state)
 	settings_release(&s);
 }
 
-static void test_wrong_whole(void **state)
+TEST(test_wrong_whole)
 {
 	static const struct {
 		const char *line, *env, *complaint;
@@ -358,7 +338,6 @@ static void test_wrong_whole(void **state)
 	struct settings s;
 	struct err err = {0};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		assert_int_equal(load(cases[i].line, cases[i].env, &s, &err), ERR_INVALID);
 		if (!strstr(err.msg, cases[i].complaint))
@@ -375,7 +354,7 @@ static void test_wrong_whole(void **state)
 	settings_release(&s);
 }
 
-static void test_wrong_file(void **state)
+TEST(test_wrong_file)
 {
 	static const struct {
 		const char *text;
@@ -428,7 +407,6 @@ static void test_wrong_file(void **state)
 		{HEAD "listen: &a \":1\"\nlistenPlain: *a\n", 3, ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct settings s;
 		struct err err = {0};
@@ -450,12 +428,11 @@ static void test_wrong_file(void **state)
 	}
 }
 
-static void test_unreadable_file(void **state)
+TEST(test_unreadable_file)
 {
 	struct settings s;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(load(NEEDED "--config /nonexistent/x", NULL, &s, &err), ERR_NOTFOUND);
 	assert_string_equal(
 		err.msg, "flag --config: cannot open /nonexistent/x: No such file or directory");
@@ -467,7 +444,7 @@ static void test_unreadable_file(void **state)
 }
 
 /* Only what could not be opened, by the path that the sentence speaks of; a flag's wins over the file's. */
-static void test_blame(void **state)
+TEST(test_blame)
 {
 	static const struct {
 		int code;
@@ -489,7 +466,6 @@ static void test_blame(void **state)
 	};
 	struct settings s;
 
-	(void)state;
 	write_config(HEAD "pool: /b/pool\nlaunchers: [/b/l1,\n  /b/l2]\ntls: {key: /b/k}\n");
 	must_load("--config CONFIG --client-catalogue c --sidecar-config=s -tlsKeyFile /b/k", NULL,
 		&s);
@@ -507,7 +483,7 @@ static void test_blame(void **state)
 	settings_release(&s);
 }
 
-static void test_needs_restart(void **state)
+TEST(test_needs_restart)
 {
 	static const struct {
 		const char *line, *key; /* NULL: none */
@@ -530,7 +506,6 @@ static void test_needs_restart(void **state)
 	};
 	struct settings now;
 
-	(void)state;
 	must_load(NEEDED, NULL, &now);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct settings next;
@@ -545,11 +520,10 @@ static void test_needs_restart(void **state)
 }
 
 /* Every flag of the help text is one. */
-static void test_help_is_true(void **state)
+TEST(test_help_is_true)
 {
 	const char *at = settings_help;
 
-	(void)state;
 	while ((at = strstr(at, "\n  --"))) {
 		char line[96];
 		struct settings s;
@@ -565,24 +539,6 @@ static void test_help_is_true(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_file),
-		cmocka_unit_test(test_precedence),
-		cmocka_unit_test(test_origin),
-		cmocka_unit_test(test_notes),
-		cmocka_unit_test(test_help),
-		cmocka_unit_test(test_wrong_flags),
-		cmocka_unit_test(test_too_many_launchers),
-		cmocka_unit_test(test_wrong_whole),
-		cmocka_unit_test(test_wrong_file),
-		cmocka_unit_test(test_unreadable_file),
-		cmocka_unit_test(test_blame),
-		cmocka_unit_test(test_needs_restart),
-		cmocka_unit_test(test_help_is_true),
-	};
-
-	return cmocka_run_group_tests_name("settings", tests, make_dir, remove_dir) != 0;
-}
+TESTS_WITHIN(make_dir, remove_dir, test_defaults, test_file, test_precedence, test_origin,
+	test_notes, test_help, test_wrong_flags, test_too_many_launchers, test_wrong_whole,
+	test_wrong_file, test_unreadable_file, test_blame, test_needs_restart, test_help_is_true)

@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/validate: what may exist, what is refused and where, and what is claimed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/plan.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
 	"os':'ubuntu18','bitfusion-client/version':'400'"
@@ -111,13 +100,12 @@ static const struct {
 	{POD(ON ",'poolgate.io/plan':'x'}", "'containers':7"), "", "/spec/containers"},
 };
 
-static void test_pods_without_a_plan(void **state)
+TEST(test_pods_without_a_plan)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(plain); i++) {
+	for (size_t i = 0; i < COUNT(plain); i++) {
 		int rc = fixture_validate(&f, plain[i].pod);
 		const struct warnings *w = &f.validation.warnings;
 
@@ -138,12 +126,11 @@ static void test_pods_without_a_plan(void **state)
 	fixture_release(&f);
 }
 
-static void test_namespaces_that_are_never_touched(void **state)
+TEST(test_namespaces_that_are_never_touched)
 {
 	static const char *const names[] = {"kube-system", "kube-public"};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	for (size_t i = 0; i < 2; i++) {
 		const struct json_node *pod = fixture_pod(&f, POD(ON "}", APP));
@@ -156,11 +143,10 @@ static void test_namespaces_that_are_never_touched(void **state)
 	fixture_release(&f);
 }
 
-static void test_the_secret_rule_is_a_setting(void **state)
+TEST(test_the_secret_rule_is_a_setting)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
 	f.config.secret_without_claim = false;
 	assert_int_equal(
@@ -171,12 +157,11 @@ static void test_the_secret_rule_is_a_setting(void **state)
 }
 
 /* More containers than any kubelet runs must not lead around the rules. */
-static void test_no_rule_is_lost_in_a_crowd(void **state)
+TEST(test_no_rule_is_lost_in_a_crowd)
 {
 	struct fixture f;
 	struct buf b;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&b, 1 << 20);
 	buf_str(&b, "{\"metadata\":{},\"spec\":{\"volumes\":[{\"name\":\"s\",\"secret\":"
@@ -290,15 +275,14 @@ static const struct {
 		"PlanMismatch", A "/command"},
 };
 
-static void test_forged_pods(void **state)
+TEST(test_forged_pods)
 {
 	struct fixture f;
 	char *live;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, RICH);
-	for (size_t i = 0; i < LEN(forged); i++) {
+	for (size_t i = 0; i < COUNT(forged); i++) {
 		char *pod = fixture_change(live, forged[i].change);
 		int rc;
 
@@ -402,15 +386,14 @@ static const struct {
 	{"'profile':'bitfusion'", "'profile':'lupine'", "PlanMismatch", PLAN_AT},
 };
 
-static void test_forged_plans(void **state)
+TEST(test_forged_plans)
 {
 	struct fixture f;
 	char *live;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, RICH);
-	for (size_t i = 0; i < LEN(plans); i++) {
+	for (size_t i = 0; i < COUNT(plans); i++) {
 		char *pod;
 		int rc;
 
@@ -434,7 +417,7 @@ static void test_forged_plans(void **state)
 }
 
 /* Under another hash the launcher's own figures still have to be the plan's. */
-static void test_another_version_of_the_profile(void **state)
+TEST(test_another_version_of_the_profile)
 {
 	static const struct {
 		const char *change, *path;
@@ -453,11 +436,10 @@ static void test_another_version_of_the_profile(void **state)
 	struct fixture f;
 	char *live;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, RICH);
 	f.profiles[0].hash++;
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		char *pod = fixture_change(live, rows[i].change);
 		int rc;
 
@@ -475,7 +457,7 @@ static void test_another_version_of_the_profile(void **state)
 }
 
 /* A plan that claims one percent, in words that the exact check cannot look at: the launcher's figures still count. */
-static void test_lies_about_the_launcher(void **state)
+TEST(test_lies_about_the_launcher)
 {
 	static const char *const lies[][2] = {
 		{"'profile':'bitfusion'", "'profile':'unknown'"},
@@ -483,9 +465,8 @@ static void test_lies_about_the_launcher(void **state)
 	};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(lies); i++) {
+	for (size_t i = 0; i < COUNT(lies); i++) {
 		char *live = fixture_inject(
 			&f, POD(ON "}", "'containers':[{'name':'a','command':['x']," ASKS(1) "}]"));
 		char *poor = fixture_change(
@@ -513,12 +494,11 @@ static void test_lies_about_the_launcher(void **state)
 	fixture_release(&f);
 }
 
-static void test_own_launcher(void **state)
+TEST(test_own_launcher)
 {
 	struct fixture f;
 	char *live, *pod;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f,
 		POD(ON "}", "'containers':[{'name':'a','command':['/bin/bash','-c','bitfusion run "
@@ -537,12 +517,11 @@ static void test_own_launcher(void **state)
 	fixture_release(&f);
 }
 
-static void test_servers(void **state)
+TEST(test_servers)
 {
 	struct fixture f;
 	char *live, *pod;
 
-	(void)state;
 	fixture_init(&f);
 	live = fixture_inject(&f, POD(ON ",'poolgate.io/launcher':'lupine'}",
 					  "'containers':[{'name':'a'," ASKS(1) "}]"));
@@ -567,14 +546,13 @@ static void test_servers(void **state)
 }
 
 /* A launcher that is told one host: a plan with two servers is none of ours. */
-static void test_one_server(void **state)
+TEST(test_one_server)
 {
 	static struct profile_env host = {
 		.name = {"LUPINE_SERVER", 13}, .value = {"{server_host}", 13}};
 	struct fixture f;
 	char *live, *pod;
 
-	(void)state;
 	fixture_init(&f);
 	f.profiles[2].env = &host;
 	f.profiles[2].one_server = true;
@@ -644,7 +622,7 @@ static int update(struct fixture *f, const char *old, const char *new)
 }
 
 /* A pod that was never injected cannot be injected while it lives; its deletion must not depend on us. */
-static void test_update_of_a_waiting_pod(void **state)
+TEST(test_update_of_a_waiting_pod)
 {
 	static const struct {
 		const char *meta, *subresource;
@@ -656,9 +634,8 @@ static void test_update_of_a_waiting_pod(void **state)
 	};
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		char text[1024];
 		const struct json_node *pod;
 		struct review r;
@@ -685,13 +662,12 @@ static void test_update_of_a_waiting_pod(void **state)
 	fixture_release(&f);
 }
 
-static void test_updates(void **state)
+TEST(test_updates)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < LEN(updates); i++) {
+	for (size_t i = 0; i < COUNT(updates); i++) {
 		int rc = update(&f, updates[i].old, updates[i].new);
 
 		if (rc != (updates[i].path ? ERR_REFUSED : 0))
@@ -705,12 +681,11 @@ static void test_updates(void **state)
 }
 
 /* 60 000 keys of ours on both sides cost no square. */
-static void test_an_update_with_many_keys(void **state)
+TEST(test_an_update_with_many_keys)
 {
 	struct fixture f;
 	struct buf b;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&b, 8 << 20);
 	buf_str(&b, "{\"annotations\":{");
@@ -724,24 +699,8 @@ static void test_an_update_with_many_keys(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pods_without_a_plan),
-		cmocka_unit_test(test_namespaces_that_are_never_touched),
-		cmocka_unit_test(test_the_secret_rule_is_a_setting),
-		cmocka_unit_test(test_no_rule_is_lost_in_a_crowd),
-		cmocka_unit_test(test_forged_pods),
-		cmocka_unit_test(test_forged_plans),
-		cmocka_unit_test(test_lies_about_the_launcher),
-		cmocka_unit_test(test_another_version_of_the_profile),
-		cmocka_unit_test(test_own_launcher),
-		cmocka_unit_test(test_servers),
-		cmocka_unit_test(test_one_server),
-		cmocka_unit_test(test_updates),
-		cmocka_unit_test(test_update_of_a_waiting_pod),
-		cmocka_unit_test(test_an_update_with_many_keys),
-	};
-
-	return cmocka_run_group_tests_name("validate", tests, NULL, NULL) != 0;
-}
+TESTS(test_pods_without_a_plan, test_namespaces_that_are_never_touched,
+	test_the_secret_rule_is_a_setting, test_no_rule_is_lost_in_a_crowd, test_forged_pods,
+	test_forged_plans, test_lies_about_the_launcher, test_another_version_of_the_profile,
+	test_own_launcher, test_servers, test_one_server, test_updates,
+	test_update_of_a_waiting_pod, test_an_update_with_many_keys)

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/wrap: the program gets the very argv it would have had. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/wrap.h"
 
 #define PAIRS 12000
@@ -112,7 +103,7 @@ static void random_word(struct buf *b)
 	uint32_t n = pick(5);
 
 	for (uint32_t i = 0; i < n; i++)
-		buf_str(b, bits[pick(sizeof(bits) / sizeof(bits[0]))]);
+		buf_str(b, bits[pick(COUNT(bits))]);
 }
 
 /* A JSON array of n random words. */
@@ -180,14 +171,13 @@ static void check_pair(struct fixture *f, const struct launch *l, size_t *ret_wr
 	buf_release(&got.bytes);
 }
 
-static void test_argv_is_exact(void **state)
+TEST(test_argv_is_exact)
 {
 	struct slice filters[] = {SLICE("server.name=$(HOME)"), SLICE("a$$b=c d")};
 	struct fixture f;
 	struct buf json;
 	size_t wrapped = 0;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&json, 1 << 20);
 	for (size_t i = 0; i < PAIRS; i++) {
@@ -213,7 +203,7 @@ static void test_argv_is_exact(void **state)
 	fixture_release(&f);
 }
 
-static void test_filters_survive_the_kubelet(void **state)
+TEST(test_filters_survive_the_kubelet)
 {
 	struct slice filters[] = {SLICE("server.name=$(HOME)")};
 	struct fixture f;
@@ -221,7 +211,6 @@ static void test_filters_survive_the_kubelet(void **state)
 	struct wrap w;
 	struct argv a = {0};
 
-	(void)state;
 	fixture_init(&f);
 	l = (struct launch){.profile = &f.profiles[0],
 		.client = f.profiles[0].clients,
@@ -289,13 +278,12 @@ static const struct {
 	{"{'command':['python','bitfusion']}", 0, COMMAND_WRAPPED, NULL},
 };
 
-static void test_modes(void **state)
+TEST(test_modes)
 {
 	struct fixture f;
 
-	(void)state;
 	fixture_init(&f);
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+	for (size_t i = 0; i < COUNT(modes); i++) {
 		struct launch l = {.profile = &f.profiles[0],
 			.client = f.profiles[0].clients,
 			.amount = 1,
@@ -317,7 +305,7 @@ static void test_modes(void **state)
 	fixture_release(&f);
 }
 
-static void test_no_separator_refuses_dash(void **state)
+TEST(test_no_separator_refuses_dash)
 {
 	struct fixture f;
 	struct launch l;
@@ -325,7 +313,6 @@ static void test_no_separator_refuses_dash(void **state)
 	struct wrap wrap;
 	const struct json_node *c;
 
-	(void)state;
 	fixture_init(&f);
 	l = (struct launch){.profile = &f.profiles[1],
 		.client = f.profiles[1].clients,
@@ -338,14 +325,5 @@ static void test_no_separator_refuses_dash(void **state)
 	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_argv_is_exact),
-		cmocka_unit_test(test_filters_survive_the_kubelet),
-		cmocka_unit_test(test_modes),
-		cmocka_unit_test(test_no_separator_refuses_dash),
-	};
-
-	return cmocka_run_group_tests_name("wrap", tests, NULL, NULL) != 0;
-}
+TESTS(test_argv_is_exact, test_filters_survive_the_kubelet, test_modes,
+	test_no_separator_refuses_dash)
