@@ -111,6 +111,7 @@ include mk/e2e.mk
 include mk/doctor.mk
 include mk/image.mk
 include mk/probe.mk
+include mk/ptx.mk
 include mk/security.mk
 include mk/probe-image.mk
 include mk/deviceplugin.mk

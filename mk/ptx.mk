@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# gpuprobe without a GPU: its kernels, as PTX, on an interpreter with a CUDA runtime over it (test/ptx, C++17). `make ptx` builds it,
+# `make probe-ptx` shows that the kernels compute what C computes, and which planted faults gpuprobe finds.
+
+PTX := $(BUILD)/test/ptx
+PTX_CUDART := $(PTX)/libcudart-ptx.so
+PTX_PROGRAMS := $(PTX)/insns $(PTX)/equal
+PTX_ARCHS = 50 60 70 75 80 90 100 120
+PTX_TEXTS := $(PTX_ARCHS:%=$(PTX)/kernels/%.ptx)
+
+CXX ?= g++
+# The arithmetic is compared bit by bit: nothing is contracted, whole numbers wrap around. Runs where it was built.
+PTX_CXXFLAGS = -std=gnu++17 -O3 -g -march=native -ffp-contract=off -fno-strict-aliasing -fwrapv -fPIC -Wall -Wextra -Wshadow \
+	-ffile-prefix-map=$(CURDIR)=. $(WERROR_FLAG)
+PTX_MAIN := test/ptx/insns.cc test/ptx/equal.cc
+PTX_OBJ := $(patsubst %.cc,$(BUILD)/%.o,$(filter-out $(PTX_MAIN),$(wildcard test/ptx/*.cc)))
+PTX_CXX = $(if $(findstring ccache,$(CC)),ccache )$(CXX)
+
+.PHONY: ptx probe-ptx probe-ptx-all ptx-programs
+
+$(BUILD)/test/ptx/%.o: test/ptx/%.cc $(BUILD)/flags
+	$(call say,CXX,$<)
+	$Qmkdir -p $(@D) && $(PTX_CXX) -iquote . $(PTX_CXXFLAGS) -MMD -MP -c -o $@ $<
+
+$(PTX_CUDART): $(PTX_OBJ)
+	$(call say,LD,$@)
+	$Q$(CXX) -shared -Wl,-soname,libcudart.so.12 -Wl,-z,defs -o $@ $(PTX_OBJ)
+
+$(PTX_PROGRAMS): $(PTX)/%: $(PTX)/%.o $(PTX_OBJ)
+	$(call say,LD,$@)
+	$Q$(CXX) -o $@ $^
+
+-include $(wildcard $(PTX)/*.d)
+
+ifeq ($(HAVE_CUDA),)
+
+ptx probe-ptx probe-ptx-all:
+	@echo '$(CUDA_ADVICE)' >&2; exit 1
+
+else
+
+# The text out of the array that the compiler of kernels writes.
+$(PTX)/kernels/%.ptx: probe/kernels/probe.cu $(wildcard probe/kernels/*.h) $(KERNEL_COMPILER) test/ptx/text
+	$(call say,PTX,$@)
+	$Qmkdir -p $(@D) && $(KERNEL_COMPILER) $< $(@:.ptx=.c) p$* && $(PYTHON) -B test/ptx/text $(@:.ptx=.c) >$@
+
+ptx-programs: $(PTX_CUDART) $(PTX_PROGRAMS) $(PTX_TEXTS) ; @:
+
+ptx: need-build
+	@tools/setup ptx
+	$(SUB) ptx-programs gpuprobe-programs $(BUILD)/gpuprobe-ptx
+
+# Races are looked for where threads take turns at random, too.
+probe-ptx: ptx
+	@PTX_DEVICE="mem=64M" $(PTX)/insns
+	@PTX_DEVICE="sms=3 mem=64M races=1" $(PTX)/equal $(filter %/50.ptx %/75.ptx %/120.ptx,$(PTX_TEXTS))
+	@SEED=9 PTX_DEVICE="sms=5 mem=64M races=1 schedule=77 quantum=40" $(PTX)/equal $(PTX)/kernels/80.ptx
+	@$(PYTHON) -B test/ptx/table.py --check
+	@$(PYTHON) -B test/ptx/faults --build $(BUILD)
+
+probe-ptx-all: ptx
+	@PTX_DEVICE="mem=64M" $(PTX)/insns
+	@PTX_DEVICE="sms=3 mem=64M races=1" $(PTX)/equal $(PTX_TEXTS)
+	@SEED=9 PTX_DEVICE="sms=5 mem=64M races=1 schedule=77 quantum=40" $(PTX)/equal $(PTX_TEXTS)
+	@$(PYTHON) -B test/ptx/table.py --check
+	@$(PYTHON) -B test/ptx/faults --all --build $(BUILD)
+
+endif
