@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deviceplugin: the requests of the pool's watch, and where they go. */
+#include "deviceplugin/pool_request.h"
+
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/text.h"
-#include "deviceplugin/pool_watch_impl.h"
-#include "net/http_client.h"
-
-/* Servers on one page of a list: a row has about 100 bytes. */
-#define PAGE 500
-/* A watch is asked to end after 4 to 6 minutes, so that not all nodes come back at one time; then the token is read anew, too. */
-#define WATCH_S 240
-#define WATCH_SPREAD_S 120
 
 /* ---- where to ---- */
 
@@ -53,42 +46,43 @@ static bool plain(const char *s)
 	return true;
 }
 
-int pool_target(struct pool_watch *w, struct err *err)
+int pool_server_init(struct pool_server *s, const struct kube_config *config, struct err *err)
 {
-	const char *server = w->config->server, *at;
+	const char *server = config->server, *at;
+	bool tls = strncmp(server, "https://", 8) == 0;
+	uint64_t number = tls ? 443 : 80;
 	struct slice authority, host, port;
-	uint64_t number;
 
-	w->target.tls = strncmp(server, "https://", 8) == 0;
-	if (!plain(server) || (!w->target.tls && strncmp(server, "http://", 7) != 0))
+	*s = (struct pool_server){.config = config};
+	if (!plain(server) || (!tls && strncmp(server, "http://", 7) != 0))
 		return no_url(server, err);
-	at = server + (w->target.tls ? 8 : 7);
+	at = server + (tls ? 8 : 7);
 	authority = (struct slice){at, strcspn(at, "/")};
-	number = w->target.tls ? 443 : 80;
-	if (!split(authority, &host, &port) || host.len >= sizeof(w->host) ||
-		authority.len >= sizeof(w->authority) ||
+	if (!split(authority, &host, &port) || host.len >= sizeof(s->host) ||
+		authority.len >= sizeof(s->authority) ||
 		(port.at && (!text_u64(port, 65535, &number) || number == 0)))
 		return no_url(server, err);
-	memcpy(w->host, host.at, host.len);
-	memcpy(w->authority, authority.at, authority.len);
-	w->prefix = authority.at + authority.len;
-	w->prefix_len = (int)strlen(w->prefix);
-	while (w->prefix_len > 0 && w->prefix[w->prefix_len - 1] == '/')
-		w->prefix_len--;
-	w->target.host = w->host;
-	w->target.port = (uint16_t)number;
-	w->target.ca_file = w->config->ca_file;
-	w->target.cert_file = w->config->cert_file;
-	w->target.key_file = w->config->key_file;
+	memcpy(s->host, host.at, host.len);
+	memcpy(s->authority, authority.at, authority.len);
+	s->prefix = authority.at + authority.len;
+	s->prefix_len = (int)strlen(s->prefix);
+	while (s->prefix_len > 0 && s->prefix[s->prefix_len - 1] == '/')
+		s->prefix_len--;
+	s->target = (struct client_target){.host = s->host,
+		.port = (uint16_t)number,
+		.tls = tls,
+		.ca_file = config->ca_file,
+		.cert_file = config->cert_file,
+		.key_file = config->key_file};
 	return 0;
 }
 
 /* ---- what ---- */
 
-static int add_token(const struct pool_watch *w, struct buf *out, struct err *err)
+static int add_token(const struct kube_config *config, struct buf *out, struct err *err)
 {
 	struct buf token;
-	int rc = kube_config_token(w->config, &token, err);
+	int rc = kube_config_token(config, &token, err);
 
 	for (size_t i = 0; i < token.len && rc == 0; i++)
 		if (token.data[i] < 0x20 || token.data[i] == 0x7f)
@@ -101,70 +95,18 @@ static int add_token(const struct pool_watch *w, struct buf *out, struct err *er
 	return rc;
 }
 
-static void add_query(const struct pool_watch *w, struct buf *out)
+int pool_request(const struct pool_server *s, const char *path, struct buf *out, struct err *err)
 {
-	buf_str(out, POOL_PATH "?includeObject=None");
-	if (w->watching) {
-		buf_fmt(out,
-			"&watch=true&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
-			WATCH_S + (unsigned)pool_dice(WATCH_SPREAD_S), w->version);
-		return;
-	}
-	buf_fmt(out, "&limit=%d", PAGE);
-	if (w->page.len > 0) {
-		buf_str(out, "&continue=");
-		buf_percent(out, buf_as_slice(&w->page));
-	}
-}
-
-int pool_ask(struct pool_watch *w, bool (*on_body)(void *ctx, struct slice piece), struct err *err)
-{
-	struct buf out;
 	int rc;
 
-	buf_init(&out, 256 * 1024);
-	buf_fmt(&out, "GET %.*s", w->prefix_len, w->prefix);
-	add_query(w, &out);
-	buf_fmt(&out,
-		" HTTP/1.1\r\nHost: %s\r\nUser-Agent: poolgate-device-plugin/" POOLGATE_VERSION
-		"\r\nAccept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n",
-		w->authority);
-	rc = add_token(w, &out, err);
-	buf_str(&out, "\r\n");
-	if (rc == 0 && out.failed)
+	buf_fmt(out,
+		"GET %.*s%s HTTP/1.1\r\nHost: %s\r\n"
+		"User-Agent: poolgate-device-plugin/" POOLGATE_VERSION "\r\n"
+		"Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n",
+		s->prefix_len, s->prefix, path, s->authority);
+	rc = add_token(s->config, out, err);
+	buf_str(out, "\r\n");
+	if (rc == 0 && out->failed)
 		rc = err_set(err, ERR_NOMEM, "out of memory for a request");
-	if (rc == 0)
-		rc = client_socket_send(w->socket, buf_as_slice(&out), err);
-	if (out.data)
-		explicit_bzero(out.data, out.len);
-	buf_release(&out);
-	if (rc != 0)
-		return rc;
-	buf_clear(&w->body);
-	w->body.max = POOL_PAGE_MAX;
-	watch_reader_reset(&w->reader);
-	http_answer_init(&w->answer, on_body, w);
-	w->asked = true;
-	w->asked_ms = w->heard_ms = clock_ms();
-	return 0;
-}
-
-/* ---- what is no answer ---- */
-
-int pool_too_long(const struct pool_watch *w, struct err *err)
-{
-	if (!w->body.full)
-		return err_set(
-			err, ERR_NOMEM, "out of memory for an answer of %s", w->config->server);
-	if (w->answer.status != 200)
-		return err_set(err, ERR_TOOBIG,
-			"GET %s" POOL_PATH " was answered with status %d and more than %u MiB",
-			w->config->server, (int)w->answer.status, POOL_PAGE_MAX >> 20);
-	return err_set(err, ERR_TOOBIG,
-		"GET %s" POOL_PATH
-		": a page of the list is over %u MiB; %d GPUServers as a table are "
-		"a tenth of that, so limit or the table was not understood: let the plugin ask the "
-		"API "
-		"server itself, or a proxy that passes its query and Accept on",
-		w->config->server, POOL_PAGE_MAX >> 20, PAGE);
+	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: list the GPUServers, then watch from there, again and again. What is sent is in pool_request.c. */
+/* deviceplugin: a reflector of the GPUServers, in poll() over one connection. */
 #include "deviceplugin/pool_watch.h"
 
 #include <malloc.h>
@@ -8,233 +8,158 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "deviceplugin/pool_watch_impl.h"
+#include "deviceplugin/gpu_count.h"
+#include "deviceplugin/pool_request.h"
+#include "kube/reflector.h"
+#include "net/http_answer.h"
 
-#define CONNECT_MS 10000
-#define LIST_MS 60000
-#define SILENCE_MS 90000
-#define BACKOFF_FIRST_MS 200
-#define BACKOFF_MAX_MS 5000
-/* A stream that lived this long was no failure when it ends, and is taken for good when nothing has come yet. */
-#define GOOD_MS 1000
-/* So many refusals in a row: perhaps the version is the problem. */
-#define REFUSALS_MAX 5
+#define POOL_PATH "/apis/poolgate.io/v1alpha1/gpuservers?includeObject=None"
+/* One page of the list, or a refusal; a row has about 100 bytes. */
+#define PAGE_MAX (4u << 20)
+#define PAGE_ADVICE                                                                                \
+	"500 GPUServers as a table are a tenth of that, so limit or the table was not "            \
+	"understood: let the plugin ask the API server itself, or a proxy that passes its query "  \
+	"and Accept on"
+#define REQUEST_MAX (256u << 10)
+/* A record of TLS. */
+#define READ_MAX 16384
 /* Reads in one turn: the kubelet shall not wait for a long list. */
 #define READS_MAX 16
+#define CONNECT_MS 10000
 
-uint32_t pool_dice(uint32_t n)
+struct pool_watch {
+	const struct log *log;
+	int64_t away_ms;
+	struct pool_server server;
+	struct reflector *reflector;
+	/* What was asked: until its answer is over, the reflector's. NULL: nothing. */
+	const char *path;
+	/* The connection, and the answer on it. */
+	struct client_socket *socket;
+	int64_t opened_ms;
+	bool sent; /* path was */
+	bool more; /* there may be bytes to read that poll() does not know of */
+	struct http_answer answer;
+	char in[READ_MAX];
+	/* What is known. */
+	struct gpu_count count, next; /* next: of the list on its way */
+	bool listing, listed, connected;
+	int64_t broken_ms;
+	uint64_t breaks;
+};
+
+/* ---- what the reflector tells ---- */
+
+static void on_listing(void *ctx)
 {
-	uint32_t x = 0;
+	struct pool_watch *w = ctx;
 
-	/* Without randomness all come at one time, which is no reason to stop. */
-	(void)!getrandom(&x, sizeof(x), GRND_NONBLOCK);
-	return x % n;
+	gpu_count_release(&w->next);
+	w->listing = true;
 }
 
-/* ---- whether it runs ---- */
-
-static void up(struct pool_watch *w)
+static int on_change(void *ctx, enum kube_change what, const struct json *j,
+	const struct json_node *table, struct err *err)
 {
-	w->failures = 0;
-	if (w->connection == CONNECTION_UP)
-		return;
-	if (w->connection == CONNECTION_DOWN || !w->said)
-		log_line(w->log, LOG_LEVEL_INFO, "the pool is watched",
-			log_str("server", w->config->server),
+	struct pool_watch *w = ctx;
+	uint64_t before = w->count.fit;
+	int rc;
+
+	if (w->listing)
+		return gpu_count_table(&w->next, j, table, false, err);
+	/* A bookmark's row is nobody's, but the first event of a watch alone has the columns. */
+	rc = what == KUBE_BOOKMARK ? gpu_count_columns(&w->count, j, table, err)
+				   : gpu_count_table(&w->count, j, table, what == KUBE_GONE, err);
+	if (w->count.fit != before)
+		log_line(w->log, LOG_LEVEL_DEBUG, "the pool changed",
 			log_int("servers", (int64_t)w->count.n),
 			log_int("gpus", (int64_t)w->count.fit));
-	w->said = true;
-	w->connection = CONNECTION_UP;
+	return rc;
 }
 
-static void down(struct pool_watch *w, const struct err *why)
+static void on_listed(void *ctx, const char *version)
 {
-	if (w->connection == CONNECTION_DOWN)
+	struct pool_watch *w = ctx;
+
+	(void)version;
+	gpu_count_release(&w->count);
+	w->count = w->next;
+	w->next = (struct gpu_count){0};
+	w->listing = false;
+	w->listed = true;
+	/* The pages of a large pool were a peak. */
+	(void)malloc_trim(0);
+}
+
+static void on_connected(void *ctx, bool yes, const struct err *why)
+{
+	struct pool_watch *w = ctx;
+	const char *server = w->server.config->server;
+
+	w->connected = yes;
+	if (yes) {
+		log_line(w->log, LOG_LEVEL_INFO, "the pool is watched", log_str("server", server),
+			log_int("servers", (int64_t)w->count.n),
+			log_int("gpus", (int64_t)w->count.fit));
 		return;
-	w->connection = CONNECTION_DOWN;
+	}
 	w->broken_ms = clock_ms();
 	w->breaks++;
-	log_line(w->log, LOG_LEVEL_WARN, "the pool is not watched",
-		log_str("server", w->config->server), log_str("error", why->msg));
+	log_line(w->log, LOG_LEVEL_WARN, "the pool is not watched", log_str("server", server),
+		log_str("error", why->msg));
 }
+
+/* ---- the answer ---- */
 
 static void hang_up(struct pool_watch *w)
 {
 	client_socket_free(w->socket);
 	w->socket = NULL;
-	w->asked = false;
 }
 
-/* Nothing to do for a while: the n-th failure in a row waits 200 ms, doubled up to 5 s, of which a half is left to chance. */
-static void back_off(struct pool_watch *w)
+/* The answer came whole, was cut (why), or is of no more use. Where the reflector waits something was wrong: the next try is on another
+ * connection, and of two addresses one may be dead. */
+static void end_answer(struct pool_watch *w, bool whole, const struct err *why)
 {
-	int64_t ms = BACKOFF_FIRST_MS;
+	bool waits;
 
-	for (unsigned i = 0; i < w->failures && ms < BACKOFF_MAX_MS; i++)
-		ms *= 2;
-	w->failures++;
-	ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-	w->due_ms = clock_ms() + ms / 2 + pool_dice((uint32_t)(ms / 2) + 1);
+	w->path = NULL;
+	w->sent = false;
+	reflector_end(w->reflector, why, clock_ms());
+	waits = reflector_when(w->reflector) > clock_ms();
+	if (!whole || !w->answer.keep || waits)
+		hang_up(w);
+	w->server.target.first += waits;
 }
-
-static void fail(struct pool_watch *w, const struct err *why)
-{
-	down(w, why);
-	hang_up(w);
-	w->target.first++; /* of two addresses, one may be dead */
-	/* A list that was cut is begun anew. */
-	buf_clear(&w->page);
-	gpu_count_release(&w->next);
-	back_off(w);
-}
-
-/* ---- what comes ---- */
 
 /* A piece of a body. */
 static bool on_body(void *ctx, struct slice piece)
 {
 	struct pool_watch *w = ctx;
+	int64_t now = clock_ms();
 
-	if (w->watching && w->answer.status == 200)
-		return watch_reader_read(&w->reader, piece);
-	buf_slice(&w->body, piece);
-	return !w->body.failed;
+	return reflector_head(w->reflector, w->answer.status, now) &&
+	       reflector_body(w->reflector, piece, now);
 }
-
-/* An event of the watch. */
-static int on_event(void *ctx, const struct watch_event *event, struct err *err)
-{
-	struct pool_watch *w = ctx;
-	uint64_t before = w->count.fit;
-
-	memcpy(w->version, event->version, sizeof(w->version));
-	up(w);
-	/* A bookmark's row is nobody's, but the first event of a watch alone has the columns. */
-	int rc = event->what == KUBE_BOOKMARK
-			 ? gpu_count_columns(&w->count, event->json, event->object, err)
-			 : gpu_count_table(&w->count, event->json, event->object,
-				   event->what == KUBE_GONE, err);
-	if (rc != 0) {
-		w->version[0] = '\0';
-		return rc;
-	}
-	if (w->count.fit != before)
-		log_line(w->log, LOG_LEVEL_DEBUG, "the pool changed",
-			log_int("servers", (int64_t)w->count.n),
-			log_int("gpus", (int64_t)w->count.fit));
-	return 0;
-}
-
-static void use_list(struct pool_watch *w)
-{
-	gpu_count_release(&w->count);
-	w->count = w->next;
-	w->next = (struct gpu_count){0};
-	w->listed = true;
-	w->watching = true;
-	up(w);
-	/* The pages of a large pool were a peak. */
-	json_release(&w->json);
-	buf_release(&w->body);
-	(void)malloc_trim(0);
-}
-
-/* A page of the list is complete. */
-static int on_page(struct pool_watch *w, struct err *err)
-{
-	const struct json_node *root, *meta;
-	struct slice version;
-	int rc = kube_read(&w->body, &w->json, err);
-
-	if (rc != 0)
-		return rc;
-	root = json_root(&w->json);
-	meta = json_get(&w->json, root, SLICE("metadata"));
-	version = json_inside(&w->json, json_get(&w->json, meta, SLICE("resourceVersion")));
-	if (version.len == 0 || version.len >= sizeof(w->version))
-		return err_set(err, ERR_SYNTAX, "a list without a resourceVersion");
-	rc = gpu_count_table(&w->next, &w->json, root, false, err);
-	if (rc != 0)
-		return rc;
-	buf_clear(&w->page);
-	json_decode(&w->json, json_get(&w->json, meta, SLICE("continue")), &w->page);
-	if (w->page.failed)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	memcpy(w->version, version.at, version.len);
-	w->version[version.len] = '\0';
-	if (w->page.len == 0)
-		use_list(w);
-	return 0;
-}
-
-/* Answered, but not with what was asked for. */
-static int on_refusal(struct pool_watch *w, struct err *err)
-{
-	long status = w->answer.status;
-	struct json j = {0};
-	int rc;
-
-	(void)kube_read(&w->body, &j, NULL);
-	rc = kube_failure("GET", POOL_PATH, status, &j, buf_as_slice(&w->body), err);
-	json_release(&j);
-	/* Who we are and whether there is time for us says nothing about the version; whatever else is wrong may. */
-	if (status >= 400 && status < 500
-			? status != 401 && status != 403 && status != 408 && status != 429
-			: w->failures >= REFUSALS_MAX)
-		w->watching = false;
-	return rc;
-}
-
-/* The answer is complete, or its stream is of no more use. */
-static void on_answer(struct pool_watch *w)
-{
-	bool good = w->watching && w->answer.status == 200;
-	struct err err = {0};
-	int rc = 0;
-
-	if (good && w->reader.err.code != ERR_NONE) {
-		err = w->reader.err;
-		w->watching = !w->reader.expired && w->version[0];
-		/* Too old is the course of things. */
-		if (w->reader.expired) {
-			hang_up(w);
-			back_off(w);
-		} else {
-			fail(w, &err);
-		}
-		return;
-	}
-	if (!good)
-		rc = w->answer.status == 200 ? on_page(w, &err) : on_refusal(w, &err);
-	if (rc != 0) {
-		fail(w, &err);
-		return;
-	}
-	w->asked = false;
-	if (!w->answer.keep)
-		hang_up(w);
-	if (good && clock_ms() - w->asked_ms < GOOD_MS)
-		back_off(w);
-}
-
-/* ---- one turn ---- */
 
 /* Bytes that came. */
 static int take(struct pool_watch *w, struct slice bytes, struct err *err)
 {
-	int rc = 0;
+	while (bytes.len > 0 && w->socket) {
+		int rc;
 
-	while (rc == 0 && bytes.len > 0 && w->socket) {
-		if (!w->asked)
+		if (!w->sent)
 			return err_set(
 				err, ERR_SYNTAX, "the API server sent what nobody asked for");
 		rc = http_answer_read(&w->answer, &bytes, err);
-		if (w->answer.done || (rc == ERR_REFUSED && w->watching)) {
-			on_answer(w);
-			rc = 0;
-		}
+		if (rc != 0 && rc != ERR_REFUSED)
+			return rc;
+		if (w->answer.headed)
+			(void)reflector_head(w->reflector, w->answer.status, clock_ms());
+		if (w->answer.done || rc == ERR_REFUSED)
+			end_answer(w, w->answer.done, NULL);
 	}
-	return rc == ERR_REFUSED ? pool_too_long(w, err) : rc;
+	return 0;
 }
 
 static int receive(struct pool_watch *w, struct err *err)
@@ -245,71 +170,78 @@ static int receive(struct pool_watch *w, struct err *err)
 
 	for (int i = 0; i < READS_MAX && rc == 0 && w->socket && n > 0; i++) {
 		rc = client_socket_read(w->socket, w->in, sizeof(w->in), &n, &end, err);
-		if (rc == 0 && n > 0) {
-			w->heard_ms = clock_ms();
+		if (rc == 0 && n > 0)
 			rc = take(w, (struct slice){w->in, n}, err);
-		}
 	}
 	w->more = rc == 0 && n > 0;
 	if (rc != 0 || !end)
 		return rc;
-	if (!w->asked) { /* between two answers: the other side was tired of waiting */
+	if (!w->sent) { /* between two answers: the other side was tired of waiting */
 		hang_up(w);
 		return 0;
 	}
 	rc = http_answer_end(&w->answer, err);
 	if (rc == 0)
-		on_answer(w);
+		end_answer(w, true, NULL);
 	return rc;
 }
 
-static int64_t limit_ms(const struct pool_watch *w)
+/* ---- one turn ---- */
+
+static int send_request(struct pool_watch *w, struct err *err)
 {
-	if (!client_socket_ready(w->socket))
-		return w->opened_ms + CONNECT_MS;
-	return w->watching ? w->heard_ms + SILENCE_MS : w->asked_ms + LIST_MS;
+	struct buf out;
+	int rc;
+
+	buf_init(&out, REQUEST_MAX);
+	rc = pool_request(&w->server, w->path, &out, err);
+	if (rc == 0)
+		rc = client_socket_send(w->socket, buf_as_slice(&out), err);
+	if (out.data)
+		explicit_bzero(out.data, out.len);
+	buf_release(&out);
+	if (rc != 0)
+		return rc;
+	http_answer_init(&w->answer, on_body, w);
+	w->sent = true;
+	return client_socket_turn(w->socket, err);
+}
+
+static bool connecting(const struct pool_watch *w)
+{
+	return w->socket && !client_socket_ready(w->socket);
 }
 
 static int go_on(struct pool_watch *w, struct err *err)
 {
-	int64_t now = clock_ms();
 	int rc = 0;
 
 	if (!w->socket) {
-		w->opened_ms = w->heard_ms = now;
-		rc = client_socket_open(&w->target, &w->socket, err);
+		w->opened_ms = clock_ms();
+		rc = client_socket_open(&w->server.target, &w->socket, err);
 	}
 	if (rc == 0)
 		rc = client_socket_turn(w->socket, err);
-	if (rc == 0 && client_socket_ready(w->socket) && !w->asked) {
-		rc = pool_ask(w, on_body, err);
-		if (rc == 0)
-			rc = client_socket_turn(w->socket, err);
-	}
+	if (rc == 0 && !connecting(w) && !w->sent)
+		rc = send_request(w, err);
 	if (rc == 0)
 		rc = receive(w, err);
-	if (rc == 0 && w->socket && clock_ms() >= limit_ms(w))
-		rc = err_set(err, ERR_TIMEOUT, "%s: nothing came in time", w->config->server);
+	if (rc == 0 && connecting(w) && clock_ms() >= w->opened_ms + CONNECT_MS)
+		rc = err_set(
+			err, ERR_TIMEOUT, "%s: no connection in time", w->server.config->server);
 	return rc;
-}
-
-/* A watch that was taken and is quiet is a good one: an old version is told at once. */
-static bool quiet(const struct pool_watch *w)
-{
-	return w->connection == CONNECTION_DOWN && w->socket && w->asked && w->watching &&
-	       w->answer.headed && w->answer.status == 200;
 }
 
 void pool_watch_turn(struct pool_watch *w)
 {
 	struct err err = {0};
 
-	if (w->due_ms > clock_ms())
-		return;
-	if (go_on(w, &err) != 0)
-		fail(w, &err);
-	if (quiet(w) && clock_ms() - w->asked_ms >= GOOD_MS)
-		up(w);
+	if (!w->path)
+		w->path = reflector_ask(w->reflector, clock_ms());
+	if (w->path && go_on(w, &err) != 0)
+		end_answer(w, false, &err);
+	if (w->path && !reflector_tick(w->reflector, clock_ms()))
+		end_answer(w, false, NULL);
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -319,36 +251,27 @@ static int64_t sooner(int64_t a, int64_t b)
 
 int64_t pool_watch_poll(const struct pool_watch *w, struct pollfd *ret)
 {
-	int64_t now = clock_ms(), at;
+	int64_t now = clock_ms(), at = reflector_when(w->reflector);
 
 	*ret = (struct pollfd){.fd = -1};
-	if (w->due_ms > now) {
-		at = w->due_ms;
-	} else if (!w->socket || !w->asked || w->more) {
-		at = now;
-		if (w->socket && !client_socket_ready(w->socket))
-			at = limit_ms(w);
-	} else {
-		at = limit_ms(w);
-	}
-	if (w->socket && w->due_ms <= now) {
+	if (w->path && w->socket) {
 		ret->fd = client_socket_fd(w->socket);
 		ret->events = client_socket_events(w->socket);
 	}
-	if (quiet(w))
-		at = sooner(at, w->asked_ms + GOOD_MS);
-	if (w->connection == CONNECTION_DOWN && w->listed && now - w->broken_ms < w->away_ms)
+	if (w->path && (!w->socket || w->more))
+		at = now;
+	if (connecting(w))
+		at = sooner(at, w->opened_ms + CONNECT_MS);
+	if (!w->connected && w->listed && now - w->broken_ms < w->away_ms)
 		at = sooner(at, w->broken_ms + w->away_ms);
 	return at > now ? at - now : 0;
 }
 
 struct pool_now pool_watch_now(const struct pool_watch *w)
 {
-	bool connected = w->connection == CONNECTION_UP;
-
 	return (struct pool_now){
-		.known = w->listed && (connected || clock_ms() - w->broken_ms < w->away_ms),
-		.connected = connected,
+		.known = w->listed && (w->connected || clock_ms() - w->broken_ms < w->away_ms),
+		.connected = w->connected,
 		.units = w->count.fit * POOL_UNITS_PER_GPU,
 		.servers = w->count.n,
 		.breaks = w->breaks,
@@ -361,17 +284,22 @@ int pool_watch_new(const struct kube_config *config, int64_t away_ms, const stru
 	struct pool_watch **ret, struct err *err)
 {
 	struct pool_watch *w = calloc(1, sizeof(*w));
+	struct reflector_config cfg = {.path = POOL_PATH,
+		.tables = true,
+		.answer_max = PAGE_MAX,
+		.advice = PAGE_ADVICE,
+		.app = {w, on_listing, on_change, on_listed, on_connected}};
 	int rc;
 
 	if (!w)
 		return err_set(err, ERR_NOMEM, "out of memory for watching the pool");
-	w->config = config;
 	w->away_ms = away_ms;
 	w->log = log;
-	buf_init(&w->body, POOL_PAGE_MAX);
-	buf_init(&w->page, POOL_TOKEN_MAX);
-	watch_reader_init(&w->reader, on_event, w);
-	rc = pool_target(w, err);
+	/* Without randomness all come at one time, which is no reason to stop. */
+	(void)!getrandom(&cfg.seed, sizeof(cfg.seed), GRND_NONBLOCK);
+	rc = pool_server_init(&w->server, config, err);
+	if (rc == 0)
+		rc = reflector_new(&cfg, &w->reflector, err);
 	if (rc != 0) {
 		pool_watch_free(w);
 		return rc;
@@ -385,11 +313,8 @@ void pool_watch_free(struct pool_watch *w)
 	if (!w)
 		return;
 	client_socket_free(w->socket);
-	watch_reader_release(&w->reader);
+	reflector_free(w->reflector);
 	gpu_count_release(&w->count);
 	gpu_count_release(&w->next);
-	json_release(&w->json);
-	buf_release(&w->body);
-	buf_release(&w->page);
 	free(w);
 }

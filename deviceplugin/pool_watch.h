@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deviceplugin: the pool, watched through the API server over one connection, by the thread that does everything else, too: nothing
- * waits in here but the look-up of a name, when the API server is known by one. kube/kube_watch does the same on a thread of its own through
- * libcurl, which with what it needs is twice the memory of this whole program. */
+ * waits in here but the look-up of a name, when the API server is known by one. kube/reflector decides; kube/kube_watch drives it on a thread
+ * of its own through libcurl, which with what it needs is twice the memory of this whole program. */
 #ifndef DEVICEPLUGIN_POOL_WATCH_H
 #define DEVICEPLUGIN_POOL_WATCH_H
 
@@ -37,8 +37,8 @@ void pool_watch_free(struct pool_watch *w);
 /* What to wait for: *ret is for poll() (fd -1: nothing to wait for), and after the number of milliseconds it returns (0: now, -1:
  * never) there is something to do though nothing came. */
 int64_t pool_watch_poll(const struct pool_watch *w, struct pollfd *ret);
-/* Do what can be done without waiting. After an error: tries again after 200 ms, then twice as long up to 5 s, with jitter; 90 s
- * without a byte is an error. One line in the log when it breaks, one when it is back. */
+/* Do what can be done without waiting; when what is asked: kube/reflector.h. One line in the log when it breaks, one when it is
+ * back. */
 void pool_watch_turn(struct pool_watch *w);
 
 struct pool_now pool_watch_now(const struct pool_watch *w);
