@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/rfc3339.h"
 #include "webhook/core/placement.h"
 #include "webhook/core/server_object.h"
 
@@ -120,10 +121,10 @@ static void check_time(struct slice text)
 	int64_t ms, again;
 	char written[32];
 
-	if (!server_time_read(text, &ms))
+	if (!rfc3339_read(text, &ms))
 		return;
-	server_time_write(ms, written);
-	REQUIRE(server_time_read(slice_of(written), &again));
+	rfc3339_write(ms, written);
+	REQUIRE(rfc3339_read(slice_of(written), &again));
 	REQUIRE(again <= ms && ms - again < 1000);
 }
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/rfc3339.h"
 #include "certs/x509.h"
 #include "test/unit/api_fixture.h"
 #include "test/unit/doctor_fixture.h"
@@ -378,7 +379,7 @@ static void lease(struct doctor_fixture *x, const char *holder, int64_t age_s)
 {
 	char text[400], when[32];
 
-	server_time_write(NOW_MS - age_s * 1000, when);
+	rfc3339_write(NOW_MS - age_s * 1000, when);
 	(void)snprintf(text, sizeof(text),
 		"{'spec':{'holderIdentity':'%s','leaseDurationSeconds':15,'renewTime':'%s'}}",
 		holder, when);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/rfc3339.h"
 #include "certs/certs_files.h"
 #include "certs/x509_read.h"
 #include "webhook/cli/doctor_impl.h"
@@ -25,7 +26,7 @@ static const char *date(struct doctor_report *r, int64_t seconds)
 {
 	char text[32];
 
-	server_time_write(seconds * 1000, text);
+	rfc3339_write(seconds * 1000, text);
 	return doctor_fmt(r, "%s", text);
 }
 

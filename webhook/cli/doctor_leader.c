@@ -2,6 +2,7 @@
 /* cli: judges the leader: is the Lease kept alive, and by a replica that runs? */
 #include <string.h>
 
+#include "base/rfc3339.h"
 #include "webhook/cli/doctor_impl.h"
 
 /* Clocks of a cluster may differ so much. */
@@ -56,7 +57,7 @@ void doctor_leader(const struct doctor_facts *f, struct doctor_report *r)
 	(void)json_int(j, json_get(j, spec, SLICE("leaseDurationSeconds")), &seconds);
 	if (!holder || !*holder)
 		doctor_wrong(r, mend, "nobody leads: claims are taken and none is freed");
-	else if (!server_time_read(json_inside(j, json_get(j, spec, SLICE("renewTime"))), &renewed))
+	else if (!rfc3339_read(json_inside(j, json_get(j, spec, SLICE("renewTime"))), &renewed))
 		doctor_wrong(r, mend, "%s does not say when it was renewed", f->lease.what);
 	else if (!f->lease_moved &&
 		 (f->now_ms - renewed > seconds * 1000 + SKEW_MS || renewed - f->now_ms > SKEW_MS))

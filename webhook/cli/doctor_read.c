@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
 #include "webhook/cluster/secret_sync.h"
@@ -266,7 +267,7 @@ static void watch_lease(struct kube *k, const char *path, struct doctor_facts *f
 	int64_t at = 0;
 	struct slice time = json_inside(&f->lease.json, renewed(&f->lease));
 
-	if (f->lease.state != SIGHT_THERE || !server_time_read(time, &at) ||
+	if (f->lease.state != SIGHT_THERE || !rfc3339_read(time, &at) ||
 		(at > f->now_ms - LEASE_LOOKS * LEASE_LOOK_MS && at <= f->now_ms + LEASE_LOOK_MS))
 		return;
 	for (int i = 0; i < LEASE_LOOKS && !f->lease_moved; i++) {

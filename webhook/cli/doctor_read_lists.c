@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
 #include "webhook/core/plan.h"
@@ -160,7 +161,7 @@ bool doctor_take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	p->name = meta(f, j, object, "name");
 	p->uid = meta(f, j, object, "uid");
 	p->planned = planned;
-	if (!server_time_read(
+	if (!rfc3339_read(
 		    json_inside(j, json_path(j, object, "metadata", "creationTimestamp", NULL)),
 		    &p->since_ms))
 		p->since_ms = 0;

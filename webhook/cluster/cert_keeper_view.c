@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/rfc3339.h"
 #include "certs/certs_files.h"
 #include "certs/x509_read.h"
 #include "webhook/cluster/cert_keeper_impl.h"
@@ -208,7 +209,7 @@ static int64_t read_time(const struct json *j, const char *annotation)
 		json_path(j, json_root(j), "metadata", "annotations", NULL), slice_of(annotation));
 	int64_t ms = 0;
 
-	return server_time_read(json_inside(j, v), &ms) && ms > 0 ? ms / 1000 : 0;
+	return rfc3339_read(json_inside(j, v), &ms) && ms > 0 ? ms / 1000 : 0;
 }
 
 bool cert_configuration_path(const struct cert_keeper *k, size_t i, struct buf *out)

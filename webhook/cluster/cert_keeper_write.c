@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the certificate keeper writes: two Secrets and the bundles of the webhook configurations. */
+#include "base/rfc3339.h"
 #include "certs/certs_files.h"
 #include "webhook/cluster/cert_keeper_impl.h"
 #include "webhook/cluster/secret_data.h"
@@ -82,7 +83,7 @@ static struct slice time_text(int64_t at, char text[static 32])
 {
 	if (at <= 0)
 		return (struct slice){NULL, 0};
-	server_time_write(at * 1000, text);
+	rfc3339_write(at * 1000, text);
 	return slice_of(text);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/rfc3339.h"
 #include "webhook/cluster/probe_poll_impl.h"
 #include "webhook/core/server_keep.h"
 #include "webhook/edge/metrics.h"
@@ -65,7 +66,7 @@ static void commit(const struct probe_poll *p, struct target *t, struct verdict 
 	int rc;
 
 	v->target = t;
-	server_time_write(clock_wall_ms(), v->now);
+	rfc3339_write(clock_wall_ms(), v->now);
 	tell(p, t, v->inventory != NULL, v->message);
 	rc = servers_edit(p->cfg.servers, t->name, write_verdict, v, clock_ms() + EDIT_MS, &err);
 	if (rc != 0 && rc != ERR_NOTFOUND)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/rfc3339.h"
 #include "webhook/cluster/duty.h"
 #include "webhook/core/server_keep.h"
 
@@ -289,7 +290,7 @@ static int64_t tick(void *ctx, struct duty *d)
 
 	if (!servers_synced(k->cfg->servers))
 		return WAITING_MS;
-	server_time_write(clock_wall_ms(), now);
+	rfc3339_write(clock_wall_ms(), now);
 	look(k);
 	for (size_t i = 0; i < k->n && !duty_stopping(d); i++)
 		if (!serve(k, &k->servers[i], now, &failed))

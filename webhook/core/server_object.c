@@ -1,361 +1,433 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: a GPUServer object is read: its metadata and its spec. The CRD's schema has checked both; what would do harm all the same
- * (types, what goes into paths, addresses and sums) is checked again. */
+/* core: how a GPUServer is spelled. The CRD's schema has checked what is read; what would do harm all the same (types, what goes into
+ * paths, addresses and sums) is checked again. Of the status what we do not know is kept as it is spelled (ledger rule R11). */
 #include "webhook/core/server_object_impl.h"
 
+#include "base/json_record.h"
 #include "base/text.h"
 
 /* As in GPUServer documents that are read from files. */
 #define MEMORY_MIN 1000000
 #define MEMORY_MAX ((int64_t)1 << 50)
+#define BYTES_PER_MB 1000000u
 /* 128 characters of up to four bytes */
 #define MODEL_MAX 512
-#define NAME_MAX_BYTES 253
 #define URL_MAX 2048
-#define FOUND_MAX 60
-
-static int no_memory(struct server_reader *r)
-{
-	return err_set(r->err, ERR_NOMEM, "out of memory while reading a GPUServer");
-}
-
-int server_bad(
-	struct server_reader *r, const struct json_node *v, const char *key, const char *expected)
-{
-	struct slice raw = json_raw(r->j, v);
-	size_t n = raw.at ? text_utf8_cut(raw, FOUND_MAX) : 0;
-
-	err_set(r->err, ERR_INVALID, "found %.*s%s, expected %s", raw.at ? (int)n : 7,
-		raw.at ? raw.at : "nothing", n < raw.len ? "…" : "", expected);
-	return err_in(r->err, "%s", key);
-}
-
-int server_get_str(struct server_reader *r, const struct json_node *obj, const char *key,
-	bool required, const char **ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-	struct slice s;
-
-	if (json_absent(v) && !required)
-		return 0;
-	if (!json_is(v, JSON_STRING) || (required && v->len == 2))
-		return server_bad(r, v, key, required ? "a string that is not empty" : "a string");
-	s = json_str(r->j, v, r->a);
-	/* decoded, it is in the arena already, but as a slice */
-	s.at = s.at ? arena_strdup(r->a, s) : NULL;
-	if (!s.at)
-		return no_memory(r);
-	*ret = s.at;
-	return 0;
-}
-
-int server_get_uint(struct server_reader *r, const struct json_node *obj, const char *key,
-	bool required, uint64_t *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-	int64_t n;
-
-	if (json_absent(v) && !required)
-		return 0;
-	if (!json_int(r->j, v, &n) || n < 0)
-		return server_bad(r, v, key, "a whole number that is not negative");
-	*ret = (uint64_t)n;
-	return 0;
-}
-
-int server_get_int(
-	struct server_reader *r, const struct json_node *obj, const char *key, int64_t *ret)
-{
-	uint64_t n = (uint64_t)*ret;
-	int rc = server_get_uint(r, obj, key, false, &n);
-
-	*ret = (int64_t)n;
-	return rc;
-}
-
-int server_get_bool(
-	struct server_reader *r, const struct json_node *obj, const char *key, bool *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	if (json_absent(v))
-		return 0;
-	if (!json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
-		return server_bad(r, v, key, "true or false");
-	*ret = json_is(v, JSON_TRUE);
-	return 0;
-}
-
-int server_get_list(struct server_reader *r, const struct json_node *obj, const char *key,
-	const struct json_node **ret, size_t *ret_n)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	*ret = NULL;
-	*ret_n = 0;
-	if (json_absent(v))
-		return 0;
-	if (!json_is(v, JSON_ARRAY))
-		return server_bad(r, v, key, "a list");
-	*ret = v;
-	*ret_n = v->count;
-	return 0;
-}
-
-void *server_room(struct server_reader *r, size_t n, size_t size)
-{
-	void *room = arena_array(r->a, n, size);
-
-	if (!room)
-		no_memory(r);
-	return room;
-}
-
-/* A DNS-1123 subdomain, which can stand in the path of a request. */
-static bool is_object_name(const char *s)
-{
-	size_t len = strlen(s);
-
-	if (len == 0 || len > NAME_MAX_BYTES)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		bool alnum = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9');
-		bool edge = i == 0 || i + 1 == len || s[i - 1] == '.' || s[i + 1] == '.';
-
-		if (!alnum && (edge || (s[i] != '-' && s[i] != '.')))
-			return false;
-	}
-	return true;
-}
 
 /* One word that is safe in an environment, an argv and a URL. */
-static bool is_word(const char *s, size_t max)
+static bool is_word(const char *s)
 {
-	size_t len = s ? strlen(s) : 0;
-
-	for (size_t i = 0; i < len; i++)
-		if (s[i] <= ' ' || s[i] > '~')
+	for (const char *c = s; *c; c++)
+		if (*c <= ' ' || *c > '~')
 			return false;
-	return len > 0 && len <= max;
+	return *s && strlen(s) <= URL_MAX;
+}
+
+static bool is_name(const char *s)
+{
+	return text_dns_subdomain(slice_of(s));
 }
 
 /* HOST:PORT as far as it can do harm; the CRD says the rest. */
 static bool is_address(const char *s)
 {
-	return s && is_word(s, URL_MAX) && strchr(s, ':');
+	return is_word(s) && strchr(s, ':');
 }
 
-static int read_name(
-	struct server_reader *r, const struct json_node *obj, const char *key, const char **ret)
+static bool is_url(const char *s)
 {
-	int rc = server_get_str(r, obj, key, false, ret);
-
-	if (rc == 0 && *ret && !is_object_name(*ret))
-		rc = server_bad(r, json_get(r->j, obj, slice_of(key)), key,
-			"an object name: at most 253 of a-z, 0-9, '-' and '.'");
-	return rc;
+	return is_word(s) && (strncmp(s, "https://", 8) == 0 || strncmp(s, "http://", 7) == 0);
 }
 
-static int read_labels(
-	struct server_reader *r, const struct json_node *metadata, struct server_object *o)
+static bool is_model(const char *s)
 {
-	const struct json_node *labels = json_get(r->j, metadata, SLICE("labels"));
-
-	if (json_absent(labels))
-		return 0;
-	if (!json_is(labels, JSON_OBJECT))
-		return server_bad(r, labels, "labels", "an object");
-	o->labels = server_room(r, labels->count, sizeof(*o->labels));
-	if (!o->labels)
-		return ERR_NOMEM;
-	JSON_MEMBERS(r->j, labels, k)
-	{
-		struct label *l = &o->labels[o->n_labels++];
-
-		if (!json_is(json_value(k), JSON_STRING))
-			return server_bad(r, json_value(k), "labels", "strings");
-		l->key = arena_strdup(r->a, json_str(r->j, k, r->a));
-		l->value = arena_strdup(r->a, json_str(r->j, json_value(k), r->a));
-	}
-	return r->a->failed ? no_memory(r) : 0;
+	return strlen(s) <= MODEL_MAX;
 }
 
-static int read_metadata(
-	struct server_reader *r, const struct json_node *metadata, struct server_object *o)
+/* ---- the status: GPUs ---- */
+
+static const struct json_field gpu_fields[] = {
+	REC_STR(gpu_status, gpu.id, "id", REC_NEEDED),
+	REC_STR(gpu_status, gpu.model, "model"),
+	REC_COUNT(gpu_status, gpu.bytes, "memory", REC_NEEDED),
+	REC_BOOL(gpu_status, gpu.fit, "fit"),
+	REC_BOOL(gpu_status, gpu.missing, "missing", REC_OMIT),
+	REC_STR(gpu_status, gpu.why, "reason", REC_OMIT),
+};
+
+static int check_gpu(struct json_reader *r, const struct json_node *v, const void *list, size_t i)
 {
-	const struct json_node *list;
-	const char *deleted = NULL;
-	size_t n;
-	int rc = read_name(r, metadata, "name", &o->name);
+	const struct gpu_status *gpus = list;
 
-	if (rc == 0)
-		rc = server_get_str(r, metadata, "name", true, &o->name);
-	if (rc == 0)
-		rc = server_get_str(r, metadata, "uid", true, &o->uid);
-	if (rc == 0)
-		rc = server_get_str(r, metadata, "resourceVersion", true, &o->version);
-	if (rc == 0)
-		rc = server_get_int(r, metadata, "generation", &o->generation);
-	if (rc == 0)
-		rc = server_get_str(r, metadata, "deletionTimestamp", false, &deleted);
-	if (rc == 0)
-		rc = server_get_list(r, metadata, "finalizers", &list, &n);
-	if (rc != 0)
-		return rc;
-	o->deleting = deleted != NULL;
-	JSON_EACH(r->j, list, v)
-	{
-		if (!json_is(v, JSON_STRING))
-			return server_bad(r, v, "finalizers", "strings");
-		o->finalizer = o->finalizer || json_is_str(r->j, v, SLICE(SERVER_FINALIZER));
-	}
-	return read_labels(r, metadata, o);
-}
-
-static int read_memory(struct server_reader *r, const struct json_node *gpu, uint64_t *ret)
-{
-	const struct json_node *v = json_get(r->j, gpu, SLICE("memory"));
-	struct slice s = json_raw(r->j, v);
-	struct quantity q;
-
-	/* int-or-string, as quantities are everywhere in Kubernetes */
-	if (json_is(v, JSON_STRING))
-		s = json_str(r->j, v, r->a);
-	if (r->a->failed)
-		return no_memory(r);
-	if ((!json_is(v, JSON_STRING) && !json_is(v, JSON_NUMBER)) ||
-		quantity_parse(s, &q, NULL) != 0 || !quantity_integral(q) ||
-		quantity_ceil(q) < MEMORY_MIN || quantity_ceil(q) > MEMORY_MAX)
-		return server_bad(r, v, "memory",
-			"the GPU's memory as a quantity from 1M to 1Pi, such as 16160Mi");
-	*ret = (uint64_t)quantity_ceil(q);
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(gpus[k].gpu.id, gpus[i].gpu.id) == 0)
+			return json_record_wrong(r, json_get(r->j, v, SLICE("id")), "id",
+				"an id that no other GPU of the server has");
 	return 0;
 }
 
-static int read_declared(
-	struct server_reader *r, const struct json_node *gpu, struct gpu_declared *ret)
-{
-	uint64_t count = 1;
-	int rc = server_get_str(r, gpu, "model", true, &ret->model);
+JSON_RECORD(gpu_status_record, gpu_status, gpu_fields, offsetof(struct gpu_status, rest));
 
-	if (rc == 0 && strlen(ret->model) > MODEL_MAX)
-		rc = server_bad(r, json_get(r->j, gpu, SLICE("model")), "model",
-			"the GPU's model in 1 to 128 characters, such as Tesla V100-PCIE-16GB");
-	if (rc == 0)
-		rc = read_memory(r, gpu, &ret->bytes);
-	if (rc == 0)
-		rc = server_get_uint(r, gpu, "count", false, &count);
-	if (rc == 0 && (count == 0 || count > SERVER_GPUS_MAX))
-		rc = server_bad(r, json_get(r->j, gpu, SLICE("count")), "count",
-			"a whole number from 1 to 256");
-	ret->count = (uint32_t)count;
-	return rc;
-}
+/* ---- the status: claims ---- */
 
-static int read_gpus(struct server_reader *r, const struct json_node *spec, struct server_object *o)
+/* What a claim holds of one GPU. What we do not know of it is rare: it is kept beside the parts, not in each. */
+struct part {
+	const char *gpu;
+	uint64_t bytes;
+	struct slice rest;
+};
+
+struct parts {
+	struct part *at;
+	size_t n_at;
+};
+
+static const struct json_field part_fields[] = {
+	REC_STR(part, gpu, "id", REC_NEEDED),
+	REC_COUNT(part, bytes, "bytes", REC_NEEDED),
+};
+JSON_RECORD(part_record, part, part_fields, offsetof(struct part, rest));
+
+static int read_parts(struct json_reader *r, const struct json_node *v, void *to)
 {
-	const struct json_node *list;
-	uint32_t sum = 0;
-	size_t n;
-	int rc = server_get_list(r, spec, "gpus", &list, &n);
+	static const struct json_field list = REC_LIST(parts, at, part, "gpus");
+	struct claim_record *c = to;
+	struct parts p = {0};
+	int rc = json_record_list(r, v, &list, &p);
 
 	if (rc != 0)
 		return rc;
-	if (n == 0 || n > SERVER_GPUS_MAX)
-		return server_bad(r, list, "gpus", "1 to 256 of {model, memory, count}");
-	o->declared = server_room(r, n, sizeof(*o->declared));
-	if (!o->declared)
-		return ERR_NOMEM;
-	JSON_EACH(r->j, list, gpu)
-	{
-		size_t i = o->n_declared++;
-
-		if (!json_is(gpu, JSON_OBJECT))
-			rc = server_bad(r, gpu, "", "an object {model, memory, count}");
-		else
-			rc = read_declared(r, gpu, &o->declared[i]);
-		if (rc != 0)
-			return err_in(r->err, "gpus/%zu", i);
-		sum += o->declared[i].count;
+	c->claim.parts = arena_array(r->a, p.n_at, sizeof(*c->claim.parts));
+	for (size_t i = 0; i < p.n_at && c->claim.parts; i++) {
+		c->claim.parts[i] = (struct claim_part){.gpu = p.at[i].gpu, .bytes = p.at[i].bytes};
+		if (p.at[i].rest.at && !c->part_rests)
+			c->part_rests = arena_array(r->a, p.n_at, sizeof(*c->part_rests));
+		if (p.at[i].rest.at && c->part_rests)
+			c->part_rests[c->n_part_rests++] =
+				(struct part_rest){p.at[i].gpu, p.at[i].rest};
 	}
+	c->claim.n_parts = p.n_at;
+	return r->a->failed ? err_set(r->err, ERR_NOMEM, "out of memory while reading a claim") : 0;
+}
+
+/* *from: the part before this one had the rest in front of it, unless parts were taken out or changed. */
+static struct slice rest_of_part(const struct claim_record *c, const char *gpu, size_t *from)
+{
+	for (size_t i = *from; i < c->n_part_rests; i++) {
+		if (strcmp(c->part_rests[i].gpu, gpu) != 0)
+			continue;
+		*from = i + 1;
+		return c->part_rests[i].rest;
+	}
+	for (size_t i = 0; i < *from; i++)
+		if (strcmp(c->part_rests[i].gpu, gpu) == 0)
+			return c->part_rests[i].rest;
+	return (struct slice){0};
+}
+
+static void write_parts(const void *of, struct buf *out)
+{
+	const struct claim_record *c = of;
+	size_t from = 0;
+
+	buf_char(out, '[');
+	for (size_t i = 0; i < c->claim.n_parts; i++) {
+		const struct claim_part *p = &c->claim.parts[i];
+
+		if (i > 0)
+			buf_char(out, ',');
+		json_record_write(&part_record,
+			&(struct part){p->gpu, p->bytes, rest_of_part(c, p->gpu, &from)}, out);
+	}
+	buf_char(out, ']');
+}
+
+static const char *state_name(unsigned state)
+{
+	return claim_state_name((enum claim_state)state);
+}
+
+static const struct json_own parts = {read_parts, write_parts};
+static const struct json_field claim_fields[] = {
+	REC_STR(claim_record, claim.key, "uid", REC_NEEDED),
+	REC_STR(claim_record, claim.namespace, "namespace"),
+	REC_STR(claim_record, claim.name, "name"),
+	REC_WORD(claim_record, claim.state, "state", REC_NEEDED, .word = state_name,
+		.max = CLAIM_ADOPTED, .expected = "\"pending\", \"bound\" or \"adopted\""),
+	REC_HEX(claim_record, claim.plan_hash, "plan"),
+	REC_TIME(claim_record, claim.since_ms, "since", REC_OMIT),
+	REC_HEX(claim_record, take, "take"),
+	REC_STRS(claim_record, servers, "servers"),
+	REC_OWN(parts, "gpus", REC_NEEDED, .expected = "a list"),
+};
+JSON_RECORD(claim_record_record, claim_record, claim_fields, offsetof(struct claim_record, rest));
+
+/* ---- the status: conditions and the summary ---- */
+
+static const struct json_field condition_fields[] = {
+	REC_STR(condition, type, "type", REC_NEEDED),
+	REC_STR(condition, status, "status", REC_NEEDED),
+	REC_LONG(condition, observed_generation, "observedGeneration", REC_OMIT),
+	REC_STR(condition, since, "lastTransitionTime", REC_OMIT),
+	REC_STR(condition, reason, "reason"),
+	REC_STR(condition, message, "message"),
+};
+JSON_RECORD(condition_record, condition, condition_fields, offsetof(struct condition, rest));
+
+/* It is computed when it is written; of what is read only unknown members are kept. */
+struct summary {
+	uint64_t gpus, fit, free, claims;
+	struct slice rest;
+};
+
+static const struct json_field summary_fields[] = {
+	REC_COUNT(summary, gpus, "gpus"),
+	REC_COUNT(summary, fit, "fit"),
+	REC_COUNT(summary, free, "free"),
+	REC_COUNT(summary, claims, "claims"),
+};
+JSON_RECORD(summary_record, summary, summary_fields, offsetof(struct summary, rest));
+
+static int read_summary(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct server_status *s = to;
+
+	if (!json_is(v, JSON_OBJECT))
+		return json_record_wrong(r, v, "summary", "an object");
+	return json_record_rest(r, v, &summary_record, &s->summary_rest);
+}
+
+static void write_summary(const void *of, struct buf *out)
+{
+	const struct server_status *s = of;
+	const struct server_object *o =
+		(const void *)((const char *)of - offsetof(struct server_object, status));
+	const struct gpu_server as_server = {.drain = server_object_drains(o)};
+	struct summary sum = {.gpus = s->n_gpus, .claims = s->n_claims, .rest = s->summary_rest};
+
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		struct gpu g = s->gpus[i].gpu;
+		uint64_t claimed = server_status_claimed(s, i);
+
+		g.fresh = server_object_fresh(o);
+		if (!inventory_usable(&as_server, &g))
+			continue;
+		sum.fit++;
+		/* adopted claims may be more than it has */
+		if (claimed < g.bytes &&
+			__builtin_add_overflow(sum.free, g.bytes - claimed, &sum.free))
+			sum.free = UINT64_MAX;
+	}
+	sum.free /= BYTES_PER_MB;
+	json_record_write(&summary_record, &sum, out);
+}
+
+static const struct json_own summary = {read_summary, write_summary};
+static const struct json_field status_fields[] = {
+	REC_LONG(server_status, version, "version"),
+	REC_LONG(server_status, observed_generation, "observedGeneration", REC_OMIT),
+	REC_LIST(server_status, gpus, gpu_status, "gpus", .max = SERVER_STATUS_GPUS_MAX,
+		.expected = "a list of at most 1024 GPUs", .check = check_gpu),
+	REC_LIST(server_status, claims, claim_record, "claims"),
+	REC_LIST(server_status, conditions, condition, "conditions"),
+	REC_OWN(summary, "summary"),
+};
+JSON_RECORD(
+	server_status_record, server_status, status_fields, offsetof(struct server_status, rest));
+
+/* ---- metadata ---- */
+
+static int read_deleting(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct server_object *o = to;
+
+	o->deleting = json_is(v, JSON_STRING);
+	return o->deleting ? 0 : json_record_wrong(r, v, "deletionTimestamp", "a string");
+}
+
+static int read_finalizers(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct server_object *o = to;
+
+	if (!json_is(v, JSON_ARRAY))
+		return json_record_wrong(r, v, "finalizers", "a list");
+	JSON_EACH(r->j, v, e)
+	{
+		if (!json_is(e, JSON_STRING))
+			return json_record_wrong(r, e, "finalizers", "strings");
+		o->finalizer = o->finalizer || json_is_str(r->j, e, SLICE(SERVER_FINALIZER));
+	}
+	return 0;
+}
+
+static int read_labels(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct server_object *o = to;
+
+	if (!json_is(v, JSON_OBJECT))
+		return json_record_wrong(r, v, "labels", "an object");
+	o->labels = arena_array(r->a, v->count, sizeof(*o->labels));
+	JSON_MEMBERS(r->j, v, k)
+	{
+		if (!json_is(json_value(k), JSON_STRING))
+			return json_record_wrong(r, json_value(k), "labels", "strings");
+		if (o->labels)
+			o->labels[o->n_labels++] =
+				(struct label){arena_strdup(r->a, json_str(r->j, k, r->a)),
+					arena_strdup(r->a, json_str(r->j, json_value(k), r->a))};
+	}
+	return r->a->failed ? err_set(r->err, ERR_NOMEM, "out of memory while reading labels") : 0;
+}
+
+#define NAME_FORM "an object name: at most 253 of a-z, 0-9, '-' and '.'"
+
+static const struct json_own deleting = {read_deleting, NULL}, finalizers = {read_finalizers, NULL},
+			     labels = {read_labels, NULL};
+static const struct json_field metadata_fields[] = {
+	REC_STR(server_object, name, "name", REC_NEEDED, .good = is_name, .expected = NAME_FORM),
+	REC_STR(server_object, uid, "uid", REC_NEEDED),
+	REC_STR(server_object, version, "resourceVersion", REC_NEEDED),
+	REC_LONG(server_object, generation, "generation"),
+	REC_OWN(deleting, "deletionTimestamp"),
+	REC_OWN(finalizers, "finalizers"),
+	REC_OWN(labels, "labels"),
+};
+JSON_RECORD(metadata_record, server_object, metadata_fields, 0);
+
+/* ---- spec ---- */
+
+/* int-or-string, as quantities are everywhere in Kubernetes */
+static int read_memory(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct slice s = json_is(v, JSON_STRING) ? json_str(r->j, v, r->a) : json_raw(r->j, v);
+	struct gpu_declared *d = to;
+	struct quantity q;
+
+	if (r->a->failed)
+		return err_set(r->err, ERR_NOMEM, "out of memory while reading a quantity");
+	if ((!json_is(v, JSON_STRING) && !json_is(v, JSON_NUMBER)) ||
+		quantity_parse(s, &q, NULL) != 0 || !quantity_integral(q) ||
+		quantity_ceil(q) < MEMORY_MIN || quantity_ceil(q) > MEMORY_MAX)
+		return json_record_wrong(r, v, "memory",
+			"the GPU's memory as a quantity from 1M to 1Pi, such as 16160Mi");
+	d->bytes = (uint64_t)quantity_ceil(q);
+	return 0;
+}
+
+static int check_declared(
+	struct json_reader *r, const struct json_node *v, const void *list, size_t i)
+{
+	const struct gpu_declared *d = list;
+	uint64_t sum = 0;
+
+	for (size_t k = 0; k <= i; k++)
+		sum += d[k].count ? d[k].count : 1;
 	return sum <= SERVER_GPUS_MAX
 		       ? 0
-		       : server_bad(r, list, "gpus", "at most 256 GPUs on one server");
+		       : json_record_wrong(r, v, "", "at most 256 GPUs on one server");
 }
 
-static int read_probe(
-	struct server_reader *r, const struct json_node *probe, struct server_object *o)
-{
-	struct slice url;
-	int rc;
+static const struct json_own memory = {read_memory, NULL};
+static const struct json_field declared_fields[] = {
+	REC_STR(gpu_declared, model, "model", REC_NEEDED, .good = is_model,
+		.expected = "the GPU's model in 1 to 128 characters, such as Tesla V100-PCIE-16GB"),
+	REC_OWN(memory, "memory", REC_NEEDED,
+		.expected = "the GPU's memory as a quantity from 1M to 1Pi, such as 16160Mi"),
+	REC_U32(gpu_declared, count, "count", .min = 1, .max = SERVER_GPUS_MAX),
+};
+JSON_RECORD(gpu_declared_record, gpu_declared, declared_fields, 0);
 
-	if (!json_is(probe, JSON_OBJECT))
-		return server_bad(r, probe, "probe", "an object {url}");
-	rc = server_get_str(r, probe, "url", true, &o->probe_url);
-	if (rc == 0) {
-		url = slice_of(o->probe_url);
-		if (!is_word(o->probe_url, URL_MAX) ||
-			(!slice_starts(url, SLICE("https://")) &&
-				!slice_starts(url, SLICE("http://"))))
-			rc = server_bad(r, json_get(r->j, probe, SLICE("url")), "url",
-				"the probe's URL, such as https://10.117.32.177:9443");
+#define SECRET(member, key)                                                                        \
+	REC_STR(server_object, member, key, REC_OR_NULL, .good = is_name, .expected = NAME_FORM)
+static const struct json_field probe_fields[] = {
+	REC_STR(server_object, probe_url, "url", REC_NEEDED | REC_OR_NULL, .good = is_url,
+		.expected = "the probe's URL, such as https://10.117.32.177:9443"),
+	SECRET(probe_ca_secret, "caSecret"),
+	SECRET(probe_token_secret, "tokenSecret"),
+	SECRET(probe_client_secret, "clientSecret"),
+};
+JSON_RECORD(probe_record, server_object, probe_fields, 0);
+
+static const struct json_field spec_fields[] = {
+	REC_STR(server_object, address, "address", REC_NEEDED, .good = is_address,
+		.expected =
+			"HOST:PORT where launchers find the server, such as 10.117.32.177:56001"),
+	REC_BOOL(server_object, drain, "drain"),
+	REC_LIST(server_object, declared, gpu_declared, "gpus", .min = 1, .max = SERVER_GPUS_MAX,
+		.expected = "1 to 256 of {model, memory, count}", .check = check_declared),
+	REC_WITHIN(probe_record, "probe", .expected = "an object {url}"),
+};
+JSON_RECORD(spec_record, server_object, spec_fields, 0);
+
+static const struct json_field object_fields[] = {
+	REC_WITHIN(metadata_record, "metadata", REC_NEEDED),
+	REC_WITHIN(spec_record, "spec", REC_NEEDED),
+	REC_OBJECT(server_object, status, server_status, "status"),
+};
+JSON_RECORD(object_record, server_object, object_fields, 0);
+
+/* ---- the whole ---- */
+
+/* What follows from other members. */
+static int complete(struct json_reader *r, struct server_object *o)
+{
+	for (size_t i = 0; i < o->n_declared; i++)
+		o->declared[i].count += o->declared[i].count == 0;
+	for (size_t i = 0; i < o->status.n_claims; i++) {
+		struct claim_record *c = &o->status.claims[i];
+
+		for (size_t k = 0; k < c->claim.n_parts; k++)
+			c->claim.parts[k].server = o->name;
+		if (c->n_servers > 0)
+			continue;
+		c->servers = arena_array(r->a, 1, sizeof(*c->servers));
+		if (!c->servers)
+			return err_set(r->err, ERR_NOMEM, "out of memory while reading a claim");
+		c->servers[c->n_servers++] = o->name;
 	}
-	if (rc == 0)
-		rc = read_name(r, probe, "caSecret", &o->probe_ca_secret);
-	if (rc == 0)
-		rc = read_name(r, probe, "tokenSecret", &o->probe_token_secret);
-	if (rc == 0)
-		rc = read_name(r, probe, "clientSecret", &o->probe_client_secret);
-	return rc == ERR_INVALID ? err_in(r->err, "probe") : rc;
-}
-
-static int read_spec(struct server_reader *r, const struct json_node *spec, struct server_object *o)
-{
-	const struct json_node *gpus = json_get(r->j, spec, SLICE("gpus"));
-	const struct json_node *probe = json_get(r->j, spec, SLICE("probe"));
-	int rc = server_get_str(r, spec, "address", true, &o->address);
-
-	if (rc == 0 && !is_address(o->address))
-		rc = server_bad(r, json_get(r->j, spec, SLICE("address")), "address",
-			"HOST:PORT where launchers find the server, such as 10.117.32.177:56001");
-	if (rc == 0)
-		rc = server_get_bool(r, spec, "drain", &o->drain);
-	if (rc != 0)
-		return rc;
-	if (json_absent(gpus) == json_absent(probe))
-		return err_set(r->err, ERR_INVALID,
-			"found %s, expected one of gpus (a list of {model, memory, count}) and "
-			"probe ({url})",
-			json_absent(gpus) ? "neither gpus nor probe" : "both gpus and probe");
-	return json_absent(probe) ? read_gpus(r, spec, o) : read_probe(r, probe, o);
+	return 0;
 }
 
 int server_object_read(const struct json *j, const struct json_node *object, struct arena *a,
 	struct server_object *ret, struct err *err)
 {
 	struct err own = {0};
-	struct server_reader r = {j, a, err ? err : &own};
 	struct server_object o = {0};
-	const struct json_node *metadata = json_get(j, object, SLICE("metadata"));
-	const struct json_node *spec = json_get(j, object, SLICE("spec"));
+	struct json_reader r = {j, a, err ? err : &own, &o};
 	int rc;
 
 	if (!json_is_str(j, json_get(j, object, SLICE("kind")), SLICE(SERVER_KIND)) ||
 		!json_is_str(j, json_get(j, object, SLICE("apiVersion")), SLICE(SERVER_API)))
 		return err_set(r.err, ERR_SYNTAX, "this is no " SERVER_KIND " of " SERVER_API);
-	if (!json_is(metadata, JSON_OBJECT))
-		return server_bad(&r, metadata, "metadata", "an object");
-	if (!json_is(spec, JSON_OBJECT))
-		return server_bad(&r, spec, "spec", "an object");
-	rc = read_metadata(&r, metadata, &o);
-	if (rc != 0)
-		return rc == ERR_INVALID ? err_in(r.err, "metadata") : rc;
-	rc = read_spec(&r, spec, &o);
-	if (rc != 0)
-		return rc == ERR_INVALID ? err_in(r.err, "spec") : rc;
-	rc = server_status_read(&r, json_get(j, object, SLICE("status")), o.name, &o.status);
-	if (rc != 0)
-		return rc == ERR_INVALID ? err_in(r.err, "status") : rc;
-	*ret = o;
-	return 0;
+	rc = json_record_read(&r, object, &object_record, &o);
+	if (rc == 0 && (o.n_declared == 0) == (o.probe_url == NULL)) {
+		(void)err_set(r.err, ERR_INVALID,
+			"found %s, expected one of gpus (a list of {model, memory, count}) and "
+			"probe ({url})",
+			o.probe_url ? "both gpus and probe" : "neither gpus nor probe");
+		rc = err_in(r.err, "spec");
+	}
+	if (rc == 0)
+		rc = complete(&r, &o);
+	if (rc == 0)
+		*ret = o;
+	return rc;
+}
+
+void server_object_write(const struct server_object *o, struct buf *out)
+{
+	struct server_object w = *o;
+
+	if (w.status.version < SERVER_STATUS_VERSION)
+		w.status.version = SERVER_STATUS_VERSION;
+	buf_str(out, "{\"apiVersion\":\"" SERVER_API "\",\"kind\":\"" SERVER_KIND
+		     "\",\"metadata\":{\"name\":");
+	buf_json_str(out, slice_of(o->name));
+	buf_str(out, ",\"uid\":");
+	buf_json_str(out, slice_of(o->uid));
+	buf_str(out, ",\"resourceVersion\":");
+	buf_json_str(out, slice_of(o->version));
+	buf_str(out, "},\"status\":");
+	json_record_write(&server_status_record, &w.status, out);
+	buf_char(out, '}');
 }

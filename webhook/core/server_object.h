@@ -166,9 +166,4 @@ bool server_status_prune(struct server_status *s);
  * what these have left. Compact. */
 void server_object_write(const struct server_object *o, struct buf *out);
 
-/* Milliseconds since 1970 as RFC 3339 in UTC with whole seconds, "2026-11-21T09:30:00Z", and back (also with fractions and offsets as Go
- * writes them). Years 0000 to 9999: what lies beyond is written as the nearest end. False for what is none. */
-void server_time_write(int64_t ms, char ret[static 32]);
-bool server_time_read(struct slice text, int64_t *ret_ms);
-
 #endif

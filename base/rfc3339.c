@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: times as Kubernetes writes them, by the calendar alone: no clock, no time zone of the machine. */
-#include "webhook/core/server_object.h"
+/* base: times as Kubernetes writes them, by the calendar alone: no clock, no time zone of the machine. */
+#include "base/rfc3339.h"
 
 #define MS_PER_DAY INT64_C(86400000)
 #define DAYS_PER_ERA 146097 /* 400 years of the Gregorian calendar */
@@ -35,7 +35,7 @@ static char *put(char *at, int64_t value, int n, char after)
 	return at + n + 1;
 }
 
-void server_time_write(int64_t ms, char ret[static 32])
+void rfc3339_write(int64_t ms, char ret[static RFC3339_SIZE])
 {
 	int64_t t = ms < TIME_MIN_MS ? TIME_MIN_MS : ms > TIME_MAX_MS ? TIME_MAX_MS : ms;
 	int64_t days = (t - TIME_MIN_MS) / MS_PER_DAY + TIME_MIN_MS / MS_PER_DAY;
@@ -112,7 +112,7 @@ static bool zone(struct slice rest, int64_t *ret_minutes)
 	return true;
 }
 
-bool server_time_read(struct slice text, int64_t *ret_ms)
+bool rfc3339_read(struct slice text, int64_t *ret_ms)
 {
 	int64_t year, month, day, hour, minute, second, ms, offset, at;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: times as Kubernetes writes them. */
+#include "base/rfc3339.h"
 #include "test/unit/test.h"
-#include "webhook/core/server_object.h"
 
 TEST(test_times)
 {
@@ -37,23 +37,23 @@ TEST(test_times)
 	int64_t ms;
 
 	for (size_t i = 0; i < COUNT(good); i++) {
-		assert_true(server_time_read(slice_of(good[i].text), &ms));
+		assert_true(rfc3339_read(slice_of(good[i].text), &ms));
 		if (ms != good[i].ms)
 			fail_msg("%s: %lld", good[i].text, (long long)ms);
-		server_time_write(ms, text);
+		rfc3339_write(ms, text);
 		assert_string_equal(text, good[i].written ? good[i].written : good[i].text);
 	}
 	for (size_t i = 0; i < COUNT(bad); i++)
-		if (server_time_read(slice_of(bad[i]), &ms))
+		if (rfc3339_read(slice_of(bad[i]), &ms))
 			fail_msg("accepted: %s", bad[i]);
-	server_time_write(INT64_MAX, text);
+	rfc3339_write(INT64_MAX, text);
 	assert_string_equal(text, "9999-12-31T23:59:59Z");
-	server_time_write(INT64_MIN, text);
+	rfc3339_write(INT64_MIN, text);
 	assert_string_equal(text, "0000-01-01T00:00:00Z");
 	/* every day of five centuries and more */
 	for (int64_t day = -300000; day < 300000; day++) {
-		server_time_write(day * 86400000 + 43200000, text);
-		assert_true(server_time_read(slice_of(text), &ms));
+		rfc3339_write(day * 86400000 + 43200000, text);
+		assert_true(rfc3339_read(slice_of(text), &ms));
 		assert_int_equal(ms, day * 86400000 + 43200000);
 	}
 }
