@@ -63,8 +63,10 @@ def filters():
     for label, text in (("one", "server.name=gpu-01"), ("two", "server.name=gpu-01 gpu.model=V100-PCIE-16GB"),
                         ("blanks", "  server.name=gpu-01\t zone=lab \n"), ("twice", "zone=lab zone=lab"),
                         ("unknown-key", "driver.version=470"), ("no-equals", "anything"),
-                        ("dollar", "zone=$(HOME) a$$b=c $"), ("quotes", "zone='a\"b'")):
+                        ("dollar", "zone=$(HOME) a$$b=c $"), ("quotes", "zone='a\"b'"),
+                        ("value-with-blanks", 'zone=lab gpu.model="Tesla V100"')):
         mutate(f"filter-{label}", "each token is one word behind --filter", pod(filter=text))
+    mutate("filter-quote-open", "a quoted value has an end", pod(filter='gpu.model="Tesla V100'), expect=invalid("quotes"))
     mutate("filter-memory", "filters beside memory", pod(container(resources=ask(memory="4G")), filter="zone=lab"))
     mutate("filter-blank-only", "no token at all", pod(filter=" \t "))
 

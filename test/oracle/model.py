@@ -4,6 +4,7 @@ started, the variables in force), so that every right patch passes and no wrong 
 import copy
 import math
 import os.path
+import re
 from dataclasses import dataclass, field
 
 from . import kubelet
@@ -27,6 +28,12 @@ class Expect:
     requests: dict = field(default_factory=dict)
     argv: dict = field(default_factory=dict)
     library_path: dict = field(default_factory=dict)
+
+
+def filter_words(text):
+    """Words between blanks; a value in double quotes may hold blanks."""
+    words = re.findall(rf'[^={BLANKS}]*="[^"]*"(?=[{BLANKS}]|$)|[^{BLANKS}]+', text)
+    return [re.sub(r'^([^=]*=)"([^"]*)"$', r"\1\2", word) for word in words]
 
 
 def starts_launcher(command):
@@ -147,7 +154,7 @@ def mutate(review, profile):
     try:
         if client is None:
             raise Refusal("Could not find Bitfusion client info")
-        return inject(pod, targets, client, profile, mode, notes.get(FILTER, "").split())
+        return inject(pod, targets, client, profile, mode, filter_words(notes.get(FILTER, "")))
     except Refusal as refusal:
         return Expect(refusal=refusal)
 

@@ -69,7 +69,7 @@ def pod(review, want, profile):
     user, out = review["request"]["object"], copy.deepcopy(want.pod)
     notes, mode = user["metadata"]["annotations"], model.switch_of(user)
     client = profile.clients[notes[model.OS], notes[model.VERSION]]
-    filters = notes.get(model.FILTER, "").split()
+    filters = model.filter_words(notes.get(model.FILTER, ""))
     came_in = {c["name"]: c for key in ("initContainers", "containers") for c in user["spec"].get(key) or []}
     rows = []
     for key in ("initContainers", "containers"):

@@ -2,6 +2,7 @@
 /* test: looking up servers and GPUs, what filters select, and copies. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/core/filter.h"
 #include "webhook/core/ledger.h"
 
 #define POOL                                                                                       \
@@ -107,6 +108,57 @@ TEST(test_filters)
 	pool_release(&p);
 }
 
+/* One rule: from the beginning of a word up to the end of a word or to a hyphen. */
+TEST(test_models)
+{
+	static const struct {
+		const char *value;
+		bool matches;
+	} cases[] = {{"Tesla V100-PCIE-16GB", true}, {"tesla v100", true},
+		{"Tesla V100-PCIE", true}, {"V100-PCIE-16GB", true}, {"Tesla", true},
+		{"16GB", false}, {"Tesla V10", false}, {"esla V100", false}, {"Tesla  V100", false},
+		{"Tesla ", false}, {" V100", false}, {"-PCIE", false},
+		{"Tesla V100-PCIE-16GB ", false}};
+	struct pool p;
+
+	pool_init(&p, POOL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct filter f = {.key = SLICE("gpu.model"), .value = slice_of(cases[i].value)};
+
+		if (inventory_gpu_matches(&p.inv.servers[0].gpus[0], &f) != cases[i].matches)
+			fail_msg("gpu.model=%s", cases[i].value);
+	}
+	pool_release(&p);
+}
+
+TEST(test_words)
+{
+	static const struct {
+		const char *text, *words; /* joined by '|' */
+	} cases[] = {{"", ""}, {"  ", ""}, {"a=b c", "a=b|c"},
+		{"gpu.model=\"Tesla V100\" zone=lab", "gpu.model=Tesla V100|zone=lab"},
+		{"\"gpu.model=T\" a'\"b", "\"gpu.model=T\"|a'\"b"}, {"a=\"\"", "a="},
+		{"a=\" b = c \"\n\td", "a= b = c |d"}, {"=\"x y\"", "=x y"}, {"a=\"b", NULL},
+		{"x a=\"b c\"d", NULL}, {"a=\"", NULL}};
+	struct arena a;
+
+	arena_init(&a, 1u << 20);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct slice *words = NULL;
+		struct err err = {0};
+		char got[80] = "";
+		size_t n = 0;
+		int rc = filter_words(slice_of(cases[i].text), &a, &words, &n, &err);
+
+		assert_int_equal(rc, cases[i].words ? 0 : ERR_INVALID);
+		for (size_t w = 0; w < n; w++)
+			(void)snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%.*s",
+				w ? "|" : "", (int)words[w].len, words[w].at);
+		assert_string_equal(got, cases[i].words ? cases[i].words : "");
+	}
+	arena_release(&a);
+}
+
 TEST(test_copy)
 {
 	struct inventory copy = {0};
@@ -153,4 +205,4 @@ TEST(test_state_names)
 	assert_string_equal(claim_state_name(CLAIM_ADOPTED), "adopted");
 }
 
-TESTS(test_find, test_usable, test_filters, test_copy, test_state_names)
+TESTS(test_find, test_usable, test_filters, test_models, test_words, test_copy, test_state_names)

@@ -78,7 +78,7 @@ static const struct row rows[] = {
 	{"filter: labels that exist are named", TWO, "app a 1 10%", "zone=moon", NULL, false,
 		"!NoServer: zone=moon (zone has lab, attic)"},
 	{"filter: models that exist are named once", TWO, "app a 1 10%", "gpu.model=H100", NULL,
-		false, "!NoServer: gpu.model=H100 (gpu.model has Tesla V100-PCIE-16GB, T4)"},
+		false, "!NoServer: gpu.model=H100 (gpu.model has \"Tesla V100-PCIE-16GB\", T4)"},
 	{"drain", "a drain t4:8000; b t4:9000", "app a 1 100%", NULL, NULL, false, "b/gpu-0=9000"},
 	{"unfit, stale, missing", "a t4:8000u t4:8000s t4:8000m t4:9000", "app a 1 100%", NULL,
 		NULL, false, "a/gpu-3=9000"},

@@ -46,18 +46,16 @@ bool inventory_server_matches(const struct gpu_server *s, const struct filter *f
 
 bool inventory_gpu_matches(const struct gpu *g, const struct filter *f)
 {
-	struct slice rest, word;
+	size_t len = strlen(g->model), n = f->value.len;
 
 	if (!slice_is(f->key, KEY_GPU_MODEL))
 		return true;
-	rest = slice_of(g->model);
-	if (text_ieq(rest, f->value))
-		return true;
-	while (text_word(&rest, &word)) {
-		/* "V100" is what people call a "V100-PCIE-16GB" */
-		if (f->value.len > 0 && word.len > f->value.len && word.at[f->value.len] == '-')
-			word.len = f->value.len;
-		if (text_ieq(word, f->value))
+	for (size_t at = 0; n > 0 && at + n <= len; at++) {
+		const char *p = g->model + at;
+
+		/* "V100" is what people call a "Tesla V100-PCIE-16GB" */
+		if ((at == 0 || p[-1] == ' ') && (!p[n] || p[n] == ' ' || p[n] == '-') &&
+			text_ieq((struct slice){p, n}, f->value))
 			return true;
 	}
 	return false;

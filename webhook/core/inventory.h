@@ -74,9 +74,8 @@ static inline struct filter filter_of(struct slice token)
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f);
 
 /* One token that the pool understands: does it leave this server in (true for gpu.model), and this GPU (true for every other key)?
- * A GPU is selected when all known tokens say yes to both. server.name, server.addr and labels compare exactly; gpu.model compares
- * without case, against the whole model or one of its blank-separated words, since a token cannot hold blanks, or the front of such
- * a word up to a hyphen. */
+ * A GPU is selected when all known tokens say yes to both. server.name, server.addr and labels compare exactly; gpu.model names a part of
+ * the model, in any case: from the beginning of a word up to the end of a word or to a hyphen. */
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f);
 bool inventory_gpu_matches(const struct gpu *g, const struct filter *f);
 

@@ -3,11 +3,8 @@
 #include "webhook/core/mutate.h"
 
 #include "base/text.h"
+#include "webhook/core/filter.h"
 #include "webhook/core/inject.h"
-
-/* Filter tokens that one pod may give; each becomes words on a command line. */
-#define FILTERS_MAX 64
-#define FILTER_BYTES_MAX 4096
 
 /* What the steps below share. */
 struct making {
@@ -133,29 +130,16 @@ static int choose_client(struct making *m, bool *ret_missing, struct err *err)
 
 static int read_filters(struct making *m, struct err *err)
 {
-	struct slice text = pod_annotation(&m->pod, ANN_FILTER, m->in.a), rest = text, token;
 	struct plan *plan = m->in.plan;
-	size_t n = 0;
 
 	if (m->in.before) {
 		plan->filters = m->before.filters;
 		plan->n_filters = m->before.n_filters;
 		return 0;
 	}
-	while (text.at && text_word(&rest, &token))
-		n++;
-	if (n > FILTERS_MAX || text.len > FILTER_BYTES_MAX) {
-		err_set(err, ERR_INVALID,
-			"found %zu tokens in %zu bytes, expected at most %d in %d", n, text.len,
-			FILTERS_MAX, FILTER_BYTES_MAX);
+	if (filter_words(pod_annotation(&m->pod, ANN_FILTER, m->in.a), m->in.a, &plan->filters,
+		    &plan->n_filters, err) != 0)
 		return err_in(err, "metadata/annotations/bitfusion-client~1filter");
-	}
-	plan->filters = arena_array(m->in.a, n, sizeof(*plan->filters));
-	if (!plan->filters)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	rest = text;
-	while (text.at && text_word(&rest, &token))
-		plan->filters[plan->n_filters++] = token;
 	return 0;
 }
 

@@ -103,7 +103,7 @@ static int refuse_no_match(const struct search *s, struct buf *b, struct err *er
 		if (token_matches(s, s->known[i]))
 			continue;
 		buf_str(b, said++ ? " nor " : " ");
-		say_word(b, s->known[i]->token, SAY_WORD_MAX);
+		say_token(b, s->known[i]);
 		say_existing(s, s->known[i], b);
 	}
 	if (said == 0)

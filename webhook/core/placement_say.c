@@ -19,6 +19,28 @@ void say_name(struct buf *b, const char *s)
 	say_word(b, slice_of(s), SAY_WORD_MAX);
 }
 
+void say_value(struct buf *b, struct slice s, size_t max)
+{
+	bool quoted = s.len && memchr(s.at, ' ', s.len);
+
+	buf_str(b, quoted ? "\"" : "");
+	say_word(b, s, max);
+	buf_str(b, quoted ? "\"" : "");
+}
+
+void say_token(struct buf *b, const struct filter *f)
+{
+	size_t room = f->key.len < SAY_WORD_MAX ? SAY_WORD_MAX - 1 - f->key.len : 0;
+
+	if (!f->key.at) {
+		say_value(b, f->token, SAY_WORD_MAX);
+		return;
+	}
+	say_word(b, f->key, SAY_WORD_MAX);
+	buf_char(b, '=');
+	say_value(b, f->value, room);
+}
+
 void say_amount(struct buf *b, const struct demand_container *c, uint64_t amount)
 {
 	buf_u64(b, amount);
@@ -35,7 +57,7 @@ static void say_filters(const struct search *s, struct buf *b, const char *befor
 {
 	for (size_t i = 0; i < s->n_known && i < 2; i++) {
 		buf_str(b, i ? " " : before);
-		say_word(b, s->known[i]->token, SAY_WORD_MAX);
+		say_token(b, s->known[i]);
 	}
 	if (s->n_known > 2)
 		buf_str(b, " ...");
@@ -123,7 +145,7 @@ void say_existing(const struct search *s, const struct filter *f, struct buf *b)
 		} else {
 			buf_str(b, ", ");
 		}
-		say_name(b, value);
+		say_value(b, slice_of(value), SAY_WORD_MAX);
 		shown[n++] = value;
 	}
 	if (n)

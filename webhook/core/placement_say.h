@@ -14,6 +14,10 @@
 void say_word(struct buf *b, struct slice s, size_t max);
 void say_name(struct buf *b, const char *s);
 
+/* A value as it is typed into the filter: in quotes when it holds blanks. And a whole word of the filter, key=value. */
+void say_value(struct buf *b, struct slice s, size_t max);
+void say_token(struct buf *b, const struct filter *f);
+
 /* "2 GPUs with 100 % each", "1 GPU with 8000 MB" */
 void say_amount(struct buf *b, const struct demand_container *c, uint64_t amount);
 
