@@ -59,12 +59,12 @@ class Layer:
         return self.data.getvalue()
 
 
-def save(path, names, layer, entrypoint=None, env=("PATH=/usr/local/bin:/usr/bin:/bin",)):
-    """Write a docker-archive with one image of one layer under these names."""
+def save(path, names, layer, entrypoint=None, env=("PATH=/usr/local/bin:/usr/bin:/bin",), user=""):
+    """Write a docker-archive with one image of one layer under these names; user "": root."""
     layer = layer.bytes()
     config = json.dumps({
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine), "os": "linux",
-        "created": "2026-01-01T00:00:00Z", "config": {"Entrypoint": entrypoint, "Env": list(env), "WorkingDir": "/"},
+        "created": "2026-01-01T00:00:00Z", "config": {"Entrypoint": entrypoint, "Env": list(env), "User": user, "WorkingDir": "/"},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}}).encode()
     config_name = hashlib.sha256(config).hexdigest() + ".json"
     manifest = json.dumps([{"Config": config_name, "RepoTags": list(names), "Layers": ["layer.tar"]}]).encode()
@@ -140,7 +140,7 @@ def client(folder, names=(CLIENT,), catalogue=None, pairs=None):
     for entry in catalogue_clients(catalogue, pairs):
         layer.file(entry["BinaryPath"], launcher)
         layer.file(os.path.join(entry["EnvVariable"], "README"), "where the client has its libraries\n", 0o644)
-    return save(os.path.join(folder, "client.tar"), names, layer)
+    return save(os.path.join(folder, "client.tar"), names, layer, user="65532")
 
 
 def workload(folder, names, programs=PROGRAMS, env=(), scripts=None):

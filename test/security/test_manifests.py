@@ -113,3 +113,19 @@ def test_crd_is_within_the_budget_of_old_api_servers():
     """What `make crd-check` sees with the real validation, as far as it can be seen at once."""
     with open(os.path.join(ROOT, "manifests/base/crd.yaml"), encoding="utf-8") as f:
         assert not list(rules_on_unbounded_text(yaml.safe_load(f)))
+
+
+def test_profiles_for_ranges_of_uids_are_the_examples_without_a_user():
+    """components/uid-ranges replaces each profile that names a user, and changes nothing else in it; what else is shipped names none."""
+    folder = os.path.join(ROOT, "manifests/components/uid-ranges")
+    for name in os.listdir(os.path.join(ROOT, "manifests/examples/launchers")):
+        with open(os.path.join(ROOT, "manifests/examples/launchers", name), encoding="utf-8") as f:
+            lines = f.readlines()
+        without = [line for line in lines if "runAsUser" not in line]
+        assert os.path.exists(os.path.join(folder, name)) is (without != lines), name
+        if without != lines:
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                assert f.readlines() == without, name
+    for name in ("base/deployment.yaml", "examples/sidecar.yaml"):
+        with open(os.path.join(ROOT, "manifests", name), encoding="utf-8") as f:
+            assert "runAsUser" not in f.read(), name
