@@ -141,7 +141,7 @@ def test_config_file_names_what_is_there(renders):
         pod = only(objects, "Deployment", "poolgate")["spec"]["template"]["spec"]
         mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
         assert pod["containers"][0]["args"] == ["serve", "--config", mounts["config"] + "/poolgate.yaml"]
-        assert s["launchers"] == [mounts["launchers"]]
+        assert [os.path.normpath(os.path.join(mounts["config"], path)) for path in s["launchers"]] == [mounts["launchers"]]
         files = set()
         for source in next(v for v in pod["volumes"] if v["name"] == "config")["projected"]["sources"]:
             files |= set(only(objects, "ConfigMap", source["configMap"]["name"])["data"])

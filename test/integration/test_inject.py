@@ -241,6 +241,26 @@ def test_annotation_beside_the_template_is_said():
     assert err.startswith("poolgate inject: standard input:4: Deployment/d: warning: auto-management/bitfusion has no effect here") and len(err.splitlines()) == 1
 
 
+BASE = os.path.join(ROOT, "manifests/base/config/poolgate.yaml")
+ONE_V100 = """kind: Pod
+metadata: {name: a, annotations: {auto-management/bitfusion: all, bitfusion-client/os: ubuntu20, bitfusion-client/version: "450"}}
+spec:
+  containers: [{name: c, image: i, command: [x], resources: {limits: {bitfusion.io/gpu-amount: 1, bitfusion.io/gpu-memory: 16160Mi}}}]
+"""
+
+
+def test_installed_settings_work_outside_of_the_pod():
+    """The base's own settings, with the client and the profiles that are installed beside them; the example's whole GPU by memory."""
+    status, out, err = cli.run("inject", "--config", BASE, data=ONE_V100.encode(), env={"TOTAL_GPU_MEMORY": ""})
+    assert status == 0, err
+    container = parsed(out)[0]["spec"]["containers"][0]
+    assert container["resources"]["limits"] == {"bitfusion.io/gpu": 100} and container["command"][1:5] == ["run", "-n", "1", "-m"]
+    lupine = ONE_V100.replace("annotations: {", "annotations: {poolgate.io/launcher: lupine, ").replace(", bitfusion.io/gpu-memory: 16160Mi", "")
+    status, out, err = cli.run("inject", "--config", BASE, "--pool", os.path.join(ROOT, "manifests/examples/pool.yaml"),
+                               data=lupine.encode(), env={"TOTAL_GPU_MEMORY": ""})
+    assert status == 0 and b"LUPINE_SERVER" in out, err
+
+
 def test_stdin_and_files():
     status, out, _ = cli.run("inject", *cli.profile_args(), data=read("block.yaml"))
     assert status == 0 and parsed(out) == parsed(run_inject(read("block.yaml")))

@@ -220,7 +220,7 @@ TEST(test_origin)
 		assert_string_equal(s.sidecar_config, "s");
 		assert_string_equal(s.client_catalogue, "b");
 		assert_int_equal(s.total_gpu_mb, 16160);
-		assert_int_equal(settings_check_tls(&s, &err), 0);
+		assert_int_equal(settings_check_serve(&s, &err), 0);
 		assert_int_equal(s.n_notes, i < 3 ? 0 : 3);
 		settings_release(&s);
 	}
@@ -345,11 +345,11 @@ TEST(test_wrong_whole)
 		settings_release(&s);
 	}
 	must_load(NEEDED "--tls-cert c", NULL, &s);
-	assert_int_equal(settings_check_tls(&s, &err), ERR_INVALID);
+	assert_int_equal(settings_check_serve(&s, &err), ERR_INVALID);
 	assert_non_null(strstr(err.msg, "found no TLS key"));
 	settings_release(&s);
 	must_load(NEEDED "--tls-key k", NULL, &s);
-	assert_int_equal(settings_check_tls(&s, &err), ERR_INVALID);
+	assert_int_equal(settings_check_serve(&s, &err), ERR_INVALID);
 	assert_non_null(strstr(err.msg, "found no TLS certificate"));
 	settings_release(&s);
 }

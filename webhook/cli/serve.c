@@ -356,7 +356,7 @@ int serve_main(int argc, char **argv)
 	s->reload.total_gpu_memory = getenv("TOTAL_GPU_MEMORY");
 	code = settings_load(s->reload.argc, s->reload.argv, s->reload.total_gpu_memory, st, &err);
 	if (code == 0 && !st->help && !st->check)
-		code = settings_check_tls(st, &err);
+		code = settings_check_serve(st, &err);
 	log_init(&s->log, STDERR_FILENO);
 	if (code != 0) {
 		(void)fprintf(stderr, "poolgate serve: %s\n", err.msg);

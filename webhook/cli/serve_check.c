@@ -205,7 +205,7 @@ static int check_certificate(const struct settings *s)
 	struct tls_info info;
 	int rc;
 
-	if (settings_check_tls(s, &err) != 0)
+	if (settings_check_serve(s, &err) != 0)
 		return complain(&err);
 	id = tls_identity_new();
 	rc = id ? tls_identity_load_files(id, s->tls_cert, s->tls_key, &err)

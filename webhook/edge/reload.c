@@ -87,7 +87,7 @@ static int reload_config(struct reload *r, struct err *err)
 	int rc = settings_load(r->argc, r->argv, r->total_gpu_memory, &next, err);
 
 	if (rc == 0)
-		rc = settings_check_tls(&next, err);
+		rc = settings_check_serve(&next, err);
 	if (rc == 0)
 		rc = load_config(r, &next, err);
 	if (rc != 0) {

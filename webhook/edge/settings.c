@@ -122,17 +122,6 @@ static int apply_environment(struct settings *s, const char *text, struct err *e
 /* What belongs together. */
 static int check_whole(const struct settings *s, struct err *err)
 {
-	if (s->cluster.on && (s->pool || s->claim_ttl_ms))
-		return err_set(err, ERR_INVALID,
-			"found a cluster and %s, expected one of them: in a cluster the pool is "
-			"its "
-			"GPUServer objects, and claims end with their pods",
-			s->pool ? "a pool of files (--pool, pool)" : "--claim-ttl");
-	if (s->cluster.on && s->workers == 0)
-		return err_set(err, ERR_INVALID,
-			"found no workers, expected at least one: in a cluster reviews wait for "
-			"the "
-			"API server");
 	if (s->n_client_names && !s->client_ca)
 		return err_set(err, ERR_INVALID,
 			"found names of clients (--client-name, tls.clientNames) and no CA, "
@@ -158,8 +147,19 @@ static int check_whole(const struct settings *s, struct err *err)
 	return 0;
 }
 
-int settings_check_tls(const struct settings *s, struct err *err)
+int settings_check_serve(const struct settings *s, struct err *err)
 {
+	if (s->cluster.on && (s->pool || s->claim_ttl_ms))
+		return err_set(err, ERR_INVALID,
+			"found a cluster and %s, expected one of them: in a cluster the pool is "
+			"its "
+			"GPUServer objects, and claims end with their pods",
+			s->pool ? "a pool of files (--pool, pool)" : "--claim-ttl");
+	if (s->cluster.on && s->workers == 0)
+		return err_set(err, ERR_INVALID,
+			"found no workers, expected at least one: in a cluster reviews wait for "
+			"the "
+			"API server");
 	if ((s->tls_cert && s->tls_key) || (s->cluster.on && !s->tls_cert && !s->tls_key))
 		return 0;
 	return err_set(err, ERR_INVALID,

@@ -93,8 +93,9 @@ int settings_load(int argc, char *const *argv, const char *total_gpu_memory, str
 	struct err *err);
 void settings_release(struct settings *s);
 
-/* Is there a certificate to serve with: files, or in a cluster a Secret? ERR_INVALID. settings_load does not ask: not every user of settings serves. */
-int settings_check_tls(const struct settings *s, struct err *err);
+/* What a server needs beyond what others read settings for: a certificate (files, or in a cluster a Secret), one pool, and in a cluster workers.
+ * ERR_INVALID. */
+int settings_check_serve(const struct settings *s, struct err *err);
 
 /* err (may be NULL) is about a file: when it could not be opened or read (ERR_NOTFOUND, ERR_IO), put in front who named the
  * path that it speaks of. Other errors stay as they are. Returns err's code. */
