@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: answers that are taken piece by piece, and clients with a certificate. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/http_client.h"
 #include "test/unit/api_fixture.h"
 #include "test/unit/make_pair.h"
+#include "test/unit/test.h"
 
 struct stream {
 	struct api *api;
@@ -112,12 +104,11 @@ static void *feed(void *arg)
 }
 
 /* 2.5 s in all, though timeout_ms is 1.5 s: neither that nor max_bytes counts. */
-static void test_slow(void **state)
+TEST(test_slow)
 {
 	struct stream s;
 	pthread_t t;
 
-	(void)state;
 	stream_init(&s);
 	s.req.timeout_ms = 1500;
 	s.req.max_bytes = 1;
@@ -138,11 +129,10 @@ static void test_slow(void **state)
 	stream_release(&s);
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
 	struct stream s;
 
-	(void)state;
 	stream_init(&s);
 	/* in silence */
 	expect_stream(&s, "first ");
@@ -166,13 +156,12 @@ static void test_ends(void **state)
 	stream_release(&s);
 }
 
-static void test_status_and_cuts(void **state)
+TEST(test_status_and_cuts)
 {
 	struct api_reply cut = {.stream = true, .cut = true, .body = strdup("some")},
 			 none = {.cut = true}, half = {.half = true, .body = strdup("12345678")};
 	struct stream s;
 
-	(void)state;
 	stream_init(&s);
 	api_expect(s.api, "GET", "/watch", 410, "{\"code\":410}");
 	assert_int_equal(stream_run(&s), 0);
@@ -203,14 +192,13 @@ static bool not_after(void *ctx)
 }
 
 /* http_client_do is given up too. */
-static void test_given_up(void **state)
+TEST(test_given_up)
 {
 	struct api_reply mute = {.delay_ms = 3000};
 	int64_t until = api_now_ms() + 100;
 	struct http_response res = {0};
 	struct stream s;
 
-	(void)state;
 	stream_init(&s);
 	s.req.go_on = not_after;
 	s.req.go_on_ctx = &until;
@@ -291,7 +279,7 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static void test_client_certificate(void **state)
+TEST(test_client_certificate)
 {
 	char dir[] = "/tmp/poolgate-test-XXXXXX", ca[64], cert[64], key[64], url[64];
 	struct made_pair server, client;
@@ -304,7 +292,6 @@ static void test_client_certificate(void **state)
 	struct http_client *c = http_client_new(&e);
 	pthread_t t;
 
-	(void)state;
 	make_pair(&server, MADE_P256, -60, 3600, 1);
 	make_pair(&client, MADE_P256, -60, 3600, 1);
 	assert_non_null(mkdtemp(dir));
@@ -352,15 +339,4 @@ static void test_client_certificate(void **state)
 	unlink(ca), unlink(cert), unlink(key), rmdir(dir);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slow),
-		cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_status_and_cuts),
-		cmocka_unit_test(test_given_up),
-		cmocka_unit_test(test_client_certificate),
-	};
-
-	return cmocka_run_group_tests_name("http_stream", tests, NULL, NULL) != 0;
-}
+TESTS(test_slow, test_ends, test_status_and_cuts, test_given_up, test_client_certificate)

@@ -3,22 +3,12 @@
  * kubeconfig is loaded and a GPUServer comes into the picture: it is done, or
  * an error says why not and nothing has changed. Linked with --wrap for malloc,
  * calloc and realloc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "kube/kube_config.h"
 #include "kube/watch_reader.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 #include "webhook/cluster/servers_impl.h"
 #include "webhook/edge/metrics.h"
 
@@ -36,13 +26,12 @@ static int told(void *ctx, const struct watch_event *event, struct err *err)
 	return 0;
 }
 
-static void test_watch(void **state)
+TEST(test_watch)
 {
 	const size_t max = LONG + 1000;
 	char *text = malloc(max);
 	bool done = false;
 
-	(void)state;
 	assert_non_null(text);
 	(void)snprintf(text, max,
 		"{\"type\":\"ADDED\",\"object\":{\"metadata\":{"
@@ -83,7 +72,7 @@ static void test_watch(void **state)
 
 /* ---- a kubeconfig ---- */
 
-static void test_kubeconfig(void **state)
+TEST(test_kubeconfig)
 {
 	static const char config[] =
 		"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
@@ -95,7 +84,6 @@ static void test_kubeconfig(void **state)
 	int fd = mkstemp(path);
 	bool done = false;
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, config, sizeof(config) - 1), sizeof(config) - 1);
 	close(fd);
@@ -148,14 +136,13 @@ static struct held *read_server(long n, long fails, struct err *err)
 	return h;
 }
 
-static void test_picture(void **state)
+TEST(test_picture)
 {
 	const struct log log = {.fd = 2};
 	struct servers *s;
 	bool done = false;
 	size_t put = 0, refused = 0;
 
-	(void)state;
 	/* Enough for every array to grow more than once. */
 	s = servers_new(NULL, &log, NULL, NULL);
 	assert_non_null(s);
@@ -198,13 +185,4 @@ static void test_picture(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch),
-		cmocka_unit_test(test_kubeconfig),
-		cmocka_unit_test(test_picture),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_watch, test_kubeconfig, test_picture)

@@ -1,33 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: where pods live in manifests, and what inject does with places and patches. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "test/unit/test.h"
 #include "webhook/cli/inject.h"
 #include "webhook/cli/manifest.h"
 
 /* what makes a map with `spec` before it a pod template */
 #define C "{containers: [{name: c}]}"
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct arena arena;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	arena_init(&arena, YAML_ARENA_MAX);
 	return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	arena_release(&arena);
 	return 0;
 }
@@ -63,7 +52,7 @@ static const char *described(const char *text)
 	return copy;
 }
 
-static void finds(void **state)
+TEST(finds)
 {
 	static const struct {
 		const char *text, *pods;
@@ -132,13 +121,12 @@ static void finds(void **state)
 		{"m: &m {name: a}\nkind: Pod\nmetadata: *m\n", " Pod/a "},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_string_equal(described(cases[i].text), cases[i].pods);
 }
 
 /* Objects without a pod, and those with a key of ours that no pod holds. */
-static void others(void **state)
+TEST(others)
 {
 	static const struct {
 		const char *text, *kind, *stray;
@@ -161,7 +149,6 @@ static void others(void **state)
 		{"~\n", NULL, NULL, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct manifest_pods found = pods_of(cases[i].text);
 
@@ -178,14 +165,13 @@ static void others(void **state)
 }
 
 /* Aliases that stand for very many values, or very many levels, are not followed to the end. */
-static void bombs(void **state)
+TEST(bombs)
 {
 	struct manifest_pods pods;
 	struct yaml_stream docs;
 	struct err err = {0};
 	struct buf text;
 
-	(void)state;
 	buf_init(&text, 1 << 20);
 	buf_str(&text, "a0: &a0 [1, 1]\n");
 	for (int i = 1; i < 40; i++)
@@ -207,14 +193,13 @@ static void bombs(void **state)
 	buf_release(&text);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
 	struct manifest_pods pods;
 	struct yaml_stream docs;
 	struct err err = {0};
 	struct buf text;
 
-	(void)state;
 	buf_init(&text, 1 << 20);
 	buf_str(&text, "kind: List\nitems:\n");
 	for (int i = 0; i < MANIFEST_PODS_MAX; i++)
@@ -235,13 +220,12 @@ static void limits(void **state)
 	buf_release(&text);
 }
 
-static void lines(void **state)
+TEST(lines)
 {
 	struct manifest_pods pods = pods_of(
 		"kind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n"
 		"        command:\n        - x\n      - name: b\n        image: y\n");
 
-	(void)state;
 	assert_int_equal(pods.n, 1);
 	assert_int_equal(inject_line(&pods.at[0], SLICE("/spec/containers/1/image")), 10);
 	assert_int_equal(inject_line(&pods.at[0], SLICE("/spec/containers/1/command/0")), 9);
@@ -251,7 +235,7 @@ static void lines(void **state)
 	assert_int_equal(inject_line(&pods.at[0], SLICE("/metadata")), 4);
 }
 
-static void prefixes(void **state)
+TEST(prefixes)
 {
 	static const struct {
 		const char *patch, *pointer, *out;
@@ -270,7 +254,6 @@ static void prefixes(void **state)
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	buf_init(&out, 1000);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		buf_clear(&out);
@@ -283,16 +266,4 @@ static void prefixes(void **state)
 	buf_release(&out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(finds, setup, teardown),
-		cmocka_unit_test_setup_teardown(others, setup, teardown),
-		cmocka_unit_test_setup_teardown(bombs, setup, teardown),
-		cmocka_unit_test_setup_teardown(limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(lines, setup, teardown),
-		cmocka_unit_test_setup_teardown(prefixes, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("manifest", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(setup, teardown, finds, others, bombs, limits, lines, prefixes)

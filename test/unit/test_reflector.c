@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the reflector by tables of what comes and what it asks and tells. Each table is played twice: with bodies in one piece, and
  * byte by byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "kube/reflector.h"
+#include "test/unit/test.h"
 
 #define LIST "/p?limit=500"
 #define LIST_AT(token) "/p?limit=500&continue=" token
@@ -387,20 +377,19 @@ TABLE(cut_within_a_list, {ASKS, LIST, 0}, ANSWER(200, PART("1", "x", OBJECT("a",
 /* ---- other configurations ---- */
 
 /* Tables are told of whole, and their bookmarks may hold columns; a path with a query of its own. */
-static void tables(void **state)
+TEST(tables)
 {
 	static const struct step table[] = {{ASKS, "/t?x=1&limit=500", 0},
 		ANSWER(200, "{\"kind\":\"Table\",\"metadata\":{\"resourceVersion\":\"5\"}}"),
 		{TOLD, "L +T5 =5 up ", 0}, {OP_END, NULL, 0}};
 	struct reflector_config cfg = objects;
 
-	(void)state;
 	cfg.path = "/t?x=1";
 	cfg.tables = true;
 	play(table, cfg);
 }
 
-static void answers_that_are_too_long(void **state)
+TEST(answers_that_are_too_long)
 {
 	struct reflector_config cfg = objects;
 	char *long_text = malloc((1 << 20) + 2);
@@ -412,7 +401,6 @@ static void answers_that_are_too_long(void **state)
 		{TOLD, "down(GET /p was answered with status 500 and more than 1 MiB) ", 0},
 		{WAITS, NULL, 400}, {WATCHES, "1", 0}, {OP_END, NULL, 0}};
 
-	(void)state;
 	assert_non_null(long_text);
 	memset(long_text, 'x', (1 << 20) + 1);
 	long_text[(1 << 20) + 1] = '\0';
@@ -421,36 +409,9 @@ static void answers_that_are_too_long(void **state)
 	free(long_text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list_then_events),
-		cmocka_unit_test(pages),
-		cmocka_unit_test(bookmarks),
-		cmocka_unit_test(half_lines),
-		cmocka_unit_test(list_that_shrinks),
-		cmocka_unit_test(too_old_as_an_event),
-		cmocka_unit_test(too_old_as_an_answer),
-		cmocka_unit_test(token_expires),
-		cmocka_unit_test(token_expires_again),
-		cmocka_unit_test(silent_stream),
-		cmocka_unit_test(quiet_stream_is_a_good_one),
-		cmocka_unit_test(list_that_does_not_come),
-		cmocka_unit_test(list_without_an_end),
-		cmocka_unit_test(waits_longer_each_time),
-		cmocka_unit_test(no_hot_loop),
-		cmocka_unit_test(refused_for_who_we_are),
-		cmocka_unit_test(refused_for_the_version),
-		cmocka_unit_test(refused_too_often),
-		cmocka_unit_test(refused_list),
-		cmocka_unit_test(no_events),
-		cmocka_unit_test(error_event),
-		cmocka_unit_test(list_that_is_none),
-		cmocka_unit_test(not_taken),
-		cmocka_unit_test(cut_within_a_list),
-		cmocka_unit_test(tables),
-		cmocka_unit_test(answers_that_are_too_long),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(list_then_events, pages, bookmarks, half_lines, list_that_shrinks, too_old_as_an_event,
+	too_old_as_an_answer, token_expires, token_expires_again, silent_stream,
+	quiet_stream_is_a_good_one, list_that_does_not_come, list_without_an_end,
+	waits_longer_each_time, no_hot_loop, refused_for_who_we_are, refused_for_the_version,
+	refused_too_often, refused_list, no_events, error_event, list_that_is_none, not_taken,
+	cut_within_a_list, tables, answers_that_are_too_long)
