@@ -29,33 +29,44 @@ static void fixture_release(struct fixture *f)
 	api_stop(f->api);
 }
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix, NULL, NULL);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_get)
 {
 	const struct json_node *kind;
-	struct fixture f;
 
-	fixture_init(&f, NULL, NULL);
-	f.config.token = "secret";
-	api_expect(f.api, "GET", "/api/v1/pods/a?x=1", 200, "{\"kind\":\"Pod\"}\n");
-	if (kube_get(f.k, "/api/v1/pods/a?x=1", 1000, &f.a, &f.e) != 0)
-		fail_msg("%s", f.e.msg);
-	assert_int_equal(f.a.status, 200);
-	kind = json_path(&f.a.json, json_root(&f.a.json), "kind", NULL);
-	assert_true(json_is_str(&f.a.json, kind, SLICE("Pod")));
-	kube_answer_release(&f.a);
-	assert_string_equal(api_seen(f.api, 0)->token, "secret");
-	assert_string_equal(api_seen(f.api, 0)->content_type, "");
+	fix.config.token = "secret";
+	api_expect(fix.api, "GET", "/api/v1/pods/a?x=1", 200, "{\"kind\":\"Pod\"}\n");
+	if (kube_get(fix.k, "/api/v1/pods/a?x=1", 1000, &fix.a, &fix.e) != 0)
+		fail_msg("%s", fix.e.msg);
+	assert_int_equal(fix.a.status, 200);
+	kind = json_path(&fix.a.json, json_root(&fix.a.json), "kind", NULL);
+	assert_true(json_is_str(&fix.a.json, kind, SLICE("Pod")));
+	kube_answer_release(&fix.a);
+	assert_string_equal(api_seen(fix.api, 0)->token, "secret");
+	assert_string_equal(api_seen(fix.api, 0)->content_type, "");
 	/* Nothing to read is fine. */
-	api_expect(f.api, "GET", "/empty", 200, "");
-	assert_int_equal(kube_get(f.k, "/empty", 1000, &f.a, &f.e), 0);
-	assert_int_equal(f.a.json.count, 0);
-	kube_answer_release(&f.a);
-	api_expect(f.api, "GET", "/text", 200, "ok");
-	assert_int_equal(kube_get(f.k, "/text", 1000, &f.a, &f.e), ERR_SYNTAX);
-	assert_non_null(strstr(f.e.msg, "GET /text"));
-	assert_int_equal(f.a.status, 200);
-	kube_answer_release(&f.a);
-	fixture_release(&f);
+	api_expect(fix.api, "GET", "/empty", 200, "");
+	assert_int_equal(kube_get(fix.k, "/empty", 1000, &fix.a, &fix.e), 0);
+	assert_int_equal(fix.a.json.count, 0);
+	kube_answer_release(&fix.a);
+	api_expect(fix.api, "GET", "/text", 200, "ok");
+	assert_int_equal(kube_get(fix.k, "/text", 1000, &fix.a, &fix.e), ERR_SYNTAX);
+	assert_non_null(strstr(fix.e.msg, "GET /text"));
+	assert_int_equal(fix.a.status, 200);
+	kube_answer_release(&fix.a);
 }
 
 TEST(test_write)
@@ -64,22 +75,19 @@ TEST(test_write)
 		.path = "/a",
 		.content_type = KUBE_MERGE_PATCH,
 		.body = SLICE("{\"x\":1}")};
-	struct fixture f;
 
-	fixture_init(&f, NULL, NULL);
-	api_expect(f.api, "PATCH", "/a", 200, "{}");
-	assert_int_equal(kube_do(f.k, &call, NULL, &f.e), 0);
-	assert_string_equal(api_seen(f.api, 0)->content_type, KUBE_MERGE_PATCH);
-	assert_string_equal(api_seen(f.api, 0)->body, "{\"x\":1}");
-	assert_string_equal(api_seen(f.api, 0)->token, "");
+	api_expect(fix.api, "PATCH", "/a", 200, "{}");
+	assert_int_equal(kube_do(fix.k, &call, NULL, &fix.e), 0);
+	assert_string_equal(api_seen(fix.api, 0)->content_type, KUBE_MERGE_PATCH);
+	assert_string_equal(api_seen(fix.api, 0)->body, "{\"x\":1}");
+	assert_string_equal(api_seen(fix.api, 0)->token, "");
 	call.content_type = NULL;
 	call.method = "POST";
-	api_expect(f.api, "POST", "/a", 201, "{}");
-	assert_int_equal(kube_do(f.k, &call, &f.a, NULL), 0);
-	assert_int_equal(f.a.status, 201);
-	kube_answer_release(&f.a);
-	assert_string_equal(api_seen(f.api, 1)->content_type, KUBE_JSON);
-	fixture_release(&f);
+	api_expect(fix.api, "POST", "/a", 201, "{}");
+	assert_int_equal(kube_do(fix.k, &call, &fix.a, NULL), 0);
+	assert_int_equal(fix.a.status, 201);
+	kube_answer_release(&fix.a);
+	assert_string_equal(api_seen(fix.api, 1)->content_type, KUBE_JSON);
 }
 
 /* What each status means, with a Status object. */
@@ -107,29 +115,26 @@ TEST(test_errors)
 		{504, ERR_TIMEOUT, "Timeout"},
 		{302, ERR_IO, ""},
 	};
-	struct fixture f;
 
-	fixture_init(&f, NULL, NULL);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct api_reply r = {0};
 
 		api_status(&r, cases[i].status, cases[i].reason, "the \\\"sentence\\\"");
-		api_expect_reply(f.api, "GET", "/a", &r);
-		assert_int_equal(kube_get(f.k, "/a", 1000, &f.a, &f.e), cases[i].code);
-		assert_int_equal(f.e.code, cases[i].code);
-		assert_int_equal(f.a.status, cases[i].status);
-		assert_string_equal(f.e.reason, cases[i].reason);
-		assert_non_null(strstr(f.e.msg, "GET /a"));
-		assert_non_null(strstr(f.e.msg, "the \"sentence\""));
-		kube_answer_release(&f.a);
+		api_expect_reply(fix.api, "GET", "/a", &r);
+		assert_int_equal(kube_get(fix.k, "/a", 1000, &fix.a, &fix.e), cases[i].code);
+		assert_int_equal(fix.e.code, cases[i].code);
+		assert_int_equal(fix.a.status, cases[i].status);
+		assert_string_equal(fix.e.reason, cases[i].reason);
+		assert_non_null(strstr(fix.e.msg, "GET /a"));
+		assert_non_null(strstr(fix.e.msg, "the \"sentence\""));
+		kube_answer_release(&fix.a);
 	}
 	/* Plain text, which the API server's filters write. */
-	api_expect(f.api, "GET", "/a", 429, "Too many requests, please try again later.\n");
-	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), ERR_IO);
-	assert_non_null(strstr(f.e.msg, "429 Too many requests, please try again later."));
-	api_expect(f.api, "GET", "/a", 503, "");
-	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, NULL), ERR_IO);
-	fixture_release(&f);
+	api_expect(fix.api, "GET", "/a", 429, "Too many requests, please try again later.\n");
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), ERR_IO);
+	assert_non_null(strstr(fix.e.msg, "429 Too many requests, please try again later."));
+	api_expect(fix.api, "GET", "/a", 503, "");
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, NULL), ERR_IO);
 }
 
 static bool never(void *ctx)
@@ -142,27 +147,24 @@ TEST(test_no_answer)
 {
 	struct api_reply late = {.delay_ms = 2500}, cut = {.cut = true};
 	struct kube_call call = {.method = "GET", .path = "/never", .go_on = never};
-	struct fixture f;
 	int64_t began = api_now_ms();
 
-	fixture_init(&f, NULL, NULL);
-	api_expect_reply(f.api, "GET", "/a", &late);
-	assert_int_equal(kube_get(f.k, "/a", 200, &f.a, &f.e), ERR_TIMEOUT);
-	assert_int_equal(f.a.status, 0);
-	kube_answer_release(&f.a);
-	api_expect_reply(f.api, "GET", "/never", &late);
-	assert_int_equal(kube_do(f.k, &call, NULL, &f.e), ERR_TIMEOUT);
+	api_expect_reply(fix.api, "GET", "/a", &late);
+	assert_int_equal(kube_get(fix.k, "/a", 200, &fix.a, &fix.e), ERR_TIMEOUT);
+	assert_int_equal(fix.a.status, 0);
+	kube_answer_release(&fix.a);
+	api_expect_reply(fix.api, "GET", "/never", &late);
+	assert_int_equal(kube_do(fix.k, &call, NULL, &fix.e), ERR_TIMEOUT);
 	assert_true(api_now_ms() - began < 2000);
 	/* libcurl asks a second time when an old connection closes. */
-	api_expect_reply(f.api, "GET", "/cut", &cut);
-	api_expect_reply(f.api, "GET", "/cut", &cut);
-	assert_int_equal(kube_get(f.k, "/cut", 1000, NULL, &f.e), ERR_IO);
-	api_down(f.api);
-	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), ERR_IO);
-	api_up(f.api);
-	api_expect(f.api, "GET", "/b", 200, "{}");
-	assert_int_equal(kube_get(f.k, "/b", 1000, NULL, &f.e), 0);
-	fixture_release(&f);
+	api_expect_reply(fix.api, "GET", "/cut", &cut);
+	api_expect_reply(fix.api, "GET", "/cut", &cut);
+	assert_int_equal(kube_get(fix.k, "/cut", 1000, NULL, &fix.e), ERR_IO);
+	api_down(fix.api);
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), ERR_IO);
+	api_up(fix.api);
+	api_expect(fix.api, "GET", "/b", 200, "{}");
+	assert_int_equal(kube_get(fix.k, "/b", 1000, NULL, &fix.e), 0);
 }
 
 static void write_token(const char *path, const char *text)
@@ -178,25 +180,22 @@ TEST(test_token_file)
 {
 	char path[] = "/tmp/poolgate-test-XXXXXX";
 	int fd = mkstemp(path);
-	struct fixture f;
 
 	assert_true(fd >= 0);
 	close(fd);
-	fixture_init(&f, NULL, NULL);
-	f.config.token_file = path;
-	f.config.token = "not this";
+	fix.config.token_file = path;
+	fix.config.token = "not this";
 	write_token(path, " first\n");
-	api_expect(f.api, "GET", "/a", 200, "{}");
-	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), 0);
-	assert_string_equal(api_seen(f.api, 0)->token, "first");
+	api_expect(fix.api, "GET", "/a", 200, "{}");
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), 0);
+	assert_string_equal(api_seen(fix.api, 0)->token, "first");
 	write_token(path, "second\n");
-	api_expect(f.api, "GET", "/a", 200, "{}");
-	assert_int_equal(kube_get(f.k, "/a", 1000, NULL, &f.e), 0);
-	assert_string_equal(api_seen(f.api, 1)->token, "second");
+	api_expect(fix.api, "GET", "/a", 200, "{}");
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), 0);
+	assert_string_equal(api_seen(fix.api, 1)->token, "second");
 	unlink(path);
-	assert_int_equal(kube_get(f.k, "/a", 1000, &f.a, &f.e), ERR_NOTFOUND);
-	kube_answer_release(&f.a);
-	fixture_release(&f);
+	assert_int_equal(kube_get(fix.k, "/a", 1000, &fix.a, &fix.e), ERR_NOTFOUND);
+	kube_answer_release(&fix.a);
 }
 
 /* ---- lists ---- */
@@ -233,32 +232,31 @@ static bool on_each(void *ctx, const struct json *j, const struct json_node *obj
 TEST(test_list)
 {
 	struct heard h = {0};
-	struct fixture f;
 	char version[32] = "";
 
-	fixture_init(&f, NULL, NULL);
-	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("a/b=", ITEM("one") "," ITEM("two")));
-	api_expect(f.api, "GET", "/p?limit=500&continue=a%2Fb%3D", 200, PAGE("", ITEM("three")));
-	if (kube_list(f.k, "/p", 2000, on_begin, on_each, &h, version, &f.e) != 0)
-		fail_msg("%s", f.e.msg);
+	api_expect(fix.api, "GET", "/p?limit=500", 200, PAGE("a/b=", ITEM("one") "," ITEM("two")));
+	api_expect(fix.api, "GET", "/p?limit=500&continue=a%2Fb%3D", 200, PAGE("", ITEM("three")));
+	if (kube_list(fix.k, "/p", 2000, on_begin, on_each, &h, version, &fix.e) != 0)
+		fail_msg("%s", fix.e.msg);
 	assert_string_equal(h.names, "one two three ");
 	assert_int_equal(h.begun, 1);
 	assert_string_equal(version, "77");
 	/* With a query; nothing in it. */
 	h = (struct heard){0};
-	api_expect(f.api, "GET", "/p?labelSelector=x&limit=500", 200,
+	api_expect(fix.api, "GET", "/p?labelSelector=x&limit=500", 200,
 		"{\"metadata\":{\"resourceVersion\":\"78\"},\"items\":null}");
 	assert_int_equal(
-		kube_list(f.k, "/p?labelSelector=x", 2000, NULL, on_each, &h, version, &f.e), 0);
+		kube_list(fix.k, "/p?labelSelector=x", 2000, NULL, on_each, &h, version, &fix.e),
+		0);
 	assert_int_equal(h.n, 0);
 	assert_string_equal(version, "78");
 	/* Ended by whoever listens. */
 	h = (struct heard){.stop_at = 1};
-	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("one") "," ITEM("two")));
-	assert_int_equal(kube_list(f.k, "/p", 2000, NULL, on_each, &h, version, &f.e), ERR_REFUSED);
+	api_expect(fix.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("one") "," ITEM("two")));
+	assert_int_equal(
+		kube_list(fix.k, "/p", 2000, NULL, on_each, &h, version, &fix.e), ERR_REFUSED);
 	assert_int_equal(h.n, 1);
-	assert_int_equal(api_left(f.api), 0);
-	fixture_release(&f);
+	assert_int_equal(api_left(fix.api), 0);
 }
 
 static void expect_gone(struct fixture *f, const char *path)
@@ -272,32 +270,29 @@ static void expect_gone(struct fixture *f, const char *path)
 TEST(test_list_too_old)
 {
 	struct heard h = {0};
-	struct fixture f;
 	char version[32];
 
-	fixture_init(&f, NULL, NULL);
 	for (int i = 0; i < 2; i++) {
-		api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
-		expect_gone(&f, "/p?limit=500&continue=c");
+		api_expect(fix.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
+		expect_gone(&fix, "/p?limit=500&continue=c");
 	}
-	api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("new")));
-	api_expect(f.api, "GET", "/p?limit=500&continue=c", 200, PAGE("", ITEM("last")));
-	assert_int_equal(kube_list(f.k, "/p", 2000, on_begin, on_each, &h, version, &f.e), 0);
+	api_expect(fix.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("new")));
+	api_expect(fix.api, "GET", "/p?limit=500&continue=c", 200, PAGE("", ITEM("last")));
+	assert_int_equal(kube_list(fix.k, "/p", 2000, on_begin, on_each, &h, version, &fix.e), 0);
 	assert_string_equal(h.names, "new last ");
 	assert_int_equal(h.begun, 3);
-	assert_int_equal(api_left(f.api), 0);
+	assert_int_equal(api_left(fix.api), 0);
 	/* Not for ever. */
 	h = (struct heard){0};
 	for (int i = 0; i < 3; i++) {
-		api_expect(f.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
-		expect_gone(&f, "/p?limit=500&continue=c");
+		api_expect(fix.api, "GET", "/p?limit=500", 200, PAGE("c", ITEM("old")));
+		expect_gone(&fix, "/p?limit=500&continue=c");
 	}
 	assert_int_equal(
-		kube_list(f.k, "/p", 2000, on_begin, on_each, &h, version, &f.e), ERR_INVALID);
-	assert_string_equal(f.e.reason, "Expired");
+		kube_list(fix.k, "/p", 2000, on_begin, on_each, &h, version, &fix.e), ERR_INVALID);
+	assert_string_equal(fix.e.reason, "Expired");
 	assert_int_equal(h.begun, 3);
-	assert_int_equal(api_left(f.api), 0);
-	fixture_release(&f);
+	assert_int_equal(api_left(fix.api), 0);
 }
 
 TEST(test_no_list)
@@ -310,21 +305,19 @@ TEST(test_no_list)
 		"no json"};
 	struct api_reply late = {.delay_ms = 300, .body = strdup(PAGE("c", ITEM("x")))};
 	struct heard h = {0};
-	struct fixture f;
 	char version[32];
 
-	fixture_init(&f, NULL, NULL);
 	for (size_t i = 0; i < COUNT(bad); i++) {
-		api_expect(f.api, "GET", "/p?limit=500", 200, bad[i]);
-		if (kube_list(f.k, "/p", 2000, NULL, on_each, &h, version, &f.e) != ERR_SYNTAX)
+		api_expect(fix.api, "GET", "/p?limit=500", 200, bad[i]);
+		if (kube_list(fix.k, "/p", 2000, NULL, on_each, &h, version, &fix.e) != ERR_SYNTAX)
 			fail_msg("%s", bad[i]);
 	}
 	/* timeout_ms is for all pages. */
-	api_expect_reply(f.api, "GET", "/p?limit=500", &late);
+	api_expect_reply(fix.api, "GET", "/p?limit=500", &late);
 	late.body = strdup("x");
-	api_expect_reply(f.api, "GET", "/p?limit=500&continue=c", &late);
-	assert_int_equal(kube_list(f.k, "/p", 400, NULL, on_each, &h, version, &f.e), ERR_TIMEOUT);
-	fixture_release(&f);
+	api_expect_reply(fix.api, "GET", "/p?limit=500&continue=c", &late);
+	assert_int_equal(
+		kube_list(fix.k, "/p", 400, NULL, on_each, &h, version, &fix.e), ERR_TIMEOUT);
 }
 
 /* ---- the rest ---- */
@@ -393,13 +386,11 @@ TEST(test_tell)
 	const struct api_request *seen;
 	char *note = calloc(1, 3000);
 	struct json j = {0};
-	struct fixture f;
 
-	fixture_init(&f, NULL, NULL);
-	api_expect(f.api, "POST", "/api/v1/namespaces/ml/events", 201, "{}");
-	assert_int_equal(kube_tell(f.k, &event, &f.e), 0);
-	seen = api_last(f.api, "POST", "*");
-	assert_int_equal(json_read(&j, seen->body, seen->body_len, 100, &f.e), 0);
+	api_expect(fix.api, "POST", "/api/v1/namespaces/ml/events", 201, "{}");
+	assert_int_equal(kube_tell(fix.k, &event, &fix.e), 0);
+	seen = api_last(fix.api, "POST", "*");
+	assert_int_equal(json_read(&j, seen->body, seen->body_len, 100, &fix.e), 0);
 	const struct json_node *o = json_path(&j, json_root(&j), "involvedObject", NULL);
 	assert_true(json_is_str(&j, json_get(&j, o, SLICE("uid")), SLICE("u-1")));
 	assert_true(json_is_str(&j, json_get(&j, o, SLICE("namespace")), SLICE("ml")));
@@ -409,17 +400,16 @@ TEST(test_tell)
 	memset(note, 'x', 2999);
 	event.namespace = (struct slice){0};
 	event.note = note;
-	api_expect(f.api, "POST", "/api/v1/namespaces/default/events", 201, "{}");
-	assert_int_equal(kube_tell(f.k, &event, &f.e), 0);
+	api_expect(fix.api, "POST", "/api/v1/namespaces/default/events", 201, "{}");
+	assert_int_equal(kube_tell(fix.k, &event, &fix.e), 0);
 	note[1024] = '\0';
-	seen = api_last(f.api, "POST", "/api/v1/namespaces/default/events");
+	seen = api_last(fix.api, "POST", "/api/v1/namespaces/default/events");
 	assert_non_null(strstr(seen->body, note));
 	assert_null(strstr(seen->body, "xxxxx,"));
 	assert_true(seen->body_len < 1024 + 700);
-	assert_int_equal(kube_tell(f.k, &event, &f.e), ERR_NOTFOUND);
+	assert_int_equal(kube_tell(fix.k, &event, &fix.e), ERR_NOTFOUND);
 	json_release(&j);
 	free(note);
-	fixture_release(&f);
 }
 
 static void *call_often(void *arg)
@@ -462,5 +452,5 @@ TEST(test_threads)
 	kube_free(NULL);
 }
 
-TESTS(test_get, test_write, test_errors, test_no_answer, test_token_file, test_list,
-	test_list_too_old, test_no_list, test_meta, test_path, test_tell, test_threads)
+TESTS_BETWEEN(set_up, tear_down, test_get, test_write, test_errors, test_no_answer, test_token_file,
+	test_list, test_list_too_old, test_no_list, test_meta, test_path, test_tell, test_threads)

@@ -149,80 +149,83 @@ static bool asked_from(struct fixture *f, const char *version)
 	       strcmp(last->path + strlen(last->path) - strlen(end), end) == 0;
 }
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_follow)
 {
-	struct fixture f;
-
-	fixture_init(&f);
-	f.config.token = "secret";
-	api_expect(f.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3") "," OBJECT("b", "4")));
-	expect_stream(&f, "");
-	watch_start(&f, "/p");
-	told(&f, "L +a +b =10 up ");
-	assert_true(api_wait_streams(f.api, WATCH, 1));
-	assert_true(asked_from(&f, "10"));
-	assert_string_equal(api_last(f.api, "GET", WATCH)->token, "secret");
+	fix.config.token = "secret";
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3") "," OBJECT("b", "4")));
+	expect_stream(&fix, "");
+	watch_start(&fix, "/p");
+	told(&fix, "L +a +b =10 up ");
+	assert_true(api_wait_streams(fix.api, WATCH, 1));
+	assert_true(asked_from(&fix, "10"));
+	assert_string_equal(api_last(fix.api, "GET", WATCH)->token, "secret");
 	/* Two in one piece, and one in three. */
-	api_push(f.api, WATCH, EVENT("ADDED", "c", "11") EVENT("MODIFIED", "a", "12"));
-	told(&f, "L +a +b =10 up +c +a ");
-	api_push(f.api, WATCH, "{\"type\":\"DELE");
+	api_push(fix.api, WATCH, EVENT("ADDED", "c", "11") EVENT("MODIFIED", "a", "12"));
+	told(&fix, "L +a +b =10 up +c +a ");
+	api_push(fix.api, WATCH, "{\"type\":\"DELE");
 	api_nap(20);
-	api_push(f.api, WATCH, "TED\",\"object\":" OBJECT("b", "13"));
+	api_push(fix.api, WATCH, "TED\",\"object\":" OBJECT("b", "13"));
 	api_nap(20);
-	api_push(f.api, WATCH, "}\n\n");
-	told(&f, "L +a +b =10 up +c +a -b ");
+	api_push(fix.api, WATCH, "}\n\n");
+	told(&fix, "L +a +b =10 up +c +a -b ");
 	/* A proper end goes on where it was, and nobody is told. */
 	api_nap(1100);
-	expect_stream(&f, EVENT("ADDED", "d", "14"));
-	api_end(f.api, WATCH);
-	told(&f, "L +a +b =10 up +c +a -b +d ");
-	assert_true(asked_from(&f, "13"));
-	assert_int_equal(logged(&f, "watch"), 0);
-	fixture_release(&f);
+	expect_stream(&fix, EVENT("ADDED", "d", "14"));
+	api_end(fix.api, WATCH);
+	told(&fix, "L +a +b =10 up +c +a -b +d ");
+	assert_true(asked_from(&fix, "13"));
+	assert_int_equal(logged(&fix, "watch"), 0);
 }
 
 TEST(test_bookmark)
 {
-	struct fixture f;
-
-	fixture_init(&f);
-	api_expect(f.api, "GET", "/p?labelSelector=x&limit=500", 200, PAGE("10", ""));
-	api_expect_reply(f.api, "GET", "/p?labelSelector=x&watch=true&*",
+	api_expect(fix.api, "GET", "/p?labelSelector=x&limit=500", 200, PAGE("10", ""));
+	api_expect_reply(fix.api, "GET", "/p?labelSelector=x&watch=true&*",
 		&(struct api_reply){.stream = true, .body = strdup(EVENT("BOOKMARK", "", "99"))});
-	watch_start(&f, "/p?labelSelector=x");
-	assert_true(api_wait_streams(f.api, "/p?labelSelector=x&watch=true*", 1));
+	watch_start(&fix, "/p?labelSelector=x");
+	assert_true(api_wait_streams(fix.api, "/p?labelSelector=x&watch=true*", 1));
 	api_nap(50);
 	/* Cut: it broke, and the bookmark is where it goes on. */
-	api_expect_reply(f.api, "GET", "/p?labelSelector=x&watch=true&*",
+	api_expect_reply(fix.api, "GET", "/p?labelSelector=x&watch=true&*",
 		&(struct api_reply){.stream = true, .body = strdup(EVENT("ADDED", "a", "100"))});
-	api_cut(f.api, "/p?*");
-	told(&f, "L =10 up down up +a ");
-	const char *path = api_last(f.api, "GET", "/p?labelSelector=x&watch=true&*")->path;
+	api_cut(fix.api, "/p?*");
+	told(&fix, "L =10 up down up +a ");
+	const char *path = api_last(fix.api, "GET", "/p?labelSelector=x&watch=true&*")->path;
 	assert_non_null(strstr(path, "&resourceVersion=99"));
-	assert_int_equal(logged(&f, "the watch is broken"), 1);
-	assert_int_equal(logged(&f, "the watch is back"), 1);
-	fixture_release(&f);
+	assert_int_equal(logged(&fix, "the watch is broken"), 1);
+	assert_int_equal(logged(&fix, "the watch is back"), 1);
 }
 
 /* As an event, and as an answer. */
 TEST(test_too_old)
 {
 	struct api_reply gone = {0};
-	struct fixture f;
 
-	fixture_init(&f);
-	api_expect(f.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3")));
-	expect_stream(&f, EVENT("ADDED", "b", "11") GONE);
-	api_expect(f.api, "GET", LIST, 200, PAGE("20", OBJECT("c", "15")));
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3")));
+	expect_stream(&fix, EVENT("ADDED", "b", "11") GONE);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("20", OBJECT("c", "15")));
 	api_status(&gone, 410, "Gone", "too old");
-	api_expect_reply(f.api, "GET", WATCH, &gone);
-	api_expect(f.api, "GET", LIST, 200, PAGE("30", ""));
-	expect_stream(&f, EVENT("ADDED", "d", "31"));
-	watch_start(&f, "/p");
-	told(&f, "L +a =10 up +b L +c =20 L =30 +d ");
-	assert_int_equal(logged(&f, "broken"), 0);
-	assert_int_equal(api_left(f.api), 0);
-	fixture_release(&f);
+	api_expect_reply(fix.api, "GET", WATCH, &gone);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("30", ""));
+	expect_stream(&fix, EVENT("ADDED", "d", "31"));
+	watch_start(&fix, "/p");
+	told(&fix, "L +a =10 up +b L +c =20 L =30 +d ");
+	assert_int_equal(logged(&fix, "broken"), 0);
+	assert_int_equal(api_left(fix.api), 0);
 }
 
 TEST(test_garbage)
@@ -253,57 +256,51 @@ TEST(test_garbage)
 TEST(test_back_off)
 {
 	struct api_reply busy = {0};
-	struct fixture f;
 	int64_t began;
 
-	fixture_init(&f);
-	api_down(f.api);
-	watch_start(&f, "/p");
-	told(&f, "L down ");
+	api_down(fix.api);
+	watch_start(&fix, "/p");
+	told(&fix, "L down ");
 	api_status(&busy, 503, "ServiceUnavailable", "starting");
-	api_expect_reply(f.api, "GET", LIST, &busy);
-	api_expect(f.api, "GET", LIST, 200, PAGE("10", ""));
-	expect_stream(&f, "");
+	api_expect_reply(fix.api, "GET", LIST, &busy);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", ""));
+	expect_stream(&fix, "");
 	began = api_now_ms();
-	api_up(f.api);
+	api_up(fix.api);
 	/* Each try begins a list; one or more of them met nobody. */
-	assert_true(api_wait_streams(f.api, WATCH, 1));
-	pthread_mutex_lock(&f.lock);
-	assert_non_null(strstr(f.told, "L L =10 up "));
-	pthread_mutex_unlock(&f.lock);
+	assert_true(api_wait_streams(fix.api, WATCH, 1));
+	pthread_mutex_lock(&fix.lock);
+	assert_non_null(strstr(fix.told, "L L =10 up "));
+	pthread_mutex_unlock(&fix.lock);
 	assert_true(api_now_ms() - began < 3000);
-	assert_int_equal(logged(&f, "the watch is broken"), 1);
-	assert_int_equal(logged(&f, "the watch is back"), 1);
-	fixture_release(&f);
+	assert_int_equal(logged(&fix, "the watch is broken"), 1);
+	assert_int_equal(logged(&fix, "the watch is back"), 1);
 }
 
 /* After the watch broke, a quiet stream counts as back after a second. Refusals of the watch go on from the same version. */
 TEST(test_quiet)
 {
 	struct api_reply busy = {0}, cut = {.cut = true};
-	struct fixture f;
 
-	fixture_init(&f);
-	api_expect(f.api, "GET", LIST, 200, PAGE("10", ""));
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", ""));
 	api_status(&busy, 429, "TooManyRequests", "later");
-	api_expect_reply(f.api, "GET", WATCH, &busy);
-	api_expect_reply(f.api, "GET", WATCH, &cut);
+	api_expect_reply(fix.api, "GET", WATCH, &busy);
+	api_expect_reply(fix.api, "GET", WATCH, &cut);
 	api_status(&busy, 403, "Forbidden", "no");
-	api_expect_reply(f.api, "GET", WATCH, &busy);
-	expect_stream(&f, "");
-	watch_start(&f, "/p");
-	told(&f, "L =10 up down up ");
-	assert_true(asked_from(&f, "10"));
-	assert_int_equal(api_seen_of(f.api, "GET", LIST), 1);
-	assert_int_equal(logged(&f, "the watch is broken"), 1);
+	api_expect_reply(fix.api, "GET", WATCH, &busy);
+	expect_stream(&fix, "");
+	watch_start(&fix, "/p");
+	told(&fix, "L =10 up down up ");
+	assert_true(asked_from(&fix, "10"));
+	assert_int_equal(api_seen_of(fix.api, "GET", LIST), 1);
+	assert_int_equal(logged(&fix, "the watch is broken"), 1);
 	/* What is wrong with the request may be the version: list anew. */
 	api_status(&busy, 400, "BadRequest", "resourceVersion");
-	api_expect_reply(f.api, "GET", WATCH, &busy);
-	api_expect(f.api, "GET", LIST, 200, PAGE("20", ""));
-	expect_stream(&f, "");
-	api_cut(f.api, WATCH);
-	told(&f, "L =10 up down up down L =20 up ");
-	fixture_release(&f);
+	api_expect_reply(fix.api, "GET", WATCH, &busy);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("20", ""));
+	expect_stream(&fix, "");
+	api_cut(fix.api, WATCH);
+	told(&fix, "L =10 up down up down L =20 up ");
 }
 
 /* An event of 600 KB, in pieces. */
@@ -311,22 +308,19 @@ TEST(test_long_line)
 {
 	enum { NAME = 600000 };
 	char *line = malloc(NAME + 200);
-	struct fixture f;
 
-	fixture_init(&f);
 	memset(line, 'n', NAME);
 	snprintf(line + NAME, 200, "\",\"resourceVersion\":\"11\"}}}\n");
-	api_expect(f.api, "GET", LIST, 200, PAGE("10", ""));
-	expect_stream(&f, "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"");
-	watch_start(&f, "/p");
-	assert_true(api_wait_streams(f.api, WATCH, 1));
-	api_push(f.api, WATCH, line);
-	told(&f, "L =10 up +nnnnnnnnnnnnnnnnnnnn ");
-	assert_int_equal(f.longest, NAME);
-	api_push(f.api, WATCH, EVENT("ADDED", "b", "12"));
-	told(&f, "L =10 up +nnnnnnnnnnnnnnnnnnnn +b ");
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", ""));
+	expect_stream(&fix, "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"");
+	watch_start(&fix, "/p");
+	assert_true(api_wait_streams(fix.api, WATCH, 1));
+	api_push(fix.api, WATCH, line);
+	told(&fix, "L =10 up +nnnnnnnnnnnnnnnnnnnn ");
+	assert_int_equal(fix.longest, NAME);
+	api_push(fix.api, WATCH, EVENT("ADDED", "b", "12"));
+	told(&fix, "L =10 up +nnnnnnnnnnnnnnnnnnnn +b ");
 	free(line);
-	fixture_release(&f);
 }
 
 static void stop_in_time(struct fixture *f, int ms)
@@ -389,18 +383,14 @@ static int ends_at_once(void *ctx, const struct api_request *req, struct api_rep
 
 TEST(test_no_hot_loop)
 {
-	struct fixture f;
-
-	fixture_init(&f);
-	api_stop(f.api);
-	f.api = api_start(ends_at_once, NULL);
-	api_config(f.api, &f.config);
-	watch_start(&f, "/p");
+	api_stop(fix.api);
+	fix.api = api_start(ends_at_once, NULL);
+	api_config(fix.api, &fix.config);
+	watch_start(&fix, "/p");
 	api_nap(1500);
-	assert_in_range(api_seen_of(f.api, "GET", WATCH), 2, 8);
-	assert_int_equal(api_seen_of(f.api, "GET", LIST), 1);
-	fixture_release(&f);
+	assert_in_range(api_seen_of(fix.api, "GET", WATCH), 2, 8);
+	assert_int_equal(api_seen_of(fix.api, "GET", LIST), 1);
 }
 
-TESTS(test_follow, test_bookmark, test_too_old, test_garbage, test_back_off, test_quiet,
-	test_long_line, test_stop, test_no_hot_loop)
+TESTS_BETWEEN(set_up, tear_down, test_follow, test_bookmark, test_too_old, test_garbage,
+	test_back_off, test_quiet, test_long_line, test_stop, test_no_hot_loop)

@@ -8,222 +8,201 @@
 
 /* ---- R1 ---- */
 
+static struct ledger_fixture fix;
+
+FIXTURE(set_up)
+{
+	ledger_fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	ledger_fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_r1_same_uid_is_answered_from_its_claim)
 {
-	struct ledger_fixture f;
 	uint64_t first;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 2, 16000, "");
-	ledger_fixture_begin(&f);
-	assert_true(f.r.ledger->may_wait);
-	ledger_must_take(&f, "u1", "app c 2 50%");
-	first = f.answer.ticket;
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	ledger_fixture_begin(&fix);
+	assert_true(fix.r.ledger->may_wait);
+	ledger_must_take(&fix, "u1", "app c 2 50%");
+	first = fix.answer.ticket;
 	assert_int_not_equal(first, 0);
-	assert_int_equal(f.answer.n_parts, 2);
-	ledger_must_take(&f, "u1", "app c 2 50%");
-	assert_int_equal(f.answer.ticket, 0);
-	assert_int_equal(f.answer.n_parts, 2);
-	assert_string_equal(f.answer.parts[1].server, "a");
-	assert_string_equal(f.answer.parts[1].gpu, "gpu-1");
-	assert_int_equal(f.answer.parts[1].bytes, 8000 * MB);
+	assert_int_equal(fix.answer.n_parts, 2);
+	ledger_must_take(&fix, "u1", "app c 2 50%");
+	assert_int_equal(fix.answer.ticket, 0);
+	assert_int_equal(fix.answer.n_parts, 2);
+	assert_string_equal(fix.answer.parts[1].server, "a");
+	assert_string_equal(fix.answer.parts[1].gpu, "gpu-1");
+	assert_int_equal(fix.answer.parts[1].bytes, 8000 * MB);
 	/* The second reply rests on the claim: the first one's undo is too late. */
-	ledger_undo(&f, first);
+	ledger_undo(&fix, first);
 	api_nap(300);
-	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
 }
 
 TEST(test_r1_other_replica_answers_from_it_too)
 {
-	struct ledger_fixture f;
 	struct replica other;
 	uint64_t first;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	ledger_must_take(&f, "u1", "app c 1 100%");
-	first = f.answer.ticket;
-	replica_init(&other, f.store);
-	assert_int_equal(ledger_take_in(&other, &f.a, "u1", "u1", "app c 1 100%", 5000, false,
-				 &f.answer, &f.e),
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	first = fix.answer.ticket;
+	replica_init(&other, fix.store);
+	assert_int_equal(ledger_take_in(&other, &fix.a, "u1", "u1", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
 		0);
-	assert_int_equal(f.answer.ticket, 0);
-	ledger_undo(&f, first);
+	assert_int_equal(fix.answer.ticket, 0);
+	ledger_undo(&fix, first);
 	api_nap(300);
-	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
 	replica_release(&other);
-	ledger_fixture_release(&f);
 }
 
 /* ---- R2 ---- */
 
 TEST(test_r2_lost_answers)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 1);
-	ledger_must_take(&f, "u1", "app c 1 50%");
-	assert_int_equal(kube_store_writes(f.store), 1);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 1);
-	kube_store_fault(f.store, STORE_CUT_BEFORE, "PUT", STATUS_OF("a"), 0, 1);
-	ledger_must_take(&f, "u2", "app c 1 20%");
-	assert_int_equal(kube_store_claims(f.store, NULL, "u2"), 1);
-	kube_store_fault(f.store, STORE_CUT_LATE, "PUT", STATUS_OF("a"), 50, 1);
-	ledger_must_take(&f, "u3", "app c 1 20%");
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 1);
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	assert_int_equal(kube_store_writes(fix.store), 1);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 1);
+	kube_store_fault(fix.store, STORE_CUT_BEFORE, "PUT", STATUS_OF("a"), 0, 1);
+	ledger_must_take(&fix, "u2", "app c 1 20%");
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u2"), 1);
+	kube_store_fault(fix.store, STORE_CUT_LATE, "PUT", STATUS_OF("a"), 50, 1);
+	ledger_must_take(&fix, "u3", "app c 1 20%");
 	api_nap(150);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u3"), 1);
-	assert_int_equal(kube_store_claims(f.store, NULL, NULL), 3);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u3"), 1);
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 3);
 }
 
 TEST(test_r2_second_server_is_full)
 {
-	struct ledger_fixture f;
 	size_t n;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	ledger_set_claims(&f, "b", CLAIM("other", "other", "bound", "'b'", WHOLE));
-	ledger_must_refuse(&f, "u1", "app c 2 100%", "NoCapacity");
-	n = api_seen_count(f.api);
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "b", CLAIM("other", "other", "bound", "'b'", WHOLE));
+	ledger_must_refuse(&fix, "u1", "app c 2 100%", "NoCapacity");
+	n = api_seen_count(fix.api);
 	/* In the order of names. */
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(api_seen(f.api, i)->method, "PUT") == 0) {
-			assert_string_equal(api_seen(f.api, i)->path, STATUS_OF("a"));
+		if (strcmp(api_seen(fix.api, i)->method, "PUT") == 0) {
+			assert_string_equal(api_seen(fix.api, i)->path, STATUS_OF("a"));
 			break;
 		}
-	assert_int_equal(api_seen_of(f.api, "PUT", STATUS_OF("b")), 1);
-	assert_true(kube_store_wait_claims(f.store, "a", "u1", 0));
-	assert_int_equal(kube_store_claims(f.store, "b", "u1"), 0);
-	ledger_fixture_release(&f);
+	assert_int_equal(api_seen_of(fix.api, "PUT", STATUS_OF("b")), 1);
+	assert_true(kube_store_wait_claims(fix.store, "a", "u1", 0));
+	assert_int_equal(kube_store_claims(fix.store, "b", "u1"), 0);
 }
 
 /* The part that it has already is no reason to refuse it the next try. */
 TEST(test_r2_second_server_is_full_and_a_third_is_not)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	kube_store_server(f.store, "c", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	kube_store_server(fix.store, "c", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	ledger_set_claims(&f, "b", CLAIM("other", "other", "bound", "'b'", WHOLE));
-	ledger_must_take(&f, "u1", "app c 2 100%");
-	assert_string_equal(f.answer.parts[0].server, "a");
-	assert_string_equal(f.answer.parts[1].server, "c");
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "b", CLAIM("other", "other", "bound", "'b'", WHOLE));
+	ledger_must_take(&fix, "u1", "app c 2 100%");
+	assert_string_equal(fix.answer.parts[0].server, "a");
+	assert_string_equal(fix.answer.parts[1].server, "c");
 	api_nap(300);
-	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
-	assert_int_equal(kube_store_claims(f.store, "b", "u1"), 0);
-	assert_int_equal(kube_store_claims(f.store, "c", "u1"), 1);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
+	assert_int_equal(kube_store_claims(fix.store, "b", "u1"), 0);
+	assert_int_equal(kube_store_claims(fix.store, "c", "u1"), 1);
 }
 
 /* Somebody broke a server's status, and this replica hears of it by its commit: nothing that the pod's user did wrong. */
 TEST(test_r2_server_is_broken)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
-	ledger_must_take(&f, "u1", "app c 1 100%");
-	assert_string_equal(f.answer.parts[0].server, "b");
-	ledger_fixture_release(&f);
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "a", NULL, "{'claims':7}", NULL);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	assert_string_equal(fix.answer.parts[0].server, "b");
 }
 
 TEST(test_r2_conflict_storm)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_CONFLICT, "PUT", STATUS_OF("a"), 0, 20);
-	ledger_must_take(&f, "u1", "app c 1 100%");
-	assert_int_equal(ledger_puts(&f), 21);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 1);
-	assert_int_equal(metric_value(f.r.metrics, M_COMMITS, COMMIT_CONFLICT, 0), 20);
-	ledger_fixture_release(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_CONFLICT, "PUT", STATUS_OF("a"), 0, 20);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	assert_int_equal(ledger_puts(&fix), 21);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 1);
+	assert_int_equal(metric_value(fix.r.metrics, M_COMMITS, COMMIT_CONFLICT, 0), 20);
 }
 
 /* ---- R3 ---- */
 
 TEST(test_r3_undo_ends_that_take)
 {
-	struct ledger_fixture f;
 	uint64_t one;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	ledger_must_take(&f, "u1", "app c 2 50%");
-	one = f.answer.ticket;
-	ledger_must_take(&f, "u2", "app c 2 50%");
-	ledger_undo(&f, 0);
-	ledger_undo(&f, 12345);
-	ledger_undo(&f, one);
-	assert_true(kube_store_wait_claims(f.store, NULL, "u1", 0));
-	assert_int_equal(kube_store_claims(f.store, NULL, "u2"), 2);
-	ledger_must_take(&f, "u3", "app c 2 50%");
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 2 50%");
+	one = fix.answer.ticket;
+	ledger_must_take(&fix, "u2", "app c 2 50%");
+	ledger_undo(&fix, 0);
+	ledger_undo(&fix, 12345);
+	ledger_undo(&fix, one);
+	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 0));
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u2"), 2);
+	ledger_must_take(&fix, "u3", "app c 2 50%");
 	/* One on each server, counted once its write is answered. */
-	for (int i = 0; i < 500 && metric_value(f.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0) < 2;
+	for (int i = 0; i < 500 && metric_value(fix.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0) < 2;
 		i++)
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-	assert_int_equal(metric_value(f.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0), 2);
+	assert_int_equal(metric_value(fix.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0), 2);
 	/* A claim whose pod has been seen is no longer ours to end. */
-	ledger_fixture_release(&f);
 }
 
 TEST(test_r3_stopping_takes_back)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	ledger_must_take(&f, "u1", "app c 1 50%");
-	ledger_must_take(&f, "u2", "app c 1 50%");
-	ledger_undo(&f, f.answer.ticket);
-	replica_release(&f.r);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 1);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u2"), 0);
-	ledger_fixture_begin(&f);
-	ledger_fixture_release(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	ledger_must_take(&fix, "u2", "app c 1 50%");
+	ledger_undo(&fix, fix.answer.ticket);
+	replica_release(&fix.r);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 1);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u2"), 0);
+	ledger_fixture_begin(&fix);
 }
 
 TEST(test_r3_deadline_in_the_middle)
 {
-	struct ledger_fixture f;
 	int64_t began;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("b"), 1000, 1);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("b"), 1000, 1);
 	began = api_now_ms();
-	assert_int_equal(ledger_take(&f, "u1", "app c 2 100%", 500), ERR_REFUSED);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 2 100%", 500), ERR_REFUSED);
 	assert_true(api_now_ms() - began < 800);
-	assert_string_equal(f.e.reason, "ApiServerAway");
-	assert_true(kube_store_wait_claims(f.store, NULL, "u1", 0));
-	ledger_fixture_release(&f);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 0));
 }
 
 /* Somebody else's call hangs: who is in a hurry does not wait for it. */
@@ -244,329 +223,276 @@ static void *take_slowly(void *arg)
 
 TEST(test_r3_deadline_while_another_hangs)
 {
-	struct ledger_fixture f;
 	pthread_t thread;
 	int64_t began;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 2000, 1);
-	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &f), 0);
-	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 2000, 1);
+	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &fix), 0);
+	assert_true(api_wait(fix.api, "PUT", STATUS_OF("a"), 1));
 	began = api_now_ms();
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 10%", 400), ERR_REFUSED);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 10%", 400), ERR_REFUSED);
 	assert_true(api_now_ms() - began < 700);
-	assert_string_equal(f.e.reason, "ApiServerAway");
+	assert_string_equal(fix.e.reason, "ApiServerAway");
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	api_nap(200);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 0);
-	assert_int_equal(kube_store_claims(f.store, NULL, "slow"), 1);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 0);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "slow"), 1);
 }
 
 TEST(test_r3_api_server_away)
 {
-	struct ledger_fixture f;
 	int64_t began;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	api_down(f.api);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	api_down(fix.api);
 	began = api_now_ms();
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 100%", 600), ERR_REFUSED);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 100%", 600), ERR_REFUSED);
 	assert_true(api_now_ms() - began < 900);
-	assert_string_equal(f.e.reason, "ApiServerAway");
+	assert_string_equal(fix.e.reason, "ApiServerAway");
 	/* A refusal, too, needs the API server. */
-	assert_int_equal(ledger_take(&f, "u1", "app c 9 100%", 600), ERR_REFUSED);
-	assert_string_equal(f.e.reason, "ApiServerAway");
-	api_up(f.api);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 9 100%", 600), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+	api_up(fix.api);
 	api_nap(300);
-	assert_int_equal(kube_store_claims(f.store, NULL, NULL), 0);
-	ledger_must_take(&f, "u2", "app c 1 100%");
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 0);
+	ledger_must_take(&fix, "u2", "app c 1 100%");
 }
 
 /* The write lands after the answer was no: it is found and taken back. */
 TEST(test_r3_write_lands_late)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_CUT_LATE, "PUT", STATUS_OF("a"), 1500, 1);
-	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 100%", 500), ERR_REFUSED);
-	assert_string_equal(f.e.reason, "ApiServerAway");
-	kube_store_heal(f.store);
-	assert_int_equal(kube_store_writes(f.store), 0);
-	assert_true(kube_store_wait_claims(f.store, NULL, "u1", 1));
-	assert_true(kube_store_wait_claims(f.store, NULL, "u1", 0));
-	ledger_must_take(&f, "u2", "app c 1 100%");
-	ledger_fixture_release(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_CUT_LATE, "PUT", STATUS_OF("a"), 1500, 1);
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 100%", 500), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+	kube_store_heal(fix.store);
+	assert_int_equal(kube_store_writes(fix.store), 0);
+	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 1));
+	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 0));
+	ledger_must_take(&fix, "u2", "app c 1 100%");
 }
 
 /* The same where the watch says nothing either, and this replica stops. */
 TEST(test_r3_unknown_write_is_taken_back_when_stopping)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	api_nap(100);
-	kube_store_mute(f.store, true);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1000, 1);
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 100%", 300), ERR_REFUSED);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 1);
-	replica_release(&f.r);
-	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 0);
-	kube_store_mute(f.store, false);
-	ledger_fixture_begin(&f);
-	ledger_fixture_release(&f);
+	kube_store_mute(fix.store, true);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1000, 1);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 100%", 300), ERR_REFUSED);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 1);
+	replica_release(&fix.r);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 0);
+	kube_store_mute(fix.store, false);
+	ledger_fixture_begin(&fix);
 }
 
 /* ---- R4 ---- */
 
 TEST(test_r4_stale_picture_refuses_nobody)
 {
-	struct ledger_fixture f;
 	size_t before;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
+	ledger_fixture_begin(&fix);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	ledger_set_claims(&f, "a", "");
-	before = ledger_lists(&f);
-	ledger_must_take(&f, "u1", "app c 1 100%");
-	assert_int_equal(ledger_lists(&f), before + 1);
-	ledger_fixture_release(&f);
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "a", "");
+	before = ledger_lists(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	assert_int_equal(ledger_lists(&fix), before + 1);
 }
 
 /* ---- R5, R6 ---- */
 
 TEST(test_r5_pending_is_not_replaced)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "pending", "'a'", WHOLE));
-	ledger_fixture_begin(&f);
-	assert_int_equal(ledger_take_in(&f.r, &f.a, "new", "web-0", "app c 1 100%", 5000, false,
-				 &f.answer, &f.e),
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("old", "web-0", "pending", "'a'", WHOLE));
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
 		ERR_REFUSED);
-	assert_string_equal(f.e.reason, "NoCapacity");
-	assert_int_equal(kube_store_claims(f.store, "a", "old"), 1);
-	assert_int_equal(ledger_puts(&f), 0);
-	ledger_fixture_release(&f);
+	assert_string_equal(fix.e.reason, "NoCapacity");
+	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
+	assert_int_equal(ledger_puts(&fix), 0);
 }
 
 TEST(test_r6_bound_is_replaced_when_its_pod_is_gone)
 {
-	struct ledger_fixture f;
 	int rc;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
-	kube_store_pod(f.store, "lab", "web-0", "old", "Running", NULL);
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
+	kube_store_pod(fix.store, "lab", "web-0", "old", "Running", NULL);
+	ledger_fixture_begin(&fix);
 	rc = ledger_take_in(
-		&f.r, &f.a, "new", "web-0", "app c 1 100%", 5000, false, &f.answer, &f.e);
+		&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false, &fix.answer, &fix.e);
 	assert_int_equal(rc, ERR_REFUSED);
-	assert_int_equal(kube_store_claims(f.store, "a", "old"), 1);
-	kube_store_pod(f.store, "lab", "web-0", NULL, NULL, NULL);
-	rc = ledger_take_in(
-		&f.r, &f.a, "elsewhere", "web-1", "app c 1 100%", 5000, false, &f.answer, &f.e);
+	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
+	kube_store_pod(fix.store, "lab", "web-0", NULL, NULL, NULL);
+	rc = ledger_take_in(&fix.r, &fix.a, "elsewhere", "web-1", "app c 1 100%", 5000, false,
+		&fix.answer, &fix.e);
 	assert_int_equal(rc, ERR_REFUSED);
 	rc = ledger_take_in(
-		&f.r, &f.a, "new", "web-0", "app c 1 100%", 5000, false, &f.answer, &f.e);
+		&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false, &fix.answer, &fix.e);
 	assert_int_equal(rc, 0);
 	/* In the same commit. */
-	assert_int_equal(kube_store_writes(f.store), 1);
-	assert_int_equal(kube_store_claims(f.store, "a", "old"), 0);
-	assert_int_equal(kube_store_claims(f.store, "a", "new"), 1);
-	assert_int_equal(metric_value(f.r.metrics, M_CLAIMS_ENDED, END_GONE, 0), 1);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_writes(fix.store), 1);
+	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 0);
+	assert_int_equal(kube_store_claims(fix.store, "a", "new"), 1);
+	assert_int_equal(metric_value(fix.r.metrics, M_CLAIMS_ENDED, END_GONE, 0), 1);
 }
 
 /* Somebody between us and the API server knows no such page: that says nothing about the pod. */
 TEST(test_r6_only_the_api_server_says_that_a_pod_is_gone)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
-	kube_store_pod(f.store, "lab", "web-0", "old", "Running", NULL);
-	ledger_fixture_begin(&f);
-	api_expect(f.api, "GET", "/api/v1/namespaces/lab/pods/web-0", 404, "404 page not found");
-	assert_int_equal(ledger_take_in(&f.r, &f.a, "new", "web-0", "app c 1 100%", 5000, false,
-				 &f.answer, &f.e),
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
+	kube_store_pod(fix.store, "lab", "web-0", "old", "Running", NULL);
+	ledger_fixture_begin(&fix);
+	api_expect(fix.api, "GET", "/api/v1/namespaces/lab/pods/web-0", 404, "404 page not found");
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
 		ERR_REFUSED);
-	assert_int_equal(api_left(f.api), 0);
-	assert_int_equal(kube_store_claims(f.store, "a", "old"), 1);
-	ledger_fixture_release(&f);
+	assert_int_equal(api_left(fix.api), 0);
+	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
 }
 
 /* What the old pod held elsewhere goes, too. */
 TEST(test_r6_bound_is_replaced_on_all_its_servers)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
-	kube_store_server(f.store, "b", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
-	ledger_fixture_begin(&f);
-	assert_int_equal(ledger_take_in(&f.r, &f.a, "new", "web-0", "app c 1 100%", 5000, false,
-				 &f.answer, &f.e),
+	kube_store_server(
+		fix.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
+	kube_store_server(
+		fix.store, "b", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
 		0);
-	assert_int_equal(kube_store_claims(f.store, NULL, "new"), 1);
-	assert_true(kube_store_wait_claims(f.store, NULL, "old", 0));
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "new"), 1);
+	assert_true(kube_store_wait_claims(fix.store, NULL, "old", 0));
 }
 
 /* ---- R9, bounds, dry run ---- */
 
 TEST(test_r9_no_finalizer_no_claims)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_put(f.store, "a", NULL, NULL, "[]");
-	ledger_fixture_begin(&f);
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 10%", 5000), ERR_REFUSED);
-	kube_store_put(f.store, "a", NULL, NULL, "['poolgate.io/claims']");
-	ledger_must_take(&f, "u1", "app c 1 10%");
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_put(fix.store, "a", NULL, NULL, "[]");
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 10%", 5000), ERR_REFUSED);
+	kube_store_put(fix.store, "a", NULL, NULL, "['poolgate.io/claims']");
+	ledger_must_take(&fix, "u1", "app c 1 10%");
 	/* This replica has not heard of the rest yet; the commit has. */
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_delete(f.store, "a");
-	assert_int_equal(ledger_take(&f, "u2", "app c 1 10%", 5000), ERR_REFUSED);
-	assert_int_equal(kube_store_claims(f.store, "a", "u2"), 0);
-	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
-	ledger_fixture_release(&f);
+	kube_store_mute(fix.store, true);
+	kube_store_delete(fix.store, "a");
+	assert_int_equal(ledger_take(&fix, "u2", "app c 1 10%", 5000), ERR_REFUSED);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u2"), 0);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
 }
 
 TEST(test_r9_made_anew)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_put(f.store, "a", NULL, NULL, "[]");
-	kube_store_delete(f.store, "a");
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 10%", 5000), ERR_REFUSED);
-	assert_string_equal(f.e.reason, "NoServer");
-	kube_store_put(f.store, "a", SPEC, "{}", "[]");
-	assert_int_equal(ledger_take(&f, "u1", "app c 1 10%", 5000), ERR_REFUSED);
-	assert_int_equal(kube_store_writes(f.store), 0);
-	ledger_fixture_release(&f);
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "a", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "a");
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 10%", 5000), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "NoServer");
+	kube_store_put(fix.store, "a", SPEC, "{}", "[]");
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 10%", 5000), ERR_REFUSED);
+	assert_int_equal(kube_store_writes(fix.store), 0);
 }
 
 TEST(test_256_claims)
 {
-	struct ledger_fixture f;
 	struct buf claims;
 
-	ledger_fixture_init(&f);
 	buf_init(&claims, 1u << 20);
 	for (int i = 0; i < 255; i++)
 		buf_fmt(&claims,
 			"%s{'uid':'o-%d','namespace':'lab','name':'o','state':'bound','plan':"
 			"'0000000000000005','gpus':[{'id':'gpu-0','bytes':1000000}]}",
 			i ? "," : "", i);
-	kube_store_server(f.store, "a", 1, 16000, claims.data);
+	kube_store_server(fix.store, "a", 1, 16000, claims.data);
 	buf_release(&claims);
-	ledger_fixture_begin(&f);
-	ledger_must_take(&f, "u1", "app c 1 1");
-	assert_int_equal(ledger_take(&f, "u2", "app c 1 1", 5000), ERR_REFUSED);
-	assert_int_equal(kube_store_claims(f.store, "a", NULL), 256);
-	ledger_fixture_release(&f);
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 1");
+	assert_int_equal(ledger_take(&fix, "u2", "app c 1 1", 5000), ERR_REFUSED);
+	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 256);
 }
 
 TEST(test_dry_run)
 {
-	struct ledger_fixture f;
-
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(ledger_take_in(&f.r, &f.a, "u1", "u1", "app c 1 100%", 5000, true,
-					 &f.answer, &f.e),
+		assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u1", "u1", "app c 1 100%", 5000,
+					 true, &fix.answer, &fix.e),
 			0);
-		assert_int_equal(f.answer.ticket, 0);
-		assert_int_equal(f.answer.n_parts, 1);
+		assert_int_equal(fix.answer.ticket, 0);
+		assert_int_equal(fix.answer.n_parts, 1);
 	}
-	assert_int_equal(ledger_puts(&f), 0);
-	ledger_must_take(&f, "u2", "app c 1 100%");
-	assert_int_equal(
-		ledger_take_in(&f.r, &f.a, "u3", "u3", "app c 1 100%", 5000, true, &f.answer, &f.e),
+	assert_int_equal(ledger_puts(&fix), 0);
+	ledger_must_take(&fix, "u2", "app c 1 100%");
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u3", "u3", "app c 1 100%", 5000, true,
+				 &fix.answer, &fix.e),
 		ERR_REFUSED);
-	ledger_fixture_release(&f);
 }
 
 TEST(test_no_uid_no_right_no_release)
 {
-	struct ledger_fixture f;
 	size_t n = 0;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	assert_int_equal(ledger_take(&f, "", "app c 1 100%", 1000), ERR_INVALID);
-	kube_store_fault(f.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, -1);
-	ledger_must_refuse(&f, "u1", "app c 1 100%", "ApiServerAway");
-	assert_int_equal(f.r.ledger->ops->release(
-				 f.r.ledger, SLICE("u1"), SLICE("lab"), SLICE("u1"), &n, &f.e),
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_take(&fix, "", "app c 1 100%", 1000), ERR_INVALID);
+	kube_store_fault(fix.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, -1);
+	ledger_must_refuse(&fix, "u1", "app c 1 100%", "ApiServerAway");
+	assert_int_equal(fix.r.ledger->ops->release(
+				 fix.r.ledger, SLICE("u1"), SLICE("lab"), SLICE("u1"), &n, &fix.e),
 		ERR_INVALID);
-	ledger_fixture_release(&f);
 }
 
 /* No API server sends these. Such a claim could not be asked for, and would stay; a long one would fill the status' object in etcd. */
 TEST(test_names_that_none_can_have)
 {
-	struct ledger_fixture f;
 	char longest[300];
 
 	memset(longest, 'a', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	const char *const bad[][2] = {{"u1", ""}, {"u1", ".."}, {"u1", "a/b"}, {"u1", "a?x"},
 		{"u1", longest}, {longest, "w"}, {"u 1", "w"}, {"\xc3\xa4", "w"}};
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
 	for (size_t i = 0; i < COUNT(bad); i++)
-		assert_int_equal(ledger_take_in(&f.r, &f.a, bad[i][0], bad[i][1], "app c 1 100%",
-					 1000, false, &f.answer, &f.e),
+		assert_int_equal(ledger_take_in(&fix.r, &fix.a, bad[i][0], bad[i][1],
+					 "app c 1 100%", 1000, false, &fix.answer, &fix.e),
 			ERR_INVALID);
-	assert_int_equal(ledger_puts(&f), 0);
-	assert_int_equal(ledger_take_in(&f.r, &f.a, "u1", "w.0", "app c 1 100%", 1000, false,
-				 &f.answer, &f.e),
+	assert_int_equal(ledger_puts(&fix), 0);
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u1", "w.0", "app c 1 100%", 1000, false,
+				 &fix.answer, &fix.e),
 		0);
-	ledger_fixture_release(&f);
 }
 
 TEST(test_view)
 {
-	struct ledger_fixture f;
 	struct pool_view v;
 	size_t n[CLAIM_STATES];
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	ledger_must_take(&f, "u1", "app c 2 50%");
-	ledger_must_take(&f, "u0", "app c 1 25%");
-	assert_int_equal(f.r.ledger->ops->view(f.r.ledger, true, &f.a, &v, &f.e), 0);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 2 50%");
+	ledger_must_take(&fix, "u0", "app c 1 25%");
+	assert_int_equal(fix.r.ledger->ops->view(fix.r.ledger, true, &fix.a, &v, &fix.e), 0);
 	assert_int_equal(v.inventory.n_servers, 2);
 	assert_int_equal(v.n_claims, 2);
 	assert_string_equal(v.claims[0].key, "u0");
@@ -576,18 +502,17 @@ TEST(test_view)
 	assert_int_equal(v.claims[1].state, CLAIM_PENDING);
 	assert_int_equal(v.usage.claimed[0] + v.usage.claimed[1], 20000 * MB);
 	assert_int_equal(v.usage.pending[0] + v.usage.pending[1], 20000 * MB);
-	f.r.ledger->ops->count(f.r.ledger, n);
+	fix.r.ledger->ops->count(fix.r.ledger, n);
 	assert_int_equal(n[CLAIM_PENDING], 3); /* the one on two servers at each */
 	assert_int_equal(n[CLAIM_BOUND] + n[CLAIM_ADOPTED], 0);
-	ledger_fixture_release(&f);
 }
 
-TESTS(test_r1_same_uid_is_answered_from_its_claim, test_r1_other_replica_answers_from_it_too,
-	test_r2_lost_answers, test_r2_second_server_is_full,
-	test_r2_second_server_is_full_and_a_third_is_not, test_r2_server_is_broken,
-	test_r2_conflict_storm, test_r3_undo_ends_that_take, test_r3_stopping_takes_back,
-	test_r3_deadline_in_the_middle, test_r3_deadline_while_another_hangs,
-	test_r3_api_server_away, test_r3_write_lands_late,
+TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
+	test_r1_other_replica_answers_from_it_too, test_r2_lost_answers,
+	test_r2_second_server_is_full, test_r2_second_server_is_full_and_a_third_is_not,
+	test_r2_server_is_broken, test_r2_conflict_storm, test_r3_undo_ends_that_take,
+	test_r3_stopping_takes_back, test_r3_deadline_in_the_middle,
+	test_r3_deadline_while_another_hangs, test_r3_api_server_away, test_r3_write_lands_late,
 	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
 	test_r5_pending_is_not_replaced, test_r6_bound_is_replaced_when_its_pod_is_gone,
 	test_r6_only_the_api_server_says_that_a_pod_is_gone,

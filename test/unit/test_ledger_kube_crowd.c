@@ -57,141 +57,137 @@ static void run_crowd(struct crowd *c, size_t n)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
+static struct ledger_fixture fix;
+
+FIXTURE(set_up)
+{
+	ledger_fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	ledger_fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_r4_refusals_share_lists)
 {
-	struct ledger_fixture f;
 	struct crowd c = {.n_replicas = 1, .demand = "app c 1 100%", .tries = 1, .ms = 5000};
 	size_t before;
 	int64_t began;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
-	ledger_fixture_begin(&f);
-	c.replicas[0] = &f.r;
-	before = ledger_lists(&f);
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
+	ledger_fixture_begin(&fix);
+	c.replicas[0] = &fix.r;
+	before = ledger_lists(&fix);
 	began = api_now_ms();
 	run_crowd(&c, 16);
 	assert_int_equal(c.refused, 16);
 	assert_int_equal(c.other, 0);
-	assert_true(ledger_lists(&f) > before);
-	assert_true((int64_t)(ledger_lists(&f) - before) <= 1 + (api_now_ms() - began) / 250);
-	assert_true(ledger_lists(&f) - before <= 4);
-	assert_int_equal(ledger_puts(&f), 0);
-	ledger_fixture_release(&f);
+	assert_true(ledger_lists(&fix) > before);
+	assert_true((int64_t)(ledger_lists(&fix) - before) <= 1 + (api_now_ms() - began) / 250);
+	assert_true(ledger_lists(&fix) - before <= 4);
+	assert_int_equal(ledger_puts(&fix), 0);
 }
 
 TEST(test_group_commit)
 {
-	struct ledger_fixture f;
 	struct crowd c = {.n_replicas = 1, .demand = "app c 1 3%", .tries = 1, .ms = 10000};
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	c.replicas[0] = &f.r;
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 20, -1);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	c.replicas[0] = &fix.r;
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 20, -1);
 	run_crowd(&c, 32);
 	assert_int_equal(c.yes, 32);
-	assert_int_equal(kube_store_claims(f.store, "a", NULL), 32);
-	assert_true(ledger_puts(&f) <= 16);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 32);
+	assert_true(ledger_puts(&fix) <= 16);
 }
 
 TEST(test_group_commit_promises_nothing_twice)
 {
-	struct ledger_fixture f;
 	struct crowd c = {.n_replicas = 1, .demand = "app c 1 10%", .tries = 1, .ms = 10000};
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	c.replicas[0] = &f.r;
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 5, -1);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	c.replicas[0] = &fix.r;
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 5, -1);
 	run_crowd(&c, 32);
 	assert_int_equal(c.yes, 10);
 	assert_int_equal(c.other, 0);
-	assert_int_equal(kube_store_claims(f.store, "a", NULL), 10);
-	ledger_fixture_release(&f);
+	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 10);
 }
 
 /* Four servers with two GPUs and one with two more, half a GPU for each: room for 20. */
 TEST(test_three_replicas_admit_exactly_what_fits)
 {
 	static const char *const names[] = {"a", "b", "c", "d", "e"};
-	struct ledger_fixture f;
 	struct replica more[2];
 	struct crowd c = {.n_replicas = 3, .demand = "app c 1 50%", .tries = 3, .ms = 8000};
 
-	ledger_fixture_init(&f);
 	for (size_t i = 0; i < 5; i++)
-		kube_store_server(f.store, names[i], 2, 16000, "");
-	ledger_fixture_begin(&f);
-	c.replicas[0] = &f.r;
+		kube_store_server(fix.store, names[i], 2, 16000, "");
+	ledger_fixture_begin(&fix);
+	c.replicas[0] = &fix.r;
 	for (size_t i = 0; i < 2; i++) {
-		replica_init(&more[i], f.store);
+		replica_init(&more[i], fix.store);
 		c.replicas[i + 1] = &more[i];
 	}
-	kube_store_fault(f.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 2);
-	kube_store_fault(f.store, STORE_CONFLICT, "PUT", STATUS_OF("b"), 0, 2);
+	kube_store_fault(fix.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 2);
+	kube_store_fault(fix.store, STORE_CONFLICT, "PUT", STATUS_OF("b"), 0, 2);
 	run_crowd(&c, 60);
 	assert_int_equal(c.yes, 20);
 	assert_int_equal(c.other, 0);
-	assert_int_equal(kube_store_claims(f.store, NULL, NULL), 20);
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 20);
 	replica_release(&more[0]);
 	replica_release(&more[1]);
-	ledger_fixture_release(&f);
 }
 
 /* Pods that span two servers and get in each other's way: what is left at the end is whole claims of those who were told yes. */
 TEST(test_three_replicas_over_two_servers)
 {
-	struct ledger_fixture f;
 	struct replica more[2];
 	struct crowd c = {.n_replicas = 3, .demand = "app c 2 50%", .tries = 4, .ms = 8000};
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	kube_store_server(f.store, "c", 1, 16000, "");
-	kube_store_server(f.store, "d", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	c.replicas[0] = &f.r;
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	kube_store_server(fix.store, "c", 1, 16000, "");
+	kube_store_server(fix.store, "d", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	c.replicas[0] = &fix.r;
 	for (size_t i = 0; i < 2; i++) {
-		replica_init(&more[i], f.store);
+		replica_init(&more[i], fix.store);
 		c.replicas[i + 1] = &more[i];
 	}
 	run_crowd(&c, 24);
 	assert_int_equal(c.other, 0);
 	assert_true(c.yes >= 3);
-	assert_true(kube_store_wait_claims(f.store, NULL, NULL, 2 * (size_t)c.yes));
+	assert_true(kube_store_wait_claims(fix.store, NULL, NULL, 2 * (size_t)c.yes));
 	replica_release(&more[0]);
 	replica_release(&more[1]);
-	ledger_fixture_release(&f);
 }
 
 /* Where another replica was first a moment ago nobody goes who finds room elsewhere; who does not goes all the same. */
 TEST(test_elsewhere_after_a_conflict)
 {
-	struct ledger_fixture f;
 	int64_t began;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 2, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_CONFLICT, "PUT", STATUS_OF("a"), 0, 1);
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_CONFLICT, "PUT", STATUS_OF("a"), 0, 1);
 	began = api_now_ms();
-	ledger_must_take(&f, "u1", "app c 1 100%");
-	ledger_must_take(&f, "u2", "app c 1 100%");
-	assert_int_equal(kube_store_claims(f.store, "a", "u1"), 1);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	ledger_must_take(&fix, "u2", "app c 1 100%");
+	assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
 	/* The moment may have passed on a slow machine. */
 	if (api_now_ms() - began < 400)
-		assert_int_equal(kube_store_claims(f.store, "b", "u2"), 1);
-	ledger_must_take(&f, "u3", "app c 1 100%");
-	assert_int_equal(kube_store_claims(f.store, NULL, NULL), 3);
-	ledger_fixture_release(&f);
+		assert_int_equal(kube_store_claims(fix.store, "b", "u2"), 1);
+	ledger_must_take(&fix, "u3", "app c 1 100%");
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 3);
 }
 
-TESTS(test_r4_refusals_share_lists, test_group_commit, test_group_commit_promises_nothing_twice,
-	test_three_replicas_admit_exactly_what_fits, test_three_replicas_over_two_servers,
-	test_elsewhere_after_a_conflict)
+TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_group_commit,
+	test_group_commit_promises_nothing_twice, test_three_replicas_admit_exactly_what_fits,
+	test_three_replicas_over_two_servers, test_elsewhere_after_a_conflict)

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/mutate: what is injected, restored on update, and taken back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/edge/ledger_memory.h"
 
 #define ON                                                                                         \
@@ -90,28 +82,37 @@ static const struct {
 		ERR_REFUSED, "remove it", "/spec/containers/0/env/0"},
 };
 
-static void test_verdicts(void **state)
-{
-	struct fixture f;
+static struct fixture fix;
 
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
-		int rc = fixture_mutate(&f, verdicts[i].pod);
-		const char *said = rc                   ? f.err.msg
-				   : f.mutation.patched ? "patched"
-							: f.mutation.why_not;
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
+TEST(test_verdicts)
+{
+	for (size_t i = 0; i < COUNT(verdicts); i++) {
+		int rc = fixture_mutate(&fix, verdicts[i].pod);
+		const char *said = rc                     ? fix.err.msg
+				   : fix.mutation.patched ? "patched"
+							  : fix.mutation.why_not;
 
 		if (rc != verdicts[i].rc)
-			fail_msg("row %zu: %d, %s at %s", i, rc, said, f.err.path);
-		if (rc == 0 && f.mutation.patched != (verdicts[i].says == NULL))
+			fail_msg("row %zu: %d, %s at %s", i, rc, said, fix.err.path);
+		if (rc == 0 && fix.mutation.patched != (verdicts[i].says == NULL))
 			fail_msg("row %zu: %s", i, said);
 		if (verdicts[i].says && !strstr(said, verdicts[i].says))
 			fail_msg("row %zu: %s", i, said);
-		if (verdicts[i].path && strcmp(f.err.path, verdicts[i].path) != 0)
-			fail_msg("row %zu: at %s", i, f.err.path);
+		if (verdicts[i].path && strcmp(fix.err.path, verdicts[i].path) != 0)
+			fail_msg("row %zu: at %s", i, fix.err.path);
 	}
-	fixture_release(&f);
 }
 
 static cJSON *at(cJSON *v, const char *path)
@@ -140,21 +141,19 @@ static void expect(const char *pod, const char *path, const char *want)
 	cJSON_Delete(root);
 }
 
-static void test_what_is_injected(void **state)
+TEST(test_what_is_injected)
 {
-	struct fixture f;
 	char *pod;
 
-	(void)state;
-	fixture_init(&f);
-	pod = fixture_inject(&f, POD(ON ",'bitfusion-client/filter':'a=b  c'}",
-					 "'containers':[{'name':'side','command':['x']},{'name':'a'"
-					 ",'command':['python t.py'],"
-					 "'resources':{'limits':{'cpu':'2','bitfusion.io/"
-					 "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'},"
-					 "'requests':{'cpu':'500m','bitfusion.io/"
-					 "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'}},"
-					 "'env':[{'name':'LD_LIBRARY_PATH','value':'/cupti/'}]}]"));
+	pod = fixture_inject(
+		&fix, POD(ON ",'bitfusion-client/filter':'a=b  c'}",
+			      "'containers':[{'name':'side','command':['x']},{'name':'a'"
+			      ",'command':['python t.py'],"
+			      "'resources':{'limits':{'cpu':'2','bitfusion.io/"
+			      "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'},"
+			      "'requests':{'cpu':'500m','bitfusion.io/"
+			      "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'}},"
+			      "'env':[{'name':'LD_LIBRARY_PATH','value':'/cupti/'}]}]"));
 	expect(pod, "spec.containers.1.command",
 		"['" FIX_LAUNCHER "','run','-n','2','-p','0.130000','--filter','a=b','--filter','c'"
 		",'--','sh','-c','python t.py']");
@@ -167,9 +166,8 @@ static void test_what_is_injected(void **state)
 		"{'limits':{'cpu':'2'},'requests':{'cpu':'500m'}}");
 	expect(pod, "metadata.labels", "{'poolgate.io/injected':'true'}");
 	expect(pod, "metadata.annotations.auto-management/status", "'injected'");
-	assert_int_equal(f.mutation.warnings.n, 2);
+	assert_int_equal(fix.mutation.warnings.n, 2);
 	free(pod);
-	fixture_release(&f);
 }
 
 /* the container's own variable, as JSON; what becomes of env */
@@ -197,63 +195,50 @@ static const char *const paths[][2] = {
 	"{'metadata':{'name':'p'," ON "}},'spec':{'containers':[{'name':'a'," env                  \
 	"'command':['x']," ONE "}]}}"
 
-static void test_library_path(void **state)
+TEST(test_library_path)
 {
-	struct fixture f;
-
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < COUNT(paths); i++) {
 		char text[1024], *pod;
 
 		snprintf(text, sizeof(text), ENV_POD("%s"), paths[i][0]);
-		pod = fixture_inject(&f, text);
+		pod = fixture_inject(&fix, text);
 		expect(pod, "spec.containers.0.env", paths[i][1]);
 		free(pod);
 	}
-	fixture_release(&f);
 }
 
-static void test_twice_is_once(void **state)
+TEST(test_twice_is_once)
 {
-	struct fixture f;
 	char *once;
 
-	(void)state;
-	fixture_init(&f);
-	once = fixture_inject(&f, POD(ON "}", APP));
-	assert_int_equal(fixture_mutate(&f, once), 0);
-	assert_false(f.mutation.patched);
+	once = fixture_inject(&fix, POD(ON "}", APP));
+	assert_int_equal(fixture_mutate(&fix, once), 0);
+	assert_false(fix.mutation.patched);
 	free(once);
-	fixture_release(&f);
 }
 
 /* A later hook adds a container that asks: it joins the plan, nothing else changes. */
-static void test_reinvocation(void **state)
+TEST(test_reinvocation)
 {
-	struct fixture f;
 	char *once, *more, *twice;
 
-	(void)state;
-	fixture_init(&f);
-	once = fixture_inject(&f, POD(ON "}", APP));
+	once = fixture_inject(&fix, POD(ON "}", APP));
 	more = fixture_apply(once, "[{\"op\":\"add\",\"path\":\"/spec/containers/"
 				   "-\",\"value\":{\"name\":\"late\",\"command\":[\"y\"],"
 				   "\"resources\":{\"limits\":{\"bitfusion.io/gpu-amount\":1}}}}]");
-	twice = fixture_inject(&f, more);
+	twice = fixture_inject(&fix, more);
 	expect(twice, "spec.containers.1.command.7", "'y'");
 	expect(twice, "spec.containers.0.command.7", "'python'");
-	assert_int_equal(f.mutation.plan.n_containers, 2);
-	assert_int_equal(f.mutation.plan.n_inits, 1);
+	assert_int_equal(fix.mutation.plan.n_containers, 2);
+	assert_int_equal(fix.mutation.plan.n_inits, 1);
 	expect(twice, "spec.initContainers.1", "nothing");
 	expect(twice, "spec.volumes.1", "nothing");
-	assert_int_equal(fixture_validate(&f, twice), 0);
-	assert_true(f.validation.claims);
-	assert_int_equal(f.validation.demand.n_containers, 2);
+	assert_int_equal(fixture_validate(&fix, twice), 0);
+	assert_true(fix.validation.claims);
+	assert_int_equal(fix.validation.demand.n_containers, 2);
 	free(once);
 	free(more);
 	free(twice);
-	fixture_release(&f);
 }
 
 /* Pods that come back as they were; empty maps and lists of the user's own stay. */
@@ -276,24 +261,20 @@ static const char *const round_trips[] = {
 	POD(ON ",'poolgate.io/launcher':'juice'}", APP),
 };
 
-static void test_undo_brings_back(void **state)
+TEST(test_undo_brings_back)
 {
-	struct fixture f;
-
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < sizeof(round_trips) / sizeof(round_trips[0]); i++) {
-		char *pod = fixture_inject(&f, round_trips[i]), *back;
+	for (size_t i = 0; i < COUNT(round_trips); i++) {
+		char *pod = fixture_inject(&fix, round_trips[i]), *back;
 		cJSON *want, *got;
 
-		fixture_raw(&f, pod);
-		buf_clear(&f.patch);
-		if (mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation,
-			    &f.err) < 0)
-			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
-		back = fixture_apply(pod, f.patch.data);
-		fixture_pod(&f, round_trips[i]);
-		want = cJSON_Parse(f.json_text);
+		fixture_raw(&fix, pod);
+		buf_clear(&fix.patch);
+		if (mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
+			    &fix.mutation, &fix.err) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		back = fixture_apply(pod, fix.patch.data);
+		fixture_pod(&fix, round_trips[i]);
+		want = cJSON_Parse(fix.json_text);
 		got = cJSON_Parse(back);
 		if (!cJSON_Compare(want, got, true))
 			fail_msg("row %zu: %s", i, back);
@@ -302,11 +283,10 @@ static void test_undo_brings_back(void **state)
 		free(back);
 		free(pod);
 	}
-	fixture_release(&f);
 }
 
 /* What `kubectl apply` of the user's manifest makes of the live pod: command and gpu-amount come back. */
-static void test_update_restores(void **state)
+TEST(test_update_restores)
 {
 	static const char apply[] =
 		"[{\"op\":\"replace\",\"path\":\"/spec/containers/0/"
@@ -324,13 +304,10 @@ static void test_update_restores(void **state)
 		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/resources/requests\"},"
 		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/resources/limits/"
 		"bitfusion.io~1gpu\"}]";
-	struct fixture f;
 	char *live, *applied, *both, *text;
 	const struct json_node *root;
 
-	(void)state;
-	fixture_init(&f);
-	live = fixture_inject(&f, POD(ON "}", APP));
+	live = fixture_inject(&fix, POD(ON "}", APP));
 	for (int k = 0; k < 2; k++) {
 		char *now;
 
@@ -338,14 +315,15 @@ static void test_update_restores(void **state)
 		both = k ? fixture_apply(applied, replace) : strdup(applied);
 		text = malloc(strlen(live) + strlen(both) + 64);
 		sprintf(text, "{\"old\":%s,\"new\":%s}", live, both);
-		root = fixture_raw(&f, text);
-		buf_clear(&f.patch);
+		root = fixture_raw(&fix, text);
+		buf_clear(&fix.patch);
 		/* another launcher is configured by now: what counts is the live pod */
-		assert_int_equal(mutate_update(NULL, &f.json, json_get(&f.json, root, SLICE("new")),
-					 json_get(&f.json, root, SLICE("old")), SLICE("ml"),
-					 &f.scratch, &f.patch, &f.mutation, &f.err),
+		assert_int_equal(
+			mutate_update(NULL, &fix.json, json_get(&fix.json, root, SLICE("new")),
+				json_get(&fix.json, root, SLICE("old")), SLICE("ml"), &fix.scratch,
+				&fix.patch, &fix.mutation, &fix.err),
 			0);
-		now = fixture_apply(both, f.patch.data);
+		now = fixture_apply(both, fix.patch.data);
 		cJSON *got = cJSON_Parse(now), *want = cJSON_Parse(live);
 
 		cJSON_DeleteItemFromObjectCaseSensitive(at(got, "metadata.annotations"), "note");
@@ -359,54 +337,45 @@ static void test_update_restores(void **state)
 		free(text);
 	}
 	free(live);
-	fixture_release(&f);
 }
 
-static void test_update_cannot_change_the_request(void **state)
+TEST(test_update_cannot_change_the_request)
 {
 	static const char change[] = "[{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/"
 				     "limits/bitfusion.io~1gpu-amount\",\"value\":\"2\"}]";
-	struct fixture f;
 	char *live, *now, *text;
 	const struct json_node *root;
 
-	(void)state;
-	fixture_init(&f);
-	live = fixture_inject(&f, POD(ON "}", APP));
+	live = fixture_inject(&fix, POD(ON "}", APP));
 	now = fixture_apply(live, change);
 	text = malloc(strlen(live) + strlen(now) + 64);
 	sprintf(text, "{\"old\":%s,\"new\":%s}", live, now);
-	root = fixture_raw(&f, text);
-	assert_int_equal(mutate_update(NULL, &f.json, json_get(&f.json, root, SLICE("new")),
-				 json_get(&f.json, root, SLICE("old")), SLICE("ml"), &f.scratch,
-				 &f.patch, &f.mutation, &f.err),
+	root = fixture_raw(&fix, text);
+	assert_int_equal(mutate_update(NULL, &fix.json, json_get(&fix.json, root, SLICE("new")),
+				 json_get(&fix.json, root, SLICE("old")), SLICE("ml"), &fix.scratch,
+				 &fix.patch, &fix.mutation, &fix.err),
 		ERR_REFUSED);
-	assert_string_equal(f.err.reason, "RequestChanged");
+	assert_string_equal(fix.err.reason, "RequestChanged");
 	free(text);
 	free(now);
 	free(live);
-	fixture_release(&f);
 }
 
-static void test_servers_are_placed(void **state)
+TEST(test_servers_are_placed)
 {
-	struct fixture f;
 	char *pod;
 
-	(void)state;
-	fixture_init(&f);
-	pod = fixture_inject(&f,
+	pod = fixture_inject(&fix,
 		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
 	expect(pod, "spec.containers.0.env.0", "{'name':'LUPINE_SERVER','value':'10.0.0.1:14833'}");
-	assert_int_equal(fixture_validate(&f, pod), 0);
-	assert_int_equal(f.validation.demand.n_servers, 1);
-	assert_true(f.validation.demand.whole_servers);
+	assert_int_equal(fixture_validate(&fix, pod), 0);
+	assert_int_equal(fix.validation.demand.n_servers, 1);
+	assert_true(fix.validation.demand.whole_servers);
 	free(pod);
-	fixture_release(&f);
 }
 
 /* Two servers with one GPU each hold two containers, unless the launcher reaches only one of them. */
-static void test_one_server(void **state)
+TEST(test_one_server)
 {
 	static struct gpu gpu[] = {{.id = "gpu-0",
 		.model = "T4",
@@ -420,28 +389,24 @@ static void test_one_server(void **state)
 	static const char two[] = POD(ON ",'poolgate.io/launcher':'lupine'}",
 		"'containers':[{'name':'a'," ONE "},{'name':'b'," ONE "}]");
 	struct inventory inv = {servers, 2, 2};
-	struct fixture f;
 	char *pod;
 
-	(void)state;
-	fixture_init(&f);
-	assert_int_equal(ledger_memory_set_inventory(f.ledger, &inv, &f.err), 0);
-	pod = fixture_inject(&f, two);
+	assert_int_equal(ledger_memory_set_inventory(fix.ledger, &inv, &fix.err), 0);
+	pod = fixture_inject(&fix, two);
 	expect(pod, "spec.containers.1.env.0", "{'name':'LUPINE_SERVER','value':'a:1,b:1'}");
 	free(pod);
-	f.profiles[2].one_server = true;
-	assert_int_equal(fixture_mutate(&f, two), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "NoCapacity");
-	assert_non_null(strstr(f.err.msg, "one GPU server per pod"));
-	pod = fixture_inject(&f,
+	fix.profiles[2].one_server = true;
+	assert_int_equal(fixture_mutate(&fix, two), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NoCapacity");
+	assert_non_null(strstr(fix.err.msg, "one GPU server per pod"));
+	pod = fixture_inject(&fix,
 		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
 	expect(pod, "spec.containers.0.env.0", "{'name':'LUPINE_SERVER','value':'a:1'}");
 	free(pod);
-	fixture_release(&f);
 }
 
 /* Who asks for what can never be is not told to wait for a pool that is full. */
-static void test_full_pool_hides_no_mistake(void **state)
+TEST(test_full_pool_hides_no_mistake)
 {
 	static const struct {
 		const char *pod, *says;
@@ -459,82 +424,55 @@ static void test_full_pool_hides_no_mistake(void **state)
 	static struct gpu_server servers[] = {
 		{.name = "a", .address = "a:1", .gpus = gpu, .n_gpus = 1}};
 	struct inventory inv = {servers, 1, 1};
-	struct fixture f;
 
-	(void)state;
-	fixture_init(&f);
-	assert_int_equal(ledger_memory_set_inventory(f.ledger, &inv, &f.err), 0);
-	for (size_t i = 0; i < sizeof(pods) / sizeof(pods[0]); i++) {
-		assert_true(fixture_mutate(&f, pods[i].pod) < 0);
-		if (!strstr(f.err.msg, pods[i].says))
-			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
-		err_clear(&f.err);
+	assert_int_equal(ledger_memory_set_inventory(fix.ledger, &inv, &fix.err), 0);
+	for (size_t i = 0; i < COUNT(pods); i++) {
+		assert_true(fixture_mutate(&fix, pods[i].pod) < 0);
+		if (!strstr(fix.err.msg, pods[i].says))
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		err_clear(&fix.err);
 	}
-	assert_int_equal(
-		fixture_mutate(&f, POD(ON ",'poolgate.io/launcher':'lupine'}", APP)), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "NoServer");
-	fixture_release(&f);
+	assert_int_equal(fixture_mutate(&fix, POD(ON ",'poolgate.io/launcher':'lupine'}", APP)),
+		ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NoServer");
 }
 
 /* A later hook adds a container that the servers which were chosen cannot hold: said at once, and truly. */
-static void test_late_container_on_placed_servers(void **state)
+TEST(test_late_container_on_placed_servers)
 {
 	static const char late[] =
 		"[{\"op\":\"add\",\"path\":\"/spec/containers/-\",\"value\":{\"name\":\"late\","
 		"\"resources\":{\"limits\":{\"bitfusion.io/gpu-amount\":3}}}}]";
-	struct fixture f;
 	char *once, *more;
 
-	(void)state;
-	fixture_init(&f);
-	once = fixture_inject(&f,
+	once = fixture_inject(&fix,
 		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
 	more = fixture_apply(once, late);
-	assert_int_equal(fixture_mutate(&f, more), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "NoCapacity");
-	assert_non_null(strstr(f.err.msg, "added by another hook"));
+	assert_int_equal(fixture_mutate(&fix, more), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NoCapacity");
+	assert_non_null(strstr(fix.err.msg, "added by another hook"));
 	free(once);
 	free(more);
-	fixture_release(&f);
 }
 
-static void test_injection_mode_leaves_the_command(void **state)
+TEST(test_injection_mode_leaves_the_command)
 {
-	struct fixture f;
 	char *pod;
 
-	(void)state;
-	fixture_init(&f);
-	pod = fixture_inject(
-		&f, POD("'annotations':{'auto-management/bitfusion':'Injection','bitfusion-client/"
-			"os':'ubuntu18','bitfusion-client/version':'400'}",
-			    "'containers':[{'name':'a'," ONE "}]"));
+	pod = fixture_inject(&fix,
+		POD("'annotations':{'auto-management/bitfusion':'Injection','bitfusion-client/"
+		    "os':'ubuntu18','bitfusion-client/version':'400'}",
+			"'containers':[{'name':'a'," ONE "}]"));
 	expect(pod, "spec.containers.0.command", "nothing");
 	expect(pod, "spec.containers.0.resources.requests", "{'bitfusion.io/gpu':100}");
-	assert_int_equal(f.mutation.plan.containers[0].command, COMMAND_NONE);
-	assert_int_equal(fixture_validate(&f, pod), 0);
-	assert_true(f.validation.claims);
+	assert_int_equal(fix.mutation.plan.containers[0].command, COMMAND_NONE);
+	assert_int_equal(fixture_validate(&fix, pod), 0);
+	assert_true(fix.validation.claims);
 	free(pod);
-	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_verdicts),
-		cmocka_unit_test(test_what_is_injected),
-		cmocka_unit_test(test_library_path),
-		cmocka_unit_test(test_twice_is_once),
-		cmocka_unit_test(test_reinvocation),
-		cmocka_unit_test(test_undo_brings_back),
-		cmocka_unit_test(test_update_restores),
-		cmocka_unit_test(test_update_cannot_change_the_request),
-		cmocka_unit_test(test_servers_are_placed),
-		cmocka_unit_test(test_one_server),
-		cmocka_unit_test(test_full_pool_hides_no_mistake),
-		cmocka_unit_test(test_late_container_on_placed_servers),
-		cmocka_unit_test(test_injection_mode_leaves_the_command),
-	};
-
-	return cmocka_run_group_tests_name("mutate", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(set_up, tear_down, test_verdicts, test_what_is_injected, test_library_path,
+	test_twice_is_once, test_reinvocation, test_undo_brings_back, test_update_restores,
+	test_update_cannot_change_the_request, test_servers_are_placed, test_one_server,
+	test_full_pool_hides_no_mistake, test_late_container_on_placed_servers,
+	test_injection_mode_leaves_the_command)

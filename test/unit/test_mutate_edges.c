@@ -32,44 +32,51 @@ static const char *const accepted[] = {
 			      "b/c':1,'bitfusion.io/gpu-amount':'1'}}}]"),
 };
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_odd_pods_are_injected)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(accepted); i++) {
-		char *pod = fixture_inject(&f, accepted[i]), *again;
+		char *pod = fixture_inject(&fix, accepted[i]), *again;
 		cJSON *root;
 
-		if (!f.mutation.patched)
-			fail_msg("row %zu: %s", i, f.mutation.why_not);
-		if (fixture_validate(&f, pod) < 0)
-			fail_msg("row %zu: %s: %s in %s", i, f.err.path, f.err.msg, pod);
-		assert_true(f.validation.claims);
-		again = fixture_inject(&f, pod);
-		assert_false(f.mutation.patched);
+		if (!fix.mutation.patched)
+			fail_msg("row %zu: %s", i, fix.mutation.why_not);
+		if (fixture_validate(&fix, pod) < 0)
+			fail_msg("row %zu: %s: %s in %s", i, fix.err.path, fix.err.msg, pod);
+		assert_true(fix.validation.claims);
+		again = fixture_inject(&fix, pod);
+		assert_false(fix.mutation.patched);
 		root = cJSON_Parse(pod);
 		assert_non_null(root);
 		cJSON_Delete(root);
 		free(again);
 		free(pod);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_other_resources_stay)
 {
-	struct fixture f;
 	char *pod;
 
-	fixture_init(&f);
-	pod = fixture_inject(&f, accepted[4]);
+	pod = fixture_inject(&fix, accepted[4]);
 	assert_non_null(strstr(pod, "\"claims\":[{\"name\":\"c\"}]"));
 	free(pod);
-	pod = fixture_inject(&f, accepted[7]);
+	pod = fixture_inject(&fix, accepted[7]);
 	assert_non_null(strstr(pod, "\"a~b/c\":1"));
 	free(pod);
-	fixture_release(&f);
 }
 
 /* pod; 0 or the error; a piece of why_not or message; path */
@@ -108,66 +115,56 @@ static const struct {
 
 TEST(test_verdicts)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(verdicts); i++) {
-		int rc = fixture_mutate(&f, verdicts[i].pod);
-		const char *says = rc ? f.err.msg : f.mutation.why_not;
+		int rc = fixture_mutate(&fix, verdicts[i].pod);
+		const char *says = rc ? fix.err.msg : fix.mutation.why_not;
 
 		if (rc != verdicts[i].rc)
-			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+			fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
 		if (!says || !strstr(says, verdicts[i].says))
 			fail_msg("row %zu says %s", i, says ? says : "nothing");
 		if (rc)
-			assert_string_equal(f.err.path, verdicts[i].path);
+			assert_string_equal(fix.err.path, verdicts[i].path);
 	}
-	fixture_release(&f);
 }
 
 /* A number of 6000 digits is the user's own and comes back as it was. */
 TEST(test_a_long_number)
 {
-	struct fixture f;
 	struct buf b;
 	char *pod, *back;
 
-	fixture_init(&f);
 	buf_init(&b, 1 << 16);
 	buf_str(&b, "{'metadata':{'name':'p'," ON "}},'spec':{'containers':[{'name':'a','command':["
 		    "'x'],'resources':{'limits':{'bitfusion.io/gpu-amount':1.");
 	for (int i = 0; i < 6000; i++)
 		buf_char(&b, '0');
 	buf_str(&b, "}}}]}}");
-	pod = fixture_inject(&f, b.data);
-	fixture_raw(&f, pod);
-	buf_clear(&f.patch);
-	assert_int_equal(
-		mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation, &f.err),
+	pod = fixture_inject(&fix, b.data);
+	fixture_raw(&fix, pod);
+	buf_clear(&fix.patch);
+	assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
+				 &fix.mutation, &fix.err),
 		0);
-	assert_non_null(strstr(f.patch.data, "1.00000000000"));
-	back = fixture_apply(pod, f.patch.data);
+	assert_non_null(strstr(fix.patch.data, "1.00000000000"));
+	back = fixture_apply(pod, fix.patch.data);
 	free(back);
 	free(pod);
 	buf_release(&b);
-	fixture_release(&f);
 }
 
 TEST(test_filters_are_bounded)
 {
-	struct fixture f;
 	struct buf b;
 
-	fixture_init(&f);
 	buf_init(&b, 1 << 16);
 	buf_str(&b, "{'metadata':{'name':'p'," ON ",'bitfusion-client/filter':'");
 	for (int i = 0; i < 5000; i++)
 		buf_char(&b, '$');
 	buf_str(&b, "'}},'spec':{" APP "}}");
-	assert_int_equal(fixture_mutate(&f, b.data), ERR_INVALID);
-	assert_string_equal(f.err.path, "/metadata/annotations/bitfusion-client~1filter");
+	assert_int_equal(fixture_mutate(&fix, b.data), ERR_INVALID);
+	assert_string_equal(fix.err.path, "/metadata/annotations/bitfusion-client~1filter");
 	buf_release(&b);
-	fixture_release(&f);
 }
 
 /* Of two variables of one name the last one was moved; the first is the user's and stays when ours goes. */
@@ -177,48 +174,42 @@ TEST(test_undo_leaves_the_users_own_variables)
 		"'containers':[{'name':'a','command':['x'],'env':["
 		"{'name':'LD_LIBRARY_PATH','value':'/1'},"
 		"{'name':'LD_LIBRARY_PATH','valueFrom':{'x':1}},{'name':'Z'}]," ONE "}]");
-	struct fixture f;
 	char *pod, *back;
 
-	fixture_init(&f);
-	pod = fixture_inject(&f, text);
-	fixture_raw(&f, pod);
-	buf_clear(&f.patch);
-	assert_int_equal(
-		mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation, &f.err),
+	pod = fixture_inject(&fix, text);
+	fixture_raw(&fix, pod);
+	buf_clear(&fix.patch);
+	assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
+				 &fix.mutation, &fix.err),
 		0);
-	back = fixture_apply(pod, f.patch.data);
+	back = fixture_apply(pod, fix.patch.data);
 	assert_non_null(strstr(back,
 		"\"env\":[{\"name\":\"LD_LIBRARY_PATH\",\"value\":\"/1\"},"
 		"{\"valueFrom\":{\"x\":1},\"name\":\"LD_LIBRARY_PATH\"},{\"name\":\"Z\"}]"));
 	free(back);
 	free(pod);
-	fixture_release(&f);
 }
 
 /* A container that is done and is given its request once more: the resources are rewritten, the rest is left. */
 TEST(test_a_container_that_asks_again)
 {
-	struct fixture f;
 	char *pod, *again, *twice;
 
-	fixture_init(&f);
-	pod = fixture_inject(&f, POD(ON "}", APP));
+	pod = fixture_inject(&fix, POD(ON "}", APP));
 	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
 				    "bitfusion.io~1gpu-amount','value':'1'}]");
-	twice = fixture_inject(&f, again);
-	assert_true(f.mutation.patched);
+	twice = fixture_inject(&fix, again);
+	assert_true(fix.mutation.patched);
 	assert_string_equal(twice, pod);
 	free(again);
 	free(twice);
 	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
 				    "bitfusion.io~1gpu-amount','value':'2'}]");
-	assert_int_equal(fixture_mutate(&f, again), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "RequestChanged");
-	assert_string_equal(f.err.path, "/spec/containers/0/resources");
+	assert_int_equal(fixture_mutate(&fix, again), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "RequestChanged");
+	assert_string_equal(fix.err.path, "/spec/containers/0/resources");
 	free(again);
 	free(pod);
-	fixture_release(&f);
 }
 
 /* Both objects of an update, and the update's patch. Returns what mutate_update does. */
@@ -267,20 +258,18 @@ static const struct {
 
 TEST(test_updates)
 {
-	struct fixture f;
 	char *live;
 
-	fixture_init(&f);
-	live = fixture_inject(&f, POD(ON "}", TWO));
+	live = fixture_inject(&fix, POD(ON "}", TWO));
 	for (size_t i = 0; i < COUNT(updates); i++) {
 		char *now = fixture_change(live, updates[i].change), *after;
-		int rc = update(&f, live, now);
+		int rc = update(&fix, live, now);
 		cJSON *got, *want;
 
 		if (rc != updates[i].rc)
-			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+			fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
 		if (rc == 0) {
-			after = fixture_apply(now, f.patch.data);
+			after = fixture_apply(now, fix.patch.data);
 			got = cJSON_Parse(after);
 			want = cJSON_Parse(live);
 			if (updates[i].same && !cJSON_Compare(got, want, true))
@@ -289,12 +278,11 @@ TEST(test_updates)
 			cJSON_Delete(want);
 			free(after);
 		} else {
-			assert_string_equal(f.err.reason, "RequestChanged");
+			assert_string_equal(fix.err.reason, "RequestChanged");
 		}
 		free(now);
 	}
 	free(live);
-	fixture_release(&f);
 }
 
 #define COMMAND "/spec/containers/0/command"
@@ -337,11 +325,9 @@ TEST(test_updates_of_wrapped)
 {
 	static const char pod[] = POD(ON "}",
 		"'containers':[{'name':'a','command':['python','t.py'],'args':['x']," ONE "}]");
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(wrapped); i++) {
-		char *made = fixture_inject(&f, pod), *live, *now, *after;
+		char *made = fixture_inject(&fix, pod), *live, *now, *after;
 		char hook[1024], user[1024];
 		cJSON *got, *want;
 
@@ -349,8 +335,8 @@ TEST(test_updates_of_wrapped)
 		(void)snprintf(user, sizeof(user), "[%s," BACK(0) "]", wrapped[i].user);
 		live = fixture_change(made, hook);
 		now = fixture_change(live, user);
-		assert_int_equal(update(&f, live, now), 0);
-		after = fixture_apply(now, f.patch.data);
+		assert_int_equal(update(&fix, live, now), 0);
+		after = fixture_apply(now, fix.patch.data);
 		got = cJSON_Parse(after);
 		want = cJSON_Parse(live);
 		if (cJSON_Compare(got, want, true) != wrapped[i].same)
@@ -362,7 +348,6 @@ TEST(test_updates_of_wrapped)
 		free(live);
 		free(made);
 	}
-	fixture_release(&f);
 }
 
 /* A pod with n containers that ask, each with so many variables. */
@@ -389,10 +374,8 @@ TEST(test_crowds)
 		{1025, 0, ERR_TOOBIG},
 		{20000, 0, ERR_TOOBIG},
 	};
-	struct fixture f;
 	struct buf b;
 
-	fixture_init(&f);
 	buf_init(&b, 16 << 20);
 	alarm(60);
 	for (size_t i = 0; i < COUNT(rows); i++) {
@@ -401,17 +384,17 @@ TEST(test_crowds)
 		buf_clear(&b);
 		crowd(&b, rows[i].containers, rows[i].env);
 		assert_false(b.failed);
-		rc = fixture_mutate(&f, b.data);
+		rc = fixture_mutate(&fix, b.data);
 		if (rc != rows[i].rc)
-			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+			fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
 		if (rc == 0)
-			assert_true(f.mutation.patched);
+			assert_true(fix.mutation.patched);
 	}
 	alarm(0);
 	buf_release(&b);
-	fixture_release(&f);
 }
 
-TESTS(test_odd_pods_are_injected, test_other_resources_stay, test_verdicts, test_a_long_number,
-	test_filters_are_bounded, test_undo_leaves_the_users_own_variables,
-	test_a_container_that_asks_again, test_updates, test_updates_of_wrapped, test_crowds)
+TESTS_BETWEEN(set_up, tear_down, test_odd_pods_are_injected, test_other_resources_stay,
+	test_verdicts, test_a_long_number, test_filters_are_bounded,
+	test_undo_leaves_the_users_own_variables, test_a_container_that_asks_again, test_updates,
+	test_updates_of_wrapped, test_crowds)

@@ -151,94 +151,94 @@ static int times(const char *text, const char *word)
 
 /* ---- the list ---- */
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	begin(&fix, 0, &nothing);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	end(&fix);
+	return 0;
+}
+
 TEST(test_list_follows_the_pool)
 {
-	struct fixture f;
-
-	begin(&f, 0, &nothing);
-	assert_int_equal(listen_on(&f, 0), GRPC_OK);
-	assert_int_equal(listed(&f, 0, "Unhealthy"), 1000);
-	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), 0);
-	assert_int_equal(listed(&f, 0, "Healthy"), 1000);
-	assert_int_equal(plugin_pool(f.p, true, 300, &f.err), 0);
-	assert_int_equal(listed(&f, 0, "Healthy"), 3000);
+	assert_int_equal(listen_on(&fix, 0), GRPC_OK);
+	assert_int_equal(listed(&fix, 0, "Unhealthy"), 1000);
+	assert_int_equal(plugin_pool(fix.p, true, 100, &fix.err), 0);
+	assert_int_equal(listed(&fix, 0, "Healthy"), 1000);
+	assert_int_equal(plugin_pool(fix.p, true, 300, &fix.err), 0);
+	assert_int_equal(listed(&fix, 0, "Healthy"), 3000);
 	/* Never less: pods hold some. */
-	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), 0);
-	assert_int_equal(f.stream[0].times, 3);
-	assert_int_equal(plugin_pool(f.p, true, 0, &f.err), 0);
-	assert_int_equal(listed(&f, 0, "Unhealthy"), 3000);
-	assert_int_equal(plugin_pool(f.p, true, 300, &f.err), 0);
-	assert_int_equal(plugin_pool(f.p, false, 300, &f.err), 0);
-	assert_int_equal(listed(&f, 0, "Unhealthy"), 3000);
-	assert_int_equal(plugin_pool(f.p, false, 200, &f.err), 0);
-	assert_int_equal(f.stream[0].times, 6);
+	assert_int_equal(plugin_pool(fix.p, true, 100, &fix.err), 0);
+	assert_int_equal(fix.stream[0].times, 3);
+	assert_int_equal(plugin_pool(fix.p, true, 0, &fix.err), 0);
+	assert_int_equal(listed(&fix, 0, "Unhealthy"), 3000);
+	assert_int_equal(plugin_pool(fix.p, true, 300, &fix.err), 0);
+	assert_int_equal(plugin_pool(fix.p, false, 300, &fix.err), 0);
+	assert_int_equal(listed(&fix, 0, "Unhealthy"), 3000);
+	assert_int_equal(plugin_pool(fix.p, false, 200, &fix.err), 0);
+	assert_int_equal(fix.stream[0].times, 6);
 	/* One that comes later has the newest. */
-	assert_int_equal(plugin_pool(f.p, true, 300, &f.err), 0);
-	assert_int_equal(listen_on(&f, 1), GRPC_OK);
-	assert_int_equal(listed(&f, 1, "Healthy"), 3000);
-	assert_int_equal(plugin_facts(f.p).streams, 2);
-	hang_up(&f, 0);
-	plugin_withdraw(f.p);
-	assert_int_equal(listed(&f, 1, "Unhealthy"), 3000);
-	assert_int_equal(f.stream[0].times, 7);
-	assert_int_equal(plugin_pool(f.p, true, 900, &f.err), 0);
-	assert_false(plugin_facts(f.p).healthy);
+	assert_int_equal(plugin_pool(fix.p, true, 300, &fix.err), 0);
+	assert_int_equal(listen_on(&fix, 1), GRPC_OK);
+	assert_int_equal(listed(&fix, 1, "Healthy"), 3000);
+	assert_int_equal(plugin_facts(fix.p).streams, 2);
+	hang_up(&fix, 0);
+	plugin_withdraw(fix.p);
+	assert_int_equal(listed(&fix, 1, "Unhealthy"), 3000);
+	assert_int_equal(fix.stream[0].times, 7);
+	assert_int_equal(plugin_pool(fix.p, true, 900, &fix.err), 0);
+	assert_false(plugin_facts(fix.p).healthy);
 	/* One line for each change. */
-	assert_int_equal(times(logged(&f), "devices are offered"), 4);
-	assert_int_equal(times(logged(&f), "no GPU of the pool takes claims"), 1);
-	assert_int_equal(times(logged(&f), "the pool is not known"), 1);
-	assert_int_equal(times(logged(&f), "the program ends"), 2);
-	end(&f);
+	assert_int_equal(times(logged(&fix), "devices are offered"), 4);
+	assert_int_equal(times(logged(&fix), "no GPU of the pool takes claims"), 1);
+	assert_int_equal(times(logged(&fix), "the pool is not known"), 1);
+	assert_int_equal(times(logged(&fix), "the program ends"), 2);
 }
 
 TEST(test_nothing_to_offer_is_said_once)
 {
-	struct fixture f;
-
-	begin(&f, 0, &nothing);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(plugin_pool(f.p, true, 0, &f.err), 0);
-	assert_int_equal(times(logged(&f), "no device is offered"), 1);
-	end(&f);
+		assert_int_equal(plugin_pool(fix.p, true, 0, &fix.err), 0);
+	assert_int_equal(times(logged(&fix), "no device is offered"), 1);
 }
 
 TEST(test_sizes)
 {
-	struct fixture f;
-
-	begin(&f, 7, &nothing);
-	assert_int_equal(plugin_pool(f.p, true, 100000, &f.err), 0);
-	assert_int_equal(listen_on(&f, 0), GRPC_OK);
-	assert_int_equal(listed(&f, 0, "Healthy"), 7);
-	end(&f);
+	end(&fix);
+	begin(&fix, 7, &nothing);
+	assert_int_equal(plugin_pool(fix.p, true, 100000, &fix.err), 0);
+	assert_int_equal(listen_on(&fix, 0), GRPC_OK);
+	assert_int_equal(listed(&fix, 0, "Healthy"), 7);
+	end(&fix);
 	/* 20 000 units and more: as many as a message may hold, which is what grpc-go takes. */
-	begin(&f, 0, &nothing);
-	assert_int_equal(listen_on(&f, 0), GRPC_OK);
+	begin(&fix, 0, &nothing);
+	assert_int_equal(listen_on(&fix, 0), GRPC_OK);
 	for (uint64_t units = 20000; units; units = units == 20000 ? UINT64_MAX : 0) {
-		assert_int_equal(plugin_pool(f.p, true, units, &f.err), 0);
-		assert_int_equal(listed(&f, 0, "Healthy"), PLUGIN_UNITS_MAX);
+		assert_int_equal(plugin_pool(fix.p, true, units, &fix.err), 0);
+		assert_int_equal(listed(&fix, 0, "Healthy"), PLUGIN_UNITS_MAX);
 	}
-	plugin_withdraw(f.p);
-	assert_int_equal(listed(&f, 0, "Unhealthy"), PLUGIN_UNITS_MAX);
-	assert_true(f.stream[0].shown.len < 4000000);
-	end(&f);
+	plugin_withdraw(fix.p);
+	assert_int_equal(listed(&fix, 0, "Unhealthy"), PLUGIN_UNITS_MAX);
+	assert_true(fix.stream[0].shown.len < 4000000);
 }
 
 TEST(test_no_memory_is_tried_again)
 {
-	struct fixture f;
-
-	begin(&f, 0, &nothing);
-	assert_int_equal(listen_on(&f, 0), GRPC_OK);
-	f.stream[0].broken = true;
-	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), ERR_NOMEM);
-	f.stream[0].broken = false;
-	assert_int_equal(plugin_pool(f.p, true, 100, &f.err), 0);
-	assert_int_equal(listed(&f, 0, "Healthy"), 1000);
-	f.stream[1].broken = true;
-	assert_int_equal(listen_on(&f, 1), GRPC_RESOURCE_EXHAUSTED);
-	assert_int_equal(plugin_facts(f.p).streams, 1);
-	end(&f);
+	assert_int_equal(listen_on(&fix, 0), GRPC_OK);
+	fix.stream[0].broken = true;
+	assert_int_equal(plugin_pool(fix.p, true, 100, &fix.err), ERR_NOMEM);
+	fix.stream[0].broken = false;
+	assert_int_equal(plugin_pool(fix.p, true, 100, &fix.err), 0);
+	assert_int_equal(listed(&fix, 0, "Healthy"), 1000);
+	fix.stream[1].broken = true;
+	assert_int_equal(listen_on(&fix, 1), GRPC_RESOURCE_EXHAUSTED);
+	assert_int_equal(plugin_facts(fix.p).streams, 1);
 }
 
 /* ---- Allocate ---- */
@@ -272,18 +272,15 @@ static enum grpc_status allocate(
 TEST(test_allocate_gives_nothing_by_default)
 {
 	V1beta1__AllocateResponse *a;
-	struct fixture f;
 
-	begin(&f, 0, &nothing);
-	assert_int_equal(allocate(&f, 1, (const char *[]){"u0", "u17", "u999"}, 3), GRPC_OK);
-	a = answer(&f, &v1beta1__allocate_response__descriptor);
+	assert_int_equal(allocate(&fix, 1, (const char *[]){"u0", "u17", "u999"}, 3), GRPC_OK);
+	a = answer(&fix, &v1beta1__allocate_response__descriptor);
 	assert_int_equal(a->n_container_responses, 1);
 	assert_int_equal(a->container_responses[0]->n_envs, 0);
 	assert_int_equal(a->container_responses[0]->n_mounts, 0);
 	release(a);
-	assert_int_equal(f.reply.len - 5, 2); /* no member that we do not know of either */
-	assert_int_equal(plugin_facts(f.p).allocated, 1);
-	end(&f);
+	assert_int_equal(fix.reply.len - 5, 2); /* no member that we do not know of either */
+	assert_int_equal(plugin_facts(fix.p).allocated, 1);
 }
 
 TEST(test_allocate_gives_what_was_asked_for)
@@ -292,11 +289,11 @@ TEST(test_allocate_gives_what_was_asked_for)
 	const struct plugin_gives gives = {envs, 2, mounts, 2};
 	V1beta1__AllocateResponse *a;
 	V1beta1__ContainerAllocateResponse *one;
-	struct fixture f;
 
-	begin(&f, 0, &gives);
-	assert_int_equal(allocate(&f, 1, (const char *[]){"u1"}, 1), GRPC_OK);
-	a = answer(&f, &v1beta1__allocate_response__descriptor);
+	end(&fix);
+	begin(&fix, 0, &gives);
+	assert_int_equal(allocate(&fix, 1, (const char *[]){"u1"}, 1), GRPC_OK);
+	a = answer(&fix, &v1beta1__allocate_response__descriptor);
 	assert_int_equal(a->n_container_responses, 1);
 	one = a->container_responses[0];
 	assert_int_equal(one->n_envs, 2);
@@ -312,7 +309,6 @@ TEST(test_allocate_gives_what_was_asked_for)
 	assert_string_equal(one->mounts[1]->container_path, "/d");
 	assert_true(one->mounts[1]->read_only);
 	release(a);
-	end(&f);
 }
 
 TEST(test_allocate_refuses)
@@ -323,25 +319,22 @@ TEST(test_allocate_refuses)
 					  *all = &one;
 	V1beta1__AllocateRequest r = V1BETA1__ALLOCATE_REQUEST__INIT;
 	ProtobufCBinaryData nul = {3, (uint8_t *)(uintptr_t) "u1\0"};
-	struct fixture f;
 
-	begin(&f, 0, &nothing);
 	for (size_t i = 0; i < COUNT(bad); i++) {
-		assert_int_equal(allocate(&f, 1, &bad[i], 1), GRPC_INVALID_ARGUMENT);
-		assert_non_null(strstr(f.err.msg, "no device of ours"));
+		assert_int_equal(allocate(&fix, 1, &bad[i], 1), GRPC_INVALID_ARGUMENT);
+		assert_non_null(strstr(fix.err.msg, "no device of ours"));
 	}
 	one.devices_ids = &nul;
 	one.n_devices_ids = 1;
 	r.container_requests = &all;
 	r.n_container_requests = 1;
-	assert_int_equal(call(&f, DEVICE_PLUGIN "Allocate", &r.base), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(allocate(&f, 1, (const char *[]){"u1", "u1"}, 2), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(allocate(&f, 2, (const char *[]){"u1"}, 1), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(allocate(&f, 1, NULL, 0), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(allocate(&f, 0, NULL, 0), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(allocate(&f, PLUGIN_CONTAINERS_MAX + 1, NULL, 0), GRPC_INVALID_ARGUMENT);
-	assert_int_equal(plugin_facts(f.p).allocated, 0);
-	end(&f);
+	assert_int_equal(call(&fix, DEVICE_PLUGIN "Allocate", &r.base), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&fix, 1, (const char *[]){"u1", "u1"}, 2), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&fix, 2, (const char *[]){"u1"}, 1), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&fix, 1, NULL, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&fix, 0, NULL, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(allocate(&fix, PLUGIN_CONTAINERS_MAX + 1, NULL, 0), GRPC_INVALID_ARGUMENT);
+	assert_int_equal(plugin_facts(fix.p).allocated, 0);
 }
 
 TEST(test_requests_that_are_no_message)
@@ -350,24 +343,21 @@ TEST(test_requests_that_are_no_message)
 		DEVICE_PLUGIN "PreStartContainer", DEVICE_PLUGIN "GetDevicePluginOptions",
 		REGISTRATION "GetInfo", REGISTRATION "NotifyRegistrationStatus"};
 	static uint8_t many[4u << 20];
-	struct fixture f;
 
-	begin(&f, 0, &nothing);
 	for (size_t i = 0; i < COUNT(calls); i++) {
-		assert_int_equal(call_bytes(&f, calls[i], "\x0a\x7f", 2), GRPC_INVALID_ARGUMENT);
+		assert_int_equal(call_bytes(&fix, calls[i], "\x0a\x7f", 2), GRPC_INVALID_ARGUMENT);
 		assert_int_equal(
-			call_bytes(&f, calls[i], "\xff\xff\xff", 3), GRPC_INVALID_ARGUMENT);
+			call_bytes(&fix, calls[i], "\xff\xff\xff", 3), GRPC_INVALID_ARGUMENT);
 	}
 	/* Two million containers of no bytes: bounded, whatever they would become. */
 	for (size_t i = 0; i < sizeof(many); i += 2)
 		many[i] = 0x0a;
-	assert_int_equal(call_bytes(&f, DEVICE_PLUGIN "Allocate", many, sizeof(many)),
+	assert_int_equal(call_bytes(&fix, DEVICE_PLUGIN "Allocate", many, sizeof(many)),
 		GRPC_RESOURCE_EXHAUSTED);
 	assert_int_equal(method(DEVICE_PLUGIN "ListAndWatch")
-				 ->open(f.p, &f.stream[0], SLICE("\x0a\x7f"), &f.err),
+				 ->open(fix.p, &fix.stream[0], SLICE("\x0a\x7f"), &fix.err),
 		GRPC_INVALID_ARGUMENT);
-	assert_int_equal(f.stream[0].times, 0);
-	end(&f);
+	assert_int_equal(fix.stream[0].times, 0);
 }
 
 /* ---- the rest ---- */
@@ -377,22 +367,19 @@ TEST(test_options_and_pre_start)
 	V1beta1__PreStartContainerRequest r = V1BETA1__PRE_START_CONTAINER_REQUEST__INIT;
 	ProtobufCBinaryData ids[] = {id("u1"), id("u1000")};
 	V1beta1__DevicePluginOptions *o;
-	struct fixture f;
 
-	begin(&f, 0, &nothing);
-	assert_int_equal(call_bytes(&f, DEVICE_PLUGIN "GetDevicePluginOptions", "", 0), GRPC_OK);
-	o = answer(&f, &v1beta1__device_plugin_options__descriptor);
+	assert_int_equal(call_bytes(&fix, DEVICE_PLUGIN "GetDevicePluginOptions", "", 0), GRPC_OK);
+	o = answer(&fix, &v1beta1__device_plugin_options__descriptor);
 	assert_false(o->pre_start_required);
 	assert_false(o->get_preferred_allocation_available);
 	release(o);
 	r.devices_ids = ids;
 	r.n_devices_ids = 1;
-	assert_int_equal(call(&f, DEVICE_PLUGIN "PreStartContainer", &r.base), GRPC_OK);
-	assert_int_equal(f.reply.len, 5);
+	assert_int_equal(call(&fix, DEVICE_PLUGIN "PreStartContainer", &r.base), GRPC_OK);
+	assert_int_equal(fix.reply.len, 5);
 	r.n_devices_ids = 2;
 	assert_int_equal(
-		call(&f, DEVICE_PLUGIN "PreStartContainer", &r.base), GRPC_INVALID_ARGUMENT);
-	end(&f);
+		call(&fix, DEVICE_PLUGIN "PreStartContainer", &r.base), GRPC_INVALID_ARGUMENT);
 }
 
 TEST(test_registration)
@@ -400,11 +387,9 @@ TEST(test_registration)
 	Pluginregistration__RegistrationStatus r = PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
 	char words[2000] = "no: \n\x1b[31m";
 	Pluginregistration__PluginInfo *info;
-	struct fixture f;
 
-	begin(&f, 0, &nothing);
-	assert_int_equal(call_bytes(&f, REGISTRATION "GetInfo", "", 0), GRPC_OK);
-	info = answer(&f, &pluginregistration__plugin_info__descriptor);
+	assert_int_equal(call_bytes(&fix, REGISTRATION "GetInfo", "", 0), GRPC_OK);
+	info = answer(&fix, &pluginregistration__plugin_info__descriptor);
 	assert_string_equal(info->type, "DevicePlugin");
 	assert_string_equal(info->name, "bitfusion.io/gpu");
 	assert_string_equal(info->endpoint, "/var/lib/kubelet/plugins_registry/x.sock");
@@ -414,20 +399,19 @@ TEST(test_registration)
 	/* Refused: logged with the kubelet's words, made harmless, and counted. */
 	memset(words + strlen(words), 'x', 1500);
 	r.error = id(words);
-	assert_int_equal(call(&f, REGISTRATION "NotifyRegistrationStatus", &r.base), GRPC_OK);
-	assert_int_equal(plugin_facts(f.p).refused, 1);
-	assert_false(plugin_facts(f.p).registered);
-	assert_non_null(strstr(logged(&f), "error=\"no: \\n\\u001b[31mxxx"));
+	assert_int_equal(call(&fix, REGISTRATION "NotifyRegistrationStatus", &r.base), GRPC_OK);
+	assert_int_equal(plugin_facts(fix.p).refused, 1);
+	assert_false(plugin_facts(fix.p).registered);
+	assert_non_null(strstr(logged(&fix), "error=\"no: \\n\\u001b[31mxxx"));
 	r.plugin_registered = true;
 	r.error = id("");
-	assert_int_equal(call(&f, REGISTRATION "NotifyRegistrationStatus", &r.base), GRPC_OK);
-	assert_true(plugin_facts(f.p).registered);
-	assert_int_equal(listen_on(&f, 0), GRPC_OK);
-	assert_true(plugin_facts(f.p).registered);
-	hang_up(&f, 0);
-	assert_false(plugin_facts(f.p).registered);
-	hang_up(&f, 1); /* of nobody */
-	end(&f);
+	assert_int_equal(call(&fix, REGISTRATION "NotifyRegistrationStatus", &r.base), GRPC_OK);
+	assert_true(plugin_facts(fix.p).registered);
+	assert_int_equal(listen_on(&fix, 0), GRPC_OK);
+	assert_true(plugin_facts(fix.p).registered);
+	hang_up(&fix, 0);
+	assert_false(plugin_facts(fix.p).registered);
+	hang_up(&fix, 1); /* of nobody */
 }
 
 TEST(test_what_cannot_be_made)
@@ -473,8 +457,8 @@ TEST(test_what_cannot_be_made)
 	plugin_free(NULL);
 }
 
-TESTS(test_list_follows_the_pool, test_nothing_to_offer_is_said_once, test_sizes,
-	test_no_memory_is_tried_again, test_allocate_gives_nothing_by_default,
+TESTS_BETWEEN(set_up, tear_down, test_list_follows_the_pool, test_nothing_to_offer_is_said_once,
+	test_sizes, test_no_memory_is_tried_again, test_allocate_gives_nothing_by_default,
 	test_allocate_gives_what_was_asked_for, test_allocate_refuses,
 	test_requests_that_are_no_message, test_options_and_pre_start, test_registration,
 	test_what_cannot_be_made)

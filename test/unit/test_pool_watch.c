@@ -110,80 +110,83 @@ static void watching(struct fixture *f)
 	assert_true(now(f).connected);
 }
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	begin(&fix, 60000);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	end(&fix);
+	return 0;
+}
+
 TEST(test_list_then_events)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
-	watching(&f);
-	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=10"));
-	api_push(f.api, WATCH, EVENT("MODIFIED", "12", ROW("a", "4")));
-	UNTIL(&f, now(&f).units == 600);
-	api_push(f.api, WATCH, EVENT("ADDED", "13", ROW("c", "null")));
-	UNTIL(&f, now(&f).servers == 3);
+	watching(&fix);
+	assert_non_null(strstr(api_last(fix.api, "GET", WATCH)->path, "&resourceVersion=10"));
+	api_push(fix.api, WATCH, EVENT("MODIFIED", "12", ROW("a", "4")));
+	UNTIL(&fix, now(&fix).units == 600);
+	api_push(fix.api, WATCH, EVENT("ADDED", "13", ROW("c", "null")));
+	UNTIL(&fix, now(&fix).servers == 3);
 	/* In pieces, and several at a time. */
-	api_push(f.api, WATCH,
+	api_push(fix.api, WATCH,
 		"{\"type\":\"DELETED\",\"object\":{\"kind\":\"Table\",\"metadata\":{" VERSION(
 			"14"));
-	api_push(f.api, WATCH,
+	api_push(fix.api, WATCH,
 		"},\"rows\":[" ROW("a", "4") "]}}\n" EVENT("MODIFIED", "15", ROW("c", "7"))
 			EVENT("DELETED", "16", ROW("b", "2")));
-	UNTIL(&f, now(&f).units == 700);
-	assert_int_equal(now(&f).servers, 1);
+	UNTIL(&fix, now(&fix).units == 700);
+	assert_int_equal(now(&fix).servers, 1);
 	/* It ends, as watches do: on from where it was, on the same connection, and nobody hears of it. */
 	api_nap(1100);
-	expect_stream(&f, "");
-	api_end(f.api, WATCH);
-	UNTIL(&f, api_seen_of(f.api, "GET", WATCH) == 2);
-	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=16"));
-	assert_int_equal(now(&f).breaks, 0);
-	assert_int_equal(logged(&f, "watched"), 1);
-	end(&f);
+	expect_stream(&fix, "");
+	api_end(fix.api, WATCH);
+	UNTIL(&fix, api_seen_of(fix.api, "GET", WATCH) == 2);
+	assert_non_null(strstr(api_last(fix.api, "GET", WATCH)->path, "&resourceVersion=16"));
+	assert_int_equal(now(&fix).breaks, 0);
+	assert_int_equal(logged(&fix, "watched"), 1);
 }
 
 /* The CRD was changed: columns come with the watch's first event alone, which is a bookmark. */
 TEST(test_columns_in_a_bookmark)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
-	watching(&f);
+	watching(&fix);
 	api_nap(1100);
-	expect_stream(&f, "{\"type\":\"BOOKMARK\",\"object\":" TABLE(VERSION("12"),
-				  "\"columnDefinitions\":[{\"name\":\"Fit\"},{\"name\":\"Name\"}],",
-				  "{\"cells\":[null,\"\"]}") "}\n");
-	api_end(f.api, WATCH);
-	UNTIL(&f, api_streams(f.api, WATCH) == 1 && api_seen_of(f.api, "GET", WATCH) == 2);
-	api_push(f.api, WATCH, EVENT("MODIFIED", "13", "{\"cells\":[5,\"a\"]}"));
-	UNTIL(&f, now(&f).units == 700);
-	assert_int_equal(now(&f).servers, 2);
-	assert_int_equal(now(&f).breaks, 0);
-	end(&f);
+	expect_stream(
+		&fix, "{\"type\":\"BOOKMARK\",\"object\":" TABLE(VERSION("12"),
+			      "\"columnDefinitions\":[{\"name\":\"Fit\"},{\"name\":\"Name\"}],",
+			      "{\"cells\":[null,\"\"]}") "}\n");
+	api_end(fix.api, WATCH);
+	UNTIL(&fix, api_streams(fix.api, WATCH) == 1 && api_seen_of(fix.api, "GET", WATCH) == 2);
+	api_push(fix.api, WATCH, EVENT("MODIFIED", "13", "{\"cells\":[5,\"a\"]}"));
+	UNTIL(&fix, now(&fix).units == 700);
+	assert_int_equal(now(&fix).servers, 2);
+	assert_int_equal(now(&fix).breaks, 0);
 }
 
 TEST(test_pages)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
-	api_expect(f.api, "GET", LIST, 200,
+	api_expect(fix.api, "GET", LIST, 200,
 		TABLE(VERSION("10") ",\"continue\":\"a/b=\"", COLUMNS, ROW("a", "1")));
-	api_expect(f.api, "GET", LIST "&continue=a%2Fb%3D", 200, PAGE("10", ROW("b", "2")));
-	expect_stream(&f, FIRST);
-	UNTIL(&f, now(&f).known);
-	assert_int_equal(now(&f).units, 300);
-	end(&f);
+	api_expect(fix.api, "GET", LIST "&continue=a%2Fb%3D", 200, PAGE("10", ROW("b", "2")));
+	expect_stream(&fix, FIRST);
+	UNTIL(&fix, now(&fix).known);
+	assert_int_equal(now(&fix).units, 300);
+	end(&fix);
 	/* Too old between two pages: from the beginning. */
-	begin(&f, 60000);
-	api_expect(f.api, "GET", LIST, 200,
+	begin(&fix, 60000);
+	api_expect(fix.api, "GET", LIST, 200,
 		TABLE(VERSION("10") ",\"continue\":\"x\"", COLUMNS, ROW("a", "1")));
-	api_expect(
-		f.api, "GET", LIST "&continue=x", 410, "{\"kind\":\"Status\",\"message\":\"old\"}");
-	api_expect(f.api, "GET", LIST, 200, PAGE("20", ROW("b", "2")));
-	expect_stream(&f, FIRST);
-	UNTIL(&f, now(&f).known);
-	assert_int_equal(now(&f).units, 200);
-	end(&f);
+	api_expect(fix.api, "GET", LIST "&continue=x", 410,
+		"{\"kind\":\"Status\",\"message\":\"old\"}");
+	api_expect(fix.api, "GET", LIST, 200, PAGE("20", ROW("b", "2")));
+	expect_stream(&fix, FIRST);
+	UNTIL(&fix, now(&fix).known);
+	assert_int_equal(now(&fix).units, 200);
 }
 
 /* Who takes no notice of the limit sends everything at once. */
@@ -216,102 +219,85 @@ TEST(test_page_that_is_too_long)
 
 TEST(test_breaks)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
-	watching(&f);
-	expect_stream(&f, EVENT("MODIFIED", "30", ROW("a", "2")));
-	api_cut(f.api, WATCH);
-	UNTIL(&f, now(&f).breaks == 1);
-	assert_true(now(&f).known);
-	assert_false(now(&f).connected);
-	UNTIL(&f, now(&f).connected);
-	assert_int_equal(now(&f).units, 400);
-	assert_non_null(strstr(api_last(f.api, "GET", WATCH)->path, "&resourceVersion=11"));
-	assert_int_equal(logged(&f, "the pool is not watched"), 1);
-	assert_int_equal(logged(&f, "the pool is watched"), 2);
+	watching(&fix);
+	expect_stream(&fix, EVENT("MODIFIED", "30", ROW("a", "2")));
+	api_cut(fix.api, WATCH);
+	UNTIL(&fix, now(&fix).breaks == 1);
+	assert_true(now(&fix).known);
+	assert_false(now(&fix).connected);
+	UNTIL(&fix, now(&fix).connected);
+	assert_int_equal(now(&fix).units, 400);
+	assert_non_null(strstr(api_last(fix.api, "GET", WATCH)->path, "&resourceVersion=11"));
+	assert_int_equal(logged(&fix, "the pool is not watched"), 1);
+	assert_int_equal(logged(&fix, "the pool is watched"), 2);
 	/* Too old, told in the stream: a new list, without a word. */
-	api_expect(f.api, "GET", LIST, 200, PAGE("50", ROW("c", "9")));
-	expect_stream(&f, FIRST);
-	api_push(f.api, WATCH, GONE);
-	UNTIL(&f, now(&f).units == 900 && now(&f).servers == 1);
-	assert_int_equal(now(&f).breaks, 1);
-	end(&f);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("50", ROW("c", "9")));
+	expect_stream(&fix, FIRST);
+	api_push(fix.api, WATCH, GONE);
+	UNTIL(&fix, now(&fix).units == 900 && now(&fix).servers == 1);
+	assert_int_equal(now(&fix).breaks, 1);
 }
 
 TEST(test_quiet_stream_is_a_good_one)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
-	watching(&f);
-	expect_stream(&f, "");
-	api_cut(f.api, WATCH);
-	UNTIL(&f, now(&f).breaks == 1);
-	UNTIL(&f, now(&f).connected);
-	end(&f);
+	watching(&fix);
+	expect_stream(&fix, "");
+	api_cut(fix.api, WATCH);
+	UNTIL(&fix, now(&fix).breaks == 1);
+	UNTIL(&fix, now(&fix).connected);
 }
 
 TEST(test_away)
 {
 	int64_t began;
-	struct fixture f;
 
-	begin(&f, 1000);
-	watching(&f);
-	api_down(f.api);
-	UNTIL(&f, now(&f).breaks == 1);
+	end(&fix);
+	begin(&fix, 1000);
+	watching(&fix);
+	api_down(fix.api);
+	UNTIL(&fix, now(&fix).breaks == 1);
 	began = api_now_ms();
-	assert_true(now(&f).known);
-	UNTIL(&f, !now(&f).known);
+	assert_true(now(&fix).known);
+	UNTIL(&fix, !now(&fix).known);
 	assert_in_range(api_now_ms() - began, 800, 5000);
-	assert_int_equal(now(&f).units, 300);
-	expect_stream(&f, FIRST);
-	api_up(f.api);
-	UNTIL(&f, now(&f).known);
-	assert_int_equal(now(&f).units, 300);
-	assert_int_equal(logged(&f, "the pool is not watched"), 1);
-	end(&f);
+	assert_int_equal(now(&fix).units, 300);
+	expect_stream(&fix, FIRST);
+	api_up(fix.api);
+	UNTIL(&fix, now(&fix).known);
+	assert_int_equal(now(&fix).units, 300);
+	assert_int_equal(logged(&fix, "the pool is not watched"), 1);
 }
 
 TEST(test_never_there)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
-	api_down(f.api);
+	api_down(fix.api);
 	for (int64_t until = api_now_ms() + 1000; api_now_ms() < until;)
-		turn(&f);
-	assert_false(now(&f).known);
-	assert_int_equal(logged(&f, "refused"), 1);
-	api_up(f.api);
-	watching(&f);
-	end(&f);
+		turn(&fix);
+	assert_false(now(&fix).known);
+	assert_int_equal(logged(&fix, "refused"), 1);
+	api_up(fix.api);
+	watching(&fix);
 }
 
 TEST(test_refusals)
 {
-	struct fixture f;
-
-	begin(&f, 60000);
 	for (int i = 0; i < 2; i++)
-		api_expect(f.api, "GET", LIST, 403,
+		api_expect(fix.api, "GET", LIST, 403,
 			"{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"message\":\"gpuservers is "
 			"forbidden\"}");
-	watching(&f);
-	assert_int_equal(logged(&f, "gpuservers is forbidden"), 1);
+	watching(&fix);
+	assert_int_equal(logged(&fix, "gpuservers is forbidden"), 1);
 	/* A watch that is refused for who we are goes on where it was; for another reason the list is made anew. */
-	api_expect(f.api, "GET", WATCH, 401, "Unauthorized");
-	expect_stream(&f, EVENT("MODIFIED", "40", ROW("a", "5")));
-	api_cut(f.api, WATCH);
-	UNTIL(&f, now(&f).units == 700);
-	assert_int_equal(api_seen_of(f.api, "GET", LIST), 3);
-	api_expect(f.api, "GET", WATCH, 410, "{\"kind\":\"Status\",\"message\":\"too old\"}");
-	api_expect(f.api, "GET", LIST, 200, PAGE("90", ROW("q", "1")));
-	expect_stream(&f, FIRST);
-	api_cut(f.api, WATCH);
-	UNTIL(&f, now(&f).units == 100);
-	end(&f);
+	api_expect(fix.api, "GET", WATCH, 401, "Unauthorized");
+	expect_stream(&fix, EVENT("MODIFIED", "40", ROW("a", "5")));
+	api_cut(fix.api, WATCH);
+	UNTIL(&fix, now(&fix).units == 700);
+	assert_int_equal(api_seen_of(fix.api, "GET", LIST), 3);
+	api_expect(fix.api, "GET", WATCH, 410, "{\"kind\":\"Status\",\"message\":\"too old\"}");
+	api_expect(fix.api, "GET", LIST, 200, PAGE("90", ROW("q", "1")));
+	expect_stream(&fix, FIRST);
+	api_cut(fix.api, WATCH);
+	UNTIL(&fix, now(&fix).units == 100);
 }
 
 /* Whatever is sent in the list's place: it is no list, and the next one counts. */
@@ -357,14 +343,11 @@ TEST(test_bad_events)
 TEST(test_half_an_answer)
 {
 	struct api_reply r = {.half = true};
-	struct fixture f;
 
-	begin(&f, 60000);
 	r.body = strdup(PAGE("10", ROW("a", "1")));
-	api_expect_reply(f.api, "GET", LIST, &r);
-	watching(&f);
-	assert_int_equal(logged(&f, "ended within an answer"), 1);
-	end(&f);
+	api_expect_reply(fix.api, "GET", LIST, &r);
+	watching(&fix);
+	assert_int_equal(logged(&fix, "ended within an answer"), 1);
 }
 
 #define NAME "two.addresses.test"
@@ -406,25 +389,23 @@ static int dead_listener(uint16_t port)
 TEST(test_name_with_two_addresses)
 {
 	char server[128];
-	struct fixture f;
 	int dead, fd;
 
-	begin(&f, 60000);
-	pool_watch_free(f.w);
-	(void)snprintf(server, sizeof(server), "http://" NAME "%s", strrchr(f.config.server, ':'));
-	f.config.server = server;
-	assert_int_equal(pool_watch_new(&f.config, 60000, &f.log, &f.w, &f.e), 0);
+	pool_watch_free(fix.w);
+	(void)snprintf(
+		server, sizeof(server), "http://" NAME "%s", strrchr(fix.config.server, ':'));
+	fix.config.server = server;
+	assert_int_equal(pool_watch_new(&fix.config, 60000, &fix.log, &fix.w, &fix.e), 0);
 	dead = dead_listener((uint16_t)strtoul(strrchr(server, ':') + 1, NULL, 10));
-	api_expect(f.api, "GET", LIST, 200, PAGE("10", ROW("a", "1")));
-	expect_stream(&f, FIRST);
-	turn(&f);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", ROW("a", "1")));
+	expect_stream(&fix, FIRST);
+	turn(&fix);
 	fd = accept(dead, NULL, NULL);
 	(void)close(fd);
-	UNTIL(&f, now(&f).breaks == 1);
-	UNTIL(&f, now(&f).connected);
-	assert_int_equal(now(&f).units, 100);
+	UNTIL(&fix, now(&fix).breaks == 1);
+	UNTIL(&fix, now(&fix).connected);
+	assert_int_equal(now(&fix).units, 100);
 	(void)close(dead);
-	end(&f);
 }
 
 TEST(test_servers_that_are_none)
@@ -452,29 +433,26 @@ TEST(test_servers_that_are_none)
 TEST(test_path_and_token)
 {
 	char server[256];
-	struct fixture f;
 
-	begin(&f, 60000);
-	pool_watch_free(f.w);
-	(void)snprintf(server, sizeof(server), "%s/k8s/c-1/", api_url(f.api));
-	f.config.server = server;
-	f.config.token = "a.b.c";
-	assert_int_equal(pool_watch_new(&f.config, 60000, &f.log, &f.w, &f.e), 0);
-	api_expect(f.api, "GET", "/k8s/c-1" LIST, 200, PAGE("10", ROW("a", "1")));
-	UNTIL(&f, now(&f).known);
-	assert_string_equal(api_seen(f.api, 0)->token, "a.b.c");
-	end(&f);
+	pool_watch_free(fix.w);
+	(void)snprintf(server, sizeof(server), "%s/k8s/c-1/", api_url(fix.api));
+	fix.config.server = server;
+	fix.config.token = "a.b.c";
+	assert_int_equal(pool_watch_new(&fix.config, 60000, &fix.log, &fix.w, &fix.e), 0);
+	api_expect(fix.api, "GET", "/k8s/c-1" LIST, 200, PAGE("10", ROW("a", "1")));
+	UNTIL(&fix, now(&fix).known);
+	assert_string_equal(api_seen(fix.api, 0)->token, "a.b.c");
+	end(&fix);
 	/* What would be two lines is not sent. */
-	begin(&f, 60000);
-	f.config.token = "a\r\nX: y";
+	begin(&fix, 60000);
+	fix.config.token = "a\r\nX: y";
 	for (int64_t until = api_now_ms() + 500; api_now_ms() < until;)
-		turn(&f);
-	assert_int_equal(api_seen_count(f.api), 0);
-	assert_int_equal(logged(&f, "the token holds"), 1);
-	end(&f);
+		turn(&fix);
+	assert_int_equal(api_seen_count(fix.api), 0);
+	assert_int_equal(logged(&fix, "the token holds"), 1);
 }
 
-TESTS(test_list_then_events, test_columns_in_a_bookmark, test_pages, test_page_that_is_too_long,
-	test_breaks, test_quiet_stream_is_a_good_one, test_away, test_never_there, test_refusals,
-	test_bad_lists, test_bad_events, test_half_an_answer, test_name_with_two_addresses,
-	test_servers_that_are_none, test_path_and_token)
+TESTS_BETWEEN(set_up, tear_down, test_list_then_events, test_columns_in_a_bookmark, test_pages,
+	test_page_that_is_too_long, test_breaks, test_quiet_stream_is_a_good_one, test_away,
+	test_never_there, test_refusals, test_bad_lists, test_bad_events, test_half_an_answer,
+	test_name_with_two_addresses, test_servers_that_are_none, test_path_and_token)

@@ -64,33 +64,42 @@ static int decode(struct fixture *f, const char *text, struct review *r)
 	return review_read(&f->json, &f->scratch, r, &f->err);
 }
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_unreadable)
 {
-	struct fixture f;
 	struct review r;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(unreadable); i++) {
-		int rc = decode(&f, unreadable[i].text, &r);
+		int rc = decode(&fix, unreadable[i].text, &r);
 
 		if (rc != ERR_SYNTAX)
 			fail_msg("row %zu gives %d", i, rc);
-		if (strcmp(f.err.path, unreadable[i].path) != 0)
-			fail_msg("row %zu: path %s", i, f.err.path);
-		if (!strstr(f.err.msg, unreadable[i].says))
-			fail_msg("row %zu says %s", i, f.err.msg);
+		if (strcmp(fix.err.path, unreadable[i].path) != 0)
+			fail_msg("row %zu: path %s", i, fix.err.path);
+		if (!strstr(fix.err.msg, unreadable[i].says))
+			fail_msg("row %zu says %s", i, fix.err.msg);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_what_is_read)
 {
-	struct fixture f;
 	struct review r;
 
-	fixture_init(&f);
 	assert_int_equal(
-		decode(&f,
+		decode(&fix,
 			REQUEST(",'resource':{'resource':'pods'},'subResource':'status','name':'n',"
 				"'namespace':'\\u006eS','object':{},'oldObject':{'x':1},'dryRun':"
 				"true,'options':{'gracePeriodSeconds':0}"),
@@ -112,24 +121,21 @@ TEST(test_what_is_read)
 	assert_int_equal(r.old_object->count, 1);
 	assert_true(review_is_pod(&r, "status"));
 	assert_false(review_is_pod(&r, ""));
-	fixture_release(&f);
 }
 
 TEST(test_what_may_be_absent)
 {
 	static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"};
-	struct fixture f;
 	struct review r;
 	char text[400];
 
-	fixture_init(&f);
 	for (size_t i = 0; i < 4; i++) {
 		snprintf(text, sizeof(text),
 			"{'apiVersion':'admission.k8s.io/v1beta1','kind':'AdmissionReview','"
 			"request':{'uid':'u','kind':{'kind':'Pod'},'operation':'%s','object':null,"
 			"'name':null,'dryRun':null,'resource':null,'options':null}}",
 			operations[i]);
-		assert_int_equal(decode(&f, text, &r), 0);
+		assert_int_equal(decode(&fix, text, &r), 0);
 		assert_true(r.v1beta1);
 		assert_int_equal(r.operation, i);
 		assert_null(r.object);
@@ -139,7 +145,6 @@ TEST(test_what_may_be_absent)
 		assert_int_equal(r.namespace.len, 0);
 		assert_true(review_is_pod(&r, ""));
 	}
-	fixture_release(&f);
 }
 
 /* request members; the namespace that counts */
@@ -154,18 +159,15 @@ static const char *const namespaces[][2] = {
 
 TEST(test_namespaces)
 {
-	struct fixture f;
 	struct review r;
 	char text[400];
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(namespaces); i++) {
 		snprintf(text, sizeof(text), REQUEST("%s"), namespaces[i][0]);
-		assert_int_equal(decode(&f, text, &r), 0);
+		assert_int_equal(decode(&fix, text, &r), 0);
 		if (!slice_eq(r.namespace, slice_of(namespaces[i][1])))
 			fail_msg("row %zu: %.*s", i, (int)r.namespace.len, r.namespace.at);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_grace)
@@ -176,34 +178,28 @@ TEST(test_grace)
 	} rows[] = {{"{}", false}, {"{'gracePeriodSeconds':0}", true},
 		{"{'gracePeriodSeconds':30}", false}, {"{'gracePeriodSeconds':'0'}", false},
 		{"{'gracePeriodSeconds':null}", false}, {"[0]", false}};
-	struct fixture f;
 	struct review r;
 	char text[400];
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		snprintf(text, sizeof(text), REQUEST(",'options':%s"), rows[i].options);
-		assert_int_equal(decode(&f, text, &r), 0);
+		assert_int_equal(decode(&fix, text, &r), 0);
 		assert_int_equal(r.graceless, rows[i].graceless);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_kinds)
 {
-	struct fixture f;
 	struct review r;
 
-	fixture_init(&f);
-	assert_int_equal(decode(&f, REQUEST(",'resource':{'resource':'nodes'}"), &r), 0);
+	assert_int_equal(decode(&fix, REQUEST(",'resource':{'resource':'nodes'}"), &r), 0);
 	assert_false(review_is_pod(&r, ""));
-	assert_int_equal(decode(&f,
+	assert_int_equal(decode(&fix,
 				 REVIEW("'request':{'uid':'u','operation':'CREATE','kind':{'group':"
 					"'x','kind':'Pod'}}"),
 				 &r),
 		0);
 	assert_false(review_is_pod(&r, ""));
-	fixture_release(&f);
 }
 
 /* ---- answers ---- */
@@ -390,5 +386,6 @@ TEST(test_warnings)
 	arena_release(&a);
 }
 
-TESTS(test_unreadable, test_what_is_read, test_what_may_be_absent, test_namespaces, test_grace,
-	test_kinds, test_answers, test_audit, test_refusals, test_warnings)
+TESTS_BETWEEN(set_up, tear_down, test_unreadable, test_what_is_read, test_what_may_be_absent,
+	test_namespaces, test_grace, test_kinds, test_answers, test_audit, test_refusals,
+	test_warnings)

@@ -21,42 +21,53 @@ static double value_of(const struct admission_fixture *f, const char *series)
 	return value;
 }
 
+static struct admission_fixture fix;
+
+FIXTURE(set_up)
+{
+	admission_fixture_init(&fix, NULL);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	admission_fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_microseconds)
 {
-	struct admission_fixture f;
 	char *text = admission_review("DELETE", "null", "{'metadata':{}}", "");
 	double sum;
 
-	admission_fixture_init(&f, NULL);
 	for (int i = 0; i < 20; i++) {
 		int64_t began = http_now_us();
 
-		assert_int_equal(admission_call(&f, admission_mutate, text), HTTP_DONE);
-		assert_int_equal(f.reply.status, 200);
-		assert_true(f.request.whole_us >= began);
+		assert_int_equal(admission_call(&fix, admission_mutate, text), HTTP_DONE);
+		assert_int_equal(fix.reply.status, 200);
+		assert_true(fix.request.whole_us >= began);
 	}
-	sum = value_of(&f, "\npoolgate_review_duration_seconds_sum{hook=\"mutate\"} ");
+	sum = value_of(&fix, "\npoolgate_review_duration_seconds_sum{hook=\"mutate\"} ");
 	assert_true(sum > 0);
 	/* Far below a millisecond each; some may have been interrupted. */
-	assert_true(value_of(&f, "\npoolgate_review_duration_seconds_bucket{hook=\"mutate\",le=\"0."
-				 "001\"} ") > 10);
 	assert_true(
-		value_of(&f, "\npoolgate_review_duration_seconds_count{hook=\"mutate\"} ") == 20);
+		value_of(&fix, "\npoolgate_review_duration_seconds_bucket{hook=\"mutate\",le=\"0."
+			       "001\"} ") > 10);
+	assert_true(
+		value_of(&fix, "\npoolgate_review_duration_seconds_count{hook=\"mutate\"} ") == 20);
 	/* What a review waited for a worker counts, too. */
-	f.request.whole_us = http_now_us() - 2500000;
-	free(f.reply.body);
-	f.reply = (struct http_reply){0};
-	assert_int_equal(admission_mutate(f.admission, &f.request, &f.reply), HTTP_DONE);
-	assert_true(
-		value_of(&f, "\npoolgate_review_duration_seconds_sum{hook=\"mutate\"} ") > sum + 2);
+	fix.request.whole_us = http_now_us() - 2500000;
+	free(fix.reply.body);
+	fix.reply = (struct http_reply){0};
+	assert_int_equal(admission_mutate(fix.admission, &fix.request, &fix.reply), HTTP_DONE);
+	assert_true(value_of(&fix, "\npoolgate_review_duration_seconds_sum{hook=\"mutate\"} ") >
+		    sum + 2);
 	free(text);
-	admission_fixture_release(&f);
 }
 
 /* Operations and reasons are counted by name; what no table knows goes to "other". */
 TEST(test_labels)
 {
-	struct admission_fixture f;
 	char *gone = admission_review("DELETE", "null", "{'metadata':{}}", "");
 	char *forged = admission_review("CREATE",
 		"{'kind':'Pod','metadata':{'name':'p','annotations':{'auto-management/bitfusion':"
@@ -66,36 +77,33 @@ TEST(test_labels)
 		"amount':'1'}}}]}}",
 		"null", "");
 
-	admission_fixture_init(&f, NULL);
-	assert_int_equal(admission_call(&f, admission_validate, gone), HTTP_DONE);
-	assert_int_equal(admission_call(&f, admission_validate, forged), HTTP_DONE);
-	assert_int_equal(admission_call(&f, admission_mutate, "{"), HTTP_DONE);
-	assert_true(value_of(&f, "\npoolgate_reviews_total{hook=\"validate\",result=\"untouched\","
-				 "operation=\"DELETE\"} ") == 1);
-	assert_true(value_of(&f, "\npoolgate_reviews_total{hook=\"validate\",result=\"refused\","
-				 "operation=\"CREATE\"} ") == 1);
-	assert_true(value_of(&f, "\npoolgate_reviews_total{hook=\"mutate\",result=\"unreadable\","
-				 "operation=\"none\"} ") == 1);
-	assert_true(value_of(&f, "\npoolgate_refusals_total{hook=\"validate\",reason="
-				 "\"NotInjected\"} ") == 1);
+	assert_int_equal(admission_call(&fix, admission_validate, gone), HTTP_DONE);
+	assert_int_equal(admission_call(&fix, admission_validate, forged), HTTP_DONE);
+	assert_int_equal(admission_call(&fix, admission_mutate, "{"), HTTP_DONE);
+	assert_true(
+		value_of(&fix, "\npoolgate_reviews_total{hook=\"validate\",result=\"untouched\","
+			       "operation=\"DELETE\"} ") == 1);
+	assert_true(value_of(&fix, "\npoolgate_reviews_total{hook=\"validate\",result=\"refused\","
+				   "operation=\"CREATE\"} ") == 1);
+	assert_true(value_of(&fix, "\npoolgate_reviews_total{hook=\"mutate\",result=\"unreadable\","
+				   "operation=\"none\"} ") == 1);
+	assert_true(value_of(&fix, "\npoolgate_refusals_total{hook=\"validate\",reason="
+				   "\"NotInjected\"} ") == 1);
 	assert_int_equal(metric_reason("NoSuchReason"), metric_reason("other"));
 	assert_int_not_equal(metric_reason("NoCapacity"), metric_reason("other"));
 	assert_string_equal(metric_operation_name(OP_CONNECT), "CONNECT");
 	free(gone);
 	free(forged);
-	admission_fixture_release(&f);
 }
 
 /* Every stage of a claim is there, none that the review did not enter; they add up to the whole. */
 TEST(test_stages)
 {
 	static const char *const stages[] = {"wait", "read", "decide", "claim", "write"};
-	struct admission_fixture f;
 	char *live, *text;
 	double sum = 0, whole;
 
-	admission_fixture_init(&f, NULL);
-	live = fixture_inject(&f.core,
+	live = fixture_inject(&fix.core,
 		"{'metadata':{'name':'p','uid':'u','annotations':{'auto-management/"
 		"bitfusion':'all',"
 		"'bitfusion-client/os':'ubuntu18','bitfusion-client/version':'400'}},'spec':{"
@@ -103,37 +111,35 @@ TEST(test_stages)
 		"gpu-"
 		"amount':'1'}}}]}}");
 	text = admission_review("CREATE", live, "null", "");
-	assert_int_equal(admission_call(&f, admission_validate, text), HTTP_DONE);
+	assert_int_equal(admission_call(&fix, admission_validate, text), HTTP_DONE);
 	for (size_t i = 0; i < 5; i++) {
 		char series[128];
 
 		(void)snprintf(series, sizeof(series),
 			"\npoolgate_review_stage_seconds_count{hook=\"validate\",stage=\"%s\"} ",
 			stages[i]);
-		assert_true(value_of(&f, series) == 1);
+		assert_true(value_of(&fix, series) == 1);
 		(void)snprintf(series, sizeof(series),
 			"\npoolgate_review_stage_seconds_sum{hook=\"validate\",stage=\"%s\"} ",
 			stages[i]);
-		sum += value_of(&f, series);
+		sum += value_of(&fix, series);
 	}
-	whole = value_of(&f, "\npoolgate_review_duration_seconds_sum{hook=\"validate\"} ");
+	whole = value_of(&fix, "\npoolgate_review_duration_seconds_sum{hook=\"validate\"} ");
 	assert_true(sum > whole - 1e-9 && sum < whole + 1e-9);
-	assert_int_equal(admission_call(&f, admission_mutate, "{"), HTTP_DONE);
-	assert_true(value_of(&f, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
-				 "\"read\"} ") == 1);
-	assert_true(value_of(&f, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
-				 "\"decide\"} ") == 0);
-	assert_true(value_of(&f, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
-				 "\"claim\"} ") == 0);
+	assert_int_equal(admission_call(&fix, admission_mutate, "{"), HTTP_DONE);
+	assert_true(value_of(&fix, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
+				   "\"read\"} ") == 1);
+	assert_true(value_of(&fix, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
+				   "\"decide\"} ") == 0);
+	assert_true(value_of(&fix, "\npoolgate_review_stage_seconds_count{hook=\"mutate\",stage="
+				   "\"claim\"} ") == 0);
 	free(text);
 	free(live);
-	admission_fixture_release(&f);
 }
 
 /* Each review that can be read is remembered, with its names and nothing else of the pod's. */
 TEST(test_decisions)
 {
-	struct admission_fixture f;
 	struct decision got[4];
 	char *secret = admission_review("CREATE",
 		"{'kind':'Pod','metadata':{'name':'p','annotations':{'auto-management/"
@@ -143,10 +149,9 @@ TEST(test_decisions)
 		"'hunter2'}],'resources':{'limits':{'bitfusion.io/gpu-amount':'0'}}}]}}",
 		"null", "");
 
-	admission_fixture_init(&f, NULL);
-	assert_int_equal(admission_call(&f, admission_mutate, secret), HTTP_DONE);
-	assert_int_equal(admission_call(&f, admission_mutate, "{\"token\":1"), HTTP_DONE);
-	assert_int_equal(decisions_copy(f.decisions, got, 4), 1);
+	assert_int_equal(admission_call(&fix, admission_mutate, secret), HTTP_DONE);
+	assert_int_equal(admission_call(&fix, admission_mutate, "{\"token\":1"), HTTP_DONE);
+	assert_int_equal(decisions_copy(fix.decisions, got, 4), 1);
 	assert_int_equal(got[0].result, RESULT_REFUSED);
 	assert_int_equal(got[0].operation, OP_CREATE);
 	assert_string_equal(got[0].namespace, "ml");
@@ -155,7 +160,6 @@ TEST(test_decisions)
 	assert_non_null(strstr(got[0].message, "gpu-amount"));
 	assert_null(strstr(got[0].message, "hunter2"));
 	free(secret);
-	admission_fixture_release(&f);
 }
 
-TESTS(test_microseconds, test_labels, test_stages, test_decisions)
+TESTS_BETWEEN(set_up, tear_down, test_microseconds, test_labels, test_stages, test_decisions)

@@ -36,39 +36,47 @@ static void expect_summary(struct server_fixture *f, const char *text, const cha
 #define NOTHING "{\"gpus\":5,\"fit\":0,\"free\":0,\"claims\":3}}"
 #define SOME "{\"gpus\":5,\"fit\":3,\"free\":24000,\"claims\":3}}"
 
+static struct server_fixture fix;
+
+FIXTURE(set_up)
+{
+	server_fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	server_fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_summary)
 {
-	struct server_fixture f;
-
-	server_fixture_init(&f);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, LISTED, ""), SOME);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, LISTED, FRESH("True")), SOME);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, LISTED, FRESH("False")), NOTHING);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, PROBED, ""), NOTHING);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, PROBED, FRESH("True")), SOME);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, PROBED, FRESH("Unknown")), NOTHING);
-	expect_summary(&f, OTHER_TEXT(FINALIZER, DRAINED, ""), NOTHING);
-	expect_summary(&f, OTHER_TEXT("'finalizers':[]", LISTED, ""), NOTHING);
-	expect_summary(&f,
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, LISTED, ""), SOME);
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, LISTED, FRESH("True")), SOME);
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, LISTED, FRESH("False")), NOTHING);
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, PROBED, ""), NOTHING);
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, PROBED, FRESH("True")), SOME);
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, PROBED, FRESH("Unknown")), NOTHING);
+	expect_summary(&fix, OTHER_TEXT(FINALIZER, DRAINED, ""), NOTHING);
+	expect_summary(&fix, OTHER_TEXT("'finalizers':[]", LISTED, ""), NOTHING);
+	expect_summary(&fix,
 		OTHER_TEXT(FINALIZER ",'deletionTimestamp':'2026-11-21T09:30:00Z'", LISTED, ""),
 		NOTHING);
 	/* a free remainder under a megabyte counts for all GPUs together */
-	expect_summary(&f,
+	expect_summary(&fix,
 		SERVER_TEXT(FINALIZER, LISTED,
 			"{'gpus':[{'id':'a','memory':1500000,'fit':true},{'id':'b','memory':"
 			"1500000,'fit':true}]}"),
 		"{\"gpus\":2,\"fit\":2,\"free\":3,\"claims\":0}}");
-	server_fixture_release(&f);
 }
 
 TEST(test_inventory)
 {
-	struct server_fixture f;
 	struct gpu_server s;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER ",'labels':{'zone':'lab'}", LISTED, ""));
-	assert_int_equal(server_object_inventory(&f.o, &f.arena, &s, &f.err), 0);
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER ",'labels':{'zone':'lab'}", LISTED, ""));
+	assert_int_equal(server_object_inventory(&fix.o, &fix.arena, &s, &fix.err), 0);
 	assert_string_equal(s.name, "gpu-01");
 	assert_string_equal(s.address, "a:1");
 	assert_null(s.probe_url);
@@ -84,28 +92,25 @@ TEST(test_inventory)
 	assert_string_equal(s.gpus[3].why, "ECC");
 	assert_true(s.gpus[4].missing);
 
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, PROBED, FRESH("False")));
-	assert_int_equal(server_object_inventory(&f.o, &f.arena, &s, &f.err), 0);
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, PROBED, FRESH("False")));
+	assert_int_equal(server_object_inventory(&fix.o, &fix.arena, &s, &fix.err), 0);
 	assert_string_equal(s.probe_url, "http://a");
 	assert_false(s.gpus[0].fresh);
 	assert_string_equal(s.gpus[0].why, "no answer");
 	assert_string_equal(s.gpus[3].why, "ECC");
 
-	server_fixture_load(&f, OTHER_TEXT("'a':1", PROBED, ""));
-	assert_int_equal(server_object_inventory(&f.o, &f.arena, &s, &f.err), 0);
+	server_fixture_load(&fix, OTHER_TEXT("'a':1", PROBED, ""));
+	assert_int_equal(server_object_inventory(&fix.o, &fix.arena, &s, &fix.err), 0);
 	assert_true(s.drain);
 	assert_false(s.gpus[0].fresh);
 	assert_string_equal(s.gpus[0].why, "its probe has not answered yet");
-	server_fixture_release(&f);
 }
 
 TEST(test_sums)
 {
-	struct server_fixture f;
-	const struct server_status *s = &f.o.status;
+	const struct server_status *s = &fix.o.status;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, LISTED, ""));
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, LISTED, ""));
 	assert_int_equal(server_status_claimed(s, 0), 8000000000);
 	assert_int_equal(server_status_claimed(s, 1), 0);
 	assert_int_equal(server_status_claimed(s, 2), 20000000000);
@@ -114,10 +119,9 @@ TEST(test_sums)
 	assert_int_equal(server_status_claim(s, SLICE("c")), 2);
 	assert_int_equal(server_status_claim(s, SLICE("d")), -1);
 	/* what would wrap around is full */
-	f.o.status.claims[0].claim.parts[0].bytes = UINT64_MAX - 1;
+	fix.o.status.claims[0].claim.parts[0].bytes = UINT64_MAX - 1;
 	assert_true(server_status_claimed(s, 0) == UINT64_MAX);
-	assert_non_null(strstr(server_fixture_status(&f), "\"free\":16000,"));
-	server_fixture_release(&f);
+	assert_non_null(strstr(server_fixture_status(&fix), "\"free\":16000,"));
 }
 
 /* A claim of so many bytes on one GPU. */
@@ -148,120 +152,108 @@ TEST(test_fits)
 	struct slice nobody = {0};
 	struct claim_part part,
 		two[2] = {{"gpu-01", "gpu-1", 9000000000}, {"gpu-01", "gpu-1", 9000000000}};
-	struct server_fixture f;
 	struct claim c;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, LISTED, ""));
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, LISTED, ""));
 	c = one("d", &part, "gpu-0", 8000000000);
-	expect_yes(&f, &c, nobody);
+	expect_yes(&fix, &c, nobody);
 	part.bytes++;
-	expect_no(
-		&f, &c, nobody, "gpu-0 of gpu-01 has 8000000000 bytes free, 8000000001 are asked");
-	expect_yes(&f, &c, SLICE("b"));
+	expect_no(&fix, &c, nobody,
+		"gpu-0 of gpu-01 has 8000000000 bytes free, 8000000001 are asked");
+	expect_yes(&fix, &c, SLICE("b"));
 	part.bytes = UINT64_MAX;
-	expect_no(&f, &c, nobody, "bytes free");
+	expect_no(&fix, &c, nobody, "bytes free");
 	c = one("d", &part, "gpu-2", 0);
-	expect_no(&f, &c, nobody, "gpu-2 of gpu-01 has 0 bytes free");
-	expect_yes(&f, &c, SLICE("a"));
+	expect_no(&fix, &c, nobody, "gpu-2 of gpu-01 has 0 bytes free");
+	expect_yes(&fix, &c, SLICE("a"));
 	c = one("d", &part, "gpu-3", 1);
-	expect_no(&f, &c, nobody, "gpu-3 of gpu-01 is not fit: ECC");
+	expect_no(&fix, &c, nobody, "gpu-3 of gpu-01 is not fit: ECC");
 	c = one("d", &part, "gpu-4", 1);
-	expect_no(&f, &c, nobody, "gpu-4 of gpu-01 is gone");
+	expect_no(&fix, &c, nobody, "gpu-4 of gpu-01 is gone");
 	c = one("d", &part, "gpu-5", 1);
-	expect_no(&f, &c, nobody, "has no GPU gpu-5");
+	expect_no(&fix, &c, nobody, "has no GPU gpu-5");
 	/* two parts on one GPU count together */
 	c = one("d", &part, "gpu-1", 9000000000);
-	expect_yes(&f, &c, nobody);
+	expect_yes(&fix, &c, nobody);
 	c.parts = two;
 	c.n_parts = 2;
-	expect_no(&f, &c, nobody, "18000000000 are asked");
+	expect_no(&fix, &c, nobody, "18000000000 are asked");
 	/* a uid has one claim, unless it takes its own place */
 	c = one("a", &part, "gpu-0", 11000000000);
-	expect_no(&f, &c, nobody, "holds a claim of this pod already");
-	expect_yes(&f, &c, SLICE("a"));
-	server_fixture_release(&f);
+	expect_no(&fix, &c, nobody, "holds a claim of this pod already");
+	expect_yes(&fix, &c, SLICE("a"));
 }
 
 TEST(test_fits_server)
 {
 	struct slice nobody = {0};
-	struct server_fixture f;
 	struct claim_part part;
 	struct claim c = one("d", &part, "gpu-1", 1);
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, DRAINED, ""));
-	expect_no(&f, &c, nobody, "draining");
-	server_fixture_load(&f, OTHER_TEXT("'a':1", LISTED, ""));
-	expect_no(&f, &c, nobody, "finalizer poolgate.io/claims");
-	server_fixture_load(&f,
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, DRAINED, ""));
+	expect_no(&fix, &c, nobody, "draining");
+	server_fixture_load(&fix, OTHER_TEXT("'a':1", LISTED, ""));
+	expect_no(&fix, &c, nobody, "finalizer poolgate.io/claims");
+	server_fixture_load(&fix,
 		OTHER_TEXT(FINALIZER ",'deletionTimestamp':'2026-11-21T09:30:00Z'", LISTED, ""));
-	expect_no(&f, &c, nobody, "being deleted");
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, PROBED, ""));
-	expect_no(&f, &c, nobody, "stale: its probe has not answered yet");
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, PROBED, FRESH("False")));
-	expect_no(&f, &c, nobody, "stale: no answer");
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, PROBED, FRESH("True")));
-	expect_yes(&f, &c, nobody);
-	server_fixture_release(&f);
+	expect_no(&fix, &c, nobody, "being deleted");
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, PROBED, ""));
+	expect_no(&fix, &c, nobody, "stale: its probe has not answered yet");
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, PROBED, FRESH("False")));
+	expect_no(&fix, &c, nobody, "stale: no answer");
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, PROBED, FRESH("True")));
+	expect_yes(&fix, &c, nobody);
 }
 
 TEST(test_bound)
 {
 	static char uids[CLAIMS_PER_SERVER_MAX][16];
-	struct server_fixture f;
 	struct claim_part part, last;
 	struct claim c;
 
-	server_fixture_init(&f);
 	server_fixture_load(
-		&f, SERVER_STATUS("{'gpus':[{'id':'g','memory':16000000,'fit':true}]}"));
+		&fix, SERVER_STATUS("{'gpus':[{'id':'g','memory':16000000,'fit':true}]}"));
 	for (size_t i = 0; i < CLAIMS_PER_SERVER_MAX; i++) {
 		struct claim_record r = {.take = i};
 
 		snprintf(uids[i], sizeof(uids[i]), "u%zu", i);
 		r.claim = one(uids[i], &part, "g", 1);
-		expect_yes(&f, &r.claim, (struct slice){0});
-		assert_true(server_status_add_claim(&f.o.status, &r, &f.arena));
+		expect_yes(&fix, &r.claim, (struct slice){0});
+		assert_true(server_status_add_claim(&fix.o.status, &r, &fix.arena));
 	}
 	c = one("more", &last, "g", 1);
-	expect_no(&f, &c, (struct slice){0}, "has 256 claims, the most it can hold is 256");
-	expect_yes(&f, &c, SLICE("u7"));
-	assert_int_equal(server_status_claimed(&f.o.status, 0), 256);
+	expect_no(&fix, &c, (struct slice){0}, "has 256 claims, the most it can hold is 256");
+	expect_yes(&fix, &c, SLICE("u7"));
+	assert_int_equal(server_status_claimed(&fix.o.status, 0), 256);
 	/* what somebody else has written above the bound is read all the same */
-	assert_true(
-		server_status_add_claim(&f.o.status, &(struct claim_record){.claim = c}, &f.arena));
-	server_status_remove_claim(&f.o.status, 0);
-	server_status_remove_claim(&f.o.status, 255);
-	assert_int_equal(f.o.status.n_claims, 255);
-	assert_string_equal(f.o.status.claims[0].claim.key, "u1");
-	assert_string_equal(f.o.status.claims[254].claim.key, "u255");
-	assert_int_equal(f.o.status.claims[254].take, 255);
-	server_fixture_release(&f);
+	assert_true(server_status_add_claim(
+		&fix.o.status, &(struct claim_record){.claim = c}, &fix.arena));
+	server_status_remove_claim(&fix.o.status, 0);
+	server_status_remove_claim(&fix.o.status, 255);
+	assert_int_equal(fix.o.status.n_claims, 255);
+	assert_string_equal(fix.o.status.claims[0].claim.key, "u1");
+	assert_string_equal(fix.o.status.claims[254].claim.key, "u255");
+	assert_int_equal(fix.o.status.claims[254].take, 255);
 }
 
 /* More claims than we would add are read and written. */
 TEST(test_over_the_bound)
 {
-	struct server_fixture f;
 	struct buf b;
 	char *text;
 
-	server_fixture_init(&f);
 	buf_init(&b, 1u << 20);
 	for (int i = 0; i < 300; i++)
 		buf_fmt(&b, "%s{'uid':'u%d','state':'bound','gpus':[]}", i ? "," : "", i);
 	text = malloc(b.len + 1024);
 	assert_non_null(text);
 	snprintf(text, b.len + 1024, SERVER_STATUS("{'claims':[%s]}"), b.data);
-	server_fixture_load(&f, text);
-	assert_int_equal(f.o.status.n_claims, 300);
-	assert_non_null(strstr(server_fixture_status(&f), "\"claims\":300}}"));
-	assert_non_null(strstr(f.out.data, "\"u299\""));
+	server_fixture_load(&fix, text);
+	assert_int_equal(fix.o.status.n_claims, 300);
+	assert_non_null(strstr(server_fixture_status(&fix), "\"claims\":300}}"));
+	assert_non_null(strstr(fix.out.data, "\"u299\""));
 	free(text);
 	buf_release(&b);
-	server_fixture_release(&f);
 }
 
 TEST(test_conditions)
@@ -272,41 +264,38 @@ TEST(test_conditions)
 		.message = "m",
 		.observed_generation = 3};
 	const struct condition *got;
-	struct server_fixture f;
 	char now[32] = "2026-11-21T09:30:00Z";
-	struct server_status *s = &f.o.status;
+	struct server_status *s = &fix.o.status;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, SERVER_STATUS("{'conditions':[{'type':'Fresh','status':'True',"
-					      "'lastTransitionTime':'t','later':1}]}"));
-	assert_true(server_status_set_condition(s, &c, now, &f.arena));
+	server_fixture_load(&fix, SERVER_STATUS("{'conditions':[{'type':'Fresh','status':'True',"
+						"'lastTransitionTime':'t','later':1}]}"));
+	assert_true(server_status_set_condition(s, &c, now, &fix.arena));
 	assert_int_equal(s->n_conditions, 2);
 	memset(now, 'x', 19);
 	got = server_status_condition(s, SERVER_READY);
 	assert_string_equal(got->since, "2026-11-21T09:30:00Z");
-	assert_false(server_status_set_condition(s, &c, now, &f.arena));
+	assert_false(server_status_set_condition(s, &c, now, &fix.arena));
 	c.message = "n";
-	assert_true(server_status_set_condition(s, &c, now, &f.arena));
+	assert_true(server_status_set_condition(s, &c, now, &fix.arena));
 	assert_string_equal(
 		server_status_condition(s, SERVER_READY)->since, "2026-11-21T09:30:00Z");
 	assert_string_equal(server_status_condition(s, SERVER_READY)->message, "n");
 	c.reason = "Shut";
-	assert_true(server_status_set_condition(s, &c, now, &f.arena));
+	assert_true(server_status_set_condition(s, &c, now, &fix.arena));
 	c.observed_generation = 4;
-	assert_true(server_status_set_condition(s, &c, now, &f.arena));
+	assert_true(server_status_set_condition(s, &c, now, &fix.arena));
 	c.status = "False";
-	assert_true(server_status_set_condition(s, &c, "later", &f.arena));
+	assert_true(server_status_set_condition(s, &c, "later", &fix.arena));
 	assert_string_equal(server_status_condition(s, SERVER_READY)->since, "later");
-	assert_false(server_status_set_condition(s, &c, now, &f.arena));
+	assert_false(server_status_set_condition(s, &c, now, &fix.arena));
 	/* what was read with members that we do not know keeps them */
 	c.type = SERVER_FRESH;
-	assert_true(server_status_set_condition(s, &c, "then", &f.arena));
+	assert_true(server_status_set_condition(s, &c, "then", &fix.arena));
 	assert_int_equal(s->n_conditions, 2);
-	assert_non_null(strstr(server_fixture_status(&f),
+	assert_non_null(strstr(server_fixture_status(&fix),
 		"{\"type\":\"Fresh\",\"status\":\"False\",\"observedGeneration\":4,"
 		"\"lastTransitionTime\":\"then\",\"reason\":\"Shut\",\"message\":\"n\",\"later\":"
 		"1}"));
-	server_fixture_release(&f);
 }
 
 #define SPEC(gpus) "{'address':'a:1','gpus':[" gpus "]}"
@@ -330,63 +319,57 @@ static const char *gpus_of(struct server_fixture *f)
 
 TEST(test_from_spec)
 {
-	struct server_fixture f;
-
-	server_fixture_init(&f);
 	/* from nothing */
-	server_fixture_load(&f, SERVER_TEXT(FINALIZER, SPEC(V100("2") "," A100), "{}"));
-	assert_true(server_status_from_spec(&f.o, &f.arena));
-	assert_string_equal(gpus_of(&f), "gpu-0 V100 16; gpu-1 V100 16; gpu-2 A100 1");
-	assert_false(server_status_from_spec(&f.o, &f.arena));
+	server_fixture_load(&fix, SERVER_TEXT(FINALIZER, SPEC(V100("2") "," A100), "{}"));
+	assert_true(server_status_from_spec(&fix.o, &fix.arena));
+	assert_string_equal(gpus_of(&fix), "gpu-0 V100 16; gpu-1 V100 16; gpu-2 A100 1");
+	assert_false(server_status_from_spec(&fix.o, &fix.arena));
 	/* grown; gpu-3 is fit again, gpu-4 is back; what is there keeps its members */
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, SPEC(V100("6")), ""));
-	assert_true(server_status_from_spec(&f.o, &f.arena));
-	assert_string_equal(gpus_of(&f),
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, SPEC(V100("6")), ""));
+	assert_true(server_status_from_spec(&fix.o, &fix.arena));
+	assert_string_equal(gpus_of(&fix),
 		"gpu-0 V100 16\"x\":0; gpu-1 V100 16\"x\":1; gpu-2 V100 16; gpu-3 V100 16; "
 		"gpu-4 V100 16; gpu-5 V100 16");
-	assert_string_equal(f.o.status.gpus[3].gpu.why, "");
+	assert_string_equal(fix.o.status.gpus[3].gpu.why, "");
 	/* shrunk: gpu-2 and gpu-4 have claims */
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, SPEC(V100("1")), ""));
-	assert_true(server_status_from_spec(&f.o, &f.arena));
-	assert_string_equal(
-		gpus_of(&f), "gpu-0 V100 16\"x\":0; gpu-2 V100 16 missing; gpu-4 V100 16 missing");
-	assert_false(server_status_prune(&f.o.status));
-	assert_false(server_status_from_spec(&f.o, &f.arena));
-	server_status_remove_claim(&f.o.status, 2);
-	assert_true(server_status_prune(&f.o.status));
-	assert_string_equal(gpus_of(&f), "gpu-0 V100 16\"x\":0; gpu-2 V100 16 missing");
-	server_status_remove_claim(&f.o.status, 0);
-	assert_true(server_status_from_spec(&f.o, &f.arena));
-	assert_string_equal(gpus_of(&f), "gpu-0 V100 16\"x\":0");
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, SPEC(V100("1")), ""));
+	assert_true(server_status_from_spec(&fix.o, &fix.arena));
+	assert_string_equal(gpus_of(&fix),
+		"gpu-0 V100 16\"x\":0; gpu-2 V100 16 missing; gpu-4 V100 16 missing");
+	assert_false(server_status_prune(&fix.o.status));
+	assert_false(server_status_from_spec(&fix.o, &fix.arena));
+	server_status_remove_claim(&fix.o.status, 2);
+	assert_true(server_status_prune(&fix.o.status));
+	assert_string_equal(gpus_of(&fix), "gpu-0 V100 16\"x\":0; gpu-2 V100 16 missing");
+	server_status_remove_claim(&fix.o.status, 0);
+	assert_true(server_status_from_spec(&fix.o, &fix.arena));
+	assert_string_equal(gpus_of(&fix), "gpu-0 V100 16\"x\":0");
 	/* a server with a probe has none from its spec */
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, PROBED, ""));
-	assert_false(server_status_from_spec(&f.o, &f.arena));
-	assert_int_equal(f.o.status.n_gpus, 5);
-	assert_false(f.arena.failed);
-	server_fixture_release(&f);
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, PROBED, ""));
+	assert_false(server_status_from_spec(&fix.o, &fix.arena));
+	assert_int_equal(fix.o.status.n_gpus, 5);
+	assert_false(fix.arena.failed);
 }
 
 /* Another model under the same id: its claims stay, and it takes nothing until they fit. */
 TEST(test_other_model)
 {
-	struct server_fixture f;
 	struct claim_part part;
 	struct claim c = one("d", &part, "gpu-0", 1);
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, OTHER_TEXT(FINALIZER, SPEC(A100 "," V100("4")), ""));
-	assert_true(server_status_from_spec(&f.o, &f.arena));
-	assert_string_equal(gpus_of(&f),
+	server_fixture_load(&fix, OTHER_TEXT(FINALIZER, SPEC(A100 "," V100("4")), ""));
+	assert_true(server_status_from_spec(&fix.o, &fix.arena));
+	assert_string_equal(gpus_of(&fix),
 		"gpu-0 A100 1\"x\":0; gpu-1 V100 16\"x\":1; gpu-2 V100 16; gpu-3 V100 16; gpu-4 "
 		"V100 16");
-	assert_int_equal(server_status_claimed(&f.o.status, 0), 8000000000);
-	expect_no(&f, &c, (struct slice){0}, "gpu-0 of gpu-01 has 0 bytes free");
-	server_status_remove_claim(&f.o.status, 1);
-	expect_no(&f, &c, (struct slice){0}, "gpu-0 of gpu-01 has 0 bytes free");
-	server_status_remove_claim(&f.o.status, 0);
-	expect_yes(&f, &c, (struct slice){0});
-	server_fixture_release(&f);
+	assert_int_equal(server_status_claimed(&fix.o.status, 0), 8000000000);
+	expect_no(&fix, &c, (struct slice){0}, "gpu-0 of gpu-01 has 0 bytes free");
+	server_status_remove_claim(&fix.o.status, 1);
+	expect_no(&fix, &c, (struct slice){0}, "gpu-0 of gpu-01 has 0 bytes free");
+	server_status_remove_claim(&fix.o.status, 0);
+	expect_yes(&fix, &c, (struct slice){0});
 }
 
-TESTS(test_summary, test_inventory, test_sums, test_fits, test_fits_server, test_bound,
-	test_over_the_bound, test_conditions, test_from_spec, test_other_model)
+TESTS_BETWEEN(set_up, tear_down, test_summary, test_inventory, test_sums, test_fits,
+	test_fits_server, test_bound, test_over_the_bound, test_conditions, test_from_spec,
+	test_other_model)

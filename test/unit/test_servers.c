@@ -124,141 +124,140 @@ static bool says(struct fixture *f, const char *name, const char *message)
 	return yes;
 }
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_the_picture_follows)
 {
-	struct fixture f;
 	unsigned before;
 
-	fixture_init(&f);
-	assert_true(shows(&f, "a b"));
-	before = f.changes;
-	kube_store_server(f.store, "ab", 1, 16000, "");
-	assert_true(shows(&f, "a ab b"));
-	assert_true(f.changes > before);
-	kube_store_put(f.store, "a",
+	assert_true(shows(&fix, "a b"));
+	before = fix.changes;
+	kube_store_server(fix.store, "ab", 1, 16000, "");
+	assert_true(shows(&fix, "a ab b"));
+	assert_true(fix.changes > before);
+	kube_store_put(fix.store, "a",
 		"{'address':'10.0.0.1:1','drain':true,'gpus':[{'model':'x','memory':'1G'}]}", NULL,
 		NULL);
-	assert_true(shows(&f, "a! ab b"));
-	kube_store_put(f.store, "b", NULL, NULL, "[]");
-	kube_store_delete(f.store, "b");
-	assert_true(shows(&f, "a! ab"));
-	kube_store_server(f.store, "b", 3, 16000, "");
-	assert_true(shows(&f, "a! ab b"));
+	assert_true(shows(&fix, "a! ab b"));
+	kube_store_put(fix.store, "b", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "b");
+	assert_true(shows(&fix, "a! ab"));
+	kube_store_server(fix.store, "b", 3, 16000, "");
+	assert_true(shows(&fix, "a! ab b"));
 	/* A broken stream is taken up where it broke. */
-	kube_store_put(f.store, "ab", NULL, NULL, "[]");
-	(void)api_cut(f.api, STORE_SERVERS "?*");
-	kube_store_delete(f.store, "ab");
-	assert_true(shows(&f, "a! b"));
-	fixture_release(&f);
+	kube_store_put(fix.store, "ab", NULL, NULL, "[]");
+	(void)api_cut(fix.api, STORE_SERVERS "?*");
+	kube_store_delete(fix.store, "ab");
+	assert_true(shows(&fix, "a! b"));
 }
 
 TEST(test_edits)
 {
-	struct fixture f;
 	struct say s = {.message = "hello"};
 
-	fixture_init(&f);
-	assert_int_equal(edit(&f, "a", &s, 2000), 0);
-	assert_true(says(&f, "a", "hello"));
+	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
+	assert_true(says(&fix, "a", "hello"));
 	assert_int_equal(s.called, 1);
 	/* At once on what was committed, and without a write. */
-	assert_int_equal(edit(&f, "a", &s, 2000), 0);
-	assert_int_equal(kube_store_writes(f.store), 1);
-	assert_int_equal(api_seen_of(f.api, "PUT", "*"), 1);
+	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
+	assert_int_equal(kube_store_writes(fix.store), 1);
+	assert_int_equal(api_seen_of(fix.api, "PUT", "*"), 1);
 	s.result = EDIT_GIVE_UP;
-	assert_int_equal(edit(&f, "a", &s, 2000), ERR_CONFLICT);
-	assert_string_equal(f.e.msg, "no");
-	assert_int_equal(edit(&f, "nobody", &s, 2000), ERR_NOTFOUND);
-	assert_int_equal(api_seen_of(f.api, "PUT", "*"), 1);
-	fixture_release(&f);
+	assert_int_equal(edit(&fix, "a", &s, 2000), ERR_CONFLICT);
+	assert_string_equal(fix.e.msg, "no");
+	assert_int_equal(edit(&fix, "nobody", &s, 2000), ERR_NOTFOUND);
+	assert_int_equal(api_seen_of(fix.api, "PUT", "*"), 1);
 }
 
 TEST(test_edit_after_others)
 {
-	struct fixture f;
 	struct say s = {.message = "second"};
 	char *text;
 
-	fixture_init(&f);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_put(f.store, "b", NULL,
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "b", NULL,
 		"{'version':1,'future':7,'gpus':[{'id':'gpu-0','memory':8000000000,'fit':true}],"
 		"'conditions':[{'type':'Fresh','status':'True','reason':'First'}]}",
 		NULL);
-	assert_int_equal(edit(&f, "b", &s, 2000), 0);
+	assert_int_equal(edit(&fix, "b", &s, 2000), 0);
 	assert_int_equal(s.called, 2);
 	assert_int_equal(s.again, 1);
-	text = kube_store_text(f.store, "b");
+	text = kube_store_text(fix.store, "b");
 	/* What the other wrote stays, unknown members too. */
 	assert_non_null(strstr(text, "First"));
 	assert_non_null(strstr(text, "second"));
 	assert_non_null(strstr(text, "\"future\":7"));
 	free(text);
 	/* Deleted behind our back. */
-	kube_store_put(f.store, "b", NULL, NULL, "[]");
-	kube_store_delete(f.store, "b");
+	kube_store_put(fix.store, "b", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "b");
 	s.message = "third";
-	assert_int_equal(edit(&f, "b", &s, 2000), ERR_NOTFOUND);
-	assert_true(shows(&f, "a"));
-	fixture_release(&f);
+	assert_int_equal(edit(&fix, "b", &s, 2000), ERR_NOTFOUND);
+	assert_true(shows(&fix, "a"));
 }
 
 TEST(test_edit_outcomes)
 {
-	struct fixture f;
 	struct say s = {.message = "one"};
 	int64_t began;
 
-	fixture_init(&f);
-	kube_store_fault(f.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, 1);
-	assert_int_equal(edit(&f, "a", &s, 2000), ERR_IO);
+	kube_store_fault(fix.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, 1);
+	assert_int_equal(edit(&fix, "a", &s, 2000), ERR_IO);
 	/* Something is wrong with the API server: again and again until the time is over. */
-	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, 3);
-	assert_int_equal(edit(&f, "a", &s, 5000), 0);
-	assert_int_equal(metric_value(f.metrics, M_COMMITS, COMMIT_UNKNOWN, 0), 3);
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, 3);
+	assert_int_equal(edit(&fix, "a", &s, 5000), 0);
+	assert_int_equal(metric_value(fix.metrics, M_COMMITS, COMMIT_UNKNOWN, 0), 3);
 	s.message = "two";
-	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
 	began = api_now_ms();
-	assert_int_equal(edit(&f, "a", &s, 400), ERR_TIMEOUT);
+	assert_int_equal(edit(&fix, "a", &s, 400), ERR_TIMEOUT);
 	assert_true(api_now_ms() - began < 700);
-	kube_store_heal(f.store);
+	kube_store_heal(fix.store);
 	/* Written, and the answer lost: what is there is looked at. */
 	s.message = "three";
-	kube_store_fault(f.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 1);
-	assert_int_equal(edit(&f, "a", &s, 2000), 0);
-	assert_true(says(&f, "a", "three"));
+	kube_store_fault(fix.store, STORE_CUT_AFTER, "PUT", STATUS_OF("a"), 0, 1);
+	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
+	assert_true(says(&fix, "a", "three"));
 	/* Its time was over before it began. */
 	s.message = "four";
-	assert_int_equal(edit(&f, "a", &s, -1), ERR_TIMEOUT);
-	api_down(f.api);
-	assert_int_equal(edit(&f, "a", &s, 300), ERR_TIMEOUT);
-	api_up(f.api);
-	assert_false(says(&f, "a", "four"));
-	fixture_release(&f);
+	assert_int_equal(edit(&fix, "a", &s, -1), ERR_TIMEOUT);
+	api_down(fix.api);
+	assert_int_equal(edit(&fix, "a", &s, 300), ERR_TIMEOUT);
+	api_up(fix.api);
+	assert_false(says(&fix, "a", "four"));
 }
 
 TEST(test_unreadable)
 {
-	struct fixture f;
 	struct say s = {.message = "x"};
 
-	fixture_init(&f);
-	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
-	for (int i = 0; i < 100 && edit(&f, "a", &s, 1000) == 0; i++)
+	kube_store_put(fix.store, "a", NULL, "{'claims':7}", NULL);
+	for (int i = 0; i < 100 && edit(&fix, "a", &s, 1000) == 0; i++)
 		api_nap(20);
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
 	/* Nobody writes over it, and it is shown as it was. */
-	assert_true(says(&f, "a", "\"claims\":7"));
-	assert_true(shows(&f, "a b"));
-	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
-	assert_true(shows(&f, "a b"));
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
-	kube_store_put(f.store, "a", NULL, "{'version':1}", NULL);
-	for (int i = 0; i < 100 && edit(&f, "a", &s, 1000) != 0; i++)
+	assert_true(says(&fix, "a", "\"claims\":7"));
+	assert_true(shows(&fix, "a b"));
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_true(shows(&fix, "a b"));
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
+	kube_store_put(fix.store, "a", NULL, "{'version':1}", NULL);
+	for (int i = 0; i < 100 && edit(&fix, "a", &s, 1000) != 0; i++)
 		api_nap(20);
-	assert_true(says(&f, "a", "\"message\":\"x\""));
-	fixture_release(&f);
+	assert_true(says(&fix, "a", "\"message\":\"x\""));
 }
 
 /* The watch, as it would tell of this object. */
@@ -288,24 +287,21 @@ static void tell_unreadable(struct fixture *f, const char *name, const char *ver
 /* Versions decide about states that cannot be read, too: the newest is in force. */
 TEST(test_unreadable_versions)
 {
-	struct fixture f;
 	struct say s = {.message = "x"};
 
-	fixture_init(&f);
 	api_nap(200);
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
-	tell_unreadable(&f, "a", "1");
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
-	tell_unreadable(&f, "a", "1000000");
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
+	tell_unreadable(&fix, "a", "1");
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
+	tell_unreadable(&fix, "a", "1000000");
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
 	/* A readable state, newer than what is held and older than that one. */
-	kube_store_put(f.store, "a", NULL, "{'version':1}", NULL);
-	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
-	tell_unreadable(&f, "a", "1");
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
-	tell_unreadable(&f, "nobody", "1000000");
-	assert_true(shows(&f, "a b"));
-	fixture_release(&f);
+	kube_store_put(fix.store, "a", NULL, "{'version':1}", NULL);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	tell_unreadable(&fix, "a", "1");
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
+	tell_unreadable(&fix, "nobody", "1000000");
+	assert_true(shows(&fix, "a b"));
 }
 
 /* Each event of a server that cannot be read has the same fault: it is told once, and when it comes back. */
@@ -342,118 +338,102 @@ TEST(test_unreadable_is_told_once)
 /* It says 500, or 429: it is asked again, but not as fast as it can say so. */
 TEST(test_api_server_in_trouble)
 {
-	struct fixture f;
 	struct say s = {.message = "x"};
 
-	fixture_init(&f);
-	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_TIMEOUT);
-	assert_in_range(api_seen_of(f.api, "PUT", STATUS_OF("a")), 2, 11);
-	kube_store_heal(f.store);
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
-	fixture_release(&f);
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_TIMEOUT);
+	assert_in_range(api_seen_of(fix.api, "PUT", STATUS_OF("a")), 2, 11);
+	kube_store_heal(fix.store);
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
 }
 
 /* There was no memory for a state, and then there is for the same one. */
 TEST(test_unreadable_for_a_moment)
 {
-	struct fixture f;
 	struct say s = {.message = "x"};
 	char *text, version[32];
 
-	fixture_init(&f);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_put(f.store, "a", NULL, "{'version':1}", NULL);
-	text = kube_store_text(f.store, "a");
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "a", NULL, "{'version':1}", NULL);
+	text = kube_store_text(fix.store, "a");
 	assert_non_null(strstr(text, "\"resourceVersion\":\""));
 	assert_int_equal(sscanf(strstr(text, "\"resourceVersion\":\""),
 				 "\"resourceVersion\":\"%31[0-9]", version),
 		1);
 	free(text);
-	tell_unreadable(&f, "a", version);
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
-	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
-	fixture_release(&f);
+	tell_unreadable(&fix, "a", version);
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
 }
 
 /* A commit's answer that nobody can read says so at once. */
 TEST(test_unreadable_answer)
 {
-	struct fixture f;
 	struct say s = {.message = "x"};
 	size_t asked;
 
-	fixture_init(&f);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_put(f.store, "a", NULL, "{'claims':7}", NULL);
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
-	asked = api_seen_count(f.api);
-	assert_int_equal(edit(&f, "a", &s, 1000), ERR_INVALID);
-	assert_int_equal(api_seen_count(f.api), asked);
-	fixture_release(&f);
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "a", NULL, "{'claims':7}", NULL);
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
+	asked = api_seen_count(fix.api);
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
+	assert_int_equal(api_seen_count(fix.api), asked);
 }
 
 /* A list of the watch, and commits while it runs: what a commit brought is newer than the list; but no commit keeps what is gone. */
 TEST(test_list_and_commits)
 {
-	struct fixture f;
 	struct say s = {.message = "x"};
 	char *b, version[32];
 
-	fixture_init(&f);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	b = kube_store_text(f.store, "b");
-	pthread_mutex_lock(&f.s->lock);
+	kube_store_mute(fix.store, true);
+	b = kube_store_text(fix.store, "b");
+	pthread_mutex_lock(&fix.s->lock);
 	(void)snprintf(version, sizeof(version), "%llu",
-		(unsigned long long)servers_find(f.s, "b")->held->number);
-	pthread_mutex_unlock(&f.s->lock);
+		(unsigned long long)servers_find(fix.s, "b")->held->number);
+	pthread_mutex_unlock(&fix.s->lock);
 	/* The list was read at b's version; a was made later, as its commit shows. */
-	servers_watch_app.listing(f.s);
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
-	tell(&f, b);
-	servers_watch_app.listed(f.s, version);
-	assert_true(shows(&f, "a b"));
-	assert_true(says(&f, "a", "\"message\":\"x\""));
+	servers_watch_app.listing(fix.s);
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
+	tell(&fix, b);
+	servers_watch_app.listed(fix.s, version);
+	assert_true(shows(&fix, "a b"));
+	assert_true(says(&fix, "a", "\"message\":\"x\""));
 	s.message = "y";
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
 	/* The list was read after a went, which was after the commit. */
-	servers_watch_app.listing(f.s);
+	servers_watch_app.listing(fix.s);
 	s.message = "z";
-	assert_int_equal(edit(&f, "a", &s, 1000), 0);
-	kube_store_put(f.store, "a", NULL, NULL, "[]");
-	kube_store_delete(f.store, "a");
-	tell(&f, b);
-	servers_watch_app.listed(f.s, "1000000");
-	assert_true(shows(&f, "b"));
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
+	kube_store_put(fix.store, "a", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "a");
+	tell(&fix, b);
+	servers_watch_app.listed(fix.s, "1000000");
+	assert_true(shows(&fix, "b"));
 	free(b);
-	fixture_release(&f);
 }
 
 TEST(test_refresh)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	api_nap(200);
-	kube_store_mute(f.store, true);
-	kube_store_put(f.store, "b", NULL, NULL, "[]");
-	kube_store_delete(f.store, "b");
-	kube_store_server(f.store, "c", 1, 1000, "");
-	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), 0);
-	assert_true(shows(&f, "a c"));
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "b", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "b");
+	kube_store_server(fix.store, "c", 1, 1000, "");
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_true(shows(&fix, "a c"));
 	/* What the watch says of the past changes nothing. */
-	kube_store_mute(f.store, false);
+	kube_store_mute(fix.store, false);
 	api_nap(200);
-	assert_true(shows(&f, "a c"));
-	kube_store_fault(f.store, STORE_FAIL, "GET", STORE_SERVERS, 0, 1);
-	assert_int_equal(servers_refresh(f.s, api_now_ms() + 2000, &f.e), ERR_IO);
-	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, 600, 1);
-	assert_int_equal(servers_refresh(f.s, api_now_ms() + 300, &f.e), ERR_TIMEOUT);
-	fixture_release(&f);
+	assert_true(shows(&fix, "a c"));
+	kube_store_fault(fix.store, STORE_FAIL, "GET", STORE_SERVERS, 0, 1);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), ERR_IO);
+	kube_store_fault(fix.store, STORE_SLOW, "GET", STORE_SERVERS, 600, 1);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 300, &fix.e), ERR_TIMEOUT);
 }
 
 /* An edit in a thread, and how long it took. */
@@ -481,7 +461,6 @@ static void *edit_timed(void *arg)
 /* Nobody answers, and edits of different patience are written together: none waits for a more patient one. */
 TEST(test_patience)
 {
-	struct fixture f;
 	/* The first one keeps the others together; of those, anyone may be who writes, and writes again. */
 	struct timed t[] = {{.message = "0", .patience_ms = 9000},
 		{.message = "1", .patience_ms = 1000}, {.message = "2", .patience_ms = 1000},
@@ -489,15 +468,14 @@ TEST(test_patience)
 		{.message = "5", .patience_ms = 2500}, {.message = "6", .patience_ms = 4500},
 		{.message = "7", .patience_ms = 4500}};
 
-	fixture_init(&f);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 6000, -1);
-	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS "/a", 6000, -1);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 6000, -1);
+	kube_store_fault(fix.store, STORE_SLOW, "GET", STORE_SERVERS "/a", 6000, -1);
 	for (size_t i = 0; i < COUNT(t); i++) {
-		t[i].f = &f;
+		t[i].f = &fix;
 		assert_int_equal(pthread_create(&t[i].thread, NULL, edit_timed, &t[i]), 0);
 		if (i == 0)
-			assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+			assert_true(api_wait(fix.api, "PUT", STATUS_OF("a"), 1));
 	}
 	for (size_t i = 0; i < COUNT(t); i++)
 		assert_int_equal(pthread_join(t[i].thread, NULL), 0);
@@ -510,7 +488,6 @@ TEST(test_patience)
 		assert_int_equal(t[i].rc, ERR_TIMEOUT);
 		assert_true(t[i].took_ms >= t[i].patience_ms);
 	}
-	fixture_release(&f);
 }
 
 static void *hang(void *arg)
@@ -525,22 +502,19 @@ static void *hang(void *arg)
 
 TEST(test_stop_ends_edits)
 {
-	struct fixture f;
 	pthread_t thread;
 	int64_t began;
 
-	fixture_init(&f);
-	kube_store_fault(f.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
-	assert_int_equal(pthread_create(&thread, NULL, hang, &f), 0);
-	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(pthread_create(&thread, NULL, hang, &fix), 0);
+	assert_true(api_wait(fix.api, "PUT", STATUS_OF("a"), 1));
 	began = api_now_ms();
-	servers_stop(f.s);
+	servers_stop(fix.s);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_true(api_now_ms() - began < 5000);
-	fixture_release(&f);
 }
 
-TESTS(test_the_picture_follows, test_edits, test_edit_after_others, test_edit_outcomes,
-	test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
+TESTS_BETWEEN(set_up, tear_down, test_the_picture_follows, test_edits, test_edit_after_others,
+	test_edit_outcomes, test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
 	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
 	test_list_and_commits, test_refresh, test_patience, test_stop_ends_edits)

@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/workload: what becomes of the pods that a Deployment, a Job and the like make. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/workload.h"
 #include "webhook/edge/ledger_memory.h"
-
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* kind, object; copies, or -1 when there is no template */
 static const struct {
@@ -43,23 +32,32 @@ static const struct {
 	{"", "{'spec':{'template':{}}}", -1},
 };
 
-static void test_kinds(void **state)
-{
-	struct fixture f;
+static struct fixture fix;
 
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < LEN(kinds); i++) {
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
+TEST(test_kinds)
+{
+	for (size_t i = 0; i < COUNT(kinds); i++) {
 		struct workload w;
-		const struct json_node *o = fixture_pod(&f, kinds[i].object);
-		bool is = workload_read(&f.json, o, slice_of(kinds[i].kind), &w);
+		const struct json_node *o = fixture_pod(&fix, kinds[i].object);
+		bool is = workload_read(&fix.json, o, slice_of(kinds[i].kind), &w);
 
 		if (is != (kinds[i].replicas >= 0))
 			fail_msg("row %zu: %d", i, is);
 		if (is && w.replicas != kinds[i].replicas)
 			fail_msg("row %zu: %lld", i, (long long)w.replicas);
 	}
-	fixture_release(&f);
 }
 
 #define JOB(n, annotations, spec)                                                                  \
@@ -103,7 +101,7 @@ static int warn(struct fixture *f, const char *job, const char *namespace, struc
 }
 
 /* Each pod of a workload gets servers of its own, not those that were chosen for the first. */
-static void test_placed_servers(void **state)
+TEST(test_placed_servers)
 {
 	static struct gpu gpu[] = {{.id = "gpu-0",
 		.model = "T4",
@@ -112,44 +110,37 @@ static void test_placed_servers(void **state)
 		.fresh = true,
 		.why = ""}};
 	static struct gpu_server servers[8];
-	static const char *const names[LEN(servers)] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-	struct inventory inv = {servers, LEN(servers), LEN(servers)};
-	struct fixture f;
+	static const char *const names[COUNT(servers)] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+	struct inventory inv = {servers, COUNT(servers), COUNT(servers)};
 	struct warnings w;
 
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < LEN(servers); i++)
+	for (size_t i = 0; i < COUNT(servers); i++)
 		servers[i] = (struct gpu_server){.name = (char *)names[i],
 			.address = "a:1",
 			.gpus = gpu,
 			.n_gpus = 1,
 			.first_gpu = i};
-	assert_int_equal(ledger_memory_set_inventory(f.ledger, &inv, &f.err), 0);
+	assert_int_equal(ledger_memory_set_inventory(fix.ledger, &inv, &fix.err), 0);
 	for (int whole = 0; whole < 2; whole++) {
-		f.profiles[2].whole_servers = whole == 1;
-		assert_int_equal(
-			warn(&f, JOB(8, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)), "ml", &w),
+		fix.profiles[2].whole_servers = whole == 1;
+		assert_int_equal(warn(&fix, JOB(8, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)),
+					 "ml", &w),
 			0);
 		if (w.n)
 			fail_msg("%s", w.text[0].at);
-		assert_int_equal(
-			warn(&f, JOB(9, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)), "ml", &w),
+		assert_int_equal(warn(&fix, JOB(9, ON ",'poolgate.io/launcher':'lupine'", ASKS(1)),
+					 "ml", &w),
 			0);
 		assert_non_null(strstr(w.text[0].at, "8 of 9 pods would be admitted now"));
 	}
-	fixture_release(&f);
 }
 
-static void test_warnings(void **state)
+TEST(test_warnings)
 {
-	struct fixture f;
 	struct warnings w;
 
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < LEN(rows); i++) {
-		assert_int_equal(warn(&f, rows[i].job, "ml", &w), 0);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_int_equal(warn(&fix, rows[i].job, "ml", &w), 0);
 		if ((w.n > 0) != (rows[i].says != NULL))
 			fail_msg("row %zu warns %zu times: %s", i, w.n, w.n ? w.text[0].at : "");
 		/* nothing is cut off: a long refusal goes on in the next warning */
@@ -159,15 +150,14 @@ static void test_warnings(void **state)
 		}
 		if (rows[i].says && !strstr(w.text[0].at, rows[i].says))
 			fail_msg("row %zu warns %s", i, w.text[0].at);
-		assert_int_equal(f.err.code, 0);
+		assert_int_equal(fix.err.code, 0);
 	}
-	assert_int_equal(warn(&f, rows[7].job, "kube-system", &w), 0);
+	assert_int_equal(warn(&fix, rows[7].job, "kube-system", &w), 0);
 	assert_int_equal(w.n, 0);
 	/* without a pool only what can never be right is said */
-	f.world.ledger = NULL;
-	assert_int_equal(warn(&f, rows[7].job, "ml", &w), 0);
+	fix.world.ledger = NULL;
+	assert_int_equal(warn(&fix, rows[7].job, "ml", &w), 0);
 	assert_int_equal(w.n, 0);
-	fixture_release(&f);
 }
 
 /* two GPUs; what was asked for before, and now; a piece of the one warning, or NULL */
@@ -186,13 +176,9 @@ static const struct {
 	{"{'spec':{}}", JOB(3, ON, ASKS(1)), "2 of 3 pods"},
 };
 
-static void test_updates(void **state)
+TEST(test_updates)
 {
-	struct fixture f;
-
-	(void)state;
-	fixture_init(&f);
-	for (size_t i = 0; i < LEN(updates); i++) {
+	for (size_t i = 0; i < COUNT(updates); i++) {
 		char text[4096];
 		struct workload load;
 		struct warnings w = {0};
@@ -200,28 +186,18 @@ static void test_updates(void **state)
 
 		(void)snprintf(
 			text, sizeof(text), "{'old':%s,'now':%s}", updates[i].old, updates[i].now);
-		both = fixture_pod(&f, text);
+		both = fixture_pod(&fix, text);
 		assert_true(workload_read(
-			&f.json, json_get(&f.json, both, SLICE("now")), SLICE("Job"), &load));
-		workload_was(&f.json, json_get(&f.json, both, SLICE("old")), SLICE("Job"), &load);
-		assert_int_equal(workload_warn(&f.world, &f.json, &load, SLICE("ml"), &f.scratch,
-					 &w, &f.err),
+			&fix.json, json_get(&fix.json, both, SLICE("now")), SLICE("Job"), &load));
+		workload_was(
+			&fix.json, json_get(&fix.json, both, SLICE("old")), SLICE("Job"), &load);
+		assert_int_equal(workload_warn(&fix.world, &fix.json, &load, SLICE("ml"),
+					 &fix.scratch, &w, &fix.err),
 			0);
 		if ((w.n > 0) != (updates[i].says != NULL) ||
 			(w.n && !strstr(w.text[0].at, updates[i].says)))
 			fail_msg("row %zu: %s", i, w.n ? w.text[0].at : "no warning");
 	}
-	fixture_release(&f);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_warnings),
-		cmocka_unit_test(test_placed_servers),
-		cmocka_unit_test(test_updates),
-	};
-
-	return cmocka_run_group_tests_name("workload", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(set_up, tear_down, test_kinds, test_warnings, test_placed_servers, test_updates)

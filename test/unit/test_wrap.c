@@ -171,18 +171,30 @@ static void check_pair(struct fixture *f, const struct launch *l, size_t *ret_wr
 	buf_release(&got.bytes);
 }
 
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
 TEST(test_argv_is_exact)
 {
 	struct slice filters[] = {SLICE("server.name=$(HOME)"), SLICE("a$$b=c d")};
-	struct fixture f;
 	struct buf json;
 	size_t wrapped = 0;
 
-	fixture_init(&f);
 	buf_init(&json, 1 << 20);
 	for (size_t i = 0; i < PAIRS; i++) {
-		struct launch l = {.profile = &f.profiles[i % 4 == 0],
-			.client = f.profiles[i % 4 == 0].clients,
+		struct launch l = {.profile = &fix.profiles[i % 4 == 0],
+			.client = fix.profiles[i % 4 == 0].clients,
 			.amount = 1 + i % 3,
 			.percent = i % 2 ? 50 : 0,
 			.memory_mb = i % 2 ? 0 : 4000,
@@ -194,31 +206,28 @@ TEST(test_argv_is_exact)
 		random_array(&json, "command", 1 + pick(6));
 		random_array(&json, "args", pick(4));
 		buf_char(&json, '}');
-		fixture_raw(&f, json.data);
-		check_pair(&f, &l, &wrapped);
+		fixture_raw(&fix, json.data);
+		check_pair(&fix, &l, &wrapped);
 	}
 	/* some are refused (one string with blanks beside args, a dash without separator), most are wrapped */
 	assert_true(wrapped >= 10000);
 	buf_release(&json);
-	fixture_release(&f);
 }
 
 TEST(test_filters_survive_the_kubelet)
 {
 	struct slice filters[] = {SLICE("server.name=$(HOME)")};
-	struct fixture f;
 	struct launch l;
 	struct wrap w;
 	struct argv a = {0};
 
-	fixture_init(&f);
-	l = (struct launch){.profile = &f.profiles[0],
-		.client = f.profiles[0].clients,
+	l = (struct launch){.profile = &fix.profiles[0],
+		.client = fix.profiles[0].clients,
 		.amount = 2,
 		.percent = 50,
 		.filters = filters,
 		.n_filters = 1};
-	assert_int_equal(wrap_words(&l, COMMAND_WRAPPED, &f.scratch, &w, &f.err), 0);
+	assert_int_equal(wrap_words(&l, COMMAND_WRAPPED, &fix.scratch, &w, &fix.err), 0);
 	buf_init(&a.bytes, 4096);
 	for (size_t i = 0; i < w.n_words; i++)
 		argv_add(&a, w.words[i]);
@@ -227,7 +236,6 @@ TEST(test_filters_survive_the_kubelet)
 	assert_true(slice_is(argv_word(&a, 7), "server.name=$(HOME)"));
 	assert_true(slice_is(argv_word(&a, 8), "--"));
 	buf_release(&a.bytes);
-	fixture_release(&f);
 }
 
 /* container; what becomes of its command; part of the refusal */
@@ -280,50 +288,44 @@ static const struct {
 
 TEST(test_modes)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(modes); i++) {
-		struct launch l = {.profile = &f.profiles[0],
-			.client = f.profiles[0].clients,
+		struct launch l = {.profile = &fix.profiles[0],
+			.client = fix.profiles[0].clients,
 			.amount = 1,
 			.percent = 50};
-		const struct json_node *c = fixture_pod(&f, modes[i].container);
+		const struct json_node *c = fixture_pod(&fix, modes[i].container);
 		struct warnings w = {0};
 		struct wrap wrap = {0};
-		int rc = wrap_command(&f.json, c, &l, &f.scratch, &w, &wrap, &f.err);
+		int rc = wrap_command(&fix.json, c, &l, &fix.scratch, &w, &wrap, &fix.err);
 
 		if (rc != modes[i].rc || (rc == 0 && wrap.mode != modes[i].mode))
 			fail_msg("%s: %d %s", modes[i].container, rc,
-				rc ? f.err.msg : command_mode_name(wrap.mode));
-		if (modes[i].says && !strstr(f.err.msg, modes[i].says))
-			fail_msg("%s: %s", modes[i].container, f.err.msg);
+				rc ? fix.err.msg : command_mode_name(wrap.mode));
+		if (modes[i].says && !strstr(fix.err.msg, modes[i].says))
+			fail_msg("%s: %s", modes[i].container, fix.err.msg);
 		/* a refusal goes on into logs, pages and events */
-		if (rc != 0 && strstr(f.err.msg, "hunter2"))
-			fail_msg("quotes the command: %s", f.err.msg);
+		if (rc != 0 && strstr(fix.err.msg, "hunter2"))
+			fail_msg("quotes the command: %s", fix.err.msg);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_no_separator_refuses_dash)
 {
-	struct fixture f;
 	struct launch l;
 	struct warnings w = {0};
 	struct wrap wrap;
 	const struct json_node *c;
 
-	fixture_init(&f);
-	l = (struct launch){.profile = &f.profiles[1],
-		.client = f.profiles[1].clients,
+	l = (struct launch){.profile = &fix.profiles[1],
+		.client = fix.profiles[1].clients,
 		.amount = 1,
 		.percent = 100};
-	c = fixture_pod(&f, "{'command':['-hunter2']}");
-	assert_int_equal(wrap_command(&f.json, c, &l, &f.scratch, &w, &wrap, &f.err), ERR_INVALID);
-	assert_non_null(strstr(f.err.msg, "no separator"));
-	assert_null(strstr(f.err.msg, "hunter2"));
-	fixture_release(&f);
+	c = fixture_pod(&fix, "{'command':['-hunter2']}");
+	assert_int_equal(
+		wrap_command(&fix.json, c, &l, &fix.scratch, &w, &wrap, &fix.err), ERR_INVALID);
+	assert_non_null(strstr(fix.err.msg, "no separator"));
+	assert_null(strstr(fix.err.msg, "hunter2"));
 }
 
-TESTS(test_argv_is_exact, test_filters_survive_the_kubelet, test_modes,
+TESTS_BETWEEN(set_up, tear_down, test_argv_is_exact, test_filters_survive_the_kubelet, test_modes,
 	test_no_separator_refuses_dash)
