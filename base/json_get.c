@@ -3,6 +3,7 @@
 #include "base/json_read.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "base/json_number.h"
 #include "base/json_string.h"
@@ -79,6 +80,72 @@ const struct json_node *json_find(const struct json *j, const struct json_node *
 			break;
 	}
 	return found;
+}
+
+/* Few names are looked for one after the other, which needs no order of them. */
+#define FEW_NAMES 4
+
+/* A name and where it stands among the names that are looked for. */
+struct sought {
+	struct slice name;
+	size_t at;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct slice *x = &((const struct sought *)a)->name;
+	const struct slice *y = &((const struct sought *)b)->name;
+
+	/* by length first: what is looked up mostly differs there already */
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	return x->len ? memcmp(x->at, y->at, x->len) : 0;
+}
+
+/* Note element e, whose name is this, for all who look for it. */
+static void note(const struct sought *order, size_t n, struct slice name, bool last,
+	const struct json_node *e, size_t index, struct json_hit *hits)
+{
+	const struct sought key = {.name = name};
+	const struct sought *at = bsearch(&key, order, n, sizeof(*order), by_name);
+
+	if (!at)
+		return;
+	while (at > order && by_name(at - 1, &key) == 0)
+		at--;
+	for (; at < order + n && by_name(at, &key) == 0; at++)
+		if (last || !hits[at->at].node)
+			hits[at->at] = (struct json_hit){e, index};
+}
+
+int json_find_each(const struct json *j, const struct json_node *array, const char *key,
+	const struct slice *names, size_t n, bool last, struct arena *a, struct json_hit *hits)
+{
+	struct sought *order;
+	size_t index = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		hits[i] = (struct json_hit){0};
+		if (n <= FEW_NAMES)
+			hits[i].node = json_find(j, array, key, names[i], last, &hits[i].index);
+	}
+	if (n <= FEW_NAMES)
+		return 0;
+	order = arena_array(a, n, sizeof(*order));
+	if (!order)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		order[i] = (struct sought){names[i], i};
+	qsort(order, n, sizeof(*order), by_name);
+	JSON_EACH(j, array, e)
+	{
+		struct slice name = json_str(j, json_get(j, e, slice_of(key)), a);
+
+		if (name.at)
+			note(order, n, name, last, e, index, hits);
+		index++;
+	}
+	return a->failed ? ERR_NOMEM : 0;
 }
 
 const struct json_node *json_path(const struct json *j, const struct json_node *v, ...)

@@ -132,6 +132,18 @@ const struct json_node *json_path(const struct json *j, const struct json_node *
 const struct json_node *json_find(const struct json *j, const struct json_node *array,
 	const char *key, struct slice value, bool last, size_t *ret_index);
 
+/* An element that json_find_each found: NULL for none. */
+struct json_hit {
+	const struct json_node *node;
+	size_t index;
+};
+
+/* json_find for n names in one pass: hits[i] is what json_find(j, array, key, names[i], last) finds. However many names
+ * there are, an element costs the logarithm of their number. The arena gives room for an order of the names. 0 or
+ * ERR_NOMEM. */
+int json_find_each(const struct json *j, const struct json_node *array, const char *key,
+	const struct slice *names, size_t n, bool last, struct arena *a, struct json_hit *hits);
+
 /* The value as it is spelled, quotes included. Absent slice for NULL. */
 static inline struct slice json_raw(const struct json *j, const struct json_node *v)
 {

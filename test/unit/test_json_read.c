@@ -237,6 +237,50 @@ static int found_at(const struct json *j, const char *list, const char *value, b
 	return -2;
 }
 
+/* Looking for many at once finds what looking for each finds. */
+static void finding_many_elements(void **state)
+{
+	static const char *const texts[] = {
+		"a", "b", "c", "d", "b\n", "", "7", "e", "f", "b", "longer than any", "a"};
+	struct doc d = read_text(SLICE(
+		"{\"list\":[{\"value\":\"b\",\"name\":\"a\"},{\"name\":\"b\"},[\"name\",\"c\"],"
+		"{\"n\\u0061me\":\"c\"},{\"name\":\"\\u0064\"},{\"nam\\u0065\":\"b\\n\"},"
+		"{\"name\":\"\"},{\"name\":7},{},\"e\",null,{\"name\":\"b\"}],\"name\":7}"));
+	struct slice names[sizeof(texts) / sizeof(texts[0])];
+	struct json_hit hits[sizeof(texts) / sizeof(texts[0])];
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		names[i] = slice_of(texts[i]);
+	for (size_t n = 0; n <= sizeof(texts) / sizeof(texts[0]); n++)
+		for (int last = 0; last < 2; last++)
+			for (size_t k = 0; k < 2; k++) {
+				const struct json_node *array = json_get(
+					&d.j, json_root(&d.j), slice_of(k ? "name" : "list"));
+
+				assert_int_equal(json_find_each(&d.j, array, "name", names, n, last,
+							 &a, hits),
+					0);
+				for (size_t i = 0; i < n; i++) {
+					size_t index = 0;
+
+					assert_ptr_equal(
+						hits[i].node, json_find(&d.j, array, "name",
+								      names[i], last, &index));
+					assert_int_equal(hits[i].index, index);
+				}
+			}
+	arena_release(&a);
+	arena_init(&a, 1);
+	assert_int_equal(json_find_each(&d.j, json_get(&d.j, json_root(&d.j), SLICE("list")),
+				 "name", names, 10, false, &a, hits),
+		ERR_NOMEM);
+	arena_release(&a);
+	forget(&d);
+}
+
 static void finding_an_element(void **state)
 {
 	/* 0 has its name last, 1 another member with the value, 4 an escaped key, 5 an escaped value, 6 both */
@@ -740,6 +784,7 @@ int main(void)
 		cmocka_unit_test(walking),
 		cmocka_unit_test(looking_up),
 		cmocka_unit_test(finding_an_element),
+		cmocka_unit_test(finding_many_elements),
 		cmocka_unit_test(decoding),
 		cmocka_unit_test(values_that_are_no_strings),
 		cmocka_unit_test(a_full_arena_gives_no_string),

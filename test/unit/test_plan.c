@@ -144,9 +144,9 @@ static const struct {
 	{PLAN(",'totalMB':0"), "/totalMB", "in its range"},
 	{PLAN(",'totalMB':1.5"), "/totalMB", "in its range"},
 	{PLAN(",'totalMB':1e10"), "/totalMB", "in its range"},
-	{PLAN(",'filters':'a'"), "/filters", "an array of strings"},
+	{PLAN(",'filters':'a'"), "/filters", "an array"},
 	{PLAN(",'filters':['a',7]"), "/filters", "a string"},
-	{PLAN(",'servers':{}"), "/servers", "an array of objects"},
+	{PLAN(",'servers':{}"), "/servers", "an array"},
 	{PLAN(",'servers':[7]"), "/servers/0/name", "a string"},
 	{PLAN(",'servers':[{'name':'a','address':'b'},{'name':'c'}]"), "/servers/1/address",
 		"a string"},
@@ -182,7 +182,7 @@ static const struct {
 	{WITH(C(",'percent':1,'askedLimits':[]")), "/containers/0/askedLimits", "an object"},
 	{WITH(C(",'percent':1,'askedRequests':null")), "/containers/0/askedRequests", "an object"},
 	{WITH(C(",'percent':1,'env':{'was':'hunter2'}")), "/containers/0/env",
-		"found object, expected an array of objects"},
+		"found object, expected an array"},
 	{WITH(C(",'percent':1,'env':[{}]")), "/containers/0/env/0/name", "a string"},
 	{WITH(C(",'percent':1,'env':[{'name':'n','was':7}]")), "/containers/0/env",
 		"a string or null"},
@@ -194,7 +194,60 @@ static const struct {
 	{WITH(C(",'percent':1") ",{'name':'\\u0061','kind':'init','amount':1,'units':5,'command':"
 				"'none','percent':1}"),
 		"/containers/1/name", "named twice"},
+	{WITH(C(",'percent':1,'mounts':['/a','/b','/a']")), "/containers/0/mounts/2", "twice"},
+	{WITH(C(",'percent':1,'env':[{'name':'A','moved':'B'},{'name':'B'}]")),
+		"/containers/0/env/1", "twice"},
+	{WITH(C(",'percent':1,'env':[{'name':'B'},{'name':'A','moved':'B'}]")),
+		"/containers/0/env/1", "twice"},
+	{PLAN(",'volumes':['\\u0061','a']"), "/volumes/1", "twice"},
+	{PLAN(",'initContainers':['a','a']"), "/initContainers/1", "twice"},
 };
+
+/* A list of n strings, each another, under key. */
+static char *long_list(const char *before, const char *key, const char *behind, int n)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 16);
+	buf_fmt(&b, "%s,'%s':[", before, key);
+	for (int i = 0; i < n; i++)
+		buf_fmt(&b, "%s'%d'", i ? "," : "", i);
+	buf_fmt(&b, "]%s", behind);
+	return b.data;
+}
+
+/* Whoever may write pods may have written the plan: how much it may name decides what it costs to look for all of it. */
+static void test_lists_are_bounded(void **state)
+{
+	static const struct {
+		const char *before, *key, *behind;
+		int most;
+	} cases[] = {
+		{HEAD, "volumes", ",'containers':[" C(",'percent':1") "]}", 64},
+		{HEAD, "initContainers", ",'containers':[" C(",'percent':1") "]}", 64},
+		{HEAD, "filters", ",'containers':[" C(",'percent':1") "]}", 64},
+		{HEAD ",'containers':[{'name':'a','kind':'app','command':'none','amount':1,'units':"
+		      "5,'percent':1",
+			"mounts", "}]}", 64},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases) * 2; i++) {
+		int n = cases[i / 2].most + (int)(i % 2);
+		char *text =
+			long_list(cases[i / 2].before, cases[i / 2].key, cases[i / 2].behind, n);
+		struct arena a;
+		struct plan p;
+		struct err err = {0};
+
+		arena_init(&a, 1 << 20);
+		assert_int_equal(read_text(&a, text, &p, &err), i % 2 ? ERR_INVALID : 0);
+		if (i % 2)
+			assert_non_null(strstr(err.msg, "found 65 elements, expected at most 64"));
+		arena_release(&a);
+		free(text);
+	}
+}
 
 static void test_bad_plans(void **state)
 {
@@ -327,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_round_trips),
 		cmocka_unit_test(test_what_is_written_is_read),
 		cmocka_unit_test(test_bad_plans),
+		cmocka_unit_test(test_lists_are_bounded),
 		cmocka_unit_test(test_unknown_members_are_a_newer_replicas),
 		cmocka_unit_test(test_too_big),
 		cmocka_unit_test(test_no_memory),

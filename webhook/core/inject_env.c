@@ -204,14 +204,14 @@ static void append(
 	patch_close(in->patch);
 }
 
-static int inject_var(
-	struct injection *in, struct site *site, const struct profile_env *env, struct err *err)
+static int inject_var(struct injection *in, struct site *site, const struct profile_env *env,
+	const struct json_hit *hit, struct err *err)
 {
 	const struct json *j = in->pod->j;
 	struct plan_env pe = {.name = env->name};
 	struct slice ours = SLICE("");
-	const struct json_node *var;
-	size_t index = 0;
+	const struct json_node *var = hit->node;
+	size_t index = hit->index;
 
 	if (!env->secret.at)
 		ours = json_spelled(
@@ -220,8 +220,6 @@ static int inject_var(
 			in->a);
 	if (!ours.at)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	/* of variables with one name, the kubelet takes the last */
-	var = json_find(j, site->env, "name", env->name, true, &index);
 	if (var && !env->prepend)
 		return check_set(j, var, index, env, ours, err);
 	if (!var)
@@ -244,12 +242,20 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 		.pc = pc,
 		.inserted = arena_array(in->a, n, sizeof(size_t))};
 
+	struct slice *names = arena_array(in->a, n, sizeof(*names));
+	struct json_hit *hits = arena_array(in->a, n, sizeof(*hits));
+
 	pc->env = arena_array(in->a, n, sizeof(*pc->env));
-	if (!site.path || !pc->env || !site.inserted)
+	if (!site.path || !pc->env || !site.inserted || !names || !hits)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		names[i] = in->profile->env[i].name;
+	/* of variables with one name, the kubelet takes the last */
+	if (json_find_each(in->pod->j, site.env, "name", names, n, true, in->a, hits) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		if (launch_times(l, in->profile->env[i].when) &&
-			inject_var(in, &site, &in->profile->env[i], err) < 0)
+			inject_var(in, &site, &in->profile->env[i], &hits[i], err) < 0)
 			return err->code;
 	return 0;
 }

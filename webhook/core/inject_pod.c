@@ -17,12 +17,17 @@ static bool listed(const struct slice *list, size_t n, struct slice name)
 
 static int inject_volumes(struct injection *in, struct err *err)
 {
-	const struct json *j = in->pod->j;
-	size_t n = in->profile->n_volumes, index = 0;
+	size_t n = in->profile->n_volumes;
+	struct json_hit *hits = arena_array(in->a, n, sizeof(*hits));
 
 	in->plan->volumes = arena_array(in->a, n, sizeof(*in->plan->volumes));
-	if (!in->plan->volumes)
+	for (size_t i = 0; in->plan->volumes && i < n; i++)
+		in->plan->volumes[i] = in->profile->volumes[i].name;
+	if (!in->plan->volumes || !hits ||
+		json_find_each(in->pod->j, in->pod->volumes, "name", in->plan->volumes, n, false,
+			in->a, hits) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory");
+	in->plan->n_volumes = n;
 	in->plan->made_volumes = in->before && in->before->made_volumes;
 	if (n > 0 && !in->pod->volumes) {
 		in->plan->made_volumes = true;
@@ -31,8 +36,7 @@ static int inject_volumes(struct injection *in, struct err *err)
 	for (size_t i = 0; i < n; i++) {
 		struct slice name = in->profile->volumes[i].name;
 
-		in->plan->volumes[in->plan->n_volumes++] = name;
-		if (!json_find(j, in->pod->volumes, "name", name, false, &index)) {
+		if (!hits[i].node) {
 			patch_add(in->patch, "/spec/volumes", SLICE("-"),
 				in->profile->volumes[i].json);
 			continue;
@@ -44,7 +48,7 @@ static int inject_volumes(struct injection *in, struct err *err)
 			"launcher \"%.*s\" needs; rename "
 			"yours",
 			(int)name.len, name.at, (int)in->profile->name.len, in->profile->name.at);
-		return err_in(err, "spec/volumes/%zu", index);
+		return err_in(err, "spec/volumes/%zu", hits[i].index);
 	}
 	return 0;
 }

@@ -18,6 +18,11 @@
 #define PLAN_BYTES_MAX                                                                             \
 	(64 * 1024) /* of the annotation; all annotations of an object together may have 256 KiB */
 #define PLAN_CONTAINERS_MAX 256
+/* Of what is added to one container or to the pod: mounts, variables, volumes, init containers. No profile holds more of one kind. */
+#define PLAN_NAMES_MAX 64
+#define PLAN_SERVERS_MAX 1024
+/* Filter tokens of one pod; each becomes words on a command line. */
+#define PLAN_FILTERS_MAX 64
 
 #define ANN_SWITCH "auto-management/bitfusion"
 #define ANN_STATUS "auto-management/status"

@@ -56,18 +56,35 @@ static int get_uint(struct reader *r, const struct json_node *obj, const char *k
 	return 0;
 }
 
-static int get_list(struct reader *r, const struct json_node *obj, const char *key,
-	struct slice **ret, size_t *ret_n)
+/* An array of at most max elements; absent is fine. What costs time for each of them is bounded here. */
+static int get_array(struct reader *r, const struct json_node *obj, const char *key, size_t max,
+	const struct json_node **ret)
 {
 	const struct json_node *v = json_get(r->j, obj, slice_of(key));
+
+	*ret = v;
+	if (!v)
+		return 0;
+	if (!json_is(v, JSON_ARRAY))
+		return bad(r, v, key, "an array");
+	if (v->count <= max)
+		return 0;
+	err_set(r->err, ERR_INVALID, "found %u elements, expected at most %zu", v->count, max);
+	return err_in(r->err, "%s", key);
+}
+
+static int get_list(struct reader *r, const struct json_node *obj, const char *key, size_t max,
+	struct slice **ret, size_t *ret_n)
+{
+	const struct json_node *v;
 	size_t n = 0;
 
 	*ret = NULL;
 	*ret_n = 0;
+	if (get_array(r, obj, key, max, &v) < 0)
+		return r->err->code;
 	if (!v)
 		return 0;
-	if (!json_is(v, JSON_ARRAY))
-		return bad(r, v, key, "an array of strings");
 	*ret = arena_array(r->a, v->count, sizeof(**ret));
 	if (!*ret)
 		return err_set(r->err, ERR_NOMEM, "out of memory");
@@ -81,6 +98,21 @@ static int get_list(struct reader *r, const struct json_node *obj, const char *k
 	return 0;
 }
 
+/* A list of names, each once: what is found by one name is written once. */
+static int get_names(struct reader *r, const struct json_node *obj, const char *key,
+	struct slice **ret, size_t *ret_n)
+{
+	if (get_list(r, obj, key, PLAN_NAMES_MAX, ret, ret_n) < 0)
+		return r->err->code;
+	for (size_t i = 0; i < *ret_n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (slice_eq((*ret)[i], (*ret)[k])) {
+				err_set(r->err, ERR_INVALID, "the same name stands here twice");
+				return err_in(r->err, "%s/%zu", key, i);
+			}
+	return 0;
+}
+
 /* The names in "made" that are in the table. */
 static int get_made(struct reader *r, const struct json_node *obj, const char *const *names,
 	bool **made, size_t n)
@@ -88,7 +120,7 @@ static int get_made(struct reader *r, const struct json_node *obj, const char *c
 	struct slice *list;
 	size_t len;
 
-	if (get_list(r, obj, "made", &list, &len) < 0)
+	if (get_list(r, obj, "made", PLAN_NAMES_MAX, &list, &len) < 0)
 		return r->err->code;
 	for (size_t i = 0; i < len; i++)
 		for (size_t k = 0; k < n; k++)
@@ -122,14 +154,24 @@ static int get_object(
 	return 0;
 }
 
+/* Does the plan speak of this variable already, by either name? */
+static bool env_known(const struct plan_container *c, struct slice name)
+{
+	for (size_t i = 0; i < c->n_env; i++)
+		if (slice_eq(c->env[i].name, name) ||
+			(c->env[i].moved.at && slice_eq(c->env[i].moved, name)))
+			return true;
+	return false;
+}
+
 static int read_env(struct reader *r, const struct json_node *obj, struct plan_container *c)
 {
-	const struct json_node *v = json_get(r->j, obj, SLICE("env"));
+	const struct json_node *v;
 
+	if (get_array(r, obj, "env", PLAN_NAMES_MAX, &v) < 0)
+		return r->err->code;
 	if (!v)
 		return 0;
-	if (!json_is(v, JSON_ARRAY))
-		return bad(r, v, "env", "an array of objects");
 	c->env = arena_array(r->a, v->count, sizeof(*c->env));
 	if (!c->env)
 		return err_set(r->err, ERR_NOMEM, "out of memory");
@@ -141,6 +183,10 @@ static int read_env(struct reader *r, const struct json_node *obj, struct plan_c
 		if (get_str(r, e, "name", true, &env->name) < 0 ||
 			get_str(r, e, "moved", false, &env->moved) < 0)
 			return err_in(r->err, "env/%zu", c->n_env);
+		if (env_known(c, env->name) || (env->moved.at && env_known(c, env->moved))) {
+			err_set(r->err, ERR_INVALID, "the same name stands here twice");
+			return err_in(r->err, "env/%zu", c->n_env);
+		}
 		if (was && !json_is(was, JSON_STRING) && !json_is(was, JSON_NULL))
 			return bad(r, was, "env", "a string or null");
 		env->had = was != NULL;
@@ -183,7 +229,7 @@ static int read_container(struct reader *r, const struct json_node *v, struct pl
 		get_word(r, v, "command", modes, 4, "none, wrapped, shell or own", &mode) < 0 ||
 		read_share(r, v, c) < 0 || get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
 		get_object(r, v, "askedRequests", &c->asked_requests) < 0 ||
-		read_env(r, v, c) < 0 || get_list(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
+		read_env(r, v, c) < 0 || get_names(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
 		get_made(r, v, made_names, made, 4) < 0)
 		return r->err->code;
 	c->kind = (enum container_kind)kind;
@@ -217,12 +263,12 @@ static int read_containers(struct reader *r, const struct json_node *root, struc
 
 static int read_servers(struct reader *r, const struct json_node *root, struct plan *p)
 {
-	const struct json_node *v = json_get(r->j, root, SLICE("servers"));
+	const struct json_node *v;
 
+	if (get_array(r, root, "servers", PLAN_SERVERS_MAX, &v) < 0)
+		return r->err->code;
 	if (!v)
 		return 0;
-	if (!json_is(v, JSON_ARRAY))
-		return bad(r, v, "servers", "an array of objects");
 	p->servers = arena_array(r->a, v->count, sizeof(*p->servers));
 	p->addresses = arena_array(r->a, v->count, sizeof(*p->addresses));
 	if (!p->servers || !p->addresses)
@@ -287,10 +333,10 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_hash(r, root, &p->hash) < 0 || read_client(r, root, p) < 0 ||
 		get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
 		get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
-		get_list(r, root, "filters", &p->filters, &p->n_filters) < 0 ||
+		get_list(r, root, "filters", PLAN_FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_containers(r, root, p) < 0 ||
-		get_list(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
-		get_list(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
+		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
+		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_made(r, root, made_names, made, 3) < 0)
 		return r->err->code;
 	p->full = mode == 1;

@@ -201,19 +201,21 @@ static int restore_elements(struct restoring *r, const char *path, const struct 
 {
 	size_t count = json_is(here, JSON_ARRAY) ? here->count : 0;
 	bool made = json_is(here, JSON_ARRAY);
+	struct json_hit *old = arena_array(r->a, n, sizeof(*old));
+	struct json_hit *now = arena_array(r->a, n, sizeof(*now));
 
+	if (!old || !now || json_find_each(r->live.j, was, key, names, n, true, r->a, old) != 0 ||
+		json_find_each(r->now.j, here, key, names, n, false, r->a, now) != 0)
+		return out_of_memory(r);
 	for (size_t i = 0; i < n; i++) {
-		size_t index = 0;
-		const struct json_node *old =
-			json_find(r->live.j, was, key, names[i], true, &index);
+		size_t index = old[i].index < count ? old[i].index : count;
 
-		if (!old || json_find(r->now.j, here, key, names[i], false, NULL))
+		if (!old[i].node || now[i].node)
 			continue;
 		if (!made)
 			patch_add(&r->patch, path, (struct slice){0}, SLICE("[]"));
 		made = true;
-		patch_add_at(
-			&r->patch, path, index < count ? index : count, json_raw(r->live.j, old));
+		patch_add_at(&r->patch, path, index, json_raw(r->live.j, old[i].node));
 		count++;
 	}
 	return 0;
@@ -221,20 +223,18 @@ static int restore_elements(struct restoring *r, const char *path, const struct 
 
 /* One variable that the plan knows: back to what it is in the live pod, unless the user changed it: then the API server
  * shall say so. */
-static void restore_var(struct restoring *r, const char *path, const struct json_node *here,
-	const struct json_node *was, const struct plan_env *pe)
+static void restore_var(struct restoring *r, const char *path, const struct plan_env *pe,
+	const struct json_hit *old, const struct json_hit *var)
 {
-	size_t index = 0;
-	const struct json_node *old = json_find(r->live.j, was, "name", pe->name, true, NULL);
-	const struct json_node *var = json_find(r->now.j, here, "name", pe->name, true, &index);
-	struct slice value = json_inside(r->now.j, json_get(r->now.j, var, SLICE("value")));
+	struct slice value = json_inside(r->now.j, json_get(r->now.j, var->node, SLICE("value")));
 	bool users = pe->had && slice_eq(value, pe->was);
 
-	if (!old || !var || slice_eq(json_raw(r->live.j, old), json_raw(r->now.j, var)))
+	if (!old->node || !var->node ||
+		slice_eq(json_raw(r->live.j, old->node), json_raw(r->now.j, var->node)))
 		return;
 	if (users || pe->moved.at) {
-		patch_open_at(&r->patch, "replace", path, index, (struct slice){0});
-		buf_slice(r->patch.out, json_raw(r->live.j, old));
+		patch_open_at(&r->patch, "replace", path, var->index, (struct slice){0});
+		buf_slice(r->patch.out, json_raw(r->live.j, old->node));
 		patch_close(&r->patch);
 	}
 }
@@ -246,12 +246,19 @@ static int restore_env(struct restoring *r, const struct pod_container *c,
 	const struct json_node *here = json_get(r->now.j, c->node, SLICE("env"));
 	const char *path = pod_path(r->a, c->path, "/env");
 	struct slice *names = arena_array(r->a, pc->n_env * 2, sizeof(*names));
+	struct json_hit *old = arena_array(r->a, pc->n_env, sizeof(*old));
+	struct json_hit *now = arena_array(r->a, pc->n_env, sizeof(*now));
 	size_t n = 0;
 
-	if (!path || !names)
+	if (!path || !names || !old || !now)
 		return out_of_memory(r);
 	for (size_t i = 0; i < pc->n_env; i++)
-		restore_var(r, path, here, was, &pc->env[i]);
+		names[i] = pc->env[i].name;
+	if (json_find_each(r->live.j, was, "name", names, pc->n_env, true, r->a, old) != 0 ||
+		json_find_each(r->now.j, here, "name", names, pc->n_env, true, r->a, now) != 0)
+		return out_of_memory(r);
+	for (size_t i = 0; i < pc->n_env; i++)
+		restore_var(r, path, &pc->env[i], &old[i], &now[i]);
 	for (size_t i = 0; i < pc->n_env; i++) {
 		if (pc->env[i].moved.at)
 			names[n++] = pc->env[i].moved;

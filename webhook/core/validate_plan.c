@@ -56,28 +56,41 @@ static int missing(struct checking *c, struct slice name, const char *what, cons
 	return err_in(c->err, "%s", where);
 }
 
+/* Elements with these names are in the array. */
+static int check_there(struct checking *c, const struct json_node *array, const char *key,
+	const struct slice *names, size_t n, const char *what, const char *where)
+{
+	struct json_hit *hits = arena_array(c->a, n, sizeof(*hits));
+
+	if (!names || !hits ||
+		json_find_each(c->pod->j, array, key, names, n, false, c->a, hits) != 0)
+		return err_set(c->err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		if (!hits[i].node)
+			return missing(c, names[i], what, where);
+	return 0;
+}
+
 /* Under another version of the profile: the variables that the plan names are there, whatever is in them. */
 static int check_env_names(
 	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
 {
 	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
+	struct slice *names = arena_array(c->a, plan->n_env, sizeof(*names));
 
-	for (size_t i = 0; i < plan->n_env; i++)
-		if (!json_find(c->pod->j, env, "name", plan->env[i].name, false, NULL)) {
-			missing(c, plan->env[i].name, "variable", "env");
-			return err_in(c->err, "%s", pc->path + 1);
-		}
-	return 0;
+	for (size_t i = 0; names && i < plan->n_env; i++)
+		names[i] = plan->env[i].name;
+	return check_there(c, env, "name", names, plan->n_env, "variable", "env") < 0
+		       ? err_in(c->err, "%s", pc->path + 1)
+		       : 0;
 }
 
 /* One variable that the profile sets or puts in front must be there. */
 static int check_var(struct checking *c, const struct pod_container *pc, const struct launch *l,
-	const struct profile_env *e)
+	const struct profile_env *e, const struct json_hit *hit)
 {
 	const struct json *j = c->pod->j;
-	const struct json_node *env = json_get(j, pc->node, SLICE("env"));
-	size_t index = 0;
-	const struct json_node *var = json_find(j, env, "name", e->name, true, &index);
+	const struct json_node *var = hit->node;
 	struct slice value = json_str(j, json_get(j, var, SLICE("value")), c->a);
 	struct slice ours;
 
@@ -89,7 +102,7 @@ static int check_var(struct checking *c, const struct pod_container *pc, const s
 			"needs it",
 			(int)e->name.len, e->name.at, (int)e->secret_key.len, e->secret_key.at,
 			(int)e->secret.len, e->secret.at);
-		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
+		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", hit->index) : "env");
 	}
 	ours = wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
 	ours = inject_join(ours, e->separator, SLICE(""), c->a);
@@ -103,15 +116,25 @@ static int check_var(struct checking *c, const struct pod_container *pc, const s
 		return 0;
 	MISMATCH(c, "%.*s must %s \"%.*s\", as the launcher needs it", (int)e->name.len, e->name.at,
 		e->prepend ? "begin with" : "be", (int)(ours.len > 200 ? 200 : ours.len), ours.at);
-	return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", index) : "env");
+	return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", hit->index) : "env");
 }
 
 /* What the profile writes for this request must be there. */
 static int check_env(struct checking *c, const struct pod_container *pc, const struct launch *l)
 {
-	for (size_t i = 0; i < c->profile->n_env; i++)
+	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
+	size_t n = c->profile->n_env;
+	struct slice *names = arena_array(c->a, n, sizeof(*names));
+	struct json_hit *hits = arena_array(c->a, n, sizeof(*hits));
+
+	for (size_t i = 0; names && i < n; i++)
+		names[i] = c->profile->env[i].name;
+	if (!names || !hits ||
+		json_find_each(c->pod->j, env, "name", names, n, true, c->a, hits) != 0)
+		return err_set(c->err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
 		if (launch_times(l, c->profile->env[i].when) &&
-			check_var(c, pc, l, &c->profile->env[i]) < 0)
+			check_var(c, pc, l, &c->profile->env[i], &hits[i]) < 0)
 			return c->err->code;
 	return 0;
 }
@@ -121,16 +144,13 @@ static int check_mounts(
 {
 	const struct json_node *mounts = json_get(c->pod->j, pc->node, SLICE("volumeMounts"));
 	size_t n = c->exact ? c->profile->n_mounts : plan->n_mounts;
+	struct slice *paths = arena_array(c->a, n, sizeof(*paths));
 
-	for (size_t i = 0; i < n; i++) {
-		struct slice path = c->exact ? c->profile->mounts[i].path : plan->mounts[i];
-
-		if (!json_find(c->pod->j, mounts, "mountPath", path, false, NULL)) {
-			missing(c, path, "mount", "volumeMounts");
-			return err_in(c->err, "%s", pc->path + 1);
-		}
-	}
-	return 0;
+	for (size_t i = 0; paths && i < n; i++)
+		paths[i] = c->exact ? c->profile->mounts[i].path : plan->mounts[i];
+	return check_there(c, mounts, "mountPath", paths, n, "mount", "volumeMounts") < 0
+		       ? err_in(c->err, "%s", pc->path + 1)
+		       : 0;
 }
 
 static int check_container(struct checking *c, const struct plan_container *plan)
@@ -183,21 +203,17 @@ static int check_pod_parts(struct checking *c)
 	const struct json *j = c->pod->j;
 	const struct json_node *inits = json_get(j, c->pod->spec, SLICE("initContainers"));
 	size_t n = c->exact ? c->profile->n_volumes : c->plan->n_volumes;
+	size_t m = c->exact ? c->client->n_inits : c->plan->n_inits;
+	struct slice *volumes = arena_array(c->a, n, sizeof(*volumes));
+	struct slice *names = arena_array(c->a, m, sizeof(*names));
 
-	for (size_t i = 0; i < n; i++) {
-		struct slice name = c->exact ? c->profile->volumes[i].name : c->plan->volumes[i];
-
-		if (!json_find(j, c->pod->volumes, "name", name, false, NULL))
-			return missing(c, name, "volume", "spec/volumes");
-	}
-	n = c->exact ? c->client->n_inits : c->plan->n_inits;
-	for (size_t i = 0; i < n; i++) {
-		struct slice name = c->exact ? c->client->inits[i].name : c->plan->inits[i];
-
-		if (!json_find(j, inits, "name", name, false, NULL))
-			return missing(c, name, "init container", "spec/initContainers");
-	}
-	return 0;
+	for (size_t i = 0; volumes && i < n; i++)
+		volumes[i] = c->exact ? c->profile->volumes[i].name : c->plan->volumes[i];
+	for (size_t i = 0; names && i < m; i++)
+		names[i] = c->exact ? c->client->inits[i].name : c->plan->inits[i];
+	if (check_there(c, c->pod->volumes, "name", volumes, n, "volume", "spec/volumes") < 0)
+		return c->err->code;
+	return check_there(c, inits, "name", names, m, "init container", "spec/initContainers");
 }
 
 /* The servers that the mutator picked are the pool's, under the addresses that the pod was given. */
