@@ -7,7 +7,8 @@
 
 #include "base/text.h"
 
-#define MOST 64
+#define MOST 64 /* of one server */
+#define SERVERS_MOST 512
 
 static uint64_t number(struct slice s)
 {
@@ -98,10 +99,10 @@ void pool_init(struct pool *p, const char *text)
 
 	*p = (struct pool){0};
 	arena_init(&p->arena, 1u << 24);
-	p->inv.servers = arena_array(&p->arena, MOST, sizeof(*p->inv.servers));
-	p->claimed = arena_array(&p->arena, (size_t)MOST * MOST, sizeof(*p->claimed));
-	p->pending = arena_array(&p->arena, (size_t)MOST * MOST, sizeof(*p->pending));
-	p->n_claims = arena_array(&p->arena, MOST, sizeof(*p->n_claims));
+	p->inv.servers = arena_array(&p->arena, SERVERS_MOST, sizeof(*p->inv.servers));
+	p->claimed = arena_array(&p->arena, (size_t)SERVERS_MOST * MOST, sizeof(*p->claimed));
+	p->pending = arena_array(&p->arena, (size_t)SERVERS_MOST * MOST, sizeof(*p->pending));
+	p->n_claims = arena_array(&p->arena, SERVERS_MOST, sizeof(*p->n_claims));
 	while (rest.len) {
 		struct slice one = cut(rest, ';', &rest);
 

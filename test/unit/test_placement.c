@@ -336,14 +336,53 @@ static void test_copies(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct demand d;
 		struct pool pool;
+		bool more = true;
 
 		pool_init(&pool, cases[i].pool);
 		demand_init(&d, &pool.arena, cases[i].demand, NULL, NULL, cases[i].whole);
-		assert_int_equal(
-			placement_copies(&pool.inv, &pool.use, &d, cases[i].limit, &pool.arena),
+		assert_int_equal(placement_copies(&pool.inv, &pool.use, &d, cases[i].limit,
+					 &pool.arena, &more),
 			cases[i].want);
+		assert_false(more);
 		pool_release(&pool);
 	}
+}
+
+/* However much is asked of however large a pool: the search ends, and says why. What is asked for in one piece has room for it. */
+static void test_the_search_has_a_budget(void **state)
+{
+	struct buf text;
+	struct arena a;
+	struct pool pool;
+	struct demand d;
+	struct placement where;
+	struct err err = {0};
+	bool more = false;
+
+	(void)state;
+	buf_init(&text, 1 << 20);
+	arena_init(&a, 1 << 20);
+	for (int i = 0; i < 400; i++)
+		buf_fmt(&text,
+			"%ss%03d t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000",
+			i ? "; " : "", i);
+	pool_init(&pool, text.data);
+	demand_init(&d, &pool.arena, "app a 3000 1%", NULL, NULL, false);
+	assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &where, &err), 0);
+	assert_int_equal(where.n_holds, 3000);
+	assert_true(placement_copies(&pool.inv, &pool.use, &d, 100, &pool.arena, &more) >= 1);
+	assert_true(more);
+	text.len = 0;
+	for (int i = 0; i < 30; i++)
+		buf_fmt(&text, "%sapp a%d 3000 1%%", i ? "; " : "", i);
+	demand_init(&d, &pool.arena, text.data, NULL, NULL, false);
+	assert_int_equal(
+		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &where, &err), ERR_REFUSED);
+	assert_string_equal(err.reason, "SearchTooLong");
+	assert_non_null(strstr(err.msg, "budget of 500000 steps was used up"));
+	pool_release(&pool);
+	arena_release(&a);
+	buf_release(&text);
 }
 
 /* Who does not begin at the first name takes the next one that serves as well, and prefers what fits better all the same. */
@@ -613,6 +652,7 @@ int main(void)
 		cmocka_unit_test(test_demand_bytes),
 		cmocka_unit_test(test_percent_sums),
 		cmocka_unit_test(test_sentence_never_cut),
+		cmocka_unit_test(test_the_search_has_a_budget),
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_no_memory),

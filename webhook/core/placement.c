@@ -31,10 +31,11 @@ static bool better(const struct choice *a, const struct choice *b)
 }
 
 /* The best choices of a bin for the container, at most want, best first; at equality the earlier GPU. */
-static uint32_t choose(const struct search *s, const struct demand_container *c,
-	const struct bin *bin, uint32_t want, struct choice *out)
+static uint32_t choose(struct search *s, const struct demand_container *c, const struct bin *bin,
+	uint32_t want, struct choice *out)
 {
 	uint32_t n = 0;
+	uint64_t moves = 0;
 
 	for (uint32_t i = 0; i < bin->n; i++) {
 		struct choice ch;
@@ -49,7 +50,9 @@ static uint32_t choose(const struct search *s, const struct demand_container *c,
 		for (at = n - 1; at > 0 && better(&ch, &out[at - 1]); at--)
 			out[at] = out[at - 1];
 		out[at] = ch;
+		moves += n - at;
 	}
+	s->work += bin->n + moves;
 	return n;
 }
 
@@ -105,7 +108,8 @@ static bool place_on_one(struct search *s, size_t container)
 	struct choice score = {0};
 	struct bin *found = NULL;
 
-	for (size_t b = 0; b < s->n_bins; b++) {
+	s->work += s->n_bins;
+	for (size_t b = 0; b < s->n_bins && s->work < SEARCH_WORK_MAX; b++) {
 		struct bin *bin = search_bin(s, b);
 		struct choice total, *swap;
 		bool wins;
@@ -127,9 +131,29 @@ static bool place_on_one(struct search *s, size_t container)
 		s->best = s->other;
 		s->other = swap;
 	}
-	if (found)
-		give(s, container, found, s->best, c->amount, 0);
-	return found != NULL;
+	if (!found || s->work >= SEARCH_WORK_MAX)
+		return false;
+	give(s, container, found, s->best, c->amount, 0);
+	return true;
+}
+
+/* The bin that spread() takes next: one that this pod uses already, where it is kept together; then the one that holds most;
+ * of equals the first. */
+static struct bin *widest(struct search *s)
+{
+	struct bin *found = NULL;
+
+	s->work += s->n_bins;
+	for (size_t b = 0; b < s->n_bins; b++) {
+		struct bin *bin = search_bin(s, b);
+
+		if (bin->room == 0)
+			continue;
+		if (!found || (s->together && bin->own && !found->own) ||
+			(bin->room > found->room && (!s->together || bin->own == found->own)))
+			found = bin;
+	}
+	return found;
 }
 
 /* Over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. */
@@ -137,38 +161,26 @@ static bool spread(struct search *s, size_t container)
 {
 	const struct demand_container *c = &s->d->containers[container];
 	uint32_t given = 0;
+	uint64_t room = 0;
 
+	for (size_t b = 0; b < s->n_bins && s->work < SEARCH_WORK_MAX; b++) {
+		s->bins[b].room = choose(s, c, &s->bins[b], s->bins[b].n, s->other);
+		room += s->bins[b].room;
+	}
 	/* Give nothing unless all can be given: a refusal speaks of what is free. */
-	if (search_count_room(s, c) < c->amount)
+	if (room < c->amount)
 		return false;
-	for (size_t b = 0; b < s->n_bins; b++)
-		s->bins[b].taken = false;
 	while (given < c->amount) {
-		struct bin *found = NULL;
-		uint32_t most = 0;
+		struct bin *bin = s->work < SEARCH_WORK_MAX ? widest(s) : NULL;
+		uint32_t n;
 
-		for (size_t b = 0; b < s->n_bins; b++) {
-			struct bin *bin = search_bin(s, b);
-			uint32_t n;
-
-			if (bin->taken || (bin->n <= most && !(s->together && bin->own)))
-				continue;
-			n = choose(s, c, bin, bin->n, s->other);
-			if (n == 0)
-				continue;
-			if (!found || (s->together && bin->own && !found->own) ||
-				(n > most && (!s->together || bin->own == found->own))) {
-				found = bin;
-				most = n;
-			}
-		}
-		if (!found)
-			return false; /* cannot be: the slots were counted */
-		most = choose(s, c, found,
-			c->amount - given < found->n ? c->amount - given : found->n, s->best);
-		give(s, container, found, s->best, most, given);
-		found->taken = true;
-		given += most;
+		if (!bin)
+			return false; /* the budget is used up: the slots were counted */
+		n = choose(s, c, bin, c->amount - given < bin->n ? c->amount - given : bin->n,
+			s->best);
+		give(s, container, bin, s->best, n, given);
+		bin->room = 0;
+		given += n;
 	}
 	return true;
 }
@@ -209,6 +221,22 @@ static bool attempt(struct search *s)
 	return true;
 }
 
+/* Has the server of this index in the inventory, which orders the bins, a bin? */
+static bool has_bin(const struct search *s, size_t server)
+{
+	size_t lo = 0, hi = s->n_bins;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->bins[mid].server < server)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < s->n_bins && s->bins[lo].server == server;
+}
+
 /* Are the named servers, if they are to be taken whole, all there? */
 static bool named_whole(struct search *s)
 {
@@ -217,11 +245,8 @@ static bool named_whole(struct search *s)
 		return true;
 	for (size_t i = 0; i < s->d->n_servers; i++) {
 		const struct gpu_server *server = inventory_server(s->inv, s->d->servers[i]);
-		bool found = false;
 
-		for (size_t b = 0; server && b < s->n_bins; b++)
-			found |= &s->inv->servers[s->bins[b].server] == server;
-		if (!found) {
+		if (!server || !has_bin(s, (size_t)(server - s->inv->servers))) {
 			s->taken_server = i;
 			return false;
 		}
@@ -250,8 +275,10 @@ static bool try_hard(struct search *s)
 	s->together = true;
 	if (attempt(s))
 		return true;
+	s->concluded = s->concluded || s->work < SEARCH_WORK_MAX;
 	/* Keeping a pod together may have spent what a later container needs, and so may the order. */
-	for (int i = 1; i < ATTEMPTS_MAX && s->d->n_containers > 1; i++) {
+	for (int i = 1; i < ATTEMPTS_MAX && s->d->n_containers > 1 && s->work < SEARCH_WORK_MAX;
+		i++) {
 		s->together = false;
 		search_forget(s);
 		if (attempt(s))
@@ -282,7 +309,7 @@ static bool all_on_one(struct search *s)
 	search_forget(s);
 	s->n_bins = 1;
 	s->first_bin = 0;
-	for (size_t b = 0; b < n_bins && !found; b++) {
+	for (size_t b = 0; b < n_bins && !found && s->work < SEARCH_WORK_MAX; b++) {
 		s->bins = &bins[(first + b) % n_bins];
 		found = try_hard(s);
 		if (!found)
@@ -291,7 +318,7 @@ static bool all_on_one(struct search *s)
 	s->bins = bins;
 	s->n_bins = n_bins;
 	s->first_bin = first;
-	s->split = !found;
+	s->split = !found && s->work < SEARCH_WORK_MAX;
 	return found;
 }
 
@@ -361,8 +388,11 @@ static void look_beyond(struct search *s, struct arena *a)
 	struct usage none = {.claimed = bytes, .pending = bytes, .n_claims = claims};
 	struct search alone;
 
-	if (!bytes || !claims || search_init(&alone, s->inv, &none, s->d, a) != 0 ||
-		search_run(&alone))
+	if (!bytes || !claims || search_init(&alone, s->inv, &none, s->d, a) != 0)
+		return;
+	/* both searches have one budget */
+	alone.work = s->work;
+	if (search_run(&alone) || (alone.work >= SEARCH_WORK_MAX && !alone.concluded))
 		return;
 	s->never = true;
 	s->split = alone.split;
@@ -387,6 +417,7 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 /* Take what the last pass found away for good: the next copy sees what is left. n_claims: per bin. */
 static void search_settle(struct search *s, uint32_t *n_claims)
 {
+	s->work += s->n_bins;
 	for (size_t b = 0; b < s->n_bins; b++) {
 		struct bin *bin = &s->bins[b];
 		bool full;
@@ -404,12 +435,13 @@ static void search_settle(struct search *s, uint32_t *n_claims)
 }
 
 size_t placement_copies(const struct inventory *inv, const struct usage *use,
-	const struct demand *d, size_t limit, struct arena *a)
+	const struct demand *d, size_t limit, struct arena *a, bool *ret_more)
 {
 	struct search s;
 	uint32_t *n_claims;
 	size_t n = 0;
 
+	*ret_more = false;
 	if (search_init(&s, inv, use, d, a) != 0)
 		return 0;
 	n_claims = arena_array(a, s.n_bins, sizeof(*n_claims));
@@ -421,5 +453,6 @@ size_t placement_copies(const struct inventory *inv, const struct usage *use,
 		n++;
 		search_settle(&s, n_claims);
 	}
+	*ret_more = n < limit && s.work >= SEARCH_WORK_MAX;
 	return n;
 }

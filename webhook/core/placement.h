@@ -84,12 +84,14 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
  * filter at all, "ServerTaken" when demand.servers names servers and these cannot hold it) and a sentence: what was
  * asked, what the best GPUs that match have free, how much is held by pods that have not started, what would fit,
  * and whether waiting helps.
- * ERR_NOMEM. */
+ * The work of a search is bounded, whatever is asked and however large the pool is: one that has used its budget up before
+ * anything can be said is refused with reason "SearchTooLong". ERR_NOMEM. */
 int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
 	struct arena *a, struct placement *ret, struct err *err);
 
-/* How many copies of this demand, which names no servers, would fit one after the other, at most `limit`: for warnings on workloads. */
+/* How many copies of this demand, which names no servers, would fit one after the other, at most `limit`: for warnings on workloads.
+ * *ret_more: the search had used its budget up, so there may be more. */
 size_t placement_copies(const struct inventory *inv, const struct usage *use,
-	const struct demand *d, size_t limit, struct arena *a);
+	const struct demand *d, size_t limit, struct arena *a, bool *ret_more);
 
 #endif

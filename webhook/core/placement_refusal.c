@@ -193,10 +193,17 @@ static uint32_t fitting_percent(
 
 	for (size_t i = 0; i < s->n_slots; i++) {
 		uint64_t room = search_room(s, c, &s->slots[i]), bytes = s->slots[i].bytes;
-		struct demand_container probe = {.percent = 100};
+		struct demand_container probe = {
+			.percent = room < bytes ? (uint32_t)(room / (bytes / 100 + 1)) : 100};
 
-		while (probe.percent && search_need(&probe, bytes) > room)
-			probe.percent--;
+		/* that is less than one below */
+		while (probe.percent < 100) {
+			struct demand_container more = {.percent = probe.percent + 1};
+
+			if (search_need(&more, bytes) > room)
+				break;
+			probe = more;
+		}
 		at[search_need(&probe, bytes) ? probe.percent : 0]++;
 	}
 	for (uint32_t p = 100; p > 0; p--) {
@@ -306,6 +313,13 @@ int placement_refuse(const struct search *s, struct err *err)
 	count(s, &t);
 	buf_init(&b, sizeof(err->msg));
 	say_asked(s, &b);
+	if (!s->concluded && s->work >= SEARCH_WORK_MAX) {
+		buf_fmt(&b,
+			"; the search for a place was ended when its budget of %u steps was used "
+			"up: ask for fewer containers with GPUs in one pod, or for fewer GPUs",
+			SEARCH_WORK_MAX);
+		return finish(&b, "SearchTooLong", err);
+	}
 	if (s->d->n_servers)
 		return refuse_taken(s, &b, err);
 	if (s->split) {

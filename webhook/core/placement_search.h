@@ -9,6 +9,11 @@
 /* Bytes of the megabyte that launchers and messages count in. */
 #define PLACEMENT_MB 1000000u
 
+/* What one decision may look at: GPUs and servers, and moves while they are ordered, of which each takes some seventy
+ * instructions. One container looks at each GPU of the pool twice at most. Work and not time, so that the same question has the
+ * same answer everywhere. */
+#define SEARCH_WORK_MAX 500000u
+
 /* A GPU that may be used: usable, selected, not full, its server open for claims. 24 bytes, since there may be
  * thousands. */
 struct slot {
@@ -23,8 +28,9 @@ struct bin {
 	uint32_t server; /* index in the inventory */
 	uint32_t first;  /* index of its first slot */
 	uint32_t n;
-	bool own;   /* this pod uses it already */
-	bool taken; /* spread() has been here for the container at hand */
+	bool own; /* this pod uses it already */
+	uint32_t
+		room; /* of these, how many can hold the container that spread() has at hand; 0 once it was there */
 };
 
 /* What this pod holds of one slot. */
@@ -59,9 +65,12 @@ struct search {
 	size_t n_order;
 	struct choice *best, *other; /* room for one server's choices, twice */
 	bool together;               /* prefer servers that this pod uses already */
-	bool split;          /* there is room, but not on one server, as the demand wants it */
-	bool never;          /* the pool would not hold it if nobody else used it */
-	size_t failed;       /* the container that found no place */
+	bool split;    /* there is room, but not on one server, as the demand wants it */
+	bool never;    /* the pool would not hold it if nobody else used it */
+	size_t failed; /* the container that found no place */
+	uint64_t
+		work; /* what was looked at: from SEARCH_WORK_MAX on the search finds nothing more */
+	bool concluded; /* one pass ended within the budget: a refusal can say what is free */
 	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or n_servers */
 };
 

@@ -72,6 +72,7 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 	struct pool_view view;
 	struct placement where;
 	struct demand d;
+	bool maybe_more;
 
 	if (!world->ledger || want == 0)
 		return 0;
@@ -81,10 +82,15 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 	/* Each pod is given servers of its own: those in the plan are the first pod's. */
 	d.one_server = d.n_servers > 0 && p && p->one_server;
 	d.n_servers = 0;
-	fit = placement_copies(&view.inventory, &view.usage, &d, want, a);
+	fit = placement_copies(&view.inventory, &view.usage, &d, want, a, &maybe_more);
 	if (fit >= want)
 		return 0;
-	if (fit > 0 || placement_find(&view.inventory, &view.usage, &d, a, &where, err) == 0)
+	if (fit > 0 && maybe_more)
+		warn_add(warnings, a,
+			"at least %zu of %lld %spods would be admitted now; the search was ended "
+			"there, since its budget was used up",
+			fit, (long long)more, w->there ? "more " : "");
+	else if (fit > 0 || placement_find(&view.inventory, &view.usage, &d, a, &where, err) == 0)
 		warn_add(warnings, a,
 			"%zu of %lld %spods would be admitted now; the others have to wait for "
 			"free GPUs",

@@ -14,8 +14,8 @@ static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"
 static const char *const reasons[] = {"ApiServerAway", "ContainerCollision", "EnvCollision",
 	"Forbidden", "GpuWithoutPlan", "Invalid", "MountCollision", "NamespaceNotOpen",
 	"NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged", "PlanMismatch",
-	"PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged", "SecretWithoutClaim",
-	"ServerTaken", "TooManyContainers", "VolumeCollision", "other", NULL};
+	"PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged", "SearchTooLong",
+	"SecretWithoutClaim", "ServerTaken", "TooManyContainers", "VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
