@@ -336,6 +336,32 @@ static void test_what_may_wait_goes_to_a_worker(void **state)
 	admission_fixture_release(&f);
 }
 
+/* The I/O thread is everybody's: what is large is read and decided elsewhere. */
+static void test_what_is_large_goes_to_a_worker(void **state)
+{
+	http_handler *handlers[] = {admission_mutate, admission_validate};
+	http_handler *slow[] = {admission_mutate_slow, admission_validate_slow};
+	struct admission_fixture f;
+	char *text = malloc(64 * 1024 + 2);
+
+	(void)state;
+	assert_non_null(text);
+	admission_fixture_init(&f, NULL);
+	memset(text, ' ', 64 * 1024 + 1);
+	for (size_t i = 0; i < 2; i++) {
+		text[64 * 1024] = '\0';
+		assert_int_equal(admission_call(&f, handlers[i], text), HTTP_DONE);
+		text[64 * 1024] = ' ';
+		text[64 * 1024 + 1] = '\0';
+		assert_int_equal(admission_call(&f, handlers[i], text), HTTP_LATER);
+		assert_null(f.reply.body);
+		assert_int_equal(admission_call(&f, slow[i], text), HTTP_DONE);
+		assert_int_equal(f.reply.status, 400);
+	}
+	free(text);
+	admission_fixture_release(&f);
+}
+
 static void test_routes(void **state)
 {
 	(void)state;
@@ -585,6 +611,7 @@ int main(void)
 		cmocka_unit_test(test_dry_run_takes_nothing),
 		cmocka_unit_test(test_the_last_delete_ends_a_claim),
 		cmocka_unit_test(test_what_may_wait_goes_to_a_worker),
+		cmocka_unit_test(test_what_is_large_goes_to_a_worker),
 		cmocka_unit_test(test_routes),
 		cmocka_unit_test(test_updates),
 		cmocka_unit_test(test_workloads_are_warned),

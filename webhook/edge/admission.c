@@ -11,6 +11,9 @@
 /* A reply's size beside its patch, so that it takes one allocation. */
 #define REPLY_SLACK 1024
 #define REPLY_MAX (32U * 1024 * 1024)
+/* What is larger is read and decided on a worker: a review costs as many instructions as it has bytes, and the I/O thread is
+ * everybody's. */
+#define INLINE_BYTES_MAX (64 * 1024)
 /* Kept from the time of what may wait: the transport answers at the deadline, and cannot say why. */
 #define SAY_WHY_MS 250
 
@@ -18,7 +21,8 @@ const struct http_route admission_routes[2] = {
 	{.path = "/mutate",
 		.method = HTTP_POST,
 		.content_type = "application/json",
-		.handle = admission_mutate},
+		.handle = admission_mutate,
+		.slow = admission_mutate_slow},
 	{.path = "/validate",
 		.method = HTTP_POST,
 		.content_type = "application/json",
@@ -346,6 +350,12 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 
 enum http_outcome admission_mutate(void *ctx, struct http_request *req, struct http_reply *reply)
 {
+	return req->body_len > INLINE_BYTES_MAX ? HTTP_LATER : run(ctx, HOOK_MUTATE, req, reply);
+}
+
+enum http_outcome admission_mutate_slow(
+	void *ctx, struct http_request *req, struct http_reply *reply)
+{
 	return run(ctx, HOOK_MUTATE, req, reply);
 }
 
@@ -353,7 +363,9 @@ enum http_outcome admission_validate(void *ctx, struct http_request *req, struct
 {
 	struct admission *adm = ctx;
 
-	return adm->deps.ledger->may_wait ? HTTP_LATER : run(adm, HOOK_VALIDATE, req, reply);
+	return adm->deps.ledger->may_wait || req->body_len > INLINE_BYTES_MAX
+		       ? HTTP_LATER
+		       : run(adm, HOOK_VALIDATE, req, reply);
 }
 
 enum http_outcome admission_validate_slow(

@@ -46,6 +46,8 @@ void admission_free(struct admission *a);
 /* For the route table of the TLS server; ctx of the http_app is the struct admission. Both routes are POST with
  * content_type "application/json"; handle and slow as below; `queued` and `done` of the http_app as below. */
 enum http_outcome admission_mutate(void *ctx, struct http_request *req, struct http_reply *reply);
+enum http_outcome admission_mutate_slow(
+	void *ctx, struct http_request *req, struct http_reply *reply);
 enum http_outcome admission_validate(void *ctx, struct http_request *req, struct http_reply *reply);
 enum http_outcome admission_validate_slow(
 	void *ctx, struct http_request *req, struct http_reply *reply);
