@@ -270,6 +270,18 @@ static const struct {
 	{"[" ADD(A "/command/0", "'bitfusion run -n 8 -- python'") "," ADD(
 		 A "/command/0", "'-c'") "," ADD(A "/command/0", "'sh'") "]",
 		"PlanMismatch", A "/command"},
+	/* a script that begins otherwise than with the launcher is no better than one with exec */
+	{"[" ADD(A "/command/0", "'A=1 /x/bitfusion run -n 8 -- python'") "," ADD(
+		 A "/command/0", "'-c'") "," ADD(A "/command/0", "'sh'") "]",
+		"PlanMismatch", A "/command"},
+	{"[" ADD(A "/command/0", "'cd /;\\\"bitfusion\\\" run -n 8'") "," ADD(
+		 A "/command/0", "'-c'") "," ADD(A "/command/0", "'sh'") "]",
+		"PlanMismatch", A "/command"},
+	{"[" ADD(A "/command/0", "'/x/juice'") "]", "PlanMismatch", A "/command"},
+	/* a name that only begins or ends like the launcher's is another program's */
+	{"[" ADD(A "/command/0", "'/opt/bitfusion-tools/entry'") "," ADD(
+		 A "/command/1", "'/mnt/juicefs,my.bitfusion'") "]",
+		NULL, NULL},
 	{"[" REPLACE(A "/command", "['bitfusion','run','-n','8','--']") "," ADD(A "/args",
 		 "['" FIX_LAUNCHER "','run','-n','1','-p','0.500000','--','python']") "]",
 		"PlanMismatch", A "/command"},

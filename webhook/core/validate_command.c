@@ -28,25 +28,47 @@ static const struct json_node *find_run(
 	return NULL;
 }
 
-/* Is there a launcher in front of our words? Then it is that one which starts, with figures of its own. */
-static bool launcher_in_front(const struct checking *c, const struct profile *p,
-	const struct pod_container *pc, const struct json_node *run)
+/* May this byte belong to a program's name? */
+static bool in_name(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       c == '_' || c == '-' || c == '.' || (unsigned char)c >= 0x80;
+}
+
+/* Does the word hold this program's name: alone, at a path's end, or anywhere in a script? */
+static bool names(struct slice word, struct slice program)
+{
+	for (size_t i = 0; program.len > 0 && i + program.len <= word.len; i++) {
+		size_t end = i + program.len;
+
+		if (memcmp(word.at + i, program.at, program.len) == 0 &&
+			(i == 0 || !in_name(word.at[i - 1])) &&
+			(end == word.len || !in_name(word.at[end])))
+			return true;
+	}
+	return false;
+}
+
+/* The rule for what may stand in front of our words: anything (another hook may have wrapped them once more), but no word that
+ * names a launcher; it would be that one which starts, with figures of its own. */
+static bool launcher_in_front(
+	const struct checking *c, const struct pod_container *pc, const struct json_node *run)
 {
 	const struct json *j = c->pod->j;
 	const struct json_node *parts[] = {
 		json_get(j, pc->node, SLICE("command")), json_get(j, pc->node, SLICE("args"))};
 
-	if (run == json_first(j, parts[0]))
-		return false;
-	if (wrap_is_own(j, pc->node, p, c->a))
-		return true;
 	for (size_t i = 0; i < 2; i++)
 		JSON_EACH(j, parts[i], word)
 		{
+			struct slice text = json_str(j, word, c->a);
+
 			if (word == run)
 				return false;
-			if (slice_eq(text_basename(json_str(j, word, c->a)), p->basename))
-				return true;
+			for (size_t k = 0; k < c->config->n_profiles; k++)
+				if (c->config->profiles[k].kind == PROFILE_WRAP &&
+					names(text, c->config->profiles[k].basename))
+					return true;
 		}
 	return false;
 }
@@ -94,9 +116,10 @@ static int check_exact_command(struct checking *c, const struct pod_container *p
 		return command_mismatch(c, pc,
 			"does not hold the launcher's words as the plan has them, in one piece and "
 			"with a program behind them");
-	if (launcher_in_front(c, l->profile, pc, run))
-		return command_mismatch(
-			c, pc, "starts another launcher in front of the one that the plan counts");
+	if (launcher_in_front(c, pc, run))
+		return command_mismatch(c, pc,
+			"names a launcher in front of the one that the plan counts; nothing there "
+			"may");
 	return 0;
 }
 
