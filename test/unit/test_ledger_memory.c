@@ -150,6 +150,25 @@ TEST(test_identity)
 	fixture_release(&f);
 }
 
+/* What a claim keeps of a review's names is bounded, as it is in a cluster. */
+TEST(test_names_are_bounded)
+{
+	char uid[131] = "", name[256] = "";
+	struct fixture f;
+
+	fixture_init(&f, "a t4:8000", 0);
+	memset(uid, 'u', 129);
+	memset(name, 'n', 254);
+	assert_int_equal(take(&f, uid, "w", "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(take(&f, "u", name, "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(take(&f, "u\x1b[2J", "w", "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(take(&f, "u u", "w", "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(claims(&f), 0);
+	uid[128] = name[253] = '\0';
+	assert_int_equal(take(&f, uid, name, "app c 1 1%"), 0);
+	fixture_release(&f);
+}
+
 TEST(test_dry_run)
 {
 	struct fixture f;
@@ -563,5 +582,6 @@ TEST(test_no_memory)
 	fixture_release(&f);
 }
 
-TESTS(test_take, test_identity, test_dry_run, test_undo, test_release, test_ttl, test_counts,
+TESTS(test_take, test_identity, test_names_are_bounded,
+	test_dry_run, test_undo, test_release, test_ttl, test_counts,
 	test_deadline, test_swap, test_bound, test_many, test_threads, test_no_memory)

@@ -7,9 +7,6 @@
 #include "webhook/cluster/ledger_kube_impl.h"
 #include "webhook/edge/metrics.h"
 
-/* Of a pod's uid, which has 36 in every API server that there is. */
-#define UID_MAX_BYTES 128
-
 /* Nobody can say whether a byte is free: no. Another try by whoever created the pod heals it. */
 int ledger_away(struct err *err)
 {
@@ -182,12 +179,8 @@ static enum next try_once(
  * else asks must not leave behind what nobody can ask for, or what makes the status too large for etcd. */
 static bool can_be_asked_for(const struct claim_ask *ask)
 {
-	if (ask->uid.len > UID_MAX_BYTES)
-		return false;
-	for (size_t i = 0; i < ask->uid.len; i++)
-		if (ask->uid.at[i] <= ' ' || ask->uid.at[i] > '~')
-			return false;
-	return text_dns_label(ask->namespace) && text_dns_subdomain(ask->name);
+	return claim_ask_bounded(ask) && text_dns_label(ask->namespace) &&
+	       text_dns_subdomain(ask->name);
 }
 
 static int kube_take(struct ledger *base, const struct claim_ask *ask, struct arena *a,

@@ -54,6 +54,10 @@ struct claim_ask {
 	int64_t deadline_ms; /* CLOCK_MONOTONIC; the answer must be there by then; 0: no deadline */
 };
 
+/* Is what the claim would keep of these names short, and the uid printable? No API server sends others; a claim holds them for as
+ * long as it lives. */
+bool claim_ask_bounded(const struct claim_ask *ask);
+
 /* A yes. Parts live in the arena of the call. */
 struct claim_answer {
 	struct claim_part *parts;

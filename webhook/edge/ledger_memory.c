@@ -83,6 +83,10 @@ bool memory_presume_started(struct ledger_memory *m)
 static int identify(const struct claim_ask *ask, struct arena *a, struct claim *ret,
 	enum key_kind *ret_kind, struct err *err)
 {
+	if (!claim_ask_bounded(ask))
+		return err_set(err, ERR_INVALID,
+			"found a pod whose uid, namespace or name none can have, expected at most "
+			"128 printable characters of a uid and 253 of a name");
 	ret->namespace = arena_strdup(a, ask->namespace);
 	ret->name = arena_strdup(a, ask->name);
 	if (!ret->namespace || !ret->name)
