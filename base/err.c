@@ -8,28 +8,6 @@
 
 #include "base/utf8.h"
 
-/* Copy what is printable: control characters and bytes that are not UTF-8 become '?', so that a message can go into a
- * log line or a JSON reply as it is. A sequence that was cut by the end is dropped. ret has room for strlen(s) + 1. */
-static void copy_clean(char *ret, const char *s)
-{
-	size_t len = strlen(s), out = 0;
-
-	for (size_t i = 0; i < len;) {
-		unsigned char c = (unsigned char)s[i];
-		size_t n = utf8_len(s + i, len - i);
-
-		if (n == 0 || c < 0x20 || c == 0x7F) {
-			ret[out++] = '?';
-			i++;
-			continue;
-		}
-		memcpy(ret + out, s + i, n);
-		out += n;
-		i += n;
-	}
-	ret[out] = '\0';
-}
-
 /* Drop a UTF-8 sequence that the end of a full buffer cut in two. */
 static void trim_cut(char *s)
 {
@@ -44,7 +22,8 @@ static void trim_cut(char *s)
 static void format_clean(char *ret, size_t size, const char *fmt, va_list args)
 	__attribute__((format(printf, 3, 0)));
 
-/* ret may be among the arguments: the text is made aside first. size is at most that of err.msg. */
+/* Other people's texts are in it: what is not printable becomes '?', so that a message can go into a log line, a JSON reply or to a
+ * terminal as it is. ret may be among the arguments: the text is made aside first. size is at most that of err.msg. */
 static void format_clean(char *ret, size_t size, const char *fmt, va_list args)
 {
 	char text[sizeof(((struct err *)NULL)->msg)];
@@ -54,7 +33,8 @@ static void format_clean(char *ret, size_t size, const char *fmt, va_list args)
 		text[0] = '\0';
 	else if ((size_t)n >= size)
 		trim_cut(text);
-	copy_clean(ret, text);
+	text[utf8_clean(text, strlen(text))] = '\0';
+	memcpy(ret, text, strlen(text) + 1);
 }
 
 void err_clear(struct err *err)

@@ -300,3 +300,15 @@ def test_annotations_that_are_no_strings_are_said():
     assert said == [f"poolgate inject: standard input:{line}: Pod/a: warning: annotation {words}{tail}" for line, words in (
         (5, "auto-management/bitfusion is a boolean"), (6, "bitfusion-client/version is a whole number"),
         (7, "poolgate.io/launcher is a sequence"), (8, "poolgate.io/gpu-model is a number"))]
+
+
+def test_names_of_others_are_safe_to_print():
+    """No text of a manifest moves the cursor or changes colours."""
+    for verb, plan in ((cli.inject, ""), (cli.inject, '"poolgate.io/plan": "{\\u001b", '), (cli.uninject, '"poolgate.io/plan": "{\\u001b", ')):
+        text = ('{"kind": "Pod", "metadata": {"name": "a\\u001b[31m\\u009b2J\\u202e", "annotations": '
+                '{"auto-management/bitfusion": "all", ' + plan + '"poolgate.io/launcher": "\\u001b[2J"}}, '
+                '"spec": {"containers": [{"name": "c\\u001b]0;x\\u0007", "image": "i", "resources": {"limits": '
+                '{"bitfusion.io/gpu-amount": "\\u001b[1m"}}}]}}')
+        status, _, err = verb(text.encode(), "-v")
+        assert (status or plan) and "Pod/a?[31m?2J?" in err, err
+        assert all(c == "\n" or c.isprintable() for c in err), ascii(err)

@@ -51,6 +51,9 @@ TEST(message_is_printable)
 		{"gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80"},
 		{"\xff\xc3(", "?\?("},
 		{"\xed\xa0\x80", "???"},
+		/* one byte to some terminals, two in UTF-8: CSI; what turns or hides text */
+		{"\xc2\x9b[31m \xc2\xa0", "?[31m \xc2\xa0"},
+		{"a\xe2\x80\xae\x62\xe2\x80\x8b\xef\xbb\xbf\xf3\xa0\x80\xa1", "a?b???"},
 	};
 	struct err err = {0};
 

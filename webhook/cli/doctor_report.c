@@ -15,26 +15,7 @@ static const char *const json_verdicts[] = {"ok", "wrong", "notChecked"};
 /* Images, holders and messages are other people's texts. In place. */
 static void clean(char *text)
 {
-	char *to = text;
-
-	for (const char *at = text; *at;) {
-		size_t n = utf8_len(at, strlen(at));
-		const unsigned char *b = (const unsigned char *)at;
-		bool turns = n == 3 && b[0] == 0xe2 &&
-			     ((b[1] == 0x80 && (b[2] == 0x8e || b[2] == 0x8f || b[2] >= 0xa8)) ||
-				     (b[1] == 0x81 && b[2] >= 0xa6));
-
-		if (n == 0 || b[0] < 0x20 || b[0] == 0x7f || turns ||
-			(n == 2 && b[0] == 0xc2 && b[1] < 0xa0)) {
-			*to++ = '?';
-			at += n ? n : 1;
-			continue;
-		}
-		memmove(to, at, n);
-		to += n;
-		at += n;
-	}
-	*to = '\0';
+	text[utf8_clean(text, strlen(text))] = '\0';
 }
 
 __attribute__((format(printf, 4, 0))) static void add(struct doctor_report *r,

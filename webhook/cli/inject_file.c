@@ -100,9 +100,13 @@ uint32_t inject_line(const struct manifest_pod *pod, struct slice path)
 
 void inject_say_place(const struct inject_job *job, const struct manifest_pod *pod, uint32_t line)
 {
-	(void)fprintf(stderr, "poolgate %s: %s:%u: %.*s%s%.*s: ", job->verb, pod->node->doc->file,
-		line, (int)pod->kind.len, pod->kind.at, pod->name.len ? "/" : "",
-		(int)pod->name.len, pod->name.at);
+	struct err text = {0};
+
+	/* kinds and names are other people's texts; an error's message is fit for a terminal */
+	err_set(&text, ERR_NONE, "%s:%u: %.*s%s%.*s", pod->node->doc->file, line,
+		(int)pod->kind.len, pod->kind.at, pod->name.len ? "/" : "", (int)pod->name.len,
+		pod->name.at);
+	(void)fprintf(stderr, "poolgate %s: %s: ", job->verb, text.msg);
 }
 
 static int refuse(const struct file *f, const struct manifest_pod *pod, const struct err *err)
@@ -111,6 +115,7 @@ static int refuse(const struct file *f, const struct manifest_pod *pod, const st
 			 err->code == ERR_IO || err->code == ERR_SYNTAX || err->code == ERR_TOOBIG;
 
 	inject_say_place(f->job, pod, inject_line(pod, slice_of(err->path)));
+	/* the pointer into the document is digits and our own words */
 	if (err->path[0])
 		(void)fprintf(
 			stderr, "%.*s%s: ", (int)pod->pointer.len, pod->pointer.at, err->path);

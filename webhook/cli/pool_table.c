@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/json_read.h"
+#include "base/utf8.h"
 #include "webhook/cli/pool.h"
 
 #define COLUMNS_MAX 7
@@ -37,33 +38,6 @@ static void table_init(struct table *t, struct arena *a, size_t columns, unsigne
 	t->last = &t->first;
 }
 
-/* The character at s[0..len) (valid UTF-8) and its length. */
-static uint32_t character(const char *s, size_t *ret_len)
-{
-	const unsigned char *p = (const unsigned char *)s;
-
-	*ret_len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	switch (*ret_len) {
-	case 1:
-		return p[0];
-	case 2:
-		return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
-	case 3:
-		return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
-	default:
-		return (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 |
-		       (p[3] & 0x3fu);
-	}
-}
-
-/* Would it move the cursor, change colours, hide or reorder text? */
-static bool unsafe(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-	       (c >= 0xfff9 && c <= 0xfffb) || c >= 0xe0000;
-}
-
 /* A string of the document as a cell. */
 static struct cell cell_of(struct arena *a, struct slice s)
 {
@@ -73,9 +47,11 @@ static struct cell cell_of(struct arena *a, struct slice s)
 
 	buf_init(&b, s.len * 8 + 1);
 	for (size_t i = 0; i < s.len; i += n) {
-		uint32_t ch = character(s.at + i, &n);
+		uint32_t ch;
 
-		if (unsafe(ch)) {
+		n = utf8_len(s.at + i, s.len - i); /* the reader has checked it: not 0 */
+		ch = utf8_char(s.at + i, n);
+		if (utf8_unsafe(ch)) {
 			size_t before = b.len;
 
 			buf_fmt(&b, "\\u%04x", (unsigned)ch);

@@ -181,28 +181,6 @@ bool review_is_pod(const struct review *r, const char *subresource)
 	       (r->resource.len == 0 || slice_is(r->resource, "pods"));
 }
 
-/* In place: bytes that are no UTF-8 (an argument may have been cut) and control characters, those above 0x7f too, become
- * '?': the API server drops a warning that holds them (apimachinery pkg/util/net NewWarningHeader). */
-static size_t clean(char *text, size_t len)
-{
-	size_t out = 0;
-
-	for (size_t i = 0; i < len;) {
-		unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + 1];
-		size_t n = utf8_len(text + i, len - i);
-
-		if (n == 0 || c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && next < 0xa0)) {
-			text[out++] = '?';
-			i += n ? n : 1;
-			continue;
-		}
-		memmove(text + out, text + i, n);
-		out += n;
-		i += n;
-	}
-	return out;
-}
-
 /* Where a text that is too long ends, before "...": behind a word where one ends near the limit, since half a number or name says
  * something else. */
 static size_t cut_length(struct slice s)
@@ -226,7 +204,8 @@ void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	s.len = clean(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+	/* the API server drops a warning that holds control characters (apimachinery pkg/util/net NewWarningHeader) */
+	s.len = utf8_clean(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	if (s.len > WARNING_MAX) {
 		s.len = cut_length(s);
 		memcpy(text + s.len, "...", 3);
