@@ -7,7 +7,7 @@
 
 security-test:
 	@tools/setup build test
-	$(SUB) programs
+	$(SUB) programs bench-programs
 	@POOLGATE=$(abspath $(PROGRAM)) $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short $(if $T,-k '$T') test/security
 ifeq ($(T)$(BESIDE_E2E),)
 	@if [ "$$(id -u)" = 0 ] && [ -x "$$(test/e2e/build --where)/kube-apiserver" ]; then \
