@@ -21,8 +21,6 @@
 /* Of what is added to one container or to the pod: mounts, variables, volumes, init containers. No profile holds more of one kind. */
 #define PLAN_NAMES_MAX 64
 #define PLAN_SERVERS_MAX 1024
-/* Filter tokens of one pod; each becomes words on a command line. */
-#define PLAN_FILTERS_MAX 64
 
 #define ANN_SWITCH "auto-management/bitfusion"
 #define ANN_STATUS "auto-management/status"

@@ -2,6 +2,7 @@
 /* core: read a plan back from its annotation. Whoever may write pods may have forged it: nothing is taken on trust. */
 #include "base/json_read.h"
 #include "base/text.h"
+#include "webhook/core/filter.h"
 #include "webhook/core/gpu_request.h"
 #include "webhook/core/plan.h"
 
@@ -333,7 +334,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_hash(r, root, &p->hash) < 0 || read_client(r, root, p) < 0 ||
 		get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
 		get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
-		get_list(r, root, "filters", PLAN_FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
+		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_containers(r, root, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
