@@ -101,7 +101,7 @@ static void test_what_is_written_is_read(void **state)
 		fixture_mutate(&f,
 			"{'metadata':{'labels':{},'annotations':{'auto-management/bitfusion':'on',"
 			"'auto-management/status':'odd \\\"','bitfusion-client/os':'ubuntu18',"
-			"'bitfusion-client/version':'400','bitfusion-client/filter':'a=\\\"b c'}},"
+			"'bitfusion-client/version':'400','bitfusion-client/filter':'a=b\\\" c'}},"
 			"'spec':{'containers':[{'name':'a','command':['x y'],'env':[{'name':"
 			"'LD_LIBRARY_PATH','value':'/a\\\"\\\\b'}],'resources':{'limits':{"
 			"'bitfusion.io/gpu-amount':1e0,'bitfusion.io/gpu-memory':'4Gi'}}}]}}"),
