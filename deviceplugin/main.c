@@ -295,6 +295,8 @@ static int start(struct program *p, struct err *err)
 					     getenv("KUBERNETES_SERVICE_PORT"), KUBE_ACCOUNT_DIR,
 					     &p->config, err);
 	if (rc == 0)
+		rc = kube_config_verifies(&p->config, err);
+	if (rc == 0)
 		rc = plugin_new(o->socket, o->units, &o->gives, &p->log, &p->plugin, err);
 	if (rc == 0)
 		rc = alone_hold(&p->alone, o->socket, err);

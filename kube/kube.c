@@ -118,6 +118,7 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 		.headers = r->headers,
 		.bearer = r->token.len ? r->token.data : NULL,
 		.ca_file = c->ca_file,
+		.insecure = c->insecure,
 		.cert_file = c->cert_file,
 		.key_file = c->key_file,
 		.connect_ms = CONNECT_MS};

@@ -28,6 +28,16 @@ static void config_init(struct kube_config *c)
 	arena_init(&c->arena, YAML_ARENA_MAX);
 }
 
+int kube_config_verifies(const struct kube_config *c, struct err *err)
+{
+	return c->insecure
+		       ? err_set(err, ERR_INVALID,
+				 "the kubeconfig says insecure-skip-tls-verify: this program would "
+				 "give its token to whoever answers; give the "
+				 "certificate-authority instead")
+		       : 0;
+}
+
 void kube_config_release(struct kube_config *c)
 {
 	int *fd[] = {&c->ca_fd, &c->cert_fd, &c->key_fd};
@@ -250,7 +260,6 @@ static int read_cluster(struct reading *r, const struct yaml_node *cluster)
 	struct kube_config *c = r->config;
 	struct yaml_node *node;
 	const char *server = NULL;
-	bool insecure = false;
 	size_t len;
 	int rc = yaml_need(cluster, "server", &node, r->err);
 
@@ -262,10 +271,7 @@ static int read_cluster(struct reading *r, const struct yaml_node *cluster)
 			rc = yaml_err(node, r->err, ERR_INVALID, "cannot be used here; remove it");
 	}
 	if (rc == 0)
-		rc = yaml_get_bool(cluster, "insecure-skip-tls-verify", &insecure, r->err);
-	if (rc == 0 && insecure)
-		rc = yaml_err(yaml_get(cluster, "insecure-skip-tls-verify"), r->err, ERR_INVALID,
-			"cannot be used here; give the certificate-authority instead");
+		rc = yaml_get_bool(cluster, "insecure-skip-tls-verify", &c->insecure, r->err);
 	if (rc != 0)
 		return rc;
 	if (strncmp(server, "http://", 7) != 0 && strncmp(server, "https://", 8) != 0)

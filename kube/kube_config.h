@@ -15,6 +15,7 @@ struct kube_config {
 	struct arena arena;
 	const char *server;               /* "https://10.96.0.1:443", without a slash at its end */
 	const char *ca_file;              /* PEM; NULL: the system's CAs */
+	bool insecure;                    /* the file says to believe whoever answers */
 	const char *cert_file, *key_file; /* client certificate; NULL: none */
 	const char *token_file; /* read before each call, since kubelets renew it; NULL: none */
 	const char *token;      /* when there is no token_file; NULL: none */
@@ -30,9 +31,12 @@ int kube_config_in_cluster(const char *host, const char *port, const char *dir,
 
 /* From a kubeconfig file: its current context; clusters' server, certificate-authority(-data), users' token, tokenFile,
  * client-certificate(-data), client-key(-data). Relative paths are relative to the file. What we cannot do (exec, auth-provider,
- * username, insecure-skip-tls-verify, proxy-url) is refused by name. ERR_INVALID, ERR_SYNTAX, ERR_NOTFOUND, ERR_IO, ERR_NOMEM with
+ * username, proxy-url) is refused by name. ERR_INVALID, ERR_SYNTAX, ERR_NOTFOUND, ERR_IO, ERR_NOMEM with
  * file, line and path. ret is inited here; release it in every case. */
 int kube_config_load(const char *path, struct kube_config *ret, struct err *err);
+
+/* For programs that keep running: 0, or ERR_INVALID when the file says insecure-skip-tls-verify. A person's own call may say so. */
+int kube_config_verifies(const struct kube_config *c, struct err *err);
 
 void kube_config_release(struct kube_config *c);
 

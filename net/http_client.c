@@ -203,7 +203,9 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EACH_S);
 	lib->easy_setopt(easy, CURLOPT_FRESH_CONNECT, req->fresh ? 1L : 0L);
-	if (strncmp(req->url, "https://", 8) == 0) {
+	lib->easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, req->insecure ? 0L : 1L);
+	lib->easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, req->insecure ? 0L : 2L);
+	if (strncmp(req->url, "https://", 8) == 0 && !req->insecure) {
 		lib->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
 		lib->easy_setopt(easy, CURLOPT_PREREQDATA, c);
 	}

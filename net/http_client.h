@@ -22,6 +22,7 @@ struct http_request {
 	const char *const *headers; /* "Name: value" lines, NULL-terminated; NULL for none */
 	struct slice body;          /* absent: none */
 	const char *bearer;         /* token for Authorization; NULL for none */
+	bool insecure;              /* whoever answers is believed to be the server */
 	const char *ca_file;   /* PEM, the only CAs that are trusted; NULL: those of the system */
 	const char *cert_file; /* PEM, the client's own certificate; NULL: none */
 	const char *key_file;  /* PEM, its key */

@@ -429,6 +429,12 @@ def test_servers(c):
             status_of(c, "gpu-b", conditions=not_fresh):
         check_wrong(doctor(c), "servers", "gpu-b takes no claims, its probe is stale: no answer within 5 s",
                     mend="ssh gpu-b.lab systemctl restart gpuprobe")
+    next(x for x in not_fresh if x["type"] == "Fresh").update(reason="SecretMissing", message="Secret poolgate-system/b-probe is missing")
+    with changed(c, SERVERS, "gpu-b", {"spec": {"gpus": None, "probe": {"url": "https://gpu-b.lab:9443", "tokenSecret": "b-probe"}}}), \
+            status_of(c, "gpu-b", conditions=not_fresh):
+        check_wrong(doctor(c), "servers", "gpu-b takes no claims: Secret poolgate-system/b-probe is missing",
+                    mend="kubectl -n poolgate-system create secret generic b-probe --from-file=token --dry-run=client -o yaml | "
+                         "kubectl apply -f -")
     with status_of(c, "gpu-b", conditions=conditions(c, "gpu-b", "Ready", status="False", reason="NoneFit", message="none is fit")):
         check_wrong(doctor(c), "servers", "gpu-b takes no claims: none is fit", mend="kubectl edit gpuserver gpu-b")
     with status_of(c, "gpu-b", conditions=[]):
@@ -444,8 +450,9 @@ def test_a_gpu_is_promised_twice(c):
     claim.update(uid="0e3d1fd8-0000-4000-8000-000000000001", name="other", state="adopted", since=now()[:19] + "Z")
     name = holder["metadata"]["name"]
     with status_of(c, name, claims=holder["status"]["claims"] + [claim]):
-        check_wrong(doctor(c), "servers", f"gpu-0 of {name} is promised twice: 32000 MB are held of its 16000 MB",
-                    mend="kubectl -n ml delete pod other")
+        check_wrong(doctor(c), "servers", f"gpu-0 of {name} is promised twice: 32000 MB are held of its 16000 MB, by ml/train 16000 MB since ",
+                    ", ml/other 16000 MB since ", "; it takes nothing new until its sum fits: wait until one of them has ended, or have its "
+                    "owner delete one", mend="")
 
 
 def test_no_servers(c):
@@ -624,10 +631,18 @@ def test_no_answer(c, tmp_path):
     fails("usage", args=["--unknown"])
     fails("expected a namespace's name", args=["-n", "../etc", "--kubeconfig", c.kubeconfig()])
     with open(c.kubeconfig(), encoding="utf-8") as f:
-        config = json.load(f)
+        c_text = f.read()
+    config = json.loads(c_text)
     config["users"][0]["user"]["token"] = "wrong"
     (tmp_path / "wrong").write_text(json.dumps(config))
     fails("401", args=["--kubeconfig", str(tmp_path / "wrong")])
+    insecure = json.loads(c_text)
+    del insecure["clusters"][0]["cluster"]["certificate-authority-data"]
+    (tmp_path / "unsigned").write_text(json.dumps(insecure))
+    fails("certificate", args=["--kubeconfig", str(tmp_path / "unsigned")])
+    insecure["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    (tmp_path / "insecure").write_text(json.dumps(insecure))
+    assert run("--kubeconfig", str(tmp_path / "insecure")).returncode in (0, 1)
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     (tmp_path / "away").write_text(json.dumps(config))
     fails("127.0.0.1:1", args=["--kubeconfig", str(tmp_path / "away")])

@@ -106,6 +106,12 @@ TEST(test_others)
 	"claims']},'spec':{'address':'a:1'" spec "},'status':{" status "}}"
 #define LISTED ",'gpus':[{'model':'m','memory':'16G'}]"
 #define PROBED ",'probe':{'url':'https://host.lab:9443'}"
+#define SECRETS                                                                                    \
+	",'probe':{'url':'https://host.lab:9443','caSecret':'two','tokenSecret':'one',"            \
+	"'clientSecret':'two'}"
+#define MISSING(message)                                                                           \
+	",'conditions':[{'type':'Fresh','status':'False','reason':'SecretMissing','message':"      \
+	"'" message "'},{'type':'Ready','status':'False','reason':'NotFresh','message':'no'}]"
 #define GPU "'gpus':[{'id':'gpu-0','model':'m','memory':16000000000,'fit':true}]"
 #define COND(ready, why, fresh, reason)                                                            \
 	",'conditions':[{'type':'Fresh','status':'" fresh "','reason':'" reason                    \
@@ -127,6 +133,14 @@ static const struct {
 		"a is new"},
 	{SERVER("a", PROBED, GPU COND("False", "NotFresh", "False", "NoAnswer")),
 		"its probe is stale: so it is; mend it: ssh host.lab systemctl restart gpuprobe"},
+	{SERVER("a", SECRETS, GPU MISSING("Secret poolgate-system/two is missing")),
+		"a takes no claims: Secret poolgate-system/two is missing; mend it: kubectl -n "
+		"poolgate-system create secret generic two --from-file=ca.crt --from-file=tls.crt "
+		"--from-file=tls.key --dry-run=client -o yaml | kubectl apply -f -"},
+	{SERVER("a", SECRETS, GPU MISSING("Secret poolgate-system/one: key token is missing")),
+		"mend it: kubectl -n poolgate-system create secret generic one --from-file=token "
+		"--dry-run"},
+	{SERVER("a", SECRETS, GPU MISSING("something else")), "mend it: kubectl edit gpuserver a"},
 	{SERVER("a", PROBED, GPU COND("False", "NotFresh", "False", "TokenNotSent")),
 		"mend it: kubectl edit gpuserver a"},
 	{SERVER("a", PROBED, GPU COND("False", "NoneFit", "True", "ProbeAnswered")),
@@ -146,8 +160,12 @@ static const struct {
 		 GPU ",'claims':[" CLAIM("1", "bound", "9000000000") "," CLAIM(
 			 "2", "adopted", "9000000000") "," CLAIM("3", "bound", "1") "]" COND("True",
 			 "TakesClaims", "True", "ListedByHand")),
-		"gpu-0 of a is promised twice: 18000 MB are held of its 16000 MB; mend it: kubectl "
-		"-n ml delete pod p-2"},
+		"gpu-0 of a is promised twice: 18000 MB are held of its 16000 MB, by ml/p-1 9000 "
+		"MB "
+		"since 2026-01-01T00:00:00Z, ml/p-2 9000 MB since 2026-01-01T00:00:00Z, ml/p-3 0 "
+		"MB "
+		"since 2026-01-01T00:00:00Z; it takes nothing new until its sum fits: wait until "
+		"one of them has ended, or have its owner delete one\n"},
 };
 
 TEST(test_servers)

@@ -31,13 +31,14 @@ FIXTURE(remove_all)
 }
 
 /* Ask a server that shows this certificate, three times: the second would be answered on the connection of the first. */
-static void ask(const struct made_pair *pair, int expected, const char *words)
+static void ask_as(const struct made_pair *pair, bool insecure, int expected, const char *words)
 {
 	struct http_client *c = http_client_new(NULL);
 	char url[64];
 	struct http_request req = {.method = "GET",
 		.url = url,
 		.ca_file = ca_file,
+		.insecure = insecure,
 		.timeout_ms = 5000,
 		.max_bytes = 4096};
 	unsigned port;
@@ -58,6 +59,11 @@ static void ask(const struct made_pair *pair, int expected, const char *words)
 	}
 	http_client_free(c);
 	assert_int_equal(tls_server_stop(s), expected == 0 ? 3 : 0);
+}
+
+static void ask(const struct made_pair *pair, int expected, const char *words)
+{
+	ask_as(pair, false, expected, words);
 }
 
 TEST(of_a_server)
@@ -85,8 +91,10 @@ TEST(of_another)
 
 	make_server(&p, &other_ca, GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
 	ask(&p, ERR_IO, "certificate");
+	ask_as(&p, true, 0, NULL);
 	make_client(&p, &ca, "another name", GNUTLS_KP_TLS_WWW_SERVER, -60, 86400);
 	ask(&p, ERR_IO, "");
+	ask_as(&p, true, 0, NULL);
 }
 
 TESTS_WITHIN(make_all, remove_all, of_a_server, of_a_client, of_another)

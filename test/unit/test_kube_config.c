@@ -124,6 +124,24 @@ TEST(test_files)
 	kube_config_release(&c);
 }
 
+/* As kubectl does; programs that keep running do not. */
+TEST(test_insecure)
+{
+	struct kube_config c;
+	struct err e = {0};
+
+	if (kube_config_load(file("config", HEAD CLUSTERS
+				     "    insecure-skip-tls-verify: true\n" USERS "    token: t\n"),
+		    &c, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_true(c.insecure);
+	assert_int_equal(kube_config_verifies(&c, &e), ERR_INVALID);
+	assert_non_null(strstr(e.msg, "give the certificate-authority instead"));
+	c.insecure = false;
+	assert_int_equal(kube_config_verifies(&c, &e), 0);
+	kube_config_release(&c);
+}
+
 TEST(test_inline)
 {
 	struct kube_config c;
@@ -201,8 +219,8 @@ TEST(test_refused)
 		{HEAD "clusters: [{name: home, cluster: {}}]\n", ERR_INVALID, "/server"},
 		{HEAD "clusters: [{name: home, cluster: {server: 127.0.0.1}}]\n", ERR_INVALID,
 			"expected https://"},
-		{HEAD CLUSTERS "    insecure-skip-tls-verify: true\n", ERR_INVALID,
-			"insecure-skip-tls-verify: cannot"},
+		{HEAD CLUSTERS "    insecure-skip-tls-verify: perhaps\n", ERR_INVALID,
+			"/insecure-skip-tls-verify"},
 		{HEAD CLUSTERS "    proxy-url: http://p\n", ERR_INVALID, "/proxy-url: cannot"},
 		{HEAD CLUSTERS "    tls-server-name: p\n", ERR_INVALID, "/tls-server-name: cannot"},
 		{HEAD CLUSTERS "    certificate-authority-data: a=Gk\n", ERR_SYNTAX,
@@ -244,5 +262,5 @@ FIXTURE(teardown)
 	return rmdir(dir);
 }
 
-TESTS_WITHIN(setup, teardown, test_in_cluster, test_not_in_cluster, test_files, test_inline,
-	test_refused)
+TESTS_WITHIN(setup, teardown, test_in_cluster, test_not_in_cluster, test_files, test_insecure,
+	test_inline, test_refused)

@@ -94,6 +94,33 @@ TEST(refuses)
 	}
 }
 
+/* It may be missing, and is cut where a letter ends. */
+TEST(a_trouble)
+{
+	struct server_fixture f;
+	struct probe_inventory inv;
+	struct buf text;
+
+	server_fixture_init(&f);
+	assert_int_equal(read_answer(ANSWER("ready", "0", ""), &f.arena, &inv, &f.err), 0);
+	assert_string_equal(inv.trouble, "");
+	buf_init(&text, 1 << 20);
+	buf_str(&text, "{\"schema\":\"gpuprobe.inventory/1\",\"age_s\":0,\"stale_after_s\":30,"
+		       "\"state\":\"ready\",\"gpus\":[],\"trouble\":\"x");
+	for (int i = 0; i < PROBE_TROUBLE_MAX; i++)
+		buf_str(&text, "\xc3\xa4");
+	buf_str(&text, "\"}");
+	assert_int_equal(read_answer(text.data, &f.arena, &inv, &f.err), 0);
+	assert_int_equal(strlen(inv.trouble), PROBE_TROUBLE_MAX - 1);
+	buf_clear(&text);
+	buf_str(&text, "{\"schema\":\"gpuprobe.inventory/1\",\"age_s\":0,\"stale_after_s\":30,"
+		       "\"state\":\"ready\",\"gpus\":[],\"trouble\":7}");
+	assert_int_equal(read_answer(text.data, &f.arena, &inv, &f.err), ERR_INVALID);
+	assert_string_equal(f.err.path, "/trouble");
+	buf_release(&text);
+	server_fixture_release(&f);
+}
+
 TEST(too_many_gpus)
 {
 	struct server_fixture f;
@@ -249,5 +276,5 @@ TEST(a_probe_instead_of_a_list)
 	server_fixture_release(&f);
 }
 
-TESTS(reads, refuses, too_many_gpus, knows_when_it_is_old, follows_the_probe, keeps_a_listed_server,
-	keeps_a_probed_server, a_probe_instead_of_a_list)
+TESTS(reads, refuses, a_trouble, too_many_gpus, knows_when_it_is_old, follows_the_probe,
+	keeps_a_listed_server, keeps_a_probed_server, a_probe_instead_of_a_list)

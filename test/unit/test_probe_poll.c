@@ -99,6 +99,23 @@ TEST(writes_what_the_probe_says)
 	assert_true(pool_api_shows(pool, "a", "'reason':'NoneFit'", 5000));
 }
 
+/* What is wrong with the server as a whole stands in the condition, be its GPUs known or not. */
+TEST(the_probes_own_trouble)
+{
+	add_server("a", api_url(probe), "");
+	say("{\"schema\":\"gpuprobe.inventory/"
+	    "1\",\"age_s\":1,\"stale_after_s\":30,\"state\":\"unknown\","
+	    "\"trouble\":\"NO_DRIVER: no driver\",\"gpus\":[]}");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(
+		pool, "a", "the probe itself knows no verdict: NO_DRIVER: no driver", 5000));
+	say("{\"schema\":\"gpuprobe.inventory/"
+	    "1\",\"age_s\":1,\"stale_after_s\":30,\"state\":\"unfit\","
+	    "\"trouble\":\"GPU_MISSING: 7 of 8\",\"gpus\":[]}");
+	assert_true(pool_api_shows(pool, "a", "the probe answers: GPU_MISSING: 7 of 8", 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'ProbeAnswered'", 0));
+}
+
 TEST(three_failures_make_it_stale)
 {
 	unsigned puts;
@@ -177,6 +194,10 @@ TEST(a_secret_that_is_missing)
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(
 		pool, "a", "Secret poolgate-system/probe: key token is missing", 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'SecretMissing'", 0));
+	add_server("b", "https://127.0.0.1:1", ",'tokenSecret':'none'");
+	assert_true(pool_api_shows(pool, "b", "Secret poolgate-system/none is missing", 5000));
+	assert_true(pool_api_shows(pool, "b", "'reason':'SecretMissing'", 0));
 }
 
 /* Whoever reads the network would have it; said at once. */
@@ -384,7 +405,7 @@ TEST(trusts_its_own_ca_alone)
 	x509_pair_release(&other);
 }
 
-TESTS_BETWEEN(set_up, tear_down, writes_what_the_probe_says, three_failures_make_it_stale,
-	two_failures_do_not, a_probe_that_does_not_stand_by_it, asks_several_at_once,
-	a_secret_that_is_missing, a_token_stays_off_plain_http, a_secret_of_another_type,
-	sends_the_token, shows_its_certificate, trusts_its_own_ca_alone)
+TESTS_BETWEEN(set_up, tear_down, writes_what_the_probe_says, the_probes_own_trouble,
+	three_failures_make_it_stale, two_failures_do_not, a_probe_that_does_not_stand_by_it,
+	asks_several_at_once, a_secret_that_is_missing, a_token_stays_off_plain_http,
+	a_secret_of_another_type, sends_the_token, shows_its_certificate, trusts_its_own_ca_alone)

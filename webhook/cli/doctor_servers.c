@@ -2,6 +2,7 @@
 /* cli: judges the GPUServers: readable, fresh, fit, not promised twice. */
 #include <string.h>
 
+#include "base/rfc3339.h"
 #include "webhook/cli/doctor_impl.h"
 #include "webhook/core/server_keep.h"
 
@@ -30,13 +31,44 @@ static const char *host_of(const char *url, struct doctor_report *r)
 	return at ? doctor_fmt(r, "%.*s", (int)strcspn(at + 3, ":/"), at + 3) : "the GPU server";
 }
 
-static void judge_stale(
-	const struct server_object *o, const struct condition *fresh, struct doctor_report *r)
+/* The Secret that the message names, as the probe needs it. */
+static const char *make_secret(const struct doctor_facts *f, const struct server_object *o,
+	const char *message, struct doctor_report *r)
+{
+	const char *const names[] = {
+		o->probe_ca_secret, o->probe_token_secret, o->probe_client_secret};
+	static const char *const keys[] = {" --from-file=ca.crt", " --from-file=token",
+		" --from-file=tls.crt --from-file=tls.key"};
+	const char *files = "", *name = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *said = names[i] ? strstr(message, names[i]) : NULL;
+
+		/* between NAMESPACE/ and what is wrong with it */
+		if (!name && said && said > message && said[-1] == '/' &&
+			strchr(": ", said[strlen(names[i])]))
+			name = names[i];
+		if (name && names[i] && strcmp(name, names[i]) == 0)
+			files = doctor_fmt(r, "%s%s", files, keys[i]);
+	}
+	if (!name)
+		return doctor_fmt(r, "kubectl edit gpuserver %s", o->name);
+	return doctor_fmt(r,
+		"kubectl -n %s create secret generic %s%s --dry-run=client -o yaml | kubectl apply "
+		"-f -",
+		f->namespace, name, files);
+}
+
+static void judge_stale(const struct doctor_facts *f, const struct server_object *o,
+	const struct condition *fresh, struct doctor_report *r)
 {
 	const char *message = fresh && fresh->message && *fresh->message ? fresh->message
 									 : "nobody has looked yet";
 
-	if (because(fresh, FRESH_TOKEN_KEPT) || because(fresh, FRESH_SECRET_KEPT))
+	if (because(fresh, FRESH_SECRET_MISSING))
+		doctor_wrong(r, make_secret(f, o, message, r), "%s takes no claims: %s", o->name,
+			message);
+	else if (because(fresh, FRESH_TOKEN_KEPT) || because(fresh, FRESH_SECRET_KEPT))
 		doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
 			"%s takes no claims: %s", o->name, message);
 	else
@@ -46,21 +78,25 @@ static void judge_stale(
 			"%s takes no claims, its probe is stale: %s", o->name, message);
 }
 
-/* Whose pod had better go: one that was given a claim beyond what there is, else the latest. */
-static const struct claim *lightest(const struct server_object *o, const char *gpu)
+/* Who holds it, the first few. Whose pod had better go is not ours to say. */
+static const char *holders(const struct server_object *o, const char *gpu, struct doctor_report *r)
 {
-	const struct claim *found = NULL;
+	const char *text = "";
+	char since[32];
+	size_t n = 0;
 
 	for (size_t i = 0; i < o->status.n_claims; i++) {
 		const struct claim *c = &o->status.claims[i].claim;
 
+		rfc3339_write(c->since_ms, since);
 		for (size_t k = 0; k < c->n_parts; k++)
-			if (strcmp(c->parts[k].gpu, gpu) == 0 &&
-				(!found || c->state == CLAIM_ADOPTED ||
-					found->state != CLAIM_ADOPTED))
-				found = c;
+			if (strcmp(c->parts[k].gpu, gpu) == 0 && n++ < DOCTOR_LINES_MAX)
+				text = doctor_fmt(r, "%s%s%s/%s %llu MB since %s", text,
+					n > 1 ? ", " : "", c->namespace, c->name,
+					(unsigned long long)(c->parts[k].bytes / MB), since);
 	}
-	return found;
+	return n <= DOCTOR_LINES_MAX ? text
+				     : doctor_fmt(r, "%s and %zu more", text, n - DOCTOR_LINES_MAX);
 }
 
 static void judge_gpus(const struct server_object *o, struct sums *sums, struct doctor_report *r)
@@ -71,15 +107,15 @@ static void judge_gpus(const struct server_object *o, struct sums *sums, struct 
 	for (size_t i = 0; i < o->status.n_gpus; i++) {
 		const struct gpu *g = &o->status.gpus[i].gpu;
 		uint64_t held = server_status_claimed(&o->status, i);
-		const struct claim *c = held > g->bytes ? lightest(o, g->id) : NULL;
 
 		sums->gpus++;
-		if (c)
-			doctor_wrong(r,
-				doctor_fmt(r, "kubectl -n %s delete pod %s", c->namespace, c->name),
-				"%s of %s is promised twice: %llu MB are held of its %llu MB",
+		if (held > g->bytes)
+			doctor_wrong(r, NULL,
+				"%s of %s is promised twice: %llu MB are held of its %llu MB, by "
+				"%s; it takes nothing new until its sum fits: wait until one of "
+				"them has ended, or have its owner delete one",
 				g->id, o->name, (unsigned long long)(held / MB),
-				(unsigned long long)(g->bytes / MB));
+				(unsigned long long)(g->bytes / MB), holders(o, g->id, r));
 		if (!g->fit || g->missing) {
 			unfit++;
 			worst = worst && worst->missing == g->missing ? worst : g;
@@ -118,7 +154,7 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 	else if (o->drain)
 		return;
 	else if (!is(fresh, "True"))
-		judge_stale(o, fresh, r);
+		judge_stale(f, o, fresh, r);
 	else if (because(ready, "LooksForClaims"))
 		doctor_ok(r, "%s is new: it takes claims once its pods have theirs", o->name);
 	else

@@ -66,8 +66,8 @@ static int find_api(struct cluster *c, struct err *err)
 				: kube_config_in_cluster(c->cfg.api_host, c->cfg.api_port,
 					  KUBE_ACCOUNT_DIR, &c->api, err);
 
-	if (rc != 0)
-		return rc;
+	if (rc != 0 || kube_config_verifies(&c->api, err) != 0)
+		return err->code;
 	c->namespace = st->namespace ? st->namespace : c->api.namespace;
 	c->identity = make_identity(c->cfg.pod_name, &c->arena);
 	if (!c->identity)

@@ -137,7 +137,12 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 
 	if (remembered(s, secret, key, doubtful, out))
 		return out->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
-	rc = secret_get(s->kube, s->namespace, secret, &a, err);
+	rc = secret_get(s->kube, s->namespace, secret, &a, &why);
+	if (rc == ERR_NOTFOUND)
+		err_reason(err, why.code, FRESH_SECRET_MISSING, "Secret %s/%s is missing",
+			s->namespace, secret);
+	else if (rc != 0)
+		*err = why;
 	/* Who may write GPUServers must not get at Secrets that were made for something else, by an address of his own. */
 	if (rc == 0 && !secret_is_plain(&a.json, json_root(&a.json))) {
 		rc = err_reason(err, ERR_REFUSED, FRESH_SECRET_KEPT,
@@ -146,7 +151,8 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 	} else if (rc == 0) {
 		rc = secret_value(&a.json, json_root(&a.json), key, out, &why);
 		if (rc != 0)
-			err_set(err, why.code, "Secret %s/%s: %s", s->namespace, secret, why.msg);
+			err_reason(err, why.code, rc == ERR_NOTFOUND ? FRESH_SECRET_MISSING : "",
+				"Secret %s/%s: %s", s->namespace, secret, why.msg);
 	}
 	secret_release(&a);
 	if (rc == 0)

@@ -87,16 +87,19 @@ void probe_failed(const struct probe_poll *p, struct target *t, const struct err
 		v.reason = why->reason;
 	else if (t->failures < FAILURES_MAX && clock_ms() - t->good_ms < p->cfg.stale_after_ms)
 		return;
+	else if (strcmp(why->reason, FRESH_SECRET_MISSING) == 0)
+		v.reason = why->reason;
 	snprintf(message, sizeof(message), "%s%s%s", why->path, why->path[0] ? ": " : "", why->msg);
 	commit(p, t, &v);
 }
 
 void probe_answered(const struct probe_poll *p, struct target *t, const struct probe_inventory *inv)
 {
-	char message[128];
-	struct verdict v = {
-		.inventory = inv, .reason = FRESH_ANSWERED, .message = "the probe answers"};
+	char message[128 + PROBE_TROUBLE_MAX];
+	const char *colon = *inv->trouble ? ": " : "";
+	struct verdict v = {.inventory = inv, .reason = FRESH_ANSWERED, .message = message};
 
+	snprintf(message, sizeof(message), "the probe answers%s%s", colon, inv->trouble);
 	t->failures = 0;
 	if (probe_inventory_fresh(inv)) {
 		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_ANSWERED, 0, 1);
@@ -105,13 +108,14 @@ void probe_answered(const struct probe_poll *p, struct target *t, const struct p
 		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_STALE, 0, 1);
 		v.inventory = NULL;
 		v.reason = FRESH_STALE;
-		v.message = message;
 		if (inv->state == PROBE_UNKNOWN)
-			snprintf(message, sizeof(message), "the probe itself knows no verdict");
+			snprintf(message, sizeof(message), "the probe itself knows no verdict%s%s",
+				colon, inv->trouble);
 		else
 			snprintf(message, sizeof(message),
-				"the probe's last verdicts are older than its own limit of %lld s",
-				(long long)inv->stale_after_s);
+				"the probe's last verdicts are older than its own limit of %lld "
+				"s%s%s",
+				(long long)inv->stale_after_s, colon, inv->trouble);
 	}
 	commit(p, t, &v);
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static const char *const states[] = {"ready", "degraded", "unfit", "unknown"};
 
 static int wrong(struct err *err, const char *key, const char *want, const struct json_node *v)
@@ -128,6 +130,19 @@ static int read_state(
 	return wrong(err, "state", "\"ready\", \"degraded\", \"unfit\" or \"unknown\"", v);
 }
 
+/* Other programs than ours may leave it out. */
+static int read_trouble(const struct json *j, const struct json_node *v, struct arena *a,
+	const char **ret, struct err *err)
+{
+	struct slice text = json_is(v, JSON_STRING) ? json_str(j, v, a) : SLICE("");
+
+	if (!json_absent(v) && !json_is(v, JSON_STRING))
+		return wrong(err, "trouble", "a text or null", v);
+	text.len = text_utf8_cut(text, PROBE_TROUBLE_MAX);
+	*ret = arena_strdup(a, text);
+	return *ret ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
 int probe_inventory_read(
 	const struct json *j, struct arena *a, struct probe_inventory *ret, struct err *err)
 {
@@ -144,6 +159,8 @@ int probe_inventory_read(
 		rc = read_count(j, root, "age_s", &ret->age_s, err);
 	if (rc == 0)
 		rc = read_count(j, root, "stale_after_s", &ret->stale_after_s, err);
+	if (rc == 0)
+		rc = read_trouble(j, json_get(j, root, SLICE("trouble")), a, &ret->trouble, err);
 	return rc != 0 ? rc : read_gpus(j, json_get(j, root, SLICE("gpus")), a, ret, err);
 }
 

@@ -13,6 +13,8 @@
 #include "webhook/core/server_object.h"
 
 #define PROBE_SCHEMA "gpuprobe.inventory/1"
+/* Bytes of a trouble that are kept. */
+#define PROBE_TROUBLE_MAX 512
 
 enum probe_state { PROBE_READY, PROBE_DEGRADED, PROBE_UNFIT, PROBE_UNKNOWN };
 
@@ -29,6 +31,8 @@ struct probe_gpu {
 struct probe_inventory {
 	enum probe_state state;
 	int64_t age_s, stale_after_s;
+	const char
+		*trouble; /* of the server as a whole, as "NO_DRIVER: ..."; "" when there is none */
 	struct probe_gpu *gpus; /* in the probe's order */
 	size_t n_gpus;
 };

@@ -16,6 +16,7 @@
 #define FRESH_NO_ANSWER "NoAnswer"
 #define FRESH_TOKEN_KEPT "TokenNotSent"
 #define FRESH_SECRET_KEPT "SecretNotUsed"
+#define FRESH_SECRET_MISSING "SecretMissing"
 
 /* Set the condition Fresh; reason and message must live as long as the status. now: RFC 3339. True when it changed; false with
  * a->failed: no memory. */
