@@ -95,8 +95,8 @@ def versions(c, objects):
         "resourceVersion"] for o in objects}
 
 
-# kubectl always sends lists and selectors that are replaced whole, and says "configured"; the API server changes nothing.
-SENT_ALWAYS = ("poddisruptionbudget.policy/poolgate", "flowschema.flowcontrol.apiserver.k8s.io/poolgate")
+# kubectl always sends a selector that is replaced whole, and says "configured"; the API server changes nothing.
+SENT_ALWAYS = ("poddisruptionbudget.policy/poolgate",)
 
 
 def test_applied_twice_changes_nothing(c, base, renders):
