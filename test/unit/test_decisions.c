@@ -46,6 +46,29 @@ TEST(test_order)
 	add(NULL, RESULT_CLAIMED, "nobody keeps it");
 }
 
+/* The API server asks again behind other hooks. */
+TEST(test_asked_again)
+{
+	struct decisions *d = decisions_new();
+
+	assert_non_null(d);
+	add(d, RESULT_UNTOUCHED, "b");
+	add(d, RESULT_PATCHED, "a");
+	add(d, RESULT_PATCHED, "b");
+	add(d, RESULT_UNTOUCHED, "a");
+	add(d, RESULT_CLAIMED, "a");
+	assert_int_equal(decisions_copy(d, got, 10), 5);
+	for (size_t i = 0; i < 5; i++) {
+		assert_int_equal(got[i].name[0], "aabab"[i]);
+		assert_int_equal(got[i].result,
+			((enum metric_result[]){RESULT_CLAIMED, RESULT_PATCHED, RESULT_PATCHED,
+				RESULT_UNTOUCHED, RESULT_UNTOUCHED})[i]);
+		assert_int_equal(got[i].number, 5 - i);
+		assert_true(i == 0 || got[i].at_ms <= got[i - 1].at_ms);
+	}
+	decisions_free(d);
+}
+
 TEST(test_bounded)
 {
 	struct decisions *d = decisions_new();
@@ -169,4 +192,4 @@ TEST(test_threads)
 	decisions_free(d);
 }
 
-TESTS(test_order, test_bounded, test_long, test_write, test_threads)
+TESTS(test_order, test_asked_again, test_bounded, test_long, test_write, test_threads)

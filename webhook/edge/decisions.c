@@ -9,6 +9,10 @@
 #include "base/clock.h"
 #include "base/text.h"
 
+/* An API server asks again within one request, which takes 30 s at most; so many others are looked past. */
+#define AGAIN_MS 30000
+#define AGAIN_LOOKS 16
+
 struct ring {
 	struct decision kept[DECISIONS_KEPT];
 	uint64_t n; /* ever noted */
@@ -69,6 +73,33 @@ static void copy_message(char to[static DECISION_MESSAGE_MAX], struct slice from
 	memcpy(to + n, more, sizeof(more));
 }
 
+static bool same_pod(const struct decision *a, const struct decision *b)
+{
+	return a->hook == b->hook && a->operation == b->operation && a->dry_run == b->dry_run &&
+	       strcmp(a->kind, b->kind) == 0 && strcmp(a->namespace, b->namespace) == 0 &&
+	       strcmp(a->name, b->name) == 0;
+}
+
+/* Our hook is asked again after others have changed a pod, and finds nothing to do: what was done to the pod stands above that. */
+static void keep_patched_above(struct ring *ring, struct decision *last)
+{
+	for (uint64_t i = 1; i <= AGAIN_LOOKS && i < ring->n; i++) {
+		struct decision *was = &ring->kept[(ring->n - 1 - i) % DECISIONS_KEPT], swap = *was;
+
+		if (last->at_ms - was->at_ms > AGAIN_MS)
+			return;
+		if (was->result != RESULT_PATCHED || !same_pod(was, last))
+			continue;
+		*was = *last;
+		*last = swap;
+		last->number = was->number;
+		last->at_ms = was->at_ms;
+		was->number = swap.number;
+		was->at_ms = swap.at_ms;
+		return;
+	}
+}
+
 void decisions_add(struct decisions *d, const struct decision_note *note)
 {
 	struct ring *ring;
@@ -93,6 +124,8 @@ void decisions_add(struct decisions *d, const struct decision_note *note)
 	copy_text(to->name, sizeof(to->name), note->name);
 	copy_text(to->reason, sizeof(to->reason), slice_of(note->reason));
 	copy_message(to->message, note->message);
+	if (to->result == RESULT_UNTOUCHED)
+		keep_patched_above(ring, to);
 	(void)pthread_mutex_unlock(&d->lock);
 }
 
