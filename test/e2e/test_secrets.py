@@ -159,6 +159,9 @@ def test_component_taken_out(c, tmp_path):
         env = {"PATH": os.path.dirname(c.program("kubectl")) + ":" + os.environ["PATH"], "KUBECONFIG": c.kubeconfig(), "HOME": str(tmp_path)}
         done = subprocess.run(["bash", "-euxo", "pipefail", "-c", rest], env=env, text=True, capture_output=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        # `rollout status` alone leaves replicas that end, and answer with the settings of before.
+        ends = [p["metadata"]["name"] for p in c.client.items("pods", SYSTEM) if p["metadata"].get("deletionTimestamp")]
+        assert not ends, ends
         assert not copies(c, ns)
         for kind in ("roles", "rolebindings", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies",
                      "validatingadmissionpolicybindings", "configmaps"):

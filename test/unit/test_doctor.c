@@ -438,6 +438,29 @@ static void test_leader(void **state)
 
 /* ---- replicas, versions ---- */
 
+/* A rollout is done before the last replica of before has gone, which answers on with the settings of before. */
+static void test_replicas_that_end(void **state)
+{
+	struct doctor_fixture x;
+	struct doctor_replica *p;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	doctor_fixture_put(&x.f.deployment,
+		"{'spec':{'replicas':1},'status':{'readyReplicas':1,'updatedReplicas':1}}");
+	x.f.config.state = SIGHT_FORBIDDEN;
+	p = doctor_more(&x.f, &x.f.replicas, sizeof(*p));
+	*p = (struct doctor_replica){.name = "poolgate-new"};
+	SAYS(&x, doctor_replicas, "1 of 1 replicas are ready");
+	p = doctor_more(&x.f, &x.f.replicas, sizeof(*p));
+	*p = (struct doctor_replica){.name = "poolgate-old", .deleting = true};
+	SAYS(&x, doctor_replicas,
+		"poolgate-old ends, and answers on with the settings of before; mend it: kubectl "
+		"-n poolgate-system wait --for=delete pod/poolgate-old --timeout=60s");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
+	doctor_fixture_release(&x);
+}
+
 static void test_replicas(void **state)
 {
 	static const char *const rows[][2] = {
@@ -708,6 +731,7 @@ int main(void)
 		cmocka_unit_test(test_certificates),
 		cmocka_unit_test(test_leader),
 		cmocka_unit_test(test_replicas),
+		cmocka_unit_test(test_replicas_that_end),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_rights),
 		cmocka_unit_test(test_crd),

@@ -14,6 +14,17 @@ static int64_t int_of(const struct json *j, const struct json_node *v, int64_t o
 	return json_int(j, v, &n) ? n : otherwise;
 }
 
+/* `kubectl rollout status` does not wait for them. */
+static void judge_ending(const struct doctor_facts *f, struct doctor_report *r)
+{
+	DOCTOR_EACH(struct doctor_replica, &f->replicas, p)
+	if (p->deleting)
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl -n %s wait --for=delete pod/%s --timeout=60s",
+				f->namespace, p->name),
+			"%s ends, and answers on with the settings of before", p->name);
+}
+
 void doctor_replicas(const struct doctor_facts *f, struct doctor_report *r)
 {
 	const struct json *j = &f->deployment.json;
@@ -57,6 +68,7 @@ void doctor_replicas(const struct doctor_facts *f, struct doctor_report *r)
 			(long long)updated, (long long)want);
 	else
 		doctor_ok(r, "%lld of %lld replicas are ready", (long long)ready, (long long)want);
+	judge_ending(f, r);
 	if (f->config.state == SIGHT_THERE && !f->settings_known)
 		doctor_wrong(r,
 			doctor_fmt(r, "kubectl -n %s rollout undo deployment/" DOCTOR_DEPLOYMENT,
