@@ -115,3 +115,4 @@ include mk/ptx.mk
 include mk/security.mk
 include mk/probe-image.mk
 include mk/deviceplugin.mk
+include mk/deploy.mk

@@ -36,6 +36,7 @@ help:
 	@echo 'make size                  lines of C, files and tests, room by room, beside what they are held to'
 	@echo 'make graph                 what includes and calls what, room by room; make house draws the picture of docs/design.md; make compdb for editors'
 	@echo 'make image [IMAGE=NAME]    the container image: build/image/poolgate.oci.tar; image-check proves what it promises'
+	@echo 'make deploy                images, manifests and the device plugin on the current context; REGISTRY=… or BRING=COMMAND'
 	@echo 'make cuda                  fetch what gpuprobe is built with into build/cuda; or say CUDA_HOME=/usr/local/cuda everywhere'
 	@echo 'make gpuprobe              build gpuprobe and gpuprobe-shared; probe-check proves what they promise without a GPU'
 	@echo 'make gpu-check             on a server with a GPU: gpuprobe there, with planted faults, its speed against what is expected (7 minutes)'

@@ -260,6 +260,30 @@ def test_install_again_and_remove(c, ns, folders):
     nothing_left(c, ns)
 
 
+def test_make_deploy(c, ns):
+    """Says which context it is, and ends with everything running that is documented, and the device plugin beside it."""
+    def deploy(*args, **env):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")} | {
+            "PATH": os.path.dirname(c.program("kubectl")) + ":" + os.environ["PATH"], "KUBECONFIG": c.kubeconfig(), "HOME": c.dir,
+            "CONTAINERD_ADDRESS": c.node.socket} | env
+        return subprocess.run(["make", "deploy", *args], env=env, cwd=ROOT, text=True, capture_output=True, timeout=400, check=False)
+
+    done = deploy(KUBECONFIG="/dev/null")
+    assert done.returncode != 0 and "kubectl has no current context" in done.stderr, done.stdout + done.stderr
+    done = deploy()
+    assert done.returncode != 0 and "context e2e: how do its nodes get the images?" in done.stderr, done.stdout + done.stderr
+    assert not ours(c, ns)
+    done = deploy("BRING=ctr -n k8s.io images import")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"deploying to context e2e, {c.server}: manifests/overlays/device-plugin, images brought by: ctr "), done.stdout
+    assert len([p for p in replicas(c).values() if not p["metadata"].get("deletionTimestamp")]) == 2
+    plugin = c.client.get("daemonsets", "device-plugin", "poolgate-device-plugin")["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert plugin in c.node.ctr("images", "list", "-q").split()
+    ready(c)
+    operate(c, documented("Remove", "manifests/overlays/device-plugin"))
+    nothing_left(c, ns)
+
+
 def created(c, pod, ns):
     try:
         return c.client.create(pod, namespace=ns)
