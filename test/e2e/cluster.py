@@ -36,6 +36,7 @@ sys.path[:0] = [p for p in (os.path.dirname(os.path.abspath(__file__)),) if p no
 import yaml  # noqa: E402
 
 import host  # noqa: E402
+import images  # noqa: E402
 import kube  # noqa: E402
 from component import Component  # noqa: E402
 from host import until  # noqa: E402
@@ -357,9 +358,12 @@ class Cluster:
         return self.node.import_image(tar, name)
 
     def render(self, path, image=None):
-        """What `kubectl kustomize PATH` makes, as objects; every container's image whose last part is `poolgate` becomes `image`."""
+        """What `kubectl kustomize PATH` makes, as objects, with clients' images that there are; every container's image whose last part is
+        `poolgate` becomes `image`."""
         objects = [o for o in yaml.safe_load_all(self.kubectl("kustomize", path).stdout) if o]
         for obj in objects:
+            if obj["kind"] == "ConfigMap":
+                obj["data"] = {k: images.set_client(v) for k, v in obj.get("data", {}).items()}
             spec = obj.get("spec", {}).get("template", {}).get("spec", {}) if isinstance(obj.get("spec"), dict) else {}
             for container in spec.get("initContainers", []) + spec.get("containers", []):
                 base = container["image"].split("@")[0].rsplit("/", 1)[-1].split(":")[0]

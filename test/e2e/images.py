@@ -3,7 +3,7 @@
 
     localhost/pause:e2e      what holds a pod's namespaces
     localhost/busybox:e2e    Debian's static busybox, a link for each applet
-    CLIENT                   the remote-GPU client of manifests/examples/sidecar.yaml: for each client that the example workloads
+    CLIENT                   the remote-GPU client of manifests/examples/sidecar.yaml, under the name that set_client() gives it: for each client that the example workloads
                              name, the test launcher at the path where the catalogue has it; bash and cp for the init container
     workload images          busybox, and programs (python, mpirun, ...) that print their argv: see images/launcher.c
 """
@@ -22,8 +22,13 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 PAUSE = "localhost/pause:e2e"
 BUSYBOX = "localhost/busybox:e2e"
-CLIENT = "docker.io/example/bitfusion-client:450"
+CLIENT = "localhost/bitfusion-client:450"
 PROGRAMS = ("python", "python3", "mpirun", "jupyter", "jupyter-lab", "horovodrun")
+
+
+def set_client(text):
+    """A sidecar config or a launcher profile as an operator completes it: with images that there are."""
+    return text.replace("images.invalid/", "localhost/")
 
 
 class Layer:

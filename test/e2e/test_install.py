@@ -9,6 +9,7 @@ import subprocess
 import pytest
 import yaml
 
+import images
 import kube
 import product
 from cluster import Cluster
@@ -33,14 +34,18 @@ def fixture_cluster():
 
 @pytest.fixture(scope="module", name="folders")
 def fixture_folders(c, tmp_path_factory):
-    """Kustomizations as an operator writes them: the shipped manifests and an image's name of his own."""
+    """Kustomizations as an operator writes them: the shipped manifests, an image's name of his own, and the client that he has."""
     c.import_image(os.environ.get("POOLGATE_IMAGE") or os.path.join(ROOT, "build/image/poolgate.oci.tar"), f"{IMAGE}:new")
     folders = {}
     for overlay in ("base", "overlays/secrets"):
         folder = tmp_path_factory.mktemp("own")
+        with open(os.path.join(images.EXAMPLES, "sidecar.yaml"), encoding="utf-8") as f:
+            (folder / "sidecar.yaml").write_text(images.set_client(f.read()))
         with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
             yaml.safe_dump({"resources": [os.path.relpath(os.path.join(ROOT, "manifests", overlay), folder)],
-                            "images": [{"name": "localhost/poolgate", "newName": IMAGE, "newTag": "new"}]}, f)
+                            "images": [{"name": "localhost/poolgate", "newName": IMAGE, "newTag": "new"}],
+                            "configMapGenerator": [{"name": "poolgate-client", "namespace": SYSTEM, "behavior": "merge",
+                                                    "files": ["sidecar.yaml"]}]}, f)
         folders[overlay] = str(folder)
     return folders
 
@@ -117,7 +122,8 @@ def doctor(c):
 
 
 def test_from_nothing_to_ready(c, ns):
-    """The commands of the documentation are all that it takes. The servers of the example are shown."""
+    """The commands of the documentation are all that it takes. The servers of the example are shown. A client whose image nobody has set is
+    told of before a pod is refused for it."""
     assert not ours(c, ns)
     said = operate(c, documented("Install"), 300)
     ready(c)
@@ -127,6 +133,13 @@ def test_from_nothing_to_ready(c, ns):
     assert re.search(r"^NAME +GPUS +FIT +FREE +CLAIMS +AGE\ngpu-01 .*\ngpu-02 ", said, re.MULTILINE), said
     found = doctor(c)
     assert "wrong        replicas" not in found and "ok           rights: " in found and "ok           webhooks: " in found, found
+    assert "wrong        clients: sidecar.yaml in ConfigMap poolgate-client-" in found and "images.invalid/bitfusion-client:450" in found, found
+    with pytest.raises(kube.ApiError) as refused:
+        c.client.create(gpu_pod("early"), namespace=ns)
+    assert refused.value.reason == "ImageNotSet" and "its operator must set it" in refused.value.message, refused.value.body
+    operate(c, documented("Install", "build/mine", block=1).replace("registry.example/", "localhost/"))
+    ready(c)
+    assert "clients: sidecar.yaml" not in doctor(c)
     c.kubectl("delete", "-f", os.path.join(ROOT, "manifests/examples/gpuservers.yaml"))
     for name, count in POOL.items():
         c.client.create(product.gpu_server(name, count))
@@ -209,12 +222,13 @@ def test_the_doctor_puts_no_other_image_back(c, folders):
         apply(c, folders["base"])
 
 
-def documented(section, path="manifests/base"):
+def documented(section, path="manifests/base", block=0):
     """The commands of a section of docs/operating.md, for the kustomization that was applied."""
     with open(os.path.join(ROOT, "docs/operating.md"), encoding="utf-8") as f:
-        text = re.search(rf"^## {section}\n.*?^```sh\n(.*?)^```", f.read(), re.MULTILINE | re.DOTALL).group(1)
+        text = re.search(rf"^## {section}\n(.*?)^## ", f.read(), re.MULTILINE | re.DOTALL).group(1)
+    text = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[block]
     assert "manifests/base" in text
-    return text.replace("manifests/base", path)
+    return text.replace("kubectl apply -k manifests/base", "kubectl apply -k " + path).replace("delete -k manifests/base", "delete -k " + path)
 
 
 def ours(c, ns):

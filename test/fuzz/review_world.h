@@ -98,7 +98,7 @@ static void world_init(struct world *w)
 		.n_profiles = 4,
 		.default_profile = &w->profiles[0],
 		.secret_without_claim = true};
-	w->world = (struct mutate_world){&w->config, ledger};
+	w->world = (struct mutate_world){.config = &w->config, .ledger = ledger, .preview = true};
 }
 
 /* A refusal says why, in text that goes into JSON as it is. */

@@ -125,7 +125,7 @@ void fixture_init(struct fixture *f)
 	f->ledger = ledger_memory_new(0);
 	assert_non_null(f->ledger);
 	assert_int_equal(ledger_memory_set_inventory(f->ledger, &inv, &f->err), 0);
-	f->world = (struct mutate_world){&f->config, f->ledger};
+	f->world = (struct mutate_world){.config = &f->config, .ledger = f->ledger};
 }
 
 void fixture_release(struct fixture *f)

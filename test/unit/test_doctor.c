@@ -438,6 +438,30 @@ static void test_leader(void **state)
 
 /* ---- replicas, versions ---- */
 
+static void test_clients(void **state)
+{
+	struct doctor_fixture x;
+
+	(void)state;
+	doctor_fixture_init(&x);
+	SAYS(&x, doctor_clients, "not checked  test: the clients' images");
+	doctor_fixture_put(
+		&x.f.clients[CLIENTS_SIDECAR], "{'data':{'catalogue.yaml':'a: b','sidecar.yaml':'- "
+					       "image: registry.example/c:1'}}");
+	doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS],
+		"{'data':{'juice.yaml':'- {image: images.invalid/juice, name: x}'}}");
+	SAYS(&x, doctor_clients,
+		"ok           test: juice.yaml names images.invalid/juice: pods that choose this");
+	SAYS(&x, doctor_clients, "ok           test: it names images that can be there");
+	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 0);
+	doctor_fixture_put(&x.f.clients[CLIENTS_SIDECAR],
+		"{'data':{'sidecar.yaml':'- image: a/b\\n- image: images.invalid/c:1\\n'}}");
+	SAYS(&x, doctor_clients,
+		"wrong        test: sidecar.yaml in it names images.invalid/c:1, which stands for "
+		"your client's image: pods are refused until you set it; mend it: kubectl apply");
+	doctor_fixture_release(&x);
+}
+
 /* A rollout is done before the last replica of before has gone, which answers on with the settings of before. */
 static void test_replicas_that_end(void **state)
 {
@@ -732,6 +756,7 @@ int main(void)
 		cmocka_unit_test(test_leader),
 		cmocka_unit_test(test_replicas),
 		cmocka_unit_test(test_replicas_that_end),
+		cmocka_unit_test(test_clients),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_rights),
 		cmocka_unit_test(test_crd),

@@ -437,6 +437,45 @@ TEST(test_full_pool_hides_no_mistake)
 	assert_string_equal(fix.err.reason, "NoServer");
 }
 
+/* A client whose image the operator has not set would never start. */
+TEST(test_image_that_is_not_set)
+{
+	static const struct {
+		const char *image;
+		bool unset;
+	} rows[] = {
+		{"images.invalid/bitfusion-client:450", true},
+		{"images.invalid:5000/a", true},
+		{"a.b.invalid/c@sha256:1", true},
+		{"registry.example/images.invalid/a", false},
+		{"images.invalid.example/a", false},
+		{".invalid/a", false},
+		{"invalid/a", false},
+		{"images.invalid", false},
+		{"", false},
+	};
+	struct profile_init init = {.name = SLICE("populate"), .json = SLICE("{}")};
+	struct profile_client client;
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(image_is_unset(slice_of(rows[i].image)), rows[i].unset);
+	client = fix.profiles[0].clients[0];
+	init.image = slice_of(rows[0].image);
+	client.inits = &init;
+	client.n_inits = 1;
+	fix.profiles[0].clients = &client;
+	assert_int_equal(fixture_mutate(&fix, POD(ON "}", APP)), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "ImageNotSet");
+	assert_non_null(
+		strstr(fix.err.msg, "would run the image images.invalid/bitfusion-client:450,"));
+	err_clear(&fix.err);
+	fix.world.preview = true;
+	assert_int_equal(fixture_mutate(&fix, POD(ON "}", APP)), 0);
+	assert_true(fix.mutation.patched);
+	assert_non_null(
+		strstr(fix.mutation.warnings.text[0].at, "would run the image images.invalid"));
+}
+
 /* A later hook adds a container that the servers which were chosen cannot hold: said at once, and truly. */
 TEST(test_late_container_on_placed_servers)
 {
@@ -474,5 +513,5 @@ TEST(test_injection_mode_leaves_the_command)
 TESTS_BETWEEN(set_up, tear_down, test_verdicts, test_what_is_injected, test_library_path,
 	test_twice_is_once, test_reinvocation, test_undo_brings_back, test_update_restores,
 	test_update_cannot_change_the_request, test_servers_are_placed, test_one_server,
-	test_full_pool_hides_no_mistake, test_late_container_on_placed_servers,
-	test_injection_mode_leaves_the_command)
+	test_full_pool_hides_no_mistake, test_image_that_is_not_set,
+	test_late_container_on_placed_servers, test_injection_mode_leaves_the_command)

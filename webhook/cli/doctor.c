@@ -49,6 +49,7 @@ static const struct {
 } judges[] = {
 	{"replicas", doctor_replicas},
 	{"versions", doctor_versions},
+	{"clients", doctor_clients},
 	{"crd", doctor_crd},
 	{"rights", doctor_rights},
 	{"webhooks", doctor_webhooks},

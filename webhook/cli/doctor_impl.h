@@ -148,6 +148,9 @@ enum shipped {
 	SHIPPED_COUNT
 };
 
+/* Where images of clients stand: the sidecar config, and launcher profiles. */
+enum { CLIENTS_SIDECAR, CLIENTS_LAUNCHERS, CLIENTS_COUNT };
+
 enum { HOOKS_MUTATING, HOOKS_VALIDATING, HOOKS_COUNT };
 
 struct doctor_facts {
@@ -162,9 +165,10 @@ struct doctor_facts {
 	bool in_cluster_account;  /* the replicas' own */
 	struct sight shipped[SHIPPED_COUNT];
 	struct sight deployment, config, hooks[HOOKS_COUNT], tls, crd, lease;
-	bool lease_moved;    /* it was renewed while we looked */
-	struct sight source; /* of the client's Secrets */
-	bool source_whole;   /* some of its keys are there */
+	struct sight clients[CLIENTS_COUNT]; /* ConfigMaps */
+	bool lease_moved;                    /* it was renewed while we looked */
+	struct sight source;                 /* of the client's Secrets */
+	bool source_whole;                   /* some of its keys are there */
 	struct doctor_list others, replicas, servers, pods, nodes, rights, places;
 };
 
@@ -224,9 +228,9 @@ bool shipped_same(const struct json *wj, const struct json_node *want, const str
 /* ---- judging: one group each ---- */
 
 typedef void doctor_judge(const struct doctor_facts *f, struct doctor_report *r);
-doctor_judge doctor_replicas, doctor_versions, doctor_crd, doctor_rights, doctor_webhooks,
-	doctor_certificates, doctor_leader, doctor_servers, doctor_secrets, doctor_nodes,
-	doctor_pods;
+doctor_judge doctor_replicas, doctor_versions, doctor_clients, doctor_crd, doctor_rights,
+	doctor_webhooks, doctor_certificates, doctor_leader, doctor_servers, doctor_secrets,
+	doctor_nodes, doctor_pods;
 /* All of them. */
 void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r);
 

@@ -44,6 +44,8 @@ void doctor_facts_release(struct doctor_facts *f)
 		sight_release(&f->shipped[i]);
 	for (size_t i = 0; i < HOOKS_COUNT; i++)
 		sight_release(&f->hooks[i]);
+	for (size_t i = 0; i < CLIENTS_COUNT; i++)
+		sight_release(&f->clients[i]);
 	sight_release(&f->deployment);
 	sight_release(&f->config);
 	sight_release(&f->tls);
@@ -202,8 +204,8 @@ static void read_user(struct kube *k, struct doctor_facts *f)
 
 /* ---- settings ---- */
 
-/* The ConfigMap that the replicas have their settings from: its name holds a hash. */
-static const char *config_name(struct doctor_facts *f)
+/* The ConfigMap behind a volume of the replicas, the n-th where it is made of several: its name holds a hash. NULL: there is none. */
+static const char *map_name(struct doctor_facts *f, const char *volume_name, size_t n)
 {
 	const struct json *j = &f->deployment.json;
 
@@ -212,19 +214,29 @@ static const char *config_name(struct doctor_facts *f)
 	{
 		const struct json_node *one = json_path(j, volume, "configMap", "name", NULL);
 
-		if (!json_is_str(j, json_get(j, volume, SLICE("name")), SLICE("config")))
+		if (!json_is_str(j, json_get(j, volume, SLICE("name")), slice_of(volume_name)))
 			continue;
 		JSON_EACH(j, json_path(j, volume, "projected", "sources", NULL), source)
-		if (!one)
+		if (!one && n-- == 0)
 			one = json_path(j, source, "configMap", "name", NULL);
 		return sight_str(j, one, &f->arena);
 	}
 	return NULL;
 }
 
+static void read_clients(struct kube *k, struct doctor_facts *f)
+{
+	const char *const names[] = {map_name(f, "config", 1), map_name(f, "launchers", 0)};
+
+	for (size_t i = 0; i < CLIENTS_COUNT; i++)
+		if (names[i])
+			get(k, f, path_of(f, "/api/v1", f->namespace, "configmaps", names[i]),
+				what_of(f, "ConfigMap", names[i], f->namespace), &f->clients[i]);
+}
+
 static void read_settings(struct kube *k, struct doctor_facts *f)
 {
-	const char *name = f->deployment.state == SIGHT_THERE ? config_name(f) : NULL;
+	const char *name = f->deployment.state == SIGHT_THERE ? map_name(f, "config", 0) : NULL;
 	const struct json *j = &f->config.json;
 	struct settings read = {0};
 	struct err err = {0};
@@ -374,6 +386,7 @@ int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, s
 	get(k, f, path_of(f, "/apis/apps/v1", namespace, "deployments", DOCTOR_DEPLOYMENT),
 		what_of(f, "Deployment", DOCTOR_DEPLOYMENT, namespace), &f->deployment);
 	read_settings(k, f);
+	read_clients(k, f);
 	read_objects(k, f);
 	doctor_read_others(k, f);
 	doctor_read_replicas(k, f);

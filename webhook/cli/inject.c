@@ -193,7 +193,8 @@ static int world_load(const struct command *c, struct world *w, struct err *err)
 	if (rc == 0 && w->settings.pool)
 		rc = load_pool(w, err);
 	if (rc == 0)
-		w->mutate = (struct mutate_world){&w->config->config, w->ledger};
+		w->mutate = (struct mutate_world){
+			.config = &w->config->config, .ledger = w->ledger, .preview = true};
 	return rc;
 }
 

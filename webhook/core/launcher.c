@@ -382,6 +382,17 @@ const struct profile_client *profile_client(
 	return NULL;
 }
 
+bool image_is_unset(struct slice image)
+{
+	const struct slice top = SLICE(".invalid");
+	size_t host = 0;
+
+	while (host < image.len && image.at[host] != '/' && image.at[host] != ':')
+		host++;
+	return host < image.len && host > top.len &&
+	       slice_eq((struct slice){image.at + host - top.len, top.len}, top);
+}
+
 int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent,
 	uint64_t memory_mb, struct err *err)
 {

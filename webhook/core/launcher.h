@@ -61,6 +61,7 @@ struct profile_init {
 	struct slice limit_cpu, limit_memory, request_cpu, request_memory;
 	struct slice other_limits,
 		other_requests; /* further members as JSON text `"a":"1","b":"2"`, or absent */
+	struct slice image;
 };
 
 struct profile_volume {
@@ -154,6 +155,10 @@ const struct profile_client *profile_client(
  * memory share that the client cannot express, more GPUs than max_amount. `can: bookkeeping` accepts. */
 int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent,
 	uint64_t memory_mb, struct err *err);
+
+/* Does the image stand under a host of the top-level domain invalid, which nobody can own? The shipped clients' do, until an operator names
+ * his own: such a pod would never start. */
+bool image_is_unset(struct slice image);
 
 /* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
  * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {server_host} (the first server without

@@ -261,6 +261,9 @@ static int read_init(const struct yaml_node *part, const struct inits_fill *fill
 		return rc;
 	if (text.len == 0)
 		return yaml_err(image, err, ERR_INVALID, "found \"\", expected an image");
+	rc = parts_copy(text, a, &init->image, err);
+	if (rc != 0)
+		return rc;
 	rc = parts_mounts(
 		yaml_get(part, "volumeMounts"), volumes, n_volumes, a, &mounts, &n_mounts, err);
 	if (rc != 0 || (rc = read_resources(part, a, init, err)) != 0)

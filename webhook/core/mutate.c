@@ -128,6 +128,31 @@ static int choose_client(struct making *m, bool *ret_missing, struct err *err)
 	return 0;
 }
 
+/* The image of its client that nobody has set. What is wrong with the pod itself is told before. */
+static int check_images(struct making *m, struct err *err)
+{
+	const struct profile_client *c = m->in.client;
+	const char *text;
+
+	for (size_t i = 0; !m->in.before && i < c->n_inits; i++) {
+		struct slice image = c->inits[i].image;
+
+		if (!image_is_unset(image))
+			continue;
+		text = arena_fmt(m->in.a,
+			"the launcher \"%.*s\" would run the image %.*s, which stands for the "
+			"client's own: its operator must set it (docs/operating.md, Install)",
+			(int)m->in.profile->name.len, m->in.profile->name.at,
+			(int)(image.len < 200 ? image.len : 200), image.at);
+		if (!text)
+			return err_set(err, ERR_NOMEM, "out of memory");
+		if (!m->world->preview)
+			return err_reason(err, ERR_REFUSED, "ImageNotSet", "%s", text);
+		warn_add_long(m->in.warnings, m->in.a, slice_of(text));
+	}
+	return 0;
+}
+
 static int read_filters(struct making *m, struct err *err)
 {
 	struct plan *plan = m->in.plan;
@@ -366,7 +391,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	m->in.plan->profile = m->in.profile->name;
 	m->in.plan->hash = m->in.profile->hash;
 	m->in.plan->full = m->in.before ? m->before.full : m->mode == SWITCH_FULL;
-	if (write_patch(m, out, err) < 0)
+	if (write_patch(m, out, err) < 0 || check_images(m, err) < 0)
 		return err->code;
 	m->ret->patched = true;
 	m->ret->plan_hash = m->in.plan_hash;

@@ -19,6 +19,7 @@ struct mutate_world {
 	const struct config *config;
 	/* The pool, asked for only when a filter or a placement needs it. NULL: there is no pool to look at. */
 	struct ledger *ledger;
+	bool preview; /* nothing is created yet: a client whose image is not set is a warning */
 };
 
 /* What was decided. */

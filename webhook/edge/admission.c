@@ -335,7 +335,7 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 	}
 	call_begin(&c);
 	c.config = adm->deps.source.acquire(adm->deps.source.ctx);
-	c.world = (struct mutate_world){c.config, adm->deps.ledger};
+	c.world = (struct mutate_world){.config = c.config, .ledger = adm->deps.ledger};
 	answer(&c, reply);
 	call_note(&c, reply->status);
 	/* until the reply is queued, the claim is only lent */

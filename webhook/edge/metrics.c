@@ -12,7 +12,7 @@ static const char *const results[] = {
 static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT", "none", NULL};
 /* Of refusals; docs/operating.md says what each means. The last one stands for all others. */
 static const char *const reasons[] = {"ApiServerAway", "ContainerCollision", "EnvCollision",
-	"Forbidden", "GpuWithoutPlan", "Invalid", "MountCollision", "NamespaceNotOpen",
+	"Forbidden", "GpuWithoutPlan", "ImageNotSet", "Invalid", "MountCollision", "NamespaceNotOpen",
 	"NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged", "PlanMismatch",
 	"PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged", "SearchTooLong",
 	"SecretWithoutClaim", "ServerTaken", "TooManyContainers", "VolumeCollision", "other", NULL};
