@@ -25,7 +25,9 @@ def test_commands(path, tmp_path):
     shutil.copytree(os.path.join(ROOT, "manifests"), tmp_path / "manifests")
     shutil.copytree(os.path.join(ROOT, "test/golden/recorded"), tmp_path / "test/golden/recorded")
     (tmp_path / "bin").mkdir()
-    os.symlink(PROGRAM, tmp_path / "bin/poolgate")
+    os.symlink(PROGRAM, tmp_path / "bin/poolgate")  # as `make install` leaves it, and as `make` does
+    (tmp_path / "build").mkdir()
+    os.symlink(os.path.dirname(os.path.abspath(PROGRAM)), tmp_path / "build/release")
     make_pair(str(tmp_path), "tls")
     env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
     for n, port in zip(("PORT", "PLAIN_PORT", "ADMIN_PORT"), free_ports(3)):
