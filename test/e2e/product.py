@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 
+import images
 import kube
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -71,6 +72,16 @@ def install(cluster, path="manifests/base", change=None):
     wait_for(lambda: all(h["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
                          for h in cluster.client.get(f"{kind}webhookconfigurations", "poolgate")["webhooks"]), 30, "a caBundle")
     return name
+
+
+def own_client(folder):
+    """For a kustomization in this folder, as an operator writes one: the shipped sidecar config with an image that there is; the entry of
+    configMapGenerator."""
+    with open(os.path.join(images.EXAMPLES, "sidecar.yaml"), encoding="utf-8") as f:
+        text = images.set_client(f.read())
+    with open(os.path.join(folder, "sidecar.yaml"), "w", encoding="utf-8") as f:
+        f.write(text)
+    return {"name": "poolgate-client", "namespace": SYSTEM, "behavior": "merge", "files": ["sidecar.yaml"]}
 
 
 @contextlib.contextmanager

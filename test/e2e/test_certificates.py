@@ -52,14 +52,15 @@ def composed(folder, image, components=(), tls=None):
     name, _, tag = image.rpartition(":")
     files = {"resources": [os.path.relpath(os.path.join(ROOT, "manifests/base"), folder)],
              "components": [os.path.relpath(os.path.join(ROOT, "manifests/components", n), folder) for n in components],
-             "images": [{"name": "poolgate", "newName": name, "newTag": tag}]}
+             "images": [{"name": "localhost/poolgate", "newName": name, "newTag": tag}],
+             "configMapGenerator": [product.own_client(folder)]}
     if tls:
         with open(os.path.join(ROOT, "manifests/base/config/poolgate.yaml"), encoding="utf-8") as f:
             settings = yaml.safe_load(f)
         settings["cluster"]["tls"].update(tls)
         with open(folder / "poolgate.yaml", "w", encoding="utf-8") as f:
             yaml.safe_dump(settings, f)
-        files["configMapGenerator"] = [{"name": "poolgate-config", "namespace": SYSTEM, "behavior": "merge", "files": ["poolgate.yaml"]}]
+        files["configMapGenerator"].append({"name": "poolgate-config", "namespace": SYSTEM, "behavior": "merge", "files": ["poolgate.yaml"]})
     with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
         yaml.safe_dump(files, f)
     return str(folder)

@@ -9,7 +9,6 @@ import subprocess
 import pytest
 import yaml
 
-import images
 import kube
 import product
 from cluster import Cluster
@@ -39,13 +38,10 @@ def fixture_folders(c, tmp_path_factory):
     folders = {}
     for overlay in ("base", "overlays/secrets"):
         folder = tmp_path_factory.mktemp("own")
-        with open(os.path.join(images.EXAMPLES, "sidecar.yaml"), encoding="utf-8") as f:
-            (folder / "sidecar.yaml").write_text(images.set_client(f.read()))
         with open(folder / "kustomization.yaml", "w", encoding="utf-8") as f:
             yaml.safe_dump({"resources": [os.path.relpath(os.path.join(ROOT, "manifests", overlay), folder)],
                             "images": [{"name": "localhost/poolgate", "newName": IMAGE, "newTag": "new"}],
-                            "configMapGenerator": [{"name": "poolgate-client", "namespace": SYSTEM, "behavior": "merge",
-                                                    "files": ["sidecar.yaml"]}]}, f)
+                            "configMapGenerator": [product.own_client(folder)]}, f)
         folders[overlay] = str(folder)
     return folders
 

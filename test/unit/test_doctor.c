@@ -445,9 +445,9 @@ static void test_clients(void **state)
 	(void)state;
 	doctor_fixture_init(&x);
 	SAYS(&x, doctor_clients, "not checked  test: the clients' images");
-	doctor_fixture_put(
-		&x.f.clients[CLIENTS_SIDECAR], "{'data':{'catalogue.yaml':'a: b','sidecar.yaml':'- "
-					       "image: registry.example/c:1'}}");
+	doctor_fixture_put(&x.f.clients[CLIENTS_SIDECAR],
+		"{'data':{'catalogue.yaml':'a: b','sidecar.yaml':'- "
+		"image: registry.example/c:1'}}");
 	doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS],
 		"{'data':{'juice.yaml':'- {image: images.invalid/juice, name: x}'}}");
 	SAYS(&x, doctor_clients,
