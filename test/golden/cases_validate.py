@@ -58,8 +58,9 @@ def forgeries():
         replace("/plan/hash", "0123456789abcdef")], no)
     forged("plan-and-argv-eight", "a made-up hash, 1 % in the plan and eight GPUs in the words", lower + [
         replace("/plan/hash", "0123456789abcdef"), replace(MAIN + "/command/3", "8")], no)
-    forged("plan-profile-unknown", "a profile that this replica does not have yet: the check is structural", [
-        replace("/plan/profile", "newer")], untouched())
+    forged("plan-profile-unknown", "a profile that this replica does not have: nobody chooses whether he is checked", [
+        replace("/plan/profile", "newer")], no)
+    forged("plan-total", "units counted by a larger GPU cost less quota", [replace("/plan/totalMB", 99000)], no)
     forged("plan-command-none", "the plan says that nothing was wrapped", [
         replace("/plan/containers/0/command", "none"), replace("/plan/containers/0/argv", 0)], no)
     forged("injection-percent", "units of an injection-mode pod", units, no, p=pod(switch="injection"))

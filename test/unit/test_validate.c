@@ -249,6 +249,18 @@ static const struct {
 	{"[" REMOVE("/spec/volumes") "]", "PlanMismatch", "/spec/volumes"},
 	{"[" REPLACE("/spec/volumes/0/name", "'mine'") "]", "PlanMismatch", "/spec/volumes"},
 	{"[" REMOVE("/spec/initContainers/0") "]", "PlanMismatch", "/spec/initContainers"},
+	/* what stands there under our names is something else */
+	{"[" REPLACE("/spec/volumes/0", "{'name':'bitfusion-distro','hostPath':{'path':'/'}}") "]",
+		"PlanMismatch", "/spec/volumes/0"},
+	{"[" ADD("/spec/initContainers/0/image", "'evil'") "]", "PlanMismatch",
+		"/spec/initContainers/0"},
+	{"[" REPLACE(A "/volumeMounts/0/name", "'mine'") "]", "PlanMismatch", A "/volumeMounts/0"},
+	/* what API servers and other hooks add to it */
+	{"[" ADD("/spec/volumes/0/other", "{'defaultMode':420}") "," ADD(
+		 "/spec/initContainers/0/imagePullPolicy",
+		 "'Always'") "," ADD("/spec/initContainers/0/volumeMounts",
+		 "[{'name':'token','mountPath':'/t'}]") "]",
+		NULL, NULL},
 	{"[" REMOVE(A "/volumeMounts") "]", "PlanMismatch", A "/volumeMounts"},
 	{"[" REPLACE(A "/volumeMounts/0/mountPath", "'/b'") "]", "PlanMismatch", A "/volumeMounts"},
 	{"[" REMOVE(A "/env") "]", "PlanMismatch", A "/env"},
@@ -391,11 +403,13 @@ static const struct {
 	{",'containers':",
 		",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}],'containers':",
 		"PlanMismatch", PLAN_AT},
-	/* another version of the profile: the figures are compared, not the words */
-	{"'hash':'000000000000b17f'", "'hash':'000000000000b170'", NULL, NULL},
 	{"'v':1", "'v':2", NULL, NULL},
-	{"'profile':'bitfusion'", "'profile':'unknown'", NULL, NULL},
-	{"'profile':'bitfusion'", "'profile':'lupine'", "PlanMismatch", PLAN_AT},
+	/* who writes a plan chooses neither by which profile he is checked nor what his units are worth */
+	{"'hash':'000000000000b17f'", "'hash':'000000000000b170'", "ProfileChanged", PLAN_AT},
+	{"'profile':'bitfusion'", "'profile':'unknown'", "ProfileChanged", PLAN_AT},
+	{"'profile':'bitfusion'", "'profile':'lupine'", "ProfileChanged", PLAN_AT},
+	{"'totalMB':16000", "'totalMB':11000", "PlanMismatch", PLAN_AT},
+	{"'totalMB':16000,", "", "PlanMismatch", PLAN_AT},
 };
 
 TEST(test_forged_plans)
@@ -428,47 +442,28 @@ TEST(test_forged_plans)
 	fixture_release(&f);
 }
 
-/* Under another hash the launcher's own figures still have to be the plan's. */
+/* The profile was changed between the two hooks, or the plan is forged: nobody can tell, so it is made anew. */
 TEST(test_another_version_of_the_profile)
 {
-	static const struct {
-		const char *change, *path;
-	} rows[] = {
-		{"[]", NULL},
-		{"[" REPLACE(A "/command/3", "'8'") "]", A "/command"},
-		{"[" REPLACE(A "/command/5", "'1.000000'") "]", A "/command"},
-		{"[" REPLACE(A "/command/0", "'/other/place/bitfusion'") "]", NULL},
-		{"[" REPLACE(A "/command/0", "'python'") "]", A "/command"},
-		{"[" REPLACE(A "/command", "['bitfusion']") "]", A "/command"},
-		{"[" REMOVE(A "/volumeMounts") "]", A "/volumeMounts"},
-		{"[" REMOVE(A "/env") "]", A "/env"},
-		{"[" REMOVE("/spec/volumes") "]", "/spec/volumes"},
-		{"[" REMOVE("/spec/initContainers/0") "]", "/spec/initContainers"},
-	};
 	struct fixture f;
 	char *live;
 
 	fixture_init(&f);
 	live = fixture_inject(&f, RICH);
 	f.profiles[0].hash++;
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		char *pod = fixture_change(live, rows[i].change);
-		int rc;
-
-		fixture_raw(&f, pod);
-		rc = validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"), &f.scratch,
-			&f.validation, &f.err);
-		if (rc != (rows[i].path ? ERR_REFUSED : 0))
-			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
-		if (rc < 0)
-			assert_string_equal(f.err.path, rows[i].path);
-		free(pod);
-	}
+	assert_int_equal(fixture_validate(&f, live), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "ProfileChanged");
+	assert_string_equal(f.err.path, PLAN_AT);
+	f.profiles[0].hash--;
+	f.config.total_gpu_mb++;
+	assert_int_equal(fixture_validate(&f, live), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "PlanMismatch");
+	assert_string_equal(f.err.path, PLAN_AT);
 	free(live);
 	fixture_release(&f);
 }
 
-/* A plan that claims one percent, in words that the exact check cannot look at: the launcher's figures still count. */
+/* A plan that claims one percent, and says that it need not be looked at: by an unknown profile, by a mode without words. */
 TEST(test_lies_about_the_launcher)
 {
 	static const char *const lies[][2] = {
@@ -494,8 +489,8 @@ TEST(test_lies_about_the_launcher)
 		assert_int_equal(validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"),
 					 &f.scratch, &f.validation, &f.err),
 			ERR_REFUSED);
-		assert_string_equal(f.err.reason, "PlanMismatch");
-		assert_string_equal(f.err.path, A "/command");
+		assert_string_equal(f.err.reason, i ? "PlanMismatch" : "ProfileChanged");
+		assert_string_equal(f.err.path, i ? A "/command" : PLAN_AT);
 		if (pod != lie)
 			free(pod);
 		free(lie);
@@ -576,9 +571,6 @@ TEST(test_one_server)
 	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
 	assert_string_equal(f.err.reason, "PlanMismatch");
 	assert_string_equal(f.err.path, PLAN_AT);
-	f.profiles[2].hash++; /* another version of the profile may be told more */
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "ServerTaken");
 	free(pod);
 	free(live);
 	fixture_release(&f);

@@ -32,7 +32,8 @@ struct validation {
  *   GpuWithoutPlan      it sets bitfusion.io/gpu itself
  *   PlanMissing         it has our label, but no plan
  *   PlanUnreadable      its plan is none
- *   PlanMismatch        it is not what its plan says: forged or half-removed
+ *   ProfileChanged      its plan was made for a launcher that is not this server's
+ *   PlanMismatch        it is not, word for word, what this server would write for its plan: forged or half-removed
  *   SecretWithoutClaim  it mounts the client's secret, or reads it into a variable, and asks for nothing
  * ERR_NOMEM, ERR_INTERNAL. */
 int validate_create(const struct mutate_world *world, const struct json *j,

@@ -13,10 +13,8 @@ struct checking {
 	const struct pod *pod;
 	const struct plan *plan;
 	const struct config *config;
-	const struct profile
-		*profile; /* of the plan's name; NULL when this replica does not know it */
-	bool exact;       /* and in the plan's version */
-	const struct profile_client *client; /* when exact */
+	const struct profile *profile; /* the plan's */
+	const struct profile_client *client;
 	struct arena *a;
 	struct err *err;
 };
@@ -30,7 +28,7 @@ struct checking {
 /* Put the container's path and a place in it in front of the error's; returns its code. */
 int check_in(struct checking *c, const struct pod_container *pc, const char *where);
 
-/* The container's command against the plan: word for word when exact, else its own figures. ERR_REFUSED "PlanMismatch" with
+/* The container's command against the plan: word for word. ERR_REFUSED "PlanMismatch" with
  * a path, ERR_NOMEM. */
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l);

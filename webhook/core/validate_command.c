@@ -90,7 +90,7 @@ static int own_mismatch(struct checking *c, const struct pod_container *pc)
 	return command_mismatch(c, pc, msg);
 }
 
-static int check_exact_command(struct checking *c, const struct pod_container *pc,
+static int check_words(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l)
 {
 	const struct json *j = c->pod->j;
@@ -142,30 +142,12 @@ static int check_own_launchers(
 	return 0;
 }
 
-/* A profile that this replica does not know, perhaps since it is older than the one that wrote the plan. The launchers that
- * it does know must agree with the plan all the same, wherever they stand. */
-static int check_known_launchers(
-	struct checking *c, const struct pod_container *pc, const struct launch *l)
-{
-	for (size_t i = 0; i < c->config->n_profiles; i++) {
-		struct launch known = *l;
-
-		known.profile = &c->config->profiles[i];
-		if (known.profile->kind == PROFILE_WRAP &&
-			wrap_finds_launcher(c->pod->j, pc->node, known.profile, c->a) &&
-			wrap_options_agree(c->pod->j, pc->node, &known, c->a, c->err) < 0)
-			return own_mismatch(c, pc);
-	}
-	return 0;
-}
-
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l)
 {
 	bool wraps = plan->command != COMMAND_NONE;
-	const struct json_node *command = json_get(c->pod->j, pc->node, SLICE("command"));
 
-	if (c->profile && wraps != (c->profile->kind == PROFILE_WRAP && c->plan->full)) {
+	if (wraps != (c->profile->kind == PROFILE_WRAP && c->plan->full)) {
 		MISMATCH(c,
 			"the plan's command mode \"%s\" does not belong to mode %s of the launcher "
 			"\"%.*s\"",
@@ -173,16 +155,5 @@ int check_command(struct checking *c, const struct pod_container *pc,
 			(int)c->plan->profile.len, c->plan->profile.at);
 		return err_in(c->err, PLAN_PATH);
 	}
-	if (!wraps)
-		return check_own_launchers(c, pc, l);
-	if (c->exact)
-		return check_exact_command(c, pc, plan, l);
-	if (!json_is(command, JSON_ARRAY) || command->count <= plan->argv ||
-		(plan->command != COMMAND_OWN && !plan->argv))
-		return command_mismatch(
-			c, pc, "is shorter than the launcher's words that the plan counts");
-	if (!c->profile)
-		return check_known_launchers(c, pc, l);
-	return wrap_options_agree(c->pod->j, pc->node, l, c->a, c->err) < 0 ? own_mismatch(c, pc)
-									    : 0;
+	return wraps ? check_words(c, pc, plan, l) : check_own_launchers(c, pc, l);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: hold a pod against the plan that it carries. Where this replica has the plan's profile in the same version, every
- * word is compared with what it would write; else (a rollout) the check is structural. */
+/* core: hold a pod against the plan that it carries. Whoever may create pods may have written the plan, its profile and hash too:
+ * admitted is what this replica would write now, word for word. */
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject.h"
+#include "webhook/core/rendered.h"
 #include "webhook/core/validate_check.h"
 
 int check_in(struct checking *c, const struct pod_container *pc, const char *where)
@@ -56,33 +57,35 @@ static int missing(struct checking *c, struct slice name, const char *what, cons
 	return err_in(c->err, "%s", where);
 }
 
-/* Elements with these names are in the array. */
-static int check_there(struct checking *c, const struct json_node *array, const char *key,
-	const struct slice *names, size_t n, const char *what, const char *where)
+/* What the profile renders in the pod or a container: its name or path, and the whole object. */
+struct part {
+	struct slice name, json;
+};
+
+/* Such parts are in the array, as they were rendered. */
+static int check_parts(struct checking *c, const struct json_node *array, const char *key,
+	const struct part *parts, size_t n, const char *what, const char *where)
 {
+	struct slice *names = arena_array(c->a, n, sizeof(*names));
 	struct json_hit *hits = arena_array(c->a, n, sizeof(*hits));
 
-	if (!names || !hits ||
+	for (size_t i = 0; parts && names && i < n; i++)
+		names[i] = parts[i].name;
+	if (!parts || !names || !hits ||
 		json_find_each(c->pod->j, array, key, names, n, false, c->a, hits) != 0)
 		return err_set(c->err, ERR_NOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (!hits[i].node)
 			return missing(c, names[i], what, where);
+		if (rendered_there(parts[i].json, c->pod->j, hits[i].node, c->a))
+			continue;
+		if (c->a->failed)
+			return err_set(c->err, ERR_NOMEM, "out of memory");
+		MISMATCH(c, "the injected %s %.*s is not as it was injected", what,
+			(int)(names[i].len > 100 ? 100 : names[i].len), names[i].at);
+		return err_in(c->err, "%s/%zu", where, hits[i].index);
+	}
 	return 0;
-}
-
-/* Under another version of the profile: the variables that the plan names are there, whatever is in them. */
-static int check_env_names(
-	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
-{
-	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
-	struct slice *names = arena_array(c->a, plan->n_env, sizeof(*names));
-
-	for (size_t i = 0; names && i < plan->n_env; i++)
-		names[i] = plan->env[i].name;
-	return check_there(c, env, "name", names, plan->n_env, "variable", "env") < 0
-		       ? err_in(c->err, "%s", pc->path + 1)
-		       : 0;
 }
 
 /* One variable that the profile sets or puts in front must be there. */
@@ -139,16 +142,15 @@ static int check_env(struct checking *c, const struct pod_container *pc, const s
 	return 0;
 }
 
-static int check_mounts(
-	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+static int check_mounts(struct checking *c, const struct pod_container *pc)
 {
 	const struct json_node *mounts = json_get(c->pod->j, pc->node, SLICE("volumeMounts"));
-	size_t n = c->exact ? c->profile->n_mounts : plan->n_mounts;
-	struct slice *paths = arena_array(c->a, n, sizeof(*paths));
+	size_t n = c->profile->n_mounts;
+	struct part *parts = arena_array(c->a, n, sizeof(*parts));
 
-	for (size_t i = 0; paths && i < n; i++)
-		paths[i] = c->exact ? c->profile->mounts[i].path : plan->mounts[i];
-	return check_there(c, mounts, "mountPath", paths, n, "mount", "volumeMounts") < 0
+	for (size_t i = 0; parts && i < n; i++)
+		parts[i] = (struct part){c->profile->mounts[i].path, c->profile->mounts[i].json};
+	return check_parts(c, mounts, "mountPath", parts, n, "mount", "volumeMounts") < 0
 		       ? err_in(c->err, "%s", pc->path + 1)
 		       : 0;
 }
@@ -164,13 +166,12 @@ static int check_container(struct checking *c, const struct plan_container *plan
 		return err_in(c->err, PLAN_PATH);
 	}
 	l = inject_launch(c->profile, c->client, c->plan, plan);
-	if (c->exact && profile_expresses(c->profile, plan->amount, plan->percent, plan->memory_mb,
-				c->err) < 0)
+	if (profile_expresses(c->profile, plan->amount, plan->percent, plan->memory_mb, c->err) < 0)
 		return check_in(c, pc, "resources");
 	if (check_resources(c, pc, plan) < 0 || check_command(c, pc, plan, &l) < 0 ||
-		check_mounts(c, pc, plan) < 0)
+		check_mounts(c, pc) < 0)
 		return c->err->code;
-	return c->exact ? check_env(c, pc, &l) : check_env_names(c, pc, plan);
+	return check_env(c, pc, &l);
 }
 
 /* Containers that the plan does not speak of must hold nothing of ours. */
@@ -202,18 +203,18 @@ static int check_pod_parts(struct checking *c)
 {
 	const struct json *j = c->pod->j;
 	const struct json_node *inits = json_get(j, c->pod->spec, SLICE("initContainers"));
-	size_t n = c->exact ? c->profile->n_volumes : c->plan->n_volumes;
-	size_t m = c->exact ? c->client->n_inits : c->plan->n_inits;
-	struct slice *volumes = arena_array(c->a, n, sizeof(*volumes));
-	struct slice *names = arena_array(c->a, m, sizeof(*names));
+	size_t n = c->profile->n_volumes, m = c->client->n_inits;
+	struct part *volumes = arena_array(c->a, n, sizeof(*volumes));
+	struct part *added = arena_array(c->a, m, sizeof(*added));
 
 	for (size_t i = 0; volumes && i < n; i++)
-		volumes[i] = c->exact ? c->profile->volumes[i].name : c->plan->volumes[i];
-	for (size_t i = 0; names && i < m; i++)
-		names[i] = c->exact ? c->client->inits[i].name : c->plan->inits[i];
-	if (check_there(c, c->pod->volumes, "name", volumes, n, "volume", "spec/volumes") < 0)
+		volumes[i] =
+			(struct part){c->profile->volumes[i].name, c->profile->volumes[i].json};
+	for (size_t i = 0; added && i < m; i++)
+		added[i] = (struct part){c->client->inits[i].name, c->client->inits[i].json};
+	if (check_parts(c, c->pod->volumes, "name", volumes, n, "volume", "spec/volumes") < 0)
 		return c->err->code;
-	return check_there(c, inits, "name", names, m, "init container", "spec/initContainers");
+	return check_parts(c, inits, "name", added, m, "init container", "spec/initContainers");
 }
 
 /* The servers that the mutator picked are the pool's, under the addresses that the pod was given. */
@@ -221,14 +222,14 @@ static int check_servers(struct checking *c, struct ledger *ledger)
 {
 	struct pool_view view;
 
-	if (c->profile && c->profile->servers_placed != (c->plan->n_servers > 0)) {
+	if (c->profile->servers_placed != (c->plan->n_servers > 0)) {
 		MISMATCH(c, "the launcher \"%.*s\" %s", (int)c->plan->profile.len,
 			c->plan->profile.at,
 			c->plan->n_servers ? "chooses its servers itself; the plan must not"
 					   : "is told its servers, and the plan names none");
 		return err_in(c->err, PLAN_PATH);
 	}
-	if (c->exact && c->profile->one_server && c->plan->n_servers > 1) {
+	if (c->profile->one_server && c->plan->n_servers > 1) {
 		MISMATCH(c,
 			"the launcher \"%.*s\" reaches one GPU server per pod; the plan names %zu",
 			(int)c->plan->profile.len, c->plan->profile.at, c->plan->n_servers);
@@ -277,11 +278,25 @@ int validate_plan(const struct mutate_world *world, const struct pod *pod, const
 	struct checking c = {.pod = pod, .plan = plan, .config = world->config, .a = a, .err = err};
 
 	c.profile = config_profile(world->config, plan->profile);
-	c.client = c.profile ? profile_client(c.profile, plan->os, plan->version_of_client) : NULL;
-	c.exact = c.client && c.profile->hash == plan->hash;
-	if (c.profile && c.profile->hash == plan->hash && !c.client) {
+	if (!c.profile || c.profile->hash != plan->hash) {
+		err_reason(err, ERR_REFUSED, "ProfileChanged",
+			"the plan was made for a launcher \"%.*s\" that is not the one of this "
+			"server; create the pod again from its own manifest",
+			(int)(plan->profile.len > 100 ? 100 : plan->profile.len), plan->profile.at);
+		return err_in(err, PLAN_PATH);
+	}
+	c.client = profile_client(c.profile, plan->os, plan->version_of_client);
+	if (!c.client) {
 		MISMATCH(&c, "the launcher \"%.*s\" has no such client as the plan names",
 			(int)plan->profile.len, plan->profile.at);
+		return err_in(err, PLAN_PATH);
+	}
+	if (plan->total_mb != world->config->total_gpu_mb) {
+		MISMATCH(&c,
+			"the plan counts units by GPUs of %llu MB, but TOTAL_GPU_MEMORY is %llu MB "
+			"here; create the pod again from its own manifest",
+			(unsigned long long)plan->total_mb,
+			(unsigned long long)world->config->total_gpu_mb);
 		return err_in(err, PLAN_PATH);
 	}
 	if (check_marks(&c) < 0 || check_others(&c) < 0)

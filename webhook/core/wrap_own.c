@@ -259,37 +259,3 @@ int wrap_own_agrees(const struct json *j, const struct json_node *container, con
 			"kernel cannot run it");
 	return 0;
 }
-
-/* The words from the first that is the launcher, by basename; none when it is nowhere. */
-static struct words from_launcher(const struct json *j, const struct json_node *container,
-	const struct profile *p, struct arena *a)
-{
-	struct words argv = argv_of(j, container, a);
-
-	while (argv.n > 0 &&
-		!(p->basename.at && slice_eq(text_basename(argv.at[0]), p->basename))) {
-		argv.at++;
-		argv.n--;
-	}
-	return argv;
-}
-
-bool wrap_finds_launcher(const struct json *j, const struct json_node *container,
-	const struct profile *p, struct arena *a)
-{
-	return wrap_is_own(j, container, p, a) || from_launcher(j, container, p, a).n > 0;
-}
-
-int wrap_options_agree(const struct json *j, const struct json_node *container,
-	const struct launch *l, struct arena *a, struct err *err)
-{
-	struct words argv = own_words(j, container, l->profile, a);
-
-	if (argv.n == 0)
-		argv = from_launcher(j, container, l->profile, a);
-	if (argv.n > 0)
-		return check_options(argv, l, a, err);
-	err_set(err, ERR_INVALID, "does not start the launcher \"%.*s\"",
-		(int)l->profile->basename.len, l->profile->basename.at);
-	return err_in(err, "command");
-}

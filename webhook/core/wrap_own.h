@@ -16,14 +16,4 @@
 int wrap_own_agrees(const struct json *j, const struct json_node *container, const struct launch *l,
 	struct arena *a, struct warnings *w, struct err *err);
 
-/* Does the command start the launcher (wrap_is_own), or is it, by basename, one of the words of command and args? */
-bool wrap_finds_launcher(const struct json *j, const struct json_node *container,
-	const struct profile *p, struct arena *a);
-
-/* Does the command start the launcher anywhere (another hook may have put words in front), and do the options behind it
- * agree? For commands that an older or newer profile wrapped, whose exact words are not known. ERR_INVALID as above, or
- * when the launcher is nowhere in command or args. */
-int wrap_options_agree(const struct json *j, const struct json_node *container,
-	const struct launch *l, struct arena *a, struct err *err);
-
 #endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/rendered: what the API server and others make of an object that was injected, and what is no longer ours. */
+#include "test/unit/test.h"
+
+#include "webhook/core/rendered.h"
+
+/* ours, theirs; single quotes stand for double ones */
+static const struct {
+	const char *ours, *theirs;
+	bool there;
+} cases[] = {
+	{"{'name':'v','secret':{'secretName':'s'}}", "{'name':'v','secret':{'secretName':'s'}}",
+		true},
+	/* defaults, other order, left out */
+	{"{'name':'v','secret':{'secretName':'s'}}",
+		"{'name':'v','secret':{'defaultMode':420,'secretName':'s'}}", true},
+	{"{'name':'v','a':1}", "{'a':1,'name':'v'}", true},
+	{"{'name':'v','readOnly':false,'s':'','n':0,'l':[],'z':null}", "{'name':'v'}", true},
+	{"{'a':'\\u0061b'}", "{'a':'ab','b':0}", true},
+	{"{'sizeLimit':'1024Mi'}", "{'sizeLimit':'1Gi','medium':'x'}", true},
+	/* lists of objects may have more, words not */
+	{"{'m':[{'name':'a'},{'name':'b'}]}",
+		"{'m':[{'name':'x'},{'name':'a','v':1},{'name':'y'},{'name':'b'}]}", true},
+	{"{'m':[{'name':'a'},{'name':'b'}]}", "{'m':[{'name':'b'},{'name':'a'}]}", false},
+	{"{'m':[{'name':'a'},{'name':'a'}]}", "{'m':[{'name':'a'}],'n':0}", false},
+	{"{'c':['sh','-c','x']}", "{'c':['sh','-c','x'],'d':1}", true},
+	{"{'c':['sh','-c','x']}", "{'c':['sh','-c','x','y']}", false},
+	{"{'c':['sh','-c','x']}", "{'c':['sh','-c','z']}", false},
+	{"{'c':['sh']}", "{'c':[]}", false},
+	{"{'c':[]}", "{'c':['sh']}", false},
+	/* something else */
+	{"{'name':'v','emptyDir':{}}", "{'hostPath':{'path':'/'},'name':'v'}", false},
+	{"{'image':'a'}", "{'image':'b'}", false},
+	{"{'image':'a'}", "{'images':'a'}", false},
+	{"{'readOnly':true}", "{'name':'v'}", false},
+	{"{'readOnly':true}", "{'readOnly':false}", false},
+	{"{'mode':42}", "{'mode':420}", false},
+	{"{'mode':42}", "{'mode':42,'x':1}", true},
+	{"{'a':{'b':1}}", "{'a':7}", false},
+	{"{'a':7}", "{'a':{'b':1}}", false},
+	{"{'a':[{'b':1}]}", "{'a':{'b':1}}", false},
+	{"{'name':'v'}", "['v']", false},
+};
+
+static char *quoted(const char *text)
+{
+	char *out = strdup(text);
+
+	assert_non_null(out);
+	for (char *c = out; *c; c++)
+		*c = *c == '\'' ? '"' : *c;
+	return out;
+}
+
+TEST(test_table)
+{
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char *ours = quoted(cases[i].ours), *theirs = quoted(cases[i].theirs), *copy;
+		struct json j = {0};
+		struct arena a;
+
+		arena_init(&a, 1 << 20);
+		assert_int_equal(json_read_copy(&j, theirs, strlen(theirs), 1000, &copy, NULL), 0);
+		if (rendered_there(slice_of(ours), &j, json_root(&j), &a) != cases[i].there)
+			fail_msg("row %zu: %s in %s", i, ours, theirs);
+		assert_false(rendered_there(slice_of(ours), &j, NULL, &a));
+		assert_false(a.failed);
+		json_release(&j);
+		free(copy);
+		free(ours);
+		free(theirs);
+		arena_release(&a);
+	}
+}
+
+TESTS(test_table)
