@@ -168,8 +168,9 @@ def test_deployment_of_ten(pool, ns, log):
     done = pool.kubectl("-n", ns, "apply", "--dry-run=server", "-f", "-", input=json.dumps(huge))
     assert "Warning: its pods would be refused now" in done.stderr, done.stderr
     with product.servers(pool, {"gpu-c": 2}):
-        wait_for(lambda: len(claims(pool)) == 10, 90, "ten claims")
-        assert {uid_of(p) for p in pool.client.items("pods", ns)} == {u for u, _ in claims(pool)}
+        # A claim stands before its pod is there.
+        wait_for(lambda: len(claims(pool)) == 10 and {uid_of(p) for p in pool.client.items("pods", ns)} == {u for u, _ in claims(pool)}, 90,
+                 "ten claims of ten pods")
         pool.client.delete("deployments", "ten", ns)
         wait_for(lambda: not claims(pool), 60, "claims that end with the Deployment")
     for uid in log.states:
