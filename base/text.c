@@ -274,3 +274,51 @@ bad:
 		"a port up to 65535",
 		(int)text_utf8_cut(s, 128), s.len ? s.at : "");
 }
+
+/* No key of ours is longer. */
+#define NEAREST_MAX 48
+
+/* How many letters must be changed, added or left out; none when only the case differs. */
+static size_t distance(struct slice a, struct slice b)
+{
+	size_t row[NEAREST_MAX + 1];
+
+	if (a.len > NEAREST_MAX || b.len > NEAREST_MAX)
+		return NEAREST_MAX;
+	if (text_ieq(a, b))
+		return 0;
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			size_t best = diagonal + (a.at[i - 1] != b.at[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[b.len];
+}
+
+const char *text_nearest(struct slice word, const char *const *known, size_t n)
+{
+	const char *best = NULL;
+	size_t least = word.len < 5 ? 2 : 3; /* nearer than this, or no advice */
+
+	for (size_t i = 0; i < n; i++) {
+		size_t d = distance(word, slice_of(known[i]));
+
+		if (d < least) {
+			least = d;
+			best = known[i];
+		}
+	}
+	return best;
+}

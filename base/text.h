@@ -40,6 +40,10 @@ bool text_dns_label(struct slice s);
  * its ends. It can stand in a request's path. */
 bool text_dns_subdomain(struct slice s);
 
+/* Of these words the one that was probably meant by another: the nearest by letters changed, added or left out (none where only the
+ * case differs). NULL when none is near. */
+const char *text_nearest(struct slice word, const char *const *known, size_t n);
+
 /* 64-bit FNV-1a hash, for content hashes of our own documents (not for hash tables over foreign keys). */
 uint64_t text_hash64(struct slice s);
 

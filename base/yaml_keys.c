@@ -5,54 +5,8 @@
 #include "base/yaml_config.h"
 #include "base/yaml_scalar.h"
 
-/* No map of ours has more keys, and none is longer. */
+/* No map of ours has more keys. */
 #define KEYS_MAX 64
-#define KEY_MAX 48
-
-/* How many letters must be changed, added or left out; none when only the case differs. */
-static size_t distance(struct slice a, struct slice b)
-{
-	size_t row[KEY_MAX + 1];
-
-	if (a.len > KEY_MAX || b.len > KEY_MAX)
-		return KEY_MAX;
-	if (text_ieq(a, b))
-		return 0;
-	for (size_t j = 0; j <= b.len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a.len; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b.len; j++) {
-			size_t best = diagonal + (a.at[i - 1] != b.at[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[b.len];
-}
-
-static const char *nearest(struct slice word, const char *const *known, size_t n)
-{
-	const char *best = NULL;
-	size_t least = word.len < 5 ? 2 : 3; /* nearer than this, or no advice */
-
-	for (size_t i = 0; i < n; i++) {
-		size_t d = distance(word, slice_of(known[i]));
-
-		if (d < least) {
-			least = d;
-			best = known[i];
-		}
-	}
-	return best;
-}
 
 static void list_words(struct buf *out, const char *const *words, size_t n)
 {
@@ -63,7 +17,7 @@ static void list_words(struct buf *out, const char *const *words, size_t n)
 static int unknown_key(const struct yaml_node *key, struct slice name, const char *const *keys,
 	size_t n, struct err *err)
 {
-	const char *near = nearest(name, keys, n);
+	const char *near = text_nearest(name, keys, n);
 	struct buf list;
 
 	buf_init(&list, 380);

@@ -43,11 +43,15 @@ static const struct yaml_node *world_yaml(struct world *w, const char *path)
 	char *text = arena_alloc(&w->arena, 1 << 20);
 	FILE *file = fopen(path, "r");
 	struct err err;
+	char *unset;
 	size_t n;
 
 	REQUIRE(file && stream && text);
 	n = fread(text, 1, (1 << 20) - 1, file);
 	fclose(file);
+	/* clients' images that their operator has set */
+	while ((unset = strstr(text, "images.invalid")))
+		memcpy(unset, "images.example", strlen("images.example"));
 	REQUIRE(yaml_parse(&w->arena, path, (struct slice){text, n}, YAML_NO_ALIASES, stream,
 			&err) == 0);
 	return stream->first->root;

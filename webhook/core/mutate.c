@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "webhook/core/filter.h"
 #include "webhook/core/inject.h"
+#include "webhook/core/keys.h"
 
 /* What the steps below share. */
 struct making {
@@ -429,7 +430,8 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 						      : untouched(ret, "unreadable plan");
 		m.in.before = &m.before;
 	}
-	if (pod_read(j, pod, a, &m.pod, err) < 0)
+	if (pod_read(j, pod, a, &m.pod, err) < 0 || keys_check(&m.pod, a, err) < 0)
 		return err->code;
+	keys_warn(&m.pod, false, a, m.in.warnings);
 	return make(&m, patch, err);
 }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "webhook/core/gpu_request.h"
+#include "webhook/core/keys.h"
 
 static int not_injected(const struct pod_container *c, struct slice status, struct err *err)
 {
@@ -210,6 +211,10 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 				       pod_switch_of(&p, a) != SWITCH_OFF
 			       ? rc
 			       : 0;
+	if (pod_switch_of(&p, a) == SWITCH_OFF)
+		keys_warn(&p, true, a, &ret->warnings);
+	else if (keys_check(&p, a, err) < 0)
+		return err->code;
 	if (!plan.at && !a->failed && mentions_us(world->config, &p, a))
 		return validate_plain(world, &p, a, ret, err);
 	if (a->failed)
@@ -338,10 +343,24 @@ static int check_not_waiting(
 	return err_in(err, "%s", asking->path + 1);
 }
 
+/* A typo that an update brings. */
+static int check_keys(const struct review *r, struct arena *a, struct err *err)
+{
+	struct pod now, was;
+
+	pod_glance(r->j, r->object, &now);
+	pod_glance(r->j, r->old_object, &was);
+	return pod_switch_of(&now, a) == SWITCH_OFF || pod_is_exempt(&now, r->namespace)
+		       ? 0
+		       : keys_check_update(&now, &was, a, err);
+}
+
 int validate_update(
 	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err)
 {
 	if (check_marks_kept(r, a, err) < 0)
 		return err->code;
-	return r->subresource.len == 0 ? check_not_waiting(world, r, a, err) : 0;
+	if (r->subresource.len > 0)
+		return 0;
+	return check_keys(r, a, err) < 0 ? err->code : check_not_waiting(world, r, a, err);
 }

@@ -2,6 +2,7 @@
 /* core: warn about workloads whose pods would be refused. */
 #include "webhook/core/workload.h"
 
+#include "webhook/core/keys.h"
 #include "webhook/core/placement.h"
 
 /* Copies that are counted at the most: each costs a look at the whole pool, and the user learns nothing more. */
@@ -25,6 +26,7 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 	const struct json_node *spec = json_get(j, object, SLICE("spec"));
 	const char *count = NULL;
 	bool known = slice_is(kind, "CronJob");
+	struct pod whole;
 
 	if (known) {
 		spec = json_path(j, spec, "jobTemplate", "spec", NULL);
@@ -42,6 +44,8 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 	ret->template = json_get(j, spec, SLICE("template"));
 	ret->replicas = count ? count_of(j, spec, count) : 1;
 	ret->there = 0;
+	pod_glance(j, object, &whole);
+	ret->switched = json_get(j, whole.annotations, SLICE(ANN_SWITCH)) != NULL;
 	return known && json_is(ret->template, JSON_OBJECT);
 }
 
@@ -105,9 +109,22 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err)
 {
 	struct mutation m;
+	struct pod pod;
 	struct buf patch;
 	int rc;
 
+	pod_glance(j, w->template, &pod);
+	if (pod_switch_of(&pod, a) == SWITCH_OFF) {
+		if (w->switched)
+			warn_add(warnings, a,
+				ANN_SWITCH
+				" stands on the workload itself; its pods take annotations "
+				"from the template's metadata");
+		if (!pod_is_exempt(&pod, namespace) && pod_read(j, w->template, a, &pod, err) == 0)
+			keys_warn(&pod, true, a, warnings);
+		err_clear(err);
+		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+	}
 	buf_init(&patch, 1024 * 1024);
 	rc = mutate_create(world, j, w->template, namespace, a, &patch, &m, err);
 	buf_release(&patch);
