@@ -18,6 +18,12 @@ static const struct {
 	{"{'name':'v','readOnly':false,'s':'','n':0,'l':[],'z':null}", "{'name':'v'}", true},
 	{"{'a':'\\u0061b'}", "{'a':'ab','b':0}", true},
 	{"{'sizeLimit':'1024Mi'}", "{'sizeLimit':'1Gi','medium':'x'}", true},
+	{"{'a':'x && y > z','b':'\\n\\\\'}",
+		"{'a':'x \\u0026\\u0026 y \\u003e z','b':'\\n\\\\','c':1}", true},
+	{"{'a':'x && y'}", "{'a':'x \\u0026\\u003e y'}", false},
+	{"{'a':'\\n'}", "{'a':'\\t'}", false},
+	{"{'a':'x'}", "{'a':'x\\n'}", false},
+	{"{'a':'xy&'}", "{'a':'xy\\u0026'}", true},
 	/* lists of objects may have more, words not */
 	{"{'m':[{'name':'a'},{'name':'b'}]}",
 		"{'m':[{'name':'x'},{'name':'a','v':1},{'name':'y'},{'name':'b'}]}", true},

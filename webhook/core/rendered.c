@@ -82,18 +82,62 @@ static bool covers(struct sides s, const struct json_node *v, const struct json_
 	return w->type != JSON_OBJECT && w->type != JSON_ARRAY && same_scalar(s, v, w);
 }
 
+/* The three characters that Go's encoder escapes and ours does not; 0 for anything else at raw. */
+static char go_escape(struct slice raw)
+{
+	if (slice_starts(raw, SLICE("\\u0026")))
+		return '&';
+	if (slice_starts(raw, SLICE("\\u003c")))
+		return '<';
+	return slice_starts(raw, SLICE("\\u003e")) ? '>' : '\0';
+}
+
+/* Does the object raw begin with all members of ours, spelled as they are? That is the usual case where no API server has added
+ * its defaults. */
+static bool begins_with(struct slice raw, struct slice ours)
+{
+	const char *at = raw.at, *end = raw.at + raw.len;
+
+	for (size_t i = 0; i + 1 < ours.len;) {
+		size_t left = ours.len - 1 - i,
+		       run = (size_t)(end - at) < left ? (size_t)(end - at) : left;
+		const char *escape = memchr(at, '\\', run);
+
+		if (escape)
+			run = (size_t)(escape - at);
+		if (memcmp(at, ours.at + i, run) != 0)
+			return false;
+		at += run;
+		i += run;
+		if (!escape || i + 1 >= ours.len) {
+			if (run < left)
+				return false;
+		} else if (ours.at[i] == '\\') {
+			/* an escape of ours, and what it escapes */
+			if (end - at < 2 || i + 2 >= ours.len || at[1] != ours.at[i + 1])
+				return false;
+			at += 2;
+			i += 2;
+		} else {
+			if (go_escape((struct slice){at, (size_t)(end - at)}) != ours.at[i])
+				return false;
+			at += 6;
+			i++;
+		}
+	}
+	return at < end && (*at == ',' || *at == '}');
+}
+
 bool rendered_there(
 	struct slice ours, const struct json *j, const struct json_node *found, struct arena *a)
 {
-	struct slice raw = json_raw(j, found), head = {ours.at, ours.len - 1};
 	struct json mine = {0};
 	char *copy;
 	bool good;
 
 	if (!json_is(found, JSON_OBJECT))
 		return false;
-	/* as it was injected, perhaps with members behind ours: the usual case without an API server's defaults */
-	if (slice_starts(raw, head) && (raw.at[head.len] == ',' || raw.at[head.len] == '}'))
+	if (begins_with(json_raw(j, found), ours))
 		return true;
 	if (json_read_copy(&mine, ours.at, ours.len, NODES_MAX, &copy, NULL) < 0) {
 		a->failed = true;
