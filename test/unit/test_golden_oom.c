@@ -56,6 +56,17 @@ static struct {
 	unsigned long cases, decisions, failures;
 } count;
 
+/* The clients' images, which the shipped profiles leave to their operator. */
+static void set_images(struct config_built *built)
+{
+	struct config *c = &built->config;
+
+	for (size_t i = 0; i < c->n_profiles; i++)
+		for (size_t k = 0; k < c->profiles[i].n_clients; k++)
+			for (size_t n = 0; n < c->profiles[i].clients[k].n_inits; n++)
+				c->profiles[i].clients[k].inits[n].image = SLICE("example/client");
+}
+
 static void set_up(struct setup *s)
 {
 	char path[4][128], *argv[16];
@@ -77,6 +88,7 @@ static void set_up(struct setup *s)
 		config_build(&settings, &s->built, &err) != 0)
 		fail_msg("%s: %s", s->folder, err.msg);
 	settings_release(&settings);
+	set_images(s->built);
 	snprintf(path[0], sizeof(path[0]), "%s/pool.yaml", s->folder);
 	arena_init(&s->arena, 64 << 20);
 	if (gpu_servers_load(path[0], &s->arena, &s->pool, NULL, &err) != 0)
