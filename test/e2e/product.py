@@ -69,11 +69,16 @@ def install(cluster, path="manifests/base", change=None):
     name = cluster.import_image(image)[0]
     cluster.apply_kustomize(os.path.join(ROOT, path), image=name, change=change)
     cluster.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
-    # Replicas that end answer with the settings of before.
-    wait_for(lambda: not [p for p in cluster.client.items("pods", SYSTEM) if p["metadata"].get("deletionTimestamp")], 90, "the old replicas' end")
+    old_replicas_end(cluster)
     wait_for(lambda: all(h["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
                          for h in cluster.client.get(f"{kind}webhookconfigurations", "poolgate")["webhooks"]), 30, "a caBundle")
     return name
+
+
+def old_replicas_end(cluster):
+    """After a rollout, which is done before: replicas that end answer with the settings of before."""
+    wait_for(lambda: not [p for p in cluster.client.items("pods", SYSTEM) if p["metadata"].get("deletionTimestamp")], 90,
+             "the old replicas' end")
 
 
 def own_client(folder):

@@ -72,6 +72,7 @@ def apply(c, folder):
 
 def ready(c):
     c.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=120s", timeout=150)
+    product.old_replicas_end(c)
     wait_for(lambda: all(h["clientConfig"].get("caBundle") for kind in ("mutating", "validating")
                          for h in c.client.get(f"{kind}webhookconfigurations", "poolgate")["webhooks"]), 30, "a caBundle")
 
