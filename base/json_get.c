@@ -82,8 +82,9 @@ const struct json_node *json_find(const struct json *j, const struct json_node *
 	return found;
 }
 
-/* Few names are looked for one after the other, which needs no order of them. */
+/* Few names, or few elements, are looked through one name after the other, which needs no order of the names. */
 #define FEW_NAMES 4
+#define FEW_LOOKS 256
 
 /* A name and where it stands among the names that are looked for. */
 struct sought {
@@ -123,13 +124,14 @@ int json_find_each(const struct json *j, const struct json_node *array, const ch
 {
 	struct sought *order;
 	size_t index = 0;
+	bool few = n <= FEW_NAMES || !json_is(array, JSON_ARRAY) || n * array->count <= FEW_LOOKS;
 
 	for (size_t i = 0; i < n; i++) {
 		hits[i] = (struct json_hit){0};
-		if (n <= FEW_NAMES)
+		if (few)
 			hits[i].node = json_find(j, array, key, names[i], last, &hits[i].index);
 	}
-	if (n <= FEW_NAMES)
+	if (few)
 		return 0;
 	order = arena_array(a, n, sizeof(*order));
 	if (!order)
