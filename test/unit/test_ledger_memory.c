@@ -582,6 +582,6 @@ TEST(test_no_memory)
 	fixture_release(&f);
 }
 
-TESTS(test_take, test_identity, test_names_are_bounded,
-	test_dry_run, test_undo, test_release, test_ttl, test_counts,
-	test_deadline, test_swap, test_bound, test_many, test_threads, test_no_memory)
+TESTS(test_take, test_identity, test_names_are_bounded, test_dry_run, test_undo, test_release,
+	test_ttl, test_counts, test_deadline, test_swap, test_bound, test_many, test_threads,
+	test_no_memory)
