@@ -204,7 +204,7 @@ def test_memory_share(world, log):
     log.wait(uid, "bound")
     assert list(log.held[uid].values()) == [4 * 10 ** 9]
     made = ended(world, log, made)
-    injected(made, 25)
+    injected(made, 24)  # of 16160Mi
     launcher, program, env = printed(world, made)
     assert launcher == [ROOT["ubuntu20"] + "/usr/bin/bitfusion", "run", "-n", "1", "-m", "4000", "--", "python", "-c", script]
     assert program == ["python", "-c", script]
