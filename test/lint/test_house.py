@@ -54,6 +54,7 @@ def test_rules():
     sources = {path: cited(read(path)) for path in floors.sources_of(ROOT) if path.startswith(("webhook/", "kube/"))}
     for number, kept in rules.items():
         for path in kept:
+            assert path in sources, f"{path} keeps R{number}, and is not there"
             both = sources[path] | sources.get(path[:-1] + ("c" if path.endswith("h") else "h"), set())
             assert number in both, f"neither {path} nor its other half cites R{number}"
     unknown = {(path, n) for path, ns in sources.items() for n in ns if not rules.get(n)}
