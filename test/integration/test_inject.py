@@ -261,6 +261,46 @@ def test_installed_settings_work_outside_of_the_pod():
     assert status == 0 and b"LUPINE_SERVER" in out, err
 
 
+SERVERS = """apiVersion: poolgate.io/v1alpha1
+kind: GPUServer
+metadata: {{name: gpu-{name}}}
+spec: {{address: "{address}", gpus: [{{model: a, memory: 16Gi}}]}}
+"""
+
+
+@pytest.mark.parametrize("addresses, says", [
+    (["[2001:db8::1]:14833", "10.0.0.2:14833"], "10.0.0.2:14833"), (["[2001:db8::1]:14833", "gpu.lab:14833"], "gpu.lab:14833"),
+    (["[2001:db8::1]:14833"], "the launcher cannot use the IPv6 address of 1 server: ask the operator for an address that it can")])
+def test_servers_that_a_client_cannot_reach_are_not_chosen(tmp_path, addresses, says):
+    """LUPINE's client knows IPv4 alone."""
+    pool = tmp_path / "pool.yaml"
+    pool.write_text("---\n".join(SERVERS.format(name=n, address=a) for n, a in enumerate(addresses)))
+    lupine = ONE_V100.replace("annotations: {", "annotations: {poolgate.io/launcher: lupine, ").replace(", bitfusion.io/gpu-memory: 16160Mi", "")
+    status, out, err = cli.run("inject", "--config", BASE, "--pool", str(pool), data=lupine.encode())
+    assert status == (0 if len(addresses) > 1 else 1) and says in (out.decode() if status == 0 else err), err
+
+
+ARM = "requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ["
+ARCH = "{key: kubernetes.io/arch, operator: "
+
+
+@pytest.mark.parametrize("spec, where", [
+    ("nodeSelector: {kubernetes.io/arch: amd64}", None), ("nodeSelector: {kubernetes.io/arch: arm64}", "/spec/nodeSelector/kubernetes.io~1arch"),
+    ("affinity: {nodeAffinity: {" + ARM + "{matchExpressions: [" + ARCH + "In, values: [arm64]}]}]}}}", "/spec/affinity/nodeAffinity"),
+    ("affinity: {nodeAffinity: {" + ARM + "{matchExpressions: [" + ARCH + "NotIn, values: [amd64]}]}]}}}", "/spec/affinity/nodeAffinity"),
+    ("affinity: {nodeAffinity: {" + ARM + "{matchExpressions: [" + ARCH + "In, values: [arm64, amd64]}]}]}}}", None),
+    ("affinity: {nodeAffinity: {" + ARM + "{matchExpressions: [" + ARCH + "In, values: [arm64]}]}, "
+     "{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}", None)])
+def test_pod_for_another_architecture_is_refused(spec, where):
+    for launcher in ("bitfusion", "lupine"):
+        text = ONE_V100.replace("annotations: {", f"annotations: {{poolgate.io/launcher: {launcher}, ").replace(", bitfusion.io/gpu-memory: 16160Mi", "")
+        status, out, err = cli.run("inject", "--config", BASE, "--pool", os.path.join(ROOT, "manifests/examples/pool.yaml"),
+                                   data=(text + "  " + spec + "\n").encode())
+        assert status == (1 if where else 0), err
+        if where:
+            assert f"{where}: the launcher \"{launcher}\" has programs for amd64, and the pod excludes such nodes" in err
+
+
 def test_stdin_and_files():
     status, out, _ = cli.run("inject", *cli.profile_args(), data=read("block.yaml"))
     assert status == 0 and parsed(out) == parsed(run_inject(read("block.yaml")))

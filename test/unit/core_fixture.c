@@ -27,8 +27,12 @@ static struct profile_value bf_values[] = {
 #define INIT_JSON "{\"name\":\"populate\",\"image\":\"client:400\"}"
 static struct profile_init bf_inits[] = {
 	{.name = {"populate", 8}, .json = {INIT_JSON, sizeof(INIT_JSON) - 1}}};
-static struct profile_client bf_clients[] = {
-	{{"ubuntu18", 8}, {"400", 3}, bf_values, 2, bf_inits, 1}};
+static struct profile_client bf_clients[] = {{.os = {"ubuntu18", 8},
+	.version = {"400", 3},
+	.values = bf_values,
+	.n_values = 2,
+	.inits = bf_inits,
+	.n_inits = 1}};
 #define VOL_JSON "{\"name\":\"bitfusion-distro\",\"emptyDir\":{}}"
 #define MOUNT_JSON "{\"name\":\"bitfusion-distro\",\"mountPath\":\"/bitfusion\"}"
 static struct profile_volume bf_volumes[] = {
@@ -40,7 +44,7 @@ static struct slice bf_secrets[] = {{"bitfusion-client-secret-ca.crt", 30}};
 static struct slice juice_always[] = {
 	{"/juice/juice", 12}, {"run", 3}, {"--vram", 6}, {"{memory_gib}", 12}};
 static struct profile_words juice_argv[] = {{WORD_ALWAYS, juice_always, 4}};
-static struct profile_client no_client[] = {{{NULL, 0}, {NULL, 0}, NULL, 0, NULL, 0}};
+static struct profile_client no_client[1];
 
 static struct profile_env lupine_env[] = {
 	{.name = {"LUPINE_SERVER", 13}, .value = {"{servers}", 9}}};

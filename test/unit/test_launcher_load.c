@@ -213,7 +213,16 @@ TEST(test_defaults)
 	assert_true(p.servers_placed);
 	assert_true(p.whole_servers);
 	assert_false(p.one_server);
+	assert_false(p.no_ipv4 || p.no_ipv6);
+	assert_null(p.clients[0].arch.at);
 	assert_int_equal(p.max_amount, GPU_AMOUNT_MAX);
+
+	must_load(HEAD "  kind: libpath\n  env: [{name: S, value: \"{servers}\"}]\n  placement: "
+		       "servers\n  addressFamilies: [IPv4]\n  clients: [{arch: arm64}]\n",
+		&p);
+	assert_true(p.no_ipv6);
+	assert_false(p.no_ipv4 || p.by_client);
+	expect(p.clients[0].arch, "arm64");
 
 	must_load(HEAD "  kind: env\n  env: [{name: S, value: \"{server_host}\", if: filter}]\n  "
 		       "placement: servers\n",
@@ -478,6 +487,10 @@ static const struct {
 	{WRAP "  placement: servers\n", 7, "no place {servers} or {server_host}"},
 	{WRAP "  env: [{name: A, value: \"{server_host}\"}]\n", 5, "\"placement: servers\""},
 	{WRAP "  granularity: host\n", 7, "found \"host\", expected"},
+	{WRAP "  addressFamilies: []\n", 7, "expected IPv4, IPv6 or both"},
+	{WRAP "  addressFamilies: [IPv5]\n", 7, "found \"IPv5\", expected"},
+	{WRAP "  addressFamilies: IPv4\n", 7, "expected a sequence"},
+	{WRAP "  clients: [{arch: X86}]\n", 7, "expected an architecture"},
 	{HEAD "  kind: &a wrap\n", 5, ""},
 };
 

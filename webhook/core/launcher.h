@@ -85,6 +85,7 @@ struct profile_value {
 struct profile_client {
 	struct slice os;
 	struct slice version;
+	struct slice arch; /* of its programs, as nodes name it: "amd64"; absent: any */
 	struct profile_value *values;
 	size_t n_values;
 	struct profile_init
@@ -131,6 +132,7 @@ struct profile {
 	bool servers_placed;   /* placement: servers (else client) */
 	bool whole_servers;    /* granularity: server (else gpu) */
 	bool one_server;       /* {server_host} is used: a pod's GPUs have to be on one server */
+	bool no_ipv4, no_ipv6; /* address families of servers that the client cannot use */
 };
 
 /* What the places of a template stand for in one container. */

@@ -88,7 +88,7 @@ static int fixed_parts(struct profile *p, struct arena *a, struct err *err)
 /* One entry as the file has it. */
 struct entry {
 	const struct yaml_node *node;
-	struct slice os, version, binary, lib;
+	struct slice os, version, arch, binary, lib;
 };
 
 /* A value of an entry by its spelling: `BitfusionVersion: 450` without quotes was fine for the origin. */
@@ -149,6 +149,11 @@ static int read_entry(
 			"found \"%.*s\", expected the path of a program", (int)e->binary.len,
 			e->binary.at);
 	e->node = node;
+	/* There was never a client of Bitfusion for anything else. */
+	if ((rc = parts_arch(node, "Architecture", a, &e->arch, err)) != 0)
+		return rc;
+	if (!e->arch.at)
+		e->arch = SLICE("amd64");
 	return clean_lib(node, lib, a, &e->lib, err);
 }
 
@@ -262,6 +267,7 @@ static int fill_client(const struct entry *e, const struct yaml_node *inits, boo
 	c->values[0].name = SLICE("binary");
 	c->values[1].name = SLICE("lib");
 	c->values[1].value = e->lib;
+	c->arch = e->arch;
 	if ((rc = parts_copy(e->binary, a, &c->values[0].value, err)) != 0 ||
 		(rc = parts_copy(e->os, a, &c->os, err)) != 0 ||
 		(rc = parts_copy(e->version, a, &c->version, err)) != 0)

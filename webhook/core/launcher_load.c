@@ -65,7 +65,7 @@ static int read_head(const struct yaml_node *root, struct arena *a, struct profi
 		return rc;
 	return yaml_known(*ret_spec, err, "kind", "argv", "separator", "launcher", "options",
 		"shell", "env", "initContainers", "volumes", "volumeMounts", "secrets", "can",
-		"placement", "granularity", "clients", NULL);
+		"placement", "granularity", "addressFamilies", "clients", NULL);
 }
 
 static int read_kind(const struct yaml_node *spec, struct profile *p, struct err *err)
@@ -155,7 +155,8 @@ static int read_client(const struct yaml_node *map, bool chosen, const struct pr
 	int rc;
 
 	if ((rc = yaml_as_map(map, err)) != 0 ||
-		(rc = yaml_known(map, err, "os", "version", "values", NULL)) != 0)
+		(rc = yaml_known(map, err, "os", "version", "arch", "values", NULL)) != 0 ||
+		(rc = parts_arch(map, "arch", a, &c->arch, err)) != 0)
 		return rc;
 	if (chosen) {
 		struct yaml_node *node;
@@ -325,6 +326,34 @@ static int read_promises(const struct yaml_node *spec, struct profile *p, struct
 	return 0;
 }
 
+/* None listed: the client can use both. */
+static int read_families(const struct yaml_node *spec, struct profile *p, struct err *err)
+{
+	static const char *const families[] = {"IPv4", "IPv6"};
+	const struct yaml_node *list = yaml_get(spec, "addressFamilies");
+	bool can[2] = {false, false};
+	int rc;
+
+	if (yaml_absent(list))
+		return 0;
+	if ((rc = yaml_as_seq(list, err)) != 0)
+		return rc;
+	if (list->count == 0)
+		return yaml_err(
+			list, err, ERR_INVALID, "found an empty list, expected IPv4, IPv6 or both");
+	YAML_EACH(list, node)
+	{
+		size_t choice;
+
+		if ((rc = yaml_as_choice(node, families, 2, &choice, err)) != 0)
+			return rc;
+		can[choice] = true;
+	}
+	p->no_ipv4 = !can[0];
+	p->no_ipv6 = !can[1];
+	return 0;
+}
+
 static int read_placement(const struct yaml_node *spec, struct profile *p, struct err *err)
 {
 	static const char *const placements[] = {"client", "servers"};
@@ -367,7 +396,8 @@ int launcher_load(
 		(rc = read_objects(spec, a, &p, err)) != 0 ||
 		(rc = read_secrets(spec, a, &p, err)) != 0 ||
 		(rc = read_promises(spec, &p, err)) != 0 ||
-		(rc = read_placement(spec, &p, err)) != 0 || (rc = profile_seal(&p, err)) != 0)
+		(rc = read_placement(spec, &p, err)) != 0 ||
+		(rc = read_families(spec, &p, err)) != 0 || (rc = profile_seal(&p, err)) != 0)
 		return rc;
 	*ret = p;
 	return 0;

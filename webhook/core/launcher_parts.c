@@ -18,6 +18,26 @@ int parts_copy(struct slice s, struct arena *a, struct slice *ret, struct err *e
 	return 0;
 }
 
+int parts_arch(const struct yaml_node *map, const char *key, struct arena *a, struct slice *ret,
+	struct err *err)
+{
+	const struct yaml_node *node = yaml_get(map, key);
+	struct slice text;
+	char found[80];
+	int rc;
+
+	if (yaml_absent(node))
+		return 0;
+	if ((rc = yaml_as_str(node, &text, err)) != 0)
+		return rc;
+	if (!text_dns_label(text))
+		return yaml_err(node, err, ERR_INVALID,
+			"found %s, expected an architecture as nodes name it in their label "
+			"kubernetes.io/arch, such as amd64 or arm64",
+			yaml_found(node, found));
+	return parts_copy(text, a, ret, err);
+}
+
 int parts_room(
 	const struct yaml_node *seq, size_t size, struct arena *a, void **ret, struct err *err)
 {

@@ -20,6 +20,10 @@
 /* A copy of s in the arena, NUL-terminated. ERR_NOMEM. */
 int parts_copy(struct slice s, struct arena *a, struct slice *ret, struct err *err);
 
+/* The key of a client for its programs' architecture, such as amd64; absent when it is not there. ERR_INVALID, ERR_NOMEM. */
+int parts_arch(const struct yaml_node *map, const char *key, struct arena *a, struct slice *ret,
+	struct err *err);
+
 /* Room for one entry of `size` bytes per element of seq, which may be absent (then *ret has no entry, and is not NULL). Says what a sequence must be and how long
  * it may be. ERR_INVALID, ERR_NOMEM. */
 int parts_room(

@@ -282,6 +282,8 @@ static int place(struct making *m, struct err *err)
 		plan_demand(plan, p->whole_servers, m->in.a, &d, err) < 0)
 		return err->code;
 	d.one_server = p->one_server;
+	d.no_ipv4 = p->no_ipv4;
+	d.no_ipv6 = p->no_ipv6;
 	if (placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) < 0)
 		return err->code;
 	plan->servers = arena_array(m->in.a, where.n_servers, sizeof(*plan->servers));
@@ -379,6 +381,16 @@ static int make(struct making *m, struct buf *out, struct err *err)
 		return err->code;
 	if (m->in.a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
+	if (!missing && m->in.client->arch.at &&
+		!pod_allows_arch(&m->pod, m->in.client->arch, &where)) {
+		err_set(err, ERR_INVALID,
+			"the launcher \"%.*s\" has programs for %.*s, and the pod excludes such "
+			"nodes; "
+			"let it run on them, or choose another client",
+			(int)m->in.profile->name.len, m->in.profile->name.at,
+			(int)m->in.client->arch.len, m->in.client->arch.at);
+		return err_in(err, "%s", where);
+	}
 	if (missing) {
 		warn_add(m->in.warnings, m->in.a,
 			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);

@@ -36,6 +36,7 @@ struct demand {
 	struct slice *servers; /* when n_servers > 0: exactly these are used (placement: servers) */
 	size_t n_servers;
 	bool whole_servers; /* granularity: server. Every GPU of a server that is used is held whole */
+	bool no_ipv4, no_ipv6; /* servers with such an address cannot be used */
 	bool one_server; /* all on one server, or not at all: the launcher reaches no second one */
 };
 

@@ -84,6 +84,20 @@ static bool token_matches(const struct search *s, const struct filter *f)
 	return false;
 }
 
+/* Servers whose address the launcher cannot use. */
+static void say_unreached(const struct search *s, struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++)
+		n += !search_reaches(s->d, &s->inv->servers[i]);
+	if (n)
+		buf_fmt(b,
+			"; the launcher cannot use the %s of %zu server%s: ask the operator for an "
+			"address that it can",
+			s->d->no_ipv6 ? "IPv6 address" : "IPv4 address", n, n == 1 ? "" : "s");
+}
+
 static int refuse_no_match(const struct search *s, struct buf *b, struct err *err)
 {
 	size_t said = 0;
@@ -98,6 +112,9 @@ static int refuse_no_match(const struct search *s, struct buf *b, struct err *er
 			s->inv->n_servers);
 		return finish(b, "NoServer", err);
 	}
+	say_unreached(s, b);
+	if (s->n_known == 0)
+		return finish(b, "NoServer", err);
 	buf_str(b, "; no GPU of the pool matches");
 	for (size_t i = 0; i < s->n_known && said < 2; i++) {
 		if (token_matches(s, s->known[i]))

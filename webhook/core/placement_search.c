@@ -7,9 +7,22 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g)
 	return search_need(d, g->bytes);
 }
 
+bool search_reaches(const struct demand *d, const struct gpu_server *server)
+{
+	const char *p = server->address;
+
+	if (p[0] == '[')
+		return !d->no_ipv6;
+	while ((*p >= '0' && *p <= '9') || *p == '.')
+		p++;
+	return !d->no_ipv4 || (*p && *p != ':'); /* a name may stand for either */
+}
+
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
 	struct memo *m)
 {
+	if (!search_reaches(s->d, server))
+		return false;
 	if (s->n_known == 0)
 		return true;
 	if (m->server == server && strcmp(m->model, gpu->model) == 0)
@@ -77,7 +90,7 @@ static int add_servers(struct search *s, struct arena *a)
 			named[server - s->inv->servers] = true;
 	}
 	for (size_t i = 0; i < s->inv->n_servers; i++)
-		if (!named || named[i])
+		if ((!named || named[i]) && search_reaches(s->d, &s->inv->servers[i]))
 			add_server(s, i);
 	return 0;
 }

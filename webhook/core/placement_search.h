@@ -119,7 +119,10 @@ struct memo {
 	bool selected;
 };
 
-/* Do the filters select this GPU? m starts zeroed. */
+/* Can the launcher use the server's address? A name counts as one of either family. */
+bool search_reaches(const struct demand *d, const struct gpu_server *server);
+
+/* Can the server be reached, and do the filters select this GPU? m starts zeroed. */
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
 	struct memo *m);
 

@@ -177,6 +177,48 @@ bool pod_is_windows(const struct pod *p, const char **ret_path)
 	return by_os || json_is_str(p->j, sel, SLICE("windows"));
 }
 
+#define ARCH SLICE("kubernetes.io/arch")
+
+/* Does a term of a node selector leave this architecture in? Its expressions must all hold. */
+static bool term_allows(const struct json *j, const struct json_node *term, struct slice arch)
+{
+	JSON_EACH(j, json_get(j, term, SLICE("matchExpressions")), e)
+	{
+		const struct json_node *operator= json_get(j, e, SLICE("operator"));
+		bool in = json_is_str(j, operator, SLICE("In")), listed = false;
+
+		if (!json_is_str(j, json_get(j, e, SLICE("key")), ARCH) ||
+			(!in && !json_is_str(j, operator, SLICE("NotIn"))))
+			continue;
+		JSON_EACH(j, json_get(j, e, SLICE("values")), v)
+		listed |= json_is_str(j, v, arch);
+		if (listed != in)
+			return false;
+	}
+	return true;
+}
+
+bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_path)
+{
+	const struct json_node *sel = json_path(p->j, p->spec, "nodeSelector", NULL);
+	const struct json_node *own = json_get(p->j, sel, ARCH);
+	const struct json_node *terms = json_path(p->j, p->spec, "affinity", "nodeAffinity",
+		"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", NULL);
+	bool any = !json_is(terms, JSON_ARRAY);
+	size_t n = 0;
+
+	*ret_path = "spec/nodeSelector/kubernetes.io~1arch";
+	if (own && !json_is_str(p->j, own, arch))
+		return false;
+	*ret_path = "spec/affinity/nodeAffinity";
+	JSON_EACH(p->j, terms, term)
+	{
+		any = any || term_allows(p->j, term, arch);
+		n++;
+	}
+	return any || n == 0;
+}
+
 const struct pod_container *pod_container(const struct pod *p, struct slice name)
 {
 	for (size_t i = 0; i < p->n_containers; i++)

@@ -63,6 +63,10 @@ bool pod_is_exempt(const struct pod *p, struct slice namespace);
 /* Does it run on Windows? *ret_path: the place that says so (spec.os.name, or the node selector kubernetes.io/os). */
 bool pod_is_windows(const struct pod *p, const char **ret_path);
 
+/* Can it run on a node of this architecture ("amd64"), as far as its node selector and its required node affinity say? When not, *ret_path is
+ * the place that says so. */
+bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_path);
+
 /* The container of that name, or NULL. */
 const struct pod_container *pod_container(const struct pod *p, struct slice name);
 

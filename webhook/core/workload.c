@@ -84,7 +84,11 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 		plan_demand(plan, p && p->whole_servers, a, &d, err) < 0)
 		return err->code;
 	/* Each pod is given servers of its own: those in the plan are the first pod's. */
-	d.one_server = d.n_servers > 0 && p && p->one_server;
+	if (d.n_servers > 0 && p) {
+		d.one_server = p->one_server;
+		d.no_ipv4 = p->no_ipv4;
+		d.no_ipv6 = p->no_ipv6;
+	}
 	d.n_servers = 0;
 	fit = placement_copies(&view.inventory, &view.usage, &d, want, a, &maybe_more);
 	if (fit >= want)
