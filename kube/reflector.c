@@ -94,9 +94,9 @@ static void back_off(struct reflector *r, int64_t now_ms)
 static void add_watch(struct reflector *r)
 {
 	buf_fmt(&r->request,
-		"%s%cwatch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
-		r->path, kube_separator(r->path), WATCH_S + (int)dice(r, WATCH_SPREAD_S),
-		r->version);
+		"%s%cwatch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=",
+		r->path, kube_separator(r->path), WATCH_S + (int)dice(r, WATCH_SPREAD_S));
+	buf_percent(&r->request, slice_of(r->version));
 }
 
 static void add_page(struct reflector *r, int64_t now_ms)

@@ -374,6 +374,10 @@ TABLE(cut_within_a_list, {ASKS, LIST, 0}, ANSWER(200, PART("1", "x", OBJECT("a",
 	{TOLD, "L +a down(reset) ", 0}, {WAITS, NULL, 200}, {ASKS, LIST, 0},
 	ANSWER(200, PAGE("2", "")), {TOLD, "L =2 up ", 0})
 
+/* A version is opaque: it goes back as it came, and becomes no other part of the request. */
+TABLE(version_of_any_kind, {ASKS, LIST, 0}, ANSWER(200, PAGE("1 /&x=y", "")),
+	{TOLD, "L =1 /&x=y up ", 0}, {WATCHES, "1%20%2F%26x%3Dy", 0})
+
 /* ---- other configurations ---- */
 
 /* Tables are told of whole, and their bookmarks may hold columns; a path with a query of its own. */
@@ -414,4 +418,4 @@ TESTS(list_then_events, pages, bookmarks, half_lines, list_that_shrinks, too_old
 	quiet_stream_is_a_good_one, list_that_does_not_come, list_without_an_end,
 	waits_longer_each_time, no_hot_loop, refused_for_who_we_are, refused_for_the_version,
 	refused_too_often, refused_list, no_events, error_event, list_that_is_none, not_taken,
-	cut_within_a_list, tables, answers_that_are_too_long)
+	cut_within_a_list, version_of_any_kind, tables, answers_that_are_too_long)
