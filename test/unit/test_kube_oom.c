@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a watch is read, a
- * kubeconfig is loaded and a GPUServer comes into the picture: it is done, or
+ * reflector runs, a kubeconfig is loaded and a GPUServer comes into the picture: it is done, or
  * an error says why not and nothing has changed. Linked with --wrap for malloc,
  * calloc and realloc. */
 #include <fcntl.h>
 
 #include "kube/kube_config.h"
+#include "kube/reflector.h"
 #include "kube/watch_reader.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
@@ -68,6 +69,91 @@ TEST(test_watch)
 		watch_reader_release(&r);
 	}
 	free(text);
+}
+
+/* ---- a reflector ---- */
+
+static void on_listing(void *ctx)
+{
+	buf_str(ctx, "L");
+}
+
+static int on_change(void *ctx, enum kube_change what, const struct json *j,
+	const struct json_node *object, struct err *err)
+{
+	(void)what, (void)j, (void)object, (void)err;
+	buf_char(ctx, '+');
+	return 0;
+}
+
+static void on_listed(void *ctx, const char *version)
+{
+	buf_fmt(ctx, "=%s", version);
+}
+
+static void on_connected(void *ctx, bool yes, const struct err *why)
+{
+	if (!yes)
+		assert_int_equal(why->code, ERR_NOMEM);
+	buf_str(ctx, yes ? " up " : " down ");
+}
+
+/* One answer, whatever is asked for: a list of two, or an event. */
+static void answer(struct reflector *r, int64_t *now)
+{
+	static const char page[] = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{},{}]}";
+	static const char event[] = "{\"type\":\"ADDED\",\"object\":{\"metadata\":{"
+				    "\"resourceVersion\":\"6\"}}}\n";
+	const char *path;
+
+	if (reflector_when(r) > *now)
+		*now = reflector_when(r);
+	path = reflector_ask(r, *now);
+	if (!path)
+		return;
+	(void)reflector_head(r, 200, *now);
+	(void)reflector_body(r, slice_of(strstr(path, "watch=") ? event : page), *now);
+	*now += REFLECTOR_GOOD_MS;
+	reflector_end(r, NULL, *now);
+}
+
+/* Once memory is back, it is as if nothing had been: all that is there is told of. */
+TEST(test_reflector)
+{
+	struct buf told;
+	const struct reflector_config cfg = {.path = "/p?x=1",
+		.answer_max = 4096,
+		.app = {&told, on_listing, on_change, on_listed, on_connected}};
+	bool done = false;
+
+	for (long n = 0; !done; n++) {
+		struct reflector *r = NULL;
+		struct err err = {0};
+		char room[1024];
+		int64_t now = 1;
+		int rc;
+
+		/* What is told takes memory of its own, which does not fail. */
+		told = (struct buf){.data = room, .cap = sizeof(room), .max = sizeof(room) - 1};
+		room[0] = '\0';
+		oom_begin(n, OOM_ONE);
+		rc = reflector_new(&cfg, &r, &err);
+		for (int i = 0; rc == 0 && i < 2; i++)
+			answer(r, &now);
+		done = !oom_end();
+		if (rc != 0) {
+			assert_int_equal(rc, ERR_NOMEM);
+			assert_true(err.msg[0] != '\0');
+			continue;
+		}
+		for (int i = 0; i < 3; i++)
+			answer(r, &now);
+		assert_non_null(strstr(room, "L++=5"));
+		assert_string_equal(room + told.len - 1, "+");
+		if (done)
+			assert_string_equal(room, "L++=5 up ++++");
+		reflector_free(r);
+	}
 }
 
 /* ---- a kubeconfig ---- */
@@ -185,4 +271,4 @@ TEST(test_picture)
 	}
 }
 
-TESTS(test_watch, test_kubeconfig, test_picture)
+TESTS(test_watch, test_reflector, test_kubeconfig, test_picture)
