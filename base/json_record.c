@@ -54,10 +54,12 @@ static int wrong(struct json_reader *r, const struct json_node *v, const struct 
 		[REC_KIND_STR] = "a string",
 		[REC_KIND_BOOL] = "true or false",
 		[REC_KIND_HEX] = "16 hex digits",
+		[REC_KIND_BITS] = "0x and hex digits",
 		[REC_KIND_TIME] = "a time such as \"2026-11-21T09:30:00Z\"",
 		[REC_KIND_WORD] = "a known word",
 		[REC_KIND_STRS] = "strings",
 		[REC_KIND_LIST] = "a list",
+		[REC_KIND_ARRAY] = "a list that is not so long",
 		[REC_KIND_OBJECT] = "an object",
 		[REC_KIND_OWN] = "something else",
 	};
@@ -152,23 +154,28 @@ static int read_double(
 	return 0;
 }
 
+/* The digits of n words, the last word first. */
 static int read_hex(
-	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, uint64_t *to)
 {
+	static const char digits[] = "0123456789abcdef";
 	struct slice s = json_inside(r->j, v);
-	uint64_t n = 0;
+	size_t n = f->kind == REC_KIND_BITS ? f->n_at : 1;
 
-	if (s.len != 16)
+	if (f->kind == REC_KIND_BITS && slice_starts(s, SLICE("0x")))
+		s = (struct slice){s.at + 2, s.len - 2};
+	else if (f->kind == REC_KIND_BITS)
+		s.len = 0;
+	memset(to, 0, n * sizeof(*to));
+	if (s.len != 16 * n)
 		return wrong(r, v, f);
 	for (size_t i = 0; i < s.len; i++) {
-		static const char digits[] = "0123456789abcdef";
 		const char *digit = memchr(digits, s.at[i], 16);
 
 		if (!digit)
 			return wrong(r, v, f);
-		n = n << 4 | (uint64_t)(digit - digits);
+		to[n - 1 - i / 16] = to[n - 1 - i / 16] << 4 | (uint64_t)(digit - digits);
 	}
-	memcpy(to, &n, sizeof(n));
 	return 0;
 }
 
@@ -215,13 +222,16 @@ static int read_element(struct json_reader *r, const struct json_node *e,
 int json_record_list(
 	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
 {
+	bool array = f->kind == REC_KIND_ARRAY;
+	unsigned count;
 	size_t n = 0;
 	char *list;
 
 	if (!json_is(v, JSON_ARRAY) || (f->max && (v->count < f->min || v->count > f->max)))
 		return wrong(r, v, f);
-	list = arena_array(
-		r->a, v->count, f->kind == REC_KIND_STRS ? sizeof(char *) : f->record->size);
+	list = array ? member(to, f->at)
+		     : arena_array(r->a, v->count,
+			       f->kind == REC_KIND_STRS ? sizeof(char *) : f->record->size);
 	if (!list)
 		return no_memory(r);
 	JSON_EACH(r->j, v, e)
@@ -231,6 +241,11 @@ int json_record_list(
 		if (rc != 0)
 			return rc;
 		n++;
+	}
+	count = (unsigned)n;
+	if (array) {
+		memcpy(member(to, f->n_at), &count, sizeof(count));
+		return 0;
 	}
 	memcpy(member(to, f->at), &list, sizeof(list));
 	memcpy(member(to, f->n_at), &n, sizeof(n));
@@ -262,6 +277,7 @@ static int read_field(
 		memcpy(to, &yes, sizeof(yes));
 		return yes || json_is(v, JSON_FALSE) ? 0 : wrong(r, v, f);
 	case REC_KIND_HEX:
+	case REC_KIND_BITS:
 		return read_hex(r, v, f, to);
 	case REC_KIND_TIME:
 		if (!rfc3339_read(json_inside(r->j, v), &ms))
@@ -272,6 +288,7 @@ static int read_field(
 		return read_word(r, v, f, to);
 	case REC_KIND_STRS:
 	case REC_KIND_LIST:
+	case REC_KIND_ARRAY:
 		return json_record_list(r, v, f, of);
 	case REC_KIND_OBJECT:
 		if (!json_is(v, JSON_OBJECT))
@@ -371,20 +388,39 @@ static void write_double(double d, struct buf *out)
 		buf_str(out, "null");
 }
 
+static void write_hex(const struct json_field *f, const void *at, struct buf *out)
+{
+	uint64_t n;
+
+	buf_str(out, f->kind == REC_KIND_BITS ? "\"0x" : "\"");
+	for (size_t i = f->kind == REC_KIND_BITS ? f->n_at : 1; i-- > 0;) {
+		memcpy(&n, (const char *)at + i * sizeof(n), sizeof(n));
+		buf_fmt(out, "%016llx", (unsigned long long)n);
+	}
+	buf_char(out, '"');
+}
+
 static void write_list(const struct json_field *f, const void *from, struct buf *out)
 {
 	const char *list;
+	unsigned count;
 	size_t n;
 
-	memcpy(&list, const_member(from, f->at), sizeof(list));
-	memcpy(&n, const_member(from, f->n_at), sizeof(n));
+	if (f->kind == REC_KIND_ARRAY) {
+		list = const_member(from, f->at);
+		memcpy(&count, const_member(from, f->n_at), sizeof(count));
+		n = count;
+	} else {
+		memcpy(&list, const_member(from, f->at), sizeof(list));
+		memcpy(&n, const_member(from, f->n_at), sizeof(n));
+	}
 	buf_char(out, '[');
 	for (size_t i = 0; i < n; i++) {
 		const char *text;
 
 		if (i > 0)
 			buf_char(out, ',');
-		if (f->kind == REC_KIND_LIST) {
+		if (f->kind != REC_KIND_STRS) {
 			json_record_write(f->record, list + i * f->record->size, out);
 			continue;
 		}
@@ -399,7 +435,6 @@ static void write_value(const struct json_field *f, const void *from, struct buf
 	const void *at = const_member(from, f->at);
 	char time[RFC3339_SIZE];
 	const char *text;
-	uint64_t n;
 	unsigned word;
 	double d;
 
@@ -427,11 +462,8 @@ static void write_value(const struct json_field *f, const void *from, struct buf
 		buf_str(out, *(const bool *)at ? "true" : "false");
 		return;
 	case REC_KIND_HEX:
-		memcpy(&n, at, sizeof(n));
-		buf_char(out, '"');
-		for (int shift = 60; shift >= 0; shift -= 4)
-			buf_char(out, "0123456789abcdef"[n >> shift & 15]);
-		buf_char(out, '"');
+	case REC_KIND_BITS:
+		write_hex(f, at, out);
 		return;
 	case REC_KIND_TIME:
 		rfc3339_write(whole(f, at), time);
@@ -443,6 +475,7 @@ static void write_value(const struct json_field *f, const void *from, struct buf
 		return;
 	case REC_KIND_STRS:
 	case REC_KIND_LIST:
+	case REC_KIND_ARRAY:
 		write_list(f, from, out);
 		return;
 	case REC_KIND_OBJECT:
@@ -478,10 +511,12 @@ static bool is_empty(const struct json_field *f, const void *at)
 		return f->min < 0 ? whole(f, at) < 0 : whole(f, at) == 0;
 	case REC_KIND_COUNT:
 	case REC_KIND_HEX:
+	case REC_KIND_BITS:
 		return whole(f, at) == 0;
 	case REC_KIND_WORD:
 	case REC_KIND_STRS:
 	case REC_KIND_LIST:
+	case REC_KIND_ARRAY:
 	case REC_KIND_OBJECT:
 	case REC_KIND_OWN:
 		break;

@@ -31,12 +31,14 @@ enum json_kind {
 	REC_KIND_LONG,
 	REC_KIND_COUNT,
 	REC_KIND_DOUBLE, /* a number (double), from 0 on; NAN is written as null, and null is read as absent */
-	REC_KIND_BOOL,   /* (bool) */
-	REC_KIND_HEX,    /* 16 hexadecimal digits (uint64_t) */
+	REC_KIND_BOOL, /* (bool) */
+	REC_KIND_HEX,  /* 16 hexadecimal digits (uint64_t) */
+	REC_KIND_BITS, /* "0x" and 16 hexadecimal digits for each word, the last word first (uint64_t, or uint64_t[n]) */
 	REC_KIND_TIME,   /* RFC 3339 (int64_t, milliseconds since 1970) */
 	REC_KIND_WORD,   /* one of some words (an enum) */
 	REC_KIND_STRS,   /* a list of strings (const char **, and n_MEMBER) */
 	REC_KIND_LIST,   /* a list of records (struct x *, and n_MEMBER) */
+	REC_KIND_ARRAY,  /* the same within the struct (struct x[max], and unsigned n_MEMBER) */
 	REC_KIND_OBJECT, /* a record within (struct x), or more members of the same struct */
 	REC_KIND_OWN     /* read and written by functions */
 };
@@ -115,6 +117,12 @@ struct json_record {
 #define REC_DOUBLE(tag, member, ...) REC_ROW(tag, member, double, REC_KIND_DOUBLE, __VA_ARGS__)
 #define REC_BOOL(tag, member, ...) REC_ROW(tag, member, bool, REC_KIND_BOOL, __VA_ARGS__)
 #define REC_HEX(tag, member, ...) REC_ROW(tag, member, uint64_t, REC_KIND_HEX, __VA_ARGS__)
+/* at: the first of n words. */
+#define REC_BITS(tag, at_, n, ...)                                                                 \
+	{                                                                                          \
+		.kind = REC_KIND_BITS, .at = REC_AT(tag, at_, uint64_t), .n_at = (n),              \
+		.key = __VA_ARGS__                                                                 \
+	}
 #define REC_TIME(tag, member, ...) REC_ROW(tag, member, int64_t, REC_KIND_TIME, __VA_ARGS__)
 /* An enum without negative values is an unsigned to the compiler. */
 #define REC_WORD(tag, member, ...) REC_ROW(tag, member, unsigned, REC_KIND_WORD, __VA_ARGS__)
@@ -136,6 +144,13 @@ struct json_record {
 	{                                                                                          \
 		.kind = REC_KIND_LIST, .at = REC_AT(tag, member, struct element *),                \
 		.n_at = REC_AT(tag, n_##member, size_t), .record = &element##_record,              \
+		.key = __VA_ARGS__                                                                 \
+	}
+#define REC_ARRAY(tag, member, element, ...)                                                       \
+	{                                                                                          \
+		.kind = REC_KIND_ARRAY, .at = REC_AT(tag, member[0], struct element),              \
+		.n_at = REC_AT(tag, n_##member, unsigned), .record = &element##_record,            \
+		.max = sizeof(((struct tag *)NULL)->member) / sizeof(struct element),              \
 		.key = __VA_ARGS__                                                                 \
 	}
 #define REC_OBJECT(tag, member, inner, ...)                                                        \

@@ -1,260 +1,121 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: one check's result read again, as a worker tells it. What is missing or strange is an error, never a pass. */
-#include "probe/report.h"
-
 #include <limits.h>
-#include <math.h>
-#include <stdlib.h>
 
+#include "base/json_record.h"
+#include "probe/report.h"
 #include "probe/units.h"
 
-/* What all the readers below take: the object, and the first thing that was wrong with it. */
-struct reader {
-	const struct json *j;
-	const struct json_node *at;
-	struct err *err;
-	int rc;
-};
-
-static void wrong(struct reader *r, const char *key, const char *accepted)
-{
-	if (r->rc != 0)
-		return;
-	r->rc = err_set(r->err, ERR_INVALID, "%s is %s; accepted is %s", key,
-		json_type_name(json_get(r->j, r->at, slice_of(key))), accepted);
-	err_in(r->err, "%s", key);
-}
-
-/* A text of fewer bytes than size. Absent: "". */
-static void read_text(struct reader *r, const char *key, char *to, size_t size)
-{
-	const struct json_node *v = json_get(r->j, r->at, slice_of(key));
-	struct buf b;
-
-	to[0] = '\0';
-	if (json_absent(v))
-		return;
-	buf_init(&b, size - 1);
-	json_decode(r->j, v, &b);
-	if (!json_is(v, JSON_STRING) || b.failed)
-		wrong(r, key, "a text of limited length");
-	else if (b.len > 0)
-		memcpy(to, b.data, b.len + 1);
-	buf_release(&b);
-}
-
-/* Absent: NAN. */
-static void read_double(struct reader *r, const char *key, double *to)
-{
-	const struct json_node *v = json_get(r->j, r->at, slice_of(key));
-
-	*to = NAN;
-	if (json_absent(v))
-		return;
-	if (!json_is(v, JSON_NUMBER)) {
-		wrong(r, key, "a number");
-		return;
-	}
-	*to = strtod(json_raw(r->j, v).at, NULL);
-}
-
-/* Not negative. Absent: -1. */
-static int64_t read_count(struct reader *r, const char *key, int64_t max)
-{
-	const struct json_node *v = json_get(r->j, r->at, slice_of(key));
-	int64_t n = -1;
-
-	if (json_absent(v))
-		return -1;
-	if (!json_int(r->j, v, &n) || n < 0 || n > max) {
-		wrong(r, key, "a whole number that is not negative");
-		return -1;
-	}
-	return n;
-}
-
-/* As read_count, of a record that has to have it. */
-static uint64_t need_count(struct reader *r, const char *key, int64_t max)
-{
-	int64_t n = read_count(r, key, max);
-
-	if (n < 0)
-		wrong(r, key, "a whole number");
-	return n < 0 ? 0 : (uint64_t)n;
-}
-
-/* "0x" and 16 digits for each number, the highest number first. */
-static void read_hex(struct reader *r, const char *key, uint64_t *to, size_t n)
-{
-	struct slice s = json_inside(r->j, json_get(r->j, r->at, slice_of(key)));
-	size_t digits = 16 * n;
-
-	for (size_t i = 0; i < n; i++)
-		to[i] = 0;
-	if (s.len != digits + 2 || !slice_starts(s, SLICE("0x"))) {
-		wrong(r, key, "a text of hexadecimal digits");
-		return;
-	}
-	for (size_t i = 0; i < digits; i++) {
-		static const char known[] = "0123456789abcdef";
-		const char *digit = memchr(known, s.at[i + 2], sizeof(known) - 1);
-		uint64_t *part = &to[n - 1 - i / 16];
-
-		if (!digit) {
-			wrong(r, key, "a text of hexadecimal digits");
-			return;
-		}
-		*part = *part << 4 | (uint64_t)(digit - known);
-	}
-}
-
-static void read_records(struct reader *r, const char *key, struct check_result *c)
-{
-	const struct json_node *list = json_get(r->j, r->at, slice_of(key));
-	bool memory = slice_is(slice_of(key), "memory_errors");
-
-	if (json_absent(list))
-		return;
-	if (!json_is(list, JSON_ARRAY) || list->count > CHECK_RECORDS_MAX) {
-		wrong(r, key, "a list of at most 16");
-		return;
-	}
-	JSON_EACH(r->j, list, e)
-	{
-		struct reader in = {r->j, e, r->err, r->rc};
-
-		if (memory) {
-			struct memory_error *m = &c->memory[c->n_memory++];
-
-			m->offset = need_count(&in, "offset", INT64_MAX);
-			read_hex(&in, "expected", m->expected, 2);
-			read_hex(&in, "got", m->got, 2);
-			read_hex(&in, "again", m->again, 2);
-		} else {
-			struct compute_error *m = &c->compute[c->n_compute++];
-
-			m->sm = (uint32_t)need_count(&in, "sm", UINT32_MAX);
-			m->lane = (uint32_t)need_count(&in, "lane", UINT32_MAX);
-			m->repeats = (uint32_t)need_count(&in, "repeats", UINT32_MAX);
-			read_hex(&in, "expected", &m->expected, 1);
-			read_hex(&in, "got", &m->got, 1);
-		}
-		if (in.rc != 0 && r->rc == 0)
-			r->rc = err_in(r->err, "%s", key);
-	}
-}
-
-/* The number of the name in a table of n; n: not one of them. */
-static unsigned read_name(
-	struct reader *r, const char *key, const char *(*name)(unsigned), unsigned n)
-{
-	const struct json_node *v = json_get(r->j, r->at, slice_of(key));
-
-	for (unsigned i = 0; i < n; i++)
-		if (json_is_str(r->j, v, slice_of(name(i))))
-			return i;
-	return n;
-}
-
-static const char *name_of_check(unsigned i)
+static const char *check_name(unsigned i)
 {
 	return check_kind((enum check_id)i)->id;
 }
 
-static const char *name_of_status(unsigned i)
+static const char *status_name(unsigned i)
 {
 	return check_status_name((enum check_status)i);
 }
 
-static const char *name_of_basis(unsigned i)
+static const char *code_name(unsigned i)
+{
+	return code_text((enum probe_code)i)->name;
+}
+
+static const char *basis_name(unsigned i)
 {
 	return check_basis_name((enum check_basis)i);
 }
 
-/* What the status calls for, and nothing that contradicts it. */
-static void read_outcome(struct reader *r, struct check_result *c)
+static int read_unit(struct json_reader *r, const struct json_node *v, void *to)
 {
-	const struct json_node *cuda = json_get(r->j, r->at, SLICE("cuda"));
-	char name[32];
-	int64_t n = 0;
+	struct check_result *c = to;
 
-	read_text(r, "reason", c->reason, sizeof(c->reason));
-	read_text(r, "code", name, sizeof(name));
-	read_text(r, "message", c->message, sizeof(c->message));
-	if (!json_absent(cuda) && (!json_int(r->j, cuda, &n) || n < INT_MIN || n > INT_MAX))
-		wrong(r, "cuda", "an error number");
-	c->cuda_error = (int)n;
-	c->code = CODE_NONE;
-	if (name[0] && !code_by_name(name, &c->code))
-		wrong(r, "code", "a known code");
-	if (c->status == STATUS_SKIP && !c->reason[0])
-		wrong(r, "reason", "why it was skipped");
-	if (c->status != STATUS_SKIP && c->reason[0])
-		wrong(r, "reason", "none but of what was skipped");
-	if (c->status >= STATUS_WARN && c->code == CODE_NONE)
-		wrong(r, "code", "what is wrong");
-	if (c->status >= STATUS_WARN && !c->message[0])
-		wrong(r, "message", "what is wrong, in words");
-	if (c->status < STATUS_WARN && (c->code != CODE_NONE || n != 0 || c->message[0]))
-		wrong(r, "code", "none where nothing is wrong");
+	c->unit = units_by_name(json_inside(r->j, v));
+	return c->unit ? 0 : json_record_wrong(r, v, "unit", "a known unit");
 }
 
-static void read_figures(struct reader *r, struct check_result *c)
-{
-	const struct json_node *unit = json_get(r->j, r->at, SLICE("unit"));
-	unsigned basis = read_name(r, "basis", name_of_basis, BASIS_LINK + 1);
+static const struct json_field memory_fields[] = {
+	REC_COUNT(memory_error, offset, "offset", REC_NEEDED),
+	REC_BITS(memory_error, expected[0], 2, "expected", REC_NEEDED),
+	REC_BITS(memory_error, got[0], 2, "got", REC_NEEDED),
+	REC_BITS(memory_error, again[0], 2, "again", REC_NEEDED),
+};
+JSON_RECORD(memory_error_record, memory_error, memory_fields, 0);
 
-	read_double(r, "duration_s", &c->duration_s);
-	c->bytes_tested = read_count(r, "bytes_tested", INT64_MAX);
-	c->coverage_percent = (int)read_count(r, "coverage_percent", 100);
-	c->errors = read_count(r, "errors", INT64_MAX);
-	c->bits_0_to_1 = read_count(r, "bits_0_to_1", INT64_MAX);
-	c->bits_1_to_0 = read_count(r, "bits_1_to_0", INT64_MAX);
-	c->pages = read_count(r, "pages", INT64_MAX);
-	c->sms_visited = (int)read_count(r, "sms_visited", INT_MAX);
-	c->sms_total = (int)read_count(r, "sms_total", INT_MAX);
-	read_double(r, "value", &c->value);
-	read_double(r, "expected", &c->expected);
-	read_double(r, "ratio", &c->ratio);
-	read_double(r, "warn_below", &c->warn_below);
-	read_double(r, "fail_below", &c->fail_below);
-	if (!json_absent(unit)) {
-		c->unit = units_by_name(json_inside(r->j, unit));
-		if (!c->unit)
-			wrong(r, "unit", "a known unit");
+static const struct json_field compute_fields[] = {
+	REC_U32(compute_error, sm, "sm", REC_NEEDED),
+	REC_U32(compute_error, lane, "lane", REC_NEEDED),
+	REC_U32(compute_error, repeats, "repeats", REC_NEEDED),
+	REC_BITS(compute_error, expected, 1, "expected", REC_NEEDED),
+	REC_BITS(compute_error, got, 1, "got", REC_NEEDED),
+};
+JSON_RECORD(compute_error_record, compute_error, compute_fields, 0);
+
+static const struct json_own unit = {.read = read_unit};
+static const struct json_field check_fields[] = {
+	REC_WORD(check_result, id, "id", REC_NEEDED, .word = check_name, .max = CHECK_COUNT - 1,
+		.expected = "a known check"),
+	REC_WORD(check_result, status, "status", REC_NEEDED, .word = status_name,
+		.max = STATUS_ERROR, .expected = "pass, warn, fail, skip or error"),
+	REC_WORD(check_result, code, "code", .word = code_name, .max = CODE_COUNT - 1,
+		.expected = "a known code"),
+	REC_TEXT(check_result, reason, "reason"),
+	REC_TEXT(check_result, message, "message"),
+	REC_INT(check_result, cuda_error, "cuda", .min = INT_MIN, .max = INT_MAX),
+	REC_DOUBLE(check_result, duration_s, "duration_s", .min = INT64_MIN),
+	REC_LONG(check_result, bytes_tested, "bytes_tested"),
+	REC_INT(check_result, coverage_percent, "coverage_percent", .max = 100),
+	REC_LONG(check_result, errors, "errors"),
+	REC_LONG(check_result, bits_0_to_1, "bits_0_to_1"),
+	REC_LONG(check_result, bits_1_to_0, "bits_1_to_0"),
+	REC_LONG(check_result, pages, "pages"),
+	REC_INT(check_result, sms_visited, "sms_visited"),
+	REC_INT(check_result, sms_total, "sms_total"),
+	REC_DOUBLE(check_result, value, "value", .min = INT64_MIN),
+	REC_OWN(unit, "unit"),
+	REC_DOUBLE(check_result, expected, "expected", .min = INT64_MIN),
+	REC_DOUBLE(check_result, ratio, "ratio", .min = INT64_MIN),
+	REC_DOUBLE(check_result, warn_below, "warn_below", .min = INT64_MIN),
+	REC_DOUBLE(check_result, fail_below, "fail_below", .min = INT64_MIN),
+	REC_WORD(check_result, basis, "basis", .word = basis_name, .max = BASIS_LINK,
+		.expected = "a known basis"),
+	REC_ARRAY(check_result, memory, memory_error, "memory_errors"),
+	REC_ARRAY(check_result, compute, compute_error, "compute_errors"),
+};
+JSON_RECORD(check_record, check_result, check_fields, 0);
+
+/* Does it say what its status calls for, and nothing that contradicts it? Gives the member that is wrong and why. */
+static const char *contradiction(const struct check_result *c, const char **ret_why)
+{
+	bool wrong = c->status >= STATUS_WARN;
+
+	*ret_why = wrong ? "what is wrong" : "none where nothing is wrong";
+	if ((c->status == STATUS_SKIP) != (c->reason[0] != '\0')) {
+		*ret_why = c->reason[0] ? "none but of what was skipped" : "why it was skipped";
+		return "reason";
 	}
-	if (basis <= BASIS_LINK)
-		c->basis = (enum check_basis)basis;
-	else if (!json_absent(json_get(r->j, r->at, SLICE("basis"))))
-		wrong(r, "basis", "a known basis");
+	if (wrong)
+		return c->code == CODE_NONE ? "code" : !c->message[0] ? "message" : NULL;
+	return c->code != CODE_NONE || c->cuda_error != 0 || c->message[0] ? "code" : NULL;
 }
 
 int check_read(
 	const struct json *j, const struct json_node *at, struct check_result *ret, struct err *err)
 {
-	struct reader r = {j, at, err, 0};
-	unsigned id, status;
+	struct json_reader r = {.j = j, .err = err};
+	const char *why, *key;
+	int rc;
 
 	check_begin(ret, CHECK_ENV_DRIVER);
-	if (!json_is(at, JSON_OBJECT))
-		return err_set(err, ERR_INVALID, "a check is %s; accepted is an object",
-			json_type_name(at));
-	id = read_name(&r, "id", name_of_check, CHECK_COUNT);
-	status = read_name(&r, "status", name_of_status, STATUS_ERROR + 1);
-	if (id == CHECK_COUNT)
-		wrong(&r, "id", "a known check");
-	else
-		check_begin(ret, (enum check_id)id);
-	if (status > STATUS_ERROR) {
-		wrong(&r, "status", "pass, warn, fail, skip or error");
-		return r.rc;
-	}
-	ret->status = (enum check_status)status;
-	read_outcome(&r, ret);
-	read_figures(&r, ret);
-	read_records(&r, "memory_errors", ret);
-	read_records(&r, "compute_errors", ret);
-	if (r.rc != 0)
+	ret->reason[0] = '\0';
+	rc = json_is(at, JSON_OBJECT) ? json_record_read(&r, at, &check_record, ret)
+				      : err_set(err, ERR_INVALID, "found %s, expected an object",
+						json_type_name(at));
+	if (rc == 0 && (key = contradiction(ret, &why)) != NULL)
+		rc = json_record_wrong(&r, json_get(j, at, slice_of(key)), key, why);
+	if (rc != 0) {
+		check_begin(ret, CHECK_ENV_DRIVER);
 		check_skip(ret, "unreadable");
-	return r.rc;
+	}
+	return rc;
 }

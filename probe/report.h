@@ -143,7 +143,7 @@ const char *report_verdict_name(enum probe_exit status);
 int report_json(const struct report *r, struct buf *out, struct err *err);
 
 /* One check's result as JSON, and read again: so does a worker tell its parent. check_read gives ERR_INVALID with a path for what is
- * missing or not what it should be, and never a pass for what it cannot read. */
+ * missing or not what it should be, ERR_NOMEM, and never a pass for what it cannot read. err is not NULL. */
 void check_json(const struct check_result *c, struct buf *out);
 int check_read(const struct json *j, const struct json_node *at, struct check_result *ret,
 	struct err *err);

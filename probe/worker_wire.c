@@ -7,80 +7,191 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/json_read.h"
-#include "probe/worker_wire_fields.h"
+#include "base/json_record.h"
 
 #define WIRE_NODES_MAX 2048u
 
-static void write_error(const struct report_error *e, struct buf *out)
+/* ---- what each line consists of: every member is there; -1 where it may be unknown ---- */
+
+#define NEED_TEXT(tag, member, key) REC_TEXT(tag, member, key, REC_NEEDED)
+#define NEED_BOOL(tag, member, key) REC_BOOL(tag, member, key, REC_NEEDED)
+#define NEED_COUNT(tag, member, key) REC_COUNT(tag, member, key, REC_NEEDED)
+#define KNOWN_INT(tag, member, key) REC_INT(tag, member, key, REC_NEEDED, .min = -1)
+#define KNOWN_LONG(tag, member, key) REC_LONG(tag, member, key, REC_NEEDED, .min = -1)
+
+static const struct json_field runtime_fields[] = {
+	REC_INT(wire_line, driver, "driver", REC_NEEDED),
+	REC_INT(wire_line, runtime, "runtime", REC_NEEDED),
+	NEED_TEXT(wire_line, link, "link"),
+	NEED_TEXT(wire_line, archs, "archs"),
+	REC_INT(wire_line, devices, "devices", REC_NEEDED, .min = -1, .max = REPORT_GPUS_MAX),
+};
+JSON_RECORD(runtime_record, wire_line, runtime_fields, 0);
+
+static const struct json_field gpu_fields[] = {
+	KNOWN_INT(gpu_report, index, "index"),
+	NEED_TEXT(gpu_report, uuid, "uuid"),
+	NEED_TEXT(gpu_report, name, "name"),
+	NEED_TEXT(gpu_report, pci, "pci"),
+	KNOWN_INT(gpu_report, cc_major, "cc_major"),
+	KNOWN_INT(gpu_report, cc_minor, "cc_minor"),
+	KNOWN_INT(gpu_report, sm_count, "sm_count"),
+	KNOWN_INT(gpu_report, ecc, "ecc"),
+	KNOWN_INT(gpu_report, mig, "mig"),
+	KNOWN_INT(gpu_report, compute_mode, "compute_mode"),
+	KNOWN_LONG(gpu_report, memory_total_bytes, "memory_total_bytes"),
+	KNOWN_LONG(gpu_report, memory_free_bytes, "memory_free_bytes"),
+	KNOWN_LONG(gpu_report, l2_bytes, "l2_bytes"),
+	KNOWN_INT(gpu_report, clock_max_mhz, "clock_max_mhz"),
+	KNOWN_INT(gpu_report, memory_clock_max_mhz, "memory_clock_max_mhz"),
+	KNOWN_INT(gpu_report, memory_bus_bits, "memory_bus_bits"),
+	NEED_BOOL(gpu_report, remote, "remote"),
+};
+JSON_RECORD(gpu_report_record, gpu_report, gpu_fields, 0);
+
+static const struct json_field state_fields[] = {
+	NEED_TEXT(wire_state, uuid, "uuid"),
+	NEED_TEXT(wire_state, pci, "pci"),
+	NEED_BOOL(wire_state, lost, "lost"),
+	KNOWN_INT(wire_state, nvml.temperature_c, "temperature_c"),
+	KNOWN_INT(wire_state, nvml.power_mw, "power_mw"),
+	KNOWN_INT(wire_state, nvml.power_limit_mw, "power_limit_mw"),
+	KNOWN_INT(wire_state, nvml.power_default_mw, "power_default_mw"),
+	NEED_BOOL(wire_state, nvml.throttle_known, "throttle_known"),
+	NEED_COUNT(wire_state, nvml.throttle, "throttle"),
+	KNOWN_LONG(wire_state, nvml.ecc_uncorrected, "ecc_uncorrected"),
+	KNOWN_LONG(wire_state, nvml.ecc_corrected, "ecc_corrected"),
+	KNOWN_INT(wire_state, nvml.remap_correctable, "remap_correctable"),
+	KNOWN_INT(wire_state, nvml.remap_uncorrectable, "remap_uncorrectable"),
+	KNOWN_INT(wire_state, nvml.remap_pending, "remap_pending"),
+	KNOWN_INT(wire_state, nvml.remap_failed, "remap_failed"),
+	KNOWN_INT(wire_state, nvml.retire_pending, "retire_pending"),
+	KNOWN_INT(wire_state, nvml.mig, "mig"),
+	KNOWN_INT(wire_state, nvml.compute_mode, "compute_mode"),
+	KNOWN_INT(wire_state, nvml.persistence, "persistence"),
+	KNOWN_INT(wire_state, nvml.pcie_gen, "pcie_gen"),
+	KNOWN_INT(wire_state, nvml.pcie_gen_max, "pcie_gen_max"),
+	KNOWN_INT(wire_state, nvml.pcie_width, "pcie_width"),
+	KNOWN_INT(wire_state, nvml.pcie_width_max, "pcie_width_max"),
+	KNOWN_INT(wire_state, nvml.pcie_replays, "pcie_replays"),
+	KNOWN_INT(wire_state, nvml.utilization_percent, "utilization_percent"),
+	KNOWN_INT(wire_state, nvml.processes, "processes"),
+	KNOWN_INT(wire_state, nvml.recovery_action, "recovery_action"),
+	KNOWN_LONG(wire_state, nvml.memory_total, "memory_total"),
+	KNOWN_LONG(wire_state, nvml.memory_free, "memory_free"),
+};
+JSON_RECORD(wire_state_record, wire_state, state_fields, 0);
+
+static const struct json_field within_fields[] = {
+	NEED_TEXT(wire_line, text, "phase"),
+	REC_DOUBLE(wire_line, seconds, "s", REC_NEEDED, .max = 1000000),
+};
+JSON_RECORD(within_record, wire_line, within_fields, 0);
+
+static const struct json_field progress_fields[] = {
+	REC_DOUBLE(wire_line, done, "done", REC_NEEDED, .max = 1),
+	NEED_TEXT(wire_line, text, "text"),
+};
+JSON_RECORD(progress_record, wire_line, progress_fields, 0);
+
+static const struct json_field nvml_fields[] = {
+	NEED_TEXT(wire_line, text, "driver"),
+	KNOWN_INT(wire_line, devices, "devices"),
+};
+JSON_RECORD(nvml_record, wire_line, nvml_fields, 0);
+
+static const char *code_name(unsigned i)
 {
-	buf_fmt(out, "{\"gpu\":%d,\"code\":\"%s\",\"cuda\":%d,\"message\":", e->gpu,
-		code_text(e->code)->name, e->cuda_error);
-	buf_json_str(out, slice_of(e->message));
-	buf_char(out, '}');
+	return code_text((enum probe_code)(i + 1))->name;
 }
+
+/* Which of its names is none: the numbers of codes begin with one that says nothing. */
+static int read_code(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct report_error *e = to;
+
+	for (unsigned i = 0; i + 1 < CODE_COUNT; i++) {
+		if (!json_is_str(r->j, v, slice_of(code_name(i))))
+			continue;
+		e->code = (enum probe_code)(i + 1);
+		return 0;
+	}
+	return json_record_wrong(r, v, "code", "a known code");
+}
+
+static void write_code(const void *from, struct buf *out)
+{
+	const struct report_error *e = from;
+
+	buf_json_str(out, slice_of(code_text(e->code)->name));
+}
+
+static const struct json_own code = {read_code, write_code};
+static const struct json_field error_fields[] = {
+	REC_INT(report_error, gpu, "gpu", REC_NEEDED, .min = -1, .max = REPORT_GPUS_MAX),
+	REC_OWN(code, "code", REC_NEEDED, .expected = "a known code"),
+	KNOWN_INT(report_error, cuda_error, "cuda"),
+	NEED_TEXT(report_error, message, "message"),
+};
+JSON_RECORD(report_error_record, report_error, error_fields, 0);
+
+static int read_check(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct wire_line *line = to;
+	int rc = check_read(r->j, v, &line->check, r->err);
+
+	return rc == ERR_INVALID ? err_in(r->err, "check") : rc;
+}
+
+static void write_check(const void *from, struct buf *out)
+{
+	check_json(&((const struct wire_line *)from)->check, out);
+}
+
+static const struct json_own check = {read_check, write_check};
+static const struct json_field link_fields[] = {
+	NEED_BOOL(wire_line, reverse, "reverse"),
+	NEED_TEXT(wire_line, from, "from"),
+	NEED_TEXT(wire_line, to, "to"),
+	REC_OWN(check, "check", REC_NEEDED, .expected = "a check"),
+};
+JSON_RECORD(link_record, wire_line, link_fields, 0);
+
+static int read_done(struct json_reader *r, const struct json_node *v, void *to)
+{
+	(void)to;
+	return json_is(v, JSON_TRUE) ? 0 : json_record_wrong(r, v, "done", "true");
+}
+
+static void write_done(const void *from, struct buf *out)
+{
+	(void)from;
+	buf_str(out, "true");
+}
+
+/* A line is one of these alone: of each kind the row, in the order of enum wire_kind. */
+static const struct json_own done = {read_done, write_done};
+static const struct json_field lines[] = {
+	REC_WITHIN(runtime_record, "runtime"),
+	REC_OBJECT(wire_line, gpu, gpu_report, "gpu"),
+	REC_WITHIN(within_record, "within"),
+	REC_OWN(check, "check"),
+	REC_WITHIN(progress_record, "progress"),
+	REC_OBJECT(wire_line, error, report_error, "error"),
+	REC_WITHIN(nvml_record, "nvml"),
+	REC_OBJECT(wire_line, state, wire_state, "state"),
+	REC_WITHIN(link_record, "link"),
+	REC_OWN(done, "done"),
+};
+
+/* ---- a line ---- */
 
 void wire_write(const struct wire_line *line, struct buf *out)
 {
-	switch (line->kind) {
-	case WIRE_RUNTIME:
-		buf_fmt(out, "{\"runtime\":{\"driver\":%d,\"runtime\":%d,\"link\":", line->driver,
-			line->runtime);
-		buf_json_str(out, slice_of(line->link));
-		buf_str(out, ",\"archs\":");
-		buf_json_str(out, slice_of(line->archs));
-		buf_fmt(out, ",\"devices\":%d}", line->devices);
-		break;
-	case WIRE_GPU:
-		buf_str(out, "{\"gpu\":{");
-		wire_fields_write(wire_gpu_fields, &line->gpu, out);
-		buf_char(out, '}');
-		break;
-	case WIRE_WITHIN:
-		buf_str(out, "{\"within\":{\"phase\":");
-		buf_json_str(out, slice_of(line->text));
-		buf_fmt(out, ",\"s\":%.3f}", line->seconds);
-		break;
-	case WIRE_CHECK:
-		buf_str(out, "{\"check\":");
-		check_json(&line->check, out);
-		break;
-	case WIRE_PROGRESS:
-		buf_fmt(out, "{\"progress\":{\"done\":%.4f,\"text\":", line->done);
-		buf_json_str(out, slice_of(line->text));
-		buf_char(out, '}');
-		break;
-	case WIRE_ERROR:
-		buf_str(out, "{\"error\":");
-		write_error(&line->error, out);
-		break;
-	case WIRE_NVML:
-		buf_str(out, "{\"nvml\":{\"driver\":");
-		buf_json_str(out, slice_of(line->text));
-		buf_fmt(out, ",\"devices\":%d}", line->devices);
-		break;
-	case WIRE_STATE:
-		buf_str(out, "{\"state\":{");
-		wire_fields_write(wire_state_fields, &line->state, out);
-		buf_char(out, ',');
-		wire_fields_write(wire_nvml_fields, &line->state.nvml, out);
-		buf_char(out, '}');
-		break;
-	case WIRE_LINK:
-		buf_fmt(out,
-			"{\"link\":{\"reverse\":%s,\"from\":", line->reverse ? "true" : "false");
-		buf_json_str(out, slice_of(line->from));
-		buf_str(out, ",\"to\":");
-		buf_json_str(out, slice_of(line->to));
-		buf_str(out, ",\"check\":");
-		check_json(&line->check, out);
-		buf_char(out, '}');
-		break;
-	case WIRE_DONE:
-		buf_str(out, "{\"done\":true");
-		break;
-	}
-	buf_str(out, "}\n");
+	const struct json_record one = {&lines[line->kind], 1, sizeof(*line), 0};
+
+	json_record_write(&one, line, out);
+	buf_char(out, '\n');
 }
 
 bool wire_send(const struct wire_line *line, int fd)
@@ -104,131 +215,46 @@ bool wire_send(const struct wire_line *line, int fd)
 	return ok;
 }
 
-static int read_runtime(
-	const struct json *j, const struct json_node *v, struct wire_line *ret, struct err *err)
+/* The member that makes the line what it is. */
+static int read_line(struct json_reader *r, struct wire_line *ret)
 {
-	int64_t driver, runtime, devices;
-
-	if (wire_want_int(j, v, "driver", 0, INT32_MAX, &driver, err) != 0 ||
-		wire_want_int(j, v, "runtime", 0, INT32_MAX, &runtime, err) != 0 ||
-		wire_want_int(j, v, "devices", -1, REPORT_GPUS_MAX, &devices, err) != 0 ||
-		wire_want_text(j, v, "archs", ret->archs, sizeof(ret->archs), err) != 0)
-		return err->code;
-	ret->driver = (int)driver;
-	ret->runtime = (int)runtime;
-	ret->devices = (int)devices;
-	return wire_want_text(j, v, "link", ret->link, sizeof(ret->link), err);
-}
-
-static int read_error(
-	const struct json *j, const struct json_node *v, struct report_error *ret, struct err *err)
-{
-	char name[32];
-	int64_t gpu, cuda;
-
-	if (wire_want_int(j, v, "gpu", -1, REPORT_GPUS_MAX, &gpu, err) != 0 ||
-		wire_want_int(j, v, "cuda", -1, INT32_MAX, &cuda, err) != 0 ||
-		wire_want_text(j, v, "code", name, sizeof(name), err) != 0)
-		return err->code;
-	ret->gpu = (int)gpu;
-	ret->cuda_error = (int)cuda;
-	if (!code_by_name(name, &ret->code)) {
-		err_set(err, ERR_INVALID, "unknown code \"%s\"", name);
-		return err_in(err, "code");
-	}
-	return wire_want_text(j, v, "message", ret->message, sizeof(ret->message), err);
-}
-
-static int read_link(
-	const struct json *j, const struct json_node *v, struct wire_line *ret, struct err *err)
-{
-	const struct json_node *reverse = json_get(j, v, SLICE("reverse"));
+	const struct json_node *root = json_root(r->j);
 	int rc;
 
-	ret->reverse = json_is(reverse, JSON_TRUE);
-	if (!ret->reverse && !json_is(reverse, JSON_FALSE))
-		return wire_wrong(err, "reverse", "true or false", reverse);
-	if (wire_want_text(j, v, "from", ret->from, sizeof(ret->from), err) != 0 ||
-		wire_want_text(j, v, "to", ret->to, sizeof(ret->to), err) != 0)
-		return err->code;
-	rc = check_read(j, json_get(j, v, SLICE("check")), &ret->check, err);
-	if (rc == 0 && ret->check.id != CHECK_P2P)
-		rc = err_set(err, ERR_INVALID, "a link's check is %s", check_kind(CHECK_P2P)->id);
-	if (rc == 0)
-		return 0;
-	check_begin(&ret->check, CHECK_P2P);
-	return err_in(err, "check");
-}
+	for (unsigned i = 0; i <= WIRE_DONE; i++) {
+		const struct json_record one = {&lines[i], 1, sizeof(*ret), 0};
+		const struct json_node *v = json_get(r->j, root, slice_of(lines[i].key));
 
-static int read_member(const struct json *j, const char *key, const struct json_node *v,
-	struct wire_line *ret, struct err *err)
-{
-	int64_t devices;
-
-	switch (ret->kind) {
-	case WIRE_RUNTIME:
-		return read_runtime(j, v, ret, err);
-	case WIRE_GPU:
-		ret->gpu.health = HEALTH_UNKNOWN;
-		ret->gpu.utilization_percent = (double)NAN;
-		ret->gpu.processes = -1;
-		return wire_fields_read(j, v, wire_gpu_fields, &ret->gpu, err);
-	case WIRE_NVML:
-		if (wire_want_int(j, v, "devices", -1, INT32_MAX, &devices, err) != 0)
-			return err->code;
-		ret->devices = (int)devices;
-		return wire_want_text(j, v, "driver", ret->text, sizeof(ret->text), err);
-	case WIRE_STATE:
-		if (wire_fields_read(j, v, wire_state_fields, &ret->state, err) != 0)
-			return err->code;
-		return wire_fields_read(j, v, wire_nvml_fields, &ret->state.nvml, err);
-	case WIRE_CHECK:
-		return check_read(j, v, &ret->check, err);
-	case WIRE_ERROR:
-		return read_error(j, v, &ret->error, err);
-	case WIRE_WITHIN:
-		if (wire_want_text(j, v, "phase", ret->text, sizeof(ret->text), err) != 0)
-			return err->code;
-		return wire_want_number(j, v, "s", 1e6, &ret->seconds, err);
-	case WIRE_PROGRESS:
-		if (wire_want_text(j, v, "text", ret->text, sizeof(ret->text), err) != 0)
-			return err->code;
-		return wire_want_number(j, v, "done", 1, &ret->done, err);
-	case WIRE_LINK:
-		return read_link(j, v, ret, err);
-	case WIRE_DONE:
-		return json_is(v, JSON_TRUE) ? 0 : wire_wrong(err, key, "true", v);
+		if (json_absent(v))
+			continue;
+		ret->kind = (enum wire_kind)i;
+		rc = json_record_read(r, root, &one, ret);
+		if (rc == 0 && i == WIRE_LINK && ret->check.id != CHECK_P2P)
+			rc = err_set(r->err, ERR_INVALID, "a link's check is %s",
+				check_kind(CHECK_P2P)->id);
+		return rc;
 	}
-	return ERR_INTERNAL;
+	return err_set(r->err, ERR_INVALID, "no line of a worker");
 }
 
 int wire_read(struct slice text, struct wire_line *ret, struct err *err)
 {
-	static const char *const keys[] = {"runtime", "gpu", "within", "check", "progress", "error",
-		"nvml", "state", "link", "done"};
 	struct err own = {0};
 	struct json j = {0};
+	struct json_reader r = {.j = &j, .err = err ? err : &own};
 	char *copy;
-	int rc = json_read_copy(&j, text.at, text.len, WIRE_NODES_MAX, &copy, &own);
+	int rc = json_read_copy(&j, text.at, text.len, WIRE_NODES_MAX, &copy, r.err);
 
-	*ret = (struct wire_line){0};
+	/* What no line tells of a GPU. */
+	*ret = (struct wire_line){.gpu = {.health = HEALTH_UNKNOWN,
+					  .utilization_percent = (double)NAN,
+					  .processes = -1}};
 	if (rc == 0)
-		rc = err_set(&own, ERR_INVALID, "no line of a worker");
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && copy; i++) {
-		const struct json_node *v = json_get(&j, json_root(&j), slice_of(keys[i]));
-
-		if (!v)
-			continue;
-		err_clear(&own);
-		ret->kind = (enum wire_kind)i;
-		rc = read_member(&j, keys[i], v, ret, &own);
-		if (rc != 0)
-			err_in(&own, "%s", keys[i]);
-		break;
-	}
+		rc = read_line(&r, ret);
+	/* A line that is refused carries no pass, whatever was read before it was. */
+	if (rc != 0)
+		check_begin(&ret->check, CHECK_P2P);
 	free(copy);
 	json_release(&j);
-	if (rc != 0 && err)
-		*err = own;
 	return rc;
 }

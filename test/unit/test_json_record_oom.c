@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: structs by tables: every kind of row both ways, what is refused, and memory that ends at every n-th allocation. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/json_record.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
 
 enum colour { RED, GREEN, BLUE };
 
@@ -38,6 +31,9 @@ struct all {
 	size_t n_names;
 	struct leaf *leaves;
 	size_t n_leaves;
+	struct inner few[2];
+	unsigned n_few;
+	uint64_t bits[2], word;
 	struct inner inner;
 	int left, right, own;
 	struct slice rest;
@@ -104,6 +100,9 @@ static const struct json_field all_fields[] = {
 	REC_STRS(all, names, "names"),
 	REC_LIST(all, leaves, leaf, "leaves", .max = 3, .check = check_leaf),
 	REC_OBJECT(all, inner, inner, "inner"),
+	REC_ARRAY(all, few, inner, "few"),
+	REC_BITS(all, bits[0], 2, "bits"),
+	REC_BITS(all, word, 1, "word"),
 	REC_WITHIN(side_record, "side"),
 	REC_OWN(own, "own"),
 };
@@ -114,7 +113,9 @@ JSON_RECORD(all_record, all, all_fields, offsetof(struct all, rest));
 	"\"large\":9007199254740991,\"count\":7,\"hash\":\"00000000000000ab\",\"share\":0.5,"      \
 	"\"yes\":true,\"colour\":\"blue\",\"tone\":\"dark\",\"names\":[\"x\",\"\"],"               \
 	"\"leaves\":[{\"name\":\"l\",\"z\":[1]},{\"name\":\"k\"}],"                                \
-	"\"inner\":{\"since\":\"2026-11-21T09:30:00Z\",\"n\":4294967295},"                         \
+	"\"inner\":{\"since\":\"2026-11-21T09:30:00Z\",\"n\":4294967295},\"few\":[{\"n\":1},{"     \
+	"\"n\":2}],"                                                                               \
+	"\"bits\":\"0x0000000000000001fedcba9876543210\",\"word\":\"0x00000000000000ff\","         \
 	"\"side\":{\"left\":-1,\"right\":3},\"own\":[5],\"later\":{\"a\":null}}"
 
 /* Read a text. *ret holds what was read when the answer is 0. */
@@ -135,14 +136,14 @@ static int read_all(const char *text, struct arena *a, struct all *ret, struct e
 }
 
 /* What is written is what was read, but own: it holds the length of what it read. */
-static void test_both_ways(void **state)
+TEST(test_both_ways)
 {
 	static const char *const texts[] = {FULL,
 		"{\"text\":\"t\",\"array\":\"\",\"whole\":0,\"large\":0,\"hash\":"
 		"\"0000000000000000\","
 		"\"share\":null,\"colour\":\"red\",\"tone\":\"light\",\"names\":[],\"leaves\":[],"
-		"\"inner\":{\"n\":0},\"side\":{\"left\":0},\"own\":[0]}"};
-	(void)state;
+		"\"inner\":{\"n\":0},\"few\":[],\"bits\":\"0x00000000000000000000000000000000\","
+		"\"word\":\"0x0000000000000000\",\"side\":{\"left\":0},\"own\":[0]}"};
 	for (size_t i = 0; i < 2; i++) {
 		struct err err = {0};
 		struct arena a;
@@ -159,12 +160,13 @@ static void test_both_ways(void **state)
 		assert_int_equal(all.colour, i == 0 ? BLUE : RED);
 		assert_true(i == 1 || strcmp(all.leaves[0].rest.at, "\"z\":[1]") == 0);
 		assert_true(i == 0 || all.maybe == NULL);
+		assert_true(i == 1 || (all.bits[1] == 1 && all.bits[0] == 0xfedcba9876543210));
 		buf_release(&out);
 		arena_release(&a);
 	}
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const struct {
 		const char *text, *path, *msg;
@@ -201,11 +203,15 @@ static void test_refused(void **state)
 		{"{\"inner\":{\"since\":\"now\"}}", "/inner/since", "expected a time such as"},
 		{"{\"inner\":5}", "/inner", "expected an object"},
 		{"{\"side\":{\"left\":-2}}", "/side/left", "from -1 to 2147483647"},
+		{"{\"few\":[{},{},{}]}", "/few", "expected a list that is not so long"},
+		{"{\"few\":[{},{\"n\":-1}]}", "/few/1/n", "found -1"},
+		{"{\"bits\":\"0x1\"}", "/bits", "expected 0x and hex digits"},
+		{"{\"bits\":\"00000000000000000000000000000000\"}", "/bits", "expected 0x"},
+		{"{\"word\":\"0x00000000000000fG\"}", "/word", "expected 0x and hex digits"},
 		{"{\"own\":{}}", "/own", "a list of anything"},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 		struct arena a;
 		struct all all;
@@ -220,9 +226,8 @@ static void test_refused(void **state)
 	}
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-	(void)state;
 	for (enum oom_extent extent = OOM_ONE; extent <= OOM_ALL_AFTER; extent++) {
 		for (long n = 0; n < 1000; n++) {
 			struct err err = {0};
@@ -245,13 +250,4 @@ static void test_no_memory(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_both_ways),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_no_memory),
-	};
-
-	return cmocka_run_group_tests_name("json_record", tests, NULL, NULL) != 0;
-}
+TESTS(test_both_ways, test_refused, test_no_memory)

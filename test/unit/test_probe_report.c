@@ -358,15 +358,15 @@ TEST(refuses)
 		{OF("bench.mem_read", "pass", ",\"unit\":[]"), "/unit"},
 		{OF("bench.mem_read", "pass", ",\"basis\":\"hope\""), "/basis"},
 		{OF("mem.pattern", "pass", ",\"memory_errors\":{}"), "/memory_errors"},
-		{MEMORY("1"), "/memory_errors/offset"},
-		{MEMORY("{\"offset\":-1}"), "/memory_errors/offset"},
-		{MEMORY("{\"offset\":0,\"expected\":\"0x0\"}"), "/memory_errors/expected"},
+		{MEMORY("1"), "/memory_errors/0"},
+		{MEMORY("{\"offset\":-1}"), "/memory_errors/0/offset"},
+		{MEMORY("{\"offset\":0,\"expected\":\"0x0\"}"), "/memory_errors/0/expected"},
 		{MEMORY("{\"offset\":0,\"expected\":" WIDE ",\"got\":" WIDE
 			",\"again\":\"0x0000000000000000000000000000000G\"}"),
-			"/memory_errors/again"},
+			"/memory_errors/0/again"},
 		{MEMORY("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"), "/memory_errors"},
 		{OF("mem.pattern", "pass", ",\"compute_errors\":[{\"sm\":4294967296}]"),
-			"/compute_errors/sm"},
+			"/compute_errors/0/sm"},
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {

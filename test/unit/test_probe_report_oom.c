@@ -109,7 +109,7 @@ TEST(reading)
 		oom_begin(n, OOM_ALL_AFTER);
 		rc = check_read(&j, json_root(&j), &c, &err);
 		failed = oom_end();
-		assert_int_equal(rc, failed ? ERR_INVALID : 0);
+		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
 		assert_int_equal(c.status, failed ? STATUS_SKIP : STATUS_ERROR);
 		if (!failed)
 			break;

@@ -204,6 +204,9 @@ TEST(refuses_what_is_no_line)
 		"{\"link\":{\"reverse\":false,\"from\":\"\",\"to\":\"\",\"check\":{\"id\":\"mem."
 		"shared\","
 		"\"status\":\"pass\"}}}",
+		/* its check passed, and was read before it shows that the line is none */
+		"{\"link\":{\"reverse\":true,\"to\":\"\",\"check\":{\"id\":\"bench.p2p\","
+		"\"status\":\"pass\"}}}",
 		"{\"done\":true}{\"done\":true}"};
 
 	for (size_t i = 0; i < COUNT(texts); i++) {
