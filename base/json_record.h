@@ -66,6 +66,8 @@ struct json_own {
 };
 
 struct json_field {
+	const char *key;
+	unsigned flags; /* behind the key: so do rows name them */
 	enum json_kind kind;
 	size_t at;   /* offset of the member */
 	size_t n_at; /* of a list's count; a text's size */
@@ -74,8 +76,6 @@ struct json_field {
 		const char *const *words; /* NULL behind the last */
 		const struct json_own *own;
 	};
-	const char *key;
-	unsigned flags;
 	int64_t min, max; /* bounds of a number or of a list's length; 0, 0: those of its type */
 	const char *expected;        /* behind "expected "; NULL: as the kind says */
 	bool (*good)(const char *s); /* of a string */

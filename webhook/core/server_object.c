@@ -88,12 +88,13 @@ static const struct json_field part_fields[] = {
 };
 JSON_RECORD(part_record, part, part_fields, offsetof(struct part, rest));
 
+static const struct json_field part_list = REC_LIST(parts, at, part, "gpus");
+
 static int read_parts(struct json_reader *r, const struct json_node *v, void *to)
 {
-	static const struct json_field list = REC_LIST(parts, at, part, "gpus");
 	struct claim_record *c = to;
 	struct parts p = {0};
-	int rc = json_record_list(r, v, &list, &p);
+	int rc = json_record_list(r, v, &part_list, &p);
 
 	if (rc != 0)
 		return rc;
