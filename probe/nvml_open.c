@@ -73,6 +73,8 @@ const char *nvml_word(const struct nvml *n, int rc)
 	return text ? text : "no word for it";
 }
 
+/* The library stays loaded until the process ends, whatever it answers: a remote-GPU client's may have a thread of its own, which
+ * dlclose would leave without its code. */
 int nvml_open(const char *file, struct nvml **ret, struct err *err)
 {
 	struct nvml *n = calloc(1, sizeof(*n));
@@ -96,7 +98,6 @@ int nvml_open(const char *file, struct nvml **ret, struct err *err)
 				rc);
 		else
 			err_set(err, ERR_REFUSED, "the library is there, but it is no NVML");
-		(void)dlclose(n->library);
 		free(n);
 		return ERR_REFUSED;
 	}
@@ -113,7 +114,6 @@ void nvml_close(struct nvml *n)
 		return;
 	if (n->shutdown)
 		(void)n->shutdown();
-	(void)dlclose(n->library);
 	free(n);
 }
 

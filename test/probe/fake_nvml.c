@@ -2,6 +2,7 @@
 /* test: an NVML that says what the file GPUPROBE_FAKE_NVML tells it to; without one a server of one healthy GPU. Lines of
  *   gpus=8                    how many; driver=580.159.04
  *   init=18                   what nvmlInit answers
+ *   thread=1                  nvmlInit starts a thread of the library's own, which goes on whatever nvmlInit answers
  *   call.nvmlDeviceGetUUID=3  what a call answers, whatever the GPU
  *   throttle=0x44             a value of every GPU; 3.throttle=0x44 of GPU 3
  *   0.ecc_corrected=0,5       the first look finds 0, each one after it 5
@@ -11,9 +12,11 @@
  *   0.instance2.processes=1   what an instance has for itself: uuid, processes, memory_total, memory_free
  * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci (by default those of the fake runtime's GPUs).
  * Compiled with FAKE_NVML_OLD it lacks the calls that drivers got after 2019. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MAX_LINES 512
 #define MAX_GPUS 16
@@ -192,12 +195,33 @@ SIMPLE(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "throttle"
 SIMPLE(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, "throttle", 0)
 #endif
 
+static _Noreturn void *keep_house(void *unused)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	(void)unused;
+	for (;;)
+		(void)nanosleep(&nap, NULL);
+}
+
+/* As some remote-GPU clients do. The thread's code goes where the library goes. */
+static void start_thread(void)
+{
+	static pthread_t thread;
+	long long wanted;
+
+	number(find("thread"), 0, &wanted);
+	if (wanted && pthread_create(&thread, NULL, keep_house, NULL) == 0)
+		(void)pthread_detach(thread);
+}
+
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlInit_v2(void)
 {
 	long long rc;
 
 	load();
+	start_thread();
 	number(find("init"), SUCCESS, &rc);
 	return (int)rc;
 }

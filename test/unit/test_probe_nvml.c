@@ -171,6 +171,26 @@ static void cannot_be_opened(void **state)
 	nvml_close(NULL);
 }
 
+/* The library of a remote-GPU client may have threads of its own, also where it does not start: their code must stay. */
+static void threads_of_the_library_go_on(void **state)
+{
+	static const char *const scenarios[] = {"thread=1\ninit=999\n", "thread=1\n"};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct nvml *n = NULL;
+		struct err err = {0};
+		FILE *f = fopen(scenario, "w");
+
+		assert_non_null(f);
+		fputs(scenarios[i], f);
+		fclose(f);
+		assert_int_equal(nvml_open(library, &n, &err), i == 0 ? ERR_REFUSED : 0);
+		nvml_close(n);
+		usleep(20000); /* the thread wakes up, where it is, in a library or in nothing */
+	}
+}
+
 static void answers_that_fail(void **state)
 {
 	struct nvml *n = open_with(library, "gpus=2\ncall.nvmlDeviceGetCount_v2=999\n"
@@ -303,6 +323,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(healthy, setup, teardown),
 		cmocka_unit_test_setup_teardown(identifies, setup, teardown),
 		cmocka_unit_test_setup_teardown(cannot_be_opened, setup, teardown),
+		cmocka_unit_test_setup_teardown(threads_of_the_library_go_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_that_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(lost_gpu, setup, teardown),
 		cmocka_unit_test_setup_teardown(values, setup, teardown),
