@@ -72,11 +72,11 @@ static bool run_chains(struct exact *e, unsigned run, uint32_t shift)
 	void *out = e->out;
 	void *args[] = {&e->steps, &e->fold, &seed, &shift, &out};
 
-	return cuda_ok(w, e->r, w->rt->mem_set(out, 0, bytes, w->stream), "clearing memory") &&
+	return cuda_ok(w, e->r, w->rt->mem_set(out, 0, bytes, w->stream), "cudaMemsetAsync") &&
 	       launch(w, e->r, e->kernel, e->blocks, args) && finish(w, e->r) &&
 	       cuda_ok(w, e->r,
 		       w->rt->mem_copy(e->run[run], out, bytes, RT_DEVICE_TO_HOST, w->stream),
-		       "reading results") &&
+		       "cudaMemcpyAsync") &&
 	       finish(w, e->r);
 }
 
@@ -199,8 +199,7 @@ bool check_exact(struct check_world *w, struct check_result *r)
 	}
 	if (!memory || !e.seen)
 		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
-	else if (cuda_ok(w, r, w->rt->mem_alloc(&out, e.chains * sizeof(*e.out)),
-			 "allocating memory")) {
+	else if (cuda_ok(w, r, w->rt->mem_alloc(&out, e.chains * sizeof(*e.out)), "cudaMalloc")) {
 		e.out = out;
 		(void)run_all(&e);
 		if (cuda_usable(r))
@@ -221,10 +220,9 @@ bool check_shared_memory(struct check_world *w, struct check_result *r)
 	void *found = NULL, *sms = NULL;
 	void *args[] = {&rounds, &seed, &found, &sms};
 
-	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(f)), "allocating memory") &&
-		cuda_ok(w, r, w->rt->mem_alloc(&sms, blocks * sizeof(uint32_t)),
-			"allocating memory") &&
-		cuda_ok(w, r, w->rt->mem_set(found, 0, sizeof(f), w->stream), "clearing memory") &&
+	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(f)), "cudaMalloc") &&
+		cuda_ok(w, r, w->rt->mem_alloc(&sms, blocks * sizeof(uint32_t)), "cudaMalloc") &&
+		cuda_ok(w, r, w->rt->mem_set(found, 0, sizeof(f), w->stream), "cudaMemsetAsync") &&
 		launch(w, r, "gp_smem", blocks, args) && finish(w, r) &&
 		read_findings(w, r, found, &f)) {
 		r->errors = (int64_t)f.wrong_cells;

@@ -8,7 +8,7 @@
 
 #define RUNS_MAX 15
 
-bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *what)
+bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *call)
 {
 	enum probe_code code;
 
@@ -17,11 +17,9 @@ bool cuda_ok(struct check_world *w, struct check_result *r, int error, const cha
 	code = code_of_cuda(error, 1, 1);
 	r->cuda_error = error;
 	if (code_is_fault(code))
-		check_fail(r, code, "%s: %s (%s)", what, code_text(code)->sentence,
-			w->rt->error_name(error));
+		check_fail(r, code, CUDA_SAID, call, error, w->rt->error_name(error));
 	else
-		check_error(r, code, "%s: %s (%s)", what, code_text(code)->sentence,
-			w->rt->error_name(error));
+		check_error(r, code, CUDA_SAID, call, error, w->rt->error_name(error));
 	return false;
 }
 
@@ -41,16 +39,17 @@ bool launch(struct check_world *w, struct check_result *r, const char *name, uns
 {
 	rt_kernel kernel;
 
-	return cuda_ok(w, r, w->rt->library_kernel(&kernel, w->library, name), name) &&
+	return cuda_ok(w, r, w->rt->library_kernel(&kernel, w->library, name),
+		       "cudaLibraryGetKernel") &&
 	       cuda_ok(w, r,
 		       w->rt->launch(kernel, (struct rt_dim3){blocks, 1, 1},
 			       (struct rt_dim3){KERNEL_THREADS, 1, 1}, args, 0, w->stream),
-		       name);
+		       "cudaLaunchKernel");
 }
 
 bool finish(struct check_world *w, struct check_result *r)
 {
-	return cuda_ok(w, r, w->rt->stream_synchronize(w->stream), "waiting for the GPU");
+	return cuda_ok(w, r, w->rt->stream_synchronize(w->stream), "cudaStreamSynchronize");
 }
 
 bool read_findings(struct check_world *w, struct check_result *r, const void *found,
@@ -59,7 +58,7 @@ bool read_findings(struct check_world *w, struct check_result *r, const void *fo
 	memset(ret, 0xff, sizeof(*ret)); /* what is not copied is no pass */
 	return cuda_ok(w, r,
 		       w->rt->mem_copy(ret, found, sizeof(*ret), RT_DEVICE_TO_HOST, w->stream),
-		       "reading what was found") &&
+		       "cudaMemcpyAsync") &&
 	       finish(w, r);
 }
 
@@ -76,10 +75,11 @@ static int compare(const void *a, const void *b)
 static bool timed(struct check_world *w, struct check_result *r, rt_event from, rt_event to,
 	bool (*start)(struct check_world *, struct check_result *, void *), void *arg, float *ms)
 {
-	return cuda_ok(w, r, w->rt->event_record(from, w->stream), "an event") &&
-	       start(w, r, arg) && cuda_ok(w, r, w->rt->event_record(to, w->stream), "an event") &&
-	       cuda_ok(w, r, w->rt->event_synchronize(to), "waiting for the GPU") &&
-	       cuda_ok(w, r, w->rt->event_elapsed(ms, from, to), "an event's time");
+	return cuda_ok(w, r, w->rt->event_record(from, w->stream), "cudaEventRecord") &&
+	       start(w, r, arg) &&
+	       cuda_ok(w, r, w->rt->event_record(to, w->stream), "cudaEventRecord") &&
+	       cuda_ok(w, r, w->rt->event_synchronize(to), "cudaEventSynchronize") &&
+	       cuda_ok(w, r, w->rt->event_elapsed(ms, from, to), "cudaEventElapsedTime");
 }
 
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
@@ -88,8 +88,8 @@ bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 {
 	float ms[RUNS_MAX] = {0}, first;
 	rt_event from = NULL, to = NULL;
-	bool ok = cuda_ok(w, r, w->rt->event_create(&from), "an event") &&
-		  cuda_ok(w, r, w->rt->event_create(&to), "an event") &&
+	bool ok = cuda_ok(w, r, w->rt->event_create(&from), "cudaEventCreate") &&
+		  cuda_ok(w, r, w->rt->event_create(&to), "cudaEventCreate") &&
 		  timed(w, r, from, to, start, arg, &first);
 
 	if (runs > RUNS_MAX)

@@ -9,8 +9,8 @@
 /* Blocks of a grid for each multiprocessor. */
 #define BLOCKS_PER_SM 8
 
-/* True for RT_SUCCESS. Else the result says so: a failure when a healthy GPU cannot cause such an error, else an error. */
-bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *what);
+/* True for RT_SUCCESS. Else the result says so, with the call's name and the number: a failure when a healthy GPU cannot cause such an error, else an error. */
+bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *call);
 
 /* Can the context still be used after what r says? Errors of a running GPU stay with it. */
 bool cuda_usable(const struct check_result *r);

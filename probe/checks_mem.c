@@ -120,7 +120,7 @@ static bool take_memory(struct sweep *s, uint64_t wanted)
 			size /= 2;
 			continue;
 		}
-		if (!cuda_ok(s->w, s->r, error, "allocating memory"))
+		if (!cuda_ok(s->w, s->r, error, "cudaMalloc"))
 			return false;
 		c->first = s->bytes / sizeof(struct kernel_cell);
 		c->cells = next / sizeof(struct kernel_cell);
@@ -165,13 +165,13 @@ static bool plant(struct sweep *s)
 
 	if (!cuda_ok(s->w, s->r,
 		    s->w->rt->mem_copy(&cell, at, sizeof(cell), RT_DEVICE_TO_HOST, s->w->stream),
-		    "planting a fault") ||
+		    "cudaMemcpyAsync") ||
 		!finish(s->w, s->r))
 		return false;
 	cell.lo ^= 1ull << 17;
 	return cuda_ok(s->w, s->r,
 		       s->w->rt->mem_copy(at, &cell, sizeof(cell), RT_HOST_TO_DEVICE, s->w->stream),
-		       "planting a fault") &&
+		       "cudaMemcpyAsync") &&
 	       finish(s->w, s->r);
 }
 
@@ -284,10 +284,10 @@ bool check_mem_pattern(struct check_world *w, struct check_result *r)
 		return true;
 	}
 	w->within(w->arg, SMALL_STEP_S + (double)wanted / SLOWEST_RATE);
-	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(*s.found)), "allocating memory")) {
+	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(*s.found)), "cudaMalloc")) {
 		s.found = found;
 		if (cuda_ok(w, r, w->rt->mem_set(found, 0, sizeof(*s.found), w->stream),
-			    "clearing memory") &&
+			    "cudaMemsetAsync") &&
 			take_memory(&s, wanted)) {
 			if (s.n == 0)
 				check_error(r, CODE_OUT_OF_MEMORY,

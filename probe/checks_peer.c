@@ -30,7 +30,7 @@ struct transfer {
 static bool use(struct transfer *t, struct check_world *w)
 {
 	return cuda_ok(w, t->r, w->rt->set_device(w == t->from ? t->from_index : t->to_index),
-		"choosing a GPU");
+		"cudaSetDevice");
 }
 
 /* Ask for access. False: the result says why there is none. */
@@ -40,7 +40,7 @@ static bool open_access(struct transfer *t)
 	int can = 0, error;
 
 	if (!cuda_ok(t->from, t->r, rt->can_access_peer(&can, t->from_index, t->to_index),
-		    "asking for peer access"))
+		    "cudaDeviceCanAccessPeer"))
 		return false;
 	if (!can) {
 		check_skip(t->r, "no_peer_access");
@@ -55,7 +55,7 @@ static bool open_access(struct transfer *t)
 		check_skip(t->r, "no_peer_access");
 		return false;
 	}
-	return error == PEER_ENABLED || cuda_ok(t->from, t->r, error, "asking for peer access");
+	return error == PEER_ENABLED || cuda_ok(t->from, t->r, error, "cudaDeviceEnablePeerAccess");
 }
 
 static bool take_memory(struct transfer *t)
@@ -74,15 +74,16 @@ static bool take_memory(struct transfer *t)
 	}
 	t->cells = bytes / sizeof(struct kernel_cell);
 	return use(t, t->from) &&
-	       cuda_ok(t->from, t->r, rt->mem_alloc(&t->source, bytes), "allocating memory") &&
-	       cuda_ok(t->from, t->r, rt->event_create(&t->begin), "an event") &&
-	       cuda_ok(t->from, t->r, rt->event_create(&t->end), "an event") && use(t, t->to) &&
-	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->target, bytes), "allocating memory") &&
+	       cuda_ok(t->from, t->r, rt->mem_alloc(&t->source, bytes), "cudaMalloc") &&
+	       cuda_ok(t->from, t->r, rt->event_create(&t->begin), "cudaEventCreate") &&
+	       cuda_ok(t->from, t->r, rt->event_create(&t->end), "cudaEventCreate") &&
+	       use(t, t->to) &&
+	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->target, bytes), "cudaMalloc") &&
 	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->found, sizeof(struct kernel_findings)),
-		       "allocating memory") &&
+		       "cudaMalloc") &&
 	       cuda_ok(t->to, t->r,
 		       rt->mem_set(t->found, 0, sizeof(struct kernel_findings), t->to->stream),
-		       "clearing memory");
+		       "cudaMemsetAsync");
 }
 
 /* The pattern of this seed at the source, and nothing of it at the target. */
@@ -95,7 +96,7 @@ static bool prepare(struct transfer *t, uint64_t seed)
 	       cuda_ok(t->to, t->r,
 		       t->to->rt->mem_set(
 			       t->target, 0, t->cells * sizeof(struct kernel_cell), t->to->stream),
-		       "clearing memory") &&
+		       "cudaMemsetAsync") &&
 	       finish(t->to, t->r) && use(t, t->from) &&
 	       launch(t->from, t->r, "gp_fill", grid_of(t->from), args) && finish(t->from, t->r);
 }
@@ -106,14 +107,14 @@ static bool copy(struct transfer *t, float *ms)
 	struct check_world *w = t->from;
 	const struct rt *rt = w->rt;
 
-	return cuda_ok(w, t->r, rt->event_record(t->begin, w->stream), "an event") &&
+	return cuda_ok(w, t->r, rt->event_record(t->begin, w->stream), "cudaEventRecord") &&
 	       cuda_ok(w, t->r,
 		       rt->mem_copy(t->target, t->source, t->cells * sizeof(struct kernel_cell),
 			       RT_DEVICE_TO_DEVICE, w->stream),
-		       "copying to the other GPU") &&
-	       cuda_ok(w, t->r, rt->event_record(t->end, w->stream), "an event") &&
-	       cuda_ok(w, t->r, rt->event_synchronize(t->end), "waiting for the copy") &&
-	       cuda_ok(w, t->r, rt->event_elapsed(ms, t->begin, t->end), "an event's time");
+		       "cudaMemcpyAsync") &&
+	       cuda_ok(w, t->r, rt->event_record(t->end, w->stream), "cudaEventRecord") &&
+	       cuda_ok(w, t->r, rt->event_synchronize(t->end), "cudaEventSynchronize") &&
+	       cuda_ok(w, t->r, rt->event_elapsed(ms, t->begin, t->end), "cudaEventElapsedTime");
 }
 
 static bool compare(struct transfer *t, uint64_t seed)

@@ -96,9 +96,9 @@ bool check_mem_rate(struct check_world *w, struct check_result *r)
 		return true;
 	}
 	run.cells = bytes / sizeof(struct kernel_cell);
-	if (cuda_ok(w, r, w->rt->mem_alloc(&run.from, bytes), "allocating memory") &&
-		cuda_ok(w, r, w->rt->mem_alloc(&run.to, bytes), "allocating memory") &&
-		cuda_ok(w, r, w->rt->mem_alloc(&run.sink, sizeof(uint64_t)), "allocating memory") &&
+	if (cuda_ok(w, r, w->rt->mem_alloc(&run.from, bytes), "cudaMalloc") &&
+		cuda_ok(w, r, w->rt->mem_alloc(&run.to, bytes), "cudaMalloc") &&
+		cuda_ok(w, r, w->rt->mem_alloc(&run.sink, sizeof(uint64_t)), "cudaMalloc") &&
 		fill_buffer(w, r, run.from, run.cells))
 		(void)measure(w, r, (double)bytes * (r->id == CHECK_MEM_COPY ? 2 : 1), "B/s",
 			start_memory, &run);
@@ -128,7 +128,7 @@ static bool start_copy(struct check_world *w, struct check_result *r, void *arg)
 	return cuda_ok(w, r,
 		w->rt->mem_copy(to, from, run->bytes,
 			run->up ? RT_HOST_TO_DEVICE : RT_DEVICE_TO_HOST, w->stream),
-		"copying");
+		"cudaMemcpyAsync");
 }
 
 bool check_link_rate(struct check_world *w, struct check_result *r)
@@ -151,7 +151,7 @@ bool check_link_rate(struct check_world *w, struct check_result *r)
 	w->within(w->arg, 60);
 	if (!run.host) {
 		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
-	} else if (cuda_ok(w, r, w->rt->mem_alloc(&run.device, run.bytes), "allocating memory")) {
+	} else if (cuda_ok(w, r, w->rt->mem_alloc(&run.device, run.bytes), "cudaMalloc")) {
 		memset(run.host, 0x5a, run.bytes);
 		/* by a reference, if there is one; against the link by the parent, who knows it */
 		(void)measure(w, r, (double)run.bytes, "B/s", start_copy, &run);
@@ -206,7 +206,7 @@ bool check_flop_rate(struct check_world *w, struct check_result *r)
 	}
 	w->within(w->arg, 60);
 	if (cuda_ok(w, r, w->rt->mem_alloc(&run.out, chains * sizeof(struct kernel_chain)),
-		    "allocating memory")) {
+		    "cudaMalloc")) {
 		(void)measure(
 			w, r, (double)chains * run.steps * each, "FLOP/s", start_chains, &run);
 		if (cuda_usable(r))

@@ -45,6 +45,10 @@ static const struct code_text texts[CODE_COUNT] = {
 		"nodes, module "
 		"nvidia_uvm, the container's device rules), and look into the kernel's log.",
 		ACTION_CONFIGURE},
+	[CODE_NO_RUNTIME] = {"NO_RUNTIME", "no CUDA runtime could be loaded",
+		"Look at --cudart, or let the library path show libcudart.so.12; `gpuprobe` alone "
+		"has one of its own.",
+		ACTION_CONFIGURE},
 	[CODE_RUNTIME_INCOMPLETE] = {"RUNTIME_INCOMPLETE",
 		"the CUDA runtime that answers lacks a call that is needed",
 		"A remote-GPU client that replaces the runtime may not forward it: `gpuprobe list` "
@@ -100,6 +104,16 @@ static const struct code_text texts[CODE_COUNT] = {
 		"Take the GPU out of the pool; have the card replaced.", ACTION_ISOLATE},
 	[CODE_COMPUTE_ERRORS] = {"COMPUTE_ERRORS", "the GPU computed wrong results",
 		"Take the GPU out of the pool; have the card replaced.", ACTION_ISOLATE},
+	[CODE_WORK_MISSING] = {"WORK_MISSING",
+		"a kernel or a copy was called done, and did not do all of its work",
+		"In a pod suspect the remote-GPU client first; on a server take the GPU out of the "
+		"pool.",
+		ACTION_ISOLATE},
+	[CODE_TOO_FAST] = {"TOO_FAST",
+		"a rate is higher than the GPU's own clocks and widths allow",
+		"What was timed was not done, or the GPU misstates its clocks: in a pod suspect "
+		"the remote-GPU client or the virtual GPU.",
+		ACTION_ISOLATE},
 	[CODE_SMS_MISSED] = {"SMS_MISSED", "not every multiprocessor of the GPU was reached",
 		"Run it again on an idle GPU.", ACTION_RETRY},
 	[CODE_COVERAGE] = {"COVERAGE", "too little of the GPU's memory could be tested",

@@ -19,6 +19,7 @@ enum probe_code {
 	CODE_DRIVER_MISMATCH,
 	CODE_COMPAT_UNSUPPORTED,
 	CODE_INIT_FAILED,
+	CODE_NO_RUNTIME,         /* no CUDA runtime could be loaded */
 	CODE_RUNTIME_INCOMPLETE, /* a remote-GPU client's runtime without a call that is needed */
 	/* one GPU */
 	CODE_DEVICE_BUSY,
@@ -34,8 +35,10 @@ enum probe_code {
 	CODE_RETRIED,    /* it failed once, and not in a fresh process */
 	CODE_MEMORY_ERRORS,
 	CODE_COMPUTE_ERRORS,
-	CODE_SMS_MISSED, /* not every multiprocessor was reached */
-	CODE_COVERAGE,   /* too little memory could be tested */
+	CODE_WORK_MISSING, /* a kernel or copy did not do all of its work */
+	CODE_TOO_FAST,     /* more than its clocks and widths allow */
+	CODE_SMS_MISSED,   /* not every multiprocessor was reached */
+	CODE_COVERAGE,     /* too little memory could be tested */
 	CODE_LOW_FREE_MEMORY,
 	CODE_SHORT_ALLOCATION,
 	CODE_SLOW,
@@ -86,9 +89,6 @@ struct code_text {
 /* Never NULL; CODE_NONE and numbers out of range have empty texts. */
 const struct code_text *code_text(enum probe_code code);
 
-/* The code of this name; false when there is none. */
-bool code_by_name(const char *name, enum probe_code *ret);
-
 /* "reset"; never NULL. */
 const char *action_name(enum probe_action action);
 
@@ -97,6 +97,9 @@ bool code_by_name(const char *name, enum probe_code *ret);
 
 /* Can nothing at all be done with CUDA on this machine? */
 bool code_is_no_cuda(enum probe_code code);
+
+/* How a message begins of a call that failed: the call, its number, and the name of that. Tables repeat the first two words. */
+#define CUDA_SAID "%s: %d (%s)"
 
 /* Is it evidence against the GPU or server? If not, it only kept a check from running, and nothing is known. */
 bool code_is_fault(enum probe_code code);

@@ -8,6 +8,9 @@
 
 #include "probe/host.h"
 
+/* No GPU has more; a runtime that does not fill its properties leaves anything there. */
+#define MEMORY_MOST (1ull << 44)
+
 /* The driver that a runtime of this version needs at least, as NVIDIA counts drivers. */
 static int driver_branch(int runtime)
 {
@@ -145,25 +148,36 @@ static int mhz(int khz)
 	return khz > 0 ? khz / 1000 : -1;
 }
 
-enum probe_code device_describe(const struct rt *rt, int index, struct gpu_report *ret)
+/* Without a context, and so before device_memory(), whose figure is the one that counts. */
+static void take_memory(const unsigned char *bytes, struct gpu_report *gpu)
+{
+	uint64_t total;
+
+	memcpy(&total, bytes, sizeof(total));
+	if (total > 0 && total <= MEMORY_MOST)
+		gpu->memory_total_bytes = (int64_t)total;
+}
+
+enum probe_code device_describe(
+	const struct rt *rt, int index, struct gpu_report *ret, int *cuda_error)
 {
 	/* static size, of whatever version the runtime is; pointers are laid out for it */
 	union {
 		unsigned char bytes[RT_PROPERTIES_BYTES];
 		uint64_t align;
 	} properties;
-	int ecc, error;
+	int ecc;
 
 	report_gpu_init(ret);
 	ret->index = index;
 	memset(&properties, 0, sizeof(properties));
-	error = rt->device_properties(properties.bytes, index);
-	if (error != RT_SUCCESS) {
+	*cuda_error = rt->device_properties(properties.bytes, index);
+	if (*cuda_error != RT_SUCCESS) {
 		int driver = 0, runtime = 0;
 
 		(void)rt->driver_version(&driver);
 		(void)rt->runtime_version(&runtime);
-		return code_of_cuda(error, driver, runtime);
+		return code_of_cuda(*cuda_error, driver, runtime);
 	}
 	/* the field has 256 bytes, and the memory behind it is not a name */
 	properties.bytes[RT_PROPERTIES_NAME + 255] = '\0';
@@ -172,6 +186,7 @@ enum probe_code device_describe(const struct rt *rt, int index, struct gpu_repor
 	/* The runtime has no attribute for it; the name of an instance is "NVIDIA H200 MIG 1g.18gb". */
 	ret->mig = strstr(ret->name, " MIG ") ? 1 : -1;
 	take_uuid(properties.bytes + RT_PROPERTIES_UUID, ret);
+	take_memory(properties.bytes + RT_PROPERTIES_MEMORY, ret);
 	take_pci(rt, index, ret);
 	ret->cc_major = attribute(rt, RT_ATTR_CAPABILITY_MAJOR, index);
 	ret->cc_minor = attribute(rt, RT_ATTR_CAPABILITY_MINOR, index);

@@ -12,8 +12,9 @@
 enum probe_code device_count(const struct rt *rt, struct report *r);
 
 /* Everything known of device `index` without a context. An attribute that cannot be had stays unknown. CODE_NONE, or why not even the name
- * could be had. */
-enum probe_code device_describe(const struct rt *rt, int index, struct gpu_report *ret);
+ * could be had, and then *cuda_error. Its memory is what its properties call it. */
+enum probe_code device_describe(
+	const struct rt *rt, int index, struct gpu_report *ret, int *cuda_error);
 
 /* Free and total memory; makes the device's context, so call it in a worker and before any allocation. */
 enum probe_code device_memory(const struct rt *rt, struct gpu_report *ret, int *cuda_error);

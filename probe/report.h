@@ -135,6 +135,10 @@ void report_judge(struct report *r);
  * CODE_NONE: nothing. */
 enum probe_code report_problem(const struct report *r, const struct gpu_report *gpu);
 
+/* Where that is CODE_CUDA_ERROR: the call that failed and its number, "cudaMalloc: 999 ", as the first bytes of a text of the report;
+ * how many, 0: none is named. */
+size_t report_failed_call(const struct report *r, const struct gpu_report *gpu, const char **ret);
+
 /* "ok", "warn", "fail", "unknown"; "pass", "fail", "no_cuda", "inconclusive", "usage"; never NULL. */
 const char *report_health_name(enum gpu_health health);
 const char *report_verdict_name(enum probe_exit status);

@@ -155,39 +155,66 @@ void report_judge(struct report *r)
 			   : EXIT_INCONCLUSIVE;
 }
 
-/* Of the checks with this status the code that calls for most, the first one of several. */
-static enum probe_code code_of_checks(const struct gpu_report *gpu, enum check_status status)
+/* What is wrong with a GPU: as a code, and as it was told. */
+struct problem {
+	enum probe_code code;
+	const char *message;
+};
+
+/* Of the checks with this status the one that calls for most, the first one of several. */
+static struct problem worst_of_checks(const struct gpu_report *gpu, enum check_status status)
 {
-	enum probe_code most = CODE_NONE;
+	struct problem most = {CODE_NONE, ""};
 
 	for (size_t i = 0; i < CHECK_COUNT; i++) {
 		const struct check_result *c = gpu->checks[i];
 
 		if (c && c->status == status &&
-			(most == CODE_NONE || code_text(c->code)->action > code_text(most)->action))
-			most = c->code;
+			(most.code == CODE_NONE ||
+				code_text(c->code)->action > code_text(most.code)->action))
+			most = (struct problem){c->code, c->message};
 	}
 	return most;
 }
 
-enum probe_code report_problem(const struct report *r, const struct gpu_report *gpu)
+static struct problem find_problem(const struct report *r, const struct gpu_report *gpu)
 {
 	static const enum check_status order[] = {STATUS_FAIL, STATUS_ERROR, STATUS_WARN};
-	enum probe_code code = CODE_NONE;
+	struct problem found = {CODE_NONE, ""};
 
 	for (size_t i = 0; i < r->n_errors; i++) {
-		if (r->errors[i].gpu != gpu->index)
+		const struct report_error *e = &r->errors[i];
+
+		if (e->gpu != gpu->index)
 			continue;
-		if (code_is_fault(r->errors[i].code))
-			return r->errors[i].code;
-		if (code == CODE_NONE)
-			code = r->errors[i].code;
+		if (found.code == CODE_NONE || code_is_fault(e->code))
+			found = (struct problem){e->code, e->message};
+		if (code_is_fault(e->code))
+			return found;
 	}
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		if (order[i] != STATUS_FAIL && code != CODE_NONE)
+		struct problem worst = worst_of_checks(gpu, order[i]);
+
+		if (order[i] != STATUS_FAIL && found.code != CODE_NONE)
 			break;
-		if (code_of_checks(gpu, order[i]) != CODE_NONE)
-			return code_of_checks(gpu, order[i]);
+		if (worst.code != CODE_NONE)
+			return worst;
 	}
-	return code;
+	return found;
+}
+
+enum probe_code report_problem(const struct report *r, const struct gpu_report *gpu)
+{
+	return find_problem(r, gpu).code;
+}
+
+size_t report_failed_call(const struct report *r, const struct gpu_report *gpu, const char **ret)
+{
+	struct problem p = find_problem(r, gpu);
+
+	*ret = p.message;
+	/* as CUDA_SAID begins */
+	return p.code == CODE_CUDA_ERROR && strncmp(p.message, "cuda", 4) == 0
+		       ? strcspn(p.message, "(")
+		       : 0;
 }

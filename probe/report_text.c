@@ -22,7 +22,7 @@ enum column {
 	COLUMN_COUNT
 };
 
-#define CELL_MAX 40
+#define CELL_MAX 64
 #define GAP 2
 
 struct row {
@@ -99,7 +99,9 @@ static void fill(const struct report *r, const struct gpu_report *g, struct row 
 {
 	static const char *const words[] = {"unknown", "ok", "warn", "FAIL"};
 	enum probe_code code = report_problem(r, g);
-	const char *health = words[(unsigned)g->health <= HEALTH_FAIL ? g->health : HEALTH_UNKNOWN];
+	size_t called;
+	const char *call,
+		*health = words[(unsigned)g->health <= HEALTH_FAIL ? g->health : HEALTH_UNKNOWN];
 
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		put_cell(row->cell[i], "");
@@ -119,8 +121,10 @@ static void fill(const struct report *r, const struct gpu_report *g, struct row 
 	fill_rate(g->checks[CHECK_H2D], false, row->cell[COLUMN_H2D]);
 	fill_rate(g->checks[CHECK_P2P], false, row->cell[COLUMN_P2P]);
 	fill_exact(g, row->cell[COLUMN_EXACT]);
-	snprintf(row->cell[COLUMN_HEALTH], CELL_MAX, "%s%s%s", health,
-		code == CODE_NONE ? "" : "  ", code_text(code)->name);
+	called = report_failed_call(r, g, &call);
+	snprintf(row->cell[COLUMN_HEALTH], CELL_MAX, "%s%s%s%s%.*s", health,
+		code == CODE_NONE ? "" : "  ", code_text(code)->name, called ? " " : "",
+		called ? (int)called - 1 : 0, call);
 }
 
 static size_t table_width(const size_t width[COLUMN_COUNT], unsigned shown)

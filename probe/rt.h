@@ -53,10 +53,12 @@ enum rt_attribute {
 
 enum rt_copy { RT_HOST_TO_DEVICE = 1, RT_DEVICE_TO_HOST = 2, RT_DEVICE_TO_DEVICE = 3 };
 
-/* The runtime copies its cudaDeviceProp here, of whatever size its version has; name and uuid alone have stayed where they were. */
+/* The runtime copies its cudaDeviceProp here, of whatever size its version has; name, uuid and total memory have stayed where
+ * they were. */
 #define RT_PROPERTIES_BYTES 4096
 #define RT_PROPERTIES_NAME 0
 #define RT_PROPERTIES_UUID 256
+#define RT_PROPERTIES_MEMORY 288 /* totalGlobalMem, a size_t */
 
 /* Passed by value in a launch, laid out as CUDA's dim3. */
 struct rt_dim3 {

@@ -90,13 +90,15 @@ static int look_around(struct worker *w)
 	for (int i = 0; code == CODE_NONE && i < seen.cuda; i++) {
 		struct gpu_report gpu;
 		enum probe_code why;
+		int error;
 
 		tell_within(&w->tell, "list", STEP_LIMIT_S);
-		why = device_describe(w->rt, i, &gpu);
+		why = device_describe(w->rt, i, &gpu, &error);
 		tell_gpu(w, &gpu);
 		if (why != CODE_NONE)
-			tell_error(&w->tell, i, why, 0, "GPU %d does not say what it is: %s", i,
-				code_text(why)->sentence);
+			tell_error(&w->tell, i, why, error,
+				CUDA_SAID ": it does not say what it is", "cudaGetDeviceProperties",
+				error, w->rt->error_name(error));
 	}
 	report_release(&seen);
 	return code == CODE_NONE ? 0 : 1;
@@ -165,10 +167,10 @@ static bool load_kernels(struct worker *w, const struct gpu_report *gpu, rt_libr
 			"--version lists them)",
 			gpu->cc_major, gpu->cc_minor);
 	else if (code_is_fault(code_of_cuda(error, 1, 1)))
-		check_fail(&r, code_of_cuda(error, 1, 1), "loading the kernels: %s",
+		check_fail(&r, code_of_cuda(error, 1, 1), CUDA_SAID, "cudaLibraryLoadData", error,
 			w->rt->error_name(error));
 	else
-		check_error(&r, code_of_cuda(error, 1, 1), "loading the kernels: %s",
+		check_error(&r, code_of_cuda(error, 1, 1), CUDA_SAID, "cudaLibraryLoadData", error,
 			w->rt->error_name(error));
 	tell_check(w, &r);
 	return error == RT_SUCCESS;
@@ -237,13 +239,19 @@ static enum probe_code take_gpu(struct worker *w, struct gpu_report *gpu)
 	/* choosing a device makes its context, and a list is to make none */
 	bool context = w->job->profile != PROFILE_LIST || w->job->free_memory;
 	int error = context ? w->rt->set_device(w->job->index) : RT_SUCCESS;
-	enum probe_code code = error == RT_SUCCESS ? device_describe(w->rt, w->job->index, gpu)
-						   : code_of_cuda(error, 1, 1);
+	enum probe_code code = code_of_cuda(error, 1, 1);
+	const char *call = "cudaSetDevice";
 
+	if (code == CODE_NONE) {
+		code = device_describe(w->rt, w->job->index, gpu, &error);
+		call = "cudaGetDeviceProperties";
+	}
 	if (w->job->visible && report_is_instance(w->job->visible))
 		gpu->mig = 1; /* whatever its name says */
-	if (code == CODE_NONE && context)
+	if (code == CODE_NONE && context) {
 		code = device_memory(w->rt, gpu, &error);
+		call = "cudaMemGetInfo";
+	}
 	if (w->job->visible && (code == CODE_NO_DEVICE || code == CODE_GPU_MISSING)) {
 		tell_error(&w->tell, w->job->index, CODE_GPU_MISSING, error,
 			"NVML knows it, and CUDA does not show it to a process that asks for %s",
@@ -251,8 +259,9 @@ static enum probe_code take_gpu(struct worker *w, struct gpu_report *gpu)
 		return CODE_GPU_MISSING;
 	}
 	if (code != CODE_NONE) {
-		tell_error(&w->tell, w->job->index, code, error, "GPU %d cannot be used: %s",
-			w->job->index, code_text(code)->sentence);
+		tell_error(&w->tell, w->job->index, code, error,
+			CUDA_SAID ": GPU %d cannot be used", call, error, w->rt->error_name(error),
+			w->job->index);
 		return code;
 	}
 	tell_gpu(w, gpu);
@@ -298,7 +307,7 @@ static int probe_gpu(struct worker *w)
 			rc = run_checks(w, &world, results);
 		} else {
 			tell_error(&w->tell, w->job->index, code_of_cuda(error, 1, 1), error,
-				"no stream: %s", w->rt->error_name(error));
+				CUDA_SAID, "cudaStreamCreate", error, w->rt->error_name(error));
 		}
 	}
 	thresholds_release(&thresholds);

@@ -44,12 +44,12 @@ int worker_main(const char *job_text, int fd)
 	}
 	rc = job.cudart ? rt_dlopen(job.cudart, &rt, &err) : rt_default(&rt, &err);
 	if (rc != 0) {
-		struct wire_line line = {
-			.kind = WIRE_ERROR, .error = {.gpu = -1, .code = CODE_RUNTIME_INCOMPLETE}};
+		struct wire_line line = {.kind = WIRE_ERROR,
+					 .error = {.gpu = -1, .code = CODE_NO_RUNTIME}},
+				 done = {.kind = WIRE_DONE};
 
-		(void)snprintf(line.error.message, sizeof(line.error.message),
-			"no CUDA runtime: %.280s", err.msg);
-		rc = wire_send(&line, fd) ? 1 : 3;
+		(void)snprintf(line.error.message, sizeof(line.error.message), "%.300s", err.msg);
+		rc = wire_send(&line, fd) && wire_send(&done, fd) ? 1 : 3;
 	} else {
 		rc = worker_run(&rt, &job, fd, asked, NULL);
 	}

@@ -43,11 +43,11 @@ static bool on_stopped(void *arg)
 }
 
 /* False: it is an error, which was told. */
-static bool went_well(struct pair *p, int error, const char *what)
+static bool went_well(struct pair *p, int error, const char *call)
 {
 	if (error == RT_SUCCESS)
 		return true;
-	tell_error(&p->tell, -1, code_of_cuda(error, 1, 1), error, "%s: %s", what,
+	tell_error(&p->tell, -1, code_of_cuda(error, 1, 1), error, CUDA_SAID, call, error,
 		error == RT_MISSING_CALL ? "the runtime lacks it" : p->rt->error_name(error));
 	return false;
 }
@@ -61,11 +61,12 @@ static bool take_gpu(struct pair *p, int side)
 	rt_library library = NULL;
 	rt_stream stream = NULL;
 
-	if (!went_well(p, error, "choosing a GPU"))
+	if (!went_well(p, error, "cudaSetDevice"))
 		return false;
-	if (device_describe(p->rt, index, gpu) != CODE_NONE ||
-		device_memory(p->rt, gpu, &error) != CODE_NONE)
-		return went_well(p, error == RT_SUCCESS ? RT_UNKNOWN : error, "describing a GPU");
+	if (device_describe(p->rt, index, gpu, &error) != CODE_NONE)
+		return went_well(p, error, "cudaGetDeviceProperties");
+	if (device_memory(p->rt, gpu, &error) != CODE_NONE)
+		return went_well(p, error == RT_SUCCESS ? RT_UNKNOWN : error, "cudaMemGetInfo");
 	image = kernel_image_for(gpu->cc_major, gpu->cc_minor);
 	/* what was loaded for the first serves the second, if it is of its kind */
 	if (side == 1 && gpu->cc_major == p->gpus[0].cc_major &&
@@ -74,9 +75,9 @@ static bool take_gpu(struct pair *p, int side)
 	else if (side == 0 &&
 		 !went_well(p,
 			 image ? p->rt->library_load(&library, image->data) : RT_NO_KERNEL_IMAGE,
-			 "loading the kernels"))
+			 "cudaLibraryLoadData"))
 		return false;
-	if (!went_well(p, p->rt->stream_create(&stream), "a stream"))
+	if (!went_well(p, p->rt->stream_create(&stream), "cudaStreamCreate"))
 		return false;
 	p->worlds[side] = (struct check_world){.rt = p->rt,
 		.job = p->job,

@@ -305,7 +305,7 @@ static int run_here(struct crowd *c, struct running *w, struct err *err)
 		(void)worker_nvml(w->job, fd, is_over, c);
 	else if ((w->job->cudart ? rt_dlopen(w->job->cudart, &rt, &why) : rt_default(&rt, &why)) !=
 		 0)
-		crowd_note(c, w, CODE_RUNTIME_INCOMPLETE, 0, why.msg);
+		crowd_note(c, w, CODE_NO_RUNTIME, 0, why.msg);
 	else
 		(void)worker_run(&rt, w->job, fd, is_over, c);
 	(void)lseek(fd, 0, SEEK_SET);

@@ -11,9 +11,6 @@
 
 #include "probe/rt.h"
 
-/* More than this is not moved between host and device: its time counts, not its bytes. */
-#define COPY_MOST (32u << 20)
-
 int cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
 	struct fake_device *d;
@@ -106,8 +103,6 @@ int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *st
 		fake_send(source, from, target, to, bytes);
 		return 0;
 	}
-	if (bytes > COPY_MOST && !fake()->copy_all)
-		return 0;
 	if (source)
 		fake_host_reads(source, from, bytes);
 	if (target)

@@ -113,7 +113,6 @@ struct fake_scenario {
 	int driver, runtime; /* 12090 */
 	int init;            /* what every call on devices answers; 0 */
 	double launch_s;     /* of each kernel */
-	bool copy_all;
 	struct fake_device devices[FAKE_DEVICES_MAX];
 	int n_devices;
 	struct fake_rule rules[FAKE_RULES_MAX];

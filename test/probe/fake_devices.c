@@ -96,7 +96,7 @@ int cudaDeviceGetAttribute(int *value, int attribute, int device)
 	return error ? error : fake_done(attribute_of(d, attribute, value));
 }
 
-/* Name and UUID, which is all that is where it was in every version. */
+/* Name, UUID and total memory, which is all that is where it was in every version. */
 static int properties(void *to, int device)
 {
 	struct fake_device *d;
@@ -106,7 +106,8 @@ static int properties(void *to, int device)
 
 	if (error)
 		return error;
-	memset(to, 0, RT_PROPERTIES_UUID + 16);
+	memset(to, 0, RT_PROPERTIES_MEMORY);
+	memcpy((char *)to + RT_PROPERTIES_MEMORY, &d->total, sizeof(d->total));
 	memcpy((char *)to + RT_PROPERTIES_NAME, d->name, sizeof(d->name));
 	for (int i = 0; hex && *hex && i < 16; hex++) {
 		unsigned byte;

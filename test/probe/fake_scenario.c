@@ -377,8 +377,6 @@ static void read_top(const struct json *j, struct fake_scenario *s)
 			s->init = small(j, key);
 		else if (is_member(j, key, "launch_us"))
 			s->launch_s = number(j, key) / 1e6;
-		else if (is_member(j, key, "copy_all"))
-			s->copy_all = truth(j, key);
 		else if (is_member(j, key, "devices")) {
 			JSON_EACH(j, list(j, key), device)
 			read_device(j, device, s);

@@ -54,6 +54,16 @@ def test_runtime_without_calls(w):
 def test_no_such_runtime(w):
     done = w.run("verify", cudart=os.path.join(w.folder, "nothing.so"))
     assert done.status == 3 and "nothing.so" in done.stderr
+    assert [c for g, c in done.codes() if g is None] == ["NO_RUNTIME"], "and no word of a worker that died"
+
+
+@pytest.mark.parametrize("call, error", [("cudaMemGetInfo", 999), ("cudaMalloc", 710), ("cudaStreamCreate", 710)])
+def test_the_table_names_the_call_that_failed(w, call, error):
+    done = w.run("verify", calls=[{"call": call, "error": error, "sticky": True, "worker": True}])
+    assert done.status == 4
+    row = done.stderr.splitlines()[1]
+    assert row.endswith("CUDA_ERROR " + call + ": " + str(error)) or error == 999, done.stderr
+    assert call + ": " + str(error) in " ".join(done.stderr.split())
 
 
 # ---- healthy ----
@@ -76,7 +86,7 @@ def test_list_needs_no_context(w):
     done = w.run("list", calls=[{"call": "cudaMemGetInfo", "error": 2}])
     assert done.status == 0 and done.fit() == [True]
     assert done.report["gpus"][0]["name"] == "NVIDIA H200"
-    assert done.report["gpus"][0]["memory_total_bytes"] is None
+    assert done.report["gpus"][0]["memory_total_bytes"] == 2048 << 20, "what its properties say"
     assert w.run("list", "--free").report["gpus"][0]["memory_total_bytes"] == 2048 << 20
 
 

@@ -106,6 +106,7 @@ static int setup(void **state)
 	says.free_bytes = 149422080000;
 	says.total = 150051225600;
 	memset(says.properties, 0xa5, sizeof(says.properties));
+	memcpy(says.properties + RT_PROPERTIES_MEMORY, &says.total, sizeof(says.total));
 	set_name("NVIDIA H200");
 	for (int i = 0; i < 16; i++)
 		says.properties[RT_PROPERTIES_UUID + i] = (unsigned char)(i * 17);
@@ -218,10 +219,11 @@ static void driver_is_not_told(void **state)
 static void describes(void **state)
 {
 	struct gpu_report g;
+	int error;
 
 	(void)state;
 	memset(&g, 0x55, sizeof(g));
-	assert_int_equal(device_describe(&rt, 3, &g), CODE_NONE);
+	assert_int_equal(device_describe(&rt, 3, &g, &error), CODE_NONE);
 	assert_int_equal(g.index, 3);
 	assert_string_equal(g.name, "NVIDIA H200");
 	assert_string_equal(g.uuid, "GPU-00112233-4455-6677-8899-aabbccddeeff");
@@ -236,7 +238,8 @@ static void describes(void **state)
 	assert_int_equal(g.clock_max_mhz, 1980);
 	assert_int_equal(g.memory_clock_max_mhz, 3201);
 	assert_int_equal(g.memory_bus_bits, 6144);
-	assert_int_equal(g.memory_total_bytes, -1);
+	assert_int_equal(g.memory_total_bytes, 150051225600);
+	assert_int_equal(g.memory_free_bytes, -1);
 	assert_false(g.fit);
 	for (int i = 0; i < CHECK_COUNT; i++)
 		assert_null(g.checks[i]);
@@ -245,13 +248,14 @@ static void describes(void **state)
 static void describes_what_it_can(void **state)
 {
 	struct gpu_report g;
+	int error;
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(says.attribute); i++)
 		says.attribute[i] = -1000;
 	says.pci = NULL;
 	memset(says.properties + RT_PROPERTIES_UUID, 0, 16);
-	assert_int_equal(device_describe(&rt, 0, &g), CODE_NONE);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_string_equal(g.uuid, "");
 	assert_string_equal(g.pci, "");
 	assert_int_equal(g.cc_major, -1);
@@ -261,7 +265,7 @@ static void describes_what_it_can(void **state)
 	says.pci = "nonsense";
 	says.attribute[RT_ATTR_CLOCK_KHZ] = 0;
 	says.attribute[RT_ATTR_ECC] = -5;
-	assert_int_equal(device_describe(&rt, 0, &g), CODE_NONE);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_string_equal(g.pci, "0000:3a:01.0");
 	assert_int_equal(g.clock_max_mhz, -1);
 	assert_int_equal(g.ecc, -1);
@@ -270,10 +274,11 @@ static void describes_what_it_can(void **state)
 static void mig_instance(void **state)
 {
 	struct gpu_report g;
+	int error;
 
 	(void)state;
 	set_name("NVIDIA H200 MIG 1g.18gb");
-	assert_int_equal(device_describe(&rt, 0, &g), CODE_NONE);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_int_equal(g.mig, 1);
 	assert_string_equal(g.uuid, "MIG-00112233-4455-6677-8899-aabbccddeeff");
 }
@@ -282,29 +287,47 @@ static void mig_instance(void **state)
 static void hostile_name(void **state)
 {
 	struct gpu_report g;
+	int error;
 
 	(void)state;
 	memset(says.properties, 0x1b, 256);
-	assert_int_equal(device_describe(&rt, 0, &g), CODE_NONE);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_int_equal(strlen(g.name), sizeof(g.name) - 1);
 	for (const char *p = g.name; *p; p++)
 		assert_int_equal(*p, '?');
 	says.properties[0] = '\0';
-	assert_int_equal(device_describe(&rt, 0, &g), CODE_NONE);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_string_equal(g.name, "");
+}
+
+/* A runtime that leaves there what was there, and one that says nothing. */
+static void memory_that_is_none(void **state)
+{
+	struct gpu_report g;
+	int error;
+
+	(void)state;
+	memset(says.properties + RT_PROPERTIES_MEMORY, 0xa5, 8);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
+	assert_int_equal(g.memory_total_bytes, -1);
+	memset(says.properties + RT_PROPERTIES_MEMORY, 0, 8);
+	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
+	assert_int_equal(g.memory_total_bytes, -1);
 }
 
 static void cannot_be_described(void **state)
 {
 	struct gpu_report g;
+	int error;
 
 	(void)state;
 	says.properties_error = 101;
-	assert_int_equal(device_describe(&rt, 5, &g), CODE_GPU_MISSING);
+	assert_int_equal(device_describe(&rt, 5, &g, &error), CODE_GPU_MISSING);
+	assert_int_equal(error, 101);
 	assert_int_equal(g.index, 5);
 	assert_string_equal(g.name, "");
 	says.properties_error = RT_MISSING_CALL;
-	assert_int_equal(device_describe(&rt, 5, &g), CODE_RUNTIME_INCOMPLETE);
+	assert_int_equal(device_describe(&rt, 5, &g, &error), CODE_RUNTIME_INCOMPLETE);
 }
 
 static void memory(void **state)
@@ -355,6 +378,7 @@ int main(void)
 		cmocka_unit_test_setup(describes_what_it_can, setup),
 		cmocka_unit_test_setup(mig_instance, setup),
 		cmocka_unit_test_setup(hostile_name, setup),
+		cmocka_unit_test_setup(memory_that_is_none, setup),
 		cmocka_unit_test_setup(cannot_be_described, setup),
 		cmocka_unit_test_setup(memory, setup),
 	};
