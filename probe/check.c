@@ -86,7 +86,7 @@ void check_begin(struct check_result *ret, enum check_id id)
 	memset(ret, 0, sizeof(*ret));
 	ret->id = id;
 	ret->duration_s = ret->value = ret->expected = ret->ratio = NAN;
-	ret->warn_below = ret->fail_below = NAN;
+	ret->warn_below = ret->fail_below = ret->fail_above = NAN;
 	ret->bytes_tested = ret->errors = -1;
 	ret->coverage_percent = -1;
 	ret->bits_0_to_1 = ret->bits_1_to_0 = ret->pages = -1;
@@ -158,6 +158,8 @@ const char *check_doubt(const struct check_result *r)
 	/* not a comparison that NAN passes */
 	if (is_rate(r->id) && !(isfinite(r->value) && r->value > 0))
 		return "it measured nothing";
+	if (r->value > r->fail_above)
+		return "it is faster than its clocks allow";
 	return NULL;
 }
 
@@ -170,6 +172,16 @@ static void describe(const struct check_result *r, char *to, size_t size)
 	units_write(r->expected, r->unit, expected);
 	snprintf(to, size, "%s: %s, %.0f %% of the %s expected by %s", check_kind(r->id)->title,
 		value, r->ratio * 100, expected, check_basis_name(r->basis));
+}
+
+static void fail_above(struct check_result *r)
+{
+	char value[UNITS_MAX], most[UNITS_MAX];
+
+	units_write(r->value, r->unit, value);
+	units_write(r->fail_above, r->unit, most);
+	check_fail(r, CODE_TOO_FAST, "%s: %s, and its clocks and widths allow at most %s",
+		check_kind(r->id)->title, value, most);
 }
 
 void check_judge_rate(struct check_result *r)
@@ -185,6 +197,10 @@ void check_judge_rate(struct check_result *r)
 	}
 	if (r->value <= 0) {
 		check_fail(r, CODE_SLOW, "%s: nothing was measured", check_kind(r->id)->title);
+		return;
+	}
+	if (r->value > r->fail_above) {
+		fail_above(r);
 		return;
 	}
 	check_pass(r);

@@ -95,7 +95,8 @@ struct check_result {
 	int cuda_error; /* the runtime's number, or 0 */
 	/* rates: */
 	double value, expected, ratio, warn_below, fail_below; /* NAN when there is none */
-	const char *unit; /* "B/s", "FLOP/s", "s", "B"; a literal, or NULL */
+	double fail_above; /* in units of value; NAN: nothing bounds it */
+	const char *unit;  /* "B/s", "FLOP/s", "s", "B"; a literal, or NULL */
 	enum check_basis basis;
 	/* mem.pattern: */
 	int64_t bytes_tested, errors;            /* -1 when it did not count */
@@ -142,8 +143,8 @@ void check_error(struct check_result *r, enum probe_code code, const char *fmt, 
  * believed, or does not say pass. */
 const char *check_doubt(const struct check_result *r);
 
-/* Judge value / expected by warn_below and fail_below: a value that is not a number fails (CODE_NOT_A_NUMBER), without an
- * expectation it passes as information. Nothing (0 or less) fails in any case. */
+/* Judge value by fail_above (CODE_TOO_FAST), and value / expected by warn_below and fail_below: a value that is not a number fails
+ * (CODE_NOT_A_NUMBER), without an expectation it passes as information. Nothing (0 or less) fails in any case. */
 void check_judge_rate(struct check_result *r);
 
 #endif

@@ -94,6 +94,8 @@ static void put_figures(const struct check_result *c, struct buf *out)
 	out_double(out, "ratio", c->ratio);
 	out_double(out, "warn_below", c->warn_below);
 	out_double(out, "fail_below", c->fail_below);
+	if (isfinite(c->fail_above))
+		out_double(out, "fail_above", c->fail_above);
 	out_text(out, "basis", check_basis_name(c->basis));
 }
 

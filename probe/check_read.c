@@ -77,6 +77,7 @@ static const struct json_field check_fields[] = {
 	REC_DOUBLE(check_result, ratio, "ratio", .min = INT64_MIN),
 	REC_DOUBLE(check_result, warn_below, "warn_below", .min = INT64_MIN),
 	REC_DOUBLE(check_result, fail_below, "fail_below", .min = INT64_MIN),
+	REC_DOUBLE(check_result, fail_above, "fail_above", .min = INT64_MIN),
 	REC_WORD(check_result, basis, "basis", .word = basis_name, .max = BASIS_LINK,
 		.expected = "a known basis"),
 	REC_ARRAY(check_result, memory, memory_error, "memory_errors"),

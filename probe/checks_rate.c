@@ -72,6 +72,8 @@ static bool measure(struct check_world *w, struct check_result *r, double amount
 		r->basis = BASIS_NONE;
 		if (w->job->profile != PROFILE_VERIFY_REMOTE)
 			thresholds_expect(w->thresholds, w->gpu, r);
+		else
+			r->fail_above = thresholds_most(w->gpu, r->id);
 		check_judge_rate(r);
 		if (r->code != CODE_SLOW || w->stopped(w->arg))
 			break;

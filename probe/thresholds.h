@@ -55,8 +55,8 @@ void thresholds_write(const struct report *r, struct buf *out);
 /* Is it a rate of the GPU alone, which another GPU of its model reaches too? */
 bool thresholds_is_rate(enum check_id id);
 
-/* Set a rate's expectation, shares and basis: a reference for this GPU, else what its clocks say; nothing when an attribute is missing
- * or odd, or when no shares are known for it. r->value is known; more than 1.05 of what the clocks allow means that they are not to be believed: no expectation. */
+/* Set a rate's expectation, shares, basis and upper bound: a reference for this GPU, else what its clocks say; nothing when an attribute
+ * is missing or odd. Without known shares there is an upper bound alone. */
 void thresholds_expect(
 	const struct thresholds *t, const struct gpu_report *gpu, struct check_result *r);
 
@@ -64,6 +64,9 @@ void thresholds_expect(
  * NAN: unknown. */
 double expect_memory_rate(const struct gpu_report *gpu);
 double expect_fp32_rate(const struct gpu_report *gpu);
+
+/* The most that this rate can be, by the GPU's clocks and widths, whatever else is known of it: more was not measured, but made up. NAN: unknown. */
+double thresholds_most(const struct gpu_report *gpu, enum check_id id);
 
 /* Compare GPUs of one model with the best of them, when they have no other expectation: slower than `peers` allows is a warning or failure. */
 void thresholds_peers(const struct thresholds *t, struct report *r);

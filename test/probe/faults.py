@@ -106,6 +106,12 @@ FAULTS = [
     Fault("mem.pattern", "error", "OUT_OF_MEMORY", 4, **call("cudaMalloc", 2, worker=True)),
     Fault("bench.mem_read", "fail", "SLOW", 1, **device(speed={"read": 0.6})),
     Fault("bench.mem_read", "warn", "SLOW", 0, **device(speed={"read": 0.82})),
+    # 44.7 TB/s of a GPU of 64 GB/s: what was timed was not done
+    Fault("bench.mem_read", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"read": 700})),
+    Fault("bench.mem_read", "fail", "TOO_FAST", 1, local=False, **device(speed={"read": 1.2})),
+    Fault("bench.mem_write", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"write": 1.2})),
+    Fault("bench.fp32", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fma32": 1.5})),
+    Fault("bench.tensor", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"mma16": 20})),
     Fault("bench.mem_read", "fail", "NOT_A_NUMBER", 1, **device(nan_time="gp_read")),
     Fault("bench.mem_read", "fail", "SLOWER_THAN_PEERS", 1, gpu=1, gpus=2,
           devices=[{"memory_clock_mhz": 0}, {"memory_clock_mhz": 0, "speed": {"read": 0.5}}]),

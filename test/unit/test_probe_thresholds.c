@@ -122,13 +122,43 @@ static void clocks(void **state)
 	assert_int_equal(judged(CHECK_MEM_COPY, 0.64 * peak).status, STATUS_FAIL);
 	assert_int_equal(
 		judged(CHECK_FP32_RATE, 0.39 * expect_fp32_rate(&r.gpus[0])).status, STATUS_FAIL);
-	/* faster than can be: the clocks are not to be believed */
-	assert_int_equal(judged(CHECK_MEM_READ, 1.06 * peak).basis, BASIS_NONE);
-	assert_true(isnan(judged(CHECK_MEM_READ, 1.06 * peak).expected));
 	/* no shares are known: left to its peers, not passed by an expectation that cannot fail it */
 	assert_int_equal(judged(CHECK_MEM_WRITE, 0.1 * peak).basis, BASIS_NONE);
 	assert_int_equal(judged(CHECK_MEM_READ, (double)NAN).code, CODE_NOT_A_NUMBER);
 	assert_int_equal(judged(CHECK_MEM_READ, 0).status, STATUS_FAIL);
+}
+
+/* The work was not done, or time or clocks are made up: no pass, whatever the expectation, and also where there is none. */
+static void too_good_is_a_failure(void **state)
+{
+	double memory = expect_memory_rate(&r.gpus[0]), fp32 = expect_fp32_rate(&r.gpus[0]);
+	const struct {
+		enum check_id id;
+		double most;
+	} bounds[] = {{CHECK_MEM_READ, 1.05 * memory}, {CHECK_MEM_WRITE, 1.05 * memory},
+		{CHECK_MEM_COPY, 1.05 * memory}, {CHECK_FP32_RATE, 1.3 * fp32},
+		{CHECK_FP64_RATE, 0.65 * fp32}, {CHECK_TENSOR_RATE, 83.2 * fp32}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(bounds); i++) {
+		struct check_result c = judged(bounds[i].id, 0.999 * bounds[i].most);
+
+		assert_int_equal(c.status, STATUS_PASS);
+		c = judged(bounds[i].id, 1.001 * bounds[i].most);
+		assert_int_equal(c.status, STATUS_FAIL);
+		assert_int_equal(c.code, CODE_TOO_FAST);
+		/* what a worker tells its parent is held to it, too */
+		check_pass(&c);
+		assert_non_null(check_doubt(&c));
+	}
+	/* 44.7 TB/s of 64 GB/s */
+	r.gpus[0].memory_clock_max_mhz = 1000;
+	r.gpus[0].memory_bus_bits = 256;
+	assert_int_equal(judged(CHECK_MEM_READ, 44.7e12).code, CODE_TOO_FAST);
+	/* a GPU that does not say bounds nothing */
+	r.gpus[0].memory_bus_bits = -1;
+	assert_int_equal(judged(CHECK_MEM_READ, 44.7e12).status, STATUS_PASS);
+	assert_int_equal(judged(CHECK_H2D, 44.7e12).status, STATUS_PASS);
 }
 
 static void write_file(const char *text)
@@ -157,6 +187,9 @@ static void a_reference_goes_before_clocks(void **state)
 	assert_int_equal(judged(CHECK_MEM_READ, 0.84e12).basis, BASIS_REFERENCE);
 	assert_int_equal(judged(CHECK_H2D, 4e10).status, STATUS_FAIL);
 	assert_int_equal(judged(CHECK_D2H, 4e10).basis, BASIS_NONE);
+	/* it was reached once, and the clocks still bound it */
+	assert_int_equal(
+		judged(CHECK_MEM_READ, 1.06 * expect_memory_rate(&r.gpus[0])).code, CODE_TOO_FAST);
 	/* of another memory size, or name: another GPU */
 	r.gpus[0].memory_total_bytes--;
 	assert_int_equal(judged(CHECK_MEM_READ, 4.5e12).basis, BASIS_CLOCK);
@@ -344,6 +377,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(peaks_are_those_of_the_data_sheets, begin, finish),
 		cmocka_unit_test_setup_teardown(says_nothing_without_its_figures, begin, finish),
 		cmocka_unit_test_setup_teardown(clocks, begin, finish),
+		cmocka_unit_test_setup_teardown(too_good_is_a_failure, begin, finish),
 		cmocka_unit_test_setup_teardown(a_reference_goes_before_clocks, begin, finish),
 		cmocka_unit_test_setup_teardown(shares_of_the_file_go_before_all, begin, finish),
 		cmocka_unit_test_setup_teardown(fatal_xids, begin, finish),
