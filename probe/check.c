@@ -88,7 +88,7 @@ void check_begin(struct check_result *ret, enum check_id id)
 	ret->duration_s = ret->value = ret->expected = ret->ratio = NAN;
 	ret->warn_below = ret->fail_below = ret->fail_above = NAN;
 	ret->bytes_tested = ret->errors = -1;
-	ret->coverage_percent = -1;
+	ret->coverage_percent = ret->beyond_l2 = -1;
 	ret->bits_0_to_1 = ret->bits_1_to_0 = ret->pages = -1;
 	ret->sms_visited = ret->sms_total = -1;
 	check_skip(ret, "not_run");

@@ -77,7 +77,9 @@ struct memory_error {
 
 /* A chain of exact arithmetic that came out wrong. */
 struct compute_error {
-	uint32_t sm, lane, repeats; /* of how many runs it was wrong in */
+	uint32_t sm,
+		lane; /* where it ran, the first time that it was wrong: the grid's thread, or warp */
+	uint32_t repeats; /* of how many runs it was wrong in */
 	uint64_t expected, got;
 };
 
@@ -99,8 +101,9 @@ struct check_result {
 	const char *unit;  /* "B/s", "FLOP/s", "s", "B"; a literal, or NULL */
 	enum check_basis basis;
 	/* mem.pattern: */
-	int64_t bytes_tested, errors;            /* -1 when it did not count */
-	int coverage_percent;                    /* of all the GPU's memory; -1 */
+	int64_t bytes_tested, errors; /* -1 when it did not count */
+	int coverage_percent;         /* of all the GPU's memory; -1 */
+	int beyond_l2; /* 1: more than twice what L2 holds, so memory itself was read; 0; -1 */
 	int64_t bits_0_to_1, bits_1_to_0, pages; /* distinct pages of 64 KiB; -1 */
 	struct memory_error memory[CHECK_RECORDS_MAX];
 	unsigned n_memory;

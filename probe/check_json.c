@@ -80,6 +80,8 @@ static void put_figures(const struct check_result *c, struct buf *out)
 {
 	put_if_known(out, "bytes_tested", c->bytes_tested);
 	put_if_known(out, "coverage_percent", c->coverage_percent);
+	if (c->beyond_l2 >= 0)
+		out_bool(out, "beyond_l2", c->beyond_l2 == 1);
 	put_if_known(out, "errors", c->errors);
 	put_if_known(out, "bits_0_to_1", c->bits_0_to_1);
 	put_if_known(out, "bits_1_to_0", c->bits_1_to_0);

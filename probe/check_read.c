@@ -34,6 +34,16 @@ static int read_unit(struct json_reader *r, const struct json_node *v, void *to)
 	return c->unit ? 0 : json_record_wrong(r, v, "unit", "a known unit");
 }
 
+static int read_beyond_l2(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct check_result *c = to;
+
+	c->beyond_l2 = json_is(v, JSON_TRUE);
+	return json_is(v, JSON_TRUE) || json_is(v, JSON_FALSE)
+		? 0
+		: json_record_wrong(r, v, "beyond_l2", "true or false");
+}
+
 static const struct json_field memory_fields[] = {
 	REC_COUNT(memory_error, offset, "offset", REC_NEEDED),
 	REC_BITS(memory_error, expected[0], 2, "expected", REC_NEEDED),
@@ -52,6 +62,7 @@ static const struct json_field compute_fields[] = {
 JSON_RECORD(compute_error_record, compute_error, compute_fields, 0);
 
 static const struct json_own unit = {.read = read_unit};
+static const struct json_own beyond_l2 = {.read = read_beyond_l2};
 static const struct json_field check_fields[] = {
 	REC_WORD(check_result, id, "id", REC_NEEDED, .word = check_name, .max = CHECK_COUNT - 1,
 		.expected = "a known check"),
@@ -65,6 +76,7 @@ static const struct json_field check_fields[] = {
 	REC_DOUBLE(check_result, duration_s, "duration_s", .min = INT64_MIN),
 	REC_LONG(check_result, bytes_tested, "bytes_tested"),
 	REC_INT(check_result, coverage_percent, "coverage_percent", .max = 100),
+	REC_OWN(beyond_l2, "beyond_l2"),
 	REC_LONG(check_result, errors, "errors"),
 	REC_LONG(check_result, bits_0_to_1, "bits_0_to_1"),
 	REC_LONG(check_result, bits_1_to_0, "bits_1_to_0"),

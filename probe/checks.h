@@ -15,6 +15,7 @@ struct check_world {
 	const struct gpu_report *gpu; /* described, memory known */
 	const struct thresholds *thresholds;
 	rt_library library; /* the kernels, loaded */
+	uint64_t seed; /* of patterns and chains: the job's; of stress another one each round */
 	rt_stream stream;
 	/* Tell the parent that the next step may take so long; it kills a worker that is late. */
 	void (*within)(void *arg, double seconds);

@@ -210,8 +210,8 @@ void check_link(
 		return;
 	/* instances share the link */
 	if (f->gpu->mig == 1 || r->status == STATUS_SKIP || r->status == STATUS_ERROR ||
-		r->basis != BASIS_NONE || !isfinite(r->value) || !(rate > 0) ||
-		r->value > rate * BELIEVED)
+		r->status == STATUS_FAIL || r->basis != BASIS_NONE || !isfinite(r->value) ||
+		!(rate > 0) || r->value > rate * BELIEVED)
 		return;
 	r->expected = rate;
 	r->basis = BASIS_LINK;

@@ -2,11 +2,15 @@
 /* probe: what the checks share. */
 #include "probe/checks_impl.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/evidence.h"
+
 #define RUNS_MAX 15
+#define PAGE_BYTES 65536
 
 bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *call)
 {
@@ -52,6 +56,14 @@ bool finish(struct check_world *w, struct check_result *r)
 	return cuda_ok(w, r, w->rt->stream_synchronize(w->stream), "cudaStreamSynchronize");
 }
 
+bool begin_findings(struct check_world *w, struct check_result *r, void **ret)
+{
+	size_t bytes = sizeof(struct kernel_findings);
+
+	return cuda_ok(w, r, w->rt->mem_alloc(ret, bytes), "cudaMalloc") &&
+	       cuda_ok(w, r, w->rt->mem_set(*ret, 0, bytes, w->stream), "cudaMemsetAsync");
+}
+
 bool read_findings(struct check_world *w, struct check_result *r, const void *found,
 	struct kernel_findings *ret)
 {
@@ -61,6 +73,123 @@ bool read_findings(struct check_world *w, struct check_result *r, const void *fo
 		       "cudaMemcpyAsync") &&
 	       finish(w, r);
 }
+
+/* ---- what was done ---- */
+
+bool work_init(struct check_world *w, struct check_result *r, struct work *k)
+{
+	void *at = NULL;
+	size_t bytes;
+
+	*k = (struct work){.blocks = grid_of(w)};
+	bytes = k->blocks * sizeof(*k->got);
+	k->got = calloc(k->blocks, sizeof(*k->got));
+	k->wanted = calloc(k->blocks, sizeof(*k->wanted));
+	if (!k->got || !k->wanted) {
+		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
+		return false;
+	}
+	if (!cuda_ok(w, r, w->rt->mem_alloc(&at, bytes), "cudaMalloc"))
+		return false;
+	k->at = at;
+	return cuda_ok(w, r, w->rt->mem_set(at, 0, bytes, w->stream), "cudaMemsetAsync");
+}
+
+void work_add(struct work *k, uint64_t cells, uint32_t shift)
+{
+	for (uint32_t b = 0; b < k->blocks; b++)
+		k->wanted[b] += evidence_share(cells, k->blocks, b, shift);
+}
+
+void work_add_each(struct work *k, uint64_t cells)
+{
+	for (uint32_t b = 0; b < k->blocks; b++)
+		k->wanted[b] += cells;
+}
+
+bool work_read(struct check_world *w, struct check_result *r, struct work *k)
+{
+	size_t bytes = k->blocks * sizeof(*k->got);
+
+	memset(k->got, 0xff, bytes); /* what is not copied is no pass */
+	return cuda_ok(w, r, w->rt->mem_copy(k->got, k->at, bytes, RT_DEVICE_TO_HOST, w->stream),
+		       "cudaMemcpyAsync") &&
+	       finish(w, r);
+}
+
+bool work_complete(const struct work *k, struct check_result *r, const char *kernels)
+{
+	uint32_t b = evidence_short_block(k->got, k->wanted, k->blocks);
+
+	if (b == k->blocks)
+		return true;
+	check_fail(r, CODE_WORK_MISSING,
+		"%s: block %" PRIu32 " of %" PRIu32 " handled %" PRIu64
+		" cells, expected are %" PRIu64,
+		kernels, b, k->blocks, k->got[b].cells, k->wanted[b]);
+	return false;
+}
+
+void work_release(struct check_world *w, const struct check_result *r, struct work *k)
+{
+	if (k->at && cuda_usable(r))
+		(void)w->rt->mem_free(k->at);
+	free(k->got);
+	free(k->wanted);
+}
+
+_Static_assert(KERNEL_MISMATCHES_MAX <= CHECK_RECORDS_MAX, "room for all");
+
+void keep_records(struct check_result *r, const struct kernel_findings *f)
+{
+	uint64_t pages[KERNEL_MISMATCHES_MAX];
+	unsigned kept = evidence_records(f), n_pages = 0;
+
+	for (unsigned i = 0; i < kept; i++) {
+		const struct kernel_mismatch *m = &f->mismatch[i];
+		uint64_t page = m->cell * sizeof(struct kernel_cell) / PAGE_BYTES;
+		unsigned k = 0;
+
+		r->memory[i] = (struct memory_error){.offset = m->cell * sizeof(struct kernel_cell),
+			.expected = {m->expected.lo, m->expected.hi},
+			.got = {m->got.lo, m->got.hi},
+			.again = {m->again.lo, m->again.hi}};
+		while (k < n_pages && pages[k] != page)
+			k++;
+		if (k == n_pages)
+			pages[n_pages++] = page;
+	}
+	r->n_memory = kept;
+	r->bits_0_to_1 = (int64_t)f->bits_0_to_1;
+	r->bits_1_to_0 = (int64_t)f->bits_1_to_0;
+	if (evidence_wrong_cells(f) <= kept) /* with more than are kept nobody has counted them */
+		r->pages = n_pages;
+}
+
+bool fill_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
+	uint64_t seed, struct work *k)
+{
+	uint64_t first = 0, lo = 0, hi = 0;
+	uint32_t shift = 0, down = 0;
+	void *args[] = {&at, &first, &cells, &seed, &lo, &hi, &shift, &down, &k->at};
+
+	work_add(k, cells, shift);
+	return launch(w, r, "gp_fill", k->blocks, args) && finish(w, r);
+}
+
+bool check_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
+	uint64_t seed, uint32_t shift, void *found, struct work *k)
+{
+	uint32_t down = 0, rewrite = 0;
+	uint64_t first = 0, lo = 0, hi = 0;
+	void *args[] = {&at, &first, &cells, &seed, &lo, &hi, &shift, &down, &rewrite, &lo, &hi,
+		&found, &k->at};
+
+	work_add(k, cells, shift);
+	return launch(w, r, "gp_check", k->blocks, args) && finish(w, r);
+}
+
+/* ---- time ---- */
 
 static int compare(const void *a, const void *b)
 {

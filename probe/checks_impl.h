@@ -29,6 +29,38 @@ bool finish(struct check_world *w, struct check_result *r);
 bool read_findings(struct check_world *w, struct check_result *r, const void *found,
 	struct kernel_findings *ret);
 
+/* What the blocks of this GPU's grid have left since it was made, and what they should have. */
+struct work {
+	struct kernel_work *at;  /* on the GPU */
+	struct kernel_work *got; /* after work_read */
+	uint64_t *wanted;        /* cells of each block */
+	uint32_t blocks;
+};
+
+/* Zeroed, for grid_of(w) blocks; every launch that is counted in it is told by work_add. False: the result says why. To be released in any case. */
+bool work_init(struct check_world *w, struct check_result *r, struct work *k);
+void work_add(struct work *k, uint64_t cells, uint32_t shift);
+/* The same number of cells by each block. */
+void work_add_each(struct work *k, uint64_t cells);
+/* Read it, after the stream is done. False: the result says why. */
+bool work_read(struct check_world *w, struct check_result *r, struct work *k);
+/* After work_read: did each block do all of it, and no more? False: then the result has failed. */
+bool work_complete(const struct work *k, struct check_result *r, const char *kernels);
+void work_release(struct check_world *w, const struct check_result *r, struct work *k);
+
+/* The records of wrong cells, bits and pages of what was found into a result. */
+void keep_records(struct check_result *r, const struct kernel_findings *f);
+
+/* Write the pattern of this seed to so many cells at `at`; or compare them with it, with blocks shifted. Both are counted in k, and waited for.
+ * found: on the GPU. */
+bool fill_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
+	uint64_t seed, struct work *k);
+bool check_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
+	uint64_t seed, uint32_t shift, void *found, struct work *k);
+
+/* Findings on the GPU, zeroed. False: the result says why. */
+bool begin_findings(struct check_world *w, struct check_result *r, void **ret);
+
 /* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count; NAN when one of
  * them is no number. False: the result says why. */
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,

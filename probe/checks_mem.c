@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: is there as much memory as there should be, and does each cell keep what is written to it? Moving inversions with a
- * pattern of addresses: write, check and write the complement, check that. Four sweeps find stuck bits, coupling and wrong
- * address lines. */
+/* probe: is there as much memory as there should be, and does each cell keep what is written to it? The march test of march.h, over
+ * a pattern of addresses, finds stuck bits, coupling, wrong address lines and caches that are not what memory is. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "probe/checks_impl.h"
-#include "probe/kernels/pattern.h"
+#include "probe/evidence.h"
+#include "probe/march.h"
 
 #define GIB (1ull << 30)
 /* One allocation of nearly all memory takes some drivers minutes. */
@@ -64,10 +65,17 @@ struct sweep {
 	size_t n;
 	uint64_t bytes;
 	struct kernel_findings *found; /* on the GPU */
+	struct work work;
 };
 
+/* What can be had and what is to be had are counted in pages alike. */
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return bytes - bytes % PAGE_BYTES;
+}
+
 /* How much is to be tested. Some is always left for others. */
-static uint64_t wanted_bytes(const struct check_world *w)
+static uint64_t share_of_memory(const struct check_world *w)
 {
 	uint64_t available = (uint64_t)w->gpu->memory_free_bytes, left = available / 10;
 	double share = w->job->memory_share;
@@ -130,28 +138,30 @@ static bool take_memory(struct sweep *s, uint64_t wanted)
 	return true;
 }
 
-static bool fill(struct sweep *s)
+/* One pass over one chunk; pass 0 is the first writing. */
+static bool launch_pass(struct sweep *s, struct chunk *c, unsigned pass)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		struct chunk *c = &s->chunks[i];
-		uint64_t seed = s->w->job->seed, invert = 0;
-		void *args[] = {&c->at, &c->first, &c->cells, &seed, &invert};
+	const struct march_element *e = &march[pass ? pass - 1 : 0];
+	struct kernel_cell expect = march_background(e->expect), next = march_background(e->next);
+	uint32_t shift = march_shift(pass, s->w->gpu->sm_count), rewrite = e->rewrite,
+		 down = pass && e->down;
+	uint64_t seed = s->w->seed;
+	void *fill[] = {&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &down,
+		&s->work.at};
+	void *check[] = {&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &down,
+		&rewrite, &next.lo, &next.hi, &s->found, &s->work.at};
 
-		if (!launch(s->w, s->r, "gp_fill", grid_of(s->w), args))
-			return false;
-	}
-	return finish(s->w, s->r);
+	work_add(&s->work, c->cells, shift);
+	return pass ? launch(s->w, s->r, "gp_check", s->work.blocks, check)
+		    : launch(s->w, s->r, "gp_fill", s->work.blocks, fill);
 }
 
-static bool check_all(struct sweep *s, uint64_t invert, uint32_t rewrite)
+static bool make_pass(struct sweep *s, unsigned pass)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct chunk *c = &s->chunks[i];
-		uint64_t seed = s->w->job->seed;
-		void *found = s->found;
-		void *args[] = {&c->at, &c->first, &c->cells, &seed, &invert, &rewrite, &found};
+		bool down = pass && march[pass - 1].down;
 
-		if (!launch(s->w, s->r, "gp_check", grid_of(s->w), args))
+		if (!launch_pass(s, &s->chunks[down ? s->n - 1 - i : i], pass))
 			return false;
 	}
 	return finish(s->w, s->r);
@@ -175,54 +185,31 @@ static bool plant(struct sweep *s)
 	       finish(s->w, s->r);
 }
 
-_Static_assert(KERNEL_MISMATCHES_MAX <= CHECK_RECORDS_MAX, "room for all");
-
-static void keep_records(struct check_result *r, const struct kernel_findings *f)
-{
-	uint64_t pages[KERNEL_MISMATCHES_MAX];
-	unsigned kept = f->kept, n_pages = 0;
-
-	if (kept > KERNEL_MISMATCHES_MAX)
-		kept = KERNEL_MISMATCHES_MAX;
-	for (unsigned i = 0; i < kept; i++) {
-		const struct kernel_mismatch *m = &f->mismatch[i];
-		uint64_t page = m->cell * sizeof(struct kernel_cell) / PAGE_BYTES;
-		unsigned k = 0;
-
-		r->memory[i] = (struct memory_error){.offset = m->cell * sizeof(struct kernel_cell),
-			.expected = {m->expected.lo, m->expected.hi},
-			.got = {m->got.lo, m->got.hi},
-			.again = {m->again.lo, m->again.hi}};
-		while (k < n_pages && pages[k] != page)
-			k++;
-		if (k == n_pages)
-			pages[n_pages++] = page;
-	}
-	r->n_memory = kept;
-	r->bits_0_to_1 = (int64_t)f->bits_0_to_1;
-	r->bits_1_to_0 = (int64_t)f->bits_1_to_0;
-	if (f->wrong_cells <= kept) /* with more than are kept nobody has counted them */
-		r->pages = n_pages;
-}
-
 /* What the kernels found. whole: every sweep was made. wanted: bytes that should have been there to be had. */
 static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 {
 	struct check_result *r = s->r;
 	struct kernel_findings f;
 
-	if (!read_findings(s->w, r, s->found, &f))
+	uint64_t wrong;
+
+	if (!read_findings(s->w, r, s->found, &f) || !work_read(s->w, r, &s->work))
 		return false;
+	wrong = evidence_wrong_cells(&f);
 	r->bytes_tested = (int64_t)s->bytes;
 	r->coverage_percent =
 		(int)(100.0 * (double)s->bytes / (double)s->w->gpu->memory_total_bytes);
-	r->errors = (int64_t)f.wrong_cells;
-	if (f.wrong_cells > 0) {
+	r->beyond_l2 =
+		s->w->gpu->l2_bytes <= 0 ? -1 : s->bytes >= 2 * (uint64_t)s->w->gpu->l2_bytes;
+	r->errors = (int64_t)wrong;
+	if (wrong > 0) {
 		keep_records(r, &f);
 		check_fail(r, CODE_MEMORY_ERRORS,
-			"%" PRIu64 " cells of 16 bytes did not keep what was written, the first at "
+			"%" PRIu64 " reads of 16 bytes did not give what was written, the first at "
 			"offset %" PRIu64,
-			f.wrong_cells, r->n_memory ? r->memory[0].offset : 0);
+			wrong, r->n_memory ? r->memory[0].offset : 0);
+	} else if (!work_complete(&s->work, r, "gp_fill and gp_check")) {
+		r->errors = -1; /* what was not read was not found wrong */
 	} else if (!whole) {
 		check_error(r, CODE_INTERRUPTED, "ended before all was checked");
 	} else if (s->bytes < least) {
@@ -244,21 +231,20 @@ static bool sweep_all(struct sweep *s)
 {
 	double each = SMALL_STEP_S + 2 * (double)s->bytes / SLOWEST_RATE;
 	struct check_world *w = s->w;
-	bool ok;
 
-	w->progress(w->arg, 0.1, "memory: write");
-	w->within(w->arg, each);
-	ok = fill(s) && (w->job->plant != 1 || plant(s));
-	if (!ok || w->stopped(w->arg))
-		return ok;
-	w->progress(w->arg, 0.4, "memory: check, write the complement");
-	w->within(w->arg, each);
-	ok = check_all(s, 0, 1);
-	if (!ok || w->stopped(w->arg))
-		return ok;
-	w->progress(w->arg, 0.8, "memory: check the complement");
-	w->within(w->arg, each);
-	return check_all(s, ~0ull, 0);
+	for (unsigned pass = 0; pass <= MARCH_ELEMENTS; pass++) {
+		char words[64];
+
+		(void)snprintf(words, sizeof(words), "memory: pass %u of %u", pass + 1,
+			MARCH_ELEMENTS + 1);
+		w->progress(w->arg, 0.1 + 0.8 * pass / (MARCH_ELEMENTS + 1), words);
+		w->within(w->arg, each);
+		if (!make_pass(s, pass) || (pass == 0 && w->job->plant == 1 && !plant(s)))
+			return false;
+		if (pass < MARCH_ELEMENTS && w->stopped(w->arg))
+			return true;
+	}
+	return true;
 }
 
 /* Everything is given back, unless the context is lost anyway. */
@@ -270,13 +256,15 @@ static void release(struct sweep *s)
 		if (s->found)
 			(void)s->w->rt->mem_free(s->found);
 	}
+	work_release(s->w, s->r, &s->work);
 	free(s->chunks);
 }
 
 bool check_mem_pattern(struct check_world *w, struct check_result *r)
 {
 	struct sweep s = {.w = w, .r = r, .chunks = calloc(CHUNKS_MAX, sizeof(struct chunk))};
-	uint64_t wanted = wanted_bytes(w), least = least_bytes(w, wanted);
+	uint64_t wanted = whole_pages(share_of_memory(w)),
+		 least = whole_pages(least_bytes(w, wanted));
 	void *found = NULL;
 
 	if (!s.chunks) {
@@ -288,7 +276,7 @@ bool check_mem_pattern(struct check_world *w, struct check_result *r)
 		s.found = found;
 		if (cuda_ok(w, r, w->rt->mem_set(found, 0, sizeof(*s.found), w->stream),
 			    "cudaMemsetAsync") &&
-			take_memory(&s, wanted)) {
+			work_init(w, r, &s.work) && take_memory(&s, wanted)) {
 			if (s.n == 0)
 				check_error(r, CODE_OUT_OF_MEMORY,
 					"no memory could be allocated, %" PRId64 " bytes are free",

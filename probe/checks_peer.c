@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "probe/checks_impl.h"
+#include "probe/evidence.h"
 
 #define RUNS 5
 #define COPY_BYTES (256ull << 20)
@@ -22,6 +23,7 @@ struct transfer {
 	struct check_result *r;
 	void *source, *target, *found;
 	rt_event begin, end;
+	struct work filled, checked;
 	uint64_t cells;
 	float ms[RUNS];
 };
@@ -79,26 +81,21 @@ static bool take_memory(struct transfer *t)
 	       cuda_ok(t->from, t->r, rt->event_create(&t->end), "cudaEventCreate") &&
 	       use(t, t->to) &&
 	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->target, bytes), "cudaMalloc") &&
-	       cuda_ok(t->to, t->r, rt->mem_alloc(&t->found, sizeof(struct kernel_findings)),
-		       "cudaMalloc") &&
-	       cuda_ok(t->to, t->r,
-		       rt->mem_set(t->found, 0, sizeof(struct kernel_findings), t->to->stream),
-		       "cudaMemsetAsync");
+	       begin_findings(t->to, t->r, &t->found) && work_init(t->to, t->r, &t->checked) &&
+	       finish(t->to, t->r) && use(t, t->from) && work_init(t->from, t->r, &t->filled) &&
+	       finish(t->from, t->r);
 }
 
 /* The pattern of this seed at the source, and nothing of it at the target. */
 static bool prepare(struct transfer *t, uint64_t seed)
 {
-	uint64_t first = 0, invert = 0;
-	void *args[] = {&t->source, &first, &t->cells, &seed, &invert};
-
 	return use(t, t->to) &&
 	       cuda_ok(t->to, t->r,
 		       t->to->rt->mem_set(
 			       t->target, 0, t->cells * sizeof(struct kernel_cell), t->to->stream),
 		       "cudaMemsetAsync") &&
 	       finish(t->to, t->r) && use(t, t->from) &&
-	       launch(t->from, t->r, "gp_fill", grid_of(t->from), args) && finish(t->from, t->r);
+	       fill_cells(t->from, t->r, t->source, t->cells, seed, &t->filled);
 }
 
 /* One copy between two events. */
@@ -119,12 +116,8 @@ static bool copy(struct transfer *t, float *ms)
 
 static bool compare(struct transfer *t, uint64_t seed)
 {
-	uint64_t first = 0, invert = 0;
-	uint32_t rewrite = 0;
-	void *args[] = {&t->target, &first, &t->cells, &seed, &invert, &rewrite, &t->found};
-
-	return use(t, t->to) && launch(t->to, t->r, "gp_check", grid_of(t->to), args) &&
-	       finish(t->to, t->r);
+	return use(t, t->to) &&
+	       check_cells(t->to, t->r, t->target, t->cells, seed, 0, t->found, &t->checked);
 }
 
 static int by_size(const void *a, const void *b)
@@ -136,27 +129,17 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void keep_records(struct check_result *r, const struct kernel_findings *f)
-{
-	r->n_memory = f->kept < KERNEL_MISMATCHES_MAX ? f->kept : KERNEL_MISMATCHES_MAX;
-	for (unsigned i = 0; i < r->n_memory; i++) {
-		const struct kernel_mismatch *m = &f->mismatch[i];
-
-		r->memory[i] = (struct memory_error){.offset = m->cell * sizeof(struct kernel_cell),
-			.expected = {m->expected.lo, m->expected.hi},
-			.got = {m->got.lo, m->got.hi},
-			.again = {m->again.lo, m->again.hi}};
-	}
-}
-
 static void judge(struct transfer *t)
 {
 	struct check_result *r = t->r;
 	struct kernel_findings f;
+	uint64_t wrong;
 	double seconds;
 
-	if (!read_findings(t->to, r, t->found, &f))
+	if (!read_findings(t->to, r, t->found, &f) || !work_read(t->to, r, &t->checked) ||
+		!use(t, t->from) || !work_read(t->from, r, &t->filled))
 		return;
+	wrong = evidence_wrong_cells(&f);
 	for (int i = 0; i < RUNS; i++)
 		if (!isfinite(t->ms[i])) {
 			check_fail(r, CODE_NOT_A_NUMBER, "the time of a copy is not a number");
@@ -165,23 +148,27 @@ static void judge(struct transfer *t)
 	qsort(t->ms, RUNS, sizeof(t->ms[0]), by_size);
 	seconds = (double)t->ms[RUNS / 2] / 1000;
 	r->bytes_tested = (int64_t)(t->cells * sizeof(struct kernel_cell) * (RUNS + 1));
-	r->errors = (int64_t)f.wrong_cells;
+	r->errors = (int64_t)wrong;
 	r->unit = "B/s";
 	r->value = (double)(t->cells * sizeof(struct kernel_cell)) / seconds;
 	check_judge_rate(r);
-	if (f.wrong_cells > 0) {
+	if (wrong > 0) {
 		keep_records(r, &f);
+		r->pages = r->bits_0_to_1 = r->bits_1_to_0 = -1;
 		check_fail(r, CODE_LINK_ERRORS,
 			"%" PRIu64 " cells of 16 bytes arrived changed, the first at offset "
 			"%" PRIu64,
-			f.wrong_cells, r->n_memory ? r->memory[0].offset : 0);
+			wrong, r->n_memory ? r->memory[0].offset : 0);
+	} else if (!work_complete(&t->filled, r, "gp_fill") ||
+		   !work_complete(&t->checked, r, "gp_check")) {
+		r->errors = -1;
 	}
 }
 
 static bool run_all(struct transfer *t)
 {
 	for (unsigned i = 0; i <= RUNS; i++) { /* the first one is not timed */
-		uint64_t seed = t->from->job->seed + i;
+		uint64_t seed = t->from->seed + i;
 		float ms;
 
 		if (!prepare(t, seed) || !copy(t, &ms) || !compare(t, seed))
@@ -227,5 +214,7 @@ bool check_peer(struct check_world *from, int from_index, struct check_world *to
 		judge(&t);
 	if (cuda_usable(r))
 		release(&t);
+	work_release(t.from, r, &t.filled);
+	work_release(t.to, r, &t.checked);
 	return cuda_usable(r);
 }

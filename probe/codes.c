@@ -130,11 +130,11 @@ static const struct code_text texts[CODE_COUNT] = {
 		"Look at temperature, power limit, clocks and the PCIe link.", ACTION_ISOLATE},
 	[CODE_NOT_A_NUMBER] = {"NOT_A_NUMBER", "a measurement or a result is not a number",
 		"Suspect the card: a healthy GPU cannot cause it.", ACTION_ISOLATE},
-	[CODE_LINK_ERRORS] = {"LINK_ERRORS", "data changed on their way from one GPU to another",
+	[CODE_LINK_ERRORS] = {"LINK_ERRORS",
+		"data changed on their way between GPUs, or between GPU and host",
 		"Between cards on PCIe see that ACS is off and the IOMMU does not translate "
-		"between "
-		"them; else reseat the bridge between the GPUs. Do not use them together until it "
-		"passes.",
+		"between them; else reseat the card, or the bridge between the GPUs. Do not use "
+		"them until it passes.",
 		ACTION_ISOLATE},
 	[CODE_REMAP_PENDING] = {"REMAP_PENDING",
 		"rows of the GPU's memory wait to be replaced by spare ones",

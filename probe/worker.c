@@ -15,6 +15,8 @@
 
 /* What a step may take that says nothing itself: making a context takes seconds on a server without persistence mode. */
 #define STEP_LIMIT_S 20.0
+/* From one round of stress to the next: odd, so that no seed comes twice, and with many bits set, so that patterns differ in half of theirs. */
+#define SEED_STEP 0x9e6c63d0876a9a47ull
 
 struct worker {
 	const struct rt *rt;
@@ -189,6 +191,7 @@ static bool go_on(
 	struct worker *w, struct check_world *world, double began, struct check_result *worst)
 {
 	while (clock_s() - began < w->job->seconds && !on_stopped(w)) {
+		world->seed += SEED_STEP;
 		for (int id = 0; id < CHECK_COUNT; id++) {
 			struct check_result r;
 			bool usable;
@@ -298,6 +301,7 @@ static int probe_gpu(struct worker *w)
 				.gpu = &gpu,
 				.thresholds = &thresholds,
 				.library = library,
+				.seed = w->job->seed,
 				.stream = stream,
 				.within = on_within,
 				.progress = on_progress,

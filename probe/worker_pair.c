@@ -83,6 +83,7 @@ static bool take_gpu(struct pair *p, int side)
 		.job = p->job,
 		.gpu = gpu,
 		.library = library,
+		.seed = p->job->seed,
 		.stream = stream,
 		.within = on_within,
 		.progress = on_progress,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: arithmetic whose every bit is known beforehand, on every GPU and on a CPU, so that a wrong unit shows without a tolerance.
  *
- * Floating point: a chain of fused multiply-adds, x·4/3 − a and then x·3/4 + b. The two slopes cancel, so the state neither grows
- * nor forgets a flipped bit (maps like x² + c fall into short cycles, and hide one flip in twenty). Every `fold` steps its bits are
- * mixed into the checksum, and the next state comes out of that. Nothing may be contracted but what is written as fma: kernels are
- * compiled with --fmad=false, C for a CPU with FMA gives the same bits as without.
+ * Floating point: a chain of fused multiply-adds, x·4/3 − a and then x·3/4 + b. The two slopes cancel, so the state does not grow (maps
+ * like x² + c fall into short cycles). It does forget: a last bit that flipped is soon rounded away. So the bits of every single
+ * result go into a sum of whole numbers, k·odd + bits, in which no error can vanish by itself; every `fold` steps that sum and the
+ * state are mixed into the checksum, and the next state comes out of that. Chains that only measure a rate leave the sum out.
+ * Nothing may be contracted but what is written as fma: kernels are compiled with --fmad=false, C for a CPU with FMA gives the same
+ * bits as without.
  *
  * Tensor cores: products of whole numbers of magnitude 63 at most, at most 2,048 of them in one sum: below 2^23, hence exact in
- * single precision in any order of addition. */
+ * single precision in any order of addition. An error that is whole stays to the end of the fold; one that is not is looked for
+ * after every instruction. */
 #ifndef PROBE_KERNELS_EXACT_H
 #define PROBE_KERNELS_EXACT_H
 
@@ -16,9 +19,11 @@
 /* A chain's fold is a multiple of this, its steps one of the fold: so much is straight code. Above 4096 the state's growth begins to
  * hide its last bits. */
 #define EXACT_FOLD_UNIT 64
-/* For the check, and for the rate, where folding must not count. */
+/* For the check, and for the rate, where folding must not count and single results are not kept. */
 #define EXACT_FOLD_CHECK 64
 #define EXACT_FOLD_RATE 512
+/* What a sum of results is multiplied by before the next is added: odd, so that nothing is lost. */
+#define EXACT_KEEP 0x9e3779b1u
 /* Operations per step of a lane. */
 #define EXACT_FMA_FLOPS 2
 
@@ -32,6 +37,11 @@
 #define EXACT_MMA_FOLD_UNIT (EXACT_MMA_OPERANDS * EXACT_MMA_OPERANDS)
 /* 128 steps of 16 products: no more, see above. */
 #define EXACT_MMA_FOLD_MAX 128
+/* For the check, and for the rate alone, where results are not looked at one by one. */
+#define EXACT_MMA_FOLD_CHECK 64
+#define EXACT_MMA_FOLD_RATE EXACT_MMA_FOLD_MAX
+/* What a sum that was not whole adds to the checksum. */
+#define EXACT_MMA_BROKEN 0x6a09e667f3bcc909ull
 /* After so many folds come new operands. */
 #define EXACT_MMA_REFRESH 8
 #define EXACT_MMA_SUM_FACTOR 0xd1342543de82ef95ull
@@ -55,7 +65,10 @@ KERNEL_SHARED_FN uint64_t exact_start(uint32_t lane, uint64_t seed)
 #define exact_double(bits) __longlong_as_double((long long)(bits))
 #define exact_float_bits(x) __float_as_uint(x)
 #define exact_double_bits(x) ((uint64_t)__double_as_longlong(x))
+/* Not to be computed anew in every loop, which counts as work that nobody asked for. */
+#define exact_hold(x, kind) asm volatile("" : "+" kind(x))
 #else
+#define exact_hold(x, kind)
 #define exact_fmaf(x, y, z) __builtin_fmaf(x, y, z)
 #define exact_fma(x, y, z) __builtin_fma(x, y, z)
 KERNEL_SHARED_FN float exact_float(uint32_t bits)
@@ -112,6 +125,7 @@ KERNEL_SHARED_FN struct exact_state32 exact_seed32(uint64_t hash)
 	s.x = exact_float(0x3f800000u | (uint32_t)(hash >> 41));
 	s.minus_a = -a;
 	s.b = exact_fmaf(a, 0.75f, 0.015625f);
+	exact_hold(s.b, "f");
 	return s;
 }
 
@@ -123,61 +137,115 @@ KERNEL_SHARED_FN struct exact_state64 exact_seed64(uint64_t hash)
 	s.x = exact_double(0x3ff0000000000000ull | (hash >> 12));
 	s.minus_a = -a;
 	s.b = exact_fma(a, 0.75, 0.015625);
+	exact_hold(s.b, "d");
 	return s;
 }
 
-/* Two steps. */
-KERNEL_SHARED_FN float exact_pair32(struct exact_state32 s)
+/* One result into the sum of all. Without a place for it: the chain is for a rate. */
+KERNEL_SHARED_FN void exact_keep32(uint32_t *kept, float x)
+{
+	if (kept)
+		*kept = *kept * EXACT_KEEP + exact_float_bits(x);
+}
+
+struct exact_kept64 {
+	uint32_t lo, hi;
+};
+
+KERNEL_SHARED_FN void exact_keep64(struct exact_kept64 *kept, double x)
+{
+	if (kept) {
+		kept->lo = kept->lo * EXACT_KEEP + (uint32_t)exact_double_bits(x);
+		kept->hi = kept->hi * EXACT_KEEP + (uint32_t)(exact_double_bits(x) >> 32);
+	}
+}
+
+/* Two steps: the state after them. */
+KERNEL_SHARED_FN float exact_pair32(struct exact_state32 s, uint32_t *kept)
 {
 	float y = exact_fmaf(s.x, 1.33333337f, s.minus_a);
 
-	return exact_fmaf(y, 0.75f, s.b);
+	exact_keep32(kept, y);
+	y = exact_fmaf(y, 0.75f, s.b);
+	exact_keep32(kept, y);
+	return y;
 }
 
-KERNEL_SHARED_FN double exact_pair64(struct exact_state64 s)
+KERNEL_SHARED_FN double exact_pair64(struct exact_state64 s, struct exact_kept64 *kept)
 {
 	double y = exact_fma(s.x, 1.3333333333333333, s.minus_a);
 
-	return exact_fma(y, 0.75, s.b);
+	exact_keep64(kept, y);
+	y = exact_fma(y, 0.75, s.b);
+	exact_keep64(kept, y);
+	return y;
 }
 
-/* The checksum of one lane's chain. */
-KERNEL_SHARED_FN uint64_t exact_fma32(uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed)
+/* What a fold adds to the checksum. */
+KERNEL_SHARED_FN uint64_t exact_fold32(uint64_t hash, float x, uint32_t kept)
+{
+	return exact_mix(exact_mix(hash, exact_float_bits(x)), kept);
+}
+
+KERNEL_SHARED_FN uint64_t exact_fold64(uint64_t hash, double x, struct exact_kept64 kept)
+{
+	return exact_mix(exact_mix(exact_mix(hash, exact_double_bits(x)), kept.lo), kept.hi);
+}
+
+/* keep: a constant; 0 for a rate. */
+KERNEL_SHARED_FN uint64_t exact_chain32(
+	uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed, int keep)
 {
 	uint64_t hash = exact_start(lane, seed);
 
 	for (uint32_t done = 0; done < steps; done += fold) {
 		struct exact_state32 s = exact_seed32(hash);
+		uint32_t kept = 0;
 
 		for (uint32_t i = 0; i < fold; i += EXACT_FOLD_UNIT) {
 #ifdef __CUDACC_RTC__
 #pragma unroll
 #endif
 			for (uint32_t j = 0; j < EXACT_FOLD_UNIT; j += 2)
-				s.x = exact_pair32(s);
+				s.x = exact_pair32(s, keep ? &kept : 0);
 		}
-		hash = exact_mix(hash, exact_float_bits(s.x));
+		hash = exact_fold32(hash, s.x, kept);
 	}
 	return hash;
 }
 
-KERNEL_SHARED_FN uint64_t exact_fma64(uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed)
+KERNEL_SHARED_FN uint64_t exact_chain64(
+	uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed, int keep)
 {
 	uint64_t hash = exact_start(lane, seed);
 
 	for (uint32_t done = 0; done < steps; done += fold) {
 		struct exact_state64 s = exact_seed64(hash);
+		struct exact_kept64 kept = {0, 0};
 
 		for (uint32_t i = 0; i < fold; i += EXACT_FOLD_UNIT) {
 #ifdef __CUDACC_RTC__
 #pragma unroll
 #endif
 			for (uint32_t j = 0; j < EXACT_FOLD_UNIT; j += 2)
-				s.x = exact_pair64(s);
+				s.x = exact_pair64(s, keep ? &kept : 0);
 		}
-		hash = exact_mix(hash, exact_double_bits(s.x));
+		hash = exact_fold64(hash, s.x, kept);
 	}
 	return hash;
+}
+
+/* The checksum of one lane's chain. fold EXACT_FOLD_RATE: of one that only measures. */
+KERNEL_SHARED_FN uint64_t exact_fma32(uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed)
+{
+	return fold == EXACT_FOLD_RATE ? exact_chain32(lane, steps, fold, seed, 0)
+				       : exact_chain32(lane, steps, fold, seed, 1);
+}
+
+KERNEL_SHARED_FN uint64_t exact_fma64(uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed)
+{
+	return fold == EXACT_FOLD_RATE ? exact_chain64(lane, steps, fold, seed, 0)
+				       : exact_chain64(lane, steps, fold, seed, 1);
 }
 
 /* Two operands that stand side by side along the depth: bits 0 to 6 and 16 to 22 of a word. right: of the right matrix; line: the

@@ -14,6 +14,9 @@ typedef unsigned long long uint64_t;
 #endif
 
 #define KERNEL_THREADS 256
+/* Cells that a thread of the memory kernels has in flight; a block goes through memory by tiles. */
+#define KERNEL_DEPTH 8
+#define KERNEL_TILE (KERNEL_THREADS * KERNEL_DEPTH)
 
 /* A memory cell: 16 bytes, one access. */
 struct kernel_cell {
@@ -37,31 +40,41 @@ struct kernel_findings {
 	struct kernel_mismatch mismatch[KERNEL_MISMATCHES_MAX];
 };
 
-/* One chain of exact arithmetic: its checksum and where it ran. */
+/* What a block has done since the program zeroed it: how many cells it handled (gp_smem: comparisons; gp_nop: launches), and for
+ * gp_read and gp_check the sum, over its warps and launches, of the XOR of all words that the warp read. Only its block writes to it. */
+struct kernel_work {
+	uint64_t cells, sum;
+};
+
+/* One chain of exact arithmetic: its checksum, where it ran last, and how often since the program zeroed it. */
 struct kernel_chain {
 	uint64_t sum;
 	uint32_t sm;
-	uint32_t unused;
+	uint32_t runs;
 };
 
 /*
- * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t invert)
- *     Write pattern_cell(first + i, seed) ^ invert to at[i] for i < cells. invert: 0 or all ones.
- * gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t invert, uint32_t rewrite, kernel_findings *out)
- *     Compare the same; with rewrite != 0 then write the complement of what should stand there. A wrong cell is read once more
- *     through a volatile access.
- * gp_read(const kernel_cell *at, uint64_t cells, uint64_t *sink)      as fast as it can; sink keeps the loads alive
- * gp_write(kernel_cell *at, uint64_t cells, uint64_t value)
- * gp_copy(kernel_cell *to, const kernel_cell *from, uint64_t cells)
- * gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, kernel_chain *out)
+ * The kernels that go through `cells` cells do so tile by tile: block b takes the tiles t with t mod blocks = (b + shift) mod blocks;
+ * down: the last cell comes first. Each leaves in work[b] what it did.
+ *
+ * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, uint32_t down,
+ *         kernel_work *work)
+ *     Write pattern_cell(first + i, seed) ^ {lo, hi} to at[i] for i < cells.
+ * gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, uint32_t down,
+ *          uint32_t rewrite, uint64_t next_lo, uint64_t next_hi, kernel_findings *out, kernel_work *work)
+ *     Compare the same. rewrite 1: then write the pattern ^ {next_lo, next_hi}; 2: and read it again at once and compare, too. A wrong
+ *     cell is read once more through a volatile access.
+ * gp_read(const kernel_cell *at, uint64_t cells, kernel_work *work)                       as fast as it can
+ * gp_copy(kernel_cell *to, const kernel_cell *from, uint64_t cells, kernel_work *work)    without shift, as gp_read
+ * gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, kernel_chain *out)
  * gp_fma64(… the same)
- *     Lane t of block b computes the chain of lane t + KERNEL_THREADS * ((b + shift) mod blocks): exact_fma32(lane, steps, fold, seed)
- *     and writes it to out[that lane], with its %smid. fold: steps between two folds into the checksum.
- * gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, kernel_chain *out)
- *     The same per warp on tensor cores (from compute capability 7.0): out[warp].
- * gp_smem(uint32_t rounds, uint64_t seed, kernel_findings *out, uint32_t *sm)
+ *     Lane t of block b computes the chain of lane (t + turn) mod KERNEL_THREADS + KERNEL_THREADS * ((b + shift) mod blocks):
+ *     exact_fma32(lane, steps, fold, seed), and writes it to out[that lane], with its %smid. fold: steps between two new states.
+ * gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, kernel_chain *out)
+ *     The same per warp on tensor cores (from compute capability 7.0): out[warp]. shift and turn of blocks and of warps.
+ * gp_smem(uint32_t rounds, uint64_t seed, kernel_findings *out, uint32_t *sm, kernel_work *work)
  *     Pattern and complement through the block's static shared memory (KERNEL_SHARED_BYTES); sm[block] gets its %smid.
- * gp_nop()
+ * gp_nop(kernel_work *work)
  */
 #define KERNEL_SHARED_BYTES 32768
 

@@ -3,9 +3,8 @@
 #include "probe/kernels/exact.h"
 
 #define KERNEL extern "C" __global__ void __launch_bounds__(KERNEL_THREADS)
-/* Independent accesses of one thread in flight. */
-#define DEPTH 8
-#define TILE (uint64_t)(KERNEL_THREADS * DEPTH)
+#define DEPTH KERNEL_DEPTH
+#define TILE (uint64_t)KERNEL_TILE
 #define WARPS (KERNEL_THREADS / 32)
 
 /* Streaming: what is read or written once shall not push anything out of the caches. Volatile keeps a load whose value only matters
@@ -56,39 +55,107 @@ static __device__ __noinline__ void report(
 	}
 }
 
-KERNEL gp_fill(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t invert)
+/* The block whose work this one does. */
+static __device__ __forceinline__ uint32_t shifted_block(uint32_t shift)
 {
-	for (uint64_t base = blockIdx.x * TILE; base < cells; base += gridDim.x * TILE) {
+	return (blockIdx.x + shift) % gridDim.x;
+}
+
+/* What a thread did, added to its block's. All threads of the warp come here. */
+static __device__ __forceinline__ void account(struct kernel_work *work, uint32_t cells, uint64_t sum)
+{
+#pragma unroll
+	for (uint32_t step = 16; step > 0; step /= 2) {
+		cells += __shfl_xor_sync(0xffffffffu, cells, step);
+		sum ^= __shfl_xor_sync(0xffffffffu, sum, step);
+	}
+	if (threadIdx.x % 32 == 0) {
+		atomicAdd(&work[blockIdx.x].cells, (uint64_t)cells);
+		atomicAdd(&work[blockIdx.x].sum, sum);
+	}
+}
+
+/* Where a block's thread is in memory: `cells` cells, from either end. */
+struct way {
+	uint64_t last;
+	bool down;
+
+	__device__ __forceinline__ uint64_t cell(uint64_t i) const
+	{
+		return down ? last - i : i;
+	}
+};
+
+static __device__ __forceinline__ struct kernel_cell pattern_of(uint64_t cell, uint64_t seed, uint64_t lo, uint64_t hi)
+{
+	struct kernel_cell c = pattern_cell(cell, seed);
+
+	c.lo ^= lo;
+	c.hi ^= hi;
+	return c;
+}
+
+KERNEL gp_fill(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift,
+	uint32_t down, struct kernel_work *work)
+{
+	struct way way = {cells - 1, down != 0};
+	uint32_t done = 0;
+
+	for (uint64_t base = shifted_block(shift) * TILE; base < cells; base += gridDim.x * TILE) {
 #pragma unroll
 		for (uint32_t j = 0; j < DEPTH; j++) {
 			uint64_t i = base + j * KERNEL_THREADS + threadIdx.x;
 
 			if (i < cells) {
-				struct kernel_cell c = pattern_cell(first + i, seed);
+				uint64_t cell = way.cell(i);
+				struct kernel_cell c = pattern_of(first + cell, seed, lo, hi);
 
-				store(at + i, c.lo ^ invert, c.hi ^ invert);
+				store(at + cell, c.lo, c.hi);
+				done++;
 			}
 		}
 	}
+	account(work, done, 0);
 }
 
-static __device__ __forceinline__ void check_cell(struct kernel_cell *at, struct kernel_cell got, uint64_t cell, uint64_t seed,
-	uint64_t invert, uint32_t rewrite, struct kernel_findings *out)
-{
-	struct kernel_cell c = pattern_cell(cell, seed);
+/* What gp_check knows of every cell. */
+struct order {
+	struct kernel_cell *at;
+	uint64_t first, seed, lo, hi, next_lo, next_hi;
+	struct kernel_findings *out;
+};
 
-	c.lo ^= invert;
-	c.hi ^= invert;
+static __device__ __forceinline__ void compare(const struct order &o, uint64_t cell, struct kernel_cell c, struct kernel_cell got)
+{
 	if (((got.lo ^ c.lo) | (got.hi ^ c.hi)) != 0)
-		report(out, cell, c.lo, c.hi, got.lo, got.hi, at);
-	if (rewrite)
-		store(at, ~c.lo, ~c.hi);
+		report(o.out, o.first + cell, c.lo, c.hi, got.lo, got.hi, o.at + cell);
 }
 
-KERNEL gp_check(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t invert, uint32_t rewrite,
-	struct kernel_findings *out)
+static __device__ __forceinline__ void check_cell(const struct order &o, uint64_t cell, struct kernel_cell got, uint32_t rewrite)
 {
-	for (uint64_t base = blockIdx.x * TILE; base < cells; base += gridDim.x * TILE) {
+	struct kernel_cell c = pattern_cell(o.first + cell, o.seed);
+	struct kernel_cell expected = {c.lo ^ o.lo, c.hi ^ o.hi};
+
+	compare(o, cell, expected, got);
+	if (rewrite)
+		store(o.at + cell, c.lo ^ o.next_lo, c.hi ^ o.next_hi);
+}
+
+/* What was written just now. */
+static __device__ __forceinline__ void check_again(const struct order &o, uint64_t cell)
+{
+	compare(o, cell, pattern_of(o.first + cell, o.seed, o.next_lo, o.next_hi), load(o.at + cell));
+}
+
+KERNEL gp_check(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift,
+	uint32_t down, uint32_t rewrite, uint64_t next_lo, uint64_t next_hi, struct kernel_findings *out, struct kernel_work *work)
+{
+	struct order o = {at, first, seed, lo, hi, next_lo, next_hi, out};
+	struct way way = {cells - 1, down != 0};
+	uint64_t sum = 0;
+	uint32_t done = 0;
+
+	for (uint64_t base = shifted_block(shift) * TILE; base < cells; base += gridDim.x * TILE) {
 		uint64_t mine = base + threadIdx.x;
 
 		if (base + TILE <= cells) {
@@ -96,23 +163,33 @@ KERNEL gp_check(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t
 
 #pragma unroll
 			for (uint32_t j = 0; j < DEPTH; j++)
-				got[j] = load(at + mine + j * KERNEL_THREADS);
+				got[j] = load(at + way.cell(mine + j * KERNEL_THREADS));
 #pragma unroll
-			for (uint32_t j = 0; j < DEPTH; j++) {
-				uint64_t i = mine + j * KERNEL_THREADS;
-
-				check_cell(at + i, got[j], first + i, seed, invert, rewrite, out);
+			for (uint32_t j = 0; j < DEPTH; j++, done++) {
+				sum ^= got[j].lo ^ got[j].hi;
+				check_cell(o, way.cell(mine + j * KERNEL_THREADS), got[j], rewrite);
 			}
+			if (rewrite == 2)
+				for (uint32_t j = 0; j < DEPTH; j++)
+					check_again(o, way.cell(mine + j * KERNEL_THREADS));
 			continue;
 		}
-		for (uint64_t i = mine; i < cells; i += KERNEL_THREADS)
-			check_cell(at + i, load(at + i), first + i, seed, invert, rewrite, out);
+		for (uint64_t i = mine; i < cells; i += KERNEL_THREADS, done++) {
+			struct kernel_cell got = load(at + way.cell(i));
+
+			sum ^= got.lo ^ got.hi;
+			check_cell(o, way.cell(i), got, rewrite);
+			if (rewrite == 2)
+				check_again(o, way.cell(i));
+		}
 	}
+	account(work, done, sum);
 }
 
-KERNEL gp_read(const struct kernel_cell *at, uint64_t cells, uint64_t *sink)
+KERNEL gp_read(const struct kernel_cell *at, uint64_t cells, struct kernel_work *work)
 {
 	uint64_t sum = 0;
+	uint32_t done = 0;
 
 	for (uint64_t base = blockIdx.x * TILE; base < cells; base += gridDim.x * TILE) {
 		uint64_t mine = base + threadIdx.x;
@@ -124,36 +201,23 @@ KERNEL gp_read(const struct kernel_cell *at, uint64_t cells, uint64_t *sink)
 			for (uint32_t j = 0; j < DEPTH; j++)
 				got[j] = load(at + mine + j * KERNEL_THREADS);
 #pragma unroll
-			for (uint32_t j = 0; j < DEPTH; j++)
+			for (uint32_t j = 0; j < DEPTH; j++, done++)
 				sum ^= got[j].lo ^ got[j].hi;
 			continue;
 		}
-		for (uint64_t i = mine; i < cells; i += KERNEL_THREADS) {
+		for (uint64_t i = mine; i < cells; i += KERNEL_THREADS, done++) {
 			struct kernel_cell got = load(at + i);
 
 			sum ^= got.lo ^ got.hi;
 		}
 	}
-	/* next to never */
-	if (sum == 0x6a09e667f3bcc908ull)
-		*sink = sum;
+	account(work, done, sum);
 }
 
-KERNEL gp_write(struct kernel_cell *at, uint64_t cells, uint64_t value)
+KERNEL gp_copy(struct kernel_cell *to, const struct kernel_cell *from, uint64_t cells, struct kernel_work *work)
 {
-	for (uint64_t base = blockIdx.x * TILE; base < cells; base += gridDim.x * TILE) {
-#pragma unroll
-		for (uint32_t j = 0; j < DEPTH; j++) {
-			uint64_t i = base + j * KERNEL_THREADS + threadIdx.x;
+	uint32_t done = 0;
 
-			if (i < cells)
-				store(at + i, value ^ i, ~value);
-		}
-	}
-}
-
-KERNEL gp_copy(struct kernel_cell *to, const struct kernel_cell *from, uint64_t cells)
-{
 	for (uint64_t base = blockIdx.x * TILE; base < cells; base += gridDim.x * TILE) {
 		uint64_t mine = base + threadIdx.x;
 
@@ -164,51 +228,47 @@ KERNEL gp_copy(struct kernel_cell *to, const struct kernel_cell *from, uint64_t 
 			for (uint32_t j = 0; j < DEPTH; j++)
 				got[j] = load(from + mine + j * KERNEL_THREADS);
 #pragma unroll
-			for (uint32_t j = 0; j < DEPTH; j++)
+			for (uint32_t j = 0; j < DEPTH; j++, done++)
 				store(to + mine + j * KERNEL_THREADS, got[j].lo, got[j].hi);
 			continue;
 		}
-		for (uint64_t i = mine; i < cells; i += KERNEL_THREADS) {
+		for (uint64_t i = mine; i < cells; i += KERNEL_THREADS, done++) {
 			struct kernel_cell got = load(from + i);
 
 			store(to + i, got.lo, got.hi);
 		}
 	}
-}
-
-/* The block whose work this one does. */
-static __device__ __forceinline__ uint32_t shifted_block(uint32_t shift)
-{
-	return (blockIdx.x + shift) % gridDim.x;
+	account(work, done, 0);
 }
 
 static __device__ __forceinline__ void tell(struct kernel_chain *out, uint64_t sum)
 {
 	out->sum = sum;
 	out->sm = sm_id();
-	out->unused = 0;
+	out->runs++;
 }
 
-KERNEL gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, struct kernel_chain *out)
+KERNEL gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, struct kernel_chain *out)
 {
-	uint32_t lane = threadIdx.x + KERNEL_THREADS * shifted_block(shift);
+	uint32_t lane = (threadIdx.x + turn) % KERNEL_THREADS + KERNEL_THREADS * shifted_block(shift);
 
 	tell(out + lane, exact_fma32(lane, steps, fold, seed));
 }
 
-KERNEL gp_fma64(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, struct kernel_chain *out)
+KERNEL gp_fma64(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, struct kernel_chain *out)
 {
-	uint32_t lane = threadIdx.x + KERNEL_THREADS * shifted_block(shift);
+	uint32_t lane = (threadIdx.x + turn) % KERNEL_THREADS + KERNEL_THREADS * shifted_block(shift);
 
 	tell(out + lane, exact_fma64(lane, steps, fold, seed));
 }
 
 /* A block's shared memory: written by one thread, read by another. */
-KERNEL gp_smem(uint32_t rounds, uint64_t seed, struct kernel_findings *out, uint32_t *sm)
+KERNEL gp_smem(uint32_t rounds, uint64_t seed, struct kernel_findings *out, uint32_t *sm, struct kernel_work *work)
 {
 	const uint32_t cells = KERNEL_SHARED_BYTES / sizeof(struct kernel_cell);
 	__shared__ struct kernel_cell tile[KERNEL_SHARED_BYTES / sizeof(struct kernel_cell)];
 	uint64_t first = (uint64_t)blockIdx.x * cells;
+	uint32_t done = 0;
 
 	for (uint32_t r = 0; r < 2 * rounds; r++) {
 		uint64_t invert = r % 2 ? ~0ull : 0;
@@ -220,7 +280,7 @@ KERNEL gp_smem(uint32_t rounds, uint64_t seed, struct kernel_findings *out, uint
 			tile[i].hi = c.hi ^ invert;
 		}
 		__syncthreads();
-		for (uint32_t n = threadIdx.x; n < cells; n += KERNEL_THREADS) {
+		for (uint32_t n = threadIdx.x; n < cells; n += KERNEL_THREADS, done++) {
 			uint32_t i = cells - 1 - n;
 			struct kernel_cell c = pattern_cell(first + i, seed + r / 2);
 			const volatile struct kernel_cell *at = &tile[i];
@@ -235,10 +295,13 @@ KERNEL gp_smem(uint32_t rounds, uint64_t seed, struct kernel_findings *out, uint
 	}
 	if (threadIdx.x == 0)
 		sm[blockIdx.x] = sm_id();
+	account(work, done, 0);
 }
 
-KERNEL gp_nop()
+KERNEL gp_nop(struct kernel_work *work)
 {
+	if (threadIdx.x == 0)
+		work[blockIdx.x].cells++;
 }
 
 /* Tensor cores. The instructions differ by architecture, the products and sums do not: each accumulator is a whole number, and what
@@ -252,6 +315,19 @@ static __device__ __forceinline__ uint32_t halves(uint32_t u)
 
 	asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(h) : "r"(u | 0x64006400u), "r"(0x643f643fu));
 	return h;
+}
+
+/* Is a sum no whole number? Adding 1.5 · 2^23 rounds a fraction away, and taking it off again shows that. Asked after each instruction:
+ * the next ones would round it away themselves. Infinite and no number count, too; what is too large for this stays so to the end. */
+template <uint32_t n>
+static __device__ __forceinline__ uint32_t broken(const float *acc)
+{
+	uint32_t is = 0;
+
+#pragma unroll
+	for (uint32_t i = 0; i < n; i++)
+		is |= __fadd_rn(__fadd_rn(acc[i], 12582912.0f), -12582912.0f) != acc[i] ? 1u : 0u;
+	return is;
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 750
@@ -293,10 +369,15 @@ static __device__ __forceinline__ void multiply4(float *acc, const uint32_t *lef
 	    : "r"(left[0]), "r"(left[1]), "r"(right[0]), "r"(right[1]));
 }
 
-static __device__ __forceinline__ void multiply(float *acc, const uint32_t *left, const uint32_t *right)
+template <bool keep>
+static __device__ __forceinline__ uint32_t multiply(float *acc, const uint32_t *left, const uint32_t *right)
 {
+	uint32_t bad;
+
 	multiply4(acc, left, right);
+	bad = keep ? broken<ACCUMULATORS>(acc) : 0;
 	multiply4(acc, left + 2, right + 2);
+	return keep ? bad | broken<ACCUMULATORS>(acc) : 0;
 }
 
 static __device__ __forceinline__ uint64_t weight_of(uint32_t lane, uint32_t i)
@@ -329,12 +410,16 @@ static __device__ __forceinline__ void load_tile(struct tile *t, uint64_t key, u
 	}
 }
 
-static __device__ __forceinline__ void multiply(float *acc, const uint32_t *left, const uint32_t *right)
+template <bool keep>
+static __device__ __forceinline__ uint32_t multiply(float *acc, const uint32_t *left, const uint32_t *right)
 {
+	uint32_t bad = 0;
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 	asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
 	    : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
 	    : "r"(left[0]), "r"(left[1]), "r"(right[0]));
+	bad = keep ? broken<ACCUMULATORS>(acc) : 0;
 	asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
 	    : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
 	    : "r"(left[2]), "r"(left[3]), "r"(right[1]));
@@ -343,6 +428,7 @@ static __device__ __forceinline__ void multiply(float *acc, const uint32_t *left
 	    : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
 	    : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
 #endif
+	return keep ? bad | broken<ACCUMULATORS>(acc) : 0;
 }
 
 static __device__ __forceinline__ uint64_t weight_of(uint32_t lane, uint32_t i)
@@ -352,22 +438,36 @@ static __device__ __forceinline__ uint64_t weight_of(uint32_t lane, uint32_t i)
 
 #endif
 
-/* All products of one fold; even and odd steps into sums of their own, so that two are in flight. */
-static __device__ __forceinline__ void multiply_fold(float (&acc)[2][ACCUMULATORS], const struct tile &t, uint32_t fold)
+/* All products of one fold; even and odd steps into sums of their own, so that two are in flight. keep: look at every sum, and tell
+ * whether all were whole. */
+template <bool keep>
+static __device__ __forceinline__ uint32_t multiply_fold(float (&acc)[2][ACCUMULATORS], const struct tile &t, uint32_t fold)
 {
+	uint32_t bad = 0;
+
 	for (uint32_t done = 0; done < fold; done += EXACT_MMA_FOLD_UNIT) {
 #pragma unroll
 		for (uint32_t s = 0; s < EXACT_MMA_FOLD_UNIT; s++)
-			multiply(acc[s & 1], t.left[s % EXACT_MMA_OPERANDS], t.right[s / EXACT_MMA_OPERANDS]);
+			bad |= multiply<keep>(acc[s & 1], t.left[s % EXACT_MMA_OPERANDS], t.right[s / EXACT_MMA_OPERANDS]);
 	}
+	return bad;
 }
 
-KERNEL gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, struct kernel_chain *out)
+/* A sum as a whole number. One that is none (a fault) must not be rounded to one: its bits count. */
+static __device__ __forceinline__ uint64_t whole(float sum)
 {
-	uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32 + WARPS * shifted_block(shift);
+	int value = __float2int_rn(sum);
+
+	return __int2float_rn(value) == sum ? (uint64_t)(long long)value : (uint64_t)__float_as_uint(sum) << 32;
+}
+
+template <bool keep>
+static __device__ __forceinline__ uint64_t mma16(uint32_t warp, uint32_t lane, uint32_t steps, uint32_t fold, uint64_t seed)
+{
 	uint64_t start = exact_start(warp, seed), sum = 0;
 	uint64_t weight[ACCUMULATORS];
 	struct tile t;
+	uint32_t bad = 0;
 
 #pragma unroll
 	for (uint32_t i = 0; i < ACCUMULATORS; i++)
@@ -380,25 +480,30 @@ KERNEL gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, st
 #pragma unroll
 		for (uint32_t i = 0; i < ACCUMULATORS; i++)
 			acc[0][i] = acc[1][i] = 0;
-		multiply_fold(acc, t, fold);
+		bad |= multiply_fold<keep>(acc, t, fold);
 		sum *= EXACT_MMA_SUM_FACTOR;
-		/* Exact: both are whole and below 2^23. A sum that is not (a fault) must not be rounded away: its bits count. */
 #pragma unroll
-		for (uint32_t i = 0; i < ACCUMULATORS; i++) {
-			float whole = __fadd_rn(acc[0][i], acc[1][i]);
-			long long value = (long long)__float2int_rn(whole);
-
-			if (__int2float_rn((int)value) != whole)
-				value = (long long)__float_as_uint(whole) << 32;
-			sum += (uint64_t)value * weight[i];
-		}
+		for (uint32_t i = 0; i < ACCUMULATORS; i++)
+			sum += (whole(acc[0][i]) + whole(acc[1][i])) * weight[i];
 	}
+	/* what no sum of whole numbers is likely to cancel */
+	if (bad)
+		sum += EXACT_MMA_BROKEN;
 	/* The checksum is linear in all sums, so the threads' shares add up. */
 #pragma unroll
 	for (uint32_t step = 16; step > 0; step /= 2)
 		sum += __shfl_xor_sync(0xffffffffu, sum, step);
+	return exact_mix(start, sum);
+}
+
+KERNEL gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, struct kernel_chain *out)
+{
+	uint32_t lane = threadIdx.x & 31, warp = (threadIdx.x / 32 + turn) % WARPS + WARPS * shifted_block(shift);
+	uint64_t sum = fold == EXACT_MMA_FOLD_RATE ? mma16<false>(warp, lane, steps, fold, seed)
+						   : mma16<true>(warp, lane, steps, fold, seed);
+
 	if (lane == 0)
-		tell(out + warp, exact_mix(start, sum));
+		tell(out + warp, sum);
 }
 
 #endif

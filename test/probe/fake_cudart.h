@@ -49,6 +49,13 @@ struct fake_wrong {
 	int64_t left; /* launches that it still spoils; -1: all */
 };
 
+/* Work that is called done, and is not. */
+struct fake_idle {
+	char kernel[16]; /* "": none */
+	int sm; /* -1: on all of them; gp_fill, gp_check and gp_copy do all that they are to do, but do not count it */
+	int64_t left; /* launches; -1: all */
+};
+
 /* A bit that changes on its way to another device. */
 struct fake_peer_wrong {
 	int peer; /* the scenario's index; -1: any */
@@ -64,7 +71,8 @@ struct fake_memory {
 	uint64_t physical; /* where in the device's memory */
 	/* What was filled by a kernel and is too large to be kept: cells from `from` on hold the pattern of cell `first` and on. */
 	bool symbolic;
-	uint64_t from, cells, first, seed, invert;
+	uint64_t from, cells, first, seed;
+	struct kernel_cell flip;
 	/* cells of it that were written over since, by number within this memory */
 	uint64_t *written;
 	size_t n_written;
@@ -85,6 +93,7 @@ struct fake_device {
 	size_t n_flips;
 	struct fake_wrong wrong;
 	struct fake_peer_wrong peer_wrong;
+	struct fake_idle idle;
 	/* while it runs */
 	struct fake_memory *memory;
 	uint64_t used;
@@ -96,7 +105,6 @@ struct fake_device {
 
 enum fake_speed {
 	SPEED_READ,
-	SPEED_WRITE,
 	SPEED_COPY,
 	SPEED_FILL,
 	SPEED_CHECK,
@@ -145,9 +153,11 @@ void fake_host_writes(struct fake_device *d, const void *at, size_t bytes);
 void fake_send(struct fake_device *from, const void *source, struct fake_device *to, void *target,
 	size_t bytes);
 void fake_fill(struct fake_device *d, void *at, uint64_t first, uint64_t cells, uint64_t seed,
-	uint64_t invert);
+	struct kernel_cell flip);
 void fake_check(struct fake_device *d, void *at, uint64_t first, uint64_t cells, uint64_t seed,
-	uint64_t invert, uint32_t rewrite, struct kernel_findings *out);
+	struct kernel_cell flip, struct kernel_findings *out);
+/* Cells of one allocation to another of the same device. */
+void fake_copy(struct fake_device *d, void *to, void *from, uint64_t cells);
 
 /* Note a wrong cell as the kernels do. */
 void fake_report(struct kernel_findings *out, uint64_t cell, struct kernel_cell expected,

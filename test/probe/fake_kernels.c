@@ -6,19 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/evidence.h"
+#include "probe/exact_cpu.h"
 #include "probe/kernels/exact.h"
 #include "probe/rt.h"
 
-/* Up to so much is really read, written and copied; beyond, only time passes. */
-#define MOVE_MOST (4u << 20)
 #define WARP 32
-/* Lanes that are computed together, so that the compiler can use vectors. */
-#define BATCH 32
 
 /* What a good kernel reaches of the peak. */
 static const double efficiency[SPEED_COUNT] = {
 	[SPEED_READ] = 0.92,
-	[SPEED_WRITE] = 0.90,
 	[SPEED_COPY] = 0.87,
 	[SPEED_FILL] = 0.85,
 	[SPEED_CHECK] = 0.85,
@@ -68,50 +65,37 @@ static bool is_wrong(const struct fake_device *d, const char *kernel, uint32_t s
 	       (!d->wrong.kernel[0] || strcmp(d->wrong.kernel, kernel) == 0);
 }
 
-/* ---- chains ---- */
+/* Does this multiprocessor leave the launch out? */
+static bool is_idle(const struct fake_device *d, const char *kernel, uint32_t sm)
+{
+	return d->idle.left != 0 && strcmp(d->idle.kernel, kernel) == 0 &&
+	       (d->idle.sm < 0 || d->idle.sm == (int)sm);
+}
 
-#ifdef __x86_64__
-#define WITH_VECTORS __attribute__((target_clones("fma", "default")))
-#else
-#define WITH_VECTORS
-#endif
+static void end_launch(struct fake_device *d, const char *kernel)
+{
+	if (strcmp(d->idle.kernel, kernel) == 0 && d->idle.left > 0)
+		d->idle.left--;
+}
 
-/* Written so that compilers see vectors: lanes side by side, and between them straight code. */
-_Static_assert(EXACT_FOLD_UNIT == 64, "32 pairs");
-#define CHAIN(bits, real, fused)                                                                   \
-	WITH_VECTORS static void chains##bits(                                                     \
-		uint32_t first, uint32_t steps, uint32_t fold, uint64_t seed, uint64_t *sums)      \
-	{                                                                                          \
-		uint64_t hash[BATCH];                                                              \
-		real x[BATCH], minus_a[BATCH], b[BATCH];                                           \
-                                                                                                   \
-		for (uint32_t l = 0; l < BATCH; l++)                                               \
-			hash[l] = exact_start(first + l, seed);                                    \
-		for (uint32_t done = 0; done < steps; done += fold) {                              \
-			for (uint32_t l = 0; l < BATCH; l++) {                                     \
-				struct exact_state##bits s = exact_seed##bits(hash[l]);            \
-                                                                                                   \
-				x[l] = s.x;                                                        \
-				minus_a[l] = s.minus_a;                                            \
-				b[l] = s.b;                                                        \
-			}                                                                          \
-			for (uint32_t i = 0; i < fold; i += EXACT_FOLD_UNIT) {                     \
-				for (uint32_t l = 0; l < BATCH; l++) {                             \
-					struct exact_state##bits s = {x[l], minus_a[l], b[l]};     \
-                                                                                                   \
-					_Pragma("GCC unroll 32") for (int j = 0; j < 32; j++)      \
-						s.x = exact_pair##bits(s);                         \
-					x[l] = s.x;                                                \
-				}                                                                  \
-			}                                                                          \
-			for (uint32_t l = 0; l < BATCH; l++)                                       \
-				hash[l] = exact_mix(hash[l], exact_##fused##_bits(x[l]));          \
-		}                                                                                  \
-		memcpy(sums, hash, sizeof(hash));                                                  \
+/* What each block leaves of a launch over so many cells. What it read is a number that depends on the cells alone: nobody compares it with
+ * anything but what another kernel read of the same. */
+static void account(struct fake_device *d, const char *kernel, struct kernel_work *work,
+	unsigned blocks, uint64_t cells, uint32_t shift)
+{
+	for (uint32_t b = 0; b < blocks; b++) {
+		uint64_t share = evidence_share(cells, blocks, b, shift);
+
+		if (is_idle(d, kernel, sm_of(d, b)))
+			continue;
+		work[b].cells += share;
+		if (strcmp(kernel, "gp_read") == 0 || strcmp(kernel, "gp_check") == 0)
+			work[b].sum += (share + 1) * 0x9e3779b97f4a7c15ull;
 	}
+	end_launch(d, kernel);
+}
 
-CHAIN(32, float, float)
-CHAIN(64, double, double)
+/* ---- chains ---- */
 
 /* The right sums of the last launch of each kind: the same chains are asked for several times. */
 struct sums {
@@ -125,6 +109,7 @@ static const uint64_t *right_sums(
 {
 	static struct sums kept[SPEED_COUNT];
 	struct sums *k = &kept[kind];
+	uint32_t *lanes;
 
 	if (k->sum && k->steps == steps && k->fold == fold && k->seed == seed &&
 		k->chains == chains)
@@ -133,18 +118,16 @@ static const uint64_t *right_sums(
 	*k = (struct sums){steps, fold, chains, seed, calloc(chains, sizeof(*k->sum))};
 	if (!k->sum)
 		fake_die("no memory");
-	if (kind == SPEED_MMA16) {
-		for (uint32_t i = 0; i < chains; i++)
-			k->sum[i] = exact_mma16(i, steps, fold, seed);
-		return k->sum;
-	}
-	/* The rate's chains are looked at by nobody. */
-	for (uint32_t i = 0; i < chains && fold != EXACT_FOLD_RATE; i += BATCH) {
-		if (kind == SPEED_FMA32)
-			chains32(i, steps, fold, seed, k->sum + i);
-		else
-			chains64(i, steps, fold, seed, k->sum + i);
-	}
+	lanes = calloc(chains, sizeof(*lanes));
+	if (!lanes)
+		fake_die("no memory");
+	for (uint32_t i = 0; i < chains; i++)
+		lanes[i] = i;
+	exact_cpu_chains(kind == SPEED_FMA32   ? EXACT_FP32
+			 : kind == SPEED_FMA64 ? EXACT_FP64
+					       : EXACT_TENSOR,
+		lanes, chains, steps, fold, seed, k->sum);
+	free(lanes);
 	return k->sum;
 }
 
@@ -152,10 +135,10 @@ static void chains(
 	struct fake_device *d, const char *name, enum fake_speed kind, unsigned blocks, void **args)
 {
 	uint32_t steps = *(uint32_t *)args[0], fold = *(uint32_t *)args[1],
-		 shift = *(uint32_t *)args[3];
+		 shift = *(uint32_t *)args[3], turn = *(uint32_t *)args[4];
 	uint32_t each = kind == SPEED_MMA16 ? KERNEL_THREADS / WARP : KERNEL_THREADS;
 	uint64_t seed = *(uint64_t *)args[2];
-	struct kernel_chain *out = *(struct kernel_chain **)args[4];
+	struct kernel_chain *out = *(struct kernel_chain **)args[5];
 	const uint64_t *sums = right_sums(kind, steps, fold, seed, blocks * each);
 	bool spoiled = false;
 
@@ -168,16 +151,21 @@ static void chains(
 		bool wrong = is_wrong(d, name, sm);
 
 		spoiled |= wrong;
+		if (is_idle(d, name, sm))
+			continue;
 		for (uint32_t t = 0; t < each; t++) {
-			uint32_t chain = t + each * ((b + shift) % blocks);
+			uint32_t chain = (t + turn) % each + each * ((b + shift) % blocks);
 
-			out[chain] = (struct kernel_chain){.sum = sums[chain], .sm = sm};
+			out[chain].sum = sums[chain];
+			out[chain].sm = sm;
+			out[chain].runs++;
 			if (wrong && (d->wrong.lane < 0 || d->wrong.lane == t))
 				out[chain].sum ^= d->wrong.mask;
 		}
 	}
 	if (spoiled && d->wrong.left > 0)
 		d->wrong.left--;
+	end_launch(d, name);
 	spend(d, kind,
 		(double)blocks * each * steps *
 			(kind == SPEED_MMA16 ? EXACT_MMA_FLOPS : EXACT_FMA_FLOPS));
@@ -200,59 +188,54 @@ static void mma16(struct fake_device *d, unsigned blocks, void **args)
 
 /* ---- memory ---- */
 
+static struct kernel_cell flip_of(void **args)
+{
+	return (struct kernel_cell){*(uint64_t *)args[0], *(uint64_t *)args[1]};
+}
+
 static void fill(struct fake_device *d, unsigned blocks, void **args)
 {
 	uint64_t cells = *(uint64_t *)args[2];
 
-	(void)blocks;
 	fake_fill(d, *(void **)args[0], *(uint64_t *)args[1], cells, *(uint64_t *)args[3],
-		*(uint64_t *)args[4]);
+		flip_of(args + 4));
+	account(d, "gp_fill", *(struct kernel_work **)args[8], blocks, cells, *(uint32_t *)args[6]);
 	spend(d, SPEED_FILL, (double)cells * sizeof(struct kernel_cell));
 }
 
 static void check(struct fake_device *d, unsigned blocks, void **args)
 {
-	uint64_t cells = *(uint64_t *)args[2];
-	uint32_t rewrite = *(uint32_t *)args[5];
+	void *at = *(void **)args[0];
+	uint64_t first = *(uint64_t *)args[1], cells = *(uint64_t *)args[2],
+		 seed = *(uint64_t *)args[3];
+	uint32_t rewrite = *(uint32_t *)args[8];
+	struct kernel_findings *out = *(struct kernel_findings **)args[11];
 
-	(void)blocks;
-	fake_check(d, *(void **)args[0], *(uint64_t *)args[1], cells, *(uint64_t *)args[3],
-		*(uint64_t *)args[4], rewrite, *(struct kernel_findings **)args[6]);
+	fake_check(d, at, first, cells, seed, flip_of(args + 4), out);
+	if (rewrite)
+		fake_fill(d, at, first, cells, seed, flip_of(args + 9));
+	if (rewrite == 2)
+		fake_check(d, at, first, cells, seed, flip_of(args + 9), out);
+	account(d, "gp_check", *(struct kernel_work **)args[12], blocks, cells,
+		*(uint32_t *)args[6]);
 	spend(d, SPEED_CHECK, (double)cells * sizeof(struct kernel_cell) * (rewrite ? 2 : 1));
 }
 
 static void read_all(struct fake_device *d, unsigned blocks, void **args)
 {
-	(void)blocks;
-	spend(d, SPEED_READ, (double)*(uint64_t *)args[1] * sizeof(struct kernel_cell));
-}
+	uint64_t cells = *(uint64_t *)args[1];
 
-static void write_all(struct fake_device *d, unsigned blocks, void **args)
-{
-	struct kernel_cell *at = *(struct kernel_cell **)args[0];
-	uint64_t cells = *(uint64_t *)args[1], written = *(uint64_t *)args[2];
-	size_t bytes = cells * sizeof(*at);
-
-	(void)blocks;
-	fake_host_writes(d, at, bytes);
-	for (uint64_t i = 0; i < cells && bytes <= MOVE_MOST; i++)
-		at[i] = (struct kernel_cell){written ^ i, ~written};
-	spend(d, SPEED_WRITE, (double)bytes);
+	account(d, "gp_read", *(struct kernel_work **)args[2], blocks, cells, 0);
+	spend(d, SPEED_READ, (double)cells * sizeof(struct kernel_cell));
 }
 
 static void copy_all(struct fake_device *d, unsigned blocks, void **args)
 {
-	struct kernel_cell *to = *(struct kernel_cell **)args[0];
-	struct kernel_cell *from = *(struct kernel_cell **)args[1];
-	size_t bytes = *(uint64_t *)args[2] * sizeof(*to);
+	uint64_t cells = *(uint64_t *)args[2];
 
-	(void)blocks;
-	fake_host_writes(d, to, bytes);
-	if (bytes <= MOVE_MOST) {
-		fake_host_reads(d, from, bytes);
-		memcpy(to, from, bytes);
-	}
-	spend(d, SPEED_COPY, 2.0 * (double)bytes);
+	fake_copy(d, *(void **)args[0], *(void **)args[1], cells);
+	account(d, "gp_copy", *(struct kernel_work **)args[3], blocks, cells, 0);
+	spend(d, SPEED_COPY, 2.0 * (double)cells * sizeof(struct kernel_cell));
 }
 
 static void smem(struct fake_device *d, unsigned blocks, void **args)
@@ -260,12 +243,18 @@ static void smem(struct fake_device *d, unsigned blocks, void **args)
 	uint64_t seed = *(uint64_t *)args[1];
 	struct kernel_findings *out = *(struct kernel_findings **)args[2];
 	uint32_t *sms = *(uint32_t **)args[3];
+	struct kernel_work *work = *(struct kernel_work **)args[4];
+	uint64_t cells =
+		2ull * *(uint32_t *)args[0] * (KERNEL_SHARED_BYTES / sizeof(struct kernel_cell));
 	bool spoiled = false;
 
 	for (uint32_t b = 0; b < blocks; b++) {
 		uint64_t cell = (uint64_t)b * (KERNEL_SHARED_BYTES / sizeof(struct kernel_cell));
 		struct kernel_cell right = pattern_cell(cell, seed), got = right;
 
+		if (is_idle(d, "gp_smem", sm_of(d, b)))
+			continue;
+		work[b].cells += cells;
 		sms[b] = sm_of(d, b);
 		got.lo ^= d->wrong.mask;
 		if (is_wrong(d, "gp_smem", sms[b])) {
@@ -275,21 +264,24 @@ static void smem(struct fake_device *d, unsigned blocks, void **args)
 	}
 	if (spoiled && d->wrong.left > 0)
 		d->wrong.left--;
+	end_launch(d, "gp_smem");
 }
 
 static void nop(struct fake_device *d, unsigned blocks, void **args)
 {
-	(void)d;
-	(void)blocks;
-	(void)args;
+	struct kernel_work *work = *(struct kernel_work **)args[0];
+
+	for (unsigned b = 0; b < blocks; b++)
+		work[b].cells += !is_idle(d, "gp_nop", 0);
+	end_launch(d, "gp_nop");
 }
 
 static const struct {
 	const char *name;
 	void (*run)(struct fake_device *d, unsigned blocks, void **args);
-} kernels[] = {{"gp_fill", fill}, {"gp_check", check}, {"gp_read", read_all},
-	{"gp_write", write_all}, {"gp_copy", copy_all}, {"gp_fma32", fma32}, {"gp_fma64", fma64},
-	{"gp_mma16", mma16}, {"gp_smem", smem}, {"gp_nop", nop}};
+} kernels[] = {{"gp_fill", fill}, {"gp_check", check}, {"gp_read", read_all}, {"gp_copy", copy_all},
+	{"gp_fma32", fma32}, {"gp_fma64", fma64}, {"gp_mma16", mma16}, {"gp_smem", smem},
+	{"gp_nop", nop}};
 #define N_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 
 const char *fake_kernel(const char *name)

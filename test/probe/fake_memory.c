@@ -91,9 +91,9 @@ struct fake_memory *fake_find(struct fake_device *d, const void *at)
 
 /* ---- what stands in a cell ---- */
 
-static struct kernel_cell inverted(struct kernel_cell c, uint64_t invert)
+static struct kernel_cell flipped(struct kernel_cell c, struct kernel_cell flip)
 {
-	return (struct kernel_cell){c.lo ^ invert, c.hi ^ invert};
+	return (struct kernel_cell){c.lo ^ flip.lo, c.hi ^ flip.hi};
 }
 
 static bool remembered(const struct fake_memory *m, uint64_t cell)
@@ -115,7 +115,7 @@ static struct kernel_cell *real_cell(struct fake_memory *m, uint64_t cell)
 static struct kernel_cell value(struct fake_memory *m, uint64_t cell)
 {
 	if (remembered(m, cell))
-		return inverted(pattern_cell(m->first + cell - m->from, m->seed), m->invert);
+		return flipped(pattern_cell(m->first + cell - m->from, m->seed), m->flip);
 	return *real_cell(m, cell);
 }
 
@@ -268,7 +268,7 @@ void fake_report(struct kernel_findings *out, uint64_t cell, struct kernel_cell 
 /* ---- fill and check ---- */
 
 void fake_fill(struct fake_device *d, void *at, uint64_t first, uint64_t cells, uint64_t seed,
-	uint64_t invert)
+	struct kernel_cell flip)
 {
 	struct fake_memory *m = fake_find(d, at);
 	uint64_t from = m ? (uint64_t)((char *)at - m->at) / CELL : 0;
@@ -282,10 +282,10 @@ void fake_fill(struct fake_device *d, void *at, uint64_t first, uint64_t cells, 
 		m->cells = cells;
 		m->first = first;
 		m->seed = seed;
-		m->invert = invert;
+		m->flip = flip;
 	} else {
 		for (uint64_t i = 0; i < cells; i++)
-			*real_cell(m, from + i) = inverted(pattern_cell(first + i, seed), invert);
+			*real_cell(m, from + i) = flipped(pattern_cell(first + i, seed), flip);
 	}
 	flips_written(d, m, from, cells);
 }
@@ -324,7 +324,7 @@ void fake_send(struct fake_device *from, const void *source, struct fake_device 
 		b->cells = cells;
 		b->first = a->first + first - a->from;
 		b->seed = a->seed;
-		b->invert = a->invert;
+		b->flip = a->flip;
 		for (size_t i = 0; i < a->n_written; i++)
 			if (a->written[i] >= first && a->written[i] - first < cells)
 				put_cell(to, b, last + a->written[i] - first,
@@ -375,13 +375,13 @@ static void check_remembered(struct fake_device *d, struct fake_memory *m, uint6
 			twice = d->flips[k].cell == d->flips[i - m->n_written].cell;
 		if (!twice && at >= from && at - from < cells)
 			check_cell(d, m, at, m->first + at - m->from,
-				inverted(pattern_cell(m->first + at - m->from, m->seed), m->invert),
+				flipped(pattern_cell(m->first + at - m->from, m->seed), m->flip),
 				out);
 	}
 }
 
 void fake_check(struct fake_device *d, void *at, uint64_t first, uint64_t cells, uint64_t seed,
-	uint64_t invert, uint32_t rewrite, struct kernel_findings *out)
+	struct kernel_cell flip, struct kernel_findings *out)
 {
 	struct fake_memory *m = fake_find(d, at);
 	uint64_t from = m ? (uint64_t)((char *)at - m->at) / CELL : 0;
@@ -389,13 +389,22 @@ void fake_check(struct fake_device *d, void *at, uint64_t first, uint64_t cells,
 	if (!m || (from + cells) * CELL > m->bytes)
 		fake_die("gp_check behind the end of its memory");
 	if (m->symbolic && from >= m->from && from + cells <= m->from + m->cells &&
-		m->first + from - m->from == first && m->seed == seed && m->invert == invert) {
+		m->first + from - m->from == first && m->seed == seed && m->flip.lo == flip.lo &&
+		m->flip.hi == flip.hi) {
 		check_remembered(d, m, from, cells, out);
 	} else {
 		for (uint64_t i = 0; i < cells; i++)
 			check_cell(d, m, from + i, first + i,
-				inverted(pattern_cell(first + i, seed), invert), out);
+				flipped(pattern_cell(first + i, seed), flip), out);
 	}
-	if (rewrite)
-		fake_fill(d, at, first, cells, seed, ~invert);
+}
+
+void fake_copy(struct fake_device *d, void *to, void *from, uint64_t cells)
+{
+	struct fake_memory *a = fake_find(d, from), *b = fake_find(d, to);
+
+	if (a && b && a != b)
+		fake_send(d, from, d, to, cells * CELL);
+	else
+		fake_die("gp_copy within one allocation");
 }

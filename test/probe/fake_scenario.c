@@ -108,8 +108,8 @@ static void need_object(const struct json *j, const struct json_node *v)
 
 static void read_speed(const struct json *j, const struct json_node *v, struct fake_device *d)
 {
-	static const char *const names[SPEED_COUNT] = {"read", "write", "copy", "fill", "check",
-		"fma32", "fma64", "mma16", "h2d", "d2h", "p2p"};
+	static const char *const names[SPEED_COUNT] = {
+		"read", "copy", "fill", "check", "fma32", "fma64", "mma16", "h2d", "d2h", "p2p"};
 
 	need_object(j, v);
 	JSON_MEMBERS(j, v, key)
@@ -173,6 +173,23 @@ static void read_wrong(const struct json *j, const struct json_node *v, struct f
 			w->left = from_to(j, key, -1, INT_MAX);
 		else
 			unknown(j, key, "no such member of a wrong multiprocessor");
+	}
+}
+
+static void read_idle(const struct json *j, const struct json_node *v, struct fake_idle *w)
+{
+	*w = (struct fake_idle){.sm = -1, .left = -1};
+	need_object(j, v);
+	JSON_MEMBERS(j, v, key)
+	{
+		if (is_member(j, key, "kernel"))
+			text(j, key, w->kernel, sizeof(w->kernel));
+		else if (is_member(j, key, "sm"))
+			w->sm = small(j, key);
+		else if (is_member(j, key, "times"))
+			w->left = from_to(j, key, -1, INT_MAX);
+		else
+			unknown(j, key, "no such member of what is idle");
 	}
 }
 
@@ -281,6 +298,8 @@ static void read_device_member(
 		read_flip(j, flip, d);
 	} else if (is_member(j, key, "wrong")) {
 		read_wrong(j, json_value(key), &d->wrong);
+	} else if (is_member(j, key, "idle")) {
+		read_idle(j, json_value(key), &d->idle);
 	} else if (is_member(j, key, "peer_wrong")) {
 		read_peer_wrong(j, json_value(key), &d->peer_wrong);
 	} else if (is_member(j, key, "nan_time")) {

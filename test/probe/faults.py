@@ -30,6 +30,11 @@ def device(**members):
     return {"devices": [members]}
 
 
+def idle(kernel, **members):
+    """A GPU of two multiprocessors that does not do what it calls done."""
+    return device(sms=2, idle={"kernel": kernel, **members})
+
+
 def two(**of_the_second):
     """Two GPUs of one model, whose second one is slower."""
     return {"devices": [{}, of_the_second]}
@@ -92,13 +97,33 @@ FAULTS = [
     Fault("cap.free_memory", "warn", "LOW_FREE_MEMORY", 0, **device(free_mib=1500)),
     Fault("cap.free_memory", "fail", "LOW_FREE_MEMORY", 1, ["--require-idle"], **device(free_mib=1500)),
     Fault("remote.rtt", "fail", "KERNEL_FAULT", 1, local=False, **call("cudaLaunchKernel", 719, kernel="gp_nop", sticky=True)),
-    Fault("remote.bandwidth", "fail", "NVLINK_ERROR", 1, local=False, **call("cudaMemcpyAsync", 220, sticky=True)),
+    Fault("remote.bandwidth", "fail", "NVLINK_ERROR", 1, local=False, **call("cudaMemcpyAsync", 220, sticky=True, use=2)),
     Fault("compute.exact_fp32", "fail", "COMPUTE_ERRORS", 1, **device(sms=2, wrong={"kernel": "gp_fma32", "sm": 1})),
     Fault("compute.exact_fp32", "error", "SMS_MISSED", 4, **device(sms=3, missing_sm=1)),
     Fault("compute.exact_fp64", "fail", "COMPUTE_ERRORS", 1, **device(sms=2, wrong={"kernel": "gp_fma64", "sm": 1})),
     Fault("compute.exact_tensor", "fail", "COMPUTE_ERRORS", 1, **device(sms=2, wrong={"kernel": "gp_mma16", "sm": 1})),
     Fault("compute.exact_fp64", "fail", "ECC_UNCORRECTABLE", 1,
           **call("cudaStreamSynchronize", 214, kernel="gp_fma64", sticky=True)),
+    # what was launched, and did not do its work: all of it, or one multiprocessor's part
+    Fault("remote.rtt", "fail", "WORK_MISSING", 1, local=False, **idle("gp_nop")),
+    Fault("compute.exact_fp32", "fail", "WORK_MISSING", 1, **idle("gp_fma32", sm=1)),
+    Fault("compute.exact_fp64", "fail", "WORK_MISSING", 1, **idle("gp_fma64")),
+    Fault("compute.exact_tensor", "fail", "WORK_MISSING", 1, **idle("gp_mma16", times=1)),
+    Fault("mem.shared", "fail", "WORK_MISSING", 1, **idle("gp_smem")),
+    Fault("mem.shared", "error", "SMS_MISSED", 4, **device(sms=3, missing_sm=1)),
+    Fault("mem.pattern", "fail", "WORK_MISSING", 1, **idle("gp_fill")),
+    Fault("mem.pattern", "fail", "WORK_MISSING", 1, **idle("gp_check", sm=1, times=1)),
+    Fault("bench.mem_read", "fail", "WORK_MISSING", 1, **idle("gp_read", sm=0)),
+    Fault("bench.mem_copy", "fail", "WORK_MISSING", 1, **idle("gp_copy", times=1)),
+    Fault("bench.mem_write", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_fill")),
+    Fault("bench.p2p", "fail", "WORK_MISSING", 1, ["bench"], gpus=2,
+          devices=[{"peers": True}, {"peers": True, "sms": 2, "idle": {"kernel": "gp_check", "sm": 1}}]),
+    Fault("bench.fp32", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_fma32", sm=1)),
+    Fault("bench.fp64", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_fma64", times=1)),
+    Fault("bench.tensor", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_mma16", times=1)),
+    Fault("bench.fp32", "fail", "WORK_MISSING", 1, ["bench"], **device(sms=2, wrong={"kernel": "gp_fma32", "sm": 1})),
+    Fault("bench.h2d", "fail", "LINK_ERRORS", 1, **idle("h2d")),
+    Fault("bench.d2h", "fail", "LINK_ERRORS", 1, **idle("d2h")),
     Fault("mem.shared", "fail", "MEMORY_ERRORS", 1, **device(wrong={"kernel": "gp_smem"})),
     Fault("mem.pattern", "fail", "MEMORY_ERRORS", 1, **device(flips=[{"offset": 123456, "bit": 3, "kind": "stuck1"}])),
     Fault("mem.pattern", "fail", "SHORT_ALLOCATION", 1, **device(memory_mib=4096, allocatable_mib=2600)),
@@ -108,14 +133,14 @@ FAULTS = [
     Fault("bench.mem_read", "warn", "SLOW", 0, **device(speed={"read": 0.82})),
     # 44.7 TB/s of a GPU of 64 GB/s: what was timed was not done
     Fault("bench.mem_read", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"read": 700})),
-    Fault("bench.mem_read", "fail", "TOO_FAST", 1, local=False, **device(speed={"read": 1.2})),
-    Fault("bench.mem_write", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"write": 1.2})),
+    Fault("bench.mem_read", "fail", "TOO_FAST", 1, local=False, **device(speed={"read": 1.5})),
+    Fault("bench.mem_write", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fill": 1.5})),
     Fault("bench.fp32", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fma32": 1.5})),
     Fault("bench.tensor", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"mma16": 20})),
     Fault("bench.mem_read", "fail", "NOT_A_NUMBER", 1, **device(nan_time="gp_read")),
     Fault("bench.mem_read", "fail", "SLOWER_THAN_PEERS", 1, gpu=1, gpus=2,
           devices=[{"memory_clock_mhz": 0}, {"memory_clock_mhz": 0, "speed": {"read": 0.5}}]),
-    Fault("bench.mem_write", "fail", "SLOWER_THAN_PEERS", 1, ["bench"], gpu=1, gpus=2, **two(speed={"write": 0.5})),
+    Fault("bench.mem_write", "fail", "SLOWER_THAN_PEERS", 1, ["bench"], gpu=1, gpus=2, **two(speed={"fill": 0.5})),
     Fault("bench.mem_copy", "fail", "SLOW", 1, **device(speed={"copy": 0.5})),
     Fault("bench.h2d", "fail", "SLOW", 1, **device(speed={"h2d": 0.2})),
     Fault("bench.d2h", "fail", "SLOW", 1, **device(speed={"d2h": 0.2})),

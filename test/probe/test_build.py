@@ -16,7 +16,7 @@ import pytest
 BUILD = os.path.abspath(os.environ.get("PROBE_BUILD", "build/release"))
 CUDA = os.path.abspath(os.environ.get("CUDA_HOME", "build/cuda"))
 ARCHS = [50, 60, 61, 70, 75, 80, 86, 89, 90, 100, 103, 120]
-KERNELS = {"gp_fill", "gp_check", "gp_read", "gp_write", "gp_copy", "gp_fma32", "gp_fma64", "gp_mma16", "gp_smem", "gp_nop"}
+KERNELS = {"gp_fill", "gp_check", "gp_read", "gp_copy", "gp_fma32", "gp_fma64", "gp_mma16", "gp_smem", "gp_nop"}
 SIZE_MOST = 4 << 20
 # The C library alone. (gpuprobe-serve, which needs more, is a program of its own.)
 MAY_NEED = re.compile(r"(libc|libm|ld-linux-x86-64)\.so\.\d")

@@ -53,11 +53,20 @@ class Format:
         for _ in range(steps // fold):
             x, a = seeds(value)
             b = self.rounded(a * Fraction(3, 4) + Fraction(1, 64))
+            kept = [0] * (self.digits // 23)
             for _ in range(fold // 2):
-                x = self.rounded(x * third - a)
-                x = self.rounded(x * Fraction(3, 4) + b)
+                x = self.keep(kept, self.rounded(x * third - a))
+                x = self.keep(kept, self.rounded(x * Fraction(3, 4) + b))
             value = mix(value, self.bits(x))
+            for part in kept:
+                value = mix(value, 0 if fold == 512 else part)
         return value
+
+    def keep(self, kept, x):
+        """Into the sums of results, one for each 32 bits."""
+        for i in range(len(kept)):
+            kept[i] = kept[i] * 0x9e3779b1 + (self.bits(x) >> 32 * i & MASK32) & MASK32
+        return x
 
 
 SINGLE = Format(23, 127)

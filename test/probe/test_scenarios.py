@@ -229,12 +229,14 @@ def test_a_flipped_bit(w, kind):
     done = w.run("verify", devices=[{"flips": [{"offset": 1 << 20, "bit": 77, "kind": kind}]}])
     assert done.status == 1
     result = done.check("mem.pattern")
-    assert result["errors"] == 1 and len(result["memory_errors"]) == 1
-    record = result["memory_errors"][0]
-    assert record["offset"] == 1 << 20
-    again = record["expected"] if kind == "transient" else record["got"]
-    assert record["got"] != record["expected"] and record["again"] == again
-    assert result["bits_0_to_1"] + result["bits_1_to_0"] == 1 and result["pages"] == 1
+    # a bit that is stuck is wrong under about half of the backgrounds
+    assert len(result["memory_errors"]) == result["errors"] == result["bits_0_to_1"] + result["bits_1_to_0"]
+    assert result["errors"] > 3 if kind.startswith("stuck") else result["errors"] == 1
+    for record in result["memory_errors"]:
+        assert record["offset"] == 1 << 20
+        again = record["expected"] if kind == "transient" else record["got"]
+        assert record["got"] != record["expected"] and record["again"] == again
+    assert result["pages"] == 1
 
 
 def test_a_bit_above_4_gib(w):

@@ -40,33 +40,46 @@ TEST(gives_what_memory_it_has)
 	assert_int_equal(available, 80000ull << 20);
 }
 
+#define BLOCKS 8
+
 struct pattern_test {
-	void *at;
+	void *at, *work;
 	uint64_t bytes;
 	struct kernel_findings *found; /* on the device */
 };
 
+static void *zeroed(size_t bytes)
+{
+	void *at;
+
+	assert_int_equal(rt->mem_alloc(&at, bytes), 0);
+	assert_int_equal(rt->mem_set(at, 0, bytes, NULL), 0);
+	return at;
+}
+
 static void begin_pattern(struct pattern_test *t, uint64_t bytes)
 {
-	uint64_t first = 0, cells = bytes / 16, seed = 7, invert = 0;
-	void *found, *args[] = {&t->at, &first, &cells, &seed, &invert};
+	uint64_t first = 0, cells = bytes / 16, seed = 7, flip = 0;
+	uint32_t shift = 0, down = 0;
+	void *args[] = {&t->at, &first, &cells, &seed, &flip, &flip, &shift, &down, &t->work};
 
 	t->bytes = bytes;
 	assert_int_equal(rt->mem_alloc(&t->at, bytes), 0);
-	assert_int_equal(rt->mem_alloc(&found, sizeof(struct kernel_findings)), 0);
-	assert_int_equal(rt->mem_set(found, 0, sizeof(struct kernel_findings), NULL), 0);
-	t->found = found;
-	fake_rt_launch(rt, "gp_fill", 8, args);
+	t->found = zeroed(sizeof(struct kernel_findings));
+	t->work = zeroed(BLOCKS * sizeof(struct kernel_work));
+	fake_rt_launch(rt, "gp_fill", BLOCKS, args);
 }
 
 static struct kernel_findings check_pattern(
 	struct pattern_test *t, uint64_t invert, uint32_t rewrite)
 {
-	uint64_t first = 0, cells = t->bytes / 16, seed = 7;
-	void *args[] = {&t->at, &first, &cells, &seed, &invert, &rewrite, &t->found};
+	uint64_t first = 0, cells = t->bytes / 16, seed = 7, next = ~invert;
+	uint32_t shift = 3, down = 1;
+	void *args[] = {&t->at, &first, &cells, &seed, &invert, &invert, &shift, &down, &rewrite,
+		&next, &next, &t->found, &t->work};
 	struct kernel_findings f;
 
-	fake_rt_launch(rt, "gp_check", 8, args);
+	fake_rt_launch(rt, "gp_check", BLOCKS, args);
 	assert_int_equal(rt->mem_copy(&f, t->found, sizeof(f), RT_DEVICE_TO_HOST, NULL), 0);
 	return f;
 }
@@ -75,6 +88,7 @@ static void end_pattern(struct pattern_test *t)
 {
 	assert_int_equal(rt->mem_free(t->at), 0);
 	assert_int_equal(rt->mem_free(t->found), 0);
+	assert_int_equal(rt->mem_free(t->work), 0);
 }
 
 TEST(healthy_memory_keeps_its_pattern)
@@ -186,13 +200,13 @@ TEST(what_the_host_writes_is_found)
 TEST(chains_are_those_of_the_cpu)
 {
 	static struct kernel_chain out[2048];
-	uint32_t steps = 256, fold = 64, shift = 3;
+	uint32_t steps = 256, fold = 64, shift = 3, turn = 40;
 	uint64_t seed = 7;
-	void *at, *args[] = {&steps, &fold, &seed, &shift, &at};
+	void *at, *args[] = {&steps, &fold, &seed, &shift, &turn, &at};
 
 	fake_rt_use("{\"devices\": [{\"sms\": 4, \"wrong\": {\"sm\": 2, \"lane\": 9, \"kernel\": "
 		    "\"gp_fma64\", \"times\": 1}}]}");
-	assert_int_equal(rt->mem_alloc(&at, sizeof(out)), 0);
+	at = zeroed(sizeof(out));
 	fake_rt_launch(rt, "gp_fma32", 8, args);
 	assert_int_equal(rt->mem_copy(out, at, sizeof(out), RT_DEVICE_TO_HOST, NULL), 0);
 	for (uint32_t i = 0; i < 2048; i++) {
@@ -208,7 +222,7 @@ TEST(chains_are_those_of_the_cpu)
 			if (out[i].sum == exact_fma64(i, steps, fold, seed))
 				continue;
 			assert_int_equal(out[i].sm, 2);
-			assert_int_equal(i % KERNEL_THREADS, 9);
+			assert_int_equal(i % KERNEL_THREADS, 9 + 40);
 			wrong++;
 		}
 		assert_int_equal(wrong, run == 0 ? 2 : 0);
@@ -224,12 +238,12 @@ TEST(chains_are_those_of_the_cpu)
 static double read_rate(void)
 {
 	uint64_t cells = (1u << 30) / 16;
-	void *at, *sink, *args[] = {&at, &cells, &sink};
+	void *at, *work, *args[] = {&at, &cells, &work};
 	rt_event from, to;
 	float ms;
 
 	assert_int_equal(rt->mem_alloc(&at, 1u << 30), 0);
-	assert_int_equal(rt->mem_alloc(&sink, 8), 0);
+	work = zeroed(BLOCKS * sizeof(struct kernel_work));
 	assert_int_equal(rt->event_create(&from), 0);
 	assert_int_equal(rt->event_create(&to), 0);
 	assert_int_equal(rt->event_record(from, NULL), 0);
@@ -239,7 +253,7 @@ static double read_rate(void)
 	assert_int_equal(rt->event_destroy(from), 0);
 	assert_int_equal(rt->event_destroy(to), 0);
 	assert_int_equal(rt->mem_free(at), 0);
-	assert_int_equal(rt->mem_free(sink), 0);
+	assert_int_equal(rt->mem_free(work), 0);
 	return (double)(1u << 30) / (double)ms * 1000;
 }
 
@@ -258,12 +272,12 @@ TEST(speeds_are_as_told)
 TEST(a_multiprocessor_may_get_no_work)
 {
 	static struct kernel_chain out[2048];
-	uint32_t steps = 64, fold = 64, shift = 0;
+	uint32_t steps = 64, fold = 64, shift = 0, turn = 0;
 	uint64_t seed = 7;
-	void *at, *args[] = {&steps, &fold, &seed, &shift, &at};
+	void *at, *args[] = {&steps, &fold, &seed, &shift, &turn, &at};
 
 	fake_rt_use("{\"devices\": [{\"sms\": 4, \"missing_sm\": 3}]}");
-	assert_int_equal(rt->mem_alloc(&at, sizeof(out)), 0);
+	at = zeroed(sizeof(out));
 	fake_rt_launch(rt, "gp_fma32", 8, args);
 	assert_int_equal(rt->mem_copy(out, at, sizeof(out), RT_DEVICE_TO_HOST, NULL), 0);
 	for (uint32_t i = 0; i < 2048; i++) {
@@ -278,18 +292,20 @@ TEST(shared_memory_may_be_wrong)
 	uint32_t rounds = 2;
 	uint64_t seed = 7;
 	struct kernel_findings f;
-	void *found, *sms, *args[] = {&rounds, &seed, &found, &sms};
+	void *found, *sms, *work, *args[] = {&rounds, &seed, &found, &sms, &work};
 
 	fake_rt_use("{\"devices\": [{\"wrong\": {\"sm\": 1, \"kernel\": \"gp_smem\"}}]}");
 	assert_int_equal(rt->mem_alloc(&found, sizeof(f)), 0);
 	assert_int_equal(rt->mem_alloc(&sms, 8 * sizeof(uint32_t)), 0);
 	assert_int_equal(rt->mem_set(found, 0, sizeof(f), NULL), 0);
+	work = zeroed(BLOCKS * sizeof(struct kernel_work));
 	fake_rt_launch(rt, "gp_smem", 8, args);
 	assert_int_equal(rt->mem_copy(&f, found, sizeof(f), RT_DEVICE_TO_HOST, NULL), 0);
 	assert_int_equal(f.wrong_cells, 2);
 	assert_int_equal(f.mismatch[0].cell, KERNEL_SHARED_BYTES / 16);
 	assert_int_equal(rt->mem_free(found), 0);
 	assert_int_equal(rt->mem_free(sms), 0);
+	assert_int_equal(rt->mem_free(work), 0);
 }
 
 /* ---- how a process ends ---- */
