@@ -9,17 +9,17 @@ namespace ptx
 
 // ---- memory ----
 
-bool touches(const Fault &f, const Warp &w, uint64_t from, uint64_t to)
+bool touches(const Fault &f, const Warp &w, uint64_t from, uint64_t to, bool write)
 {
 	switch (f.kind) {
 	case Kind::ALIAS:
 	case Kind::BRIDGE:
-	case Kind::DROP_STORE:
 		return from < f.hi && to > f.lo;
+	case Kind::DROP_STORE:
+		return write && concerns(f, w, -1) && from < f.hi && to > f.lo;
 	case Kind::PATH:
-		return f.sm == (int)w.block->sm && from < f.hi && to > f.lo;
 	case Kind::STALE:
-		return f.sm == (int)w.block->sm;
+		return f.sm == (int)w.block->sm && from < f.hi && to > f.lo;
 	case Kind::SHORT:
 	case Kind::COUPLE_STATE:
 		return (f.at >= from && f.at < to) || (f.lo >= from && f.lo < to);
@@ -123,7 +123,8 @@ void spoil_load(Warp &w, uint64_t offset, int bytes, char *got, bool is_volatile
 			break;
 		}
 		case Kind::STALE:
-			if (f->sm == (int)w.block->sm && bytes == 16 && !is_volatile)
+			if (f->sm == (int)w.block->sm && bytes == 16 && !is_volatile &&
+				offset >= f->lo && offset < f->hi)
 				load_stale(w, f, offset, bytes, got);
 			break;
 		default:
@@ -217,29 +218,62 @@ static void spoil_rounding(Warp &w, const Insn &in, int lane)
 			w.reg<float>(in.b)[lane], w.reg<float>(in.c)[lane]);
 }
 
+// Of these lanes, those that a fault strikes. Most faults strike seldom: they are passed over together.
+static uint32_t struck(Fault *f, const Warp &w, uint32_t mask)
+{
+	uint32_t lanes = !concerns(*f, w, -1) ? 0
+			 : f->lane < 0        ? mask
+					      : mask & 1u << f->lane,
+		 r = 0;
+	uint64_t n = (uint64_t)__builtin_popcount(lanes);
+
+	if (f->every == 1 && f->nth == 0) {
+		f->met += n;
+		f->hits += n;
+		return lanes;
+	}
+	if (f->nth ? f->met + n < f->nth || f->met >= f->nth : f->met % f->every + n < f->every) {
+		f->met += n;
+		return 0;
+	}
+	for (; lanes; lanes &= lanes - 1)
+		if (f->strikes())
+			r |= 1u << lowest(lanes);
+	return r;
+}
+
+static void spoil_result(Warp &w, const Insn &in, const Fault &f, int slot, uint32_t lanes)
+{
+	if (in.result_bits == 1) {
+		uint32_t &p = w.predicate(slot);
+
+		p = f.value == 2 ? p ^ lanes : f.value != 0 ? p | lanes : p & ~lanes;
+		return;
+	}
+	for (; lanes; lanes &= lanes - 1) {
+		int lane = lowest(lanes);
+
+		if (f.kind == Kind::ROUND)
+			spoil_rounding(w, in, lane);
+		else if (in.result_bits == 64)
+			w.reg<uint64_t>(slot)[lane] ^= 1ull << f.bit;
+		else
+			w.reg<uint32_t>(slot)[lane] ^= 1u << f.bit;
+	}
+}
+
 void spoil(Warp &w, const Insn &in, uint32_t mask)
 {
-	int d = in.d >= 0 ? in.d : in.more.empty() ? -1 : in.more[0]; /* of mma: its first sum */
+	int slot = in.d >= 0 ? in.d : in.more.empty() ? -1 : in.more[0]; /* of mma: its first sum */
 
-	if (d < 0 || in.result_bits == 0)
+	if (slot < 0 || in.result_bits == 0)
 		return;
-	for (Fault *f : w.block->ops[(size_t)in.op])
-		for (uint32_t left = mask; left; left &= left - 1) {
-			int lane = lowest(left);
+	for (Fault *f : w.block->ops[(size_t)in.op]) {
+		uint32_t lanes = struck(f, w, mask);
 
-			if (!concerns(*f, w, lane) || !f->strikes())
-				continue;
-			if (f->kind == Kind::ROUND)
-				spoil_rounding(w, in, lane);
-			else if (in.result_bits == 1)
-				w.predicate(d) = f->value == 2   ? w.predicate(d) ^ 1u << lane
-						 : f->value != 0 ? w.predicate(d) | 1u << lane
-								 : w.predicate(d) & ~(1u << lane);
-			else if (in.result_bits == 64)
-				w.reg<uint64_t>(d)[lane] ^= 1ull << f->bit;
-			else
-				w.reg<uint32_t>(d)[lane] ^= 1u << f->bit;
-		}
+		if (lanes)
+			spoil_result(w, in, *f, slot, lanes);
+	}
 }
 
 } // namespace ptx

@@ -153,7 +153,7 @@ struct Access {
 	bool plain; // global, allowed, aligned, and nothing watches or spoils it
 };
 
-static Access access_of(Warp &w, const Insn &in, uint32_t mask)
+static Access access_of(Warp &w, const Insn &in, uint32_t mask, bool write)
 {
 	const uint64_t *a = w.reg<uint64_t>(in.a);
 	Machine *m = w.block->machine;
@@ -176,7 +176,7 @@ static Access access_of(Warp &w, const Insn &in, uint32_t mask)
 		  is_live(w.block, low, high);
 	if (r.plain)
 		for (const Fault *f : w.block->memory)
-			if (touches(*f, w, low, high)) {
+			if (touches(*f, w, low, high, write)) {
 				r.plain = false;
 				break;
 			}
@@ -232,7 +232,7 @@ static uint32_t widened(const char *from, const Insn &in)
 
 void load(Warp &w, const Insn &in, uint32_t mask)
 {
-	Access to = access_of(w, in, mask);
+	Access to = access_of(w, in, mask, false);
 
 	w.block->machine->counts.load_bytes +=
 		in.space == Space::SHARED ? 0 : (uint64_t)(to.bytes * __builtin_popcount(mask));
@@ -266,7 +266,7 @@ void load(Warp &w, const Insn &in, uint32_t mask)
 
 void store(Warp &w, const Insn &in, uint32_t mask)
 {
-	Access to = access_of(w, in, mask);
+	Access to = access_of(w, in, mask, true);
 
 	w.block->machine->counts.store_bytes +=
 		in.space == Space::SHARED ? 0 : (uint64_t)(to.bytes * __builtin_popcount(mask));

@@ -6,8 +6,8 @@
 namespace ptx
 {
 
-// Could this fault concern an access of this warp to these bytes?
-bool touches(const Fault &f, const Warp &w, uint64_t from, uint64_t to);
+// Could this fault concern a load, or a store, of this warp at these bytes?
+bool touches(const Fault &f, const Warp &w, uint64_t from, uint64_t to, bool write);
 // Where an access really goes.
 uint64_t faulty_place(Warp &w, uint64_t offset, int bytes);
 // What was read from `offset` stands in `got`, and is changed there (and in memory, by faults that do).
