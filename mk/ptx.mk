@@ -16,7 +16,7 @@ PTX_MAIN := test/ptx/insns.cc test/ptx/equal.cc
 PTX_OBJ := $(patsubst %.cc,$(BUILD)/%.o,$(filter-out $(PTX_MAIN),$(wildcard test/ptx/*.cc)))
 PTX_CXX = $(if $(findstring ccache,$(CC)),ccache )$(CXX)
 
-.PHONY: ptx probe-ptx probe-ptx-all ptx-programs
+.PHONY: ptx probe-ptx probe-ptx-all probe-mutants ptx-programs
 
 $(BUILD)/test/ptx/%.o: test/ptx/%.cc $(BUILD)/flags
 	$(call say,CXX,$<)
@@ -34,7 +34,7 @@ $(PTX_PROGRAMS): $(PTX)/%: $(PTX)/%.o $(PTX_OBJ)
 
 ifeq ($(HAVE_CUDA),)
 
-ptx probe-ptx probe-ptx-all:
+ptx probe-ptx probe-ptx-all probe-mutants:
 	@echo '$(CUDA_ADVICE)' >&2; exit 1
 
 else
@@ -64,5 +64,11 @@ probe-ptx-all: ptx
 	@SEED=9 PTX_DEVICE="sms=5 mem=64M races=1 schedule=77 quantum=40" $(PTX)/equal $(PTX_TEXTS)
 	@$(PYTHON) -B test/ptx/table.py --check
 	@$(PYTHON) -B test/ptx/faults --all --build $(BUILD)
+
+# Which test notices a line that was changed. All of both take hours, so some are drawn.
+MUTANTS ?= 60
+probe-mutants: ptx
+	@$(PYTHON) -B test/ptx/mutants kernels --build $(BUILD) --sample $(MUTANTS)
+	@$(PYTHON) -B test/ptx/mutants judge --build $(BUILD) --sample $(MUTANTS)
 
 endif
