@@ -28,7 +28,7 @@ enum {
 
 // Rates that the clocks promise are reached to this share.
 constexpr double SHARE = 0.9;
-constexpr double LAUNCH_S = 3e-6, COPY_S = 5e-6, LINK_RATE = 2e10, PEER_RATE = 4e10;
+constexpr double LAUNCH_S = 3e-6, COPY_S = 5e-6, LINK_RATE = 2.6e10, PEER_RATE = 4e10;
 constexpr int FLOPS_PER_CLOCK = 256; // of a multiprocessor
 constexpr unsigned BLOCK_THREADS_MAX = 1024;
 

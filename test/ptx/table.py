@@ -55,10 +55,12 @@ def read(path):
     return faults
 
 
+SIZES = ("bit", "read", "store", "op", "cell", "com", "count", "lane", "thread", "warp", "part", "block", "SM", "run")
+
+
 def size_of(text):
-    """Order of "1 bit", "1 lane of 1 SM", "half": few words and a 1 first."""
-    return (not text.startswith("1 "), ["bit", "read", "store", "op", "cell", "com", "count", "lane", "thr", "warp", "part", "block", "SM", "run"].index(
-        next((w for w in ("bit", "read", "store", "op", "cell", "com", "count", "lane", "thr", "warp", "part", "block", "SM", "run") if w in text), "run")))
+    """For sorting: "1 bit" before "1 lane of 1 SM" before "half"."""
+    return not text.startswith("1 "), next((i for i, word in enumerate(SIZES) if word in text), len(SIZES))
 
 
 def cell(words):
@@ -75,15 +77,19 @@ def rows(faults):
         found = [f for f in of if f.outcome == "found" and f.times_found]
         planted, seen = sum(f.times for f in of), sum(f.times_found for f in of if f.outcome == "found")
         smallest = sorted((f.smallest for f in found), key=size_of)[:1]
-        misses = [f"{f.times - f.times_found} of {f.times} `{f.name}`" for f in found if f.times_found < f.times]
+        misses = [f"{f.times - f.times_found} of {f.times} `{f.name}`" for f in of if f.outcome == "found" and f.times_found < f.times]
         misses += [f"`{f.name}`: {f.why}" + (" *" if f.outcome == "missed" else "") for f in of if f.outcome in ("missed", "unseen")]
         yield f"| {kind}: {of[0].about} | {planted} | {seen} | {cell('`' + f.check + '`' for f in found)} | {cell(smallest)} | {cell(misses)} |"
 
 
 def page(faults):
-    missed = sum(f.outcome == "missed" for f in faults)
-    text = "\n".join(rows(faults))
-    return text + (f"\n\n\\* to be mended: {missed} of them." if missed else "")
+    missed, unseen = (sum(f.outcome == word for f in faults) for word in ("missed", "unseen"))
+    planted = [f for f in faults if f.outcome != "fit"]
+    part = sum(f.outcome == "found" and f.times_found < f.times for f in planted)
+    found = len(planted) - missed - unseen - part
+    text = f"{len(planted)} faults of {len({f.kind for f in planted})} kinds: {found} are found, {part} not everywhere, {unseen} cannot be seen"
+    text += f", {missed} are missed and to be mended (\\*)." if missed else "."
+    return text + " Those whose name ends in xN were planted N times, at places drawn.\n\n" + "\n".join(rows(faults))
 
 
 def main():
