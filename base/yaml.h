@@ -107,12 +107,19 @@ struct yaml_node *yaml_path(const struct yaml_node *node, ...) __attribute__((se
 /* The i-th element of a sequence, or NULL. */
 struct yaml_node *yaml_at(const struct yaml_node *node, size_t i);
 
+/* The key behind key k of a map, or NULL behind the last. */
+static inline struct yaml_node *yaml_next_key(const struct yaml_node *k)
+{
+	return k->next ? k->next->next : NULL;
+}
+
 /* for each element e of a sequence (nothing when v is NULL or no sequence) */
 #define YAML_EACH(v, e)                                                                            \
 	for (struct yaml_node *e = yaml_is(v, YAML_SEQ) ? (v)->first : NULL; e; e = e->next)
 /* for each member of a map: k is the key, k->next its value */
 #define YAML_MEMBERS(v, k)                                                                         \
-	for (struct yaml_node *k = yaml_is(v, YAML_MAP) ? (v)->first : NULL; k; k = k->next->next)
+	for (struct yaml_node *k = yaml_is(v, YAML_MAP) ? (v)->first : NULL; k;                    \
+		k = yaml_next_key(k))
 
 /* node is not NULL and of this kind. */
 bool yaml_is(const struct yaml_node *node, enum yaml_kind kind);

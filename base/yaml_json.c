@@ -193,7 +193,7 @@ static int merge_all(
 	if (++w->work > WORK_MAX)
 		return yaml_err(
 			map, w->err, ERR_TOOBIG, "the merge keys stand for too many members");
-	for (const struct yaml_node *k = map->first; rc == 0 && k; k = k->next->next)
+	for (const struct yaml_node *k = map->first; rc == 0 && k; k = yaml_next_key(k))
 		rc = yaml_is_merge(k) ? merge_key(w, m, k->next, level) : set_member(w, m, k);
 	return rc;
 }

@@ -40,8 +40,8 @@ static int read_beyond_l2(struct json_reader *r, const struct json_node *v, void
 
 	c->beyond_l2 = json_is(v, JSON_TRUE);
 	return json_is(v, JSON_TRUE) || json_is(v, JSON_FALSE)
-		? 0
-		: json_record_wrong(r, v, "beyond_l2", "true or false");
+		       ? 0
+		       : json_record_wrong(r, v, "beyond_l2", "true or false");
 }
 
 static const struct json_field memory_fields[] = {

@@ -165,7 +165,7 @@ static int look_at_merged(struct finding *f, struct object *in, struct yaml_node
 		e = e->next)
 		rc = look_at_merged(f, in, map, e, via, up);
 	for (struct yaml_node *k = yaml_is(from, YAML_MAP) ? from->first : NULL; rc == 0 && k;
-		k = k->next->next) {
+		k = yaml_next_key(k)) {
 		if (yaml_is_merge(k))
 			rc = look_at_merged(f, in, map, k->next, via, up);
 		else if (yaml_key(k, &v, NULL) == 0 && yaml_find(map, v.text, &ignored) == k->next)
@@ -194,7 +194,7 @@ static int look_into(struct finding *f, struct object *in, struct yaml_node *nod
 		e = e->next, step.index++)
 		rc = look_into(f, in, e, via, &step);
 	for (struct yaml_node *k = yaml_is(node, YAML_MAP) ? node->first : NULL; rc == 0 && k;
-		k = k->next->next)
+		k = yaml_next_key(k))
 		rc = yaml_is_merge(k) ? look_at_merged(f, in, node, k->next, via ? via : k, at)
 				      : look_at_member(f, in, k, via, at);
 	return rc;

@@ -78,16 +78,16 @@ void probe_failed(const struct probe_poll *p, struct target *t, const struct err
 {
 	char message[sizeof(why->msg) + sizeof(why->path) + 4];
 	struct verdict v = {.reason = FRESH_NO_ANSWER, .message = message};
+	bool kept;
 
 	metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_FAILED, 0, 1);
 	t->failures += t->failures < FAILURES_MAX;
 	/* Not even asked, and trying again changes nothing. */
-	if (strcmp(why->reason, FRESH_TOKEN_KEPT) == 0 ||
-		strcmp(why->reason, FRESH_SECRET_KEPT) == 0)
-		v.reason = why->reason;
-	else if (t->failures < FAILURES_MAX && clock_ms() - t->good_ms < p->cfg.stale_after_ms)
+	kept = strcmp(why->reason, FRESH_TOKEN_KEPT) == 0 ||
+	       strcmp(why->reason, FRESH_SECRET_KEPT) == 0;
+	if (!kept && t->failures < FAILURES_MAX && clock_ms() - t->good_ms < p->cfg.stale_after_ms)
 		return;
-	else if (strcmp(why->reason, FRESH_SECRET_MISSING) == 0)
+	if (kept || strcmp(why->reason, FRESH_SECRET_MISSING) == 0)
 		v.reason = why->reason;
 	snprintf(message, sizeof(message), "%s%s%s", why->path, why->path[0] ? ": " : "", why->msg);
 	commit(p, t, &v);

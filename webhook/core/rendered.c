@@ -57,8 +57,8 @@ static bool covers_object(struct sides s, const struct json_node *v, const struc
 /* Words: the same ones. Objects: each is found, in our order, with others between them or none. */
 static bool covers_array(struct sides s, const struct json_node *v, const struct json_node *w)
 {
-	const struct json_node *at = json_first(s.theirs, w);
-	bool objects = json_is(json_first(s.ours, v), JSON_OBJECT);
+	const struct json_node *at = json_first(s.theirs, w), *first = json_first(s.ours, v);
+	bool objects = first && first->type == JSON_OBJECT;
 
 	if (!objects && v->count != w->count)
 		return false;
