@@ -305,7 +305,8 @@ void fleet_metrics(const struct fleet *f, int64_t now, struct buf *out)
 	put_rates(f, "gpuprobe_bandwidth_bytes_per_second", "Measured by the last verify.", "B/s",
 		"path", out);
 	put_rates(f, "gpuprobe_flops", "Measured by the last bench.", "FLOP/s", "type", out);
-	metric_head(out, "gpuprobe_memory_errors", "Wrong cells in the last verify.", METRIC_GAUGE);
+	metric_head(out, "gpuprobe_memory_errors",
+		"Reads that gave what was not written, in the last verify.", METRIC_GAUGE);
 	for (size_t i = 0; i < f->n_gpus; i++)
 		gpu_sample(out, "gpuprobe_memory_errors", &f->gpus[i], NULL, NULL,
 			count_errors(&f->gpus[i], true));
