@@ -235,7 +235,7 @@ static bool sweep_all(struct sweep *s)
 	for (unsigned pass = 0; pass <= MARCH_ELEMENTS; pass++) {
 		char words[64];
 
-		(void)snprintf(words, sizeof(words), "memory: pass %u of %u", pass + 1,
+		(void)snprintf(words, sizeof(words), "memory: pass %u of %d", pass + 1,
 			MARCH_ELEMENTS + 1);
 		w->progress(w->arg, 0.1 + 0.8 * pass / (MARCH_ELEMENTS + 1), words);
 		w->within(w->arg, each);

@@ -62,8 +62,7 @@ static bool covers_array(struct sides s, const struct json_node *v, const struct
 
 	if (!objects && v->count != w->count)
 		return false;
-	JSON_EACH(s.ours, v, e)
-	{
+	for (const struct json_node *e = first; e; e = json_next(s.ours, v, e)) {
 		while (objects && at && !covers(s, e, at))
 			at = json_next(s.theirs, w, at);
 		if (!at || !covers(s, e, at))
