@@ -8,7 +8,7 @@
 #include "webhook/cluster/leader.h"
 #include "webhook/edge/metrics.h"
 
-#define POOL_API_MAX 8
+#define POOL_API_MAX 32
 #define POOL_API_SECRETS "/api/v1/namespaces/poolgate-system/secrets/"
 
 /* A GPUServer; all JSON but the name. */

@@ -41,6 +41,14 @@ static int play(void *ctx, const struct api_request *req, struct api_reply *repl
 	return 0;
 }
 
+static int play_dead(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	(void)ctx;
+	(void)req;
+	reply->delay_ms = 4000;
+	return 0;
+}
+
 static void say(const char *text)
 {
 	api_lock(probe);
@@ -186,6 +194,80 @@ TEST(asks_several_at_once)
 	add_server("e", api_url(probe), "");
 	assert_true(pool_api_shows(pool, "e", "'reason':'TakesClaims'", 2500));
 	api_stop(slow);
+}
+
+#define WAS_FRESH                                                                                  \
+	"{'version':1,'gpus':[],'claims':[],'conditions':[{'type':'Fresh','status':'True',"        \
+	"'reason':'ProbeAnswered','message':'','lastTransitionTime':'2026-11-21T09:30:00Z'}]}"
+
+/* Twenty that hang for four seconds each, four questions at a time: what they were known to be ages meanwhile (R17), and those that
+ * answer are asked as often as before. */
+TEST(what_hangs_ages_and_keeps_nobody_waiting)
+{
+	struct api *dead = api_start(play_dead, NULL);
+	size_t asked;
+
+	for (int i = 0; i < 20; i++) {
+		char name[16], spec[128];
+
+		snprintf(name, sizeof(name), "dead-%d", i);
+		snprintf(spec, sizeof(spec), "{'address':'10.0.0.1:56001','probe':{'url':'%s'}}",
+			api_url(dead));
+		pool_api_put(pool, name, OURS, spec, WAS_FRESH);
+	}
+	add_server("lives-1", api_url(probe), "");
+	add_server("lives-2", api_url(probe), "");
+	cfg.at_once = 4;
+	cfg.timeout_ms = 4000;
+	cfg.haste_ms = 50;
+	cfg.stale_after_ms = 1500;
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "lives-1", "'reason':'TakesClaims'", 1400));
+	assert_true(pool_api_shows(pool, "lives-2", "'reason':'TakesClaims'", 1400));
+	for (int i = 0; i < 20; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "dead-%d", i);
+		assert_true(pool_api_shows(pool, name, "'reason':'NoAnswer'", 3000));
+		assert_true(pool_api_shows(pool, name, "'reason':'NotFresh'", 0));
+	}
+	asked = api_seen_count(probe);
+	api_nap(2000);
+	assert_true(api_seen_count(probe) >= asked + 20);
+	assert_true(pool_api_shows(pool, "lives-1", "'reason':'TakesClaims'", 0));
+	assert_true(pool_api_shows(pool, "lives-2", "'reason':'TakesClaims'", 0));
+	api_stop(dead);
+}
+
+TEST(who_does_not_answer_is_asked_less_often)
+{
+	size_t asked;
+
+	say(NULL);
+	add_server("a", api_url(probe), "");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'NoAnswer'", 5000));
+	assert_true(api_wait(probe, "GET", PROBE_PATH, 5));
+	asked = api_seen_count(probe);
+	api_nap(2000);
+	assert_in_range(api_seen_count(probe) - asked, 2, 7);
+	/* at a known pace again once it answers */
+	say(GOOD);
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	asked = api_seen_count(probe);
+	api_nap(2000);
+	assert_true(api_seen_count(probe) - asked >= 12);
+}
+
+/* Slower than haste allows, and sound: it is asked again with all the time there is. */
+TEST(a_slow_one_is_not_dead)
+{
+	add_server("a", api_url(probe), "");
+	cfg.haste_ms = 20;
+	delay_ms = 200;
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_int_equal(metric_value(pool->metrics, M_PROBE_POLLS, PROBE_FAILED, 0), 0);
 }
 
 TEST(a_secret_that_is_missing)
@@ -407,5 +489,7 @@ TEST(trusts_its_own_ca_alone)
 
 TESTS_BETWEEN(set_up, tear_down, writes_what_the_probe_says, the_probes_own_trouble,
 	three_failures_make_it_stale, two_failures_do_not, a_probe_that_does_not_stand_by_it,
-	asks_several_at_once, a_secret_that_is_missing, a_token_stays_off_plain_http,
-	a_secret_of_another_type, sends_the_token, shows_its_certificate, trusts_its_own_ca_alone)
+	asks_several_at_once, what_hangs_ages_and_keeps_nobody_waiting,
+	who_does_not_answer_is_asked_less_often, a_slow_one_is_not_dead, a_secret_that_is_missing,
+	a_token_stays_off_plain_http, a_secret_of_another_type, sends_the_token,
+	shows_its_certificate, trusts_its_own_ca_alone)

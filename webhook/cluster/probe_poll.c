@@ -10,7 +10,8 @@
 #define EVERY_MS 10000
 #define TIMEOUT_MS 3000
 #define STALE_AFTER_MS 30000
-#define AT_ONCE 8u
+#define HASTE_MS 500
+#define AT_ONCE 16u
 #define AT_ONCE_MAX 64u
 #define ARENA_MAX_BYTES ((size_t)16 << 20)
 
@@ -21,30 +22,52 @@ static bool go_on(void *ctx)
 	return !atomic_load(&p->stopping);
 }
 
+/* Ask it, and write what follows. */
 static void ask(struct probe_poll *p, struct target *t)
 {
+	bool hasty = !t->slow && !t->doubtful && p->cfg.haste_ms < p->cfg.timeout_ms;
 	struct probe_question q = {.url = t->url,
 		.ca_secret = t->ca_secret,
 		.token_secret = t->token_secret,
 		.client_secret = t->client_secret,
-		.timeout_ms = p->cfg.timeout_ms,
+		.timeout_ms = hasty ? p->cfg.haste_ms : p->cfg.timeout_ms,
 		.doubtful = t->failures > 0,
 		.go_on = go_on,
 		.go_on_ctx = p};
 	struct probe_inventory inv = {0};
 	struct err err = {0};
 	struct arena a;
+	int64_t began = clock_ms();
 	int rc;
 
 	arena_init(&a, ARENA_MAX_BYTES);
 	rc = probe_ask(p->secrets, &q, &a, &inv, &err);
-	if (go_on(p)) {
-		if (rc == 0)
-			probe_answered(p, t, &inv);
-		else
-			probe_failed(p, t, &err);
-	}
+	t->doubtful = rc != 0;
+	if (rc == 0 && clock_ms() - began < p->cfg.haste_ms)
+		t->slow = false;
+	if (rc == ERR_TIMEOUT && hasty)
+		t->slow = true;
+	else if (go_on(p) && rc == 0)
+		probe_answered(p, t, &inv);
+	else if (go_on(p))
+		probe_failed(p, t, &err);
 	arena_release(&a);
+}
+
+/* With the lock, which is let go meanwhile. */
+static void ask_one(struct probe_poll *p, struct target *t, int64_t now)
+{
+	bool doubtful = t->doubtful, hasty = !t->slow;
+
+	t->busy = true;
+	p->n_doubtful += doubtful;
+	pthread_mutex_unlock(&p->lock);
+	ask(p, t);
+	pthread_mutex_lock(&p->lock);
+	p->n_doubtful -= doubtful;
+	t->busy = false;
+	/* with time enough, now */
+	t->due_ms = hasty && t->slow ? clock_ms() : probe_targets_moment(t, p->cfg.every_ms, now);
 }
 
 /* ---- the duty ---- */
@@ -66,15 +89,38 @@ static int64_t tick(void *ctx, struct duty *d)
 				wait = t->due_ms - now;
 			break;
 		}
-		t->busy = true;
-		t->due_ms = probe_targets_moment(t, p->cfg.every_ms, now);
-		pthread_mutex_unlock(&p->lock);
-		ask(p, t);
-		pthread_mutex_lock(&p->lock);
-		t->busy = false;
+		ask_one(p, t, now);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return wait;
+}
+
+/* Rule R17: what was heard ages by this leader's clock, whatever the threads that ask are waiting for. */
+static int64_t age(void *ctx, struct duty *d)
+{
+	struct probe_poll *p = ctx;
+	int64_t next = INT64_MAX, now = clock_ms();
+	struct target *t;
+
+	pthread_mutex_lock(&p->lock);
+	probe_targets_look(p);
+	while (!duty_stopping(d) && (t = probe_targets_old(p, now, &next))) {
+		int64_t good = atomic_load(&t->good_ms);
+		bool done;
+
+		t->ageing = true;
+		pthread_mutex_unlock(&p->lock);
+		done = probe_aged(p, t, good);
+		pthread_mutex_lock(&p->lock);
+		t->ageing = false;
+		if (done)
+			t->aged_ms = good;
+		else
+			t->age_ms = clock_ms() + LOOK_MS;
+	}
+	pthread_mutex_unlock(&p->lock);
+	now = clock_ms();
+	return next > now + LOOK_MS ? LOOK_MS : next - now;
 }
 
 static void fill_defaults(struct probe_poll_config *c)
@@ -83,6 +129,8 @@ static void fill_defaults(struct probe_poll_config *c)
 		c->every_ms = EVERY_MS;
 	if (c->timeout_ms <= 0)
 		c->timeout_ms = TIMEOUT_MS;
+	if (c->haste_ms <= 0)
+		c->haste_ms = HASTE_MS;
 	if (c->stale_after_ms <= 0)
 		c->stale_after_ms = STALE_AFTER_MS;
 	if (c->at_once == 0)
@@ -97,6 +145,7 @@ static void stop(void *running)
 
 	/* All at once, then each is waited for; the first at the end, for what the others find wakes it. */
 	atomic_store(&p->stopping, true);
+	duty_stop(p->age);
 	for (unsigned i = p->n_workers; i-- > 0;)
 		duty_stop(p->workers[i]);
 	probe_targets_free(p);
@@ -128,7 +177,9 @@ static int start(void *ctx, void **ret, struct err *err)
 		p->workers[p->n_workers++] = d;
 	}
 	/* fewer threads than wanted do the same, later */
-	if (p->n_workers == 0) {
+	if (p->n_workers > 0)
+		p->age = duty_start("probe-age", age, p, err);
+	if (!p->age) {
 		stop(p);
 		return (int)err->code;
 	}

@@ -7,6 +7,9 @@
 #include "base/text.h"
 #include "webhook/cluster/probe_poll_impl.h"
 
+/* Of every_ms: the longest time between two questions to one that does not answer. */
+#define PERIODS_MAX 6
+
 static void target_free(struct target *t)
 {
 	free(t->name);
@@ -67,7 +70,8 @@ static bool note(void *ctx, const struct server_object *o)
 		target_free(t);
 		return true;
 	}
-	t->due_ms = t->good_ms = clock_ms();
+	t->due_ms = clock_ms();
+	atomic_store(&t->good_ms, t->due_ms);
 	t->there = true;
 	t->next = p->first;
 	p->first = t;
@@ -89,7 +93,7 @@ void probe_targets_look(struct probe_poll *p)
 		t->there = false;
 	servers_each(p->cfg.servers, note, p);
 	for (struct target **at = &p->first, *t; (t = *at);) {
-		if (t->there || t->busy) {
+		if (t->there || t->busy || t->ageing) {
 			at = &t->next;
 		} else {
 			*at = t->next;
@@ -100,22 +104,47 @@ void probe_targets_look(struct probe_poll *p)
 
 struct target *probe_targets_next(struct probe_poll *p)
 {
+	bool doubtful = p->n_doubtful < (p->cfg.at_once + 1) / 2;
 	struct target *best = NULL;
 
 	for (struct target *t = p->first; t; t = t->next)
-		if (t->there && !t->busy && (!best || t->due_ms < best->due_ms))
+		if (t->there && !t->busy && (doubtful || !t->doubtful) &&
+			(!best || t->due_ms < best->due_ms))
 			best = t;
 	return best;
 }
 
 int64_t probe_targets_moment(const struct target *t, int64_t every_ms, int64_t asked_ms)
 {
-	int64_t phase = (int64_t)(text_hash64(slice_of(t->name)) % (uint64_t)every_ms);
-	int64_t at = asked_ms - asked_ms % every_ms + phase;
+	int64_t period = every_ms, phase, at;
 
-	while (at < asked_ms + (every_ms + 1) / 2)
-		at += every_ms;
+	for (unsigned i = PROBE_FAILURES_MAX; i <= t->failures && period < PERIODS_MAX * every_ms;
+		i++)
+		period *= 2;
+	if (period > PERIODS_MAX * every_ms)
+		period = PERIODS_MAX * every_ms;
+	phase = (int64_t)(text_hash64(slice_of(t->name)) % (uint64_t)period);
+	at = asked_ms - asked_ms % period + phase;
+	while (at < asked_ms + (period + 1) / 2)
+		at += period;
 	return at;
+}
+
+struct target *probe_targets_old(struct probe_poll *p, int64_t now_ms, int64_t *ret_ms)
+{
+	*ret_ms = INT64_MAX;
+	for (struct target *t = p->first; t; t = t->next) {
+		int64_t good = atomic_load(&t->good_ms), old = good + p->cfg.stale_after_ms;
+
+		old = old > t->age_ms ? old : t->age_ms;
+		if (!t->there || t->aged_ms == good)
+			continue;
+		if (old <= now_ms)
+			return t;
+		if (old < *ret_ms)
+			*ret_ms = old;
+	}
+	return NULL;
 }
 
 void probe_targets_free(struct probe_poll *p)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: what becomes of a probe's answer, or of none: GPUs and conditions in the server's status.
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +10,9 @@
 #include "webhook/core/server_keep.h"
 #include "webhook/edge/metrics.h"
 
-#define FAILURES_MAX 3
 #define EDIT_MS 5000
+/* Rule R17: what is said of an answer that is too old, until a question that fails says more. */
+#define AGED "the probe has given no good answer lately"
 
 static bool same(const char *a, const char *b)
 {
@@ -21,8 +23,16 @@ struct verdict {
 	const struct target *target;
 	const struct probe_inventory *inventory; /* NULL: none that counts */
 	const char *reason, *message;
+	int64_t aged_ms; /* it counts if no good answer has come since then; 0: it counts */
 	char now[32];
 };
+
+/* Messages of failures differ in every millisecond that they name: the first one stays. */
+static bool says_so(const struct condition *c, const struct verdict *v)
+{
+	return c && same(c->status, "False") &&
+	       (v->aged_ms || (same(c->reason, v->reason) && !same(c->message, AGED)));
+}
 
 static enum edit_result write_verdict(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
@@ -35,8 +45,10 @@ static enum edit_result write_verdict(
 	/* another server by now, or another probe */
 	if (!probe_target_is(v->target, o))
 		return EDIT_SAME;
-	/* messages of failures differ in every millisecond that they name: the first one stays */
-	if (!v->inventory && c && same(c->status, "False") && same(c->reason, v->reason))
+	if (!v->inventory && says_so(c, v))
+		return EDIT_SAME;
+	/* it has answered after all, and that answer comes after us or came before */
+	if (v->aged_ms && atomic_load(&v->target->good_ms) != v->aged_ms)
 		return EDIT_SAME;
 	if (v->inventory)
 		changed = server_status_from_probe(o, v->inventory, a);
@@ -52,15 +64,14 @@ static enum edit_result write_verdict(
 
 static void tell(const struct probe_poll *p, struct target *t, bool fresh, const char *message)
 {
-	if (fresh != t->told)
+	if (atomic_exchange(&t->told, !fresh) == !fresh)
 		return;
-	t->told = !fresh;
 	log_line(p->cfg.log, fresh ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
 		fresh ? "probe answers again" : "server's GPUs are not known to be fit",
 		log_str("server", t->name), log_str("why", message));
 }
 
-static void commit(const struct probe_poll *p, struct target *t, struct verdict *v)
+static int commit(const struct probe_poll *p, struct target *t, struct verdict *v)
 {
 	struct err err = {0};
 	int rc;
@@ -72,6 +83,15 @@ static void commit(const struct probe_poll *p, struct target *t, struct verdict 
 	if (rc != 0 && rc != ERR_NOTFOUND)
 		log_line(p->cfg.log, LOG_LEVEL_WARN, "status of a server cannot be written",
 			log_str("server", t->name), log_str("error", err.msg));
+	return rc;
+}
+
+bool probe_aged(const struct probe_poll *p, struct target *t, int64_t good_ms)
+{
+	struct verdict v = {.reason = FRESH_NO_ANSWER, .message = AGED, .aged_ms = good_ms};
+	int rc = commit(p, t, &v);
+
+	return rc == 0 || rc == ERR_NOTFOUND;
 }
 
 void probe_failed(const struct probe_poll *p, struct target *t, const struct err *why)
@@ -81,16 +101,17 @@ void probe_failed(const struct probe_poll *p, struct target *t, const struct err
 	bool kept;
 
 	metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_FAILED, 0, 1);
-	t->failures += t->failures < FAILURES_MAX;
+	t->failures += t->failures < UINT_MAX;
 	/* Not even asked, and trying again changes nothing. */
 	kept = strcmp(why->reason, FRESH_TOKEN_KEPT) == 0 ||
 	       strcmp(why->reason, FRESH_SECRET_KEPT) == 0;
-	if (!kept && t->failures < FAILURES_MAX && clock_ms() - t->good_ms < p->cfg.stale_after_ms)
+	if (!kept && t->failures < PROBE_FAILURES_MAX &&
+		clock_ms() - atomic_load(&t->good_ms) < p->cfg.stale_after_ms)
 		return;
 	if (kept || strcmp(why->reason, FRESH_SECRET_MISSING) == 0)
 		v.reason = why->reason;
 	snprintf(message, sizeof(message), "%s%s%s", why->path, why->path[0] ? ": " : "", why->msg);
-	commit(p, t, &v);
+	(void)commit(p, t, &v);
 }
 
 void probe_answered(const struct probe_poll *p, struct target *t, const struct probe_inventory *inv)
@@ -103,7 +124,7 @@ void probe_answered(const struct probe_poll *p, struct target *t, const struct p
 	t->failures = 0;
 	if (probe_inventory_fresh(inv)) {
 		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_ANSWERED, 0, 1);
-		t->good_ms = clock_ms();
+		atomic_store(&t->good_ms, clock_ms());
 	} else {
 		metric_add(p->cfg.metrics, M_PROBE_POLLS, PROBE_STALE, 0, 1);
 		v.inventory = NULL;
@@ -117,5 +138,5 @@ void probe_answered(const struct probe_poll *p, struct target *t, const struct p
 				"s%s%s",
 				(long long)inv->stale_after_s, colon, inv->trouble);
 	}
-	commit(p, t, &v);
+	(void)commit(p, t, &v);
 }
