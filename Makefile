@@ -113,6 +113,7 @@ include mk/image.mk
 include mk/probe.mk
 include mk/ptx.mk
 include mk/security.mk
+include mk/sim.mk
 include mk/probe-image.mk
 include mk/deviceplugin.mk
 include mk/deploy.mk

@@ -25,6 +25,7 @@ help:
 	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'
 	@echo 'make san                   all tests with ASan and UBSan, then a load of 8 clients with TSan'
 	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long, and what each reached; fuzz-grow keeps what was found'
+	@echo 'make sim [SEEDS=n|SECONDS=n]  the ledger under seeded schedules and faults; SEED=n: one, with its trace; sim-test: what CI runs'
 	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'
 	@echo 'make page-test              the page with the pool in a headless browser; PICTURES=docs/img writes the pictures of the docs'
 	@echo 'make metrics-test           the metrics in a real Prometheus, its alerts and the dashboard'

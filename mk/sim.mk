@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# The simulator: the product's own objects, linked with threads, clocks and random numbers that follow a seed (test/sim/README.md).
+
+.PHONY: sim sim-test sim-program
+
+SEEDS ?=
+SEED ?=
+FIRST ?= 1
+SIM := $(BUILD)/test/sim/sim
+SIM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/*.c)))
+# What the product calls and the simulator answers.
+SIM_WRAP := pthread_create pthread_join pthread_setname_np pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock \
+	pthread_mutex_trylock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_signal pthread_cond_broadcast \
+	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom
+comma := ,
+# It jumps from one stack to another, which fortified longjmp takes for a mistake.
+$(BUILD)/test/sim/sim_sched.o: TEST_CFLAGS += -U_FORTIFY_SOURCE
+
+$(SIM): $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(SIM_WRAP:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS) $(CMOCKA_LIBS)
+
+sim-program: $(SIM) ; @:
+
+# SECONDS has a value for the fuzzer, too: only what the caller says counts.
+sim:
+	@tools/setup build test
+	$(SUB) sim-program
+ifneq ($(SEED),)
+	@mkdir -p build/sim; $(SIM) --trace $(SEED) >build/sim/$(SEED).trace || failed=1; tail -n 40 build/sim/$(SEED).trace | cut -c1-400; \
+		echo 'the whole trace: build/sim/$(SEED).trace'; exit $${failed:-0}
+else
+	@$(SIM) --first $(FIRST) --jobs $(JOBS) $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS))
+endif
+
+sim-test:
+	@tools/setup build test
+	$(SUB) sim-program
+	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),30)
+
+-include $(wildcard $(BUILD)/test/sim/*.d)

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: seeds, each in a process of its own, and what became of them.
+ *   sim [--first N] [--seeds N] [--seconds N] [--jobs N]    runs; ends at the first that fails
+ *   sim --trace N                                           one seed, with every event
+ *   sim --twice N                                           this many seeds twice: the hashes must be the same */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/sim/sim_world.h"
+
+#define JOBS_MAX 64
+/* A run that hangs where no scheduler sees it. */
+#define RUN_S 120
+
+struct total {
+	uint64_t seeds, steps, switches, events, pods, yes, no, calls, kills;
+	double virtual_s;
+};
+
+static struct sim_result *results;
+static pid_t running[JOBS_MAX];
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	(void)__real_clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static pid_t begin(int slot, uint64_t seed, bool trace)
+{
+	pid_t pid;
+
+	(void)fflush(stdout);
+	results[slot] = (struct sim_result){.seed = seed, .failed = -1};
+	pid = fork();
+	if (pid == 0) {
+		sim_result = &results[slot];
+		(void)alarm(RUN_S);
+		if (trace)
+			(void)setvbuf(stdout, NULL, _IOLBF, 0);
+		sim_run(seed, trace);
+		sim_result->failed = 0;
+		(void)fflush(stdout);
+		_exit(0);
+	}
+	return pid;
+}
+
+/* What a process that ended otherwise than by itself has to say. */
+static void judge(struct sim_result *r, int status)
+{
+	if (r->failed == 0 || r->failed == 1)
+		return;
+	r->failed = 1;
+	(void)snprintf(r->law, sizeof(r->law), "crash");
+	(void)snprintf(r->why, sizeof(r->why),
+		WIFSIGNALED(status) ? "the process was ended by signal %d"
+				    : "the process ended with %d",
+		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static int wait_one(void)
+{
+	int status;
+	pid_t pid = wait(&status);
+
+	for (int i = 0; i < JOBS_MAX; i++)
+		if (running[i] == pid && pid > 0) {
+			running[i] = 0;
+			judge(&results[i], status);
+			return i;
+		}
+	return -1;
+}
+
+static void add(struct total *t, const struct sim_result *r)
+{
+	t->seeds++;
+	t->steps += r->steps;
+	t->switches += r->switches;
+	t->events += r->events;
+	t->pods += r->pods;
+	t->yes += r->yes;
+	t->no += r->no;
+	t->calls += r->calls;
+	t->kills += r->kills;
+	t->virtual_s += (double)r->virtual_us / 1e6;
+}
+
+static void tell_failure(const struct sim_result *r)
+{
+	(void)printf("FAILED seed %llu: %s: %s\n  again, with its trace: make sim SEED=%llu\n",
+		(unsigned long long)r->seed, r->law, r->why, (unsigned long long)r->seed);
+}
+
+static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on)
+{
+	double start = now_s(), took;
+	uint64_t next = first;
+	struct total t = {0};
+	int busy = 0, failed = 0, slot;
+
+	for (;;) {
+		bool more = next - first < n && (failed == 0 || go_on) &&
+			    (seconds <= 0 || now_s() - start < seconds);
+
+		if (more && busy < jobs) {
+			for (slot = 0; running[slot]; slot++)
+				;
+			running[slot] = begin(slot, next++, false);
+			busy++;
+			continue;
+		}
+		if (busy == 0)
+			break;
+		slot = wait_one();
+		if (slot < 0)
+			continue;
+		busy--;
+		add(&t, &results[slot]);
+		if (results[slot].failed) {
+			failed++;
+			tell_failure(&results[slot]);
+		}
+	}
+	took = now_s() - start;
+	(void)printf("%llu seeds from %llu, %d failed; %.1f s, %.0f s virtual; %.0f steps a second "
+		     "and job\n",
+		(unsigned long long)t.seeds, (unsigned long long)first, failed, took, t.virtual_s,
+		(double)t.steps / took / jobs);
+	(void)printf("%llu steps, %llu switches, %llu events, %llu pods, %llu yes, %llu no, %llu "
+		     "calls, %llu kills\n",
+		(unsigned long long)t.steps, (unsigned long long)t.switches,
+		(unsigned long long)t.events, (unsigned long long)t.pods, (unsigned long long)t.yes,
+		(unsigned long long)t.no, (unsigned long long)t.calls, (unsigned long long)t.kills);
+	return failed ? 1 : 0;
+}
+
+static struct sim_result once(uint64_t seed, bool trace)
+{
+	running[0] = begin(0, seed, trace);
+	while (wait_one() < 0)
+		;
+	return results[0];
+}
+
+static int traced(uint64_t seed)
+{
+	struct sim_result r = once(seed, true);
+
+	if (r.failed)
+		tell_failure(&r);
+	(void)printf("seed %llu: %s, hash %016llx, %llu steps, %llu events\n",
+		(unsigned long long)seed, r.failed ? "failed" : "passed",
+		(unsigned long long)r.hash, (unsigned long long)r.steps,
+		(unsigned long long)r.events);
+	return r.failed;
+}
+
+static int twice(uint64_t first, uint64_t n)
+{
+	for (uint64_t seed = first; seed < first + n; seed++) {
+		uint64_t a = once(seed, false).hash, b = once(seed, false).hash;
+
+		if (a != b) {
+			(void)printf(
+				"FAILED seed %llu: two runs have the hashes %016llx and %016llx\n",
+				(unsigned long long)seed, (unsigned long long)a,
+				(unsigned long long)b);
+			return 1;
+		}
+	}
+	(void)printf("%llu seeds twice: the same hashes\n", (unsigned long long)n);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t first = 1, seeds = UINT64_MAX, trace = 0, same = 0;
+	double seconds = 0;
+	int jobs = 1;
+	bool go_on = false;
+
+	for (int i = 1; i < argc; i++) {
+		uint64_t n = i + 1 < argc ? strtoull(argv[i + 1], NULL, 10) : 0;
+
+		if (strcmp(argv[i], "--go-on") == 0) {
+			go_on = true;
+			continue;
+		}
+		if (strcmp(argv[i], "--first") == 0)
+			first = n;
+		else if (strcmp(argv[i], "--seeds") == 0)
+			seeds = n;
+		else if (strcmp(argv[i], "--seconds") == 0)
+			seconds = (double)n;
+		else if (strcmp(argv[i], "--jobs") == 0)
+			jobs = n >= 1 && n <= JOBS_MAX ? (int)n : 1;
+		else if (strcmp(argv[i], "--trace") == 0)
+			trace = n;
+		else if (strcmp(argv[i], "--twice") == 0)
+			same = n;
+		else
+			return fprintf(stderr,
+				       "sim: %s: expected --first, --seeds, --seconds, --jobs, "
+				       "--trace, --twice or --go-on\n",
+				       argv[i]),
+			       2;
+		i++;
+	}
+	results = mmap(NULL, JOBS_MAX * sizeof(*results), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (results == MAP_FAILED)
+		return 2;
+	replicas_prepare();
+	if (trace)
+		return traced(trace);
+	if (same)
+		return twice(first, same);
+	if (seeds == UINT64_MAX && seconds <= 0)
+		seeds = 100;
+	return many(first, seeds, seconds, jobs, go_on);
+}

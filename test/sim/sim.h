@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: what the files of the simulator share. README.md beside it says what is simulated and what is real. One process runs one seed, on one
+ * thread of the system; times are microseconds of the true time, which no replica sees. */
+#ifndef TEST_SIM_SIM_H
+#define TEST_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SECOND INT64_C(1000000)
+#define FOREVER INT64_MAX
+/* Owners of tasks: the world outside the replicas, and replicas from 1 on. */
+#define WORLD 0
+#define REPLICAS_MAX 4
+
+/* ---- sim_sched.c: tasks, time and chance ---- */
+
+/* Begin: from here on everything follows from the seed. preempt: the switch at a point is taken once in so many times. */
+void sim_begin(uint64_t seed, bool trace);
+void sim_preempt(uint64_t once_in);
+
+uint64_t sim_random(void);
+/* 0 <= it < n */
+uint64_t sim_below(uint64_t n);
+bool sim_chance(unsigned per_million);
+int64_t sim_now(void);
+
+/* Start a task. It begins when the scheduler chooses it. Returns its number, never 0. */
+uint64_t sim_spawn(int owner, const char *name, void (*fn)(void *), void *arg);
+void sim_name(uint64_t number, const char *name);
+int sim_owner(void);
+/* Is a task of that number still there? */
+bool sim_is_there(uint64_t number);
+/* Let the others have a chance. */
+void sim_point(void);
+void sim_sleep(int64_t us);
+/* Wait for sim_wake(what), until then. False: the time has come. */
+bool sim_wait(const void *what, int64_t until_us);
+void sim_wake(const void *what);
+
+/* Faults of a process: every task of this owner is gone at once (the caller, too, if it is one of them); none of it runs for a while;
+ * fn(owner) is called at its n-th point from now, by the task that has come there. */
+void sim_kill(int owner);
+void sim_freeze(int owner, int64_t us);
+void sim_trap(int owner, uint64_t points, void (*fn)(int owner));
+
+/* The clocks of a replica: monotonic time since its start and the time of day. ppm: how much too fast it is. */
+void sim_clock(int owner, int64_t ppm, int64_t wall_off_us);
+int64_t sim_mono(int owner);
+/* The true time at which its monotonic clock will show that. */
+int64_t sim_true(int owner, int64_t mono_us);
+int64_t sim_wall(int owner);
+
+/* One line of the trace, and always a part of the hash: n is what tells this event from others. */
+void sim_trace(uint64_t n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool sim_tracing(void);
+/* A law is broken: the run ends here. */
+_Noreturn void sim_fail(const char *law, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* What a run tells the process that began it. */
+struct sim_result {
+	uint64_t seed, hash, steps, switches, events, pods, yes, no, calls, kills;
+	int64_t virtual_us;
+	int failed; /* 0: the run went well */
+	char law[32], why[900];
+};
+extern struct sim_result *sim_result;
+
+/* The run is over: note how it went. */
+void sim_done(void);
+
+/* ---- sim_run.c ---- */
+
+/* The whole of one seed; returns when it is over. */
+void sim_run(uint64_t seed, bool trace);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: the model API server. sim_store.c keeps objects and carries requests out, each in no time; sim_http.c is the way there and back, with
+ * all that can go wrong on it, in the place of net/http_client. */
+#ifndef TEST_SIM_SIM_API_H
+#define TEST_SIM_SIM_API_H
+
+#include <cjson/cJSON.h>
+
+#include "test/sim/sim.h"
+
+enum kind { SERVERS, PODS, LEASES, KINDS };
+
+/* An object as etcd keeps it. text is what GET shows. */
+struct object {
+	struct object *next;
+	enum kind kind;
+	char *namespace, *name, *uid;
+	uint64_t version, generation;
+	bool deleting;
+	cJSON *doc;
+	char *text;
+	void *view; /* the laws' own: what a GPUServer's status says */
+};
+
+/* What happened to an object, for watches. */
+struct event {
+	uint64_t version;
+	int64_t at;
+	const char *type;
+	char *text; /* a line of a watch */
+};
+
+struct event_log {
+	struct event *events;
+	size_t n, cap;
+	uint64_t compacted; /* events up to this version are forgotten */
+};
+
+struct store {
+	struct object *objects;
+	uint64_t version, uids;
+	struct event_log log[KINDS];
+};
+extern struct store store;
+
+/* A request as it arrives, and its answer. Texts are malloc'ed. */
+struct request {
+	char *method, *path, *body;
+	int owner; /* who asks */
+	long status;
+	char *answer;
+};
+
+struct object *store_find(enum kind kind, const char *namespace, const char *name);
+struct object *store_first(enum kind kind);
+struct object *store_next(struct object *o);
+/* Make one of this document, which it takes over; uid NULL: a new one. Watches are told. */
+struct object *store_add(enum kind kind, const char *namespace, const char *name, const char *uid,
+	cJSON *doc, const char *who);
+/* Its doc was changed: a new version. who: for the trace. */
+void store_changed(struct object *o, const char *who);
+/* As DELETE does: gone, or deleting while it has finalizers. */
+void store_delete(struct object *o, const char *who);
+/* Gone, whatever it carries. */
+void store_remove(struct object *o, const char *who);
+/* Watches that are behind have to list anew. */
+void store_compact(void);
+/* Carry it out now: status and answer. */
+void store_carry_out(struct request *r);
+cJSON *store_at(cJSON *o, const char *a, const char *b);
+
+/* What goes wrong on the way, in so many of a million requests, and how long things take; drawn by each seed. */
+struct weather {
+	unsigned lost_before, lost_after; /* cut: without effect, with it */
+	unsigned slow, very_slow;         /* up to a second, up to a minute */
+	unsigned busy, broken;            /* 429 or 500 or 504 without effect */
+	unsigned late_504;    /* 504, 500, and carried out all the same, at once or later */
+	unsigned twice;       /* the request is sent twice */
+	unsigned foreign_404; /* something between says 404 */
+	unsigned cut_watch;   /* of the moments of a watch */
+	int64_t lag_us;       /* of watches, at most */
+	size_t page;          /* objects on one page of a list, at most */
+};
+extern struct weather weather;
+
+/* The way between this replica and the API server: 0 open, 1 refused, 2 silent. */
+extern int way[REPLICAS_MAX + 1];
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: what goes wrong with machines, networks and what people do to GPUServers; each seed draws its own mix and strength. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/sim/sim_world.h"
+
+#define SERVERS_MAX 4
+
+static struct {
+	unsigned kill, trap, stop, freeze, partition, compact, clock, drain, shrink, remove, lease;
+	int64_t every_us;
+} odds;
+static int servers;
+static int64_t calm;
+
+int64_t chaos_calm(void)
+{
+	return calm;
+}
+
+/* ---- servers ---- */
+
+static cJSON *server_doc(unsigned gpus, unsigned gb)
+{
+	char text[300];
+
+	(void)snprintf(text, sizeof(text),
+		"{\"spec\":{\"address\":\"10.0.0.1:56001\",\"gpus\":[{\"model\":\"Tesla "
+		"V100\",\"memory\":\"%uG\",\"count\":%u}]}}",
+		gb, gpus);
+	return cJSON_Parse(text);
+}
+
+static void make_server(int i)
+{
+	char name[24];
+
+	(void)snprintf(name, sizeof(name), "gpu-%02d", i);
+	if (!store_find(SERVERS, "", name))
+		(void)store_add(SERVERS, "", name, NULL, server_doc(1 + (unsigned)sim_below(3), 16),
+			"admin");
+}
+
+static struct object *any_server(void)
+{
+	char name[24];
+
+	(void)snprintf(name, sizeof(name), "gpu-%02d", (int)sim_below((uint64_t)servers));
+	return store_find(SERVERS, "", name);
+}
+
+static void spec_changed(struct object *o)
+{
+	o->generation++;
+	store_changed(o, "admin");
+}
+
+static void drain(struct object *o, bool yes)
+{
+	cJSON *spec = store_at(o->doc, "spec", NULL);
+
+	cJSON_DeleteItemFromObjectCaseSensitive(spec, "drain");
+	if (yes)
+		cJSON_AddTrueToObject(spec, "drain");
+	spec_changed(o);
+}
+
+/* Fewer or more GPUs, smaller or larger. */
+static void reshape(struct object *o)
+{
+	cJSON *doc = server_doc(1 + (unsigned)sim_below(3), 8 + (unsigned)sim_below(2) * 8);
+
+	cJSON_ReplaceItemInObjectCaseSensitive(store_at(o->doc, "spec", NULL), "gpus",
+		cJSON_DetachItemFromObjectCaseSensitive(store_at(doc, "spec", NULL), "gpus"));
+	cJSON_Delete(doc);
+	spec_changed(o);
+}
+
+/* ---- replicas ---- */
+
+static void restart(void *arg)
+{
+	int owner = (int)(intptr_t)arg;
+
+	sim_sleep((int64_t)sim_below(10 * SECOND));
+	while (replica_runs(owner))
+		sim_sleep(SECOND / 10);
+	replica_start(owner);
+}
+
+static void start_again(int owner)
+{
+	sim_spawn(WORLD, "restart", restart, (void *)(intptr_t)owner);
+}
+
+/* Called in the midst of a replica's own work. */
+static void die(int owner)
+{
+	start_again(owner);
+	replica_kill(owner);
+}
+
+static void stand_still(int owner)
+{
+	int64_t us = (int64_t)sim_below(sim_chance(300000) ? 60 * SECOND : 3 * SECOND);
+
+	sim_trace(21, "r%d stands still for %.3f s", owner, (double)us / 1e6);
+	sim_freeze(owner, us);
+}
+
+static void open_way(void *arg)
+{
+	int owner = (int)(intptr_t)arg;
+
+	sim_sleep((int64_t)sim_below(sim_chance(300000) ? 40 * SECOND : 4 * SECOND));
+	way[owner] = 0;
+	sim_trace(22, "the way of r%d is open", owner);
+}
+
+/* ---- one thing ---- */
+
+static void one_replica(int owner)
+{
+	if (!replica_runs(owner))
+		return;
+	if (sim_chance(odds.kill)) {
+		die(owner);
+	} else if (sim_chance(odds.trap)) {
+		sim_trap(owner, 1 + sim_below(2000), sim_chance(500000) ? die : stand_still);
+	} else if (sim_chance(odds.stop)) {
+		replica_stop(owner);
+		start_again(owner);
+	} else if (sim_chance(odds.freeze)) {
+		stand_still(owner);
+	} else if (way[owner] == 0 && sim_chance(odds.partition)) {
+		way[owner] = 1 + (int)sim_below(2);
+		sim_trace(23, "the way of r%d is %s", owner, way[owner] == 1 ? "closed" : "silent");
+		sim_spawn(WORLD, "way", open_way, (void *)(intptr_t)owner);
+	} else if (sim_chance(odds.clock)) {
+		sim_clock(
+			owner, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(7200) * SECOND);
+	}
+}
+
+static void one_server(void)
+{
+	struct object *o = any_server();
+
+	if (!o)
+		make_server((int)sim_below((uint64_t)servers));
+	else if (sim_chance(odds.drain))
+		drain(o, !cJSON_IsTrue(store_at(o->doc, "spec", "drain")));
+	else if (sim_chance(odds.shrink))
+		reshape(o);
+	else if (sim_chance(odds.remove))
+		store_delete(o, "admin");
+}
+
+static void mend(void)
+{
+	memset(&odds, 0, sizeof(odds));
+	weather = (struct weather){.lag_us = 1000, .page = 500};
+	for (int i = 1; i <= replicas; i++) {
+		way[i] = 0;
+		sim_freeze(i, 0);
+		sim_trap(i, 0, NULL);
+		if (!replica_runs(i))
+			start_again(i);
+	}
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		if (cJSON_IsTrue(store_at(o->doc, "spec", "drain")))
+			drain(o, false);
+	sim_trace(24, "everything is mended");
+}
+
+void chaos(void *until)
+{
+	while (sim_now() < *(const int64_t *)until) {
+		sim_sleep((int64_t)sim_below((uint64_t)odds.every_us));
+		one_replica(1 + (int)sim_below((uint64_t)replicas));
+		if (sim_chance(300000))
+			one_server();
+		if (sim_chance(odds.compact))
+			store_compact();
+		if (sim_chance(odds.lease) && store_first(LEASES))
+			store_remove(store_first(LEASES), "admin");
+	}
+	mend();
+	/* Replicas that are to come, ways that were about to open, creates that are on their way. */
+	sim_sleep(45 * SECOND);
+	for (int i = 1; i <= replicas; i++)
+		way[i] = 0;
+	calm = sim_now();
+}
+
+/* ---- what this run has ---- */
+
+/* Half of the faults are not there at all in a run, the others up to this strength. */
+static unsigned upto(unsigned most)
+{
+	return sim_chance(500000) ? (unsigned)sim_below(most + 1) : 0;
+}
+
+void chaos_draw(void)
+{
+	sim_preempt(1u << sim_below(7));
+	replicas = 1 + (int)sim_below(3);
+	servers = 1 + (int)sim_below(SERVERS_MAX);
+	weather = (struct weather){.lost_before = upto(50000),
+		.lost_after = upto(50000),
+		.slow = upto(100000),
+		.very_slow = upto(5000),
+		.busy = upto(50000),
+		.broken = upto(50000),
+		.late_504 = upto(50000),
+		.twice = upto(30000),
+		.foreign_404 = upto(50000),
+		.cut_watch = upto(50000),
+		.lag_us = (int64_t)upto(30) * SECOND,
+		.page = sim_chance(500000) ? 500 : 1 + sim_below(3)};
+	habits = (struct habits){.second_hook = upto(500000),
+		.quota = upto(400000),
+		.lost_create = upto(200000),
+		.late = sim_chance(100000) ? 100000 : 0,
+		.twice = upto(300000),
+		.clash = upto(300000),
+		.force = upto(500000),
+		.names = 2 + (unsigned)sim_below(8),
+		.every_us = SECOND / 2 << sim_below(5),
+		.life_us = 3 * SECOND << sim_below(5)};
+	odds.kill = upto(200000);
+	odds.trap = upto(500000);
+	odds.stop = upto(200000);
+	odds.freeze = upto(300000);
+	odds.partition = upto(300000);
+	odds.clock = upto(200000);
+	odds.compact = upto(200000);
+	odds.drain = upto(300000);
+	odds.shrink = upto(300000);
+	odds.remove = upto(300000);
+	odds.lease = upto(50000);
+	odds.every_us = SECOND << sim_below(4);
+	for (int i = 1; i <= replicas; i++)
+		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);
+	for (int i = 0; i < servers; i++)
+		make_server(i);
+}

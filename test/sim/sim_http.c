@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: net/http_client.h, with the model API server behind it. A request travels as a task of the world: it arrives, is carried out and is
+ * answered whether or not who sent it still waits, or lives. */
+#include "net/http_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/sim/sim_api.h"
+
+/* A watch to which nothing happens is told so. */
+#define BOOKMARK_US (60 * SECOND)
+
+struct http_client {
+	int unused;
+};
+
+struct weather weather;
+int way[REPLICAS_MAX + 1];
+
+/* A request on its way. Its last user frees it. */
+struct call {
+	struct request r;
+	unsigned users;
+	bool done, cut;
+};
+
+struct http_client *http_client_new(struct err *err)
+{
+	(void)err;
+	return calloc(1, sizeof(struct http_client));
+}
+
+void http_client_free(struct http_client *c)
+{
+	free(c);
+}
+
+static int64_t travel(void)
+{
+	if (sim_chance(weather.very_slow))
+		return (int64_t)sim_below(60 * SECOND);
+	if (sim_chance(weather.slow))
+		return (int64_t)sim_below(SECOND);
+	return 100 + (int64_t)sim_below(3000);
+}
+
+static const char *path_of(const char *url)
+{
+	const char *host = strstr(url, "://");
+	const char *path = host ? strchr(host + 3, '/') : NULL;
+
+	return path ? path : url;
+}
+
+/* ---- one call ---- */
+
+static void let_go(struct call *c)
+{
+	if (--c->users > 0)
+		return;
+	free(c->r.method);
+	free(c->r.path);
+	free(c->r.body);
+	free(c->r.answer);
+	free(c);
+}
+
+static void answer(struct call *c, long status, const char *text)
+{
+	c->r.status = status;
+	free(c->r.answer);
+	c->r.answer = strdup(text);
+}
+
+static void carry_out(struct call *c)
+{
+	store_carry_out(&c->r);
+	sim_trace((uint64_t)c->r.status, "%s %s for r%d: %ld", c->r.method, c->r.path, c->r.owner,
+		c->r.status);
+}
+
+static void finish(struct call *c)
+{
+	c->done = true;
+	sim_wake(c);
+	let_go(c);
+}
+
+/* What goes wrong before anything is done. True: that was all. */
+static bool fails_before(struct call *c)
+{
+	if (sim_chance(weather.lost_before)) {
+		c->cut = true;
+	} else if (sim_chance(weather.busy)) {
+		answer(c, 429, "Too many requests, please try again later.\n");
+	} else if (sim_chance(weather.broken)) {
+		answer(c, sim_chance(500000) ? 500 : 504,
+			"{\"kind\":\"Status\",\"reason\":\"Timeout\",\"message\":\"etcdserver: "
+			"request timed out\"}");
+	} else if (sim_chance(weather.foreign_404)) {
+		answer(c, 404, "404 page not found\n");
+	} else {
+		return false;
+	}
+	sim_trace(1, "%s %s for r%d: %ld, not carried out", c->r.method, c->r.path, c->r.owner,
+		c->cut ? 0 : c->r.status);
+	return true;
+}
+
+static void serve(void *arg)
+{
+	struct call *c = arg;
+	bool write = strcmp(c->r.method, "GET") != 0;
+
+	sim_sleep(travel());
+	while (way[c->r.owner] == 2)
+		sim_sleep(SECOND);
+	if (way[c->r.owner] == 1)
+		c->cut = true;
+	if (c->cut || fails_before(c)) {
+		finish(c);
+		return;
+	}
+	if (write && sim_chance(weather.late_504)) {
+		/* The answer comes first; what it speaks of happens later, perhaps much later. */
+		sim_trace(2, "%s %s for r%d: 504, and carried out later", c->r.method, c->r.path,
+			c->r.owner);
+		answer(c, 504,
+			"{\"kind\":\"Status\",\"reason\":\"Timeout\",\"message\":\"request did not "
+			"complete within requested timeout\"}");
+		c->users++;
+		finish(c);
+		sim_sleep((int64_t)sim_below(sim_chance(500000) ? 100000 : 20 * SECOND));
+		/* Its sender may hold the answer still: a copy is carried out. */
+		{
+			struct request copy = c->r;
+
+			copy.answer = NULL;
+			store_carry_out(&copy);
+			free(copy.answer);
+		}
+		let_go(c);
+		return;
+	}
+	carry_out(c);
+	if (write && sim_chance(weather.twice))
+		carry_out(c);
+	if (sim_chance(weather.lost_after))
+		c->cut = true;
+	sim_sleep(travel());
+	if (way[c->r.owner] != 0)
+		c->cut = true;
+	finish(c);
+}
+
+int http_client_do(struct http_client *client, const struct http_request *req,
+	struct http_response *ret, struct err *err)
+{
+	struct call *c = calloc(1, sizeof(*c));
+	int64_t until = sim_now() + req->timeout_ms * 1000, next;
+	int rc = 0;
+
+	(void)client;
+	sim_result->calls++;
+	c->users = 2;
+	c->r.method = strdup(req->method);
+	c->r.path = strdup(path_of(req->url));
+	c->r.body = req->body.at ? strndup(req->body.at, req->body.len) : NULL;
+	c->r.owner = sim_owner();
+	sim_spawn(WORLD, "call", serve, c);
+	while (!c->done && rc == 0) {
+		next = sim_now() + SECOND;
+		if (!sim_wait(c, next < until ? next : until) && !c->done &&
+			(sim_now() >= until || (req->go_on && !req->go_on(req->go_on_ctx))))
+			rc = err_set(err, ERR_TIMEOUT, "%s %s: no answer in time", req->method,
+				req->url);
+	}
+	if (rc == 0 && c->cut) {
+		rc = err_set(err, ERR_IO, "%s %s: the connection was cut", req->method, req->url);
+	} else if (rc == 0) {
+		ret->status = c->r.status;
+		buf_init(&ret->body, req->max_bytes);
+		buf_str(&ret->body, c->r.answer);
+	}
+	let_go(c);
+	return rc;
+}
+
+/* ---- a stream ---- */
+
+/* In pieces, as a network cuts it. */
+static bool hand_over(const struct http_stream *to, const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		size_t n = sim_chance(200000) ? 1 + sim_below(left) : left;
+
+		if (!to->data(to->ctx, (struct slice){text, n}))
+			return false;
+		text += n;
+		left -= n;
+		if (left > 0)
+			sim_sleep((int64_t)sim_below(2000));
+	}
+	return true;
+}
+
+static uint64_t parameter(const char *path, const char *name)
+{
+	const char *at = strstr(path, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/* The events of one kind behind a version, each when the watch's lag has passed. */
+static bool tell_events(
+	const struct http_stream *to, struct event_log *l, uint64_t *version, int64_t lag)
+{
+	size_t i = l->n;
+
+	while (i > 0 && l->events[i - 1].version > *version)
+		i--;
+	for (; i < l->n && l->events[i].at + lag <= sim_now(); i++) {
+		uint64_t v = l->events[i].version;
+
+		if (!hand_over(to, l->events[i].text))
+			return false;
+		*version = v;
+	}
+	return true;
+}
+
+/* Everything up to here was told: an object that is nobody's says so. */
+static bool bookmark(
+	const struct http_stream *to, const struct event_log *l, enum kind kind, uint64_t *version)
+{
+	char text[200];
+
+	if (l->n > 0 && l->events[l->n - 1].version > *version)
+		return true;
+	*version = store.version;
+	(void)snprintf(text, sizeof(text),
+		"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"metadata\":{"
+		"\"resourceVersion\":\"%llu\"}}}\n",
+		kind == PODS ? "Pod" : "GPUServer", (unsigned long long)*version);
+	return hand_over(to, text);
+}
+
+static int watch(const char *path, enum kind kind, const struct http_stream *to, struct err *err)
+{
+	struct event_log *l = &store.log[kind];
+	uint64_t version = parameter(path, "resourceVersion=");
+	int64_t end = sim_now() + (int64_t)(parameter(path, "timeoutSeconds=") + 1) * SECOND;
+	int64_t lag = sim_chance(300000) ? (int64_t)sim_below((uint64_t)weather.lag_us + 1) : 0;
+	int64_t told = sim_now();
+	int owner = sim_owner();
+
+	if (!to->head(to->ctx, 200))
+		return 0;
+	if (version < l->compacted) {
+		(void)hand_over(
+			to, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
+			    "\"reason\":\"Expired\",\"message\":\"too old resource version\"}}\n");
+		return 0;
+	}
+	while (sim_now() < end) {
+		if (way[owner] == 1 || sim_chance(weather.cut_watch))
+			return err_set(err, ERR_IO, "GET %s: the connection was cut", path);
+		if (way[owner] == 0 && !tell_events(to, l, &version, lag))
+			return 0;
+		if (way[owner] == 0 && sim_now() - told >= BOOKMARK_US) {
+			told = sim_now();
+			if (!bookmark(to, l, kind, &version))
+				return 0;
+		}
+		/* A compaction forgets what a watch that is behind has not told. */
+		if (version < l->compacted && lag > 0)
+			return err_set(err, ERR_IO, "GET %s: the connection was cut", path);
+		if (!sim_wait(l, sim_now() + (lag > 0 ? SECOND / 10 : SECOND)) &&
+			!to->go_on(to->ctx))
+			return 0;
+	}
+	return 0;
+}
+
+int http_client_stream(struct http_client *client, const struct http_request *req,
+	const struct http_stream *to, struct err *err)
+{
+	const char *path = path_of(req->url);
+	struct http_request one = *req;
+	struct http_response got = {0};
+	int rc;
+
+	if (strstr(path, "watch=")) {
+		sim_sleep(travel());
+		if (way[sim_owner()] != 0 || sim_chance(weather.lost_before))
+			return err_set(err, ERR_IO, "GET %s: no connection", path);
+		return watch(path, strstr(path, "/pods") ? PODS : SERVERS, to, err);
+	}
+	one.timeout_ms = 60000;
+	one.max_bytes = 16u << 20;
+	one.go_on = to->go_on;
+	one.go_on_ctx = to->ctx;
+	rc = http_client_do(client, &one, &got, err);
+	if (rc == 0 && to->head(to->ctx, got.status))
+		(void)hand_over(to, got.body.data ? got.body.data : "");
+	buf_release(&got.body);
+	return rc;
+}

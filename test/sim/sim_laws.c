@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: the laws. What they know comes from the store and from the world outside the replicas alone. */
+#include "test/sim/sim_laws.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPUS_MAX 16
+#define CLAIMS_MAX 128
+#define SPAN_MAX 6
+/* A create lives at most so long in an API server. */
+#define CREATE_US (34 * SECOND)
+
+struct part {
+	int gpu;
+	uint64_t bytes;
+};
+
+struct seen_claim {
+	int who; /* number of the attempt */
+	char state;
+	unsigned n_servers, n_parts;
+	char servers[SPAN_MAX][24];
+	struct part parts[GPUS_MAX];
+};
+
+struct view {
+	bool takes; /* it carries the finalizer, and is not being deleted or drained */
+	int n_gpus, n_claims;
+	struct {
+		char id[16];
+		uint64_t bytes;
+		bool fit;
+	} gpus[GPUS_MAX];
+	struct seen_claim claims[CLAIMS_MAX];
+};
+
+static struct attempt attempts[ATTEMPTS_MAX];
+static int n_attempts;
+static struct view before;
+
+/* ---- what a status says ---- */
+
+static int number_of(const char *uid)
+{
+	return uid && strlen(uid) == 36 && uid[0] == '2' ? (int)strtol(uid + 24, NULL, 16) : -1;
+}
+
+static uint64_t number(cJSON *o, const char *name)
+{
+	return (uint64_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, name));
+}
+
+static const char *text(cJSON *o, const char *name)
+{
+	const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
+
+	return t ? t : "";
+}
+
+static int gpu_of(const struct view *v, const char *id)
+{
+	for (int i = 0; i < v->n_gpus; i++)
+		if (strcmp(v->gpus[i].id, id) == 0)
+			return i;
+	return -1;
+}
+
+static void read_claim(struct view *v, cJSON *from)
+{
+	struct seen_claim *c = &v->claims[v->n_claims];
+	cJSON *one;
+
+	if (v->n_claims == CLAIMS_MAX)
+		sim_fail("simulator", "more than %d claims on one server", CLAIMS_MAX);
+	*c = (struct seen_claim){
+		.who = number_of(text(from, "uid")), .state = text(from, "state")[0]};
+	if (c->who < 0 || c->who >= n_attempts)
+		sim_fail("identity", "a claim is of uid %s, which no pod ever had",
+			text(from, "uid"));
+	cJSON_ArrayForEach(one, store_at(from, "servers", NULL)) if (c->n_servers < SPAN_MAX)(void)
+		snprintf(c->servers[c->n_servers++], sizeof(c->servers[0]), "%s", one->valuestring);
+	cJSON_ArrayForEach(one, store_at(from, "gpus", NULL)) if (c->n_parts < GPUS_MAX)
+		c->parts[c->n_parts++] =
+		(struct part){gpu_of(v, text(one, "id")), number(one, "bytes")};
+	v->n_claims++;
+}
+
+void laws_read(struct object *o)
+{
+	struct view *v = o->view;
+	cJSON *status = store_at(o->doc, "status", NULL), *one;
+
+	if (o->kind != SERVERS)
+		return;
+	if (!v)
+		o->view = v = malloc(sizeof(*v));
+	v->n_gpus = v->n_claims = 0;
+	v->takes = !o->deleting &&
+		   cJSON_GetArraySize(store_at(o->doc, "metadata", "finalizers")) > 0 &&
+		   !cJSON_IsTrue(store_at(o->doc, "spec", "drain"));
+	cJSON_ArrayForEach(one, store_at(status, "gpus", NULL))
+	{
+		if (v->n_gpus == GPUS_MAX)
+			sim_fail("simulator", "more than %d GPUs on one server", GPUS_MAX);
+		(void)snprintf(v->gpus[v->n_gpus].id, sizeof(v->gpus[0].id), "%s", text(one, "id"));
+		v->gpus[v->n_gpus].fit =
+			cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(one, "fit")) &&
+			!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(one, "missing"));
+		v->gpus[v->n_gpus++].bytes = number(one, "memory");
+	}
+	cJSON_ArrayForEach(one, store_at(status, "claims", NULL)) read_claim(v, one);
+}
+
+static const struct view *view_of(const struct object *o)
+{
+	return o->view;
+}
+
+static uint64_t sum_of(const struct view *v, int gpu, bool *ret_adopted)
+{
+	uint64_t sum = 0;
+
+	*ret_adopted = false;
+	for (int i = 0; i < v->n_claims; i++)
+		for (unsigned k = 0; k < v->claims[i].n_parts; k++)
+			if (v->claims[i].parts[k].gpu == gpu) {
+				sum += v->claims[i].parts[k].bytes;
+				*ret_adopted = *ret_adopted || v->claims[i].state == 'a';
+			}
+	return sum;
+}
+
+static const struct seen_claim *claim_of(const struct view *v, int who)
+{
+	for (int i = 0; i < v->n_claims; i++)
+		if (v->claims[i].who == who)
+			return &v->claims[i];
+	return NULL;
+}
+
+const char *laws_say(const struct object *o)
+{
+	static char out[1500];
+	const struct view *v = view_of(o);
+	size_t n = (size_t)snprintf(out, sizeof(out), "%s", v->takes ? "" : "(closed)");
+
+	for (int i = 0; i < v->n_gpus && n < sizeof(out) - 200; i++)
+		n += (size_t)snprintf(out + n, sizeof(out) - n, " %s:%lluM", v->gpus[i].id,
+			(unsigned long long)(v->gpus[i].bytes / 1000000));
+	for (int i = 0; i < v->n_claims && n < sizeof(out) - 200; i++) {
+		n += (size_t)snprintf(
+			out + n, sizeof(out) - n, " u%d%c{", v->claims[i].who, v->claims[i].state);
+		for (unsigned k = 0; k < v->claims[i].n_parts && n < sizeof(out) - 100; k++)
+			n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%d:%lluM", k ? "," : "",
+				v->claims[i].parts[k].gpu,
+				(unsigned long long)(v->claims[i].parts[k].bytes / 1000000));
+		n += (size_t)snprintf(
+			out + n, sizeof(out) - n, "}%s", v->claims[i].n_servers > 1 ? "+" : "");
+	}
+	return out;
+}
+
+/* ---- attempts ---- */
+
+struct attempt *laws_attempt(const struct shape *shape, const char *name)
+{
+	struct attempt *a = &attempts[n_attempts];
+
+	if (n_attempts == ATTEMPTS_MAX)
+		sim_fail("simulator", "more than %d pods", ATTEMPTS_MAX);
+	*a = (struct attempt){.shape = shape};
+	(void)snprintf(a->uid, sizeof(a->uid), "20000000-0000-4000-8000-%012x", n_attempts++);
+	(void)snprintf(a->name, sizeof(a->name), "%s", name);
+	sim_result->pods++;
+	return a;
+}
+
+static int index_of(const struct attempt *a)
+{
+	return (int)(a - attempts);
+}
+
+/* Does it hold a claim that is whole: on each server that the claim names? */
+static bool holds_whole(int who)
+{
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct seen_claim *c = claim_of(view_of(o), who);
+		bool whole = c && c->n_servers > 0;
+
+		for (unsigned i = 0; whole && i < c->n_servers; i++) {
+			const struct object *other = store_find(SERVERS, "", c->servers[i]);
+			const struct seen_claim *there =
+				other ? claim_of(view_of(other), who) : NULL;
+
+			whole = there && there->n_servers == c->n_servers &&
+				memcmp(there->servers, c->servers, sizeof(c->servers)) == 0;
+		}
+		if (whole)
+			return true;
+	}
+	return false;
+}
+
+/* Has it a right to a claim that was promised? */
+static bool must_hold(const struct attempt *a)
+{
+	if (!a->yes_at || a->ended_at || a->late)
+		return false;
+	return a->stored_at || (!a->dropped_at && sim_now() <= a->yes_at + CREATE_US);
+}
+
+/* Would it fit now, by what really is there? A pod of one container may be spread over servers. */
+static bool fits(const struct attempt *a)
+{
+	unsigned n = 0;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct view *v = view_of(o);
+
+		for (int i = 0; v->takes && i < v->n_gpus; i++) {
+			bool adopted;
+			uint64_t sum = sum_of(v, i, &adopted),
+				 want = v->gpus[i].bytes * a->shape->percent / 100;
+
+			n += v->gpus[i].fit && sum <= v->gpus[i].bytes &&
+			     v->gpus[i].bytes - sum >= want;
+		}
+	}
+	return n >= a->shape->amount;
+}
+
+static void note_full(void)
+{
+	for (int i = 0; i < n_attempts; i++)
+		if (attempts[i].reviews > 0 && !attempts[i].was_full && !fits(&attempts[i]))
+			attempts[i].was_full = true;
+}
+
+void laws_review(struct attempt *a)
+{
+	if (a->reviews++ > 0)
+		a->reviewed_twice = true;
+	else
+		a->was_full = !fits(a);
+}
+
+void laws_yes(struct attempt *a)
+{
+	a->reviews--;
+	sim_result->yes++;
+	sim_trace(3, "yes to u%d (%s, %u x %u %%)", index_of(a), a->name, a->shape->amount,
+		a->shape->percent);
+	if (!a->yes_at)
+		a->yes_at = sim_now();
+	if (!holds_whole(index_of(a)))
+		sim_fail("yes", "u%d (%s) was told yes, and holds no whole claim", index_of(a),
+			a->name);
+}
+
+void laws_no(struct attempt *a, const char *reply)
+{
+	a->reviews--;
+	sim_result->no++;
+	sim_trace(4, "no to u%d (%s): %s", index_of(a), a->name, sim_tracing() ? reply : "");
+	if ((strstr(reply, "\"NoCapacity\"") || strstr(reply, "\"NoServer\"")) && !a->was_full &&
+		!a->reviewed_twice)
+		sim_fail("refusal",
+			"u%d (%s) was refused, and at every moment since its review came it would "
+			"have fitted: %s",
+			index_of(a), a->name, reply);
+}
+
+void laws_dead(struct attempt *a)
+{
+	if (!a->dead_at)
+		a->dead_at = sim_now();
+}
+
+/* ---- after each write ---- */
+
+static void check_promises(const char *who, const char *what)
+{
+	for (int i = 0; i < n_attempts; i++)
+		if (must_hold(&attempts[i]) && !holds_whole(i))
+			sim_fail("held",
+				"%s %s, and u%d (%s), which was told yes and %s, has no whole "
+				"claim any more",
+				who, what, i, attempts[i].name,
+				attempts[i].stored_at ? "lives" : "may still be stored");
+}
+
+void laws_before_write(const struct object *o)
+{
+	before = *view_of(o);
+}
+
+/* Is this claim, or more of it, on this GPU than before? */
+static bool grew(const struct seen_claim *c, int gpu, const char *id)
+{
+	const struct seen_claim *was = claim_of(&before, c->who);
+	int old = gpu_of(&before, id);
+	uint64_t now_bytes = 0, was_bytes = 0;
+
+	for (unsigned k = 0; k < c->n_parts; k++)
+		now_bytes += c->parts[k].gpu == gpu ? c->parts[k].bytes : 0;
+	for (unsigned k = 0; was && k < was->n_parts; k++)
+		was_bytes += was->parts[k].gpu == old ? was->parts[k].bytes : 0;
+	return now_bytes > was_bytes;
+}
+
+static void check_sums(const struct object *o, const char *who)
+{
+	const struct view *v = view_of(o);
+
+	for (int i = 0; i < v->n_gpus; i++) {
+		bool adopted;
+		uint64_t sum = sum_of(v, i, &adopted), room = v->gpus[i].bytes;
+		int old = gpu_of(&before, v->gpus[i].id);
+
+		/* One write may hold a claim and, behind it, what makes the GPU smaller: as if there had been two (R10). */
+		if (old >= 0 && before.gpus[old].bytes > room)
+			room = before.gpus[old].bytes;
+		for (int k = 0; sum > room && k < v->n_claims; k++)
+			if (v->claims[k].state != 'a' && grew(&v->claims[k], i, v->gpus[i].id))
+				sim_fail("sum",
+					"%s promised u%d a part of %s of %s, of whose %llu bytes "
+					"%llu are promised",
+					who, v->claims[k].who, v->gpus[i].id, o->name,
+					(unsigned long long)v->gpus[i].bytes,
+					(unsigned long long)sum);
+	}
+}
+
+static void check_claims(const struct object *o, const char *who)
+{
+	const struct view *v = view_of(o);
+
+	for (int i = 0; i < v->n_claims; i++) {
+		const struct seen_claim *c = &v->claims[i];
+		const struct attempt *a = &attempts[c->who];
+		const struct seen_claim *was = claim_of(&before, c->who);
+
+		for (unsigned k = 0; k < c->n_parts; k++)
+			if (c->parts[k].gpu < 0)
+				sim_fail("shrunk",
+					"u%d holds a part of a GPU of %s that its status does not "
+					"list",
+					c->who, o->name);
+		if (claim_of(v, c->who) != c)
+			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
+		if (c->state == 'a' && (!was || was->state != 'a') && !a->late)
+			sim_fail("adoption",
+				"%s adopted u%d (%s) on %s, and nothing had happened to it", who,
+				c->who, a->name, o->name);
+		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
+			sim_fail("closed", "%s put u%d on %s, which takes no claims", who, c->who,
+				o->name);
+	}
+}
+
+void laws_after_write(struct object *o, const char *who)
+{
+	check_sums(o, who);
+	check_claims(o, who);
+	check_promises(who, "wrote");
+	note_full();
+}
+
+void laws_after_removal(const struct object *o)
+{
+	if (view_of(o)->n_claims > 0)
+		sim_fail("finalizer", "the server %s is gone, and %d claims with it", o->name,
+			view_of(o)->n_claims);
+	note_full();
+}
+
+/* ---- liveness ---- */
+
+const char *laws_owed(void)
+{
+	static char out[300];
+
+	out[0] = '\0';
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct view *v = view_of(o);
+
+		for (int i = 0; i < v->n_claims; i++)
+			if (attempts[v->claims[i].who].dead_at)
+				(void)snprintf(out, sizeof(out),
+					"u%d, dead for %.1f s, still holds a claim on %s",
+					v->claims[i].who,
+					(double)(sim_now() - attempts[v->claims[i].who].dead_at) /
+						1e6,
+					o->name);
+		if (!o->deleting && (v->n_gpus == 0 || cJSON_GetArraySize(store_at(o->doc,
+							       "metadata", "finalizers")) == 0))
+			(void)snprintf(out, sizeof(out), "the server %s should be ready and is not",
+				o->name);
+		if (o->deleting && v->n_claims == 0)
+			(void)snprintf(out, sizeof(out),
+				"the server %s is deleted, has no claims, and is still there",
+				o->name);
+	}
+	for (int i = 0; i < n_attempts; i++)
+		if (attempts[i].stored_at && !attempts[i].ended_at && !holds_whole(i))
+			(void)snprintf(out, sizeof(out), "u%d (%s) lives and has no whole claim", i,
+				attempts[i].name);
+	return out;
+}

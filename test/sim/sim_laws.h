@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: the laws that must hold after every event, and what must be known of each attempt to create a pod for judging them. */
+#ifndef TEST_SIM_SIM_LAWS_H
+#define TEST_SIM_SIM_LAWS_H
+
+#include "test/sim/sim_api.h"
+
+#define ATTEMPTS_MAX 4000
+
+/* What a pod asks of the pool: so many GPUs, of each so many percent. */
+struct shape {
+	const char *name;
+	unsigned amount, percent;
+	char *pod; /* the injected pod as JSON */
+};
+
+/* One attempt to create a pod: a uid. */
+struct attempt {
+	const struct shape *shape;
+	char uid[40], name[32];
+	int64_t yes_at; /* when "allowed" was final; 0: it was not */
+	int64_t stored_at, ended_at,
+		dropped_at; /* 0: it is not. dropped: the API server has given up its create */
+	int64_t dead_at;    /* when nobody had a right to its claim any more */
+	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
+	bool reviewed_twice;
+	/* The review that runs. */
+	unsigned reviews;
+	bool was_full; /* since it began there was a moment at which it did not fit */
+};
+
+/* A new one; its number stands in its uid. */
+struct attempt *laws_attempt(const struct shape *shape, const char *name);
+/* A review of it begins, ends with a final "allowed", or with a refusal for want of room. */
+void laws_review(struct attempt *a);
+void laws_yes(struct attempt *a);
+void laws_no(struct attempt *a, const char *reply);
+/* Nobody has a right to its claim from now on. */
+void laws_dead(struct attempt *a);
+
+/* For the store, in this order: keep what a GPUServer's status said, read what it says now, judge the change; and that one is gone. */
+void laws_before_write(const struct object *o);
+void laws_read(struct object *o);
+void laws_after_write(struct object *o, const char *who);
+void laws_after_removal(const struct object *o);
+/* "gpu-0 8000/16000 u12p" for the trace. */
+const char *laws_say(const struct object *o);
+
+/* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes nothing, else what is wrong. */
+const char *laws_owed(void);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: users who create pods through the API server, with our replicas as its last hook, and what becomes of the pods. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/sim/sim_world.h"
+
+/* Of our webhook, as the manifests have it; of a create in all; how often a generated name is tried anew. */
+#define TIMEOUT_US (5 * SECOND)
+#define CREATE_US (34 * SECOND)
+#define RETRIES 4
+
+struct habits habits;
+int replicas;
+static unsigned open_now;
+
+unsigned pods_open(void)
+{
+	return open_now;
+}
+
+/* ---- a pod that is there ---- */
+
+static struct object *pod_of(const struct attempt *a)
+{
+	struct object *o = store_find(PODS, "ml", a->name);
+
+	return o && strcmp(o->uid, a->uid) == 0 ? o : NULL;
+}
+
+static void set_phase(struct object *o, const char *phase)
+{
+	cJSON *status = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(status, "phase", phase);
+	cJSON_DeleteItemFromObjectCaseSensitive(o->doc, "status");
+	cJSON_AddItemToObject(o->doc, "status", status);
+	store_changed(o, "kubelet");
+}
+
+static void end(struct attempt *a)
+{
+	if (!a->ended_at)
+		a->ended_at = sim_now();
+	laws_dead(a);
+}
+
+static void delete_pod(struct attempt *a)
+{
+	struct object *o = pod_of(a);
+
+	if (!o)
+		return;
+	if (!sim_chance(habits.force)) {
+		cJSON_AddStringToObject(store_at(o->doc, "metadata", NULL), "deletionTimestamp",
+			"2027-01-15T08:00:00Z");
+		o->deleting = true;
+		store_changed(o, "user");
+		sim_sleep((int64_t)sim_below(3 * SECOND));
+	}
+	o = pod_of(a);
+	if (o) {
+		end(a);
+		store_remove(o, "user");
+	}
+}
+
+static void live(void *arg)
+{
+	struct attempt *a = arg;
+	struct object *o;
+
+	sim_sleep((int64_t)sim_below(2 * SECOND));
+	o = pod_of(a);
+	set_phase(o, "Running");
+	sim_sleep((int64_t)sim_below((uint64_t)habits.life_us));
+	if (sim_chance(500000)) {
+		end(a);
+		set_phase(pod_of(a), sim_chance(300000) ? "Failed" : "Succeeded");
+		sim_sleep((int64_t)sim_below(20 * SECOND));
+	}
+	delete_pod(a);
+	open_now--;
+}
+
+/* ---- a create ---- */
+
+/* The answer of our hook: one replica is asked; where the connection breaks the transport may ask another for the same. */
+static enum verdict ask(struct attempt *a)
+{
+	int first = 1 + (int)sim_below((uint64_t)replicas),
+	    second = 1 + (int)sim_below((uint64_t)replicas);
+	enum verdict said = replica_review(first, a, TIMEOUT_US);
+
+	if (said == VERDICT_NONE && sim_chance(habits.twice))
+		said = replica_review(second, a, TIMEOUT_US);
+	return said;
+}
+
+struct twin {
+	struct attempt *a;
+	enum verdict said;
+	bool done;
+};
+
+static void ask_beside(void *arg)
+{
+	struct twin *t = arg;
+
+	t->said = ask(t->a);
+	t->done = true;
+	sim_wake(t);
+}
+
+/* Two replicas are asked for one uid at the same time: the second answer counts. */
+static enum verdict ask_twice(struct attempt *a)
+{
+	struct twin *t = calloc(1, sizeof(*t));
+	enum verdict said;
+
+	t->a = a;
+	sim_spawn(WORLD, "twin", ask_beside, t);
+	said = ask(a);
+	while (!t->done)
+		(void)sim_wait(t, FOREVER);
+	if (t->said != VERDICT_NONE)
+		said = t->said;
+	free(t);
+	return said;
+}
+
+enum outcome { STORED, REFUSED, EXISTS };
+
+static void store_pod(struct attempt *a)
+{
+	cJSON *doc = cJSON_Parse(a->shape->pod), *status = cJSON_AddObjectToObject(doc, "status");
+
+	cJSON_AddStringToObject(status, "phase", "Pending");
+	a->stored_at = sim_now();
+	open_now++;
+	(void)store_add(PODS, "ml", a->name, a->uid, doc, "create");
+	sim_spawn(WORLD, "pod", live, a);
+}
+
+/* What comes between our yes and etcd. True: the create ends here. */
+static bool ends_behind_us(int64_t until)
+{
+	if (sim_chance(habits.second_hook))
+		sim_sleep((int64_t)sim_below((uint64_t)(until - sim_now())));
+	else
+		sim_sleep((int64_t)sim_below(20000));
+	return sim_chance(habits.quota) || sim_chance(habits.lost_create) || sim_now() >= until;
+}
+
+static enum outcome attempt(const struct shape *shape, const char *name)
+{
+	struct attempt *a = laws_attempt(shape, name);
+	int64_t until = sim_now() + CREATE_US;
+	enum verdict said = sim_chance(habits.twice) ? ask_twice(a) : ask(a);
+	enum outcome out = REFUSED;
+	bool late = false;
+
+	if (said == VERDICT_YES && !ends_behind_us(until)) {
+		/* The API server's machine, or etcd, stands still for longer than any limit. */
+		if (sim_chance(habits.late)) {
+			late = true;
+			sim_sleep((int64_t)sim_below(90 * SECOND));
+		}
+		out = store_find(PODS, "ml", name) ? EXISTS : STORED;
+	}
+	if (out != STORED) {
+		a->dropped_at = sim_now();
+		laws_dead(a);
+		return out;
+	}
+	a->late = late && sim_now() > until;
+	store_pod(a);
+	return STORED;
+}
+
+static void create(void *arg)
+{
+	const struct shape *shape = &shapes[sim_below((uint64_t)n_shapes)];
+	bool generated = sim_chance(300000);
+	enum outcome out = EXISTS;
+	char name[32];
+
+	(void)arg;
+	for (int i = 0; out == EXISTS && i < (generated ? RETRIES : 1); i++) {
+		(void)snprintf(name, sizeof(name), "%s-%u", generated ? "job" : "web",
+			(unsigned)sim_below(habits.names));
+		/* Whoever makes pods of fixed names mostly waits for the one before; the others may clash. */
+		if (!generated && store_find(PODS, "ml", name) && !sim_chance(habits.clash))
+			break;
+		out = attempt(shape, name);
+	}
+	open_now--;
+}
+
+void users(void *until)
+{
+	while (sim_now() < *(const int64_t *)until) {
+		sim_sleep((int64_t)sim_below((uint64_t)habits.every_us));
+		open_now++;
+		sim_spawn(WORLD, "create", create, NULL);
+	}
+}

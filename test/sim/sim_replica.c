@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: a replica: the product's cluster and admission as cli/serve puts them together, and the way of a review into it. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/http_server.h"
+#include "test/sim/sim_world.h"
+#include "test/unit/core_fixture.h"
+#include "webhook/cluster/cluster.h"
+#include "webhook/edge/admission.h"
+#include "webhook/edge/metrics.h"
+
+/* The transport answers that much before the time in ?timeout= is over. */
+#define MARGIN_US (SECOND / 2)
+/* Reviews that run at the same time. */
+#define WORKERS 4
+
+struct replica {
+	bool runs, ready, stopping;
+	unsigned epoch; /* a process that was started anew is another one */
+	unsigned busy;
+	struct cluster *cluster;
+	struct admission *admission;
+	struct metrics *metrics;
+	struct log log;
+};
+
+static struct replica replica[REPLICAS_MAX + 1];
+static struct fixture fixture;
+static char kubeconfig[] = "/tmp/poolgate-sim-XXXXXX";
+static struct cluster_settings settings = {.on = true,
+	.kubeconfig = kubeconfig,
+	.namespace = "poolgate",
+	.service = "poolgate",
+	.lease = "poolgate",
+	.webhooks = "poolgate",
+	.tls_secret = "poolgate-tls",
+	.ca_secret = "poolgate-ca",
+	.probe_every_ms = 10000};
+
+struct shape shapes[] = {
+	{"tenth", 1, 10, NULL},
+	{"half", 1, 50, NULL},
+	{"most", 1, 60, NULL},
+	{"one", 1, 100, NULL},
+	{"two", 2, 100, NULL},
+	{"pair", 2, 50, NULL},
+	{"three", 3, 40, NULL},
+};
+const int n_shapes = sizeof(shapes) / sizeof(shapes[0]);
+
+/* ---- before the first run ---- */
+
+void replicas_prepare(void)
+{
+	static const char text[] = "apiVersion: v1\nkind: Config\ncurrent-context: sim\n"
+				   "clusters: [{name: sim, cluster: {server: 'https://sim'}}]\n"
+				   "users: [{name: sim, user: {token: sim}}]\n"
+				   "contexts: [{name: sim, context: {cluster: sim, user: sim}}]\n";
+	int fd = mkstemp(kubeconfig);
+	char pod[1000];
+
+	if (fd < 0 || write(fd, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
+		sim_fail("simulator", "%s cannot be written", kubeconfig);
+	(void)close(fd);
+	fixture_init(&fixture);
+	for (int i = 0; i < n_shapes; i++) {
+		(void)snprintf(pod, sizeof(pod),
+			"{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ml','"
+			"annotations':{"
+			"'auto-management/bitfusion':'all','bitfusion-client/"
+			"os':'ubuntu18','bitfusion-client/version':'400'}},"
+			"'spec':{'containers':[{'name':'c','image':'i','command':['python','train."
+			"py'],'resources':"
+			"{'limits':{'bitfusion.io/gpu-amount':'%u','bitfusion.io/"
+			"gpu-percent':'%u'}}}]}}",
+			shapes[i].amount, shapes[i].percent);
+		shapes[i].pod = fixture_inject(&fixture, pod);
+	}
+}
+
+/* ---- a process ---- */
+
+static const struct config *acquire(void *ctx)
+{
+	(void)ctx;
+	sim_point();
+	return &fixture.config;
+}
+
+static void release(void *ctx, const struct config *config)
+{
+	(void)ctx;
+	(void)config;
+}
+
+static void start_parts(struct replica *r, int owner)
+{
+	struct cluster_config cfg = {.settings = &settings,
+		.own_certificate = true,
+		.pod_name = owner == 1   ? "poolgate-1"
+			    : owner == 2 ? "poolgate-2"
+			    : owner == 3 ? "poolgate-3"
+					 : "poolgate-4",
+		.source = {NULL, acquire, release},
+		.log = &r->log};
+	struct admission_deps deps = {.source = cfg.source, .log = &r->log};
+	struct err err = {0};
+
+	log_init(&r->log, sim_tracing() ? STDOUT_FILENO : -1);
+	(void)log_set_level(&r->log, sim_tracing() ? "info" : "error", NULL);
+	r->metrics = cfg.metrics = deps.metrics = metrics_new(metric_table, M_COUNT);
+	if (cluster_new(&cfg, &r->cluster, &err) != 0)
+		sim_fail("simulator", "a replica cannot be made: %s", err.msg);
+	deps.ledger = cluster_ledger(r->cluster);
+	r->admission = admission_new(&deps, &err);
+	if (cluster_start(r->cluster, &err) != 0)
+		sim_fail("simulator", "a replica cannot start: %s", err.msg);
+}
+
+static void replica_main(void *arg)
+{
+	struct replica *r = arg;
+
+	start_parts(r, (int)(r - replica));
+	r->ready = true;
+	while (!r->stopping)
+		(void)sim_wait(r, FOREVER);
+	cluster_stop(r->cluster);
+	while (r->busy > 0)
+		(void)sim_wait(&r->busy, FOREVER);
+	admission_free(r->admission);
+	cluster_free(r->cluster);
+	metrics_free(r->metrics);
+	r->runs = false;
+	r->epoch++;
+	sim_trace(10, "ended");
+}
+
+bool replica_runs(int owner)
+{
+	return replica[owner].runs;
+}
+
+void replica_start(int owner)
+{
+	struct replica *r = &replica[owner];
+
+	sim_trace(11, "r%d starts", owner);
+	*r = (struct replica){.runs = true, .epoch = r->epoch + 1};
+	sim_spawn(owner, "main", replica_main, r);
+}
+
+void replica_stop(int owner)
+{
+	sim_trace(12, "r%d is asked to end", owner);
+	replica[owner].stopping = true;
+	sim_wake(&replica[owner]);
+}
+
+void replica_kill(int owner)
+{
+	sim_trace(13, "r%d is killed", owner);
+	replica[owner].runs = false;
+	replica[owner].epoch++;
+	sim_wake(&replica[owner].epoch);
+	sim_kill(owner);
+}
+
+/* ---- a review ---- */
+
+struct visit {
+	struct replica *r;
+	struct attempt *a;
+	int64_t deadline_ms;
+	bool done, told;   /* the handler is through; the law of refusals has its answer */
+	bool gone;         /* the client has gone: the transport knows */
+	enum verdict said; /* that was queued */
+	unsigned users;
+};
+
+static char *review_text(const struct attempt *a)
+{
+	cJSON *pod = cJSON_Parse(a->shape->pod), *meta = store_at(pod, "metadata", NULL);
+	size_t size = strlen(a->shape->pod) + 1500;
+	char *out = calloc(1, size), *text;
+
+	cJSON_DeleteItemFromObjectCaseSensitive(meta, "name");
+	cJSON_AddStringToObject(meta, "name", a->name);
+	cJSON_AddStringToObject(meta, "uid", a->uid);
+	text = cJSON_PrintUnformatted(pod);
+	(void)snprintf(out, size,
+		"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/"
+		"v1\",\"request\":{\"uid\":\"r\","
+		"\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"resource\":{"
+		"\"group\":\"\",\"version\":"
+		"\"v1\",\"resource\":\"pods\"},\"namespace\":\"ml\",\"name\":\"%s\",\"operation\":"
+		"\"CREATE\","
+		"\"dryRun\":false,\"oldObject\":null,\"object\":%s}}",
+		a->name, text);
+	free(text);
+	cJSON_Delete(pod);
+	return out;
+}
+
+static void let_go(struct visit *v)
+{
+	if (--v->users == 0)
+		free(v);
+}
+
+static void judge(struct visit *v, const struct http_reply *reply, bool sent)
+{
+	bool yes = reply->status == 200 && strstr(reply->body, "\"allowed\":true");
+
+	v->told = true;
+	if (sent && yes) {
+		v->said = VERDICT_YES;
+		laws_yes(v->a);
+	} else if (sent && reply->status == 200) {
+		v->said = VERDICT_NO;
+		laws_no(v->a, reply->body);
+	} else {
+		v->a->reviews--;
+		sim_trace(5, "no answer for u%s", v->a->uid + 30);
+	}
+}
+
+static void worker(void *arg)
+{
+	struct visit *v = arg;
+	struct replica *r = v->r;
+	char *text = review_text(v->a);
+	struct http_request req = {.body = calloc(1, strlen(text) + HTTP_BODY_PAD),
+		.body_len = strlen(text),
+		.received_ms = http_now_ms(),
+		.whole_us = http_now_us()};
+	struct http_reply reply = {0};
+	bool sent;
+
+	memcpy(req.body, text, req.body_len);
+	free(text);
+	req.deadline_ms = v->deadline_ms;
+	(void)admission_validate_slow(r->admission, &req, &reply);
+	sim_point();
+	sent = !v->gone && http_now_ms() < req.deadline_ms;
+	req.status = reply.status;
+	if (sent)
+		judge(v, &reply, true);
+	admission_queued(r->admission, &req, sent);
+	if (!sent)
+		judge(v, &reply, false);
+	admission_done(r->admission, &req);
+	free(req.body);
+	free(reply.body);
+	v->done = true;
+	r->busy--;
+	sim_wake(&r->busy);
+	sim_wake(v);
+	let_go(v);
+}
+
+enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us)
+{
+	struct replica *r = &replica[owner];
+	unsigned epoch = r->epoch;
+	int64_t until = sim_now() + timeout_us;
+	struct visit *v;
+	enum verdict said = VERDICT_NONE;
+
+	sim_sleep(200 + (int64_t)sim_below(2000));
+	if (!r->runs || r->epoch != epoch || r->stopping || !r->ready || r->busy >= WORKERS)
+		return VERDICT_NONE;
+	v = calloc(1, sizeof(*v));
+	*v = (struct visit){.r = r,
+		.a = a,
+		.users = 2,
+		.deadline_ms = (sim_mono(owner) + timeout_us - MARGIN_US) / 1000};
+	r->busy++;
+	laws_review(a);
+	sim_spawn(owner, "review", worker, v);
+	while (!v->done && r->epoch == epoch && sim_now() < until)
+		(void)sim_wait(v, sim_now() + SECOND / 4 < until ? sim_now() + SECOND / 4 : until);
+	if (!v->done && r->epoch != epoch && !v->told)
+		a->reviews--; /* it died with its process */
+	v->gone = true;
+	/* The answer, too, can be lost on its way. */
+	if (v->done && !sim_chance(weather.lost_after))
+		said = v->said;
+	let_go(v);
+	return said;
+}

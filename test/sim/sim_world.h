@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: replicas of the product (sim_replica.c), and who creates, runs and deletes pods (sim_pods.c). */
+#ifndef TEST_SIM_SIM_WORLD_H
+#define TEST_SIM_SIM_WORLD_H
+
+#include "test/sim/sim_laws.h"
+
+/* ---- sim_replica.c ---- */
+
+/* Before the first run: the configuration that all replicas share, and the shapes of pods, injected by the product. */
+void replicas_prepare(void);
+extern struct shape shapes[];
+extern const int n_shapes;
+
+/* Start one; it must not be running. */
+void replica_start(int owner);
+/* As SIGTERM does; it ends by itself. */
+void replica_stop(int owner);
+/* As SIGKILL does. Also from within. */
+void replica_kill(int owner);
+bool replica_runs(int owner);
+
+enum verdict { VERDICT_NONE, VERDICT_YES, VERDICT_NO };
+/* A validating review of this pod by that replica, as the API server has it after its timeout: none came, or it cannot be used. */
+enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us);
+
+/* ---- sim_pods.c ---- */
+
+/* What happens to creates and pods, in so many of a million. */
+struct habits {
+	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict;
+	unsigned names;            /* that pods are given */
+	int64_t every_us, life_us; /* between two creates, and of a pod, at most */
+};
+extern struct habits habits;
+extern int replicas; /* how many there are */
+
+/* A task that creates pods until then. */
+void users(void *until);
+/* Pods that are there, creates that are on their way. */
+unsigned pods_open(void);
+
+/* ---- sim_chaos.c ---- */
+
+/* Draw what goes wrong in this run; make the servers. */
+void chaos_draw(void);
+/* A task that makes things go wrong until then, and then mends everything. */
+void chaos(void *until);
+/* Everything is mended and has been since then; 0: not yet. */
+int64_t chaos_calm(void);
+
+#endif
