@@ -68,10 +68,15 @@ bool read_findings(struct check_world *w, struct check_result *r, const void *fo
 	struct kernel_findings *ret)
 {
 	memset(ret, 0xff, sizeof(*ret)); /* what is not copied is no pass */
-	return cuda_ok(w, r,
-		       w->rt->mem_copy(ret, found, sizeof(*ret), RT_DEVICE_TO_HOST, w->stream),
-		       "cudaMemcpyAsync") &&
-	       finish(w, r);
+	if (!cuda_ok(w, r, w->rt->mem_copy(ret, found, sizeof(*ret), RT_DEVICE_TO_HOST, w->stream),
+		    "cudaMemcpyAsync") ||
+		!finish(w, r))
+		return false;
+	if (ret->zero != 0)
+		check_fail(r, CODE_WORK_MISSING,
+			"where the kernels count what is wrong the GPU was to write zeros, or to "
+			"copy them from there, and did not");
+	return ret->zero == 0;
 }
 
 /* ---- what was done ---- */
@@ -147,10 +152,13 @@ void keep_records(struct check_result *r, const struct kernel_findings *f)
 
 	for (unsigned i = 0; i < kept; i++) {
 		const struct kernel_mismatch *m = &f->mismatch[i];
-		uint64_t page = m->cell * sizeof(struct kernel_cell) / PAGE_BYTES;
+		uint64_t offset = m->cell < EVIDENCE_MOST / sizeof(struct kernel_cell)
+					  ? m->cell * sizeof(struct kernel_cell)
+					  : EVIDENCE_MOST;
+		uint64_t page = offset / PAGE_BYTES;
 		unsigned k = 0;
 
-		r->memory[i] = (struct memory_error){.offset = m->cell * sizeof(struct kernel_cell),
+		r->memory[i] = (struct memory_error){.offset = offset,
 			.expected = {m->expected.lo, m->expected.hi},
 			.got = {m->got.lo, m->got.hi},
 			.again = {m->again.lo, m->again.hi}};
@@ -160,8 +168,8 @@ void keep_records(struct check_result *r, const struct kernel_findings *f)
 			pages[n_pages++] = page;
 	}
 	r->n_memory = kept;
-	r->bits_0_to_1 = (int64_t)f->bits_0_to_1;
-	r->bits_1_to_0 = (int64_t)f->bits_1_to_0;
+	r->bits_0_to_1 = (int64_t)evidence_count(f->bits_0_to_1);
+	r->bits_1_to_0 = (int64_t)evidence_count(f->bits_1_to_0);
 	if (evidence_wrong_cells(f) <= kept) /* with more than are kept nobody has counted them */
 		r->pages = n_pages;
 }
@@ -201,30 +209,30 @@ static int compare(const void *a, const void *b)
 }
 
 /* One run between two events. */
-static bool timed(struct check_world *w, struct check_result *r, rt_event from, rt_event to,
-	bool (*start)(struct check_world *, struct check_result *, void *), void *arg, float *ms)
+static bool run_once(struct check_world *w, struct check_result *r, rt_event from, rt_event to,
+	const struct timed *t, float *ms)
 {
 	return cuda_ok(w, r, w->rt->event_record(from, w->stream), "cudaEventRecord") &&
-	       start(w, r, arg) &&
+	       t->start(w, r, t->arg) &&
 	       cuda_ok(w, r, w->rt->event_record(to, w->stream), "cudaEventRecord") &&
 	       cuda_ok(w, r, w->rt->event_synchronize(to), "cudaEventSynchronize") &&
-	       cuda_ok(w, r, w->rt->event_elapsed(ms, from, to), "cudaEventElapsedTime");
+	       cuda_ok(w, r, w->rt->event_elapsed(ms, from, to), "cudaEventElapsedTime") &&
+	       (!t->after || t->after(w, r, t->arg));
 }
 
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
-	bool (*start)(struct check_world *, struct check_result *, void *), void *arg,
-	double *ret_seconds)
+	const struct timed *timed, double *ret_seconds)
 {
 	float ms[RUNS_MAX] = {0}, first;
 	rt_event from = NULL, to = NULL;
 	bool ok = cuda_ok(w, r, w->rt->event_create(&from), "cudaEventCreate") &&
 		  cuda_ok(w, r, w->rt->event_create(&to), "cudaEventCreate") &&
-		  timed(w, r, from, to, start, arg, &first);
+		  run_once(w, r, from, to, timed, &first);
 
 	if (runs > RUNS_MAX)
 		runs = RUNS_MAX;
 	for (unsigned i = 0; i < runs && ok; i++)
-		ok = timed(w, r, from, to, start, arg, &ms[i]);
+		ok = run_once(w, r, from, to, timed, &ms[i]);
 	if (cuda_usable(r)) {
 		if (from)
 			(void)w->rt->event_destroy(from);

@@ -61,10 +61,17 @@ bool check_cells(struct check_world *w, struct check_result *r, void *at, uint64
 /* Findings on the GPU, zeroed. False: the result says why. */
 bool begin_findings(struct check_world *w, struct check_result *r, void **ret);
 
+/* What is timed. start() puts a run of it on the stream; after(), which may be NULL, looks at what that run did before the next. Both
+ * false: the result says why. */
+struct timed {
+	bool (*start)(struct check_world *w, struct check_result *r, void *arg);
+	bool (*after)(struct check_world *w, struct check_result *r, void *arg);
+	void *arg;
+};
+
 /* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count; NAN when one of
  * them is no number. False: the result says why. */
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
-	bool (*start)(struct check_world *, struct check_result *, void *), void *arg,
-	double *ret_seconds);
+	const struct timed *timed, double *ret_seconds);
 
 #endif

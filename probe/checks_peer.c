@@ -9,6 +9,7 @@
 
 #include "probe/checks_impl.h"
 #include "probe/evidence.h"
+#include "probe/thresholds.h"
 
 #define RUNS 5
 #define COPY_BYTES (256ull << 20)
@@ -151,6 +152,8 @@ static void judge(struct transfer *t)
 	r->errors = (int64_t)wrong;
 	r->unit = "B/s";
 	r->value = (double)(t->cells * sizeof(struct kernel_cell)) / seconds;
+	r->fail_above =
+		fmin(thresholds_most(t->from->gpu, r->id), thresholds_most(t->to->gpu, r->id));
 	check_judge_rate(r);
 	if (wrong > 0) {
 		keep_records(r, &f);

@@ -20,7 +20,7 @@
 #define BUFFER_BYTES (2ull << 30)
 #define BUFFER_LEAST (64ull << 20)
 #define L2_TIMES 8
-#define LINK_BYTES (64ull << 20)
+#define LINK_BYTES (32ull << 20)
 #define LINK_REMOTE_BYTES (16ull << 20)
 #define ROUND_TRIPS 20
 #define RATE_STEPS_32 65536
@@ -29,12 +29,12 @@
 
 /* Measure `amount` of work and judge its rate, up to three times: one slow measurement is no proof, and the best one counts. */
 static bool measure(struct check_world *w, struct check_result *r, double amount, const char *unit,
-	bool (*start)(struct check_world *, struct check_result *, void *), void *arg)
+	const struct timed *timed)
 {
 	double best = 0, seconds;
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!median_time(w, r, RUNS, start, arg, &seconds))
+		if (!median_time(w, r, RUNS, timed, &seconds))
 			return false;
 		if (i > 0 && amount / seconds < best)
 			seconds = amount / best;
@@ -132,6 +132,7 @@ static bool prove_memory(struct check_world *w, struct check_result *r, struct s
 bool check_mem_rate(struct check_world *w, struct check_result *r)
 {
 	struct stream_run run = {0};
+	const struct timed timed = {start_memory, NULL, &run};
 	uint64_t bytes = BUFFER_BYTES, available = (uint64_t)w->gpu->memory_free_bytes;
 
 	if (w->job->busy) {
@@ -147,8 +148,7 @@ bool check_mem_rate(struct check_world *w, struct check_result *r)
 	}
 	run.cells = bytes / sizeof(struct kernel_cell);
 	if (prepare_memory(w, r, &run) &&
-		measure(w, r, (double)bytes * (r->id == CHECK_MEM_COPY ? 2 : 1), "B/s",
-			start_memory, &run))
+		measure(w, r, (double)bytes * (r->id == CHECK_MEM_COPY ? 2 : 1), "B/s", &timed))
 		(void)prove_memory(w, r, &run);
 	if (cuda_usable(r)) {
 		void *all[] = {run.from, run.to, run.found};
@@ -166,8 +166,9 @@ bool check_mem_rate(struct check_world *w, struct check_result *r)
 
 struct link_run {
 	void *host, *device, *found;
-	uint64_t bytes;
-	bool up; /* to the GPU */
+	uint64_t bytes, cells;
+	uint64_t wrong; /* that arrived here */
+	bool up;        /* to the GPU */
 	struct work work;
 };
 
@@ -182,7 +183,6 @@ static bool start_copy(struct check_world *w, struct check_result *r, void *arg)
 		"cudaMemcpyAsync");
 }
 
-/* The pattern of cell i ^ flip, in the host's memory. */
 static void write_here(struct kernel_cell *at, uint64_t cells, uint64_t seed)
 {
 	for (uint64_t i = 0; i < cells; i++)
@@ -201,43 +201,63 @@ static uint64_t wrong_here(const struct kernel_cell *at, uint64_t cells, uint64_
 	return wrong;
 }
 
-/* The pattern stands where the copies come from, and nothing of it where they go. */
+/* Nothing of the pattern stands where the next copy goes. */
+static bool clear_link(struct check_world *w, struct check_result *r, struct link_run *run)
+{
+	if (!run->up) {
+		memset(run->host, 0x5a, run->bytes);
+		return true;
+	}
+	return cuda_ok(w, r, w->rt->mem_set(run->device, 0, run->bytes, w->stream),
+		       "cudaMemsetAsync") &&
+	       finish(w, r);
+}
+
+/* The pattern stands where the copies come from. */
 static bool prepare_link(struct check_world *w, struct check_result *r, struct link_run *run)
 {
-	uint64_t cells = run->bytes / sizeof(struct kernel_cell);
-
 	if (!work_init(w, r, &run->work) || !begin_findings(w, r, &run->found) ||
 		!cuda_ok(w, r, w->rt->mem_alloc(&run->device, run->bytes), "cudaMalloc"))
 		return false;
 	if (run->up)
-		write_here(run->host, cells, w->seed);
-	else
-		memset(run->host, 0x5a, run->bytes);
-	return run->up ? cuda_ok(w, r, w->rt->mem_set(run->device, 0, run->bytes, w->stream),
-				 "cudaMemsetAsync") &&
-				 finish(w, r)
-		       : fill_cells(w, r, run->device, cells, w->seed, &run->work);
+		write_here(run->host, run->cells, w->seed);
+	else if (!fill_cells(w, r, run->device, run->cells, w->seed, &run->work))
+		return false;
+	return clear_link(w, r, run);
 }
 
-/* Did all of it arrive as it was sent? */
+/* Did all of this copy arrive as it was sent? */
+static bool check_copy(struct check_world *w, struct check_result *r, void *arg)
+{
+	struct link_run *run = arg;
+
+	if (!finish(w, r))
+		return false;
+	if (!run->up)
+		run->wrong += wrong_here(run->host, run->cells, w->seed);
+	else if (!check_cells(w, r, run->device, run->cells, w->seed, 0, run->found, &run->work))
+		return false;
+	return clear_link(w, r, run);
+}
+
+/* What the copies have left. */
 static bool prove_link(struct check_world *w, struct check_result *r, struct link_run *run)
 {
-	uint64_t cells = run->bytes / sizeof(struct kernel_cell), wrong;
 	struct kernel_findings f;
+	uint64_t wrong;
 
-	if (run->up && !check_cells(w, r, run->device, cells, w->seed, 0, run->found, &run->work))
-		return false;
 	if (!read_findings(w, r, run->found, &f) || !work_read(w, r, &run->work))
 		return false;
-	wrong = run->up ? evidence_wrong_cells(&f) : wrong_here(run->host, cells, w->seed);
+	wrong = run->up ? evidence_wrong_cells(&f) : run->wrong;
 	r->errors = (int64_t)wrong;
 	if (wrong > 0) {
 		if (run->up)
 			keep_records(r, &f);
 		check_fail(r, CODE_LINK_ERRORS,
-			"%" PRIu64 " of %" PRIu64
-			" cells of 16 bytes did not arrive as they were sent",
-			wrong, cells);
+			"%" PRIu64
+			" cells of 16 bytes did not arrive as they were sent, of %" PRIu64
+			" in each copy",
+			wrong, run->cells);
 	} else if (!work_complete(&run->work, r, run->up ? "gp_check" : "gp_fill")) {
 		r->errors = -1;
 	}
@@ -248,6 +268,7 @@ bool check_link_rate(struct check_world *w, struct check_result *r)
 {
 	struct link_run run = {
 		.up = r->id != CHECK_D2H, .bytes = w->job->remote ? LINK_REMOTE_BYTES : LINK_BYTES};
+	const struct timed copies = {start_copy, check_copy, &run};
 	void *pageable = NULL, *pinned = NULL;
 
 	if (w->job->busy) {
@@ -261,13 +282,13 @@ bool check_link_rate(struct check_world *w, struct check_result *r)
 		pageable = malloc(run.bytes);
 	}
 	run.host = pinned ? pinned : pageable;
+	run.cells = run.bytes / sizeof(struct kernel_cell);
 	w->within(w->arg, 60);
 	if (!run.host) {
 		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
 	} else {
 		/* by a reference, if there is one; against the link by the parent, who knows it */
-		if (prepare_link(w, r, &run) &&
-			measure(w, r, (double)run.bytes, "B/s", start_copy, &run))
+		if (prepare_link(w, r, &run) && measure(w, r, (double)run.bytes, "B/s", &copies))
 			(void)prove_link(w, r, &run);
 		if (cuda_usable(r) && run.device)
 			(void)w->rt->mem_free(run.device);
@@ -357,6 +378,7 @@ bool check_flop_rate(struct check_world *w, struct check_result *r)
 		.steps = RATE_STEPS_32,
 		.fold = EXACT_FOLD_RATE,
 		.each = KERNEL_THREADS};
+	const struct timed timed = {start_chains, NULL, &run};
 	double each = EXACT_FMA_FLOPS;
 	size_t bytes;
 
@@ -386,8 +408,7 @@ bool check_flop_rate(struct check_world *w, struct check_result *r)
 	if (cuda_ok(w, r, w->rt->mem_alloc(&run.out, bytes), "cudaMalloc")) {
 		if (cuda_ok(w, r, w->rt->mem_set(run.out, 0, bytes, w->stream),
 			    "cudaMemsetAsync") &&
-			measure(w, r, (double)run.chains * run.steps * each, "FLOP/s", start_chains,
-				&run))
+			measure(w, r, (double)run.chains * run.steps * each, "FLOP/s", &timed))
 			(void)prove_chains(w, r, &run);
 		if (cuda_usable(r))
 			(void)w->rt->mem_free(run.out);

@@ -10,6 +10,11 @@ static bool is_record(const struct kernel_mismatch *m)
 	return (m->expected.lo ^ m->got.lo) != 0 || (m->expected.hi ^ m->got.hi) != 0;
 }
 
+uint64_t evidence_count(uint64_t n)
+{
+	return n < EVIDENCE_MOST ? n : EVIDENCE_MOST;
+}
+
 unsigned evidence_records(const struct kernel_findings *f)
 {
 	unsigned n = f->kept < KERNEL_MISMATCHES_MAX ? f->kept : KERNEL_MISMATCHES_MAX;
@@ -27,7 +32,7 @@ uint64_t evidence_wrong_cells(const struct kernel_findings *f)
 
 	if (most < records)
 		most = records;
-	return most == 0 && (f->bits_0_to_1 | f->bits_1_to_0) != 0 ? 1 : most;
+	return most == 0 && (f->bits_0_to_1 | f->bits_1_to_0) != 0 ? 1 : evidence_count(most);
 }
 
 uint64_t evidence_share(uint64_t cells, uint32_t blocks, uint32_t block, uint32_t shift)

@@ -74,6 +74,11 @@ double thresholds_most(const struct gpu_report *gpu, enum check_id id)
 	case CHECK_MEM_READ:
 	case CHECK_MEM_WRITE:
 	case CHECK_MEM_COPY:
+	/* one end of each copy is this memory, however the link is made */
+	case CHECK_H2D:
+	case CHECK_D2H:
+	case CHECK_P2P:
+	case CHECK_REMOTE_BANDWIDTH:
 		return MEMORY_MARGIN * expect_memory_rate(gpu);
 	case CHECK_FP32_RATE:
 		return CLOCK_MARGIN * expect_fp32_rate(gpu);

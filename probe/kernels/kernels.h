@@ -36,7 +36,7 @@ struct kernel_findings {
 	uint64_t wrong_cells;
 	uint64_t bits_0_to_1, bits_1_to_0;
 	uint32_t kept; /* of `mismatch`; counts on past its size */
-	uint32_t unused;
+	uint32_t zero; /* stays so: else they were not zeroed, or not copied from the GPU */
 	struct kernel_mismatch mismatch[KERNEL_MISMATCHES_MAX];
 };
 

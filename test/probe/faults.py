@@ -124,6 +124,9 @@ FAULTS = [
     Fault("bench.fp32", "fail", "WORK_MISSING", 1, ["bench"], **device(sms=2, wrong={"kernel": "gp_fma32", "sm": 1})),
     Fault("bench.h2d", "fail", "LINK_ERRORS", 1, **idle("h2d")),
     Fault("bench.d2h", "fail", "LINK_ERRORS", 1, **idle("d2h")),
+    # one copy of several
+    Fault("bench.h2d", "fail", "LINK_ERRORS", 1, **idle("h2d", times=1)),
+    Fault("bench.d2h", "fail", "LINK_ERRORS", 1, **idle("d2h", times=1)),
     Fault("mem.shared", "fail", "MEMORY_ERRORS", 1, **device(wrong={"kernel": "gp_smem"})),
     Fault("mem.pattern", "fail", "MEMORY_ERRORS", 1, **device(flips=[{"offset": 123456, "bit": 3, "kind": "stuck1"}])),
     Fault("mem.pattern", "fail", "SHORT_ALLOCATION", 1, **device(memory_mib=4096, allocatable_mib=2600)),
@@ -135,6 +138,11 @@ FAULTS = [
     Fault("bench.mem_read", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"read": 700})),
     Fault("bench.mem_read", "fail", "TOO_FAST", 1, local=False, **device(speed={"read": 1.5})),
     Fault("bench.mem_write", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fill": 1.5})),
+    # more than the GPU's memory takes or gives
+    Fault("bench.h2d", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"h2d": 4})),
+    Fault("bench.d2h", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"d2h": 4})),
+    Fault("remote.bandwidth", "fail", "TOO_FAST", 1, local=False, **device(memory_clock_mhz=1000, bus_bits=256, speed={"h2d": 4})),
+    Fault("bench.p2p", "fail", "TOO_FAST", 1, ["bench"], gpus=2, devices=[{"peers": True, "speed": {"p2p": 200}}, {"peers": True}]),
     Fault("bench.fp32", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fma32": 1.5})),
     Fault("bench.tensor", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"mma16": 20})),
     Fault("bench.mem_read", "fail", "NOT_A_NUMBER", 1, **device(nan_time="gp_read")),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/evidence and probe/march: what kernels leave is judged by all of it, and what is planned reaches all that it is to. */
+#include "probe/checks_impl.h"
 #include "probe/evidence.h"
 #include "probe/march.h"
+#include "probe/worker_wire.h"
 #include "test/unit/test.h"
 
 /* ---- findings ---- */
@@ -35,6 +37,33 @@ TEST(any_part_of_the_findings_counts)
 	/* what was not copied */
 	memset(&f, 0xff, sizeof(f));
 	assert_true(evidence_wrong_cells(&f) > 0);
+}
+
+/* Garbage, too, is a result that the parent can read: else the GPU's fault would look like one of the worker. */
+TEST(whatever_is_left_can_be_told)
+{
+	struct wire_line line = {.kind = WIRE_CHECK}, again;
+	struct kernel_findings f;
+	struct err err = {0};
+	struct buf text;
+
+	memset(&f, 0xff, sizeof(f));
+	for (unsigned i = 0; i < KERNEL_MISMATCHES_MAX; i++)
+		f.mismatch[i].got.lo = i;
+	check_begin(&line.check, CHECK_MEM_PATTERN);
+	line.check.errors = (int64_t)evidence_wrong_cells(&f);
+	assert_true(line.check.errors > 0);
+	keep_records(&line.check, &f);
+	assert_int_equal(line.check.n_memory, KERNEL_MISMATCHES_MAX);
+	assert_true(line.check.bits_0_to_1 > 0 && line.check.bits_1_to_0 > 0);
+	check_fail(&line.check, CODE_MEMORY_ERRORS, "wrong");
+	buf_init(&text, WIRE_LINE_MAX);
+	wire_write(&line, &text);
+	if (wire_read((struct slice){text.data, text.len - 1}, &again, &err) != 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(again.check.errors, line.check.errors);
+	assert_true(again.check.memory[15].offset == line.check.memory[15].offset);
+	buf_release(&text);
 }
 
 /* ---- work ---- */
@@ -182,6 +211,7 @@ TEST(another_multiprocessor_checks)
 	assert_int_equal(march_shift(3, -1), 0);
 }
 
-TESTS(any_part_of_the_findings_counts, shares_are_those_of_the_kernels,
-	each_block_must_have_done_all, each_block_must_have_read_all, sample_reaches_every_lane,
-	backgrounds_tell_all_bits_apart, march_is_whole, another_multiprocessor_checks)
+TESTS(any_part_of_the_findings_counts, whatever_is_left_can_be_told,
+	shares_are_those_of_the_kernels, each_block_must_have_done_all,
+	each_block_must_have_read_all, sample_reaches_every_lane, backgrounds_tell_all_bits_apart,
+	march_is_whole, another_multiprocessor_checks)

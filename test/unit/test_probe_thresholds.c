@@ -136,7 +136,9 @@ static void too_good_is_a_failure(void **state)
 		enum check_id id;
 		double most;
 	} bounds[] = {{CHECK_MEM_READ, 1.05 * memory}, {CHECK_MEM_WRITE, 1.05 * memory},
-		{CHECK_MEM_COPY, 1.05 * memory}, {CHECK_FP32_RATE, 1.3 * fp32},
+		{CHECK_MEM_COPY, 1.05 * memory}, {CHECK_H2D, 1.05 * memory},
+		{CHECK_D2H, 1.05 * memory}, {CHECK_P2P, 1.05 * memory},
+		{CHECK_REMOTE_BANDWIDTH, 1.05 * memory}, {CHECK_FP32_RATE, 1.3 * fp32},
 		{CHECK_FP64_RATE, 0.65 * fp32}, {CHECK_TENSOR_RATE, 83.2 * fp32}};
 
 	(void)state;
