@@ -62,6 +62,15 @@ static void on_listed(void *ctx, const char *version)
 	w->app.listed(w->app.ctx, version);
 }
 
+static void on_restored(void *ctx)
+{
+	const struct kube_watch *w = ctx;
+
+	log_line(w->log, LOG_LEVEL_WARN,
+		"versions have gone back, as after a restore of etcd; all is read anew",
+		log_str("path", w->path));
+}
+
 static void on_connected(void *ctx, bool yes, const struct err *why)
 {
 	struct kube_watch *w = ctx;
@@ -158,7 +167,7 @@ static struct kube_watch *watch_new(struct kube *k, const char *path,
 	struct kube_watch *w = calloc(1, sizeof(*w));
 	struct reflector_config cfg = {.path = path,
 		.answer_max = KUBE_ANSWER_MAX,
-		.app = {w, on_listing, on_change, on_listed, on_connected}};
+		.app = {w, on_listing, on_change, on_listed, on_connected, on_restored}};
 
 	if (!w) {
 		(void)err_set(err, ERR_NOMEM, "out of memory for watching %s", path);

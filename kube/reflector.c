@@ -27,6 +27,7 @@ struct reflector {
 	uint64_t random;
 	enum connection connection;
 	char version[32];  /* where to watch from; "": list first */
+	uint64_t highest;  /* version seen, as a number */
 	unsigned failures; /* in a row */
 	int64_t due_ms;    /* nothing is asked before */
 	/* The list on its way. */
@@ -149,7 +150,14 @@ bool reflector_head(struct reflector *r, long status, int64_t now_ms)
 static int on_event(void *ctx, const struct watch_event *event, struct err *err)
 {
 	struct reflector *r = ctx;
+	uint64_t number = kube_version_number(slice_of(event->version));
 
+	/* By rule R16: a list tells what there is now. */
+	if (number && number < r->highest)
+		return err_set(err, ERR_IO,
+			"GET %s: after version %s came %s, as after a restore of etcd", r->resource,
+			r->version, event->version);
+	r->highest = number;
 	r->failures = 0;
 	up(r);
 	memcpy(r->version, event->version, sizeof(r->version));
@@ -201,7 +209,9 @@ bool reflector_tick(struct reflector *r, int64_t now_ms)
 		r->failures = 0;
 		up(r);
 	}
-	if (watching(r) && now_ms - r->heard_ms >= REFLECTOR_SILENCE_MS)
+	/* Bookmarks come each minute. Perhaps a restored etcd waits for a version that is yet to come: another watch would, too. */
+	r->stale = watching(r) && now_ms - r->heard_ms >= REFLECTOR_SILENCE_MS;
+	if (r->stale)
 		(void)err_set(&r->err, ERR_TIMEOUT, "GET %s: nothing came for %d s", r->resource,
 			REFLECTOR_SILENCE_MS / 1000);
 	if (!watching(r) && now_ms >= r->list_until_ms)
@@ -240,6 +250,17 @@ static int put_objects(struct reflector *r, struct err *err)
 	return 0;
 }
 
+/* Rule R16: a consistent list is as new as all that was seen before it. */
+static void see_version(struct reflector *r)
+{
+	uint64_t number = kube_version_number(slice_of(r->page.version));
+
+	if (number && number < r->highest && r->cfg.app.restored)
+		r->cfg.app.restored(r->cfg.app.ctx);
+	if (number)
+		r->highest = number;
+}
+
 static void read_page(struct reflector *r, int64_t now_ms)
 {
 	struct err what = {0};
@@ -248,9 +269,10 @@ static void read_page(struct reflector *r, int64_t now_ms)
 	if (rc != 0)
 		(void)err_set(&r->err, (enum err_code)rc, "GET %s: the answer cannot be read: %s",
 			r->resource, what.msg);
+	else if (kube_page_read(&r->page, r->resource, &r->json, &r->err) == 0)
+		see_version(r);
 	/* Is there time left for the pages that follow? */
-	else if (kube_page_read(&r->page, r->resource, &r->json, &r->err) == 0 &&
-		 put_objects(r, &r->err) == 0 && r->page.next.len > 0)
+	if (r->err.code == ERR_NONE && put_objects(r, &r->err) == 0 && r->page.next.len > 0)
 		(void)reflector_tick(r, now_ms);
 }
 

@@ -43,6 +43,9 @@ struct reflector_app {
 	/* The watch runs (a list is complete, an event came, or a stream has been open for REFLECTOR_GOOD_MS), or it broke, and why (else
 	 * NULL). Told when it changes. That a version is too old, or a stream ends, is the course of things. */
 	void (*connected)(void *ctx, bool yes, const struct err *why);
+	/* The list that is about to be told of is consistent, and older than what was seen before: etcd was restored from a backup (ledger rule
+	 * R16), and nothing that was known counts by its version. May be NULL. */
+	void (*restored)(void *ctx);
 };
 
 /* Borrowed for the call, but for the advice. */

@@ -21,9 +21,16 @@ struct kube_store *kube_store_start(void)
 	return s;
 }
 
+static void free_objects(struct object *list)
+{
+	for (struct object *o = list, *next; o; o = next) {
+		next = o->next;
+		store_free_object(o);
+	}
+}
+
 void kube_store_stop(struct kube_store *s)
 {
-	struct object *o;
 	struct late *l;
 
 	(void)pthread_mutex_lock(&s->lock);
@@ -31,10 +38,8 @@ void kube_store_stop(struct kube_store *s)
 	(void)pthread_mutex_unlock(&s->lock);
 	(void)pthread_join(s->feeder, NULL);
 	api_stop(s->api);
-	while ((o = s->objects)) {
-		s->objects = o->next;
-		store_free_object(o);
-	}
+	free_objects(s->objects);
+	free_objects(s->backup);
 	while ((l = s->late)) {
 		s->late = l->next;
 		store_free_late(l);
@@ -185,6 +190,47 @@ size_t kube_store_writes(struct kube_store *s)
 	n = s->writes;
 	(void)pthread_mutex_unlock(&s->lock);
 	return n;
+}
+
+void kube_store_backup(struct kube_store *s)
+{
+	struct object **at = &s->backup;
+
+	(void)pthread_mutex_lock(&s->lock);
+	for (const struct object *o = s->objects; o; o = o->next) {
+		*at = malloc(sizeof(**at));
+		if (!*at)
+			store_fatal("no memory");
+		**at = *o;
+		(*at)->namespace = store_own(slice_of(o->namespace));
+		(*at)->name = store_own(slice_of(o->name));
+		(*at)->uid = store_own(slice_of(o->uid));
+		(*at)->more = store_own(slice_of(o->more));
+		(*at)->finalizers = store_own(slice_of(o->finalizers));
+		(*at)->spec = store_own(slice_of(o->spec));
+		(*at)->status = store_own(slice_of(o->status));
+		at = &(*at)->next;
+	}
+	*at = NULL;
+	s->backup_version = s->version;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void kube_store_restore(struct kube_store *s)
+{
+	struct object *gone;
+
+	(void)pthread_mutex_lock(&s->lock);
+	gone = s->objects;
+	s->objects = s->backup;
+	s->backup = NULL;
+	s->version = s->backup_version;
+	while (s->n_events > 0 && s->events[s->n_events - 1].version > s->version)
+		free(s->events[--s->n_events].text);
+	s->pushed = s->pushed < s->n_events ? s->pushed : s->n_events;
+	(void)pthread_mutex_unlock(&s->lock);
+	free_objects(gone);
+	(void)api_cut(s->api, "*");
 }
 
 void kube_store_on_write(struct kube_store *s,

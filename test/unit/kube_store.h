@@ -62,6 +62,9 @@ void kube_store_fault(struct kube_store *s, enum store_fault what, const char *m
 void kube_store_heal(struct kube_store *s);
 /* Watches stand still (caches get stale), or tell what happened meanwhile. */
 void kube_store_mute(struct kube_store *s, bool yes);
+/* Remember everything; then etcd is restored from that: versions go back, too, and API servers begin anew. Once. */
+void kube_store_backup(struct kube_store *s);
+void kube_store_restore(struct kube_store *s);
 /* Called after each status write with the server's text, with the store's lock held: no call back. NULL: nobody. */
 void kube_store_on_write(struct kube_store *s,
 	void (*fn)(void *ctx, const char *name, const char *status), void *ctx);

@@ -57,6 +57,8 @@ struct kube_store {
 	pthread_mutex_t lock; /* everything; taken under the fixture's */
 	struct object *objects;
 	uint64_t version, uids;
+	struct object *backup;
+	uint64_t backup_version;
 	struct event events[EVENTS_MAX];
 	size_t n_events, pushed;
 	struct fault faults[FAULTS_MAX];

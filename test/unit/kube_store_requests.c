@@ -102,6 +102,12 @@ static void open_watch(struct kube_store *s, const struct target *t, const struc
 	if (from == 0)
 		store_fatal("a watch without a resourceVersion: %s", req->path);
 	buf_init(&out, BODY_MAX);
+	/* As an API server whose etcd was restored: it waits for that version, and says in bookmarks where it is. */
+	if (from > s->version)
+		buf_fmt(&out,
+			"{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":"
+			"\"%llu\"}}}\n",
+			(unsigned long long)s->version);
 	for (size_t i = 0; i < s->pushed; i++)
 		if (s->events[i].of == t->of && s->events[i].version > from)
 			buf_str(&out, s->events[i].text);

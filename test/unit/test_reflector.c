@@ -55,7 +55,8 @@ struct step {
 		HEAD, NULL, 200                                                                    \
 	}
 
-/* What is told, as words: L a list begins, =N it is complete at N, +x put, -x gone, *N a bookmark, up, down(why). */
+/* What is told, as words: L a list begins, =N it is complete at N, +x put, -x gone, *N a bookmark, up, down(why),
+ * restored. */
 struct play {
 	struct reflector *r;
 	int64_t now;
@@ -87,6 +88,11 @@ static int on_change(void *ctx, enum kube_change what, const struct json *j,
 static void on_listed(void *ctx, const char *version)
 {
 	buf_fmt(ctx, "=%s ", version);
+}
+
+static void on_restored(void *ctx)
+{
+	buf_str(ctx, "restored ");
 }
 
 static void on_connected(void *ctx, bool yes, const struct err *why)
@@ -216,7 +222,7 @@ static void play(const struct step *table, struct reflector_config cfg)
 
 		buf_init(&p.told, 1 << 20);
 		cfg.app = (struct reflector_app){
-			&p.told, on_listing, on_change, on_listed, on_connected};
+			&p.told, on_listing, on_change, on_listed, on_connected, on_restored};
 		cfg.seed = (uint64_t)bytewise;
 		assert_int_equal(reflector_new(&cfg, &p.r, NULL), 0);
 		for (const struct step *s = table; s->op != OP_END; s++)
@@ -288,11 +294,29 @@ TABLE(token_expires_again, {ASKS, LIST, 0}, ANSWER(200, PART("1", "x", "")),
 	{TOLD, "L L L down(GET /p: 410 expired) ", 0}, {WAITS, NULL, 200}, {ASKS, LIST, 0},
 	ANSWER(200, PAGE("4", "")), {TOLD, "L =4 up ", 0})
 
+/* ---- versions that go back: etcd was restored from a backup ---- */
+
+/* The watch waits for a version that will not come for long; a bookmark says so. */
+TABLE(restored_under_a_watch, WATCHED, {BODY, EVENT("ADDED", "b", "20"), 0}, {TOLD, "+b ", 0},
+	{CUT, "reset", 0}, {TOLD, "down(reset) ", 0}, {WAITS, NULL, 200}, {WATCHES, "20", 0},
+	{HEAD, NULL, 200}, {BODY_LAST, EVENT("BOOKMARK", "", "12"), 0}, {WAITS, NULL, 400},
+	{ASKS, LIST, 0}, ANSWER(200, PART("13", "x", OBJECT("a", "3"))), {ASKS, LIST_AT("x"), 0},
+	ANSWER(200, PAGE("13", OBJECT("c", "13"))), {TOLD, "L restored +a +c =13 up ", 0},
+	{WATCHES, "13", 0}, {HEAD, NULL, 200}, {BODY, EVENT("ADDED", "d", "14"), 0},
+	{TOLD, "+d ", 0})
+
+/* Once: what comes after it is compared with it. */
+TABLE(restored_between_lists, WATCHED, {BODY_LAST, GONE, 0}, {WAITS, NULL, 200}, {ASKS, LIST, 0},
+	ANSWER(200, PAGE("7", OBJECT("a", "3"))), {TOLD, "L restored +a =7 ", 0}, {WATCHES, "7", 0},
+	{HEAD, NULL, 200}, {BODY_LAST, GONE, 0}, {WAITS, NULL, 400}, {ASKS, LIST, 0},
+	ANSWER(200, PAGE("8", "")), {TOLD, "L =8 ", 0})
+
 /* ---- time ---- */
 
 TABLE(silent_stream, WATCHED, {PASS, NULL, 89000}, {BODY, EVENT("ADDED", "b", "11"), 0},
 	{TOLD, "+b ", 0}, {PASS, NULL, 89999}, {PASS_LAST, NULL, 1},
-	{TOLD, "down(GET /p: nothing came for 90 s) ", 0}, {WAITS, NULL, 200}, {WATCHES, "11", 0})
+	{TOLD, "down(GET /p: nothing came for 90 s) ", 0}, {WAITS, NULL, 200}, {ASKS, LIST, 0},
+	ANSWER(200, PAGE("11", "")), {TOLD, "L =11 up ", 0})
 
 TABLE(quiet_stream_is_a_good_one, WATCHED, {CUT, "reset", 0}, {TOLD, "down(reset) ", 0},
 	{WAITS, NULL, 200}, {WATCHES, "10", 0}, {CUT, "refused", 0}, {WAITS, NULL, 400},
@@ -414,8 +438,9 @@ TEST(answers_that_are_too_long)
 }
 
 TESTS(list_then_events, pages, bookmarks, half_lines, list_that_shrinks, too_old_as_an_event,
-	too_old_as_an_answer, token_expires, token_expires_again, silent_stream,
-	quiet_stream_is_a_good_one, list_that_does_not_come, list_without_an_end,
-	waits_longer_each_time, no_hot_loop, refused_for_who_we_are, refused_for_the_version,
-	refused_too_often, refused_list, no_events, error_event, list_that_is_none, not_taken,
-	cut_within_a_list, version_of_any_kind, tables, answers_that_are_too_long)
+	too_old_as_an_answer, restored_under_a_watch, restored_between_lists, token_expires,
+	token_expires_again, silent_stream, quiet_stream_is_a_good_one, list_that_does_not_come,
+	list_without_an_end, waits_longer_each_time, no_hot_loop, refused_for_who_we_are,
+	refused_for_the_version, refused_too_often, refused_list, no_events, error_event,
+	list_that_is_none, not_taken, cut_within_a_list, version_of_any_kind, tables,
+	answers_that_are_too_long)

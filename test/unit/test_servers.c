@@ -436,6 +436,78 @@ TEST(test_refresh)
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 300, &fix.e), ERR_TIMEOUT);
 }
 
+/* Is this what the picture holds of a? */
+static bool picture_says(struct fixture *f, const char *message)
+{
+	const struct server_entry *e;
+	const struct condition *c;
+	bool yes;
+
+	pthread_mutex_lock(&f->s->lock);
+	e = servers_find(f->s, "a");
+	c = e && e->held ? server_status_condition(&e->held->object.status, "Ready") : NULL;
+	yes = c && strcmp(c->message, message) == 0;
+	pthread_mutex_unlock(&f->s->lock);
+	return yes;
+}
+
+/* The store with "old" in a's status, of which it is then robbed of "new" and of c. */
+static void restore(struct fixture *f)
+{
+	struct say s = {.message = "old"};
+
+	assert_int_equal(edit(f, "a", &s, 2000), 0);
+	kube_store_backup(f->store);
+	for (int i = 0; i < 20; i++) {
+		s.message = i % 2 ? "new" : "newer";
+		assert_int_equal(edit(f, "a", &s, 2000), 0);
+	}
+	kube_store_server(f->store, "c", 1, 1000, "");
+	assert_true(shows(f, "a b c"));
+	kube_store_restore(f->store);
+}
+
+/* Rule R16: the watch hears of it, lists, and believes the list though its versions are lower. */
+TEST(test_restored_and_watched)
+{
+	struct say s = {.message = "after"};
+
+	restore(&fix);
+	assert_true(shows(&fix, "a b"));
+	assert_true(picture_says(&fix, "old"));
+	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
+	assert_true(says(&fix, "a", "after"));
+	kube_store_server(fix.store, "d", 1, 1000, "");
+	assert_true(shows(&fix, "a b d"));
+}
+
+/* The watch has not heard of it yet: a commit's conflict, and a review's list. */
+TEST(test_restored_and_asked)
+{
+	struct say s = {.message = "after"};
+	size_t asked;
+
+	restore(&fix);
+	asked = api_seen_of(fix.api, "PUT", "*");
+	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
+	assert_true(says(&fix, "a", "after"));
+	assert_true(api_seen_of(fix.api, "PUT", "*") - asked <= 2);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_true(shows(&fix, "a b"));
+}
+
+/* Conflicts that nothing explains are not answered by a storm. */
+TEST(test_conflicts_without_news)
+{
+	struct say s = {.message = "x"};
+
+	kube_store_fault(fix.store, STORE_CONFLICT, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_TIMEOUT);
+	assert_in_range(api_seen_of(fix.api, "PUT", STATUS_OF("a")), 2, 11);
+	kube_store_heal(fix.store);
+	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
+}
+
 /* An edit in a thread, and how long it took. */
 struct timed {
 	struct fixture *f;
@@ -517,4 +589,5 @@ TEST(test_stop_ends_edits)
 TESTS_BETWEEN(set_up, tear_down, test_the_picture_follows, test_edits, test_edit_after_others,
 	test_edit_outcomes, test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
 	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
-	test_list_and_commits, test_refresh, test_patience, test_stop_ends_edits)
+	test_list_and_commits, test_refresh, test_restored_and_watched, test_restored_and_asked,
+	test_conflicts_without_news, test_patience, test_stop_ends_edits)

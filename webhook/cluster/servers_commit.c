@@ -21,6 +21,7 @@ struct commit {
 	struct held *after;  /* the state that the API server answered with */
 	uint64_t unreadable; /* or its number, when it cannot be read */
 	bool gone;           /* there was none at the last look */
+	uint64_t base;       /* the number of the state that the PUT was made from */
 	uint64_t
 		before; /* the number of the state that was known when the last look began; 0: none */
 	int rc;
@@ -187,8 +188,10 @@ static void get_state(
 /* With the lock: what a call brought back. */
 static void bring_back(struct servers *s, struct server_entry *entry, struct commit *c)
 {
-	if (c->after)
+	if (c->after) {
+		c->after->known = c->before;
 		(void)servers_put(s, c->after);
+	}
 	c->after = NULL;
 	if (c->unreadable)
 		servers_put_unreadable(s, entry->name, c->unreadable);
@@ -242,7 +245,7 @@ static void look_again(
 	struct servers *s, struct server_entry *entry, struct commit *c, const struct edit *own)
 {
 	/* Above all an API server that has no time for us is not asked again at once. */
-	bool away = c->rc == ERR_IO;
+	bool away = c->rc == ERR_IO, conflict = c->rc == ERR_CONFLICT;
 	int64_t left;
 
 	drop_late(s, c);
@@ -257,7 +260,7 @@ static void look_again(
 		return;
 	}
 	left = patience(c);
-	c->before = entry->held ? entry->held->number : 0;
+	c->before = entry_number(entry);
 	(void)pthread_mutex_unlock(&s->lock);
 	get_state(s, entry, c, left);
 	(void)pthread_mutex_lock(&s->lock);
@@ -267,9 +270,11 @@ static void look_again(
 		finish_all(c, refused_us(c->rc, &c->err), &c->err);
 		return;
 	}
-	if (away || (c->rc != 0 && !c->gone))
-		rest(s, c);
 	bring_back(s, entry, c);
+	/* By rule R16: the next PUT would meet the same conflict. */
+	if (away || (c->rc != 0 && c->rc != ERR_NOTFOUND) ||
+		(conflict && entry_number(entry) == c->base))
+		rest(s, c);
 	put_back(entry, c, true);
 }
 
@@ -279,6 +284,7 @@ static void write_batch(
 {
 	int64_t left = patience(c);
 
+	c->base = entry_number(entry);
 	(void)pthread_mutex_unlock(&s->lock);
 	put_status(s, entry, c, left);
 	(void)pthread_mutex_lock(&s->lock);

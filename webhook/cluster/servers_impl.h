@@ -15,6 +15,9 @@ struct held {
 	struct server_object object;
 	struct gpu_server shown;
 	uint64_t number; /* of its resourceVersion */
+	/* Rule R16: the number of the state that was known when somebody asked, past every cache, for what this is: it takes its place even
+	 * where its own number is lower, as after a restore of etcd. 0: nobody did. */
+	uint64_t known;
 };
 
 /* A claim that this replica has decided on and is about to commit: it counts, so that the next review does not choose the same bytes. */
@@ -39,7 +42,9 @@ struct server_entry {
 	uint64_t
 		unreadable; /* number of its newest state, which cannot be read: held is an older one, and takes nothing; 0: it can */
 	bool listed;        /* by the watch's list that runs */
-	size_t index;       /* in inv.servers, when held */
+	uint64_t known_watch,
+		known_list; /* number of held when the list that runs began: the watch's, that of reviews */
+	size_t index; /* in inv.servers, when held */
 	struct edit *queue, **queue_end;
 	bool busy; /* somebody commits its edits */
 	struct reservation *reserved;
@@ -61,6 +66,7 @@ struct servers {
 	struct server_entry **entries; /* sorted by name */
 	size_t n, cap;
 	bool synced, stopping, leaderless;
+	bool watch_lists; /* the watch reads a list */
 	/* The picture: those with a state, and what is taken of their GPUs. */
 	struct inventory inv;
 	size_t cap_servers, cap_gpus;
@@ -82,11 +88,17 @@ struct servers {
 	struct err list_err;
 };
 
+/* The number of the state that is known of it, 0: none. */
+static inline uint64_t entry_number(const struct server_entry *e)
+{
+	return e->held ? e->held->number : 0;
+}
+
 /* All with the lock held. */
 struct server_entry *servers_find(const struct servers *s, const char *name);
 /* A new one, without a state. NULL: out of memory. */
 struct server_entry *servers_add(struct servers *s, const char *name);
-/* Take a state over (it is freed when an older one than what is held). False: out of memory, it is freed. */
+/* Take a state over (it is freed when an older one than what is held, but for h->known). False: out of memory, it is freed. */
 bool servers_put(struct servers *s, struct held *h);
 /* A state with this number that cannot be read: when it is the newest, what was known before stays, and takes nothing new. */
 void servers_put_unreadable(struct servers *s, const char *name, uint64_t number);

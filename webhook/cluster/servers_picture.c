@@ -154,7 +154,7 @@ bool servers_put(struct servers *s, struct held *h)
 	struct server_entry *e = servers_find(s, h->object.name);
 	struct held *old;
 	uint64_t unreadable;
-	bool same_shape;
+	bool same_shape, went_back;
 
 	if (!e)
 		e = servers_add(s, h->object.name);
@@ -163,7 +163,9 @@ bool servers_put(struct servers *s, struct held *h)
 		return false;
 	}
 	old = e->held;
-	if (old && h->number <= old->number) {
+	/* Rule R16. */
+	went_back = old && h->number < old->number && h->known == old->number;
+	if (old && h->number <= old->number && !went_back) {
 		held_free(h);
 		return true;
 	}
@@ -172,7 +174,7 @@ bool servers_put(struct servers *s, struct held *h)
 	unreadable = e->unreadable;
 	e->held = h;
 	/* The same one: there was no memory for it. */
-	if (h->number >= e->unreadable)
+	if (h->number >= e->unreadable || went_back)
 		e->unreadable = 0;
 	if (same_shape) {
 		servers_recount(s, e);

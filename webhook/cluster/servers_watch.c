@@ -18,8 +18,11 @@ static void on_listing(void *ctx)
 	struct servers *s = ctx;
 
 	(void)pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->n; i++)
+	s->watch_lists = true;
+	for (size_t i = 0; i < s->n; i++) {
 		s->entries[i]->listed = false;
+		s->entries[i]->known_watch = entry_number(s->entries[i]);
+	}
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -53,18 +56,26 @@ static void put_unreadable(struct servers *s, struct kube_meta m, const struct e
 			log_str("error", err->msg));
 }
 
-/* The list that runs shows it. Only that counts: a commit says that it was there at its version, not that it is in the list. */
+/* The list that runs shows it. Only that counts: a commit says that it was there at its version, not that it is in the list. Lock held. */
 static void mark_listed(struct servers *s, struct slice name)
 {
 	char text[NAME_SIZE];
 	struct server_entry *e;
 
 	name_text(name, text);
-	(void)pthread_mutex_lock(&s->lock);
 	e = servers_find(s, text);
 	if (e)
 		e->listed = true;
-	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* What the watch was told of, or a list. Lock held. */
+static void put_told(struct servers *s, struct held *h)
+{
+	const struct server_entry *e = servers_find(s, h->object.name);
+
+	repeat_forget(&s->unreadables, h->object.name);
+	h->known = s->watch_lists && e ? e->known_watch : 0;
+	(void)servers_put(s, h);
 }
 
 static void on_gone(struct servers *s, struct kube_meta m)
@@ -96,25 +107,25 @@ static void on_change(
 		return;
 	}
 	h = held_read(j, object, &err);
-	if (h) {
-		(void)pthread_mutex_lock(&s->lock);
-		repeat_forget(&s->unreadables, h->object.name);
-		(void)servers_put(s, h);
-		(void)pthread_mutex_unlock(&s->lock);
-	} else {
+	if (!h)
 		put_unreadable(s, kube_meta(j, object), &err);
-	}
+	(void)pthread_mutex_lock(&s->lock);
+	if (h)
+		put_told(s, h);
 	mark_listed(s, kube_meta(j, object).name);
+	(void)pthread_mutex_unlock(&s->lock);
 	servers_tell(s);
 }
 
-/* What a whole list, at this version, did not show is gone; but not what a commit has brought since. */
+/* What a whole list, at this version, did not show is gone; but not what a commit has brought since. By rule R16 what was known when the list
+ * began is, whatever its number. */
 static void drop_unlisted(struct servers *s, uint64_t version)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
 
-		if (!e->listed && e->held && e->held->number <= version)
+		if (!e->listed && e->held &&
+			(e->held->number <= version || e->held->number == e->known_watch))
 			servers_drop(s, e);
 	}
 	servers_forget(s);
@@ -126,6 +137,7 @@ static void on_listed(void *ctx, const char *version)
 
 	(void)pthread_mutex_lock(&s->lock);
 	drop_unlisted(s, kube_version_number(slice_of(version)));
+	s->watch_lists = false;
 	s->synced = true;
 	(void)pthread_cond_broadcast(&s->cond);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -205,12 +217,17 @@ static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
 
-		if (!e->unreadable && e->held && e->held->number <= version &&
+		if (!e->unreadable && e->held &&
+			(e->held->number <= version || e->held->number == e->known_list) &&
 			!(f->n && bsearch(e->name, f->list, f->n, sizeof(struct held *), name_of)))
 			servers_drop(s, e);
 	}
-	for (size_t i = 0; i < f->n; i++)
+	for (size_t i = 0; i < f->n; i++) {
+		const struct server_entry *e = servers_find(s, f->list[i]->object.name);
+
+		f->list[i]->known = e ? e->known_list : 0;
 		(void)servers_put(s, f->list[i]);
+	}
 	f->n = 0;
 	servers_forget(s);
 }
@@ -226,6 +243,8 @@ static void make_list(struct servers *s, int64_t deadline_ms)
 	int rc;
 
 	s->listing = true;
+	for (size_t i = 0; i < s->n; i++)
+		s->entries[i]->known_list = entry_number(s->entries[i]);
 	s->list_began_ms = clock_ms();
 	left = deadline_ms - s->list_began_ms;
 	(void)pthread_mutex_unlock(&s->lock);
