@@ -55,8 +55,6 @@ TEST(test_r5_pending)
 		{"no answer: once more, soon", {PENDING, .asked_ms = 45000}, 45001, CLAIM_KEEP,
 			47000},
 		{"and again", {PENDING, .asked_ms = 45000}, 47000, CLAIM_ASK, 0},
-		{"the watch lost something of that uid, which never was bound",
-			{PENDING, .lost_ms = 100, NEVER}, 200, CLAIM_KEEP, 45000},
 		{"a GET shows it", {PENDING, .asked_ms = 45000, .answer = ANSWER_LIVE}, 45001,
 			CLAIM_BIND, 0},
 		{"the watch shows it", {PENDING, .seen = POD_LIVE, NEVER}, 5, CLAIM_BIND, 0},
@@ -64,6 +62,25 @@ TEST(test_r5_pending)
 			0},
 		{"a GET says finished", {PENDING, .asked_ms = 45000, .answer = ANSWER_FINISHED},
 			45001, CLAIM_END, 0},
+	};
+
+	check(rows, COUNT(rows));
+}
+
+/* What the watch has once shown is stored: it can go, and not come. */
+TEST(test_r12_shown_and_lost)
+{
+	static const struct row rows[] = {
+		{"at once", {PENDING, .lost_ms = 100, NEVER}, 101, CLAIM_ASK, 0},
+		{"before the claim came in view", {PENDING, .lost_ms = -50, NEVER}, 0, CLAIM_ASK,
+			0},
+		{"404", {PENDING, .lost_ms = 100, .asked_ms = 101, .answer = ANSWER_GONE}, 102,
+			CLAIM_END, 0},
+		{"its label was taken away",
+			{PENDING, .lost_ms = 100, .asked_ms = 101, .answer = ANSWER_LIVE}, 102,
+			CLAIM_BIND, 0},
+		{"no answer: once more, soon", {PENDING, .lost_ms = 100, .asked_ms = 101}, 102,
+			CLAIM_KEEP, 2101},
 	};
 
 	check(rows, COUNT(rows));
@@ -349,4 +366,5 @@ TEST(test_ended_within_a_minute)
 	}
 }
 
-TESTS(test_r5_pending, test_r6_bound, test_random_histories, test_ended_within_a_minute)
+TESTS(test_r5_pending, test_r12_shown_and_lost, test_r6_bound, test_random_histories,
+	test_ended_within_a_minute)

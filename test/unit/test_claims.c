@@ -89,6 +89,21 @@ TEST(r5_a_get_that_shows_the_pod_binds)
 	assert_true(status_keeps(api, "a", "'u1'", 2 * ASK_MS));
 }
 
+/* Created and deleted at once: the watch has shown it, so nobody waits for it any more (R12). */
+TEST(r12_a_pod_that_came_and_went)
+{
+	with(STATUS(CLAIM("u1", "w", "pending") "," CLAIM("u2", "w2", "pending")));
+	api->cfg.pending_ms = 20000;
+	api->cfg.bind_every_ms = 20000;
+	claims_api_run(api);
+	pod_put(api, "w", "u1", NULL);
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_keeps(api, "a", "'u2'", 300));
+	assert_true(pod_asked(api, "w") >= 1);
+	assert_int_equal(metric_value(api->pool->metrics, M_CLAIMS_ENDED, END_GONE, 0), 1);
+}
+
 /* Taken once more by another review: the clock starts again. */
 TEST(r5_another_take_starts_the_clock_again)
 {
@@ -340,8 +355,9 @@ TEST(r6_many_at_once)
 TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_answer_is_no_404,
 	r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
 	r5_a_get_that_shows_the_pod_binds, r5_another_take_starts_the_clock_again,
-	r5_a_leader_that_stands_still_ends_no_new_take, r1_a_pending_half_claim_ends,
-	r6_binding_is_batched, r6_binding_waits_for_its_second, r6_ends_when_finished,
-	r6_ends_when_gone, r6_a_new_leader_asks_at_once, r6_a_stripped_label_frees_nothing,
-	r6_a_name_used_again, r6_after_a_conflict_it_is_asked_anew,
-	r6_a_leader_that_stands_still_frees_no_other, r6_many_at_once, r8_two_leaders)
+	r12_a_pod_that_came_and_went, r5_a_leader_that_stands_still_ends_no_new_take,
+	r1_a_pending_half_claim_ends, r6_binding_is_batched, r6_binding_waits_for_its_second,
+	r6_ends_when_finished, r6_ends_when_gone, r6_a_new_leader_asks_at_once,
+	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
+	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
+	r6_many_at_once, r8_two_leaders)

@@ -203,7 +203,7 @@ static enum metric_end why_ended(const struct holder *h)
 {
 	if (h->sight.seen == POD_FINISHED || h->sight.answer == ANSWER_FINISHED)
 		return END_FINISHED;
-	return h->sight.pending ? END_EXPIRED : END_GONE;
+	return h->sight.pending && !h->sight.lost_ms ? END_EXPIRED : END_GONE;
 }
 
 static const char *end_words(enum metric_end why)

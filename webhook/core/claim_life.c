@@ -54,5 +54,6 @@ struct claim_verdict claim_life(
 		return (struct claim_verdict){CLAIM_BIND, now_ms};
 	if (c->seen == POD_LIVE)
 		return keep_until(INT64_MAX);
-	return c->pending ? pending(c, pace, now_ms) : bound(c, pace, now_ms);
+	/* By rule R12 what the watch has once shown is stored: it may go, but not come any more. */
+	return c->pending && !c->lost_ms ? pending(c, pace, now_ms) : bound(c, pace, now_ms);
 }

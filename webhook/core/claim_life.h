@@ -61,7 +61,7 @@ struct claim_verdict {
 struct claim_pace claim_pace(void);
 
 /* R5: a pending claim ends only by a GET that was begun pending_ms after the claim came in view; a pod of its uid that is or was there
- * binds or ends it at any time. R6: a bound one ends when that uid is finished, or by a GET that was begun after it was known to
+ * binds or ends it at any time, and one that the watch has shown and lost is asked for at once (R12). R6: a bound one ends when that uid is finished, or by a GET that was begun after it was known to
  * be bound; while the watch does not show the uid it is asked for at once, then every ask_ms. The caller acts on CLAIM_ASK by setting
  * asked_ms and answer and deciding again; when an end could not be written because somebody else wrote, it clears both. */
 struct claim_verdict claim_life(
