@@ -183,6 +183,11 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 	return rc;
 }
 
+bool kube_says_gone(int rc, const struct err *err)
+{
+	return rc == ERR_NOTFOUND && strcmp(err->reason, "NotFound") == 0;
+}
+
 void kube_answer_release(struct kube_answer *a)
 {
 	json_release(&a->json);

@@ -55,6 +55,9 @@ void kube_free(struct kube *k);
  * released by the caller in every case. A write that ends with ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
 int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err);
 void kube_answer_release(struct kube_answer *a);
+/* Did the API server itself say that there is no such object? A 404 of something between us and it has no reason word. rc and err: of a
+ * call. */
+bool kube_says_gone(int rc, const struct err *err);
 
 /* Shorthands. */
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,

@@ -209,6 +209,20 @@ TEST(test_edit_after_others)
 	assert_true(shows(&fix, "a"));
 }
 
+/* A 404 that is not the API server's, of a proxy whose backends are away, takes no server out of the picture: nothing would bring it back,
+ * since the watch has nothing to tell of it. */
+TEST(test_only_the_api_server_says_gone)
+{
+	struct say s = {.message = "after all"};
+
+	kube_store_mute(fix.store, true);
+	api_expect(fix.api, "PUT", STATUS_OF("b"), 404, "404 page not found");
+	api_expect(fix.api, "GET", STORE_SERVERS "/b", 404, "404 page not found");
+	assert_int_equal(edit(&fix, "b", &s, 3000), 0);
+	assert_true(says(&fix, "b", "after all"));
+	assert_true(shows(&fix, "a b"));
+}
+
 TEST(test_edit_outcomes)
 {
 	struct say s = {.message = "one"};
@@ -587,7 +601,8 @@ TEST(test_stop_ends_edits)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_the_picture_follows, test_edits, test_edit_after_others,
-	test_edit_outcomes, test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
-	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
-	test_list_and_commits, test_refresh, test_restored_and_watched, test_restored_and_asked,
-	test_conflicts_without_news, test_patience, test_stop_ends_edits)
+	test_only_the_api_server_says_gone, test_edit_outcomes, test_unreadable,
+	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
+	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits, test_refresh,
+	test_restored_and_watched, test_restored_and_asked, test_conflicts_without_news,
+	test_patience, test_stop_ends_edits)

@@ -55,8 +55,7 @@ enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_a
 		rc = kube_get(k, path.data, CLAIMS_CALL_MS, answer, &err);
 		if (rc == 0)
 			said = read_answer(h, answer);
-		/* The API server's own word, not that of something between us and it. */
-		else if (rc == ERR_NOTFOUND && strcmp(err.reason, "NotFound") == 0)
+		else if (kube_says_gone(rc, &err))
 			said = ANSWER_GONE;
 	}
 	buf_release(&path);

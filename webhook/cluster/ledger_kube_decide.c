@@ -151,8 +151,7 @@ static bool name_is_free(const struct take *t)
 	rc = path.failed || left <= 0 ? ERR_TIMEOUT
 				      : kube_get(t->l->kube, path.data, left, NULL, &err);
 	buf_release(&path);
-	/* The API server's own word, not that of something between us and it. */
-	return rc == ERR_NOTFOUND && strcmp(err.reason, "NotFound") == 0;
+	return kube_says_gone(rc, &err);
 }
 
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */

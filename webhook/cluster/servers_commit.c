@@ -181,7 +181,7 @@ static void get_state(
 	c->rc = kube_get(s->kube, c->path.data, timeout_ms, &answer, &c->err);
 	if (c->rc == 0)
 		read_state(c, &answer);
-	c->gone = c->rc == ERR_NOTFOUND;
+	c->gone = kube_says_gone(c->rc, &c->err);
 	kube_answer_release(&answer);
 }
 
