@@ -73,6 +73,27 @@ TEST(test_r1_half_claim_is_waited_for)
 	ledger_fixture_release(&f);
 }
 
+/* The same by a picture that lags: by a list alone it is half. */
+TEST(test_r1_half_by_a_stale_picture)
+{
+	struct ledger_fixture f;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	kube_store_server(f.store, "c", 2, 16000, "");
+	ledger_fixture_begin(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	ledger_set_claims(&f, "b", CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	assert_int_equal(ledger_take(&f, "u1", "app c 2 100%", 9000), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_string_equal(f.answer.parts[0].server, "a");
+	assert_string_equal(f.answer.parts[1].server, "b");
+	assert_int_equal(kube_store_claims(f.store, "c", "u1"), 0);
+	ledger_fixture_release(&f);
+}
+
 struct other_pod {
 	struct ledger_fixture *f;
 	int rc;
@@ -353,7 +374,8 @@ TEST(test_r1_twins_on_two_servers)
 }
 
 TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_elsewhere_goes,
-	test_r1_half_claim_is_waited_for, test_r4_half_claim_and_a_reservation_refuse_nobody,
+	test_r1_half_claim_is_waited_for, test_r1_half_by_a_stale_picture,
+	test_r4_half_claim_and_a_reservation_refuse_nobody,
 	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
 	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
 	test_r1_twins_on_two_servers)

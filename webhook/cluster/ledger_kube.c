@@ -146,7 +146,7 @@ static enum next try_once(
 	}
 	*rc = take_half(t, &f, deadline_ms, &wait, err);
 	if (*rc != 0 || wait)
-		return wait ? NEXT_DECIDE : NEXT_DONE;
+		return *rc == 0 ? NEXT_DECIDE : NEXT_DONE;
 	next = take_decide(t, deadline_ms, rc, err);
 	if (next != NEXT_COMMIT)
 		return next;

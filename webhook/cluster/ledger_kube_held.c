@@ -111,6 +111,19 @@ bool take_may_replace(const struct take *t, uint64_t take)
 	return among(t->old, t->n_old, take);
 }
 
+/* A picture that lags shows as half what is whole by now, and somebody's "allowed" rests on that. */
+static int look_afresh(struct take *t, int64_t deadline_ms, struct err *err)
+{
+	struct servers *s = t->l->servers;
+	int rc;
+
+	t->half_fresh = t->fresh = true;
+	(void)pthread_mutex_unlock(&s->lock);
+	rc = servers_refresh(s, deadline_ms, err);
+	(void)pthread_mutex_lock(&s->lock);
+	return rc == 0 || rc == ERR_NOMEM ? rc : ledger_away(err);
+}
+
 int take_half(
 	struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait, struct err *err)
 {
@@ -134,9 +147,13 @@ int take_half(
 		t->half_until_ms =
 			now + (deadline_ms - now < 2 * wait ? (deadline_ms - now) / 2 : wait);
 	}
-	*ret_wait = now < t->half_until_ms;
-	if (*ret_wait)
+	*ret_wait = true;
+	if (now < t->half_until_ms)
 		(void)servers_wait(t->l->servers, t->half_until_ms);
+	else if (!t->half_fresh)
+		return look_afresh(t, deadline_ms, err);
+	else
+		*ret_wait = false;
 	return 0;
 }
 

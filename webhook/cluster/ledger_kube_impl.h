@@ -44,6 +44,7 @@ struct take {
 	bool half;     /* this uid holds a half claim, which the next one replaces */
 	uint64_t *old; /* the takes of its parts */
 	size_t n_old;
+	bool half_fresh; /* a list that was begun after the wait for it shows it as half, too */
 	int64_t half_ms,
 		half_until_ms; /* somebody else's half claim: since when, and how long it is waited for */
 	uint64_t *mine;        /* tickets that this review has written with */
@@ -92,8 +93,8 @@ bool take_find(struct take *t, struct found *ret);
 bool take_wrote(struct take *t);
 /* Did this review write it? */
 bool take_is_mine(const struct take *t, uint64_t take);
-/* Only parts are there: note their takes. *ret_wait: they are somebody else's who may be at work, and something has happened or a while has
- * passed: look again. The lock is let go meanwhile. ERR_NOMEM. */
+/* Only parts are there: note their takes. *ret_wait: they are somebody else's who may be at work, and something has happened, a while has
+ * passed or a fresh list has come: look again. The lock is let go meanwhile. ERR_NOMEM, ERR_REFUSED (no list can be had). */
 int take_half(struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait,
 	struct err *err);
 /* Was it such a part? */
