@@ -75,6 +75,8 @@ TEST(test_nodes)
 	assert_int_equal(n[3].units, 2000);
 	n[1].labelled = false;
 	SAYS(&x, doctor_nodes, "1 of 4 nodes offer bitfusion.io/gpu");
+	x.f.settings_known = true;
+	SAYS(&x, doctor_nodes, "nodes are asked for nothing: nodeResource is false");
 	doctor_fixture_release(&x);
 }
 

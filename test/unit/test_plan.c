@@ -42,7 +42,8 @@ static const char *const whole[] = {
 	"{'v':1,'profile':'p','hash':'ffffffffffffffff','mode':'injection','containers':[" SHARE(
 		"'percent':5") "]}",
 	"{'v':2,'profile':'','hash':'0000000000000000','client':{'os':'o','version':'v'},"
-	"'mode':'full','totalMB':1,'filters':['a=b','ü'],'servers':[{'name':'s','address':'h:1'},"
+	"'mode':'full','totalMB':1,'nodeResource':false,'filters':['a=b','ü'],'servers':[{'name':'"
+	"s','address':'h:1'},"
 	"{'name':'t','address':''}],'containers':[" SHARE(
 		"'memoryMB':1000000000") ",{'name':'b',"
 					 "'kind':'init','amount':10000,'percent':1,'units':10000,'"
@@ -141,6 +142,7 @@ static const struct {
 	{PLAN(",'client':{}"), "/client/os", "a string"},
 	{PLAN(",'client':{'os':'o'}"), "/client/version", "a string"},
 	{PLAN(",'client':7"), "/client/os", "a string"},
+	{PLAN(",'nodeResource':0"), "/nodeResource", "true or false"},
 	{PLAN(",'totalMB':0"), "/totalMB", "in its range"},
 	{PLAN(",'totalMB':1.5"), "/totalMB", "in its range"},
 	{PLAN(",'totalMB':1e10"), "/totalMB", "in its range"},

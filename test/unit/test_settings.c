@@ -82,7 +82,8 @@ static const char all_keys[] = HEAD
 	"clientCatalogue: catalogue.yaml\nsidecarConfig: sidecar.yaml\n"
 	"clientShell: /bin/bash\n"
 	"launchers: [launchers, /abs/x.yaml]\ndefaultLauncher: lupine\npool: pool\n"
-	"claimTtl: 24h\ntotalGpuMemory: 16G\nsecretWithoutClaim: false\ndrainDelay: 250ms\n"
+	"claimTtl: 24h\ntotalGpuMemory: 16G\nnodeResource: false\nsecretWithoutClaim: "
+	"false\ndrainDelay: 250ms\n"
 	"log: {format: json, level: debug}\nworkers: 4\nmaxConnections: 100\nreloadInterval: 1m\n";
 
 TEST(test_defaults)
@@ -100,6 +101,7 @@ TEST(test_defaults)
 	assert_int_equal(s.claim_ttl_ms, 0);
 	assert_int_equal(s.total_gpu_mb, 0);
 	assert_null(s.total_gpu_from);
+	assert_true(s.node_resource);
 	assert_true(s.secret_without_claim);
 	assert_string_equal(s.log_format, "text");
 	assert_string_equal(s.log_level, "info");
@@ -145,6 +147,7 @@ TEST(test_file)
 	assert_int_equal(s.claim_ttl_ms, 86400000);
 	assert_int_equal(s.total_gpu_mb, 16000);
 	assert_string_equal(s.total_gpu_from, config_path());
+	assert_false(s.node_resource);
 	assert_false(s.secret_without_claim);
 	assert_int_equal(s.drain_delay_ms, 250);
 	assert_string_equal(s.log_format, "json");
@@ -285,6 +288,7 @@ TEST(test_wrong_flags)
 		{"--drain-delay 11m", "expected a duration from 0 to 10m"},
 		{"--reload-interval 99ms", "expected a duration from 100ms to 1h, or 0"},
 		{"--total-gpu-memory 0", "flag --total-gpu-memory: found \"0\""},
+		{"--node-resource off", "found \"off\", expected true or false"},
 		{"--secret-without-claim yes", "found \"yes\", expected true or false"},
 		{"--workers -1", "expected a whole number from 0 to 64"},
 		{"--workers 65", "expected a whole number from 0 to 64"},
@@ -397,6 +401,7 @@ TEST(test_wrong_file)
 		{HEAD "reloadInterval: 1ms\n", 3, "found 1 ms, expected 0"},
 		{HEAD "totalGpuMemory: 16GB\n", 3, "/totalGpuMemory: found \"16GB\""},
 		{HEAD "totalGpuMemory: []\n", 3, "/totalGpuMemory"},
+		{HEAD "nodeResource: maybe\n", 3, "/nodeResource"},
 		{HEAD "secretWithoutClaim: maybe\n", 3, "/secretWithoutClaim"},
 		{HEAD "log: {format: xml}\n", 3, "/log/format: found \"xml\""},
 		{HEAD "log: {level: loud}\n", 3, "/log/level: found \"loud\""},

@@ -34,6 +34,10 @@ void doctor_nodes(const struct doctor_facts *f, struct doctor_report *r)
 
 	if (!sight_there(&f->nodes.sight, r))
 		return;
+	if (f->settings_known && !f->settings.node_resource) {
+		doctor_ok(r, "nodes are asked for nothing: nodeResource is false");
+		return;
+	}
 	DOCTOR_EACH(struct doctor_node, &f->nodes, n)
 	{
 		offering += n->units > 0;

@@ -254,6 +254,7 @@ static void read_settings(struct kube *k, struct doctor_facts *f)
 	text = json_str(j, json_path(j, json_root(j), "data", "poolgate.yaml", NULL), &f->arena);
 	arena_init(&read.arena, 1u << 20);
 	settings_cluster_defaults(&read.cluster);
+	read.node_resource = true;
 	if (text.at && settings_text(&read, "poolgate.yaml", text, &err) == 0) {
 		arena_release(&f->settings.arena);
 		f->settings = read;

@@ -37,7 +37,7 @@ static const char help[] =
 	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --client-shell PATH,\n"
 	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
 	"[$TOTAL_GPU_MEMORY],\n"
-	"  --pool FILE|DIR\n"
+	"  --node-resource BOOL, --pool FILE|DIR\n"
 	"\n"
 	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n";
 
@@ -97,6 +97,7 @@ static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"launchers", required_argument, NULL, PASS_ON},
 	{"default-launcher", required_argument, NULL, PASS_ON},
 	{"total-gpu-memory", required_argument, NULL, PASS_ON},
+	{"node-resource", required_argument, NULL, PASS_ON},
 	{"pool", required_argument, NULL, PASS_ON}, {NULL, 0, NULL, 0}};
 
 /* One option. -1: go on; else the exit code. */

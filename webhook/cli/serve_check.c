@@ -57,6 +57,7 @@ static void print_settings(const struct settings *s)
 	else
 		(void)printf(
 			"%-20snot set: requests by gpu-memory are refused\n", "totalGpuMemory");
+	(void)printf("%-20s%s\n", "nodeResource", s->node_resource ? "true" : "false");
 	(void)printf("%-20s%s\n", "secretWithoutClaim", s->secret_without_claim ? "true" : "false");
 	print_duration("claimTtl", s->claim_ttl_ms, "0: claims have no end of their own");
 	print_duration("drainDelay", s->drain_delay_ms, "0");

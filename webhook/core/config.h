@@ -20,6 +20,7 @@ struct config {
 	struct profile *profiles;
 	size_t n_profiles;
 	const struct profile *default_profile; /* NULL when there is no profile */
+	bool node_resource_off; /* injected pods ask their node for no bitfusion.io/gpu (default false) */
 	bool secret_without_claim; /* refuse pods that mount a client's secret and ask for nothing (default true) */
 };
 

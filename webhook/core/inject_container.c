@@ -72,7 +72,8 @@ static struct slice remember(
 	return (struct slice){text, (size_t)(at - text)};
 }
 
-/* Take the asking members out of limits or requests and set the units there. made: the side did not exist. */
+/* Take the asking members out of limits or requests and set the units there, or take those out, too, where nodes are asked for
+ * nothing. made: the side did not exist. */
 static int inject_side(struct injection *in, const struct pod_container *c,
 	const struct gpu_request *r, bool limits, uint64_t units, struct slice *ret_asked,
 	bool *ret_made, struct err *err)
@@ -84,10 +85,11 @@ static int inject_side(struct injection *in, const struct pod_container *c,
 	const struct json_node *values[5];
 	const char *names[5];
 	size_t n = asked_members(r, limits, names, values);
+	bool off = in->plan->node_resource_off;
 
 	if (!path)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	*ret_made = !json_is(side, JSON_OBJECT);
+	*ret_made = !off && !json_is(side, JSON_OBJECT);
 	if (*ret_made) {
 		patch_open(in->patch, "add", path, (struct slice){0});
 		buf_slice(in->patch->out, SLICE("{\"" RES_UNITS "\":"));
@@ -98,9 +100,13 @@ static int inject_side(struct injection *in, const struct pod_container *c,
 	}
 	for (size_t i = 0; i < n; i++)
 		patch_remove(in->patch, path, slice_of(names[i]));
-	patch_open(in->patch, has ? "replace" : "add", path, SLICE(RES_UNITS));
-	buf_u64(in->patch->out, units);
-	patch_close(in->patch);
+	if (off && has) {
+		patch_remove(in->patch, path, SLICE(RES_UNITS));
+	} else if (!off) {
+		patch_open(in->patch, has ? "replace" : "add", path, SLICE(RES_UNITS));
+		buf_u64(in->patch->out, units);
+		patch_close(in->patch);
+	}
 	if (has) {
 		names[n] = RES_UNITS;
 		values[n++] = has;

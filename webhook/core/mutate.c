@@ -397,6 +397,8 @@ static int make(struct making *m, struct buf *out, struct err *err)
 		return untouched(m->ret, "no client chosen");
 	}
 	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
+	m->in.plan->node_resource_off =
+		m->in.before ? m->before.node_resource_off : m->world->config->node_resource_off;
 	if (plan_containers(m, err) < 0 || read_filters(m, err) < 0 || warn_filters(m, err) < 0 ||
 		place_or_tell(m, out, err) < 0)
 		return err->code;

@@ -160,6 +160,8 @@ void plan_write(const struct plan *p, struct buf *out)
 	buf_str(out, p->full ? ",\"mode\":\"full\"" : ",\"mode\":\"injection\"");
 	if (p->total_mb)
 		write_number(out, ",\"totalMB\":", p->total_mb);
+	if (p->node_resource_off)
+		buf_str(out, ",\"nodeResource\":false");
 	write_list(out, "filters", p->filters, p->n_filters);
 	write_servers(out, p);
 	buf_str(out, ",\"containers\":[");

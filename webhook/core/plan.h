@@ -55,7 +55,7 @@ struct plan_container {
 	uint32_t amount;
 	uint32_t percent;   /* 0 when by memory */
 	uint64_t memory_mb; /* 0 when by percent */
-	uint64_t units;     /* bitfusion.io/gpu in limits and requests */
+	uint64_t units;     /* bitfusion.io/gpu in limits and requests, unless node_resource_off */
 	enum command_mode command;
 	uint32_t argv; /* launcher words at the front of command, separator included */
 	/* For uninject: the members of limits and requests that were removed, as JSON objects; absent for none. */
@@ -77,6 +77,7 @@ struct plan {
 		version_of_client; /* which client; absent when the profile is not by_client */
 	bool full;                 /* mode: else injection */
 	uint64_t total_mb;         /* TOTAL_GPU_MEMORY that units were counted by; 0: not set */
+	bool node_resource_off;    /* its containers ask their node for no bitfusion.io/gpu */
 	struct plan_container
 		*containers; /* initContainers first, then containers, in the pod's order */
 	size_t n_containers;

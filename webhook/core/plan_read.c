@@ -315,6 +315,16 @@ static int read_client(struct reader *r, const struct json_node *root, struct pl
 	return 0;
 }
 
+static int read_node_resource(struct reader *r, const struct json_node *root, struct plan *p)
+{
+	const struct json_node *v = json_get(r->j, root, SLICE("nodeResource"));
+
+	if (v && !json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
+		return bad(r, v, "nodeResource", "true or false");
+	p->node_resource_off = json_is(v, JSON_FALSE);
+	return 0;
+}
+
 static int read_root(struct reader *r, const struct json_node *root, struct plan *p)
 {
 	static const char *const modes[] = {"injection", "full"};
@@ -334,6 +344,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_hash(r, root, &p->hash) < 0 || read_client(r, root, p) < 0 ||
 		get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
 		get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
+		read_node_resource(r, root, p) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_containers(r, root, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||

@@ -67,6 +67,8 @@ static int restore_side(struct restoring *r, const struct pod_container *c,
 	for (size_t i = 0; i < 4; i++)
 		if (limits ? asked[i].at->limit : asked[i].at->request)
 			patch_remove(&r->patch, path, slice_of(asked[i].name));
+	if (!was && units)
+		patch_remove(&r->patch, path, SLICE(RES_UNITS));
 	if (!was || (units && slice_eq(json_raw(r->now.j, units), json_raw(r->live.j, was))))
 		return 0;
 	if (!json_is(here, JSON_OBJECT))

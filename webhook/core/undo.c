@@ -60,15 +60,19 @@ static int undo_side(struct undoing *u, const struct pod_container *c, bool limi
 
 	if (!path)
 		return err_set(u->err, ERR_NOMEM, "out of memory");
-	if (!json_get(u->pod.j, here, SLICE(RES_UNITS)))
+	if (!u->plan.node_resource_off && !json_get(u->pod.j, here, SLICE(RES_UNITS)))
 		return not_as_planned(u, path, "bitfusion.io/gpu is missing");
 	if (made && here->count == 1) {
 		patch_remove(&u->patch, path, (struct slice){0});
 		return 0;
 	}
-	patch_remove(&u->patch, path, SLICE(RES_UNITS));
+	if (!u->plan.node_resource_off)
+		patch_remove(&u->patch, path, SLICE(RES_UNITS));
 	if (!asked.at)
 		return 0;
+	/* An API server leaves out what is empty. */
+	if (!json_is(here, JSON_OBJECT))
+		patch_add(&u->patch, path, (struct slice){0}, SLICE("{}"));
 	rc = json_read_copy(&j, asked.at, asked.len, 64, &copy, u->err);
 	JSON_MEMBERS(&j, json_root(&j), k)
 	patch_add(&u->patch, path, json_str(&j, k, u->a), json_raw(&j, json_value(k)));

@@ -40,10 +40,11 @@ static int check_resources(
 			json_path(c->pod->j, pc->node, "resources", sides[i], NULL);
 		const struct json_node *v = json_get(c->pod->j, side, SLICE(RES_UNITS));
 
-		if (units_are(c->pod->j, v, units))
+		if (c->plan->node_resource_off ? !v : units_are(c->pod->j, v, units))
 			continue;
 		MISMATCH(c, "%s must be %llu, as in the plan; found %.*s", RES_UNITS,
-			(unsigned long long)units, v ? (int)(v->len > 40 ? 40 : v->len) : 7,
+			(unsigned long long)(c->plan->node_resource_off ? 0 : units),
+			v ? (int)(v->len > 40 ? 40 : v->len) : 7,
 			v ? json_raw(c->pod->j, v).at : "nothing");
 		return check_in(c, pc, arena_fmt(c->a, "resources/%s", sides[i]));
 	}
@@ -297,6 +298,14 @@ int validate_plan(const struct mutate_world *world, const struct pod *pod, const
 			"here; create the pod again from its own manifest",
 			(unsigned long long)plan->total_mb,
 			(unsigned long long)world->config->total_gpu_mb);
+		return err_in(err, PLAN_PATH);
+	}
+	if (plan->node_resource_off != world->config->node_resource_off) {
+		MISMATCH(&c,
+			"the plan was made where nodeResource is %s, and here it is %s; create the "
+			"pod again from its own manifest",
+			plan->node_resource_off ? "false" : "true",
+			plan->node_resource_off ? "true" : "false");
 		return err_in(err, PLAN_PATH);
 	}
 	if (check_marks(&c) < 0 || check_others(&c) < 0)

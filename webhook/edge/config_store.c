@@ -177,8 +177,8 @@ static int hash_config(struct config_built *b, struct err *err)
 	struct buf text;
 
 	buf_init(&text, 65536);
-	buf_fmt(&text, "%llu %d %zu", (unsigned long long)c->total_gpu_mb, c->secret_without_claim,
-		(size_t)(c->default_profile - c->profiles));
+	buf_fmt(&text, "%llu %d %d %zu", (unsigned long long)c->total_gpu_mb, c->node_resource_off,
+		c->secret_without_claim, (size_t)(c->default_profile - c->profiles));
 	for (size_t i = 0; i < c->n_profiles; i++)
 		buf_fmt(&text, " %llx", (unsigned long long)c->profiles[i].hash);
 	if (text.failed) {
@@ -208,6 +208,7 @@ static void build(struct findings *f, struct config_built *b, struct arena *tree
 	struct err err = {0};
 
 	b->config.total_gpu_mb = s->total_gpu_mb;
+	b->config.node_resource_off = !s->node_resource;
 	b->config.secret_without_claim = s->secret_without_claim;
 	b->config.profiles =
 		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));

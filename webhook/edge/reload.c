@@ -74,6 +74,7 @@ static int load_config(struct reload *r, const struct settings *s, struct err *e
 		log_slice("default_launcher", c->default_profile->name),
 		log_int("total_gpu_mb", (int64_t)c->total_gpu_mb),
 		log_str("total_gpu_from", s->total_gpu_from),
+		log_bool("node_resource", !c->node_resource_off),
 		log_bool("secret_without_claim", c->secret_without_claim));
 	config_store_give_back(r->store, c);
 	return 0;

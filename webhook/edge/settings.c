@@ -39,6 +39,7 @@ const char settings_help[] =
 	"  --claim-ttl DURATION        claims end after this time; 0: never [0]\n"
 	"  --total-gpu-memory SIZE     memory of the nominal GPU: megabytes, or 16G, 16160Mi "
 	"[$TOTAL_GPU_MEMORY]\n"
+	"  --node-resource BOOL        injected pods ask their node for bitfusion.io/gpu [true]\n"
 	"  --secret-without-claim BOOL refuse pods that use a client's Secret and ask for "
 	"nothing [true]\n"
 	"  --drain-delay DURATION      answer on after SIGTERM, not ready [5s]\n"
@@ -64,6 +65,7 @@ static void set_defaults(struct settings *s)
 	*s = (struct settings){.listen = ":8443",
 		.listen_plain = ":8080",
 		.listen_admin = "127.0.0.1:8081",
+		.node_resource = true,
 		.secret_without_claim = true,
 		.log_format = "text",
 		.log_level = "info",

@@ -247,6 +247,7 @@ static int read_numbers(const struct yaml_node *root, struct settings *s, struct
 		(rc = yaml_get_int(root, "workers", 0, WORKERS_MAX, &workers, err)) != 0 ||
 		(rc = yaml_get_int(
 			 root, "maxConnections", 1, CONNECTIONS_MAX, &connections, err)) != 0 ||
+		(rc = yaml_get_bool(root, "nodeResource", &s->node_resource, err)) != 0 ||
 		(rc = yaml_get_bool(root, "secretWithoutClaim", &s->secret_without_claim, err)) !=
 			0)
 		return rc;
@@ -266,8 +267,8 @@ static int check_head(const struct yaml_node *root, struct err *err)
 	static const char *const keys[] = {"apiVersion", "kind", "listen", "listenPlain",
 		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "clientShell",
 		"launchers", "defaultLauncher", "pool", "claimTtl", "totalGpuMemory",
-		"secretWithoutClaim", "drainDelay", "log", "workers", "maxConnections",
-		"reloadInterval", "cluster"};
+		"nodeResource", "secretWithoutClaim", "drainDelay", "log", "workers",
+		"maxConnections", "reloadInterval", "cluster"};
 	struct yaml_node *node;
 	char found[80];
 	int rc;

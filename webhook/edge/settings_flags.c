@@ -38,6 +38,7 @@ static const struct row rows[] = {
 	{"namespace", FLAG_NAMESPACE, TAKES_VALUE},
 	{"claim-ttl", FLAG_CLAIM_TTL, TAKES_VALUE},
 	{"total-gpu-memory", FLAG_TOTAL_GPU_MEMORY, TAKES_VALUE},
+	{"node-resource", FLAG_NODE_RESOURCE, TAKES_VALUE},
 	{"secret-without-claim", FLAG_SECRET_WITHOUT_CLAIM, TAKES_VALUE},
 	{"log-format", FLAG_LOG_FORMAT, TAKES_VALUE},
 	{"log-level", FLAG_LOG_LEVEL, TAKES_VALUE},

@@ -223,6 +223,8 @@ int settings_flag_apply(struct settings *s, const struct flag *f, struct err *er
 			&s->reload_interval_ms, err);
 	case FLAG_TOTAL_GPU_MEMORY:
 		return flag_total(s, f, err);
+	case FLAG_NODE_RESOURCE:
+		return flag_bool(f, &s->node_resource, err);
 	case FLAG_SECRET_WITHOUT_CLAIM:
 		return flag_bool(f, &s->secret_without_claim, err);
 	case FLAG_WORKERS:
