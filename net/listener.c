@@ -21,11 +21,11 @@ union address {
 	struct sockaddr_storage storage;
 };
 
-static int address_read(const char *text, union address *ret, struct err *err)
+static int address_read(struct slice text, union address *ret, struct err *err)
 {
 	char host[64];
 	uint16_t port = 0;
-	int rc = text_host_port(slice_of(text), host, &port, err);
+	int rc = text_host_port(text, host, &port, err);
 	if (rc != 0)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
@@ -41,10 +41,17 @@ static int address_read(const char *text, union address *ret, struct err *err)
 		return 0;
 	}
 	return err_set(err, ERR_INVALID,
-		"cannot listen on \"%s\": give a numeric address and a port, such as "
+		"cannot listen on \"%.*s\": give a numeric address and a port, such as "
 		"127.0.0.1:8443, "
 		"[::1]:8443 or :8443",
-		text);
+		text.len > 80 ? 80 : (int)text.len, text.at);
+}
+
+int listener_check(struct slice address, struct err *err)
+{
+	union address a;
+
+	return address_read(address, &a, err);
 }
 
 /* A kernel without IPv6 still serves "all addresses". */
@@ -93,7 +100,7 @@ int listener_open(
 	const char *address, int backlog, int *ret_fd, uint16_t *ret_port, struct err *err)
 {
 	union address a;
-	int rc = address_read(address, &a, err);
+	int rc = address_read(slice_of(address), &a, err);
 	if (rc != 0)
 		return rc;
 	int fd = socket_open(&a);

@@ -259,6 +259,9 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "gpuprobe serve: %s; `gpuprobe serve --help` tells more\n",
 			err.msg);
 		status = EXIT_USAGE;
+	} else if (s->options.verify.answer == OPTIONS_VERSION) {
+		(void)puts("gpuprobe " POOLGATE_VERSION);
+		status = EXIT_FIT;
 	} else if (s->options.verify.answer != OPTIONS_RUN) {
 		serve_options_help(stdout);
 		status = EXIT_FIT;

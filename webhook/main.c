@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
+#include "base/text.h"
 #include "webhook/cli/certs.h"
 #include "webhook/cli/cli.h"
 #include "webhook/cli/doctor.h"
@@ -53,10 +55,18 @@ static const struct command *find(const char *name)
 
 static int unknown(const char *name)
 {
-	(void)fprintf(stderr, "poolgate: unknown command \"%s\", expected one of:", name);
+	const char *names[N_COMMANDS], *meant;
+	struct err err = {0};
+
 	for (size_t i = 0; i < N_COMMANDS; i++)
+		names[i] = commands[i].name;
+	meant = text_nearest(slice_of(name), names, N_COMMANDS);
+	(void)err_set(&err, ERR_INVALID, "%s", name); /* makes control characters harmless */
+	(void)fprintf(stderr, "poolgate: unknown command \"%s\", %s", err.msg,
+		meant ? "did you mean " : "expected one of:");
+	for (size_t i = 0; i < N_COMMANDS && !meant; i++)
 		(void)fprintf(stderr, " %s", commands[i].name);
-	(void)fputc('\n', stderr);
+	(void)fprintf(stderr, "%s%s\n", meant ? meant : "", meant ? "?" : "");
 	return EXIT_USAGE;
 }
 
@@ -103,7 +113,7 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return help_main(1, argv);
-	if (strcmp(argv[1], "--version") == 0)
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
 		return version_main(1, argv);
 	/* The origin had one program without subcommands: its flags alone start the server. */
 	if (argv[1][0] == '-')

@@ -618,18 +618,18 @@ def test_as_the_replicas_own_account(c):
 
 
 def test_no_answer(c, tmp_path):
-    """Exit status 2, a sentence, nothing on standard output."""
-    def fails(*words, args=(), env=None):
+    """Exit status 3, or 2 for wrong usage, a sentence, nothing on standard output."""
+    def fails(*words, args=(), env=None, status=3):
         done = run(*args, env=env)
-        assert done.returncode == 2 and done.stdout == "", done
+        assert done.returncode == status and done.stdout == "", done
         assert all(w in done.stderr for w in words), done.stderr
 
     fails("no cluster is named", env={"HOME": str(tmp_path)})
     fails("nowhere", args=["--kubeconfig", "nowhere"])
     fails("several files", env={"KUBECONFIG": "a:b"})
-    fails("unexpected word", args=["--kubeconfig", c.kubeconfig(), "now"])
-    fails("usage", args=["--unknown"])
-    fails("expected a namespace's name", args=["-n", "../etc", "--kubeconfig", c.kubeconfig()])
+    fails("unexpected word", args=["--kubeconfig", c.kubeconfig(), "now"], status=2)
+    fails("unknown option --unknown", args=["--unknown"], status=2)
+    fails("takes a namespace's name", args=["-n", "../etc", "--kubeconfig", c.kubeconfig()], status=2)
     with open(c.kubeconfig(), encoding="utf-8") as f:
         c_text = f.read()
     config = json.loads(c_text)

@@ -2,6 +2,7 @@
 """The page with the pool as docs/operating.md says an operator opens it: through kubectl port-forward, on each replica."""
 import contextlib
 import http.client
+import json
 import os
 import re
 import signal
@@ -28,15 +29,21 @@ def forwarded(cluster, target):
         process.stdout.close()
 
 
-def page(port):
+def get(port, path="/"):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", "/")
+    connection.request("GET", path)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
     assert answer.status == 200, text
-    assert "default-src 'none'" in answer.getheader("Content-Security-Policy")
+    if path == "/":
+        assert "default-src 'none'" in answer.getheader("Content-Security-Policy")
     return text
+
+
+def drawn(port):
+    """What the page's script draws: the pool and the decisions of this replica."""
+    return json.loads(get(port, "/v1/pool?servers=1&claims=1")), json.loads(get(port, "/v1/decisions"))
 
 
 def test_page_of_every_replica(pool, ns):
@@ -46,22 +53,24 @@ def test_page_of_every_replica(pool, ns):
     replicas = [p["metadata"]["name"] for p in pool.client.items("pods", SYSTEM) if p["metadata"]["name"].startswith("poolgate-")
                 and p["status"]["phase"] == "Running" and not p["metadata"].get("deletionTimestamp")]
     assert len(replicas) == 2
-    pages = []
+    said = []
     for name in replicas:
         with forwarded(pool, f"pod/{name}") as port:
+            assert "<script>" in get(port)
             # A follower's watch may be a moment behind.
-            wait_for(lambda p=port: f"<title>{ns}/on-the-page: 8 GB, bound</title>" in page(p), 10, f"the claim on the page of {name}")
-            pages.append(page(port))
-    for text in pages:
-        assert "<h3>gpu-a</h3>" in text and "<h3>gpu-b</h3>" in text
-        assert "Reviews are not decided" not in text
-    assert sum("this replica leads" in text for text in pages) == 1
-    decided = "".join(text[text.index('id="decisions"'):] for text in pages)
-    assert re.search(r"validate <span class=\"dim\">CREATE</span></td><td class=\"pod\"><span class=\"dim\">" + ns +
-                     r"/</span>on-the-page</td><td class=\"said\"><span class=\"chip yes\">claimed</span>", decided)
+            holds = {"namespace": ns, "name": "on-the-page", "state": "bound", "bytes": 8000 * 10 ** 6}
+            wait_for(lambda p=port, h=holds: h in [x for s in drawn(p)[0]["servers"] for g in s["gpus"] for x in g["holds"]], 10,
+                     f"the claim on the page of {name}")
+            said.append(drawn(port))
+    for seen, decisions in said:
+        assert [s["name"] for s in seen["servers"]] == ["gpu-a", "gpu-b"]
+        assert not decisions["trouble"]
+    assert sorted(decisions["leads"] for _, decisions in said) == [False, True]
+    mine = [d for _, decisions in said for d in decisions["decisions"] if (d["namespace"], d["name"]) == (ns, "on-the-page")]
+    assert ("validate", "CREATE", "claimed") in {(d["hook"], d["operation"], d["result"]) for d in mine}
 
 
 def test_page_by_the_deployment(pool):
     """The very command of the docs."""
     with forwarded(pool, "deployment/poolgate") as port:
-        assert "<h1>poolgate</h1>" in page(port)
+        assert "<h1>poolgate</h1>" in get(port)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import kube
-from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, wait_for
+from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, old_replicas_end, wait_for
 from replicas import program
 
 
@@ -148,3 +148,27 @@ def test_the_doctor_finds_nothing(pool, ns):
     assert report["ok"] and report["wrong"] == 0, inside.stdout
     well = {f["group"] for f in report["findings"] if f["verdict"] == "ok"}
     assert well >= {"versions", "rights", "certificates", "leader", "servers", "pods"}, inside.stdout
+
+
+def rolled_out(pool, args):
+    pool.kubectl("-n", SYSTEM, "patch", "deployment/poolgate", "--type=json", "-p",
+                 json.dumps([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}]))
+    pool.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
+    old_replicas_end(pool)
+
+
+def test_without_a_nodes_resource(pool, ns):
+    """nodeResource: false, and no node offers any unit: the pod is placed, claimed for, run and ended all the same."""
+    args = pool.client.get("deployments", "poolgate", SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
+    pool.node.offer(amount=None)
+    try:
+        rolled_out(pool, [*args, "--node-resource=false"])
+        made = pool.client.create(gpu_pod("light", percent=50, command=("/bin/sh", "-c", "sleep 3")), namespace=ns)
+        resources = made["spec"]["containers"][0]["resources"]
+        assert not resources.get("limits") and not resources.get("requests"), resources
+        wait_for(lambda: (made["metadata"]["uid"], "bound") in claims(pool), 20, "a bound claim")
+        assert pool.wait_pod("light", ns)["status"]["phase"] == "Succeeded", pool.describe("pod", "light", ns)
+        wait_for(lambda: not claims(pool), 10, "a claim that ends with its pod")
+    finally:
+        pool.node.offer()
+        rolled_out(pool, args)

@@ -2,16 +2,13 @@
 /* cli: `poolgate certs`: the table of its verbs and what they share. */
 #include "webhook/cli/certs.h"
 
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/text.h"
-
-static const char usage[] = "poolgate certs init|show|renew …   (--help tells more)";
+#include "webhook/cli/usage.h"
 
 static const char help[] =
 	"usage: poolgate certs init --dir DIR [options]     make a CA and a serving pair\n"
@@ -40,7 +37,11 @@ static const char help[] =
 	"  --within-days N        due when N days or less are left\n"
 	"  --force                in any case\n"
 	"\n"
-	"Exit codes: 0 done (renew: also when nothing is due), 1 refused, 2 usage, 3 unreadable.\n";
+	"Exit codes: 0 done (renew: also when nothing is due), 1 refused, 2 usage, 3 unreadable.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate certs init --dir tls --dev\n"
+	"  poolgate certs show tls/tls.crt\n";
 
 int certs_complain(const char *verb, const struct err *err)
 {
@@ -62,30 +63,6 @@ int certs_complain(const char *verb, const struct err *err)
 		break;
 	}
 	return CERTS_UNREADABLE;
-}
-
-int certs_usage(const char *verb, const char *line, const char *fmt, ...)
-{
-	struct err err = {0};
-	char text[400];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	(void)err_set(&err, ERR_INVALID, "%s", text); /* makes control characters harmless */
-	(void)fprintf(stderr, "poolgate certs%s%s: %s\nusage: %s\n", *verb ? " " : "", verb,
-		err.msg, line);
-	return CERTS_USAGE;
-}
-
-int certs_bad_option(const char *verb, const char *line, int found, char **argv)
-{
-	const char *word = optind > 0 ? argv[optind - 1] : "";
-
-	if (found == ':')
-		return certs_usage(verb, line, "%s needs a value", word);
-	return certs_usage(verb, line, "unknown option %s", word);
 }
 
 int certs_print(const char *verb, struct buf *out)
@@ -135,7 +112,7 @@ int certs_main(int argc, char **argv)
 		{"init", certs_init_main}, {"show", certs_show_main}, {"renew", certs_renew_main}};
 
 	if (argc < 2)
-		return certs_usage("", usage, "a verb is missing: init, show or renew");
+		return usage_wrong("certs", "a verb is missing: init, show or renew");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 		strcmp(argv[1], "help") == 0)
 		return certs_help();
@@ -145,5 +122,5 @@ int certs_main(int argc, char **argv)
 		optind = 0; /* getopt starts anew: the program's own options were read before */
 		return verbs[i].run(argc - 1, argv + 1);
 	}
-	return certs_usage("", usage, "unknown verb \"%s\": init, show or renew", argv[1]);
+	return usage_wrong("certs", "unknown verb \"%s\": init, show or renew", argv[1]);
 }

@@ -40,13 +40,6 @@ const char *certs_date(int64_t at, char ret[CERTS_DATE_SIZE]);
 /* Print "poolgate certs VERB: <err>" to stderr and return the exit code that belongs to err's code. */
 int certs_complain(const char *verb, const struct err *err);
 
-/* Print "poolgate certs VERB: MESSAGE" and the line of usage to stderr; returns CERTS_USAGE. */
-int certs_usage(const char *verb, const char *line, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* What getopt_long found wrong with an option (it returned '?' or ':'), said in our words. */
-int certs_bad_option(const char *verb, const char *line, int found, char **argv);
-
 /* Write what was built to stdout and release it. CERTS_DONE, or CERTS_UNREADABLE when it could not all be written. */
 int certs_print(const char *verb, struct buf *out);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate certs init`: makes a CA and a serving pair. */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,15 +9,12 @@
 #include "certs/certs_names.h"
 #include "certs/x509.h"
 #include "webhook/cli/certs.h"
+#include "webhook/cli/usage.h"
 
 #define SERVICE_DEFAULT "poolgate"
 #define NAMESPACE_DEFAULT "poolgate-system"
 #define DAYS_DEFAULT 365
 #define CA_DAYS_DEFAULT 3650
-
-static const char init_usage[] =
-	"poolgate certs init --dir DIR [--dns NAME]… [--ip ADDR]… [--service NAME] "
-	"[--namespace NS] [--no-service] [--dev] [--days N] [--ca-days N] [--force]";
 
 struct init {
 	const char *dir;
@@ -103,14 +99,13 @@ static int init_complete(struct init *in)
 	int code = 0;
 
 	if (!in->dir)
-		return certs_usage("init", init_usage, "--dir is missing");
+		return usage_wrong("certs init", "--dir is missing");
 	if (in->no_service && (in->service || in->ns))
-		return certs_usage(
-			"init", init_usage, "--no-service excludes --service and --namespace");
+		return usage_wrong("certs init", "--no-service excludes --service and --namespace");
 	if (in->ca_days == 0)
 		in->ca_days = CA_DAYS_DEFAULT;
 	if (in->days > in->ca_days)
-		return certs_usage("init", init_usage,
+		return usage_wrong("certs init",
 			"--days %llu is longer than the CA's %llu days (--ca-days)",
 			(unsigned long long)in->days, (unsigned long long)in->ca_days);
 	if (in->days == 0)
@@ -126,9 +121,9 @@ static int init_complete(struct init *in)
 	if (code == 0 && in->dev)
 		code = certs_names_ip(names, SLICE("::1"), &err);
 	if (code != 0)
-		return certs_usage("init", init_usage, "%s", err.msg);
+		return usage_wrong("certs init", "%s", err.msg);
 	if (names->count == 0)
-		return certs_usage("init", init_usage,
+		return usage_wrong("certs init",
 			"no names: give --dns, --ip or --dev, or leave out --no-service");
 	return CERTS_DONE;
 }
@@ -181,13 +176,13 @@ int certs_init_main(int argc, char **argv)
 		case 'h':
 			return certs_help();
 		default:
-			return certs_bad_option("init", init_usage, opt, argv);
+			return usage_option("certs init", opt, options, argv);
 		}
 	}
 	if (code != 0)
-		return certs_usage("init", init_usage, "%s", err.msg);
+		return usage_wrong("certs init", "%s", err.msg);
 	if (optind < argc)
-		return certs_usage("init", init_usage, "unexpected \"%s\"", argv[optind]);
+		return usage_wrong("certs init", "unexpected \"%s\"", argv[optind]);
 	code = init_complete(&in);
 	return code == CERTS_DONE ? init_run(&in) : code;
 }

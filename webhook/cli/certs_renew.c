@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate certs renew`: a new serving pair from the CA at hand, when it is due. */
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +12,7 @@
 #include "certs/x509.h"
 #include "certs/x509_read.h"
 #include "webhook/cli/certs.h"
-
-static const char usage[] = "poolgate certs renew --dir DIR [--days N] [--within-days N | --force]";
+#include "webhook/cli/usage.h"
 
 struct renew {
 	const char *dir;
@@ -243,16 +241,16 @@ int certs_renew_main(int argc, char **argv)
 		case 'h':
 			return certs_help();
 		default:
-			return certs_bad_option("renew", usage, opt, argv);
+			return usage_option("certs renew", opt, options, argv);
 		}
 	}
 	if (!ok)
-		return certs_usage("renew", usage, "%s", err.msg);
+		return usage_wrong("certs renew", "%s", err.msg);
 	if (optind < argc)
-		return certs_usage("renew", usage, "unexpected \"%s\"", argv[optind]);
+		return usage_wrong("certs renew", "unexpected \"%s\"", argv[optind]);
 	if (!r.dir)
-		return certs_usage("renew", usage, "--dir is missing");
+		return usage_wrong("certs renew", "--dir is missing");
 	if (r.force && r.within_days > 0)
-		return certs_usage("renew", usage, "--within-days and --force exclude each other");
+		return usage_wrong("certs renew", "--within-days and --force exclude each other");
 	return renew_run(&r);
 }

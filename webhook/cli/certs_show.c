@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate certs show`: what certificates hold and whether key, certificate and CA belong together. */
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,11 +10,10 @@
 #include "certs/certs_files.h"
 #include "certs/x509_read.h"
 #include "webhook/cli/certs.h"
+#include "webhook/cli/usage.h"
 
 /* Bytes of output: 64 certificates of a hostile file, written out, stay below it. */
 #define OUT_MAX ((size_t)64 << 20)
-
-static const char usage[] = "poolgate certs show --dir DIR | FILE… [-o table|json]";
 
 enum answer { ASK_NOT, ASK_YES, ASK_NO, ASK_UNKNOWN };
 
@@ -310,19 +308,19 @@ int certs_show_main(int argc, char **argv)
 			break;
 		case 'o':
 			if (strcmp(optarg, "json") != 0 && strcmp(optarg, "table") != 0)
-				return certs_usage("show", usage,
+				return usage_wrong("certs show",
 					"-o \"%s\"; table and json are accepted", optarg);
 			s.json = strcmp(optarg, "json") == 0;
 			break;
 		case 'h':
 			return certs_help();
 		default:
-			return certs_bad_option("show", usage, opt, argv);
+			return usage_option("certs show", opt, options, argv);
 		}
 	}
 	if (dir && optind < argc)
-		return certs_usage("show", usage, "--dir and FILE exclude each other");
+		return usage_wrong("certs show", "--dir and FILE exclude each other");
 	if (!dir && optind == argc)
-		return certs_usage("show", usage, "what to show is missing: --dir DIR or FILE");
+		return usage_wrong("certs show", "what to show is missing: --dir DIR or FILE");
 	return show_run(&s, dir, argv + optind, argc - optind);
 }

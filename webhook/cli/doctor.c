@@ -2,7 +2,6 @@
 /* cli: `poolgate doctor`: options, the cluster, the order of the groups, the exit code. */
 #include "webhook/cli/doctor.h"
 
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,32 +10,35 @@
 
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
+#include "webhook/cli/usage.h"
 
 #define REPORT_MAX (16u << 20)
 #define PATH_BYTES 4096
 
-static const char usage[] =
-	"poolgate doctor [--kubeconfig FILE] [--namespace NS] [--json]   (--help tells more)";
-
-static const char help[] = "usage: poolgate doctor [--kubeconfig FILE] [--namespace NS] [--json]\n"
-			   "\n"
-			   "Looks whether everything is there that poolgate needs in its cluster, "
-			   "and as it should be:\n"
-			   "certificates, webhook configurations, rights, "
-			   "CustomResourceDefinition, leader, servers, Secrets\n"
-			   "of the client, nodes, versions, pods. One line each: ok, or what is "
-			   "wrong and the command that\n"
-			   "mends it. Nothing is changed. What you may not read is neither right "
-			   "nor wrong: \"not checked\".\n"
-			   "\n"
-			   "  --kubeconfig FILE      the cluster, and who you are there; if not "
-			   "given: $KUBECONFIG, a\n"
-			   "                         pod's service account, ~/.kube/config\n"
-			   "  -n, --namespace NS     where poolgate runs (" DOCTOR_NAMESPACE ")\n"
-			   "  --json                 the findings as one JSON object\n"
-			   "\n"
-			   "Exit codes: 0 nothing is wrong, 1 something is, 2 usage, or the "
-			   "cluster does not answer.\n";
+static const char help[] =
+	"usage: poolgate doctor [--kubeconfig FILE] [--namespace NS] [-o table|json]\n"
+	"\n"
+	"Looks whether everything is there that poolgate needs in its cluster, and as it should "
+	"be:\n"
+	"certificates, webhook configurations, rights, CustomResourceDefinition, leader, servers, "
+	"Secrets\n"
+	"of the client, nodes, versions, pods. One line each: ok, or what is wrong and the command "
+	"that\n"
+	"mends it. Nothing is changed. What you may not read is neither right nor wrong: \"not "
+	"checked\".\n"
+	"\n"
+	"  --kubeconfig FILE      the cluster, and who you are there; if not given: $KUBECONFIG, "
+	"a\n"
+	"                         pod's service account, ~/.kube/config\n"
+	"  -n, --namespace NS     where poolgate runs (" DOCTOR_NAMESPACE ")\n"
+	"  -o, --output table|json  json, or --json: the findings as one object\n"
+	"\n"
+	"Exit codes: 0 nothing is wrong, 1 something is, 2 usage, 3 the cluster does not answer.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate doctor --kubeconfig ~/.kube/config\n"
+	"  kubectl -n " DOCTOR_NAMESPACE
+	" exec deployment/poolgate -- /usr/bin/poolgate doctor -o json\n";
 
 struct options {
 	const char *kubeconfig, *namespace;
@@ -72,12 +74,6 @@ void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r)
 static int complain(const char *msg)
 {
 	(void)fprintf(stderr, "poolgate doctor: %s\n", msg);
-	return DOCTOR_NO_ANSWER;
-}
-
-static int bad_usage(void)
-{
-	(void)fprintf(stderr, "usage: %s\n", usage);
 	return DOCTOR_NO_ANSWER;
 }
 
@@ -153,13 +149,14 @@ static int examine(const struct options *o)
 int doctor_main(int argc, char **argv)
 {
 	static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
-		{"namespace", required_argument, NULL, 'n'}, {"json", no_argument, NULL, 'j'},
+		{"namespace", required_argument, NULL, 'n'},
+		{"output", required_argument, NULL, 'o'}, {"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	struct options o = {.namespace = DOCTOR_NAMESPACE};
 	int found;
 
-	optind = 0;
-	while ((found = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
+	optind = opterr = 0;
+	while ((found = getopt_long(argc, argv, ":n:o:h", options, NULL)) != -1) {
 		if (found == 'h') {
 			(void)fputs(help, stdout);
 			return DOCTOR_FINE;
@@ -167,22 +164,20 @@ int doctor_main(int argc, char **argv)
 		if (found == 'k')
 			o.kubeconfig = optarg;
 		else if (found == 'n')
-			o.namespace = optarg;
+			o.namespace = usage_value(argv);
+		else if (found == 'o' &&
+			 usage_table_or_json("doctor", usage_value(argv), &o.json) != 0)
+			return USAGE_EXIT;
 		else if (found == 'j')
 			o.json = true;
-		else
-			return bad_usage();
+		else if (found != 'o')
+			return usage_option("doctor", found, options, argv);
 	}
-	if (argv[optind]) {
-		(void)fprintf(stderr, "poolgate doctor: unexpected word \"%s\"\n", argv[optind]);
-		return bad_usage();
-	}
-	if (!text_dns_label(slice_of(o.namespace))) {
-		(void)fprintf(stderr,
-			"poolgate doctor: --namespace %s: expected a namespace's name\n",
+	if (argv[optind])
+		return usage_wrong("doctor", "unexpected word \"%s\"", argv[optind]);
+	if (!text_dns_label(slice_of(o.namespace)))
+		return usage_wrong("doctor", "--namespace takes a namespace's name, found \"%s\"",
 			o.namespace);
-		return bad_usage();
-	}
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 	return examine(&o);
 }

@@ -4,7 +4,7 @@
 #define WEBHOOK_CLI_DOCTOR_H
 
 /* Exit codes. What may not be read is neither right nor wrong. */
-enum { DOCTOR_FINE = 0, DOCTOR_FOUND = 1, DOCTOR_NO_ANSWER = 2 };
+enum { DOCTOR_FINE = 0, DOCTOR_FOUND = 1, DOCTOR_USAGE = 2, DOCTOR_NO_ANSWER = 3 };
 
 /* `poolgate doctor …`; argv[0] is not looked at. Returns the exit code. Changes nothing in the cluster. */
 int doctor_main(int argc, char **argv);

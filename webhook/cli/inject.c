@@ -2,12 +2,14 @@
 /* cli: the command lines of `poolgate inject` and `poolgate uninject`. */
 #include "webhook/cli/inject.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/files.h"
 #include "base/text.h"
+#include "webhook/cli/usage.h"
 #include "webhook/edge/config_store.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
@@ -15,11 +17,12 @@
 
 /* Flags that go on to settings_load, each with its value. */
 #define PASSED_MAX 128
+#define FOLDER_BYTES_MAX (4u << 20)
 
 static const char help[] =
-	"usage: poolgate inject [options] [FILE...]      do to manifests what the server does to "
+	"usage: poolgate inject [options] [FILE|DIR...]  do to manifests what the server does to "
 	"pods\n"
-	"       poolgate uninject [options] [FILE...]    take it back\n"
+	"       poolgate uninject [options] [FILE|DIR...]  take it back\n"
 	"\n"
 	"YAML or JSON, from files or standard input (\"-\", also when no file is named), to "
 	"standard\n"
@@ -27,7 +30,7 @@ static const char help[] =
 	"{metadata, spec: {containers: [...]}}; what holds none passes as it is.\n"
 	"What needs no change is written as it was read; else comments are lost.\n"
 	"\n"
-	"  -f, --file FILE        one more file\n"
+	"  -f, --file FILE|DIR    one more file, or the *.yaml, *.yml and *.json in a folder\n"
 	"  -o, --output FORM      yaml, json, patch (JSON patches, a line per document) or diff\n"
 	"                         [as the file is]\n"
 	"  -n, --namespace NS     of objects that name none [default]\n"
@@ -39,7 +42,11 @@ static const char help[] =
 	"[$TOTAL_GPU_MEMORY],\n"
 	"  --node-resource BOOL, --pool FILE|DIR\n"
 	"\n"
-	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n";
+	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate inject --config poolgate.yaml deployment.yaml | kubectl apply -f -\n"
+	"  poolgate inject --config poolgate.yaml -o diff manifests/\n";
 
 /* The command line, taken apart. */
 struct command {
@@ -60,13 +67,6 @@ struct world {
 	struct ledger *ledger;
 	struct mutate_world mutate;
 };
-
-static int usage(const char *verb, const char *text, const char *what)
-{
-	(void)fprintf(stderr, "poolgate %s: %s%s; `poolgate %s --help` tells more\n", verb, text,
-		what, verb);
-	return INJECT_USAGE;
-}
 
 static bool set_form(const char *word, enum inject_form *ret)
 {
@@ -105,21 +105,22 @@ static int take_option(struct command *c, int found, int which, char **argv)
 {
 	/* settings_load takes flags as they are written, and does not change them */
 	static char names[sizeof(options) / sizeof(options[0])][32];
+	const char *value = usage_value(argv);
 
 	switch (found) {
 	case 'f':
-		c->files[c->n_files++] = optarg;
+		c->files[c->n_files++] = value;
 		return -1;
 	case 'o':
-		return set_form(optarg, &c->form)
+		return set_form(value, &c->form)
 			       ? -1
-			       : usage(c->verb, "-o takes yaml, json, patch or diff, found ",
-					 optarg);
+			       : usage_wrong(c->verb,
+					 "-o takes yaml, json, patch or diff, found \"%s\"", value);
 	case 'n':
-		if (!text_dns_label(slice_of(optarg)))
-			return usage(
-				c->verb, "--namespace takes a namespace's name, found ", optarg);
-		c->namespace = optarg;
+		if (!text_dns_label(slice_of(value)))
+			return usage_wrong(c->verb,
+				"--namespace takes a namespace's name, found \"%s\"", value);
+		c->namespace = value;
 		return -1;
 	case 'v':
 		c->verbose = true;
@@ -129,15 +130,13 @@ static int take_option(struct command *c, int found, int which, char **argv)
 		return INJECT_DONE;
 	case PASS_ON:
 		if (c->n_passed + 2 > PASSED_MAX)
-			return usage(c->verb, "too many options", "");
+			return usage_wrong(c->verb, "too many options");
 		(void)snprintf(names[which], sizeof(names[which]), "--%s", options[which].name);
 		c->passed[c->n_passed++] = names[which];
 		c->passed[c->n_passed++] = optarg;
 		return -1;
-	case ':':
-		return usage(c->verb, "a value is missing after ", argv[optind - 1]);
 	default:
-		return usage(c->verb, "unknown option ", argv[optind - 1]);
+		return usage_option(c->verb, found, options, argv);
 	}
 }
 
@@ -158,7 +157,7 @@ static int take_command(struct command *c, int argc, char **argv)
 		c->files[c->n_files++] = "-";
 	for (size_t i = 0; i < c->n_files; i++)
 		inputs += strcmp(c->files[i], "-") == 0;
-	return inputs > 1 ? usage(c->verb, "standard input is named more than once", "") : -1;
+	return inputs > 1 ? usage_wrong(c->verb, "standard input is named more than once") : -1;
 }
 
 static void world_release(struct world *w)
@@ -199,6 +198,34 @@ static int world_load(const struct command *c, struct world *w, struct err *err)
 	return rc;
 }
 
+/* A file, standard input, or the manifests in a folder. */
+static int inject_path(struct inject_job *job, const char *path)
+{
+	struct arena arena;
+	struct file_list list;
+	struct err err = {0};
+	struct stat st;
+	int worst = INJECT_DONE;
+
+	if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+		return inject_file(job, path);
+	arena_init(&arena, FOLDER_BYTES_MAX);
+	if (files_list(path, &arena, &list, &err) == 0 && list.n == 0)
+		(void)err_set(
+			&err, ERR_NOTFOUND, "%s: no *.yaml, *.yml or *.json in this folder", path);
+	if (err.code != ERR_NONE) {
+		(void)fprintf(stderr, "poolgate %s: %s\n", job->verb, err.msg);
+		worst = INJECT_UNREADABLE;
+	}
+	for (size_t i = 0; err.code == ERR_NONE && i < list.n; i++) {
+		int code = inject_file(job, list.path[i]);
+
+		worst = code > worst ? code : worst;
+	}
+	arena_release(&arena);
+	return worst;
+}
+
 /* Every file, and the output only when all went well. */
 static int run(const struct command *c, const struct mutate_world *world)
 {
@@ -213,7 +240,7 @@ static int run(const struct command *c, const struct mutate_world *world)
 
 	buf_init(&out, INJECT_OUT_MAX);
 	for (size_t i = 0; i < c->n_files; i++) {
-		int code = inject_file(&job, c->files[i]);
+		int code = inject_path(&job, c->files[i]);
 
 		worst = code > worst ? code : worst;
 	}

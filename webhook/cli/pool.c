@@ -2,13 +2,13 @@
 /* cli: `poolgate pool`: the pool of a running server or of a file, and ending a pod's claim. */
 #include "webhook/cli/pool.h"
 
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "net/http_client.h"
+#include "webhook/cli/usage.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/pool_report.h"
 
@@ -17,8 +17,6 @@
 #define ANSWER_MAX (64u << 20)
 #define TABLE_MAX (256u << 20)
 #define ARENA_MAX (256u << 20)
-
-static const char usage[] = "poolgate pool [release NAMESPACE/POD] [options]   (--help tells more)";
 
 static const char help[] =
 	"usage: poolgate pool [--server URL | --pool FILE|DIR] [-o table|json]\n"
@@ -36,7 +34,11 @@ static const char help[] =
 	"shows it): for a server without a cluster, which does not see that a pod has ended.\n"
 	"\n"
 	"Exit codes: 0 done, 1 refused or nothing to release, 2 usage, 3 unreadable or "
-	"unreachable.\n";
+	"unreachable.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate pool --pool servers/ -o json\n"
+	"  poolgate pool release ml/train-0\n";
 
 struct options {
 	const char *server, *pool, *uid, *pod;
@@ -55,12 +57,6 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *fmt, ...)
 	va_end(args);
 	(void)err_set(&line, ERR_INVALID, "%s", text);
 	(void)fprintf(stderr, "poolgate pool: %s\n", line.msg);
-}
-
-static int bad_usage(void)
-{
-	(void)fprintf(stderr, "usage: %s\n", usage);
-	return POOL_USAGE;
 }
 
 static int print(const struct buf *out)
@@ -239,26 +235,29 @@ static int release(const struct options *o)
 }
 
 /* One option. 0, or an exit code. */
-static int option(struct options *o, int found)
+static const struct option options[] = {{"server", required_argument, NULL, 's'},
+	{"pool", required_argument, NULL, 'p'}, {"uid", required_argument, NULL, 'u'},
+	{"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0}};
+
+static int option(struct options *o, int found, char **argv)
 {
+	const char *value = usage_value(argv);
+
 	switch (found) {
 	case 's':
-		o->server = optarg;
+		o->server = value;
 		return 0;
 	case 'p':
-		o->pool = optarg;
+		o->pool = value;
 		return 0;
 	case 'u':
-		o->uid = optarg;
+		o->uid = value;
 		return 0;
 	case 'o':
-		o->json = strcmp(optarg, "json") == 0;
-		if (o->json || strcmp(optarg, "table") == 0)
-			return 0;
-		complain("-o %s: expected table or json", optarg);
-		return bad_usage();
+		return usage_table_or_json("pool", value, &o->json);
 	default:
-		return bad_usage();
+		return usage_option("pool", found, options, argv);
 	}
 }
 
@@ -274,55 +273,46 @@ static int operands(struct options *o, char **words)
 		words += words[0] != NULL;
 	}
 	if (words[0]) {
-		complain("unexpected word \"%s\"", words[0]);
-		return bad_usage();
+		return usage_wrong("pool", "unexpected word \"%s\"", words[0]);
 	}
 	if (o->server && strncmp(o->server, "http://", 7) != 0 &&
 		strncmp(o->server, "https://", 8) != 0) {
-		complain("--server %s: expected http://HOST:PORT or https://HOST:PORT", o->server);
-		return bad_usage();
+		return usage_wrong("pool",
+			"--server %s: expected http://HOST:PORT or https://HOST:PORT", o->server);
 	}
 	if (o->pool && (o->server || o->release)) {
-		complain("--pool reads files: it does not go with --server or release");
-		return bad_usage();
+		return usage_wrong(
+			"pool", "--pool reads files: it does not go with --server or release");
 	}
 	if (!o->release && o->uid) {
-		complain("--uid belongs to release");
-		return bad_usage();
+		return usage_wrong("pool", "--uid belongs to release");
 	}
 	slash = o->pod ? strchr(o->pod, '/') : NULL;
 	if (o->release && o->pod &&
 		(!slash || slash == o->pod || !slash[1] || strchr(slash + 1, '/'))) {
-		complain("found \"%s\", expected NAMESPACE/POD", o->pod);
-		return bad_usage();
+		return usage_wrong("pool", "found \"%s\", expected NAMESPACE/POD", o->pod);
 	}
 	if (o->release && !o->pod && !o->uid) {
-		complain("release needs NAMESPACE/POD or --uid UID");
-		return bad_usage();
+		return usage_wrong("pool", "release needs NAMESPACE/POD or --uid UID");
 	}
 	if (o->uid && !*o->uid) {
-		complain("--uid is empty");
-		return bad_usage();
+		return usage_wrong("pool", "--uid is empty");
 	}
 	return 0;
 }
 
 int pool_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"server", required_argument, NULL, 's'},
-		{"pool", required_argument, NULL, 'p'}, {"uid", required_argument, NULL, 'u'},
-		{"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0}};
 	struct options o = {0};
 	int found, code;
 
-	optind = 0;
-	while ((found = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+	optind = opterr = 0;
+	while ((found = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
 		if (found == 'h') {
 			(void)fputs(help, stdout);
 			return POOL_DONE;
 		}
-		code = option(&o, found);
+		code = option(&o, found, argv);
 		if (code != 0)
 			return code;
 	}

@@ -58,7 +58,12 @@ const char settings_help[] =
 	"SIGHUP, or a changed file: config, pool and certificate are read again. SIGTERM: drain "
 	"and exit.\n"
 	"Exit status: 0 ended as asked, 1 cannot serve, 2 wrong flags, 3 something that was read "
-	"is wrong.\n";
+	"is wrong.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate serve --config poolgate.yaml --check\n"
+	"  poolgate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --launchers launchers "
+	"--pool servers\n";
 
 static void set_defaults(struct settings *s)
 {

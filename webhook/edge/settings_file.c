@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/yaml.h"
 #include "base/yaml_config.h"
+#include "net/listener.h"
 #include "webhook/core/config.h"
 #include "webhook/core/launcher_load.h"
 
@@ -28,13 +29,10 @@ static int copy(struct settings *s, struct slice text, const char **ret, struct 
 
 int settings_check_listen(struct slice text, struct err *err)
 {
-	char host[64];
-	uint16_t port;
-
-	if (memchr(text.at, '\0', text.len) || text_host_port(text, host, &port, NULL) != 0)
+	if (memchr(text.at, '\0', text.len) || listener_check(text, NULL) != 0)
 		return err_set(err, ERR_INVALID,
 			"found \"%.*s\", expected ADDR:PORT, [ADDR6]:PORT or :PORT for all "
-			"addresses",
+			"addresses, with a numeric address or localhost",
 			text.len > 80 ? 80 : (int)text.len, text.at);
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum takes {
 	TAKES_VALUE,
 	TAKES_NONE,
@@ -66,52 +68,16 @@ static const struct row rows[] = {
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
-#define NAME_MAX_LEN 40
-
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	size_t m = a < b ? a : b;
-
-	return m < c ? m : c;
-}
-
-/* How many letters must change to make b out of a (Levenshtein). Both shorter than NAME_MAX_LEN. */
-static size_t distance(const char *a, size_t a_len, const char *b)
-{
-	size_t row[NAME_MAX_LEN + 1], b_len = strlen(b);
-
-	for (size_t k = 0; k <= b_len; k++)
-		row[k] = k;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t k = 1; k <= b_len; k++) {
-			size_t above = row[k];
-
-			row[k] = min3(above + 1, row[k - 1] + 1, corner + (a[i - 1] != b[k - 1]));
-			corner = above;
-		}
-	}
-	return row[b_len];
-}
-
 static int unknown(const char *word, const char *name, size_t len, struct err *err)
 {
-	const char *best = NULL;
-	size_t best_distance = 3;
+	const char *names[N_ROWS], *meant;
 
-	for (size_t i = 0; len < NAME_MAX_LEN && i < N_ROWS; i++) {
-		size_t d = distance(name, len, rows[i].name);
-
-		if (d < best_distance && d < len) {
-			best_distance = d;
-			best = rows[i].name;
-		}
-	}
-	if (best)
+	for (size_t i = 0; i < N_ROWS; i++)
+		names[i] = rows[i].name;
+	meant = text_nearest((struct slice){name, len}, names, N_ROWS);
+	if (meant)
 		return err_set(err, ERR_SYNTAX, "unknown flag %.*s, did you mean --%s?",
-			(int)((size_t)(name - word) + len), word, best);
+			(int)((size_t)(name - word) + len), word, meant);
 	return err_set(err, ERR_SYNTAX, "unknown flag %.*s; `poolgate serve --help` lists them",
 		(int)((size_t)(name - word) + len), word);
 }

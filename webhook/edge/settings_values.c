@@ -83,8 +83,13 @@ static int flag_port(struct settings *s, const struct flag *f, struct err *err)
 static int flag_duration(const struct flag *f, int64_t min_ms, int64_t max_ms, const char *expected,
 	int64_t *ret, struct err *err)
 {
+	uint64_t n;
 	int64_t ms;
 
+	if (text_u64(slice_of(f->value), UINT32_MAX, &n) && n > 0)
+		return err_set(err, ERR_SYNTAX,
+			"flag %s: found \"%s\", did you mean %ss? expected %s", f->name, f->value,
+			f->value, expected);
 	if (!text_duration_ms(slice_of(f->value), &ms) || ms > max_ms || (ms < min_ms && ms != 0))
 		return bad_value(f, expected, err);
 	*ret = ms;

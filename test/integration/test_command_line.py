@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines: what is wrong with one is said as every subcommand says it, and every help shows how it is used."""
+import subprocess
+
+import pytest
+
+from lib import cli
+from lib.server import PROGRAM
+
+
+@pytest.mark.parametrize("words, says", [
+    (["servee"], 'unknown command "servee", did you mean serve?'), (["xyzzy"], "expected one of: serve inject"),
+    (["pool", "--servr"], "unknown option --servr (did you mean --server?); `poolgate pool --help` tells more"),
+    (["pool", "-o", "yaml"], '-o takes table or json, found "yaml"'), (["doctor", "-o=yaml"], '-o takes table or json, found "yaml"'),
+    (["inject", "-x"], "unknown option -x;"), (["inject", "--verbose=3"], "--verbose=3 takes no value;"),
+    (["inject", "-f"], "-f needs a value;"), (["certs", "show", "--dirr"], "unknown option --dirr (did you mean --dir?);"),
+    (["serve", "--listn", "x"], "unknown flag --listn, did you mean --listen?"),
+    (["serve", "--drain-delay", "5"], 'found "5", did you mean 5s?'),
+    (["serve", "--check", "--listen", "foo:80"], 'found "foo:80", expected ADDR:PORT')])
+def test_command_lines_are_answered_in_one_voice(words, says):
+    """One line on standard error, with what was probably meant; exit status 2."""
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert says in done.stderr and done.stderr.startswith("poolgate") and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "inject", "uninject", "pool", "certs", "doctor"])
+def test_help_ends_in_examples(command):
+    done = subprocess.run([PROGRAM, command, "--help"], capture_output=True, text=True, timeout=20, check=True)
+    assert [line[:11] for line in done.stdout.splitlines()[-3:]][0] == "Examples:", done.stdout
+
+
+def test_a_folder_is_injected(tmp_path):
+    (tmp_path / "b.yaml").write_text("kind: ConfigMap\nmetadata: {name: b}\n")
+    (tmp_path / "a.json").write_text('{"kind": "ConfigMap", "metadata": {"name": "a"}}')
+    (tmp_path / "read.me").write_text("no manifest")
+    status, out, err = cli.inject(str(tmp_path))
+    assert status == 0 and out.index(b'"a"') < out.index(b"name: b"), err
+    (tmp_path / "none").mkdir()
+    status, out, err = cli.inject(str(tmp_path / "none"))
+    assert (status, out) == (3, b"") and "no *.yaml, *.yml or *.json in this folder" in err
