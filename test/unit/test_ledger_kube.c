@@ -333,6 +333,7 @@ TEST(test_r6_bound_is_replaced_when_its_pod_is_gone)
 	rc = ledger_take_in(
 		&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false, &fix.answer, &fix.e);
 	assert_int_equal(rc, ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "AlreadyExists");
 	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
 	kube_store_pod(fix.store, "lab", "web-0", NULL, NULL, NULL);
 	rc = ledger_take_in(&fix.r, &fix.a, "elsewhere", "web-1", "app c 1 100%", 5000, false,
@@ -375,6 +376,59 @@ TEST(test_r6_bound_is_replaced_on_all_its_servers)
 		0);
 	assert_int_equal(kube_store_claims(fix.store, NULL, "new"), 1);
 	assert_true(kube_store_wait_claims(fix.store, NULL, "old", 0));
+}
+
+/* ---- R12 ---- */
+
+/* Five creates of a name that exists: the API server refuses them after us, and each would have held its GPUs for 45 s. */
+TEST(test_r12_a_name_that_is_taken)
+{
+	char uid[8];
+
+	kube_store_server(fix.store, "a", 8, 16000, CLAIM("first", "web", "bound", "'a'", WHOLE));
+	kube_store_pod(fix.store, "lab", "web", "first", "Running", NULL);
+	ledger_fixture_begin(&fix);
+	for (int i = 0; i < 5; i++) {
+		(void)snprintf(uid, sizeof(uid), "u%d", i);
+		assert_int_equal(ledger_take_in(&fix.r, &fix.a, uid, "web", "app c 1 100%", 5000,
+					 false, &fix.answer, &fix.e),
+			ERR_REFUSED);
+		assert_string_equal(fix.e.reason, "AlreadyExists");
+		assert_non_null(strstr(fix.e.msg, "\"web\" already exists"));
+	}
+	assert_int_equal(ledger_puts(&fix), 0);
+	/* the pod itself, asked about again */
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "first", "web", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
+		0);
+	/* a pending one that has been stored meanwhile, before anybody was told */
+	ledger_set_claims(&fix, "a", CLAIM("second", "db", "pending", "'a'", WHOLE));
+	kube_store_pod(fix.store, "lab", "db", "second", "Pending", NULL);
+	api_nap(200);
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u9", "db", "app c 1 100%", 5000, true,
+				 &fix.answer, &fix.e),
+		ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "AlreadyExists");
+}
+
+/* No pod of that name is stored, or nobody says so: either may win, and both are let in. */
+TEST(test_r12_a_name_that_is_not_taken_yet)
+{
+	kube_store_server(fix.store, "a", 8, 16000, CLAIM("first", "web", "pending", "'a'", WHOLE));
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u1", "web", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
+		0);
+	kube_store_pod(fix.store, "lab", "web", "first", "Running", NULL);
+	api_expect(fix.api, "GET", "/api/v1/namespaces/lab/pods/web", 500, "no");
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u2", "web", "app c 1 100%", 5000, false,
+				 &fix.answer, &fix.e),
+		0);
+	assert_int_equal(api_left(fix.api), 0);
+	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 3);
+	/* Who has a name of his own asks nobody. */
+	ledger_must_take(&fix, "u3", "app c 1 100%");
+	assert_int_equal(api_seen_of(fix.api, "GET", "/api/v1/namespaces/lab/pods/u3"), 0);
 }
 
 /* ---- R9, bounds, dry run ---- */
@@ -516,6 +570,7 @@ TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
 	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
 	test_r5_pending_is_not_replaced, test_r6_bound_is_replaced_when_its_pod_is_gone,
 	test_r6_only_the_api_server_says_that_a_pod_is_gone,
-	test_r6_bound_is_replaced_on_all_its_servers, test_r9_no_finalizer_no_claims,
-	test_r9_made_anew, test_256_claims, test_dry_run, test_no_uid_no_right_no_release,
+	test_r6_bound_is_replaced_on_all_its_servers, test_r12_a_name_that_is_taken,
+	test_r12_a_name_that_is_not_taken_yet, test_r9_no_finalizer_no_claims, test_r9_made_anew,
+	test_256_claims, test_dry_run, test_no_uid_no_right_no_release,
 	test_names_that_none_can_have, test_view)

@@ -133,7 +133,7 @@ static enum next try_once(
 {
 	struct servers *s = t->l->servers;
 	struct found f;
-	bool wait = false, shared = false;
+	bool wait = false, shared = false, asked;
 	enum next next;
 
 	if (!take_find(t, &f)) {
@@ -147,6 +147,12 @@ static enum next try_once(
 	*rc = take_half(t, &f, deadline_ms, &wait, err);
 	if (*rc != 0 || wait)
 		return *rc == 0 ? NEXT_DECIDE : NEXT_DONE;
+	if (take_name_is_taken(t, deadline_ms, &asked, err)) {
+		*rc = ERR_REFUSED;
+		return NEXT_DONE;
+	}
+	if (asked)
+		return NEXT_DECIDE;
 	next = take_decide(t, deadline_ms, rc, err);
 	if (next != NEXT_COMMIT)
 		return next;

@@ -118,42 +118,6 @@ static uint64_t *without_old(struct take *t, const uint64_t *claimed)
 	return sums;
 }
 
-/* A bound claim of another pod of this name (rule R6). Lock held; its uid in the arena, or NULL. */
-static const char *old_of_name(const struct take *t)
-{
-	const struct servers *s = t->l->servers;
-
-	for (size_t i = 0; i < s->n; i++) {
-		const struct held *h = s->entries[i]->held;
-
-		for (size_t k = 0; h && k < h->object.status.n_claims; k++) {
-			const struct claim *c = &h->object.status.claims[k].claim;
-
-			if (c->state != CLAIM_PENDING && strcmp(c->name, t->name) == 0 &&
-				strcmp(c->namespace, t->namespace) == 0 &&
-				strcmp(c->key, t->uid) != 0)
-				return arena_strdup(t->arena, slice_of(c->key));
-		}
-	}
-	return NULL;
-}
-
-/* Without the lock: is there no pod of this name, past every cache? */
-static bool name_is_free(const struct take *t)
-{
-	struct buf path;
-	struct err err = {0};
-	int64_t left = t->ask->deadline_ms ? t->ask->deadline_ms - clock_ms() : TAKE_MS;
-	int rc;
-
-	buf_init(&path, 2048);
-	kube_path(&path, "/api/v1", t->namespace, "pods", t->name, NULL);
-	rc = path.failed || left <= 0 ? ERR_TIMEOUT
-				      : kube_get(t->l->kube, path.data, left, NULL, &err);
-	buf_release(&path);
-	return kube_says_gone(rc, &err);
-}
-
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
 static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
@@ -189,20 +153,7 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
 		return NEXT_DECIDE;
 	}
-	if (!t->asked_for_old) {
-		const char *old = old_of_name(t);
-
-		t->asked_for_old = true;
-		if (old) {
-			(void)pthread_mutex_unlock(&s->lock);
-			if (name_is_free(t))
-				t->replaces = old;
-			(void)pthread_mutex_lock(&s->lock);
-			if (t->replaces)
-				return NEXT_DECIDE;
-		}
-	}
-	return NEXT_DONE;
+	return take_succeeds(t, deadline_ms) ? NEXT_DECIDE : NEXT_DONE;
 }
 
 /* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As placement_find. */

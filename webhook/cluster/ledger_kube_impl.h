@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the files of the shared ledger share. A review goes from ledger_kube.c through what its uid holds already (_held) and the
- * decision (_decide) to the commits; _undo takes back, _view shows. */
+/* cluster: what the files of the shared ledger share. A review goes from ledger_kube.c through what its uid holds already (_held), its
+ * name (_name) and the decision (_decide) to the commits; _undo takes back, _view shows. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_KUBE_IMPL_H
 #define WEBHOOK_CLUSTER_LEDGER_KUBE_IMPL_H
 
@@ -40,7 +40,7 @@ struct take {
 	bool fresh; /* the picture holds a list that was begun after the review came */
 	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
 	const char *replaces;
-	bool asked_for_old;
+	bool asked_for_old, asked_for_name;
 	bool half;     /* this uid holds a half claim, which the next one replaces */
 	uint64_t *old; /* the takes of its parts */
 	size_t n_old;
@@ -118,6 +118,14 @@ enum next { NEXT_COMMIT, NEXT_DECIDE, NEXT_DONE };
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err);
 /* They do not count any more. Lock held. */
 void take_unreserve(struct take *t);
+
+/* ---- ledger_kube_name.c; lock held, and let go meanwhile ---- */
+
+/* Rule R12: another pod's claim holds this pod's name, and a GET past every cache shows a pod that has it: err says so (ERR_REFUSED, reason
+ * "AlreadyExists"), as the API server would after us. Asked once; *ret_asked: just now. */
+bool take_name_is_taken(struct take *t, int64_t deadline_ms, bool *ret_asked, struct err *err);
+/* Rule R6: a bound claim stands of a pod that had this name and is gone: t->replaces is its uid. Asked once. */
+bool take_succeeds(struct take *t, int64_t deadline_ms);
 
 /* ---- ledger_kube_undo.c ---- */
 

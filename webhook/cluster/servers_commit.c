@@ -245,7 +245,7 @@ static void look_again(
 	struct servers *s, struct server_entry *entry, struct commit *c, const struct edit *own)
 {
 	/* Above all an API server that has no time for us is not asked again at once. */
-	bool away = c->rc == ERR_IO, conflict = c->rc == ERR_CONFLICT;
+	bool away = c->rc == ERR_IO, conflict = c->rc == ERR_CONFLICT, gone;
 	int64_t left;
 
 	drop_late(s, c);
@@ -270,10 +270,10 @@ static void look_again(
 		finish_all(c, refused_us(c->rc, &c->err), &c->err);
 		return;
 	}
+	gone = c->gone;
 	bring_back(s, entry, c);
 	/* By rule R16: the next PUT would meet the same conflict. */
-	if (away || (c->rc != 0 && c->rc != ERR_NOTFOUND) ||
-		(conflict && entry_number(entry) == c->base))
+	if (away || (c->rc != 0 && !gone) || (conflict && entry_number(entry) == c->base))
 		rest(s, c);
 	put_back(entry, c, true);
 }

@@ -76,6 +76,7 @@ struct servers {
 	uint32_t *n_claims;
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */
+	struct uid_set names;      /* "namespace/name" of their pods */
 	struct repeat unreadables; /* told in the log */
 	/* While replicas come into each other's way each begins its search at a place of its own. */
 	uint64_t random;
@@ -106,6 +107,8 @@ void servers_put_unreadable(struct servers *s, const char *name, uint64_t number
 void servers_drop(struct servers *s, struct server_entry *e);
 /* Free the entries of servers that are gone and that nobody waits for. */
 void servers_forget(struct servers *s);
+/* How many claims the picture holds for pods of this name, at most (uid_set_count). */
+uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
 /* Count what is taken of its GPUs anew. */
 void servers_recount(struct servers *s, struct server_entry *e);
 /* The picture for placement_find; with_reserved: what this replica is about to commit counts, too. */

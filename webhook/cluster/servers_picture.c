@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: the picture of all GPUServers: states in, an inventory and what is taken of it out.
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -140,13 +141,38 @@ static void mark_leaderless(const struct servers *s, struct held *h)
 	}
 }
 
+/* "namespace/name"; names of pods are short, and what is cut counts more often than it should. */
+static struct slice full_name(const char *namespace, const char *name, char to[static 512])
+{
+	int n = snprintf(to, 512, "%s/%s", namespace ? namespace : "", name ? name : "");
+
+	return (struct slice){to, n < 512 ? (size_t)n : 511};
+}
+
+uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name)
+{
+	char text[512];
+
+	return uid_set_count(&s->names, full_name(namespace, name, text));
+}
+
 /* The claims of one state are not there any more, those of another are. Either may be NULL. */
 static void count_uids(struct servers *s, const struct held *from, const struct held *to)
 {
-	for (size_t i = 0; to && i < to->object.status.n_claims; i++)
-		uid_set_add(&s->uids, slice_of(to->object.status.claims[i].claim.key));
-	for (size_t i = 0; from && i < from->object.status.n_claims; i++)
-		uid_set_remove(&s->uids, slice_of(from->object.status.claims[i].claim.key));
+	char text[512];
+
+	for (size_t i = 0; to && i < to->object.status.n_claims; i++) {
+		const struct claim *c = &to->object.status.claims[i].claim;
+
+		uid_set_add(&s->uids, slice_of(c->key));
+		uid_set_add(&s->names, full_name(c->namespace, c->name, text));
+	}
+	for (size_t i = 0; from && i < from->object.status.n_claims; i++) {
+		const struct claim *c = &from->object.status.claims[i].claim;
+
+		uid_set_remove(&s->uids, slice_of(c->key));
+		uid_set_remove(&s->names, full_name(c->namespace, c->name, text));
+	}
 }
 
 bool servers_put(struct servers *s, struct held *h)

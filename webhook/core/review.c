@@ -312,7 +312,10 @@ void answer_refuse(struct answer *ans, const struct err *err, struct arena *a)
 	const char *reason = err->reason[0] ? arena_strdup(a, slice_of(err->reason)) : NULL;
 
 	ans->allowed = false;
-	ans->code = err->code == ERR_INVALID ? 422 : 403;
+	/* what the API server says of a name that is taken: who creates with generateName tries another by this code and reason */
+	ans->code = err->code == ERR_INVALID                    ? 422
+		    : strcmp(err->reason, "AlreadyExists") == 0 ? 409
+								: 403;
 	ans->reason = reason ? reason : err->code == ERR_INVALID ? "Invalid" : "Forbidden";
 	ans->message = text ? slice_of(text) : SLICE("refused; no memory was left to say why");
 	ans->patch = (struct slice){0};

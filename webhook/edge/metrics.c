@@ -11,8 +11,8 @@ static const char *const results[] = {
 	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
 static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT", "none", NULL};
 /* Of refusals; docs/operating.md says what each means. The last one stands for all others. */
-static const char *const reasons[] = {"ApiServerAway", "ContainerCollision", "EnvCollision",
-	"Forbidden", "GpuWithoutPlan", "ImageNotSet", "Invalid", "MountCollision",
+static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "ContainerCollision",
+	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "Invalid", "MountCollision",
 	"NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged",
 	"PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged",
 	"SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers",
