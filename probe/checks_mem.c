@@ -64,8 +64,10 @@ struct sweep {
 	struct chunk *chunks;
 	size_t n;
 	uint64_t bytes;
-	struct kernel_findings *found; /* on the GPU */
+	void *found, *tried; /* findings on the GPU: of the passes, of the trial */
 	struct work work;
+	uint64_t trial_cells; /* that gp_check had to find wrong, and what it found */
+	struct kernel_findings trial;
 };
 
 /* What can be had and what is to be had are counted in pages alike. */
@@ -167,6 +169,24 @@ static bool make_pass(struct sweep *s, unsigned pass)
 	return finish(s->w, s->r);
 }
 
+/* Does gp_check see what is wrong? It is told to expect the complement of what stands in memory, one tile for each multiprocessor. */
+static bool try_check(struct sweep *s)
+{
+	struct chunk *c = &s->chunks[0];
+	uint64_t tiles = (uint64_t)s->work.blocks / BLOCKS_PER_SM * KERNEL_TILE;
+	struct kernel_cell wrong = march_background(march[MARCH_ELEMENTS - 1].next);
+	uint32_t none = 0;
+	uint64_t seed = s->w->seed;
+	void *args[] = {&c->at, &c->first, &s->trial_cells, &seed, &wrong.lo, &wrong.hi, &none,
+		&none, &none, &wrong.lo, &wrong.hi, &s->tried, &s->work.at};
+
+	wrong = (struct kernel_cell){~wrong.lo, ~wrong.hi};
+	s->trial_cells = c->cells < tiles ? c->cells : tiles;
+	work_add(&s->work, s->trial_cells, 0);
+	return launch(s->w, s->r, "gp_check", s->work.blocks, args) && finish(s->w, s->r) &&
+	       read_findings(s->w, s->r, s->tried, &s->trial);
+}
+
 /* For tests on real GPUs: a bit in the middle of the last chunk flips. */
 static bool plant(struct sweep *s)
 {
@@ -210,6 +230,12 @@ static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 			wrong, r->n_memory ? r->memory[0].offset : 0);
 	} else if (!work_complete(&s->work, r, "gp_fill and gp_check")) {
 		r->errors = -1; /* what was not read was not found wrong */
+	} else if (whole && !evidence_all_wrong(&s->trial, s->trial_cells)) {
+		check_fail(r, CODE_WORK_MISSING,
+			"gp_check had %" PRIu64 " cells to find wrong and told of %" PRIu64
+			": it does not see or count what is wrong",
+			s->trial_cells, s->trial.wrong_cells);
+		r->errors = -1;
 	} else if (!whole) {
 		check_error(r, CODE_INTERRUPTED, "ended before all was checked");
 	} else if (s->bytes < least) {
@@ -244,7 +270,7 @@ static bool sweep_all(struct sweep *s)
 		if (pass < MARCH_ELEMENTS && w->stopped(w->arg))
 			return true;
 	}
-	return true;
+	return try_check(s);
 }
 
 /* Everything is given back, unless the context is lost anyway. */
@@ -255,6 +281,8 @@ static void release(struct sweep *s)
 			(void)s->w->rt->mem_free(s->chunks[i].at);
 		if (s->found)
 			(void)s->w->rt->mem_free(s->found);
+		if (s->tried)
+			(void)s->w->rt->mem_free(s->tried);
 	}
 	work_release(s->w, s->r, &s->work);
 	free(s->chunks);
@@ -265,25 +293,20 @@ bool check_mem_pattern(struct check_world *w, struct check_result *r)
 	struct sweep s = {.w = w, .r = r, .chunks = calloc(CHUNKS_MAX, sizeof(struct chunk))};
 	uint64_t wanted = whole_pages(share_of_memory(w)),
 		 least = whole_pages(least_bytes(w, wanted));
-	void *found = NULL;
 
 	if (!s.chunks) {
 		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
 		return true;
 	}
 	w->within(w->arg, SMALL_STEP_S + (double)wanted / SLOWEST_RATE);
-	if (cuda_ok(w, r, w->rt->mem_alloc(&found, sizeof(*s.found)), "cudaMalloc")) {
-		s.found = found;
-		if (cuda_ok(w, r, w->rt->mem_set(found, 0, sizeof(*s.found), w->stream),
-			    "cudaMemsetAsync") &&
-			work_init(w, r, &s.work) && take_memory(&s, wanted)) {
-			if (s.n == 0)
-				check_error(r, CODE_OUT_OF_MEMORY,
-					"no memory could be allocated, %" PRId64 " bytes are free",
-					w->gpu->memory_free_bytes);
-			else if (sweep_all(&s))
-				(void)judge(&s, wanted, least, !w->stopped(w->arg));
-		}
+	if (begin_findings(w, r, &s.found) && begin_findings(w, r, &s.tried) &&
+		work_init(w, r, &s.work) && take_memory(&s, wanted)) {
+		if (s.n == 0)
+			check_error(r, CODE_OUT_OF_MEMORY,
+				"no memory could be allocated, %" PRId64 " bytes are free",
+				w->gpu->memory_free_bytes);
+		else if (sweep_all(&s))
+			(void)judge(&s, wanted, least, !w->stopped(w->arg));
 	}
 	release(&s);
 	return cuda_usable(r);

@@ -35,6 +35,15 @@ uint64_t evidence_wrong_cells(const struct kernel_findings *f)
 	return most == 0 && (f->bits_0_to_1 | f->bits_1_to_0) != 0 ? 1 : evidence_count(most);
 }
 
+bool evidence_all_wrong(const struct kernel_findings *f, uint64_t cells)
+{
+	uint64_t records = cells < KERNEL_MISMATCHES_MAX ? cells : KERNEL_MISMATCHES_MAX;
+
+	return f->wrong_cells == cells && f->kept == (uint32_t)cells &&
+	       evidence_records(f) == records &&
+	       f->bits_0_to_1 + f->bits_1_to_0 == cells * sizeof(struct kernel_cell) * 8;
+}
+
 uint64_t evidence_share(uint64_t cells, uint32_t blocks, uint32_t block, uint32_t shift)
 {
 	uint64_t tiles = cells / KERNEL_TILE, rest = cells % KERNEL_TILE;

@@ -20,6 +20,9 @@ uint64_t evidence_wrong_cells(const struct kernel_findings *f);
 /* How many of f's records are to be looked at: those that are counted, and those that are there. */
 unsigned evidence_records(const struct kernel_findings *f);
 
+/* Do all parts of the findings tell that this many cells were wrong in every bit? */
+bool evidence_all_wrong(const struct kernel_findings *f, uint64_t cells);
+
 /* Cells of a block's share: of a memory kernel over `cells` cells in `blocks` blocks with this shift. */
 uint64_t evidence_share(uint64_t cells, uint32_t blocks, uint32_t block, uint32_t shift);
 

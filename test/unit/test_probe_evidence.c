@@ -39,6 +39,32 @@ TEST(any_part_of_the_findings_counts)
 	assert_true(evidence_wrong_cells(&f) > 0);
 }
 
+TEST(who_is_to_find_all_must_tell_of_all)
+{
+	struct kernel_findings all = {.wrong_cells = 4096, .bits_0_to_1 = 300000, .kept = 4096}, f;
+
+	all.bits_1_to_0 = 4096 * 128 - all.bits_0_to_1;
+	assert_true(evidence_all_wrong(&all, 4096));
+	f = all;
+	f.wrong_cells--;
+	assert_false(evidence_all_wrong(&f, 4096));
+	f = all;
+	f.kept++;
+	assert_false(evidence_all_wrong(&f, 4096));
+	f = all;
+	f.bits_1_to_0--;
+	assert_false(evidence_all_wrong(&f, 4096));
+	f = all;
+	f.bits_0_to_1++;
+	assert_false(evidence_all_wrong(&f, 4096));
+	assert_false(evidence_all_wrong(&all, 4095));
+	/* few enough for records, and one more is there */
+	f = (struct kernel_findings){.wrong_cells = 2, .bits_0_to_1 = 256, .kept = 2};
+	assert_true(evidence_all_wrong(&f, 2));
+	f.mismatch[2].got.lo = 1;
+	assert_false(evidence_all_wrong(&f, 2));
+}
+
 /* Garbage, too, is a result that the parent can read: else the GPU's fault would look like one of the worker. */
 TEST(whatever_is_left_can_be_told)
 {
@@ -211,7 +237,7 @@ TEST(another_multiprocessor_checks)
 	assert_int_equal(march_shift(3, -1), 0);
 }
 
-TESTS(any_part_of_the_findings_counts, whatever_is_left_can_be_told,
-	shares_are_those_of_the_kernels, each_block_must_have_done_all,
-	each_block_must_have_read_all, sample_reaches_every_lane, backgrounds_tell_all_bits_apart,
-	march_is_whole, another_multiprocessor_checks)
+TESTS(any_part_of_the_findings_counts, who_is_to_find_all_must_tell_of_all,
+	whatever_is_left_can_be_told, shares_are_those_of_the_kernels,
+	each_block_must_have_done_all, each_block_must_have_read_all, sample_reaches_every_lane,
+	backgrounds_tell_all_bits_apart, march_is_whole, another_multiprocessor_checks)
