@@ -252,6 +252,9 @@ TEST(test_join)
 		{"a:", "::", ":b", "a::::b"},
 		{"a", "aab", "aaabaabc", "aaabaaabc"},
 		{"a:", "", ":b", "a::b"},
+		{"a", "", "b", "ab"},
+		{"", "", "b", "b"},
+		{"a", "", "", "a"},
 	};
 	struct arena a;
 

@@ -301,6 +301,39 @@ TEST(test_hash)
 	}
 }
 
+/* A client's value that stands nowhere but in the launcher's words. */
+TEST(test_hash_of_a_clients_value)
+{
+#define CLIENT(value)                                                                              \
+	HEAD "  kind: wrap\n  argv: [\"{client.binary}\"]\n  clients:\n"                           \
+	     "    - {os: a, version: \"1\", values: {binary: " value "}}\n"
+	struct profile p;
+	uint64_t hash;
+
+	must_load(CLIENT("/a/tool"), &p);
+	hash = p.hash;
+	must_load(CLIENT("/b/tool"), &p);
+	assert_true(p.hash != hash);
+#undef CLIENT
+}
+
+#define SECRET(name, key) WRAP "  env: [{name: A, secret: {name: " name ", key: " key "}}]\n"
+#define TEN(s) s s s s s s s s s s
+
+/* A Secret's name and its keys are of 253 characters at most. */
+TEST(test_longest_names)
+{
+#define LONGEST TEN(TEN("ab")) TEN("abcde") "abc"
+	static const char longest[] = SECRET(LONGEST, LONGEST);
+	static const char *const longer[] = {SECRET(LONGEST "d", "k"), SECRET("n", LONGEST "d")};
+	struct err err = {0};
+	struct profile p;
+
+	must_load(longest, &p);
+	for (size_t i = 0; i < COUNT(longer); i++)
+		assert_int_equal(load(longer[i], &p, &err), ERR_INVALID);
+}
+
 /* Each text, the line that the message must name, and a part of what it must say. */
 static const struct {
 	const char *text;
@@ -437,6 +470,8 @@ static const struct {
 	{WRAP "  volumes: [{name: a}, {name: a}]\n", 7, "found \"a\" twice"},
 	{WRAP "  volumes: [{name: a, x: .inf}]\n", 7, ""},
 	{WRAP "  volumes: [{name: a, secret: {secretName: 5}}]\n", 7, "expected a string"},
+	{WRAP "  volumes: [{name: a, projected: {sources: [{secret: {name: [b]}}]}}]\n", 7,
+		"expected"},
 	{WRAP "  volumeMounts: [{name: a, mountPath: /a}]\n", 7, "one of this file's volumes"},
 	{WRAP "  volumes: [{name: a}]\n  volumeMounts: [{name: a}]\n", 8, "mountPath"},
 	{WRAP "  volumes: [{name: a}]\n  volumeMounts: [{name: a, mountPath: a}]\n", 8,
@@ -587,5 +622,5 @@ TEST(test_examples)
 	}
 }
 
-TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_hash, test_wrong, test_too_many,
-	test_out_of_memory, test_examples)
+TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_hash, test_hash_of_a_clients_value,
+	test_longest_names, test_wrong, test_too_many, test_out_of_memory, test_examples)

@@ -288,6 +288,7 @@ TEST(test_updates)
 #define COMMAND "/spec/containers/0/command"
 #define ARGS "/spec/containers/0/args"
 #define SET(path, value) "{'op':'replace','path':'" path "','value':" value "}"
+#define GONE(path) "{'op':'replace','path':'" path "','value':null}"
 #define FRONT                                                                                      \
 	"{'op':'add','path':'" COMMAND "/0','value':'T=1'},{'op':'add','path':'" COMMAND           \
 	"/0','value':'/bin/env'}"
@@ -319,6 +320,16 @@ static const struct {
 		SET(COMMAND, "['python','t.py']"), false},
 	{SET(COMMAND, "['a','b','c','/usr/bin/bitfusion']"), SET(COMMAND, "['python','t.py']"),
 		false},
+	{SET(COMMAND, "['/bin/env','a']") "," SET(ARGS, "['b']"),
+		SET(COMMAND, "[]") "," SET(ARGS, "[]"), false},
+	/* no command at all, or none that can be read */
+	{FRONT, GONE(COMMAND), false},
+	{FRONT, GONE(COMMAND) "," GONE(ARGS), false},
+	{FRONT, SET(COMMAND, "null"), false},
+	{FRONT, SET(COMMAND, "'python'"), false},
+	{MOVED, GONE(COMMAND), false},
+	{GONE(COMMAND), SET(COMMAND, "['python','t.py']"), false},
+	{GONE(COMMAND) "," GONE(ARGS), SET(COMMAND, "[]"), false},
 };
 
 TEST(test_updates_of_wrapped)

@@ -38,6 +38,11 @@ static const struct row rows[] = {
 		NULL, NULL, false, "b/gpu-0=8000 b/gpu-1=8000"},
 	{"over several servers when none holds all", "a t4:8000; b t4:8000 t4:8000; c t4:8000",
 		"app a 3 100%", NULL, NULL, false, "a/gpu-0=8000 b/gpu-0=8000 b/gpu-1=8000"},
+	{"as few servers as can be: the widest first",
+		"a t4:8000; b t4:8000; c t4:8000 t4:8000 t4:8000 t4:8000; d t4:8000 t4:8000 "
+		"t4:8000 t4:8000",
+		"app a 6 100%", NULL, NULL, false,
+		"c/gpu-0=8000 c/gpu-1=8000 c/gpu-2=8000 c/gpu-3=8000 d/gpu-0=8000 d/gpu-1=8000"},
 	{"percent rounds down: 3 x 33 % and 1 %", "a t4:1/0",
 		"app a 1 33%; app b 1 33%; app c 1 33%; app d 1 1%", NULL, NULL, false,
 		"a/gpu-0=1"},

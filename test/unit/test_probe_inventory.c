@@ -75,6 +75,13 @@ TEST(refuses)
 		{ANSWER("ready", "1", GPU("", "true", "")), ERR_INVALID, "/gpus/0/uuid"},
 		{ANSWER("ready", "1", GPU("a", "1", "")), ERR_INVALID, "/gpus/0/fit"},
 		{ANSWER("ready", "1", GPU("a", "true", "1")), ERR_INVALID, "/gpus/0/reasons"},
+		{ANSWER("ready", "1",
+			 "{\"uuid\":\"a\",\"name\":\"x\",\"memory_total_bytes\":1,\"fit\":true,"
+			 "\"reasons\":\"hot\"}"),
+			ERR_INVALID, "/gpus/0/reasons"},
+		{ANSWER("ready", "1",
+			 "{\"uuid\":\"a\",\"name\":\"x\",\"memory_total_bytes\":1,\"fit\":true}"),
+			ERR_INVALID, "/gpus/0/reasons"},
 		{ANSWER("ready", "1", GPU("a", "true", "") "," GPU("a", "true", "")), ERR_INVALID,
 			"/gpus/1/uuid"},
 		{ANSWER("ready", "1",
@@ -121,22 +128,32 @@ TEST(a_trouble)
 	server_fixture_release(&f);
 }
 
+/* As many as a server may have are read, one more is refused. */
 TEST(too_many_gpus)
 {
-	struct server_fixture f;
-	struct probe_inventory inv;
-	struct buf text;
+	for (int more = 0; more <= 1; more++) {
+		struct server_fixture f;
+		struct probe_inventory inv;
+		struct buf text;
 
-	server_fixture_init(&f);
-	buf_init(&text, 1 << 20);
-	buf_str(&text, "{\"schema\":\"gpuprobe.inventory/1\",\"age_s\":0,\"stale_after_s\":30,"
-		       "\"state\":\"ready\",\"gpus\":[");
-	for (int i = 0; i <= SERVER_GPUS_MAX; i++)
-		buf_str(&text, i ? ",{}" : "{}");
-	buf_str(&text, "]}");
-	assert_int_equal(read_answer(text.data, &f.arena, &inv, &f.err), ERR_TOOBIG);
-	buf_release(&text);
-	server_fixture_release(&f);
+		server_fixture_init(&f);
+		buf_init(&text, 1 << 20);
+		buf_str(&text,
+			"{\"schema\":\"gpuprobe.inventory/1\",\"age_s\":0,\"stale_after_s\":30,"
+			"\"state\":\"ready\",\"gpus\":[");
+		for (int i = 0; i < SERVER_GPUS_MAX + more; i++)
+			buf_fmt(&text,
+				"%s{\"uuid\":\"g%d\",\"name\":\"x\",\"memory_total_bytes\":1,"
+				"\"fit\":true,"
+				"\"reasons\":[]}",
+				i ? "," : "", i);
+		buf_str(&text, "]}");
+		assert_int_equal(
+			read_answer(text.data, &f.arena, &inv, &f.err), more ? ERR_TOOBIG : 0);
+		assert_true(more || inv.n_gpus == SERVER_GPUS_MAX);
+		buf_release(&text);
+		server_fixture_release(&f);
+	}
 }
 
 TEST(knows_when_it_is_old)

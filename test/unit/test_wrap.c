@@ -284,6 +284,22 @@ static const struct {
 	{"{'command':['sh','-c','echo bitfusion']}", 0, COMMAND_WRAPPED, NULL},
 	{"{'command':['python /opt/bitfusion']}", 0, COMMAND_SHELL, NULL},
 	{"{'command':['python','bitfusion']}", 0, COMMAND_WRAPPED, NULL},
+	/* a shell with nothing to do */
+	{"{'command':['sh','-c','']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','-c',' \\t']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','-c','exec']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','-c']}", 0, COMMAND_WRAPPED, NULL},
+	/* quotes around the launcher's words, and what is no pair of them */
+	{"{'command':['sh','-c','\\\"bitfusion\\\" run -n 1 -p 0.5 x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['sh','-c','\\\"/opt/bitfusion\\\" run -n \\\"1\\\" -p 0.5 x']}", 0,
+		COMMAND_OWN, NULL},
+	{"{'command':['sh','-c','\\\"bitfusion run']}", 0, COMMAND_WRAPPED, NULL},
+	/* An option that is not known takes the next word along, one of one letter too, unless it is an option. */
+	{"{'command':['bitfusion','run','--foo','5','-n','1','-p','0.5','x']}", 0, COMMAND_OWN,
+		NULL},
+	{"{'command':['bitfusion','run','--foo','-n','1','-p','0.5','x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bitfusion','run','--foo','5','-n','2','-p','0.5','x']}", ERR_INVALID, 0,
+		NULL},
 };
 
 TEST(test_modes)

@@ -170,16 +170,6 @@ static bool same_path(struct slice a, struct slice b)
 	return slice_eq(a, b);
 }
 
-static bool planned_mount(const struct plan *before, struct slice container, struct slice path)
-{
-	const struct plan_container *c = before ? plan_container(before, container) : NULL;
-
-	for (size_t i = 0; c && i < c->n_mounts; i++)
-		if (slice_eq(c->mounts[i], path))
-			return true;
-	return false;
-}
-
 /* Where the container's own mounts or devices stand. */
 struct places {
 	const char *array;
@@ -202,16 +192,13 @@ static int read_places(struct injection *in, const struct json_node *list, const
 	return 0;
 }
 
-/* Does an element of the user's stand at this place? Our own from an earlier call is no collision: *ret_ours. */
-static int check_place(struct injection *in, const struct pod_container *c,
-	const struct places *theirs, struct slice path, bool *ret_ours, struct err *err)
+/* Refuse where an element of the user's stands at this place. */
+static int check_place(
+	struct injection *in, const struct places *theirs, struct slice path, struct err *err)
 {
 	for (size_t i = 0; i < theirs->n; i++) {
 		if (!theirs->path[i].at || !same_path(theirs->path[i], path))
 			continue;
-		*ret_ours = planned_mount(in->before, c->name, path);
-		if (*ret_ours)
-			return 0;
 		err_reason(err, ERR_REFUSED, "MountCollision",
 			"the container has something of its own at %.*s, where the "
 			"launcher \"%.*s\" has to mount its "
@@ -244,14 +231,12 @@ static int inject_mounts(struct injection *in, const struct pod_container *c,
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct profile_mount *m = &in->profile->mounts[i];
-		bool ours = false;
 
-		if (check_place(in, c, &mounted, m->path, &ours, err) < 0 ||
-			check_place(in, c, &attached, m->path, &ours, err) < 0)
+		if (check_place(in, &mounted, m->path, err) < 0 ||
+			check_place(in, &attached, m->path, err) < 0)
 			return err->code;
 		pc->mounts[pc->n_mounts++] = m->path;
-		if (!ours)
-			patch_add(in->patch, path, SLICE("-"), m->json);
+		patch_add(in->patch, path, SLICE("-"), m->json);
 	}
 	return 0;
 }
