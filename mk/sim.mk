@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulator: the product's own objects, linked with threads, clocks and random numbers that follow a seed (test/sim/README.md).
 
-.PHONY: sim sim-test sim-program
+.PHONY: sim sim-test sim-mutants sim-program
 
 SEEDS ?=
 SEED ?=
@@ -16,9 +16,12 @@ comma := ,
 # It jumps from one stack to another, which fortified longjmp takes for a mistake.
 $(BUILD)/test/sim/sim_sched.o: TEST_CFLAGS += -U_FORTIFY_SOURCE
 
+SIM_LINK = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(SIM_WRAP:%=-Wl$(comma)--wrap=%) -o $(SIM) $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o \
+	$(LIB) $(LIBS) $(CMOCKA_LIBS)
+
 $(SIM): $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o $(LIB)
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(SIM_WRAP:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS) $(CMOCKA_LIBS)
+	$Q$(SIM_LINK)
 
 sim-program: $(SIM) ; @:
 
@@ -37,5 +40,12 @@ sim-test:
 	@tools/setup build test
 	$(SUB) sim-program
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),30)
+
+# Every rule's mutant, and faults of the past: each must be found. WRITE=1 rewrites the table of docs/simulation.md.
+sim-mutants:
+	@tools/setup build test
+	$(SUB) sim-program
+	@SEEDS=$(SEEDS) JOBS=$(JOBS) T='$T' WRITE=$(if $(WRITE),docs/simulation.md) test/sim/mutate $(BUILD) \
+		$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -- $(SIM_LINK)
 
 -include $(wildcard $(BUILD)/test/sim/*.d)

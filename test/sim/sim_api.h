@@ -83,7 +83,8 @@ struct weather {
 };
 extern struct weather weather;
 
-/* The way between this replica and the API server: 0 open, 1 refused, 2 silent. */
+/* The way between this replica and the API server: 0 open, 1 refused, 2 silent, 3 a proxy answers 404 to
+ * everything. */
 extern int way[REPLICAS_MAX + 1];
 
 #endif

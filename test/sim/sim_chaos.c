@@ -26,10 +26,12 @@ static cJSON *server_doc(unsigned gpus, unsigned gb)
 {
 	char text[300];
 
+	/* Some were written by a later version (R11). */
 	(void)snprintf(text, sizeof(text),
 		"{\"spec\":{\"address\":\"10.0.0.1:56001\",\"gpus\":[{\"model\":\"Tesla "
-		"V100\",\"memory\":\"%uG\",\"count\":%u}]}}",
-		gb, gpus);
+		"V100\",\"memory\":\"%uG\",\"count\":%u}]}%s}",
+		gb, gpus,
+		sim_chance(300000) ? ",\"status\":{\"version\":2,\"future\":{\"a\":[1]}}" : "");
 	return cJSON_Parse(text);
 }
 
@@ -39,7 +41,7 @@ static void make_server(int i)
 
 	(void)snprintf(name, sizeof(name), "gpu-%02d", i);
 	if (!store_find(SERVERS, "", name))
-		(void)store_add(SERVERS, "", name, NULL, server_doc(1 + (unsigned)sim_below(3), 16),
+		(void)store_add(SERVERS, "", name, NULL, server_doc(1 + (unsigned)sim_below(4), 16),
 			"admin");
 }
 
@@ -135,8 +137,11 @@ static void one_replica(int owner)
 	} else if (sim_chance(odds.freeze)) {
 		stand_still(owner);
 	} else if (way[owner] == 0 && sim_chance(odds.partition)) {
-		way[owner] = 1 + (int)sim_below(2);
-		sim_trace(23, "the way of r%d is %s", owner, way[owner] == 1 ? "closed" : "silent");
+		way[owner] = 1 + (int)sim_below(3);
+		sim_trace(23, "the way of r%d is %s", owner,
+			way[owner] == 1   ? "closed"
+			: way[owner] == 2 ? "silent"
+					  : "a proxy without backends");
 		sim_spawn(WORLD, "way", open_way, (void *)(intptr_t)owner);
 	} else if (sim_chance(odds.clock)) {
 		sim_clock(
@@ -224,11 +229,11 @@ void chaos_draw(void)
 		.quota = upto(400000),
 		.lost_create = upto(200000),
 		.late = sim_chance(100000) ? 100000 : 0,
-		.twice = upto(300000),
+		.twice = upto(500000),
 		.clash = upto(300000),
 		.force = upto(500000),
 		.names = 2 + (unsigned)sim_below(8),
-		.every_us = SECOND / 2 << sim_below(5),
+		.every_us = SECOND << sim_below(5),
 		.life_us = 3 * SECOND << sim_below(5)};
 	odds.kill = upto(200000);
 	odds.trap = upto(500000);

@@ -119,6 +119,11 @@ static void serve(void *arg)
 		sim_sleep(SECOND);
 	if (way[c->r.owner] == 1)
 		c->cut = true;
+	if (way[c->r.owner] == 3) {
+		answer(c, 404, "404 page not found\n");
+		finish(c);
+		return;
+	}
 	if (c->cut || fails_before(c)) {
 		finish(c);
 		return;
@@ -254,20 +259,20 @@ static int watch(const char *path, enum kind kind, const struct http_stream *to,
 	struct event_log *l = &store.log[kind];
 	uint64_t version = parameter(path, "resourceVersion=");
 	int64_t end = sim_now() + (int64_t)(parameter(path, "timeoutSeconds=") + 1) * SECOND;
-	int64_t lag = sim_chance(300000) ? (int64_t)sim_below((uint64_t)weather.lag_us + 1) : 0;
+	int64_t lag = sim_chance(500000) ? (int64_t)sim_below((uint64_t)weather.lag_us + 1) : 0;
 	int64_t told = sim_now();
 	int owner = sim_owner();
 
 	if (!to->head(to->ctx, 200))
 		return 0;
 	if (version < l->compacted) {
-		(void)hand_over(
-			to, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
-			    "\"reason\":\"Expired\",\"message\":\"too old resource version\"}}\n");
+		(void)hand_over(to,
+			"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
+			"\"reason\":\"Expired\",\"message\":\"too old resource version\"}}\n");
 		return 0;
 	}
 	while (sim_now() < end) {
-		if (way[owner] == 1 || sim_chance(weather.cut_watch))
+		if (way[owner] == 1 || way[owner] == 3 || sim_chance(weather.cut_watch))
 			return err_set(err, ERR_IO, "GET %s: the connection was cut", path);
 		if (way[owner] == 0 && !tell_events(to, l, &version, lag))
 			return 0;

@@ -26,7 +26,8 @@ struct seen_claim {
 };
 
 struct view {
-	bool takes; /* it carries the finalizer, and is not being deleted or drained */
+	bool takes;  /* it carries the finalizer, and is not being deleted or drained */
+	bool future; /* it has a member of a later version's (R11) */
 	int n_gpus, n_claims;
 	struct {
 		char id[16];
@@ -97,6 +98,7 @@ void laws_read(struct object *o)
 	if (!v)
 		o->view = v = malloc(sizeof(*v));
 	v->n_gpus = v->n_claims = 0;
+	v->future = store_at(status, "future", NULL) != NULL;
 	v->takes = !o->deleting &&
 		   cJSON_GetArraySize(store_at(o->doc, "metadata", "finalizers")) > 0 &&
 		   !cJSON_IsTrue(store_at(o->doc, "spec", "drain"));
@@ -362,6 +364,9 @@ static void check_claims(const struct object *o, const char *who)
 
 void laws_after_write(struct object *o, const char *who)
 {
+	if (before.future && !view_of(o)->future)
+		sim_fail("skew", "%s wrote the status of %s without a member that it does not know",
+			who, o->name);
 	check_sums(o, who);
 	check_claims(o, who);
 	check_promises(who, "wrote");

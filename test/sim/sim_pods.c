@@ -108,6 +108,7 @@ static void ask_beside(void *arg)
 {
 	struct twin *t = arg;
 
+	sim_sleep((int64_t)sim_below(1u << sim_below(22)));
 	t->said = ask(t->a);
 	t->done = true;
 	sim_wake(t);

@@ -49,6 +49,8 @@ struct shape shapes[] = {
 	{"two", 2, 100, NULL},
 	{"pair", 2, 50, NULL},
 	{"three", 3, 40, NULL},
+	{"four", 4, 20, NULL},
+	{"five", 5, 30, NULL},
 };
 const int n_shapes = sizeof(shapes) / sizeof(shapes[0]);
 
