@@ -235,6 +235,12 @@ void chaos_draw(void)
 		.names = 2 + (unsigned)sim_below(8),
 		.every_us = SECOND << sim_below(5),
 		.life_us = 3 * SECOND << sim_below(5)};
+	/* In some, most uids are reviewed by two replicas, which hear late of each other. */
+	if (sim_chance(150000)) {
+		habits.twice = 700000;
+		weather.lag_us = 20 * SECOND;
+		replicas = 2 + (int)sim_below(2);
+	}
 	odds.kill = upto(200000);
 	odds.trap = upto(500000);
 	odds.stop = upto(200000);
