@@ -178,8 +178,8 @@ bool fill_cells(struct check_world *w, struct check_result *r, void *at, uint64_
 	uint64_t seed, struct work *k)
 {
 	uint64_t first = 0, lo = 0, hi = 0;
-	uint32_t shift = 0, down = 0;
-	void *args[] = {&at, &first, &cells, &seed, &lo, &hi, &shift, &down, &k->at};
+	uint32_t shift = 0;
+	void *args[] = {&at, &first, &cells, &seed, &lo, &hi, &shift, &k->at};
 
 	work_add(k, cells, shift);
 	return launch(w, r, "gp_fill", k->blocks, args) && finish(w, r);

@@ -148,8 +148,8 @@ static bool launch_pass(struct sweep *s, struct chunk *c, unsigned pass)
 	uint32_t shift = march_shift(pass, s->w->gpu->sm_count), rewrite = e->rewrite,
 		 down = pass && e->down;
 	uint64_t seed = s->w->seed;
-	void *fill[] = {&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &down,
-		&s->work.at};
+	void *fill[] = {
+		&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &s->work.at};
 	void *check[] = {&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &down,
 		&rewrite, &next.lo, &next.hi, &s->found, &s->work.at};
 

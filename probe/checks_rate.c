@@ -65,10 +65,10 @@ static bool start_memory(struct check_world *w, struct check_result *r, void *ar
 {
 	struct stream_run *run = arg;
 	uint64_t first = 0, seed = w->seed, flip = 0;
-	uint32_t way = 0;
+	uint32_t shift = 0;
 	void *read_args[] = {&run->from, &run->cells, &run->work.at};
 	void *write_args[] = {
-		&run->to, &first, &run->cells, &seed, &flip, &flip, &way, &way, &run->work.at};
+		&run->to, &first, &run->cells, &seed, &flip, &flip, &shift, &run->work.at};
 	void *copy_args[] = {&run->to, &run->from, &run->cells, &run->work.at};
 
 	work_add(&run->work, run->cells, 0);

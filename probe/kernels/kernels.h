@@ -54,15 +54,14 @@ struct kernel_chain {
 };
 
 /*
- * The kernels that go through `cells` cells do so tile by tile: block b takes the tiles t with t mod blocks = (b + shift) mod blocks;
- * down: the last cell comes first. Each leaves in work[b] what it did.
+ * The kernels that go through `cells` cells do so tile by tile: block b takes the tiles t with t mod blocks = (b + shift) mod blocks.
+ * Each leaves in work[b] what it did.
  *
- * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, uint32_t down,
- *         kernel_work *work)
+ * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, kernel_work *work)
  *     Write pattern_cell(first + i, seed) ^ {lo, hi} to at[i] for i < cells.
  * gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, uint32_t down,
  *          uint32_t rewrite, uint64_t next_lo, uint64_t next_hi, kernel_findings *out, kernel_work *work)
- *     Compare the same. rewrite 1: then write the pattern ^ {next_lo, next_hi}; 2: and read it again at once and compare, too. A wrong
+ *     Compare the same; down: the last cell comes first. rewrite 1: then write the pattern ^ {next_lo, next_hi}; 2: and read it again at once and compare, too. A wrong
  *     cell is read once more through a volatile access.
  * gp_read(const kernel_cell *at, uint64_t cells, kernel_work *work)                       as fast as it can
  * gp_copy(kernel_cell *to, const kernel_cell *from, uint64_t cells, kernel_work *work)    without shift, as gp_read

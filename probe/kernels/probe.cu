@@ -96,9 +96,8 @@ static __device__ __forceinline__ struct kernel_cell pattern_of(uint64_t cell, u
 }
 
 KERNEL gp_fill(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift,
-	uint32_t down, struct kernel_work *work)
+	struct kernel_work *work)
 {
-	struct way way = {cells - 1, down != 0};
 	uint32_t done = 0;
 
 	for (uint64_t base = shifted_block(shift) * TILE; base < cells; base += gridDim.x * TILE) {
@@ -107,10 +106,9 @@ KERNEL gp_fill(struct kernel_cell *at, uint64_t first, uint64_t cells, uint64_t 
 			uint64_t i = base + j * KERNEL_THREADS + threadIdx.x;
 
 			if (i < cells) {
-				uint64_t cell = way.cell(i);
-				struct kernel_cell c = pattern_of(first + cell, seed, lo, hi);
+				struct kernel_cell c = pattern_of(first + i, seed, lo, hi);
 
-				store(at + cell, c.lo, c.hi);
+				store(at + i, c.lo, c.hi);
 				done++;
 			}
 		}

@@ -199,7 +199,7 @@ static void fill(struct fake_device *d, unsigned blocks, void **args)
 
 	fake_fill(d, *(void **)args[0], *(uint64_t *)args[1], cells, *(uint64_t *)args[3],
 		flip_of(args + 4));
-	account(d, "gp_fill", *(struct kernel_work **)args[8], blocks, cells, *(uint32_t *)args[6]);
+	account(d, "gp_fill", *(struct kernel_work **)args[7], blocks, cells, *(uint32_t *)args[6]);
 	spend(d, SPEED_FILL, (double)cells * sizeof(struct kernel_cell));
 }
 

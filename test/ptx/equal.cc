@@ -134,11 +134,10 @@ struct Piece {
 	}
 	void fill()
 	{
-		uint32_t shift = (uint32_t)numbers() % 50, down = numbers() & 1;
+		uint32_t shift = (uint32_t)numbers() % 50;
 
 		work.clear();
-		run("gp_fill", blocks, at.at, first, cells, seed, invert, invert, shift, down,
-			work.at);
+		run("gp_fill", blocks, at.at, first, cells, seed, invert, invert, shift, work.at);
 		did_all("gp_fill", shift);
 	}
 	// What stands there is ^ inverted; what is written then, ^ the inverse of that.
@@ -330,8 +329,8 @@ static void shared_memory()
 		run("gp_smem", blocks, rounds, seed, found.at, sm.at, work.at);
 		expect(f.wrong_cells == 0 && f.kept == 0, "gp_smem: wrong cells where none is");
 		for (unsigned b = 0; b < blocks; b++)
-			expect(work[b].cells == 2 * rounds * cells, "gp_smem: block %u compared %" PRIu64,
-				b, work[b].cells);
+			expect(work[b].cells == 2 * rounds * cells,
+				"gp_smem: block %u compared %" PRIu64, b, work[b].cells);
 		for (unsigned b = 0; b < blocks && m.schedule == 0; b++)
 			expect(sm[b] == b % (unsigned)m.sms, "gp_smem: multiprocessor of block %u",
 				b);
@@ -415,6 +414,23 @@ static void one_chain(const Chains &c, unsigned blocks, int n)
 	}
 }
 
+// Every sum of a tensor core is looked at, which takes instructions; not where the rate alone counts.
+static void sums_are_looked_at()
+{
+	Buffer<kernel_chain> out(KERNEL_THREADS / 32);
+	uint64_t insns[2], n = 0;
+
+	for (uint32_t fold : {EXACT_MMA_FOLD_CHECK, EXACT_MMA_FOLD_RATE}) {
+		uint64_t before = counts().insns;
+
+		run("gp_mma16", 1u, EXACT_MMA_FOLD_RATE, fold, uint64_t{1}, 0u, 0u, out.at);
+		insns[n++] = counts().insns - before;
+	}
+	expect(insns[0] > 2 * insns[1],
+		"gp_mma16: %" PRIu64 " instructions for a check, %" PRIu64 " for a rate", insns[0],
+		insns[1]);
+}
+
 static void arithmetic()
 {
 	for (const Chains &c : chains) {
@@ -424,6 +440,8 @@ static void arithmetic()
 			for (int n = 0; n < 4; n++)
 				one_chain(c, blocks, n);
 	}
+	if (module->functions.count("gp_mma16"))
+		sums_are_looked_at();
 }
 
 static void one_file(const char *name)

@@ -60,8 +60,8 @@ static void *zeroed(size_t bytes)
 static void begin_pattern(struct pattern_test *t, uint64_t bytes)
 {
 	uint64_t first = 0, cells = bytes / 16, seed = 7, flip = 0;
-	uint32_t shift = 0, down = 0;
-	void *args[] = {&t->at, &first, &cells, &seed, &flip, &flip, &shift, &down, &t->work};
+	uint32_t shift = 0;
+	void *args[] = {&t->at, &first, &cells, &seed, &flip, &flip, &shift, &t->work};
 
 	t->bytes = bytes;
 	assert_int_equal(rt->mem_alloc(&t->at, bytes), 0);
