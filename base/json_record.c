@@ -148,7 +148,8 @@ static int read_double(
 	/* A delimiter stands behind a number, and a NUL byte behind the text. */
 	double d = json_is(v, JSON_NUMBER) ? strtod(json_raw(r->j, v).at, NULL) : (double)NAN;
 
-	if (!(d >= (double)f->min && d <= (f->max ? (double)f->max : DBL_MAX)))
+	if (!(d >= (f->min == INT64_MIN ? -DBL_MAX : (double)f->min) &&
+		    d <= (f->max ? (double)f->max : DBL_MAX)))
 		return wrong(r, v, f);
 	memcpy(to, &d, sizeof(d));
 	return 0;

@@ -72,7 +72,7 @@ enum check_basis { BASIS_NONE, BASIS_CLOCK, BASIS_PEERS, BASIS_REFERENCE, BASIS_
 struct memory_error {
 	uint64_t offset; /* bytes from the beginning of what was tested */
 	uint64_t expected[2], got[2],
-		again[2]; /* again: read once more: equal to `got` when it was stored so */
+		again[2]; /* again: read once more: equal to `got` when memory, or its cache, holds it so */
 };
 
 /* A chain of exact arithmetic that came out wrong. */
@@ -103,7 +103,7 @@ struct check_result {
 	/* mem.pattern: */
 	int64_t bytes_tested, errors; /* -1 when it did not count */
 	int coverage_percent;         /* of all the GPU's memory; -1 */
-	int beyond_l2; /* 1: more than twice what L2 holds, so memory itself was read; 0; -1 */
+	int beyond_l2; /* 1: twice what L2 holds or more, so memory itself was read; 0; -1 */
 	int64_t bits_0_to_1, bits_1_to_0, pages; /* distinct pages of 64 KiB; -1 */
 	struct memory_error memory[CHECK_RECORDS_MAX];
 	unsigned n_memory;

@@ -24,7 +24,7 @@ static void put_memory(const struct memory_error *e, struct buf *out)
 	put_hex(out, "got", e->got[1], e->got[0], true);
 	put_hex(out, "again", e->again[1], e->again[0], true);
 	put_hex(out, "xor", e->expected[1] ^ e->got[1], e->expected[0] ^ e->got[0], true);
-	/* read once more it was as wrong: it is in the memory, not on the way */
+	/* read once more it was as wrong: memory, or its cache, holds it so */
 	out_bool(out, "stored", e->again[0] == e->got[0] && e->again[1] == e->got[1]);
 	buf_char(out, '}');
 }

@@ -89,7 +89,8 @@ TEST(refuses_what_is_no_job)
 
 /* ---- lines ---- */
 
-static void assert_comes_back(const struct wire_line *line)
+/* A line as its reader has it; it tells the same. */
+static struct wire_line told(const struct wire_line *line)
 {
 	struct wire_line again;
 	struct buf first, second;
@@ -108,6 +109,12 @@ static void assert_comes_back(const struct wire_line *line)
 	assert_true(slice_eq(buf_as_slice(&first), buf_as_slice(&second)));
 	buf_release(&first);
 	buf_release(&second);
+	return again;
+}
+
+static void assert_comes_back(const struct wire_line *line)
+{
+	(void)told(line);
 }
 
 TEST(lines_come_back)
@@ -171,7 +178,20 @@ TEST(gpus_and_checks_come_back)
 	line.check.n_memory = 1;
 	line.check.memory[0] = (struct memory_error){
 		.offset = 1ull << 50, .expected = {1, 2}, .got = {UINT64_MAX, 0}, .again = {3, 4}};
-	assert_comes_back(&line);
+	for (line.check.beyond_l2 = -1; line.check.beyond_l2 <= 1; line.check.beyond_l2++) {
+		struct wire_line again = told(&line);
+
+		assert_int_equal(again.check.beyond_l2, line.check.beyond_l2);
+		assert_true(isnan(again.check.fail_above));
+	}
+	/* a clock that went backwards, by nearly nothing */
+	check_begin(&line.check, CHECK_MEM_READ);
+	line.check.unit = "B/s";
+	line.check.value = -1e300;
+	line.check.fail_above = 4.9e12;
+	check_fail(&line.check, CODE_SLOW, "nothing was measured");
+	assert_true(told(&line).check.value == -1e300);
+	assert_true(told(&line).check.fail_above == 4.9e12);
 	check_begin(&line.check, CHECK_MEM_READ);
 	line.check.value = (double)NAN;
 	check_fail(&line.check, CODE_NOT_A_NUMBER, "no number");
