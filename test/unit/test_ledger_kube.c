@@ -309,6 +309,123 @@ TEST(test_r4_stale_picture_refuses_nobody)
 	assert_int_equal(ledger_lists(&fix), before + 1);
 }
 
+/* ---- R14 ---- */
+
+#define LISTS STORE_SERVERS
+
+/* A review in a thread. */
+struct waiting {
+	pthread_t thread;
+	const char *uid;
+	int ms, rc;
+	int64_t took_ms;
+	char reason[32];
+};
+
+static void *waiting_main(void *arg)
+{
+	struct waiting *r = arg;
+	struct claim_answer answer;
+	struct err e = {0};
+	struct arena a;
+	int64_t began = api_now_ms();
+
+	arena_init(&a, 1u << 26);
+	r->rc = ledger_take_in(
+		&fix.r, &a, r->uid, r->uid, "app c 1 100%", r->ms, false, &answer, &e);
+	r->took_ms = api_now_ms() - began;
+	(void)snprintf(r->reason, sizeof(r->reason), "%s", e.reason);
+	arena_release(&a);
+	return NULL;
+}
+
+static void waiting_begin(struct waiting *r, const char *uid, int ms)
+{
+	*r = (struct waiting){.uid = uid, .ms = ms};
+	assert_int_equal(pthread_create(&r->thread, NULL, waiting_main, r), 0);
+}
+
+static void waiting_end(struct waiting *r)
+{
+	assert_int_equal(pthread_join(r->thread, NULL), 0);
+}
+
+static void begin_full(void)
+{
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("other", "other", "bound", "'a'", WHOLE));
+	ledger_fixture_begin(&fix);
+	api_nap(200);
+}
+
+/* Room that a watch shows is room, however long the list takes that a refusal would rest on. */
+TEST(test_r14_a_yes_needs_no_list)
+{
+	struct waiting r;
+
+	begin_full();
+	kube_store_fault(fix.store, STORE_SLOW, "GET", LISTS, 2500, -1);
+	waiting_begin(&r, "u1", 5000);
+	api_nap(300);
+	ledger_set_claims(&fix, "a", "");
+	waiting_end(&r);
+	assert_int_equal(r.rc, 0);
+	assert_true(r.took_ms < 1500);
+}
+
+/* A list that fails is made again, and all who share it are none the worse. */
+TEST(test_r14_one_500_refuses_nobody)
+{
+	struct waiting r[8];
+	static const char *const uids[] = {"u0", "u1", "u2", "u3", "u4", "u5", "u6", "u7"};
+	int yes = 0;
+
+	begin_full();
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "a", "");
+	kube_store_fault(fix.store, STORE_FAIL, "GET", LISTS, 0, 2);
+	for (size_t i = 0; i < COUNT(r); i++)
+		waiting_begin(&r[i], uids[i], 5000);
+	for (size_t i = 0; i < COUNT(r); i++) {
+		waiting_end(&r[i]);
+		yes += r[i].rc == 0;
+		if (r[i].rc != 0)
+			assert_string_equal(r[i].reason, "NoCapacity");
+	}
+	assert_int_equal(yes, 1);
+}
+
+/* It has a time of its own, not that of the review that was first to want it. */
+TEST(test_r14_a_list_outlives_who_wanted_it)
+{
+	struct waiting first, second;
+
+	begin_full();
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "a", "");
+	kube_store_fault(fix.store, STORE_SLOW, "GET", LISTS, 1000, -1);
+	waiting_begin(&first, "u1", 400);
+	waiting_end(&first);
+	assert_string_equal(first.reason, "ApiServerAway");
+	assert_true(first.took_ms < 800);
+	api_nap(1200);
+	waiting_begin(&second, "u2", 3000);
+	waiting_end(&second);
+	assert_int_equal(second.rc, 0);
+	assert_true(second.took_ms < 800);
+}
+
+/* Who may not list is told at once. */
+TEST(test_r14_a_list_that_is_forbidden)
+{
+	int64_t began;
+
+	begin_full();
+	kube_store_fault(fix.store, STORE_FORBID, "GET", LISTS, 0, -1);
+	began = api_now_ms();
+	ledger_must_refuse(&fix, "u1", "app c 1 100%", "ApiServerAway");
+	assert_true(api_now_ms() - began < 1500);
+}
+
 /* ---- R5, R6 ---- */
 
 TEST(test_r5_pending_is_not_replaced)
@@ -568,6 +685,8 @@ TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
 	test_r3_stopping_takes_back, test_r3_deadline_in_the_middle,
 	test_r3_deadline_while_another_hangs, test_r3_api_server_away, test_r3_write_lands_late,
 	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
+	test_r14_a_yes_needs_no_list, test_r14_one_500_refuses_nobody,
+	test_r14_a_list_outlives_who_wanted_it, test_r14_a_list_that_is_forbidden,
 	test_r5_pending_is_not_replaced, test_r6_bound_is_replaced_when_its_pod_is_gone,
 	test_r6_only_the_api_server_says_that_a_pod_is_gone,
 	test_r6_bound_is_replaced_on_all_its_servers, test_r12_a_name_that_is_taken,

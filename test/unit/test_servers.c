@@ -445,7 +445,10 @@ TEST(test_refresh)
 	api_nap(200);
 	assert_true(shows(&fix, "a c"));
 	kube_store_fault(fix.store, STORE_FAIL, "GET", STORE_SERVERS, 0, 1);
-	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), ERR_IO);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	kube_store_fault(fix.store, STORE_FAIL, "GET", STORE_SERVERS, 0, -1);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 700, &fix.e), ERR_IO);
+	kube_store_heal(fix.store);
 	kube_store_fault(fix.store, STORE_SLOW, "GET", STORE_SERVERS, 600, 1);
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 300, &fix.e), ERR_TIMEOUT);
 }

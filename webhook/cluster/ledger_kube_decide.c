@@ -118,6 +118,27 @@ static uint64_t *without_old(struct take *t, const uint64_t *claimed)
 	return sums;
 }
 
+/* Rule R14: what may have made room is reason enough to decide again, without the list that a "no" rests on. Lock held, and let go
+ * meanwhile. */
+static enum next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+{
+	struct servers *s = t->l->servers;
+	int64_t soon = clock_ms() + LOOK_AGAIN_MS;
+	uint64_t room = s->room;
+
+	while (s->list_good < t->list && (s->room == room || clock_ms() < soon)) {
+		int64_t until = s->room == room || soon > deadline_ms ? deadline_ms : soon;
+
+		if (servers_list_hopeless(s, t->list, deadline_ms)) {
+			*rc = servers_list_error(s, t->list, err);
+			*rc = *rc == ERR_NOMEM ? ERR_NOMEM : ledger_away(err);
+			return NEXT_DONE;
+		}
+		(void)servers_wait(s, until);
+	}
+	return NEXT_DECIDE;
+}
+
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
 static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
@@ -133,17 +154,10 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 		return NEXT_DONE;
 	}
 
-	if (!t->fresh) {
-		(void)pthread_mutex_unlock(&s->lock);
-		*rc = servers_refresh(s, deadline_ms, &why);
-		(void)pthread_mutex_lock(&s->lock);
-		t->fresh = true;
-		if (*rc == 0)
-			return NEXT_DECIDE;
-		*err = why;
-		*rc = *rc == ERR_NOMEM ? ERR_NOMEM : ledger_away(err);
-		return NEXT_DONE;
-	}
+	if (!t->list)
+		t->list = servers_want_list(s, deadline_ms);
+	if (s->list_good < t->list)
+		return wait_for_news(t, deadline_ms, rc, err);
 	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
 	if (s->n_reserved &&
 		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, &why) == 0 &&

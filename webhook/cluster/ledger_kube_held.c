@@ -117,7 +117,7 @@ static int look_afresh(struct take *t, int64_t deadline_ms, struct err *err)
 	struct servers *s = t->l->servers;
 	int rc;
 
-	t->half_fresh = t->fresh = true;
+	t->half_fresh = true;
 	(void)pthread_mutex_unlock(&s->lock);
 	rc = servers_refresh(s, deadline_ms, err);
 	(void)pthread_mutex_lock(&s->lock);

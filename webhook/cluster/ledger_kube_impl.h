@@ -37,7 +37,8 @@ struct take {
 	struct arena scratch; /* for one decision: a review that waits makes many */
 	const char *uid, *namespace, *name;
 	uint64_t ticket;
-	bool fresh; /* the picture holds a list that was begun after the review came */
+	uint64_t
+		list; /* a "no" rests on this list, which was begun after the review came (R4); 0: none was wanted */
 	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
 	const char *replaces;
 	bool asked_for_old, asked_for_name;

@@ -172,6 +172,8 @@ int servers_start(struct servers *s, void (*changed)(void *ctx), void *ctx, stru
 	app.ctx = s;
 	s->changed = changed;
 	s->changed_ctx = ctx;
+	if (servers_list_start(s, err) != 0)
+		return (int)err->code;
 	s->watch = kube_watch_start(s->kube, SERVERS_PATH, &app, s->log, err);
 	return s->watch ? 0 : (int)err->code;
 }
@@ -184,6 +186,8 @@ void servers_stop(struct servers *s)
 	s->stopping = true;
 	(void)pthread_cond_broadcast(&s->cond);
 	(void)pthread_mutex_unlock(&s->lock);
+	duty_stop(s->lister);
+	s->lister = NULL;
 }
 
 void servers_free(struct servers *s)

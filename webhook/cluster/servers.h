@@ -54,8 +54,8 @@ int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *
 typedef bool server_each_fn(void *ctx, const struct server_object *o);
 void servers_each(struct servers *s, server_each_fn *fn, void *ctx);
 
-/* Wait for a list that was begun after this call, past every cache; callers share one, at most four a second are made. Afterwards the picture
- * holds what it said. ERR_TIMEOUT, or why the API server cannot be asked (ERR_IO, ERR_REFUSED). */
+/* Wait for a list that was begun after this call, past every cache; callers share one, at most four a second are made, and one that fails is
+ * made again. Afterwards the picture holds what it said. ERR_TIMEOUT, or why the API server cannot be asked (ERR_IO, ERR_REFUSED). */
 int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err);
 
 /* By rule "without a leader": probe-backed servers count as stale from now on (or no longer), whatever their condition says. */

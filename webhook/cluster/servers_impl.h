@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "webhook/cluster/duty.h"
 #include "webhook/cluster/repeat.h"
 #include "webhook/cluster/servers.h"
 #include "webhook/cluster/uid_set.h"
@@ -57,6 +58,7 @@ struct servers {
 	const struct log *log;
 	struct metrics *metrics;
 	struct kube_watch *watch;
+	struct duty *lister;
 	void (*changed)(void *ctx);
 	void *changed_ctx;
 
@@ -81,12 +83,13 @@ struct servers {
 	/* While replicas come into each other's way each begins its search at a place of its own. */
 	uint64_t random;
 	int64_t contended_until_ms, spread_until_ms;
-	/* Fresh lists that reviews share. */
-	bool listing;
-	uint64_t lists_begun, lists_done;
-	int64_t list_began_ms;
-	int list_rc;
-	struct err list_err;
+	/* Fresh lists, which have numbers: */
+	uint64_t lists_begun, list_good,
+		list_failed;  /* of the last one that was begun, that came, that did not */
+	uint64_t list_wanted; /* by somebody who waits until list_wanted_ms */
+	int64_t list_wanted_ms, list_began_ms;
+	struct err list_err; /* of list_failed */
+	uint64_t room;       /* counts what may have made room in the picture */
 };
 
 /* The number of the state that is known of it, 0: none. */
@@ -109,7 +112,7 @@ void servers_drop(struct servers *s, struct server_entry *e);
 void servers_forget(struct servers *s);
 /* How many claims the picture holds for pods of this name, at most (uid_set_count). */
 uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
-/* Count what is taken of its GPUs anew. */
+/* Count what is taken of its GPUs anew; as many as at the last count. */
 void servers_recount(struct servers *s, struct server_entry *e);
 /* The picture for placement_find; with_reserved: what this replica is about to commit counts, too. */
 struct usage servers_usage(const struct servers *s, bool with_reserved);
@@ -127,7 +130,21 @@ void held_free(struct held *h);
 /* Tell the listener. */
 void servers_tell(struct servers *s);
 
-/* servers_watch.c: what the watch calls. */
+/* ---- servers_list.c ---- */
+
+int servers_list_start(struct servers *s, struct err *err);
+/* With the lock held: a list that is begun after this call is wanted until then; its number. It is good once s->list_good has come that far,
+ * and s->cond says so. */
+uint64_t servers_want_list(struct servers *s, int64_t deadline_ms);
+/* With the lock held: will it not come in time, or never? And why; ERR_TIMEOUT, or what kube_list said. */
+bool servers_list_hopeless(const struct servers *s, uint64_t list, int64_t deadline_ms);
+int servers_list_error(const struct servers *s, uint64_t list, struct err *err);
+
+/* ---- servers_watch.c ---- */
+
+/* Without the lock: a state that nobody here understands. */
+void servers_put_broken(struct servers *s, struct kube_meta m, const struct err *err);
+/* What the watch calls. */
 extern const struct kube_watch_app servers_watch_app;
 
 #endif

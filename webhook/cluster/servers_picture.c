@@ -32,7 +32,8 @@ static bool holds(const struct held *h, const struct claim_record *r)
 	return i >= 0 && h->object.status.claims[i].take == r->take;
 }
 
-void servers_recount(struct servers *s, struct server_entry *e)
+/* Count what is taken of its GPUs anew. */
+static void count(struct servers *s, struct server_entry *e)
 {
 	const struct held *h = e->held;
 	struct gpu_server *shown;
@@ -67,6 +68,39 @@ void servers_recount(struct servers *s, struct server_entry *e)
 		count_parts(h, &r->claim->claim, s->claimed + first);
 		s->n_claims[e->index]++;
 	}
+}
+
+/* Does this state take claims on more of its GPUs than that one, which has as many? */
+static bool opens(const struct gpu_server *from, const struct gpu_server *to)
+{
+	for (size_t i = 0; i < to->n_gpus; i++)
+		if (inventory_usable(to, &to->gpus[i]) &&
+			(!inventory_usable(from, &from->gpus[i]) ||
+				to->gpus[i].bytes > from->gpus[i].bytes))
+			return true;
+	return false;
+}
+
+void servers_recount(struct servers *s, struct server_entry *e)
+{
+	uint64_t before[SERVER_GPUS_MAX];
+	struct gpu_server was;
+	uint32_t n_claims;
+	bool room;
+	size_t n;
+
+	if (!e->held)
+		return;
+	was = s->inv.servers[e->index];
+	n = was.n_gpus < SERVER_GPUS_MAX ? was.n_gpus : SERVER_GPUS_MAX;
+	n_claims = s->n_claims[e->index];
+	if (n)
+		memcpy(before, s->claimed + was.first_gpu, n * sizeof(*before));
+	count(s, e);
+	room = s->n_claims[e->index] < n_claims || opens(&was, &s->inv.servers[e->index]);
+	for (size_t i = 0; i < n && !room; i++)
+		room = s->claimed[was.first_gpu + i] < before[i];
+	s->room += room;
 }
 
 /* Room for so many servers and GPUs. */
@@ -125,8 +159,9 @@ static bool rebuild(struct servers *s)
 		e->index = servers++;
 		s->inv.servers[e->index].first_gpu = gpus;
 		gpus += e->held->shown.n_gpus;
-		servers_recount(s, e);
+		count(s, e);
 	}
+	s->room++;
 	return true;
 }
 
@@ -282,6 +317,7 @@ void servers_set_leaderless(struct servers *s, bool yes)
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->leaderless != yes) {
 		s->leaderless = yes;
+		s->room++;
 		for (size_t i = 0; i < s->n; i++) {
 			struct held *h = s->entries[i]->held;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: how the picture of the GPUServers is kept: a watch, and lists that reviews ask for before they are refused.
+// cluster: how the picture of the GPUServers is kept: a watch.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,8 +7,6 @@
 #include "kube/kube_watch.h"
 #include "webhook/cluster/servers_impl.h"
 
-/* Rule R4: at most four lists a second. */
-#define LIST_EVERY_MS 250
 #define NAME_SIZE 256
 
 /* ---- watch ---- */
@@ -36,8 +34,7 @@ static void name_text(struct slice name, char to[static NAME_SIZE])
 	to[name.len] = '\0';
 }
 
-/* A state that nobody here understands. */
-static void put_unreadable(struct servers *s, struct kube_meta m, const struct err *err)
+void servers_put_broken(struct servers *s, struct kube_meta m, const struct err *err)
 {
 	char name[NAME_SIZE], message[sizeof(err->path) + sizeof(err->msg)];
 	bool due;
@@ -108,7 +105,7 @@ static void on_change(
 	}
 	h = held_read(j, object, &err);
 	if (!h)
-		put_unreadable(s, kube_meta(j, object), &err);
+		servers_put_broken(s, kube_meta(j, object), &err);
 	(void)pthread_mutex_lock(&s->lock);
 	if (h)
 		put_told(s, h);
@@ -149,157 +146,3 @@ const struct kube_watch_app servers_watch_app = {
 	.change = on_change,
 	.listed = on_listed,
 };
-
-/* ---- lists past the cache ---- */
-
-struct fresh {
-	struct servers *s;
-	struct held **list;
-	size_t n, cap;
-	bool failed;
-};
-
-static void fresh_begin(void *ctx)
-{
-	struct fresh *f = ctx;
-
-	for (size_t i = 0; i < f->n; i++)
-		held_free(f->list[i]);
-	f->n = 0;
-}
-
-static bool fresh_each(void *ctx, const struct json *j, const struct json_node *object)
-{
-	struct fresh *f = ctx;
-	struct err err = {0};
-	struct held *h;
-
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? 2 * f->cap : 64;
-		struct held **grown = realloc(f->list, cap * sizeof(struct held *));
-
-		if (!grown) {
-			f->failed = true;
-			return false;
-		}
-		f->list = grown;
-		f->cap = cap;
-	}
-	h = held_read(j, object, &err);
-	/* A list without it would say that it is gone. */
-	f->failed = !h && err.code == ERR_NOMEM;
-	if (h)
-		f->list[f->n++] = h;
-	else if (!f->failed)
-		put_unreadable(f->s, kube_meta(j, object), &err);
-	return !f->failed;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	const struct held *const *x = a, *const *y = b;
-
-	return strcmp((*x)->object.name, (*y)->object.name);
-}
-
-static int name_of(const void *name, const void *b)
-{
-	const struct held *const *y = b;
-
-	return strcmp(name, (*y)->object.name);
-}
-
-/* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. */
-static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
-{
-	if (f->n > 1)
-		qsort(f->list, f->n, sizeof(struct held *), by_name);
-	for (size_t i = 0; i < s->n; i++) {
-		struct server_entry *e = s->entries[i];
-
-		if (!e->unreadable && e->held &&
-			(e->held->number <= version || e->held->number == e->known_list) &&
-			!(f->n && bsearch(e->name, f->list, f->n, sizeof(struct held *), name_of)))
-			servers_drop(s, e);
-	}
-	for (size_t i = 0; i < f->n; i++) {
-		const struct server_entry *e = servers_find(s, f->list[i]->object.name);
-
-		f->list[i]->known = e ? e->known_list : 0;
-		(void)servers_put(s, f->list[i]);
-	}
-	f->n = 0;
-	servers_forget(s);
-}
-
-/* One list, by the thread that came first. Lock held at the call and the return. */
-static void make_list(struct servers *s, int64_t deadline_ms)
-{
-	struct fresh f = {.s = s};
-	struct err err = {0};
-	char version[32] = "";
-	uint64_t mine = ++s->lists_begun;
-	int64_t left;
-	int rc;
-
-	s->listing = true;
-	for (size_t i = 0; i < s->n; i++)
-		s->entries[i]->known_list = entry_number(s->entries[i]);
-	s->list_began_ms = clock_ms();
-	left = deadline_ms - s->list_began_ms;
-	(void)pthread_mutex_unlock(&s->lock);
-	rc = kube_list(s->kube, SERVERS_PATH, left > 1 ? left : 1, fresh_begin, fresh_each, &f,
-		version, &err);
-	if (f.failed)
-		rc = err_set(&err, ERR_NOMEM, "out of memory for a list of GPUServers");
-	(void)pthread_mutex_lock(&s->lock);
-	if (rc == 0)
-		bring_in(s, &f, kube_version_number(slice_of(version)));
-	fresh_begin(&f);
-	free(f.list);
-	s->list_rc = rc;
-	s->list_err = err;
-	s->lists_done = mine;
-	s->listing = false;
-	(void)pthread_cond_broadcast(&s->cond);
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
-{
-	uint64_t need;
-	int rc = 0;
-
-	(void)pthread_mutex_lock(&s->lock);
-	need = s->lists_begun + 1;
-	while (s->lists_done < need && rc == 0) {
-		int64_t now = clock_ms();
-
-		if (now >= deadline_ms || s->stopping)
-			rc = err_set(err, ERR_TIMEOUT,
-				"the API server gave no list of GPUServers in time");
-		else if (s->listing)
-			(void)servers_wait(s, deadline_ms);
-		else if (now - s->list_began_ms < LIST_EVERY_MS)
-			(void)servers_wait(
-				s, earlier(s->list_began_ms + LIST_EVERY_MS, deadline_ms));
-		else
-			make_list(s, deadline_ms);
-		/* It ended with the time of whoever made it, which need not be ours. */
-		if (s->lists_done >= need && s->list_rc == ERR_TIMEOUT && clock_ms() < deadline_ms)
-			need = s->lists_begun + 1;
-	}
-	if (rc == 0 && s->list_rc != 0) {
-		rc = s->list_rc;
-		if (err)
-			*err = s->list_err;
-	}
-	(void)pthread_mutex_unlock(&s->lock);
-	if (rc == 0)
-		servers_tell(s);
-	return rc;
-}
