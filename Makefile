@@ -44,7 +44,7 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ) $(PAGE_OBJ)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
 UNIT_LIB_OBJ := $(UNIT_LIB_SRC:%.c=$(BUILD)/%.o)
-LIB := $(BUILD)/libpoolgate.a
+LIB := $(BUILD)/libpoolgate.$(if $(MUTANTS),so,a)
 UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
 PROGRAM := $(BUILD)/poolgate
 
@@ -65,7 +65,7 @@ $(PROGRAM): $(MAIN_OBJ) $(LIB) $(BUILD)/flags
 	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN_OBJ) $(LIB) $(LIBS)
 
 # Made anew each time, so that the object of a removed source does not live on in it.
-$(LIB): $(LIB_OBJ) $(BUILD)/flags
+$(BUILD)/libpoolgate.a: $(LIB_OBJ) $(BUILD)/flags
 	$(call say,AR,$@)
 	$Qrm -f $@ && ar rcs $@ $(LIB_OBJ)
 
@@ -114,6 +114,7 @@ include mk/probe.mk
 include mk/ptx.mk
 include mk/security.mk
 include mk/sim.mk
+include mk/mutants.mk
 include mk/probe-image.mk
 include mk/deviceplugin.mk
 include mk/deploy.mk

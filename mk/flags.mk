@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How things are compiled. SAN, COVER and FUZZ choose a variant; each variant has its own folder under build/.
+# How things are compiled. SAN, COVER, FUZZ and MUTANTS choose a variant; each variant has its own folder under build/.
 
 VARIANT = release
 ifdef SAN
@@ -14,6 +14,9 @@ VARIANT = cover
 endif
 ifdef FUZZ
 VARIANT = fuzz
+endif
+ifdef MUTANTS
+VARIANT = mutants
 endif
 BUILD = build/$(VARIANT)
 
@@ -71,6 +74,9 @@ VARIANT_FLAGS += -Wno-maybe-uninitialized -fsanitize=$(SAN) $(if $(findstring un
 endif
 ifdef COVER
 VARIANT_FLAGS += --coverage -O0
+endif
+ifdef MUTANTS
+VARIANT_FLAGS += -fPIC -g0
 endif
 ifdef FUZZ
 VARIANT_FLAGS += -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the tests would not notice: one small change of the sources at a time. The library is a shared one, so that a mutant costs a
+# compilation and a link.
+
+N ?= 400
+SEED ?= 1
+
+.PHONY: mutants print-compiler print-objects print-libraries
+mutants:
+	@tools/setup build test
+	$(SUB) MUTANTS=1 programs unit-programs
+	@$(PYTHON) -B test/mutants/run --build build/mutants -n $(N) --seed $(SEED) $(FILES)
+
+print-compiler:
+	@echo '$(CC) $(subst ','\'',$(ALL_CPPFLAGS)) $(ALL_CFLAGS)'
+print-objects:
+	@echo $(LIB_OBJ)
+print-libraries:
+	@echo $(LIBS) $(DEVICE_LIBS) -lm -ldl
+
+ifdef MUTANTS
+$(BUILD)/libpoolgate.so: $(LIB_OBJ) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) -shared -pthread -Wl,-soname,libpoolgate.so -o $@ $(LIB_OBJ) $(LIBS) $(DEVICE_LIBS) -lm -ldl
+endif

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of C sources: one small thing is changed in one line, and some test must notice."""
+import os
+import random
+import re
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# What is replaced by what, and what that is called. None: the next number.
+OPERATORS = [(r" < ", " <= ", "bound loosened"), (r" <= ", " < ", "bound tightened"), (r" > ", " >= ", "bound loosened"),
+             (r" >= ", " > ", "bound tightened"), (r" == ", " != ", "comparison turned"), (r" != ", " == ", "comparison turned"),
+             (r" && ", " || ", "or for and"), (r" \|\| ", " && ", "and for or"), (r" \+ ", " - ", "minus for plus"),
+             (r" - ", " + ", "plus for minus"), (r" \+= ", " -= ", "minus for plus"), (r"\breturn false;", "return true;", "result turned"),
+             (r"\breturn true;", "return false;", "result turned"), (r"!(?=[\w(])", "", "not forgotten"),
+             (r"(?<=^)(\t+)if \([^;{]*\)$", r"\1if (0)", "guard dropped"), (r"(?<![\w.])\d+(?![\w.])", None, "another number"),
+             # LeakSanitizer and ThreadSanitizer look for what is not given back.
+             (r"^(\t+)(?:\(void\))?(?!\w*(?:release|free|close|unlock|destroy))[a-z]\w*\([^;{}]*\);$", r"\1;", "call dropped")]
+
+
+class Mutant:
+    """One changed line of a file; `line` counts from 1."""
+
+    def __init__(self, file, number, old, new, what):
+        self.file, self.number, self.old, self.new, self.what = file, number, old, new, what
+
+    def __str__(self):
+        return f"{self.file}:{self.number}: {self.what}: {self.old.strip()} -> {self.new.strip()}"
+
+    def key(self):
+        """Says which it is for as long as the line stands, wherever it moves."""
+        return f"{self.file}: {self.old.strip()} -> {self.new.strip()}"
+
+    def apply(self, text):
+        lines = text.split("\n")
+        assert lines[self.number - 1] == self.old
+        lines[self.number - 1] = self.new
+        return "\n".join(lines)
+
+
+def masked(text):
+    """The text with comments, strings and characters as blanks, so that places in it stay where they are."""
+    def blank(found):
+        return re.sub(r"[^\n]", " ", found.group())
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.DOTALL)
+
+
+def mutants_of(file, text):
+    """Every mutant of a source."""
+    depth = 0
+    for number, (line, code) in enumerate(zip(text.split("\n"), masked(text).split("\n")), 1):
+        inside, depth = depth > 0, depth + code.count("{") - code.count("}")
+        if not inside or code.lstrip().startswith(("#", "case ", "static const ")):
+            continue
+        for pattern, to, what in OPERATORS:
+            for found in re.finditer(pattern, code.rstrip()):
+                change = str(int(found.group()) + 1) if to is None and not found.group().startswith("0x") else to
+                if change is not None:
+                    change = found.expand(change) if "\\" in change else change
+                    yield Mutant(file, number, line, line[:found.start()] + change + line[found.end():], what)
+
+
+def drawn(files, n, seed):
+    """n of all mutants of these files (all where there are fewer), in the order of the files."""
+    every = []
+    for file in files:
+        with open(os.path.join(ROOT, file), encoding="utf-8") as f:
+            every += mutants_of(file, f.read())
+    chosen = random.Random(seed).sample(range(len(every)), min(n, len(every)))
+    return [every[i] for i in sorted(chosen)], len(every)
+
+
+def known(path):
+    """{key: why} of the lines "KEY | WHY"."""
+    found = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                key, _, why = line.strip().rpartition(" | ")
+                found[key] = why
+    return found
