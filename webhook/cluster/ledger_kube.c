@@ -166,6 +166,7 @@ static enum next try_once(
 	(void)pthread_mutex_unlock(&s->lock);
 	*rc = commit_all(t, deadline_ms, err);
 	(void)pthread_mutex_lock(&s->lock);
+	t->list = 0;
 	/* Somebody broke a server's status a moment ago; others may do. */
 	if (*rc == ERR_INVALID && one_is_unreadable(t))
 		*rc = ERR_CONFLICT;

@@ -165,6 +165,7 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 		int64_t until = clock_ms() + LOOK_AGAIN_MS;
 
 		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
+		t->list = 0;
 		return NEXT_DECIDE;
 	}
 	return take_succeeds(t, deadline_ms) ? NEXT_DECIDE : NEXT_DONE;

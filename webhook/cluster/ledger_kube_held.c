@@ -148,12 +148,14 @@ int take_half(
 			now + (deadline_ms - now < 2 * wait ? (deadline_ms - now) / 2 : wait);
 	}
 	*ret_wait = true;
-	if (now < t->half_until_ms)
+	if (now < t->half_until_ms) {
+		t->list = 0;
 		(void)servers_wait(t->l->servers, t->half_until_ms);
-	else if (!t->half_fresh)
+	} else if (!t->half_fresh) {
 		return look_afresh(t, deadline_ms, err);
-	else
+	} else {
 		*ret_wait = false;
+	}
 	return 0;
 }
 
@@ -235,6 +237,7 @@ int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
 		return 0;
 	if (!take_wrote(t))
 		return ledger_no_memory(err);
+	t->list = 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; rc == 0 && i < like.n_servers; i++)
 		rc = servers_edit(s, like.servers[i], retake, &r, deadline_ms, err);

@@ -37,8 +37,9 @@ struct take {
 	struct arena scratch; /* for one decision: a review that waits makes many */
 	const char *uid, *namespace, *name;
 	uint64_t ticket;
-	uint64_t
-		list; /* a "no" rests on this list, which was begun after the review came (R4); 0: none was wanted */
+	/* A "no" rests on this list, which was begun after the review came and after the last that it waited for: of what it waited for, the
+	 * picture would be newer than of the rest, and show as full a pool that never was (rule R4). 0: none was wanted. */
+	uint64_t list;
 	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
 	const char *replaces;
 	bool asked_for_old, asked_for_name;
