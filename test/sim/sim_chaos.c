@@ -221,7 +221,7 @@ void chaos_draw(void)
 		.broken = upto(50000),
 		.late_504 = upto(50000),
 		.twice = upto(30000),
-		.foreign_404 = upto(50000),
+		.foreign_404 = upto(sim_chance(200000) ? 400000 : 50000),
 		.cut_watch = upto(50000),
 		.lag_us = (int64_t)upto(30) * SECOND,
 		.page = sim_chance(500000) ? 500 : 1 + sim_below(3)};
