@@ -140,32 +140,29 @@ static bool take_memory(struct sweep *s, uint64_t wanted)
 	return true;
 }
 
-/* One pass over one chunk; pass 0 is the first writing. */
+/* One pass over one chunk. */
 static bool launch_pass(struct sweep *s, struct chunk *c, unsigned pass)
 {
-	const struct march_element *e = &march[pass ? pass - 1 : 0];
+	const struct march_element *e = &march[pass];
 	struct kernel_cell expect = march_background(e->expect), next = march_background(e->next);
 	uint32_t shift = march_shift(pass, s->w->gpu->sm_count), rewrite = e->rewrite,
-		 down = pass && e->down;
-	uint64_t seed = s->w->seed;
+		 down = e->down;
+	uint64_t seed = march_seed(pass, s->w->seed);
 	void *fill[] = {
-		&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &s->work.at};
+		&c->at, &c->first, &c->cells, &seed, &next.lo, &next.hi, &shift, &s->work.at};
 	void *check[] = {&c->at, &c->first, &c->cells, &seed, &expect.lo, &expect.hi, &shift, &down,
 		&rewrite, &next.lo, &next.hi, &s->found, &s->work.at};
 
 	work_add(&s->work, c->cells, shift);
-	return pass ? launch(s->w, s->r, "gp_check", s->work.blocks, check)
-		    : launch(s->w, s->r, "gp_fill", s->work.blocks, fill);
+	return e->rewrite == MARCH_FILL ? launch(s->w, s->r, "gp_fill", s->work.blocks, fill)
+					: launch(s->w, s->r, "gp_check", s->work.blocks, check);
 }
 
 static bool make_pass(struct sweep *s, unsigned pass)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		bool down = pass && march[pass - 1].down;
-
-		if (!launch_pass(s, &s->chunks[down ? s->n - 1 - i : i], pass))
+	for (size_t i = 0; i < s->n; i++)
+		if (!launch_pass(s, &s->chunks[march[pass].down ? s->n - 1 - i : i], pass))
 			return false;
-	}
 	return finish(s->w, s->r);
 }
 
@@ -174,9 +171,9 @@ static bool try_check(struct sweep *s)
 {
 	struct chunk *c = &s->chunks[0];
 	uint64_t tiles = (uint64_t)s->work.blocks / BLOCKS_PER_SM * KERNEL_TILE;
-	struct kernel_cell wrong = march_background(march[MARCH_ELEMENTS - 1].next);
+	struct kernel_cell wrong = march_background(march[MARCH_PASSES - 1].next);
 	uint32_t none = 0;
-	uint64_t seed = s->w->seed;
+	uint64_t seed = march_seed(MARCH_PASSES - 1, s->w->seed);
 	void *args[] = {&c->at, &c->first, &s->trial_cells, &seed, &wrong.lo, &wrong.hi, &none,
 		&none, &none, &wrong.lo, &wrong.hi, &s->tried, &s->work.at};
 
@@ -258,16 +255,16 @@ static bool sweep_all(struct sweep *s)
 	double each = SMALL_STEP_S + 2 * (double)s->bytes / SLOWEST_RATE;
 	struct check_world *w = s->w;
 
-	for (unsigned pass = 0; pass <= MARCH_ELEMENTS; pass++) {
+	for (unsigned pass = 0; pass < MARCH_PASSES; pass++) {
 		char words[64];
 
-		(void)snprintf(words, sizeof(words), "memory: pass %u of %d", pass + 1,
-			MARCH_ELEMENTS + 1);
-		w->progress(w->arg, 0.1 + 0.8 * pass / (MARCH_ELEMENTS + 1), words);
+		(void)snprintf(
+			words, sizeof(words), "memory: pass %u of %d", pass + 1, MARCH_PASSES);
+		w->progress(w->arg, 0.1 + 0.8 * pass / MARCH_PASSES, words);
 		w->within(w->arg, each);
 		if (!make_pass(s, pass) || (pass == 0 && w->job->plant == 1 && !plant(s)))
 			return false;
-		if (pass < MARCH_ELEMENTS && w->stopped(w->arg))
+		if (pass + 1 < MARCH_PASSES && w->stopped(w->arg))
 			return true;
 	}
 	return try_check(s);

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the march test. The first five passes are March C- with a second read after each write: every cell is written up and down
- * while its neighbours on either side were and were not yet written. The others change the background, so that bits which are one
- * wire, or follow each other, meet every combination. Two passes go the same way, one after the other: between them lies all of the
- * memory that is tested, which no cache holds when it is large. */
+/* probe: the march test. The first passes are March C- with a second read after each write: every cell is written up and down
+ * while its neighbours on either side were and were not yet written. Those that follow change the background, so that bits which are
+ * one wire, or follow each other, meet every combination. But what a warp writes at once has no order, and two bits of one number in
+ * neighbouring cells have the same background: which values they meet in is a matter of the pattern. So the last passes have other
+ * patterns, inverted and back. Two passes go the same way, one after the other: between them lies all of the memory that is tested,
+ * which no cache holds when it is large. */
 #include "probe/march.h"
 
 #define UP false
 #define DOWN true
+/* Odd, so that no pattern comes twice. */
+#define SEED_STEP 0xd1b54a32d192ed03ull
 
-const struct march_element march[MARCH_ELEMENTS] = {
+const struct march_element march[MARCH_PASSES] = {
+	{0, 0, UP, MARCH_FILL},
 	{0, 1, UP, MARCH_READ_AGAIN},
 	{1, 0, UP, MARCH_READ_AGAIN},
 	{0, 1, DOWN, MARCH_READ_AGAIN},
@@ -20,7 +25,23 @@ const struct march_element march[MARCH_ELEMENTS] = {
 	{6, 7, UP, MARCH_WRITE},
 	{7, 8, UP, MARCH_WRITE},
 	{8, 8, DOWN, MARCH_READ},
+	{0, 0, UP, MARCH_FILL},
+	{0, 1, DOWN, MARCH_READ_AGAIN},
+	{1, 0, DOWN, MARCH_READ_AGAIN},
+	{0, 0, UP, MARCH_READ},
+	{0, 0, UP, MARCH_FILL},
+	{0, 1, DOWN, MARCH_READ_AGAIN},
+	{1, 0, DOWN, MARCH_READ_AGAIN},
+	{0, 0, UP, MARCH_READ},
 };
+
+uint64_t march_seed(unsigned pass, uint64_t seed)
+{
+	for (unsigned i = 1; i <= pass; i++)
+		if (march[i].rewrite == MARCH_FILL)
+			seed += SEED_STEP;
+	return seed;
+}
 
 struct kernel_cell march_background(unsigned background)
 {

@@ -14,21 +14,25 @@
 #define MARCH_BACKGROUNDS 9
 struct kernel_cell march_background(unsigned background);
 
-enum march_rewrite { MARCH_READ, MARCH_WRITE, MARCH_READ_AGAIN };
+enum march_rewrite { MARCH_READ, MARCH_WRITE, MARCH_READ_AGAIN, MARCH_FILL };
 
-/* One pass through memory: a cell is read and compared with background `expect`, then `next` is written, then it is read again. */
+/* One pass through memory: a cell is read and compared with background `expect`, then `next` is written, then it is read again.
+ * MARCH_FILL: nothing is read, and `next` is written over another pattern. */
 struct march_element {
 	uint8_t expect, next; /* backgrounds */
 	bool down;            /* from the last cell to the first */
 	enum march_rewrite rewrite;
 };
 
-/* All of them, in their order, after background 0 was written from the first cell to the last. */
-#define MARCH_ELEMENTS 11
-extern const struct march_element march[MARCH_ELEMENTS];
+/* All of them, in their order. */
+#define MARCH_PASSES 20
+extern const struct march_element march[MARCH_PASSES];
 
-/* The shift of blocks for pass 0 (the first writing), 1 … MARCH_ELEMENTS: on a GPU that deals its blocks out in turn the next pass
- * meets each cell on another multiprocessor, if there are several. */
+/* The seed of a pass's pattern, out of that of the first. */
+uint64_t march_seed(unsigned pass, uint64_t seed);
+
+/* The shift of blocks for a pass: on a GPU that deals its blocks out in turn the next pass meets each cell on another multiprocessor,
+ * if there are several. */
 uint32_t march_shift(unsigned pass, int multiprocessors);
 
 #endif

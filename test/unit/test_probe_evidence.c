@@ -205,17 +205,28 @@ TEST(backgrounds_tell_all_bits_apart)
 	}
 }
 
-/* Each pass expects what the one before left; every background is checked; all bits rise and fall upwards and downwards. */
+/* Each pass expects what the one before left; every background and pattern is checked; all bits rise and fall upwards and downwards. */
 TEST(march_is_whole)
 {
-	unsigned checked = 0, now = 0, turned[2] = {0, 0};
+	unsigned checked = 0, now = 0, patterns = 0, turned[2] = {0, 0}, read = 0;
+	uint64_t seed = 0;
 
-	for (unsigned i = 0; i < MARCH_ELEMENTS; i++) {
+	for (unsigned i = 0; i < MARCH_PASSES; i++) {
 		struct kernel_cell old = march_background(march[i].expect),
 				   new = march_background(march[i].next);
 
+		if (march[i].rewrite == MARCH_FILL) {
+			assert_true(i == 0 || march[i - 1].rewrite == MARCH_READ);
+			assert_true(patterns == 0 || march_seed(i, 7) != seed);
+			seed = march_seed(i, 7);
+			patterns++;
+			now = march[i].next;
+			continue;
+		}
+		assert_true(march_seed(i, 7) == seed);
 		assert_int_equal(march[i].expect, now);
 		checked |= 1u << march[i].expect;
+		read += 1 + (march[i].rewrite == MARCH_READ_AGAIN);
 		if (march[i].rewrite == MARCH_READ)
 			continue;
 		now = march[i].next;
@@ -224,13 +235,17 @@ TEST(march_is_whole)
 	}
 	assert_int_equal(checked, (1u << MARCH_BACKGROUNDS) - 1);
 	assert_true(turned[0] >= 2 && turned[1] >= 1);
-	assert_int_equal(march[MARCH_ELEMENTS - 1].rewrite, MARCH_READ);
+	assert_int_equal(patterns, 3);
+	assert_int_equal(read, 25); /* as docs/gpuprobe.md says of a bad cell */
+	assert_int_equal(march[0].rewrite, MARCH_FILL);
+	assert_true(march_seed(0, 7) == 7);
+	assert_int_equal(march[MARCH_PASSES - 1].rewrite, MARCH_READ);
 }
 
 TEST(another_multiprocessor_checks)
 {
 	for (int sms = 2; sms <= 160; sms++)
-		for (unsigned pass = 0; pass < MARCH_ELEMENTS; pass++)
+		for (unsigned pass = 0; pass + 1 < MARCH_PASSES; pass++)
 			assert_int_not_equal(march_shift(pass, sms) % (unsigned)sms,
 				march_shift(pass + 1, sms) % (unsigned)sms);
 	assert_int_equal(march_shift(3, 1), 0);
