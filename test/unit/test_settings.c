@@ -312,19 +312,31 @@ TEST(test_wrong_flags)
 	}
 }
 
-TEST(test_too_many_launchers)
+/* A flag that stands one time too often is refused; as often as it may, it is not. */
+static void so_often(const char *name, size_t most)
 {
-	char *argv[2 * SETTINGS_LAUNCHERS_MAX + 2], flag[] = "--launchers", value[] = "x";
+	char *argv[2 * SETTINGS_LAUNCHERS_MAX + 2], flag[32], value[] = "x";
 	struct settings s;
 	struct err err = {0};
 
+	(void)snprintf(flag, sizeof(flag), "--%s", name);
+	assert_true(2 * most + 2 <= COUNT(argv));
 	for (size_t i = 0; i < COUNT(argv); i++)
 		argv[i] = i % 2 ? value : flag;
-	assert_int_equal(settings_load((int)COUNT(argv), argv, NULL, &s, &err), ERR_SYNTAX);
+	assert_int_equal(settings_load(2 * (int)most + 2, argv, NULL, &s, &err), ERR_SYNTAX);
+	assert_non_null(strstr(err.msg, "more than"));
 	settings_release(&s);
-	assert_int_equal(settings_load((int)COUNT(argv) - 2, argv, NULL, &s, &err), 0);
-	assert_int_equal(s.n_launchers, SETTINGS_LAUNCHERS_MAX);
+	err = (struct err){0};
+	(void)settings_load(2 * (int)most, argv, NULL, &s, &err); /* names alone lack their CA */
+	assert_null(strstr(err.msg, "more than"));
+	assert_int_equal(s.n_launchers + s.n_client_names, most);
 	settings_release(&s);
+}
+
+TEST(test_flags_that_stand_too_often)
+{
+	so_often("launchers", SETTINGS_LAUNCHERS_MAX);
+	so_often("client-name", TLS_TRUST_NAMES_MAX);
 }
 
 TEST(test_wrong_whole)
@@ -546,5 +558,5 @@ TEST(test_help_is_true)
 }
 
 TESTS_WITHIN(make_dir, remove_dir, test_defaults, test_file, test_precedence, test_origin,
-	test_notes, test_help, test_wrong_flags, test_too_many_launchers, test_wrong_whole,
+	test_notes, test_help, test_wrong_flags, test_flags_that_stand_too_often, test_wrong_whole,
 	test_wrong_file, test_unreadable_file, test_blame, test_needs_restart, test_help_is_true)
