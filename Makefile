@@ -39,8 +39,10 @@ PROTO_CPPFLAGS := -isystem $(PROTO_DIR)
 
 # The page with the pool, as C.
 PAGE_OBJ := $(BUILD)/share/page_html.o
+# The completion for bash, as C.
+COMPLETION_OBJ := $(BUILD)/share/completion_bash.o
 
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ) $(PAGE_OBJ)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ) $(PAGE_OBJ) $(COMPLETION_OBJ)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
 UNIT_LIB_OBJ := $(UNIT_LIB_SRC:%.c=$(BUILD)/%.o)
@@ -77,10 +79,13 @@ $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 $(filter %_oom,$(UNIT_BIN)): $(OOM_OBJ)
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
-$(PAGE_OBJ:.o=.c): share/page.html tools/embed-page
+$(PAGE_OBJ:.o=.c): share/page.html tools/embed-page tools/embed-text
 	@mkdir -p $(@D) && tools/embed-page $< >$@
 
-$(PAGE_OBJ): %.o: %.c $(BUILD)/flags
+$(COMPLETION_OBJ:.o=.c): share/bash-completion/poolgate tools/embed-text
+	@mkdir -p $(@D) && tools/embed-text webhook/cli/completion.h completion_bash $< >$@
+
+$(PAGE_OBJ) $(COMPLETION_OBJ): %.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$Q$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "webhook/cli/certs.h"
 #include "webhook/cli/cli.h"
+#include "webhook/cli/completion.h"
 #include "webhook/cli/doctor.h"
 #include "webhook/cli/inject.h"
 #include "webhook/cli/pool.h"
@@ -31,6 +32,7 @@ static const struct command commands[] = {
 	{"pool", pool_main, "show the GPU pool, release claims"},
 	{"certs", certs_main, "make, show and renew certificates"},
 	{"doctor", doctor_main, "look whether a cluster has what poolgate needs"},
+	{"completion", completion_main, "print the completion for bash, zsh or fish"},
 	{"help", help_main, "print this text"},
 	{"version", version_main, "print the version"},
 };

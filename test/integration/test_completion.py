@@ -9,7 +9,7 @@ import pytest
 from lib.server import PROGRAM, ROOT
 
 COMPLETION = os.path.join(ROOT, "share/bash-completion/poolgate")
-COMMANDS = ["serve", "inject", "uninject", "pool", "certs", "doctor"]
+COMMANDS = ["serve", "inject", "uninject", "pool", "certs", "doctor", "completion"]
 VERBS = {"pool": ["", "release"], "certs": ["init", "show", "renew"]}
 PLACES = [[c, v] if v else [c] for c in COMMANDS for v in VERBS.get(c, [""])]
 
@@ -95,3 +95,39 @@ def test_files(words, tmp_path):
     (tmp_path / "a file.yaml").touch()
     assert "file.yaml" in offered(tmp_path, *words)
     assert "file.yaml" not in offered(tmp_path, *words[:-1], "b")
+
+
+# ---- the other shells, through `poolgate completion`
+
+ASKED = [(["po"], ["pool"]), (["certs", ""], ["--help", "init", "renew", "show"]), (["pool", "-o", ""], ["json", "table"]), (["serve", "--log-fo"], ["--log-format"]),
+         (["nothing", "zz"], [])]
+
+
+def shell(argv, tmp_path):
+    done = subprocess.run(argv, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False,
+                          env={"PATH": f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}", "HOME": str(tmp_path)})
+    assert done.returncode == 0 and done.stderr == "", done
+    return done.stdout
+
+
+def test_bash_gets_the_file_that_is_installed():
+    with open(COMPLETION, encoding="utf-8") as f:
+        assert run("completion", "bash").stdout == f.read()
+
+
+@pytest.mark.parametrize("words, wanted", ASKED, ids=lambda w: " ".join(w))
+def test_zsh(words, wanted, tmp_path):
+    script = ('compdef() { }; compadd() { shift; print -l -- "$@" }; source <(poolgate completion zsh); words=(poolgate "$@"); '
+              'CURRENT=$#words; _poolgate')
+    assert sorted(shell(["zsh", "-fc", script, "zsh", *words], tmp_path).split()) == wanted
+
+
+@pytest.mark.parametrize("words, wanted", ASKED, ids=lambda w: " ".join(w))
+def test_fish(words, wanted, tmp_path):
+    line = " ".join(["poolgate", *words])
+    assert sorted(shell(["fish", "-c", f"poolgate completion fish | source; complete -C '{line}'"], tmp_path).split()) == wanted
+
+
+def test_another_shell():
+    done = run("completion", "tcsh")
+    assert done.returncode == 2 and 'found "tcsh", expected bash, zsh or fish' in done.stderr
