@@ -62,6 +62,11 @@ programs: $(PROGRAM) ; @:
 unit-programs: $(UNIT_BIN) ; @:
 objects: $(LIB_OBJ) $(MAIN_OBJ) ; @:
 
+# `make all unit-programs`: the make that `all` starts is through before this one looks at what it makes, too.
+ifneq ($(filter all,$(MAKECMDGOALS)),)
+$(LIB_OBJ) $(LIB) $(UNIT_OBJ) $(UNIT_LIB_OBJ): | all
+endif
+
 $(PROGRAM): $(MAIN_OBJ) $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
 	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN_OBJ) $(LIB) $(LIBS)
