@@ -33,7 +33,7 @@ struct reflector {
 	/* The list on its way. */
 	bool listing;
 	unsigned restarts;
-	int64_t list_until_ms;
+	int64_t page_until_ms;
 	struct kube_page page; /* the last one that came */
 	/* The answer on its way. */
 	bool asked;
@@ -105,8 +105,8 @@ static void add_page(struct reflector *r, int64_t now_ms)
 	if (!r->listing) {
 		r->listing = true;
 		r->restarts = 0;
-		r->list_until_ms = now_ms + REFLECTOR_LIST_MS;
 	}
+	r->page_until_ms = now_ms + REFLECTOR_PAGE_MS;
 	if (r->page.next.len == 0)
 		r->cfg.app.listing(r->cfg.app.ctx);
 	kube_page_path(&r->page, r->path, &r->request);
@@ -214,9 +214,9 @@ bool reflector_tick(struct reflector *r, int64_t now_ms)
 	if (r->stale)
 		(void)err_set(&r->err, ERR_TIMEOUT, "GET %s: nothing came for %d s", r->resource,
 			REFLECTOR_SILENCE_MS / 1000);
-	if (!watching(r) && now_ms >= r->list_until_ms)
-		(void)err_set(&r->err, ERR_TIMEOUT, "GET %s: the list did not come within %d s",
-			r->resource, REFLECTOR_LIST_MS / 1000);
+	if (!watching(r) && now_ms >= r->page_until_ms)
+		(void)err_set(&r->err, ERR_TIMEOUT, "GET %s: the page did not come within %d s",
+			r->resource, REFLECTOR_PAGE_MS / 1000);
 	return r->err.code == ERR_NONE;
 }
 
@@ -261,7 +261,7 @@ static void see_version(struct reflector *r)
 		r->highest = number;
 }
 
-static void read_page(struct reflector *r, int64_t now_ms)
+static void read_page(struct reflector *r)
 {
 	struct err what = {0};
 	int rc = kube_read(&r->body, &r->json, &what);
@@ -271,9 +271,8 @@ static void read_page(struct reflector *r, int64_t now_ms)
 			r->resource, what.msg);
 	else if (kube_page_read(&r->page, r->resource, &r->json, &r->err) == 0)
 		see_version(r);
-	/* Is there time left for the pages that follow? */
-	if (r->err.code == ERR_NONE && put_objects(r, &r->err) == 0 && r->page.next.len > 0)
-		(void)reflector_tick(r, now_ms);
+	if (r->err.code == ERR_NONE)
+		(void)put_objects(r, &r->err);
 }
 
 static void finish_list(struct reflector *r)
@@ -289,7 +288,7 @@ static void end_list(struct reflector *r, int64_t now_ms)
 	if (r->err.code == ERR_NONE && r->status != 200)
 		read_refusal(r);
 	else if (r->err.code == ERR_NONE)
-		read_page(r, now_ms);
+		read_page(r);
 	json_release(&r->json);
 	buf_release(&r->body);
 	r->due_ms = now_ms;
@@ -354,7 +353,7 @@ int64_t reflector_when(const struct reflector *r)
 	if (!r->asked)
 		return r->due_ms;
 	if (!watching(r))
-		return r->list_until_ms;
+		return r->page_until_ms;
 	if (r->status == 200 && (r->connection != CONNECTION_UP || r->failures > 0))
 		return good < silent ? good : silent;
 	return silent;

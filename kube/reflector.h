@@ -19,8 +19,8 @@
 #include "base/slice.h"
 #include "kube/kube_object.h"
 
-/* All pages of a list come within this time; a watch without a byte for so long is broken. */
-#define REFLECTOR_LIST_MS 60000
+/* Each page of a list comes within this time; a watch without a byte for so long is broken. */
+#define REFLECTOR_PAGE_MS 60000
 #define REFLECTOR_SILENCE_MS 90000
 /* A stream that lived this long was no failure when it ends, and is taken for good when nothing has come yet. */
 #define REFLECTOR_GOOD_MS 1000

@@ -49,7 +49,8 @@ struct claims_api {
 	/* Under the lock of api: */
 	struct pods_api_pod pod[PODS_API_MAX];
 	unsigned version;
-	int get_status; /* what GETs of a pod answer instead; 0: the truth */
+	int get_status;       /* what GETs of a pod answer instead; 0: the truth */
+	const char *get_true; /* but those of this name */
 	/* Called once, when the next GET of a pod has been answered, before the answer is sent. */
 	void (*between)(struct claims_api *c);
 };

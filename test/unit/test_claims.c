@@ -327,15 +327,15 @@ TEST(r8_two_leaders)
 	duty.stop(running);
 }
 
-/* Many at once: all are asked for, and gone in time. */
-TEST(r6_many_at_once)
+/* Server a with so many bound claims, q0 and on. */
+static void with_many(int n)
 {
-	char status[16384] = "", name[8];
+	char status[16384] = "";
 	size_t at = 0;
 
 	at += (size_t)snprintf(
 		status, sizeof(status), "{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[");
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < n; i++)
 		at += (size_t)snprintf(status + at, sizeof(status) - at,
 			"%s{'uid':'q%d','namespace':'n','name':'q%d','state':'bound','plan':"
 			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
@@ -343,6 +343,35 @@ TEST(r6_many_at_once)
 			i ? "," : "", i, i);
 	snprintf(status + at, sizeof(status) - at, "]}");
 	with(status);
+}
+
+/* Questions that nobody answers keep none from being asked for ever, wherever the table holds it. */
+TEST(r6_nobody_starves)
+{
+	for (int i = 0; i < 3; i++) {
+		static const char *const names[] = {"q0", "q13", "q29"};
+		char uid[16];
+
+		if (i > 0) {
+			claims_api_free(api);
+			api = claims_api_new();
+		}
+		api->cfg.retry_ms = 100;
+		with_many(30);
+		pods_get_status(api, 504);
+		api->get_true = names[i];
+		claims_api_run(api);
+		(void)snprintf(uid, sizeof(uid), "'%s'", names[i]);
+		assert_true(status_has_not(api, "a", uid, 2 * SOON));
+	}
+}
+
+/* Many at once: all are asked for, and gone in time. */
+TEST(r6_many_at_once)
+{
+	char name[8];
+
+	with_many(60);
 	claims_api_run(api);
 	assert_true(status_has(api, "a", "'claims':[]", SOON));
 	assert_int_equal(api->pool->puts, 1);
@@ -360,4 +389,4 @@ TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_a
 	r6_ends_when_finished, r6_ends_when_gone, r6_a_new_leader_asks_at_once,
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
-	r6_many_at_once, r8_two_leaders)
+	r6_many_at_once, r6_nobody_starves, r8_two_leaders)

@@ -69,6 +69,7 @@ struct questions {
 	atomic_uint silent; /* without an answer */
 	struct holder *who[QUESTIONS_MAX];
 	size_t n;
+	atomic_size_t asked; /* of them */
 };
 
 static void ask_one(void *ctx, size_t i)
@@ -79,6 +80,7 @@ static void ask_one(void *ctx, size_t i)
 	/* Nobody answers: the others are asked later. */
 	if (duty_stopping(q->c->self) || atomic_load(&q->silent) >= SILENT_MAX)
 		return;
+	atomic_fetch_add(&q->asked, 1);
 	h->sight.answer = claims_ask(q->c->cfg->kube, h, NULL);
 	h->sight.asked_ms = began;
 	if (h->sight.answer == ANSWER_NONE)
@@ -110,7 +112,8 @@ static void decide_all(struct claims *c, struct questions *q)
 	bool synced = pods_synced(c->pods);
 
 	for (size_t i = 0; i < c->n_buckets; i++)
-		for (struct holder *h = c->bucket[i]; h; h = h->next) {
+		for (struct holder *h = c->bucket[(c->ask_from + i) & (c->n_buckets - 1)]; h;
+			h = h->next) {
 			h->act = CLAIM_KEEP;
 			if (h->n_records == 0)
 				continue;
@@ -310,9 +313,14 @@ void claims_judge(struct claims *c)
 {
 	struct questions q = {.c = c};
 	int64_t judged_ms = clock_ms();
+	size_t asked;
 
 	decide_all(c, &q);
 	run_side_by_side(q.n, ask_one, &q);
+	asked = atomic_load(&q.asked);
+	/* Who was not asked, since there were too many or nobody answered, is asked first next time. */
+	if (q.n > 0)
+		c->ask_from = (size_t)q.who[asked < q.n ? asked : q.n - 1]->hash;
 	for (size_t i = 0; i < q.n; i++) {
 		decide(c, q.who[i]);
 		if (q.who[i]->act == CLAIM_ASK)
