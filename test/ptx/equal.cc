@@ -145,11 +145,17 @@ struct Piece {
 	{
 		uint32_t shift = (uint32_t)numbers() % 50, down = numbers() & 1;
 
+		uint64_t read = counts().load_bytes;
+
 		found.clear();
 		work.clear();
 		run("gp_check", blocks, at.at, first, cells, seed, inverted, inverted, shift, down,
 			rewrite, ~inverted, ~inverted, found.at, work.at);
 		did_all("gp_check", shift);
+		read = counts().load_bytes - read;
+		expect(read == 16 * (cells * (rewrite == 2 ? 2 : 1) + found.at->wrong_cells),
+			"gp_check: %" PRIu64 " cells, rewrite %u: %" PRIu64 " bytes read", cells,
+			rewrite, read);
 	}
 	// Each block has counted the cells of its tiles.
 	void did_all(const char *kernel, uint32_t shift)
