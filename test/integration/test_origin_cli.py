@@ -2,6 +2,7 @@
 """The origin's own command line starts the server, too: its users change the image alone."""
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -57,6 +58,9 @@ def test_check_is_content(fresh):
     server = fresh(start=False)
     status, out = check(*files(server))
     assert status == 0, out
+    shown = subprocess.run([PROGRAM, "pool", "--pool", server.path("pool.yaml")], capture_output=True, text=True, timeout=30, check=True)
+    megabytes = re.search(r"(\d+ MB) free, 0 claims", shown.stdout).group(1)
+    assert out.rstrip().splitlines() and f", {megabytes}\n" in out, "one unit in both"
 
 
 @pytest.mark.parametrize("name,text,words", [

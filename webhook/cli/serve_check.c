@@ -167,9 +167,9 @@ static void print_pool(const struct inventory *inv, const char *path)
 		for (size_t g = 0; g < server->n_gpus; g++)
 			bytes += server->gpus[g].bytes;
 	}
-	(void)printf("%-20s%s: %zu server%s (%zu draining), %zu GPU%s, %" PRIu64 " MiB\n", "pool",
+	(void)printf("%-20s%s: %zu server%s (%zu draining), %zu GPU%s, %" PRIu64 " MB\n", "pool",
 		path, inv->n_servers, inv->n_servers == 1 ? "" : "s", draining, inv->n_gpus,
-		inv->n_gpus == 1 ? "" : "s", bytes >> 20);
+		inv->n_gpus == 1 ? "" : "s", bytes / 1000000);
 }
 
 static int check_pool(const struct settings *s)
