@@ -150,14 +150,16 @@ bool reflector_head(struct reflector *r, long status, int64_t now_ms)
 static int on_event(void *ctx, const struct watch_event *event, struct err *err)
 {
 	struct reflector *r = ctx;
-	uint64_t number = kube_version_number(slice_of(event->version));
+	uint64_t number =
+		kube_version_number((struct slice){event->version, strlen(event->version)});
 
 	/* By rule R16: a list tells what there is now. */
 	if (number && number < r->highest)
 		return err_set(err, ERR_IO,
 			"GET %s: after version %s came %s, as after a restore of etcd", r->resource,
 			r->version, event->version);
-	r->highest = number;
+	if (number)
+		r->highest = number;
 	r->failures = 0;
 	up(r);
 	memcpy(r->version, event->version, sizeof(r->version));

@@ -81,12 +81,18 @@ static bool opens(const struct gpu_server *from, const struct gpu_server *to)
 	return false;
 }
 
+static bool any_less(const uint64_t *now, const uint64_t *before, size_t n)
+{
+	while (n > 0 && now[n - 1] >= before[n - 1])
+		n--;
+	return n > 0;
+}
+
 void servers_recount(struct servers *s, struct server_entry *e)
 {
 	uint64_t before[SERVER_GPUS_MAX];
 	struct gpu_server was;
 	uint32_t n_claims;
-	bool room;
 	size_t n;
 
 	if (!e->held)
@@ -97,10 +103,8 @@ void servers_recount(struct servers *s, struct server_entry *e)
 	if (n)
 		memcpy(before, s->claimed + was.first_gpu, n * sizeof(*before));
 	count(s, e);
-	room = s->n_claims[e->index] < n_claims || opens(&was, &s->inv.servers[e->index]);
-	for (size_t i = 0; i < n && !room; i++)
-		room = s->claimed[was.first_gpu + i] < before[i];
-	s->room += room;
+	s->room += s->n_claims[e->index] < n_claims || opens(&was, &s->inv.servers[e->index]) ||
+		   any_less(s->claimed + was.first_gpu, before, n);
 }
 
 /* Room for so many servers and GPUs. */
