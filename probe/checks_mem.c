@@ -171,13 +171,13 @@ static bool try_check(struct sweep *s)
 {
 	struct chunk *c = &s->chunks[0];
 	uint64_t tiles = (uint64_t)s->work.blocks / BLOCKS_PER_SM * KERNEL_TILE;
-	struct kernel_cell wrong = march_background(march[MARCH_PASSES - 1].next);
+	struct kernel_cell left = march_background(march[MARCH_PASSES - 1].next),
+			   wrong = {~left.lo, ~left.hi};
 	uint32_t none = 0;
 	uint64_t seed = march_seed(MARCH_PASSES - 1, s->w->seed);
 	void *args[] = {&c->at, &c->first, &s->trial_cells, &seed, &wrong.lo, &wrong.hi, &none,
 		&none, &none, &wrong.lo, &wrong.hi, &s->tried, &s->work.at};
 
-	wrong = (struct kernel_cell){~wrong.lo, ~wrong.hi};
 	s->trial_cells = c->cells < tiles ? c->cells : tiles;
 	work_add(&s->work, s->trial_cells, 0);
 	return launch(s->w, s->r, "gp_check", s->work.blocks, args) && finish(s->w, s->r) &&
