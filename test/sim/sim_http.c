@@ -11,6 +11,8 @@
 
 /* A watch to which nothing happens is told so. */
 #define BOOKMARK_US (60 * SECOND)
+/* Of one replica in a second. */
+#define WRITES_MAX 100
 
 struct http_client {
 	int unused;
@@ -160,6 +162,22 @@ static void serve(void *arg)
 	finish(c);
 }
 
+/* The law of pace: no replica writes as fast as it can. */
+static void check_pace(int owner)
+{
+	static struct {
+		int64_t second;
+		unsigned n;
+	} writes[REPLICAS_MAX + 1];
+
+	if (writes[owner].second != sim_now() / SECOND) {
+		writes[owner].second = sim_now() / SECOND;
+		writes[owner].n = 0;
+	}
+	if (++writes[owner].n > WRITES_MAX)
+		sim_fail("pace", "r%d sent more than %d writes in a second", owner, WRITES_MAX);
+}
+
 int http_client_do(struct http_client *client, const struct http_request *req,
 	struct http_response *ret, struct err *err)
 {
@@ -174,6 +192,8 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 	c->r.path = strdup(path_of(req->url));
 	c->r.body = req->body.at ? strndup(req->body.at, req->body.len) : NULL;
 	c->r.owner = sim_owner();
+	if (strcmp(req->method, "GET") != 0)
+		check_pace(c->r.owner);
 	sim_spawn(WORLD, "call", serve, c);
 	while (!c->done && rc == 0) {
 		next = sim_now() + SECOND;
