@@ -57,6 +57,12 @@ def test_no_such_runtime(w):
     assert [c for g, c in done.codes() if g is None] == ["NO_RUNTIME"], "and no word of a worker that died"
 
 
+def test_shared_memory_is_counted_once(w):
+    done = w.run("verify", devices=[{"memory_mib": 2048, "sms": 3}])
+    result = done.check("mem.shared")
+    assert (result["sms_visited"], result["bytes_tested"]) == (3, 3 * 32768), "blocks of one multiprocessor share its memory"
+
+
 @pytest.mark.parametrize("call, error", [("cudaMemGetInfo", 999), ("cudaMalloc", 710), ("cudaStreamCreate", 710)])
 def test_the_table_names_the_call_that_failed(w, call, error):
     done = w.run("verify", calls=[{"call": call, "error": error, "sticky": True, "worker": True}])
