@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim: a replica: the product's cluster and admission as cli/serve puts them together, and the way of a review into it. */
-#include <fcntl.h>
+#define _GNU_SOURCE 1 /* memfd_create */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "net/http_server.h"
@@ -30,7 +31,7 @@ struct replica {
 
 static struct replica replica[REPLICAS_MAX + 1];
 static struct fixture fixture;
-static char kubeconfig[] = "/tmp/poolgate-sim-XXXXXX";
+static char kubeconfig[32];
 static struct cluster_settings settings = {.on = true,
 	.kubeconfig = kubeconfig,
 	.namespace = "poolgate",
@@ -62,12 +63,12 @@ void replicas_prepare(void)
 				   "clusters: [{name: sim, cluster: {server: 'https://sim'}}]\n"
 				   "users: [{name: sim, user: {token: sim}}]\n"
 				   "contexts: [{name: sim, context: {cluster: sim, user: sim}}]\n";
-	int fd = mkstemp(kubeconfig);
+	int fd = memfd_create("kubeconfig", 0); /* each run inherits it */
 	char pod[1000];
 
 	if (fd < 0 || write(fd, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
-		sim_fail("simulator", "%s cannot be written", kubeconfig);
-	(void)close(fd);
+		sim_fail("simulator", "no kubeconfig can be written");
+	(void)snprintf(kubeconfig, sizeof(kubeconfig), "/proc/self/fd/%d", fd);
 	fixture_init(&fixture);
 	for (int i = 0; i < n_shapes; i++) {
 		(void)snprintf(pod, sizeof(pod),
