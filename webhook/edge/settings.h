@@ -67,7 +67,7 @@ struct settings {
 	uint64_t total_gpu_mb;        /* 0: not set */
 	const char *
 		total_gpu_from; /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when nobody */
-	bool node_resource; /* injected pods ask their node for bitfusion.io/gpu */
+	bool node_resource;     /* injected pods ask their node for bitfusion.io/gpu */
 	bool secret_without_claim;
 	struct cluster_settings cluster;
 
