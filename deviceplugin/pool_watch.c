@@ -288,7 +288,7 @@ int pool_watch_new(const struct kube_config *config, int64_t away_ms, const stru
 		.tables = true,
 		.answer_max = PAGE_MAX,
 		.advice = PAGE_ADVICE,
-		.app = {w, on_listing, on_change, on_listed, on_connected}};
+		.app = {w, on_listing, on_change, on_listed, on_connected, NULL}};
 	int rc;
 
 	if (!w)

@@ -46,7 +46,8 @@ static size_t asked_members(const struct gpu_request *r, bool limits, const char
 
 static char *put(char *at, struct slice s)
 {
-	memcpy(at, s.at, s.len);
+	if (s.len > 0)
+		memcpy(at, s.at, s.len);
 	return at + s.len;
 }
 
