@@ -45,6 +45,7 @@ struct world {
 	unsigned version, record_version, uids;
 	unsigned writes, deletes, records;
 	char open[256];     /* " a b ": where our account may do all */
+	bool between;       /* something in between answers 404 to every GET of a Secret */
 	bool meddle;        /* before the next write somebody else writes */
 	unsigned premature; /* copies that were written before the record said so */
 };
@@ -165,6 +166,10 @@ static void secrets(struct world *w, const char *ns, const char *name,
 	struct secret *s = find(w, ns, name);
 	bool get = strcmp(req->method, "GET") == 0;
 
+	if (get && w->between) {
+		api_text(reply, 404, "default backend - 404");
+		return;
+	}
 	if (!has_word(w->open, ns) && !(get && strcmp(ns, "kube-system") == 0)) {
 		api_status(reply, 403, "Forbidden", "no right");
 		return;
@@ -557,6 +562,28 @@ TEST(test_closed_before_the_last_claim_ended)
 	assert_int_equal(copies(w, "ml"), 3);
 }
 
+/* Only the API server's own word says that a copy is gone: else it would stay for ever. */
+TEST(test_404_of_something_in_between)
+{
+	struct world *w = *state;
+
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	assert_true(record_comes(w, "ml"));
+	api_lock(w->api);
+	w->between = true;
+	api_unlock(w->api);
+	claims(w, STATUS(""));
+	api_nap(800);
+	api_lock(w->api);
+	assert_string_equal(w->record, "ml");
+	w->between = false;
+	api_unlock(w->api);
+	assert_true(record_comes(w, ""));
+	assert_int_equal(copies(w, "ml"), 0);
+}
+
 TEST(test_never_in_these)
 {
 	struct world *w = *state;
@@ -698,5 +725,6 @@ TEST(test_gate)
 
 TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes, test_three_secrets,
 	test_no_source, test_foreign_is_left_alone, test_closed_namespace,
-	test_closed_before_the_last_claim_ended, test_never_in_these, test_next_leader,
-	test_two_leaders, test_no_record_no_copy, test_somebody_writes_in_between, test_gate)
+	test_closed_before_the_last_claim_ended, test_404_of_something_in_between,
+	test_never_in_these, test_next_leader, test_two_leaders, test_no_record_no_copy,
+	test_somebody_writes_in_between, test_gate)

@@ -235,14 +235,14 @@ static int fetch(const struct cert_keeper *k, struct cert_view *v, struct err *e
 			     : err_set(err, ERR_NOMEM, "out of memory");
 		buf_release(&path);
 		/* then nobody calls us by it, and the Status that came has no hooks */
-		if (rc == ERR_NOTFOUND)
+		if (kube_says_gone(rc, err))
 			rc = 0;
 	}
 	if (rc == 0)
 		rc = secret_get(k->cfg.kube, k->cfg.namespace, k->cfg.tls_secret, &v->tls, err);
 	if (rc == 0 || rc == ERR_NOTFOUND)
 		rc = secret_get(k->cfg.kube, k->cfg.namespace, k->cfg.ca_secret, &v->ca, err);
-	return rc == ERR_NOTFOUND ? 0 : rc;
+	return kube_says_gone(rc, err) ? 0 : rc;
 }
 
 int cert_view_read(const struct cert_keeper *k, int64_t now, struct cert_view *ret, struct err *err)

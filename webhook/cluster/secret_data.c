@@ -19,6 +19,8 @@ int secret_get(struct kube *k, const char *namespace, const char *name, struct k
 	rc = path.failed ? err_set(err, ERR_NOMEM, "out of memory")
 			 : kube_get(k, path.data, 0, ret, err);
 	buf_release(&path);
+	if (rc == ERR_NOTFOUND && !kube_says_gone(rc, err))
+		rc = err_set(err, ERR_IO, "a 404 that is not the API server's");
 	return rc;
 }
 

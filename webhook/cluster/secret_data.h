@@ -10,7 +10,8 @@
 #include "base/json_read.h"
 #include "kube/kube.h"
 
-/* GET a Secret, past every cache. Errors as kube_do; ret is inited here and released with secret_release() in every case. */
+/* GET a Secret, past every cache. Errors as kube_do, but a 404 of something between us and the API server is ERR_IO. ret is inited here
+ * and released with secret_release() in every case. */
 int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
 	struct err *err);
 
