@@ -30,6 +30,18 @@ static struct slice part(struct slice *rest)
 	return s;
 }
 
+/* Is it one document, so that it cannot close the pod around it? */
+static bool is_whole(struct slice spec)
+{
+	struct json j = {0};
+	char *copy;
+	bool whole = json_read_copy(&j, spec.at, spec.len, REVIEW_NODES_MAX, &copy, NULL) == 0;
+
+	json_release(&j);
+	free(copy);
+	return whole;
+}
+
 static void add_pod(struct buf *b, struct slice plan, struct slice spec)
 {
 	buf_str(b, "{\"metadata\":{\"name\":\"p\",\"labels\":{\"poolgate.io/injected\":\"true\"},"
@@ -38,7 +50,7 @@ static void add_pod(struct buf *b, struct slice plan, struct slice spec)
 		   "\"bitfusion-client/version\":\"400\",\"poolgate.io/plan\":");
 	buf_json_str(b, plan);
 	buf_str(b, "}},\"spec\":");
-	buf_slice(b, spec.len ? spec : SLICE("{}"));
+	buf_slice(b, is_whole(spec) ? spec : SLICE("{}"));
 	buf_char(b, '}');
 }
 

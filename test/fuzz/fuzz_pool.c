@@ -50,14 +50,16 @@ static void show(struct ledger *l, struct arena *a)
 	struct json j = {0};
 	struct err err = {0};
 	struct buf out;
+	char *copy;
 
 	need(l->ops->view(l, true, a, &view, &err) == 0, err.msg);
 	for (uint64_t page = 0; page < 3; page++) {
 		buf_init(&out, 64u << 20);
 		need(pool_report_page(&view, &(struct pool_page){page, page}, a, &out, &err) == 0,
 			err.msg);
-		need(json_read(&j, out.data, out.len, 10000000, &err) == 0, err.msg);
+		need(json_read_copy(&j, out.data, out.len, 10000000, &copy, &err) == 0, err.msg);
 		json_release(&j);
+		free(copy);
 		buf_release(&out);
 	}
 }
