@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets", "no-cel")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -814,7 +814,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "no-cel"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "no-cel", "gpupool"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:
@@ -828,7 +828,7 @@ def roles_text(renders):
                             full = resource + ("." + group if group else "")
                             lines.append(f"{obj['kind']} {where}: {' '.join(rule['verbs'])} {full}{names}")
             elif obj["kind"] in ("RoleBinding", "ClusterRoleBinding"):
-                who = " ".join(f"{s['kind']} {s['namespace']}/{s['name']}" for s in obj["subjects"])
+                who = " ".join(s["kind"] + " " + (f"{s['namespace']}/" if "namespace" in s else "") + s["name"] for s in obj["subjects"])
                 lines.append(f"{obj['kind']} {where}: {obj['roleRef']['kind']} {obj['roleRef']['name']} to {who}")
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """poolgate as it is shipped: its image and its manifests in a real cluster, pods that really run through a launcher."""
 import json
+import os
 import subprocess
 import threading
 import time
@@ -8,6 +9,7 @@ import time
 import pytest
 
 import kube
+from cluster import ROOT
 from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, old_replicas_end, wait_for
 from replicas import program
 
@@ -172,3 +174,31 @@ def test_without_a_nodes_resource(pool, ns):
     finally:
         pool.node.offer()
         rolled_out(pool, args)
+
+
+def test_a_tenant_sees_the_pool(pool, ns, tmp_path):
+    """components/gpupool put into a running installation: an account with `view` in one namespace alone sees what is free, and no claim."""
+    (tmp_path / "kustomization.yaml").write_text("components: [%s]\n" % os.path.relpath(
+        os.path.join(ROOT, "manifests/components/gpupool"), os.path.realpath(tmp_path)))
+    pool.client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant"}}, namespace=ns)
+    pool.kubectl("-n", ns, "create", "rolebinding", "tenant", "--clusterrole=view", f"--serviceaccount={ns}:tenant")
+    tenant = pool.client_for(token=pool.account_token(ns, "tenant"))
+    pool.kubectl("apply", "-k", str(tmp_path))
+    try:
+        # the leader asks again each minute for a kind that is not there, and the next one at once
+        leader = pool.client.get("leases", "poolgate-leader", SYSTEM)["spec"]["holderIdentity"].rpartition("_")[0]
+        pool.client.delete("pods", leader, SYSTEM)
+        wait_for(lambda: pool.client.find("gpupools", "pool"), 90, "the GPUPool")
+        wait_for(lambda: tenant.get("gpupools", "pool").get("status", {}).get("free") == 48000, 10, "48,000 MB that are free")
+        pool.client.create(gpu_pod("half", percent=50), namespace=ns)
+        seen = wait_for(lambda: [s for s in [tenant.get("gpupools", "pool")["status"]] if s["free"] == 40000], 10, "8,000 MB less")[0]
+        assert (seen["servers"], seen["ready"], seen["gpus"], seen["fit"], seen["idle"], seen["memory"]) == (2, 2, 3, 3, 2, 48000)
+        assert [(m["gpus"], m["largest"]) for m in seen["models"]] == [(3, 16000)]
+        with pytest.raises(kube.ApiError) as refused:
+            tenant.get("gpuservers", "gpu-a")
+        assert refused.value.status == 403
+        lines = pool.kubectl("get", "gpupool").stdout.splitlines()
+        assert lines[0].split() == ["NAME", "SERVERS", "READY", "GPUS", "FIT", "IDLE", "FREE", "LARGEST", "SINCE"]
+        assert lines[1].split()[:-1] == ["pool", "2", "2", "3", "3", "2", "40000", "16000"]
+    finally:
+        pool.kubectl("delete", "-k", str(tmp_path))

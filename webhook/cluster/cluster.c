@@ -11,6 +11,7 @@
 #include "webhook/cluster/claims.h"
 #include "webhook/cluster/leader.h"
 #include "webhook/cluster/ledger_kube.h"
+#include "webhook/cluster/pool_keeper.h"
 #include "webhook/cluster/probe_poll.h"
 #include "webhook/cluster/secret_gate.h"
 #include "webhook/cluster/secret_sync.h"
@@ -20,7 +21,7 @@
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
-#define DUTIES_MAX 5
+#define DUTIES_MAX 6
 
 struct cluster {
 	struct cluster_config cfg;
@@ -36,6 +37,7 @@ struct cluster {
 		leader; /* guarded by lock: the watch of the servers, which outlives it, calls it */
 	struct claims_config claims;
 	struct server_keeper_config keeper;
+	struct pool_keeper_config pool;
 	struct probe_poll_config probes;
 	struct cert_keeper_config certs;
 	struct secret_sync_config secrets;
@@ -93,6 +95,8 @@ static void list_duties(struct cluster *c)
 		.log = c->cfg.log,
 		.adopted = claims_adopted_since,
 		.adopted_ctx = &c->claims};
+	c->pool = (struct pool_keeper_config){
+		.kube = c->kube, .servers = c->servers, .ledger = c->ledger, .log = c->cfg.log};
 	c->probes = (struct probe_poll_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,
@@ -119,6 +123,7 @@ static void list_duties(struct cluster *c)
 	c->duties[c->n_duties++] = claims_duty(&c->claims);
 	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
 	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
+	c->duties[c->n_duties++] = pool_keeper_duty(&c->pool);
 	if (st->tls_manage && !c->cfg.own_certificate)
 		c->duties[c->n_duties++] = cert_keeper_duty(&c->certs);
 	if (st->secrets_sync)

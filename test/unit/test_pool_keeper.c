@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the keeper of the GPUPool: made where it is missing, written when a number changes, left alone where it cannot be. */
+#include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/pool_keeper.h"
+
+#define STATUS POOLS_PATH "/" POOL_NAME "/status"
+#define GONE                                                                                       \
+	"{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"NotFound\",\"message\":\"no\","  \
+	"\"code\":404}"
+
+static struct ledger_fixture fix;
+static struct pool_keeper_config cfg;
+static struct leader_duty duty;
+static void *running;
+
+FIXTURE(set_up)
+{
+	ledger_fixture_init(&fix);
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	ledger_fixture_begin(&fix);
+	cfg = (struct pool_keeper_config){.kube = fix.r.kube,
+		.servers = fix.r.servers,
+		.ledger = fix.r.ledger,
+		.log = &fix.r.log,
+		.pause_ms = 10,
+		.absent_ms = 50};
+	duty = pool_keeper_duty(&cfg);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	duty.stop(running);
+	ledger_fixture_release(&fix);
+	return 0;
+}
+
+static void run(void)
+{
+	struct err err;
+
+	assert_int_equal(duty.start(duty.ctx, &running, &err), 0);
+}
+
+static void expect_patches(int n)
+{
+	while (n-- > 0)
+		api_expect(fix.api, "PATCH", STATUS, 200, "{}");
+}
+
+/* The patch says so. */
+static void says(const char *text)
+{
+	const struct api_request *last = api_last(fix.api, "PATCH", STATUS);
+
+	assert_non_null(last);
+	assert_string_equal(last->content_type, "application/merge-patch+json");
+	if (!strstr(last->body, text))
+		fail_msg("%s is not in %s", text, last->body);
+}
+
+TEST(makes_it)
+{
+	api_expect(fix.api, "PATCH", STATUS, 404, GONE);
+	api_expect(fix.api, "POST", POOLS_PATH, 201, "{}");
+	expect_patches(1);
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 2));
+	says("{\"status\":{\"servers\":1,\"ready\":1,\"gpus\":2,\"fit\":2,\"idle\":2,"
+	     "\"memory\":32000,\"free\":32000,");
+	says("\"since\":\"20");
+	assert_string_equal(api_last(fix.api, "POST", POOLS_PATH)->body,
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPool\",\"metadata\":{"
+		"\"name\":\"pool\"}}");
+}
+
+/* Another replica that believes to lead made it meanwhile. */
+TEST(somebody_else_makes_it)
+{
+	api_expect(fix.api, "PATCH", STATUS, 404, GONE);
+	api_expect(fix.api, "POST", POOLS_PATH, 409, "{}");
+	expect_patches(1);
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 2));
+}
+
+TEST(writes_on_change_alone)
+{
+	expect_patches(2);
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 1));
+	duty.servers_changed(running);
+	api_nap(100);
+	assert_int_equal(api_seen_of(fix.api, "PATCH", STATUS), 1);
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	duty.servers_changed(running);
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 2));
+	says("\"idle\":1,\"memory\":32000,\"free\":24000,\"largest\":16000,");
+}
+
+/* Whatever somebody else wrote there. */
+TEST(writes_anew)
+{
+	expect_patches(3);
+	cfg.every_ms = 20;
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
+}
+
+/* Without the component there is neither kind nor right: asked from time to time, until there is. */
+TEST(waits_for_its_component)
+{
+	api_expect(fix.api, "PATCH", STATUS, 403, "{}");
+	api_expect(fix.api, "PATCH", STATUS, 404, "404 page not found");
+	expect_patches(1);
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
+	assert_int_equal(api_seen_of(fix.api, "POST", "*"), 0);
+}
+
+/* What fails once is tried again. */
+TEST(tries_again)
+{
+	api_expect(fix.api, "PATCH", STATUS, 500, "{}");
+	expect_patches(1);
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 2));
+}
+
+TESTS_BETWEEN(set_up, tear_down, makes_it, somebody_else_makes_it, writes_on_change_alone,
+	writes_anew, waits_for_its_component, tries_again)
