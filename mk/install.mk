@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make install`: the programs, their manual pages and completions for bash; gpuprobe's report schema; services for systemd.
+# `make install`: the programs (poolgate as a plugin of kubectl, too), their manual pages and completions for bash; gpuprobe's report schema; services for systemd.
 # gpuprobe itself is among them only where CUDA was there to build it.
 
 INSTALL ?= install
@@ -12,13 +12,14 @@ COMPLETED_ALSO = gpuprobe-serve gpuprobe-shared
 # The runtime is linked into gpuprobe, and its licence goes with it.
 CUDA_LICENCE_NAME = cuda-runtime-license.txt
 SERVICES = poolgate gpuprobe
-INSTALLED = poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared
+INSTALLED = poolgate kubectl-poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared
 
 .PHONY: install uninstall
 
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(COMPLETIONS) $(DESTDIR)$(DATADIR)/gpuprobe $(DESTDIR)$(UNITDIR)
 	$(INSTALL) -m 755 $(PROGRAM) $(PROBE_SERVE) $(DEVICE_PLUGIN) $(if $(HAVE_CUDA),$(GPUPROBE)) $(DESTDIR)$(BINDIR)/
+	ln -sf poolgate $(DESTDIR)$(BINDIR)/kubectl-poolgate
 	$(INSTALL) -m 644 $(COMPLETED:%=share/bash-completion/%) $(DESTDIR)$(COMPLETIONS)/
 	for n in $(COMPLETED_ALSO); do ln -sf gpuprobe $(DESTDIR)$(COMPLETIONS)/$$n; done
 	$(foreach n,$(MAN_SECTIONS),$(if $(wildcard docs/man/*.$n),\

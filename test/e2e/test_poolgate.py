@@ -152,6 +152,25 @@ def test_the_doctor_finds_nothing(pool, ns):
     assert well >= {"versions", "rights", "certificates", "leader", "servers", "pods"}, inside.stdout
 
 
+def test_kubectl_poolgate_shows_what_the_webhook_would_do(pool, ns, tmp_path):
+    """The plugin, by kubectl itself: with the cluster's own settings the same words, and the pod is admitted as it was written."""
+    os.symlink(program(), tmp_path / "kubectl-poolgate")
+    pod = gpu_pod("previewed", percent=50, command=("/bin/true",))
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    done = subprocess.run([pool.program("kubectl"), "poolgate", "inject", "--kubeconfig", pool.kubeconfig("admin"), "-n", ns,
+                           str(tmp_path / "pod.json")], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    previewed = json.loads(done.stdout)
+    made = pool.client.create(pod, namespace=ns, dry_run=True)
+    # the API server has filled in requests, volumes and the like before it asks
+    ours, theirs = (json.loads(p["metadata"]["annotations"]["poolgate.io/plan"]) for p in (previewed, made))
+    assert {k: ours[k] for k in ("profile", "hash", "client", "totalMB")} == {k: theirs[k] for k in ("profile", "hash", "client", "totalMB")}
+    assert previewed["spec"]["containers"][0]["command"] == made["spec"]["containers"][0]["command"]
+    pool.client.create(previewed, namespace=ns)
+    assert pool.wait_pod("previewed", ns)["status"]["phase"] == "Succeeded", pool.describe("pod", "previewed", ns)
+
+
 def rolled_out(pool, args):
     pool.kubectl("-n", SYSTEM, "patch", "deployment/poolgate", "--type=json", "-p",
                  json.dumps([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}]))

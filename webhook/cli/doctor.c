@@ -4,16 +4,13 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
+#include "webhook/cli/find_cluster.h"
 #include "webhook/cli/usage.h"
 
 #define REPORT_MAX (16u << 20)
-#define PATH_BYTES 4096
 
 static const char help[] =
 	"usage: poolgate doctor [--kubeconfig FILE] [--namespace NS] [-o table|json]\n"
@@ -77,31 +74,6 @@ static int complain(const char *msg)
 	return DOCTOR_NO_ANSWER;
 }
 
-/* Where the cluster is. */
-static int find_cluster(const struct options *o, struct kube_config *ret, struct err *err)
-{
-	const char *list = getenv("KUBECONFIG"), *host = getenv("KUBERNETES_SERVICE_HOST"),
-		   *home = getenv("HOME");
-	char path[PATH_BYTES];
-
-	if (o->kubeconfig)
-		return kube_config_load(o->kubeconfig, ret, err);
-	if (list && strchr(list, ':'))
-		return err_set(err, ERR_INVALID,
-			"KUBECONFIG names several files; name one with --kubeconfig");
-	if (list && *list)
-		return kube_config_load(list, ret, err);
-	if (host)
-		return kube_config_in_cluster(
-			host, getenv("KUBERNETES_SERVICE_PORT"), KUBE_ACCOUNT_DIR, ret, err);
-	(void)snprintf(path, sizeof(path), "%s/.kube/config", home ? home : "");
-	if (home && access(path, R_OK) == 0)
-		return kube_config_load(path, ret, err);
-	return err_set(err, ERR_NOTFOUND,
-		"no cluster is named: neither --kubeconfig nor KUBECONFIG, no service account, no "
-		"~/.kube/config");
-}
-
 static int report(const struct doctor_facts *f, bool json)
 {
 	struct arena a;
@@ -126,15 +98,14 @@ static int report(const struct doctor_facts *f, bool json)
 
 static int examine(const struct options *o)
 {
-	struct kube_config config = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	struct kube_config config;
 	struct doctor_facts facts = {0};
 	struct kube *kube = NULL;
 	struct err err = {0};
 	int code;
 
-	/* inits config only where it is read */
-	arena_init(&config.arena, 4096);
-	if (find_cluster(o, &config, &err) != 0 || kube_new(&config, &kube, &err) != 0) {
+	if (find_cluster(o->kubeconfig, &config, &err) != 0 ||
+		kube_new(&config, &kube, &err) != 0) {
 		code = complain(err.msg);
 	} else {
 		code = doctor_read(kube, o->namespace, &facts, &err) == 0 ? report(&facts, o->json)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: the command lines of `poolgate inject` and `poolgate uninject`. */
+#define _GNU_SOURCE 1 /* program_invocation_short_name */
 #include "webhook/cli/inject.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "webhook/cli/installed.h"
 #include "webhook/cli/usage.h"
 #include "webhook/edge/config_store.h"
 #include "webhook/edge/gpu_servers.h"
@@ -41,12 +44,18 @@ static const char help[] =
 	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
 	"[$TOTAL_GPU_MEMORY],\n"
 	"  --node-resource BOOL, --pool FILE|DIR\n"
+	"or what a cluster has installed:\n"
+	"  --installed            the settings of the Deployment poolgate in " INSTALLED_NAMESPACE
+	"; as\n"
+	"                         `kubectl poolgate inject` without flags of the above this is "
+	"meant\n"
+	"  --kubeconfig FILE      the cluster [$KUBECONFIG, ~/.kube/config]\n"
 	"\n"
 	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n"
 	"\n"
 	"Examples:\n"
 	"  poolgate inject --config poolgate.yaml deployment.yaml | kubectl apply -f -\n"
-	"  poolgate inject --config poolgate.yaml -o diff manifests/\n";
+	"  poolgate inject --installed -o diff manifests/\n";
 
 /* The command line, taken apart. */
 struct command {
@@ -58,10 +67,13 @@ struct command {
 	enum inject_form form;
 	const char *namespace;
 	bool verbose;
+	bool installed; /* what the cluster of kubeconfig has */
+	const char *kubeconfig;
 };
 
 /* All that decisions need, with its memory. */
 struct world {
+	struct installed installed;
 	struct settings settings;
 	struct config_built *config;
 	struct ledger *ledger;
@@ -85,7 +97,7 @@ static bool set_form(const char *word, enum inject_form *ret)
 	return false;
 }
 
-enum { PASS_ON = 256 };
+enum { PASS_ON = 256, INSTALLED, KUBECONFIG };
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
@@ -98,7 +110,8 @@ static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"default-launcher", required_argument, NULL, PASS_ON},
 	{"total-gpu-memory", required_argument, NULL, PASS_ON},
 	{"node-resource", required_argument, NULL, PASS_ON},
-	{"pool", required_argument, NULL, PASS_ON}, {NULL, 0, NULL, 0}};
+	{"pool", required_argument, NULL, PASS_ON}, {"installed", no_argument, NULL, INSTALLED},
+	{"kubeconfig", required_argument, NULL, KUBECONFIG}, {NULL, 0, NULL, 0}};
 
 /* One option. -1: go on; else the exit code. */
 static int take_option(struct command *c, int found, int which, char **argv)
@@ -135,9 +148,28 @@ static int take_option(struct command *c, int found, int which, char **argv)
 		c->passed[c->n_passed++] = names[which];
 		c->passed[c->n_passed++] = optarg;
 		return -1;
+	case INSTALLED:
+		c->installed = true;
+		return -1;
+	case KUBECONFIG:
+		c->kubeconfig = value;
+		return -1;
 	default:
 		return usage_option(c->verb, found, options, argv);
 	}
+}
+
+/* As the cluster has it, or as the flags say. -1: go on; else the exit code. */
+static int choose_settings(struct command *c)
+{
+	bool plugin = strncmp(program_invocation_short_name, "kubectl-", 8) == 0;
+
+	if (c->installed && c->n_passed)
+		return usage_wrong(c->verb, "--installed and %s exclude each other", c->passed[0]);
+	c->installed = c->installed || (plugin && c->n_passed == 0);
+	if (c->kubeconfig && !c->installed)
+		return usage_wrong(c->verb, "--kubeconfig needs --installed");
+	return -1;
 }
 
 static int take_command(struct command *c, int argc, char **argv)
@@ -157,7 +189,9 @@ static int take_command(struct command *c, int argc, char **argv)
 		c->files[c->n_files++] = "-";
 	for (size_t i = 0; i < c->n_files; i++)
 		inputs += strcmp(c->files[i], "-") == 0;
-	return inputs > 1 ? usage_wrong(c->verb, "standard input is named more than once") : -1;
+	if (inputs > 1)
+		return usage_wrong(c->verb, "standard input is named more than once");
+	return choose_settings(c);
 }
 
 static void world_release(struct world *w)
@@ -166,6 +200,7 @@ static void world_release(struct world *w)
 	if (w->ledger)
 		ledger_memory_free(w->ledger);
 	settings_release(&w->settings);
+	installed_remove(&w->installed);
 }
 
 /* A pool is looked at for filters and placement alone: nothing is taken. */
@@ -183,10 +218,30 @@ static int load_pool(struct world *w, struct err *err)
 	return ledger_memory_set_inventory(w->ledger, &inventory, err);
 }
 
+/* What the cluster's Deployment does not need for injecting is left out. */
+static bool takes(const char *flag)
+{
+	for (const struct option *o = options; o->name; o++)
+		if (o->val == PASS_ON && strcmp(o->name, flag) == 0)
+			return true;
+	return false;
+}
+
+static int load_settings(const struct command *c, struct world *w, struct err *err)
+{
+	struct installed *i = &w->installed;
+
+	if (!c->installed)
+		return settings_load(
+			c->n_passed, c->passed, getenv("TOTAL_GPU_MEMORY"), &w->settings, err);
+	if (installed_fetch(c->kubeconfig, takes, i, err) != 0)
+		return err->code;
+	return settings_load(i->n_words, i->words, i->total_gpu_memory, &w->settings, err);
+}
+
 static int world_load(const struct command *c, struct world *w, struct err *err)
 {
-	int rc = settings_load(
-		c->n_passed, c->passed, getenv("TOTAL_GPU_MEMORY"), &w->settings, err);
+	int rc = load_settings(c, w, err);
 
 	if (rc == 0)
 		rc = config_build(&w->settings, &w->config, err);
@@ -259,7 +314,8 @@ static int with_world(const struct command *c)
 	struct world w = {0};
 	struct err err = {0};
 	int rc = world_load(c, &w, &err);
-	int code = rc == ERR_SYNTAX && !w.config ? INJECT_USAGE : INJECT_UNREADABLE;
+	int code =
+		rc == ERR_SYNTAX && !w.config && !c->installed ? INJECT_USAGE : INJECT_UNREADABLE;
 
 	if (rc != 0)
 		(void)fprintf(stderr, "poolgate %s: %s\n", c->verb, err.msg);
