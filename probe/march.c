@@ -3,9 +3,12 @@
  * while its neighbours on either side were and were not yet written. Those that follow change the background, so that bits which are
  * one wire, or follow each other, meet every combination. But what a warp writes at once has no order, and two bits of one number in
  * neighbouring cells have the same background: which values they meet in is a matter of the pattern. So the last passes have other
- * patterns, inverted and back. Two passes go the same way, one after the other: between them lies all of the memory that is tested,
+ * patterns, inverted and back: the first one with every odd cell inverted, which makes equal bits of neighbours different and different ones
+ * equal, and one of another seed. Two passes go the same way, one after the other: between them lies all of the memory that is tested,
  * which no cache holds when it is large. */
 #include "probe/march.h"
+
+#include "probe/kernels/pattern.h"
 
 #define UP false
 #define DOWN true
@@ -37,9 +40,11 @@ const struct march_element march[MARCH_PASSES] = {
 
 uint64_t march_seed(unsigned pass, uint64_t seed)
 {
+	unsigned fills = 0;
+
 	for (unsigned i = 1; i <= pass; i++)
 		if (march[i].rewrite == MARCH_FILL)
-			seed += SEED_STEP;
+			seed += fills++ == 0 ? PATTERN_ODD_INVERTED : SEED_STEP;
 	return seed;
 }
 

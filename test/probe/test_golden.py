@@ -20,12 +20,13 @@ def start(lane, seed):
 
 
 def cell(index, seed):
-    x = index * 0x9e3779b97f4a7c15 + seed + 0x2545f4914f6cdd1d & MASK
+    odd = MASK if index % 2 and seed >> 63 else 0
+    x = index * 0x9e3779b97f4a7c15 + (seed & MASK >> 1) + 0x2545f4914f6cdd1d & MASK
     x ^= x >> 32
     x = x * 0xd6e8feb86659fd93 & MASK
     x ^= x >> 29
     high = x * 0xa0761d6478bd642f & MASK
-    return x, high ^ high >> 32
+    return x ^ odd, high ^ high >> 32 ^ odd
 
 
 class Format:

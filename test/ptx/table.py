@@ -87,7 +87,8 @@ def page(faults):
     planted = [f for f in faults if f.outcome != "fit"]
     part = sum(f.outcome == "found" and f.times_found < f.times for f in planted)
     found = len(planted) - missed - unseen - part
-    text = f"{len(planted)} faults of {len({f.kind for f in planted})} kinds: {found} are found, {part} not everywhere, {unseen} cannot be seen"
+    text = f"{len(planted)} faults of {len({f.kind for f in planted})} kinds: {found} are found, {unseen} cannot be seen"
+    text += f", {part} are not found everywhere" if part else ""
     text += f", {missed} are missed and to be mended (\\*)." if missed else "."
     return text + " Those whose name ends in xN were planted N times, at places drawn.\n\n" + "\n".join(rows(faults))
 

@@ -2,6 +2,7 @@
 /* test: probe/evidence and probe/march: what kernels leave is judged by all of it, and what is planned reaches all that it is to. */
 #include "probe/checks_impl.h"
 #include "probe/evidence.h"
+#include "probe/kernels/pattern.h"
 #include "probe/march.h"
 #include "probe/worker_wire.h"
 #include "test/unit/test.h"
@@ -242,6 +243,25 @@ TEST(march_is_whole)
 	assert_int_equal(march[MARCH_PASSES - 1].rewrite, MARCH_READ);
 }
 
+/* What a warp writes at once has no order: any bit of two neighbouring cells meets in equal and in different values, and so does the inverse. */
+TEST(neighbours_meet_in_all_values)
+{
+	for (uint64_t cell = 0; cell < 1000; cell++) {
+		for (unsigned bit = 0; bit < 128; bit++) {
+			unsigned seen = 0;
+
+			for (unsigned i = 0; i < MARCH_PASSES; i++) {
+				uint64_t seed = march_seed(i, 7);
+
+				if (march[i].rewrite == MARCH_READ_AGAIN && march[i].next == 0)
+					seen |= 1u << (bit_of(pattern_cell(cell, seed), bit) ^
+							bit_of(pattern_cell(cell + 1, seed), bit));
+			}
+			assert_int_equal(seen, 3);
+		}
+	}
+}
+
 TEST(another_multiprocessor_checks)
 {
 	for (int sms = 2; sms <= 160; sms++)
@@ -255,4 +275,5 @@ TEST(another_multiprocessor_checks)
 TESTS(any_part_of_the_findings_counts, who_is_to_find_all_must_tell_of_all,
 	whatever_is_left_can_be_told, shares_are_those_of_the_kernels,
 	each_block_must_have_done_all, each_block_must_have_read_all, sample_reaches_every_lane,
-	backgrounds_tell_all_bits_apart, march_is_whole, another_multiprocessor_checks)
+	backgrounds_tell_all_bits_apart, march_is_whole, neighbours_meet_in_all_values,
+	another_multiprocessor_checks)
