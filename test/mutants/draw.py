@@ -44,14 +44,14 @@ def masked(text):
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.DOTALL)
 
 
-def mutants_of(file, text):
+def mutants_of(file, text, operators=tuple(OPERATORS)):
     """Every mutant of a source."""
     depth = 0
     for number, (line, code) in enumerate(zip(text.split("\n"), masked(text).split("\n")), 1):
         inside, depth = depth > 0, depth + code.count("{") - code.count("}")
         if not inside or code.lstrip().startswith(("#", "case ", "static const ")):
             continue
-        for pattern, to, what in OPERATORS:
+        for pattern, to, what in operators:
             for found in re.finditer(pattern, code.rstrip()):
                 change = str(int(found.group()) + 1) if to is None and not found.group().startswith("0x") else to
                 if change is not None:
@@ -59,12 +59,12 @@ def mutants_of(file, text):
                     yield Mutant(file, number, line, line[:found.start()] + change + line[found.end():], what)
 
 
-def drawn(files, n, seed):
+def drawn(files, n, seed, operators=tuple(OPERATORS)):
     """n of all mutants of these files (all where there are fewer), in the order of the files."""
     every = []
     for file in files:
         with open(os.path.join(ROOT, file), encoding="utf-8") as f:
-            every += mutants_of(file, f.read())
+            every += mutants_of(file, f.read(), operators)
     chosen = random.Random(seed).sample(range(len(every)), min(n, len(every)))
     return [every[i] for i in sorted(chosen)], len(every)
 
