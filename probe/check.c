@@ -31,6 +31,14 @@ static const struct check_kind kinds[CHECK_COUNT] = {
 	[CHECK_FREE_MEMORY] = {"cap.free_memory", "free memory", {o, R, R, R, R}},
 	[CHECK_REMOTE_RTT] = {"remote.rtt", "round trip", {x, x, o, x, x}},
 	[CHECK_REMOTE_BANDWIDTH] = {"remote.bandwidth", "rate to the GPU", {x, x, o, x, x}},
+	[CHECK_LAUNCH] = {"bench.launch", "a launch of many", {x, x, x, x, o}},
+	[CHECK_LAUNCH_WAIT] = {"bench.launch_wait", "a launch and its end", {x, x, x, x, o}},
+	[CHECK_H2D_4K] = {"bench.h2d_4k", "4 KiB to the GPU", {x, x, x, x, o}},
+	[CHECK_D2H_4K] = {"bench.d2h_4k", "4 KiB to the host", {x, x, x, x, o}},
+	[CHECK_H2D_1M] = {"bench.h2d_1m", "1 MiB to the GPU", {x, x, x, x, o}},
+	[CHECK_D2H_1M] = {"bench.d2h_1m", "1 MiB to the host", {x, x, x, x, o}},
+	[CHECK_H2D_32M] = {"bench.h2d_32m", "32 MiB to the GPU", {x, x, x, x, o}},
+	[CHECK_D2H_32M] = {"bench.d2h_32m", "32 MiB to the host", {x, x, x, x, o}},
 	[CHECK_EXACT_FP32] = {"compute.exact_fp32", "exact fp32", {x, R, R, R, x}},
 	[CHECK_EXACT_FP64] = {"compute.exact_fp64", "exact fp64", {x, R, R, R, x}},
 	[CHECK_EXACT_TENSOR] = {"compute.exact_tensor", "exact tensor", {x, R, R, R, x}},
@@ -140,8 +148,8 @@ void check_error(struct check_result *r, enum probe_code code, const char *fmt, 
 
 static bool is_rate(enum check_id id)
 {
-	return (id >= CHECK_MEM_READ && id <= CHECK_TENSOR_RATE) || id == CHECK_REMOTE_RTT ||
-	       id == CHECK_REMOTE_BANDWIDTH;
+	return (id >= CHECK_MEM_READ && id <= CHECK_TENSOR_RATE) ||
+	       (id >= CHECK_REMOTE_RTT && id <= CHECK_D2H_32M);
 }
 
 const char *check_doubt(const struct check_result *r)

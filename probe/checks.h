@@ -34,10 +34,11 @@ bool check_shared_memory(struct check_world *w, struct check_result *r);
 bool check_mem_pattern(struct check_world *w, struct check_result *r);
 bool check_mem_rate(
 	struct check_world *w, struct check_result *r); /* read, write, copy: by r->id */
-bool check_link_rate(
-	struct check_world *w, struct check_result *r); /* h2d, d2h, remote.bandwidth: by r->id */
+bool check_link_rate(struct check_world *w,
+	struct check_result *r); /* h2d, d2h of any size, remote.bandwidth: by r->id */
 bool check_flop_rate(
 	struct check_world *w, struct check_result *r); /* fp32, fp64, tensor: by r->id */
-bool check_round_trip(struct check_world *w, struct check_result *r);
+bool check_round_trip(struct check_world *w,
+	struct check_result *r); /* launches, many of them, remote.rtt: by r->id */
 
 #endif

@@ -74,4 +74,9 @@ struct timed {
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 	const struct timed *timed, double *ret_seconds);
 
+/* Measure `amount` of work, in units of `unit`, and judge its rate, up to three times: one slow measurement is no proof, and the best one
+ * counts. False: the result says why. */
+bool measure_rate(struct check_world *w, struct check_result *r, double amount, const char *unit,
+	const struct timed *timed);
+
 #endif

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: how fast are memory, host link and arithmetic? Medians of a few runs, timed by the GPU's own events; only the round trip is
- * timed by the host's clock. */
+/* probe: how fast are memory and arithmetic? Medians of a few runs, timed by the GPU's own events. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "probe/checks_impl.h"
 #include "probe/evidence.h"
 #include "probe/exact_cpu.h"
 #include "probe/kernels/exact.h"
-#include "probe/kernels/pattern.h"
 
 #define WARP 32
 #define RUNS 5
@@ -20,15 +17,12 @@
 #define BUFFER_BYTES (2ull << 30)
 #define BUFFER_LEAST (64ull << 20)
 #define L2_TIMES 8
-#define LINK_BYTES (32ull << 20)
-#define LINK_REMOTE_BYTES (16ull << 20)
-#define ROUND_TRIPS 20
 #define RATE_STEPS_32 65536
 #define RATE_STEPS_64 4096
 #define RATE_STEPS_TENSOR 16384
 
-/* Measure `amount` of work and judge its rate, up to three times: one slow measurement is no proof, and the best one counts. */
-static bool measure(struct check_world *w, struct check_result *r, double amount, const char *unit,
+/* One slow measurement is no proof, and the best one counts. */
+bool measure_rate(struct check_world *w, struct check_result *r, double amount, const char *unit,
 	const struct timed *timed)
 {
 	double best = 0, seconds;
@@ -148,7 +142,8 @@ bool check_mem_rate(struct check_world *w, struct check_result *r)
 	}
 	run.cells = bytes / sizeof(struct kernel_cell);
 	if (prepare_memory(w, r, &run) &&
-		measure(w, r, (double)bytes * (r->id == CHECK_MEM_COPY ? 2 : 1), "B/s", &timed))
+		measure_rate(
+			w, r, (double)bytes * (r->id == CHECK_MEM_COPY ? 2 : 1), "B/s", &timed))
 		(void)prove_memory(w, r, &run);
 	if (cuda_usable(r)) {
 		void *all[] = {run.from, run.to, run.found};
@@ -159,146 +154,6 @@ bool check_mem_rate(struct check_world *w, struct check_result *r)
 	}
 	work_release(w, r, &run.work);
 	work_release(w, r, &run.proof);
-	return cuda_usable(r);
-}
-
-/* ---- the host's link ---- */
-
-struct link_run {
-	void *host, *device, *found;
-	uint64_t bytes, cells;
-	uint64_t wrong; /* that arrived here */
-	bool up;        /* to the GPU */
-	struct work work;
-};
-
-static bool start_copy(struct check_world *w, struct check_result *r, void *arg)
-{
-	struct link_run *run = arg;
-	void *to = run->up ? run->device : run->host, *from = run->up ? run->host : run->device;
-
-	return cuda_ok(w, r,
-		w->rt->mem_copy(to, from, run->bytes,
-			run->up ? RT_HOST_TO_DEVICE : RT_DEVICE_TO_HOST, w->stream),
-		"cudaMemcpyAsync");
-}
-
-static void write_here(struct kernel_cell *at, uint64_t cells, uint64_t seed)
-{
-	for (uint64_t i = 0; i < cells; i++)
-		at[i] = pattern_cell(i, seed);
-}
-
-static uint64_t wrong_here(const struct kernel_cell *at, uint64_t cells, uint64_t seed)
-{
-	uint64_t wrong = 0;
-
-	for (uint64_t i = 0; i < cells; i++) {
-		struct kernel_cell c = pattern_cell(i, seed);
-
-		wrong += at[i].lo != c.lo || at[i].hi != c.hi;
-	}
-	return wrong;
-}
-
-/* Nothing of the pattern stands where the next copy goes. */
-static bool clear_link(struct check_world *w, struct check_result *r, struct link_run *run)
-{
-	if (!run->up) {
-		memset(run->host, 0x5a, run->bytes);
-		return true;
-	}
-	return cuda_ok(w, r, w->rt->mem_set(run->device, 0, run->bytes, w->stream),
-		       "cudaMemsetAsync") &&
-	       finish(w, r);
-}
-
-/* The pattern stands where the copies come from. */
-static bool prepare_link(struct check_world *w, struct check_result *r, struct link_run *run)
-{
-	if (!work_init(w, r, &run->work) || !begin_findings(w, r, &run->found) ||
-		!cuda_ok(w, r, w->rt->mem_alloc(&run->device, run->bytes), "cudaMalloc"))
-		return false;
-	if (run->up)
-		write_here(run->host, run->cells, w->seed);
-	else if (!fill_cells(w, r, run->device, run->cells, w->seed, &run->work))
-		return false;
-	return clear_link(w, r, run);
-}
-
-/* Did all of this copy arrive as it was sent? */
-static bool check_copy(struct check_world *w, struct check_result *r, void *arg)
-{
-	struct link_run *run = arg;
-
-	if (!finish(w, r))
-		return false;
-	if (!run->up)
-		run->wrong += wrong_here(run->host, run->cells, w->seed);
-	else if (!check_cells(w, r, run->device, run->cells, w->seed, 0, run->found, &run->work))
-		return false;
-	return clear_link(w, r, run);
-}
-
-/* What the copies have left. */
-static bool prove_link(struct check_world *w, struct check_result *r, struct link_run *run)
-{
-	struct kernel_findings f;
-	uint64_t wrong;
-
-	if (!read_findings(w, r, run->found, &f) || !work_read(w, r, &run->work))
-		return false;
-	wrong = run->up ? evidence_wrong_cells(&f) : run->wrong;
-	r->errors = (int64_t)wrong;
-	if (wrong > 0) {
-		if (run->up)
-			keep_records(r, &f);
-		check_fail(r, CODE_LINK_ERRORS,
-			"%" PRIu64
-			" cells of 16 bytes did not arrive as they were sent, of %" PRIu64
-			" in each copy",
-			wrong, run->cells);
-	} else if (!work_complete(&run->work, r, run->up ? "gp_check" : "gp_fill")) {
-		r->errors = -1;
-	}
-	return true;
-}
-
-bool check_link_rate(struct check_world *w, struct check_result *r)
-{
-	struct link_run run = {
-		.up = r->id != CHECK_D2H, .bytes = w->job->remote ? LINK_REMOTE_BYTES : LINK_BYTES};
-	const struct timed copies = {start_copy, check_copy, &run};
-	void *pageable = NULL, *pinned = NULL;
-
-	if (w->job->busy) {
-		check_skip(r, "busy");
-		return true;
-	}
-	/* a remote-GPU client may have no pinned memory to offer */
-	if (w->rt->host_alloc(&pinned, run.bytes) != RT_SUCCESS) {
-		(void)w->rt->last_error();
-		pinned = NULL;
-		pageable = malloc(run.bytes);
-	}
-	run.host = pinned ? pinned : pageable;
-	run.cells = run.bytes / sizeof(struct kernel_cell);
-	w->within(w->arg, 60);
-	if (!run.host) {
-		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
-	} else {
-		/* by a reference, if there is one; against the link by the parent, who knows it */
-		if (prepare_link(w, r, &run) && measure(w, r, (double)run.bytes, "B/s", &copies))
-			(void)prove_link(w, r, &run);
-		if (cuda_usable(r) && run.device)
-			(void)w->rt->mem_free(run.device);
-		if (cuda_usable(r) && run.found)
-			(void)w->rt->mem_free(run.found);
-		work_release(w, r, &run.work);
-	}
-	free(pageable);
-	if (pinned && cuda_usable(r))
-		(void)w->rt->host_free(pinned);
 	return cuda_usable(r);
 }
 
@@ -408,36 +263,10 @@ bool check_flop_rate(struct check_world *w, struct check_result *r)
 	if (cuda_ok(w, r, w->rt->mem_alloc(&run.out, bytes), "cudaMalloc")) {
 		if (cuda_ok(w, r, w->rt->mem_set(run.out, 0, bytes, w->stream),
 			    "cudaMemsetAsync") &&
-			measure(w, r, (double)run.chains * run.steps * each, "FLOP/s", &timed))
+			measure_rate(w, r, (double)run.chains * run.steps * each, "FLOP/s", &timed))
 			(void)prove_chains(w, r, &run);
 		if (cuda_usable(r))
 			(void)w->rt->mem_free(run.out);
 	}
-	return cuda_usable(r);
-}
-
-/* ---- the way there and back ---- */
-
-bool check_round_trip(struct check_world *w, struct check_result *r)
-{
-	double least = (double)INFINITY;
-	struct work work = {0};
-	void *args[] = {&work.at};
-	bool ok = work_init(w, r, &work) && finish(w, r);
-
-	for (int i = 0; i < ROUND_TRIPS && ok; i++) {
-		double began = clock_s();
-
-		ok = launch(w, r, "gp_nop", 1, args) && finish(w, r);
-		least = fmin(least, clock_s() - began);
-	}
-	if (ok && work_read(w, r, &work)) {
-		work.wanted[0] = ROUND_TRIPS;
-		r->value = least;
-		r->unit = "s";
-		if (work_complete(&work, r, "gp_nop"))
-			check_pass(r);
-	}
-	work_release(w, r, &work);
 	return cuda_usable(r);
 }

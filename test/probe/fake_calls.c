@@ -106,9 +106,12 @@ int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *st
 		fake_send(source, from, target, to, bytes);
 		return 0;
 	}
-	if (bytes >= IDLE_LEAST &&
-		strcmp(d->idle.kernel, kind == RT_HOST_TO_DEVICE ? "h2d" : "d2h") == 0)
+	if (d->idle.left != 0 &&
+		strcmp(d->idle.kernel, kind == RT_HOST_TO_DEVICE ? "h2d" : "d2h") == 0 &&
+		(d->idle.bytes > 0 ? bytes == d->idle.bytes : bytes >= IDLE_LEAST)) {
+		d->idle.left -= d->idle.left > 0;
 		return 0;
+	}
 	if (source)
 		fake_host_reads(source, from, bytes);
 	if (target)

@@ -53,7 +53,8 @@ struct fake_wrong {
 struct fake_idle {
 	char kernel[16]; /* "": none */
 	int sm; /* -1: on all of them; gp_fill, gp_check and gp_copy do all that they are to do, but do not count it */
-	int64_t left; /* launches; -1: all */
+	int64_t left;   /* launches or copies; -1: all */
+	uint64_t bytes; /* copies of this size alone; 0: of 1 MiB and more */
 };
 
 /* A bit that changes on its way to another device. */

@@ -188,6 +188,8 @@ static void read_idle(const struct json *j, const struct json_node *v, struct fa
 			w->sm = small(j, key);
 		else if (is_member(j, key, "times"))
 			w->left = from_to(j, key, -1, INT_MAX);
+		else if (is_member(j, key, "bytes"))
+			w->bytes = (uint64_t)whole(j, key);
 		else
 			unknown(j, key, "no such member of what is idle");
 	}

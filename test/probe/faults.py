@@ -127,6 +127,11 @@ FAULTS = [
     # one copy of several
     Fault("bench.h2d", "fail", "LINK_ERRORS", 1, **idle("h2d", times=1)),
     Fault("bench.d2h", "fail", "LINK_ERRORS", 1, **idle("d2h", times=1)),
+    Fault("bench.launch", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_nop", times=1)),
+    Fault("bench.launch_wait", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_nop")),
+    Fault("bench.launch_wait", "fail", "KERNEL_FAULT", 1, ["bench"], **call("cudaLaunchKernel", 719, kernel="gp_nop", sticky=True, use=310)),
+    *[Fault(f"bench.{way}_{size}", "fail", "LINK_ERRORS", 1, ["bench"], **idle(way, bytes=n, times=1))
+      for way in ("h2d", "d2h") for size, n in (("4k", 4096), ("1m", 1 << 20), ("32m", 32 << 20))],
     Fault("mem.shared", "fail", "MEMORY_ERRORS", 1, **device(wrong={"kernel": "gp_smem"})),
     Fault("mem.pattern", "fail", "MEMORY_ERRORS", 1, **device(flips=[{"offset": 123456, "bit": 3, "kind": "stuck1"}])),
     Fault("mem.pattern", "fail", "SHORT_ALLOCATION", 1, **device(memory_mib=4096, allocatable_mib=2600)),

@@ -22,7 +22,7 @@ def fault(call="cudaStreamSynchronize", error=719, **more):
     ("verify", fault("cudaMalloc", 710, use=1), "compute.exact_fp32", "CUDA_ERROR"),
     ("verify", fault("cudaMemGetInfo", 999), "cuda.kernel_image", "INIT_FAILED"),
     ("verify", fault("cudaLibraryLoadData", 700), "cuda.kernel_image", "KERNEL_FAULT"),
-    ("bench", fault("cudaMemcpyAsync", 718), "bench.mem_read", "KERNEL_FAULT"),
+    ("bench", fault("cudaMemcpyAsync", 718), "bench.launch", "KERNEL_FAULT"),
 ])
 def test_once(w, command, call, check, name):
     """Fit, with a warning that names the first failure; --strict makes it one."""

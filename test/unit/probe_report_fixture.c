@@ -20,9 +20,9 @@ void passed_check(struct check_result *c, enum check_id id)
 		c->sms_visited = c->sms_total = 132;
 	}
 	check_pass(c);
-	if ((id >= CHECK_MEM_READ && id <= CHECK_TENSOR_RATE) || id == CHECK_REMOTE_BANDWIDTH ||
-		id == CHECK_REMOTE_RTT) {
-		c->unit = id == CHECK_REMOTE_RTT ? "s" : "B/s";
+	if ((id >= CHECK_MEM_READ && id <= CHECK_TENSOR_RATE) ||
+		(id >= CHECK_REMOTE_RTT && id <= CHECK_D2H_32M)) {
+		c->unit = id <= CHECK_D2H_32M && id != CHECK_REMOTE_BANDWIDTH ? "s" : "B/s";
 		c->value = id == CHECK_H2D ? 55e9 : 4.425e12;
 		if (id == CHECK_MEM_READ) {
 			c->expected = 4.917e12;
