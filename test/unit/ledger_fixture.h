@@ -10,11 +10,12 @@
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
 #define SPEC "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16000M','count':1}]}"
-/* A claim in a status, on gpu-0. */
-#define CLAIM(uid, name, state, servers, bytes)                                                    \
+/* A claim in a status, on gpu-0; the take that wrote it ends with these two digits. */
+#define CLAIM_OF(uid, name, state, servers, bytes, take)                                           \
 	"{'uid':'" uid "','namespace':'lab','name':'" name "','state':'" state                     \
-	"','plan':'0000000000000005','since':'2026-01-01T00:00:00Z','take':'00000000000000aa',"    \
-	"'servers':[" servers "],'gpus':[{'id':'gpu-0','bytes':" bytes "}]}"
+	"','plan':'0000000000000005','since':'2026-01-01T00:00:00Z','take':'00000000000000" take   \
+	"','servers':[" servers "],'gpus':[{'id':'gpu-0','bytes':" bytes "}]}"
+#define CLAIM(uid, name, state, servers, bytes) CLAIM_OF(uid, name, state, servers, bytes, "aa")
 #define WHOLE "16000000000"
 
 /* One replica. */

@@ -73,6 +73,29 @@ TEST(test_r1_half_claim_is_waited_for)
 	ledger_fixture_release(&f);
 }
 
+/* Its owner has given up that half, and is about to make another one whole: so long as he is at work nothing of his is replaced. */
+TEST(test_r1_half_claim_made_anew_is_waited_for)
+{
+	static const char anew[] = CLAIM_OF("u1", "u1", "pending", "'a','b'", WHOLE, "bb");
+	struct ledger_fixture f;
+	pthread_t thread;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	assert_int_equal(pthread_create(&thread, NULL, take_u1, &f), 0);
+	api_nap(1500);
+	ledger_set_claims(&f, "a", anew);
+	api_nap(1000);
+	assert_int_equal(ledger_puts(&f), 0);
+	ledger_set_claims(&f, "b", anew);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(ledger_puts(&f), 2);
+	ledger_fixture_release(&f);
+}
+
 /* The same by a picture that lags: by a list alone it is half. */
 TEST(test_r1_half_by_a_stale_picture)
 {
@@ -374,8 +397,8 @@ TEST(test_r1_twins_on_two_servers)
 }
 
 TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_elsewhere_goes,
-	test_r1_half_claim_is_waited_for, test_r1_half_by_a_stale_picture,
-	test_r4_half_claim_and_a_reservation_refuse_nobody,
+	test_r1_half_claim_is_waited_for, test_r1_half_claim_made_anew_is_waited_for,
+	test_r1_half_by_a_stale_picture, test_r4_half_claim_and_a_reservation_refuse_nobody,
 	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
 	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
 	test_r1_twins_on_two_servers)

@@ -128,7 +128,9 @@ int take_half(
 	struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait, struct err *err)
 {
 	int64_t now = clock_ms(), wait = HALF_WAIT_MS;
-	bool foreign = false;
+	const uint64_t *before = t->old;
+	size_t n_before = t->n_old;
+	bool foreign = false, anew = false;
 
 	*ret_wait = false;
 	t->half = f->n > 0;
@@ -137,11 +139,19 @@ int take_half(
 	if (!t->old)
 		return ledger_no_memory(err);
 	for (size_t i = 0; i < f->n; i++) {
-		t->old[t->n_old++] = f->parts[i].record->take;
-		foreign = foreign || !take_is_mine(t, f->parts[i].record->take);
+		uint64_t take = f->parts[i].record->take;
+
+		t->old[t->n_old++] = take;
+		foreign = foreign || !take_is_mine(t, take);
+		anew = anew || !(take_is_mine(t, take) || among(before, n_before, take));
 	}
 	if (!foreign || t->ask->dry_run)
 		return 0;
+	/* Its owner is at work, or somebody else is. */
+	if (anew) {
+		t->half_ms = 0;
+		t->half_fresh = false;
+	}
 	if (t->half_ms == 0) {
 		t->half_ms = now;
 		t->half_until_ms =
