@@ -78,6 +78,7 @@ struct weather {
 	unsigned twice;       /* the request is sent twice */
 	unsigned foreign_404; /* something between says 404 */
 	unsigned cut_watch;   /* of the moments of a watch */
+	unsigned bad_list;    /* 500 to a list of GPUServers, or up to eight seconds for it */
 	int64_t lag_us;       /* of watches, at most */
 	size_t page;          /* objects on one page of a list, at most */
 };
@@ -86,5 +87,8 @@ extern struct weather weather;
 /* The way between this replica and the API server: 0 open, 1 refused, 2 silent, 3 a proxy answers 404 to
  * everything. */
 extern int way[REPLICAS_MAX + 1];
+
+/* Up to this version the watch of GPUServers has told this replica everything; 0: nobody knows. */
+extern uint64_t knows[REPLICAS_MAX + 1];
 
 #endif

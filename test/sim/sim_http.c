@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/sim/sim_api.h"
+#include "test/sim/sim_laws.h"
 
 /* A watch to which nothing happens is told so. */
 #define BOOKMARK_US (60 * SECOND)
 /* Of one replica in a second. */
 #define WRITES_MAX 100
+/* By then every replica has read the pool once. */
+#define BAD_LISTS_FROM (10 * SECOND)
 
 struct http_client {
 	int unused;
@@ -20,6 +22,7 @@ struct http_client {
 
 struct weather weather;
 int way[REPLICAS_MAX + 1];
+uint64_t knows[REPLICAS_MAX + 1];
 
 /* A request on its way. Its last user frees it. */
 struct call {
@@ -111,6 +114,20 @@ static bool fails_before(struct call *c)
 	return true;
 }
 
+/* A list of the GPUServers that fails, or takes long. True: it fails. */
+static bool bad_list(struct call *c)
+{
+	if (!strstr(c->r.path, "/gpuservers?") || sim_now() < BAD_LISTS_FROM ||
+		!sim_chance(weather.bad_list))
+		return false;
+	if (sim_chance(500000)) {
+		answer(c, 500, "{\"kind\":\"Status\",\"message\":\"etcdserver: leader changed\"}");
+		return true;
+	}
+	sim_sleep((int64_t)sim_below(8 * SECOND));
+	return false;
+}
+
 static void serve(void *arg)
 {
 	struct call *c = arg;
@@ -126,7 +143,7 @@ static void serve(void *arg)
 		finish(c);
 		return;
 	}
-	if (c->cut || fails_before(c)) {
+	if (c->cut || fails_before(c) || bad_list(c)) {
 		finish(c);
 		return;
 	}
@@ -209,6 +226,7 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 		buf_init(&ret->body, req->max_bytes);
 		buf_str(&ret->body, c->r.answer);
 	}
+	laws_heard(sim_self(), c->r.path, rc == 0 ? c->r.status : -1);
 	let_go(c);
 	return rc;
 }
@@ -254,6 +272,8 @@ static bool tell_events(
 		if (!hand_over(to, l->events[i].text))
 			return false;
 		*version = v;
+		if (l == &store.log[SERVERS])
+			knows[sim_owner()] = v;
 	}
 	return true;
 }
@@ -285,6 +305,8 @@ static int watch(const char *path, enum kind kind, const struct http_stream *to,
 
 	if (!to->head(to->ctx, 200))
 		return 0;
+	if (kind == SERVERS)
+		knows[owner] = version;
 	if (version < l->compacted) {
 		(void)hand_over(to,
 			"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"

@@ -11,6 +11,14 @@
 #define SPAN_MAX 6
 /* A create lives at most so long in an API server. */
 #define CREATE_US (34 * SECOND)
+/* Where only lists fail, whoever has had room for so long is admitted. */
+#define ROOM_US (5 * SECOND / 2)
+/* And nobody is sent away before his time is over: of five seconds some remain for the answer. */
+#define AWAY_US (3 * SECOND)
+/* Where nothing fails: a leader is there by then; a claim has ended so long after its pod, after a create that came to nothing. */
+#define LED_FROM (40 * SECOND)
+#define ENDED_US (15 * SECOND)
+#define EXPIRED_US (60 * SECOND)
 
 struct part {
 	int gpu;
@@ -23,6 +31,7 @@ struct seen_claim {
 	unsigned n_servers, n_parts;
 	char servers[SPAN_MAX][24];
 	struct part parts[GPUS_MAX];
+	uint64_t since; /* the version that brought it */
 };
 
 struct view {
@@ -40,6 +49,7 @@ struct view {
 static struct attempt attempts[ATTEMPTS_MAX];
 static int n_attempts;
 static struct view before;
+enum sky sky;
 
 /* ---- what a status says ---- */
 
@@ -233,19 +243,110 @@ static bool fits(const struct attempt *a)
 	return n >= a->shape->amount;
 }
 
+static void note_fit(struct attempt *a)
+{
+	if (!fits(a)) {
+		a->was_full = true;
+		a->fits_since = 0;
+	} else if (!a->fits_since) {
+		a->fits_since = sim_now();
+	}
+}
+
 static void note_full(void)
 {
 	for (int i = 0; i < n_attempts; i++)
-		if (attempts[i].reviews > 0 && !attempts[i].was_full && !fits(&attempts[i]))
-			attempts[i].was_full = true;
+		if (attempts[i].reviews > 0)
+			note_fit(&attempts[i]);
 }
 
-void laws_review(struct attempt *a)
+/* ---- names ---- */
+
+/* The claim of the pod that has this name, if this replica knows of it. */
+static void note_namesake(struct attempt *a, int owner)
 {
-	if (a->reviews++ > 0)
+	const struct object *pod = store_find(PODS, "ml", a->name);
+
+	a->namesake = pod && strcmp(pod->uid, a->uid) != 0 ? number_of(pod->uid) : -1;
+	a->name_was_taken = a->namesake >= 0;
+	a->namesake_since = 0;
+	for (struct object *o = store_first(SERVERS); o && a->namesake >= 0; o = store_next(o)) {
+		const struct seen_claim *c = claim_of(view_of(o), a->namesake);
+
+		if (c && c->since <= knows[owner] && !a->namesake_since)
+			a->namesake_since = c->since;
+	}
+}
+
+static bool namesake_stands(const struct attempt *a)
+{
+	const struct object *pod = store_find(PODS, "ml", a->name);
+	bool held = false;
+
+	for (struct object *o = store_first(SERVERS); o && a->namesake_since; o = store_next(o)) {
+		const struct seen_claim *c = claim_of(view_of(o), a->namesake);
+
+		held = held || (c && c->since == a->namesake_since);
+	}
+	return held && pod && number_of(pod->uid) == a->namesake;
+}
+
+void laws_asks(struct attempt *a, uint64_t task)
+{
+	a->asks = task;
+	if (task)
+		a->heard = 0;
+}
+
+void laws_heard(uint64_t task, const char *path, long status)
+{
+	const char *at = strstr(path, "/pods/");
+
+	for (int i = n_attempts; at && i-- > 0;)
+		if (attempts[i].asks == task && strcmp(at + 6, attempts[i].name) == 0)
+			attempts[i].heard = status;
+}
+
+void laws_stored(struct attempt *a)
+{
+	a->stored_at = sim_now();
+	for (int i = 0; i < n_attempts; i++)
+		if (attempts[i].reviews > 0 && strcmp(attempts[i].name, a->name) == 0)
+			attempts[i].name_was_taken = true;
+}
+
+/* ---- reviews ---- */
+
+void laws_review(struct attempt *a, int owner)
+{
+	a->reviews_ever++;
+	if (a->reviews++ > 0) {
 		a->reviewed_twice = true;
-	else
-		a->was_full = !fits(a);
+		return;
+	}
+	a->was_full = false;
+	a->fits_since = 0;
+	a->review_at = sim_now();
+	note_fit(a);
+	note_namesake(a, owner);
+}
+
+/* Rule R14: there was room for long enough, and the API server did what it was asked but for lists. */
+static void check_room(const struct attempt *a, const char *what)
+{
+	int64_t since = a->fits_since > a->review_at ? a->fits_since : a->review_at;
+
+	if (sky == BAD_LISTS && a->reviews_ever == 1 && a->fits_since && since > 10 * SECOND &&
+		sim_now() - since >= ROOM_US)
+		sim_fail("room", "u%d (%s) had room for %.1f s, and %s", index_of(a), a->name,
+			(double)(sim_now() - since) / 1e6, what);
+}
+
+void laws_silent(struct attempt *a)
+{
+	a->reviews--;
+	sim_trace(5, "no answer for u%d", index_of(a));
+	check_room(a, "was not answered");
 }
 
 void laws_yes(struct attempt *a)
@@ -259,6 +360,12 @@ void laws_yes(struct attempt *a)
 	if (!holds_whole(index_of(a)))
 		sim_fail("yes", "u%d (%s) was told yes, and holds no whole claim", index_of(a),
 			a->name);
+	if (a->reviews_ever == 1 && (a->heard == 0 || a->heard == 200) && namesake_stands(a))
+		sim_fail("name",
+			"u%d was told yes, and its name %s is u%d's, whose claim its replica "
+			"knew; the "
+			"question for that pod was answered with %ld",
+			index_of(a), a->name, a->namesake, a->heard);
 }
 
 void laws_no(struct attempt *a, const char *reply)
@@ -272,6 +379,17 @@ void laws_no(struct attempt *a, const char *reply)
 			"u%d (%s) was refused, and at every moment since its review came it would "
 			"have fitted: %s",
 			index_of(a), a->name, reply);
+	if (strstr(reply, "\"AlreadyExists\"")) {
+		if (!a->name_was_taken && !a->reviewed_twice)
+			sim_fail("name", "u%d was refused, and at no moment its name %s was taken",
+				index_of(a), a->name);
+		return;
+	}
+	check_room(a, reply);
+	if (sky == BAD_LISTS && strstr(reply, "\"ApiServerAway\"") &&
+		sim_now() - a->review_at < AWAY_US)
+		sim_fail("room", "u%d (%s) was sent away after %.1f s: %s", index_of(a), a->name,
+			(double)(sim_now() - a->review_at) / 1e6, reply);
 }
 
 void laws_dead(struct attempt *a)
@@ -335,9 +453,9 @@ static void check_sums(const struct object *o, const char *who)
 	}
 }
 
-static void check_claims(const struct object *o, const char *who)
+static void check_claims(struct object *o, const char *who)
 {
-	const struct view *v = view_of(o);
+	struct view *v = o->view;
 
 	for (int i = 0; i < v->n_claims; i++) {
 		const struct seen_claim *c = &v->claims[i];
@@ -350,6 +468,7 @@ static void check_claims(const struct object *o, const char *who)
 					"u%d holds a part of a GPU of %s that its status does not "
 					"list",
 					c->who, o->name);
+		v->claims[i].since = was ? was->since : o->version;
 		if (claim_of(v, c->who) != c)
 			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
 		if (c->state == 'a' && (!was || was->state != 'a') && !a->late)
@@ -382,6 +501,24 @@ void laws_after_removal(const struct object *o)
 }
 
 /* ---- liveness ---- */
+
+void laws_fair(void)
+{
+	if (sky != FAIR || sim_now() < LED_FROM)
+		return;
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		for (int i = 0; i < view_of(o)->n_claims; i++) {
+			int who = view_of(o)->claims[i].who;
+			const struct attempt *a = &attempts[who];
+			int64_t dead = a->dead_at > LED_FROM ? a->dead_at : LED_FROM;
+
+			if (a->dead_at && sim_now() - dead > (a->stored_at ? ENDED_US : EXPIRED_US))
+				sim_fail("prompt",
+					"u%d is dead for %.1f s and still holds a claim on %s, "
+					"though nothing went wrong",
+					who, (double)(sim_now() - a->dead_at) / 1e6, o->name);
+		}
+}
 
 const char *laws_owed(void)
 {

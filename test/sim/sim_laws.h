@@ -25,16 +25,31 @@ struct attempt {
 	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
 	bool reviewed_twice;
 	/* The review that runs. */
-	unsigned reviews;
-	bool was_full; /* since it began there was a moment at which it did not fit */
+	unsigned reviews, reviews_ever;
+	int64_t review_at;
+	bool was_full;      /* since it began there was a moment at which it did not fit */
+	int64_t fits_since; /* 0: it does not fit */
+	bool name_was_taken;
+	/* The attempt whose pod had its name when the review came, -1: none; the version that brought its claim, if its replica knew that. */
+	int namesake;
+	uint64_t namesake_since;
+	uint64_t asks; /* the task that reviews it */
+	long heard; /* what its question for the pod of that name was answered with; 0: none was sent, -1: no answer came */
 };
 
 /* A new one; its number stands in its uid. */
 struct attempt *laws_attempt(const struct shape *shape, const char *name);
 /* A review of it begins, ends with a final "allowed", or with a refusal for want of room. */
-void laws_review(struct attempt *a);
+void laws_review(struct attempt *a, int owner);
 void laws_yes(struct attempt *a);
 void laws_no(struct attempt *a, const char *reply);
+/* Neither was said. */
+void laws_silent(struct attempt *a);
+/* That task reviews it, 0: none any more; a task has heard this. */
+void laws_asks(struct attempt *a, uint64_t task);
+void laws_heard(uint64_t task, const char *path, long status);
+/* It is stored now. */
+void laws_stored(struct attempt *a);
 /* Nobody has a right to its claim from now on. */
 void laws_dead(struct attempt *a);
 
@@ -48,5 +63,12 @@ const char *laws_say(const struct object *o);
 
 /* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes nothing, else what is wrong. */
 const char *laws_owed(void);
+
+/* What is owed at every moment where nothing goes wrong but what people do. */
+void laws_fair(void);
+
+/* What may go wrong in a run: everything; only what people do; that, and lists of the GPUServers. */
+enum sky { STORM, FAIR, BAD_LISTS };
+extern enum sky sky;
 
 #endif

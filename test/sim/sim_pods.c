@@ -138,7 +138,7 @@ static void store_pod(struct attempt *a)
 	cJSON *doc = cJSON_Parse(a->shape->pod), *status = cJSON_AddObjectToObject(doc, "status");
 
 	cJSON_AddStringToObject(status, "phase", "Pending");
-	a->stored_at = sim_now();
+	laws_stored(a);
 	open_now++;
 	(void)store_add(PODS, "ml", a->name, a->uid, doc, "create");
 	sim_spawn(WORLD, "pod", live, a);

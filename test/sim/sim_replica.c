@@ -153,6 +153,7 @@ void replica_start(int owner)
 	struct replica *r = &replica[owner];
 
 	sim_trace(11, "r%d starts", owner);
+	knows[owner] = 0;
 	*r = (struct replica){.runs = true, .epoch = r->epoch + 1};
 	sim_spawn(owner, "main", replica_main, r);
 }
@@ -220,6 +221,7 @@ static void judge(struct visit *v, const struct http_reply *reply, bool sent)
 	bool yes = reply->status == 200 && strstr(reply->body, "\"allowed\":true");
 
 	v->told = true;
+	laws_asks(v->a, 0);
 	if (sent && yes) {
 		v->said = VERDICT_YES;
 		laws_yes(v->a);
@@ -227,8 +229,7 @@ static void judge(struct visit *v, const struct http_reply *reply, bool sent)
 		v->said = VERDICT_NO;
 		laws_no(v->a, reply->body);
 	} else {
-		v->a->reviews--;
-		sim_trace(5, "no answer for u%s", v->a->uid + 30);
+		laws_silent(v->a);
 	}
 }
 
@@ -244,6 +245,7 @@ static void worker(void *arg)
 	struct http_reply reply = {0};
 	bool sent;
 
+	laws_asks(v->a, sim_self());
 	memcpy(req.body, text, req.body_len);
 	free(text);
 	req.deadline_ms = v->deadline_ms;
@@ -283,7 +285,7 @@ enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us)
 		.users = 2,
 		.deadline_ms = (sim_mono(owner) + timeout_us - MARGIN_US) / 1000};
 	r->busy++;
-	laws_review(a);
+	laws_review(a, owner);
 	sim_spawn(owner, "review", worker, v);
 	while (!v->done && r->epoch == epoch && sim_now() < until)
 		(void)sim_wait(v, sim_now() + SECOND / 4 < until ? sim_now() + SECOND / 4 : until);

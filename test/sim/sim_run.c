@@ -22,8 +22,10 @@ void sim_run(uint64_t seed, bool trace)
 		replica_start(i);
 	sim_spawn(WORLD, "users", users, &until);
 	sim_spawn(WORLD, "chaos", chaos, &until);
-	while (!chaos_calm() || pods_open() > 0)
+	while (!chaos_calm() || pods_open() > 0) {
 		sim_sleep(SECOND);
+		laws_fair();
+	}
 	last = sim_now() + CALM_US;
 	do {
 		sim_sleep(SECOND);

@@ -268,6 +268,11 @@ int sim_owner(void)
 	return s.self ? s.self->owner : WORLD;
 }
 
+uint64_t sim_self(void)
+{
+	return s.self->number;
+}
+
 bool sim_is_there(uint64_t number)
 {
 	for (size_t i = 0; i < s.n_tasks; i++)
