@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make e2e`: the program in a real cluster that the tests start and end. Needs root, and once Go 1.26 to build Kubernetes.
 
-.PHONY: e2e crd-check
+.PHONY: e2e crd-check helm-check
 
 e2e:
 	@test/e2e/build --check
@@ -18,3 +18,12 @@ e2e:
 # The CRD against the validation of API servers of other versions than the one that the tests run, each built once from its Go modules.
 crd-check:
 	@test/crd/run $(VERSIONS)
+
+# The Helm chart beside kustomize, on a real API server and in a registry, with Helm 4 and 3, which are built once from their Go modules.
+helm-check:
+	@test/e2e/build --check etcd kube-apiserver kubectl
+	@[ "$$(id -u)" = 0 ] || { echo 'make helm-check: must run as root: it makes network links' >&2; exit 1; }
+	@tools/setup build test e2e
+	@test/e2e/build etcd kube-apiserver kubectl
+	@tools=$$(test/helm/build) && POOLGATE_HELM=$$tools $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short \
+		$(if $T,-k '$T') test/helm
