@@ -41,10 +41,10 @@ static void write_server(struct buf *out, size_t n)
 		"v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":\"gpu-%04zu\","
 		"\"uid\":\"uid-%04zu\",\"resourceVersion\":\"%zu\",\"finalizers\":[\"poolgate.io/"
 		"claims\"]},"
-		"\"spec\":{\"address\":\"10.0.0.1:56001\",\"gpus\":[{\"model\":\"Tesla "
+		"\"spec\":{\"address\":\"gpu-%04zu:56001\",\"gpus\":[{\"model\":\"Tesla "
 		"V100\",\"memory\":\"16160M\","
 		"\"count\":%d}]},\"status\":{\"version\":1,\"gpus\":[",
-		n, n, n + 1, GPUS);
+		n, n, n + 1, n, GPUS);
 	for (int i = 0; i < GPUS; i++)
 		buf_fmt(out,
 			"%s{\"id\":\"gpu-%d\",\"model\":\"Tesla "

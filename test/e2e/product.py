@@ -32,7 +32,7 @@ def wait_for(check, seconds, what):
 
 def gpu_server(name, gpus=1, memory="16G", **labels):
     return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": name, "labels": labels},
-            "spec": {"address": "10.117.32.177:56001", "gpus": [{"model": "Tesla V100-PCIE-16GB", "memory": memory, "count": gpus}]}}
+            "spec": {"address": f"{name}.lab:56001", "gpus": [{"model": "Tesla V100-PCIE-16GB", "memory": memory, "count": gpus}]}}
 
 
 def gpu_pod(name, percent=100, amount=1, command=("/bin/sh", "-c", "sleep 300"), **spec):

@@ -92,7 +92,7 @@ def client_secret(name, files):
 
 def server(name, probe, ca, token, client="probe-client"):
     return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": name},
-            "spec": {"address": "10.117.32.177:56001", "probe": {
+            "spec": {"address": f"{name}.lab:56001", "probe": {
                 "url": probe.url, "caSecret": ca, "tokenSecret": token, **({"clientSecret": client} if client else {})}}}
 
 

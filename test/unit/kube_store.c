@@ -86,9 +86,8 @@ void kube_store_server(
 	buf_init(&spec, BODY_MAX);
 	buf_init(&status, BODY_MAX);
 	buf_fmt(&spec,
-		"{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'%lluM','count':%u}]"
-		"}",
-		(unsigned long long)mb, gpus);
+		"{'address':'%s:56001','gpus':[{'model':'V100','memory':'%lluM','count':%u}]}",
+		name, (unsigned long long)mb, gpus);
 	buf_str(&status, "{'version':1,'gpus':[");
 	for (unsigned i = 0; i < gpus; i++)
 		buf_fmt(&status, "%s{'id':'gpu-%u','model':'V100','memory':%llu,'fit':true}",

@@ -31,6 +31,7 @@ struct object {
 	char *more; /* further members of metadata, or "" */
 	char *finalizers, *spec, *status;
 	uint64_t version, generation;
+	uint64_t made; /* so many seconds after the first of January */
 	bool deleting;
 };
 

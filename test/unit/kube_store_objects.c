@@ -88,6 +88,7 @@ struct object *store_add(
 	if (!o)
 		store_fatal("no memory");
 	(void)snprintf(made, sizeof(made), "uid-%llu", (unsigned long long)++s->uids);
+	o->made = s->uids;
 	o->of = of;
 	o->namespace = store_own(slice_of(namespace));
 	o->name = store_own(slice_of(name));
@@ -128,8 +129,10 @@ void store_render(const struct object *o, struct buf *out)
 		buf_fmt(out, "\"namespace\":\"%s\",", o->namespace);
 	buf_fmt(out,
 		"\"uid\":\"%s\",\"resourceVersion\":\"%llu\",\"generation\":%llu,"
-		"\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
-		o->uid, (unsigned long long)o->version, (unsigned long long)o->generation);
+		"\"creationTimestamp\":\"2026-01-01T%02llu:%02llu:%02lluZ\"",
+		o->uid, (unsigned long long)o->version, (unsigned long long)o->generation,
+		(unsigned long long)(o->made / 3600 % 24), (unsigned long long)(o->made / 60 % 60),
+		(unsigned long long)(o->made % 60));
 	if (strcmp(o->finalizers, "[]") != 0)
 		buf_fmt(out, ",\"finalizers\":%s", o->finalizers);
 	if (o->deleting)

@@ -111,5 +111,5 @@ void ledger_set_claims(struct ledger_fixture *f, const char *server, const char 
 		"],"
 		"'claims':[%s]}",
 		claims);
-	kube_store_put(f->store, server, SPEC, status, NULL);
+	kube_store_put(f->store, server, NULL, status, NULL);
 }

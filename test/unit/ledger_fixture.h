@@ -9,7 +9,9 @@
 #include "webhook/edge/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
-#define SPEC "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16000M','count':1}]}"
+#define SPEC_AT(address, count)                                                                    \
+	"{'address':'" address "','gpus':[{'model':'V100','memory':'16000M','count':" count "}]}"
+#define SPEC SPEC_AT("10.0.0.1:56001", "1")
 /* A claim in a status, on gpu-0; the take that wrote it ends with these two digits. */
 #define CLAIM_OF(uid, name, state, servers, bytes, take)                                           \
 	"{'uid':'" uid "','namespace':'lab','name':'" name "','state':'" state                     \

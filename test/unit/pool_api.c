@@ -39,8 +39,9 @@ static void show(const struct pool_api_server *s, struct buf *out)
 	buf_fmt(out,
 		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
 		"\"name\":\"%s\",\"uid\":\"u-%u\",\"resourceVersion\":\"%u\",\"generation\":%u,"
-		"\"finalizers\":%s%s},\"spec\":%s,\"status\":%s}",
-		s->name, s->uid, s->version, s->generation, s->finalizers,
+		"\"creationTimestamp\":\"2026-11-21T09:%02u:00Z\",\"finalizers\":%s%s},\"spec\":%s,"
+		"\"status\":%s}",
+		s->name, s->uid, s->version, s->generation, s->uid % 60, s->finalizers,
 		s->deleting ? ",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\"" : "", s->spec,
 		s->status);
 }

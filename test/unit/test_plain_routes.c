@@ -15,9 +15,8 @@ static void add_server(struct buf *b, const char *name)
 {
 	buf_fmt(b,
 		"---\napiVersion: poolgate.io/v1alpha1\nkind: GPUServer\nmetadata: {name: %s}\n"
-		"spec: {address: \"10.0.0.1:1\", gpus: [{model: V100, memory: 1000M, count: "
-		"2}]}\n",
-		name);
+		"spec: {address: \"%s:1\", gpus: [{model: V100, memory: 1000M, count: 2}]}\n",
+		name, name);
 }
 
 /* What was written becomes the pool; releases it. */

@@ -84,7 +84,7 @@ static void add_server(const char *name, const char *url, const char *more)
 {
 	char spec[512];
 
-	snprintf(spec, sizeof(spec), "{'address':'10.0.0.1:56001','probe':{'url':'%s'%s}}", url,
+	snprintf(spec, sizeof(spec), "{'address':'%s:56001','probe':{'url':'%s'%s}}", name, url,
 		more);
 	pool_api_put(pool, name, OURS, spec, "{}");
 }
@@ -211,7 +211,7 @@ TEST(what_hangs_ages_and_keeps_nobody_waiting)
 		char name[16], spec[128];
 
 		snprintf(name, sizeof(name), "dead-%d", i);
-		snprintf(spec, sizeof(spec), "{'address':'10.0.0.1:56001','probe':{'url':'%s'}}",
+		snprintf(spec, sizeof(spec), "{'address':'%s:56001','probe':{'url':'%s'}}", name,
 			api_url(dead));
 		pool_api_put(pool, name, OURS, spec, WAS_FRESH);
 	}
@@ -223,7 +223,7 @@ TEST(what_hangs_ages_and_keeps_nobody_waiting)
 	cfg.stale_after_ms = 1500;
 	pool_api_run(pool, probe_poll_duty(&cfg));
 	assert_true(pool_api_shows(pool, "lives-1", "'reason':'TakesClaims'", 1400));
-	assert_true(pool_api_shows(pool, "lives-2", "'reason':'TakesClaims'", 1400));
+	assert_true(pool_api_shows(pool, "lives-2", "'reason':'ProbeAnswered'", 1400));
 	for (int i = 0; i < 20; i++) {
 		char name[16];
 
@@ -235,7 +235,7 @@ TEST(what_hangs_ages_and_keeps_nobody_waiting)
 	api_nap(2000);
 	assert_true(api_seen_count(probe) >= asked + 20);
 	assert_true(pool_api_shows(pool, "lives-1", "'reason':'TakesClaims'", 0));
-	assert_true(pool_api_shows(pool, "lives-2", "'reason':'TakesClaims'", 0));
+	assert_true(pool_api_shows(pool, "lives-2", "'reason':'ProbeAnswered'", 0));
 	api_stop(dead);
 }
 
