@@ -39,6 +39,7 @@ struct event_log {
 struct store {
 	struct object *objects;
 	uint64_t version, uids;
+	int64_t created; /* the second in which the last one was made */
 	struct event_log log[KINDS];
 };
 extern struct store store;

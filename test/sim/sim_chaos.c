@@ -9,7 +9,8 @@
 #define SERVERS_MAX 4
 
 static struct {
-	unsigned kill, trap, stop, freeze, partition, compact, clock, drain, shrink, remove, lease;
+	unsigned kill, trap, stop, freeze, partition, compact, clock, drain, shrink, remove, rename,
+		lease;
 	int64_t every_us;
 } odds;
 static int servers;
@@ -22,35 +23,42 @@ int64_t chaos_calm(void)
 
 /* ---- servers ---- */
 
-static cJSON *server_doc(unsigned gpus, unsigned gb)
+/* machine: whose address it has. */
+static cJSON *server_doc(int machine, unsigned gpus, unsigned gb)
 {
 	char text[300];
 
 	/* Some were written by a later version (R11). */
 	(void)snprintf(text, sizeof(text),
-		"{\"spec\":{\"address\":\"10.0.0.1:56001\",\"gpus\":[{\"model\":\"Tesla "
+		"{\"spec\":{\"address\":\"10.0.0.%d:56001\",\"gpus\":[{\"model\":\"Tesla "
 		"V100\",\"memory\":\"%uG\",\"count\":%u}]}%s}",
-		gb, gpus,
+		machine, gb, gpus,
 		sim_chance(300000) ? ",\"status\":{\"version\":2,\"future\":{\"a\":[1]}}" : "");
 	return cJSON_Parse(text);
 }
 
-static void make_server(int i)
+static const char *name_of(int machine, bool other)
 {
-	char name[24];
+	static char name[24];
 
-	(void)snprintf(name, sizeof(name), "gpu-%02d", i);
+	(void)snprintf(name, sizeof(name), "gpu-%d%d", other, machine);
+	return name;
+}
+
+static void make_server(int machine, bool other)
+{
+	const char *name = name_of(machine, other);
+
 	if (!store_find(SERVERS, "", name))
-		(void)store_add(SERVERS, "", name, NULL, server_doc(1 + (unsigned)sim_below(4), 16),
-			"admin");
+		(void)store_add(SERVERS, "", name, NULL,
+			server_doc(machine, 1 + (unsigned)sim_below(4), 16), "admin");
 }
 
 static struct object *any_server(void)
 {
-	char name[24];
+	int machine = (int)sim_below((uint64_t)servers);
 
-	(void)snprintf(name, sizeof(name), "gpu-%02d", (int)sim_below((uint64_t)servers));
-	return store_find(SERVERS, "", name);
+	return store_find(SERVERS, "", name_of(machine, odds.rename && sim_chance(500000)));
 }
 
 static void spec_changed(struct object *o)
@@ -72,12 +80,20 @@ static void drain(struct object *o, bool yes)
 /* Fewer or more GPUs, smaller or larger. */
 static void reshape(struct object *o)
 {
-	cJSON *doc = server_doc(1 + (unsigned)sim_below(3), 8 + (unsigned)sim_below(2) * 8);
+	cJSON *doc = server_doc(0, 1 + (unsigned)sim_below(3), 8 + (unsigned)sim_below(2) * 8);
 
 	cJSON_ReplaceItemInObjectCaseSensitive(store_at(o->doc, "spec", NULL), "gpus",
 		cJSON_DetachItemFromObjectCaseSensitive(store_at(doc, "spec", NULL), "gpus"));
 	cJSON_Delete(doc);
 	spec_changed(o);
+}
+
+/* The machine gets a second name before the first is gone (R15). */
+static void rename_server(struct object *o)
+{
+	make_server(o->name[5] - '0', o->name[4] == '0');
+	if (sim_chance(700000))
+		store_delete(o, "admin");
 }
 
 /* ---- replicas ---- */
@@ -154,13 +170,15 @@ static void one_server(void)
 	struct object *o = any_server();
 
 	if (!o)
-		make_server((int)sim_below((uint64_t)servers));
+		make_server((int)sim_below((uint64_t)servers), odds.rename && sim_chance(500000));
 	else if (sim_chance(odds.drain))
 		drain(o, !cJSON_IsTrue(store_at(o->doc, "spec", "drain")));
 	else if (sim_chance(odds.shrink))
 		reshape(o);
 	else if (sim_chance(odds.remove))
 		store_delete(o, "admin");
+	else if (sim_chance(odds.rename))
+		rename_server(o);
 }
 
 static void mend(void)
@@ -278,8 +296,10 @@ void chaos_draw(void)
 	odds.remove = upto(300000);
 	odds.lease = upto(50000);
 	draw_sky();
+	/* Nothing is drawn for it, so that the other seeds stay what they were. */
+	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);
 	for (int i = 0; i < servers; i++)
-		make_server(i);
+		make_server(i, false);
 }

@@ -35,8 +35,10 @@ struct seen_claim {
 };
 
 struct view {
-	bool takes;  /* it carries the finalizer, and is not being deleted or drained */
-	bool future; /* it has a member of a later version's (R11) */
+	bool takes; /* it carries the finalizer, and is not being deleted or drained */
+	char address[24];
+	char created[24]; /* what is earlier comes first */
+	bool future;      /* it has a member of a later version's (R11) */
 	int n_gpus, n_claims;
 	struct {
 		char id[16];
@@ -108,6 +110,10 @@ void laws_read(struct object *o)
 	if (!v)
 		o->view = v = malloc(sizeof(*v));
 	v->n_gpus = v->n_claims = 0;
+	(void)snprintf(v->address, sizeof(v->address), "%s",
+		text(store_at(o->doc, "spec", NULL), "address"));
+	(void)snprintf(v->created, sizeof(v->created), "%s",
+		text(store_at(o->doc, "metadata", NULL), "creationTimestamp"));
 	v->future = store_at(status, "future", NULL) != NULL;
 	v->takes = !o->deleting &&
 		   cJSON_GetArraySize(store_at(o->doc, "metadata", "finalizers")) > 0 &&
@@ -128,6 +134,16 @@ void laws_read(struct object *o)
 static const struct view *view_of(const struct object *o)
 {
 	return o->view;
+}
+
+/* Is there an older server with its address, that is to say, the same machine? */
+static bool has_older(const struct object *o)
+{
+	for (struct object *p = store_first(SERVERS); p; p = store_next(p))
+		if (p != o && strcmp(view_of(p)->address, view_of(o)->address) == 0 &&
+			strcmp(view_of(p)->created, view_of(o)->created) < 0)
+			return true;
+	return false;
 }
 
 static uint64_t sum_of(const struct view *v, int gpu, bool *ret_adopted)
@@ -231,7 +247,7 @@ static bool fits(const struct attempt *a)
 	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
 		const struct view *v = view_of(o);
 
-		for (int i = 0; v->takes && i < v->n_gpus; i++) {
+		for (int i = 0; v->takes && !has_older(o) && i < v->n_gpus; i++) {
 			bool adopted;
 			uint64_t sum = sum_of(v, i, &adopted),
 				 want = v->gpus[i].bytes * a->shape->percent / 100;
@@ -478,6 +494,10 @@ static void check_claims(struct object *o, const char *who)
 		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
 			sim_fail("closed", "%s put u%d on %s, which takes no claims", who, c->who,
 				o->name);
+		if (!was && c->state != 'a' && has_older(o))
+			sim_fail("machine",
+				"%s put u%d on %s, and an older server has its address, %s", who,
+				c->who, o->name, v->address);
 	}
 }
 

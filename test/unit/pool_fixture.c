@@ -80,6 +80,8 @@ static void add_server(struct pool *p, struct slice text)
 
 		if (slice_is(w, "drain")) {
 			s->drain = true;
+		} else if (slice_is(key, "at") && value.len) {
+			s->address = arena_strdup(&p->arena, value);
 		} else if (slice_is(key, "claims") && value.len) {
 			p->n_claims[p->inv.n_servers] = (uint32_t)number(value);
 		} else if (key.len < w.len) {

@@ -149,6 +149,14 @@ static const struct {
 		"a takes no claims: it is NoneFit; mend it: ssh host.lab gpuprobe verify"},
 	{SERVER("a", LISTED, GPU COND("False", "NoGPUs", "True", "ListedByHand")),
 		"it is NoGPUs; mend it: kubectl edit"},
+	{SERVER("a", LISTED,
+		 "'gpus':[{'id':'gpu-0','model':'m','memory':16000000000,'fit':true}],'conditions':"
+		 "[{"
+		 "'type':'Unique','status':'False','reason':'HeldByAnOlderServer','message':'b has "
+		 "it'},{'type':'Fresh','status':'True','reason':'ListedByHand','message':''},{"
+		 "'type':'Ready','status':'False','reason':'NotUnique','message':'b has it'}]"),
+		"a is a machine that the pool has already: b has it; it takes claims on what is "
+		"its alone: delete one of both\n"},
 	{SERVER("a", LISTED, GPU), "no leader has looked at a yet"},
 	{SERVER("a", LISTED, "'gpus':7"), "a cannot be read and takes no claims: /status/gpus"},
 	{SERVER("a", "", "'gpus':[]"), "mend it: kubectl edit gpuserver a\n"},

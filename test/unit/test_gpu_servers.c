@@ -86,9 +86,6 @@ TEST(test_accepted)
 			1, 0, "list its GPUs"},
 		{ADDR "  probe: {url: 'http://h', caSecret: null, tokenSecret: }\n", 1, 0,
 			"a holds"},
-		{ADDR GPUS "---\n" HEAD
-			   "metadata: {name: b}\nspec:\n  address: 10.0.0.1:56001\n" GPUS,
-			2, 2, "pool.yaml:8: b has the address of a"},
 		{ADDR "  gpus: [{model: T4, memory: 1M, count: 64}, {model: T4, memory: 1M, count: "
 		      "64}]\n",
 			1, 128, NULL},
@@ -150,6 +147,11 @@ TEST(test_refused)
 		{NAMED "spec: {}\n", {"\"address\" is missing"}},
 		{NAMED "spec: {address: 10.0.0.1}\n",
 			{"/spec/address: found \"10.0.0.1\"", "HOST:PORT", "10.117.32.177:56001"}},
+		{ADDR GPUS
+			"---\n" HEAD
+			"metadata: {name: b}\nspec:\n  address: '[::ffff:10.0.0.1]:056001'\n" GPUS,
+			{"pool.yaml:8: /spec/address", "[::ffff:10.0.0.1]:056001",
+				"GPUServer a, which came first, has its address"}},
 		{NAMED "spec: {address: ':80'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: 'h:0'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: 'h:65536'}\n", {"/spec/address"}},

@@ -198,6 +198,122 @@ TEST(test_copy)
 	arena_release(&a);
 }
 
+static bool twins(struct pool *p)
+{
+	bool any;
+
+	assert_int_equal(inventory_find_twins(&p->inv, &p->arena, &any, NULL), 0);
+	return any;
+}
+
+TEST(test_one_address)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} cases[] = {
+		{"10.0.0.1:56001", "10.0.0.1:56001", true},
+		{"10.0.0.1:56001", "10.0.0.1:56002", false},
+		{"10.0.0.1:56001", "10.0.0.11:56001", false},
+		{"10.0.0.1:80", "10.0.0.1:080", true},
+		{"Gpu-01.Lab:1", "gpu-01.lab.:1", true},
+		{"gpu-01.lab:1", "gpu-01.lap:1", false},
+		{"[fd00::1]:1", "[FD00:0:0:0:0:0:0:1]:1", true},
+		{"[fd00::1]:1", "[fd00::1:0:0:1]:1", false},
+		{"[fd00::1]:1", "[fd00:0::0001]:1", true},
+		{"[::]:1", "[0::0]:1", true},
+		{"[::ffff:10.0.0.1]:1", "10.0.0.1:1", true},
+		{"[::ffff:a00:1]:1", "10.0.0.1:1", true},
+		{"[::10.0.0.1]:1", "10.0.0.1:1", false},
+		{"[fe80::1%eth0]:1", "[FE80::1%ETH0]:1", true},
+		{"[fe80::1%eth0]:1", "[fe80::1%eth1]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:3:4:5:6:7::8]:1", false},
+		{"[1::2::3]:1", "[1:0:2::3]:1", false},
+		{"[12345::]:1", "[2345::]:1", false},
+		{"[1:]:1", "[1::]:1", false},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct pool p;
+
+		pool_init(&p, "a t4:8 t4:8; b t4:8 t4:8; c");
+		p.inv.servers[0].address = cases[i].a;
+		p.inv.servers[1].address = cases[i].b;
+		if (twins(&p) != cases[i].same)
+			fail_msg("%s, %s", cases[i].a, cases[i].b);
+		assert_null(p.inv.servers[0].twin);
+		if (cases[i].same) {
+			assert_string_equal(p.inv.servers[1].twin,
+				"GPUServer a, which came first, has its address");
+			assert_string_equal(p.inv.servers[1].gpus[1].twin, p.inv.servers[1].twin);
+		}
+		/* who is older, not whose name comes first */
+		p.inv.servers[0].created_ms = 2000;
+		p.inv.servers[1].created_ms = 1000;
+		assert_int_equal(twins(&p), cases[i].same);
+		assert_int_equal(p.inv.servers[0].twin != NULL, cases[i].same);
+		assert_null(p.inv.servers[1].twin);
+		assert_null(p.inv.servers[1].gpus[1].twin);
+		pool_release(&p);
+	}
+}
+
+TEST(test_one_gpu)
+{
+	static const struct {
+		const char *a, *a_parent, *b, *b_parent;
+		bool same;
+	} cases[] = {
+		{"GPU-1", NULL, "GPU-1", NULL, true},
+		{"GPU-1", NULL, "GPU-2", NULL, false},
+		{"gpu-0", NULL, "gpu-0", NULL, false},
+		{"GPU-1", NULL, "MIG-2", "GPU-1", true},
+		{"MIG-1", "GPU-1", "MIG-2", "GPU-1", true},
+		{"MIG-1", "GPU-1", "MIG-2", "GPU-2", false},
+		{"MIG-1", NULL, "MIG-1", NULL, true},
+		{"MIG-1", "", "MIG-2", "", false},
+		{"MIG-GPU-1/0/0", NULL, "GPU-1", NULL, true},
+		{"MIG-GPU-1/0/0", NULL, "MIG-GPU-1/1/0", NULL, true},
+		{"MIG-GPU-1/0/0", NULL, "MIG-GPU-11/0/0", NULL, false},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct pool p;
+
+		pool_init(&p, "a t4:8 t4:8; b t4:8 t4:8; c t4:8 t4:8");
+		p.inv.servers[0].gpus[1].id = cases[i].a;
+		p.inv.servers[0].gpus[1].parent = cases[i].a_parent;
+		p.inv.servers[2].gpus[0].id = cases[i].b;
+		p.inv.servers[2].gpus[0].parent = cases[i].b_parent;
+		if (twins(&p) != cases[i].same)
+			fail_msg("case %zu", i);
+		assert_null(p.inv.servers[0].twin);
+		assert_null(p.inv.servers[2].gpus[1].twin);
+		if (cases[i].same)
+			assert_string_equal(p.inv.servers[2].gpus[0].twin,
+				"GPUServer a, which came first, has this GPU");
+		pool_release(&p);
+	}
+}
+
+/* Instances of one GPU on one server are no twins; without memory there is an error. */
+TEST(test_twins_of_none)
+{
+	struct pool p;
+	struct arena none;
+	struct err e = {0};
+	bool any;
+
+	pool_init(&p, "a t4:8 t4:8; b t4:8");
+	p.inv.servers[0].gpus[0].parent = p.inv.servers[0].gpus[1].parent = "GPU-1";
+	assert_false(twins(&p));
+	p.inv.servers[1].address = p.inv.servers[0].address;
+	arena_init(&none, 0);
+	assert_int_equal(inventory_find_twins(&p.inv, &none, &any, &e), ERR_NOMEM);
+	arena_release(&none);
+	pool_release(&p);
+}
+
 TEST(test_state_names)
 {
 	assert_string_equal(claim_state_name(CLAIM_PENDING), "pending");
@@ -205,4 +321,5 @@ TEST(test_state_names)
 	assert_string_equal(claim_state_name(CLAIM_ADOPTED), "adopted");
 }
 
-TESTS(test_find, test_usable, test_filters, test_models, test_words, test_copy, test_state_names)
+TESTS(test_find, test_usable, test_filters, test_models, test_words, test_copy, test_one_address,
+	test_one_gpu, test_twins_of_none, test_state_names)

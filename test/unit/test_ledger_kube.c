@@ -583,6 +583,63 @@ TEST(test_r9_made_anew)
 	assert_int_equal(kube_store_writes(fix.store), 0);
 }
 
+/* ---- R15 ---- */
+
+/* A rename: the new one is made before the old one is gone. Nobody needs to have told this replica so. */
+TEST(test_r15_one_machine_under_two_names)
+{
+	struct pool_view v;
+
+	kube_store_server(fix.store, "b", 1, 16000, CLAIM("x", "x", "bound", "'b'", "8000000000"));
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	kube_store_put(fix.store, "a", SPEC_AT("B:56001", "2"), NULL, NULL);
+	ledger_fixture_begin(&fix);
+	ledger_must_refuse(&fix, "u1", "app c 1 60%", "NoCapacity");
+	ledger_must_refuse(&fix, "u1", "app c 2 50%", "NoCapacity");
+	assert_non_null(strstr(fix.e.msg, "beside 2 that cannot: 2 unfit (a/gpu-0: GPUServer b"));
+	ledger_must_take(&fix, "u2", "app c 1 40%");
+	assert_string_equal(fix.answer.parts[0].server, "b");
+	assert_int_equal(fix.r.ledger->ops->view(fix.r.ledger, true, &fix.a, &v, &fix.e), 0);
+	assert_string_equal(v.inventory.servers[0].gpus[1].why,
+		"GPUServer b, which came first, has its address");
+	/* what the API server hears of the status says so, too, and the old one's end opens the new one */
+	kube_store_put(fix.store, "b", NULL, "{}", "[]");
+	kube_store_delete(fix.store, "b");
+	ledger_must_take(&fix, "u3", "app c 1 60%");
+	assert_string_equal(fix.answer.parts[0].server, "a");
+}
+
+/* And a review that waits for room hears of it. */
+TEST(test_r15_another_address_opens_it)
+{
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("x", "x", "bound", "'a'", WHOLE));
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	kube_store_put(fix.store, "b", SPEC_AT("a:56001", "1"), NULL, NULL);
+	ledger_fixture_begin(&fix);
+	ledger_must_refuse(&fix, "u1", "app c 1 60%", "NoCapacity");
+	kube_store_put(fix.store, "b", SPEC_AT("c:56001", "1"), NULL, NULL);
+	ledger_must_take(&fix, "u1", "app c 1 60%");
+	assert_string_equal(fix.answer.parts[0].server, "b");
+}
+
+/* Renamed and renamed back while this replica hears nothing: what its commit meets under the name is another server, and of the older one it
+ * has not heard. */
+TEST(test_r15_what_a_commit_meets_is_hearsay)
+{
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	api_nap(200);
+	kube_store_mute(fix.store, true);
+	kube_store_put(fix.store, "a", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "a");
+	kube_store_server(fix.store, "b", 1, 16000, "");
+	kube_store_put(fix.store, "b", SPEC_AT("a:56001", "1"), NULL, NULL);
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_must_take(&fix, "u1", "app c 1 60%");
+	assert_string_equal(fix.answer.parts[0].server, "b");
+	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 0);
+}
+
 TEST(test_256_claims)
 {
 	struct buf claims;
@@ -692,5 +749,6 @@ TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
 	test_r6_only_the_api_server_says_that_a_pod_is_gone,
 	test_r6_bound_is_replaced_on_all_its_servers, test_r12_a_name_that_is_taken,
 	test_r12_a_name_that_is_not_taken_yet, test_r9_no_finalizer_no_claims, test_r9_made_anew,
-	test_256_claims, test_dry_run, test_no_uid_no_right_no_release,
-	test_names_that_none_can_have, test_view)
+	test_r15_one_machine_under_two_names, test_r15_another_address_opens_it,
+	test_r15_what_a_commit_meets_is_hearsay, test_256_claims, test_dry_run,
+	test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)

@@ -582,6 +582,27 @@ TEST(test_no_memory)
 	fixture_release(&f);
 }
 
+/* Rule R15: a server that is renamed takes nothing before the claims under its old name have ended. */
+TEST(test_renamed)
+{
+	struct fixture f;
+	struct pool_view v;
+	size_t n;
+
+	fixture_init(&f, "b at=h:1 t4:8000", 0);
+	assert_int_equal(take(&f, "u1", "one", "app c 1 50%"), 0);
+	inventory_set(f.l, "a at=H.:01 t4:8000");
+	v = view(&f);
+	assert_true(gpu_of(&v, "b", "gpu-0")->missing);
+	assert_false(gpu_of(&v, "a", "gpu-0")->fit);
+	assert_int_equal(take(&f, "u2", "two", "app c 1 50%"), ERR_REFUSED);
+	assert_non_null(
+		strstr(f.e.msg, "1 unfit, 1 gone (a/gpu-0: GPUServer b, which came first, has"));
+	assert_int_equal(release(&f, "u1", "", &n), 0);
+	assert_int_equal(take(&f, "u2", "two", "app c 1 50%"), 0);
+	fixture_release(&f);
+}
+
 TESTS(test_take, test_identity, test_names_are_bounded, test_dry_run, test_undo, test_release,
-	test_ttl, test_counts, test_deadline, test_swap, test_bound, test_many, test_threads,
-	test_no_memory)
+	test_ttl, test_counts, test_deadline, test_swap, test_renamed, test_bound, test_many,
+	test_threads, test_no_memory)

@@ -13,6 +13,9 @@
 #define GPU(uuid, fit, reasons)                                                                    \
 	"{\"uuid\":\"" uuid "\",\"name\":\"NVIDIA H200\",\"memory_total_bytes\":100,"              \
 	"\"memory_free_bytes\":7,\"fit\":" fit ",\"reasons\":[" reasons "]}"
+#define MIG(uuid, parent)                                                                          \
+	"{\"uuid\":\"" uuid "\",\"parent_uuid\":" parent ",\"name\":\"H200 MIG 1g.18gb\","         \
+	"\"memory_total_bytes\":100,\"fit\":true,\"reasons\":[]}"
 #define SPEC "{'address':'10.0.0.1:56001','probe':{'url':'https://10.0.0.1:9443'}}"
 #define CLAIM(gpu)                                                                                 \
 	"{'uid':'p','namespace':'n','name':'w','state':'bound','plan':'00000000000000aa',"         \
@@ -187,6 +190,24 @@ static bool apply(struct server_fixture *f, const char *text)
 	return server_status_from_probe(&f->o, &inv, &f->arena);
 }
 
+/* What of a MIG instance is its GPU's; a probe that says nothing of it is understood, too. */
+TEST(reads_parents)
+{
+	struct server_fixture f;
+
+	server_fixture_init(&f);
+	server_fixture_load(&f, SERVER_TEXT(META, SPEC, "{}"));
+	assert_true(
+		apply(&f, ANSWER("ready", "1", MIG("MIG-1", "\"GPU-1\"") "," MIG("a", "null"))));
+	assert_string_equal(f.o.status.gpus[0].gpu.parent, "GPU-1");
+	assert_string_equal(f.o.status.gpus[1].gpu.parent, "");
+	assert_false(
+		apply(&f, ANSWER("ready", "1", MIG("MIG-1", "\"GPU-1\"") "," MIG("a", "null"))));
+	assert_true(
+		apply(&f, ANSWER("ready", "1", MIG("MIG-1", "\"GPU-2\"") "," MIG("a", "null"))));
+	server_fixture_release(&f);
+}
+
 /* A GPU that vanishes stays while a claim is on it, and what we do not know of the others stays, too. */
 TEST(follows_the_probe)
 {
@@ -293,5 +314,5 @@ TEST(a_probe_instead_of_a_list)
 	server_fixture_release(&f);
 }
 
-TESTS(reads, refuses, a_trouble, too_many_gpus, knows_when_it_is_old, follows_the_probe,
-	keeps_a_listed_server, keeps_a_probed_server, a_probe_instead_of_a_list)
+TESTS(reads, reads_parents, refuses, a_trouble, too_many_gpus, knows_when_it_is_old,
+	follows_the_probe, keeps_a_listed_server, keeps_a_probed_server, a_probe_instead_of_a_list)

@@ -138,6 +138,25 @@ TEST(keeps_claimed_gpus)
 	assert_false(pool_api_shows(pool, "b", "'gpu-1'", 0));
 }
 
+/* R15: the newer of two with one address says so until the older is gone; who never had one has no such condition. */
+TEST(names_its_twin)
+{
+	pool_api_put(pool, "b", OURS, LISTED, FREE);
+	pool_api_put(pool, "a", OURS, LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_shows(pool, "b", "'reason':'TakesClaims'", 5000));
+	assert_true(pool_api_shows(pool, "a", "'type':'Unique','status':'False'", 5000));
+	assert_true(pool_api_shows(
+		pool, "a", "'message':'GPUServer b, which came first, has its address'", 0));
+	assert_true(pool_api_shows(pool, "a", "'reason':'NotUnique'", 0));
+	assert_true(pool_api_shows(pool, "a", "'summary':{'gpus':2,'fit':0,'free':0", 0));
+	assert_false(pool_api_shows(pool, "b", "'type':'Unique'", 0));
+	pool_api_delete(pool, "b");
+	assert_true(pool_api_shows(pool, "a", "'type':'Unique','status':'True'", 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 0));
+	assert_true(pool_api_shows(pool, "a", "'summary':{'gpus':2,'fit':2,'free':32000", 0));
+}
+
 /* A GPUServer made anew under its old name is another one. */
 TEST(another_of_the_same_name)
 {
@@ -151,4 +170,5 @@ TEST(another_of_the_same_name)
 }
 
 TESTS_BETWEEN(set_up, tear_down, fills_in_a_new_server, writes_on_change_alone, waits_for_adoption,
-	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, another_of_the_same_name)
+	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, names_its_twin,
+	another_of_the_same_name)

@@ -135,8 +135,14 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 {
 	const struct condition *ready = server_status_condition(&o->status, SERVER_READY);
 	const struct condition *fresh = server_status_condition(&o->status, SERVER_FRESH);
+	const struct condition *unique = server_status_condition(&o->status, SERVER_UNIQUE);
 
 	judge_gpus(o, sums, r);
+	if (is(unique, "False"))
+		doctor_wrong(r, NULL,
+			"%s is a machine that the pool has already: %s; it takes claims on what is "
+			"its alone: delete one of both",
+			o->name, unique->message ? unique->message : "it does not say whose");
 	sums->usable += is(ready, "True");
 	if (o->drain) {
 		sums->draining++;
@@ -155,6 +161,8 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 		return;
 	else if (!is(fresh, "True"))
 		judge_stale(f, o, fresh, r);
+	else if (because(ready, READY_NOT_UNIQUE))
+		return;
 	else if (because(ready, "LooksForClaims"))
 		doctor_ok(r, "%s is new: it takes claims once its pods have theirs", o->name);
 	else

@@ -200,6 +200,10 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 			"this replica has not read the GPU pool yet; create the pod again");
 		return NEXT_DONE;
 	}
+	if (!servers_judge(s)) {
+		*rc = ledger_no_memory(err);
+		return NEXT_DONE;
+	}
 	if (t->half || t->replaces)
 		use.claimed = without_old(t, use.claimed);
 	*rc = use.claimed || s->inv.n_gpus == 0 ? find(t, &use, &p, err) : ledger_no_memory(err);

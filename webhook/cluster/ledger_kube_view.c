@@ -99,9 +99,11 @@ int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct poo
 {
 	struct servers *s = ((struct ledger_kube *)base)->servers;
 	struct pool_view v = {0};
+	bool judged;
 	int rc;
 
 	(void)pthread_mutex_lock(&s->lock);
+	judged = servers_judge(s);
 	rc = inventory_copy(&s->inv, a, &v.inventory, err);
 	v.usage.claimed = arena_copy(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
 	v.usage.pending = arena_copy(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
@@ -109,7 +111,7 @@ int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct poo
 	if (with_claims)
 		v.claims = list_claims(s, a, &v.n_claims);
 	(void)pthread_mutex_unlock(&s->lock);
-	if (rc != 0 || a->failed)
+	if (rc != 0 || !judged || a->failed)
 		return ledger_no_memory(err);
 	*ret = v;
 	return 0;

@@ -29,6 +29,7 @@ struct known {
 	int64_t since_ms; /* when this uid was first seen with GPUs and without the finalizer; 0: never */
 	bool deleting, finalizer, claims;
 	bool there; /* in the picture at this look */
+	bool word;  /* the condition Unique is to be written, though no version is new */
 };
 
 struct server_keeper {
@@ -116,6 +117,7 @@ static bool note(void *ctx, const struct server_object *o)
 	s->finalizer = o->finalizer;
 	s->claims = o->status.n_claims > 0;
 	s->there = true;
+	s->word = server_keep_unique_due(o);
 	/* No pod can be given a claim on a server without GPUs, so a round of adoption says nothing about it. */
 	if (s->finalizer || o->status.n_gpus == 0)
 		s->since_ms = 0;
@@ -270,7 +272,7 @@ static bool serve(struct server_keeper *k, struct known *s, char *now, bool *fai
 	bool waits = !s->finalizer || s->deleting;
 	int rc = 0;
 
-	if (strcmp(s->version, s->done) != 0)
+	if (strcmp(s->version, s->done) != 0 || s->word)
 		rc = servers_edit(k->cfg->servers, s->name, keep, now, clock_ms() + EDIT_MS, &err);
 	if (rc == 0)
 		set_version(s->done, s->version);

@@ -8,6 +8,8 @@
 #include "kube/kube_watch.h"
 #include "webhook/cluster/servers_impl.h"
 
+/* A sentence for each GPU of ten thousand servers. */
+#define TWINS_ARENA_MAX (64u * 1024 * 1024)
 /* One object: 256 claims and 256 GPUs stay far below. */
 #define HELD_ARENA_MAX (8u * 1024 * 1024)
 
@@ -142,6 +144,7 @@ bool servers_synced(struct servers *s)
 void servers_each(struct servers *s, server_each_fn *fn, void *ctx)
 {
 	(void)pthread_mutex_lock(&s->lock);
+	(void)servers_judge(s);
 	for (size_t i = 0; i < s->n; i++)
 		if (s->entries[i]->held && !fn(ctx, &s->entries[i]->held->object))
 			break;
@@ -160,6 +163,7 @@ struct servers *servers_new(
 	s->kube = k;
 	s->log = log;
 	s->metrics = metrics;
+	arena_init(&s->twins, TWINS_ARENA_MAX);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)thread_cond_init(&s->cond);
 	return s;
@@ -197,6 +201,7 @@ void servers_free(struct servers *s)
 	for (size_t i = 0; i < s->n; i++)
 		free_entry(s->entries[i]);
 	free(s->entries);
+	arena_release(&s->twins);
 	free(s->inv.servers);
 	free(s->claimed);
 	free(s->committed);

@@ -97,7 +97,7 @@ static bool apply(struct servers *s, const struct server_entry *entry, struct co
 	struct err err = {0};
 	bool any = false;
 
-	if (!copy_object(&entry->held->object, &c->arena, &o)) {
+	if (!servers_judge(s) || !copy_object(&entry->held->object, &c->arena, &o)) {
 		finish_all(c, err_set(&err, ERR_NOMEM, "out of memory"), &err);
 		return false;
 	}

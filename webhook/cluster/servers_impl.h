@@ -19,6 +19,7 @@ struct held {
 	/* Rule R16: the number of the state that was known when somebody asked, past every cache, for what this is: it takes its place even
 	 * where its own number is lower, as after a restore of etcd. 0: nobody did. */
 	uint64_t known;
+	bool told; /* a list or the watch showed it: what was there before it is known, too */
 };
 
 /* A claim that this replica has decided on and is about to commit: it counts, so that the next review does not choose the same bytes. */
@@ -72,6 +73,8 @@ struct servers {
 	/* The picture: those with a state, and what is taken of their GPUs. */
 	struct inventory inv;
 	size_t cap_servers, cap_gpus;
+	struct arena twins;  /* the sentences of rule R15 in the picture */
+	bool twins_due;      /* servers or GPUs have changed since it was judged */
 	uint64_t *claimed;   /* committed, and reserved */
 	uint64_t *committed; /* without what is reserved */
 	uint64_t *pending;
@@ -114,6 +117,9 @@ void servers_forget(struct servers *s);
 uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
 /* Count what is taken of its GPUs anew; as many as at the last count. */
 void servers_recount(struct servers *s, struct server_entry *e);
+/* Rule R15: what older servers have is unfit, in the picture and in the objects. Costs nothing unless servers or GPUs have changed. To be
+ * called before either is believed. False: out of memory, what is there may say too little. */
+bool servers_judge(struct servers *s);
 /* The picture for placement_find; with_reserved: what this replica is about to commit counts, too. */
 struct usage servers_usage(const struct servers *s, bool with_reserved);
 /* Another replica has written this server first. For a moment claims had better go elsewhere, and for longer this replica begins its

@@ -84,6 +84,7 @@ static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 		const struct server_entry *e = servers_find(s, f->list[i]->object.name);
 
 		f->list[i]->known = e ? e->known_list : 0;
+		f->list[i]->told = true;
 		(void)servers_put(s, f->list[i]);
 	}
 	f->n = 0;

@@ -46,7 +46,7 @@ static void count(struct servers *s, struct server_entry *e)
 	n = h->shown.n_gpus;
 	*shown = h->shown;
 	shown->first_gpu = first;
-	if (e->unreadable)
+	if (e->unreadable || h->object.hearsay)
 		shown->drain = true;
 	if (n) {
 		memset(s->committed + first, 0, n * sizeof(*s->committed));
@@ -154,6 +154,7 @@ static bool rebuild(struct servers *s)
 		return false;
 	s->inv.n_servers = servers;
 	s->inv.n_gpus = gpus;
+	s->twins_due = true;
 	servers = gpus = 0;
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
@@ -178,6 +179,50 @@ static void mark_leaderless(const struct servers *s, struct held *h)
 		h->shown.gpus[i].fresh = false;
 		h->shown.gpus[i].why = STALE_WITHOUT_LEADER;
 	}
+}
+
+/* ---- rule R15 ---- */
+
+static bool same(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Do both states have what tells machines from each other, and the same age? */
+static bool same_machine(const struct held *from, const struct held *to)
+{
+	bool yes = same(from->object.uid, to->object.uid) &&
+		   same(from->shown.address, to->shown.address) &&
+		   from->shown.created_ms == to->shown.created_ms &&
+		   from->shown.n_gpus == to->shown.n_gpus;
+
+	for (size_t i = 0; yes && i < to->shown.n_gpus; i++)
+		yes = same(from->shown.gpus[i].id, to->shown.gpus[i].id) &&
+		      same(from->shown.gpus[i].parent, to->shown.gpus[i].parent);
+	return yes;
+}
+
+bool servers_judge(struct servers *s)
+{
+	bool any, done;
+
+	if (!s->twins_due)
+		return true;
+	arena_reset(&s->twins);
+	done = inventory_find_twins(&s->inv, &s->twins, &any, NULL) == 0;
+	for (size_t i = 0; i < s->n; i++) {
+		struct held *h = s->entries[i]->held;
+		const char *twin = h ? s->inv.servers[s->entries[i]->index].twin : NULL;
+
+		if (!h || (!twin && !h->object.twin))
+			continue;
+		s->room += !twin;
+		h->shown.twin = twin;
+		server_object_set_twins(&h->object, &h->shown);
+		mark_leaderless(s, h);
+	}
+	s->twins_due = !done;
+	return done;
 }
 
 /* "namespace/name"; names of pods are short, and what is cut counts more often than it should. */
@@ -231,9 +276,15 @@ bool servers_put(struct servers *s, struct held *h)
 	/* Rule R16. */
 	went_back = old && h->number < old->number && h->known == old->number;
 	if (old && h->number <= old->number && !went_back) {
+		if (h->told && old->object.hearsay && same_machine(old, h)) {
+			old->object.hearsay = false;
+			servers_recount(s, e);
+			(void)pthread_cond_broadcast(&s->cond);
+		}
 		held_free(h);
 		return true;
 	}
+	h->object.hearsay = !h->told && !(old && !old->object.hearsay && same_machine(old, h));
 	mark_leaderless(s, h);
 	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
 	unreadable = e->unreadable;
@@ -242,6 +293,8 @@ bool servers_put(struct servers *s, struct held *h)
 	if (h->number >= e->unreadable || went_back)
 		e->unreadable = 0;
 	if (same_shape) {
+		/* Its sentences are those of the state before. */
+		s->twins_due = s->twins_due || old->object.twin || !same_machine(old, h);
 		servers_recount(s, e);
 	} else if (!rebuild(s)) {
 		/* The picture stays as it was; the next state tries again. */
@@ -330,8 +383,7 @@ void servers_set_leaderless(struct servers *s, bool yes)
 			if (yes)
 				mark_leaderless(s, h);
 			else
-				(void)server_object_inventory(
-					&h->object, &h->arena, &h->shown, NULL);
+				server_object_verdicts(&h->object, &h->shown);
 			servers_recount(s, s->entries[i]);
 		}
 		(void)pthread_cond_broadcast(&s->cond);

@@ -72,6 +72,7 @@ static void put_told(struct servers *s, struct held *h)
 
 	repeat_forget(&s->unreadables, h->object.name);
 	h->known = s->watch_lists && e ? e->known_watch : 0;
+	h->told = true;
 	(void)servers_put(s, h);
 }
 

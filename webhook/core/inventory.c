@@ -108,6 +108,7 @@ static void copy_server(struct gpu_server *to, const struct gpu_server *from, st
 	to->name = copy_str(a, from->name);
 	to->address = copy_str(a, from->address);
 	to->probe_url = copy_str(a, from->probe_url);
+	to->twin = copy_str(a, from->twin);
 	to->labels = arena_array(a, from->n_labels, sizeof(*to->labels));
 	for (size_t i = 0; to->labels && i < from->n_labels; i++) {
 		to->labels[i].key = copy_str(a, from->labels[i].key);
@@ -120,7 +121,9 @@ static void copy_server(struct gpu_server *to, const struct gpu_server *from, st
 		to->gpus[i] = *g;
 		to->gpus[i].id = copy_str(a, g->id);
 		to->gpus[i].model = copy_str(a, g->model);
+		to->gpus[i].parent = copy_str(a, g->parent);
 		to->gpus[i].why = copy_str(a, g->why ? g->why : "");
+		to->gpus[i].twin = copy_str(a, g->twin);
 	}
 }
 

@@ -13,13 +13,17 @@
 
 /* One physical GPU. Strings are NUL-terminated and live as long as the inventory. */
 struct gpu {
-	const char *id;    /* unique on its server: "gpu-0", or the UUID that a probe reports */
+	const char *id; /* unique on its server: "gpu-0", or the UUID that a probe reports */
+	const char *
+		parent; /* of a MIG instance: the UUID of its GPU; NULL: it is none, or nobody says */
 	const char *model; /* "Tesla V100-PCIE-16GB" */
 	uint64_t bytes;    /* memory that can be promised */
 	bool fit;          /* the probe's verdict; a hand-listed GPU is fit */
 	bool fresh;        /* the verdict is recent; a hand-listed GPU is always fresh */
 	bool missing; /* gone from spec or probe, kept because claims are on it (ledger rule R10) */
 	const char *why; /* why it is unfit or stale; "" when it is neither */
+	const char *
+		twin; /* rule R15: which older server has it, in a sentence; NULL: none, or not judged */
 };
 
 struct label {
@@ -36,8 +40,11 @@ struct gpu_server {
 	size_t n_labels;
 	struct gpu *gpus;
 	size_t n_gpus;
-	size_t first_gpu; /* index of gpus[0] among all GPUs of the inventory */
-	bool drain;       /* takes no new claims, keeps the old ones */
+	size_t first_gpu;   /* index of gpus[0] among all GPUs of the inventory */
+	bool drain;         /* takes no new claims, keeps the old ones */
+	int64_t created_ms; /* since 1970; 0: not known */
+	const char
+		*twin; /* rule R15: the sentence of its first GPU that has one, or of its address */
 };
 
 /* Servers sorted by name (bytewise), each name once. Immutable once built. */
@@ -89,6 +96,12 @@ static inline bool inventory_usable(const struct gpu_server *s, const struct gpu
 const struct gpu_server *inventory_server(const struct inventory *inv, struct slice name);
 /* The GPU of that id on the server or NULL. */
 const struct gpu *inventory_gpu(const struct gpu_server *s, struct slice id);
+
+/* Rule R15, one machine is one server: set `twin` of every server and GPU. A GPU has one when a server that is older (by created_ms, then
+ * by name) has the same GPU: the same UUID, or another MIG instance of it; or has its server's address: host and port, however
+ * written. Ids of GPUs that are listed by hand ("gpu-0") tell nothing. Sentences live in `a`. Takes n log n over all GPUs, to be called when
+ * servers or GPUs change. *ret_any: there is one. ERR_NOMEM: then not all is set. */
+int inventory_find_twins(struct inventory *inv, struct arena *a, bool *ret_any, struct err *err);
 
 /* A deep copy, strings included, into the arena; first_gpu and n_gpus are counted anew. ERR_NOMEM. */
 int inventory_copy(

@@ -25,6 +25,20 @@ static int read_text(const struct json *j, const struct json_node *object, const
 	return *ret ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
+/* Other programs than ours may leave it out: "". */
+static int read_more(const struct json *j, const struct json_node *object, const char *key,
+	size_t max, struct arena *a, const char **ret, struct err *err)
+{
+	const struct json_node *v = json_get(j, object, slice_of(key));
+	struct slice text = json_is(v, JSON_STRING) ? json_str(j, v, a) : SLICE("");
+
+	if (!json_absent(v) && !json_is(v, JSON_STRING))
+		return wrong(err, key, "a text or null", v);
+	text.len = text_utf8_cut(text, max);
+	*ret = arena_strdup(a, text);
+	return *ret ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
 static int read_count(const struct json *j, const struct json_node *object, const char *key,
 	int64_t *ret, struct err *err)
 {
@@ -66,6 +80,8 @@ static int read_gpu(const struct json *j, const struct json_node *object, struct
 	int64_t bytes = 0;
 	int rc = read_text(j, object, "uuid", a, &g->id, err);
 
+	if (rc == 0)
+		rc = read_more(j, object, "parent_uuid", PROBE_UUID_MAX, a, &g->parent, err);
 	if (rc == 0)
 		rc = read_text(j, object, "name", a, &g->model, err);
 	if (rc == 0)
@@ -130,19 +146,6 @@ static int read_state(
 	return wrong(err, "state", "\"ready\", \"degraded\", \"unfit\" or \"unknown\"", v);
 }
 
-/* Other programs than ours may leave it out. */
-static int read_trouble(const struct json *j, const struct json_node *v, struct arena *a,
-	const char **ret, struct err *err)
-{
-	struct slice text = json_is(v, JSON_STRING) ? json_str(j, v, a) : SLICE("");
-
-	if (!json_absent(v) && !json_is(v, JSON_STRING))
-		return wrong(err, "trouble", "a text or null", v);
-	text.len = text_utf8_cut(text, PROBE_TROUBLE_MAX);
-	*ret = arena_strdup(a, text);
-	return *ret ? 0 : err_set(err, ERR_NOMEM, "out of memory");
-}
-
 int probe_inventory_read(
 	const struct json *j, struct arena *a, struct probe_inventory *ret, struct err *err)
 {
@@ -160,7 +163,7 @@ int probe_inventory_read(
 	if (rc == 0)
 		rc = read_count(j, root, "stale_after_s", &ret->stale_after_s, err);
 	if (rc == 0)
-		rc = read_trouble(j, json_get(j, root, SLICE("trouble")), a, &ret->trouble, err);
+		rc = read_more(j, root, "trouble", PROBE_TROUBLE_MAX, a, &ret->trouble, err);
 	return rc != 0 ? rc : read_gpus(j, json_get(j, root, SLICE("gpus")), a, ret, err);
 }
 
@@ -176,8 +179,9 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_gpu(const struct gpu *a, const struct gpu *b)
 {
-	return same_text(a->id, b->id) && same_text(a->model, b->model) && a->bytes == b->bytes &&
-	       a->fit == b->fit && a->missing == b->missing && same_text(a->why, b->why);
+	return same_text(a->id, b->id) && same_text(a->parent, b->parent) &&
+	       same_text(a->model, b->model) && a->bytes == b->bytes && a->fit == b->fit &&
+	       a->missing == b->missing && same_text(a->why, b->why);
 }
 
 bool server_status_from_probe(
@@ -197,6 +201,7 @@ bool server_status_from_probe(
 		if (old >= 0)
 			gpus[n] = s->gpus[old];
 		gpus[n].gpu.id = p->id;
+		gpus[n].gpu.parent = p->parent;
 		gpus[n].gpu.model = p->model;
 		gpus[n].gpu.bytes = p->bytes;
 		gpus[n].gpu.fit = p->fit;

@@ -15,11 +15,14 @@
 #define PROBE_SCHEMA "gpuprobe.inventory/1"
 /* Bytes of a trouble that are kept. */
 #define PROBE_TROUBLE_MAX 512
+/* Bytes of a parent's UUID that are. */
+#define PROBE_UUID_MAX 96
 
 enum probe_state { PROBE_READY, PROBE_DEGRADED, PROBE_UNFIT, PROBE_UNKNOWN };
 
 struct probe_gpu {
-	const char *id; /* its UUID */
+	const char *id;     /* its UUID */
+	const char *parent; /* of a MIG instance: the UUID of its GPU; "" for none */
 	const char *model;
 	uint64_t
 		bytes; /* its whole memory as CUDA counts it; what is free just now is not placed by */

@@ -35,8 +35,32 @@ static size_t count_fit(const struct server_status *s)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_gpus; i++)
-		n += s->gpus[i].gpu.fit && !s->gpus[i].gpu.missing;
+		n += s->gpus[i].gpu.fit && !s->gpus[i].gpu.missing && !s->gpus[i].gpu.twin;
 	return n;
+}
+
+bool server_keep_unique_due(const struct server_object *o)
+{
+	const struct condition *c = server_status_condition(&o->status, SERVER_UNIQUE);
+	bool said = c && c->status && strcmp(c->status, "False") == 0;
+
+	if (!o->twin || !said)
+		return (o->twin != NULL) != said;
+	return !c->message || strcmp(c->message, o->twin) != 0;
+}
+
+/* Rule R15. Most servers never have a word of it in their status. */
+static bool keep_unique(struct server_object *o, const char *now, struct arena *a)
+{
+	struct condition c = {.type = SERVER_UNIQUE,
+		.status = o->twin ? "False" : "True",
+		.reason = o->twin ? UNIQUE_TWIN : UNIQUE_ALONE,
+		.message =
+			o->twin ? o->twin : "no GPUServer that came first has its address or GPUs",
+		.observed_generation = o->generation};
+
+	return (o->twin || server_status_condition(&o->status, SERVER_UNIQUE)) &&
+	       server_status_set_condition(&o->status, &c, now, a);
 }
 
 /* In the order in which a reader would ask. */
@@ -61,6 +85,9 @@ static struct condition ready(const struct server_object *o)
 	} else if (o->status.n_gpus == 0) {
 		c.reason = "NoGPUs";
 		c.message = "it has no GPUs";
+	} else if (o->twin && count_fit(&o->status) == 0) {
+		c.reason = READY_NOT_UNIQUE;
+		c.message = o->twin;
 	} else if (count_fit(&o->status) == 0) {
 		c.reason = "NoneFit";
 		c.message = "none of its GPUs is fit";
@@ -79,6 +106,7 @@ bool server_keep_status(struct server_object *o, const char *now, struct arena *
 	struct condition c;
 
 	changed = keep_fresh(o, now, a) || changed;
+	changed = keep_unique(o, now, a) || changed;
 	c = ready(o);
 	changed = server_status_set_condition(s, &c, now, a) || changed;
 	if (s->observed_generation != o->generation) {

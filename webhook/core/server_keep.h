@@ -18,13 +18,23 @@
 #define FRESH_SECRET_KEPT "SecretNotUsed"
 #define FRESH_SECRET_MISSING "SecretMissing"
 
+/* Reasons of the condition Unique (rule R15). */
+#define UNIQUE_TWIN "HeldByAnOlderServer"
+#define UNIQUE_ALONE "NoOtherHasIt"
+
+/* And what Ready says of a server that has nothing of its own. */
+#define READY_NOT_UNIQUE "NotUnique"
+
+/* Does the condition Unique say something else than o->twin? */
+bool server_keep_unique_due(const struct server_object *o);
+
 /* Set the condition Fresh; reason and message must live as long as the status. now: RFC 3339. True when it changed; false with
  * a->failed: no memory. */
 bool server_keep_fresh(struct server_object *o, bool fresh, const char *reason, const char *message,
 	const char *now, struct arena *a);
 
 /* Make true what follows from the rest: GPUs of a hand-listed server (missing ones without claims are dropped from every server), Fresh
- * of a hand-listed one and of one that has a probe only now, Ready, observedGeneration. True when anything changed; false with
+ * of a hand-listed one and of one that has a probe only now, Unique, Ready, observedGeneration. True when anything changed; false with
  * a->failed: no memory, the status is not to be written. */
 bool server_keep_status(struct server_object *o, const char *now, struct arena *a);
 

@@ -48,6 +48,7 @@ static bool is_model(const char *s)
 
 static const struct json_field gpu_fields[] = {
 	REC_STR(gpu_status, gpu.id, "id", REC_NEEDED),
+	REC_STR(gpu_status, gpu.parent, "parent", REC_OMIT),
 	REC_STR(gpu_status, gpu.model, "model"),
 	REC_COUNT(gpu_status, gpu.bytes, "memory", REC_NEEDED),
 	REC_BOOL(gpu_status, gpu.fit, "fit"),
@@ -211,7 +212,7 @@ static void write_summary(const void *of, struct buf *out)
 		uint64_t claimed = server_status_claimed(s, i);
 
 		g.fresh = server_object_fresh(o);
-		if (!inventory_usable(&as_server, &g))
+		if (g.twin || !inventory_usable(&as_server, &g))
 			continue;
 		sum.fit++;
 		/* adopted claims may be more than it has */
@@ -289,6 +290,7 @@ static const struct json_field metadata_fields[] = {
 	REC_STR(server_object, uid, "uid", REC_NEEDED),
 	REC_STR(server_object, version, "resourceVersion", REC_NEEDED),
 	REC_LONG(server_object, generation, "generation"),
+	REC_TIME(server_object, created_ms, "creationTimestamp"),
 	REC_OWN(deleting, "deletionTimestamp"),
 	REC_OWN(finalizers, "finalizers"),
 	REC_OWN(labels, "labels"),

@@ -3,7 +3,7 @@
  *
  * The status (docs/design.md has the table):
  *   {"version": 1, "observedGeneration": 3,
- *    "gpus": [{"id", "model", "memory" (bytes), "fit", "missing", "reason"}],
+ *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339, UTC), "take" (16 hex digits),
  *                "servers": ["gpu-01"], "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
@@ -31,9 +31,11 @@
 /* GPUs in a status that is read: those of the spec or probe, and missing ones beside them. */
 #define SERVER_STATUS_GPUS_MAX 1024
 
-/* Conditions. Fresh: the verdicts on its GPUs are recent (True for hand-listed ones). Ready: it takes new claims. */
+/* Conditions. Fresh: the verdicts on its GPUs are recent (True for hand-listed ones). Ready: it takes new claims. Unique: no older server has
+ * its address or one of its GPUs (rule R15); absent for True, unless it was False. */
 #define SERVER_FRESH "Fresh"
 #define SERVER_READY "Ready"
+#define SERVER_UNIQUE "Unique"
 
 /* An entry of spec.gpus. */
 struct gpu_declared {
@@ -43,7 +45,8 @@ struct gpu_declared {
 };
 
 /* A GPU in the status. gpu.fresh is neither read nor written (false here): it follows from the condition Fresh, and
- * server_object_inventory() sets it. gpu.why is the member `reason`. */
+ * server_object_inventory() sets it. gpu.why is the member `reason`. gpu.twin is not read, either: it follows from the other servers
+ * (server_object_set_twins). */
 struct gpu_status {
 	struct gpu gpu;
 	struct slice rest; /* members we do not know: `"a":1,"b":[]`; absent for none */
@@ -97,6 +100,10 @@ struct server_object {
 	const char *name, *uid;
 	const char *version; /* resourceVersion */
 	int64_t generation;
+	int64_t created_ms; /* creationTimestamp; 0: not known */
+	const char *
+		twin; /* neither read nor written: why it is not Unique; NULL: it is, or nobody has judged */
+	bool hearsay; /* nor is this: no list or watch has shown it as it is, so an older one may not be known: it takes no claims (rule R15) */
 	bool deleting;  /* has a deletionTimestamp */
 	bool finalizer; /* carries SERVER_FINALIZER */
 	/* spec */
@@ -123,9 +130,17 @@ int server_object_read(const struct json *j, const struct json_node *object, str
 
 /* The server as the inventory shows it, in the arena, strings and labels shared with o: GPUs from the status with their
  * free-standing verdict, `drain` also for a server that is being deleted or does not carry the finalizer (rule R9), fresh from the condition Fresh (absent:
- * false for a probe's, true for listed ones), why from the reason or the condition's message. ERR_NOMEM. */
+ * false for a probe's, true for listed ones), why from the reason or the condition's message; a GPU that has a twin is unfit for that reason.
+ * ERR_NOMEM. */
 int server_object_inventory(
 	const struct server_object *o, struct arena *a, struct gpu_server *ret, struct err *err);
+
+/* The verdicts on shown's GPUs anew, after server_object_inventory(o, …, shown). */
+void server_object_verdicts(const struct server_object *o, struct gpu_server *shown);
+
+/* What inventory_find_twins() has found of shown, which server_object_inventory(o, …) made: o borrows the sentences, and what both say of
+ * the GPUs follows from them. */
+void server_object_set_twins(struct server_object *o, struct gpu_server *shown);
 
 /* Claimed bytes of GPU i (index into status.gpus); at most UINT64_MAX. */
 uint64_t server_status_claimed(const struct server_status *s, size_t gpu);

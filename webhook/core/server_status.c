@@ -85,23 +85,37 @@ static const char *why_stale(const struct server_object *o)
 	return fresh->message && *fresh->message ? fresh->message : "its verdict is not recent";
 }
 
+void server_object_verdicts(const struct server_object *o, struct gpu_server *shown)
+{
+	bool fresh = server_object_fresh(o);
+
+	for (size_t i = 0; i < shown->n_gpus; i++) {
+		struct gpu *g = &shown->gpus[i];
+
+		*g = o->status.gpus[i].gpu;
+		g->fresh = fresh;
+		if (g->fit)
+			g->why = g->twin ? g->twin : fresh ? "" : why_stale(o);
+		g->fit = g->fit && !g->twin;
+	}
+}
+
+void server_object_set_twins(struct server_object *o, struct gpu_server *shown)
+{
+	o->twin = shown->twin;
+	for (size_t i = 0; i < shown->n_gpus; i++)
+		o->status.gpus[i].gpu.twin = shown->gpus[i].twin;
+	server_object_verdicts(o, shown);
+}
+
 int server_object_inventory(
 	const struct server_object *o, struct arena *a, struct gpu_server *ret, struct err *err)
 {
 	const struct server_status *s = &o->status;
-	bool fresh = server_object_fresh(o);
 	struct gpu *gpus = arena_array(a, s->n_gpus, sizeof(*gpus));
 
 	if (!gpus)
 		return err_set(err, ERR_NOMEM, "out of memory while a GPUServer was looked at");
-	for (size_t i = 0; i < s->n_gpus; i++) {
-		struct gpu *g = &gpus[i];
-
-		*g = s->gpus[i].gpu;
-		g->fresh = fresh;
-		if (g->fit)
-			g->why = fresh ? "" : why_stale(o);
-	}
 	*ret = (struct gpu_server){.name = o->name,
 		.address = o->address,
 		.probe_url = o->probe_url,
@@ -109,7 +123,10 @@ int server_object_inventory(
 		.n_labels = o->n_labels,
 		.gpus = gpus,
 		.n_gpus = s->n_gpus,
-		.drain = server_object_drains(o)};
+		.drain = server_object_drains(o),
+		.created_ms = o->created_ms,
+		.twin = o->twin};
+	server_object_verdicts(o, ret);
 	return 0;
 }
 
@@ -191,6 +208,10 @@ static int server_takes(const struct server_object *o, const struct claim *claim
 	if (o->drain)
 		return err_set(
 			err, ERR_CONFLICT, "%s takes no new claims: it is draining", o->name);
+	if (o->hearsay)
+		return err_set(err, ERR_CONFLICT,
+			"%s takes no claims yet: whether its GPUs are another's is not known",
+			o->name);
 	for (size_t i = 0; i < s->n_claims; i++) {
 		if (without.at && slice_is(without, s->claims[i].claim.key))
 			continue;
@@ -217,6 +238,9 @@ static int gpu_takes(const struct server_object *o, const struct gpu *g, const s
 	if (!g->fit)
 		return err_set(err, ERR_CONFLICT, "%s of %s is not fit: %s", g->id, o->name,
 			g->why && *g->why ? g->why : "no reason is given");
+	if (g->twin)
+		return err_set(
+			err, ERR_CONFLICT, "%s of %s is not fit: %s", g->id, o->name, g->twin);
 	for (size_t i = 0; i < s->n_claims; i++)
 		if (!without.at || !slice_is(without, s->claims[i].claim.key))
 			taken = plus(taken, claim_bytes(&s->claims[i].claim, g->id));
@@ -272,8 +296,10 @@ static struct gpu_status listed_gpu(
 				       .why = ""}};
 	ptrdiff_t old = g.gpu.id ? server_status_gpu(s, slice_of(g.gpu.id)) : -1;
 
-	if (old >= 0)
+	if (old >= 0) {
+		g.gpu.twin = s->gpus[old].gpu.twin;
 		g.rest = s->gpus[old].rest;
+	}
 	return g;
 }
 

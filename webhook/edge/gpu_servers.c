@@ -28,38 +28,29 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->server.name, y->server.name);
 }
 
-static int by_address(const void *a, const void *b)
+/* Rule R15: its GPUs would be promised twice. */
+static int refuse_twins(const struct loader *l, struct inventory *inv, struct err *err)
 {
-	const struct declared *const *x = a, *const *y = b;
-	int c = strcmp((*x)->server.address, (*y)->server.address);
+	bool any;
+	int rc = inventory_find_twins(inv, l->arena, &any, err);
 
-	return c ? c : strcmp((*x)->server.name, (*y)->server.name);
-}
-
-/* Two servers at one address are one server: its GPUs would be promised twice. Said, not refused: ports may be forwarded. */
-static void warn_addresses(struct loader *l)
-{
-	struct declared **order = l->n > 1 ? calloc(l->n, sizeof(struct declared *)) : NULL;
-
-	if (!order)
-		return;
-	for (size_t i = 0; i < l->n; i++)
-		order[i] = &l->list[i];
-	qsort(order, l->n, sizeof(struct declared *), by_address);
-	for (size_t i = 1; i < l->n; i++)
-		if (strcmp(order[i]->server.address, order[i - 1]->server.address) == 0)
-			gpu_servers_warn(l, order[i],
-				"%s has the address of %s: if they are one server, its GPUs are "
-				"promised twice",
-				order[i]->server.name, order[i - 1]->server.name);
-	free(order);
+	for (size_t i = 0; rc == 0 && any && i < l->n; i++)
+		if (inv->servers[i].twin)
+			rc = err_set(err, ERR_INVALID,
+				"%s:%u: /spec/address: found \"%.80s\", expected another address "
+				"than every other GPUServer's: %s",
+				l->list[i].file, (unsigned)l->list[i].line, inv->servers[i].address,
+				inv->servers[i].twin);
+	return rc;
 }
 
 /* Sort, look for names that come twice, and hand over. */
 static int finish(struct loader *l, struct inventory *ret, struct err *err)
 {
 	struct gpu_server *servers = arena_array(l->arena, l->n, sizeof(*servers));
+	struct inventory inv;
 	size_t n_gpus = 0;
+	int rc;
 
 	if (!servers)
 		return err_set(err, ERR_NOMEM, "out of memory while reading GPU servers");
@@ -78,9 +69,11 @@ static int finish(struct loader *l, struct inventory *ret, struct err *err)
 		servers[i].first_gpu = n_gpus;
 		n_gpus += d->server.n_gpus;
 	}
-	warn_addresses(l);
-	*ret = (struct inventory){.servers = servers, .n_servers = l->n, .n_gpus = n_gpus};
-	return 0;
+	inv = (struct inventory){.servers = servers, .n_servers = l->n, .n_gpus = n_gpus};
+	rc = refuse_twins(l, &inv, err);
+	if (rc == 0)
+		*ret = inv;
+	return rc;
 }
 
 /* All documents of a text into the list. The tree goes, what is kept of it was copied. */

@@ -43,6 +43,7 @@ static void merge_server(struct gpu_server *to, const struct gpu_server *declare
 		if (inventory_copy(&one, a, &copy, NULL) != 0)
 			return;
 		*to = copy.servers[0];
+		to->created_ms = -1;
 	} else {
 		*to = *declared;
 	}
@@ -98,6 +99,28 @@ static void merge(struct snapshot *s, const struct snapshot *old)
 	s->inv = (struct inventory){.servers = servers, .n_servers = n, .n_gpus = n_gpus};
 }
 
+/* Rule R15: a server that is gone, with claims on it, under a new name. */
+static void judge(struct snapshot *s)
+{
+	bool any = false;
+
+	if (inventory_find_twins(&s->inv, &s->arena, &any, NULL) != 0)
+		s->arena.failed = true;
+	for (size_t i = 0; any && i < s->inv.n_servers; i++) {
+		struct gpu_server *server = &s->inv.servers[i];
+
+		if (!server->twin)
+			continue;
+		/* What was declared is judged anew when the claims have ended. */
+		server->gpus =
+			arena_copy(&s->arena, server->gpus, server->n_gpus, sizeof(*server->gpus));
+		for (size_t g = 0; server->gpus && g < server->n_gpus; g++) {
+			server->gpus[g].fit = false;
+			server->gpus[g].why = server->gpus[g].twin;
+		}
+	}
+}
+
 static bool needs_merge(const struct snapshot *s, const struct snapshot *old)
 {
 	for (size_t i = 0; old && i < old->inv.n_servers; i++) {
@@ -121,9 +144,10 @@ struct snapshot *snapshot_new(const struct inventory *declared, const struct sna
 		return NULL;
 	}
 	s->any_missing = needs_merge(s, old);
-	if (s->any_missing)
+	if (s->any_missing) {
 		merge(s, old);
-	else
+		judge(s);
+	} else
 		s->inv = s->declared;
 	s->claimed = arena_array(&s->arena, s->inv.n_gpus, sizeof(*s->claimed));
 	s->pending = arena_array(&s->arena, s->inv.n_gpus, sizeof(*s->pending));
