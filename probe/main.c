@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "probe/compare.h"
 #include "probe/kernels/kernels.h"
 #include "probe/options.h"
 #include "probe/output.h"
@@ -171,6 +172,8 @@ int main(int argc, char **argv)
 	}
 	if (argc >= 2 && strcmp(argv[1], "serve") == 0)
 		return serve_elsewhere(argv + 1);
+	if (argc >= 2 && strcmp(argv[1], "compare") == 0)
+		return compare_main(argc - 1, argv + 1);
 	if (options_read(argc, argv, &o, &err) != 0)
 		return usage(&err);
 	if (o.answer == OPTIONS_HELP) {

@@ -13,11 +13,13 @@
 static const char help[] =
 	"usage: gpuprobe [list|verify|stress|bench|serve] [options]      (verify when "
 	"none is named)\n"
+	"       gpuprobe compare LOCAL.json REMOTE.json\n"
 	"\n"
 	"  list      which GPUs there are; --free shows free memory too\n"
 	"  verify    is every GPU fit: memory, exact arithmetic, bandwidth; seconds\n"
 	"  stress    the same under load, for --time\n"
 	"  bench     how fast: memory, links, arithmetic, against what is expected\n"
+	"  compare   two reports of bench: what remote costs; `gpuprobe compare --help`\n"
 	"  serve     answer inventory, report and metrics over HTTPS; `gpuprobe serve --help`\n"
 	"\n"
 	"  --gpu WHICH           only this one: index, UUID or PCI id; may stand several times\n"
@@ -271,7 +273,7 @@ static int take_command(struct probe_options *o, const char *word, struct err *e
 	}
 	return err_set(err, ERR_INVALID,
 		"unknown command \"%s\", expected list, verify, stress, bench or (first of all) "
-		"serve",
+		"compare or serve",
 		word);
 }
 

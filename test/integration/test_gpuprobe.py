@@ -13,7 +13,7 @@ BUILD = os.path.dirname(PROGRAM)
 # The whole of gpuprobe, over a runtime that is loaded: it is built without CUDA, too.
 PROBE, SERVE = (os.path.join(BUILD, name) for name in ("gpuprobe-fake", "gpuprobe-serve"))
 COMPLETION = os.path.join(ROOT, "share/bash-completion/gpuprobe")
-COMMANDS = ["list", "verify", "stress", "bench", "serve"]
+COMMANDS = ["list", "verify", "stress", "bench", "compare", "serve"]
 
 pytestmark = pytest.mark.skipif(not os.path.exists(PROBE), reason=f"{PROBE} is missing: `make fakes` builds it")
 
@@ -27,8 +27,8 @@ def run(program, *args, cwd=None):
     return subprocess.run([program, *args], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
 
 
-def helped(program):
-    done = run(program, "--help")
+def helped(program, *command):
+    done = run(program, *command, "--help")
     assert done.returncode == 0, done.stderr
     return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", done.stdout)) | {"--help"}
 
@@ -95,9 +95,10 @@ def test_commands_are_those_of_the_help(tmp_path):
 
 def test_long_flags_are_those_of_the_help(tmp_path):
     every = set()
-    for command in COMMANDS[:-1]:
+    for command in COMMANDS[:-2]:
         every |= set(offered(tmp_path, command, "-"))
     assert every == helped(PROBE)
+    assert set(offered(tmp_path, "compare", "-")) == helped(PROBE, "compare")
     assert set(offered(tmp_path, "serve", "-")) == set(offered(tmp_path, "-", program="gpuprobe-serve")) == helped(SERVE)
 
 
@@ -110,7 +111,7 @@ def test_each_flag_is_known_where_it_is_offered(place, tmp_path):
 
 
 @pytest.mark.parametrize("words, values", [(["verify", "--progress"], ["auto", "always", "never"]), (["--gpu"], []),
-                                           (["serve", "--listen"], []), (["bench", "--save-reference"], ["a-file.json"]),
+                                           (["serve", "--listen"], []), (["compare"], ["a-file.json"]), (["bench", "--save-reference"], ["a-file.json"]),
                                            (["--json", "="], ["a-file.json"])], ids=lambda w: " ".join(w))
 def test_values(words, values, tmp_path):
     (tmp_path / "a-file.json").touch()
