@@ -41,6 +41,8 @@ struct store {
 	uint64_t version, uids;
 	int64_t created; /* the second in which the last one was made */
 	struct event_log log[KINDS];
+	unsigned
+		epoch; /* of the API server's process: what was on its way to another one is lost */
 };
 extern struct store store;
 
@@ -66,6 +68,11 @@ void store_delete(struct object *o, const char *who);
 void store_remove(struct object *o, const char *who);
 /* Watches that are behind have to list anew. */
 void store_compact(void);
+/* A backup of etcd, and its restore, with the API server started anew. bumped: it is restored by --bump-revision --mark-compacted, so that the
+ * version of the whole does not go back, only those of the objects do; otherwise so much is written since that no version comes twice within a
+ * run, which no client could tell. False: there is no backup. */
+void store_backup(bool bumped);
+bool store_restore(void);
 /* Carry it out now: status and answer. */
 void store_carry_out(struct request *r);
 cJSON *store_at(cJSON *o, const char *a, const char *b);

@@ -9,8 +9,8 @@
 #define SERVERS_MAX 4
 
 static struct {
-	unsigned kill, trap, stop, freeze, partition, compact, clock, drain, shrink, remove, rename,
-		lease;
+	unsigned restore, kill, trap, stop, freeze, partition, compact, clock, drain, shrink,
+		remove, rename, lease;
 	int64_t every_us;
 } odds;
 static int servers;
@@ -181,6 +181,20 @@ static void one_server(void)
 		rename_server(o);
 }
 
+/* First the backup, then the restore; once in a run. */
+static void one_restore(void)
+{
+	static bool backed_up;
+
+	if (!backed_up) {
+		backed_up = true;
+		store_backup(sim_chance(500000));
+		sim_trace(25, "etcd is backed up");
+	} else if (store_restore()) {
+		sim_trace(26, "etcd is restored");
+	}
+}
+
 static void mend(void)
 {
 	memset(&odds, 0, sizeof(odds));
@@ -207,6 +221,8 @@ void chaos(void *until)
 			one_server();
 		if (sim_chance(odds.compact))
 			store_compact();
+		if (sim_chance(odds.restore))
+			one_restore();
 		if (sim_chance(odds.lease) && store_first(LEASES))
 			store_remove(store_first(LEASES), "admin");
 	}
@@ -235,7 +251,7 @@ static void draw_sky(void)
 	if (sky == STORM)
 		return;
 	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = odds.compact = 0;
-	odds.clock = odds.lease = 0;
+	odds.clock = odds.lease = odds.restore = 0;
 	weather = (struct weather){.lag_us = 1000, .page = weather.page};
 	habits.lost_create = habits.late = habits.twice = 0;
 	if (sky == FAIR) {
@@ -295,6 +311,7 @@ void chaos_draw(void)
 	odds.shrink = upto(300000);
 	odds.remove = upto(300000);
 	odds.lease = upto(50000);
+	odds.restore = sim_chance(100000) ? 200000 : 0;
 	draw_sky();
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;

@@ -132,11 +132,12 @@ static void serve(void *arg)
 {
 	struct call *c = arg;
 	bool write = strcmp(c->r.method, "GET") != 0;
+	unsigned epoch = store.epoch;
 
 	sim_sleep(travel());
 	while (way[c->r.owner] == 2)
 		sim_sleep(SECOND);
-	if (way[c->r.owner] == 1)
+	if (way[c->r.owner] == 1 || store.epoch != epoch)
 		c->cut = true;
 	if (way[c->r.owner] == 3) {
 		answer(c, 404, "404 page not found\n");
@@ -162,7 +163,8 @@ static void serve(void *arg)
 			struct request copy = c->r;
 
 			copy.answer = NULL;
-			store_carry_out(&copy);
+			if (store.epoch == epoch)
+				store_carry_out(&copy);
 			free(copy.answer);
 		}
 		let_go(c);
@@ -174,7 +176,7 @@ static void serve(void *arg)
 	if (sim_chance(weather.lost_after))
 		c->cut = true;
 	sim_sleep(travel());
-	if (way[c->r.owner] != 0)
+	if (way[c->r.owner] != 0 || store.epoch != epoch)
 		c->cut = true;
 	finish(c);
 }
@@ -284,6 +286,9 @@ static bool bookmark(
 {
 	char text[200];
 
+	/* A version that is yet to come, after a restore of etcd. */
+	if (*version > store.version)
+		return true;
 	if (l->n > 0 && l->events[l->n - 1].version > *version)
 		return true;
 	*version = store.version;
@@ -302,19 +307,21 @@ static int watch(const char *path, enum kind kind, const struct http_stream *to,
 	int64_t lag = sim_chance(500000) ? (int64_t)sim_below((uint64_t)weather.lag_us + 1) : 0;
 	int64_t told = sim_now();
 	int owner = sim_owner();
+	unsigned epoch = store.epoch;
 
 	if (!to->head(to->ctx, 200))
 		return 0;
-	if (kind == SERVERS)
-		knows[owner] = version;
 	if (version < l->compacted) {
 		(void)hand_over(to,
 			"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
 			"\"reason\":\"Expired\",\"message\":\"too old resource version\"}}\n");
 		return 0;
 	}
+	if (kind == SERVERS)
+		knows[owner] = version <= store.version ? version : 0;
 	while (sim_now() < end) {
-		if (way[owner] == 1 || way[owner] == 3 || sim_chance(weather.cut_watch))
+		if (way[owner] == 1 || way[owner] == 3 || store.epoch != epoch ||
+			sim_chance(weather.cut_watch))
 			return err_set(err, ERR_IO, "GET %s: the connection was cut", path);
 		if (way[owner] == 0 && !tell_events(to, l, &version, lag))
 			return 0;

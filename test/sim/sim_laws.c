@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim: the laws. What they know comes from the store and from the world outside the replicas alone. */
-#include "test/sim/sim_laws.h"
+#include "test/sim/sim_world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,6 +373,8 @@ void laws_yes(struct attempt *a)
 		a->shape->percent);
 	if (!a->yes_at)
 		a->yes_at = sim_now();
+	if (a->restored)
+		return;
 	if (!holds_whole(index_of(a)))
 		sim_fail("yes", "u%d (%s) was told yes, and holds no whole claim", index_of(a),
 			a->name);
@@ -389,6 +391,8 @@ void laws_no(struct attempt *a, const char *reply)
 	a->reviews--;
 	sim_result->no++;
 	sim_trace(4, "no to u%d (%s): %s", index_of(a), a->name, sim_tracing() ? reply : "");
+	if (a->restored)
+		return;
 	if ((strstr(reply, "\"NoCapacity\"") || strstr(reply, "\"NoServer\"")) && !a->was_full &&
 		!a->reviewed_twice)
 		sim_fail("refusal",
@@ -412,6 +416,26 @@ void laws_dead(struct attempt *a)
 {
 	if (!a->dead_at)
 		a->dead_at = sim_now();
+}
+
+/* Whoever was told yes behind the backup has lost his claim, or one that he has given up is back (R7 names the event). */
+void laws_restored(void)
+{
+	memset(knows, 0, sizeof(knows));
+	for (int i = 0; i < n_attempts; i++) {
+		struct attempt *a = &attempts[i];
+
+		a->restored = a->restored || a->reviews > 0;
+		a->late = true;
+		if (a->ended_at || a->dropped_at)
+			continue;
+		if (a->stored_at && !pods_has(a)) {
+			a->ended_at = sim_now();
+			laws_dead(a);
+		}
+	}
+	for (struct object *o = store_first(PODS); o; o = store_next(o))
+		pods_is_back(&attempts[number_of(o->uid)]);
 }
 
 /* ---- after each write ---- */

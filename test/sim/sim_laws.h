@@ -24,6 +24,7 @@ struct attempt {
 	int64_t dead_at;    /* when nobody had a right to its claim any more */
 	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
 	bool reviewed_twice;
+	bool restored; /* etcd was, while it was reviewed: nothing is judged */
 	/* The review that runs. */
 	unsigned reviews, reviews_ever;
 	int64_t review_at;
@@ -58,6 +59,8 @@ void laws_before_write(const struct object *o);
 void laws_read(struct object *o);
 void laws_after_write(struct object *o, const char *who);
 void laws_after_removal(const struct object *o);
+/* etcd was restored. What has become of each attempt is told by pods_restored(). */
+void laws_restored(void);
 /* "gpu-0 8000/16000 u12p" for the trace. */
 const char *laws_say(const struct object *o);
 

@@ -73,15 +73,43 @@ static void live(void *arg)
 
 	sim_sleep((int64_t)sim_below(2 * SECOND));
 	o = pod_of(a);
-	set_phase(o, "Running");
+	if (o)
+		set_phase(o, "Running");
 	sim_sleep((int64_t)sim_below((uint64_t)habits.life_us));
-	if (sim_chance(500000)) {
+	o = pod_of(a);
+	if (o && sim_chance(500000)) {
 		end(a);
-		set_phase(pod_of(a), sim_chance(300000) ? "Failed" : "Succeeded");
+		set_phase(o, sim_chance(300000) ? "Failed" : "Succeeded");
 		sim_sleep((int64_t)sim_below(20 * SECOND));
 	}
 	delete_pod(a);
 	open_now--;
+}
+
+bool pods_has(const struct attempt *a)
+{
+	return pod_of(a) != NULL;
+}
+
+/* Its node does not know it any more. */
+static void clean_up(void *arg)
+{
+	struct attempt *a = arg;
+	struct object *o;
+
+	sim_sleep((int64_t)sim_below(10 * SECOND));
+	o = pod_of(a);
+	if (o)
+		store_remove(o, "node");
+	open_now--;
+}
+
+void pods_is_back(struct attempt *a)
+{
+	if (!a->ended_at)
+		return;
+	open_now++;
+	sim_spawn(WORLD, "node", clean_up, a);
 }
 
 /* ---- a create ---- */
@@ -175,7 +203,7 @@ static enum outcome attempt(const struct shape *shape, const char *name)
 		laws_dead(a);
 		return out;
 	}
-	a->late = late && sim_now() > until;
+	a->late = a->late || (late && sim_now() > until);
 	store_pod(a);
 	return STORED;
 }

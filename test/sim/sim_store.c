@@ -161,6 +161,8 @@ void store_changed(struct object *o, const char *who)
 		laws_after_write(o, who);
 }
 
+static void free_object(struct object *o);
+
 void store_remove(struct object *o, const char *who)
 {
 	struct object **at = &store.objects;
@@ -171,13 +173,7 @@ void store_remove(struct object *o, const char *who)
 	tell(o, "DELETED", who);
 	if (o->kind == SERVERS)
 		laws_after_removal(o);
-	cJSON_Delete(o->doc);
-	free(o->namespace);
-	free(o->name);
-	free(o->uid);
-	free(o->text);
-	free(o->view);
-	free(o);
+	free_object(o);
 }
 
 void store_delete(struct object *o, const char *who)
@@ -199,6 +195,78 @@ void store_compact(void)
 		store.log[k].compacted = store.version;
 	for (int i = 0; i < LISTS_MAX; i++)
 		lists[i].until = 0;
+}
+
+/* ---- etcd ---- */
+
+/* More versions than a run makes. */
+#define BUMP 1000000
+
+static struct {
+	struct object *objects;
+	uint64_t version;
+	bool bumped;
+} backup;
+
+static struct object *copy_of(const struct object *o)
+{
+	struct object *to = calloc(1, sizeof(*to));
+
+	*to = *o;
+	to->next = NULL;
+	to->view = NULL;
+	to->namespace = strdup(o->namespace);
+	to->name = strdup(o->name);
+	to->uid = strdup(o->uid);
+	to->doc = cJSON_Duplicate(o->doc, true);
+	to->text = strdup(o->text);
+	return to;
+}
+
+static void free_object(struct object *o)
+{
+	cJSON_Delete(o->doc);
+	free(o->namespace);
+	free(o->name);
+	free(o->uid);
+	free(o->text);
+	free(o->view);
+	free(o);
+}
+
+void store_backup(bool bumped)
+{
+	struct object **at = &backup.objects;
+
+	for (struct object *o = store.objects; o; o = o->next) {
+		*at = copy_of(o);
+		at = &(*at)->next;
+	}
+	backup.version = store.version;
+	backup.bumped = bumped;
+	if (!bumped)
+		store.version += BUMP;
+}
+
+bool store_restore(void)
+{
+	if (!backup.objects)
+		return false;
+	for (struct object *o; (o = store.objects);) {
+		store.objects = o->next;
+		free_object(o);
+	}
+	store.objects = backup.objects;
+	backup.objects = NULL;
+	store.version = backup.bumped ? store.version + BUMP : backup.version;
+	store.epoch++;
+	for (int k = 0; k < KINDS; k++)
+		store.log[k].n = 0;
+	store_compact();
+	for (struct object *o = store.objects; o; o = o->next)
+		laws_read(o);
+	laws_restored();
+	return true;
 }
 
 /* ---- answers ---- */

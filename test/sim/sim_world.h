@@ -37,6 +37,9 @@ extern int replicas; /* how many there are */
 
 /* A task that creates pods until then. */
 void users(void *until);
+/* Is it stored? A pod that came back with a restore of etcd: nothing runs behind one that had ended. */
+bool pods_has(const struct attempt *a);
+void pods_is_back(struct attempt *a);
 /* Pods that are there, creates that are on their way. */
 unsigned pods_open(void);
 
