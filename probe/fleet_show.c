@@ -89,6 +89,7 @@ static void put_gpu(struct buf *out, const struct fleet_gpu *gpu)
 	buf_char(out, '{');
 	out_count(out, "index", k->index);
 	out_text(out, "uuid", id_of(gpu));
+	out_text_or_null(out, "parent_uuid", k->parent);
 	out_text(out, "name", k->name[0] ? k->name : "unknown");
 	out_text_or_null(out, "pci", k->pci);
 	if (k->cc_major > 0)

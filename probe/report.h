@@ -34,6 +34,7 @@ struct first_try {
 struct gpu_report {
 	int index; /* CUDA's, in PCI order; of a GPU that only PCI or NVML knows: the next one */
 	char uuid[48], name[96], pci[20];
+	char parent[48]; /* of an instance: its GPU's UUID, told in the inventory alone */
 	int cc_major, cc_minor, sm_count;
 	int ecc, mig; /* 0, 1, -1 */
 	int compute_mode;

@@ -315,6 +315,7 @@ static void finish(const struct run_config *c, struct run_facts *f, struct repor
 		(void)report_add_error(r, -1, CODE_TIMED_OUT, 0,
 			"the run took longer than its limit; --timeout sets another");
 	run_gpus_count(r);
+	run_gpus_parents(f, r);
 	if (r->cuda > 0)
 		demand(c->options, r);
 	run_facts_checks(f, c->thresholds, r);

@@ -188,3 +188,14 @@ void run_gpus_count(struct report *r)
 	if (r->cuda > 0 && shown > r->cuda)
 		r->cuda = shown;
 }
+
+void run_gpus_parents(const struct run_facts *f, struct report *r)
+{
+	for (size_t i = 0; i < r->n_gpus; i++) {
+		struct gpu_report *gpu = &r->gpus[i];
+		const struct gpu_facts *whole = gpu->mig == 1 ? find_whole(f, gpu->pci) : NULL;
+
+		if (whole)
+			memcpy(gpu->parent, whole->uuid, sizeof(gpu->parent));
+	}
+}

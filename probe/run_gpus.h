@@ -14,4 +14,7 @@ void run_gpus_complete(const struct run_facts *f, struct report *r);
 /* CUDA's count, when every GPU had a worker: of those that were shown to a process that named them, too. */
 void run_gpus_count(struct report *r);
 
+/* Whose instances are they? */
+void run_gpus_parents(const struct run_facts *f, struct report *r);
+
 #endif

@@ -166,6 +166,7 @@ def test_instances(serve):
     assert [(g["uuid"], g["mig"], g["fit"]) for g in found["gpus"]] == [(d["uuid"], True, True) for d in devices]
     assert found["capacity"]["gpus_total"] == 2 and found["capacity"]["percent_total"] == 200
     assert [g["memory_total_mib"] for g in found["gpus"]] == [1024, 2048]
+    assert [g["parent_uuid"] for g in found["gpus"]] == ["GPU-00000000-0000-0000-0000-0000000000a0"] * 2, "as the fake NVML calls it"
     s.change([devices[0], {**devices[1], "flips": [{"offset": 1 << 20, "bit": 3, "kind": "stuck1"}]}])
     s.process.send_signal(signal.SIGHUP)
     found = s.until("degraded")

@@ -140,6 +140,7 @@ def test_what_it_answers(serve):
     found = s.until("ready")
     assert found["server"] == "gpu-01" and found["driver_version"] == "580.159.04" and found["cuda"] == 12090
     assert [g["uuid"] for g in found["gpus"]] == [UUID % 0, UUID % 1]
+    assert [g["parent_uuid"] for g in found["gpus"]] == [None, None]
     assert found["gpus"][0]["fit"] and found["gpus"][0]["reasons"] == [] and found["gpus"][0]["health"] == "ok"
     assert found["gpus"][0]["memory_total_bytes"] == 2048 << 20 and found["gpus"][0]["memory_source"] == "cuda"
     assert found["capacity"]["gpus_fit"] == 2 and found["capacity"]["percent_total"] == 200
