@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim: seeds, each in a process of its own, and what became of them.
  *   sim [--first N] [--seeds N] [--seconds N] [--jobs N]    runs; ends at the first that fails
- *   sim --trace N                                           one seed, with every event
+ *       --go-on    at the end of all;  --shrink    looks for a smaller run that breaks the law of the first
+ *   sim --trace N [--without kill,trap] [--pods N] [--salt N]    one seed, or less of it, with every event
  *   sim --twice N                                           this many seeds twice: the hashes must be the same */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static pid_t begin(int slot, uint64_t seed, bool trace)
+static pid_t begin(int slot, uint64_t seed, const struct sim_cut *cut, bool trace)
 {
 	pid_t pid;
 
@@ -45,6 +46,7 @@ static pid_t begin(int slot, uint64_t seed, bool trace)
 	pid = fork();
 	if (pid == 0) {
 		sim_result = &results[slot];
+		sim_cut = *cut;
 		(void)alarm(RUN_S);
 		if (trace)
 			(void)setvbuf(stdout, NULL, _IOLBF, 0);
@@ -103,8 +105,11 @@ static void tell_failure(const struct sim_result *r)
 		(unsigned long long)r->seed, r->law, r->why, (unsigned long long)r->seed);
 }
 
-static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on)
+/* shrink: of the first that fails a smaller run is sought. */
+static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on, bool shrink)
 {
+	static const struct sim_cut whole;
+	struct sim_result failure = {0};
 	double start = now_s(), took;
 	uint64_t next = first;
 	struct total t = {0};
@@ -117,7 +122,7 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		if (more && busy < jobs) {
 			for (slot = 0; running[slot]; slot++)
 				;
-			running[slot] = begin(slot, next++, false);
+			running[slot] = begin(slot, next++, &whole, false);
 			busy++;
 			continue;
 		}
@@ -129,7 +134,8 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		busy--;
 		add(&t, &results[slot]);
 		if (results[slot].failed) {
-			failed++;
+			if (failed++ == 0)
+				failure = results[slot];
 			tell_failure(&results[slot]);
 		}
 	}
@@ -143,20 +149,22 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		(unsigned long long)t.steps, (unsigned long long)t.switches,
 		(unsigned long long)t.events, (unsigned long long)t.pods, (unsigned long long)t.yes,
 		(unsigned long long)t.no, (unsigned long long)t.calls, (unsigned long long)t.kills);
+	if (failed && shrink)
+		sim_shrink(&failure, &whole);
 	return failed ? 1 : 0;
 }
 
-static struct sim_result once(uint64_t seed, bool trace)
+struct sim_result sim_once(uint64_t seed, const struct sim_cut *cut, bool trace)
 {
-	running[0] = begin(0, seed, trace);
+	running[0] = begin(0, seed, cut, trace);
 	while (wait_one() < 0)
 		;
 	return results[0];
 }
 
-static int traced(uint64_t seed)
+static int traced(uint64_t seed, const struct sim_cut *cut)
 {
-	struct sim_result r = once(seed, true);
+	struct sim_result r = sim_once(seed, cut, true);
 
 	if (r.failed)
 		tell_failure(&r);
@@ -170,7 +178,9 @@ static int traced(uint64_t seed)
 static int twice(uint64_t first, uint64_t n)
 {
 	for (uint64_t seed = first; seed < first + n; seed++) {
-		uint64_t a = once(seed, false).hash, b = once(seed, false).hash;
+		struct sim_cut whole = {0};
+		uint64_t a = sim_once(seed, &whole, false).hash,
+			 b = sim_once(seed, &whole, false).hash;
 
 		if (a != b) {
 			(void)printf(
@@ -189,13 +199,18 @@ int main(int argc, char **argv)
 	uint64_t first = 1, seeds = UINT64_MAX, trace = 0, same = 0;
 	double seconds = 0;
 	int jobs = 1;
-	bool go_on = false;
+	bool go_on = false, shrink = false;
+	struct sim_cut cut = {0};
 
 	for (int i = 1; i < argc; i++) {
 		uint64_t n = i + 1 < argc ? strtoull(argv[i + 1], NULL, 10) : 0;
 
 		if (strcmp(argv[i], "--go-on") == 0) {
 			go_on = true;
+			continue;
+		}
+		if (strcmp(argv[i], "--shrink") == 0) {
+			shrink = true;
 			continue;
 		}
 		if (strcmp(argv[i], "--first") == 0)
@@ -210,10 +225,18 @@ int main(int argc, char **argv)
 			trace = n;
 		else if (strcmp(argv[i], "--twice") == 0)
 			same = n;
+		else if (strcmp(argv[i], "--pods") == 0)
+			cut.pods = n;
+		else if (strcmp(argv[i], "--salt") == 0)
+			cut.salt = n;
+		else if (strcmp(argv[i], "--without") == 0 && i + 1 < argc &&
+			 sim_cut_read(argv[i + 1], &cut.without))
+			;
 		else
 			return fprintf(stderr,
 				       "sim: %s: expected --first, --seeds, --seconds, --jobs, "
-				       "--trace, --twice or --go-on\n",
+				       "--trace, --twice, --go-on, --shrink, --pods, --salt, or "
+				       "--without and names of faults\n",
 				       argv[i]),
 			       2;
 		i++;
@@ -224,10 +247,10 @@ int main(int argc, char **argv)
 		return 2;
 	replicas_prepare();
 	if (trace)
-		return traced(trace);
+		return traced(trace, &cut);
 	if (same)
 		return twice(first, same);
 	if (seeds == UINT64_MAX && seconds <= 0)
 		seeds = 100;
-	return many(first, seeds, seconds, jobs, go_on);
+	return many(first, seeds, seconds, jobs, go_on, shrink);
 }

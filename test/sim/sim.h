@@ -65,13 +65,34 @@ _Noreturn void sim_fail(const char *law, const char *fmt, ...)
 struct sim_result {
 	uint64_t seed, hash, steps, switches, events, pods, yes, no, calls, kills;
 	int64_t virtual_us;
-	int failed; /* 0: the run went well */
+	uint64_t faults; /* that it had, as a set of bits */
+	int failed;      /* 0: the run went well */
 	char law[32], why[900];
 };
 extern struct sim_result *sim_result;
 
 /* The run is over: note how it went. */
 void sim_done(void);
+
+/* What is left out of a seed's run: faults, as a set of bits; pods behind the first so many, 0: none. salt: after what was drawn at the beginning
+ * chance goes another way; 0: it goes on. */
+struct sim_cut {
+	uint64_t without, pods, salt;
+};
+extern struct sim_cut sim_cut;
+void sim_salt(uint64_t salt);
+
+/* ---- sim.c ---- */
+
+/* One seed in a process of its own. */
+struct sim_result sim_once(uint64_t seed, const struct sim_cut *cut, bool trace);
+
+/* ---- sim_shrink.c ---- */
+
+/* Look for a smaller run that breaks the same law, and say how to see it. failed: what is known of it. */
+void sim_shrink(const struct sim_result *failed, const struct sim_cut *cut);
+/* "kill,trap": the set of bits, or false. */
+bool sim_cut_read(const char *names, uint64_t *ret);
 
 /* ---- sim_run.c ---- */
 

@@ -266,6 +266,40 @@ static void draw_sky(void)
 	servers = 1;
 }
 
+/* What a smaller run may do without. */
+static const struct {
+	const char *name;
+	unsigned *odds;
+} faults[] = {{"kill", &odds.kill}, {"trap", &odds.trap}, {"stop", &odds.stop},
+	{"freeze", &odds.freeze}, {"partition", &odds.partition}, {"compact", &odds.compact},
+	{"clock", &odds.clock}, {"drain", &odds.drain}, {"shrink", &odds.shrink},
+	{"remove", &odds.remove}, {"rename", &odds.rename}, {"lease", &odds.lease},
+	{"restore", &odds.restore}, {"lost-before", &weather.lost_before},
+	{"lost-after", &weather.lost_after}, {"slow", &weather.slow},
+	{"very-slow", &weather.very_slow}, {"busy", &weather.busy}, {"broken", &weather.broken},
+	{"late-504", &weather.late_504}, {"sent-twice", &weather.twice},
+	{"foreign-404", &weather.foreign_404}, {"cut-watch", &weather.cut_watch},
+	{"bad-list", &weather.bad_list}, {"second-hook", &habits.second_hook},
+	{"quota", &habits.quota}, {"lost-create", &habits.lost_create},
+	{"late-create", &habits.late}, {"twins", &habits.twice}, {"clash", &habits.clash},
+	{"force", &habits.force}};
+
+const char *chaos_fault(size_t i)
+{
+	return i < sizeof(faults) / sizeof(faults[0]) ? faults[i].name : NULL;
+}
+
+static void leave_out(void)
+{
+	for (size_t i = 0; chaos_fault(i); i++) {
+		if (sim_cut.without & UINT64_C(1) << i)
+			*faults[i].odds = 0;
+		sim_result->faults |= (uint64_t)(*faults[i].odds > 0) << i;
+	}
+	if (sim_cut.salt)
+		sim_salt(sim_cut.salt);
+}
+
 void chaos_draw(void)
 {
 	sim_preempt(1u << sim_below(7));
@@ -315,6 +349,7 @@ void chaos_draw(void)
 	draw_sky();
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
+	leave_out();
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);
 	for (int i = 0; i < servers; i++)

@@ -229,7 +229,9 @@ static void create(void *arg)
 
 void users(void *until)
 {
-	while (sim_now() < *(const int64_t *)until) {
+	for (uint64_t n = 0; sim_now() < *(const int64_t *)until; n++) {
+		if (sim_cut.pods && n == sim_cut.pods)
+			return;
 		sim_sleep((int64_t)sim_below((uint64_t)habits.every_us));
 		open_now++;
 		sim_spawn(WORLD, "create", create, NULL);

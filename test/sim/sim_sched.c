@@ -57,6 +57,7 @@ static struct {
 
 static struct sim_result own_result;
 struct sim_result *sim_result = &own_result;
+struct sim_cut sim_cut;
 
 /* ---- chance ---- */
 
@@ -385,6 +386,11 @@ void sim_trap(int owner, uint64_t points, void (*fn)(int owner))
 }
 
 /* ---- begin and end ---- */
+
+void sim_salt(uint64_t salt)
+{
+	s.random[0] ^= salt * UINT64_C(0x9E3779B97F4A7C15);
+}
 
 void sim_preempt(uint64_t once_in)
 {

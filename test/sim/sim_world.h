@@ -45,8 +45,10 @@ unsigned pods_open(void);
 
 /* ---- sim_chaos.c ---- */
 
-/* Draw what goes wrong in this run; make the servers. */
+/* Draw what goes wrong in this run, without what sim_cut leaves out; make the servers. */
 void chaos_draw(void);
+/* The name of that fault; NULL: there are not so many. */
+const char *chaos_fault(size_t i);
 /* A task that makes things go wrong until then, and then mends everything. */
 void chaos(void *until);
 /* Everything is mended and has been since then; 0: not yet. */
