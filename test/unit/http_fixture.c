@@ -89,6 +89,17 @@ static enum http_outcome handle_nothing(
 	return HTTP_DONE; /* an empty reply is the application's bug: 500 */
 }
 
+static enum http_outcome handle_large(void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	note(ctx, req);
+	reply->status = 200;
+	reply->content_type = "application/json";
+	reply->body = calloc(1, FIXTURE_LARGE);
+	must(reply->body != NULL, "calloc");
+	reply->body_len = FIXTURE_LARGE;
+	return HTTP_DONE;
+}
+
 static const struct http_route routes[] = {
 	{"/echo", HTTP_POST, false, "application/json", handle_echo, NULL, 1, false},
 	{"/later", HTTP_POST, false, "application/json", handle_later, slow_later, 2, false},
@@ -97,6 +108,7 @@ static const struct http_route routes[] = {
 	{"/livez", HTTP_GET, false, NULL, handle_echo, NULL, 5, false},
 	{"/livez", HTTP_DELETE, false, NULL, handle_echo, NULL, 6, false},
 	{"/open", HTTP_GET, false, NULL, handle_echo, NULL, 8, true},
+	{"/large", HTTP_GET, false, NULL, handle_large, NULL, 9, false},
 	{"/v1/", HTTP_GET, true, NULL, handle_echo, NULL, 7, false},
 };
 

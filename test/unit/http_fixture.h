@@ -10,6 +10,9 @@
 
 #include "net/http_server.h"
 
+/* More than the sockets of both ends hold. */
+#define FIXTURE_LARGE ((size_t)16 << 20)
+
 /* What the application saw. */
 struct fixture {
 	struct http_server *server;
@@ -21,7 +24,7 @@ struct fixture {
 };
 
 /* Routes: POST /echo (JSON), POST /later (JSON; slow() echoes once the gate is open), GET and DELETE /livez,
- * GET /v1/ (prefix), GET /open (whoever asks). cfg->listen may be NULL: 127.0.0.1, any port. */
+ * GET /v1/ (prefix), GET /open (whoever asks), GET /large (so many bytes). cfg->listen may be NULL: 127.0.0.1, any port. */
 void fixture_start(struct fixture *f, struct http_config cfg);
 bool fixture_stop(struct fixture *f, unsigned timeout_ms);
 

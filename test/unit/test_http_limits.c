@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what a hostile or broken client can cost the server: bytes, time, connections. */
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "net/http_rules.h"
@@ -101,6 +102,45 @@ TEST(body_budget)
 	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
 	(void)close(holder);
 	(void)close(fd);
+	assert_true(fixture_stop(&f, 1000));
+}
+
+static int ask_large(const struct fixture *f)
+{
+	int fd = client_open(f);
+	client_text(fd, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+	return fd;
+}
+
+/* The status, with the rest of the reply left unread. */
+static int status_of(int fd)
+{
+	char head[13] = "";
+	assert_int_equal(recv(fd, head, 12, MSG_WAITALL), 12);
+	return atoi(head + 9);
+}
+
+/* What clients do not read counts over all connections, and no longer once they are gone. */
+TEST(replies_that_nobody_reads)
+{
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.body_total = 5 * FIXTURE_LARGE / 2});
+	int fd[4];
+	for (int i = 0; i < 4; i++) {
+		fd[i] = ask_large(&f);
+		assert_int_equal(status_of(fd[i]), i < 2 ? 200 : 500);
+	}
+	(void)close(fd[0]);
+	for (int i = 0, status = 500; status != 200; i++) {
+		assert_true(i < 60);
+		nap_ms(50);
+		(void)close(fd[3]);
+		fd[3] = ask_large(&f);
+		status = status_of(fd[3]);
+	}
+	for (int i = 1; i < 4; i++)
+		(void)close(fd[i]);
+	assert_true(fixture_idle(&f));
 	assert_true(fixture_stop(&f, 1000));
 }
 
@@ -324,5 +364,6 @@ TEST(framing)
 	}
 }
 
-TESTS(framing, bodies_at_the_cap, body_growth, body_budget, slow_headers, slow_body, stalls,
-	client_vanishes_mid_body, long_headers, connection_limit, room_for_the_newest, deadlines)
+TESTS(framing, bodies_at_the_cap, body_growth, body_budget, replies_that_nobody_reads, slow_headers,
+	slow_body, stalls, client_vanishes_mid_body, long_headers, connection_limit,
+	room_for_the_newest, deadlines)
