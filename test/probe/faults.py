@@ -143,6 +143,8 @@ FAULTS = [
     Fault("bench.mem_read", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"read": 700})),
     Fault("bench.mem_read", "fail", "TOO_FAST", 1, local=False, **device(speed={"read": 1.5})),
     Fault("bench.mem_write", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fill": 1.5})),
+    Fault("bench.mem_copy", "fail", "TOO_FAST", 1, **device(speed={"copy": 1.5})),
+    Fault("bench.fp64", "fail", "TOO_FAST", 1, ["bench"], **device(speed={"fma64": 3})),
     # more than the GPU's memory takes or gives
     Fault("bench.h2d", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"h2d": 4})),
     Fault("bench.d2h", "fail", "TOO_FAST", 1, **device(memory_clock_mhz=1000, bus_bits=256, speed={"d2h": 4})),

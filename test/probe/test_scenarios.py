@@ -230,6 +230,11 @@ def test_not_what_was_expected(w, command, args, code):
 
 # ---- memory ----
 
+def test_all_of_it_may_be_free(w):
+    done = w.run("verify", "--memory", "8Mi", devices=[{"memory_mib": 4096, "free_mib": 4096}])
+    assert done.status == 0 and done.check("cap.free_memory")["status"] == "pass"
+
+
 @pytest.mark.parametrize("kind", ["once", "transient", "stuck0", "stuck1"])
 def test_a_flipped_bit(w, kind):
     done = w.run("verify", devices=[{"flips": [{"offset": 1 << 20, "bit": 77, "kind": kind}]}])
