@@ -228,6 +228,8 @@ static void settle_edit(struct claims *c, const struct edit *e)
 			h->write_failed = true;
 			continue;
 		}
+		/* What is left of it on other servers is no claim that another review has taken. */
+		h->takes_before -= r->take;
 		log_line(c->cfg->log, LOG_LEVEL_INFO, "claim ended", log_str("uid", h->uid),
 			log_str("namespace", h->namespace), log_str("name", h->name),
 			log_str("server", e->server), log_str("why", end_words(why_ended(h))));
