@@ -10,7 +10,7 @@
 
 static struct {
 	unsigned restore, kill, trap, stop, freeze, partition, compact, clock, drain, shrink,
-		remove, rename, lease;
+		remove, rename, edit, lease;
 	int64_t every_us;
 } odds;
 static int servers;
@@ -165,6 +165,31 @@ static void one_replica(int owner)
 	}
 }
 
+/* Somebody edits the status by hand: a claim is taken out, or one more is there, of a pod that never was. */
+static void edit_by_hand(struct object *o)
+{
+	cJSON *claims = store_at(o->doc, "status", "claims"), *one;
+	int n = cJSON_GetArraySize(claims), i = (int)sim_below((uint64_t)n + (n == 0));
+
+	if (n == 0)
+		return;
+	one = cJSON_GetArrayItem(claims, i);
+	if (sim_chance(500000)) {
+		laws_claim_lost(cJSON_GetStringValue(store_at(one, "uid", NULL)));
+		cJSON_DeleteItemFromArray(claims, i);
+	} else {
+		struct attempt *ghost = laws_attempt(&shapes[0], "ghost");
+
+		laws_dead(ghost);
+		one = cJSON_Duplicate(one, true);
+		cJSON_ReplaceItemInObjectCaseSensitive(one, "uid", cJSON_CreateString(ghost->uid));
+		cJSON_ReplaceItemInObjectCaseSensitive(
+			one, "name", cJSON_CreateString(ghost->name));
+		cJSON_AddItemToArray(claims, one);
+	}
+	store_changed(o, "admin");
+}
+
 static void one_server(void)
 {
 	struct object *o = any_server();
@@ -177,6 +202,8 @@ static void one_server(void)
 		reshape(o);
 	else if (sim_chance(odds.remove))
 		store_delete(o, "admin");
+	else if (sim_chance(odds.edit))
+		edit_by_hand(o);
 	else if (sim_chance(odds.rename))
 		rename_server(o);
 }
@@ -273,8 +300,8 @@ static const struct {
 } faults[] = {{"kill", &odds.kill}, {"trap", &odds.trap}, {"stop", &odds.stop},
 	{"freeze", &odds.freeze}, {"partition", &odds.partition}, {"compact", &odds.compact},
 	{"clock", &odds.clock}, {"drain", &odds.drain}, {"shrink", &odds.shrink},
-	{"remove", &odds.remove}, {"rename", &odds.rename}, {"lease", &odds.lease},
-	{"restore", &odds.restore}, {"lost-before", &weather.lost_before},
+	{"remove", &odds.remove}, {"rename", &odds.rename}, {"edit", &odds.edit},
+	{"lease", &odds.lease}, {"restore", &odds.restore}, {"lost-before", &weather.lost_before},
 	{"lost-after", &weather.lost_after}, {"slow", &weather.slow},
 	{"very-slow", &weather.very_slow}, {"busy", &weather.busy}, {"broken", &weather.broken},
 	{"late-504", &weather.late_504}, {"sent-twice", &weather.twice},
@@ -348,6 +375,7 @@ void chaos_draw(void)
 	odds.restore = sim_chance(100000) ? 200000 : 0;
 	draw_sky();
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
+	odds.edit = sky == STORM && sim_result->seed % 5 == 0 ? 300000 : 0;
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
 	leave_out();
 	for (int i = 1; i <= replicas; i++)

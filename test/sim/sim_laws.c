@@ -412,6 +412,14 @@ void laws_no(struct attempt *a, const char *reply)
 			(double)(sim_now() - a->review_at) / 1e6, reply);
 }
 
+void laws_claim_lost(const char *uid)
+{
+	struct attempt *a = &attempts[number_of(uid)];
+
+	a->late = true;
+	a->restored = a->restored || a->reviews > 0;
+}
+
 void laws_dead(struct attempt *a)
 {
 	if (!a->dead_at)
@@ -511,6 +519,8 @@ static void check_claims(struct object *o, const char *who)
 		v->claims[i].since = was ? was->since : o->version;
 		if (claim_of(v, c->who) != c)
 			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
+		if (strcmp(who, "admin") == 0)
+			continue;
 		if (c->state == 'a' && (!was || was->state != 'a') && !a->late)
 			sim_fail("adoption",
 				"%s adopted u%d (%s) on %s, and nothing had happened to it", who,
@@ -527,10 +537,13 @@ static void check_claims(struct object *o, const char *who)
 
 void laws_after_write(struct object *o, const char *who)
 {
+	bool by_hand = strcmp(who, "admin") == 0;
+
 	if (before.future && !view_of(o)->future)
 		sim_fail("skew", "%s wrote the status of %s without a member that it does not know",
 			who, o->name);
-	check_sums(o, who);
+	if (!by_hand)
+		check_sums(o, who);
 	check_claims(o, who);
 	check_promises(who, "wrote");
 	note_full();

@@ -24,7 +24,7 @@ struct attempt {
 	int64_t dead_at;    /* when nobody had a right to its claim any more */
 	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
 	bool reviewed_twice;
-	bool restored; /* etcd was, while it was reviewed: nothing is judged */
+	bool restored; /* etcd was, or a status was edited by hand, while it was reviewed: nothing is judged */
 	/* The review that runs. */
 	unsigned reviews, reviews_ever;
 	int64_t review_at;
@@ -51,6 +51,8 @@ void laws_asks(struct attempt *a, uint64_t task);
 void laws_heard(uint64_t task, const char *path, long status);
 /* It is stored now. */
 void laws_stored(struct attempt *a);
+/* Somebody has taken a claim out of a status by hand: its pod is adopted, if it lives (R7). */
+void laws_claim_lost(const char *uid);
 /* Nobody has a right to its claim from now on. */
 void laws_dead(struct attempt *a);
 
