@@ -130,6 +130,19 @@ TEST(r1_a_pending_half_claim_ends)
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 }
 
+/* A conflict on one of two servers: what is left is no other review's claim, and its time is over. */
+TEST(r5_half_an_end_does_not_start_the_clock_again)
+{
+	with(STATUS(CLAIM_ON("u1", "w", "pending", "'a','b'", "gpu-0", "5")));
+	pool_api_put(api->pool, "b", OURS, SPEC,
+		STATUS(CLAIM_ON("u1", "w", "pending", "'a','b'", "gpu-0", "5")));
+	api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
+		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");
+	claims_api_run(api);
+	assert_true(status_has_not(api, "b", "'u1'", PENDING_MS + SOON));
+	assert_true(status_has_not(api, "a", "'u1'", PENDING_MS - 200));
+}
+
 /* One write for all that wait. */
 TEST(r6_binding_is_batched)
 {
@@ -384,9 +397,10 @@ TEST(r6_many_at_once)
 TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_answer_is_no_404,
 	r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
 	r5_a_get_that_shows_the_pod_binds, r5_another_take_starts_the_clock_again,
-	r12_a_pod_that_came_and_went, r5_a_leader_that_stands_still_ends_no_new_take,
-	r1_a_pending_half_claim_ends, r6_binding_is_batched, r6_binding_waits_for_its_second,
-	r6_ends_when_finished, r6_ends_when_gone, r6_a_new_leader_asks_at_once,
-	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
-	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
-	r6_many_at_once, r6_nobody_starves, r8_two_leaders)
+	r5_half_an_end_does_not_start_the_clock_again, r12_a_pod_that_came_and_went,
+	r5_a_leader_that_stands_still_ends_no_new_take, r1_a_pending_half_claim_ends,
+	r6_binding_is_batched, r6_binding_waits_for_its_second, r6_ends_when_finished,
+	r6_ends_when_gone, r6_a_new_leader_asks_at_once, r6_a_stripped_label_frees_nothing,
+	r6_a_name_used_again, r6_after_a_conflict_it_is_asked_anew,
+	r6_a_leader_that_stands_still_frees_no_other, r6_many_at_once, r6_nobody_starves,
+	r8_two_leaders)
