@@ -8,6 +8,8 @@
  * which no cache holds when it is large. */
 #include "probe/march.h"
 
+#include <assert.h>
+
 #include "probe/kernels/pattern.h"
 
 #define UP false
@@ -42,6 +44,7 @@ uint64_t march_seed(unsigned pass, uint64_t seed)
 {
 	unsigned fills = 0;
 
+	assert(pass < MARCH_PASSES);
 	for (unsigned i = 1; i <= pass; i++)
 		if (march[i].rewrite == MARCH_FILL)
 			seed += fills++ == 0 ? PATTERN_ODD_INVERTED : SEED_STEP;
