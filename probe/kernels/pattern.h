@@ -24,7 +24,8 @@ KERNEL_SHARED_FN struct kernel_cell pattern_cell(uint64_t index, uint64_t seed)
 {
 	struct kernel_cell cell;
 	uint64_t odd = 0 - (index & (seed >> 63));
-	uint64_t x = index * 0x9e3779b97f4a7c15ull + (seed & ~PATTERN_ODD_INVERTED) + 0x2545f4914f6cdd1dull;
+	uint64_t x = index * 0x9e3779b97f4a7c15ull + (seed & ~PATTERN_ODD_INVERTED) +
+		     0x2545f4914f6cdd1dull;
 
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93ull;
