@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make e2e`: the program in a real cluster that the tests start and end. Needs root, and once Go 1.26 to build Kubernetes.
 
-.PHONY: e2e crd-check helm-check
+.PHONY: e2e crd-check helm-check matrix
 
 e2e:
 	@test/e2e/build --check
@@ -27,3 +27,12 @@ helm-check:
 	@test/e2e/build etcd kube-apiserver kubectl
 	@tools=$$(test/helm/build) && POOLGATE_HELM=$$tools $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short \
 		$(if $T,-k '$T') test/helm
+
+# The manifests and the races on API servers of other versions, each built once from its Go modules.
+matrix:
+	@test/e2e/build --check etcd kubectl
+	@[ "$$(id -u)" = 0 ] || { echo 'make matrix: must run as root: it makes network links' >&2; exit 1; }
+	@tools/setup build test e2e
+	$(SUB) programs fakes
+	@test/e2e/build etcd kubectl
+	@POOLGATE=$(abspath $(BUILD))/poolgate test/matrix/run $(VERSIONS)

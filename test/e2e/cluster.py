@@ -334,6 +334,10 @@ class Cluster:
                 "metadata": {"name": slice_name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name}},
                 "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
                 "ports": [{"name": "https", "port": at, "protocol": "TCP"}]})
+        # API servers before 1.31 look for Endpoints.
+        if int(self.client.call("GET", "/version")["minor"].rstrip("+")) < 31:
+            self.client.apply({"apiVersion": "v1", "kind": "Endpoints", "metadata": meta, "subsets": [
+                {"addresses": [{"ip": address}], "ports": [{"name": "https", "port": at, "protocol": "TCP"}]} for address, at in replicas]})
 
     def wait_pod(self, name, namespace, phases=("Succeeded", "Failed"), seconds=60):
         """Until the pod is in one of these phases; the pod."""
