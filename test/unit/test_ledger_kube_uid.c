@@ -73,6 +73,70 @@ TEST(test_r1_half_claim_is_waited_for)
 	ledger_fixture_release(&f);
 }
 
+#define PART CLAIM("u1", "u1", "pending", "'a','b'", WHOLE)
+#define OPEN                                                                                       \
+	"{'uid':'u1','namespace':'lab','name':'u1','state':'pending','plan':'0000000000000005',"   \
+	"'since':'2026-01-01T00:00:00Z','take':'00000000000000aa','servers':['a','b'],"            \
+	"'open':true,'gpus':[{'id':'gpu-0','bytes':16000000000}]}"
+
+/* All parts are there, and their owner has not said yet that they are all: another review waits for that word. */
+TEST(test_r19_open_claim_is_waited_for)
+{
+	struct ledger_fixture f;
+	pthread_t thread;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, OPEN);
+	kube_store_server(f.store, "b", 1, 16000, PART);
+	ledger_fixture_begin(&f);
+	assert_int_equal(pthread_create(&thread, NULL, take_u1, &f), 0);
+	api_nap(300);
+	assert_int_equal(ledger_puts(&f), 0);
+	ledger_set_claims(&f, "a", PART);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	assert_int_equal(ledger_puts(&f), 2);
+	ledger_fixture_release(&f);
+}
+
+/* Nobody says it: another claim takes its place, the first part before all others; and is whole in its turn. */
+TEST(test_r19_open_claim_is_replaced)
+{
+	struct ledger_fixture f;
+	char *text;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, OPEN);
+	kube_store_server(f.store, "b", 1, 16000, PART);
+	ledger_fixture_begin(&f);
+	ledger_must_take(&f, "u1", "app c 2 100%");
+	assert_int_equal(f.answer.n_parts, 2);
+	/* The old one goes from a; a, b and the word on a again. */
+	assert_int_equal(ledger_puts(&f), 4);
+	text = kube_store_text(f.store, "a");
+	assert_null(strstr(text, "open"));
+	free(text);
+	ledger_fixture_release(&f);
+}
+
+/* A claim on one server needs no word; one on two is open until its last part stands. */
+TEST(test_r19_two_servers_take_one_more_write)
+{
+	struct ledger_fixture f;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	kube_store_server(f.store, "c", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	ledger_must_take(&f, "u1", "app c 1 100%");
+	assert_int_equal(ledger_puts(&f), 1);
+	ledger_must_take(&f, "u2", "app c 2 100%");
+	assert_int_equal(ledger_puts(&f), 4);
+	assert_int_equal(f.answer.n_parts, 2);
+	ledger_fixture_release(&f);
+}
+
 /* Its owner has given up that half, and is about to make another one whole: so long as he is at work nothing of his is replaced. */
 TEST(test_r1_half_claim_made_anew_is_waited_for)
 {
@@ -397,8 +461,10 @@ TEST(test_r1_twins_on_two_servers)
 }
 
 TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_elsewhere_goes,
-	test_r1_half_claim_is_waited_for, test_r1_half_claim_made_anew_is_waited_for,
-	test_r1_half_by_a_stale_picture, test_r4_half_claim_and_a_reservation_refuse_nobody,
+	test_r1_half_claim_is_waited_for, test_r19_open_claim_is_waited_for,
+	test_r19_open_claim_is_replaced, test_r19_two_servers_take_one_more_write,
+	test_r1_half_claim_made_anew_is_waited_for, test_r1_half_by_a_stale_picture,
+	test_r4_half_claim_and_a_reservation_refuse_nobody,
 	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
 	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
 	test_r1_twins_on_two_servers)

@@ -40,7 +40,7 @@ static enum edit_result add_claim(
 	if (i >= 0 && o->status.claims[i].take == add->record->take)
 		return EDIT_SAME;
 	/* Another review of this uid came in between: whatever it holds, a reply may rest on it. */
-	if (i >= 0 && !take_may_replace(t, o->status.claims[i].take)) {
+	if (i >= 0 && !take_may_replace_on(t, o->name, &o->status.claims[i])) {
 		err_set(err, ERR_CONFLICT, "the pod holds a claim since a moment ago");
 		return EDIT_GIVE_UP;
 	}
@@ -72,14 +72,87 @@ static void give_back(struct take *t, size_t n)
 		take_back_later(t->l, t->uid, t->ticket, names[n], 0);
 }
 
-/* Without the lock: each server in the order of names. When one fails the parts are taken back later. */
+/* Rule R19: the first of somebody's half claim goes before anything takes its place: from then on its owner cannot make it whole. */
+static enum edit_result displace(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	struct add *add = ctx;
+	ptrdiff_t i = server_status_claim(&o->status, slice_of(add->t->uid));
+
+	(void)again;
+	(void)a;
+	if (i < 0 || take_is_mine(add->t, o->status.claims[i].take))
+		return EDIT_SAME;
+	if (!take_may_replace_on(add->t, o->name, &o->status.claims[i])) {
+		err_set(err, ERR_CONFLICT, "the pod holds a claim since a moment ago");
+		return EDIT_GIVE_UP;
+	}
+	server_status_remove_claim(&o->status, (size_t)i);
+	add->over = true;
+	return EDIT_CHANGED;
+}
+
+static int displace_all(struct take *t, int64_t deadline_ms, struct err *err)
+{
+	struct add add = {.t = t};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < t->n_old; i++) {
+		if (!t->old[i].head || take_is_mine(t, t->old[i].take))
+			continue;
+		rc = servers_edit(
+			t->l->servers, t->old[i].server, displace, &add, deadline_ms, err);
+		rc = rc == ERR_NOTFOUND ? 0 : rc;
+	}
+	t->over = t->over || add.over;
+	return rc;
+}
+
+/* Rule R19: this makes the claim whole, or finds that another review of this uid was in between. */
+static enum edit_result make_whole(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	struct add *add = ctx;
+	ptrdiff_t i = server_status_claim(&o->status, slice_of(add->t->uid));
+
+	(void)again;
+	(void)a;
+	if (i < 0 || o->status.claims[i].take != add->record->take) {
+		err_set(err, ERR_CONFLICT, "another review of the pod took its place");
+		return EDIT_GIVE_UP;
+	}
+	if (!o->status.claims[i].open)
+		return EDIT_SAME;
+	o->status.claims[i].open = false;
+	add->base = kube_version_number(slice_of(o->version));
+	return EDIT_CHANGED;
+}
+
+static int say_whole(struct take *t, int64_t deadline_ms, struct err *err)
+{
+	const char *head = t->records[0].servers[0];
+	struct add add = {.t = t, .record = &t->records[0]};
+	int rc = servers_edit(t->l->servers, head, make_whole, &add, deadline_ms, err);
+
+	if (rc == 0)
+		return 0;
+	if (add.base && !t->over)
+		take_back_later(t->l, t->uid, t->ticket, head, add.base);
+	give_back(t, t->n);
+	return rc;
+}
+
+/* Without the lock: each server in the order of names, and of several the first once more. When one fails the parts are taken back later. */
 static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 {
 	const char *const *names = t->records[0].servers;
-	struct add add;
+	struct add add = {.t = t};
 	size_t i;
-	int rc = 0;
+	int rc = displace_all(t, deadline_ms, err);
 
+	if (rc != 0)
+		return rc;
+	t->records[0].open = t->n > 1;
 	for (i = 0; rc == 0 && i < t->n; i++) {
 		add = (struct add){.t = t, .record = &t->records[i]};
 		rc = servers_edit(t->l->servers, names[i], add_claim, &add, deadline_ms, err);
@@ -88,7 +161,7 @@ static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 			metric_add(t->l->metrics, M_CLAIMS_ENDED, END_GONE, 0, 1);
 	}
 	if (rc == 0)
-		return 0;
+		return t->n > 1 ? say_whole(t, deadline_ms, err) : 0;
 	/* The last one was not confirmed: it may stand all the same, or stand soon. */
 	i--;
 	if (add.base && !add.over)

@@ -26,14 +26,14 @@ static bool lists(const struct claim_record *r, const char *server)
 	return false;
 }
 
-/* Does every server that it lists hold a part with the same list, its own among them? */
+/* Does every server that it lists hold a part with the same list, its own among them, and says the first that these are all (rule R19)? */
 static bool is_whole(const struct held_part *parts, size_t n, const struct held_part *p)
 {
 	size_t found = 0;
 
 	for (size_t i = 0; i < n; i++)
-		found += !parts[i].left && same_list(parts[i].record, p->record) &&
-			 lists(p->record, parts[i].server);
+		found += !parts[i].left && !parts[i].record->open &&
+			 same_list(parts[i].record, p->record) && lists(p->record, parts[i].server);
 	return p->record->n_servers > 0 && found == p->record->n_servers;
 }
 
@@ -108,7 +108,41 @@ bool take_is_mine(const struct take *t, uint64_t take)
 
 bool take_may_replace(const struct take *t, uint64_t take)
 {
-	return among(t->old, t->n_old, take);
+	for (size_t i = 0; i < t->n_old; i++)
+		if (t->old[i].take == take)
+			return true;
+	return false;
+}
+
+/* Was this part, or one of the same take, there at the last look? Not where its owner has made the claim whole since: a picture whose first
+ * server is newer than another shows as broken what is whole, so that a list that begins now has to say it. */
+static bool seen_before(const struct old_part *old, size_t n, const struct old_part *now)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (old[i].take != now->take)
+			continue;
+		if (old[i].open != now->open && strcmp(old[i].server, now->server) == 0)
+			return false;
+		found = true;
+	}
+	return found;
+}
+
+static bool is_head(const struct claim_record *r, const char *server)
+{
+	return r->n_servers > 1 && strcmp(r->servers[0], server) == 0;
+}
+
+bool take_may_replace_on(const struct take *t, const char *server, const struct claim_record *r)
+{
+	if (!is_head(r, server))
+		return take_may_replace(t, r->take);
+	for (size_t i = 0; i < t->n_old; i++)
+		if (t->old[i].take == r->take && strcmp(t->old[i].server, server) == 0)
+			return r->open || !t->old[i].open;
+	return false;
 }
 
 /* A picture that lags shows as half what is whole by now, and somebody's "allowed" rests on that. */
@@ -128,7 +162,7 @@ int take_half(
 	struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait, struct err *err)
 {
 	int64_t now = clock_ms(), wait = HALF_WAIT_MS;
-	const uint64_t *before = t->old;
+	const struct old_part *before = t->old;
 	size_t n_before = t->n_old;
 	bool foreign = false, anew = false;
 
@@ -139,11 +173,17 @@ int take_half(
 	if (!t->old)
 		return ledger_no_memory(err);
 	for (size_t i = 0; i < f->n; i++) {
-		uint64_t take = f->parts[i].record->take;
+		const struct held_part *p = &f->parts[i];
+		uint64_t take = p->record->take;
 
-		t->old[t->n_old++] = take;
+		t->old[t->n_old] = (struct old_part){.server = p->server,
+			.take = take,
+			.head = is_head(p->record, p->server),
+			.open = p->record->open};
 		foreign = foreign || !take_is_mine(t, take);
-		anew = anew || !(take_is_mine(t, take) || among(before, n_before, take));
+		anew = anew ||
+		       !(take_is_mine(t, take) || seen_before(before, n_before, &t->old[t->n_old]));
+		t->n_old++;
 	}
 	if (!foreign || t->ask->dry_run)
 		return 0;
@@ -185,7 +225,7 @@ static enum edit_result retake(
 
 	(void)again;
 	(void)a;
-	if (i < 0 || !same_list(&o->status.claims[i], r->like)) {
+	if (i < 0 || o->status.claims[i].open || !same_list(&o->status.claims[i], r->like)) {
 		err_set(err, ERR_CONFLICT, "the claim of %s ended meanwhile", r->t->uid);
 		return EDIT_GIVE_UP;
 	}

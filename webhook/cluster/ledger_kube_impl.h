@@ -29,6 +29,14 @@ struct ledger_kube {
 	struct duty *janitor;
 };
 
+/* A part of a half claim, as it was seen. */
+struct old_part {
+	const char *server;
+	uint64_t take;
+	bool head; /* it stands on the first of several servers */
+	bool open;
+};
+
 /* One review's way to its claim. */
 struct take {
 	struct ledger_kube *l;
@@ -43,8 +51,8 @@ struct take {
 	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
 	const char *replaces;
 	bool asked_for_old, asked_for_name;
-	bool half;     /* this uid holds a half claim, which the next one replaces */
-	uint64_t *old; /* the takes of its parts */
+	bool half;            /* this uid holds a half claim, which the next one replaces */
+	struct old_part *old; /* its parts */
 	size_t n_old;
 	bool half_fresh; /* a list that was begun after the wait for it shows it as half, too */
 	int64_t half_ms,
@@ -101,6 +109,8 @@ int take_half(struct take *t, const struct found *f, int64_t deadline_ms, bool *
 	struct err *err);
 /* Was it such a part? */
 bool take_may_replace(const struct take *t, uint64_t take);
+/* May what stands on that server now be replaced? Rule R19: not where its owner has made the claim whole since it was seen. */
+bool take_may_replace_on(const struct take *t, const char *server, const struct claim_record *r);
 /* The claim stands already: answer from it, as the one that it rests on now. The lock is let go meanwhile. ERR_CONFLICT, ERR_NOTFOUND: it
  * ended meanwhile; else as servers_edit says. */
 int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,

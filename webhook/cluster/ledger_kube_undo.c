@@ -64,7 +64,8 @@ void kube_undo(struct ledger *base, uint64_t ticket)
 	if (ticket == 0)
 		return;
 	(void)pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->n; i++) {
+	/* What is said last is done first, and the first of several servers decides (rule R19). */
+	for (size_t i = s->n; i-- > 0;) {
 		const struct held *h = s->entries[i]->held;
 		const char *name = s->entries[i]->name;
 

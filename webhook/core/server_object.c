@@ -160,6 +160,7 @@ static const struct json_field claim_fields[] = {
 	REC_TIME(claim_record, claim.since_ms, "since", REC_OMIT),
 	REC_HEX(claim_record, take, "take"),
 	REC_STRS(claim_record, servers, "servers"),
+	REC_BOOL(claim_record, open, "open", REC_OMIT),
 	REC_OWN(parts, "gpus", REC_NEEDED, .expected = "a list"),
 };
 JSON_RECORD(claim_record_record, claim_record, claim_fields, offsetof(struct claim_record, rest));

@@ -66,6 +66,8 @@ struct claim_record {
 	const char **
 		servers; /* names of all servers that the pod's claim spans, sorted; as read, else this server's */
 	size_t n_servers;
+	/* Rule R19, on the first of several servers: not all parts are written yet. Whoever writes it last makes the claim whole. */
+	bool open;
 	struct part_rest *
 		part_rests; /* of the parts that have some; a part that was taken out leaves its own here, unused */
 	size_t n_part_rests;
