@@ -30,6 +30,7 @@ struct part {
 struct seen_claim {
 	int who; /* number of the attempt */
 	char state;
+	bool open; /* not all of it is written yet (R19) */
 	unsigned n_servers, n_parts;
 	char servers[SPAN_MAX][24];
 	struct part parts[GPUS_MAX];
@@ -94,6 +95,7 @@ static void read_claim(struct view *v, cJSON *from)
 	if (c->who < 0 || c->who >= n_attempts)
 		sim_fail("identity", "a claim is of uid %s, which no pod ever had",
 			text(from, "uid"));
+	c->open = cJSON_IsTrue(store_at(from, "open", NULL));
 	cJSON_ArrayForEach(one, store_at(from, "servers", NULL)) if (c->n_servers < SPAN_MAX)(void)
 		snprintf(c->servers[c->n_servers++], sizeof(c->servers[0]), "%s", one->valuestring);
 	cJSON_ArrayForEach(one, store_at(from, "gpus", NULL)) if (c->n_parts < GPUS_MAX)
@@ -212,7 +214,7 @@ static int index_of(const struct attempt *a)
 	return (int)(a - attempts);
 }
 
-/* Does it hold a claim that is whole: on each server that the claim names? */
+/* Does it hold a claim that is whole: on each server that the claim names, and said to be so? */
 static bool holds_whole(int who)
 {
 	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
@@ -224,7 +226,7 @@ static bool holds_whole(int who)
 			const struct seen_claim *there =
 				other ? claim_of(view_of(other), who) : NULL;
 
-			whole = there && there->n_servers == c->n_servers &&
+			whole = there && !there->open && there->n_servers == c->n_servers &&
 				memcmp(there->servers, c->servers, sizeof(c->servers)) == 0;
 		}
 		if (whole)
