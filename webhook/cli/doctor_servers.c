@@ -157,11 +157,9 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 			"no leader has looked at %s yet", o->name);
 	else if (o->deleting)
 		sums->going++;
-	else if (o->drain)
-		return;
-	else if (!is(fresh, "True"))
+	else if (!o->drain && !is(fresh, "True"))
 		judge_stale(f, o, fresh, r);
-	else if (because(ready, READY_NOT_UNIQUE))
+	else if (o->drain || because(ready, READY_NOT_UNIQUE))
 		return;
 	else if (because(ready, "LooksForClaims"))
 		doctor_ok(r, "%s is new: it takes claims once its pods have theirs", o->name);
