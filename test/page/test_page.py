@@ -21,7 +21,7 @@ STARTED_S = 46
 
 
 def gpu_server(name, model, memory, count, **spec):
-    spec = {"address": f"10.117.32.{sum(map(ord, name)) % 250}:56001", "gpus": [{"model": model, "memory": memory, "count": count}], **spec}
+    spec = {"address": f"{name}.example:56001", "gpus": [{"model": model, "memory": memory, "count": count}], **spec}
     return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": name}, "spec": spec}
 
 
