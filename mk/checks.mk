@@ -121,6 +121,7 @@ ifdef FUZZ
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
 	$Q$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS) $(DEVICE_LIBS)
+-include $(wildcard $(FUZZ_BIN:=.d))
 endif
 
 bench-instructions:
