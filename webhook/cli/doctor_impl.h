@@ -12,10 +12,11 @@
 #include "base/buf.h"
 #include "base/json_read.h"
 #include "kube/kube.h"
+#include "webhook/cli/installed.h"
 #include "webhook/core/server_object.h"
 #include "webhook/edge/settings.h"
 
-#define DOCTOR_NAMESPACE "poolgate-system"
+#define DOCTOR_NAMESPACE INSTALLED_NAMESPACE
 #define DOCTOR_ACCOUNT "poolgate"
 #define DOCTOR_DEPLOYMENT "poolgate"
 #define DOCTOR_UNITS "bitfusion.io/gpu"

@@ -4,7 +4,6 @@
 #include "webhook/cli/installed.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,22 +38,15 @@ static int cannot_write(struct fetch *f, const char *path)
 static int write_file(struct fetch *f, const char *folder, struct slice name, struct slice text)
 {
 	char path[PATH_BYTES];
-	int fd, rc = 0;
+	FILE *file;
+	bool ok;
 
 	(void)snprintf(path, sizeof(path), "%s/%.*s", folder, (int)name.len, name.at);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
+	file = fopen(path, "wxe");
+	if (!file)
 		return cannot_write(f, path);
-	for (size_t done = 0; done < text.len && rc == 0;) {
-		ssize_t n = write(fd, text.at + done, text.len - done);
-
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0 || errno != EINTR)
-			rc = cannot_write(f, path);
-	}
-	(void)close(fd);
-	return rc;
+	ok = fwrite(text.at, 1, text.len, file) == text.len;
+	return fclose(file) == 0 && ok ? 0 : cannot_write(f, path);
 }
 
 /* A folder and all above it, below ours. */
@@ -172,7 +164,7 @@ static char *as_here(struct fetch *f, const char *value)
 
 	return here && value[0] == '/' && access(here, F_OK) == 0
 		       ? here
-		       : arena_fmt(&f->to->arena, "%s", value);
+		       : arena_strdup(&f->to->arena, slice_of(value));
 }
 
 static int take_flags(struct fetch *f, bool (*takes)(const char *flag))
@@ -183,8 +175,7 @@ static int take_flags(struct fetch *f, bool (*takes)(const char *flag))
 	JSON_EACH(f->j, json_get(f->j, f->container, SLICE("args")), v)
 	{
 		struct slice word = json_str(f->j, v, &f->to->arena);
-		char *text =
-			word.at ? arena_fmt(&f->to->arena, "%.*s", (int)word.len, word.at) : NULL;
+		char *text = word.at ? arena_strdup(&f->to->arena, word) : NULL;
 		char *value;
 
 		if (!text)
@@ -220,8 +211,7 @@ static void take_environment(struct fetch *f)
 
 		if (value.at && json_is_str(f->j, json_get(f->j, v, SLICE("name")),
 					SLICE("TOTAL_GPU_MEMORY")))
-			f->to->total_gpu_memory =
-				arena_fmt(&f->to->arena, "%.*s", (int)value.len, value.at);
+			f->to->total_gpu_memory = arena_strdup(&f->to->arena, value);
 	}
 }
 
