@@ -377,19 +377,21 @@ class Cluster:
 
     def apply_kustomize(self, path, image=None, change=None):
         """Apply a kustomization server-side, as kubectl does, waiting for its CRDs before objects of theirs. change(obj), if given,
-        may alter each object first. Returns the objects as they were sent."""
-        objects = self.render(path, image)
-        for obj in objects:
-            if change:
-                change(obj)
+        may alter each object first; one of which it says False is left out. Returns the objects as they were sent."""
+        objects = [obj for obj in self.render(path, image) if not change or change(obj) is not False]
         crds = [o for o in objects if o["kind"] in ("Namespace", "CustomResourceDefinition")]
         for part in (crds, [o for o in objects if o not in crds]):
             if part:
                 self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=yaml.safe_dump_all(part, sort_keys=False))
             for crd in part:
                 if crd["kind"] == "CustomResourceDefinition":
-                    self.kubectl("wait", "--for=condition=Established", "crd/" + crd["metadata"]["name"], "--timeout=30s")
+                    until(lambda name=crd["metadata"]["name"]: self._established(name), 30, f"{crd['metadata']['name']} is established")
         return objects
+
+    def _established(self, name):
+        """A CustomResourceDefinition that was just made has no conditions yet, which `kubectl wait` takes for an error."""
+        conditions = self.client.get("customresourcedefinitions", name).get("status", {}).get("conditions") or []
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
     # ---- logs ----
 
