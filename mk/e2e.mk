@@ -28,11 +28,13 @@ helm-check:
 	@tools=$$(test/helm/build) && POOLGATE_HELM=$$tools $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short \
 		$(if $T,-k '$T') test/helm
 
-# The manifests and the races on API servers of other versions, each built once from its Go modules.
+# API servers of other versions, upgrades between them and other projects' controllers, each built once from its Go modules; writes the
+# table of docs/compatibility.md.
 matrix:
-	@test/e2e/build --check etcd kubectl
-	@[ "$$(id -u)" = 0 ] || { echo 'make matrix: must run as root: it makes network links' >&2; exit 1; }
-	@tools/setup build test e2e
+	@test/e2e/build --check
+	@[ "$$(id -u)" = 0 ] || { echo 'make matrix: must run as root: it starts containers and makes network links' >&2; exit 1; }
+	@tools/setup build test e2e image
 	$(SUB) programs fakes
-	@test/e2e/build etcd kubectl
-	@POOLGATE=$(abspath $(BUILD))/poolgate test/matrix/run $(VERSIONS)
+	@test/e2e/build
+	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'
+	@POOLGATE=$(abspath $(BUILD))/poolgate test/matrix/run $(ONLY)
