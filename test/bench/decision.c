@@ -165,7 +165,7 @@ static void measure(size_t n_servers)
 
 	log_init(&log, 2);
 	b.s = servers_new(NULL, &log, metrics, &err);
-	b.ledger = b.s ? ledger_kube_new(b.s, NULL, &log, metrics, &err) : NULL;
+	b.ledger = b.s ? ledger_kube_new(b.s, NULL, 25, &log, metrics, &err) : NULL;
 	if (!b.ledger)
 		die("no ledger", &err);
 	fill(b.s, n_servers);

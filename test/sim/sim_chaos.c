@@ -377,6 +377,9 @@ void chaos_draw(void)
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
 	odds.edit = sky == STORM && sim_result->seed % 5 == 0 ? 300000 : 0;
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
+	/* All pods have one namespace: where it is bounded they meet less often. */
+	pending_share =
+		sim_result->seed % (sky == FAIR ? 2 : 4) == 1 && sky != BAD_LISTS ? 25 : 100;
 	leave_out();
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);

@@ -21,6 +21,9 @@
 #define LED_FROM (40 * SECOND)
 #define ENDED_US (15 * SECOND)
 #define EXPIRED_US (60 * SECOND)
+/* Rule R12: for so long the replicas know that a namespace's pods never came; what has stood for so long they all have seen. */
+#define PHANTOM_US (595 * SECOND)
+#define SEEN_US (5 * SECOND)
 
 struct part {
 	int gpu;
@@ -35,6 +38,7 @@ struct seen_claim {
 	char servers[SPAN_MAX][24];
 	struct part parts[GPUS_MAX];
 	uint64_t since; /* the version that brought it */
+	int64_t at;     /* when that was */
 };
 
 struct view {
@@ -42,6 +46,7 @@ struct view {
 	char address[24];
 	char created[24]; /* what is earlier comes first */
 	bool future;      /* it has a member of a later version's (R11) */
+	int64_t phantom_at; /* a claim ended here last whose pod was let in and never came; 0: none did */
 	int n_gpus, n_claims;
 	struct {
 		char id[16];
@@ -54,7 +59,9 @@ struct view {
 static struct attempt attempts[ATTEMPTS_MAX];
 static int n_attempts;
 static struct view before;
+static uint64_t pool_most; /* bytes that the pool ever had */
 enum sky sky;
+unsigned pending_share;
 
 /* ---- what a status says ---- */
 
@@ -112,7 +119,7 @@ void laws_read(struct object *o)
 	if (o->kind != SERVERS)
 		return;
 	if (!v)
-		o->view = v = malloc(sizeof(*v));
+		o->view = v = calloc(1, sizeof(*v));
 	v->n_gpus = v->n_claims = 0;
 	(void)snprintf(v->address, sizeof(v->address), "%s",
 		text(store_at(o->doc, "spec", NULL), "address"));
@@ -392,6 +399,8 @@ void laws_yes(struct attempt *a)
 
 void laws_no(struct attempt *a, const char *reply)
 {
+	bool told = false;
+
 	a->reviews--;
 	sim_result->no++;
 	sim_trace(4, "no to u%d (%s): %s", index_of(a), a->name, sim_tracing() ? reply : "");
@@ -407,6 +416,14 @@ void laws_no(struct attempt *a, const char *reply)
 		if (!a->name_was_taken && !a->reviewed_twice)
 			sim_fail("name", "u%d was refused, and at no moment its name %s was taken",
 				index_of(a), a->name);
+		return;
+	}
+	if (strstr(reply, "\"TooManyPending\"")) {
+		for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+			told = told || view_of(o)->phantom_at;
+		if (!told && sky == FAIR)
+			sim_fail("phantoms", "u%d (%s) was refused, and every pod came: %s",
+				index_of(a), a->name, reply);
 		return;
 	}
 	check_room(a, reply);
@@ -505,6 +522,49 @@ static void check_sums(const struct object *o, const char *who)
 	}
 }
 
+/* Rule R12, where nothing fails: a namespace whose pods never came holds no more pending than its part, as far as everybody knows. */
+static void check_phantoms(const struct object *o, const struct seen_claim *c, const char *who)
+{
+	int64_t known = attempts[c->who].review_at - SEEN_US;
+	uint64_t held = 0, want = 0, pool = 0;
+	bool told = false;
+
+	for (struct object *p = store_first(SERVERS); p; p = store_next(p)) {
+		const struct view *v = view_of(p);
+
+		told = told || (v->phantom_at && v->phantom_at < known &&
+				       sim_now() < v->phantom_at + PHANTOM_US);
+		for (int i = 0; i < v->n_gpus; i++)
+			pool += v->gpus[i].bytes;
+		for (int i = 0; i < v->n_claims; i++)
+			for (unsigned k = 0; k < v->claims[i].n_parts; k++)
+				if (v->claims[i].who != c->who && v->claims[i].state == 'p' &&
+					v->claims[i].at < known)
+					held += v->claims[i].parts[k].bytes;
+	}
+	for (unsigned k = 0; k < c->n_parts; k++)
+		want += c->parts[k].bytes;
+	if (pool > pool_most)
+		pool_most = pool;
+	if (told && held > 0 && held + want > pool_most / 100 * pending_share)
+		sim_fail("phantoms",
+			"%s put u%d on %s, whose namespace holds %llu bytes for pods that never "
+			"came",
+			who, c->who, o->name, (unsigned long long)held);
+}
+
+/* A claim that was to be waited for has ended. */
+static void note_phantoms(struct object *o)
+{
+	for (int i = 0; i < before.n_claims; i++) {
+		const struct attempt *a = &attempts[before.claims[i].who];
+
+		if (before.claims[i].state == 'p' && a->yes_at && !a->stored_at &&
+			!claim_of(view_of(o), before.claims[i].who))
+			((struct view *)o->view)->phantom_at = sim_now();
+	}
+}
+
 static void check_claims(struct object *o, const char *who)
 {
 	struct view *v = o->view;
@@ -521,6 +581,7 @@ static void check_claims(struct object *o, const char *who)
 					"list",
 					c->who, o->name);
 		v->claims[i].since = was ? was->since : o->version;
+		v->claims[i].at = was ? was->at : sim_now();
 		if (claim_of(v, c->who) != c)
 			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
 		if (strcmp(who, "admin") == 0)
@@ -532,6 +593,8 @@ static void check_claims(struct object *o, const char *who)
 		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
 			sim_fail("closed", "%s put u%d on %s, which takes no claims", who, c->who,
 				o->name);
+		if (!was && c->state == 'p' && sky == FAIR)
+			check_phantoms(o, c, who);
 		if (!was && c->state != 'a' && has_older(o))
 			sim_fail("machine",
 				"%s put u%d on %s, and an older server has its address, %s", who,
@@ -549,6 +612,7 @@ void laws_after_write(struct object *o, const char *who)
 	if (!by_hand)
 		check_sums(o, who);
 	check_claims(o, who);
+	note_phantoms(o);
 	check_promises(who, "wrote");
 	note_full();
 }

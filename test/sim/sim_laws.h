@@ -75,5 +75,7 @@ void laws_fair(void);
 /* What may go wrong in a run: everything; only what people do; that, and lists of the GPUServers. */
 enum sky { STORM, FAIR, BAD_LISTS };
 extern enum sky sky;
+/* Percent of the pool that a namespace may hold whose pods never come (R12); 100: no bound. */
+extern unsigned pending_share;
 
 #endif

@@ -113,6 +113,7 @@ static void start_parts(struct replica *r, int owner)
 	struct admission_deps deps = {.source = cfg.source, .log = &r->log};
 	struct err err = {0};
 
+	settings.pending_share = pending_share;
 	log_init(&r->log, sim_tracing() ? STDOUT_FILENO : -1);
 	(void)log_set_level(&r->log, sim_tracing() ? "info" : "error", NULL);
 	r->metrics = cfg.metrics = deps.metrics = metrics_new(metric_table, M_COUNT);

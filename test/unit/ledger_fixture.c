@@ -17,7 +17,7 @@ void replica_init(struct replica *r, struct kube_store *store)
 	r->servers = servers_new(r->kube, &r->log, r->metrics, &e);
 	assert_non_null(r->servers);
 	assert_int_equal(servers_start(r->servers, NULL, NULL, &e), 0);
-	r->ledger = ledger_kube_new(r->servers, r->kube, &r->log, r->metrics, &e);
+	r->ledger = ledger_kube_new(r->servers, r->kube, 25, &r->log, r->metrics, &e);
 	assert_non_null(r->ledger);
 	while (!servers_synced(r->servers) && left-- > 0)
 		api_nap(5);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: claims are bound and ended by what their pods do (ledger rules R1, R5, R6). */
+#include "base/clock.h"
+#include "base/rfc3339.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
@@ -101,7 +103,29 @@ TEST(r12_a_pod_that_came_and_went)
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 	assert_true(status_keeps(api, "a", "'u2'", 300));
 	assert_true(pod_asked(api, "w") >= 1);
+	assert_true(status_has_not(api, "a", "phantoms", 0));
 	assert_int_equal(metric_value(api->pool->metrics, M_CLAIMS_ENDED, END_GONE, 0), 1);
+}
+
+/* Rule R12: that a pod never came is told to all replicas with its claim's end, for ten minutes. */
+TEST(r12_a_pod_that_never_came)
+{
+	char status[1000], old[RFC3339_SIZE], young[RFC3339_SIZE];
+
+	rfc3339_write(clock_wall_ms() - SERVER_PHANTOM_MS - 1000, old);
+	rfc3339_write(clock_wall_ms() - SERVER_PHANTOM_MS / 2, young);
+	(void)snprintf(status, sizeof(status),
+		"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[" CLAIM(
+			"u1", "w", "pending") "],'phantoms':[{'namespace':'old','since':'%s'},{'"
+					      "namespace':'young','since':'%s'}]}",
+		old, young);
+	with(status);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'old'", SOON));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_has(api, "a", "'young'", 0));
+	assert_true(status_has(api, "a", "{'namespace':'n','since':'20", 0));
+	assert_int_equal(metric_value(api->pool->metrics, M_CLAIMS_ENDED, END_EXPIRED, 0), 1);
 }
 
 /* Taken once more by another review: the clock starts again. */
@@ -398,9 +422,9 @@ TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_a
 	r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
 	r5_a_get_that_shows_the_pod_binds, r5_another_take_starts_the_clock_again,
 	r5_half_an_end_does_not_start_the_clock_again, r12_a_pod_that_came_and_went,
-	r5_a_leader_that_stands_still_ends_no_new_take, r1_a_pending_half_claim_ends,
-	r6_binding_is_batched, r6_binding_waits_for_its_second, r6_ends_when_finished,
-	r6_ends_when_gone, r6_a_new_leader_asks_at_once, r6_a_stripped_label_frees_nothing,
-	r6_a_name_used_again, r6_after_a_conflict_it_is_asked_anew,
-	r6_a_leader_that_stands_still_frees_no_other, r6_many_at_once, r6_nobody_starves,
-	r8_two_leaders)
+	r12_a_pod_that_never_came, r5_a_leader_that_stands_still_ends_no_new_take,
+	r1_a_pending_half_claim_ends, r6_binding_is_batched, r6_binding_waits_for_its_second,
+	r6_ends_when_finished, r6_ends_when_gone, r6_a_new_leader_asks_at_once,
+	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
+	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
+	r6_many_at_once, r6_nobody_starves, r8_two_leaders)

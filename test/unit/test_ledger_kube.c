@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
 
@@ -549,6 +550,67 @@ TEST(test_r12_a_name_that_is_not_taken_yet)
 	assert_int_equal(api_seen_of(fix.api, "GET", "/api/v1/namespaces/lab/pods/u3"), 0);
 }
 
+/* As somebody else writes it, and seen. */
+static void put_status(const char *text)
+{
+	kube_store_put(fix.store, "a", NULL, text, NULL);
+	assert_int_equal(servers_refresh(fix.r.servers, clock_ms() + 5000, &fix.e), 0);
+}
+
+/* A namespace with quota 0: its pods are refused behind us. What it may hold pending is a quarter of the pool, or one pod. */
+TEST(test_r12_a_namespace_whose_pods_never_came)
+{
+	static const char status[] =
+		"{'version':1,'gpus':[{'id':'gpu-0','model':'V100','memory':16000000000,'fit':true}"
+		","
+		"{'id':'gpu-1','model':'V100','memory':16000000000,'fit':true},"
+		"{'id':'gpu-2','model':'V100','memory':16000000000,'fit':true},"
+		"{'id':'gpu-3','model':'V100','memory':16000000000,'fit':true}],"
+		"'claims':[%s],'phantoms':[{'namespace':'%s','since':'2026-11-21T09:30:00Z'}]}";
+	char text[2000];
+	size_t lists;
+
+	kube_store_server(fix.store, "a", 4, 16000, "");
+	(void)snprintf(text, sizeof(text), status, "", "elsewhere");
+	kube_store_put(fix.store, "a", NULL, text, NULL);
+	ledger_fixture_begin(&fix);
+	assert_int_equal(metric_value(fix.r.metrics, M_PHANTOMS, 0, 0), 1);
+	/* others are not concerned */
+	ledger_must_take(&fix, "u1", "app c 3 100%");
+	(void)snprintf(text, sizeof(text), status, "", "lab");
+	put_status(text);
+	/* one pod, however large; then none */
+	ledger_must_take(&fix, "u2", "app c 2 100%");
+	lists = ledger_lists(&fix);
+	ledger_must_refuse(&fix, "u3", "app c 1 1%", "TooManyPending");
+	assert_string_equal(fix.e.msg,
+		"pods of namespace lab that were let in never came, so for ten minutes it may "
+		"hold at most 16000 MB (25 % of the pool) for pods that are not stored yet: it "
+		"holds 32000 MB, and this pod asks for 160 MB; find what refuses its pods (a "
+		"ResourceQuota, another webhook, a name that exists), and create the pod again in "
+		"a minute");
+	/* by a list that is fresh (R4) */
+	assert_true(ledger_lists(&fix) > lists);
+	ledger_must_take(&fix, "u2", "app c 2 100%");
+	/* what is stored does not count, what waits does, up to the bound */
+	(void)snprintf(text, sizeof(text), status,
+		CLAIM("u2", "u2", "bound", "'a'", WHOLE) "," CLAIM(
+			"u4", "u4", "pending", "'a'", "0"),
+		"lab");
+	put_status(text);
+	ledger_must_take(&fix, "u5", "app c 1 99%");
+	ledger_must_take(&fix, "u6", "app c 1 1%");
+	ledger_must_refuse(&fix, "u7", "app c 1 1%", "TooManyPending");
+	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "u8", "u8", "app c 1 1%", 5000, true,
+				 &fix.answer, &fix.e),
+		ERR_REFUSED);
+	/* forgotten */
+	(void)snprintf(text, sizeof(text), status, "", "elsewhere");
+	put_status(text);
+	ledger_must_take(&fix, "u9", "app c 2 100%");
+	ledger_must_take(&fix, "u10", "app c 2 100%");
+}
+
 /* ---- R9, bounds, dry run ---- */
 
 TEST(test_r9_no_finalizer_no_claims)
@@ -748,7 +810,7 @@ TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
 	test_r5_pending_is_not_replaced, test_r6_bound_is_replaced_when_its_pod_is_gone,
 	test_r6_only_the_api_server_says_that_a_pod_is_gone,
 	test_r6_bound_is_replaced_on_all_its_servers, test_r12_a_name_that_is_taken,
-	test_r12_a_name_that_is_not_taken_yet, test_r9_no_finalizer_no_claims, test_r9_made_anew,
-	test_r15_one_machine_under_two_names, test_r15_another_address_opens_it,
-	test_r15_what_a_commit_meets_is_hearsay, test_256_claims, test_dry_run,
-	test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)
+	test_r12_a_name_that_is_not_taken_yet, test_r12_a_namespace_whose_pods_never_came,
+	test_r9_no_finalizer_no_claims, test_r9_made_anew, test_r15_one_machine_under_two_names,
+	test_r15_another_address_opens_it, test_r15_what_a_commit_meets_is_hearsay, test_256_claims,
+	test_dry_run, test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)

@@ -256,6 +256,41 @@ TEST(test_over_the_bound)
 	buf_release(&b);
 }
 
+/* Rule R12. */
+TEST(test_phantoms)
+{
+	struct server_status *s = &fix.o.status;
+	char names[SERVER_PHANTOMS_MAX + 1][8];
+
+	server_fixture_load(&fix, SERVER_STATUS("{'phantoms':[{'namespace':'lab','since':"
+						"'2026-11-21T09:30:00Z','later':1}]}"));
+	assert_int_equal(s->n_phantoms, 1);
+	assert_true(server_status_add_phantom(s, "ml", s->phantoms[0].since_ms, &fix.arena));
+	assert_true(
+		server_status_add_phantom(s, "lab", s->phantoms[0].since_ms + 1000, &fix.arena));
+	assert_non_null(strstr(server_fixture_status(&fix),
+		"\"phantoms\":[{\"namespace\":\"lab\",\"since\":\"2026-11-21T09:30:01Z\",\"later\":"
+		"1},"
+		"{\"namespace\":\"ml\",\"since\":\"2026-11-21T09:30:00Z\"}]"));
+	/* ten minutes each, and no clock that was far ahead keeps one for longer */
+	assert_false(server_status_drop_phantoms(s, s->phantoms[0].since_ms));
+	assert_true(server_status_drop_phantoms(s, s->phantoms[1].since_ms + SERVER_PHANTOM_MS));
+	assert_int_equal(s->n_phantoms, 1);
+	assert_string_equal(s->phantoms[0].namespace, "lab");
+	assert_true(
+		server_status_drop_phantoms(s, s->phantoms[0].since_ms - SERVER_PHANTOM_MS - 1));
+	assert_int_equal(s->n_phantoms, 0);
+	assert_null(strstr(server_fixture_status(&fix), "phantoms"));
+	/* the oldest makes room */
+	for (int i = 0; i <= SERVER_PHANTOMS_MAX; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "n%d", i);
+		assert_true(server_status_add_phantom(
+			s, names[i], i == 5 ? 500 : 1000 + i, &fix.arena));
+	}
+	assert_int_equal(s->n_phantoms, SERVER_PHANTOMS_MAX);
+	assert_string_equal(s->phantoms[5].namespace, names[SERVER_PHANTOMS_MAX]);
+}
+
 TEST(test_conditions)
 {
 	struct condition c = {.type = SERVER_READY,
@@ -371,5 +406,5 @@ TEST(test_other_model)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_summary, test_inventory, test_sums, test_fits,
-	test_fits_server, test_bound, test_over_the_bound, test_conditions, test_from_spec,
-	test_other_model)
+	test_fits_server, test_bound, test_over_the_bound, test_phantoms, test_conditions,
+	test_from_spec, test_other_model)

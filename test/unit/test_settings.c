@@ -422,6 +422,7 @@ TEST(test_wrong_file)
 		{HEAD "workers: 65\n", 3, "/workers"},
 		{HEAD "workers: two\n", 3, "/workers"},
 		{HEAD "maxConnections: 0\n", 3, "/maxConnections"},
+		{HEAD "cluster: {pendingShare: 101}\n", 3, "/cluster/pendingShare"},
 		{HEAD "listen: &a \":1\"\nlistenPlain: *a\n", 3, ""},
 	};
 

@@ -200,6 +200,9 @@ static bool see_server(void *ctx, const struct server_object *o)
 	*part = (struct part){.name = arena_strdup(&p->arena, slice_of(o->name)),
 		.first = p->n_records,
 		.n = o->status.n_claims};
+	for (size_t i = 0; i < o->status.n_phantoms; i++)
+		part->phantoms_due = part->phantoms_due ||
+				     phantom_is_over(&o->status.phantoms[i], clock_wall_ms());
 	for (size_t i = 0; i < o->status.n_claims && !p->failed; i++)
 		p->failed = !see_record(c, o->name, &o->status.claims[i]);
 	return !p->failed;

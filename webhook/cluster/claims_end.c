@@ -151,13 +151,19 @@ static bool may_remove(const struct record *r, const struct claim_record *now, b
 	       (s->seen == POD_FINISHED || clock_ms() - s->asked_ms < CLAIMS_ANSWER_MS);
 }
 
+static enum metric_end why_ended(const struct holder *h)
+{
+	if (h->sight.seen == POD_FINISHED || h->sight.answer == ANSWER_FINISHED)
+		return END_FINISHED;
+	return h->sight.pending && !h->sight.lost_ms ? END_EXPIRED : END_GONE;
+}
+
 static enum edit_result edit_claims(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	struct edit *e = ctx;
-	bool changed = false, skipped = false;
+	bool changed = server_status_drop_phantoms(&o->status, clock_wall_ms()), skipped = false;
 
-	(void)a;
 	for (size_t i = 0; i < e->n; i++) {
 		struct record *r = &e->records[i];
 		ptrdiff_t at;
@@ -178,6 +184,10 @@ static enum edit_result edit_claims(
 		} else if (may_remove(r, now, again)) {
 			server_status_remove_claim(&o->status, (size_t)at);
 			changed = true;
+			/* By rule R12 the replicas hear of it; without memory the commit fails. */
+			if (why_ended(r->who) == END_EXPIRED)
+				(void)server_status_add_phantom(
+					&o->status, r->who->namespace, clock_wall_ms(), a);
 		} else {
 			r->skipped = skipped = true;
 		}
@@ -199,13 +209,6 @@ static void edit_one(void *ctx, size_t i)
 	else
 		e->rc = servers_edit(e->c->cfg->servers, e->server, edit_claims, e,
 			clock_ms() + CLAIMS_CALL_MS, &e->err);
-}
-
-static enum metric_end why_ended(const struct holder *h)
-{
-	if (h->sight.seen == POD_FINISHED || h->sight.answer == ANSWER_FINISHED)
-		return END_FINISHED;
-	return h->sight.pending && !h->sight.lost_ms ? END_EXPIRED : END_GONE;
 }
 
 static const char *end_words(enum metric_end why)
@@ -297,7 +300,7 @@ static void write_all(struct claims *c, int64_t judged_ms)
 		count_acts(p, part, &ends, &binds);
 		if (binds > 0 && ends == 0 && !bind)
 			claims_until(c, c->bind_ms);
-		else if (binds + ends > 0)
+		else if (binds + ends > 0 || part->phantoms_due)
 			edits[n++] = edit_of(c, part, binds > 0);
 		bound = bound || (binds > 0 && bind);
 	}

@@ -62,6 +62,7 @@ struct record {
 struct part {
 	const char *name;
 	size_t first, n;
+	bool phantoms_due; /* one of its namespaces has been there for ten minutes (rule R12) */
 };
 
 /* The picture of one round. */

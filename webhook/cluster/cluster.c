@@ -159,7 +159,8 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		rc = c->servers ? 0 : (int)err->code;
 	}
 	if (rc == 0) {
-		c->ledger = ledger_kube_new(c->servers, c->kube, cfg->log, cfg->metrics, err);
+		c->ledger = ledger_kube_new(c->servers, c->kube,
+			(unsigned)cfg->settings->pending_share, cfg->log, cfg->metrics, err);
 		rc = c->ledger ? 0 : (int)err->code;
 	}
 	if (rc == 0 && cfg->settings->secrets_sync)

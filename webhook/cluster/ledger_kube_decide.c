@@ -139,6 +139,14 @@ static enum next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, str
 	return NEXT_DECIDE;
 }
 
+/* The list has come on which a "no" rests (rule R4). Lock held. */
+static bool list_came(struct take *t, int64_t deadline_ms)
+{
+	if (!t->list)
+		t->list = servers_want_list(t->l->servers, deadline_ms);
+	return t->l->servers->list_good >= t->list;
+}
+
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
 static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
@@ -154,9 +162,7 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 		return NEXT_DONE;
 	}
 
-	if (!t->list)
-		t->list = servers_want_list(s, deadline_ms);
-	if (s->list_good < t->list)
+	if (!list_came(t, deadline_ms))
 		return wait_for_news(t, deadline_ms, rc, err);
 	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
 	if (s->n_reserved &&
@@ -186,6 +192,15 @@ static int find(struct take *t, const struct usage *use, struct placement *ret, 
 	return placement_find(&s->inv, use, d, &t->scratch, ret, err);
 }
 
+static uint64_t bytes_of(const struct placement *p)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < p->n_holds; i++)
+		sum += p->holds[i].bytes;
+	return sum;
+}
+
 /* Find GPUs and reserve them. Lock held, and let go meanwhile. */
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
@@ -209,6 +224,11 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 	*rc = use.claimed || s->inv.n_gpus == 0 ? find(t, &use, &p, err) : ledger_no_memory(err);
 	if (*rc == ERR_REFUSED)
 		return refused(t, deadline_ms, rc, err);
+	if (*rc == 0 && take_is_phantom(t, bytes_of(&p), err)) {
+		*rc = ERR_REFUSED;
+		return list_came(t, deadline_ms) ? NEXT_DONE
+						 : wait_for_news(t, deadline_ms, rc, err);
+	}
 	if (*rc == 0)
 		*rc = reserve(t, &p, err);
 	return *rc == 0 ? NEXT_COMMIT : NEXT_DONE;

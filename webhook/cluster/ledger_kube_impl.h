@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the files of the shared ledger share. A review goes from ledger_kube.c through what its uid holds already (_held), its
- * name (_name) and the decision (_decide) to the commits; _undo takes back, _view shows. */
+ * name (_name) and the decision (_decide, _phantom) to the commits; _undo takes back, _view shows. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_KUBE_IMPL_H
 #define WEBHOOK_CLUSTER_LEDGER_KUBE_IMPL_H
 
@@ -20,6 +20,7 @@ struct ledger_kube {
 	struct ledger base;
 	struct servers *servers;
 	struct kube *kube;
+	unsigned pending_share;
 	const struct log *log;
 	struct metrics *metrics;
 	uint64_t replica;      /* the upper half of every ticket of this process: random */
@@ -138,6 +139,12 @@ void take_unreserve(struct take *t);
 bool take_name_is_taken(struct take *t, int64_t deadline_ms, bool *ret_asked, struct err *err);
 /* Rule R6: a bound claim stands of a pod that had this name and is gone: t->replaces is its uid. Asked once. */
 bool take_succeeds(struct take *t, int64_t deadline_ms);
+
+/* ---- ledger_kube_phantom.c ---- */
+
+/* Rule R12: claims of this namespace ended whose pods never came, and with these bytes it would hold more pending than it may; err says so
+ * (ERR_REFUSED, reason "TooManyPending"). One pod may always wait. Lock held. */
+bool take_is_phantom(const struct take *t, uint64_t bytes, struct err *err);
 
 /* ---- ledger_kube_undo.c ---- */
 

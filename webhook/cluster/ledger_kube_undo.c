@@ -171,8 +171,8 @@ static int64_t janitor(void *ctx, struct duty *d)
 	return take_back(l, 0) ? 60000 : PAUSE_MS;
 }
 
-struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct log *log,
-	struct metrics *metrics, struct err *err)
+struct ledger *ledger_kube_new(struct servers *s, struct kube *k, unsigned pending_share,
+	const struct log *log, struct metrics *metrics, struct err *err)
 {
 	struct ledger_kube *l = calloc(1, sizeof(*l));
 	uint32_t random = 0;
@@ -185,6 +185,7 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, const struct l
 	l->base.may_wait = true;
 	l->servers = s;
 	l->kube = k;
+	l->pending_share = pending_share;
 	l->log = log;
 	l->metrics = metrics;
 	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))

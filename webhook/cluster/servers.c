@@ -209,6 +209,7 @@ void servers_free(struct servers *s)
 	free(s->n_claims);
 	uid_set_release(&s->uids);
 	uid_set_release(&s->names);
+	uid_set_release(&s->phantoms);
 	(void)pthread_cond_destroy(&s->cond);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);

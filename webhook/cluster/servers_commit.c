@@ -87,7 +87,8 @@ static bool copy_object(const struct server_object *o, struct arena *a, struct s
 	to->claims = arena_copy(a, from->claims, from->n_claims, sizeof(*to->claims));
 	to->conditions =
 		arena_copy(a, from->conditions, from->n_conditions, sizeof(*to->conditions));
-	return to->gpus && to->claims && to->conditions;
+	to->phantoms = arena_copy(a, from->phantoms, from->n_phantoms, sizeof(*to->phantoms));
+	return to->gpus && to->claims && to->conditions && to->phantoms;
 }
 
 /* Apply the edits in their order; what gave up or has nothing to write is done. False: nothing is to be written. */

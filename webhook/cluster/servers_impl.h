@@ -82,6 +82,7 @@ struct servers {
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */
 	struct uid_set names;      /* "namespace/name" of their pods */
+	struct uid_set phantoms;   /* namespaces of rule R12 */
 	struct repeat unreadables; /* told in the log */
 	/* While replicas come into each other's way each begins its search at a place of its own. */
 	uint64_t random;

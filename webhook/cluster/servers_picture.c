@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "webhook/cluster/servers_impl.h"
+#include "webhook/edge/metrics.h"
 
 /* Several commits of another replica; and what a burst of creates takes. */
 #define CONTENDED_MS 500
@@ -257,6 +258,11 @@ static void count_uids(struct servers *s, const struct held *from, const struct 
 		uid_set_remove(&s->uids, slice_of(c->key));
 		uid_set_remove(&s->names, full_name(c->namespace, c->name, text));
 	}
+	for (size_t i = 0; to && i < to->object.status.n_phantoms; i++)
+		uid_set_add(&s->phantoms, slice_of(to->object.status.phantoms[i].namespace));
+	for (size_t i = 0; from && i < from->object.status.n_phantoms; i++)
+		uid_set_remove(&s->phantoms, slice_of(from->object.status.phantoms[i].namespace));
+	metric_set(s->metrics, M_PHANTOMS, 0, 0, (int64_t)s->phantoms.n);
 }
 
 bool servers_put(struct servers *s, struct held *h)

@@ -177,6 +177,12 @@ static const struct json_field condition_fields[] = {
 };
 JSON_RECORD(condition_record, condition, condition_fields, offsetof(struct condition, rest));
 
+static const struct json_field phantom_fields[] = {
+	REC_STR(phantom, namespace, "namespace", REC_NEEDED),
+	REC_TIME(phantom, since_ms, "since"),
+};
+JSON_RECORD(phantom_record, phantom, phantom_fields, offsetof(struct phantom, rest));
+
 /* It is computed when it is written; of what is read only unknown members are kept. */
 struct summary {
 	uint64_t gpus, fit, free, claims;
@@ -233,6 +239,7 @@ static const struct json_field status_fields[] = {
 		.expected = "a list of at most 1024 GPUs", .check = check_gpu),
 	REC_LIST(server_status, claims, claim_record, "claims"),
 	REC_LIST(server_status, conditions, condition, "conditions"),
+	REC_LIST(server_status, phantoms, phantom, "phantoms", REC_OMIT),
 	REC_OWN(summary, "summary"),
 };
 JSON_RECORD(

@@ -7,6 +7,7 @@
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339, UTC), "take" (16 hex digits),
  *                "servers": ["gpu-01"], "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
+ *    "phantoms": [{"namespace", "since"}],
  *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
  * By ledger rule R11 members that this version does not know, of the status, of its summary and of each gpu, claim, claim's gpu
  * and condition in it, are written again as they were read. A member that is null is absent. */
@@ -28,6 +29,9 @@
 #define SERVER_FINALIZER "poolgate.io/claims"
 #define SERVER_STATUS_VERSION 1
 #define SERVER_GPUS_MAX 256
+#define SERVER_PHANTOMS_MAX 64
+/* A namespace is a phantom's for so long. */
+#define SERVER_PHANTOM_MS 600000
 /* GPUs in a status that is read: those of the spec or probe, and missing ones beside them. */
 #define SERVER_STATUS_GPUS_MAX 1024
 
@@ -84,6 +88,13 @@ struct condition {
 	struct slice rest;
 };
 
+/* Rule R12: a namespace in which a claim has ended whose pod never came. */
+struct phantom {
+	const char *namespace;
+	int64_t since_ms; /* when the last such claim ended, by the leader's clock of the day */
+	struct slice rest;
+};
+
 struct server_status {
 	int64_t version; /* as read; 0: none yet. Written: the larger of it and ours */
 	int64_t observed_generation;
@@ -94,6 +105,8 @@ struct server_status {
 	size_t n_claims;
 	struct condition *conditions;
 	size_t n_conditions;
+	struct phantom *phantoms;
+	size_t n_phantoms;
 	struct slice summary_rest;
 	struct slice rest;
 };
@@ -161,6 +174,14 @@ bool server_status_add_claim(
 void server_status_remove_claim(struct server_status *s, size_t index);
 bool server_status_set_condition(
 	struct server_status *s, const struct condition *c, const char *now, struct arena *a);
+
+/* Rule R12: a claim of this namespace (not copied) has ended, and its pod never came. Beyond SERVER_PHANTOMS_MAX the oldest makes room.
+ * False with a->failed when out of memory. */
+bool server_status_add_phantom(
+	struct server_status *s, const char *namespace, int64_t wall_ms, struct arena *a);
+/* Is it older than SERVER_PHANTOM_MS, or of a clock that was ahead by so much? Forget those that are; true when there was one. */
+bool phantom_is_over(const struct phantom *p, int64_t wall_ms);
+bool server_status_drop_phantoms(struct server_status *s, int64_t wall_ms);
 
 /* May this claim be added: all its GPUs are there and usable, sums stay within their memory, fewer than CLAIMS_PER_SERVER_MAX
  * claims, none of its uid yet, the server is not draining, carries the finalizer and is not being deleted (R9)? All parts are taken

@@ -192,6 +192,49 @@ bool server_status_set_condition(
 	return true;
 }
 
+bool server_status_add_phantom(
+	struct server_status *s, const char *namespace, int64_t wall_ms, struct arena *a)
+{
+	struct phantom *list = s->phantoms;
+	size_t at = 0, oldest = 0;
+
+	while (at < s->n_phantoms && strcmp(list[at].namespace, namespace) != 0) {
+		if (list[at].since_ms < list[oldest].since_ms)
+			oldest = at;
+		at++;
+	}
+	if (at == SERVER_PHANTOMS_MAX) {
+		at = oldest;
+		list[at] = (struct phantom){.namespace = namespace};
+	} else if (at == s->n_phantoms) {
+		list = grown(list, s->n_phantoms, sizeof(*list), a);
+		if (!list)
+			return false;
+		s->phantoms = list;
+		list[s->n_phantoms++] = (struct phantom){.namespace = namespace};
+	}
+	list[at].since_ms = wall_ms;
+	return true;
+}
+
+bool phantom_is_over(const struct phantom *p, int64_t wall_ms)
+{
+	int64_t age = wall_ms - p->since_ms;
+
+	return age >= SERVER_PHANTOM_MS || age < -SERVER_PHANTOM_MS;
+}
+
+bool server_status_drop_phantoms(struct server_status *s, int64_t wall_ms)
+{
+	size_t kept = 0, n = s->n_phantoms;
+
+	for (size_t i = 0; i < n; i++)
+		if (!phantom_is_over(&s->phantoms[i], wall_ms))
+			s->phantoms[kept++] = s->phantoms[i];
+	s->n_phantoms = kept;
+	return kept < n;
+}
+
 /* May the server take this claim at all, whatever its GPUs have left? */
 static int server_takes(const struct server_object *o, const struct claim *claim,
 	struct slice without, struct err *err)

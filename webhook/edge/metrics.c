@@ -15,7 +15,7 @@ static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "Contain
 	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "Invalid", "MountCollision",
 	"NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged",
 	"PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged",
-	"SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers",
+	"SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers", "TooManyPending",
 	"VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
@@ -97,6 +97,10 @@ const struct metric_desc metric_table[] = {
 			"several servers counts at each.",
 		.type = METRIC_COUNTER,
 		.label = {{"why", ends}}},
+	[M_PHANTOMS] = {.name = "poolgate_phantom_namespaces",
+		.help = "Namespaces in which a claim ended within ten minutes whose pod never "
+			"came: what they hold pending is bounded.",
+		.type = METRIC_GAUGE},
 	[M_SECRET_NAMESPACES] = {.name = "poolgate_secret_namespaces",
 		.help = "Namespaces with a bound claim, by what became of the client's Secrets: "
 			"filled, foreign (one is somebody else's), closed (not open to poolgate), "

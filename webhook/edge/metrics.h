@@ -24,6 +24,7 @@ enum metric_id {
 	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
 	M_ADOPTIONS,    /* counter: claims given to live pods that had none */
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
+	M_PHANTOMS,     /* gauge: namespaces of rule R12 */
 	M_SECRET_NAMESPACES, /* gauge {state}: enum metric_places */
 	M_COUNT
 };

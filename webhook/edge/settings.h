@@ -42,6 +42,7 @@ struct cluster_settings {
 	bool secrets_sync;
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;
+	int64_t pending_share; /* percent of the pool (rule R12) */
 };
 
 /* Everything in force. Strings live in the arena; paths are as the program must open them. */

@@ -24,7 +24,8 @@ void settings_cluster_defaults(struct cluster_settings *c)
 		.publish_wait_ms = 60000,
 		.drop_wait_ms = 60000,
 		.secrets_source = "kube-system/bitfusion-secret",
-		.probe_every_ms = 10000};
+		.probe_every_ms = 10000,
+		.pending_share = 25};
 }
 
 /* An object's name: it goes into paths of the API. */
@@ -152,7 +153,8 @@ int settings_cluster(
 	c->on = true;
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "kubeconfig", "namespace", "service", "lease",
-			 "webhooks", "tls", "secrets", "probe", NULL)) != 0 ||
+			 "webhooks", "tls", "secrets", "probe", "pendingShare", NULL)) != 0 ||
+		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
 		(rc = read_kubeconfig(map, s, config, err)) != 0 ||
 		(rc = read_name(map, "namespace", false, s, &c->namespace, err)) != 0 ||
 		(rc = read_name(map, "service", false, s, &c->service, err)) != 0 ||
@@ -178,5 +180,5 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->serving_valid_ms != b->serving_valid_ms ||
 	       a->publish_wait_ms != b->publish_wait_ms || a->drop_wait_ms != b->drop_wait_ms ||
 	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
-	       a->probe_every_ms != b->probe_every_ms;
+	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share;
 }
