@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other projects' controllers in a cluster of the tests, as they ship: the manifests of their modules with account, rights, webhooks and
 certificates of their own, and the program that test/matrix/build made of the module, in an image. Changed is the image's name, and what
-the one small node of the tests cannot give: requests of cpu and memory, a second replica."""
+the one small node of the tests cannot give: resources, a second replica."""
 import os
 
 import images
@@ -37,7 +37,7 @@ def install(cluster, name, settings=None):
             obj["spec"]["replicas"] = 1
             for container in obj["spec"]["template"]["spec"]["containers"]:
                 container.update({"image": tag, "imagePullPolicy": "Never"})
-                container["resources"]["requests"] = {"cpu": "10m", "memory": "32Mi"}
+                container["resources"] = {"requests": {"cpu": "10m", "memory": "32Mi"}}
         if obj["kind"] == "ConfigMap" and settings:
             obj["data"] = {k: settings(v) for k, v in obj["data"].items()}
         # Kueue's view of its queues is served through the API server, which has no certificates of a proxy here.

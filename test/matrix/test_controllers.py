@@ -20,13 +20,14 @@ import kube  # noqa: E402
 from product import ClaimLog, claims, gpu_pod, wait_for  # noqa: E402
 
 RAY = "localhost/ray:matrix"
-# Stands in for Ray, whose image is not at hand: says what it was asked, and answers the probes that KubeRay adds.
+# Stands in for Ray, whose image is not at hand: says what it was asked, and answers probes.
 RAY_SCRIPT = """#!/bin/sh
 print-argv "$@"
 [ "$1" = start ] || exit 0
-httpd -p 52365 -h /www
-exec httpd -f -p 8265 -h /www
+exec httpd -f -p 52365 -h /www
 """
+# KubeRay's own ask by a program of the image, which this one has not.
+PROBES = {kind: {"httpGet": {"path": "/api/local_raylet_healthz", "port": 52365}} for kind in ("livenessProbe", "readinessProbe")}
 SHORT = ("/bin/sh", "-c", "sleep 2")
 
 
@@ -42,7 +43,7 @@ def documented_settings(text):
 
 @pytest.fixture(scope="module", name="world")
 def fixture_world(installed, tmp_path_factory):
-    scripts = {"/usr/local/bin/ray": RAY_SCRIPT, "/www/api/local_raylet_healthz": "success\n", "/www/api/gcs_healthz": "success\n"}
+    scripts = {"/usr/local/bin/ray": RAY_SCRIPT, "/www/api/local_raylet_healthz": "success\n"}
     installed.import_image(images.workload(str(tmp_path_factory.mktemp("ray")), [RAY], (), scripts=scripts))
     for name in controllers.DEPLOYMENTS:
         if name in controllers.BUILT:
@@ -144,8 +145,9 @@ def test_ray_cluster(world, log, ns):
     def group(pods, **params):
         return {"rayStartParams": params, "template": pods}
 
-    head = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "ray", "image": RAY, "imagePullPolicy": "Never"}]}}
-    worker = template(50, image=RAY)
+    head = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [
+        {"name": "ray", "image": RAY, "imagePullPolicy": "Never", **PROBES}]}}
+    worker = template(50, image=RAY, **PROBES)
     del worker["spec"]["containers"][0]["command"], worker["spec"]["restartPolicy"]
     workers = {"groupName": "gpu", "replicas": 2, "minReplicas": 0, "maxReplicas": 4, **group(worker, **{"num-gpus": "1"})}
     world.client.create({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "ray"}, "spec": {
