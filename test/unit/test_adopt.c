@@ -289,6 +289,36 @@ TEST(r7_two_claims_are_trimmed_to_one)
 	assert_int_equal(adoptions(), 0);
 }
 
+/* Of two reviews of one uid, one said yes, and the other stands still before it said that its parts are a claim (R19). */
+TEST(r7_what_is_open_is_not_the_claim_that_stays)
+{
+	put("a", OURS,
+		STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','open':true,"
+		       "'servers':['a','b'],'gpus':[{'id':'gpu-0','bytes':8000000000}]}"));
+	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'a','b'", "gpu-0", "8000000000")));
+	put("c", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'c'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_has_not(api, "b", "'u1'", SOON));
+	assert_true(status_keeps(api, "c", "'u1'", 3 * ADOPT_AFTER_MS));
+	assert_int_equal(adoptions(), 0);
+}
+
+/* Nobody will say so any more: its pod lives, and gets a claim that stands. */
+TEST(r7_who_has_an_open_claim_alone_gets_one)
+{
+	put("a", OURS,
+		STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','open':true,"
+		       "'servers':['a','b'],'gpus':[{'id':'gpu-0','bytes':8000000000}]}"));
+	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'a','b'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_OF("2", "50"));
+	claims_api_run(api);
+	assert_true(adoptions_come(1));
+	assert_true(status_has_not(api, "a", "'open'", SOON));
+	assert_true(status_has_not(api, "b", "'a','b'", SOON));
+}
+
 /* More than the plan can need is given back; less is left alone. */
 TEST(r7_what_exceeds_the_plan_is_trimmed)
 {
@@ -348,5 +378,6 @@ TESTS_BETWEEN(set_up, tear_down, r7_a_pod_without_a_claim_gets_one, r7_as_the_pr
 	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_not_for_finished_pods,
 	r7_deleting_is_live, r7_over_full_if_need_be, r7_room_elsewhere_comes_first,
 	r7_a_server_made_anew, r7_a_half_claim_is_repaired, r7_the_old_half_goes,
-	r7_two_claims_are_trimmed_to_one, r7_what_exceeds_the_plan_is_trimmed,
+	r7_two_claims_are_trimmed_to_one, r7_what_is_open_is_not_the_claim_that_stays,
+	r7_who_has_an_open_claim_alone_gets_one, r7_what_exceeds_the_plan_is_trimmed,
 	r7_a_pod_without_a_readable_plan, r7_when_others_were_first_it_is_placed_anew)

@@ -207,6 +207,7 @@ static bool copy_list(void *ctx, const struct server_object *o)
 	r = &o->status.claims[at];
 	copy = &l->records[l->n];
 	copy->claim.state = r->claim.state;
+	copy->open = r->open;
 	copy->n_servers = r->n_servers;
 	copy->servers = arena_array(a, r->n_servers, sizeof(char *));
 	for (size_t i = 0; copy->servers && i < r->n_servers; i++)
@@ -216,14 +217,14 @@ static bool copy_list(void *ctx, const struct server_object *o)
 	return !a->failed;
 }
 
-/* Does every server that this record lists hold a record with the same list? */
+/* Does every server that this record lists hold a record with the same list, and is none of them open (R19)? */
 static bool is_whole(const struct lists *l, const struct claim_record *r)
 {
 	size_t found = 0;
 
 	for (size_t i = 0; i < r->n_servers; i++)
 		for (size_t k = 0; k < l->n; k++)
-			found += strcmp(l->on[k], r->servers[i]) == 0 &&
+			found += strcmp(l->on[k], r->servers[i]) == 0 && !l->records[k].open &&
 				 same_list(r, &l->records[k]);
 	return r->n_servers > 0 && found == r->n_servers;
 }

@@ -169,7 +169,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->unbound = false;
 		h->takes = 0;
 	}
-	h->agree = h->agree && own && h->list_hash == list;
+	h->agree = h->agree && own && h->list_hash == list && !r->open;
 	h->n_records++;
 	h->takes += r->take;
 	if (claim->state == CLAIM_PENDING)

@@ -33,7 +33,7 @@ struct holder {
 	size_t n_records, n_listed;
 	uint64_t list_hash; /* of the servers that its first record lists */
 	uint64_t plan_hash; /* of its first record */
-	bool agree;         /* all records list the same servers, their own among them */
+	bool agree; /* all records list the same servers, their own among them, and none is open (R19) */
 	bool pending, unbound;
 	uint64_t takes; /* sum over its records */
 	/* From round to round: */
