@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulator: the product's own objects, linked with threads, clocks and random numbers that follow a seed (test/sim/README.md).
 
-.PHONY: sim sim-test sim-mutants sim-program
+.PHONY: sim sim-test sim-mutants sim-exhaustive sim-program
 
 SEEDS ?=
 SEED ?=
@@ -41,11 +41,18 @@ sim-test:
 	$(SUB) sim-program
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),30)
 
+# Every way that a small world can go, but for so many choices that are not the usual ones: first faults, then one of each, then switches.
+sim-exhaustive:
+	@tools/setup build test
+	$(SUB) sim-program
+	@failed=; for bounds in $(or $(BOUNDS),0+2 1+1 2+0); do echo "switches and faults: $$bounds"; \
+		$(SIM) --small --jobs $(JOBS) --switches $${bounds%+*} --faults $${bounds#*+} || failed=1; done; exit $${failed:-0}
+
 # Every rule's mutant, and faults of the past: each must be found. WRITE=1 rewrites the table of docs/simulation.md.
 sim-mutants:
 	@tools/setup build test
 	$(SUB) sim-program
-	@SEEDS=$(SEEDS) JOBS=$(JOBS) T='$T' WRITE=$(if $(WRITE),docs/simulation.md) test/sim/mutate $(BUILD) \
+	@SEEDS=$(SEEDS) JOBS=$(JOBS) T='$T' SMALL=$(SMALL) WRITE=$(if $(WRITE),docs/simulation.md) test/sim/mutate $(BUILD) \
 		$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -- $(SIM_LINK)
 
 -include $(wildcard $(BUILD)/test/sim/*.d)

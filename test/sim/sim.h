@@ -71,6 +71,17 @@ struct sim_result {
 };
 extern struct sim_result *sim_result;
 
+/* ---- the state of a run, for telling two of them apart (sim_small.c) ---- */
+
+/* What the calling task has received from others: a value, an answer, a lock that somebody held before. Heaps have no form of their own by which two
+ * could be compared; two tasks that began alike and received the same are in the same state. */
+void sim_chain(uint64_t n);
+uint64_t sim_chain_now(void);
+/* Of all tasks, in the order in which they would go on, and of the time. */
+uint64_t sim_state(void);
+/* The chain of the i-th task that is ready. */
+uint64_t sim_state_ready(unsigned i);
+
 /* The run is over: note how it went. */
 void sim_done(void);
 
@@ -93,6 +104,17 @@ struct sim_result sim_once(uint64_t seed, const struct sim_cut *cut, bool trace)
 void sim_shrink(const struct sim_result *failed, const struct sim_cut *cut);
 /* "kill,trap": the set of bits, or false. */
 bool sim_cut_read(const char *names, uint64_t *ret);
+
+/* ---- sim_small.c ---- */
+
+/* Instead of a seed: every way that a small world can go, within bounds. Nothing is left to chance in it. */
+extern bool sim_small;
+int small_main(int argc, char **argv);
+/* Which of n ways is gone from here; 0 is the usual one, any other costs one of the bound of its kind. */
+enum choice { SWITCH, FAULT };
+unsigned small_choose(enum choice kind, unsigned n);
+/* A law is broken: say by which choices. */
+void small_failed(const char *law, const char *why);
 
 /* ---- sim_run.c ---- */
 

@@ -39,6 +39,7 @@ struct event_log {
 struct store {
 	struct object *objects;
 	uint64_t version, uids;
+	uint64_t chain;  /* of everything that was ever written, in its order */
 	int64_t created; /* the second in which the last one was made */
 	struct event_log log[KINDS];
 	unsigned
@@ -76,6 +77,7 @@ bool store_restore(void);
 /* Carry it out now: status and answer. */
 void store_carry_out(struct request *r);
 cJSON *store_at(cJSON *o, const char *a, const char *b);
+uint64_t store_hash(const char *text);
 
 /* What goes wrong on the way, in so many of a million requests, and how long things take; drawn by each seed. */
 struct weather {

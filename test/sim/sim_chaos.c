@@ -114,7 +114,7 @@ static void start_again(int owner)
 }
 
 /* Called in the midst of a replica's own work. */
-static void die(int owner)
+void chaos_kill(int owner)
 {
 	start_again(owner);
 	replica_kill(owner);
@@ -144,9 +144,9 @@ static void one_replica(int owner)
 	if (!replica_runs(owner))
 		return;
 	if (sim_chance(odds.kill)) {
-		die(owner);
+		chaos_kill(owner);
 	} else if (sim_chance(odds.trap)) {
-		sim_trap(owner, 1 + sim_below(2000), sim_chance(500000) ? die : stand_still);
+		sim_trap(owner, 1 + sim_below(2000), sim_chance(500000) ? chaos_kill : stand_still);
 	} else if (sim_chance(odds.stop)) {
 		replica_stop(owner);
 		start_again(owner);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/sim/sim_laws.h"
+#include "test/sim/sim_world.h"
 
 /* A watch to which nothing happens is told so. */
 #define BOOKMARK_US (60 * SECOND)
@@ -48,7 +48,7 @@ static int64_t travel(void)
 		return (int64_t)sim_below(60 * SECOND);
 	if (sim_chance(weather.slow))
 		return (int64_t)sim_below(SECOND);
-	return 100 + (int64_t)sim_below(3000);
+	return sim_small ? 0 : 100 + (int64_t)sim_below(3000);
 }
 
 static const char *path_of(const char *url)
@@ -128,6 +128,66 @@ static bool bad_list(struct call *c)
 	return false;
 }
 
+/* The answer comes first; what it speaks of happens later, perhaps much later. */
+static void carry_out_later(struct call *c, int64_t us)
+{
+	unsigned epoch = store.epoch;
+
+	sim_trace(
+		2, "%s %s for r%d: 504, and carried out later", c->r.method, c->r.path, c->r.owner);
+	answer(c, 504,
+		"{\"kind\":\"Status\",\"reason\":\"Timeout\",\"message\":\"request did not "
+		"complete within requested timeout\"}");
+	c->users++;
+	finish(c);
+	sim_sleep(us);
+	/* Its sender may hold the answer still: a copy is carried out. */
+	{
+		struct request copy = c->r;
+
+		copy.answer = NULL;
+		if (store.epoch == epoch)
+			store_carry_out(&copy);
+		free(copy.answer);
+	}
+	let_go(c);
+}
+
+/* Of a small world: each of the things that can become of a call. True: that was all of it. */
+static bool goes_wrong(struct call *c)
+{
+	enum { WELL, LOST_BEFORE, LOST_AFTER, BROKEN, LATE, DIES_BEFORE, DIES_AFTER, WAYS };
+	bool write = strcmp(c->r.method, "GET") != 0;
+
+	switch (small_choose(FAULT, write ? WAYS : LATE)) {
+	case LOST_BEFORE:
+		c->cut = true;
+		break;
+	case BROKEN:
+		answer(c, 500, "{\"kind\":\"Status\",\"message\":\"etcdserver: leader changed\"}");
+		break;
+	case LOST_AFTER:
+		c->cut = true;
+		carry_out(c);
+		break;
+	case LATE:
+		carry_out_later(c, 20 * SECOND);
+		return true;
+	case DIES_BEFORE:
+		chaos_kill(c->r.owner);
+		carry_out(c);
+		break;
+	case DIES_AFTER:
+		carry_out(c);
+		chaos_kill(c->r.owner);
+		break;
+	default:
+		return false;
+	}
+	finish(c);
+	return true;
+}
+
 static void serve(void *arg)
 {
 	struct call *c = arg;
@@ -144,30 +204,14 @@ static void serve(void *arg)
 		finish(c);
 		return;
 	}
+	if (sim_small && goes_wrong(c))
+		return;
 	if (c->cut || fails_before(c) || bad_list(c)) {
 		finish(c);
 		return;
 	}
 	if (write && sim_chance(weather.late_504)) {
-		/* The answer comes first; what it speaks of happens later, perhaps much later. */
-		sim_trace(2, "%s %s for r%d: 504, and carried out later", c->r.method, c->r.path,
-			c->r.owner);
-		answer(c, 504,
-			"{\"kind\":\"Status\",\"reason\":\"Timeout\",\"message\":\"request did not "
-			"complete within requested timeout\"}");
-		c->users++;
-		finish(c);
-		sim_sleep((int64_t)sim_below(sim_chance(500000) ? 100000 : 20 * SECOND));
-		/* Its sender may hold the answer still: a copy is carried out. */
-		{
-			struct request copy = c->r;
-
-			copy.answer = NULL;
-			if (store.epoch == epoch)
-				store_carry_out(&copy);
-			free(copy.answer);
-		}
-		let_go(c);
+		carry_out_later(c, (int64_t)sim_below(sim_chance(500000) ? 100000 : 20 * SECOND));
 		return;
 	}
 	carry_out(c);
@@ -228,6 +272,7 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 		buf_init(&ret->body, req->max_bytes);
 		buf_str(&ret->body, c->r.answer);
 	}
+	sim_chain(rc == 0 ? store_hash(c->r.answer) ^ (uint64_t)c->r.status : 0);
 	laws_heard(sim_self(), c->r.path, rc == 0 ? c->r.status : -1);
 	let_go(c);
 	return rc;
@@ -240,6 +285,7 @@ static bool hand_over(const struct http_stream *to, const char *text)
 {
 	size_t left = strlen(text);
 
+	sim_chain(store_hash(text));
 	while (left > 0) {
 		size_t n = sim_chance(200000) ? 1 + sim_below(left) : left;
 

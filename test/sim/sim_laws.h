@@ -69,6 +69,9 @@ const char *laws_say(const struct object *o);
 /* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes nothing, else what is wrong. */
 const char *laws_owed(void);
 
+/* Of what the laws remember besides the store. */
+uint64_t laws_state(void);
+
 /* What is owed at every moment where nothing goes wrong but what people do. */
 void laws_fair(void);
 

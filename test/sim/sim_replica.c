@@ -293,6 +293,7 @@ enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us)
 	if (!v->done && r->epoch != epoch && !v->told)
 		a->reviews--; /* it died with its process */
 	v->gone = true;
+	sim_chain((uint64_t)v->done << 2 | v->said);
 	/* The answer, too, can be lost on its way. */
 	if (v->done && !sim_chance(weather.lost_after))
 		said = v->said;

@@ -7,11 +7,23 @@
 #define FAULTS_US (120 * SECOND)
 #define CALM_US (122 * SECOND)
 
+void run_calm(void)
+{
+	int64_t began = sim_now(), last = began + CALM_US;
+	const char *owed;
+
+	do {
+		sim_sleep(SECOND);
+		owed = laws_owed();
+	} while (*owed && sim_now() < last);
+	if (*owed)
+		sim_fail("liveness", "%.0f s after the last fault: %s",
+			(double)(sim_now() - began) / 1e6, owed);
+}
+
 void sim_run(uint64_t seed, bool trace)
 {
 	static int64_t until;
-	const char *owed;
-	int64_t last;
 
 	sim_begin(seed, trace);
 	chaos_draw();
@@ -26,13 +38,6 @@ void sim_run(uint64_t seed, bool trace)
 		sim_sleep(SECOND);
 		laws_fair();
 	}
-	last = sim_now() + CALM_US;
-	do {
-		sim_sleep(SECOND);
-		owed = laws_owed();
-	} while (*owed && sim_now() < last);
-	if (*owed)
-		sim_fail("liveness", "%.0f s after the last fault: %s",
-			(double)(sim_now() - chaos_calm()) / 1e6, owed);
+	run_calm();
 	sim_done();
 }

@@ -34,6 +34,7 @@ struct task {
 	const void *what;
 	int64_t until;
 	bool timed_out;
+	uint64_t chain;
 	void (*fn)(void *);
 	void *arg;
 	char name[16];
@@ -66,6 +67,8 @@ uint64_t sim_random(void)
 {
 	uint64_t a = s.random[0], b = s.random[1];
 
+	if (sim_small)
+		return sim_chain_now();
 	s.random[0] = b;
 	a ^= a << 23;
 	s.random[1] = a ^ b ^ (a >> 18) ^ (b >> 5);
@@ -74,18 +77,55 @@ uint64_t sim_random(void)
 
 uint64_t sim_below(uint64_t n)
 {
-	return n ? (sim_random() >> 11) % n : 0;
+	return n && !sim_small ? (sim_random() >> 11) % n : 0;
 }
 
 bool sim_chance(unsigned per_million)
 {
-	return per_million > 0 && sim_below(1000000) < per_million;
+	return per_million > 0 && !sim_small && sim_below(1000000) < per_million;
 }
 
 static void mix(uint64_t n)
 {
 	s.hash = (s.hash ^ n) * UINT64_C(0x9E3779B97F4A7C15);
 	s.hash ^= s.hash >> 29;
+}
+
+/* ---- states ---- */
+
+static uint64_t mixed(uint64_t a, uint64_t b)
+{
+	a = (a ^ b) * UINT64_C(0x9E3779B97F4A7C15);
+	return a ^ a >> 31;
+}
+
+void sim_chain(uint64_t n)
+{
+	if (s.self)
+		s.self->chain = mixed(s.self->chain, n);
+}
+
+uint64_t sim_chain_now(void)
+{
+	return s.self ? s.self->chain : 0;
+}
+
+uint64_t sim_state_ready(unsigned i)
+{
+	return s.ready[i]->chain;
+}
+
+uint64_t sim_state(void)
+{
+	uint64_t state = mixed(s.self->chain, (uint64_t)s.now), waits = 0;
+
+	for (size_t i = 0; i < s.n_ready; i++)
+		state = mixed(state, s.ready[i]->chain);
+	/* In which place of the table a task is says nothing. */
+	for (size_t i = 0; i < s.n_tasks; i++)
+		if (s.tasks[i].state == WAITS)
+			waits += mixed(s.tasks[i].chain, (uint64_t)s.tasks[i].until);
+	return mixed(state, waits);
 }
 
 /* ---- time ---- */
@@ -154,6 +194,19 @@ static void wake_due(void)
 	s.next_wake = next;
 }
 
+/* In a small world who is left keeps his place in the queue. */
+static struct task *take_ready(size_t i)
+{
+	struct task *t = s.ready[i];
+
+	s.n_ready--;
+	if (sim_small)
+		memmove(&s.ready[i], &s.ready[i + 1], (s.n_ready - i) * sizeof(s.ready[0]));
+	else
+		s.ready[i] = s.ready[s.n_ready];
+	return t;
+}
+
 static struct task *choose(void)
 {
 	for (;;) {
@@ -172,9 +225,8 @@ static struct task *choose(void)
 			wake_due();
 		if (s.n_ready == 0)
 			continue;
-		i = sim_below(s.n_ready);
-		t = s.ready[i];
-		s.ready[i] = s.ready[--s.n_ready];
+		i = sim_small ? small_choose(SWITCH, (unsigned)s.n_ready) : sim_below(s.n_ready);
+		t = take_ready(i);
 		if (s.process[t->owner].frozen_until <= s.now)
 			return t;
 		/* Its process stands still: it comes back where it was. */
@@ -186,13 +238,11 @@ static struct task *choose(void)
 	}
 }
 
-/* The caller has said what it waits for, or that it is ready, or over. */
-static void give_way(void)
+static void change_to(struct task *t)
 {
-	struct task *t, *was = s.self;
+	struct task *was = s.self;
 
 	was->error = errno;
-	t = choose();
 	sim_result->switches++;
 	mix(t->number ^ (uint64_t)s.now << 20);
 	if (t != was && _setjmp(was->at) == 0) {
@@ -204,6 +254,25 @@ static void give_way(void)
 		_longjmp(t->at, 1);
 	}
 	errno = s.self->error;
+}
+
+/* The caller has said what it waits for, or that it is ready, or over. */
+static void give_way(void)
+{
+	int error = errno;
+	struct task *t = choose();
+
+	errno = error;
+	change_to(t);
+}
+
+/* The caller goes behind those who are ready, but for this one. */
+static void go_on_with(unsigned i)
+{
+	struct task *t = take_ready(i);
+
+	make_ready(s.self);
+	change_to(t);
 }
 
 /* A task that is over leaves its stack to the next one. */
@@ -247,6 +316,8 @@ uint64_t sim_spawn(int owner, const char *name, void (*fn)(void *), void *arg)
 		new_stack(t);
 	}
 	t->number = ++s.numbers;
+	sim_chain((uint64_t)*name);
+	t->chain = mixed(s.self->chain, (uint64_t)owner);
 	t->owner = owner;
 	t->fn = fn;
 	t->arg = arg;
@@ -286,6 +357,7 @@ static void count_step(void)
 {
 	struct process *p = &s.process[s.self->owner];
 
+	sim_chain(1);
 	if (++sim_result->steps > STEPS_MAX)
 		sim_fail("liveness", "no end after %u steps", STEPS_MAX);
 	if (p->trap_in > 0 && --p->trap_in == 0)
@@ -297,6 +369,14 @@ void sim_point(void)
 	if (!s.running)
 		return;
 	count_step();
+	if (sim_small) {
+		unsigned i = s.n_ready ? small_choose(SWITCH, (unsigned)s.n_ready + 1) : 0;
+
+		if (i == 0)
+			return;
+		go_on_with(i - 1);
+		return;
+	}
 	if (sim_below(s.preempt) != 0)
 		return;
 	s.now += (int64_t)sim_below(STEP_US);
@@ -314,6 +394,7 @@ bool sim_wait(const void *what, int64_t until_us)
 	if (!s.running)
 		sim_fail("simulator", "something waits before the simulation runs");
 	count_step();
+	sim_chain((uint64_t)until_us);
 	s.self->state = WAITS;
 	s.self->what = what;
 	s.self->until = until_us;
@@ -321,6 +402,7 @@ bool sim_wait(const void *what, int64_t until_us)
 	if (until_us < s.next_wake)
 		s.next_wake = until_us;
 	give_way();
+	sim_chain(s.self->timed_out);
 	return !s.self->timed_out;
 }
 
@@ -462,5 +544,7 @@ void sim_fail(const char *law, const char *fmt, ...)
 		(void)printf("BROKEN: %s: %s\n", law, sim_result->why);
 		(void)fflush(stdout);
 	}
+	if (sim_small)
+		small_failed(sim_result->law, sim_result->why);
 	_exit(1);
 }

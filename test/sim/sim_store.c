@@ -72,7 +72,7 @@ static void set_text(cJSON *o, const char *name, const char *value)
 }
 
 /* What the laws and the trace are told of an object's state. */
-static uint64_t hash_of(const char *text)
+uint64_t store_hash(const char *text)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 
@@ -103,7 +103,9 @@ static void tell(struct object *o, const char *type, const char *who)
 	l->events[l->n] = (struct event){o->version, sim_now(), type, malloc(size)};
 	(void)snprintf(
 		l->events[l->n++].text, size, "{\"type\":\"%s\",\"object\":%s}\n", type, o->text);
-	sim_trace(hash_of(o->text), "%s %s %s %s v%s%s%s", who, type, resources[o->kind].kind,
+	store.chain =
+		(store.chain ^ store_hash(l->events[l->n - 1].text)) * UINT64_C(0x9E3779B97F4A7C15);
+	sim_trace(store_hash(o->text), "%s %s %s %s v%s%s%s", who, type, resources[o->kind].kind,
 		o->name, version, sim_tracing() && o->kind != LEASES ? " " : "",
 		!sim_tracing()       ? ""
 		: o->kind == SERVERS ? laws_say(o)

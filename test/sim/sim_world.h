@@ -51,7 +51,14 @@ void chaos_draw(void);
 const char *chaos_fault(size_t i);
 /* A task that makes things go wrong until then, and then mends everything. */
 void chaos(void *until);
+/* It dies, as by SIGKILL, and is started again. Also from within. */
+void chaos_kill(int owner);
 /* Everything is mended and has been since then; 0: not yet. */
 int64_t chaos_calm(void);
+
+/* ---- sim_run.c ---- */
+
+/* Everything is mended: what the world owes must come true within its time. */
+void run_calm(void);
 
 #endif

@@ -13,6 +13,7 @@
 /* What lies in a pthread_mutex_t and a pthread_cond_t. */
 struct lock {
 	uint32_t held, waiting;
+	uint64_t chain; /* of who held it last */
 };
 
 /* One spurious wake-up in so many million waits. */
@@ -37,6 +38,14 @@ int __wrap_pthread_cond_timedwait(
 int __wrap_pthread_once(pthread_once_t *once, void (*fn)(void));
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags);
+
+/* A point behind something that others see. What is done until the next such thing nobody sees, so the point before that will do where every
+ * choice is tried. */
+static void after(void)
+{
+	if (!sim_small)
+		sim_point();
+}
 
 /* ---- threads ---- */
 
@@ -65,7 +74,7 @@ int __wrap_pthread_create(
 		sim_fail("simulator", "too many threads");
 	starts[n] = (struct start){run, arg};
 	*ret = (pthread_t)sim_spawn(sim_owner(), "thread", thread_main, &starts[n++]);
-	sim_point();
+	after();
 	return 0;
 }
 
@@ -110,6 +119,7 @@ static void lock_now(struct lock *l)
 		l->waiting--;
 	}
 	l->held = 1;
+	sim_chain(l->chain);
 }
 
 static void unlock_now(struct lock *l)
@@ -117,6 +127,7 @@ static void unlock_now(struct lock *l)
 	if (!l->held)
 		sim_fail("locks", "a mutex that nobody holds was let go");
 	l->held = 0;
+	l->chain = sim_chain_now();
 	if (l->waiting)
 		sim_wake(l);
 }
@@ -133,16 +144,18 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *m)
 	struct lock *l = (struct lock *)m;
 
 	sim_point();
-	if (l->held)
+	if (l->held) {
+		sim_chain(EBUSY);
 		return EBUSY;
-	l->held = 1;
+	}
+	lock_now(l);
 	return 0;
 }
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
 {
 	unlock_now((struct lock *)m);
-	sim_point();
+	after();
 	return 0;
 }
 
@@ -200,7 +213,7 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *c)
 
 	if (l->waiting)
 		sim_wake(l);
-	sim_point();
+	after();
 	return 0;
 }
 
@@ -225,6 +238,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
 	int64_t us = id == CLOCK_REALTIME ? sim_wall(sim_owner()) : sim_mono(sim_owner());
 
+	sim_chain((uint64_t)us);
 	ret->tv_sec = us / SECOND;
 	ret->tv_nsec = us % SECOND * 1000;
 	return 0;
