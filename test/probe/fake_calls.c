@@ -34,14 +34,6 @@ int cudaMalloc(void **at, size_t bytes)
 	return error ? error : fake_done(fake_alloc(d, at, bytes));
 }
 
-int cudaFree(void *at)
-{
-	struct fake_device *d;
-	int error = fake_begin("cudaFree", &d);
-
-	return error || !at ? error : fake_done(fake_free(d, at));
-}
-
 int cudaMemsetAsync(void *at, int value, size_t bytes, void *stream)
 {
 	struct fake_device *d;
@@ -75,6 +67,18 @@ static struct fake_device *owner(const void *at, size_t bytes)
 			return (size_t)((const char *)at - m->at) + bytes <= m->bytes ? d : NULL;
 	}
 	return NULL;
+}
+
+/* Whichever device it belongs to: addresses of all are told apart. */
+int cudaFree(void *at)
+{
+	struct fake_device *d, *of;
+	int error = fake_begin("cudaFree", &d);
+
+	if (error || !at)
+		return error;
+	of = owner(at, 1);
+	return fake_done(of ? fake_free(of, at) : RT_INVALID_VALUE);
 }
 
 /* Without peer access data go through the host's memory. */
