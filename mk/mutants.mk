@@ -5,7 +5,7 @@
 N ?= 400
 SEED ?= 1
 
-.PHONY: mutants print-compiler print-objects print-libraries
+.PHONY: mutants print-compiler print-objects print-unit-objects print-libraries
 mutants:
 	@tools/setup build test
 	$(SUB) MUTANTS=1 programs unit-programs
@@ -15,6 +15,8 @@ print-compiler:
 	@echo '$(CC) $(subst ','\'',$(ALL_CPPFLAGS)) $(ALL_CFLAGS)'
 print-objects:
 	@echo $(LIB_OBJ)
+print-unit-objects:
+	@echo $(UNIT_LIB_OBJ)
 print-libraries:
 	@echo $(LIBS) $(DEVICE_LIBS) -lm -ldl
 
