@@ -12,7 +12,6 @@ import yaml
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [p for p in (HERE, os.path.join(ROOT, "test/e2e")) if p not in sys.path]
-pytest_plugins = ["conftest"]  # of test/e2e
 
 import controllers  # noqa: E402
 import images  # noqa: E402
