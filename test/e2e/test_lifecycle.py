@@ -323,6 +323,36 @@ def dead_node(cluster, name):
         cluster.client.delete("nodes", name)
 
 
+def test_quota_zero_locks_nobody_out(pool, ns, log):
+    """One create a second by a namespace whose quota refuses each of them behind us. The first hold what they get for 45 s; from then on the
+    namespace holds no more than one of them pending, and others get the pool's GPUs."""
+    client, said = pool.client, []
+    gpus = sum(s["status"]["summary"]["fit"] for s in client.items("gpuservers"))
+
+    def attack():
+        with pytest.raises(kube.ApiError) as no:
+            client.create(gpu_pod(f"never-{len(said)}"), poor)
+        said.append(no.value.message)
+        time.sleep(1)
+
+    with product.client_namespace(pool) as poor:
+        client.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
+                       "spec": {"hard": {"requests.bitfusion.io/gpu": "0"}}}, poor)
+        wait_for(lambda: client.get("resourcequotas", "none", poor).get("status", {}).get("hard"), 30, "a quota in force")
+        until = time.monotonic() + 120
+        while time.monotonic() < until and (not log.ended or len(claims(pool)) > max(gpus // 4, 1)):
+            attack()
+        assert any("exceeded quota" in m for m in said)
+        assert len(claims(pool)) <= max(gpus // 4, 1), "the first burst has ended"
+        free = gpus - max(gpus // 4, 1)
+        for i in range(free):
+            attack()
+            client.create(gpu_pod(f"others-{i}"), ns)
+        attack()
+        assert any("may hold at most" in m for m in said)
+        assert len([u for u, n in log.names.items() if n[0] == ns and u in log.on]) == free
+
+
 def test_what_takes_a_minute(pool, ns, log):
     """Refused after us, by a quota or by somebody else's webhook, or because the name was taken meanwhile: nobody tells us, so the claim stays
     pending until no create can be on its way any more (45 s), and is gone within 60 s. Nothing else is freed meanwhile, not even a claim
