@@ -215,6 +215,15 @@ def test_debug(pool, ns, log):
     wait_for(ended, 60, lambda: pool.describe("pod", "sick", ns))
     assert pool.pod_log("sick", ns, "doctor").strip() == "hello"
     assert held(pool, uid) == before and log.states[uid][-1] == "bound"
+    # What reads the client's Secrets is refused: it holds no claim.
+    mounts = [v["name"] for v in pool.client.get("pods", "sick", ns)["spec"]["volumes"] if "secret" in v]
+    assert mounts
+    for more in ({"envFrom": [{"secretRef": {"name": "bitfusion-client-secret-ca.crt"}}]}, {"volumeMounts": [
+            {"name": mounts[0], "mountPath": "/s"}]}):
+        with pytest.raises(kube.ApiError) as no:
+            pool.client.patch("pods", "sick", {"spec": {"ephemeralContainers": [{"name": "thief", "image": "x", **more}]}}, ns,
+                              kind="strategic", subresource="ephemeralcontainers")
+        assert no.value.status == 403 and no.value.reason == "SecretWithoutClaim", no.value.body
     # Without its marks the copy would compute on GPUs that nobody has promised to it.
     done = pool.kubectl("-n", ns, "debug", "sick", *image, "--copy-to=bare", "--container=doctor", "--", "/bin/sh", "-c", "sleep 300",
                         check=False)

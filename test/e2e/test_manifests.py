@@ -557,6 +557,7 @@ def fixture_injected(c, ns):
     obj = pod("injected", {**SWITCH, "poolgate.io/plan": "{}", "auto-management/status": "injected"},
               {"poolgate.io/injected": "true"}, {"bitfusion.io/gpu": "100"})
     obj["metadata"]["finalizers"] = ["example.com/x"]
+    obj["spec"]["volumes"] = [{"name": "ours", "secret": {"secretName": SECRET}}, {"name": "mine", "secret": {"secretName": "mine"}}]
     until(lambda: refused(c, obj, ns) is None, 30, "the hooks are gone")
     c.client.create(obj, ns)
     c.client.create(pod("bare"), ns)
@@ -567,7 +568,14 @@ def fixture_injected(c, ns):
         c.client.patch("pods", name, {"metadata": {"finalizers": None}}, ns)
 
 
+def added(**more):
+    """A container that is added to a pod that lives."""
+    return {"spec": {"ephemeralContainers": [{"name": "more", "image": "x", "targetContainerName": "main", **more}]}}
+
+
 META_OK = [
+    ("injected", "ephemeralcontainers", added()),
+    ("injected", "ephemeralcontainers", added(volumeMounts=[{"name": "mine", "mountPath": "/m"}], envFrom=[{"secretRef": {"name": "mine"}}])),
     ("injected", "", {"metadata": {"labels": {"mine": "x"}, "annotations": {"my/a": "b"}}}),
     ("injected", "", {"metadata": {"finalizers": None}}),
     ("injected", "", {"metadata": {"annotations": {"auto-management/status": "?"}}}),
@@ -576,6 +584,9 @@ META_OK = [
     ("bare", "status", {"status": {"phase": "Failed"}}),
     ("bare", "", {"metadata": {"annotations": {"auto-management/bitfusion": "all"}}})]
 META_TO_US = [
+    ("injected", "ephemeralcontainers", added(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": SECRET, "key": "k"}}}])),
+    ("bare", "ephemeralcontainers", added(envFrom=[{"secretRef": {"name": "juice-token"}}])),
+    ("injected", "ephemeralcontainers", added(volumeMounts=[{"name": "ours", "mountPath": "/m"}])),
     ("injected", "", {"metadata": {"labels": {"poolgate.io/injected": None}}}),
     ("injected", "", {"metadata": {"labels": {"poolgate.io/injected": "no"}}}),
     ("injected", "", {"metadata": {"annotations": {"poolgate.io/plan": "{\"x\":1}"}}}),

@@ -117,6 +117,25 @@ def subresources():
         mutate(f"update-{name}-of-injected", "subresources of an injected pod pass both hooks", pod(), then=[
             {"about": name, "path": path, "operation": "UPDATE", "subresource": name, "edit": edit, "expect": untouched()}
             for path in ("/mutate", "/validate")])
+    read = refused(code=403, reason="SecretWithoutClaim")
+    for name, path, more in (
+            ("variable", "env/0", {"env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": SECRET["secret"]["secretName"], "key": "k"}}}]}),
+            ("variables", "envFrom/0", {"envFrom": [{"secretRef": {"name": SECRET["secret"]["secretName"]}}]}),
+            ("mount", "volumeMounts/0", {"volumeMounts": [{"name": "ca", "mountPath": "/s"}]})):
+        mutate(f"update-ephemeral-{name}", "an ephemeral container reads no client's Secret, be the pod injected", pod(), then=[
+            {"about": "refused", "path": "/validate", "operation": "UPDATE", "subresource": "ephemeralcontainers",
+             "edit": [{**debug[0], "value": [{**debug[0]["value"][0], **more}]}],
+             "expect": {**read, "message": [f"spec/ephemeralContainers/0/{path}"]}}])
+    # A patch may put the new one in front of those that were there, which nobody judges again.
+    had, thief = debug[0]["value"][0], {**debug[0]["value"][0], "name": "thief", "envFrom": [{"secretRef": {"name": SECRET["secret"]["secretName"]}}]}
+    p = reviews.stored(reviews.default_resources(pod(container(resources={}), switch=None)), uid=reviews.fixed_uid("debugged"))
+    for name, was, now, expect in (("in-front", [had], [thief, had], {**read, "message": ["spec/ephemeralContainers/0/envFrom/0"]}),
+                                   ("that-was-there", [thief], [thief, had], untouched())):
+        pods = [copy.deepcopy(p) for _ in range(2)]
+        for one, value in zip(pods, (was, now)):
+            one["spec"]["ephemeralContainers"] = value
+        case(f"update-ephemeral-{name}", "judged is what the update brings", reviews.review(
+            pods[1], "UPDATE", old=pods[0], subresource="ephemeralcontainers", uid=reviews.fixed_uid(name)), path="/validate", expect=expect)
     mutate("update-status-takes-label", "our label is not taken away through pods/status either", pod(), then=[
         {"about": "refused", "path": "/validate", "operation": "UPDATE", "subresource": "status",
          "edit": [{"op": "remove", "path": LABEL}], "expect": refused(code=403)}])

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "webhook/core/gpu_request.h"
 #include "webhook/core/keys.h"
+#include "webhook/core/validate_check.h"
 
 static int not_injected(const struct pod_container *c, struct slice status, struct err *err)
 {
@@ -66,77 +67,6 @@ static bool client_missing(const struct config *c, const struct pod *pod, struct
 	return p && p->by_client &&
 	       (pod_annotation(pod, ANN_OS, a).len == 0 ||
 		       pod_annotation(pod, ANN_VERSION, a).len == 0);
-}
-
-static bool is_secret(const struct config *c, const struct json *j, const struct json_node *name)
-{
-	for (size_t i = 0; i < c->n_profiles; i++)
-		for (size_t k = 0; k < c->profiles[i].n_secrets; k++)
-			if (json_is_str(j, name, c->profiles[i].secrets[k]))
-				return true;
-	return false;
-}
-
-static int secret_taken(const char *how, struct err *err)
-{
-	return err_reason(err, ERR_REFUSED, "SecretWithoutClaim",
-		"%s the secret of a remote-GPU client, but the pod asks for no GPU; ask "
-		"for " RES_AMOUNT " with the annotation " ANN_SWITCH ", or leave it out",
-		how);
-}
-
-/* Variables out of a client's secret, one by one or all together. */
-static int check_env_secrets(const struct config *c, const struct pod *p,
-	const struct pod_container *pc, struct err *err)
-{
-	size_t i = 0;
-
-	JSON_EACH(p->j, json_get(p->j, pc->node, SLICE("env")), v)
-	{
-		if (is_secret(c, p->j,
-			    json_path(p->j, v, "valueFrom", "secretKeyRef", "name", NULL))) {
-			secret_taken("reads", err);
-			err_in(err, "env/%zu", i);
-			return err_in(err, "%s", pc->path + 1);
-		}
-		i++;
-	}
-	i = 0;
-	JSON_EACH(p->j, json_get(p->j, pc->node, SLICE("envFrom")), v)
-	{
-		if (is_secret(c, p->j, json_path(p->j, v, "secretRef", "name", NULL))) {
-			secret_taken("reads", err);
-			err_in(err, "envFrom/%zu", i);
-			return err_in(err, "%s", pc->path + 1);
-		}
-		i++;
-	}
-	return 0;
-}
-
-/* A volume or variable with a client's secret gives its pool token to a pod that nobody counted. */
-static int check_secrets(const struct config *c, const struct pod *p, struct err *err)
-{
-	size_t i = 0;
-
-	if (!c->secret_without_claim)
-		return 0;
-	JSON_EACH(p->j, p->volumes, v)
-	{
-		bool found = is_secret(c, p->j, json_path(p->j, v, "secret", "secretName", NULL));
-
-		JSON_EACH(p->j, json_path(p->j, v, "projected", "sources", NULL), s)
-		found = found || is_secret(c, p->j, json_path(p->j, s, "secret", "name", NULL));
-		if (found) {
-			secret_taken("mounts", err);
-			return err_in(err, "spec/volumes/%zu", i);
-		}
-		i++;
-	}
-	for (i = 0; i < p->n_containers; i++)
-		if (check_env_secrets(c, p, &p->containers[i], err) < 0)
-			return err->code;
-	return 0;
 }
 
 /* A pod without a plan. */
@@ -360,6 +290,8 @@ int validate_update(
 {
 	if (check_marks_kept(r, a, err) < 0)
 		return err->code;
+	if (slice_is(r->subresource, "ephemeralcontainers"))
+		return check_ephemeral_secrets(world->config, r, a, err);
 	if (r->subresource.len > 0)
 		return 0;
 	return check_keys(r, a, err) < 0 ? err->code : check_not_waiting(world, r, a, err);

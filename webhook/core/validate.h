@@ -41,7 +41,7 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 	struct validation *ret, struct err *err);
 
 /* Decide about an update, of the pod or of a subresource: our labels and annotations stay as they are (ERR_REFUSED,
- * reason "PlanChanged"). A whole pod (not a subresource) that is not being deleted, whose switch is on and that asks for
+ * reason "PlanChanged"), and an ephemeral container reads no client's secret ("SecretWithoutClaim"). A whole pod (not a subresource) that is not being deleted, whose switch is on and that asks for
  * GPUs without a plan is refused as NotInjected: nothing can be injected into a pod that lives. */
 int validate_update(
 	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err);

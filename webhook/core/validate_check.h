@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what the checks of a pod against its plan share. Used by validate_plan and validate_command alone. */
+/* core: what the checks of a pod against its plan share. Used by the files of validate alone. */
 #ifndef WEBHOOK_CORE_VALIDATE_CHECK_H
 #define WEBHOOK_CORE_VALIDATE_CHECK_H
 
@@ -32,5 +32,14 @@ int check_in(struct checking *c, const struct pod_container *pc, const char *whe
  * a path, ERR_NOMEM. */
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l);
+
+/* A volume or variable with a client's Secret gives its pool token to a pod that nobody counted, where the config says so. ERR_REFUSED
+ * "SecretWithoutClaim" with a path. */
+int check_secrets(const struct config *c, const struct pod *p, struct err *err);
+
+/* Containers that this update brings to a pod that lives (pods/ephemeralcontainers): whatever the pod holds, they hold no claim. Errors as
+ * above, and ERR_NOMEM. */
+int check_ephemeral_secrets(
+	const struct config *c, const struct review *r, struct arena *a, struct err *err);
 
 #endif
