@@ -11,6 +11,7 @@
 #include "webhook/cli/cli.h"
 #include "webhook/cli/completion.h"
 #include "webhook/cli/doctor.h"
+#include "webhook/cli/hooks.h"
 #include "webhook/cli/inject.h"
 #include "webhook/cli/pool.h"
 
@@ -30,6 +31,7 @@ static const struct command commands[] = {
 	{"inject", inject_main, "do to manifests what the server would do to pods"},
 	{"uninject", uninject_main, "take an injection back"},
 	{"pool", pool_main, "show the GPU pool, release claims"},
+	{"hooks", hooks_main, "print the webhook configurations for profiles of yours"},
 	{"certs", certs_main, "make, show and renew certificates"},
 	{"doctor", doctor_main, "look whether a cluster has what poolgate needs"},
 	{"completion", completion_main, "print the completion for bash, zsh or fish"},

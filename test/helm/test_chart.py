@@ -129,6 +129,7 @@ OTHERS = {
     ("imagePullSecrets",): [{"name": "pull"}], ("replicas",): 3, ("resources",): {"limits": {"memory": "1Gi"}}, ("nodeSelector",): {"a": "b"},
     ("tolerations",): [{"key": "k", "operator": "Exists"}], ("affinity",): {"podAntiAffinity": {}}, ("settings",): {"totalGpuMemory": "40Gi"},
     ("client", "catalogue"): {"a": 1}, ("client", "sidecar"): {"a": 1}, ("launchers",): {"own.yaml": {"kind": "LauncherProfile"}},
+    ("webhooks",): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own}\n",
     ("devicePlugin", "image", "repository"): "registry.example/dp", ("devicePlugin", "image", "tag"): "9.9",
     ("gpuprobe", "image", "repository"): "registry.example/probe", ("gpuprobe", "image", "tag"): "9.9"}
 

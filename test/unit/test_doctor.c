@@ -217,6 +217,8 @@ static const struct {
 	{HOOKS_MUTATING, "'kube-system',", "", "is called for pods of kube-system, too"},
 	{HOOKS_MUTATING, "not-a-mirror-pod", "other", "has other matchConditions"},
 	{HOOKS_MUTATING, "'v1'", "'v1beta1'", "has other admissionReviewVersions"},
+	/* one list of Secrets */
+	{HOOKS_VALIDATING, "juice-token", "mine", "has other matchConditions"},
 	/* the operator's */
 	{HOOKS_MUTATING, "'timeoutSeconds':5", "'timeoutSeconds':10", "all is well"},
 	{HOOKS_MUTATING, "'kube-system',", "'kube-system','mine',", "all is well"},
@@ -239,6 +241,11 @@ static void test_webhooks(void **state)
 		if (strcmp(hook_rows[i].says, "all is well") != 0)
 			assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
 	}
+	/* as `poolgate hooks` writes them */
+	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
+	for (char *at = x.f.hooks[HOOKS_VALIDATING].text; (at = strstr(at, "juice-token"));)
+		memcpy(at, "other-token", 11);
+	SAYS(&x, doctor_webhooks, "all is well");
 	doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
 	x.f.hooks[HOOKS_MUTATING].state = SIGHT_MISSING;
 	SAYS(&x, doctor_webhooks,

@@ -215,6 +215,7 @@ void doctor_read_places(struct kube *k, struct doctor_facts *f);
 void doctor_list_rights(struct doctor_facts *f, enum shipped which);
 
 /* doctor_shipped.c: the documents of a manifest as one JSON array. ERR_*: our own fault. */
+struct slice shipped_text(enum shipped which);
 int shipped_read(enum shipped which, struct sight *ret, struct err *err);
 /* The command that applies what is installed once more, with one of manifests/components (may be NULL). A kustomization of the operator's own is
  * known by its image or by components beside that one: no command of ours puts other ones back. */

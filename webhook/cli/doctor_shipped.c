@@ -27,7 +27,7 @@ extern const char shipped_base[], shipped_crd[], shipped_hooks[], shipped_rights
 extern const uint64_t shipped_base_len, shipped_crd_len, shipped_hooks_len, shipped_rights_len,
 	shipped_secret_rights_len;
 
-static struct slice text_of(enum shipped which)
+struct slice shipped_text(enum shipped which)
 {
 	switch (which) {
 	case SHIPPED_BASE:
@@ -55,7 +55,7 @@ int shipped_read(enum shipped which, struct sight *ret, struct err *err)
 
 	arena_init(&a, YAML_ARENA_MAX);
 	buf_init(&out, JSON_MAX);
-	rc = yaml_parse(&a, "manifest", text_of(which), YAML_NO_ALIASES, &docs, err);
+	rc = yaml_parse(&a, "manifest", shipped_text(which), YAML_NO_ALIASES, &docs, err);
 	buf_char(&out, '[');
 	for (const struct yaml_doc *d = rc == 0 ? docs.first : NULL; d && rc == 0; d = d->next) {
 		if (d != docs.first)
