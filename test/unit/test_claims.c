@@ -403,6 +403,28 @@ TEST(r6_nobody_starves)
 	}
 }
 
+/* Where nobody answers, a round ends after a few questions, and does not wait for all of them. */
+TEST(r6_silence_is_asked_a_few_times)
+{
+	size_t asked = 0;
+	char name[8];
+
+	with_many(60);
+	api->cfg.retry_ms = 60000;
+	pods_get_status(api, 504);
+	claims_api_run(api);
+	for (int i = 0; i < 100 && asked < 8; i++) {
+		api_nap(20);
+		asked = 0;
+		for (int k = 0; k < 60; k++) {
+			snprintf(name, sizeof(name), "q%d", k);
+			asked += pod_asked(api, name);
+		}
+	}
+	/* Some are asked side by side: eight, and those that were on their way. */
+	assert_in_range(asked, 8, 24);
+}
+
 /* Many at once: all are asked for, and gone in time. */
 TEST(r6_many_at_once)
 {
@@ -427,4 +449,4 @@ TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_a
 	r6_ends_when_finished, r6_ends_when_gone, r6_a_new_leader_asks_at_once,
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
-	r6_many_at_once, r6_nobody_starves, r8_two_leaders)
+	r6_many_at_once, r6_nobody_starves, r6_silence_is_asked_a_few_times, r8_two_leaders)

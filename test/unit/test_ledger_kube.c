@@ -178,6 +178,25 @@ TEST(test_r3_undo_ends_that_take)
 	/* A claim whose pod has been seen is no longer ours to end. */
 }
 
+/* What the leader has ended is not ended once more. */
+TEST(test_r3_undo_of_what_is_gone_counts_nothing)
+{
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	ledger_set_claims(&fix, "a", "");
+	ledger_undo(&fix, fix.answer.ticket);
+	/* Behind it in the queue; when that is gone, so is it. */
+	ledger_must_take(&fix, "u2", "app c 1 50%");
+	ledger_undo(&fix, fix.answer.ticket);
+	assert_true(kube_store_wait_claims(fix.store, "a", "u2", 0));
+	for (int i = 0; i < 100 && metric_value(fix.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0) < 1;
+		i++)
+		api_nap(10);
+	api_nap(200);
+	assert_int_equal(metric_value(fix.r.metrics, M_CLAIMS_ENDED, END_UNSENT, 0), 1);
+}
+
 TEST(test_r3_stopping_takes_back)
 {
 	kube_store_server(fix.store, "a", 1, 16000, "");
@@ -802,8 +821,9 @@ TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
 	test_r1_other_replica_answers_from_it_too, test_r2_lost_answers,
 	test_r2_second_server_is_full, test_r2_second_server_is_full_and_a_third_is_not,
 	test_r2_server_is_broken, test_r2_conflict_storm, test_r3_undo_ends_that_take,
-	test_r3_stopping_takes_back, test_r3_deadline_in_the_middle,
-	test_r3_deadline_while_another_hangs, test_r3_api_server_away, test_r3_write_lands_late,
+	test_r3_undo_of_what_is_gone_counts_nothing, test_r3_stopping_takes_back,
+	test_r3_deadline_in_the_middle, test_r3_deadline_while_another_hangs,
+	test_r3_api_server_away, test_r3_write_lands_late,
 	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
 	test_r14_a_yes_needs_no_list, test_r14_one_500_refuses_nobody,
 	test_r14_a_list_outlives_who_wanted_it, test_r14_a_list_that_is_forbidden,

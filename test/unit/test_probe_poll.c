@@ -25,7 +25,8 @@
 static struct pool_api *pool;
 static struct api *probe;
 static struct probe_poll_config cfg;
-static const char *answer; /* under the probe's lock; NULL: 503 */
+static const char *answer; /* under the probe's lock; NULL: refusal */
+static int refusal;
 static int delay_ms;
 
 static int play(void *ctx, const struct api_request *req, struct api_reply *reply)
@@ -36,7 +37,7 @@ static int play(void *ctx, const struct api_request *req, struct api_reply *repl
 	if (answer)
 		api_text(reply, 200, "%s", answer);
 	else
-		api_text(reply, 503, "no");
+		api_text(reply, refusal, "no");
 	reply->delay_ms = delay_ms;
 	return 0;
 }
@@ -59,6 +60,7 @@ static void say(const char *text)
 FIXTURE(set_up)
 {
 	answer = GOOD;
+	refusal = 503;
 	delay_ms = 0;
 	probe = api_start(play, NULL);
 	pool = pool_api_new();
@@ -138,10 +140,14 @@ TEST(three_failures_make_it_stale)
 	/* what it had is remembered */
 	assert_true(pool_api_shows(pool, "a", "'id':'GPU-1'", 0));
 	assert_true(metric_value(pool->metrics, M_PROBE_POLLS, PROBE_FAILED, 0) >= 3);
-	/* said once */
+	/* said once, in its first words */
 	puts = pool->puts;
+	api_lock(probe);
+	refusal = 500;
+	api_unlock(probe);
 	assert_true(api_wait(probe, "GET", PROBE_PATH, api_seen_count(probe) + 5));
 	assert_int_equal(pool->puts, puts);
+	assert_true(pool_api_shows(pool, "a", "HTTP 503", 0));
 	say(GOOD);
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }

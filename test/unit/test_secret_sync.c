@@ -2,6 +2,7 @@
 /* test: the client's Secrets, copied into namespaces that hold claims, on an API server with Secrets, rights and the record. */
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
+#include "webhook/cluster/secret_data.h"
 #include "webhook/cluster/secret_gate.h"
 #include "webhook/cluster/secret_sync.h"
 
@@ -462,6 +463,53 @@ TEST(test_source_changes)
 	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
 }
 
+/* And not when its namespace is looked at again, which is minutes later. */
+TEST(test_source_changes_at_once)
+{
+	struct world *w = *state;
+
+	w->cfg.recheck_ms = 10 * SOON;
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	put(w, "kube-system", "bitfusion-secret", "{}",
+		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"WQ==\"}");
+	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"bmV3\"}"));
+}
+
+/* What a Secret's key holds, in base64. */
+TEST(test_values)
+{
+	static const struct {
+		const char *secret;
+		int rc;
+		const char *says; /* what it holds, or a part of the error */
+	} cases[] = {
+		{"{\"data\":{\"k\":\"aGk=\"}}", 0, "hi"},
+		{"{\"data\":{\"k\":\"aGk\"}}", ERR_SYNTAX, "key k"},
+		{"{\"data\":{\"k\":\"!!!!\"}}", ERR_SYNTAX, "key k"},
+		{"{\"data\":{\"k\":7}}", ERR_SYNTAX, "key k is no base64 text"},
+		{"{\"data\":{\"k\":\"\"}}", ERR_NOTFOUND, "key k is missing"},
+		{"{\"data\":{\"x\":\"aGk=\"}}", ERR_NOTFOUND, "key k is missing"},
+		{"{}", ERR_NOTFOUND, "key k is missing"},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct json j = {0};
+		struct buf out;
+		struct err err = {0};
+		char text[64 + JSON_PAD] = "";
+
+		buf_init(&out, 100);
+		strcpy(text, cases[i].secret);
+		assert_int_equal(json_read(&j, text, strlen(text), 20, NULL), 0);
+		assert_int_equal(secret_value(&j, json_root(&j), "k", &out, &err), cases[i].rc);
+		assert_non_null(strstr(cases[i].rc ? err.msg : out.data, cases[i].says));
+		buf_release(&out);
+		json_release(&j);
+	}
+}
+
 TEST(test_three_secrets)
 {
 	struct world *w = *state;
@@ -723,8 +771,8 @@ TEST(test_gate)
 	secret_gate_free(NULL);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes, test_three_secrets,
-	test_no_source, test_foreign_is_left_alone, test_closed_namespace,
-	test_closed_before_the_last_claim_ended, test_404_of_something_in_between,
-	test_never_in_these, test_next_leader, test_two_leaders, test_no_record_no_copy,
-	test_somebody_writes_in_between, test_gate)
+TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes,
+	test_source_changes_at_once, test_values, test_three_secrets, test_no_source,
+	test_foreign_is_left_alone, test_closed_namespace, test_closed_before_the_last_claim_ended,
+	test_404_of_something_in_between, test_never_in_these, test_next_leader, test_two_leaders,
+	test_no_record_no_copy, test_somebody_writes_in_between, test_gate)
