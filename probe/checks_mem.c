@@ -109,7 +109,7 @@ static uint64_t least_bytes(const struct check_world *w, uint64_t wanted)
 	return (uint64_t)((double)w->gpu->memory_free_bytes * LEAST_VERIFY);
 }
 
-/* Chunk by chunk, down to smaller ones near the end. What cannot be had is left out. False: the runtime failed otherwise. */
+/* Chunk by chunk, down to smaller ones near the end, all of whole pages as `wanted` is. What cannot be had is left out. False: the runtime failed otherwise. */
 static bool take_memory(struct sweep *s, uint64_t wanted)
 {
 	uint64_t size = CHUNK_BYTES, least = 16u << 20;
@@ -119,9 +119,6 @@ static bool take_memory(struct sweep *s, uint64_t wanted)
 		struct chunk *c = &s->chunks[s->n];
 		int error;
 
-		next -= next % PAGE_BYTES;
-		if (next == 0)
-			break;
 		error = s->w->rt->mem_alloc(&c->at, next);
 		if (error == RT_OUT_OF_MEMORY) {
 			(void)s->w->rt->last_error();

@@ -420,6 +420,26 @@ static void one_chain(const Chains &c, unsigned blocks, int n)
 	}
 }
 
+// A warp that does nothing leaves out the chains that are its own by the turn, which is how the judge names a lane that is wrong.
+static void turns_go_one_way(const Chains &c)
+{
+	const uint32_t lanes = c.per_block / (KERNEL_THREADS / 32), turn = lanes + (lanes + 1) / 3,
+		       idle = 3;
+	Buffer<kernel_chain> out(c.per_block);
+	ptx::Fault fault;
+
+	fault.kind = ptx::Kind::SKIP_WARP;
+	fault.warp = idle;
+	gpu().machine.faults.push_back(fault);
+	out.clear();
+	run(c.kernel, 1u, c.folds[0], c.folds[0], uint64_t{1}, 0u, turn, out.at);
+	gpu().machine.faults.pop_back();
+	for (uint32_t i = 0; i < c.per_block; i++)
+		expect(out[i].runs == ((i + c.per_block - turn) % c.per_block / lanes != idle),
+			"%s: chain %u ran %u times, with a turn of %u and without warp %u",
+			c.kernel, i, out[i].runs, turn, idle);
+}
+
 // Every sum of a tensor core is looked at, which takes instructions; not where the rate alone counts.
 static void sums_are_looked_at()
 {
@@ -445,6 +465,7 @@ static void arithmetic()
 		for (unsigned blocks : {1u, 2u, 5u})
 			for (int n = 0; n < 4; n++)
 				one_chain(c, blocks, n);
+		turns_go_one_way(c);
 	}
 	if (module->functions.count("gp_mma16"))
 		sums_are_looked_at();

@@ -170,6 +170,17 @@ TEST(less_than_enough_is_no_pass)
 	}
 }
 
+/* More than any GPU has: 1024 chunks of 1 GiB are all that there is room for. */
+TEST(so_many_chunks_and_no_more)
+{
+	struct check_world w = a_world("{\"devices\": [{\"sms\": 2, \"memory_mib\": 1200000}]}");
+
+	check_job.memory_bytes = check_gpu.memory_free_bytes = 1100 * GIB;
+	check_gpu.memory_total_bytes = 1200 * GIB;
+	stop_at = 1;
+	assert_int_equal(ask(&w, CHECK_MEM_PATTERN).bytes_tested, 1024 * GIB);
+}
+
 TEST(says_whether_memory_itself_was_read)
 {
 	static const struct {
@@ -326,7 +337,7 @@ TEST(planting_may_fail)
 }
 
 TESTS_WITHIN(check_begin_group, check_end_group, free_memory_is_a_share_of_all,
-	some_is_left_for_others, less_than_enough_is_no_pass, says_whether_memory_itself_was_read,
+	some_is_left_for_others, less_than_enough_is_no_pass, so_many_chunks_and_no_more, says_whether_memory_itself_was_read,
 	each_pass_goes_through_all_chunks_its_way, a_small_chunk_is_tried_whole,
 	what_was_ended_early_is_no_pass, a_wrong_cell_is_told, a_planted_bit_is_found,
 	planting_may_fail)

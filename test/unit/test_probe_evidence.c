@@ -30,6 +30,9 @@ TEST(any_part_of_the_findings_counts)
 	f.mismatch[4].got.hi = 1;
 	assert_int_equal(evidence_wrong_cells(&f), 5);
 	assert_int_equal(evidence_records(&f), 5);
+	/* what is as it should be is no record */
+	f.mismatch[6].expected = f.mismatch[6].got = (struct kernel_cell){1, 2};
+	assert_int_equal(evidence_records(&f), 5);
 	f.mismatch[15].expected.lo = 1;
 	assert_int_equal(evidence_records(&f), KERNEL_MISMATCHES_MAX);
 	f = (struct kernel_findings){.wrong_cells = 100, .kept = 100};
@@ -128,6 +131,8 @@ TEST(each_block_must_have_done_all)
 	const uint64_t wanted[3] = {4096, 2048, 2048};
 
 	assert_int_equal(evidence_short_block(work, wanted, 3), 3);
+	assert_int_equal(evidence_short_block(work, wanted, 2), 2);
+	assert_int_equal(evidence_short_block(work, wanted, 0), 0);
 	work[2].cells = 2047;
 	assert_int_equal(evidence_short_block(work, wanted, 3), 2);
 	work[1].cells = 0;
@@ -142,6 +147,7 @@ TEST(each_block_must_have_read_all)
 	struct kernel_work read[2] = {{0, 30}, {0, 12}}, checked[2] = {{0, 10}, {0, 4}};
 
 	assert_int_equal(evidence_misread_block(read, checked, 2, 3), 2);
+	assert_int_equal(evidence_misread_block(read, checked, 1, 3), 1);
 	assert_int_equal(evidence_misread_block(read, checked, 2, 2), 0);
 	read[1].sum ^= 1;
 	assert_int_equal(evidence_misread_block(read, checked, 2, 3), 1);
@@ -240,6 +246,7 @@ TEST(march_is_whole)
 	assert_int_equal(read, 25); /* as docs/gpuprobe.md says of a bad cell */
 	assert_int_equal(march[0].rewrite, MARCH_FILL);
 	assert_true(march_seed(0, 7) == 7);
+	assert_true(march_seed(12, 7) == 7 + PATTERN_ODD_INVERTED);
 	assert_int_equal(march[MARCH_PASSES - 1].rewrite, MARCH_READ);
 }
 
