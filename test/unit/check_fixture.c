@@ -32,18 +32,22 @@ struct worker_job check_job;
 struct gpu_report check_gpu, check_peer_gpu;
 static struct thresholds thresholds;
 unsigned stop_at, times_asked;
-double within_s;
+double first_within_s, within_s;
+char progress_words[64];
 
 static void within(void *arg, double seconds)
 {
 	(void)arg;
+	if (first_within_s == 0)
+		first_within_s = seconds;
 	within_s = seconds;
 }
 
 static void progress(void *arg, double done, const char *text)
 {
 	(void)arg;
-	assert_true(done >= 0 && done <= 1 && text[0]);
+	assert_true(done >= 0 && done <= 1);
+	snprintf(progress_words, sizeof(progress_words), "%.2f %s", done, text);
 }
 
 static bool stopped(void *arg)
@@ -79,7 +83,7 @@ struct check_world a_world(const char *scenario)
 	check_peer_gpu.index = 1;
 	check_peer_gpu.memory_free_bytes = 8 << 20;
 	stop_at = times_asked = 0;
-	within_s = 0;
+	first_within_s = within_s = 0;
 	thresholds_init(&thresholds);
 	return (struct check_world){.rt = spoiled_rt_begin(rt),
 		.job = &check_job,

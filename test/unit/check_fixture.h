@@ -22,7 +22,9 @@ extern struct worker_job check_job;
 extern struct gpu_report check_gpu, check_peer_gpu;
 extern unsigned stop_at; /* the check is told to end when it asks so often; 0: never */
 extern unsigned times_asked;
-extern double within_s; /* what the check has last said that its next step may take */
+/* What the check has said: first and last of how long its next step may take; how far it is. */
+extern double first_within_s, within_s;
+extern char progress_words[64];
 
 /* For TESTS_WITHIN. */
 int check_begin_group(void **state);

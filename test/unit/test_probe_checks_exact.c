@@ -79,6 +79,23 @@ TEST(a_wrong_lane_is_named)
 	}
 }
 
+/* Of 24 blocks, by which no power of two can be divided. */
+TEST(a_wrong_lane_of_three_is_named)
+{
+	struct check_world w =
+		a_world("{\"devices\": [{\"sms\": 3, \"wrong\": {\"sm\": 1, "
+			"\"kernel\": \"gp_fma64\", \"lane\": 255, \"times\": -1}}]}");
+	struct check_result r;
+
+	check_gpu.sm_count = 3;
+	r = ask(&w, CHECK_EXACT_FP64);
+	assert_int_equal(r.errors, 24);
+	for (unsigned i = 0; i < r.n_compute; i++) {
+		assert_int_equal(r.compute[i].lane % KERNEL_THREADS, 255);
+		assert_int_equal(r.compute[i].lane / KERNEL_THREADS % 3, 1);
+	}
+}
+
 /* The same of a warp. */
 TEST(a_wrong_warp_is_named)
 {
@@ -141,6 +158,19 @@ TEST(where_it_ran_is_told)
 		assert_int_equal(r.compute[0].lane, cases[i].lane);
 		assert_int_equal(r.compute[0].sm, cases[i].lane / KERNEL_THREADS % 2);
 		assert_int_equal(r.compute[0].expected ^ r.compute[0].got, 0x1000);
+	}
+}
+
+/* Chains that one run left out, each counted once. */
+TEST(missing_chains_are_counted)
+{
+	for (unsigned run = 1; run <= 3; run++) {
+		struct check_world w = healthy_world();
+
+		spoiled.spoil_copy = run;
+		spoiled.spoil_at = 1000 * CHAIN + offsetof(struct kernel_chain, runs);
+		spoiled.spoil_bits = 1;
+		assert_non_null(strstr(ask(&w, CHECK_EXACT_FP64).message, "1 of 4096 chains"));
 	}
 }
 
@@ -238,6 +268,7 @@ TEST(shared_memory_is_that_of_all)
 }
 
 TESTS_WITHIN(check_begin_group, check_end_group, runs_are_shifted_and_turned, a_wrong_lane_is_named,
-	a_wrong_warp_is_named, the_cpu_has_the_last_word, where_it_ran_is_told,
-	a_planted_lane_is_found, every_multiprocessor_must_be_reached, tensor_cores_come_with_volta,
+	a_wrong_lane_of_three_is_named, a_wrong_warp_is_named, the_cpu_has_the_last_word,
+	where_it_ran_is_told, missing_chains_are_counted, a_planted_lane_is_found,
+	every_multiprocessor_must_be_reached, tensor_cores_come_with_volta,
 	shared_memory_is_that_of_all)

@@ -137,6 +137,11 @@ TEST(less_than_enough_is_no_pass)
 			false},
 		{{PROFILE_VERIFY_REMOTE, 0, 0, 4 * GIB, 0}, "960", STATUS_ERROR, CODE_COVERAGE, 944,
 			false},
+		/* as much exactly, of 1280 MiB */
+		{{PROFILE_VERIFY, 0, 0, 2304 * MIB, 0}, "1217", STATUS_PASS, CODE_NONE, 1216,
+			false},
+		{{PROFILE_VERIFY, 1280 * MIB, 0, 4 * GIB, 0}, "1217", STATUS_PASS, CODE_NONE, 1216,
+			false},
 		/* three quarters of all */
 		{{PROFILE_STRESS, 0, 0, 79 * GIB, 0}, "61000", STATUS_ERROR, CODE_COVERAGE, 60984,
 			false},
@@ -251,7 +256,9 @@ TEST(each_pass_goes_through_all_chunks_its_way)
 	assert_int_equal(trial->arg[5], ~left.hi);
 	assert_int_equal(trial->arg[6] + trial->arg[7] + trial->arg[8], 0);
 	assert_true(trial->arg[11] != l[-1].arg[11]);
+	assert_true(first_within_s >= 20 + 2.0 * (double)GIB / 5e9);
 	assert_true(within_s >= 20 + 2 * 2.0 * (double)GIB / 5e9);
+	assert_string_equal(progress_words, "0.86 memory: pass 20 of 20");
 }
 
 TEST(a_small_chunk_is_tried_whole)
@@ -337,7 +344,7 @@ TEST(planting_may_fail)
 }
 
 TESTS_WITHIN(check_begin_group, check_end_group, free_memory_is_a_share_of_all,
-	some_is_left_for_others, less_than_enough_is_no_pass, so_many_chunks_and_no_more, says_whether_memory_itself_was_read,
-	each_pass_goes_through_all_chunks_its_way, a_small_chunk_is_tried_whole,
-	what_was_ended_early_is_no_pass, a_wrong_cell_is_told, a_planted_bit_is_found,
-	planting_may_fail)
+	some_is_left_for_others, less_than_enough_is_no_pass, so_many_chunks_and_no_more,
+	says_whether_memory_itself_was_read, each_pass_goes_through_all_chunks_its_way,
+	a_small_chunk_is_tried_whole, what_was_ended_early_is_no_pass, a_wrong_cell_is_told,
+	a_planted_bit_is_found, planting_may_fail)
