@@ -44,6 +44,11 @@ $(PTX)/kernels/%.ptx: probe/kernels/probe.cu $(wildcard probe/kernels/*.h) $(KER
 	$(call say,PTX,$@)
 	$Qmkdir -p $(@D) && $(KERNEL_COMPILER) $< $(@:.ptx=.c) p$* && $(PYTHON) -B test/ptx/text $(@:.ptx=.c) >$@
 
+# `make probe-ptx gpuprobe-programs`: the make that `ptx` starts is through before this one looks at what it makes, too.
+ifneq ($(filter ptx probe-ptx probe-ptx-all probe-mutants,$(MAKECMDGOALS)),)
+$(LIB_OBJ) $(FAKE_OBJ) $(KERNEL_COMPILER) $(PTX_OBJ) $(BUILD)/probe/main.o $(BUILD)/probe/rt_linked.o $(BUILD)/probe/rt_linked_shared.o: | ptx
+endif
+
 ptx-programs: $(PTX_CUDART) $(PTX_PROGRAMS) $(PTX_TEXTS) ; @:
 
 ptx: need-build
@@ -65,10 +70,11 @@ probe-ptx-all: ptx
 	@$(PYTHON) -B test/ptx/table.py --check
 	@$(PYTHON) -B test/ptx/faults --all --build $(BUILD)
 
-# Which test notices a line that was changed. All of both take hours, so some are drawn.
-MUTANTS ?= 60
+# Which test notices a line that was changed, of N mutants of the kernels and N of the judge. What was tried of this state of the
+# sources is not tried again.
 probe-mutants: ptx
-	@$(PYTHON) -B test/ptx/mutants kernels --build $(BUILD) --sample $(MUTANTS)
-	@$(PYTHON) -B test/ptx/mutants judge --build $(BUILD) --sample $(MUTANTS)
+	$(SUB) $(filter $(BUILD)/test/unit/test_probe_%,$(UNIT_BIN))
+	@$(PYTHON) -B test/ptx/mutants kernels --build $(BUILD) -n $(N) --seed $(SEED)
+	@$(PYTHON) -B test/ptx/mutants judge --build $(BUILD) -n $(N) --seed $(SEED)
 
 endif
