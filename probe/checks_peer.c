@@ -178,10 +178,8 @@ static bool run_all(struct transfer *t)
 			return false;
 		if (i > 0)
 			t->ms[i - 1] = ms;
-		if (t->from->stopped(t->from->arg)) {
-			check_skip(t->r, "not_run");
-			return false;
-		}
+		if (t->from->stopped(t->from->arg))
+			return false; /* as it began: skipped, "not_run" */
 	}
 	return true;
 }

@@ -36,6 +36,19 @@ TEST(each_copy_has_a_pattern_of_its_own)
 	assert_true(spoiled.launched[0].arg[0] != spoiled.launched[1].arg[0]);
 }
 
+/* The way back is from the GPU that is not the runtime's current one. */
+TEST(access_is_asked_for_by_who_sends)
+{
+	struct check_world to = healthy_world(), from = to;
+	struct check_result r;
+
+	from.gpu = &check_peer_gpu;
+	check_begin(&r, CHECK_P2P);
+	assert_true(check_peer(&from, 1, &to, 0, &r));
+	assert_int_equal(r.status, STATUS_PASS);
+	assert_true(fabs(r.value / 5e10 - 1) < 0.2);
+}
+
 /* A quarter of what the one with less has free, 256 MiB at most. */
 TEST(the_smaller_one_tells_how_much)
 {
@@ -272,7 +285,8 @@ TEST(what_is_read_is_read_anew)
 }
 
 TESTS_WITHIN(check_begin_group, check_end_group, each_copy_has_a_pattern_of_its_own,
-	the_smaller_one_tells_how_much, some_pairs_are_not_measured, access_may_be_there,
-	the_median_copy_counts, a_link_is_no_faster_than_memory, what_arrives_otherwise_is_told,
+	access_is_asked_for_by_who_sends, the_smaller_one_tells_how_much,
+	some_pairs_are_not_measured, access_may_be_there, the_median_copy_counts,
+	a_link_is_no_faster_than_memory, what_arrives_otherwise_is_told,
 	who_is_to_end_copies_no_more, records_are_kept_with_their_pages,
 	some_errors_leave_the_context, a_grid_fills_the_gpu, what_is_read_is_read_anew)
