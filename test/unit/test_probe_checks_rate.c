@@ -305,6 +305,18 @@ TEST(waits_are_seconds_of_the_host)
 	assert_true(r.value > 0.0099 && r.value < 0.2);
 }
 
+/* Five of twenty take long, in the middle: the median is one of the others. */
+TEST(the_median_wait_counts)
+{
+#define SLOW(use) "{\"call\": \"cudaStreamSynchronize\", \"use\": " #use ", \"sleep_s\": 0.1}"
+	struct check_world w = a_world("{\"calls\": [" SLOW(11) ", " SLOW(12) ", " SLOW(
+		13) ", " SLOW(14) ", " SLOW(15) "], \"devices\": [{\"sms\": 2}]}");
+	struct check_result r = ask(&w, CHECK_LAUNCH_WAIT);
+
+	assert_int_equal(r.status, STATUS_PASS);
+	assert_true(r.value < 0.05);
+}
+
 TEST(what_arrived_otherwise_is_told)
 {
 	static const struct {
@@ -336,5 +348,5 @@ TESTS_WITHIN(check_begin_group, check_end_group, rates_are_those_of_the_work,
 	the_best_of_three_counts, who_is_to_end_does_not_measure_again,
 	a_remote_rate_is_not_expected, a_busy_gpu_is_not_timed, a_small_buffer_measures_the_cache,
 	wrong_memory_has_no_rate, copies_are_of_the_size_that_is_named,
-	launches_are_counted_one_by_one, waits_are_seconds_of_the_host,
+	launches_are_counted_one_by_one, waits_are_seconds_of_the_host, the_median_wait_counts,
 	what_arrived_otherwise_is_told)
