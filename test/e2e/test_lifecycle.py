@@ -332,6 +332,32 @@ def dead_node(cluster, name):
         cluster.client.delete("nodes", name)
 
 
+def test_a_secret_that_the_hooks_do_not_know(pool, ns):
+    """Whoever reads it would not be sent to us, so the profile is left out until the conditions name it, which is looked at each minute."""
+    hooks, path = "validatingwebhookconfigurations", "/webhooks/0/matchConditions/1/expression"
+    client = pool.client
+    knows = client.get(hooks, "poolgate")["webhooks"][0]["matchConditions"][1]["expression"]
+    assert knows.count("'bitfusion-client-secret-ca.crt'") == 8
+
+    def answer():
+        try:
+            client.create(gpu_pod("asks"), ns, dry_run=True)
+        except kube.ApiError as e:
+            return e.reason
+        return "allowed"
+
+    def conditions(value):
+        client.patch(hooks, "poolgate", [{"op": "replace", "path": path, "value": value}], kind="json")
+
+    assert answer() == "allowed"
+    conditions(knows.replace("bitfusion-client-secret-ca.crt", "another"))
+    try:
+        wait_for(lambda: answer() == "NoLauncher", 90, "a profile that is left out")
+    finally:
+        conditions(knows)
+    wait_for(lambda: all(answer() == "allowed" for _ in range(8)), 90, "a profile that is back")
+
+
 def test_quota_zero_locks_nobody_out(pool, ns, log):
     """One create a second by a namespace whose quota refuses each of them behind us. The first hold what they get for 45 s; from then on the
     namespace holds no more than one of them pending, and others get the pool's GPUs."""

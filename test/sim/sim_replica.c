@@ -37,7 +37,6 @@ static struct cluster_settings settings = {.on = true,
 	.namespace = "poolgate",
 	.service = "poolgate",
 	.lease = "poolgate",
-	.webhooks = "poolgate",
 	.tls_secret = "poolgate-tls",
 	.ca_secret = "poolgate-ca",
 	.probe_every_ms = 10000};

@@ -217,6 +217,37 @@ static void *reader(void *arg)
 	return NULL;
 }
 
+static bool is_not(void *name, const struct profile *p)
+{
+	return !slice_is(p->name, name);
+}
+
+TEST(test_keep)
+{
+	char one[] = "one", two[] = "two", three[] = "three";
+	struct settings s;
+	struct config_built *b, *all;
+
+	put("keep.yaml", PROFILE("one") "---\n" PROFILE("two"));
+	s = with_launchers(in_dir("keep.yaml"));
+	s.default_launcher = "one";
+	all = must_build(&s);
+	b = must_build(&s);
+	assert_int_equal(config_built_keep(b, is_not, three), 0);
+	assert_true(b->hash == all->hash);
+	assert_int_equal(config_built_keep(b, is_not, two), 1);
+	assert_true(b->hash != all->hash);
+	assert_int_equal(b->config.n_profiles, 1);
+	assert_true(slice_is(b->config.default_profile->name, "one"));
+	assert_int_equal(config_built_keep(b, is_not, one), 1);
+	assert_null(b->config.default_profile);
+	config_built_free(b);
+	/* the default one goes, and no other takes its place */
+	assert_int_equal(config_built_keep(all, is_not, one), 1);
+	assert_null(all->config.default_profile);
+	config_built_free(all);
+}
+
 TEST(test_swap_under_readers)
 {
 	struct settings a, b;
@@ -287,4 +318,4 @@ TEST(test_read)
 }
 
 TESTS_WITHIN(make_dir, remove_dir, test_examples, test_files_and_folders, test_wrong,
-	test_too_large, test_publish, test_swap_under_readers, test_marks, test_read)
+	test_too_large, test_publish, test_keep, test_swap_under_readers, test_marks, test_read)

@@ -225,6 +225,23 @@ static const struct {
 	{HOOKS_MUTATING, "'port':443", "'more':1", "all is well"},
 };
 
+static const struct {
+	const char *map, *says;
+} secret_rows[] = {
+	{"{'data':{'a.yaml':'spec: {secrets: [juice-token], env: [{name: A, value: b}]}'}}",
+		"all is well"},
+	{"{'data':{'a.yaml':'no: [yaml'}}", "all is well"},
+	{"{'data':{'a.yaml':'spec: {secrets: [mine]}'}}",
+		"validate.poolgate.io does not know the Secret mine of a.yaml: its profile is left "
+		"out; mend it: apply what `poolgate hooks --config"},
+	{"{'data':{'a.yaml':'spec: {env: [{name: A, secret: {name: mine, key: k}}]}'}}",
+		"the Secret mine of a.yaml"},
+	{"{'data':{'a.yaml':'volumes: [{name: v, secret: {secretName: mine}}]'}}",
+		"the Secret mine of a.yaml"},
+	{"{'data':{'a.yaml':'volumes: [{projected: {sources: [{secret: {name: mine}}]}}]'}}",
+		"the Secret mine of a.yaml"},
+};
+
 static void test_webhooks(void **state)
 {
 	struct doctor_fixture x;
@@ -241,6 +258,14 @@ static void test_webhooks(void **state)
 		if (strcmp(hook_rows[i].says, "all is well") != 0)
 			assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
 	}
+	/* profiles whose Secrets they know, and do not */
+	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
+	for (size_t i = 0; i < LEN(secret_rows); i++) {
+		doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS], secret_rows[i].map);
+		SAYS(&x, doctor_webhooks, secret_rows[i].says);
+	}
+	sight_release(&x.f.clients[CLIENTS_LAUNCHERS]);
+	x.f.clients[CLIENTS_LAUNCHERS].state = SIGHT_NOT_ASKED;
 	/* as `poolgate hooks` writes them */
 	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
 	for (char *at = x.f.hooks[HOOKS_VALIDATING].text; (at = strstr(at, "juice-token"));)

@@ -2,7 +2,9 @@
 /* cli: judges the webhook configurations: hook by hook against the manifests of this version. */
 #include <string.h>
 
+#include "base/yaml.h"
 #include "webhook/cli/doctor_impl.h"
+#include "webhook/core/hook_cover.h"
 
 static const char *const kinds[HOOKS_COUNT] = {
 	[HOOKS_MUTATING] = "MutatingWebhookConfiguration",
@@ -207,6 +209,62 @@ static void judge_configuration(const struct doctor_facts *f, size_t i, struct d
 			conditions ? "" : ", selecting by label (overlay no-cel)");
 }
 
+/* The first Secret in a sidecar config or profile that the conditions do not know: a volume's, a variable's, a listed one. */
+static struct slice unknown_secret(const char *conditions, const struct yaml_node *v)
+{
+	struct slice found = {0};
+
+	YAML_EACH(v, e)
+	if (!found.at)
+		found = unknown_secret(conditions, e);
+	YAML_MEMBERS(v, k)
+	{
+		const struct yaml_node *name =
+			slice_is(k->text, "secret") ? yaml_get(k->next, "name") : k->next;
+
+		if (found.at)
+			break;
+		if ((slice_is(k->text, "secretName") || slice_is(k->text, "secret")) &&
+			yaml_is(name, YAML_SCALAR) && !hook_covers(conditions, name->text))
+			found = name->text;
+		if (slice_is(k->text, "secrets"))
+			YAML_EACH(k->next, e)
+		if (yaml_is(e, YAML_SCALAR) && !hook_covers(conditions, e->text))
+			found = e->text;
+		if (!found.at)
+			found = unknown_secret(conditions, k->next);
+	}
+	return found;
+}
+
+/* Do the conditions know the Secrets of this ConfigMap's profiles? What is no YAML is the replicas' to tell. */
+static void judge_secrets(const char *conditions, const struct sight *s, struct doctor_report *r)
+{
+	const struct json *j = &s->json;
+	struct arena tree;
+
+	arena_init(&tree, YAML_ARENA_MAX);
+	JSON_MEMBERS(j, json_get(j, json_root(j), SLICE("data")), file)
+	{
+		const char *text = sight_str(j, json_value(file), r->arena);
+		struct slice name = json_inside(j, file), secret = {0};
+		struct yaml_stream docs = {0};
+
+		if (text)
+			(void)yaml_parse(
+				&tree, "profile", slice_of(text), YAML_NO_ALIASES, &docs, NULL);
+		for (const struct yaml_doc *d = docs.first; d && !secret.at; d = d->next)
+			secret = unknown_secret(conditions, d->root);
+		if (secret.at)
+			doctor_wrong(r, "apply what `poolgate hooks --config …` prints",
+				"validate.poolgate.io does not know the Secret %.*s of %.*s: its "
+				"profile is left out",
+				(int)secret.len, secret.at, (int)name.len, name.at);
+		arena_reset(&tree);
+	}
+	arena_release(&tree);
+}
+
 /* Hooks that change a pod behind ours: ours is called again then, as its reinvocationPolicy (a member that is judged above) says. */
 static void judge_order(const struct doctor_facts *f, struct doctor_report *r)
 {
@@ -231,7 +289,15 @@ static void judge_order(const struct doctor_facts *f, struct doctor_report *r)
 
 void doctor_webhooks(const struct doctor_facts *f, struct doctor_report *r)
 {
+	const struct sight *validating = &f->hooks[HOOKS_VALIDATING];
+	const char *conditions = validating->state == SIGHT_THERE
+					 ? hook_conditions(&validating->json, r->arena)
+					 : NULL;
+
 	for (size_t i = 0; i < HOOKS_COUNT; i++)
 		judge_configuration(f, i, r);
+	for (size_t i = 0; conditions && i < CLIENTS_COUNT; i++)
+		if (f->clients[i].state == SIGHT_THERE)
+			judge_secrets(conditions, &f->clients[i], r);
 	judge_order(f, r);
 }

@@ -109,6 +109,7 @@ static int make_ledger(struct server *s, struct err *err)
 	rc = cluster_new(&cfg, &s->cluster, err);
 	if (rc != 0)
 		return rc;
+	r->heard = cluster_heard(s->cluster);
 	s->plain.ledger = cluster_ledger(s->cluster);
 	s->plain.unready = unready;
 	s->plain.unready_ctx = s->cluster;

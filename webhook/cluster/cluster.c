@@ -9,6 +9,7 @@
 
 #include "webhook/cluster/cert_keeper.h"
 #include "webhook/cluster/claims.h"
+#include "webhook/cluster/hook_look.h"
 #include "webhook/cluster/leader.h"
 #include "webhook/cluster/ledger_kube.h"
 #include "webhook/cluster/pool_keeper.h"
@@ -32,6 +33,7 @@ struct cluster {
 	struct servers *servers;
 	struct ledger *ledger;
 	struct tls_secret *tls;
+	struct hook_look *hooks;
 	pthread_mutex_t lock;
 	struct leader *
 		leader; /* guarded by lock: the watch of the servers, which outlives it, calls it */
@@ -214,10 +216,19 @@ int cluster_start(struct cluster *c, struct err *err)
 		.identity = c->cfg.identity,
 		.namespace = c->namespace,
 		.name = c->cfg.settings->tls_secret};
+	struct hook_look_config hooks = {.kube = c->kube,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.configuration = c->cfg.settings->webhooks};
 
 	log_line(c->cfg.log, LOG_LEVEL_INFO, "cluster", log_str("api", c->api.server),
 		log_str("namespace", c->namespace), log_str("identity", c->identity),
 		log_int("duties", (int64_t)c->n_duties));
+	if (hooks.configuration) {
+		c->hooks = hook_look_start(&hooks, err);
+		if (!c->hooks)
+			return (int)err->code;
+	}
 	if (!c->cfg.own_certificate) {
 		c->tls = tls_secret_start(&tls, err);
 		if (!c->tls)
@@ -240,6 +251,25 @@ struct secrets_check cluster_secrets(struct cluster *c)
 	return (struct secrets_check){c->gate, c->gate ? secret_gate_check : NULL};
 }
 
+static uint64_t heard_version(void *ctx)
+{
+	struct cluster *c = ctx;
+
+	return c->hooks ? hook_look_version(c->hooks) : 0;
+}
+
+static bool heard_covers(void *ctx, struct slice secret)
+{
+	struct cluster *c = ctx;
+
+	return !c->hooks || hook_look_covers(c->hooks, secret);
+}
+
+struct secrets_heard cluster_heard(struct cluster *c)
+{
+	return (struct secrets_heard){c, heard_version, heard_covers};
+}
+
 const char *cluster_unready(struct cluster *c)
 {
 	return servers_synced(c->servers) ? NULL
@@ -259,6 +289,7 @@ void cluster_free(struct cluster *c)
 		return;
 	cluster_stop(c);
 	tls_secret_stop(c->tls);
+	hook_look_stop(c->hooks);
 	ledger_kube_free(c->ledger, GIVE_BACK_MS);
 	if (c->servers)
 		servers_stop(c->servers);

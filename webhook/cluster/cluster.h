@@ -11,6 +11,7 @@
 #include "net/tls_identity.h"
 #include "webhook/core/ledger.h"
 #include "webhook/edge/admission.h"
+#include "webhook/edge/reload.h"
 #include "webhook/edge/settings.h"
 
 /* All borrowed until cluster_stop. */
@@ -36,6 +37,8 @@ int cluster_start(struct cluster *c, struct err *err);
 struct ledger *cluster_ledger(struct cluster *c);
 /* Brings the leader the client's Secrets into namespaces? Then `check` asks whether one is open for them. Lives until cluster_free. */
 struct secrets_check cluster_secrets(struct cluster *c);
+/* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until cluster_free. */
+struct secrets_heard cluster_heard(struct cluster *c);
 /* Can reviews be decided: NULL when so, else why not. Any thread. */
 const char *cluster_unready(struct cluster *c);
 /* End the duties, give the lease back. Reviews can still be answered. NULL-safe. */

@@ -171,23 +171,37 @@ static int choose_default(const struct settings *s, struct config *c, struct err
 	return 0;
 }
 
-static int hash_config(struct config_built *b, struct err *err)
+static uint64_t mix(uint64_t hash, uint64_t more)
 {
-	const struct config *c = &b->config;
-	struct buf text;
+	return (hash ^ more) * UINT64_C(0x100000001b3);
+}
 
-	buf_init(&text, 65536);
-	buf_fmt(&text, "%llu %d %d %zu", (unsigned long long)c->total_gpu_mb, c->node_resource_off,
-		c->secret_without_claim, (size_t)(c->default_profile - c->profiles));
+static uint64_t hash_config(const struct config *c)
+{
+	uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), c->total_gpu_mb);
+
+	hash = mix(hash, (uint64_t)c->node_resource_off * 2 + c->secret_without_claim);
+	hash = mix(hash,
+		c->default_profile ? (uint64_t)(c->default_profile - c->profiles) : UINT64_MAX);
 	for (size_t i = 0; i < c->n_profiles; i++)
-		buf_fmt(&text, " %llx", (unsigned long long)c->profiles[i].hash);
-	if (text.failed) {
-		buf_release(&text);
-		return out_of_memory(err);
-	}
-	b->hash = text_hash64(buf_as_slice(&text));
-	buf_release(&text);
-	return 0;
+		hash = mix(hash, c->profiles[i].hash);
+	return hash;
+}
+
+size_t config_built_keep(
+	struct config_built *b, bool (*keep)(void *ctx, const struct profile *p), void *ctx)
+{
+	struct config *c = &b->config;
+	struct slice chosen = c->default_profile ? c->default_profile->name : (struct slice){0};
+	size_t n = c->n_profiles;
+
+	c->n_profiles = 0;
+	for (size_t i = 0; i < n; i++)
+		if (keep(ctx, &c->profiles[i]))
+			c->profiles[c->n_profiles++] = c->profiles[i];
+	c->default_profile = config_profile(c, chosen);
+	b->hash = hash_config(c);
+	return n - c->n_profiles;
 }
 
 /* What concerns no single file. */
@@ -199,7 +213,8 @@ static int finish(const struct settings *s, struct config_built *b, struct err *
 		return err_set(err, ERR_INVALID, "found no launcher profile, expected one");
 	if ((rc = choose_default(s, &b->config, err)) != 0)
 		return rc;
-	return hash_config(b, err);
+	b->hash = hash_config(&b->config);
+	return 0;
 }
 
 static void build(struct findings *f, struct config_built *b, struct arena *tree)

@@ -37,6 +37,9 @@ typedef void config_complaint(void *ctx, const struct err *err);
  * is the first. */
 int config_build_all(const struct settings *s, config_complaint *each, void *ctx,
 	struct config_built **ret, struct err *err);
+/* Leave out the profiles that are not to be kept; the default one, too. How many. Before it is published. */
+size_t config_built_keep(
+	struct config_built *b, bool (*keep)(void *ctx, const struct profile *p), void *ctx);
 void config_built_free(struct config_built *b);
 
 /* What is in force. */

@@ -101,6 +101,14 @@ const struct metric_desc metric_table[] = {
 		.help = "Namespaces in which a claim ended within ten minutes whose pod never "
 			"came: what they hold pending is bounded.",
 		.type = METRIC_GAUGE},
+	[M_PROFILES_LEFT_OUT] = {.name = "poolgate_profiles_left_out",
+		.help = "Launcher profiles that are not loaded since the validating hook's "
+			"conditions do not know their Secrets.",
+		.type = METRIC_GAUGE},
+	[M_HOOKS_READ] = {.name = "poolgate_hooks_read",
+		.help = "1 when the validating hook's conditions could be read at the last look; 0 "
+			"outside of a cluster, too.",
+		.type = METRIC_GAUGE},
 	[M_SECRET_NAMESPACES] = {.name = "poolgate_secret_namespaces",
 		.help = "Namespaces with a bound claim, by what became of the client's Secrets: "
 			"filled, foreign (one is somebody else's), closed (not open to poolgate), "

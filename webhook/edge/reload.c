@@ -24,8 +24,9 @@ static uint64_t add_mark(uint64_t sum, const char *path)
 	return (sum ^ (path ? files_mark(path) : 1)) * UINT64_C(0x100000001b3);
 }
 
-static uint64_t mark_of(const struct settings *s, enum metric_what what)
+static uint64_t mark_of(const struct reload *r, enum metric_what what)
 {
+	const struct settings *s = &r->settings;
 	uint64_t sum = UINT64_C(0xcbf29ce484222325);
 
 	switch (what) {
@@ -35,7 +36,7 @@ static uint64_t mark_of(const struct settings *s, enum metric_what what)
 		sum = add_mark(sum, s->sidecar_config);
 		for (size_t i = 0; i < s->n_launchers; i++)
 			sum = add_mark(sum, s->launchers[i]);
-		return sum;
+		return r->heard.covers ? sum ^ r->heard.version(r->heard.ctx) : sum;
 	case WHAT_POOL:
 		return add_mark(sum, s->pool);
 	case WHAT_CERTIFICATE:
@@ -57,6 +58,24 @@ static void log_lines(const struct reload *r, const char *msg, const char *text)
 	}
 }
 
+/* A profile with a Secret that the validating hook does not hear of is left out, and told. */
+static bool is_heard(void *ctx, const struct profile *p)
+{
+	const struct reload *r = ctx;
+
+	for (size_t i = 0; i < p->n_secrets; i++) {
+		if (r->heard.covers(r->heard.ctx, p->secrets[i]))
+			continue;
+		log_line(r->log, LOG_LEVEL_ERROR,
+			"a launcher profile is left out: the conditions of the validating hook do "
+			"not know its Secret, so that pods without a claim could read it; apply "
+			"what `poolgate hooks` prints",
+			log_slice("profile", p->name), log_slice("secret", p->secrets[i]));
+		return false;
+	}
+	return true;
+}
+
 /* Put the profiles and rules of these settings in force. */
 static int load_config(struct reload *r, const struct settings *s, struct err *err)
 {
@@ -66,12 +85,16 @@ static int load_config(struct reload *r, const struct settings *s, struct err *e
 
 	if (rc != 0)
 		return rc;
+	if (r->heard.covers)
+		metric_set(r->metrics, M_PROFILES_LEFT_OUT, 0, 0,
+			(int64_t)config_built_keep(b, is_heard, r));
 	if (!config_store_publish(r->store, b))
 		return 0;
 	c = config_store_acquire(r->store);
 	log_line(r->log, LOG_LEVEL_INFO, "config in force",
 		log_int("profiles", (int64_t)c->n_profiles),
-		log_slice("default_launcher", c->default_profile->name),
+		log_slice("default_launcher",
+			c->default_profile ? c->default_profile->name : (struct slice){0}),
 		log_int("total_gpu_mb", (int64_t)c->total_gpu_mb),
 		log_str("total_gpu_from", s->total_gpu_from),
 		log_bool("node_resource", !c->node_resource_off),
@@ -166,7 +189,7 @@ static int load_certificate(struct reload *r, struct err *err)
 static int load(struct reload *r, enum metric_what what, bool first, struct err *err)
 {
 	/* Taken before the load: what changes while it runs, the names of the files too, is seen by the next look. */
-	uint64_t mark = mark_of(&r->settings, what);
+	uint64_t mark = mark_of(r, what);
 	struct err why = {0};
 	int rc;
 
@@ -220,7 +243,7 @@ void reload_now(struct reload *r)
 void reload_poll(struct reload *r)
 {
 	for (int what = 0; what < RELOAD_PARTS; what++) {
-		uint64_t mark = mark_of(&r->settings, (enum metric_what)what);
+		uint64_t mark = mark_of(r, (enum metric_what)what);
 
 		if (mark != r->mark[what] && mark == r->pending[what])
 			load_again(r, (enum metric_what)what);

@@ -19,6 +19,14 @@
 
 #define RELOAD_PARTS 3 /* as in enum metric_what */
 
+/* Does the validating hook hear of pods that read a Secret? A profile with another one would give it to whoever asks. version changes with
+ * the answers. Any thread; covers NULL: nobody asks. */
+struct secrets_heard {
+	void *ctx;
+	uint64_t (*version)(void *ctx);
+	bool (*covers)(void *ctx, struct slice secret);
+};
+
 struct reload {
 	/* Given by the caller, borrowed. */
 	int argc;
@@ -31,6 +39,7 @@ struct reload {
 	struct tls_trust *clients; /* NULL: nobody is asked for a certificate */
 	struct metrics *metrics;
 	const struct log *log;
+	struct secrets_heard heard;
 
 	struct settings settings;       /* in force; owned, see reload_release */
 	uint64_t mark[RELOAD_PARTS];    /* of the files that were loaded last */

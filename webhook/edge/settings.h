@@ -34,7 +34,7 @@ struct cluster_settings {
 	const char *namespace;  /* NULL: the service account's, or the kubeconfig's */
 	const char *service;    /* the Service that API servers call: the name in the certificate */
 	const char *lease;
-	const char *webhooks; /* name of both webhook configurations */
+	const char *webhooks; /* name of both webhook configurations; NULL: there are none */
 	/* Where the serving pair is when there are no files (tls.cert, tls.key). */
 	const char *tls_secret, *ca_secret;
 	bool tls_manage; /* the leader makes and renews it, and tells the API servers of the CA */
