@@ -110,13 +110,13 @@ static void note(const struct sought *order, size_t n, struct slice name, bool l
 	const struct sought key = {.name = name};
 	const struct sought *at = bsearch(&key, order, n, sizeof(*order), by_name);
 
-	if (!at)
+	/* All who look for the first one of that name have found it: a stranger may send many names, and all the same. */
+	if (!at || (!last && hits[at->at].node))
 		return;
 	while (at > order && by_name(at - 1, &key) == 0)
 		at--;
 	for (; at < order + n && by_name(at, &key) == 0; at++)
-		if (last || !hits[at->at].node)
-			hits[at->at] = (struct json_hit){e, index};
+		hits[at->at] = (struct json_hit){e, index};
 }
 
 int json_find_each(const struct json *j, const struct json_node *array, const char *key,

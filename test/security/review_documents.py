@@ -75,6 +75,18 @@ def crowded(injected):
     return made
 
 
+def debugged(live, mounts=1, volumes=0):
+    """A container is added to a pod that lives, whose mounts and volumes all have one name."""
+    now = copy.deepcopy(live)
+    one = container("debug")
+    del one["resources"]
+    now["spec"]["ephemeralContainers"] = [{**one, "volumeMounts": [{"name": "data", "mountPath": "/data"}] * mounts}]
+    now["spec"]["volumes"] += [{"name": "data", "emptyDir": {}}] * volumes
+    made = review("Pod", "UPDATE", now, live)
+    made["request"]["subResource"] = "ephemeralcontainers"
+    return made
+
+
 def bases(injected):
     """name: (hook, review)."""
     many = crowded(injected)
@@ -84,7 +96,7 @@ def bases(injected):
             "apply": ("mutate", review("Pod", "UPDATE", pod(), injected)),
             "apply-crowded": ("mutate", review("Pod", "UPDATE", pod(), many)),
             "injected": ("validate", review("Pod", "CREATE", injected)), "crowded": ("validate", review("Pod", "CREATE", many)),
-            "update": ("validate", review("Pod", "UPDATE", injected, injected)),
+            "update": ("validate", review("Pod", "UPDATE", injected, injected)), "debug": ("validate", debugged(injected)),
             "deployment": ("validate", review("Deployment", "UPDATE", workload("Deployment", 100), workload("Deployment", 3)))}
 
 

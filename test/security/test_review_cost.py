@@ -78,6 +78,13 @@ def test_linear_or_refused(tmp_path):
     assert not worse, "\n".join(worse)
 
 
+def test_one_name_in_two_lists(tmp_path):
+    """Each of these mounts is looked for among the volumes, and all have one name."""
+    size, count, what = answers(tmp_path, [documents.debugged(injected(tmp_path), 10_000, 10_000)], ("validate",))[0]["validate"]
+    print(f"{count / 1e6:.1f} million instructions for {size} bytes")
+    assert count <= PER_BYTE * size + CONSTANT and what["allowed"], what
+
+
 def test_search_has_a_budget(tmp_path):
     """A Job of 100 pods of 100 containers of 100 GPUs, and pods like that, against 1,000 servers."""
     job = documents.workload("Job", 100)
