@@ -304,6 +304,7 @@ static void make_world(void)
 
 	weather = (struct weather){.page = 500};
 	replicas = 2;
+	pending_share = 25;
 	for (int i = 0; i < 2; i++) {
 		(void)snprintf(name, sizeof(name), "gpu-%d", i);
 		(void)snprintf(text, sizeof(text),

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: what the files of the laws share: GPUServers as the laws see them (sim_view.c), and the attempts (sim_reviews.c). */
+#ifndef TEST_SIM_SIM_VIEW_H
+#define TEST_SIM_SIM_VIEW_H
+
+#include "test/sim/sim_world.h"
+
+#define GPUS_MAX 16
+#define CLAIMS_MAX 128
+#define SPAN_MAX 6
+
+struct part {
+	int gpu;
+	uint64_t bytes;
+};
+
+struct seen_claim {
+	int who; /* number of the attempt */
+	char state;
+	bool open; /* not all of it is written yet (R19) */
+	unsigned n_servers, n_parts;
+	char servers[SPAN_MAX][24];
+	struct part parts[GPUS_MAX];
+	uint64_t since; /* the version that brought it */
+	int64_t at;     /* when that was */
+};
+
+struct view {
+	bool takes;  /* it carries the finalizer, and is not being deleted or drained */
+	bool opened; /* it has carried the finalizer */
+	char address[24];
+	char created[24]; /* what is earlier comes first */
+	bool future;      /* it has a member of a later version's (R11) */
+	int64_t phantom_at; /* a claim ended here last whose pod was let in and never came; 0: none did */
+	int n_gpus, n_claims;
+	struct {
+		char id[16];
+		uint64_t bytes;
+		bool fit;
+	} gpus[GPUS_MAX];
+	struct seen_claim claims[CLAIMS_MAX];
+};
+
+/* ---- sim_view.c ---- */
+
+/* The attempt whose uid this is; -1: no pod's. */
+int number_of(const char *uid);
+const struct view *view_of(const struct object *o);
+/* -1: its status does not list it. */
+int gpu_of(const struct view *v, const char *id);
+/* Is there an older server with its address, that is to say, the same machine? */
+bool has_older(const struct object *o);
+/* Bytes of that GPU that are promised; was any of it adopted? */
+uint64_t sum_of(const struct view *v, int gpu, bool *ret_adopted);
+const struct seen_claim *claim_of(const struct view *v, int who);
+/* Does it hold a claim that is whole: on each server that the claim names, and said to be so? */
+bool holds_whole(int who);
+
+/* ---- sim_reviews.c ---- */
+
+extern struct attempt attempts[ATTEMPTS_MAX];
+extern int n_attempts;
+/* Has it a right to a claim that was promised? */
+bool must_hold(const struct attempt *a);
+/* Something was written: who is reviewed may fit now, or no more. */
+void note_room(void);
+
+#endif
