@@ -373,6 +373,102 @@ static void free_memory_is_no_rate(void **state)
 	assert_int_equal(r.gpus[1].checks[CHECK_FREE_MEMORY]->status, STATUS_PASS);
 }
 
+static void arithmetic_by_generation(void **state)
+{
+	static const struct {
+		int major, minor, lanes;
+	} of[] = {{4, 0, 0}, {5, 0, 128}, {5, 2, 128}, {6, 0, 64}, {6, 1, 128}, {7, 0, 64},
+		{7, 5, 64}, {8, 0, 64}, {8, 6, 128}, {9, 0, 128}, {10, 0, 128}, {12, 0, 128},
+		{12, 1, 128}, {13, 0, 0}};
+	struct gpu_report gpu;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		report_gpu_init(&gpu);
+		gpu.cc_major = of[i].major;
+		gpu.cc_minor = of[i].minor;
+		gpu.sm_count = 10;
+		gpu.clock_max_mhz = 1000;
+		if (of[i].lanes == 0)
+			assert_true(isnan(expect_fp32_rate(&gpu)));
+		else
+			assert_true(expect_fp32_rate(&gpu) == 2e10 * of[i].lanes);
+		if (of[i].lanes == 0)
+			continue;
+		gpu.sm_count = 0;
+		assert_true(isnan(expect_fp32_rate(&gpu)));
+		gpu.sm_count = 10;
+		gpu.clock_max_mhz = 0;
+		assert_true(isnan(expect_fp32_rate(&gpu)));
+	}
+	gpu.memory_clock_max_mhz = 1000;
+	gpu.memory_bus_bits = 8;
+	assert_true(expect_memory_rate(&gpu) == 2e9);
+	gpu.memory_bus_bits = 0;
+	assert_true(isnan(expect_memory_rate(&gpu)));
+	gpu.memory_bus_bits = 8;
+	gpu.memory_clock_max_mhz = 0;
+	assert_true(isnan(expect_memory_rate(&gpu)));
+}
+
+/* A rate of the second GPU, which said this of itself, beside one of 1e13 of the first: what is made of it. */
+static const struct check_result *beside(
+	enum check_id id, double value, enum check_status status, int mig)
+{
+	struct check_result c;
+
+	set_rate(0, id, 1e13);
+	check_begin(&c, id);
+	c.value = value;
+	c.unit = "B/s";
+	if (status == STATUS_FAIL)
+		check_fail(&c, CODE_KERNEL_FAULT, "lost");
+	else
+		check_pass(&c);
+	r.gpus[1].mig = mig;
+	assert_true(report_set_check(&r.gpus[1], &c));
+	thresholds_peers(&t, &r);
+	return r.gpus[1].checks[id];
+}
+
+static void who_is_a_peer(void **state)
+{
+	(void)state;
+	/* as much as is asked for is enough */
+	assert_int_equal(beside(CHECK_FP64_RATE, 0.85e13, STATUS_PASS, 0)->status, STATUS_WARN);
+	assert_int_equal(beside(CHECK_FP64_RATE, 0.95e13, STATUS_PASS, 0)->status, STATUS_PASS);
+	assert_int_equal(beside(CHECK_FP64_RATE, 0.84e13, STATUS_PASS, 0)->status, STATUS_FAIL);
+	assert_int_equal(beside(CHECK_TENSOR_RATE, 0.84e13, STATUS_PASS, 0)->status, STATUS_FAIL);
+	/* what failed for another reason, and what is no rate, stays as it is and is nobody's peer */
+	assert_int_equal(beside(CHECK_FP64_RATE, 0.5e13, STATUS_FAIL, 0)->code, CODE_KERNEL_FAULT);
+	assert_int_equal(beside(CHECK_FP64_RATE, 0, STATUS_PASS, 0)->status, STATUS_PASS);
+	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->basis, BASIS_NONE);
+	(void)beside(CHECK_FP64_RATE, NAN, STATUS_PASS, 0);
+	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->basis, BASIS_NONE);
+	(void)beside(CHECK_FP64_RATE, INFINITY, STATUS_PASS, 0);
+	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->basis, BASIS_NONE);
+	/* instances share their GPU's link to the host, and nothing else */
+	assert_int_equal(beside(CHECK_H2D, 0.5e13, STATUS_PASS, 1)->status, STATUS_PASS);
+	assert_int_equal(beside(CHECK_D2H, 0.5e13, STATUS_PASS, 1)->status, STATUS_PASS);
+	assert_int_equal(beside(CHECK_FP64_RATE, 0.5e13, STATUS_PASS, 1)->status, STATUS_FAIL);
+	assert_int_equal(beside(CHECK_H2D, 0.5e13, STATUS_PASS, 0)->status, STATUS_FAIL);
+	assert_int_equal(beside(CHECK_D2H, 0.5e13, STATUS_PASS, 0)->status, STATUS_FAIL);
+	/* a GPU that is not of the report any more, and one that is alone */
+	r.n_gpus = 1;
+	set_rate(0, CHECK_FP64_RATE, 1e12);
+	thresholds_peers(&t, &r);
+	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->basis, BASIS_NONE);
+	r.n_gpus = 2;
+}
+
+static void rates_are_those_of_bench(void **state)
+{
+	(void)state;
+	assert_true(thresholds_is_rate(CHECK_MEM_READ) && thresholds_is_rate(CHECK_TENSOR_RATE));
+	assert_false(thresholds_is_rate(CHECK_MEM_PATTERN) || thresholds_is_rate(CHECK_P2P) ||
+		     thresholds_is_rate(CHECK_NVML_THROTTLE));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -388,6 +484,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_written_is_read, begin, finish),
 		cmocka_unit_test_setup_teardown(peers, begin, finish),
 		cmocka_unit_test_setup_teardown(free_memory_is_no_rate, begin, finish),
+		cmocka_unit_test_setup_teardown(arithmetic_by_generation, begin, finish),
+		cmocka_unit_test_setup_teardown(who_is_a_peer, begin, finish),
+		cmocka_unit_test_setup_teardown(rates_are_those_of_bench, begin, finish),
 	};
 	int fd = mkstemp(file), failed;
 
