@@ -225,12 +225,13 @@ static struct held *read_server(long n, long fails, struct err *err)
 TEST(test_picture)
 {
 	const struct log log = {.fd = 2};
+	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
 	struct servers *s;
 	bool done = false;
 	size_t put = 0, refused = 0;
 
 	/* Enough for every array to grow more than once. */
-	s = servers_new(NULL, &log, NULL, NULL);
+	s = servers_new(NULL, &log, metrics, NULL);
 	assert_non_null(s);
 	for (long n = 0; n < 400; n++) {
 		struct err err = {0};
@@ -269,6 +270,7 @@ TEST(test_picture)
 		assert_true(s || err.code == ERR_NOMEM);
 		servers_free(s);
 	}
+	metrics_free(metrics);
 }
 
 TESTS(test_watch, test_reflector, test_kubeconfig, test_picture)
