@@ -134,6 +134,7 @@ int check_begin_group(void **state)
 
 int check_end_group(void **state)
 {
+	(void)spoiled_rt_begin(rt);
 	return fake_rt_end(state);
 }
 

@@ -5,6 +5,7 @@
 #include "test/unit/test.h"
 
 #define GARBAGE_MAX 65536
+#define OWNED_MAX 4096
 
 struct spoiled_rt spoiled;
 static const struct rt *fake;
@@ -62,19 +63,34 @@ static int begin(const char *call)
 	return spoiled.error;
 }
 
-static int give_back(int error)
+/* What was taken and not given back. */
+static struct {
+	int (*give_back)(void *at);
+	void *at;
+} owned[OWNED_MAX];
+
+static int give_back(void *at)
 {
-	assert_int_equal(error, 0);
-	assert_true(spoiled.owned > 0);
-	spoiled.owned--;
+	unsigned i = 0;
+
+	while (i < spoiled.owned && owned[i].at != at)
+		i++;
+	assert_true(i < spoiled.owned);
+	assert_int_equal(owned[i].give_back(at), 0);
+	owned[i] = owned[--spoiled.owned];
 	spoiled.given_back_after += spoiled.failed != NULL;
 	return 0;
 }
 
-static int take(int error)
+/* at: where it stands once it was taken. */
+static int take(int error, void *const *at, int (*back)(void *at))
 {
-	spoiled.owned += error == 0;
-	return error;
+	if (error)
+		return error;
+	assert_true(spoiled.owned < OWNED_MAX);
+	owned[spoiled.owned].at = *at;
+	owned[spoiled.owned++].give_back = back;
+	return 0;
 }
 
 static int can_access_peer(int *can, int device, int peer)
@@ -103,7 +119,7 @@ static int mem_alloc(void **at, size_t bytes)
 	int error = begin("cudaMalloc");
 
 	if (!error)
-		error = take(fake->mem_alloc(at, bytes));
+		error = take(fake->mem_alloc(at, bytes), at, fake->mem_free);
 	if (!error)
 		memset(*at, 0xa5, bytes < GARBAGE_MAX ? bytes : GARBAGE_MAX);
 	return error;
@@ -112,7 +128,7 @@ static int mem_alloc(void **at, size_t bytes)
 static int mem_free(void *at)
 {
 	assert_int_equal(copy_now(), 0);
-	return give_back(fake->mem_free(at));
+	return give_back(at);
 }
 
 static int mem_set(void *at, int value, size_t bytes, rt_stream stream)
@@ -139,12 +155,13 @@ static int mem_copy(void *to, const void *from, size_t bytes, enum rt_copy kind,
 static int host_alloc(void **at, size_t bytes)
 {
 	assert_int_equal(copy_now(), 0);
-	return spoiled.pinned_refused ? RT_OUT_OF_MEMORY : take(fake->host_alloc(at, bytes));
+	return spoiled.pinned_refused ? RT_OUT_OF_MEMORY
+				      : take(fake->host_alloc(at, bytes), at, fake->host_free);
 }
 
 static int host_free(void *at)
 {
-	return give_back(fake->host_free(at));
+	return give_back(at);
 }
 
 static int stream_synchronize(rt_stream stream)
@@ -158,12 +175,12 @@ static int event_create(rt_event *event)
 {
 	int error = begin("cudaEventCreate");
 
-	return error ? error : take(fake->event_create(event));
+	return error ? error : take(fake->event_create(event), event, fake->event_destroy);
 }
 
 static int event_destroy(rt_event event)
 {
-	return give_back(fake->event_destroy(event));
+	return give_back(event);
 }
 
 static int event_record(rt_event event, rt_stream stream)
@@ -231,6 +248,11 @@ const struct rt *spoiled_rt_begin(const struct rt *over)
 {
 	static struct rt table;
 
+	/* What a lost context kept goes as with its process. */
+	while (spoiled.owned > 0) {
+		spoiled.owned--;
+		(void)owned[spoiled.owned].give_back(owned[spoiled.owned].at);
+	}
 	fake = over;
 	memset(&spoiled, 0, sizeof(spoiled));
 	waiting.to = NULL;

@@ -39,7 +39,7 @@ struct spoiled_rt {
 
 extern struct spoiled_rt spoiled;
 
-/* Nothing is spoiled, and nothing was seen. Returns the table, over that of the fake runtime. */
+/* Nothing is spoiled, and nothing was seen; what was not given back is given back now. Returns the table, over that of the fake runtime. */
 const struct rt *spoiled_rt_begin(const struct rt *fake);
 
 #endif
