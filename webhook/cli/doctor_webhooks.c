@@ -173,7 +173,8 @@ static bool judge_members(const struct doctor_facts *f, const struct pair *p, bo
 	return true;
 }
 
-static void judge_configuration(const struct doctor_facts *f, size_t i, struct doctor_report *r)
+/* False: it is not this version's, and the report says so. */
+static bool judge_configuration(const struct doctor_facts *f, size_t i, struct doctor_report *r)
 {
 	const struct sight *shipped = &f->shipped[SHIPPED_HOOKS], *s = &f->hooks[i];
 	const struct json_node *doc = shipped_doc(shipped, kinds[i], NULL);
@@ -184,7 +185,7 @@ static void judge_configuration(const struct doctor_facts *f, size_t i, struct d
 		doctor_wrong(
 			r, doctor_apply(f, r, NULL), "there is no %s: %s", s->what, without[i]);
 	if (!sight_there(s, r))
-		return;
+		return false;
 	/* the overlay for API servers without CEL */
 	conditions = doctor_has_conditions(s) || f->api_minor == 0 || f->api_minor >= 29;
 	JSON_EACH(&shipped->json, json_get(&shipped->json, doc, SLICE("webhooks")), want)
@@ -207,6 +208,7 @@ static void judge_configuration(const struct doctor_facts *f, size_t i, struct d
 		doctor_ok(r, "%s is this version's, %zu hook%s%s", s->what, hooks,
 			hooks == 1 ? "" : "s",
 			conditions ? "" : ", selecting by label (overlay no-cel)");
+	return fine;
 }
 
 /* The first Secret in a sidecar config or profile that the conditions do not know: a volume's, a variable's, a listed one. */
@@ -293,10 +295,12 @@ void doctor_webhooks(const struct doctor_facts *f, struct doctor_report *r)
 	const char *conditions = validating->state == SIGHT_THERE
 					 ? hook_conditions(&validating->json, r->arena)
 					 : NULL;
+	bool fine[HOOKS_COUNT];
 
 	for (size_t i = 0; i < HOOKS_COUNT; i++)
-		judge_configuration(f, i, r);
-	for (size_t i = 0; conditions && i < CLIENTS_COUNT; i++)
+		fine[i] = judge_configuration(f, i, r);
+	/* Conditions of another version are mended first. */
+	for (size_t i = 0; fine[HOOKS_VALIDATING] && conditions && i < CLIENTS_COUNT; i++)
 		if (f->clients[i].state == SIGHT_THERE)
 			judge_secrets(conditions, &f->clients[i], r);
 	judge_order(f, r);
