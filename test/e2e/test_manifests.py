@@ -19,7 +19,7 @@ from host import until  # noqa: E402
 from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
-OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets", "no-cel")}
+OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
 COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
@@ -825,7 +825,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "no-cel", "gpupool"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:
@@ -961,38 +961,3 @@ def test_policy_in_our_namespace(c, abuser):
 def test_policy_is_for_our_account_alone(c, abuser, ns):
     assert abuser
     c.client.create(secret("anything", labels={}), ns, dry_run=True)
-
-
-# ---- without CEL ----
-
-def test_overlay_without_cel(c, ns, renders):
-    """Last, since it replaces the base: what it admits and refuses while no replica is there, and what its schema says."""
-    objects = renders["no-cel"][1]
-    text = json.dumps(objects)
-    for word in ("matchConditions", "x-kubernetes-validations", "flowcontrol", "unhealthyPodEvictionPolicy"):
-        assert word not in text
-    try:
-        c.kubectl("apply", "-k", OVERLAYS["no-cel"])
-        until(lambda: refused(c, pod(annotations=SWITCH), ns) is None, 30, "the hooks of the overlay")
-        for what in ("plain", "switch", "amount without switch", "secret volume"):
-            assert refused(c, pod(**{**ADMITTED, **TO_US}[what]), ns) is None
-        assert DOWN in refused(c, pod(**TO_US["forged label"]), ns)
-        for spec, says in (({"probe": PROBE}, "must validate one and only one schema (oneOf)"), ({"address": "x"}, "spec.address"),
-                           (gpu(memory="lots"), "memory"), ({"gpus": None, "probe": {"url": "x"}}, "spec.probe.url")):
-            obj = server(**{k: v for k, v in spec.items() if v is not None}, drop=[k for k, v in spec.items() if v is None])
-            try:
-                until(lambda o=obj, s=says: _says(c, o, s), 20, says)
-            except AssertionError as e:
-                raise AssertionError(f"{spec}: {e}") from e
-        for good in ({}, gpu(memory=16000000000), {"address": "[fd00::1]:1"}):
-            c.client.create(server(**good), dry_run=True)
-    finally:
-        c.kubectl("apply", "-k", BASE)
-
-
-def _says(c, obj, says):
-    try:
-        c.client.create(obj, dry_run=True)
-    except ApiError as e:
-        return says in e.message
-    return False

@@ -14,7 +14,7 @@ import yaml
 from lib.server import ROOT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OVERLAYS = ["base", "overlays/secrets", "overlays/all-namespaces-secrets", "overlays/no-cel", "overlays/device-plugin"]
+OVERLAYS = ["base", "overlays/secrets", "overlays/all-namespaces-secrets", "overlays/device-plugin"]
 COMPONENTS = ["cert-manager", "monitoring", "gpuprobe"]
 OPTIONAL = ["container-seccomp-profile", "container-ports-check"]
 

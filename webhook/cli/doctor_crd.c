@@ -21,13 +21,6 @@ static bool established(const struct json *j, const struct json_node *crd)
 	return false;
 }
 
-/* The overlay for API servers without CEL says its rules by other means. */
-static bool without_cel(const struct json *j, const struct json_node *version)
-{
-	return !json_path(j, version, "schema", "openAPIV3Schema", "properties", "spec",
-		"x-kubernetes-validations", NULL);
-}
-
 static void judge_schema(
 	const struct doctor_facts *f, const struct json_node *version, struct doctor_report *r)
 {
@@ -38,10 +31,8 @@ static void judge_schema(
 	struct buf path;
 
 	buf_init(&path, PATH_BYTES);
-	if (f->api_minor > 0 && f->api_minor < 29 && without_cel(j, version))
-		doctor_ok(r, "GPUServer " VERSION " is served, without the rules in CEL");
-	else if (shipped_same(&shipped->json, json_get(&shipped->json, want, SLICE("schema")), j,
-			 json_get(j, version, SLICE("schema")), true, &path))
+	if (shipped_same(&shipped->json, json_get(&shipped->json, want, SLICE("schema")), j,
+		    json_get(j, version, SLICE("schema")), true, &path))
 		doctor_ok(r, "GPUServer " VERSION " is served, with the schema of this version");
 	else
 		doctor_wrong(r, "kubectl apply -f manifests/base/crd.yaml",

@@ -238,8 +238,6 @@ void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r);
 
 /* The hook of that name in a webhook configuration, or NULL. */
 const struct json_node *doctor_hook(const struct json *j, const char *name);
-/* Does any hook of the configuration have conditions? */
-bool doctor_has_conditions(const struct sight *s);
 /* The claim of that uid on any server. */
 bool doctor_has_claim(const struct doctor_facts *f, const char *uid);
 

@@ -5,7 +5,8 @@
 #include "webhook/cli/doctor_impl.h"
 
 /* The first minor version that lets conditions be created as ours are written. */
-#define CEL_MINOR 29
+/* Policies, gates and the hooks' conditions are stable from there on. */
+#define LEAST_MINOR 30
 
 static int64_t int_of(const struct json *j, const struct json_node *v, int64_t otherwise)
 {
@@ -129,17 +130,12 @@ static bool one_image(const struct doctor_facts *f, struct doctor_report *r)
 
 void doctor_versions(const struct doctor_facts *f, struct doctor_report *r)
 {
-	bool cel = false;
-
-	for (size_t i = 0; i < HOOKS_COUNT; i++)
-		cel = cel ||
-		      (f->hooks[i].state == SIGHT_THERE && doctor_has_conditions(&f->hooks[i]));
 	if (f->api_major == 0)
 		doctor_unchecked(r, "the API server does not tell its version (GET /version)");
-	else if (f->api_major == 1 && f->api_minor < CEL_MINOR && cel)
-		doctor_wrong(r, "kubectl apply -k manifests/overlays/no-cel",
-			"the API server is %d.%d, the hooks' conditions need 1.%d", f->api_major,
-			f->api_minor, CEL_MINOR);
+	else if (f->api_major == 1 && f->api_minor < LEAST_MINOR)
+		doctor_wrong(r, "upgrade Kubernetes",
+			"the API server is %d.%d, poolgate needs 1.%d", f->api_major, f->api_minor,
+			LEAST_MINOR);
 	else
 		doctor_ok(r, "the API server is %d.%d", f->api_major, f->api_minor);
 	if (sight_there(&f->replicas.sight, r))

@@ -26,16 +26,6 @@ const struct json_node *doctor_hook(const struct json *j, const char *name)
 	return NULL;
 }
 
-bool doctor_has_conditions(const struct sight *s)
-{
-	const struct json *j = &s->json;
-
-	JSON_EACH(j, json_get(j, json_root(j), SLICE("webhooks")), hook)
-	if (json_first(j, json_get(j, hook, SLICE("matchConditions"))))
-		return true;
-	return false;
-}
-
 /* One hook: as shipped, and as it is. */
 struct pair {
 	const struct json *wj, *gj;
@@ -149,15 +139,14 @@ static bool same_conditions(const struct pair *p, const struct json_node *want,
 	return !g;
 }
 
-static bool judge_members(const struct doctor_facts *f, const struct pair *p, bool conditions,
-	struct doctor_report *r)
+static bool judge_members(
+	const struct doctor_facts *f, const struct pair *p, struct doctor_report *r)
 {
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
 		const struct json_node *want = json_get(p->wj, p->want, slice_of(members[i]));
 		const struct json_node *got = json_get(p->gj, p->got, slice_of(members[i]));
 
-		if (!want || (!conditions && strcmp(members[i], "matchConditions") == 0) ||
-			shipped_same(p->wj, want, p->gj, got, true, NULL) ||
+		if (!want || shipped_same(p->wj, want, p->gj, got, true, NULL) ||
 			(strcmp(members[i], "matchConditions") == 0 &&
 				same_conditions(p, want, got, r)))
 			continue;
@@ -178,7 +167,7 @@ static bool judge_configuration(const struct doctor_facts *f, size_t i, struct d
 {
 	const struct sight *shipped = &f->shipped[SHIPPED_HOOKS], *s = &f->hooks[i];
 	const struct json_node *doc = shipped_doc(shipped, kinds[i], NULL);
-	bool conditions, fine = true;
+	bool fine = true;
 	size_t hooks = 0;
 
 	if (s->state == SIGHT_MISSING)
@@ -186,8 +175,6 @@ static bool judge_configuration(const struct doctor_facts *f, size_t i, struct d
 			r, doctor_apply(f, r, NULL), "there is no %s: %s", s->what, without[i]);
 	if (!sight_there(s, r))
 		return false;
-	/* the overlay for API servers without CEL */
-	conditions = doctor_has_conditions(s) || f->api_minor == 0 || f->api_minor >= 29;
 	JSON_EACH(&shipped->json, json_get(&shipped->json, doc, SLICE("webhooks")), want)
 	{
 		const char *name =
@@ -201,13 +188,12 @@ static bool judge_configuration(const struct doctor_facts *f, size_t i, struct d
 			continue;
 		}
 		hooks++;
-		fine = judge_service(f, &p, r) && judge_members(f, &p, conditions, r) &&
+		fine = judge_service(f, &p, r) && judge_members(f, &p, r) &&
 		       judge_selector(f, &p, r) && fine;
 	}
 	if (fine)
-		doctor_ok(r, "%s is this version's, %zu hook%s%s", s->what, hooks,
-			hooks == 1 ? "" : "s",
-			conditions ? "" : ", selecting by label (overlay no-cel)");
+		doctor_ok(r, "%s is this version's, %zu hook%s", s->what, hooks,
+			hooks == 1 ? "" : "s");
 	return fine;
 }
 
