@@ -377,6 +377,12 @@ void chaos_draw(void)
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
 	odds.edit = sky == STORM && sim_result->seed % 5 == 0 ? 300000 : 0;
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
+	/* In some, names change hands while replicas hear late of it (R15). */
+	if (odds.rename && sky == STORM && sim_result->seed % 8 == 4) {
+		odds.remove = odds.rename;
+		odds.every_us = SECOND;
+		weather.lag_us = 20 * SECOND;
+	}
 	/* All pods have one namespace: where it is bounded they meet less often. */
 	pending_share =
 		sim_result->seed % (sky == FAIR ? 2 : 4) == 1 && sky != BAD_LISTS ? 25 : 100;
