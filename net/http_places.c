@@ -12,6 +12,7 @@ void http_places_init(struct http_places *p, unsigned limit, uint64_t seed)
 {
 	memset(p, 0, sizeof(*p));
 	p->seed = seed;
+	p->limit = limit;
 	p->most = limit >= SPARE ? limit - limit / SPARE : 0;
 }
 
@@ -107,6 +108,11 @@ void http_place_free(struct http_places *p, struct http_place *place)
 		count_out(p, place);
 }
 
+bool http_places_full(const struct http_places *p)
+{
+	return p->most > 0 && p->taken >= p->limit;
+}
+
 struct http_place *http_places_spare(const struct http_places *p, struct http_place *newest)
 {
 	if (p->most == 0 || p->taken <= p->most)
@@ -123,7 +129,7 @@ struct http_place *http_places_spare(const struct http_places *p, struct http_pl
 		most = held;
 		crowd = here;
 	}
-	if (best && most < p->held[newest->class])
+	if (best && newest && most < p->held[newest->class])
 		return newest;
 	return best;
 }

@@ -46,14 +46,17 @@ static bool has_sent(const struct http_place *place, const struct conn *c)
 	       recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* More than there is room for: somebody goes. A request that is in the socket already was sent in good faith: then the next one is
- * looked at, so that nobody who sends byte by byte stands before all others. */
-static void make_room(struct http_server *s, struct http_place *newest)
+/* A request that is in the socket already was sent in good faith: then the next one is looked at, so that nobody who sends byte by byte
+ * stands before all others. The last place is not waited for, since nobody would be let in until somebody goes by himself. */
+void http_server_make_room(struct http_server *s, struct http_place *newest)
 {
 	struct http_place *place = http_places_spare(&s->places, newest);
 	for (unsigned looks = 1; place && has_sent(place, conn_at(place)); looks++) {
-		if (looks == SPARE_LOOKS)
+		if (looks == SPARE_LOOKS) {
+			if (http_places_full(&s->places))
+				break;
 			return;
+		}
 		http_place_again(&s->places, place);
 		place = http_places_spare(&s->places, newest);
 	}
@@ -102,7 +105,7 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	atomic_fetch_add(&s->accepted, 1);
 	*socket_context = c;
 	http_place_take(&s->places, &c->place, addr ? addr->client_addr : NULL);
-	make_room(s, &c->place);
+	http_server_make_room(s, &c->place);
 }
 
 /* A connection ends before its first request, of which on_completed knows nothing. Plain ports stay silent: who only looks

@@ -79,6 +79,10 @@ void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **soc
 /* Silence ends a connection after idle_ms (the transport's timeout), a trickle of bytes before a whole line a little later. */
 void http_server_await(struct conn *c);
 
+/* More connections are open than there is room for (struct http_places): one is told to go, or none where all are being answered. newest: see
+ * http_places_spare. */
+void http_server_make_room(struct http_server *s, struct http_place *newest);
+
 /* A sentence for the application's log, as rare as the transport's own. */
 void http_server_say(struct http_server *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

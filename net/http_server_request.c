@@ -361,6 +361,9 @@ void http_server_on_completed(
 	c->reply_held = 0;
 	http_server_await(c);
 	http_place_set(&c->server->places, &c->place, HTTP_STAGE_IDLE);
+	/* Where everybody was being answered when the last place was taken, nobody could go. */
+	if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK && http_places_full(&c->server->places))
+		http_server_make_room(c->server, NULL);
 	if (c->in_flight) {
 		c->in_flight = false;
 		atomic_fetch_sub(&c->server->in_flight, 1);

@@ -306,6 +306,68 @@ TEST(room_for_the_newest)
 	assert_true(fixture_stop(&f, 1000));
 }
 
+/* Reads the reply to GET /livez, or fails: a newcomer is let in. */
+static void gets_in(int fd)
+{
+	client_text(fd, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+}
+
+/* So many of all[] ask for work that waits at the gate. */
+static void make_busy(struct fixture *f, int *all, int n)
+{
+	for (int i = 0; i < n; i++) {
+		all[i] = client_open(f);
+		client_post(all[i], "/later", "{}", 2);
+	}
+	assert_true(fixture_wait(&f->handled, n));
+}
+
+/* All places are taken, by requests that are being answered and by replies too young to be given up: the last place is not waited for. */
+TEST(room_among_the_busy_and_the_deaf)
+{
+	struct fixture f;
+	int busy[60], deaf[3], newest[3];
+	fixture_start(&f, (struct http_config){
+				  .connections = 64, .workers = 1, .body_total = 4 * FIXTURE_LARGE});
+	make_busy(&f, busy, 60);
+	for (int i = 0; i < 3; i++)
+		deaf[i] = ask_large(&f);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(status_of(deaf[i]), 200);
+	for (int i = 0; i < 3; i++)
+		newest[i] = client_open(&f);
+	gets_in(newest[2]);
+	atomic_store(&f.gate, true);
+	for (int i = 0; i < 60; i++) {
+		assert_int_equal(client_read(busy[i], reply, sizeof(reply), 2000, false), 200);
+		(void)close(busy[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		(void)close(deaf[i]), (void)close(newest[i]);
+	assert_true(fixture_idle(&f));
+	assert_true(fixture_stop(&f, 1000));
+}
+
+/* Nobody could go when the last place was taken, since all were being answered: room is made when the first of them has its answer. */
+TEST(room_once_the_busy_are_answered)
+{
+	struct fixture f;
+	int busy[63];
+	fixture_start(&f, (struct http_config){.connections = 64, .workers = 1});
+	make_busy(&f, busy, 63);
+	int last = client_open(&f), outside = client_open(&f);
+	client_text(outside, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(client_read(outside, reply, sizeof(reply), 200, false), -1);
+	atomic_store(&f.gate, true);
+	assert_int_equal(client_read(outside, reply, sizeof(reply), 2000, false), 200);
+	for (int i = 0; i < 63; i++)
+		(void)close(busy[i]);
+	(void)close(last), (void)close(outside);
+	assert_true(fixture_idle(&f));
+	assert_true(fixture_stop(&f, 1000));
+}
+
 TEST(deadlines)
 {
 	const struct {
@@ -366,4 +428,5 @@ TEST(framing)
 
 TESTS(framing, bodies_at_the_cap, body_growth, body_budget, replies_that_nobody_reads, slow_headers,
 	slow_body, stalls, client_vanishes_mid_body, long_headers, connection_limit,
-	room_for_the_newest, deadlines)
+	room_for_the_newest, room_among_the_busy_and_the_deaf, room_once_the_busy_are_answered,
+	deadlines)

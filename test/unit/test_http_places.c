@@ -131,6 +131,26 @@ TEST(two_addresses)
 	expect(0);
 }
 
+/* With the last place taken the transport lets nobody in: then somebody has to go without a newcomer. */
+TEST(full)
+{
+	fill(0, MOST, "10.0.0.1", HTTP_STAGE_BUSY);
+	take(MOST, "10.0.0.2");
+	assert_null(http_places_spare(&places, newest));
+	assert_false(http_places_full(&places));
+	take(MOST + 1, "10.0.0.2");
+	assert_true(http_places_full(&places));
+	http_place_set(&places, &all[7], HTTP_STAGE_IDLE);
+	assert_ptr_equal(http_places_spare(&places, NULL), &all[7]);
+	http_place_set(&places, &all[7], HTTP_STAGE_LEAVING);
+	assert_false(http_places_full(&places));
+	http_places_init(&places, 63, 1);
+	memset(all, 0, sizeof(all));
+	for (unsigned i = 0; i < 63; i++)
+		take(i, "10.0.0.1");
+	assert_false(http_places_full(&places)); /* so few are not displaced: they wait outside */
+}
+
 /* One that leaves is counted no more, stays so, and closes once. */
 TEST(leaving)
 {
@@ -155,4 +175,4 @@ TEST(leaving)
 			assert_int_equal(places.at[i][j], 0);
 }
 
-TESTS_BETWEEN(reset, NULL, few_places, one_address, somebody_stirs, two_addresses, leaving)
+TESTS_BETWEEN(reset, NULL, few_places, one_address, somebody_stirs, two_addresses, full, leaving)
