@@ -26,6 +26,47 @@ def difference(run, few, many):
     return {key: (more[key] - less.get(key, 0)) / (many - few) for key in more}
 
 
+# ---- requests ----
+
+def post_whole(sock, path, body):
+    """One request, handed to the server in one piece, as few clients send it but the same each time."""
+    head = (f"POST {path}?timeout=30s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n").encode()
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    sock.sendall(head + body)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    reply = b""
+    while b"\r\n\r\n" not in reply:
+        reply += some(sock)
+    head, _, rest = reply.partition(b"\r\n\r\n")
+    length = int(re.search(rb"(?i)content-length: (\d+)", head).group(1))
+    while len(rest) < length:
+        rest += some(sock)
+    if not head.startswith(b"HTTP/1.1 200 ") or b'"allowed":true' not in rest:
+        raise SystemExit(f"{path} answered {head.splitlines()[0].decode()}: {rest[:300].decode('utf-8', 'replace')}")
+
+
+def post_all(port, path, bodies, count):
+    """count of the bodies in rotation over one kept TLS connection; all must be allowed."""
+    with tls_context().wrap_socket(socket.create_connection(("127.0.0.1", port), 120)) as sock:
+        for i in range(count):
+            post_whole(sock, path, bodies[i % len(bodies)])
+
+
+def some(sock):
+    data = sock.recv(65536)
+    if not data:
+        raise SystemExit("the server closed the connection")
+    return data
+
+
+def tls_context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 # ---- instructions ----
 
 def instructions(path, bodies):
@@ -35,9 +76,7 @@ def instructions(path, bodies):
             out = os.path.join(server.dir, "callgrind.out")
             server.start(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *server.argv()], wait=False)
             server.wait_ready(120)
-            connection = harness.connect(server.port)
-            harness.post_all(connection, path, bodies, requests)
-            connection.close()
+            post_all(server.port, path, bodies, requests)
             server.stop(seconds=120)
             with open(out, encoding="utf-8") as file:
                 return {"all": int(re.search(r"^(?:totals|summary): (\d+)", file.read(), re.M).group(1))}
@@ -60,36 +99,6 @@ def documents():
 
 # ---- system calls ----
 
-def post_whole(sock, path, body):
-    """One request in one TLS record, as few clients send it but the same each time."""
-    head = (f"POST {path}?timeout=30s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n").encode()
-    sock.sendall(head + body)
-    reply = b""
-    while b"\r\n\r\n" not in reply:
-        reply += some(sock)
-    head, _, rest = reply.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200 "):
-        raise SystemExit(f"{path} answered {head.splitlines()[0].decode()}")
-    missing = int(re.search(rb"(?i)content-length: (\d+)", head).group(1)) - len(rest)
-    while missing > 0:
-        missing -= len(some(sock))
-
-
-def some(sock):
-    data = sock.recv(65536)
-    if not data:
-        raise SystemExit("the server closed the connection")
-    return data
-
-
-def tls_context():
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def system_calls(path, bodies):
     """By name, for each request of one connection."""
     def run(requests):
@@ -98,9 +107,7 @@ def system_calls(path, bodies):
             server.start(["strace", "-f", "-c", "-S", "name", "-o", out, *server.argv()], wait=False)
             server.wait_ready(60)
             try:
-                with tls_context().wrap_socket(socket.create_connection(("127.0.0.1", server.port), 60)) as sock:
-                    for i in range(requests):
-                        post_whole(sock, path, bodies[i % len(bodies)])
+                post_all(server.port, path, bodies, requests)
             finally:
                 # strace would let it live.
                 for pid in peers.children(server.process.pid):

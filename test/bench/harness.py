@@ -45,14 +45,6 @@ def post(connection, path, body):
     return json.loads(post_raw(connection, path, body))["response"]
 
 
-def post_all(connection, path, bodies, count):
-    """Post count bodies in rotation; all must be allowed."""
-    for i in range(count):
-        response = post(connection, path, bodies[i % len(bodies)])
-        if not response["allowed"]:
-            raise SystemExit(f"{path} refused: {response.get('status')}")
-
-
 def patches(connection, reviews):
     """The mutating hook's patch for each review."""
     found = []
