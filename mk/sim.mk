@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulator: the product's own objects, linked with threads, clocks and random numbers that follow a seed (test/sim/README.md).
 
-.PHONY: sim sim-test sim-mutants sim-exhaustive sim-program
+.PHONY: sim sim-test sim-faithful sim-mutants sim-exhaustive sim-program
 
 SEEDS ?=
 SEED ?=
@@ -40,6 +40,12 @@ sim-test:
 	@tools/setup build test
 	$(SUB) sim-program
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),30)
+
+# The model API server against recorded answers of a real one.
+sim-faithful:
+	@tools/setup build test
+	$(SUB) sim-program
+	@$(PYTHON) -B test/sim/faithful $(SIM)
 
 # Every way that a small world can go, but for so many choices that are not the usual ones: first faults, then one of each, then switches.
 sim-exhaustive:

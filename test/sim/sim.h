@@ -116,6 +116,11 @@ unsigned small_choose(enum choice kind, unsigned n);
 /* A law is broken: say by which choices. */
 void small_failed(const char *law, const char *why);
 
+/* ---- sim_faithful.c ---- */
+
+/* Instead of a seed: the model API server answers the requests of the standard input. */
+int faithful_main(void);
+
 /* ---- sim_run.c ---- */
 
 /* The whole of one seed; returns when it is over. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the model API server. sim_store.c keeps objects and carries requests out, each in no time; sim_http.c is the way there and back, with
- * all that can go wrong on it, in the place of net/http_client. */
+/* sim: the model API server. sim_store.c keeps objects, sim_requests.c carries requests out, each in no time; sim_http.c is the way there and back,
+ * with all that can go wrong on it, in the place of net/http_client. */
 #ifndef TEST_SIM_SIM_API_H
 #define TEST_SIM_SIM_API_H
 
@@ -9,6 +9,10 @@
 #include "test/sim/sim.h"
 
 enum kind { SERVERS, PODS, LEASES, KINDS };
+
+extern const struct resource {
+	const char *collection, *api_version, *kind;
+} resources[KINDS];
 
 /* An object as etcd keeps it. text is what GET shows. */
 struct object {
@@ -63,6 +67,8 @@ struct object *store_add(enum kind kind, const char *namespace, const char *name
 	cJSON *doc, const char *who);
 /* Its doc was changed: a new version. who: for the trace. */
 void store_changed(struct object *o, const char *who);
+/* It has a deletionTimestamp from now on. */
+void store_mark_deleted(struct object *o, const char *who);
 /* As DELETE does: gone, or deleting while it has finalizers. */
 void store_delete(struct object *o, const char *who);
 /* Gone, whatever it carries. */

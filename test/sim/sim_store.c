@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: objects as an API server keeps them: versions, compare-and-swap, the status subresource, finalizers, lists by page, events. */
+/* sim: objects as an API server keeps them, with versions and the events of watches, and etcd's compaction, backup and restore. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,27 +7,13 @@
 #include "test/sim/sim_api.h"
 #include "test/sim/sim_laws.h"
 
-/* Lists of which a page was asked for, and what was not told yet. */
-#define LISTS_MAX 64
-
-static const struct {
-	const char *collection, *api_version, *kind;
-	bool namespaced;
-} resources[KINDS] = {
-	[SERVERS] = {"/apis/poolgate.io/v1alpha1/gpuservers", "poolgate.io/v1alpha1", "GPUServer",
-		false},
-	[PODS] = {"/api/v1/pods", "v1", "Pod", true},
-	[LEASES] = {"/apis/coordination.k8s.io/v1/leases", "coordination.k8s.io/v1", "Lease", true},
+const struct resource resources[KINDS] = {
+	[SERVERS] = {"/apis/poolgate.io/v1alpha1/gpuservers", "poolgate.io/v1alpha1", "GPUServer"},
+	[PODS] = {"/api/v1/pods", "v1", "Pod"},
+	[LEASES] = {"/apis/coordination.k8s.io/v1/leases", "coordination.k8s.io/v1", "Lease"},
 };
 
 struct store store;
-static struct {
-	uint64_t id, version;
-	int64_t until;
-	size_t n, at;
-	char **items;
-} lists[LISTS_MAX];
-static uint64_t lists_made;
 
 /* ---- objects ---- */
 
@@ -91,8 +77,10 @@ static void tell(struct object *o, const char *type, const char *who)
 	o->version = ++store.version;
 	(void)snprintf(version, sizeof(version), "%llu", (unsigned long long)o->version);
 	set_text(meta, "resourceVersion", version);
-	cJSON_DeleteItemFromObjectCaseSensitive(meta, "generation");
-	cJSON_AddNumberToObject(meta, "generation", (double)o->generation);
+	if (o->kind != LEASES) {
+		cJSON_DeleteItemFromObjectCaseSensitive(meta, "generation");
+		cJSON_AddNumberToObject(meta, "generation", (double)o->generation);
+	}
 	free(o->text);
 	o->text = cJSON_PrintUnformatted(o->doc);
 	if (l->n == l->cap) {
@@ -178,25 +166,27 @@ void store_remove(struct object *o, const char *who)
 	free_object(o);
 }
 
+void store_mark_deleted(struct object *o, const char *who)
+{
+	if (!o->deleting)
+		o->generation++;
+	o->deleting = true;
+	set_text(store_at(o->doc, "metadata", NULL), "deletionTimestamp", "2027-01-15T08:00:00Z");
+	store_changed(o, who);
+}
+
 void store_delete(struct object *o, const char *who)
 {
-	if (cJSON_GetArraySize(store_at(o->doc, "metadata", "finalizers")) == 0) {
+	if (cJSON_GetArraySize(store_at(o->doc, "metadata", "finalizers")) == 0)
 		store_remove(o, who);
-	} else if (!o->deleting) {
-		o->deleting = true;
-		o->generation++;
-		set_text(store_at(o->doc, "metadata", NULL), "deletionTimestamp",
-			"2027-01-15T08:00:00Z");
-		store_changed(o, who);
-	}
+	else if (!o->deleting)
+		store_mark_deleted(o, who);
 }
 
 void store_compact(void)
 {
 	for (int k = 0; k < KINDS; k++)
 		store.log[k].compacted = store.version;
-	for (int i = 0; i < LISTS_MAX; i++)
-		lists[i].until = 0;
 }
 
 /* ---- etcd ---- */
@@ -269,247 +259,4 @@ bool store_restore(void)
 		laws_read(o);
 	laws_restored();
 	return true;
-}
-
-/* ---- answers ---- */
-
-static void answer_status(struct request *r, long status, const char *reason, const char *message)
-{
-	char text[512];
-
-	(void)snprintf(text, sizeof(text),
-		"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
-		"\"message\":\"%s\",\"reason\":\"%s\",\"code\":%ld}",
-		message, reason, status);
-	r->status = status;
-	free(r->answer);
-	r->answer = strdup(text);
-}
-
-static void answer_object(struct request *r, long status, const struct object *o)
-{
-	r->status = status;
-	r->answer = strdup(o->text);
-}
-
-static void answer_page(struct request *r, enum kind kind, size_t slot)
-{
-	size_t size = 512, from = lists[slot].at, to = from + weather.page;
-	char next[64] = "";
-	char *at;
-
-	if (to > lists[slot].n)
-		to = lists[slot].n;
-	for (size_t i = from; i < to; i++)
-		size += strlen(lists[slot].items[i]) + 1;
-	if (to < lists[slot].n)
-		(void)snprintf(next, sizeof(next), ",\"continue\":\"%llu\"",
-			(unsigned long long)lists[slot].id);
-	r->status = 200;
-	r->answer = malloc(size);
-	at = r->answer + snprintf(r->answer, size,
-				 "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":{"
-				 "\"resourceVersion\":\"%llu\"%s},"
-				 "\"items\":[",
-				 resources[kind].kind, resources[kind].api_version,
-				 (unsigned long long)lists[slot].version, next);
-	for (size_t i = from; i < to; i++)
-		at += sprintf(at, "%s%s", i > from ? "," : "", lists[slot].items[i]);
-	(void)strcpy(at, "]}");
-	lists[slot].at = to;
-}
-
-static void list(struct request *r, enum kind kind, const char *query)
-{
-	const char *token = query ? strstr(query, "continue=") : NULL;
-	uint64_t id = token ? strtoull(token + 9, NULL, 10) : ++lists_made;
-	size_t slot = id % LISTS_MAX, n = 0;
-
-	if (token && (lists[slot].id != id || sim_now() > lists[slot].until)) {
-		answer_status(r, 410, "Expired", "The provided continue parameter is too old");
-		return;
-	}
-	if (!token) {
-		for (size_t i = 0; i < lists[slot].n; i++)
-			free(lists[slot].items[i]);
-		for (struct object *o = store_first(kind); o; o = store_next(o))
-			n++;
-		lists[slot].items = realloc(lists[slot].items, (n + 1) * sizeof(char *));
-		lists[slot].id = id;
-		lists[slot].version = store.version;
-		lists[slot].until = sim_now() + 60 * SECOND;
-		lists[slot].n = lists[slot].at = 0;
-		for (struct object *o = store_first(kind); o; o = store_next(o))
-			lists[slot].items[lists[slot].n++] = strdup(o->text);
-	}
-	answer_page(r, kind, slot);
-}
-
-/* ---- writes ---- */
-
-static const char *who_writes(const struct request *r)
-{
-	static const char *const names[] = {"world", "r1", "r2", "r3", "r4"};
-
-	return names[r->owner];
-}
-
-/* Of the body's metadata: is what it names what is there? */
-static bool matches(struct request *r, const struct object *o, cJSON *body)
-{
-	const char *uid = cJSON_GetStringValue(store_at(body, "metadata", "uid"));
-	const char *version = cJSON_GetStringValue(store_at(body, "metadata", "resourceVersion"));
-
-	if ((uid && strcmp(uid, o->uid) != 0) ||
-		(version && strtoull(version, NULL, 10) != o->version)) {
-		answer_status(r, 409, "Conflict",
-			"the object has been modified; please apply your changes to the latest "
-			"version");
-		return false;
-	}
-	if (!version && strcmp(r->method, "PUT") == 0) {
-		answer_status(r, 422, "Invalid",
-			"metadata.resourceVersion: must be specified for an update");
-		return false;
-	}
-	return true;
-}
-
-/* One member of a document is replaced by that of the body. A write that changes nothing makes no version. */
-static void replace(struct request *r, struct object *o, cJSON *body, const char *member)
-{
-	cJSON *to = cJSON_DetachItemFromObjectCaseSensitive(body, member);
-
-	if (to && !cJSON_Compare(to, store_at(o->doc, member, NULL), true)) {
-		cJSON_DeleteItemFromObjectCaseSensitive(o->doc, member);
-		cJSON_AddItemToObject(o->doc, member, to);
-		if (strcmp(member, "spec") == 0 && o->kind != LEASES)
-			o->generation++;
-		store_changed(o, who_writes(r));
-	} else {
-		cJSON_Delete(to);
-	}
-	answer_object(r, 200, o);
-}
-
-/* A merge patch of the main resource: finalizers are all that anybody here changes by one. */
-static void patch(struct request *r, struct object *o, cJSON *body)
-{
-	cJSON *meta = store_at(o->doc, "metadata", NULL);
-	cJSON *to = cJSON_DetachItemFromObjectCaseSensitive(
-		store_at(body, "metadata", NULL), "finalizers");
-
-	cJSON_DeleteItemFromObjectCaseSensitive(meta, "finalizers");
-	if (cJSON_GetArraySize(to) > 0)
-		cJSON_AddItemToObject(meta, "finalizers", to);
-	else
-		cJSON_Delete(to);
-	if (o->deleting && !store_at(meta, "finalizers", NULL)) {
-		answer_object(r, 200, o);
-		store_remove(o, who_writes(r));
-		return;
-	}
-	store_changed(o, who_writes(r));
-	answer_object(r, 200, o);
-}
-
-static void create(struct request *r, enum kind kind, const char *namespace, cJSON *body)
-{
-	const char *name = cJSON_GetStringValue(store_at(body, "metadata", "name"));
-
-	if (name && store_find(kind, namespace, name)) {
-		answer_status(r, 409, "AlreadyExists", "it exists already");
-		return;
-	}
-	answer_object(r, 201,
-		store_add(kind, namespace, name ? name : "", NULL, cJSON_Duplicate(body, true),
-			who_writes(r)));
-}
-
-/* ---- requests ---- */
-
-struct target {
-	enum kind kind;
-	char namespace[64], name[64], sub[16];
-};
-
-/* "/api/v1/namespaces/ml/pods/web-0/status" */
-static bool parse(const char *path, struct target *ret)
-{
-	size_t len = strcspn(path, "?");
-	char text[512], *part, *rest;
-
-	if (len >= sizeof(text))
-		return false;
-	memcpy(text, path, len);
-	text[len] = '\0';
-	for (int k = 0; k < KINDS; k++) {
-		const char *plural = strrchr(resources[k].collection, '/');
-		size_t n = (size_t)(plural - resources[k].collection);
-		char copy[512];
-
-		*ret = (struct target){.kind = (enum kind)k};
-		if (strncmp(text, resources[k].collection, n) != 0 || text[n] != '/')
-			continue;
-		(void)strcpy(copy, text + n + 1);
-		part = strtok_r(copy, "/", &rest);
-		if (part && strcmp(part, "namespaces") == 0) {
-			part = strtok_r(NULL, "/", &rest);
-			(void)snprintf(
-				ret->namespace, sizeof(ret->namespace), "%s", part ? part : "");
-			part = strtok_r(NULL, "/", &rest);
-		}
-		if (!part || strcmp(part, plural + 1) != 0)
-			continue;
-		part = strtok_r(NULL, "/", &rest);
-		(void)snprintf(ret->name, sizeof(ret->name), "%s", part ? part : "");
-		part = part ? strtok_r(NULL, "/", &rest) : NULL;
-		(void)snprintf(ret->sub, sizeof(ret->sub), "%s", part ? part : "");
-		return true;
-	}
-	return false;
-}
-
-static void on_object(struct request *r, const struct target *t, cJSON *body)
-{
-	struct object *o = store_find(t->kind, t->namespace, t->name);
-
-	if (!o)
-		answer_status(r, 404, "NotFound", "there is none of this name");
-	else if (strcmp(r->method, "GET") == 0)
-		answer_object(r, 200, o);
-	else if (!body)
-		answer_status(r, 400, "BadRequest", "no body");
-	else if (!matches(r, o, body))
-		return;
-	else if (strcmp(r->method, "PATCH") == 0 && !t->sub[0])
-		patch(r, o, body);
-	else if (strcmp(r->method, "PUT") == 0)
-		replace(r, o, body, strcmp(t->sub, "status") == 0 ? "status" : "spec");
-	else
-		answer_status(r, 405, "MethodNotAllowed", "the model does not do that");
-}
-
-void store_carry_out(struct request *r)
-{
-	cJSON *body = r->body ? cJSON_Parse(r->body) : NULL;
-	struct target t;
-
-	free(r->answer);
-	r->answer = NULL;
-	if (!parse(r->path, &t)) {
-		/* Events are told to nobody here. */
-		if (strcmp(r->method, "POST") == 0)
-			answer_status(r, 201, "", "");
-		else
-			answer_status(r, 404, "NotFound",
-				"the server could not find the requested resource");
-	} else if (t.name[0]) {
-		on_object(r, &t, body);
-	} else if (strcmp(r->method, "POST") == 0) {
-		create(r, t.kind, t.namespace, body);
-	} else {
-		list(r, t.kind, strchr(r->path, '?'));
-	}
-	cJSON_Delete(body);
 }

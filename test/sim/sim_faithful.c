@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: the model API server alone, for whoever compares it with a real one (test/sim/faithful). Each line of the standard input is a request,
+ * {"method":"PUT","path":"/apis/…","body":{…}}, and {"method":"COMPACT"} makes it forget what was before; each line of the output is the answer,
+ * {"code":200,"text":"…"}. Requests go where those of replicas go, and nothing goes wrong on the way. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/http_client.h"
+#include "test/sim/sim_world.h"
+
+#define ANSWER_MAX (16u << 20)
+
+struct got {
+	long status;
+	struct buf body;
+};
+
+static bool take_head(void *ctx, long status)
+{
+	((struct got *)ctx)->status = status;
+	return true;
+}
+
+static bool take_data(void *ctx, struct slice bytes)
+{
+	buf_add(&((struct got *)ctx)->body, bytes.at, bytes.len);
+	return true;
+}
+
+static bool go_on(void *ctx)
+{
+	(void)ctx;
+	return true;
+}
+
+static void ask(struct http_client *client, const struct http_request *req, struct got *got)
+{
+	struct http_stream stream = {take_head, take_data, go_on, got};
+	struct http_response answer = {0};
+	struct err err = {0};
+	int rc;
+
+	buf_init(&got->body, ANSWER_MAX);
+	if (strstr(req->url, "watch=")) {
+		rc = http_client_stream(client, req, &stream, &err);
+	} else {
+		rc = http_client_do(client, req, &answer, &err);
+		got->status = answer.status;
+		buf_str(&got->body, answer.body.data ? answer.body.data : "");
+		buf_release(&answer.body);
+	}
+	if (rc != 0)
+		sim_fail("simulator", "%s %s: %s", req->method, req->url, err.msg);
+}
+
+static void tell(const struct got *got)
+{
+	cJSON *line = cJSON_CreateObject();
+	char *text;
+
+	cJSON_AddNumberToObject(line, "code", (double)got->status);
+	cJSON_AddStringToObject(line, "text", got->body.data ? got->body.data : "");
+	text = cJSON_PrintUnformatted(line);
+	(void)puts(text);
+	(void)fflush(stdout);
+	free(text);
+	cJSON_Delete(line);
+}
+
+static const char *text_of(cJSON *line, const char *name)
+{
+	const char *text = cJSON_GetStringValue(store_at(line, name, NULL));
+
+	return text ? text : "";
+}
+
+static void serve(struct http_client *client, cJSON *line)
+{
+	cJSON *body = store_at(line, "body", NULL);
+	char *sent = body ? cJSON_PrintUnformatted(body) : NULL;
+	struct http_request req = {.method = text_of(line, "method"),
+		.url = text_of(line, "path"),
+		.body = {sent, sent ? strlen(sent) : 0},
+		.timeout_ms = 60000,
+		.max_bytes = ANSWER_MAX};
+	struct got got = {0};
+
+	if (strcmp(req.method, "COMPACT") == 0)
+		store_compact();
+	else
+		ask(client, &req, &got);
+	tell(&got);
+	buf_release(&got.body);
+	free(sent);
+}
+
+int faithful_main(void)
+{
+	struct http_client *client = http_client_new(NULL);
+	char *text = NULL;
+	size_t size = 0;
+
+	sim_begin(1, false);
+	weather.page = 500;
+	while (getline(&text, &size, stdin) > 0) {
+		cJSON *line = cJSON_Parse(text);
+
+		if (!line)
+			return fprintf(stderr, "sim: a line that is no JSON: %s", text), 2;
+		serve(client, line);
+		cJSON_Delete(line);
+	}
+	free(text);
+	http_client_free(client);
+	return 0;
+}
