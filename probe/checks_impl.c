@@ -201,29 +201,42 @@ bool check_cells(struct check_world *w, struct check_result *r, void *at, uint64
 
 static int compare(const void *a, const void *b)
 {
-	float x, y;
+	double x, y;
 
 	memcpy(&x, a, sizeof(x));
 	memcpy(&y, b, sizeof(y));
 	return (x > y) - (x < y);
 }
 
+double median(double *values, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (!isfinite(values[i]))
+			return (double)NAN;
+	qsort(values, n, sizeof(values[0]), compare);
+	return values[n / 2];
+}
+
 /* One run between two events. */
 static bool run_once(struct check_world *w, struct check_result *r, rt_event from, rt_event to,
-	const struct timed *t, float *ms)
+	const struct timed *t, double *ret_seconds)
 {
-	return cuda_ok(w, r, w->rt->event_record(from, w->stream), "cudaEventRecord") &&
-	       t->start(w, r, t->arg) &&
-	       cuda_ok(w, r, w->rt->event_record(to, w->stream), "cudaEventRecord") &&
-	       cuda_ok(w, r, w->rt->event_synchronize(to), "cudaEventSynchronize") &&
-	       cuda_ok(w, r, w->rt->event_elapsed(ms, from, to), "cudaEventElapsedTime") &&
-	       (!t->after || t->after(w, r, t->arg));
+	float ms = 0;
+	bool ok = cuda_ok(w, r, w->rt->event_record(from, w->stream), "cudaEventRecord") &&
+		  t->start(w, r, t->arg) &&
+		  cuda_ok(w, r, w->rt->event_record(to, w->stream), "cudaEventRecord") &&
+		  cuda_ok(w, r, w->rt->event_synchronize(to), "cudaEventSynchronize") &&
+		  cuda_ok(w, r, w->rt->event_elapsed(&ms, from, to), "cudaEventElapsedTime") &&
+		  (!t->after || t->after(w, r, t->arg));
+
+	*ret_seconds = (double)ms / 1000;
+	return ok;
 }
 
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 	const struct timed *timed, double *ret_seconds)
 {
-	float ms[RUNS_MAX] = {0}, first;
+	double took[RUNS_MAX], first;
 	rt_event from = NULL, to = NULL;
 	bool ok = cuda_ok(w, r, w->rt->event_create(&from), "cudaEventCreate") &&
 		  cuda_ok(w, r, w->rt->event_create(&to), "cudaEventCreate") &&
@@ -232,20 +245,14 @@ bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 	if (runs > RUNS_MAX)
 		runs = RUNS_MAX;
 	for (unsigned i = 0; i < runs && ok; i++)
-		ok = run_once(w, r, from, to, timed, &ms[i]);
+		ok = run_once(w, r, from, to, timed, &took[i]);
 	if (cuda_usable(r)) {
 		if (from)
 			(void)w->rt->event_destroy(from);
 		if (to)
 			(void)w->rt->event_destroy(to);
 	}
-	if (!ok)
-		return false;
-	*ret_seconds = (double)NAN;
-	for (unsigned i = 0; i < runs; i++)
-		if (!isfinite(ms[i]))
-			return true; /* one time that is no number spoils all */
-	qsort(ms, runs, sizeof(ms[0]), compare);
-	*ret_seconds = (double)ms[runs / 2] / 1000;
-	return true;
+	if (ok)
+		*ret_seconds = median(took, runs);
+	return ok;
 }

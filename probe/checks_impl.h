@@ -69,6 +69,9 @@ struct timed {
 	void *arg;
 };
 
+/* The middle one of n values, n >= 1, which it sorts; NAN when one of them is no number. */
+double median(double *values, unsigned n);
+
 /* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count; NAN when one of
  * them is no number. False: the result says why. */
 bool median_time(struct check_world *w, struct check_result *r, unsigned runs,

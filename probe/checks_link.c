@@ -2,7 +2,6 @@
 /* probe: how fast is the way to the GPU and back? Rates of long copies by the GPU's own events; what a program waits for by the host's
  * clock, which is where a remote-GPU client shows. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,15 +21,6 @@
 
 /* ---- waits ---- */
 
-static int compare(const void *a, const void *b)
-{
-	double x, y;
-
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return (x > y) - (x < y);
-}
-
 /* Seconds by the host's clock from before start() until the GPU is done, the median of `n` after one that does not count, of which each
  * of `parts` takes its share. Nothing is expected of it. */
 static bool measure_wait(struct check_world *w, struct check_result *r, unsigned n, unsigned parts,
@@ -49,8 +39,7 @@ static bool measure_wait(struct check_world *w, struct check_result *r, unsigned
 		if (timed->after && !timed->after(w, r, timed->arg))
 			return false;
 	}
-	qsort(took, n, sizeof(took[0]), compare);
-	r->value = took[n / 2] / parts;
+	r->value = median(took, n) / parts;
 	r->unit = "s";
 	check_pass(r);
 	return true;
@@ -162,8 +151,6 @@ static bool check_copy(struct check_world *w, struct check_result *r, void *arg)
 {
 	struct link_run *run = arg;
 
-	if (!finish(w, r))
-		return false;
 	if (!run->up)
 		run->wrong += wrong_here(run->host, run->cells, w->seed);
 	else if (!check_cells(w, r, run->device, run->cells, w->seed, 0, run->found, &run->work))
@@ -172,13 +159,13 @@ static bool check_copy(struct check_world *w, struct check_result *r, void *arg)
 }
 
 /* What the copies have left. */
-static bool prove_link(struct check_world *w, struct check_result *r, struct link_run *run)
+static void prove_link(struct check_world *w, struct check_result *r, struct link_run *run)
 {
 	struct kernel_findings f;
 	uint64_t wrong;
 
 	if (!read_findings(w, r, run->found, &f) || !work_read(w, r, &run->work))
-		return false;
+		return;
 	wrong = run->up ? evidence_wrong_cells(&f) : run->wrong;
 	r->errors = (int64_t)wrong;
 	if (wrong > 0) {
@@ -192,7 +179,6 @@ static bool prove_link(struct check_world *w, struct check_result *r, struct lin
 	} else if (!work_complete(&run->work, r, run->up ? "gp_check" : "gp_fill")) {
 		r->errors = -1;
 	}
-	return true;
 }
 
 /* Which copies, by the check; whether it is the host that waits for them. */
@@ -244,7 +230,7 @@ bool check_link_rate(struct check_world *w, struct check_result *r)
 			(waits ? measure_wait(w, r, run.bytes < LINK_BYTES ? WAITS : WAITS_LONG, 1,
 					 &copies)
 			       : measure_rate(w, r, (double)run.bytes, "B/s", &copies)))
-			(void)prove_link(w, r, &run);
+			prove_link(w, r, &run);
 		if (cuda_usable(r) && run.device)
 			(void)w->rt->mem_free(run.device);
 		if (cuda_usable(r) && run.found)

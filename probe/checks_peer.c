@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "probe/checks_impl.h"
 #include "probe/evidence.h"
@@ -26,7 +25,7 @@ struct transfer {
 	rt_event begin, end;
 	struct work filled, checked;
 	uint64_t cells;
-	float ms[RUNS];
+	double seconds[RUNS];
 };
 
 /* What is launched and allocated from now on belongs to this GPU. */
@@ -121,15 +120,6 @@ static bool compare(struct transfer *t, uint64_t seed)
 	       check_cells(t->to, t->r, t->target, t->cells, seed, 0, t->found, &t->checked);
 }
 
-static int by_size(const void *a, const void *b)
-{
-	float x, y;
-
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return (x > y) - (x < y);
-}
-
 static void judge(struct transfer *t)
 {
 	struct check_result *r = t->r;
@@ -141,13 +131,11 @@ static void judge(struct transfer *t)
 		!use(t, t->from) || !work_read(t->from, r, &t->filled))
 		return;
 	wrong = evidence_wrong_cells(&f);
-	for (int i = 0; i < RUNS; i++)
-		if (!isfinite(t->ms[i])) {
-			check_fail(r, CODE_NOT_A_NUMBER, "the time of a copy is not a number");
-			return;
-		}
-	qsort(t->ms, RUNS, sizeof(t->ms[0]), by_size);
-	seconds = (double)t->ms[RUNS / 2] / 1000;
+	seconds = median(t->seconds, RUNS);
+	if (!isfinite(seconds)) {
+		check_fail(r, CODE_NOT_A_NUMBER, "the time of a copy is not a number");
+		return;
+	}
 	r->bytes_tested = (int64_t)(t->cells * sizeof(struct kernel_cell) * (RUNS + 1));
 	r->errors = (int64_t)wrong;
 	r->unit = "B/s";
@@ -177,7 +165,7 @@ static bool run_all(struct transfer *t)
 		if (!prepare(t, seed) || !copy(t, &ms) || !compare(t, seed))
 			return false;
 		if (i > 0)
-			t->ms[i - 1] = ms;
+			t->seconds[i - 1] = (double)ms / 1000;
 		if (t->from->stopped(t->from->arg))
 			return false; /* as it began: skipped, "not_run" */
 	}

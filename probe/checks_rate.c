@@ -93,7 +93,7 @@ static bool prepare_memory(struct check_world *w, struct check_result *r, struct
 }
 
 /* Was all of it read, or written, as it should be? The rate of what was not done is no rate. */
-static bool prove_memory(struct check_world *w, struct check_result *r, struct stream_run *run)
+static void prove_memory(struct check_world *w, struct check_result *r, struct stream_run *run)
 {
 	bool read = r->id == CHECK_MEM_READ;
 	struct kernel_findings f;
@@ -104,7 +104,7 @@ static bool prove_memory(struct check_world *w, struct check_result *r, struct s
 		    run->found, &run->proof) ||
 		!work_read(w, r, &run->work) || !work_read(w, r, &run->proof) ||
 		!read_findings(w, r, run->found, &f))
-		return false;
+		return;
 	if (evidence_wrong_cells(&f) > 0) {
 		r->errors = (int64_t)evidence_wrong_cells(&f);
 		keep_records(r, &f);
@@ -114,13 +114,12 @@ static bool prove_memory(struct check_world *w, struct check_result *r, struct s
 	}
 	if (!work_complete(&run->proof, r, "gp_fill and gp_check") ||
 		!work_complete(&run->work, r, "the timed kernel") || !read)
-		return true;
+		return;
 	block = evidence_misread_block(
 		run->work.got, run->proof.got, run->work.blocks, run->launches);
 	if (block < run->work.blocks)
 		check_fail(r, CODE_WORK_MISSING,
 			"block %" PRIu32 " of gp_read did not read what stands in memory", block);
-	return true;
 }
 
 bool check_mem_rate(struct check_world *w, struct check_result *r)
@@ -144,7 +143,7 @@ bool check_mem_rate(struct check_world *w, struct check_result *r)
 	if (prepare_memory(w, r, &run) &&
 		measure_rate(
 			w, r, (double)bytes * (r->id == CHECK_MEM_COPY ? 2 : 1), "B/s", &timed))
-		(void)prove_memory(w, r, &run);
+		prove_memory(w, r, &run);
 	if (cuda_usable(r)) {
 		void *all[] = {run.from, run.to, run.found};
 
@@ -198,12 +197,11 @@ static uint32_t count_wrong(const struct check_world *w, const struct flop_run *
 }
 
 /* The rate of what was not computed, or not right, is no rate. */
-static bool prove_chains(struct check_world *w, struct check_result *r, struct flop_run *run)
+static void prove_chains(struct check_world *w, struct check_result *r, struct flop_run *run)
 {
 	struct kernel_chain *all = calloc(run->chains, sizeof(*all));
 	uint32_t *sample = calloc(run->chains, sizeof(*sample)), wrong;
 	uint64_t *sums = calloc(run->chains, sizeof(*sums));
-	bool ok = false;
 
 	if (!all || !sample || !sums) {
 		check_error(r, CODE_OUT_OF_MEMORY, "no memory on the host");
@@ -212,7 +210,6 @@ static bool prove_chains(struct check_world *w, struct check_result *r, struct f
 				   RT_DEVICE_TO_HOST, w->stream),
 			   "cudaMemcpyAsync") &&
 		   finish(w, r)) {
-		ok = true;
 		wrong = count_wrong(w, run, all, sample, sums);
 		if (wrong > 0)
 			check_fail(r, CODE_WORK_MISSING,
@@ -223,7 +220,6 @@ static bool prove_chains(struct check_world *w, struct check_result *r, struct f
 	free(all);
 	free(sample);
 	free(sums);
-	return ok;
 }
 
 bool check_flop_rate(struct check_world *w, struct check_result *r)
@@ -264,7 +260,7 @@ bool check_flop_rate(struct check_world *w, struct check_result *r)
 		if (cuda_ok(w, r, w->rt->mem_set(run.out, 0, bytes, w->stream),
 			    "cudaMemsetAsync") &&
 			measure_rate(w, r, (double)run.chains * run.steps * each, "FLOP/s", &timed))
-			(void)prove_chains(w, r, &run);
+			prove_chains(w, r, &run);
 		if (cuda_usable(r))
 			(void)w->rt->mem_free(run.out);
 	}

@@ -31,8 +31,12 @@ static int copy_now(void)
 	size_t at;
 	int error;
 
-	if (!waiting.to || spoiled.copies_dropped)
+	if (!waiting.to)
 		return 0;
+	if (spoiled.drop_copy > 0 && spoiled.copies + 1 >= spoiled.drop_copy) {
+		waiting.to = NULL;
+		return 0;
+	}
 	error = fake->mem_copy(
 		waiting.to, waiting.from, waiting.bytes, waiting.kind, waiting.stream);
 	spoiled.n_to_device += waiting.kind == RT_HOST_TO_DEVICE;

@@ -21,11 +21,11 @@ struct launched {
 struct spoiled_rt {
 	/* Which call, launch, copy to or from the host, from 1 on; 0: none. */
 	unsigned fail_at, leave_out, spoil_copy;
-	int error;       /* of the call */
+	unsigned drop_copy; /* this one and all after it are called done, and bring nothing */
+	int error;          /* of the call */
 	size_t spoil_at; /* byte of the copy, from its end on when it is at least half of SIZE_MAX */
-	uint8_t spoil_bits;  /* exclusive-ored to it */
-	bool copies_dropped; /* they are called done, and bring nothing */
-	const float *times;  /* of events, in ms, in their order; then those of the fake again */
+	uint8_t spoil_bits; /* exclusive-ored to it */
+	const float *times; /* of events, in ms, in their order; then those of the fake again */
 	unsigned n_times;
 	/* Seen since spoiled_rt_begin(): */
 	unsigned calls, copies, owned; /* owned: allocations and events that were not given back */

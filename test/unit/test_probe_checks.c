@@ -186,5 +186,20 @@ TEST(every_bit_of_evidence_counts)
 	}
 }
 
+/* What an earlier copy brought does not stand for the one that brings nothing. */
+TEST(each_copy_must_bring_it)
+{
+	for (unsigned from = 1; from <= 3; from++) {
+		for (int up = 0; up < 2; up++) {
+			struct check_world w = healthy_world();
+			struct check_result r;
+
+			spoiled.drop_copy = from;
+			r = ask(&w, up ? CHECK_H2D_4K : CHECK_D2H_4K);
+			assert_int_equal(r.status, STATUS_FAIL);
+		}
+	}
+}
+
 TESTS_WITHIN(check_begin_group, check_end_group, a_healthy_gpu_passes, every_call_may_fail,
-	every_launch_must_have_been, every_bit_of_evidence_counts)
+	every_launch_must_have_been, every_bit_of_evidence_counts, each_copy_must_bring_it)

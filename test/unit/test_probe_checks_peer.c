@@ -272,7 +272,7 @@ TEST(what_is_read_is_read_anew)
 	assert_true(begin_findings(&w, &r, &found) && work_init(&w, &r, &k) && finish(&w, &r));
 	assert_true(read_findings(&w, &r, found, &f));
 	assert_int_equal(evidence_wrong_cells(&f), 0);
-	spoiled.copies_dropped = true;
+	spoiled.drop_copy = 1;
 	assert_false(read_findings(&w, &r, found, &f));
 	assert_int_equal(r.code, CODE_WORK_MISSING);
 	assert_true(evidence_wrong_cells(&f) > 0);

@@ -343,10 +343,26 @@ TEST(what_arrived_otherwise_is_told)
 	}
 }
 
+/* One with another sum, and one that was not computed as often as it was launched. */
+TEST(wrong_chains_are_counted)
+{
+	for (size_t at = 0; at <= 12; at += 12) {
+		struct check_world w = healthy_world();
+		struct check_result r;
+
+		spoiled.spoil_copy = 1;
+		spoiled.spoil_at = at;
+		spoiled.spoil_bits = 1;
+		r = ask(&w, CHECK_FP32_RATE);
+		assert_int_equal(r.code, CODE_WORK_MISSING);
+		assert_ptr_equal(strstr(r.message, "1 of "), r.message);
+	}
+}
+
 TESTS_WITHIN(check_begin_group, check_end_group, rates_are_those_of_the_work,
 	memory_is_filled_before_and_checked_behind, the_median_of_five_counts,
 	the_best_of_three_counts, who_is_to_end_does_not_measure_again,
 	a_remote_rate_is_not_expected, a_busy_gpu_is_not_timed, a_small_buffer_measures_the_cache,
-	wrong_memory_has_no_rate, copies_are_of_the_size_that_is_named,
+	wrong_memory_has_no_rate, wrong_chains_are_counted, copies_are_of_the_size_that_is_named,
 	launches_are_counted_one_by_one, waits_are_seconds_of_the_host, the_median_wait_counts,
 	what_arrived_otherwise_is_told)
