@@ -9,7 +9,7 @@
 
 #include "probe/evidence.h"
 
-#define RUNS_MAX 15
+#define RUNS 5
 #define PAGE_BYTES 65536
 
 bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *call)
@@ -233,18 +233,16 @@ static bool run_once(struct check_world *w, struct check_result *r, rt_event fro
 	return ok;
 }
 
-bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
-	const struct timed *timed, double *ret_seconds)
+bool median_time(struct check_world *w, struct check_result *r, const struct timed *timed,
+	double *ret_seconds)
 {
-	double took[RUNS_MAX], first;
+	double took[RUNS], first;
 	rt_event from = NULL, to = NULL;
 	bool ok = cuda_ok(w, r, w->rt->event_create(&from), "cudaEventCreate") &&
 		  cuda_ok(w, r, w->rt->event_create(&to), "cudaEventCreate") &&
 		  run_once(w, r, from, to, timed, &first);
 
-	if (runs > RUNS_MAX)
-		runs = RUNS_MAX;
-	for (unsigned i = 0; i < runs && ok; i++)
+	for (unsigned i = 0; i < RUNS && ok; i++)
 		ok = run_once(w, r, from, to, timed, &took[i]);
 	if (cuda_usable(r)) {
 		if (from)
@@ -253,6 +251,6 @@ bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
 			(void)w->rt->event_destroy(to);
 	}
 	if (ok)
-		*ret_seconds = median(took, runs);
+		*ret_seconds = median(took, RUNS);
 	return ok;
 }

@@ -72,10 +72,10 @@ struct timed {
 /* The middle one of n values, n >= 1, which it sorts; NAN when one of them is no number. */
 double median(double *values, unsigned n);
 
-/* GPU seconds between two events of the stream around what start() did: the median of `runs` after one that does not count; NAN when one of
+/* GPU seconds between two events of the stream around what start() did: the median of five after one that does not count; NAN when one of
  * them is no number. False: the result says why. */
-bool median_time(struct check_world *w, struct check_result *r, unsigned runs,
-	const struct timed *timed, double *ret_seconds);
+bool median_time(struct check_world *w, struct check_result *r, const struct timed *timed,
+	double *ret_seconds);
 
 /* Measure `amount` of work, in units of `unit`, and judge its rate, up to three times: one slow measurement is no proof, and the best one
  * counts. False: the result says why. */

@@ -11,7 +11,6 @@
 #include "probe/kernels/exact.h"
 
 #define WARP 32
-#define RUNS 5
 #define TRIES 3
 /* A buffer must be far larger than the L2 cache: one that kept all it can would lend a rate an eighth. */
 #define BUFFER_BYTES (2ull << 30)
@@ -28,7 +27,7 @@ bool measure_rate(struct check_world *w, struct check_result *r, double amount, 
 	double best = 0, seconds;
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!median_time(w, r, RUNS, timed, &seconds))
+		if (!median_time(w, r, timed, &seconds))
 			return false;
 		if (i > 0 && amount / seconds < best)
 			seconds = amount / best;
