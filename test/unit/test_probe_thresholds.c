@@ -28,13 +28,15 @@ static int begin(void **state)
 {
 	(void)state;
 	thresholds_init(&t);
-	healthy_report(&r, PROFILE_BENCH, 2);
+	healthy_report(&r, PROFILE_BENCH, 3);
+	r.n_gpus = 2; /* the third one is looked at where it matters */
 	return 0;
 }
 
 static int finish(void **state)
 {
 	(void)state;
+	r.n_gpus = 3;
 	thresholds_release(&t);
 	report_release(&r);
 	return 0;
@@ -453,6 +455,12 @@ static void who_is_a_peer(void **state)
 	assert_int_equal(beside(CHECK_FP64_RATE, 0.5e13, STATUS_PASS, 1)->status, STATUS_FAIL);
 	assert_int_equal(beside(CHECK_H2D, 0.5e13, STATUS_PASS, 0)->status, STATUS_FAIL);
 	assert_int_equal(beside(CHECK_D2H, 0.5e13, STATUS_PASS, 0)->status, STATUS_FAIL);
+	/* two peers make no rate of what is none */
+	r.n_gpus = 3;
+	set_rate(2, CHECK_FP64_RATE, 1e13);
+	assert_int_equal(beside(CHECK_FP64_RATE, 0, STATUS_PASS, 0)->basis, BASIS_NONE);
+	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->basis, BASIS_PEERS);
+	r.n_gpus = 2;
 	/* a GPU that is not of the report any more, and one that is alone */
 	r.n_gpus = 1;
 	set_rate(0, CHECK_FP64_RATE, 1e12);
