@@ -1,37 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """No byte is promised twice and none stays promised for ever, whatever breaks in the middle: three replicas, 30 clients that create 300 pods
-at once for a pool that holds 40, and an observer that checks every version of every GPUServer."""
+at once for a pool that holds 40, and an observer that checks every version of every GPUServer; at the end, whether all that was said is
+linearizable."""
 import contextlib
 import json
+import os
 import random
 import signal
+import sys
 import threading
 import time
 
 import pytest
 
 import kube
-from cluster import Cluster
+from cluster import ROOT, Cluster
 from product import check_sums, claims, client_namespace, gpu_pod, servers, wait_for
 from replicas import Replicas
+
+sys.path[:0] = [p for p in (os.path.join(ROOT, "test/sim"),) if p not in sys.path]
+
+from linear import History  # noqa: E402
 
 PODS, CLIENTS = 300, 30
 POOL = {"gpu-a": 5, "gpu-b": 5, "gpu-c": 5, "gpu-d": 5}
 FITS = 40  # two pods of half a GPU on each
+PERCENT = 50
 MIDDLE = 10  # admitted when the fault comes
+ENDS = 10  # pods that end then
 HEAL_S = 90  # from the end of the fault until all that fits is admitted
 QUIET_S = 3
 
 
 class Crowd:
     """The clients. Each creates its pods without a pause, then goes on with those that were not admitted until end(). The one that
-    sees the MIDDLEth pod admitted calls hit() at once. A pod whose answer was lost may be there: it is tried again, too, and refused."""
+    sees the middleth pod admitted calls hit() at once. A pod whose answer was lost may be there: it is tried again, too, and refused.
+    history is told of each create."""
 
-    def __init__(self, client, namespace, hit):
-        self.client, self.namespace, self.hit = client, namespace, hit
+    def __init__(self, client, namespace, hit, history, pods=PODS, clients=CLIENTS, middle=MIDDLE):
+        self.client, self.namespace, self.hit, self.history, self.middle = client, namespace, hit, history, middle
         self.admitted, self.answers, self.errors = [], {}, []
         self.changed, self.ending = threading.Condition(), threading.Event()
-        self.threads = [threading.Thread(target=self._run, args=([f"p{i}" for i in range(k, PODS, CLIENTS)],)) for k in range(CLIENTS)]
+        self.threads = [threading.Thread(target=self._run, args=([f"p{i}" for i in range(k, pods, clients)],)) for k in range(clients)]
 
     def __enter__(self):
         for t in self.threads:
@@ -61,27 +71,37 @@ class Crowd:
 
     def _create(self, name):
         """True: the pod is there."""
-        made, answer = False, "created"
+        made, answer, uid, sent = False, "created", "", time.monotonic()
         try:
-            self.client.create(gpu_pod(name, percent=50), namespace=self.namespace)
+            uid = self.client.create(gpu_pod(name, percent=PERCENT), namespace=self.namespace)["metadata"]["uid"]
             made = True
         except kube.ApiError as e:
             made = e.reason == "AlreadyExists"
+            uid = None if e.reason == "NoCapacity" else ""
             answer = f"{e.status} {e.reason}: {e.message}".replace(name, "P")[:300]
         except kube.Unreachable as e:
             answer = str(e)[-80:]
         with self.changed:
+            self.history.created(name, sent, time.monotonic(), uid)
             self.answers[answer] = self.answers.get(answer, 0) + 1
             if made:
                 self.admitted.append(name)
-                if len(self.admitted) == MIDDLE:
+                if len(self.admitted) == self.middle:
                     self.hit()
                 self.changed.notify_all()
         return made
 
+    def end_pods(self, client, n):
+        """Delete this many of the pods that are there."""
+        with self.changed:
+            ending = [(name, uid) for name, _, _, uid in self.history.creates if uid][:n]
+        for name, uid in ending:
+            self.history.deleted(uid, time.monotonic())
+            client.delete("pods", name, self.namespace, grace=0)
+
     def wait_for_middle(self, seconds):
         with self.changed:
-            done = self.changed.wait_for(lambda: len(self.admitted) >= MIDDLE or self.errors, seconds)
+            done = self.changed.wait_for(lambda: len(self.admitted) >= self.middle or self.errors, seconds)
             assert done and not self.errors, f"{self.admitted} after {seconds} s: {self.errors} {self.often()}"
 
     def often(self):
@@ -104,15 +124,20 @@ class Fault:
     def hit(self):
         pass
 
-    def mend(self):
+    def mend(self, crowd):
         pass
 
     def undo(self):
         pass
 
 
-class Nothing(Fault):
+class PodsEnd(Fault):
+    """Nothing breaks, and places become free while everybody asks."""
+
     may_be_heard = False
+
+    def mend(self, crowd):
+        crowd.end_pods(self.cluster.client, ENDS)
 
 
 class ReplicaKilled(Fault):
@@ -122,7 +147,7 @@ class ReplicaKilled(Fault):
     def hit(self):
         self.replicas.kill(self.which)
 
-    def mend(self):
+    def mend(self, crowd):
         time.sleep(1)
         self.replicas.restart(self.which)
 
@@ -138,7 +163,7 @@ class LeaderStopped(LeaderKilled):
     def hit(self):
         self.replicas.stop(self.which)
 
-    def mend(self):
+    def mend(self, crowd):
         try:
             time.sleep(60)
             assert self.replicas.leader() != self.which
@@ -155,7 +180,7 @@ class ApiServerRestarted(Fault):
     def hit(self):
         self.cluster.apiserver.kill()
 
-    def mend(self):
+    def mend(self, crowd):
         self.cluster.apiserver.start()
 
 
@@ -163,7 +188,7 @@ class EtcdPaused(Fault):
     def hit(self):
         self.cluster.etcd.pause()
 
-    def mend(self):
+    def mend(self, crowd):
         time.sleep(5)
         self.cluster.etcd.resume()
 
@@ -182,12 +207,22 @@ class FewRequestsInFlight(Fault):
     def prepare(self):
         self.cluster.apiserver.restart(signal.SIGKILL, ["--max-requests-inflight=20", "--max-mutating-requests-inflight=10"])
 
-    def mend(self):
+    def mend(self, crowd):
         seats = [line for line in self.cluster.client.call("GET", "/metrics").splitlines() if "nominal_limit_seats{" in line]
         assert any(line.startswith('apiserver_flowcontrol_nominal_limit_seats{priority_level="poolgate"} 3') for line in seats), seats
 
     def undo(self):
         self.cluster.apiserver.restart(signal.SIGKILL, [])
+
+
+def check_order(told, seen):
+    """What all replicas said can be said by one that does one thing after the other."""
+    for at, kind, server in seen.events:
+        if kind != "DELETED":
+            told.server(at, server)
+    began = time.monotonic()
+    n = told.check(lambda memory: memory * PERCENT // 100)
+    print(f"{n} operations, GPU by GPU, are linearizable: {time.monotonic() - began:.1f} s")
 
 
 def without_pod(cluster, ns):
@@ -220,7 +255,7 @@ def fixture_races():
         yield cluster, replicas
 
 
-@pytest.mark.parametrize("kind", [Nothing, ReplicaKilled, LeaderKilled, LeaderStopped, ApiServerRestarted, EtcdPaused, Latency,
+@pytest.mark.parametrize("kind", [PodsEnd, ReplicaKilled, LeaderKilled, LeaderStopped, ApiServerRestarted, EtcdPaused, Latency,
                                   FewRequestsInFlight])
 def test_no_byte_is_promised_twice(races, kind):
     cluster, replicas = races
@@ -237,9 +272,9 @@ def test_no_byte_is_promised_twice(races, kind):
         with client_namespace(cluster) as ns:
             with kube.Observer(cluster.client, "gpuservers", on_event=lambda _, server: check_sums(server)) as seen, \
                     kube.Observer(cluster.client, "pods", ns) as pods, history(cluster, kind.__name__, seen, ns), \
-                    Crowd(cluster.client_for("alice"), ns, hit) as crowd:
+                    Crowd(cluster.client_for("alice"), ns, hit, History()) as crowd:
                 crowd.wait_for_middle(HEAL_S)
-                fault.mend()
+                fault.mend(crowd)
                 began = time.monotonic()
                 pods.wait(lambda latest: len(latest) >= FITS, HEAL_S, "all that fits")
                 print(f"full after {time.monotonic() - began:.1f} s")
@@ -256,6 +291,8 @@ def test_no_byte_is_promised_twice(races, kind):
                 print(f"{there} pods were seen when the fault came; answers: {crowd.often()}")
                 assert there < FITS, "the fault came too late"
                 assert seen.relists == 0 or fault.versions_may_be_missed
+                if seen.relists == 0:
+                    check_order(crowd.history, seen)
     finally:
         fault.undo()
     assert not any(p[2]["metadata"]["labels"].get("poolgate.io/injected") != "true" for p in pods.events)
