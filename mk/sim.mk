@@ -38,8 +38,9 @@ endif
 
 sim-test:
 	@tools/setup build test
-	$(SUB) sim-program
+	$(SUB) sim-program scale-program
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),30)
+	@$(SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
 
 # The model API server against recorded answers of a real one.
 sim-faithful:
@@ -54,6 +55,25 @@ sim-exhaustive:
 	@failed=; for bounds in $(or $(BOUNDS),0+2 1+1 2+0); do echo "switches and faults: $$bounds"; \
 		$(SIM) --small --jobs $(JOBS) --switches $${bounds%+*} --faults $${bounds#*+} || failed=1; done; exit $${failed:-0}
 
+# A day of a large pool, with the product's placement: SERVERS=10000 PODS=1000000 is the whole one, some minutes for each number of replicas.
+# WRITE=1 rewrites the tables and the picture of docs/simulation.md.
+SCALE := $(BUILD)/test/sim/scale/scale
+SCALE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/scale/*.c)))
+
+$(SCALE): $(SCALE_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(SCALE_OBJ) $(LIB) $(LIBS) -lm
+
+.PHONY: sim-scale scale-program
+scale-program: $(SCALE) ; @:
+
+sim-scale:
+	@tools/setup build test
+	$(SUB) scale-program
+	@$(SCALE) --json $(BUILD)/scale.json $(if $(SERVERS),--servers $(SERVERS)) $(if $(PODS),--pods $(PODS)) \
+		$(if $(REPLICAS),--replicas $(REPLICAS)) $(if $(SEED),--seed $(SEED))
+	@$(PYTHON) -B test/sim/scale/draw.py $(BUILD)/scale.json $(if $(WRITE),docs/img/scale.svg docs/simulation.md,$(BUILD)/scale.svg)
+
 # Every rule's mutant, and faults of the past: each must be found. WRITE=1 rewrites the table of docs/simulation.md.
 sim-mutants:
 	@tools/setup build test
@@ -61,4 +81,4 @@ sim-mutants:
 	@SEEDS=$(SEEDS) JOBS=$(JOBS) T='$T' SMALL=$(SMALL) WRITE=$(if $(WRITE),docs/simulation.md) test/sim/mutate $(BUILD) \
 		$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -- $(SIM_LINK)
 
--include $(wildcard $(BUILD)/test/sim/*.d)
+-include $(wildcard $(BUILD)/test/sim/*.d $(BUILD)/test/sim/scale/*.d)
