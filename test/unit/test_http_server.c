@@ -299,6 +299,34 @@ TEST(stops_with_suspended_requests)
 	assert_int_equal(f.done, 4);
 }
 
+static void *send_the_rest_soon(void *arg)
+{
+	nap_ms(100);
+	client_text(*(const int *)arg, "}");
+	return NULL;
+}
+
+/* A body that comes to its end while the server stops: its work is not begun, and who would have it is told that it was not. */
+TEST(begins_no_work_while_it_stops)
+{
+	struct fixture f;
+	pthread_t sender;
+	fixture_start(&f, (struct http_config){.workers = 1});
+	int fd = client_open(&f);
+	client_text(fd, "POST /later HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+			"Content-Length: 2\r\n\r\n{");
+	nap_ms(100);
+	assert_int_equal(pthread_create(&sender, NULL, send_the_rest_soon, &fd), 0);
+	(void)fixture_stop(&f, 0);
+	assert_int_equal(pthread_join(sender, NULL), 0);
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 1000, false), 500);
+	assert_non_null(strstr(reply, "Connection: close"));
+	(void)close(fd);
+	assert_int_equal(f.slow, 0);
+	assert_int_equal(f.queued, 0);
+	assert_int_equal(f.undone, 1);
+}
+
 TEST(idle_connections_do_not_hold_a_stop)
 {
 	struct fixture f;
@@ -349,4 +377,5 @@ TEST(listens)
 
 TESTS(answers, keeps_the_connection, deferred, deferred_beside_others,
 	client_vanishes_while_deferred, deadline_passes, answers_too_late, drains,
-	stops_with_suspended_requests, idle_connections_do_not_hold_a_stop, listens)
+	stops_with_suspended_requests, begins_no_work_while_it_stops,
+	idle_connections_do_not_hold_a_stop, listens)
