@@ -11,6 +11,7 @@
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/servers_impl.h"
+#include "webhook/cluster/tls_secret.h"
 #include "webhook/edge/metrics.h"
 
 /* ---- a watch ---- */
@@ -193,6 +194,41 @@ TEST(test_kubeconfig)
 	unlink(path);
 }
 
+/* ---- the Secret of the certificates ---- */
+
+/* Nobody answers, which its threads may learn or not: what counts is that nothing of a start that failed is left. */
+TEST(test_tls_secret)
+{
+	struct kube_config config = {
+		.server = "http://127.0.0.1:9", .ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	static const struct log silent = {.fd = -1};
+	struct tls_secret_config cfg = {
+		.log = &silent, .namespace = "poolgate-system", .name = "poolgate-tls"};
+	unsigned started = 0, refused = 0;
+
+	cfg.metrics = metrics_new(metric_table, M_COUNT);
+	cfg.identity = tls_identity_new();
+	assert_true(cfg.metrics && cfg.identity);
+	for (long n = 0; n < 30; n++) {
+		struct tls_secret *t;
+		struct err err = {0};
+
+		assert_int_equal(kube_new(&config, &cfg.kube, NULL), 0);
+		oom_begin(n, OOM_ONE);
+		t = tls_secret_start(&cfg, &err);
+		(void)oom_end();
+		started += t != NULL;
+		refused += t == NULL;
+		assert_int_equal(err.code, t ? 0 : ERR_NOMEM);
+		tls_secret_stop(t);
+		kube_free(cfg.kube);
+	}
+	assert_true(started > 0);
+	assert_true(refused > 3); /* itself, its names, its watch, its looks */
+	tls_identity_free(cfg.identity);
+	metrics_free(cfg.metrics);
+}
+
 /* ---- a server in the picture ---- */
 
 /* With that allocation of the reading failing. */
@@ -273,4 +309,4 @@ TEST(test_picture)
 	metrics_free(metrics);
 }
 
-TESTS(test_watch, test_reflector, test_kubeconfig, test_picture)
+TESTS(test_watch, test_reflector, test_kubeconfig, test_tls_secret, test_picture)
