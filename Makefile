@@ -30,6 +30,7 @@ MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share; OOM_OBJ only those that make the n-th allocation fail.
 OOM_OBJ := $(BUILD)/test/unit/oom_wrap.o
+OOM_WRAP := malloc calloc realloc arena_alloc arena_array arena_space arena_copy arena_strdup arena_slice
 UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC) test/unit/oom_wrap.c,$(wildcard test/unit/*.c)))
 
 # C that is made of the kubelet's messages.
@@ -82,7 +83,7 @@ $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 
 # Tests that make the n-th allocation fail.
 $(filter %_oom,$(UNIT_BIN)): $(OOM_OBJ)
-$(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+$(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = $(OOM_WRAP:%=-Wl,--wrap=%)
 
 $(PAGE_OBJ:.o=.c): share/page.html tools/embed-page tools/embed-text
 	@mkdir -p $(@D) && tools/embed-page $< >$@

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "test/unit/oom_wrap.h"
 
 void *__real_malloc(size_t size);
@@ -64,4 +65,59 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *at, size_t size)
 {
 	return fails() ? NULL : __real_realloc(at, size);
+}
+
+/* ---- an arena's pieces ---- */
+
+/* A chunk holds many, and so the n-th malloc never fails at most of them. Weak: of a program that is not linked with --wrap for these. */
+void *__real_arena_alloc(struct arena *a, size_t size) __attribute__((weak));
+void *__real_arena_array(struct arena *a, size_t n, size_t size) __attribute__((weak));
+void *__real_arena_space(struct arena *a, size_t n, size_t size) __attribute__((weak));
+void *__real_arena_copy(struct arena *a, const void *from, size_t n, size_t size)
+	__attribute__((weak));
+char *__real_arena_strdup(struct arena *a, struct slice s) __attribute__((weak));
+struct slice __real_arena_slice(struct arena *a, struct slice s) __attribute__((weak));
+void *__wrap_arena_alloc(struct arena *a, size_t size);
+void *__wrap_arena_array(struct arena *a, size_t n, size_t size);
+void *__wrap_arena_space(struct arena *a, size_t n, size_t size);
+void *__wrap_arena_copy(struct arena *a, const void *from, size_t n, size_t size);
+char *__wrap_arena_strdup(struct arena *a, struct slice s);
+struct slice __wrap_arena_slice(struct arena *a, struct slice s);
+
+/* As the arena does where its next chunk cannot be had. */
+static bool lacks(struct arena *a)
+{
+	if (fails())
+		a->failed = true;
+	return a->failed;
+}
+
+void *__wrap_arena_alloc(struct arena *a, size_t size)
+{
+	return lacks(a) ? NULL : __real_arena_alloc(a, size);
+}
+
+void *__wrap_arena_array(struct arena *a, size_t n, size_t size)
+{
+	return lacks(a) ? NULL : __real_arena_array(a, n, size);
+}
+
+void *__wrap_arena_space(struct arena *a, size_t n, size_t size)
+{
+	return lacks(a) ? NULL : __real_arena_space(a, n, size);
+}
+
+void *__wrap_arena_copy(struct arena *a, const void *from, size_t n, size_t size)
+{
+	return lacks(a) ? NULL : __real_arena_copy(a, from, n, size);
+}
+
+char *__wrap_arena_strdup(struct arena *a, struct slice s)
+{
+	return lacks(a) ? NULL : __real_arena_strdup(a, s);
+}
+
+struct slice __wrap_arena_slice(struct arena *a, struct slice s)
+{
+	return lacks(a) ? (struct slice){0} : __real_arena_slice(a, s);
 }

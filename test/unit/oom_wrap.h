@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: make the n-th malloc, calloc or realloc fail. For programs that are linked with --wrap for the three (test_*_oom), and with
- * oom_wrap.o. */
+/* test: make the n-th malloc, calloc or realloc fail, or the n-th piece of an arena. For programs that are linked with --wrap for these
+ * (test_*_oom), and with oom_wrap.o. */
 #ifndef TEST_UNIT_OOM_WRAP_H
 #define TEST_UNIT_OOM_WRAP_H
 

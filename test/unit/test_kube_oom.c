@@ -274,7 +274,7 @@ TEST(test_picture)
 		struct held *h;
 		bool in;
 
-		h = read_server(n, n % 8, &err);
+		h = read_server(n, n % 50, &err);
 		if (!h) {
 			assert_int_equal(err.code, ERR_NOMEM);
 			refused++;
