@@ -39,7 +39,7 @@ endif
 sim-test:
 	@tools/setup build test
 	$(SUB) sim-program scale-program
-	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),30)
+	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),60)
 	@$(SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
 
 # The model API server against recorded answers of a real one.
