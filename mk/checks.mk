@@ -29,7 +29,7 @@ help:
 	@echo 'make mutants [N=400] [SEED=1] [FILES=...]  small changes of the sources that no test notices'
 	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long, and what each reached; fuzz-grow keeps what was found'
 	@echo 'make sim [SEEDS=n|SECONDS=n]  the ledger under seeded schedules and faults; SEED=n: one, with its trace; sim-test: what CI runs'
-	@echo 'make sim-faithful          the simulator'"'"'s API server against recorded answers of a real one'
+	@echo 'make sim-faithful          the simulator'"'"'s API server against recorded answers of a real one; sim-record, as root: records them'
 	@echo 'make sim-scale [SERVERS=10000 PODS=1000000] [REPLICAS=1,3]  a day of a large pool in virtual time: conflicts, refusals, waste'
 	@echo 'make sim-exhaustive [BOUNDS=0+2]  every way that a small world can go, but for so many switches and faults'
 	@echo 'make bench-instructions    instructions per request, memory, time to the first reply'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulator: the product's own objects, linked with threads, clocks and random numbers that follow a seed (test/sim/README.md).
 
-.PHONY: sim sim-test sim-faithful sim-mutants sim-exhaustive sim-program
+.PHONY: sim sim-test sim-faithful sim-record sim-mutants sim-exhaustive sim-program
 
 SEEDS ?=
 SEED ?=
@@ -47,6 +47,14 @@ sim-faithful:
 	@tools/setup build test
 	$(SUB) sim-program
 	@$(PYTHON) -B test/sim/faithful $(SIM)
+
+# These recordings, from a real API server that is started for them. As root.
+sim-record:
+	@test/e2e/build --check
+	@tools/setup build test e2e
+	$(SUB) programs
+	@test/e2e/build
+	@POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B test/e2e/record.py
 
 # Every way that a small world can go, but for so many choices that are not the usual ones: first faults, then one of each, then switches.
 sim-exhaustive:

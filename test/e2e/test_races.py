@@ -244,14 +244,19 @@ def history(cluster, name, seen, ns):
         raise
 
 
+def may_create_pods(cluster):
+    """alice may."""
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "races"}}
+    cluster.client.create({**rbac, "kind": "ClusterRole", "rules": rules})
+    cluster.client.create({**rbac, "kind": "ClusterRoleBinding", "subjects": [{"kind": "User", "name": "alice"}],
+                           "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "races"}})
+
+
 @pytest.fixture(scope="module", name="races")
 def fixture_races():
     with Cluster.light(name="races") as cluster, Replicas(cluster, 3, through_proxy=True) as replicas, servers(cluster, POOL):
-        rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
-        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "races"}}
-        cluster.client.create({**rbac, "kind": "ClusterRole", "rules": rules})
-        cluster.client.create({**rbac, "kind": "ClusterRoleBinding", "subjects": [{"kind": "User", "name": "alice"}],
-                               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "races"}})
+        may_create_pods(cluster)
         yield cluster, replicas
 
 
