@@ -4,7 +4,7 @@
  *       --go-on    at the end of all;  --shrink    looks for a smaller run that breaks the law of the first
  *   sim --trace N [--without kill,trap] [--pods N] [--salt N]    one seed, or less of it, with every event
  *   sim --small ...                                         every way that a small world can go (sim_small.c)
- *   sim --faithful                                          the model API server alone (sim_faithful.c)
+ *   sim --faithful [--pool FILE ...]                        the model API server alone (sim_faithful.c)
  *   sim --twice N                                           this many seeds twice: the hashes must be the same */
 #include <errno.h>
 #include <stdio.h>
@@ -201,14 +201,13 @@ int main(int argc, char **argv)
 	uint64_t first = 1, seeds = UINT64_MAX, trace = 0, same = 0;
 	double seconds = 0;
 	int jobs = 1;
-	bool go_on = false, shrink = false, small = argc > 1 && strcmp(argv[1], "--small") == 0;
+	bool go_on = false, shrink = false, small = argc > 1 && strcmp(argv[1], "--small") == 0,
+	     faithful = argc > 1 && strcmp(argv[1], "--faithful") == 0;
 	struct sim_cut cut = {0};
 
-	for (int i = 1; i < argc && !small; i++) {
+	for (int i = 1; i < argc && !small && !faithful; i++) {
 		uint64_t n = i + 1 < argc ? strtoull(argv[i + 1], NULL, 10) : 0;
 
-		if (strcmp(argv[i], "--faithful") == 0)
-			continue;
 		if (strcmp(argv[i], "--go-on") == 0) {
 			go_on = true;
 			continue;
@@ -250,8 +249,8 @@ int main(int argc, char **argv)
 	if (results == MAP_FAILED)
 		return 2;
 	replicas_prepare();
-	if (argc == 2 && strcmp(argv[1], "--faithful") == 0)
-		return faithful_main();
+	if (faithful)
+		return faithful_main(argc - 2, argv + 2);
 	if (small)
 		return small_main(argc - 2, argv + 2);
 	if (trace)

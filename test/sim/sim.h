@@ -118,8 +118,8 @@ void small_failed(const char *law, const char *why);
 
 /* ---- sim_faithful.c ---- */
 
-/* Instead of a seed: the model API server answers the requests of the standard input. */
-int faithful_main(void);
+/* Instead of a seed: the model API server answers the requests of the standard input, and a replica with these settings reviews. */
+int faithful_main(int argc, char **argv);
 
 /* ---- sim_run.c ---- */
 

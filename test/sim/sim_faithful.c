@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim: the model API server alone, for whoever compares it with a real one (test/sim/faithful). Each line of the standard input is a request,
  * {"method":"PUT","path":"/apis/…","body":{…}}, and {"method":"COMPACT"} makes it forget what was before; each line of the output is the answer,
- * {"code":200,"text":"…"}. Requests go where those of replicas go, and nothing goes wrong on the way. */
+ * {"code":200,"text":"…"}. Requests go where those of replicas go, and nothing goes wrong on the way. {"method":"REVIEW","path":"/mutate",…} asks a
+ * replica that has the settings of the arguments, as `poolgate serve` reads them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/http_client.h"
 #include "test/sim/sim_world.h"
+#include "webhook/edge/config_store.h"
+#include "webhook/edge/settings.h"
 
 #define ANSWER_MAX (16u << 20)
+#define READY_US (60 * SECOND)
+/* As a server without a pool is told. */
+#define TOTAL_MB "16000"
 
 struct got {
 	long status;
@@ -75,6 +81,22 @@ static const char *text_of(cJSON *line, const char *name)
 	return text ? text : "";
 }
 
+/* The replica has some time to become ready, and what it is asked for the first time comes later still. */
+static void review(const struct http_request *req, struct got *got)
+{
+	char *answer;
+
+	if (!replica_runs(1)) {
+		replica_start(1);
+		sim_sleep(READY_US);
+	}
+	answer = replica_answer(1, req->url, req->body.at);
+	got->status = 200;
+	buf_init(&got->body, ANSWER_MAX);
+	buf_str(&got->body, answer);
+	free(answer);
+}
+
 static void serve(struct http_client *client, cJSON *line)
 {
 	cJSON *body = store_at(line, "body", NULL);
@@ -88,6 +110,8 @@ static void serve(struct http_client *client, cJSON *line)
 
 	if (strcmp(req.method, "COMPACT") == 0)
 		store_compact();
+	else if (strcmp(req.method, "REVIEW") == 0)
+		review(&req, &got);
 	else
 		ask(client, &req, &got);
 	tell(&got);
@@ -95,12 +119,28 @@ static void serve(struct http_client *client, cJSON *line)
 	free(sent);
 }
 
-int faithful_main(void)
+/* False: told why. */
+static bool configure(int argc, char **argv)
+{
+	static struct settings settings;
+	struct config_built *built;
+	struct err err = {0};
+
+	if (settings_load(argc, argv, TOTAL_MB, &settings, &err) != 0 ||
+		config_build(&settings, &built, &err) != 0)
+		return fprintf(stderr, "sim: %s\n", err.msg), false;
+	replicas_use(&built->config);
+	return true;
+}
+
+int faithful_main(int argc, char **argv)
 {
 	struct http_client *client = http_client_new(NULL);
 	char *text = NULL;
 	size_t size = 0;
 
+	if (argc > 0 && !configure(argc, argv))
+		return 2;
 	sim_begin(1, false);
 	weather.page = 500;
 	while (getline(&text, &size, stdin) > 0) {

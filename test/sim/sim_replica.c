@@ -16,6 +16,8 @@
 
 /* The transport answers that much before the time in ?timeout= is over. */
 #define MARGIN_US (SECOND / 2)
+/* Of a review that is not the simulator's own. */
+#define TIMEOUT_MS 9500
 /* Reviews that run at the same time. */
 #define WORKERS 4
 
@@ -31,6 +33,7 @@ struct replica {
 
 static struct replica replica[REPLICAS_MAX + 1];
 static struct fixture fixture;
+static const struct config *in_force = &fixture.config;
 static char kubeconfig[32];
 static struct cluster_settings settings = {.on = true,
 	.kubeconfig = kubeconfig,
@@ -84,13 +87,18 @@ void replicas_prepare(void)
 	}
 }
 
+void replicas_use(const struct config *c)
+{
+	in_force = c;
+}
+
 /* ---- a process ---- */
 
 static const struct config *acquire(void *ctx)
 {
 	(void)ctx;
 	sim_point();
-	return &fixture.config;
+	return in_force;
 }
 
 static void release(void *ctx, const struct config *config)
@@ -298,4 +306,48 @@ enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us)
 		said = v->said;
 	let_go(v);
 	return said;
+}
+
+/* ---- a review of somebody else's ---- */
+
+struct letter {
+	struct replica *r;
+	const char *path, *body;
+	char *answer;
+};
+
+static void open_letter(void *arg)
+{
+	struct letter *l = arg;
+	size_t len = strlen(l->body);
+	struct http_request req = {.body = calloc(1, len + HTTP_BODY_PAD),
+		.body_len = len,
+		.received_ms = http_now_ms(),
+		.deadline_ms = http_now_ms() + TIMEOUT_MS,
+		.whole_us = http_now_us()};
+	struct http_reply reply = {0};
+
+	memcpy(req.body, l->body, len);
+	if (strcmp(l->path, "/mutate") == 0)
+		(void)admission_mutate_slow(l->r->admission, &req, &reply);
+	else
+		(void)admission_validate_slow(l->r->admission, &req, &reply);
+	req.status = reply.status;
+	admission_queued(l->r->admission, &req, true);
+	admission_done(l->r->admission, &req);
+	free(req.body);
+	l->answer = reply.body;
+	sim_wake(l);
+}
+
+char *replica_answer(int owner, const char *path, const char *body)
+{
+	struct letter l = {.r = &replica[owner], .path = path, .body = body};
+
+	while (!l.r->ready)
+		sim_sleep(SECOND);
+	sim_spawn(owner, "review", open_letter, &l);
+	while (!l.answer)
+		(void)sim_wait(&l, sim_now() + SECOND);
+	return l.answer;
 }

@@ -5,12 +5,17 @@
 
 #include "test/sim/sim_laws.h"
 
+struct config;
+
 /* ---- sim_replica.c ---- */
 
 /* Before the first run: the configuration that all replicas share, and the shapes of pods, injected by the product. */
 void replicas_prepare(void);
 extern struct shape shapes[];
 extern const int n_shapes;
+
+/* From the next one on, replicas are started with this configuration. */
+void replicas_use(const struct config *c);
 
 /* Start one; it must not be running. */
 void replica_start(int owner);
@@ -23,6 +28,8 @@ bool replica_runs(int owner);
 enum verdict { VERDICT_NONE, VERDICT_YES, VERDICT_NO };
 /* A validating review of this pod by that replica, as the API server has it after its timeout: none came, or it cannot be used. */
 enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us);
+/* What it answers to this review, at /mutate or /validate, once it is ready; the caller frees it. */
+char *replica_answer(int owner, const char *path, const char *body);
 
 /* ---- sim_pods.c ---- */
 
