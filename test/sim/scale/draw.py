@@ -145,13 +145,13 @@ def load_table(r, run):
 
 
 def replica_table(r):
-    rows = ["| Replicas | Claims written | Conflicts | Decisions a pod | The leader's conflicts | Refused | Of these untrue | Decision, found / none, µs |",
-            "|---|---|---|---|---|---|---|---|"]
+    rows = ["| Replicas | Reviews' writes | Conflicts | Decisions a pod | The leader's conflicts | Refused | Of these untrue | Decision, median, µs | That there is no room |",
+            "|---|---|---|---|---|---|---|---|---|"]
     for run in sorted(r["runs"], key=lambda one: one["replicas"]):
-        rows.append(f"| {run['replicas']} | {run['puts'] - run['conflicts']:,} | {run['conflicts']:,} ({100 * run['conflicts'] / run['puts']:.2f} %) "
+        rows.append(f"| {run['replicas']} | {run['puts']:,} | {run['conflicts']:,} ({100 * run['conflicts'] / run['puts']:.2f} %) "
                     f"| {run['tries'] / run['admitted']:.4f} | {100 * run['leader_conflicts'] / run['leader_puts']:.2f} % "
                     f"| {run['refused']:,} ({100 * run['refused'] / r['pods']:.2f} %) | {run['untrue']:,} "
-                    f"| {run['found_us']:.0f} / {run['none_us']:.0f} |")
+                    f"| {run['found_us']:.0f} | {run['none_us']:.0f} |")
     return rows
 
 

@@ -127,8 +127,7 @@ static uint64_t live(const struct asked *a, size_t which, struct pool *p, struct
 	struct settings set = a->set;
 
 	set.replicas = a->replicas[which];
-	p->found = p->refused = 0;
-	p->found_s = p->refused_s = 0;
+	p->found = p->none = (struct times){0};
 	world_begin(&set, p, d, truth);
 	world_run();
 	return world.tally.hash;

@@ -63,14 +63,22 @@ struct state {
 	uint32_t *version;  /* per server */
 };
 
+/* How long something took on this machine, in eighths of powers of two of a microsecond. */
+#define TIMES 256
+
+struct times {
+	uint64_t n, at[TIMES];
+};
+
+/* Microseconds. */
+double times_median(const struct times *t);
+
 struct pool {
 	struct inventory inv;
 	uint64_t gpu_bytes;
-	uint64_t *none; /* per slot: nothing is pending, which only messages read */
+	uint64_t *nothing; /* per slot: nothing is pending, which only messages read */
 	struct arena arena, scratch;
-	/* CPU time of decisions that found GPUs, and that found none. */
-	uint64_t found, refused;
-	double found_s, refused_s;
+	struct times found, none; /* of decisions that found GPUs, and that found none */
 };
 
 void pool_init(struct pool *p, size_t servers);

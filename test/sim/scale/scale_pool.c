@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sim/scale: the pool, and the product's own placement on what somebody believes of it.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,26 @@ static double now_s(void)
 {
 	struct timespec t;
 
-	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void count_time(struct times *t, double us)
+{
+	double at = us > 1 ? 8 * log2(us) : 0;
+
+	t->at[at < TIMES - 1 ? (size_t)at : TIMES - 1]++;
+	t->n++;
+}
+
+double times_median(const struct times *t)
+{
+	uint64_t n = 0;
+	size_t i = 0;
+
+	while (i + 1 < TIMES && 2 * (n += t->at[i]) < t->n)
+		i++;
+	return t->n ? pow(2, ((double)i + 0.5) / 8) : 0;
 }
 
 static void *need(void *memory)
@@ -51,7 +70,7 @@ void pool_init(struct pool *p, size_t servers)
 				.fresh = true,
 				.why = ""};
 	}
-	p->none = need(calloc(p->inv.n_gpus, sizeof(*p->none)));
+	p->nothing = need(calloc(p->inv.n_gpus, sizeof(*p->nothing)));
 }
 
 struct state state_new(const struct pool *p)
@@ -84,7 +103,7 @@ bool pool_find(struct pool *p, const uint64_t *claimed, const uint32_t *n_claims
 		.percent = pod->percent};
 	struct demand d = {.containers = &c, .n_containers = 1};
 	struct usage use = {
-		.claimed = claimed, .pending = p->none, .n_claims = n_claims, .first = first};
+		.claimed = claimed, .pending = p->nothing, .n_claims = n_claims, .first = first};
 	struct placement found;
 	double began = now_s();
 	int rc;
@@ -95,8 +114,7 @@ bool pool_find(struct pool *p, const uint64_t *claimed, const uint32_t *n_claims
 		(void)fprintf(stderr, "sim-scale: placement_find: %d\n", rc);
 		abort();
 	}
-	*(rc == 0 ? &p->found_s : &p->refused_s) += now_s() - began;
-	*(rc == 0 ? &p->found : &p->refused) += 1;
+	count_time(rc == 0 ? &p->found : &p->none, (now_s() - began) * 1e6);
 	pod->n_parts = 0;
 	for (size_t i = 0; rc == 0 && i < found.n_holds; i++)
 		pod->parts[pod->n_parts++] =

@@ -68,8 +68,9 @@ void report_begin(
 	(void)fprintf(json, "\"runs\": [");
 }
 
-static void json_run(FILE *f, const struct tally *t, double found_us, double none_us, double cpu)
+static void json_run(FILE *f, const struct tally *t, double cpu)
 {
+	const struct pool *p = world.pool;
 	double load[MINUTES], idle[MINUTES];
 	uint32_t refused[MINUTES];
 
@@ -88,12 +89,10 @@ static void json_run(FILE *f, const struct tally *t, double found_us, double non
 		(number)t->conflicts, (number)t->leads, (number)t->lead_conflicts,
 		(number)t->lists);
 	(void)fprintf(f,
-		"\"spare\": %.2f, \"free\": %.5f, \"found\": %llu, \"none\": %llu, \"found_us\": "
-		"%.1f, "
-		"\"none_us\": %.1f, \"cpu_s\": %.0f, \"hash\": \"%016llx\",\n\"refused_by\": {",
+		"\"spare\": %.2f, \"free\": %.5f, \"found_us\": %.1f, \"none_us\": %.1f, "
+		"\"cpu_s\": %.0f, \"hash\": \"%016llx\",\n\"refused_by\": {",
 		per(t->refused_spare, t->refused), per(t->refused_free, t->refused),
-		(number)world.pool->found, (number)world.pool->refused, found_us, none_us, cpu,
-		(number)t->hash);
+		times_median(&p->found), times_median(&p->none), cpu, (number)t->hash);
 	for (size_t i = 0, n = 0; i <= 100 + GPUS; i++)
 		if (t->refused_by[i])
 			(void)fprintf(f, i < 100 ? "%s\"%zu %%\": %llu" : "%s\"%zu\": %llu",
@@ -108,8 +107,7 @@ static void json_run(FILE *f, const struct tally *t, double found_us, double non
 void report_run(double cpu, bool first, FILE *json)
 {
 	struct tally *t = &world.tally;
-	double found_us = per(world.pool->found_s * 1e6, world.pool->found);
-	double none_us = per(world.pool->refused_s * 1e6, world.pool->refused);
+	const struct pool *p = world.pool;
 	double load = 0;
 
 	qsort(t->answer_ms, t->n_answers, sizeof(*t->answer_ms), by_number);
@@ -121,12 +119,13 @@ void report_run(double cpu, bool first, FILE *json)
 		per(t->refused_spare, t->refused), (number)t->untrue, (number)t->late,
 		per((double)t->tries, t->admitted), 100 * per((double)t->conflicts, t->puts),
 		100 * per((double)t->lead_conflicts, t->leads), load, percentile(t, 0.5),
-		percentile(t, 0.99), found_us, none_us, cpu, (number)t->hash);
+		percentile(t, 0.99), times_median(&p->found), times_median(&p->none), cpu,
+		(number)t->hash);
 	(void)fflush(stdout);
 	if (!json)
 		return;
 	(void)fprintf(json, first ? "\n" : ",\n");
-	json_run(json, t, found_us, none_us, cpu);
+	json_run(json, t, cpu);
 }
 
 bool report_end(FILE *json)
