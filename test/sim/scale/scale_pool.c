@@ -122,6 +122,19 @@ bool pool_find(struct pool *p, const uint64_t *claimed, const uint32_t *n_claims
 	return rc == 0;
 }
 
+bool pool_has_room(const struct pool *p, const uint64_t *claimed, const uint32_t *n_claims,
+	const struct pod *pod)
+{
+	uint64_t most = p->gpu_bytes - pod_bytes(p, pod);
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->inv.n_servers && n < pod->amount; i++)
+		if (n_claims[i] < CLAIMS_PER_SERVER_MAX)
+			for (size_t g = 0; g < GPUS; g++)
+				n += claimed[i * GPUS + g] <= most;
+	return n >= pod->amount;
+}
+
 void state_add(
 	const struct pool *p, struct state *s, size_t server, const struct pod *pod, int sign)
 {

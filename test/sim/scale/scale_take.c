@@ -123,8 +123,10 @@ static void refused(struct take *t, bool late)
 	y->refused_by[t->pod->percent < 100 ? t->pod->percent : 100 + t->pod->amount]++;
 	m->refused++;
 	m->movable += movable;
-	if (!late && pool_find(world.pool, world.truth.claimed, world.truth.n_claims, 0, &other) &&
-		pool_find(world.pool, t->r->list.claimed, t->r->list.n_claims, 0, &other))
+	if (!late && pool_find(world.pool, t->r->claimed, t->r->n_claims, 0, &other))
+		world_law("a pod is refused that the placement finds GPUs for");
+	if (!late && pool_has_room(world.pool, world.truth.claimed, world.truth.n_claims, t->pod) &&
+		pool_has_room(world.pool, t->r->list.claimed, t->r->list.n_claims, t->pod))
 		y->untrue++;
 	answered(t);
 }
@@ -248,7 +250,6 @@ void list_event(const struct event *e)
 static void no_room(struct take *t)
 {
 	struct replica *r = t->r;
-	struct pod other = *t->pod;
 
 	if (!t->list) {
 		t->list = r->list_wanted = r->lists_begun + 1;
@@ -260,7 +261,7 @@ static void no_room(struct take *t)
 		return;
 	}
 	if (r->n_reserved > 0 &&
-		pool_find(world.pool, r->committed.claimed, r->committed.n_claims, 0, &other)) {
+		pool_has_room(world.pool, r->committed.claimed, r->committed.n_claims, t->pod)) {
 		wait_for(t, world.now_us + LOOK_AGAIN_US, true);
 		return;
 	}
@@ -274,6 +275,10 @@ static bool find(struct take *t)
 	size_t n = world.pool->inv.n_servers;
 	size_t first = world.now_us < r->spread_until_us ? r->first : 0;
 
+	/* Who waits for room asks often. When it is refused in the end, the placement itself has said so. */
+	if (!pool_has_room(world.pool, r->claimed, r->n_claims, t->pod))
+		return false;
+
 	if (world.now_us < r->contended_until_us) {
 		memcpy(r->elsewhere, r->n_claims, n * sizeof(*r->elsewhere));
 		for (size_t i = 0; i < n; i++)
@@ -283,7 +288,9 @@ static bool find(struct take *t)
 			t->plan.parts[0] / GPUS == t->plan.parts[t->plan.n_parts - 1] / GPUS)
 			return true;
 	}
-	return pool_find(world.pool, r->claimed, r->n_claims, first, &t->plan);
+	if (!pool_find(world.pool, r->claimed, r->n_claims, first, &t->plan))
+		world_law("the placement finds no GPUs for a pod that fits");
+	return true;
 }
 
 static void decide(struct take *t)
