@@ -10,7 +10,7 @@
 
 static struct {
 	unsigned restore, kill, trap, stop, freeze, partition, compact, clock, drain, shrink,
-		remove, rename, edit, lease;
+		remove, rename, edit, lease, config;
 	int64_t every_us;
 } odds;
 static int servers;
@@ -105,6 +105,8 @@ static void restart(void *arg)
 	sim_sleep((int64_t)sim_below(10 * SECOND));
 	while (replica_runs(owner))
 		sim_sleep(SECOND / 10);
+	if (sim_chance(odds.config))
+		replica_configure(owner, (int)sim_below(CONFIGS));
 	replica_start(owner);
 }
 
@@ -143,6 +145,8 @@ static void one_replica(int owner)
 {
 	if (!replica_runs(owner))
 		return;
+	if (sim_chance(odds.config))
+		replica_configure(owner, (int)sim_below(CONFIGS));
 	if (sim_chance(odds.kill)) {
 		chaos_kill(owner);
 	} else if (sim_chance(odds.trap)) {
@@ -309,7 +313,8 @@ static const struct {
 	{"bad-list", &weather.bad_list}, {"second-hook", &habits.second_hook},
 	{"quota", &habits.quota}, {"lost-create", &habits.lost_create},
 	{"late-create", &habits.late}, {"twins", &habits.twice}, {"clash", &habits.clash},
-	{"force", &habits.force}};
+	{"force", &habits.force}, {"config", &odds.config},
+	{"delete-review", &habits.delete_review}};
 
 const char *chaos_fault(size_t i)
 {
@@ -377,10 +382,19 @@ void chaos_draw(void)
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
 	odds.edit = sky == STORM && sim_result->seed % 5 == 0 ? 300000 : 0;
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
+	if (sky == STORM && !odds.rename && sim_result->seed % 3 == 0)
+		odds.config = 200000;
+	if (sky == STORM && !odds.rename && sim_result->seed % 3 == 1)
+		habits.delete_review = 300000;
 	/* In some, names change hands while replicas hear late of it (R15). */
 	if (odds.rename && sky == STORM && sim_result->seed % 8 == 4) {
-		odds.remove = odds.rename;
+		odds.remove = odds.drain = odds.shrink = 0;
+		odds.rename = 700000;
 		odds.every_us = SECOND;
+		/* A server that holds nothing goes at once. */
+		habits.every_us = 4 * SECOND;
+		habits.life_us = 3 * SECOND;
+		habits.quota = habits.lost_create = habits.second_hook = 0;
 		weather.lag_us = 20 * SECOND;
 	}
 	/* All pods have one namespace: where it is bounded they meet less often. */

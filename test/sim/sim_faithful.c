@@ -91,6 +91,8 @@ static void review(const struct http_request *req, struct got *got)
 		sim_sleep(READY_US);
 	}
 	answer = replica_answer(1, req->url, req->body.at);
+	if (!answer)
+		sim_fail("simulator", "the replica does not answer");
 	got->status = 200;
 	buf_init(&got->body, ANSWER_MAX);
 	buf_str(&got->body, answer);

@@ -6,17 +6,21 @@
 #include "test/sim/sim_api.h"
 
 #define ATTEMPTS_MAX 4000
+/* Of the versions of the configuration the first so many inject pods. */
+#define CONFIGS_INJECT 2
 
 /* What a pod asks of the pool: so many GPUs, of each so many percent. */
 struct shape {
 	const char *name;
 	unsigned amount, percent;
-	char *pod; /* the injected pod as JSON */
+	char *pods
+		[CONFIGS_INJECT]; /* the pod as JSON, injected under each of these configurations */
 };
 
 /* One attempt to create a pod: a uid. */
 struct attempt {
 	const struct shape *shape;
+	int config; /* that it was injected under */
 	char uid[40], name[32];
 	int64_t yes_at; /* when "allowed" was final; 0: it was not */
 	int64_t stored_at, ended_at,

@@ -46,10 +46,34 @@ static void end(struct attempt *a)
 	laws_dead(a);
 }
 
+/* Where a hook is still asked about deletes (ours are not any more). False: another one refuses it. */
+static bool may_delete(const struct attempt *a, const struct object *o)
+{
+	static const char head[] =
+		"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\",\"request\":{"
+		"\"uid\":\"d\",\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},"
+		"\"resource\":{\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\"},"
+		"\"namespace\":\"ml\",\"operation\":\"DELETE\",\"dryRun\":false,\"object\":null,"
+		"\"options\":{\"gracePeriodSeconds\":0},";
+	size_t size = sizeof(head) + strlen(o->text) + 100;
+	char *text = malloc(size), *answer;
+
+	(void)snprintf(text, size, "%s\"name\":\"%s\",\"oldObject\":%s}}", head, a->name, o->text);
+	answer = replica_answer(1 + (int)sim_below((uint64_t)replicas), "/validate", text);
+	if (answer && !strstr(answer, "\"allowed\":true"))
+		sim_fail("delete", "%s may not be deleted: %s", a->name, answer);
+	free(answer);
+	free(text);
+	return sim_chance(500000);
+}
+
 static void delete_pod(struct attempt *a)
 {
-	struct object *o = pod_of(a);
+	struct object *o;
 
+	while ((o = pod_of(a)) && sim_chance(habits.delete_review) && !may_delete(a, o))
+		sim_sleep((int64_t)sim_below(5 * SECOND));
+	o = pod_of(a);
 	if (!o)
 		return;
 	if (!sim_chance(habits.force)) {
@@ -163,7 +187,8 @@ enum outcome { STORED, REFUSED, EXISTS };
 
 static void store_pod(struct attempt *a)
 {
-	cJSON *doc = cJSON_Parse(a->shape->pod), *status = cJSON_AddObjectToObject(doc, "status");
+	cJSON *doc = cJSON_Parse(a->shape->pods[a->config]),
+	      *status = cJSON_AddObjectToObject(doc, "status");
 
 	cJSON_AddStringToObject(status, "phase", "Pending");
 	laws_stored(a);
@@ -185,11 +210,14 @@ static bool ends_behind_us(int64_t until)
 static enum outcome attempt(const struct shape *shape, const char *name)
 {
 	struct attempt *a = laws_attempt(shape, name);
+	int writer = replica_config(1 + (int)(sim_result->pods % (uint64_t)replicas));
 	int64_t until = sim_now() + CREATE_US;
-	enum verdict said = sim_chance(habits.twice) ? ask_twice(a) : ask(a);
 	enum outcome out = REFUSED;
+	enum verdict said;
 	bool late = false;
 
+	a->config = writer < CONFIGS_INJECT ? writer : CONFIG_NOW;
+	said = sim_chance(habits.twice) ? ask_twice(a) : ask(a);
 	if (said == VERDICT_YES && !ends_behind_us(until)) {
 		/* The API server's machine, or etcd, stands still for longer than any limit. */
 		if (sim_chance(habits.late)) {

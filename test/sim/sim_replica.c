@@ -9,7 +9,6 @@
 
 #include "net/http_server.h"
 #include "test/sim/sim_world.h"
-#include "test/unit/core_fixture.h"
 #include "webhook/cluster/cluster.h"
 #include "webhook/edge/admission.h"
 #include "webhook/edge/metrics.h"
@@ -25,6 +24,7 @@ struct replica {
 	bool runs, ready, stopping;
 	unsigned epoch; /* a process that was started anew is another one */
 	unsigned busy;
+	unsigned in_force; /* since it was last idle: a set of versions of the configuration */
 	struct cluster *cluster;
 	struct admission *admission;
 	struct metrics *metrics;
@@ -32,8 +32,7 @@ struct replica {
 };
 
 static struct replica replica[REPLICAS_MAX + 1];
-static struct fixture fixture;
-static const struct config *in_force = &fixture.config;
+static int runs_with[REPLICAS_MAX + 1];
 static char kubeconfig[32];
 static struct cluster_settings settings = {.on = true,
 	.kubeconfig = kubeconfig,
@@ -44,19 +43,6 @@ static struct cluster_settings settings = {.on = true,
 	.ca_secret = "poolgate-ca",
 	.probe_every_ms = 10000};
 
-struct shape shapes[] = {
-	{"tenth", 1, 10, NULL},
-	{"half", 1, 50, NULL},
-	{"most", 1, 60, NULL},
-	{"one", 1, 100, NULL},
-	{"two", 2, 100, NULL},
-	{"pair", 2, 50, NULL},
-	{"three", 3, 40, NULL},
-	{"four", 4, 20, NULL},
-	{"five", 5, 30, NULL},
-};
-const int n_shapes = sizeof(shapes) / sizeof(shapes[0]);
-
 /* ---- before the first run ---- */
 
 void replicas_prepare(void)
@@ -66,39 +52,21 @@ void replicas_prepare(void)
 				   "users: [{name: sim, user: {token: sim}}]\n"
 				   "contexts: [{name: sim, context: {cluster: sim, user: sim}}]\n";
 	int fd = memfd_create("kubeconfig", 0); /* each run inherits it */
-	char pod[1000];
 
 	if (fd < 0 || write(fd, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
 		sim_fail("simulator", "no kubeconfig can be written");
 	(void)snprintf(kubeconfig, sizeof(kubeconfig), "/proc/self/fd/%d", fd);
-	fixture_init(&fixture);
-	for (int i = 0; i < n_shapes; i++) {
-		(void)snprintf(pod, sizeof(pod),
-			"{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ml','"
-			"annotations':{"
-			"'auto-management/bitfusion':'all','bitfusion-client/"
-			"os':'ubuntu18','bitfusion-client/version':'400'}},"
-			"'spec':{'containers':[{'name':'c','image':'i','command':['python','train."
-			"py'],'resources':"
-			"{'limits':{'bitfusion.io/gpu-amount':'%u','bitfusion.io/"
-			"gpu-percent':'%u'}}}]}}",
-			shapes[i].amount, shapes[i].percent);
-		shapes[i].pod = fixture_inject(&fixture, pod);
-	}
-}
-
-void replicas_use(const struct config *c)
-{
-	in_force = c;
+	configs_prepare();
 }
 
 /* ---- a process ---- */
 
 static const struct config *acquire(void *ctx)
 {
-	(void)ctx;
+	struct replica *r = ctx;
+
 	sim_point();
-	return in_force;
+	return config_of(runs_with[r - replica]);
 }
 
 static void release(void *ctx, const struct config *config)
@@ -115,7 +83,7 @@ static void start_parts(struct replica *r, int owner)
 			    : owner == 2 ? "poolgate-2"
 			    : owner == 3 ? "poolgate-3"
 					 : "poolgate-4",
-		.source = {NULL, acquire, release},
+		.source = {r, acquire, release},
 		.log = &r->log};
 	struct admission_deps deps = {.source = cfg.source, .log = &r->log};
 	struct err err = {0};
@@ -166,6 +134,18 @@ void replica_start(int owner)
 	sim_spawn(owner, "main", replica_main, r);
 }
 
+int replica_config(int owner)
+{
+	return runs_with[owner];
+}
+
+void replica_configure(int owner, int version)
+{
+	sim_trace(14, "r%d has version %d of the configuration", owner, version);
+	runs_with[owner] = version;
+	replica[owner].in_force |= 1u << version;
+}
+
 void replica_stop(int owner)
 {
 	sim_trace(12, "r%d is asked to end", owner);
@@ -196,8 +176,9 @@ struct visit {
 
 static char *review_text(const struct attempt *a)
 {
-	cJSON *pod = cJSON_Parse(a->shape->pod), *meta = store_at(pod, "metadata", NULL);
-	size_t size = strlen(a->shape->pod) + 1500;
+	cJSON *pod = cJSON_Parse(a->shape->pods[a->config]),
+	      *meta = store_at(pod, "metadata", NULL);
+	size_t size = strlen(a->shape->pods[a->config]) + 1500;
 	char *out = calloc(1, size), *text;
 
 	cJSON_DeleteItemFromObjectCaseSensitive(meta, "name");
@@ -224,12 +205,37 @@ static void let_go(struct visit *v)
 		free(v);
 }
 
+static void comes_in(int owner)
+{
+	struct replica *r = &replica[owner];
+
+	if (r->busy++ == 0)
+		r->in_force = 1u << runs_with[owner];
+}
+
+/* The law of the configuration: a pod is admitted exactly where it would be written so. */
+static void check_config(const struct visit *v, bool yes, const char *reply)
+{
+	unsigned own = 1u << v->a->config;
+
+	if (yes && !(v->r->in_force & own))
+		sim_fail("config",
+			"%s was told yes, and no configuration of its replica writes it so",
+			v->a->name);
+	if (!yes && v->r->in_force == own &&
+		(strstr(reply, "\"ProfileChanged\"") || strstr(reply, "\"PlanMismatch\"")))
+		sim_fail("config", "%s is what its replica writes, and was refused: %s", v->a->name,
+			reply);
+}
+
 static void judge(struct visit *v, const struct http_reply *reply, bool sent)
 {
 	bool yes = reply->status == 200 && strstr(reply->body, "\"allowed\":true");
 
 	v->told = true;
 	laws_asks(v->a, 0);
+	if (sent && reply->status == 200)
+		check_config(v, yes, reply->body);
 	if (sent && yes) {
 		v->said = VERDICT_YES;
 		laws_yes(v->a);
@@ -292,7 +298,7 @@ enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us)
 		.a = a,
 		.users = 2,
 		.deadline_ms = (sim_mono(owner) + timeout_us - MARGIN_US) / 1000};
-	r->busy++;
+	comes_in(owner);
 	laws_review(a, owner);
 	sim_spawn(owner, "review", worker, v);
 	while (!v->done && r->epoch == epoch && sim_now() < until)
@@ -337,6 +343,8 @@ static void open_letter(void *arg)
 	admission_done(l->r->admission, &req);
 	free(req.body);
 	l->answer = reply.body;
+	l->r->busy--;
+	sim_wake(&l->r->busy);
 	sim_wake(l);
 }
 
@@ -344,10 +352,13 @@ char *replica_answer(int owner, const char *path, const char *body)
 {
 	struct letter l = {.r = &replica[owner], .path = path, .body = body};
 
-	while (!l.r->ready)
-		sim_sleep(SECOND);
+	unsigned epoch = l.r->epoch;
+
+	if (!l.r->runs || !l.r->ready || l.r->stopping)
+		return NULL;
+	comes_in(owner);
 	sim_spawn(owner, "review", open_letter, &l);
-	while (!l.answer)
-		(void)sim_wait(&l, sim_now() + SECOND);
+	while (!l.answer && l.r->epoch == epoch)
+		(void)sim_wait(&l, sim_now() + SECOND / 4);
 	return l.answer;
 }

@@ -7,15 +7,23 @@
 
 struct config;
 
-/* ---- sim_replica.c ---- */
+/* ---- sim_config.c ---- */
 
-/* Before the first run: the configuration that all replicas share, and the shapes of pods, injected by the product. */
-void replicas_prepare(void);
+/* What a rollout may bring: what is written into pods changes, or the profile is gone. */
+enum { CONFIG_NOW, CONFIG_LATER, CONFIG_WITHOUT, CONFIGS };
+
+/* Before the first run: the configurations, and the shapes of pods, injected by the product. */
+void configs_prepare(void);
+const struct config *config_of(int version);
+/* From now on there is this one alone. */
+void replicas_use(const struct config *c);
 extern struct shape shapes[];
 extern const int n_shapes;
 
-/* From the next one on, replicas are started with this configuration. */
-void replicas_use(const struct config *c);
+/* ---- sim_replica.c ---- */
+
+/* Before the first run. */
+void replicas_prepare(void);
 
 /* Start one; it must not be running. */
 void replica_start(int owner);
@@ -25,17 +33,21 @@ void replica_stop(int owner);
 void replica_kill(int owner);
 bool replica_runs(int owner);
 
+/* The version of the configuration that it has, or is given: a running one by a reload. */
+int replica_config(int owner);
+void replica_configure(int owner, int version);
+
 enum verdict { VERDICT_NONE, VERDICT_YES, VERDICT_NO };
 /* A validating review of this pod by that replica, as the API server has it after its timeout: none came, or it cannot be used. */
 enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us);
-/* What it answers to this review, at /mutate or /validate, once it is ready; the caller frees it. */
+/* What it answers to this review, at /mutate or /validate; NULL: it is not ready, or dies. The caller frees it. */
 char *replica_answer(int owner, const char *path, const char *body);
 
 /* ---- sim_pods.c ---- */
 
 /* What happens to creates and pods, in so many of a million. */
 struct habits {
-	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict;
+	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
 	unsigned names;            /* that pods are given */
 	int64_t every_us, life_us; /* between two creates, and of a pod, at most */
 };

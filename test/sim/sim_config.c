@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: versions of the configuration, as a rollout brings them, and the pods that the product injects under each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "test/sim/sim_world.h"
+#include "test/unit/core_fixture.h"
+
+struct shape shapes[] = {
+	{"tenth", 1, 10, {NULL}},
+	{"half", 1, 50, {NULL}},
+	{"most", 1, 60, {NULL}},
+	{"one", 1, 100, {NULL}},
+	{"two", 2, 100, {NULL}},
+	{"pair", 2, 50, {NULL}},
+	{"three", 3, 40, {NULL}},
+	{"four", 4, 20, {NULL}},
+	{"five", 5, 30, {NULL}},
+};
+const int n_shapes = sizeof(shapes) / sizeof(shapes[0]);
+
+static struct fixture fixture;
+static struct config versions[CONFIGS];
+static struct profile later[3];
+static const struct config *only;
+
+/* The client's libraries lie elsewhere from now on: what is written into pods is another text. */
+static void change_client(struct profile *p)
+{
+	static struct profile_value values[8];
+	static struct profile_client client;
+
+	client = p->clients[0];
+	memcpy(values, client.values, client.n_values * sizeof(*values));
+	values[1].value = SLICE("/other/lib");
+	client.values = values;
+	p->clients = &client;
+	p->n_clients = 1;
+	p->hash++;
+}
+
+static char *injected(const struct shape *s, int version)
+{
+	char pod[1000];
+
+	fixture.config = versions[version];
+	(void)snprintf(pod, sizeof(pod),
+		"{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ml','"
+		"annotations':{"
+		"'auto-management/bitfusion':'all','bitfusion-client/"
+		"os':'ubuntu18','bitfusion-client/version':'400'}},"
+		"'spec':{'containers':[{'name':'c','image':'i','command':['python','train."
+		"py'],'resources':"
+		"{'limits':{'bitfusion.io/gpu-amount':'%u','bitfusion.io/"
+		"gpu-percent':'%u'}}}]}}",
+		s->amount, s->percent);
+	return fixture_inject(&fixture, pod);
+}
+
+void configs_prepare(void)
+{
+	fixture_init(&fixture);
+	for (int i = 0; i < CONFIGS; i++)
+		versions[i] = fixture.config;
+	memcpy(later, fixture.profiles, sizeof(later));
+	change_client(&later[0]);
+	versions[CONFIG_LATER].profiles = later;
+	versions[CONFIG_LATER].default_profile = later;
+	/* The first is the one that pods are injected by. */
+	versions[CONFIG_WITHOUT].profiles = later + 1;
+	versions[CONFIG_WITHOUT].n_profiles--;
+	versions[CONFIG_WITHOUT].default_profile = later + 1;
+	for (int i = 0; i < n_shapes; i++)
+		for (int k = 0; k < CONFIGS_INJECT; k++)
+			shapes[i].pods[k] = injected(&shapes[i], k);
+}
+
+const struct config *config_of(int version)
+{
+	return only ? only : &versions[version];
+}
+
+void replicas_use(const struct config *c)
+{
+	only = c;
+}
