@@ -27,7 +27,7 @@ static const char *conditions_of(const char *text)
 	char *copy = strdup(text), *padded = NULL;
 	const char *got;
 	bool inside = false;
-	struct json j;
+	struct json j = {0};
 
 	for (char *c = copy; *c; c++) {
 		inside = inside != (*c == '"');

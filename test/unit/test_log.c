@@ -224,6 +224,12 @@ TEST(a_pipe_that_nobody_reads)
 	struct log l;
 	struct log_pipe p;
 	struct timespec began, ended;
+	FILE *file = tmpfile();
+	assert_non_null(file);
+	log_init(&l, fileno(file));
+	log_never_wait(&l, &p);
+	assert_null(l.pipe); /* a file takes what it is given */
+	(void)fclose(file);
 	log_init(&l, pipe_fd[1]);
 	log_never_wait(&l, &p);
 	(void)alarm(60);
