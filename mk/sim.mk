@@ -64,7 +64,7 @@ sim-exhaustive:
 		$(SIM) --small --jobs $(JOBS) --switches $${bounds%+*} --faults $${bounds#*+} || failed=1; done; exit $${failed:-0}
 
 # A day of a large pool, with the product's placement: SERVERS=10000 PODS=1000000 is the whole one, some minutes for each number of replicas.
-# WRITE=1 rewrites the tables and the picture of docs/simulation.md.
+# WRITE=1 rewrites the tables and the picture of docs/simulation.md; BESIDE=FILE: a result that was kept is shown beside it, by replicas.
 SCALE := $(BUILD)/test/sim/scale/scale
 SCALE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/scale/*.c)))
 
@@ -80,7 +80,7 @@ sim-scale:
 	$(SUB) scale-program
 	@$(SCALE) --json $(BUILD)/scale.json $(if $(SERVERS),--servers $(SERVERS)) $(if $(PODS),--pods $(PODS)) \
 		$(if $(REPLICAS),--replicas $(REPLICAS)) $(if $(SEED),--seed $(SEED))
-	@$(PYTHON) -B test/sim/scale/draw.py $(BUILD)/scale.json $(if $(WRITE),docs/img/scale.svg docs/simulation.md,$(BUILD)/scale.svg)
+	@$(PYTHON) -B test/sim/scale/draw.py $(BUILD)/scale.json$(if $(BESIDE),$(,)$(BESIDE)) $(if $(WRITE),docs/img/scale.svg docs/simulation.md,$(BUILD)/scale.svg)
 
 # Every rule's mutant, and faults of the past: each must be found. WRITE=1 rewrites the table of docs/simulation.md.
 sim-mutants:

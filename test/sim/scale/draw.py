@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make sim-scale` found, as a picture and as tables: draw.py RESULT.json PICTURE.svg [PAGE.md]. The page's text between the two comments of
-"scale" is written anew."""
+"""What `make sim-scale` found, as a picture and as tables: draw.py RESULT.json[,RESULT.json] PICTURE.svg [PAGE.md]. The first result is shown over the day,
+all of them by replicas. The page's text between the two comments of "scale" is written anew."""
 import json
 import pathlib
 import re
@@ -103,23 +103,29 @@ def refusal_panel(r, run, top):
     return p.out
 
 
-def conflict_panel(r, top):
-    rows = sorted(r["runs"], key=lambda run: run["replicas"])
-    pairs = [(100 * run["conflicts"] / run["puts"], 100 * run["leader_conflicts"] / run["leader_puts"]) for run in rows]
+def rows_of(results):
+    """Every run, with its pool."""
+    return [(r, run) for r in sorted(results, key=lambda r: r["servers"]) for run in sorted(r["runs"], key=lambda run: run["replicas"])]
+
+
+def conflict_panel(results, top):
+    rows = rows_of(results)
+    pairs = [(100 * run["conflicts"] / run["puts"], 100 * run["leader_conflicts"] / run["leader_puts"]) for _, run in rows]
     most = max(max(map(max, pairs)) * 1.2, 0.1)
-    p = Panel(top, 0, most, "Writes that met a conflict, of 100, by the number of replicas")
+    p = Panel(top, 0, most, "Writes that met a conflict, of 100, by the numbers of replicas and servers")
     p.ticks(steps(most), lambda value: f"{value:.2f}")
     group = (RIGHT - LEFT) / len(rows)
-    for i, (run, pair) in enumerate(zip(rows, pairs)):
+    for i, ((r, run), pair) in enumerate(zip(rows, pairs)):
         middle = LEFT + (i + 0.5) * group
         for value, colour, x in ((pair[0], ONLINE, middle - 32), (pair[1], LEADER, middle + 2)):
             p.bar(x, 30, value, colour)
             p.out.append(text(x + 15, p.y(value) - 4, f"{value:.2f}", "middle", 10))
-        p.out.append(text(middle, top + PANEL + 16, run["replicas"], "middle"))
+        p.out.append(text(middle, top + PANEL + 16, f"{run['replicas']} at {r['servers']:,}", "middle"))
     return p.out
 
 
-def picture(r):
+def picture(results):
+    r = results[0]
     run, step = chosen(r), PANEL + GAP + 20
     height = 3 * step + 30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif">',
@@ -128,7 +134,7 @@ def picture(r):
     out += load_panel(r, run, 60)
     out += refusal_panel(r, run, 60 + step - 10)
     out += legend(40 + 2 * step - 5, (("claims, by reviews", ONLINE), ("ends and bindings, by the leader", LEADER)))
-    out += conflict_panel(r, 80 + 2 * step - 5)
+    out += conflict_panel(results, 80 + 2 * step - 5)
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
@@ -144,11 +150,11 @@ def load_table(r, run):
     return rows
 
 
-def replica_table(r):
-    rows = ["| Replicas | Reviews' writes | Conflicts | Decisions a pod | The leader's conflicts | Refused | Of these untrue | Decision, median, µs | That there is no room |",
-            "|---|---|---|---|---|---|---|---|---|"]
-    for run in sorted(r["runs"], key=lambda one: one["replicas"]):
-        rows.append(f"| {run['replicas']} | {run['puts']:,} | {run['conflicts']:,} ({100 * run['conflicts'] / run['puts']:.2f} %) "
+def replica_table(results):
+    rows = ["| Servers | Replicas | Reviews' writes | Conflicts | Decisions a pod | The leader's conflicts | Refused | Of these untrue | Decision, median, µs | That there is no room |",
+            "|---|---|---|---|---|---|---|---|---|---|"]
+    for r, run in rows_of(results):
+        rows.append(f"| {r['servers']:,} | {run['replicas']} | {run['puts']:,} | {run['conflicts']:,} ({100 * run['conflicts'] / run['puts']:.2f} %) "
                     f"| {run['tries'] / run['admitted']:.4f} | {100 * run['leader_conflicts'] / run['leader_puts']:.2f} % "
                     f"| {run['refused']:,} ({100 * run['refused'] / r['pods']:.2f} %) | {run['untrue']:,} "
                     f"| {run['found_us']:.0f} | {run['none_us']:.0f} |")
@@ -167,10 +173,11 @@ def words(r, run):
                f"moment were packed anew, which leaves {run['spare']:.1f} GPUs empty in the mean." if run["refused"] else ""))
 
 
-def page(path, r):
+def page(path, results):
+    r = results[0]
     old = path.read_text(encoding="utf-8")
     run = chosen(r)
-    new = "\n".join([BEGIN, textwrap.fill(words(r, run), 150), "", *load_table(r, run), "", *replica_table(r), END])
+    new = "\n".join([BEGIN, textwrap.fill(words(r, run), 150), "", *load_table(r, run), "", *replica_table(results), END])
     written, n = re.subn(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: new, old, flags=re.S)
     if n != 1:
         sys.exit(f"{path}: found {n} places that begin with {BEGIN}, expected one")
@@ -178,13 +185,15 @@ def page(path, r):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        r = json.load(file)
+    results = []
+    for path in sys.argv[1].split(","):
+        with open(path, encoding="utf-8") as file:
+            results.append(json.load(file))
     with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(picture(r))
+        file.write(picture(results))
     print(f"written: {sys.argv[2]}")
     for path in sys.argv[3:]:
-        page(pathlib.Path(path), r)
+        page(pathlib.Path(path), results)
         print(f"written: {path}")
 
 

@@ -217,6 +217,7 @@ struct take {
 	int64_t came_us, soon_us;
 	uint64_t list, room, stamp;
 	bool waits, for_anything, looks;
+	bool was_full; /* since it came there was a moment without room for it */
 };
 
 struct settings {
@@ -258,6 +259,7 @@ struct world {
 	struct day *day;
 	struct state truth;
 	struct crowd crowd; /* who holds a claim */
+	uint32_t room[101]; /* GPUs by the percent of them that is free in truth */
 	struct chance chance;
 	struct replica replicas[REPLICAS_MAX];
 	int64_t now_us;
@@ -286,6 +288,8 @@ void picture_put(struct replica *r, const struct news *n);
 /* Count anew what is taken of a server. */
 void picture_count(struct replica *r, uint32_t server);
 void picture_watch(struct replica *r);
+/* Count the GPUs of a server by what is free of them: sign is 1 or -1. */
+void world_room(uint32_t server, int sign);
 /* The truth has changed: tell every replica. */
 void world_tell(uint32_t server);
 struct news news_of(const struct state *s, uint32_t server);
@@ -305,6 +309,8 @@ void take_begin(struct replica *r, struct pod *pod);
 /* An edit of the take has been committed, or given up. */
 void take_done(struct take *t, bool written);
 void take_look(const struct event *e);
+/* The truth has changed: was that a moment without room for somebody who waits? */
+void take_truth(void);
 /* The picture has changed, or a list has come: who waits may look again. */
 void take_news(struct replica *r);
 void list_event(const struct event *e);

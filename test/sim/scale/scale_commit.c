@@ -146,11 +146,14 @@ static void put(struct commit *c)
 			if (e->kind == EDIT_ADD)
 				e->take->reserved[e->take->step].landed = n.version + 1;
 		}
+		world_room(c->server, -1);
 		memcpy(s->claimed + (size_t)c->server * GPUS, n.claimed, sizeof(n.claimed));
+		world_room(c->server, 1);
 		s->n_claims[c->server] = n.n_claims;
 		s->version[c->server]++;
 		world_note(c->server, s->version[c->server]);
 		world_tell(c->server);
+		take_truth();
 		c->after = news_of(s, c->server);
 	}
 	later(c, EVENT_ANSWER, (PUT_US + PUT_CLAIM_US * (int64_t)n.n_claims) / 2);

@@ -66,6 +66,23 @@ static void submit(struct take *t, enum edit_kind kind, uint32_t server)
 	edit_submit(t->r, server, e);
 }
 
+/* Is this a moment without room for it? */
+static void look_whether_full(struct take *t)
+{
+	uint32_t n = 0;
+
+	for (unsigned free = t->pod->percent; free <= 100; free++)
+		n += world.room[free];
+	t->was_full = t->was_full || n < t->pod->amount;
+}
+
+void take_truth(void)
+{
+	for (uint32_t i = 0; i < world.set.replicas; i++)
+		for (struct take *t = world.replicas[i].waiting; t; t = t->next)
+			look_whether_full(t);
+}
+
 /* ---- the end ---- */
 
 static void answered(struct take *t)
@@ -107,7 +124,7 @@ static bool fits_if_moved(const struct pod *pod)
 	return crowd_gpus(&with) <= gpus;
 }
 
-/* Refused by a list, or too late. A refusal is untrue when the pod would have fitted at the list's moment and now. */
+/* Refused by a list, or too late. A refusal is untrue when there was room at every moment at which the review waited. */
 static void refused(struct take *t, bool late)
 {
 	struct tally *y = &world.tally;
@@ -125,9 +142,7 @@ static void refused(struct take *t, bool late)
 	m->movable += movable;
 	if (!late && pool_find(world.pool, t->r->claimed, t->r->n_claims, 0, &other))
 		world_law("a pod is refused that the placement finds GPUs for");
-	if (!late && pool_has_room(world.pool, world.truth.claimed, world.truth.n_claims, t->pod) &&
-		pool_has_room(world.pool, t->r->list.claimed, t->r->list.n_claims, t->pod))
-		y->untrue++;
+	y->untrue += !late && !t->was_full;
 	answered(t);
 }
 
@@ -299,6 +314,7 @@ static void decide(struct take *t)
 		refused(t, true);
 		return;
 	}
+	look_whether_full(t);
 	t->plan = *t->pod;
 	if (!find(t)) {
 		no_room(t);

@@ -75,6 +75,18 @@ void picture_watch(struct replica *r)
 	take_news(r);
 }
 
+void world_room(uint32_t server, int sign)
+{
+	uint64_t bytes = world.pool->gpu_bytes;
+
+	for (size_t g = 0; g < GPUS; g++) {
+		uint64_t free_bytes = bytes - world.truth.claimed[(size_t)server * GPUS + g];
+
+		/* Parts are whole percents, each less than a byte short. */
+		world.room[(free_bytes * 100 + bytes / 2) / bytes] += sign > 0 ? 1u : UINT32_MAX;
+	}
+}
+
 /* A watch tells everything in its order. */
 void world_tell(uint32_t server)
 {
@@ -147,6 +159,8 @@ void world_begin(
 	if (!world.tally.answer_ms || !world.binds)
 		abort();
 	state_copy(p, &world.truth, truth);
+	for (uint32_t i = 0; i < p->inv.n_servers; i++)
+		world_room(i, 1);
 	for (uint32_t i = 0; i < set->replicas; i++)
 		replica_begin(&world.replicas[i], i);
 	for (size_t i = 0; i < d->n; i++) {
