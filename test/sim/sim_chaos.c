@@ -10,7 +10,7 @@
 
 static struct {
 	unsigned restore, kill, trap, stop, freeze, partition, compact, clock, drain, shrink,
-		remove, rename, edit, lease, config;
+		remove, rename, edit, lease, config, probe;
 	int64_t every_us;
 } odds;
 static int servers;
@@ -26,13 +26,18 @@ int64_t chaos_calm(void)
 /* machine: whose address it has. */
 static cJSON *server_doc(int machine, unsigned gpus, unsigned gb)
 {
-	char text[300];
+	char text[300], inventory[100];
 
+	if (odds.probe && machine % 2 == 0)
+		(void)snprintf(inventory, sizeof(inventory),
+			"\"probe\":{\"url\":\"https://10.0.0.%d:9443\"}", machine);
+	else
+		(void)snprintf(inventory, sizeof(inventory),
+			"\"gpus\":[{\"model\":\"Tesla V100\",\"memory\":\"%uG\",\"count\":%u}]", gb,
+			gpus);
 	/* Some were written by a later version (R11). */
-	(void)snprintf(text, sizeof(text),
-		"{\"spec\":{\"address\":\"10.0.0.%d:56001\",\"gpus\":[{\"model\":\"Tesla "
-		"V100\",\"memory\":\"%uG\",\"count\":%u}]}%s}",
-		machine, gb, gpus,
+	(void)snprintf(text, sizeof(text), "{\"spec\":{\"address\":\"10.0.0.%d:56001\",%s}%s}",
+		machine, inventory,
 		sim_chance(300000) ? ",\"status\":{\"version\":2,\"future\":{\"a\":[1]}}" : "");
 	return cJSON_Parse(text);
 }
@@ -49,6 +54,7 @@ static void make_server(int machine, bool other)
 {
 	const char *name = name_of(machine, other);
 
+	probes_forget(machine);
 	if (!store_find(SERVERS, "", name))
 		(void)store_add(SERVERS, "", name, NULL,
 			server_doc(machine, 1 + (unsigned)sim_below(4), 16), "admin");
@@ -80,7 +86,7 @@ static void drain(struct object *o, bool yes)
 /* Fewer or more GPUs, smaller or larger. */
 static void reshape(struct object *o)
 {
-	cJSON *doc = server_doc(0, 1 + (unsigned)sim_below(3), 8 + (unsigned)sim_below(2) * 8);
+	cJSON *doc = server_doc(1, 1 + (unsigned)sim_below(3), 8 + (unsigned)sim_below(2) * 8);
 
 	cJSON_ReplaceItemInObjectCaseSensitive(store_at(o->doc, "spec", NULL), "gpus",
 		cJSON_DetachItemFromObjectCaseSensitive(store_at(doc, "spec", NULL), "gpus"));
@@ -202,7 +208,7 @@ static void one_server(void)
 		make_server((int)sim_below((uint64_t)servers), odds.rename && sim_chance(500000));
 	else if (sim_chance(odds.drain))
 		drain(o, !cJSON_IsTrue(store_at(o->doc, "spec", "drain")));
-	else if (sim_chance(odds.shrink))
+	else if (sim_chance(odds.shrink) && store_at(o->doc, "spec", "gpus"))
 		reshape(o);
 	else if (sim_chance(odds.remove))
 		store_delete(o, "admin");
@@ -230,6 +236,7 @@ static void mend(void)
 {
 	memset(&odds, 0, sizeof(odds));
 	weather = (struct weather){.lag_us = 1000, .page = 500};
+	probes_mend();
 	for (int i = 1; i <= replicas; i++) {
 		way[i] = 0;
 		sim_freeze(i, 0);
@@ -250,6 +257,8 @@ void chaos(void *until)
 		one_replica(1 + (int)sim_below((uint64_t)replicas));
 		if (sim_chance(300000))
 			one_server();
+		if (sim_chance(odds.probe))
+			probes_change((int)sim_below((uint64_t)servers));
 		if (sim_chance(odds.compact))
 			store_compact();
 		if (sim_chance(odds.restore))
@@ -313,7 +322,7 @@ static const struct {
 	{"bad-list", &weather.bad_list}, {"second-hook", &habits.second_hook},
 	{"quota", &habits.quota}, {"lost-create", &habits.lost_create},
 	{"late-create", &habits.late}, {"twins", &habits.twice}, {"clash", &habits.clash},
-	{"force", &habits.force}, {"config", &odds.config},
+	{"force", &habits.force}, {"config", &odds.config}, {"probe", &odds.probe},
 	{"delete-review", &habits.delete_review}};
 
 const char *chaos_fault(size_t i)
@@ -386,6 +395,7 @@ void chaos_draw(void)
 		odds.config = 200000;
 	if (sky == STORM && !odds.rename && sim_result->seed % 3 == 1)
 		habits.delete_review = 300000;
+	odds.probe = sky == FAIR && sim_result->seed % 4 == 2 ? 300000 : 0;
 	/* In some, names change hands while replicas hear late of it (R15). */
 	if (odds.rename && sky == STORM && sim_result->seed % 8 == 4) {
 		odds.remove = odds.drain = odds.shrink = 0;

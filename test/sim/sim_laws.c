@@ -137,6 +137,8 @@ static void check_claims(struct object *o, const char *who)
 			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
 		if (strcmp(who, "admin") == 0)
 			continue;
+		if (!was && c->state == 'p')
+			laws_fresh(o, who);
 		if (c->state == 'a' && (!was || was->state != 'a') && !a->late)
 			sim_fail("adoption",
 				"%s adopted u%d (%s) on %s, and nothing had happened to it", who,

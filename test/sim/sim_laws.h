@@ -53,6 +53,8 @@ void laws_silent(struct attempt *a);
 /* That task reviews it, 0: none any more; a task has heard this. */
 void laws_asks(struct attempt *a, uint64_t task);
 void laws_heard(uint64_t task, const char *path, long status);
+/* A claim was put on this server: what its probe has said must be fresh (sim_probe.c). */
+void laws_fresh(struct object *o, const char *who);
 /* It is stored now. */
 void laws_stored(struct attempt *a);
 /* Somebody has taken a claim out of a status by hand: its pod is adopted, if it lives (R7). */

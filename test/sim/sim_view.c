@@ -52,6 +52,20 @@ static void read_claim(struct view *v, cJSON *from)
 	v->n_claims++;
 }
 
+/* What a server without a probe says is always so. */
+static bool is_fresh(cJSON *doc)
+{
+	cJSON *one;
+
+	if (!store_at(doc, "spec", "probe"))
+		return true;
+	cJSON_ArrayForEach(one,
+		store_at(doc, "status", "conditions")) if (strcmp(text(one, "type"), "Fresh") ==
+							   0) return strcmp(text(one, "status"),
+		"True") == 0;
+	return false;
+}
+
 void laws_read(struct object *o)
 {
 	struct view *v = o->view;
@@ -70,7 +84,8 @@ void laws_read(struct object *o)
 	v->future = store_at(status, "future", NULL) != NULL;
 	finalized = cJSON_GetArraySize(store_at(o->doc, "metadata", "finalizers")) > 0;
 	v->opened = v->opened || finalized;
-	v->takes = finalized && !o->deleting && !cJSON_IsTrue(store_at(o->doc, "spec", "drain"));
+	v->takes = finalized && !o->deleting && !cJSON_IsTrue(store_at(o->doc, "spec", "drain")) &&
+		   is_fresh(o->doc);
 	cJSON_ArrayForEach(one, store_at(status, "gpus", NULL))
 	{
 		if (v->n_gpus == GPUS_MAX)

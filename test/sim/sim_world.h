@@ -62,6 +62,22 @@ void pods_is_back(struct attempt *a);
 /* Pods that are there, creates that are on their way. */
 unsigned pods_open(void);
 
+/* ---- sim_probe.c ---- */
+
+struct http_request;
+struct http_response;
+struct err;
+/* Whose probe is asked by this URL; -1: nobody's. */
+int probe_of(const char *url);
+/* http_client_do towards it. */
+int probe_call(
+	int machine, const struct http_request *req, struct http_response *ret, struct err *err);
+/* From now on it answers, or does not, by chance; all of them answer. */
+void probes_change(int machine);
+void probes_mend(void);
+/* Its GPUServer is made anew: nobody knows how it was. */
+void probes_forget(int machine);
+
 /* ---- sim_chaos.c ---- */
 
 /* Draw what goes wrong in this run, without what sim_cut leaves out; make the servers. */
