@@ -328,8 +328,9 @@ TEST(room_among_the_busy_and_the_deaf)
 {
 	struct fixture f;
 	int busy[60], deaf[3], newest[3];
-	fixture_start(&f, (struct http_config){
-				  .connections = 64, .workers = 1, .body_total = 4 * FIXTURE_LARGE});
+	fixture_start(
+		&f, (struct http_config){
+			    .connections = 64, .workers = 1, .body_total = 4 * FIXTURE_LARGE});
 	make_busy(&f, busy, 60);
 	for (int i = 0; i < 3; i++)
 		deaf[i] = ask_large(&f);
