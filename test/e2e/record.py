@@ -241,7 +241,8 @@ def race_of(cluster, replicas, namespace, audit):
     began = min(c[1] for c in told.creates)
     lives = {"creates": [[n, round(a - began, 4), round(b - began, 4), u] for n, a, b, u in told.creates],
              "deletes": {u: round(at - began, 4) for u, at in told.deletes.items()},
-             "versions": [[round(at - began, 4), obj["metadata"]["name"], small(obj).get("status", {}).get("digest")] for at, kind, obj in seen if kind != "DELETED"]}
+             "versions": [[round(at - began, 4), obj["metadata"]["name"], small(obj).get("status", {}).get("digest")]
+                          for at, kind, obj in seen if kind != "DELETED"]}
     return histories.recorded(sent, answers, lives, small.statuses)
 
 

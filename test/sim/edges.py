@@ -64,7 +64,8 @@ def writes_of_status(ask):
     bare = {k: v for k, v in to.items() if k != "spec"}
     third = ask("a status without a spec", "PUT", f"{SERVERS}/a/status", {**bare, "status": status(4)})
     ask("a status without a version", "PUT", f"{SERVERS}/a/status", {**server("a"), "status": status(5)})
-    ask("a status without a version, of another uid", "PUT", f"{SERVERS}/a/status", {**server("a", uid="11111111-0000-4000-8000-000000000000"), "status": status(5)})
+    ask("a status without a version, of another uid", "PUT", f"{SERVERS}/a/status",
+        {**server("a", uid="11111111-0000-4000-8000-000000000000"), "status": status(5)})
     ask("a status of another uid", "PUT", f"{SERVERS}/a/status",
         {**server("a", uid="11111111-0000-4000-8000-000000000000", resourceVersion=third["metadata"]["resourceVersion"]), "status": status(6)})
     ask("a status of nothing", "PUT", f"{SERVERS}/none/status", {**server("none", **of(third)), "status": status(7)})
