@@ -80,8 +80,11 @@ void world_room(uint32_t server, int sign)
 	uint64_t bytes = world.pool->gpu_bytes;
 
 	for (size_t g = 0; g < GPUS; g++) {
-		uint64_t free_bytes = bytes - world.truth.claimed[(size_t)server * GPUS + g];
+		uint64_t claimed = world.truth.claimed[(size_t)server * GPUS + g];
+		uint64_t free_bytes = bytes - claimed;
 
+		if (claimed > bytes)
+			world_law("a GPU is promised beyond its bytes");
 		/* Parts are whole percents, each less than a byte short. */
 		world.room[(free_bytes * 100 + bytes / 2) / bytes] += sign > 0 ? 1u : UINT32_MAX;
 	}
@@ -201,7 +204,7 @@ void world_law(const char *broken)
 	exit(1);
 }
 
-/* Nobody is promised a byte twice, and who lives holds what he was promised. */
+/* Who lives holds what he was promised. */
 static void minute(void)
 {
 	struct minute *m = &world.tally.minutes[world.now_us / MINUTE];
@@ -209,8 +212,6 @@ static void minute(void)
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (world.truth.claimed[i] > world.pool->gpu_bytes)
-			world_law("a GPU is promised beyond its bytes");
 		idle += world.truth.claimed[i] == 0;
 		total += world.truth.claimed[i];
 	}
