@@ -2,14 +2,11 @@
 # What the tests would not notice: one small change of the sources at a time. The library is a shared one, so that a mutant costs a
 # compilation and a link.
 
-N ?= 400
-SEED ?= 1
-
 .PHONY: mutants print-compiler print-objects print-unit-objects print-libraries
 mutants:
 	@tools/setup build test
 	$(SUB) MUTANTS=1 programs unit-programs
-	@$(PYTHON) -B test/mutants/run --build build/mutants -n $(N) --seed $(SEED) $(FILES)
+	@$(PYTHON) -B test/mutants/run --build build/mutants -n $(or $(N),400) --seed $(or $(SEED),1) $(FILES)
 
 print-compiler:
 	@echo '$(CC) $(subst ','\'',$(ALL_CPPFLAGS)) $(ALL_CFLAGS)'
