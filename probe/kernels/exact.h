@@ -125,6 +125,7 @@ KERNEL_SHARED_FN struct exact_state32 exact_seed32(uint64_t hash)
 	s.x = exact_float(0x3f800000u | (uint32_t)(hash >> 41));
 	s.minus_a = -a;
 	s.b = exact_fmaf(a, 0.75f, 0.015625f);
+	exact_hold(s.minus_a, "f");
 	exact_hold(s.b, "f");
 	return s;
 }
@@ -137,6 +138,7 @@ KERNEL_SHARED_FN struct exact_state64 exact_seed64(uint64_t hash)
 	s.x = exact_double(0x3ff0000000000000ull | (hash >> 12));
 	s.minus_a = -a;
 	s.b = exact_fma(a, 0.75, 0.015625);
+	exact_hold(s.minus_a, "d");
 	exact_hold(s.b, "d");
 	return s;
 }

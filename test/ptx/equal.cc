@@ -394,6 +394,13 @@ static void count_operations(
 		expect(made == total * (steps + steps / fold) && products == 0,
 			"%s: %" PRIu64 " multiply-adds for %" PRIu64 " chains of %" PRIu64 " steps",
 			c.kernel, made, total, steps);
+	// Little else, or the rate is read too low: by PTX of 50 to 90 moves of constants, which the assembler takes into the instruction
+	// that uses them, and counters.
+	uint64_t each = (counts().insns - before.insns) * 32 / total;
+	if (fold == EXACT_FOLD_RATE)
+		expect(each <= steps + steps * 9 / 100 + 60,
+			"%s: %" PRIu64 " instructions for %" PRIu64 " steps of a rate", c.kernel,
+			each, steps);
 }
 
 static void one_chain(const Chains &c, unsigned blocks, int n)
