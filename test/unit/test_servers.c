@@ -431,6 +431,47 @@ TEST(test_list_and_commits)
 	free(b);
 }
 
+/* May claims be put on it, as far as is known? */
+static bool is_open(struct fixture *f, const char *name)
+{
+	bool open;
+
+	pthread_mutex_lock(&f->s->lock);
+	open = !f->s->inv.servers[servers_find(f->s, name)->index].drain;
+	pthread_mutex_unlock(&f->s->lock);
+	return open;
+}
+
+/* What the first page of a list shows may be a machine that a later page has under an older name. */
+TEST(test_r15_half_a_list_is_hearsay)
+{
+	char *a, *b, *c;
+
+	api_nap(200);
+	kube_store_mute(fix.store, true);
+	kube_store_server(fix.store, "c", 1, 1000, "");
+	a = kube_store_text(fix.store, "a");
+	b = kube_store_text(fix.store, "b");
+	c = kube_store_text(fix.store, "c");
+	assert_true(is_open(&fix, "a"));
+	servers_watch_app.listing(fix.s);
+	tell(&fix, c);
+	tell(&fix, a);
+	assert_false(is_open(&fix, "c"));
+	assert_true(is_open(&fix, "a"));  /* known before */
+	servers_watch_app.listing(fix.s); /* begun anew, since its version was too old */
+	tell(&fix, a);
+	tell(&fix, b);
+	tell(&fix, c);
+	assert_false(is_open(&fix, "c"));
+	servers_watch_app.listed(fix.s, "1000000");
+	assert_true(is_open(&fix, "c"));
+	assert_true(shows(&fix, "a b c"));
+	free(a);
+	free(b);
+	free(c);
+}
+
 TEST(test_refresh)
 {
 	api_nap(200);
@@ -606,6 +647,6 @@ TEST(test_stop_ends_edits)
 TESTS_BETWEEN(set_up, tear_down, test_the_picture_follows, test_edits, test_edit_after_others,
 	test_only_the_api_server_says_gone, test_edit_outcomes, test_unreadable,
 	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
-	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits, test_refresh,
-	test_restored_and_watched, test_restored_and_asked, test_conflicts_without_news,
-	test_patience, test_stop_ends_edits)
+	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
+	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
+	test_restored_and_asked, test_conflicts_without_news, test_patience, test_stop_ends_edits)

@@ -65,14 +65,15 @@ static void mark_listed(struct servers *s, struct slice name)
 		e->listed = true;
 }
 
-/* What the watch was told of, or a list. Lock held. */
+/* What the watch was told of, or a list. By rule R15 a server that a list brings is hearsay until the list is whole: an older one of the same
+ * machine may be on a later page. Lock held. */
 static void put_told(struct servers *s, struct held *h)
 {
 	const struct server_entry *e = servers_find(s, h->object.name);
 
 	repeat_forget(&s->unreadables, h->object.name);
 	h->known = s->watch_lists && e ? e->known_watch : 0;
-	h->told = true;
+	h->told = !s->watch_lists;
 	(void)servers_put(s, h);
 }
 
@@ -129,12 +130,27 @@ static void drop_unlisted(struct servers *s, uint64_t version)
 	servers_forget(s);
 }
 
+/* The list is whole: what it showed is known, and every older server with it. What a commit has brought since is for the watch to tell. */
+static void believe_listed(struct servers *s, uint64_t version)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct server_entry *e = s->entries[i];
+
+		if (e->listed && e->held && e->held->object.hearsay && e->held->number <= version) {
+			e->held->object.hearsay = false;
+			servers_recount(s, e);
+		}
+	}
+}
+
 static void on_listed(void *ctx, const char *version)
 {
 	struct servers *s = ctx;
+	uint64_t number = kube_version_number(slice_of(version));
 
 	(void)pthread_mutex_lock(&s->lock);
-	drop_unlisted(s, kube_version_number(slice_of(version)));
+	drop_unlisted(s, number);
+	believe_listed(s, number);
 	s->watch_lists = false;
 	s->synced = true;
 	(void)pthread_cond_broadcast(&s->cond);
