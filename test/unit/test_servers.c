@@ -554,6 +554,36 @@ TEST(test_restored_and_asked)
 	assert_true(shows(&fix, "a b"));
 }
 
+/* What a commit meets is older than what was known: with it an older name of the machine may have come back, of which a list tells. */
+TEST(test_r15_what_a_restore_brings_back_is_hearsay)
+{
+	struct say s = {.message = "new"};
+	struct json j = {0};
+	char *before, *copy = NULL;
+	struct held *h;
+
+	before = kube_store_text(fix.store, "a");
+	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
+	api_nap(200);
+	kube_store_mute(fix.store, true);
+	assert_true(is_open(&fix, "a"));
+	assert_int_equal(json_read_copy(&j, before, strlen(before), 10000, &copy, &fix.e), 0);
+	h = held_read(&j, json_root(&j), &fix.e);
+	assert_non_null(h);
+	pthread_mutex_lock(&fix.s->lock);
+	h->known = servers_find(fix.s, "a")->held->number;
+	assert_true(h->number < h->known);
+	assert_true(servers_put(fix.s, h));
+	servers_forget(fix.s);
+	pthread_mutex_unlock(&fix.s->lock);
+	assert_false(is_open(&fix, "a"));
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_true(is_open(&fix, "a"));
+	json_release(&j);
+	free(copy);
+	free(before);
+}
+
 /* Conflicts that nothing explains are not answered by a storm. */
 TEST(test_conflicts_without_news)
 {
@@ -649,4 +679,5 @@ TESTS_BETWEEN(set_up, tear_down, test_the_picture_follows, test_edits, test_edit
 	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
 	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
 	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
-	test_restored_and_asked, test_conflicts_without_news, test_patience, test_stop_ends_edits)
+	test_restored_and_asked, test_r15_what_a_restore_brings_back_is_hearsay,
+	test_conflicts_without_news, test_patience, test_stop_ends_edits)

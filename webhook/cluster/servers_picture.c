@@ -290,7 +290,9 @@ bool servers_put(struct servers *s, struct held *h)
 		held_free(h);
 		return true;
 	}
-	h->object.hearsay = !h->told && !(old && !old->object.hearsay && same_machine(old, h));
+	/* A state from before a restore: what was deleted may be there again, too. */
+	h->object.hearsay =
+		!h->told && (went_back || !old || old->object.hearsay || !same_machine(old, h));
 	mark_leaderless(s, h);
 	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
 	unreadable = e->unreadable;
