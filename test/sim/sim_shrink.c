@@ -62,10 +62,14 @@ static void drop_faults(struct search *s)
 
 static void drop_pods(struct search *s)
 {
-	uint64_t step = s->best.pods / 2;
+	struct sim_cut no_more = s->cut;
+	uint64_t step;
 
-	if (!s->cut.pods)
-		s->cut.pods = s->best.pods;
+	/* That no pod comes behind the last one is another run, too. */
+	no_more.pods = s->best.pods;
+	if (!s->cut.pods && !still_fails(s, no_more))
+		return;
+	step = s->cut.pods / 2;
 	while (step > 0) {
 		struct sim_cut cut = s->cut;
 
@@ -114,9 +118,11 @@ void sim_shrink(const struct sim_result *failed, const struct sim_cut *cut)
 		(unsigned long long)failed->pods, (unsigned long long)s.best.pods, s.best.law,
 		s.best.why);
 	say_faults(": ", s.best.faults, ", ");
-	(void)printf("\n  again, with its trace: make sim SEED=%llu PODS=%llu SALT=%llu",
-		(unsigned long long)s.seed, (unsigned long long)s.cut.pods,
-		(unsigned long long)s.cut.salt);
+	(void)printf("\n  again, with its trace: make sim SEED=%llu", (unsigned long long)s.seed);
+	if (s.cut.pods)
+		(void)printf(" PODS=%llu", (unsigned long long)s.cut.pods);
+	if (s.cut.salt)
+		(void)printf(" SALT=%llu", (unsigned long long)s.cut.salt);
 	say_faults(" WITHOUT=", s.cut.without, ",");
 	(void)printf("\n");
 }
