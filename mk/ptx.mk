@@ -70,8 +70,8 @@ probe-ptx-all: ptx
 	@$(PYTHON) -B test/ptx/table.py --check
 	@$(PYTHON) -B test/ptx/faults --all --build $(BUILD)
 
-# Which test notices a line that was changed, of all mutants of the kernels and of the judge, or of N of each. What was tried of this state of the
-# sources is not tried again.
+# Which test notices a line that was changed, of all mutants of the kernels and of the judge, or of N of each. What was tried of this
+# state of the sources is not tried again.
 probe-mutants: ptx
 	$(SUB) $(filter $(BUILD)/test/unit/test_probe_%,$(UNIT_BIN))
 	@$(PYTHON) -B test/ptx/mutants kernels --build $(BUILD) $(if $(N),-n $(N)) --seed $(or $(SEED),1)

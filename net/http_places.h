@@ -33,7 +33,7 @@ struct http_places {
 	struct http_place *first, *last;
 	unsigned taken; /* less those that leave */
 	unsigned most;  /* more than that, and one has to go; 0: none ever has to */
-	unsigned limit;
+	unsigned limit; /* that the transport accepts */
 	uint64_t seed;
 	unsigned held[HTTP_PLACES_CLASSES];
 	unsigned at[HTTP_PLACES_CLASSES][HTTP_STAGE_LEAVING]; /* of these, by stage */
@@ -58,10 +58,10 @@ void http_place_free(struct http_places *p, struct http_place *place);
 /* Is the last place taken? The transport accepts nobody until somebody goes, and so there is no newcomer who could ask for room. */
 bool http_places_full(const struct http_places *p);
 
-/* newest was taken (NULL: nobody is new, and there still is no room): who must go so that there is room, or NULL. It is a connection of the address that has most; at the stage where most of
- * these are, so that neither handshakes nor silence nor requests that are never finished nor replies that are never read keep the others
- * out, also where all clients have one address; and there the one that has been at it for longest. Where the address of the newest has
- * most and nothing to spare, it is the newest. */
+/* newest was taken (NULL: nobody is new, and there still is no room): who must go so that there is room, or NULL. It is a connection of the
+ * address that has most; at the stage where most of these are, so that neither handshakes nor silence nor requests that are never finished
+ * nor replies that are never read keep the others out, also where all clients have one address; and there the one that has been at it for
+ * longest. Where the address of the newest has most and nothing to spare, it is the newest. */
 struct http_place *http_places_spare(const struct http_places *p, struct http_place *newest);
 
 #endif
