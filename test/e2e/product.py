@@ -81,6 +81,23 @@ def old_replicas_end(cluster):
              "the old replicas' end")
 
 
+@contextlib.contextmanager
+def no_node_resource(cluster):
+    """The installed replicas have the setting nodeResource: false for the block."""
+    def roll_out(value):
+        cluster.client.patch("deployments", "poolgate", [{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": value}],
+                             SYSTEM, kind="json")
+        cluster.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
+        old_replicas_end(cluster)
+
+    args = cluster.client.get("deployments", "poolgate", SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
+    try:
+        roll_out([*args, "--node-resource=false"])
+        yield
+    finally:
+        roll_out(args)
+
+
 def own_client(folder):
     """For a kustomization in this folder, as an operator writes one: the shipped sidecar config with an image that there is; the entry of
     configMapGenerator."""

@@ -10,7 +10,7 @@ import pytest
 
 import kube
 from cluster import ROOT
-from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, old_replicas_end, wait_for
+from product import SYSTEM, check_sums, claims, gpu_pod, gpu_server, no_node_resource, wait_for
 from replicas import program
 
 
@@ -171,28 +171,19 @@ def test_kubectl_poolgate_shows_what_the_webhook_would_do(pool, ns, tmp_path):
     assert pool.wait_pod("previewed", ns)["status"]["phase"] == "Succeeded", pool.describe("pod", "previewed", ns)
 
 
-def rolled_out(pool, args):
-    pool.kubectl("-n", SYSTEM, "patch", "deployment/poolgate", "--type=json", "-p",
-                 json.dumps([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}]))
-    pool.kubectl("-n", SYSTEM, "rollout", "status", "deployment/poolgate", "--timeout=60s")
-    old_replicas_end(pool)
-
-
 def test_without_a_nodes_resource(pool, ns):
     """nodeResource: false, and no node offers any unit: the pod is placed, claimed for, run and ended all the same."""
-    args = pool.client.get("deployments", "poolgate", SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
     pool.node.offer(amount=None)
     try:
-        rolled_out(pool, [*args, "--node-resource=false"])
-        made = pool.client.create(gpu_pod("light", percent=50, command=("/bin/sh", "-c", "sleep 3")), namespace=ns)
-        resources = made["spec"]["containers"][0]["resources"]
-        assert not resources.get("limits") and not resources.get("requests"), resources
-        wait_for(lambda: (made["metadata"]["uid"], "bound") in claims(pool), 20, "a bound claim")
-        assert pool.wait_pod("light", ns)["status"]["phase"] == "Succeeded", pool.describe("pod", "light", ns)
-        wait_for(lambda: not claims(pool), 10, "a claim that ends with its pod")
+        with no_node_resource(pool):
+            made = pool.client.create(gpu_pod("light", percent=50, command=("/bin/sh", "-c", "sleep 3")), namespace=ns)
+            resources = made["spec"]["containers"][0]["resources"]
+            assert not resources.get("limits") and not resources.get("requests"), resources
+            wait_for(lambda: (made["metadata"]["uid"], "bound") in claims(pool), 20, "a bound claim")
+            assert pool.wait_pod("light", ns)["status"]["phase"] == "Succeeded", pool.describe("pod", "light", ns)
+            wait_for(lambda: not claims(pool), 10, "a claim that ends with its pod")
     finally:
         pool.node.offer()
-        rolled_out(pool, args)
 
 
 def test_a_tenant_sees_the_pool(pool, ns, tmp_path):
