@@ -33,7 +33,7 @@ helm-check:
 matrix:
 	@test/e2e/build --check
 	@[ "$$(id -u)" = 0 ] || { echo 'make matrix: must run as root: it starts containers and makes network links' >&2; exit 1; }
-	@tools/setup build test e2e image
+	@tools/setup build test e2e image matrix
 	$(SUB) programs fakes
 	@test/e2e/build
 	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'

@@ -45,7 +45,7 @@ def fixture_world(installed, tmp_path_factory):
     scripts = {"/usr/local/bin/ray": RAY_SCRIPT, "/www/api/local_raylet_healthz": "success\n"}
     installed.import_image(images.workload(str(tmp_path_factory.mktemp("ray")), [RAY], (), scripts=scripts))
     for name in controllers.DEPLOYMENTS:
-        if name in controllers.BUILT:
+        if name in controllers.BUILT and name != "karpenter":
             controllers.install(installed, name, documented_settings if name == "kueue" else None)
     return installed
 
@@ -55,7 +55,7 @@ def fixture_log(world, pool, ns):
     with ClaimLog(pool, ns) as log:
         yield log
         # What owns pods goes before the namespace's other objects: no controller makes them anew.
-        for kind in ("jobsets", "leaderworkersets", "rayclusters", "jobs.batch"):
+        for kind in ("trainjobs", "jobsets", "leaderworkersets", "rayclusters", "workflows", "jobs.batch"):
             try:
                 world.client.delete_all(kind, ns)
             except KeyError:
@@ -84,7 +84,7 @@ def gpu_pods(cluster, ns, count):
 
 def check_wrapped(pod, units):
     assert json.loads(pod["metadata"]["annotations"]["poolgate.io/plan"])["mode"] == "full"
-    main = pod["spec"]["containers"][0]
+    main, = (c for c in pod["spec"]["containers"] if "bitfusion.io/gpu" in c["resources"].get("limits", {}))
     assert main["command"][0].endswith("/bitfusion") and "--" in main["command"], main["command"]
     assert {k: v for k, v in main["resources"]["limits"].items() if "gpu" in k} == {"bitfusion.io/gpu": str(units)}
 
@@ -164,6 +164,66 @@ def test_ray_cluster(world, log, ns):
     wait_for(lambda: len(claims(world)) == 1, 60, "one claim less")
     world.client.delete("rayclusters", "ray", ns)
     check_ended(log, pods)
+
+
+@needs("argo")
+def test_argo_workflow(world, log, ns):
+    """Two steps with half a GPU each and one without, at once. Argo's emissary stands behind the launcher, and brings home what the program
+    has written and how it ended."""
+    # What Argo's manual has pods of workflows be given.
+    world.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "executor"}, "rules": [
+        {"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]}, ns)
+    world.kubectl("-n", ns, "create", "rolebinding", "executor", "--role=executor", f"--serviceaccount={ns}:default")
+
+    def step(name, pod):
+        made = {"name": name, "metadata": pod["metadata"], "container": dict(pod["spec"]["containers"][0], name=""),
+                "outputs": {"parameters": [{"name": "said", "valueFrom": {"path": "/tmp/said"}}]}}
+        del made["container"]["name"]
+        return made
+
+    train = step("train", template(50, command=("/bin/sh", "-c", "sleep 2; echo -n seven >/tmp/said")))
+    plain = step("plain", template(command=("/bin/sh", "-c", "echo -n plain >/tmp/said")))
+    del plain["container"]["resources"], plain["metadata"]
+    steps = [{"name": name, "template": kind} for name, kind in (("a", "train"), ("b", "train"), ("c", "plain"))]
+    world.client.create({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "flow"}, "spec": {
+        "entrypoint": "all", "templates": [{"name": "all", "steps": [steps]}, train, plain]}}, ns)
+    pods = gpu_pods(world, ns, 2)
+    for pod in pods:
+        check_wrapped(pod, 50)
+        main, = (c for c in pod["spec"]["containers"] if c["name"] == "main")
+        assert main["command"][main["command"].index("--") + 1:][:2] == ["/var/run/argo/argoexec", "emissary"], main["command"]
+    check_ended(log, pods)
+    status = wait_for(lambda: (lambda s: s.get("phase") in ("Succeeded", "Failed", "Error") and s)(
+        world.client.get("workflows", "flow", ns).get("status", {})), 60, "the workflow's end")
+    assert status["phase"] == "Succeeded", status
+    said = sorted(n["outputs"]["parameters"][0]["value"] for n in status["nodes"].values() if n["type"] == "Pod")
+    assert said == ["plain", "seven", "seven"]
+
+
+@needs("trainer")
+def test_trainer(world, log, ns):
+    """A TrainJob of two nodes by the PyTorch runtime that Trainer ships, with our annotations on its pods and another image; the program
+    behind the launcher has torchrun's variables."""
+    with open(os.path.join(controllers.BUILT["trainer"], "manifests/base/runtimes/torch_distributed.yaml"), encoding="utf-8") as f:
+        runtime = yaml.safe_load(f)
+    runtime.update(kind="TrainingRuntime")
+    pods = runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    pods["metadata"] = template()["metadata"]
+    world.client.create(runtime, ns)
+    world.client.create({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "train"}, "spec": {
+        "runtimeRef": {"kind": "TrainingRuntime", "name": runtime["metadata"]["name"]},
+        "trainer": {"image": images.BUSYBOX, "command": ["/bin/sh", "-c", "echo rank $PET_NODE_RANK of $PET_NNODES; sleep 2"], "numNodes": 2,
+                    "numProcPerNode": "auto", "resourcesPerNode": {"limits": {"bitfusion.io/gpu-amount": 1, "bitfusion.io/gpu-percent": 50}}}}},
+        ns)
+    pods = gpu_pods(world, ns, 2)
+    for pod in pods:
+        check_wrapped(pod, 50)
+        name, rank = pod["metadata"]["name"], pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
+        world.wait_pod(name, ns, ("Running", "Succeeded"), 90)
+        wait_for(lambda: f"rank {rank} of 2\n" in world.pod_log(name, ns), 30, f"the program of {name}")
+    check_ended(log, pods)
+    wait_for(lambda: "Complete" in [c["type"] for c in world.client.get("trainjobs", "train", ns).get("status", {}).get("conditions", [])
+                                    if c["status"] == "True"], 60, "the end of the TrainJob")
 
 
 @pytest.fixture(name="queue")
