@@ -398,15 +398,15 @@ static void test_first(void **state)
 		bool one_server;
 		const char *want[4]; /* server by where the search begins */
 	} cases[] = {
-		{"a t4:8000; b t4:8000; c t4:8000", "app a 1 100%", false, {"a", "b", "c", "c"}},
+		{"a t4:8000; b t4:8000; c t4:8000", "app a 1 100%", false, {"a", "b", "c", "a"}},
 		{"a t4:8000; b t4:8000/8000; c t4:8000", "app a 1 100%", false,
-			{"a", "c", "c", "c"}},
+			{"a", "c", "c", "a"}},
 		{"a t4:8000; b t4:8000/8000; c t4:8000", "app a 1 100%", true,
-			{"a", "c", "c", "c"}},
+			{"a", "c", "c", "a"}},
 		{"a t4:8000; b t4:8000; c t4:8000/4000", "app a 1 50%", false,
 			{"c", "c", "c", "c"}},
 		{"a t4:8000; b t4:8000; c t4:8000/8000", "app a 1 50%", false,
-			{"a", "b", "b", "b"}},
+			{"a", "b", "a", "a"}},
 	};
 
 	(void)state;
@@ -650,6 +650,126 @@ static void test_random_single(void **state)
 	}
 }
 
+/* ---- what a search looks at, against every server of the pool ---- */
+
+/* The room of a pool as somebody keeps it who searches often. */
+static struct pool_room *keep_room(struct pool *pool)
+{
+	struct inventory *inv = &pool->inv;
+	struct pool_room *room = arena_array(&pool->arena, 1, sizeof(*room));
+	uint32_t *first = arena_array(&pool->arena, inv->n_servers + 1, sizeof(*first));
+	uint64_t *bytes = arena_array(&pool->arena, inv->n_servers, sizeof(*bytes));
+	uint64_t *most = arena_array(&pool->arena, inv->n_servers, sizeof(*most));
+	uint64_t *left = arena_array(&pool->arena, inv->n_gpus, sizeof(*left));
+
+	for (size_t i = 0; i < inv->n_servers; i++) {
+		size_t at = inv->servers[i].first_gpu;
+
+		first[i] = (uint32_t)at;
+		room_note(&inv->servers[i], pool->claimed + at, &bytes[i], &most[i], left + at);
+	}
+	first[inv->n_servers] = (uint32_t)inv->n_gpus;
+	*room = (struct pool_room){first, bytes, most, left};
+	return room;
+}
+
+/* A pool of servers that are alike, but for what is taken of some. */
+static void random_large_pool(struct pool *pool)
+{
+	unsigned servers = 1 + pick(60), gpus = 1 + pick(8), size = 4 + 4 * pick(3), even = pick(3);
+	struct buf b;
+
+	buf_init(&b, 65536);
+	for (unsigned s = 0; s < servers; s++) {
+		buf_fmt(&b, "%ss%02u zone=z%u %s", s ? "; " : "", s, pick(2),
+			pick(20)  ? ""
+			: pick(2) ? "claims=256 "
+				  : "drain ");
+		for (unsigned g = 0; g < gpus; g++)
+			buf_fmt(&b, "m%u:%u/%u%s ", pick(2), even ? size : 4 + 4 * pick(3),
+				pick(3) ? 0 : pick(5), pick(20) ? "" : "u");
+	}
+	pool_init(pool, b.data);
+	pool->use.first = pick(2) ? pick(servers) : 0;
+	buf_release(&b);
+}
+
+/* What the best choices of one server for the container would leave; UINT64_MAX: it cannot hold it. */
+static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size_t server)
+{
+	const struct gpu_server *s = &pool->inv.servers[server];
+	const struct demand_container *c = &d->containers[0];
+	uint64_t lefts[MAX_GPUS], sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_gpus && pool->n_claims[server] < CLAIMS_PER_SERVER_MAX; i++) {
+		uint64_t need = demand_bytes(c, &s->gpus[i]), at;
+		uint64_t left = s->gpus[i].bytes - pool->claimed[s->first_gpu + i];
+
+		if (!inventory_usable(s, &s->gpus[i]) || left < need ||
+			(d->n_filters &&
+				!(inventory_server_matches(s, &d->filters[0]) &&
+					inventory_gpu_matches(&s->gpus[i], &d->filters[0]))))
+			continue;
+		for (at = n++; at > 0 && lefts[at - 1] > left - need; at--)
+			lefts[at] = lefts[at - 1];
+		lefts[at] = left - need;
+	}
+	for (size_t i = 0; i < c->amount && n >= c->amount; i++)
+		sum += lefts[i];
+	return n >= c->amount ? sum : UINT64_MAX;
+}
+
+/* One container on one server: the one that a look at each of them in turn finds; and the same for everything else that may be asked, however the
+ * search comes to know what is free. */
+static void test_every_server(void **state)
+{
+	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0"};
+	unsigned placed = 0;
+
+	(void)state;
+	seed = 11;
+	for (unsigned i = 0; i < 10000; i++) {
+		struct placement p = {0}, kept = {0};
+		struct demand d, one;
+		struct pool pool;
+		uint64_t best = UINT64_MAX, rate;
+		size_t found = 0;
+		int rc;
+
+		random_large_pool(&pool);
+		random_demand(&d, &pool);
+		demand_init(&one, &pool.arena, "app a 1 1%", filters[pick(5)], NULL, false);
+		d.filters = one.filters;
+		d.n_filters = one.n_filters;
+		d.one_server = pick(4) == 0;
+		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL);
+		pool.use.room = keep_room(&pool);
+		assert_int_equal(
+			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &kept, NULL), rc);
+		assert_int_equal(p.n_holds, kept.n_holds);
+		if (p.n_holds)
+			assert_memory_equal(p.holds, kept.holds, p.n_holds * sizeof(*p.holds));
+		one.containers[0] = d.containers[0];
+		one.containers[0].kind = CONTAINER_APP;
+		for (size_t k = 0; k < pool.inv.n_servers; k++) {
+			size_t at = (pool.use.first + k) % pool.inv.n_servers;
+
+			rate = plain_rate(&pool, &one, at);
+			found = rate < best ? at : found;
+			best = rate < best ? rate : best;
+		}
+		one.one_server = true;
+		rc = placement_find(&pool.inv, &pool.use, &one, &pool.arena, &p, NULL);
+		assert_int_equal(rc == 0, best != UINT64_MAX);
+		if (rc == 0)
+			assert_int_equal(p.holds[0].server, found);
+		placed += rc == 0;
+		pool_release(&pool);
+	}
+	assert_in_range(placed, 5000, 9900);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -663,6 +783,7 @@ int main(void)
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_random_single),
+		cmocka_unit_test(test_every_server),
 	};
 
 	return cmocka_run_group_tests_name("placement", tests, NULL, NULL) != 0;

@@ -1,213 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the greedy search for GPUs that can hold a pod. */
+#include <stdlib.h>
+
 #include "webhook/core/placement_search.h"
 
 /* Greedy passes before a pod of several containers is refused. Of 7560 pods over random small pools that an exact search
  * places, one pass misses 215, three 75, four 57, twenty 56. */
 #define ATTEMPTS_MAX 4
 
-/* Can the slot hold one GPU's part of the container, and how gladly? */
-static bool consider(
-	const struct search *s, const struct demand_container *c, uint32_t slot, struct choice *ret)
-{
-	const struct slot *at = &s->slots[slot];
-	uint64_t need = search_need(c, at->bytes), room = search_room(s, c, at);
-
-	if (need == 0 || room < need)
-		return false;
-	*ret = (struct choice){.left = room - need, .slot = slot};
-	if (c->kind == CONTAINER_INIT) {
-		const struct own *own = &s->owns[at->own];
-		uint64_t now = own->early + need;
-
-		ret->growth = at->own == 0 ? need : now > own->peak ? now - own->peak : 0;
-	}
-	return true;
-}
-
-static bool better(const struct choice *a, const struct choice *b)
-{
-	return a->growth != b->growth ? a->growth < b->growth : a->left < b->left;
-}
-
-/* The best choices of a bin for the container, at most want, best first; at equality the earlier GPU. */
-static uint32_t choose(struct search *s, const struct demand_container *c, const struct bin *bin,
-	uint32_t want, struct choice *out)
-{
-	uint32_t n = 0;
-	uint64_t moves = 0;
-
-	for (uint32_t i = 0; i < bin->n; i++) {
-		struct choice ch;
-		uint32_t at;
-
-		if (!consider(s, c, bin->first + i, &ch))
-			continue;
-		if (n == want && !better(&ch, &out[n - 1]))
-			continue;
-		if (n < want)
-			n++;
-		for (at = n - 1; at > 0 && better(&ch, &out[at - 1]); at--)
-			out[at] = out[at - 1];
-		out[at] = ch;
-		moves += n - at;
-	}
-	s->work += bin->n + moves;
-	return n;
-}
-
-/* How gladly a whole bin is used: the sum over its choices. */
-static struct choice sum(
-	const struct search *s, const struct bin *bin, const struct choice *ch, uint32_t n)
-{
-	struct choice total = {0};
-
-	for (uint32_t i = 0; i < n; i++) {
-		total.growth += ch[i].growth;
-		total.left += ch[i].left;
-	}
-	if (s->d->whole_servers) {
-		/* The rest of the server is gone for others, too: the smallest server fits best. */
-		for (uint32_t i = 0; i < bin->n; i++)
-			total.left += s->slots[bin->first + i].bytes;
-		for (uint32_t i = 0; i < n; i++)
-			total.left -= s->slots[ch[i].slot].bytes;
-	}
-	return total;
-}
-
-/* Give the container these slots of the bin. */
-static void give(struct search *s, size_t container, struct bin *bin, const struct choice *ch,
-	uint32_t n, uint32_t given)
-{
-	const struct demand_container *c = &s->d->containers[container];
-
-	bin->own = true;
-	for (uint32_t i = 0; i < n; i++) {
-		struct slot *slot = &s->slots[ch[i].slot];
-		uint64_t need = search_need(c, slot->bytes), now;
-		struct own *own;
-
-		if (slot->own == 0)
-			slot->own = ++s->n_owns;
-		own = &s->owns[slot->own];
-		if (c->kind == CONTAINER_INIT)
-			now = own->early + need;
-		else
-			now = own->held += need;
-		if (now > own->peak)
-			own->peak = now;
-		s->picks[container][given + i] = ch[i].slot;
-	}
-}
-
-/* Find one server that holds the whole container. */
-static bool place_on_one(struct search *s, size_t container)
-{
-	const struct demand_container *c = &s->d->containers[container];
-	struct choice score = {0};
-	struct bin *found = NULL;
-
-	s->work += s->n_bins;
-	for (size_t b = 0; b < s->n_bins && s->work < SEARCH_WORK_MAX; b++) {
-		struct bin *bin = search_bin(s, b);
-		struct choice total, *swap;
-		bool wins;
-
-		if (bin->n < c->amount || choose(s, c, bin, c->amount, s->other) < c->amount)
-			continue;
-		total = sum(s, bin, s->other, c->amount);
-		if (!found || total.growth != score.growth)
-			wins = !found || total.growth < score.growth;
-		else if (s->together && bin->own != found->own)
-			wins = bin->own;
-		else
-			wins = total.left < score.left;
-		if (!wins)
-			continue;
-		found = bin;
-		score = total;
-		swap = s->best;
-		s->best = s->other;
-		s->other = swap;
-	}
-	if (!found || s->work >= SEARCH_WORK_MAX)
-		return false;
-	give(s, container, found, s->best, c->amount, 0);
-	return true;
-}
-
-/* The bin that spread() takes next: one that this pod uses already, where it is kept together; then the one that holds most;
- * of equals the first. */
-static struct bin *widest(struct search *s)
-{
-	struct bin *found = NULL;
-
-	s->work += s->n_bins;
-	for (size_t b = 0; b < s->n_bins; b++) {
-		struct bin *bin = search_bin(s, b);
-
-		if (bin->room == 0)
-			continue;
-		if (!found || (s->together && bin->own && !found->own) ||
-			(bin->room > found->room && (!s->together || bin->own == found->own)))
-			found = bin;
-	}
-	return found;
-}
-
-/* Over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. */
-static bool spread(struct search *s, size_t container)
-{
-	const struct demand_container *c = &s->d->containers[container];
-	uint32_t given = 0;
-	uint64_t room = 0;
-
-	for (size_t b = 0; b < s->n_bins && s->work < SEARCH_WORK_MAX; b++) {
-		s->bins[b].room = choose(s, c, &s->bins[b], s->bins[b].n, s->other);
-		room += s->bins[b].room;
-	}
-	/* Give nothing unless all can be given: a refusal speaks of what is free. */
-	if (room < c->amount)
-		return false;
-	while (given < c->amount) {
-		struct bin *bin = s->work < SEARCH_WORK_MAX ? widest(s) : NULL;
-		uint32_t n;
-
-		if (!bin)
-			return false; /* the budget is used up: the slots were counted */
-		n = choose(s, c, bin, c->amount - given < bin->n ? c->amount - given : bin->n,
-			s->best);
-		give(s, container, bin, s->best, n, given);
-		bin->room = 0;
-		given += n;
-	}
-	return true;
-}
-
-static bool place(struct search *s, size_t container)
-{
-	uint32_t amount = s->d->containers[container].amount;
-
-	if (amount == 0)
-		return true;
-	if (amount <= s->n_slots &&
-		(place_on_one(s, container) || (s->n_bins > 1 && spread(s, container))))
-		return true;
-	s->failed = container;
-	return false;
-}
-
 /* One greedy pass over all containers. */
 static bool attempt(struct search *s)
 {
 	for (size_t i = 0; i < s->n_order; i++)
-		if (!place(s, s->order[i]))
+		if (!search_place(s, s->order[i]))
 			return false;
 	for (size_t c = 0; c < s->d->n_containers; c++) {
 		const struct demand_container *d = &s->d->containers[c];
 
-		if (d->kind == CONTAINER_INIT && !place(s, c))
+		if (d->kind == CONTAINER_INIT && !search_place(s, c))
 			return false;
 		if (d->kind != CONTAINER_RESTARTABLE)
 			continue;
@@ -221,22 +31,6 @@ static bool attempt(struct search *s)
 	return true;
 }
 
-/* Has the server of this index in the inventory, which orders the bins, a bin? */
-static bool has_bin(const struct search *s, size_t server)
-{
-	size_t lo = 0, hi = s->n_bins;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->bins[mid].server < server)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < s->n_bins && s->bins[lo].server == server;
-}
-
 /* Are the named servers, if they are to be taken whole, all there? */
 static bool named_whole(struct search *s)
 {
@@ -246,7 +40,7 @@ static bool named_whole(struct search *s)
 	for (size_t i = 0; i < s->d->n_servers; i++) {
 		const struct gpu_server *server = inventory_server(s->inv, s->d->servers[i]);
 
-		if (!server || !has_bin(s, (size_t)(server - s->inv->servers))) {
+		if (!server || !s->bin_of[server - s->inv->servers]) {
 			s->taken_server = i;
 			return false;
 		}
@@ -302,22 +96,23 @@ static bool is_split(const struct search *s)
 /* The first server that holds the whole pod. */
 static bool all_on_one(struct search *s)
 {
-	struct bin *bins = s->bins;
-	size_t n_bins = s->n_bins, first = s->first_bin;
+	size_t from = s->from, span = s->span;
 	bool found = false;
 
 	search_forget(s);
-	s->n_bins = 1;
-	s->first_bin = 0;
-	for (size_t b = 0; b < n_bins && !found && s->work < SEARCH_WORK_MAX; b++) {
-		s->bins = &bins[(first + b) % n_bins];
+	for (size_t i = 0; i < span && !found && s->work < SEARCH_WORK_MAX; i++) {
+		size_t server = from + i < span ? from + i : from + i - span;
+
+		if (s->room.most[server] == 0)
+			continue;
+		s->from = server;
+		s->span = 1;
 		found = try_hard(s);
 		if (!found)
 			search_forget(s);
 	}
-	s->bins = bins;
-	s->n_bins = n_bins;
-	s->first_bin = first;
+	s->from = from;
+	s->span = span;
 	s->split = !found && s->work < SEARCH_WORK_MAX;
 	return found;
 }
@@ -354,11 +149,20 @@ static bool bin_used(const struct search *s, const struct bin *bin)
 	return bin->own || (s->d->whole_servers && s->d->n_servers);
 }
 
+static int by_server(const void *a, const void *b)
+{
+	const struct bin *x = a, *y = b;
+
+	return (x->server > y->server) - (x->server < y->server);
+}
+
 static int search_result(const struct search *s, struct arena *a, struct placement *ret)
 {
 	struct placement p = {0};
 	size_t n_holds = 0, n_servers = 0;
 
+	if (s->n_bins > 1)
+		qsort(s->bins, s->n_bins, sizeof(*s->bins), by_server);
 	for (size_t b = 0; b < s->n_bins; b++) {
 		if (!bin_used(s, &s->bins[b]))
 			continue;
@@ -388,7 +192,7 @@ static void look_beyond(struct search *s, struct arena *a)
 	struct usage none = {.claimed = bytes, .pending = bytes, .n_claims = claims};
 	struct search alone;
 
-	if (!bytes || !claims || search_init(&alone, s->inv, &none, s->d, a) != 0)
+	if (!bytes || !claims || search_init(&alone, s->inv, &none, s->d, 1, a) != 0)
 		return;
 	/* both searches have one budget */
 	alone.work = s->work;
@@ -403,10 +207,13 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 {
 	struct search s;
 
-	if (search_init(&s, inv, use, d, a) != 0)
+	if (search_init(&s, inv, use, d, 1, a) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
 	if (!search_run(&s)) {
+		if (!err)
+			return ERR_REFUSED;
 		look_beyond(&s, a);
+		(void)search_add_all(&s, a);
 		return placement_refuse(&s, err);
 	}
 	if (search_result(&s, a, ret) != 0)
@@ -414,7 +221,7 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 	return 0;
 }
 
-/* Take what the last pass found away for good: the next copy sees what is left. n_claims: per bin. */
+/* Take what the last pass found away for good: the next copy sees what is left. */
 static void search_settle(struct search *s, uint32_t *n_claims)
 {
 	s->work += s->n_bins;
@@ -424,12 +231,13 @@ static void search_settle(struct search *s, uint32_t *n_claims)
 
 		if (!bin_used(s, bin))
 			continue;
-		full = s->d->whole_servers || ++n_claims[b] >= CLAIMS_PER_SERVER_MAX;
+		full = s->d->whole_servers || ++n_claims[bin->server] >= CLAIMS_PER_SERVER_MAX;
 		for (uint32_t i = 0; i < bin->n; i++) {
 			struct slot *slot = &s->slots[bin->first + i];
 
 			slot->free = full ? 0 : slot->free - s->owns[slot->own].peak;
 		}
+		bin->settled = true;
 	}
 	search_forget(s);
 }
@@ -442,13 +250,11 @@ size_t placement_copies(const struct inventory *inv, const struct usage *use,
 	size_t n = 0;
 
 	*ret_more = false;
-	if (search_init(&s, inv, use, d, a) != 0)
+	if (search_init(&s, inv, use, d, limit, a) != 0)
 		return 0;
-	n_claims = arena_array(a, s.n_bins, sizeof(*n_claims));
+	n_claims = arena_copy(a, use->n_claims, inv->n_servers, sizeof(*n_claims));
 	if (!n_claims)
 		return 0;
-	for (size_t b = 0; b < s.n_bins; b++)
-		n_claims[b] = use->n_claims[s.bins[b].server];
 	while (n < limit && search_run(&s)) {
 		n++;
 		search_settle(&s, n_claims);

@@ -56,6 +56,16 @@ struct placement {
 	size_t n_servers;
 };
 
+/* What is free in an inventory, laid out so that a search over thousands of servers reads little. Without GPUs that take no claims, whatever is
+ * free of them; how many claims a server has is not looked at. */
+struct pool_room {
+	const uint32_t *first; /* n_servers + 1: of each server its first GPU in `free` */
+	const uint64_t *
+		bytes; /* per server: the memory of each of its GPUs that take claims; 0: they differ, or there are none */
+	const uint64_t *most; /* per server: what is free of the GPU of which most is */
+	const uint64_t *free; /* per GPU */
+};
+
 /* What is taken of each GPU of the inventory, indexed by gpu_server.first_gpu + gpu. */
 struct usage {
 	const uint64_t *claimed; /* bytes of all live claims, pending ones included */
@@ -64,6 +74,8 @@ struct usage {
 	/* Between servers that serve as well the search begins here, goes on by name, and ends with those before. 0: ties by name.
 	 * Who shares the pool with others begins somewhere else than they. */
 	size_t first;
+	const struct pool_room *
+		room; /* of this inventory with these claims, as room_note() tells it; NULL: each search reads it for itself */
 };
 
 /* Bound of ledger.md: a status object with more claims would make each commit slow. */
@@ -73,6 +85,10 @@ struct usage {
  * sum to at most 100 always fit. */
 uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
 
+/* One server's part of a room: bytes, most, and free of each of its GPUs. claimed: of its first GPU and on. */
+void room_note(const struct gpu_server *s, const uint64_t *claimed, uint64_t *ret_bytes,
+	uint64_t *ret_most, uint64_t *ret_free);
+
 /* Find GPUs for the whole demand among usable ones that the filter selects. Containers in falling order of bytes, each
  * on one server if any can hold it, best fit, ties by name, else over several. App and restartable containers are
  * placed first; then each init container, for which what the app containers and the restartable ones that start later
@@ -80,7 +96,7 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
  * each server is a commit of its own in a cluster. A packing that this greedy search misses may be refused.
  * With whole_servers a server is used only when nobody else is on it and each of its GPUs can take claims.
  * With one_server, where that spreads the pod, the first server by name that holds all of it.
- * The arena gives about 25 bytes for each GPU of the pool. 1000 servers with 8 GPUs take 50 to 150 us.
+ * docs/performance.md says how long it takes. err NULL: nobody reads why not, which takes as long again.
  * ret's arrays live in the arena. ERR_REFUSED with reason "NoCapacity" (or "NoServer" when no usable GPU matches the
  * filter at all, "ServerTaken" when demand.servers names servers and these cannot hold it) and a sentence: what was
  * asked, what the best GPUs that match have free, how much is held by pods that have not started, what would fit,

@@ -46,52 +46,139 @@ static bool server_blank(const struct search *s, const struct gpu_server *server
 	return true;
 }
 
-/* Add the server's bin and slots. */
-static void add_server(struct search *s, size_t index)
+bool search_open(const struct search *s, size_t server)
 {
-	const struct gpu_server *server = &s->inv->servers[index];
-	struct bin *bin = &s->bins[s->n_bins];
-	struct memo memo = {0};
-
-	if (s->use->n_claims[index] >= CLAIMS_PER_SERVER_MAX || server->drain ||
-		(s->d->whole_servers && !server_blank(s, server)))
-		return;
-	*bin = (struct bin){.server = (uint32_t)index, .first = (uint32_t)s->n_slots};
-	for (size_t i = 0; i < server->n_gpus; i++) {
-		const struct gpu *g = &server->gpus[i];
-		uint64_t claimed = s->use->claimed[server->first_gpu + i];
-
-		if (claimed >= g->bytes || !inventory_usable(server, g) ||
-			(s->n_known > 0 && !search_selects(s, server, g, &memo)))
-			continue;
-		s->slots[s->n_slots++] = (struct slot){
-			.bytes = g->bytes, .free = g->bytes - claimed, .gpu = (uint32_t)i};
-	}
-	bin->n = (uint32_t)s->n_slots - bin->first;
-	/* A server that is named and taken whole counts although no GPU of it may match. */
-	if (bin->n || (s->d->whole_servers && s->d->n_servers))
-		s->n_bins++;
+	return s->use->n_claims[server] < CLAIMS_PER_SERVER_MAX &&
+	       (!(s->d->no_ipv4 || s->d->no_ipv6) ||
+		       search_reaches(s->d, &s->inv->servers[server]));
 }
 
-/* Bins and slots for the servers that the demand may use. */
-static int add_servers(struct search *s, struct arena *a)
+enum selected search_selected(const struct search *s, size_t server)
 {
-	bool *named = NULL;
+	const struct gpu_server *at = &s->inv->servers[server];
+	const uint64_t *left = s->room.free + s->room.first[server];
+	struct memo memo = {0};
+	size_t n = 0, all = 0;
 
-	if (s->d->n_servers) {
-		named = arena_array(a, s->inv->n_servers, sizeof(*named));
-		if (!named)
-			return ERR_NOMEM;
+	if (s->n_known == 0)
+		return SELECTED_ALL;
+	for (size_t i = 0; i < at->n_gpus; i++) {
+		if (left[i] == 0)
+			continue;
+		all++;
+		n += search_selects(s, at, &at->gpus[i], &memo);
 	}
+	return n == 0 ? SELECTED_NONE : n < all ? SELECTED_SOME : SELECTED_ALL;
+}
+
+struct bin *search_add_bin(struct search *s, size_t server)
+{
+	const struct gpu_server *at = &s->inv->servers[server];
+	const uint64_t *left = s->room.free + s->room.first[server];
+	struct bin *bin = &s->bins[s->n_bins++];
+	struct memo memo = {0};
+
+	*bin = (struct bin){.server = (uint32_t)server, .first = (uint32_t)s->n_slots};
+	for (size_t i = 0; i < at->n_gpus; i++) {
+		const struct gpu *g = &at->gpus[i];
+
+		if (left[i] && (s->n_known == 0 || search_selects(s, at, g, &memo)))
+			s->slots[s->n_slots++] = (struct slot){
+				.bytes = g->bytes, .free = left[i], .gpu = (uint32_t)i};
+	}
+	bin->n = (uint32_t)s->n_slots - bin->first;
+	s->bin_of[server] = (uint32_t)s->n_bins;
+	return bin;
+}
+
+void search_drop_bin(struct search *s)
+{
+	const struct bin *bin = &s->bins[--s->n_bins];
+
+	s->bin_of[bin->server] = 0;
+	s->n_slots = bin->first;
+}
+
+/* Bins for all servers that the demand may use. */
+static void list_servers(struct search *s, const bool *named)
+{
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+
+		if ((named && !named[i]) || server->drain || !search_open(s, i) ||
+			(s->d->whole_servers && !server_blank(s, server)))
+			continue;
+		/* A server that is named and taken whole counts although no GPU of it may match. */
+		if (search_add_bin(s, i)->n == 0 && !(s->d->whole_servers && s->d->n_servers))
+			search_drop_bin(s);
+	}
+	s->listed = true;
+}
+
+static int list_named(struct search *s, struct arena *a)
+{
+	bool *named = s->d->n_servers ? arena_array(a, s->inv->n_servers, sizeof(*named)) : NULL;
+
+	if (s->d->n_servers && !named)
+		return ERR_NOMEM;
 	for (size_t i = 0; i < s->d->n_servers; i++) {
 		const struct gpu_server *server = inventory_server(s->inv, s->d->servers[i]);
 
 		if (server)
 			named[server - s->inv->servers] = true;
 	}
+	list_servers(s, named);
+	return 0;
+}
+
+bool search_add_all(struct search *s, struct arena *a)
+{
+	struct bin *bins = arena_space(a, s->inv->n_servers, sizeof(*bins));
+	struct slot *slots = arena_space(a, s->inv->n_gpus, sizeof(*slots));
+
+	if (s->listed)
+		return true;
+	if (!bins || !slots)
+		return false;
+	if (s->n_bins) {
+		memcpy(bins, s->bins, s->n_bins * sizeof(*bins));
+		memcpy(slots, s->slots, s->n_slots * sizeof(*slots));
+	}
+	s->bins = bins;
+	s->slots = slots;
 	for (size_t i = 0; i < s->inv->n_servers; i++)
-		if ((!named || named[i]) && search_reaches(s->d, &s->inv->servers[i]))
-			add_server(s, i);
+		if (!s->bin_of[i] && s->room.most[i] && search_open(s, i) &&
+			search_add_bin(s, i)->n == 0)
+			search_drop_bin(s);
+	s->listed = true;
+	return true;
+}
+
+/* The room of the pool: as the caller keeps it, or read here. */
+static int find_room(struct search *s, struct arena *a)
+{
+	uint32_t *first;
+	uint64_t *bytes, *most, *left;
+
+	if (s->use->room) {
+		s->room = *s->use->room;
+		return 0;
+	}
+	first = arena_space(a, s->inv->n_servers + 1, sizeof(*first));
+	bytes = arena_space(a, s->inv->n_servers, sizeof(*bytes));
+	most = arena_space(a, s->inv->n_servers, sizeof(*most));
+	left = arena_space(a, s->inv->n_gpus, sizeof(*left));
+	if (a->failed)
+		return ERR_NOMEM;
+	first[s->inv->n_servers] = (uint32_t)s->inv->n_gpus;
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		size_t at = s->inv->servers[i].first_gpu;
+
+		first[i] = (uint32_t)at;
+		room_note(
+			&s->inv->servers[i], s->use->claimed + at, &bytes[i], &most[i], left + at);
+	}
+	s->room = (struct pool_room){first, bytes, most, left};
 	return 0;
 }
 
@@ -109,14 +196,33 @@ static bool harder(const struct search *s, size_t a, size_t b, uint64_t largest)
 	return nx != ny ? nx > ny : x->amount > y->amount;
 }
 
-/* App and restartable containers, the hardest first; equals as in the pod. */
-static void order_containers(struct search *s)
+/* The largest GPU that has room. It says which of two containers is harder where one asks by percent and the other by megabytes. */
+static uint64_t largest_gpu(const struct search *s)
 {
 	uint64_t largest = 0;
 
 	for (size_t i = 0; i < s->n_slots; i++)
 		if (s->slots[i].bytes > largest)
 			largest = s->slots[i].bytes;
+	for (size_t i = 0; i < s->inv->n_servers && !s->listed; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+		struct memo memo = {0};
+
+		if (s->room.most[i] == 0 || !search_open(s, i))
+			continue;
+		for (size_t k = 0; k < server->n_gpus; k++)
+			if (server->gpus[k].bytes > largest && s->room.free[s->room.first[i] + k] &&
+				search_selects(s, server, &server->gpus[k], &memo))
+				largest = server->gpus[k].bytes;
+	}
+	return largest;
+}
+
+/* App and restartable containers, the hardest first; equals as in the pod. */
+static void order_containers(struct search *s)
+{
+	uint64_t largest = s->d->n_containers > 1 ? largest_gpu(s) : 0;
+
 	for (size_t c = 0; c < s->d->n_containers; c++) {
 		size_t at = s->n_order;
 
@@ -129,16 +235,42 @@ static void order_containers(struct search *s)
 	}
 }
 
-int search_init(struct search *s, const struct inventory *inv, const struct usage *use,
-	const struct demand *d, struct arena *a)
+/* Memory for what so many copies of a pod may be given, of so many GPUs each; list: all servers get a bin. */
+static int make_places(struct search *s, uint64_t picks, size_t copies, bool list, struct arena *a)
 {
-	size_t widest = 0;
+	bool few = !list && picks < s->inv->n_servers / (copies + 1);
+	size_t widest = 0, bins, slots;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++)
+		if (s->room.first[i + 1] - s->room.first[i] > widest)
+			widest = s->room.first[i + 1] - s->room.first[i];
+	/* and one that is tried */
+	bins = few ? (size_t)picks * copies + 1 : s->inv->n_servers;
+	slots = few && bins * widest < s->inv->n_gpus ? bins * widest : s->inv->n_gpus;
+	s->bins = arena_space(a, bins, sizeof(*s->bins));
+	s->slots = arena_space(a, slots, sizeof(*s->slots));
+	s->best = arena_array(a, widest, sizeof(*s->best));
+	s->other = arena_array(a, widest, sizeof(*s->other));
+	s->max_owns = (uint32_t)(picks < s->inv->n_gpus ? picks : s->inv->n_gpus);
+	s->owns = arena_array(a, (size_t)s->max_owns + 1, sizeof(*s->owns));
+	return a->failed ? ERR_NOMEM : 0;
+}
+
+int search_init(struct search *s, const struct inventory *inv, const struct usage *use,
+	const struct demand *d, size_t copies, struct arena *a)
+{
+	bool list = d->n_servers > 0 || d->whole_servers;
 	uint64_t picks = 0;
 
-	*s = (struct search){.inv = inv, .use = use, .d = d, .together = true};
+	*s = (struct search){.inv = inv,
+		.use = use,
+		.d = d,
+		.together = true,
+		.from = use->first < inv->n_servers ? use->first : 0,
+		.span = inv->n_servers};
 	s->known = arena_array(a, d->n_filters, sizeof(const struct filter *));
-	s->slots = arena_space(a, inv->n_gpus, sizeof(*s->slots));
-	s->bins = arena_array(a, inv->n_servers, sizeof(*s->bins));
+	s->bin_of = arena_array(a, inv->n_servers, sizeof(*s->bin_of));
+	s->rooms = arena_space(a, inv->n_servers, sizeof(*s->rooms));
 	s->order = arena_array(a, d->n_containers, sizeof(*s->order));
 	s->picks = arena_array(a, d->n_containers, sizeof(uint32_t *));
 	if (a->failed)
@@ -146,26 +278,15 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	for (size_t i = 0; i < d->n_filters; i++)
 		if (inventory_knows_filter(inv, &d->filters[i]))
 			s->known[s->n_known++] = &d->filters[i];
-	if (add_servers(s, a) != 0)
-		return ERR_NOMEM;
-	for (size_t i = 0; i < s->n_bins; i++) {
-		if (s->bins[i].n > widest)
-			widest = s->bins[i].n;
-		if (s->bins[i].server < use->first && i + 1 < s->n_bins)
-			s->first_bin = i + 1;
-	}
 	for (size_t c = 0; c < d->n_containers; c++) {
 		uint32_t amount = d->containers[c].amount;
 
 		picks += amount;
 		/* More GPUs than there are: the search fails before it picks. */
-		s->picks[c] = arena_array(a, amount <= s->n_slots ? amount : 0, sizeof(uint32_t));
+		s->picks[c] = arena_array(a, amount <= inv->n_gpus ? amount : 0, sizeof(uint32_t));
 	}
-	s->max_owns = (uint32_t)(picks < s->n_slots ? picks : s->n_slots);
-	s->owns = arena_array(a, (size_t)s->max_owns + 1, sizeof(*s->owns));
-	s->best = arena_array(a, widest, sizeof(*s->best));
-	s->other = arena_array(a, widest, sizeof(*s->other));
-	if (a->failed)
+	if (find_room(s, a) != 0 || make_places(s, picks, copies, list, a) != 0 ||
+		(list && list_named(s, a) != 0))
 		return ERR_NOMEM;
 	order_containers(s);
 	return 0;
@@ -180,6 +301,8 @@ void search_forget(struct search *s)
 		for (uint32_t i = 0; i < s->bins[b].n; i++)
 			s->slots[s->bins[b].first + i].own = 0;
 	}
+	while (!s->listed && s->n_bins && !s->bins[s->n_bins - 1].settled)
+		search_drop_bin(s);
 	memset(s->owns, 0, ((size_t)s->n_owns + 1) * sizeof(*s->owns));
 	s->n_owns = 0;
 }

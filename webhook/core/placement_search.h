@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the state of one search for GPUs. Shared by placement.c, which searches, and placement_refusal.c, which explains
- * why nothing was found; nobody else includes it. */
+/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_place.c, which places one container, and
+ * placement_refusal.c, which explains why nothing was found; nobody else includes it. */
 #ifndef WEBHOOK_CORE_PLACEMENT_SEARCH_H
 #define WEBHOOK_CORE_PLACEMENT_SEARCH_H
 
@@ -9,13 +9,11 @@
 /* Bytes of the megabyte that launchers and messages count in. */
 #define PLACEMENT_MB 1000000u
 
-/* What one decision may look at: GPUs and servers, and moves while they are ordered, of which each takes some seventy
- * instructions. One container looks at each GPU of the pool twice at most. Work and not time, so that the same question has the
- * same answer everywhere. */
+/* What one decision may look at: servers, GPUs of those that it looks at more closely, and moves while they are ordered, of which each takes
+ * some seventy instructions. Work and not time, so that the same question has the same answer everywhere. */
 #define SEARCH_WORK_MAX 500000u
 
-/* A GPU that may be used: usable, selected, not full, its server open for claims. 24 bytes, since there may be
- * thousands. */
+/* A GPU that may be used: usable, selected, not full, its server open for claims. */
 struct slot {
 	uint64_t bytes; /* its memory */
 	uint64_t free;  /* not held by other pods */
@@ -23,14 +21,14 @@ struct slot {
 	uint32_t own;   /* index in search.owns; 0 when this pod holds nothing of it */
 };
 
-/* The slots of one server. */
+/* The slots of one server. Where a pod takes whole servers, or has names of servers, all that it may use have one from the start; else a server is
+ * given one when something of it is, and up to then is looked at in the room of the pool. */
 struct bin {
 	uint32_t server; /* index in the inventory */
 	uint32_t first;  /* index of its first slot */
 	uint32_t n;
-	bool own; /* this pod uses it already */
-	uint32_t
-		room; /* of these, how many can hold the container that spread() has at hand; 0 once it was there */
+	bool own;     /* this pod uses it already */
+	bool settled; /* a copy of the pod before this one has taken of it */
 };
 
 /* What this pod holds of one slot. */
@@ -53,11 +51,17 @@ struct search {
 	const struct demand *d;
 	const struct filter **known; /* the filters that the pool understands */
 	size_t n_known;
+	struct pool_room room;
 	struct slot *slots;
 	size_t n_slots;
-	struct bin *bins; /* in the order of the inventory */
+	struct bin *bins;
 	size_t n_bins;
-	size_t first_bin; /* where the search begins: usage.first */
+	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
+	bool listed;      /* what has no bin cannot be used */
+	/* What is looked at: so many servers, beginning with this one: usage.first; or one alone. */
+	size_t from, span;
+	uint32_t *
+		rooms; /* per server, for spread(): how many of its GPUs can hold the container; 0 once it was there */
 	struct own *owns; /* from 1 */
 	uint32_t n_owns, max_owns;
 	uint32_t **picks; /* per container its slots */
@@ -74,19 +78,37 @@ struct search {
 	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or n_servers */
 };
 
-/* Ready to search: everything is taken from the arena. 0 or ERR_NOMEM. */
+/* Ready to search: everything is taken from the arena. copies: how many of the pod are to be placed. 0 or ERR_NOMEM. */
 int search_init(struct search *s, const struct inventory *inv, const struct usage *use,
-	const struct demand *d, struct arena *a);
+	const struct demand *d, size_t copies, struct arena *a);
 
-/* Forget what this pod was given. */
+/* Give the server, which has none, a bin, for as long as this pod uses it or, by search_drop_bin(), for a moment. */
+struct bin *search_add_bin(struct search *s, size_t server);
+void search_drop_bin(struct search *s);
+/* All servers that may be used, for those who say what is free. False: out of memory. */
+bool search_add_all(struct search *s, struct arena *a);
+
+/* Is the server open for the demand, but for its filters? */
+bool search_open(const struct search *s, size_t server);
+/* Do the filters select all, none or some of its GPUs that have room? */
+enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
+enum selected search_selected(const struct search *s, size_t server);
+
+/* Forget what this pod was given, and the bins that were made for that. */
 void search_forget(struct search *s);
 
-/* The bins in the order in which they are looked at: i from 0. */
-static inline struct bin *search_bin(const struct search *s, size_t i)
+/* The servers in the order in which they are looked at: i from 0 to s->span - 1. */
+static inline size_t search_server(const struct search *s, size_t i)
 {
-	size_t at = s->first_bin + i;
+	size_t at = s->from + i;
 
-	return &s->bins[at < s->n_bins ? at : at - s->n_bins];
+	return at < s->inv->n_servers ? at : at - s->inv->n_servers;
+}
+
+/* The server's bin, or NULL. */
+static inline struct bin *search_bin(const struct search *s, size_t server)
+{
+	return s->bin_of[server] ? &s->bins[s->bin_of[server] - 1] : NULL;
 }
 
 /* Bytes of a GPU of that size that the container needs; 0 when it cannot use such a GPU. Inline, as is the next: they are
@@ -108,6 +130,9 @@ static inline uint64_t search_room(
 	return slot->free -
 	       (c->kind == CONTAINER_INIT ? s->owns[slot->own].early : s->owns[slot->own].held);
 }
+
+/* Place one container: on one server, the one that fits best, else over several. False: nowhere, and it is s->failed. */
+bool search_place(struct search *s, size_t container);
 
 /* How many slots could hold one GPU's part of the container now. */
 size_t search_count_room(const struct search *s, const struct demand_container *c);
