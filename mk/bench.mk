@@ -34,3 +34,19 @@ gates:
 	@tools/setup build test gates
 	$(SUB) programs
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gates $(if $(RECORD),--record)
+
+# A replica, and the leader, in front of a large pool: a table over its sizes, about two minutes. SERVERS='100 1000' other sizes.
+.PHONY: bench-scale
+POOL_BENCH := $(BUILD)/test/bench/scale/scale
+POOL_BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/bench/scale/*.c))) $(BUILD)/test/unit/api_fixture.o $(BUILD)/test/unit/api_connection.o
+
+$(POOL_BENCH): $(POOL_BENCH_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(patsubst %,-Wl$(,)--wrap=pthread_%,mutex_lock mutex_unlock cond_wait cond_timedwait) -o $@ $(POOL_BENCH_OBJ) $(LIB) $(LIBS)
+
+pool-bench: $(POOL_BENCH) ; @:
+
+bench-scale:
+	@tools/setup build test
+	$(SUB) pool-bench
+	@$(POOL_BENCH) $(or $(SERVERS),100 300 1000 3000 10000)
