@@ -423,6 +423,7 @@ TEST(test_wrong_file)
 		{HEAD "workers: two\n", 3, "/workers"},
 		{HEAD "maxConnections: 0\n", 3, "/maxConnections"},
 		{HEAD "cluster: {pendingShare: 101}\n", 3, "/cluster/pendingShare"},
+		{HEAD "cluster: {maxGracePeriod: 2d}\n", 3, "/cluster/maxGracePeriod"},
 		{HEAD "listen: &a \":1\"\nlistenPlain: *a\n", 3, ""},
 	};
 

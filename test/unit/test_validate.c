@@ -525,6 +525,31 @@ TEST(test_own_launcher)
 	fixture_release(&f);
 }
 
+/* Rule R13: for so long its GPUs may have to be kept. */
+TEST(test_grace_period)
+{
+	struct fixture f;
+	char *live;
+
+	fixture_init(&f);
+	live = fixture_inject(&f, POD(ON "}", "'terminationGracePeriodSeconds':3601," APP));
+	assert_int_equal(fixture_validate(&f, live), 0);
+	f.config.max_grace_s = 3601;
+	assert_int_equal(fixture_validate(&f, live), 0);
+	f.config.max_grace_s = 3600;
+	assert_int_equal(fixture_validate(&f, live), ERR_INVALID);
+	assert_string_equal(f.err.path, "/spec/terminationGracePeriodSeconds");
+	assert_string_equal(f.err.msg,
+		"found 3601, expected at most 3600 for a pod that asks for GPUs: so long its GPUs "
+		"may have to be kept after it was deleted by force");
+	free(live);
+	/* who asks for none may run on as long as he likes */
+	assert_int_equal(
+		fixture_validate(&f, POD(ON "}", "'terminationGracePeriodSeconds':7200," PLAIN)),
+		0);
+	fixture_release(&f);
+}
+
 TEST(test_servers)
 {
 	struct fixture f;
@@ -707,5 +732,5 @@ TEST(test_an_update_with_many_keys)
 TESTS(test_pods_without_a_plan, test_namespaces_that_are_never_touched,
 	test_the_secret_rule_is_a_setting, test_no_rule_is_lost_in_a_crowd, test_forged_pods,
 	test_forged_plans, test_lies_about_the_launcher, test_another_version_of_the_profile,
-	test_own_launcher, test_servers, test_one_server, test_updates,
+	test_own_launcher, test_grace_period, test_servers, test_one_server, test_updates,
 	test_update_of_a_waiting_pod, test_an_update_with_many_keys)

@@ -21,6 +21,8 @@ struct config {
 	size_t n_profiles;
 	const struct profile *default_profile; /* NULL when there is no profile */
 	bool node_resource_off; /* injected pods ask their node for no bitfusion.io/gpu (default false) */
+	uint32_t
+		max_grace_s; /* pods that ask, and whose grace period is longer, are refused (rule R13); 0: none is */
 	bool secret_without_claim; /* refuse pods that mount a client's secret and ask for nothing (default true) */
 };
 

@@ -219,6 +219,29 @@ bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_pa
 	return any || n == 0;
 }
 
+/* A member that is a number of seconds, at most INT32_MAX as in Kubernetes; otherwise where it is none. */
+static uint32_t seconds(const struct json *j, const struct json_node *v, uint32_t otherwise)
+{
+	int64_t n;
+
+	if (!json_is(v, JSON_NUMBER) || !json_int(j, v, &n))
+		return otherwise;
+	return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (uint32_t)n;
+}
+
+uint32_t pod_grace(const struct json *j, const struct json_node *object)
+{
+	uint32_t s = seconds(j, json_path(j, object, "spec", "terminationGracePeriodSeconds", NULL),
+		POD_GRACE_S);
+
+	return s ? s : 1;
+}
+
+uint32_t pod_delete_grace(const struct json *j, const struct json_node *object)
+{
+	return seconds(j, json_path(j, object, "metadata", "deletionGracePeriodSeconds", NULL), 0);
+}
+
 const struct pod_container *pod_container(const struct pod *p, struct slice name)
 {
 	for (size_t i = 0; i < p->n_containers; i++)

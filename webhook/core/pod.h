@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -66,6 +67,14 @@ bool pod_is_windows(const struct pod *p, const char **ret_path);
 /* Can it run on a node of this architecture ("amd64"), as far as its node selector and its required node affinity say? When not, *ret_path is
  * the place that says so. */
 bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_path);
+
+/* Kubernetes' terminationGracePeriodSeconds. */
+#define POD_GRACE_S 30
+
+/* For how many seconds may its processes run on when it is deleted: by its spec (at least 1; POD_GRACE_S where it does not say), and by the
+ * delete that was asked for (metadata.deletionGracePeriodSeconds; 0: none was, or with none)? Total; object is the pod. */
+uint32_t pod_grace(const struct json *j, const struct json_node *object);
+uint32_t pod_delete_grace(const struct json *j, const struct json_node *object);
 
 /* The container of that name, or NULL. */
 const struct pod_container *pod_container(const struct pod *p, struct slice name);

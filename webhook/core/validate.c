@@ -121,6 +121,20 @@ bool validate_whole_servers(const struct config *c, const struct plan *plan)
 	return p ? p->whole_servers : plan->n_servers > 0;
 }
 
+/* Rule R13: for so long its claim may have to be kept after a delete that nobody sees the end of. */
+static int check_grace(const struct config *c, const struct pod *p, struct err *err)
+{
+	uint32_t grace = pod_grace(p->j, p->root);
+
+	if (c->max_grace_s == 0 || grace <= c->max_grace_s)
+		return 0;
+	err_set(err, ERR_INVALID,
+		"found %u, expected at most %u for a pod that asks for GPUs: so long its GPUs may "
+		"have to be kept after it was deleted by force",
+		grace, c->max_grace_s);
+	return err_in(err, "spec/terminationGracePeriodSeconds");
+}
+
 int validate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a,
 	struct validation *ret, struct err *err)
@@ -163,6 +177,8 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 		return err_in(err, "metadata/annotations/poolgate.io~1plan");
 	}
 	if (validate_plan(world, &p, &ret->plan, a, err) < 0)
+		return err->code;
+	if (check_grace(world->config, &p, err) < 0)
 		return err->code;
 	ret->claims = true;
 	ret->profile = config_profile(world->config, ret->plan.profile);

@@ -35,7 +35,7 @@ struct validation {
  *   ProfileChanged      its plan was made for a launcher that is not this server's
  *   PlanMismatch        it is not, word for word, what this server would write for its plan: forged or half-removed
  *   SecretWithoutClaim  it mounts the client's secret, or reads it into a variable, and asks for nothing
- * ERR_NOMEM, ERR_INTERNAL. */
+ * ERR_INVALID with the path: a grace period above config.max_grace_s. ERR_NOMEM, ERR_INTERNAL. */
 int validate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a,
 	struct validation *ret, struct err *err);

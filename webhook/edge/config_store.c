@@ -225,6 +225,7 @@ static void build(struct findings *f, struct config_built *b, struct arena *tree
 	b->config.total_gpu_mb = s->total_gpu_mb;
 	b->config.node_resource_off = !s->node_resource;
 	b->config.secret_without_claim = s->secret_without_claim;
+	b->config.max_grace_s = s->cluster.on ? (uint32_t)(s->cluster.max_grace_ms / 1000) : 0;
 	b->config.profiles =
 		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));
 	if (!b->config.profiles) {

@@ -43,6 +43,7 @@ struct cluster_settings {
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;
 	int64_t pending_share; /* percent of the pool (rule R12) */
+	int64_t max_grace_ms;  /* of pods that ask for GPUs, in whole seconds (rule R13) */
 };
 
 /* Everything in force. Strings live in the arena; paths are as the program must open them. */

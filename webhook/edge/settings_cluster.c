@@ -25,7 +25,8 @@ void settings_cluster_defaults(struct cluster_settings *c)
 		.drop_wait_ms = 60000,
 		.secrets_source = "kube-system/bitfusion-secret",
 		.probe_every_ms = 10000,
-		.pending_share = 25};
+		.pending_share = 25,
+		.max_grace_ms = 3600000};
 }
 
 /* An object's name: it goes into paths of the API. */
@@ -153,8 +154,11 @@ int settings_cluster(
 	c->on = true;
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "kubeconfig", "namespace", "service", "lease",
-			 "webhooks", "tls", "secrets", "probe", "pendingShare", NULL)) != 0 ||
+			 "webhooks", "tls", "secrets", "probe", "pendingShare", "maxGracePeriod",
+			 NULL)) != 0 ||
 		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
+		(rc = yaml_get_duration(
+			 map, "maxGracePeriod", 1000, DAY_MS, &c->max_grace_ms, err)) != 0 ||
 		(rc = read_kubeconfig(map, s, config, err)) != 0 ||
 		(rc = read_name(map, "namespace", false, s, &c->namespace, err)) != 0 ||
 		(rc = read_name(map, "service", false, s, &c->service, err)) != 0 ||
@@ -180,5 +184,6 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->serving_valid_ms != b->serving_valid_ms ||
 	       a->publish_wait_ms != b->publish_wait_ms || a->drop_wait_ms != b->drop_wait_ms ||
 	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
-	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share;
+	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||
+	       a->max_grace_ms != b->max_grace_ms;
 }
