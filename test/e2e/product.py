@@ -136,7 +136,7 @@ def client_namespace(cluster, **kw):
         client_secrets(cluster, name)
         yield name
         cluster.client.delete("namespaces", name)  # first: no controller makes its pods anew
-        cluster.client.delete_all("pods", name, grace=0)
+        cluster.client.delete_all("pods", name, grace=1)
         wait_for(lambda: not [c for s in cluster.client.items("gpuservers") for c in s.get("status", {}).get("claims", [])
                               if c["namespace"] == name], 90, "claims that end with their pods")
 
@@ -188,11 +188,11 @@ class ClaimLog:
         wait_for(lambda: uid in self.ended if state == "ended" else state in self.states.get(uid, []), seconds,
                  lambda: f"the claim of {uid} is {state}: {self.states.get(uid)}, finished {self.finished.get(uid)}")
 
-    def check_end(self, uid, seconds=60):
-        """The claim has ended: not before its pod (two watches may differ a little), and within 5 s of it."""
+    def check_end(self, uid, seconds=60, lingers=0):
+        """The claim has ended: not before its pod (two watches may differ a little) and the time for which it lingers, and within 5 s of both."""
         wait_for(lambda: uid in self.finished, seconds, f"the end of pod {uid}")
-        self.wait(uid, "ended", 15)
-        late = self.ended[uid] - self.finished[uid]
+        self.wait(uid, "ended", 15 + lingers)
+        late = self.ended[uid] - self.finished[uid] - lingers
         assert -2 < late <= 5, f"the claim of {uid} ended {late:.2f} s after its pod"
 
     def __enter__(self):

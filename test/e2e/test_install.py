@@ -97,7 +97,7 @@ def rolled(c, load, old):
 def emptied(c, ns):
     """The pods of a load are deleted, and the leader frees what they held; at once, where it has seen the pods."""
     wait_for(lambda: not [u for u, state in claims(c) if state == "pending"], 60, "bound claims")
-    c.client.delete_all("pods", ns, grace=0)
+    c.client.delete_all("pods", ns, grace=1)
     wait_for(lambda: not claims(c), 90, "freed claims")
 
 
@@ -146,7 +146,7 @@ def test_from_nothing_to_ready(c, ns):
     assert [line[:5] for line in lines[1:]] == [[name, "8", "8", "128000", "0"] for name in POOL]
     made = c.client.create(gpu_pod("first", percent=50), namespace=ns)
     wait_for(lambda: claims(c) == {(made["metadata"]["uid"], "bound")}, 20, "a bound claim")
-    c.client.delete("pods", "first", ns, grace=0)
+    c.client.delete("pods", "first", ns, grace=1)
     wait_for(lambda: not claims(c), 20, "a freed claim")
 
 

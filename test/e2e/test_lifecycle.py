@@ -49,6 +49,11 @@ def held(cluster, uid):
             for c in s.get("status", {}).get("claims", []) if c["uid"] == uid for g in c["gpus"]}
 
 
+def lingering(cluster):
+    """What servers say of pods that are gone and may still run."""
+    return [c["message"] for s in cluster.client.items("gpuservers") for c in s["status"]["conditions"] if c["type"] == "Lingering"]
+
+
 def refusals(cluster, ns, kind, name=""):
     """What the events of such objects say about pods that could not be created."""
     return [e["message"] for e in cluster.client.items("events", ns) if e["reason"] == "FailedCreate"
@@ -68,8 +73,8 @@ def evict(cluster, name, ns):
 
 
 def test_ends(pool, ns, log):
-    """Completed, failed, deleted, force-deleted, evicted, its namespace deleted: each claim ends within 5 s of its pod, not before it;
-    the one of a pod that runs on stays as it is."""
+    """Completed, failed, deleted, evicted, its namespace deleted: each claim ends within 5 s of its pod, not before it; force-deleted, it lingers
+    for the pod's second of grace and fifteen more, which its server says; the one of a pod that runs on stays as it is."""
     with pool.namespace() as other:
         product.client_secrets(pool, other)
         commands = {"completed": ("/bin/sh", "-c", "sleep 1"), "failed": ("/bin/sh", "-c", "sleep 1; exit 3")}
@@ -88,8 +93,10 @@ def test_ends(pool, ns, log):
         evict(pool, "evicted", ns)
         pool.client.delete("pods", "deleted", ns)
         pool.client.delete("pods", "forced", ns, grace=0)
+        said = wait_for(lambda: lingering(pool), 10, "a condition")
+        assert said[0].startswith(f"pods that are gone may still run here: {ns}/forced until "), said
         for name in names[1:]:
-            log.check_end(uids[name])
+            log.check_end(uids[name], lingers=16 if name == "forced" else 0)
         assert pool.client.get("pods", "completed", ns)["status"]["phase"] == "Succeeded"
         assert pool.client.get("pods", "failed", ns)["status"]["phase"] == "Failed"
         assert held(pool, uids["stays"]) == before and uids["stays"] not in log.ended
@@ -103,7 +110,7 @@ def test_statefulset_pod_again(pool, ns, log):
     web["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["bitfusion.io/gpu-amount"] = "3"
     pool.client.create(web, ns)
     log.wait(uid_of(pool.wait_pod("web-0", ns, ("Running",))), "bound")
-    for grace in (0, None):
+    for grace in (1, None):
         old = pool.client.get("pods", "web-0", ns)
         before = held(pool, uid_of(old))
         assert sum(before.values()) == 48 * 10 ** 9 and len(before) == 3
@@ -459,6 +466,6 @@ def test_what_takes_a_minute(pool, ns, log):
         assert before == (held(pool, stripped), held(pool, rebound))
         for name in ("stripped", "rebound"):
             assert client.get("pods", name, ns)["metadata"].get("labels", {}).get("poolgate.io/injected") != "true"
-            client.delete("pods", name, ns, grace=0)
+            client.delete("pods", name, ns, grace=1)
         for uid in (stripped, rebound):
             log.wait(uid, "ended", 40)

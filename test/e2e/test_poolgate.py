@@ -46,8 +46,8 @@ def test_refused_when_full_and_freed_by_delete(pool, ns):
         pool.client.create(gpu_pod("too-many"), namespace=ns)
     assert refused.value.status == 403
     assert "NoCapacity" in str(refused.value.body) or "none has that much free" in str(refused.value)
-    pool.client.delete("pods", made[0]["metadata"]["name"], ns, grace=0)
-    wait_for(lambda: len(claims(pool)) == 2, 10, "a freed claim")
+    pool.client.delete("pods", made[0]["metadata"]["name"], ns, grace=1)
+    wait_for(lambda: len(claims(pool)) == 2, 30, "a freed claim")
     pool.client.create(gpu_pod("fits-now"), namespace=ns)
     assert len(claims(pool)) == 3
 
@@ -69,8 +69,8 @@ def test_server_is_held_while_it_has_claims(pool, ns):
     time.sleep(2)
     held = pool.client.get("gpuservers", "gpu-c")
     assert held["metadata"]["deletionTimestamp"] and held["metadata"]["uid"] == extra["metadata"]["uid"]
-    pool.client.delete("pods", "holder", ns, grace=0)
-    wait_for(lambda: not pool.client.find("gpuservers", "gpu-c"), 15, "gpu-c is gone")
+    pool.client.delete("pods", "holder", ns, grace=1)
+    wait_for(lambda: not pool.client.find("gpuservers", "gpu-c"), 30, "gpu-c is gone")
 
 
 def test_many_at_once_never_promise_a_byte_twice(pool, ns):

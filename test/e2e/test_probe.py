@@ -178,7 +178,7 @@ def test_bad_gpu_takes_nothing_and_comes_back(c, probe, ns):
     assert first in {u for u, _ in claims(c)}
     says = refusal(c, ns, 2)
     assert "the pool has 1 GPU that can be used, beside 1 that cannot: 1 unfit" in says and "REMAP_FAILED" in says, says
-    c.client.delete("pods", "first", ns, grace=0)
+    c.client.delete("pods", "first", ns, grace=1)
     wait_for(lambda: not claims(c), WAIT_S, "no claim")
     admitted(c, ns, "second")
     assert held(c) == set(UUIDS) - {bad}

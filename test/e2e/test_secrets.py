@@ -113,7 +113,7 @@ def test_foreign_secret_is_left_alone(c):
         event = wait_for(lambda: next((e for e in c.client.items("events", ns) if e["reason"] == "SecretNotOurs"), None), 30, "an Event")
         assert event["involvedObject"]["uid"] == made["metadata"]["uid"] and name in event["message"]
         c.wait_pod("p", ns, phases=("Running",), seconds=90)
-        c.client.delete("pods", "p", ns, grace=0)
+        c.client.delete("pods", "p", ns, grace=1)
         wait_for(lambda: set(copies(c, ns)) == {name}, GONE_S, "the foreign one alone")
         assert c.client.get("secrets", name, ns)["metadata"]["resourceVersion"] == mine["metadata"]["resourceVersion"]
 
@@ -139,7 +139,7 @@ def test_source_changes_and_leader_dies(c):
         old = leader(c)
         c.client.delete("pods", old, SYSTEM, grace=0)
         write_source(c, "third")
-        c.client.delete("pods", "p", ending, grace=0)
+        c.client.delete("pods", "p", ending, grace=1)
         wait_for(lambda: copies(c, staying) == whole("third"), GONE_S + 30, "copies kept by the new leader")
         wait_for(lambda: not copies(c, ending), GONE_S + 30, "copies that a new leader removes")
         assert leader(c) != old
@@ -168,7 +168,7 @@ def test_component_taken_out(c, tmp_path):
             left = [o["metadata"]["name"] for o in c.client.items(kind) if o["metadata"]["name"].startswith("poolgate-secret")]
             assert not left, (kind, left)
         assert c.client.find("secrets", "poolgate-ca", SYSTEM)
-        c.client.delete("pods", "p", ns, grace=0)
+        c.client.delete("pods", "p", ns, grace=1)
         wait_for(lambda: not claims(c), 20, "a claim that ends")
         # No longer refused: whoever makes pods brings the Secrets.
         made = c.client.create(gpu_pod("without"), namespace=ns, dry_run=True)

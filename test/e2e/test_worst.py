@@ -78,7 +78,7 @@ def test_claim_outlives_a_slow_hook(installed, ns):
         for _, _, server in seen.events:
             check_sums(server)
         # Freed once, by the pod's end.
-        installed.client.delete("pods", "late", ns, grace=0)
+        installed.client.delete("pods", "late", ns, grace=1)
         wait_for(lambda: not claims(installed), 20, "a claim that ends with its pod")
 
 
@@ -126,7 +126,7 @@ def test_server_made_anew_under_running_pods(installed, no_anew, ns):
 
     # Asked to go: it stays, with its claims, and takes nothing new even where there is room.
     client.delete("gpuservers", "anew")
-    client.delete("pods", "c", ns, grace=0)
+    client.delete("pods", "c", ns, grace=1)
     wait_for(lambda: (uids["c"], "bound") not in claims(installed), 20, "the claim of a pod that was deleted")
     now = client.get("gpuservers", "anew")
     assert now["metadata"]["uid"] == first["metadata"]["uid"] and now["metadata"]["deletionTimestamp"]
@@ -152,7 +152,7 @@ def test_server_made_anew_under_running_pods(installed, no_anew, ns):
         # Over-promised: nothing new until it fits, which it does when the larger one has gone.
         assert try_create(client, on_anew("still", "1G"), ns)
         assert client.get("gpuservers", "anew")["status"]["summary"]["free"] == 0
-        client.delete("pods", "a", ns, grace=0)
+        client.delete("pods", "a", ns, grace=1)
         wait_for(lambda: claims(installed, "anew") == {(uids["b"], "adopted")}, 20, "an adopted claim that ends with its pod")
         assert held(client.get("gpuservers", "anew"))[0] == {"gpu-0": 4_000_000_000}
         wait_for(lambda: try_create(client, on_anew("fits", "4G"), ns) == "", 20, "room for a new pod")
@@ -167,11 +167,11 @@ def test_server_made_anew_under_running_pods(installed, no_anew, ns):
             if new:
                 assert sums["gpu-0"] <= memory["gpu-0"], server["status"]
 
-        client.delete("pods", "b", ns, grace=0)
+        client.delete("pods", "b", ns, grace=1)
         wait_for(lambda: {u for u, _ in claims(installed)} == {fits}, 20, "the last adopted claim ends with its pod")
         adoption_is_told(installed, ns, uids)
     # Deleted once more: it goes with its last claim.
-    client.delete("pods", "fits", ns, grace=0)
+    client.delete("pods", "fits", ns, grace=1)
     client.delete("gpuservers", "anew")
     wait_for(lambda: not client.find("gpuservers", "anew"), 90, "the server goes with its last claim")
     assert not claims(installed)

@@ -24,15 +24,20 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 	buf_fmt(out,
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
 		"\"namespace\":"
-		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\"%s",
-		p->name, p->uid, p->version,
-		p->deleting ? ",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\"" : "");
+		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\"",
+		p->name, p->uid, p->version);
+	if (p->deleting)
+		buf_fmt(out,
+			",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\","
+			"\"deletionGracePeriodSeconds\":%u",
+			p->grace);
 	if (p->plan) {
 		buf_str(out, ",\"annotations\":{\"poolgate.io/plan\":");
 		buf_json_str(out, slice_of(p->plan));
 		buf_char(out, '}');
 	}
-	buf_fmt(out, "},\"status\":{\"phase\":\"%s\"}}", p->phase);
+	buf_fmt(out, "},\"spec\":{%s},\"status\":{\"phase\":\"%s\"}}",
+		p->placed ? "\"nodeName\":\"node-1\"" : "", p->phase);
 }
 
 static void event(struct claims_api *c, struct pods_api_pod *p, const char *type)
@@ -147,6 +152,8 @@ struct claims_api *claims_api_new(void)
 		.ask_ms = ASK_MS,
 		.retry_ms = 100,
 		.bind_every_ms = 300,
+		.margin_ms = 1,
+		.grace_ms = 1,
 		.adopt_after_ms = ADOPT_AFTER_MS,
 		.adopt_again_ms = 400};
 	return c;
@@ -189,9 +196,10 @@ void pod_put(struct claims_api *c, const char *name, const char *uid, const char
 	api_unlock(c->api);
 }
 
-enum change { PHASE, STRIP, DELETE, GONE };
+enum change { PHASE, STRIP, DELETE, PLACE, GONE };
 
-static void change(struct claims_api *c, const char *uid, enum change what, const char *phase)
+static void change(
+	struct claims_api *c, const char *uid, enum change what, const char *phase, unsigned grace)
 {
 	struct pods_api_pod *p;
 
@@ -202,6 +210,10 @@ static void change(struct claims_api *c, const char *uid, enum change what, cons
 		p->phase = phase;
 	if (what == DELETE)
 		p->deleting = true;
+	if (what == DELETE)
+		p->grace = grace;
+	if (what == PLACE)
+		p->placed = true;
 	if (p->labelled)
 		event(c, p, what == GONE || what == STRIP ? "DELETED" : "MODIFIED");
 	if (what == STRIP)
@@ -213,22 +225,27 @@ static void change(struct claims_api *c, const char *uid, enum change what, cons
 
 void pod_phase(struct claims_api *c, const char *uid, const char *phase)
 {
-	change(c, uid, PHASE, phase);
+	change(c, uid, PHASE, phase, 0);
 }
 
 void pod_strip(struct claims_api *c, const char *uid)
 {
-	change(c, uid, STRIP, NULL);
+	change(c, uid, STRIP, NULL, 0);
 }
 
-void pod_delete(struct claims_api *c, const char *uid)
+void pod_delete(struct claims_api *c, const char *uid, unsigned grace)
 {
-	change(c, uid, DELETE, NULL);
+	change(c, uid, DELETE, NULL, grace);
+}
+
+void pod_place(struct claims_api *c, const char *uid)
+{
+	change(c, uid, PLACE, NULL, 0);
 }
 
 void pod_gone(struct claims_api *c, const char *uid)
 {
-	change(c, uid, GONE, NULL);
+	change(c, uid, GONE, NULL, 0);
 }
 
 void pods_get_status(struct claims_api *c, int status)

@@ -7,7 +7,7 @@
 #include "test/unit/pool_api.h"
 #include "webhook/cluster/claims.h"
 
-/* The times of the duty here, in milliseconds. */
+/* The times of the duty here, in milliseconds; what lingers does so for 2 ms, where a test does not say another time. */
 #define PENDING_MS 900
 #define ASK_MS 500
 #define ADOPT_AFTER_MS 300
@@ -36,7 +36,8 @@
 struct pods_api_pod {
 	char *name, *uid, *plan;
 	const char *phase;
-	bool there, labelled, deleting;
+	bool there, labelled, deleting, placed;
+	unsigned grace; /* that its delete has named */
 	unsigned version;
 };
 
@@ -64,8 +65,10 @@ void claims_api_free(struct claims_api *c);
 void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan);
 void pod_phase(struct claims_api *c, const char *uid, const char *phase);
 void pod_strip(struct claims_api *c, const char *uid);
-/* It gets a deletionTimestamp. */
-void pod_delete(struct claims_api *c, const char *uid);
+/* It gets a deletionTimestamp, with so many seconds. */
+void pod_delete(struct claims_api *c, const char *uid, unsigned grace);
+/* It gets a node. */
+void pod_place(struct claims_api *c, const char *uid);
 void pod_gone(struct claims_api *c, const char *uid);
 void pods_get_status(struct claims_api *c, int status);
 

@@ -71,7 +71,7 @@ TEST(r7_a_pod_without_a_claim_gets_one)
 	claims_api_run(api);
 	assert_false(claims_adopted_since(&api->cfg, since));
 	assert_true(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w'," ADOPTED, SOON));
-	assert_true(status_has(api, "a", "'bytes':8000000000", 0));
+	assert_true(status_has(api, "a", "'grace':30,'gpus':[{'id':'gpu-0','bytes':8000000000", 0));
 	assert_true(settled(since, SOON));
 	assert_true(status_keeps(api, "a", ADOPTED, 500));
 	assert_true(adoptions_come(1));
@@ -183,7 +183,7 @@ TEST(r7_deleting_is_live)
 {
 	put("a", OURS, STATUS(""));
 	pod_put(api, "w", "u1", PLAN_HALF);
-	pod_delete(api, "u1");
+	pod_delete(api, "u1", 30);
 	claims_api_run(api);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 }

@@ -8,10 +8,10 @@
 struct row {
 	const char *what;
 	struct claim_sight
-		c;   /* since_ms, lost_ms, asked_ms: relative to START; -1 for asked_ms: never */
+		c; /* since_ms, lost_ms, asked_ms, gone_ms: relative to START; -1 for asked_ms: never */
 	int64_t now; /* relative to START */
 	enum claim_act act;
-	int64_t until; /* relative; for CLAIM_KEEP; -1: for ever */
+	int64_t until; /* relative; for CLAIM_KEEP and CLAIM_LINGER; -1: for ever */
 };
 
 static void check(const struct row *rows, size_t n)
@@ -26,8 +26,10 @@ static void check(const struct row *rows, size_t n)
 		c.since_ms += START;
 		c.lost_ms = c.lost_ms ? START + c.lost_ms : 0;
 		c.asked_ms = c.asked_ms < 0 ? 0 : START + c.asked_ms;
+		c.gone_ms = c.gone_ms ? START + c.gone_ms : 0;
 		v = claim_life(&c, &pace, START + rows[i].now);
-		if (v.act != rows[i].act || (v.act == CLAIM_KEEP && v.until_ms != until))
+		if (v.act != rows[i].act ||
+			((v.act == CLAIM_KEEP || v.act == CLAIM_LINGER) && v.until_ms != until))
 			fail_msg("%s: act %d until %lld", rows[i].what, (int)v.act,
 				(long long)(v.until_ms - START));
 	}
@@ -120,6 +122,39 @@ TEST(test_r6_bound)
 	check(rows, COUNT(rows));
 }
 
+/* Gone, and nobody saw it end: its kubelet may be about to. */
+TEST(test_r13_gone_without_an_end)
+{
+#define GONE .answer = ANSWER_GONE, .grace_ms = 20000
+	static const struct row rows[] = {
+		{"for its grace period and a margin",
+			{BOUND, .asked_ms = 100, .gone_ms = 100, GONE}, 101, CLAIM_LINGER, 35100},
+		{"until then", {BOUND, .asked_ms = 100, .gone_ms = 100, GONE}, 35099, CLAIM_LINGER,
+			35100},
+		{"asked once more", {BOUND, .asked_ms = 100, .gone_ms = 100, GONE}, 35100,
+			CLAIM_ASK, 0},
+		{"and ended", {BOUND, .asked_ms = 35100, .gone_ms = 100, GONE}, 35101, CLAIM_END,
+			0},
+		{"by an answer alone",
+			{BOUND, .asked_ms = 35100, .gone_ms = 100, .grace_ms = 20000}, 35101,
+			CLAIM_KEEP, 37100},
+		{"a pod without a node never ran",
+			{BOUND, .asked_ms = 100, .gone_ms = 100, .unplaced = true, GONE}, 101,
+			CLAIM_END, 0},
+		{"one that was seen to finish has ended",
+			{BOUND, .seen = POD_FINISHED, .lost_ms = 100, .asked_ms = -1,
+				.grace_ms = 20000},
+			101, CLAIM_END, 0},
+		{"seen by the watch, and not bound yet",
+			{PENDING, .lost_ms = 90, .asked_ms = 100, .gone_ms = 100, GONE}, 101,
+			CLAIM_LINGER, 35100},
+		{"whom nobody has seen never came",
+			{PENDING, .asked_ms = 45000, .gone_ms = 45000, GONE}, 45001, CLAIM_END, 0},
+	};
+
+	check(rows, COUNT(rows));
+}
+
 /* ---- a small world ---- */
 
 #define STEP 250
@@ -146,8 +181,9 @@ struct world {
 	int64_t claimed;                    /* the review commits */
 	int64_t created, finished, deleted; /* of the pod; NEVER_MS */
 	int64_t stripped;                   /* of the label */
-	int64_t watch_late, picture_late;   /* how far behind they are */
-	bool get_fails;                     /* one in four does */
+	int64_t grace; /* so long it runs on behind a delete; 0: it has no node */
+	int64_t watch_late, picture_late; /* how far behind they are */
+	bool get_fails;                   /* one in four does */
 	/* the record */
 	bool there, bound;
 	int64_t version_ms; /* when it changed last */
@@ -188,14 +224,25 @@ static void look(const struct world *w, struct head *h, int64_t t)
 		return;
 	if (exists(w, then) && then < w->stripped)
 		h->c.seen = then >= w->finished ? POD_FINISHED : POD_LIVE;
-	else if (then >= w->created && h->born < then)
+	else if (then >= w->created && h->born < then) {
+		bool told = h->synced_at < w->created + w->watch_late && w->deleted < w->stripped;
+
 		h->c.lost_ms =
 			(w->deleted < w->stripped ? w->deleted : w->stripped) + w->watch_late;
+		if (told && w->finished <= w->deleted)
+			h->c.seen = POD_FINISHED;
+		h->c.unplaced = told && !w->grace;
+	}
 }
 
-/* The claim may not go while its pod is there, or can still come. */
-static void end_claim(struct world *w, int64_t t)
+/* The claim may not go while its pod is there, or can still come; nor, where the leader knows that it was there, while it may run on. */
+static void end_claim(struct world *w, const struct head *h, int64_t t)
 {
+	bool known = !h->c.pending || h->c.lost_ms || h->c.seen != POD_NOT_SHOWN;
+
+	if (known && w->finished > w->deleted && t >= w->deleted && t < w->deleted + w->grace)
+		fail_msg("R13 broken: ended at %lld, deleted %lld, may run until %lld",
+			(long long)t, (long long)w->deleted, (long long)(w->deleted + w->grace));
 	if (w->created != NEVER_MS && t < w->deleted && t < w->finished)
 		fail_msg("R5/R6 broken: ended at %lld, claimed %lld, created %lld, deleted %lld, "
 			 "finished %lld",
@@ -217,7 +264,7 @@ static void put(struct world *w, struct head *h, int64_t t)
 	}
 	w->version_ms = t;
 	if (h->write == CLAIM_END) {
-		end_claim(w, t);
+		end_claim(w, h, t);
 	} else {
 		w->bound = true;
 	}
@@ -234,11 +281,12 @@ static bool view(const struct world *w, struct head *h, int64_t t)
 	}
 	if (!h->in_view || (h->c.pending && bound)) {
 		h->c.since_ms = t;
-		h->c.asked_ms = 0;
+		h->c.asked_ms = h->c.gone_ms = 0;
 		h->c.answer = ANSWER_NONE;
 	}
 	h->in_view = true;
 	h->c.pending = h->c.unbound = !bound;
+	h->c.grace_ms = w->grace;
 	h->seen_version = t - w->picture_late;
 	return true;
 }
@@ -261,10 +309,12 @@ static void tick(struct world *w, struct head *h, int64_t t)
 	if (v.act == CLAIM_ASK) {
 		h->c.asked_ms = t;
 		h->c.answer = w->get_fails && one_in(4) ? ANSWER_NONE : truth(w, t);
+		if (h->c.answer == ANSWER_GONE && !h->c.gone_ms)
+			h->c.gone_ms = t;
 		v = claim_life(&h->c, &pace, t);
 		assert_int_not_equal(v.act, CLAIM_ASK);
 	}
-	if (v.act == CLAIM_KEEP)
+	if (v.act == CLAIM_KEEP || v.act == CLAIM_LINGER)
 		return;
 	h->has_write = true;
 	h->write = v.act;
@@ -298,6 +348,8 @@ static struct world any_world(void)
 		w.finished = w.created + upto(60000);
 	if (one_in(4))
 		w.stripped = w.created + upto(30000);
+	if (one_in(2))
+		w.grace = 1000 + upto(60000);
 	return w;
 }
 
@@ -326,10 +378,11 @@ static void one_history(void)
 	any_heads(heads, &last);
 	gone = w.created == NEVER_MS ? w.claimed : w.finished < w.deleted ? w.finished : w.deleted;
 	/* the last leader has it in view, the watch has told; a pause, the failed questions */
-	limit = gone == NEVER_MS ? START + 200000
-				 : (last > gone ? last : gone) + w.watch_late + 1000 +
-					   CLAIM_PENDING_MS + CLAIM_ASK_MS + STEP +
-					   (w.get_fails ? 40 * CLAIM_RETRY_MS : 0) + 130000;
+	limit = gone == NEVER_MS
+			? START + 200000
+			: (last > gone ? last : gone) + w.watch_late + 1000 + CLAIM_PENDING_MS +
+				  CLAIM_ASK_MS + STEP + w.grace + CLAIM_MARGIN_MS +
+				  (w.get_fails ? 40 * CLAIM_RETRY_MS : 0) + 130000;
 	for (int64_t t = START - 5000; t <= limit && w.there; t += STEP)
 		for (int i = 0; i < HEADS; i++)
 			tick(&w, &heads[i], t);
@@ -366,5 +419,5 @@ TEST(test_ended_within_a_minute)
 	}
 }
 
-TESTS(test_r5_pending, test_r12_shown_and_lost, test_r6_bound, test_random_histories,
-	test_ended_within_a_minute)
+TESTS(test_r5_pending, test_r12_shown_and_lost, test_r6_bound, test_r13_gone_without_an_end,
+	test_random_histories, test_ended_within_a_minute)

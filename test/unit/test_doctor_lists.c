@@ -213,6 +213,10 @@ TEST(test_pods)
 	SAYS(&x, doctor_pods, "all is well");
 	((struct doctor_pod *)x.f.pods.at)[0].finished = true;
 	SAYS(&x, doctor_pods, "a still holds a claim of ml/p-u-held, which has ended");
+	/* it may still run */
+	((struct doctor_server *)x.f.servers.at)[0].object.status.claims[0].lingers_ms =
+		x.f.now_ms + 1000;
+	SAYS(&x, doctor_pods, "all is well");
 	x.f.now_ms = 0;
 	SAYS(&x, doctor_pods, "all is well");
 	for (int i = 0; i < 7; i++)

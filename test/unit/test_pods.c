@@ -121,6 +121,52 @@ TEST(remembers_whom_it_lost)
 	pods_free(p);
 }
 
+#define PLACED(uid, more, phase)                                                                   \
+	"{'metadata':{'name':'w','namespace':'n','uid':'" uid "'" more                             \
+	"},'spec':{'nodeName':'node-1'},'status':{'phase':'" phase "'}}"
+
+/* Rule R13: who has surely ended, who never ran, and how long the others may. */
+TEST(remembers_how_they_went)
+{
+	struct pods *p = pods_new(count_change, NULL);
+
+	list(p, true);
+	tell(p, KUBE_PUT, PLACED("a", "", "Running"));
+	tell(p, KUBE_PUT, POD("b", "", "Pending"));
+	tell(p, KUBE_PUT, PLACED("c", "", "Running"));
+	tell(p, KUBE_PUT, POD("d", "", "Pending"));
+	tell(p, KUBE_PUT, PLACED("e", "", "Running"));
+	list(p, false);
+	changes = 0;
+	tell(p, KUBE_PUT, PLACED("a", ",'deletionGracePeriodSeconds':600", "Running"));
+	assert_int_equal(changes, 1);
+	tell(p, KUBE_PUT, PLACED("a", ",'deletionGracePeriodSeconds':5", "Running"));
+	assert_int_equal(changes, 1);
+	assert_int_equal(find(p, "a").grace_s, 600);
+	tell(p, KUBE_GONE, PLACED("a", "", "Running"));
+	assert_int_equal(find(p, "a").seen, POD_NOT_SHOWN);
+	assert_int_equal(find(p, "a").grace_s, 600);
+	assert_false(find(p, "a").unplaced);
+	tell(p, KUBE_GONE, POD("b", "", "Pending"));
+	assert_true(find(p, "b").unplaced);
+	/* the end is told with the delete, or before it */
+	tell(p, KUBE_GONE, PLACED("c", "", "Failed"));
+	assert_int_equal(find(p, "c").seen, POD_FINISHED);
+	assert_true(find(p, "c").lost_ms > 0);
+	tell(p, KUBE_PUT, PLACED("e", "", "Succeeded"));
+	/* whom a list does not show may have had a node, and ended or not */
+	list(p, true);
+	list(p, false);
+	assert_int_equal(find(p, "d").seen, POD_NOT_SHOWN);
+	assert_false(find(p, "d").unplaced);
+	assert_int_equal(find(p, "e").seen, POD_FINISHED);
+	/* etcd was restored */
+	tell(p, KUBE_PUT, PLACED("e", "", "Running"));
+	tell(p, KUBE_GONE, PLACED("e", "", "Running"));
+	assert_int_equal(find(p, "e").seen, POD_NOT_SHOWN);
+	pods_free(p);
+}
+
 TEST(knows_when_the_stream_is_broken)
 {
 	struct pods *p = pods_new(NULL, NULL);
@@ -179,5 +225,5 @@ TEST(five_thousand_pods_are_small)
 	pods_free(p);
 }
 
-TESTS(shows_what_it_was_told, remembers_whom_it_lost, knows_when_the_stream_is_broken,
-	five_thousand_pods_are_small)
+TESTS(shows_what_it_was_told, remembers_whom_it_lost, remembers_how_they_went,
+	knows_when_the_stream_is_broken, five_thousand_pods_are_small)

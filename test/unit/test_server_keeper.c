@@ -157,6 +157,31 @@ TEST(names_its_twin)
 	assert_true(pool_api_shows(pool, "a", "'summary':{'gpus':2,'fit':2,'free':32000", 0));
 }
 
+#define LINGERS(name)                                                                              \
+	"{'uid':'u-" name "','namespace':'ml','name':'" name "','state':'bound','lingers':"        \
+	"'2026-11-24T03:40:00Z','gpus':[]}"
+
+/* R13: who may still run though nobody shows it, and until when. */
+TEST(names_who_lingers)
+{
+	pool_api_put(pool, "a", OURS, LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_false(pool_api_shows(pool, "a", "Lingering", 0));
+	pool_api_status(pool, "a",
+		"{'version':1,'claims':[" LINGERS("p1") "," LINGERS("p2") "," LINGERS(
+			"p3") "," LINGERS("p4") "," LINGERS("p5") "," LINGERS("p6") "]}");
+	assert_true(pool_api_shows(pool, "a", "'type':'Lingering','status':'True'", 5000));
+	assert_true(pool_api_shows(pool, "a",
+		"'message':'pods that are gone may still run here: ml/p1 until "
+		"2026-11-24T03:40:00Z, ml/p2 until 2026-11-24T03:40:00Z, ml/p3 until "
+		"2026-11-24T03:40:00Z, ml/p4 until 2026-11-24T03:40:00Z, and 2 more'",
+		0));
+	pool_api_status(
+		pool, "a", "{'version':1,'conditions':[{'type':'Lingering','status':'True'}]}");
+	assert_true(pool_api_shows(pool, "a", "'type':'Lingering','status':'False'", 5000));
+}
+
 /* A GPUServer made anew under its old name is another one. */
 TEST(another_of_the_same_name)
 {
@@ -171,4 +196,4 @@ TEST(another_of_the_same_name)
 
 TESTS_BETWEEN(set_up, tear_down, fills_in_a_new_server, writes_on_change_alone, waits_for_adoption,
 	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, names_its_twin,
-	another_of_the_same_name)
+	names_who_lingers, another_of_the_same_name)

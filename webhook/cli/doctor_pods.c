@@ -56,8 +56,12 @@ static void judge_orphans(const struct doctor_facts *f, struct doctor_report *r)
 
 	DOCTOR_EACH(struct doctor_server, &f->servers, s)
 	for (size_t i = 0; !s->why && i < s->object.status.n_claims; i++) {
-		const struct claim *c = &s->object.status.claims[i].claim;
+		const struct claim_record *record = &s->object.status.claims[i];
+		const struct claim *c = &record->claim;
 
+		/* Its pod may still run (rule R13). */
+		if (record->lingers_ms > f->now_ms - GONE_MS)
+			continue;
 		if (f->now_ms - c->since_ms > GONE_MS && !has_pod(f, c->key) &&
 			n++ < DOCTOR_LINES_MAX)
 			doctor_wrong(r, mend,

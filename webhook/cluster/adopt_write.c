@@ -2,6 +2,7 @@
 /* cluster: writes the claim of a live pod that had none, and takes away what it holds besides a whole claim (rule R7). */
 #include "base/clock.h"
 #include "webhook/cluster/claims_impl.h"
+#include "webhook/core/pod.h"
 
 struct adopt_edit {
 	struct adoption *a;
@@ -157,6 +158,7 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 		.since_ms = wall_ms,
 		.parts = parts,
 		.n_parts = n};
+	r->grace_s = pod_grace(&a->pod.json, json_root(&a->pod.json));
 	r->servers = a->servers;
 	r->n_servers = a->n_servers;
 	return r;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
+#include "webhook/core/pod.h"
 
 #define BUCKETS_FIRST 256
 /* Names of servers. */
@@ -17,6 +18,7 @@
 /* So far the watch of pods may be behind what is stored. */
 #define WATCH_BEHIND_MS 1000
 #define SIDE_BY_SIDE 8
+#define MAX_GRACE_MS 3600000
 
 void claims_until(struct claims *c, int64_t ms)
 {
@@ -168,16 +170,21 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->pending = true;
 		h->unbound = false;
 		h->takes = 0;
+		h->grace_s = 0;
 	}
 	h->agree = h->agree && own && h->list_hash == list && !r->open;
 	h->n_records++;
 	h->takes += r->take;
+	h->grace_s = r->grace_s > h->grace_s ? r->grace_s : h->grace_s;
 	if (claim->state == CLAIM_PENDING)
 		h->unbound = true;
 	else
 		h->pending = false;
-	p->records[p->n_records++] =
-		(struct record){.who = h, .state = claim->state, .take = r->take};
+	p->records[p->n_records++] = (struct record){.who = h,
+		.state = claim->state,
+		.take = r->take,
+		.grace_s = r->grace_s,
+		.lingers_ms = r->lingers_ms};
 	return true;
 }
 
@@ -215,7 +222,7 @@ static void see_change(struct holder *h, int64_t now)
 
 	if (s->since_ms == 0 || h->takes != h->takes_before || (s->pending && !h->pending)) {
 		s->since_ms = now;
-		s->asked_ms = 0;
+		s->asked_ms = s->gone_ms = 0;
 		s->answer = ANSWER_NONE;
 	}
 	h->takes_before = h->takes;
@@ -316,7 +323,10 @@ static int start(void *ctx, void **ret, struct err *err)
 	atomic_store(&cfg->settled_ms, 0);
 	c->cfg = cfg;
 	c->pace = (struct claim_pace){or_default(cfg->pending_ms, CLAIM_PENDING_MS),
-		or_default(cfg->ask_ms, CLAIM_ASK_MS), or_default(cfg->retry_ms, CLAIM_RETRY_MS)};
+		or_default(cfg->ask_ms, CLAIM_ASK_MS), or_default(cfg->retry_ms, CLAIM_RETRY_MS),
+		or_default(cfg->margin_ms, CLAIM_MARGIN_MS)};
+	c->grace_ms = or_default(cfg->grace_ms, POD_GRACE_S * 1000);
+	c->max_grace_ms = or_default(cfg->max_grace_ms, MAX_GRACE_MS);
 	arena_init(&c->now.arena, PICTURE_MAX);
 	c->bucket = calloc(BUCKETS_FIRST, sizeof(struct holder *));
 	c->n_buckets = BUCKETS_FIRST;

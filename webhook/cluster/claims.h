@@ -18,9 +18,12 @@ struct claims_config {
 	/* For the granularity of profiles, so that what is adopted is what a review would have taken. acquire NULL: a pod whose plan names
 	 * servers holds them whole. */
 	struct config_source source;
-	int64_t pending_ms;     /* [CLAIM_PENDING_MS] */
-	int64_t ask_ms;         /* [CLAIM_ASK_MS] */
-	int64_t retry_ms;       /* [CLAIM_RETRY_MS] */
+	int64_t pending_ms; /* [CLAIM_PENDING_MS] */
+	int64_t ask_ms;     /* [CLAIM_ASK_MS] */
+	int64_t retry_ms;   /* [CLAIM_RETRY_MS] */
+	int64_t margin_ms;  /* [CLAIM_MARGIN_MS] */
+	int64_t grace_ms;   /* [POD_GRACE_S] of claims that do not say it */
+	int64_t max_grace_ms; /* [3 600 000] a claim's pod has no longer grace period than that (rule R13) */
 	int64_t bind_every_ms;  /* [1 000] between two writes for binding alone */
 	int64_t adopt_after_ms; /* [2 000] a pod without a claim has been in view */
 	int64_t adopt_again_ms; /* [60 000] after one could not be given a claim */

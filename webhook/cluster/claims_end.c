@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
 #include "webhook/edge/metrics.h"
@@ -11,6 +12,8 @@
 /* Questions of one round: what is answered is written before the next. */
 #define QUESTIONS_MAX 256
 #define SILENT_MAX 8
+/* A leader that goes on with what another began says until when, where that is so far off. */
+#define LINGER_SLACK_MS 5000
 
 /* ---- questions ---- */
 
@@ -83,6 +86,12 @@ static void ask_one(void *ctx, size_t i)
 	atomic_fetch_add(&q->asked, 1);
 	h->sight.answer = claims_ask(q->c->cfg->kube, h, NULL);
 	h->sight.asked_ms = began;
+	if (h->sight.answer == ANSWER_LIVE)
+		h->live_ms = began;
+	if (h->sight.answer == ANSWER_LIVE || h->sight.answer == ANSWER_FINISHED)
+		h->sight.gone_ms = 0;
+	else if (h->sight.answer == ANSWER_GONE && !h->sight.gone_ms)
+		h->sight.gone_ms = began;
 	if (h->sight.answer == ANSWER_NONE)
 		atomic_fetch_add(&q->silent, 1);
 }
@@ -92,8 +101,17 @@ static void decide(struct claims *c, struct holder *h)
 	struct claim_verdict v = claim_life(&h->sight, &c->pace, clock_ms());
 
 	h->act = v.act;
-	if (v.act == CLAIM_KEEP)
+	h->until_ms = v.until_ms;
+	if (v.act == CLAIM_KEEP || v.act == CLAIM_LINGER)
 		claims_until(c, v.until_ms);
+}
+
+/* In milliseconds, and no more than a pod may have. */
+static int64_t grace_of(const struct claims *c, uint32_t seconds)
+{
+	int64_t ms = (int64_t)seconds * 1000;
+
+	return ms < c->max_grace_ms ? ms : c->max_grace_ms;
 }
 
 static void look_at_pod(struct claims *c, struct holder *h, bool synced)
@@ -104,6 +122,12 @@ static void look_at_pod(struct claims *c, struct holder *h, bool synced)
 	h->sight.synced = synced;
 	h->sight.seen = pod.seen;
 	h->sight.lost_ms = pod.lost_ms;
+	/* Who was there after the watch had lost it, as without its label, may have got a node since. */
+	h->sight.unplaced = pod.unplaced && h->live_ms < pod.lost_ms;
+	h->told_s = (uint32_t)(grace_of(c, pod.grace_s) / 1000);
+	h->sight.grace_ms = h->grace_s ? grace_of(c, h->grace_s) : c->grace_ms;
+	if (h->told_s * INT64_C(1000) > h->sight.grace_ms)
+		h->sight.grace_ms = h->told_s * INT64_C(1000);
 }
 
 static void decide_all(struct claims *c, struct questions *q)
@@ -137,7 +161,7 @@ struct edit {
 	const char *server;
 	struct record *records;
 	size_t n;
-	bool bind; /* bindings are written, too */
+	bool bind; /* bindings and words of rule R13 are written, too */
 	int rc;
 	struct err err;
 };
@@ -158,6 +182,46 @@ static enum metric_end why_ended(const struct holder *h)
 	return h->sight.pending && !h->sight.lost_ms ? END_EXPIRED : END_GONE;
 }
 
+/* By rule R13 a claim says for how long its pod may run on after a delete, and until when it lingers; not when the pod is back. */
+static void find_word(const struct claims *c, struct record *r)
+{
+	const struct holder *h = r->who;
+	int64_t known_ms = r->grace_s ? r->grace_s * INT64_C(1000) : c->grace_ms;
+	int64_t until = clock_wall_ms() + h->until_ms - clock_ms();
+
+	r->word = false;
+	if (h->told_s * INT64_C(1000) > known_ms) {
+		r->grace_s = h->told_s;
+		r->word = true;
+	}
+	if (h->act == CLAIM_LINGER && r->lingers_ms < until - LINGER_SLACK_MS) {
+		r->lingers_ms = until;
+		r->word = true;
+	} else if (r->lingers_ms && h->sight.seen == POD_LIVE) {
+		r->lingers_ms = 0;
+		r->word = true;
+	}
+}
+
+/* True when it did not say so. */
+static bool put_word(const struct record *r, struct claim_record *now)
+{
+	if (!r->word || (now->grace_s == r->grace_s && now->lingers_ms == r->lingers_ms))
+		return false;
+	now->grace_s = r->grace_s;
+	now->lingers_ms = r->lingers_ms;
+	return true;
+}
+
+/* That the pod was there stays true, whoever else writes. */
+static bool put_bound(const struct record *r, struct claim_record *now)
+{
+	if (r->who->act != CLAIM_BIND || now->claim.state != CLAIM_PENDING)
+		return false;
+	now->claim.state = CLAIM_BOUND;
+	return true;
+}
+
 static enum edit_result edit_claims(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -168,19 +232,18 @@ static enum edit_result edit_claims(
 		struct record *r = &e->records[i];
 		ptrdiff_t at;
 		struct claim_record *now;
+		bool end = r->who->act == CLAIM_END;
 
 		r->skipped = false;
-		if (r->who->act != CLAIM_END && !(r->who->act == CLAIM_BIND && e->bind))
+		if (!end && !(e->bind && (r->word || r->who->act == CLAIM_BIND)))
 			continue;
 		at = server_status_claim(&o->status, slice_of(r->who->uid));
 		if (at < 0)
 			continue;
 		now = &o->status.claims[at];
-		if (r->who->act == CLAIM_BIND) {
-			/* That the pod was there stays true, whoever else writes. */
-			changed = changed || now->claim.state == CLAIM_PENDING;
-			if (now->claim.state == CLAIM_PENDING)
-				now->claim.state = CLAIM_BOUND;
+		if (!end) {
+			changed = put_word(r, now) || changed;
+			changed = put_bound(r, now) || changed;
 		} else if (may_remove(r, now, again)) {
 			server_status_remove_claim(&o->status, (size_t)at);
 			changed = true;
@@ -218,6 +281,17 @@ static const char *end_words(enum metric_end why)
 				   : "its pod never came";
 }
 
+static void tell_linger(const struct claims *c, const struct edit *e, const struct record *r)
+{
+	char until[RFC3339_SIZE];
+
+	rfc3339_write(r->lingers_ms, until);
+	log_line(c->cfg->log, LOG_LEVEL_WARN, "claim lingers, its pod vanished and may still run",
+		log_str("uid", r->who->uid), log_str("namespace", r->who->namespace),
+		log_str("name", r->who->name), log_str("server", e->server),
+		log_str("until", until));
+}
+
 /* What came of it: what was not written is asked anew. */
 static void settle_edit(struct claims *c, const struct edit *e)
 {
@@ -225,6 +299,8 @@ static void settle_edit(struct claims *c, const struct edit *e)
 		const struct record *r = &e->records[i];
 		struct holder *h = r->who;
 
+		if (h->act == CLAIM_LINGER && r->word && e->bind && e->rc == 0)
+			tell_linger(c, e, r);
 		if (h->act != CLAIM_END)
 			continue;
 		if (e->rc < 0 || r->skipped) {
@@ -259,16 +335,18 @@ static void ask_anew(struct claims *c)
 		}
 }
 
-/* How many ends and bindings wait on this server. */
-static void count_acts(
-	const struct picture *p, const struct part *part, size_t *ends, size_t *binds)
+/* How many ends wait on this server; how many bindings and words of rule R13. */
+static void count_acts(const struct claims *c, const struct part *part, size_t *ends, size_t *binds)
 {
 	*ends = *binds = 0;
 	for (size_t i = part->first; i < part->first + part->n; i++) {
-		const struct record *r = &p->records[i];
+		struct record *r = &c->now.records[i];
+		bool end = r->who->act == CLAIM_END;
 
-		*ends += r->who->act == CLAIM_END;
-		*binds += r->who->act == CLAIM_BIND && r->state == CLAIM_PENDING;
+		find_word(c, r);
+		*ends += end;
+		*binds += (r->who->act == CLAIM_BIND && r->state == CLAIM_PENDING) ||
+			  (r->word && !end);
 	}
 }
 
@@ -297,7 +375,7 @@ static void write_all(struct claims *c, int64_t judged_ms)
 		const struct part *part = &p->parts[i];
 		size_t ends, binds;
 
-		count_acts(p, part, &ends, &binds);
+		count_acts(c, part, &ends, &binds);
 		if (binds > 0 && ends == 0 && !bind)
 			claims_until(c, c->bind_ms);
 		else if (binds + ends > 0 || part->phantoms_due)

@@ -35,11 +35,16 @@ struct holder {
 	uint64_t plan_hash; /* of its first record */
 	bool agree; /* all records list the same servers, their own among them, and none is open (R19) */
 	bool pending, unbound;
-	uint64_t takes; /* sum over its records */
+	uint64_t takes;   /* sum over its records */
+	uint32_t grace_s; /* the longest that its records say; 0: none does */
 	/* From round to round: */
 	uint64_t takes_before;
 	struct claim_sight sight;
 	enum claim_act act;
+	int64_t until_ms; /* of CLAIM_LINGER */
+	uint32_t
+		told_s; /* the longest grace period that a delete of its pod has named, bounded; 0: none */
+	int64_t live_ms; /* when the last GET was begun that showed its pod as live */
 	bool write_failed;
 	/* Adoption: */
 	int64_t adopt_ms; /* not before then, unless the pool changes */
@@ -55,6 +60,9 @@ struct record {
 	struct holder *who;
 	enum claim_state state;
 	uint64_t take;
+	uint32_t grace_s; /* as it is, or should be, with the next (rule R13) */
+	int64_t lingers_ms;
+	bool word;    /* of these two one is to be written */
 	bool skipped; /* its removal was not written: to be asked anew */
 };
 
@@ -79,6 +87,7 @@ struct picture {
 struct claims {
 	struct claims_config *cfg;
 	struct claim_pace pace;
+	int64_t grace_ms, max_grace_ms;
 	struct duty *duty; /* for those who wake it */
 	struct duty *self; /* the same, for its own thread */
 	struct pods *pods;

@@ -91,7 +91,8 @@ static void list_duties(struct cluster *c)
 		.servers = c->servers,
 		.log = c->cfg.log,
 		.metrics = c->cfg.metrics,
-		.source = c->cfg.source};
+		.source = c->cfg.source,
+		.max_grace_ms = st->max_grace_ms};
 	c->keeper = (struct server_keeper_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,

@@ -22,7 +22,10 @@ struct entry {
 	uint64_t plan_hash;
 	int64_t since_ms, lost_ms;
 	uint32_t list;                           /* number of the list that showed it last */
+	uint32_t grace_s;                        /* the longest that a delete of it has named */
 	uint8_t seen;                            /* enum pod_seen */
+	bool ended;                              /* the last that was told of it: it has finished */
+	bool unplaced;                           /* its delete was told, and it had no node then */
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
 	char text[];
 };
@@ -121,14 +124,22 @@ static struct entry *new_entry(const struct kube_meta *m, uint64_t hash, int64_t
 	return e;
 }
 
+/* What one state of a pod says. */
+struct told {
+	enum pod_seen seen;
+	uint64_t plan_hash;
+	uint32_t grace_s;
+	bool placed;
+};
+
 /* True when what is shown has changed. */
-static bool put(struct pods *p, const struct kube_meta *m, enum pod_seen seen, uint64_t plan_hash)
+static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
 {
 	uint64_t hash = text_hash64(m->uid);
 	int64_t now = clock_ms();
 	struct entry **at = place_of(p, m->uid, hash);
 	struct entry *e = *at;
-	bool changed = !e || e->seen != seen;
+	bool changed = !e || e->seen != t->seen || e->grace_s < t->grace_s;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -143,9 +154,12 @@ static bool put(struct pods *p, const struct kube_meta *m, enum pod_seen seen, u
 		p->n_lost--;
 		e->since_ms = now;
 		e->lost_ms = 0;
+		e->unplaced = false;
 	}
-	e->seen = (uint8_t)seen;
-	e->plan_hash = plan_hash;
+	e->seen = (uint8_t)t->seen;
+	e->ended = t->seen == POD_FINISHED;
+	e->grace_s = t->grace_s > e->grace_s ? t->grace_s : e->grace_s;
+	e->plan_hash = t->plan_hash;
 	e->list = p->list;
 	return changed;
 }
@@ -177,6 +191,14 @@ static uint64_t plan_hash_of(const struct json *j, const struct json_node *objec
 	return hash;
 }
 
+static struct told tell_of(const struct json *j, const struct json_node *object, bool there)
+{
+	return (struct told){.seen = phase_of(j, object),
+		.plan_hash = there ? plan_hash_of(j, object) : 0,
+		.grace_s = pod_delete_grace(j, object),
+		.placed = json_is(json_path(j, object, "spec", "nodeName", NULL), JSON_STRING)};
+}
+
 static void on_listing(void *ctx)
 {
 	struct pods *p = ctx;
@@ -193,20 +215,23 @@ static void on_change(
 {
 	struct pods *p = ctx;
 	struct kube_meta m = kube_meta(j, object);
-	uint64_t plan_hash = what == KUBE_PUT ? plan_hash_of(j, object) : 0;
+	struct told t = tell_of(j, object, what == KUBE_PUT);
 	bool changed = false;
 
 	if (m.uid.len == 0 || m.namespace.len == 0 || m.name.len == 0)
 		return;
 	(void)pthread_mutex_lock(&p->lock);
 	if (what == KUBE_PUT) {
-		changed = put(p, &m, phase_of(j, object), plan_hash);
+		changed = put(p, &m, &t);
 	} else {
 		struct entry *e = *place_of(p, m.uid, text_hash64(m.uid));
 
 		changed = e && e->seen != POD_NOT_SHOWN;
-		if (e)
+		if (e) {
+			e->ended = e->ended || t.seen == POD_FINISHED;
+			e->unplaced = !t.placed;
 			lose(p, e, clock_ms());
+		}
 		if (p->n_lost > LOST_MAX)
 			forget_lost(p, clock_ms() - CLAIM_RETRY_MS);
 	}
@@ -328,7 +353,9 @@ static struct pod_shown shown(const struct entry *e)
 	return (struct pod_shown){.uid = e->text,
 		.namespace = e->text + e->namespace_at,
 		.name = e->text + e->name_at,
-		.seen = (enum pod_seen)e->seen,
+		.seen = e->lost_ms && e->ended ? POD_FINISHED : (enum pod_seen)e->seen,
+		.unplaced = e->unplaced,
+		.grace_s = e->grace_s,
 		.since_ms = e->since_ms,
 		.lost_ms = e->lost_ms,
 		.plan_hash = e->plan_hash};
@@ -356,7 +383,7 @@ void pods_each(struct pods *p, pods_each_fn *fn, void *ctx)
 		for (const struct entry *e = p->bucket[i]; e && go_on; e = e->next) {
 			struct pod_shown pod = shown(e);
 
-			if (pod.seen != POD_NOT_SHOWN)
+			if (e->seen != POD_NOT_SHOWN)
 				go_on = fn(ctx, &pod);
 		}
 	(void)pthread_mutex_unlock(&p->lock);

@@ -17,7 +17,11 @@
 /* One pod of the table. Strings live as long as the call that shows them. */
 struct pod_shown {
 	const char *uid, *namespace, *name;
-	enum pod_seen seen; /* POD_NOT_SHOWN: lost at lost_ms */
+	enum pod_seen
+		seen; /* POD_NOT_SHOWN: lost at lost_ms; POD_FINISHED also of one that was lost since, or as it finished */
+	bool unplaced; /* lost by a delete that the watch has told, without a node: nothing of it ever ran */
+	uint32_t
+		grace_s; /* the longest grace period that a delete of it has named, in seconds; 0: none */
 	int64_t since_ms; /* when the watch first showed it (CLOCK_MONOTONIC, as all times here) */
 	int64_t lost_ms;  /* 0: it is shown */
 	uint64_t

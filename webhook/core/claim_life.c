@@ -4,7 +4,7 @@
 
 struct claim_pace claim_pace(void)
 {
-	return (struct claim_pace){CLAIM_PENDING_MS, CLAIM_ASK_MS, CLAIM_RETRY_MS};
+	return (struct claim_pace){CLAIM_PENDING_MS, CLAIM_ASK_MS, CLAIM_RETRY_MS, CLAIM_MARGIN_MS};
 }
 
 static struct claim_verdict keep_until(int64_t ms)
@@ -30,6 +30,19 @@ static struct claim_verdict pending(
 	return ask_at(c->asked_ms + pace->retry_ms, now_ms);
 }
 
+/* By rule R13 a kubelet may be about to end what the API server shows no more. */
+static struct claim_verdict gone(
+	const struct claim_sight *c, const struct claim_pace *pace, int64_t now_ms)
+{
+	int64_t due = c->gone_ms + c->grace_ms + pace->margin_ms;
+
+	if (c->unplaced)
+		return (struct claim_verdict){CLAIM_END, now_ms};
+	if (now_ms < due)
+		return (struct claim_verdict){CLAIM_LINGER, due};
+	return (struct claim_verdict){c->asked_ms < due ? CLAIM_ASK : CLAIM_END, now_ms};
+}
+
 /* The pod was there once: what is gone does not come back, its uid is never used again. */
 static struct claim_verdict bound(
 	const struct claim_sight *c, const struct claim_pace *pace, int64_t now_ms)
@@ -38,7 +51,7 @@ static struct claim_verdict bound(
 	if (c->asked_ms == 0 || c->asked_ms < c->since_ms)
 		return ask_at(c->synced ? now_ms : c->since_ms + pace->ask_ms, now_ms);
 	if (c->answer == ANSWER_GONE)
-		return (struct claim_verdict){CLAIM_END, now_ms};
+		return gone(c, pace, now_ms);
 	if (c->answer == ANSWER_NONE)
 		return ask_at(c->asked_ms + pace->retry_ms, now_ms);
 	return ask_at(c->lost_ms > c->asked_ms ? now_ms : c->asked_ms + pace->ask_ms, now_ms);

@@ -50,6 +50,7 @@ struct claim_ask {
 	struct slice name; /* absent for a generateName that is not resolved */
 	const struct demand *demand;
 	uint64_t plan_hash;
+	uint32_t grace_s;    /* the pod's grace period (pod_grace); 0: not known */
 	bool dry_run;        /* decide, take nothing */
 	int64_t deadline_ms; /* CLOCK_MONOTONIC; the answer must be there by then; 0: no deadline */
 };

@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+#include "base/rfc3339.h"
+
+/* Pods that the condition Lingering names. */
+#define LINGERING_SAID 4
+
 bool server_keep_fresh(struct server_object *o, bool fresh, const char *reason, const char *message,
 	const char *now, struct arena *a)
 {
@@ -63,6 +68,44 @@ static bool keep_unique(struct server_object *o, const char *now, struct arena *
 	       server_status_set_condition(&o->status, &c, now, a);
 }
 
+/* "ml/web-0 until 2026-11-24T03:40:00Z, ml/web-1 until …, and 2 more" */
+static const char *say_lingering(const struct server_status *s, struct arena *a)
+{
+	const char *all = NULL;
+	char until[RFC3339_SIZE];
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_claims; i++) {
+		const struct claim_record *r = &s->claims[i];
+
+		if (!r->lingers_ms || n++ >= LINGERING_SAID)
+			continue;
+		rfc3339_write(r->lingers_ms, until);
+		all = arena_fmt(a, "%s%s%s/%s until %s", all ? all : "", all ? ", " : "",
+			r->claim.namespace ? r->claim.namespace : "",
+			r->claim.name ? r->claim.name : "", until);
+		if (!all)
+			return NULL;
+	}
+	if (n > LINGERING_SAID)
+		all = arena_fmt(a, "%s, and %zu more", all, n - LINGERING_SAID);
+	return all ? arena_fmt(a, "pods that are gone may still run here: %s", all) : NULL;
+}
+
+/* Rule R13. Most servers never have a word of it in their status. */
+static bool keep_lingering(struct server_object *o, const char *now, struct arena *a)
+{
+	const char *who = say_lingering(&o->status, a);
+	struct condition c = {.type = SERVER_LINGERING,
+		.status = who ? "True" : "False",
+		.reason = who ? LINGERING_PODS : LINGERING_NONE,
+		.message = who ? who : "no claim is kept of a pod that is gone",
+		.observed_generation = o->generation};
+
+	return (who || server_status_condition(&o->status, SERVER_LINGERING)) && !a->failed &&
+	       server_status_set_condition(&o->status, &c, now, a);
+}
+
 /* In the order in which a reader would ask. */
 static struct condition ready(const struct server_object *o)
 {
@@ -107,6 +150,7 @@ bool server_keep_status(struct server_object *o, const char *now, struct arena *
 
 	changed = keep_fresh(o, now, a) || changed;
 	changed = keep_unique(o, now, a) || changed;
+	changed = keep_lingering(o, now, a) || changed;
 	c = ready(o);
 	changed = server_status_set_condition(s, &c, now, a) || changed;
 	if (s->observed_generation != o->generation) {

@@ -160,6 +160,8 @@ static const struct json_field claim_fields[] = {
 	REC_TIME(claim_record, claim.since_ms, "since", REC_OMIT),
 	REC_HEX(claim_record, take, "take"),
 	REC_STRS(claim_record, servers, "servers"),
+	REC_U32(claim_record, grace_s, "grace", REC_OMIT),
+	REC_TIME(claim_record, lingers_ms, "lingers", REC_OMIT),
 	REC_BOOL(claim_record, open, "open", REC_OMIT),
 	REC_OWN(parts, "gpus", REC_NEEDED, .expected = "a list"),
 };

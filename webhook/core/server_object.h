@@ -5,7 +5,7 @@
  *   {"version": 1, "observedGeneration": 3,
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339, UTC), "take" (16 hex digits),
- *                "servers": ["gpu-01"], "gpus": [{"id", "bytes"}]}],
+ *                "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339, UTC), "open", "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
  *    "phantoms": [{"namespace", "since"}],
  *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
@@ -36,10 +36,12 @@
 #define SERVER_STATUS_GPUS_MAX 1024
 
 /* Conditions. Fresh: the verdicts on its GPUs are recent (True for hand-listed ones). Ready: it takes new claims. Unique: no older server has
- * its address or one of its GPUs (rule R15); absent for True, unless it was False. */
+ * its address or one of its GPUs (rule R15); absent for True, unless it was False. Lingering: it keeps claims of pods that are gone and may
+ * still run (rule R13); absent for False, unless it was True. */
 #define SERVER_FRESH "Fresh"
 #define SERVER_READY "Ready"
 #define SERVER_UNIQUE "Unique"
+#define SERVER_LINGERING "Lingering"
 
 /* An entry of spec.gpus. */
 struct gpu_declared {
@@ -72,6 +74,11 @@ struct claim_record {
 	size_t n_servers;
 	/* Rule R19, on the first of several servers: not all parts are written yet. Whoever writes it last makes the claim whole. */
 	bool open;
+	/* Rule R13: how long its pod's processes may run on after a delete, in seconds; 0: not said, which is Kubernetes' 30. */
+	uint32_t grace_s;
+	/* Its pod is gone, nobody saw it end, and so it is kept until then, by the leader's clock of the day (for people: leaders wait by
+	 * clocks of their own); 0: it does not linger. */
+	int64_t lingers_ms;
 	struct part_rest *
 		part_rests; /* of the parts that have some; a part that was taken out leaves its own here, unused */
 	size_t n_part_rests;

@@ -146,6 +146,7 @@ static int claim(struct call *c, const struct validation *v, const struct warnin
 		.name = r->name,
 		.demand = &v->demand,
 		.plan_hash = v->plan_hash,
+		.grace_s = pod_grace(r->j, r->object),
 		.dry_run = r->dry_run,
 		.deadline_ms = work_until(c)};
 
