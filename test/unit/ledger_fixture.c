@@ -61,6 +61,7 @@ int ledger_take_in(struct replica *r, struct arena *a, const char *uid, const ch
 		.name = slice_of(name),
 		.demand = &d,
 		.plan_hash = 5,
+		.grace_s = 7,
 		.dry_run = dry_run,
 		.deadline_ms = api_now_ms() + ms};
 

@@ -460,30 +460,84 @@ TEST(test_r5_pending_is_not_replaced)
 	assert_int_equal(ledger_puts(&fix), 0);
 }
 
-TEST(test_r6_bound_is_replaced_when_its_pod_is_gone)
+/* As the leader does, a moment after the review came. */
+static void *write_later(void *claims)
 {
+	api_nap(300);
+	ledger_set_claims(&fix, "a", claims);
+	return NULL;
+}
+
+/* web-0 is gone, and its claim is not: the leader says whether it was seen to end (R13). */
+static int64_t take_after(const char *claims, int *ret_rc)
+{
+	static char text[600];
+	int64_t began = api_now_ms();
+	pthread_t thread;
+
+	(void)snprintf(text, sizeof(text), "%s", claims ? claims : "");
+	if (claims)
+		assert_int_equal(pthread_create(&thread, NULL, write_later, text), 0);
+	*ret_rc = ledger_take_in(
+		&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false, &fix.answer, &fix.e);
+	if (claims)
+		(void)pthread_join(thread, NULL);
+	return api_now_ms() - began;
+}
+
+TEST(test_r6_the_next_pod_of_a_name_waits_for_its_end)
+{
+	char *text;
 	int rc;
 
 	kube_store_server(fix.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
 	kube_store_pod(fix.store, "lab", "web-0", "old", "Running", NULL);
 	ledger_fixture_begin(&fix);
-	rc = ledger_take_in(
-		&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false, &fix.answer, &fix.e);
+	assert_true(take_after(NULL, &rc) < 1500);
 	assert_int_equal(rc, ERR_REFUSED);
 	assert_string_equal(fix.e.reason, "AlreadyExists");
-	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
 	kube_store_pod(fix.store, "lab", "web-0", NULL, NULL, NULL);
+	/* nobody says anything */
+	assert_true(take_after(NULL, &rc) >= 1900);
+	assert_int_equal(rc, ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "NoCapacity");
+	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
+	assert_int_equal(ledger_puts(&fix), 0);
+	/* nor is another's end waited for */
 	rc = ledger_take_in(&fix.r, &fix.a, "elsewhere", "web-1", "app c 1 100%", 5000, false,
 		&fix.answer, &fix.e);
 	assert_int_equal(rc, ERR_REFUSED);
-	rc = ledger_take_in(
-		&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false, &fix.answer, &fix.e);
+	/* it ended */
+	assert_true(take_after("", &rc) < 1900);
 	assert_int_equal(rc, 0);
-	/* In the same commit. */
-	assert_int_equal(kube_store_writes(fix.store), 1);
-	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 0);
 	assert_int_equal(kube_store_claims(fix.store, "a", "new"), 1);
-	assert_int_equal(metric_value(fix.r.metrics, M_CLAIMS_ENDED, END_GONE, 0), 1);
+	text = kube_store_text(fix.store, "a");
+	assert_non_null(strstr(text, "\"grace\":7,"));
+	free(text);
+}
+
+/* Force-deleted: what it holds may be in use. */
+TEST(test_r13_a_claim_that_lingers_is_kept)
+{
+	int64_t ms;
+	int rc;
+
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a'", WHOLE));
+	ledger_fixture_begin(&fix);
+	ms = take_after(
+		"{'uid':'old','namespace':'lab','name':'web-0','state':'bound','plan':"
+		"'0000000000000005','since':'2026-01-01T00:00:00Z','take':'00000000000000aa',"
+		"'lingers':'2026-01-01T00:10:00Z','servers':['a'],'gpus':[{'id':'gpu-0',"
+		"'bytes':" WHOLE "}]}",
+		&rc);
+	assert_int_equal(rc, ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "NoCapacity");
+	assert_true(ms < 1900);
+	/* at once, now that it is known */
+	assert_true(take_after(NULL, &rc) < 1500);
+	assert_int_equal(rc, ERR_REFUSED);
+	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
+	assert_int_equal(ledger_puts(&fix), 0);
 }
 
 /* Somebody between us and the API server knows no such page: that says nothing about the pod. */
@@ -498,21 +552,6 @@ TEST(test_r6_only_the_api_server_says_that_a_pod_is_gone)
 		ERR_REFUSED);
 	assert_int_equal(api_left(fix.api), 0);
 	assert_int_equal(kube_store_claims(fix.store, "a", "old"), 1);
-}
-
-/* What the old pod held elsewhere goes, too. */
-TEST(test_r6_bound_is_replaced_on_all_its_servers)
-{
-	kube_store_server(
-		fix.store, "a", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
-	kube_store_server(
-		fix.store, "b", 1, 16000, CLAIM("old", "web-0", "bound", "'a','b'", WHOLE));
-	ledger_fixture_begin(&fix);
-	assert_int_equal(ledger_take_in(&fix.r, &fix.a, "new", "web-0", "app c 1 100%", 5000, false,
-				 &fix.answer, &fix.e),
-		0);
-	assert_int_equal(kube_store_claims(fix.store, NULL, "new"), 1);
-	assert_true(kube_store_wait_claims(fix.store, NULL, "old", 0));
 }
 
 /* ---- R12 ---- */
@@ -827,10 +866,10 @@ TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
 	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
 	test_r14_a_yes_needs_no_list, test_r14_one_500_refuses_nobody,
 	test_r14_a_list_outlives_who_wanted_it, test_r14_a_list_that_is_forbidden,
-	test_r5_pending_is_not_replaced, test_r6_bound_is_replaced_when_its_pod_is_gone,
-	test_r6_only_the_api_server_says_that_a_pod_is_gone,
-	test_r6_bound_is_replaced_on_all_its_servers, test_r12_a_name_that_is_taken,
-	test_r12_a_name_that_is_not_taken_yet, test_r12_a_namespace_whose_pods_never_came,
-	test_r9_no_finalizer_no_claims, test_r9_made_anew, test_r15_one_machine_under_two_names,
-	test_r15_another_address_opens_it, test_r15_what_a_commit_meets_is_hearsay, test_256_claims,
-	test_dry_run, test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)
+	test_r5_pending_is_not_replaced, test_r6_the_next_pod_of_a_name_waits_for_its_end,
+	test_r13_a_claim_that_lingers_is_kept, test_r6_only_the_api_server_says_that_a_pod_is_gone,
+	test_r12_a_name_that_is_taken, test_r12_a_name_that_is_not_taken_yet,
+	test_r12_a_namespace_whose_pods_never_came, test_r9_no_finalizer_no_claims,
+	test_r9_made_anew, test_r15_one_machine_under_two_names, test_r15_another_address_opens_it,
+	test_r15_what_a_commit_meets_is_hearsay, test_256_claims, test_dry_run,
+	test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)

@@ -25,7 +25,6 @@ struct add {
 	const struct claim_record *record;
 	uint64_t base; /* the version that the last write follows; 0: none was begun */
 	bool over;     /* in the place of somebody else's part */
-	bool replaces; /* the claim of a pod that is gone went in the same write */
 };
 
 static enum edit_result add_claim(
@@ -34,7 +33,6 @@ static enum edit_result add_claim(
 	struct add *add = ctx;
 	const struct take *t = add->t;
 	ptrdiff_t i = server_status_claim(&o->status, slice_of(t->uid));
-	ptrdiff_t gone = t->replaces ? server_status_claim(&o->status, slice_of(t->replaces)) : -1;
 
 	(void)again;
 	if (i >= 0 && o->status.claims[i].take == add->record->take)
@@ -44,10 +42,6 @@ static enum edit_result add_claim(
 		err_set(err, ERR_CONFLICT, "the pod holds a claim since a moment ago");
 		return EDIT_GIVE_UP;
 	}
-	/* Its pod is gone for good: this may be written even if we give up. */
-	add->replaces = gone >= 0;
-	if (gone >= 0)
-		server_status_remove_claim(&o->status, (size_t)gone);
 	if (server_claim_fits(o, &add->record->claim, slice_of(t->uid), err) != 0)
 		return EDIT_GIVE_UP;
 	i = server_status_claim(&o->status, slice_of(t->uid));
@@ -157,8 +151,6 @@ static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 		add = (struct add){.t = t, .record = &t->records[i]};
 		rc = servers_edit(t->l->servers, names[i], add_claim, &add, deadline_ms, err);
 		t->over = t->over || add.over;
-		if (rc == 0 && add.replaces && t->l->metrics)
-			metric_add(t->l->metrics, M_CLAIMS_ENDED, END_GONE, 0, 1);
 	}
 	if (rc == 0)
 		return t->n > 1 ? say_whole(t, deadline_ms, err) : 0;

@@ -33,6 +33,7 @@ static int reserve(struct take *t, const struct placement *p, struct err *err)
 					.parts = arena_array(
 						t->arena, server->n_gpus, sizeof(*r->claim.parts))},
 				.take = t->ticket,
+				.grace_s = t->ask->grace_s,
 				.servers = names};
 			names[t->n++] = arena_strdup(t->arena, slice_of(server->name));
 		}
@@ -111,10 +112,7 @@ static uint64_t *without_old(struct take *t, const uint64_t *claimed)
 
 	if (!sums || s->inv.n_gpus == 0)
 		return sums;
-	if (t->half)
-		subtract(s, t->uid, sums);
-	if (t->replaces)
-		subtract(s, t->replaces, sums);
+	subtract(s, t->uid, sums);
 	return sums;
 }
 
@@ -155,7 +153,7 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 	struct placement p;
 	struct err why = {0};
 
-	if (t->half || t->replaces)
+	if (t->half)
 		committed.claimed = without_old(t, committed.claimed);
 	if (!committed.claimed && s->inv.n_gpus > 0) {
 		*rc = ledger_no_memory(err);
@@ -174,7 +172,7 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 		t->list = 0;
 		return NEXT_DECIDE;
 	}
-	return take_succeeds(t, deadline_ms) ? NEXT_DECIDE : NEXT_DONE;
+	return take_waits_for_end(t, deadline_ms) ? NEXT_DECIDE : NEXT_DONE;
 }
 
 /* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As placement_find. */
@@ -219,7 +217,7 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 		*rc = ledger_no_memory(err);
 		return NEXT_DONE;
 	}
-	if (t->half || t->replaces)
+	if (t->half)
 		use.claimed = without_old(t, use.claimed);
 	*rc = use.claimed || s->inv.n_gpus == 0 ? find(t, &use, &p, err) : ledger_no_memory(err);
 	if (*rc == ERR_REFUSED)

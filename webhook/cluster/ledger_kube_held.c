@@ -329,27 +329,13 @@ static bool stands_alone(const struct take *t)
 	return true;
 }
 
-static void drop_replaced(const struct take *t)
-{
-	const struct servers *s = t->l->servers;
-
-	for (size_t i = 0; t->replaces && i < s->n; i++) {
-		const struct held *h = s->entries[i]->held;
-
-		if (h && server_status_claim(&h->object.status, slice_of(t->replaces)) >= 0)
-			drop_gone_later(t->l, t->replaces, s->entries[i]->name);
-	}
-}
-
 bool take_settle(struct take *t, bool *ret_shared)
 {
 	struct found f;
 
 	*ret_shared = false;
-	if (stands_alone(t)) {
-		drop_replaced(t);
+	if (stands_alone(t))
 		return true;
-	}
 	if (!take_find(t, &f))
 		return true;
 	if (!is_this_take(t, &f))
@@ -365,6 +351,5 @@ bool take_settle(struct take *t, bool *ret_shared)
 			take_back_later(t->l, t->uid, p->record->take, p->server, 0);
 		*ret_shared = *ret_shared || !take_is_mine(t, p->record->take);
 	}
-	drop_replaced(t);
 	return true;
 }

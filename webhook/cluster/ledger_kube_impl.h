@@ -49,9 +49,8 @@ struct take {
 	/* A "no" rests on this list, which was begun after the review came and after the last that it waited for: of what it waited for, the
 	 * picture would be newer than of the rest, and show as full a pool that never was (rule R4). 0: none was wanted. */
 	uint64_t list;
-	/* Rule R6: a bound claim of the pod that had this name before; its pod is gone. NULL: none known. */
-	const char *replaces;
-	bool asked_for_old, asked_for_name;
+	bool asked_for_name, name_is_free; /* who has this name? nobody */
+	int64_t end_until_ms; /* until when it waits for the end of the pod that had its name; 0: it has not waited */
 	bool half;            /* this uid holds a half claim, which the next one replaces */
 	struct old_part *old; /* its parts */
 	size_t n_old;
@@ -117,8 +116,7 @@ bool take_may_replace_on(const struct take *t, const char *server, const struct 
 int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
 	struct claim_answer *ret, struct err *err);
 
-/* All parts of this take are committed: is the claim this uid's? Then what the uid holds elsewhere, and what is left of the claim that was
- * replaced, is taken back soon; *ret_shared: another review's reply may rest on this claim, so it is not to be undone. False: another review
+/* All parts of this take are committed: is the claim this uid's? Then what the uid holds elsewhere is taken back soon; *ret_shared: another review's reply may rest on this claim, so it is not to be undone. False: another review
  * of the same uid was first, or has replaced a part. */
 bool take_settle(struct take *t, bool *ret_shared);
 
@@ -137,8 +135,9 @@ void take_unreserve(struct take *t);
 /* Rule R12: another pod's claim holds this pod's name, and a GET past every cache shows a pod that has it: err says so (ERR_REFUSED, reason
  * "AlreadyExists"), as the API server would after us. Asked once; *ret_asked: just now. */
 bool take_name_is_taken(struct take *t, int64_t deadline_ms, bool *ret_asked, struct err *err);
-/* Rule R6: a bound claim stands of a pod that had this name and is gone: t->replaces is its uid. Asked once. */
-bool take_succeeds(struct take *t, int64_t deadline_ms);
+/* Rule R6: a claim stands of a pod that had this name and is gone, and the leader has not said yet whether it was seen to end (R13): wait for
+ * that for a moment. True: there may be room now, decide again. */
+bool take_waits_for_end(struct take *t, int64_t deadline_ms);
 
 /* ---- ledger_kube_phantom.c ---- */
 
@@ -153,8 +152,6 @@ bool take_is_phantom(const struct take *t, uint64_t bytes, struct err *err);
  * Texts are copied. Any thread, also with the lock of servers held. */
 void take_back_later(
 	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base);
-/* Take the claim of uid off this server: its pod was there, and is gone for good (rule R6). Else as above. */
-void drop_gone_later(struct ledger_kube *l, const char *uid, const char *server);
 void kube_undo(struct ledger *base, uint64_t ticket);
 
 /* ---- ledger_kube_view.c ---- */

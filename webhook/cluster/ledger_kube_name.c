@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: claims of other pods that have, or had, the name of the pod under review: a name that is taken (rule R12), a pod that follows another
-// (rule R6).
+// (rules R6 and R13).
 #include "base/clock.h"
 #include "webhook/cluster/ledger_kube_impl.h"
 
 /* Of the time that is left, so that the claim can still be committed. */
 #define ASK_SHARE 2
 #define ASK_MAX_MS 2000
+/* The leader hears of a pod's end, and writes, within so long. */
+#define END_MAX_MS 2000
 
 enum name { NAME_FREE, NAME_TAKEN, NAME_UNKNOWN };
 
@@ -60,14 +62,15 @@ bool take_name_is_taken(struct take *t, int64_t deadline_ms, bool *ret_asked, st
 	(void)pthread_mutex_unlock(&s->lock);
 	name = ask_name(t, deadline_ms);
 	(void)pthread_mutex_lock(&s->lock);
+	t->name_is_free = name == NAME_FREE;
 	if (name != NAME_TAKEN)
 		return false;
 	err_reason(err, ERR_REFUSED, "AlreadyExists", "pods \"%s\" already exists", t->name);
 	return true;
 }
 
-/* A bound claim of another pod of this name. Lock held; its uid in the arena, or NULL. */
-static const char *old_of_name(const struct take *t)
+/* A bound claim of another pod of this name of which nobody has said that it lingers. Lock held. */
+static bool end_is_open(const struct take *t)
 {
 	const struct servers *s = t->l->servers;
 
@@ -75,28 +78,34 @@ static const char *old_of_name(const struct take *t)
 		const struct held *h = s->entries[i]->held;
 
 		for (size_t k = 0; h && k < h->object.status.n_claims; k++) {
-			const struct claim *c = &h->object.status.claims[k].claim;
+			const struct claim_record *r = &h->object.status.claims[k];
 
-			if (c->state != CLAIM_PENDING && strcmp(c->name, t->name) == 0 &&
-				strcmp(c->namespace, t->namespace) == 0 &&
-				strcmp(c->key, t->uid) != 0)
-				return arena_strdup(t->arena, slice_of(c->key));
+			if (r->claim.state != CLAIM_PENDING && !r->lingers_ms &&
+				strcmp(r->claim.name, t->name) == 0 &&
+				strcmp(r->claim.namespace, t->namespace) == 0 &&
+				strcmp(r->claim.key, t->uid) != 0)
+				return true;
 		}
 	}
-	return NULL;
+	return false;
 }
 
-bool take_succeeds(struct take *t, int64_t deadline_ms)
+bool take_waits_for_end(struct take *t, int64_t deadline_ms)
 {
 	struct servers *s = t->l->servers;
-	const char *old = !t->asked_for_old && held_by_another(t) ? old_of_name(t) : NULL;
+	int64_t now = clock_ms(), share = (deadline_ms - now) / ASK_SHARE;
+	uint64_t room = s->room;
 
-	t->asked_for_old = true;
-	if (!old)
+	if (!t->name_is_free || !held_by_another(t))
 		return false;
-	(void)pthread_mutex_unlock(&s->lock);
-	if (ask_name(t, deadline_ms) == NAME_FREE)
-		t->replaces = old;
-	(void)pthread_mutex_lock(&s->lock);
-	return t->replaces != NULL;
+	if (t->end_until_ms == 0)
+		t->end_until_ms = now + (share < END_MAX_MS ? share : END_MAX_MS);
+	while (s->room == room && end_is_open(t))
+		if (!servers_wait(s, t->end_until_ms))
+			break;
+	if (s->room == room)
+		return false;
+	/* A "no" rests on a list that begins now. */
+	t->list = 0;
+	return true;
 }

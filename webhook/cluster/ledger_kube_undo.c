@@ -18,7 +18,6 @@ struct undo {
 	uint64_t ticket, base;
 	int64_t since_ms;
 	bool undecided; /* the write may land yet */
-	bool gone;      /* its pod was there and is gone: whoever took it, it ends */
 	bool removed;   /* the last edit takes it away */
 	char *server;
 	char uid[]; /* and behind it the server's name */
@@ -51,11 +50,6 @@ void take_back_later(
 	later(l, uid, &(struct undo){.ticket = ticket, .base = base}, server);
 }
 
-void drop_gone_later(struct ledger_kube *l, const char *uid, const char *server)
-{
-	later(l, uid, &(struct undo){.gone = true}, server);
-}
-
 void kube_undo(struct ledger *base, uint64_t ticket)
 {
 	struct ledger_kube *l = (struct ledger_kube *)base;
@@ -79,7 +73,7 @@ void kube_undo(struct ledger *base, uint64_t ticket)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Only what this very take wrote, and only while nobody has seen its pod; or the claim of a pod that was seen, and is gone. */
+/* Only what this very take wrote, and only while nobody has seen its pod. */
 static enum edit_result remove_claim(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -89,13 +83,6 @@ static enum edit_result remove_claim(
 	(void)again;
 	(void)a;
 	u->undecided = u->removed = false;
-	if (u->gone) {
-		if (i < 0 || o->status.claims[i].claim.state == CLAIM_PENDING)
-			return EDIT_SAME;
-		server_status_remove_claim(&o->status, (size_t)i);
-		u->removed = true;
-		return EDIT_CHANGED;
-	}
 	if (i < 0 || o->status.claims[i].take != u->ticket) {
 		u->undecided = kube_version_number(slice_of(o->version)) <= u->base;
 		if (!u->undecided)
@@ -156,8 +143,7 @@ static bool take_back(struct ledger_kube *l, int64_t deadline_ms)
 				log_str("uid", u->uid), log_str("server", u->server),
 				log_str("error", err.msg));
 		if (rc == 0 && u->removed && l->metrics)
-			metric_add(
-				l->metrics, M_CLAIMS_ENDED, u->gone ? END_GONE : END_UNSENT, 0, 1);
+			metric_add(l->metrics, M_CLAIMS_ENDED, END_UNSENT, 0, 1);
 		free(u);
 	}
 	return all;
