@@ -395,6 +395,7 @@ void chaos_draw(void)
 		odds.config = 200000;
 	if (sky == STORM && !odds.rename && sim_result->seed % 3 == 1)
 		habits.delete_review = 300000;
+	habits.nodes = sim_result->seed % 3 == 2;
 	odds.probe = sky == FAIR && sim_result->seed % 4 == 2 ? 300000 : 0;
 	/* In some, names change hands while replicas hear late of it (R15). */
 	if (odds.rename && sky == STORM && sim_result->seed % 8 == 4) {

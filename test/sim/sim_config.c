@@ -49,11 +49,12 @@ static char *injected(const struct shape *s, int version)
 		"annotations':{"
 		"'auto-management/bitfusion':'all','bitfusion-client/"
 		"os':'ubuntu18','bitfusion-client/version':'400'}},"
-		"'spec':{'containers':[{'name':'c','image':'i','command':['python','train."
+		"'spec':{'terminationGracePeriodSeconds':%d,'containers':[{'name':'c','image':'i','"
+		"command':['python','train."
 		"py'],'resources':"
 		"{'limits':{'bitfusion.io/gpu-amount':'%u','bitfusion.io/"
 		"gpu-percent':'%u'}}}]}}",
-		s->amount, s->percent);
+		5 + 5 * (int)((s - shapes) % 6), s->amount, s->percent);
 	return fixture_inject(&fixture, pod);
 }
 

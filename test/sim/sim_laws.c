@@ -10,6 +10,8 @@
 #define LED_FROM (40 * SECOND)
 #define ENDED_US (15 * SECOND)
 #define EXPIRED_US (60 * SECOND)
+/* Rule R13: behind the grace period of a pod that vanished. */
+#define MARGIN_US (15 * SECOND)
 /* Rule R12: for so long the replicas know that a namespace's pods never came; what has stood for so long they all have seen. */
 #define PHANTOM_US (595 * SECOND)
 #define SEEN_US (5 * SECOND)
@@ -24,11 +26,13 @@ static void check_promises(const char *who, const char *what)
 {
 	for (int i = 0; i < n_attempts; i++)
 		if (must_hold(&attempts[i]) && !holds_whole(i))
-			sim_fail("held",
+			sim_fail(attempts[i].vanished_at ? "linger" : "held",
 				"%s %s, and u%d (%s), which was told yes and %s, has no whole "
 				"claim any more",
 				who, what, i, attempts[i].name,
-				attempts[i].stored_at ? "lives" : "may still be stored");
+				attempts[i].vanished_at ? "still runs, deleted by force"
+				: attempts[i].stored_at ? "lives"
+							: "may still be stored");
 }
 
 void laws_before_write(const struct object *o)
@@ -195,7 +199,10 @@ void laws_fair(void)
 			const struct attempt *a = &attempts[who];
 			int64_t dead = a->dead_at > LED_FROM ? a->dead_at : LED_FROM;
 
-			if (a->dead_at && sim_now() - dead > (a->stored_at ? ENDED_US : EXPIRED_US))
+			int64_t most = a->stored_at ? ENDED_US : EXPIRED_US;
+
+			if (a->dead_at &&
+				sim_now() - dead > most + (a->vanished_at ? MARGIN_US : 0))
 				sim_fail("prompt",
 					"u%d is dead for %.1f s and still holds a claim on %s, "
 					"though nothing went wrong",

@@ -26,6 +26,7 @@ struct attempt {
 	int64_t stored_at, ended_at,
 		dropped_at; /* 0: it is not. dropped: the API server has given up its create */
 	int64_t dead_at;    /* when nobody had a right to its claim any more */
+	int64_t vanished_at; /* it was deleted by force, and its processes run on until it has ended; 0: it was not */
 	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
 	bool reviewed_twice;
 	bool restored; /* etcd was, or a status was edited by hand, while it was reviewed: nothing is judged */
@@ -55,6 +56,8 @@ void laws_asks(struct attempt *a, uint64_t task);
 void laws_heard(uint64_t task, const char *path, long status);
 /* A claim was put on this server: what its probe has said must be fresh (sim_probe.c). */
 void laws_fresh(struct object *o, const char *who);
+/* It is deleted by force, and runs on. False: no leader has said that it has seen it, so that the next one cannot know. */
+bool laws_vanish(struct attempt *a);
 /* It is stored now. */
 void laws_stored(struct attempt *a);
 /* Somebody has taken a claim out of a status by hand: its pod is adopted, if it lives (R7). */

@@ -67,23 +67,85 @@ static bool may_delete(const struct attempt *a, const struct object *o)
 	return sim_chance(500000);
 }
 
+/* ---- on a node ---- */
+
+static bool has_node(const struct object *o)
+{
+	return store_at(o->doc, "spec", "nodeName") != NULL;
+}
+
+static int64_t seconds(const struct object *o, const char *of, const char *member)
+{
+	return (int64_t)cJSON_GetNumberValue(store_at(o->doc, of, member)) * SECOND;
+}
+
+/* With its own grace period, or a longer one. */
+static void ask_to_end(struct object *o)
+{
+	cJSON *meta = store_at(o->doc, "metadata", NULL);
+
+	cJSON_AddStringToObject(meta, "deletionTimestamp", "2027-01-15T08:00:00Z");
+	if (habits.nodes)
+		cJSON_AddNumberToObject(
+			meta, "deletionGracePeriodSeconds", sim_chance(500000) ? 40 : 5);
+	o->deleting = true;
+	store_changed(o, "user");
+}
+
+/* Deleted by force: its node hears of it, and its processes have their grace period. What its delete had named before counts where the leader
+ * has surely heard of that. */
+static void vanish(struct attempt *a, struct object *o, int64_t asked_at)
+{
+	int64_t grace = seconds(o, "spec", "terminationGracePeriodSeconds"),
+		asked = asked_at ? seconds(o, "metadata", "deletionGracePeriodSeconds") : 0;
+
+	if (sky == FAIR && asked > grace)
+		grace = asked;
+	if (!laws_vanish(a))
+		a->ended_at = sim_now();
+	store_remove(o, "user");
+	sim_sleep(grace);
+	end(a);
+}
+
+/* Its kubelet has ended it, says so, and lets it go. */
+static void end_on_node(struct attempt *a)
+{
+	struct object *o = pod_of(a);
+
+	end(a);
+	set_phase(o, sim_chance(500000) ? "Failed" : "Succeeded");
+	sim_sleep((int64_t)sim_below(SECOND));
+	o = pod_of(a);
+	if (o)
+		store_remove(o, "kubelet");
+}
+
 static void delete_pod(struct attempt *a)
 {
 	struct object *o;
+	int64_t asked_at = 0;
+	bool forced;
 
 	while ((o = pod_of(a)) && sim_chance(habits.delete_review) && !may_delete(a, o))
 		sim_sleep((int64_t)sim_below(5 * SECOND));
 	o = pod_of(a);
 	if (!o)
 		return;
-	if (!sim_chance(habits.force)) {
-		cJSON_AddStringToObject(store_at(o->doc, "metadata", NULL), "deletionTimestamp",
-			"2027-01-15T08:00:00Z");
-		o->deleting = true;
-		store_changed(o, "user");
-		sim_sleep((int64_t)sim_below(3 * SECOND));
+	forced = sim_chance(habits.force);
+	if (!forced) {
+		ask_to_end(o);
+		asked_at = sim_now();
+		sim_sleep((int64_t)sim_below(3 * SECOND) + (habits.nodes ? SECOND : 0));
 	}
 	o = pod_of(a);
+	if (o && habits.nodes && has_node(o) && !a->ended_at) {
+		if (forced || sim_chance(habits.force))
+			vanish(a, o, asked_at);
+		else
+			end_on_node(a);
+		return;
+	}
 	if (o) {
 		end(a);
 		store_remove(o, "user");
@@ -97,7 +159,9 @@ static void live(void *arg)
 
 	sim_sleep((int64_t)sim_below(2 * SECOND));
 	o = pod_of(a);
-	if (o)
+	if (o && habits.nodes && !sim_chance(200000))
+		cJSON_AddStringToObject(store_at(o->doc, "spec", NULL), "nodeName", "node-1");
+	if (o && (!habits.nodes || has_node(o)))
 		set_phase(o, "Running");
 	sim_sleep((int64_t)sim_below((uint64_t)habits.life_us));
 	o = pod_of(a);
@@ -130,7 +194,7 @@ static void clean_up(void *arg)
 
 void pods_is_back(struct attempt *a)
 {
-	if (!a->ended_at)
+	if (!a->ended_at && !a->vanished_at)
 		return;
 	open_now++;
 	sim_spawn(WORLD, "node", clean_up, a);

@@ -237,6 +237,19 @@ void laws_claim_lost(const char *uid)
 	a->restored = a->restored || a->reviews > 0;
 }
 
+bool laws_vanish(struct attempt *a)
+{
+	bool seen = false;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct seen_claim *c = claim_of(view_of(o), index_of(a));
+
+		seen = seen || (c && c->state != 'p');
+	}
+	a->vanished_at = sim_now();
+	return seen;
+}
+
 void laws_dead(struct attempt *a)
 {
 	if (!a->dead_at)
@@ -270,9 +283,9 @@ uint64_t laws_state(void)
 	for (int i = 0; i < n_attempts; i++) {
 		const struct attempt *a = &attempts[i];
 		const int64_t all[] = {a->yes_at, a->stored_at, a->ended_at, a->dropped_at,
-			a->dead_at, a->late, a->reviewed_twice, a->reviews, a->reviews_ever,
-			a->review_at, a->was_full, a->fits_since, a->name_was_taken, a->namesake,
-			(int64_t)a->namesake_since, a->heard};
+			a->dead_at, a->vanished_at, a->late, a->reviewed_twice, a->reviews,
+			a->reviews_ever, a->review_at, a->was_full, a->fits_since,
+			a->name_was_taken, a->namesake, (int64_t)a->namesake_since, a->heard};
 
 		for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
 			state = (state ^ (uint64_t)all[k]) * UINT64_C(0x9E3779B97F4A7C15);

@@ -48,7 +48,8 @@ char *replica_answer(int owner, const char *path, const char *body);
 /* What happens to creates and pods, in so many of a million. */
 struct habits {
 	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
-	unsigned names;            /* that pods are given */
+	bool nodes;     /* pods have some, and run on there when they are deleted by force */
+	unsigned names; /* that pods are given */
 	int64_t every_us, life_us; /* between two creates, and of a pod, at most */
 };
 extern struct habits habits;
