@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/slice.h"
 
 /* Files of one folder: more is a mistake in the path. */
 #define FILES_MAX 4096
@@ -21,6 +22,11 @@ struct file_list {
 /* Read a whole regular file (or a link to one) of at most out->max bytes into out, which the caller inited. ERR_NOTFOUND,
  * ERR_TOOBIG, ERR_NOMEM, ERR_IO; the message names the file. out is empty after an error. */
 int files_read(const char *path, struct buf *out, struct err *err);
+
+/* Put text in the place of a regular file in one step: whoever reads it has the old text or the new one. Mode and owner stay; a link
+ * goes on naming the file, but other hard links keep the old text. Refused where the file may not be written. ERR_NOTFOUND, ERR_NOMEM,
+ * ERR_IO; the message names the file, which is then as it was. */
+int files_replace(const char *path, struct slice text, struct err *err);
 
 /* The files that a path stands for: itself, or the *.yaml, *.yml and *.json in a folder (no sub-folders, nothing that
  * begins with '.', so that a mounted ConfigMap works). Strings live in the arena. ERR_NOTFOUND, ERR_TOOBIG, ERR_NOMEM, ERR_IO;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base: YAML and JSON files of people as trees that keep order, style and place. libyaml is used here only. Reading of
- * config is in yaml_config.h, the meaning of scalars in yaml_scalar.h, writing in yaml_emit.h, changing in yaml_patch.h. */
+ * config is in yaml_config.h, the meaning of scalars in yaml_scalar.h, changing in yaml_patch.h, writing in yaml_splice.h. */
 #ifndef BASE_YAML_H
 #define BASE_YAML_H
 
@@ -17,7 +17,7 @@
 #define YAML_DEPTH_MAX 64
 /* etcd takes 1.5 MiB per object; a file may hold a few. */
 #define YAML_BYTES_MAX (8u << 20)
-/* Nodes of one text, and of one conversion to JSON after aliases are expanded. A node takes 176 bytes. */
+/* Nodes of one text, and of one conversion to JSON after aliases are expanded. A node takes 200 bytes. */
 #define YAML_NODES_MAX 400000u
 /* Enough for the tree of any text within the limits above. */
 #define YAML_ARENA_MAX (192u << 20)
@@ -43,10 +43,13 @@ struct yaml_node {
 	enum yaml_kind kind;
 	enum yaml_style style;
 	bool plain_meaning; /* a scalar without quotes: unless it has a tag, its spelling decides its type */
-	uint32_t count;    /* members of a map, elements of a sequence */
-	uint32_t line;     /* from 1; of a node that a patch made: 0 */
-	uint32_t column;   /* from 1 */
-	uint32_t aliased;  /* how many aliases name this node */
+	uint32_t count;   /* members of a map, elements of a sequence */
+	uint32_t line;    /* from 1; of a node that a patch made: 0 */
+	uint32_t column;  /* from 1 */
+	uint32_t aliased; /* how many aliases name this node */
+	uint32_t from,
+		to; /* its bytes in the text behind a BOM, with anchor and tag; of a block collection `to` is 0 */
+	bool gone;         /* a patch took it away */
 	struct slice text; /* a scalar's value (may hold NUL), an alias's name */
 	struct slice
 		raw; /* a scalar that was read as JSON: as it was spelled, quotes included; else absent */
@@ -55,12 +58,10 @@ struct yaml_node {
 	struct yaml_node *first, *last, *next, *parent;
 	struct yaml_node
 		*target; /* an alias's node: never absent, never one that holds the alias */
+	struct yaml_node **
+		was; /* the children that were read, once a patch has changed something in here; else NULL */
+	uint32_t was_count;
 	struct yaml_doc *doc;
-};
-
-/* A %TAG directive. */
-struct yaml_tag_directive {
-	struct slice handle, prefix;
 };
 
 struct yaml_doc {
@@ -71,10 +72,7 @@ struct yaml_doc {
 	uint32_t nodes;         /* nodes in the tree */
 	bool json;              /* was read as JSON */
 	bool start_marked;      /* "---" was written */
-	bool end_marked;        /* "..." was written */
-	int major, minor;       /* %YAML; 0 0 when there is none */
-	struct yaml_tag_directive *tags;
-	size_t tag_count;
+	bool directives;        /* %YAML or %TAG was written */
 	struct yaml_doc *next;
 };
 

@@ -22,6 +22,8 @@ static void go_to(struct place *p, const struct json_node *v, struct yaml_node *
 	}
 	node->line = p->line;
 	node->column = (uint32_t)(v->at - p->line_start) + 1;
+	node->from = v->at;
+	node->to = v->at + v->len;
 }
 
 static struct yaml_node *one_node(

@@ -21,6 +21,8 @@ struct reading {
 	struct yaml_node *open; /* the collection that is being filled */
 	uint32_t depth;         /* how many collections are open */
 	uint32_t nodes;         /* of all documents */
+	struct slice text;
+	size_t chars, bytes; /* libyaml counts characters: so many are so many bytes */
 	struct yaml_node *anchors[YAML_ANCHORS_MAX];
 	size_t anchor_count;
 };
@@ -64,8 +66,6 @@ static int parser_error(const struct reading *r, struct err *err)
 static int start_document(struct reading *r, const yaml_event_t *e, struct err *err)
 {
 	struct yaml_doc *doc = arena_alloc(r->arena, sizeof(*doc));
-	const yaml_tag_directive_t *from = e->data.document_start.tag_directives.start;
-	size_t n = (size_t)(e->data.document_start.tag_directives.end - from);
 
 	if (!doc)
 		return no_memory(err);
@@ -73,20 +73,9 @@ static int start_document(struct reading *r, const yaml_event_t *e, struct err *
 	doc->arena = r->arena;
 	doc->line = (uint32_t)e->start_mark.line + 1;
 	doc->start_marked = !e->data.document_start.implicit;
-	if (e->data.document_start.version_directive) {
-		doc->major = e->data.document_start.version_directive->major;
-		doc->minor = e->data.document_start.version_directive->minor;
-	}
-	if (n > 0) {
-		doc->tags = arena_array(r->arena, n, sizeof(doc->tags[0]));
-		if (!doc->tags)
-			return no_memory(err);
-		doc->tag_count = n;
-	}
-	for (size_t i = 0; i < n; i++) {
-		doc->tags[i].handle = copy_str(r, from[i].handle);
-		doc->tags[i].prefix = copy_str(r, from[i].prefix);
-	}
+	doc->directives = e->data.document_start.version_directive ||
+			  e->data.document_start.tag_directives.start !=
+				  e->data.document_start.tag_directives.end;
 	if (r->last)
 		r->last->next = doc;
 	else
@@ -143,6 +132,22 @@ static int set_alias(
 	return 0;
 }
 
+/* Where a mark is in the text, in bytes. */
+static uint32_t offset_of(struct reading *r, const yaml_mark_t *mark)
+{
+	for (; r->chars < mark->index && r->bytes < r->text.len; r->chars++) {
+		do
+			r->bytes++;
+		while (r->bytes < r->text.len && (r->text.at[r->bytes] & 0xc0) == 0x80);
+	}
+	for (; r->chars > mark->index; r->chars--) {
+		do
+			r->bytes--;
+		while (r->bytes > 0 && (r->text.at[r->bytes] & 0xc0) == 0x80);
+	}
+	return (uint32_t)r->bytes;
+}
+
 /* Make a node and hang it into the open collection, or make it the root. */
 static struct yaml_node *add_node(struct reading *r, const yaml_event_t *e, enum yaml_kind kind,
 	enum yaml_style style, struct err *err)
@@ -161,6 +166,9 @@ static struct yaml_node *add_node(struct reading *r, const yaml_event_t *e, enum
 	}
 	node->line = (uint32_t)e->start_mark.line + 1;
 	node->column = (uint32_t)e->start_mark.column + 1;
+	node->from = offset_of(r, &e->start_mark);
+	if (kind == YAML_SCALAR || kind == YAML_ALIAS)
+		node->to = offset_of(r, &e->end_mark);
 	if (r->open)
 		yaml_append(r->open, node);
 	else
@@ -258,10 +266,12 @@ static int check_keys(struct reading *r, const struct yaml_node *map, struct err
 	return rc;
 }
 
-static int close_collection(struct reading *r, struct err *err)
+static int close_collection(struct reading *r, const yaml_event_t *e, struct err *err)
 {
 	struct yaml_node *node = r->open;
 
+	if (node->style == YAML_FLOW)
+		node->to = offset_of(r, &e->end_mark);
 	r->open = node->parent;
 	r->depth--;
 	if (node->kind != YAML_MAP)
@@ -308,9 +318,6 @@ static int take_event(struct reading *r, const yaml_event_t *e, struct err *err)
 	switch (e->type) {
 	case YAML_DOCUMENT_START_EVENT:
 		return start_document(r, e, err);
-	case YAML_DOCUMENT_END_EVENT:
-		r->last->end_marked = !e->data.document_end.implicit;
-		return 0;
 	case YAML_ALIAS_EVENT:
 		node = add_node(r, e, YAML_ALIAS, YAML_PLAIN, err);
 		return node ? set_alias(r, node, e->data.alias.anchor, err) : err->code;
@@ -322,10 +329,11 @@ static int take_event(struct reading *r, const yaml_event_t *e, struct err *err)
 		return open_collection(r, e, true, err);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
-		return close_collection(r, err);
+		return close_collection(r, e, err);
 	case YAML_NO_EVENT:
 	case YAML_STREAM_START_EVENT:
 	case YAML_STREAM_END_EVENT:
+	case YAML_DOCUMENT_END_EVENT:
 		break;
 	}
 	return 0;
@@ -418,6 +426,7 @@ int yaml_parse(struct arena *arena, const char *file, struct slice text, enum ya
 	r->arena = arena;
 	r->file = name;
 	r->flags = flags;
+	r->text = text;
 	rc = read_yaml(r, text, err);
 	if (rc == 0)
 		*ret = r->out;

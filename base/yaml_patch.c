@@ -11,6 +11,8 @@
 
 /* Operations and their values: a patch of ours has some tens. */
 #define PATCH_NODES_MAX 100000
+/* Aliases that are written out because what they show changes. */
+#define ALIASES_MAX 1000
 
 /* Where an operation takes place. */
 struct place {
@@ -30,45 +32,245 @@ struct patching {
 
 #define SHOWN(p) (int)text_utf8_cut((p)->path, 120), (p)->path.at
 
-static int refuse_shared(const struct patching *p, const struct yaml_node *node, const char *what)
+static int no_memory(const struct patching *p)
 {
-	return yaml_err(node, p->err, ERR_REFUSED,
-		"%s leads to \"%.*s\", which must be changed; write the value out there", what,
-		SHOWN(p));
+	return p->base->doc->arena->failed
+		       ? err_set(p->err, ERR_NOMEM, "out of memory while patching")
+		       : err_set(p->err, ERR_TOOBIG, "%s: more than %u values", p->base->doc->file,
+				 YAML_NODES_MAX);
 }
 
-static int refuse_via(const struct patching *p, const struct yaml_node *via)
+/* ---- changing what a collection holds ---- */
+
+/* Remember which children were read, before that changes, and mark the way to them. */
+static int remember(const struct patching *p, struct yaml_node *in)
 {
-	return refuse_shared(p, via, via->kind == YAML_ALIAS ? "an alias" : "a merge key");
+	uint32_t n = 0;
+
+	if (in->was || in->line == 0)
+		return 0;
+	for (const struct yaml_node *c = in->first; c; c = c->next)
+		n++;
+	in->was = arena_array(in->doc->arena, n + 1, sizeof(void *));
+	if (!in->was)
+		return no_memory(p);
+	for (struct yaml_node *c = in->first; c; c = c->next)
+		in->was[in->was_count++] = c;
+	return in->parent ? remember(p, in->parent) : 0;
 }
 
-/* Refuse when an alias shows this node, or one that it lies in, elsewhere. */
-static int check_own(const struct patching *p, const struct yaml_node *node)
+static void link_after(struct yaml_node *parent, struct yaml_node *before, struct yaml_node *child)
 {
-	for (; node; node = node->parent) {
-		if (node->aliased > 0)
-			return yaml_err(node, p->err, ERR_REFUSED,
-				"the anchor &%.*s is used elsewhere, and \"%.*s\" below it must be "
-				"changed; "
-				"write the value out where the alias is",
-				(int)text_utf8_cut(node->anchor, 60), node->anchor.at, SHOWN(p));
-	}
+	struct yaml_node **link = before ? &before->next : &parent->first;
+
+	child->parent = parent;
+	child->next = *link;
+	*link = child;
+	if (!child->next)
+		parent->last = child;
+}
+
+static void unlink_after(struct yaml_node *parent, struct yaml_node *before)
+{
+	struct yaml_node **link = before ? &before->next : &parent->first;
+	struct yaml_node *gone = *link;
+
+	if (!gone)
+		return;
+	*link = gone->next;
+	gone->gone = true;
+	if (!gone->next)
+		parent->last = before;
+}
+
+/* The child in front of one; NULL for the first one, and for none. */
+static struct yaml_node *before(const struct yaml_node *child)
+{
+	struct yaml_node *b = NULL;
+
+	for (struct yaml_node *c = child ? child->parent->first : NULL; c && c != child;
+		c = c->next)
+		b = c;
+	return b;
+}
+
+/* The aliases in a value that goes away name their anchors no more. */
+static void forget_aliases(const struct yaml_node *node)
+{
+	if (node->kind == YAML_ALIAS)
+		node->target->aliased--;
+	for (const struct yaml_node *c = node->first; c; c = c->next)
+		forget_aliases(c);
+}
+
+/* Put a value where another one is. */
+static int put_instead(const struct patching *p, struct yaml_node *old, struct yaml_node *value)
+{
+	struct yaml_node *in = old->parent, *b = before(old);
+	int rc = remember(p, in);
+
+	if (rc != 0)
+		return rc;
+	forget_aliases(old);
+	unlink_after(in, b);
+	link_after(in, b, value);
 	return 0;
 }
 
-/* Refuse to take away a value that an alias needs. */
-static int check_unused(const struct patching *p, const struct yaml_node *node)
+/* ---- aliases and merge keys, written out ---- */
+
+/* A copy without anchors. Aliases in it stay. */
+static struct yaml_node *copy_of(const struct yaml_node *from, bool in_block)
 {
+	bool scalar = from->kind == YAML_SCALAR || from->kind == YAML_ALIAS;
+	bool block = in_block && from->style == YAML_BLOCK;
+	struct yaml_node *node = yaml_node_new(from->doc, from->kind,
+		scalar  ? from->style
+		: block ? YAML_BLOCK
+			: YAML_FLOW);
+
+	if (!node)
+		return NULL;
+	node->plain_meaning = from->plain_meaning;
+	node->text = from->text;
+	node->tag = from->tag;
+	node->target = from->target;
+	if (node->target)
+		node->target->aliased++;
+	for (const struct yaml_node *c = from->first; c; c = c->next) {
+		struct yaml_node *child = copy_of(c, block);
+
+		if (!child)
+			return NULL;
+		yaml_append(node, child);
+	}
+	node->count = from->count;
+	return node;
+}
+
+/* The merge key that a value belongs to, alone or in a sequence; or NULL. */
+static struct yaml_node *merge_key_of(const struct yaml_node *value)
+{
+	const struct yaml_node *in = value->parent;
+	struct yaml_node *key;
+
+	if (in && in->kind == YAML_SEQ && in->parent) {
+		value = in;
+		in = in->parent;
+	}
+	key = in && in->kind == YAML_MAP ? before(value) : NULL;
+	return key && yaml_is_merge(key) && key->next == value ? key : NULL;
+}
+
+/* Take a member away; b: what is in front of its key. */
+static int unlink_member(const struct patching *p, struct yaml_node *map, struct yaml_node *b)
+{
+	struct yaml_node *value = (b ? b->next : map->first)->next;
+	int rc = remember(p, map);
+
+	if (rc != 0)
+		return rc;
+	forget_aliases(value);
+	unlink_after(map, b);
+	unlink_after(map, b);
+	map->count--;
+	return 0;
+}
+
+/* Put the members that a merge brings into map, as far as they count there, behind *at. */
+static int spell_members(const struct patching *p, struct yaml_node *map, struct yaml_node *from,
+	struct yaml_node **at)
+{
+	const struct yaml_node *via = NULL;
 	int rc = 0;
 
-	if (node->aliased > 0)
-		return yaml_err(node, p->err, ERR_REFUSED,
-			"the anchor &%.*s is used elsewhere, and \"%.*s\" must be replaced; write "
-			"the value out "
-			"where the alias is",
-			(int)text_utf8_cut(node->anchor, 60), node->anchor.at, SHOWN(p));
+	from = yaml_target(from, &via);
+	for (struct yaml_node *e = yaml_is(from, YAML_SEQ) ? from->first : NULL; rc == 0 && e;
+		e = e->next)
+		rc = spell_members(p, map, e, at);
+	for (struct yaml_node *k = yaml_is(from, YAML_MAP) ? from->first : NULL; rc == 0 && k;
+		k = yaml_next_key(k)) {
+		struct yaml_value v;
+		struct yaml_node *own, *key, *value;
+
+		if (yaml_is_merge(k)) {
+			rc = spell_members(p, map, k->next, at);
+			continue;
+		}
+		if (yaml_key(k, &v, NULL) != 0 || yaml_find(map, v.text, &via) != k->next)
+			continue;
+		own = yaml_get_slice(map, v.text);
+		if (own && own->line == 0)
+			continue; /* spelled already */
+		key = copy_of(k, false);
+		value = copy_of(k->next, map->style == YAML_BLOCK);
+		if (!key || !value)
+			return no_memory(p);
+		if (own && *at == own)
+			*at = before(before(own));
+		if (own) /* above the merge key, which overwrites it */
+			rc = unlink_member(p, map, before(before(own)));
+		link_after(map, *at, key);
+		link_after(map, key, value);
+		map->count++;
+		*at = value;
+	}
+	return rc;
+}
+
+static int write_out_merge(const struct patching *p, struct yaml_node *key)
+{
+	struct yaml_node *map = key->parent, *at = before(key);
+	int rc = remember(p, map);
+
+	if (rc == 0)
+		rc = spell_members(p, map, key->next, &at);
+	return rc == 0 ? unlink_member(p, map, before(key)) : rc;
+}
+
+/* Write the value of an alias where the alias is, or what a merge key brings where that is. */
+static int write_out(const struct patching *p, struct yaml_node *alias, struct yaml_node **ret)
+{
+	struct yaml_node *merge = merge_key_of(alias), *copy;
+
+	if (merge)
+		return write_out_merge(p, merge);
+	copy = copy_of(alias->target, alias->parent && alias->parent->style == YAML_BLOCK);
+	*ret = copy;
+	return copy ? put_instead(p, alias, copy) : no_memory(p);
+}
+
+static struct yaml_node *find_alias(struct yaml_node *in, const struct yaml_node *target)
+{
+	struct yaml_node *found = NULL;
+
+	for (struct yaml_node *c = in->first; c && !found; c = c->next)
+		found = c->kind == YAML_ALIAS && c->target == target ? c : find_alias(c, target);
+	return found;
+}
+
+/* Before a value changes: no alias elsewhere shows it any more. */
+static int make_own(const struct patching *p, const struct yaml_node *node)
+{
+	struct yaml_node *alias, *ignored;
+	int rc = 0;
+
+	if (node->aliased > ALIASES_MAX)
+		return yaml_err(node, p->err, ERR_TOOBIG,
+			"must be changed, and more than %d aliases show it elsewhere", ALIASES_MAX);
+	while (rc == 0 && node->aliased > 0 &&
+		(alias = find_alias(p->base->doc->root, node)) != NULL)
+		rc = write_out(p, alias, &ignored);
+	return rc;
+}
+
+/* The same for all that is in a value which has gone. */
+static int make_own_below(const struct patching *p, const struct yaml_node *node)
+{
+	int rc = make_own(p, node);
+
 	for (const struct yaml_node *c = node->first; rc == 0 && c; c = c->next)
-		rc = check_unused(p, c);
+		rc = make_own_below(p, c);
 	return rc;
 }
 
@@ -105,19 +307,21 @@ static int next_segment(const struct patching *p, struct slice *rest, struct sli
 static int find_member(const struct patching *p, struct place *place)
 {
 	const struct yaml_node *via = NULL;
-	struct yaml_node *value = yaml_find(place->parent, place->name, &via);
+	struct yaml_node *map = place->parent, *value = yaml_find(map, place->name, &via);
+	int rc = 0;
 
-	if (via)
-		return refuse_via(p, via);
-	place->at = value;
-	place->before = NULL;
-	YAML_MEMBERS(place->parent, k)
-	{
-		if (k->next == value)
-			return 0;
-		place->before = k->next;
+	while (rc == 0 && via) {
+		struct yaml_node *merge = map->first;
+
+		while (merge != via)
+			merge = yaml_next_key(merge);
+		via = NULL;
+		rc = write_out_merge(p, merge);
+		value = yaml_find(map, place->name, &via);
 	}
-	return 0;
+	place->at = value;
+	place->before = value ? before(before(value)) : NULL;
+	return rc;
 }
 
 static int find_element(const struct patching *p, struct place *place)
@@ -143,30 +347,35 @@ static int find_place(const struct patching *p, struct place *ret)
 {
 	struct slice rest = p->path;
 	struct place place = {.at = p->base};
+	int rc = 0;
 
 	if (rest.len > 0 && rest.at[0] != '/')
 		return err_set(p->err, ERR_INVALID, "patch path \"%.*s\" does not begin with \"/\"",
 			SHOWN(p));
-	while (rest.len > 0) {
+	for (const struct yaml_node *up = p->base; rc == 0 && up; up = up->parent)
+		rc = make_own(p, up);
+	while (rc == 0 && rest.len > 0) {
 		struct yaml_node *into = place.at;
-		int rc;
 
 		if (yaml_is(into, YAML_ALIAS))
-			return refuse_via(p, into);
+			rc = write_out(p, into, &into);
+		if (rc != 0)
+			return rc;
 		if (!yaml_is(into, YAML_MAP) && !yaml_is(into, YAML_SEQ))
 			return err_set(p->err, ERR_NOTFOUND,
 				"patch path \"%.*s\": there is nothing at \"%.*s\" to go into",
 				SHOWN(p), (int)(rest.at - p->path.at), p->path.at);
+		rc = make_own(p, into);
+		if (rc != 0)
+			return rc;
 		place.parent = into;
 		rc = next_segment(p, &rest, &place.name);
 		if (rc == 0)
 			rc = into->kind == YAML_MAP ? find_member(p, &place)
 						    : find_element(p, &place);
-		if (rc != 0)
-			return rc;
 	}
 	*ret = place;
-	return 0;
+	return rc;
 }
 
 /* ---- new values ---- */
@@ -205,7 +414,8 @@ static bool open_block(struct yaml_node *parent)
 {
 	if (!parent || parent->style == YAML_BLOCK)
 		return true;
-	if (parent->count == 0 && (!parent->parent || parent->parent->style == YAML_BLOCK)) {
+	if (parent->count == 0 && parent->was_count == 0 &&
+		(!parent->parent || parent->parent->style == YAML_BLOCK)) {
 		parent->style = YAML_BLOCK;
 		parent->column = 0; /* where the bracket was is no indentation */
 	}
@@ -250,79 +460,52 @@ static struct yaml_node *new_key(const struct patching *p, struct slice name)
 
 /* ---- operations ---- */
 
-static void link_after(struct yaml_node *parent, struct yaml_node *before, struct yaml_node *child)
+static int replace_with(const struct patching *p, struct yaml_node *old, struct yaml_node *value)
 {
-	struct yaml_node **link = before ? &before->next : &parent->first;
+	int rc = put_instead(p, old, value);
 
-	child->parent = parent;
-	child->next = *link;
-	*link = child;
-	if (!child->next)
-		parent->last = child;
+	return rc == 0 ? make_own_below(p, old) : rc;
 }
 
-static void unlink_after(struct yaml_node *parent, struct yaml_node *before)
+/* Behind which value a new key comes: where the first member that was read went, else at the end. */
+static struct yaml_node *hole(const struct yaml_node *map)
 {
-	struct yaml_node **link = before ? &before->next : &parent->first;
-	struct yaml_node *gone = *link;
+	struct yaml_node *at = NULL, *next;
+	uint32_t i = 0;
 
-	if (!gone)
-		return;
-	*link = gone->next;
-	if (!gone->next)
-		parent->last = before;
-}
-
-/* The aliases in a value that goes away name their anchors no more. */
-static void forget_aliases(const struct yaml_node *node)
-{
-	if (node->kind == YAML_ALIAS)
-		node->target->aliased--;
-	for (const struct yaml_node *c = node->first; c; c = c->next)
-		forget_aliases(c);
-}
-
-/* Put a value where another one is. */
-static int put_instead(const struct patching *p, struct yaml_node *old, struct yaml_node *value)
-{
-	int rc;
-
-	forget_aliases(old); /* those to anchors inside it do not count */
-	rc = check_unused(p, old);
-	if (rc != 0)
-		return rc;
-	value->parent = old->parent;
-	value->next = old->next;
-	for (struct yaml_node **link = &old->parent->first; *link; link = &(*link)->next) {
-		if (*link == old) {
-			*link = value;
-			break;
-		}
-	}
-	if (old->parent->last == old)
-		old->parent->last = value;
-	return 0;
+	for (; i < map->was_count && !map->was[i]->gone; i += 2)
+		at = map->was[i];
+	if (i >= map->was_count)
+		return map->last;
+	at = at ? at->next : NULL; /* its value of now */
+	while ((next = at ? at->next : map->first) != NULL && next->line == 0)
+		at = next->next;
+	return at;
 }
 
 static int add(const struct patching *p, const struct json_node *op, const struct place *place)
 {
-	struct yaml_node *value;
-	int rc = new_value(p, op, place, &value);
+	struct yaml_node *in = place->parent, *value, *key, *at;
+	int rc = remember(p, in);
 
+	if (rc == 0)
+		rc = new_value(p, op, place, &value);
 	if (rc != 0)
 		return rc;
-	if (place->at && place->parent->kind == YAML_MAP)
-		return put_instead(p, place->at, value);
-	if (place->parent->kind == YAML_SEQ) {
-		link_after(place->parent, place->before, value);
-		place->parent->count++;
+	if (place->at && in->kind == YAML_MAP)
+		return replace_with(p, place->at, value);
+	if (in->kind == YAML_SEQ) {
+		link_after(in, place->before, value);
+		in->count++;
 		return 0;
 	}
-	struct yaml_node *key = new_key(p, place->name);
-
+	key = new_key(p, place->name);
 	if (!key)
-		return err_set(p->err, ERR_NOMEM, "out of memory while patching");
-	yaml_put(place->parent, key, value);
+		return no_memory(p);
+	at = hole(in);
+	link_after(in, at, key);
+	link_after(in, key, value);
+	in->count++;
 	return 0;
 }
 
@@ -332,24 +515,23 @@ static int missing(const struct patching *p)
 		p->err, ERR_NOTFOUND, "patch path \"%.*s\": there is nothing there", SHOWN(p));
 }
 
-static int take_away(const struct patching *p, const struct place *place)
+static int take_away(const struct patching *p, struct place *place)
 {
-	const struct yaml_node *via = place->parent;
-	int rc;
+	struct yaml_node *gone = place->at;
+	int rc = gone ? remember(p, place->parent) : missing(p);
 
-	if (!place->at)
-		return missing(p);
-	forget_aliases(place->at);
-	rc = check_unused(p, place->at);
-	if (rc != 0)
-		return rc;
-	unlink_after(place->parent, place->before); /* the element, or the key ... */
-	if (place->parent->kind == YAML_MAP)
-		unlink_after(place->parent, place->before); /* ... and its value */
-	place->parent->count--;
-	if (place->parent->kind == YAML_MAP && yaml_find(place->parent, place->name, &via))
-		return refuse_via(p, via); /* what was in front of it is gone */
-	return 0;
+	if (rc == 0 && place->parent->kind == YAML_SEQ) {
+		forget_aliases(gone);
+		unlink_after(place->parent, place->before);
+		place->parent->count--;
+	}
+	/* a merge key may have the same behind it */
+	while (rc == 0 && place->parent->kind == YAML_MAP && place->at) {
+		rc = unlink_member(p, place->parent, place->before);
+		if (rc == 0)
+			rc = find_member(p, place);
+	}
+	return rc == 0 ? make_own_below(p, gone) : rc;
 }
 
 static int replace(const struct patching *p, const struct json_node *op, const struct place *place)
@@ -360,7 +542,7 @@ static int replace(const struct patching *p, const struct json_node *op, const s
 	if (!place->at)
 		return missing(p);
 	rc = new_value(p, op, place, &value);
-	return rc == 0 ? put_instead(p, place->at, value) : rc;
+	return rc == 0 ? replace_with(p, place->at, value) : rc;
 }
 
 static int operate(struct patching *p, const struct json_node *op)
@@ -381,9 +563,6 @@ static int operate(struct patching *p, const struct json_node *op)
 		return rc;
 	if (!place.parent)
 		return err_set(p->err, ERR_INVALID, "a patch cannot change the whole document");
-	rc = check_own(p, place.parent);
-	if (rc != 0)
-		return rc;
 	if (json_is_str(&p->json, name, SLICE("add")))
 		return add(p, op, &place);
 	if (json_is_str(&p->json, name, SLICE("replace")))

@@ -30,7 +30,7 @@ TEST(shows)
 
 		buf_init(&out, 1000);
 		assert_int_equal(diff_unified(slice_of(cases[i].before), slice_of(cases[i].after),
-					 "a", "b", &out, &err),
+					 "a", "b", false, &out, &err),
 			0);
 		assert_string_equal(out.data ? out.data : "", cases[i].diff);
 		buf_release(&out);
@@ -75,8 +75,9 @@ TEST(holds_both_texts)
 		}
 		buf_str(&a, "last\n");
 		buf_str(&b, "LAST\n");
-		assert_int_equal(
-			diff_unified(buf_as_slice(&a), buf_as_slice(&b), "a", "b", &diff, &err), 0);
+		assert_int_equal(diff_unified(buf_as_slice(&a), buf_as_slice(&b), "a", "b", false,
+					 &diff, &err),
+			0);
 		keeps(buf_as_slice(&diff), '+', &old);
 		keeps(buf_as_slice(&diff), '-', &new);
 		if (strstr(diff.data + 10, "\n@@ ") == NULL ||
@@ -104,20 +105,22 @@ TEST(large_and_limits)
 		buf_fmt(&a, "a%d\n", i);
 		buf_fmt(&b, "b%d\n", i);
 	}
-	assert_int_equal(diff_unified(buf_as_slice(&a), buf_as_slice(&b), "a", "b", &out, &err), 0);
+	assert_int_equal(
+		diff_unified(buf_as_slice(&a), buf_as_slice(&b), "a", "b", false, &out, &err), 0);
 	assert_non_null(strstr(out.data, "@@ -1,3000 +1,3000 @@"));
 	buf_release(&out);
 	buf_init(&out, 100);
 	assert_int_equal(
-		diff_unified(buf_as_slice(&a), buf_as_slice(&b), "a", "b", &out, &err), ERR_TOOBIG);
+		diff_unified(buf_as_slice(&a), buf_as_slice(&b), "a", "b", false, &out, &err),
+		ERR_TOOBIG);
 	buf_release(&out);
 	buf_release(&a);
 	buf_release(&b);
 	buf_init(&a, DIFF_LINES_MAX + 10);
 	for (int i = 0; i <= DIFF_LINES_MAX; i++)
 		buf_char(&a, '\n');
-	assert_int_equal(
-		diff_unified(buf_as_slice(&a), SLICE("x"), "a", "b", &out, &err), ERR_TOOBIG);
+	assert_int_equal(diff_unified(buf_as_slice(&a), SLICE("x"), "a", "b", false, &out, &err),
+		ERR_TOOBIG);
 	buf_release(&a);
 }
 

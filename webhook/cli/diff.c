@@ -22,6 +22,7 @@ struct comparison {
 	struct lines a, b;
 	bool *gone; /* of a */
 	bool *come; /* of b */
+	bool colour;
 };
 
 /* Take the first line off a text that is not empty. */
@@ -138,12 +139,26 @@ static int compare(struct comparison *c, struct err *err)
 	return search(c, head, tail, err);
 }
 
-static void write_line(struct buf *out, char mark, struct slice line)
+/* What git has for such lines: removed red, added green, hunks cyan, names bold. */
+static void paint(const struct comparison *c, struct buf *out, char mark)
 {
+	if (c->colour && mark != ' ')
+		buf_str(out, mark == '-'   ? "\033[31m"
+			     : mark == '+' ? "\033[32m"
+			     : mark == '@' ? "\033[36m"
+			     : mark == 'b' ? "\033[1m"
+					   : "\033[0m");
+}
+
+static void write_line(const struct comparison *c, struct buf *out, char mark, struct slice line)
+{
+	bool ended = line.len > 0 && line.at[line.len - 1] == '\n';
+
+	paint(c, out, mark);
 	buf_char(out, mark);
-	buf_slice(out, line);
-	if (line.len == 0 || line.at[line.len - 1] != '\n')
-		buf_str(out, "\n\\ No newline at end of file\n");
+	buf_slice(out, (struct slice){line.at, line.len - (ended ? 1 : 0)});
+	paint(c, out, mark == ' ' ? ' ' : '0');
+	buf_str(out, ended ? "\n" : "\n\\ No newline at end of file\n");
 }
 
 static void write_range(struct buf *out, char mark, int from, int n)
@@ -158,18 +173,21 @@ static void write_range(struct buf *out, char mark, int from, int n)
 static void write_hunk(
 	const struct comparison *c, int a, int a_end, int b, int b_end, struct buf *out)
 {
+	paint(c, out, '@');
 	buf_str(out, "@@ ");
 	write_range(out, '-', a, a_end - a);
 	buf_char(out, ' ');
 	write_range(out, '+', b, b_end - b);
-	buf_str(out, " @@\n");
+	buf_str(out, " @@");
+	paint(c, out, c->colour ? '0' : ' ');
+	buf_char(out, '\n');
 	while (a < a_end || b < b_end) {
 		if (a < a_end && c->gone[a])
-			write_line(out, '-', c->a.at[a++]);
+			write_line(c, out, '-', c->a.at[a++]);
 		else if (b < b_end && c->come[b])
-			write_line(out, '+', c->b.at[b++]);
+			write_line(c, out, '+', c->b.at[b++]);
 		else if (a < a_end && b++ < b_end)
-			write_line(out, ' ', c->a.at[a++]);
+			write_line(c, out, ' ', c->a.at[a++]);
 		else
 			break;
 	}
@@ -210,9 +228,9 @@ static void write_hunks(const struct comparison *c, struct buf *out)
 }
 
 int diff_unified(struct slice before, struct slice after, const char *before_name,
-	const char *after_name, struct buf *out, struct err *err)
+	const char *after_name, bool colour, struct buf *out, struct err *err)
 {
-	struct comparison c = {0};
+	struct comparison c = {.colour = colour};
 	int rc;
 
 	if (slice_eq(before, after))
@@ -223,7 +241,10 @@ int diff_unified(struct slice before, struct slice after, const char *before_nam
 	if (rc == 0)
 		rc = compare(&c, err);
 	if (rc == 0) {
-		buf_fmt(out, "--- %s\n+++ %s\n", before_name, after_name);
+		paint(&c, out, 'b');
+		buf_fmt(out, "--- %s\n+++ %s", before_name, after_name);
+		paint(&c, out, '0');
+		buf_char(out, '\n');
 		write_hunks(&c, out);
 		if (out->failed)
 			rc = err_set(err, ERR_TOOBIG, "the difference takes more than %zu bytes",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -31,11 +32,13 @@ static const char help[] =
 	"standard\n"
 	"output. Pods and pod templates are found in objects of any kind by their shape,\n"
 	"{metadata, spec: {containers: [...]}}; what holds none passes as it is.\n"
-	"What needs no change is written as it was read; else comments are lost.\n"
+	"The text is edited where it stands: comments, order and quotes stay.\n"
 	"\n"
 	"  -f, --file FILE|DIR    one more file, or the *.yaml, *.yml and *.json in a folder\n"
 	"  -o, --output FORM      yaml, json, patch (JSON patches, a line per document) or diff\n"
 	"                         [as the file is]\n"
+	"      --diff             -o diff: what would change, in colour on a terminal\n"
+	"  -w, --write            write the files in place, all or none\n"
 	"  -n, --namespace NS     of objects that name none [default]\n"
 	"  -v, --verbose          say why a pod or an object is left as it is\n"
 	"\n"
@@ -55,7 +58,7 @@ static const char help[] =
 	"\n"
 	"Examples:\n"
 	"  poolgate inject --config poolgate.yaml deployment.yaml | kubectl apply -f -\n"
-	"  poolgate inject --installed -o diff manifests/\n";
+	"  poolgate inject --installed --diff manifests/\n";
 
 /* The command line, taken apart. */
 struct command {
@@ -67,6 +70,7 @@ struct command {
 	enum inject_form form;
 	const char *namespace;
 	bool verbose;
+	bool in_place;
 	bool installed; /* what the cluster of kubeconfig has */
 	const char *kubeconfig;
 };
@@ -97,10 +101,11 @@ static bool set_form(const char *word, enum inject_form *ret)
 	return false;
 }
 
-enum { PASS_ON = 256, INSTALLED, KUBECONFIG };
+enum { PASS_ON = 256, INSTALLED, KUBECONFIG, DIFF };
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
+	{"diff", no_argument, NULL, DIFF}, {"write", no_argument, NULL, 'w'},
 	{"namespace", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
 	{"help", no_argument, NULL, 'h'}, {"config", required_argument, NULL, PASS_ON},
 	{"client-catalogue", required_argument, NULL, PASS_ON},
@@ -137,6 +142,12 @@ static int take_option(struct command *c, int found, int which, char **argv)
 		return -1;
 	case 'v':
 		c->verbose = true;
+		return -1;
+	case 'w':
+		c->in_place = true;
+		return -1;
+	case DIFF:
+		c->form = INJECT_DIFF;
 		return -1;
 	case 'h':
 		(void)fputs(help, stdout);
@@ -179,7 +190,7 @@ static int take_command(struct command *c, int argc, char **argv)
 
 	optind = 0; /* getopt starts anew */
 	opterr = 0;
-	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:vh", options, &which)) != -1)
+	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:vwh", options, &which)) != -1)
 		rc = take_option(c, found, which, argv);
 	if (rc >= 0)
 		return rc;
@@ -191,6 +202,11 @@ static int take_command(struct command *c, int argc, char **argv)
 		inputs += strcmp(c->files[i], "-") == 0;
 	if (inputs > 1)
 		return usage_wrong(c->verb, "standard input is named more than once");
+	if (c->in_place && inputs > 0)
+		return usage_wrong(c->verb, "-w needs files: standard input has no place");
+	if (c->in_place && c->form != INJECT_AS_READ)
+		return usage_wrong(
+			c->verb, "-w writes each file as it is, and excludes -o and --diff");
 	return choose_settings(c);
 }
 
@@ -281,6 +297,24 @@ static int inject_path(struct inject_job *job, const char *path)
 	return worst;
 }
 
+/* On a terminal, unless its user says otherwise (no-color.org). */
+static bool wants_colour(void)
+{
+	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(none && none[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+static int write_files(struct inject_job *job)
+{
+	struct err err = {0};
+
+	if (inject_write_held(job, &err) == 0)
+		return INJECT_DONE;
+	(void)fprintf(stderr, "poolgate %s: %s\n", job->verb, err.msg);
+	return INJECT_UNREADABLE;
+}
+
 /* Every file, and the output only when all went well. */
 static int run(const struct command *c, const struct mutate_world *world)
 {
@@ -290,6 +324,8 @@ static int run(const struct command *c, const struct mutate_world *world)
 		.form = c->form,
 		.namespace = slice_of(c->namespace),
 		.verbose = c->verbose,
+		.in_place = c->in_place,
+		.colour = c->form == INJECT_DIFF && wants_colour(),
 		.out = &out};
 	int worst = INJECT_DONE;
 
@@ -305,6 +341,9 @@ static int run(const struct command *c, const struct mutate_world *world)
 		worst = INJECT_UNREADABLE;
 	if (worst == INJECT_UNREADABLE && ferror(stdout))
 		(void)fprintf(stderr, "poolgate %s: cannot write the output\n", c->verb);
+	if (worst == INJECT_DONE)
+		worst = write_files(&job);
+	inject_release_held(&job);
 	buf_release(&out);
 	return worst;
 }

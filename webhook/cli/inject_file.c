@@ -3,15 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "base/yaml.h"
-#include "base/yaml_emit.h"
 #include "base/yaml_find.h"
 #include "base/yaml_json.h"
 #include "base/yaml_patch.h"
+#include "base/yaml_splice.h"
 #include "webhook/cli/diff.h"
 #include "webhook/cli/inject.h"
 #include "webhook/edge/engine.h"
@@ -23,7 +24,6 @@ struct file {
 	const char *path;
 	struct arena arena;
 	struct buf text;    /* as it was read */
-	struct buf before;  /* for a diff: as we would write it unchanged */
 	struct buf patches; /* for patches: what is written */
 	struct yaml_stream docs;
 	bool changed;
@@ -173,29 +173,38 @@ static int decide(const struct file *f, const struct manifest_pod *pod, struct b
 	return code;
 }
 
-static int apply(struct file *f, const struct manifest_pod *pod, struct slice patch)
+/* A patch of a pod that only an alias or a merge key leads to goes by the pod's place in the document, so that it is written
+ * out there. */
+static int apply(struct file *f, struct yaml_doc *doc, const struct manifest_pod *pod,
+	struct slice patch, bool first)
 {
+	struct buf placed;
 	struct err err = {0};
-	int rc = 0;
+	int rc;
 
-	if (pod->via)
-		rc = yaml_err(pod->via, &err, ERR_REFUSED,
-			"%s leads to the pod of %.*s %.*s, which must be changed; write it out "
-			"there",
-			pod->via->kind == YAML_ALIAS ? "an alias" : "a merge key",
-			(int)pod->kind.len, pod->kind.at, (int)pod->name.len, pod->name.at);
+	buf_init(&placed, TEXT_MAX);
+	rc = inject_prefix_patch(patch, pod->pointer, &placed, &err);
 	if (rc == 0 && f->job->form == INJECT_PATCH) {
-		if (f->changed && f->patches.len > 0 && f->patches.data[f->patches.len - 1] != '[')
-			buf_char(&f->patches, ',');
-		rc = inject_prefix_patch(patch, pod->pointer, &f->patches, &err);
-	}
-	if (rc == 0)
+		buf_str(&f->patches, first ? "" : ",");
+		buf_slice(&f->patches, buf_as_slice(&placed));
+	} else if (rc == 0 && pod->via) {
+		struct buf whole;
+
+		buf_init(&whole, TEXT_MAX);
+		buf_char(&whole, '[');
+		buf_slice(&whole, buf_as_slice(&placed));
+		buf_char(&whole, ']');
+		rc = yaml_patch(doc->root, buf_as_slice(&whole), &err);
+		buf_release(&whole);
+	} else if (rc == 0) {
 		rc = yaml_patch(pod->node, patch, &err);
+	}
+	buf_release(&placed);
 	f->changed = true;
 	if (rc == 0)
 		return INJECT_DONE;
 	complain(f, &err);
-	return rc == ERR_REFUSED ? INJECT_REFUSED : INJECT_UNREADABLE;
+	return INJECT_UNREADABLE;
 }
 
 /* An object that stays as it is, and what its author may have expected. */
@@ -215,11 +224,37 @@ static void say_other(const struct file *f, const struct manifest_pod *object)
 		(void)fputs("unchanged: no pod template in it\n", stderr);
 }
 
+/* Decide about all pods before one is changed: they may share values. */
+static int change_pods(struct file *f, struct yaml_doc *doc, const struct manifest_pods *pods)
+{
+	struct buf *patch = calloc(pods->n, sizeof(patch[0]));
+	int worst = patch ? INJECT_DONE : INJECT_UNREADABLE;
+	bool first = true;
+
+	for (size_t i = 0; patch && i < pods->n; i++) {
+		int code;
+
+		buf_init(&patch[i], TEXT_MAX);
+		code = decide(f, &pods->at[i], &patch[i]);
+		worst = code > worst ? code : worst;
+	}
+	buf_char(&f->patches, '[');
+	for (size_t i = 0; patch && i < pods->n; i++) {
+		if (worst == INJECT_DONE && patch[i].len > 2) { /* not empty, and not "[]" */
+			worst = apply(f, doc, &pods->at[i], buf_as_slice(&patch[i]), first);
+			first = false;
+		}
+		buf_release(&patch[i]);
+	}
+	buf_str(&f->patches, "]\n");
+	free(patch);
+	return worst;
+}
+
 static int change_document(struct file *f, struct yaml_doc *doc)
 {
 	struct manifest_pods pods = {0};
 	struct err err = {0};
-	int worst = INJECT_DONE;
 
 	if (manifest_pods(doc, &pods, &err) != 0) {
 		complain(f, &err);
@@ -227,22 +262,7 @@ static int change_document(struct file *f, struct yaml_doc *doc)
 	}
 	for (size_t i = 0; i < pods.n_others; i++)
 		say_other(f, &pods.others[i]);
-	if (pods.n > 0)
-		buf_char(&f->patches, '[');
-	for (size_t i = 0; i < pods.n; i++) {
-		struct buf patch;
-		int code;
-
-		buf_init(&patch, TEXT_MAX);
-		code = decide(f, &pods.at[i], &patch);
-		if (code == INJECT_DONE && patch.len > 2) /* not empty, and not "[]" */
-			code = apply(f, &pods.at[i], buf_as_slice(&patch));
-		buf_release(&patch);
-		worst = code > worst ? code : worst;
-	}
-	if (pods.n > 0)
-		buf_str(&f->patches, "]\n");
-	return worst;
+	return pods.n > 0 ? change_pods(f, doc, &pods) : INJECT_DONE;
 }
 
 /* ---- writing ---- */
@@ -257,124 +277,88 @@ static int write_json(const struct file *f, struct buf *out, struct err *err)
 	int rc = 0;
 
 	for (const struct yaml_doc *doc = f->docs.first; rc == 0 && doc; doc = doc->next) {
-		const struct yaml_node *root = doc->root;
-		/* JSON on one line stays on one line */
-		bool one_line = doc->json && root->first && root->first->line == root->line;
-
-		if (yaml_absent(root))
+		if (yaml_absent(doc->root))
 			continue; /* nothing between two markers */
-		rc = yaml_to_json(root, one_line ? YAML_JSON_COMPACT : YAML_JSON_PRETTY, out, err);
+		rc = yaml_to_json(doc->root, YAML_JSON_PRETTY, out, err);
 		buf_char(out, '\n');
 	}
 	return rc;
 }
 
-/* What was written must read as what was meant: a manifest is no place for a guess. */
-static int check_written(struct file *f, struct slice written, struct err *err)
-{
-	struct yaml_stream again;
-	struct arena arena;
-	int rc;
-
-	arena_init(&arena, YAML_ARENA_MAX);
-	rc = yaml_parse(&arena, f->path, written, YAML_ANY, &again, err);
-	if (rc != 0 || !yaml_same_streams(&f->docs, &again))
-		rc = err_set(err, ERR_INTERNAL,
-			"%s: cannot be written back exactly as it was read; -o json and -o patch "
-			"can",
-			f->path);
-	arena_release(&arena);
-	return rc;
-}
-
-static bool has_crlf(struct slice text)
-{
-	const char *end = text.len ? memchr(text.at, '\n', text.len) : NULL;
-
-	return end && end > text.at && end[-1] == '\r';
-}
-
-static int write_yaml(struct file *f, struct buf *out, struct err *err)
-{
-	struct buf plain;
-	int rc;
-
-	buf_init(&plain, TEXT_MAX);
-	rc = yaml_emit(&f->docs, &plain, err);
-	if (rc == 0)
-		rc = check_written(f, buf_as_slice(&plain), err);
-	if (rc == 0 && has_crlf(buf_as_slice(&f->text))) {
-		for (size_t i = 0; i < plain.len; i++) {
-			if (plain.data[i] == '\n')
-				buf_char(out, '\r');
-			buf_char(out, plain.data[i]);
-		}
-	} else if (rc == 0) {
-		buf_slice(out, buf_as_slice(&plain));
-	}
-	buf_release(&plain);
-	return rc;
-}
-
-static int write_diff(struct file *f, struct buf *out, struct err *err)
+static int write_diff(struct file *f, struct slice after, struct buf *out, struct err *err)
 {
 	const char *name = f->docs.first ? f->docs.first->file : f->path;
-	struct buf after;
 	char after_name[512];
-	int rc;
 
-	buf_init(&after, TEXT_MAX);
 	(void)snprintf(after_name, sizeof(after_name), "%s (%sed)", name, f->job->verb);
-	rc = read_as_json(f) ? write_json(f, &after, err) : yaml_emit(&f->docs, &after, err);
-	if (rc == 0)
-		rc = diff_unified(
-			buf_as_slice(&f->before), buf_as_slice(&after), name, after_name, out, err);
-	buf_release(&after);
-	return rc;
+	return diff_unified(
+		buf_as_slice(&f->text), after, name, after_name, f->job->colour, out, err);
 }
 
 /* Set texts of several files apart. */
-static void separate(struct inject_job *job, bool yaml, struct slice next)
+static void separate(struct inject_job *job, const struct yaml_doc *doc, struct slice *next)
 {
-	bool marked = slice_starts(next, SLICE("---"));
 	struct buf *out = job->out;
 
-	if (!job->wrote || next.len == 0)
+	if (!job->wrote || next->len == 0)
 		return;
+	if (slice_starts(*next, SLICE("\xef\xbb\xbf"))) /* belongs to the beginning alone */
+		*next = (struct slice){next->at + 3, next->len - 3};
 	if (out->len > 0 && out->data[out->len - 1] != '\n')
 		buf_char(out, '\n');
-	if (yaml && slice_starts(next, SLICE("%")))
+	if (doc && doc->directives)
 		buf_str(out, "...\n"); /* directives need the end of what is above them */
-	else if (yaml && !marked)
+	else if (doc && !doc->start_marked)
 		buf_str(out, "---\n");
+}
+
+/* What a file becomes, in the form that was asked for. */
+static int make_result(struct file *f, struct buf *out, struct err *err)
+{
+	enum inject_form form = f->job->form;
+	bool json = read_as_json(f);
+
+	if (form == INJECT_PATCH)
+		buf_slice(out, buf_as_slice(&f->patches));
+	else if (form == INJECT_YAML && json)
+		return yaml_from_json_text(&f->docs, out, err);
+	else if (form == INJECT_JSON && !json)
+		return write_json(f, out, err);
+	else if (!f->changed)
+		buf_slice(out, buf_as_slice(&f->text));
+	else
+		return yaml_splice(&f->docs, buf_as_slice(&f->text), out, err);
+	return 0;
 }
 
 static int write_result(struct file *f, struct err *err)
 {
 	struct inject_job *job = f->job;
-	bool json = job->form == INJECT_JSON || (job->form == INJECT_AS_READ && read_as_json(f));
-	bool manifest = job->form != INJECT_PATCH && job->form != INJECT_DIFF;
-	struct slice text = buf_as_slice(&f->text);
-	struct buf out;
-	int rc = 0;
+	bool yaml = job->form == INJECT_YAML || (job->form == INJECT_AS_READ && !read_as_json(f));
+	struct buf out, diff;
+	struct slice text;
+	int rc;
 
 	buf_init(&out, TEXT_MAX);
-	if (job->form == INJECT_PATCH)
-		buf_slice(&out, buf_as_slice(&f->patches));
-	else if (job->form == INJECT_DIFF)
-		rc = write_diff(f, &out, err);
-	else if (!f->changed && json == read_as_json(f))
-		buf_slice(&out, text);
-	else
-		rc = json ? write_json(f, &out, err) : write_yaml(f, &out, err);
-	if (rc == 0) {
-		separate(job, manifest && !json, buf_as_slice(&out));
-		buf_slice(job->out, buf_as_slice(&out));
-		job->wrote = job->wrote || out.len > 0;
-		if (out.failed || job->out->failed)
-			rc = err_set(err, ERR_TOOBIG, "%s: the output is too large", f->path);
+	buf_init(&diff, TEXT_MAX);
+	rc = make_result(f, &out, err);
+	text = buf_as_slice(&out);
+	if (rc == 0 && job->form == INJECT_DIFF) {
+		rc = write_diff(f, text, &diff, err);
+		text = buf_as_slice(&diff);
 	}
+	if (rc == 0 && job->in_place) {
+		if (f->changed)
+			rc = inject_hold(job, f->path, text, err);
+	} else if (rc == 0) {
+		separate(job, yaml ? f->docs.first : NULL, &text);
+		buf_slice(job->out, text);
+		job->wrote = job->wrote || text.len > 0;
+	}
+	if (rc == 0 && (out.failed || diff.failed || job->out->failed))
+		rc = err_set(err, ERR_TOOBIG, "%s: the output is too large", f->path);
 	buf_release(&out);
+	buf_release(&diff);
 	return rc;
 }
 
@@ -383,10 +367,6 @@ static int work(struct file *f, struct err *err)
 	int worst = INJECT_DONE;
 
 	if (read_text(f, err) != 0)
-		return INJECT_UNREADABLE;
-	if (f->job->form == INJECT_DIFF &&
-		(read_as_json(f) ? write_json(f, &f->before, err)
-				 : yaml_emit(&f->docs, &f->before, err)) != 0)
 		return INJECT_UNREADABLE;
 	for (struct yaml_doc *doc = f->docs.first; doc; doc = doc->next) {
 		int code = change_document(f, doc);
@@ -406,13 +386,11 @@ int inject_file(struct inject_job *job, const char *path)
 
 	arena_init(&f.arena, YAML_ARENA_MAX);
 	buf_init(&f.text, YAML_BYTES_MAX + 65536);
-	buf_init(&f.before, TEXT_MAX);
 	buf_init(&f.patches, TEXT_MAX);
 	code = work(&f, &err);
 	if (err.code != ERR_NONE)
 		complain(&f, &err);
 	buf_release(&f.patches);
-	buf_release(&f.before);
 	buf_release(&f.text);
 	arena_release(&f.arena);
 	return code;
