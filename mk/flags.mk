@@ -16,7 +16,7 @@ ifdef FUZZ
 VARIANT = fuzz
 endif
 ifdef MUTANTS
-VARIANT = mutants
+VARIANT = mutants$(if $(SAN),-san)
 endif
 BUILD = build/$(VARIANT)
 

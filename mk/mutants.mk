@@ -2,11 +2,14 @@
 # What the tests would not notice: one small change of the sources at a time. The library is a shared one, so that a mutant costs a
 # compilation and a link.
 
-.PHONY: mutants print-compiler print-objects print-unit-objects print-libraries
+.PHONY: mutants sim-objects print-compiler print-objects print-unit-objects print-libraries print-oom print-sim
 mutants:
 	@tools/setup build test
-	$(SUB) MUTANTS=1 programs unit-programs
-	@$(PYTHON) -B test/mutants/run --build build/mutants -n $(or $(N),400) --seed $(or $(SEED),1) $(FILES)
+	$(SUB) MUTANTS=1 programs unit-programs sim-objects
+	$(SUB) MUTANTS=1 SAN=address,undefined unit-programs
+	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(AGAIN),--again $(AGAIN)) $(FILES)
+
+sim-objects: $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o ; @:
 
 print-compiler:
 	@echo '$(CC) $(subst ','\'',$(ALL_CPPFLAGS)) $(ALL_CFLAGS)'
@@ -14,6 +17,10 @@ print-objects:
 	@echo $(LIB_OBJ)
 print-unit-objects:
 	@echo $(UNIT_LIB_OBJ)
+print-oom:
+	@echo $(OOM_WRAP:%=-Wl,--wrap=%) $(OOM_OBJ) $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
+print-sim:
+	@echo $(SIM_WRAP:%=-Wl,--wrap=%) $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o $(CMOCKA_LIBS)
 print-libraries:
 	@echo $(LIBS) $(DEVICE_LIBS) -lm -ldl
 

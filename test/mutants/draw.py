@@ -16,6 +16,11 @@ OPERATORS = [(r" < ", " <= ", "bound loosened"), (r" <= ", " < ", "bound tighten
              # LeakSanitizer and ThreadSanitizer look for what is not given back.
              (r"^(\t+)(?:\(void\))?(?!\w*(?:release|free|close|unlock|destroy))[a-z]\w*\([^;{}]*\);$", r"\1;", "call dropped")]
 
+# What changes nothing but the memory that is asked for: sizes of arrays that are declared here, of allocations and of texts; and zeros that
+# stand for all of a struct.
+SIZES = re.compile(r"^\t+(?:static |const |unsigned |struct |enum )*\w+ [^=(]*\[[^\]]*\]|= \{\d+\}|\b(?:arena_\w+|[mc]alloc|realloc|buf_init|take|longer)\(.*"
+                   r"|snprintf\([^,]*, \d+,")
+
 
 class Mutant:
     """One changed line of a file; `line` counts from 1."""
@@ -51,8 +56,11 @@ def mutants_of(file, text, operators=tuple(OPERATORS)):
         inside, depth = depth > 0, depth + code.count("{") - code.count("}")
         if not inside or code.lstrip().startswith(("#", "case ", "static const ")):
             continue
+        sizes = [found.span() for found in SIZES.finditer(code)]
         for pattern, to, what in operators:
             for found in re.finditer(pattern, code.rstrip()):
+                if what in ("another number", "minus for plus", "plus for minus") and any(a <= found.start() < b for a, b in sizes):
+                    continue
                 change = str(int(found.group()) + 1) if to is None and not found.group().startswith("0x") else to
                 if change is not None:
                     change = found.expand(change) if "\\" in change else change
