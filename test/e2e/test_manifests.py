@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -825,7 +825,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:

@@ -562,6 +562,43 @@ static int closed(void *ctx, struct slice namespace, const struct slice *secrets
 	return err_reason(err, ERR_REFUSED, "NamespaceNotOpen", "the namespace is not open");
 }
 
+static int exceeded(void *ctx, struct slice namespace, const struct json *j,
+	const struct json_node *pod, int64_t deadline_ms, struct err *err)
+{
+	++*(int *)ctx;
+	assert_true(slice_is(namespace, "ml"));
+	assert_non_null(json_path(j, pod, "spec", "containers", NULL));
+	assert_true(deadline_ms > 0);
+	return err_reason(err, ERR_REFUSED, "QuotaExceeded", "exceeded quota: none");
+}
+
+static void test_no_claim_where_a_quota_refuses(void **state)
+{
+	struct admission_fixture f;
+	struct err err = {0};
+	int asked = 0;
+	char *review;
+
+	(void)state;
+	admission_fixture_init(&f, NULL);
+	admission_free(f.admission);
+	f.admission = admission_new(
+		&(struct admission_deps){.source = {&f.core.config, the_config, nothing},
+			.ledger = f.core.ledger,
+			.quotas = {&asked, exceeded},
+			.metrics = f.metrics,
+			.log = &f.log},
+		&err);
+	assert_non_null(f.admission);
+	review = validating(&f, "uid-1", "");
+	answer(&f, admission_validate, review, true);
+	free(review);
+	assert_true(replied(&f, "\"reason\":\"QuotaExceeded\",\"code\":403"));
+	assert_int_equal(admission_claims(&f), 0);
+	assert_int_equal(asked, 1);
+	admission_fixture_release(&f);
+}
+
 static void test_no_claim_where_secrets_cannot_come(void **state)
 {
 	static const char plain[] =
@@ -617,6 +654,7 @@ int main(void)
 		cmocka_unit_test(test_workloads_are_warned),
 		cmocka_unit_test(test_a_ledger_that_fails),
 		cmocka_unit_test(test_no_claim_where_secrets_cannot_come),
+		cmocka_unit_test(test_no_claim_where_a_quota_refuses),
 	};
 
 	return cmocka_run_group_tests_name("admission", tests, NULL, NULL) != 0;

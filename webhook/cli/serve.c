@@ -145,6 +145,8 @@ static int make_parts(struct server *s, struct err *err)
 			.ledger = s->plain.ledger,
 			.secrets = s->cluster ? cluster_secrets(s->cluster)
 					      : (struct secrets_check){0},
+			.quotas =
+				s->cluster ? cluster_quotas(s->cluster) : (struct quotas_check){0},
 			.metrics = r->metrics,
 			.decisions = s->decisions,
 			.log = &s->log,

@@ -14,6 +14,7 @@
 #include "webhook/cluster/ledger_kube.h"
 #include "webhook/cluster/pool_keeper.h"
 #include "webhook/cluster/probe_poll.h"
+#include "webhook/cluster/quota_look.h"
 #include "webhook/cluster/secret_gate.h"
 #include "webhook/cluster/secret_sync.h"
 #include "webhook/cluster/server_keeper.h"
@@ -44,6 +45,7 @@ struct cluster {
 	struct cert_keeper_config certs;
 	struct secret_sync_config secrets;
 	struct secret_gate *gate; /* NULL: no Secrets are copied */
+	struct quota_look quotas;
 	struct leader_duty duties[DUTIES_MAX];
 	size_t n_duties;
 };
@@ -166,6 +168,7 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 			(unsigned)cfg->settings->pending_share, cfg->log, cfg->metrics, err);
 		rc = c->ledger ? 0 : (int)err->code;
 	}
+	c->quotas = (struct quota_look){.kube = c->kube, .servers = c->servers, .log = cfg->log};
 	if (rc == 0 && cfg->settings->secrets_sync)
 		rc = make_gate(c, err);
 	if (rc != 0) {
@@ -250,6 +253,11 @@ struct ledger *cluster_ledger(struct cluster *c)
 struct secrets_check cluster_secrets(struct cluster *c)
 {
 	return (struct secrets_check){c->gate, c->gate ? secret_gate_check : NULL};
+}
+
+struct quotas_check cluster_quotas(struct cluster *c)
+{
+	return (struct quotas_check){&c->quotas, quota_look_check};
 }
 
 static uint64_t heard_version(void *ctx)

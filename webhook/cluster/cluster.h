@@ -37,6 +37,8 @@ int cluster_start(struct cluster *c, struct err *err);
 struct ledger *cluster_ledger(struct cluster *c);
 /* Brings the leader the client's Secrets into namespaces? Then `check` asks whether one is open for them. Lives until cluster_free. */
 struct secrets_check cluster_secrets(struct cluster *c);
+/* Refuses what a ResourceQuota would. Lives until cluster_free. */
+struct quotas_check cluster_quotas(struct cluster *c);
 /* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until cluster_free. */
 struct secrets_heard cluster_heard(struct cluster *c);
 /* Can reviews be decided: NULL when so, else why not. Any thread. */

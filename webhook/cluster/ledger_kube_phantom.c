@@ -18,20 +18,6 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static bool is_listed(const struct servers *s, const char *namespace)
-{
-	if (uid_set_count(&s->phantoms, slice_of(namespace)) == 0)
-		return false;
-	for (size_t i = 0; i < s->n; i++) {
-		const struct held *h = s->entries[i]->held;
-
-		for (size_t k = 0; h && k < h->object.status.n_phantoms; k++)
-			if (strcmp(h->object.status.phantoms[k].namespace, namespace) == 0)
-				return true;
-	}
-	return false;
-}
-
 static void add_claim(const struct take *t, const struct claim *c, struct pending *to)
 {
 	if (c->state != CLAIM_PENDING || strcmp(c->namespace, t->namespace) != 0 ||
@@ -79,7 +65,7 @@ bool take_is_phantom(const struct take *t, uint64_t bytes, struct err *err)
 	struct pending held;
 	uint64_t most;
 
-	if (t->l->pending_share >= 100 || !is_listed(s, t->namespace))
+	if (t->l->pending_share >= 100 || !servers_phantom(s, slice_of(t->namespace)))
 		return false;
 	held = count_pending(t);
 	most = pool_bytes(&s->inv) / 100 * t->l->pending_share;

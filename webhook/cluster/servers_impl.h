@@ -116,6 +116,8 @@ void servers_drop(struct servers *s, struct server_entry *e);
 void servers_forget(struct servers *s);
 /* How many claims the picture holds for pods of this name, at most (uid_set_count). */
 uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
+/* Did a claim of that namespace end a moment ago whose pod never came (rule R12)? */
+bool servers_phantom(const struct servers *s, struct slice namespace);
 /* Count what is taken of its GPUs anew; as many as at the last count. */
 void servers_recount(struct servers *s, struct server_entry *e);
 /* Rule R15: what older servers have is unfit, in the picture and in the objects. Costs nothing unless servers or GPUs have changed. To be

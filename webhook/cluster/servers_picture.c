@@ -241,6 +241,20 @@ uint32_t servers_name_holds(const struct servers *s, const char *namespace, cons
 	return uid_set_count(&s->names, full_name(namespace, name, text));
 }
 
+bool servers_phantom(const struct servers *s, struct slice namespace)
+{
+	if (uid_set_count(&s->phantoms, namespace) == 0)
+		return false;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct held *h = s->entries[i]->held;
+
+		for (size_t k = 0; h && k < h->object.status.n_phantoms; k++)
+			if (slice_is(namespace, h->object.status.phantoms[k].namespace))
+				return true;
+	}
+	return false;
+}
+
 /* The claims of one state are not there any more, those of another are. Either may be NULL. */
 static void count_uids(struct servers *s, const struct held *from, const struct held *to)
 {

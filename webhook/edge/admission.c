@@ -173,6 +173,16 @@ static int check_secrets(struct call *c, const struct validation *v)
 		       : 0;
 }
 
+/* Nor for one that is refused behind us. */
+static int check_quotas(struct call *c)
+{
+	const struct quotas_check *q = &c->adm->deps.quotas;
+	const struct review *r = &c->review;
+
+	return q->check ? q->check(q->ctx, r->namespace, r->j, r->object, work_until(c), &c->err)
+			: 0;
+}
+
 static int validate_pod_create(struct call *c)
 {
 	const struct review *r = &c->review;
@@ -187,7 +197,8 @@ static int validate_pod_create(struct call *c)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
 	answer_plan(&c->answer, v->plan_hash, &c->s->arena);
 	call_mark(c, STAGE_DECIDE);
-	rc = check_secrets(c, v) < 0 ? refuse_or_fail(c, &v->warnings) : claim(c, v, &v->warnings);
+	rc = check_secrets(c, v) < 0 || check_quotas(c) < 0 ? refuse_or_fail(c, &v->warnings)
+							    : claim(c, v, &v->warnings);
 	call_mark(c, STAGE_CLAIM);
 	return rc;
 }

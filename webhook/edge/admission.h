@@ -27,13 +27,21 @@ struct secrets_check {
 		int64_t deadline_ms, struct err *err);
 };
 
+/* Asked before a claim is taken: will a ResourceQuota refuse that pod behind us (rule R12)? Else as above. */
+struct quotas_check {
+	void *ctx;
+	int (*check)(void *ctx, struct slice namespace, const struct json *j,
+		const struct json_node *pod, int64_t deadline_ms, struct err *err);
+};
+
 /* Everything is borrowed and must outlive the admission. */
 struct admission_deps {
 	struct config_source source;
 	struct ledger *ledger;
-	struct secrets_check secrets; /* with a ledger that may wait alone */
-	struct metrics *metrics;      /* over metric_table */
-	struct decisions *decisions;  /* where each is noted; may be NULL */
+	struct secrets_check secrets; /* these two with a ledger that may wait alone */
+	struct quotas_check quotas;
+	struct metrics *metrics;     /* over metric_table */
+	struct decisions *decisions; /* where each is noted; may be NULL */
 	const struct log *log;
 };
 

@@ -14,9 +14,9 @@ static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"
 static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "ContainerCollision",
 	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "Invalid", "MountCollision",
 	"NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged",
-	"PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged", "RequestChanged",
-	"SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers", "TooManyPending",
-	"VolumeCollision", "other", NULL};
+	"PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged", "QuotaExceeded",
+	"RequestChanged", "SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers",
+	"TooManyPending", "VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
