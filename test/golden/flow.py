@@ -63,14 +63,21 @@ def step_review(step, state, name):
     return reviews.review(now, "UPDATE", old=live, uid=uid, subresource=step.get("subresource"))
 
 
+def plan_tree(text):
+    """The plan as a tree, without the profile's hash, which is nobody's contract, and without the proof, whose key is another at each start."""
+    plan = json.loads(text)
+    assert plan.pop("hash", None), "the plan holds no profile hash"
+    if "proof" in plan:
+        assert list(plan)[-1] == "proof" and list(plan.pop("proof")) == ["shape", "digest", "mac"]
+    return plan
+
+
 def with_plan(pod):
-    """The pod with its plan as a tree, and without the profile's hash, which is nobody's contract."""
+    """The pod with its plan as plan_tree has it."""
     pod = copy.deepcopy(pod)
     notes = pod["metadata"].get("annotations") or {}
     if PLAN in notes:
-        plan = json.loads(notes[PLAN])
-        assert plan.pop("hash", None), "the plan holds no profile hash"
-        notes[PLAN] = plan
+        notes[PLAN] = plan_tree(notes[PLAN])
     return pod
 
 
@@ -80,7 +87,7 @@ def ops_with_plan(ops):
     for op in out:
         notes = op["value"] if op["path"] == NOTES else {PLAN: op.get("value")} if op["path"] == PLAN_PATH else {}
         if PLAN in notes:
-            notes[PLAN] = {k: v for k, v in json.loads(notes[PLAN]).items() if k != "hash"}
+            notes[PLAN] = plan_tree(notes[PLAN])
             op["value"] = notes if op["path"] == NOTES else notes[PLAN]
     return out
 

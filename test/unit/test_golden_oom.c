@@ -19,6 +19,7 @@
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
 #include "webhook/edge/metrics.h"
+#include "webhook/edge/plan_keys.h"
 
 #define GOLDEN "test/golden/"
 #define CASES "build/golden/cases"
@@ -135,11 +136,15 @@ static struct answered decide(const struct setup *s, http_handler *handler, stru
 	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
 	struct http_request request = {.body_len = review.len};
 	struct http_reply reply = {0};
+	struct err err;
 	struct answered d;
 	struct admission *admission;
+	struct plan_keys *keys = plan_keys_new(&err);
+	struct plan_key key = {.number = 1};
 	struct log log;
-	struct err err;
 
+	assert_non_null(keys);
+	plan_keys_share(keys, &key, 1, 0);
 	log_init(&log, 2);
 	assert_int_equal(log_set_level(&log, "error", NULL), 0);
 	assert_non_null(ledger);
@@ -148,6 +153,7 @@ static struct answered decide(const struct setup *s, http_handler *handler, stru
 	admission = admission_new(
 		&(struct admission_deps){.source = {&s->built->config, acquire, release},
 			.ledger = ledger,
+			.signer = plan_keys_signer(keys),
 			.metrics = metrics,
 			.log = &log},
 		&err);
@@ -167,6 +173,7 @@ static struct answered decide(const struct setup *s, http_handler *handler, stru
 	d = (struct answered){reply.status, reply.body, claims_of(ledger)};
 	free(request.body);
 	admission_free(admission);
+	plan_keys_free(keys);
 	metrics_free(metrics);
 	ledger_memory_free(ledger);
 	return d;

@@ -9,6 +9,7 @@
 #include "webhook/core/launcher.h"
 #include "webhook/core/patch.h"
 #include "webhook/core/plan.h"
+#include "webhook/core/plan_proof.h"
 #include "webhook/core/pod.h"
 #include "webhook/core/wrap.h"
 
@@ -23,6 +24,10 @@ struct injection {
 	struct arena *a;
 	struct warnings *warnings;
 	uint64_t plan_hash; /* of the annotation's bytes, once inject_pod has written it */
+	/* Who proves it, and what is rendered (plan_proof.h); rendered NULL: the plan gets no proof. */
+	const struct plan_signer *signer;
+	struct slice namespace;
+	struct buf *rendered;
 };
 
 /* The launch that a planned container stands for. Arrays are the plan's. */

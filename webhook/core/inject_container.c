@@ -142,6 +142,8 @@ static int inject_command(struct injection *in, const struct pod_container *c,
 	struct wrap w;
 	const char *path;
 
+	if (in->profile->kind != PROFILE_WRAP || !in->plan->full)
+		proof_command(in->rendered, in->pod->j, c->node, in->a);
 	if (in->profile->kind != PROFILE_WRAP)
 		return 0;
 	if (!in->plan->full)
@@ -152,6 +154,10 @@ static int inject_command(struct injection *in, const struct pod_container *c,
 		return err->code;
 	pc->command = w.mode;
 	pc->argv = w.argv;
+	if (w.mode == COMMAND_OWN)
+		proof_command(in->rendered, in->pod->j, c->node, in->a);
+	else
+		proof_words(in->rendered, w.words, w.n_words);
 	path = pod_path(in->a, c->path, "/command");
 	for (size_t i = 0; i < w.n_words; i++) {
 		patch_open_at(in->patch, "add", path, i, (struct slice){0});
@@ -257,6 +263,7 @@ int inject_container(struct injection *in, const struct pod_container *c,
 {
 	struct launch l = inject_launch(in->profile, in->client, in->plan, pc);
 
+	proof_container(in->rendered, pc->name);
 	if (check_both_units(in, req, pc, err) < 0 ||
 		inject_side(in, c, req, true, pc->units, &pc->asked_limits, &pc->made_limits, err) <
 			0 ||

@@ -88,7 +88,8 @@ static void write_var(struct injection *in, struct slice name, struct slice valu
 
 /* The variable gets its value from a field, a Secret or a ConfigMap: keep that under another name, refer to it. */
 static int keep_by_reference(struct injection *in, const char *path, size_t index,
-	const struct profile_env *env, struct slice ours, struct plan_env *pe, struct err *err)
+	const struct profile_env *env, struct slice ours, struct plan_env *pe,
+	struct slice *ret_behind, struct err *err)
 {
 	const char *moved = arena_fmt(in->a, MOVED_PREFIX "%.*s", (int)env->name.len, env->name.at);
 	const char *ref = moved ? arena_fmt(in->a, "$(%s)", moved) : NULL;
@@ -100,6 +101,7 @@ static int keep_by_reference(struct injection *in, const char *path, size_t inde
 	if (!value.at)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	pe->moved = slice_of(moved);
+	*ret_behind = slice_of(ref);
 	patch_open_at(in->patch, "replace", path, index, SLICE("name"));
 	buf_json_str(in->patch->out, pe->moved);
 	patch_close(in->patch);
@@ -108,17 +110,18 @@ static int keep_by_reference(struct injection *in, const char *path, size_t inde
 	return 0;
 }
 
-/* The variable is there with a value of its own (perhaps none). */
+/* The variable is there with a value of its own (perhaps none). *ret_behind: what stands behind ours then, decoded. */
 static int put_in_front(struct injection *in, const char *path, size_t index,
 	const struct json_node *var, const struct profile_env *env, struct slice ours,
-	struct plan_env *pe, struct err *err)
+	struct plan_env *pe, struct slice *ret_behind, struct err *err)
 {
 	const struct json *j = in->pod->j;
 	const struct json_node *value = json_get(j, var, SLICE("value"));
 	struct slice was = json_is(value, JSON_STRING) ? json_inside(j, value) : SLICE(""), joined;
 
 	if (json_is(json_get(j, var, SLICE("valueFrom")), JSON_OBJECT))
-		return keep_by_reference(in, path, index, env, ours, pe, err);
+		return keep_by_reference(in, path, index, env, ours, pe, ret_behind, err);
+	*ret_behind = json_str(j, value, in->a);
 	pe->had = true;
 	pe->was = json_is(value, JSON_STRING) ? was : (struct slice){0};
 	if (slice_starts(was, ours) &&
@@ -169,6 +172,7 @@ struct site {
 	struct plan_container *pc;
 	size_t *inserted; /* where we put elements between the container's own */
 	size_t n_inserted;
+	struct buf *kept; /* what the proof says of the variables that are left alone */
 };
 
 /* Where a variable stands after our insertions. */
@@ -204,31 +208,74 @@ static void append(
 	patch_close(in->patch);
 }
 
+/* Note for the proof what the variable is from now on: ours and what stands behind it, decoded. */
+static void note_var(struct injection *in, struct buf *out, const struct profile_env *env,
+	struct slice ours, struct slice behind)
+{
+	if (!out)
+		return;
+	if (env->secret.at) {
+		proof_variable_secret(out, env->name, env->secret, env->secret_key);
+		return;
+	}
+	/* as put_in_front leaves it */
+	if (!slice_starts(behind, ours) ||
+		(behind.len > ours.len && !char_is(behind, ours.len, env->separator)))
+		behind = inject_join(ours, env->separator, behind, in->a);
+	proof_variable(out, env->name, behind);
+}
+
 static int inject_var(struct injection *in, struct site *site, const struct profile_env *env,
 	const struct json_hit *hit, struct err *err)
 {
 	const struct json *j = in->pod->j;
 	struct plan_env pe = {.name = env->name};
-	struct slice ours = SLICE("");
+	struct slice plain = SLICE(""), ours, behind = SLICE("");
 	const struct json_node *var = hit->node;
 	size_t index = hit->index;
 
 	if (!env->secret.at)
-		ours = json_spelled(
-			wrap_escape(template_expand(env->value, site->l, (struct slice){0}, in->a),
-				in->a),
-			in->a);
+		plain = wrap_escape(
+			template_expand(env->value, site->l, (struct slice){0}, in->a), in->a);
+	ours = plain.at ? json_spelled(plain, in->a) : plain;
 	if (!ours.at)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	if (var && !env->prepend)
-		return check_set(j, var, index, env, ours, err);
+	if (var && !env->prepend) {
+		if (check_set(j, var, index, env, ours, err) < 0)
+			return err->code;
+		site->pc->kept[site->pc->n_kept++] = env->name;
+		note_var(in, site->kept, env, plain, plain);
+		return 0;
+	}
 	if (!var)
 		append(in, site, env, ours);
-	else if (put_in_front(in, site->path, shifted(index, site), var, env, ours, &pe, err) < 0)
+	else if (put_in_front(in, site->path, shifted(index, site), var, env, ours, &pe, &behind,
+			 err) < 0)
 		return err->code;
+	note_var(in, in->rendered, env, plain, behind);
 	if (pe.moved.at)
 		site->inserted[site->n_inserted++] = shifted(index, site) + 1;
 	site->pc->env[site->pc->n_env++] = pe;
+	return 0;
+}
+
+static int inject_vars(struct injection *in, struct site *site, struct err *err)
+{
+	size_t n = in->profile->n_env;
+	struct slice *names = arena_array(in->a, n, sizeof(*names));
+	struct json_hit *hits = arena_array(in->a, n, sizeof(*hits));
+
+	if (!names || !hits)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		names[i] = in->profile->env[i].name;
+	/* of variables with one name, the kubelet takes the last */
+	if (json_find_each(in->pod->j, site->env, "name", names, n, true, in->a, hits) != 0)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		if (launch_times(site->l, in->profile->env[i].when) &&
+			inject_var(in, site, &in->profile->env[i], &hits[i], err) < 0)
+			return err->code;
 	return 0;
 }
 
@@ -236,26 +283,25 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 	struct plan_container *pc, struct err *err)
 {
 	size_t n = in->profile->n_env;
+	struct buf kept;
 	struct site site = {.env = json_get(in->pod->j, c->node, SLICE("env")),
 		.path = pod_path(in->a, c->path, "/env"),
 		.l = l,
 		.pc = pc,
-		.inserted = arena_array(in->a, n, sizeof(size_t))};
-
-	struct slice *names = arena_array(in->a, n, sizeof(*names));
-	struct json_hit *hits = arena_array(in->a, n, sizeof(*hits));
+		.inserted = arena_array(in->a, n, sizeof(size_t)),
+		.kept = in->rendered ? &kept : NULL};
+	int rc;
 
 	pc->env = arena_array(in->a, n, sizeof(*pc->env));
-	if (!site.path || !pc->env || !site.inserted || !names || !hits)
+	pc->kept = arena_array(in->a, n, sizeof(*pc->kept));
+	if (!site.path || !pc->env || !pc->kept || !site.inserted)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		names[i] = in->profile->env[i].name;
-	/* of variables with one name, the kubelet takes the last */
-	if (json_find_each(in->pod->j, site.env, "name", names, n, true, in->a, hits) != 0)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		if (launch_times(l, in->profile->env[i].when) &&
-			inject_var(in, &site, &in->profile->env[i], &hits[i], err) < 0)
-			return err->code;
-	return 0;
+	buf_init(&kept, PLAN_RENDERED_MAX);
+	rc = inject_vars(in, &site, err);
+	if (in->rendered) {
+		buf_slice(in->rendered, buf_as_slice(&kept));
+		in->rendered->failed |= kept.failed;
+	}
+	buf_release(&kept);
+	return rc;
 }

@@ -229,6 +229,11 @@ static int inject_marks(struct injection *in, struct err *err)
 	buf_init(&text, PLAN_BYTES_MAX);
 	buf_reserve(&text, PLAN_BYTES_USUAL);
 	plan_write(in->plan, &text);
+	if (in->rendered &&
+		plan_prove(in->signer, in->namespace, in->client, in->rendered, &text, err) < 0) {
+		buf_release(&text);
+		return err->code;
+	}
 	if (text.failed) {
 		bool full = text.full;
 

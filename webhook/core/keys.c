@@ -50,9 +50,17 @@ static bool ours(struct slice key)
 	return slice_starts(key, SLICE(OURS_PREFIX)) || slice_starts(key, SLICE(CLIENT));
 }
 
+static bool listed(const struct plan *plan, struct slice key)
+{
+	for (size_t i = 0; plan && i < plan->n_keys; i++)
+		if (slice_eq(plan->keys[i], key))
+			return slice_starts(key, SLICE(OURS_PREFIX));
+	return false;
+}
+
 /* was (may be NULL): what the old object has is not judged. */
-static int check_annotations(
-	const struct pod *p, const struct json_node *was, struct arena *a, struct err *err)
+static int check_annotations(const struct pod *p, const struct plan *plan,
+	const struct json_node *was, struct arena *a, struct err *err)
 {
 	JSON_MEMBERS(p->j, p->annotations, k)
 	{
@@ -60,7 +68,8 @@ static int check_annotations(
 		const struct json_node *old;
 
 		if (!key.at || !ours(key) ||
-			known(key, annotations, sizeof(annotations) / sizeof(annotations[0])))
+			known(key, annotations, sizeof(annotations) / sizeof(annotations[0])) ||
+			listed(plan, key))
 			continue;
 		old = json_get(p->j, was, key);
 		if (old && slice_eq(json_str(p->j, old, a), json_str(p->j, json_value(k), a)))
@@ -98,9 +107,9 @@ static int check_resources(
 	return 0;
 }
 
-int keys_check(const struct pod *p, struct arena *a, struct err *err)
+int keys_check(const struct pod *p, const struct plan *plan, struct arena *a, struct err *err)
 {
-	if (check_annotations(p, NULL, a, err) < 0)
+	if (check_annotations(p, plan, NULL, a, err) < 0)
 		return err->code;
 	for (size_t i = 0; i < p->n_containers; i++)
 		if (check_resources(p, &p->containers[i], a, err) < 0)
@@ -111,7 +120,7 @@ int keys_check(const struct pod *p, struct arena *a, struct err *err)
 int keys_check_update(
 	const struct pod *now, const struct pod *was, struct arena *a, struct err *err)
 {
-	if (check_annotations(now, was->annotations, a, err) < 0)
+	if (check_annotations(now, NULL, was->annotations, a, err) < 0)
 		return err->code;
 	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
@@ -135,6 +144,6 @@ void keys_warn(const struct pod *p, bool all, struct arena *a, struct warnings *
 			warn_add(
 				w, a, "the annotation %.*s means nothing here", shown(key), key.at);
 	}
-	if (all && keys_check(p, a, &err) == ERR_INVALID)
+	if (all && keys_check(p, NULL, a, &err) == ERR_INVALID)
 		warn_add_long(w, a, slice_of(arena_fmt(a, "%s: %s", err.path, err.msg)));
 }

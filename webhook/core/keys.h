@@ -5,12 +5,14 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "webhook/core/plan.h"
 #include "webhook/core/pod.h"
 #include "webhook/core/review.h"
 
 /* Does a pod that is created bring a bitfusion.io/ resource, or an annotation under poolgate.io/ or bitfusion-client/, that nobody
- * knows? ERR_INVALID with the place, and what was probably meant. p as pod_read leaves it. */
-int keys_check(const struct pod *p, struct arena *a, struct err *err);
+ * knows? ERR_INVALID with the place, and what was probably meant. p as pod_read leaves it. plan (may be NULL): of this pod, and
+ * genuine; the keys that it lists are known to another version. */
+int keys_check(const struct pod *p, const struct plan *plan, struct arena *a, struct err *err);
 
 /* The same for an update: judged are annotations that it adds or changes, never what the old object carries. Resources of a pod
  * that lives are the API server's to keep. */

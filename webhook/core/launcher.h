@@ -91,6 +91,9 @@ struct profile_client {
 	struct profile_init
 		*inits; /* in the order in which they are put in front of the pod's own */
 	size_t n_inits;
+	/* For proofs (plan_proof.h): the shape of volumes, inits and mounts, absent where they have none, and the digest of all that. */
+	struct slice shape;
+	unsigned char parts_digest[32];
 };
 
 /* Option names of the launcher's own command line, for commands that start the launcher themselves. */

@@ -17,6 +17,7 @@ struct making {
 	enum pod_switch mode;
 	struct mutation *ret;
 	struct gpu_request *requests; /* per container of the pod */
+	struct buf rendered;
 };
 
 static int untouched(struct mutation *ret, const char *why)
@@ -413,6 +414,31 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	return 0;
 }
 
+/* The keys that another version of ours has put on the pod. */
+static const struct plan *listed_keys(const struct making *m, struct slice namespace)
+{
+	return m->in.before && m->before.n_keys > 0 &&
+			       plan_is_genuine(m->world->signer, namespace, &m->before, m->in.a)
+		       ? &m->before
+		       : NULL;
+}
+
+/* A plan that goes on from another gets no proof: that one may be forged, and what was rendered for it was rendered elsewhere. */
+static int make_proven(struct making *m, struct slice namespace, struct buf *out, struct err *err)
+{
+	int rc;
+
+	if (!m->world->signer || m->in.before)
+		return make(m, out, err);
+	buf_init(&m->rendered, PLAN_RENDERED_MAX);
+	m->in.signer = m->world->signer;
+	m->in.namespace = namespace;
+	m->in.rendered = &m->rendered;
+	rc = make(m, out, err);
+	buf_release(&m->rendered);
+	return rc;
+}
+
 int mutate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a, struct buf *patch,
 	struct mutation *ret, struct err *err)
@@ -444,8 +470,9 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 						      : untouched(ret, "unreadable plan");
 		m.in.before = &m.before;
 	}
-	if (pod_read(j, pod, a, &m.pod, err) < 0 || keys_check(&m.pod, a, err) < 0)
+	if (pod_read(j, pod, a, &m.pod, err) < 0 ||
+		keys_check(&m.pod, listed_keys(&m, namespace), a, err) < 0)
 		return err->code;
 	keys_warn(&m.pod, false, a, m.in.warnings);
-	return make(&m, patch, err);
+	return make_proven(&m, namespace, patch, err);
 }

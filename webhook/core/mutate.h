@@ -12,6 +12,7 @@
 #include "webhook/core/config.h"
 #include "webhook/core/ledger.h"
 #include "webhook/core/plan.h"
+#include "webhook/core/plan_proof.h"
 #include "webhook/core/review.h"
 
 /* What a decision may look at beside the pod. */
@@ -19,6 +20,7 @@ struct mutate_world {
 	const struct config *config;
 	/* The pool, asked for only when a filter or a placement needs it. NULL: there is no pool to look at. */
 	struct ledger *ledger;
+	const struct plan_signer *signer; /* NULL: plans get no proof, and none is believed */
 	bool preview; /* nothing is created yet: a client whose image is not set is a warning */
 };
 

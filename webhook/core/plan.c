@@ -111,6 +111,7 @@ static void write_container(struct buf *out, const struct plan_container *c)
 	}
 	write_env(out, c);
 	write_list(out, "mounts", c->mounts, c->n_mounts);
+	write_list(out, "kept", c->kept, c->n_kept);
 	write_made(out, made_names, made, 4);
 	buf_char(out, '}');
 }

@@ -21,6 +21,12 @@
 /* Of what is added to one container or to the pod: mounts, variables, volumes, init containers. No profile holds more of one kind. */
 #define PLAN_NAMES_MAX 64
 #define PLAN_SERVERS_MAX 1024
+/* Of the proof (plan_proof.h): a digest, a MAC; and the shape. */
+#define PLAN_PROOF_BYTES 32
+#define PLAN_SHAPE_MAX (16 * 1024)
+#define PLAN_RENDERED_MAX (32u << 20)
+/* How the text goes on behind what the MAC covers. */
+#define PLAN_PROOF_KEY ",\"proof\":"
 
 #define ANN_SWITCH "auto-management/bitfusion"
 #define ANN_STATUS "auto-management/status"
@@ -65,8 +71,18 @@ struct plan_container {
 	size_t n_env;
 	struct slice *mounts; /* mountPaths that were added */
 	size_t n_mounts;
+	struct slice
+		*kept; /* variables that the container sets itself, just as the profile would */
+	size_t n_kept;
 	/* parents that did not exist before, so that uninject can take them away again */
 	bool made_limits, made_requests, made_env, made_mounts;
+};
+
+/* The proof as it was read; not written with the plan. */
+struct plan_proof {
+	struct slice text; /* of the plan, before it; absent: there is none */
+	struct slice shape;
+	unsigned char digest[PLAN_PROOF_BYTES], mac[PLAN_PROOF_BYTES];
 };
 
 struct plan {
@@ -92,6 +108,10 @@ struct plan {
 	size_t n_volumes;
 	bool made_labels, made_inits, made_volumes;
 	struct slice status_was; /* auto-management/status before; absent when there was none */
+	/* annotations under poolgate.io/ that came with it; only what later versions write, who name them here */
+	struct slice *keys;
+	size_t n_keys;
+	struct plan_proof proof;
 };
 
 /* "wrapped", … as in the plan's JSON */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: read a plan back from its annotation. Whoever may write pods may have forged it: nothing is taken on trust. */
+#include "base/base64.h"
 #include "base/json_read.h"
 #include "base/text.h"
 #include "webhook/core/filter.h"
@@ -231,6 +232,7 @@ static int read_container(struct reader *r, const struct json_node *v, struct pl
 		read_share(r, v, c) < 0 || get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
 		get_object(r, v, "askedRequests", &c->asked_requests) < 0 ||
 		read_env(r, v, c) < 0 || get_names(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
+		get_names(r, v, "kept", &c->kept, &c->n_kept) < 0 ||
 		get_made(r, v, made_names, made, 4) < 0)
 		return r->err->code;
 	c->kind = (enum container_kind)kind;
@@ -325,6 +327,39 @@ static int read_node_resource(struct reader *r, const struct json_node *root, st
 	return 0;
 }
 
+static bool get_bytes(struct reader *r, const struct json_node *obj, const char *key,
+	unsigned char ret[PLAN_PROOF_BYTES])
+{
+	struct slice text = json_inside(r->j, json_get(r->j, obj, slice_of(key)));
+	struct buf b;
+	bool good;
+
+	buf_init(&b, PLAN_PROOF_BYTES);
+	good = text.at && base64_decode(text, &b, NULL) == 0 && b.len == PLAN_PROOF_BYTES;
+	if (good)
+		memcpy(ret, b.data, PLAN_PROOF_BYTES);
+	if (b.failed && !b.full)
+		r->a->failed = true;
+	buf_release(&b);
+	return good;
+}
+
+/* What is no proof is none: its pod is judged as one without. */
+static void read_proof(struct reader *r, const struct json_node *root, struct plan_proof *ret)
+{
+	const struct json_node *v = json_get(r->j, root, SLICE("proof"));
+	struct slice shape = json_inside(r->j, json_get(r->j, v, SLICE("shape")));
+	size_t key = sizeof(PLAN_PROOF_KEY) - 1;
+
+	if (!shape.at || shape.len > PLAN_SHAPE_MAX || v->at < key ||
+		memcmp(r->j->text + v->at - key, PLAN_PROOF_KEY, key) != 0 ||
+		v->at + v->len + 1 != r->j->len || !get_bytes(r, v, "digest", ret->digest) ||
+		!get_bytes(r, v, "mac", ret->mac))
+		return;
+	ret->shape = shape;
+	ret->text = (struct slice){r->j->text, v->at - key};
+}
+
 static int read_root(struct reader *r, const struct json_node *root, struct plan *p)
 {
 	static const char *const modes[] = {"injection", "full"};
@@ -349,9 +384,11 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_servers(r, root, p) < 0 || read_containers(r, root, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
+		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
 		get_made(r, root, made_names, made, 3) < 0)
 		return r->err->code;
 	p->full = mode == 1;
+	read_proof(r, root, &p->proof);
 	return get_str(r, root, "statusWas", false, &p->status_was);
 }
 

@@ -23,6 +23,8 @@ struct validation {
 	const struct profile
 		*profile; /* the plan's, borrowed from the config; NULL: not known here */
 	struct plan plan;
+	enum proof
+		proof; /* filled, also when it is refused, where the pod is not what this replica would write now */
 	struct warnings warnings;
 };
 
@@ -32,8 +34,10 @@ struct validation {
  *   GpuWithoutPlan      it sets bitfusion.io/gpu itself
  *   PlanMissing         it has our label, but no plan
  *   PlanUnreadable      its plan is none
+ * and, unless the plan's proof holds:
  *   ProfileChanged      its plan was made for a launcher that is not this server's
  *   PlanMismatch        it is not, word for word, what this server would write for its plan: forged or half-removed
+ * and
  *   SecretWithoutClaim  it mounts the client's secret, or reads it into a variable, and asks for nothing
  * ERR_INVALID with the path: a grace period above config.max_grace_s. ERR_NOMEM, ERR_INTERNAL. */
 int validate_create(const struct mutate_world *world, const struct json *j,
@@ -50,8 +54,9 @@ int validate_update(
  * whose servers were picked for it does. */
 bool validate_whole_servers(const struct config *c, const struct plan *plan);
 
-/* The pod against its plan (the part of validate_create that does that). Errors as PlanMismatch and NotInjected. */
-int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,
-	struct arena *a, struct err *err);
+/* The pod against its plan (the part of validate_create that does that). Errors as PlanMismatch and NotInjected. *ret_proof as in
+ * struct validation. */
+int validate_plan(const struct mutate_world *world, const struct pod *pod, struct slice namespace,
+	const struct plan *plan, struct arena *a, enum proof *ret_proof, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: hold a pod against the plan that it carries. Whoever may create pods may have written the plan, its profile and hash too:
- * admitted is what this replica would write now, word for word. */
+ * admitted is what this replica would write now, word for word, or what a replica that shares our keys has proven to have written (rule R18). */
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject.h"
@@ -218,11 +218,9 @@ static int check_pod_parts(struct checking *c)
 	return check_parts(c, inits, "name", added, m, "init container", "spec/initContainers");
 }
 
-/* The servers that the mutator picked are the pool's, under the addresses that the pod was given. */
-static int check_servers(struct checking *c, struct ledger *ledger)
+/* Does the plan name servers as its launcher wants them? */
+static int check_placed(struct checking *c)
 {
-	struct pool_view view;
-
 	if (c->profile->servers_placed != (c->plan->n_servers > 0)) {
 		MISMATCH(c, "the launcher \"%.*s\" %s", (int)c->plan->profile.len,
 			c->plan->profile.at,
@@ -236,6 +234,14 @@ static int check_servers(struct checking *c, struct ledger *ledger)
 			(int)c->plan->profile.len, c->plan->profile.at, c->plan->n_servers);
 		return err_in(c->err, PLAN_PATH);
 	}
+	return 0;
+}
+
+/* The servers that the mutator picked are the pool's, under the addresses that the pod was given. */
+static int check_servers(struct checking *c, struct ledger *ledger)
+{
+	struct pool_view view;
+
 	if (c->plan->n_servers == 0 || !ledger)
 		return 0;
 	if (ledger->ops->view(ledger, false, c->a, &view, c->err) < 0)
@@ -306,7 +312,7 @@ static int check_plan(struct checking *c, const struct mutate_world *world)
 	for (size_t i = 0; i < plan->n_containers; i++)
 		if (check_container(c, &plan->containers[i]) < 0)
 			return err->code;
-	if (check_pod_parts(c) < 0 || check_servers(c, world->ledger) < 0)
+	if (check_pod_parts(c) < 0 || check_placed(c) < 0 || check_servers(c, world->ledger) < 0)
 		return err->code;
 	return c->a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
@@ -322,18 +328,40 @@ static int profile_changed(const struct checking *c)
 	return err_in(c->err, PLAN_PATH);
 }
 
-int validate_plan(const struct mutate_world *world, const struct pod *pod, const struct plan *plan,
-	struct arena *a, struct err *err)
+/* The same for a plan whose proof holds: what was rendered is as it was, and its own figures are believed. What no replica renders is
+ * looked at here, too. */
+static int check_proven(struct checking *c, const struct mutate_world *world)
+{
+	if (check_marks(c) < 0 || check_others(c) < 0)
+		return c->err->code;
+	for (size_t i = 0; i < c->plan->n_containers; i++) {
+		const struct plan_container *pc = &c->plan->containers[i];
+
+		if (check_resources(c, pod_container(c->pod, pc->name), pc) < 0)
+			return c->err->code;
+	}
+	return check_servers(c, world->ledger);
+}
+
+int validate_plan(const struct mutate_world *world, const struct pod *pod, struct slice namespace,
+	const struct plan *plan, struct arena *a, enum proof *ret_proof, struct err *err)
 {
 	struct checking c = {.pod = pod, .plan = plan, .config = world->config, .a = a, .err = err};
 	int rc;
 
 	c.profile = config_profile(world->config, plan->profile);
-	if (!c.profile)
-		return profile_changed(&c);
 	/* What changed in the profile may be another client's: as long as this pod is as we would write it, that is not its fault. */
-	rc = check_plan(&c, world);
-	if (rc < 0 && c.profile->hash != plan->hash && strcmp(err->reason, "PlanMismatch") == 0)
+	rc = c.profile ? check_plan(&c, world) : profile_changed(&c);
+	if (rc == 0 || rc == ERR_NOMEM || rc == ERR_INTERNAL)
+		return rc;
+	*ret_proof = plan_judge(world->signer, namespace, pod, plan, a);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (*ret_proof == PROOF_HOLDS) {
+		err_clear(err);
+		return check_proven(&c, world);
+	}
+	if (c.profile && c.profile->hash != plan->hash && strcmp(err->reason, "PlanMismatch") == 0)
 		return profile_changed(&c);
 	return rc;
 }

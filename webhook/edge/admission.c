@@ -191,7 +191,10 @@ static int validate_pod_create(struct call *c)
 
 	if (!v)
 		return ERR_NOMEM;
-	if (validate_create(&c->world, r->j, r->object, r->namespace, &c->s->arena, v, &c->err) < 0)
+	rc = validate_create(&c->world, r->j, r->object, r->namespace, &c->s->arena, v, &c->err);
+	if (v->proof != PROOF_UNASKED)
+		metric_add(c->adm->deps.metrics, M_PLAN_PROOFS, v->proof - PROOF_NONE, 0, 1);
+	if (rc < 0)
 		return refuse_or_fail(c, &v->warnings);
 	if (!v->claims)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
@@ -347,7 +350,8 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 	}
 	call_begin(&c);
 	c.config = adm->deps.source.acquire(adm->deps.source.ctx);
-	c.world = (struct mutate_world){.config = c.config, .ledger = adm->deps.ledger};
+	c.world = (struct mutate_world){
+		.config = c.config, .ledger = adm->deps.ledger, .signer = adm->deps.signer};
 	answer(&c, reply);
 	call_note(&c, reply->status);
 	/* until the reply is queued, the claim is only lent */

@@ -9,6 +9,7 @@
 #include "net/http_server.h"
 #include "webhook/core/config.h"
 #include "webhook/core/ledger.h"
+#include "webhook/core/plan_proof.h"
 #include "webhook/edge/decisions.h"
 
 /* Where the configuration in force comes from. acquire: a snapshot that stays as it is until it is released; never NULL.
@@ -40,8 +41,9 @@ struct admission_deps {
 	struct ledger *ledger;
 	struct secrets_check secrets; /* these two with a ledger that may wait alone */
 	struct quotas_check quotas;
-	struct metrics *metrics;     /* over metric_table */
-	struct decisions *decisions; /* where each is noted; may be NULL */
+	const struct plan_signer *signer; /* NULL: plans have no proofs */
+	struct metrics *metrics;          /* over metric_table */
+	struct decisions *decisions;      /* where each is noted; may be NULL */
 	const struct log *log;
 };
 

@@ -8,8 +8,10 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/yaml.h"
+#include "net/mac.h"
 #include "webhook/core/launcher_bitfusion.h"
 #include "webhook/core/launcher_load.h"
+#include "webhook/core/plan_proof.h"
 
 static int out_of_memory(struct err *err)
 {
@@ -213,6 +215,10 @@ static int finish(const struct settings *s, struct config_built *b, struct err *
 		return err_set(err, ERR_INVALID, "found no launcher profile, expected one");
 	if ((rc = choose_default(s, &b->config, err)) != 0)
 		return rc;
+	for (size_t i = 0; i < b->config.n_profiles; i++)
+		if ((rc = profile_prepare_proof(
+			     &b->config.profiles[i], mac_digest, &b->arena, err)) != 0)
+			return rc;
 	b->hash = hash_config(&b->config);
 	return 0;
 }

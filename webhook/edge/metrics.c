@@ -22,6 +22,7 @@ static const char *const ends[] = {"finished", "gone", "expired", "released", "u
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
 static const char *const commits[] = {"written", "conflict", "unknown", NULL};
 static const char *const places[] = {"filled", "foreign", "closed", "failed", NULL};
+static const char *const proofs[] = {"none", "unknown", "other", "holds", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -105,6 +106,16 @@ const struct metric_desc metric_table[] = {
 		.help = "Launcher profiles that are not loaded since the validating hook's "
 			"conditions do not know their Secrets.",
 		.type = METRIC_GAUGE},
+	[M_PLAN_KEYS] = {.name = "poolgate_plan_keys",
+		.help = "Keys for the proofs in plans that all replicas share, as this one knows "
+			"them; 0: no other replica believes what this one proves.",
+		.type = METRIC_GAUGE},
+	[M_PLAN_PROOFS] = {.name = "poolgate_plan_proofs_total",
+		.help = "Pods that are not as this replica would write them now, by the proof in "
+			"their plan: none, unknown (no key in force made it), other (the pod is "
+			"not what was proven), holds (another replica wrote it; admitted).",
+		.type = METRIC_COUNTER,
+		.label = {{"proof", proofs}}},
 	[M_HOOKS_READ] = {.name = "poolgate_hooks_read",
 		.help = "1 when the validating hook's conditions could be read at the last look; 0 "
 			"outside of a cluster, too.",

@@ -26,6 +26,8 @@ enum metric_id {
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
 	M_PHANTOMS,     /* gauge: namespaces of rule R12 */
 	M_PROFILES_LEFT_OUT, /* gauge: launcher profiles whose Secrets the hooks do not know */
+	M_PLAN_KEYS,         /* gauge: keys that replicas share */
+	M_PLAN_PROOFS,       /* counter {proof}: enum proof, from PROOF_NONE on */
 	M_HOOKS_READ,        /* gauge: 1 when our hooks could be looked at */
 	M_SECRET_NAMESPACES, /* gauge {state}: enum metric_places */
 	M_COUNT
