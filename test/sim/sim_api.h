@@ -8,7 +8,7 @@
 
 #include "test/sim/sim.h"
 
-enum kind { SERVERS, PODS, LEASES, KINDS };
+enum kind { SERVERS, PODS, LEASES, SECRETS, KINDS };
 
 extern const struct resource {
 	const char *collection, *api_version, *kind;

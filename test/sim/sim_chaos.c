@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "test/sim/sim_world.h"
 
 #define SERVERS_MAX 4
@@ -341,6 +342,20 @@ static void leave_out(void)
 		sim_salt(sim_cut.salt);
 }
 
+/* As the manifests ship it, and a leader of before has filled it. */
+static void make_keys(void)
+{
+	cJSON *secret = cJSON_CreateObject(), *data = cJSON_AddObjectToObject(secret, "data");
+	struct buf key;
+
+	buf_init(&key, 64);
+	buf_base64(&key, SHARED_KEY, strlen(SHARED_KEY));
+	cJSON_AddStringToObject(secret, "type", "Opaque");
+	cJSON_AddStringToObject(data, "1", key.data);
+	(void)store_add(SECRETS, "poolgate", "poolgate-plan-keys", NULL, secret, "admin");
+	buf_release(&key);
+}
+
 void chaos_draw(void)
 {
 	sim_preempt(1u << sim_below(7));
@@ -416,4 +431,5 @@ void chaos_draw(void)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);
 	for (int i = 0; i < servers; i++)
 		make_server(i, false);
+	make_keys();
 }

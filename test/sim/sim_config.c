@@ -5,19 +5,24 @@
 
 #include "test/sim/sim_world.h"
 #include "test/unit/core_fixture.h"
+#include "webhook/edge/plan_keys.h"
 
 struct shape shapes[] = {
-	{"tenth", 1, 10, {NULL}},
-	{"half", 1, 50, {NULL}},
-	{"most", 1, 60, {NULL}},
-	{"one", 1, 100, {NULL}},
-	{"two", 2, 100, {NULL}},
-	{"pair", 2, 50, {NULL}},
-	{"three", 3, 40, {NULL}},
-	{"four", 4, 20, {NULL}},
-	{"five", 5, 30, {NULL}},
+	{"tenth", 1, 10, {{NULL}}},
+	{"half", 1, 50, {{NULL}}},
+	{"most", 1, 60, {{NULL}}},
+	{"one", 1, 100, {{NULL}}},
+	{"two", 2, 100, {{NULL}}},
+	{"pair", 2, 50, {{NULL}}},
+	{"three", 3, 40, {{NULL}}},
+	{"four", 4, 20, {{NULL}}},
+	{"five", 5, 30, {{NULL}}},
 };
 const int n_shapes = sizeof(shapes) / sizeof(shapes[0]);
+
+/* The first pod's first init container has it (core_fixture.c). */
+#define STRANGERS_KEY "12345678901234567890123456789012"
+#define INJECTED_IMAGE "client:400"
 
 static struct fixture fixture;
 static struct config versions[CONFIGS];
@@ -39,6 +44,29 @@ static void change_client(struct profile *p)
 	p->hash++;
 }
 
+/* Who has the key that the replicas share, and who has another. */
+static struct plan_keys *keys(uint64_t number, const char *bytes)
+{
+	struct plan_keys *k = plan_keys_new(NULL);
+	struct plan_key key = {.number = number};
+
+	if (!k)
+		sim_fail("simulator", "no keys can be made");
+	memcpy(key.bytes, bytes, sizeof(key.bytes));
+	plan_keys_share(k, &key, 1, 0);
+	return k;
+}
+
+/* Another image in the place of one that was injected, of the same length. */
+static void change_image(char *pod)
+{
+	char *image = strstr(pod, INJECTED_IMAGE);
+
+	if (!image)
+		sim_fail("simulator", "no image was injected");
+	image[strlen(INJECTED_IMAGE) - 1] = '1';
+}
+
 static char *injected(const struct shape *s, int version)
 {
 	char pod[1000];
@@ -58,6 +86,16 @@ static char *injected(const struct shape *s, int version)
 	return fixture_inject(&fixture, pod);
 }
 
+static void inject_all(enum writer w)
+{
+	for (int i = 0; i < n_shapes; i++)
+		for (int k = 0; k < CONFIGS_INJECT; k++) {
+			shapes[i].pods[w][k] = injected(&shapes[i], k);
+			if (w == WRITER_CHANGED)
+				change_image(shapes[i].pods[w][k]);
+		}
+}
+
 void configs_prepare(void)
 {
 	fixture_init(&fixture);
@@ -71,9 +109,19 @@ void configs_prepare(void)
 	versions[CONFIG_WITHOUT].profiles = later + 1;
 	versions[CONFIG_WITHOUT].n_profiles--;
 	versions[CONFIG_WITHOUT].default_profile = later + 1;
-	for (int i = 0; i < n_shapes; i++)
-		for (int k = 0; k < CONFIGS_INJECT; k++)
-			shapes[i].pods[k] = injected(&shapes[i], k);
+	for (int v = 0; v < CONFIGS; v++)
+		for (size_t i = 0; i < versions[v].n_profiles; i++)
+			if (profile_prepare_proof(&versions[v].profiles[i], mac_digest,
+				    &fixture.arena, NULL) != 0)
+				sim_fail("simulator", "no proofs can be made");
+	for (enum writer w = 0; w < WRITERS; w++) {
+		fixture.world.signer =
+			w == WRITER_NOBODY
+				? NULL
+				: plan_keys_signer(keys(
+					  1, w == WRITER_STRANGER ? STRANGERS_KEY : SHARED_KEY));
+		inject_all(w);
+	}
 }
 
 const struct config *config_of(int version)

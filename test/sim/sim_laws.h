@@ -10,17 +10,22 @@
 #define CONFIGS_INJECT 2
 
 /* What a pod asks of the pool: so many GPUs, of each so many percent. */
+/* Who proves a pod's plan (R18): nobody, one who has the replicas' key, one who has another, and one who has theirs, but the pod was
+ * changed behind him. */
+enum writer { WRITER_NOBODY, WRITER_OURS, WRITER_STRANGER, WRITER_CHANGED, WRITERS };
+
 struct shape {
 	const char *name;
 	unsigned amount, percent;
-	char *pods
-		[CONFIGS_INJECT]; /* the pod as JSON, injected under each of these configurations */
+	/* The pod as JSON, injected under each of these configurations, by whom. */
+	char *pods[WRITERS][CONFIGS_INJECT];
 };
 
 /* One attempt to create a pod: a uid. */
 struct attempt {
 	const struct shape *shape;
 	int config; /* that it was injected under */
+	enum writer writer;
 	char uid[40], name[32];
 	int64_t yes_at; /* when "allowed" was final; 0: it was not */
 	int64_t stored_at, ended_at,

@@ -27,6 +27,7 @@ struct replica {
 	unsigned in_force; /* since it was last idle: a set of versions of the configuration */
 	struct cluster *cluster;
 	struct admission *admission;
+	struct plan_keys *keys;
 	struct metrics *metrics;
 	struct log log;
 };
@@ -92,6 +93,10 @@ static void start_parts(struct replica *r, int owner)
 	log_init(&r->log, sim_tracing() ? STDOUT_FILENO : -1);
 	(void)log_set_level(&r->log, sim_tracing() ? "info" : "error", NULL);
 	r->metrics = cfg.metrics = deps.metrics = metrics_new(metric_table, M_COUNT);
+	r->keys = cfg.keys = plan_keys_new(&err);
+	if (!r->keys)
+		sim_fail("simulator", "a replica has no key: %s", err.msg);
+	deps.signer = plan_keys_signer(r->keys);
 	if (cluster_new(&cfg, &r->cluster, &err) != 0)
 		sim_fail("simulator", "a replica cannot be made: %s", err.msg);
 	deps.ledger = cluster_ledger(r->cluster);
@@ -113,6 +118,7 @@ static void replica_main(void *arg)
 		(void)sim_wait(&r->busy, FOREVER);
 	admission_free(r->admission);
 	cluster_free(r->cluster);
+	plan_keys_free(r->keys);
 	metrics_free(r->metrics);
 	r->runs = false;
 	r->epoch++;
@@ -170,15 +176,16 @@ struct visit {
 	int64_t deadline_ms;
 	bool done, told;   /* the handler is through; the law of refusals has its answer */
 	bool gone;         /* the client has gone: the transport knows */
+	bool knew_keys;    /* of plans, when it came */
 	enum verdict said; /* that was queued */
 	unsigned users;
 };
 
 static char *review_text(const struct attempt *a)
 {
-	cJSON *pod = cJSON_Parse(a->shape->pods[a->config]),
+	cJSON *pod = cJSON_Parse(a->shape->pods[a->writer][a->config]),
 	      *meta = store_at(pod, "metadata", NULL);
-	size_t size = strlen(a->shape->pods[a->config]) + 1500;
+	size_t size = strlen(a->shape->pods[a->writer][a->config]) + 1500;
 	char *out = calloc(1, size), *text;
 
 	cJSON_DeleteItemFromObjectCaseSensitive(meta, "name");
@@ -213,18 +220,22 @@ static void comes_in(int owner)
 		r->in_force = 1u << runs_with[owner];
 }
 
-/* The law of the configuration: a pod is admitted exactly where it would be written so. */
+/* The law of the configuration: a pod is admitted exactly where it would be written so, or where it has a proof that holds. */
 static void check_config(const struct visit *v, bool yes, const char *reply)
 {
-	unsigned own = 1u << v->a->config;
+	enum writer by = v->a->writer;
+	unsigned own = by == WRITER_CHANGED ? 0 : 1u << v->a->config;
+	bool has_keys = v->knew_keys && metric_value(v->r->metrics, M_PLAN_KEYS, 0, 0) > 0;
 
-	if (yes && !(v->r->in_force & own))
+	if (yes && by != WRITER_OURS && !(v->r->in_force & own))
 		sim_fail("config",
-			"%s was told yes, and no configuration of its replica writes it so",
+			"%s was told yes, and no configuration of its replica writes it so, nor "
+			"does a replica vouch for it",
 			v->a->name);
-	if (!yes && v->r->in_force == own &&
+	if (!yes && by != WRITER_CHANGED &&
+		(v->r->in_force == own || (by == WRITER_OURS && has_keys)) &&
 		(strstr(reply, "\"ProfileChanged\"") || strstr(reply, "\"PlanMismatch\"")))
-		sim_fail("config", "%s is what its replica writes, and was refused: %s", v->a->name,
+		sim_fail("config", "%s is what replicas write, and was refused: %s", v->a->name,
 			reply);
 }
 
@@ -297,6 +308,7 @@ enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us)
 	*v = (struct visit){.r = r,
 		.a = a,
 		.users = 2,
+		.knew_keys = metric_value(r->metrics, M_PLAN_KEYS, 0, 0) > 0,
 		.deadline_ms = (sim_mono(owner) + timeout_us - MARGIN_US) / 1000};
 	comes_in(owner);
 	laws_review(a, owner);

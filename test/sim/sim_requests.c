@@ -268,6 +268,8 @@ static void change(struct request *r, struct object *o, cJSON *body, bool status
 		changed = take_member(meta, "finalizers", finalizers);
 		for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 			changed |= take_member(meta, members[i], wanted(r, meta, to, members[i]));
+		if (o->kind == SECRETS)
+			changed |= take_member(o->doc, "data", wanted(r, o->doc, body, "data"));
 		if (take_member(o->doc, "spec", wanted(r, o->doc, body, "spec"))) {
 			changed = true;
 			o->generation++;

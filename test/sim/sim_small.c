@@ -233,7 +233,7 @@ static void after_yes(struct attempt *a, enum fate fate)
 		give_up(a);
 		return;
 	}
-	doc = cJSON_Parse(a->shape->pods[a->config]);
+	doc = cJSON_Parse(a->shape->pods[a->writer][a->config]);
 	cJSON_AddStringToObject(cJSON_AddObjectToObject(doc, "status"), "phase", "Running");
 	laws_stored(a);
 	(void)store_add(PODS, "ml", a->name, a->uid, doc, "create");

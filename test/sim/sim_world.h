@@ -12,6 +12,9 @@ struct config;
 /* What a rollout may bring: what is written into pods changes, or the profile is gone. */
 enum { CONFIG_NOW, CONFIG_LATER, CONFIG_WITHOUT, CONFIGS };
 
+/* By which replicas prove their plans, of 32 bytes (R18). */
+#define SHARED_KEY "0123456789abcdefghijklmnopqrstuv"
+
 /* Before the first run: the configurations, and the shapes of pods, injected by the product. */
 void configs_prepare(void);
 const struct config *config_of(int version);

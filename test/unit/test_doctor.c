@@ -454,6 +454,15 @@ static void test_leader(void **state)
 	SAYS(&x, doctor_leader, "c_0 leads, which is no replica here");
 	lease(&x, "a", 0);
 	SAYS(&x, doctor_leader, "all is well");
+	x.f.plan_keys.what = "Secret k";
+	x.f.plan_keys.state = SIGHT_MISSING;
+	SAYS(&x, doctor_leader, "there is no Secret k: while versions");
+	doctor_fixture_put(&x.f.plan_keys, "{'data':{}}");
+	SAYS(&x, doctor_leader, "the leader has put no key into it");
+	doctor_fixture_put(&x.f.plan_keys, "{'data':{'1':''}}");
+	SAYS(&x, doctor_leader, "all is well");
+	x.f.plan_keys.state = SIGHT_FORBIDDEN;
+	SAYS(&x, doctor_leader, "all is well");
 	lease(&x, "", 0);
 	SAYS(&x, doctor_leader, "nobody leads: claims are taken");
 	doctor_fixture_put(&x.f.lease, "{'spec':{'holderIdentity':'a_0'}}");

@@ -165,7 +165,7 @@ struct doctor_facts {
 	const char *user;         /* who we are; NULL: not known */
 	bool in_cluster_account;  /* the replicas' own */
 	struct sight shipped[SHIPPED_COUNT];
-	struct sight deployment, config, hooks[HOOKS_COUNT], tls, crd, lease;
+	struct sight deployment, config, hooks[HOOKS_COUNT], tls, plan_keys, crd, lease;
 	struct sight clients[CLIENTS_COUNT]; /* ConfigMaps */
 	bool lease_moved;                    /* it was renewed while we looked */
 	struct sight source;                 /* of the client's Secrets */

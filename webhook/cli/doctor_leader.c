@@ -39,6 +39,28 @@ static void judge_holder(const struct doctor_facts *f, const char *holder, struc
 		doctor_ok(r, "%s leads", holder);
 }
 
+/* The keys that it makes for all; who may not read them says nothing of them. */
+static void judge_keys(const struct doctor_facts *f, struct doctor_report *r)
+{
+	const struct json *j = &f->plan_keys.json;
+	const struct json_node *data = json_get(j, json_root(j), SLICE("data"));
+	bool empty = f->plan_keys.state == SIGHT_THERE &&
+		     (!json_is(data, JSON_OBJECT) || data->count == 0);
+
+	if (f->plan_keys.state == SIGHT_MISSING || empty)
+		doctor_wrong(r,
+			empty ? doctor_fmt(r,
+					"kubectl -n %s logs deployment/" DOCTOR_DEPLOYMENT
+					" --all-pods | grep keys",
+					f->namespace)
+			      : doctor_apply(f, r, NULL),
+			empty ? "the leader has put no key into %s: while versions or settings "
+				"differ, replicas refuse each other's pods"
+			      : "there is no %s: while versions or settings differ, replicas "
+				"refuse each other's pods",
+			f->plan_keys.what);
+}
+
 void doctor_leader(const struct doctor_facts *f, struct doctor_report *r)
 {
 	const struct json *j = &f->lease.json;
@@ -63,6 +85,8 @@ void doctor_leader(const struct doctor_facts *f, struct doctor_report *r)
 		 (f->now_ms - renewed > seconds * 1000 + SKEW_MS || renewed - f->now_ms > SKEW_MS))
 		doctor_wrong(r, mend, "nobody leads: %s has not renewed the Lease for %lld s",
 			holder, (long long)((f->now_ms - renewed) / 1000));
-	else
+	else {
 		judge_holder(f, holder, r);
+		judge_keys(f, r);
+	}
 }

@@ -9,6 +9,7 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cli/doctor_impl.h"
+#include "webhook/cluster/plan_key_secret.h"
 #include "webhook/cluster/secret_sync.h"
 #include "webhook/edge/settings_file.h"
 
@@ -49,6 +50,7 @@ void doctor_facts_release(struct doctor_facts *f)
 	sight_release(&f->deployment);
 	sight_release(&f->config);
 	sight_release(&f->tls);
+	sight_release(&f->plan_keys);
 	sight_release(&f->crd);
 	sight_release(&f->lease);
 	sight_release(&f->source);
@@ -363,6 +365,8 @@ static void read_objects(struct kube *k, struct doctor_facts *f)
 		&f->hooks[HOOKS_VALIDATING]);
 	get(k, f, path_of(f, "/api/v1", f->namespace, "secrets", c->tls_secret),
 		what_of(f, "Secret", c->tls_secret, f->namespace), &f->tls);
+	get(k, f, path_of(f, "/api/v1", f->namespace, "secrets", PLAN_KEY_SECRET),
+		what_of(f, "Secret", PLAN_KEY_SECRET, f->namespace), &f->plan_keys);
 	get(k, f,
 		path_of(f, "/apis/apiextensions.k8s.io/v1", NULL, "customresourcedefinitions",
 			"gpuservers.poolgate.io"),

@@ -20,6 +20,7 @@
 #include "webhook/edge/ledger_memory.h"
 #include "webhook/edge/metrics.h"
 #include "webhook/edge/plain_routes.h"
+#include "webhook/edge/plan_keys.h"
 #include "webhook/edge/reload.h"
 
 /* After the drain delay nobody should send any more; what is in flight has the API server's own 30 s at most. */
@@ -37,6 +38,7 @@ struct server {
 	struct plain plain;
 	struct admission *admission;
 	struct decisions *decisions;
+	struct plan_keys *keys;
 	struct cluster *cluster;          /* NULL: the pool is a file */
 	struct settings cluster_settings; /* of the cluster: as they were at the start */
 	struct http_server *tls, *plain_http, *admin_http;
@@ -89,6 +91,7 @@ static int make_ledger(struct server *s, struct err *err)
 		.pod_name = getenv("POD_NAME"),
 		.source = {&s->store, config_store_acquire, config_store_give_back},
 		.identity = r->identity,
+		.keys = s->keys,
 		.metrics = r->metrics,
 		.log = &s->log};
 	int rc;
@@ -128,6 +131,9 @@ static int make_parts(struct server *s, struct err *err)
 	r->identity = tls_identity_new();
 	r->clients = r->settings.client_ca ? tls_trust_new() : NULL;
 	s->decisions = decisions_new();
+	s->keys = plan_keys_new(err);
+	if (!s->keys)
+		return (int)err->code;
 	if (!r->metrics || !r->identity || !s->decisions)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (r->settings.client_ca && !r->clients)
@@ -147,6 +153,7 @@ static int make_parts(struct server *s, struct err *err)
 					      : (struct secrets_check){0},
 			.quotas =
 				s->cluster ? cluster_quotas(s->cluster) : (struct quotas_check){0},
+			.signer = plan_keys_signer(s->keys),
 			.metrics = r->metrics,
 			.decisions = s->decisions,
 			.log = &s->log,
@@ -292,6 +299,7 @@ static void free_parts(struct server *s)
 	(void)stop(s);
 	admission_free(s->admission);
 	cluster_free(s->cluster);
+	plan_keys_free(s->keys);
 	settings_release(&s->cluster_settings);
 	ledger_memory_free(s->reload.ledger);
 	tls_identity_free(s->reload.identity);

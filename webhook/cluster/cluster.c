@@ -12,6 +12,7 @@
 #include "webhook/cluster/hook_look.h"
 #include "webhook/cluster/leader.h"
 #include "webhook/cluster/ledger_kube.h"
+#include "webhook/cluster/plan_key_secret.h"
 #include "webhook/cluster/pool_keeper.h"
 #include "webhook/cluster/probe_poll.h"
 #include "webhook/cluster/quota_look.h"
@@ -23,7 +24,7 @@
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
-#define DUTIES_MAX 6
+#define DUTIES_MAX 7
 
 struct cluster {
 	struct cluster_config cfg;
@@ -35,6 +36,8 @@ struct cluster {
 	struct ledger *ledger;
 	struct tls_secret *tls;
 	struct hook_look *hooks;
+	struct plan_key_config plan_keys;
+	struct plan_key_look *plan_key_look;
 	pthread_mutex_t lock;
 	struct leader *
 		leader; /* guarded by lock: the watch of the servers, which outlives it, calls it */
@@ -125,10 +128,16 @@ static void list_duties(struct cluster *c)
 		.metrics = c->cfg.metrics,
 		.namespace = c->namespace,
 		.source = st->secrets_source};
+	c->plan_keys = (struct plan_key_config){.kube = c->kube,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.namespace = c->namespace,
+		.keys = c->cfg.keys};
 	c->duties[c->n_duties++] = claims_duty(&c->claims);
 	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
 	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
 	c->duties[c->n_duties++] = pool_keeper_duty(&c->pool);
+	c->duties[c->n_duties++] = plan_key_duty(&c->plan_keys);
 	if (st->tls_manage && !c->cfg.own_certificate)
 		c->duties[c->n_duties++] = cert_keeper_duty(&c->certs);
 	if (st->secrets_sync)
@@ -233,6 +242,9 @@ int cluster_start(struct cluster *c, struct err *err)
 		if (!c->hooks)
 			return (int)err->code;
 	}
+	c->plan_key_look = plan_key_look_start(&c->plan_keys, err);
+	if (!c->plan_key_look)
+		return (int)err->code;
 	if (!c->cfg.own_certificate) {
 		c->tls = tls_secret_start(&tls, err);
 		if (!c->tls)
@@ -299,6 +311,7 @@ void cluster_free(struct cluster *c)
 	cluster_stop(c);
 	tls_secret_stop(c->tls);
 	hook_look_stop(c->hooks);
+	plan_key_look_stop(c->plan_key_look);
 	ledger_kube_free(c->ledger, GIVE_BACK_MS);
 	if (c->servers)
 		servers_stop(c->servers);

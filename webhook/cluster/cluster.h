@@ -11,6 +11,7 @@
 #include "net/tls_identity.h"
 #include "webhook/core/ledger.h"
 #include "webhook/edge/admission.h"
+#include "webhook/edge/plan_keys.h"
 #include "webhook/edge/reload.h"
 #include "webhook/edge/settings.h"
 
@@ -22,6 +23,7 @@ struct cluster_config {
 	const char *api_host, *api_port, *pod_name;
 	struct config_source source; /* asked from cluster_start on */
 	struct tls_identity *identity;
+	struct plan_keys *keys; /* for the proofs in plans */
 	struct metrics *metrics;
 	const struct log *log;
 };
