@@ -799,7 +799,8 @@ def test_no_rights_beyond_resources(c, base):
 @pytest.mark.parametrize("what, name, verbs", [
     ("leases.coordination.k8s.io", "poolgate-leader", {"get", "update"}), ("leases.coordination.k8s.io", "other", set()),
     ("secrets", "poolgate-ca", {"get", "list", "watch", "update"}), ("secrets", "poolgate-tls", {"get", "list", "watch", "update"}),
-    ("secrets", "other", {"get"}), ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "poolgate", {"get", "patch"}),
+    ("secrets", "poolgate-plan-keys", {"get", "update"}), ("secrets", "other", {"get"}),
+    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "poolgate", {"get", "patch"}),
     ("validatingwebhookconfigurations.admissionregistration.k8s.io", "poolgate", {"get", "patch"}),
     ("validatingwebhookconfigurations.admissionregistration.k8s.io", "other", set())])
 def test_rights_by_name(c, base, what, name, verbs):
@@ -956,6 +957,14 @@ def test_policy_in_our_namespace(c, abuser):
         with pytest.raises(ApiError, match="deletes no Secret"):
             abuser.delete("secrets", name, "poolgate-system")
         c.client.delete("secrets", name, "poolgate-system")
+    # this one is shipped
+    with pytest.raises(ApiError, match="only the Secrets poolgate-ca"):
+        abuser.create(secret("poolgate-plan-keys", labels={}), "poolgate-system")
+    made = c.client.apply(secret("poolgate-plan-keys", labels={}), "poolgate-system")
+    made["data"] = {"1": "AAAA"}
+    abuser.replace(made)
+    with pytest.raises(ApiError, match="only the Secrets poolgate-ca"):
+        abuser.delete("secrets", "poolgate-plan-keys", "poolgate-system")
 
 
 def test_policy_is_for_our_account_alone(c, abuser, ns):

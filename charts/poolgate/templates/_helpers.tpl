@@ -7,7 +7,7 @@
 
 {{/* Which files below manifests/ are installed, as JSON. */}}
 {{- define "poolgate.files" -}}
-{{- $files := list "base/rbac.yaml" "base/flowcontrol.yaml" "base/service.yaml" "base/deployment.yaml" "base/pdb.yaml" "base/networkpolicy.yaml" "base/webhooks.yaml" }}
+{{- $files := list "base/rbac.yaml" "base/plan-keys.yaml" "base/flowcontrol.yaml" "base/service.yaml" "base/deployment.yaml" "base/pdb.yaml" "base/networkpolicy.yaml" "base/webhooks.yaml" }}
 {{- if .Values.certManager.enabled }}{{ $files = append $files "components/cert-manager/certificates.yaml" }}{{ end }}
 {{- if .Values.secrets.enabled }}{{ $files = concat $files (list "components/secrets/rbac.yaml" "components/secrets/policy.yaml" "components/secrets/record.yaml") }}{{ end }}
 {{- if .Values.secrets.allNamespaces }}
