@@ -134,6 +134,39 @@ static const struct {
 	{L(N("1") "," M("'100M'") "," P("101")), 16000, AT("limits", "percent"), "found 101"},
 };
 
+/* A value is quoted up to its fortieth byte. */
+TEST(test_long_values)
+{
+	static const struct {
+		const char *container, *says;
+	} rows[] = {
+		{L(N("-0.1000000000000000000000000000000000000")),
+			"found -0.1000000000000000000000000000000000000,"},
+		{L(N("-0.10000000000000000000000000000000000000")),
+			"found -0.1000000000000000000000000000000000000,"},
+		{LR(N("'1.00000000000000000000000000000000000000'"),
+			 N("'2.00000000000000000000000000000000000000'")),
+			"limits say 1.00000000000000000000000000000000000000 and requests "
+			"2.00000000000000000000000000000000000000;"},
+		{LR(N("'1.000000000000000000000000000000000000000'"),
+			 N("'2.000000000000000000000000000000000000000'")),
+			"limits say 1.00000000000000000000000000000000000000 and requests "
+			"2.00000000000000000000000000000000000000;"},
+	};
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct gpu_request r;
+		struct warnings w;
+
+		assert_int_equal(read_one(&f, rows[i].container, 16000, &w, &r), ERR_INVALID);
+		if (!strstr(f.err.msg, rows[i].says))
+			fail_msg("row %zu says %s", i, f.err.msg);
+	}
+	fixture_release(&f);
+}
+
 TEST(test_bad)
 {
 	struct fixture f;
@@ -201,4 +234,5 @@ TEST(test_units_by_memory)
 	assert_int_equal(gpu_units(3, 33, 0, 0), 99);
 }
 
-TESTS(test_good, test_bad, test_containers_that_ask_for_nothing, test_units_by_memory)
+TESTS(test_good, test_long_values, test_bad, test_containers_that_ask_for_nothing,
+	test_units_by_memory)

@@ -6,7 +6,8 @@
 #include "webhook/core/ledger.h"
 
 #define POOL                                                                                       \
-	"a zone=lab Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain T4:8000; "      \
+	"a zone=lab floor=1 Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain "       \
+	"T4:8000; "                                                                                \
 	"b NVIDIA_A100_80GB_PCIe:80000s k80:1m; c"
 
 TEST(test_find)
@@ -80,6 +81,7 @@ TEST(test_filters)
 		{"zone=lab", true, "xxx.."},
 		{"zone=LAB", true, "....."},
 		{"rack=7", true, "..x.."},
+		{"floor=1", true, "xx..."},
 		{"rack=7 gpu.model=k80", true, "....."},
 		{"zone=lab gpu.model=t4 server.name=a", true, ".x..."},
 		{"zone=lab zone=attic", true, "....."},
@@ -156,6 +158,26 @@ TEST(test_words)
 				w ? "|" : "", (int)words[w].len, words[w].at);
 		assert_string_equal(got, cases[i].words ? cases[i].words : "");
 	}
+	/* as many words and bytes as there may be, and one more */
+	for (size_t n = FILTERS_MAX; n <= FILTERS_MAX + 1; n++) {
+		struct slice *words = NULL;
+		struct err err = {0};
+		char text[FILTER_BYTES_MAX + 2];
+		size_t n_words = 0;
+
+		memset(text, ' ', sizeof(text));
+		for (size_t i = 0; i < n; i++)
+			text[2 * i] = 'x';
+		assert_int_equal(
+			filter_words((struct slice){text, 2 * n}, &a, &words, &n_words, &err),
+			n > FILTERS_MAX ? ERR_INVALID : 0);
+		assert_int_equal(n_words, n > FILTERS_MAX ? 0 : n);
+		memset(text, 'x', sizeof(text));
+		assert_int_equal(
+			filter_words((struct slice){text, n - FILTERS_MAX + FILTER_BYTES_MAX}, &a,
+				&words, &n_words, &err),
+			n > FILTERS_MAX ? ERR_INVALID : 0);
+	}
 	arena_release(&a);
 }
 
@@ -231,6 +253,32 @@ TEST(test_one_address)
 		{"[1::2::3]:1", "[1:0:2::3]:1", false},
 		{"[12345::]:1", "[2345::]:1", false},
 		{"[1:]:1", "[1::]:1", false},
+		/* each group, each byte, and the port count */
+		{"[1:2:3:4:5:6:7:8]:1", "[01:2:3:4:5:6:7:8]:1", true},
+		{"[1:2:3:4:5:6:7:8]:1", "[9:2:3:4:5:6:7:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:9:3:4:5:6:7:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:9:4:5:6:7:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:3:9:5:6:7:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:3:4:9:6:7:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:3:4:5:9:7:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:3:4:5:6:9:8]:1", false},
+		{"[1:2:3:4:5:6:7:8]:1", "[1:2:3:4:5:6:7:9]:1", false},
+		{"[::ffff:1.2.3.4]:1", "9.2.3.4:1", false},
+		{"[::ffff:1.2.3.4]:1", "1.9.3.4:1", false},
+		{"[::ffff:1.2.3.4]:1", "1.2.9.4:1", false},
+		{"[::ffff:1.2.3.4]:1", "1.2.3.9:1", false},
+		{"[::ffff:1.2.3.4]:1", "1.2.3.4:1", true},
+		{"[1::ffff:1.2.3.4]:1", "1.2.3.4:1", false},
+		{"[0:0:0:0:1:ffff:102:304]:1", "1.2.3.4:1", false},
+		{"[1:2:3:4:5:6:1.2.3.4]:1", "[1:2:3:4:5:6:102:304]:1", true},
+		{"[1:2:3:4:5:6:7:1.2.3.4]:1", "[1:2:3:4:5:6:7:102]:1", false},
+		{"[::ffff:1.2.3.256]:1", "1.2.3.256:1", false},
+		{"[af09::]:1", "[AF09::]:1", true},
+		{"[ag09::]:1", "[a009::]:1", false},
+		{"a.:1", "a:1", true},
+		{"a:65535", "a:65535", true},
+		{"a:65535", "a:0", false},
+		{"az:1", "AZ:1", true},
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -296,6 +344,30 @@ TEST(test_one_gpu)
 	}
 }
 
+/* A server whose GPUs are another's names the first of them; one that is at another's address says that alone. */
+TEST(test_two_gpus)
+{
+	struct pool p;
+
+	pool_init(&p, "a t4:8 t4:8; b t4:8 t4:8; c t4:8 t4:8");
+	p.inv.servers[0].gpus[0].id = p.inv.servers[1].gpus[0].id = "GPU-1";
+	p.inv.servers[0].gpus[1].id = p.inv.servers[1].gpus[1].id = "GPU-2";
+	assert_true(twins(&p));
+	assert_string_equal(
+		p.inv.servers[1].twin, "GPUServer a, which came first, has its GPU GPU-1");
+	assert_string_equal(
+		p.inv.servers[1].gpus[1].twin, "GPUServer a, which came first, has this GPU");
+	p.inv.servers[1].address = p.inv.servers[2].address = p.inv.servers[0].address;
+	assert_true(twins(&p));
+	for (size_t i = 1; i < 3; i++) {
+		assert_string_equal(
+			p.inv.servers[i].twin, "GPUServer a, which came first, has its address");
+		for (size_t g = 0; g < 2; g++)
+			assert_string_equal(p.inv.servers[i].gpus[g].twin, p.inv.servers[i].twin);
+	}
+	pool_release(&p);
+}
+
 /* Instances of one GPU on one server are no twins; without memory there is an error. */
 TEST(test_twins_of_none)
 {
@@ -322,4 +394,4 @@ TEST(test_state_names)
 }
 
 TESTS(test_find, test_usable, test_filters, test_models, test_words, test_copy, test_one_address,
-	test_one_gpu, test_twins_of_none, test_state_names)
+	test_one_gpu, test_two_gpus, test_twins_of_none, test_state_names)

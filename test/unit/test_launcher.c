@@ -100,6 +100,9 @@ TEST(test_memory_gib)
 		{8589, "8"},
 		{8590, "9"},
 		{16000, "15"},
+		/* 2^30 and 10^6 have 2^6 in common: a whole number of both, and one more */
+		{16777216, "15625"},
+		{16777217, "15626"},
 		{1000000000, "931323"},
 		{UINT64_MAX, "17179869184000000"},
 	};
@@ -352,6 +355,30 @@ TEST(test_expresses)
 	}
 }
 
-TESTS_BETWEEN(setup, teardown, test_expand, test_fraction, test_memory_gib, test_server_host,
-	test_expand_out_of_memory, test_check, test_has, test_argv, test_argv_out_of_memory,
-	test_client, test_expresses)
+/* An image of the reserved domain: its registry's host ends in it. */
+TEST(test_unset_image)
+{
+	static const struct {
+		const char *image;
+		bool unset;
+	} rows[] = {
+		{"a.invalid/x", true},
+		{"set-me.invalid/x/y:1", true},
+		{"a.invalid:5000/x", true},
+		{".invalid/x", false},
+		{"a.invalid", false},
+		{"invalid/x", false},
+		{"a.invalid.io/x", false},
+		{"ainvalid/x", false},
+		{"x/a.invalid/y", false},
+		{"", false},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (image_is_unset(slice_of(rows[i].image)) != rows[i].unset)
+			fail_msg("%s", rows[i].image);
+}
+
+TESTS_BETWEEN(setup, teardown, test_unset_image, test_expand, test_fraction, test_memory_gib,
+	test_server_host, test_expand_out_of_memory, test_check, test_has, test_argv,
+	test_argv_out_of_memory, test_client, test_expresses)

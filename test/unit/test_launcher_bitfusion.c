@@ -197,6 +197,7 @@ TEST(test_library_path)
 		{"'/a/opt/bitfusion/lib:'", "/a/opt/bitfusion/lib"},
 		{"':/a/opt/bitfusion/lib::'", "/a/opt/bitfusion/lib"},
 		{"'/a/opt/bitfusion/lib::/b'", "/a/opt/bitfusion/lib:/b"},
+		{"'a::/opt/bitfusion/lib'", "a:/opt/bitfusion/lib"},
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -334,6 +334,42 @@ TEST(test_longest_names)
 		assert_int_equal(load(longer[i], &p, &err), ERR_INVALID);
 }
 
+/* Which bytes a name may hold behind its first one: of the environment, of a Secret, of a key. */
+TEST(test_characters_of_names)
+{
+#define SMALL "abcdefghijklmnopqrstuvwxyz"
+#define LARGE "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+	static const struct {
+		const char *before, *after, *allowed;
+	} rows[] = {
+		{WRAP "  env: [{name: \"a", "\", value: b}]\n", SMALL LARGE DIGITS "_"},
+		{WRAP "  env: [{name: \"", "\", value: b}]\n", SMALL LARGE "_"},
+		{WRAP "  env: [{name: A, secret: {name: \"a", "b\", key: k}}]\n",
+			SMALL DIGITS "-."},
+		{WRAP "  env: [{name: A, secret: {name: \"", "\", key: k}}]\n", SMALL DIGITS},
+		{WRAP "  env: [{name: A, secret: {name: a, key: \"", "\"}}]\n",
+			SMALL LARGE DIGITS "-_"},
+		{WRAP "  env: [{name: A, secret: {name: a, key: \"a", "\"}}]\n",
+			SMALL LARGE DIGITS "-_."},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (int c = ' '; c < 0x7f; c++) {
+			struct err err = {0};
+			struct profile p;
+			char text[512];
+
+			snprintf(text, sizeof(text), "%s%s%c%s", rows[i].before,
+				c == '"' || c == '\\' ? "\\" : "", c, rows[i].after);
+			if ((load(text, &p, &err) == 0) != (strchr(rows[i].allowed, c) != NULL))
+				fail_msg("row %zu: '%c': %s", i, c, err.msg);
+		}
+#undef SMALL
+#undef LARGE
+#undef DIGITS
+}
+
 /* Each text, the line that the message must name, and a part of what it must say. */
 static const struct {
 	const char *text;
@@ -623,4 +659,5 @@ TEST(test_examples)
 }
 
 TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_hash, test_hash_of_a_clients_value,
-	test_longest_names, test_wrong, test_too_many, test_out_of_memory, test_examples)
+	test_longest_names, test_characters_of_names, test_wrong, test_too_many, test_out_of_memory,
+	test_examples)

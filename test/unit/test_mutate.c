@@ -285,6 +285,69 @@ TEST(test_undo_brings_back)
 	}
 }
 
+/* The injected pod was changed where the plan says that something of ours stands. */
+TEST(test_undo_of_another_pod)
+{
+#define C0 "/spec/containers/0"
+#define RES_GPU "bitfusion.io~1gpu"
+	static const struct {
+		const char *command, *change, *path, *says;
+	} rows[] = {
+		{"python", "{'op':'remove','path':'" C0 "/resources/limits/" RES_GPU "'}",
+			C0 "/resources/limits", "bitfusion.io/gpu is missing"},
+		{"python", "{'op':'remove','path':'" C0 "/resources/requests/" RES_GPU "'}",
+			C0 "/resources/requests", "bitfusion.io/gpu is missing"},
+		{"python", "{'op':'remove','path':'" C0 "/resources'}", C0 "/resources/limits",
+			"bitfusion.io/gpu is missing"},
+		{"python", "{'op':'remove','path':'" C0 "/command'}", C0 "/command",
+			"launcher's words"},
+		{"python", "{'op':'replace','path':'" C0 "/command','value':'x'}", C0 "/command",
+			"launcher's words"},
+		{"python",
+			"{'op':'replace','path':'" C0 "/command','value':{'a':1,'b':1,'c':1,"
+			"'d':1,'e':1,'f':1,'g':1,'h':1,'i':1,'j':1}}",
+			C0 "/command", "launcher's words"},
+		/* seven words of the launcher, and sh -c behind them; what they stand in front of is gone */
+		{"python", "{'op':'remove','path':'" C0 "/command/7'}", C0 "/command",
+			"launcher's words"},
+		{"python t.py", "{'op':'remove','path':'" C0 "/command/9'}", C0 "/command",
+			"launcher's words"},
+		{"python", "{'op':'remove','path':'" C0 "/env'}", C0 "/env", "a variable"},
+		{"python", "{'op':'replace','path':'" C0 "/env/0/name','value':'MINE'}", C0 "/env",
+			"a variable"},
+		{"python", "{'op':'replace','path':'" C0 "/name','value':'b'}", "/spec/containers",
+			"a container of the plan is missing"},
+		{"python",
+			"{'op':'replace','path':'/metadata/annotations/"
+			"poolgate.io~1plan','value':'{}'}",
+			"/metadata/annotations/poolgate.io~1plan/v", "the plan's version"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char text[1024], change[512], *pod, *changed;
+
+		snprintf(text, sizeof(text),
+			POD(ON "}", "'containers':[{'name':'a','command':['%s'],'resources':{"
+				    "'limits':{'bitfusion.io/gpu-amount':1,"
+				    "'bitfusion.io/gpu-percent':50}}}]"),
+			rows[i].command);
+		snprintf(change, sizeof(change), "[%s]", rows[i].change);
+		pod = fixture_inject(&fix, text);
+		changed = fixture_change(pod, change);
+		fixture_raw(&fix, changed);
+		buf_clear(&fix.patch);
+		if (mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
+			    &fix.mutation, &fix.err) != ERR_INVALID)
+			fail_msg("row %zu is taken back: %s", i, changed);
+		if (strcmp(fix.err.path, rows[i].path) != 0 || !strstr(fix.err.msg, rows[i].says))
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		free(changed);
+		free(pod);
+	}
+#undef C0
+#undef RES_GPU
+}
+
 /* What `kubectl apply` of the user's manifest makes of the live pod: command and gpu-amount come back. */
 TEST(test_update_restores)
 {
@@ -511,7 +574,7 @@ TEST(test_injection_mode_leaves_the_command)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_verdicts, test_what_is_injected, test_library_path,
-	test_twice_is_once, test_reinvocation, test_undo_brings_back, test_update_restores,
-	test_update_cannot_change_the_request, test_servers_are_placed, test_one_server,
-	test_full_pool_hides_no_mistake, test_image_that_is_not_set,
+	test_twice_is_once, test_reinvocation, test_undo_brings_back, test_undo_of_another_pod,
+	test_update_restores, test_update_cannot_change_the_request, test_servers_are_placed,
+	test_one_server, test_full_pool_hides_no_mistake, test_image_that_is_not_set,
 	test_late_container_on_placed_servers, test_injection_mode_leaves_the_command)

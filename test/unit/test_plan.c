@@ -125,6 +125,7 @@ static const struct {
 } bad[] = {
 	{"", "", "at byte 0"},
 	{"x", "", "at byte 0"},
+	{"7", "", "expected an object"},
 	{"[]", "", "expected an object"},
 	{"{'v':1}x", "", "at byte 7"},
 	{"{'v':1,'v':1}", "", "at byte"},

@@ -386,6 +386,38 @@ TEST(test_from_spec)
 	assert_false(fix.arena.failed);
 }
 
+/* Each member of a GPU that another one than the spec's has is a change to write, and only then. */
+TEST(test_from_spec_writes_what_differs)
+{
+	static const struct {
+		const char *gpu;
+		bool writes;
+	} rows[] = {
+		{"'id':'gpu-0','model':'V100','memory':16000000000,'fit':true", false},
+		{"'id':'gpu-0','model':'V100','memory':16000000000,'fit':true,'x':1", false},
+		{"'id':'gpu-1','model':'V100','memory':16000000000,'fit':true", true},
+		{"'id':'gpu-0','model':'A100','memory':16000000000,'fit':true", true},
+		{"'id':'gpu-0','model':'V100','memory':16000000001,'fit':true", true},
+		{"'id':'gpu-0','model':'V100','memory':16000000000,'fit':false", true},
+		{"'id':'gpu-0','model':'V100','memory':16000000000,'fit':true,'missing':true",
+			true},
+		{"'id':'gpu-0','model':'V100','memory':16000000000,'fit':true,'reason':'ECC'",
+			true},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char text[1024];
+
+		snprintf(text, sizeof(text),
+			SERVER_TEXT(FINALIZER, SPEC(V100("1")), "{'gpus':[{%s}]}"), rows[i].gpu);
+		server_fixture_load(&fix, text);
+		if (server_status_from_spec(&fix.o, &fix.arena) != rows[i].writes)
+			fail_msg("row %zu: %s", i, rows[i].gpu);
+		assert_string_equal(fix.o.status.gpus[0].gpu.id, "gpu-0");
+		assert_int_equal(fix.o.status.n_gpus, 1);
+	}
+}
+
 /* Another model under the same id: its claims stay, and it takes nothing until they fit. */
 TEST(test_other_model)
 {
@@ -407,4 +439,4 @@ TEST(test_other_model)
 
 TESTS_BETWEEN(set_up, tear_down, test_summary, test_inventory, test_sums, test_fits,
 	test_fits_server, test_bound, test_over_the_bound, test_phantoms, test_conditions,
-	test_from_spec, test_other_model)
+	test_from_spec, test_from_spec_writes_what_differs, test_other_model)

@@ -445,7 +445,7 @@ TEST(test_forged_plans)
 TEST(test_another_version_of_the_profile)
 {
 	struct fixture f;
-	char *live;
+	char *live, *pod;
 
 	fixture_init(&f);
 	live = fixture_inject(&f, RICH);
@@ -456,6 +456,14 @@ TEST(test_another_version_of_the_profile)
 	assert_int_equal(fixture_validate(&f, live), ERR_REFUSED);
 	assert_string_equal(f.err.reason, "ProfileChanged");
 	assert_string_equal(f.err.path, PLAN_AT);
+	/* What is wrong is the plan, wherever it was noticed. */
+	f.config.total_gpu_mb--;
+	pod = fixture_change(live, "[" REMOVE("/spec/volumes") "]");
+	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
+	assert_string_equal(f.err.reason, "ProfileChanged");
+	assert_string_equal(f.err.path, PLAN_AT);
+	free(pod);
+	f.config.total_gpu_mb++;
 	f.profiles[0].hash--;
 	assert_int_equal(fixture_validate(&f, live), ERR_REFUSED);
 	assert_string_equal(f.err.reason, "PlanMismatch");
@@ -615,6 +623,10 @@ static const struct {
 		"{'annotations':{'poolgate.io\\/plan':'\\u0078'}}", NULL},
 	{"{'annotations':{'poolgate.io/b':'','poolgate.io/a':'1'}}",
 		"{'annotations':{'poolgate.io/a':'1','c':'','poolgate.io/b':''}}", NULL},
+	/* one key begins with another */
+	{"{'annotations':{'poolgate.io/a':'1','poolgate.io/ab':'2','poolgate.io/abc':'3'}}",
+		"{'annotations':{'poolgate.io/abc':'3','poolgate.io/ab':'2','poolgate.io/a':'1'}}",
+		NULL},
 	{"{'annotations':{'poolgate.io/plan':'x'}}", "{'annotations':{'poolgate.io/plan':'y'}}",
 		"/metadata/annotations"},
 	{"{'annotations':{'poolgate.io/plan':'x'}}", "{'annotations':null}",

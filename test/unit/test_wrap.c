@@ -300,6 +300,38 @@ static const struct {
 	{"{'command':['bitfusion','run','--foo','-n','1','-p','0.5','x']}", 0, COMMAND_OWN, NULL},
 	{"{'command':['bitfusion','run','--foo','5','-n','2','-p','0.5','x']}", ERR_INVALID, 0,
 		NULL},
+	{"{'command':['bitfusion','run','--foo','','-n','1','-p','0.5','x']}", 0, COMMAND_OWN,
+		NULL},
+	{"{'command':['sh','-c','bitfusion run --foo \\u0027\\u0027 -n 1 -p 0.5 x']}", 0,
+		COMMAND_OWN, NULL},
+	{"{'command':['bitfusion','run','-','-n','1','-p','0.5','x']}", 0, COMMAND_OWN, NULL},
+	/* the program and what is behind it is nobody's option */
+	{"{'command':['bitfusion','run','-n','1','-p','0.5','x','-n','8']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bitfusion','run','-n','1','-p','0.5','','-n','8']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bitfusion','run','-n','1','-p','0.5','--','-n','8']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bitfusion','-n','1','-p','0.5','x']}", 0, COMMAND_OWN, NULL},
+	/* an option as the last word has no value */
+	{"{'command':['bitfusion','run','-n','1','-p','0.5','--foo']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bitfusion','run','--foo=','x','-n','8']}", ERR_INVALID, 0, "50 percent"},
+	/* single quotes, and what is no pair */
+	{"{'command':['sh','-c','\\u0027bitfusion\\u0027 run -n 1 -p 0.5 x']}", 0, COMMAND_OWN,
+		NULL},
+	{"{'command':['sh','-c','\\u0027bitfusion\\\" run -n 1 -p 0.5 x']}", 0, COMMAND_WRAPPED,
+		NULL},
+	{"{'command':['sh','-c','bbitfusionb run -n 8']}", 0, COMMAND_WRAPPED, NULL},
+	/* a shell's words in front of its script */
+	{"{'command':['sh','-e','-c','bitfusion run -n 1 -p 0.5 x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['sh','+e','-c','bitfusion run -n 1 -p 0.5 x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bash','+o','posix','-c','bitfusion run -n 1 -p 0.5 x']}", 0, COMMAND_OWN,
+		NULL},
+	{"{'command':['bash','--norc','-c','bitfusion run -n 1 -p 0.5 x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bash','--foo','-c','bitfusion run -n 1 -p 0.5 x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['bash','--o','-c','bitfusion run -n 1 -p 0.5 x']}", 0, COMMAND_OWN, NULL},
+	{"{'command':['sh','-','-c','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','','-c','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','x.sh','-c','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','cc','-c','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
+	{"{'command':['sh','-e','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
 };
 
 TEST(test_modes)

@@ -82,20 +82,10 @@ bool gpu_request_holds_up(const struct json *j, const struct json_node *containe
 /* JSON pointer below the container of the side where the value stands. */
 static int at_resource(struct err *err, const struct gpu_resource *r, const char *name)
 {
-	struct slice rest = slice_of(name);
-	char seg[64];
-	size_t n = 0;
+	int group = (int)strcspn(name, "/");
 
-	for (size_t i = 0; i < rest.len && n + 2 < sizeof(seg); i++) {
-		if (rest.at[i] == '/') {
-			seg[n++] = '~';
-			seg[n++] = '1';
-		} else {
-			seg[n++] = rest.at[i];
-		}
-	}
-	seg[n] = '\0';
-	return err_in(err, "resources/%s/%s", r->limit ? "limits" : "requests", seg);
+	return err_in(err, "resources/%s/%.*s~1%s", r->limit ? "limits" : "requests", group, name,
+		name + group + 1);
 }
 
 static int value_text(const struct json *j, const struct json_node *v, struct arena *a,
@@ -109,6 +99,12 @@ static int value_text(const struct json *j, const struct json_node *v, struct ar
 		return err_set(err, ERR_INVALID,
 			"found %s, expected a quantity such as 1 or \"500M\"", json_type_name(v));
 	return ret->at ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* How much of a value a message quotes. */
+static int shown(struct slice s)
+{
+	return s.len > 40 ? 40 : (int)s.len;
 }
 
 /* The one value that limits and requests give together. *ret_text is absent when neither is there. */
@@ -131,14 +127,8 @@ static int read_quantity(const struct json *j, const struct gpu_resource *r, str
 	if (quantity_cmp(*ret, other) != 0)
 		return err_set(err, ERR_INVALID,
 			"limits say %.*s and requests %.*s; write it once, under limits",
-			(int)(ret_text->len > 40 ? 40 : ret_text->len), ret_text->at,
-			(int)(text.len > 40 ? 40 : text.len), text.at);
+			shown(*ret_text), ret_text->at, shown(text), text.at);
 	return 0;
-}
-
-static int shown(struct slice s)
-{
-	return s.len > 40 ? 40 : (int)s.len;
 }
 
 static int read_count(const struct json *j, const struct gpu_resource *r, const char *name,

@@ -361,7 +361,10 @@ int placement_refuse(const struct search *s, struct err *err)
 	}
 	if (amount > t.usable) {
 		buf_fmt(&b, "; the pool has %zu GPU%s that can be used%s", t.usable,
-			t.usable == 1 ? "" : "s", s->n_known ? " and match the filter" : "");
+			t.usable == 1 ? "" : "s",
+			!s->n_known     ? ""
+			: t.usable == 1 ? " and matches the filter"
+					: " and match the filter");
 		if (t.selected > t.usable) {
 			buf_fmt(&b, ", beside %zu that cannot: ", t.selected - t.usable);
 			say_unusable(&t, &b);

@@ -171,7 +171,7 @@ static struct own own_options(struct words line, const struct profile_options *o
 			to = &own.memory_mb;
 		/* an option that we do not know takes the next word along, unless that is an option too */
 		if (!value.at && i + 1 < line.n &&
-			(to || (line.at[i + 1].len > 0 && line.at[i + 1].at[0] != '-'))) {
+			(to || line.at[i + 1].len == 0 || line.at[i + 1].at[0] != '-')) {
 			value = memchr(word.at, '=', word.len) ? SLICE("") : line.at[++i];
 		}
 		if (to)

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: whole sentences of refusals, word for word: one and many, what is cut, which part stands beside which. */
+#include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
+
+enum reach { BOTH, ONLY_IPV4, ONLY_IPV6 };
+
+static const struct {
+	const char *pool, *demand, *filters;
+	bool whole;
+	enum reach reach;
+	const char *says;
+} rows[] = {
+	/* addresses that the launcher cannot use */
+	{"a at=[fd00::1]:1 t4:8", "app c 1 1%", NULL, false, ONLY_IPV4,
+		"asked 1 GPU with 1 %; the launcher cannot use the IPv6 address of 1 server: ask "
+		"the operator for an address that it can"},
+	{"a at=[fd00::1]:1 t4:8; b at=[fd00::2]:1 t4:8", "app c 1 1%", NULL, false, ONLY_IPV4,
+		"asked 1 GPU with 1 %; the launcher cannot use the IPv6 address of 2 servers: ask "
+		"the operator for an address that it can"},
+	{"a at=10.0.0.1:1 t4:8; b at=[fd00::2]:1 t4:8", "app c 1 1%", "gpu.model=k80", false,
+		ONLY_IPV6,
+		"asked 1 GPU with 1 % (filter gpu.model=k80); the launcher cannot use the IPv4 "
+		"address of 1 server: ask the operator for an address that it can; no GPU of the "
+		"pool matches gpu.model=k80 (gpu.model has t4); change the annotation "
+		"bitfusion-client/filter"},
+	/* who asks: three containers are named, all others are a number */
+	{"a t4:8/8", "app a 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 %; of 1 GPU that can be used, none has that much free (best: "
+		"a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	{"a t4:8/8", "app a 2 3; init b 1 1%", NULL, false, BOTH,
+		"asked 2 GPUs with 3 MB each for a, 1 GPU with 1 % for b; the pool has 1 GPU that "
+		"can be used; ask for at most 1"},
+	{"a t4:8/8", "app a 1 1%; app b 1 1%; app c 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 % for a, 1 GPU with 1 % for b, 1 GPU with 1 % for c; of 1 GPU "
+		"that can be used, none has that much free for a beside its pod's other containers "
+		"(best: a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	{"a t4:8/8", "app a 1 1%; app b 1 1%; app c 1 1%; app d 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 % for a, 1 GPU with 1 % for b, 1 GPU with 1 % for c and more "
+		"for 1 other; of 1 GPU that can be used, none has that much free for a beside its "
+		"pod's other containers (best: a/gpu-0 0 of 8 MB); create the pod again when "
+		"others have ended"},
+	{"a t4:8/8", "app a 1 1%; app b 1 1%; app c 1 1%; app d 1 1%; app e 0 1%; app f 1 1%", NULL,
+		false, BOTH,
+		"asked 1 GPU with 1 % for a, 1 GPU with 1 % for b, 1 GPU with 1 % for c and more "
+		"for 2 others; of 1 GPU that can be used, none has that much free for a beside its "
+		"pod's other containers (best: a/gpu-0 0 of 8 MB); create the pod again when "
+		"others have ended"},
+	{"a t4:8/8",
+		"app aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1 1%; app bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb 1 "
+		"1%; app c 1 1%",
+		NULL, false, BOTH,
+		"asked 1 GPU with 1 % for aaaaaaaaaaaaaaaa..., 1 GPU with 1 % for "
+		"bbbbbbbbbbbbbbbb... and more for 1 other; of 1 GPU that can be used, none has "
+		"that much free for aaaaaaaaaaaaaaaa... beside its pod's other containers (best: "
+		"a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	/* the filter: two tokens stand there, a value with blanks in quotes */
+	{"a x=1 y=2 z=3 Tesla_T4:8/8", "app a 1 1%", "gpu.model=\"Tesla T4\"", false, BOTH,
+		"asked 1 GPU with 1 % (filter gpu.model=\"Tesla); no GPU of the pool matches "
+		"gpu.model=\"Tesla (gpu.model has \"Tesla T4\"); change the annotation "
+		"bitfusion-client/filter"},
+	{"a x=1 y=2 z=3 t4:8/8", "app a 1 1%", "x=1 y=2", false, BOTH,
+		"asked 1 GPU with 1 % (filter x=1 y=2); of 1 GPU that matches, none has that much "
+		"free (best: a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	{"a x=1 y=2 z=3 t4:8/8", "app a 1 1%", "x=1 y=2 z=3", false, BOTH,
+		"asked 1 GPU with 1 % (filter x=1 y=2 ...); of 1 GPU that matches, none has that "
+		"much free (best: a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	/* what exists of what was asked for: three values, each once */
+	{"a t4:8", "app a 1 1%", "server.addr=x y=1", false, BOTH,
+		"asked 1 GPU with 1 % (filter server.addr=x); no GPU of the pool matches "
+		"server.addr=x (server.addr has a:56001); change the annotation "
+		"bitfusion-client/filter"},
+	{"a x=1 t4:8; b x=1 t4:8; c x=2 t4:8; d x=3 t4:8", "app a 1 1%", "x=0 gpu.model=k80", false,
+		BOTH,
+		"asked 1 GPU with 1 % (filter x=0 gpu.model=k80); no GPU of the pool matches x=0 "
+		"(x has 1, 2, 3) nor gpu.model=k80 (gpu.model has t4); change the annotation "
+		"bitfusion-client/filter"},
+	{"a x=1 t4:8; b x=2 t4:8; c x=3 t4:8; d x=4 t4:8", "app a 1 1%", "x=0", false, BOTH,
+		"asked 1 GPU with 1 % (filter x=0); no GPU of the pool matches x=0 (x has 1, 2, 3, "
+		"...); change the annotation bitfusion-client/filter"},
+	{"a x=1 t4:8; b x=2 k80:8", "app a 1 1%", "x=1 gpu.model=k80", false, BOTH,
+		"asked 1 GPU with 1 % (filter x=1 gpu.model=k80); no GPU of the pool matches all "
+		"of these together; change the annotation bitfusion-client/filter"},
+	{"a x=1 t4:8", "app a 1 1%", "x=0 server.name=0 gpu.model=0", false, BOTH,
+		"asked 1 GPU with 1 % (filter x=0 server.name=0 ...); no GPU of the pool matches "
+		"x=0 (x has 1) nor server.name=0 (server.name has a); change the annotation "
+		"bitfusion-client/filter"},
+	/* GPUs that are out of use */
+	{"a t4:8u", "app a 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 %; the only GPU that is there cannot be used: 1 unfit "
+		"(a/gpu-0: ECC errors); create the pod again when they are back"},
+	{"a t4:8s", "app a 1 1%", "gpu.model=t4", false, BOTH,
+		"asked 1 GPU with 1 % (filter gpu.model=t4); the only GPU that matches cannot be "
+		"used: 1 not reported lately (a/gpu-0: no report); create the pod again when they "
+		"are back"},
+	{"a t4:8m; b drain t4:8", "app a 1 1%", "gpu.model=t4", false, BOTH,
+		"asked 1 GPU with 1 % (filter gpu.model=t4); of 2 GPUs that match none can be "
+		"used: 1 on draining servers, 1 gone; create the pod again when they are back"},
+	{"a t4:8m t4:8m", "app a 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 %; of 2 GPUs that there are none can be used: 2 gone; create "
+		"the pod again when they are back"},
+	/* more than there is */
+	{"a t4:8", "app a 1 9", NULL, false, BOTH,
+		"asked 1 GPU with 9 MB; no GPU has 9 MB; the largest has 8 MB: ask for at most "
+		"that"},
+	{"a t4:8 k80:9", "app a 1 9", "gpu.model=t4", false, BOTH,
+		"asked 1 GPU with 9 MB (filter gpu.model=t4); no GPU has 9 MB; the largest that "
+		"matches has 8 MB: ask for at most that"},
+	{"a t4:8", "app a 2 1%", NULL, false, BOTH,
+		"asked 2 GPUs with 1 % each; the pool has 1 GPU that can be used; ask for at most "
+		"1"},
+	{"a t4:8 t4:8 t4:8m t4:8u", "app a 3 1%", NULL, false, BOTH,
+		"asked 3 GPUs with 1 % each; the pool has 2 GPUs that can be used, beside 2 that "
+		"cannot: 1 unfit, 1 gone (a/gpu-3: ECC errors); ask for at most 2"},
+	{"a t4:8 k80:9", "app a 2 1%", "gpu.model=t4", false, BOTH,
+		"asked 2 GPUs with 1 % each (filter gpu.model=t4); the pool has 1 GPU that can be "
+		"used and matches the filter; ask for at most 1"},
+	{"a t4:8 t4:8 k80:9", "app a 3 1%", "gpu.model=t4", false, BOTH,
+		"asked 3 GPUs with 1 % each (filter gpu.model=t4); the pool has 2 GPUs that can be "
+		"used and match the filter; ask for at most 2"},
+	/* full now */
+	{"a t4:8/8", "app a 1 1%", "gpu.model=t4", false, BOTH,
+		"asked 1 GPU with 1 % (filter gpu.model=t4); of 1 GPU that matches, none has that "
+		"much free (best: a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	{"a t4:8/8 t4:8/8", "app a 2 1%", "gpu.model=t4", false, BOTH,
+		"asked 2 GPUs with 1 % each (filter gpu.model=t4); of 2 GPUs that match, none has "
+		"that much free (best: a/gpu-0 0 of 8 MB, a/gpu-1 0 of 8 MB); create the pod again "
+		"when others have ended"},
+	{"a t4:8/7 t4:8/8", "app a 1 2", NULL, false, BOTH,
+		"asked 1 GPU with 2 MB; of 2 GPUs that can be used, none has that much free (best: "
+		"a/gpu-0 1 of 8 MB, a/gpu-1 0 of 8 MB); now would fit: 1 GPU with 1 MB; ask for "
+		"less or create the pod again when others have ended"},
+	{"a t4:8/4 t4:8/4 t4:8/4", "app a 3 5", NULL, false, BOTH,
+		"asked 3 GPUs with 5 MB each; of 3 GPUs that can be used, none has that much free "
+		"(best: a/gpu-0 4 of 8 MB, a/gpu-1 4 of 8 MB, a/gpu-2 4 of 8 MB); now would fit: 3 "
+		"GPUs with 4 MB each; ask for less or create the pod again when others have ended"},
+	{"a t4:8/4 t4:8 t4:8", "app a 3 5", NULL, false, BOTH,
+		"asked 3 GPUs with 5 MB each; of 3 GPUs that can be used, 2 have that much free "
+		"(best: a/gpu-1 8 of 8 MB, a/gpu-2 8 of 8 MB, a/gpu-0 4 of 8 MB); now would fit: 2 "
+		"GPUs with 5 MB each, or 3 GPUs with 4 MB each; ask for less or create the pod "
+		"again when others have ended"},
+	{"a t4:8/4 t4:8/4 t4:8", "app a 3 100%", NULL, false, BOTH,
+		"asked 3 GPUs with 100 % each; of 3 GPUs that can be used, 1 has that much free "
+		"(best: a/gpu-2 8 of 8 MB, a/gpu-0 4 of 8 MB, a/gpu-1 4 of 8 MB); now would fit: 1 "
+		"GPU with 100 %, or 3 GPUs with 50 % each; ask for less or create the pod again "
+		"when others have ended"},
+	{"a t4:8/7p t4:8/8p t4:8/1", "app a 3 4", NULL, false, BOTH,
+		"asked 3 GPUs with 4 MB each; of 3 GPUs that can be used, 1 has that much free "
+		"(best: a/gpu-2 7 of 8 MB, a/gpu-0 1 of 8 MB, a/gpu-1 0 of 8 MB); 15 MB are held "
+		"by pods that have not started; now would fit: 1 GPU with 4 MB; ask for less or "
+		"create the pod again when others have ended"},
+	{"a t4:8/8; b t4:8/7; c t4:8/6; d t4:8/5", "app a 1 100%", NULL, false, BOTH,
+		"asked 1 GPU with 100 %; of 4 GPUs that can be used, none has that much free "
+		"(best: d/gpu-0 3 of 8 MB, c/gpu-0 2 of 8 MB, b/gpu-0 1 of 8 MB); now would fit: 1 "
+		"GPU with 37 %; ask for less or create the pod again when others have ended"},
+	{"a t4:8/1", "app a 1 9%", NULL, true, BOTH,
+		"asked 1 GPU with 9 % on whole servers; of 1 GPU that can be used, none has that "
+		"much free on a server that nobody uses (best: a/gpu-0 7 of 8 MB); create the pod "
+		"again when others have ended"},
+	{"a claims=256 t4:8; b claims=256 t4:8", "app a 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 %; of 2 GPUs that can be used, none has that much free (best: "
+		"a/gpu-0 8 of 8 MB, b/gpu-0 8 of 8 MB); server a takes no more: it has 256 claims; "
+		"create the pod again when others have ended"},
+	{"a t4:8/4", "init i 1 5; app a 1 2", NULL, false, BOTH,
+		"asked 1 GPU with 5 MB for i, 1 GPU with 2 MB for a; of 1 GPU that can be used, "
+		"none has that much free (best: a/gpu-0 4 of 8 MB); now would fit: 1 GPU with 4 "
+		"MB; ask for less or create the pod again when others have ended"},
+	{"a t4:8/4", "side i 1 2; app a 1 3", NULL, false, BOTH,
+		"asked 1 GPU with 2 MB for i, 1 GPU with 3 MB for a; of 1 GPU that can be used, "
+		"none has that much free for i beside its pod's other containers (best: a/gpu-0 4 "
+		"of 8 MB); now would fit: 1 GPU with 1 MB; ask for less or create the pod again "
+		"when others have ended"},
+	{"a t4:8/4", "init i 1 5; init j 1 1; app a 1 2", NULL, false, BOTH,
+		"asked 1 GPU with 5 MB for i, 1 GPU with 1 MB for j, 1 GPU with 2 MB for a; of 1 "
+		"GPU that can be used, none has that much free for i beside its pod's other "
+		"containers (best: a/gpu-0 4 of 8 MB); now would fit: 1 GPU with 4 MB; ask for "
+		"less or create the pod again when others have ended"},
+};
+
+TEST(test_sentences)
+{
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct placement p;
+		struct pool pool;
+		struct demand d;
+		struct err err;
+
+		pool_init(&pool, rows[i].pool);
+		demand_init(&d, &pool.arena, rows[i].demand, rows[i].filters, NULL, rows[i].whole);
+		d.no_ipv4 = rows[i].reach == ONLY_IPV6;
+		d.no_ipv6 = rows[i].reach == ONLY_IPV4;
+		err_clear(&err);
+		assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err),
+			ERR_REFUSED);
+		if (strcmp(err.msg, rows[i].says) != 0)
+			fail_msg("row %zu says %s", i, err.msg);
+		pool_release(&pool);
+	}
+}
+
+TESTS(test_sentences)
