@@ -10,6 +10,7 @@
 
 #include "base/yaml_find.h"
 #include "base/yaml_piece.h"
+#include "base/yaml_place.h"
 
 #define BOM "\xef\xbb\xbf"
 /* Wider steps are not imitated. */
@@ -22,23 +23,6 @@ struct splicing {
 	unsigned lines; /* indentation of the document, when it is JSON on several lines */
 };
 
-/* ---- the text ---- */
-
-static char at(const struct splicing *s, size_t i)
-{
-	return i < s->text.len ? s->text.at[i] : '\0';
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static bool is_break(const struct splicing *s, size_t i)
-{
-	return i >= s->text.len || s->text.at[i] == '\n' || s->text.at[i] == '\r';
-}
-
 static void copy_to(struct splicing *s, size_t to)
 {
 	if (to > s->pos)
@@ -49,139 +33,6 @@ static void copy_to(struct splicing *s, size_t to)
 static void skip_to(struct splicing *s, size_t to)
 {
 	s->pos = to > s->pos ? to : s->pos;
-}
-
-static size_t line_begin(const struct splicing *s, size_t i)
-{
-	while (i > 0 && !is_break(s, i - 1))
-		i--;
-	return i;
-}
-
-/* The break behind what follows a unit on its last line: blanks and a comment. Another thing may follow in brackets: then i. */
-static size_t line_end(const struct splicing *s, size_t i)
-{
-	size_t end = i;
-
-	while (is_blank(at(s, end)))
-		end++;
-	if (at(s, end) == '#' && end > i) {
-		while (!is_break(s, end))
-			end++;
-	}
-	return is_break(s, end) ? end : i;
-}
-
-/* Behind blanks, breaks and comments, and behind `also` as often as it comes. */
-static size_t skip_gap(const struct splicing *s, size_t i, char also)
-{
-	for (; i < s->text.len; i++) {
-		char c = s->text.at[i];
-
-		if (c == '#' && (i == 0 || is_blank(s->text.at[i - 1]) || is_break(s, i - 1))) {
-			while (!is_break(s, i))
-				i++;
-		} else if (!is_blank(c) && !is_break(s, i) && c != also) {
-			break;
-		}
-	}
-	return i;
-}
-
-/* ---- places of nodes ---- */
-
-static bool was_block(const struct yaml_node *node)
-{
-	return (node->kind == YAML_MAP || node->kind == YAML_SEQ) && node->to == 0;
-}
-
-static struct yaml_node *last_read(const struct yaml_node *node)
-{
-	if (!node->was)
-		return node->last;
-	return node->was_count > 0 ? node->was[node->was_count - 1] : NULL;
-}
-
-/* The scalar, alias or bracket that ends a node. */
-static const struct yaml_node *end_node(const struct yaml_node *node)
-{
-	while (was_block(node) && last_read(node))
-		node = last_read(node);
-	return node;
-}
-
-/* Behind the last byte of a node, without the empty lines that may follow a block scalar. */
-static size_t end_of(const struct splicing *s, const struct yaml_node *node)
-{
-	const struct yaml_node *last = end_node(node);
-	size_t end = last->to, head = last->from;
-
-	if (last->style != YAML_LITERAL && last->style != YAML_FOLDED)
-		return end;
-	while (!is_break(s, head))
-		head++;
-	bool keep = memchr(s->text.at + last->from, '+', head - last->from) != NULL;
-
-	while (end > head && is_break(s, end - 1)) {
-		bool crlf = end > 1 && s->text.at[end - 1] == '\n' && s->text.at[end - 2] == '\r';
-
-		end -= crlf ? 2 : 1;
-		if (keep)
-			break;
-	}
-	return end;
-}
-
-/* Where the first unit of a collection may begin. */
-static size_t inside(const struct splicing *s, const struct yaml_node *in)
-{
-	size_t i = in->from;
-
-	while (at(s, i) == '&' || (at(s, i) == '!' && (in->tag.at || in->anchor.at))) {
-		while (!is_blank(at(s, i)) && !is_break(s, i))
-			i++;
-		i = skip_gap(s, i, ' ');
-	}
-	return i + (!was_block(in) && (at(s, i) == '{' || at(s, i) == '[') ? 1 : 0);
-}
-
-static size_t per_unit(const struct yaml_node *in)
-{
-	return in->kind == YAML_MAP ? 2 : 1;
-}
-
-static size_t unit_stop(const struct splicing *s, const struct yaml_node *in, size_t unit)
-{
-	const struct yaml_node *first = in->was[unit * per_unit(in)];
-	const struct yaml_node *value = in->was[unit * per_unit(in) + per_unit(in) - 1];
-
-	/* libyaml puts the value that an explicit key lacks where the next token is */
-	if (in->kind == YAML_MAP && value->from == value->to && !was_block(value) &&
-		at(s, value->from - 1) != ':')
-		return end_of(s, first);
-	return end_of(s, value);
-}
-
-static size_t unit_start(const struct splicing *s, const struct yaml_node *in, size_t unit)
-{
-	size_t first = in->was[unit * per_unit(in)]->from;
-	size_t gap = skip_gap(s, unit > 0 ? unit_stop(s, in, unit - 1) : inside(s, in), ',');
-	char mark = in->kind == YAML_MAP ? '?' : '-';
-
-	return gap < first && at(s, gap) == mark ? gap : first;
-}
-
-static bool unit_gone(const struct yaml_node *in, size_t unit)
-{
-	return in->was[unit * per_unit(in)]->gone;
-}
-
-/* Does only indentation stand in front of it? */
-static bool begins_line(const struct splicing *s, size_t i)
-{
-	while (i > 0 && is_blank(s->text.at[i - 1]))
-		i--;
-	return i == 0 || is_break(s, i - 1);
 }
 
 /* ---- changes ---- */
@@ -206,57 +57,108 @@ static void between(struct splicing *s, const struct run *r)
 		buf_char(s->pen.out, ' ');
 }
 
-/* n new units, first to last. Did they take several lines? */
-static bool new_units(
+/* The comma on the line of what ends at stop, or 0. */
+static size_t comma_behind(const struct splicing *s, size_t stop)
+{
+	while (yaml_place_is_blank(yaml_place_char(s->text, stop)))
+		stop++;
+	return yaml_place_char(s->text, stop) == ',' ? stop : 0;
+}
+
+/* Where the line of a unit ends, its comma and its comment included. */
+static size_t unit_line_end(const struct splicing *s, const struct run *r, size_t stop)
+{
+	size_t comma = r->flow ? comma_behind(s, stop) : 0;
+
+	return yaml_place_line_end(s->text, comma ? comma + 1 : stop);
+}
+
+/* n new units from `node` on, on the line. */
+static void add_inline(
 	struct splicing *s, const struct run *r, const struct yaml_node *node, size_t n)
 {
-	struct buf *out = s->pen.out;
-	size_t begin = out->len;
-
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0)
 			between(s, r);
 		yaml_piece_unit(&s->pen, r->in, node, r->column);
-		node = per_unit(r->in) == 2 ? yaml_next_key(node) : node->next;
+		node = yaml_place_next_unit(r->in, node);
 	}
-	return out->len > begin && memchr(out->data + begin, '\n', out->len - begin);
 }
 
-/* Leave a unit out that is not the first one, with its comma or the line that it begins. */
+/* n new units from `node` on, on lines of their own behind the line of a unit that ends at stop. */
+static void add_lines(struct splicing *s, const struct run *r, size_t stop,
+	const struct yaml_node *node, size_t n)
+{
+	bool comma = r->flow && comma_behind(s, stop) > 0;
+
+	if (r->flow && !comma) {
+		copy_to(s, stop);
+		buf_char(s->pen.out, ',');
+	}
+	copy_to(s, unit_line_end(s, r, stop));
+	for (; n > 0; n--) {
+		yaml_piece_line(&s->pen, r->column);
+		yaml_piece_unit(&s->pen, r->in, node, r->column);
+		if (r->flow && (comma || n > 1))
+			buf_char(s->pen.out, ',');
+		node = yaml_place_next_unit(r->in, node);
+	}
+}
+
+/* n new units where one was read. A comment stays behind the first of them, if that is on one line. */
+static void put_units(struct splicing *s, const struct run *r, size_t instead,
+	const struct yaml_node *node, size_t n)
+{
+	size_t stop = yaml_place_unit_stop(s->text, r->in, instead), begin;
+	const struct buf *out = s->pen.out;
+
+	copy_to(s, yaml_place_unit_start(s->text, r->in, instead));
+	begin = out->len;
+	add_inline(s, r, node, r->flow && !r->own_lines ? n : 1);
+	skip_to(s, stop);
+	if (!r->flow && out->len > begin && memchr(out->data + begin, '\n', out->len - begin))
+		skip_to(s, yaml_place_line_end(s->text, stop));
+	if (n > 1 && (!r->flow || r->own_lines))
+		add_lines(s, r, stop, yaml_place_next_unit(r->in, node), n - 1);
+}
+
+/* Leave a unit out that is not alone, with the line that it begins, or with the comma in front of it. */
 static void drop(struct splicing *s, const struct run *r, size_t i)
 {
-	size_t stop = unit_stop(s, r->in, i);
-	size_t above = line_begin(s, unit_start(s, r->in, i));
+	size_t start = yaml_place_unit_start(s->text, r->in, i),
+	       stop = yaml_place_unit_stop(s->text, r->in, i);
+	size_t above = yaml_place_line_begin(s->text, start);
 
-	if (r->flow) {
-		copy_to(s, unit_stop(s, r->in, i - 1));
+	if (r->flow && !yaml_place_begins_line(s->text, start)) {
+		copy_to(s, i > 0 ? yaml_place_unit_stop(s->text, r->in, i - 1) : start);
 		skip_to(s, stop);
 		return;
 	}
 	above -= above > 0 ? 1 : 0;
-	if (at(s, above) == '\n' && above > 0 && at(s, above - 1) == '\r')
+	if (yaml_place_char(s->text, above) == '\n' && above > 0 &&
+		yaml_place_char(s->text, above - 1) == '\r')
 		above--;
 	copy_to(s, above);
-	skip_to(s, line_end(s, stop));
+	skip_to(s, unit_line_end(s, r, stop));
 }
 
 /* A block scalar that ends the text without a newline must not get one when something comes behind it. */
 static void chomp(struct splicing *s, const struct yaml_node *node)
 {
-	const struct yaml_node *last = end_node(node);
+	const struct yaml_node *last = yaml_place_end_node(node);
 
-	if (node->gone || last->to < s->text.len || is_break(s, s->text.len - 1) ||
+	if (node->gone || last->to < s->text.len || yaml_place_is_break(s->text, s->text.len - 1) ||
 		(last->style != YAML_LITERAL && last->style != YAML_FOLDED))
 		return;
 	size_t i = last->from;
 
-	while (at(s, i) != '|' && at(s, i) != '>')
+	while (yaml_place_char(s->text, i) != '|' && yaml_place_char(s->text, i) != '>')
 		i++;
 	copy_to(s, i + 1);
-	if (at(s, i + 1) == '-' || at(s, i + 2) == '-')
+	if (yaml_place_char(s->text, i + 1) == '-' || yaml_place_char(s->text, i + 2) == '-')
 		return;
 	buf_char(s->pen.out, '-');
-	if (at(s, i + 1) == '+')
+	if (yaml_place_char(s->text, i + 1) == '+')
 		skip_to(s, i + 2);
 }
 
@@ -265,17 +167,20 @@ static void insert_run(struct splicing *s, const struct run *r, size_t next,
 	const struct yaml_node *node, size_t n)
 {
 	if (n > 0 && next > 0) {
-		size_t stop = unit_stop(s, r->in, next - 1);
-		size_t end = r->flow ? stop : line_end(s, stop);
+		size_t stop = yaml_place_unit_stop(s->text, r->in, next - 1);
 
-		if (end == s->text.len)
-			chomp(s, r->in->was[next * per_unit(r->in) - 1]);
-		copy_to(s, end);
-		between(s, r);
-		new_units(s, r, node, n);
+		if (yaml_place_line_end(s->text, stop) == s->text.len)
+			chomp(s, r->in->was[next * yaml_place_per_unit(r->in) - 1]);
+		if (r->flow && !r->own_lines) {
+			copy_to(s, stop);
+			between(s, r);
+			add_inline(s, r, node, n);
+		} else {
+			add_lines(s, r, stop, node, n);
+		}
 	} else if (n > 0) {
-		copy_to(s, unit_start(s, r->in, 0));
-		new_units(s, r, node, n);
+		copy_to(s, yaml_place_unit_start(s->text, r->in, 0));
+		add_inline(s, r, node, n);
 		between(s, r);
 	}
 }
@@ -284,17 +189,23 @@ static void insert_run(struct splicing *s, const struct run *r, size_t next,
 static void replace_run(struct splicing *s, const struct run *r, size_t from, size_t to,
 	const struct yaml_node *node, size_t n)
 {
-	size_t start = unit_start(s, r->in, from), stop = unit_stop(s, r->in, from);
+	size_t start = yaml_place_unit_start(s->text, r->in, from);
 
 	if (n > 0) {
-		copy_to(s, start);
-		/* a comment stays behind what is on one line */
-		skip_to(s, new_units(s, r, node, n) && !r->flow ? line_end(s, stop) : stop);
-		from++;
-	} else if (from == 0 && (r->flow || line_begin(s, start) == 0 || !begins_line(s, start))) {
+		put_units(s, r, from++, node, n);
+	} else if (from == 0 && (!yaml_place_begins_line(s->text, start) ||
+					yaml_place_line_begin(s->text, start) == 0)) {
 		copy_to(s, start); /* behind a bracket or a dash: the next one comes here */
-		skip_to(s, unit_start(s, r->in, to));
+		skip_to(s, yaml_place_unit_start(s->text, r->in, to));
 		return;
+	}
+	if (r->flow && from > 0 && from < to && to == r->units &&
+		!comma_behind(s, yaml_place_unit_stop(s->text, r->in, to - 1))) {
+		size_t comma = yaml_place_skip_gap(
+			s->text, yaml_place_unit_stop(s->text, r->in, from - 1), ' ');
+
+		copy_to(s, comma); /* nothing comes behind it any more */
+		skip_to(s, comma + 1);
 	}
 	for (; from < to; from++)
 		drop(s, r, from);
@@ -305,7 +216,7 @@ static void apart(struct splicing *s)
 {
 	const struct buf *out = s->pen.out;
 
-	if (out->len > 0 && !is_blank(out->data[out->len - 1]) && !s->pen.tight)
+	if (out->len > 0 && !yaml_place_is_blank(out->data[out->len - 1]) && !s->pen.tight)
 		buf_char(s->pen.out, ' ');
 }
 
@@ -313,21 +224,21 @@ static void apart(struct splicing *s)
 static void put_block(struct splicing *s, const struct run *r, const struct yaml_node *old,
 	const struct yaml_node *value, size_t colon, bool below)
 {
-	size_t stop = end_of(s, old), blanks = old->from;
+	size_t stop = yaml_place_end(s->text, old), blanks = old->from;
 
 	if (below) {
-		copy_to(s, line_end(s, colon));
+		copy_to(s, yaml_place_line_end(s->text, colon));
 	} else if (value->anchor.at || value->tag.at) {
 		copy_to(s, old->from);
 		apart(s);
 		yaml_piece_properties(&s->pen, value);
 	} else {
-		while (is_blank(at(s, blanks - 1)))
+		while (yaml_place_is_blank(yaml_place_char(s->text, blanks - 1)))
 			blanks--;
 		copy_to(s, blanks);
 	}
-	skip_to(s, below ? line_end(s, stop) : stop);
-	copy_to(s, line_end(s, stop));
+	skip_to(s, below ? yaml_place_line_end(s->text, stop) : stop);
+	copy_to(s, yaml_place_line_end(s->text, stop));
 	unsigned column = r->column + (value->kind == YAML_MAP ? s->pen.map_step : s->pen.seq_step);
 
 	yaml_piece_line(&s->pen, column);
@@ -338,12 +249,13 @@ static void put_block(struct splicing *s, const struct run *r, const struct yaml
 static void put_value(struct splicing *s, const struct run *r, const struct yaml_node *key,
 	const struct yaml_node *old, const struct yaml_node *value)
 {
-	size_t colon = skip_gap(s, key->to, ' ');
-	bool marked = at(s, colon) == ':' && colon <= old->from;
+	size_t colon = yaml_place_skip_gap(s->text, key->to, ' ');
+	bool marked = yaml_place_char(s->text, colon) == ':' && colon <= old->from;
 	bool below;
 
 	colon = marked ? colon + 1 : key->to;
-	below = line_end(s, colon) < old->from && is_break(s, line_end(s, colon));
+	below = yaml_place_line_end(s->text, colon) < old->from &&
+		yaml_place_is_break(s->text, yaml_place_line_end(s->text, colon));
 	if (!r->flow && yaml_piece_is_block(&s->pen, value)) {
 		put_block(s, r, old, value, colon, below);
 		return;
@@ -356,9 +268,10 @@ static void put_value(struct splicing *s, const struct run *r, const struct yaml
 	apart(s);
 	yaml_piece_inline(&s->pen, value, r->column, r->flow);
 	if (below)
-		copy_to(s, line_end(s, colon));
+		copy_to(s, yaml_place_line_end(s->text, colon));
 	if (marked)
-		skip_to(s, below ? line_end(s, end_of(s, old)) : end_of(s, old));
+		skip_to(s, below ? yaml_place_line_end(s->text, yaml_place_end(s->text, old))
+				 : yaml_place_end(s->text, old));
 }
 
 /* An element of a block sequence, or a root, that is a collection and was opened or emptied. */
@@ -366,7 +279,8 @@ static void put_here(struct splicing *s, const struct run *r, const struct yaml_
 {
 	copy_to(s, node->from);
 	if (!r->flow && yaml_piece_is_block(&s->pen, node)) {
-		unsigned column = (unsigned)(node->from - line_begin(s, node->from));
+		unsigned column =
+			(unsigned)(node->from - yaml_place_line_begin(s->text, node->from));
 
 		if (yaml_piece_properties(&s->pen, node))
 			yaml_piece_line(&s->pen, column);
@@ -374,7 +288,7 @@ static void put_here(struct splicing *s, const struct run *r, const struct yaml_
 	} else {
 		yaml_piece_inline(&s->pen, node, r->column, r->flow);
 	}
-	skip_to(s, end_of(s, node));
+	skip_to(s, yaml_place_end(s->text, node));
 }
 
 /* A collection that must be written anew: it had nothing and has something now, or the other way round. */
@@ -387,7 +301,8 @@ static void splice(struct splicing *s, const struct yaml_node *in);
 
 static void keep(struct splicing *s, const struct run *r, size_t i, const struct yaml_node *now)
 {
-	const struct yaml_node *old = r->in->was[i * per_unit(r->in) + per_unit(r->in) - 1];
+	const struct yaml_node *old =
+		r->in->was[i * yaml_place_per_unit(r->in) + yaml_place_per_unit(r->in) - 1];
 	const struct yaml_node *value = r->in->kind == YAML_MAP ? now->next : now;
 
 	if (value != old || (is_rewritten(value) && r->in->kind == YAML_MAP))
@@ -400,14 +315,17 @@ static void keep(struct splicing *s, const struct run *r, size_t i, const struct
 
 static void splice(struct splicing *s, const struct yaml_node *in)
 {
-	struct run r = {.in = in, .units = in->was_count / per_unit(in), .flow = !was_block(in)};
-	size_t start = unit_start(s, in, 0), line = line_begin(s, start), i = 0;
+	struct run r = {.in = in,
+		.units = in->was_count / yaml_place_per_unit(in),
+		.flow = !yaml_place_was_block(in)};
+	size_t start = yaml_place_unit_start(s->text, in, 0),
+	       line = yaml_place_line_begin(s->text, start), i = 0;
 	const struct yaml_node *now = in->first;
 	unsigned lines = s->pen.lines;
 
-	r.own_lines = begins_line(s, start);
+	r.own_lines = yaml_place_begins_line(s->text, start);
 	if (r.flow && !r.own_lines) {
-		while (is_blank(at(s, line + r.column)))
+		while (yaml_place_is_blank(yaml_place_char(s->text, line + r.column)))
 			r.column++;
 	} else {
 		r.column = (unsigned)(start - line);
@@ -417,10 +335,10 @@ static void splice(struct splicing *s, const struct yaml_node *in)
 		const struct yaml_node *came = now;
 		size_t from = i, n = 0;
 
-		for (; i < r.units && unit_gone(in, i); i++)
+		for (; i < r.units && yaml_place_unit_gone(in, i); i++)
 			;
 		for (; now && now->line == 0; n++)
-			now = in->kind == YAML_MAP ? yaml_next_key(now) : now->next;
+			now = yaml_place_next_unit(in, now);
 		if (from < i)
 			replace_run(s, &r, from, i, came, n);
 		else
@@ -428,7 +346,7 @@ static void splice(struct splicing *s, const struct yaml_node *in)
 		if (i >= r.units || !now)
 			break;
 		keep(s, &r, i++, now);
-		now = in->kind == YAML_MAP ? yaml_next_key(now) : now->next;
+		now = yaml_place_next_unit(in, now);
 	}
 	s->pen.lines = lines;
 }
@@ -475,12 +393,13 @@ static void look_at_style(struct splicing *s, const struct yaml_doc *doc)
 	find_step(root, YAML_SEQ, &s->pen.seq_step);
 	if (!doc->json || !first)
 		return;
-	size_t line = line_begin(s, first->from);
+	size_t line = yaml_place_line_begin(s->text, first->from);
 
-	s->pen.tight = at(s, first->to) == ':' && !is_blank(at(s, first->to + 1));
-	if (begins_line(s, first->from) && line < first->from) {
+	s->pen.tight = yaml_place_char(s->text, first->to) == ':' &&
+		       !yaml_place_is_blank(yaml_place_char(s->text, first->to + 1));
+	if (yaml_place_begins_line(s->text, first->from) && line < first->from) {
 		s->lines = (unsigned)(first->from - line);
-		s->pen.fill = at(s, line);
+		s->pen.fill = yaml_place_char(s->text, line);
 	}
 }
 

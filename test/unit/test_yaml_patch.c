@@ -63,7 +63,7 @@ TEST(changes)
 		{"a: 1\nb: 2 # two\nc: 3\n",
 			"[{\"op\":\"remove\",\"path\":\"/b\"},{\"op\":\"add\",\"path\":\"/"
 			"d\",\"value\":4},{\"op\":\"add\",\"path\":\"/e\",\"value\":5}]",
-			"a: 1\nd: 4\ne: 5\nc: 3\n"},
+			"a: 1\nd: 4 # two\ne: 5\nc: 3\n"},
 		{"a: [x, y]\n",
 			"[{\"op\":\"add\",\"path\":\"/a/"
 			"0\",\"value\":\"-n\"},{\"op\":\"add\",\"path\":\"/a/-\",\"value\":\"1\"},"
