@@ -7,7 +7,7 @@ SUB = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOB
 SECONDS ?= 60
 T ?=
 
-.PHONY: help need-build run test unit golden probe integration lint san san-address san-thread fuzz fuzz-grow fuzz-programs \
+.PHONY: help need-build run test unit golden probe integration inject-roundtrip lint san san-address san-thread fuzz fuzz-grow fuzz-programs \
 	bench-instructions footprint cover check size house graph compdb clean
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo 'make unit [T=buf]          the unit tests, or one of them'
 	@echo 'make golden [UPDATE=1]     the golden cases; UPDATE=1 rewrites the pods that no model judges'
 	@echo 'make integration           the tests against the running server'
+	@echo 'make inject-roundtrip [N=300] [SEED=1]  inject, again, and uninject, over manifests of every style: only the place changes'
 	@echo 'make faults                what the program does when the machine or a client fails it; BESIDE_TEST=1 leaves out what make test runs'
 	@echo 'make soak [MINUTES=30]     2000 reviews a second, each answer checked, while connections die and everything is replaced'
 	@echo 'make e2e [T=name]           as root: a real cluster with a node that runs pods, started and ended by the tests'
@@ -77,6 +78,11 @@ unit golden probe integration:
 	@tools/setup build test
 	$(SUB) $(if $(filter unit,$@),$(if $T,$(BUILD)/test/unit/test_$T,unit-programs),programs $(if $(filter probe,$@),fakes))
 	@POOLGATE=$(BUILD)/poolgate UPDATE='$(UPDATE)' $(PYTHON) test/run --build $(BUILD) --only '$T' $@
+
+inject-roundtrip:
+	@tools/setup build test
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/integration/roundtrip.py $(or $N,300) $(or $(SEED),1)
 
 # The golden cases as files, for the test of them that is written in C.
 GOLDEN := build/golden/made
