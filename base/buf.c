@@ -48,7 +48,7 @@ bool buf_reserve(struct buf *b, size_t more)
 	need = b->len + more + 1;
 	if (need <= b->cap)
 		return true;
-	cap = b->cap <= SIZE_MAX / 2 ? b->cap * 2 : need;
+	cap = b->cap * 2; /* no object is larger than half of the address space */
 	if (cap < BUF_FIRST)
 		cap = BUF_FIRST;
 	if (cap < need)

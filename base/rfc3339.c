@@ -97,13 +97,14 @@ static bool fraction(struct slice *rest, int64_t *ret_ms)
 static bool zone(struct slice rest, int64_t *ret_minutes)
 {
 	int64_t hours, minutes;
-	bool west = rest.len > 0 && rest.at[0] == '-';
+	bool west;
 
 	*ret_minutes = 0;
 	if (slice_is(rest, "Z"))
 		return true;
-	if (rest.len != 6 || (!west && rest.at[0] != '+'))
+	if (rest.len != 6 || (rest.at[0] != '+' && rest.at[0] != '-'))
 		return false;
+	west = rest.at[0] == '-';
 	rest = (struct slice){rest.at + 1, rest.len - 1};
 	if (!digits(&rest, 2, ':', &hours) || !digits(&rest, 2, '\0', &minutes) || hours > 23 ||
 		minutes > 59)

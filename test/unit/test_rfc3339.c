@@ -42,6 +42,9 @@ TEST(test_times)
 			fail_msg("%s: %lld", good[i].text, (long long)ms);
 		rfc3339_write(ms, text);
 		assert_string_equal(text, good[i].written ? good[i].written : good[i].text);
+		/* What stands behind the text's end is none of it. */
+		for (size_t len = 0; len < strlen(good[i].text); len++)
+			assert_false(rfc3339_read((struct slice){good[i].text, len}, &ms));
 	}
 	for (size_t i = 0; i < COUNT(bad); i++)
 		if (rfc3339_read(slice_of(bad[i]), &ms))
