@@ -4,9 +4,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
-
-#include "base/buf.h"
 
 /* Linked, libcurl costs every process 3 MB of resident memory, and 4.9 MB once it is initialised (the server without it takes
  * about 9 MB), though most never call out. So it is loaded by the first http_client_new(). */
@@ -31,13 +30,7 @@ static bool symbol(void *handle, const char *name, void *ret_pointer)
 
 static void say_why(const char *text)
 {
-	struct buf b;
-
-	buf_init(&b, sizeof(why) - 1);
-	buf_str(&b, text ? text : "unknown reason");
-	if (b.data)
-		memcpy(why, b.data, b.len + 1);
-	buf_release(&b);
+	(void)snprintf(why, sizeof(why), "%s", text ? text : "unknown reason");
 }
 
 static void load(void)

@@ -71,7 +71,7 @@ static enum MHD_Result send_refusal(struct conn *c, unsigned status, bool close)
 	}
 	if (status == 403 && c->client.refusal)
 		sentence = c->client.refusal;
-	if (status == 400 && c->unclear)
+	if (c->unclear)
 		sentence = c->unclear;
 	http_server_say(c->server, c->client.name[0] ? "%u to %s (%s): %s" : "%u to %s%s: %s",
 		status, c->peer, c->client.name, sentence);

@@ -105,6 +105,31 @@ TEST(body_budget)
 	assert_true(fixture_stop(&f, 1000));
 }
 
+/* What is small needs no room: so many bytes, and not one more. */
+TEST(small_bodies_and_replies)
+{
+	struct fixture f;
+	fixture_start(&f, (struct http_config){.body_total = 60000, .body_small = 1000});
+	int holder = client_open(&f), fd = client_open(&f);
+	post_head(holder, "Content-Length: 60000\r\n");
+	client_send(holder, big, 30000);
+	nap_ms(100);
+	for (size_t len = 999; len <= 1001; len++) {
+		client_post(fd, "/echo", big, len);
+		assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false),
+			len <= 1000 ? 200 : 500);
+	}
+	/* One that does not say how long it is counts as large. */
+	post_head(fd, "Transfer-Encoding: chunked\r\n");
+	client_text(fd, "2\r\n{}\r\n0\r\n\r\n");
+	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_send(holder, big, 30000);
+	assert_int_equal(client_read(holder, reply, sizeof(reply), 2000, false), 200);
+	(void)close(holder);
+	(void)close(fd);
+	assert_true(fixture_stop(&f, 1000));
+}
+
 static int ask_large(const struct fixture *f)
 {
 	int fd = client_open(f);
@@ -124,7 +149,7 @@ static int status_of(int fd)
 TEST(replies_that_nobody_reads)
 {
 	struct fixture f;
-	fixture_start(&f, (struct http_config){.body_total = 5 * FIXTURE_LARGE / 2});
+	fixture_start(&f, (struct http_config){.body_total = 2 * FIXTURE_LARGE});
 	int fd[4];
 	for (int i = 0; i < 4; i++) {
 		fd[i] = ask_large(&f);
@@ -400,6 +425,37 @@ TEST(deadlines)
 	assert_true(http_content_length("-1") == UINT64_MAX);
 }
 
+TEST(media_types)
+{
+	static const struct {
+		const char *header;
+		bool is;
+	} cases[] = {
+		{"application/json", true},
+		{" \tApplication/JSON", true},
+		{"application/json;charset=utf-8", true},
+		{"application/json \t;", true},
+		{"application/json \t", true},
+		{"application/json x", false},
+		{"application/json ,text/plain", false},
+		{"application/jsonx", false},
+		{"application/jso", false},
+		{"text/plain;application/json", false},
+		{";application/json", false},
+		{"", false},
+	};
+	char text[128];
+	/* What stands before and behind it in memory says nothing. */
+	for (size_t i = 0; i < COUNT(cases); i++)
+		for (const char *c = "x; "; *c; c++) {
+			memset(text, *c, sizeof(text));
+			(void)strcpy(text + 48, cases[i].header);
+			if (http_media_type_is(text + 48, "application/json") != cases[i].is)
+				fail_msg("%s", cases[i].header);
+		}
+	assert_false(http_media_type_is(NULL, "application/json"));
+}
+
 /* Two headers, and whether it is clear where the body ends. */
 TEST(framing)
 {
@@ -427,7 +483,7 @@ TEST(framing)
 	}
 }
 
-TESTS(framing, bodies_at_the_cap, body_growth, body_budget, replies_that_nobody_reads, slow_headers,
-	slow_body, stalls, client_vanishes_mid_body, long_headers, connection_limit,
-	room_for_the_newest, room_among_the_busy_and_the_deaf, room_once_the_busy_are_answered,
-	deadlines)
+TESTS(framing, media_types, bodies_at_the_cap, body_growth, body_budget, small_bodies_and_replies,
+	replies_that_nobody_reads, slow_headers, slow_body, stalls, client_vanishes_mid_body,
+	long_headers, connection_limit, room_for_the_newest, room_among_the_busy_and_the_deaf,
+	room_once_the_busy_are_answered, deadlines)

@@ -31,6 +31,9 @@ TEST(answers)
 		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 0\r\n\r\n", 400,
 			"Empty body", NULL},
 		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "\r\n", 400, "Empty body", NULL},
+		{"POST /echo HTTP/1.1\r\nHost: h\r\n" JSON CHUNKED
+		 "Content-Length: 2\r\n\r\n0\r\n\r\n",
+			400, "give one Content-Length", NULL},
 		{"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\nContent-Length: "
 		 "2\r\n\r\n{}",
 			415, "text/plain; charset=utf-8", NULL},
@@ -327,6 +330,33 @@ TEST(begins_no_work_while_it_stops)
 	assert_int_equal(f.undone, 1);
 }
 
+/* What its client no longer waits for keeps its place in the queue. When that is full, who comes is told at once. */
+TEST(full_queue)
+{
+	struct fixture f;
+	int fd[3];
+	fixture_start(&f, (struct http_config){.workers = 1, .connections = 4});
+	for (int i = 0; i < 3; i++)
+		fd[i] = client_open(&f);
+	/* One is the worker's, eight are twice as many as there may be connections. */
+	for (int i = 0; i < 9; i++) {
+		if (i % 3 == 0)
+			for (int j = 0; j < 3; j++)
+				client_post(fd[j], "/later?timeout=100ms", "{}", 2);
+		assert_int_equal(client_read(fd[i % 3], reply, sizeof(reply), 2000, false), 500);
+	}
+	client_post(fd[0], "/later?timeout=20s", "{}", 2);
+	assert_int_equal(client_read(fd[0], reply, sizeof(reply), 2000, false), 500);
+	assert_non_null(strstr(reply, "could not answer"));
+	atomic_store(&f.gate, true);
+	assert_true(fixture_wait(&f.done, 10));
+	client_post(fd[0], "/later", "{}", 2);
+	assert_int_equal(client_read(fd[0], reply, sizeof(reply), 2000, false), 200);
+	for (int i = 0; i < 3; i++)
+		(void)close(fd[i]);
+	assert_true(fixture_stop(&f, 1000));
+}
+
 TEST(idle_connections_do_not_hold_a_stop)
 {
 	struct fixture f;
@@ -377,5 +407,5 @@ TEST(listens)
 
 TESTS(answers, keeps_the_connection, deferred, deferred_beside_others,
 	client_vanishes_while_deferred, deadline_passes, answers_too_late, drains,
-	stops_with_suspended_requests, begins_no_work_while_it_stops,
+	stops_with_suspended_requests, begins_no_work_while_it_stops, full_queue,
 	idle_connections_do_not_hold_a_stop, listens)
