@@ -161,6 +161,48 @@ TEST(test_wrong)
 	must_fail(&s, ERR_INVALID, "two.yaml: found 2 documents, expected one");
 }
 
+struct told {
+	char text[512];
+	int n;
+};
+
+static void tell(void *ctx, const struct err *err)
+{
+	struct told *t = ctx;
+	size_t len = strlen(t->text);
+
+	t->n++;
+	(void)snprintf(t->text + len, sizeof(t->text) - len, "%s\n", err->msg);
+}
+
+/* Every mistake of a configuration at once; the code is the first one's. */
+TEST(test_all_that_is_wrong)
+{
+	struct settings s = with_launchers("/nonexistent/a");
+	struct told t = {0};
+	struct config_built *b = NULL;
+	struct err err = {0};
+
+	put("one.yaml", "kind: GPUServer\n");
+	put("twice.yaml", PROFILE("a") "---\n" PROFILE("a"));
+	s.launchers[1] = in_dir("one.yaml");
+	s.launchers[2] = in_dir("twice.yaml");
+	s.n_launchers = 3;
+	assert_int_equal(config_build_all(&s, tell, &t, &b, &err), ERR_NOTFOUND);
+	assert_null(b);
+	assert_non_null(strstr(err.msg, "/nonexistent/a"));
+	assert_int_equal(t.n, 3);
+	assert_non_null(strstr(t.text, "/nonexistent/a"));
+	assert_non_null(strstr(t.text, "one.yaml:1"));
+	assert_non_null(strstr(t.text, "twice.yaml:6: found a second profile"));
+	memset(&t, 0, sizeof(t));
+	s = with_launchers(in_dir("good.yaml"));
+	put("good.yaml", PROFILE("a"));
+	assert_int_equal(config_build_all(&s, tell, &t, &b, NULL), 0);
+	config_built_free(b);
+	assert_int_equal(t.n, 0);
+}
+
 TEST(test_too_large)
 {
 	struct settings s = with_launchers(in_dir("large.yaml"));
@@ -292,6 +334,16 @@ TEST(test_marks)
 	put("m/x.yaml", "2");
 	assert_true(before != files_mark(in_dir("m/x.yaml")));
 	assert_true(folder != files_mark(in_dir("m")));
+	/* Times of files count in steps: what is as old as the other is told apart by its size, or by being another file. */
+	for (int i = 0; i < 100; i++) {
+		put("m/x.yaml", "1");
+		put("m/z.yaml", "1");
+		before = files_mark(in_dir("m/x.yaml"));
+		assert_true(before != files_mark(in_dir("m/z.yaml")));
+		put("m/x.yaml", "12");
+		assert_true(before != files_mark(in_dir("m/x.yaml")));
+	}
+	assert_int_equal(unlink(in_dir("m/z.yaml")), 0);
 	folder = files_mark(in_dir("m"));
 	assert_int_equal(rename(in_dir("m/x.yaml"), in_dir("m/y.yaml")), 0);
 	assert_true(folder != files_mark(in_dir("m")));
@@ -318,4 +370,5 @@ TEST(test_read)
 }
 
 TESTS_WITHIN(make_dir, remove_dir, test_examples, test_files_and_folders, test_wrong,
-	test_too_large, test_publish, test_keep, test_swap_under_readers, test_marks, test_read)
+	test_all_that_is_wrong, test_too_large, test_publish, test_keep, test_swap_under_readers,
+	test_marks, test_read)

@@ -256,6 +256,30 @@ TEST(listen_addresses)
 	}
 }
 
+/* Every byte in a name, in an address of the sixth version and in a port. */
+TEST(bytes_of_listen_addresses)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+	for (int c = 1; c < 256; c++) {
+		bool plain = strchr(letters, c) || strchr(".-_", c);
+		char name[8], v6[16], port[8], host[64];
+		uint16_t n;
+
+		snprintf(name, sizeof(name), "a%cb:80", c);
+		snprintf(v6, sizeof(v6), "[:%cb]:80", c);
+		snprintf(port, sizeof(port), "a:1%c", c);
+		if ((text_host_port(slice_of(name), host, &n, NULL) == 0) != plain)
+			fail_msg("%s", name);
+		if ((text_host_port(slice_of(v6), host, &n, NULL) == 0) !=
+			(plain || c == ':' || c == '%'))
+			fail_msg("%s", v6);
+		if ((text_host_port(slice_of(port), host, &n, NULL) == 0) != (c >= '0' && c <= '9'))
+			fail_msg("%s", port);
+	}
+}
+
 TEST(dns_subdomains)
 {
 	static const char *const good[] = {"a", "0", "job-7.train", "a.b.c", "x0-1"};
@@ -273,4 +297,4 @@ TEST(dns_subdomains)
 }
 
 TESTS(whole_numbers, durations, case_insensitive, utf8, utf8_cut, base_names, words, dns_labels,
-	dns_subdomains, hashes, listen_addresses)
+	dns_subdomains, hashes, listen_addresses, bytes_of_listen_addresses)
