@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "test/sim/sim_world.h"
+#include "test/sim/sim_view.h"
 
 #define SERVERS_MAX 4
 
@@ -176,27 +176,62 @@ static void one_replica(int owner)
 	}
 }
 
-/* Somebody edits the status by hand: a claim is taken out, or one more is there, of a pod that never was. */
+static void add_ghost(cJSON *claims, const cJSON *like)
+{
+	struct attempt *ghost = laws_attempt(&shapes[0], "ghost");
+	cJSON *one = cJSON_Duplicate(like, true);
+
+	laws_dead(ghost);
+	cJSON_ReplaceItemInObjectCaseSensitive(one, "uid", cJSON_CreateString(ghost->uid));
+	cJSON_ReplaceItemInObjectCaseSensitive(one, "name", cJSON_CreateString(ghost->name));
+	cJSON_AddItemToArray(claims, one);
+}
+
+/* The pod has a second claim, on this server. */
+static void add_second(struct object *o, const cJSON *like)
+{
+	cJSON *claims = store_at(o->doc, "status", "claims"), *one, *parts, *servers_of,
+	      *gpu = cJSON_GetArrayItem(store_at(o->doc, "status", "gpus"), 0);
+	const char *uid = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(like, "uid"));
+
+	if (!claims || !gpu || !view_of(o)->opened || claim_of(view_of(o), number_of(uid)))
+		return;
+	one = cJSON_Duplicate(like, true);
+	parts = cJSON_CreateArray();
+	cJSON_AddItemToArray(parts,
+		cJSON_Duplicate(
+			cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(like, "gpus"), 0),
+			true));
+	cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetArrayItem(parts, 0), "id",
+		cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(gpu, "id"), true));
+	cJSON_ReplaceItemInObjectCaseSensitive(one, "gpus", parts);
+	servers_of = cJSON_CreateArray();
+	cJSON_AddItemToArray(servers_of, cJSON_CreateString(o->name));
+	cJSON_ReplaceItemInObjectCaseSensitive(one, "servers", servers_of);
+	cJSON_AddItemToArray(claims, one);
+	laws_claim_lost(uid);
+	store_changed(o, "admin");
+}
+
+/* Somebody edits a status by hand: a claim is taken out, or one more is there, of a pod that never was or has one already. */
 static void edit_by_hand(struct object *o)
 {
 	cJSON *claims = store_at(o->doc, "status", "claims"), *one;
 	int n = cJSON_GetArraySize(claims), i = (int)sim_below((uint64_t)n + (n == 0));
+	uint64_t what = sim_below(3);
+	struct object *other = any_server();
 
 	if (n == 0)
 		return;
 	one = cJSON_GetArrayItem(claims, i);
-	if (sim_chance(500000)) {
+	if (what == 0) {
 		laws_claim_lost(cJSON_GetStringValue(store_at(one, "uid", NULL)));
 		cJSON_DeleteItemFromArray(claims, i);
+	} else if (what == 1) {
+		add_ghost(claims, one);
 	} else {
-		struct attempt *ghost = laws_attempt(&shapes[0], "ghost");
-
-		laws_dead(ghost);
-		one = cJSON_Duplicate(one, true);
-		cJSON_ReplaceItemInObjectCaseSensitive(one, "uid", cJSON_CreateString(ghost->uid));
-		cJSON_ReplaceItemInObjectCaseSensitive(
-			one, "name", cJSON_CreateString(ghost->name));
-		cJSON_AddItemToArray(claims, one);
+		add_second(other ? other : o, one);
+		return;
 	}
 	store_changed(o, "admin");
 }

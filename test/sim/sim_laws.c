@@ -12,6 +12,8 @@
 #define EXPIRED_US (60 * SECOND)
 /* Rule R13: behind the grace period of a pod that vanished. */
 #define MARGIN_US (15 * SECOND)
+/* Rule R7: a leader is there by then, and has taken what is too much. */
+#define TRIMMED_US (40 * SECOND)
 /* Rule R12: for so long the replicas know that a namespace's pods never came; what has stood for so long they all have seen. */
 #define PHANTOM_US (595 * SECOND)
 #define SEEN_US (5 * SECOND)
@@ -59,8 +61,7 @@ static void check_sums(const struct object *o, const char *who)
 	const struct view *v = view_of(o);
 
 	for (int i = 0; i < v->n_gpus; i++) {
-		bool adopted;
-		uint64_t sum = sum_of(v, i, &adopted), room = v->gpus[i].bytes;
+		uint64_t sum = sum_of(v, i), room = v->gpus[i].bytes;
 		int old = gpu_of(&before, v->gpus[i].id);
 
 		/* One write may hold a claim and, behind it, what makes the GPU smaller: as if there had been two (R10). */
@@ -75,6 +76,25 @@ static void check_sums(const struct object *o, const char *who)
 					(unsigned long long)v->gpus[i].bytes,
 					(unsigned long long)sum);
 	}
+}
+
+/* Rule R7: only a pod to which something has happened is adopted, and on a GPU without room only if no other will do. */
+static void check_adoption(const struct object *o, const struct seen_claim *c, const char *who)
+{
+	const struct attempt *a = &attempts[c->who];
+	const struct seen_claim *was = claim_of(&before, c->who);
+	const struct view *v = view_of(o);
+
+	if ((!was || was->state != 'a') && !a->late)
+		sim_fail("adoption", "%s adopted u%d (%s) on %s, and nothing had happened to it",
+			who, c->who, a->name, o->name);
+	/* A restore of etcd brings back pods that have ended, which nobody has looked for a place for. */
+	for (int i = 0; !a->no_place && !a->ended_at && i < v->n_gpus; i++)
+		if (sum_of(v, i) > v->gpus[i].bytes && grew(c, i, v->gpus[i].id))
+			sim_fail("adoption",
+				"%s adopted u%d (%s) on %s of %s beyond its bytes, and at every "
+				"moment there was room for it",
+				who, c->who, a->name, v->gpus[i].id, o->name);
 }
 
 /* Rule R12, where nothing fails: a namespace whose pods never came holds no more pending than its part, as far as everybody knows. */
@@ -143,10 +163,8 @@ static void check_claims(struct object *o, const char *who)
 			continue;
 		if (!was && c->state == 'p')
 			laws_fresh(o, who);
-		if (c->state == 'a' && (!was || was->state != 'a') && !a->late)
-			sim_fail("adoption",
-				"%s adopted u%d (%s) on %s, and nothing had happened to it", who,
-				c->who, a->name, o->name);
+		if (c->state == 'a')
+			check_adoption(o, c, who);
 		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
 			sim_fail("closed", "%s put u%d on %s, which takes no claims", who, c->who,
 				o->name);
@@ -235,9 +253,26 @@ const char *laws_owed(void)
 				"the server %s is deleted, has no claims, and is still there",
 				o->name);
 	}
-	for (int i = 0; i < n_attempts; i++)
-		if (attempts[i].stored_at && !attempts[i].ended_at && !holds_whole(i))
-			(void)snprintf(out, sizeof(out), "u%d (%s) lives and has no whole claim", i,
-				attempts[i].name);
+	for (int i = 0; i < n_attempts; i++) {
+		const struct attempt *a = &attempts[i];
+
+		if (a->stored_at && !a->ended_at && (a->more_since || !holds_whole(i)))
+			(void)snprintf(out, sizeof(out), "u%d (%s) lives and has %s", i, a->name,
+				a->more_since ? "more than it asks for" : "no whole claim");
+	}
 	return out;
+}
+
+void laws_calm(int64_t since)
+{
+	for (int i = 0; i < n_attempts; i++) {
+		const struct attempt *a = &attempts[i];
+		int64_t from = a->more_since > since ? a->more_since : since;
+
+		if (a->more_since && !a->ended_at && sim_now() - from > TRIMMED_US)
+			sim_fail("trimmed",
+				"u%d (%s) asks for %u GPUs and holds parts of %u for %.1f s", i,
+				a->name, a->shape->amount, parts_of(i),
+				(double)(sim_now() - from) / 1e6);
+	}
 }

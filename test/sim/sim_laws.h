@@ -41,6 +41,9 @@ struct attempt {
 	bool was_full;      /* since it began there was a moment at which it did not fit */
 	int64_t fits_since; /* 0: it does not fit */
 	bool name_was_taken;
+	/* Since it held a whole claim last there was a moment at which no GPUs had room for it (R7). */
+	bool no_place;
+	int64_t more_since; /* it holds parts of more GPUs than it asks for; 0: no */
 	/* The attempt whose pod had its name when the review came, -1: none; the version that brought its claim, if its replica knew that. */
 	int namesake;
 	uint64_t namesake_since;
@@ -82,6 +85,8 @@ const char *laws_say(const struct object *o);
 
 /* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes nothing, else what is wrong. */
 const char *laws_owed(void);
+/* Nothing has failed since then: who holds more than he asks for does not do so for long. */
+void laws_calm(int64_t since);
 
 /* Of what the laws remember besides the store. */
 uint64_t laws_state(void);

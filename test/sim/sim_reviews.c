@@ -55,8 +55,7 @@ static bool fits(const struct attempt *a)
 		const struct view *v = view_of(o);
 
 		for (int i = 0; v->takes && !has_older(o) && i < v->n_gpus; i++) {
-			bool adopted;
-			uint64_t sum = sum_of(v, i, &adopted),
+			uint64_t sum = sum_of(v, i),
 				 want = v->gpus[i].bytes * a->shape->percent / 100;
 
 			n += v->gpus[i].fit && sum <= v->gpus[i].bytes &&
@@ -76,11 +75,46 @@ static void note_fit(struct attempt *a)
 	}
 }
 
+/* Would it, without what it holds, have room on GPUs of whatever kind? It runs already: what is closed or unfit serves as well (R7). */
+static bool has_place(const struct attempt *a)
+{
+	unsigned n = 0;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct view *v = view_of(o);
+		const struct seen_claim *own = claim_of(v, (int)(a - attempts));
+
+		for (int i = 0; !o->deleting && i < v->n_gpus; i++) {
+			uint64_t bytes = v->gpus[i].bytes, sum = sum_of(v, i);
+
+			for (unsigned k = 0; own && k < own->n_parts; k++)
+				sum -= own->parts[k].gpu == i ? own->parts[k].bytes : 0;
+			n += !v->gpus[i].missing && sum <= bytes &&
+			     bytes - sum >= bytes * a->shape->percent / 100;
+		}
+	}
+	return n >= a->shape->amount;
+}
+
+static void note_place(struct attempt *a)
+{
+	bool more = parts_of((int)(a - attempts)) > a->shape->amount;
+
+	a->more_since = !more ? 0 : a->more_since ? a->more_since : sim_now();
+	if (holds_whole((int)(a - attempts)))
+		a->no_place = false;
+	else
+		a->no_place = a->no_place || !has_place(a);
+}
+
 void note_room(void)
 {
-	for (int i = 0; i < n_attempts; i++)
+	for (int i = 0; i < n_attempts; i++) {
 		if (attempts[i].reviews > 0)
 			note_fit(&attempts[i]);
+		if (attempts[i].stored_at && !attempts[i].ended_at)
+			note_place(&attempts[i]);
+	}
 }
 
 /* ---- names ---- */
@@ -133,6 +167,7 @@ void laws_heard(uint64_t task, const char *path, long status)
 void laws_stored(struct attempt *a)
 {
 	a->stored_at = sim_now();
+	note_place(a);
 	for (int i = 0; i < n_attempts; i++)
 		if (attempts[i].reviews > 0 && strcmp(attempts[i].name, a->name) == 0)
 			attempts[i].name_was_taken = true;
@@ -285,7 +320,8 @@ uint64_t laws_state(void)
 		const int64_t all[] = {a->yes_at, a->stored_at, a->ended_at, a->dropped_at,
 			a->dead_at, a->vanished_at, a->late, a->reviewed_twice, a->reviews,
 			a->reviews_ever, a->review_at, a->was_full, a->fits_since,
-			a->name_was_taken, a->namesake, (int64_t)a->namesake_since, a->heard};
+			a->name_was_taken, a->no_place, a->more_since, a->namesake,
+			(int64_t)a->namesake_since, a->heard};
 
 		for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
 			state = (state ^ (uint64_t)all[k]) * UINT64_C(0x9E3779B97F4A7C15);

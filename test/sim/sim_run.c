@@ -14,6 +14,7 @@ void run_calm(void)
 
 	do {
 		sim_sleep(SECOND);
+		laws_calm(began);
 		owed = laws_owed();
 	} while (*owed && sim_now() < last);
 	if (*owed)

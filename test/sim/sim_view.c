@@ -91,9 +91,11 @@ void laws_read(struct object *o)
 		if (v->n_gpus == GPUS_MAX)
 			sim_fail("simulator", "more than %d GPUs on one server", GPUS_MAX);
 		(void)snprintf(v->gpus[v->n_gpus].id, sizeof(v->gpus[0].id), "%s", text(one, "id"));
+		v->gpus[v->n_gpus].missing =
+			cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(one, "missing"));
 		v->gpus[v->n_gpus].fit =
 			cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(one, "fit")) &&
-			!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(one, "missing"));
+			!v->gpus[v->n_gpus].missing;
 		v->gpus[v->n_gpus++].bytes = number(one, "memory");
 	}
 	cJSON_ArrayForEach(one, store_at(status, "claims", NULL)) read_claim(v, one);
@@ -113,17 +115,14 @@ bool has_older(const struct object *o)
 	return false;
 }
 
-uint64_t sum_of(const struct view *v, int gpu, bool *ret_adopted)
+uint64_t sum_of(const struct view *v, int gpu)
 {
 	uint64_t sum = 0;
 
-	*ret_adopted = false;
 	for (int i = 0; i < v->n_claims; i++)
 		for (unsigned k = 0; k < v->claims[i].n_parts; k++)
-			if (v->claims[i].parts[k].gpu == gpu) {
+			if (v->claims[i].parts[k].gpu == gpu)
 				sum += v->claims[i].parts[k].bytes;
-				*ret_adopted = *ret_adopted || v->claims[i].state == 'a';
-			}
 	return sum;
 }
 
@@ -153,6 +152,18 @@ bool holds_whole(int who)
 			return true;
 	}
 	return false;
+}
+
+unsigned parts_of(int who)
+{
+	unsigned n = 0;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct seen_claim *c = claim_of(view_of(o), who);
+
+		n += c ? c->n_parts : 0;
+	}
+	return n;
 }
 
 const char *laws_say(const struct object *o)

@@ -36,7 +36,7 @@ struct view {
 	struct {
 		char id[16];
 		uint64_t bytes;
-		bool fit;
+		bool fit, missing;
 	} gpus[GPUS_MAX];
 	struct seen_claim claims[CLAIMS_MAX];
 };
@@ -50,11 +50,13 @@ const struct view *view_of(const struct object *o);
 int gpu_of(const struct view *v, const char *id);
 /* Is there an older server with its address, that is to say, the same machine? */
 bool has_older(const struct object *o);
-/* Bytes of that GPU that are promised; was any of it adopted? */
-uint64_t sum_of(const struct view *v, int gpu, bool *ret_adopted);
+/* Bytes of that GPU that are promised. */
+uint64_t sum_of(const struct view *v, int gpu);
 const struct seen_claim *claim_of(const struct view *v, int who);
 /* Does it hold a claim that is whole: on each server that the claim names, and said to be so? */
 bool holds_whole(int who);
+/* On how many GPUs does it hold a part, all servers together? */
+unsigned parts_of(int who);
 
 /* ---- sim_reviews.c ---- */
 
@@ -62,7 +64,7 @@ extern struct attempt attempts[ATTEMPTS_MAX];
 extern int n_attempts;
 /* Has it a right to a claim that was promised? */
 bool must_hold(const struct attempt *a);
-/* Something was written: who is reviewed may fit now, or no more. */
+/* Something was written: who is reviewed, or waits for adoption, may fit now, or no more. */
 void note_room(void);
 
 #endif
