@@ -440,6 +440,9 @@ void chaos_draw(void)
 	draw_sky();
 	/* Nothing is drawn for it, so that the other seeds stay what they were. */
 	odds.edit = sky == STORM && sim_result->seed % 5 == 0 ? 300000 : 0;
+	/* So that some outlive the faults. */
+	if (odds.edit)
+		habits.life_us *= 4;
 	odds.rename = sky != BAD_LISTS && sim_result->seed % 4 == 0 ? 300000 : 0;
 	if (sky == STORM && !odds.rename && sim_result->seed % 3 == 0)
 		odds.config = 200000;

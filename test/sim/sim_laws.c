@@ -269,7 +269,7 @@ void laws_calm(int64_t since)
 		const struct attempt *a = &attempts[i];
 		int64_t from = a->more_since > since ? a->more_since : since;
 
-		if (a->more_since && !a->ended_at && sim_now() - from > TRIMMED_US)
+		if (since && a->more_since && !a->ended_at && sim_now() - from > TRIMMED_US)
 			sim_fail("trimmed",
 				"u%d (%s) asks for %u GPUs and holds parts of %u for %.1f s", i,
 				a->name, a->shape->amount, parts_of(i),

@@ -85,7 +85,7 @@ const char *laws_say(const struct object *o);
 
 /* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes nothing, else what is wrong. */
 const char *laws_owed(void);
-/* Nothing has failed since then: who holds more than he asks for does not do so for long. */
+/* Nothing has failed since then (0: faults go on): who holds more than he asks for does not do so for long. */
 void laws_calm(int64_t since);
 
 /* Of what the laws remember besides the store. */

@@ -14,7 +14,7 @@ void run_calm(void)
 
 	do {
 		sim_sleep(SECOND);
-		laws_calm(began);
+		laws_calm(chaos_calm());
 		owed = laws_owed();
 	} while (*owed && sim_now() < last);
 	if (*owed)
@@ -38,6 +38,7 @@ void sim_run(uint64_t seed, bool trace)
 	while (!chaos_calm() || pods_open() > 0) {
 		sim_sleep(SECOND);
 		laws_fair();
+		laws_calm(chaos_calm());
 	}
 	run_calm();
 	sim_done();
