@@ -272,7 +272,7 @@ TEST(test_picture)
 	for (long n = 0; n < 400; n++) {
 		struct err err = {0};
 		struct held *h;
-		bool in;
+		bool in, judged;
 
 		h = read_server(n, n % 50, &err);
 		if (!h) {
@@ -283,9 +283,11 @@ TEST(test_picture)
 		(void)pthread_mutex_lock(&s->lock);
 		oom_begin(n / 8 % 5, OOM_ONE);
 		in = servers_put(s, h);
+		judged = servers_judge(s);
 		(void)oom_end();
 		put += in;
-		refused += !in;
+		refused += !in || !judged;
+		assert_true(judged || servers_judge(s));
 		assert_int_equal(s->inv.n_servers, put);
 		assert_int_equal(s->inv.n_gpus, put);
 		for (size_t i = 0; i < s->inv.n_servers; i++) {

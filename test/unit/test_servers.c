@@ -437,6 +437,7 @@ static bool is_open(struct fixture *f, const char *name)
 	bool open;
 
 	pthread_mutex_lock(&f->s->lock);
+	assert_true(servers_judge(f->s));
 	open = !f->s->inv.servers[servers_find(f->s, name)->index].drain;
 	pthread_mutex_unlock(&f->s->lock);
 	return open;

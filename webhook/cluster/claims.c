@@ -19,6 +19,8 @@
 #define WATCH_BEHIND_MS 1000
 #define SIDE_BY_SIDE 8
 #define MAX_GRACE_MS 3600000
+/* In a large pool looks take a tenth of the time: every claim wakes us. */
+#define LOOK_SHARE 10
 
 void claims_until(struct claims *c, int64_t ms)
 {
@@ -259,7 +261,7 @@ bool claims_look(struct claims *c)
 static int64_t tick(void *ctx, struct duty *d)
 {
 	struct claims *c = ctx;
-	int64_t now = clock_ms(), early = c->began_ms + CLAIMS_ROUND_MS - now;
+	int64_t now = clock_ms(), early = c->began_ms + c->pause_ms - now;
 
 	c->self = d;
 	if (c->began_ms && early > 0)
@@ -275,11 +277,14 @@ static int64_t tick(void *ctx, struct duty *d)
 		forget(c, true);
 		return CLAIMS_AWAY_MS;
 	}
+	c->pause_ms = LOOK_SHARE * (clock_ms() - now);
+	if (c->pause_ms < CLAIMS_ROUND_MS)
+		c->pause_ms = CLAIMS_ROUND_MS;
 	claims_judge(c);
 	claims_adopt(c);
 	forget(c, false);
 	now = clock_ms();
-	return c->until_ms > now + CLAIMS_ROUND_MS ? c->until_ms - now : CLAIMS_ROUND_MS;
+	return c->until_ms > now + c->pause_ms ? c->until_ms - now : c->pause_ms;
 }
 
 static void wake(void *running)

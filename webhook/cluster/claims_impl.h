@@ -96,6 +96,7 @@ struct claims {
 	uint32_t round;
 	size_t ask_from; /* the bucket with which a round's questions begin: behind the last that was asked */
 	int64_t began_ms; /* the round that runs */
+	int64_t pause_ms; /* from it to the next, at least */
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
 	struct picture now;

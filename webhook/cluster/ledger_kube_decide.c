@@ -104,16 +104,21 @@ static void subtract(const struct servers *s, const char *uid, uint64_t *sums)
 	}
 }
 
-/* The picture without what this claim replaces. Lock held; NULL: out of memory. */
-static uint64_t *without_old(struct take *t, const uint64_t *claimed)
+/* The picture without what this claim replaces. Lock held. False: out of memory. */
+static bool without_old(struct take *t, struct usage *use)
 {
 	const struct servers *s = t->l->servers;
-	uint64_t *sums = arena_copy(&t->scratch, claimed, s->inv.n_gpus, sizeof(*sums));
+	uint64_t *sums;
 
+	if (!t->half)
+		return true;
+	sums = arena_copy(&t->scratch, use->claimed, s->inv.n_gpus, sizeof(*sums));
+	use->claimed = sums;
+	use->room = NULL;
 	if (!sums || s->inv.n_gpus == 0)
-		return sums;
+		return sums != NULL;
 	subtract(s, t->uid, sums);
-	return sums;
+	return true;
 }
 
 /* Rule R14: what may have made room is reason enough to decide again, without the list that a "no" rests on. Lock held, and let go
@@ -140,31 +145,33 @@ static enum next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, str
 /* The list has come on which a "no" rests (rule R4). Lock held. */
 static bool list_came(struct take *t, int64_t deadline_ms)
 {
+	const struct servers *s = t->l->servers;
+
 	if (!t->list)
 		t->list = servers_want_list(t->l->servers, deadline_ms);
+	/* A later one is coming in: the picture is newer in part, and may show as full a pool that never was. */
+	if (s->list_comes_in && t->list < s->lists_begun)
+		t->list = s->lists_begun;
 	return t->l->servers->list_good >= t->list;
 }
 
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
-static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+static enum next refused(
+	struct take *t, const struct usage *use, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
 	struct usage committed = servers_usage(s, false);
 	struct placement p;
-	struct err why = {0};
-
-	if (t->half)
-		committed.claimed = without_old(t, committed.claimed);
-	if (!committed.claimed && s->inv.n_gpus > 0) {
-		*rc = ledger_no_memory(err);
-		return NEXT_DONE;
-	}
 
 	if (!list_came(t, deadline_ms))
 		return wait_for_news(t, deadline_ms, rc, err);
 	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
+	if (!without_old(t, &committed)) {
+		*rc = ledger_no_memory(err);
+		return NEXT_DONE;
+	}
 	if (s->n_reserved &&
-		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, &why) == 0 &&
+		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, NULL) == 0 &&
 		clock_ms() < deadline_ms) {
 		int64_t until = clock_ms() + LOOK_AGAIN_MS;
 
@@ -172,13 +179,15 @@ static enum next refused(struct take *t, int64_t deadline_ms, int *rc, struct er
 		t->list = 0;
 		return NEXT_DECIDE;
 	}
-	return take_waits_for_end(t, deadline_ms) ? NEXT_DECIDE : NEXT_DONE;
+	/* Now that it may be read, in words. */
+	*rc = placement_find(&s->inv, use, t->ask->demand, &t->scratch, &p, err);
+	return *rc != ERR_REFUSED || !take_waits_for_end(t, deadline_ms) ? NEXT_DONE : NEXT_DECIDE;
 }
 
-/* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As placement_find. */
-static int find(struct take *t, const struct usage *use, struct placement *ret, struct err *err)
+/* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As placement_find, but without words. */
+static int find(struct take *t, const struct usage *use, struct placement *ret)
 {
-	const struct servers *s = t->l->servers;
+	struct servers *s = t->l->servers;
 	const struct demand *d = t->ask->demand;
 	struct usage elsewhere = *use;
 
@@ -187,7 +196,7 @@ static int find(struct take *t, const struct usage *use, struct placement *ret, 
 		placement_find(&s->inv, &elsewhere, d, &t->scratch, ret, NULL) == 0 &&
 		ret->n_servers == 1)
 		return 0;
-	return placement_find(&s->inv, use, d, &t->scratch, ret, err);
+	return placement_find(&s->inv, use, d, &t->scratch, ret, NULL);
 }
 
 static uint64_t bytes_of(const struct placement *p)
@@ -203,7 +212,7 @@ static uint64_t bytes_of(const struct placement *p)
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
-	struct usage use = servers_usage(s, true);
+	struct usage use;
 	struct placement p;
 
 	err_clear(err);
@@ -217,11 +226,12 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 		*rc = ledger_no_memory(err);
 		return NEXT_DONE;
 	}
-	if (t->half)
-		use.claimed = without_old(t, use.claimed);
-	*rc = use.claimed || s->inv.n_gpus == 0 ? find(t, &use, &p, err) : ledger_no_memory(err);
+	use = servers_usage(s, true);
+	*rc = without_old(t, &use) ? find(t, &use, &p) : ERR_NOMEM;
 	if (*rc == ERR_REFUSED)
-		return refused(t, deadline_ms, rc, err);
+		return refused(t, &use, deadline_ms, rc, err);
+	if (*rc != 0)
+		(void)ledger_no_memory(err);
 	if (*rc == 0 && take_is_phantom(t, bytes_of(&p), err)) {
 		*rc = ERR_REFUSED;
 		return list_came(t, deadline_ms) ? NEXT_DONE

@@ -57,62 +57,112 @@ static size_t merge(struct claim *list, size_t n, struct arena *a)
 	return out;
 }
 
-static struct claim *list_claims(const struct servers *s, struct arena *a, size_t *ret_n)
+/* What a view shows of one server. */
+struct viewed {
+	struct gpu_server server;
+	uint64_t *claimed, *pending;
+	uint32_t n_claims;
+};
+
+struct viewing {
+	const struct servers *s;
+	struct arena *a;
+	struct viewed *list;
+	struct claim *claims;
+	size_t n, cap, n_claims, cap_claims, n_gpus;
+	bool with_claims;
+};
+
+/* A longer list with room for so many more, twice as long as it must be; what it has been stays in the arena. */
+static void *longer(struct arena *a, void *list, size_t n, size_t more, size_t *cap, size_t size)
 {
-	struct claim *list;
-	size_t n = 0, cap = 0;
+	void *grown;
 
-	for (size_t i = 0; i < s->n; i++)
-		cap += s->entries[i]->held ? s->entries[i]->held->object.status.n_claims : 0;
-	list = arena_array(a, cap, sizeof(*list));
-	for (size_t i = 0; list && i < s->n; i++) {
-		const struct held *h = s->entries[i]->held;
+	if (n + more <= *cap)
+		return list;
+	grown = arena_array(a, 2 * (n + more) + 16, size);
+	if (grown && n)
+		memcpy(grown, list, n * size);
+	*cap = grown ? 2 * (n + more) + 16 : *cap;
+	return grown;
+}
 
-		for (size_t k = 0; h && k < h->object.status.n_claims; k++)
-			copy_claim(h, &h->object.status.claims[k].claim, a, &list[n++]);
-	}
-	if (!list || a->failed)
-		return NULL;
-	if (n > 1)
-		qsort(list, n, sizeof(*list), by_pod);
-	*ret_n = merge(list, n, a);
-	return list;
+static bool view_server(void *ctx, const struct server_entry *e)
+{
+	struct viewing *v = ctx;
+	const struct gpu_server *shown = &v->s->inv.servers[e->index];
+	const struct server_status *status = &e->held->object.status;
+	struct viewed *to;
+
+	if (!e->placed)
+		return false;
+	v->list = longer(v->a, v->list, v->n, 1, &v->cap, sizeof(*v->list));
+	if (v->with_claims)
+		v->claims = longer(v->a, v->claims, v->n_claims, status->n_claims, &v->cap_claims,
+			sizeof(*v->claims));
+	if (v->a->failed)
+		return false;
+	to = &v->list[v->n++];
+	inventory_copy_server(&to->server, shown, v->a);
+	to->claimed =
+		arena_copy(v->a, v->s->claimed + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
+	to->pending =
+		arena_copy(v->a, v->s->pending + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
+	to->n_claims = v->s->n_claims[e->index];
+	v->n_gpus += shown->n_gpus;
+	for (size_t i = 0; v->with_claims && i < status->n_claims; i++)
+		copy_claim(e->held, &status->claims[i].claim, v->a, &v->claims[v->n_claims++]);
+	return !v->a->failed;
+}
+
+static bool count_states(void *ctx, const struct server_entry *e)
+{
+	size_t *ret = ctx;
+
+	for (size_t i = 0; i < e->held->object.status.n_claims; i++)
+		ret[e->held->object.status.claims[i].claim.state]++;
+	return true;
 }
 
 void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
 {
-	struct servers *s = ((struct ledger_kube *)base)->servers;
-
 	memset(ret, 0, CLAIM_STATES * sizeof(*ret));
-	(void)pthread_mutex_lock(&s->lock);
-	for (size_t i = 0; i < s->n; i++) {
-		const struct held *h = s->entries[i]->held;
-
-		for (size_t k = 0; h && k < h->object.status.n_claims; k++)
-			ret[h->object.status.claims[k].claim.state]++;
-	}
-	(void)pthread_mutex_unlock(&s->lock);
+	(void)servers_walk(((struct ledger_kube *)base)->servers, count_states, ret);
 }
 
 int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err)
 {
-	struct servers *s = ((struct ledger_kube *)base)->servers;
-	struct pool_view v = {0};
-	bool judged;
-	int rc;
+	struct viewing v = {
+		.s = ((struct ledger_kube *)base)->servers, .a = a, .with_claims = with_claims};
+	bool good = servers_walk(((struct ledger_kube *)base)->servers, view_server, &v);
+	struct gpu_server *servers = arena_array(a, v.n, sizeof(*servers));
+	uint64_t *claimed = arena_array(a, v.n_gpus, sizeof(*claimed));
+	uint64_t *pending = arena_array(a, v.n_gpus, sizeof(*pending));
+	uint32_t *n_claims = arena_array(a, v.n, sizeof(*n_claims));
+	size_t first = 0;
 
-	(void)pthread_mutex_lock(&s->lock);
-	judged = servers_judge(s);
-	rc = inventory_copy(&s->inv, a, &v.inventory, err);
-	v.usage.claimed = arena_copy(a, s->claimed, s->inv.n_gpus, sizeof(*s->claimed));
-	v.usage.pending = arena_copy(a, s->pending, s->inv.n_gpus, sizeof(*s->pending));
-	v.usage.n_claims = arena_copy(a, s->n_claims, s->inv.n_servers, sizeof(*s->n_claims));
-	if (with_claims)
-		v.claims = list_claims(s, a, &v.n_claims);
-	(void)pthread_mutex_unlock(&s->lock);
-	if (rc != 0 || !judged || a->failed)
+	if (!good || a->failed)
 		return ledger_no_memory(err);
-	*ret = v;
-	return 0;
+	for (size_t i = 0; i < v.n; i++) {
+		size_t n = v.list[i].server.n_gpus;
+
+		servers[i] = v.list[i].server;
+		servers[i].first_gpu = first;
+		n_claims[i] = v.list[i].n_claims;
+		if (n) {
+			memcpy(claimed + first, v.list[i].claimed, n * sizeof(*claimed));
+			memcpy(pending + first, v.list[i].pending, n * sizeof(*pending));
+		}
+		first += n;
+	}
+	*ret = (struct pool_view){.inventory = {servers, v.n, v.n_gpus},
+		.usage = {.claimed = claimed, .pending = pending, .n_claims = n_claims}};
+	if (!with_claims)
+		return 0;
+	if (v.n_claims > 1)
+		qsort(v.claims, v.n_claims, sizeof(*v.claims), by_pod);
+	ret->n_claims = merge(v.claims, v.n_claims, a);
+	ret->claims = v.claims;
+	return a->failed ? ledger_no_memory(err) : 0;
 }

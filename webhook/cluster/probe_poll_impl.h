@@ -43,8 +43,8 @@ struct probe_poll {
 	atomic_bool stopping;
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
-	struct target *first;
-	bool changed; /* the picture, since it was looked at */
+	struct target *first; /* by name */
+	bool changed;         /* the picture, since it was looked at */
 	int64_t looked_ms;
 	unsigned n_doubtful; /* questions on their way to those */
 };

@@ -42,21 +42,27 @@ bool probe_target_is(const struct target *t, const struct server_object *o)
 	       same(t->client_secret, o->probe_client_secret);
 }
 
+/* The list is in the order of names, as the picture is. */
+struct look {
+	struct target **at; /* behind the last server */
+};
+
 /* A server that is new, or whose probe is another now, is asked at once. Without memory the next look tries again. */
 static bool note(void *ctx, const struct server_object *o)
 {
-	struct probe_poll *p = ctx;
-	struct target *t = p->first;
+	struct look *l = ctx;
+	struct target *t;
 	bool ok = true;
 
 	if (!o->probe_url)
 		return true;
-	while (t && !probe_target_is(t, o))
-		t = t->next;
-	if (t) {
-		t->there = true;
-		return true;
-	}
+	while (*l->at && strcmp((*l->at)->name, o->name) < 0)
+		l->at = &(*l->at)->next;
+	for (t = *l->at; t && strcmp(t->name, o->name) == 0; t = t->next)
+		if (probe_target_is(t, o)) {
+			t->there = true;
+			return true;
+		}
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return true;
@@ -73,13 +79,14 @@ static bool note(void *ctx, const struct server_object *o)
 	t->due_ms = clock_ms();
 	atomic_store(&t->good_ms, t->due_ms);
 	t->there = true;
-	t->next = p->first;
-	p->first = t;
+	t->next = *l->at;
+	*l->at = t;
 	return true;
 }
 
 void probe_targets_look(struct probe_poll *p)
 {
+	struct look l = {&p->first};
 	int64_t now = clock_ms();
 
 	if (!servers_synced(p->cfg.servers) || (!p->changed && now - p->looked_ms < LOOK_MS))
@@ -91,7 +98,7 @@ void probe_targets_look(struct probe_poll *p)
 	p->looked_ms = now;
 	for (struct target *t = p->first; t; t = t->next)
 		t->there = false;
-	servers_each(p->cfg.servers, note, p);
+	servers_each(p->cfg.servers, note, &l);
 	for (struct target **at = &p->first, *t; (t = *at);) {
 		if (t->there || t->busy || t->ageing) {
 			at = &t->next;

@@ -3,6 +3,7 @@
 #include "webhook/cluster/servers.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/thread.h"
 #include "kube/kube_watch.h"
@@ -96,11 +97,23 @@ struct server_entry *servers_add(struct servers *s, const char *name)
 	return e;
 }
 
-static void free_entry(struct server_entry *e)
+/* Nobody has its name any more. */
+static void free_entry(struct servers *s, struct server_entry *e)
 {
+	struct server_entry **at = &s->contended;
+
+	while (*at && *at != e)
+		at = &(*at)->next_contended;
+	if (*at)
+		*at = e->next_contended;
 	held_free(e->held);
 	free(e->name);
 	free(e);
+}
+
+static bool is_forgotten(const struct server_entry *e)
+{
+	return !e->held && !e->queue && !e->busy && !e->reserved && e->users == 0;
 }
 
 void servers_forget(struct servers *s)
@@ -110,12 +123,23 @@ void servers_forget(struct servers *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
 
-		if (!e->held && !e->queue && !e->busy && !e->reserved && e->users == 0)
-			free_entry(e);
+		if (is_forgotten(e))
+			free_entry(s, e);
 		else
 			s->entries[n++] = e;
 	}
 	s->n = n;
+}
+
+void servers_forget_one(struct servers *s, const char *name)
+{
+	size_t at = place_of(s, name);
+
+	if (at == s->n || strcmp(s->entries[at]->name, name) != 0 || !is_forgotten(s->entries[at]))
+		return;
+	free_entry(s, s->entries[at]);
+	s->n--;
+	memmove(s->entries + at, s->entries + at + 1, (s->n - at) * sizeof(struct server_entry *));
 }
 
 bool servers_wait(struct servers *s, int64_t deadline_ms)
@@ -141,14 +165,59 @@ bool servers_synced(struct servers *s)
 	return yes;
 }
 
+size_t servers_breathe(struct servers *s, struct server_entry *e)
+{
+	e->users++;
+	(void)pthread_mutex_unlock(&s->lock);
+	/* a thread that is woken by the unlocking would find the lock taken again */
+	(void)nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+	(void)pthread_mutex_lock(&s->lock);
+	e->users--;
+	return place_of(s, e->name) + 1;
+}
+
+bool servers_walk(struct servers *s, servers_walk_fn *fn, void *ctx)
+{
+	size_t seen = 0;
+	bool good;
+
+	(void)pthread_mutex_lock(&s->lock);
+	good = servers_judge(s);
+	for (size_t i = 0; i < s->n;) {
+		struct server_entry *e = s->entries[i];
+
+		if (e->held && !fn(ctx, e))
+			break;
+		if (++seen % SERVERS_AT_ONCE) {
+			i++;
+			continue;
+		}
+		i = servers_breathe(s, e);
+		/* what has come meanwhile has to be believed, too */
+		good = servers_judge(s) && good;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return good;
+}
+
+struct each {
+	server_each_fn *fn;
+	void *ctx;
+};
+
+static bool each(void *ctx, const struct server_entry *e)
+{
+	const struct each *to = ctx;
+
+	return to->fn(to->ctx, &e->held->object);
+}
+
 void servers_each(struct servers *s, server_each_fn *fn, void *ctx)
 {
-	(void)pthread_mutex_lock(&s->lock);
-	(void)servers_judge(s);
-	for (size_t i = 0; i < s->n; i++)
-		if (s->entries[i]->held && !fn(ctx, &s->entries[i]->held->object))
-			break;
-	(void)pthread_mutex_unlock(&s->lock);
+	struct each to = {fn, ctx};
+
+	/* without memory what is there may say too little; that nothing is there would be worse */
+	(void)servers_walk(s, each, &to);
 }
 
 struct servers *servers_new(
@@ -199,7 +268,7 @@ void servers_free(struct servers *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->n; i++)
-		free_entry(s->entries[i]);
+		free_entry(s, s->entries[i]);
 	free(s->entries);
 	arena_release(&s->twins);
 	free(s->inv.servers);
@@ -207,6 +276,13 @@ void servers_free(struct servers *s)
 	free(s->committed);
 	free(s->pending);
 	free(s->n_claims);
+	free(s->first);
+	free(s->gpu_bytes);
+	free(s->most_claimed);
+	free(s->most_committed);
+	free(s->left_claimed);
+	free(s->left_committed);
+	uid_set_release(&s->marks);
 	uid_set_release(&s->uids);
 	uid_set_release(&s->names);
 	uid_set_release(&s->phantoms);

@@ -50,7 +50,8 @@ typedef enum edit_result server_edit_fn(
 int servers_edit(struct servers *s, const char *name, server_edit_fn *fn, void *ctx,
 	int64_t deadline_ms, struct err *err);
 
-/* Look at all servers, in the order of their names, with the lock held: copy what is needed, no call back. False ends it. */
+/* Look at all servers, in the order of their names, with the lock held: copy what is needed, no call back. False ends it. Of many servers the later ones
+ * are seen as they are a moment later. */
 typedef bool server_each_fn(void *ctx, const struct server_object *o);
 void servers_each(struct servers *s, server_each_fn *fn, void *ctx);
 

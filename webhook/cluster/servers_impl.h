@@ -46,12 +46,14 @@ struct server_entry {
 	bool listed;        /* by the watch's list that runs */
 	uint64_t known_watch,
 		known_list; /* number of held when the list that runs began: the watch's, that of reviews */
-	size_t index; /* in inv.servers, when held */
+	size_t index; /* in inv.servers, when placed */
+	bool placed;  /* it has a place there, for as many GPUs as held has */
 	struct edit *queue, **queue_end;
 	bool busy; /* somebody commits its edits */
 	struct reservation *reserved;
 	int64_t contended_until_ms; /* another replica was first a moment ago: better to go elsewhere */
-	unsigned users;             /* edits that wait */
+	struct server_entry *next_contended;
+	unsigned users; /* edits that wait */
 };
 
 struct servers {
@@ -70,15 +72,21 @@ struct servers {
 	size_t n, cap;
 	bool synced, stopping, leaderless;
 	bool watch_lists; /* the watch reads a list */
-	/* The picture: those with a state, and what is taken of their GPUs. */
+	/* The picture: those with a state, and what is taken of their GPUs. True after servers_judge() alone. */
 	struct inventory inv;
 	size_t cap_servers, cap_gpus;
-	struct arena twins;  /* the sentences of rule R15 in the picture */
-	bool twins_due;      /* servers or GPUs have changed since it was judged */
-	uint64_t *claimed;   /* committed, and reserved */
-	uint64_t *committed; /* without what is reserved */
+	bool shape_due;       /* servers have come or gone, or have other numbers of GPUs */
+	struct arena twins;   /* the sentences of rule R15 in the picture */
+	struct uid_set marks; /* of R15: the addresses and GPUs of all servers */
+	bool twins_due;       /* two have the same, and something has changed since it was judged */
+	uint64_t *claimed;    /* committed, and reserved */
+	uint64_t *committed;  /* without what is reserved */
 	uint64_t *pending;
 	uint32_t *n_claims;
+	/* Room beside what is claimed, and beside what is committed. */
+	struct pool_room room_claimed, room_committed;
+	uint32_t *first;
+	uint64_t *gpu_bytes, *most_claimed, *most_committed, *left_claimed, *left_committed;
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */
 	struct uid_set names;      /* "namespace/name" of their pods */
@@ -86,12 +94,14 @@ struct servers {
 	struct repeat unreadables; /* told in the log */
 	/* While replicas come into each other's way each begins its search at a place of its own. */
 	uint64_t random;
-	int64_t contended_until_ms, spread_until_ms;
+	int64_t spread_until_ms;
+	struct server_entry *contended; /* those to which that happened */
 	/* Fresh lists, which have numbers: */
 	uint64_t lists_begun, list_good,
 		list_failed;  /* of the last one that was begun, that came, that did not */
 	uint64_t list_wanted; /* by somebody who waits until list_wanted_ms */
-	int64_t list_wanted_ms, list_began_ms;
+	int64_t list_wanted_ms, list_due_ms;
+	bool list_comes_in;  /* the picture is newer in part: of the list lists_begun */
 	struct err list_err; /* of list_failed */
 	uint64_t room;       /* counts what may have made room in the picture */
 };
@@ -102,8 +112,18 @@ static inline uint64_t entry_number(const struct server_entry *e)
 	return e->held ? e->held->number : 0;
 }
 
+/* So many servers are looked at, at most, before others are given the lock. */
+#define SERVERS_AT_ONCE 64
+
+/* Without the lock, which fn has, and which others are given every now and then: what fn sees of one server is true at one moment, of two of them perhaps
+ * at two. Servers that come or go meanwhile are seen or not. fn: false ends it. False: out of memory, the picture may say too little. */
+typedef bool servers_walk_fn(void *ctx, const struct server_entry *e);
+bool servers_walk(struct servers *s, servers_walk_fn *fn, void *ctx);
+
 /* All with the lock held. */
 struct server_entry *servers_find(const struct servers *s, const char *name);
+/* Let others have the lock for a moment. The entry stays; where the one behind it is afterwards. */
+size_t servers_breathe(struct servers *s, struct server_entry *e);
 /* A new one, without a state. NULL: out of memory. */
 struct server_entry *servers_add(struct servers *s, const char *name);
 /* Take a state over (it is freed when an older one than what is held, but for h->known). False: out of memory, it is freed. */
@@ -112,16 +132,17 @@ bool servers_put(struct servers *s, struct held *h);
 void servers_put_unreadable(struct servers *s, const char *name, uint64_t number);
 /* The server does not exist any more. Its entry stays, for those who wait, until servers_forget(). */
 void servers_drop(struct servers *s, struct server_entry *e);
-/* Free the entries of servers that are gone and that nobody waits for. */
+/* Free the entries of servers that are gone and that nobody waits for: all, or this one. */
 void servers_forget(struct servers *s);
+void servers_forget_one(struct servers *s, const char *name);
 /* How many claims the picture holds for pods of this name, at most (uid_set_count). */
 uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
 /* Did a claim of that namespace end a moment ago whose pod never came (rule R12)? */
 bool servers_phantom(const struct servers *s, struct slice namespace);
-/* Count what is taken of its GPUs anew; as many as at the last count. */
+/* Count what is taken of its GPUs anew. */
 void servers_recount(struct servers *s, struct server_entry *e);
-/* Rule R15: what older servers have is unfit, in the picture and in the objects. Costs nothing unless servers or GPUs have changed. To be
- * called before either is believed. False: out of memory, what is there may say too little. */
+/* Bring the picture up to date with the servers that there are, and by rule R15 make unfit what older servers have, in it and in the objects. Costs
+ * nothing unless servers or GPUs have changed. To be called before either is believed. False: out of memory, neither may be. */
 bool servers_judge(struct servers *s);
 /* The picture for placement_find; with_reserved: what this replica is about to commit counts, too. */
 struct usage servers_usage(const struct servers *s, bool with_reserved);
@@ -129,7 +150,7 @@ struct usage servers_usage(const struct servers *s, bool with_reserved);
  * search somewhere else than at the first name. */
 void servers_contended(struct servers *s, struct server_entry *e);
 /* usage.n_claims, in the arena, with every server that is contended shown as full. NULL: none is, or no memory. */
-uint32_t *servers_elsewhere(const struct servers *s, struct arena *a);
+uint32_t *servers_elsewhere(struct servers *s, struct arena *a);
 /* Wait for anything to happen, until then. False: the time has come. */
 bool servers_wait(struct servers *s, int64_t deadline_ms);
 

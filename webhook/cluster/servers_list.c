@@ -5,8 +5,9 @@
 #include "base/clock.h"
 #include "webhook/cluster/servers_impl.h"
 
-/* Rule R4: at most four lists a second. One that fails is made again. */
+/* Rule R4: at most four lists a second, and after one that took long as long a rest, up to a second. One that fails is made again. */
 #define LIST_EVERY_MS 250
+#define LIST_REST_MS 1000
 #define LIST_MS 10000
 #define IDLE_MS 60000
 
@@ -60,35 +61,48 @@ static int by_name(const void *a, const void *b)
 	return strcmp((*x)->object.name, (*y)->object.name);
 }
 
-static int name_of(const void *name, const void *b)
+/* One server of the list, which the picture has under this entry, or not. What it has already stays in the list. */
+static void bring_one(struct servers *s, const struct server_entry *e, struct held **at)
 {
-	const struct held *const *y = b;
+	struct held *h = *at;
 
-	return strcmp(name, (*y)->object.name);
+	if (e && e->held && e->held->number == h->number && !e->held->object.hearsay &&
+		e->unreadable <= h->number)
+		return;
+	h->known = e ? e->known_list : 0;
+	h->told = true;
+	(void)servers_put(s, h);
+	*at = NULL;
 }
 
-/* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. */
+/* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. Lock held, and let go
+ * every now and then. */
 static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 {
-	if (f->n > 1)
-		qsort(f->list, f->n, sizeof(struct held *), by_name);
-	for (size_t i = 0; i < s->n; i++) {
-		struct server_entry *e = s->entries[i];
+	size_t seen = 0;
 
-		if (!e->unreadable && e->held &&
-			(e->held->number <= version || e->held->number == e->known_list) &&
-			!(f->n && bsearch(e->name, f->list, f->n, sizeof(struct held *), name_of)))
+	s->list_comes_in = true;
+	for (size_t i = 0, j = 0; i < s->n || j < f->n;) {
+		struct server_entry *e = i < s->n ? s->entries[i] : NULL;
+		int order = !e ? 1 : j < f->n ? strcmp(e->name, f->list[j]->object.name) : -1;
+
+		if (order > 0) {
+			/* it comes before this entry, unless memory ran out */
+			size_t before = s->n;
+
+			bring_one(s, NULL, &f->list[j++]);
+			i += s->n - before;
+			continue;
+		}
+		if (order == 0)
+			bring_one(s, e, &f->list[j++]);
+		else if (!e->unreadable && e->held &&
+			 (e->held->number <= version || e->held->number == e->known_list))
 			servers_drop(s, e);
+		i = ++seen % SERVERS_AT_ONCE ? i + 1 : servers_breathe(s, e);
 	}
-	for (size_t i = 0; i < f->n; i++) {
-		const struct server_entry *e = servers_find(s, f->list[i]->object.name);
-
-		f->list[i]->known = e ? e->known_list : 0;
-		f->list[i]->told = true;
-		(void)servers_put(s, f->list[i]);
-	}
-	f->n = 0;
 	servers_forget(s);
+	s->list_comes_in = false;
 }
 
 /* Lock held, and let go meanwhile. */
@@ -98,16 +112,22 @@ static void make_list(struct servers *s)
 	struct err err = {0};
 	char version[32] = "";
 	uint64_t mine = ++s->lists_begun;
+	int64_t began = clock_ms(), now;
 	int rc;
 
 	for (size_t i = 0; i < s->n; i++)
 		s->entries[i]->known_list = entry_number(s->entries[i]);
-	s->list_began_ms = clock_ms();
 	(void)pthread_mutex_unlock(&s->lock);
 	rc = kube_list(s->kube, SERVERS_PATH, LIST_MS, fresh_begin, fresh_each, &f, version, &err);
 	if (f.failed)
 		rc = err_set(&err, ERR_NOMEM, "out of memory for a list of GPUServers");
+	if (f.n > 1)
+		qsort(f.list, f.n, sizeof(struct held *), by_name);
+	now = clock_ms();
 	(void)pthread_mutex_lock(&s->lock);
+	s->list_due_ms = began + LIST_EVERY_MS;
+	if (now + (now - began) > s->list_due_ms)
+		s->list_due_ms = now + (now - began < LIST_REST_MS ? now - began : LIST_REST_MS);
 	if (rc == 0) {
 		bring_in(s, &f, kube_version_number(slice_of(version)));
 		s->list_good = mine;
@@ -115,9 +135,11 @@ static void make_list(struct servers *s)
 		s->list_failed = mine;
 		s->list_err = err;
 	}
+	(void)pthread_cond_broadcast(&s->cond);
+	(void)pthread_mutex_unlock(&s->lock);
 	fresh_begin(&f);
 	free(f.list);
-	(void)pthread_cond_broadcast(&s->cond);
+	(void)pthread_mutex_lock(&s->lock);
 }
 
 static int64_t list_tick(void *ctx, struct duty *d)
@@ -129,11 +151,14 @@ static int64_t list_tick(void *ctx, struct duty *d)
 	(void)d;
 	(void)pthread_mutex_lock(&s->lock);
 	if (!s->stopping && s->list_wanted > s->list_good && now < s->list_wanted_ms) {
-		wait = s->list_began_ms + LIST_EVERY_MS - now;
-		if (s->lists_begun == 0 || wait <= 0) {
+		wait = s->list_due_ms - now;
+		if (wait <= 0) {
 			make_list(s);
 			made = s->list_good == s->lists_begun;
-			wait = s->list_wanted > s->list_good ? LIST_EVERY_MS : IDLE_MS;
+			now = clock_ms();
+			wait = s->list_wanted <= s->list_good ? IDLE_MS
+			       : s->list_due_ms > now         ? s->list_due_ms - now
+							      : 1;
 		}
 	}
 	(void)pthread_mutex_unlock(&s->lock);

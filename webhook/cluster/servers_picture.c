@@ -33,15 +33,13 @@ static bool holds(const struct held *h, const struct claim_record *r)
 	return i >= 0 && h->object.status.claims[i].take == r->take;
 }
 
-/* Count what is taken of its GPUs anew. */
+/* Count what is taken of its GPUs anew. It has its place. */
 static void count(struct servers *s, struct server_entry *e)
 {
 	const struct held *h = e->held;
 	struct gpu_server *shown;
 	size_t first, n;
 
-	if (!h)
-		return;
 	shown = &s->inv.servers[e->index];
 	first = shown->first_gpu;
 	n = h->shown.n_gpus;
@@ -69,6 +67,10 @@ static void count(struct servers *s, struct server_entry *e)
 		count_parts(h, &r->claim->claim, s->claimed + first);
 		s->n_claims[e->index]++;
 	}
+	room_note(shown, s->claimed + first, &s->gpu_bytes[e->index], &s->most_claimed[e->index],
+		s->left_claimed + first);
+	room_note(shown, s->committed + first, &s->gpu_bytes[e->index],
+		&s->most_committed[e->index], s->left_committed + first);
 }
 
 /* Does this state take claims on more of its GPUs than that one, which has as many? */
@@ -96,7 +98,8 @@ void servers_recount(struct servers *s, struct server_entry *e)
 	uint32_t n_claims;
 	size_t n;
 
-	if (!e->held)
+	/* Who has no place is counted when it is given one. */
+	if (!e->placed)
 		return;
 	was = s->inv.servers[e->index];
 	n = was.n_gpus < SERVER_GPUS_MAX ? was.n_gpus : SERVER_GPUS_MAX;
@@ -108,43 +111,95 @@ void servers_recount(struct servers *s, struct server_entry *e)
 		   any_less(s->claimed + was.first_gpu, before, n);
 }
 
+/* Lists of the picture, by server and by GPU. */
+#define LISTS 5
+
+static void list_of_servers(struct servers *s, uint64_t **ret[static LISTS])
+{
+	ret[0] = &s->gpu_bytes;
+	ret[1] = &s->most_claimed;
+	ret[2] = &s->most_committed;
+	ret[3] = ret[4] = NULL;
+}
+
+static void list_of_gpus(struct servers *s, uint64_t **ret[static LISTS])
+{
+	ret[0] = &s->claimed;
+	ret[1] = &s->committed;
+	ret[2] = &s->pending;
+	ret[3] = &s->left_claimed;
+	ret[4] = &s->left_committed;
+}
+
+/* list: the address of a pointer. False: out of memory, it is as it was. */
+static bool grow(void *list, size_t n, size_t size)
+{
+	void *at;
+
+	memcpy(&at, list, sizeof(at));
+	at = reallocarray(at, n, size);
+	if (at)
+		memcpy(list, &at, sizeof(at));
+	return at != NULL;
+}
+
 /* Room for so many servers and GPUs. */
 static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 {
-	if (servers > s->cap_servers) {
-		size_t cap = servers + servers / 2 + 8;
-		struct gpu_server *list = realloc(s->inv.servers, cap * sizeof(*list));
-		uint32_t *claims;
+	uint64_t **lists[LISTS];
 
-		if (!list)
+	/* also the first time that there is none */
+	if (servers >= s->cap_servers) {
+		size_t cap = servers + servers / 2 + 8;
+
+		list_of_servers(s, lists);
+		if (!grow(&s->inv.servers, cap, sizeof(*s->inv.servers)) ||
+			!grow(&s->n_claims, cap, sizeof(*s->n_claims)) ||
+			!grow(&s->first, cap + 1, sizeof(*s->first)))
 			return false;
-		s->inv.servers = list;
-		claims = realloc(s->n_claims, cap * sizeof(*claims));
-		if (!claims)
-			return false;
-		s->n_claims = claims;
+		for (size_t i = 0; i < LISTS && lists[i]; i++)
+			if (!grow(lists[i], cap, sizeof(**lists[i])))
+				return false;
 		s->cap_servers = cap;
 	}
 	if (gpus > s->cap_gpus) {
 		size_t cap = gpus + gpus / 2 + 64;
-		uint64_t **sums[] = {&s->claimed, &s->committed, &s->pending};
 
-		for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
-			uint64_t *grown = realloc(*sums[i], cap * sizeof(*grown));
-
-			if (!grown)
+		list_of_gpus(s, lists);
+		for (size_t i = 0; i < LISTS; i++)
+			if (!grow(lists[i], cap, sizeof(**lists[i])))
 				return false;
-			*sums[i] = grown;
-		}
 		s->cap_gpus = cap;
 	}
 	return true;
 }
 
-/* The set of servers or their numbers of GPUs have changed. */
+/* A server's place in all lists: its index, and that of its first GPU. */
+static void move_to(struct servers *s, struct server_entry *e, size_t index, size_t first)
+{
+	struct gpu_server *to = &s->inv.servers[index], *from = &s->inv.servers[e->index];
+	size_t n = e->held->shown.n_gpus, before = from->first_gpu;
+	uint64_t **lists[LISTS];
+
+	if (index != e->index) {
+		*to = *from;
+		s->n_claims[index] = s->n_claims[e->index];
+		list_of_servers(s, lists);
+		for (size_t i = 0; i < LISTS && lists[i]; i++)
+			(*lists[i])[index] = (*lists[i])[e->index];
+		e->index = index;
+	}
+	to->first_gpu = first;
+	list_of_gpus(s, lists);
+	for (size_t i = 0; i < LISTS && n && first != before; i++)
+		memmove(*lists[i] + first, *lists[i] + before, n * sizeof(**lists[i]));
+}
+
+/* The set of servers or their numbers of GPUs have changed: those that stay close up, then all take their places from the last on, and those
+ * that had none are counted. Nothing is counted twice: there may be thousands. */
 static bool rebuild(struct servers *s)
 {
-	size_t servers = 0, gpus = 0;
+	size_t servers = 0, gpus = 0, kept = 0, kept_gpus = 0;
 
 	for (size_t i = 0; i < s->n; i++)
 		if (s->entries[i]->held) {
@@ -153,21 +208,38 @@ static bool rebuild(struct servers *s)
 		}
 	if (!grow_picture(s, servers, gpus))
 		return false;
+	for (size_t i = 0; i < s->n; i++) {
+		struct server_entry *e = s->entries[i];
+
+		if (!e->placed)
+			continue;
+		move_to(s, e, kept++, kept_gpus);
+		kept_gpus += e->held->shown.n_gpus;
+	}
 	s->inv.n_servers = servers;
 	s->inv.n_gpus = gpus;
-	s->twins_due = true;
-	servers = gpus = 0;
-	for (size_t i = 0; i < s->n; i++) {
+	s->first[servers] = (uint32_t)gpus;
+	for (size_t i = s->n; i-- > 0;) {
 		struct server_entry *e = s->entries[i];
 
 		if (!e->held)
 			continue;
-		e->index = servers++;
-		s->inv.servers[e->index].first_gpu = gpus;
-		gpus += e->held->shown.n_gpus;
+		gpus -= e->held->shown.n_gpus;
+		s->first[--servers] = (uint32_t)gpus;
+		if (e->placed) {
+			move_to(s, e, servers, gpus);
+			continue;
+		}
+		e->index = servers;
+		e->placed = true;
+		s->inv.servers[servers].first_gpu = gpus;
 		count(s, e);
 	}
-	s->room++;
+	s->room_claimed =
+		(struct pool_room){s->first, s->gpu_bytes, s->most_claimed, s->left_claimed};
+	s->room_committed =
+		(struct pool_room){s->first, s->gpu_bytes, s->most_committed, s->left_committed};
+	s->shape_due = false;
 	return true;
 }
 
@@ -203,10 +275,51 @@ static bool same_machine(const struct held *from, const struct held *to)
 	return yes;
 }
 
+static void add_mark(void *set, struct slice key)
+{
+	uid_set_add(set, key);
+}
+
+static void remove_mark(void *set, struct slice key)
+{
+	uid_set_remove(set, key);
+}
+
+struct shared {
+	const struct uid_set *marks;
+	bool any;
+};
+
+static void look_mark(void *ctx, struct slice key)
+{
+	struct shared *sh = ctx;
+
+	sh->any = sh->any || uid_set_count(sh->marks, key) > 1;
+}
+
+/* The marks of a state come or go. As long as none is there twice, no server can have a twin. */
+static void change_marks(struct servers *s, const struct held *h, bool there)
+{
+	struct shared sh = {.marks = &s->marks};
+	bool all;
+
+	all = !there || inventory_each_mark(&h->shown, add_mark, &s->marks);
+	all = all && inventory_each_mark(&h->shown, look_mark, &sh);
+	all = all && (there || inventory_each_mark(&h->shown, remove_mark, &s->marks));
+	if (!all) {
+		/* from now on it says that all are shared */
+		uid_set_release(&s->marks);
+		s->marks.blind = true;
+	}
+	s->twins_due = s->twins_due || sh.any || s->marks.blind;
+}
+
 bool servers_judge(struct servers *s)
 {
 	bool any, done;
 
+	if (s->shape_due && !rebuild(s))
+		return false;
 	if (!s->twins_due)
 		return true;
 	arena_reset(&s->twins);
@@ -221,6 +334,7 @@ bool servers_judge(struct servers *s)
 		h->shown.twin = twin;
 		server_object_set_twins(&h->object, &h->shown);
 		mark_leaderless(s, h);
+		count(s, s->entries[i]);
 	}
 	s->twins_due = !done;
 	return done;
@@ -283,8 +397,7 @@ bool servers_put(struct servers *s, struct held *h)
 {
 	struct server_entry *e = servers_find(s, h->object.name);
 	struct held *old;
-	uint64_t unreadable;
-	bool same_shape, went_back;
+	bool went_back;
 
 	if (!e)
 		e = servers_add(s, h->object.name);
@@ -308,22 +421,23 @@ bool servers_put(struct servers *s, struct held *h)
 	h->object.hearsay =
 		!h->told && (went_back || !old || old->object.hearsay || !same_machine(old, h));
 	mark_leaderless(s, h);
-	same_shape = old && old->shown.n_gpus == h->shown.n_gpus;
-	unreadable = e->unreadable;
 	e->held = h;
 	/* The same one: there was no memory for it. */
 	if (h->number >= e->unreadable || went_back)
 		e->unreadable = 0;
-	if (same_shape) {
-		/* Its sentences are those of the state before. */
-		s->twins_due = s->twins_due || old->object.twin || !same_machine(old, h);
+	if (!old || !same_machine(old, h)) {
+		change_marks(s, h, true);
+		if (old)
+			change_marks(s, old, false);
+	}
+	/* Its sentences are those of the state before. */
+	s->twins_due = s->twins_due || (old && old->object.twin);
+	if (old && old->shown.n_gpus == h->shown.n_gpus) {
 		servers_recount(s, e);
-	} else if (!rebuild(s)) {
-		/* The picture stays as it was; the next state tries again. */
-		e->held = old;
-		e->unreadable = unreadable;
-		held_free(h);
-		return false;
+	} else {
+		e->placed = false;
+		s->shape_due = true;
+		s->room++;
 	}
 	count_uids(s, old, h);
 	held_free(old);
@@ -349,7 +463,10 @@ void servers_drop(struct servers *s, struct server_entry *e)
 	if (!old)
 		return;
 	e->held = NULL;
-	(void)rebuild(s); /* Smaller: needs no memory. */
+	e->placed = false;
+	s->shape_due = true;
+	s->room++;
+	change_marks(s, old, false);
 	count_uids(s, old, NULL);
 	held_free(old);
 	(void)pthread_cond_broadcast(&s->cond);
@@ -362,6 +479,7 @@ struct usage servers_usage(const struct servers *s, bool with_reserved)
 	return (struct usage){.claimed = with_reserved ? s->claimed : s->committed,
 		.pending = s->pending,
 		.n_claims = s->n_claims,
+		.room = with_reserved ? &s->room_claimed : &s->room_committed,
 		.first = spread && s->inv.n_servers ? s->random % s->inv.n_servers : 0};
 }
 
@@ -369,25 +487,34 @@ void servers_contended(struct servers *s, struct server_entry *e)
 {
 	int64_t now = clock_ms();
 
-	e->contended_until_ms = s->contended_until_ms = now + CONTENDED_MS;
+	if (e->contended_until_ms == 0) {
+		e->next_contended = s->contended;
+		s->contended = e;
+	}
+	e->contended_until_ms = now + CONTENDED_MS;
 	s->spread_until_ms = now + SPREAD_MS;
 	if (getrandom(&s->random, sizeof(s->random), 0) != (ssize_t)sizeof(s->random))
 		s->random++;
 }
 
-uint32_t *servers_elsewhere(const struct servers *s, struct arena *a)
+uint32_t *servers_elsewhere(struct servers *s, struct arena *a)
 {
-	int64_t now = s->contended_until_ms ? clock_ms() : 0;
+	int64_t now = s->contended ? clock_ms() : 0;
 	uint32_t *n_claims;
 
-	if (now >= s->contended_until_ms)
+	for (struct server_entry **at = &s->contended, *e; (e = *at);)
+		if (now < e->contended_until_ms) {
+			at = &e->next_contended;
+		} else {
+			e->contended_until_ms = 0;
+			*at = e->next_contended;
+		}
+	if (!s->contended || s->inv.n_servers == 0)
 		return NULL;
 	n_claims = arena_copy(a, s->n_claims, s->inv.n_servers, sizeof(*n_claims));
-	if (!n_claims || s->inv.n_servers == 0)
-		return NULL;
-	for (size_t i = 0; i < s->n; i++)
-		if (s->entries[i]->held && now < s->entries[i]->contended_until_ms)
-			n_claims[s->entries[i]->index] = CLAIMS_PER_SERVER_MAX;
+	for (const struct server_entry *e = s->contended; n_claims && e; e = e->next_contended)
+		if (e->placed)
+			n_claims[e->index] = CLAIMS_PER_SERVER_MAX;
 	return n_claims;
 }
 

@@ -89,7 +89,7 @@ static void on_gone(struct servers *s, struct kube_meta m)
 	if (e && e->held && slice_is(m.uid, e->held->object.uid) &&
 		kube_version_number(m.version) >= e->held->number)
 		servers_drop(s, e);
-	servers_forget(s);
+	servers_forget_one(s, name);
 	(void)pthread_mutex_unlock(&s->lock);
 	servers_tell(s);
 }

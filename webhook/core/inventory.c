@@ -102,7 +102,7 @@ static const char *copy_str(struct arena *a, const char *s)
 	return s ? arena_strdup(a, slice_of(s)) : NULL;
 }
 
-static void copy_server(struct gpu_server *to, const struct gpu_server *from, struct arena *a)
+void inventory_copy_server(struct gpu_server *to, const struct gpu_server *from, struct arena *a)
 {
 	*to = *from;
 	to->name = copy_str(a, from->name);
@@ -134,7 +134,7 @@ int inventory_copy(
 	size_t n_gpus = 0;
 
 	for (size_t i = 0; servers && i < inv->n_servers; i++) {
-		copy_server(&servers[i], &inv->servers[i], a);
+		inventory_copy_server(&servers[i], &inv->servers[i], a);
 		servers[i].first_gpu = n_gpus;
 		n_gpus += servers[i].n_gpus;
 	}

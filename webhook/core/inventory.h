@@ -103,6 +103,14 @@ const struct gpu *inventory_gpu(const struct gpu_server *s, struct slice id);
  * servers or GPUs change. *ret_any: there is one. ERR_NOMEM: then not all is set. */
 int inventory_find_twins(struct inventory *inv, struct arena *a, bool *ret_any, struct err *err);
 
+/* Call fn with each key that no two servers may have: the server's address in one spelling, and the UUIDs of its GPUs, one of instances that stand
+ * side by side. Two servers without a common key are no twins. False: out of memory, not all were told. */
+bool inventory_each_mark(
+	const struct gpu_server *s, void (*fn)(void *ctx, struct slice key), void *ctx);
+
+/* One server of it, first_gpu as it is. a->failed: out of memory. */
+void inventory_copy_server(struct gpu_server *to, const struct gpu_server *from, struct arena *a);
+
 /* A deep copy, strings included, into the arena; first_gpu and n_gpus are counted anew. ERR_NOMEM. */
 int inventory_copy(
 	const struct inventory *inv, struct arena *a, struct inventory *ret, struct err *err);

@@ -140,6 +140,27 @@ static struct slice gpu_uuid(const struct gpu *g)
 	return id;
 }
 
+bool inventory_each_mark(
+	const struct gpu_server *s, void (*fn)(void *ctx, struct slice key), void *ctx)
+{
+	struct slice last = SLICE("");
+	struct arena a;
+	bool done;
+
+	arena_init_small(&a, SCRATCH_MAX, strlen(s->address) + 64);
+	fn(ctx, one_spelling(s->address, &a));
+	done = !a.failed;
+	arena_release(&a);
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		struct slice uuid = gpu_uuid(&s->gpus[i]);
+
+		if (uuid.len && !slice_eq(uuid, last))
+			fn(ctx, uuid);
+		last = uuid;
+	}
+	return done;
+}
+
 /* ---- who has what ---- */
 
 static int by_key(const void *a, const void *b)

@@ -18,7 +18,7 @@
 #include "webhook/edge/metrics_page.h"
 
 #define FILL 80
-#define DECISIONS 2000
+#define DECISIONS 1000
 #define EVENTS 2000
 #define CLAIMS 300
 #define VIEWS 5
@@ -55,6 +55,7 @@ static double us_of(clockid_t clock)
 static void say(const char *key, double value)
 {
 	(void)printf(",\"%s\":%.3f", key, value);
+	(void)fflush(stdout);
 }
 
 static void say_hold(const char *phase)

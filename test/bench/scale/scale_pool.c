@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench: the objects of a large pool: servers with eight GPUs that a probe reports, and the pods that hold claims on them. */
+#include "base/text.h"
 #include "test/bench/scale/scale.h"
 
+#define PLAN                                                                                       \
+	"{\"v\":1,\"profile\":\"p\",\"hash\":\"00000000000000aa\",\"mode\":\"full\","              \
+	"\"containers\":[{\"name\":\"a\",\"kind\":\"app\",\"amount\":1,\"percent\":50,\"units\":"  \
+	"100,"                                                                                     \
+	"\"command\":\"wrapped\",\"argv\":7}]}"
 #define UID "%08zx-%04zx-4000-8000-000000000000"
 
 /* splitmix64 */
@@ -66,12 +72,13 @@ void pool_status(struct buf *out, size_t i, int fill)
 		buf_fmt(out,
 			"%s{\"uid\":\"" UID
 			"\",\"namespace\":\"team-%zu\",\"name\":\"train-%zu-%zu\",\"state\":"
-			"\"bound\",\"plan\":\"00000000000000aa\",\"since\":\"2026-11-21T09:30:"
+			"\"bound\",\"plan\":\"%016llx\",\"since\":\"2026-11-21T09:30:"
 			"00Z\",\"take\":"
 			"\"00000000000000bb\",\"servers\":[\"gpu-%05zu\"],\"gpus\":[{\"id\":\"GPU-%"
 			"08zx-%04x-4000-"
 			"8000-000000000000\",\"bytes\":%llu}]}",
-			k ? "," : "", i, k, i % 50, i, k, i, i, l.claim[k].gpu,
+			k ? "," : "", i, k, i % 50, i, k,
+			(unsigned long long)text_hash64(SLICE(PLAN)), i, i, l.claim[k].gpu,
 			(unsigned long long)l.claim[k].bytes);
 	buf_str(out,
 		"],\"conditions\":[{\"type\":\"Fresh\",\"status\":\"True\",\"observedGeneration\":"
@@ -122,23 +129,17 @@ bool pool_pod(struct buf *out, size_t i, size_t k, int fill)
 		return false;
 	buf_fmt(out,
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"train-%zu-%zu\","
-		"\"namespace\":\"team-%zu\","
-		"\"uid\":\"" UID
-		"\",\"resourceVersion\":\"7\",\"labels\":{\"poolgate.io/injected\":\"true\"},"
-		"\"annotations\":{\"poolgate.io/"
-		"plan\":\"{\\\"v\\\":1,\\\"profile\\\":\\\"p\\\",\\\"hash\\\":"
-		"\\\"00000000000000aa\\\",\\\"mode\\\":\\\"full\\\",\\\"containers\\\":[{"
-		"\\\"name\\\":\\\"a\\\","
-		"\\\"kind\\\":\\\"app\\\",\\\"amount\\\":1,\\\"percent\\\":50,\\\"units\\\":100,"
-		"\\\"command\\\":"
-		"\\\"wrapped\\\",\\\"argv\\\":7}]}\"}},\"spec\":{\"containers\":[{\"name\":\"a\","
-		"\"image\":"
-		"\"registry.example/"
-		"train:1\",\"command\":[\"bitfusion\",\"run\",\"-n\",\"1\",\"--\",\"python\","
-		"\"train.py\"],"
+		"\"namespace\":\"team-%zu\",\"uid\":\"" UID
+		"\",\"resourceVersion\":\"7\",\"labels\":{"
+		"\"poolgate.io/injected\":\"true\"},\"annotations\":{\"poolgate.io/plan\":",
+		i, k, i % 50, i, k);
+	buf_json_str(out, SLICE(PLAN));
+	buf_fmt(out,
+		"}},\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"registry.example/"
+		"train:1\","
+		"\"command\":[\"bitfusion\",\"run\",\"-n\",\"1\",\"--\",\"python\",\"train.py\"],"
 		"\"resources\":{\"limits\":{\"cpu\":\"4\",\"memory\":\"16Gi\"}}}],\"nodeName\":"
-		"\"node-%zu\"},\"status\":"
-		"{\"phase\":\"Running\"}}",
-		i, k, i % 50, i, k, i % 500);
+		"\"node-%zu\"},\"status\":{\"phase\":\"Running\"}}",
+		i % 500);
 	return true;
 }
