@@ -40,6 +40,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_set_level(&log, "error", NULL);
 	deps = (struct admission_deps){.source = {&world.config, acquire, release},
 		.ledger = world.world.ledger,
+		.signer = world.world.signer,
 		.metrics = metrics_new(metric_table, M_COUNT),
 		.log = &log};
 	admission = admission_new(&deps, &err);
@@ -133,6 +134,22 @@ static void post(http_handler *handler, const uint8_t *data, size_t size, const 
 	free(reply.body);
 }
 
+/* A replica that has no launchers at all admits it, too, by its proof. */
+static void check_proof(const struct json *j, struct slice namespace)
+{
+	struct config none = {0};
+	struct mutate_world other = world.world;
+	struct validation v;
+	struct arena a;
+	struct err err = {0};
+
+	arena_init(&a, 64 << 20);
+	other.config = &none;
+	REQUIRE(validate_create(&other, j, json_root(j), namespace, &a, &v, &err) == 0);
+	REQUIRE(v.claims && v.proof == PROOF_HOLDS);
+	arena_release(&a);
+}
+
 /* The pod came without a plan and was injected: hold the result against everything that reads it. */
 static void check_injected(struct slice before, struct slice patch, struct slice namespace)
 {
@@ -153,7 +170,8 @@ static void check_injected(struct slice before, struct slice patch, struct slice
 		REQUIRE(!m.patched && again.len == 0);
 		REQUIRE(validate_create(&world.world, &j, json_root(&j), namespace, &a, &v, &err) ==
 			0);
-		REQUIRE(v.claims && v.demand.n_containers > 0);
+		REQUIRE(v.claims && v.demand.n_containers > 0 && v.proof == PROOF_UNASKED);
+		check_proof(&j, namespace);
 		REQUIRE(mutate_undo(&j, json_root(&j), &a, &again, &m, &err) == 0 && m.patched);
 		back = world_apply(slice_of(pod), buf_as_slice(&again));
 		if (!memmem(before.at, before.len, "null", 4)) {

@@ -38,7 +38,7 @@ static bool read_key(const struct json *j, const struct json_node *secret,
 	struct buf bytes;
 	bool good;
 
-	if (text.len >= sizeof(key) || !text_u64(text, INT64_MAX, &ret->number))
+	if (!text.at || text.len >= sizeof(key) || !text_u64(text, INT64_MAX, &ret->number))
 		return false;
 	memcpy(key, text.at, text.len);
 	key[text.len] = '\0';

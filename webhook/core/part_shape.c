@@ -105,7 +105,7 @@ static struct slice take_key(struct shape_reader *r)
 static const struct json_node *look(struct shape_reader *r, const struct json *j,
 	const struct json_node *object, struct slice key)
 {
-	size_t count = json_is(object, JSON_OBJECT) ? object->count + 1 : 1;
+	size_t count = object && object->type == JSON_OBJECT ? object->count + 1 : 1;
 
 	if (count > r->looks)
 		r->bad = true;

@@ -217,7 +217,7 @@ struct finding {
 	const struct plan *plan;
 	struct arena *a;
 	struct shape_reader shape;
-	struct buf *content;
+	struct buf content;
 	bool missing;
 };
 
@@ -289,7 +289,7 @@ static void find_command(
 	struct slice *words;
 
 	if (pc->command != COMMAND_WRAPPED && pc->command != COMMAND_SHELL) {
-		proof_command(f->content, j, c->node, f->a);
+		proof_command(&f->content, j, c->node, f->a);
 		return;
 	}
 	if (!json_is(command, JSON_ARRAY) || command->count <= n) {
@@ -303,7 +303,7 @@ static void find_command(
 			break;
 		words[i++] = json_str(j, word, f->a);
 	}
-	proof_words(f->content, words, i);
+	proof_words(&f->content, words, i);
 }
 
 static void find_variables(
@@ -327,9 +327,9 @@ static void find_variables(
 			json_path(j, hits[i].node, "valueFrom", "secretKeyRef", NULL);
 
 		if (json_is(value, JSON_STRING))
-			proof_variable(f->content, names[i], json_str(j, value, f->a));
+			proof_variable(&f->content, names[i], json_str(j, value, f->a));
 		else if (from)
-			proof_variable_secret(f->content, names[i],
+			proof_variable_secret(&f->content, names[i],
 				json_str(j, json_get(j, from, SLICE("name")), f->a),
 				json_str(j, json_get(j, from, SLICE("key")), f->a));
 		else
@@ -347,7 +347,7 @@ static void find_containers(struct finding *f)
 			f->missing = true;
 			return;
 		}
-		proof_container(f->content, pc->name);
+		proof_container(&f->content, pc->name);
 		find_command(f, c, pc);
 		find_variables(f, c, pc);
 	}
@@ -371,23 +371,22 @@ bool plan_is_genuine(const struct plan_signer *signer, struct slice namespace,
 static bool as_rendered(struct finding *f, const struct plan_signer *signer)
 {
 	unsigned char parts_digest[PLAN_PROOF_BYTES], digest[PLAN_PROOF_BYTES];
-	struct buf parts, content;
+	struct buf parts;
 	bool found;
 
 	buf_init(&parts, PLAN_RENDERED_MAX);
-	buf_init(&content, PLAN_RENDERED_MAX);
-	f->content = &content;
+	buf_init(&f->content, PLAN_RENDERED_MAX);
 	find_parts(f, &parts);
 	find_containers(f);
-	found = !f->missing && !parts.full && !content.full;
-	if (found && (parts.failed || content.failed ||
+	found = !f->missing && !parts.full && !f->content.full;
+	if (found && (parts.failed || f->content.failed ||
 			     signer->digest(buf_as_slice(&parts), parts_digest, NULL) < 0 ||
-			     digest_all(signer, parts_digest, &content, digest, NULL) < 0))
+			     digest_all(signer, parts_digest, &f->content, digest, NULL) < 0))
 		f->a->failed = true;
 	found = found && !f->a->failed &&
 		memcmp(digest, f->plan->proof.digest, sizeof(digest)) == 0;
 	buf_release(&parts);
-	buf_release(&content);
+	buf_release(&f->content);
 	return found;
 }
 

@@ -28,17 +28,14 @@ size_t plan_keys_signing(const struct plan_key *keys, size_t n, int64_t now_ms)
 size_t plan_keys_next(struct plan_key *keys, size_t n, int64_t now_ms, int64_t rotate_ms,
 	const unsigned char fresh[MAC_BYTES], bool *ret_changed)
 {
-	struct plan_key *last = n > 0 ? &keys[n - 1] : NULL;
-
 	*ret_changed = false;
-	if (n > 1 && last->seen_ms + PLAN_KEY_WAIT_MS + PLAN_KEY_KEEP_MS <= now_ms) {
-		keys[0] = *last;
-		last = keys;
+	if (n > 1 && keys[n - 1].seen_ms + PLAN_KEY_WAIT_MS + PLAN_KEY_KEEP_MS <= now_ms) {
+		keys[0] = keys[n - 1];
 		n = 1;
 		*ret_changed = true;
 	}
-	if (n < PLAN_KEYS_MAX && (!last || last->seen_ms + rotate_ms <= now_ms)) {
-		keys[n].number = last ? last->number + 1 : 1;
+	if (n == 0 || (n < PLAN_KEYS_MAX && keys[n - 1].seen_ms + rotate_ms <= now_ms)) {
+		keys[n].number = n > 0 ? keys[n - 1].number + 1 : 1;
 		keys[n].seen_ms = now_ms;
 		memcpy(keys[n++].bytes, fresh, MAC_BYTES);
 		*ret_changed = true;
@@ -137,15 +134,15 @@ static int64_t seen(const struct plan_keys *k, const struct plan_key *key, int64
 
 void plan_keys_share(struct plan_keys *k, struct plan_key *keys, size_t n, int64_t now_ms)
 {
-	size_t kept = n < PLAN_KEYS_MAX ? n : PLAN_KEYS_MAX;
+	size_t first = n > PLAN_KEYS_MAX ? n - PLAN_KEYS_MAX : 0;
 
 	(void)pthread_mutex_lock(&k->lock);
 	for (size_t i = 0; i < n; i++)
 		keys[i].seen_ms = seen(k, &keys[i], now_ms);
 	mac_wipe(k->shared, sizeof(k->shared));
-	k->n = kept;
-	if (kept > 0)
-		memcpy(k->shared, keys + (n - kept), kept * sizeof(*keys));
+	k->n = 0;
+	for (size_t i = first; i < n; i++)
+		k->shared[k->n++] = keys[i];
 	(void)pthread_mutex_unlock(&k->lock);
 }
 
