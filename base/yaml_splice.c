@@ -105,19 +105,37 @@ static void add_lines(struct splicing *s, const struct run *r, size_t stop,
 	}
 }
 
-/* n new units where one was read. A comment stays behind the first of them, if that is on one line. */
+/* What follows what went, blanks and a comment, comes behind the first line that was written since begin. */
+static void keep_comment(struct splicing *s, size_t begin, size_t stop)
+{
+	size_t end = yaml_place_line_end(s->text, stop), len = end - stop, to;
+	struct buf *out = s->pen.out;
+	const char *line =
+		out->len > begin ? memchr(out->data + begin, '\n', out->len - begin) : NULL;
+
+	if (!line || len == 0)
+		return;
+	to = (size_t)(line - out->data) - (s->pen.newline[0] == '\r' ? 1 : 0);
+	if (!buf_reserve(out, len))
+		return;
+	memmove(out->data + to + len, out->data + to, out->len - to + 1);
+	memcpy(out->data + to, s->text.at + stop, len);
+	out->len += len;
+	skip_to(s, end);
+}
+
+/* n new units where one was read. */
 static void put_units(struct splicing *s, const struct run *r, size_t instead,
 	const struct yaml_node *node, size_t n)
 {
 	size_t stop = yaml_place_unit_stop(s->text, r->in, instead), begin;
-	const struct buf *out = s->pen.out;
 
 	copy_to(s, yaml_place_unit_start(s->text, r->in, instead));
-	begin = out->len;
+	begin = s->pen.out->len;
 	add_inline(s, r, node, r->flow && !r->own_lines ? n : 1);
 	skip_to(s, stop);
-	if (!r->flow && out->len > begin && memchr(out->data + begin, '\n', out->len - begin))
-		skip_to(s, yaml_place_line_end(s->text, stop));
+	if (!r->flow)
+		keep_comment(s, begin, stop);
 	if (n > 1 && (!r->flow || r->own_lines))
 		add_lines(s, r, stop, yaml_place_next_unit(r->in, node), n - 1);
 }
@@ -127,13 +145,14 @@ static void drop(struct splicing *s, const struct run *r, size_t i)
 {
 	size_t start = yaml_place_unit_start(s->text, r->in, i),
 	       stop = yaml_place_unit_stop(s->text, r->in, i);
-	size_t above = yaml_place_line_begin(s->text, start);
+	size_t above;
 
 	if (r->flow && !yaml_place_begins_line(s->text, start)) {
 		copy_to(s, i > 0 ? yaml_place_unit_stop(s->text, r->in, i - 1) : start);
 		skip_to(s, stop);
 		return;
 	}
+	above = yaml_place_line_begin(s->text, start);
 	above -= above > 0 ? 1 : 0;
 	if (yaml_place_char(s->text, above) == '\n' && above > 0 &&
 		yaml_place_char(s->text, above - 1) == '\r')
@@ -318,18 +337,13 @@ static void splice(struct splicing *s, const struct yaml_node *in)
 	struct run r = {.in = in,
 		.units = in->was_count / yaml_place_per_unit(in),
 		.flow = !yaml_place_was_block(in)};
-	size_t start = yaml_place_unit_start(s->text, in, 0),
-	       line = yaml_place_line_begin(s->text, start), i = 0;
+	size_t start = yaml_place_unit_start(s->text, in, 0), i = 0;
 	const struct yaml_node *now = in->first;
 	unsigned lines = s->pen.lines;
 
 	r.own_lines = yaml_place_begins_line(s->text, start);
-	if (r.flow && !r.own_lines) {
-		while (yaml_place_is_blank(yaml_place_char(s->text, line + r.column)))
-			r.column++;
-	} else {
-		r.column = (unsigned)(start - line);
-	}
+	if (!r.flow || r.own_lines) /* the line may be a whole file of JSON */
+		r.column = (unsigned)(start - yaml_place_line_begin(s->text, start));
 	s->pen.lines = r.own_lines ? s->lines : 0;
 	while (now || i < r.units) {
 		const struct yaml_node *came = now;

@@ -7,7 +7,8 @@ import yaml
 
 # What the plan does not remember, so that uninject gives the tree back but not the bytes: spellings of what asked for GPUs, and aliases and
 # merge keys that had to be written out. A member that was null comes back absent: Kubernetes takes both as one.
-SPELLINGS = {"explicit-keys.yaml", "quoted-words.yaml", "tags.yaml", "alias-containers.yaml", "alias-resources.yaml", "merge-container.yaml"}
+SPELLINGS = {"explicit-keys.yaml", "quoted-words.yaml", "tags.yaml", "alias-containers.yaml", "alias-resources.yaml", "alias-pods.yaml",
+             "merge-container.yaml", "merge-shared.yaml"}
 NULLS = {"labels-null.yaml", "nulls.yaml"}
 
 

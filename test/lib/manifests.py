@@ -14,6 +14,11 @@ class Raw(str):
     """A value as it is spelled."""
 
 
+class Named(dict):
+    """A map with an anchor."""
+    anchor = ""
+
+
 class Manifest:
     def __init__(self, name, data, exact=True, shared=False, lost=()):
         self.name, self.data = name, data
@@ -34,7 +39,7 @@ class Writer:
         self.busy = rng.choice([0, 0.1, 0.35])  # comments, empty lines
         self.quotes = rng.choice([0, 0, 0.3])
         self.trailing = rng.choice([0, 0, 0.1])
-        self.exact, self.lost, self.out = True, set(), []
+        self.exact, self.shared, self.lost, self.out = True, False, set(), []
 
     def chance(self, p):
         return self.rng.random() < p
@@ -74,7 +79,7 @@ class Writer:
 
     def inline(self, v):
         if isinstance(v, dict):
-            return "{" + self.pad(", ".join(f"{self.text(k, True)}: {self.inline(x)}" for k, x in v.items())) + "}"
+            return (f"&{v.anchor} " if isinstance(v, Named) else "") + "{" + self.pad(", ".join(f"{self.text(k, True)}: {self.inline(x)}" for k, x in v.items())) + "}"
         if isinstance(v, list):
             return "[" + self.pad(", ".join(self.inline(x) for x in v)) + "]"
         return self.text(v, True)
@@ -111,6 +116,10 @@ class Writer:
 
     def member(self, head, v, column, below, second=False):
         """`head` is "key:" or a dash with blanks; below: how far blocks under it are indented."""
+        if isinstance(v, Named):
+            self.out.append(f"{head} &{v.anchor}" + self.end())
+            self.block(dict(v), column + self.step)
+            return
         if isinstance(v, (dict, list)) and v and not self.chance(self.flow):
             if head.endswith(":"):
                 self.out.append(head + self.end())
@@ -220,8 +229,27 @@ def metadata(rng, name):
     return dict(rng.sample(list(meta.items()), len(meta)))
 
 
-def workload(rng, writer, i):
+def share(rng, writer, spec):
+    """What a manifest says once and means twice. Returns what must stand in front of it."""
+    first = spec["containers"][0]
+    what = Named(first["resources"] if rng.random() < 0.5 else {"image": "shared", "resources": first["resources"]})
+    what.anchor = rng.choice(["r", "a-b"])
+    writer.exact, writer.shared = False, True
+    if "image" in what:
+        spec["containers"].append({Raw("<<"): Raw("*" + what.anchor), "name": "merged", "command": ["python"]})
+        return {"x-common": what}
+    first["resources"] = what
+    spec["containers"].append({"name": "again", "image": "z", "command": ["python"], "resources": Raw("*" + what.anchor)})
+    return {}
+
+
+def workload(rng, writer, i, sharing=0.0):
     pod = {"metadata": metadata(rng, ""), "spec": pod_spec(rng, writer)}
+    front = share(rng, writer, pod["spec"]) if rng.random() < sharing else {}
+    return {**front, **objects(rng, i, pod)}
+
+
+def objects(rng, i, pod):
     kind = rng.choice(["Pod", "Pod", "Deployment", "Job", "CronJob", "StatefulSet", "List", "RayCluster"])
     head = {"apiVersion": "v1", "kind": kind}
     if kind == "Pod":
@@ -245,15 +273,15 @@ OTHERS = [
 
 
 def yaml_file(rng, name):
-    comments, docs, exact, lost = [], [], True, set()
+    comments, docs, exact, shared, lost = [], [], True, False, set()
     eol = rng.choice(["\n", "\n", "\n", "\r\n"])
     for i in range(rng.choice([1, 1, 1, 2])):
         if rng.random() < 0.25:
             docs.append(rng.choice(OTHERS))
         writer = Writer(rng, comments)
-        lines = writer.document(workload(rng, writer, i))
+        lines = writer.document(workload(rng, writer, i, 0.15))
         docs.append("\n".join(lines) + "\n")
-        exact = exact and writer.exact
+        exact, shared = exact and writer.exact, shared or writer.shared
         lost |= writer.lost
     text = rng.choice(["", "---\n", "%YAML 1.1\n---\n", "# " + "first\n"]) + docs[0]
     for above, doc in zip(docs, docs[1:]):
@@ -262,7 +290,7 @@ def yaml_file(rng, name):
     if rng.random() < 0.15:
         text = text.rstrip("\n")
     data = text.replace("\n", eol).encode()
-    return Manifest(name + ".yaml", (b"\xef\xbb\xbf" if rng.random() < 0.08 else b"") + data, exact, lost=lost)
+    return Manifest(name + ".yaml", (b"\xef\xbb\xbf" if rng.random() < 0.08 else b"") + data, exact, shared, lost)
 
 
 def plain(value):

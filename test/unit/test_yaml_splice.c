@@ -82,7 +82,14 @@ TEST(edits)
 			"a:\n  x: 1\n  d: 4   # b\n  z: 3\n"},
 		{"a: {x: 1, b: 2, z: 3}\n", REMOVE("/a/b") "," ADD("/a/d", "4"),
 			"a: {x: 1, d: 4, z: 3}\n"},
-		{"a:\n  b: 1 # b\n", REMOVE("/a/b") "," ADD("/a/d", "[1]"), "a:\n  d:\n  - 1\n"},
+		{"a:\n  b: 1 # b\n", REMOVE("/a/b") "," ADD("/a/d", "[1]"),
+			"a:\n  d: # b\n  - 1\n"},
+		{"b: &b\r\n  x:\r\n    w: 1\r\nm:\r\n  <<: *b # b\r\n  k: 1\r\n",
+			ADD("/m/x/z", "2"),
+			"b: &b\r\n  x:\r\n    w: 1\r\nm:\r\n  x: # b\r\n    w: 1\r\n    z: 2\r\n  "
+			"k: 1\r\n"},
+		{"a: &a |\n  x\n  y\nb: [*a] # b\nc:\n- *a # c\n", REMOVE("/a"),
+			"b: [\"x\\ny\\n\"] # b\nc:\n- | # c\n  x\n  y\n"},
 		/* brackets */
 		{"a: [ x , y,z ]\n", REMOVE("/a/0") "," ADD("/a/-", "\"a, b\""),
 			"a: [ y,z, \"a, b\" ]\n"},
