@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit tests of webhook/edge/plain_routes: health, metrics, the page, the pool's JSON, and what /v1/release takes for a pod.
 
+#include <sys/resource.h>
+#include <time.h>
+
 #include "test/unit/test.h"
 #include "webhook/edge/gpu_servers.h"
 #include "webhook/edge/ledger_memory.h"
@@ -153,6 +156,60 @@ TEST(test_metrics)
 	expect_metrics("\npoolgate_claims{state=\"pending\"} 0\n");
 }
 
+static double process_number(const char *name)
+{
+	struct http_reply reply = call("/metrics", "");
+	const char *at = strstr(reply.body, name);
+	double value;
+
+	assert_non_null(at);
+	value = strtod(at + strlen(name), NULL);
+	free(reply.body);
+	return value;
+}
+
+/* What this process says of itself is what the system says of it. */
+TEST(test_process)
+{
+	struct timespec cpu, now;
+	struct rlimit limit;
+	double began, fds, size = 0, resident = 0, page = (double)sysconf(_SC_PAGESIZE);
+	int more[3];
+	FILE *f;
+
+	began = process_number("\nprocess_start_time_seconds ");
+	assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+	/* The system's counter of starts has hundredths of a second. */
+	assert_true(began <= (double)now.tv_sec + 1 && began > (double)now.tv_sec - 600);
+	assert_true(began == process_number("\nprocess_start_time_seconds "));
+	/* Time of both kinds: of the program and of its calls. */
+	do
+		assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu), 0);
+	while (cpu.tv_sec == 0 && cpu.tv_nsec < 100000000);
+	assert_float_equal(process_number("\nprocess_cpu_seconds_total "),
+		(double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9, 0.05);
+	assert_true(process_number("\nprocess_threads ") == 1);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_true(process_number("\nprocess_max_fds ") == (double)limit.rlim_cur);
+	fds = process_number("\nprocess_open_fds ");
+	for (size_t i = 0; i < COUNT(more); i++)
+		more[i] = dup(0);
+	assert_true(process_number("\nprocess_open_fds ") == fds + COUNT(more));
+	for (size_t i = 0; i < COUNT(more); i++)
+		(void)close(more[i]);
+	f = fopen("/proc/self/statm", "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lf %lf", &size, &resident), 2);
+	(void)fclose(f);
+	/* A page or a stack may have come in between. */
+	assert_float_equal(
+		process_number("\nprocess_resident_memory_bytes "), resident * page, 8e6);
+	assert_true(process_number("\nprocess_resident_memory_bytes ") > 1e6);
+	assert_float_equal(process_number("\nprocess_virtual_memory_bytes "), size * page, 8e6);
+	assert_true(process_number("\nprocess_virtual_memory_bytes ") >
+		    process_number("\nprocess_resident_memory_bytes "));
+}
+
 /* So many servers and no more have series of their own; what is summed up is not lost. */
 TEST(test_metrics_bounded)
 {
@@ -232,5 +289,5 @@ TEST(test_release_wrong)
 	expect("/v1/pool", "", 200, "\"name\":\"a\"");
 }
 
-TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_metrics_bounded, test_page,
-	test_release, test_release_wrong)
+TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_process, test_metrics_bounded,
+	test_page, test_release, test_release_wrong)

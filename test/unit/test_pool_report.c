@@ -113,6 +113,141 @@ TEST(test_page)
 	pool_release(&p);
 }
 
+/* On each GPU those that run stand first, then those that wait, who came first before who came later. */
+TEST(test_order)
+{
+	static const char *const words[] = {"\"id\":\"gpu-0\"", "\"old\"", "\"old-too\"", "\"new\"",
+		"\"waits\"", "\"waits-too\"", "\"moreHolds\":0", "\"id\":\"gpu-1\"", "\"old\"",
+		"\"old-too\"", "\"new\"", "\"waits\"", "\"waits-too\"", "\"moreHolds\":0",
+		"\"name\":\"b\"", "\"pending\":2}"};
+	static const struct {
+		const char *name;
+		enum claim_state state;
+		int64_t since_ms;
+	} rows[] = {{"new", CLAIM_BOUND, 300}, {"waits-too", CLAIM_PENDING, 100},
+		{"old", CLAIM_BOUND, 200}, {"old-too", CLAIM_BOUND, 200},
+		{"waits", CLAIM_PENDING, 50}};
+	struct claim_part both[] = {{"a", "gpu-1", 1}, {"a", "gpu-0", 1}, {"gone", "gpu-0", 1}};
+	struct claim all[COUNT(rows)];
+	struct pool_view v;
+	struct pool p;
+	struct arena a;
+	struct buf out;
+	struct err e = {0};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		all[i] = (struct claim){.key = "u",
+			.namespace = "n",
+			.name = rows[i].name,
+			.state = rows[i].state,
+			.since_ms = rows[i].since_ms,
+			.parts = both,
+			.n_parts = COUNT(both)};
+	pool_init(&p, "a k80:1000 k80:1000; b k80:1000");
+	v = (struct pool_view){
+		.inventory = p.inv, .usage = p.use, .claims = all, .n_claims = COUNT(all)};
+	arena_init(&a, 1 << 20);
+	buf_init(&out, 1u << 16);
+	assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 1}, &a, &out, &e), 0);
+	has_all(out.data, words, COUNT(words));
+	buf_release(&out);
+	arena_release(&a);
+	pool_release(&p);
+}
+
+static size_t count_of(const char *text, const char *word)
+{
+	size_t n = 0;
+
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+/* As many pods on one GPU as are listed, and one more, on a page behind the first. */
+TEST(test_longest_list)
+{
+	struct claim_part part = {"b", "gpu-0", 77};
+	struct claim many[POOL_PAGE_HOLDS + 1];
+
+	for (size_t i = 0; i < COUNT(many); i++)
+		many[i] = (struct claim){
+			.key = "u", .namespace = "n", .name = "p", .parts = &part, .n_parts = 1};
+	for (size_t n = POOL_PAGE_HOLDS - 1; n <= COUNT(many); n++) {
+		char more[32];
+		struct pool_view v;
+		struct pool p;
+		struct arena a;
+		struct buf out;
+		struct err e = {0};
+
+		pool_init(&p, "a k80:1000; b k80:1000; c k80:1000");
+		v = (struct pool_view){
+			.inventory = p.inv, .usage = p.use, .claims = many, .n_claims = n};
+		arena_init(&a, 1 << 20);
+		buf_init(&out, 1u << 20);
+		assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 2}, &a, &out, &e), 0);
+		/* Each claim stands in the list of claims, too. */
+		assert_int_equal(count_of(out.data, ",\"bytes\":77}") - n,
+			n < POOL_PAGE_HOLDS ? n : POOL_PAGE_HOLDS);
+		(void)snprintf(more, sizeof(more), "\"moreHolds\":%d}",
+			n > POOL_PAGE_HOLDS ? (int)(n - POOL_PAGE_HOLDS) : 0);
+		assert_int_equal(count_of(out.data, more), n > POOL_PAGE_HOLDS ? 1 : 3);
+		buf_release(&out);
+		arena_release(&a);
+		pool_release(&p);
+	}
+}
+
+/* The word for each kind of server on the map, which a pool has that is larger than a page. */
+TEST(test_map)
+{
+	static const struct {
+		const char *server, *word;
+	} rows[] = {
+		{"k80:1000 k80:1000", "free"},
+		{"k80:1000/1 k80:1000", "part"},
+		{"k80:1000/1p k80:1000", "part"},
+		{"k80:1000/1000 k80:1000/1000p", "bound"},
+		{"k80:1000/1001 k80:1000", "over"},
+		{"k80:1000u k80:1000u", "unfit"},
+		{"k80:1000u k80:1000", "free"},
+		{"k80:1000s", "stale"},
+		{"k80:1000m", "missing"},
+		{"drain k80:1000", "drained"},
+	};
+	struct buf text, out;
+	struct pool_view v;
+	struct pool p;
+	struct arena a;
+	struct err e = {0};
+
+	for (int n = POOL_PAGE_SERVERS; n <= POOL_PAGE_SERVERS + 1; n++) {
+		buf_init(&text, 1 << 16);
+		for (int i = 0; i < n; i++)
+			buf_fmt(&text, "%ss%02d %s", i ? "; " : "", i,
+				rows[(size_t)i % COUNT(rows)].server);
+		pool_init(&p, text.data);
+		v = (struct pool_view){.inventory = p.inv, .usage = p.use};
+		arena_init(&a, 1 << 20);
+		buf_init(&out, 1u << 20);
+		assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 1}, &a, &out, &e), 0);
+		assert_int_equal(strstr(out.data, "\"map\":[]") != NULL, n == POOL_PAGE_SERVERS);
+		for (int i = 0; n > POOL_PAGE_SERVERS && i < n; i++) {
+			char word[64];
+
+			(void)snprintf(word, sizeof(word), "[\"s%02d\",\"%s\"]", i,
+				rows[(size_t)i % COUNT(rows)].word);
+			if (!strstr(out.data, word))
+				fail_msg("no %s", word);
+		}
+		buf_release(&out);
+		buf_release(&text);
+		arena_release(&a);
+		pool_release(&p);
+	}
+}
+
 /* A pool of 60 servers: two pages, a map of all, and more pods on a GPU than are listed. */
 TEST(test_pages)
 {
@@ -180,4 +315,5 @@ TEST(test_ledger)
 	ledger_memory_free(l);
 }
 
-TESTS(test_write, test_page, test_pages, test_too_big, test_ledger)
+TESTS(test_write, test_page, test_order, test_longest_list, test_map, test_pages, test_too_big,
+	test_ledger)

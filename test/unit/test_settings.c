@@ -235,8 +235,8 @@ TEST(test_notes)
 
 	must_load(NEEDED "2>&1 -v 3 --listen-admin 0.0.0.0:1", NULL, &s);
 	assert_int_equal(s.n_notes, 3);
-	assert_non_null(strstr(s.notes[0], "2>&1"));
-	assert_non_null(strstr(s.notes[1], "-v"));
+	assert_non_null(strstr(s.notes[0], "2>&1 is shell syntax"));
+	assert_non_null(strstr(s.notes[1], "flag -v has no effect"));
 	assert_non_null(strstr(s.notes[2], "0.0.0.0:1 can be reached from other machines"));
 	settings_release(&s);
 	must_load(NEEDED "--listen-admin [::1]:1", NULL, &s);
@@ -339,6 +339,70 @@ TEST(test_flags_that_stand_too_often)
 	so_often("client-name", TLS_TRUST_NAMES_MAX);
 }
 
+/* More paths than are kept in mind: the others are read all the same, and the sentence about them says less. */
+TEST(test_many_paths)
+{
+	char *argv[2 * (SETTINGS_SOURCES_MAX + 3)], flag[] = "--pool", value[] = "x", last[] = "y";
+	const int n = (int)COUNT(argv);
+	struct settings s;
+	struct err err = {0};
+
+	for (int i = 0; i < n; i++)
+		argv[i] = i % 2 ? value : flag;
+	argv[n - 1] = last;
+	(void)settings_load(n, argv, NULL, &s, &err); /* a launcher is missing */
+	assert_string_equal(s.pool, "y");
+	assert_int_equal(s.n_sources, SETTINGS_SOURCES_MAX);
+	(void)err_set(&err, ERR_IO, "cannot open x: no");
+	(void)settings_blame(&s, &err);
+	assert_string_equal(err.msg, "flag --pool: cannot open x: no");
+	settings_release(&s);
+}
+
+/* The least and the most of each number are taken, by flag and by file, and not what is beyond; 0 stands beside them. */
+TEST(test_bounds)
+{
+	static const struct {
+		const char *flag, *key, *good[3], *bad[2];
+	} cases[] = {
+		{"claim-ttl", "claimTtl", {"0s", "1ms", "87840h"}, {"87840h0m1s", "-1ms"}},
+		{"drain-delay", "drainDelay", {"0s", "1ms", "10m"}, {"10m0s1ms", "-1ms"}},
+		{"reload-interval", "reloadInterval", {"0s", "100ms", "1h"}, {"99ms", "1h0m0s1ms"}},
+		{"workers", "workers", {"0", "1", "64"}, {"65", "-1"}},
+		{"max-connections", "maxConnections", {"1", "2", "65536"}, {"0", "65537"}},
+	};
+	char text[160];
+
+	for (size_t i = 0; i < COUNT(cases); i++)
+		for (size_t j = 0; j < 5; j++) {
+			const char *value = j < 3 ? cases[i].good[j] : cases[i].bad[j - 3];
+
+			for (int by_file = 0; by_file < 2; by_file++) {
+				struct settings s;
+				struct err err = {0};
+
+				(void)snprintf(
+					text, sizeof(text), HEAD "%s: %s\n", cases[i].key, value);
+				write_config(text);
+				(void)snprintf(
+					text, sizeof(text), NEEDED "--%s %s", cases[i].flag, value);
+				if ((load(by_file ? NEEDED "--config CONFIG" : text, NULL, &s,
+					     &err) == 0) != (j < 3))
+					fail_msg("%s: %s", text, err.msg);
+				settings_release(&s);
+			}
+		}
+	for (size_t len = 255; len <= 256; len++) {
+		char name[257];
+
+		memset(name, 'n', len);
+		name[len] = '\0';
+		assert_int_equal(settings_check_client_name(slice_of(name)), len == 255);
+	}
+	assert_false(settings_check_client_name((struct slice){"a\0b", 3}));
+	assert_false(settings_check_client_name((struct slice){"", 0}));
+}
+
 TEST(test_wrong_whole)
 {
 	static const struct {
@@ -368,6 +432,218 @@ TEST(test_wrong_whole)
 	must_load(NEEDED "--tls-key k", NULL, &s);
 	assert_int_equal(settings_check_serve(&s, &err), ERR_INVALID);
 	assert_non_null(strstr(err.msg, "found no TLS certificate"));
+	settings_release(&s);
+}
+
+static const char cluster_keys[] =
+	HEAD "cluster:\n  kubeconfig: sub/kube\n  namespace: ns\n  service: sv\n  lease: le\n"
+	     "  webhooks: wh\n  pendingShare: 100\n  maxGracePeriod: 24h\n  probe: {interval: 1s}\n"
+	     "  secrets: {sync: true, source: a-0.z/b.9}\n"
+	     "  tls: {secret: ts, caSecret: cs, manage: false, caValidity: 878400h, validity: 1s,\n"
+	     "    publishWait: 720h, dropWait: 0s}\n";
+
+TEST(test_cluster)
+{
+	struct settings s, d;
+	const struct cluster_settings *c = &s.cluster;
+
+	must_load(NEEDED, NULL, &d);
+	assert_false(d.cluster.on);
+	write_config(HEAD "cluster: {}\n");
+	must_load(NEEDED "--config CONFIG", NULL, &s);
+	assert_true(c->on);
+	assert_null(c->kubeconfig);
+	assert_null(c->namespace);
+	assert_string_equal(c->service, "poolgate");
+	assert_string_equal(c->lease, "poolgate-leader");
+	assert_string_equal(c->webhooks, "poolgate");
+	assert_string_equal(c->tls_secret, "poolgate-tls");
+	assert_string_equal(c->ca_secret, "poolgate-ca");
+	assert_string_equal(c->secrets_source, "kube-system/bitfusion-secret");
+	assert_true(c->tls_manage);
+	assert_false(c->secrets_sync);
+	assert_int_equal(c->ca_valid_ms, INT64_C(3650) * 86400000);
+	assert_int_equal(c->serving_valid_ms, INT64_C(90) * 86400000);
+	assert_int_equal(c->publish_wait_ms, 60000);
+	assert_int_equal(c->drop_wait_ms, 60000);
+	assert_int_equal(c->probe_every_ms, 10000);
+	assert_int_equal(c->pending_share, 25);
+	assert_int_equal(c->max_grace_ms, 3600000);
+	settings_release(&s);
+
+	write_config(cluster_keys);
+	must_load(NEEDED "--config CONFIG", NULL, &s);
+	expect_path(c->kubeconfig, "sub/kube");
+	assert_string_equal(c->namespace, "ns");
+	assert_string_equal(c->service, "sv");
+	assert_string_equal(c->lease, "le");
+	assert_string_equal(c->webhooks, "wh");
+	assert_string_equal(c->tls_secret, "ts");
+	assert_string_equal(c->ca_secret, "cs");
+	assert_string_equal(c->secrets_source, "a-0.z/b.9");
+	assert_false(c->tls_manage);
+	assert_true(c->secrets_sync);
+	assert_int_equal(c->ca_valid_ms, INT64_C(878400) * 3600000);
+	assert_int_equal(c->serving_valid_ms, 1000);
+	assert_int_equal(c->publish_wait_ms, INT64_C(720) * 3600000);
+	assert_int_equal(c->drop_wait_ms, 0);
+	assert_int_equal(c->probe_every_ms, 1000);
+	assert_int_equal(c->pending_share, 100);
+	assert_int_equal(c->max_grace_ms, 86400000);
+	settings_release(&s);
+
+	/* A cluster has a pool of its own, and needs somebody who waits for it. */
+	static const char *const wrong[] = {"--pool p", "--claim-ttl 1h", "--workers 0"};
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		char line[128];
+		struct err err = {0};
+
+		(void)snprintf(line, sizeof(line), NEEDED "--cluster %s", wrong[i]);
+		must_load(line, NULL, &s);
+		assert_int_equal(settings_check_serve(&s, &err), ERR_INVALID);
+		settings_release(&s);
+	}
+	must_load(NEEDED "--cluster --workers 1", NULL, &s);
+	assert_int_equal(settings_check_serve(&s, NULL), 0);
+	settings_release(&s);
+	settings_release(&d);
+}
+
+/* One value under `cluster:`: is it taken? */
+TEST(test_cluster_values)
+{
+	static const struct {
+		const char *value;
+		bool good;
+	} cases[] = {
+		{"{pendingShare: 1}", true},
+		{"{pendingShare: 0}", false},
+		{"{maxGracePeriod: 1s}", true},
+		{"{maxGracePeriod: 999ms}", false},
+		{"{maxGracePeriod: 24h0m0s1ms}", false},
+		{"{probe: {interval: 24h}}", true},
+		{"{probe: {interval: 999ms}}", false},
+		{"{probe: {interval: 24h0m0s1ms}}", false},
+		{"{probe: {every: 1s}}", false},
+		{"{probe: x}", false},
+		{"{tls: {validity: 878400h}}", true},
+		{"{tls: {validity: 999ms}}", false},
+		{"{tls: {validity: 878400h0m1s}}", false},
+		{"{tls: {caValidity: 1s}}", true},
+		{"{tls: {caValidity: 999ms}}", false},
+		{"{tls: {caValidity: 878400h0m1s}}", false},
+		{"{tls: {publishWait: 0s}}", true},
+		{"{tls: {publishWait: 720h0m1s}}", false},
+		{"{tls: {dropWait: 720h}}", true},
+		{"{tls: {dropWait: 720h0m1s}}", false},
+		{"{tls: {manage: maybe}}", false},
+		{"{tls: {cert: x}}", false},
+		{"{tls: x}", false},
+		{"{tls: {secret: a/b}}", false},
+		{"{tls: {caSecret: a/b}}", false},
+		{"{secrets: {sync: maybe}}", false},
+		{"{secrets: {from: x}}", false},
+		{"{secrets: x}", false},
+		{"{secrets: {source: a}}", false},
+		{"{secrets: {source: a/}}", false},
+		{"{secrets: {source: /a}}", false},
+		{"{secrets: {source: a/b/c}}", false},
+		{"{secrets: {source: A/b}}", false},
+		{"{secrets: {source: [a]}}", false},
+		{"{service: azby-0189.x}", true},
+		{"{service: a_b}", false},
+		{"{service: \"a`\"}", false},
+		{"{service: \"a{\"}", false},
+		{"{service: \"a:\"}", false},
+		{"{service: a/b}", false},
+		{"{service: \"\"}", false},
+		{"{lease: a b}", false},
+		{"{webhooks: [x]}", false},
+		{"{namespace: X}", false},
+		{"{kubeconfig: \"\"}", false},
+		{"{kubeconfig: \"a\\0b\"}", false},
+		{"{kubeconfig: [x]}", false},
+		{"{kubeconfig: k}", true},
+		{"{pool: x}", false},
+		{"x", false},
+	};
+	struct settings s;
+	struct err err;
+
+	for (size_t i = 0; i < COUNT(cases) + 2; i++) {
+		char text[400], name[255];
+		const char *value = i < COUNT(cases) ? cases[i].value : name;
+		bool good = i < COUNT(cases) ? cases[i].good : i == COUNT(cases);
+
+		/* The longest name, and one byte more. */
+		memset(name, 'n', sizeof(name));
+		name[253 + (i > COUNT(cases))] = '\0';
+		(void)snprintf(text, sizeof(text), HEAD "cluster: %s%s%s\n",
+			value == name ? "{lease: " : "", value, value == name ? "}" : "");
+		write_config(text);
+		err = (struct err){0};
+		if ((load(NEEDED "--config CONFIG", NULL, &s, &err) == 0) != good)
+			fail_msg("%s: %s", text, err.msg);
+		if (!good && !strstr(err.msg, "/poolgate.yaml:3: "))
+			fail_msg("%s: %s", text, err.msg);
+		settings_release(&s);
+	}
+	write_config(HEAD "cluster: {kubeconfig: /abs}\n");
+	must_load(NEEDED "--config CONFIG", NULL, &s);
+	assert_string_equal(s.cluster.kubeconfig, "/abs");
+	err = (struct err){0};
+	(void)err_set(&err, ERR_NOTFOUND, "cannot open /abs: no");
+	(void)settings_blame(&s, &err);
+	assert_non_null(strstr(err.msg, "/cluster/kubeconfig: cannot open /abs"));
+	settings_release(&s);
+}
+
+/* What differs in any member needs another start. */
+TEST(test_cluster_differs)
+{
+	struct settings s;
+	const struct cluster_settings none = {0};
+	char *a, *b;
+
+	write_config(cluster_keys);
+	must_load(NEEDED "--config CONFIG", NULL, &s);
+	assert_false(settings_cluster_differ(&s.cluster, &s.cluster));
+	assert_false(settings_cluster_differ(&none, &none));
+#define DIFFERS(member, value)                                                                     \
+	do {                                                                                       \
+		struct cluster_settings other = s.cluster;                                         \
+		other.member = (value);                                                            \
+		assert_true(settings_cluster_differ(&s.cluster, &other));                          \
+		assert_true(settings_cluster_differ(&other, &s.cluster));                          \
+	} while (0)
+	DIFFERS(on, false);
+	DIFFERS(kubeconfig, NULL);
+	DIFFERS(kubeconfig, "x");
+	DIFFERS(namespace, NULL);
+	DIFFERS(service, "x");
+	DIFFERS(lease, "x");
+	DIFFERS(webhooks, NULL);
+	DIFFERS(tls_secret, "x");
+	DIFFERS(ca_secret, "x");
+	DIFFERS(tls_manage, true);
+	DIFFERS(ca_valid_ms, 1);
+	DIFFERS(serving_valid_ms, 1);
+	DIFFERS(publish_wait_ms, 1);
+	DIFFERS(drop_wait_ms, 1);
+	DIFFERS(secrets_sync, false);
+	DIFFERS(secrets_source, "x");
+	DIFFERS(probe_every_ms, 1);
+	DIFFERS(pending_share, 1);
+	DIFFERS(max_grace_ms, 1);
+	/* The same words elsewhere in memory are the same. */
+	struct cluster_settings copy = s.cluster;
+	a = strdup(copy.lease);
+	b = strdup(copy.kubeconfig);
+	copy.lease = a;
+	copy.kubeconfig = b;
+	assert_false(settings_cluster_differ(&s.cluster, &copy));
+	free(a);
+	free(b);
 	settings_release(&s);
 }
 
@@ -416,8 +692,10 @@ TEST(test_wrong_file)
 		{HEAD "totalGpuMemory: []\n", 3, "/totalGpuMemory"},
 		{HEAD "nodeResource: maybe\n", 3, "/nodeResource"},
 		{HEAD "secretWithoutClaim: maybe\n", 3, "/secretWithoutClaim"},
-		{HEAD "log: {format: xml}\n", 3, "/log/format: found \"xml\""},
-		{HEAD "log: {level: loud}\n", 3, "/log/level: found \"loud\""},
+		{HEAD "log: {format: xml}\n", 3,
+			"/log/format: found \"xml\", expected text or json"},
+		{HEAD "log: {level: loud}\n", 3,
+			"found \"loud\", expected error, warn, info or debug"},
 		{HEAD "log: {colour: red}\n", 3, "colour"},
 		{HEAD "workers: 65\n", 3, "/workers"},
 		{HEAD "workers: two\n", 3, "/workers"},
@@ -560,5 +838,6 @@ TEST(test_help_is_true)
 }
 
 TESTS_WITHIN(make_dir, remove_dir, test_defaults, test_file, test_precedence, test_origin,
-	test_notes, test_help, test_wrong_flags, test_flags_that_stand_too_often, test_wrong_whole,
+	test_notes, test_help, test_wrong_flags, test_flags_that_stand_too_often, test_many_paths,
+	test_bounds, test_cluster, test_cluster_values, test_cluster_differs, test_wrong_whole,
 	test_wrong_file, test_unreadable_file, test_blame, test_needs_restart, test_help_is_true)

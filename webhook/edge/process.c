@@ -97,7 +97,7 @@ void process_metrics(struct buf *out)
 	uint64_t f[FIELDS], hz = (uint64_t)sysconf(_SC_CLK_TCK);
 	struct rlimit limit;
 
-	if (read_stat(f) && hz > 0) {
+	if (read_stat(f)) {
 		add(out, "process_cpu_seconds_total", "CPU time of this process.", METRIC_COUNTER,
 			(f[UTIME] + f[STIME]) * 100 / hz, 100);
 		add(out, "process_resident_memory_bytes", "Memory that is resident.", METRIC_GAUGE,
