@@ -353,6 +353,64 @@ TEST(r13_a_pod_that_is_back_lingers_no_more)
 	assert_true(status_keeps(api, "a", "'u1'", 300));
 }
 
+/* A status that says more than the phase. */
+#define PULL                                                                                       \
+	"Pending\",\"containerStatuses\":[{\"state\":{\"waiting\":{\"reason\":"                    \
+	"\"ImagePullBackOff\"}}}],\"x\":\""
+#define UNSCHEDULABLE                                                                              \
+	"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"    \
+	"\"Unschedulable\"}],\"x\":\""
+
+static int64_t unstarted(enum metric_why why)
+{
+	return metric_value(api->pool->metrics, M_UNSTARTED, why, 0);
+}
+
+/* It holds GPUs, and does not run: told in the status, by an Event for each reason, and counted. */
+TEST(a_pod_that_does_not_start)
+{
+	with(STATUS(CLAIM("u1", "w", "bound") "," CLAIM("u2", "x", "bound")));
+	api->cfg.unstarted_ms = 600;
+	pod_put(api, "w", "u1", NULL);
+	pod_put(api, "x", "u2", NULL);
+	pod_phase(api, "u1", UNSCHEDULABLE);
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", "'gpu-0'", 300));
+	assert_false(status_has(api, "a", "'waits'", 0));
+	assert_true(status_has(api, "a", "'waits':'Unschedulable'", SOON));
+	assert_int_equal(unstarted(WHY_UNSCHEDULABLE), 1);
+	assert_int_equal(unstarted(WHY_IMAGE) + unstarted(WHY_OTHER), 0);
+	pod_phase(api, "u1", PULL);
+	/* at once, since it has waited all the time */
+	assert_true(status_has(api, "a", "'waits':'ImagePullBackOff'", SOON));
+	for (int i = 0; i < 500 && pod_events(api, "ImagePullBackOff") == 0; i++)
+		api_nap(10);
+	assert_int_equal(pod_events(api, "does not run: Unschedulable"), 1);
+	assert_int_equal(pod_events(api, "does not run: ImagePullBackOff"), 1);
+	assert_int_equal(pod_events(api, "HoldsUnstarted"), 2);
+	assert_int_equal(unstarted(WHY_IMAGE), 1);
+	pod_phase(api, "u1", "Running");
+	assert_true(status_has_not(api, "a", "'waits'", SOON));
+	assert_int_equal(unstarted(WHY_IMAGE) + unstarted(WHY_OTHER), 0);
+}
+
+/* What another leader has said stays until this one has waited as long. */
+TEST(a_pod_that_another_leader_knew)
+{
+	with(STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':"
+		    "'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
+		    "'00000000000000aa','servers':['a'],'waits':'Unschedulable','gpus':[{'id':"
+		    "'gpu-0','bytes':1}]}"));
+	api->cfg.unstarted_ms = 60000;
+	pod_put(api, "w", "u1", NULL);
+	pod_phase(api, "u1", UNSCHEDULABLE);
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", "'waits'", 1000));
+	pod_phase(api, "u1", "Running");
+	assert_true(status_has_not(api, "a", "'waits'", SOON));
+	assert_int_equal(pod_events(api, "HoldsUnstarted"), 0);
+}
+
 /* Nobody watched while it went. */
 TEST(r6_a_new_leader_asks_at_once)
 {
@@ -560,6 +618,7 @@ TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_a
 	r1_a_pending_half_claim_ends, r6_binding_is_batched, r6_binding_waits_for_its_second,
 	r6_ends_when_finished, r6_ends_when_gone, r13_what_vanished_lingers,
 	r13_the_longest_grace_period_counts, r13_a_new_leader_waits_itself,
+	a_pod_that_does_not_start, a_pod_that_another_leader_knew,
 	r13_a_pod_that_is_back_lingers_no_more, r6_a_new_leader_asks_at_once,
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,

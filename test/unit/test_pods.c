@@ -167,6 +167,63 @@ TEST(remembers_how_they_went)
 	pods_free(p);
 }
 
+#define WAITS(uid, status)                                                                         \
+	"{'metadata':{'name':'w','namespace':'n','uid':'" uid "'},'status':{" status "}}"
+#define WAITING(reason) "{'state':{'waiting':{'reason':'" reason "'}}}"
+#define UNSCHEDULED(reason)                                                                        \
+	"'conditions':[{'type':'Ready','status':'False','reason':'No'},{'type':'PodScheduled',"    \
+	"'status':'False','reason':'" reason "'}]"
+
+/* Why a pod does not run, as its status says it. */
+TEST(says_what_pods_wait_for)
+{
+	static const struct {
+		const char *status, *why;
+	} rows[] = {
+		{"'phase':'Running','containerStatuses':[" WAITING("CrashLoopBackOff") "]", ""},
+		{"'phase':'Succeeded'", ""},
+		{"", ""},
+		{"'phase':'Pending'", "Pending"},
+		{"'phase':'Pending'," UNSCHEDULED("Unschedulable"), "Unschedulable"},
+		{"'phase':'Pending'," UNSCHEDULED("SchedulingGated"), "SchedulingGated"},
+		{"'phase':'Pending','containerStatuses':[" WAITING("ContainerCreating") "]",
+			"Pending"},
+		{"'phase':'Pending','containerStatuses':[" WAITING(
+			 "PodInitializing") "],"
+					    "'initContainerStatuses':[{'state':{'running':{}}}"
+					    "," WAITING("ErrImagePull") "]",
+			"ErrImagePull"},
+		{"'phase':'Pending','containerStatuses':[" WAITING("ContainerCreating") "," WAITING(
+			 "ImagePullBackOff") "]",
+			"ImagePullBackOff"},
+		{"'phase':'Pending','containerStatuses':[" WAITING("no word") "," WAITING(
+			 "") ",{'state':{'waiting':{'reason':7}}},7]",
+			"Pending"},
+		{"'phase':'Pending','containerStatuses':[" WAITING(
+			 "aReasonThatIsLongerThanAnyThatThereIs") "]",
+			"aReasonThatIsLongerThanAnyThatT"},
+	};
+	char text[600];
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct pods *p = pods_new(count_change, NULL);
+
+		(void)snprintf(text, sizeof(text), WAITS("a", "%s"), rows[i].status);
+		tell(p, KUBE_PUT, text);
+		assert_string_equal(find(p, "a").why, rows[i].why);
+		assert_int_equal(find(p, "a").waits_ms > 0, *rows[i].why != 0);
+		changes = 0;
+		tell(p, KUBE_PUT, text);
+		assert_int_equal(changes, 0);
+		tell(p, KUBE_PUT, POD("a", "", "Running"));
+		assert_int_equal(find(p, "a").waits_ms, 0);
+		tell(p, KUBE_PUT, text);
+		tell(p, KUBE_GONE, text);
+		assert_int_equal(find(p, "a").waits_ms, 0);
+		pods_free(p);
+	}
+}
+
 TEST(knows_when_the_stream_is_broken)
 {
 	struct pods *p = pods_new(NULL, NULL);
@@ -226,4 +283,4 @@ TEST(five_thousand_pods_are_small)
 }
 
 TESTS(shows_what_it_was_told, remembers_whom_it_lost, remembers_how_they_went,
-	knows_when_the_stream_is_broken, five_thousand_pods_are_small)
+	says_what_pods_wait_for, knows_when_the_stream_is_broken, five_thousand_pods_are_small)

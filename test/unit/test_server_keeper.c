@@ -182,6 +182,29 @@ TEST(names_who_lingers)
 	assert_true(pool_api_shows(pool, "a", "'type':'Lingering','status':'False'", 5000));
 }
 
+#define WAITS(name)                                                                                \
+	"{'uid':'u-" name "','namespace':'ml','name':'" name "','state':'bound','waits':"          \
+	"'ImagePullBackOff','gpus':[]}"
+
+/* Who holds GPUs and does not run, and why. */
+TEST(names_who_has_not_started)
+{
+	pool_api_put(pool, "a", OURS, LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_false(pool_api_shows(pool, "a", "Unstarted", 0));
+	pool_api_status(pool, "a", "{'version':1,'claims':[" WAITS("p1") "]}");
+	assert_true(pool_api_shows(pool, "a", "'type':'Unstarted','status':'True'", 5000));
+	assert_true(pool_api_shows(pool, "a",
+		"'reason':'PodsNotStarted','message':'pods hold GPUs here for more than five "
+		"minutes and do not run: ml/p1 (ImagePullBackOff)'",
+		0));
+	pool_api_status(
+		pool, "a", "{'version':1,'conditions':[{'type':'Unstarted','status':'True'}]}");
+	assert_true(pool_api_shows(pool, "a", "'type':'Unstarted','status':'False'", 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'PodsStarted'", 0));
+}
+
 /* A GPUServer made anew under its old name is another one. */
 TEST(another_of_the_same_name)
 {
@@ -196,4 +219,4 @@ TEST(another_of_the_same_name)
 
 TESTS_BETWEEN(set_up, tear_down, fills_in_a_new_server, writes_on_change_alone, waits_for_adoption,
 	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, names_its_twin,
-	names_who_lingers, another_of_the_same_name)
+	names_who_has_not_started, names_who_lingers, another_of_the_same_name)

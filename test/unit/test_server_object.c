@@ -14,7 +14,8 @@
 	"\\\"3\\\"'},{'id':'gpu-9','model':'K80','memory':12000000000,'fit':true,'missing':true}]" \
 	","                                                                                        \
 	"'claims':[{'uid':'a','namespace':'ml','name':'web-0','state':'bound'," HASHES             \
-	",'servers':['gpu-01','gpu-02'],'grace':90,'lingers':'2026-11-21T09:32:00Z',"              \
+	",'servers':['gpu-01','gpu-02'],'grace':90,'lingers':'2026-11-21T09:32:00Z','waits':'"     \
+	"Pending',"                                                                                \
 	"'gpus':[{'id':'gpu-0','bytes':8000000000,'mig':'1g'},"                                    \
 	"{'id':'gpu-9','bytes':5}],'prio':[]},"                                                    \
 	"{'uid':'b','namespace':'ml','name':'','state':'pending'," HASHES                          \

@@ -89,8 +89,7 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 
 /* ---- one pod ---- */
 
-/* A warning among the pod's Events; what becomes of it is no concern of the claim's. */
-static void warn_pod(struct claims *c, const struct holder *h, const char *reason, const char *note)
+void warn_pod(struct claims *c, const struct holder *h, const char *reason, const char *note)
 {
 	struct kube_event event = {.api_version = "v1",
 		.kind = "Pod",

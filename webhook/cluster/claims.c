@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
 #include "webhook/core/pod.h"
+#include "webhook/edge/metrics.h"
 
 #define BUCKETS_FIRST 256
 /* Names of servers. */
@@ -21,6 +22,7 @@
 #define MAX_GRACE_MS 3600000
 /* In a large pool looks take a tenth of the time: every claim wakes us. */
 #define LOOK_SHARE 10
+#define UNSTARTED_MS 300000
 
 void claims_until(struct claims *c, int64_t ms)
 {
@@ -186,7 +188,8 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		.state = claim->state,
 		.take = r->take,
 		.grace_s = r->grace_s,
-		.lingers_ms = r->lingers_ms};
+		.lingers_ms = r->lingers_ms,
+		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL};
 	return true;
 }
 
@@ -306,6 +309,8 @@ static void stop(void *running)
 	if (c->bucket)
 		forget(c, true);
 	atomic_store(&c->cfg->settled_ms, 0);
+	for (size_t i = 0; i < METRIC_WHYS; i++)
+		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
 	free(c->bucket);
 	free(c->now.parts);
 	free(c->now.records);
@@ -332,6 +337,7 @@ static int start(void *ctx, void **ret, struct err *err)
 		or_default(cfg->margin_ms, CLAIM_MARGIN_MS)};
 	c->grace_ms = or_default(cfg->grace_ms, POD_GRACE_S * 1000);
 	c->max_grace_ms = or_default(cfg->max_grace_ms, MAX_GRACE_MS);
+	c->unstarted_ms = or_default(cfg->unstarted_ms, UNSTARTED_MS);
 	arena_init(&c->now.arena, PICTURE_MAX);
 	c->bucket = calloc(BUCKETS_FIRST, sizeof(struct holder *));
 	c->n_buckets = BUCKETS_FIRST;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: binds claims whose pods have been seen, ends claims whose pods are gone (rules R5 and R6). */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 /* Questions of one round: what is answered is written before the next. */
 #define QUESTIONS_MAX 256
 #define SILENT_MAX 8
+#define NOTE_BYTES 900
 /* A leader that goes on with what another began says until when, where that is so far off. */
 #define LINGER_SLACK_MS 5000
 
@@ -114,6 +116,17 @@ static int64_t grace_of(const struct claims *c, uint32_t seconds)
 	return ms < c->max_grace_ms ? ms : c->max_grace_ms;
 }
 
+/* Bound, and not running for long: most of a pool may hang on a name of an image. */
+static void look_at_wait(struct claims *c, struct holder *h, const struct pod_shown *pod)
+{
+	bool long_ago = pod->waits_ms && clock_ms() >= pod->waits_ms + c->unstarted_ms;
+
+	h->waiting = pod->waits_ms && !long_ago;
+	if (h->waiting)
+		claims_until(c, pod->waits_ms + c->unstarted_ms);
+	memcpy(h->why, long_ago ? pod->why : "", long_ago ? sizeof(h->why) : 1);
+}
+
 static void look_at_pod(struct claims *c, struct holder *h, bool synced)
 {
 	struct pod_shown pod;
@@ -124,6 +137,7 @@ static void look_at_pod(struct claims *c, struct holder *h, bool synced)
 	h->sight.lost_ms = pod.lost_ms;
 	/* Who was there after the watch had lost it, as without its label, may have got a node since. */
 	h->sight.unplaced = pod.unplaced && h->live_ms < pod.lost_ms;
+	look_at_wait(c, h, &pod);
 	h->told_s = (uint32_t)(grace_of(c, pod.grace_s) / 1000);
 	h->sight.grace_ms = h->grace_s ? grace_of(c, h->grace_s) : c->grace_ms;
 	if (h->told_s * INT64_C(1000) > h->sight.grace_ms)
@@ -134,6 +148,7 @@ static void decide_all(struct claims *c, struct questions *q)
 {
 	/* Asked before the table is looked at: a list that comes in between only adds. */
 	bool synced = pods_synced(c->pods);
+	size_t unstarted[METRIC_WHYS] = {0};
 
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[(c->ask_from + i) & (c->n_buckets - 1)]; h;
@@ -142,6 +157,8 @@ static void decide_all(struct claims *c, struct questions *q)
 			if (h->n_records == 0)
 				continue;
 			look_at_pod(c, h, synced);
+			if (*h->why)
+				unstarted[metric_why(h->why)]++;
 			decide(c, h);
 			if (h->act != CLAIM_ASK)
 				continue;
@@ -152,6 +169,8 @@ static void decide_all(struct claims *c, struct questions *q)
 			}
 			q->who[q->n++] = h;
 		}
+	for (size_t i = 0; i < METRIC_WHYS; i++)
+		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, (int64_t)unstarted[i]);
 }
 
 /* ---- edits ---- */
@@ -182,7 +201,13 @@ static enum metric_end why_ended(const struct holder *h)
 	return h->sight.pending && !h->sight.lost_ms ? END_EXPIRED : END_GONE;
 }
 
-/* By rule R13 a claim says for how long its pod may run on after a delete, and until when it lingers; not when the pod is back. */
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* By rule R13 a claim says for how long its pod may run on after a delete, and until when it lingers; not when the pod is back. And why its pod
+ * does not start. */
 static void find_word(const struct claims *c, struct record *r)
 {
 	const struct holder *h = r->who;
@@ -201,13 +226,21 @@ static void find_word(const struct claims *c, struct record *r)
 		r->lingers_ms = 0;
 		r->word = true;
 	}
+	/* What another leader has said stays until this one knows. */
+	if ((h->act == CLAIM_LINGER || (h->sight.seen == POD_LIVE && !h->waiting)) &&
+		!same_text(r->waits, *h->why ? h->why : NULL)) {
+		r->waits = *h->why ? h->why : NULL;
+		r->word = true;
+	}
 }
 
 /* True when it did not say so. */
 static bool put_word(const struct record *r, struct claim_record *now)
 {
-	if (!r->word || (now->grace_s == r->grace_s && now->lingers_ms == r->lingers_ms))
+	if (!r->word || (now->grace_s == r->grace_s && now->lingers_ms == r->lingers_ms &&
+				same_text(now->waits, r->waits)))
 		return false;
+	now->waits = r->waits;
 	now->grace_s = r->grace_s;
 	now->lingers_ms = r->lingers_ms;
 	return true;
@@ -292,6 +325,23 @@ static void tell_linger(const struct claims *c, const struct edit *e, const stru
 		log_str("until", until));
 }
 
+/* Once for each reason. */
+static void tell_unstarted(struct claims *c, const struct edit *e, struct holder *h)
+{
+	char note[NOTE_BYTES];
+
+	if (!*h->why || strcmp(h->why_told, h->why) == 0)
+		return;
+	memcpy(h->why_told, h->why, sizeof(h->why_told));
+	(void)snprintf(note, sizeof(note),
+		"holds GPUs on %s for more than five minutes and does not run: %s", e->server,
+		h->why);
+	warn_pod(c, h, "HoldsUnstarted", note);
+	log_line(c->cfg->log, LOG_LEVEL_WARN, "pod holds GPUs and does not run",
+		log_str("uid", h->uid), log_str("namespace", h->namespace),
+		log_str("name", h->name), log_str("server", e->server), log_str("why", h->why));
+}
+
 /* What came of it: what was not written is asked anew. */
 static void settle_edit(struct claims *c, const struct edit *e)
 {
@@ -301,6 +351,8 @@ static void settle_edit(struct claims *c, const struct edit *e)
 
 		if (h->act == CLAIM_LINGER && r->word && e->bind && e->rc == 0)
 			tell_linger(c, e, r);
+		if (r->word && e->bind && e->rc == 0)
+			tell_unstarted(c, e, h);
 		if (h->act != CLAIM_END)
 			continue;
 		if (e->rc < 0 || r->skipped) {

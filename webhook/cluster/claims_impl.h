@@ -44,6 +44,9 @@ struct holder {
 	int64_t until_ms; /* of CLAIM_LINGER */
 	uint32_t
 		told_s; /* the longest grace period that a delete of its pod has named, bounded; 0: none */
+	char why[POD_WHY_SIZE];      /* its pod has waited for long, for this; "": it has not */
+	char why_told[POD_WHY_SIZE]; /* that an Event has said */
+	bool waiting;    /* its pod waits, and not for long as far as this leader knows */
 	int64_t live_ms; /* when the last GET was begun that showed its pod as live */
 	bool write_failed;
 	/* Adoption: */
@@ -60,10 +63,11 @@ struct record {
 	struct holder *who;
 	enum claim_state state;
 	uint64_t take;
-	uint32_t grace_s; /* as it is, or should be, with the next (rule R13) */
+	uint32_t grace_s; /* as it is, or should be, with the next two (rule R13) */
 	int64_t lingers_ms;
-	bool word;    /* of these two one is to be written */
-	bool skipped; /* its removal was not written: to be asked anew */
+	const char *waits; /* in the picture's arena, or the holder's; NULL: it does not */
+	bool word;         /* of these three one is to be written */
+	bool skipped;      /* its removal was not written: to be asked anew */
 };
 
 /* One server of a round and its records. */
@@ -87,7 +91,7 @@ struct picture {
 struct claims {
 	struct claims_config *cfg;
 	struct claim_pace pace;
-	int64_t grace_ms, max_grace_ms;
+	int64_t grace_ms, max_grace_ms, unstarted_ms;
 	struct duty *duty; /* for those who wake it */
 	struct duty *self; /* the same, for its own thread */
 	struct pods *pods;
@@ -128,6 +132,8 @@ void claims_judge(struct claims *c);
 
 /* ---- adopt.c ---- */
 
+/* A warning among the pod's Events; what becomes of it is no concern of the claim's. */
+void warn_pod(struct claims *c, const struct holder *h, const char *reason, const char *note);
 /* Give claims to live pods without one; keeps cfg->settled_ms. */
 void claims_adopt(struct claims *c);
 

@@ -20,12 +20,13 @@ struct entry {
 	struct entry *next;
 	uint64_t hash; /* of the uid */
 	uint64_t plan_hash;
-	int64_t since_ms, lost_ms;
-	uint32_t list;                           /* number of the list that showed it last */
-	uint32_t grace_s;                        /* the longest that a delete of it has named */
-	uint8_t seen;                            /* enum pod_seen */
-	bool ended;                              /* the last that was told of it: it has finished */
-	bool unplaced;                           /* its delete was told, and it had no node then */
+	int64_t since_ms, lost_ms, waits_ms;
+	uint32_t list;    /* number of the list that showed it last */
+	uint32_t grace_s; /* the longest that a delete of it has named */
+	uint8_t seen;     /* enum pod_seen */
+	bool ended;       /* the last that was told of it: it has finished */
+	bool unplaced;    /* its delete was told, and it had no node then */
+	char why[POD_WHY_SIZE];
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
 	char text[];
 };
@@ -130,6 +131,7 @@ struct told {
 	uint64_t plan_hash;
 	uint32_t grace_s;
 	bool placed;
+	char why[POD_WHY_SIZE];
 };
 
 /* True when what is shown has changed. */
@@ -139,7 +141,8 @@ static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
 	int64_t now = clock_ms();
 	struct entry **at = place_of(p, m->uid, hash);
 	struct entry *e = *at;
-	bool changed = !e || e->seen != t->seen || e->grace_s < t->grace_s;
+	bool changed =
+		!e || e->seen != t->seen || e->grace_s < t->grace_s || strcmp(e->why, t->why) != 0;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -159,6 +162,8 @@ static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
 	e->seen = (uint8_t)t->seen;
 	e->ended = t->seen == POD_FINISHED;
 	e->grace_s = t->grace_s > e->grace_s ? t->grace_s : e->grace_s;
+	memcpy(e->why, t->why, sizeof(e->why));
+	e->waits_ms = !*t->why ? 0 : e->waits_ms ? e->waits_ms : now;
 	e->plan_hash = t->plan_hash;
 	e->list = p->list;
 	return changed;
@@ -193,10 +198,13 @@ static uint64_t plan_hash_of(const struct json *j, const struct json_node *objec
 
 static struct told tell_of(const struct json *j, const struct json_node *object, bool there)
 {
-	return (struct told){.seen = phase_of(j, object),
+	struct told t = {.seen = phase_of(j, object),
 		.plan_hash = there ? plan_hash_of(j, object) : 0,
 		.grace_s = pod_delete_grace(j, object),
 		.placed = json_is(json_path(j, object, "spec", "nodeName", NULL), JSON_STRING)};
+
+	pod_waits(j, object, t.why);
+	return t;
 }
 
 static void on_listing(void *ctx)
@@ -350,7 +358,7 @@ bool pods_whole(struct pods *p)
 
 static struct pod_shown shown(const struct entry *e)
 {
-	return (struct pod_shown){.uid = e->text,
+	struct pod_shown pod = {.uid = e->text,
 		.namespace = e->text + e->namespace_at,
 		.name = e->text + e->name_at,
 		.seen = e->lost_ms && e->ended ? POD_FINISHED : (enum pod_seen)e->seen,
@@ -358,7 +366,11 @@ static struct pod_shown shown(const struct entry *e)
 		.grace_s = e->grace_s,
 		.since_ms = e->since_ms,
 		.lost_ms = e->lost_ms,
+		.waits_ms = e->seen == POD_LIVE ? e->waits_ms : 0,
 		.plan_hash = e->plan_hash};
+
+	memcpy(pod.why, e->why, sizeof(pod.why));
+	return pod;
 }
 
 void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret)

@@ -8,6 +8,7 @@
 #include "kube/kube.h"
 #include "kube/kube_watch.h"
 #include "webhook/core/claim_life.h"
+#include "webhook/core/pod.h"
 
 /* The label that injected pods carry (core/plan.h LABEL_INJECTED). */
 #define PODS_PATH "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"
@@ -22,6 +23,8 @@ struct pod_shown {
 	bool unplaced; /* lost by a delete that the watch has told, without a node: nothing of it ever ran */
 	uint32_t
 		grace_s; /* the longest grace period that a delete of it has named, in seconds; 0: none */
+	int64_t waits_ms; /* since when it has not run, as far as the watch shows; 0: it runs, or has */
+	char why[POD_WHY_SIZE]; /* pod_waits() */
 	int64_t since_ms; /* when the watch first showed it (CLOCK_MONOTONIC, as all times here) */
 	int64_t lost_ms;  /* 0: it is shown */
 	uint64_t

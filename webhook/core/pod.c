@@ -242,6 +242,55 @@ uint32_t pod_delete_grace(const struct json *j, const struct json_node *object)
 	return seconds(j, json_path(j, object, "metadata", "deletionGracePeriodSeconds", NULL), 0);
 }
 
+/* A reason of the API's is a word; what is none says nothing. */
+static bool put_why(
+	const struct json *j, const struct json_node *reason, char ret[static POD_WHY_SIZE])
+{
+	struct slice s = json_is(reason, JSON_STRING) ? json_inside(j, reason) : (struct slice){0};
+	size_t n = s.len < POD_WHY_SIZE ? s.len : POD_WHY_SIZE - 1;
+
+	for (size_t i = 0; i < n; i++)
+		if (!((s.at[i] >= 'a' && s.at[i] <= 'z') || (s.at[i] >= 'A' && s.at[i] <= 'Z')))
+			return false;
+	if (n == 0)
+		return false;
+	memcpy(ret, s.at, n);
+	ret[n] = '\0';
+	return true;
+}
+
+static bool container_waits(
+	const struct json *j, const struct json_node *statuses, char ret[static POD_WHY_SIZE])
+{
+	JSON_EACH(j, statuses, c)
+	{
+		const struct json_node *why = json_path(j, c, "state", "waiting", "reason", NULL);
+
+		/* As any does, for a while; or for another one. */
+		if (!json_is_str(j, why, SLICE("ContainerCreating")) &&
+			!json_is_str(j, why, SLICE("PodInitializing")) && put_why(j, why, ret))
+			return true;
+	}
+	return false;
+}
+
+void pod_waits(const struct json *j, const struct json_node *object, char ret[static POD_WHY_SIZE])
+{
+	const struct json_node *status = json_get(j, object, SLICE("status"));
+
+	ret[0] = '\0';
+	if (!json_is_str(j, json_get(j, status, SLICE("phase")), SLICE("Pending")) ||
+		container_waits(j, json_get(j, status, SLICE("initContainerStatuses")), ret) ||
+		container_waits(j, json_get(j, status, SLICE("containerStatuses")), ret))
+		return;
+	JSON_EACH(j, json_get(j, status, SLICE("conditions")), c)
+	if (json_is_str(j, json_get(j, c, SLICE("type")), SLICE("PodScheduled")) &&
+		json_is_str(j, json_get(j, c, SLICE("status")), SLICE("False")) &&
+		put_why(j, json_get(j, c, SLICE("reason")), ret))
+		return;
+	memcpy(ret, "Pending", sizeof("Pending"));
+}
+
 const struct pod_container *pod_container(const struct pod *p, struct slice name)
 {
 	for (size_t i = 0; i < p->n_containers; i++)

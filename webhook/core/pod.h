@@ -68,6 +68,12 @@ bool pod_is_windows(const struct pod *p, const char **ret_path);
  * the place that says so. */
 bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_path);
 
+#define POD_WHY_SIZE 32
+
+/* Why a pod that is there does not run: "" where it does, or has; else the first container's reason that is more than being made
+ * ("ImagePullBackOff"), else the scheduler's ("Unschedulable"), else "Pending". Cut at POD_WHY_SIZE - 1; letters alone. Total. */
+void pod_waits(const struct json *j, const struct json_node *object, char ret[static POD_WHY_SIZE]);
+
 /* Kubernetes' terminationGracePeriodSeconds. */
 #define POD_GRACE_S 30
 

@@ -2,12 +2,14 @@
 /* core: what the leader keeps true in a GPUServer's status: its own GPUs and its conditions. Pure. */
 #include "webhook/core/server_keep.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/rfc3339.h"
 
-/* Pods that the condition Lingering names. */
-#define LINGERING_SAID 4
+/* Pods that a condition names, and the most that is said of each. */
+#define NAMED_MAX 4
+#define SAID_SIZE 64
 
 bool server_keep_fresh(struct server_object *o, bool fresh, const char *reason, const char *message,
 	const char *now, struct arena *a)
@@ -68,42 +70,83 @@ static bool keep_unique(struct server_object *o, const char *now, struct arena *
 	       server_status_set_condition(&o->status, &c, now, a);
 }
 
-/* "ml/web-0 until 2026-11-24T03:40:00Z, ml/web-1 until …, and 2 more" */
-static const char *say_lingering(const struct server_status *s, struct arena *a)
+/* A claim that is to be named in a condition: ret says what about it. */
+typedef bool name_fn(const struct claim_record *r, char ret[static SAID_SIZE]);
+
+static bool lingers(const struct claim_record *r, char ret[static SAID_SIZE])
+{
+	char until[RFC3339_SIZE];
+
+	rfc3339_write(r->lingers_ms, until);
+	(void)snprintf(ret, SAID_SIZE, "until %s", until);
+	return r->lingers_ms != 0;
+}
+
+static bool waits(const struct claim_record *r, char ret[static SAID_SIZE])
+{
+	(void)snprintf(ret, SAID_SIZE, "(%s)", r->waits ? r->waits : "");
+	return r->waits != NULL;
+}
+
+/* "ml/web-0 until 2026-11-24T03:40:00Z, ml/web-1 until …, and 2 more"; NULL: there is none */
+static const char *name_claims(const struct server_status *s, name_fn *fn, struct arena *a)
 {
 	const char *all = NULL;
-	char until[RFC3339_SIZE];
+	char said[SAID_SIZE];
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_claims; i++) {
 		const struct claim_record *r = &s->claims[i];
 
-		if (!r->lingers_ms || n++ >= LINGERING_SAID)
+		if (!fn(r, said) || n++ >= NAMED_MAX)
 			continue;
-		rfc3339_write(r->lingers_ms, until);
-		all = arena_fmt(a, "%s%s%s/%s until %s", all ? all : "", all ? ", " : "",
+		all = arena_fmt(a, "%s%s%s/%s %s", all ? all : "", all ? ", " : "",
 			r->claim.namespace ? r->claim.namespace : "",
-			r->claim.name ? r->claim.name : "", until);
+			r->claim.name ? r->claim.name : "", said);
 		if (!all)
 			return NULL;
 	}
-	if (n > LINGERING_SAID)
-		all = arena_fmt(a, "%s, and %zu more", all, n - LINGERING_SAID);
-	return all ? arena_fmt(a, "pods that are gone may still run here: %s", all) : NULL;
+	return n > NAMED_MAX ? arena_fmt(a, "%s, and %zu more", all, n - NAMED_MAX) : all;
 }
 
-/* Rule R13. Most servers never have a word of it in their status. */
+/* A condition that most servers never have a word of in their status. */
+static bool keep_rare(struct server_object *o, const struct condition *yes,
+	const struct condition *no, const char *names, const char *now, struct arena *a)
+{
+	struct condition c = names ? *yes : *no;
+
+	c.status = names ? "True" : "False";
+	c.observed_generation = o->generation;
+	if (names)
+		c.message = arena_fmt(a, "%s: %s", yes->message, names);
+	return (names || server_status_condition(&o->status, c.type)) && !a->failed &&
+	       server_status_set_condition(&o->status, &c, now, a);
+}
+
+/* Rule R13. */
 static bool keep_lingering(struct server_object *o, const char *now, struct arena *a)
 {
-	const char *who = say_lingering(&o->status, a);
-	struct condition c = {.type = SERVER_LINGERING,
-		.status = who ? "True" : "False",
-		.reason = who ? LINGERING_PODS : LINGERING_NONE,
-		.message = who ? who : "no claim is kept of a pod that is gone",
-		.observed_generation = o->generation};
+	static const struct condition yes = {.type = SERVER_LINGERING,
+					      .reason = LINGERING_PODS,
+					      .message = "pods that are gone may still run here"},
+				      no = {.type = SERVER_LINGERING,
+					      .reason = LINGERING_NONE,
+					      .message = "no claim is kept of a pod that is gone"};
 
-	return (who || server_status_condition(&o->status, SERVER_LINGERING)) && !a->failed &&
-	       server_status_set_condition(&o->status, &c, now, a);
+	return keep_rare(o, &yes, &no, name_claims(&o->status, lingers, a), now, a);
+}
+
+static bool keep_unstarted(struct server_object *o, const char *now, struct arena *a)
+{
+	static const struct condition
+		yes = {.type = SERVER_UNSTARTED,
+			.reason = UNSTARTED_PODS,
+			.message = "pods hold GPUs here for more than five minutes and do not run"},
+		no = {.type = SERVER_UNSTARTED,
+			.reason = UNSTARTED_NONE,
+			.message = "no pod that has a claim waits for long"};
+
+	return keep_rare(o, &yes, &no, name_claims(&o->status, waits, a), now, a);
 }
 
 /* In the order in which a reader would ask. */
@@ -151,6 +194,7 @@ bool server_keep_status(struct server_object *o, const char *now, struct arena *
 	changed = keep_fresh(o, now, a) || changed;
 	changed = keep_unique(o, now, a) || changed;
 	changed = keep_lingering(o, now, a) || changed;
+	changed = keep_unstarted(o, now, a) || changed;
 	c = ready(o);
 	changed = server_status_set_condition(s, &c, now, a) || changed;
 	if (s->observed_generation != o->generation) {

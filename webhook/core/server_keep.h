@@ -26,6 +26,10 @@
 #define LINGERING_PODS "PodsVanished"
 #define LINGERING_NONE "NoneLingers"
 
+/* Reasons of the condition Unstarted. */
+#define UNSTARTED_PODS "PodsNotStarted"
+#define UNSTARTED_NONE "PodsStarted"
+
 /* And what Ready says of a server that has nothing of its own. */
 #define READY_NOT_UNIQUE "NotUnique"
 
@@ -38,7 +42,7 @@ bool server_keep_fresh(struct server_object *o, bool fresh, const char *reason, 
 	const char *now, struct arena *a);
 
 /* Make true what follows from the rest: GPUs of a hand-listed server (missing ones without claims are dropped from every server), Fresh
- * of a hand-listed one and of one that has a probe only now, Unique, Lingering, Ready, observedGeneration. True when anything changed; false with
+ * of a hand-listed one and of one that has a probe only now, Unique, Lingering, Unstarted, Ready, observedGeneration. True when anything changed; false with
  * a->failed: no memory, the status is not to be written. */
 bool server_keep_status(struct server_object *o, const char *now, struct arena *a);
 

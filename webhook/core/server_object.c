@@ -162,6 +162,7 @@ static const struct json_field claim_fields[] = {
 	REC_STRS(claim_record, servers, "servers"),
 	REC_U32(claim_record, grace_s, "grace", REC_OMIT),
 	REC_TIME(claim_record, lingers_ms, "lingers", REC_OMIT),
+	REC_STR(claim_record, waits, "waits", REC_OMIT | REC_OR_NULL),
 	REC_BOOL(claim_record, open, "open", REC_OMIT),
 	REC_OWN(parts, "gpus", REC_NEEDED, .expected = "a list"),
 };

@@ -5,7 +5,7 @@
  *   {"version": 1, "observedGeneration": 3,
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339, UTC), "take" (16 hex digits),
- *                "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339, UTC), "open", "gpus": [{"id", "bytes"}]}],
+ *                "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339, UTC), "waits", "open", "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
  *    "phantoms": [{"namespace", "since"}],
  *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
@@ -37,11 +37,12 @@
 
 /* Conditions. Fresh: the verdicts on its GPUs are recent (True for hand-listed ones). Ready: it takes new claims. Unique: no older server has
  * its address or one of its GPUs (rule R15); absent for True, unless it was False. Lingering: it keeps claims of pods that are gone and may
- * still run (rule R13); absent for False, unless it was True. */
+ * still run (rule R13); Unstarted: such of pods that have not started for long. Both are absent for False, unless they were True. */
 #define SERVER_FRESH "Fresh"
 #define SERVER_READY "Ready"
 #define SERVER_UNIQUE "Unique"
 #define SERVER_LINGERING "Lingering"
+#define SERVER_UNSTARTED "Unstarted"
 
 /* An entry of spec.gpus. */
 struct gpu_declared {
@@ -76,6 +77,8 @@ struct claim_record {
 	bool open;
 	/* Rule R13: how long its pod's processes may run on after a delete, in seconds; 0: not said, which is Kubernetes' 30. */
 	uint32_t grace_s;
+	/* Its pod has held this for long and does not run: why, in a word; NULL: it runs, or has not waited for long. */
+	const char *waits;
 	/* Its pod is gone, nobody saw it end, and so it is kept until then, by the leader's clock of the day (for people: leaders wait by
 	 * clocks of their own); 0: it does not linger. */
 	int64_t lingers_ms;

@@ -23,6 +23,7 @@ static const char *const probe_results[] = {"answered", "stale", "failed", NULL}
 static const char *const commits[] = {"written", "conflict", "unknown", NULL};
 static const char *const places[] = {"filled", "foreign", "closed", "failed", NULL};
 static const char *const proofs[] = {"none", "unknown", "other", "holds", NULL};
+static const char *const whys[] = {"unschedulable", "image", "other", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -102,6 +103,12 @@ const struct metric_desc metric_table[] = {
 		.help = "Namespaces in which a claim ended within ten minutes whose pod never "
 			"came: what they hold pending is bounded.",
 		.type = METRIC_GAUGE},
+	[M_UNSTARTED] = {.name = "poolgate_unstarted_pods",
+		.help = "Pods that hold GPUs for more than five minutes and do not run, by why: "
+			"unschedulable, image (it cannot be had), other; 0 on replicas that do "
+			"not lead.",
+		.type = METRIC_GAUGE,
+		.label = {{"why", whys}}},
 	[M_PROFILES_LEFT_OUT] = {.name = "poolgate_profiles_left_out",
 		.help = "Launcher profiles that are not loaded since the validating hook's "
 			"conditions do not know their Secrets.",
@@ -136,6 +143,13 @@ const char *metric_result_name(enum metric_result r)
 const char *metric_operation_name(enum operation op)
 {
 	return (size_t)op < OPERATION_NONE ? operations[op] : operations[OPERATION_NONE];
+}
+
+enum metric_why metric_why(const char *reason)
+{
+	if (strcmp(reason, "Unschedulable") == 0)
+		return WHY_UNSCHEDULABLE;
+	return strstr(reason, "Image") ? WHY_IMAGE : WHY_OTHER;
 }
 
 size_t metric_reason(const char *reason)

@@ -25,6 +25,7 @@ enum metric_id {
 	M_ADOPTIONS,    /* counter: claims given to live pods that had none */
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
 	M_PHANTOMS,     /* gauge: namespaces of rule R12 */
+	M_UNSTARTED,    /* gauge {why}: metric_why(); pods with a claim that have waited for long */
 	M_PROFILES_LEFT_OUT, /* gauge: launcher profiles whose Secrets the hooks do not know */
 	M_PLAN_KEYS,         /* gauge: keys that replicas share */
 	M_PLAN_PROOFS,       /* counter {proof}: enum proof, from PROOF_NONE on */
@@ -80,12 +81,18 @@ enum metric_end {
 	END_UNSENT    /* the answer that it was taken for was never sent */
 };
 
+/* Why pods do not start, as classes. */
+enum metric_why { WHY_UNSCHEDULABLE, WHY_IMAGE, WHY_OTHER, METRIC_WHYS };
+
 enum metric_what { WHAT_CONFIG, WHAT_POOL, WHAT_CERTIFICATE };
 
 enum metric_commit { COMMIT_WRITTEN, COMMIT_CONFLICT, COMMIT_UNKNOWN };
 
 /* The table in the order of enum metric_id, M_COUNT rows. */
 extern const struct metric_desc metric_table[];
+
+/* The class of a pod's reason, such as "ImagePullBackOff". */
+enum metric_why metric_why(const char *reason);
 
 /* "patched", … */
 const char *metric_result_name(enum metric_result r);
