@@ -35,8 +35,8 @@ gates:
 	$(SUB) programs
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gates $(if $(RECORD),--record)
 
-# A replica, and the leader, in front of a large pool: a table over its sizes, about two minutes. SERVERS='100 1000' other sizes.
-.PHONY: bench-scale
+# A replica, and the leader, in front of a large pool: a table, two minutes. SERVERS="100 1000": other sizes.
+.PHONY: bench-scale pool-bench
 POOL_BENCH := $(BUILD)/test/bench/scale/scale
 POOL_BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/bench/scale/*.c))) $(BUILD)/test/unit/api_fixture.o $(BUILD)/test/unit/api_connection.o
 
@@ -49,4 +49,6 @@ pool-bench: $(POOL_BENCH) ; @:
 bench-scale:
 	@tools/setup build test
 	$(SUB) pool-bench
-	@$(POOL_BENCH) $(or $(SERVERS),100 300 1000 3000 10000)
+	@$(POOL_BENCH) $(or $(SERVERS),100 1000 10000) | $(PYTHON) -B test/bench/scale/report
+
+-include $(wildcard $(BUILD)/test/bench/scale/*.d)

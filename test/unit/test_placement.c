@@ -661,15 +661,17 @@ static struct pool_room *keep_room(struct pool *pool)
 	uint64_t *bytes = arena_array(&pool->arena, inv->n_servers, sizeof(*bytes));
 	uint64_t *most = arena_array(&pool->arena, inv->n_servers, sizeof(*most));
 	uint64_t *left = arena_array(&pool->arena, inv->n_gpus, sizeof(*left));
+	uint32_t *usable = arena_array(&pool->arena, inv->n_servers, sizeof(*usable));
 
 	for (size_t i = 0; i < inv->n_servers; i++) {
 		size_t at = inv->servers[i].first_gpu;
 
 		first[i] = (uint32_t)at;
-		room_note(&inv->servers[i], pool->claimed + at, &bytes[i], &most[i], left + at);
+		room_note(&inv->servers[i], pool->claimed + at, &bytes[i], &most[i], &usable[i],
+			left + at);
 	}
 	first[inv->n_servers] = (uint32_t)inv->n_gpus;
-	*room = (struct pool_room){first, bytes, most, left};
+	*room = (struct pool_room){first, bytes, most, left, usable};
 	return room;
 }
 

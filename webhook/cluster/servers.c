@@ -277,6 +277,7 @@ void servers_free(struct servers *s)
 	free(s->pending);
 	free(s->n_claims);
 	free(s->first);
+	free(s->usable);
 	free(s->gpu_bytes);
 	free(s->most_claimed);
 	free(s->most_committed);

@@ -85,7 +85,7 @@ struct servers {
 	uint32_t *n_claims;
 	/* Room beside what is claimed, and beside what is committed. */
 	struct pool_room room_claimed, room_committed;
-	uint32_t *first;
+	uint32_t *first, *usable;
 	uint64_t *gpu_bytes, *most_claimed, *most_committed, *left_claimed, *left_committed;
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */

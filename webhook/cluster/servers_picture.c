@@ -68,9 +68,9 @@ static void count(struct servers *s, struct server_entry *e)
 		s->n_claims[e->index]++;
 	}
 	room_note(shown, s->claimed + first, &s->gpu_bytes[e->index], &s->most_claimed[e->index],
-		s->left_claimed + first);
+		&s->usable[e->index], s->left_claimed + first);
 	room_note(shown, s->committed + first, &s->gpu_bytes[e->index],
-		&s->most_committed[e->index], s->left_committed + first);
+		&s->most_committed[e->index], &s->usable[e->index], s->left_committed + first);
 }
 
 /* Does this state take claims on more of its GPUs than that one, which has as many? */
@@ -155,6 +155,7 @@ static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 		list_of_servers(s, lists);
 		if (!grow(&s->inv.servers, cap, sizeof(*s->inv.servers)) ||
 			!grow(&s->n_claims, cap, sizeof(*s->n_claims)) ||
+			!grow(&s->usable, cap, sizeof(*s->usable)) ||
 			!grow(&s->first, cap + 1, sizeof(*s->first)))
 			return false;
 		for (size_t i = 0; i < LISTS && lists[i]; i++)
@@ -184,6 +185,7 @@ static void move_to(struct servers *s, struct server_entry *e, size_t index, siz
 	if (index != e->index) {
 		*to = *from;
 		s->n_claims[index] = s->n_claims[e->index];
+		s->usable[index] = s->usable[e->index];
 		list_of_servers(s, lists);
 		for (size_t i = 0; i < LISTS && lists[i]; i++)
 			(*lists[i])[index] = (*lists[i])[e->index];
@@ -235,10 +237,10 @@ static bool rebuild(struct servers *s)
 		s->inv.servers[servers].first_gpu = gpus;
 		count(s, e);
 	}
-	s->room_claimed =
-		(struct pool_room){s->first, s->gpu_bytes, s->most_claimed, s->left_claimed};
-	s->room_committed =
-		(struct pool_room){s->first, s->gpu_bytes, s->most_committed, s->left_committed};
+	s->room_claimed = (struct pool_room){
+		s->first, s->gpu_bytes, s->most_claimed, s->left_claimed, s->usable};
+	s->room_committed = (struct pool_room){
+		s->first, s->gpu_bytes, s->most_committed, s->left_committed, s->usable};
 	s->shape_due = false;
 	return true;
 }

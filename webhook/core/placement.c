@@ -184,6 +184,44 @@ static int search_result(const struct search *s, struct arena *a, struct placeme
 	return 0;
 }
 
+/* How many GPUs of the server the container could have if nobody else used it. */
+static size_t count_alone(const struct search *s, const struct demand_container *c, size_t server)
+{
+	const struct gpu_server *at = &s->inv->servers[server];
+	struct memo memo = {0};
+	size_t n = 0;
+
+	if (search_alike(s, server)) {
+		uint64_t bytes = s->room.bytes[server], need = search_need(c, bytes);
+
+		return need && need <= bytes ? s->room.usable[server] : 0;
+	}
+	for (size_t i = 0; i < at->n_gpus; i++) {
+		uint64_t need = search_need(c, at->gpus[i].bytes);
+
+		n += need && need <= at->gpus[i].bytes && inventory_usable(at, &at->gpus[i]) &&
+		     search_selects(s, at, &at->gpus[i], &memo);
+	}
+	return n;
+}
+
+/* For a pod of one container that may use any server there is nothing to search. */
+static void look_beyond_one(struct search *s)
+{
+	const struct demand_container *c = &s->d->containers[0];
+	size_t sum = 0, most = 0;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		size_t n = count_alone(s, c, i);
+
+		sum += n;
+		most = n > most ? n : most;
+	}
+	s->never = (s->d->one_server ? most : sum) < c->amount;
+	if (s->never)
+		s->split = sum >= c->amount;
+}
+
 /* Would it fit if nobody else used the pool? Only then does it help to wait. */
 static void look_beyond(struct search *s, struct arena *a)
 {
@@ -212,7 +250,10 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 	if (!search_run(&s)) {
 		if (!err)
 			return ERR_REFUSED;
-		look_beyond(&s, a);
+		if (d->n_containers == 1 && !s.listed)
+			look_beyond_one(&s);
+		else
+			look_beyond(&s, a);
 		(void)search_add_all(&s, a);
 		return placement_refuse(&s, err);
 	}

@@ -62,8 +62,9 @@ struct pool_room {
 	const uint32_t *first; /* n_servers + 1: of each server its first GPU in `free` */
 	const uint64_t *
 		bytes; /* per server: the memory of each of its GPUs that take claims; 0: they differ, or there are none */
-	const uint64_t *most; /* per server: what is free of the GPU of which most is */
-	const uint64_t *free; /* per GPU */
+	const uint64_t *most;   /* per server: what is free of the GPU of which most is */
+	const uint64_t *free;   /* per GPU */
+	const uint32_t *usable; /* per server: how many of its GPUs take claims, full ones too */
 };
 
 /* What is taken of each GPU of the inventory, indexed by gpu_server.first_gpu + gpu. */
@@ -85,9 +86,9 @@ struct usage {
  * sum to at most 100 always fit. */
 uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g);
 
-/* One server's part of a room: bytes, most, and free of each of its GPUs. claimed: of its first GPU and on. */
+/* One server's part of a room: bytes, most, usable, and free of each of its GPUs. claimed: of its first GPU and on. */
 void room_note(const struct gpu_server *s, const uint64_t *claimed, uint64_t *ret_bytes,
-	uint64_t *ret_most, uint64_t *ret_free);
+	uint64_t *ret_most, uint32_t *ret_usable, uint64_t *ret_free);
 
 /* Find GPUs for the whole demand among usable ones that the filter selects. Containers in falling order of bytes, each
  * on one server if any can hold it, best fit, ties by name, else over several. App and restartable containers are

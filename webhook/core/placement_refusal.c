@@ -39,6 +39,22 @@ static void count_gpu(
 	}
 }
 
+/* All of the server's GPUs are alike, take claims, and match: no need to look at each. */
+static bool count_alike(const struct search *s, size_t server, struct tally *t)
+{
+	uint32_t first = s->room.first[server], n = s->room.first[server + 1] - first;
+
+	if (!search_alike(s, server) || s->room.usable[server] < n)
+		return false;
+	t->selected += n;
+	t->usable += n;
+	for (uint32_t i = 0; i < n; i++)
+		t->pending += s->use->pending[first + i];
+	if (s->room.bytes[server] > t->largest)
+		t->largest = s->room.bytes[server];
+	return true;
+}
+
 static void count(const struct search *s, struct tally *t)
 {
 	struct memo memo = {0};
@@ -47,8 +63,9 @@ static void count(const struct search *s, struct tally *t)
 	for (size_t i = 0; i < s->inv->n_servers; i++) {
 		const struct gpu_server *server = &s->inv->servers[i];
 		size_t before = t->usable;
+		bool alike = count_alike(s, i, t);
 
-		for (size_t j = 0; j < server->n_gpus; j++)
+		for (size_t j = 0; !alike && j < server->n_gpus; j++)
 			if (search_selects(s, server, &server->gpus[j], &memo))
 				count_gpu(s, server, j, t);
 		if (t->usable > before && s->use->n_claims[i] >= CLAIMS_PER_SERVER_MAX) {

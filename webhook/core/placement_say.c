@@ -172,6 +172,8 @@ void say_best(const struct search *s, struct buf *b)
 	for (size_t i = 0; i < s->inv->n_servers; i++) {
 		const struct gpu_server *server = &s->inv->servers[i];
 
+		if (n == NAMES_SHOWN && s->room.most[i] <= best[n - 1].free)
+			continue;
 		for (size_t j = 0; j < server->n_gpus; j++) {
 			uint64_t free = free_bytes(s, server, j);
 			size_t at;

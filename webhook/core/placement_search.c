@@ -157,7 +157,7 @@ bool search_add_all(struct search *s, struct arena *a)
 /* The room of the pool: as the caller keeps it, or read here. */
 static int find_room(struct search *s, struct arena *a)
 {
-	uint32_t *first;
+	uint32_t *first, *usable;
 	uint64_t *bytes, *most, *left;
 
 	if (s->use->room) {
@@ -168,6 +168,7 @@ static int find_room(struct search *s, struct arena *a)
 	bytes = arena_space(a, s->inv->n_servers, sizeof(*bytes));
 	most = arena_space(a, s->inv->n_servers, sizeof(*most));
 	left = arena_space(a, s->inv->n_gpus, sizeof(*left));
+	usable = arena_space(a, s->inv->n_servers, sizeof(*usable));
 	if (a->failed)
 		return ERR_NOMEM;
 	first[s->inv->n_servers] = (uint32_t)s->inv->n_gpus;
@@ -175,10 +176,10 @@ static int find_room(struct search *s, struct arena *a)
 		size_t at = s->inv->servers[i].first_gpu;
 
 		first[i] = (uint32_t)at;
-		room_note(
-			&s->inv->servers[i], s->use->claimed + at, &bytes[i], &most[i], left + at);
+		room_note(&s->inv->servers[i], s->use->claimed + at, &bytes[i], &most[i],
+			&usable[i], left + at);
 	}
-	s->room = (struct pool_room){first, bytes, most, left};
+	s->room = (struct pool_room){first, bytes, most, left, usable};
 	return 0;
 }
 
@@ -210,6 +211,10 @@ static uint64_t largest_gpu(const struct search *s)
 
 		if (s->room.most[i] == 0 || !search_open(s, i))
 			continue;
+		if (search_alike(s, i)) {
+			largest = s->room.bytes[i] > largest ? s->room.bytes[i] : largest;
+			continue;
+		}
 		for (size_t k = 0; k < server->n_gpus; k++)
 			if (server->gpus[k].bytes > largest && s->room.free[s->room.first[i] + k] &&
 				search_selects(s, server, &server->gpus[k], &memo))

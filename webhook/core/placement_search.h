@@ -90,6 +90,12 @@ bool search_add_all(struct search *s, struct arena *a);
 
 /* Is the server open for the demand, but for its filters? */
 bool search_open(const struct search *s, size_t server);
+/* Are its GPUs that take claims of one size, all of them selected whatever claims there are? */
+static inline bool search_alike(const struct search *s, size_t server)
+{
+	return s->n_known == 0 && !s->d->no_ipv4 && !s->d->no_ipv6 && s->room.bytes[server] != 0;
+}
+
 /* Do the filters select all, none or some of its GPUs that have room? */
 enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
 enum selected search_selected(const struct search *s, size_t server);
