@@ -20,8 +20,10 @@
 #define WATCH_BEHIND_MS 1000
 #define SIDE_BY_SIDE 8
 #define MAX_GRACE_MS 3600000
-/* In a large pool looks take a tenth of the time: every claim wakes us. */
+/* In a large pool looks take a tenth of the time: every claim wakes us. One that took long because this process got no processor is no reason
+ * to rest for long. */
 #define LOOK_SHARE 10
+#define PAUSE_MAX_MS 2000
 #define UNSTARTED_MS 300000
 
 void claims_until(struct claims *c, int64_t ms)
@@ -283,6 +285,8 @@ static int64_t tick(void *ctx, struct duty *d)
 	c->pause_ms = LOOK_SHARE * (clock_ms() - now);
 	if (c->pause_ms < CLAIMS_ROUND_MS)
 		c->pause_ms = CLAIMS_ROUND_MS;
+	if (c->pause_ms > PAUSE_MAX_MS)
+		c->pause_ms = PAUSE_MAX_MS;
 	claims_judge(c);
 	claims_adopt(c);
 	forget(c, false);
