@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what a ResourceQuota leaves, against what a pod asks for. */
+/* core: what a ResourceQuota leaves, against what a pod asks for (rule R12). */
 #include "webhook/core/quota.h"
 
 #include "base/quantity.h"
