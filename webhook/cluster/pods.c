@@ -22,7 +22,7 @@ struct entry {
 	uint64_t plan_hash;
 	int64_t since_ms, lost_ms, waits_ms;
 	uint32_t list;    /* number of the list that showed it last */
-	uint32_t grace_s; /* the longest that a delete of it has named */
+	uint32_t grace_s; /* the longest that a delete of it has named (R13) */
 	uint8_t seen;     /* enum pod_seen */
 	bool ended;       /* the last that was told of it: it has finished */
 	bool unplaced;    /* its delete was told, and it had no node then */
