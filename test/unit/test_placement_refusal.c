@@ -122,6 +122,10 @@ static const struct {
 	{"a t4:8/8", "app a 1 1%", "gpu.model=t4", false, BOTH,
 		"asked 1 GPU with 1 % (filter gpu.model=t4); of 1 GPU that matches, none has that "
 		"much free (best: a/gpu-0 0 of 8 MB); create the pod again when others have ended"},
+	{"a t4:100/99", "app a 1 100%", NULL, false, BOTH,
+		"asked 1 GPU with 100 %; of 1 GPU that can be used, none has that much free "
+		"(best: a/gpu-0 1 of 100 MB); now would fit: 1 GPU with 1 %; ask for less or "
+		"create the pod again when others have ended"},
 	{"a t4:8/8 t4:8/8", "app a 2 1%", "gpu.model=t4", false, BOTH,
 		"asked 2 GPUs with 1 % each (filter gpu.model=t4); of 2 GPUs that match, none has "
 		"that much free (best: a/gpu-0 0 of 8 MB, a/gpu-1 0 of 8 MB); create the pod again "

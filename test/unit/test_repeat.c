@@ -56,4 +56,23 @@ TEST(test_many)
 	assert_true(told <= REPEAT_KEPT);
 }
 
-TESTS(test_once_and_again, test_changes_are_told, test_many)
+/* What is forgotten makes room for the next one: nothing else has to go. */
+TEST(test_forgotten_makes_room)
+{
+	struct repeat r = {0};
+	char name[32];
+
+	for (int i = 0; i < REPEAT_KEPT; i++) {
+		(void)snprintf(name, sizeof(name), "server-%d", i);
+		assert_true(repeat_due(&r, name, "x", i));
+	}
+	repeat_forget(&r, name);
+	assert_true(repeat_due(&r, "one more", "x", 200));
+	for (int i = 0; i < REPEAT_KEPT - 1; i++) {
+		(void)snprintf(name, sizeof(name), "server-%d", i);
+		assert_false(repeat_due(&r, name, "x", 200));
+	}
+	assert_false(repeat_due(&r, "one more", "x", 200));
+}
+
+TESTS(test_forgotten_makes_room, test_once_and_again, test_changes_are_told, test_many)

@@ -47,6 +47,7 @@ struct world {
 	unsigned writes, deletes, records;
 	char open[256];     /* " a b ": where our account may do all */
 	bool between;       /* something in between answers 404 to every GET of a Secret */
+	bool one_source;    /* of the source's Secrets no other can be read */
 	bool meddle;        /* before the next write somebody else writes */
 	unsigned premature; /* copies that were written before the record said so */
 };
@@ -169,6 +170,11 @@ static void secrets(struct world *w, const char *ns, const char *name,
 
 	if (get && w->between) {
 		api_text(reply, 404, "default backend - 404");
+		return;
+	}
+	if (get && w->one_source && strcmp(ns, "kube-system") == 0 &&
+		strcmp(name, "bitfusion-secret") != 0) {
+		api_status(reply, 403, "Forbidden", "no right");
 		return;
 	}
 	if (!has_word(w->open, ns) && !(get && strcmp(ns, "kube-system") == 0)) {
@@ -525,6 +531,19 @@ TEST(test_three_secrets)
 	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Mw==\"}"));
 }
 
+/* Where no right to read the three was given, the one is the source. */
+TEST(test_three_secrets_closed_to_us)
+{
+	struct world *w = *state;
+
+	w->one_source = true;
+	put(w, "kube-system", CA, "{}", "{\"ca.crt\":\"MQ==\"}");
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	assert_int_equal(copies(w, "ml"), 3);
+}
+
 TEST(test_no_source)
 {
 	struct world *w = *state;
@@ -772,7 +791,8 @@ TEST(test_gate)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes,
-	test_source_changes_at_once, test_values, test_three_secrets, test_no_source,
-	test_foreign_is_left_alone, test_closed_namespace, test_closed_before_the_last_claim_ended,
+	test_source_changes_at_once, test_values, test_three_secrets,
+	test_three_secrets_closed_to_us, test_no_source, test_foreign_is_left_alone,
+	test_closed_namespace, test_closed_before_the_last_claim_ended,
 	test_404_of_something_in_between, test_never_in_these, test_next_leader, test_two_leaders,
 	test_no_record_no_copy, test_somebody_writes_in_between, test_gate)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "kube/kube_watch.h"
 #include "test/unit/kube_store.h"
 #include "test/unit/test.h"
@@ -675,10 +676,37 @@ TEST(test_stop_ends_edits)
 	assert_true(api_now_ms() - began < 5000);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_the_picture_follows, test_edits, test_edit_after_others,
-	test_only_the_api_server_says_gone, test_edit_outcomes, test_unreadable,
-	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
-	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
-	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
-	test_restored_and_asked, test_r15_what_a_restore_brings_back_is_hearsay,
-	test_conflicts_without_news, test_patience, test_stop_ends_edits)
+/* Where to look first is drawn for some time after a conflict, and then it is the first server again. */
+TEST(test_spread_ends)
+{
+	static const struct {
+		int64_t in_ms;
+		size_t first;
+	} rows[] = {{60000, 1}, {-1, 0}};
+
+	size_t before, first[COUNT(rows)];
+	bool judged;
+
+	(void)pthread_mutex_lock(&fix.s->lock);
+	judged = servers_judge(fix.s);
+	before = servers_usage(fix.s, true).first;
+	fix.s->random = 1;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		fix.s->spread_until_ms = clock_ms() + rows[i].in_ms;
+		first[i] = servers_usage(fix.s, true).first;
+	}
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	assert_true(judged);
+	assert_int_equal(before, 0);
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(first[i], rows[i].first);
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_spread_ends, test_the_picture_follows, test_edits,
+	test_edit_after_others, test_only_the_api_server_says_gone, test_edit_outcomes,
+	test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
+	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
+	test_list_and_commits, test_r15_half_a_list_is_hearsay, test_refresh,
+	test_restored_and_watched, test_restored_and_asked,
+	test_r15_what_a_restore_brings_back_is_hearsay, test_conflicts_without_news, test_patience,
+	test_stop_ends_edits)

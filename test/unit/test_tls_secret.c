@@ -8,6 +8,8 @@
 
 #define SECRETS "/api/v1/namespaces/poolgate-system/secrets"
 
+#define ONLY_CERT (-2) /* with a key that is junk */
+
 static struct made_pair pairs[2];
 static struct api *api;
 static struct kube_config config;
@@ -19,6 +21,7 @@ static struct tls_secret *running;
 /* under the API server's lock */
 static int version, pair; /* version 0: there is no Secret; pair -1: junk */
 static bool silent;       /* the stream says nothing any more */
+static bool no_numbers;   /* its versions are none */
 static int64_t look_every_ms;
 
 static void show(struct buf *b)
@@ -26,11 +29,14 @@ static void show(struct buf *b)
 	const char *cert = pair < 0 ? "junk" : pairs[pair].cert;
 	const char *key = pair < 0 ? "junk" : pairs[pair].key;
 
+	if (pair == ONLY_CERT)
+		cert = pairs[0].cert;
+
 	buf_fmt(b,
 		"{\"kind\":\"Secret\",\"metadata\":{\"name\":\"poolgate-tls\",\"resourceVersion\":"
-		"\"%d\"},"
+		"\"%s%d\"},"
 		"\"data\":{\"tls.crt\":\"",
-		version);
+		no_numbers ? "x" : "", version);
 	buf_base64(b, cert, strlen(cert));
 	buf_str(b, "\",\"tls.key\":\"");
 	buf_base64(b, key, strlen(key));
@@ -84,7 +90,7 @@ static void change(int to)
 FIXTURE(set_up)
 {
 	version = pair = 0;
-	silent = false;
+	silent = no_numbers = false;
 	look_every_ms = 0;
 	api = api_start(handle, NULL);
 	api_config(api, &config);
@@ -207,6 +213,65 @@ TEST(looks_believe_an_older_version)
 	assert_true(generation(2));
 }
 
+static size_t logged(const char *text)
+{
+	static char all[16384];
+	ssize_t n = pread(log_to.fd, all, sizeof(all) - 1, 0);
+	size_t times = 0;
+
+	assert_true(n >= 0);
+	all[n] = '\0';
+	for (const char *at = all; (at = strstr(at, text)); at++)
+		times++;
+	return times;
+}
+
+/* A message names the key of the Secret that is wrong; a pair in force is told once. */
+TEST(tells_what_it_took)
+{
+	FILE *file = tmpfile();
+
+	assert_non_null(file);
+	log_to = (struct log){.fd = fileno(file), .level = LOG_LEVEL_INFO};
+	version = 5;
+	pair = ONLY_CERT;
+	start();
+	for (int i = 0; i < 250 && !logged("cannot be used"); i++)
+		api_nap(20);
+	assert_int_equal(logged("poolgate-system/poolgate-tls, tls.key"), 1);
+	change(-1);
+	for (int i = 0; i < 250 && logged("cannot be used") < 2; i++)
+		api_nap(20);
+	assert_int_equal(logged("poolgate-system/poolgate-tls, tls.crt"), 1);
+	assert_int_equal(logged("certificate in force"), 0);
+	change(0);
+	assert_true(generation(1));
+	change(0);
+	change(1);
+	assert_true(generation(2));
+	for (int i = 0; i < 250 && logged("certificate in force") < 2; i++)
+		api_nap(20);
+	assert_int_equal(logged("certificate in force"), 2);
+	assert_int_equal(logged("\"warning\""), 0);
+	tls_secret_stop(running);
+	running = NULL;
+	(void)fclose(file);
+	log_to = (struct log){.fd = 2, .level = LOG_LEVEL_ERROR};
+}
+
+/* Versions that cannot be compared: whatever comes is new. */
+TEST(takes_versions_that_are_no_numbers)
+{
+	no_numbers = true;
+	version = 5;
+	start();
+	assert_true(generation(1));
+	change(1);
+	assert_true(generation(2));
+	change(0);
+	assert_true(generation(3));
+}
+
 FIXTURE(make_pairs)
 {
 	make_pair(&pairs[0], MADE_P256, -60, 86400, 1);
@@ -215,4 +280,5 @@ FIXTURE(make_pairs)
 }
 
 TESTS_ALL(make_pairs, NULL, set_up, tear_down, takes_what_is_there, takes_what_comes,
-	junk_changes_nothing, looks_by_itself, looks_believe_an_older_version)
+	junk_changes_nothing, looks_by_itself, looks_believe_an_older_version, tells_what_it_took,
+	takes_versions_that_are_no_numbers)

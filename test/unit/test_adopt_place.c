@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the pool as adoption sees it: what the pod holds itself is free, verdicts on GPUs do not count, and at last sums may exceed. */
+#include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/claims_impl.h"
+
+/* Both servers have a claim of "u1", each GPU of 16000 MB; "u2" is on "a" beside it. */
+TEST(test_what_it_holds_is_free)
+{
+	static const char u1[] = CLAIM("u1", "u1", "bound", "'a','b'", "4000000000");
+	static const char both[] = CLAIM("u1", "u1", "bound", "'a','b'", "4000000000") "," CLAIM(
+		"u2", "u2", "bound", "'a'", "5000000000");
+	static const struct {
+		const char *uid;
+		uint64_t claimed[2], own;
+		uint32_t n_claims[2];
+	} rows[] = {
+		{"u1", {5000000000, 0}, 8000000000, {1, 0}},
+		{"u2", {4000000000, 4000000000}, 5000000000, {1, 1}},
+		{"u3", {9000000000, 4000000000}, 0, {2, 1}},
+	};
+	struct ledger_fixture f;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, both);
+	kube_store_server(f.store, "b", 1, 16000, u1);
+	ledger_fixture_begin(&f);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct adopt_pool pool;
+
+		assert_int_equal(
+			adopt_pool_read(f.r.servers, slice_of(rows[i].uid), &f.a, &pool, &f.e), 0);
+		assert_int_equal(pool.inventory.n_servers, 2);
+		assert_int_equal(pool.inventory.n_gpus, 2);
+		assert_int_equal(pool.own_bytes, rows[i].own);
+		for (size_t s = 0; s < 2; s++) {
+			assert_int_equal(pool.claimed[s], rows[i].claimed[s]);
+			assert_int_equal(pool.n_claims[s], rows[i].n_claims[s]);
+		}
+	}
+	ledger_fixture_release(&f);
+}
+
+/* want: server/gpu of the first hold, "!" in front where sums exceed what the GPU has; NULL: refused */
+static const struct {
+	const char *pool, *demand, *want;
+} rows[] = {
+	{"a t4:8; b t4:8", "app c 1 100%", "a/gpu-0"},
+	{"a t4:8u; b t4:8", "app c 1 100%", "b/gpu-0"},
+	{"a t4:8u; b t4:8u", "app c 1 100%", "a/gpu-0"},
+	{"a t4:8s t4:9; b t4:8/8", "app c 1 8", "a/gpu-1"},
+	{"a t4:8s t4:9/9; b t4:8u", "app c 1 8", "a/gpu-0"},
+	{"a t4:8/8; b t4:8u", "app c 1 100%", "b/gpu-0"},
+	{"a t4:8/8 t4:8/1u; b t4:8/8u t4:8u", "app c 1 100%", "b/gpu-1"},
+	{"a t4:8/8; b t4:8/8", "app c 1 100%", "!a/gpu-0"},
+	{"a claims=256 t4:8; b t4:8u", "app c 1 1%", "b/gpu-0"},
+	{"a claims=256 t4:8", "app c 1 1%", "!a/gpu-0"},
+	{"a t4:8m; b drain t4:8", "app c 1 1%", NULL},
+	{"a t4:8", "app c 1 9", NULL},
+	{"", "app c 1 1%", NULL},
+};
+
+TEST(test_places)
+{
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const char *want = rows[i].want;
+		struct placement p = {0};
+		struct adopt_pool pool;
+		struct pool made;
+		struct demand d;
+		char got[64];
+		bool full;
+		struct err err;
+		int rc;
+
+		pool_init(&made, rows[i].pool);
+		demand_init(&d, &made.arena, rows[i].demand, NULL, NULL, false);
+		pool = (struct adopt_pool){
+			.inventory = made.inv, .claimed = made.claimed, .n_claims = made.n_claims};
+		rc = adopt_place(&pool, &d, &made.arena, &p, &full, &err);
+		if (rc != (want ? 0 : ERR_REFUSED))
+			fail_msg("row %zu: %d", i, rc);
+		if (want) {
+			const struct gpu_server *s = &made.inv.servers[p.holds[0].server];
+
+			(void)snprintf(got, sizeof(got), "%s%s/%s", full ? "!" : "", s->name,
+				s->gpus[p.holds[0].gpu].id);
+			if (strcmp(got, want) != 0)
+				fail_msg("row %zu: %s", i, got);
+		}
+		pool_release(&made);
+	}
+}
+
+/* Does it hold more than its plan can need, each container on the biggest GPU? */
+TEST(test_exceeds)
+{
+	static const struct {
+		uint64_t own, biggest;
+		const char *demand;
+		bool whole, exceeds;
+	} all[] = {
+		{8, 16, "app c 1 50%", false, false},
+		{9, 16, "app c 1 50%", false, true},
+		{9, 16, "app c 1 50%", true, false},
+		{24, 16, "app c 1 50%; init i 1 100%", false, false},
+		{25, 16, "app c 1 50%; init i 1 100%", false, true},
+		{32, 16, "app c 4 50%", false, false},
+		{33, 16, "app c 4 50%", false, true},
+		{5000000, 16, "app c 1 5", false, false},
+		{5000001, 16, "app c 1 5", false, true},
+		{1, 16, "app c 0 100%", false, true},
+		{UINT64_MAX, 16, "app c 2 18446744073709551615", false, false},
+		{UINT64_MAX, UINT64_MAX, "app c 1 99%; app d 1 2%", false, false},
+		{UINT64_MAX, UINT64_MAX, "app c 1 99%", false, true},
+	};
+
+	for (size_t i = 0; i < COUNT(all); i++) {
+		struct adopt_pool pool = {
+			.own_bytes = all[i].own, .biggest = {.bytes = all[i].biggest}};
+		struct demand d;
+		struct arena a;
+
+		arena_init(&a, 1u << 20);
+		demand_init(&d, &a, all[i].demand, NULL, NULL, all[i].whole);
+		if (adopt_exceeds(&pool, &d) != all[i].exceeds)
+			fail_msg("row %zu", i);
+		arena_release(&a);
+	}
+}
+
+TESTS(test_exceeds, test_what_it_holds_is_free, test_places)
