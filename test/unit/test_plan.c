@@ -135,6 +135,13 @@ static const struct {
 	{"{'v':1001}", "/v", "in its range"},
 	{"{'v':1}", "/profile", "found nothing, expected a string"},
 	{"{'v':1,'profile':null}", "/profile", "found null"},
+	/* quoted up to the sixtieth byte */
+	{"{'v':1,'profile':111111111111111111111111111111111111111111111111111111111111}",
+		"/profile",
+		"found 111111111111111111111111111111111111111111111111111111111111, expected"},
+	{"{'v':1,'profile':1111111111111111111111111111111111111111111111111111111111111}",
+		"/profile",
+		"found 111111111111111111111111111111111111111111111111111111111111, expected"},
 	{"{'v':1,'profile':'p'}", "/hash", "16 hexadecimal digits"},
 	{"{'v':1,'profile':'p','hash':'0123456789abcde'}", "/hash", "16 hexadecimal"},
 	{"{'v':1,'profile':'p','hash':'0123456789ABCDEF'}", "/hash", "16 hexadecimal"},

@@ -54,6 +54,13 @@ static const struct {
 	{REVIEW("'request':{'uid':'u','kind':{},'operation':'create'}"), "/request/operation",
 		"found \"create\""},
 	{REVIEW("'request':{'uid':'u','kind':{}}"), "/request/operation", "found \"\""},
+	/* quoted up to the fortieth byte */
+	{REVIEW("'request':{'uid':'u','kind':{},'operation':'"
+		"CREATExxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'}"),
+		"/request/operation", "found \"CREATExxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\","},
+	{REVIEW("'request':{'uid':'u','kind':{},'operation':'"
+		"CREATExxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'}"),
+		"/request/operation", "found \"CREATExxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\","},
 	{REVIEW("'request':{'uid':'u','kind':{},'operation':7}"), "/request/operation",
 		"found number"},
 };
