@@ -203,7 +203,7 @@ def test_argo_workflow(world, log, ns):
 @needs("trainer")
 def test_trainer(world, log, ns):
     """A TrainJob of two nodes by the PyTorch runtime that Trainer ships, with our annotations on its pods and another image; the program
-    behind the launcher has torchrun's variables."""
+    behind the launcher has torchrun's variables. Kueue's webhook for TrainJobs takes no word ("auto") for the number of processes."""
     with open(os.path.join(controllers.BUILT["trainer"], "manifests/base/runtimes/torch_distributed.yaml"), encoding="utf-8") as f:
         runtime = yaml.safe_load(f)
     runtime.update(kind="TrainingRuntime")
@@ -213,7 +213,7 @@ def test_trainer(world, log, ns):
     world.client.create({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "train"}, "spec": {
         "runtimeRef": {"kind": "TrainingRuntime", "name": runtime["metadata"]["name"]},
         "trainer": {"image": images.BUSYBOX, "command": ["/bin/sh", "-c", "echo rank $PET_NODE_RANK of $PET_NNODES; sleep 2"], "numNodes": 2,
-                    "numProcPerNode": "auto", "resourcesPerNode": {"limits": {"bitfusion.io/gpu-amount": 1, "bitfusion.io/gpu-percent": 50}}}}},
+                    "numProcPerNode": 1, "resourcesPerNode": {"limits": {"bitfusion.io/gpu-amount": 1, "bitfusion.io/gpu-percent": 50}}}}},
         ns)
     pods = gpu_pods(world, ns, 2)
     for pod in pods:
