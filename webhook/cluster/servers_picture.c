@@ -134,13 +134,13 @@ static void list_of_gpus(struct servers *s, uint64_t **ret[static LISTS])
 /* list: the address of a pointer. False: out of memory, it is as it was. */
 static bool grow(void *list, size_t n, size_t size)
 {
-	void *at;
+	void *at, *grown;
 
 	memcpy(&at, list, sizeof(at));
-	at = reallocarray(at, n, size);
-	if (at)
-		memcpy(list, &at, sizeof(at));
-	return at != NULL;
+	grown = reallocarray(at, n, size);
+	if (grown)
+		memcpy(list, &grown, sizeof(grown));
+	return grown != NULL;
 }
 
 /* Room for so many servers and GPUs. */
@@ -213,7 +213,7 @@ static bool rebuild(struct servers *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
 
-		if (!e->placed)
+		if (!e->placed || !e->held)
 			continue;
 		move_to(s, e, kept++, kept_gpus);
 		kept_gpus += e->held->shown.n_gpus;
