@@ -131,48 +131,45 @@ static void list_of_gpus(struct servers *s, uint64_t **ret[static LISTS])
 	ret[4] = &s->left_committed;
 }
 
-/* list: the address of a pointer. False: out of memory, it is as it was. */
-static bool grow(void *list, size_t n, size_t size)
+/* The list with room for n; out of memory it is what it was, and not ok. */
+static void *grown(void *list, size_t n, size_t size, bool *ok)
 {
-	void *at, *grown;
+	void *more = reallocarray(list, n, size);
 
-	memcpy(&at, list, sizeof(at));
-	grown = reallocarray(at, n, size);
-	if (grown)
-		memcpy(list, &grown, sizeof(grown));
-	return grown != NULL;
+	if (more)
+		return more;
+	*ok = false;
+	return list;
 }
 
 /* Room for so many servers and GPUs. */
 static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 {
 	uint64_t **lists[LISTS];
+	bool ok = true;
 
 	/* also the first time that there is none */
 	if (servers >= s->cap_servers) {
 		size_t cap = servers + servers / 2 + 8;
 
+		s->inv.servers = grown(s->inv.servers, cap, sizeof(*s->inv.servers), &ok);
+		s->n_claims = grown(s->n_claims, cap, sizeof(*s->n_claims), &ok);
+		s->usable = grown(s->usable, cap, sizeof(*s->usable), &ok);
+		s->first = grown(s->first, cap + 1, sizeof(*s->first), &ok);
 		list_of_servers(s, lists);
-		if (!grow(&s->inv.servers, cap, sizeof(*s->inv.servers)) ||
-			!grow(&s->n_claims, cap, sizeof(*s->n_claims)) ||
-			!grow(&s->usable, cap, sizeof(*s->usable)) ||
-			!grow(&s->first, cap + 1, sizeof(*s->first)))
-			return false;
 		for (size_t i = 0; i < LISTS && lists[i]; i++)
-			if (!grow(lists[i], cap, sizeof(**lists[i])))
-				return false;
-		s->cap_servers = cap;
+			*lists[i] = grown(*lists[i], cap, sizeof(**lists[i]), &ok);
+		s->cap_servers = ok ? cap : s->cap_servers;
 	}
 	if (gpus > s->cap_gpus) {
 		size_t cap = gpus + gpus / 2 + 64;
 
 		list_of_gpus(s, lists);
 		for (size_t i = 0; i < LISTS; i++)
-			if (!grow(lists[i], cap, sizeof(**lists[i])))
-				return false;
-		s->cap_gpus = cap;
+			*lists[i] = grown(*lists[i], cap, sizeof(**lists[i]), &ok);
+		s->cap_gpus = ok ? cap : s->cap_gpus;
 	}
-	return true;
+	return ok;
 }
 
 /* A server's place in all lists: its index, and that of its first GPU. */
