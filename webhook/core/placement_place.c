@@ -134,7 +134,7 @@ struct glance {
 };
 
 /* False: none has. The servers of a pool are mostly alike: what the last one needed is kept in ret. */
-static bool glance(const struct search *s, const struct demand_container *c, size_t server,
+static bool glance(struct search *s, const struct demand_container *c, size_t server,
 	uint64_t *bytes, struct glance *ret)
 {
 	uint32_t first = s->room.first[server], n = s->room.first[server + 1] - first;
@@ -149,6 +149,7 @@ static bool glance(const struct search *s, const struct demand_container *c, siz
 		return false;
 	if (!search_open(s, server))
 		return false;
+	s->work += n;
 	ret->fit = *bytes ? 0 : n;
 	ret->least = UINT64_MAX;
 	ret->most = 0;

@@ -53,22 +53,28 @@ bool search_open(const struct search *s, size_t server)
 		       search_reaches(s->d, &s->inv->servers[server]));
 }
 
-enum selected search_selected(const struct search *s, size_t server)
+/* Each server is asked once in a search, whatever containers there are. */
+enum selected search_selected(struct search *s, size_t server)
 {
 	const struct gpu_server *at = &s->inv->servers[server];
 	const uint64_t *left = s->room.free + s->room.first[server];
 	struct memo memo = {0};
+	enum selected found;
 	size_t n = 0, all = 0;
 
 	if (s->n_known == 0)
 		return SELECTED_ALL;
+	if (s->selected[server])
+		return (enum selected)(s->selected[server] - 1);
 	for (size_t i = 0; i < at->n_gpus; i++) {
 		if (left[i] == 0)
 			continue;
 		all++;
 		n += search_selects(s, at, &at->gpus[i], &memo);
 	}
-	return n == 0 ? SELECTED_NONE : n < all ? SELECTED_SOME : SELECTED_ALL;
+	found = n == 0 ? SELECTED_NONE : n < all ? SELECTED_SOME : SELECTED_ALL;
+	s->selected[server] = (uint8_t)(found + 1);
+	return found;
 }
 
 struct bin *search_add_bin(struct search *s, size_t server)
@@ -76,13 +82,16 @@ struct bin *search_add_bin(struct search *s, size_t server)
 	const struct gpu_server *at = &s->inv->servers[server];
 	const uint64_t *left = s->room.free + s->room.first[server];
 	struct bin *bin = &s->bins[s->n_bins++];
+	enum selected selected = search_selected(s, server);
 	struct memo memo = {0};
 
+	s->work += at->n_gpus;
 	*bin = (struct bin){.server = (uint32_t)server, .first = (uint32_t)s->n_slots};
 	for (size_t i = 0; i < at->n_gpus; i++) {
 		const struct gpu *g = &at->gpus[i];
 
-		if (left[i] && (s->n_known == 0 || search_selects(s, at, g, &memo)))
+		if (left[i] && selected != SELECTED_NONE &&
+			(selected == SELECTED_ALL || search_selects(s, at, g, &memo)))
 			s->slots[s->n_slots++] = (struct slot){
 				.bytes = g->bytes, .free = left[i], .gpu = (uint32_t)i};
 	}
@@ -283,6 +292,7 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	for (size_t i = 0; i < d->n_filters; i++)
 		if (inventory_knows_filter(inv, &d->filters[i]))
 			s->known[s->n_known++] = &d->filters[i];
+	s->selected = s->n_known ? arena_array(a, inv->n_servers, sizeof(*s->selected)) : NULL;
 	for (size_t c = 0; c < d->n_containers; c++) {
 		uint32_t amount = d->containers[c].amount;
 

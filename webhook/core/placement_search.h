@@ -58,6 +58,8 @@ struct search {
 	size_t n_bins;
 	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
 	bool listed;      /* what has no bin cannot be used */
+	uint8_t *
+		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: there are no filters */
 	/* What is looked at: so many servers, beginning with this one: usage.first; or one alone. */
 	size_t from, span;
 	uint32_t *
@@ -98,7 +100,7 @@ static inline bool search_alike(const struct search *s, size_t server)
 
 /* Do the filters select all, none or some of its GPUs that have room? */
 enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
-enum selected search_selected(const struct search *s, size_t server);
+enum selected search_selected(struct search *s, size_t server);
 
 /* Forget what this pod was given, and the bins that were made for that. */
 void search_forget(struct search *s);
