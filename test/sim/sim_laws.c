@@ -146,7 +146,6 @@ static void check_claims(struct object *o, const char *who)
 
 	for (int i = 0; i < v->n_claims; i++) {
 		const struct seen_claim *c = &v->claims[i];
-		const struct attempt *a = &attempts[c->who];
 		const struct seen_claim *was = claim_of(&before, c->who);
 
 		for (unsigned k = 0; k < c->n_parts; k++)
