@@ -653,7 +653,7 @@ static void test_random_single(void **state)
 /* ---- what a search looks at, against every server of the pool ---- */
 
 /* The room of a pool as somebody keeps it who searches often. */
-static struct pool_room *keep_room(struct pool *pool)
+static struct pool_room *keep_room(struct pool *pool, struct room_index *index)
 {
 	struct inventory *inv = &pool->inv;
 	struct pool_room *room = arena_array(&pool->arena, 1, sizeof(*room));
@@ -662,6 +662,7 @@ static struct pool_room *keep_room(struct pool *pool)
 	uint64_t *most = arena_array(&pool->arena, inv->n_servers, sizeof(*most));
 	uint64_t *left = arena_array(&pool->arena, inv->n_gpus, sizeof(*left));
 	uint32_t *usable = arena_array(&pool->arena, inv->n_servers, sizeof(*usable));
+	size_t widest = 0;
 
 	for (size_t i = 0; i < inv->n_servers; i++) {
 		size_t at = inv->servers[i].first_gpu;
@@ -669,9 +670,12 @@ static struct pool_room *keep_room(struct pool *pool)
 		first[i] = (uint32_t)at;
 		room_note(&inv->servers[i], pool->claimed + at, &bytes[i], &most[i], &usable[i],
 			left + at);
+		room_index_add(
+			index, (uint32_t)i, bytes[i], most[i], left + at, inv->servers[i].n_gpus);
+		widest = inv->servers[i].n_gpus > widest ? inv->servers[i].n_gpus : widest;
 	}
 	first[inv->n_servers] = (uint32_t)inv->n_gpus;
-	*room = (struct pool_room){first, bytes, most, left, usable};
+	*room = (struct pool_room){first, bytes, most, left, usable, widest, index};
 	return room;
 }
 
@@ -734,6 +738,7 @@ static void test_every_server(void **state)
 	for (unsigned i = 0; i < 10000; i++) {
 		struct placement p = {0}, kept = {0};
 		struct demand d, one;
+		struct room_index index = {0};
 		struct pool pool;
 		uint64_t best = UINT64_MAX, rate;
 		size_t found = 0;
@@ -746,7 +751,7 @@ static void test_every_server(void **state)
 		d.n_filters = one.n_filters;
 		d.one_server = pick(4) == 0;
 		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL);
-		pool.use.room = keep_room(&pool);
+		pool.use.room = keep_room(&pool, &index);
 		assert_int_equal(
 			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &kept, NULL), rc);
 		assert_int_equal(p.n_holds, kept.n_holds);
@@ -767,6 +772,7 @@ static void test_every_server(void **state)
 		if (rc == 0)
 			assert_int_equal(p.holds[0].server, found);
 		placed += rc == 0;
+		room_index_release(&index);
 		pool_release(&pool);
 	}
 	assert_in_range(placed, 5000, 9900);

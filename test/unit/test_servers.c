@@ -52,8 +52,35 @@ static void fixture_init(struct fixture *f)
 	assert_true(servers_synced(f->s));
 }
 
+/* The index that searches use says what the picture does. */
+static void check_index(struct servers *s)
+{
+	struct room_index fresh = {0};
+	const struct room_entry *is, *want;
+	struct room_place i, j;
+
+	(void)pthread_mutex_lock(&s->lock);
+	assert_true(servers_judge(s));
+	for (size_t k = 0; k < s->inv.n_servers; k++)
+		room_index_add(&fresh, (uint32_t)k, s->room_claimed.bytes[k],
+			s->room_claimed.most[k], s->room_claimed.free + s->room_claimed.first[k],
+			s->inv.servers[k].n_gpus);
+	is = room_index_find(&s->index, 0, 0, 0, &i);
+	want = room_index_find(&fresh, 0, 0, 0, &j);
+	while (want) {
+		assert_non_null(is);
+		assert_memory_equal(is, want, sizeof(*is));
+		is = room_index_next(&s->index, &i);
+		want = room_index_next(&fresh, &j);
+	}
+	assert_null(is);
+	(void)pthread_mutex_unlock(&s->lock);
+	room_index_release(&fresh);
+}
+
 static void fixture_release(struct fixture *f)
 {
+	check_index(f->s);
 	servers_stop(f->s);
 	servers_free(f->s);
 	kube_free(f->kube);
@@ -79,8 +106,10 @@ static bool shows(struct fixture *f, const char *want)
 	for (int i = 0; i < 600; i++, api_nap(5)) {
 		text[0] = '\0';
 		servers_each(f->s, note, text);
-		if (strcmp(text, want) == 0)
+		if (strcmp(text, want) == 0) {
+			check_index(f->s);
 			return true;
+		}
 	}
 	print_error("%s\n", text);
 	return false;

@@ -283,6 +283,7 @@ void servers_free(struct servers *s)
 	free(s->most_committed);
 	free(s->left_claimed);
 	free(s->left_committed);
+	room_index_release(&s->index);
 	uid_set_release(&s->marks);
 	uid_set_release(&s->uids);
 	uid_set_release(&s->names);

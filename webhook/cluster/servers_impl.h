@@ -87,6 +87,7 @@ struct servers {
 	struct pool_room room_claimed, room_committed;
 	uint32_t *first, *usable;
 	uint64_t *gpu_bytes, *most_claimed, *most_committed, *left_claimed, *left_committed;
+	struct room_index index; /* of room_claimed */
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */
 	struct uid_set names;      /* "namespace/name" of their pods */

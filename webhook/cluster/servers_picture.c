@@ -33,8 +33,40 @@ static bool holds(const struct held *h, const struct claim_record *r)
 	return i >= 0 && h->object.status.claims[i].take == r->take;
 }
 
-/* Count what is taken of its GPUs anew. It has its place. */
-static void count(struct servers *s, struct server_entry *e)
+static void index_room(struct servers *s, const struct server_entry *e, bool there)
+{
+	const struct gpu_server *at = &s->inv.servers[e->index];
+
+	(there ? room_index_add : room_index_remove)(&s->index, (uint32_t)e->index,
+		s->gpu_bytes[e->index], s->most_claimed[e->index], s->left_claimed + at->first_gpu,
+		at->n_gpus);
+}
+
+/* What is free of a server, for searches. known: the index has what was free before. */
+static void note_room(struct servers *s, const struct server_entry *e, bool known)
+{
+	const struct gpu_server *shown = &s->inv.servers[e->index];
+	size_t first = shown->first_gpu, n = shown->n_gpus;
+	/* up to the second look */
+	uint64_t bytes, most, *left = s->left_committed + first;
+
+	room_note(shown, s->claimed + first, &bytes, &most, &s->usable[e->index], left);
+	if (!known || bytes != s->gpu_bytes[e->index] ||
+		(n && memcmp(left, s->left_claimed + first, n * sizeof(*left)) != 0)) {
+		if (known)
+			index_room(s, e, false);
+		s->gpu_bytes[e->index] = bytes;
+		s->most_claimed[e->index] = most;
+		if (n)
+			memcpy(s->left_claimed + first, left, n * sizeof(*left));
+		index_room(s, e, true);
+	}
+	room_note(shown, s->committed + first, &bytes, &s->most_committed[e->index],
+		&s->usable[e->index], left);
+}
+
+/* Count what is taken of its GPUs anew. It has its place; known: and had it before. */
+static void count(struct servers *s, struct server_entry *e, bool known)
 {
 	const struct held *h = e->held;
 	struct gpu_server *shown;
@@ -67,10 +99,7 @@ static void count(struct servers *s, struct server_entry *e)
 		count_parts(h, &r->claim->claim, s->claimed + first);
 		s->n_claims[e->index]++;
 	}
-	room_note(shown, s->claimed + first, &s->gpu_bytes[e->index], &s->most_claimed[e->index],
-		&s->usable[e->index], s->left_claimed + first);
-	room_note(shown, s->committed + first, &s->gpu_bytes[e->index],
-		&s->most_committed[e->index], &s->usable[e->index], s->left_committed + first);
+	note_room(s, e, known);
 }
 
 /* Does this state take claims on more of its GPUs than that one, which has as many? */
@@ -106,7 +135,7 @@ void servers_recount(struct servers *s, struct server_entry *e)
 	n_claims = s->n_claims[e->index];
 	if (n)
 		memcpy(before, s->claimed + was.first_gpu, n * sizeof(*before));
-	count(s, e);
+	count(s, e, true);
 	s->room += s->n_claims[e->index] < n_claims || opens(&was, &s->inv.servers[e->index]) ||
 		   any_less(s->claimed + was.first_gpu, before, n);
 }
@@ -194,19 +223,50 @@ static void move_to(struct servers *s, struct server_entry *e, size_t index, siz
 		memmove(*lists[i] + first, *lists[i] + before, n * sizeof(**lists[i]));
 }
 
+/* The index as it is after the servers have moved. False: it is empty, and everything is to be added anew. */
+static bool renumber(struct servers *s)
+{
+	uint32_t *to = s->inv.n_servers ? malloc(s->inv.n_servers * sizeof(*to)) : NULL;
+	uint32_t at = 0;
+
+	if (!to || s->index.broken) {
+		free(to);
+		room_index_release(&s->index);
+		return false;
+	}
+	memset(to, 0xff, s->inv.n_servers * sizeof(*to));
+	for (size_t i = 0; i < s->n; i++) {
+		const struct server_entry *e = s->entries[i];
+
+		if (!e->held)
+			continue;
+		if (e->placed)
+			to[e->index] = at;
+		at++;
+	}
+	room_index_renumber(&s->index, to);
+	free(to);
+	return true;
+}
+
 /* The set of servers or their numbers of GPUs have changed: those that stay close up, then all take their places from the last on, and those
  * that had none are counted. Nothing is counted twice: there may be thousands. */
 static bool rebuild(struct servers *s)
 {
-	size_t servers = 0, gpus = 0, kept = 0, kept_gpus = 0;
+	size_t servers = 0, gpus = 0, kept = 0, kept_gpus = 0, widest = 0;
+	bool indexed;
 
 	for (size_t i = 0; i < s->n; i++)
 		if (s->entries[i]->held) {
+			size_t n = s->entries[i]->held->shown.n_gpus;
+
 			servers++;
-			gpus += s->entries[i]->held->shown.n_gpus;
+			gpus += n;
+			widest = n > widest ? n : widest;
 		}
 	if (!grow_picture(s, servers, gpus))
 		return false;
+	indexed = renumber(s);
 	for (size_t i = 0; i < s->n; i++) {
 		struct server_entry *e = s->entries[i];
 
@@ -227,17 +287,19 @@ static bool rebuild(struct servers *s)
 		s->first[--servers] = (uint32_t)gpus;
 		if (e->placed) {
 			move_to(s, e, servers, gpus);
+			if (!indexed)
+				index_room(s, e, true);
 			continue;
 		}
 		e->index = servers;
 		e->placed = true;
 		s->inv.servers[servers].first_gpu = gpus;
-		count(s, e);
+		count(s, e, false);
 	}
-	s->room_claimed = (struct pool_room){
-		s->first, s->gpu_bytes, s->most_claimed, s->left_claimed, s->usable};
-	s->room_committed = (struct pool_room){
-		s->first, s->gpu_bytes, s->most_committed, s->left_committed, s->usable};
+	s->room_claimed = (struct pool_room){s->first, s->gpu_bytes, s->most_claimed,
+		s->left_claimed, s->usable, widest, &s->index};
+	s->room_committed = (struct pool_room){s->first, s->gpu_bytes, s->most_committed,
+		s->left_committed, s->usable, widest, NULL};
 	s->shape_due = false;
 	return true;
 }
@@ -333,7 +395,7 @@ bool servers_judge(struct servers *s)
 		h->shown.twin = twin;
 		server_object_set_twins(&h->object, &h->shown);
 		mark_leaderless(s, h);
-		count(s, s->entries[i]);
+		count(s, s->entries[i], true);
 	}
 	s->twins_due = !done;
 	return done;

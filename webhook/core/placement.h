@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "webhook/core/inventory.h"
+#include "webhook/core/room_index.h"
 
 /* When a container runs, in relation to the others of its pod. */
 enum container_kind {
@@ -65,6 +66,9 @@ struct pool_room {
 	const uint64_t *most;   /* per server: what is free of the GPU of which most is */
 	const uint64_t *free;   /* per GPU */
 	const uint32_t *usable; /* per server: how many of its GPUs take claims, full ones too */
+	size_t widest;          /* GPUs of the server that has most */
+	const struct room_index *
+		index; /* all this in order; NULL: nobody keeps it, and each search looks at every server */
 };
 
 /* What is taken of each GPU of the inventory, indexed by gpu_server.first_gpu + gpu. */

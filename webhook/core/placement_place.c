@@ -26,8 +26,7 @@ static bool better(const struct choice *a, const struct choice *b)
 	return a->growth != b->growth ? a->growth < b->growth : a->left < b->left;
 }
 
-/* The best choices of a bin for the container, at most want, best first; at equality the earlier GPU. */
-static uint32_t choose(struct search *s, const struct demand_container *c, const struct bin *bin,
+uint32_t search_choose(struct search *s, const struct demand_container *c, const struct bin *bin,
 	uint32_t want, struct choice *out)
 {
 	uint32_t n = 0;
@@ -106,35 +105,30 @@ struct best {
 	size_t server;
 };
 
-/* Is this a better place? At equality the one that was found first stays. */
-static bool wins(
-	const struct search *s, const struct best *best, bool own, const struct choice *score)
+/* Is this a better place? At equality the one whose turn comes first is. */
+static bool wins(const struct search *s, const struct best *best, bool own,
+	const struct choice *score, size_t server)
 {
 	if (!best->any || score->growth != best->score.growth)
 		return !best->any || score->growth < best->score.growth;
 	if (s->together && own != best->own)
 		return own;
-	return score->left < best->score.left;
+	if (score->left != best->score.left)
+		return score->left < best->score.left;
+	return search_turn(s, server) < search_turn(s, best->server);
 }
 
 static bool rate_bin(struct search *s, const struct demand_container *c, const struct bin *bin,
 	struct choice *ret)
 {
-	if (bin->n < c->amount || choose(s, c, bin, c->amount, s->other) < c->amount)
+	if (bin->n < c->amount || search_choose(s, c, bin, c->amount, s->other) < c->amount)
 		return false;
 	*ret = sum(s, bin, s->other, c->amount);
 	return true;
 }
 
-/* GPUs of a server without a bin that have room, as far as can be told without its filters. */
-struct glance {
-	uint64_t need;        /* of each; 0: they are not of one size */
-	uint64_t least, most; /* that would be left of one */
-	uint32_t fit;         /* so many have room */
-};
-
-/* False: none has. The servers of a pool are mostly alike: what the last one needed is kept in ret. */
-static bool glance(struct search *s, const struct demand_container *c, size_t server,
+/* The servers of a pool are mostly alike: what the last one needed is kept in ret. */
+bool search_glance(struct search *s, const struct demand_container *c, size_t server,
 	uint64_t *bytes, struct glance *ret)
 {
 	uint32_t first = s->room.first[server], n = s->room.first[server + 1] - first;
@@ -176,7 +170,7 @@ static bool rate_room(struct search *s, const struct demand_container *c, size_t
 	/* No worse than this, and just this where what is left is equal. */
 	*ret = (struct choice){.growth = c->kind == CONTAINER_INIT ? g->need * c->amount : 0,
 		.left = g->least * c->amount};
-	if (g->need && !wins(s, best, false, ret))
+	if (g->need && !wins(s, best, false, ret, server))
 		return false;
 	selected = search_selected(s, server);
 	if (selected == SELECTED_NONE)
@@ -188,8 +182,7 @@ static bool rate_room(struct search *s, const struct demand_container *c, size_t
 	return fits;
 }
 
-/* How many GPUs of the server can hold the container. */
-static uint32_t count_room(
+uint32_t search_count(
 	struct search *s, const struct demand_container *c, size_t server, const struct glance *g)
 {
 	enum selected selected = search_selected(s, server);
@@ -199,117 +192,137 @@ static uint32_t count_room(
 	if (selected == SELECTED_NONE || (selected == SELECTED_ALL && g->need))
 		return selected == SELECTED_NONE ? 0 : g->fit;
 	bin = search_add_bin(s, server);
-	n = choose(s, c, bin, bin->n, s->other);
+	n = search_choose(s, c, bin, bin->n, s->other);
 	search_drop_bin(s);
 	return n;
 }
 
-/* Give the container so many GPUs of that server, the best. */
-static void give_best(
-	struct search *s, size_t container, size_t server, uint32_t want, uint32_t given)
+void search_give(struct search *s, size_t container, size_t server, uint32_t want, uint32_t given)
 {
 	struct bin *bin = search_bin(s, server);
 
 	if (!bin)
 		bin = search_add_bin(s, server);
-	want = choose(s, &s->d->containers[container], bin, want, s->best);
+	want = search_choose(s, &s->d->containers[container], bin, want, s->best);
 	give(s, container, bin, s->best, want, given);
 }
 
 /* ---- all servers ---- */
 
+/* What a look at servers knows. */
+struct look {
+	struct best best;
+	struct glance g; /* of the last one */
+	uint64_t bytes;
+};
+
+/* Is this the best server up to now? False: it cannot hold the container, or is no better. */
+static bool look_at(struct search *s, const struct demand_container *c, size_t server,
+	struct look *l, struct choice *ret)
+{
+	const struct bin *bin = search_bin(s, server);
+	bool own = bin && bin->own;
+
+	if (bin ? !rate_bin(s, c, bin, ret)
+		: s->listed || !search_glance(s, c, server, &l->bytes, &l->g) ||
+				!rate_room(s, c, server, &l->g, &l->best, ret))
+		return false;
+	if (!wins(s, &l->best, own, ret, server))
+		return false;
+	l->best = (struct best){true, own, *ret, server};
+	return true;
+}
+
+/* Servers without a bin whose GPUs all have so many bytes, the one first that may fit best. */
+static void look_at_alike(
+	struct search *s, const struct demand_container *c, uint64_t bytes, struct look *l)
+{
+	const struct room_index *r = s->room.index;
+	uint64_t need = search_need(c, bytes), left = need;
+	struct choice bound = {.growth = c->kind == CONTAINER_INIT ? need * c->amount : 0}, score;
+	const struct room_entry *e;
+	struct room_place at;
+
+	if (need == 0 || need > bytes)
+		return;
+	while ((e = room_index_find(r, bytes, left, 0, &at)) && e->bytes == bytes) {
+		left = e->free;
+		bound.left = (left - need) * c->amount;
+		/* those that have just this of a GPU, beginning with the server whose turn is first */
+		for (int round = 0; round < 2; round++) {
+			e = room_index_find(r, bytes, left, round ? 0 : (uint32_t)s->from, &at);
+			for (; e && e->bytes == bytes && e->free == left &&
+				(round == 0 || e->server < s->from);
+				e = room_index_next(r, &at)) {
+				/* nor does any that comes later */
+				if (!wins(s, &l->best, false, &bound, e->server) ||
+					++s->work >= SEARCH_WORK_MAX)
+					return;
+				if ((left == bytes && e->n < c->amount) ||
+					search_bin(s, e->server) ||
+					!search_glance(s, c, e->server, &l->bytes, &l->g) ||
+					/* it was looked at before */
+					l->g.least != left - need ||
+					!rate_room(s, c, e->server, &l->g, &l->best, &score) ||
+					!wins(s, &l->best, false, &score, e->server))
+					continue;
+				l->best = (struct best){true, false, score, e->server};
+				if (score.left == bound.left)
+					return;
+			}
+		}
+		left++;
+	}
+}
+
+/* The same as a look at every server. */
+static void look_by_index(struct search *s, const struct demand_container *c, struct look *l)
+{
+	const struct room_index *r = s->room.index;
+	const struct room_entry *e;
+	struct room_place at;
+	struct choice score;
+
+	for (size_t b = 0; b < s->n_bins; b++)
+		(void)look_at(s, c, s->bins[b].server, l, &score);
+	if (c->amount > s->room.widest)
+		return;
+	e = room_index_find(r, 0, 0, 0, &at);
+	for (; e && e->bytes == 0 && s->work < SEARCH_WORK_MAX; e = room_index_next(r, &at))
+		if (!search_bin(s, e->server))
+			(void)look_at(s, c, e->server, l, &score);
+	for (uint64_t bytes = 1; s->work < SEARCH_WORK_MAX; bytes++) {
+		s->work++;
+		e = room_index_find(r, bytes, 0, 0, &at);
+		if (!e)
+			break;
+		bytes = e->bytes;
+		look_at_alike(s, c, bytes, l);
+	}
+}
+
+static void look_at_all(struct search *s, const struct demand_container *c, struct look *l)
+{
+	struct choice score;
+	bool done = false;
+
+	s->work += s->span;
+	for (size_t i = 0; i < s->span && !done && s->work < SEARCH_WORK_MAX; i++)
+		/* nothing fits better */
+		done = look_at(s, c, search_server(s, i), l, &score) && score.growth == 0 &&
+		       score.left == 0 && (l->best.own || !s->together || s->n_owns == 0);
+}
+
 /* Find one server that holds the whole container. */
 static bool place_on_one(struct search *s, size_t container)
 {
 	const struct demand_container *c = &s->d->containers[container];
-	struct best best = {0};
-	struct glance g = {0};
-	uint64_t bytes = 0;
-	bool done = false;
+	struct look l = {0};
 
-	s->work += s->span;
-	for (size_t i = 0; i < s->span && !done && s->work < SEARCH_WORK_MAX; i++) {
-		size_t server = search_server(s, i);
-		const struct bin *bin = search_bin(s, server);
-		bool own = bin && bin->own;
-		struct choice score;
-
-		if (bin ? !rate_bin(s, c, bin, &score)
-			: s->listed || !glance(s, c, server, &bytes, &g) ||
-					!rate_room(s, c, server, &g, &best, &score))
-			continue;
-		if (!wins(s, &best, own, &score))
-			continue;
-		best = (struct best){true, own, score, server};
-		/* Nothing fits better. */
-		done = score.growth == 0 && score.left == 0 &&
-		       (own || !s->together || s->n_owns == 0);
-	}
-	if (!best.any || s->work >= SEARCH_WORK_MAX)
+	(search_by_index(s) ? look_by_index : look_at_all)(s, c, &l);
+	if (!l.best.any || s->work >= SEARCH_WORK_MAX)
 		return false;
-	give_best(s, container, best.server, c->amount, 0);
-	return true;
-}
-
-/* The server that spread() takes next: one that this pod uses already, where it is kept together; then the one that holds most;
- * of equals the first. SIZE_MAX: there is none. */
-static size_t widest(struct search *s)
-{
-	size_t found = SIZE_MAX;
-	bool found_own = false;
-
-	s->work += s->span;
-	for (size_t i = 0; i < s->span; i++) {
-		size_t server = search_server(s, i);
-		const struct bin *bin = search_bin(s, server);
-		bool own = s->together && bin && bin->own;
-
-		if (s->rooms[server] == 0)
-			continue;
-		if (found != SIZE_MAX &&
-			(own != found_own ? !own : s->rooms[server] <= s->rooms[found]))
-			continue;
-		found = server;
-		found_own = own;
-	}
-	return found;
-}
-
-/* Over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. */
-static bool spread(struct search *s, size_t container)
-{
-	const struct demand_container *c = &s->d->containers[container];
-	struct glance g = {0};
-	uint32_t given = 0;
-	uint64_t room = 0, bytes = 0;
-
-	s->work += s->span;
-	for (size_t i = 0; i < s->span && s->work < SEARCH_WORK_MAX; i++) {
-		size_t server = search_server(s, i);
-		const struct bin *bin = search_bin(s, server);
-
-		s->rooms[server] = 0;
-		if (bin)
-			s->rooms[server] = choose(s, c, bin, bin->n, s->other);
-		else if (!s->listed && glance(s, c, server, &bytes, &g))
-			s->rooms[server] = count_room(s, c, server, &g);
-		room += s->rooms[server];
-	}
-	/* Give nothing unless all can be given: a refusal speaks of what is free. */
-	if (room < c->amount)
-		return false;
-	while (given < c->amount) {
-		size_t server = s->work < SEARCH_WORK_MAX ? widest(s) : SIZE_MAX;
-		uint32_t n;
-
-		if (server == SIZE_MAX)
-			return false; /* the budget is used up: the slots were counted */
-		n = s->rooms[server];
-		n = n < c->amount - given ? n : c->amount - given;
-		give_best(s, container, server, n, given);
-		s->rooms[server] = 0;
-		given += n;
-	}
+	search_give(s, container, l.best.server, c->amount, 0);
 	return true;
 }
 
@@ -320,7 +333,8 @@ bool search_place(struct search *s, size_t container)
 	if (amount == 0)
 		return true;
 	if (amount <= s->inv->n_gpus &&
-		(place_on_one(s, container) || (amount > 1 && s->span > 1 && spread(s, container))))
+		(place_on_one(s, container) ||
+			(amount > 1 && s->span > 1 && search_spread(s, container))))
 		return true;
 	s->failed = container;
 	return false;

@@ -168,9 +168,12 @@ static int find_room(struct search *s, struct arena *a)
 {
 	uint32_t *first, *usable;
 	uint64_t *bytes, *most, *left;
+	size_t widest = 0;
 
 	if (s->use->room) {
 		s->room = *s->use->room;
+		if (s->room.index && s->room.index->broken)
+			s->room.index = NULL;
 		return 0;
 	}
 	first = arena_space(a, s->inv->n_servers + 1, sizeof(*first));
@@ -187,8 +190,9 @@ static int find_room(struct search *s, struct arena *a)
 		first[i] = (uint32_t)at;
 		room_note(&s->inv->servers[i], s->use->claimed + at, &bytes[i], &most[i],
 			&usable[i], left + at);
+		widest = s->inv->servers[i].n_gpus > widest ? s->inv->servers[i].n_gpus : widest;
 	}
-	s->room = (struct pool_room){first, bytes, most, left, usable};
+	s->room = (struct pool_room){first, bytes, most, left, usable, widest, NULL};
 	return 0;
 }
 
@@ -206,28 +210,46 @@ static bool harder(const struct search *s, size_t a, size_t b, uint64_t largest)
 	return nx != ny ? nx > ny : x->amount > y->amount;
 }
 
-/* The largest GPU that has room. It says which of two containers is harder where one asks by percent and the other by megabytes. */
-static uint64_t largest_gpu(const struct search *s)
+/* The largest GPU of a server without a bin that has room. */
+static uint64_t largest_of(struct search *s, size_t server)
 {
+	const struct gpu_server *at = &s->inv->servers[server];
+	struct memo memo = {0};
 	uint64_t largest = 0;
+
+	if (s->room.most[server] == 0 || !search_open(s, server))
+		return 0;
+	if (search_alike(s, server))
+		return s->room.bytes[server];
+	for (size_t k = 0; k < at->n_gpus; k++)
+		if (at->gpus[k].bytes > largest && s->room.free[s->room.first[server] + k] &&
+			search_selects(s, at, &at->gpus[k], &memo))
+			largest = at->gpus[k].bytes;
+	return largest;
+}
+
+/* The largest GPU that has room. It says which of two containers is harder where one asks by percent and the other by megabytes. */
+static uint64_t largest_gpu(struct search *s)
+{
+	const struct room_index *r = s->listed ? NULL : s->room.index;
+	const struct room_entry *e;
+	struct room_place at;
+	uint64_t largest = 0, one;
 
 	for (size_t i = 0; i < s->n_slots; i++)
 		if (s->slots[i].bytes > largest)
 			largest = s->slots[i].bytes;
-	for (size_t i = 0; i < s->inv->n_servers && !s->listed; i++) {
-		const struct gpu_server *server = &s->inv->servers[i];
-		struct memo memo = {0};
-
-		if (s->room.most[i] == 0 || !search_open(s, i))
-			continue;
-		if (search_alike(s, i)) {
-			largest = s->room.bytes[i] > largest ? s->room.bytes[i] : largest;
-			continue;
-		}
-		for (size_t k = 0; k < server->n_gpus; k++)
-			if (server->gpus[k].bytes > largest && s->room.free[s->room.first[i] + k] &&
-				search_selects(s, server, &server->gpus[k], &memo))
-				largest = server->gpus[k].bytes;
+	for (size_t i = 0; i < s->inv->n_servers && !s->listed && !r; i++) {
+		one = largest_of(s, i);
+		largest = one > largest ? one : largest;
+	}
+	e = r ? room_index_find(r, 0, 0, 0, &at) : NULL;
+	while (e) {
+		one = largest_of(s, e->server);
+		largest = one > largest ? one : largest;
+		/* of those that are alike one is enough */
+		e = one && e->bytes ? room_index_find(r, e->bytes + 1, 0, 0, &at)
+				    : room_index_next(r, &at);
 	}
 	return largest;
 }
@@ -253,11 +275,8 @@ static void order_containers(struct search *s)
 static int make_places(struct search *s, uint64_t picks, size_t copies, bool list, struct arena *a)
 {
 	bool few = !list && picks < s->inv->n_servers / (copies + 1);
-	size_t widest = 0, bins, slots;
+	size_t widest = s->room.widest, bins, slots;
 
-	for (size_t i = 0; i < s->inv->n_servers; i++)
-		if (s->room.first[i + 1] - s->room.first[i] > widest)
-			widest = s->room.first[i + 1] - s->room.first[i];
 	/* and one that is tried */
 	bins = few ? (size_t)picks * copies + 1 : s->inv->n_servers;
 	slots = few && bins * widest < s->inv->n_gpus ? bins * widest : s->inv->n_gpus;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_place.c, which places one container, and
+/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_place.c and placement_spread.c, which place one container, and
  * placement_refusal.c, which explains why nothing was found; nobody else includes it. */
 #ifndef WEBHOOK_CORE_PLACEMENT_SEARCH_H
 #define WEBHOOK_CORE_PLACEMENT_SEARCH_H
@@ -141,6 +141,41 @@ static inline uint64_t search_room(
 
 /* Place one container: on one server, the one that fits best, else over several. False: nowhere, and it is s->failed. */
 bool search_place(struct search *s, size_t container);
+
+/* The same over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. False: they have not enough. */
+bool search_spread(struct search *s, size_t container);
+
+/* The best choices of a bin for the container, at most want, best first; at equality the earlier GPU. How many there are. */
+uint32_t search_choose(struct search *s, const struct demand_container *c, const struct bin *bin,
+	uint32_t want, struct choice *out);
+
+/* GPUs of a server without a bin that have room, as far as can be told without its filters. */
+struct glance {
+	uint64_t need;        /* of each; 0: they are not of one size */
+	uint64_t least, most; /* that would be left of one */
+	uint32_t fit;         /* so many have room */
+};
+
+/* False: none has. *bytes: the size of GPU that ret->need is for; 0 before the first look. */
+bool search_glance(struct search *s, const struct demand_container *c, size_t server,
+	uint64_t *bytes, struct glance *ret);
+/* How many GPUs of that server can hold the container. */
+uint32_t search_count(
+	struct search *s, const struct demand_container *c, size_t server, const struct glance *g);
+/* Give the container so many GPUs of that server, the best. */
+void search_give(struct search *s, size_t container, size_t server, uint32_t want, uint32_t given);
+
+/* How many servers are looked at before this one. */
+static inline size_t search_turn(const struct search *s, size_t server)
+{
+	return server >= s->from ? server - s->from : server + s->inv->n_servers - s->from;
+}
+
+/* Is what has no bin found in the index of the pool? */
+static inline bool search_by_index(const struct search *s)
+{
+	return s->room.index && !s->listed && s->span == s->inv->n_servers;
+}
 
 /* How many slots could hold one GPU's part of the container now. */
 size_t search_count_room(const struct search *s, const struct demand_container *c);
