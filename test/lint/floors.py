@@ -42,7 +42,6 @@ LIBRARIES = [
     (r"microhttpd\.h$", r"net/http_server\w*\.[ch]$"),
     (r"gnutls/", r"net/\w+\.[ch]$"),
     (r"openssl/", r"certs/\w+\.[ch]$"),
-    (r"(cjson/)?cJSON(_Utils)?\.h$", r"base/json_doc\w*\.[ch]$"),
     (r"yaml\.h$", r"base/yaml\w*\.[ch]$"),
     (r"curl/", r"net/http_client\w*\.[ch]$"),
     (r"dlfcn\.h$", r"(net/http_client\w*|probe/rt_dlopen|probe/nvml\w*)\.[ch]$"),
@@ -90,10 +89,7 @@ BANNED = {
     "asctime": "strftime", "ctime": "strftime", "setlocale": "nothing: the locale stays C",
     "rand": "getrandom", "srand": "getrandom", "random": "getrandom", "drand48": "getrandom",
     "system": "no shell", "popen": "no shell", "tmpnam": "mkstemp", "mktemp": "mkstemp", "tempnam": "mkstemp",
-    "signal": "sigaction", "cJSON_Parse": "base/json_doc", "cJSON_ParseWithOpts": "base/json_doc",
-    "cJSON_GetObjectItem": "cJSON_GetObjectItemCaseSensitive", "cJSON_HasObjectItem": "base/json_doc",
-    "cJSON_InitHooks": "nothing: it is process-wide",
-    "cJSON_GetErrorPtr": "return_parse_end: it answers for another thread",
+    "signal": "sigaction",
 }
 
 # Written in pieces: this file is checked too.
@@ -231,9 +227,7 @@ def check_banned(table):
     for path, (needs, _) in table.items():
         for symbol in sorted(needs & set(BANNED)):
             breaches.append(f"{path}: calls {symbol}; use {BANNED[symbol]}")
-        if not path.startswith("base/json_doc"):
-            foreign = sorted(s for s in needs if s.startswith("cJSON_") and s not in BANNED)
-            breaches += [f"{path}: calls {s}; cJSON is behind base/json_doc" for s in foreign]
+        breaches += [f"{path}: calls {s}; cJSON is for tests alone" for s in sorted(needs) if s.startswith("cJSON_")]
     return breaches
 
 
