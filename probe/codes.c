@@ -2,8 +2,6 @@
 /* probe: the words for everything that can be wrong. The plain word comes first; what CUDA calls it stands in the report beside. */
 #include "probe/codes.h"
 
-#include <string.h>
-
 #include "probe/rt.h"
 
 static const struct code_text texts[CODE_COUNT] = {
@@ -210,17 +208,6 @@ const struct code_text *code_text(enum probe_code code)
 const char *action_name(enum probe_action action)
 {
 	return actions[(unsigned)action <= ACTION_ISOLATE ? action : ACTION_NONE];
-}
-
-bool code_by_name(const char *name, enum probe_code *ret)
-{
-	for (unsigned i = CODE_NONE + 1; i < CODE_COUNT; i++) {
-		if (strcmp(texts[i].name, name) == 0) {
-			*ret = (enum probe_code)i;
-			return true;
-		}
-	}
-	return false;
 }
 
 bool code_is_no_cuda(enum probe_code code)

@@ -92,9 +92,6 @@ const struct code_text *code_text(enum probe_code code);
 /* "reset"; never NULL. */
 const char *action_name(enum probe_action action);
 
-/* The code of this name; false when there is none, and for "". */
-bool code_by_name(const char *name, enum probe_code *ret);
-
 /* Can nothing at all be done with CUDA on this machine? */
 bool code_is_no_cuda(enum probe_code code);
 

@@ -13,15 +13,14 @@ TEST(codes_have_words)
 	for (int i = CODE_NONE + 1; i < CODE_COUNT; i++) {
 		const struct code_text *t = code_text((enum probe_code)i);
 		size_t n = strlen(t->sentence);
-		enum probe_code found = CODE_NONE;
 
 		for (const char *p = t->name; *p; p++)
 			assert_true(isupper((unsigned char)*p) || *p == '_');
 		assert_true(n > 10 && t->sentence[n - 1] != '.');
 		assert_true(islower((unsigned char)t->sentence[0]) || t->sentence[0] == 'E');
 		assert_int_equal(t->hint[strlen(t->hint) - 1], '.');
-		assert_true(code_by_name(t->name, &found));
-		assert_int_equal(found, i);
+		for (int other = CODE_NONE + 1; other < i; other++)
+			assert_string_not_equal(code_text((enum probe_code)other)->name, t->name);
 		for (const char *p = t->hint; *p; p++)
 			assert_in_range(*p, ' ', '~');
 	}
@@ -34,12 +33,8 @@ TEST(codes_have_words)
 
 TEST(unknown_names)
 {
-	enum probe_code code = CODE_HANG;
 	enum check_id id = CHECK_P2P;
 
-	assert_false(code_by_name("", &code));
-	assert_false(code_by_name("HANGS", &code));
-	assert_int_equal(code, CODE_HANG);
 	assert_false(check_by_name("", &id));
 	assert_false(check_by_name("mem.patterns", &id));
 	assert_int_equal(id, CHECK_P2P);
