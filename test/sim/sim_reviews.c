@@ -98,10 +98,11 @@ static bool has_place(const struct attempt *a)
 
 static void note_place(struct attempt *a)
 {
-	bool more = parts_of((int)(a - attempts)) > a->shape->amount;
+	unsigned parts = parts_of((int)(a - attempts));
 
-	a->more_since = !more ? 0 : a->more_since ? a->more_since : sim_now();
-	if (holds_whole((int)(a - attempts)))
+	a->more_since = parts <= a->shape->amount ? 0 : a->more_since ? a->more_since : sim_now();
+	/* Between its two writes an adoption has a part on each server, an old and a new one. */
+	if (holds_whole((int)(a - attempts)) && parts >= a->shape->amount)
 		a->no_place = false;
 	else
 		a->no_place = a->no_place || !has_place(a);
