@@ -101,7 +101,7 @@ static void note_place(struct attempt *a)
 	unsigned parts = parts_of((int)(a - attempts));
 
 	a->more_since = parts <= a->shape->amount ? 0 : a->more_since ? a->more_since : sim_now();
-	/* Between its two writes an adoption has a part on each server, an old and a new one. */
+	/* Over the servers of the old claim an adoption that is half written looks whole, since it does not say that it is open (R19). */
 	if (holds_whole((int)(a - attempts)) && parts >= a->shape->amount)
 		a->no_place = false;
 	else
