@@ -216,21 +216,28 @@ struct look {
 	uint64_t bytes;
 };
 
-/* Is this the best server up to now? False: it cannot hold the container, or is no better. */
-static bool look_at(struct search *s, const struct demand_container *c, size_t server,
-	struct look *l, struct choice *ret)
+/* Is this the best server up to now? It is kept in l->best then. */
+static bool keep(
+	struct search *s, struct look *l, bool own, const struct choice *score, size_t server)
+{
+	if (!wins(s, &l->best, own, score, server))
+		return false;
+	l->best = (struct best){true, own, *score, server};
+	return true;
+}
+
+/* False: it cannot hold the container, or is no better than l->best. */
+static bool look_at(
+	struct search *s, const struct demand_container *c, size_t server, struct look *l)
 {
 	const struct bin *bin = search_bin(s, server);
-	bool own = bin && bin->own;
+	struct choice score;
 
-	if (bin ? !rate_bin(s, c, bin, ret)
+	if (bin ? !rate_bin(s, c, bin, &score)
 		: s->listed || !search_glance(s, c, server, &l->bytes, &l->g) ||
-				!rate_room(s, c, server, &l->g, &l->best, ret))
+				!rate_room(s, c, server, &l->g, &l->best, &score))
 		return false;
-	if (!wins(s, &l->best, own, ret, server))
-		return false;
-	l->best = (struct best){true, own, *ret, server};
-	return true;
+	return keep(s, l, bin && bin->own, &score, server);
 }
 
 /* Servers without a bin whose GPUs all have so many bytes, the one first that may fit best. */
@@ -264,9 +271,8 @@ static void look_at_alike(
 					/* it was looked at before */
 					l->g.least != left - need ||
 					!rate_room(s, c, e->server, &l->g, &l->best, &score) ||
-					!wins(s, &l->best, false, &score, e->server))
+					!keep(s, l, false, &score, e->server))
 					continue;
-				l->best = (struct best){true, false, score, e->server};
 				if (score.left == bound.left)
 					return;
 			}
@@ -281,16 +287,15 @@ static void look_by_index(struct search *s, const struct demand_container *c, st
 	const struct room_index *r = s->room.index;
 	const struct room_entry *e;
 	struct room_place at;
-	struct choice score;
 
 	for (size_t b = 0; b < s->n_bins; b++)
-		(void)look_at(s, c, s->bins[b].server, l, &score);
+		(void)look_at(s, c, s->bins[b].server, l);
 	if (c->amount > s->room.widest)
 		return;
 	e = room_index_find(r, 0, 0, 0, &at);
 	for (; e && e->bytes == 0 && s->work < SEARCH_WORK_MAX; e = room_index_next(r, &at))
 		if (!search_bin(s, e->server))
-			(void)look_at(s, c, e->server, l, &score);
+			(void)look_at(s, c, e->server, l);
 	for (uint64_t bytes = 1; s->work < SEARCH_WORK_MAX; bytes++) {
 		s->work++;
 		e = room_index_find(r, bytes, 0, 0, &at);
@@ -303,14 +308,13 @@ static void look_by_index(struct search *s, const struct demand_container *c, st
 
 static void look_at_all(struct search *s, const struct demand_container *c, struct look *l)
 {
-	struct choice score;
 	bool done = false;
 
 	s->work += s->span;
 	for (size_t i = 0; i < s->span && !done && s->work < SEARCH_WORK_MAX; i++)
 		/* nothing fits better */
-		done = look_at(s, c, search_server(s, i), l, &score) && score.growth == 0 &&
-		       score.left == 0 && (l->best.own || !s->together || s->n_owns == 0);
+		done = look_at(s, c, search_server(s, i), l) && l->best.score.growth == 0 &&
+		       l->best.score.left == 0 && (l->best.own || !s->together || s->n_owns == 0);
 }
 
 /* Find one server that holds the whole container. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_place.c and placement_spread.c, which place one container, and
- * placement_refusal.c, which explains why nothing was found; nobody else includes it. */
+/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_place.c and
+ * placement_spread.c, which place one container, and placement_refusal.c, which explains why nothing was found; nobody
+ * else includes it. */
 #ifndef WEBHOOK_CORE_PLACEMENT_SEARCH_H
 #define WEBHOOK_CORE_PLACEMENT_SEARCH_H
 
@@ -63,7 +64,7 @@ struct search {
 	/* What is looked at: so many servers, beginning with this one: usage.first; or one alone. */
 	size_t from, span;
 	uint32_t *
-		rooms; /* per server, for spread(): how many of its GPUs can hold the container; 0 once it was there */
+		rooms; /* per server, for search_spread(): how many of its GPUs can hold the container; 0 once it was there */
 	struct own *owns; /* from 1 */
 	uint32_t n_owns, max_owns;
 	uint32_t **picks; /* per container its slots */

@@ -67,7 +67,7 @@ struct widest {
 	size_t at;
 };
 
-/* The server that spread() takes next: one that this pod uses already, where it is kept together; then the one that holds most;
+/* The server that search_spread() takes next: one that this pod uses already, where it is kept together; then the one that holds most;
  * of equals the first. SIZE_MAX: there is none. */
 static size_t widest(struct search *s, struct widest *w)
 {
@@ -101,7 +101,6 @@ static size_t widest(struct search *s, struct widest *w)
 	return SIZE_MAX;
 }
 
-/* Over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. */
 bool search_spread(struct search *s, size_t container)
 {
 	const struct demand_container *c = &s->d->containers[container];
