@@ -140,8 +140,6 @@ void servers_forget_one(struct servers *s, const char *name);
 uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
 /* Did a claim of that namespace end a moment ago whose pod never came (rule R12)? */
 bool servers_phantom(const struct servers *s, struct slice namespace);
-/* Count what is taken of its GPUs anew. */
-void servers_recount(struct servers *s, struct server_entry *e);
 /* Bring the picture up to date with the servers that there are, and by rule R15 make unfit what older servers have, in it and in the objects. Costs
  * nothing unless servers or GPUs have changed. To be called before either is believed. False: out of memory, neither may be. */
 bool servers_judge(struct servers *s);
@@ -160,6 +158,16 @@ struct held *held_read(const struct json *j, const struct json_node *object, str
 void held_free(struct held *h);
 /* Tell the listener. */
 void servers_tell(struct servers *s);
+
+/* ---- servers_room.c ---- */
+
+/* Count what is taken of its GPUs anew. It has its place; known: it was counted there before, so the index has what was free. */
+void servers_count(struct servers *s, struct server_entry *e, bool known);
+/* The same for a server that may have no place yet: it is counted when it is given one. s->room rises where more may be free than before. */
+void servers_recount(struct servers *s, struct server_entry *e);
+/* The set of servers or their numbers of GPUs have changed: those that stay close up, then all take their places from the last on, and
+ * those that had none are counted. Nothing is counted twice: there may be thousands. False: out of memory. */
+bool servers_rebuild(struct servers *s);
 
 /* ---- servers_list.c ---- */
 
