@@ -129,3 +129,4 @@ include mk/mutants.mk
 include mk/probe-image.mk
 include mk/deviceplugin.mk
 include mk/deploy.mk
+include mk/release.mk

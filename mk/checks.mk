@@ -56,6 +56,7 @@ help:
 	@echo 'make install               DESTDIR= PREFIX=/usr/local'
 	@echo 'make dist                  the tree of the last commit: build/dist/poolgate-$(VERSION).tar.gz'
 	@echo 'make deb                   Debian packages of it in build/deb; as root deb-check installs them in a clean Debian 12'
+	@echo 'make release [VERSION=1.2.3]  all that a release hands out, in build/releases/1.2.3; release-test looks whether it does what it promises'
 	@echo 'make clean                 remove build/'
 	@echo
 	@echo 'V=1 shows commands; WERROR=1 makes warnings errors; SAN=address,undefined or SAN=thread builds an instrumented'
