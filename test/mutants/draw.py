@@ -21,19 +21,22 @@ OPERATORS = [(r" < ", " <= ", "bound loosened"), (r" <= ", " < ", "bound tighten
 SIZES = re.compile(r"^\t+(?:static |const |unsigned |struct |enum )*\w+ [^=(]*\[[^\]]*\]|= \{\d+\}|\b(?:arena_\w+|[mc]alloc|realloc|buf_init|take|longer)\(.*"
                    r"|snprintf\([^,]*, \d+,")
 
+# What begins a function, in front of its brace.
+NAMED = re.compile(r"(?:__attribute__\(\(.*?\)\) )?[a-z](?:[\w *]|__attribute__\(\(.*?\)\))*?(\w+)\(")
+
 
 class Mutant:
-    """One changed line of a file; `line` counts from 1."""
+    """One changed line of a file; `number` counts from 1, `function` is empty in data of the whole file."""
 
-    def __init__(self, file, number, old, new, what):
-        self.file, self.number, self.old, self.new, self.what = file, number, old, new, what
+    def __init__(self, file, number, function, old, new, what):
+        self.file, self.number, self.function, self.old, self.new, self.what = file, number, function, old, new, what
 
     def __str__(self):
-        return f"{self.file}:{self.number}: {self.what}: {self.old.strip()} -> {self.new.strip()}"
+        return f"{self.file}:{self.number}: {self.function}: {self.what}: {self.old.strip()} -> {self.new.strip()}"
 
     def key(self):
-        """Says which it is for as long as the line stands, wherever it moves."""
-        return f"{self.file}: {self.old.strip()} -> {self.new.strip()}"
+        """Says which it is for as long as the line stands in its function, wherever it moves."""
+        return f"{self.file}: {self.function}: {self.old.strip()} -> {self.new.strip()}"
 
     def apply(self, text):
         lines = text.split("\n")
@@ -51,9 +54,13 @@ def masked(text):
 
 def mutants_of(file, text, operators=tuple(OPERATORS)):
     """Every mutant of a source."""
-    depth = 0
+    depth, named, function = 0, "", ""
     for number, (line, code) in enumerate(zip(text.split("\n"), masked(text).split("\n")), 1):
         inside, depth = depth > 0, depth + code.count("{") - code.count("}")
+        if not inside and (found := NAMED.match(code)):
+            named = found.group(1)
+        if not inside:
+            function = named if code.startswith("{") else ""
         if not inside or code.lstrip().startswith(("#", "case ", "static const ")):
             continue
         sizes = [found.span() for found in SIZES.finditer(code)]
@@ -64,17 +71,17 @@ def mutants_of(file, text, operators=tuple(OPERATORS)):
                 change = str(int(found.group()) + 1) if to is None and not found.group().startswith("0x") else to
                 if change is not None:
                     change = found.expand(change) if "\\" in change else change
-                    yield Mutant(file, number, line, line[:found.start()] + change + line[found.end():], what)
+                    yield Mutant(file, number, function, line, line[:found.start()] + change + line[found.end():], what)
 
 
 def drawn(files, n, seed, operators=tuple(OPERATORS)):
-    """n of all mutants of these files (all where there are fewer), in the order of the files."""
+    """n of all mutants of these files (all where there are fewer), in an order drawn, too: the first of them are as fair a sample."""
     every = []
     for file in files:
         with open(os.path.join(ROOT, file), encoding="utf-8") as f:
             every += mutants_of(file, f.read(), operators)
     chosen = random.Random(seed).sample(range(len(every)), min(n, len(every)))
-    return [every[i] for i in sorted(chosen)], len(every)
+    return [every[i] for i in chosen], len(every)
 
 
 def known(path):
