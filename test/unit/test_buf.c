@@ -312,6 +312,22 @@ TEST(fast_ways_agree_with_the_slow)
 	}
 }
 
+/* Of every length around the pieces that it looks at, with and without a byte that is not plain: nothing behind the text is looked at. */
+TEST(plain_as_far_as_it_goes)
+{
+	char text[1100];
+
+	for (size_t len = 0; len <= 1030; len += len % 128 < 2 || len % 128 > 125 ? 1 : 31) {
+		memset(text, 'a', sizeof(text));
+		assert_int_equal(buf_json_plain((struct slice){text, len}), len);
+		for (size_t at = 0; at < len; at += at % 128 < 2 || at % 128 > 125 ? 1 : 31) {
+			text[at] = '"';
+			assert_int_equal(buf_json_plain((struct slice){text, len}), at);
+			text[at] = 'a';
+		}
+	}
+}
+
 TEST(hands_its_bytes_over)
 {
 	struct buf b;
@@ -348,4 +364,5 @@ TEST(percent_encoding)
 
 TESTS(starts_empty_and_allocates_nothing, appends_of_every_kind, grows_by_doubling,
 	maximum_holds_and_failure_sticks, exact_fit, json_strings, pointer_segments,
-	percent_encoding, base64, fast_ways_agree_with_the_slow, hands_its_bytes_over)
+	percent_encoding, base64, fast_ways_agree_with_the_slow, plain_as_far_as_it_goes,
+	hands_its_bytes_over)

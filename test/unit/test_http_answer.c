@@ -29,6 +29,7 @@ static int read_in(struct reading *r, const char *text, size_t step, size_t *ret
 	buf_init(&r->body, 4096);
 	err_clear(&r->err);
 	http_answer_init(&r->a, on_body, r);
+	assert_int_equal(r->a.status, 0);
 	*ret_left = 0;
 	for (size_t at = 0; at < len && rc == 0 && !r->a.done; at += step) {
 		struct slice piece = {text + at, len - at < step ? len - at : step};

@@ -242,6 +242,14 @@ TEST(created)
 		     "\"leaseTransitions\":0}}");
 }
 
+/* The API server takes no duration but a positive one. */
+TEST(written_without_a_duration)
+{
+	const struct lease_record r = {.holder = "me", .renewed = "T", .acquired = "T"};
+
+	assert_null(strstr(written(&r), "leaseDurationSeconds"));
+}
+
 TEST(made_anew_without_the_old_metadata)
 {
 	struct lease_record old, r;
@@ -330,4 +338,5 @@ TEST(times)
 }
 
 TESTS_BETWEEN(setup, teardown, read_whole, read_bare, read_refused, read_without_memory, same,
-	decided, created, made_anew_without_the_old_metadata, acquired, renewed, released, times)
+	decided, created, written_without_a_duration, made_anew_without_the_old_metadata, acquired,
+	renewed, released, times)

@@ -226,6 +226,47 @@ TEST(to_json)
 
 	assert_string_equal(json_of(SLICE("a: [1, {b: c}]\nd: {}\n"), YAML_JSON_PRETTY, &err),
 		"{\n  \"a\": [\n    1,\n    {\n      \"b\": \"c\"\n    }\n  ],\n  \"d\": {}\n}");
+	assert_string_equal(json_of(SLICE("[[], [1], {a: {}}]"), YAML_JSON_PRETTY, &err),
+		"[\n  [],\n  [\n    1\n  ],\n  {\n    \"a\": {}\n  }\n]");
+}
+
+/* What can be read can be written; an alias may nest it deeper than that. */
+TEST(as_deep_as_is_read)
+{
+	const char *const open[] = {"[", "{a: "}, *const written[] = {"[", "{\"a\":"},
+			  *const close[] = {"]", "}"};
+
+	for (size_t kind = 0; kind < COUNT(open); kind++) {
+		struct buf text, json;
+		struct err err = {0};
+
+		buf_init(&text, 10000);
+		buf_init(&json, 10000);
+		for (int i = 0; i < YAML_DEPTH_MAX; i++) {
+			buf_str(&text, open[kind]);
+			buf_str(&json, written[kind]);
+		}
+		buf_str(&text, "0");
+		buf_str(&json, "0");
+		for (int i = 0; i < YAML_DEPTH_MAX; i++) {
+			buf_str(&text, close[kind]);
+			buf_str(&json, close[kind]);
+		}
+		assert_string_equal(
+			json_of(buf_as_slice(&text), YAML_JSON_COMPACT, &err), json.data);
+		buf_clear(&text);
+		buf_str(&text, "- &x ");
+		for (int i = 0; i < YAML_DEPTH_MAX - 1; i++)
+			buf_str(&text, open[kind]);
+		buf_str(&text, "0");
+		for (int i = 0; i < YAML_DEPTH_MAX - 1; i++)
+			buf_str(&text, close[kind]);
+		buf_str(&text, "\n- [*x]\n");
+		assert_null(json_of(buf_as_slice(&text), YAML_JSON_COMPACT, &err));
+		assert_int_equal(err.code, ERR_TOOBIG);
+		buf_release(&text);
+		buf_release(&json);
+	}
 }
 
 TEST(not_to_json)
@@ -513,5 +554,5 @@ TEST(plain_safe)
 	assert_false(yaml_plain_safe(SLICE("a\0b")));
 }
 
-TESTS_BETWEEN(setup, teardown, scalars_mean, number_of_any_length, to_json, not_to_json, merge_bomb,
-	refused, limits, walks, places, found, finds_through, plain_safe)
+TESTS_BETWEEN(setup, teardown, scalars_mean, number_of_any_length, to_json, as_deep_as_is_read,
+	not_to_json, merge_bomb, refused, limits, walks, places, found, finds_through, plain_safe)

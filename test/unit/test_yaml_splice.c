@@ -54,6 +54,12 @@ TEST(edits)
 			"\357\273\277%YAML 1.1\n---\na: {b: c, d: 1}   # c\n---\n'x':   2\n"},
 		{"a: \"\\u00e9\" # \303\251\nb: \344\270\255\n", ADD("/c", "\"\303\251\""),
 			"a: \"\\u00e9\" # \303\251\nb: \344\270\255\nc: \"\303\251\"\n"},
+		/* what the reader lets through stands as it is beside what it does not */
+		{"a: 1\n",
+			ADD("/c", "\"\\u0001 "
+				  "~\\u007f\\u009f\\u00a0\\u2027\\u2028\\ud7ff\\ue000\\ufffd\""),
+			"a: 1\nc: \"\\u0001 ~\\u007F\\u009F\302\240\342\200\247\\u2028\355\237\277"
+			"\356\200\200\357\277\275\"\n"},
 		/* no newline at the end */
 		{"a: 1\nb: 2", ADD("/c", "3"), "a: 1\nb: 2\nc: 3"},
 		{"a: 1\nb: 2", REMOVE("/b"), "a: 1"},
@@ -233,7 +239,8 @@ TEST(differences_are_seen)
 	static const char *const pairs[][2] = {{"a: 1", "a: 2"}, {"a: 1", "a: '1'"},
 		{"a: 1\nb: 2", "b: 2\na: 1"}, {"a: [1]", "a: [1, 2]"}, {"a: 1", "a: 1\n---\nb: 1"},
 		{"a: !x 1", "a: 1"}, {"a: &x 1", "a: 1"}, {"a: &x 1\nb: *x", "a: &x 1\nb: 1"},
-		{"a: {}", "a: []"}, {"a: ~", "a: ''"}};
+		{"a: {}", "a: []"}, {"a: ~", "a: ''"}, {"a: !!int x", "a: !!int y"},
+		{"a: !!int x", "a: !!int 1"}};
 
 	for (size_t i = 0; i < COUNT(pairs); i++) {
 		struct yaml_stream left, right;

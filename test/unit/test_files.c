@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: base/files: a file is read whole or not at all, and replaced in one step or not at all. */
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/files.h"
+#include "test/unit/test.h"
+
+static char folder[64], file[96], link_to_it[96];
+
+static void put(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+FIXTURE(setup)
+{
+	(void)snprintf(folder, sizeof(folder), "%s", "/tmp/poolgate-files-XXXXXX");
+	if (!mkdtemp(folder))
+		return -1;
+	(void)snprintf(file, sizeof(file), "%s/a.yaml", folder);
+	(void)snprintf(link_to_it, sizeof(link_to_it), "%s/b.yaml", folder);
+	put(file, "old");
+	return chmod(file, 0640) != 0 || symlink("a.yaml", link_to_it) != 0;
+}
+
+FIXTURE(teardown)
+{
+	(void)unlink(file);
+	(void)unlink(link_to_it);
+	return rmdir(folder);
+}
+
+/* The file has this text, its mode, and nothing new stands beside it. */
+static void assert_holds(const char *text)
+{
+	struct err err = {0};
+	struct buf out;
+	struct stat st;
+	size_t n = 0;
+	DIR *d = opendir(folder);
+
+	buf_init(&out, 1 << 20);
+	assert_int_equal(files_read(file, &out, &err), 0);
+	assert_string_equal(out.data, text);
+	buf_release(&out);
+	assert_int_equal(lstat(file, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0640);
+	assert_int_equal(lstat(link_to_it, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	(void)closedir(d);
+	assert_int_equal(n, 4); /* with . and .. */
+}
+
+TEST(replaced)
+{
+	struct err err = {0};
+
+	assert_int_equal(files_replace(file, SLICE("new"), &err), 0);
+	assert_holds("new");
+	assert_int_equal(files_replace(link_to_it, SLICE("newer"), &err), 0);
+	assert_holds("newer");
+}
+
+TEST(not_replaced)
+{
+	struct err err = {0};
+	struct rlimit was, none;
+	char missing[128], *large = calloc(1, 100001);
+	int rc;
+
+	(void)snprintf(missing, sizeof(missing), "%s/none", folder);
+	assert_int_equal(files_replace(missing, SLICE("new"), &err), ERR_NOTFOUND);
+	assert_non_null(strstr(err.msg, missing));
+	assert_int_equal(files_replace(folder, SLICE("new"), &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "not a regular file"));
+	/* A disk that is full behind the first bytes. */
+	memset(large, 'x', 100000);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	none = was;
+	none.rlim_cur = 4096;
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	rc = files_replace(file, slice_of(large), &err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	assert_int_equal(rc, ERR_IO);
+	assert_non_null(strstr(err.msg, "cannot write"));
+	free(large);
+	assert_holds("old");
+}
+
+TEST(not_read)
+{
+	struct err err = {0};
+	struct buf out;
+
+	buf_init(&out, 3);
+	assert_int_equal(files_read(file, &out, &err), 0);
+	buf_clear(&out);
+	put(file, "four");
+	assert_int_equal(files_read(file, &out, &err), ERR_TOOBIG);
+	assert_non_null(strstr(err.msg, "over 3 bytes"));
+	assert_int_equal(files_read(folder, &out, &err), ERR_IO);
+	/* A regular file whose first byte cannot be read. */
+	assert_int_equal(files_read("/proc/self/mem", &out, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "cannot read /proc/self/mem"));
+	assert_int_equal(out.len, 0);
+}
+
+TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read)
