@@ -158,6 +158,19 @@ static void put(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
+/* The text with empty lines behind it, `size` bytes in all. */
+static void put_padded(const char *path, const char *text, size_t size)
+{
+	char *bytes = malloc(size + 1);
+
+	assert_non_null(bytes);
+	memset(bytes, '\n', size);
+	bytes[size] = '\0';
+	memcpy(bytes, text, strlen(text));
+	put(path, bytes);
+	free(bytes);
+}
+
 TEST(files)
 {
 	char dir[] = "/tmp/tls_identity.XXXXXX", cert[64], key[64], none[64], fifo[64];
@@ -178,6 +191,14 @@ TEST(files)
 	assert_int_equal(tls_identity_load_files(id, cert, none, &err), ERR_NOTFOUND);
 	assert_int_equal(tls_identity_load_files(id, dir, key, &err), ERR_IO);
 	assert_int_equal(tls_identity_load_files(id, fifo, key, &err), ERR_IO);
+	/* As large as may be, and a byte larger. */
+	put_padded(cert, good.cert, TLS_FILE_MAX);
+	assert_int_equal(tls_identity_load_files(id, cert, key, &err), 0);
+	put_padded(cert, good.cert, TLS_FILE_MAX + 1);
+	assert_int_equal(tls_identity_load_files(id, cert, key, &err), ERR_TOOBIG);
+	assert_non_null(strstr(err.msg, cert));
+	put(cert, good.cert);
+	assert_int_equal(tls_identity_load_files(id, cert, key, &err), 0);
 	/* The moment between two writes: a new certificate beside the old key. */
 	put(cert, other.cert);
 	assert_int_equal(tls_identity_load_files(id, cert, key, &err), ERR_CONFLICT);

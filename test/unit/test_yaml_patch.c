@@ -249,6 +249,47 @@ TEST(depth_and_memory)
 	arena_release(&small);
 }
 
+/* With less memory than it takes, a patch fails, wherever that is found out. */
+TEST(all_or_an_error)
+{
+	static const char text[] = "a: &x {c: {d: 1}}\nb: *x\n<<: *x\n",
+			  patch[] =
+				  "[{\"op\":\"add\",\"path\":\"/b/c/e\",\"value\":{\"f\":[1,{}]}},"
+				  "{\"op\":\"replace\",\"path\":\"/a/c/d\",\"value\":2},"
+				  "{\"op\":\"remove\",\"path\":\"/b/c/d\"}]";
+	struct yaml_stream docs = read_text(text);
+	struct err err = {0};
+	struct buf whole;
+	size_t failed = 0;
+	int rc = ERR_NOMEM;
+
+	assert_int_equal(yaml_patch(docs.first->root, slice_of(patch), &err), 0);
+	buf_init(&whole, 4096);
+	assert_int_equal(yaml_to_json(docs.first->root, YAML_JSON_COMPACT, &whole, &err), 0);
+	for (size_t max = 64; rc != 0; max += 8) {
+		struct arena small;
+		struct buf out;
+
+		arena_init(&small, max);
+		rc = yaml_parse(&small, "t", slice_of(text), YAML_ANY, &docs, &err);
+		if (rc == 0) {
+			rc = yaml_patch(docs.first->root, slice_of(patch), &err);
+			failed += rc != 0;
+		}
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		if (rc == 0) {
+			buf_init(&out, 4096);
+			assert_int_equal(
+				yaml_to_json(docs.first->root, YAML_JSON_COMPACT, &out, &err), 0);
+			assert_string_equal(out.data, whole.data);
+			buf_release(&out);
+		}
+		arena_release(&small);
+	}
+	assert_true(failed > 10);
+	buf_release(&whole);
+}
+
 TEST(json_stays_json)
 {
 	struct yaml_stream docs = read_text("{\"a\": 1.50, \"b\": \"\\u0041\"}");
@@ -266,4 +307,5 @@ TEST(json_stays_json)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(setup, teardown, changes, refuses, below_a_node, depth_and_memory, json_stays_json)
+TESTS_BETWEEN(setup, teardown, changes, refuses, below_a_node, depth_and_memory, all_or_an_error,
+	json_stays_json)

@@ -60,6 +60,8 @@ TEST(edits)
 				  "~\\u007f\\u009f\\u00a0\\u2027\\u2028\\ud7ff\\ue000\\ufffd\""),
 			"a: 1\nc: \"\\u0001 ~\\u007F\\u009F\302\240\342\200\247\\u2028\355\237\277"
 			"\356\200\200\357\277\275\"\n"},
+		/* lines stay lines, however few */
+		{"a: &x |\n  y\nb: *x\n", REMOVE("/a"), "b: |\n  y\n"},
 		/* no newline at the end */
 		{"a: 1\nb: 2", ADD("/c", "3"), "a: 1\nb: 2\nc: 3"},
 		{"a: 1\nb: 2", REMOVE("/b"), "a: 1"},

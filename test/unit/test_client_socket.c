@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: net/client_socket: it connects to any of a host's addresses, says what came and when nothing more will, and why it cannot. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "net/client_socket.h"
+#include "test/unit/test.h"
+
+#define WAIT_MS 20000
+
+/* A port of 127.0.0.1 that is listened on, or (closed) on which nobody listens. */
+static int listening(uint16_t *ret_port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	*ret_port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* Goes on until it is connected, or an error. */
+static int connected(struct client_socket *s, struct err *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && !client_socket_ready(s)) {
+		struct pollfd p = {client_socket_fd(s), client_socket_events(s), 0};
+
+		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+		/* What an earlier call has left there says nothing of this one. */
+		errno = EPROTO;
+		rc = client_socket_turn(s, err);
+	}
+	return rc;
+}
+
+static void assert_is(int fd, int level, int option, int want)
+{
+	int got = -1;
+	socklen_t len = sizeof(got);
+
+	assert_int_equal(getsockopt(fd, level, option, &got, &len), 0);
+	if (want == 0)
+		assert_true(got > 0);
+	else
+		assert_int_equal(got, want);
+}
+
+TEST(any_address_counted_around)
+{
+	uint16_t port;
+	int server = listening(&port);
+
+	for (unsigned first = 0; first < 5; first++) {
+		const struct client_target target = {
+			.host = "127.0.0.1", .port = port, .first = first};
+		struct client_socket *s;
+		struct err err = {0};
+
+		assert_int_equal(client_socket_open(&target, &s, &err), 0);
+		assert_int_equal(connected(s, &err), 0);
+		assert_is(client_socket_fd(s), IPPROTO_TCP, TCP_NODELAY, 1);
+		assert_is(client_socket_fd(s), SOL_SOCKET, SO_KEEPALIVE, 1);
+		assert_is(client_socket_fd(s), IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+		client_socket_free(s);
+	}
+	(void)close(server);
+}
+
+TEST(what_comes_and_its_end)
+{
+	uint16_t port;
+	int server = listening(&port), peer;
+	const struct client_target target = {.host = "127.0.0.1", .port = port};
+	struct client_socket *s;
+	struct err err = {0};
+	char text[16];
+	size_t len = 99;
+	bool end = true;
+
+	assert_int_equal(client_socket_open(&target, &s, &err), 0);
+	/* Not connected: nothing is there. */
+	assert_int_equal(client_socket_read(s, text, sizeof(text), &len, &end, &err), 0);
+	assert_int_equal(len, 0);
+	assert_false(end);
+	assert_int_equal(client_socket_send(s, SLICE("ping"), &err), 0);
+	assert_int_equal(connected(s, &err), 0);
+	assert_int_equal(client_socket_turn(s, &err), 0);
+	peer = accept(server, NULL, NULL);
+	assert_true(peer >= 0);
+	assert_int_equal(recv(peer, text, sizeof(text), 0), 4);
+	assert_memory_equal(text, "ping", 4);
+	/* Connected, and nothing has come: that is no end. */
+	assert_int_equal(client_socket_read(s, text, sizeof(text), &len, &end, &err), 0);
+	assert_int_equal(len, 0);
+	assert_false(end);
+	assert_int_equal(send(peer, "pong", 4, 0), 4);
+	assert_int_equal(shutdown(peer, SHUT_WR), 0);
+	for (size_t got = 0; !end; got += len) {
+		struct pollfd p = {client_socket_fd(s), POLLIN, 0};
+
+		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+		assert_int_equal(client_socket_read(s, text, 2, &len, &end, &err), 0);
+		assert_true(len <= 2 && (len > 0) != end);
+		assert_memory_equal(text, "pong" + got, len);
+		assert_true(!end || got == 4);
+	}
+	client_socket_free(s);
+	(void)close(peer);
+	(void)close(server);
+}
+
+TEST(says_why_not)
+{
+	uint16_t port;
+	int server = listening(&port);
+	struct client_target target = {.host = "127.0.0.1", .port = port};
+	struct client_socket *s = NULL;
+	struct err err = {0};
+
+	/* Nobody listens: that is said at once, or when it is connected. */
+	(void)close(server);
+	if (client_socket_open(&target, &s, &err) == 0)
+		assert_int_equal(connected(s, &err), ERR_IO);
+	assert_int_equal(err.code, ERR_IO);
+	assert_non_null(strstr(err.msg, "127.0.0.1"));
+	assert_non_null(strstr(err.msg, "Connection refused"));
+	client_socket_free(s);
+	/* No way there, of any address: known before anything is sent. */
+	target.host = "255.255.255.255";
+	assert_int_equal(client_socket_open(&target, &s, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, "255.255.255.255 port"));
+	target.host = "no-address.invalid.";
+	assert_int_equal(client_socket_open(&target, &s, &err), ERR_NOTFOUND);
+	assert_non_null(strstr(err.msg, target.host));
+}
+
+TESTS(any_address_counted_around, what_comes_and_its_end, says_why_not)
