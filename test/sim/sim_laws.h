@@ -33,6 +33,7 @@ struct attempt {
 	int64_t dead_at;    /* when nobody had a right to its claim any more */
 	int64_t vanished_at; /* it was deleted by force, and its processes run on until it has ended; 0: it was not */
 	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
+	bool lost; /* somebody has edited its claim by hand, and what stands there is his word */
 	bool reviewed_twice;
 	bool restored; /* etcd was, or a status was edited by hand, while it was reviewed: nothing is judged */
 	/* The review that runs. */

@@ -98,11 +98,15 @@ static bool has_place(const struct attempt *a)
 
 static void note_place(struct attempt *a)
 {
-	unsigned parts = parts_of((int)(a - attempts));
+	int who = index_of(a);
+	unsigned parts = parts_of(who);
+	bool whole = holds_whole(who);
 
+	if (whole && parts < a->shape->amount && !a->lost)
+		sim_fail("half", "the claim of u%d (%s) looks whole and has %u GPUs of %u", who,
+			a->name, parts, a->shape->amount);
 	a->more_since = parts <= a->shape->amount ? 0 : a->more_since ? a->more_since : sim_now();
-	/* Over the servers of the old claim an adoption that is half written looks whole, since it does not say that it is open (R19). */
-	if (holds_whole((int)(a - attempts)) && parts >= a->shape->amount)
+	if (whole)
 		a->no_place = false;
 	else
 		a->no_place = a->no_place || !has_place(a);
@@ -269,7 +273,7 @@ void laws_claim_lost(const char *uid)
 {
 	struct attempt *a = &attempts[number_of(uid)];
 
-	a->late = true;
+	a->late = a->lost = true;
 	a->restored = a->restored || a->reviews > 0;
 }
 

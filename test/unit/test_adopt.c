@@ -260,6 +260,25 @@ TEST(r7_a_half_claim_is_repaired)
 	assert_true(adoptions_come(1));
 }
 
+#define PLAN_THREE PLAN_OF("3", "100")
+
+/* The list of servers is the old one, so that a new part beside an old one would look whole, with two GPUs for three (R19). */
+TEST(r7_half_an_adoption_is_not_a_whole_claim)
+{
+	put("a", OURS, STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000")));
+	put("b", OURS, STATUS(HALF_OF("gpu-0")));
+	pod_put(api, "x1", "x1", NULL);
+	pod_put(api, "w", "u1", PLAN_THREE);
+	api_expect(api->pool->api, "PUT", SERVERS_PATH "/b/status", 500, "");
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'u1'", SOON));
+	assert_true(status_has(api, "b", ADOPTED, SOON));
+	assert_true(status_has(api, "b",
+		"{'id':'gpu-0','bytes':16000000000},{'id':'gpu-1','bytes':16000000000}", 0));
+	assert_true(status_has_not(api, "a", "'open'", SOON));
+	assert_true(adoptions_come(1));
+}
+
 /* It fits on one server now: the old half goes. */
 TEST(r7_the_old_half_goes)
 {
@@ -377,7 +396,8 @@ TESTS_BETWEEN(set_up, tear_down, r7_a_pod_without_a_claim_gets_one, r7_as_the_pr
 	r7_not_where_the_status_cannot_be_read, r7_not_when_its_claim_comes_late,
 	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_not_for_finished_pods,
 	r7_deleting_is_live, r7_over_full_if_need_be, r7_room_elsewhere_comes_first,
-	r7_a_server_made_anew, r7_a_half_claim_is_repaired, r7_the_old_half_goes,
+	r7_a_server_made_anew, r7_a_half_claim_is_repaired,
+	r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
 	r7_two_claims_are_trimmed_to_one, r7_what_is_open_is_not_the_claim_that_stays,
 	r7_who_has_an_open_claim_alone_gets_one, r7_what_exceeds_the_plan_is_trimmed,
 	r7_a_pod_without_a_readable_plan, r7_when_others_were_first_it_is_placed_anew)

@@ -67,8 +67,12 @@ static enum edit_result edit_record(
 
 	if (at < 0 && !e->record)
 		return EDIT_SAME;
-	if (at >= 0 && e->record && same_record(&o->status.claims[at], e->record))
-		return EDIT_SAME;
+	if (at >= 0 && e->record && same_record(&o->status.claims[at], e->record)) {
+		if (o->status.claims[at].open == e->record->open)
+			return EDIT_SAME;
+		o->status.claims[at].open = e->record->open;
+		return EDIT_CHANGED;
+	}
 	if (again || (at >= 0) != e->had || (at >= 0 && o->status.claims[at].take != e->take))
 		return give_up(err, o->name);
 	if (at >= 0)
@@ -164,9 +168,31 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 	return r;
 }
 
+/* What a leader wrote before it died may stand on the same servers: nothing is whole before all of it is new (R19). */
+static int write_all(struct adoption *a, int64_t wall_ms, struct err *err)
+{
+	struct claim_record *head = make_record(a, 0, wall_ms);
+	int rc;
+
+	if (!head)
+		return err_set(err, ERR_NOMEM, "out of memory for a claim");
+	head->open = a->n_servers > 1;
+	rc = write_one(a, a->servers[0], head, seen_on(a, a->servers[0]), err);
+	for (size_t i = 1; rc >= 0 && i < a->n_servers; i++) {
+		struct claim_record *r = make_record(a, i, wall_ms);
+
+		rc = r ? write_one(a, a->servers[i], r, seen_on(a, a->servers[i]), err)
+		       : err_set(err, ERR_NOMEM, "out of memory for a claim");
+	}
+	if (rc < 0 || !head->open)
+		return rc;
+	head->open = false;
+	return write_one(a, a->servers[0], head, &(struct record){.take = head->take}, err);
+}
+
 int adopt_write(struct adoption *a, struct err *err)
 {
-	int64_t wall_ms = clock_wall_ms();
+	int rc;
 
 	a->n_servers = a->where.n_servers;
 	a->servers = arena_array(&a->arena, a->n_servers, sizeof(char *));
@@ -175,14 +201,9 @@ int adopt_write(struct adoption *a, struct err *err)
 	/* In the order of the inventory, which is that of the names. */
 	for (size_t i = 0; i < a->n_servers; i++)
 		a->servers[i] = a->pool.inventory.servers[a->where.servers[i]].name;
-	for (size_t i = 0; i < a->n_servers; i++) {
-		struct claim_record *r = make_record(a, i, wall_ms);
-		int rc = r ? write_one(a, a->servers[i], r, seen_on(a, a->servers[i]), err)
-			   : err_set(err, ERR_NOMEM, "out of memory for a claim");
-
-		if (rc < 0)
-			return rc;
-	}
+	rc = write_all(a, clock_wall_ms(), err);
+	if (rc < 0)
+		return rc;
 	return adopt_drop_elsewhere(a, err);
 }
 
