@@ -308,6 +308,25 @@ TEST(r7_two_claims_are_trimmed_to_one)
 	assert_int_equal(adoptions(), 0);
 }
 
+/* The same wherever it stands: neither the first nor the last on the list. */
+TEST(r7_what_was_promised_stays_in_any_order)
+{
+	put("a", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "8000000000")));
+	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "adopted", "'b'", "gpu-0", "8000000000")));
+	put("c", OURS, STATUS(CLAIM_ON("u2", "x", "adopted", "'c'", "gpu-0", "8000000000")));
+	put("d", OURS, STATUS(CLAIM_ON("u2", "x", "bound", "'d'", "gpu-0", "8000000000")));
+	put("e", OURS, STATUS(CLAIM_ON("u2", "x", "adopted", "'e'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_put(api, "x", "u2", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "b", "'u1'", SOON));
+	assert_true(status_has_not(api, "c", "'u2'", SOON));
+	assert_true(status_has_not(api, "e", "'u2'", SOON));
+	assert_true(status_keeps(api, "a", "'u1'", 3 * ADOPT_AFTER_MS));
+	assert_true(status_keeps(api, "d", "'u2'", 0));
+	assert_int_equal(adoptions(), 0);
+}
+
 /* Of two reviews of one uid, one said yes, and the other stands still before it said that its parts are a claim (R19). */
 TEST(r7_what_is_open_is_not_the_claim_that_stays)
 {
@@ -398,6 +417,7 @@ TESTS_BETWEEN(set_up, tear_down, r7_a_pod_without_a_claim_gets_one, r7_as_the_pr
 	r7_deleting_is_live, r7_over_full_if_need_be, r7_room_elsewhere_comes_first,
 	r7_a_server_made_anew, r7_a_half_claim_is_repaired,
 	r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
-	r7_two_claims_are_trimmed_to_one, r7_what_is_open_is_not_the_claim_that_stays,
-	r7_who_has_an_open_claim_alone_gets_one, r7_what_exceeds_the_plan_is_trimmed,
-	r7_a_pod_without_a_readable_plan, r7_when_others_were_first_it_is_placed_anew)
+	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
+	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
+	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
+	r7_when_others_were_first_it_is_placed_anew)
