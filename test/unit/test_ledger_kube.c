@@ -839,6 +839,8 @@ TEST(test_view)
 	kube_store_server(fix.store, "a", 1, 16000, "");
 	kube_store_server(fix.store, "b", 1, 16000, "");
 	ledger_fixture_begin(&fix);
+	assert_int_equal(fix.r.ledger->ops->view(fix.r.ledger, true, &fix.a, &v, &fix.e), 0);
+	assert_int_equal(v.n_claims, 0);
 	ledger_must_take(&fix, "u1", "app c 2 50%");
 	ledger_must_take(&fix, "u0", "app c 1 25%");
 	assert_int_equal(fix.r.ledger->ops->view(fix.r.ledger, true, &fix.a, &v, &fix.e), 0);
@@ -847,6 +849,13 @@ TEST(test_view)
 	assert_string_equal(v.claims[0].key, "u0");
 	assert_string_equal(v.claims[1].key, "u1");
 	assert_int_equal(v.claims[1].n_parts, 2);
+	assert_int_equal(v.claims[0].n_parts, 1);
+	assert_int_equal(v.claims[0].parts[0].bytes, 4000 * MB);
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(v.claims[1].parts[i].server, i == 0 ? "a" : "b");
+		assert_string_equal(v.claims[1].parts[i].gpu, v.claims[0].parts[0].gpu);
+		assert_int_equal(v.claims[1].parts[i].bytes, 8000 * MB);
+	}
 	assert_int_equal(v.claims[1].plan_hash, 5);
 	assert_int_equal(v.claims[1].state, CLAIM_PENDING);
 	assert_int_equal(v.usage.claimed[0] + v.usage.claimed[1], 20000 * MB);
