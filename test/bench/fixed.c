@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench: the transport alone: net/http_server as `poolgate serve` starts it, and a reply of a fixed length to every POST:
-//   fixed ADDR:PORT CERT KEY LENGTH
+// bench: the transport alone: net/http_server as `poolgate serve` starts it, and the same reply to every POST:
+//   fixed ADDR:PORT CERT KEY LENGTH    so many bytes
+//   fixed ADDR:PORT CERT KEY @FILE     an AdmissionReview that allows; from the path /patch with FILE, a patch in base64, unless
+//                                      the object has the mark that it leaves: a hook that changes something is asked again
 // Ends at SIGTERM.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "net/http_server.h"
 #include "net/tls_identity.h"
@@ -14,8 +18,11 @@
 #define LENGTH_MAX (1024u * 1024)
 #define WORKERS 2
 #define STOP_MS 1000
+#define MARK "poolgate.no/" /* as test/bench/noop.py writes it */
+#define UID "\"uid\":\""    /* the first in a review is the request's */
 
 static size_t length;
+static char *patch;
 
 /* A fresh allocation each time: that is what the server frees, and what a review's reply takes. */
 static enum http_outcome answer(void *ctx, struct http_request *req, struct http_reply *reply)
@@ -33,13 +40,42 @@ static enum http_outcome answer(void *ctx, struct http_request *req, struct http
 	return HTTP_DONE;
 }
 
-static const struct http_route routes[] = {
+static enum http_outcome allow(void *ctx, struct http_request *req, struct http_reply *reply)
+{
+	const char *uid = req->body ? strstr(req->body, UID) : NULL,
+		   *end = uid ? strchr(uid + sizeof(UID) - 1, '"') : NULL;
+	struct buf b;
+
+	(void)ctx;
+	if (!end) {
+		http_reply_text(reply, 400, "no AdmissionReview");
+		return HTTP_DONE;
+	}
+	buf_init(&b, LENGTH_MAX);
+	buf_fmt(&b,
+		"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/"
+		"v1\",\"response\":{%.*s,\"allowed\":true",
+		(int)(end - uid) + 1, uid);
+	if (req->route->tag && !strstr(req->body, MARK))
+		buf_fmt(&b, ",\"patchType\":\"JSONPatch\",\"patch\":\"%s\"", patch);
+	buf_str(&b, "}}");
+	reply->body_len = b.len;
+	reply->body = b.data;
+	reply->status = 200;
+	reply->content_type = "application/json";
+	return HTTP_DONE;
+}
+
+static const struct http_route same[] = {
 	{.path = "/", .method = HTTP_POST, .prefix = true, .handle = answer}};
+static const struct http_route review[] = {
+	{.path = "/patch", .method = HTTP_POST, .handle = allow, .tag = 1},
+	{.path = "/allow", .method = HTTP_POST, .handle = allow}};
 
 static int serve(const char *listen, struct tls_identity *identity)
 {
 	struct http_config cfg = {.listen = listen, .identity = identity, .workers = WORKERS};
-	struct http_app app = {.routes = routes, .nroutes = 1};
+	struct http_app app = {.routes = patch ? review : same, .nroutes = patch ? 2 : 1};
 	struct http_server *server;
 	struct err err = {0};
 	sigset_t ends;
@@ -65,11 +101,21 @@ int main(int argc, char **argv)
 	uint64_t n;
 	int status;
 
-	if (argc != 5 || !text_u64(slice_of(argv[4]), LENGTH_MAX, &n) || n == 0) {
-		(void)fprintf(stderr, "usage: fixed ADDR:PORT CERT KEY LENGTH\n");
+	if (argc == 5 && argv[4][0] == '@') {
+		struct buf file;
+
+		buf_init(&file, LENGTH_MAX);
+		if (files_read(argv[4] + 1, &file, &err) != 0) {
+			(void)fprintf(stderr, "fixed: %s\n", err.msg);
+			return 1;
+		}
+		patch = file.data;
+	} else if (argc == 5 && text_u64(slice_of(argv[4]), LENGTH_MAX, &n) && n > 0) {
+		length = (size_t)n;
+	} else {
+		(void)fprintf(stderr, "usage: fixed ADDR:PORT CERT KEY LENGTH|@FILE\n");
 		return 2;
 	}
-	length = (size_t)n;
 	identity = tls_identity_new();
 	if (!identity || tls_identity_load_files(identity, argv[2], argv[3], &err) != 0) {
 		(void)fprintf(stderr, "fixed: %s\n", err.msg);
@@ -77,5 +123,6 @@ int main(int argc, char **argv)
 	}
 	status = serve(argv[1], identity);
 	tls_identity_free(identity);
+	free(patch);
 	return status;
 }
