@@ -407,7 +407,7 @@ TEST(test_bound)
 	fixture_init(&f, "a t4:80000", 0);
 	for (int i = 0; i < CLAIMS_PER_SERVER_MAX; i++) {
 		snprintf(uid, sizeof(uid), "u%d", i);
-		assert_int_equal(take(&f, uid, uid, "app c 1 1"), 0);
+		assert_int_equal(take(&f, uid, uid, i ? "app c 1 1" : "app c 1 50000"), 0);
 	}
 	assert_int_equal(take(&f, "more", "more", "app c 1 1"), ERR_REFUSED);
 	assert_non_null(strstr(f.e.msg, "256 claims"));

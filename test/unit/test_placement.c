@@ -126,8 +126,21 @@ static const struct row rows[] = {
 		"app a 2 6000", NULL, NULL, false,
 		"!NoCapacity: now would fit: 2 GPUs with 4000 MB each; ask for less, since the "
 		"pool would not hold it if nobody else used it"},
-	{"a server with 256 claims is full", "a claims=256 t4:8000; b claims=255 t4:9000",
+	{"a server with 256 claims is full", "a claims=256 t4:8000; b claims=255 t4:9000/5000",
 		"app a 1 1%", NULL, NULL, false, "b/gpu-0=90"},
+	{"small pods leave claims for GPUs with room",
+		"a claims=254 t4:8000/7000 t4:8000 t4:8000; b t4:9000", "app a 1 1%", NULL, NULL,
+		false, "b/gpu-0=90"},
+	{"but take what is more", "a claims=253 t4:8000/7000 t4:8000 t4:8000; b t4:9000",
+		"app a 1 50%", NULL, NULL, false, "a/gpu-1=4000"},
+	{"large ones may have them", "a claims=254 t4:8000/7000 t4:8000 t4:8000; b t4:9000",
+		"app b 1 1%; app a 1 51%", NULL, NULL, false, "a/gpu-0=80 a/gpu-1=4080"},
+	{"so may one that takes the server", "a claims=254 t4:8000; b t4:9000/1", "app a 1 1%",
+		NULL, NULL, true, "a/gpu-0=8000"},
+	{"a refusal says for whom claims are left", "a claims=255 t4:8000/7000 t4:8000",
+		"app a 1 1%", NULL, NULL, false,
+		"!NoCapacity: server a has 255 claims of at most 256 and leaves the others to pods "
+		"that take more than half of a GPU"},
 	{"all servers with 256 claims", "a claims=256 t4:8000", "app a 1 1%", NULL, NULL, false,
 		"!NoCapacity: server a takes no more: it has 256 claims"},
 	{"hostile names", "a t4:8000/8000", "app a\x01\xc3\xa4 1 1%; app b 1 1%", NULL, NULL, false,
@@ -334,7 +347,8 @@ static void test_copies(void **state)
 		{TWO, "app a 1 7000; init i 1 8000", false, 10, 4},
 		{TWO, "app a 1 10%", true, 10, 2},
 		{TWO, "app a 1 20000", false, 10, 0},
-		{"a claims=250 t4:8000", "app a 1 1%", false, 100, 6},
+		{"a claims=250 t4:8000", "app a 1 1%", false, 100, 5},
+		{"a claims=250 t4:8000/7000", "app a 1 1%", false, 100, 6},
 	};
 
 	(void)state;

@@ -268,16 +268,17 @@ static void search_settle(struct search *s, uint32_t *n_claims)
 	s->work += s->n_bins;
 	for (size_t b = 0; b < s->n_bins; b++) {
 		struct bin *bin = &s->bins[b];
+		struct slot *slots = &s->slots[bin->first];
 		bool full;
 
 		if (!bin_used(s, bin))
 			continue;
-		full = s->d->whole_servers || ++n_claims[bin->server] >= CLAIMS_PER_SERVER_MAX;
-		for (uint32_t i = 0; i < bin->n; i++) {
-			struct slot *slot = &s->slots[bin->first + i];
-
-			slot->free = full ? 0 : slot->free - s->owns[slot->own].peak;
-		}
+		for (uint32_t i = 0; i < bin->n; i++)
+			slots[i].free -= s->owns[slots[i].own].peak;
+		full = s->d->whole_servers ||
+		       !search_claims_left(s, bin->server, ++n_claims[bin->server]);
+		for (uint32_t i = 0; i < bin->n && full; i++)
+			slots[i].free = 0;
 		bin->settled = true;
 	}
 	search_forget(s);

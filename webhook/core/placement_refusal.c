@@ -9,9 +9,9 @@ struct tally {
 	size_t draining, unfit, stale, missing;
 	const struct gpu_server *why_server; /* of the first unfit or stale one */
 	const struct gpu *why;
-	size_t crowded; /* servers among them with as many claims as there may be */
-	const struct gpu_server *crowded_server;
-	uint64_t largest; /* bytes of the largest usable one */
+	size_t crowded;        /* servers with such GPUs that have no claim left for this pod */
+	size_t crowded_server; /* the first of them */
+	uint64_t largest;      /* bytes of the largest usable one */
 	uint64_t pending; /* bytes of usable ones that are held by pods which have not started */
 };
 
@@ -68,10 +68,10 @@ static void count(const struct search *s, struct tally *t)
 		for (size_t j = 0; !alike && j < server->n_gpus; j++)
 			if (search_selects(s, server, &server->gpus[j], &memo))
 				count_gpu(s, server, j, t);
-		if (t->usable > before && s->use->n_claims[i] >= CLAIMS_PER_SERVER_MAX) {
+		if (t->usable > before && !search_claims_left(s, i, s->use->n_claims[i])) {
 			t->crowded++;
-			if (!t->crowded_server)
-				t->crowded_server = server;
+			if (t->crowded == 1)
+				t->crowded_server = i;
 		}
 	}
 }
@@ -305,6 +305,21 @@ static void say_advice(const struct search *s, const struct tally *t, size_t roo
 		buf_fmt(b, "; ask for less, since %s", never);
 }
 
+static void say_crowded(const struct search *s, size_t server, struct buf *b)
+{
+	uint32_t n = s->use->n_claims[server];
+
+	buf_str(b, "; server ");
+	say_name(b, s->inv->servers[server].name);
+	if (n >= CLAIMS_PER_SERVER_MAX)
+		buf_fmt(b, " takes no more: it has %d claims", CLAIMS_PER_SERVER_MAX);
+	else
+		buf_fmt(b,
+			" has %u claims of at most %d and leaves the others to pods that take more "
+			"than half of a GPU",
+			n, CLAIMS_PER_SERVER_MAX);
+}
+
 static int refuse_full(
 	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
 {
@@ -328,11 +343,8 @@ static int refuse_full(
 	if (t->pending)
 		buf_fmt(b, "; %llu MB are held by pods that have not started",
 			(unsigned long long)(t->pending / PLACEMENT_MB));
-	if (t->crowded) {
-		buf_str(b, "; server ");
-		say_name(b, t->crowded_server->name);
-		buf_fmt(b, " takes no more: it has %d claims", CLAIMS_PER_SERVER_MAX);
-	}
+	if (t->crowded)
+		say_crowded(s, t->crowded_server, b);
 	say_advice(s, t, room, b);
 	return finish(b, "NoCapacity", err);
 }

@@ -46,9 +46,44 @@ static bool server_blank(const struct search *s, const struct gpu_server *server
 	return true;
 }
 
+/* What the pod's largest container needs of a GPU of that size. */
+static uint64_t largest_need(const struct demand *d, uint64_t bytes)
+{
+	uint64_t most = 0;
+
+	for (size_t c = 0; c < d->n_containers; c++) {
+		uint64_t need = search_need(&d->containers[c], bytes);
+
+		most = need > most ? need : most;
+	}
+	return most;
+}
+
+bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims)
+{
+	uint32_t left = n_claims < CLAIMS_PER_SERVER_MAX ? CLAIMS_PER_SERVER_MAX - n_claims : 0;
+	const struct gpu_server *at = &s->inv->servers[server];
+	const struct bin *bin = search_bin(s, server);
+	size_t roomy = 0;
+
+	if (left == 0 || left > s->room.widest || s->d->whole_servers)
+		return left > 0;
+	for (size_t i = 0, n = bin ? bin->n : at->n_gpus; i < n; i++) {
+		const struct slot *slot = bin ? &s->slots[bin->first + i] : NULL;
+		uint64_t bytes = slot ? slot->bytes : at->gpus[i].bytes;
+
+		if ((slot ? slot->free : s->room.free[s->room.first[server] + i]) <= bytes / 2)
+			continue;
+		if (largest_need(s->d, bytes) > bytes / 2)
+			return true;
+		roomy++;
+	}
+	return left > roomy;
+}
+
 bool search_open(const struct search *s, size_t server)
 {
-	return s->use->n_claims[server] < CLAIMS_PER_SERVER_MAX &&
+	return search_claims_left(s, server, s->use->n_claims[server]) &&
 	       (!(s->d->no_ipv4 || s->d->no_ipv6) ||
 		       search_reaches(s->d, &s->inv->servers[server]));
 }

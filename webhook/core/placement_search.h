@@ -91,6 +91,9 @@ void search_drop_bin(struct search *s);
 /* All servers that may be used, for those who say what is free. False: out of memory. */
 bool search_add_all(struct search *s, struct arena *a);
 
+/* May the server, which has so many, have one claim more, of this pod? Small ones leave one for each GPU of which more than half is free: else 256 of them, on
+ * three GPUs, would close the others to everybody. */
+bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims);
 /* Is the server open for the demand, but for its filters? */
 bool search_open(const struct search *s, size_t server);
 /* Are its GPUs that take claims of one size, all of them selected whatever claims there are? */
