@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "webhook/cluster/claims_impl.h"
-#include "webhook/core/pod.h"
+#include "webhook/core/late.h"
 #include "webhook/core/validate.h"
 #include "webhook/edge/metrics.h"
 
@@ -53,7 +53,8 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 	bool whole = h && holder_complete(h);
 	struct candidate *one;
 
-	if (pod->seen != POD_LIVE || (whole && !other_plan(h, pod->plan_hash))) {
+	/* Nothing of a pod that waits runs: it is given GPUs before it starts, not behind its back. */
+	if (pod->seen != POD_LIVE || pod->waits || (whole && !other_plan(h, pod->plan_hash))) {
 		if (h)
 			h->tried = h->told = false;
 		return true;
@@ -168,8 +169,13 @@ static int read_plan(struct adoption *a, struct err *err)
 	if (plan_read(text, &a->arena, &a->plan, err) < 0)
 		return err->code;
 	a->plan_hash = text_hash64(text);
-	return plan_demand(
-		&a->plan, holds_whole_servers(a->c, &a->plan), &a->arena, &a->demand, err);
+	if (plan_demand(&a->plan, holds_whole_servers(a->c, &a->plan), &a->arena, &a->demand, err) <
+		0)
+		return err->code;
+	/* It uses what it was told, wherever else there is room. */
+	return a->plan.late.values ? late_servers(&pod, &a->arena, &a->demand.servers,
+					     &a->demand.n_servers, err)
+				   : 0;
 }
 
 /* It could not be written: nothing is known, and the next round looks again. */

@@ -287,6 +287,7 @@ static int64_t tick(void *ctx, struct duty *d)
 		c->pause_ms = CLAIMS_ROUND_MS;
 	if (c->pause_ms > PAUSE_MAX_MS)
 		c->pause_ms = PAUSE_MAX_MS;
+	claims_place(c);
 	claims_judge(c);
 	claims_adopt(c);
 	forget(c, false);
@@ -336,6 +337,7 @@ static int start(void *ctx, void **ret, struct err *err)
 		return err_set(err, ERR_NOMEM, "out of memory for the claims");
 	atomic_store(&cfg->settled_ms, 0);
 	c->cfg = cfg;
+	c->carrier = cfg->carrier ? cfg->carrier : &carrier_gate;
 	c->pace = (struct claim_pace){or_default(cfg->pending_ms, CLAIM_PENDING_MS),
 		or_default(cfg->ask_ms, CLAIM_ASK_MS), or_default(cfg->retry_ms, CLAIM_RETRY_MS),
 		or_default(cfg->margin_ms, CLAIM_MARGIN_MS)};
@@ -351,6 +353,7 @@ static int start(void *ctx, void **ret, struct err *err)
 		stop(c);
 		return ERR_NOMEM;
 	}
+	pods_see_waiting(c->pods, c->carrier->waits);
 	/* The duty first: the watch wakes it. */
 	c->duty = duty_start("claims", tick, c, err);
 	if (!c->duty || pods_start(c->pods, cfg->kube, cfg->log, err) < 0) {

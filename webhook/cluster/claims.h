@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "webhook/cluster/carrier.h"
 #include "webhook/cluster/leader.h"
 #include "webhook/edge/admission.h"
 
@@ -18,11 +19,12 @@ struct claims_config {
 	/* For the granularity of profiles, so that what is adopted is what a review would have taken. acquire NULL: a pod whose plan names
 	 * servers holds them whole. */
 	struct config_source source;
-	int64_t pending_ms; /* [CLAIM_PENDING_MS] */
-	int64_t ask_ms;     /* [CLAIM_ASK_MS] */
-	int64_t retry_ms;   /* [CLAIM_RETRY_MS] */
-	int64_t margin_ms;  /* [CLAIM_MARGIN_MS] */
-	int64_t grace_ms;   /* [POD_GRACE_S] of claims that do not say it */
+	const struct carrier *carrier; /* [&carrier_gate] */
+	int64_t pending_ms;            /* [CLAIM_PENDING_MS] */
+	int64_t ask_ms;                /* [CLAIM_ASK_MS] */
+	int64_t retry_ms;              /* [CLAIM_RETRY_MS] */
+	int64_t margin_ms;             /* [CLAIM_MARGIN_MS] */
+	int64_t grace_ms;              /* [POD_GRACE_S] of claims that do not say it */
 	int64_t max_grace_ms; /* [3 600 000] a claim's pod has no longer grace period than that (rule R13) */
 	int64_t unstarted_ms; /* [300 000] a pod has held its claim and does not run: that is told */
 	int64_t bind_every_ms;  /* [1 000] between two writes for binding alone */

@@ -54,6 +54,9 @@ struct holder {
 	uint64_t adopt_pool;
 	bool tried; /* adopt_ms and adopt_pool count */
 	bool told;  /* an Event says that it cannot be given a claim */
+	/* Its place: */
+	int64_t place_ms; /* not written before then */
+	bool place_told;  /* an Event says that it cannot be */
 	const char *namespace, *name;
 	char uid[];
 };
@@ -90,6 +93,7 @@ struct picture {
 
 struct claims {
 	struct claims_config *cfg;
+	const struct carrier *carrier;
 	struct claim_pace pace;
 	int64_t grace_ms, max_grace_ms, unstarted_ms;
 	struct duty *duty; /* for those who wake it */
@@ -129,6 +133,11 @@ void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_answer *ret);
 /* Decide on each holder, ask what must be asked, write what follows. */
 void claims_judge(struct claims *c);
+
+/* ---- claims_place.c ---- */
+
+/* Tell pods whose claims stand, and that wait for it, which GPUs they have. */
+void claims_place(struct claims *c);
 
 /* ---- adopt.c ---- */
 

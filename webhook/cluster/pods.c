@@ -25,6 +25,7 @@ struct entry {
 	uint32_t grace_s; /* the longest that a delete of it has named (R13) */
 	uint8_t seen;     /* enum pod_seen */
 	bool ended;       /* the last that was told of it: it has finished */
+	bool waits;       /* to be told its place */
 	bool unplaced;    /* its delete was told, and it had no node then */
 	char why[POD_WHY_SIZE];
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
@@ -34,6 +35,7 @@ struct entry {
 struct pods {
 	void (*changed)(void *ctx);
 	void *ctx;
+	bool (*waits)(const struct json *j, const struct json_node *object);
 	struct kube_watch *watch;
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
@@ -130,7 +132,7 @@ struct told {
 	enum pod_seen seen;
 	uint64_t plan_hash;
 	uint32_t grace_s;
-	bool placed;
+	bool placed, waits;
 	char why[POD_WHY_SIZE];
 };
 
@@ -141,8 +143,8 @@ static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
 	int64_t now = clock_ms();
 	struct entry **at = place_of(p, m->uid, hash);
 	struct entry *e = *at;
-	bool changed =
-		!e || e->seen != t->seen || e->grace_s < t->grace_s || strcmp(e->why, t->why) != 0;
+	bool changed = !e || e->seen != t->seen || e->waits != t->waits ||
+		       e->grace_s < t->grace_s || strcmp(e->why, t->why) != 0;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -161,6 +163,7 @@ static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
 	}
 	e->seen = (uint8_t)t->seen;
 	e->ended = t->seen == POD_FINISHED;
+	e->waits = t->waits;
 	e->grace_s = t->grace_s > e->grace_s ? t->grace_s : e->grace_s;
 	memcpy(e->why, t->why, sizeof(e->why));
 	e->waits_ms = !*t->why ? 0 : e->waits_ms ? e->waits_ms : now;
@@ -196,12 +199,14 @@ static uint64_t plan_hash_of(const struct json *j, const struct json_node *objec
 	return hash;
 }
 
-static struct told tell_of(const struct json *j, const struct json_node *object, bool there)
+static struct told tell_of(
+	const struct pods *p, const struct json *j, const struct json_node *object, bool there)
 {
 	struct told t = {.seen = phase_of(j, object),
 		.plan_hash = there ? plan_hash_of(j, object) : 0,
 		.grace_s = pod_delete_grace(j, object),
-		.placed = json_is(json_path(j, object, "spec", "nodeName", NULL), JSON_STRING)};
+		.placed = json_is(json_path(j, object, "spec", "nodeName", NULL), JSON_STRING),
+		.waits = p->waits && p->waits(j, object)};
 
 	pod_waits(j, object, t.why);
 	return t;
@@ -223,7 +228,7 @@ static void on_change(
 {
 	struct pods *p = ctx;
 	struct kube_meta m = kube_meta(j, object);
-	struct told t = tell_of(j, object, what == KUBE_PUT);
+	struct told t = tell_of(p, j, object, what == KUBE_PUT);
 	bool changed = false;
 
 	if (m.uid.len == 0 || m.namespace.len == 0 || m.name.len == 0)
@@ -305,6 +310,12 @@ struct pods *pods_new(void (*changed)(void *ctx), void *ctx)
 	return p;
 }
 
+void pods_see_waiting(
+	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object))
+{
+	p->waits = waits;
+}
+
 int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err)
 {
 	struct kube_watch_app app = pods_app(p);
@@ -362,6 +373,7 @@ static struct pod_shown shown(const struct entry *e)
 		.namespace = e->text + e->namespace_at,
 		.name = e->text + e->name_at,
 		.seen = e->lost_ms && e->ended ? POD_FINISHED : (enum pod_seen)e->seen,
+		.waits = e->waits,
 		.unplaced = e->unplaced,
 		.grace_s = e->grace_s,
 		.since_ms = e->since_ms,

@@ -20,6 +20,7 @@ struct pod_shown {
 	const char *uid, *namespace, *name;
 	enum pod_seen
 		seen; /* POD_NOT_SHOWN: lost at lost_ms; POD_FINISHED also of one that was lost since, or as it finished */
+	bool waits;   /* to be told its place (carrier.h) */
 	bool unplaced; /* lost by a delete that the watch has told, without a node: nothing of it ever ran */
 	uint32_t
 		grace_s; /* the longest grace period that a delete of it has named, in seconds; 0: none */
@@ -36,6 +37,9 @@ struct pods;
 /* An empty table. changed (may be NULL) is called after each change of what it shows, without its lock, from the watch's thread. NULL: out
  * of memory. About 200 bytes a pod. All functions may be called from any thread. */
 struct pods *pods_new(void (*changed)(void *ctx), void *ctx);
+/* How to see that a pod waits to be told its place (carrier.h); before pods_start. Without it none does. */
+void pods_see_waiting(
+	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object));
 /* Start to watch. ERR_NOMEM, ERR_IO, ERR_INTERNAL. */
 int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err);
 /* Ends the watch: nothing is called afterwards. NULL-safe. */

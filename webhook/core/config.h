@@ -20,6 +20,7 @@ struct config {
 	struct profile *profiles;
 	size_t n_profiles;
 	const struct profile *default_profile; /* NULL when there is no profile */
+	bool late_place; /* the leader writes places and takes gates away: profiles that are told their servers are told late */
 	bool node_resource_off; /* injected pods ask their node for no bitfusion.io/gpu (default false) */
 	uint32_t
 		max_grace_s; /* pods that ask, and whose grace period is longer, are refused (rule R13); 0: none is */

@@ -15,7 +15,8 @@ struct launch inject_launch(const struct profile *p, const struct profile_client
 		.filters = plan->filters,
 		.n_filters = plan->n_filters,
 		.servers = plan->addresses,
-		.n_servers = plan->n_servers};
+		.n_servers = plan->n_servers,
+		.late = plan->late.values != 0};
 }
 
 /* The members that are taken out of one side, in the order of removal. */

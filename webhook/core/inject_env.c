@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: inject into one container's environment. */
 #include "webhook/core/inject.h"
+#include "webhook/core/late.h"
 
 /* A variable whose value comes from elsewhere is kept under this name and referred to. */
 #define MOVED_PREFIX "POOLGATE_OWN_"
@@ -170,7 +171,8 @@ struct site {
 	const char *path;
 	const struct launch *l;
 	struct plan_container *pc;
-	size_t *inserted; /* where we put elements between the container's own */
+	size_t n_late;    /* variables that we put in front of the container's own */
+	size_t *inserted; /* where we put elements between these */
 	size_t n_inserted;
 	struct buf *kept; /* what the proof says of the variables that are left alone */
 };
@@ -178,6 +180,7 @@ struct site {
 /* Where a variable stands after our insertions. */
 static size_t shifted(size_t index, const struct site *site)
 {
+	index += site->n_late;
 	for (size_t i = 0; i < site->n_inserted; i++)
 		index += site->inserted[i] <= index;
 	return index;
@@ -235,8 +238,7 @@ static int inject_var(struct injection *in, struct site *site, const struct prof
 	size_t index = hit->index;
 
 	if (!env->secret.at)
-		plain = wrap_escape(
-			template_expand(env->value, site->l, (struct slice){0}, in->a), in->a);
+		plain = template_render(env->value, site->l, (struct slice){0}, in->a);
 	ours = plain.at ? json_spelled(plain, in->a) : plain;
 	if (!ours.at)
 		return err_set(err, ERR_NOMEM, "out of memory");
@@ -259,6 +261,37 @@ static int inject_var(struct injection *in, struct site *site, const struct prof
 	return 0;
 }
 
+/* A variable that reads one value of the place, in front of all others: only those behind it can refer to it. */
+static int inject_late(struct injection *in, struct site *site, enum late_value v, struct err *err)
+{
+	const struct json *j = in->pod->j;
+	const char *name = late_variable(v), *field = late_field(v, site->pc->slot, in->a);
+	struct buf *out = in->patch->out;
+
+	if (!field)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (json_find(j, site->env, "name", slice_of(name), false, NULL)) {
+		err_reason(err, ERR_REFUSED, "EnvCollision",
+			"the container sets %s itself, which poolgate has to set; remove it", name);
+		return err_in(err, "env");
+	}
+	if (!json_is(site->env, JSON_ARRAY) && !site->pc->made_env) {
+		site->pc->made_env = true;
+		patch_add(in->patch, site->path, (struct slice){0}, SLICE("[]"));
+	}
+	patch_open_at(in->patch, "add", site->path, site->n_late, (struct slice){0});
+	buf_str(out, "{\"name\":");
+	buf_json_str(out, slice_of(name));
+	buf_str(out, ",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":");
+	buf_json_str(out, slice_of(field));
+	buf_str(out, "}}}");
+	patch_close(in->patch);
+	proof_variable_field(in->rendered, slice_of(name), slice_of(field));
+	site->n_late++;
+	site->pc->env[site->pc->n_env++] = (struct plan_env){.name = slice_of(name)};
+	return 0;
+}
+
 static int inject_vars(struct injection *in, struct site *site, struct err *err)
 {
 	size_t n = in->profile->n_env;
@@ -272,6 +305,10 @@ static int inject_vars(struct injection *in, struct site *site, struct err *err)
 	/* of variables with one name, the kubelet takes the last */
 	if (json_find_each(in->pod->j, site->env, "name", names, n, true, in->a, hits) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t v = 0; v < LATE_VALUES; v++)
+		if (in->plan->late.values & 1u << v &&
+			inject_late(in, site, (enum late_value)v, err) < 0)
+			return err->code;
 	for (size_t i = 0; i < n; i++)
 		if (launch_times(site->l, in->profile->env[i].when) &&
 			inject_var(in, site, &in->profile->env[i], &hits[i], err) < 0)
@@ -292,7 +329,7 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 		.kept = in->rendered ? &kept : NULL};
 	int rc;
 
-	pc->env = arena_array(in->a, n, sizeof(*pc->env));
+	pc->env = arena_array(in->a, n + LATE_VALUES, sizeof(*pc->env));
 	pc->kept = arena_array(in->a, n, sizeof(*pc->kept));
 	if (!site.path || !pc->env || !pc->kept || !site.inserted)
 		return err_set(err, ERR_NOMEM, "out of memory");

@@ -3,6 +3,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject.h"
+#include "webhook/core/late.h"
 
 /* A plan of one container or two takes one allocation. */
 #define PLAN_BYTES_USUAL 1024
@@ -210,6 +211,21 @@ static int inject_inits(struct injection *in, struct err *err)
 	return 0;
 }
 
+/* The pod waits until its place is written. */
+static void inject_gate(struct injection *in)
+{
+	const struct json_node *gates = late_gates(in->pod->j, in->pod->root);
+
+	if (!in->plan->late.values)
+		return;
+	in->plan->made_gates = in->before ? in->before->made_gates : !gates;
+	if (!gates)
+		patch_add(in->patch, "/spec/schedulingGates", (struct slice){0}, SLICE("[]"));
+	if (!late_is_held(in->pod->j, in->pod->root))
+		patch_add(in->patch, "/spec/schedulingGates", SLICE("-"),
+			SLICE("{\"name\":\"" LATE_GATE "\"}"));
+}
+
 static int inject_marks(struct injection *in, struct err *err)
 {
 	struct slice status = pod_annotation(in->pod, ANN_STATUS, in->a);
@@ -255,5 +271,6 @@ int inject_pod(struct injection *in, struct err *err)
 {
 	if (inject_volumes(in, err) < 0 || inject_inits(in, err) < 0)
 		return err->code;
+	inject_gate(in);
 	return inject_marks(in, err);
 }

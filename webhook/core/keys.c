@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "webhook/core/gpu_request.h"
+#include "webhook/core/late.h"
 #include "webhook/core/plan.h"
 
 #define RESOURCES "bitfusion.io/"
@@ -74,6 +75,14 @@ static int check_annotations(const struct pod *p, const struct plan *plan,
 		old = json_get(p->j, was, key);
 		if (old && slice_eq(json_str(p->j, old, a), json_str(p->j, json_value(k), a)))
 			continue;
+		if (late_is_place(key)) {
+			err_set(err, ERR_INVALID,
+				"found the annotation \"%.*s\", which poolgate alone writes, when "
+				"it "
+				"has chosen GPUs; leave it out",
+				shown(key), key.at);
+			return err_in(err, "metadata/annotations");
+		}
 		unknown(key, "annotation", annotations,
 			sizeof(annotations) / sizeof(annotations[0]), err);
 		return err_in(err, "metadata/annotations");

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "webhook/core/late.h"
+#include "webhook/core/wrap.h"
 
 #define CLIENT_PREFIX SLICE("client.")
 /* A template comes from config and its places from a bounded review; this only stops arithmetic mistakes. */
@@ -22,6 +24,8 @@ enum place {
 	PLACE_FILTER,
 	PLACE_SERVERS,
 	PLACE_SERVER_HOST,
+	PLACE_GPUS,
+	PLACE_GPU_INDEXES,
 	PLACE_CLIENT, /* {client.NAME} */
 	PLACE_UNKNOWN
 };
@@ -37,6 +41,8 @@ static const char *const place_names[] = {
 	[PLACE_FILTER] = "filter",
 	[PLACE_SERVERS] = "servers",
 	[PLACE_SERVER_HOST] = "server_host",
+	[PLACE_GPUS] = "gpus",
+	[PLACE_GPU_INDEXES] = "gpu_indexes",
 };
 
 #define N_PLACES (sizeof(place_names) / sizeof(place_names[0]))
@@ -202,8 +208,7 @@ static void add_joined(struct buf *b, const struct slice *words, size_t n)
 	}
 }
 
-/* "host:port", "[v6]:port" or a bare host: without the port, and without brackets. */
-static struct slice host_of(struct slice address)
+struct slice launch_host(struct slice address)
 {
 	const char *close;
 
@@ -248,9 +253,11 @@ static struct slice place_text(enum place place, struct slice name, const struct
 	case PLACE_FILTER:
 		return filter.at ? filter : SLICE("");
 	case PLACE_SERVER_HOST:
-		return l->n_servers ? host_of(l->servers[0]) : SLICE("");
+		return l->n_servers ? launch_host(l->servers[0]) : SLICE("");
 	case PLACE_CLIENT:
 		return value_of(l->client, client_name(name));
+	case PLACE_GPUS: /* nobody knows them before the claim stands */
+	case PLACE_GPU_INDEXES:
 	case PLACE_UNKNOWN: /* template_check lets none through */
 		return SLICE("");
 	case PLACE_FILTERS:
@@ -321,6 +328,47 @@ struct slice template_expand(
 	return expand_steps(text, l, filter, a);
 }
 
+/* The variable that stands for this place where it comes late; NULL: it is known. */
+static const char *variable_of(enum place place, const struct launch *l)
+{
+	if (!l->late || place < PLACE_SERVERS || place > PLACE_GPU_INDEXES)
+		return NULL;
+	return late_variable((enum late_value)(place - PLACE_SERVERS));
+}
+
+struct slice template_render(
+	struct slice text, const struct launch *l, struct slice filter, struct arena *a)
+{
+	struct slice out;
+	struct buf b;
+	struct step s;
+
+	if (!l->late)
+		return wrap_escape(template_expand(text, l, filter, a), a);
+	buf_init(&b, TEXT_MAX);
+	while (next_step(&text, &s)) {
+		const char *variable = s.place.at ? variable_of(place_of(s.place), l) : NULL;
+		struct buf known;
+
+		buf_slice(&b, wrap_escape(s.literal, a));
+		if (variable) {
+			buf_fmt(&b, "$(%s)", variable);
+			continue;
+		}
+		buf_init(&known, TEXT_MAX);
+		if (s.place.at)
+			add_place(&known, s.place, l, filter);
+		buf_slice(&b, wrap_escape(buf_as_slice(&known), a));
+		a->failed = a->failed || known.failed;
+		buf_release(&known);
+	}
+	a->failed = a->failed || b.failed;
+	out = a->failed ? (struct slice){NULL, 0}
+			: arena_slice(a, b.len ? buf_as_slice(&b) : SLICE(""));
+	buf_release(&b);
+	return out;
+}
+
 size_t launch_times(const struct launch *l, enum word_when when)
 {
 	switch (when) {
@@ -359,11 +407,11 @@ int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_word
 				w->when == WORD_EACH_FILTER ? l->filters[t] : SLICE("");
 
 			for (size_t k = 0; k < w->n; k++)
-				words[at++] = template_expand(w->word[k], l, filter, a);
+				words[at++] = template_render(w->word[k], l, filter, a);
 		}
 	}
 	if (p->separator.at)
-		words[at++] = p->separator;
+		words[at++] = wrap_escape(p->separator, a);
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory for the launcher's words");
 	*ret_words = words;

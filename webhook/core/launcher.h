@@ -46,6 +46,15 @@ struct profile_env {
 	struct slice secret_key;
 };
 
+/* What is known of a container's place once the GPUs are chosen; templates have a place for each. */
+enum late_value {
+	LATE_SERVERS,     /* {servers} */
+	LATE_SERVER_HOST, /* {server_host} */
+	LATE_GPUS,        /* {gpus} */
+	LATE_GPU_INDEXES, /* {gpu_indexes} */
+	LATE_VALUES
+};
+
 /* How far a client can keep a promise. */
 enum can {
 	CAN_YES,
@@ -136,6 +145,8 @@ struct profile {
 	bool whole_servers;    /* granularity: server (else gpu) */
 	bool one_server;       /* {server_host} is used: a pod's GPUs have to be on one server */
 	bool no_ipv4, no_ipv6; /* address families of servers that the client cannot use */
+	unsigned values;       /* 1 << enum late_value for each that a template of it holds */
+	bool needs_late; /* one of them is known only once the claim stands: it cannot be served where places do not come late */
 };
 
 /* What the places of a template stand for in one container. */
@@ -149,6 +160,7 @@ struct launch {
 	size_t n_filters;
 	const struct slice *servers; /* addresses, host:port */
 	size_t n_servers;
+	bool late; /* its place is not known yet: places of enum late_value stand for variables that will hold them */
 };
 
 /* The client of the profile that os and version choose: the only one when the profile is not by_client. NULL when
@@ -167,7 +179,7 @@ bool image_is_unset(struct slice image);
 
 /* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
  * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {server_host} (the first server without
- * its port) {client.NAME}; "{{" is a brace. Is this text a template with known places alone? values: names for
+ * its port) {gpus} (ids, joined by ',') {gpu_indexes} {client.NAME}; "{{" is a brace. Is this text a template with known places alone? values: names for
  * client.NAME that every client has. when: the condition of the entry that it stands in; {filter} is known in each-filter words
  * alone. ERR_INVALID names the place and those that have a value there. */
 int template_check(struct slice text, enum word_when when, const struct profile_value *values,
@@ -182,11 +194,18 @@ bool template_has(struct slice text, const char *place);
 struct slice template_expand(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
 
+/* The same as the pod must hold it, for the kubelet to expand: `$` doubled, and where the place comes late "$(POOLGATE_SERVERS)" for
+ * {servers}. */
+struct slice template_render(
+	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
+
+/* "host:port", "[v6]:port" or a bare host: without the port, and without brackets. */
+struct slice launch_host(struct slice address);
+
 /* How often what is written under this condition is written for this launch: 0, 1, or once for each filter. */
 size_t launch_times(const struct launch *l, enum word_when when);
 
-/* The launcher's argv, separator included, as the kernel must see it (nothing escaped for the kubelet). *ret_words
- * lives in the arena, its words as template_expand says. ERR_NOMEM. */
+/* The launcher's argv, separator included, as the pod must hold it (template_render). *ret_words lives in the arena. ERR_NOMEM. */
 int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
 	struct err *err);
 

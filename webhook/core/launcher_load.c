@@ -13,6 +13,7 @@
 #include "webhook/core/launcher_inits.h"
 #include "webhook/core/launcher_parts.h"
 #include "webhook/core/launcher_template.h"
+#include "webhook/core/plan.h"
 
 #define CLIENTS_MAX 1024
 
@@ -312,7 +313,10 @@ static int read_promises(const struct yaml_node *spec, struct profile *p, struct
 	const struct yaml_node *can = yaml_get(spec, "can");
 	bool fraction = profile_has(p, "fraction") || profile_has(p, "percent");
 	bool memory = profile_has(p, "memory_mb") || profile_has(p, "memory_gib");
-	int64_t max = profile_has(p, "amount") || profile_has(p, "servers") ? GPU_AMOUNT_MAX : 1;
+	int64_t max = profile_has(p, "amount") || profile_has(p, "servers") ||
+				      profile_has(p, "gpus") || profile_has(p, "gpu_indexes")
+			      ? GPU_AMOUNT_MAX
+			      : 1;
 	int rc;
 
 	if (!yaml_absent(can) &&
@@ -358,10 +362,15 @@ static int read_placement(const struct yaml_node *spec, struct profile *p, struc
 {
 	static const char *const placements[] = {"client", "servers"};
 	static const char *const granularities[] = {"gpu", "server"};
-	bool told = profile_has(p, "servers") || profile_has(p, "server_host");
+	bool told;
 	size_t placement = 0, granularity = 0;
 	int rc;
 
+	for (size_t v = 0; v < LATE_VALUES; v++)
+		if (profile_has(p, late_value_name((enum late_value)v)))
+			p->values |= 1u << v;
+	told = p->values != 0;
+	p->needs_late = p->values & (1u << LATE_GPUS | 1u << LATE_GPU_INDEXES);
 	if ((rc = yaml_get_choice(spec, "placement", placements, 2, &placement, err)) != 0 ||
 		(rc = yaml_get_choice(spec, "granularity", granularities, 2, &granularity, err)) !=
 			0)
@@ -371,12 +380,13 @@ static int read_placement(const struct yaml_node *spec, struct profile *p, struc
 	p->one_server = profile_has(p, "server_host");
 	if (p->servers_placed && !told)
 		return yaml_err(yaml_get(spec, "placement"), err, ERR_INVALID,
-			"found servers, but no place {servers} or {server_host} in argv or env "
-			"tells the "
+			"found servers, but no place {servers}, {server_host}, {gpus} or "
+			"{gpu_indexes} in argv or env tells the "
 			"client which: expected client, or such a place");
 	if (told && !p->servers_placed)
 		return yaml_err(spec, err, ERR_INVALID,
-			"argv or env holds {servers} or {server_host}, expected \"placement: "
+			"argv or env holds {servers}, {server_host}, {gpus} or {gpu_indexes}, "
+			"expected \"placement: "
 			"servers\" "
 			"beside it");
 	return 0;

@@ -6,6 +6,7 @@
 #include "webhook/core/filter.h"
 #include "webhook/core/inject.h"
 #include "webhook/core/keys.h"
+#include "webhook/core/late.h"
 
 /* What the steps below share. */
 struct making {
@@ -193,11 +194,45 @@ static int warn_filters(struct making *m, struct err *err)
 	return 0;
 }
 
+/* The place comes late: with the plan before, or where the leader brings places to pods that wait for them. */
+static int choose_late(struct making *m, struct err *err)
+{
+	const struct profile *p = m->in.profile;
+
+	if (m->in.before)
+		m->in.plan->late = m->before.late;
+	else if (m->world->config->late_place && p->servers_placed)
+		m->in.plan->late = plan_late_of(p);
+	else if (p->needs_late)
+		return err_reason(err, ERR_REFUSED, "NoLauncher",
+			"the launcher \"%.*s\" is told which GPUs to use, and that is known here "
+			"to "
+			"nobody when a pod is created; the operator has to install "
+			"components/waiting",
+			(int)p->name.len, p->name.at);
+	return m->in.plan->late.values ? late_check_node(&m->pod, err) : 0;
+}
+
+/* A number that no container has had before: what was rendered for those keeps theirs. */
+static uint32_t next_slot(const struct making *m, uint32_t *io)
+{
+	bool taken = true;
+
+	while (taken) {
+		taken = false;
+		for (size_t i = 0; m->in.before && i < m->before.n_containers; i++)
+			taken = taken || m->before.containers[i].slot == *io;
+		*io += taken;
+	}
+	return (*io)++;
+}
+
 /* One planned container per container of the pod that asks, or that the earlier plan holds. */
 static int plan_containers(struct making *m, struct err *err)
 {
 	struct plan *plan = m->in.plan;
 	size_t n = m->pod.n_containers;
+	uint32_t slot = 0;
 
 	plan->containers = arena_array(m->in.a, n, sizeof(*plan->containers));
 	m->requests = arena_array(m->in.a, n, sizeof(*m->requests));
@@ -224,7 +259,8 @@ static int plan_containers(struct making *m, struct err *err)
 				    .amount = r->amount,
 				    .percent = r->percent,
 				    .memory_mb = r->memory_mb,
-				    .units = r->units};
+				    .units = r->units,
+				    .slot = plan->late.values && !old ? next_slot(m, &slot) : 0};
 		plan->n_containers++;
 	}
 	if (plan->n_containers <= PLAN_CONTAINERS_MAX)
@@ -270,7 +306,7 @@ static int place(struct making *m, struct err *err)
 	struct pool_view view;
 	struct demand d;
 
-	if (!p->servers_placed)
+	if (!p->servers_placed || plan->late.values)
 		return 0;
 	if (m->in.before)
 		return place_again(m, err);
@@ -400,8 +436,8 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
 	m->in.plan->node_resource_off =
 		m->in.before ? m->before.node_resource_off : m->world->config->node_resource_off;
-	if (plan_containers(m, err) < 0 || read_filters(m, err) < 0 || warn_filters(m, err) < 0 ||
-		place_or_tell(m, out, err) < 0)
+	if (choose_late(m, err) < 0 || plan_containers(m, err) < 0 || read_filters(m, err) < 0 ||
+		warn_filters(m, err) < 0 || place_or_tell(m, out, err) < 0)
 		return err->code;
 	m->in.plan->version = PLAN_VERSION;
 	m->in.plan->profile = m->in.profile->name;
@@ -472,6 +508,8 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 	}
 	if (pod_read(j, pod, a, &m.pod, err) < 0 ||
 		keys_check(&m.pod, listed_keys(&m, namespace), a, err) < 0)
+		return err->code;
+	if (!m.in.before && late_check_plain(&m.pod, err) < 0)
 		return err->code;
 	keys_warn(&m.pod, false, a, m.in.warnings);
 	return make_proven(&m, namespace, patch, err);

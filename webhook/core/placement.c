@@ -262,6 +262,47 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 	return 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Where the slot is among all GPUs of the inventory. */
+static uint32_t gpu_of(const struct search *s, uint32_t slot)
+{
+	size_t b = 0;
+
+	while (slot < s->bins[b].first || slot - s->bins[b].first >= s->bins[b].n)
+		b++;
+	return (uint32_t)s->inv->servers[s->bins[b].server].first_gpu + s->slots[slot].gpu;
+}
+
+int placement_containers(const struct inventory *inv, const struct usage *use,
+	const struct demand *d, struct arena *a, uint32_t ***ret)
+{
+	struct search s;
+	uint32_t **all;
+
+	if (search_init(&s, inv, use, d, 1, a) != 0)
+		return ERR_NOMEM;
+	if (!search_run(&s))
+		return ERR_REFUSED;
+	all = arena_array(a, d->n_containers, sizeof(*all));
+	for (size_t c = 0; all && c < d->n_containers; c++) {
+		uint32_t n = d->containers[c].amount;
+
+		all[c] = arena_array(a, n, sizeof(**all));
+		for (uint32_t i = 0; all[c] && i < n; i++)
+			all[c][i] = gpu_of(&s, s.picks[c][i]);
+		if (all[c] && n > 1)
+			qsort(all[c], n, sizeof(**all), by_number);
+	}
+	*ret = all;
+	return a->failed ? ERR_NOMEM : 0;
+}
+
 /* Take what the last pass found away for good: the next copy sees what is left. */
 static void search_settle(struct search *s, uint32_t *n_claims)
 {

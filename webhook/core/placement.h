@@ -112,6 +112,11 @@ void room_note(const struct gpu_server *s, const uint64_t *claimed, uint64_t *re
 int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
 	struct arena *a, struct placement *ret, struct err *err);
 
+/* The same search, told by containers: ret[c] holds the demand's amount of GPUs for container c, as indexes over all GPUs of the inventory,
+ * rising. Not for whole servers. ERR_REFUSED, ERR_NOMEM; both without words. */
+int placement_containers(const struct inventory *inv, const struct usage *use,
+	const struct demand *d, struct arena *a, uint32_t ***ret);
+
 /* How many copies of this demand, which names no servers, would fit one after the other, at most `limit`: for warnings on workloads.
  * *ret_more: the search had used its budget up, so there may be more. */
 size_t placement_copies(const struct inventory *inv, const struct usage *use,

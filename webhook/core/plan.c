@@ -11,6 +11,30 @@ const char *command_mode_name(enum command_mode m)
 	return command_names[m];
 }
 
+struct plan_late plan_late_of(const struct profile *p)
+{
+	return (struct plan_late){.values = p->values,
+		.whole_servers = p->whole_servers,
+		.one_server = p->one_server,
+		.no_ipv4 = p->no_ipv4,
+		.no_ipv6 = p->no_ipv6};
+}
+
+bool plan_late_same(const struct plan_late *a, const struct plan_late *b)
+{
+	return a->values == b->values && a->whole_servers == b->whole_servers &&
+	       a->one_server == b->one_server && a->no_ipv4 == b->no_ipv4 &&
+	       a->no_ipv6 == b->no_ipv6;
+}
+
+const char *late_value_name(enum late_value v)
+{
+	static const char *const names[LATE_VALUES] = {
+		"servers", "server_host", "gpus", "gpu_indexes"};
+
+	return names[v];
+}
+
 static void write_number(struct buf *out, const char *before, uint64_t n)
 {
 	buf_str(out, before);
@@ -101,6 +125,8 @@ static void write_container(struct buf *out, const struct plan_container *c)
 	buf_char(out, '"');
 	if (c->argv)
 		write_number(out, ",\"argv\":", c->argv);
+	if (c->slot)
+		write_number(out, ",\"slot\":", c->slot);
 	if (c->asked_limits.at) {
 		buf_str(out, ",\"askedLimits\":");
 		buf_slice(out, c->asked_limits);
@@ -131,6 +157,28 @@ static void write_servers(struct buf *out, const struct plan *p)
 	buf_char(out, ']');
 }
 
+static void write_late(struct buf *out, const struct plan_late *l)
+{
+	struct slice list[LATE_VALUES];
+	size_t n = 0;
+
+	if (!l->values)
+		return;
+	for (size_t v = 0; v < LATE_VALUES; v++)
+		if (l->values & 1u << v)
+			list[n++] = slice_of(late_value_name((enum late_value)v));
+	buf_str(out, ",\"late\":{\"granularity\":");
+	buf_str(out, l->whole_servers ? "\"server\"" : "\"gpu\"");
+	if (l->one_server)
+		buf_str(out, ",\"oneServer\":true");
+	if (l->no_ipv4)
+		buf_str(out, ",\"noIPv4\":true");
+	if (l->no_ipv6)
+		buf_str(out, ",\"noIPv6\":true");
+	write_list(out, "values", list, n);
+	buf_char(out, '}');
+}
+
 static void write_hash(struct buf *out, uint64_t hash)
 {
 	char digits[16];
@@ -144,8 +192,9 @@ static void write_hash(struct buf *out, uint64_t hash)
 
 void plan_write(const struct plan *p, struct buf *out)
 {
-	static const char *const made_names[] = {"labels", "initContainers", "volumes"};
-	const bool made[] = {p->made_labels, p->made_inits, p->made_volumes};
+	static const char *const made_names[] = {
+		"labels", "initContainers", "volumes", "schedulingGates"};
+	const bool made[] = {p->made_labels, p->made_inits, p->made_volumes, p->made_gates};
 
 	write_number(out, "{\"v\":", p->version);
 	buf_str(out, ",\"profile\":");
@@ -165,6 +214,7 @@ void plan_write(const struct plan *p, struct buf *out)
 		buf_str(out, ",\"nodeResource\":false");
 	write_list(out, "filters", p->filters, p->n_filters);
 	write_servers(out, p);
+	write_late(out, &p->late);
 	buf_str(out, ",\"containers\":[");
 	for (size_t i = 0; i < p->n_containers; i++) {
 		if (i > 0)
@@ -174,7 +224,7 @@ void plan_write(const struct plan *p, struct buf *out)
 	buf_char(out, ']');
 	write_list(out, "initContainers", p->inits, p->n_inits);
 	write_list(out, "volumes", p->volumes, p->n_volumes);
-	write_made(out, made_names, made, 3);
+	write_made(out, made_names, made, 4);
 	if (p->status_was.at) {
 		buf_str(out, ",\"statusWas\":");
 		buf_json_str(out, p->status_was);
@@ -196,7 +246,10 @@ int plan_demand(const struct plan *p, bool whole_servers, struct arena *a, struc
 	struct demand d = {.n_containers = p->n_containers,
 		.servers = p->servers,
 		.n_servers = p->n_servers,
-		.whole_servers = whole_servers};
+		.whole_servers = whole_servers || p->late.whole_servers,
+		.one_server = p->late.one_server,
+		.no_ipv4 = p->late.no_ipv4,
+		.no_ipv6 = p->late.no_ipv6};
 
 	d.containers = arena_array(a, p->n_containers, sizeof(*d.containers));
 	d.filters = arena_array(a, p->n_filters, sizeof(*d.filters));

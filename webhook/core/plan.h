@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "webhook/core/launcher.h"
 #include "webhook/core/placement.h"
 
 #define PLAN_VERSION 1
@@ -74,6 +75,7 @@ struct plan_container {
 	struct slice
 		*kept; /* variables that the container sets itself, just as the profile would */
 	size_t n_kept;
+	uint32_t slot; /* where its place comes late: the number of its values among the pod's */
 	/* parents that did not exist before, so that uninject can take them away again */
 	bool made_limits, made_requests, made_env, made_mounts;
 };
@@ -83,6 +85,13 @@ struct plan_proof {
 	struct slice text; /* of the plan, before it; absent: there is none */
 	struct slice shape;
 	unsigned char digest[PLAN_PROOF_BYTES], mac[PLAN_PROOF_BYTES];
+};
+
+/* A place that comes late: what the client has to be told, and what its GPUs must be like for that. */
+struct plan_late {
+	unsigned
+		values; /* 1 << enum late_value for each; 0: the place was known, or the client chooses */
+	bool whole_servers, one_server, no_ipv4, no_ipv6;
 };
 
 struct plan {
@@ -102,11 +111,12 @@ struct plan {
 	struct slice *servers;   /* placement servers: names of GPUServers */
 	struct slice *addresses; /* of these, what was written into the pod */
 	size_t n_servers;
+	struct plan_late late;
 	struct slice *inits; /* names of the init containers that were added */
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */
 	size_t n_volumes;
-	bool made_labels, made_inits, made_volumes;
+	bool made_labels, made_inits, made_volumes, made_gates;
 	struct slice status_was; /* auto-management/status before; absent when there was none */
 	/* annotations under poolgate.io/ that came with it; only what later versions write, who name them here */
 	struct slice *keys;
@@ -116,6 +126,13 @@ struct plan {
 
 /* "wrapped", … as in the plan's JSON */
 const char *command_mode_name(enum command_mode m);
+
+/* What a plan says of pods of this profile where places come late. */
+struct plan_late plan_late_of(const struct profile *p);
+bool plan_late_same(const struct plan_late *a, const struct plan_late *b);
+
+/* "servers", … as templates and the plan's JSON name it. */
+const char *late_value_name(enum late_value v);
 
 /* Append the plan as compact JSON with members in a fixed order: the same plan gives the same bytes. */
 void plan_write(const struct plan *p, struct buf *out);

@@ -75,6 +75,15 @@ void proof_variable_secret(
 	put(out, key);
 }
 
+void proof_variable_field(struct buf *out, struct slice name, struct slice path)
+{
+	if (!out)
+		return;
+	buf_char(out, 'F');
+	put(out, name);
+	put(out, path);
+}
+
 /* ---- the parts that are alike for every pod of a client ---- */
 
 /* One rendered object: its shape, and then its values by it. */
@@ -325,6 +334,8 @@ static void find_variables(
 		const struct json_node *value = json_get(j, hits[i].node, SLICE("value"));
 		const struct json_node *from =
 			json_path(j, hits[i].node, "valueFrom", "secretKeyRef", NULL);
+		const struct json_node *field =
+			json_path(j, hits[i].node, "valueFrom", "fieldRef", "fieldPath", NULL);
 
 		if (json_is(value, JSON_STRING))
 			proof_variable(&f->content, names[i], json_str(j, value, f->a));
@@ -332,6 +343,8 @@ static void find_variables(
 			proof_variable_secret(&f->content, names[i],
 				json_str(j, json_get(j, from, SLICE("name")), f->a),
 				json_str(j, json_get(j, from, SLICE("key")), f->a));
+		else if (field)
+			proof_variable_field(&f->content, names[i], json_str(j, field, f->a));
 		else
 			f->missing = true;
 	}

@@ -50,6 +50,7 @@ void proof_command(
 void proof_variable(struct buf *out, struct slice name, struct slice value);
 void proof_variable_secret(
 	struct buf *out, struct slice name, struct slice secret, struct slice key);
+void proof_variable_field(struct buf *out, struct slice name, struct slice path);
 
 /* ---- proofs ---- */
 

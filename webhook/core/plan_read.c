@@ -200,13 +200,14 @@ static int read_env(struct reader *r, const struct json_node *obj, struct plan_c
 
 static int read_share(struct reader *r, const struct json_node *obj, struct plan_container *c)
 {
-	uint64_t amount, percent, argv;
+	uint64_t amount, percent, argv, slot;
 
 	if (get_uint(r, obj, "amount", 1, GPU_AMOUNT_MAX, &amount) < 0 ||
 		get_uint(r, obj, "percent", 1, 100, &percent) < 0 ||
 		get_uint(r, obj, "memoryMB", 1, 1000000000, &c->memory_mb) < 0 ||
 		get_uint(r, obj, "units", 1, INT64_C(1) << 53, &c->units) < 0 ||
-		get_uint(r, obj, "argv", 0, 10000, &argv) < 0)
+		get_uint(r, obj, "argv", 0, 10000, &argv) < 0 ||
+		get_uint(r, obj, "slot", 0, PLAN_CONTAINERS_MAX - 1, &slot) < 0)
 		return r->err->code;
 	if (amount == 0 || c->units == 0)
 		return err_set(r->err, ERR_INVALID, "amount and units are missing");
@@ -215,6 +216,7 @@ static int read_share(struct reader *r, const struct json_node *obj, struct plan
 	c->amount = (uint32_t)amount;
 	c->percent = (uint32_t)percent;
 	c->argv = (uint32_t)argv;
+	c->slot = (uint32_t)slot;
 	return 0;
 }
 
@@ -360,11 +362,57 @@ static void read_proof(struct reader *r, const struct json_node *root, struct pl
 	ret->text = (struct slice){r->j->text, v->at - key};
 }
 
+/* Whoever cannot tell a container what it needs must not claim for it: an unknown value is refused. */
+static int read_late(struct reader *r, const struct json_node *root, struct plan_late *late)
+{
+	static const char *const granularities[] = {"gpu", "server"};
+	const struct json_node *v = json_get(r->j, root, SLICE("late"));
+	struct slice *list;
+	size_t n, whole;
+
+	if (!v)
+		return 0;
+	if (!json_is(v, JSON_OBJECT))
+		return bad(r, v, "late", "an object");
+	if (get_names(r, v, "values", &list, &n) < 0 ||
+		get_word(r, v, "granularity", granularities, 2, "gpu or server", &whole) < 0)
+		return err_in(r->err, "late");
+	late->whole_servers = whole == 1;
+	late->one_server = json_is(json_get(r->j, v, SLICE("oneServer")), JSON_TRUE);
+	late->no_ipv4 = json_is(json_get(r->j, v, SLICE("noIPv4")), JSON_TRUE);
+	late->no_ipv6 = json_is(json_get(r->j, v, SLICE("noIPv6")), JSON_TRUE);
+	for (size_t i = 0; i < n; i++) {
+		size_t value = 0;
+
+		while (value < LATE_VALUES &&
+			!slice_is(list[i], late_value_name((enum late_value)value)))
+			value++;
+		if (value == LATE_VALUES)
+			return bad(r, json_get(r->j, v, SLICE("values")), "late/values",
+				"servers, server_host, gpus and gpu_indexes");
+		late->values |= 1u << value;
+	}
+	return n > 0 ? 0 : bad(r, v, "late", "at least one of its values");
+}
+
+/* Values of two containers must not be one. */
+static int check_slots(struct reader *r, const struct plan *p)
+{
+	for (size_t i = 0; p->late.values && i < p->n_containers; i++)
+		for (size_t k = 0; k < i; k++)
+			if (p->containers[i].slot == p->containers[k].slot) {
+				err_set(r->err, ERR_INVALID, "another container has the same slot");
+				return err_in(r->err, "containers/%zu/slot", i);
+			}
+	return 0;
+}
+
 static int read_root(struct reader *r, const struct json_node *root, struct plan *p)
 {
 	static const char *const modes[] = {"injection", "full"};
-	static const char *const made_names[] = {"labels", "initContainers", "volumes"};
-	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes};
+	static const char *const made_names[] = {
+		"labels", "initContainers", "volumes", "schedulingGates"};
+	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes, &p->made_gates};
 	uint64_t version;
 	size_t mode = 0;
 
@@ -381,11 +429,12 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
 		read_node_resource(r, root, p) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
-		read_servers(r, root, p) < 0 || read_containers(r, root, p) < 0 ||
+		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
+		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
-		get_made(r, root, made_names, made, 3) < 0)
+		get_made(r, root, made_names, made, 4) < 0)
 		return r->err->code;
 	p->full = mode == 1;
 	read_proof(r, root, &p->proof);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "webhook/core/config.h"
 #include "webhook/core/inject.h"
+#include "webhook/core/late.h"
 #include "webhook/core/mutate.h"
 
 /* One restoration: the new object, the live one, and the plan that the live one carries. */
@@ -299,6 +300,25 @@ static void restore_mark(struct restoring *r, const char *map, const struct json
 		patch_add(&r->patch, map, slice_of(key), json_raw(r->live.j, old));
 }
 
+/* Our other annotations, and the gate where it still stands before the live pod. */
+static int restore_late(struct restoring *r)
+{
+	struct slice gate = SLICE(LATE_GATE);
+
+	JSON_MEMBERS(r->live.j, r->live.annotations, k)
+	{
+		const char *key = arena_strdup(r->a, json_str(r->live.j, k, r->a));
+
+		if (!key)
+			return out_of_memory(r);
+		if (late_is_place(slice_of(key)))
+			restore_mark(r, "/metadata/annotations", r->now.annotations,
+				r->live.annotations, key);
+	}
+	return restore_elements(r, "/spec/schedulingGates", late_gates(r->now.j, r->now.root),
+		late_gates(r->live.j, r->live.root), "name", &gate, 1);
+}
+
 static int restore_pod(struct restoring *r)
 {
 	const struct json_node *was = json_get(r->live.j, r->live.spec, SLICE("initContainers"));
@@ -317,7 +337,7 @@ static int restore_pod(struct restoring *r)
 	restore_mark(
 		r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_STATUS);
 	restore_mark(r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_PLAN);
-	return 0;
+	return r->plan.late.values ? restore_late(r) : 0;
 }
 
 static bool any_asks(const struct pod *p)

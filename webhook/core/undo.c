@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "webhook/core/inject.h"
+#include "webhook/core/late.h"
 #include "webhook/core/mutate.h"
 
 /* One undoing. Removals shift what stands behind them, so each array is walked from its end. */
@@ -168,12 +169,31 @@ static int undo_container(struct undoing *u, const struct plan_container *pc)
 		"mountPath", pc->mounts, pc->n_mounts, pc->made_mounts);
 }
 
+/* A pod that has started has none any more. */
+static int undo_gate(struct undoing *u)
+{
+	struct slice gate = SLICE(LATE_GATE);
+
+	return u->plan.late.values && late_is_held(u->pod.j, u->pod.root)
+		       ? remove_elements(u, "/spec/schedulingGates",
+				 late_gates(u->pod.j, u->pod.root), "name", &gate, 1,
+				 u->plan.made_gates)
+		       : 0;
+}
+
 static void undo_marks(struct undoing *u)
 {
 	if (u->plan.made_labels && u->pod.labels && u->pod.labels->count == 1)
 		patch_remove(&u->patch, "/metadata/labels", (struct slice){0});
 	else if (json_get(u->pod.j, u->pod.labels, SLICE(LABEL_INJECTED)))
 		patch_remove(&u->patch, "/metadata/labels", SLICE(LABEL_INJECTED));
+	JSON_MEMBERS(u->pod.j, u->pod.annotations, k)
+	{
+		struct slice key = json_str(u->pod.j, k, u->a);
+
+		if (u->plan.late.values && key.at && late_is_place(key))
+			patch_remove(&u->patch, "/metadata/annotations", key);
+	}
 	patch_remove(&u->patch, "/metadata/annotations", SLICE(ANN_PLAN));
 	if (u->plan.status_was.at)
 		patch_add_str(
@@ -209,7 +229,8 @@ int mutate_undo(const struct json *j, const struct json_node *pod, struct arena 
 		    u.plan.n_volumes, u.plan.made_volumes) < 0 ||
 		remove_elements(&u, "/spec/initContainers",
 			json_get(j, u.pod.spec, SLICE("initContainers")), "name", u.plan.inits,
-			u.plan.n_inits, u.plan.made_inits) < 0)
+			u.plan.n_inits, u.plan.made_inits) < 0 ||
+		undo_gate(&u) < 0)
 		return err->code;
 	undo_marks(&u);
 	patch_end(&u.patch);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "webhook/core/gpu_request.h"
 #include "webhook/core/keys.h"
+#include "webhook/core/late.h"
 #include "webhook/core/validate_check.h"
 
 static int not_injected(const struct pod_container *c, struct slice status, struct err *err)
@@ -76,6 +77,8 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 	const struct pod_container *asking = first_asking(p), *units = first_with_units(p);
 	bool on = pod_switch_of(p, a) != SWITCH_OFF;
 
+	if (late_check_plain(p, err) < 0)
+		return err->code;
 	if (json_get(p->j, p->labels, SLICE(LABEL_INJECTED))) {
 		err_reason(err, ERR_REFUSED, "PlanMissing",
 			"says that the pod was injected, but the annotation " ANN_PLAN
@@ -110,7 +113,7 @@ static bool mentions_us(const struct config *c, const struct pod *p, struct aren
 	struct err ignored;
 
 	return pod_switch_of(p, a) != SWITCH_OFF || first_asking(p) || first_with_units(p) ||
-	       json_get(p->j, p->labels, SLICE(LABEL_INJECTED)) ||
+	       json_get(p->j, p->labels, SLICE(LABEL_INJECTED)) || late_is_held(p->j, p->root) ||
 	       check_secrets(c, p, &ignored) < 0;
 }
 
@@ -118,6 +121,8 @@ bool validate_whole_servers(const struct config *c, const struct plan *plan)
 {
 	const struct profile *p = c ? config_profile(c, plan->profile) : NULL;
 
+	if (plan->late.values)
+		return plan->late.whole_servers;
 	return p ? p->whole_servers : plan->n_servers > 0;
 }
 
@@ -192,7 +197,8 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 			why);
 		return err_in(err, "metadata/annotations/poolgate.io~1plan");
 	}
-	if (validate_plan(world, &p, namespace, &ret->plan, a, &ret->proof, err) < 0)
+	if (late_check_create(&p, &ret->plan, a, err) < 0 ||
+		validate_plan(world, &p, namespace, &ret->plan, a, &ret->proof, err) < 0)
 		return err->code;
 	if (check_grace(world->config, &p, err) < 0)
 		return err->code;
@@ -320,7 +326,8 @@ static int check_keys(const struct review *r, struct arena *a, struct err *err)
 int validate_update(
 	const struct mutate_world *world, const struct review *r, struct arena *a, struct err *err)
 {
-	if (check_marks_kept(r, a, err) < 0)
+	if (check_marks_kept(r, a, err) < 0 ||
+		late_check_update(r->j, r->object, r->old_object, err) < 0)
 		return err->code;
 	if (slice_is(r->subresource, "ephemeralcontainers"))
 		return check_ephemeral_secrets(world->config, r, a, err);

@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject.h"
+#include "webhook/core/late.h"
 #include "webhook/core/rendered.h"
 #include "webhook/core/validate_check.h"
 
@@ -108,7 +109,7 @@ static int check_var(struct checking *c, const struct pod_container *pc, const s
 			(int)e->secret.len, e->secret.at);
 		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", hit->index) : "env");
 	}
-	ours = wrap_escape(template_expand(e->value, l, (struct slice){0}, c->a), c->a);
+	ours = template_render(e->value, l, (struct slice){0}, c->a);
 	ours = inject_join(ours, e->separator, SLICE(""), c->a);
 	if (!ours.at)
 		return err_set(c->err, ERR_NOMEM, "out of memory");
@@ -143,6 +144,32 @@ static int check_env(struct checking *c, const struct pod_container *pc, const s
 	return 0;
 }
 
+/* Each variable that reads the place is there, once: what refers to it takes the last one that stands in front. */
+static int check_late_env(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+{
+	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
+
+	for (size_t v = 0; v < LATE_VALUES; v++) {
+		struct slice name = slice_of(late_variable((enum late_value)v));
+		size_t first = 0, last = 0;
+
+		if (!(c->plan->late.values & 1u << v))
+			continue;
+		if (json_find(c->pod->j, env, "name", name, false, &first) &&
+			late_reads(c->pod->j, json_find(c->pod->j, env, "name", name, true, &last),
+				(enum late_value)v, plan->slot, c->a) &&
+			first == last)
+			continue;
+		MISMATCH(c,
+			"%.*s must stand here once and read the annotation that poolgate writes "
+			"for this container",
+			(int)name.len, name.at);
+		return check_in(c, pc, "env");
+	}
+	return 0;
+}
+
 static int check_mounts(struct checking *c, const struct pod_container *pc)
 {
 	const struct json_node *mounts = json_get(c->pod->j, pc->node, SLICE("volumeMounts"));
@@ -170,7 +197,7 @@ static int check_container(struct checking *c, const struct plan_container *plan
 	if (profile_expresses(c->profile, plan->amount, plan->percent, plan->memory_mb, c->err) < 0)
 		return check_in(c, pc, "resources");
 	if (check_resources(c, pc, plan) < 0 || check_command(c, pc, plan, &l) < 0 ||
-		check_mounts(c, pc) < 0)
+		check_mounts(c, pc) < 0 || check_late_env(c, pc, plan) < 0)
 		return c->err->code;
 	return check_env(c, pc, &l);
 }
@@ -221,7 +248,18 @@ static int check_pod_parts(struct checking *c)
 /* Does the plan name servers as its launcher wants them? */
 static int check_placed(struct checking *c)
 {
-	if (c->profile->servers_placed != (c->plan->n_servers > 0)) {
+	bool late = c->profile->servers_placed && c->config->late_place;
+	struct plan_late want = late ? plan_late_of(c->profile) : (struct plan_late){0};
+
+	if (!plan_late_same(&want, &c->plan->late)) {
+		MISMATCH(c,
+			"the launcher \"%.*s\" is told its servers %s here, and the plan was made "
+			"otherwise; create the pod again from its own manifest",
+			(int)c->plan->profile.len, c->plan->profile.at,
+			late ? "when its claim stands" : "when the pod is created");
+		return err_in(c->err, PLAN_PATH);
+	}
+	if ((c->profile->servers_placed && !late) != (c->plan->n_servers > 0)) {
 		MISMATCH(c, "the launcher \"%.*s\" %s", (int)c->plan->profile.len,
 			c->plan->profile.at,
 			c->plan->n_servers ? "chooses its servers itself; the plan must not"

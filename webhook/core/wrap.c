@@ -36,11 +36,8 @@ int wrap_words(const struct launch *l, enum command_mode mode, struct arena *a, 
 	w.words = arena_array(a, n + 2, sizeof(*w.words));
 	if (!w.words)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		w.words[i] = wrap_escape(argv[i], a);
-		if (!w.words[i].at)
-			return err_set(err, ERR_NOMEM, "out of memory");
-	}
+	for (size_t i = 0; i < n; i++)
+		w.words[i] = argv[i];
 	w.argv = (uint32_t)n;
 	w.n_words = n;
 	if (mode == COMMAND_SHELL) {

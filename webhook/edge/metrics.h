@@ -22,6 +22,7 @@ enum metric_id {
 	M_CA_NOT_AFTER, /* gauge: seconds since 1970; 0 while this replica does not look after it */
 	M_PROBE_POLLS,  /* counter {result}: enum metric_probe */
 	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
+	M_PLACES,       /* counter: pods that were told late which GPUs they have */
 	M_ADOPTIONS,    /* counter: claims given to live pods that had none */
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
 	M_PHANTOMS,     /* gauge: namespaces of rule R12 */

@@ -59,10 +59,8 @@ static void log_lines(const struct reload *r, const char *msg, const char *text)
 }
 
 /* A profile with a Secret that the validating hook does not hear of is left out, and told. */
-static bool is_heard(void *ctx, const struct profile *p)
+static bool is_heard(const struct reload *r, const struct profile *p)
 {
-	const struct reload *r = ctx;
-
 	for (size_t i = 0; i < p->n_secrets; i++) {
 		if (r->heard.covers(r->heard.ctx, p->secrets[i]))
 			continue;
@@ -76,18 +74,43 @@ static bool is_heard(void *ctx, const struct profile *p)
 	return true;
 }
 
+struct loading {
+	const struct reload *reload;
+	bool late_place;
+};
+
+/* What the client has to be told must be known when it is. A profile of which that is not so is left out, and told. */
+static bool is_served(void *ctx, const struct profile *p)
+{
+	const struct loading *l = ctx;
+
+	if (!p->needs_late || l->late_place)
+		return !l->reload->heard.covers || is_heard(l->reload, p);
+	log_line(l->reload->log, LOG_LEVEL_ERROR,
+		"a launcher profile is left out: {gpus} and {gpu_indexes} are known only where "
+		"GPUs "
+		"are chosen when the claim stands; install components/waiting, or take these "
+		"places "
+		"out of it",
+		log_slice("profile", p->name));
+	return false;
+}
+
 /* Put the profiles and rules of these settings in force. */
 static int load_config(struct reload *r, const struct settings *s, struct err *err)
 {
+	struct loading loading = {.reload = r};
+	size_t left_out;
 	struct config_built *b;
 	int rc = config_build(s, &b, err);
 	const struct config *c;
 
 	if (rc != 0)
 		return rc;
-	if (r->heard.covers)
-		metric_set(r->metrics, M_PROFILES_LEFT_OUT, 0, 0,
-			(int64_t)config_built_keep(b, is_heard, r));
+	loading.late_place = b->config.late_place;
+	left_out = config_built_keep(b, is_served, &loading);
+	if (r->heard.covers || left_out > 0)
+		metric_set(r->metrics, M_PROFILES_LEFT_OUT, 0, 0, (int64_t)left_out);
 	if (!config_store_publish(r->store, b))
 		return 0;
 	c = config_store_acquire(r->store);

@@ -39,6 +39,7 @@ struct cluster_settings {
 	const char *tls_secret, *ca_secret;
 	bool tls_manage; /* the leader makes and renews it, and tells the API servers of the CA */
 	int64_t ca_valid_ms, serving_valid_ms, publish_wait_ms, drop_wait_ms;
+	bool waiting; /* places come late: the leader writes them, and takes gates away */
 	bool secrets_sync;
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;

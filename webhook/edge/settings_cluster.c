@@ -97,7 +97,15 @@ static int read_parts(const struct yaml_node *map, struct settings *s, struct er
 {
 	struct cluster_settings *c = &s->cluster;
 	const struct yaml_node *secrets = yaml_get(map, "secrets"), *probe = yaml_get(map, "probe");
+	const struct yaml_node *waiting = yaml_get(map, "waiting");
 	int rc;
+
+	if (!yaml_absent(waiting)) {
+		if ((rc = yaml_as_map(waiting, err)) != 0 ||
+			(rc = yaml_known(waiting, err, "enabled", NULL)) != 0 ||
+			(rc = yaml_get_bool(waiting, "enabled", &c->waiting, err)) != 0)
+			return rc;
+	}
 
 	if (!yaml_absent(secrets)) {
 		if ((rc = yaml_as_map(secrets, err)) != 0 ||
@@ -154,8 +162,8 @@ int settings_cluster(
 	c->on = true;
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "kubeconfig", "namespace", "service", "lease",
-			 "webhooks", "tls", "secrets", "probe", "pendingShare", "maxGracePeriod",
-			 NULL)) != 0 ||
+			 "webhooks", "tls", "secrets", "probe", "waiting", "pendingShare",
+			 "maxGracePeriod", NULL)) != 0 ||
 		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
 		(rc = yaml_get_duration(
 			 map, "maxGracePeriod", 1000, DAY_MS, &c->max_grace_ms, err)) != 0 ||
@@ -183,7 +191,8 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->tls_manage != b->tls_manage || a->ca_valid_ms != b->ca_valid_ms ||
 	       a->serving_valid_ms != b->serving_valid_ms ||
 	       a->publish_wait_ms != b->publish_wait_ms || a->drop_wait_ms != b->drop_wait_ms ||
-	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
+	       a->waiting != b->waiting || a->secrets_sync != b->secrets_sync ||
+	       differ(a->secrets_source, b->secrets_source) ||
 	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||
 	       a->max_grace_ms != b->max_grace_ms;
 }

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/late, core/place: a place that comes late: what is injected for it, what reviews make of it, and what the leader writes. */
+#include <cjson/cJSON.h>
+
+#include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/core/late.h"
+
+static struct fixture fix;
+
+static struct slice narrow_words[] = {{"/opt/n", 6}, {"--server={server_host}", 22}, {"--gpus", 6},
+	{"{gpu_indexes}", 13}, {"--filter={filters}", 18}};
+static struct profile_words narrow_argv[] = {{WORD_ALWAYS, narrow_words, 5}};
+static struct profile_env narrow_env[] = {{.name = {"LD_LIBRARY_PATH", 15},
+	.value = {"/{gpus}", 7},
+	.prepend = true,
+	.separator = {":", 1}}};
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	fix.config.late_place = true;
+	/* Nobody looks at a pool. */
+	fix.world.ledger = NULL;
+	fix.profiles[2].values = 1u << LATE_SERVERS;
+	fix.profiles[1] = (struct profile){.name = SLICE("narrow"),
+		.hash = 0x4a,
+		.kind = PROFILE_WRAP,
+		.argv = narrow_argv,
+		.n_argv = 1,
+		.basename = SLICE("n"),
+		.shell = SLICE("sh"),
+		.env = narrow_env,
+		.n_env = 1,
+		.clients = fix.profiles[2].clients,
+		.n_clients = 1,
+		.max_amount = 8,
+		.servers_placed = true,
+		.one_server = true,
+		.needs_late = true,
+		.values = 1u << LATE_SERVER_HOST | 1u << LATE_GPUS | 1u << LATE_GPU_INDEXES};
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
+#define POD(launcher, more, spec)                                                                  \
+	"{'metadata':{'name':'p','annotations':{'auto-management/bitfusion':'all','poolgate.io/"   \
+	"launcher':'" launcher "'" more "}},'spec':{" spec "}}"
+#define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
+#define APP "'containers':[{'name':'a','command':['python','t.py']," ONE "}]"
+#define ENV(list) "'containers':[{'name':'a','command':['python','t.py'],'env':[" list "]," ONE "}]"
+
+static const char *const round_trips[] = {
+	POD("lupine", "", APP),
+	POD("lupine", "", "'schedulingGates':[{'name':'x.io/y'}]," APP),
+	POD("narrow", ",'bitfusion-client/filter':'a=$(POOLGATE_GPUS)'", APP),
+	POD("narrow", "",
+		ENV("{'name':'Q','value':'1'},{'name':'LD_LIBRARY_PATH','value':'/own'}")),
+	POD("narrow", "",
+		ENV("{'name':'LD_LIBRARY_PATH','valueFrom':{'fieldRef':{'fieldPath':'x'}}}")),
+};
+
+static void must_be(const char *text, const char *want)
+{
+	char *quotes = fixture_quotes(want);
+
+	if (!strstr(text, quotes))
+		fail_msg("%s\nis not in\n%s", quotes, text);
+	free(quotes);
+}
+
+TEST(test_what_is_rendered)
+{
+	char *pod = fixture_inject(&fix, round_trips[0]);
+
+	must_be(pod, "'schedulingGates':[{'name':'poolgate.io/capacity'}]");
+	assert_non_null(strstr(
+		pod, "\"fieldPath\":\"metadata.annotations['poolgate.io/place-0.servers']\"}}}"));
+	must_be(pod, "'env':[{'name':'POOLGATE_SERVERS','valueFrom':");
+	must_be(pod, "{'name':'LUPINE_SERVER','value':'$(POOLGATE_SERVERS)'}]");
+	free(pod);
+}
+
+/* Only our own references are the kubelet's to expand, and what they refer to stands in front of them. */
+TEST(test_words_and_variables)
+{
+	char *pod = fixture_inject(&fix, round_trips[2]);
+
+	must_be(pod,
+		"'command':['/opt/n','--server=$(POOLGATE_SERVER_HOST)','--gpus','$(POOLGATE_GPU_"
+		"INDEXES)','--filter=a=$$(POOLGATE_GPUS)','python','t.py']");
+	free(pod);
+	pod = fixture_inject(&fix, round_trips[3]);
+	must_be(pod, "},{'name':'Q','value':'1'},{'name':'LD_LIBRARY_PATH','value':'/$(POOLGATE_"
+		     "GPUS):/own'}]");
+	free(pod);
+}
+
+TEST(test_admitted_and_taken_back)
+{
+	for (size_t i = 0; i < COUNT(round_trips); i++) {
+		char *pod = fixture_inject(&fix, round_trips[i]), *back;
+		cJSON *want, *got;
+
+		fixture_raw(&fix, pod);
+		if (validate_create(&fix.world, &fix.json, json_root(&fix.json), SLICE("ml"),
+			    &fix.scratch, &fix.validation, &fix.err) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		assert_true(fix.validation.claims);
+		assert_int_equal(fix.validation.demand.n_servers, 0);
+		assert_int_equal(fix.validation.demand.one_server, i > 1);
+		assert_int_equal(fix.validation.demand.whole_servers, i < 2);
+		buf_clear(&fix.patch);
+		assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch,
+					 &fix.patch, &fix.mutation, &fix.err),
+			0);
+		back = fixture_apply(pod, fix.patch.data);
+		fixture_pod(&fix, round_trips[i]);
+		want = cJSON_Parse(fix.json_text);
+		got = cJSON_Parse(back);
+		if (!cJSON_Compare(want, got, true))
+			fail_msg("row %zu: %s", i, back);
+		cJSON_Delete(want);
+		cJSON_Delete(got);
+		free(back);
+		free(pod);
+	}
+}
+
+TEST(test_refused_when_it_comes)
+{
+	static const struct {
+		const char *pod;
+		int rc;
+		const char *path;
+	} rows[] = {
+		{POD("lupine", "", "'nodeName':'n1'," APP), ERR_INVALID, "/spec/nodeName"},
+		{POD("lupine", "", "'schedulingGates':[{'name':'poolgate.io/capacity'}]," APP),
+			ERR_INVALID, "/spec/schedulingGates"},
+		{POD("lupine", ",'poolgate.io/place-0.servers':'x'", APP), ERR_INVALID,
+			"/metadata/annotations"},
+		{POD("lupine", "", ENV("{'name':'POOLGATE_SERVERS','value':'x'}")), ERR_REFUSED,
+			"/spec/containers/0/env"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		if (fixture_mutate(&fix, rows[i].pod) != rows[i].rc ||
+			strcmp(fix.err.path, rows[i].path) != 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+	}
+	fix.config.late_place = false;
+	assert_int_equal(fixture_mutate(&fix, round_trips[2]), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NoLauncher");
+}
+
+TEST(test_refused_as_it_was_left)
+{
+	static const struct {
+		const char *change, *path;
+	} rows[] = {
+		{"[{'op':'remove','path':'/spec/schedulingGates/0'}]", "/spec/schedulingGates"},
+		{"[{'op':'add','path':'/spec/nodeName','value':'n'}]", "/spec/nodeName"},
+		{"[{'op':'add','path':'/metadata/annotations/"
+		 "poolgate.io~1place','value':'gpu-01/gpu-0'}]",
+			"/metadata/annotations"},
+		{"[{'op':'replace','path':'/spec/containers/0/env/0/valueFrom/fieldRef/"
+		 "fieldPath','value':'metadata.name'}]",
+			"/spec/containers/0/env"},
+		{"[{'op':'add','path':'/spec/containers/0/env/"
+		 "0','value':{'name':'POOLGATE_SERVERS','value':'mine:1'}}]",
+			"/spec/containers/0/env"},
+		{"[{'op':'replace','path':'/spec/containers/0/env/1/value','value':'mine:1'}]",
+			"/spec/containers/0/env/1"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *pod = fixture_inject(&fix, round_trips[0]);
+		char *changed = fixture_change(pod, rows[i].change);
+
+		fixture_raw(&fix, changed);
+		if (validate_create(&fix.world, &fix.json, json_root(&fix.json), SLICE("ml"),
+			    &fix.scratch, &fix.validation, &fix.err) == 0 ||
+			strcmp(fix.err.path, rows[i].path) != 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		err_clear(&fix.err);
+		free(changed);
+		free(pod);
+	}
+}
+
+/* Nobody but the leader, whose updates the hook does not hear of. */
+TEST(test_the_gate_is_ours)
+{
+	char *pod = fixture_inject(&fix, round_trips[0]);
+	char *open = fixture_change(pod, "[{'op':'remove','path':'/spec/schedulingGates'}]");
+	char *both = malloc(strlen(pod) + strlen(open) + 40);
+	const struct json_node *root;
+	struct review r;
+
+	sprintf(both, "{\"old\":%s,\"new\":%s}", pod, open);
+	root = fixture_raw(&fix, both);
+	r = (struct review){.j = &fix.json,
+		.namespace = SLICE("ml"),
+		.kind = SLICE("Pod"),
+		.resource = SLICE("pods"),
+		.operation = OP_UPDATE,
+		.object = json_get(&fix.json, root, SLICE("new")),
+		.old_object = json_get(&fix.json, root, SLICE("old"))};
+	assert_int_equal(validate_update(&fix.world, &r, &fix.scratch, &fix.err), ERR_REFUSED);
+	assert_string_equal(fix.err.path, "/spec/schedulingGates");
+	free(both);
+	free(open);
+	free(pod);
+}
+
+/* ---- the place ---- */
+
+#define GPU(name)                                                                                  \
+	{                                                                                          \
+		.id = name, .model = "V100", .bytes = 1000, .fit = true, .fresh = true, .why = ""  \
+	}
+
+TEST(test_place_of_a_claim)
+{
+	struct gpu one[] = {GPU("g0"), GPU("g1"), GPU("g2")}, two[] = {GPU("h0"), GPU("h1")};
+	struct gpu_server servers[] = {
+		{.name = "a", .address = "10.0.0.1:7", .gpus = one, .n_gpus = 3},
+		{.name = "b", .address = "[fd::1]:7", .gpus = two, .n_gpus = 2, .first_gpu = 3}};
+	struct inventory inv = {servers, 2, 5};
+	struct plan_container containers[] = {
+		{.name = SLICE("x"), .amount = 1, .percent = 50, .slot = 0},
+		{.name = SLICE("y"), .amount = 1, .percent = 100, .slot = 4}};
+	struct plan plan = {.containers = containers,
+		.n_containers = 2,
+		.late = {.values = (1u << LATE_VALUES) - 1}};
+	const uint64_t held[] = {0, 0, 500, 0, 1000}, none[5] = {0};
+	struct gpu_place place;
+	struct buf out;
+	const struct json_node *pod;
+
+	one[1].missing = true;
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), 0);
+	assert_true(slice_is(place.all, "a/g2,b/h1"));
+	assert_true(slice_is(place.containers[0].value[LATE_SERVERS], "10.0.0.1:7"));
+	assert_true(slice_is(place.containers[0].value[LATE_GPUS], "g2"));
+	assert_true(slice_is(place.containers[0].value[LATE_GPU_INDEXES], "1"));
+	assert_true(slice_is(place.containers[1].value[LATE_SERVER_HOST], "fd::1"));
+	assert_true(slice_is(place.containers[1].value[LATE_GPUS], "h1"));
+	assert_int_equal(
+		gpu_place_of(&plan, &inv, none, &fix.scratch, &place, &fix.err), ERR_INVALID);
+
+	plan.late.whole_servers = true;
+	plan.late.values = 1u << LATE_SERVERS;
+	pod = fixture_pod(&fix,
+		"{'metadata':{'name':'p','uid':'u1','annotations':{}},'spec':{'schedulingGates':["
+		"{'name':'x'},{'name':'poolgate.io/capacity'}]}}");
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), 0);
+	buf_init(&out, 4096);
+	assert_true(late_patch(&fix.json, pod, &plan, &place, &fix.scratch, &out));
+	must_be(out.data,
+		"[{'op':'test','path':'/metadata/uid','value':'u1'},{'op':'test','path':'/spec/"
+		"schedulingGates/1/name','value':'poolgate.io/capacity'},{'op':'add','path':'/"
+		"metadata/annotations/poolgate.io~1place','value':'a/g2,b/h1'},{'op':'add','path':"
+		"'/metadata/annotations/poolgate.io~1place-0.servers','value':'10.0.0.1:7,[fd::1]:"
+		"7'},{'op':'add','path':'/metadata/annotations/poolgate.io~1place-4.servers',"
+		"'value':'10.0.0.1:7,[fd::1]:7'},{'op':'remove','path':'/spec/schedulingGates/1'}"
+		"]");
+	buf_clear(&out);
+	pod = fixture_pod(&fix, "{'metadata':{'name':'p','uid':'u1'},'spec':{}}");
+	assert_false(late_patch(&fix.json, pod, &plan, &place, &fix.scratch, &out));
+	assert_int_equal(out.len, 0);
+	buf_release(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_is_rendered, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_words_and_variables, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_admitted_and_taken_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_refused_when_it_comes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_refused_as_it_was_left, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_gate_is_ours, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_place_of_a_claim, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests_name("late", tests, NULL, NULL) != 0;
+}
