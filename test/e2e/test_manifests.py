@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "waiting")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -150,6 +150,7 @@ def test_config_file_names_what_is_there(renders):
         seconds = int(s["drainDelay"].rstrip("s"))
         assert pod["terminationGracePeriodSeconds"] > seconds + 30
         assert s["cluster"]["secrets"]["sync"] is (name in ("secrets", "all-namespaces-secrets", "all components"))
+        assert s["cluster"]["waiting"]["enabled"] is (name in ("waiting", "all components"))
         assert s["cluster"]["tls"]["manage"] is (name not in ("cert-manager", "all components"))
 
 
@@ -826,7 +827,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "waiting"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:

@@ -36,8 +36,12 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 		buf_json_str(out, slice_of(p->plan));
 		buf_char(out, '}');
 	}
-	buf_fmt(out, "},\"spec\":{%s},\"status\":{\"phase\":\"%s\"}}",
-		p->placed ? "\"nodeName\":\"node-1\"" : "", p->phase);
+	buf_fmt(out, "},\"spec\":{%s%s},\"status\":{\"phase\":\"%s\"}}",
+		p->placed ? "\"nodeName\":\"node-1\"" : "",
+		p->gated ? "\"schedulingGates\":[{\"name\":\"x.io/y\"},{\"name\":\"poolgate.io/"
+			   "capacity\"}]"
+			 : "",
+		p->phase);
 }
 
 static void event(struct claims_api *c, struct pods_api_pod *p, const char *type)
@@ -113,6 +117,40 @@ static void get(struct claims_api *c, const char *name, struct api_reply *reply)
 		between(c);
 }
 
+/* The patch that brings a place, which holds only for this pod and while its gate stands. */
+static void write_place(
+	struct claims_api *c, const struct api_request *req, struct api_reply *reply)
+{
+	const char *name = req->path + strlen(ONE_POD);
+	struct pods_api_pod *p = NULL;
+	char uid[128];
+
+	for (size_t i = 0; i < PODS_API_MAX; i++)
+		if (c->pod[i].there && strcmp(c->pod[i].name, name) == 0)
+			p = &c->pod[i];
+	if (c->fate == PLACE_REFUSED)
+		api_status(reply, 403, "Forbidden", "not you");
+	else if (c->fate == PLACE_NOT_WRITTEN)
+		api_status(reply, 500, "InternalError", "not now");
+	else if (!p)
+		api_status(reply, 404, "NotFound", "no such pod");
+	else {
+		snprintf(uid, sizeof(uid), "\"path\":\"/metadata/uid\",\"value\":\"%s\"", p->uid);
+		if (!p->gated || !strstr(req->body, uid) ||
+			strcmp(req->content_type, KUBE_JSON_PATCH) != 0)
+			api_status(reply, 422, "Invalid", "the test failed");
+		else {
+			p->gated = false;
+			c->places++;
+			event(c, p, "MODIFIED");
+			if (c->fate == PLACE_NOT_HEARD)
+				api_status(reply, 500, "InternalError", "not now");
+			else
+				api_text(reply, 200, "{}");
+		}
+	}
+}
+
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
 	struct claims_api *c = ctx;
@@ -121,7 +159,9 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		api_text(reply, 201, "{}");
 		return 0;
 	}
-	if (strncmp(req->path, ONE_POD, strlen(ONE_POD)) == 0)
+	if (strcmp(req->method, "PATCH") == 0)
+		write_place(c, req, reply);
+	else if (strncmp(req->path, ONE_POD, strlen(ONE_POD)) == 0)
 		get(c, req->path + strlen(ONE_POD), reply);
 	else if (strncmp(req->path, PODS_PATH, strlen(PODS_PATH)) != 0)
 		return 1;
@@ -155,7 +195,8 @@ struct claims_api *claims_api_new(void)
 		.margin_ms = 1,
 		.grace_ms = 1,
 		.adopt_after_ms = ADOPT_AFTER_MS,
-		.adopt_again_ms = 400};
+		.adopt_again_ms = 400,
+		.lost_after_ms = LOST_AFTER_MS};
 	return c;
 }
 
@@ -179,7 +220,8 @@ void claims_api_free(struct claims_api *c)
 	free(c);
 }
 
-void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan)
+static void put(
+	struct claims_api *c, const char *name, const char *uid, const char *plan, bool gated)
 {
 	size_t i = 0;
 
@@ -189,11 +231,44 @@ void pod_put(struct claims_api *c, const char *name, const char *uid, const char
 	c->pod[i] = (struct pods_api_pod){.name = strdup(name),
 		.uid = strdup(uid),
 		.plan = plan ? fixture_quotes(plan) : NULL,
-		.phase = "Running",
+		.phase = gated ? "Pending" : "Running",
+		.gated = gated,
 		.there = true,
 		.labelled = true};
 	event(c, &c->pod[i], "ADDED");
 	api_unlock(c->api);
+}
+
+void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan)
+{
+	put(c, name, uid, plan, false);
+}
+
+void pod_put_gated(struct claims_api *c, const char *name, const char *uid, const char *plan)
+{
+	put(c, name, uid, plan, true);
+}
+
+void places_fare(struct claims_api *c, enum place_fate fate)
+{
+	api_lock(c->api);
+	c->fate = fate;
+	api_unlock(c->api);
+}
+
+bool pod_is_let_go(struct claims_api *c, const char *uid, int ms)
+{
+	int64_t until = api_now_ms() + ms;
+	bool yes;
+
+	do {
+		api_lock(c->api);
+		yes = !find(c, uid)->gated;
+		api_unlock(c->api);
+		if (!yes)
+			api_nap(10);
+	} while (!yes && api_now_ms() < until);
+	return yes;
 }
 
 enum change { PHASE, STRIP, DELETE, PLACE, GONE };

@@ -11,6 +11,7 @@
 #define PENDING_MS 900
 #define ASK_MS 500
 #define ADOPT_AFTER_MS 300
+#define LOST_AFTER_MS 400
 /* Longer than all of these: what has not happened by then does not happen. */
 #define SOON 5000
 #define OURS "['poolgate.io/claims']"
@@ -36,9 +37,17 @@
 struct pods_api_pod {
 	char *name, *uid, *plan;
 	const char *phase;
-	bool there, labelled, deleting, placed;
+	bool there, labelled, deleting, placed, gated;
 	unsigned grace; /* that its delete has named */
 	unsigned version;
+};
+
+/* What becomes of the patch that brings a place. */
+enum place_fate {
+	PLACE_WRITTEN,
+	PLACE_NOT_WRITTEN, /* 500, as where the leader dies before it */
+	PLACE_NOT_HEARD,   /* written, and 500: as where it dies before it hears of it */
+	PLACE_REFUSED      /* 403 */
 };
 
 struct claims_api {
@@ -50,6 +59,8 @@ struct claims_api {
 	/* Under the lock of api: */
 	struct pods_api_pod pod[PODS_API_MAX];
 	unsigned version;
+	enum place_fate fate;
+	unsigned places;      /* that were written */
 	int get_status;       /* what GETs of a pod answer instead; 0: the truth */
 	const char *get_true; /* but those of this name */
 	/* Called once, when the next GET of a pod has been answered, before the answer is sent. */
@@ -63,6 +74,8 @@ void claims_api_free(struct claims_api *c);
 
 /* A running pod in namespace n, with the label. plan in single quotes, or NULL. */
 void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan);
+/* The same, behind the gate poolgate.io/capacity and one of somebody else's. */
+void pod_put_gated(struct claims_api *c, const char *name, const char *uid, const char *plan);
 void pod_phase(struct claims_api *c, const char *uid, const char *phase);
 void pod_strip(struct claims_api *c, const char *uid);
 /* It gets a deletionTimestamp, with so many seconds. */
@@ -70,6 +83,10 @@ void pod_delete(struct claims_api *c, const char *uid, unsigned grace);
 /* It gets a node. */
 void pod_place(struct claims_api *c, const char *uid);
 void pod_gone(struct claims_api *c, const char *uid);
+/* Places are written like this from now on. */
+void places_fare(struct claims_api *c, enum place_fate fate);
+/* Does its gate fall within ms? */
+bool pod_is_let_go(struct claims_api *c, const char *uid, int ms);
 void pods_get_status(struct claims_api *c, int status);
 
 /* GETs of that pod so far. */

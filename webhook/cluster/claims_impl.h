@@ -56,6 +56,7 @@ struct holder {
 	bool told;  /* an Event says that it cannot be given a claim */
 	/* Its place: */
 	int64_t place_ms; /* not written before then */
+	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
 	bool place_told;  /* an Event says that it cannot be */
 	const char *namespace, *name;
 	char uid[];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: tells pods whose place comes late which GPUs their claims hold, and lets them go (W3): of a pod that waits the claim is read, never
- * made here. Whoever leads next finds the claim and the pod as they are, and goes on. */
+ * made here. Whoever leads next finds the claim and the pod as they are, and goes on. A pod that waits and has lost its claim is told. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -13,31 +13,42 @@
 #define PLACES_MAX 256
 /* Until the watch shows what was written; after a failure. */
 #define AGAIN_MS 1000
+/* A claim in the picture may come this much later than its pod; one that is lost comes back only by somebody's hand. */
+#define LOST_AFTER_MS 10000
+#define LOST_AGAIN_MS 60000
 #define SCRATCH_MAX (16u << 20)
 #define NOTE_BYTES 900
 
 struct waiting {
 	struct claims *c;
 	struct holder *who[PLACES_MAX];
-	size_t n;
+	size_t n, n_lost; /* of them without a whole claim in the picture */
 };
 
 static bool see_waiting(void *ctx, const struct pod_shown *pod)
 {
 	struct waiting *w = ctx;
-	struct holder *h =
-		pod->waits && pod->seen == POD_LIVE ? claims_find(w->c, slice_of(pod->uid)) : NULL;
+	struct claims *c = w->c;
+	int64_t lost = c->cfg->lost_after_ms ? c->cfg->lost_after_ms : LOST_AFTER_MS, due;
+	struct holder *h;
 
-	if (!h || !holder_complete(h))
+	if (!pod->waits || pod->seen != POD_LIVE)
 		return true;
-	if (clock_ms() < h->place_ms) {
-		claims_until(w->c, h->place_ms);
+	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
+	if (!h)
+		return false;
+	due = holder_complete(h) ? h->place_ms : pod->since_ms + lost;
+	if (due < h->lost_ms && !holder_complete(h))
+		due = h->lost_ms;
+	if (clock_ms() < due) {
+		claims_until(c, due);
 		return true;
 	}
 	if (w->n == PLACES_MAX) {
-		claims_until(w->c, w->c->began_ms);
+		claims_until(c, c->began_ms);
 		return false;
 	}
+	w->n_lost += !holder_complete(h);
 	w->who[w->n++] = h;
 	return true;
 }
@@ -152,13 +163,18 @@ static int place_pod(struct claims *c, const struct holder *h, const struct kube
 /* Said once for each pod: it waits until somebody does something about it. */
 static void tell(struct claims *c, struct holder *h, const struct err *err)
 {
+	bool lost = !holder_complete(h);
 	char note[NOTE_BYTES];
 
-	if (h->place_told || err->code == ERR_CONFLICT)
+	if (h->place_told || (err->code == ERR_CONFLICT && !lost))
 		return;
 	h->place_told = true;
-	(void)snprintf(note, sizeof(note), "holds GPUs and cannot be told which: %s", err->msg);
-	warn_pod(c, h, "PlaceNotWritten", note);
+	(void)snprintf(note, sizeof(note),
+		lost ? "waits behind the scheduling gate, and has no claim on GPUs any more (%s): "
+		       "delete it and create it again"
+		     : "holds GPUs and cannot be told which: %s",
+		err->msg);
+	warn_pod(c, h, lost ? "ClaimLost" : "PlaceNotWritten", note);
 	log_line(c->cfg->log, LOG_LEVEL_WARN, "pod cannot be told its place",
 		log_str("uid", h->uid), log_str("namespace", h->namespace),
 		log_str("name", h->name), log_str("error", err->msg));
@@ -181,6 +197,7 @@ static void place_one(void *ctx, size_t i)
 	kube_answer_release(&pod);
 	arena_release(&a);
 	h->place_ms = clock_ms() + AGAIN_MS;
+	h->lost_ms = clock_ms() + LOST_AGAIN_MS;
 	if (rc < 0)
 		tell(w->c, h, &err);
 }
@@ -188,9 +205,19 @@ static void place_one(void *ctx, size_t i)
 void claims_place(struct claims *c)
 {
 	struct waiting w = {.c = c};
+	struct err err = {0};
 
+	if (!pods_synced(c->pods))
+		return;
 	pods_each(c->pods, see_waiting, &w);
+	/* Nobody is told by an old list that nothing is held. */
+	if (w.n_lost > 0 &&
+		(servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, &err) < 0 ||
+			!claims_look(c))) {
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		return;
+	}
 	run_side_by_side(w.n, place_one, &w);
 	for (size_t i = 0; i < w.n; i++)
-		claims_until(c, w.who[i]->place_ms);
+		claims_until(c, holder_complete(w.who[i]) ? w.who[i]->place_ms : w.who[i]->lost_ms);
 }

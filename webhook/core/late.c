@@ -125,8 +125,9 @@ int late_check_update(const struct json *j, const struct json_node *now,
 	if (!late_is_held(j, was) || late_is_held(j, now))
 		return 0;
 	err_reason(err, ERR_REFUSED, "PlanChanged",
-		"the scheduling gate " LATE_GATE " is taken away by poolgate alone, when it has "
-						 "written down which GPUs the pod has");
+		"the scheduling gate " LATE_GATE
+		" is taken away by poolgate alone, when it has written down which GPUs the pod "
+		"has");
 	return err_in(err, "spec/schedulingGates");
 }
 

@@ -17,6 +17,7 @@
 {{- if .Values.monitoring.enabled }}{{ $files = concat $files (list "components/monitoring/podmonitor.yaml" "components/monitoring/rules.yaml") }}{{ end }}
 {{- if .Values.gpupool.enabled }}{{ $files = concat $files (list "components/gpupool/crd.yaml" "components/gpupool/rbac.yaml") }}{{ end }}
 {{- if .Values.quotas.enabled }}{{ $files = concat $files (list "components/quotas/rbac.yaml") }}{{ end }}
+{{- if .Values.waiting.enabled }}{{ $files = concat $files (list "components/waiting/rbac.yaml" "components/waiting/policy.yaml") }}{{ end }}
 {{- if .Values.devicePlugin.enabled }}{{ $files = concat $files (list "components/device-plugin/namespace.yaml" "components/device-plugin/rbac.yaml" "components/device-plugin/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpuprobe.enabled }}{{ $files = concat $files (list "components/gpuprobe/namespace.yaml" "components/gpuprobe/daemonset.yaml") }}{{ end }}
 {{- toJson $files }}
@@ -27,6 +28,7 @@
 {{- $config := mergeOverwrite (fromYaml (.Files.Get "files/base/config/poolgate.yaml")) (deepCopy .Values.settings) }}
 {{- if .Values.certManager.enabled }}{{ $_ := set $config.cluster.tls "manage" false }}{{ end }}
 {{- if .Values.secrets.enabled }}{{ $_ := set $config.cluster.secrets "sync" true }}{{ end }}
+{{- if .Values.waiting.enabled }}{{ $_ := set $config.cluster.waiting "enabled" true }}{{ end }}
 {{- $client := dict }}
 {{- range $name := list "catalogue" "sidecar" }}
 {{- $own := index $.Values.client $name }}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: pods that wait for their place are told which GPUs their claims hold, and let go, whenever a leader dies (wait.md, W3). */
+#include "test/unit/claims_api.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/duty.h"
+
+static struct claims_api *api;
+
+FIXTURE(set_up)
+{
+	api = claims_api_new();
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	claims_api_free(api);
+	return 0;
+}
+
+#define POD_OF(name) "/api/v1/namespaces/n/pods/" name
+#define PLAN_LATE                                                                                  \
+	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','late':{'values':["          \
+	"'servers','gpus'],'granularity':'gpu'},'containers':[{'name':'a','amount':1,'percent':"   \
+	"50,'kind':'app','units':100,'command':'wrapped','argv':7,'slot':3}]}"
+#define HELD(state) STATUS(CLAIM_ON("u1", "w", state, "'a'", "gpu-1", "8000000000"))
+
+static void put(const char *name, const char *status)
+{
+	pool_api_put(api->pool, name, OURS, SPEC, status);
+}
+
+static bool events_come(const char *text, size_t n)
+{
+	for (int i = 0; i < 100 && pod_events(api, text) != n; i++)
+		api_nap(50);
+	return pod_events(api, text) == n;
+}
+
+static void must_say(const char *body, const char *text)
+{
+	if (!strstr(body, text))
+		fail_msg("%s\nis not in\n%s", text, body);
+}
+
+/* In one patch: for this pod, while the gate stands, what its container reads, and no gate but ours. */
+TEST(w3_a_claim_that_stands)
+{
+	const char *body;
+
+	put("a", HELD("pending"));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	body = api_last(api->api, "PATCH", POD_OF("w"))->body;
+	must_say(body, "{\"op\":\"test\",\"path\":\"/metadata/uid\",\"value\":\"u1\"}");
+	must_say(body,
+		"\"path\":\"/spec/schedulingGates/1/name\",\"value\":\"poolgate.io/capacity\"}");
+	must_say(body, "poolgate.io~1place\",\"value\":\"a/gpu-1\"}");
+	must_say(body, "poolgate.io~1place-3.servers\",\"value\":\"10.0.0.1:56001\"}");
+	must_say(body, "poolgate.io~1place-3.gpus\",\"value\":\"gpu-1\"}");
+	must_say(body, "{\"op\":\"remove\",\"path\":\"/spec/schedulingGates/1\"}]");
+	/* and it is bound and ends like any other */
+	assert_true(status_has(api, "a", "'state':'bound'", SOON));
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", 3000));
+	assert_int_equal(api->places, 1);
+}
+
+/* The pod is seen first. */
+TEST(w3_a_claim_that_comes_later)
+{
+	put("a", STATUS(""));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u1", LOST_AFTER_MS / 4));
+	status_put(api, "a", HELD("pending"));
+	assert_true(pod_is_let_go(api, "u1", SOON));
+}
+
+/* Another leader goes on from what it reads. */
+static void next_leader(void)
+{
+	struct pool_api *p = api->pool;
+	void *last, *next = NULL;
+
+	api_lock(p->api);
+	last = p->running;
+	p->running = NULL;
+	api_unlock(p->api);
+	p->duty.stop(last);
+	assert_int_equal(p->duty.start(p->duty.ctx, &next, NULL), 0);
+	api_lock(p->api);
+	p->running = next;
+	api_unlock(p->api);
+}
+
+/* The claim stands, nothing is written. */
+TEST(w3_a_leader_dies_before_the_patch)
+{
+	places_fare(api, PLACE_NOT_WRITTEN);
+	put("a", HELD("pending"));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
+	assert_false(pod_is_let_go(api, "u1", 0));
+	places_fare(api, PLACE_WRITTEN);
+	next_leader();
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_int_equal(api->places, 1);
+	must_say(api_last(api->api, "PATCH", POD_OF("w"))->body, "\"value\":\"a/gpu-1\"}");
+}
+
+/* The place is written, and nobody heard. It is not written again. */
+TEST(w3_a_leader_dies_behind_the_patch)
+{
+	places_fare(api, PLACE_NOT_HEARD);
+	put("a", HELD("pending"));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	next_leader();
+	assert_true(status_has(api, "a", "'state':'bound'", SOON));
+	assert_true(status_keeps(api, "a", "'u1'", 1500));
+	assert_int_equal(api->places, 1);
+}
+
+/* A claim over two servers of which one part stands: nobody starts on half of it. */
+TEST(w3_half_a_claim)
+{
+	put("a", STATUS(CLAIM_ON("u1", "w", "pending", "'a','b'", "gpu-1", "8000000000")));
+	put("b", STATUS(""));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u1", 4 * LOST_AFTER_MS));
+	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("w")), 0);
+}
+
+/* Nothing of it runs: it is not given GPUs behind its back, and waits for ever if nobody says so. */
+TEST(w0_a_claim_that_is_lost)
+{
+	put("a", STATUS(""));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_true(events_come("ClaimLost", 1));
+	api_nap(2 * ADOPT_AFTER_MS);
+	assert_false(status_has(api, "a", "'u1'", 0));
+	assert_false(pod_is_let_go(api, "u1", 0));
+	assert_int_equal(pod_events(api, ""), 1);
+	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+}
+
+/* Without the right to it. */
+TEST(w9_a_place_that_is_not_taken)
+{
+	places_fare(api, PLACE_REFUSED);
+	put("a", HELD("bound"));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_true(events_come("PlaceNotWritten", 1));
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 2));
+	assert_int_equal(pod_events(api, ""), 1);
+	places_fare(api, PLACE_WRITTEN);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+}
+
+/* A successor of the same name is another pod: the claim is not its own. */
+TEST(w3_a_successor_of_the_same_name)
+{
+	put("a", HELD("bound"));
+	pod_put_gated(api, "w", "u2", PLAN_LATE);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u2", 2 * LOST_AFTER_MS));
+	assert_int_equal(api->places, 0);
+}
+
+/* It carries our gate, and by its plan nobody was to take it away. */
+TEST(w3_a_plan_without_a_late_place)
+{
+	put("a", HELD("bound"));
+	pod_put_gated(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(events_come("waits for no place", 1));
+	assert_false(pod_is_let_go(api, "u1", 0));
+}
+
+TESTS_BETWEEN(set_up, tear_down, w3_a_claim_that_stands, w3_a_claim_that_comes_later,
+	w3_a_leader_dies_before_the_patch, w3_a_leader_dies_behind_the_patch, w3_half_a_claim,
+	w0_a_claim_that_is_lost, w9_a_place_that_is_not_taken, w3_a_successor_of_the_same_name,
+	w3_a_plan_without_a_late_place)
