@@ -522,6 +522,8 @@ TO_US = {
     "units": {"limits": {"bitfusion.io/gpu": "100"}},
     "amount in an init container": {"init": {"resources": {"limits": {"bitfusion.io/gpu-amount": "1"}}}},
     "forged plan": {"annotations": {"poolgate.io/plan": "{}"}},
+    "forged gate": {"schedulingGates": [{"name": "poolgate.io/capacity"}]},
+    "forged place": {"annotations": {"poolgate.io/place": "gpu-01/gpu-0"}},
     "forged label": {"labels": {"poolgate.io/injected": "true"}},
     "secret volume": {"volumes": [{"name": "v", "secret": {"secretName": SECRET}}]},
     "secret in a projected volume": {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": SECRET}}]}}]},
@@ -971,3 +973,106 @@ def test_policy_in_our_namespace(c, abuser):
 def test_policy_is_for_our_account_alone(c, abuser, ns):
     assert abuser
     c.client.create(secret("anything", labels={}), ns, dry_run=True)
+
+
+# ---- the policy over pods ----
+
+GATE, FOREIGN_GATE = {"name": "poolgate.io/capacity"}, {"name": "kueue.x-k8s.io/admission"}
+HELD = "held"
+
+
+def escape(key):
+    return key.replace("/", "~1")
+
+
+def place_patch(**more):
+    """What the leader sends, and what stands beside it in wrong hands."""
+    add = {"poolgate.io/place": "gpu-01/gpu-0", "poolgate.io/place-0.servers": "10.0.0.1:56001", **more.pop("annotations", {})}
+    return [{"op": "test", "path": "/spec/schedulingGates/1/name", "value": GATE["name"]},
+            *[{"op": "add", "path": "/metadata/annotations/" + escape(k), "value": v} for k, v in add.items()],
+            {"op": "remove", "path": "/spec/schedulingGates/1"}, *more.pop("behind", [])]
+
+
+@pytest.fixture(scope="module", name="placer")
+def fixture_placer(c, ns, tmp_path_factory):
+    """Our account's token in wrong hands, with every right on pods: the policy alone is in the way. Pod `held` waits behind two gates, `free` behind
+    none; the validating hook hears of them once they are there, and nobody answers it."""
+    folder = composed(tmp_path_factory, "waiting")
+    c.client.delete("validatingwebhookconfigurations", "poolgate")
+    held = pod(HELD, {"poolgate.io/plan": "{}", "a": "b"}, {"poolgate.io/injected": "true"}, schedulingGates=[FOREIGN_GATE, GATE])
+    until(lambda: refused(c, held, ns) is None, 30, "the hooks are gone")
+    c.client.create(held, ns)
+    c.client.create(pod("free", {"poolgate.io/plan": "{}"}, {"poolgate.io/injected": "true"}, schedulingGates=[FOREIGN_GATE]), ns)
+    c.client.create(pod("stranger", {"a": "b"}, schedulingGates=[FOREIGN_GATE, GATE]), ns)
+    c.kubectl("apply", "-k", folder)
+    wait_hook(c, ns)
+    c.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "placer"},
+                     "rules": [{"apiGroups": [""], "resources": ["pods", "pods/status", "pods/ephemeralcontainers", "pods/eviction", "pods/exec"],
+                                "verbs": ["*"]}]})
+    c.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "placer"},
+                     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "placer"},
+                     "subjects": [{"kind": "ServiceAccount", "name": "poolgate", "namespace": "poolgate-system"}]})
+    account = c.client_for(token=c.account_token("poolgate-system", "poolgate"))
+    until(lambda: "poolgate changes" in (why_not(account, ns, "free", {"metadata": {"annotations": {"a": "c"}}}) or ""), 60, "the policy is in force")
+    yield account
+    for kind in ("clusterrolebindings", "clusterroles"):
+        c.client.delete(kind, "placer")
+        c.client.delete(kind, "poolgate-waiting")
+    c.client.delete("validatingadmissionpolicybindings", "poolgate-waiting")
+    c.client.delete("validatingadmissionpolicies", "poolgate-waiting")
+
+
+def why_not(account, ns, name, change, sub=None):
+    """None, or why the API server does not take this change of the pod."""
+    try:
+        account.patch("pods", name, change, ns, "json" if isinstance(change, list) else "merge", sub, dry_run=True)
+    except ApiError as e:
+        return e.message
+    return None
+
+
+def test_waiting_policy_lets_the_place_pass(placer, ns):
+    """And the hook does not hear of it: nobody is there to answer."""
+    assert why_not(placer, ns, HELD, place_patch()) is None
+
+
+@pytest.mark.parametrize("change, says", [
+    (place_patch(behind=[{"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}]), "only its own gate"),
+    (place_patch(behind=[{"op": "add", "path": "/spec/nodeSelector", "value": {"a": "b"}}]), "only its own gate"),
+    (place_patch(behind=[{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]), "only its own gate"),
+    (place_patch(behind=[{"op": "add", "path": "/metadata/labels/x", "value": "y"}]), "no label"),
+    (place_patch(behind=[{"op": "add", "path": "/metadata/finalizers", "value": ["x.io/y"]}]), "no label, finalizer"),
+    (place_patch(behind=[{"op": "remove", "path": "/spec/schedulingGates/0"}]), "takes away no other"),
+    (place_patch(annotations={"a": "c"}), "of a pod's annotations"), (place_patch(annotations={"new": "c"}), "of a pod's annotations"),
+    (place_patch(annotations={"poolgate.io/plan": "{\"x\":1}"}), "of a pod's annotations"),
+    (place_patch(annotations={"poolgate.io/placed": "x"}), "of a pod's annotations"),
+    (place_patch(behind=[{"op": "remove", "path": "/metadata/annotations/a"}]), "of a pod's annotations"),
+    ([{"op": "add", "path": "/metadata/annotations/poolgate.io~1place", "value": "x"}], "takes its gate")])
+def test_waiting_policy_refuses_all_else(placer, ns, change, says):
+    assert says in (why_not(placer, ns, HELD, change) or "admitted")
+
+
+def test_waiting_policy_keeps_other_pods(c, placer, ns):
+    assert "stand behind its gate" in (why_not(placer, ns, "free", {"metadata": {"annotations": {"poolgate.io/place": "x"}}}) or "admitted")
+    assert "that it has injected" in (why_not(placer, ns, "stranger", place_patch()) or "admitted")
+    assert "no subresource" in (why_not(placer, ns, HELD, {"status": {"phase": "Failed"}}, "status") or "admitted")
+    for call in (lambda: placer.create(pod(), ns, dry_run=True), lambda: placer.delete("pods", HELD, ns),
+                 lambda: placer.call("POST", placer.path("pods", ns, HELD, "eviction"), {
+                     "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": HELD}})):
+        with pytest.raises(ApiError, match="poolgate creates, deletes and enters no pod"):
+            call()
+    assert c.client.get("pods", HELD, ns)["spec"]["schedulingGates"] == [FOREIGN_GATE, GATE]
+
+
+@pytest.mark.parametrize("change", [
+    place_patch(), [{"op": "remove", "path": "/spec/schedulingGates/1"}], {"metadata": {"annotations": {"poolgate.io/place": "x"}}},
+    {"metadata": {"annotations": {"poolgate.io/place-0.servers": "10.6.6.6:1"}}}])
+def test_gate_and_place_are_nobody_elses(c, placer, ns, change):
+    """The hook hears of whoever takes the gate away or writes the place, and refuses it where nobody answers."""
+    assert placer
+    assert DOWN in (why_not(c.client, ns, HELD, change) or "admitted")
+
+
+def test_a_foreign_gate_is_not_our_concern(c, placer, ns):
+    assert placer
+    assert why_not(c.client, ns, HELD, [{"op": "remove", "path": "/spec/schedulingGates/0"}]) is None

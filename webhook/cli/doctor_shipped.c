@@ -21,11 +21,12 @@ SHIP("crd", "manifests/base/crd.yaml");
 SHIP("hooks", "manifests/base/webhooks.yaml");
 SHIP("rights", "manifests/base/rbac.yaml");
 SHIP("secret_rights", "manifests/components/secrets/rbac.yaml");
+SHIP("waiting_rights", "manifests/components/waiting/rbac.yaml");
 
 extern const char shipped_base[], shipped_crd[], shipped_hooks[], shipped_rights[],
-	shipped_secret_rights[];
+	shipped_secret_rights[], shipped_waiting_rights[];
 extern const uint64_t shipped_base_len, shipped_crd_len, shipped_hooks_len, shipped_rights_len,
-	shipped_secret_rights_len;
+	shipped_secret_rights_len, shipped_waiting_rights_len;
 
 struct slice shipped_text(enum shipped which)
 {
@@ -40,6 +41,8 @@ struct slice shipped_text(enum shipped which)
 		return (struct slice){shipped_rights, shipped_rights_len};
 	case SHIPPED_SECRET_RIGHTS:
 		return (struct slice){shipped_secret_rights, shipped_secret_rights_len};
+	case SHIPPED_WAITING_RIGHTS:
+		return (struct slice){shipped_waiting_rights, shipped_waiting_rights_len};
 	case SHIPPED_COUNT:
 		break;
 	}
