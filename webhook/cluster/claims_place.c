@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: tells pods whose place comes late which GPUs their claims hold, and lets them go (W3): of a pod that waits the claim is read, never
- * made here. Whoever leads next finds the claim and the pod as they are, and goes on. A pod that waits and has lost its claim is told. */
+ * made here. Whoever leads next finds the claim and the pod as they are, and goes on. A pod that waits
+ * and has lost its claim is told, and not adopted (rule R7). */
 #include <stdio.h>
 
 #include "base/clock.h"
