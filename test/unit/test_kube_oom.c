@@ -159,20 +159,18 @@ TEST(test_reflector)
 
 /* ---- a kubeconfig ---- */
 
-TEST(test_kubeconfig)
+/* Longer than a piece of an arena: each such word takes memory of its own, so that each copy fails once. */
+#define WORD 70000
+
+/* With less memory, a file says so, or is there whole. server, namespace and token: how long each is, 0 for none. */
+static void assert_loads(const char *text, int len, size_t server, size_t namespace, size_t token)
 {
-	static const char config[] =
-		"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-		"contexts: [{name: c, context: {cluster: k, user: u, namespace: ns}}]\n"
-		"clusters: [{name: k, cluster: {server: 'https://h:1', "
-		"certificate-authority-data: Y2E=}}]\n"
-		"users: [{name: u, user: {token: t}}]\n";
 	char path[] = "/tmp/kube-oom-XXXXXX";
 	int fd = mkstemp(path);
 	bool done = false;
 
 	assert_true(fd >= 0);
-	assert_int_equal(write(fd, config, sizeof(config) - 1), sizeof(config) - 1);
+	assert_int_equal(write(fd, text, (size_t)len), len);
 	close(fd);
 	for (long n = 0; !done; n++) {
 		struct kube_config c;
@@ -186,12 +184,38 @@ TEST(test_kubeconfig)
 			assert_int_equal(rc, ERR_NOMEM);
 			assert_true(err.msg[0] != '\0');
 		} else {
-			assert_string_equal(c.server, "https://h:1");
-			assert_string_equal(c.namespace, "ns");
+			assert_int_equal(c.server ? strlen(c.server) : 0, server);
+			assert_int_equal(c.namespace ? strlen(c.namespace) : 0, namespace);
+			assert_int_equal(c.token ? strlen(c.token) : 0, token);
 		}
 		kube_config_release(&c);
 	}
 	unlink(path);
+}
+
+TEST(test_kubeconfig)
+{
+	const size_t max = 5 * WORD;
+	char *text = malloc(max);
+	int len;
+
+	assert_non_null(text);
+	len = snprintf(text, max,
+		"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+		"contexts: [{name: c, context: {cluster: k, user: u, namespace: n%0*d}}]\n"
+		"clusters: [{name: k, cluster: {server: 'https://h%0*d/', "
+		"certificate-authority-data: Y2E=}}]\n"
+		"users: [{name: u, user: {token: t%0*d}}]\n",
+		WORD, 0, WORD, 0, WORD, 0);
+	assert_loads(text, len, strlen("https://h") + WORD, WORD + 1, WORD + 1);
+	/* Nothing follows that would miss the memory, too. */
+	len = snprintf(text, max,
+		"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+		"contexts: [{name: c, context: {cluster: k}}]\n"
+		"clusters: [{name: k, cluster: {server: 'https://h%0*d/'}}]\n",
+		WORD, 0);
+	assert_loads(text, len, strlen("https://h") + WORD, 0, 0);
+	free(text);
 }
 
 /* ---- the Secret of the certificates ---- */
