@@ -396,6 +396,11 @@ static void test_updates(void **state)
 	answer(&f, admission_mutate, review, true);
 	assert_true(replied(&f, "\"patchType\":\"JSONPatch\""));
 	free(review);
+	/* of a part of the pod, which is not ours to mend */
+	review = admission_review("UPDATE", ASKS(1), live, ",'subResource':'status'");
+	answer(&f, admission_mutate, review, true);
+	assert_true(replied(&f, "\"allowed\":true}}"));
+	free(review);
 	review = admission_review("UPDATE", ASKS(2), live, "");
 	answer(&f, admission_mutate, review, true);
 	assert_true(replied(&f, "\"reason\":\"RequestChanged\",\"code\":403"));

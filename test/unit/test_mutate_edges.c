@@ -190,6 +190,35 @@ TEST(test_undo_leaves_the_users_own_variables)
 	free(pod);
 }
 
+/* What somebody else took out of the pod is not looked for elsewhere: all that is the user's stays. */
+TEST(test_undo_of_what_is_gone_takes_nothing_else)
+{
+	static const char text[] =
+		POD(ON "}", "'volumes':[{'name':'mine','emptyDir':{}}],'containers':[{'name':'a','"
+			    "command':['x'],"
+			    "'volumeMounts':[{'name':'mine','mountPath':'/mine'}]," ONE "}]");
+	char *pod = fixture_inject(&fix, text), *back, *at;
+
+	/* Ours have other names now. */
+	while ((at = strstr(pod, "\"mountPath\":\"/bitfusion\"")))
+		at[strlen("\"mountPath\":\"/")] = 'x';
+	at = strstr(pod, "{\"name\":\"bitfusion-distro\",\"emptyDir\"");
+	assert_non_null(at);
+	at[strlen("{\"name\":\"")] = 'x';
+	fixture_raw(&fix, pod);
+	buf_clear(&fix.patch);
+	assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
+				 &fix.mutation, &fix.err),
+		0);
+	back = fixture_apply(pod, fix.patch.data);
+	assert_non_null(strstr(back, "\"mountPath\":\"/mine\""));
+	assert_non_null(strstr(back, "\"mountPath\":\"/xitfusion\""));
+	assert_non_null(strstr(back, "{\"name\":\"mine\",\"emptyDir\":{}}"));
+	assert_non_null(strstr(back, "{\"name\":\"xitfusion-distro\",\"emptyDir\":{}}"));
+	free(back);
+	free(pod);
+}
+
 /* A container that is done and is given its request once more: the resources are rewritten, the rest is left. */
 TEST(test_a_container_that_asks_again)
 {
@@ -407,5 +436,5 @@ TEST(test_crowds)
 
 TESTS_BETWEEN(set_up, tear_down, test_odd_pods_are_injected, test_other_resources_stay,
 	test_verdicts, test_a_long_number, test_filters_are_bounded,
-	test_undo_leaves_the_users_own_variables, test_a_container_that_asks_again, test_updates,
-	test_updates_of_wrapped, test_crowds)
+	test_undo_leaves_the_users_own_variables, test_undo_of_what_is_gone_takes_nothing_else,
+	test_a_container_that_asks_again, test_updates, test_updates_of_wrapped, test_crowds)
