@@ -773,7 +773,9 @@ TEST(test_256_claims)
 	kube_store_server(fix.store, "a", 1, 16000, claims.data);
 	buf_release(&claims);
 	ledger_fixture_begin(&fix);
-	ledger_must_take(&fix, "u1", "app c 1 1");
+	/* The last one is a large pod's: more than half of the GPU is free. */
+	ledger_must_refuse(&fix, "u1", "app c 1 1", "NoCapacity");
+	ledger_must_take(&fix, "u1", "app c 1 9000");
 	assert_int_equal(ledger_take(&fix, "u2", "app c 1 1", 5000), ERR_REFUSED);
 	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 256);
 }
