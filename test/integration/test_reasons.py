@@ -16,6 +16,7 @@ SAID = re.compile(
     r"err_reason\(\s*[^,;]+,\s*\w+,\s*(\"\w+\"|\w+)"   # a refusal
     r"|\bfinish\(\s*&?b,\s*(\"\w+\")"                 # placement_refusal.c: a refusal put together
     r"|\bwarn_pod\(\s*c,\s*h,\s*(\"\w+\")"            # adopt.c: an Event
+    r"|\blost [?] (\"\w+\") : (\"\w+\")"              # claims_place.c: one of two Events
     r"|[.]reason = (\"\w+\"|[A-Z][A-Z_]+)")            # a condition, an Event
 DEFINED = re.compile(r"#define ([A-Z][A-Z_]+) (" + WORD + ")")
 
@@ -36,11 +37,11 @@ def codes():
     found = set()
     for text in texts:
         for groups in SAID.findall(text):
-            word = next(g for g in groups if g)
-            if word.startswith('"'):
-                found.add(word.strip('"'))
-            elif word not in FORWARDED:
-                found.add(names[word])
+            for word in filter(None, groups):
+                if word.startswith('"'):
+                    found.add(word.strip('"'))
+                elif word not in FORWARDED:
+                    found.add(names[word])
     # Those that conditions get from a struct's initializer.
     found |= {v for k, v in names.items() if k.startswith(("FRESH_", "UNIQUE_", "LINGERING_", "UNSTARTED_"))}
     return found | FALLBACK

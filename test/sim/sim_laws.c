@@ -56,15 +56,31 @@ static bool grew(const struct seen_claim *c, int gpu, const char *id)
 	return now_bytes > was_bytes;
 }
 
+/* What this write has brought to this GPU for pods that were adopted: behind its promises, whose room it need not leave (R7). */
+static uint64_t adopted_now(const struct view *v, int gpu)
+{
+	uint64_t sum = 0;
+
+	for (int k = 0; k < v->n_claims; k++) {
+		const struct seen_claim *c = &v->claims[k];
+
+		if (c->state != 'a' || !grew(c, gpu, v->gpus[gpu].id))
+			continue;
+		for (unsigned p = 0; p < c->n_parts; p++)
+			sum += c->parts[p].gpu == gpu ? c->parts[p].bytes : 0;
+	}
+	return sum;
+}
+
 static void check_sums(const struct object *o, const char *who)
 {
 	const struct view *v = view_of(o);
 
 	for (int i = 0; i < v->n_gpus; i++) {
-		uint64_t sum = sum_of(v, i), room = v->gpus[i].bytes;
+		uint64_t sum = sum_of(v, i) - adopted_now(v, i), room = v->gpus[i].bytes;
 		int old = gpu_of(&before, v->gpus[i].id);
 
-		/* One write may hold a claim and, behind it, what makes the GPU smaller: as if there had been two (R10). */
+		/* One write may hold a claim and, behind it, what makes the GPU smaller or an adoption: as if there had been two (R10). */
 		if (old >= 0 && before.gpus[old].bytes > room)
 			room = before.gpus[old].bytes;
 		for (int k = 0; sum > room && k < v->n_claims; k++)
