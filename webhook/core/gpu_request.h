@@ -17,9 +17,6 @@
 #define RES_PERCENT "bitfusion.io/gpu-percent"
 #define RES_MEMORY "bitfusion.io/gpu-memory"
 
-/* More GPUs than one container can mean; beyond it the arithmetic of units would leave 63 bits. */
-#define GPU_AMOUNT_MAX 10000
-
 /* One of the resource members that a request is made of, as it stands in limits and in requests. */
 struct gpu_resource {
 	const struct json_node *limit; /* value nodes, NULL where absent */

@@ -6,24 +6,17 @@
 
 #define GATES_PATH "/spec/schedulingGates"
 
-static const struct {
-	const char *variable, *annotation; /* behind "poolgate.io/place-N." */
-} names[LATE_VALUES] = {
-	[LATE_SERVERS] = {"POOLGATE_SERVERS", "servers"},
-	[LATE_SERVER_HOST] = {"POOLGATE_SERVER_HOST", "server-host"},
-	[LATE_GPUS] = {"POOLGATE_GPUS", "gpus"},
-	[LATE_GPU_INDEXES] = {"POOLGATE_GPU_INDEXES", "gpu-indexes"},
+/* Behind "poolgate.io/place-N." */
+static const char *const annotations[LATE_VALUES] = {
+	[LATE_SERVERS] = "servers",
+	[LATE_SERVER_HOST] = "server-host",
+	[LATE_GPUS] = "gpus",
+	[LATE_GPU_INDEXES] = "gpu-indexes",
 };
-
-const char *late_variable(enum late_value v)
-{
-	return names[v].variable;
-}
 
 const char *late_field(enum late_value v, uint32_t slot, struct arena *a)
 {
-	return arena_fmt(
-		a, "metadata.annotations['" ANN_PLACE "-%u.%s']", slot, names[v].annotation);
+	return arena_fmt(a, "metadata.annotations['" ANN_PLACE "-%u.%s']", slot, annotations[v]);
 }
 
 bool late_reads(const struct json *j, const struct json_node *var, enum late_value v, uint32_t slot,
@@ -164,7 +157,7 @@ bool late_patch(const struct json *j, const struct json_node *object, const stru
 			if (plan->late.values & 1u << v)
 				write_value(&patch,
 					arena_fmt(a, ANN_PLACE "-%u.%s", plan->containers[i].slot,
-						names[v].annotation),
+						annotations[v]),
 					place->containers[i].value[v], a);
 	patch_remove_at(&patch, GATES_PATH, gate, (struct slice){0});
 	patch_end(&patch);

@@ -20,8 +20,6 @@
  * that begin alike. */
 #define ANN_PLACE "poolgate.io/place"
 
-/* The variable that holds this value in a container: "POOLGATE_SERVERS". */
-const char *late_variable(enum late_value v);
 /* What it reads: "metadata.annotations['poolgate.io/place-0.servers']" of the container with that slot. NULL: the arena ran out. */
 const char *late_field(enum late_value v, uint32_t slot, struct arena *a);
 /* Does this variable of a container read just that field? False too when the arena ran out. */

@@ -55,6 +55,11 @@ enum late_value {
 	LATE_VALUES
 };
 
+/* "servers", … as templates and the plan's JSON name it. */
+const char *late_value_name(enum late_value v);
+/* The variable that holds this value in a container: "POOLGATE_SERVERS". */
+const char *late_variable(enum late_value v);
+
 /* How far a client can keep a promise. */
 enum can {
 	CAN_YES,
@@ -208,5 +213,9 @@ size_t launch_times(const struct launch *l, enum word_when when);
 /* The launcher's argv, separator included, as the pod must hold it (template_render). *ret_words lives in the arena. ERR_NOMEM. */
 int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
 	struct err *err);
+
+/* Write `$` twice, so that the kubelet's expansion gives the text back
+ * (k8s.io/kubernetes third_party/forked/golang/expansion). */
+struct slice launcher_escape(struct slice s, struct arena *a);
 
 #endif

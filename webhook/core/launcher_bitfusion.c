@@ -7,10 +7,10 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "base/yaml_config.h"
-#include "webhook/core/gpu_request.h"
 #include "webhook/core/launcher_hash.h"
 #include "webhook/core/launcher_inits.h"
 #include "webhook/core/launcher_parts.h"
+#include "webhook/core/placement.h"
 
 #define OPT_WORD SLICE("BITFUSION_CLIENT_OPT_PATH")
 #define OPT_FOLDER SLICE("/opt/bitfusion")

@@ -6,14 +6,13 @@
 
 #include "base/text.h"
 #include "base/yaml_config.h"
-#include "webhook/core/gpu_request.h"
 #include "webhook/core/launcher_argv.h"
 #include "webhook/core/launcher_env.h"
 #include "webhook/core/launcher_hash.h"
 #include "webhook/core/launcher_inits.h"
 #include "webhook/core/launcher_parts.h"
+#include "webhook/core/placement.h"
 #include "webhook/core/launcher_template.h"
-#include "webhook/core/plan.h"
 
 #define CLIENTS_MAX 1024
 

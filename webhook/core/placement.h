@@ -19,6 +19,9 @@ enum container_kind {
 	CONTAINER_RESTARTABLE /* spec.initContainers with restartPolicy Always: runs beside all that come after it */
 };
 
+/* More GPUs than one container can mean; beyond it the arithmetic of units would leave 63 bits. */
+#define GPU_AMOUNT_MAX 10000
+
 /* What one container needs: amount distinct GPUs with so much memory of each. */
 struct demand_container {
 	struct slice name;

@@ -27,14 +27,6 @@ bool plan_late_same(const struct plan_late *a, const struct plan_late *b)
 	       a->no_ipv6 == b->no_ipv6;
 }
 
-const char *late_value_name(enum late_value v)
-{
-	static const char *const names[LATE_VALUES] = {
-		"servers", "server_host", "gpus", "gpu_indexes"};
-
-	return names[v];
-}
-
 static void write_number(struct buf *out, const char *before, uint64_t n)
 {
 	buf_str(out, before);

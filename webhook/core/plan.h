@@ -131,9 +131,6 @@ const char *command_mode_name(enum command_mode m);
 struct plan_late plan_late_of(const struct profile *p);
 bool plan_late_same(const struct plan_late *a, const struct plan_late *b);
 
-/* "servers", … as templates and the plan's JSON name it. */
-const char *late_value_name(enum late_value v);
-
 /* Append the plan as compact JSON with members in a fixed order: the same plan gives the same bytes. */
 void plan_write(const struct plan *p, struct buf *out);
 

@@ -4,26 +4,6 @@
 
 #include "webhook/core/wrap_own.h"
 
-struct slice wrap_escape(struct slice s, struct arena *a)
-{
-	size_t dollars = 0, n = 0;
-	char *out;
-
-	if (s.len == 0 || !memchr(s.at, '$', s.len))
-		return s;
-	for (size_t i = 0; i < s.len; i++)
-		dollars += s.at[i] == '$';
-	out = arena_alloc(a, s.len + dollars + 1);
-	if (!out)
-		return (struct slice){0};
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.at[i] == '$')
-			out[n++] = '$';
-		out[n++] = s.at[i];
-	}
-	return (struct slice){out, n};
-}
-
 int wrap_words(const struct launch *l, enum command_mode mode, struct arena *a, struct wrap *ret,
 	struct err *err)
 {
@@ -41,7 +21,7 @@ int wrap_words(const struct launch *l, enum command_mode mode, struct arena *a, 
 	w.argv = (uint32_t)n;
 	w.n_words = n;
 	if (mode == COMMAND_SHELL) {
-		w.words[w.n_words++] = wrap_escape(l->profile->shell, a);
+		w.words[w.n_words++] = launcher_escape(l->profile->shell, a);
 		w.words[w.n_words++] = SLICE("-c");
 	}
 	*ret = w;

@@ -40,8 +40,4 @@ int wrap_words(const struct launch *l, enum command_mode mode, struct arena *a, 
 bool wrap_is_own(const struct json *j, const struct json_node *container, const struct profile *p,
 	struct arena *a);
 
-/* Write `$` twice, so that the kubelet's expansion gives the text back
- * (k8s.io/kubernetes third_party/forked/golang/expansion). */
-struct slice wrap_escape(struct slice s, struct arena *a);
-
 #endif
