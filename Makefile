@@ -23,9 +23,10 @@ include mk/flags.mk
 
 # ---- sources, floor by floor -------------------------------------------------------------------------------------
 
-FLOORS = base net kube certs webhook/core webhook/edge webhook/cluster webhook/cli probe deviceplugin
+FLOORS = base net kube certs webhook probe deviceplugin
 # The probe's main program, and what needs CUDA's headers, are in mk/probe.mk; the device plugin's in mk/deviceplugin.mk.
-LIB_SRC := $(sort $(filter-out probe/main.c probe/serve_main.c probe/rt_linked.c deviceplugin/main.c,$(foreach f,$(FLOORS),$(wildcard $f/*.c))))
+LIB_SRC := $(sort $(filter-out webhook/main.c probe/main.c probe/serve/serve_main.c probe/runtime/rt_linked.c probe/kernels/% \
+	deviceplugin/main.c,$(shell find $(FLOORS) -name '*.c')))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share; OOM_OBJ only those that make the n-th allocation fail.

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 
 /* More servers are no pool that one list of devices could stand for. */
 #define GPU_COUNT_SERVERS_MAX 65536u

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "kube/kube_config.h"
 #include "kube/kube_object.h"
 

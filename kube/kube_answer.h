@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 
 /* Nodes of one answer. */
 #define KUBE_NODES_MAX 8000000u

@@ -15,8 +15,8 @@
 #include "base/buf.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "base/yaml.h"
-#include "base/yaml_config.h"
+#include "base/yaml/yaml.h"
+#include "base/yaml/yaml_config.h"
 
 /* A file of certificates, a key, a token: much more than any of them. */
 #define FILE_MAX (1u << 20)

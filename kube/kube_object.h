@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "base/slice.h"
 
 /* metadata of an object, for everybody who reads one. Strings borrow from the json's text when they hold no escapes (names, uids

@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "base/slice.h"
 
 #define LEASE_API "coordination.k8s.io/v1"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "base/slice.h"
 #include "kube/kube_object.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "kube/kube_object.h"
 
 /* An event holds one object, of which etcd takes 1.5 MiB by default; written as JSON it can be longer. */

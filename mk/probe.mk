@@ -16,7 +16,7 @@ FAKES := $(FAKE_CUDART) $(FAKE_OLD) $(FAKE_NVML) $(FAKE_NVML_OLD)
 # Never instrumented: it is loaded into programs of every variant.
 PIC_CFLAGS = -std=gnu17 -O3 -g -fPIC -fvisibility=default -ffile-prefix-map=$(CURDIR)=. $(TEST_WARN) $(WERROR_FLAG)
 FAKE_SRC := $(addprefix test/probe/fake_,calls.c core.c devices.c kernels.c memory.c scenario.c) \
-	$(filter-out base/json_record.c,$(wildcard base/json_*.c)) $(addprefix probe/,evidence.c exact_cpu.c) \
+	$(filter-out base/json/json_record.c,$(wildcard base/json/json_*.c)) probe/result/evidence.c probe/check/exact_cpu.c \
 	$(addprefix base/,arena.c base64.c buf.c err.c quantity.c text.c)
 FAKE_OBJ := $(FAKE_SRC:%.c=$(BUILD)/pic/%.o)
 
@@ -39,7 +39,7 @@ $(FAKE_NVML) $(FAKE_NVML_OLD): test/probe/fake_nvml.c $(BUILD)/flags
 	$(call say,LD,$@)
 	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) $(FAKE_NVML_CPPFLAGS) -shared -o $@ $<
 
--include $(wildcard $(FAKE_OBJ:.o=.d) $(BUILD)/pic/test/probe/fake_old.d $(BUILD)/probe/*.d $(BUILD)/test/probe/*.d)
+-include $(wildcard $(FAKE_OBJ:.o=.d) $(BUILD)/pic/test/probe/fake_old.d $(BUILD)/probe/*.d $(BUILD)/probe/*/*.d $(BUILD)/test/probe/*.d)
 
 .PHONY: fakes
 fakes: $(FAKES) $(PROBE_FAKE) ; @:
@@ -55,9 +55,9 @@ endif
 
 # Serves what gpuprobe finds: a program of its own, since TLS takes libraries that a probe inside a pod may not have.
 PROBE_SERVE := $(BUILD)/gpuprobe-serve
-$(PROBE_SERVE): $(BUILD)/probe/serve_main.o $(LIB) $(BUILD)/flags
+$(PROBE_SERVE): $(BUILD)/probe/serve/serve_main.o $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/serve_main.o $(LIB) $(LIBS) -lm
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/serve/serve_main.o $(LIB) $(LIBS) -lm
 fakes programs: $(PROBE_SERVE)
 
 # The arithmetic that the GPU's is compared with, by other compilers and with other instructions.
@@ -106,8 +106,8 @@ else
 
 KERNEL_COMPILER := $(BUILD)/probe/kernels/compile
 KERNEL_IMAGES := $(BUILD)/probe/kernels/images
-CUDA_OBJ := $(BUILD)/probe/rt_linked.o $(KERNEL_IMAGES).o
-CUDA_SHARED_OBJ := $(BUILD)/probe/rt_linked_shared.o $(KERNEL_IMAGES).o
+CUDA_OBJ := $(BUILD)/probe/runtime/rt_linked.o $(KERNEL_IMAGES).o
+CUDA_SHARED_OBJ := $(BUILD)/probe/runtime/rt_linked_shared.o $(KERNEL_IMAGES).o
 GPUPROBE := $(if $(wildcard probe/main.c),$(BUILD)/gpuprobe $(BUILD)/gpuprobe-shared)
 
 # A program of the build: never instrumented.
@@ -125,9 +125,9 @@ $(KERNEL_IMAGES).o: $(KERNEL_IMAGES).c
 	$Q$(CC) -iquote . $(BASE_CFLAGS) -c -o $@ $<
 
 # Once for each way to link.
-$(BUILD)/probe/rt_linked.o: RT_LINK = static
-$(BUILD)/probe/rt_linked_shared.o: RT_LINK = shared
-$(BUILD)/probe/rt_linked.o $(BUILD)/probe/rt_linked_shared.o: probe/rt_linked.c probe/rt.h probe/rt_calls.h $(BUILD)/flags
+$(BUILD)/probe/runtime/rt_linked.o: RT_LINK = static
+$(BUILD)/probe/runtime/rt_linked_shared.o: RT_LINK = shared
+$(BUILD)/probe/runtime/rt_linked.o $(BUILD)/probe/runtime/rt_linked_shared.o: probe/runtime/rt_linked.c probe/runtime/rt.h probe/runtime/rt_calls.h $(BUILD)/flags
 	$(call say,CC,$@)
 	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) -isystem $(CUDA_HOME)/include -DRT_LINK='"$(RT_LINK)"' $(ALL_CFLAGS) -c -o $@ $<
 
@@ -175,9 +175,9 @@ $(KERNEL_IMAGES)-lines.o $(KERNEL_IMAGES)-ptx.o: %.o: %.c
 	$(call say,CC,$@)
 	$Q$(CC) -iquote . $(BASE_CFLAGS) -c -o $@ $<
 
-$(BUILD)/gpuprobe-lines $(BUILD)/gpuprobe-ptx: $(BUILD)/gpuprobe-%: $(KERNEL_IMAGES)-%.o $(BUILD)/probe/main.o $(BUILD)/probe/rt_linked.o $(LIB) $(BUILD)/flags
+$(BUILD)/gpuprobe-lines $(BUILD)/gpuprobe-ptx: $(BUILD)/gpuprobe-%: $(KERNEL_IMAGES)-%.o $(BUILD)/probe/main.o $(BUILD)/probe/runtime/rt_linked.o $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(BUILD)/probe/rt_linked.o $< $(LINK_STATIC)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/probe/main.o $(BUILD)/probe/runtime/rt_linked.o $< $(LINK_STATIC)
 
 .PHONY: gpu-check-programs
 gpu-check-programs: $(GPUPROBE) $(BUILD)/gpuprobe-lines $(BUILD)/gpuprobe-ptx ; @:

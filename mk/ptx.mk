@@ -46,7 +46,7 @@ $(PTX)/kernels/%.ptx: probe/kernels/probe.cu $(wildcard probe/kernels/*.h) $(KER
 
 # `make probe-ptx gpuprobe-programs`: the make that `ptx` starts is through before this one looks at what it makes, too.
 ifneq ($(filter ptx probe-ptx probe-ptx-all probe-mutants,$(MAKECMDGOALS)),)
-$(LIB_OBJ) $(FAKE_OBJ) $(KERNEL_COMPILER) $(PTX_OBJ) $(BUILD)/probe/main.o $(BUILD)/probe/rt_linked.o $(BUILD)/probe/rt_linked_shared.o: | ptx
+$(LIB_OBJ) $(FAKE_OBJ) $(KERNEL_COMPILER) $(PTX_OBJ) $(BUILD)/probe/main.o $(BUILD)/probe/runtime/rt_linked.o $(BUILD)/probe/runtime/rt_linked_shared.o: | ptx
 endif
 
 ptx-programs: $(PTX_CUDART) $(PTX_PROGRAMS) $(PTX_TEXTS) ; @:

@@ -13,7 +13,7 @@
 #include "net/tls_identity.h"
 #include "net/tls_trust.h"
 
-/* Zero bytes behind every body, so that base/json_read can read it in place (JSON_PAD). */
+/* Zero bytes behind every body, so that base/json/json_read can read it in place (JSON_PAD). */
 #define HTTP_BODY_PAD 16
 /* Headers a handler may add to one reply. */
 #define HTTP_REPLY_HEADERS 4

@@ -9,12 +9,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "probe/compare.h"
 #include "probe/kernels/kernels.h"
-#include "probe/options.h"
-#include "probe/output.h"
+#include "probe/result/options.h"
 #include "probe/run.h"
-#include "probe/worker_start.h"
+#include "probe/show/compare.h"
+#include "probe/show/output.h"
+#include "probe/worker/worker_start.h"
 
 #define REPORT_BYTES_MAX (16u << 20)
 

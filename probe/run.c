@@ -13,15 +13,15 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "probe/checks_host.h"
-#include "probe/host.h"
+#include "probe/check/checks_host.h"
 #include "probe/kernels/kernels.h"
-#include "probe/report_links.h"
-#include "probe/retry.h"
+#include "probe/result/report_links.h"
 #include "probe/run_facts.h"
 #include "probe/run_gpus.h"
 #include "probe/run_pairs.h"
-#include "probe/workers.h"
+#include "probe/runtime/host.h"
+#include "probe/worker/retry.h"
+#include "probe/worker/workers.h"
 
 #define PHASE_LIMIT_S 20.0
 #define LOOK_LIMIT_S 60.0

@@ -4,9 +4,9 @@
 #define PROBE_RUN_H
 
 #include "base/err.h"
-#include "probe/options.h"
-#include "probe/report.h"
-#include "probe/thresholds.h"
+#include "probe/result/options.h"
+#include "probe/result/report.h"
+#include "probe/result/thresholds.h"
 
 struct run_config {
 	const struct probe_options *options;

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "probe/checks_host.h"
-#include "probe/report.h"
+#include "probe/check/checks_host.h"
+#include "probe/check/worker_wire.h"
+#include "probe/result/report.h"
 #include "probe/run.h"
-#include "probe/worker_wire.h"
 
 /* What NVML said of one GPU. */
 struct gpu_facts {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "probe/host.h"
+#include "probe/runtime/host.h"
 
 /* Were some of the machine's GPUs taken away on purpose: from CUDA, or from this container? */
 static bool is_hidden(void)

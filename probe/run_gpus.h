@@ -3,7 +3,7 @@
 #ifndef PROBE_RUN_GPUS_H
 #define PROBE_RUN_GPUS_H
 
-#include "probe/report.h"
+#include "probe/result/report.h"
 #include "probe/run_facts.h"
 
 /* Add to the GPUs that the scout saw:

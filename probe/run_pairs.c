@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "probe/report_links.h"
+#include "probe/result/report_links.h"
 
 #define PHASE_LIMIT_S 20.0
 

@@ -7,13 +7,13 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "webhook/cli/certs.h"
-#include "webhook/cli/cli.h"
+#include "webhook/cli/certs/certs.h"
 #include "webhook/cli/completion.h"
-#include "webhook/cli/doctor.h"
+#include "webhook/cli/doctor/doctor.h"
 #include "webhook/cli/hooks.h"
-#include "webhook/cli/inject.h"
+#include "webhook/cli/inject/inject.h"
 #include "webhook/cli/pool.h"
+#include "webhook/cli/usage/cli.h"
 
 #define EXIT_USAGE 2
 

@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "kube/kube_watch.h"
-#include "webhook/cluster/ledger_kube.h"
-#include "webhook/cluster/servers_impl.h"
-#include "webhook/core/placement.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/ledger/ledger_kube.h"
+#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/core/pool/placement.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define GPUS 8
 #define CLAIMS                                                                                     \

@@ -7,8 +7,8 @@
 #include <valgrind/callgrind.h>
 
 #include "test/fuzz/review_world.h"
-#include "webhook/edge/admission.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define GPUS 8
 

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "test/faults/soak.h"
 
 #define GPUS 4

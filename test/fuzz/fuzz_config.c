@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "base/text.h"
-#include "base/yaml.h"
-#include "webhook/core/launcher_bitfusion.h"
-#include "webhook/core/launcher_load.h"
-#include "webhook/core/restricted.h"
-#include "webhook/edge/settings_file.h"
+#include "base/yaml/yaml.h"
+#include "webhook/core/inject/restricted.h"
+#include "webhook/core/launcher/launcher_bitfusion.h"
+#include "webhook/core/launcher/launcher_load.h"
+#include "webhook/edge/settings/settings_file.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "webhook/cli/pool.h"
-#include "webhook/edge/gpu_servers.h"
-#include "webhook/edge/ledger_memory.h"
-#include "webhook/edge/pool_report.h"
+#include "webhook/edge/pool/gpu_servers.h"
+#include "webhook/edge/pool/ledger_memory.h"
+#include "webhook/edge/pool/pool_report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

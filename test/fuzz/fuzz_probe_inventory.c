@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "webhook/core/probe_inventory.h"
+#include "webhook/core/server/probe_inventory.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

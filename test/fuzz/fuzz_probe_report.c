@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/host_xid.h"
-#include "probe/report.h"
+#include "probe/result/report.h"
+#include "probe/runtime/host_xid.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "probe/thresholds.h"
+#include "probe/result/thresholds.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/worker.h"
-#include "probe/worker_wire.h"
+#include "probe/check/worker.h"
+#include "probe/check/worker_wire.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

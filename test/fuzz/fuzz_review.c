@@ -7,8 +7,8 @@
 #endif
 #include "test/fuzz/review_world.h"
 
-#include "webhook/edge/admission.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/metrics/metrics.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

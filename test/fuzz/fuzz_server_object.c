@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/rfc3339.h"
-#include "webhook/core/placement.h"
-#include "webhook/core/server_object.h"
+#include "webhook/core/pool/placement.h"
+#include "webhook/core/server/server_object.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/yaml.h"
-#include "base/yaml_find.h"
-#include "base/yaml_json.h"
-#include "base/yaml_patch.h"
-#include "base/yaml_splice.h"
+#include "base/yaml/yaml.h"
+#include "base/yaml/yaml_find.h"
+#include "base/yaml/yaml_json.h"
+#include "base/yaml/yaml_patch.h"
+#include "base/yaml/yaml_splice.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

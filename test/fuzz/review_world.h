@@ -12,15 +12,15 @@
 #include <cjson/cJSON.h>
 
 #include "base/text.h"
-#include "base/yaml.h"
+#include "base/yaml/yaml.h"
 #include "net/mac.h"
-#include "webhook/core/launcher_bitfusion.h"
-#include "webhook/core/launcher_load.h"
-#include "webhook/core/mutate.h"
-#include "webhook/core/plan_proof.h"
-#include "webhook/core/pod.h"
-#include "webhook/core/validate.h"
-#include "webhook/edge/ledger_memory.h"
+#include "webhook/core/inject/mutate.h"
+#include "webhook/core/launcher/launcher_bitfusion.h"
+#include "webhook/core/launcher/launcher_load.h"
+#include "webhook/core/pod/plan_proof.h"
+#include "webhook/core/pod/pod.h"
+#include "webhook/core/validate/validate.h"
+#include "webhook/edge/pool/ledger_memory.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \

@@ -45,7 +45,7 @@ def test_manual_page_names_every_option(program, page):
 
 def test_docs_tell_every_code():
     """docs/gpuprobe.md says what to do about each code, and about none that does not exist."""
-    codes = set(re.findall(r'\[CODE_\w+\] = \{\s*"([A-Z0-9_]+)"', read("probe/codes.c")))
+    codes = set(re.findall(r'\[CODE_\w+\] = \{\s*"([A-Z0-9_]+)"', read("probe/result/codes.c")))
     assert len(codes) > 40
     rows = read("docs/gpuprobe.md").split("## Codes")[1].split("\n## ")[0]
     told = {c for line in rows.splitlines() if line.startswith("| `") for c in re.findall(r"`([A-Z0-9_]+)`", line.split("|")[1])}
@@ -55,8 +55,8 @@ def test_docs_tell_every_code():
 def test_docs_tell_every_check():
     """And in which runs it is required (R), optional (o) or left out, as the program has it."""
     checks = {name: tuple(needs.split(", ")) for name, needs in re.findall(
-        r'\[CHECK_\w+\] = \{\s*"([a-z0-9_.]+)", "[^"]+",\s*\{([Rox, ]+)\}', read("probe/check.c"))}
-    assert len(checks) == len(re.findall(r"\[CHECK_(?!COUNT)", read("probe/check.c")))
+        r'\[CHECK_\w+\] = \{\s*"([a-z0-9_.]+)", "[^"]+",\s*\{([Rox, ]+)\}', read("probe/result/check.c"))}
+    assert len(checks) == len(re.findall(r"\[CHECK_(?!COUNT)", read("probe/result/check.c")))
     told = {}
     for line in read("docs/gpuprobe.md").split("## What each check proves")[1].split("\n## ")[0].splitlines():
         cells = [c.strip() for c in line.split("|")]

@@ -89,8 +89,8 @@ def names_in(path, pattern):
 def test_names_every_check_and_code():
     """What is added in C is added to the schema's words, too."""
     defs = schema()["$defs"]
-    checks = names_in("probe/check.c", r'\[CHECK_\w+\] = \{\s*"([\w.]+)"')
-    codes = names_in("probe/codes.c", r'\[CODE_\w+\] = \{\s*"([A-Z_]+)"')
+    checks = names_in("probe/result/check.c", r'\[CHECK_\w+\] = \{\s*"([\w.]+)"')
+    codes = names_in("probe/result/codes.c", r'\[CODE_\w+\] = \{\s*"([A-Z_]+)"')
     assert len(checks) > 30 and len(codes) > 40
     assert checks == set(re.findall(r"[a-z0-9]+\.[a-z0-9_]+", defs["check"]["properties"]["id"]["description"]))
     assert codes == set(re.findall(r"[A-Z_]{3,}", defs["code"]["description"]))

@@ -22,7 +22,7 @@ DEFINED = re.compile(r"#define ([A-Z][A-Z_]+) (" + WORD + ")")
 
 
 def sources():
-    return sorted(glob.glob(os.path.join(ROOT, "webhook/*/*.[ch]")))
+    return sorted(glob.glob(os.path.join(ROOT, "webhook/**/*.[ch]"), recursive=True))
 
 
 def read(path):
@@ -77,7 +77,7 @@ def test_every_anchor_is_of_a_code():
 
 def test_metrics_count_every_refusal_by_name():
     """A reason that the table lacks would be counted as "other"."""
-    text = read(os.path.join(ROOT, "webhook/edge/metrics.c"))
+    text = read(os.path.join(ROOT, "webhook/edge/metrics/metrics.c"))
     table = set(re.findall(r'"(\w+)"', re.search(r"reasons\[\] = \{(.*?)\}", text, re.S)[1]))
     assert table - {"other"} == refusals()
 

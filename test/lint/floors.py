@@ -20,10 +20,17 @@ ROW = re.compile(r"^\| `([\w/]+)` \| ([^|]+) \| ([^|]*)\|$")
 
 
 def rooms_of(design):
-    """{room: (what it holds, [whom it may include])}, as the table "| Room | Holds | May include |" of the text tells, in its order."""
+    """{room: (what it holds, [whom it may include])}, as the table "| Room | Holds | May include |" of the text tells, in its order.
+    `base/*` stands for base and all rooms in it but this one."""
     table = design[design.index("| Room | Holds | May include |\n"):].split("\n\n", 1)[0]
     rows = [ROW.match(line) for line in table.splitlines()[2:]]
-    return {row[1]: (row[2].strip(), re.findall(r"`([\w/]+)`", row[3])) for row in rows}
+    rooms = [row[1] for row in rows]
+
+    def meant(room, named):
+        if not named.endswith("/*"):
+            return [named]
+        return [r for r in rooms if r != room and (r == named[:-2] or r.startswith(named[:-1]))]
+    return {row[1]: (row[2].strip(), [r for named in re.findall(r"`([\w/*]+)`", row[3]) for r in meant(row[1], named)]) for row in rows}
 
 
 def of_house():
@@ -35,17 +42,17 @@ def of_house():
 FLOORS = {room: may for room, (_, may) in of_house().items()}
 
 # The sources that decide and nothing else, without their ending.
-PURE = re.compile(r"(webhook/core/\w+|kube/(kube_answer|kube_object|lease_record|reflector|watch_reader)|deviceplugin/gpu_count)\.\w+$")
+PURE = re.compile(r"(webhook/core/[\w/]+|kube/(kube_answer|kube_object|lease_record|reflector|watch_reader)|deviceplugin/gpu_count)\.\w+$")
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
 LIBRARIES = [
     (r"microhttpd\.h$", r"net/http_server\w*\.[ch]$"),
     (r"gnutls/", r"net/\w+\.[ch]$"),
     (r"openssl/", r"certs/\w+\.[ch]$"),
-    (r"yaml\.h$", r"base/yaml\w*\.[ch]$"),
+    (r"yaml\.h$", r"base/yaml/\w+\.[ch]$"),
     (r"curl/", r"net/http_client\w*\.[ch]$"),
-    (r"dlfcn\.h$", r"(net/http_client\w*|probe/rt_dlopen|probe/nvml\w*)\.[ch]$"),
-    (r"cuda_runtime_api\.h$", r"probe/rt_linked\.c$"),
+    (r"dlfcn\.h$", r"(net/http_client\w*|probe/runtime/rt_dlopen|probe/runtime/nvml\w*)\.[ch]$"),
+    (r"cuda_runtime_api\.h$", r"probe/runtime/rt_linked\.c$"),
     (r"nvrtc\.h$", r"probe/kernels/compile\.c$"),
     (r"nghttp2/", r"deviceplugin/grpc_\w+\.[ch]$"),
     (r"protobuf-c/|\w+\.pb-c\.h$", r"deviceplugin/\w+\.[ch]$"),
@@ -75,10 +82,10 @@ COMPILER_PATTERN = re.compile(r"__(u?div|u?mod|u?divmod|mul|mulo|popcount|clz|ct
 # Exceptions, file by file.
 PURE_EXCEPTIONS = {
     # The seed of the key hashes must not be guessed; no answer depends on it.
-    "base/json_keys.o": {"getrandom", "clock_gettime", "pthread_once"},
+    "base/json/json_keys.o": {"getrandom", "clock_gettime", "pthread_once"},
     # Which instructions this CPU has: base64 and the JSON reader are faster with some, and the same with all.
     "base/buf.o": {"__cpu_model"},
-    "base/json_index.o": {"__cpu_model"},
+    "base/json/json_index.o": {"__cpu_model"},
 }
 
 BANNED = {

@@ -7,7 +7,7 @@
 /* It comes before the file's first line: the file's own word about _GNU_SOURCE would be too late. */
 #define _GNU_SOURCE
 #include "base/err.h"
-#include "base/yaml.h"
+#include "base/yaml/yaml.h"
 #undef _GNU_SOURCE
 
 #define err_set(err, code, ...) (err_set((err), (code), __VA_ARGS__), (int)(code))

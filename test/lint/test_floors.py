@@ -46,14 +46,14 @@ CLEAN = {
     "kube/k.c": '#include "kube/k_impl.h"\n',
     "deviceplugin/d.c": '#include "kube/k.h"\n',
     "certs/x.c": '#include <openssl/evp.h>\n#include "base/a.h"\n',
-    "webhook/core/c.c": '#include <string.h>\n\n#include "base/a.h"\n#include "webhook/core/c.h"\n',
-    "webhook/core/c.h": "int c(void);\n",
-    "webhook/edge/e.h": '#include "net/n.h"\n#include "webhook/core/c.h"\n',
-    "webhook/cli/k.h": '#include "webhook/edge/e.h"\n',
+    "webhook/core/pool/c.c": '#include <string.h>\n\n#include "base/a.h"\n#include "webhook/core/pool/c.h"\n',
+    "webhook/core/pool/c.h": "int c(void);\n",
+    "webhook/edge/admin/e.h": '#include "net/n.h"\n#include "webhook/core/pool/c.h"\n',
+    "webhook/cli/k.h": '#include "webhook/edge/admin/e.h"\n',
     "webhook/main.c": '#include "webhook/cli/k.h"\n',
     "net/http_server.c": "#include <gnutls/gnutls.h>\n#include <microhttpd.h>\n",
     "net/http_client.c": "#include <curl/curl.h>\n",
-    "base/yaml.c": "#include <yaml.h>\n",
+    "base/yaml/yaml.c": "#include <yaml.h>\n",
 }
 
 
@@ -63,29 +63,29 @@ def test_includes_clean_house(tmp_path):
 
 @pytest.mark.parametrize("path, line, said", [
     ("base/b.c", '#include "net/n.h"', "may include base, not net"),
-    ("base/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
-    ("net/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
+    ("base/b.c", '#include "webhook/core/pool/c.h"', "not webhook/core"),
+    ("net/b.c", '#include "webhook/core/pool/c.h"', "not webhook/core"),
     ("net/b.c", '#include "kube/k.h"', "not kube"),
-    ("kube/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
-    ("deviceplugin/b.c", '#include "webhook/edge/e.h"', "not webhook/edge"),
+    ("kube/b.c", '#include "webhook/core/pool/c.h"', "not webhook/core"),
+    ("deviceplugin/b.c", '#include "webhook/edge/admin/e.h"', "not webhook/edge"),
     ("deviceplugin/b.c", '#include "kube/k_impl.h"', "for kube alone"),
-    ("webhook/core/b.c", '#include "net/n.h"', "not net"),
-    ("webhook/core/b.c", '#include "webhook/edge/e.h"', "not webhook/edge"),
-    ("webhook/edge/b.c", '#include "webhook/cli/k.h"', "not webhook/cli"),
+    ("webhook/core/pool/b.c", '#include "net/n.h"', "not net"),
+    ("webhook/core/pool/b.c", '#include "webhook/edge/admin/e.h"', "not webhook/edge"),
+    ("webhook/edge/admin/b.c", '#include "webhook/cli/k.h"', "not webhook/cli"),
     ("certs/b.c", '#include "net/n.h"', "not net"),
-    ("certs/b.c", '#include "webhook/core/c.h"', "not webhook/core"),
+    ("certs/b.c", '#include "webhook/core/pool/c.h"', "not webhook/core"),
     ("net/b.c", '#include "n.h"', "write it from the root"),
     ("net/b.c", '#include "net/gone.h"', "no such file"),
     ("net/b.c", "#include NAME", "not a plain name"),
     ("net/b.c", "#include <microhttpd.h>", "belongs in net/http_server"),
     ("net/b.c", "#  include  <curl/curl.h>", "belongs in net/http_client"),
     ("net/b.c", "#include <openssl/ssl.h>", "belongs in certs/"),
-    ("webhook/edge/b.c", "#include <gnutls/gnutls.h>", "belongs in net/"),
+    ("webhook/edge/admin/b.c", "#include <gnutls/gnutls.h>", "belongs in net/"),
     ("base/b.c", "#include <cjson/cJSON.h>", "not among the known headers"),
-    ("webhook/core/b.h", "#include <yaml.h>", "belongs in base/yaml"),
+    ("webhook/core/pool/b.h", "#include <yaml.h>", "belongs in base/yaml/"),
     ("base/b.c", "#include <jansson.h>", "not among the known headers"),
-    ("webhook/core/b.c", "#include <time.h>", "no I/O, clock"),
-    ("webhook/core/b.c", "#include <unistd.h>", "no I/O, clock"),
+    ("webhook/core/pool/b.c", "#include <time.h>", "no I/O, clock"),
+    ("webhook/core/pool/b.c", "#include <unistd.h>", "no I/O, clock"),
     ("kube/lease_record.c", "#include <time.h>", "no I/O, clock"),
 ])
 def test_includes_finds(tmp_path, path, line, said):
@@ -108,8 +108,8 @@ PURE = {
     "base/text.c": "#include <string.h>\nunsigned long text_len(const char *s) { return strlen(s); }\n",
     "base/log.c": "#include <unistd.h>\nvoid log_line(const char *s) { write(2, s, 1); }\n",
     "base/wrap.c": "void log_line(const char *);\nvoid wrap(void) { log_line(\"\"); }\n",
-    "webhook/core/d.c": "int decide(const char *s);\n",
-    "webhook/core/c.c": "#include <stdlib.h>\n#include <string.h>\n"
+    "webhook/core/pool/d.c": "int decide(const char *s);\n",
+    "webhook/core/pool/c.c": "#include <stdlib.h>\n#include <string.h>\n"
                         "unsigned long text_len(const char *s);\nint decide(const char *s);\n"
                         'static const char *const words[] = {"a", "b"};\n'
                         "const char *word(int i) { return words[i]; }\n"
@@ -141,17 +141,17 @@ def test_objects_clean_house(tmp_path):
     ("const char *name[] = {\"a\"};", "name can be written"),
 ])
 def test_objects_finds_in_core(tmp_path, code, said):
-    build = compile_house(tmp_path, {**PURE, "webhook/core/bad.c": code + "\n"})
+    build = compile_house(tmp_path, {**PURE, "webhook/core/pool/bad.c": code + "\n"})
     breaches = floors.check_objects(str(tmp_path), build)
-    assert breaches and all("webhook/core/bad.o" in b for b in breaches)
+    assert breaches and all("webhook/core/pool/bad.o" in b for b in breaches)
     assert any(said in b for b in breaches), breaches
 
 
 @pytest.mark.parametrize("symbol", sorted(floors.BANNED))
 def test_objects_finds_banned(tmp_path, symbol):
     code = f"long {symbol}(); long f(void) {{ return {symbol}(); }}\n"
-    build = compile_house(tmp_path, {"webhook/edge/bad.c": code})
-    assert floors.check_objects(str(tmp_path), build)[0].startswith(f"webhook/edge/bad.o: calls {symbol};")
+    build = compile_house(tmp_path, {"webhook/edge/admin/bad.c": code})
+    assert floors.check_objects(str(tmp_path), build)[0].startswith(f"webhook/edge/admin/bad.o: calls {symbol};")
 
 
 def test_objects_finds_fortified_and_foreign(tmp_path):

@@ -19,23 +19,23 @@ def tree(folder, *files, exceptions=""):
 
 
 @pytest.mark.parametrize("source, test", [
-    ("base/buf.c", "test/unit/test_buf.c"), ("base/json_get.c", "test/unit/test_json_read.c"), ("base/json_get.c", "test/fuzz/fuzz_json.c"),
-    ("webhook/core/metrics.c", "test/metrics/test_metrics_page.py"), ("probe/worker.c", "test/unit/test_probe_workers.c"),
-    ("webhook/cli/pool.c", "test/e2e/test_pool"), ("base/json/get.c", "test/unit/test_json_read.c")])
+    ("base/buf.c", "test/unit/test_buf.c"), ("base/json/json_get.c", "test/unit/test_json_read.c"), ("base/json/json_get.c", "test/fuzz/fuzz_json.c"),
+    ("webhook/core/metrics.c", "test/metrics/test_metrics_page.py"), ("probe/check/worker.c", "test/unit/test_probe_workers.c"),
+    ("webhook/cli/pool.c", "test/e2e/test_pool")])
 def test_found(tmp_path, source, test):
     assert tests_of.breaches(tree(tmp_path, source, test)) == []
 
 
 @pytest.mark.parametrize("source, test", [
-    ("base/buf.c", "test/unit/test_buffer.c"), ("base/json_get.c", "test/unit/test_get.c"), ("base/run.c", "test/lint/test_run.py"),
-    ("webhook/core/worker.c", "test/unit/test_probe_worker.c"), ("webhook/core/undo.c", "test/unit/test_core.c")])
+    ("base/buf.c", "test/unit/test_buffer.c"), ("base/json/json_get.c", "test/unit/test_get.c"), ("base/run.c", "test/lint/test_run.py"),
+    ("webhook/core/worker.c", "test/unit/test_probe_worker.c"), ("webhook/core/inject/undo.c", "test/unit/test_core.c")])
 def test_not_found(tmp_path, source, test):
     assert tests_of.breaches(tree(tmp_path, source, test))[0].startswith(source + ": no test")
 
 
 def test_the_whole_name_comes_before_the_family(tmp_path):
-    root = tree(tmp_path, "base/json_get.c", "test/unit/test_json.c", "test/unit/test_json_get.c")
-    assert tests_of.tests_of("base/json_get.c", tests_of.tests_in(root), {}) == ["test/unit/test_json_get.c"]
+    root = tree(tmp_path, "base/json/json_get.c", "test/unit/test_json.c", "test/unit/test_json_get.c")
+    assert tests_of.tests_of("base/json/json_get.c", tests_of.tests_in(root), {}) == ["test/unit/test_json_get.c"]
 
 
 def test_exceptions(tmp_path):

@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""From a source to its tests, by name. A test of base/json_get.c is called as the file is, or as its first word:
-test_json_get, test_json, test_json_read, fuzz_json; one of probe/run.c may be test_probe_run. In a room
-(base/json/get.c) the room's name does. test/lint/tests_of.txt names the tests of the few sources for which
-that does not hold.
+"""From a source to its tests, by name. A test of base/json/json_get.c is called as the file is, or as its first word:
+test_json_get, test_json, test_json_read, fuzz_json; one of probe/run.c may be test_probe_run.
+test/lint/tests_of.txt names the tests of the few sources for which that does not hold.
 
     test/lint/tests_of.py                 says which source has no test that can be found, and which exception is stale
-    test/lint/tests_of.py webhook/core/undo.c      says what tests it
+    test/lint/tests_of.py webhook/core/inject/undo.c      says what tests it
 """
 import fnmatch
 import glob
@@ -16,8 +15,6 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOURCES = ("base", "net", "certs", "kube", "webhook", "probe", "deviceplugin")
-# Folders whose names say nothing of a subject.
-FLOORS = {*SOURCES, "core", "edge", "cluster", "cli", "kernels"}
 
 
 def tests_in(root):
@@ -53,9 +50,9 @@ def tests_of(path, tests, exceptions):
         if fnmatch.fnmatchcase(name, pattern):
             return files
     own = name[:-len(".c")]
-    for wanted in (own, own.split("_")[0], *[f for f in folders if f not in FLOORS]):
+    for wanted in (own, own.split("_")[0]):
         found = [file for test, files in tests.items() for file in files
-                 if re.match(rf"(?:{'|'.join(folders)}_)?{re.escape(wanted)}s?(?:_|\Z)", test)]
+                 if re.match(rf"(?:(?:{'|'.join(folders)})_)?{re.escape(wanted)}s?(?:_|\Z)", test)]
         if found:
             return sorted(found)
     return []

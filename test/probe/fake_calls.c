@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 /* Smaller ones are what kernels have left. */
 #define IDLE_LEAST (1u << 20)

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 static struct fake_scenario scenario;
 static char scenario_file[4096];

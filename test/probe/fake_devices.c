@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 int cudaDriverGetVersion(int *version)
 {

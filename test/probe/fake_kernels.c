@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/evidence.h"
-#include "probe/exact_cpu.h"
+#include "probe/check/exact_cpu.h"
 #include "probe/kernels/exact.h"
-#include "probe/rt.h"
+#include "probe/result/evidence.h"
+#include "probe/runtime/rt.h"
 
 #define WARP 32
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "probe/kernels/pattern.h"
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 #define CELL sizeof(struct kernel_cell)
 /* From so many bytes on a fill is remembered, not made. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For each check of probe/check.c what makes it say that something is wrong: one place for test_checks.py, which runs them, and for
+"""For each check of probe/result/check.c what makes it say that something is wrong: one place for test_checks.py, which runs them, and for
 coverage, which counts them. Azure's health checks had a check that read a column that was not there: it could not fail, and nobody saw it.
 
     Fault(check, status, code, exit status, arguments of gpuprobe, gpu=the index whose result it is, local=…, gpus=…, root=…, **scenario)
@@ -182,7 +182,7 @@ CANNOT_FAIL = {}
 
 def checks():
     """The names of all checks, as the program has them."""
-    with open(os.path.join(ROOT, "probe/check.c"), encoding="ascii") as f:
+    with open(os.path.join(ROOT, "probe/result/check.c"), encoding="ascii") as f:
         return re.findall(r'\[CHECK_\w+\] = \{"([a-z0-9_.]+)",', f.read())
 
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "probe/kernels/kernels.h"
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 int main(void)
 {

@@ -217,7 +217,7 @@ int cudaSetDevice(int device)
 	return 0;
 }
 
-// By the numbers of cudaDeviceAttr, see probe/rt.h.
+// By the numbers of cudaDeviceAttr, see probe/runtime/rt.h.
 int cudaDeviceGetAttribute(int *value, int attribute, int device)
 {
 	const Device *d = device_at(device);

@@ -5,7 +5,7 @@
 
 #include "test/sim/sim_world.h"
 #include "test/unit/core_fixture.h"
-#include "webhook/edge/plan_keys.h"
+#include "webhook/edge/admission/plan_keys.h"
 
 struct shape shapes[] = {
 	{"tenth", 1, 10, {{NULL}}},

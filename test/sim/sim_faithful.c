@@ -9,8 +9,8 @@
 
 #include "net/http_client.h"
 #include "test/sim/sim_world.h"
-#include "webhook/edge/config_store.h"
-#include "webhook/edge/settings.h"
+#include "webhook/edge/settings/config_store.h"
+#include "webhook/edge/settings/settings.h"
 
 #define ANSWER_MAX (16u << 20)
 #define READY_US (60 * SECOND)

@@ -10,8 +10,8 @@
 #include "net/http_server.h"
 #include "test/sim/sim_world.h"
 #include "webhook/cluster/cluster.h"
-#include "webhook/edge/admission.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/metrics/metrics.h"
 
 /* The transport answers that much before the time in ?timeout= is over. */
 #define MARGIN_US (SECOND / 2)

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "test/unit/core_fixture.h"
-#include "webhook/edge/admission.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/metrics/metrics.h"
 
 struct admission_fixture {
 	struct fixture core;

@@ -2,7 +2,7 @@
 /* test: a world for the checks of a GPU. */
 #include "test/unit/check_fixture.h"
 
-#include "probe/checks_peer.h"
+#include "probe/check/checks_peer.h"
 #include "test/unit/fake_rt.h"
 #include "test/unit/test.h"
 

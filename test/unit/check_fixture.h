@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/checks_*.c in a unit test: a world for them over the fake runtime, in which things
+/* test: probe/check/checks_*.c in a unit test: a world for them over the fake runtime, in which things
  * can be spoiled (spoiled_rt.h). */
 #ifndef TEST_UNIT_CHECK_FIXTURE_H
 #define TEST_UNIT_CHECK_FIXTURE_H
 
-#include "probe/checks_impl.h"
+#include "probe/check/checks_impl.h"
 #include "test/unit/spoiled_rt.h"
 
 /* A check that asks the runtime for anything. ends: of its calls and launches so many at each

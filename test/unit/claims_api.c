@@ -4,7 +4,7 @@
 
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/pods.h"
+#include "webhook/cluster/claims/pods.h"
 
 #define ONE_POD "/api/v1/namespaces/n/pods/"
 #define ALL_PODS "/api/v1/pods?"

@@ -5,7 +5,7 @@
 #define TEST_UNIT_CLAIMS_API_H
 
 #include "test/unit/pool_api.h"
-#include "webhook/cluster/claims.h"
+#include "webhook/cluster/claims/claims.h"
 
 /* The times of the duty here, in milliseconds; what lingers does so for 2 ms, where a test does not say another time. */
 #define PENDING_MS 900

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/pool/ledger_memory.h"
 
 static struct slice bf_always[] = {{"{client.binary}", 15}, {"run", 3}, {"-n", 2}, {"{amount}", 8}};
 static struct slice bf_fraction[] = {{"-p", 2}, {"{fraction}", 10}};

@@ -6,10 +6,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json_read.h"
-#include "webhook/core/config.h"
-#include "webhook/core/mutate.h"
-#include "webhook/core/validate.h"
+#include "base/json/json_read.h"
+#include "webhook/core/inject/mutate.h"
+#include "webhook/core/launcher/config.h"
+#include "webhook/core/validate/validate.h"
 
 #define FIX_LAUNCHER "/bitfusion/client/usr/bin/bitfusion"
 #define FIX_LIB "/bitfusion/client/opt/bitfusion/lib"

@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_FAKE_RT_H
 #define TEST_UNIT_FAKE_RT_H
 
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 /* A library that the build leaves beside the tests: "libcudart-fake.so", "libcudart-old.so". The text lives until the next call. */
 const char *fake_rt_file(const char *name);

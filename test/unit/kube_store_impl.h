@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "test/unit/kube_store.h"
 
 #define NODES 1000000u

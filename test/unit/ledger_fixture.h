@@ -5,8 +5,8 @@
 
 #include "test/unit/kube_store.h"
 #include "test/unit/pool_fixture.h"
-#include "webhook/cluster/ledger_kube.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/ledger/ledger_kube.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
 #define SPEC_AT(address, count)                                                                    \

@@ -3,7 +3,7 @@
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 
 static char *quoted(const char *text)
 {

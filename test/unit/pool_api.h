@@ -5,8 +5,8 @@
 #define TEST_UNIT_POOL_API_H
 
 #include "test/unit/api_fixture.h"
-#include "webhook/cluster/leader.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/leader/leader.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define POOL_API_MAX 32
 #define POOL_API_SECRETS "/api/v1/namespaces/poolgate-system/secrets/"

@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_POOL_FIXTURE_H
 #define TEST_UNIT_POOL_FIXTURE_H
 
-#include "webhook/core/placement.h"
+#include "webhook/core/pool/placement.h"
 
 /* Bytes of a megabyte, in which fixtures count. */
 #define MB 1000000ull

@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_PROBE_REPORT_FIXTURE_H
 #define TEST_UNIT_PROBE_REPORT_FIXTURE_H
 
-#include "probe/report.h"
+#include "probe/result/report.h"
 
 /* A complete report of n GPUs like an H200 where every check of the profile, the optional ones too, ran and passed. */
 void healthy_report(struct report *r, enum probe_profile profile, int n);

@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_SERVER_FIXTURE_H
 #define TEST_UNIT_SERVER_FIXTURE_H
 
-#include "webhook/core/server_object.h"
+#include "webhook/core/server/server_object.h"
 
 /* Single quotes stand for double quotes. Two GPUs of 16000 MB listed by hand. */
 #define SERVER_SPEC                                                                                \

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "probe/rt.h"
+#include "probe/runtime/rt.h"
 
 #define LAUNCHED_MAX 1024
 #define LAUNCH_ARGS_MAX 13

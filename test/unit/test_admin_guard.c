@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which Host headers the admin listener answers. */
 #include "test/unit/test.h"
-#include "webhook/edge/admin_guard.h"
+#include "webhook/edge/admin/admin_guard.h"
 
 TEST(test_hosts)
 {

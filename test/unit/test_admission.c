@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/admission: bytes in, reply out, and the claim behind it: kept exactly when an allowed reply was queued. */
+/* edge/admission/admission: bytes in, reply out, and the claim behind it: kept exactly when an allowed reply was queued. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/duty.h"
+#include "webhook/cluster/duty/duty.h"
 
 static struct claims_api *api;
 

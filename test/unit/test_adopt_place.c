@@ -2,7 +2,7 @@
 /* test: the pool as adoption sees it: what the pod holds itself is free, verdicts on GPUs do not count, and at last sums may exceed. */
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/claims_impl.h"
+#include "webhook/cluster/claims/claims_impl.h"
 
 /* Both servers have a claim of "u1", each GPU of 16000 MB; "u2" is on "a" beside it. */
 TEST(test_what_it_holds_is_free)

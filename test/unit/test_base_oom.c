@@ -3,7 +3,7 @@
  * --wrap for malloc, calloc and realloc. */
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
 

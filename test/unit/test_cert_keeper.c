@@ -7,9 +7,9 @@
 #include "certs/x509_read.h"
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/cert_keeper.h"
-#include "webhook/cluster/duty.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/duty/duty.h"
+#include "webhook/cluster/secrets/cert_keeper.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define NS "poolgate-system"
 #define SECRETS "/api/v1/namespaces/" NS "/secrets"

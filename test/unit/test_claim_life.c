@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/claim_life: each rule as a table, then random histories of a small world against the two promises. */
+/* core/pool/claim_life: each rule as a table, then random histories of a small world against the two promises. */
 #include "test/unit/test.h"
-#include "webhook/core/claim_life.h"
+#include "webhook/core/pool/claim_life.h"
 
 #define START 1000000 /* when claims come in view */
 

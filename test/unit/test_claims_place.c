@@ -2,7 +2,7 @@
 /* test: pods that wait for their place are told which GPUs their claims hold, and let go, whenever a leader dies (wait.md, W3). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/duty.h"
+#include "webhook/cluster/duty/duty.h"
 
 static struct claims_api *api;
 

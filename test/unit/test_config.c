@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/config: TOTAL_GPU_MEMORY as people write it, and profiles by name.
+// Unit tests of webhook/core/launcher/config: TOTAL_GPU_MEMORY as people write it, and profiles by name.
 
 #include "test/unit/test.h"
-#include "webhook/core/config.h"
+#include "webhook/core/launcher/config.h"
 
 TEST(test_total_memory)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/config_store and files: what is built out of which files, what is refused, and the swap under readers.
+// Unit tests of webhook/edge/settings/config_store and files: what is built out of which files, what is refused, and the swap under readers.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "base/files.h"
 #include "test/unit/test.h"
-#include "webhook/edge/config_store.h"
+#include "webhook/edge/settings/config_store.h"
 
 #define PROFILE(name)                                                                              \
 	"apiVersion: poolgate.io/v1alpha1\nkind: LauncherProfile\nmetadata: {name: " name "}\n"    \

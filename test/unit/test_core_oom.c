@@ -4,7 +4,7 @@
 #include "test/unit/admission_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
-#include "webhook/edge/engine.h"
+#include "webhook/edge/admission/engine.h"
 
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'\\u0061ll','bitfusion-client/"                \

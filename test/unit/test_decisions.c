@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "test/unit/test.h"
-#include "webhook/edge/decisions.h"
+#include "webhook/edge/admission/decisions.h"
 
 static struct decision got[4 * DECISIONS_KEPT];
 

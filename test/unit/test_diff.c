@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: unified differences, word for word and by applying them. */
 #include "test/unit/test.h"
-#include "webhook/cli/diff.h"
+#include "webhook/cli/inject/diff.h"
 
 TEST(shows)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/doctor: what is judged wrong, what well, what neither; the manifests in the program; an API server that fails. */
+/* cli/doctor/doctor: what is judged wrong, what well, what neither; the manifests in the program; an API server that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/doctor: what of the cluster's lists is kept, and how it is judged: pods, nodes, servers, Secrets, others' hooks. */
+/* cli/doctor/doctor: what of the cluster's lists is kept, and how it is judged: pods, nodes, servers, Secrets, others' hooks. */
 #include "test/unit/api_fixture.h"
 #include "test/unit/doctor_fixture.h"
 #include "test/unit/test.h"

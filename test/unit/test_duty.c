@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: cluster/duty: called at once, when due, when woken; ends promptly. */
+/* test: cluster/duty/duty: called at once, when due, when woken; ends promptly. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/duty.h"
+#include "webhook/cluster/duty/duty.h"
 
 static void nap(int ms)
 {

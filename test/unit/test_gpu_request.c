@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/gpu_request: what a container asks, in exact integers. */
+/* core/pod/gpu_request: what a container asks, in exact integers. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/gpu_request.h"
+#include "webhook/core/pod/gpu_request.h"
 
 #define L(members) "{'resources':{'limits':{" members "}}}"
 #define R(members) "{'resources':{'requests':{" members "}}}"

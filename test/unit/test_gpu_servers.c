@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "test/unit/test.h"
-#include "webhook/edge/gpu_servers.h"
+#include "webhook/edge/pool/gpu_servers.h"
 
 #define HEAD "apiVersion: poolgate.io/v1alpha1\nkind: GPUServer\n"
 #define NAMED HEAD "metadata: {name: a}\n"

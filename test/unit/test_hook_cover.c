@@ -2,7 +2,7 @@
 /* test: which Secrets the conditions of the validating hook know. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/hook_cover.h"
+#include "webhook/core/launcher/hook_cover.h"
 
 #define HOOK(name, conditions) "{'name':'" name "','matchConditions':[" conditions "]}"
 #define CONDITION(text) "{'name':'c','expression':\"" text "\"}"

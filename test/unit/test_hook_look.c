@@ -2,8 +2,8 @@
 /* test: the look at our validating hook: what is read counts, what cannot be read leaves nothing out. */
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/hook_look.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/reconcile/hook_look.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define PATH "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/poolgate"
 #define HOOKS(name)                                                                                \

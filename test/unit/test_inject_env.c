@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/inject_env with validate_plan, undo and reinject: variables that are written for some requests alone. */
+/* core/inject/inject_env with validate_plan, undo and reinject: variables that are written for some requests alone. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/inject.h"
+#include "webhook/core/inject/inject.h"
 
 #define ON "'auto-management/bitfusion':'all','poolgate.io/launcher':'lupine'"
 #define POD(more, env, asks)                                                                       \

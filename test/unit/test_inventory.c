@@ -2,8 +2,8 @@
 /* test: looking up servers and GPUs, what filters select, and copies. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/filter.h"
-#include "webhook/core/ledger.h"
+#include "webhook/core/pool/filter.h"
+#include "webhook/core/pool/ledger.h"
 
 #define POOL                                                                                       \
 	"a zone=lab floor=1 Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain "       \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: base/json_read on the documents of test/unit/json: y_ accepted and equal to what cJSON reads, n_ refused, i_ left
+/* test: base/json/json_read on the documents of test/unit/json: y_ accepted and equal to what cJSON reads, n_ refused, i_ left
  * to the implementation by RFC 8259 and accepted by ours. Run from the repository's root. */
 #include <dirent.h>
 
 #include <cjson/cJSON.h>
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "base/text.h"
 #include "test/unit/test.h"
 

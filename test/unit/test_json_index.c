@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: base/json_index: the lists say what a plain loop over the bytes says, whatever stands at the ends of blocks and windows;
+/* test: base/json/json_index: the lists say what a plain loop over the bytes says, whatever stands at the ends of blocks and windows;
  * and json_read, which rests on them. */
-#include "base/json_index.h"
-#include "base/json_read.h"
+#include "base/json/json_index.h"
+#include "base/json/json_read.h"
 #include "test/unit/test.h"
 
 #define TEXT_MAX (3 * JSON_WINDOW)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: base/json_read on made-up texts: messages, nodes, getters, limits. test_json_files has the documents. */
+/* test: base/json/json_read on made-up texts: messages, nodes, getters, limits. test_json_files has the documents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define NODES 1000000

@@ -2,7 +2,7 @@
 /* unit: structs by tables: every kind of row both ways, what is refused, and memory that ends at every n-th allocation. */
 #include <math.h>
 
-#include "base/json_record.h"
+#include "base/json/json_record.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
 

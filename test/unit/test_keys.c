@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/keys: what looks like ours and is none is refused where the switch is on, and warned about elsewhere. */
+/* core/pod/keys: what looks like ours and is none is refused where the switch is on, and warned about elsewhere. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/workload.h"
+#include "webhook/core/validate/workload.h"
 
 #define POD(annotations, resources)                                                                \
 	"{'metadata':{'name':'p','labels':{},'annotations':{" annotations                          \

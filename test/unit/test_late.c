@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/late, core/place: a place that comes late: what is injected for it, what reviews make of it, and what the leader writes. */
+/* core/pod/late, core/pod/place: a place that comes late: what is injected for it, what reviews make of it, and what the leader writes. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/late.h"
+#include "webhook/core/pod/late.h"
 
 static struct fixture fix;
 

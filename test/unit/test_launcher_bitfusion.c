@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher_bitfusion: the origin's two files, unchanged, and every way in which they can be wrong.
+// Unit tests of webhook/core/launcher/launcher_bitfusion: the origin's two files, unchanged, and every way in which they can be wrong.
 
 #include "base/buf.h"
-#include "base/yaml.h"
+#include "base/yaml/yaml.h"
 #include "test/unit/test.h"
-#include "webhook/core/launcher_bitfusion.h"
+#include "webhook/core/launcher/launcher_bitfusion.h"
 
 static struct arena tree_arena, arena;
 

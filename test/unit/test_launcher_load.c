@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher_load (with launcher_argv, launcher_env, launcher_template, launcher_inits,
+// Unit tests of webhook/core/launcher/launcher_load (with launcher_argv, launcher_env, launcher_template, launcher_inits,
 // launcher_parts and launcher_hash): what a profile document gives, and the sentence for every way in which it can be
 // wrong.
 
 #include "base/buf.h"
-#include "base/yaml.h"
+#include "base/yaml/yaml.h"
 #include "test/unit/test.h"
-#include "webhook/core/gpu_request.h"
-#include "webhook/core/launcher_load.h"
+#include "webhook/core/launcher/launcher_load.h"
+#include "webhook/core/pod/gpu_request.h"
 
 static struct arena tree_arena, arena;
 

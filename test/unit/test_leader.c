@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: cluster/leader: duties are started with a term and stopped with it, told of changes; the rule for a lease that stands still. */
+/* test: cluster/leader/leader: duties are started with a term and stopped with it, told of changes; the rule for a lease that stands still. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/leader.h"
-#include "webhook/cluster/servers_impl.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/leader/leader.h"
+#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define LEASE "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 

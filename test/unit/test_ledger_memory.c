@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/edge/ledger_memory.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/edge/metrics/metrics.h"
+#include "webhook/edge/pool/ledger_memory.h"
 
 #define NONE ((struct slice){0})
 

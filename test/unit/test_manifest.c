@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: where pods live in manifests, and what inject does with places and patches. */
 #include "test/unit/test.h"
-#include "webhook/cli/inject.h"
-#include "webhook/cli/manifest.h"
+#include "webhook/cli/inject/inject.h"
+#include "webhook/cli/inject/manifest.h"
 
 /* what makes a map with `spec` before it a pod template */
 #define C "{containers: [{name: c}]}"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/mutate: what is injected, restored on update, and taken back. */
+/* core/inject/mutate: what is injected, restored on update, and taken back. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/edge/ledger_memory.h"
+#include "webhook/edge/pool/ledger_memory.h"
 
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones, second requests. */
+/* core/inject/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones, second requests. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"

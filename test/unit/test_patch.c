@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/patch: operations as RFC 6902 and RFC 6901 spell them. */
+/* core/review/patch: operations as RFC 6902 and RFC 6901 spell them. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/patch.h"
+#include "webhook/core/review/patch.h"
 
 #define NO_KEY ((struct slice){0})
 

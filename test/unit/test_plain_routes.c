@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/plain_routes: health, metrics, the page, the pool's JSON, and what /v1/release takes for a pod.
+// Unit tests of webhook/edge/admin/plain_routes: health, metrics, the page, the pool's JSON, and what /v1/release takes for a pod.
 
 #include <sys/resource.h>
 #include <time.h>
 
 #include "test/unit/test.h"
-#include "webhook/edge/gpu_servers.h"
-#include "webhook/edge/ledger_memory.h"
-#include "webhook/edge/metrics_page.h"
-#include "webhook/edge/plain_routes.h"
+#include "webhook/edge/admin/metrics_page.h"
+#include "webhook/edge/admin/plain_routes.h"
+#include "webhook/edge/pool/gpu_servers.h"
+#include "webhook/edge/pool/ledger_memory.h"
 
 static struct plain plain;
 static struct log quiet;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/plan: written, read, and refused when forged. */
+/* core/pod/plan: written, read, and refused when forged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
-#include "webhook/core/plan.h"
+#include "webhook/core/pod/plan.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define HEAD "{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full'"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster/plan_key_secret: what a replica makes of the Secret, and how the leader keeps it. */
+/* cluster/secrets/plan_key_secret: what a replica makes of the Secret, and how the leader keeps it. */
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/plan_key_secret.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/secrets/plan_key_secret.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define PATH "/api/v1/namespaces/poolgate-system/secrets/poolgate-plan-keys"
 /* 32 bytes of 'a', of 'b' */

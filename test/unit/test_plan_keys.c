@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net/mac and edge/plan_keys: digests, MACs, and which key signs and which is believed when. */
+/* net/mac and edge/admission/plan_keys: digests, MACs, and which key signs and which is believed when. */
 #include "test/unit/test.h"
 
 #include "base/clock.h"
-#include "webhook/edge/plan_keys.h"
+#include "webhook/edge/admission/plan_keys.h"
 
 static void expect_hex(const unsigned char got[MAC_BYTES], const char *want)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/plan_proof with part_shape, mutate and validate: one replica writes a plan, another, with another configuration, judges it. */
+/* core/pod/plan_proof with part_shape, mutate and validate: one replica writes a plan, another, with another configuration, judges it. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 
-#include "base/yaml.h"
-#include "webhook/core/launcher_load.h"
-#include "webhook/core/part_shape.h"
-#include "webhook/edge/plan_keys.h"
+#include "base/yaml/yaml.h"
+#include "webhook/core/launcher/launcher_load.h"
+#include "webhook/core/pod/part_shape.h"
+#include "webhook/edge/admission/plan_keys.h"
 
 /* The profile; image, library and the words' last are another version's in the second. */
 #define PROFILE(image, lib, word)                                                                  \

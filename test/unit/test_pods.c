@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster/pods: what the table shows while a watch tells it things. */
+/* cluster/claims/pods: what the table shows while a watch tells it things. */
 #include <malloc.h>
 
 #include "base/text.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/pods.h"
+#include "webhook/cluster/claims/pods.h"
 
 static unsigned changes;
 

@@ -2,7 +2,7 @@
 /* test: the keeper of the GPUPool: made where it is missing, written when a number changes, left alone where it cannot be. */
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/pool_keeper.h"
+#include "webhook/cluster/reconcile/pool_keeper.h"
 
 #define STATUS POOLS_PATH "/" POOL_NAME "/status"
 #define GONE                                                                                       \

@@ -2,8 +2,8 @@
 /* test: the pool as JSON. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/edge/ledger_memory.h"
-#include "webhook/edge/pool_report.h"
+#include "webhook/edge/pool/ledger_memory.h"
+#include "webhook/edge/pool/pool_report.h"
 
 static struct claim_part parts[] = {{"a", "gpu-0", 4000 * MB}, {"b", "gpu-0", 1}};
 static const struct claim claims[] = {

@@ -2,7 +2,7 @@
 /* test: the sums of a pool, as a GPUPool shows them. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/pool_status.h"
+#include "webhook/core/pool/pool_status.h"
 
 static char *text_of(const char *pool, const char *since)
 {

@@ -3,9 +3,9 @@
 #include <ctype.h>
 #include <math.h>
 
-#include "probe/check.h"
-#include "probe/rt.h"
-#include "probe/units.h"
+#include "probe/result/check.h"
+#include "probe/result/units.h"
+#include "probe/runtime/rt.h"
 #include "test/unit/test.h"
 
 TEST(codes_have_words)

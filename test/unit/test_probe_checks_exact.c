@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/checks_exact: which chains run where, and what is said of those that come out
+/* test: probe/check/checks_exact: which chains run where, and what is said of those that come out
  * wrong. */
-#include "probe/evidence.h"
+#include "probe/result/evidence.h"
 #include "test/unit/check_fixture.h"
 #include "test/unit/test.h"
 

@@ -2,9 +2,9 @@
 /* test: the checks without CUDA. Each has facts with which it passes, and facts that make it fail. */
 #include <math.h>
 
-#include "probe/checks_host.h"
-#include "probe/checks_nvml.h"
-#include "probe/host_xid.h"
+#include "probe/check/checks_host.h"
+#include "probe/check/checks_nvml.h"
+#include "probe/runtime/host_xid.h"
 #include "test/unit/test.h"
 
 /* A healthy local GPU, and room to change what is known of it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/checks_mem: how much memory is tested and how, and what is said of it. */
+/* test: probe/check/checks_mem: how much memory is tested and how, and what is said of it. */
 #include <math.h>
 
-#include "probe/march.h"
+#include "probe/check/march.h"
 #include "test/unit/check_fixture.h"
 #include "test/unit/test.h"
 

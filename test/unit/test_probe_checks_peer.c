@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/checks_peer, and what all checks share (checks_impl): copies between two GPUs,
+/* test: probe/check/checks_peer, and what all checks share (checks_impl): copies between two GPUs,
  * records of what is wrong, errors of the runtime. */
-#include "probe/checks_peer.h"
+#include "probe/check/checks_peer.h"
 
 #include <math.h>
 
-#include "probe/evidence.h"
+#include "probe/result/evidence.h"
 #include "test/unit/check_fixture.h"
 #include "test/unit/test.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/checks_rate, checks_link and what they share: what a rate is the rate of, which of
+/* test: probe/check/checks_rate, checks_link and what they share: what a rate is the rate of, which of
  * several times count, and what is too little, too busy or too late to be measured. */
 #include <math.h>
 
-#include "probe/evidence.h"
+#include "probe/result/evidence.h"
 #include "test/unit/check_fixture.h"
 #include "test/unit/test.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "probe/device.h"
+#include "probe/result/device.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

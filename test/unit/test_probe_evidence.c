@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/evidence and probe/march: what kernels leave is judged by all of it, and what is planned reaches all that it is to. */
-#include "probe/checks_impl.h"
-#include "probe/evidence.h"
+/* test: probe/result/evidence and probe/check/march: what kernels leave is judged by all of it, and what is planned reaches all that it is to. */
+#include "probe/check/checks_impl.h"
+#include "probe/check/march.h"
+#include "probe/check/worker_wire.h"
 #include "probe/kernels/pattern.h"
-#include "probe/march.h"
-#include "probe/worker_wire.h"
+#include "probe/result/evidence.h"
 #include "test/unit/test.h"
 
 /* ---- findings ---- */

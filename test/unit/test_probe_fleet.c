@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/fleet: what gpuprobe-serve believes of its GPUs after verifies, lists and looks of NVML; and what poolgate's reader makes of
+/* test: probe/show/fleet: what gpuprobe-serve believes of its GPUs after verifies, lists and looks of NVML; and what poolgate's reader makes of
  * it. A GPU that was found bad stays so until a verify finds it good. */
-#include "probe/fleet.h"
+#include "probe/show/fleet.h"
 #include "test/unit/probe_report_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/probe_inventory.h"
+#include "webhook/core/server/probe_inventory.h"
 
 #define NOW 1795196411
 #define STALE 30

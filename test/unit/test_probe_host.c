@@ -5,7 +5,7 @@
 #include <ftw.h>
 #include <sys/stat.h>
 
-#include "probe/host.h"
+#include "probe/runtime/host.h"
 #include "test/unit/test.h"
 
 static char root[64];

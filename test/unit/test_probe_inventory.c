@@ -2,8 +2,8 @@
 /* test: what a probe answers, read, and brought into a GPUServer's status. */
 #include "test/unit/server_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/probe_inventory.h"
-#include "webhook/core/server_keep.h"
+#include "webhook/core/server/probe_inventory.h"
+#include "webhook/core/server/server_keep.h"
 
 #define NOW "2026-11-21T09:30:00Z"
 

@@ -2,8 +2,8 @@
 /* test: links between GPUs in the report, and what a second process may take back. */
 #include <math.h>
 
-#include "probe/report_links.h"
-#include "probe/retry.h"
+#include "probe/result/report_links.h"
+#include "probe/worker/retry.h"
 #include "test/unit/probe_report_fixture.h"
 #include "test/unit/test.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "probe/nvml.h"
+#include "probe/runtime/nvml.h"
 
 static char folder[400], scenario[64], library[512], old_library[512];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/options: what the command line may say, and what is refused with which words. */
-#include "probe/options.h"
+/* test: probe/result/options: what the command line may say, and what is refused with which words. */
+#include "probe/result/options.h"
 #include "test/unit/test.h"
 
 /* Words with blanks between them; "''" is an empty one. The options point into them. */

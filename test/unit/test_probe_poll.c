@@ -12,8 +12,8 @@
 #include "certs/x509.h"
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/duty.h"
-#include "webhook/cluster/probe_poll.h"
+#include "webhook/cluster/duty/duty.h"
+#include "webhook/cluster/reconcile/probe_poll.h"
 
 #define OURS "['poolgate.io/claims']"
 #define ANSWER(state, age, fit)                                                                    \

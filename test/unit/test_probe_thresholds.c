@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/thresholds: peaks by formula against the published ones, whose expectation counts, peers, and the file. Tables of figures by model
+/* test: probe/result/thresholds: peaks by formula against the published ones, whose expectation counts, peers, and the file. Tables of figures by model
  * have been wrong by a factor of ten and could not fail; so the formula is held to the data sheets here. */
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-#include "probe/thresholds.h"
+#include "probe/result/thresholds.h"
 #include "test/unit/probe_report_fixture.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))

@@ -2,8 +2,8 @@
 /* test: what goes between gpuprobe and its workers: jobs and lines, there and back, and what is no such thing. */
 #include <math.h>
 
-#include "probe/worker.h"
-#include "probe/worker_wire.h"
+#include "probe/check/worker.h"
+#include "probe/check/worker_wire.h"
 #include "test/unit/test.h"
 
 /* ---- jobs ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/workers over programs that behave as no worker should: whatever they do costs their own GPU and its deadline. */
+/* test: probe/worker/workers over programs that behave as no worker should: whatever they do costs their own GPU and its deadline. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "probe/retry.h"
-#include "probe/workers.h"
+#include "probe/worker/retry.h"
+#include "probe/worker/workers.h"
 #include "test/unit/test.h"
 
 #define DONE "echo '{\"done\": true}' >&3\n"

@@ -2,7 +2,7 @@
 /* test: what a ResourceQuota is sure to refuse, and what it may let pass. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/quota.h"
+#include "webhook/core/pool/quota.h"
 
 #define QUOTA(spec, hard, used)                                                                    \
 	"{'metadata':{'name':'gpus'},'spec':{" spec "},'status':{'hard':{" hard "},'used':{" used  \

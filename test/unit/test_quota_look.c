@@ -4,7 +4,7 @@
 #include "test/unit/core_fixture.h"
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/quota_look.h"
+#include "webhook/cluster/ledger/quota_look.h"
 
 #define LIST "/api/v1/namespaces/lab/resourcequotas*"
 #define QUOTAS                                                                                     \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/rendered: what the API server and others make of an object that was injected, and what is no longer ours. */
+/* core/pod/rendered: what the API server and others make of an object that was injected, and what is no longer ours. */
 #include "test/unit/test.h"
 
-#include "webhook/core/rendered.h"
+#include "webhook/core/pod/rendered.h"
 
 /* ours, theirs; single quotes stand for double ones */
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster/repeat: what is wrong is told when it changes and once in a while, not at every event. */
+/* cluster/duty/repeat: what is wrong is told when it changes and once in a while, not at every event. */
 #include "test/unit/test.h"
-#include "webhook/cluster/repeat.h"
+#include "webhook/cluster/duty/repeat.h"
 
 TEST(test_once_and_again)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/review: what a review must hold, and how an answer is written. */
+/* core/review/review: what a review must hold, and how an answer is written. */
 #include "base/text.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/review.h"
+#include "webhook/core/review/review.h"
 
 #define REVIEW(request) "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview'," request "}"
 #define REQUEST(more)                                                                              \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the index of what is free, against a list of all GPUs that is looked through. */
-#include "webhook/core/room_index.h"
+#include "webhook/core/pool/room_index.h"
 
 #include "test/unit/test.h"
 

@@ -2,7 +2,7 @@
 /* test: which namespaces hold claims, since when they hold none, and which are forgotten. */
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/secret_places.h"
+#include "webhook/cluster/secrets/secret_places.h"
 
 static const char *const nowhere[] = {NULL};
 

@@ -2,9 +2,9 @@
 /* test: the client's Secrets, copied into namespaces that hold claims, on an API server with Secrets, rights and the record. */
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/secret_data.h"
-#include "webhook/cluster/secret_gate.h"
-#include "webhook/cluster/secret_sync.h"
+#include "webhook/cluster/secrets/secret_data.h"
+#include "webhook/cluster/secrets/secret_gate.h"
+#include "webhook/cluster/secrets/secret_sync.h"
 
 #define SOON 5000
 /* Many ticks: what has not happened by then does not. */

@@ -4,7 +4,7 @@
 
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/server_keeper.h"
+#include "webhook/cluster/reconcile/server_keeper.h"
 
 #define LISTED "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
 #define ONE "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G'}]}"

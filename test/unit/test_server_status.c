@@ -2,7 +2,7 @@
 /* test: a GPUServer's status as the inventory shows it, its sums and its changes. */
 #include "test/unit/server_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/placement.h"
+#include "webhook/core/pool/placement.h"
 
 /* gpu-0 half taken, gpu-1 free, gpu-2 over-full by adoption, gpu-3 unfit, gpu-4 gone */
 #define GPUS                                                                                       \

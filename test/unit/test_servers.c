@@ -8,8 +8,8 @@
 #include "kube/kube_watch.h"
 #include "test/unit/kube_store.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/servers_impl.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/settings (with settings_file and settings_flags): precedence, both dialects of the command line, and
+// Unit tests of webhook/edge/settings/settings (with settings_file and settings_flags): precedence, both dialects of the command line, and
 // the sentence for every mistake.
 
 #include "test/unit/test.h"
-#include "webhook/edge/settings.h"
-#include "webhook/edge/settings_file.h"
+#include "webhook/edge/settings/settings.h"
+#include "webhook/edge/settings/settings_file.h"
 
 #define WORDS_MAX 24
 

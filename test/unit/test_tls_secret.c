@@ -3,8 +3,8 @@
 #include "test/unit/api_fixture.h"
 #include "test/unit/make_pair.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/tls_secret.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/secrets/tls_secret.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define SECRETS "/api/v1/namespaces/poolgate-system/secrets"
 

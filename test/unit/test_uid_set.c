@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the set of uids that hold claims, against a plain table of counts. */
 #include "test/unit/test.h"
-#include "webhook/cluster/uid_set.h"
+#include "webhook/cluster/duty/uid_set.h"
 
 #define UIDS 700
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/validate: what may exist, what is refused and where, and what is claimed. */
+/* core/validate/validate: what may exist, what is refused and where, and what is claimed. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/plan.h"
+#include "webhook/core/pod/plan.h"
 
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \

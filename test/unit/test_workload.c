@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/workload: what becomes of the pods that a Deployment, a Job and the like make. */
+/* core/validate/workload: what becomes of the pods that a Deployment, a Job and the like make. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/workload.h"
-#include "webhook/edge/ledger_memory.h"
+#include "webhook/core/validate/workload.h"
+#include "webhook/edge/pool/ledger_memory.h"
 
 /* kind, object; copies, or -1 when there is no template */
 static const struct {

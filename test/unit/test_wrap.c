@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/wrap: the program gets the very argv it would have had. */
+/* core/inject/wrap: the program gets the very argv it would have had. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/wrap.h"
+#include "webhook/core/inject/wrap.h"
 
 #define PAIRS 12000
 #define WORDS_MAX 64

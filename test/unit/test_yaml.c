@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: YAML and JSON files as trees, what their scalars mean, JSON out of them, and every refusal. */
-#include "base/yaml.h"
-#include "base/yaml_find.h"
-#include "base/yaml_json.h"
-#include "base/yaml_scalar.h"
+#include "base/yaml/yaml.h"
+#include "base/yaml/yaml_find.h"
+#include "base/yaml/yaml_json.h"
+#include "base/yaml/yaml_scalar.h"
 #include "test/unit/test.h"
 
 static struct arena arena;

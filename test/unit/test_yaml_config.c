@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: typed config values, and what is said about those that are wrong. */
-#include "base/yaml_config.h"
+#include "base/yaml/yaml_config.h"
 #include "test/unit/test.h"
 
 static struct arena arena;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: JSON patches on YAML trees, as the text shows them afterwards. */
-#include "base/yaml_find.h"
-#include "base/yaml_json.h"
-#include "base/yaml_patch.h"
-#include "base/yaml_splice.h"
+#include "base/yaml/yaml_find.h"
+#include "base/yaml/yaml_json.h"
+#include "base/yaml/yaml_patch.h"
+#include "base/yaml/yaml_splice.h"
 #include "test/unit/test.h"
 
 static struct arena arena;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit: what yaml_splice writes has every byte of the text but for the place that changed. */
-#include "base/yaml_find.h"
-#include "base/yaml_patch.h"
-#include "base/yaml_splice.h"
+#include "base/yaml/yaml_find.h"
+#include "base/yaml/yaml_patch.h"
+#include "base/yaml/yaml_splice.h"
 #include "test/unit/test.h"
 #include "test/unit/yaml_documents.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "webhook/cli/usage.h"
+#include "webhook/cli/usage/usage.h"
 
 #define UNWRITTEN 3
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "webhook/cli/cli.h"
-#include "webhook/cli/doctor_impl.h"
-#include "webhook/cli/usage.h"
-#include "webhook/edge/config_store.h"
+#include "webhook/cli/doctor/doctor_shipped.h"
+#include "webhook/cli/usage/cli.h"
+#include "webhook/cli/usage/usage.h"
+#include "webhook/edge/settings/config_store.h"
 
 #define OUT_MAX (4u << 20)
 /* With this each list of Secrets in the manifest begins. */

@@ -4,7 +4,7 @@
 #define WEBHOOK_CLI_HOOKS_H
 
 #include "base/buf.h"
-#include "webhook/core/config.h"
+#include "webhook/core/launcher/config.h"
 
 /* argv[0] is not looked at. Returns the exit code. */
 int hooks_main(int argc, char **argv);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "net/http_client.h"
-#include "webhook/cli/usage.h"
-#include "webhook/edge/gpu_servers.h"
-#include "webhook/edge/pool_report.h"
+#include "webhook/cli/usage/usage.h"
+#include "webhook/edge/pool/gpu_servers.h"
+#include "webhook/edge/pool/pool_report.h"
 
 #define DEFAULT_SERVER "http://127.0.0.1:8081"
 #define TIMEOUT_MS 10000

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "base/utf8.h"
 #include "webhook/cli/pool.h"
 

@@ -13,15 +13,15 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "net/http_server.h"
-#include "webhook/cli/cli.h"
+#include "webhook/cli/usage/cli.h"
 #include "webhook/cluster/cluster.h"
-#include "webhook/edge/admission.h"
-#include "webhook/edge/config_store.h"
-#include "webhook/edge/ledger_memory.h"
-#include "webhook/edge/metrics.h"
-#include "webhook/edge/plain_routes.h"
-#include "webhook/edge/plan_keys.h"
-#include "webhook/edge/reload.h"
+#include "webhook/edge/admin/plain_routes.h"
+#include "webhook/edge/admin/reload.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/admission/plan_keys.h"
+#include "webhook/edge/metrics/metrics.h"
+#include "webhook/edge/pool/ledger_memory.h"
+#include "webhook/edge/settings/config_store.h"
 
 /* After the drain delay nobody should send any more; what is in flight has the API server's own 30 s at most. */
 #define FINISH_MS 30000

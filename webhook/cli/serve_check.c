@@ -6,12 +6,12 @@
 #include "base/buf.h"
 #include "net/tls_identity.h"
 #include "net/tls_trust.h"
-#include "webhook/cli/certs.h"
-#include "webhook/cli/cli.h"
-#include "webhook/core/restricted.h"
-#include "webhook/edge/client_ca.h"
-#include "webhook/edge/config_store.h"
-#include "webhook/edge/gpu_servers.h"
+#include "webhook/cli/certs/certs.h"
+#include "webhook/cli/usage/cli.h"
+#include "webhook/core/inject/restricted.h"
+#include "webhook/edge/admin/client_ca.h"
+#include "webhook/edge/pool/gpu_servers.h"
+#include "webhook/edge/settings/config_store.h"
 
 #define TEXT_BYTES_MAX (256u * 1024)
 #define POOL_ARENA_MAX (256u * 1024 * 1024)

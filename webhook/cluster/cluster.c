@@ -7,20 +7,20 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "webhook/cluster/cert_keeper.h"
-#include "webhook/cluster/claims.h"
-#include "webhook/cluster/hook_look.h"
-#include "webhook/cluster/leader.h"
-#include "webhook/cluster/ledger_kube.h"
-#include "webhook/cluster/plan_key_secret.h"
-#include "webhook/cluster/pool_keeper.h"
-#include "webhook/cluster/probe_poll.h"
-#include "webhook/cluster/quota_look.h"
-#include "webhook/cluster/secret_gate.h"
-#include "webhook/cluster/secret_sync.h"
-#include "webhook/cluster/server_keeper.h"
-#include "webhook/cluster/servers.h"
-#include "webhook/cluster/tls_secret.h"
+#include "webhook/cluster/claims/claims.h"
+#include "webhook/cluster/leader/leader.h"
+#include "webhook/cluster/ledger/ledger_kube.h"
+#include "webhook/cluster/ledger/quota_look.h"
+#include "webhook/cluster/ledger/servers.h"
+#include "webhook/cluster/reconcile/hook_look.h"
+#include "webhook/cluster/reconcile/pool_keeper.h"
+#include "webhook/cluster/reconcile/probe_poll.h"
+#include "webhook/cluster/reconcile/server_keeper.h"
+#include "webhook/cluster/secrets/cert_keeper.h"
+#include "webhook/cluster/secrets/plan_key_secret.h"
+#include "webhook/cluster/secrets/secret_gate.h"
+#include "webhook/cluster/secrets/secret_sync.h"
+#include "webhook/cluster/secrets/tls_secret.h"
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000

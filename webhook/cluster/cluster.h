@@ -9,11 +9,11 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/tls_identity.h"
-#include "webhook/core/ledger.h"
-#include "webhook/edge/admission.h"
-#include "webhook/edge/plan_keys.h"
-#include "webhook/edge/reload.h"
-#include "webhook/edge/settings.h"
+#include "webhook/core/pool/ledger.h"
+#include "webhook/edge/admin/reload.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/admission/plan_keys.h"
+#include "webhook/edge/settings/settings.h"
 
 /* All borrowed until cluster_stop. */
 struct cluster_config {

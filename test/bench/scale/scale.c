@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "kube/kube_watch.h"
 #include "test/bench/scale/scale.h"
-#include "webhook/cluster/claims.h"
-#include "webhook/cluster/ledger_kube.h"
-#include "webhook/cluster/probe_poll_impl.h"
-#include "webhook/cluster/servers_impl.h"
-#include "webhook/core/placement.h"
-#include "webhook/edge/metrics_page.h"
+#include "webhook/cluster/claims/claims.h"
+#include "webhook/cluster/ledger/ledger_kube.h"
+#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/reconcile/probe_poll_impl.h"
+#include "webhook/core/pool/placement.h"
+#include "webhook/edge/admin/metrics_page.h"
 
 #define FILL 80
 #define DECISIONS 1000

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/json_read.h"
+#include "base/json/json_read.h"
 #include "test/bench/scale/scale.h"
 #include "test/unit/api_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
-#include "webhook/core/placement.h"
+#include "webhook/core/pool/placement.h"
 
 #define GPUS 8
 #define MS INT64_C(1000)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sim/scale: edits of a server's status as webhook/cluster/servers_commit.c makes them: those of a replica that wait for the same server share
+// sim/scale: edits of a server's status as webhook/cluster/ledger/servers_commit.c makes them: those of a replica that wait for the same server share
 // one PUT with the version that they were made from; after a conflict a GET, and the edits are tried on what it brought.
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define PUT_CLAIM_US 80
 #define GET_US 1000
 #define JITTER_US 500
-/* webhook/cluster/servers_picture.c */
+/* webhook/cluster/ledger/servers_picture.c */
 #define CONTENDED_US (500 * MS)
 #define SPREAD_US (10 * SECOND)
 

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base: structs read from JSON and written as JSON, by the tables that say how they are spelled. */
+#include "base/json/json_record.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rfc3339.h"
+#include "base/text.h"
+
+/* Bytes of foreign text that a message repeats. */
+#define FOUND_MAX 60
+
+static int no_memory(struct json_reader *r)
+{
+	return err_set(r->err, ERR_NOMEM, "out of memory while reading JSON");
+}
+
+int json_record_wrong(
+	struct json_reader *r, const struct json_node *v, const char *key, const char *expected)
+{
+	struct slice raw = v ? json_raw(r->j, v) : SLICE("nothing");
+	size_t n = text_utf8_cut(raw, FOUND_MAX);
+
+	(void)err_set(r->err, ERR_INVALID, "found %.*s%s, expected %s", (int)n, raw.at,
+		n < raw.len ? "…" : "", expected);
+	return err_in(r->err, "%s", key);
+}
+
+/* ---- reading ---- */
+
+static int64_t most(const struct json_field *f)
+{
+	if (f->max != 0)
+		return f->max;
+	return f->kind == REC_KIND_INT ? INT_MAX : f->kind == REC_KIND_U32 ? UINT32_MAX : INT64_MAX;
+}
+
+static const char *word_of(const struct json_field *f, unsigned i)
+{
+	if (f->word)
+		return i <= (unsigned)f->max ? f->word(i) : NULL;
+	return f->words[i];
+}
+
+/* What is wrong with the value of a row. */
+static int wrong(struct json_reader *r, const struct json_node *v, const struct json_field *f)
+{
+	static const char *const forms[] = {
+		[REC_KIND_STR] = "a string",
+		[REC_KIND_BOOL] = "true or false",
+		[REC_KIND_HEX] = "16 hex digits",
+		[REC_KIND_BITS] = "0x and hex digits",
+		[REC_KIND_TIME] = "a time such as \"2026-11-21T09:30:00Z\"",
+		[REC_KIND_WORD] = "a known word",
+		[REC_KIND_STRS] = "strings",
+		[REC_KIND_LIST] = "a list",
+		[REC_KIND_ARRAY] = "a list that is not so long",
+		[REC_KIND_OBJECT] = "an object",
+		[REC_KIND_OWN] = "something else",
+	};
+	const char *form = f->expected ? f->expected : forms[f->kind];
+	bool number = f->kind >= REC_KIND_INT && f->kind <= REC_KIND_DOUBLE;
+	char text[96];
+
+	if (f->kind == REC_KIND_STR && !f->expected && f->flags & REC_NEEDED)
+		form = "a string that is not empty";
+	if (!form && f->kind == REC_KIND_TEXT)
+		(void)snprintf(text, sizeof(text), "a string of less than %zu bytes", f->n_at);
+	else if (!form && number && (f->min != 0 || f->max != 0))
+		(void)snprintf(text, sizeof(text), "a %snumber from %lld to %lld",
+			f->kind == REC_KIND_DOUBLE ? "" : "whole ", (long long)f->min,
+			(long long)most(f));
+	else
+		(void)snprintf(text, sizeof(text), "a %snumber that is not negative",
+			f->kind == REC_KIND_DOUBLE ? "" : "whole ");
+	return json_record_wrong(r, v, f->key, form ? form : text);
+}
+
+static void *member(void *of, size_t at)
+{
+	return (char *)of + at;
+}
+
+static const void *const_member(const void *of, size_t at)
+{
+	return (const char *)of + at;
+}
+
+static int read_text(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, char *to)
+{
+	struct buf text;
+	int rc = 0;
+
+	if (!json_is(v, JSON_STRING))
+		return wrong(r, v, f);
+	buf_init(&text, f->n_at - 1);
+	json_decode(r->j, v, &text);
+	if (text.failed)
+		rc = text.full ? wrong(r, v, f) : no_memory(r);
+	memset(to, 0, f->n_at);
+	if (rc == 0 && text.len > 0)
+		memcpy(to, text.data, text.len);
+	buf_release(&text);
+	return rc;
+}
+
+static int read_str(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
+{
+	const char *text;
+
+	if (!json_is(v, JSON_STRING) || (f->flags & REC_NEEDED && v->len == 2))
+		return wrong(r, v, f);
+	text = arena_strdup(r->a, json_str(r->j, v, r->a));
+	if (!text || r->a->failed)
+		return no_memory(r);
+	if (f->good && !f->good(text))
+		return wrong(r, v, f);
+	memcpy(to, &text, sizeof(text));
+	return 0;
+}
+
+static int read_whole(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
+{
+	int64_t n;
+	uint32_t narrow;
+
+	if (!json_int(r->j, v, &n) || n < f->min || n > most(f))
+		return wrong(r, v, f);
+	narrow = (uint32_t)n;
+	if (f->kind == REC_KIND_INT || f->kind == REC_KIND_U32)
+		memcpy(to, &narrow, sizeof(narrow));
+	else
+		memcpy(to, &n, sizeof(n));
+	return 0;
+}
+
+static int read_double(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
+{
+	/* A delimiter stands behind a number, and a NUL byte behind the text. */
+	double d = json_is(v, JSON_NUMBER) ? strtod(json_raw(r->j, v).at, NULL) : (double)NAN;
+
+	if (!(d >= (f->min == INT64_MIN ? -DBL_MAX : (double)f->min) &&
+		    d <= (f->max ? (double)f->max : DBL_MAX)))
+		return wrong(r, v, f);
+	memcpy(to, &d, sizeof(d));
+	return 0;
+}
+
+/* The digits of n words, the last word first. */
+static int read_hex(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, uint64_t *to)
+{
+	static const char digits[] = "0123456789abcdef";
+	struct slice s = json_inside(r->j, v);
+	size_t n = f->kind == REC_KIND_BITS ? f->n_at : 1;
+
+	if (f->kind == REC_KIND_BITS && slice_starts(s, SLICE("0x")))
+		s = (struct slice){s.at + 2, s.len - 2};
+	else if (f->kind == REC_KIND_BITS)
+		s.len = 0;
+	memset(to, 0, n * sizeof(*to));
+	if (s.len != 16 * n)
+		return wrong(r, v, f);
+	for (size_t i = 0; i < s.len; i++) {
+		const char *digit = memchr(digits, s.at[i], 16);
+
+		if (!digit)
+			return wrong(r, v, f);
+		to[n - 1 - i / 16] = to[n - 1 - i / 16] << 4 | (uint64_t)(digit - digits);
+	}
+	return 0;
+}
+
+static int read_word(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
+{
+	const char *word;
+
+	for (unsigned i = 0; (word = word_of(f, i)) != NULL; i++) {
+		if (!json_is_str(r->j, v, slice_of(word)))
+			continue;
+		memcpy(to, &i, sizeof(i));
+		return 0;
+	}
+	return wrong(r, v, f);
+}
+
+/* Element i of a list. */
+static int read_element(struct json_reader *r, const struct json_node *e,
+	const struct json_field *f, char *list, size_t i)
+{
+	int rc;
+
+	if (f->kind == REC_KIND_STRS) {
+		const char *text = json_is(e, JSON_STRING)
+					   ? arena_strdup(r->a, json_str(r->j, e, r->a))
+					   : NULL;
+
+		memcpy(list + i * sizeof(text), &text, sizeof(text));
+		if (!json_is(e, JSON_STRING))
+			return json_record_wrong(r, e, f->key, "strings");
+		return r->a->failed ? no_memory(r) : 0;
+	}
+	if (json_is(e, JSON_OBJECT)) {
+		rc = json_record_read(r, e, f->record, list + i * f->record->size);
+		if (rc == 0 && f->check)
+			rc = f->check(r, e, list, i);
+	} else {
+		rc = json_record_wrong(r, e, "", "an object");
+	}
+	return rc == ERR_INVALID ? err_in(r->err, "%s/%zu", f->key, i) : rc;
+}
+
+int json_record_list(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
+{
+	bool array = f->kind == REC_KIND_ARRAY;
+	unsigned count;
+	size_t n = 0;
+	char *list;
+
+	if (!json_is(v, JSON_ARRAY) || (f->max && (v->count < f->min || v->count > f->max)))
+		return wrong(r, v, f);
+	list = array ? member(to, f->at)
+		     : arena_array(r->a, v->count,
+			       f->kind == REC_KIND_STRS ? sizeof(char *) : f->record->size);
+	if (!list)
+		return no_memory(r);
+	JSON_EACH(r->j, v, e)
+	{
+		int rc = read_element(r, e, f, list, n);
+
+		if (rc != 0)
+			return rc;
+		n++;
+	}
+	count = (unsigned)n;
+	if (array) {
+		memcpy(member(to, f->n_at), &count, sizeof(count));
+		return 0;
+	}
+	memcpy(member(to, f->at), &list, sizeof(list));
+	memcpy(member(to, f->n_at), &n, sizeof(n));
+	return 0;
+}
+
+/* A value that is there; null only where the row is needed. */
+static int read_field(
+	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *of)
+{
+	void *to = member(of, f->at);
+	bool yes = json_is(v, JSON_TRUE);
+	int64_t ms;
+	int rc;
+
+	switch (f->kind) {
+	case REC_KIND_STR:
+		return read_str(r, v, f, to);
+	case REC_KIND_TEXT:
+		return read_text(r, v, f, to);
+	case REC_KIND_INT:
+	case REC_KIND_U32:
+	case REC_KIND_LONG:
+	case REC_KIND_COUNT:
+		return read_whole(r, v, f, to);
+	case REC_KIND_DOUBLE:
+		return read_double(r, v, f, to);
+	case REC_KIND_BOOL:
+		memcpy(to, &yes, sizeof(yes));
+		return yes || json_is(v, JSON_FALSE) ? 0 : wrong(r, v, f);
+	case REC_KIND_HEX:
+	case REC_KIND_BITS:
+		return read_hex(r, v, f, to);
+	case REC_KIND_TIME:
+		if (!rfc3339_read(json_inside(r->j, v), &ms))
+			return wrong(r, v, f);
+		memcpy(to, &ms, sizeof(ms));
+		return 0;
+	case REC_KIND_WORD:
+		return read_word(r, v, f, to);
+	case REC_KIND_STRS:
+	case REC_KIND_LIST:
+	case REC_KIND_ARRAY:
+		return json_record_list(r, v, f, of);
+	case REC_KIND_OBJECT:
+		if (!json_is(v, JSON_OBJECT))
+			return wrong(r, v, f);
+		rc = json_record_read(r, v, f->record, to);
+		return rc == ERR_INVALID ? err_in(r->err, "%s", f->key) : rc;
+	case REC_KIND_OWN:
+		break;
+	}
+	return f->own->read(r, v, of);
+}
+
+static const struct json_field *find(
+	const struct json_record *rec, const struct json *j, const struct json_node *key)
+{
+	for (size_t i = 0; i < rec->n; i++)
+		if (json_spells(j, key, slice_of(rec->field[i].key)))
+			return &rec->field[i];
+	return NULL;
+}
+
+int json_record_rest(struct json_reader *r, const struct json_node *v,
+	const struct json_record *rec, struct slice *ret)
+{
+	struct buf b;
+	int rc = 0;
+
+	buf_init(&b, v->len);
+	JSON_MEMBERS(r->j, v, k)
+	{
+		if (find(rec, r->j, k))
+			continue;
+		if (b.len > 0)
+			buf_char(&b, ',');
+		buf_slice(&b, json_raw(r->j, k));
+		buf_char(&b, ':');
+		buf_slice(&b, json_raw(r->j, json_value(k)));
+	}
+	*ret = b.len ? arena_slice(r->a, buf_as_slice(&b)) : (struct slice){0};
+	if (b.failed || r->a->failed)
+		rc = no_memory(r);
+	buf_release(&b);
+	return rc;
+}
+
+int json_record_read(
+	struct json_reader *r, const struct json_node *v, const struct json_record *rec, void *to)
+{
+	static const char empty[] = "", *const none = empty;
+	uint64_t seen = 0;
+	bool unknown = false;
+
+	for (const struct json_field *f = rec->field; f < rec->field + rec->n; f++)
+		if (f->kind == REC_KIND_STR && !(f->flags & REC_OR_NULL))
+			memcpy(member(to, f->at), &none, sizeof(none));
+	JSON_MEMBERS(r->j, v, k)
+	{
+		const struct json_field *f = find(rec, r->j, k);
+		int rc;
+
+		unknown = unknown || !f;
+		if (!f || (json_absent(json_value(k)) && !(f->flags & REC_NEEDED)))
+			continue;
+		seen |= UINT64_C(1) << (f - rec->field);
+		rc = read_field(r, json_value(k), f, to);
+		if (rc != 0)
+			return rc;
+	}
+	for (size_t i = 0; i < rec->n; i++)
+		if (rec->field[i].flags & REC_NEEDED && !(seen >> i & 1))
+			return wrong(r, NULL, &rec->field[i]);
+	return unknown && rec->rest_at ? json_record_rest(r, v, rec, member(to, rec->rest_at)) : 0;
+}
+
+/* ---- writing ---- */
+
+/* A whole number, sign included. */
+static int64_t whole(const struct json_field *f, const void *at)
+{
+	uint32_t narrow;
+	int64_t n;
+
+	if (f->kind != REC_KIND_INT && f->kind != REC_KIND_U32) {
+		memcpy(&n, at, sizeof(n));
+		return n;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	return f->kind == REC_KIND_INT ? (int)narrow : (int64_t)narrow;
+}
+
+static void write_double(double d, struct buf *out)
+{
+	/* Seventeen digits bring every double back. */
+	if (isfinite(d))
+		buf_fmt(out, "%.17g", d);
+	else
+		buf_str(out, "null");
+}
+
+static void write_hex(const struct json_field *f, const void *at, struct buf *out)
+{
+	uint64_t n;
+
+	buf_str(out, f->kind == REC_KIND_BITS ? "\"0x" : "\"");
+	for (size_t i = f->kind == REC_KIND_BITS ? f->n_at : 1; i-- > 0;) {
+		memcpy(&n, (const char *)at + i * sizeof(n), sizeof(n));
+		buf_fmt(out, "%016llx", (unsigned long long)n);
+	}
+	buf_char(out, '"');
+}
+
+static void write_list(const struct json_field *f, const void *from, struct buf *out)
+{
+	const char *list;
+	unsigned count;
+	size_t n;
+
+	if (f->kind == REC_KIND_ARRAY) {
+		list = const_member(from, f->at);
+		memcpy(&count, const_member(from, f->n_at), sizeof(count));
+		n = count;
+	} else {
+		memcpy(&list, const_member(from, f->at), sizeof(list));
+		memcpy(&n, const_member(from, f->n_at), sizeof(n));
+	}
+	buf_char(out, '[');
+	for (size_t i = 0; i < n; i++) {
+		const char *text;
+
+		if (i > 0)
+			buf_char(out, ',');
+		if (f->kind != REC_KIND_STRS) {
+			json_record_write(f->record, list + i * f->record->size, out);
+			continue;
+		}
+		memcpy(&text, list + i * sizeof(text), sizeof(text));
+		buf_json_str(out, slice_of(text));
+	}
+	buf_char(out, ']');
+}
+
+static void write_value(const struct json_field *f, const void *from, struct buf *out)
+{
+	const void *at = const_member(from, f->at);
+	char time[RFC3339_SIZE];
+	const char *text;
+	unsigned word;
+	double d;
+
+	switch (f->kind) {
+	case REC_KIND_STR:
+		memcpy(&text, at, sizeof(text));
+		buf_json_str(out, slice_of(text ? text : ""));
+		return;
+	case REC_KIND_TEXT:
+		buf_json_str(out, (struct slice){at, strnlen(at, f->n_at)});
+		return;
+	case REC_KIND_INT:
+	case REC_KIND_U32:
+	case REC_KIND_LONG:
+		buf_i64(out, whole(f, at));
+		return;
+	case REC_KIND_COUNT:
+		buf_u64(out, (uint64_t)whole(f, at));
+		return;
+	case REC_KIND_DOUBLE:
+		memcpy(&d, at, sizeof(d));
+		write_double(d, out);
+		return;
+	case REC_KIND_BOOL:
+		buf_str(out, *(const bool *)at ? "true" : "false");
+		return;
+	case REC_KIND_HEX:
+	case REC_KIND_BITS:
+		write_hex(f, at, out);
+		return;
+	case REC_KIND_TIME:
+		rfc3339_write(whole(f, at), time);
+		buf_json_str(out, slice_of(time));
+		return;
+	case REC_KIND_WORD:
+		memcpy(&word, at, sizeof(word));
+		buf_json_str(out, slice_of(word_of(f, word)));
+		return;
+	case REC_KIND_STRS:
+	case REC_KIND_LIST:
+	case REC_KIND_ARRAY:
+		write_list(f, from, out);
+		return;
+	case REC_KIND_OBJECT:
+		json_record_write(f->record, at, out);
+		return;
+	case REC_KIND_OWN:
+		break;
+	}
+	f->own->write(from, out);
+}
+
+/* Is it what REC_OMIT leaves out? */
+static bool is_empty(const struct json_field *f, const void *at)
+{
+	const char *text;
+	double d;
+	size_t n;
+
+	switch (f->kind) {
+	case REC_KIND_STR:
+		memcpy(&text, at, sizeof(text));
+		return !text || !*text;
+	case REC_KIND_TEXT:
+		return !*(const char *)at;
+	case REC_KIND_BOOL:
+		return !*(const bool *)at;
+	case REC_KIND_DOUBLE:
+		memcpy(&d, at, sizeof(d));
+		return !isfinite(d);
+	case REC_KIND_INT:
+	case REC_KIND_U32:
+	case REC_KIND_LONG:
+	case REC_KIND_TIME:
+		return f->min < 0 ? whole(f, at) < 0 : whole(f, at) == 0;
+	case REC_KIND_COUNT:
+	case REC_KIND_HEX:
+	case REC_KIND_BITS:
+		return whole(f, at) == 0;
+	case REC_KIND_LIST:
+		memcpy(&n, (const char *)at - f->at + f->n_at, sizeof(n));
+		return n == 0;
+	case REC_KIND_WORD:
+	case REC_KIND_STRS:
+	case REC_KIND_ARRAY:
+	case REC_KIND_OBJECT:
+	case REC_KIND_OWN:
+		break;
+	}
+	return false;
+}
+
+void json_record_write(const struct json_record *rec, const void *from, struct buf *out)
+{
+	struct slice rest = {0};
+	char before = '{';
+
+	for (const struct json_field *f = rec->field; f < rec->field + rec->n; f++) {
+		if (f->flags & REC_OMIT && is_empty(f, const_member(from, f->at)))
+			continue;
+		buf_char(out, before);
+		buf_char(out, '"');
+		buf_str(out, f->key);
+		buf_str(out, "\":");
+		write_value(f, from, out);
+		before = ',';
+	}
+	if (rec->rest_at)
+		memcpy(&rest, const_member(from, rec->rest_at), sizeof(rest));
+	if (rest.len > 0) {
+		buf_char(out, before);
+		buf_slice(out, rest);
+		before = ',';
+	}
+	if (before == '{')
+		buf_char(out, '{');
+	buf_char(out, '}');
+}

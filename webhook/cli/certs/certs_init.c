@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate certs init`: makes a CA and a serving pair. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "certs/certs_files.h"
+#include "certs/certs_names.h"
+#include "certs/x509.h"
+#include "webhook/cli/certs/certs.h"
+#include "webhook/cli/usage/usage.h"
+
+#define SERVICE_DEFAULT "poolgate"
+#define NAMESPACE_DEFAULT "poolgate-system"
+#define DAYS_DEFAULT 365
+#define CA_DAYS_DEFAULT 3650
+
+struct init {
+	const char *dir;
+	const char *service;
+	const char *ns;
+	struct certs_names names;
+	uint64_t days; /* 0: not given */
+	uint64_t ca_days;
+	bool no_service;
+	bool dev;
+	bool force;
+};
+
+/* Make both pairs and write them. */
+static int init_write(
+	const struct init *in, struct x509_pair *ca, struct x509_pair *serving, struct err *err)
+{
+	int64_t now = (int64_t)time(NULL);
+	int code = x509_make_ca(&in->names, now, (int64_t)in->ca_days * CERTS_DAY_S, ca, err);
+
+	if (code == 0)
+		code = x509_make_serving(
+			ca, &in->names, now, (int64_t)in->days * CERTS_DAY_S, serving, err);
+	if (code == 0) {
+		struct certs_file files[] = {
+			{"ca.key", buf_as_slice(&ca->key), true},
+			{"ca.crt", buf_as_slice(&ca->cert), false},
+			{"tls.key", buf_as_slice(&serving->key), true},
+			{"tls.crt", buf_as_slice(&serving->cert), false},
+		};
+
+		code = certs_files_write(
+			in->dir, files, sizeof(files) / sizeof(files[0]), in->force, err);
+	}
+	return code;
+}
+
+static int init_run(const struct init *in)
+{
+	struct x509_pair ca;
+	struct x509_pair serving;
+	struct err err = {0};
+	struct buf out;
+	char until[CERTS_DATE_SIZE];
+	char ca_until[CERTS_DATE_SIZE];
+	int64_t now = (int64_t)time(NULL);
+	int code = 0;
+
+	x509_pair_init(&ca);
+	x509_pair_init(&serving);
+	code = init_write(in, &ca, &serving, &err);
+	x509_pair_release(&ca);
+	x509_pair_release(&serving);
+	if (code != 0) {
+		int rc = certs_complain("init", &err);
+
+		if (code == ERR_CONFLICT && !in->force)
+			(void)fprintf(stderr,
+				"`renew` makes a new serving pair from the CA that is there; "
+				"--force replaces all four files\n");
+		return rc;
+	}
+	buf_init(&out, 65536);
+	buf_fmt(&out, "wrote ca.crt ca.key tls.crt tls.key to %s\n", in->dir);
+	buf_fmt(&out, "the CA is valid until %s, tls.crt until %s, for",
+		certs_date(now + (int64_t)in->ca_days * CERTS_DAY_S, ca_until),
+		certs_date(now + (int64_t)in->days * CERTS_DAY_S, until));
+	for (size_t i = 0; i < in->names.count; i++)
+		buf_fmt(&out, "%s %s", i ? "," : "", in->names.name[i].text);
+	buf_fmt(&out,
+		"\nclients need ca.crt (caBundle: base64 -w0 %s/ca.crt); keep ca.key away from "
+		"the server\n",
+		in->dir);
+	return certs_print("init", &out);
+}
+
+/* The names that were not given one by one, and the days that were not given. */
+static int init_complete(struct init *in)
+{
+	struct certs_names *names = &in->names;
+	struct err err = {0};
+	int code = 0;
+
+	if (!in->dir)
+		return usage_wrong("certs init", "--dir is missing");
+	if (in->no_service && (in->service || in->ns))
+		return usage_wrong("certs init", "--no-service excludes --service and --namespace");
+	if (in->ca_days == 0)
+		in->ca_days = CA_DAYS_DEFAULT;
+	if (in->days > in->ca_days)
+		return usage_wrong("certs init",
+			"--days %llu is longer than the CA's %llu days (--ca-days)",
+			(unsigned long long)in->days, (unsigned long long)in->ca_days);
+	if (in->days == 0)
+		in->days = in->ca_days < DAYS_DEFAULT ? in->ca_days : DAYS_DEFAULT;
+	if (!in->no_service)
+		code = certs_names_service(names,
+			slice_of(in->service ? in->service : SERVICE_DEFAULT),
+			slice_of(in->ns ? in->ns : NAMESPACE_DEFAULT), &err);
+	if (code == 0 && in->dev)
+		code = certs_names_dns(names, SLICE("localhost"), &err);
+	if (code == 0 && in->dev)
+		code = certs_names_ip(names, SLICE("127.0.0.1"), &err);
+	if (code == 0 && in->dev)
+		code = certs_names_ip(names, SLICE("::1"), &err);
+	if (code != 0)
+		return usage_wrong("certs init", "%s", err.msg);
+	if (names->count == 0)
+		return usage_wrong("certs init",
+			"no names: give --dns, --ip or --dev, or leave out --no-service");
+	return CERTS_DONE;
+}
+
+int certs_init_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
+		{"dns", required_argument, NULL, 'n'}, {"ip", required_argument, NULL, 'i'},
+		{"service", required_argument, NULL, 's'},
+		{"namespace", required_argument, NULL, 'N'}, {"no-service", no_argument, NULL, 'S'},
+		{"dev", no_argument, NULL, 'D'}, {"days", required_argument, NULL, 'y'},
+		{"ca-days", required_argument, NULL, 'Y'}, {"force", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'}, {0}};
+	struct init in = {0};
+	struct err err = {0};
+	int code = 0;
+	int opt = 0;
+
+	while (code == 0 && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		switch (opt) {
+		case 'd':
+			in.dir = optarg;
+			break;
+		case 'n':
+			code = certs_names_dns(&in.names, slice_of(optarg), &err);
+			break;
+		case 'i':
+			code = certs_names_ip(&in.names, slice_of(optarg), &err);
+			break;
+		case 's':
+			in.service = optarg;
+			break;
+		case 'N':
+			in.ns = optarg;
+			break;
+		case 'S':
+			in.no_service = true;
+			break;
+		case 'D':
+			in.dev = true;
+			break;
+		case 'y':
+		case 'Y':
+			if (!certs_days(optarg, opt == 'y' ? &in.days : &in.ca_days, &err))
+				code = err.code;
+			break;
+		case 'f':
+			in.force = true;
+			break;
+		case 'h':
+			return certs_help();
+		default:
+			return usage_option("certs init", opt, options, argv);
+		}
+	}
+	if (code != 0)
+		return usage_wrong("certs init", "%s", err.msg);
+	if (optind < argc)
+		return usage_wrong("certs init", "unexpected \"%s\"", argv[optind]);
+	code = init_complete(&in);
+	return code == CERTS_DONE ? init_run(&in) : code;
+}

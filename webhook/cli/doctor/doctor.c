@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate doctor`: options, the cluster, the order of the groups, the exit code. */
+#include "webhook/cli/doctor/doctor.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/usage/find_cluster.h"
+#include "webhook/cli/usage/usage.h"
+
+#define REPORT_MAX (16u << 20)
+
+static const char help[] =
+	"usage: poolgate doctor [--kubeconfig FILE] [--namespace NS] [-o table|json]\n"
+	"\n"
+	"Looks whether everything is there that poolgate needs in its cluster, and as it should "
+	"be:\n"
+	"certificates, webhook configurations, rights, CustomResourceDefinition, leader, servers, "
+	"Secrets\n"
+	"of the client, nodes, versions, pods. One line each: ok, or what is wrong and the command "
+	"that\n"
+	"mends it. Nothing is changed. What you may not read is neither right nor wrong: \"not "
+	"checked\".\n"
+	"\n"
+	"  --kubeconfig FILE      the cluster, and who you are there; if not given: $KUBECONFIG, "
+	"a\n"
+	"                         pod's service account, ~/.kube/config\n"
+	"  -n, --namespace NS     where poolgate runs (" DOCTOR_NAMESPACE ")\n"
+	"  -o, --output table|json  json, or --json: the findings as one object\n"
+	"\n"
+	"Exit codes: 0 nothing is wrong, 1 something is, 2 usage, 3 the cluster does not answer.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate doctor --kubeconfig ~/.kube/config\n"
+	"  kubectl -n " DOCTOR_NAMESPACE
+	" exec deployment/poolgate -- /usr/bin/poolgate doctor -o json\n";
+
+struct options {
+	const char *kubeconfig, *namespace;
+	bool json;
+};
+
+static const struct {
+	const char *group;
+	doctor_judge *judge;
+} judges[] = {
+	{"replicas", doctor_replicas},
+	{"versions", doctor_versions},
+	{"clients", doctor_clients},
+	{"crd", doctor_crd},
+	{"rights", doctor_rights},
+	{"webhooks", doctor_webhooks},
+	{"certificates", doctor_certificates},
+	{"leader", doctor_leader},
+	{"servers", doctor_servers},
+	{"secrets", doctor_secrets},
+	{"nodes", doctor_nodes},
+	{"pods", doctor_pods},
+};
+
+void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r)
+{
+	for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) {
+		r->group = judges[i].group;
+		judges[i].judge(f, r);
+	}
+}
+
+static int complain(const char *msg)
+{
+	(void)fprintf(stderr, "poolgate doctor: %s\n", msg);
+	return DOCTOR_NO_ANSWER;
+}
+
+static int report(const struct doctor_facts *f, bool json)
+{
+	struct arena a;
+	struct doctor_report r = {.arena = &a};
+	struct buf out;
+	int code;
+
+	arena_init(&a, REPORT_MAX);
+	buf_init(&out, REPORT_MAX);
+	doctor_judge_all(f, &r);
+	doctor_print(&r, json, &out);
+	if (a.failed || out.failed)
+		code = complain("out of memory");
+	else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
+		code = complain("cannot write to standard output");
+	else
+		code = doctor_count(&r, DOCTOR_WRONG) ? DOCTOR_FOUND : DOCTOR_FINE;
+	buf_release(&out);
+	arena_release(&a);
+	return code;
+}
+
+static int examine(const struct options *o)
+{
+	struct kube_config config;
+	struct doctor_facts facts = {0};
+	struct kube *kube = NULL;
+	struct err err = {0};
+	int code;
+
+	if (find_cluster(o->kubeconfig, &config, &err) != 0 ||
+		kube_new(&config, &kube, &err) != 0) {
+		code = complain(err.msg);
+	} else {
+		code = doctor_read(kube, o->namespace, &facts, &err) == 0 ? report(&facts, o->json)
+									  : complain(err.msg);
+		doctor_facts_release(&facts);
+	}
+	kube_free(kube);
+	kube_config_release(&config);
+	return code;
+}
+
+int doctor_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
+		{"namespace", required_argument, NULL, 'n'},
+		{"output", required_argument, NULL, 'o'}, {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+	struct options o = {.namespace = DOCTOR_NAMESPACE};
+	int found;
+
+	optind = opterr = 0;
+	while ((found = getopt_long(argc, argv, ":n:o:h", options, NULL)) != -1) {
+		if (found == 'h') {
+			(void)fputs(help, stdout);
+			return DOCTOR_FINE;
+		}
+		if (found == 'k')
+			o.kubeconfig = optarg;
+		else if (found == 'n')
+			o.namespace = usage_value(argv);
+		else if (found == 'o' &&
+			 usage_table_or_json("doctor", usage_value(argv), &o.json) != 0)
+			return USAGE_EXIT;
+		else if (found == 'j')
+			o.json = true;
+		else if (found != 'o')
+			return usage_option("doctor", found, options, argv);
+	}
+	if (argv[optind])
+		return usage_wrong("doctor", "unexpected word \"%s\"", argv[optind]);
+	if (!text_dns_label(slice_of(o.namespace)))
+		return usage_wrong("doctor", "--namespace takes a namespace's name, found \"%s\"",
+			o.namespace);
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+	return examine(&o);
+}

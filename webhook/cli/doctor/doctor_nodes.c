@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it. */
+#include "webhook/cli/doctor/doctor_impl.h"
+
+/* No node offers any. */
+static void judge_none(
+	const struct doctor_facts *f, size_t empty, size_t labelled, struct doctor_report *r)
+{
+	if (f->nodes.n == 0)
+		doctor_wrong(r, "kubectl get nodes", "the cluster has no nodes");
+	else if (empty > 0)
+		doctor_wrong(r, "kubectl get gpuservers",
+			"%zu of %zu nodes know " DOCTOR_UNITS
+			", and offer 0 of it: the pool is away or empty",
+			empty, f->nodes.n);
+	else if (labelled > 0)
+		doctor_wrong(r, doctor_apply(f, r, "device-plugin"),
+			"no node offers " DOCTOR_UNITS ", though %zu have the label " DOCTOR_NODES
+			": install the device plugin",
+			labelled);
+	else
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl label nodes NODE " DOCTOR_NODES "= && %s",
+				doctor_apply(f, r, "device-plugin")),
+			"no node offers " DOCTOR_UNITS
+			": injected pods stay Pending; install the device plugin and "
+			"label the nodes that it is to run on");
+}
+
+void doctor_nodes(const struct doctor_facts *f, struct doctor_report *r)
+{
+	size_t offering = 0, empty = 0, labelled = 0, silent = 0;
+	const char *one = NULL;
+
+	if (!sight_there(&f->nodes.sight, r))
+		return;
+	if (f->settings_known && !f->settings.node_resource) {
+		doctor_ok(r, "nodes are asked for nothing: nodeResource is false");
+		return;
+	}
+	DOCTOR_EACH(struct doctor_node, &f->nodes, n)
+	{
+		offering += n->units > 0;
+		empty += n->units == 0;
+		labelled += n->labelled;
+		silent += n->labelled && n->units < 0;
+		one = n->labelled && n->units < 0 && !one ? n->name : one;
+	}
+	if (offering == 0)
+		judge_none(f, empty, labelled, r);
+	else if (silent > 0)
+		doctor_wrong(r, "kubectl -n poolgate-device-plugin get pods -o wide",
+			"%zu of %zu nodes with the label " DOCTOR_NODES
+			" do not offer " DOCTOR_UNITS ", %s is one",
+			silent, labelled, one);
+	else
+		doctor_ok(r, "%zu of %zu nodes offer " DOCTOR_UNITS, offering, f->nodes.n);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: judges the GPUServers: readable, fresh, fit, not promised twice. */
+#include <string.h>
+
+#include "base/rfc3339.h"
+#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/core/server/server_keep.h"
+
+#define MB 1000000
+
+struct sums {
+	size_t gpus, usable, draining, going;
+	const char *drains;
+};
+
+static bool is(const struct condition *c, const char *status)
+{
+	return c && c->status && strcmp(c->status, status) == 0;
+}
+
+static bool because(const struct condition *c, const char *reason)
+{
+	return c && c->reason && strcmp(c->reason, reason) == 0;
+}
+
+/* The host of a probe's URL, to name the machine. */
+static const char *host_of(const char *url, struct doctor_report *r)
+{
+	const char *at = url ? strstr(url, "://") : NULL;
+
+	return at ? doctor_fmt(r, "%.*s", (int)strcspn(at + 3, ":/"), at + 3) : "the GPU server";
+}
+
+/* The Secret that the message names, as the probe needs it. */
+static const char *make_secret(const struct doctor_facts *f, const struct server_object *o,
+	const char *message, struct doctor_report *r)
+{
+	const char *const names[] = {
+		o->probe_ca_secret, o->probe_token_secret, o->probe_client_secret};
+	static const char *const keys[] = {" --from-file=ca.crt", " --from-file=token",
+		" --from-file=tls.crt --from-file=tls.key"};
+	const char *files = "", *name = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *said = names[i] ? strstr(message, names[i]) : NULL;
+
+		/* between NAMESPACE/ and what is wrong with it */
+		if (!name && said && said > message && said[-1] == '/' &&
+			strchr(": ", said[strlen(names[i])]))
+			name = names[i];
+		if (name && names[i] && strcmp(name, names[i]) == 0)
+			files = doctor_fmt(r, "%s%s", files, keys[i]);
+	}
+	if (!name)
+		return doctor_fmt(r, "kubectl edit gpuserver %s", o->name);
+	return doctor_fmt(r,
+		"kubectl -n %s create secret generic %s%s --dry-run=client -o yaml | kubectl apply "
+		"-f -",
+		f->namespace, name, files);
+}
+
+static void judge_stale(const struct doctor_facts *f, const struct server_object *o,
+	const struct condition *fresh, struct doctor_report *r)
+{
+	const char *message = fresh && fresh->message && *fresh->message ? fresh->message
+									 : "nobody has looked yet";
+
+	if (because(fresh, FRESH_SECRET_MISSING))
+		doctor_wrong(r, make_secret(f, o, message, r), "%s takes no claims: %s", o->name,
+			message);
+	else if (because(fresh, FRESH_TOKEN_KEPT) || because(fresh, FRESH_SECRET_KEPT))
+		doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
+			"%s takes no claims: %s", o->name, message);
+	else
+		doctor_wrong(r,
+			doctor_fmt(
+				r, "ssh %s systemctl restart gpuprobe", host_of(o->probe_url, r)),
+			"%s takes no claims, its probe is stale: %s", o->name, message);
+}
+
+/* Who holds it, the first few. Whose pod had better go is not ours to say. */
+static const char *holders(const struct server_object *o, const char *gpu, struct doctor_report *r)
+{
+	const char *text = "";
+	char since[32];
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->status.n_claims; i++) {
+		const struct claim *c = &o->status.claims[i].claim;
+
+		rfc3339_write(c->since_ms, since);
+		for (size_t k = 0; k < c->n_parts; k++)
+			if (strcmp(c->parts[k].gpu, gpu) == 0 && n++ < DOCTOR_LINES_MAX)
+				text = doctor_fmt(r, "%s%s%s/%s %llu MB since %s", text,
+					n > 1 ? ", " : "", c->namespace, c->name,
+					(unsigned long long)(c->parts[k].bytes / MB), since);
+	}
+	return n <= DOCTOR_LINES_MAX ? text
+				     : doctor_fmt(r, "%s and %zu more", text, n - DOCTOR_LINES_MAX);
+}
+
+static void judge_gpus(const struct server_object *o, struct sums *sums, struct doctor_report *r)
+{
+	size_t unfit = 0;
+	const struct gpu *worst = NULL;
+
+	for (size_t i = 0; i < o->status.n_gpus; i++) {
+		const struct gpu *g = &o->status.gpus[i].gpu;
+		uint64_t held = server_status_claimed(&o->status, i);
+
+		sums->gpus++;
+		if (held > g->bytes)
+			doctor_wrong(r, NULL,
+				"%s of %s is promised twice: %llu MB are held of its %llu MB, by "
+				"%s; it takes nothing new until its sum fits: wait until one of "
+				"them has ended, or have its owner delete one",
+				g->id, o->name, (unsigned long long)(held / MB),
+				(unsigned long long)(g->bytes / MB), holders(o, g->id, r));
+		if (!g->fit || g->missing) {
+			unfit++;
+			worst = worst && worst->missing == g->missing ? worst : g;
+		}
+	}
+	if (unfit && unfit < o->status.n_gpus)
+		doctor_wrong(r, doctor_fmt(r, "kubectl describe gpuserver %s", o->name),
+			"%zu of %zu GPUs of %s cannot be used: %s: %s", unfit, o->status.n_gpus,
+			o->name, worst->id,
+			worst->missing              ? "gone while claims are on it"
+			: worst->why && *worst->why ? worst->why
+						    : "not fit");
+}
+
+static void judge_server(const struct doctor_facts *f, const struct server_object *o,
+	struct sums *sums, struct doctor_report *r)
+{
+	const struct condition *ready = server_status_condition(&o->status, SERVER_READY);
+	const struct condition *fresh = server_status_condition(&o->status, SERVER_FRESH);
+	const struct condition *unique = server_status_condition(&o->status, SERVER_UNIQUE);
+
+	judge_gpus(o, sums, r);
+	if (is(unique, "False"))
+		doctor_wrong(r, NULL,
+			"%s is a machine that the pool has already: %s; it takes claims on what is "
+			"its alone: delete one of both",
+			o->name, unique->message ? unique->message : "it does not say whose");
+	sums->usable += is(ready, "True");
+	if (o->drain) {
+		sums->draining++;
+		sums->drains = o->name;
+	}
+	if (is(ready, "True"))
+		return;
+	if (!ready)
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl -n %s rollout restart deployment/" DOCTOR_DEPLOYMENT,
+				f->namespace),
+			"no leader has looked at %s yet", o->name);
+	else if (o->deleting)
+		sums->going++;
+	else if (!o->drain && !is(fresh, "True"))
+		judge_stale(f, o, fresh, r);
+	else if (o->drain || because(ready, READY_NOT_UNIQUE))
+		return;
+	else if (because(ready, "LooksForClaims"))
+		doctor_ok(r, "%s is new: it takes claims once its pods have theirs", o->name);
+	else
+		doctor_wrong(r,
+			o->probe_url
+				? doctor_fmt(r, "ssh %s gpuprobe verify", host_of(o->probe_url, r))
+				: doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
+			"%s takes no claims: %s", o->name,
+			ready->message && *ready->message ? ready->message : "it does not say why");
+}
+
+void doctor_servers(const struct doctor_facts *f, struct doctor_report *r)
+{
+	struct sums sums = {0};
+
+	if (f->servers.sight.state == SIGHT_MISSING) {
+		doctor_wrong(r, "kubectl apply -f manifests/base/crd.yaml",
+			"the API server does not know GPUServers");
+		return;
+	}
+	if (!sight_there(&f->servers.sight, r))
+		return;
+	DOCTOR_EACH(struct doctor_server, &f->servers, s)
+	if (s->why)
+		doctor_wrong(r,
+			strncmp(s->path, "/status", 7) == 0
+				? doctor_fmt(r, "kubectl edit gpuserver %s --subresource=status",
+					  s->name)
+				: doctor_fmt(r, "kubectl edit gpuserver %s", s->name),
+			"%s cannot be read and takes no claims: %s: %s", s->name, s->path, s->why);
+	else
+		judge_server(f, &s->object, &sums, r);
+	if (f->servers.n == 0)
+		doctor_wrong(r, "kubectl apply -f manifests/examples/gpuservers.yaml",
+			"there is no GPUServer: every GPU pod is refused");
+	else if (!doctor_group_troubled(r))
+		doctor_ok(r, "%zu servers with %zu GPUs, %zu servers take claims%s%s", f->servers.n,
+			sums.gpus, sums.usable, sums.draining ? ", drained: " : "",
+			sums.draining == 1 ? sums.drains
+			: sums.draining    ? "several"
+					   : "");
+}

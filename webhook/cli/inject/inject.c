@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: the command lines of `poolgate inject` and `poolgate uninject`. */
+#define _GNU_SOURCE 1 /* program_invocation_short_name */
+#include "webhook/cli/inject/inject.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "webhook/cli/inject/installed.h"
+#include "webhook/cli/usage/usage.h"
+#include "webhook/edge/pool/gpu_servers.h"
+#include "webhook/edge/pool/ledger_memory.h"
+#include "webhook/edge/settings/config_store.h"
+#include "webhook/edge/settings/settings.h"
+
+/* Flags that go on to settings_load, each with its value. */
+#define PASSED_MAX 128
+#define FOLDER_BYTES_MAX (4u << 20)
+
+static const char help[] =
+	"usage: poolgate inject [options] [FILE|DIR...]  do to manifests what the server does to "
+	"pods\n"
+	"       poolgate uninject [options] [FILE|DIR...]  take it back\n"
+	"\n"
+	"YAML or JSON, from files or standard input (\"-\", also when no file is named), to "
+	"standard\n"
+	"output. Pods and pod templates are found in objects of any kind by their shape,\n"
+	"{metadata, spec: {containers: [...]}}; what holds none passes as it is.\n"
+	"The text is edited where it stands: comments, order and quotes stay.\n"
+	"\n"
+	"  -f, --file FILE|DIR    one more file, or the *.yaml, *.yml and *.json in a folder\n"
+	"  -o, --output FORM      yaml, json, patch (JSON patches, a line per document) or diff\n"
+	"                         [as the file is]\n"
+	"      --diff             -o diff: what would change, in colour on a terminal\n"
+	"  -w, --write            write the files in place, all or none\n"
+	"  -n, --namespace NS     of objects that name none [default]\n"
+	"  -v, --verbose          say why a pod or an object is left as it is\n"
+	"\n"
+	"What is injected, as for poolgate serve:\n"
+	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --client-shell PATH,\n"
+	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
+	"[$TOTAL_GPU_MEMORY],\n"
+	"  --node-resource BOOL, --pool FILE|DIR\n"
+	"or what a cluster has installed:\n"
+	"  --installed            the settings of the Deployment poolgate in " INSTALLED_NAMESPACE
+	"; as\n"
+	"                         `kubectl poolgate inject` without flags of the above this is "
+	"meant\n"
+	"  --kubeconfig FILE      the cluster [$KUBECONFIG, ~/.kube/config]\n"
+	"\n"
+	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate inject --config poolgate.yaml deployment.yaml | kubectl apply -f -\n"
+	"  poolgate inject --installed --diff manifests/\n";
+
+/* The command line, taken apart. */
+struct command {
+	const char *verb;
+	const char **files;
+	size_t n_files;
+	char *passed[PASSED_MAX];
+	int n_passed;
+	enum inject_form form;
+	const char *namespace;
+	bool verbose;
+	bool in_place;
+	bool installed; /* what the cluster of kubeconfig has */
+	const char *kubeconfig;
+};
+
+/* All that decisions need, with its memory. */
+struct world {
+	struct installed installed;
+	struct settings settings;
+	struct config_built *config;
+	struct ledger *ledger;
+	struct mutate_world mutate;
+};
+
+static bool set_form(const char *word, enum inject_form *ret)
+{
+	static const struct {
+		const char *word;
+		enum inject_form form;
+	} forms[] = {{"yaml", INJECT_YAML}, {"json", INJECT_JSON}, {"patch", INJECT_PATCH},
+		{"diff", INJECT_DIFF}};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (strcmp(word, forms[i].word) == 0) {
+			*ret = forms[i].form;
+			return true;
+		}
+	}
+	return false;
+}
+
+enum { PASS_ON = 256, INSTALLED, KUBECONFIG, DIFF };
+
+static const struct option options[] = {{"file", required_argument, NULL, 'f'},
+	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
+	{"diff", no_argument, NULL, DIFF}, {"write", no_argument, NULL, 'w'},
+	{"namespace", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
+	{"help", no_argument, NULL, 'h'}, {"config", required_argument, NULL, PASS_ON},
+	{"client-catalogue", required_argument, NULL, PASS_ON},
+	{"sidecar-config", required_argument, NULL, PASS_ON},
+	{"client-shell", required_argument, NULL, PASS_ON},
+	{"launchers", required_argument, NULL, PASS_ON},
+	{"default-launcher", required_argument, NULL, PASS_ON},
+	{"total-gpu-memory", required_argument, NULL, PASS_ON},
+	{"node-resource", required_argument, NULL, PASS_ON},
+	{"pool", required_argument, NULL, PASS_ON}, {"installed", no_argument, NULL, INSTALLED},
+	{"kubeconfig", required_argument, NULL, KUBECONFIG}, {NULL, 0, NULL, 0}};
+
+/* One option. -1: go on; else the exit code. */
+static int take_option(struct command *c, int found, int which, char **argv)
+{
+	/* settings_load takes flags as they are written, and does not change them */
+	static char names[sizeof(options) / sizeof(options[0])][32];
+	const char *value = usage_value(argv);
+
+	switch (found) {
+	case 'f':
+		c->files[c->n_files++] = value;
+		return -1;
+	case 'o':
+		return set_form(value, &c->form)
+			       ? -1
+			       : usage_wrong(c->verb,
+					 "-o takes yaml, json, patch or diff, found \"%s\"", value);
+	case 'n':
+		if (!text_dns_label(slice_of(value)))
+			return usage_wrong(c->verb,
+				"--namespace takes a namespace's name, found \"%s\"", value);
+		c->namespace = value;
+		return -1;
+	case 'v':
+		c->verbose = true;
+		return -1;
+	case 'w':
+		c->in_place = true;
+		return -1;
+	case DIFF:
+		c->form = INJECT_DIFF;
+		return -1;
+	case 'h':
+		(void)fputs(help, stdout);
+		return INJECT_DONE;
+	case PASS_ON:
+		if (c->n_passed + 2 > PASSED_MAX)
+			return usage_wrong(c->verb, "too many options");
+		(void)snprintf(names[which], sizeof(names[which]), "--%s", options[which].name);
+		c->passed[c->n_passed++] = names[which];
+		c->passed[c->n_passed++] = optarg;
+		return -1;
+	case INSTALLED:
+		c->installed = true;
+		return -1;
+	case KUBECONFIG:
+		c->kubeconfig = value;
+		return -1;
+	default:
+		return usage_option(c->verb, found, options, argv);
+	}
+}
+
+/* As the cluster has it, or as the flags say. -1: go on; else the exit code. */
+static int choose_settings(struct command *c)
+{
+	bool plugin = strncmp(program_invocation_short_name, "kubectl-", 8) == 0;
+
+	if (c->installed && c->n_passed)
+		return usage_wrong(c->verb, "--installed and %s exclude each other", c->passed[0]);
+	c->installed = c->installed || (plugin && c->n_passed == 0);
+	if (c->kubeconfig && !c->installed)
+		return usage_wrong(c->verb, "--kubeconfig needs --installed");
+	return -1;
+}
+
+static int take_command(struct command *c, int argc, char **argv)
+{
+	size_t inputs = 0;
+	int found, which = 0, rc = -1;
+
+	optind = 0; /* getopt starts anew */
+	opterr = 0;
+	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:vwh", options, &which)) != -1)
+		rc = take_option(c, found, which, argv);
+	if (rc >= 0)
+		return rc;
+	while (optind < argc)
+		c->files[c->n_files++] = argv[optind++];
+	if (c->n_files == 0)
+		c->files[c->n_files++] = "-";
+	for (size_t i = 0; i < c->n_files; i++)
+		inputs += strcmp(c->files[i], "-") == 0;
+	if (inputs > 1)
+		return usage_wrong(c->verb, "standard input is named more than once");
+	if (c->in_place && inputs > 0)
+		return usage_wrong(c->verb, "-w needs files: standard input has no place");
+	if (c->in_place && c->form != INJECT_AS_READ)
+		return usage_wrong(
+			c->verb, "-w writes each file as it is, and excludes -o and --diff");
+	return choose_settings(c);
+}
+
+static void world_release(struct world *w)
+{
+	config_built_free(w->config);
+	if (w->ledger)
+		ledger_memory_free(w->ledger);
+	settings_release(&w->settings);
+	installed_remove(&w->installed);
+}
+
+/* A pool is looked at for filters and placement alone: nothing is taken. */
+static int load_pool(struct world *w, struct err *err)
+{
+	struct inventory inventory;
+	int rc;
+
+	w->ledger = ledger_memory_new(0);
+	if (!w->ledger)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	rc = gpu_servers_load(w->settings.pool, &w->settings.arena, &inventory, NULL, err);
+	if (rc != 0)
+		return settings_blame(&w->settings, err);
+	return ledger_memory_set_inventory(w->ledger, &inventory, err);
+}
+
+/* What the cluster's Deployment does not need for injecting is left out. */
+static bool takes(const char *flag)
+{
+	for (const struct option *o = options; o->name; o++)
+		if (o->val == PASS_ON && strcmp(o->name, flag) == 0)
+			return true;
+	return false;
+}
+
+static int load_settings(const struct command *c, struct world *w, struct err *err)
+{
+	struct installed *i = &w->installed;
+
+	if (!c->installed)
+		return settings_load(
+			c->n_passed, c->passed, getenv("TOTAL_GPU_MEMORY"), &w->settings, err);
+	if (installed_fetch(c->kubeconfig, takes, i, err) != 0)
+		return err->code;
+	return settings_load(i->n_words, i->words, i->total_gpu_memory, &w->settings, err);
+}
+
+static int world_load(const struct command *c, struct world *w, struct err *err)
+{
+	int rc = load_settings(c, w, err);
+
+	if (rc == 0)
+		rc = config_build(&w->settings, &w->config, err);
+	if (rc == 0 && w->settings.pool)
+		rc = load_pool(w, err);
+	if (rc == 0)
+		w->mutate = (struct mutate_world){
+			.config = &w->config->config, .ledger = w->ledger, .preview = true};
+	return rc;
+}
+
+/* A file, standard input, or the manifests in a folder. */
+static int inject_path(struct inject_job *job, const char *path)
+{
+	struct arena arena;
+	struct file_list list;
+	struct err err = {0};
+	struct stat st;
+	int worst = INJECT_DONE;
+
+	if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+		return inject_file(job, path);
+	arena_init(&arena, FOLDER_BYTES_MAX);
+	if (files_list(path, &arena, &list, &err) == 0 && list.n == 0)
+		(void)err_set(
+			&err, ERR_NOTFOUND, "%s: no *.yaml, *.yml or *.json in this folder", path);
+	if (err.code != ERR_NONE) {
+		(void)fprintf(stderr, "poolgate %s: %s\n", job->verb, err.msg);
+		worst = INJECT_UNREADABLE;
+	}
+	for (size_t i = 0; err.code == ERR_NONE && i < list.n; i++) {
+		int code = inject_file(job, list.path[i]);
+
+		worst = code > worst ? code : worst;
+	}
+	arena_release(&arena);
+	return worst;
+}
+
+/* On a terminal, unless its user says otherwise (no-color.org). */
+static bool wants_colour(void)
+{
+	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(none && none[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+static int write_files(struct inject_job *job)
+{
+	struct err err = {0};
+
+	if (inject_write_held(job, &err) == 0)
+		return INJECT_DONE;
+	(void)fprintf(stderr, "poolgate %s: %s\n", job->verb, err.msg);
+	return INJECT_UNREADABLE;
+}
+
+/* Every file, and the output only when all went well. */
+static int run(const struct command *c, const struct mutate_world *world)
+{
+	struct buf out;
+	struct inject_job job = {.verb = c->verb,
+		.world = world,
+		.form = c->form,
+		.namespace = slice_of(c->namespace),
+		.verbose = c->verbose,
+		.in_place = c->in_place,
+		.colour = c->form == INJECT_DIFF && wants_colour(),
+		.out = &out};
+	int worst = INJECT_DONE;
+
+	buf_init(&out, INJECT_OUT_MAX);
+	for (size_t i = 0; i < c->n_files; i++) {
+		int code = inject_path(&job, c->files[i]);
+
+		worst = code > worst ? code : worst;
+	}
+	if (worst == INJECT_DONE && out.len > 0 && fwrite(out.data, 1, out.len, stdout) != out.len)
+		worst = INJECT_UNREADABLE;
+	if (fflush(stdout) != 0)
+		worst = INJECT_UNREADABLE;
+	if (worst == INJECT_UNREADABLE && ferror(stdout))
+		(void)fprintf(stderr, "poolgate %s: cannot write the output\n", c->verb);
+	if (worst == INJECT_DONE)
+		worst = write_files(&job);
+	inject_release_held(&job);
+	buf_release(&out);
+	return worst;
+}
+
+static int with_world(const struct command *c)
+{
+	struct world w = {0};
+	struct err err = {0};
+	int rc = world_load(c, &w, &err);
+	int code =
+		rc == ERR_SYNTAX && !w.config && !c->installed ? INJECT_USAGE : INJECT_UNREADABLE;
+
+	if (rc != 0)
+		(void)fprintf(stderr, "poolgate %s: %s\n", c->verb, err.msg);
+	else
+		code = run(c, &w.mutate);
+	world_release(&w);
+	return code;
+}
+
+static int start(int argc, char **argv, const char *verb, bool inject)
+{
+	struct command c = {.verb = verb, .namespace = "default"};
+	int code;
+
+	c.files = calloc((size_t)argc + 1, sizeof(c.files[0]));
+	if (!c.files) {
+		(void)fprintf(stderr, "poolgate %s: out of memory\n", verb);
+		return INJECT_UNREADABLE;
+	}
+	code = take_command(&c, argc, argv);
+	if (code < 0)
+		code = inject ? with_world(&c) : run(&c, NULL);
+	free(c.files);
+	return code;
+}
+
+int inject_main(int argc, char **argv)
+{
+	return start(argc, argv, "inject", true);
+}
+
+int uninject_main(int argc, char **argv)
+{
+	return start(argc, argv, "uninject", false);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: writes the claim of a live pod that had none, and takes away what it holds besides a whole claim (rule R7). */
+#include "base/clock.h"
+#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/core/pod/pod.h"
+
+struct adopt_edit {
+	struct adoption *a;
+	const struct claim_record *record; /* NULL: what is there goes */
+	uint64_t take;                     /* of what was there when it was judged */
+	bool had;
+};
+
+static bool same_list(const struct claim_record *x, const struct claim_record *y)
+{
+	if (x->n_servers != y->n_servers)
+		return false;
+	for (size_t i = 0; i < x->n_servers; i++)
+		if (strcmp(x->servers[i], y->servers[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool same_record(const struct claim_record *x, const struct claim_record *y)
+{
+	if (x->take != y->take || x->claim.state != y->claim.state ||
+		x->claim.plan_hash != y->claim.plan_hash || !same_list(x, y) ||
+		x->claim.n_parts != y->claim.n_parts)
+		return false;
+	for (size_t i = 0; i < x->claim.n_parts; i++)
+		if (strcmp(x->claim.parts[i].gpu, y->claim.parts[i].gpu) != 0 ||
+			x->claim.parts[i].bytes != y->claim.parts[i].bytes)
+			return false;
+	return true;
+}
+
+/* All its GPUs are there, and (unless the pool is too small for it) have room. */
+static bool has_room(const struct adopt_edit *e, const struct server_object *o)
+{
+	for (size_t i = 0; i < e->record->claim.n_parts; i++) {
+		const struct claim_part *part = &e->record->claim.parts[i];
+		ptrdiff_t gpu = server_status_gpu(&o->status, slice_of(part->gpu));
+		uint64_t size, taken;
+
+		if (gpu < 0)
+			return false;
+		size = o->status.gpus[gpu].gpu.bytes;
+		taken = server_status_claimed(&o->status, (size_t)gpu);
+		if (!e->a->full && (taken > size || part->bytes > size - taken))
+			return false;
+	}
+	return true;
+}
+
+static enum edit_result give_up(struct err *err, const char *server)
+{
+	(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", server);
+	return EDIT_GIVE_UP;
+}
+
+/* Nothing is written on top of what was not seen: the next round judges it. */
+static enum edit_result edit_record(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	struct adopt_edit *e = ctx;
+	ptrdiff_t at = server_status_claim(&o->status, slice_of(e->a->who->uid));
+
+	if (at < 0 && !e->record)
+		return EDIT_SAME;
+	if (at >= 0 && e->record && same_record(&o->status.claims[at], e->record)) {
+		if (o->status.claims[at].open == e->record->open)
+			return EDIT_SAME;
+		o->status.claims[at].open = e->record->open;
+		return EDIT_CHANGED;
+	}
+	if (again || (at >= 0) != e->had || (at >= 0 && o->status.claims[at].take != e->take))
+		return give_up(err, o->name);
+	if (at >= 0)
+		server_status_remove_claim(&o->status, (size_t)at);
+	if (!e->record)
+		return EDIT_CHANGED;
+	if (!has_room(e, o))
+		return give_up(err, o->name);
+	if (!server_status_add_claim(&o->status, e->record, a)) {
+		(void)err_set(err, ERR_NOMEM, "out of memory for a claim");
+		return EDIT_GIVE_UP;
+	}
+	return EDIT_CHANGED;
+}
+
+static int write_one(struct adoption *a, const char *server, const struct claim_record *record,
+	const struct record *seen, struct err *err)
+{
+	struct adopt_edit e = {
+		.a = a, .record = record, .had = seen != NULL, .take = seen ? seen->take : 0};
+
+	return servers_edit(
+		a->c->cfg->servers, server, edit_record, &e, clock_ms() + CLAIMS_CALL_MS, err);
+}
+
+/* What the pod holds on this server of the picture, or NULL. */
+static const struct record *seen_on(const struct adoption *a, const char *server)
+{
+	const struct picture *p = &a->c->now;
+
+	for (size_t i = 0; i < p->n_parts; i++) {
+		if (strcmp(p->parts[i].name, server) != 0)
+			continue;
+		for (size_t k = p->parts[i].first; k < p->parts[i].first + p->parts[i].n; k++)
+			if (p->records[k].who == a->who)
+				return &p->records[k];
+	}
+	return NULL;
+}
+
+static bool is_chosen(const struct adoption *a, const char *server)
+{
+	for (size_t i = 0; i < a->n_servers; i++)
+		if (strcmp(a->servers[i], server) == 0)
+			return true;
+	return false;
+}
+
+/* What it held elsewhere goes, now that the new claim stands. */
+int adopt_drop_elsewhere(struct adoption *a, struct err *err)
+{
+	const struct picture *p = &a->c->now;
+
+	for (size_t i = 0; i < p->n_parts; i++)
+		for (size_t k = p->parts[i].first; k < p->parts[i].first + p->parts[i].n; k++) {
+			int rc;
+
+			if (p->records[k].who != a->who || is_chosen(a, p->parts[i].name))
+				continue;
+			rc = write_one(a, p->parts[i].name, NULL, &p->records[k], err);
+			if (rc < 0 && rc != ERR_NOTFOUND)
+				return rc;
+		}
+	return 0;
+}
+
+/* The part of the placement on its i-th server. */
+static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wall_ms)
+{
+	const struct placement *w = &a->where;
+	const struct gpu_server *s = &a->pool.inventory.servers[w->servers[i]];
+	struct claim_record *r = arena_alloc(&a->arena, sizeof(*r));
+	struct claim_part *parts = arena_array(&a->arena, w->n_holds, sizeof(*parts));
+	size_t n = 0;
+
+	if (!r || !parts)
+		return NULL;
+	for (size_t k = 0; k < w->n_holds; k++)
+		if (w->holds[k].server == w->servers[i])
+			parts[n++] = (struct claim_part){
+				s->name, s->gpus[w->holds[k].gpu].id, w->holds[k].bytes};
+	r->claim = (struct claim){.key = a->who->uid,
+		.namespace = a->who->namespace,
+		.name = a->who->name,
+		.state = CLAIM_ADOPTED,
+		.plan_hash = a->plan_hash,
+		.since_ms = wall_ms,
+		.parts = parts,
+		.n_parts = n};
+	r->grace_s = pod_grace(&a->pod.json, json_root(&a->pod.json));
+	r->servers = a->servers;
+	r->n_servers = a->n_servers;
+	return r;
+}
+
+/* What a leader wrote before it died may stand on the same servers: nothing is whole before all of it is new (R19). */
+static int write_all(struct adoption *a, int64_t wall_ms, struct err *err)
+{
+	struct claim_record *head = make_record(a, 0, wall_ms);
+	int rc;
+
+	if (!head)
+		return err_set(err, ERR_NOMEM, "out of memory for a claim");
+	head->open = a->n_servers > 1;
+	rc = write_one(a, a->servers[0], head, seen_on(a, a->servers[0]), err);
+	for (size_t i = 1; rc >= 0 && i < a->n_servers; i++) {
+		struct claim_record *r = make_record(a, i, wall_ms);
+
+		rc = r ? write_one(a, a->servers[i], r, seen_on(a, a->servers[i]), err)
+		       : err_set(err, ERR_NOMEM, "out of memory for a claim");
+	}
+	if (rc < 0 || !head->open)
+		return rc;
+	head->open = false;
+	return write_one(a, a->servers[0], head, &(struct record){.take = head->take}, err);
+}
+
+int adopt_write(struct adoption *a, struct err *err)
+{
+	int rc;
+
+	a->n_servers = a->where.n_servers;
+	a->servers = arena_array(&a->arena, a->n_servers, sizeof(char *));
+	if (!a->servers)
+		return err_set(err, ERR_NOMEM, "out of memory for a claim");
+	/* In the order of the inventory, which is that of the names. */
+	for (size_t i = 0; i < a->n_servers; i++)
+		a->servers[i] = a->pool.inventory.servers[a->where.servers[i]].name;
+	rc = write_all(a, clock_wall_ms(), err);
+	if (rc < 0)
+		return rc;
+	return adopt_drop_elsewhere(a, err);
+}
+
+/* ---- two claims of one pod ---- */
+
+/* The lists of servers in the pod's records, and where each stands. */
+struct lists {
+	struct adoption *a;
+	struct claim_record *records;
+	const char **on;
+	size_t n, cap;
+};
+
+static bool copy_list(void *ctx, const struct server_object *o)
+{
+	struct lists *l = ctx;
+	struct arena *a = &l->a->arena;
+	ptrdiff_t at = server_status_claim(&o->status, slice_of(l->a->who->uid));
+	const struct claim_record *r;
+	struct claim_record *copy;
+
+	if (at < 0 || l->n == l->cap)
+		return true;
+	r = &o->status.claims[at];
+	copy = &l->records[l->n];
+	copy->claim.state = r->claim.state;
+	copy->open = r->open;
+	copy->n_servers = r->n_servers;
+	copy->servers = arena_array(a, r->n_servers, sizeof(char *));
+	for (size_t i = 0; copy->servers && i < r->n_servers; i++)
+		copy->servers[i] = arena_strdup(a, slice_of(r->servers[i]));
+	l->on[l->n] = arena_strdup(a, slice_of(o->name));
+	l->n++;
+	return !a->failed;
+}
+
+/* Does every server that this record lists hold a record with the same list, and is none of them open (R19)? */
+static bool is_whole(const struct lists *l, const struct claim_record *r)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < r->n_servers; i++)
+		for (size_t k = 0; k < l->n; k++)
+			found += strcmp(l->on[k], r->servers[i]) == 0 && !l->records[k].open &&
+				 same_list(r, &l->records[k]);
+	return r->n_servers > 0 && found == r->n_servers;
+}
+
+bool adopt_has_whole(struct adoption *a)
+{
+	size_t n = a->who->n_records;
+	struct lists l = {.a = a,
+		.records = arena_array(&a->arena, n, sizeof(struct claim_record)),
+		.on = arena_array(&a->arena, n, sizeof(char *)),
+		.cap = n};
+	const struct claim_record *best = NULL;
+
+	if (!l.records || !l.on)
+		return false;
+	servers_each(a->c->cfg->servers, copy_list, &l);
+	for (size_t i = 0; i < l.n && !a->arena.failed; i++)
+		/* What a review promised goes before what another leader gave. */
+		if (is_whole(&l, &l.records[i]) &&
+			(!best || (best->claim.state == CLAIM_ADOPTED &&
+					  l.records[i].claim.state != CLAIM_ADOPTED)))
+			best = &l.records[i];
+	if (!best)
+		return false;
+	a->servers = best->servers;
+	a->n_servers = best->n_servers;
+	return true;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the duty that keeps claims true: its rounds, and what it remembers from one to the next. */
+#include "webhook/cluster/claims/claims.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/core/pod/pod.h"
+#include "webhook/edge/metrics/metrics.h"
+
+#define BUCKETS_FIRST 256
+/* Names of servers. */
+#define PICTURE_MAX (16u << 20)
+/* While the picture of the servers is not there yet. */
+#define UNSYNCED_MS 200
+/* So far the watch of pods may be behind what is stored. */
+#define WATCH_BEHIND_MS 1000
+#define SIDE_BY_SIDE 8
+#define MAX_GRACE_MS 3600000
+/* In a large pool looks take a tenth of the time: every claim wakes us. One that took long because this process got no processor is no reason
+ * to rest for long. */
+#define LOOK_SHARE 10
+#define PAUSE_MAX_MS 2000
+#define UNSTARTED_MS 300000
+
+void claims_until(struct claims *c, int64_t ms)
+{
+	if (ms < c->until_ms)
+		c->until_ms = ms;
+}
+
+/* ---- holders ---- */
+
+/* uids are made by the API server, not by those who might want them to collide. */
+static struct holder **place_of(const struct claims *c, struct slice uid, uint64_t hash)
+{
+	struct holder **at = &c->bucket[hash & (c->n_buckets - 1)];
+
+	while (*at && ((*at)->hash != hash || !slice_is(uid, (*at)->uid)))
+		at = &(*at)->next;
+	return at;
+}
+
+struct holder *claims_find(const struct claims *c, struct slice uid)
+{
+	return *place_of(c, uid, text_hash64(uid));
+}
+
+/* Without memory the chains grow longer. */
+static void grow(struct claims *c)
+{
+	size_t more = c->n_buckets * 2;
+	struct holder **bucket;
+
+	if (c->n_holders < c->n_buckets)
+		return;
+	bucket = calloc(more, sizeof(struct holder *));
+	if (!bucket)
+		return;
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (struct holder *h = c->bucket[i], *next; h; h = next) {
+			next = h->next;
+			h->next = bucket[h->hash & (more - 1)];
+			bucket[h->hash & (more - 1)] = h;
+		}
+	free(c->bucket);
+	c->bucket = bucket;
+	c->n_buckets = more;
+}
+
+struct holder *claims_holder(
+	struct claims *c, const char *uid, const char *namespace, const char *name)
+{
+	struct slice key = slice_of(uid);
+	size_t uid_len = key.len, namespace_len = strlen(namespace), name_len = strlen(name);
+	uint64_t hash = text_hash64(key);
+	struct holder **at = place_of(c, key, hash);
+	struct holder *h = *at;
+	char *text;
+
+	if (h) {
+		h->round = c->round;
+		return h;
+	}
+	h = calloc(1, sizeof(*h) + uid_len + namespace_len + name_len + 3);
+	if (!h)
+		return NULL;
+	h->hash = hash;
+	h->round = c->round;
+	memcpy(h->uid, uid, uid_len);
+	text = h->uid + uid_len + 1;
+	memcpy(text, namespace, namespace_len);
+	h->namespace = text;
+	text += namespace_len + 1;
+	memcpy(text, name, name_len);
+	h->name = text;
+	*at = h;
+	c->n_holders++;
+	grow(c);
+	return h;
+}
+
+/* Who is out of view is forgotten: clocks start again when it comes back. */
+static void forget(struct claims *c, bool all)
+{
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (struct holder **at = &c->bucket[i]; *at;) {
+			struct holder *h = *at;
+
+			if (all || h->round != c->round) {
+				*at = h->next;
+				free(h);
+				c->n_holders--;
+			} else {
+				at = &h->next;
+			}
+		}
+}
+
+bool holder_complete(const struct holder *h)
+{
+	return h->n_records > 0 && h->agree && h->n_records == h->n_listed;
+}
+
+/* ---- the picture ---- */
+
+static bool more_room(void **list, size_t *cap, size_t n, size_t size)
+{
+	size_t more = *cap ? *cap * 2 : 64;
+	void *grown;
+
+	if (n < *cap)
+		return true;
+	grown = realloc(*list, more * size);
+	if (!grown)
+		return false;
+	*list = grown;
+	*cap = more;
+	return true;
+}
+
+static uint64_t hash_list(const struct claim_record *r, const char *own, bool *ret_own)
+{
+	uint64_t hash = 0;
+
+	*ret_own = false;
+	for (size_t i = 0; i < r->n_servers; i++) {
+		hash = hash * 31 + text_hash64(slice_of(r->servers[i]));
+		*ret_own = *ret_own || strcmp(r->servers[i], own) == 0;
+	}
+	return hash;
+}
+
+/* Join one record to what its uid holds elsewhere. */
+static bool see_record(struct claims *c, const char *server, const struct claim_record *r)
+{
+	const struct claim *claim = &r->claim;
+	struct picture *p = &c->now;
+	struct holder *h = claims_holder(c, claim->key, claim->namespace ? claim->namespace : "",
+		claim->name ? claim->name : "");
+	void *records = p->records;
+	bool own, roomy = more_room(&records, &p->cap_records, p->n_records, sizeof(*p->records));
+	uint64_t list = hash_list(r, server, &own);
+
+	p->records = records;
+	if (!h || !roomy)
+		return false;
+	if (h->n_records == 0) {
+		h->agree = true;
+		h->list_hash = list;
+		h->n_listed = r->n_servers;
+		h->plan_hash = claim->plan_hash;
+		h->pending = true;
+		h->unbound = false;
+		h->takes = 0;
+		h->grace_s = 0;
+	}
+	h->agree = h->agree && own && h->list_hash == list && !r->open;
+	h->n_records++;
+	h->takes += r->take;
+	h->grace_s = r->grace_s > h->grace_s ? r->grace_s : h->grace_s;
+	if (claim->state == CLAIM_PENDING)
+		h->unbound = true;
+	else
+		h->pending = false;
+	p->records[p->n_records++] = (struct record){.who = h,
+		.state = claim->state,
+		.take = r->take,
+		.grace_s = r->grace_s,
+		.lingers_ms = r->lingers_ms,
+		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL};
+	return true;
+}
+
+static bool see_server(void *ctx, const struct server_object *o)
+{
+	struct claims *c = ctx;
+	struct picture *p = &c->now;
+	void *parts = p->parts;
+	bool roomy = more_room(&parts, &p->cap_parts, p->n_parts, sizeof(*p->parts));
+	struct part *part;
+
+	p->parts = parts;
+	p->pool = p->pool * 1099511628211u + text_hash64(slice_of(o->uid)) +
+		  (uint64_t)o->generation * 8191 + o->status.n_gpus;
+	if (!roomy) {
+		p->failed = true;
+		return false;
+	}
+	part = &p->parts[p->n_parts++];
+	*part = (struct part){.name = arena_strdup(&p->arena, slice_of(o->name)),
+		.first = p->n_records,
+		.n = o->status.n_claims};
+	for (size_t i = 0; i < o->status.n_phantoms; i++)
+		part->phantoms_due = part->phantoms_due ||
+				     phantom_is_over(&o->status.phantoms[i], clock_wall_ms());
+	for (size_t i = 0; i < o->status.n_claims && !p->failed; i++)
+		p->failed = !see_record(c, o->name, &o->status.claims[i]);
+	return !p->failed;
+}
+
+/* The clocks of a claim start when it comes in view, when another review takes it, and when it is found bound. */
+static void see_change(struct holder *h, int64_t now)
+{
+	struct claim_sight *s = &h->sight;
+
+	if (s->since_ms == 0 || h->takes != h->takes_before || (s->pending && !h->pending)) {
+		s->since_ms = now;
+		s->asked_ms = s->gone_ms = 0;
+		s->answer = ANSWER_NONE;
+	}
+	h->takes_before = h->takes;
+	s->pending = h->pending;
+	s->unbound = h->unbound;
+}
+
+bool claims_look(struct claims *c)
+{
+	struct picture *p = &c->now;
+	int64_t now = clock_ms();
+
+	arena_reset(&p->arena);
+	p->n_parts = p->n_records = 0;
+	p->pool = 0;
+	p->failed = false;
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (struct holder *h = c->bucket[i]; h; h = h->next)
+			h->n_records = 0;
+	servers_each(c->cfg->servers, see_server, c);
+	if (p->failed || p->arena.failed)
+		return false;
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (struct holder *h = c->bucket[i]; h; h = h->next)
+			if (h->n_records > 0)
+				see_change(h, now);
+			else
+				h->sight = (struct claim_sight){0};
+	return true;
+}
+
+/* ---- rounds ---- */
+
+static int64_t tick(void *ctx, struct duty *d)
+{
+	struct claims *c = ctx;
+	int64_t now = clock_ms(), early = c->began_ms + c->pause_ms - now;
+
+	c->self = d;
+	if (c->began_ms && early > 0)
+		return early;
+	if (!servers_synced(c->cfg->servers))
+		return UNSYNCED_MS;
+	c->began_ms = now;
+	/* A server that is new waits for a round that was begun after it: rounds go on when nothing happens. */
+	c->until_ms = now + CLAIMS_IDLE_MS;
+	c->round++;
+	if (!claims_look(c)) {
+		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the claims");
+		forget(c, true);
+		return CLAIMS_AWAY_MS;
+	}
+	c->pause_ms = LOOK_SHARE * (clock_ms() - now);
+	if (c->pause_ms < CLAIMS_ROUND_MS)
+		c->pause_ms = CLAIMS_ROUND_MS;
+	if (c->pause_ms > PAUSE_MAX_MS)
+		c->pause_ms = PAUSE_MAX_MS;
+	claims_place(c);
+	claims_judge(c);
+	claims_adopt(c);
+	forget(c, false);
+	now = clock_ms();
+	return c->until_ms > now + c->pause_ms ? c->until_ms - now : c->pause_ms;
+}
+
+static void wake(void *running)
+{
+	struct claims *c = running;
+
+	duty_wake(c->duty);
+}
+
+static void stop(void *running)
+{
+	struct claims *c = running;
+
+	if (!c)
+		return;
+	pods_stop(c->pods); /* it wakes the duty, which looks into it */
+	duty_stop(c->duty);
+	pods_free(c->pods);
+	if (c->bucket)
+		forget(c, true);
+	atomic_store(&c->cfg->settled_ms, 0);
+	for (size_t i = 0; i < METRIC_WHYS; i++)
+		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
+	free(c->bucket);
+	free(c->now.parts);
+	free(c->now.records);
+	arena_release(&c->now.arena);
+	free(c);
+}
+
+static int64_t or_default(int64_t value, int64_t otherwise)
+{
+	return value ? value : otherwise;
+}
+
+static int start(void *ctx, void **ret, struct err *err)
+{
+	struct claims_config *cfg = ctx;
+	struct claims *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_set(err, ERR_NOMEM, "out of memory for the claims");
+	atomic_store(&cfg->settled_ms, 0);
+	c->cfg = cfg;
+	c->carrier = cfg->carrier ? cfg->carrier : &carrier_gate;
+	c->pace = (struct claim_pace){or_default(cfg->pending_ms, CLAIM_PENDING_MS),
+		or_default(cfg->ask_ms, CLAIM_ASK_MS), or_default(cfg->retry_ms, CLAIM_RETRY_MS),
+		or_default(cfg->margin_ms, CLAIM_MARGIN_MS)};
+	c->grace_ms = or_default(cfg->grace_ms, POD_GRACE_S * 1000);
+	c->max_grace_ms = or_default(cfg->max_grace_ms, MAX_GRACE_MS);
+	c->unstarted_ms = or_default(cfg->unstarted_ms, UNSTARTED_MS);
+	arena_init(&c->now.arena, PICTURE_MAX);
+	c->bucket = calloc(BUCKETS_FIRST, sizeof(struct holder *));
+	c->n_buckets = BUCKETS_FIRST;
+	c->pods = pods_new(wake, c);
+	if (!c->bucket || !c->pods) {
+		(void)err_set(err, ERR_NOMEM, "out of memory for the claims");
+		stop(c);
+		return ERR_NOMEM;
+	}
+	pods_see_waiting(c->pods, c->carrier->waits);
+	/* The duty first: the watch wakes it. */
+	c->duty = duty_start("claims", tick, c, err);
+	if (!c->duty || pods_start(c->pods, cfg->kube, cfg->log, err) < 0) {
+		stop(c);
+		return (int)err->code;
+	}
+	*ret = c;
+	return 0;
+}
+
+struct leader_duty claims_duty(struct claims_config *cfg)
+{
+	return (struct leader_duty){.name = "claims",
+		.start = start,
+		.stop = stop,
+		.servers_changed = wake,
+		.ctx = cfg};
+}
+
+bool claims_adopted_since(void *cfg, int64_t since_ms)
+{
+	struct claims_config *c = cfg;
+
+	return atomic_load(&c->settled_ms) > since_ms + WATCH_BEHIND_MS;
+}
+
+/* ---- side by side ---- */
+
+struct crew {
+	atomic_size_t next;
+	size_t n;
+	void (*fn)(void *ctx, size_t i);
+	void *ctx;
+};
+
+static void *work(void *arg)
+{
+	struct crew *crew = arg;
+
+	for (size_t i; (i = atomic_fetch_add(&crew->next, 1)) < crew->n;)
+		crew->fn(crew->ctx, i);
+	return NULL;
+}
+
+void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx)
+{
+	struct crew crew = {.n = n, .fn = fn, .ctx = ctx};
+	pthread_t threads[SIDE_BY_SIDE - 1];
+	size_t started = 0;
+
+	/* Threads inherit the mask of the duty's thread: no signals. */
+	while (started + 1 < n && started < SIDE_BY_SIDE - 1 &&
+		pthread_create(&threads[started], NULL, work, &crew) == 0)
+		started++;
+	(void)work(&crew);
+	for (size_t i = 0; i < started; i++)
+		(void)pthread_join(threads[i], NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what the files of the duty that keeps claims true share. One thread, the duty's, but for what run_side_by_side calls.
+ * Lock order: nothing of servers is called while the pods' lock is held, nor the other way round. */
+#ifndef WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
+#define WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
+
+#include "base/arena.h"
+#include "webhook/cluster/claims/claims.h"
+#include "webhook/cluster/claims/pods.h"
+#include "webhook/cluster/duty/duty.h"
+#include "webhook/core/pod/plan.h"
+#include "webhook/core/pool/claim_life.h"
+
+/* A round at the latest, for those who wait to hear that everybody has been looked at. */
+#define CLAIMS_IDLE_MS 1000
+/* Between two writes for binding alone. */
+#define BIND_EVERY_MS 1000
+/* Between two rounds, however often somebody wakes us. */
+#define CLAIMS_ROUND_MS 100
+/* After the API server did not answer. */
+#define CLAIMS_AWAY_MS 1000
+/* One GET, one edit. */
+#define CLAIMS_CALL_MS 5000
+/* An answer that is older when it is to be written is asked for anew: we stood still. */
+#define CLAIMS_ANSWER_MS 10000
+
+/* One uid that holds something, or is a pod that should: what this leader remembers of it from round to round. */
+struct holder {
+	struct holder *next;
+	uint64_t hash;
+	uint32_t round; /* the last in which it was in view */
+	/* As the round that runs sees its claim: */
+	size_t n_records, n_listed;
+	uint64_t list_hash; /* of the servers that its first record lists */
+	uint64_t plan_hash; /* of its first record */
+	bool agree; /* all records list the same servers, their own among them, and none is open (R19) */
+	bool pending, unbound;
+	uint64_t takes;   /* sum over its records */
+	uint32_t grace_s; /* the longest that its records say; 0: none does */
+	/* From round to round: */
+	uint64_t takes_before;
+	struct claim_sight sight;
+	enum claim_act act;
+	int64_t until_ms; /* of CLAIM_LINGER */
+	uint32_t
+		told_s; /* the longest grace period that a delete of its pod has named, bounded; 0: none */
+	char why[POD_WHY_SIZE];      /* its pod has waited for long, for this; "": it has not */
+	char why_told[POD_WHY_SIZE]; /* that an Event has said */
+	bool waiting;    /* its pod waits, and not for long as far as this leader knows */
+	int64_t live_ms; /* when the last GET was begun that showed its pod as live */
+	bool write_failed;
+	/* Adoption: */
+	int64_t adopt_ms; /* not before then, unless the pool changes */
+	uint64_t adopt_pool;
+	bool tried; /* adopt_ms and adopt_pool count */
+	bool told;  /* an Event says that it cannot be given a claim */
+	/* Its place: */
+	int64_t place_ms; /* not written before then */
+	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
+	bool place_told;  /* an Event says that it cannot be */
+	const char *namespace, *name;
+	char uid[];
+};
+
+/* One claim on one server. */
+struct record {
+	struct holder *who;
+	enum claim_state state;
+	uint64_t take;
+	uint32_t grace_s; /* as it is, or should be, with the next two (rule R13) */
+	int64_t lingers_ms;
+	const char *waits; /* in the picture's arena, or the holder's; NULL: it does not */
+	bool word;         /* of these three one is to be written */
+	bool skipped;      /* its removal was not written: to be asked anew */
+};
+
+/* One server of a round and its records. */
+struct part {
+	const char *name;
+	size_t first, n;
+	bool phantoms_due; /* one of its namespaces has been there for ten minutes (rule R12) */
+};
+
+/* The picture of one round. */
+struct picture {
+	struct arena arena;
+	struct part *parts; /* in the order of their names */
+	size_t n_parts, cap_parts;
+	struct record *records;
+	size_t n_records, cap_records;
+	uint64_t pool; /* changes when servers, their GPUs or their specs do */
+	bool failed;   /* out of memory: not to be used */
+};
+
+struct claims {
+	struct claims_config *cfg;
+	const struct carrier *carrier;
+	struct claim_pace pace;
+	int64_t grace_ms, max_grace_ms, unstarted_ms;
+	struct duty *duty; /* for those who wake it */
+	struct duty *self; /* the same, for its own thread */
+	struct pods *pods;
+	struct holder **bucket;
+	size_t n_buckets, n_holders;
+	uint32_t round;
+	size_t ask_from; /* the bucket with which a round's questions begin: behind the last that was asked */
+	int64_t began_ms; /* the round that runs */
+	int64_t pause_ms; /* from it to the next, at least */
+	int64_t until_ms; /* when to look again */
+	int64_t bind_ms;  /* binding alone is written from then on */
+	struct picture now;
+};
+
+/* ---- claims.c ---- */
+
+/* Look again at that time at the latest. */
+void claims_until(struct claims *c, int64_t ms);
+/* The holder of that uid, or NULL. */
+struct holder *claims_find(const struct claims *c, struct slice uid);
+/* The same, made if need be; NULL when out of memory. */
+struct holder *claims_holder(
+	struct claims *c, const char *uid, const char *namespace, const char *name);
+/* Has it a claim, whole on all its servers? */
+bool holder_complete(const struct holder *h);
+/* Read the picture anew, into c->now and the holders. False: out of memory. */
+bool claims_look(struct claims *c);
+
+/* Call fn(ctx, i) for each i below n, eight at a time. */
+void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
+
+/* ---- claims_end.c ---- */
+
+/* GET the pod past the cache. ret (may be NULL) is released by the caller in every case, and holds the pod for ANSWER_LIVE. */
+enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_answer *ret);
+/* Decide on each holder, ask what must be asked, write what follows. */
+void claims_judge(struct claims *c);
+
+/* ---- claims_place.c ---- */
+
+/* Tell pods whose claims stand, and that wait for it, which GPUs they have. */
+void claims_place(struct claims *c);
+
+/* ---- adopt.c ---- */
+
+/* A warning among the pod's Events; what becomes of it is no concern of the claim's. */
+void warn_pod(struct claims *c, const struct holder *h, const char *reason, const char *note);
+/* Give claims to live pods without one; keeps cfg->settled_ms. */
+void claims_adopt(struct claims *c);
+
+/* ---- adopt_place.c ---- */
+
+/* What the pool has, as adoption sees it: every server takes claims, those of one uid count as gone. In an arena. */
+struct adopt_pool {
+	struct inventory inventory;
+	uint64_t *claimed;
+	uint32_t *n_claims;
+	uint64_t own_bytes; /* held by that uid */
+	struct gpu biggest; /* of the GPUs that it holds */
+};
+
+/* What one adoption is about. */
+struct adoption {
+	struct claims *c;
+	struct holder *who;
+	struct arena arena;
+	struct kube_answer pod;
+	struct plan plan;
+	uint64_t plan_hash;
+	struct demand demand;
+	struct adopt_pool pool;
+	struct placement where;
+	bool full;            /* sums may exceed what a GPU has */
+	const char **servers; /* that its claim spans */
+	size_t n_servers;
+};
+
+/* ERR_NOMEM. */
+int adopt_pool_read(struct servers *s, struct slice uid, struct arena *a, struct adopt_pool *ret,
+	struct err *err);
+/* Find GPUs: fit ones with room, any with room, any at all. ret_full: sums may exceed what a GPU has. ERR_REFUSED, ERR_NOMEM. */
+int adopt_place(struct adopt_pool *pool, const struct demand *d, struct arena *a,
+	struct placement *ret, bool *ret_full, struct err *err);
+/* Does the uid hold more than this demand could ever need on the GPUs that it has? */
+bool adopt_exceeds(const struct adopt_pool *pool, const struct demand *d);
+
+/* ---- adopt_write.c ---- */
+
+/* Write a->where as the pod's claim, server after server, then take away what it held elsewhere. ERR_CONFLICT: something else is there
+ * than was seen; else as servers_edit says. */
+int adopt_write(struct adoption *a, struct err *err);
+/* Take away what the pod holds on other servers than a->servers. Errors as above. */
+int adopt_drop_elsewhere(struct adoption *a, struct err *err);
+/* Is there a whole claim among what the pod holds? Then a->servers are its servers. */
+bool adopt_has_whole(struct adoption *a);
+
+#endif

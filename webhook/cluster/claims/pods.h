@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the injected pods as the leader's watch shows them: who is there, who has finished, who was lost a moment ago. */
+#ifndef WEBHOOK_CLUSTER_CLAIMS_PODS_H
+#define WEBHOOK_CLUSTER_CLAIMS_PODS_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "kube/kube.h"
+#include "kube/kube_watch.h"
+#include "webhook/core/pod/pod.h"
+#include "webhook/core/pool/claim_life.h"
+
+/* The label that injected pods carry (core/pod/plan.h LABEL_INJECTED). */
+#define PODS_PATH "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"
+/* So long a pod that the watch lost is remembered, so that its claim is asked about at once. */
+#define PODS_LOST_MS 60000
+
+/* One pod of the table. Strings live as long as the call that shows them. */
+struct pod_shown {
+	const char *uid, *namespace, *name;
+	enum pod_seen
+		seen; /* POD_NOT_SHOWN: lost at lost_ms; POD_FINISHED also of one that was lost since, or as it finished */
+	bool waits;   /* to be told its place (carrier.h) */
+	bool unplaced; /* lost by a delete that the watch has told, without a node: nothing of it ever ran */
+	uint32_t
+		grace_s; /* the longest grace period that a delete of it has named, in seconds; 0: none */
+	int64_t waits_ms; /* since when it has not run, as far as the watch shows; 0: it runs, or has */
+	char why[POD_WHY_SIZE]; /* pod_waits() */
+	int64_t since_ms; /* when the watch first showed it (CLOCK_MONOTONIC, as all times here) */
+	int64_t lost_ms;  /* 0: it is shown */
+	uint64_t
+		plan_hash; /* of the plan annotation's bytes, as a review counts it; 0: it has none */
+};
+
+struct pods;
+
+/* An empty table. changed (may be NULL) is called after each change of what it shows, without its lock, from the watch's thread. NULL: out
+ * of memory. About 200 bytes a pod. All functions may be called from any thread. */
+struct pods *pods_new(void (*changed)(void *ctx), void *ctx);
+/* How to see that a pod waits to be told its place (carrier.h); before pods_start. Without it none does. */
+void pods_see_waiting(
+	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object));
+/* Start to watch. ERR_NOMEM, ERR_IO, ERR_INTERNAL. */
+int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err);
+/* Ends the watch: nothing is called afterwards. NULL-safe. */
+void pods_stop(struct pods *p);
+/* Ends the watch, and frees. NULL-safe. */
+void pods_free(struct pods *p);
+
+/* What kube_watch calls: pods_start hands it over; tests feed it. */
+struct kube_watch_app pods_app(struct pods *p);
+
+/* Has a whole list come, ever? */
+bool pods_synced(struct pods *p);
+/* Does the table show every pod but the newest: synced, the stream stands, nothing was left out for want of memory? */
+bool pods_whole(struct pods *p);
+
+/* One pod by uid: ret without its strings. POD_NOT_SHOWN with lost_ms 0 for one that is unknown. */
+void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret);
+
+/* Each pod that is shown, in no order, with the lock held: copy, call nothing back. False ends it. */
+typedef bool pods_each_fn(void *ctx, const struct pod_shown *pod);
+void pods_each(struct pods *p, pods_each_fn *fn, void *ctx);
+
+#endif

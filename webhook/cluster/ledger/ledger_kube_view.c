@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: the shared ledger's picture, for people and metrics.
+#include <stdlib.h>
+
+#include "webhook/cluster/ledger/ledger_kube_impl.h"
+
+static int by_pod(const void *a, const void *b)
+{
+	const struct claim *x = a, *y = b;
+	int c = strcmp(x->namespace, y->namespace);
+
+	if (c == 0)
+		c = strcmp(x->name, y->name);
+	return c ? c : strcmp(x->key, y->key);
+}
+
+/* A copy of a server's part of a claim. */
+static void copy_claim(
+	const struct held *h, const struct claim *c, struct arena *a, struct claim *to)
+{
+	*to = *c;
+	to->key = arena_strdup(a, slice_of(c->key));
+	to->namespace = arena_strdup(a, slice_of(c->namespace));
+	to->name = arena_strdup(a, slice_of(c->name));
+	to->parts = arena_array(a, c->n_parts, sizeof(*to->parts));
+	for (size_t i = 0; to->parts && i < c->n_parts; i++)
+		to->parts[i] =
+			(struct claim_part){.server = arena_strdup(a, slice_of(h->object.name)),
+				.gpu = arena_strdup(a, slice_of(c->parts[i].gpu)),
+				.bytes = c->parts[i].bytes};
+}
+
+/* Parts of one claim on several servers become one. */
+static size_t merge(struct claim *list, size_t n, struct arena *a)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < n && !a->failed; i++) {
+		struct claim *last = out ? &list[out - 1] : NULL;
+		struct claim_part *parts;
+
+		if (!last || strcmp(last->key, list[i].key) != 0) {
+			list[out++] = list[i];
+			continue;
+		}
+		parts = arena_array(a, last->n_parts + list[i].n_parts, sizeof(*parts));
+		if (!parts)
+			break;
+		if (last->n_parts)
+			memcpy(parts, last->parts, last->n_parts * sizeof(*parts));
+		if (list[i].n_parts)
+			memcpy(parts + last->n_parts, list[i].parts,
+				list[i].n_parts * sizeof(*parts));
+		last->parts = parts;
+		last->n_parts += list[i].n_parts;
+	}
+	return out;
+}
+
+/* What a view shows of one server. */
+struct viewed {
+	struct gpu_server server;
+	uint64_t *claimed, *pending;
+	uint32_t n_claims;
+};
+
+struct viewing {
+	const struct servers *s;
+	struct arena *a;
+	struct viewed *list;
+	struct claim *claims;
+	size_t n, cap, n_claims, cap_claims, n_gpus;
+	bool with_claims;
+};
+
+/* A longer list with room for so many more, twice as long as it must be; what it has been stays in the arena. */
+static void *longer(struct arena *a, void *list, size_t n, size_t more, size_t *cap, size_t size)
+{
+	void *grown;
+
+	if (n + more <= *cap)
+		return list;
+	grown = arena_array(a, 2 * (n + more) + 16, size);
+	if (grown && n)
+		memcpy(grown, list, n * size);
+	*cap = grown ? 2 * (n + more) + 16 : *cap;
+	return grown;
+}
+
+static bool view_server(void *ctx, const struct server_entry *e)
+{
+	struct viewing *v = ctx;
+	const struct gpu_server *shown = &v->s->inv.servers[e->index];
+	const struct server_status *status = &e->held->object.status;
+	struct viewed *to;
+
+	if (!e->placed)
+		return false;
+	v->list = longer(v->a, v->list, v->n, 1, &v->cap, sizeof(*v->list));
+	if (v->with_claims)
+		v->claims = longer(v->a, v->claims, v->n_claims, status->n_claims, &v->cap_claims,
+			sizeof(*v->claims));
+	if (v->a->failed)
+		return false;
+	to = &v->list[v->n++];
+	inventory_copy_server(&to->server, shown, v->a);
+	to->claimed =
+		arena_copy(v->a, v->s->claimed + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
+	to->pending =
+		arena_copy(v->a, v->s->pending + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
+	to->n_claims = v->s->n_claims[e->index];
+	v->n_gpus += shown->n_gpus;
+	for (size_t i = 0; v->with_claims && i < status->n_claims; i++)
+		copy_claim(e->held, &status->claims[i].claim, v->a, &v->claims[v->n_claims++]);
+	return !v->a->failed;
+}
+
+static bool count_states(void *ctx, const struct server_entry *e)
+{
+	size_t *ret = ctx;
+
+	for (size_t i = 0; i < e->held->object.status.n_claims; i++)
+		ret[e->held->object.status.claims[i].claim.state]++;
+	return true;
+}
+
+void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
+{
+	memset(ret, 0, CLAIM_STATES * sizeof(*ret));
+	(void)servers_walk(((struct ledger_kube *)base)->servers, count_states, ret);
+}
+
+int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
+	struct err *err)
+{
+	struct viewing v = {
+		.s = ((struct ledger_kube *)base)->servers, .a = a, .with_claims = with_claims};
+	bool good = servers_walk(((struct ledger_kube *)base)->servers, view_server, &v);
+	struct gpu_server *servers = arena_array(a, v.n, sizeof(*servers));
+	uint64_t *claimed = arena_array(a, v.n_gpus, sizeof(*claimed));
+	uint64_t *pending = arena_array(a, v.n_gpus, sizeof(*pending));
+	uint32_t *n_claims = arena_array(a, v.n, sizeof(*n_claims));
+	size_t first = 0;
+
+	if (!good || a->failed)
+		return ledger_no_memory(err);
+	for (size_t i = 0; i < v.n; i++) {
+		size_t n = v.list[i].server.n_gpus;
+
+		servers[i] = v.list[i].server;
+		servers[i].first_gpu = first;
+		n_claims[i] = v.list[i].n_claims;
+		if (n) {
+			memcpy(claimed + first, v.list[i].claimed, n * sizeof(*claimed));
+			memcpy(pending + first, v.list[i].pending, n * sizeof(*pending));
+		}
+		first += n;
+	}
+	*ret = (struct pool_view){.inventory = {servers, v.n, v.n_gpus},
+		.usage = {.claimed = claimed, .pending = pending, .n_claims = n_claims}};
+	if (!with_claims)
+		return 0;
+	if (v.n_claims > 1)
+		qsort(v.claims, v.n_claims, sizeof(*v.claims), by_pod);
+	ret->n_claims = merge(v.claims, v.n_claims, a);
+	ret->claims = v.claims;
+	return a->failed ? ledger_no_memory(err) : 0;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: lists of the GPUServers past every cache, on a thread of their own, for those whose "no" rests on one (rules R4, R14).
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "webhook/cluster/ledger/servers_impl.h"
+
+/* Rule R4: at most four lists a second, and after one that took long as long a rest, up to a second. One that fails is made again. */
+#define LIST_EVERY_MS 250
+#define LIST_REST_MS 1000
+#define LIST_MS 10000
+#define IDLE_MS 60000
+
+struct fresh {
+	struct servers *s;
+	struct held **list;
+	size_t n, cap;
+	bool failed;
+};
+
+static void fresh_begin(void *ctx)
+{
+	struct fresh *f = ctx;
+
+	for (size_t i = 0; i < f->n; i++)
+		held_free(f->list[i]);
+	f->n = 0;
+}
+
+static bool fresh_each(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct fresh *f = ctx;
+	struct err err = {0};
+	struct held *h;
+
+	if (f->n == f->cap) {
+		size_t cap = f->cap ? 2 * f->cap : 64;
+		struct held **grown = realloc(f->list, cap * sizeof(struct held *));
+
+		if (!grown) {
+			f->failed = true;
+			return false;
+		}
+		f->list = grown;
+		f->cap = cap;
+	}
+	h = held_read(j, object, &err);
+	/* A list without it would say that it is gone. */
+	f->failed = !h && err.code == ERR_NOMEM;
+	if (h)
+		f->list[f->n++] = h;
+	else if (!f->failed)
+		servers_put_broken(f->s, kube_meta(j, object), &err);
+	return !f->failed;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct held *const *x = a, *const *y = b;
+
+	return strcmp((*x)->object.name, (*y)->object.name);
+}
+
+/* One server of the list, which the picture has under this entry, or not. What it has already stays in the list. */
+static void bring_one(struct servers *s, const struct server_entry *e, struct held **at)
+{
+	struct held *h = *at;
+
+	if (e && e->held && e->held->number == h->number && !e->held->object.hearsay &&
+		e->unreadable <= h->number)
+		return;
+	h->known = e ? e->known_list : 0;
+	h->told = true;
+	(void)servers_put(s, h);
+	*at = NULL;
+}
+
+/* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. Lock held, and let go
+ * every now and then. */
+static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
+{
+	size_t seen = 0;
+
+	s->list_comes_in = true;
+	for (size_t i = 0, j = 0; i < s->n || j < f->n;) {
+		struct server_entry *e = i < s->n ? s->entries[i] : NULL;
+		int order = !e ? 1 : j < f->n ? strcmp(e->name, f->list[j]->object.name) : -1;
+
+		if (order > 0) {
+			/* it comes before this entry, unless memory ran out */
+			size_t before = s->n;
+
+			bring_one(s, NULL, &f->list[j++]);
+			i += s->n - before;
+			continue;
+		}
+		if (order == 0)
+			bring_one(s, e, &f->list[j++]);
+		else if (!e->unreadable && e->held &&
+			 (e->held->number <= version || e->held->number == e->known_list))
+			servers_drop(s, e);
+		i = ++seen % SERVERS_AT_ONCE ? i + 1 : servers_breathe(s, e);
+	}
+	servers_forget(s);
+	s->list_comes_in = false;
+}
+
+/* Lock held, and let go meanwhile. */
+static void make_list(struct servers *s)
+{
+	struct fresh f = {.s = s};
+	struct err err = {0};
+	char version[32] = "";
+	uint64_t mine = ++s->lists_begun;
+	int64_t began = clock_ms(), now;
+	int rc;
+
+	for (size_t i = 0; i < s->n; i++)
+		s->entries[i]->known_list = entry_number(s->entries[i]);
+	(void)pthread_mutex_unlock(&s->lock);
+	rc = kube_list(s->kube, SERVERS_PATH, LIST_MS, fresh_begin, fresh_each, &f, version, &err);
+	if (f.failed)
+		rc = err_set(&err, ERR_NOMEM, "out of memory for a list of GPUServers");
+	if (f.n > 1)
+		qsort(f.list, f.n, sizeof(struct held *), by_name);
+	now = clock_ms();
+	(void)pthread_mutex_lock(&s->lock);
+	s->list_due_ms = began + LIST_EVERY_MS;
+	if (now + (now - began) > s->list_due_ms)
+		s->list_due_ms = now + (now - began < LIST_REST_MS ? now - began : LIST_REST_MS);
+	if (rc == 0) {
+		bring_in(s, &f, kube_version_number(slice_of(version)));
+		s->list_good = mine;
+	} else {
+		s->list_failed = mine;
+		s->list_err = err;
+	}
+	(void)pthread_cond_broadcast(&s->cond);
+	(void)pthread_mutex_unlock(&s->lock);
+	fresh_begin(&f);
+	free(f.list);
+	(void)pthread_mutex_lock(&s->lock);
+}
+
+static int64_t list_tick(void *ctx, struct duty *d)
+{
+	struct servers *s = ctx;
+	int64_t wait = IDLE_MS, now = clock_ms();
+	bool made = false;
+
+	(void)d;
+	(void)pthread_mutex_lock(&s->lock);
+	if (!s->stopping && s->list_wanted > s->list_good && now < s->list_wanted_ms) {
+		wait = s->list_due_ms - now;
+		if (wait <= 0) {
+			make_list(s);
+			made = s->list_good == s->lists_begun;
+			now = clock_ms();
+			wait = s->list_wanted <= s->list_good ? IDLE_MS
+			       : s->list_due_ms > now         ? s->list_due_ms - now
+							      : 1;
+		}
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	if (made)
+		servers_tell(s);
+	return wait;
+}
+
+int servers_list_start(struct servers *s, struct err *err)
+{
+	s->lister = duty_start("servers-list", list_tick, s, err);
+	return s->lister ? 0 : (int)err->code;
+}
+
+uint64_t servers_want_list(struct servers *s, int64_t deadline_ms)
+{
+	s->list_wanted = s->lists_begun + 1;
+	if (deadline_ms > s->list_wanted_ms)
+		s->list_wanted_ms = deadline_ms;
+	duty_wake(s->lister);
+	return s->list_wanted;
+}
+
+bool servers_list_hopeless(const struct servers *s, uint64_t list, int64_t deadline_ms)
+{
+	return s->stopping || clock_ms() >= deadline_ms ||
+	       (s->list_failed >= list && s->list_err.code == ERR_REFUSED);
+}
+
+int servers_list_error(const struct servers *s, uint64_t list, struct err *err)
+{
+	if (s->list_failed < list)
+		return err_set(
+			err, ERR_TIMEOUT, "the API server gave no list of GPUServers in time");
+	if (err)
+		*err = s->list_err;
+	return (int)s->list_err.code;
+}
+
+int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
+{
+	uint64_t list;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&s->lock);
+	list = servers_want_list(s, deadline_ms);
+	while (s->list_good < list && rc == 0)
+		if (servers_list_hopeless(s, list, deadline_ms))
+			rc = servers_list_error(s, list, err);
+		else
+			(void)servers_wait(s, deadline_ms);
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc;
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: the table of probes: whom to ask, and when.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "webhook/cluster/reconcile/probe_poll_impl.h"
+
+/* Of every_ms: the longest time between two questions to one that does not answer. */
+#define PERIODS_MAX 6
+
+static void target_free(struct target *t)
+{
+	free(t->name);
+	free(t->uid);
+	free(t->url);
+	free(t->ca_secret);
+	free(t->token_secret);
+	free(t->client_secret);
+	free(t);
+}
+
+static char *copy(const char *s, bool *ok)
+{
+	char *c = s ? strdup(s) : NULL;
+
+	*ok = *ok && (c || !s);
+	return c;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool probe_target_is(const struct target *t, const struct server_object *o)
+{
+	return same(t->uid, o->uid) && same(t->url, o->probe_url) &&
+	       same(t->ca_secret, o->probe_ca_secret) &&
+	       same(t->token_secret, o->probe_token_secret) &&
+	       same(t->client_secret, o->probe_client_secret);
+}
+
+/* The list is in the order of names, as the picture is. */
+struct look {
+	struct target **at; /* behind the last server */
+};
+
+/* A server that is new, or whose probe is another now, is asked at once. Without memory the next look tries again. */
+static bool note(void *ctx, const struct server_object *o)
+{
+	struct look *l = ctx;
+	struct target *t;
+	bool ok = true;
+
+	if (!o->probe_url)
+		return true;
+	while (*l->at && strcmp((*l->at)->name, o->name) < 0)
+		l->at = &(*l->at)->next;
+	for (t = *l->at; t && strcmp(t->name, o->name) == 0; t = t->next)
+		if (probe_target_is(t, o)) {
+			t->there = true;
+			return true;
+		}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return true;
+	t->name = copy(o->name, &ok);
+	t->uid = copy(o->uid, &ok);
+	t->url = copy(o->probe_url, &ok);
+	t->ca_secret = copy(o->probe_ca_secret, &ok);
+	t->token_secret = copy(o->probe_token_secret, &ok);
+	t->client_secret = copy(o->probe_client_secret, &ok);
+	if (!ok) {
+		target_free(t);
+		return true;
+	}
+	t->due_ms = clock_ms();
+	atomic_store(&t->good_ms, t->due_ms);
+	t->there = true;
+	t->next = *l->at;
+	*l->at = t;
+	return true;
+}
+
+void probe_targets_look(struct probe_poll *p)
+{
+	struct look l = {&p->first};
+	int64_t now = clock_ms();
+
+	if (!servers_synced(p->cfg.servers) || (!p->changed && now - p->looked_ms < LOOK_MS))
+		return;
+	/* each claim changes the picture */
+	if (p->changed && now - p->looked_ms < LOOK_MS / 4)
+		return;
+	p->changed = false;
+	p->looked_ms = now;
+	for (struct target *t = p->first; t; t = t->next)
+		t->there = false;
+	servers_each(p->cfg.servers, note, &l);
+	for (struct target **at = &p->first, *t; (t = *at);) {
+		if (t->there || t->busy || t->ageing) {
+			at = &t->next;
+		} else {
+			*at = t->next;
+			target_free(t);
+		}
+	}
+}
+
+struct target *probe_targets_next(struct probe_poll *p)
+{
+	bool doubtful = p->n_doubtful < (p->cfg.at_once + 1) / 2;
+	struct target *best = NULL;
+
+	for (struct target *t = p->first; t; t = t->next)
+		if (t->there && !t->busy && (doubtful || !t->doubtful) &&
+			(!best || t->due_ms < best->due_ms))
+			best = t;
+	return best;
+}
+
+int64_t probe_targets_moment(const struct target *t, int64_t every_ms, int64_t asked_ms)
+{
+	int64_t period = every_ms, phase, at;
+
+	for (unsigned i = PROBE_FAILURES_MAX; i <= t->failures && period < PERIODS_MAX * every_ms;
+		i++)
+		period *= 2;
+	if (period > PERIODS_MAX * every_ms)
+		period = PERIODS_MAX * every_ms;
+	phase = (int64_t)(text_hash64(slice_of(t->name)) % (uint64_t)period);
+	at = asked_ms - asked_ms % period + phase;
+	while (at < asked_ms + (period + 1) / 2)
+		at += period;
+	return at;
+}
+
+struct target *probe_targets_old(struct probe_poll *p, int64_t now_ms, int64_t *ret_ms)
+{
+	*ret_ms = INT64_MAX;
+	for (struct target *t = p->first; t; t = t->next) {
+		int64_t good = atomic_load(&t->good_ms), old = good + p->cfg.stale_after_ms;
+
+		old = old > t->age_ms ? old : t->age_ms;
+		if (!t->there || t->aged_ms == good)
+			continue;
+		if (old <= now_ms)
+			return t;
+		if (old < *ret_ms)
+			*ret_ms = old;
+	}
+	return NULL;
+}
+
+void probe_targets_free(struct probe_poll *p)
+{
+	for (struct target *t = p->first, *next; t; t = next) {
+		next = t->next;
+		target_free(t);
+	}
+	p->first = NULL;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: looking up and selecting GPU servers and GPUs of an inventory, and copying one. */
+#include "webhook/core/pool/inventory.h"
+
+#include "base/text.h"
+
+#define KEY_SERVER_NAME "server.name"
+#define KEY_SERVER_ADDR "server.addr"
+#define KEY_GPU_MODEL "gpu.model"
+
+/* The server's label of that key, or NULL. */
+static const struct label *label_of(const struct gpu_server *s, struct slice key)
+{
+	for (size_t i = 0; i < s->n_labels; i++)
+		if (slice_is(key, s->labels[i].key))
+			return &s->labels[i];
+	return NULL;
+}
+
+bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
+{
+	if (!f->key.at)
+		return false;
+	if (slice_is(f->key, KEY_SERVER_NAME) || slice_is(f->key, KEY_SERVER_ADDR) ||
+		slice_is(f->key, KEY_GPU_MODEL))
+		return true;
+	for (size_t i = 0; i < inv->n_servers; i++)
+		if (label_of(&inv->servers[i], f->key))
+			return true;
+	return false;
+}
+
+bool inventory_server_matches(const struct gpu_server *s, const struct filter *f)
+{
+	const struct label *l;
+
+	if (slice_is(f->key, KEY_GPU_MODEL))
+		return true;
+	if (slice_is(f->key, KEY_SERVER_NAME))
+		return slice_is(f->value, s->name);
+	if (slice_is(f->key, KEY_SERVER_ADDR))
+		return slice_is(f->value, s->address);
+	l = label_of(s, f->key);
+	return l && slice_is(f->value, l->value);
+}
+
+bool inventory_gpu_matches(const struct gpu *g, const struct filter *f)
+{
+	size_t len = strlen(g->model), n = f->value.len;
+
+	if (!slice_is(f->key, KEY_GPU_MODEL))
+		return true;
+	for (size_t at = 0; n > 0 && at + n <= len; at++) {
+		const char *p = g->model + at;
+
+		/* "V100" is what people call a "Tesla V100-PCIE-16GB" */
+		if ((at == 0 || p[-1] == ' ') && (!p[n] || p[n] == ' ' || p[n] == '-') &&
+			text_ieq((struct slice){p, n}, f->value))
+			return true;
+	}
+	return false;
+}
+
+/* strcmp between a slice and a string, over bytes. */
+static int compare(struct slice a, const char *b)
+{
+	size_t len = strlen(b);
+	size_t n = a.len < len ? a.len : len;
+	int c = n ? memcmp(a.at, b, n) : 0;
+
+	return c ? c : (a.len > len) - (a.len < len);
+}
+
+const struct gpu_server *inventory_server(const struct inventory *inv, struct slice name)
+{
+	size_t lo = 0, hi = inv->n_servers;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int c = compare(name, inv->servers[mid].name);
+
+		if (c == 0)
+			return &inv->servers[mid];
+		if (c < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+const struct gpu *inventory_gpu(const struct gpu_server *s, struct slice id)
+{
+	for (size_t i = 0; i < s->n_gpus; i++)
+		if (slice_is(id, s->gpus[i].id))
+			return &s->gpus[i];
+	return NULL;
+}
+
+static const char *copy_str(struct arena *a, const char *s)
+{
+	return s ? arena_strdup(a, slice_of(s)) : NULL;
+}
+
+void inventory_copy_server(struct gpu_server *to, const struct gpu_server *from, struct arena *a)
+{
+	*to = *from;
+	to->name = copy_str(a, from->name);
+	to->address = copy_str(a, from->address);
+	to->probe_url = copy_str(a, from->probe_url);
+	to->twin = copy_str(a, from->twin);
+	to->labels = arena_array(a, from->n_labels, sizeof(*to->labels));
+	for (size_t i = 0; to->labels && i < from->n_labels; i++) {
+		to->labels[i].key = copy_str(a, from->labels[i].key);
+		to->labels[i].value = copy_str(a, from->labels[i].value);
+	}
+	to->gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus));
+	for (size_t i = 0; to->gpus && i < from->n_gpus; i++) {
+		const struct gpu *g = &from->gpus[i];
+
+		to->gpus[i] = *g;
+		to->gpus[i].id = copy_str(a, g->id);
+		to->gpus[i].model = copy_str(a, g->model);
+		to->gpus[i].parent = copy_str(a, g->parent);
+		to->gpus[i].why = copy_str(a, g->why ? g->why : "");
+		to->gpus[i].twin = copy_str(a, g->twin);
+	}
+}
+
+int inventory_copy(
+	const struct inventory *inv, struct arena *a, struct inventory *ret, struct err *err)
+{
+	struct gpu_server *servers = arena_array(a, inv->n_servers, sizeof(*servers));
+	size_t n_gpus = 0;
+
+	for (size_t i = 0; servers && i < inv->n_servers; i++) {
+		inventory_copy_server(&servers[i], &inv->servers[i], a);
+		servers[i].first_gpu = n_gpus;
+		n_gpus += servers[i].n_gpus;
+	}
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory while the pool was copied");
+	ret->servers = servers;
+	ret->n_servers = inv->n_servers;
+	ret->n_gpus = n_gpus;
+	return 0;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the sentence for a pod that the pool cannot hold: what was asked, what is free, what would fit, what to do. */
+#include "webhook/core/pool/placement_say.h"
+
+/* What the GPUs that match the filter are like. */
+struct tally {
+	size_t selected; /* match the filter */
+	size_t usable;   /* of these, can take claims at all */
+	size_t draining, unfit, stale, missing;
+	const struct gpu_server *why_server; /* of the first unfit or stale one */
+	const struct gpu *why;
+	size_t crowded;        /* servers with such GPUs that have no claim left for this pod */
+	size_t crowded_server; /* the first of them */
+	uint64_t largest;      /* bytes of the largest usable one */
+	uint64_t pending; /* bytes of usable ones that are held by pods which have not started */
+};
+
+static void count_gpu(
+	const struct search *s, const struct gpu_server *server, size_t i, struct tally *t)
+{
+	const struct gpu *g = &server->gpus[i];
+
+	t->selected++;
+	if (g->missing) {
+		t->missing++;
+	} else if (server->drain) {
+		t->draining++;
+	} else if (!g->fit || !g->fresh) {
+		*(g->fit ? &t->stale : &t->unfit) += 1;
+		if (!t->why) {
+			t->why = g;
+			t->why_server = server;
+		}
+	} else {
+		t->usable++;
+		t->pending += s->use->pending[server->first_gpu + i];
+		if (g->bytes > t->largest)
+			t->largest = g->bytes;
+	}
+}
+
+/* All of the server's GPUs are alike, take claims, and match: no need to look at each. */
+static bool count_alike(const struct search *s, size_t server, struct tally *t)
+{
+	uint32_t first = s->room.first[server], n = s->room.first[server + 1] - first;
+
+	if (!search_alike(s, server) || s->room.usable[server] < n)
+		return false;
+	t->selected += n;
+	t->usable += n;
+	for (uint32_t i = 0; i < n; i++)
+		t->pending += s->use->pending[first + i];
+	if (s->room.bytes[server] > t->largest)
+		t->largest = s->room.bytes[server];
+	return true;
+}
+
+static void count(const struct search *s, struct tally *t)
+{
+	struct memo memo = {0};
+
+	*t = (struct tally){0};
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+		size_t before = t->usable;
+		bool alike = count_alike(s, i, t);
+
+		for (size_t j = 0; !alike && j < server->n_gpus; j++)
+			if (search_selects(s, server, &server->gpus[j], &memo))
+				count_gpu(s, server, j, t);
+		if (t->usable > before && !search_claims_left(s, i, s->use->n_claims[i])) {
+			t->crowded++;
+			if (t->crowded == 1)
+				t->crowded_server = i;
+		}
+	}
+}
+
+static int finish(struct buf *b, const char *reason, struct err *err)
+{
+	if (b->data)
+		err_reason(err, ERR_REFUSED, reason, "%s", b->data);
+	else
+		err_reason(err, ERR_REFUSED, reason, "the pool cannot hold this pod now");
+	buf_release(b);
+	return ERR_REFUSED;
+}
+
+/* Does any GPU match this one token? */
+static bool token_matches(const struct search *s, const struct filter *f)
+{
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+
+		if (!inventory_server_matches(server, f))
+			continue;
+		for (size_t j = 0; j < server->n_gpus; j++)
+			if (inventory_gpu_matches(&server->gpus[j], f))
+				return true;
+	}
+	return false;
+}
+
+/* Servers whose address the launcher cannot use. */
+static void say_unreached(const struct search *s, struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++)
+		n += !search_reaches(s->d, &s->inv->servers[i]);
+	if (n)
+		buf_fmt(b,
+			"; the launcher cannot use the %s of %zu server%s: ask the operator for an "
+			"address that it can",
+			s->d->no_ipv6 ? "IPv6 address" : "IPv4 address", n, n == 1 ? "" : "s");
+}
+
+static int refuse_no_match(const struct search *s, struct buf *b, struct err *err)
+{
+	size_t said = 0;
+
+	if (s->inv->n_servers == 0) {
+		buf_str(b, "; the pool has no GPU server: its operator must add one");
+		return finish(b, "NoServer", err);
+	}
+	if (s->inv->n_gpus == 0) {
+		buf_fmt(b,
+			"; none of the pool's %zu servers has reported a GPU yet: ask its operator",
+			s->inv->n_servers);
+		return finish(b, "NoServer", err);
+	}
+	say_unreached(s, b);
+	if (s->n_known == 0)
+		return finish(b, "NoServer", err);
+	buf_str(b, "; no GPU of the pool matches");
+	for (size_t i = 0; i < s->n_known && said < 2; i++) {
+		if (token_matches(s, s->known[i]))
+			continue;
+		buf_str(b, said++ ? " nor " : " ");
+		say_token(b, s->known[i]);
+		say_existing(s, s->known[i], b);
+	}
+	if (said == 0)
+		buf_str(b, " all of these together");
+	buf_str(b, "; change the annotation bitfusion-client/filter");
+	return finish(b, "NoServer", err);
+}
+
+/* ", 1 unfit": one kind of GPU that cannot be used. */
+static void say_kind(struct buf *b, size_t n, const char *kind, const char **separator)
+{
+	if (n == 0)
+		return;
+	buf_fmt(b, "%s%zu %s", *separator, n, kind);
+	*separator = ", ";
+}
+
+static void say_unusable(const struct tally *t, struct buf *b)
+{
+	const char *separator = "";
+
+	say_kind(b, t->draining, "on draining servers", &separator);
+	say_kind(b, t->unfit, "unfit", &separator);
+	say_kind(b, t->stale, "not reported lately", &separator);
+	say_kind(b, t->missing, "gone", &separator);
+	if (!t->why)
+		return;
+	buf_str(b, " (");
+	say_name(b, t->why_server->name);
+	buf_char(b, '/');
+	say_name(b, t->why->id);
+	if (t->why->why && *t->why->why) {
+		buf_str(b, ": ");
+		say_word(b, slice_of(t->why->why), 3 * SAY_WORD_MAX);
+	}
+	buf_char(b, ')');
+}
+
+static int refuse_unusable(
+	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
+{
+	if (t->selected == 1)
+		buf_fmt(b, "; the only GPU that %s cannot be used: ",
+			s->n_known ? "matches" : "is there");
+	else
+		buf_fmt(b, "; of %zu GPUs that %s none can be used: ", t->selected,
+			s->n_known ? "match" : "there are");
+	say_unusable(t, b);
+	buf_str(b, "; create the pod again when they are back");
+	return finish(b, "NoServer", err);
+}
+
+static int refuse_taken(const struct search *s, struct buf *b, struct err *err)
+{
+	size_t at = s->taken_server < s->d->n_servers ? s->taken_server : 0;
+
+	/* The name of one that is gone is the better news. */
+	for (size_t i = 0; i < s->d->n_servers; i++)
+		if (!inventory_server(s->inv, s->d->servers[i]))
+			at = i;
+	buf_str(b, "; server ");
+	say_word(b, s->d->servers[at], SAY_WORD_MAX);
+	if (s->d->n_servers > 1)
+		buf_fmt(b, " (of %zu that were chosen)", s->d->n_servers);
+	buf_str(b,
+		inventory_server(s->inv, s->d->servers[at])
+			? " is taken: create the pod again and another server is chosen"
+			: " has left the pool: create the pod again and another server is chosen");
+	return finish(b, "ServerTaken", err);
+}
+
+/* How many slots have room for so many megabytes. */
+static size_t count_mb(const struct search *s, const struct demand_container *c, uint64_t mb)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++)
+		n += search_room(s, c, &s->slots[i]) / PLACEMENT_MB >= mb;
+	return n;
+}
+
+/* The largest percentage (0: none) that `amount` slots have room for. */
+static uint32_t fitting_percent(
+	const struct search *s, const struct demand_container *c, uint32_t amount)
+{
+	size_t at[101] = {0}, n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++) {
+		uint64_t room = search_room(s, c, &s->slots[i]), bytes = s->slots[i].bytes;
+		struct demand_container probe = {
+			.percent = room < bytes ? (uint32_t)(room / (bytes / 100 + 1)) : 100};
+
+		/* that is less than one below */
+		while (probe.percent < 100) {
+			struct demand_container more = {.percent = probe.percent + 1};
+
+			if (search_need(&more, bytes) > room)
+				break;
+			probe = more;
+		}
+		at[search_need(&probe, bytes) ? probe.percent : 0]++;
+	}
+	for (uint32_t p = 100; p > 0; p--) {
+		n += at[p];
+		if (n >= amount)
+			return p;
+	}
+	return 0;
+}
+
+/* The same in megabytes. */
+static uint64_t fitting_mb(
+	const struct search *s, const struct demand_container *c, uint32_t amount)
+{
+	uint64_t lo = 0, hi = c->memory_mb;
+
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo + 1) / 2;
+
+		if (count_mb(s, c, mid) >= amount)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+/* Servers that are drained, and GPUs that are unfit or stale, come back. */
+static bool waiting_helps(const struct search *s, const struct tally *t)
+{
+	return !s->never || t->usable + t->missing < t->selected;
+}
+
+/* "; now would fit: 1 GPU with 100 %, or 2 with 23 %; ask for less or …" */
+static void say_advice(const struct search *s, const struct tally *t, size_t room, struct buf *b)
+{
+	const char *const never = "the pool would not hold it if nobody else used it";
+	const struct demand_container *c = &s->d->containers[s->failed];
+	uint32_t percent = c->percent ? fitting_percent(s, c, c->amount) : 0;
+	uint64_t mb = c->percent ? 0 : fitting_mb(s, c, c->amount);
+	bool fewer = room > 0 && room < c->amount;
+	/* Room for all of it, but not as a whole: another container is in the way; then no number helps. */
+	bool smaller = room < c->amount && (percent || mb);
+
+	if (!fewer && !smaller && waiting_helps(s, t)) {
+		buf_str(b, "; create the pod again when others have ended");
+		return;
+	}
+	if (!fewer && !smaller) {
+		buf_fmt(b, "; %s: ask for less", never);
+		return;
+	}
+	buf_str(b, "; now would fit: ");
+	if (fewer)
+		say_amount(b, c, room);
+	if (smaller) {
+		struct demand_container less = {.percent = percent, .memory_mb = mb};
+
+		buf_str(b, fewer ? ", or " : "");
+		say_amount(b, &less, c->amount);
+	}
+	if (waiting_helps(s, t))
+		buf_str(b, "; ask for less or create the pod again when others have ended");
+	else
+		buf_fmt(b, "; ask for less, since %s", never);
+}
+
+static void say_crowded(const struct search *s, size_t server, struct buf *b)
+{
+	uint32_t n = s->use->n_claims[server];
+
+	buf_str(b, "; server ");
+	say_name(b, s->inv->servers[server].name);
+	if (n >= CLAIMS_PER_SERVER_MAX)
+		buf_fmt(b, " takes no more: it has %d claims", CLAIMS_PER_SERVER_MAX);
+	else
+		buf_fmt(b,
+			" has %u claims of at most %d and leaves the others to pods that take more "
+			"than half of a GPU",
+			n, CLAIMS_PER_SERVER_MAX);
+}
+
+static int refuse_full(
+	const struct search *s, const struct tally *t, struct buf *b, struct err *err)
+{
+	const struct demand_container *c = &s->d->containers[s->failed];
+	size_t room = search_count_room(s, c);
+
+	buf_fmt(b, "; of %zu GPU%s that %s, ", t->usable, t->usable == 1 ? "" : "s",
+		s->n_known ? (t->usable == 1 ? "matches" : "match") : "can be used");
+	if (room == 0)
+		buf_str(b, "none has that much free");
+	else
+		buf_fmt(b, "%zu %s that much free", room, room == 1 ? "has" : "have");
+	if (s->d->whole_servers)
+		buf_str(b, " on a server that nobody uses");
+	if (s->n_order > 1 || s->d->n_containers > s->n_order + 1) {
+		buf_str(b, " for ");
+		say_word(b, c->name, SAY_SHORT_MAX);
+		buf_str(b, " beside its pod's other containers");
+	}
+	say_best(s, b);
+	if (t->pending)
+		buf_fmt(b, "; %llu MB are held by pods that have not started",
+			(unsigned long long)(t->pending / PLACEMENT_MB));
+	if (t->crowded)
+		say_crowded(s, t->crowded_server, b);
+	say_advice(s, t, room, b);
+	return finish(b, "NoCapacity", err);
+}
+
+int placement_refuse(const struct search *s, struct err *err)
+{
+	const struct demand_container *c = &s->d->containers[s->failed];
+	uint64_t amount = c->amount;
+	struct tally t;
+	struct buf b;
+
+	count(s, &t);
+	buf_init(&b, sizeof(err->msg));
+	say_asked(s, &b);
+	if (!s->concluded && s->work >= SEARCH_WORK_MAX) {
+		buf_fmt(&b,
+			"; the search for a place was ended when its budget of %u steps was used "
+			"up: ask for fewer containers with GPUs in one pod, or for fewer GPUs",
+			SEARCH_WORK_MAX);
+		return finish(&b, "SearchTooLong", err);
+	}
+	if (s->d->n_servers)
+		return refuse_taken(s, &b, err);
+	if (s->split) {
+		buf_str(&b, "; the pool has that, but not on one server, and this launcher reaches "
+			    "one GPU server per pod: ");
+		buf_str(&b, s->d->n_containers == 1
+				    ? "ask for fewer GPUs"
+				    : "ask for less, or put each container into a pod of its own");
+		if (waiting_helps(s, &t))
+			buf_str(&b, ", or create the pod again when others have ended");
+		return finish(&b, "NoCapacity", err);
+	}
+	if (t.selected == 0)
+		return refuse_no_match(s, &b, err);
+	if (t.usable == 0)
+		return refuse_unusable(s, &t, &b, err);
+	if (search_need(c, t.largest) > t.largest) {
+		buf_fmt(&b, "; no GPU has %llu MB; the largest%s has %llu MB: ask for at most that",
+			(unsigned long long)c->memory_mb, s->n_known ? " that matches" : "",
+			(unsigned long long)(t.largest / PLACEMENT_MB));
+		return finish(&b, "NoCapacity", err);
+	}
+	if (amount > t.usable) {
+		buf_fmt(&b, "; the pool has %zu GPU%s that can be used%s", t.usable,
+			t.usable == 1 ? "" : "s",
+			!s->n_known     ? ""
+			: t.usable == 1 ? " and matches the filter"
+					: " and match the filter");
+		if (t.selected > t.usable) {
+			buf_fmt(&b, ", beside %zu that cannot: ", t.selected - t.usable);
+			say_unusable(&t, &b);
+		}
+		buf_fmt(&b, "; ask for at most %zu", t.usable);
+		return finish(&b, "NoCapacity", err);
+	}
+	return refuse_full(s, &t, &b, err);
+}

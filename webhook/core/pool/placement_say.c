@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the parts of a refusal's sentence: words, what was asked, which values exist, the best GPUs. */
+#include "webhook/core/pool/placement_say.h"
+
+#define ASKED_MAX 80
+#define BEST_MAX 270
+#define NAMES_SHOWN 3
+
+void say_word(struct buf *b, struct slice s, size_t max)
+{
+	for (size_t i = 0; i < s.len && i < max; i++)
+		buf_char(b, s.at[i] >= 0x20 && s.at[i] < 0x7f ? s.at[i] : '?');
+	if (s.len > max)
+		buf_str(b, "...");
+}
+
+void say_name(struct buf *b, const char *s)
+{
+	say_word(b, slice_of(s), SAY_WORD_MAX);
+}
+
+void say_value(struct buf *b, struct slice s, size_t max)
+{
+	bool quoted = s.len && memchr(s.at, ' ', s.len);
+
+	buf_str(b, quoted ? "\"" : "");
+	say_word(b, s, max);
+	buf_str(b, quoted ? "\"" : "");
+}
+
+void say_token(struct buf *b, const struct filter *f)
+{
+	size_t room = f->key.len < SAY_WORD_MAX ? SAY_WORD_MAX - 1 - f->key.len : 0;
+
+	if (!f->key.at) {
+		say_value(b, f->token, SAY_WORD_MAX);
+		return;
+	}
+	say_word(b, f->key, SAY_WORD_MAX);
+	buf_char(b, '=');
+	say_value(b, f->value, room);
+}
+
+void say_amount(struct buf *b, const struct demand_container *c, uint64_t amount)
+{
+	buf_u64(b, amount);
+	buf_str(b, amount == 1 ? " GPU with " : " GPUs with ");
+	if (c->percent)
+		buf_fmt(b, "%u %%", (unsigned)c->percent);
+	else
+		buf_fmt(b, "%llu MB", (unsigned long long)c->memory_mb);
+	if (amount > 1)
+		buf_str(b, " each");
+}
+
+static void say_filters(const struct search *s, struct buf *b, const char *before)
+{
+	for (size_t i = 0; i < s->n_known && i < 2; i++) {
+		buf_str(b, i ? " " : before);
+		say_token(b, s->known[i]);
+	}
+	if (s->n_known > 2)
+		buf_str(b, " ...");
+}
+
+void say_asked(const struct search *s, struct buf *b)
+{
+	size_t asking = 0, said = 0;
+
+	for (size_t i = 0; i < s->d->n_containers; i++)
+		asking += s->d->containers[i].amount > 0;
+	buf_str(b, "asked ");
+	for (size_t i = 0; i < s->d->n_containers; i++) {
+		const struct demand_container *c = &s->d->containers[i];
+
+		if (c->amount == 0)
+			continue;
+		if (said == NAMES_SHOWN || b->len > ASKED_MAX) {
+			buf_fmt(b, " and more for %zu other%s", asking - said,
+				asking - said == 1 ? "" : "s");
+			break;
+		}
+		buf_str(b, said++ ? ", " : "");
+		say_amount(b, c, c->amount);
+		if (asking > 1) {
+			buf_str(b, " for ");
+			say_word(b, c->name, SAY_SHORT_MAX);
+		}
+	}
+	if (s->d->whole_servers)
+		buf_str(b, " on whole servers");
+	if (s->n_known) {
+		say_filters(s, b, " (filter ");
+		buf_char(b, ')');
+	}
+}
+
+/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the caller's to skip. */
+static const char *existing(
+	const struct inventory *inv, const struct filter *f, size_t *server, size_t *gpu)
+{
+	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
+		const struct gpu_server *s = &inv->servers[*server];
+
+		if (slice_is(f->key, "gpu.model")) {
+			if (*gpu < s->n_gpus)
+				return s->gpus[(*gpu)++].model;
+			continue;
+		}
+		if (*gpu)
+			continue;
+		*gpu = 1;
+		if (slice_is(f->key, "server.name"))
+			return s->name;
+		if (slice_is(f->key, "server.addr"))
+			return s->address;
+		for (size_t i = 0; i < s->n_labels; i++)
+			if (slice_is(f->key, s->labels[i].key))
+				return s->labels[i].value;
+	}
+	return NULL;
+}
+
+void say_existing(const struct search *s, const struct filter *f, struct buf *b)
+{
+	const char *shown[NAMES_SHOWN];
+	const char *value;
+	size_t n = 0, server = 0, gpu = 0;
+
+	while ((value = existing(s->inv, f, &server, &gpu))) {
+		bool repeated = false;
+
+		for (size_t i = 0; i < n; i++)
+			repeated |= strcmp(shown[i], value) == 0;
+		if (repeated)
+			continue;
+		if (n == NAMES_SHOWN) {
+			buf_str(b, ", ...");
+			break;
+		}
+		if (n == 0) {
+			buf_str(b, " (");
+			say_word(b, f->key, SAY_WORD_MAX);
+			buf_str(b, " has ");
+		} else {
+			buf_str(b, ", ");
+		}
+		say_value(b, slice_of(value), SAY_WORD_MAX);
+		shown[n++] = value;
+	}
+	if (n)
+		buf_char(b, ')');
+}
+
+static uint64_t free_bytes(const struct search *s, const struct gpu_server *server, size_t gpu)
+{
+	uint64_t claimed = s->use->claimed[server->first_gpu + gpu];
+
+	return claimed < server->gpus[gpu].bytes ? server->gpus[gpu].bytes - claimed : 0;
+}
+
+void say_best(const struct search *s, struct buf *b)
+{
+	struct {
+		const struct gpu_server *server;
+		size_t gpu;
+		uint64_t free;
+	} best[NAMES_SHOWN];
+	struct memo memo = {0};
+	size_t n = 0, shown = 0;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++) {
+		const struct gpu_server *server = &s->inv->servers[i];
+
+		if (n == NAMES_SHOWN && s->room.most[i] <= best[n - 1].free)
+			continue;
+		for (size_t j = 0; j < server->n_gpus; j++) {
+			uint64_t free = free_bytes(s, server, j);
+			size_t at;
+
+			if (!inventory_usable(server, &server->gpus[j]) ||
+				(n == NAMES_SHOWN && free <= best[n - 1].free) ||
+				!search_selects(s, server, &server->gpus[j], &memo))
+				continue;
+			if (n < NAMES_SHOWN)
+				n++;
+			for (at = n - 1; at > 0 && best[at - 1].free < free; at--)
+				best[at] = best[at - 1];
+			best[at].server = server;
+			best[at].gpu = j;
+			best[at].free = free;
+		}
+	}
+	for (; shown < n && b->len < BEST_MAX; shown++) {
+		size_t i = shown;
+
+		buf_str(b, i ? ", " : " (best: ");
+		say_name(b, best[i].server->name);
+		buf_char(b, '/');
+		say_word(b, slice_of(best[i].server->gpus[best[i].gpu].id), SAY_SHORT_MAX);
+		buf_fmt(b, " %llu of %llu MB", (unsigned long long)(best[i].free / PLACEMENT_MB),
+			(unsigned long long)(best[i].server->gpus[best[i].gpu].bytes /
+					     PLACEMENT_MB));
+	}
+	if (shown)
+		buf_char(b, ')');
+}

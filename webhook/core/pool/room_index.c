@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a sorted list in chunks of a few kilobytes, so that a change moves little and a search reads on in memory. */
+#include "webhook/core/pool/room_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 128
+
+struct room_chunk {
+	uint32_t n;
+	struct room_entry entries[CHUNK];
+};
+
+static bool before(const struct room_entry *a, const struct room_entry *b)
+{
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes;
+	return a->free != b->free ? a->free < b->free : a->server < b->server;
+}
+
+static const struct room_entry *entry(const struct room_index *r, const struct room_place *at)
+{
+	return at->chunk < r->n ? &r->chunks[at->chunk]->entries[at->at] : NULL;
+}
+
+/* The place of the first that is not before it; in a chunk, behind its last. */
+static struct room_place place_of(const struct room_index *r, const struct room_entry *e)
+{
+	size_t low = 0, high = r->n;
+	struct room_place ret;
+	uint32_t from = 0, to;
+
+	/* the first chunk whose last one is not before it */
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		const struct room_chunk *c = r->chunks[mid];
+
+		if (before(&c->entries[c->n - 1], e))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	ret.chunk = low;
+	to = low < r->n ? r->chunks[low]->n : 0;
+	while (from < to) {
+		uint32_t mid = (from + to) / 2;
+
+		if (before(&r->chunks[low]->entries[mid], e))
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	ret.at = from;
+	return ret;
+}
+
+const struct room_entry *room_index_find(const struct room_index *r, uint64_t bytes, uint64_t free,
+	uint32_t server, struct room_place *ret)
+{
+	*ret = place_of(r, &(struct room_entry){.bytes = bytes, .free = free, .server = server});
+	return entry(r, ret);
+}
+
+const struct room_entry *room_index_next(const struct room_index *r, struct room_place *at)
+{
+	if (++at->at == r->chunks[at->chunk]->n)
+		*at = (struct room_place){.chunk = at->chunk + 1};
+	return entry(r, at);
+}
+
+/* A new chunk at that place. NULL: out of memory. */
+static struct room_chunk *add_chunk(struct room_index *r, size_t at)
+{
+	struct room_chunk *c;
+
+	if (r->n == r->cap) {
+		size_t cap = r->cap ? 2 * r->cap : 16;
+		struct room_chunk **grown = realloc(r->chunks, cap * sizeof(struct room_chunk *));
+
+		if (!grown)
+			return NULL;
+		r->chunks = grown;
+		r->cap = cap;
+	}
+	c = malloc(sizeof(*c));
+	if (!c)
+		return NULL;
+	c->n = 0;
+	memmove(r->chunks + at + 1, r->chunks + at, (r->n - at) * sizeof(struct room_chunk *));
+	r->chunks[at] = c;
+	r->n++;
+	return c;
+}
+
+static bool insert(struct room_index *r, struct room_place at, const struct room_entry *e)
+{
+	struct room_chunk *c, *more;
+
+	/* behind the last of all */
+	if (at.chunk == r->n && r->n > 0) {
+		at.chunk--;
+		at.at = r->chunks[at.chunk]->n;
+	}
+	if (r->n == 0 && !add_chunk(r, 0))
+		return false;
+	c = r->chunks[at.chunk];
+	if (c->n == CHUNK) {
+		more = add_chunk(r, at.chunk + 1);
+		if (!more)
+			return false;
+		more->n = CHUNK / 2;
+		c->n = CHUNK - more->n;
+		memcpy(more->entries, c->entries + c->n, more->n * sizeof(*e));
+		if (at.at > c->n) {
+			at.at -= c->n;
+			c = more;
+		}
+	}
+	memmove(c->entries + at.at + 1, c->entries + at.at, (c->n - at.at) * sizeof(*e));
+	c->entries[at.at] = *e;
+	c->n++;
+	return true;
+}
+
+static void drop(struct room_index *r, struct room_place at)
+{
+	struct room_chunk *c = r->chunks[at.chunk];
+
+	c->n--;
+	memmove(c->entries + at.at, c->entries + at.at + 1, (c->n - at.at) * sizeof(c->entries[0]));
+	if (c->n > 0)
+		return;
+	free(c);
+	r->n--;
+	memmove(r->chunks + at.chunk, r->chunks + at.chunk + 1,
+		(r->n - at.chunk) * sizeof(struct room_chunk *));
+}
+
+/* One GPU more, or less. */
+static void change(struct room_index *r, const struct room_entry *e, bool more)
+{
+	struct room_place at = place_of(r, e);
+	struct room_entry *is = at.chunk < r->n ? &r->chunks[at.chunk]->entries[at.at] : NULL;
+
+	if (is && before(e, is))
+		is = NULL;
+	if (more && is)
+		is->n++;
+	else if (more && !insert(r, at, e))
+		r->broken = true;
+	else if (!more && is && --is->n == 0)
+		drop(r, at);
+}
+
+static void change_all(struct room_index *r, uint32_t server, uint64_t bytes, uint64_t most,
+	const uint64_t *left, size_t n, bool more)
+{
+	struct room_entry e = {.bytes = bytes, .server = server, .n = 1};
+
+	if (r->broken)
+		return;
+	if (bytes == 0 && most > 0)
+		change(r, &e, more);
+	for (size_t i = 0; bytes > 0 && i < n; i++) {
+		e.free = left[i];
+		if (e.free > 0)
+			change(r, &e, more);
+	}
+}
+
+void room_index_add(struct room_index *r, uint32_t server, uint64_t bytes, uint64_t most,
+	const uint64_t *left, size_t n)
+{
+	change_all(r, server, bytes, most, left, n, true);
+}
+
+void room_index_remove(struct room_index *r, uint32_t server, uint64_t bytes, uint64_t most,
+	const uint64_t *left, size_t n)
+{
+	change_all(r, server, bytes, most, left, n, false);
+}
+
+void room_index_renumber(struct room_index *r, const uint32_t *to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct room_chunk *c = r->chunks[i];
+		uint32_t kept = 0;
+
+		for (uint32_t k = 0; k < c->n; k++) {
+			struct room_entry e = c->entries[k];
+
+			e.server = to[e.server];
+			if (e.server != UINT32_MAX)
+				c->entries[kept++] = e;
+		}
+		c->n = kept;
+		if (kept > 0)
+			r->chunks[n++] = c;
+		else
+			free(c);
+	}
+	r->n = n;
+}
+
+void room_index_release(struct room_index *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		free(r->chunks[i]);
+	free(r->chunks);
+	*r = (struct room_index){0};
+}

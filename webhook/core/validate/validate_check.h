@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: what the checks of a pod against its plan share. Used by the files of validate alone. */
+#ifndef WEBHOOK_CORE_VALIDATE_VALIDATE_CHECK_H
+#define WEBHOOK_CORE_VALIDATE_VALIDATE_CHECK_H
+
+#include "webhook/core/launcher/launcher.h"
+#include "webhook/core/pod/plan.h"
+#include "webhook/core/pod/pod.h"
+#include "webhook/core/validate/validate.h"
+
+/* One pod and its plan, and what this replica knows about the plan's launcher. */
+struct checking {
+	const struct pod *pod;
+	const struct plan *plan;
+	const struct config *config;
+	const struct profile *profile; /* the plan's */
+	const struct profile_client *client;
+	struct arena *a;
+	struct err *err;
+};
+
+/* A plan that contradicts itself is reported at its annotation. */
+#define PLAN_PATH "metadata/annotations/poolgate.io~1plan"
+
+/* printf style message, reason PlanMismatch. */
+#define MISMATCH(c, ...) err_reason((c)->err, ERR_REFUSED, "PlanMismatch", __VA_ARGS__)
+
+/* Put the container's path and a place in it in front of the error's; returns its code. */
+int check_in(struct checking *c, const struct pod_container *pc, const char *where);
+
+/* The container's command against the plan: word for word. ERR_REFUSED "PlanMismatch" with
+ * a path, ERR_NOMEM. */
+int check_command(struct checking *c, const struct pod_container *pc,
+	const struct plan_container *plan, const struct launch *l);
+
+/* A volume or variable with a client's Secret gives its pool token to a pod that nobody counted, where the config says so. ERR_REFUSED
+ * "SecretWithoutClaim" with a path. */
+int check_secrets(const struct config *c, const struct pod *p, struct err *err);
+
+/* Containers that this update brings to a pod that lives (pods/ephemeralcontainers): whatever the pod holds, they hold no claim. Errors as
+ * above, and ERR_NOMEM. */
+int check_ephemeral_secrets(
+	const struct config *c, const struct review *r, struct arena *a, struct err *err);
+
+#endif

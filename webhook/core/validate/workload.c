@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: warn about workloads whose pods would be refused. */
+#include "webhook/core/validate/workload.h"
+
+#include "webhook/core/pod/keys.h"
+#include "webhook/core/pool/placement.h"
+
+/* Copies that are counted at the most: each costs a look at the whole pool, and the user learns nothing more. */
+#define COPIES_MAX 100
+
+static int64_t count_of(const struct json *j, const struct json_node *spec, const char *key)
+{
+	int64_t n;
+
+	return json_int(j, json_get(j, spec, slice_of(key)), &n) && n >= 0 ? n : 1;
+}
+
+bool workload_read(const struct json *j, const struct json_node *object, struct slice kind,
+	struct workload *ret)
+{
+	static const struct {
+		const char *kind, *count;
+	} kinds[] = {{"Deployment", "replicas"}, {"StatefulSet", "replicas"},
+		{"ReplicaSet", "replicas"}, {"ReplicationController", "replicas"},
+		{"DaemonSet", NULL}, {"Job", "parallelism"}};
+	const struct json_node *spec = json_get(j, object, SLICE("spec"));
+	const char *count = NULL;
+	bool known = slice_is(kind, "CronJob");
+	struct pod whole;
+
+	if (known) {
+		spec = json_path(j, spec, "jobTemplate", "spec", NULL);
+		count = "parallelism";
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (slice_is(kind, kinds[i].kind)) {
+			known = true;
+			count = kinds[i].count;
+		}
+	if (slice_is(kind, "PodTemplate")) {
+		known = true;
+		spec = object;
+	}
+	ret->template = json_get(j, spec, SLICE("template"));
+	ret->replicas = count ? count_of(j, spec, count) : 1;
+	ret->there = 0;
+	pod_glance(j, object, &whole);
+	ret->switched = json_get(j, whole.annotations, SLICE(ANN_SWITCH)) != NULL;
+	return known && json_is(ret->template, JSON_OBJECT);
+}
+
+void workload_was(
+	const struct json *j, const struct json_node *old, struct slice kind, struct workload *w)
+{
+	struct workload was;
+
+	if (workload_read(j, old, kind, &was) &&
+		slice_eq(json_raw(j, was.template), json_raw(j, w->template)))
+		w->there = was.replicas < w->replicas ? was.replicas : w->replicas;
+}
+
+/* The whole refusal in as many warnings as it takes, since what to do stands at its end. */
+static void warn_refusal(
+	struct warnings *w, struct arena *a, const char *what, const char *where, const char *msg)
+{
+	warn_add_long(w, a,
+		slice_of(arena_fmt(a, "its pods would be refused%s%s: %s", what, where, msg)));
+}
+
+static int warn_room(const struct mutate_world *world, const struct workload *w,
+	const struct plan *plan, struct arena *a, struct warnings *warnings, struct err *err)
+{
+	const struct profile *p = config_profile(world->config, plan->profile);
+	int64_t more = w->replicas - w->there;
+	size_t want = more > COPIES_MAX ? COPIES_MAX : (size_t)more, fit;
+	struct pool_view view;
+	struct placement where;
+	struct demand d;
+	bool maybe_more;
+
+	if (!world->ledger || want == 0)
+		return 0;
+	if (world->ledger->ops->view(world->ledger, false, a, &view, err) < 0 ||
+		plan_demand(plan, p && p->whole_servers, a, &d, err) < 0)
+		return err->code;
+	/* Each pod is given servers of its own: those in the plan are the first pod's. */
+	if (d.n_servers > 0 && p) {
+		d.one_server = p->one_server;
+		d.no_ipv4 = p->no_ipv4;
+		d.no_ipv6 = p->no_ipv6;
+	}
+	d.n_servers = 0;
+	fit = placement_copies(&view.inventory, &view.usage, &d, want, a, &maybe_more);
+	if (fit >= want)
+		return 0;
+	if (fit > 0 && maybe_more)
+		warn_add(warnings, a,
+			"at least %zu of %lld %spods would be admitted now; the search was ended "
+			"there, since its budget was used up",
+			fit, (long long)more, w->there ? "more " : "");
+	else if (fit > 0 || placement_find(&view.inventory, &view.usage, &d, a, &where, err) == 0)
+		warn_add(warnings, a,
+			"%zu of %lld %spods would be admitted now; the others have to wait for "
+			"free GPUs",
+			fit, (long long)more, w->there ? "more " : "");
+	else
+		warn_refusal(warnings, a, " now: ", err->reason, err->msg);
+	err_clear(err);
+	return 0;
+}
+
+int workload_warn(const struct mutate_world *world, const struct json *j, const struct workload *w,
+	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err)
+{
+	struct mutation m;
+	struct pod pod;
+	struct buf patch;
+	int rc;
+
+	pod_glance(j, w->template, &pod);
+	if (pod_switch_of(&pod, a) == SWITCH_OFF) {
+		if (w->switched)
+			warn_add(warnings, a,
+				ANN_SWITCH
+				" stands on the workload itself; its pods take annotations "
+				"from the template's metadata");
+		if (!pod_is_exempt(&pod, namespace) && pod_read(j, w->template, a, &pod, err) == 0)
+			keys_warn(&pod, true, a, warnings);
+		err_clear(err);
+		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+	}
+	buf_init(&patch, 1024 * 1024);
+	rc = mutate_create(world, j, w->template, namespace, a, &patch, &m, err);
+	buf_release(&patch);
+	if (rc == ERR_NOMEM)
+		return rc;
+	if (rc < 0) {
+		warn_refusal(warnings, a, ": ", err->path[0] ? err->path : err->reason, err->msg);
+		err_clear(err);
+		return 0;
+	}
+	for (size_t i = 0; i < m.warnings.n; i++)
+		warn_add(warnings, a, "%.*s", (int)m.warnings.text[i].len, m.warnings.text[i].at);
+	return m.patched ? warn_room(world, w, &m.plan, a, warnings, err) : 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: what the files of the admission routes share: one answers (admission.c), one tells (admission_note.c). */
+#ifndef WEBHOOK_EDGE_ADMISSION_ADMISSION_IMPL_H
+#define WEBHOOK_EDGE_ADMISSION_ADMISSION_IMPL_H
+
+#include "webhook/core/inject/mutate.h"
+#include "webhook/core/review/review.h"
+#include "webhook/edge/admission/admission.h"
+#include "webhook/edge/admission/scratch.h"
+#include "webhook/edge/metrics/metrics.h"
+
+struct admission {
+	struct admission_deps deps;
+	struct scratch_pool *scratches;
+};
+
+/* One review on its way. */
+struct call {
+	struct admission *adm;
+	struct http_request *req;
+	struct scratch *s;
+	const struct config *config;
+	struct mutate_world world;
+	enum metric_hook hook;
+	struct review review;
+	bool readable;
+	struct answer answer;
+	enum metric_result result;
+	uint64_t ticket;                /* of a claim that this review took */
+	const char *note;               /* for the log */
+	int64_t mark_us;                /* end of the stage before */
+	int64_t took_us[METRIC_STAGES]; /* -1: not entered */
+	struct err err;
+};
+
+/* The call's clock begins, with what it has waited for a thread. */
+void call_begin(struct call *c);
+/* That stage ends now. */
+void call_mark(struct call *c, enum metric_stage stage);
+/* Tell metrics, the page and the log what became of it. */
+void call_note(const struct call *c, unsigned status);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: one GPUServer document: what is accepted, and what is said about the rest. */
+#include "webhook/edge/pool/gpu_servers_impl.h"
+
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "base/yaml/yaml_config.h"
+
+#define LIST_KIND GPU_SERVERS_KIND "List"
+/* Less than a megabyte is a number whose unit was forgotten; more than a pebibyte is a slip, too. */
+#define MEMORY_MIN 1000000
+#define MEMORY_MAX ((int64_t)1 << 50)
+#define MODEL_MAX 128
+#define URL_MAX 2048
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, ERR_NOMEM, "out of memory while reading GPU servers");
+}
+
+/* `FILE:LINE: PATH: found X, expected …` */
+static int unexpected(const struct yaml_node *node, struct err *err, const char *expected)
+{
+	char found[80];
+
+	return yaml_err(
+		node, err, ERR_INVALID, "found %s, expected %s", yaml_found(node, found), expected);
+}
+
+/* A required string, copied into the loader's arena. */
+static int need_str(struct loader *l, const struct yaml_node *map, const char *key,
+	struct yaml_node **ret_node, const char **ret, struct err *err)
+{
+	const char *in_tree;
+	int rc = yaml_need(map, key, ret_node, err);
+
+	if (rc == 0)
+		rc = yaml_as_cstr(*ret_node, &in_tree, err);
+	if (rc != 0)
+		return rc;
+	*ret = arena_strdup(l->arena, slice_of(in_tree));
+	return *ret ? 0 : no_memory(err);
+}
+
+/* A DNS-1123 subdomain: what Kubernetes accepts as an object's name. */
+static bool is_object_name(const char *s)
+{
+	size_t len = strlen(s);
+
+	if (len == 0 || len > 253)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		bool alnum = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9');
+		bool edge = i == 0 || i + 1 == len || s[i - 1] == '.' || s[i + 1] == '.';
+
+		if (!alnum && (edge || (s[i] != '-' && s[i] != '.')))
+			return false;
+	}
+	return true;
+}
+
+/* Letters, digits and what addresses are made of: it goes into containers' environments and argv. */
+static bool is_host(struct slice s)
+{
+	bool v6 = s.len > 2 && s.at[0] == '[' && s.at[s.len - 1] == ']';
+
+	if (v6)
+		s = (struct slice){s.at + 1, s.len - 2};
+	if (s.len == 0 || s.len > 253)
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.at[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+			    c == '.' || c == '-' || (v6 ? c == ':' || c == '%' : c == '_')))
+			return false;
+	}
+	return true;
+}
+
+/* HOST:PORT, [V6]:PORT */
+static bool is_address(const char *s)
+{
+	const char *colon = strrchr(s, ':');
+	uint64_t port;
+
+	return colon && is_host((struct slice){s, (size_t)(colon - s)}) &&
+	       text_u64(slice_of(colon + 1), 65535, &port) && port > 0;
+}
+
+/* Enough to tell a URL from something else: whether it leads anywhere shows when it is polled. */
+static bool is_url(const char *s)
+{
+	struct slice url = slice_of(s);
+	size_t scheme = slice_starts(url, SLICE("https://"))  ? 8
+			: slice_starts(url, SLICE("http://")) ? 7
+							      : 0;
+
+	if (scheme == 0 || url.len > URL_MAX || strchr("/?#:@", s[scheme]))
+		return false;
+	for (size_t i = scheme; i < url.len; i++)
+		if (s[i] <= ' ' || s[i] > '~')
+			return false;
+	return true;
+}
+
+static int read_labels(
+	struct loader *l, const struct yaml_node *metadata, struct gpu_server *s, struct err *err)
+{
+	struct yaml_node *labels = NULL;
+	int rc = yaml_get_map(metadata, "labels", &labels, err);
+
+	if (rc != 0 || !labels)
+		return rc;
+	s->labels = arena_array(l->arena, labels->count, sizeof(*s->labels));
+	if (!s->labels)
+		return no_memory(err);
+	YAML_MEMBERS(labels, k)
+	{
+		const char *key, *value;
+
+		rc = yaml_as_cstr(k, &key, err);
+		if (rc == 0)
+			rc = yaml_as_cstr(k->next, &value, err);
+		if (rc != 0)
+			return rc;
+		s->labels[s->n_labels].key = arena_strdup(l->arena, slice_of(key));
+		s->labels[s->n_labels].value = arena_strdup(l->arena, slice_of(value));
+		s->n_labels++;
+	}
+	return l->arena->failed ? no_memory(err) : 0;
+}
+
+static int read_memory(const struct yaml_node *gpu, uint64_t *ret, struct err *err)
+{
+	static const char expected[] =
+		"the GPU's memory as a quantity from 1M to 1Pi, such as 16160Mi";
+	struct yaml_node *node;
+	struct quantity q;
+	int rc = yaml_need(gpu, "memory", &node, err);
+
+	if (rc == 0)
+		rc = yaml_as_quantity(node, &q, err);
+	if (rc != 0)
+		return rc;
+	if (!quantity_integral(q) || quantity_ceil(q) < MEMORY_MIN || quantity_ceil(q) > MEMORY_MAX)
+		return unexpected(node, err, expected);
+	*ret = (uint64_t)quantity_ceil(q);
+	return 0;
+}
+
+/* What one entry of spec.gpus says; ids come later. */
+static int read_gpu(struct loader *l, const struct yaml_node *node, struct gpu *ret, int64_t *count,
+	struct err *err)
+{
+	struct yaml_node *model;
+	int rc = yaml_as_map(node, err);
+
+	*ret = (struct gpu){.fit = true, .fresh = true, .why = ""};
+	*count = 1;
+	if (rc == 0)
+		rc = yaml_known(node, err, "model", "memory", "count", NULL);
+	if (rc == 0)
+		rc = need_str(l, node, "model", &model, &ret->model, err);
+	if (rc == 0 && (!*ret->model || strlen(ret->model) > MODEL_MAX))
+		rc = unexpected(model, err,
+			"the GPU's model in 1 to 128 bytes, such as Tesla V100-PCIE-16GB");
+	if (rc == 0)
+		rc = read_memory(node, &ret->bytes, err);
+	if (rc == 0)
+		rc = yaml_get_int(node, "count", 1, GPU_SERVERS_COUNT_MAX, count, err);
+	return rc;
+}
+
+static int read_gpus(
+	struct loader *l, const struct yaml_node *list, struct gpu_server *s, struct err *err)
+{
+	struct gpu gpus[GPU_SERVERS_GPUS_MAX];
+
+	if (yaml_as_seq(list, err) != 0)
+		return ERR_INVALID;
+	if (list->count == 0)
+		return yaml_err(list, err, ERR_INVALID,
+			"found an empty list, expected at least one {model: …, memory: …}");
+	if (list->count > GPU_SERVERS_GPUS_MAX)
+		return yaml_err(list, err, ERR_TOOBIG, "found %u entries, accepted are at most %d",
+			(unsigned)list->count, GPU_SERVERS_GPUS_MAX);
+	YAML_EACH(list, node)
+	{
+		struct gpu g;
+		int64_t count;
+		int rc = read_gpu(l, node, &g, &count, err);
+
+		if (rc != 0)
+			return rc;
+		if (s->n_gpus + (size_t)count > GPU_SERVERS_GPUS_MAX)
+			return yaml_err(node, err, ERR_TOOBIG,
+				"this makes more than %d GPUs on one server", GPU_SERVERS_GPUS_MAX);
+		for (; count > 0; count--) {
+			g.id = arena_fmt(l->arena, "gpu-%zu", s->n_gpus);
+			gpus[s->n_gpus++] = g;
+		}
+	}
+	s->gpus = arena_copy(l->arena, gpus, s->n_gpus, sizeof(*s->gpus));
+	return l->arena->failed ? no_memory(err) : 0;
+}
+
+/* Checked as the cluster does, and then of no use here: who writes documents for a cluster may try them in a file. */
+static int read_secret_name(const struct yaml_node *probe, const char *key, struct err *err)
+{
+	struct yaml_node *node = yaml_get(probe, key);
+	const char *name;
+	int rc = yaml_absent(node) ? 0 : yaml_as_cstr(node, &name, err);
+
+	if (rc == 0 && !yaml_absent(node) && !is_object_name(name))
+		rc = unexpected(node, err, "the name of a Secret, such as gpu-01-probe");
+	return rc;
+}
+
+static int read_probe(
+	struct loader *l, const struct yaml_node *probe, struct gpu_server *s, struct err *err)
+{
+	struct yaml_node *url;
+	int rc = yaml_as_map(probe, err);
+
+	if (rc == 0)
+		rc = yaml_known(probe, err, "url", "caSecret", "tokenSecret", "clientSecret", NULL);
+	if (rc == 0)
+		rc = read_secret_name(probe, "caSecret", err);
+	if (rc == 0)
+		rc = read_secret_name(probe, "tokenSecret", err);
+	if (rc == 0)
+		rc = read_secret_name(probe, "clientSecret", err);
+	if (rc == 0)
+		rc = need_str(l, probe, "url", &url, &s->probe_url, err);
+	if (rc == 0 && !is_url(s->probe_url))
+		rc = unexpected(url, err, "the probe's URL, such as https://10.117.32.177:9443");
+	if (rc == 0 && !yaml_absent(yaml_get(probe, "tokenSecret")) &&
+		!slice_starts(slice_of(s->probe_url), SLICE("https://")))
+		rc = unexpected(url, err,
+			"an https URL beside tokenSecret: a token would cross the network in the "
+			"clear");
+	return rc;
+}
+
+static int read_spec(
+	struct loader *l, const struct yaml_node *spec, struct gpu_server *s, struct err *err)
+{
+	struct yaml_node *node, *gpus = yaml_get(spec, "gpus"), *probe = yaml_get(spec, "probe");
+	int rc = yaml_as_map(spec, err);
+
+	if (rc == 0)
+		rc = yaml_known(spec, err, "address", "gpus", "probe", "drain", NULL);
+	if (rc == 0)
+		rc = need_str(l, spec, "address", &node, &s->address, err);
+	if (rc == 0 && !is_address(s->address))
+		rc = unexpected(node, err,
+			"HOST:PORT where launchers find the server, such as 10.117.32.177:56001");
+	if (rc == 0)
+		rc = yaml_get_bool(spec, "drain", &s->drain, err);
+	if (rc != 0)
+		return rc;
+	if (yaml_absent(gpus) == yaml_absent(probe))
+		return yaml_err(spec, err, ERR_INVALID,
+			"found %s, expected one of gpus (a list of {model, memory, count}) and "
+			"probe ({url})",
+			yaml_absent(gpus) ? "neither gpus nor probe" : "both gpus and probe");
+	return yaml_absent(gpus) ? read_probe(l, probe, s, err) : read_gpus(l, gpus, s, err);
+}
+
+/* Room for one more in the list. */
+static int grow(struct loader *l, const struct yaml_node *node, struct err *err)
+{
+	struct declared *list;
+
+	if (l->n == GPU_SERVERS_MAX)
+		return yaml_err(
+			node, err, ERR_TOOBIG, "this is more than %d GPU servers", GPU_SERVERS_MAX);
+	if (l->n < l->cap)
+		return 0;
+	list = realloc(l->list, (l->cap ? 2 * l->cap : 16) * sizeof(*list));
+	if (!list)
+		return no_memory(err);
+	l->list = list;
+	l->cap = l->cap ? 2 * l->cap : 16;
+	return 0;
+}
+
+static int read_server(struct loader *l, const struct yaml_node *node, struct err *err)
+{
+	struct yaml_node *metadata, *name, *spec;
+	struct declared d = {.line = node->line};
+	int rc = yaml_known(node, err, "apiVersion", "kind", "metadata", "spec", "status", NULL);
+
+	if (rc == 0)
+		rc = yaml_need(node, "metadata", &metadata, err);
+	if (rc == 0)
+		rc = yaml_as_map(metadata, err);
+	if (rc == 0)
+		rc = need_str(l, metadata, "name", &name, &d.server.name, err);
+	if (rc == 0 && !is_object_name(d.server.name))
+		rc = unexpected(name, err,
+			"an object name: at most 253 of a-z, 0-9, '-' and '.', such as gpu-01");
+	if (rc == 0)
+		rc = read_labels(l, metadata, &d.server, err);
+	if (rc == 0)
+		rc = yaml_need(node, "spec", &spec, err);
+	if (rc == 0)
+		rc = read_spec(l, spec, &d.server, err);
+	if (rc == 0)
+		rc = grow(l, node, err);
+	if (rc != 0)
+		return rc;
+	d.file = arena_strdup(l->arena, slice_of(node->doc->file));
+	if (!d.file)
+		return no_memory(err);
+	if (d.server.probe_url)
+		gpu_servers_warn(l, &d,
+			"%s holds nothing: without a cluster nobody asks its probe or reads "
+			"Secrets for "
+			"it; list its GPUs in spec.gpus",
+			d.server.name);
+	l->list[l->n++] = d;
+	return 0;
+}
+
+/* An object with apiVersion and kind. in_list: a List inside a List is refused. */
+static int read_object(
+	struct loader *l, const struct yaml_node *node, bool in_list, struct err *err)
+{
+	struct yaml_node *version, *kind, *items;
+	int rc = yaml_as_map(node, err);
+	bool ours, core;
+
+	if (rc == 0)
+		rc = yaml_need_as(node, "kind", GPU_SERVERS_KIND, &kind, err);
+	if (rc == 0)
+		rc = yaml_need_as(node, "apiVersion", GPU_SERVERS_API, &version, err);
+	if (rc != 0)
+		return rc;
+	ours = yaml_is_str(version, GPU_SERVERS_API);
+	core = yaml_is_str(version, "v1");
+	if (!in_list &&
+		((core && yaml_is_str(kind, "List")) || (ours && yaml_is_str(kind, LIST_KIND)))) {
+		rc = yaml_need_as(node, "items", "a sequence of GPUServers", &items, err);
+		if (rc == 0)
+			rc = yaml_as_seq(items, err);
+		if (rc != 0)
+			return rc;
+		YAML_EACH(items, item)
+		{
+			rc = read_object(l, item, true, err);
+			if (rc != 0)
+				return rc;
+		}
+		return 0;
+	}
+	if (!yaml_is_str(kind, GPU_SERVERS_KIND))
+		return unexpected(kind, err,
+			"the kind GPUServer (a pool file holds GPUServers, or a List of them)");
+	if (!ours)
+		return unexpected(version, err, "the apiVersion " GPU_SERVERS_API);
+	return read_server(l, node, err);
+}
+
+int gpu_servers_read(struct loader *l, struct yaml_doc *doc, struct err *err)
+{
+	return yaml_absent(doc->root) ? 0 : read_object(l, doc->root, false, err);
+}
