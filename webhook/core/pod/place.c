@@ -116,10 +116,10 @@ static int fill(const struct placing *p, const uint32_t *gpus, size_t n,
 		full = full || value[v].full;
 		if (p->plan->late.values & 1u << v)
 			*io_bytes += value[v].len;
-		ret->value[v] = value[v].failed
-					? (struct slice){0}
-					: arena_slice(p->a, value[v].len ? buf_as_slice(&value[v])
-									 : SLICE(""));
+		ret->value[v] = (struct slice){0};
+		if (!value[v].failed)
+			ret->value[v] = arena_slice(
+				p->a, value[v].len > 0 ? buf_as_slice(&value[v]) : SLICE(""));
 		if (value[v].failed && !value[v].full)
 			p->a->failed = true;
 		buf_release(&value[v]);
@@ -177,7 +177,7 @@ int gpu_place_of(const struct plan *plan, const struct inventory *servers, const
 {
 	struct placing p = {.plan = plan, .inv = servers, .held = held, .a = a};
 
-	p.server_of = arena_array(a, servers->n_gpus, sizeof(*p.server_of));
+	p.server_of = arena_array(a, servers->n_gpus, sizeof(void *));
 	p.mine = arena_array(a, servers->n_gpus, sizeof(*p.mine));
 	if (!p.server_of || !p.mine)
 		return err_set(err, ERR_NOMEM, "out of memory for a pod's place");
