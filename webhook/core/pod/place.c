@@ -145,7 +145,9 @@ static int write_all(
 		buf_fmt(&b, "%s%s/%s", i ? "," : "", p->server_of[p->mine[i]]->name,
 			gpu_at(p, p->mine[i])->id);
 	*io_bytes += b.len;
-	ret->all = b.failed ? (struct slice){0} : arena_slice(p->a, buf_as_slice(&b));
+	ret->all = (struct slice){0};
+	if (!b.failed)
+		ret->all = arena_slice(p->a, buf_as_slice(&b));
 	p->a->failed = p->a->failed || (b.failed && !b.full);
 	buf_release(&b);
 	if (p->a->failed)
