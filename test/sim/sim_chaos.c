@@ -464,6 +464,7 @@ void chaos_draw(void)
 	/* All pods have one namespace: where it is bounded they meet less often. */
 	pending_share =
 		sim_result->seed % (sky == FAIR ? 2 : 4) == 1 && sky != BAD_LISTS ? 25 : 100;
+	at_once = sim_result->seed % 2 ? 0 : 1 + sim_result->seed / 2 % 3;
 	leave_out();
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);

@@ -21,6 +21,7 @@
 static struct view before;
 static uint64_t pool_most; /* bytes that the pool ever had */
 unsigned pending_share;
+size_t at_once;
 
 /* ---- after each write ---- */
 

@@ -84,6 +84,7 @@ static void start_parts(struct replica *r, int owner)
 			    : owner == 2 ? "poolgate-2"
 			    : owner == 3 ? "poolgate-3"
 					 : "poolgate-4",
+		.servers_at_once = at_once,
 		.source = {r, acquire, release},
 		.log = &r->log};
 	struct admission_deps deps = {.source = cfg.source, .log = &r->log};

@@ -605,7 +605,7 @@ TEST(test_r15_what_a_restore_brings_back_is_hearsay)
 	h->known = servers_find(fix.s, "a")->held->number;
 	assert_true(h->number < h->known);
 	assert_true(servers_put(fix.s, h));
-	servers_forget(fix.s);
+	servers_forget(fix.s, "a");
 	pthread_mutex_unlock(&fix.s->lock);
 	assert_false(is_open(&fix, "a"));
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);

@@ -172,6 +172,8 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		c->servers = servers_new(c->kube, cfg->log, cfg->metrics, err);
 		rc = c->servers ? 0 : (int)err->code;
 	}
+	if (rc == 0 && cfg->servers_at_once)
+		servers_at_once(c->servers, cfg->servers_at_once);
 	if (rc == 0) {
 		c->ledger = ledger_kube_new(c->servers, c->kube,
 			(unsigned)cfg->settings->pending_share, cfg->log, cfg->metrics, err);

@@ -18,6 +18,7 @@
 /* All borrowed until cluster_stop. */
 struct cluster_config {
 	const struct cluster_settings *settings;
+	size_t servers_at_once; /* for servers_at_once(); 0: as the program holds right */
 	bool own_certificate; /* the serving pair comes from files: no Secret is read, none is made */
 	/* What the environment says: KUBERNETES_SERVICE_HOST, _PORT, POD_NAME (else the host's name); NULL: nothing. */
 	const char *api_host, *api_port, *pod_name;

@@ -49,14 +49,16 @@ struct holder *claims_find(const struct claims *c, struct slice uid)
 	return *place_of(c, uid, text_hash64(uid));
 }
 
-/* Without memory the chains grow longer. */
-static void grow(struct claims *c)
+/* Buckets for so many. Without memory the chains grow longer. */
+static void grow(struct claims *c, size_t holders)
 {
 	size_t more = c->n_buckets * 2;
 	struct holder **bucket;
 
-	if (c->n_holders < c->n_buckets)
+	if (holders < c->n_buckets)
 		return;
+	while (more <= holders)
+		more *= 2;
 	bucket = calloc(more, sizeof(struct holder *));
 	if (!bucket)
 		return;
@@ -99,7 +101,7 @@ struct holder *claims_holder(
 	h->name = text;
 	*at = h;
 	c->n_holders++;
-	grow(c);
+	grow(c, c->n_holders);
 	return h;
 }
 
@@ -249,6 +251,8 @@ bool claims_look(struct claims *c)
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[i]; h; h = h->next)
 			h->n_records = 0;
+	/* before the picture is locked: that takes milliseconds for a large pool */
+	grow(c, servers_holders(c->cfg->servers));
 	servers_each(c->cfg->servers, see_server, c);
 	if (p->failed || p->arena.failed)
 		return false;

@@ -9,14 +9,20 @@
 
 #include "base/slice.h"
 
+/* A table that is full is moved into one of twice the size at once: in so many parts each of them is small. */
+#define UID_SET_PARTS 256
+
 /* Hashes of uids, each with the number of times it was added. Zero is an empty set. Not thread-safe. */
 struct uid_set {
-	struct uid_slot {
-		uint64_t hash; /* 0: free */
-		uint32_t count;
-	} * slots;
-	size_t cap, n; /* a power of two, at least twice n */
-	bool blind;    /* memory ran out: knows nothing any more */
+	struct uid_part {
+		struct uid_slot {
+			uint64_t hash; /* 0: free */
+			uint32_t count;
+		} * slots;
+		uint32_t cap, n; /* a power of two, at least twice n */
+	} part[UID_SET_PARTS];
+	size_t n;   /* different hashes */
+	bool blind; /* memory ran out: knows nothing any more */
 };
 
 void uid_set_add(struct uid_set *s, struct slice uid);

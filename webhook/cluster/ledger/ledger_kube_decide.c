@@ -150,8 +150,8 @@ static bool list_came(struct take *t, int64_t deadline_ms)
 	if (!t->list)
 		t->list = servers_want_list(t->l->servers, deadline_ms);
 	/* A later one is coming in: the picture is newer in part, and may show as full a pool that never was. */
-	if (s->list_comes_in && t->list < s->lists_begun)
-		t->list = s->lists_begun;
+	if (s->list_comes_in && t->list < s->lists[LIST_REVIEWS])
+		t->list = s->lists[LIST_REVIEWS];
 	return t->l->servers->list_good >= t->list;
 }
 

@@ -116,30 +116,22 @@ static bool is_forgotten(const struct server_entry *e)
 	return !e->held && !e->queue && !e->busy && !e->reserved && e->users == 0;
 }
 
-void servers_forget(struct servers *s)
+bool servers_forget_at(struct servers *s, size_t at)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		struct server_entry *e = s->entries[i];
-
-		if (is_forgotten(e))
-			free_entry(s, e);
-		else
-			s->entries[n++] = e;
-	}
-	s->n = n;
-}
-
-void servers_forget_one(struct servers *s, const char *name)
-{
-	size_t at = place_of(s, name);
-
-	if (at == s->n || strcmp(s->entries[at]->name, name) != 0 || !is_forgotten(s->entries[at]))
-		return;
+	if (!is_forgotten(s->entries[at]))
+		return false;
 	free_entry(s, s->entries[at]);
 	s->n--;
 	memmove(s->entries + at, s->entries + at + 1, (s->n - at) * sizeof(struct server_entry *));
+	return true;
+}
+
+void servers_forget(struct servers *s, const char *name)
+{
+	size_t at = place_of(s, name);
+
+	if (at < s->n && strcmp(s->entries[at]->name, name) == 0)
+		(void)servers_forget_at(s, at);
 }
 
 bool servers_wait(struct servers *s, int64_t deadline_ms)
@@ -165,36 +157,49 @@ bool servers_synced(struct servers *s)
 	return yes;
 }
 
-size_t servers_breathe(struct servers *s, struct server_entry *e)
+size_t servers_holders(struct servers *s)
 {
+	size_t n;
+
+	(void)pthread_mutex_lock(&s->lock);
+	n = s->uids.n;
+	(void)pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+size_t servers_breathe(struct servers *s, size_t at, size_t *work)
+{
+	struct server_entry *e = s->entries[at];
+
+	*work += 1 + (e->held ? e->held->object.status.n_claims / CLAIMS_A_SERVER : 0);
+	if (*work < s->at_once)
+		return at;
+	*work = 0;
 	e->users++;
 	(void)pthread_mutex_unlock(&s->lock);
 	/* a thread that is woken by the unlocking would find the lock taken again */
 	(void)nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
 	(void)pthread_mutex_lock(&s->lock);
 	e->users--;
-	return place_of(s, e->name) + 1;
+	return place_of(s, e->name);
 }
 
 bool servers_walk(struct servers *s, servers_walk_fn *fn, void *ctx)
 {
-	size_t seen = 0;
+	size_t work = 0;
 	bool good;
 
 	(void)pthread_mutex_lock(&s->lock);
 	good = servers_judge(s);
-	for (size_t i = 0; i < s->n;) {
-		struct server_entry *e = s->entries[i];
+	for (size_t i = 0; i < s->n; i++) {
+		const struct server_entry *e = s->entries[i];
 
 		if (e->held && !fn(ctx, e))
 			break;
-		if (++seen % SERVERS_AT_ONCE) {
-			i++;
-			continue;
-		}
-		i = servers_breathe(s, e);
+		i = servers_breathe(s, i, &work);
 		/* what has come meanwhile has to be believed, too */
-		good = servers_judge(s) && good;
+		if (work == 0)
+			good = servers_judge(s) && good;
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	return good;
@@ -232,10 +237,16 @@ struct servers *servers_new(
 	s->kube = k;
 	s->log = log;
 	s->metrics = metrics;
+	s->at_once = SERVERS_AT_ONCE;
 	arena_init(&s->twins, TWINS_ARENA_MAX);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)thread_cond_init(&s->cond);
 	return s;
+}
+
+void servers_at_once(struct servers *s, size_t n)
+{
+	s->at_once = n;
 }
 
 int servers_start(struct servers *s, void (*changed)(void *ctx), void *ctx, struct err *err)

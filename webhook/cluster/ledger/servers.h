@@ -20,6 +20,8 @@ struct servers;
 /* Everything is borrowed. metrics: over metric_table. ERR_NOMEM. */
 struct servers *servers_new(
 	struct kube *k, const struct log *log, struct metrics *metrics, struct err *err);
+/* Before servers_start: in loops over all servers others are given the lock after so many, instead of as many as the program holds right. */
+void servers_at_once(struct servers *s, size_t n);
 /* Start to watch. changed (may be NULL) is called after each change of the picture, from any thread, without locks held; it must return at
  * once. ERR_NOMEM, ERR_INTERNAL. */
 int servers_start(struct servers *s, void (*changed)(void *ctx), void *ctx, struct err *err);
@@ -30,6 +32,8 @@ void servers_free(struct servers *s);
 
 /* Has a whole list come? */
 bool servers_synced(struct servers *s);
+/* How many pods hold claims, more or less. */
+size_t servers_holders(struct servers *s);
 
 /* What to do with a server's status. */
 enum edit_result {

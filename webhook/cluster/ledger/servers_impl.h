@@ -38,14 +38,19 @@ struct edit {
 	struct err *err;
 };
 
+/* Lists of all servers: the watch's own, and that of reviews (servers_list.c). */
+enum server_list { LIST_WATCH, LIST_REVIEWS, SERVER_LISTS };
+
 struct server_entry {
 	char *name;
 	struct held *held; /* NULL: there is no such server (any more) */
 	uint64_t
 		unreadable; /* number of its newest state, which cannot be read: held is an older one, and takes nothing; 0: it can */
-	bool listed;        /* by the watch's list that runs */
-	uint64_t known_watch,
-		known_list; /* number of held when the list that runs began: the watch's, that of reviews */
+	uint64_t listed;    /* number of the watch's list that has shown it last */
+	/* What was known when a list began, once that has changed since: the number of the list, and that of held. See servers_known(). */
+	struct known {
+		uint64_t list, number;
+	} known[SERVER_LISTS];
 	size_t index; /* in inv.servers, when placed */
 	bool placed;  /* it has a place there, for as many GPUs as held has */
 	struct edit *queue, **queue_end;
@@ -71,7 +76,9 @@ struct servers {
 	struct server_entry **entries; /* sorted by name */
 	size_t n, cap;
 	bool synced, stopping, leaderless;
-	bool watch_lists; /* the watch reads a list */
+	bool watch_lists;             /* the watch reads a list */
+	uint64_t lists[SERVER_LISTS]; /* numbers of the last ones that were begun */
+	size_t at_once;
 	/* The picture: those with a state, and what is taken of their GPUs. True after servers_judge() alone. */
 	struct inventory inv;
 	size_t cap_servers, cap_gpus;
@@ -98,11 +105,10 @@ struct servers {
 	int64_t spread_until_ms;
 	struct server_entry *contended; /* those to which that happened */
 	/* Fresh lists, which have numbers: */
-	uint64_t lists_begun, list_good,
-		list_failed;  /* of the last one that was begun, that came, that did not */
-	uint64_t list_wanted; /* by somebody who waits until list_wanted_ms */
+	uint64_t list_good, list_failed; /* of the last one that came, that did not */
+	uint64_t list_wanted;            /* by somebody who waits until list_wanted_ms */
 	int64_t list_wanted_ms, list_due_ms;
-	bool list_comes_in;  /* the picture is newer in part: of the list lists_begun */
+	bool list_comes_in;  /* the picture is newer in part: of the list that was begun last */
 	struct err list_err; /* of list_failed */
 	uint64_t room;       /* counts what may have made room in the picture */
 };
@@ -113,8 +119,16 @@ static inline uint64_t entry_number(const struct server_entry *e)
 	return e->held ? e->held->number : 0;
 }
 
-/* So many servers are looked at, at most, before others are given the lock. */
-#define SERVERS_AT_ONCE 64
+/* The number of the state that was known of it when the list that was begun last began. Nobody goes through all servers to note that. */
+static inline uint64_t servers_known(
+	const struct servers *s, const struct server_entry *e, enum server_list list)
+{
+	return e->known[list].list == s->lists[list] ? e->known[list].number : entry_number(e);
+}
+
+/* After so much work others are given the lock: a server is one, and its claims. What is done for each takes some microseconds. */
+#define SERVERS_AT_ONCE 32
+#define CLAIMS_A_SERVER 8
 
 /* Without the lock, which fn has, and which others are given every now and then: what fn sees of one server is true at one moment, of two of them perhaps
  * at two. Servers that come or go meanwhile are seen or not. fn: false ends it. False: out of memory, the picture may say too little. */
@@ -123,19 +137,20 @@ bool servers_walk(struct servers *s, servers_walk_fn *fn, void *ctx);
 
 /* All with the lock held. */
 struct server_entry *servers_find(const struct servers *s, const char *name);
-/* Let others have the lock for a moment. The entry stays; where the one behind it is afterwards. */
-size_t servers_breathe(struct servers *s, struct server_entry *e);
+/* In a loop over the entries: this one, at this place, has been looked at. Where it is afterwards: others may have had the lock for a moment, in
+ * which this entry stays, and the rest may change. *work: what was done since, from 0. */
+size_t servers_breathe(struct servers *s, size_t at, size_t *work);
 /* A new one, without a state. NULL: out of memory. */
 struct server_entry *servers_add(struct servers *s, const char *name);
 /* Take a state over (it is freed when an older one than what is held, but for h->known). False: out of memory, it is freed. */
 bool servers_put(struct servers *s, struct held *h);
 /* A state with this number that cannot be read: when it is the newest, what was known before stays, and takes nothing new. */
 void servers_put_unreadable(struct servers *s, const char *name, uint64_t number);
-/* The server does not exist any more. Its entry stays, for those who wait, until servers_forget(). */
+/* The server does not exist any more. Its entry stays, for those who wait, until it is forgotten. */
 void servers_drop(struct servers *s, struct server_entry *e);
-/* Free the entries of servers that are gone and that nobody waits for: all, or this one. */
-void servers_forget(struct servers *s);
-void servers_forget_one(struct servers *s, const char *name);
+/* Free the entry of a server that is gone and that nobody waits for: at this place, or of this name. False: it stays. */
+bool servers_forget_at(struct servers *s, size_t at);
+void servers_forget(struct servers *s, const char *name);
 /* How many claims the picture holds for pods of this name, at most (uid_set_count). */
 uint32_t servers_name_holds(const struct servers *s, const char *namespace, const char *name);
 /* Did a claim of that namespace end a moment ago whose pod never came (rule R12)? */

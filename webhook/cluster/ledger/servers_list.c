@@ -69,7 +69,7 @@ static void bring_one(struct servers *s, const struct server_entry *e, struct he
 	if (e && e->held && e->held->number == h->number && !e->held->object.hearsay &&
 		e->unreadable <= h->number)
 		return;
-	h->known = e ? e->known_list : 0;
+	h->known = e ? servers_known(s, e, LIST_REVIEWS) : 0;
 	h->told = true;
 	(void)servers_put(s, h);
 	*at = NULL;
@@ -79,7 +79,7 @@ static void bring_one(struct servers *s, const struct server_entry *e, struct he
  * every now and then. */
 static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 {
-	size_t seen = 0;
+	size_t work = 0;
 
 	s->list_comes_in = true;
 	for (size_t i = 0, j = 0; i < s->n || j < f->n;) {
@@ -91,17 +91,19 @@ static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 			size_t before = s->n;
 
 			bring_one(s, NULL, &f->list[j++]);
-			i += s->n - before;
+			if (s->n > before)
+				i = servers_breathe(s, i, &work) + 1;
 			continue;
 		}
 		if (order == 0)
 			bring_one(s, e, &f->list[j++]);
 		else if (!e->unreadable && e->held &&
-			 (e->held->number <= version || e->held->number == e->known_list))
+			 (e->held->number <= version ||
+				 e->held->number == servers_known(s, e, LIST_REVIEWS)))
 			servers_drop(s, e);
-		i = ++seen % SERVERS_AT_ONCE ? i + 1 : servers_breathe(s, e);
+		i = servers_breathe(s, i, &work);
+		i += !servers_forget_at(s, i);
 	}
-	servers_forget(s);
 	s->list_comes_in = false;
 }
 
@@ -111,12 +113,10 @@ static void make_list(struct servers *s)
 	struct fresh f = {.s = s};
 	struct err err = {0};
 	char version[32] = "";
-	uint64_t mine = ++s->lists_begun;
+	uint64_t mine = ++s->lists[LIST_REVIEWS];
 	int64_t began = clock_ms(), now;
 	int rc;
 
-	for (size_t i = 0; i < s->n; i++)
-		s->entries[i]->known_list = entry_number(s->entries[i]);
 	(void)pthread_mutex_unlock(&s->lock);
 	rc = kube_list(s->kube, SERVERS_PATH, LIST_MS, fresh_begin, fresh_each, &f, version, &err);
 	if (f.failed)
@@ -154,7 +154,7 @@ static int64_t list_tick(void *ctx, struct duty *d)
 		wait = s->list_due_ms - now;
 		if (wait <= 0) {
 			make_list(s);
-			made = s->list_good == s->lists_begun;
+			made = s->list_good == s->lists[LIST_REVIEWS];
 			now = clock_ms();
 			wait = s->list_wanted <= s->list_good ? IDLE_MS
 			       : s->list_due_ms > now         ? s->list_due_ms - now
@@ -175,7 +175,7 @@ int servers_list_start(struct servers *s, struct err *err)
 
 uint64_t servers_want_list(struct servers *s, int64_t deadline_ms)
 {
-	s->list_wanted = s->lists_begun + 1;
+	s->list_wanted = s->lists[LIST_REVIEWS] + 1;
 	if (deadline_ms > s->list_wanted_ms)
 		s->list_wanted_ms = deadline_ms;
 	duty_wake(s->lister);

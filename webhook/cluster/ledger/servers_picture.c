@@ -163,6 +163,14 @@ static void count_uids(struct servers *s, const struct held *from, const struct 
 	metric_set(s->metrics, M_PHANTOMS, 0, 0, (int64_t)s->phantoms.n);
 }
 
+/* What is known of it is about to change. */
+static void note_known(const struct servers *s, struct server_entry *e)
+{
+	for (size_t i = 0; i < SERVER_LISTS; i++)
+		if (e->known[i].list != s->lists[i])
+			e->known[i] = (struct known){s->lists[i], entry_number(e)};
+}
+
 bool servers_put(struct servers *s, struct held *h)
 {
 	struct server_entry *e = servers_find(s, h->object.name);
@@ -191,6 +199,7 @@ bool servers_put(struct servers *s, struct held *h)
 	h->object.hearsay =
 		!h->told && (went_back || !old || old->object.hearsay || !same_machine(old, h));
 	mark_leaderless(s, h);
+	note_known(s, e);
 	e->held = h;
 	/* The same one: there was no memory for it. */
 	if (h->number >= e->unreadable || went_back)
@@ -232,6 +241,7 @@ void servers_drop(struct servers *s, struct server_entry *e)
 
 	if (!old)
 		return;
+	note_known(s, e);
 	e->held = NULL;
 	e->placed = false;
 	s->shape_due = true;
@@ -290,10 +300,11 @@ uint32_t *servers_elsewhere(struct servers *s, struct arena *a)
 
 void servers_set_leaderless(struct servers *s, bool yes)
 {
+	size_t work = 0;
+
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->leaderless != yes) {
 		s->leaderless = yes;
-		s->room++;
 		for (size_t i = 0; i < s->n; i++) {
 			struct held *h = s->entries[i]->held;
 
@@ -304,7 +315,9 @@ void servers_set_leaderless(struct servers *s, bool yes)
 			else
 				server_object_verdicts(&h->object, &h->shown);
 			servers_recount(s, s->entries[i]);
+			i = servers_breathe(s, i, &work);
 		}
+		s->room++;
 		(void)pthread_cond_broadcast(&s->cond);
 	}
 	(void)pthread_mutex_unlock(&s->lock);

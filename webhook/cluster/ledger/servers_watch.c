@@ -17,10 +17,7 @@ static void on_listing(void *ctx)
 
 	(void)pthread_mutex_lock(&s->lock);
 	s->watch_lists = true;
-	for (size_t i = 0; i < s->n; i++) {
-		s->entries[i]->listed = false;
-		s->entries[i]->known_watch = entry_number(s->entries[i]);
-	}
+	s->lists[LIST_WATCH]++;
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -62,7 +59,7 @@ static void mark_listed(struct servers *s, struct slice name)
 	name_text(name, text);
 	e = servers_find(s, text);
 	if (e)
-		e->listed = true;
+		e->listed = s->lists[LIST_WATCH];
 }
 
 /* What the watch was told of, or a list. By rule R15 a server that a list brings is hearsay until the list is whole: an older one of the same
@@ -72,7 +69,7 @@ static void put_told(struct servers *s, struct held *h)
 	const struct server_entry *e = servers_find(s, h->object.name);
 
 	repeat_forget(&s->unreadables, h->object.name);
-	h->known = s->watch_lists && e ? e->known_watch : 0;
+	h->known = s->watch_lists && e ? servers_known(s, e, LIST_WATCH) : 0;
 	h->told = !s->watch_lists;
 	(void)servers_put(s, h);
 }
@@ -89,7 +86,7 @@ static void on_gone(struct servers *s, struct kube_meta m)
 	if (e && e->held && slice_is(m.uid, e->held->object.uid) &&
 		kube_version_number(m.version) >= e->held->number)
 		servers_drop(s, e);
-	servers_forget_one(s, name);
+	servers_forget(s, name);
 	(void)pthread_mutex_unlock(&s->lock);
 	servers_tell(s);
 }
@@ -116,30 +113,20 @@ static void on_change(
 	servers_tell(s);
 }
 
-/* What a whole list, at this version, did not show is gone; but not what a commit has brought since. By rule R16 what was known when the list
- * began is, whatever its number. */
-static void drop_unlisted(struct servers *s, uint64_t version)
+/* A whole list, at this version, is there. What it did not show is gone; but not what a commit has brought since. By rule R16 what was known when
+ * the list began is, whatever its number. What it showed is known, and every older server with it. What a commit has brought since is for the watch
+ * to tell. */
+static void judge_listed(struct servers *s, struct server_entry *e, uint64_t version)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		struct server_entry *e = s->entries[i];
-
-		if (!e->listed && e->held &&
-			(e->held->number <= version || e->held->number == e->known_watch))
+	if (!e->held)
+		return;
+	if (e->listed != s->lists[LIST_WATCH]) {
+		if (e->held->number <= version ||
+			e->held->number == servers_known(s, e, LIST_WATCH))
 			servers_drop(s, e);
-	}
-	servers_forget(s);
-}
-
-/* The list is whole: what it showed is known, and every older server with it. What a commit has brought since is for the watch to tell. */
-static void believe_listed(struct servers *s, uint64_t version)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		struct server_entry *e = s->entries[i];
-
-		if (e->listed && e->held && e->held->object.hearsay && e->held->number <= version) {
-			e->held->object.hearsay = false;
-			servers_recount(s, e);
-		}
+	} else if (e->held->object.hearsay && e->held->number <= version) {
+		e->held->object.hearsay = false;
+		servers_recount(s, e);
 	}
 }
 
@@ -148,9 +135,14 @@ static void on_listed(void *ctx, const char *version)
 	struct servers *s = ctx;
 	uint64_t number = kube_version_number(slice_of(version));
 
+	size_t work = 0;
+
 	(void)pthread_mutex_lock(&s->lock);
-	drop_unlisted(s, number);
-	believe_listed(s, number);
+	for (size_t i = 0; i < s->n;) {
+		judge_listed(s, s->entries[i], number);
+		i = servers_breathe(s, i, &work);
+		i += !servers_forget_at(s, i);
+	}
 	s->watch_lists = false;
 	s->synced = true;
 	(void)pthread_cond_broadcast(&s->cond);
