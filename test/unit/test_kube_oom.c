@@ -315,8 +315,10 @@ TEST(test_picture)
 		assert_int_equal(s->inv.n_servers, put);
 		assert_int_equal(s->inv.n_gpus, put);
 		for (size_t i = 0; i < s->inv.n_servers; i++) {
-			assert_int_equal(s->committed[s->inv.servers[i].first_gpu], 5);
-			assert_int_equal(s->n_claims[i], 1);
+			size_t at = inventory_nth(&s->inv, i);
+
+			assert_int_equal(s->committed[s->inv.servers[at].first_gpu], 5);
+			assert_int_equal(s->n_claims[at], 1);
 		}
 		for (size_t i = 0; i < s->n;)
 			i += !servers_forget_at(s, i);

@@ -666,31 +666,95 @@ static void test_random_single(void **state)
 
 /* ---- what a search looks at, against every server of the pool ---- */
 
+/* The pool as somebody keeps it whose servers come and go: at places without order, among others that nobody has, with an order beside it. */
+static void scatter(const struct pool *from, struct pool *to)
+{
+	struct inventory *inv = &to->inv;
+	size_t places = 2 * from->inv.n_servers, gpus = 3 * from->inv.n_gpus + 1;
+	struct arena *a = &to->arena;
+	uint32_t *order, *turn;
+
+	arena_init(a, 64 << 20);
+	*inv = from->inv;
+	inv->servers = arena_array(a, places, sizeof(*inv->servers));
+	inv->order = order = arena_array(a, places, sizeof(*order));
+	inv->turn = turn = arena_array(a, places, sizeof(*turn));
+	inv->places = places;
+	inv->gpu_places = gpus;
+	to->claimed = arena_array(a, gpus, sizeof(*to->claimed));
+	to->pending = arena_array(a, gpus, sizeof(*to->pending));
+	to->n_claims = arena_array(a, places, sizeof(*to->n_claims));
+	to->use = (struct usage){.claimed = to->claimed,
+		.pending = to->pending,
+		.n_claims = to->n_claims,
+		.first = from->use.first};
+	for (size_t i = 0, at = gpus; i < from->inv.n_servers; i++) {
+		const struct gpu_server *s = &from->inv.servers[i];
+		uint32_t place = pick((unsigned)places);
+
+		while (inv->servers[place].name)
+			place = (place + 1) % (uint32_t)places;
+		at -= s->n_gpus + pick(2);
+		inv->servers[place] = *s;
+		inv->servers[place].first_gpu = at;
+		order[i] = place;
+		turn[place] = (uint32_t)i;
+		to->n_claims[place] = from->n_claims[i];
+		for (size_t g = 0; g < s->n_gpus; g++) {
+			to->claimed[at + g] = from->claimed[s->first_gpu + g];
+			to->pending[at + g] = from->pending[s->first_gpu + g];
+		}
+	}
+}
+
 /* The room of a pool as somebody keeps it who searches often. */
 static struct pool_room *keep_room(struct pool *pool, struct room_index *index)
 {
 	struct inventory *inv = &pool->inv;
+	size_t places = inventory_places(inv);
 	struct pool_room *room = arena_array(&pool->arena, 1, sizeof(*room));
-	uint32_t *first = arena_array(&pool->arena, inv->n_servers + 1, sizeof(*first));
-	uint64_t *bytes = arena_array(&pool->arena, inv->n_servers, sizeof(*bytes));
-	uint64_t *most = arena_array(&pool->arena, inv->n_servers, sizeof(*most));
-	uint64_t *left = arena_array(&pool->arena, inv->n_gpus, sizeof(*left));
-	uint32_t *usable = arena_array(&pool->arena, inv->n_servers, sizeof(*usable));
+	uint32_t *first = arena_array(&pool->arena, places, sizeof(*first));
+	uint32_t *gpus = arena_array(&pool->arena, places, sizeof(*gpus));
+	uint64_t *bytes = arena_array(&pool->arena, places, sizeof(*bytes));
+	uint64_t *most = arena_array(&pool->arena, places, sizeof(*most));
+	uint64_t *left = arena_array(&pool->arena, inventory_gpu_places(inv), sizeof(*left));
+	uint32_t *usable = arena_array(&pool->arena, places, sizeof(*usable));
 	size_t widest = 0;
 
-	for (size_t i = 0; i < inv->n_servers; i++) {
-		size_t at = inv->servers[i].first_gpu;
+	index->turn = inv->turn;
+	for (size_t k = 0; k < inv->n_servers; k++) {
+		size_t i = inventory_nth(inv, k), at = inv->servers[i].first_gpu;
 
 		first[i] = (uint32_t)at;
+		gpus[i] = (uint32_t)inv->servers[i].n_gpus;
 		room_note(&inv->servers[i], pool->claimed + at, &bytes[i], &most[i], &usable[i],
 			left + at);
 		room_index_add(
 			index, (uint32_t)i, bytes[i], most[i], left + at, inv->servers[i].n_gpus);
 		widest = inv->servers[i].n_gpus > widest ? inv->servers[i].n_gpus : widest;
 	}
-	first[inv->n_servers] = (uint32_t)inv->n_gpus;
-	*room = (struct pool_room){first, bytes, most, left, usable, widest, index};
+	*room = (struct pool_room){first, gpus, bytes, most, left, usable, widest, index};
 	return room;
+}
+
+/* The same GPUs, or the same words, as who looks at every server of a pool that stands in order. */
+static void check_same(struct pool *pool, const struct demand *d, const struct placement *want,
+	int want_rc, const struct err *want_err)
+{
+	struct placement p = {0};
+	struct err err = {0};
+
+	assert_int_equal(
+		placement_find(&pool->inv, &pool->use, d, &pool->arena, &p, &err), want_rc);
+	assert_string_equal(err.msg, want_err->msg);
+	assert_string_equal(err.reason, want_err->reason);
+	assert_int_equal(p.n_holds, want->n_holds);
+	for (size_t i = 0; i < p.n_holds; i++) {
+		assert_int_equal(
+			inventory_turn(&pool->inv, p.holds[i].server), want->holds[i].server);
+		assert_int_equal(p.holds[i].gpu, want->holds[i].gpu);
+		assert_int_equal(p.holds[i].bytes, want->holds[i].bytes);
+	}
 }
 
 /* A pool of servers that are alike, but for what is taken of some. */
@@ -750,10 +814,11 @@ static void test_every_server(void **state)
 	(void)state;
 	seed = 11;
 	for (unsigned i = 0; i < 10000; i++) {
-		struct placement p = {0}, kept = {0};
+		struct placement p = {0};
 		struct demand d, one;
-		struct room_index index = {0};
-		struct pool pool;
+		struct room_index index = {0}, index2 = {0};
+		struct pool pool, scattered;
+		struct err err = {0};
 		uint64_t best = UINT64_MAX, rate;
 		size_t found = 0;
 		int rc;
@@ -764,13 +829,13 @@ static void test_every_server(void **state)
 		d.filters = one.filters;
 		d.n_filters = one.n_filters;
 		d.one_server = pick(4) == 0;
-		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL);
+		scatter(&pool, &scattered);
+		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
+		check_same(&scattered, &d, &p, rc, &err);
 		pool.use.room = keep_room(&pool, &index);
-		assert_int_equal(
-			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &kept, NULL), rc);
-		assert_int_equal(p.n_holds, kept.n_holds);
-		if (p.n_holds)
-			assert_memory_equal(p.holds, kept.holds, p.n_holds * sizeof(*p.holds));
+		check_same(&pool, &d, &p, rc, &err);
+		scattered.use.room = keep_room(&scattered, &index2);
+		check_same(&scattered, &d, &p, rc, &err);
 		one.containers[0] = d.containers[0];
 		one.containers[0].kind = CONTAINER_APP;
 		for (size_t k = 0; k < pool.inv.n_servers; k++) {
@@ -787,6 +852,8 @@ static void test_every_server(void **state)
 			assert_int_equal(p.holds[0].server, found);
 		placed += rc == 0;
 		room_index_release(&index);
+		room_index_release(&index2);
+		arena_release(&scattered.arena);
 		pool_release(&pool);
 	}
 	assert_in_range(placed, 5000, 9900);

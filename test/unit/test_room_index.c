@@ -118,30 +118,44 @@ TEST(test_against_a_list)
 	room_index_release(&p.index);
 }
 
-/* Servers that go take their entries with them; the others keep their order. */
-TEST(test_renumber)
+/* Of servers with the same room the one whose turn is first comes first; turns may change as long as that stays. */
+TEST(test_turns)
 {
 	struct pool p = {.random = 9, .n = SERVERS};
-	uint32_t to[SERVERS];
+	uint32_t turn[SERVERS];
+	struct room_place at;
+	const struct room_entry *e, *last = NULL;
 
+	p.index.turn = turn;
+	for (uint32_t i = 0; i < SERVERS; i++)
+		turn[i] = SERVERS - 1 - i;
 	for (unsigned i = 0; i < SERVERS; i++) {
 		draw(&p, i);
 		put(&p, i, true);
 	}
-	p.n = 0;
-	for (unsigned i = 0; i < SERVERS; i++) {
-		bool stays = pick(&p, 3) > 0;
+	for (uint32_t i = 0; i < SERVERS; i++)
+		turn[i] = 2 * (SERVERS - 1 - i) + 1;
+	for (unsigned step = 0; step < 3000; step++) {
+		unsigned i = pick(&p, SERVERS);
 
-		to[i] = stays ? p.n : UINT32_MAX;
-		if (stays)
-			p.server[p.n++] = p.server[i];
+		put(&p, i, false);
+		draw(&p, i);
+		put(&p, i, true);
 	}
-	room_index_renumber(&p.index, to);
-	check(&p);
-	memset(to, 0xff, sizeof(to));
-	room_index_renumber(&p.index, to);
+	for (e = room_index_find(&p.index, 0, 0, 0, &at); e; e = room_index_next(&p.index, &at)) {
+		struct room_place found;
+
+		assert_ptr_equal(
+			room_index_find(&p.index, e->bytes, e->free, turn[e->server], &found), e);
+		if (last && last->bytes == e->bytes && last->free == e->free)
+			assert_true(turn[last->server] < turn[e->server]);
+		last = e;
+	}
+	for (unsigned i = 0; i < SERVERS; i++)
+		put(&p, i, false);
 	assert_int_equal(p.index.n, 0);
 	room_index_release(&p.index);
+	assert_ptr_equal(p.index.turn, turn);
 }
 
-TESTS(test_against_a_list, test_renumber)
+TESTS(test_against_a_list, test_turns)

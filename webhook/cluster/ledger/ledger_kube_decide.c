@@ -112,7 +112,7 @@ static bool without_old(struct take *t, struct usage *use)
 
 	if (!t->half)
 		return true;
-	sums = arena_copy(&t->scratch, use->claimed, s->inv.n_gpus, sizeof(*sums));
+	sums = arena_copy(&t->scratch, use->claimed, s->inv.gpu_places, sizeof(*sums));
 	use->claimed = sums;
 	use->room = NULL;
 	if (!sums || s->inv.n_gpus == 0)

@@ -52,10 +52,13 @@ static uint64_t pool_bytes(const struct inventory *inv)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < inv->n_servers; i++)
-		for (size_t k = 0; k < inv->servers[i].n_gpus; k++)
-			if (inventory_usable(&inv->servers[i], &inv->servers[i].gpus[k]))
-				sum = plus(sum, inv->servers[i].gpus[k].bytes);
+	for (size_t i = 0; i < inv->n_servers; i++) {
+		const struct gpu_server *at = &inv->servers[inventory_nth(inv, i)];
+
+		for (size_t k = 0; k < at->n_gpus; k++)
+			if (inventory_usable(at, &at->gpus[k]))
+				sum = plus(sum, at->gpus[k].bytes);
+	}
 	return sum;
 }
 

@@ -156,7 +156,8 @@ int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct poo
 		}
 		first += n;
 	}
-	*ret = (struct pool_view){.inventory = {servers, v.n, v.n_gpus},
+	*ret = (struct pool_view){
+		.inventory = {.servers = servers, .n_servers = v.n, .n_gpus = v.n_gpus},
 		.usage = {.claimed = claimed, .pending = pending, .n_claims = n_claims}};
 	if (!with_claims)
 		return 0;

@@ -287,7 +287,12 @@ void servers_free(struct servers *s)
 	free(s->committed);
 	free(s->pending);
 	free(s->n_claims);
+	free(s->order);
+	free(s->turn);
+	free(s->spare);
 	free(s->first);
+	free(s->gpus);
+	free(s->width);
 	free(s->usable);
 	free(s->gpu_bytes);
 	free(s->most_claimed);

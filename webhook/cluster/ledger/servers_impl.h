@@ -19,7 +19,9 @@ struct held {
 	/* Rule R16: the number of the state that was known when somebody asked, past every cache, for what this is: it takes its place even
 	 * where its own number is lower, as after a restore of etcd. 0: nobody did. */
 	uint64_t known;
-	bool told; /* a list or the watch showed it: what was there before it is known, too */
+	bool told; /* the watch showed it: what was there before it is known, too */
+	uint64_t
+		listed; /* the same once this list of reviews has come in as a whole; 0: none has shown it */
 };
 
 /* A claim that this replica has decided on and is about to commit: it counts, so that the next review does not choose the same bytes. */
@@ -51,7 +53,7 @@ struct server_entry {
 	struct known {
 		uint64_t list, number;
 	} known[SERVER_LISTS];
-	size_t index; /* in inv.servers, when placed */
+	size_t index; /* in inv.servers, when placed; it stays */
 	bool placed;  /* it has a place there, for as many GPUs as held has */
 	struct edit *queue, **queue_end;
 	bool busy; /* somebody commits its edits */
@@ -81,8 +83,13 @@ struct servers {
 	size_t at_once;
 	/* The picture: those with a state, and what is taken of their GPUs. True after servers_judge() alone. */
 	struct inventory inv;
+	uint32_t *order, *turn; /* of inv */
 	size_t cap_servers, cap_gpus;
-	bool shape_due;       /* servers have come or gone, or have other numbers of GPUs */
+	struct spare {
+		uint32_t index, gpus; /* it has places for so many GPUs */
+	} * spare;                    /* places that servers have left */
+	size_t n_spare;
+	bool place_due;       /* memory was short when a server was to be given its place */
 	struct arena twins;   /* the sentences of rule R15 in the picture */
 	struct uid_set marks; /* of R15: the addresses and GPUs of all servers */
 	bool twins_due;       /* two have the same, and something has changed since it was judged */
@@ -92,7 +99,9 @@ struct servers {
 	uint32_t *n_claims;
 	/* Room beside what is claimed, and beside what is committed. */
 	struct pool_room room_claimed, room_committed;
-	uint32_t *first, *usable;
+	uint32_t *first, *gpus, *usable;
+	uint32_t *width; /* for so many GPUs there are places from first on */
+	size_t widest;
 	uint64_t *gpu_bytes, *most_claimed, *most_committed, *left_claimed, *left_committed;
 	struct room_index index; /* of room_claimed */
 	size_t n_reserved;
@@ -180,9 +189,10 @@ void servers_tell(struct servers *s);
 void servers_count(struct servers *s, struct server_entry *e, bool known);
 /* The same for a server that may have no place yet: it is counted when it is given one. s->room rises where more may be free than before. */
 void servers_recount(struct servers *s, struct server_entry *e);
-/* The set of servers or their numbers of GPUs have changed: those that stay close up, then all take their places from the last on, and
- * those that had none are counted. Nothing is counted twice: there may be thousands. False: out of memory. */
-bool servers_rebuild(struct servers *s);
+/* Give a server that has a state its place in the picture, and count it there. No other one moves. False: out of memory. */
+bool servers_place(struct servers *s, struct server_entry *e);
+/* It has gone, or has another number of GPUs now. */
+void servers_unplace(struct servers *s, struct server_entry *e);
 
 /* ---- servers_list.c ---- */
 

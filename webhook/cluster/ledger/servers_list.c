@@ -70,9 +70,25 @@ static void bring_one(struct servers *s, const struct server_entry *e, struct he
 		e->unreadable <= h->number)
 		return;
 	h->known = e ? servers_known(s, e, LIST_REVIEWS) : 0;
-	h->told = true;
+	h->listed = s->lists[LIST_REVIEWS];
 	(void)servers_put(s, h);
 	*at = NULL;
+}
+
+/* By rule R15 what the list showed is hearsay until all of it has come in: an older server of the same machine may come later. */
+static void believe_listed(struct servers *s)
+{
+	size_t work = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct held *h = s->entries[i]->held;
+
+		if (!h || !h->object.hearsay || h->listed != s->lists[LIST_REVIEWS])
+			continue;
+		h->object.hearsay = false;
+		servers_recount(s, s->entries[i]);
+		i = servers_breathe(s, i, &work);
+	}
 }
 
 /* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. Lock held, and let go
@@ -104,6 +120,7 @@ static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 		i = servers_breathe(s, i, &work);
 		i += !servers_forget_at(s, i);
 	}
+	believe_listed(s);
 	s->list_comes_in = false;
 }
 

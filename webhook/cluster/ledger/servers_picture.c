@@ -84,11 +84,25 @@ static void change_marks(struct servers *s, const struct held *h, bool there)
 	s->twins_due = s->twins_due || sh.any || s->marks.blind;
 }
 
+/* Those that were not given a place for want of memory. */
+static bool place_all(struct servers *s)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct server_entry *e = s->entries[i];
+
+		all = (!e->held || e->placed || servers_place(s, e)) && all;
+	}
+	s->place_due = !all;
+	return all;
+}
+
 bool servers_judge(struct servers *s)
 {
 	bool any, done;
 
-	if (s->shape_due && !servers_rebuild(s))
+	if (s->place_due && !place_all(s))
 		return false;
 	if (!s->twins_due)
 		return true;
@@ -187,7 +201,11 @@ bool servers_put(struct servers *s, struct held *h)
 	/* Rule R16. */
 	went_back = old && h->number < old->number && h->known == old->number;
 	if (old && h->number <= old->number && !went_back) {
-		if (h->told && old->object.hearsay && same_machine(old, h)) {
+		bool same_one = old->object.hearsay && same_machine(old, h);
+
+		if (same_one && h->listed)
+			old->listed = h->listed;
+		if (same_one && h->told) {
 			old->object.hearsay = false;
 			servers_recount(s, e);
 			(void)pthread_cond_broadcast(&s->cond);
@@ -198,6 +216,8 @@ bool servers_put(struct servers *s, struct held *h)
 	/* A state from before a restore: what was deleted may be there again, too. */
 	h->object.hearsay =
 		!h->told && (went_back || !old || old->object.hearsay || !same_machine(old, h));
+	if (old && !h->listed && same_machine(old, h))
+		h->listed = old->listed;
 	mark_leaderless(s, h);
 	note_known(s, e);
 	e->held = h;
@@ -211,11 +231,11 @@ bool servers_put(struct servers *s, struct held *h)
 	}
 	/* Its sentences are those of the state before. */
 	s->twins_due = s->twins_due || (old && old->object.twin);
-	if (old && old->shown.n_gpus == h->shown.n_gpus) {
+	if (old && e->placed && old->shown.n_gpus == h->shown.n_gpus) {
 		servers_recount(s, e);
 	} else {
-		e->placed = false;
-		s->shape_due = true;
+		servers_unplace(s, e);
+		s->place_due = !servers_place(s, e) || s->place_due;
 		s->room++;
 	}
 	count_uids(s, old, h);
@@ -242,9 +262,8 @@ void servers_drop(struct servers *s, struct server_entry *e)
 	if (!old)
 		return;
 	note_known(s, e);
+	servers_unplace(s, e);
 	e->held = NULL;
-	e->placed = false;
-	s->shape_due = true;
 	s->room++;
 	change_marks(s, old, false);
 	count_uids(s, old, NULL);

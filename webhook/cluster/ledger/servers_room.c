@@ -130,6 +130,7 @@ void servers_recount(struct servers *s, struct server_entry *e)
 
 /* Lists of the picture, by server and by GPU. */
 #define LISTS 5
+#define NUMBERS 7
 
 static void list_of_servers(struct servers *s, uint64_t **ret[static LISTS])
 {
@@ -137,6 +138,17 @@ static void list_of_servers(struct servers *s, uint64_t **ret[static LISTS])
 	ret[1] = &s->most_claimed;
 	ret[2] = &s->most_committed;
 	ret[3] = ret[4] = NULL;
+}
+
+static void list_of_numbers(struct servers *s, uint32_t **ret[static NUMBERS])
+{
+	ret[0] = &s->n_claims;
+	ret[1] = &s->usable;
+	ret[2] = &s->first;
+	ret[3] = &s->gpus;
+	ret[4] = &s->order;
+	ret[5] = &s->turn;
+	ret[6] = &s->width;
 }
 
 static void list_of_gpus(struct servers *s, uint64_t **ret[static LISTS])
@@ -159,23 +171,35 @@ static void *grown(void *list, size_t n, size_t size, bool *ok)
 	return list;
 }
 
-/* Room for so many servers and GPUs. */
+/* The lists have moved. */
+static void point_to_lists(struct servers *s)
+{
+	s->inv.order = s->order;
+	s->inv.turn = s->index.turn = s->turn;
+	s->room_claimed = (struct pool_room){s->first, s->gpus, s->gpu_bytes, s->most_claimed,
+		s->left_claimed, s->usable, s->widest, &s->index};
+	s->room_committed = (struct pool_room){s->first, s->gpus, s->gpu_bytes, s->most_committed,
+		s->left_committed, s->usable, s->widest, NULL};
+}
+
+/* Places for so many servers and GPUs. */
 static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 {
 	uint64_t **lists[LISTS];
+	uint32_t **numbers[NUMBERS];
 	bool ok = true;
 
-	/* also the first time that there is none */
-	if (servers >= s->cap_servers) {
+	if (servers > s->cap_servers) {
 		size_t cap = servers + servers / 2 + 8;
 
 		s->inv.servers = grown(s->inv.servers, cap, sizeof(*s->inv.servers), &ok);
-		s->n_claims = grown(s->n_claims, cap, sizeof(*s->n_claims), &ok);
-		s->usable = grown(s->usable, cap, sizeof(*s->usable), &ok);
-		s->first = grown(s->first, cap + 1, sizeof(*s->first), &ok);
+		list_of_numbers(s, numbers);
+		for (size_t i = 0; i < NUMBERS; i++)
+			*numbers[i] = grown(*numbers[i], cap, sizeof(**numbers[i]), &ok);
 		list_of_servers(s, lists);
 		for (size_t i = 0; i < LISTS && lists[i]; i++)
 			*lists[i] = grown(*lists[i], cap, sizeof(**lists[i]), &ok);
+		s->spare = grown(s->spare, cap, sizeof(*s->spare), &ok);
 		s->cap_servers = ok ? cap : s->cap_servers;
 	}
 	if (gpus > s->cap_gpus) {
@@ -186,106 +210,106 @@ static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 			*lists[i] = grown(*lists[i], cap, sizeof(**lists[i]), &ok);
 		s->cap_gpus = ok ? cap : s->cap_gpus;
 	}
+	point_to_lists(s);
 	return ok;
 }
 
-/* A server's place in all lists: its index, and that of its first GPU. */
-static void move_to(struct servers *s, struct server_entry *e, size_t index, size_t first)
+/* A place that is free, with so many GPUs: one that a server had is used again where it had at least as many, the smallest. False: out of memory. */
+static bool find_place(struct servers *s, size_t n_gpus, uint32_t *ret)
 {
-	struct gpu_server *to = &s->inv.servers[index], *from = &s->inv.servers[e->index];
-	size_t n = e->held->shown.n_gpus, before = from->first_gpu;
-	uint64_t **lists[LISTS];
+	size_t best = s->n_spare;
 
-	if (index != e->index) {
-		*to = *from;
-		s->n_claims[index] = s->n_claims[e->index];
-		s->usable[index] = s->usable[e->index];
-		list_of_servers(s, lists);
-		for (size_t i = 0; i < LISTS && lists[i]; i++)
-			(*lists[i])[index] = (*lists[i])[e->index];
-		e->index = index;
+	for (size_t i = 0; i < s->n_spare; i++)
+		if (s->spare[i].gpus >= n_gpus &&
+			(best == s->n_spare || s->spare[i].gpus < s->spare[best].gpus)) {
+			best = i;
+			if (s->spare[i].gpus == n_gpus)
+				break;
+		}
+	if (best < s->n_spare) {
+		*ret = s->spare[best].index;
+		s->spare[best] = s->spare[--s->n_spare];
+		return true;
 	}
-	to->first_gpu = first;
-	list_of_gpus(s, lists);
-	for (size_t i = 0; i < LISTS && n && first != before; i++)
-		memmove(*lists[i] + first, *lists[i] + before, n * sizeof(**lists[i]));
-}
-
-/* The index as it is after the servers have moved. False: it is empty, and everything is to be added anew. */
-static bool renumber(struct servers *s)
-{
-	uint32_t *to = s->inv.n_servers ? malloc(s->inv.n_servers * sizeof(*to)) : NULL;
-	uint32_t at = 0;
-
-	if (!to || s->index.broken) {
-		free(to);
-		room_index_release(&s->index);
+	if (!grow_picture(s, s->inv.places + 1, s->inv.gpu_places + n_gpus))
 		return false;
-	}
-	memset(to, 0xff, s->inv.n_servers * sizeof(*to));
-	for (size_t i = 0; i < s->n; i++) {
-		const struct server_entry *e = s->entries[i];
-
-		if (!e->held)
-			continue;
-		if (e->placed)
-			to[e->index] = at;
-		at++;
-	}
-	room_index_renumber(&s->index, to);
-	free(to);
+	*ret = (uint32_t)s->inv.places++;
+	s->inv.servers[*ret] = (struct gpu_server){.first_gpu = s->inv.gpu_places};
+	s->first[*ret] = (uint32_t)s->inv.gpu_places;
+	s->width[*ret] = (uint32_t)n_gpus;
+	s->inv.gpu_places += n_gpus;
 	return true;
 }
 
-bool servers_rebuild(struct servers *s)
+/* Where the name belongs in the order. */
+static size_t turn_of(const struct servers *s, const char *name)
 {
-	size_t servers = 0, gpus = 0, kept = 0, kept_gpus = 0, widest = 0;
-	bool indexed;
+	size_t low = 0, high = s->inv.n_servers;
 
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (strcmp(s->inv.servers[s->order[mid]].name, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static void number_from(struct servers *s, size_t turn)
+{
+	for (; turn < s->inv.n_servers; turn++)
+		s->turn[s->order[turn]] = (uint32_t)turn;
+}
+
+/* Memory was short when the index was changed: again, from all servers. */
+static void index_anew(struct servers *s)
+{
+	room_index_release(&s->index);
 	for (size_t i = 0; i < s->n; i++)
-		if (s->entries[i]->held) {
-			size_t n = s->entries[i]->held->shown.n_gpus;
+		if (s->entries[i]->placed)
+			index_room(s, s->entries[i], true);
+}
 
-			servers++;
-			gpus += n;
-			widest = n > widest ? n : widest;
-		}
-	if (!grow_picture(s, servers, gpus))
+bool servers_place(struct servers *s, struct server_entry *e)
+{
+	size_t n = e->held->shown.n_gpus, at = turn_of(s, e->name), behind;
+	uint32_t index;
+
+	if (!find_place(s, n, &index))
 		return false;
-	indexed = renumber(s);
-	for (size_t i = 0; i < s->n; i++) {
-		struct server_entry *e = s->entries[i];
-
-		if (!e->placed || !e->held)
-			continue;
-		move_to(s, e, kept++, kept_gpus);
-		kept_gpus += e->held->shown.n_gpus;
+	behind = s->inv.n_servers++ - at;
+	memmove(s->order + at + 1, s->order + at, behind * sizeof(*s->order));
+	s->order[at] = index;
+	number_from(s, at);
+	s->inv.n_gpus += n;
+	s->gpus[index] = (uint32_t)n;
+	e->index = index;
+	e->placed = true;
+	if (n > s->widest) {
+		s->widest = n;
+		point_to_lists(s);
 	}
-	s->inv.n_servers = servers;
-	s->inv.n_gpus = gpus;
-	s->first[servers] = (uint32_t)gpus;
-	for (size_t i = s->n; i-- > 0;) {
-		struct server_entry *e = s->entries[i];
-
-		if (!e->held)
-			continue;
-		gpus -= e->held->shown.n_gpus;
-		s->first[--servers] = (uint32_t)gpus;
-		if (e->placed) {
-			move_to(s, e, servers, gpus);
-			if (!indexed)
-				index_room(s, e, true);
-			continue;
-		}
-		e->index = servers;
-		e->placed = true;
-		s->inv.servers[servers].first_gpu = gpus;
-		servers_count(s, e, false);
-	}
-	s->room_claimed = (struct pool_room){s->first, s->gpu_bytes, s->most_claimed,
-		s->left_claimed, s->usable, widest, &s->index};
-	s->room_committed = (struct pool_room){s->first, s->gpu_bytes, s->most_committed,
-		s->left_committed, s->usable, widest, NULL};
-	s->shape_due = false;
+	servers_count(s, e, false);
+	if (s->index.broken)
+		index_anew(s);
 	return true;
+}
+
+void servers_unplace(struct servers *s, struct server_entry *e)
+{
+	size_t index = e->index, at;
+
+	if (!e->placed)
+		return;
+	index_room(s, e, false);
+	at = s->turn[index];
+	s->inv.n_servers--;
+	memmove(s->order + at, s->order + at + 1, (s->inv.n_servers - at) * sizeof(*s->order));
+	number_from(s, at);
+	s->inv.n_gpus -= s->gpus[index];
+	s->inv.servers[index] = (struct gpu_server){.first_gpu = s->first[index]};
+	s->spare[s->n_spare++] = (struct spare){(uint32_t)index, s->width[index]};
+	e->placed = false;
 }

@@ -25,7 +25,7 @@ bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
 		slice_is(f->key, KEY_GPU_MODEL))
 		return true;
 	for (size_t i = 0; i < inv->n_servers; i++)
-		if (label_of(&inv->servers[i], f->key))
+		if (label_of(&inv->servers[inventory_nth(inv, i)], f->key))
 			return true;
 	return false;
 }
@@ -77,10 +77,11 @@ const struct gpu_server *inventory_server(const struct inventory *inv, struct sl
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		int c = compare(name, inv->servers[mid].name);
+		const struct gpu_server *at = &inv->servers[inventory_nth(inv, mid)];
+		int c = compare(name, at->name);
 
 		if (c == 0)
-			return &inv->servers[mid];
+			return at;
 		if (c < 0)
 			hi = mid;
 		else
@@ -134,14 +135,13 @@ int inventory_copy(
 	size_t n_gpus = 0;
 
 	for (size_t i = 0; servers && i < inv->n_servers; i++) {
-		inventory_copy_server(&servers[i], &inv->servers[i], a);
+		inventory_copy_server(&servers[i], &inv->servers[inventory_nth(inv, i)], a);
 		servers[i].first_gpu = n_gpus;
 		n_gpus += servers[i].n_gpus;
 	}
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory while the pool was copied");
-	ret->servers = servers;
-	ret->n_servers = inv->n_servers;
-	ret->n_gpus = n_gpus;
+	*ret = (struct inventory){
+		.servers = servers, .n_servers = inv->n_servers, .n_gpus = n_gpus};
 	return 0;
 }

@@ -47,12 +47,37 @@ struct gpu_server {
 		*twin; /* rule R15: the sentence of its first GPU that has one, or of its address */
 };
 
-/* Servers sorted by name (bytewise), each name once. Immutable once built. */
+/* Servers sorted by name (bytewise), each name once. Immutable once built; but for who keeps an order beside it: there a server that comes or goes
+ * moves no other one, and arrays by server and by GPU have gaps. */
 struct inventory {
 	struct gpu_server *servers;
 	size_t n_servers;
-	size_t n_gpus; /* over all servers: the length of every per-GPU array */
+	size_t n_gpus; /* over all servers: the length of every per-GPU array, if there is no order */
+	const uint32_t *order; /* indices of servers, by name; NULL: they are sorted themselves */
+	const uint32_t *turn;  /* of each index its place in the order */
+	size_t places, gpu_places; /* with an order: the lengths of arrays by server and by GPU */
 };
+
+static inline size_t inventory_places(const struct inventory *inv)
+{
+	return inv->order ? inv->places : inv->n_servers;
+}
+
+static inline size_t inventory_gpu_places(const struct inventory *inv)
+{
+	return inv->order ? inv->gpu_places : inv->n_gpus;
+}
+
+/* The index of the server whose name is the i-th, and back. */
+static inline size_t inventory_nth(const struct inventory *inv, size_t i)
+{
+	return inv->order ? inv->order[i] : i;
+}
+
+static inline size_t inventory_turn(const struct inventory *inv, size_t server)
+{
+	return inv->turn ? inv->turn[server] : server;
+}
 
 /* One token of the annotation bitfusion-client/filter, as written. */
 struct filter {

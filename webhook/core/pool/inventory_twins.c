@@ -15,7 +15,7 @@ struct mark {
 	struct slice key;
 	uint64_t hash; /* of the key: what is compared first */
 	int64_t created_ms;
-	uint32_t server, at; /* index of the server, and of its GPU */
+	uint32_t server, at; /* the server's place by name, and its GPU */
 };
 
 /* ---- addresses ---- */
@@ -187,8 +187,8 @@ static bool same_key(const struct mark *x, const struct mark *y)
 static void set_twin(
 	struct inventory *inv, const struct mark *first, const struct mark *m, struct arena *a)
 {
-	struct gpu_server *s = &inv->servers[m->server];
-	const char *older = inv->servers[first->server].name;
+	struct gpu_server *s = &inv->servers[inventory_nth(inv, m->server)];
+	const char *older = inv->servers[inventory_nth(inv, first->server)].name;
 
 	if (m->gpu && s->gpus[m->at].twin)
 		return;
@@ -209,7 +209,7 @@ static size_t list_marks(const struct inventory *inv, struct arena *scratch, str
 	size_t n = 0;
 
 	for (size_t i = 0; i < inv->n_servers; i++) {
-		const struct gpu_server *s = &inv->servers[i];
+		const struct gpu_server *s = &inv->servers[inventory_nth(inv, i)];
 		struct mark m = {.server = (uint32_t)i, .created_ms = s->created_ms};
 
 		m.key = one_spelling(s->address, scratch);
@@ -237,9 +237,11 @@ int inventory_find_twins(struct inventory *inv, struct arena *a, bool *ret_any, 
 
 	*ret_any = false;
 	for (size_t i = 0; i < inv->n_servers; i++) {
-		inv->servers[i].twin = NULL;
-		for (size_t g = 0; g < inv->servers[i].n_gpus; g++)
-			inv->servers[i].gpus[g].twin = NULL;
+		struct gpu_server *s = &inv->servers[inventory_nth(inv, i)];
+
+		s->twin = NULL;
+		for (size_t g = 0; g < s->n_gpus; g++)
+			s->gpus[g].twin = NULL;
 	}
 	arena_init(&scratch, SCRATCH_MAX);
 	list = arena_array(&scratch, inv->n_servers + inv->n_gpus, sizeof(*list));

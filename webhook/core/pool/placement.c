@@ -101,11 +101,11 @@ static bool all_on_one(struct search *s)
 
 	search_forget(s);
 	for (size_t i = 0; i < span && !found && s->work < SEARCH_WORK_MAX; i++) {
-		size_t server = from + i < span ? from + i : from + i - span;
+		size_t at = from + i < span ? from + i : from + i - span;
 
-		if (s->room.most[server] == 0)
+		if (s->room.most[inventory_nth(s->inv, at)] == 0)
 			continue;
-		s->from = server;
+		s->from = at;
 		s->span = 1;
 		found = try_hard(s);
 		if (!found)
@@ -149,11 +149,11 @@ static bool bin_used(const struct search *s, const struct bin *bin)
 	return bin->own || (s->d->whole_servers && s->d->n_servers);
 }
 
-static int by_server(const void *a, const void *b)
+static int by_turn(const void *a, const void *b)
 {
 	const struct bin *x = a, *y = b;
 
-	return (x->server > y->server) - (x->server < y->server);
+	return (x->turn > y->turn) - (x->turn < y->turn);
 }
 
 static int search_result(const struct search *s, struct arena *a, struct placement *ret)
@@ -162,7 +162,7 @@ static int search_result(const struct search *s, struct arena *a, struct placeme
 	size_t n_holds = 0, n_servers = 0;
 
 	if (s->n_bins > 1)
-		qsort(s->bins, s->n_bins, sizeof(*s->bins), by_server);
+		qsort(s->bins, s->n_bins, sizeof(*s->bins), by_turn);
 	for (size_t b = 0; b < s->n_bins; b++) {
 		if (!bin_used(s, &s->bins[b]))
 			continue;
@@ -212,7 +212,7 @@ static void look_beyond_one(struct search *s)
 	size_t sum = 0, most = 0;
 
 	for (size_t i = 0; i < s->inv->n_servers; i++) {
-		size_t n = count_alone(s, c, i);
+		size_t n = count_alone(s, c, inventory_nth(s->inv, i));
 
 		sum += n;
 		most = n > most ? n : most;
@@ -225,8 +225,8 @@ static void look_beyond_one(struct search *s)
 /* Would it fit if nobody else used the pool? Only then does it help to wait. */
 static void look_beyond(struct search *s, struct arena *a)
 {
-	uint64_t *bytes = arena_array(a, s->inv->n_gpus, sizeof(*bytes));
-	uint32_t *claims = arena_array(a, s->inv->n_servers, sizeof(*claims));
+	uint64_t *bytes = arena_array(a, inventory_gpu_places(s->inv), sizeof(*bytes));
+	uint32_t *claims = arena_array(a, inventory_places(s->inv), sizeof(*claims));
 	struct usage none = {.claimed = bytes, .pending = bytes, .n_claims = claims};
 	struct search alone;
 
@@ -335,7 +335,7 @@ size_t placement_copies(const struct inventory *inv, const struct usage *use,
 	*ret_more = false;
 	if (search_init(&s, inv, use, d, limit, a) != 0)
 		return 0;
-	n_claims = arena_copy(a, use->n_claims, inv->n_servers, sizeof(*n_claims));
+	n_claims = arena_copy(a, use->n_claims, inventory_places(inv), sizeof(*n_claims));
 	if (!n_claims)
 		return 0;
 	while (n < limit && search_run(&s)) {

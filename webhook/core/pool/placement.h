@@ -46,7 +46,7 @@ struct demand {
 
 /* So many bytes of one GPU, promised to one pod. */
 struct hold {
-	size_t server; /* index in inventory.servers */
+	size_t server; /* index in inventory.servers, in the order of names */
 	size_t gpu;    /* index in that server's gpus */
 	uint64_t bytes;
 };
@@ -63,7 +63,8 @@ struct placement {
 /* What is free in an inventory, laid out so that a search over thousands of servers reads little. Without GPUs that take no claims, whatever is
  * free of them; how many claims a server has is not looked at. */
 struct pool_room {
-	const uint32_t *first; /* n_servers + 1: of each server its first GPU in `free` */
+	const uint32_t *first; /* per server: its first GPU in `free` */
+	const uint32_t *gpus;  /* per server: how many it has */
 	const uint64_t *
 		bytes; /* per server: the memory of each of its GPUs that take claims; 0: they differ, or there are none */
 	const uint64_t *most;   /* per server: what is free of the GPU of which most is */
@@ -79,7 +80,7 @@ struct usage {
 	const uint64_t *claimed; /* bytes of all live claims, pending ones included */
 	const uint64_t *pending; /* of these, of claims whose pod has not been seen; for messages */
 	const uint32_t *n_claims; /* per SERVER: claims on it (CLAIMS_PER_SERVER_MAX is full) */
-	/* Between servers that serve as well the search begins here, goes on by name, and ends with those before. 0: ties by name.
+	/* Between servers that serve as well the search begins with the one whose name is the first-th, goes on by name, and ends with those before. 0: ties by name.
 	 * Who shares the pool with others begins somewhere else than they. */
 	size_t first;
 	const struct pool_room *

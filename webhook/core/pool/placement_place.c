@@ -131,7 +131,7 @@ static bool rate_bin(struct search *s, const struct demand_container *c, const s
 bool search_glance(struct search *s, const struct demand_container *c, size_t server,
 	uint64_t *bytes, struct glance *ret)
 {
-	uint32_t first = s->room.first[server], n = s->room.first[server + 1] - first;
+	uint32_t first = s->room.first[server], n = s->room.gpus[server];
 	const uint64_t *left = s->room.free + first;
 
 	if (s->room.bytes[server] != *bytes) {
@@ -259,7 +259,7 @@ static void look_at_alike(
 		for (int round = 0; round < 2; round++) {
 			e = room_index_find(r, bytes, left, round ? 0 : (uint32_t)s->from, &at);
 			for (; e && e->bytes == bytes && e->free == left &&
-				(round == 0 || e->server < s->from);
+				(round == 0 || inventory_turn(s->inv, e->server) < s->from);
 				e = room_index_next(r, &at)) {
 				/* nor does any that comes later */
 				if (!wins(s, &l->best, false, &bound, e->server) ||

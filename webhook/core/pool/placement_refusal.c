@@ -42,7 +42,7 @@ static void count_gpu(
 /* All of the server's GPUs are alike, take claims, and match: no need to look at each. */
 static bool count_alike(const struct search *s, size_t server, struct tally *t)
 {
-	uint32_t first = s->room.first[server], n = s->room.first[server + 1] - first;
+	uint32_t first = s->room.first[server], n = s->room.gpus[server];
 
 	if (!search_alike(s, server) || s->room.usable[server] < n)
 		return false;
@@ -60,7 +60,8 @@ static void count(const struct search *s, struct tally *t)
 	struct memo memo = {0};
 
 	*t = (struct tally){0};
-	for (size_t i = 0; i < s->inv->n_servers; i++) {
+	for (size_t at = 0; at < s->inv->n_servers; at++) {
+		size_t i = inventory_nth(s->inv, at);
 		const struct gpu_server *server = &s->inv->servers[i];
 		size_t before = t->usable;
 		bool alike = count_alike(s, i, t);
@@ -90,7 +91,7 @@ static int finish(struct buf *b, const char *reason, struct err *err)
 static bool token_matches(const struct search *s, const struct filter *f)
 {
 	for (size_t i = 0; i < s->inv->n_servers; i++) {
-		const struct gpu_server *server = &s->inv->servers[i];
+		const struct gpu_server *server = &s->inv->servers[inventory_nth(s->inv, i)];
 
 		if (!inventory_server_matches(server, f))
 			continue;
@@ -107,7 +108,7 @@ static void say_unreached(const struct search *s, struct buf *b)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->inv->n_servers; i++)
-		n += !search_reaches(s->d, &s->inv->servers[i]);
+		n += !search_reaches(s->d, &s->inv->servers[inventory_nth(s->inv, i)]);
 	if (n)
 		buf_fmt(b,
 			"; the launcher cannot use the %s of %zu server%s: ask the operator for an "

@@ -100,7 +100,7 @@ static const char *existing(
 	const struct inventory *inv, const struct filter *f, size_t *server, size_t *gpu)
 {
 	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
-		const struct gpu_server *s = &inv->servers[*server];
+		const struct gpu_server *s = &inv->servers[inventory_nth(inv, *server)];
 
 		if (slice_is(f->key, "gpu.model")) {
 			if (*gpu < s->n_gpus)
@@ -169,7 +169,8 @@ void say_best(const struct search *s, struct buf *b)
 	struct memo memo = {0};
 	size_t n = 0, shown = 0;
 
-	for (size_t i = 0; i < s->inv->n_servers; i++) {
+	for (size_t at_turn = 0; at_turn < s->inv->n_servers; at_turn++) {
+		size_t i = inventory_nth(s->inv, at_turn);
 		const struct gpu_server *server = &s->inv->servers[i];
 
 		if (n == NAMES_SHOWN && s->room.most[i] <= best[n - 1].free)

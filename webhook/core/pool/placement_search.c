@@ -121,7 +121,9 @@ struct bin *search_add_bin(struct search *s, size_t server)
 	struct memo memo = {0};
 
 	s->work += at->n_gpus;
-	*bin = (struct bin){.server = (uint32_t)server, .first = (uint32_t)s->n_slots};
+	*bin = (struct bin){.server = (uint32_t)server,
+		.turn = (uint32_t)inventory_turn(s->inv, server),
+		.first = (uint32_t)s->n_slots};
 	for (size_t i = 0; i < at->n_gpus; i++) {
 		const struct gpu *g = &at->gpus[i];
 
@@ -146,7 +148,8 @@ void search_drop_bin(struct search *s)
 /* Bins for all servers that the demand may use. */
 static void list_servers(struct search *s, const bool *named)
 {
-	for (size_t i = 0; i < s->inv->n_servers; i++) {
+	for (size_t at = 0; at < s->inv->n_servers; at++) {
+		size_t i = inventory_nth(s->inv, at);
 		const struct gpu_server *server = &s->inv->servers[i];
 
 		if ((named && !named[i]) || server->drain || !search_open(s, i) ||
@@ -161,7 +164,8 @@ static void list_servers(struct search *s, const bool *named)
 
 static int list_named(struct search *s, struct arena *a)
 {
-	bool *named = s->d->n_servers ? arena_array(a, s->inv->n_servers, sizeof(*named)) : NULL;
+	bool *named =
+		s->d->n_servers ? arena_array(a, inventory_places(s->inv), sizeof(*named)) : NULL;
 
 	if (s->d->n_servers && !named)
 		return ERR_NOMEM;
@@ -190,10 +194,13 @@ bool search_add_all(struct search *s, struct arena *a)
 	}
 	s->bins = bins;
 	s->slots = slots;
-	for (size_t i = 0; i < s->inv->n_servers; i++)
+	for (size_t at = 0; at < s->inv->n_servers; at++) {
+		size_t i = inventory_nth(s->inv, at);
+
 		if (!s->bin_of[i] && s->room.most[i] && search_open(s, i) &&
 			search_add_bin(s, i)->n == 0)
 			search_drop_bin(s);
+	}
 	s->listed = true;
 	return true;
 }
@@ -201,9 +208,9 @@ bool search_add_all(struct search *s, struct arena *a)
 /* The room of the pool: as the caller keeps it, or read here. */
 static int find_room(struct search *s, struct arena *a)
 {
-	uint32_t *first, *usable;
+	size_t places = inventory_places(s->inv), widest = 0;
+	uint32_t *first, *gpus, *usable;
 	uint64_t *bytes, *most, *left;
-	size_t widest = 0;
 
 	if (s->use->room) {
 		s->room = *s->use->room;
@@ -211,23 +218,25 @@ static int find_room(struct search *s, struct arena *a)
 			s->room.index = NULL;
 		return 0;
 	}
-	first = arena_space(a, s->inv->n_servers + 1, sizeof(*first));
-	bytes = arena_space(a, s->inv->n_servers, sizeof(*bytes));
-	most = arena_space(a, s->inv->n_servers, sizeof(*most));
-	left = arena_space(a, s->inv->n_gpus, sizeof(*left));
-	usable = arena_space(a, s->inv->n_servers, sizeof(*usable));
+	first = arena_space(a, places, sizeof(*first));
+	gpus = arena_space(a, places, sizeof(*gpus));
+	bytes = arena_space(a, places, sizeof(*bytes));
+	most = arena_space(a, places, sizeof(*most));
+	left = arena_space(a, inventory_gpu_places(s->inv), sizeof(*left));
+	usable = arena_space(a, places, sizeof(*usable));
 	if (a->failed)
 		return ERR_NOMEM;
-	first[s->inv->n_servers] = (uint32_t)s->inv->n_gpus;
 	for (size_t i = 0; i < s->inv->n_servers; i++) {
-		size_t at = s->inv->servers[i].first_gpu;
+		size_t server = inventory_nth(s->inv, i);
+		const struct gpu_server *at = &s->inv->servers[server];
 
-		first[i] = (uint32_t)at;
-		room_note(&s->inv->servers[i], s->use->claimed + at, &bytes[i], &most[i],
-			&usable[i], left + at);
-		widest = s->inv->servers[i].n_gpus > widest ? s->inv->servers[i].n_gpus : widest;
+		first[server] = (uint32_t)at->first_gpu;
+		gpus[server] = (uint32_t)at->n_gpus;
+		room_note(at, s->use->claimed + at->first_gpu, &bytes[server], &most[server],
+			&usable[server], left + at->first_gpu);
+		widest = at->n_gpus > widest ? at->n_gpus : widest;
 	}
-	s->room = (struct pool_room){first, bytes, most, left, usable, widest, NULL};
+	s->room = (struct pool_room){first, gpus, bytes, most, left, usable, widest, NULL};
 	return 0;
 }
 
@@ -275,7 +284,7 @@ static uint64_t largest_gpu(struct search *s)
 		if (s->slots[i].bytes > largest)
 			largest = s->slots[i].bytes;
 	for (size_t i = 0; i < s->inv->n_servers && !s->listed && !r; i++) {
-		one = largest_of(s, i);
+		one = largest_of(s, inventory_nth(s->inv, i));
 		largest = one > largest ? one : largest;
 	}
 	e = r ? room_index_find(r, 0, 0, 0, &at) : NULL;
@@ -328,6 +337,7 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	const struct demand *d, size_t copies, struct arena *a)
 {
 	bool list = d->n_servers > 0 || d->whole_servers;
+	size_t places = inventory_places(inv);
 	uint64_t picks = 0;
 
 	*s = (struct search){.inv = inv,
@@ -337,8 +347,8 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 		.from = use->first < inv->n_servers ? use->first : 0,
 		.span = inv->n_servers};
 	s->known = arena_array(a, d->n_filters, sizeof(const struct filter *));
-	s->bin_of = arena_array(a, inv->n_servers, sizeof(*s->bin_of));
-	s->rooms = arena_space(a, inv->n_servers, sizeof(*s->rooms));
+	s->bin_of = arena_array(a, places, sizeof(*s->bin_of));
+	s->rooms = arena_space(a, places, sizeof(*s->rooms));
 	s->order = arena_array(a, d->n_containers, sizeof(*s->order));
 	s->picks = arena_array(a, d->n_containers, sizeof(uint32_t *));
 	if (a->failed)
@@ -346,7 +356,7 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	for (size_t i = 0; i < d->n_filters; i++)
 		if (inventory_knows_filter(inv, &d->filters[i]))
 			s->known[s->n_known++] = &d->filters[i];
-	s->selected = s->n_known ? arena_array(a, inv->n_servers, sizeof(*s->selected)) : NULL;
+	s->selected = s->n_known ? arena_array(a, places, sizeof(*s->selected)) : NULL;
 	for (size_t c = 0; c < d->n_containers; c++) {
 		uint32_t amount = d->containers[c].amount;
 

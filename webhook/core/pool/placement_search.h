@@ -26,6 +26,7 @@ struct slot {
  * given one when something of it is, and up to then is looked at in the room of the pool. */
 struct bin {
 	uint32_t server; /* index in the inventory */
+	uint32_t turn;   /* by name */
 	uint32_t first;  /* index of its first slot */
 	uint32_t n;
 	bool own;     /* this pod uses it already */
@@ -61,7 +62,7 @@ struct search {
 	bool listed;      /* what has no bin cannot be used */
 	uint8_t *
 		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: there are no filters */
-	/* What is looked at: so many servers, beginning with this one: usage.first; or one alone. */
+	/* What is looked at: so many servers by name, beginning with this one: usage.first; or one alone. */
 	size_t from, span;
 	uint32_t *
 		rooms; /* per server, for search_spread(): how many of its GPUs can hold the container; 0 once it was there */
@@ -114,7 +115,7 @@ static inline size_t search_server(const struct search *s, size_t i)
 {
 	size_t at = s->from + i;
 
-	return at < s->inv->n_servers ? at : at - s->inv->n_servers;
+	return inventory_nth(s->inv, at < s->inv->n_servers ? at : at - s->inv->n_servers);
 }
 
 /* The server's bin, or NULL. */
@@ -172,7 +173,9 @@ void search_give(struct search *s, size_t container, size_t server, uint32_t wan
 /* How many servers are looked at before this one. */
 static inline size_t search_turn(const struct search *s, size_t server)
 {
-	return server >= s->from ? server - s->from : server + s->inv->n_servers - s->from;
+	size_t turn = inventory_turn(s->inv, server);
+
+	return turn >= s->from ? turn - s->from : turn + s->inv->n_servers - s->from;
 }
 
 /* Is what has no bin found in the index of the pool? */

@@ -32,7 +32,7 @@ static uint64_t count_rooms_by_index(struct search *s, const struct demand_conta
 	struct glance g = {0};
 	uint64_t sum = 0, bytes = 0;
 
-	memset(s->rooms, 0, s->inv->n_servers * sizeof(*s->rooms));
+	memset(s->rooms, 0, inventory_places(s->inv) * sizeof(*s->rooms));
 	for (size_t b = 0; b < s->n_bins; b++) {
 		const struct bin *bin = &s->bins[b];
 

@@ -12,11 +12,25 @@ struct room_chunk {
 	struct room_entry entries[CHUNK];
 };
 
-static bool before(const struct room_entry *a, const struct room_entry *b)
+/* What entries are sorted by. */
+struct key {
+	uint64_t bytes, free;
+	uint32_t turn;
+};
+
+static struct key key_of(const struct room_index *r, const struct room_entry *e)
 {
-	if (a->bytes != b->bytes)
-		return a->bytes < b->bytes;
-	return a->free != b->free ? a->free < b->free : a->server < b->server;
+	return (struct key){e->bytes, e->free, r->turn ? r->turn[e->server] : e->server};
+}
+
+/* Is the entry before the key? */
+static bool before(const struct room_index *r, const struct room_entry *e, const struct key *k)
+{
+	if (e->bytes != k->bytes)
+		return e->bytes < k->bytes;
+	if (e->free != k->free)
+		return e->free < k->free;
+	return (r->turn ? r->turn[e->server] : e->server) < k->turn;
 }
 
 static const struct room_entry *entry(const struct room_index *r, const struct room_place *at)
@@ -25,7 +39,7 @@ static const struct room_entry *entry(const struct room_index *r, const struct r
 }
 
 /* The place of the first that is not before it; in a chunk, behind its last. */
-static struct room_place place_of(const struct room_index *r, const struct room_entry *e)
+static struct room_place place_of(const struct room_index *r, const struct key *k)
 {
 	size_t low = 0, high = r->n;
 	struct room_place ret;
@@ -36,7 +50,7 @@ static struct room_place place_of(const struct room_index *r, const struct room_
 		size_t mid = (low + high) / 2;
 		const struct room_chunk *c = r->chunks[mid];
 
-		if (before(&c->entries[c->n - 1], e))
+		if (before(r, &c->entries[c->n - 1], k))
 			low = mid + 1;
 		else
 			high = mid;
@@ -46,7 +60,7 @@ static struct room_place place_of(const struct room_index *r, const struct room_
 	while (from < to) {
 		uint32_t mid = (from + to) / 2;
 
-		if (before(&r->chunks[low]->entries[mid], e))
+		if (before(r, &r->chunks[low]->entries[mid], k))
 			from = mid + 1;
 		else
 			to = mid;
@@ -56,9 +70,9 @@ static struct room_place place_of(const struct room_index *r, const struct room_
 }
 
 const struct room_entry *room_index_find(const struct room_index *r, uint64_t bytes, uint64_t free,
-	uint32_t server, struct room_place *ret)
+	uint32_t turn, struct room_place *ret)
 {
-	*ret = place_of(r, &(struct room_entry){.bytes = bytes, .free = free, .server = server});
+	*ret = place_of(r, &(struct key){bytes, free, turn});
 	return entry(r, ret);
 }
 
@@ -140,10 +154,11 @@ static void drop(struct room_index *r, struct room_place at)
 /* One GPU more, or less. */
 static void change(struct room_index *r, const struct room_entry *e, bool more)
 {
-	struct room_place at = place_of(r, e);
+	struct key k = key_of(r, e);
+	struct room_place at = place_of(r, &k);
 	struct room_entry *is = at.chunk < r->n ? &r->chunks[at.chunk]->entries[at.at] : NULL;
 
-	if (is && before(e, is))
+	if (is && (is->bytes != e->bytes || is->free != e->free || is->server != e->server))
 		is = NULL;
 	if (more && is)
 		is->n++;
@@ -181,34 +196,10 @@ void room_index_remove(struct room_index *r, uint32_t server, uint64_t bytes, ui
 	change_all(r, server, bytes, most, left, n, false);
 }
 
-void room_index_renumber(struct room_index *r, const uint32_t *to)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->n; i++) {
-		struct room_chunk *c = r->chunks[i];
-		uint32_t kept = 0;
-
-		for (uint32_t k = 0; k < c->n; k++) {
-			struct room_entry e = c->entries[k];
-
-			e.server = to[e.server];
-			if (e.server != UINT32_MAX)
-				c->entries[kept++] = e;
-		}
-		c->n = kept;
-		if (kept > 0)
-			r->chunks[n++] = c;
-		else
-			free(c);
-	}
-	r->n = n;
-}
-
 void room_index_release(struct room_index *r)
 {
 	for (size_t i = 0; i < r->n; i++)
 		free(r->chunks[i]);
 	free(r->chunks);
-	*r = (struct room_index){0};
+	*r = (struct room_index){.turn = r->turn};
 }

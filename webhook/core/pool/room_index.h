@@ -12,18 +12,20 @@ struct room_entry {
 	uint64_t
 		bytes; /* the memory of each of the server's GPUs; 0: they differ, and this stands for the server: free is 0, n is 1 */
 	uint64_t free;
-	uint32_t server; /* index in the inventory */
+	uint32_t server;
 	uint32_t n;
 };
 
 struct room_chunk;
 
-/* Entries in the order of bytes, free and server. Zero is an empty index. A change costs some comparisons and the move of some kilobytes.
+/* Entries in the order of bytes, free and the server's turn. Zero is an empty index. A change costs some comparisons and the move of some kilobytes.
  * Not thread-safe. */
 struct room_index {
 	struct room_chunk **chunks; /* none is empty */
 	size_t n, cap;
 	bool broken; /* memory ran out: it says too little */
+	/* The turn of each server (inventory.turn). It may change, but not whose comes first of two that have entries. NULL: the server itself. */
+	const uint32_t *turn;
 };
 
 /* Where an entry is, until the next change. */
@@ -37,14 +39,12 @@ void room_index_add(struct room_index *r, uint32_t server, uint64_t bytes, uint6
 	const uint64_t *left, size_t n);
 void room_index_remove(struct room_index *r, uint32_t server, uint64_t bytes, uint64_t most,
 	const uint64_t *left, size_t n);
-/* Servers have new indices, in the same order as before. UINT32_MAX: it is gone, and so are its entries. */
-void room_index_renumber(struct room_index *r, const uint32_t *to);
 /* Frees; the index is empty afterwards, and not broken. */
 void room_index_release(struct room_index *r);
 
 /* The first entry from these values on; NULL: there is none. */
 const struct room_entry *room_index_find(const struct room_index *r, uint64_t bytes, uint64_t free,
-	uint32_t server, struct room_place *ret);
+	uint32_t turn, struct room_place *ret);
 /* The one behind it; NULL: it was the last. */
 const struct room_entry *room_index_next(const struct room_index *r, struct room_place *at);
 
