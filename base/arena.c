@@ -39,6 +39,7 @@ static __attribute__((noinline)) void arena_unpoison(void *at, size_t size)
 
 /* A review takes some tens of KB; chunks grow to the larger size for the few that take more. */
 #define ARENA_CHUNK 65536
+#define ARENA_SPILL 256
 #define ARENA_CHUNK_MAX 1048576
 /* A first chunk over this came from one large piece and is not worth keeping. */
 #define ARENA_KEEP_MAX 262144
@@ -105,6 +106,9 @@ static struct arena_chunk *add_chunk(struct arena *a, size_t need)
 
 	if (a->now)
 		size = a->now->size < ARENA_CHUNK_MAX / 2 ? a->now->size * 2 : ARENA_CHUNK_MAX;
+	/* what was expected was nearly right: thousands of such arenas stay, and twice as much again would triple them */
+	if (a->chunk && a->now && a->now == a->first && size > 8 * ARENA_SPILL)
+		size /= 8;
 	if (size < need)
 		size = need;
 	c = malloc(sizeof(*c) + size);

@@ -3,6 +3,7 @@
 #include "kube/kube_watch.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -60,6 +61,8 @@ static void on_listed(void *ctx, const char *version)
 	struct kube_watch *w = ctx;
 
 	w->app.listed(w->app.ctx, version);
+	/* What pages of thousands of objects were read with would be kept for the next list, which may never come. */
+	(void)malloc_trim(0);
 }
 
 static void on_restored(void *ctx)

@@ -28,7 +28,7 @@ static void fill(struct ledger *ledger, size_t n)
 	struct gpu_server *servers = calloc(n, sizeof(*servers));
 	static struct gpu gpus[GPUS];
 	static struct label labels[] = {{"zone", "lab"}};
-	struct inventory inv = {servers, n, n * GPUS};
+	struct inventory inv = {.servers = servers, .n_servers = n, .n_gpus = n * GPUS};
 	struct err err;
 
 	REQUIRE(servers);

@@ -114,7 +114,7 @@ static void make_profiles(struct fixture *f)
 
 void fixture_init(struct fixture *f)
 {
-	struct inventory inv = {servers, 1, 2};
+	struct inventory inv = {.servers = servers, .n_servers = 1, .n_gpus = 2};
 
 	*f = (struct fixture){0};
 	arena_init(&f->arena, 1 << 20);

@@ -231,7 +231,7 @@ TEST(test_place_of_a_claim)
 	struct gpu_server servers[] = {
 		{.name = "a", .address = "10.0.0.1:7", .gpus = one, .n_gpus = 3},
 		{.name = "b", .address = "[fd::1]:7", .gpus = two, .n_gpus = 2, .first_gpu = 3}};
-	struct inventory inv = {servers, 2, 5};
+	struct inventory inv = {.servers = servers, .n_servers = 2, .n_gpus = 5};
 	struct plan_container containers[] = {
 		{.name = SLICE("x"), .amount = 1, .percent = 50, .slot = 0},
 		{.name = SLICE("y"), .amount = 1, .percent = 100, .slot = 4}};

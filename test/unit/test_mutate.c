@@ -451,7 +451,7 @@ TEST(test_one_server)
 		{.name = "b", .address = "b:1", .gpus = gpu, .n_gpus = 1, .first_gpu = 1}};
 	static const char two[] = POD(ON ",'poolgate.io/launcher':'lupine'}",
 		"'containers':[{'name':'a'," ONE "},{'name':'b'," ONE "}]");
-	struct inventory inv = {servers, 2, 2};
+	struct inventory inv = {.servers = servers, .n_servers = 2, .n_gpus = 2};
 	char *pod;
 
 	assert_int_equal(ledger_memory_set_inventory(fix.ledger, &inv, &fix.err), 0);
@@ -486,7 +486,7 @@ TEST(test_full_pool_hides_no_mistake)
 	static struct gpu gpu[] = {{.id = "gpu-0", .model = "T4", .bytes = 1, .why = ""}};
 	static struct gpu_server servers[] = {
 		{.name = "a", .address = "a:1", .gpus = gpu, .n_gpus = 1}};
-	struct inventory inv = {servers, 1, 1};
+	struct inventory inv = {.servers = servers, .n_servers = 1, .n_gpus = 1};
 
 	assert_int_equal(ledger_memory_set_inventory(fix.ledger, &inv, &fix.err), 0);
 	for (size_t i = 0; i < COUNT(pods); i++) {

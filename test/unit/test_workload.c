@@ -111,7 +111,8 @@ TEST(test_placed_servers)
 		.why = ""}};
 	static struct gpu_server servers[8];
 	static const char *const names[COUNT(servers)] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-	struct inventory inv = {servers, COUNT(servers), COUNT(servers)};
+	struct inventory inv = {
+		.servers = servers, .n_servers = COUNT(servers), .n_gpus = COUNT(servers)};
 	struct warnings w;
 
 	for (size_t i = 0; i < COUNT(servers); i++)

@@ -217,9 +217,9 @@ static void draw_demand(uint64_t *seed, struct demand_container c[static 2], str
 
 static void decisions(struct bench *b, const char *name, int fill)
 {
-	static double found[DECISIONS], none[DECISIONS];
+	static double found[DECISIONS], none[DECISIONS], filtered[DECISIONS];
 	uint64_t seed = 5;
-	size_t n_found = 0, n_none = 0;
+	size_t n_found = 0, n_none = 0, n_filtered = 0;
 	char key[32];
 
 	refill(b, fill);
@@ -243,6 +243,8 @@ static void decisions(struct bench *b, const char *name, int fill)
 		took = us_of(CLOCK_THREAD_CPUTIME_ID) - began;
 		if (rc == 0)
 			found[n_found++] = took;
+		else if (d.n_filters)
+			filtered[n_filtered++] = took;
 		else
 			none[n_none++] = took;
 	}
@@ -253,6 +255,9 @@ static void decisions(struct bench *b, const char *name, int fill)
 	(void)snprintf(key, sizeof(key), "refuse_%s", name);
 	if (n_none)
 		say_times(key, none, n_none);
+	(void)snprintf(key, sizeof(key), "refuse_filter_%s", name);
+	if (n_filtered)
+		say_times(key, filtered, n_filtered);
 }
 
 /* ---- claims ---- */
@@ -394,6 +399,7 @@ static void takes_over(struct bench *b)
 	}
 	say("rounds_core_share", (us_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 3e6);
 	say_hold("rounds");
+	say("memory_leader_mib", memory_mib("VmRSS:"));
 	duty.stop(running);
 }
 
@@ -422,7 +428,6 @@ static void measure(size_t n)
 	scrapes(&b);
 	probes(&b);
 	takes_over(&b);
-	say("memory_leader_mib", memory_mib("VmRSS:"));
 	/* From here on the picture is told in this process. */
 	kube_watch_stop(b.servers->watch);
 	b.servers->watch = NULL;

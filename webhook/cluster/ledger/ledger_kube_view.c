@@ -130,12 +130,26 @@ void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
 	(void)servers_walk(((struct ledger_kube *)base)->servers, count_states, ret);
 }
 
+/* All servers. There is room for as much as there is now before any is looked at: a list that grows is copied whole, under the lock. */
+static bool look(struct viewing *v, struct servers *s)
+{
+	size_t claims = servers_holders(s), servers;
+
+	(void)pthread_mutex_lock(&s->lock);
+	servers = s->n;
+	(void)pthread_mutex_unlock(&s->lock);
+	v->list = longer(v->a, NULL, 0, servers, &v->cap, sizeof(*v->list));
+	if (v->with_claims)
+		v->claims = longer(v->a, NULL, 0, claims, &v->cap_claims, sizeof(*v->claims));
+	return servers_walk(s, view_server, v);
+}
+
 int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err)
 {
-	struct viewing v = {
-		.s = ((struct ledger_kube *)base)->servers, .a = a, .with_claims = with_claims};
-	bool good = servers_walk(((struct ledger_kube *)base)->servers, view_server, &v);
+	struct servers *all = ((struct ledger_kube *)base)->servers;
+	struct viewing v = {.s = all, .a = a, .with_claims = with_claims};
+	bool good = look(&v, all);
 	struct gpu_server *servers = arena_array(a, v.n, sizeof(*servers));
 	uint64_t *claimed = arena_array(a, v.n_gpus, sizeof(*claimed));
 	uint64_t *pending = arena_array(a, v.n_gpus, sizeof(*pending));

@@ -63,6 +63,9 @@ struct server_entry {
 	unsigned users; /* edits that wait */
 };
 
+/* Lists by GPU that the picture has. */
+#define PICTURE_LISTS 5
+
 struct servers {
 	struct kube *kube;
 	const struct log *log;
@@ -83,8 +86,8 @@ struct servers {
 	size_t at_once;
 	/* The picture: those with a state, and what is taken of their GPUs. True after servers_judge() alone. */
 	struct inventory inv;
-	uint32_t *order, *turn; /* of inv */
-	size_t cap_servers, cap_gpus;
+	uint32_t *order, *turn;                      /* of inv */
+	size_t cap_servers, cap_gpus[PICTURE_LISTS]; /* of the lists by GPU, one by one */
 	struct spare {
 		uint32_t index, gpus; /* it has places for so many GPUs */
 	} * spare;                    /* places that servers have left */

@@ -10,10 +10,19 @@
 #define LIST_REST_MS 1000
 #define LIST_MS 10000
 #define IDLE_MS 60000
+#define NAMES_MAX (64u << 20)
+
+/* One server of a list. What the picture knows already is not kept twice: of ten thousand servers that would be as much as the picture itself. */
+struct shown {
+	const char *name;
+	uint64_t number;   /* of the state that is known */
+	struct held *held; /* NULL: it is known */
+};
 
 struct fresh {
 	struct servers *s;
-	struct held **list;
+	struct arena arena; /* the names */
+	struct shown *list;
 	size_t n, cap;
 	bool failed;
 };
@@ -23,56 +32,88 @@ static void fresh_begin(void *ctx)
 	struct fresh *f = ctx;
 
 	for (size_t i = 0; i < f->n; i++)
-		held_free(f->list[i]);
+		held_free(f->list[i].held);
 	f->n = 0;
+	arena_reset(&f->arena);
+}
+
+static bool more_room(struct fresh *f)
+{
+	size_t cap = f->cap ? 2 * f->cap : 64;
+	struct shown *grown;
+
+	if (f->n < f->cap)
+		return true;
+	grown = realloc(f->list, cap * sizeof(*grown));
+	if (!grown)
+		return false;
+	f->list = grown;
+	f->cap = cap;
+	return true;
+}
+
+/* Does the picture have it just so, and believe it? */
+static bool is_known(struct servers *s, const char *name, uint64_t number)
+{
+	const struct server_entry *e;
+	bool yes;
+
+	(void)pthread_mutex_lock(&s->lock);
+	e = servers_find(s, name);
+	yes = e && e->held && e->held->number == number && !e->held->object.hearsay &&
+	      e->unreadable <= number;
+	(void)pthread_mutex_unlock(&s->lock);
+	return yes;
 }
 
 static bool fresh_each(void *ctx, const struct json *j, const struct json_node *object)
 {
 	struct fresh *f = ctx;
+	struct kube_meta m = kube_meta(j, object);
+	struct shown at = {
+		.name = arena_strdup(&f->arena, m.name), .number = kube_version_number(m.version)};
 	struct err err = {0};
-	struct held *h;
 
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? 2 * f->cap : 64;
-		struct held **grown = realloc(f->list, cap * sizeof(struct held *));
-
-		if (!grown) {
-			f->failed = true;
-			return false;
-		}
-		f->list = grown;
-		f->cap = cap;
-	}
-	h = held_read(j, object, &err);
 	/* A list without it would say that it is gone. */
-	f->failed = !h && err.code == ERR_NOMEM;
-	if (h)
-		f->list[f->n++] = h;
+	f->failed = !at.name || !more_room(f);
+	if (f->failed)
+		return false;
+	if (is_known(f->s, at.name, at.number)) {
+		f->list[f->n++] = at;
+		return true;
+	}
+	at.held = held_read(j, object, &err);
+	f->failed = !at.held && err.code == ERR_NOMEM;
+	if (at.held)
+		f->list[f->n++] = at;
 	else if (!f->failed)
-		servers_put_broken(f->s, kube_meta(j, object), &err);
+		servers_put_broken(f->s, m, &err);
 	return !f->failed;
 }
 
 static int by_name(const void *a, const void *b)
 {
-	const struct held *const *x = a, *const *y = b;
+	const struct shown *x = a, *y = b;
 
-	return strcmp((*x)->object.name, (*y)->object.name);
+	return strcmp(x->name, y->name);
 }
 
-/* One server of the list, which the picture has under this entry, or not. What it has already stays in the list. */
-static void bring_one(struct servers *s, const struct server_entry *e, struct held **at)
+/* One server of the list, which the picture has under this entry, or not. False: what was known is not there any more, and is none that came later. */
+static bool bring_one(struct servers *s, const struct server_entry *e, struct shown *at)
 {
-	struct held *h = *at;
+	struct held *h = at->held;
 
+	/* one that was known and is gone: the watch has told so since */
+	if (!h)
+		return !e || !e->held || e->held->number >= at->number;
 	if (e && e->held && e->held->number == h->number && !e->held->object.hearsay &&
 		e->unreadable <= h->number)
-		return;
+		return true;
 	h->known = e ? servers_known(s, e, LIST_REVIEWS) : 0;
 	h->listed = s->lists[LIST_REVIEWS];
 	(void)servers_put(s, h);
-	*at = NULL;
+	at->held = NULL;
+	return true;
 }
 
 /* By rule R15 what the list showed is hearsay until all of it has come in: an older server of the same machine may come later. */
@@ -92,27 +133,28 @@ static void believe_listed(struct servers *s)
 }
 
 /* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. Lock held, and let go
- * every now and then. */
-static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
+ * every now and then. False: it does not fit what was known while it was read. */
+static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 {
 	size_t work = 0;
+	bool fits = true;
 
 	s->list_comes_in = true;
 	for (size_t i = 0, j = 0; i < s->n || j < f->n;) {
 		struct server_entry *e = i < s->n ? s->entries[i] : NULL;
-		int order = !e ? 1 : j < f->n ? strcmp(e->name, f->list[j]->object.name) : -1;
+		int order = !e ? 1 : j < f->n ? strcmp(e->name, f->list[j].name) : -1;
 
 		if (order > 0) {
 			/* it comes before this entry, unless memory ran out */
 			size_t before = s->n;
 
-			bring_one(s, NULL, &f->list[j++]);
+			(void)bring_one(s, NULL, &f->list[j++]);
 			if (s->n > before)
 				i = servers_breathe(s, i, &work) + 1;
 			continue;
 		}
 		if (order == 0)
-			bring_one(s, e, &f->list[j++]);
+			fits = bring_one(s, e, &f->list[j++]) && fits;
 		else if (!e->unreadable && e->held &&
 			 (e->held->number <= version ||
 				 e->held->number == servers_known(s, e, LIST_REVIEWS)))
@@ -122,6 +164,7 @@ static void bring_in(struct servers *s, struct fresh *f, uint64_t version)
 	}
 	believe_listed(s);
 	s->list_comes_in = false;
+	return fits;
 }
 
 /* Lock held, and let go meanwhile. */
@@ -134,19 +177,21 @@ static void make_list(struct servers *s)
 	int64_t began = clock_ms(), now;
 	int rc;
 
+	arena_init(&f.arena, NAMES_MAX);
 	(void)pthread_mutex_unlock(&s->lock);
 	rc = kube_list(s->kube, SERVERS_PATH, LIST_MS, fresh_begin, fresh_each, &f, version, &err);
 	if (f.failed)
 		rc = err_set(&err, ERR_NOMEM, "out of memory for a list of GPUServers");
 	if (f.n > 1)
-		qsort(f.list, f.n, sizeof(struct held *), by_name);
+		qsort(f.list, f.n, sizeof(*f.list), by_name);
 	now = clock_ms();
 	(void)pthread_mutex_lock(&s->lock);
 	s->list_due_ms = began + LIST_EVERY_MS;
 	if (now + (now - began) > s->list_due_ms)
 		s->list_due_ms = now + (now - began < LIST_REST_MS ? now - began : LIST_REST_MS);
+	if (rc == 0 && !bring_in(s, &f, kube_version_number(slice_of(version))))
+		rc = err_set(&err, ERR_CONFLICT, "GPUServers went back while they were listed");
 	if (rc == 0) {
-		bring_in(s, &f, kube_version_number(slice_of(version)));
 		s->list_good = mine;
 	} else {
 		s->list_failed = mine;
@@ -155,6 +200,7 @@ static void make_list(struct servers *s)
 	(void)pthread_cond_broadcast(&s->cond);
 	(void)pthread_mutex_unlock(&s->lock);
 	fresh_begin(&f);
+	arena_release(&f.arena);
 	free(f.list);
 	(void)pthread_mutex_lock(&s->lock);
 }

@@ -129,7 +129,7 @@ void servers_recount(struct servers *s, struct server_entry *e)
 }
 
 /* Lists of the picture, by server and by GPU. */
-#define LISTS 5
+#define LISTS PICTURE_LISTS
 #define NUMBERS 7
 
 static void list_of_servers(struct servers *s, uint64_t **ret[static LISTS])
@@ -202,13 +202,17 @@ static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 		s->spare = grown(s->spare, cap, sizeof(*s->spare), &ok);
 		s->cap_servers = ok ? cap : s->cap_servers;
 	}
-	if (gpus > s->cap_gpus) {
-		size_t cap = gpus + gpus / 2 + 64;
+	list_of_gpus(s, lists);
+	for (size_t i = 0; i < LISTS; i++) {
+		/* by other shares, so that they do not all move at once */
+		size_t cap = gpus + gpus / 2 + gpus / 8 * i + 64;
+		bool here = true;
 
-		list_of_gpus(s, lists);
-		for (size_t i = 0; i < LISTS; i++)
-			*lists[i] = grown(*lists[i], cap, sizeof(**lists[i]), &ok);
-		s->cap_gpus = ok ? cap : s->cap_gpus;
+		if (gpus <= s->cap_gpus[i])
+			continue;
+		*lists[i] = grown(*lists[i], cap, sizeof(**lists[i]), &here);
+		s->cap_gpus[i] = here ? cap : s->cap_gpus[i];
+		ok = ok && here;
 	}
 	point_to_lists(s);
 	return ok;

@@ -7,6 +7,8 @@
 /* Greedy passes before a pod of several containers is refused. Of 7560 pods over random small pools that an exact search
  * places, one pass misses 215, three 75, four 57, twenty 56. */
 #define ATTEMPTS_MAX 4
+/* Servers on which nearly every pod fits that fits at all. */
+#define FEW 32
 
 /* One greedy pass over all containers. */
 static bool attempt(struct search *s)
@@ -216,20 +218,50 @@ static void look_beyond_one(struct search *s)
 
 		sum += n;
 		most = n > most ? n : most;
+		if ((s->d->one_server ? most : sum) >= c->amount)
+			return;
 	}
-	s->never = (s->d->one_server ? most : sum) < c->amount;
-	if (s->never)
-		s->split = sum >= c->amount;
+	s->never = true;
+	s->split = sum >= c->amount;
+}
+
+/* Would it fit on the first few servers that take claims, if nobody else used these? Then there is no need to lay out the whole pool. */
+static bool fits_on_few(const struct search *s, struct arena *a)
+{
+	struct inventory few = {.servers = arena_array(a, FEW, sizeof(*few.servers))};
+	struct usage none = {0};
+	struct search alone;
+
+	for (size_t i = 0; few.servers && i < s->inv->n_servers && few.n_servers < FEW; i++) {
+		size_t server = inventory_nth(s->inv, i);
+		struct gpu_server *to = &few.servers[few.n_servers];
+
+		if (s->room.usable[server] == 0)
+			continue;
+		*to = s->inv->servers[server];
+		to->first_gpu = few.n_gpus;
+		few.n_gpus += to->n_gpus;
+		few.n_servers++;
+	}
+	none.claimed = none.pending = arena_array(a, few.n_gpus, sizeof(uint64_t));
+	none.n_claims = arena_array(a, FEW, sizeof(uint32_t));
+	return none.claimed && none.n_claims && search_init(&alone, &few, &none, s->d, 1, a) == 0 &&
+	       search_run(&alone);
 }
 
 /* Would it fit if nobody else used the pool? Only then does it help to wait. */
 static void look_beyond(struct search *s, struct arena *a)
 {
-	uint64_t *bytes = arena_array(a, inventory_gpu_places(s->inv), sizeof(*bytes));
-	uint32_t *claims = arena_array(a, inventory_places(s->inv), sizeof(*claims));
-	struct usage none = {.claimed = bytes, .pending = bytes, .n_claims = claims};
+	uint64_t *bytes;
+	uint32_t *claims;
+	struct usage none;
 	struct search alone;
 
+	if (s->n_known == 0 && !s->listed && fits_on_few(s, a))
+		return;
+	bytes = arena_array(a, inventory_gpu_places(s->inv), sizeof(*bytes));
+	claims = arena_array(a, inventory_places(s->inv), sizeof(*claims));
+	none = (struct usage){.claimed = bytes, .pending = bytes, .n_claims = claims};
 	if (!bytes || !claims || search_init(&alone, s->inv, &none, s->d, 1, a) != 0)
 		return;
 	/* both searches have one budget */
@@ -254,7 +286,7 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 			look_beyond_one(&s);
 		else
 			look_beyond(&s, a);
-		(void)search_add_all(&s, a);
+		(void)search_add_roomy(&s, &d->containers[s.failed], a);
 		return placement_refuse(&s, err);
 	}
 	if (search_result(&s, a, ret) != 0)

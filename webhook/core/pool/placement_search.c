@@ -179,7 +179,56 @@ static int list_named(struct search *s, struct arena *a)
 	return 0;
 }
 
-bool search_add_all(struct search *s, struct arena *a)
+static void add_all(struct search *s)
+{
+	for (size_t at = 0; at < s->inv->n_servers; at++) {
+		size_t i = inventory_nth(s->inv, at);
+
+		if (!s->bin_of[i] && s->room.most[i] && search_open(s, i) &&
+			search_add_bin(s, i)->n == 0)
+			search_drop_bin(s);
+	}
+}
+
+/* GPUs of this size, the one first that has most; of servers without a bin. */
+static void add_roomy_of(struct search *s, const struct demand_container *c, uint64_t bytes)
+{
+	const struct room_index *r = s->room.index;
+	uint64_t need = search_need(c, bytes);
+	const struct room_entry *e;
+	struct room_place at;
+	size_t n = 0;
+
+	(void)room_index_find(r, bytes + 1, 0, 0, &at);
+	while ((e = room_index_previous(r, &at)) && e->bytes == bytes &&
+		((need && e->free >= need) || n < c->amount)) {
+		if (search_bin(s, e->server) || !search_open(s, e->server))
+			continue;
+		for (uint32_t i = 0; i < e->n; i++)
+			s->slots[s->n_slots++] = (struct slot){.bytes = bytes, .free = e->free};
+		n += e->n;
+	}
+}
+
+static void add_by_index(struct search *s, const struct demand_container *c)
+{
+	const struct room_index *r = s->room.index;
+	const struct room_entry *e;
+	struct room_place at;
+
+	e = room_index_find(r, 0, 0, 0, &at);
+	for (; e && e->bytes == 0; e = room_index_next(r, &at))
+		if (!search_bin(s, e->server) && search_open(s, e->server))
+			(void)search_add_bin(s, e->server);
+	while (e) {
+		uint64_t bytes = e->bytes;
+
+		add_roomy_of(s, c, bytes);
+		e = room_index_find(r, bytes + 1, 0, 0, &at);
+	}
+}
+
+bool search_add_roomy(struct search *s, const struct demand_container *c, struct arena *a)
 {
 	struct bin *bins = arena_space(a, s->inv->n_servers, sizeof(*bins));
 	struct slot *slots = arena_space(a, s->inv->n_gpus, sizeof(*slots));
@@ -194,13 +243,10 @@ bool search_add_all(struct search *s, struct arena *a)
 	}
 	s->bins = bins;
 	s->slots = slots;
-	for (size_t at = 0; at < s->inv->n_servers; at++) {
-		size_t i = inventory_nth(s->inv, at);
-
-		if (!s->bin_of[i] && s->room.most[i] && search_open(s, i) &&
-			search_add_bin(s, i)->n == 0)
-			search_drop_bin(s);
-	}
+	if (s->room.index && s->n_known == 0)
+		add_by_index(s, c);
+	else
+		add_all(s);
 	s->listed = true;
 	return true;
 }

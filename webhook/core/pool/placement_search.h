@@ -89,8 +89,9 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 /* Give the server, which has none, a bin, for as long as this pod uses it or, by search_drop_bin(), for a moment. */
 struct bin *search_add_bin(struct search *s, size_t server);
 void search_drop_bin(struct search *s);
-/* All servers that may be used, for those who say what is free. False: out of memory. */
-bool search_add_all(struct search *s, struct arena *a);
+/* What may be used, for those who say what is free to this container: all GPUs that have room for it and, where these are fewer than it asks for, of
+ * each size so many as have most. False: out of memory. */
+bool search_add_roomy(struct search *s, const struct demand_container *c, struct arena *a);
 
 /* May the server, which has so many, have one claim more, of this pod? Small ones leave one for each GPU of which more than half is free: else 256 of them, on
  * three GPUs, would close the others to everybody. */

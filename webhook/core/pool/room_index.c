@@ -83,6 +83,16 @@ const struct room_entry *room_index_next(const struct room_index *r, struct room
 	return entry(r, at);
 }
 
+const struct room_entry *room_index_previous(const struct room_index *r, struct room_place *at)
+{
+	if (at->at == 0 && at->chunk == 0)
+		return NULL;
+	if (at->at == 0)
+		*at = (struct room_place){at->chunk - 1, r->chunks[at->chunk - 1]->n};
+	at->at--;
+	return entry(r, at);
+}
+
 /* A new chunk at that place. NULL: out of memory. */
 static struct room_chunk *add_chunk(struct room_index *r, size_t at)
 {

@@ -45,7 +45,8 @@ void room_index_release(struct room_index *r);
 /* The first entry from these values on; NULL: there is none. */
 const struct room_entry *room_index_find(const struct room_index *r, uint64_t bytes, uint64_t free,
 	uint32_t turn, struct room_place *ret);
-/* The one behind it; NULL: it was the last. */
+/* The one behind it, before it; NULL: it was the last, the first. In front of what room_index_find() has not found is the last one of all. */
 const struct room_entry *room_index_next(const struct room_index *r, struct room_place *at);
+const struct room_entry *room_index_previous(const struct room_index *r, struct room_place *at);
 
 #endif
