@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: who of those that wait is served next (laws W2, W5 to W7 of waiting; gangs). Pure: who waits, what is free and the time
+ * go in; who is to be given which GPUs, for whom what frees up is kept, and why everybody else waits come out. It knows no
+ * annotation, no gate and no API object, so that the same decision serves the leader, `explain`, `plan` and the simulator. */
+#ifndef WEBHOOK_CORE_QUEUE_H
+#define WEBHOOK_CORE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "webhook/core/inventory.h"
+#include "webhook/core/placement.h"
+
+/* One round looks at so many pods of a namespace that wait for us alone (W5). */
+#define QUEUE_LOOK_MAX 256
+
+/* A pod that waits, or a member of a gang that waits. Borrowed for the call. */
+struct queue_pod {
+	struct slice uid, namespace, name;
+	const struct demand *demand;
+	int64_t priority; /* the higher goes first */
+	int64_t since_ms; /* its age: since 1970, when it came, or when the last gate of another fell (W7) */
+	bool foreign;     /* a gate that is not ours stands: it keeps its age and takes no place from others */
+	bool claimed;     /* its claim stands already: it counts for its gang, and is asked for nothing more */
+	struct slice gang;   /* absent: it goes alone. Gangs are of one namespace; all members say the same */
+	uint32_t gang_size;  /* as many members must be there before one is served */
+	uint32_t gang_let_go; /* members that have been let go: the gang runs, and who comes joins it first */
+};
+
+/* Bytes that a namespace holds now. */
+struct queue_share {
+	struct slice namespace;
+	uint64_t bytes;
+};
+
+/* What is kept for a head that has waited for long, as the statuses of GPUServers say it: so many bytes of one GPU. */
+struct queue_kept {
+	struct slice uid; /* of the pod; of a gang the first of its members by uid */
+	size_t server, gpu; /* as in struct hold */
+	uint64_t bytes;
+};
+
+struct queue_world {
+	const struct inventory *inventory;
+	const struct usage *usage; /* claims alone: what is kept is not counted in it */
+	const struct queue_share *shares;
+	size_t n_shares;
+	const struct queue_kept *kept; /* ordered by server and GPU */
+	size_t n_kept;
+	int64_t now_ms;     /* since 1970 */
+	int64_t reserve_ms; /* a head that has waited for so long has what frees up kept for it */
+};
+
+enum queue_verdict {
+	QUEUE_START,      /* it is to be given `where` now; all members of its gang say so, or none */
+	QUEUE_NO_ROOM,    /* nothing that is free holds it */
+	QUEUE_KEPT,       /* what is free would hold it, and is kept for another */
+	QUEUE_FOREIGN,    /* somebody else's gate stands */
+	QUEUE_INCOMPLETE, /* its gang has fewer members than it says */
+	QUEUE_UNEVEN,     /* members of its gang disagree about its size */
+	QUEUE_NEVER,      /* the pool would not hold it if nobody used it, unfit and stale GPUs counted, draining ones not */
+	QUEUE_LATER       /* its namespace has QUEUE_LOOK_MAX before it */
+};
+
+/* What was decided about one pod. */
+struct queue_entry {
+	enum queue_verdict verdict;
+	size_t place;           /* in the order, from 1; 0: it is in none (FOREIGN, INCOMPLETE, UNEVEN) */
+	struct placement where; /* of QUEUE_START, for one that has no claim yet */
+	size_t before;          /* QUEUE_KEPT: the pod for which it is kept; else SIZE_MAX */
+	struct slice why;       /* NO_ROOM and NEVER: placement's own sentence; absent where nobody asked for words */
+};
+
+struct queue_round {
+	struct queue_entry *entries; /* one for each pod, in the order in which they were given */
+	/* What is to be kept from now on: for one head at most. */
+	struct queue_kept *keep;
+	size_t n_keep;
+	size_t head; /* the pod for which it is; SIZE_MAX: nothing is kept */
+	size_t n_start, depth; /* pods that start; pods that are in the order and do not */
+	int64_t next_ms; /* when a reservation would begin, if nothing else happens; INT64_MAX: none would */
+};
+
+/* The order of two that could be served: who completes a gang that runs or has claims; priority; the smaller share of bytes of its
+ * namespace, with what this round has given; age; uid. Below 0: a goes first. */
+struct queue_rank {
+	bool completes;
+	int64_t priority;
+	uint64_t share;
+	int64_t since_ms;
+	struct slice uid;
+};
+int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
+
+/* Decide about everybody who waits, as if one after the other, each on what those before him leave. Who does not fit is passed by
+ * those behind him, until he has waited for reserve_ms: then bytes are kept for the oldest of the highest priority among those
+ * that nothing free holds, on the GPUs that have to free least for him (W6), and nobody else is given these, whatever his rank,
+ * but a higher priority. It stays with him until he starts, goes away, or its GPUs can be used no more.
+ * words: entries say why. All of ret lives in the arena. The work is bounded by pods looked at times a search's budget.
+ * ERR_NOMEM. */
+int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
+	struct arena *a, struct queue_round *ret, struct err *err);
+
+/* Law W2: could the pool ever hold this: all GPUs that are listed or were last reported, fit and fresh or not, but those of
+ * servers that drain, with nobody on them? 0, or ERR_REFUSED as placement_find says it; ERR_NOMEM. */
+int queue_could_ever(const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err);
+
+/* Append why this pod waits, in a sentence for its owner: what was asked, what is missing, its place among how many, who stands
+ * before it. Foreign names are made safe. */
+void queue_say(const struct queue_world *w, const struct queue_pod *pods, size_t n, const struct queue_round *r,
+	size_t pod, struct buf *out);
+
+#endif
