@@ -24,11 +24,13 @@ struct queue_pod {
 	const struct demand *demand;
 	int64_t priority; /* the higher goes first */
 	int64_t since_ms; /* its age: since 1970, when it came, or when the last gate of another fell (W7) */
-	bool foreign;     /* a gate that is not ours stands: it keeps its age and takes no place from others */
-	bool claimed;     /* its claim stands already: it counts for its gang, and is asked for nothing more */
-	struct slice gang;   /* absent: it goes alone. Gangs are of one namespace; all members say the same */
-	uint32_t gang_size;  /* as many members must be there before one is served */
-	uint32_t gang_let_go; /* members that have been let go: the gang runs, and who comes joins it first */
+	bool foreign; /* a gate that is not ours stands: it keeps its age and takes no place from others */
+	bool claimed; /* its claim stands already: it counts for its gang, and is asked for nothing more */
+	/* Absent: it goes alone. Gangs are of one namespace; all members say the same. */
+	struct slice gang;
+	uint32_t gang_size; /* as many members must be there before one is served */
+	/* Other members that were let go and live: the gang runs, and who is missing joins it first. */
+	uint32_t gang_let_go;
 };
 
 /* Bytes that a namespace holds now. */
@@ -39,7 +41,7 @@ struct queue_share {
 
 /* What is kept for a head that has waited for long, as the statuses of GPUServers say it: so many bytes of one GPU. */
 struct queue_kept {
-	struct slice uid; /* of the pod; of a gang the first of its members by uid */
+	struct slice uid;   /* of the pod; of a gang the first of its members by uid */
 	size_t server, gpu; /* as in struct hold */
 	uint64_t bytes;
 };
@@ -56,23 +58,29 @@ struct queue_world {
 };
 
 enum queue_verdict {
-	QUEUE_START,      /* it is to be given `where` now; all members of its gang say so, or none */
-	QUEUE_NO_ROOM,    /* nothing that is free holds it */
-	QUEUE_KEPT,       /* what is free would hold it, and is kept for another */
-	QUEUE_FOREIGN,    /* somebody else's gate stands */
+	QUEUE_START,   /* it is to be given `where` now; all members of its gang say so, or none */
+	QUEUE_NO_ROOM, /* nothing that is free holds it */
+	QUEUE_KEPT,    /* what is free would hold it, and is kept for another */
+	QUEUE_FOREIGN, /* somebody else's gate stands */
 	QUEUE_INCOMPLETE, /* its gang has fewer members than it says */
 	QUEUE_UNEVEN,     /* members of its gang disagree about its size */
-	QUEUE_NEVER,      /* the pool would not hold it if nobody used it, unfit and stale GPUs counted, draining ones not */
-	QUEUE_LATER       /* its namespace has QUEUE_LOOK_MAX before it */
+	/* The pool would not hold it if nobody used it, unfit and stale GPUs counted, draining ones not. Told where words are
+	 * asked for, else it is NO_ROOM. */
+	QUEUE_NEVER,
+	/* QUEUE_LOOK_MAX of its namespace are before it, or as many of its gang as that takes. */
+	QUEUE_LATER
 };
 
 /* What was decided about one pod. */
 struct queue_entry {
 	enum queue_verdict verdict;
-	size_t place;           /* in the order, from 1; 0: it is in none (FOREIGN, INCOMPLETE, UNEVEN) */
+	/* From 1, among those who start, or among those who wait; 0: it has none (FOREIGN, INCOMPLETE, UNEVEN, and who
+	 * is one too many for a gang that does not run). */
+	size_t place;
 	struct placement where; /* of QUEUE_START, for one that has no claim yet */
 	size_t before;          /* QUEUE_KEPT: the pod for which it is kept; else SIZE_MAX */
-	struct slice why;       /* NO_ROOM and NEVER: placement's own sentence; absent where nobody asked for words */
+	struct slice
+		why; /* NO_ROOM, NEVER: placement's own sentence; absent: nobody asked for words */
 };
 
 struct queue_round {
@@ -80,7 +88,7 @@ struct queue_round {
 	/* What is to be kept from now on: for one head at most. */
 	struct queue_kept *keep;
 	size_t n_keep;
-	size_t head; /* the pod for which it is; SIZE_MAX: nothing is kept */
+	size_t head;           /* the pod for which it is; SIZE_MAX: nothing is kept */
 	size_t n_start, depth; /* pods that start; pods that are in the order and do not */
 	int64_t next_ms; /* when a reservation would begin, if nothing else happens; INT64_MAX: none would */
 };
@@ -98,8 +106,11 @@ int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
 
 /* Decide about everybody who waits, as if one after the other, each on what those before him leave. Who does not fit is passed by
  * those behind him, until he has waited for reserve_ms: then bytes are kept for the oldest of the highest priority among those
- * that nothing free holds, on the GPUs that have to free least for him (W6), and nobody else is given these, whatever his rank,
- * but a higher priority. It stays with him until he starts, goes away, or its GPUs can be used no more.
+ * that nothing free holds, on the GPUs that have to free least for him (W6), and nobody else is given these, whatever his share,
+ * but who is older or of a higher priority, and who is missing in a gang that runs: the head may wait for its end. It stays with him until
+ * he starts, goes away, its GPUs can be used no more, or one of a higher priority has waited for so long.
+ * A gang has the lowest priority of its members and the age of its youngest. Where several ask the same, one is searched for.
+ * After a start the next round can find more: the search is greedy, and what it misses now it may find among less.
  * words: entries say why. All of ret lives in the arena. The work is bounded by pods looked at times a search's budget.
  * ERR_NOMEM. */
 int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
@@ -107,11 +118,12 @@ int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size
 
 /* Law W2: could the pool ever hold this: all GPUs that are listed or were last reported, fit and fresh or not, but those of
  * servers that drain, with nobody on them? 0, or ERR_REFUSED as placement_find says it; ERR_NOMEM. */
-int queue_could_ever(const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err);
+int queue_could_ever(
+	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err);
 
 /* Append why this pod waits, in a sentence for its owner: what was asked, what is missing, its place among how many, who stands
- * before it. Foreign names are made safe. */
-void queue_say(const struct queue_world *w, const struct queue_pod *pods, size_t n, const struct queue_round *r,
-	size_t pod, struct buf *out);
+ * before it. Foreign names are made safe, those of other namespaces not told. */
+void queue_say(const struct queue_world *w, const struct queue_pod *pods, size_t n,
+	const struct queue_round *r, size_t pod, struct buf *out);
 
 #endif

@@ -206,6 +206,19 @@ void room_index_remove(struct room_index *r, uint32_t server, uint64_t bytes, ui
 	change_all(r, server, bytes, most, left, n, false);
 }
 
+void room_index_copy(struct room_index *to, const struct room_index *from)
+{
+	*to = (struct room_index){.broken = from->broken, .turn = from->turn};
+	for (size_t i = 0; i < from->n && !to->broken; i++) {
+		struct room_chunk *c = add_chunk(to, i);
+
+		if (c)
+			*c = *from->chunks[i];
+		else
+			to->broken = true;
+	}
+}
+
 void room_index_release(struct room_index *r)
 {
 	for (size_t i = 0; i < r->n; i++)

@@ -39,6 +39,8 @@ void room_index_add(struct room_index *r, uint32_t server, uint64_t bytes, uint6
 	const uint64_t *left, size_t n);
 void room_index_remove(struct room_index *r, uint32_t server, uint64_t bytes, uint64_t most,
 	const uint64_t *left, size_t n);
+/* A copy, to be changed by itself and released. Out of memory it is broken. */
+void room_index_copy(struct room_index *to, const struct room_index *from);
 /* Frees; the index is empty afterwards, and not broken. */
 void room_index_release(struct room_index *r);
 

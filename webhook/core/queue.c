@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a round of the queue: everybody in his turn is given what is free, or is told why not. */
+#include "webhook/core/queue_impl.h"
+
+/* What one round may take of memory for itself, beside the caller's arena: a search of the largest pools takes a few megabytes. */
+#define SCRATCH_MAX (256u << 20)
+
+static bool goes_first(const struct queue_unit *a, const struct queue_unit *b)
+{
+	return queue_compare(&a->rank, &b->rank) < 0;
+}
+
+/* ---- what is free ---- */
+
+/* What nobody but the head may have is taken, for the others. */
+static int hide_kept(struct queue_run *q)
+{
+	struct hold *holds = arena_space(q->a, q->ret.n_keep, sizeof(*holds));
+	size_t n = 0;
+
+	if (q->has_unkept)
+		queue_view_release(&q->unkept);
+	q->has_unkept = false;
+	for (size_t i = 0; i < q->n_shapes; i++)
+		q->shapes[i]->no_unkept = false;
+	if (!q->head)
+		return 0;
+	if (!holds || queue_view_init(&q->unkept, q->w->inventory, &q->real.use, q->a) != 0)
+		return ERR_NOMEM;
+	q->has_unkept = true;
+	for (size_t i = 0; i < q->ret.n_keep; i++) {
+		const struct queue_kept *k = &q->ret.keep[i];
+		const struct gpu_server *s = &q->w->inventory->servers[k->server];
+
+		/* a full one is hidden as it is */
+		if (q->real.use.claimed[s->first_gpu + k->gpu] < s->gpus[k->gpu].bytes)
+			holds[n++] = (struct hold){k->server, k->gpu, k->bytes};
+	}
+	return queue_view_take(&q->unkept, holds, n, true);
+}
+
+/* May the unit have what is kept? */
+static bool may_have_kept(const struct queue_run *q, const struct queue_unit *u)
+{
+	return !q->has_unkept || u == q->head || u->joins || queue_is_ahead(u, q->head);
+}
+
+static int take_all(struct queue_view *v, const struct queue_unit *u, const struct placement *where)
+{
+	for (uint32_t i = 0; i < u->n_open; i++)
+		if (queue_view_take(v, where[i].holds, where[i].n_holds, true) != 0)
+			return ERR_NOMEM;
+	return 0;
+}
+
+/* ---- one unit ---- */
+
+/* It starts. in: the view from which its place is taken already. */
+static int start(struct queue_run *q, struct queue_unit *u, const struct queue_view *in,
+	const struct placement *where)
+{
+	struct queue_namespace *ns = &q->namespaces[u->namespace];
+
+	for (uint32_t i = 0; i < u->n_open; i++) {
+		q->ret.entries[u->pods[i]].where = where[i];
+		for (size_t k = 0; k < where[i].n_holds; k++)
+			ns->share += where[i].holds[k].bytes;
+	}
+	u->started = true;
+	u->verdict = QUEUE_START;
+	q->ret.n_start += u->n;
+	if (in != &q->real && take_all(&q->real, u, where) != 0)
+		return ERR_NOMEM;
+	if (q->has_unkept && in != &q->unkept && take_all(&q->unkept, u, where) != 0)
+		return ERR_NOMEM;
+	return 0;
+}
+
+/* Would the pool hold what the shape asks if nobody used it? */
+static int ask_never(struct queue_run *q, const struct queue_unit *u)
+{
+	struct queue_shape *s = u->shape;
+	struct inventory *inv;
+	struct placement *where;
+	struct usage use;
+	int rc;
+
+	if (s->asked)
+		return 0;
+	if (!q->has_empty) {
+		inv = arena_alloc(q->a, sizeof(*inv));
+		if (!inv || queue_empty_pool(q->w->inventory, q->a, inv, &use) != 0 ||
+			queue_view_init(&q->empty, inv, &use, q->a) != 0)
+			return ERR_NOMEM;
+		q->has_empty = true;
+	}
+	rc = queue_place(q, &q->empty, u, false, &where, NULL);
+	if (rc == ERR_NOMEM)
+		return rc;
+	s->asked = true;
+	s->never = rc != 0;
+	return 0;
+}
+
+/* Nothing free holds it; *err says why, where words are wanted. */
+static int note_no_room(struct queue_run *q, struct queue_unit *u, const struct err *err)
+{
+	struct queue_shape *s = u->shape;
+
+	s->no_room = true;
+	if (q->words && !s->why.at) {
+		s->why = arena_slice(q->a, slice_of(err->msg));
+		if (!s->why.at || ask_never(q, u) != 0)
+			return ERR_NOMEM;
+	}
+	u->verdict = s->never ? QUEUE_NEVER : QUEUE_NO_ROOM;
+	return 0;
+}
+
+/* It is not among what is kept for nobody. Is it free at all? */
+static int look_behind(struct queue_run *q, struct queue_unit *u)
+{
+	struct placement *where;
+	struct err err = {0};
+	int rc = ERR_REFUSED;
+
+	u->shape->no_unkept = true;
+	if (!u->shape->no_room || (q->words && !u->shape->why.at))
+		rc = queue_place(q, &q->real, u, false, &where, q->words ? &err : NULL);
+	if (rc == ERR_REFUSED)
+		return note_no_room(q, u, &err);
+	if (rc == 0)
+		u->verdict = QUEUE_KEPT;
+	return rc;
+}
+
+static int serve(struct queue_run *q, struct queue_unit *u)
+{
+	bool all = may_have_kept(q, u);
+	struct queue_view *v = all ? &q->real : &q->unkept;
+	struct queue_shape *s = queue_shape_of(q, u);
+	struct placement *where = NULL;
+	struct err err = {0};
+	int rc = ERR_REFUSED;
+
+	if (!s)
+		return ERR_NOMEM;
+	if (!(all ? s->no_room : s->no_unkept) || (all && q->words && !s->why.at))
+		rc = queue_place(q, v, u, true, &where, all && q->words ? &err : NULL);
+	if (rc == 0)
+		return start(q, u, v, where);
+	if (rc == ERR_REFUSED)
+		rc = all ? note_no_room(q, u, &err) : look_behind(q, u);
+	return rc;
+}
+
+/* ---- all of them ---- */
+
+/* The next unit of the namespace has the namespace's share. */
+static struct queue_unit *next_of(struct queue_run *q, struct queue_namespace *ns)
+{
+	struct queue_unit *u = q->by_namespace[ns->first];
+
+	u->rank.share = ns->share;
+	return u;
+}
+
+/* Serve everybody in order. */
+static int serve_all(struct queue_run *q)
+{
+	struct queue_unit **heads = arena_space(q->a, q->n_namespaces, sizeof(struct queue_unit *));
+	size_t n = 0;
+
+	if (!heads)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < q->n_namespaces; i++)
+		if (q->namespaces[i].n)
+			heads[n++] = next_of(q, &q->namespaces[i]);
+	queue_heap_make(heads, n, goes_first);
+	q->n_order = 0;
+	while (n > 0) {
+		struct queue_unit *u = heads[0];
+		struct queue_namespace *ns = &q->namespaces[u->namespace];
+
+		q->order[q->n_order++] = u;
+		if (!u->started) {
+			u->verdict = QUEUE_LATER;
+			if (ns->looked < QUEUE_LOOK_MAX && serve(q, u) != 0)
+				return ERR_NOMEM;
+			ns->looked += u->n;
+		}
+		ns->first++;
+		if (--ns->n > 0)
+			heads[0] = next_of(q, ns);
+		else
+			heads[0] = heads[--n];
+		queue_heap_sink(heads, n, 0, goes_first);
+	}
+	return 0;
+}
+
+/* All namespaces from their beginning once more. */
+static void begin_again(struct queue_run *q)
+{
+	for (size_t i = 0; i < q->n_namespaces; i++) {
+		struct queue_namespace *ns = &q->namespaces[i];
+
+		ns->n = ns->looked = 0;
+	}
+	for (size_t i = 0; i < q->n_units; i++)
+		q->namespaces[q->units[i].namespace].n++;
+	for (size_t i = 0; i < q->n_namespaces; i++)
+		q->namespaces[i].first -= q->namespaces[i].n;
+}
+
+/* What was decided about units, for each of their pods. */
+static void tell(struct queue_run *q)
+{
+	size_t waits = 0, starts = 0, place;
+
+	for (size_t i = 0; i < q->n_order; i++) {
+		const struct queue_unit *u = q->order[i];
+
+		for (uint32_t k = 0; k < u->n; k++) {
+			struct queue_entry *e = &q->ret.entries[u->pods[k]];
+
+			place = u->started ? ++starts : ++waits;
+			e->place = place;
+			e->verdict = u->verdict;
+			if (u->verdict == QUEUE_KEPT)
+				e->before = q->head->first;
+			else if (u->verdict == QUEUE_NO_ROOM || u->verdict == QUEUE_NEVER)
+				e->why = u->shape->why;
+		}
+	}
+	q->ret.depth = waits;
+}
+
+/* When somebody has waited for long, for whom something would be kept then. */
+static int64_t next_reservation(const struct queue_run *q)
+{
+	int64_t next = INT64_MAX, at;
+
+	for (size_t i = 0; i < q->n_units; i++) {
+		const struct queue_unit *u = &q->units[i];
+		int64_t since = u->rank.since_ms > 0 ? u->rank.since_ms : 0;
+
+		if (u->started || u->rank.completes || u->verdict == QUEUE_NEVER ||
+			queue_is_old(q, u) ||
+			(q->head && u->rank.priority <= q->head->rank.priority) ||
+			__builtin_add_overflow(since, q->w->reserve_ms, &at))
+			continue;
+		next = at < next ? at : next;
+	}
+	return next;
+}
+
+static int run(struct queue_run *q)
+{
+	struct queue_unit *head;
+
+	if (queue_view_init(&q->real, q->w->inventory, q->w->usage, q->a) != 0 ||
+		queue_find_units(q) != 0)
+		return ERR_NOMEM;
+	q->order = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
+	if (!q->order || queue_find_head(q) != 0 || hide_kept(q) != 0 || serve_all(q) != 0)
+		return ERR_NOMEM;
+	head = q->head;
+	if (q->ret.n_start && (!head || head->started)) {
+		if (queue_find_head(q) != 0)
+			return ERR_NOMEM;
+		/* who was passed for the head's sake has another turn, and the next head what he needs */
+		if (head) {
+			begin_again(q);
+			if (hide_kept(q) != 0 || serve_all(q) != 0)
+				return ERR_NOMEM;
+		}
+	}
+	tell(q);
+	q->ret.head = q->head ? q->head->first : SIZE_MAX;
+	q->ret.next_ms = next_reservation(q);
+	return 0;
+}
+
+int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
+	struct arena *a, struct queue_round *ret, struct err *err)
+{
+	struct queue_run q = {.w = w, .pods = pods, .n_pods = n, .words = words, .a = a};
+	int rc = ERR_NOMEM;
+
+	arena_init(&q.scratch, SCRATCH_MAX);
+	arena_init(&q.rough, SCRATCH_MAX);
+	q.ret.entries = arena_array(a, n, sizeof(*q.ret.entries));
+	for (size_t i = 0; q.ret.entries && i < n; i++)
+		q.ret.entries[i].before = SIZE_MAX;
+	if (q.ret.entries)
+		rc = run(&q);
+	queue_view_release(&q.real);
+	if (q.has_unkept)
+		queue_view_release(&q.unkept);
+	if (q.has_empty)
+		queue_view_release(&q.empty);
+	arena_release(&q.scratch);
+	arena_release(&q.rough);
+	if (rc != 0)
+		return err_set(err, ERR_NOMEM, "out of memory while looking at who waits");
+	*ret = q.ret;
+	return 0;
+}

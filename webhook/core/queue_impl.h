@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which finds who is served together,
+ * queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody else includes it. */
+#ifndef WEBHOOK_CORE_QUEUE_IMPL_H
+#define WEBHOOK_CORE_QUEUE_IMPL_H
+
+#include "webhook/core/queue.h"
+
+/* What a round believes to be taken: as the caller has it, until something is added; from then on a copy. */
+struct queue_view {
+	const struct inventory *inv;
+	struct usage use; /* what searches read */
+	struct pool_room room;
+	struct arena *a;
+	uint64_t *claimed, *bytes, *most, *left; /* the copy; NULL: there is none */
+	uint32_t *n_claims, *usable;
+	struct room_index index;
+	size_t open; /* servers that have something free */
+};
+
+/* What those ask who are served together. All that ask the same are answered by one search. */
+struct queue_shape {
+	const struct demand **demands; /* in the order in which they are placed */
+	size_t n;
+	bool no_room;   /* what is free does not hold it: nor does it later in this round */
+	bool no_unkept; /* nor what is free and kept for nobody */
+	bool fits,
+		unkept; /* it was found free while the head was looked for; nothing can be kept for it */
+	bool asked, never; /* whether it could ever fit was asked; it could not */
+	struct slice why;
+};
+
+/* A pod that goes alone, or a gang: served together or not at all. */
+struct queue_unit {
+	struct queue_rank rank; /* share: of its namespace, while it is the next of it */
+	uint32_t *pods; /* who is to be placed, in that order, then those that have claims */
+	uint32_t n, n_open;
+	uint32_t namespace;
+	uint32_t first; /* the pod whose uid is the rank's */
+	bool joins;     /* its gang runs, and lacks it */
+	bool started;
+	enum queue_verdict verdict;
+	struct queue_shape *shape; /* NULL: nobody has asked yet */
+};
+
+struct queue_namespace {
+	struct slice name;
+	uint64_t share;
+	uint32_t first, n; /* its part of the units */
+	uint32_t looked;   /* pods that were looked at */
+};
+
+struct queue_run {
+	const struct queue_world *w;
+	const struct queue_pod *pods;
+	size_t n_pods;
+	bool words;
+	struct arena *a;
+	struct arena scratch; /* of one search */
+	struct arena rough;   /* of one try to keep */
+	struct queue_unit *units;
+	size_t n_units;
+	struct queue_unit **by_namespace; /* of each namespace in their order */
+	struct queue_namespace *namespaces;
+	size_t n_namespaces;
+	struct queue_shape **shapes; /* in order */
+	size_t n_shapes, cap_shapes;
+	struct queue_view real, unkept,
+		empty; /* what is free; without what is kept; a pool that nobody uses */
+	bool has_unkept, has_empty;
+	struct queue_unit *head; /* for whom is kept */
+	struct queue_unit **order;
+	size_t n_order;
+	struct queue_round ret;
+};
+
+/* ---- queue_units.c ---- */
+
+/* Who is served together, by namespace and in order; verdicts of those who are not served at all go into q->ret. ERR_NOMEM. */
+int queue_find_units(struct queue_run *q);
+/* What the unit asks. NULL: out of memory. */
+struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u);
+
+/* A heap of units: the first of all by `before` is at the front. */
+typedef bool queue_before(const struct queue_unit *a, const struct queue_unit *b);
+void queue_heap_sink(struct queue_unit **heap, size_t n, size_t at, queue_before *before);
+void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before);
+
+/* ---- queue_view.c ---- */
+
+/* A view of what is taken. ERR_NOMEM. */
+int queue_view_init(struct queue_view *v, const struct inventory *inv, const struct usage *use,
+	struct arena *a);
+void queue_view_release(struct queue_view *v);
+/* Take these, one claim on each of their servers, or give them back. They are in the order of a placement. ERR_NOMEM. */
+int queue_view_take(struct queue_view *v, const struct hold *holds, size_t n, bool there);
+/* Place all of the unit that is to be placed, one after the other. took: it is taken from the view then. ret: a placement for each, in the
+ * arena; not for gangs alone. 0; ERR_REFUSED, in words where err is given, and nothing is taken; ERR_NOMEM. */
+int queue_place(struct queue_run *q, struct queue_view *v, const struct queue_unit *u, bool take,
+	struct placement **ret, struct err *err);
+/* The pool as if nobody used it and every GPU that is there were fit. ERR_NOMEM. */
+int queue_empty_pool(
+	const struct inventory *inv, struct arena *a, struct inventory *ret, struct usage *ret_use);
+
+/* ---- queue_keep.c ---- */
+
+/* Find for whom is kept, from what is free now, and what. q->head NULL: for nobody. ERR_NOMEM. */
+int queue_find_head(struct queue_run *q);
+/* Has it the higher priority, or, of one priority, waited for longer? */
+bool queue_is_ahead(const struct queue_unit *a, const struct queue_unit *b);
+/* Has the unit waited for so long that something may be kept for it? */
+bool queue_is_old(const struct queue_run *q, const struct queue_unit *u);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: for whom is kept what frees up, and on which GPUs. */
+#include <stdlib.h>
+
+#include "webhook/core/queue_impl.h"
+
+bool queue_is_old(const struct queue_run *q, const struct queue_unit *u)
+{
+	int64_t since = u->rank.since_ms > 0 ? u->rank.since_ms : 0;
+
+	return q->w->now_ms >= since && q->w->now_ms - since >= q->w->reserve_ms;
+}
+
+/* A GPU that could be kept, and what has to end before all of it is free. */
+struct candidate {
+	uint64_t taken;
+	uint32_t server, gpu;
+};
+
+static int by_taken(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->taken != y->taken)
+		return x->taken < y->taken ? -1 : 1;
+	if (x->server != y->server)
+		return x->server < y->server ? -1 : 1;
+	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
+}
+
+static bool wants_whole_servers(const struct queue_run *q, const struct queue_unit *u)
+{
+	for (uint32_t i = 0; i < u->n_open; i++)
+		if (q->pods[u->pods[i]].demand->whole_servers)
+			return true;
+	return false;
+}
+
+/* All GPUs that take claims, that of which least is taken first; of servers that are taken whole, all GPUs together. */
+static struct candidate *list_candidates(
+	const struct queue_run *q, bool whole, struct arena *a, size_t *ret_n)
+{
+	const struct inventory *inv = q->w->inventory;
+	struct candidate *all = arena_space(a, inv->n_gpus, sizeof(*all));
+	size_t n = 0;
+
+	for (size_t s = 0; all && s < inv->n_servers; s++) {
+		const struct gpu_server *at = &inv->servers[s];
+		const uint64_t *claimed = q->real.use.claimed + at->first_gpu;
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < at->n_gpus; i++)
+			sum = claimed[i] > UINT64_MAX - sum ? UINT64_MAX : sum + claimed[i];
+		for (size_t i = 0; i < at->n_gpus; i++)
+			if (inventory_usable(at, &at->gpus[i]))
+				all[n++] = (struct candidate){
+					whole ? sum : claimed[i], (uint32_t)s, (uint32_t)i};
+	}
+	if (n)
+		qsort(all, n, sizeof(*all), by_taken);
+	*ret_n = n;
+	return all;
+}
+
+/* Place the unit as if the first n of these were empty. */
+static int place_on(struct queue_run *q, const struct queue_unit *u, const struct candidate *all,
+	size_t n, struct placement **ret)
+{
+	const struct inventory *inv = q->w->inventory;
+	struct usage use = {.pending = q->real.use.pending, .first = q->real.use.first};
+	uint64_t *claimed;
+	uint32_t *n_claims;
+	struct queue_view v;
+	int rc;
+
+	arena_reset(&q->rough);
+	claimed = arena_copy(&q->rough, q->real.use.claimed, inv->n_gpus, sizeof(*claimed));
+	n_claims = arena_copy(&q->rough, q->real.use.n_claims, inv->n_servers, sizeof(*n_claims));
+	if (!claimed || !n_claims)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		claimed[inv->servers[all[i].server].first_gpu + all[i].gpu] = 0;
+		n_claims[all[i].server] = 0;
+	}
+	use.claimed = claimed;
+	use.n_claims = n_claims;
+	if (queue_view_init(&v, inv, &use, &q->rough) != 0)
+		return ERR_NOMEM;
+	rc = queue_place(q, &v, u, false, ret, NULL);
+	queue_view_release(&v);
+	return rc;
+}
+
+/* Of all members together, GPU by GPU. */
+static int write_keep(
+	struct queue_run *q, const struct queue_unit *u, const struct placement *where)
+{
+	const struct inventory *inv = q->w->inventory;
+	uint64_t *bytes = arena_array(q->a, inv->n_gpus, sizeof(*bytes));
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < u->n_open; i++)
+		n += where[i].n_holds;
+	q->ret.keep = arena_space(q->a, n, sizeof(*q->ret.keep));
+	q->ret.n_keep = 0;
+	if (!bytes || !q->ret.keep)
+		return ERR_NOMEM;
+	for (uint32_t i = 0; i < u->n_open; i++)
+		for (size_t k = 0; k < where[i].n_holds; k++) {
+			const struct hold *h = &where[i].holds[k];
+
+			bytes[inv->servers[h->server].first_gpu + h->gpu] += h->bytes;
+		}
+	for (size_t s = 0; s < inv->n_servers; s++)
+		for (size_t i = 0; i < inv->servers[s].n_gpus; i++)
+			if (bytes[inv->servers[s].first_gpu + i])
+				q->ret.keep[q->ret.n_keep++] = (struct queue_kept){
+					u->rank.uid, s, i, bytes[inv->servers[s].first_gpu + i]};
+	return 0;
+}
+
+/* Keep for the unit the GPUs that have to free least for it. ERR_REFUSED: no GPUs that take claims would hold it. */
+static int keep_for(struct queue_run *q, struct queue_unit *u)
+{
+	struct placement *found = NULL, *fewer;
+	struct candidate *all;
+	size_t low = 0, high;
+	int rc;
+
+	all = list_candidates(q, wants_whole_servers(q, u), q->a, &high);
+	if (!all)
+		return ERR_NOMEM;
+	rc = place_on(q, u, all, high, &found);
+	/* low are too few, high are enough */
+	while (rc == 0 && high - low > 1) {
+		size_t mid = low + (high - low) / 2;
+		int one = place_on(q, u, all, mid, &fewer);
+
+		if (one == ERR_NOMEM)
+			return one;
+		if (one == 0)
+			found = fewer;
+		*(one == 0 ? &high : &low) = mid;
+	}
+	if (rc != 0)
+		return rc;
+	q->head = u;
+	return write_keep(q, u, found);
+}
+
+/* The unit for which is kept already, if all that is kept for it can still be used. */
+static struct queue_unit *kept_for(const struct queue_run *q)
+{
+	const struct inventory *inv = q->w->inventory;
+	const struct queue_world *w = q->w;
+	bool all_free = true;
+
+	for (size_t i = 0; i < w->n_kept; i++) {
+		const struct queue_kept *k = &w->kept[i];
+		const struct gpu_server *s =
+			k->server < inv->n_servers ? &inv->servers[k->server] : NULL;
+		uint64_t taken;
+
+		if (!s || k->gpu >= s->n_gpus || !inventory_usable(s, &s->gpus[k->gpu]) ||
+			k->bytes > s->gpus[k->gpu].bytes || !slice_eq(k->uid, w->kept[0].uid))
+			return NULL;
+		taken = q->real.use.claimed[s->first_gpu + k->gpu];
+		all_free = all_free && taken <= s->gpus[k->gpu].bytes - k->bytes;
+	}
+	for (size_t i = 0; w->n_kept && i < q->n_units; i++) {
+		struct queue_unit *u = &q->units[i];
+
+		if (u->started || !slice_eq(u->rank.uid, w->kept[0].uid))
+			continue;
+		/* What is kept has come free and is not enough: its gang has changed, or the GPUs have. */
+		return all_free && u->shape && u->shape->no_room ? NULL : u;
+	}
+	return NULL;
+}
+
+bool queue_is_ahead(const struct queue_unit *a, const struct queue_unit *b)
+{
+	struct queue_rank x = a->rank, y = b->rank;
+
+	x.share = y.share = 0;
+	x.completes = y.completes = false;
+	return queue_compare(&x, &y) < 0;
+}
+
+/* Does what is free hold it? Asked once for all that ask the same. */
+static int is_held(struct queue_run *q, struct queue_unit *u, bool *ret)
+{
+	struct queue_shape *s = queue_shape_of(q, u);
+	struct placement *where;
+	int rc;
+
+	if (!s)
+		return ERR_NOMEM;
+	if (!s->no_room && !s->fits) {
+		rc = queue_place(q, &q->real, u, false, &where, NULL);
+		if (rc == ERR_NOMEM)
+			return rc;
+		s->no_room = rc != 0;
+		s->fits = rc == 0;
+	}
+	*ret = s->fits;
+	return 0;
+}
+
+/* All that have waited for long and have a higher priority than the head that there is, as a heap. */
+static struct queue_unit **list_old(struct queue_run *q, size_t *ret_n)
+{
+	struct queue_unit **all = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
+	size_t n = 0;
+
+	for (size_t i = 0; all && i < q->n_units; i++) {
+		struct queue_unit *u = &q->units[i];
+
+		if (!u->started && !u->rank.completes && queue_is_old(q, u) &&
+			(!q->head || u->rank.priority > q->head->rank.priority))
+			all[n++] = u;
+	}
+	*ret_n = n;
+	if (all)
+		queue_heap_make(all, n, queue_is_ahead);
+	return all;
+}
+
+/* What was kept in the round before is kept on. */
+static int keep_on(struct queue_run *q, struct queue_unit *u)
+{
+	bool held;
+
+	if (!u)
+		return 0;
+	if (is_held(q, u, &held) != 0)
+		return ERR_NOMEM;
+	/* with what is known now */
+	if (kept_for(q) != u)
+		return 0;
+	q->head = u;
+	q->ret.keep = arena_copy(q->a, q->w->kept, q->w->n_kept, sizeof(*q->ret.keep));
+	q->ret.n_keep = q->w->n_kept;
+	for (size_t i = 0; q->ret.keep && i < q->ret.n_keep; i++)
+		q->ret.keep[i].uid = u->rank.uid;
+	return q->ret.keep ? 0 : ERR_NOMEM;
+}
+
+int queue_find_head(struct queue_run *q)
+{
+	struct queue_unit **old;
+	size_t n;
+
+	for (size_t i = 0; i < q->n_shapes; i++)
+		q->shapes[i]->fits = false;
+	q->head = NULL;
+	q->ret.n_keep = 0;
+	if (keep_on(q, kept_for(q)) != 0)
+		return ERR_NOMEM;
+	old = list_old(q, &n);
+	if (!old)
+		return ERR_NOMEM;
+	while (n > 0) {
+		struct queue_unit *u = old[0];
+		bool held;
+		int rc;
+
+		if (is_held(q, u, &held) != 0)
+			return ERR_NOMEM;
+		if (!held && !u->shape->unkept) {
+			rc = keep_for(q, u);
+			if (rc != ERR_REFUSED)
+				return rc;
+			u->shape->unkept = true;
+		}
+		old[0] = old[--n];
+		queue_heap_sink(old, n, 0, queue_is_ahead);
+	}
+	return 0;
+}

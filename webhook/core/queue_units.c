@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: who is served together, in which order within a namespace, and who asks the same. */
+#include <stdlib.h>
+
+#include "webhook/core/queue_impl.h"
+
+static int compare_slices(struct slice a, struct slice b)
+{
+	size_t n = a.len < b.len ? a.len : b.len;
+	int c = n ? memcmp(a.at, b.at, n) : 0;
+
+	return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+int queue_compare(const struct queue_rank *a, const struct queue_rank *b)
+{
+	if (a->completes != b->completes)
+		return a->completes ? -1 : 1;
+	if (a->priority != b->priority)
+		return a->priority > b->priority ? -1 : 1;
+	if (a->share != b->share)
+		return a->share < b->share ? -1 : 1;
+	if (a->since_ms != b->since_ms)
+		return a->since_ms < b->since_ms ? -1 : 1;
+	return compare_slices(a->uid, b->uid);
+}
+
+void queue_heap_sink(struct queue_unit **heap, size_t n, size_t at, queue_before *before)
+{
+	struct queue_unit *u = heap[at];
+	size_t child;
+
+	while ((child = 2 * at + 1) < n) {
+		if (child + 1 < n && before(heap[child + 1], heap[child]))
+			child++;
+		if (!before(heap[child], u))
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = u;
+}
+
+void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before)
+{
+	for (size_t at = n / 2; at > 0; at--)
+		queue_heap_sink(heap, n, at - 1, before);
+}
+
+/* ---- namespaces ---- */
+
+/* The namespace of that name, or where it belongs. */
+static size_t find_namespace(const struct queue_run *q, struct slice name, bool *ret_found)
+{
+	size_t low = 0, high = q->n_namespaces;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (compare_slices(q->namespaces[mid].name, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_found = low < q->n_namespaces && slice_eq(q->namespaces[low].name, name);
+	return low;
+}
+
+/* All namespaces of those who wait, by name. */
+static int find_namespaces(struct queue_run *q)
+{
+	bool found;
+
+	q->namespaces = arena_space(q->a, q->n_pods, sizeof(*q->namespaces));
+	if (!q->namespaces)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < q->n_pods; i++) {
+		size_t at = find_namespace(q, q->pods[i].namespace, &found);
+
+		if (found)
+			continue;
+		memmove(q->namespaces + at + 1, q->namespaces + at,
+			(q->n_namespaces - at) * sizeof(*q->namespaces));
+		q->namespaces[at] = (struct queue_namespace){.name = q->pods[i].namespace};
+		q->n_namespaces++;
+	}
+	for (size_t i = 0; i < q->w->n_shares; i++) {
+		size_t at = find_namespace(q, q->w->shares[i].namespace, &found);
+
+		if (found)
+			q->namespaces[at].share = q->w->shares[i].bytes;
+	}
+	return 0;
+}
+
+/* ---- units ---- */
+
+/* A pod of a gang. */
+struct member {
+	const struct queue_pod *pod;
+	uint32_t namespace, index;
+	uint64_t size; /* what it asks, as if of one GPU */
+};
+
+static int by_age(const struct member *x, const struct member *y)
+{
+	if (x->pod->since_ms != y->pod->since_ms)
+		return x->pod->since_ms < y->pod->since_ms ? -1 : 1;
+	return compare_slices(x->pod->uid, y->pod->uid);
+}
+
+/* Gang by gang; those with claims first, then the older. */
+static int by_gang(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+	int c;
+
+	if (x->namespace != y->namespace)
+		return x->namespace < y->namespace ? -1 : 1;
+	c = compare_slices(x->pod->gang, y->pod->gang);
+	if (c)
+		return c;
+	if (x->pod->claimed != y->pod->claimed)
+		return x->pod->claimed ? -1 : 1;
+	return by_age(x, y);
+}
+
+/* Those without claims first, and of these the largest, which is the hardest to place. */
+static int by_size(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	if (x->pod->claimed != y->pod->claimed)
+		return x->pod->claimed ? 1 : -1;
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
+	return by_age(x, y);
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* What it asks all in all of GPUs like this one. */
+static uint64_t size_of(const struct demand *d, const struct gpu *gpu)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < d->n_containers; i++) {
+		uint64_t one = demand_bytes(&d->containers[i], gpu),
+			 amount = d->containers[i].amount;
+
+		sum = add(sum, amount && one > UINT64_MAX / amount ? UINT64_MAX : one * amount);
+	}
+	return sum;
+}
+
+/* The pool's largest GPU says which of two pods asks more where one asks by percent and the other by megabytes. */
+static struct gpu largest(const struct inventory *inv)
+{
+	struct gpu ret = {.bytes = 0};
+
+	for (size_t s = 0; s < inv->n_servers; s++)
+		for (size_t i = 0; i < inv->servers[s].n_gpus; i++)
+			if (inv->servers[s].gpus[i].bytes > ret.bytes)
+				ret.bytes = inv->servers[s].gpus[i].bytes;
+	return ret;
+}
+
+static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint32_t *pods)
+{
+	struct queue_unit *u = &q->units[q->n_units++];
+
+	*u = (struct queue_unit){.pods = pods,
+		.n = (uint32_t)n,
+		.namespace = m[0].namespace,
+		.first = m[0].index,
+		.rank = {.priority = INT64_MAX, .uid = m[0].pod->uid},
+		.verdict = QUEUE_LATER};
+	for (size_t i = 0; i < n; i++) {
+		const struct queue_pod *p = m[i].pod;
+
+		pods[i] = m[i].index;
+		u->n_open += !p->claimed;
+		u->rank.completes = u->rank.completes || p->claimed;
+		/* nobody comes forward by one member alone */
+		u->rank.priority = p->priority < u->rank.priority ? p->priority : u->rank.priority;
+		u->rank.since_ms = p->since_ms > u->rank.since_ms ? p->since_ms : u->rank.since_ms;
+		if (compare_slices(p->uid, u->rank.uid) < 0) {
+			u->rank.uid = p->uid;
+			u->first = m[i].index;
+		}
+	}
+	q->namespaces[u->namespace].n++;
+}
+
+/* One by one; so many of them are missing in their gang, which runs. */
+static void add_singles(
+	struct queue_run *q, const struct member *m, size_t n, size_t missing, uint32_t *pods)
+{
+	for (size_t i = 0; i < n; i++) {
+		add_unit(q, &m[i], 1, pods + i);
+		if (i < missing) {
+			q->units[q->n_units - 1].joins = true;
+			q->units[q->n_units - 1].rank.completes = true;
+		}
+	}
+}
+
+/* All that wait of one gang. */
+static void add_gang(
+	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
+{
+	uint32_t size = m[0].pod->gang_size, let_go = 0;
+	bool uneven = size == 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uneven = uneven || m[i].pod->gang_size != size;
+		let_go = m[i].pod->gang_let_go > let_go ? m[i].pod->gang_let_go : let_go;
+	}
+	if (uneven || (let_go == 0 && n < size)) {
+		for (size_t i = 0; i < n; i++)
+			q->ret.entries[m[i].index].verdict =
+				uneven ? QUEUE_UNEVEN : QUEUE_INCOMPLETE;
+		return;
+	}
+	if (let_go > 0) {
+		add_singles(q, m, n, let_go < size ? size - let_go : 0, pods);
+		return;
+	}
+	for (size_t i = size; i < n; i++)
+		q->ret.entries[m[i].index].verdict = QUEUE_LATER;
+	for (size_t i = 0; i < size; i++)
+		m[i].size = size_of(m[i].pod->demand, like);
+	qsort(m, size, sizeof(*m), by_size);
+	add_unit(q, m, size, pods);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct queue_unit *const *x = a, *const *y = b;
+
+	return queue_compare(&(*x)->rank, &(*y)->rank);
+}
+
+/* The units of each namespace in their order. */
+static int sort_units(struct queue_run *q)
+{
+	uint32_t at = 0;
+
+	q->by_namespace = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
+	if (!q->by_namespace)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < q->n_namespaces; i++) {
+		q->namespaces[i].first = at;
+		at += q->namespaces[i].n;
+		q->namespaces[i].n = 0;
+	}
+	for (size_t i = 0; i < q->n_units; i++) {
+		struct queue_namespace *ns = &q->namespaces[q->units[i].namespace];
+
+		q->by_namespace[ns->first + ns->n++] = &q->units[i];
+	}
+	for (size_t i = 0; i < q->n_namespaces; i++) {
+		struct queue_unit **all = q->by_namespace + q->namespaces[i].first;
+		size_t n = q->namespaces[i].n, k = 1;
+
+		/* mostly they are in order as they come */
+		while (k < n && by_rank(&all[k - 1], &all[k]) <= 0)
+			k++;
+		if (k < n)
+			qsort(all, n, sizeof(*all), by_rank);
+	}
+	return 0;
+}
+
+int queue_find_units(struct queue_run *q)
+{
+	struct member *gangs = arena_space(q->a, q->n_pods, sizeof(*gangs));
+	uint32_t *pods = arena_space(q->a, q->n_pods, sizeof(*pods));
+	struct gpu like = largest(q->w->inventory);
+	size_t n = 0, end;
+	bool found;
+
+	q->units = arena_space(q->a, q->n_pods, sizeof(*q->units));
+	if (!gangs || !pods || !q->units || find_namespaces(q) != 0)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < q->n_pods; i++) {
+		const struct queue_pod *p = &q->pods[i];
+		struct member m = {.pod = p, .index = (uint32_t)i};
+
+		m.namespace = (uint32_t)find_namespace(q, p->namespace, &found);
+		if (p->foreign)
+			q->ret.entries[i].verdict = QUEUE_FOREIGN;
+		else if (p->gang.at)
+			gangs[n++] = m;
+		else
+			add_singles(q, &m, 1, 0, pods + q->n_units);
+	}
+	pods += q->n_units;
+	if (n)
+		qsort(gangs, n, sizeof(*gangs), by_gang);
+	for (size_t i = 0; i < n; i = end) {
+		end = i + 1;
+		while (end < n && gangs[end].namespace == gangs[i].namespace &&
+			slice_eq(gangs[end].pod->gang, gangs[i].pod->gang))
+			end++;
+		add_gang(q, &gangs[i], end - i, &like, pods + i);
+	}
+	return sort_units(q);
+}
+
+/* ---- shapes ---- */
+
+#define COMPARE(a, b)                                                                              \
+	do {                                                                                       \
+		if ((a) != (b))                                                                    \
+			return (a) < (b) ? -1 : 1;                                                 \
+	} while (0)
+
+static int compare_demands(const struct demand *a, const struct demand *b)
+{
+	int c = 0;
+
+	if (a == b)
+		return 0;
+	COMPARE(a->n_containers, b->n_containers);
+	COMPARE(a->n_filters, b->n_filters);
+	COMPARE(a->n_servers, b->n_servers);
+	COMPARE(a->whole_servers, b->whole_servers);
+	COMPARE(a->no_ipv4, b->no_ipv4);
+	COMPARE(a->no_ipv6, b->no_ipv6);
+	COMPARE(a->one_server, b->one_server);
+	for (size_t i = 0; i < a->n_containers; i++) {
+		const struct demand_container *x = &a->containers[i], *y = &b->containers[i];
+
+		COMPARE(x->kind, y->kind);
+		COMPARE(x->amount, y->amount);
+		COMPARE(x->percent, y->percent);
+		COMPARE(x->memory_mb, y->memory_mb);
+		/* refusals name it */
+		c = a->n_containers > 1 ? compare_slices(x->name, y->name) : 0;
+		if (c)
+			return c;
+	}
+	for (size_t i = 0; i < a->n_filters && c == 0; i++)
+		c = compare_slices(a->filters[i].token, b->filters[i].token);
+	for (size_t i = 0; i < a->n_servers && c == 0; i++)
+		c = compare_slices(a->servers[i], b->servers[i]);
+	return c;
+}
+
+/* What the unit asks against what a shape asks. */
+static int compare_shape(
+	const struct queue_run *q, const struct queue_shape *s, const struct queue_unit *u)
+{
+	int c = 0;
+
+	COMPARE(s->n, (size_t)u->n_open);
+	for (size_t i = 0; i < s->n && c == 0; i++)
+		c = compare_demands(s->demands[i], q->pods[u->pods[i]].demand);
+	return c;
+}
+
+static struct queue_shape *add_shape(struct queue_run *q, size_t at, const struct queue_unit *u)
+{
+	struct queue_shape *s = arena_alloc(q->a, sizeof(*s));
+
+	if (q->n_shapes == q->cap_shapes) {
+		size_t cap = 2 * q->cap_shapes + 64;
+		struct queue_shape **more = arena_space(q->a, cap, sizeof(struct queue_shape *));
+
+		if (!more)
+			return NULL;
+		if (q->n_shapes)
+			memcpy(more, q->shapes, q->n_shapes * sizeof(struct queue_shape *));
+		q->shapes = more;
+		q->cap_shapes = cap;
+	}
+	if (!s)
+		return NULL;
+	s->n = u->n_open;
+	s->demands = arena_space(q->a, s->n, sizeof(const struct demand *));
+	for (size_t i = 0; s->demands && i < s->n; i++)
+		s->demands[i] = q->pods[u->pods[i]].demand;
+	memmove(q->shapes + at + 1, q->shapes + at,
+		(q->n_shapes - at) * sizeof(struct queue_shape *));
+	q->shapes[at] = s;
+	q->n_shapes++;
+	return s->demands ? s : NULL;
+}
+
+struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u)
+{
+	size_t low = 0, high = q->n_shapes;
+
+	while (!u->shape && low < high) {
+		size_t mid = (low + high) / 2;
+		int c = compare_shape(q, q->shapes[mid], u);
+
+		if (c == 0)
+			u->shape = q->shapes[mid];
+		else if (c < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (!u->shape)
+		u->shape = add_shape(q, low, u);
+	return u->shape;
+}
