@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: pods that wait, as the queue reads them. */
+#include "webhook/core/queue_read.h"
+
+#include "base/rfc3339.h"
+#include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
+
+#define META                                                                                       \
+	"'metadata':{'uid':'u','namespace':'n','name':'p','creationTimestamp':'2026-01-01T00:00:"  \
+	"10Z'"
+#define OURS "{'name':'poolgate.io/capacity'}"
+#define KUEUE "'labels':{'kueue.x-k8s.io/queue-name':'q'}"
+
+struct row {
+	const char *what, *pod;
+	int64_t priority;
+	const char *since; /* absent: it cannot be read */
+	bool foreign, mark;
+	const char *gang;
+	uint32_t size;
+};
+
+static const struct row rows[] = {
+	{"a plain one", "{" META "},'spec':{'schedulingGates':[" OURS "]}}", 0,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"nothing", "{}", 0, NULL, false, false, NULL, 0},
+	{"a class that is listed",
+		"{" META "},'spec':{'priorityClassName':'high','priority':1000}}", 1000,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"one that is not", "{" META "},'spec':{'priorityClassName':'mine','priority':1000}}", 0,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"a number without a class", "{" META "},'spec':{'priority':1000}}", 0,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"a class without a number", "{" META "},'spec':{'priorityClassName':'high'}}", 0,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"one that is below the others",
+		"{" META "},'spec':{'priorityClassName':'high','priority':-5}}", -5,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"a foreign gate", "{" META "},'spec':{'schedulingGates':[" OURS ",{'name':'x/y'}]}}", 0,
+		"2026-01-01T00:00:10Z", true, false, NULL, 0},
+	{"Kueue's gate stands",
+		"{" META "," KUEUE "},'spec':{'schedulingGates':[" OURS
+		",{'name':'kueue.x-k8s.io/admission'}]}}",
+		0, "2026-01-01T00:00:10Z", true, false, NULL, 0},
+	{"Kueue's gate has fallen, nobody has seen when",
+		"{" META "," KUEUE "},'spec':{'schedulingGates':[" OURS "]}}", 0,
+		"2026-01-01T00:00:10Z", false, true, NULL, 0},
+	{"and was seen to",
+		"{" META "," KUEUE
+		",'annotations':{'poolgate.io/queued-since':'2026-01-01T00:00:20Z'}}}",
+		0, "2026-01-01T00:00:20Z", false, false, NULL, 0},
+	{"nobody makes himself older",
+		"{" META "," KUEUE
+		",'annotations':{'poolgate.io/queued-since':'2025-01-01T00:00:20Z'}}}",
+		0, "2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"a time that is none",
+		"{" META "," KUEUE ",'annotations':{'poolgate.io/queued-since':'today'}}}", 0,
+		"2026-01-01T00:00:10Z", false, true, NULL, 0},
+	{"without Kueue it says nothing",
+		"{" META ",'annotations':{'poolgate.io/queued-since':'2026-01-01T00:00:20Z'}}}", 0,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
+	{"a gang",
+		"{" META
+		",'annotations':{'poolgate.io/gang':'ring\\u0031','poolgate.io/gang-size':'4'}}}",
+		0, "2026-01-01T00:00:10Z", false, false, "ring1", 4},
+	{"without a size", "{" META ",'annotations':{'poolgate.io/gang':'ring'}}}", 0,
+		"2026-01-01T00:00:10Z", false, false, "ring", 0},
+	{"with one that is none",
+		"{" META
+		",'annotations':{'poolgate.io/gang':'ring','poolgate.io/gang-size':'-4'}}}",
+		0, "2026-01-01T00:00:10Z", false, false, "ring", 0},
+	{"other types",
+		"{'metadata':{'uid':7,'annotations':[],'labels':7,'creationTimestamp':7},'spec':{"
+		"'schedulingGates':{},'priorityClassName':7,'priority':'x'}}",
+		0, NULL, false, false, NULL, 0},
+};
+
+TEST(a_pod_that_waits)
+{
+	static const struct slice names[] = {{"low", 3}, {"high", 4}};
+	const struct queue_classes classes = {names, COUNT(names)};
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct row *r = &rows[i];
+		struct queue_pod p = {.claimed = true, .gang_let_go = 3};
+		char since[RFC3339_SIZE];
+		bool mark;
+
+		print_message("%s\n", r->what);
+		assert_true(queue_read(
+			&f.json, fixture_pod(&f, r->pod), &classes, &f.scratch, &p, &mark));
+		assert_int_equal(p.priority, r->priority);
+		rfc3339_write(p.since_ms, since);
+		assert_string_equal(since, r->since ? r->since : "1970-01-01T00:00:00Z");
+		assert_int_equal(p.foreign, r->foreign);
+		assert_int_equal(mark, r->mark);
+		assert_true(r->gang ? slice_is(p.gang, r->gang) : !p.gang.at);
+		assert_int_equal(p.gang_size, r->size);
+		assert_int_equal(slice_is(p.uid, "u"), r->since != NULL);
+		assert_int_equal(slice_is(p.name, "p"), r->since != NULL);
+		assert_int_equal(slice_is(p.namespace, "n"), r->since != NULL);
+		assert_true(p.claimed && p.gang_let_go == 3);
+	}
+	fixture_release(&f);
+}
+
+#define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+TEST(how_a_gang_is_named)
+{
+	static const struct {
+		const char *annotations, *want; /* NULL: as it must be */
+	} all[] = {
+		{"", NULL},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'1'", NULL},
+		{"'poolgate.io/gang':'" LONG "','poolgate.io/gang-size':'4096'", NULL},
+		{"'poolgate.io/gang':'" LONG "a','poolgate.io/gang-size':'4'",
+			"found a longer one"},
+		{"'poolgate.io/gang':'','poolgate.io/gang-size':'4'",
+			"found \"\", expected the name"},
+		{"'poolgate.io/gang-size':'4'", "found nothing, expected the name"},
+		{"'poolgate.io/gang':'g'",
+			"found nothing, expected how many pods the gang \"g\" has"},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'0'",
+			"found \"0\", expected how many"},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'4097'", "found \"4097\""},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'four'", "found \"four\""},
+	};
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(all); i++) {
+		char text[400];
+		struct pod p;
+		int rc;
+
+		(void)snprintf(text, sizeof(text), "{'metadata':{'annotations':{%s}}}",
+			all[i].annotations);
+		pod_glance(&f.json, fixture_pod(&f, text), &p);
+		err_clear(&f.err);
+		rc = queue_check_gang(&p, &f.scratch, &f.err);
+		assert_int_equal(rc, all[i].want ? ERR_INVALID : 0);
+		if (all[i].want) {
+			assert_non_null(strstr(f.err.msg, all[i].want));
+			assert_non_null(
+				strstr(f.err.path, "/metadata/annotations/poolgate.io~1gang"));
+		}
+	}
+	fixture_release(&f);
+}
+
+TESTS(a_pod_that_waits, how_a_gang_is_named)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a pod that waits, read for the queue. */
+#include "webhook/core/queue_read.h"
+
+#include "base/rfc3339.h"
+#include "base/text.h"
+#include "webhook/core/late.h"
+
+#define GANG_NAME_MAX 63
+
+static bool counts(
+	const struct queue_classes *classes, const struct json *j, const struct json_node *class)
+{
+	for (size_t i = 0; i < classes->n; i++)
+		if (json_is_str(j, class, classes->names[i]))
+			return true;
+	return false;
+}
+
+static int64_t priority_of(
+	const struct json *j, const struct json_node *spec, const struct queue_classes *classes)
+{
+	int64_t n;
+
+	if (!counts(classes, j, json_get(j, spec, SLICE("priorityClassName"))) ||
+		!json_int(j, json_get(j, spec, SLICE("priority")), &n))
+		return 0;
+	return n;
+}
+
+/* A gate of somebody else's. */
+static bool has_foreign(const struct json *j, const struct json_node *object)
+{
+	JSON_EACH(j, late_gates(j, object), gate)
+	{
+		if (!json_is_str(j, json_get(j, gate, SLICE("name")), SLICE(LATE_GATE)))
+			return true;
+	}
+	return false;
+}
+
+static uint32_t size_of(struct slice text)
+{
+	uint64_t n;
+
+	return text.len && text_u64(text, GANG_SIZE_MAX, &n) ? (uint32_t)n : 0;
+}
+
+bool queue_read(const struct json *j, const struct json_node *object,
+	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret, bool *ret_mark)
+{
+	const struct json_node *meta = json_get(j, object, SLICE("metadata"));
+	struct pod pod;
+	bool kueue;
+	int64_t since;
+
+	pod_glance(j, object, &pod);
+	ret->uid = json_str(j, json_get(j, meta, SLICE("uid")), a);
+	ret->namespace = json_str(j, json_get(j, meta, SLICE("namespace")), a);
+	ret->name = json_str(j, json_get(j, meta, SLICE("name")), a);
+	ret->priority = priority_of(j, json_get(j, object, SLICE("spec")), classes);
+	ret->foreign = has_foreign(j, object);
+	ret->since_ms = 0;
+	(void)rfc3339_read(
+		json_inside(j, json_get(j, meta, SLICE("creationTimestamp"))), &ret->since_ms);
+	ret->gang = pod_annotation(&pod, ANN_GANG, a);
+	ret->gang_size = size_of(pod_annotation(&pod, ANN_GANG_SIZE, a));
+	kueue = !json_absent(json_get(j, pod.labels, SLICE(LABEL_KUEUE))) && !ret->foreign;
+	if (ret_mark)
+		*ret_mark = false;
+	if (kueue && rfc3339_read(pod_annotation(&pod, ANN_QUEUED_SINCE, a), &since))
+		/* nobody makes himself older than he is */
+		ret->since_ms = since > ret->since_ms ? since : ret->since_ms;
+	else if (ret_mark)
+		*ret_mark = kueue;
+	return !a->failed;
+}
+
+/* Up to so many bytes of a text are shown. */
+static int shown(struct slice s)
+{
+	return s.len < 40 ? (int)s.len : 40;
+}
+
+int queue_check_gang(const struct pod *p, struct arena *a, struct err *err)
+{
+	struct slice name = pod_annotation(p, ANN_GANG, a);
+	struct slice size = pod_annotation(p, ANN_GANG_SIZE, a);
+
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (!name.at && !size.at)
+		return 0;
+	if (!name.at || name.len == 0 || name.len > GANG_NAME_MAX) {
+		err_set(err, ERR_INVALID,
+			"found %s, expected the name of the gang that the pod belongs to, of 1 to "
+			"%d "
+			"characters",
+			!name.at   ? "nothing"
+			: name.len ? "a longer one"
+				   : "\"\"",
+			GANG_NAME_MAX);
+		return err_in(err, "metadata/annotations/poolgate.io~1gang");
+	}
+	if (size_of(size) == 0) {
+		err_set(err, ERR_INVALID,
+			"found %s%.*s%s, expected how many pods the gang \"%.*s\" has, from 1 to "
+			"%d",
+			size.at ? "\"" : "", size.at ? shown(size) : 7,
+			size.at ? size.at : "nothing", size.at ? "\"" : "", shown(name), name.at,
+			GANG_SIZE_MAX);
+		return err_in(err, "metadata/annotations/poolgate.io~1gang-size");
+	}
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: what the queue has to know of a pod that waits, out of the pod. All names are here; the queue knows none. Pure. */
+#ifndef WEBHOOK_CORE_QUEUE_READ_H
+#define WEBHOOK_CORE_QUEUE_READ_H
+
+#include "base/json_read.h"
+#include "webhook/core/pod.h"
+#include "webhook/core/queue.h"
+
+/* The gang that a pod belongs to, in its namespace, and how many members that has. */
+#define ANN_GANG "poolgate.io/gang"
+#define ANN_GANG_SIZE "poolgate.io/gang-size"
+#define GANG_SIZE_MAX 4096
+/* When Kueue let the pod go, as the leader saw it first and wrote it: from then on it waits for us (W7). */
+#define ANN_QUEUED_SINCE "poolgate.io/queued-since"
+#define LABEL_KUEUE "kueue.x-k8s.io/queue-name"
+
+/* Names of the PriorityClasses that count; a pod of any other has priority 0, since every tenant can name one (W5). */
+struct queue_classes {
+	const struct slice *names;
+	size_t n;
+};
+
+/* Read a pod into ret, all but demand, claimed and gang_let_go, which are as they were. Strings are the text's or the arena's. A gang whose size
+ * is missing or no number has size 0, which the queue calls uneven. A time that nobody can read is 1970. *ret_mark (may be NULL): Kueue has
+ * let it go, and nobody has written when: the leader writes ANN_QUEUED_SINCE. Total but for memory: false. */
+bool queue_read(const struct json *j, const struct json_node *object,
+	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret,
+	bool *ret_mark);
+
+/* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to GANG_SIZE_MAX, both or neither? ERR_INVALID with the
+ * place, what was found and what is expected; ERR_NOMEM. */
+int queue_check_gang(const struct pod *p, struct arena *a, struct err *err);
+
+#endif
