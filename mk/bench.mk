@@ -20,6 +20,15 @@ bench-ledger:
 	@test/e2e/build etcd kube-apiserver kubectl
 	@POOLGATE=$(abspath $(BUILD))/poolgate BENCH=$(abspath $(BUILD))/test/bench $(PYTHON) -B test/bench/ledger $(if $T,--only '$T')
 
+# The queue of waiting pods alone: 10,000 of them, 1,000 servers; ten seconds.
+.PHONY: bench-queue
+
+bench-queue:
+	@tools/setup build
+	$(SUB) bench-programs
+	@$(BUILD)/test/bench/queue
+	@uptime
+
 # Reviews beside nginx and a Go webhook, on two cores; T=rate one part, QUICK=1 one short round. Without Go its rows are left out.
 .PHONY: bench gates
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the laws of waiting over thousands of made-up pools and crowds: order, all or none, no GPU promised twice, nobody waits for what
  * lies free, nobody starves; and each allocation fails once. */
-#include "webhook/core/queue.h"
+#include "webhook/core/queue_read.h"
 
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
@@ -100,6 +100,7 @@ static void make_pod(struct world *x, size_t i)
 		.name = slice_of(x->names[i]),
 		.namespace = slice_of(names[pick(x, NAMESPACES)]),
 		.demand = &x->demands[i],
+		.asks = pick(x, 2) ? queue_asks(&x->demands[i], (struct json_seed){3, 4}) : 0,
 		.priority = pick(x, 3) == 0,
 		.since_ms = NOW - 1000 * (int64_t)pick(x, 100),
 		.foreign = pick(x, 12) == 0};

@@ -4,6 +4,7 @@
 
 #include "base/rfc3339.h"
 #include "test/unit/core_fixture.h"
+#include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
 
 #define META                                                                                       \
@@ -152,4 +153,45 @@ TEST(how_a_gang_is_named)
 	fixture_release(&f);
 }
 
-TESTS(a_pod_that_waits, how_a_gang_is_named)
+/* Each differs from all others, and is the same as itself in other words. */
+TEST(who_asks_the_same)
+{
+	static const struct {
+		const char *asks, *filters, *servers;
+		bool whole;
+	} all[] = {
+		{"app a 1 100%", NULL, NULL, false},
+		{"app a 1 99%", NULL, NULL, false},
+		{"app a 1 100", NULL, NULL, false},
+		{"app a 2 100%", NULL, NULL, false},
+		{"init a 1 100%", NULL, NULL, false},
+		{"side a 1 100%", NULL, NULL, false},
+		{"app a 1 100%; app b 1 100%", NULL, NULL, false},
+		{"app a 1 100%; app c 1 100%", NULL, NULL, false},
+		{"app a 1 100%", NULL, NULL, true},
+		{"app a 1 100%", "x=y", NULL, false},
+		{"app a 1 100%", "x=y z=1", NULL, false},
+		{"app a 1 100%", NULL, "x=y", false},
+	};
+	const struct json_seed seed = {1, 2}, other = {1, 3};
+	uint64_t asks[COUNT(all)];
+	struct arena a;
+
+	arena_init(&a, 1u << 20);
+	for (size_t i = 0; i < COUNT(all); i++) {
+		struct demand d, again;
+
+		demand_init(&d, &a, all[i].asks, all[i].filters, all[i].servers, all[i].whole);
+		demand_init(&again, &a, all[i].asks, all[i].filters, all[i].servers, all[i].whole);
+		if (d.n_containers == 1)
+			again.containers[0].name = SLICE("other");
+		asks[i] = queue_asks(&d, seed);
+		assert_true(asks[i] != 0 && asks[i] != queue_asks(&d, other));
+		assert_true(asks[i] == queue_asks(&again, seed));
+		for (size_t k = 0; k < i; k++)
+			assert_true(asks[i] != asks[k]);
+	}
+	arena_release(&a);
+}
+
+TESTS(a_pod_that_waits, how_a_gang_is_named, who_asks_the_same)

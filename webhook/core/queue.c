@@ -138,11 +138,16 @@ static int serve(struct queue_run *q, struct queue_unit *u)
 {
 	bool all = may_have_kept(q, u);
 	struct queue_view *v = all ? &q->real : &q->unkept;
-	struct queue_shape *s = queue_shape_of(q, u);
+	struct queue_shape *s;
 	struct placement *where = NULL;
 	struct err err = {0};
 	int rc = ERR_REFUSED;
 
+	if (q->real.open == 0 && !q->words && u->n_open) {
+		u->verdict = QUEUE_NO_ROOM;
+		return 0;
+	}
+	s = queue_shape_of(q, u);
 	if (!s)
 		return ERR_NOMEM;
 	if (!(all ? s->no_room : s->no_unkept) || (all && q->words && !s->why.at))
@@ -230,7 +235,7 @@ static void tell(struct queue_run *q)
 			if (u->verdict == QUEUE_KEPT)
 				e->before = q->head->first;
 			else if (u->verdict == QUEUE_NO_ROOM || u->verdict == QUEUE_NEVER)
-				e->why = u->shape->why;
+				e->why = u->shape ? u->shape->why : (struct slice){0};
 		}
 	}
 	q->ret.depth = waits;

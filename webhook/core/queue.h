@@ -22,6 +22,8 @@
 struct queue_pod {
 	struct slice uid, namespace, name;
 	const struct demand *demand;
+	/* Not 0: two with the same number ask the same, as queue_asks() has it; 0: the demands are compared, which is slower. */
+	uint64_t asks;
 	int64_t priority; /* the higher goes first */
 	int64_t since_ms; /* its age: since 1970, when it came, or when the last gate of another fell (W7) */
 	bool foreign; /* a gate that is not ours stands: it keeps its age and takes no place from others */

@@ -20,8 +20,8 @@ struct queue_view {
 
 /* What those ask who are served together. All that ask the same are answered by one search. */
 struct queue_shape {
-	const struct demand **demands; /* in the order in which they are placed */
-	size_t n;
+	const uint32_t *pods; /* of one that asks it, in the order in which they are placed */
+	uint32_t n;
 	bool no_room;   /* what is free does not hold it: nor does it later in this round */
 	bool no_unkept; /* nor what is free and kept for nobody */
 	bool fits,
@@ -45,6 +45,7 @@ struct queue_unit {
 
 struct queue_namespace {
 	struct slice name;
+	uint64_t end; /* the name's last bytes: most names differ there */
 	uint64_t share;
 	uint32_t first, n; /* its part of the units */
 	uint32_t looked;   /* pods that were looked at */

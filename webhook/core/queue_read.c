@@ -76,6 +76,41 @@ bool queue_read(const struct json *j, const struct json_node *object,
 	return !a->failed;
 }
 
+static void add_slices(struct buf *b, struct slice s)
+{
+	buf_fmt(b, "%zu:", s.len);
+	buf_slice(b, s);
+}
+
+uint64_t queue_asks(const struct demand *d, struct json_seed seed)
+{
+	static const char pad[JSON_PAD];
+	uint64_t hash = 0;
+	struct buf b;
+
+	buf_init(&b, 1u << 20);
+	buf_fmt(&b, "%zu %zu %zu %d%d%d%d ", d->n_containers, d->n_filters, d->n_servers,
+		d->whole_servers, d->no_ipv4, d->no_ipv6, d->one_server);
+	for (size_t i = 0; i < d->n_containers; i++) {
+		const struct demand_container *c = &d->containers[i];
+
+		buf_fmt(&b, "%d %u %u %llu ", (int)c->kind, (unsigned)c->amount,
+			(unsigned)c->percent, (unsigned long long)c->memory_mb);
+		/* refusals name it */
+		if (d->n_containers > 1)
+			add_slices(&b, c->name);
+	}
+	for (size_t i = 0; i < d->n_filters; i++)
+		add_slices(&b, d->filters[i].token);
+	for (size_t i = 0; i < d->n_servers; i++)
+		add_slices(&b, d->servers[i]);
+	buf_add(&b, pad, sizeof(pad));
+	if (!b.failed)
+		hash = json_hash(seed, b.data, b.len - sizeof(pad));
+	buf_release(&b);
+	return hash;
+}
+
 /* Up to so many bytes of a text are shown. */
 static int shown(struct slice s)
 {

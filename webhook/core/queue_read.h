@@ -3,6 +3,7 @@
 #ifndef WEBHOOK_CORE_QUEUE_READ_H
 #define WEBHOOK_CORE_QUEUE_READ_H
 
+#include "base/json_keys.h"
 #include "base/json_read.h"
 #include "webhook/core/pod.h"
 #include "webhook/core/queue.h"
@@ -27,6 +28,10 @@ struct queue_classes {
 bool queue_read(const struct json *j, const struct json_node *object,
 	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret,
 	bool *ret_mark);
+
+/* What a demand asks, as a number for queue_pod.asks: of a seed that nobody outside knows, so that nobody makes two that differ look alike. 0:
+ * out of memory. */
+uint64_t queue_asks(const struct demand *d, struct json_seed seed);
 
 /* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to GANG_SIZE_MAX, both or neither? ERR_INVALID with the
  * place, what was found and what is expected; ERR_NOMEM. */

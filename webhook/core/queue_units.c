@@ -49,46 +49,64 @@ void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before)
 
 /* ---- namespaces ---- */
 
-/* The namespace of that name, or where it belongs. */
-static size_t find_namespace(const struct queue_run *q, struct slice name, bool *ret_found)
+/* Up to eight bytes from the end. */
+static uint64_t end_of(struct slice name)
 {
+	size_t n = name.len < sizeof(uint64_t) ? name.len : sizeof(uint64_t);
+	uint64_t end = 0;
+
+	if (n)
+		memcpy(&end, name.at + name.len - n, n);
+	return end;
+}
+
+/* The namespace of that name, or where it belongs. */
+static size_t find_namespace(
+	const struct queue_run *q, const uint32_t *sorted, struct slice name, bool *ret_found)
+{
+	uint64_t end = end_of(name);
 	size_t low = 0, high = q->n_namespaces;
 
 	while (low < high) {
 		size_t mid = (low + high) / 2;
+		const struct queue_namespace *ns = &q->namespaces[sorted[mid]];
 
-		if (compare_slices(q->namespaces[mid].name, name) < 0)
+		if (ns->end != end ? ns->end < end : compare_slices(ns->name, name) < 0)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	*ret_found = low < q->n_namespaces && slice_eq(q->namespaces[low].name, name);
+	*ret_found = low < q->n_namespaces && slice_eq(q->namespaces[sorted[low]].name, name);
 	return low;
 }
 
-/* All namespaces of those who wait, by name. */
-static int find_namespaces(struct queue_run *q)
+/* All namespaces of those who wait; of each pod its own into ret. */
+static int find_namespaces(struct queue_run *q, uint32_t *ret)
 {
+	uint32_t *sorted = arena_space(q->a, q->n_pods, sizeof(*sorted));
 	bool found;
 
 	q->namespaces = arena_space(q->a, q->n_pods, sizeof(*q->namespaces));
-	if (!q->namespaces)
+	if (!q->namespaces || !sorted)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < q->n_pods; i++) {
-		size_t at = find_namespace(q, q->pods[i].namespace, &found);
+		struct slice name = q->pods[i].namespace;
+		size_t at = find_namespace(q, sorted, name, &found);
 
-		if (found)
-			continue;
-		memmove(q->namespaces + at + 1, q->namespaces + at,
-			(q->n_namespaces - at) * sizeof(*q->namespaces));
-		q->namespaces[at] = (struct queue_namespace){.name = q->pods[i].namespace};
-		q->n_namespaces++;
+		if (!found) {
+			memmove(sorted + at + 1, sorted + at,
+				(q->n_namespaces - at) * sizeof(*sorted));
+			sorted[at] = (uint32_t)q->n_namespaces;
+			q->namespaces[q->n_namespaces++] =
+				(struct queue_namespace){.name = name, .end = end_of(name)};
+		}
+		ret[i] = sorted[at];
 	}
 	for (size_t i = 0; i < q->w->n_shares; i++) {
-		size_t at = find_namespace(q, q->w->shares[i].namespace, &found);
+		size_t at = find_namespace(q, sorted, q->w->shares[i].namespace, &found);
 
 		if (found)
-			q->namespaces[at].share = q->w->shares[i].bytes;
+			q->namespaces[sorted[at]].share = q->w->shares[i].bytes;
 	}
 	return 0;
 }
@@ -270,7 +288,7 @@ static int sort_units(struct queue_run *q)
 		while (k < n && by_rank(&all[k - 1], &all[k]) <= 0)
 			k++;
 		if (k < n)
-			qsort(all, n, sizeof(*all), by_rank);
+			qsort(all, n, sizeof(struct queue_unit *), by_rank);
 	}
 	return 0;
 }
@@ -280,17 +298,16 @@ int queue_find_units(struct queue_run *q)
 	struct member *gangs = arena_space(q->a, q->n_pods, sizeof(*gangs));
 	uint32_t *pods = arena_space(q->a, q->n_pods, sizeof(*pods));
 	struct gpu like = largest(q->w->inventory);
+	uint32_t *namespaces = arena_space(q->a, q->n_pods, sizeof(*namespaces));
 	size_t n = 0, end;
-	bool found;
 
 	q->units = arena_space(q->a, q->n_pods, sizeof(*q->units));
-	if (!gangs || !pods || !q->units || find_namespaces(q) != 0)
+	if (!gangs || !pods || !q->units || !namespaces || find_namespaces(q, namespaces) != 0)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < q->n_pods; i++) {
 		const struct queue_pod *p = &q->pods[i];
-		struct member m = {.pod = p, .index = (uint32_t)i};
+		struct member m = {.pod = p, .namespace = namespaces[i], .index = (uint32_t)i};
 
-		m.namespace = (uint32_t)find_namespace(q, p->namespace, &found);
 		if (p->foreign)
 			q->ret.entries[i].verdict = QUEUE_FOREIGN;
 		else if (p->gang.at)
@@ -357,9 +374,13 @@ static int compare_shape(
 {
 	int c = 0;
 
-	COMPARE(s->n, (size_t)u->n_open);
-	for (size_t i = 0; i < s->n && c == 0; i++)
-		c = compare_demands(s->demands[i], q->pods[u->pods[i]].demand);
+	COMPARE(s->n, u->n_open);
+	for (size_t i = 0; i < s->n && c == 0; i++) {
+		const struct queue_pod *x = &q->pods[s->pods[i]], *y = &q->pods[u->pods[i]];
+
+		COMPARE(x->asks, y->asks);
+		c = x->asks ? 0 : compare_demands(x->demand, y->demand);
+	}
 	return c;
 }
 
@@ -381,14 +402,12 @@ static struct queue_shape *add_shape(struct queue_run *q, size_t at, const struc
 	if (!s)
 		return NULL;
 	s->n = u->n_open;
-	s->demands = arena_space(q->a, s->n, sizeof(const struct demand *));
-	for (size_t i = 0; s->demands && i < s->n; i++)
-		s->demands[i] = q->pods[u->pods[i]].demand;
+	s->pods = u->pods;
 	memmove(q->shapes + at + 1, q->shapes + at,
 		(q->n_shapes - at) * sizeof(struct queue_shape *));
 	q->shapes[at] = s;
 	q->n_shapes++;
-	return s->demands ? s : NULL;
+	return s;
 }
 
 struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u)
