@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "webhook/core/queue_read.h"
+#include "webhook/core/pod/queue_read.h"
 
 #define SERVERS 1000
 #define GPUS 8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: who of those that wait is served, what is kept for whom, and why the others wait. */
-#include "webhook/core/queue.h"
+#include "webhook/core/pool/queue.h"
 
 #include "base/buf.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the laws of waiting over thousands of made-up pools and crowds: order, all or none, no GPU promised twice, nobody waits for what
  * lies free, nobody starves; and each allocation fails once. */
-#include "webhook/core/queue_read.h"
+#include "webhook/core/pod/queue_read.h"
 
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"

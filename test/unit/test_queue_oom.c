@@ -4,7 +4,7 @@
 #include "test/unit/oom_wrap.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/queue.h"
+#include "webhook/core/pool/queue.h"
 
 #define NOW 1000000000000ll
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: pods that wait, as the queue reads them. */
-#include "webhook/core/queue_read.h"
+#include "webhook/core/pod/queue_read.h"
 
 #include "base/rfc3339.h"
 #include "test/unit/core_fixture.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: a round of the queue: everybody in his turn is given what is free, or is told why not. */
-#include "webhook/core/queue_impl.h"
+#include "webhook/core/pool/queue_impl.h"
 
 /* What one round may take of memory for itself, beside the caller's arena: a search of the largest pools takes a few megabytes. */
 #define SCRATCH_MAX (256u << 20)

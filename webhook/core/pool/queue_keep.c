@@ -2,7 +2,7 @@
 /* core: for whom is kept what frees up, and on which GPUs. */
 #include <stdlib.h>
 
-#include "webhook/core/queue_impl.h"
+#include "webhook/core/pool/queue_impl.h"
 
 bool queue_is_old(const struct queue_run *q, const struct queue_unit *u)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: a pod that waits, read for the queue. */
-#include "webhook/core/queue_read.h"
+#include "webhook/core/pod/queue_read.h"
 
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "webhook/core/late.h"
+#include "webhook/core/pod/late.h"
 
 #define GANG_NAME_MAX 63
 

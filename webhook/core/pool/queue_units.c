@@ -2,7 +2,7 @@
 /* core: who is served together, in which order within a namespace, and who asks the same. */
 #include <stdlib.h>
 
-#include "webhook/core/queue_impl.h"
+#include "webhook/core/pool/queue_impl.h"
 
 static int compare_slices(struct slice a, struct slice b)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which finds who is served together,
  * queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody else includes it. */
-#ifndef WEBHOOK_CORE_QUEUE_IMPL_H
-#define WEBHOOK_CORE_QUEUE_IMPL_H
+#ifndef WEBHOOK_CORE_POOL_QUEUE_IMPL_H
+#define WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 
-#include "webhook/core/queue.h"
+#include "webhook/core/pool/queue.h"
 
 /* What a round believes to be taken: as the caller has it, until something is added; from then on a copy. */
 struct queue_view {

@@ -2,8 +2,8 @@
 /* core: who of those that wait is served next (laws W2, W5 to W7 of waiting; gangs). Pure: who waits, what is free and the time
  * go in; who is to be given which GPUs, for whom what frees up is kept, and why everybody else waits come out. It knows no
  * annotation, no gate and no API object, so that the same decision serves the leader, `explain`, `plan` and the simulator. */
-#ifndef WEBHOOK_CORE_QUEUE_H
-#define WEBHOOK_CORE_QUEUE_H
+#ifndef WEBHOOK_CORE_POOL_QUEUE_H
+#define WEBHOOK_CORE_POOL_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "webhook/core/inventory.h"
-#include "webhook/core/placement.h"
+#include "webhook/core/pool/inventory.h"
+#include "webhook/core/pool/placement.h"
 
 /* One round looks at so many pods of a namespace that wait for us alone (W5). */
 #define QUEUE_LOOK_MAX 256

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: what the queue has to know of a pod that waits, out of the pod. All names are here; the queue knows none. Pure. */
-#ifndef WEBHOOK_CORE_QUEUE_READ_H
-#define WEBHOOK_CORE_QUEUE_READ_H
+#ifndef WEBHOOK_CORE_POD_QUEUE_READ_H
+#define WEBHOOK_CORE_POD_QUEUE_READ_H
 
-#include "base/json_keys.h"
-#include "base/json_read.h"
-#include "webhook/core/pod.h"
-#include "webhook/core/queue.h"
+#include "base/json/json_keys.h"
+#include "base/json/json_read.h"
+#include "webhook/core/pod/pod.h"
+#include "webhook/core/pool/queue.h"
 
 /* The gang that a pod belongs to, in its namespace, and how many members that has. */
 #define ANN_GANG "poolgate.io/gang"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: why a pod waits, in a sentence for its owner. */
-#include "webhook/core/placement_say.h"
-#include "webhook/core/queue_impl.h"
+#include "webhook/core/pool/placement_say.h"
+#include "webhook/core/pool/queue_impl.h"
 
 int queue_could_ever(
 	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err)

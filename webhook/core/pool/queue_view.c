@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: what is free while those who wait are served, one after the other. */
-#include "webhook/core/queue_impl.h"
+#include "webhook/core/pool/queue_impl.h"
 
 static void count_open(struct queue_view *v)
 {
