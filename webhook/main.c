@@ -10,6 +10,7 @@
 #include "webhook/cli/certs/certs.h"
 #include "webhook/cli/completion.h"
 #include "webhook/cli/doctor/doctor.h"
+#include "webhook/cli/explain.h"
 #include "webhook/cli/hooks.h"
 #include "webhook/cli/inject/inject.h"
 #include "webhook/cli/pool.h"
@@ -31,6 +32,7 @@ static const struct command commands[] = {
 	{"inject", inject_main, "do to manifests what the server would do to pods"},
 	{"uninject", uninject_main, "take an injection back"},
 	{"pool", pool_main, "show the GPU pool, release claims"},
+	{"explain", explain_main, "say why a pod waits, or what it holds"},
 	{"hooks", hooks_main, "print the webhook configurations for profiles of yours"},
 	{"certs", certs_main, "make, show and renew certificates"},
 	{"doctor", doctor_main, "look whether a cluster has what poolgate needs"},

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poolgate explain`: why a pod waits, what it holds, what it would be told now; against a server that shows pods and GPUServers."""
+import contextlib
+import copy
+import http.server
+import json
+import subprocess
+import threading
+
+import pytest
+
+from lib import cli
+from lib.server import PROGRAM
+
+SERVERS = "/apis/poolgate.io/v1alpha1/gpuservers"
+GATE = {"name": "poolgate.io/capacity"}
+MB = 1000000
+
+
+@contextlib.contextmanager
+def served(pods, servers, forbidden=()):
+    def answer(path):
+        if any(path.startswith(f) for f in forbidden):
+            return 403, {"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}
+        if path.startswith(SERVERS):
+            return 200, {"kind": "GPUServerList", "metadata": {"resourceVersion": "9"}, "items": servers}
+        if path.startswith("/api/v1/pods"):
+            return 200, {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [p for p in pods if p["metadata"].get("labels")]}
+        found = [p for p in pods if path == f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{p['metadata']['name']}"]
+        return (200, found[0]) if found else (404, {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404})
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):  # noqa: N802
+            status, said = answer(self.path)
+            body = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def explain(tmp_path, pods, servers, *words, forbidden=()):
+    """Exit status, output, errors."""
+    with served(pods, servers, forbidden) as url:
+        (tmp_path / "kubeconfig").write_text(json.dumps({
+            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}]}))
+        done = subprocess.run([PROGRAM, "explain", *words, "--kubeconfig", str(tmp_path / "kubeconfig")], timeout=30, capture_output=True,
+                              text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module", name="injected")
+def an_injected_pod():
+    """As the engine writes it, asking for two whole GPUs."""
+    asks = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {
+        "auto-management/bitfusion": "all", "bitfusion-client/os": "ubuntu18", "bitfusion-client/version": "400"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "command": ["x"], "resources": {"limits": {"bitfusion.io/gpu-amount": 2}}}]}}
+    status, out, err = cli.inject(json.dumps(asks).encode(), "-o", "json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def pod(injected, name, minute, *gates, **metadata):
+    p = copy.deepcopy(injected)
+    p["metadata"].update({"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "namespace": "ml",
+                          "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z", **metadata})
+    p["spec"]["schedulingGates"] = list(gates)
+    p["status"] = {"phase": "Pending"}
+    return p
+
+
+def server(name, gpus, claims):
+    """claims: (pod's name, its GPU, MB)"""
+    return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {
+        "name": name, "uid": f"uid-{name}", "resourceVersion": "1", "finalizers": ["poolgate.io/claims"]}, "spec": {
+        "address": f"{name}:56001", "gpus": [{"model": "T4", "memory": "8000M", "count": gpus}]}, "status": {
+        "version": 1, "gpus": [{"id": f"gpu-{i}", "model": "T4", "memory": 8000 * MB, "fit": True} for i in range(gpus)],
+        "claims": [{"uid": f"uid-{who}", "namespace": "ml", "name": who, "state": "bound", "plan": "00000000000000aa", "since": "2026-01-01T00:00:30Z",
+                    "take": "00000000000000bb", "servers": [name], "gpus": [{"id": gpu, "bytes": mb * MB}]} for who, gpu, mb in claims]}}
+
+
+def test_why_a_pod_waits(tmp_path, injected):
+    pods = [pod(injected, "first", 1, GATE), pod(injected, "second", 2, GATE), pod(injected, "holder", 0)]
+    servers = [server("gpu-01", 2, [("holder", "gpu-0", 8000)])]
+    status, out, err = explain(tmp_path, pods, servers, "ml/second")
+    assert (status, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("ml/second waits: asked 2 GPUs with 100 % each; of 2 GPUs that can be used, 1 has that much free"), out
+    assert lines[0].endswith("; it is number 2 of 2 that wait"), out
+    assert lines[1:] == ["1 GPU and 8000 MB are missing, least where:", "  gpu-01/gpu-0 lacks 8000 MB:",
+                         "    ml/holder holds 8000 MB since 2026-01-01T00:00:30Z", "before it, the first 1:",
+                         "  ml/first priority 0, waits since 2026-01-01T00:01:00Z"]
+    status, out, _ = explain(tmp_path, pods, servers, "ml/second", "-o", "json")
+    said = json.loads(out)
+    assert (status, said["state"], said["place"], said["waiting"]) == (1, "waits", 2, 2)
+    assert said["before"] == [{"namespace": "ml", "name": "first", "priority": 0}]
+    assert [(m["server"], m["gpu"], m["bytes"], m["heldBy"][0]["name"]) for m in said["missing"]] == [("gpu-01", "gpu-0", 8000 * MB, "holder")]
+
+
+def test_it_is_its_turn(tmp_path, injected):
+    status, out, _ = explain(tmp_path, [pod(injected, "p", 1, GATE)], [server("gpu-01", 2, [])], "ml/p")
+    assert (status, out) == (1, "ml/p waits: it is its turn: it starts now\n")
+
+
+def test_a_foreign_gate_and_a_gang(tmp_path, injected):
+    gang = {"annotations": {**injected["metadata"]["annotations"], "poolgate.io/gang": "g", "poolgate.io/gang-size": "3"}}
+    pods = [pod(injected, "f", 1, GATE, {"name": "x/y"}), pod(injected, "g0", 1, GATE, **gang), pod(injected, "g1", 1, GATE, **gang)]
+    servers = [server("gpu-01", 2, [])]
+    assert "a scheduling gate of somebody else stands" in explain(tmp_path, pods, servers, "ml/f")[1]
+    assert "its gang has 2 of 3 members" in explain(tmp_path, pods, servers, "ml/g0")[1]
+    # a member that was let go and holds its claim makes it a gang that runs
+    pods.append(pod(injected, "g2", 1, **gang))
+    servers = [server("gpu-01", 2, []), server("gpu-02", 1, [("g2", "gpu-0", 8000)])]
+    assert "it is its turn" in explain(tmp_path, pods, servers, "ml/g0")[1]
+
+
+def test_what_a_pod_holds(tmp_path, injected):
+    servers = [server("gpu-02", 1, [("p", "gpu-0", 8000), ("q", "gpu-0", 0)]), server("gpu-01", 1, [("p", "gpu-0", 4000)])]
+    status, out, _ = explain(tmp_path, [pod(injected, "p", 1)], servers, "ml/p")
+    assert (status, out) == (0, "ml/p holds:\n  gpu-01/gpu-0 4000 MB, bound since 2026-01-01T00:00:30Z\n"
+                                "  gpu-02/gpu-0 8000 MB, bound since 2026-01-01T00:00:30Z\n")
+    said = json.loads(explain(tmp_path, [pod(injected, "p", 1)], servers, "ml/p", "-o", "json")[1])
+    assert said["state"] == "holds" and [(h["server"], h["bytes"]) for h in said["holds"]] == [("gpu-01", 4000 * MB), ("gpu-02", 8000 * MB)]
+
+
+def test_who_does_not_wait(tmp_path, injected):
+    lost, done = pod(injected, "lost", 1), pod(injected, "done", 1)
+    done["status"]["phase"] = "Succeeded"
+    plain = {"metadata": {"name": "plain", "namespace": "ml", "uid": "uid-plain"}, "spec": {}}
+    full, free = [server("gpu-01", 2, [("x", "gpu-0", 8000)])], [server("gpu-01", 2, [])]
+    status, out, _ = explain(tmp_path, [lost], full, "ml/lost")
+    assert status == 1 and "does not wait: asked 2 GPUs" in out and "gpu-01/gpu-0 lacks 8000 MB" in out, out
+    status, out, _ = explain(tmp_path, [lost], free, "ml/lost")
+    assert status == 1 and "there is room for it now" in out, out
+    assert explain(tmp_path, [done], full, "ml/done")[:2] == (0, "ml/done has finished and holds nothing\n")
+    assert explain(tmp_path, [plain], full, "ml/plain")[:2] == (0, "ml/plain is not injected: it asks for nothing of the pool\n")
+    assert json.loads(explain(tmp_path, [plain], full, "ml/plain", "-o", "json")[1])["state"] == "not-injected"
+
+
+def test_what_cannot_be_read(tmp_path, injected):
+    pods, servers = [pod(injected, "p", 1, GATE)], [server("gpu-01", 2, [])]
+    status, out, err = explain(tmp_path, pods, servers, "ml/other")
+    assert (status, out) == (3, "") and "not found" in err
+    for path in (SERVERS, "/api/v1/pods", "/api/v1/namespaces"):
+        status, out, err = explain(tmp_path, pods, servers, "ml/p", forbidden=(path,))
+        assert (status, out) == (3, "") and "may not" in err, path
+    broken = server("gpu-02", 1, [])
+    broken["status"]["gpus"][0]["memory"] = "much"
+    assert "1 GPUServers cannot be read" in explain(tmp_path, pods, servers + [broken], "ml/p")[1]

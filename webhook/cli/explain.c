@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate explain`: why a pod waits, and for whom; what it holds, and since when. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "webhook/cli/explain.h"
+#include "webhook/cli/explain_impl.h"
+#include "webhook/cli/usage/find_cluster.h"
+#include "webhook/cli/usage/usage.h"
+
+#define ARENA_MAX ((size_t)1 << 30)
+#define OUT_MAX (64u << 20)
+
+static const char help[] =
+	"usage: poolgate explain NAMESPACE/POD [-o text|json] [--kubeconfig FILE]\n"
+	"\n"
+	"Says why a pod waits for GPUs: its place among those who wait, what is missing, who holds "
+	"that\n"
+	"since when, and who stands before it. Of a pod that does not wait: what it holds and "
+	"where, or\n"
+	"why it would be refused now. Reads GPUServers and the injected pods of all namespaces; "
+	"changes\n"
+	"nothing.\n"
+	"\n"
+	"  -o, --output text|json\n"
+	"  --kubeconfig FILE      the cluster [$KUBECONFIG, ~/.kube/config]\n"
+	"\n"
+	"Exit codes: 0 it holds GPUs or needs none, 1 it waits or would be refused, 2 usage, 3 "
+	"nobody\n"
+	"answers, or you may not read it.\n"
+	"\n"
+	"Examples:\n"
+	"  poolgate explain ml/train-0\n"
+	"  kubectl poolgate explain ml/train-0 -o json\n";
+
+static int complain(const char *msg)
+{
+	(void)fprintf(stderr, "poolgate explain: %s\n", msg);
+	return EXPLAIN_UNREADABLE;
+}
+
+static int print(const struct explain *e, bool json)
+{
+	struct buf out;
+	int code = e->state == EXPLAIN_WAITS || e->state == EXPLAIN_LOST ? EXPLAIN_NOT_NOW
+									 : EXPLAIN_DONE;
+
+	buf_init(&out, OUT_MAX);
+	(json ? explain_json : explain_say)(e, &out);
+	if (out.failed)
+		code = complain("out of memory");
+	else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
+		code = complain("cannot write to standard output");
+	buf_release(&out);
+	return code;
+}
+
+static int explain(const char *kubeconfig, const char *pod, bool json)
+{
+	struct explain e = {.now_ms = clock_wall_ms()};
+	const char *slash = strchr(pod, '/');
+	struct kube_config config;
+	struct kube *kube = NULL;
+	struct err err = {0};
+	int code = EXPLAIN_UNREADABLE;
+
+	arena_init(&e.arena, ARENA_MAX);
+	e.namespace = arena_strdup(&e.arena, (struct slice){pod, (size_t)(slash - pod)});
+	e.name = slash + 1;
+	if (find_cluster(kubeconfig, &config, &err) != 0 || kube_new(&config, &kube, &err) != 0 ||
+		!e.namespace || explain_read(kube, &e, &err) != 0)
+		(void)complain(err.code ? err.msg : "out of memory");
+	else
+		code = print(&e, json);
+	kube_free(kube);
+	kube_config_release(&config);
+	arena_release(&e.arena);
+	return code;
+}
+
+int explain_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
+		{"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0}};
+	const char *kubeconfig = NULL, *word, *slash;
+	bool json = false;
+	int found;
+
+	optind = opterr = 0;
+	while ((found = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
+		if (found == 'h') {
+			(void)fputs(help, stdout);
+			return EXPLAIN_DONE;
+		}
+		word = usage_value(argv);
+		if (found == 'k')
+			kubeconfig = word;
+		else if (found != 'o')
+			return usage_option("explain", found, options, argv);
+		else if (strcmp(word, "json") != 0 && strcmp(word, "text") != 0)
+			return usage_wrong("explain", "-o takes text or json, found \"%s\"", word);
+		else
+			json = strcmp(word, "json") == 0;
+	}
+	word = argv[optind];
+	slash = word ? strchr(word, '/') : NULL;
+	if (!slash || !text_dns_label((struct slice){word, (size_t)(slash - word)}) ||
+		!text_dns_subdomain(slice_of(slash + 1)))
+		return usage_wrong(
+			"explain", "found \"%s\", expected NAMESPACE/POD", word ? word : "");
+	if (argv[optind + 1])
+		return usage_wrong("explain", "unexpected word \"%s\"", argv[optind + 1]);
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+	return explain(kubeconfig, word, json);
+}
