@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`poolgate explain`: why a pod waits, what it holds, what it would be told now; against a server that shows pods and GPUServers."""
-import contextlib
 import copy
-import http.server
 import json
 import subprocess
-import threading
 
 import pytest
 
-from lib import cli
+from lib import api, cli
 from lib.server import PROGRAM
 
 SERVERS = "/apis/poolgate.io/v1alpha1/gpuservers"
@@ -17,49 +14,20 @@ GATE = {"name": "poolgate.io/capacity"}
 MB = 1000000
 
 
-@contextlib.contextmanager
-def served(pods, servers, forbidden=()):
-    def answer(path):
-        if any(path.startswith(f) for f in forbidden):
-            return 403, {"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}
-        if path.startswith(SERVERS):
-            return 200, {"kind": "GPUServerList", "metadata": {"resourceVersion": "9"}, "items": servers}
-        if path.startswith("/api/v1/pods"):
-            return 200, {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [p for p in pods if p["metadata"].get("labels")]}
-        found = [p for p in pods if path == f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{p['metadata']['name']}"]
-        return (200, found[0]) if found else (404, {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404})
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
-            status, said = answer(self.path)
-            body = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def explain(tmp_path, pods, servers, *words, forbidden=()):
     """Exit status, output, errors."""
-    with served(pods, servers, forbidden) as url:
-        (tmp_path / "kubeconfig").write_text(json.dumps({
-            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}],
-            "clusters": [{"name": "c", "cluster": {"server": url}}]}))
-        done = subprocess.run([PROGRAM, "explain", *words, "--kubeconfig", str(tmp_path / "kubeconfig")], timeout=30, capture_output=True,
-                              text=True, check=False)
+    def answer(path):
+        if any(path.startswith(f) for f in forbidden):
+            return api.FORBIDDEN
+        if path.startswith(SERVERS):
+            return {"kind": "GPUServerList", "metadata": {"resourceVersion": "9"}, "items": servers}
+        if path.startswith("/api/v1/pods"):
+            return {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [p for p in pods if p["metadata"].get("labels")]}
+        found = [p for p in pods if path == f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{p['metadata']['name']}"]
+        return found[0] if found else None
+
+    with api.served(answer, tmp_path) as kubeconfig:
+        done = subprocess.run([PROGRAM, "explain", *words, "--kubeconfig", kubeconfig], timeout=30, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

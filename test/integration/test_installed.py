@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`poolgate inject --installed`: the settings of a cluster's Deployment. The real thing is in test/e2e; here is what can be wrong."""
-import contextlib
-import http.server
 import json
 import os
 import subprocess
-import threading
 
 import pytest
 import yaml
 
+from lib import api
 from lib.server import PROGRAM, ROOT
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/poolgate-system/deployments/poolgate"
@@ -35,42 +33,11 @@ def the_cluster():
             MAPS + "poolgate-launchers": {"data": profiles}}
 
 
-@contextlib.contextmanager
-def served(objects):
-    """The kubeconfig's server."""
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
-            found = objects.get(self.path)
-            status = 200 if found else 404
-            said = found or {"kind": "Status", "reason": "NotFound", "message": self.path.rpartition("/")[2] + " not found", "code": 404}
-            body = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def inject(tmp_path, objects, *words, program=PROGRAM):
     """Exit status, output, errors. Nothing may stay in $TMPDIR."""
     (tmp_path / "tmp").mkdir(exist_ok=True)
-    with served(objects) as url:
-        (tmp_path / "kubeconfig").write_text(json.dumps({
-            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}],
-            "clusters": [{"name": "c", "cluster": {"server": url}}]}))
-        done = subprocess.run([program, "inject", *words, "--kubeconfig", str(tmp_path / "kubeconfig"), "-o", "json", POD], timeout=30,
+    with api.served(objects.get, tmp_path) as kubeconfig:
+        done = subprocess.run([program, "inject", *words, "--kubeconfig", kubeconfig, "-o", "json", POD], timeout=30,
                               env={**os.environ, "TMPDIR": str(tmp_path / "tmp")}, capture_output=True, text=True, check=False)
     assert os.listdir(tmp_path / "tmp") == []
     return done.returncode, done.stdout, done.stderr

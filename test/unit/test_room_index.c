@@ -158,4 +158,29 @@ TEST(test_turns)
 	assert_ptr_equal(p.index.turn, turn);
 }
 
-TESTS(test_against_a_list, test_turns)
+/* A copy is changed by itself. */
+TEST(a_copy)
+{
+	struct pool p = {.random = 3, .n = SERVERS}, was;
+
+	for (unsigned i = 0; i < SERVERS; i++) {
+		draw(&p, i);
+		put(&p, i, true);
+	}
+	was = p;
+	room_index_copy(&p.index, &was.index);
+	check(&p);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		put(&p, i, false);
+		draw(&p, i);
+		put(&p, i, true);
+	}
+	check(&p);
+	check(&was);
+	room_index_release(&p.index);
+	room_index_release(&was.index);
+	room_index_copy(&p.index, &was.index);
+	assert_true(p.index.n == 0 && !p.index.broken);
+}
+
+TESTS(test_against_a_list, test_turns, a_copy)

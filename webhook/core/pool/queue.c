@@ -64,7 +64,9 @@ static int start(struct queue_run *q, struct queue_unit *u, const struct queue_v
 	for (uint32_t i = 0; i < u->n_open; i++) {
 		q->ret.entries[u->pods[i]].where = where[i];
 		for (size_t k = 0; k < where[i].n_holds; k++)
-			ns->share += where[i].holds[k].bytes;
+			ns->share = where[i].holds[k].bytes > UINT64_MAX - ns->share
+					    ? UINT64_MAX
+					    : ns->share + where[i].holds[k].bytes;
 	}
 	u->started = true;
 	u->verdict = QUEUE_START;
