@@ -319,6 +319,11 @@ static const struct row rows[] = {
 	{"the next head has its GPUs kept at once", "a t4:8000 t4:8000/8000", NULL, "p 0/0=8000",
 		"x/p 1x100% age=60; y/q 1x100% age=60",
 		"p start 1 0/0=8000; q no-room 1 | q 0/0=8000"},
+	{"what others are given then counts once", "a t4:8000 t4:8000; b t4:9000/9000", "x=9",
+		"p 0/0=8000 0/1=8000",
+		"x/p 1x8000 prio=1 age=60; x/q 1x9000 age=60; y/r 1x4000 prio=1; y/s 1x4000",
+		"p start 2 0/0=8000; q no-room 1; r start 1 0/1=4000; s start 3 0/1=4000 | q "
+		"1/0=9000"},
 	{"nothing is kept where nothing would do", "a t4:8000/8000 t4:8000/8000u", NULL, NULL,
 		"x/p 2x100% age=90; x/q 1x100% age=60", "p no-room 1; q no-room 2 | q 0/0=8000"},
 	{"whole servers are kept whole", "a t4:8000/1 t4:8000/8000; b t4:8000/5000 t4:8000/3000",

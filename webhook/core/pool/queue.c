@@ -36,6 +36,7 @@ static int hide_kept(struct queue_run *q)
 		if (q->real.use.claimed[s->first_gpu + k->gpu] < s->gpus[k->gpu].bytes)
 			holds[n++] = (struct hold){k->server, k->gpu, k->bytes};
 	}
+	/* it is a copy from now on, also where there is nothing to hide: what it was made from changes */
 	return queue_view_take(&q->unkept, holds, n, true);
 }
 

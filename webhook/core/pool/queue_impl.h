@@ -93,7 +93,7 @@ void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before);
 int queue_view_init(struct queue_view *v, const struct inventory *inv, const struct usage *use,
 	struct arena *a);
 void queue_view_release(struct queue_view *v);
-/* Take these, one claim on each of their servers, or give them back. They are in the order of a placement. ERR_NOMEM. */
+/* Take these, one claim on each of their servers, or give them back; from then on the view is a copy. They are in the order of a placement. ERR_NOMEM. */
 int queue_view_take(struct queue_view *v, const struct hold *holds, size_t n, bool there);
 /* Place all of the unit that is to be placed, one after the other. took: it is taken from the view then. ret: a placement for each, in the
  * arena; not for gangs alone. 0; ERR_REFUSED, in words where err is given, and nothing is taken; ERR_NOMEM. */

@@ -100,7 +100,7 @@ static void note(struct queue_view *v, size_t server)
 
 int queue_view_take(struct queue_view *v, const struct hold *holds, size_t n, bool there)
 {
-	if (n && own(v) != 0)
+	if (own(v) != 0)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < n;) {
 		size_t server = holds[i].server, first = v->inv->servers[server].first_gpu;
