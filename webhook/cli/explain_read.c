@@ -87,9 +87,11 @@ static int make_inventory(struct explain *e, struct err *err)
 /* What the namespace holds, with so many bytes more. False: out of memory. */
 static bool add_share(struct explain *e, const char *namespace, uint64_t bytes)
 {
+	/* a status may leave it out */
+	struct slice name = namespace ? slice_of(namespace) : SLICE("");
 	size_t i = 0;
 
-	while (i < e->n_shares && !slice_is(e->shares[i].namespace, namespace))
+	while (i < e->n_shares && !slice_eq(e->shares[i].namespace, name))
 		i++;
 	if (i == e->n_shares) {
 		void *list = e->shares;
@@ -101,7 +103,7 @@ static bool add_share(struct explain *e, const char *namespace, uint64_t bytes)
 		if (!more(&e->arena, &list, i, &cap, sizeof(*e->shares)))
 			return false;
 		e->shares = list;
-		e->shares[e->n_shares++] = (struct queue_share){.namespace = slice_of(namespace)};
+		e->shares[e->n_shares++] = (struct queue_share){.namespace = name};
 	}
 	e->shares[i].bytes += bytes;
 	return true;
