@@ -24,8 +24,9 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 	buf_fmt(out,
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
 		"\"namespace\":"
-		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\"",
-		p->name, p->uid, p->version);
+		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\","
+		"\"creationTimestamp\":\"2026-11-21T09:%02u:00Z\"",
+		p->name, p->uid, p->version, p->born);
 	if (p->deleting)
 		buf_fmt(out,
 			",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\","
@@ -38,8 +39,9 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 	}
 	buf_fmt(out, "},\"spec\":{%s%s},\"status\":{\"phase\":\"%s\"}}",
 		p->placed ? "\"nodeName\":\"node-1\"" : "",
-		p->gated ? "\"schedulingGates\":[{\"name\":\"x.io/y\"},{\"name\":\"poolgate.io/"
-			   "capacity\"}]"
+		p->gated ? p->foreign ? "\"schedulingGates\":[{\"name\":\"x.io/y\"},{\"name\":"
+					"\"poolgate.io/capacity\"}]"
+				      : "\"schedulingGates\":[{\"name\":\"poolgate.io/capacity\"}]"
 			 : "",
 		p->phase);
 }
@@ -220,8 +222,8 @@ void claims_api_free(struct claims_api *c)
 	free(c);
 }
 
-static void put(
-	struct claims_api *c, const char *name, const char *uid, const char *plan, bool gated)
+static void put(struct claims_api *c, const char *name, const char *uid, const char *plan,
+	bool gated, bool foreign, unsigned born)
 {
 	size_t i = 0;
 
@@ -233,6 +235,8 @@ static void put(
 		.plan = plan ? fixture_quotes(plan) : NULL,
 		.phase = gated ? "Pending" : "Running",
 		.gated = gated,
+		.foreign = foreign,
+		.born = born,
 		.there = true,
 		.labelled = true};
 	event(c, &c->pod[i], "ADDED");
@@ -241,12 +245,30 @@ static void put(
 
 void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan)
 {
-	put(c, name, uid, plan, false);
+	put(c, name, uid, plan, false, false, 30);
 }
 
 void pod_put_gated(struct claims_api *c, const char *name, const char *uid, const char *plan)
 {
-	put(c, name, uid, plan, true);
+	put(c, name, uid, plan, true, true, 30);
+}
+
+void pod_put_waiting(
+	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born)
+{
+	put(c, name, uid, plan, true, false, born);
+}
+
+void pod_foreign(struct claims_api *c, const char *uid, bool yes)
+{
+	struct pods_api_pod *p;
+
+	api_lock(c->api);
+	p = find(c, uid);
+	assert_non_null(p);
+	p->foreign = yes;
+	event(c, p, "MODIFIED");
+	api_unlock(c->api);
 }
 
 void places_fare(struct claims_api *c, enum place_fate fate)

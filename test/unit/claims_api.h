@@ -31,6 +31,10 @@
 	"'kind':'app','amount':" amount ",'percent':" percent                                      \
 	",'units':100,'command':'wrapped','argv':7}]}"
 #define PLAN_HALF PLAN_OF("1", "50")
+#define PLAN_WAITS(amount, percent)                                                                \
+	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','waits':true,'containers':[" \
+	"{'name':'a','kind':'app','amount':" amount ",'percent':" percent                          \
+	",'units':100,'command':'wrapped','argv':7}]}"
 
 #define PODS_API_MAX 32
 
@@ -38,6 +42,8 @@ struct pods_api_pod {
 	char *name, *uid, *plan;
 	const char *phase;
 	bool there, labelled, deleting, placed, gated;
+	bool foreign;   /* a gate of somebody else's stands before ours */
+	unsigned born;  /* its minute */
 	unsigned grace; /* that its delete has named */
 	unsigned version;
 };
@@ -76,6 +82,11 @@ void claims_api_free(struct claims_api *c);
 void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan);
 /* The same, behind the gate poolgate.io/capacity and one of somebody else's. */
 void pod_put_gated(struct claims_api *c, const char *name, const char *uid, const char *plan);
+/* The same, behind our gate alone, created in that minute of an hour. */
+void pod_put_waiting(
+	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born);
+/* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it away. */
+void pod_foreign(struct claims_api *c, const char *uid, bool yes);
 void pod_phase(struct claims_api *c, const char *uid, const char *phase);
 void pod_strip(struct claims_api *c, const char *uid);
 /* It gets a deletionTimestamp, with so many seconds. */

@@ -75,6 +75,20 @@ int ledger_take(struct ledger_fixture *f, const char *uid, const char *demand, i
 	return ledger_take_in(&f->r, &f->a, uid, uid, demand, ms, false, &f->answer, &f->e);
 }
 
+int ledger_could_ever(struct ledger_fixture *f, const char *demand, int ms)
+{
+	struct demand d;
+	struct claim_ask ask = {.uid = SLICE("u"),
+		.namespace = SLICE("lab"),
+		.name = SLICE("u"),
+		.demand = &d,
+		.deadline_ms = api_now_ms() + ms};
+
+	demand_init(&d, &f->a, demand, NULL, NULL, false);
+	err_clear(&f->e);
+	return f->r.ledger->ops->could_ever(f->r.ledger, &ask, &f->a, &f->e);
+}
+
 void ledger_undo(struct ledger_fixture *f, uint64_t ticket)
 {
 	f->r.ledger->ops->undo(f->r.ledger, ticket);

@@ -56,6 +56,8 @@ void ledger_must_take(struct ledger_fixture *f, const char *uid, const char *dem
 /* Refused with that reason. */
 void ledger_must_refuse(
 	struct ledger_fixture *f, const char *uid, const char *demand, const char *reason);
+/* May it wait (law W2)? */
+int ledger_could_ever(struct ledger_fixture *f, const char *demand, int ms);
 void ledger_undo(struct ledger_fixture *f, uint64_t ticket);
 
 /* So far: lists past the cache, PUTs. */

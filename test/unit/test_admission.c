@@ -437,6 +437,7 @@ struct fake {
 	struct ledger ledger;
 	int take; /* what it returns */
 	unsigned taken, undone;
+	size_t asked;
 	uint64_t last_undone;
 	int64_t deadline_ms; /* as it was asked last */
 };
@@ -486,8 +487,24 @@ static int fake_view(
 	return err_set(err, (enum err_code)fake->take, "the ledger is away");
 }
 
-static const struct ledger_ops fake_ops = {
-	.take = fake_take, .undo = fake_undo, .release = fake_release, .view = fake_view};
+static int fake_could_ever(
+	struct ledger *l, const struct claim_ask *ask, struct arena *a, struct err *err)
+{
+	struct fake *fake = (struct fake *)l;
+
+	(void)a;
+	fake->asked++;
+	fake->deadline_ms = ask->deadline_ms;
+	return fake->take < 0 ? (int)err_reason(err, (enum err_code)fake->take, "Fake",
+					"the ledger says never")
+			      : 0;
+}
+
+static const struct ledger_ops fake_ops = {.could_ever = fake_could_ever,
+	.take = fake_take,
+	.undo = fake_undo,
+	.release = fake_release,
+	.view = fake_view};
 
 /* what take() returns; the status of the reply */
 static const struct {
@@ -540,6 +557,48 @@ static void test_a_ledger_that_fails(void **state)
 	free(ending);
 	free(review);
 	admission_fixture_release(&f);
+}
+
+/* ---- pods that wait ---- */
+
+/* Admitted without a claim when the pool could ever hold it; dry run alike. Without a cluster nobody would let it go. */
+static void test_a_pod_that_waits(void **state)
+{
+	struct fake fake = {.ledger = {.ops = &fake_ops}};
+	struct admission_fixture f;
+	char *review, *dry;
+
+	(void)state;
+	admission_fixture_init(&f, &fake.ledger);
+	f.core.config.late_place = true;
+	f.core.config.when_full = WHEN_FULL_WAIT;
+	review = validating(&f, "uid-1", "");
+	dry = validating(&f, "uid-1", ",'dryRun':true");
+	for (int i = 0; i < 2; i++) {
+		answer(&f, admission_validate, i ? dry : review, true);
+		assert_true(replied(&f, "\"allowed\":true"));
+		assert_false(replied(&f, "\"claim\""));
+	}
+	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_WAITING), 2);
+	fake.take = ERR_REFUSED;
+	answer(&f, admission_validate, review, true);
+	assert_true(replied(&f, "the ledger says never"));
+	assert_false(replied(&f, "\"allowed\":true"));
+	fake.take = ERR_NOMEM;
+	answer(&f, admission_validate, review, true);
+	assert_int_equal(f.reply.status, 500);
+	assert_int_equal(fake.asked, 4);
+	assert_int_equal(fake.taken, 0);
+	assert_int_equal(fake.undone, 0);
+	admission_fixture_release(&f);
+	admission_fixture_init(&f, NULL);
+	f.core.config.late_place = true;
+	answer(&f, admission_validate, review, true);
+	assert_true(replied(&f, "\"reason\":\"PlanMismatch\""));
+	assert_int_equal(admission_claims(&f), 0);
+	admission_fixture_release(&f);
+	free(dry);
+	free(review);
 }
 
 /* ---- Secrets that cannot come ---- */
@@ -658,6 +717,7 @@ int main(void)
 		cmocka_unit_test(test_updates),
 		cmocka_unit_test(test_workloads_are_warned),
 		cmocka_unit_test(test_a_ledger_that_fails),
+		cmocka_unit_test(test_a_pod_that_waits),
 		cmocka_unit_test(test_no_claim_where_secrets_cannot_come),
 		cmocka_unit_test(test_no_claim_where_a_quota_refuses),
 	};

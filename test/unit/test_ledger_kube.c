@@ -867,7 +867,47 @@ TEST(test_view)
 	assert_int_equal(n[CLAIM_BOUND] + n[CLAIM_ADOPTED], 0);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_r1_same_uid_is_answered_from_its_claim,
+/* ---- W2 ---- */
+
+/* It takes nothing, and a pool that is full now is no reason to refuse it. */
+TEST(test_w2_full_and_could_ever)
+{
+	size_t lists, puts;
+
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	lists = ledger_lists(&fix);
+	puts = ledger_puts(&fix);
+	assert_int_equal(ledger_could_ever(&fix, "app c 1 100%", 5000), 0);
+	assert_int_equal(ledger_lists(&fix), lists);
+	assert_int_equal(ledger_puts(&fix), puts);
+}
+
+/* A no rests on a list that was begun after it was asked: the picture may be old. */
+TEST(test_w2_never_rests_on_a_fresh_list)
+{
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_could_ever(&fix, "app c 2 100%", 5000), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "NoCapacity");
+	kube_store_mute(fix.store, true);
+	kube_store_server(fix.store, "b", 2, 16000, "");
+	assert_int_equal(ledger_could_ever(&fix, "app c 2 100%", 5000), 0);
+}
+
+/* Without a list in time nobody says never. */
+TEST(test_w2_no_list_no_never)
+{
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_FAIL, "GET", STORE_SERVERS, 0, -1);
+	assert_int_equal(ledger_could_ever(&fix, "app c 2 100%", 600), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_w2_full_and_could_ever, test_w2_never_rests_on_a_fresh_list,
+	test_w2_no_list_no_never, test_r1_same_uid_is_answered_from_its_claim,
 	test_r1_other_replica_answers_from_it_too, test_r2_lost_answers,
 	test_r2_second_server_is_full, test_r2_second_server_is_full_and_a_third_is_not,
 	test_r2_server_is_broken, test_r2_conflict_storm, test_r3_undo_ends_that_take,

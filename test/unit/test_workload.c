@@ -201,4 +201,37 @@ TEST(test_updates)
 	}
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_kinds, test_warnings, test_placed_servers, test_updates)
+/* Where pods wait, who applies them hears for what, and what runs meanwhile. The pool has two GPUs. */
+TEST(test_pods_that_wait)
+{
+	static const struct {
+		const char *job, *says, *then;
+	} waits[] = {
+		{JOB(2, ON, ASKS(1)), NULL, NULL},
+		{JOB(3, ON, ASKS(1)), "2 of 3 pods would find free GPUs now", NULL},
+		{JOB(3, ON, ASKS(2)), "1 of 3 pods would find free GPUs now", NULL},
+		{JOB(1, ON, ASKS(3)), "its pods would be refused: ", "... "},
+		{JOB(3, ON ",'poolgate.io/when-full':'refuse'", ASKS(1)),
+			"2 of 3 pods would be admitted now", NULL},
+	};
+	struct warnings w;
+
+	fix.config.late_place = true;
+	for (size_t i = 0; i < COUNT(waits); i++) {
+		assert_int_equal(warn(&fix, waits[i].job, "ml", &w), 0);
+		if ((w.n > 0) != (waits[i].says != NULL) ||
+			(w.n && !strstr(w.text[0].at, waits[i].says)) ||
+			(waits[i].then && (w.n < 2 || !strstr(w.text[1].at, waits[i].then))))
+			fail_msg("row %zu: %s", i, w.n ? w.text[0].at : "no warning");
+	}
+	assert_int_equal(warn(&fix,
+				 "{'spec':{'activeDeadlineSeconds':60,'parallelism':3,'template':{"
+				 "'metadata':{'annotations':{" ON "}},'spec':{" ASKS(1) "}}}}",
+				 "ml", &w),
+		0);
+	assert_int_equal(w.n, 2);
+	assert_non_null(strstr(w.text[1].at, "activeDeadlineSeconds runs while"));
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_pods_that_wait, test_kinds, test_warnings,
+	test_placed_servers, test_updates)

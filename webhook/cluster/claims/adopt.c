@@ -169,6 +169,7 @@ static int read_plan(struct adoption *a, struct err *err)
 	if (plan_read(text, &a->arena, &a->plan, err) < 0)
 		return err->code;
 	a->plan_hash = text_hash64(text);
+	a->grace_s = pod_grace(&a->pod.json, json_root(&a->pod.json));
 	if (plan_demand(&a->plan, holds_whole_servers(a->c, &a->plan), &a->arena, &a->demand, err) <
 		0)
 		return err->code;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: writes the claim of a live pod that had none, and takes away what it holds besides a whole claim (rule R7). */
+/* cluster: writes the claim of a live pod that had none, or of one that has waited for it, and takes away what it holds besides a whole claim
+ * (rule R7, law W3). */
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/pod/pod.h"
@@ -73,13 +74,17 @@ static enum edit_result edit_record(
 		o->status.claims[at].open = e->record->open;
 		return EDIT_CHANGED;
 	}
-	if (again || (at >= 0) != e->had || (at >= 0 && o->status.claims[at].take != e->take))
+	if ((again && !e->a->turn) || (at >= 0) != e->had ||
+		(at >= 0 && o->status.claims[at].take != e->take))
 		return give_up(err, o->name);
 	if (at >= 0)
 		server_status_remove_claim(&o->status, (size_t)at);
 	if (!e->record)
 		return EDIT_CHANGED;
-	if (!has_room(e, o))
+	/* Who has waited comes in as by a review; who runs already is counted. */
+	if (e->a->turn && server_claim_fits(o, &e->record->claim, (struct slice){0}, err) != 0)
+		return EDIT_GIVE_UP;
+	if (!e->a->turn && !has_room(e, o))
 		return give_up(err, o->name);
 	if (!server_status_add_claim(&o->status, e->record, a)) {
 		(void)err_set(err, ERR_NOMEM, "out of memory for a claim");
@@ -157,12 +162,12 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 	r->claim = (struct claim){.key = a->who->uid,
 		.namespace = a->who->namespace,
 		.name = a->who->name,
-		.state = CLAIM_ADOPTED,
+		.state = a->turn ? CLAIM_BOUND : CLAIM_ADOPTED,
 		.plan_hash = a->plan_hash,
 		.since_ms = wall_ms,
 		.parts = parts,
 		.n_parts = n};
-	r->grace_s = pod_grace(&a->pod.json, json_root(&a->pod.json));
+	r->grace_s = a->grace_s;
 	r->servers = a->servers;
 	r->n_servers = a->n_servers;
 	return r;

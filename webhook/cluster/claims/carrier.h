@@ -11,7 +11,7 @@
 struct carrier {
 	/* Does the pod wait to be told its place? Total; object is the pod. */
 	bool (*waits)(const struct json *j, const struct json_node *object);
-	/* Bring the place to the pod as it was read, and let it go: in one write, which is not made where the pod is another by now, or has been let go
+	/* Bring the place (NULL: its client is told none) to the pod as it was read, and let it go: in one write, which is not made where the pod is another by now, or has been let go
 	 * already. Can be repeated. 0: done, or it waits no more. ERR_INVALID: the API server did not take it, as where the pod is not as it
 	 * was read; ERR_REFUSED: it does not take it from us. Others of kube_do; ERR_NOMEM. */
 	int (*carry)(struct kube *k, const struct kube_answer *pod, const struct plan *plan,

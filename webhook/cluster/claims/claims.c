@@ -293,6 +293,8 @@ static int64_t tick(void *ctx, struct duty *d)
 		c->pause_ms = PAUSE_MAX_MS;
 	claims_place(c);
 	claims_judge(c);
+	if (claims_queue(c) && claims_look(c))
+		claims_place(c);
 	claims_adopt(c);
 	forget(c, false);
 	now = clock_ms();
@@ -320,6 +322,7 @@ static void stop(void *running)
 	atomic_store(&c->cfg->settled_ms, 0);
 	for (size_t i = 0; i < METRIC_WHYS; i++)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
+	metric_set(c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, 0);
 	free(c->bucket);
 	free(c->now.parts);
 	free(c->now.records);

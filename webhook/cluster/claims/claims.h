@@ -28,7 +28,8 @@ struct claims_config {
 	int64_t max_grace_ms; /* [3 600 000] a claim's pod has no longer grace period than that (rule R13) */
 	int64_t unstarted_ms; /* [300 000] a pod has held its claim and does not run: that is told */
 	int64_t lost_after_ms; /* [10 000] a pod waits to be told its place, and has no claim: that is told */
-	int64_t bind_every_ms;  /* [1 000] between two writes for binding alone */
+	int64_t bind_every_ms; /* [1 000] between two writes for binding alone */
+	int64_t reserve_ms; /* [600 000] a pod has waited for so long: what frees up is kept for it */
 	int64_t adopt_after_ms; /* [2 000] a pod without a claim has been in view */
 	int64_t adopt_again_ms; /* [60 000] after one could not be given a claim */
 	/* Kept by the duty: every live pod that was first seen before then has been looked at, in a round that was begun after it. 0: none. */

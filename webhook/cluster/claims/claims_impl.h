@@ -108,6 +108,7 @@ struct claims {
 	int64_t pause_ms; /* from it to the next, at least */
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
+	bool queue_begun; /* the queue has begun on a fresh list */
 	struct picture now;
 };
 
@@ -140,6 +141,11 @@ void claims_judge(struct claims *c);
 /* Tell pods whose claims stand, and that wait for it, which GPUs they have. */
 void claims_place(struct claims *c);
 
+/* ---- claims_queue.c ---- */
+
+/* Give claims to those pods that wait for their turn and have it. True: some were written, so the picture is another one. */
+bool claims_queue(struct claims *c);
+
 /* ---- adopt.c ---- */
 
 /* A warning among the pod's Events; what becomes of it is no concern of the claim's. */
@@ -169,7 +175,9 @@ struct adoption {
 	struct demand demand;
 	struct adopt_pool pool;
 	struct placement where;
-	bool full;            /* sums may exceed what a GPU has */
+	bool full; /* sums may exceed what a GPU has */
+	bool turn; /* it has waited for its turn: it takes what is free, and is bound; else it is adopted */
+	uint32_t grace_s;     /* of its pod, when it is written */
 	const char **servers; /* that its claim spans */
 	size_t n_servers;
 };

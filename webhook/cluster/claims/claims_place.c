@@ -35,6 +35,10 @@ static bool see_waiting(void *ctx, const struct pod_shown *pod)
 
 	if (!pod->waits || pod->seen != POD_LIVE)
 		return true;
+	/* Who waits for its turn has lost nothing. */
+	h = pod->queued ? claims_find(c, slice_of(pod->uid)) : NULL;
+	if (pod->queued && !(h && holder_complete(h)))
+		return true;
 	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
 	if (!h)
 		return false;
@@ -136,23 +140,27 @@ static int read_plan(
 		return err_set(err, ERR_INVALID, "it has no annotation " ANN_PLAN);
 	if (plan_read(text, a, ret, err) < 0)
 		return err->code;
-	return ret->late.values ? 0
-				: err_set(err, ERR_INVALID, "by its plan it waits for no place");
+	return plan_is_gated(ret) ? 0
+				  : err_set(err, ERR_INVALID, "by its plan it waits for no place");
 }
 
 static int place_pod(struct claims *c, const struct holder *h, const struct kube_answer *pod,
 	struct arena *a, struct err *err)
 {
 	struct held held = {.uid = slice_of(h->uid), .a = a, .whole = true};
-	struct gpu_place place;
+	struct gpu_place place = {0};
 	struct plan plan;
 
 	/* The claim is read after the pod: what stood before it was written stands now, or is not what it had. */
 	if (!c->carrier->waits(&pod->json, json_root(&pod->json)))
 		return 0;
-	if (read_plan(pod, a, &plan, err) < 0 || read_held(c, &held, err) < 0 ||
-		gpu_place_of(&plan, &held.inv, held.bytes, a, &place, err) < 0 ||
-		c->carrier->carry(c->cfg->kube, pod, &plan, &place, a, err) < 0)
+	if (read_plan(pod, a, &plan, err) < 0 || read_held(c, &held, err) < 0)
+		return err->code;
+	/* A client that chooses for itself is told no place. */
+	if (plan.late.values && gpu_place_of(&plan, &held.inv, held.bytes, a, &place, err) < 0)
+		return err->code;
+	if (c->carrier->carry(c->cfg->kube, pod, &plan, plan.late.values ? &place : NULL, a, err) <
+		0)
 		return err->code;
 	metric_add(c->cfg->metrics, M_PLACES, 0, 0, 1);
 	log_line(c->cfg->log, LOG_LEVEL_INFO, "pod is told its place", log_str("uid", h->uid),

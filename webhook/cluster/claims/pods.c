@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cluster/duty/duty.h"
+#include "webhook/core/pod/late.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod.h"
 
@@ -15,18 +17,22 @@
 /* Lost pods that are remembered. One that is forgotten early is asked about within CLAIM_ASK_MS all the same. */
 #define LOST_MAX 4096
 #define PLAN_SCRATCH ((size_t)PLAN_BYTES_MAX * 2)
+/* What is kept of a pod that waits: its plan, read. */
+#define WAITING_MAX ((size_t)PLAN_BYTES_MAX * 16)
+#define WAITING_USUAL 2048
 
 struct entry {
 	struct entry *next;
 	uint64_t hash; /* of the uid */
 	uint64_t plan_hash;
 	int64_t since_ms, lost_ms, waits_ms;
-	uint32_t list;    /* number of the list that showed it last */
-	uint32_t grace_s; /* the longest that a delete of it has named (R13) */
-	uint8_t seen;     /* enum pod_seen */
-	bool ended;       /* the last that was told of it: it has finished */
-	bool waits;       /* to be told its place */
-	bool unplaced;    /* its delete was told, and it had no node then */
+	uint32_t list;               /* number of the list that showed it last */
+	uint32_t grace_s;            /* the longest that a delete of it has named (R13) */
+	uint8_t seen;                /* enum pod_seen */
+	bool ended;                  /* the last that was told of it: it has finished */
+	bool waits;                  /* to be told its place */
+	bool unplaced;               /* its delete was told, and it had no node then */
+	struct pod_waiting *waiting; /* NULL: not for its turn */
 	char why[POD_WHY_SIZE];
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
 	char text[];
@@ -42,6 +48,7 @@ struct pods {
 	struct entry **bucket;
 	size_t n_buckets; /* a power of two */
 	size_t n, n_lost; /* entries; of these, lost ones */
+	size_t n_waiting; /* of these, with `waiting` */
 	uint32_t list;    /* counts lists */
 	bool listing, synced, connected, missed;
 };
@@ -80,6 +87,22 @@ static void grow(struct pods *p)
 	p->n_buckets = more;
 }
 
+static void let_go(struct pod_waiting *w)
+{
+	if (!w || --w->users > 0)
+		return;
+	arena_release(&w->arena);
+	free(w);
+}
+
+/* The entry has this one from now on, or none. */
+static void put_waiting(struct pods *p, struct entry *e, struct pod_waiting *w)
+{
+	p->n_waiting += (w != NULL) - (size_t)(e->waiting != NULL);
+	let_go(e->waiting);
+	e->waiting = w;
+}
+
 static void remove_at(struct pods *p, struct entry **at)
 {
 	struct entry *e = *at;
@@ -87,6 +110,7 @@ static void remove_at(struct pods *p, struct entry **at)
 	*at = e->next;
 	p->n--;
 	p->n_lost -= e->seen == POD_NOT_SHOWN;
+	put_waiting(p, e, NULL);
 	free(e);
 }
 
@@ -107,6 +131,7 @@ static void lose(struct pods *p, struct entry *e, int64_t now)
 	e->seen = POD_NOT_SHOWN;
 	e->lost_ms = now;
 	p->n_lost++;
+	put_waiting(p, e, NULL);
 }
 
 static struct entry *new_entry(const struct kube_meta *m, uint64_t hash, int64_t now)
@@ -133,18 +158,27 @@ struct told {
 	uint64_t plan_hash;
 	uint32_t grace_s;
 	bool placed, waits;
+	struct pod_waiting *waiting; /* becomes the table's */
 	char why[POD_WHY_SIZE];
 };
 
+/* Does it make a difference to the queue? */
+static bool is_other(const struct pod_waiting *a, const struct pod_waiting *b)
+{
+	return !a != !b ||
+	       (a && (a->pod.foreign != b->pod.foreign || a->pod.since_ms != b->pod.since_ms));
+}
+
 /* True when what is shown has changed. */
-static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
+static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 {
 	uint64_t hash = text_hash64(m->uid);
 	int64_t now = clock_ms();
 	struct entry **at = place_of(p, m->uid, hash);
 	struct entry *e = *at;
 	bool changed = !e || e->seen != t->seen || e->waits != t->waits ||
-		       e->grace_s < t->grace_s || strcmp(e->why, t->why) != 0;
+		       is_other(e->waiting, t->waiting) || e->grace_s < t->grace_s ||
+		       strcmp(e->why, t->why) != 0;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -164,6 +198,8 @@ static bool put(struct pods *p, const struct kube_meta *m, const struct told *t)
 	e->seen = (uint8_t)t->seen;
 	e->ended = t->seen == POD_FINISHED;
 	e->waits = t->waits;
+	put_waiting(p, e, t->waiting);
+	t->waiting = NULL;
 	e->grace_s = t->grace_s > e->grace_s ? t->grace_s : e->grace_s;
 	memcpy(e->why, t->why, sizeof(e->why));
 	e->waits_ms = !*t->why ? 0 : e->waits_ms ? e->waits_ms : now;
@@ -199,6 +235,55 @@ static uint64_t plan_hash_of(const struct json *j, const struct json_node *objec
 	return hash;
 }
 
+/* A gate of somebody else's. */
+static bool has_foreign(const struct json *j, const struct json_node *object)
+{
+	JSON_EACH(j, late_gates(j, object), gate)
+	{
+		if (!json_is_str(j, json_get(j, gate, SLICE("name")), SLICE(LATE_GATE)))
+			return true;
+	}
+	return false;
+}
+
+static bool read_into(struct pod_waiting *w, const struct json *j, const struct json_node *object)
+{
+	struct kube_meta m = kube_meta(j, object);
+	struct pod pod;
+
+	pod_glance(j, object, &pod);
+	if (plan_read(pod_annotation(&pod, ANN_PLAN, &w->arena), &w->arena, &w->plan, NULL) < 0 ||
+		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, NULL) < 0)
+		return false;
+	w->pod = (struct queue_pod){.uid = arena_slice(&w->arena, m.uid),
+		.namespace = arena_slice(&w->arena, m.namespace),
+		.name = arena_slice(&w->arena, m.name),
+		.demand = &w->demand,
+		.foreign = has_foreign(j, object)};
+	(void)rfc3339_read(
+		json_inside(j, json_path(j, object, "metadata", "creationTimestamp", NULL)),
+		&w->pod.since_ms);
+	return !w->arena.failed;
+}
+
+/* NULL: it does not wait for its turn, or there is no memory for it: then what others are told of it is late. */
+static struct pod_waiting *read_waiting(
+	const struct json *j, const struct json_node *object, uint64_t plan_hash)
+{
+	struct pod_waiting *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	arena_init_small(&w->arena, WAITING_MAX, WAITING_USUAL);
+	w->users = 1;
+	w->plan_hash = plan_hash;
+	w->grace_s = pod_grace(j, object);
+	if (read_into(w, j, object))
+		return w;
+	let_go(w);
+	return NULL;
+}
+
 static struct told tell_of(
 	const struct pods *p, const struct json *j, const struct json_node *object, bool there)
 {
@@ -209,6 +294,8 @@ static struct told tell_of(
 		.waits = p->waits && p->waits(j, object)};
 
 	pod_waits(j, object, t.why);
+	if (there && t.waits && t.seen == POD_LIVE)
+		t.waiting = read_waiting(j, object, t.plan_hash);
 	return t;
 }
 
@@ -231,10 +318,10 @@ static void on_change(
 	struct told t = tell_of(p, j, object, what == KUBE_PUT);
 	bool changed = false;
 
-	if (m.uid.len == 0 || m.namespace.len == 0 || m.name.len == 0)
-		return;
 	(void)pthread_mutex_lock(&p->lock);
-	if (what == KUBE_PUT) {
+	if (m.uid.len == 0 || m.namespace.len == 0 || m.name.len == 0) {
+		changed = false;
+	} else if (what == KUBE_PUT) {
 		changed = put(p, &m, &t);
 	} else {
 		struct entry *e = *place_of(p, m.uid, text_hash64(m.uid));
@@ -248,6 +335,7 @@ static void on_change(
 		if (p->n_lost > LOST_MAX)
 			forget_lost(p, clock_ms() - CLAIM_RETRY_MS);
 	}
+	let_go(t.waiting);
 	(void)pthread_mutex_unlock(&p->lock);
 	if (changed && p->changed)
 		p->changed(p->ctx);
@@ -340,6 +428,7 @@ void pods_free(struct pods *p)
 	for (size_t i = 0; i < p->n_buckets; i++)
 		for (struct entry *e = p->bucket[i], *next; e; e = next) {
 			next = e->next;
+			let_go(e->waiting);
 			free(e);
 		}
 	free(p->bucket);
@@ -374,6 +463,7 @@ static struct pod_shown shown(const struct entry *e)
 		.name = e->text + e->name_at,
 		.seen = e->lost_ms && e->ended ? POD_FINISHED : (enum pod_seen)e->seen,
 		.waits = e->waits,
+		.queued = e->waiting != NULL,
 		.unplaced = e->unplaced,
 		.grace_s = e->grace_s,
 		.since_ms = e->since_ms,
@@ -396,6 +486,34 @@ void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret)
 		*ret = shown(e);
 	(void)pthread_mutex_unlock(&p->lock);
 	ret->uid = ret->namespace = ret->name = NULL;
+}
+
+struct pod_waiting **pods_take_waiting(struct pods *p, size_t *ret_n)
+{
+	struct pod_waiting **list = NULL;
+	size_t n = 0;
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (p->n_waiting > 0)
+		list = calloc(p->n_waiting, sizeof(struct pod_waiting *));
+	for (size_t i = 0; list && n < p->n_waiting; i++)
+		for (const struct entry *e = p->bucket[i]; e; e = e->next)
+			if (e->waiting) {
+				e->waiting->users++;
+				list[n++] = e->waiting;
+			}
+	(void)pthread_mutex_unlock(&p->lock);
+	*ret_n = n;
+	return list;
+}
+
+void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	for (size_t i = 0; i < n; i++)
+		let_go(list[i]);
+	(void)pthread_mutex_unlock(&p->lock);
+	free(list);
 }
 
 void pods_each(struct pods *p, pods_each_fn *fn, void *ctx)

@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "kube/kube.h"
 #include "kube/kube_watch.h"
+#include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod.h"
 #include "webhook/core/pool/claim_life.h"
+#include "webhook/core/queue.h"
 
 /* The label that injected pods carry (core/pod/plan.h LABEL_INJECTED). */
 #define PODS_PATH "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"
@@ -20,7 +22,8 @@ struct pod_shown {
 	const char *uid, *namespace, *name;
 	enum pod_seen
 		seen; /* POD_NOT_SHOWN: lost at lost_ms; POD_FINISHED also of one that was lost since, or as it finished */
-	bool waits;   /* to be told its place (carrier.h) */
+	bool waits;   /* to be told its place, or for its turn (carrier.h) */
+	bool queued;  /* for its turn: it comes without a claim (law W2 of waiting) */
 	bool unplaced; /* lost by a delete that the watch has told, without a node: nothing of it ever ran */
 	uint32_t
 		grace_s; /* the longest grace period that a delete of it has named, in seconds; 0: none */
@@ -30,6 +33,17 @@ struct pod_shown {
 	int64_t lost_ms;  /* 0: it is shown */
 	uint64_t
 		plan_hash; /* of the plan annotation's bytes, as a review counts it; 0: it has none */
+};
+
+/* A pod that waits for its turn, as it was shown last. It never changes, and stays for as long as somebody has it. */
+struct pod_waiting {
+	struct arena arena; /* of what is in pod and demand */
+	struct queue_pod pod;
+	struct demand demand;
+	struct plan plan;
+	uint64_t plan_hash;
+	uint32_t grace_s; /* pod_grace */
+	unsigned users;   /* of the table and those who have it; under its lock */
 };
 
 struct pods;
@@ -57,6 +71,10 @@ bool pods_whole(struct pods *p);
 
 /* One pod by uid: ret without its strings. POD_NOT_SHOWN with lost_ms 0 for one that is unknown. */
 void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret);
+
+/* Those that wait for their turn, in no order; each is given back together with the list. NULL: out of memory, or there is none. */
+struct pod_waiting **pods_take_waiting(struct pods *p, size_t *ret_n);
+void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n);
 
 /* Each pod that is shown, in no order, with the lock held: copy, call nothing back. False ends it. */
 typedef bool pods_each_fn(void *ctx, const struct pod_shown *pod);

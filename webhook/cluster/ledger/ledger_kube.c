@@ -299,6 +299,21 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 	return rc;
 }
 
+static int kube_could_ever(
+	struct ledger *base, const struct claim_ask *ask, struct arena *a, struct err *err)
+{
+	struct ledger_kube *l = (struct ledger_kube *)base;
+	struct take t = {.l = l, .ask = ask, .arena = a};
+	int rc;
+
+	arena_init(&t.scratch, a->max);
+	(void)pthread_mutex_lock(&l->servers->lock);
+	rc = take_could_ever(&t, ask->deadline_ms ? ask->deadline_ms : clock_ms() + TAKE_MS, err);
+	(void)pthread_mutex_unlock(&l->servers->lock);
+	arena_release(&t.scratch);
+	return rc == ERR_TIMEOUT ? ledger_away(err) : rc;
+}
+
 static int kube_release(struct ledger *base, struct slice uid, struct slice namespace,
 	struct slice name, size_t *ret_n, struct err *err)
 {
@@ -314,6 +329,7 @@ static int kube_release(struct ledger *base, struct slice uid, struct slice name
 
 const struct ledger_ops ledger_kube_ops = {
 	.take = kube_take,
+	.could_ever = kube_could_ever,
 	.undo = kube_undo,
 	.release = kube_release,
 	.count = kube_count,

@@ -2,6 +2,7 @@
 // cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final (rules R4 and R6).
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
+#include "webhook/core/queue.h"
 
 /* How long a review waits for others' commits before it looks again. */
 #define LOOK_AGAIN_MS 50
@@ -208,6 +209,35 @@ static uint64_t bytes_of(const struct placement *p)
 	return sum;
 }
 
+/* The picture is there, and true. Lock held. */
+static int look(struct take *t, struct err *err)
+{
+	struct servers *s = t->l->servers;
+
+	err_clear(err);
+	arena_reset(&t->scratch);
+	if (!s->synced)
+		return err_reason(err, ERR_REFUSED, "ApiServerAway",
+			"this replica has not read the GPU pool yet; create the pod again");
+	return servers_judge(s) ? 0 : ledger_no_memory(err);
+}
+
+int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err)
+{
+	int rc;
+
+	while (clock_ms() < deadline_ms) {
+		rc = look(t, err);
+		if (rc != 0)
+			return rc;
+		rc = queue_could_ever(&t->l->servers->inv, t->ask->demand, &t->scratch, err);
+		if (rc != ERR_REFUSED || list_came(t, deadline_ms) ||
+			wait_for_news(t, deadline_ms, &rc, err) == NEXT_DONE)
+			return rc;
+	}
+	return err_set(err, ERR_TIMEOUT, "the deadline passed before the pool could be read");
+}
+
 /* Find GPUs and reserve them. Lock held, and let go meanwhile. */
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
@@ -215,17 +245,9 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 	struct usage use;
 	struct placement p;
 
-	err_clear(err);
-	arena_reset(&t->scratch);
-	if (!s->synced) {
-		*rc = err_reason(err, ERR_REFUSED, "ApiServerAway",
-			"this replica has not read the GPU pool yet; create the pod again");
+	*rc = look(t, err);
+	if (*rc != 0)
 		return NEXT_DONE;
-	}
-	if (!servers_judge(s)) {
-		*rc = ledger_no_memory(err);
-		return NEXT_DONE;
-	}
 	use = servers_usage(s, true);
 	*rc = without_old(t, &use) ? find(t, &use, &p) : ERR_NOMEM;
 	if (*rc == ERR_REFUSED)

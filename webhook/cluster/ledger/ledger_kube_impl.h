@@ -127,6 +127,8 @@ enum next { NEXT_COMMIT, NEXT_DECIDE, NEXT_DONE };
 /* Find GPUs and reserve them. Lock held, and let go meanwhile. NEXT_COMMIT: t->records are what to commit. NEXT_DECIDE: look again.
  * NEXT_DONE: *rc and err say why not. */
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err);
+/* Law W2: could the pool ever hold it? Lock held, and let go meanwhile. ERR_REFUSED, ERR_TIMEOUT, ERR_NOMEM. */
+int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err);
 /* They do not count any more. Lock held. */
 void take_unreserve(struct take *t);
 

@@ -147,9 +147,14 @@ static bool look(struct viewing *v, struct servers *s)
 int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err)
 {
-	struct servers *all = ((struct ledger_kube *)base)->servers;
-	struct viewing v = {.s = all, .a = a, .with_claims = with_claims};
-	bool good = look(&v, all);
+	return servers_view(((struct ledger_kube *)base)->servers, with_claims, a, ret, err);
+}
+
+int servers_view(struct servers *s, bool with_claims, struct arena *a, struct pool_view *ret,
+	struct err *err)
+{
+	struct viewing v = {.s = s, .a = a, .with_claims = with_claims};
+	bool good = look(&v, s);
 	struct gpu_server *servers = arena_array(a, v.n, sizeof(*servers));
 	uint64_t *claimed = arena_array(a, v.n_gpus, sizeof(*claimed));
 	uint64_t *pending = arena_array(a, v.n_gpus, sizeof(*pending));

@@ -61,6 +61,10 @@ void servers_each(struct servers *s, server_each_fn *fn, void *ctx);
 /* For such a function, of the server that it is shown: is this an older state, since the newest cannot be read? Then nobody writes. */
 bool servers_unreadable(const struct servers *s, const char *name);
 
+/* The picture of the pool, copied: as struct ledger_ops says of view. ERR_NOMEM. */
+int servers_view(struct servers *s, bool with_claims, struct arena *a, struct pool_view *ret,
+	struct err *err);
+
 /* Wait for a list that was begun after this call, past every cache; callers share one, at most four a second are made, and one that fails is
  * made again. Afterwards the picture holds what it said. ERR_TIMEOUT, or why the API server cannot be asked (ERR_IO, ERR_REFUSED). */
 int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err);

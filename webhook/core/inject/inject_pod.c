@@ -211,12 +211,12 @@ static int inject_inits(struct injection *in, struct err *err)
 	return 0;
 }
 
-/* The pod waits until its place is written. */
+/* The pod waits until it has a claim, or until its place is written. */
 static void inject_gate(struct injection *in)
 {
 	const struct json_node *gates = late_gates(in->pod->j, in->pod->root);
 
-	if (!in->plan->late.values)
+	if (!plan_is_gated(in->plan))
 		return;
 	in->plan->made_gates = in->before ? in->before->made_gates : !gates;
 	if (!gates)

@@ -213,6 +213,42 @@ static int choose_late(struct making *m, struct err *err)
 	return m->in.plan->late.values ? late_check_node(&m->pod, err) : 0;
 }
 
+/* Does its owner want it to wait, or whoever runs the pool? */
+static bool wants_to_wait(const struct making *m)
+{
+	const struct config *c = m->world->config;
+	struct slice word = pod_annotation(&m->pod, ANN_WHEN_FULL, m->in.a);
+
+	if (word.at)
+		return slice_is(word, "wait");
+	return c->late_place && (c->when_full == WHEN_FULL_WAIT ||
+					(c->when_full == WHEN_FULL_OWNED &&
+						(m->world->owned || pod_is_controlled(&m->pod))));
+}
+
+/* It comes without a claim, and the leader lets it go in its turn (law W2). */
+static void choose_waiting(struct making *m)
+{
+	struct plan *plan = m->in.plan;
+
+	if (m->in.before) {
+		plan->waits = m->before.waits;
+		return;
+	}
+	if (!wants_to_wait(m))
+		return;
+	plan->waits =
+		m->world->config->late_place && !json_get(m->pod.j, m->pod.spec, SLICE("nodeName"));
+	if (!m->world->config->late_place)
+		warn_add(m->in.warnings, m->in.a,
+			"pods cannot wait for GPUs here (" ANN_WHEN_FULL
+			"): when none is free it is refused");
+	else if (!plan->waits)
+		warn_add(m->in.warnings, m->in.a,
+			"a pod with spec.nodeName cannot wait for GPUs (" ANN_WHEN_FULL
+			"): when none is free it is refused");
+}
+
 /* A number that no container has had before: what was rendered for those keeps theirs. */
 static uint32_t next_slot(const struct making *m, uint32_t *io)
 {
@@ -436,8 +472,11 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
 	m->in.plan->node_resource_off =
 		m->in.before ? m->before.node_resource_off : m->world->config->node_resource_off;
-	if (choose_late(m, err) < 0 || plan_containers(m, err) < 0 || read_filters(m, err) < 0 ||
-		warn_filters(m, err) < 0 || place_or_tell(m, out, err) < 0)
+	if (choose_late(m, err) < 0)
+		return err->code;
+	choose_waiting(m);
+	if (plan_containers(m, err) < 0 || read_filters(m, err) < 0 || warn_filters(m, err) < 0 ||
+		place_or_tell(m, out, err) < 0)
 		return err->code;
 	m->in.plan->version = PLAN_VERSION;
 	m->in.plan->profile = m->in.profile->name;

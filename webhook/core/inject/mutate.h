@@ -21,6 +21,7 @@ struct mutate_world {
 	/* The pool, asked for only when a filter or a placement needs it. NULL: there is no pool to look at. */
 	struct ledger *ledger;
 	const struct plan_signer *signer; /* NULL: plans get no proof, and none is believed */
+	bool owned;   /* it stands for pods that a controller is going to make */
 	bool preview; /* nothing is created yet: a client whose image is not set is a warning */
 };
 

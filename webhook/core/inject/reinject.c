@@ -337,7 +337,7 @@ static int restore_pod(struct restoring *r)
 	restore_mark(
 		r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_STATUS);
 	restore_mark(r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_PLAN);
-	return r->plan.late.values ? restore_late(r) : 0;
+	return plan_is_gated(&r->plan) ? restore_late(r) : 0;
 }
 
 static bool any_asks(const struct pod *p)

@@ -174,7 +174,7 @@ static int undo_gate(struct undoing *u)
 {
 	struct slice gate = SLICE(LATE_GATE);
 
-	return u->plan.late.values && late_is_held(u->pod.j, u->pod.root)
+	return plan_is_gated(&u->plan) && late_is_held(u->pod.j, u->pod.root)
 		       ? remove_elements(u, "/spec/schedulingGates",
 				 late_gates(u->pod.j, u->pod.root), "name", &gate, 1,
 				 u->plan.made_gates)

@@ -13,6 +13,14 @@
 #include "base/slice.h"
 #include "webhook/core/launcher/launcher.h"
 
+/* What becomes of a pod that does not say it (poolgate.io/when-full). Of consequence only where the leader takes gates away. */
+enum when_full {
+	WHEN_FULL_OWNED, /* one that a controller owns waits, since nobody reads its refusal; a bare one is refused */
+	WHEN_FULL_WAIT,
+	WHEN_FULL_REFUSE
+};
+#define WHEN_FULLS 3
+
 /* What decides about pods. Everything lives in the arena that was given to the functions below. */
 struct config {
 	uint64_t
@@ -21,6 +29,7 @@ struct config {
 	size_t n_profiles;
 	const struct profile *default_profile; /* NULL when there is no profile */
 	bool late_place; /* the leader writes places and takes gates away: profiles that are told their servers are told late */
+	enum when_full when_full;
 	bool node_resource_off; /* injected pods ask their node for no bitfusion.io/gpu (default false) */
 	uint32_t
 		max_grace_s; /* pods that ask, and whose grace period is longer, are refused (rule R13); 0: none is */

@@ -14,7 +14,8 @@
 #define MANAGEMENT "auto-management/"
 
 static const char *const resources[] = {RES_AMOUNT, RES_NUM, RES_PERCENT, RES_MEMORY, RES_UNITS};
-static const char *const annotations[] = {ANN_PLAN, ANN_LAUNCHER, ANN_OS, ANN_VERSION, ANN_FILTER};
+static const char *const annotations[] = {
+	ANN_PLAN, ANN_LAUNCHER, ANN_WHEN_FULL, ANN_OS, ANN_VERSION, ANN_FILTER};
 static const char *const switches[] = {ANN_SWITCH, ANN_STATUS};
 
 static bool known(struct slice key, const char *const *words, size_t n)
@@ -59,6 +60,20 @@ static bool listed(const struct plan *plan, struct slice key)
 	return false;
 }
 
+/* Whoever means one word and writes another must not learn of it when the pool is full. */
+static int check_when_full(struct slice value, struct err *err)
+{
+	static const char *const words[] = {"wait", "refuse"};
+	const char *meant = text_nearest(value, words, 2);
+
+	if (known(value, words, 2))
+		return 0;
+	err_set(err, ERR_INVALID, "found \"%.*s\", expected wait or refuse%s%s%s", shown(value),
+		value.at ? value.at : "", meant ? "; did you mean \"" : "", meant ? meant : "",
+		meant ? "\"?" : "");
+	return err_in(err, "metadata/annotations/poolgate.io~1when-full");
+}
+
 /* was (may be NULL): what the old object has is not judged. */
 static int check_annotations(const struct pod *p, const struct plan *plan,
 	const struct json_node *was, struct arena *a, struct err *err)
@@ -68,8 +83,12 @@ static int check_annotations(const struct pod *p, const struct plan *plan,
 		struct slice key = json_str(p->j, k, a);
 		const struct json_node *old;
 
-		if (!key.at || !ours(key) ||
-			known(key, annotations, sizeof(annotations) / sizeof(annotations[0])) ||
+		if (!key.at || !ours(key))
+			continue;
+		if (slice_is(key, ANN_WHEN_FULL) && !was &&
+			check_when_full(json_str(p->j, json_value(k), a), err) < 0)
+			return err->code;
+		if (known(key, annotations, sizeof(annotations) / sizeof(annotations[0])) ||
 			listed(plan, key))
 			continue;
 		old = json_get(p->j, was, key);

@@ -90,7 +90,9 @@ int late_check_create(
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (plan->late.values && late_check_node(p, err) < 0)
 		return err->code;
-	if (held == (plan->late.values != 0))
+	if (plan->waits && json_get(p->j, p->spec, SLICE("nodeName")))
+		return late_check_node(p, err);
+	if (held == plan_is_gated(plan))
 		return 0;
 	err_reason(err, ERR_REFUSED, "PlanMismatch",
 		held ? "the plan knows of no scheduling gate " LATE_GATE
@@ -151,8 +153,9 @@ bool late_patch(const struct json *j, const struct json_node *object, const stru
 	patch_open_at(&patch, "test", GATES_PATH, gate, SLICE("name"));
 	buf_json_str(out, SLICE(LATE_GATE));
 	patch_close(&patch);
-	write_value(&patch, ANN_PLACE, place->all, a);
-	for (size_t i = 0; i < plan->n_containers; i++)
+	if (place)
+		write_value(&patch, ANN_PLACE, place->all, a);
+	for (size_t i = 0; place && i < plan->n_containers; i++)
 		for (size_t v = 0; v < LATE_VALUES; v++)
 			if (plan->late.values & 1u << v)
 				write_value(&patch,

@@ -44,7 +44,7 @@ int late_check_plain(const struct pod *p, struct err *err);
 int late_check_update(const struct json *j, const struct json_node *now,
 	const struct json_node *was, struct err *err);
 
-/* Append the JSON patch that brings this place to the pod and takes the gate away, in one write, which the API server makes for this uid alone
+/* Append the JSON patch that brings this place (NULL: its client is told none) to the pod and takes the gate away, in one write, which the API server makes for this uid alone
  * and while the gate stands. object: the pod as it was read. False: no gate stands there, nothing was written. out->failed or a->failed: it is
  * not whole. */
 bool late_patch(const struct json *j, const struct json_node *object, const struct plan *plan,

@@ -207,6 +207,8 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_list(out, "filters", p->filters, p->n_filters);
 	write_servers(out, p);
 	write_late(out, &p->late);
+	if (p->waits)
+		buf_str(out, ",\"waits\":true");
 	buf_str(out, ",\"containers\":[");
 	for (size_t i = 0; i < p->n_containers; i++) {
 		if (i > 0)

@@ -36,6 +36,7 @@
 #define ANN_FILTER "bitfusion-client/filter"
 #define ANN_PLAN "poolgate.io/plan"
 #define ANN_LAUNCHER "poolgate.io/launcher"
+#define ANN_WHEN_FULL "poolgate.io/when-full"
 #define LABEL_INJECTED "poolgate.io/injected"
 #define OURS_PREFIX "poolgate.io/"
 
@@ -112,6 +113,7 @@ struct plan {
 	struct slice *addresses; /* of these, what was written into the pod */
 	size_t n_servers;
 	struct plan_late late;
+	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and lets it go */
 	struct slice *inits; /* names of the init containers that were added */
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */
@@ -130,6 +132,11 @@ const char *command_mode_name(enum command_mode m);
 /* What a plan says of pods of this profile where places come late. */
 struct plan_late plan_late_of(const struct profile *p);
 bool plan_late_same(const struct plan_late *a, const struct plan_late *b);
+/* Does its pod come behind our scheduling gate? */
+static inline bool plan_is_gated(const struct plan *p)
+{
+	return p->late.values != 0 || p->waits;
+}
 
 /* Append the plan as compact JSON with members in a fixed order: the same plan gives the same bytes. */
 void plan_write(const struct plan *p, struct buf *out);

@@ -395,6 +395,16 @@ static int read_late(struct reader *r, const struct json_node *root, struct plan
 	return n > 0 ? 0 : bad(r, v, "late", "at least one of its values");
 }
 
+static int read_waits(struct reader *r, const struct json_node *root, bool *ret)
+{
+	const struct json_node *v = json_get(r->j, root, SLICE("waits"));
+
+	if (v && !json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
+		return bad(r, v, "waits", "true or false");
+	*ret = json_is(v, JSON_TRUE);
+	return 0;
+}
+
 /* Values of two containers must not be one. */
 static int check_slots(struct reader *r, const struct plan *p)
 {
@@ -430,6 +440,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_node_resource(r, root, p) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
+		read_waits(r, root, &p->waits) < 0 ||
 		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||

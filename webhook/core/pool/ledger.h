@@ -82,6 +82,10 @@ struct ledger_ops {
 	 * 0, or ERR_REFUSED as placement_find says it, ERR_TIMEOUT, ERR_NOMEM, ERR_INTERNAL. */
 	int (*take)(struct ledger *l, const struct claim_ask *ask, struct arena *a,
 		struct claim_answer *ret, struct err *err);
+	/* Law W2 of waiting: could the pool ever hold what is asked? Takes nothing, whatever ask says. 0, or ERR_REFUSED as queue_could_ever says
+	 * it, of a pool that was looked at after the call (rule R4); else as take(). NULL: nobody here gives claims to pods that wait. */
+	int (*could_ever)(
+		struct ledger *l, const struct claim_ask *ask, struct arena *a, struct err *err);
 	/* Take back what the take() with this ticket took: called for every outcome but a queued "allowed" reply
 	 * (rule R3). Unknown tickets and 0 are ignored. */
 	void (*undo)(struct ledger *l, uint64_t ticket);

@@ -259,6 +259,12 @@ static int check_placed(struct checking *c)
 			late ? "when its claim stands" : "when the pod is created");
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (c->plan->waits && !c->config->late_place) {
+		MISMATCH(c, "pods do not wait for GPUs here, and the plan says that this one does; "
+			    "create "
+			    "the pod again from its own manifest");
+		return err_in(c->err, PLAN_PATH);
+	}
 	if ((c->profile->servers_placed && !late) != (c->plan->n_servers > 0)) {
 		MISMATCH(c, "the launcher \"%.*s\" %s", (int)c->plan->profile.len,
 			c->plan->profile.at,

@@ -4,6 +4,7 @@
 
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pool/placement.h"
+#include "webhook/core/queue.h"
 
 /* Copies that are counted at the most: each costs a look at the whole pool, and the user learns nothing more. */
 #define COPIES_MAX 100
@@ -44,6 +45,11 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 	ret->template = json_get(j, spec, SLICE("template"));
 	ret->replicas = count ? count_of(j, spec, count) : 1;
 	ret->there = 0;
+	ret->deadline = slice_is(kind, "Deployment")                 ? "progressDeadlineSeconds"
+			: count && strcmp(count, "parallelism") == 0 ? "activeDeadlineSeconds"
+								     : NULL;
+	if (ret->deadline && !json_get(j, spec, slice_of(ret->deadline)))
+		ret->deadline = NULL;
 	pod_glance(j, object, &whole);
 	ret->switched = json_get(j, whole.annotations, SLICE(ANN_SWITCH)) != NULL;
 	return known && json_is(ret->template, JSON_OBJECT);
@@ -60,11 +66,42 @@ void workload_was(
 }
 
 /* The whole refusal in as many warnings as it takes, since what to do stands at its end. */
+static void warn_why(struct warnings *w, struct arena *a, const char *fate, const char *what,
+	const char *where, const char *msg)
+{
+	warn_add_long(
+		w, a, slice_of(arena_fmt(a, "its pods would %s%s%s: %s", fate, what, where, msg)));
+}
+
 static void warn_refusal(
 	struct warnings *w, struct arena *a, const char *what, const char *where, const char *msg)
 {
-	warn_add_long(w, a,
-		slice_of(arena_fmt(a, "its pods would be refused%s%s: %s", what, where, msg)));
+	warn_why(w, a, "be refused", what, where, msg);
+}
+
+/* Those for which there is no room now wait, unless there never will be. */
+static int warn_waiting(const struct workload *w, const struct pool_view *view,
+	const struct demand *d, size_t fit, bool maybe_more, struct arena *a,
+	struct warnings *warnings, struct err *err)
+{
+	struct placement where;
+
+	if (fit > 0)
+		warn_add(warnings, a,
+			"%s%zu of %lld %spods would find free GPUs now; the others wait for their "
+			"turn",
+			maybe_more ? "at least " : "", fit, (long long)(w->replicas - w->there),
+			w->there ? "more " : "");
+	else if (queue_could_ever(&view->inventory, d, a, err) < 0)
+		warn_refusal(warnings, a, ": ", err->reason, err->msg);
+	else if (placement_find(&view->inventory, &view->usage, d, a, &where, err) < 0)
+		warn_why(warnings, a, "wait for their turn", " now: ", err->reason, err->msg);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	err_clear(err);
+	if (w->deadline)
+		warn_add(warnings, a, "%s runs while its pods wait for GPUs", w->deadline);
+	return 0;
 }
 
 static int warn_room(const struct mutate_world *world, const struct workload *w,
@@ -93,6 +130,8 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 	fit = placement_copies(&view.inventory, &view.usage, &d, want, a, &maybe_more);
 	if (fit >= want)
 		return 0;
+	if (plan->waits)
+		return warn_waiting(w, &view, &d, fit, maybe_more, a, warnings, err);
 	if (fit > 0 && maybe_more)
 		warn_add(warnings, a,
 			"at least %zu of %lld %spods would be admitted now; the search was ended "
@@ -112,11 +151,13 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 int workload_warn(const struct mutate_world *world, const struct json *j, const struct workload *w,
 	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err)
 {
+	struct mutate_world theirs = *world;
 	struct mutation m;
 	struct pod pod;
 	struct buf patch;
 	int rc;
 
+	theirs.owned = true;
 	pod_glance(j, w->template, &pod);
 	if (pod_switch_of(&pod, a) == SWITCH_OFF) {
 		if (w->switched)
@@ -130,7 +171,7 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 	}
 	buf_init(&patch, 1024 * 1024);
-	rc = mutate_create(world, j, w->template, namespace, a, &patch, &m, err);
+	rc = mutate_create(&theirs, j, w->template, namespace, a, &patch, &m, err);
 	buf_release(&patch);
 	if (rc == ERR_NOMEM)
 		return rc;

@@ -135,12 +135,9 @@ static int64_t work_until(const struct call *c)
 	return c->req->deadline_ms - (time < 8 * SAY_WHY_MS ? time / 8 : SAY_WHY_MS);
 }
 
-/* Take what the plan claims. */
-static int claim(struct call *c, const struct validation *v, const struct warnings *w)
+static struct claim_ask ask_of(struct call *c, const struct validation *v)
 {
-	struct ledger *l = c->world.ledger;
 	const struct review *r = &c->review;
-	struct claim_answer got;
 	struct claim_ask ask = {.uid = pod_uid(c, r->object),
 		.namespace = r->namespace,
 		.name = r->name,
@@ -153,6 +150,17 @@ static int claim(struct call *c, const struct validation *v, const struct warnin
 	if (ask.name.len == 0)
 		ask.name = json_str(
 			r->j, json_path(r->j, r->object, "metadata", "name", NULL), &c->s->arena);
+	return ask;
+}
+
+/* Take what the plan claims. */
+static int claim(struct call *c, const struct validation *v, const struct warnings *w)
+{
+	struct ledger *l = c->world.ledger;
+	const struct review *r = &c->review;
+	struct claim_answer got;
+	struct claim_ask ask = ask_of(c, v);
+
 	if (l->ops->take(l, &ask, &c->s->arena, &got, &c->err) < 0)
 		return refuse_or_fail(c, w);
 	c->ticket = got.ticket;
@@ -160,6 +168,22 @@ static int claim(struct call *c, const struct validation *v, const struct warnin
 	if (!r->dry_run)
 		answer_claim(&c->answer, got.parts, got.n_parts, &c->s->arena);
 	return allow(c, RESULT_CLAIMED, w, NULL);
+}
+
+/* By law W2 a pod that waits takes nothing, and comes in when the pool could ever hold it. A quota that refuses it behind us leaves
+ * nothing behind. */
+static int let_wait(struct call *c, const struct validation *v, const struct warnings *w)
+{
+	struct ledger *l = c->world.ledger;
+	struct claim_ask ask = ask_of(c, v);
+
+	if (!l->ops->could_ever)
+		err_reason(&c->err, ERR_REFUSED, "PlanMismatch",
+			"pods do not wait for GPUs here: nobody would ever let it go; create the "
+			"pod again from its own manifest");
+	else
+		(void)l->ops->could_ever(l, &ask, &c->s->arena, &c->err);
+	return c->err.code ? refuse_or_fail(c, w) : allow(c, RESULT_WAITING, w, "waits for GPUs");
 }
 
 /* No claim for a pod that would wait for its Secrets for ever. */
@@ -200,8 +224,10 @@ static int validate_pod_create(struct call *c)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
 	answer_plan(&c->answer, v->plan_hash, &c->s->arena);
 	call_mark(c, STAGE_DECIDE);
-	rc = check_secrets(c, v) < 0 || check_quotas(c) < 0 ? refuse_or_fail(c, &v->warnings)
-							    : claim(c, v, &v->warnings);
+	if (check_secrets(c, v) < 0 || (!v->plan.waits && check_quotas(c) < 0))
+		rc = refuse_or_fail(c, &v->warnings);
+	else
+		rc = v->plan.waits ? let_wait(c, v, &v->warnings) : claim(c, v, &v->warnings);
 	call_mark(c, STAGE_CLAIM);
 	return rc;
 }

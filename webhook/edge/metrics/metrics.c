@@ -8,7 +8,7 @@
 
 static const char *const hooks[] = {"mutate", "validate", NULL};
 static const char *const results[] = {
-	"patched", "untouched", "claimed", "refused", "unreadable", "failed", NULL};
+	"patched", "untouched", "claimed", "waiting", "refused", "unreadable", "failed", NULL};
 static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT", "none", NULL};
 /* Of refusals; docs/operating.md says what each means. The last one stands for all others. */
 static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "ContainerCollision",
@@ -33,6 +33,10 @@ static const int64_t durations[] = {50, 100, 250, 500, 1000, 2500, 5000, 10000, 
 /* microseconds: 10 µs to 5 s; a stage of a small review takes some ten of them */
 static const int64_t stage_durations[] = {
 	10, 50, 100, 500, 1000, 5000, 10000, 50000, 100000, 500000, 1000000, 5000000, 0};
+
+/* microseconds: 100 ms to a day */
+static const int64_t waits[] = {100000, 300000, 1000000, 10000000, 60000000, 600000000, 3600000000,
+	21600000000, 86400000000, 0};
 
 const struct metric_desc metric_table[] = {
 	[M_REVIEWS] = {.name = "poolgate_reviews_total",
@@ -93,6 +97,14 @@ const struct metric_desc metric_table[] = {
 	[M_PLACES] = {.name = "poolgate_places_total",
 		.help = "Pods that were told, once their claims stood, which GPUs they have.",
 		.type = METRIC_COUNTER},
+	[M_QUEUE_DEPTH] = {.name = "poolgate_queue_depth",
+		.help = "Pods that wait for GPUs, on the leader.",
+		.type = METRIC_GAUGE},
+	[M_WAIT_SECONDS] = {.name = "poolgate_wait_seconds",
+		.help = "Time from a waiting pod's creation to its claim.",
+		.type = METRIC_HISTOGRAM,
+		.scale = 1000000,
+		.buckets = waits},
 	[M_ADOPTIONS] = {.name = "poolgate_adoptions_total",
 		.help = "Claims that were given to live pods that had none.",
 		.type = METRIC_COUNTER},

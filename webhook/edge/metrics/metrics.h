@@ -23,6 +23,8 @@ enum metric_id {
 	M_PROBE_POLLS,  /* counter {result}: enum metric_probe */
 	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
 	M_PLACES,       /* counter: pods that were told late which GPUs they have */
+	M_QUEUE_DEPTH,  /* gauge: pods that wait for their turn */
+	M_WAIT_SECONDS, /* histogram: from when a pod came to its claim, observed in microseconds */
 	M_ADOPTIONS,    /* counter: claims given to live pods that had none */
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
 	M_PHANTOMS,     /* gauge: namespaces of rule R12 */
@@ -58,6 +60,7 @@ enum metric_result {
 	RESULT_PATCHED,    /* allowed, with a patch */
 	RESULT_UNTOUCHED,  /* allowed, nothing to do */
 	RESULT_CLAIMED,    /* allowed, a claim was taken or stood already */
+	RESULT_WAITING,    /* allowed, behind our gate and without a claim */
 	RESULT_REFUSED,    /* allowed: false */
 	RESULT_UNREADABLE, /* HTTP 4xx */
 	RESULT_FAILED      /* HTTP 500, or never sent */

@@ -182,8 +182,8 @@ static uint64_t hash_config(const struct config *c)
 {
 	uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), c->total_gpu_mb);
 
-	hash = mix(hash, (uint64_t)c->late_place * 4 + (uint64_t)c->node_resource_off * 2 +
-				 c->secret_without_claim);
+	hash = mix(hash, (uint64_t)c->when_full * 8 + (uint64_t)c->late_place * 4 +
+				 (uint64_t)c->node_resource_off * 2 + c->secret_without_claim);
 	hash = mix(hash,
 		c->default_profile ? (uint64_t)(c->default_profile - c->profiles) : UINT64_MAX);
 	for (size_t i = 0; i < c->n_profiles; i++)
@@ -233,6 +233,7 @@ static void build(struct findings *f, struct config_built *b, struct arena *tree
 	b->config.node_resource_off = !s->node_resource;
 	b->config.secret_without_claim = s->secret_without_claim;
 	b->config.late_place = s->cluster.on && s->cluster.waiting;
+	b->config.when_full = s->cluster.when_full;
 	b->config.max_grace_s = s->cluster.on ? (uint32_t)(s->cluster.max_grace_ms / 1000) : 0;
 	b->config.profiles =
 		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));

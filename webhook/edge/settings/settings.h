@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "net/tls_trust.h"
+#include "webhook/core/config.h"
 
 #define SETTINGS_NOTES_MAX 32
 #define SETTINGS_LAUNCHERS_MAX 64
@@ -40,6 +41,7 @@ struct cluster_settings {
 	bool tls_manage; /* the leader makes and renews it, and tells the API servers of the CA */
 	int64_t ca_valid_ms, serving_valid_ms, publish_wait_ms, drop_wait_ms;
 	bool waiting; /* places come late: the leader writes them, and takes gates away */
+	enum when_full when_full;
 	bool secrets_sync;
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;

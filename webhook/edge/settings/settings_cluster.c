@@ -93,18 +93,25 @@ static int read_tls(const struct yaml_node *map, struct settings *s, struct err 
 	return yaml_get_duration(tls, "dropWait", 0, WAIT_MAX_MS, &c->drop_wait_ms, err);
 }
 
+/* In the order of enum when_full. */
+static const char *const when_fulls[] = {"owned", "wait", "refuse"};
+
 static int read_parts(const struct yaml_node *map, struct settings *s, struct err *err)
 {
 	struct cluster_settings *c = &s->cluster;
 	const struct yaml_node *secrets = yaml_get(map, "secrets"), *probe = yaml_get(map, "probe");
 	const struct yaml_node *waiting = yaml_get(map, "waiting");
+	size_t when_full = c->when_full;
 	int rc;
 
 	if (!yaml_absent(waiting)) {
 		if ((rc = yaml_as_map(waiting, err)) != 0 ||
-			(rc = yaml_known(waiting, err, "enabled", NULL)) != 0 ||
-			(rc = yaml_get_bool(waiting, "enabled", &c->waiting, err)) != 0)
+			(rc = yaml_known(waiting, err, "enabled", "whenFull", NULL)) != 0 ||
+			(rc = yaml_get_bool(waiting, "enabled", &c->waiting, err)) != 0 ||
+			(rc = yaml_get_choice(waiting, "whenFull", when_fulls, WHEN_FULLS,
+				 &when_full, err)) != 0)
 			return rc;
+		c->when_full = (enum when_full)when_full;
 	}
 
 	if (!yaml_absent(secrets)) {

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: pods that wait for their turn are given claims and let go, in their order and whenever a leader dies (wait.md, W3, W5, W7). */
+#include "test/unit/claims_api.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/duty.h"
+
+static struct claims_api *api;
+
+FIXTURE(set_up)
+{
+	api = claims_api_new();
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	claims_api_free(api);
+	return 0;
+}
+
+#define POD_OF(name) "/api/v1/namespaces/n/pods/" name
+#define WHOLE "16000000000"
+/* All that server a has. */
+#define FULL                                                                                       \
+	STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(                   \
+		"x2", "y", "bound", "'a'", "gpu-1", WHOLE))
+
+#define SPEC_B "{'address':'10.0.0.2:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
+
+static void put(const char *name, const char *status)
+{
+	pool_api_put(api->pool, name, OURS, *name == 'b' ? SPEC_B : SPEC, status);
+}
+
+/* Its client chooses for itself: it is told nothing but that it may go. */
+TEST(w3_who_finds_room_starts_at_once)
+{
+	const char *body;
+
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(
+		status_has(api, "a", "'uid':'u1','namespace':'n','name':'w','state':'bound'", 0));
+	body = api_last(api->api, "PATCH", POD_OF("w"))->body;
+	assert_null(strstr(body, "annotations"));
+	assert_non_null(strstr(body, "{\"op\":\"remove\",\"path\":\"/spec/schedulingGates/0\"}]"));
+	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+	assert_int_equal(pod_events(api, ""), 0);
+	/* and it ends like any other */
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* A full pool: it holds nothing, is given nothing behind its back, and has lost nothing. */
+TEST(w2_who_finds_none_waits)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u1", 3 * LOST_AFTER_MS));
+	assert_false(status_has(api, "a", "'u1'", 0));
+	assert_int_equal(pod_events(api, ""), 0);
+	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 1);
+	pod_gone(api, "x2");
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(status_has(api, "a", "'id':'gpu-1','bytes':16000000000", 0));
+	assert_true(status_has(api, "a", "'u1'", 0));
+}
+
+/* The eldest first, as one place after the other comes free. */
+TEST(w5_in_order_of_age)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "late", "u3", PLAN_WAITS("1", "100"), 33);
+	pod_put_waiting(api, "first", "u1", PLAN_WAITS("1", "100"), 31);
+	pod_put_waiting(api, "then", "u2", PLAN_WAITS("1", "100"), 32);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u1", 500));
+	pod_gone(api, "x2");
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_false(pod_is_let_go(api, "u2", 500));
+	pod_gone(api, "u1");
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_false(pod_is_let_go(api, "u3", 0));
+}
+
+/* As long as somebody else's gate stands it takes nobody's place. */
+TEST(w7_another_gate)
+{
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	pod_foreign(api, "u1", true);
+	pod_put_waiting(api, "v", "u2", PLAN_WAITS("1", "100"), 40);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_false(status_has(api, "a", "'u1'", 0));
+	pod_gone(api, "x1");
+	assert_false(pod_is_let_go(api, "u1", 1000));
+	pod_foreign(api, "u1", false);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+}
+
+/* Another leader goes on from what it reads. */
+static void next_leader(void)
+{
+	struct pool_api *p = api->pool;
+	void *last, *next = NULL;
+
+	api_lock(p->api);
+	last = p->running;
+	p->running = NULL;
+	api_unlock(p->api);
+	p->duty.stop(last);
+	assert_int_equal(p->duty.start(p->duty.ctx, &next, NULL), 0);
+	api_lock(p->api);
+	p->running = next;
+	api_unlock(p->api);
+}
+
+/* The claim stands, the gate too. */
+TEST(w3_a_leader_dies_behind_the_claim)
+{
+	places_fare(api, PLACE_NOT_WRITTEN);
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
+	assert_true(status_has(api, "a", "'u1'", SOON));
+	places_fare(api, PLACE_WRITTEN);
+	next_leader();
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_int_equal(api->places, 1);
+	assert_true(status_keeps(api, "a", "'u1'", 1500));
+}
+
+/* Of a claim over two servers the first part stands, open: it goes, and a whole one is written. */
+TEST(w3_a_leader_dies_in_the_claim)
+{
+	put("a", STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':"
+			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
+			"'0000000000000000','servers':['a','b'],'open':true,'gpus':[{'id':'gpu-0',"
+			"'bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]}"));
+	put("b", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("3", "100"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(status_has(api, "a", "'servers':['a','b']", 0));
+	assert_true(status_has(api, "b", "'servers':['a','b']", 0));
+	assert_false(status_has(api, "a", "'open'", 0));
+	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+}
+
+/* Two leaders have each given it one: the first is kept. */
+TEST(w3_two_claims)
+{
+	put("a", STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "8000000000")));
+	put("b", STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(status_has(api, "a", "'u1'", 0));
+	assert_true(status_has_not(api, "b", "'u1'", SOON));
+}
+
+/* What drains or is unfit takes nobody who could wait. */
+TEST(w3_a_server_that_takes_nothing)
+{
+	pool_api_put(api->pool, "a", OURS,
+		"{'address':'10.0.0.1:56001','drain':true,'gpus':[{'model':'V100','memory':'16G','"
+		"count':2}]}",
+		STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u1", 1000));
+	assert_false(status_has(api, "a", "'u1'", 0));
+}
+
+TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
+	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
+	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_a_server_that_takes_nothing)

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: pods that wait for GPUs instead of being refused: who does, what is injected, and what reviews make of it (wait.md, W1, W2, W4, W10). */
+#include <cjson/cJSON.h>
+
+#include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/core/late.h"
+
+static struct fixture fix;
+
+FIXTURE(set_up)
+{
+	fixture_init(&fix);
+	fix.config.late_place = true;
+	fix.profiles[2].values = 1u << LATE_SERVERS;
+	fix.world.ledger = NULL;
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	fixture_release(&fix);
+	return 0;
+}
+
+#define POD_OF(launcher, meta, more, spec)                                                         \
+	"{'metadata':{'name':'p'," meta                                                            \
+	"'annotations':{'auto-management/bitfusion':'all','poolgate.io/launcher':'" launcher       \
+	"'" more "}},'spec':{" spec                                                                \
+	"'containers':[{'name':'a','command':['python','t.py'],'resources':{'limits':{"            \
+	"'bitfusion.io/gpu-amount':1}}}]}}"
+#define POD(meta, more, spec) POD_OF("juice", meta, more, spec)
+#define OWNED(is) "'ownerReferences':[{'kind':'Job','name':'j','controller':" is "}],"
+#define SAYS(word) ",'poolgate.io/when-full':'" word "'"
+#define GATED "\"schedulingGates\":[{\"name\":\"poolgate.io/capacity\"}]"
+
+/* Who waits, by setting, owner and word. */
+TEST(w2_who_waits)
+{
+	static const struct {
+		enum when_full setting;
+		const char *pod;
+		bool waits;
+	} rows[] = {
+		{WHEN_FULL_OWNED, POD("", "", ""), false},
+		{WHEN_FULL_OWNED, POD(OWNED("true"), "", ""), true},
+		{WHEN_FULL_OWNED, POD(OWNED("false"), "", ""), false},
+		{WHEN_FULL_OWNED, POD(OWNED("true"), SAYS("refuse"), ""), false},
+		{WHEN_FULL_OWNED, POD("", SAYS("wait"), ""), true},
+		{WHEN_FULL_WAIT, POD("", "", ""), true},
+		{WHEN_FULL_WAIT, POD("", SAYS("refuse"), ""), false},
+		{WHEN_FULL_REFUSE, POD(OWNED("true"), "", ""), false},
+		{WHEN_FULL_REFUSE, POD("", SAYS("wait"), ""), true},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *pod;
+
+		fix.config.when_full = rows[i].setting;
+		pod = fixture_inject(&fix, rows[i].pod);
+		if ((strstr(pod, GATED) != NULL) != rows[i].waits ||
+			(strstr(pod, "\\\"waits\\\":true") != NULL) != rows[i].waits)
+			fail_msg("row %zu: %s", i, pod);
+		free(pod);
+	}
+}
+
+/* A template of a Job has no owner yet, and its pods will. */
+TEST(w2_a_template_stands_for_owned_pods)
+{
+	char *pod;
+
+	fix.world.owned = true;
+	pod = fixture_inject(&fix, POD("", "", ""));
+	assert_non_null(strstr(pod, GATED));
+	free(pod);
+}
+
+/* Without the component nobody takes gates away: it is told, and is as it was. */
+TEST(w0_nobody_waits_without_the_component)
+{
+	char *pod, *plain;
+
+	fix.config.late_place = false;
+	fix.config.when_full = WHEN_FULL_WAIT;
+	plain = fixture_inject(&fix, POD(OWNED("true"), "", ""));
+	assert_int_equal(fix.mutation.warnings.n, 0);
+	assert_null(strstr(plain, "waits"));
+	assert_null(strstr(plain, "schedulingGates"));
+	pod = fixture_inject(&fix, POD("", SAYS("wait"), ""));
+	assert_null(strstr(pod, "schedulingGates"));
+	assert_int_equal(fix.mutation.warnings.n, 1);
+	free(pod);
+	free(plain);
+}
+
+/* The API server takes no gate with a node. */
+TEST(w10_a_pod_with_a_node_is_refused_when_full)
+{
+	char *pod = fixture_inject(&fix, POD("", SAYS("wait"), "'nodeName':'n1',"));
+
+	assert_null(strstr(pod, "schedulingGates"));
+	assert_int_equal(fix.mutation.warnings.n, 1);
+	assert_non_null(strstr(fix.mutation.warnings.text[0].at, "spec.nodeName"));
+	free(pod);
+	assert_int_equal(
+		fixture_mutate(&fix, POD_OF("lupine", "", SAYS("wait"), "'nodeName':'n1',")),
+		ERR_INVALID);
+	assert_string_equal(fix.err.path, "/spec/nodeName");
+}
+
+TEST(w2_a_word_that_is_none)
+{
+	static const struct {
+		const char *word, *meant;
+	} rows[] = {{"wat", "did you mean \"wait\"?"}, {"refused", "did you mean \"refuse\"?"},
+		{"yes", "expected wait or refuse"}, {"", "expected wait or refuse"}};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char text[1024];
+
+		snprintf(text, sizeof(text), POD("", SAYS("%s"), ""), rows[i].word);
+		assert_int_equal(fixture_mutate(&fix, text), ERR_INVALID);
+		assert_string_equal(fix.err.path, "/metadata/annotations/poolgate.io~1when-full");
+		assert_non_null(strstr(fix.err.msg, rows[i].meant));
+		err_clear(&fix.err);
+	}
+}
+
+static int validate(const char *text)
+{
+	fixture_raw(&fix, text);
+	return validate_create(&fix.world, &fix.json, json_root(&fix.json), SLICE("ml"),
+		&fix.scratch, &fix.validation, &fix.err);
+}
+
+static const char *const round_trips[] = {
+	POD("", SAYS("wait"), ""),
+	POD(OWNED("true"), "", ""),
+	POD("", SAYS("wait"), "'schedulingGates':[{'name':'x.io/y'}],"),
+	POD_OF("lupine", OWNED("true"), "", ""),
+	POD_OF("bitfusion", "",
+		SAYS("wait") ",'bitfusion-client/os':'ubuntu18','bitfusion-client/version':'400'",
+		""),
+};
+
+/* What is injected is admitted, reinvoked without a change, and taken back. */
+TEST(w2_admitted_and_taken_back)
+{
+	for (size_t i = 0; i < COUNT(round_trips); i++) {
+		char *pod = fixture_inject(&fix, round_trips[i]), *back, *again;
+		cJSON *want, *got;
+
+		if (validate(pod) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		assert_true(fix.validation.claims);
+		assert_true(fix.validation.plan.waits);
+		assert_int_equal(fix.validation.plan.late.values != 0, i == 3);
+		buf_clear(&fix.patch);
+		assert_int_equal(
+			mutate_create(&fix.world, &fix.json, json_root(&fix.json), SLICE("ml"),
+				&fix.scratch, &fix.patch, &fix.mutation, &fix.err),
+			0);
+		again = fix.mutation.patched ? fixture_apply(pod, fix.patch.data) : strdup(pod);
+		want = cJSON_Parse(pod);
+		got = cJSON_Parse(again);
+		assert_true(cJSON_Compare(want, got, true));
+		cJSON_Delete(want);
+		cJSON_Delete(got);
+		free(again);
+		buf_clear(&fix.patch);
+		assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch,
+					 &fix.patch, &fix.mutation, &fix.err),
+			0);
+		back = fixture_apply(pod, fix.patch.data);
+		fixture_pod(&fix, round_trips[i]);
+		want = cJSON_Parse(fix.json_text);
+		got = cJSON_Parse(back);
+		if (!cJSON_Compare(want, got, true))
+			fail_msg("row %zu: %s", i, back);
+		cJSON_Delete(want);
+		cJSON_Delete(got);
+		free(back);
+		free(pod);
+	}
+}
+
+/* Neither gate nor plan without the other, nor a node, nor a place that somebody brings along. */
+TEST(w4_refused_as_it_was_left)
+{
+	static const struct {
+		const char *change, *path;
+	} rows[] = {
+		{"[{'op':'remove','path':'/spec/schedulingGates/0'}]", "/spec/schedulingGates"},
+		{"[{'op':'add','path':'/spec/nodeName','value':'n'}]", "/spec/nodeName"},
+		{"[{'op':'add','path':'/metadata/annotations/poolgate.io~1place','value':'a/b'}]",
+			"/metadata/annotations"},
+		{"[{'op':'replace','path':'/metadata/annotations/poolgate.io~1when-full','value':"
+		 "'weit'}]",
+			"/metadata/annotations/poolgate.io~1when-full"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *pod = fixture_inject(&fix, round_trips[0]);
+		char *changed = fixture_change(pod, rows[i].change);
+
+		if (validate(changed) == 0 || strcmp(fix.err.path, rows[i].path) != 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		err_clear(&fix.err);
+		free(changed);
+		free(pod);
+	}
+}
+
+/* A plan that says so where nobody takes gates away, and one that does not with a gate that nobody would take. */
+TEST(w0_a_plan_from_elsewhere)
+{
+	char *pod = fixture_inject(&fix, round_trips[0]), *gated;
+
+	fix.config.late_place = false;
+	assert_int_equal(validate(pod), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "PlanMismatch");
+	err_clear(&fix.err);
+	free(pod);
+	fix.config.late_place = true;
+	pod = fixture_inject(&fix, POD("", "", ""));
+	gated = fixture_change(pod, "[{'op':'add','path':'/spec/"
+				    "schedulingGates','value':[{'name':'poolgate.io/capacity'}]}]");
+	assert_int_equal(validate(gated), ERR_REFUSED);
+	assert_string_equal(fix.err.path, "/spec/schedulingGates");
+	free(gated);
+	free(pod);
+}
+
+/* The user's own manifest a second time brings back what stands, and the gate only while it stands. */
+TEST(w4_applied_again)
+{
+	char *pod = fixture_inject(&fix, round_trips[0]), *open, *both, *users;
+
+	open = fixture_change(pod, "[{'op':'remove','path':'/spec/schedulingGates'}]");
+	users = fixture_quotes(round_trips[0]);
+	for (int i = 0; i < 2; i++) {
+		const char *live = i ? open : pod;
+		const struct json_node *root;
+		char *now;
+
+		both = malloc(strlen(live) + strlen(users) + 40);
+		sprintf(both, "{\"old\":%s,\"new\":%s}", live, users);
+		root = fixture_raw(&fix, both);
+		buf_clear(&fix.patch);
+		assert_int_equal(mutate_update(&fix.config, &fix.json,
+					 json_get(&fix.json, root, SLICE("new")),
+					 json_get(&fix.json, root, SLICE("old")), SLICE("ml"),
+					 &fix.scratch, &fix.patch, &fix.mutation, &fix.err),
+			0);
+		now = fixture_apply(users, fix.patch.data);
+		assert_int_equal(strstr(now, GATED) != NULL, !i);
+		free(now);
+		free(both);
+	}
+	free(users);
+	free(open);
+	free(pod);
+}
+
+/* Its client is told no place: the gate alone goes. */
+TEST(w3_the_gate_alone)
+{
+	const struct json_node *pod = fixture_pod(&fix,
+		"{'metadata':{'name':'p','uid':'u1','annotations':{}},'spec':{'schedulingGates':["
+		"{'name':'poolgate.io/capacity'}]}}");
+	struct plan plan = {.waits = true};
+	struct buf out;
+	char *want = fixture_quotes(
+		"[{'op':'test','path':'/metadata/uid','value':'u1'},{'op':'test','path':'/spec/"
+		"schedulingGates/0/name','value':'poolgate.io/capacity'},{'op':'remove','path':'/"
+		"spec/schedulingGates/0'}]");
+
+	buf_init(&out, 4096);
+	assert_true(late_patch(&fix.json, pod, &plan, NULL, &fix.scratch, &out));
+	assert_string_equal(out.data, want);
+	buf_release(&out);
+	free(want);
+}
+
+TESTS_BETWEEN(set_up, tear_down, w2_who_waits, w2_a_template_stands_for_owned_pods,
+	w0_nobody_waits_without_the_component, w10_a_pod_with_a_node_is_refused_when_full,
+	w2_a_word_that_is_none, w2_admitted_and_taken_back, w4_refused_as_it_was_left,
+	w0_a_plan_from_elsewhere, w4_applied_again, w3_the_gate_alone)

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: gives pods that wait for their turn a claim (laws W3, W5 to W7 of waiting): the queue decides, and what it says is written as
+ * any other claim is. The gate falls afterwards, when the claim stands (claims_place.c). What a leader that died has left half done is
+ * taken back, and decided anew. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "webhook/cluster/claims_impl.h"
+#include "webhook/core/validate.h"
+#include "webhook/edge/metrics.h"
+
+/* A picture of 1000 servers with 8 GPUs each takes about 3 MB, what is decided about 10 000 pods about as much. */
+#define ROUND_MAX (256u << 20)
+#define SCRATCH_MAX (1u << 20)
+#define SCRATCH_USUAL 2048
+/* Claims that one round writes: the next is not far. */
+#define STARTS_MAX 256
+#define RESERVE_MS 600000
+
+struct starting {
+	struct adoption a;
+	const struct pod_waiting *pod;
+	int rc;
+	struct err err;
+};
+
+struct queueing {
+	struct claims *c;
+	struct pod_waiting **list; /* who waits; from n on those who have a claim */
+	size_t n;
+	struct arena arena;
+	struct holder **who;
+	struct pool_view pool;
+	struct queue_pod *pods;
+	struct demand *demands;
+	struct queue_share *shares; /* of the namespaces of those who wait, by name */
+	size_t n_shares;
+	struct queue_round round;
+	struct starting *starts;
+	size_t n_starts;
+	bool written; /* something has changed in the picture */
+};
+
+/* ---- who waits ---- */
+
+static struct holder *holder_of(struct queueing *q, const struct queue_pod *pod)
+{
+	struct holder *h = claims_find(q->c, pod->uid);
+	const char *uid, *namespace, *name;
+
+	if (h) {
+		h->round = q->c->round;
+		return h;
+	}
+	uid = arena_strdup(&q->arena, pod->uid);
+	namespace = arena_strdup(&q->arena, pod->namespace);
+	name = arena_strdup(&q->arena, pod->name);
+	return uid && namespace && name ? claims_holder(q->c, uid, namespace, name) : NULL;
+}
+
+/* Who has a whole claim waits for nothing but its gate to fall. *ret_halves: how many have a part of one. False: out of memory. */
+static bool find_waiting(struct queueing *q, size_t *ret_halves)
+{
+	size_t i = 0;
+
+	*ret_halves = 0;
+	q->who = arena_array(&q->arena, q->n, sizeof(struct holder *));
+	while (q->who && i < q->n) {
+		struct pod_waiting *one = q->list[i];
+		struct holder *h = holder_of(q, &one->pod);
+
+		if (!h)
+			return false;
+		if (holder_complete(h)) {
+			q->list[i] = q->list[--q->n];
+			q->list[q->n] = one;
+			continue;
+		}
+		*ret_halves += h->n_records > 0;
+		q->who[i++] = h;
+	}
+	return q->who != NULL;
+}
+
+/* ---- what is left of another leader's claim ---- */
+
+/* Two claims stand of two leaders, or a part of one. The first is kept where it is whole; all else goes, and of several servers the first
+ * goes first (R19). */
+static int mend_one(struct claims *c, struct holder *h, struct err *err)
+{
+	struct adoption a = {.c = c, .who = h};
+	int rc;
+
+	arena_init(&a.arena, SCRATCH_MAX);
+	if (!adopt_has_whole(&a))
+		a.n_servers = 0;
+	rc = a.arena.failed ? (int)err_set(err, ERR_NOMEM, "out of memory for a claim")
+			    : adopt_drop_elsewhere(&a, err);
+	arena_release(&a.arena);
+	if (rc == 0)
+		log_line(c->cfg->log, LOG_LEVEL_WARN,
+			"half a claim of a pod that waits is taken back", log_str("uid", h->uid),
+			log_str("namespace", h->namespace), log_str("name", h->name));
+	return rc;
+}
+
+/* Judged on a list that was made after they were seen: what stands on another server may be the other half. */
+static bool mend_halves(struct queueing *q)
+{
+	struct claims *c = q->c;
+	struct err err = {0};
+
+	if (servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, &err) < 0 ||
+		!claims_look(c)) {
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		return false;
+	}
+	for (size_t i = 0; i < q->n && !duty_stopping(c->self); i++) {
+		struct holder *h = q->who[i];
+
+		if (h->n_records == 0 || holder_complete(h))
+			continue;
+		if (mend_one(c, h, &err) < 0)
+			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+	}
+	return claims_look(c);
+}
+
+/* ---- the round ---- */
+
+static int by_namespace(const void *a, const void *b)
+{
+	struct slice x = ((const struct queue_share *)a)->namespace;
+	struct slice y = ((const struct queue_share *)b)->namespace;
+	int order = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
+
+	return order ? order : (x.len > y.len) - (x.len < y.len);
+}
+
+static struct queue_share *share_of(struct queueing *q, struct slice namespace)
+{
+	struct queue_share key = {.namespace = namespace};
+
+	return q->n_shares ? bsearch(&key, q->shares, q->n_shares, sizeof(key), by_namespace)
+			   : NULL;
+}
+
+static bool see_held(void *ctx, const struct server_object *o)
+{
+	struct queueing *q = ctx;
+
+	for (size_t i = 0; i < o->status.n_claims; i++) {
+		const struct claim *claim = &o->status.claims[i].claim;
+		struct queue_share *s = share_of(q, slice_of(claim->namespace));
+
+		for (size_t k = 0; s && k < claim->n_parts; k++)
+			if (__builtin_add_overflow(s->bytes, claim->parts[k].bytes, &s->bytes))
+				s->bytes = UINT64_MAX;
+	}
+	return true;
+}
+
+/* What each namespace of those who wait holds now. */
+static void count_shares(struct queueing *q)
+{
+	size_t n = 0;
+
+	q->shares = arena_array(&q->arena, q->n, sizeof(*q->shares));
+	for (size_t i = 0; q->shares && i < q->n; i++)
+		q->shares[i].namespace = q->pods[i].namespace;
+	if (!q->shares)
+		return;
+	qsort(q->shares, q->n, sizeof(*q->shares), by_namespace);
+	for (size_t i = 0; i < q->n; i++)
+		if (n == 0 || !slice_eq(q->shares[n - 1].namespace, q->shares[i].namespace))
+			q->shares[n++] = q->shares[i];
+	q->n_shares = n;
+	servers_each(q->c->cfg->servers, see_held, q);
+}
+
+/* As a review would hold them to it: whole servers are the profile's to say, where the plan does not. */
+static void read_demands(struct queueing *q)
+{
+	const struct config_source *from = &q->c->cfg->source;
+	const struct config *now = from->acquire ? from->acquire(from->ctx) : NULL;
+
+	q->pods = arena_array(&q->arena, q->n, sizeof(*q->pods));
+	q->demands = arena_array(&q->arena, q->n, sizeof(*q->demands));
+	for (size_t i = 0; q->pods && q->demands && i < q->n; i++) {
+		const struct pod_waiting *one = q->list[i];
+
+		q->demands[i] = one->demand;
+		q->demands[i].whole_servers = validate_whole_servers(now, &one->plan);
+		q->pods[i] = one->pod;
+		q->pods[i].demand = &q->demands[i];
+	}
+	if (now)
+		from->release(from->ctx, now);
+}
+
+static int decide(struct queueing *q, struct err *err)
+{
+	const struct claims_config *cfg = q->c->cfg;
+	struct queue_world w = {.now_ms = clock_wall_ms(),
+		.reserve_ms = cfg->reserve_ms ? cfg->reserve_ms : RESERVE_MS};
+
+	read_demands(q);
+	if (q->arena.failed)
+		return err_set(err, ERR_NOMEM, "out of memory for the queue");
+	count_shares(q);
+	if (servers_view(cfg->servers, false, &q->arena, &q->pool, err) < 0)
+		return err->code;
+	if (q->arena.failed)
+		return err_set(err, ERR_NOMEM, "out of memory for the queue");
+	w.inventory = &q->pool.inventory;
+	w.usage = &q->pool.usage;
+	w.shares = q->shares;
+	w.n_shares = q->n_shares;
+	return queue_decide(&w, q->pods, q->n, false, &q->arena, &q->round, err);
+}
+
+/* ---- claims ---- */
+
+static void start_one(void *ctx, size_t i)
+{
+	struct queueing *q = ctx;
+	struct starting *s = &q->starts[i];
+
+	if (duty_stopping(q->c->self))
+		s->rc = err_set(&s->err, ERR_TIMEOUT, "this replica does not lead any more");
+	else
+		s->rc = adopt_write(&s->a, &s->err);
+}
+
+static void settle(struct queueing *q, const struct starting *s)
+{
+	const struct claims_config *cfg = q->c->cfg;
+	const struct holder *h = s->a.who;
+	int64_t waited = clock_wall_ms() - s->pod->pod.since_ms;
+
+	if (s->rc == 0) {
+		q->written = true;
+		metric_observe(cfg->metrics, M_WAIT_SECONDS, 0, 0, waited > 0 ? waited * 1000 : 0);
+		log_line(cfg->log, LOG_LEVEL_INFO, "pod has its turn", log_str("uid", h->uid),
+			log_str("namespace", h->namespace), log_str("name", h->name),
+			log_str("server", s->a.servers[0]), log_int("waited_ms", waited));
+		return;
+	}
+	/* Somebody else has taken it: the next round decides on what is left. */
+	claims_until(q->c, clock_ms() + (s->rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
+	if (s->rc != ERR_CONFLICT)
+		log_line(cfg->log, LOG_LEVEL_WARN, "pod cannot be given its claim yet",
+			log_str("uid", h->uid), log_str("namespace", h->namespace),
+			log_str("name", h->name), log_str("error", s->err.msg));
+}
+
+static void start_all(struct queueing *q)
+{
+	size_t most = q->round.n_start < STARTS_MAX ? q->round.n_start : STARTS_MAX;
+
+	q->starts = arena_array(&q->arena, most, sizeof(*q->starts));
+	for (size_t i = 0; q->starts && i < q->n && q->n_starts < most; i++) {
+		struct starting *s = &q->starts[q->n_starts];
+
+		if (q->round.entries[i].verdict != QUEUE_START)
+			continue;
+		*s = (struct starting){.pod = q->list[i],
+			.a = {.c = q->c,
+				.who = q->who[i],
+				.turn = true,
+				.grace_s = q->list[i]->grace_s,
+				.plan_hash = q->list[i]->plan_hash,
+				.pool.inventory = q->pool.inventory,
+				.where = q->round.entries[i].where}};
+		arena_init_small(&s->a.arena, SCRATCH_MAX, SCRATCH_USUAL);
+		q->n_starts++;
+	}
+	run_side_by_side(q->n_starts, start_one, q);
+	for (size_t i = 0; i < q->n_starts; i++) {
+		settle(q, &q->starts[i]);
+		arena_release(&q->starts[i].a.arena);
+	}
+	if (q->round.n_start > q->n_starts)
+		claims_until(q->c, clock_ms());
+}
+
+static void wait_on(struct queueing *q)
+{
+	int64_t next = q->round.next_ms;
+
+	metric_set(q->c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, (int64_t)q->round.depth);
+	if (next != INT64_MAX && next - clock_wall_ms() < CLAIMS_IDLE_MS)
+		claims_until(q->c, clock_ms() + next - clock_wall_ms());
+}
+
+static void run(struct queueing *q)
+{
+	struct claims *c = q->c;
+	struct err err = {0};
+	size_t halves;
+	bool good = find_waiting(q, &halves);
+
+	/* The first look of a leader: the last one's claims may not be in its picture yet. */
+	if (good && (halves > 0 || !c->queue_begun)) {
+		if (!mend_halves(q))
+			return;
+		c->queue_begun = true;
+		good = find_waiting(q, &halves);
+		if (good && halves > 0) {
+			claims_until(c, clock_ms());
+			return;
+		}
+	}
+	if (!good || decide(q, &err) < 0) {
+		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the queue");
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		return;
+	}
+	start_all(q);
+	wait_on(q);
+}
+
+bool claims_queue(struct claims *c)
+{
+	struct queueing q = {.c = c};
+	size_t n;
+
+	if (!pods_synced(c->pods))
+		return false;
+	q.list = pods_take_waiting(c->pods, &n);
+	q.n = n;
+	arena_init(&q.arena, ROUND_MAX);
+	if (n > 0)
+		run(&q);
+	else
+		metric_set(c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, 0);
+	arena_release(&q.arena);
+	pods_give_waiting(c->pods, q.list, n);
+	return q.written;
+}
