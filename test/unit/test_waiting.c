@@ -4,7 +4,7 @@
 
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/late.h"
+#include "webhook/core/pod/late.h"
 
 static struct fixture fix;
 

@@ -360,7 +360,7 @@ static int start(void *ctx, void **ret, struct err *err)
 		stop(c);
 		return ERR_NOMEM;
 	}
-	pods_see_waiting(c->pods, c->carrier->waits);
+	pods_see_waiting(c->pods, c->carrier->waits, &cfg->classes);
 	/* The duty first: the watch wakes it. */
 	c->duty = duty_start("claims", tick, c, err);
 	if (!c->duty || pods_start(c->pods, cfg->kube, cfg->log, err) < 0) {

@@ -8,6 +8,7 @@
 
 #include "webhook/cluster/claims/carrier.h"
 #include "webhook/cluster/leader/leader.h"
+#include "webhook/core/pod/queue_read.h"
 #include "webhook/edge/admission/admission.h"
 
 /* All borrowed for as long as the duty may run. Zero means the default in brackets. */
@@ -20,6 +21,7 @@ struct claims_config {
 	 * servers holds them whole. */
 	struct config_source source;
 	const struct carrier *carrier; /* [&carrier_gate] */
+	struct queue_classes classes;  /* [none] whose priority counts in the queue */
 	int64_t pending_ms;            /* [CLAIM_PENDING_MS] */
 	int64_t ask_ms;                /* [CLAIM_ASK_MS] */
 	int64_t retry_ms;              /* [CLAIM_RETRY_MS] */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/core/pod/late.h"
@@ -42,6 +41,7 @@ struct pods {
 	void (*changed)(void *ctx);
 	void *ctx;
 	bool (*waits)(const struct json *j, const struct json_node *object);
+	struct queue_classes classes;
 	struct kube_watch *watch;
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
@@ -235,40 +235,33 @@ static uint64_t plan_hash_of(const struct json *j, const struct json_node *objec
 	return hash;
 }
 
-/* A gate of somebody else's. */
-static bool has_foreign(const struct json *j, const struct json_node *object)
+/* The text that it is read from goes with the call. */
+static void keep_names(struct queue_pod *pod, struct arena *a)
 {
-	JSON_EACH(j, late_gates(j, object), gate)
-	{
-		if (!json_is_str(j, json_get(j, gate, SLICE("name")), SLICE(LATE_GATE)))
-			return true;
-	}
-	return false;
+	pod->uid = arena_slice(a, pod->uid);
+	pod->namespace = arena_slice(a, pod->namespace);
+	pod->name = arena_slice(a, pod->name);
 }
 
-static bool read_into(struct pod_waiting *w, const struct json *j, const struct json_node *object)
+static bool read_into(const struct pods *p, struct pod_waiting *w, const struct json *j,
+	const struct json_node *object)
 {
-	struct kube_meta m = kube_meta(j, object);
 	struct pod pod;
 
 	pod_glance(j, object, &pod);
 	if (plan_read(pod_annotation(&pod, ANN_PLAN, &w->arena), &w->arena, &w->plan, NULL) < 0 ||
-		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, NULL) < 0)
+		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, NULL) < 0 ||
+		!queue_read(j, object, &p->classes, &w->arena, &w->pod, NULL))
 		return false;
-	w->pod = (struct queue_pod){.uid = arena_slice(&w->arena, m.uid),
-		.namespace = arena_slice(&w->arena, m.namespace),
-		.name = arena_slice(&w->arena, m.name),
-		.demand = &w->demand,
-		.foreign = has_foreign(j, object)};
-	(void)rfc3339_read(
-		json_inside(j, json_path(j, object, "metadata", "creationTimestamp", NULL)),
-		&w->pod.since_ms);
+	keep_names(&w->pod, &w->arena);
+	w->pod.gang = (struct slice){0};
+	w->pod.demand = &w->demand;
 	return !w->arena.failed;
 }
 
 /* NULL: it does not wait for its turn, or there is no memory for it: then what others are told of it is late. */
-static struct pod_waiting *read_waiting(
-	const struct json *j, const struct json_node *object, uint64_t plan_hash)
+static struct pod_waiting *read_waiting(const struct pods *p, const struct json *j,
+	const struct json_node *object, uint64_t plan_hash)
 {
 	struct pod_waiting *w = calloc(1, sizeof(*w));
 
@@ -278,7 +271,7 @@ static struct pod_waiting *read_waiting(
 	w->users = 1;
 	w->plan_hash = plan_hash;
 	w->grace_s = pod_grace(j, object);
-	if (read_into(w, j, object))
+	if (read_into(p, w, j, object))
 		return w;
 	let_go(w);
 	return NULL;
@@ -295,7 +288,7 @@ static struct told tell_of(
 
 	pod_waits(j, object, t.why);
 	if (there && t.waits && t.seen == POD_LIVE)
-		t.waiting = read_waiting(j, object, t.plan_hash);
+		t.waiting = read_waiting(p, j, object, t.plan_hash);
 	return t;
 }
 
@@ -399,9 +392,11 @@ struct pods *pods_new(void (*changed)(void *ctx), void *ctx)
 }
 
 void pods_see_waiting(
-	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object))
+	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object),
+	const struct queue_classes *classes)
 {
 	p->waits = waits;
+	p->classes = *classes;
 }
 
 int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err)

@@ -9,8 +9,8 @@
 #include "kube/kube_watch.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod.h"
+#include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pool/claim_life.h"
-#include "webhook/core/queue.h"
 
 /* The label that injected pods carry (core/pod/plan.h LABEL_INJECTED). */
 #define PODS_PATH "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"
@@ -51,9 +51,11 @@ struct pods;
 /* An empty table. changed (may be NULL) is called after each change of what it shows, without its lock, from the watch's thread. NULL: out
  * of memory. About 200 bytes a pod. All functions may be called from any thread. */
 struct pods *pods_new(void (*changed)(void *ctx), void *ctx);
-/* How to see that a pod waits to be told its place (carrier.h); before pods_start. Without it none does. */
+/* How to see that a pod waits to be told its place (carrier.h), and which PriorityClasses count in the queue (borrowed names); before pods_start.
+ * Without it none does. */
 void pods_see_waiting(
-	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object));
+	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object),
+	const struct queue_classes *classes);
 /* Start to watch. ERR_NOMEM, ERR_IO, ERR_INTERNAL. */
 int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err);
 /* Ends the watch: nothing is called afterwards. NULL-safe. */

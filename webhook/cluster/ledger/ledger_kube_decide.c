@@ -2,7 +2,7 @@
 // cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final (rules R4 and R6).
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
-#include "webhook/core/queue.h"
+#include "webhook/core/pool/queue.h"
 
 /* How long a review waits for others' commits before it looks again. */
 #define LOOK_AGAIN_MS 50

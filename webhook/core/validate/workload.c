@@ -4,7 +4,7 @@
 
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pool/placement.h"
-#include "webhook/core/queue.h"
+#include "webhook/core/pool/queue.h"
 
 /* Copies that are counted at the most: each costs a look at the whole pool, and the user learns nothing more. */
 #define COPIES_MAX 100

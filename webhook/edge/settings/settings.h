@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "net/tls_trust.h"
-#include "webhook/core/config.h"
+#include "webhook/core/launcher/config.h"
 
 #define SETTINGS_NOTES_MAX 32
 #define SETTINGS_LAUNCHERS_MAX 64

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "webhook/cluster/claims_impl.h"
-#include "webhook/core/validate.h"
-#include "webhook/edge/metrics.h"
+#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/core/validate/validate.h"
+#include "webhook/edge/metrics/metrics.h"
 
 /* A picture of 1000 servers with 8 GPUs each takes about 3 MB, what is decided about 10 000 pods about as much. */
 #define ROUND_MAX (256u << 20)
