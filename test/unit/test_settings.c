@@ -439,6 +439,7 @@ static const char cluster_keys[] =
 	HEAD "cluster:\n  kubeconfig: sub/kube\n  namespace: ns\n  service: sv\n  lease: le\n"
 	     "  webhooks: wh\n  pendingShare: 100\n  maxGracePeriod: 24h\n  probe: {interval: 1s}\n"
 	     "  secrets: {sync: true, source: a-0.z/b.9}\n"
+	     "  waiting: {whenFull: refuse, reserveAfter: 1m, priorityClasses: [urgent]}\n"
 	     "  tls: {secret: ts, caSecret: cs, manage: false, caValidity: 878400h, validity: 1s,\n"
 	     "    publishWait: 720h, dropWait: 0s}\n";
 
@@ -469,6 +470,8 @@ TEST(test_cluster)
 	assert_int_equal(c->probe_every_ms, 10000);
 	assert_int_equal(c->pending_share, 25);
 	assert_int_equal(c->max_grace_ms, 3600000);
+	assert_int_equal(c->when_full, WHEN_FULL_OWNED);
+	assert_int_equal(c->reserve_ms, 600000);
 	settings_release(&s);
 
 	write_config(cluster_keys);
@@ -526,6 +529,16 @@ TEST(test_cluster_values)
 		{"{probe: {interval: 24h0m0s1ms}}", false},
 		{"{probe: {every: 1s}}", false},
 		{"{probe: x}", false},
+		{"{waiting: {enabled: true, whenFull: owned}}", true},
+		{"{waiting: {whenFull: wait, reserveAfter: 1s, priorityClasses: [a-b, c.d]}}",
+			true},
+		{"{waiting: {whenFull: refuse, priorityClasses: []}}", true},
+		{"{waiting: {whenFull: never}}", false},
+		{"{waiting: {reserveAfter: 999ms}}", false},
+		{"{waiting: {priorityClasses: [A]}}", false},
+		{"{waiting: {priorityClasses: a}}", false},
+		{"{waiting: {share: 1}}", false},
+		{"{waiting: x}", false},
 		{"{tls: {validity: 878400h}}", true},
 		{"{tls: {validity: 999ms}}", false},
 		{"{tls: {validity: 878400h0m1s}}", false},
@@ -635,6 +648,9 @@ TEST(test_cluster_differs)
 	DIFFERS(probe_every_ms, 1);
 	DIFFERS(pending_share, 1);
 	DIFFERS(max_grace_ms, 1);
+	DIFFERS(waiting, true);
+	DIFFERS(reserve_ms, 1);
+	DIFFERS(n_priority_classes, 0);
 	/* The same words elsewhere in memory are the same. */
 	struct cluster_settings copy = s.cluster;
 	a = strdup(copy.lease);

@@ -97,7 +97,9 @@ static void list_duties(struct cluster *c)
 		.log = c->cfg.log,
 		.metrics = c->cfg.metrics,
 		.source = c->cfg.source,
-		.max_grace_ms = st->max_grace_ms};
+		.max_grace_ms = st->max_grace_ms,
+		.classes = {st->priority_classes, st->n_priority_classes},
+		.reserve_ms = st->reserve_ms};
 	c->keeper = (struct server_keeper_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,

@@ -391,8 +391,8 @@ struct pods *pods_new(void (*changed)(void *ctx), void *ctx)
 	return p;
 }
 
-void pods_see_waiting(
-	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object),
+void pods_see_waiting(struct pods *p,
+	bool (*waits)(const struct json *j, const struct json_node *object),
 	const struct queue_classes *classes)
 {
 	p->waits = waits;

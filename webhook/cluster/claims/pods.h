@@ -53,8 +53,8 @@ struct pods;
 struct pods *pods_new(void (*changed)(void *ctx), void *ctx);
 /* How to see that a pod waits to be told its place (carrier.h), and which PriorityClasses count in the queue (borrowed names); before pods_start.
  * Without it none does. */
-void pods_see_waiting(
-	struct pods *p, bool (*waits)(const struct json *j, const struct json_node *object),
+void pods_see_waiting(struct pods *p,
+	bool (*waits)(const struct json *j, const struct json_node *object),
 	const struct queue_classes *classes);
 /* Start to watch. ERR_NOMEM, ERR_IO, ERR_INTERNAL. */
 int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err);

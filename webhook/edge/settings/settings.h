@@ -42,6 +42,9 @@ struct cluster_settings {
 	int64_t ca_valid_ms, serving_valid_ms, publish_wait_ms, drop_wait_ms;
 	bool waiting; /* places come late: the leader writes them, and takes gates away */
 	enum when_full when_full;
+	int64_t reserve_ms; /* a pod has waited for so long: what frees up is kept for it */
+	struct slice *priority_classes; /* whose priority counts among pods that wait */
+	size_t n_priority_classes;
 	bool secrets_sync;
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;

@@ -25,6 +25,7 @@ void settings_cluster_defaults(struct cluster_settings *c)
 		.drop_wait_ms = 60000,
 		.secrets_source = "kube-system/bitfusion-secret",
 		.probe_every_ms = 10000,
+		.reserve_ms = 600000,
 		.pending_share = 25,
 		.max_grace_ms = 3600000};
 }
@@ -96,24 +97,59 @@ static int read_tls(const struct yaml_node *map, struct settings *s, struct err 
 /* In the order of enum when_full. */
 static const char *const when_fulls[] = {"owned", "wait", "refuse"};
 
+/* Whose pods go before others', whatever their tenants name. */
+static int read_classes(const struct yaml_node *waiting, struct settings *s, struct err *err)
+{
+	struct cluster_settings *c = &s->cluster;
+	struct slice *names = NULL, *copy;
+	size_t n = 0;
+	int rc = yaml_get_strs(waiting, "priorityClasses", &names, &n, err);
+
+	if (rc != 0)
+		return rc;
+	copy = arena_array(&s->arena, n, sizeof(*copy));
+	for (size_t i = 0; copy && i < n; i++) {
+		if (!is_name(names[i]))
+			return yaml_err(yaml_get(waiting, "priorityClasses"), err, ERR_INVALID,
+				"found \"%.*s\", expected names of PriorityClasses",
+				names[i].len > 80 ? 80 : (int)names[i].len, names[i].at);
+		copy[i] = arena_slice(&s->arena, names[i]);
+	}
+	if (s->arena.failed)
+		return err_set(err, ERR_NOMEM, "out of memory for the settings");
+	c->priority_classes = copy;
+	c->n_priority_classes = n;
+	return 0;
+}
+
+static int read_waiting(const struct yaml_node *waiting, struct settings *s, struct err *err)
+{
+	struct cluster_settings *c = &s->cluster;
+	size_t when_full = c->when_full;
+	int rc;
+
+	if ((rc = yaml_as_map(waiting, err)) != 0 ||
+		(rc = yaml_known(waiting, err, "enabled", "whenFull", "reserveAfter",
+			 "priorityClasses", NULL)) != 0 ||
+		(rc = yaml_get_bool(waiting, "enabled", &c->waiting, err)) != 0 ||
+		(rc = yaml_get_choice(
+			 waiting, "whenFull", when_fulls, WHEN_FULLS, &when_full, err)) != 0 ||
+		(rc = yaml_get_duration(
+			 waiting, "reserveAfter", 1000, WAIT_MAX_MS, &c->reserve_ms, err)) != 0)
+		return rc;
+	c->when_full = (enum when_full)when_full;
+	return read_classes(waiting, s, err);
+}
+
 static int read_parts(const struct yaml_node *map, struct settings *s, struct err *err)
 {
 	struct cluster_settings *c = &s->cluster;
 	const struct yaml_node *secrets = yaml_get(map, "secrets"), *probe = yaml_get(map, "probe");
 	const struct yaml_node *waiting = yaml_get(map, "waiting");
-	size_t when_full = c->when_full;
 	int rc;
 
-	if (!yaml_absent(waiting)) {
-		if ((rc = yaml_as_map(waiting, err)) != 0 ||
-			(rc = yaml_known(waiting, err, "enabled", "whenFull", NULL)) != 0 ||
-			(rc = yaml_get_bool(waiting, "enabled", &c->waiting, err)) != 0 ||
-			(rc = yaml_get_choice(waiting, "whenFull", when_fulls, WHEN_FULLS,
-				 &when_full, err)) != 0)
-			return rc;
-		c->when_full = (enum when_full)when_full;
-	}
-
+	if (!yaml_absent(waiting) && (rc = read_waiting(waiting, s, err)) != 0)
+		return rc;
 	if (!yaml_absent(secrets)) {
 		if ((rc = yaml_as_map(secrets, err)) != 0 ||
 			(rc = yaml_known(secrets, err, "sync", "source", NULL)) != 0 ||
@@ -189,6 +225,16 @@ static bool differ(const char *a, const char *b)
 	return a && b ? strcmp(a, b) != 0 : a != b;
 }
 
+static bool classes_differ(const struct cluster_settings *a, const struct cluster_settings *b)
+{
+	if (a->n_priority_classes != b->n_priority_classes)
+		return true;
+	for (size_t i = 0; i < a->n_priority_classes; i++)
+		if (!slice_eq(a->priority_classes[i], b->priority_classes[i]))
+			return true;
+	return false;
+}
+
 bool settings_cluster_differ(const struct cluster_settings *a, const struct cluster_settings *b)
 {
 	return a->on != b->on || differ(a->kubeconfig, b->kubeconfig) ||
@@ -198,8 +244,8 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->tls_manage != b->tls_manage || a->ca_valid_ms != b->ca_valid_ms ||
 	       a->serving_valid_ms != b->serving_valid_ms ||
 	       a->publish_wait_ms != b->publish_wait_ms || a->drop_wait_ms != b->drop_wait_ms ||
-	       a->waiting != b->waiting || a->secrets_sync != b->secrets_sync ||
-	       differ(a->secrets_source, b->secrets_source) ||
+	       a->waiting != b->waiting || a->reserve_ms != b->reserve_ms || classes_differ(a, b) ||
+	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
 	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||
 	       a->max_grace_ms != b->max_grace_ms;
 }
