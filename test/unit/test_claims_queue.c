@@ -62,7 +62,7 @@ TEST(w2_who_finds_none_waits)
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	claims_api_run(api);
 	assert_false(pod_is_let_go(api, "u1", 3 * LOST_AFTER_MS));
-	assert_false(status_has(api, "a", "'u1'", 0));
+	assert_false(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w','state'", 0));
 	assert_int_equal(pod_events(api, ""), 0);
 	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 1);
 	pod_gone(api, "x2");
@@ -100,7 +100,6 @@ TEST(w7_another_gate)
 	pod_put_waiting(api, "v", "u2", PLAN_WAITS("1", "100"), 40);
 	claims_api_run(api);
 	assert_true(pod_is_let_go(api, "u2", SOON));
-	assert_false(status_has(api, "a", "'u1'", 0));
 	pod_gone(api, "x1");
 	assert_false(pod_is_let_go(api, "u1", 1000));
 	pod_foreign(api, "u1", false);
@@ -182,6 +181,44 @@ TEST(w3_a_server_that_takes_nothing)
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
 
+/* Who has waited for long is passed no more: what frees up is kept for it, in the status, until it starts. */
+TEST(w6_what_frees_up_is_kept)
+{
+	api->cfg.reserve_ms = 1;
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 30);
+	pod_put_waiting(api, "small", "u2", PLAN_WAITS("1", "50"), 31);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'kept':[{'uid':'u1','namespace':'n','name':'big'", SOON));
+	pod_gone(api, "x1");
+	assert_true(status_has_not(api, "a", "'x1'", SOON));
+	assert_false(pod_is_let_go(api, "u2", 1000));
+	/* the next leader goes on with it */
+	next_leader();
+	assert_false(pod_is_let_go(api, "u2", 1000));
+	pod_gone(api, "x2");
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(status_has_not(api, "a", "'kept':[{'uid':'u1'", SOON));
+	assert_false(pod_is_let_go(api, "u2", 0));
+}
+
+/* It goes away: nothing is kept for it. */
+TEST(w6_who_has_gone_keeps_nothing)
+{
+	api->cfg.reserve_ms = 1;
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 30);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'kept'", SOON));
+	pod_gone(api, "u1");
+	assert_true(status_has_not(api, "a", "'kept'", SOON));
+}
+
 TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
 	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
-	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_a_server_that_takes_nothing)
+	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_a_server_that_takes_nothing,
+	w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing)

@@ -512,6 +512,7 @@ TEST(test_r6_the_next_pod_of_a_name_waits_for_its_end)
 	assert_int_equal(rc, 0);
 	assert_int_equal(kube_store_claims(fix.store, "a", "new"), 1);
 	text = kube_store_text(fix.store, "a");
+	text = kube_store_text(fix.store, "a");
 	assert_non_null(strstr(text, "\"grace\":7,"));
 	free(text);
 }
@@ -906,11 +907,37 @@ TEST(test_w2_no_list_no_never)
 	assert_string_equal(fix.e.reason, "ApiServerAway");
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_w2_full_and_could_ever, test_w2_never_rests_on_a_fresh_list,
-	test_w2_no_list_no_never, test_r1_same_uid_is_answered_from_its_claim,
-	test_r1_other_replica_answers_from_it_too, test_r2_lost_answers,
-	test_r2_second_server_is_full, test_r2_second_server_is_full_and_a_third_is_not,
-	test_r2_server_is_broken, test_r2_conflict_storm, test_r3_undo_ends_that_take,
+/* ---- W6 ---- */
+
+/* What is kept for a pod that waits is nobody's, whoever asks; and it is no claim. */
+TEST(test_w6_what_is_kept_is_taken)
+{
+	struct pool_view view;
+	char *text;
+
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	kube_store_put(fix.store, "a", NULL,
+		"{'version':1,'gpus':[{'id':'gpu-0','model':'V100','memory':16000000000,'fit':true}"
+		"],'claims':[],'kept':[{'uid':'k','namespace':'n','name':'big','since':"
+		"'2026-01-01T00:00:00Z','gpus':[{'id':'gpu-0','bytes':12000000000}]}]}",
+		NULL);
+	ledger_must_refuse(&fix, "u1", "app c 1 50%", "NoCapacity");
+	ledger_must_take(&fix, "u2", "app c 1 25%");
+	assert_int_equal(fix.r.ledger->ops->view(fix.r.ledger, false, &fix.a, &view, &fix.e), 0);
+	assert_int_equal(view.usage.claimed[0], 4000 * MB);
+	/* and a claim writes it again */
+	text = kube_store_text(fix.store, "a");
+	assert_non_null(strstr(text, "\"kept\":[{\"uid\":\"k\""));
+	free(text);
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_w6_what_is_kept_is_taken, test_w2_full_and_could_ever,
+	test_w2_never_rests_on_a_fresh_list, test_w2_no_list_no_never,
+	test_r1_same_uid_is_answered_from_its_claim, test_r1_other_replica_answers_from_it_too,
+	test_r2_lost_answers, test_r2_second_server_is_full,
+	test_r2_second_server_is_full_and_a_third_is_not, test_r2_server_is_broken,
+	test_r2_conflict_storm, test_r3_undo_ends_that_take,
 	test_r3_undo_of_what_is_gone_counts_nothing, test_r3_stopping_takes_back,
 	test_r3_deadline_in_the_middle, test_r3_deadline_while_another_hangs,
 	test_r3_api_server_away, test_r3_write_lands_late,

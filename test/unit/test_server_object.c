@@ -23,6 +23,8 @@
 	"'conditions':[{'type':'Fresh','status':'True','observedGeneration':2,"                    \
 	"'lastTransitionTime':'2026-11-21T09:30:00+02:00','reason':'Listed','message':'m','s':"    \
 	"null},{'type':'Other','status':'Unknown','reason':'','message':''}],"                     \
+	"'kept':[{'uid':'k','namespace':'ml','name':'big','since':'2026-11-21T09:40:00Z',"         \
+	"'gpus':[{'id':'gpu-0','bytes':7,'a':1}],'b':{}}],"                                        \
 	"'summary':{'gpus':3,'fit':1,'free':8000,'claims':2,'busy':0.5},'later':{'b':[{}]},"       \
 	"'\\u0065nd':null}"
 
@@ -98,6 +100,11 @@ TEST(test_values)
 	assert_int_equal(c->claim.parts[0].bytes, 8000000000);
 	assert_string_equal(server_status_condition(&f.o.status, "Fresh")->reason, "Listed");
 	assert_null(server_status_condition(&f.o.status, SERVER_READY));
+	assert_int_equal(f.o.status.n_kept, 1);
+	assert_string_equal(f.o.status.kept[0].uid, "k");
+	assert_string_equal(f.o.status.kept[0].gpus[0].gpu, "gpu-0");
+	assert_int_equal(server_status_kept(&f.o.status, 0), 7);
+	assert_int_equal(server_status_kept(&f.o.status, 1), 0);
 	server_fixture_release(&f);
 }
 

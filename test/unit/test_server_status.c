@@ -184,6 +184,26 @@ TEST(test_fits)
 	expect_yes(&fix, &c, SLICE("a"));
 }
 
+/* What is kept for a pod that waits is taken for everybody. */
+TEST(test_fits_beside_what_is_kept)
+{
+	struct slice nobody = {0};
+	struct claim_part part;
+	struct claim c = one("d", &part, "gpu-1", 6000000000);
+
+	server_fixture_load(
+		&fix, SERVER_TEXT(FINALIZER, LISTED,
+			      "{" GPUS "," CLAIMS ",'conditions':[],'kept':[{'uid':'k','gpus':[{'"
+						  "id':'gpu-1','bytes':10000000000},"
+			      "{'id':'gone','bytes':1}]},{'uid':'l','gpus':[{'id':'gpu-0','bytes':"
+			      "16000000000}]}]}"));
+	expect_yes(&fix, &c, nobody);
+	part.bytes++;
+	expect_no(&fix, &c, nobody, "gpu-1 of gpu-01 has 6000000000 bytes free");
+	c = one("d", &part, "gpu-0", 1);
+	expect_no(&fix, &c, nobody, "gpu-0 of gpu-01 has 0 bytes free");
+}
+
 TEST(test_fits_server)
 {
 	struct slice nobody = {0};
@@ -438,5 +458,6 @@ TEST(test_other_model)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_summary, test_inventory, test_sums, test_fits,
-	test_fits_server, test_bound, test_over_the_bound, test_phantoms, test_conditions,
-	test_from_spec, test_from_spec_writes_what_differs, test_other_model)
+	test_fits_beside_what_is_kept, test_fits_server, test_bound, test_over_the_bound,
+	test_phantoms, test_conditions, test_from_spec, test_from_spec_writes_what_differs,
+	test_other_model)

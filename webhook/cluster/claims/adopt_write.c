@@ -64,6 +64,7 @@ static enum edit_result edit_record(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	struct adopt_edit *e = ctx;
+	struct server_object unkept = *o;
 	ptrdiff_t at = server_status_claim(&o->status, slice_of(e->a->who->uid));
 
 	if (at < 0 && !e->record)
@@ -81,8 +82,10 @@ static enum edit_result edit_record(
 		server_status_remove_claim(&o->status, (size_t)at);
 	if (!e->record)
 		return EDIT_CHANGED;
-	/* Who has waited comes in as by a review; who runs already is counted. */
-	if (e->a->turn && server_claim_fits(o, &e->record->claim, (struct slice){0}, err) != 0)
+	/* Who has waited comes in as by a review, but the queue has seen to what is kept; who runs already is counted. */
+	unkept.status.n_kept = 0;
+	if (e->a->turn &&
+		server_claim_fits(&unkept, &e->record->claim, (struct slice){0}, err) != 0)
 		return EDIT_GIVE_UP;
 	if (!e->a->turn && !has_room(e, o))
 		return give_up(err, o->name);

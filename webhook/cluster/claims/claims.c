@@ -212,6 +212,7 @@ static bool see_server(void *ctx, const struct server_object *o)
 		p->failed = true;
 		return false;
 	}
+	p->keeps = p->keeps || o->status.n_kept > 0;
 	part = &p->parts[p->n_parts++];
 	*part = (struct part){.name = arena_strdup(&p->arena, slice_of(o->name)),
 		.first = p->n_records,
@@ -247,7 +248,7 @@ bool claims_look(struct claims *c)
 	arena_reset(&p->arena);
 	p->n_parts = p->n_records = 0;
 	p->pool = 0;
-	p->failed = false;
+	p->failed = p->keeps = false;
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[i]; h; h = h->next)
 			h->n_records = 0;

@@ -89,6 +89,7 @@ struct picture {
 	struct record *records;
 	size_t n_records, cap_records;
 	uint64_t pool; /* changes when servers, their GPUs or their specs do */
+	bool keeps;    /* something is kept for pods that wait (W6) */
 	bool failed;   /* out of memory: not to be used */
 };
 
@@ -145,6 +146,15 @@ void claims_place(struct claims *c);
 
 /* Give claims to those pods that wait for their turn and have it. True: some were written, so the picture is another one. */
 bool claims_queue(struct claims *c);
+
+/* ---- claims_keep.c ---- */
+
+/* What is kept for pods that wait, as the GPUServers say it, with the places that their GPUs have in the inventory; in the arena. ERR_NOMEM. */
+int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
+	struct queue_kept **ret, size_t *ret_n, struct err *err);
+/* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was written. */
+bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
+	const struct queue_kept *keep, size_t n);
 
 /* ---- adopt.c ---- */
 

@@ -201,6 +201,7 @@ static void read_demands(struct queueing *q)
 static int decide(struct queueing *q, struct err *err)
 {
 	const struct claims_config *cfg = q->c->cfg;
+	struct queue_kept *kept;
 	struct queue_world w = {.now_ms = clock_wall_ms(),
 		.reserve_ms = cfg->reserve_ms ? cfg->reserve_ms : RESERVE_MS};
 
@@ -216,6 +217,9 @@ static int decide(struct queueing *q, struct err *err)
 	w.usage = &q->pool.usage;
 	w.shares = q->shares;
 	w.n_shares = q->n_shares;
+	if (keep_read(q->c, &q->pool.inventory, &q->arena, &kept, &w.n_kept, err) < 0)
+		return err->code;
+	w.kept = kept;
 	return queue_decide(&w, q->pods, q->n, false, &q->arena, &q->round, err);
 }
 
@@ -317,6 +321,11 @@ static void run(struct queueing *q)
 		return;
 	}
 	start_all(q);
+	if (q->round.head == SIZE_MAX)
+		q->written |= keep_write(c, &q->pool.inventory, NULL, NULL, 0);
+	else
+		q->written |= keep_write(c, &q->pool.inventory, &q->pods[q->round.head],
+			q->round.keep, q->round.n_keep);
 	wait_on(q);
 }
 
@@ -332,8 +341,10 @@ bool claims_queue(struct claims *c)
 	arena_init(&q.arena, ROUND_MAX);
 	if (n > 0)
 		run(&q);
-	else
+	else {
 		metric_set(c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, 0);
+		q.written = keep_write(c, NULL, NULL, NULL, 0);
+	}
 	arena_release(&q.arena);
 	pods_give_waiting(c->pods, q.list, n);
 	return q.written;

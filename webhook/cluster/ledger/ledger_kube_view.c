@@ -108,6 +108,8 @@ static bool view_server(void *ctx, const struct server_entry *e)
 		arena_copy(v->a, v->s->claimed + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
 	to->pending =
 		arena_copy(v->a, v->s->pending + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
+	for (size_t i = 0; to->claimed && i < shown->n_gpus; i++)
+		to->claimed[i] -= v->s->kept[shown->first_gpu + i];
 	to->n_claims = v->s->n_claims[e->index];
 	v->n_gpus += shown->n_gpus;
 	for (size_t i = 0; v->with_claims && i < status->n_claims; i++)

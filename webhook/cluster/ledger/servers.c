@@ -286,6 +286,7 @@ void servers_free(struct servers *s)
 	free(s->claimed);
 	free(s->committed);
 	free(s->pending);
+	free(s->kept);
 	free(s->n_claims);
 	free(s->order);
 	free(s->turn);

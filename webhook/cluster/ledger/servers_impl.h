@@ -64,7 +64,7 @@ struct server_entry {
 };
 
 /* Lists by GPU that the picture has. */
-#define PICTURE_LISTS 5
+#define PICTURE_LISTS 6
 
 struct servers {
 	struct kube *kube;
@@ -99,6 +99,7 @@ struct servers {
 	uint64_t *claimed;    /* committed, and reserved */
 	uint64_t *committed;  /* without what is reserved */
 	uint64_t *pending;
+	uint64_t *kept; /* for pods that wait (W6): part of claimed and committed */
 	uint32_t *n_claims;
 	/* Room beside what is claimed, and beside what is committed. */
 	struct pool_room room_claimed, room_committed;

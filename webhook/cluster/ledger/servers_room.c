@@ -78,6 +78,13 @@ void servers_count(struct servers *s, struct server_entry *e, bool known)
 		if (c->state == CLAIM_PENDING)
 			count_parts(h, c, s->pending + first);
 	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t kept = server_status_kept(&h->object.status, i);
+		uint64_t most = UINT64_MAX - s->committed[first + i];
+
+		s->kept[first + i] = kept < most ? kept : most;
+		s->committed[first + i] += s->kept[first + i];
+	}
 	if (n)
 		memcpy(s->claimed + first, s->committed + first, n * sizeof(*s->claimed));
 	s->n_claims[e->index] = (uint32_t)h->object.status.n_claims;
@@ -137,7 +144,7 @@ static void list_of_servers(struct servers *s, uint64_t **ret[static LISTS])
 	ret[0] = &s->gpu_bytes;
 	ret[1] = &s->most_claimed;
 	ret[2] = &s->most_committed;
-	ret[3] = ret[4] = NULL;
+	ret[3] = ret[4] = ret[5] = NULL;
 }
 
 static void list_of_numbers(struct servers *s, uint32_t **ret[static NUMBERS])
@@ -158,6 +165,7 @@ static void list_of_gpus(struct servers *s, uint64_t **ret[static LISTS])
 	ret[2] = &s->pending;
 	ret[3] = &s->left_claimed;
 	ret[4] = &s->left_committed;
+	ret[5] = &s->kept;
 }
 
 /* The list with room for n; out of memory it is what it was, and not ok. */

@@ -440,8 +440,8 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_node_resource(r, root, p) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
-		read_waits(r, root, &p->waits) < 0 ||
-		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
+		read_waits(r, root, &p->waits) < 0 || read_containers(r, root, p) < 0 ||
+		check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||

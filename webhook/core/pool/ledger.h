@@ -67,7 +67,7 @@ struct claim_answer {
 		ticket; /* for undo: nonzero when this call took a new claim, and no other reply can rest on it */
 };
 
-/* A picture of the pool at one moment; everything in it lives in the arena (or the snapshot that the arena outlives). */
+/* A picture of the pool at one moment; what is kept for pods that wait is not in the usage; everything in it lives in the arena (or the snapshot that the arena outlives). */
 struct pool_view {
 	struct inventory inventory;
 	struct usage usage;

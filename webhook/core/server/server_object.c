@@ -186,6 +186,21 @@ static const struct json_field phantom_fields[] = {
 };
 JSON_RECORD(phantom_record, phantom, phantom_fields, offsetof(struct phantom, rest));
 
+static const struct json_field kept_part_fields[] = {
+	REC_STR(kept_part, gpu, "id", REC_NEEDED),
+	REC_COUNT(kept_part, bytes, "bytes", REC_NEEDED),
+};
+JSON_RECORD(kept_part_record, kept_part, kept_part_fields, offsetof(struct kept_part, rest));
+
+static const struct json_field kept_fields[] = {
+	REC_STR(kept_for, uid, "uid", REC_NEEDED),
+	REC_STR(kept_for, namespace, "namespace"),
+	REC_STR(kept_for, name, "name"),
+	REC_TIME(kept_for, since_ms, "since"),
+	REC_LIST(kept_for, gpus, kept_part, "gpus"),
+};
+JSON_RECORD(kept_for_record, kept_for, kept_fields, offsetof(struct kept_for, rest));
+
 /* It is computed when it is written; of what is read only unknown members are kept. */
 struct summary {
 	uint64_t gpus, fit, free, claims;
@@ -243,6 +258,7 @@ static const struct json_field status_fields[] = {
 	REC_LIST(server_status, claims, claim_record, "claims"),
 	REC_LIST(server_status, conditions, condition, "conditions"),
 	REC_LIST(server_status, phantoms, phantom, "phantoms", REC_OMIT),
+	REC_LIST(server_status, kept, kept_for, "kept", REC_OMIT),
 	REC_OWN(summary, "summary"),
 };
 JSON_RECORD(

@@ -8,6 +8,7 @@
  *                "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339, UTC), "waits", "open", "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
  *    "phantoms": [{"namespace", "since"}],
+ *    "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}],
  *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
  * By ledger rule R11 members that this version does not know, of the status, of its summary and of each gpu, claim, claim's gpu
  * and condition in it, are written again as they were read. A member that is null is absent. */
@@ -105,6 +106,21 @@ struct phantom {
 	struct slice rest;
 };
 
+/* Law W6 of waiting: what frees up of these GPUs is kept for the pod that has waited longest. Its uid may be unknown by now. */
+struct kept_part {
+	const char *gpu;
+	uint64_t bytes;
+	struct slice rest;
+};
+
+struct kept_for {
+	const char *uid, *namespace, *name;
+	int64_t since_ms; /* by the leader's clock of the day */
+	struct kept_part *gpus;
+	size_t n_gpus;
+	struct slice rest;
+};
+
 struct server_status {
 	int64_t version; /* as read; 0: none yet. Written: the larger of it and ours */
 	int64_t observed_generation;
@@ -117,6 +133,8 @@ struct server_status {
 	size_t n_conditions;
 	struct phantom *phantoms;
 	size_t n_phantoms;
+	struct kept_for *kept;
+	size_t n_kept;
 	struct slice summary_rest;
 	struct slice rest;
 };
@@ -170,6 +188,9 @@ void server_object_set_twins(struct server_object *o, struct gpu_server *shown);
 /* Claimed bytes of GPU i (index into status.gpus); at most UINT64_MAX. */
 uint64_t server_status_claimed(const struct server_status *s, size_t gpu);
 
+/* Bytes of GPU i that are kept for pods that wait; at most UINT64_MAX. */
+uint64_t server_status_kept(const struct server_status *s, size_t gpu);
+
 /* The GPU's index, or -1. The claim's index, or -1. The condition, or NULL. */
 ptrdiff_t server_status_gpu(const struct server_status *s, struct slice id);
 ptrdiff_t server_status_claim(const struct server_status *s, struct slice uid);
@@ -195,7 +216,7 @@ bool server_status_drop_phantoms(struct server_status *s, int64_t wall_ms);
 
 /* May this claim be added: all its GPUs are there and usable, sums stay within their memory, fewer than CLAIMS_PER_SERVER_MAX
  * claims, none of its uid yet, the server is not draining, carries the finalizer and is not being deleted (R9)? All parts are taken
- * for this server's, whatever their `server` says. Claims of `without` (a uid; absent: nobody) count as gone. ERR_CONFLICT with what
+ * for this server's, whatever their `server` says. Claims of `without` (a uid; absent: nobody) count as gone. What is kept counts as taken. ERR_CONFLICT with what
  * does not fit. */
 int server_claim_fits(const struct server_object *o, const struct claim *claim,
 	struct slice without, struct err *err);

@@ -54,6 +54,17 @@ uint64_t server_status_claimed(const struct server_status *s, size_t gpu)
 	return sum;
 }
 
+uint64_t server_status_kept(const struct server_status *s, size_t gpu)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->n_kept; i++)
+		for (size_t k = 0; k < s->kept[i].n_gpus; k++)
+			if (strcmp(s->kept[i].gpus[k].gpu, s->gpus[gpu].gpu.id) == 0)
+				sum = plus(sum, s->kept[i].gpus[k].bytes);
+	return sum;
+}
+
 /* Is any claim on it, be it with no bytes? */
 static bool is_claimed(const struct server_status *s, const char *gpu)
 {
@@ -270,11 +281,12 @@ static int server_takes(const struct server_object *o, const struct claim *claim
 }
 
 /* Does all that the claim wants of this GPU fit? */
-static int gpu_takes(const struct server_object *o, const struct gpu *g, const struct claim *claim,
+static int gpu_takes(const struct server_object *o, size_t gpu, const struct claim *claim,
 	struct slice without, struct err *err)
 {
 	const struct server_status *s = &o->status;
-	uint64_t taken = 0, wanted = claim_bytes(claim, g->id);
+	const struct gpu *g = &s->gpus[gpu].gpu;
+	uint64_t taken = server_status_kept(s, gpu), wanted = claim_bytes(claim, g->id);
 
 	if (g->missing)
 		return err_set(err, ERR_CONFLICT, "%s of %s is gone", g->id, o->name);
@@ -308,7 +320,7 @@ int server_claim_fits(const struct server_object *o, const struct claim *claim,
 		if (gpu < 0)
 			return err_set(err, ERR_CONFLICT, "%s has no GPU %s", o->name,
 				claim->parts[i].gpu);
-		rc = gpu_takes(o, &o->status.gpus[gpu].gpu, claim, without, err);
+		rc = gpu_takes(o, (size_t)gpu, claim, without, err);
 	}
 	return rc;
 }

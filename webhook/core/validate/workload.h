@@ -13,7 +13,8 @@ struct workload {
 	const struct json_node *template; /* has metadata and spec, like a pod */
 	int64_t replicas;                 /* pods at one time, 0 and more */
 	int64_t there;                    /* of these, what was asked for before: an update */
-	const char *deadline; /* a limit that runs while its pods wait: "activeDeadlineSeconds"; NULL: it has none */
+	const char *
+		deadline; /* a limit that runs while its pods wait: "activeDeadlineSeconds"; NULL: it has none */
 	bool switched; /* the switch stands on the workload's own metadata, where no pod takes it from */
 };
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what frees up for a pod that has waited for long is kept for it (law W6 of waiting): the GPUServers' statuses say so, so that every
+ * replica counts it as taken, and the next leader goes on with it. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "webhook/cluster/claims/claims_impl.h"
+
+/* ---- read ---- */
+
+struct keep_reading {
+	const struct inventory *inv;
+	struct arena *a;
+	struct queue_kept *list;
+	size_t n, cap;
+};
+
+static bool add(struct keep_reading *r, const struct gpu_server *s, const struct kept_for *k)
+{
+	for (size_t i = 0; i < k->n_gpus; i++) {
+		const struct gpu *g = inventory_gpu(s, slice_of(k->gpus[i].gpu));
+
+		if (!g)
+			continue;
+		if (r->n == r->cap) {
+			size_t cap = r->cap ? 2 * r->cap : 16;
+			struct queue_kept *more = arena_array(r->a, cap, sizeof(*more));
+
+			if (!more)
+				return false;
+			if (r->n)
+				memcpy(more, r->list, r->n * sizeof(*more));
+			r->list = more;
+			r->cap = cap;
+		}
+		r->list[r->n++] = (struct queue_kept){.uid = arena_slice(r->a, slice_of(k->uid)),
+			.server = (size_t)(s - r->inv->servers),
+			.gpu = (size_t)(g - s->gpus),
+			.bytes = k->gpus[i].bytes};
+	}
+	return true;
+}
+
+static bool read_server(void *ctx, const struct server_object *o)
+{
+	struct keep_reading *r = ctx;
+	const struct gpu_server *s =
+		o->status.n_kept ? inventory_server(r->inv, slice_of(o->name)) : NULL;
+
+	for (size_t i = 0; s && i < o->status.n_kept; i++)
+		if (!add(r, s, &o->status.kept[i]))
+			return false;
+	return true;
+}
+
+static int by_gpu(const void *a, const void *b)
+{
+	const struct queue_kept *x = a, *y = b;
+
+	if (x->server != y->server)
+		return x->server < y->server ? -1 : 1;
+	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
+}
+
+int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
+	struct queue_kept **ret, size_t *ret_n, struct err *err)
+{
+	struct keep_reading r = {.inv = inv, .a = a};
+
+	servers_each(c->cfg->servers, read_server, &r);
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory for the queue");
+	if (r.n > 1)
+		qsort(r.list, r.n, sizeof(*r.list), by_gpu);
+	*ret = r.list;
+	*ret_n = r.n;
+	return 0;
+}
+
+/* ---- write ---- */
+
+/* What one server is to say. */
+struct keep_edit {
+	const struct gpu_server *server; /* NULL: nothing */
+	const struct queue_pod *head;
+	const struct queue_kept *keep; /* of this server alone */
+	size_t n;
+};
+
+static bool says_so(const struct server_object *o, const struct keep_edit *e)
+{
+	const struct kept_for *k = o->status.kept;
+
+	if (o->status.n_kept != (e->n > 0))
+		return false;
+	if (e->n == 0)
+		return true;
+	if (!slice_is(e->head->uid, k->uid) || k->n_gpus != e->n)
+		return false;
+	for (size_t i = 0; i < e->n; i++)
+		if (k->gpus[i].bytes != e->keep[i].bytes ||
+			strcmp(k->gpus[i].gpu, e->server->gpus[e->keep[i].gpu].id) != 0)
+			return false;
+	return true;
+}
+
+static enum edit_result edit_kept(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	const struct keep_edit *e = ctx;
+	struct kept_for *k;
+
+	(void)again;
+	if (says_so(o, e))
+		return EDIT_SAME;
+	if (e->n == 0) {
+		o->status.n_kept = 0;
+		return EDIT_CHANGED;
+	}
+	k = arena_alloc(a, sizeof(*k));
+	if (k && o->status.n_kept == 1 && slice_is(e->head->uid, o->status.kept->uid))
+		*k = *o->status.kept;
+	else if (k)
+		*k = (struct kept_for){.uid = arena_strdup(a, e->head->uid),
+			.namespace = arena_strdup(a, e->head->namespace),
+			.name = arena_strdup(a, e->head->name),
+			.since_ms = clock_wall_ms()};
+	if (k)
+		k->gpus = arena_array(a, e->n, sizeof(*k->gpus));
+	if (!k || a->failed) {
+		(void)err_set(err, ERR_NOMEM, "out of memory for what is kept");
+		return EDIT_GIVE_UP;
+	}
+	k->n_gpus = e->n;
+	for (size_t i = 0; i < e->n; i++)
+		k->gpus[i] = (struct kept_part){
+			.gpu = arena_strdup(a, slice_of(e->server->gpus[e->keep[i].gpu].id)),
+			.bytes = e->keep[i].bytes};
+	o->status.kept = k;
+	o->status.n_kept = 1;
+	return EDIT_CHANGED;
+}
+
+struct keep_writing {
+	struct claims *c;
+	const struct inventory *inv;
+	const struct queue_pod *head;
+	const struct queue_kept *keep;
+	size_t n;
+	struct arena arena;
+	const char **due; /* servers that say something else */
+	size_t n_due, cap;
+};
+
+static struct keep_edit edit_of(const struct keep_writing *w, const char *name)
+{
+	struct keep_edit e = {.head = w->head};
+
+	for (size_t i = 0; i < w->n; i++) {
+		const struct gpu_server *s = &w->inv->servers[w->keep[i].server];
+
+		if (strcmp(s->name, name) != 0)
+			continue;
+		if (e.n++ == 0)
+			e.keep = &w->keep[i];
+		e.server = s;
+	}
+	return e;
+}
+
+static bool see_kept(void *ctx, const struct server_object *o)
+{
+	struct keep_writing *w = ctx;
+	struct keep_edit e = edit_of(w, o->name);
+
+	if (says_so(o, &e))
+		return true;
+	if (w->n_due == w->cap) {
+		size_t cap = w->cap ? 2 * w->cap : 16;
+		const char **more = arena_array(&w->arena, cap, sizeof(char *));
+
+		if (!more)
+			return false;
+		if (w->n_due)
+			memcpy(more, w->due, w->n_due * sizeof(char *));
+		w->due = more;
+		w->cap = cap;
+	}
+	w->due[w->n_due] = arena_strdup(&w->arena, slice_of(o->name));
+	return w->due[w->n_due++] != NULL;
+}
+
+bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
+	const struct queue_kept *keep, size_t n)
+{
+	struct keep_writing w = {.c = c, .inv = inv, .head = head, .keep = keep, .n = n};
+	bool any = false;
+
+	if (n == 0 && !c->now.keeps)
+		return false;
+	arena_init(&w.arena, 1u << 20);
+	servers_each(c->cfg->servers, see_kept, &w);
+	for (size_t i = 0; i < w.n_due && !w.arena.failed && !duty_stopping(c->self); i++) {
+		struct keep_edit e = edit_of(&w, w.due[i]);
+		struct err err = {0};
+
+		if (servers_edit(c->cfg->servers, w.due[i], edit_kept, &e,
+			    clock_ms() + CLAIMS_CALL_MS, &err) == 0)
+			any = true;
+		else
+			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+	}
+	arena_release(&w.arena);
+	return any;
+}
