@@ -17,6 +17,7 @@
 
 #define KUBE_JSON "application/json"
 #define KUBE_MERGE_PATCH "application/merge-patch+json"
+#define KUBE_STRATEGIC_PATCH "application/strategic-merge-patch+json"
 #define KUBE_JSON_PATCH "application/json-patch+json"
 #define KUBE_APPLY "application/apply-patch+yaml"
 

@@ -1052,10 +1052,30 @@ def test_waiting_policy_refuses_all_else(placer, ns, change, says):
     assert says in (why_not(placer, ns, HELD, change) or "admitted")
 
 
+def told(*conditions, **status):
+    return {"status": {"conditions": [{"type": kind, "status": "False", "reason": "NoCapacity", "message": "m"} for kind in conditions],
+                       **status}}
+
+
+def test_waiting_policy_lets_the_reason_pass(placer, ns):
+    assert why_not(placer, ns, HELD, told("poolgate.io/Admitted"), "status") is None
+
+
+@pytest.mark.parametrize("change, says", [
+    (told("Ready"), "of a pod's conditions"), (told("poolgate.io/Admitted", "x.io/y"), "of a pod's conditions"),
+    (told("poolgate.io/Admitted", phase="Failed"), "of a pod's status"),
+    (told("poolgate.io/Admitted", podIP="10.6.6.6", podIPs=[{"ip": "10.6.6.6"}]), "of a pod's status"),
+    (told("poolgate.io/Admitted", nominatedNodeName="n"), "of a pod's status"),
+    ({"metadata": {"annotations": {"poolgate.io/plan": "x"}}, **told("poolgate.io/Admitted")}, "with a pod's status"),
+    ({"metadata": {"labels": {"poolgate.io/injected": "false"}}, **told("poolgate.io/Admitted")}, "with a pod's status")])
+def test_waiting_policy_refuses_all_else_of_the_status(placer, ns, change, says):
+    assert says in (why_not(placer, ns, HELD, change, "status") or "admitted")
+
+
 def test_waiting_policy_keeps_other_pods(c, placer, ns):
     assert "stand behind its gate" in (why_not(placer, ns, "free", {"metadata": {"annotations": {"poolgate.io/place": "x"}}}) or "admitted")
     assert "that it has injected" in (why_not(placer, ns, "stranger", place_patch()) or "admitted")
-    assert "no subresource" in (why_not(placer, ns, HELD, {"status": {"phase": "Failed"}}, "status") or "admitted")
+    assert "no subresource" in (why_not(placer, ns, HELD, {"spec": {}}, "ephemeralcontainers") or "admitted")
     for call in (lambda: placer.create(pod(), ns, dry_run=True), lambda: placer.delete("pods", HELD, ns),
                  lambda: placer.call("POST", placer.path("pods", ns, HELD, "eviction"), {
                      "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": HELD}})):

@@ -37,13 +37,13 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 		buf_json_str(out, slice_of(p->plan));
 		buf_char(out, '}');
 	}
-	buf_fmt(out, "},\"spec\":{%s%s},\"status\":{\"phase\":\"%s\"}}",
+	buf_fmt(out, "},\"spec\":{%s%s},\"status\":{\"phase\":\"%s\"%s%s}}",
 		p->placed ? "\"nodeName\":\"node-1\"" : "",
 		p->gated ? p->foreign ? "\"schedulingGates\":[{\"name\":\"x.io/y\"},{\"name\":"
 					"\"poolgate.io/capacity\"}]"
 				      : "\"schedulingGates\":[{\"name\":\"poolgate.io/capacity\"}]"
 			 : "",
-		p->phase);
+		p->phase, p->said ? "," : "", p->said ? p->said : "");
 }
 
 static void event(struct claims_api *c, struct pods_api_pod *p, const char *type)
@@ -153,6 +153,36 @@ static void write_place(
 	}
 }
 
+/* {"metadata":{"uid":…},"status":{"conditions":[…]}}: for this pod alone. */
+static void write_condition(
+	struct claims_api *c, const struct api_request *req, struct api_reply *reply)
+{
+	size_t len = strlen(req->path) - strlen("/status");
+	const char *list = strstr(req->body, "\"conditions\":[{");
+	char uid[128];
+
+	for (size_t i = 0; i < PODS_API_MAX; i++) {
+		struct pods_api_pod *p = &c->pod[i];
+
+		if (!p->there || strlen(p->name) + strlen(ONE_POD) != len ||
+			strncmp(req->path + strlen(ONE_POD), p->name, strlen(p->name)) != 0)
+			continue;
+		snprintf(uid, sizeof(uid), "{\"metadata\":{\"uid\":\"%s\"},", p->uid);
+		if (strncmp(req->body, uid, strlen(uid)) != 0 || !list ||
+			strcmp(req->content_type, KUBE_STRATEGIC_PATCH) != 0) {
+			api_status(reply, 409, "Conflict", "another pod");
+			return;
+		}
+		free(p->said);
+		p->said = strndup(list, strlen(list) - 2);
+		c->told++;
+		event(c, p, "MODIFIED");
+		api_text(reply, 200, "{}");
+		return;
+	}
+	api_status(reply, 404, "NotFound", "no such pod");
+}
+
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
 	struct claims_api *c = ctx;
@@ -161,7 +191,9 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		api_text(reply, 201, "{}");
 		return 0;
 	}
-	if (strcmp(req->method, "PATCH") == 0)
+	if (strcmp(req->method, "PATCH") == 0 && strstr(req->path, "/status"))
+		write_condition(c, req, reply);
+	else if (strcmp(req->method, "PATCH") == 0)
 		write_place(c, req, reply);
 	else if (strncmp(req->path, ONE_POD, strlen(ONE_POD)) == 0)
 		get(c, req->path + strlen(ONE_POD), reply);
@@ -218,6 +250,7 @@ void claims_api_free(struct claims_api *c)
 		free(c->pod[i].name);
 		free(c->pod[i].uid);
 		free(c->pod[i].plan);
+		free(c->pod[i].said);
 	}
 	free(c);
 }
@@ -290,6 +323,26 @@ bool pod_is_let_go(struct claims_api *c, const char *uid, int ms)
 		if (!yes)
 			api_nap(10);
 	} while (!yes && api_now_ms() < until);
+	return yes;
+}
+
+bool pod_is_told(struct claims_api *c, const char *uid, const char *text, int ms)
+{
+	int64_t until = api_now_ms() + ms;
+	char *quotes = fixture_quotes(text);
+	bool yes;
+
+	do {
+		const struct pods_api_pod *p;
+
+		api_lock(c->api);
+		p = find(c, uid);
+		yes = p && p->said && strstr(p->said, quotes);
+		api_unlock(c->api);
+		if (!yes)
+			api_nap(10);
+	} while (!yes && api_now_ms() < until);
+	free(quotes);
 	return yes;
 }
 

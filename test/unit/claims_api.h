@@ -42,6 +42,7 @@ struct pods_api_pod {
 	char *name, *uid, *plan;
 	const char *phase;
 	bool there, labelled, deleting, placed, gated;
+	char *said;     /* the condition that it was given last, as it was patched; NULL: none */
 	bool foreign;   /* a gate of somebody else's stands before ours */
 	unsigned born;  /* its minute */
 	unsigned grace; /* that its delete has named */
@@ -67,6 +68,7 @@ struct claims_api {
 	unsigned version;
 	enum place_fate fate;
 	unsigned places;      /* that were written */
+	unsigned told;        /* conditions that were */
 	int get_status;       /* what GETs of a pod answer instead; 0: the truth */
 	const char *get_true; /* but those of this name */
 	/* Called once, when the next GET of a pod has been answered, before the answer is sent. */
@@ -95,6 +97,8 @@ void pod_delete(struct claims_api *c, const char *uid, unsigned grace);
 void pod_place(struct claims_api *c, const char *uid);
 void pod_gone(struct claims_api *c, const char *uid);
 /* Places are written like this from now on. */
+/* Does what the pod was told last hold this text within ms? */
+bool pod_is_told(struct claims_api *c, const char *uid, const char *text, int ms);
 void places_fare(struct claims_api *c, enum place_fate fate);
 /* Does its gate fall within ms? */
 bool pod_is_let_go(struct claims_api *c, const char *uid, int ms);

@@ -63,7 +63,7 @@ TEST(w2_who_finds_none_waits)
 	claims_api_run(api);
 	assert_false(pod_is_let_go(api, "u1", 3 * LOST_AFTER_MS));
 	assert_false(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w','state'", 0));
-	assert_int_equal(pod_events(api, ""), 0);
+	assert_int_equal(pod_events(api, "ClaimLost"), 0);
 	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 1);
 	pod_gone(api, "x2");
 	assert_true(pod_is_let_go(api, "u1", SOON));
@@ -218,7 +218,42 @@ TEST(w6_who_has_gone_keeps_nothing)
 	assert_true(status_has_not(api, "a", "'kept'", SOON));
 }
 
+/* Its owner reads on the pod itself why it waits, and that it does no more; by an Event once. */
+TEST(w9_a_pod_says_why)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u1",
+		"{'type':'poolgate.io/Admitted','status':'False','lastTransitionTime':'2", SOON));
+	assert_true(pod_is_told(api, "u1", "'reason':'NoCapacity','message':'", 0));
+	assert_true(pod_is_told(api, "u1", "number 1 of 1", 0));
+	/* nothing new is told twice, by the next leader neither */
+	next_leader();
+	api_nap(1500);
+	assert_int_equal(api->told, 1);
+	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
+	pod_gone(api, "x1");
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(pod_is_told(api, "u1", "'status':'True'", 0));
+	assert_int_equal(api->told, 2);
+	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
+}
+
+/* Who has his turn at once is told nothing. */
+TEST(w9_who_never_waited_is_told_nothing)
+{
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_int_equal(api->told, 0);
+}
+
 TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
 	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
 	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_a_server_that_takes_nothing,
-	w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing)
+	w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing, w9_a_pod_says_why,
+	w9_who_never_waited_is_told_nothing)

@@ -58,6 +58,10 @@ struct holder {
 	int64_t place_ms; /* not written before then */
 	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
 	bool place_told;  /* an Event says that it cannot be */
+	/* Why it waits for its turn: */
+	const char *why_reason; /* as it was told last by this leader; NULL: it was not */
+	uint8_t why_class;      /* of its place among those who wait */
+	int64_t why_ms;
 	const char *namespace, *name;
 	char uid[];
 };
@@ -109,6 +113,7 @@ struct claims {
 	int64_t pause_ms; /* from it to the next, at least */
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
+	int64_t why_ms;   /* nobody is told why it waits before then */
 	bool queue_begun; /* the queue has begun on a fresh list */
 	struct picture now;
 };
@@ -155,6 +160,16 @@ int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 /* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was written. */
 bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
 	const struct queue_kept *keep, size_t n);
+
+/* ---- claims_why.c ---- */
+
+#define WHY_BYTES 900
+
+/* Has that pod to be told what was decided? */
+bool why_is_due(struct holder *h, const struct pod_waiting *pod, const struct queue_entry *e);
+/* Tell it, in the condition and, where the reason is another, in an Event. Any thread; each holder by one. */
+void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
+	const struct queue_entry *e, const char *text);
 
 /* ---- adopt.c ---- */
 

@@ -2,6 +2,7 @@
 /* cluster: gives pods that wait for their turn a claim (laws W3, W5 to W7 of waiting): the queue decides, and what it says is written as
  * any other claim is. The gate falls afterwards, when the claim stands (claims_place.c). What a leader that died has left half done is
  * taken back, and decided anew. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -16,10 +17,14 @@
 /* Claims that one round writes: the next is not far. */
 #define STARTS_MAX 256
 #define RESERVE_MS 600000
+/* Pods are told why they wait so often, and so many at once: words take a search more. */
+#define WHY_EVERY_MS 1000
+#define WHY_MAX 16
 
 struct starting {
 	struct adoption a;
 	const struct pod_waiting *pod;
+	bool *started;
 	int rc;
 	struct err err;
 };
@@ -35,9 +40,12 @@ struct queueing {
 	struct demand *demands;
 	struct queue_share *shares; /* of the namespaces of those who wait, by name */
 	size_t n_shares;
+	struct queue_world world;
 	struct queue_round round;
 	struct starting *starts;
 	size_t n_starts;
+	bool *started;
+	bool words;   /* it says why who waits does */
 	bool written; /* something has changed in the picture */
 };
 
@@ -220,7 +228,8 @@ static int decide(struct queueing *q, struct err *err)
 	if (keep_read(q->c, &q->pool.inventory, &q->arena, &kept, &w.n_kept, err) < 0)
 		return err->code;
 	w.kept = kept;
-	return queue_decide(&w, q->pods, q->n, false, &q->arena, &q->round, err);
+	q->world = w;
+	return queue_decide(&q->world, q->pods, q->n, q->words, &q->arena, &q->round, err);
 }
 
 /* ---- claims ---- */
@@ -243,7 +252,7 @@ static void settle(struct queueing *q, const struct starting *s)
 	int64_t waited = clock_wall_ms() - s->pod->pod.since_ms;
 
 	if (s->rc == 0) {
-		q->written = true;
+		q->written = *s->started = true;
 		metric_observe(cfg->metrics, M_WAIT_SECONDS, 0, 0, waited > 0 ? waited * 1000 : 0);
 		log_line(cfg->log, LOG_LEVEL_INFO, "pod has its turn", log_str("uid", h->uid),
 			log_str("namespace", h->namespace), log_str("name", h->name),
@@ -263,12 +272,16 @@ static void start_all(struct queueing *q)
 	size_t most = q->round.n_start < STARTS_MAX ? q->round.n_start : STARTS_MAX;
 
 	q->starts = arena_array(&q->arena, most, sizeof(*q->starts));
-	for (size_t i = 0; q->starts && i < q->n && q->n_starts < most; i++) {
+	q->started = arena_array(&q->arena, q->n, sizeof(*q->started));
+	for (size_t i = 0; q->starts && q->started && i < q->n; i++) {
 		struct starting *s = &q->starts[q->n_starts];
 
 		if (q->round.entries[i].verdict != QUEUE_START)
 			continue;
+		if (q->n_starts == most)
+			break;
 		*s = (struct starting){.pod = q->list[i],
+			.started = &q->started[i],
 			.a = {.c = q->c,
 				.who = q->who[i],
 				.turn = true,
@@ -288,6 +301,53 @@ static void start_all(struct queueing *q)
 		claims_until(q->c, clock_ms());
 }
 
+/* ---- why ---- */
+
+struct telling {
+	struct queueing *q;
+	size_t who[STARTS_MAX + WHY_MAX];
+	char text[STARTS_MAX + WHY_MAX][WHY_BYTES];
+	size_t n;
+};
+
+static void tell_one(void *ctx, size_t i)
+{
+	struct telling *t = ctx;
+	size_t at = t->who[i];
+
+	if (!duty_stopping(t->q->c->self))
+		why_tell(t->q->c, t->q->who[at], t->q->list[at], &t->q->round.entries[at],
+			t->text[i]);
+}
+
+/* Those who have it now, if they were told that they wait, and some of those who do: the next round waits for it. */
+static void tell(struct queueing *q)
+{
+	struct telling *t = arena_alloc(&q->arena, sizeof(*t));
+	size_t waiting = 0;
+	struct buf b;
+
+	if (!t)
+		return;
+	t->q = q;
+	for (size_t i = 0; i < q->n; i++) {
+		bool has = q->round.entries[i].verdict == QUEUE_START;
+
+		if ((has ? !q->started[i] : !q->words || waiting == WHY_MAX) ||
+			!why_is_due(q->who[i], q->list[i], &q->round.entries[i]))
+			continue;
+		waiting += !has;
+		buf_init(&b, WHY_BYTES);
+		queue_say(&q->world, q->pods, q->n, &q->round, i, &b);
+		(void)snprintf(t->text[t->n], WHY_BYTES, "%s", b.data ? b.data : "");
+		buf_release(&b);
+		t->who[t->n++] = i;
+	}
+	run_side_by_side(t->n, tell_one, t);
+	if (waiting == WHY_MAX)
+		claims_until(q->c, clock_ms() + WHY_EVERY_MS);
+}
+
 static void wait_on(struct queueing *q)
 {
 	int64_t next = q->round.next_ms;
@@ -302,7 +362,10 @@ static void run(struct queueing *q)
 	struct claims *c = q->c;
 	struct err err = {0};
 	size_t halves;
-	bool good = find_waiting(q, &halves);
+	bool good;
+
+	q->words = clock_ms() >= c->why_ms;
+	good = find_waiting(q, &halves);
 
 	/* The first look of a leader: the last one's claims may not be in its picture yet. */
 	if (good && (halves > 0 || !c->queue_begun)) {
@@ -321,11 +384,16 @@ static void run(struct queueing *q)
 		return;
 	}
 	start_all(q);
+	if (q->arena.failed)
+		return;
 	if (q->round.head == SIZE_MAX)
 		q->written |= keep_write(c, &q->pool.inventory, NULL, NULL, 0);
 	else
 		q->written |= keep_write(c, &q->pool.inventory, &q->pods[q->round.head],
 			q->round.keep, q->round.n_keep);
+	tell(q);
+	if (q->words)
+		c->why_ms = clock_ms() + WHY_EVERY_MS;
 	wait_on(q);
 }
 

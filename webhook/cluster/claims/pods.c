@@ -243,6 +243,15 @@ static void keep_names(struct queue_pod *pod, struct arena *a)
 	pod->name = arena_slice(a, pod->name);
 }
 
+/* Why it waits, as its condition says. */
+static struct slice said_of(const struct json *j, const struct json_node *object)
+{
+	const struct json_node *c = json_find(j, json_path(j, object, "status", "conditions", NULL),
+		"type", SLICE(LATE_CONDITION), false, NULL);
+
+	return json_inside(j, json_get(j, c, SLICE("reason")));
+}
+
 static bool read_into(const struct pods *p, struct pod_waiting *w, const struct json *j,
 	const struct json_node *object)
 {
@@ -254,6 +263,8 @@ static bool read_into(const struct pods *p, struct pod_waiting *w, const struct 
 		!queue_read(j, object, &p->classes, &w->arena, &w->pod, NULL))
 		return false;
 	keep_names(&w->pod, &w->arena);
+	if (said_of(j, object).at)
+		w->said = arena_slice(&w->arena, said_of(j, object));
 	w->pod.gang = (struct slice){0};
 	w->pod.demand = &w->demand;
 	return !w->arena.failed;

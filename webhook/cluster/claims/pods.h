@@ -42,8 +42,9 @@ struct pod_waiting {
 	struct demand demand;
 	struct plan plan;
 	uint64_t plan_hash;
-	uint32_t grace_s; /* pod_grace */
-	unsigned users;   /* of the table and those who have it; under its lock */
+	uint32_t grace_s;  /* pod_grace */
+	struct slice said; /* reason of the condition LATE_CONDITION; absent: it has none */
+	unsigned users;    /* of the table and those who have it; under its lock */
 };
 
 struct pods;

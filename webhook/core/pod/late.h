@@ -16,6 +16,8 @@
 #include "webhook/core/pod/pod.h"
 
 #define LATE_GATE "poolgate.io/capacity"
+/* Of a pod that waits for its turn: has it, or why not. */
+#define LATE_CONDITION "poolgate.io/Admitted"
 /* The whole place for people and for whoever has to find it again: "gpu-01/gpu-0,gpu-01/gpu-1". Values of single containers stand beside it, under names
  * that begin alike. */
 #define ANN_PLACE "poolgate.io/place"
