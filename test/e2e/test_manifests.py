@@ -1025,7 +1025,8 @@ def fixture_placer(c, ns, tmp_path_factory):
 def why_not(account, ns, name, change, sub=None):
     """None, or why the API server does not take this change of the pod."""
     try:
-        account.patch("pods", name, change, ns, "json" if isinstance(change, list) else "merge", sub, dry_run=True)
+        kind = "json" if isinstance(change, list) else "strategic" if sub == "status" else "merge"
+        account.patch("pods", name, change, ns, kind, sub, dry_run=True)
     except ApiError as e:
         return e.message
     return None
