@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that wait for GPUs: components/waiting on a real API server with two replicas, whose leader is killed in between; and on kubelets, that
+each of them runs."""
+import contextlib
+import os
+import time
+
+import pytest
+import yaml
+
+import kube
+import product
+from cluster import ROOT, Cluster
+from product import SYSTEM, check_sums, claims, client_namespace, gpu_pod, servers, wait_for
+from replicas import Replicas
+
+GATE = "poolgate.io/capacity"
+COMPOSED = os.path.join(ROOT, "build/e2e/waiting")
+
+
+def composed():
+    """The base with components/waiting, as an operator writes it."""
+    os.makedirs(COMPOSED, exist_ok=True)
+    with open(os.path.join(COMPOSED, "kustomization.yaml"), "w", encoding="utf-8") as f:
+        yaml.safe_dump({"resources": ["../../../manifests/base"], "components": ["../../../manifests/components/waiting"]}, f)
+    return os.path.relpath(COMPOSED, ROOT)
+
+
+def waiting(name, percent=100, amount=1, word="wait", **spec):
+    pod = gpu_pod(name, percent, amount, **spec)
+    pod["metadata"]["annotations"]["poolgate.io/when-full"] = word
+    return pod
+
+
+def gated(pod):
+    return any(g["name"] == GATE for g in pod["spec"].get("schedulingGates", []))
+
+
+def let_go(c, namespaces):
+    """Names of pods without the gate."""
+    return {p["metadata"]["name"] for ns in namespaces for p in c.client.items("pods", ns) if not gated(p)}
+
+
+def condition(pod):
+    return next((x for x in pod.get("status", {}).get("conditions", []) if x["type"] == "poolgate.io/Admitted"), None)
+
+
+@pytest.fixture(scope="module", name="c")
+def fixture_light():
+    with Cluster.light(name="waiting") as c, Replicas(c, 2, path=composed()) as replicas:
+        yield c, replicas
+
+
+def test_ten_in_their_order(c):
+    """One namespace holds a GPU for good: the others' pods go before its own, each by age. A leader is killed after every third; each step
+    of its successor is seen by what it does."""
+    c, replicas = c
+    with servers(c, {"gpu-a": 2}), contextlib.ExitStack() as stack:
+        spaces = [stack.enter_context(client_namespace(c, name=f"team-{i}")) for i in range(3)]
+        c.client.create(waiting("stays"), namespace=spaces[0])
+        c.client.create(waiting("turn"), namespace=spaces[1])
+        wait_for(lambda: let_go(c, spaces) == {"stays", "turn"}, 20, "two that start at once")
+        names = [f"w{i}" for i in range(10)]
+        for i, name in enumerate(names):
+            c.client.create(waiting(name), namespace=spaces[i % 3])
+            time.sleep(1.1)  # ages are told in seconds
+        assert let_go(c, spaces) == {"stays", "turn"} and len(claims(c)) == 2
+        told = wait_for(lambda: condition(c.client.get("pods", "w0", spaces[0])), 20, "a reason")
+        assert told["status"] == "False" and told["reason"] == "NoCapacity" and " of 10 that wait" in told["message"], told
+        want = [n for i, n in enumerate(names) if i % 3] + [n for i, n in enumerate(names) if not i % 3]
+        at, got = ("turn", spaces[1]), []
+        for i in range(10):
+            if i % 3 == 2:
+                leader = replicas.wait_leader()
+                replicas.kill(leader)
+                replicas.restart(leader)
+            c.client.delete("pods", at[0], at[1], grace=0)
+            new = wait_for(lambda: let_go(c, spaces) - {"stays", *got}, 90, "the next one")
+            assert len(new) == 1, new
+            name = new.pop()
+            at = (name, spaces[int(name[1:]) % 3])
+            got.append(name)
+            assert len(claims(c)) == 2
+            for s in c.client.items("gpuservers"):
+                check_sums(s)
+        assert got == want
+
+
+def test_a_freed_gpu_is_given_within_half_a_second(c):
+    c, replicas = c
+    replicas.wait_leader()
+    took = []
+    with servers(c, {"gpu-b": 1}), client_namespace(c, name="swift") as ns:
+        c.client.create(waiting("p0"), namespace=ns)
+        wait_for(lambda: let_go(c, [ns]) == {"p0"}, 20, "the first")
+        for i in range(20):
+            c.client.create(waiting(f"p{i + 1}"), namespace=ns)
+            time.sleep(0.3)
+            began = time.monotonic()
+            c.client.delete("pods", f"p{i}", ns, grace=0)
+            while gated(c.client.get("pods", f"p{i + 1}", ns)):
+                assert time.monotonic() < began + 20
+                time.sleep(0.01)
+            took.append(time.monotonic() - began)
+    print("freed to let go, s:", " ".join(f"{t:.2f}" for t in sorted(took)))
+    assert sorted(took)[len(took) // 2] < 0.5
+
+
+def test_who_wants_to_start_without_a_claim(c):
+    """The gate taken away, forged plans, words that are none, a node: nobody starts without GPUs that are his."""
+    c, _ = c
+    with servers(c, {"gpu-c": 1}), client_namespace(c, name="hostile") as ns:
+        c.client.create(waiting("holds"), namespace=ns)
+        wait_for(lambda: let_go(c, [ns]) == {"holds"}, 20, "the first")
+        made = c.client.create(waiting("waits"), namespace=ns)
+        assert gated(made)
+
+        def refused(call, says):
+            with pytest.raises(kube.ApiError, match=says):
+                call()
+
+        refused(lambda: c.client.patch("pods", "waits", [{"op": "remove", "path": "/spec/schedulingGates"}], ns, kind="json"), "gate")
+        refused(lambda: c.client.patch("pods", "waits", {"metadata": {"annotations": {"poolgate.io/when-full": "refuse"}}}, ns), "cannot be changed")
+        refused(lambda: c.client.patch("pods", "waits", {"metadata": {"annotations": {"poolgate.io/place": "gpu-c/gpu-0"}}}, ns), "poolgate")
+        copy = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "copy", "annotations": made["metadata"]["annotations"],
+                                                                  "labels": made["metadata"]["labels"]}, "spec": dict(made["spec"])}
+        copy["spec"].pop("schedulingGates")
+        with contextlib.suppress(kube.ApiError):
+            assert gated(c.client.create(copy, namespace=ns))
+        refused(lambda: c.client.create(waiting("typo", word="wiat"), namespace=ns), "expected wait or refuse")
+        refused(lambda: c.client.create(waiting("never", amount=2), namespace=ns), "GPU")
+        refused(lambda: c.client.create(waiting("bare", word="refuse"), namespace=ns), "GPU")
+        refused(lambda: c.client.create(waiting("node", nodeName="n"), namespace=ns), "GPU")
+        assert let_go(c, [ns]) == {"holds"} and len(claims(c)) == 1
+
+
+def test_each_of_them_runs(installed):
+    """On kubelets, with a Job: its pods wait by themselves, one after the other."""
+    product.install(installed, composed())
+    try:
+        with servers(installed, {"gpu-r": 1}), client_namespace(installed, name="job") as ns:
+            template = gpu_pod("x", command=("/bin/sh", "-c", "sleep 1"))
+            template["metadata"].pop("name")
+            installed.client.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
+                "parallelism": 4, "completions": 4, "backoffLimit": 0,
+                "template": {"metadata": template["metadata"], "spec": template["spec"]}}}, namespace=ns)
+            wait_for(lambda: installed.client.get("jobs", "j", ns).get("status", {}).get("succeeded") == 4, 180, "four that have run")
+            assert all(not gated(p) for p in installed.client.items("pods", ns))
+            wait_for(lambda: not claims(installed), 30, "claims that end")
+    finally:
+        product.install(installed)
+        for kind in ("clusterrolebindings", "clusterroles"):
+            installed.client.delete(kind, "poolgate-waiting")
+        installed.client.delete("validatingadmissionpolicybindings", "poolgate-waiting")
+        installed.client.delete("validatingadmissionpolicies", "poolgate-waiting")
+    assert installed.client.get("deployments", "poolgate", SYSTEM)["status"]["readyReplicas"] == 2
