@@ -35,6 +35,8 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 	if (p->plan) {
 		buf_str(out, ",\"annotations\":{\"poolgate.io/plan\":");
 		buf_json_str(out, slice_of(p->plan));
+		if (p->place)
+			buf_fmt(out, ",\"poolgate.io/place\":\"%s\"", p->place);
 		buf_char(out, '}');
 	}
 	buf_fmt(out, "},\"spec\":{%s%s},\"status\":{\"phase\":\"%s\"%s%s}}",
@@ -290,6 +292,14 @@ void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born)
 {
 	put(c, name, uid, plan, true, false, born);
+}
+
+void pod_told_place(struct claims_api *c, const char *uid, const char *place)
+{
+	api_lock(c->api);
+	find(c, uid)->place = place;
+	event(c, find(c, uid), "MODIFIED");
+	api_unlock(c->api);
 }
 
 void pod_foreign(struct claims_api *c, const char *uid, bool yes)

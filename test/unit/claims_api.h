@@ -40,6 +40,7 @@
 
 struct pods_api_pod {
 	char *name, *uid, *plan;
+	const char *place; /* that it was told; NULL: none */
 	const char *phase;
 	bool there, labelled, deleting, placed, gated;
 	char *said;     /* the condition that it was given last, as it was patched; NULL: none */
@@ -89,6 +90,8 @@ void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born);
 /* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it away. */
 void pod_foreign(struct claims_api *c, const char *uid, bool yes);
+/* It was told this place. */
+void pod_told_place(struct claims_api *c, const char *uid, const char *place);
 void pod_phase(struct claims_api *c, const char *uid, const char *phase);
 void pod_strip(struct claims_api *c, const char *uid);
 /* It gets a deletionTimestamp, with so many seconds. */

@@ -168,6 +168,21 @@ TEST(w3_two_claims)
 	assert_true(status_has_not(api, "b", "'u1'", SOON));
 }
 
+/* A leader that stood still gives another claim to a pod that has been let go: it keeps the one that it was told. */
+TEST(w3_two_claims_and_a_place)
+{
+	put("a", STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "8000000000")));
+	put("b", STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1",
+		"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','late':{'values':["
+		"'servers'],'granularity':'gpu'},'waits':true,'containers':[{'name':'a','amount':1,"
+		"'percent':50,'kind':'app','units':50,'command':'none'}]}");
+	pod_told_place(api, "u1", "b/gpu-0");
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_keeps(api, "b", "'u1'", 1000));
+}
+
 /* What drains or is unfit takes nobody who could wait. */
 TEST(w3_a_server_that_takes_nothing)
 {
@@ -254,6 +269,6 @@ TEST(w9_who_never_waited_is_told_nothing)
 
 TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
 	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
-	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_a_server_that_takes_nothing,
-	w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing, w9_a_pod_says_why,
-	w9_who_never_waited_is_told_nothing)
+	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_two_claims_and_a_place,
+	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing,
+	w9_a_pod_says_why, w9_who_never_waited_is_told_nothing)

@@ -260,6 +260,23 @@ static bool is_whole(const struct lists *l, const struct claim_record *r)
 	return r->n_servers > 0 && found == r->n_servers;
 }
 
+/* Is it on just those servers that its pod was told (carrier.h)? */
+static bool was_told(const struct adoption *a, const struct claim_record *r)
+{
+	if (r->n_servers != a->demand.n_servers)
+		return false;
+	for (size_t i = 0; i < r->n_servers; i++)
+		if (!slice_is(a->demand.servers[i], r->servers[i]))
+			return false;
+	return true;
+}
+
+/* What the pod was told goes before all else, what a review promised before what another leader gave. */
+static int worth(const struct adoption *a, const struct claim_record *r)
+{
+	return was_told(a, r) * 2 + (r->claim.state != CLAIM_ADOPTED);
+}
+
 bool adopt_has_whole(struct adoption *a)
 {
 	size_t n = a->who->n_records;
@@ -273,10 +290,8 @@ bool adopt_has_whole(struct adoption *a)
 		return false;
 	servers_each(a->c->cfg->servers, copy_list, &l);
 	for (size_t i = 0; i < l.n && !a->arena.failed; i++)
-		/* What a review promised goes before what another leader gave. */
 		if (is_whole(&l, &l.records[i]) &&
-			(!best || (best->claim.state == CLAIM_ADOPTED &&
-					  l.records[i].claim.state != CLAIM_ADOPTED)))
+			(!best || worth(a, &l.records[i]) > worth(a, best)))
 			best = &l.records[i];
 	if (!best)
 		return false;
