@@ -243,6 +243,22 @@ void claims_api_run(struct claims_api *c)
 	assert_true(api_wait_streams(c->pool->api, SERVERS_PATH "*", 1));
 }
 
+void claims_api_next_leader(struct claims_api *c)
+{
+	struct pool_api *p = c->pool;
+	void *last, *next = NULL;
+
+	api_lock(p->api);
+	last = p->running;
+	p->running = NULL;
+	api_unlock(p->api);
+	p->duty.stop(last);
+	assert_int_equal(p->duty.start(p->duty.ctx, &next, NULL), 0);
+	api_lock(p->api);
+	p->running = next;
+	api_unlock(p->api);
+}
+
 void claims_api_free(struct claims_api *c)
 {
 	pool_api_free(c->pool);

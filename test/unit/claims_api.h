@@ -79,6 +79,8 @@ struct claims_api {
 /* Servers are put with pool_api_put() before claims_api_run(). */
 struct claims_api *claims_api_new(void);
 void claims_api_run(struct claims_api *c);
+/* The leader ends, and another goes on from what it reads. */
+void claims_api_next_leader(struct claims_api *c);
 void claims_api_free(struct claims_api *c);
 
 /* A running pod in namespace n, with the label. plan in single quotes, or NULL. */

@@ -78,23 +78,6 @@ TEST(w3_a_claim_that_comes_later)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
-/* Another leader goes on from what it reads. */
-static void next_leader(void)
-{
-	struct pool_api *p = api->pool;
-	void *last, *next = NULL;
-
-	api_lock(p->api);
-	last = p->running;
-	p->running = NULL;
-	api_unlock(p->api);
-	p->duty.stop(last);
-	assert_int_equal(p->duty.start(p->duty.ctx, &next, NULL), 0);
-	api_lock(p->api);
-	p->running = next;
-	api_unlock(p->api);
-}
-
 /* The claim stands, nothing is written. */
 TEST(w3_a_leader_dies_before_the_patch)
 {
@@ -105,7 +88,7 @@ TEST(w3_a_leader_dies_before_the_patch)
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	assert_false(pod_is_let_go(api, "u1", 0));
 	places_fare(api, PLACE_WRITTEN);
-	next_leader();
+	claims_api_next_leader(api);
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	assert_int_equal(api->places, 1);
 	must_say(api_last(api->api, "PATCH", POD_OF("w"))->body, "\"value\":\"a/gpu-1\"}");
@@ -119,7 +102,7 @@ TEST(w3_a_leader_dies_behind_the_patch)
 	pod_put_gated(api, "w", "u1", PLAN_LATE);
 	claims_api_run(api);
 	assert_true(pod_is_let_go(api, "u1", SOON));
-	next_leader();
+	claims_api_next_leader(api);
 	assert_true(status_has(api, "a", "'state':'bound'", SOON));
 	assert_true(status_keeps(api, "a", "'u1'", 1500));
 	assert_int_equal(api->places, 1);

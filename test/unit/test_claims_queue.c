@@ -106,23 +106,6 @@ TEST(w7_another_gate)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
-/* Another leader goes on from what it reads. */
-static void next_leader(void)
-{
-	struct pool_api *p = api->pool;
-	void *last, *next = NULL;
-
-	api_lock(p->api);
-	last = p->running;
-	p->running = NULL;
-	api_unlock(p->api);
-	p->duty.stop(last);
-	assert_int_equal(p->duty.start(p->duty.ctx, &next, NULL), 0);
-	api_lock(p->api);
-	p->running = next;
-	api_unlock(p->api);
-}
-
 /* The claim stands, the gate too. */
 TEST(w3_a_leader_dies_behind_the_claim)
 {
@@ -133,7 +116,7 @@ TEST(w3_a_leader_dies_behind_the_claim)
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	assert_true(status_has(api, "a", "'u1'", SOON));
 	places_fare(api, PLACE_WRITTEN);
-	next_leader();
+	claims_api_next_leader(api);
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	assert_int_equal(api->places, 1);
 	assert_true(status_keeps(api, "a", "'u1'", 1500));
@@ -211,7 +194,7 @@ TEST(w6_what_frees_up_is_kept)
 	assert_true(status_has_not(api, "a", "'x1'", SOON));
 	assert_false(pod_is_let_go(api, "u2", 1000));
 	/* the next leader goes on with it */
-	next_leader();
+	claims_api_next_leader(api);
 	assert_false(pod_is_let_go(api, "u2", 1000));
 	pod_gone(api, "x2");
 	assert_true(pod_is_let_go(api, "u1", SOON));
@@ -246,7 +229,7 @@ TEST(w9_a_pod_says_why)
 	assert_true(pod_is_told(api, "u1", "'reason':'NoCapacity','message':'", 0));
 	assert_true(pod_is_told(api, "u1", "number 1 of 1", 0));
 	/* nothing new is told twice, by the next leader neither */
-	next_leader();
+	claims_api_next_leader(api);
 	api_nap(1500);
 	assert_int_equal(api->told, 1);
 	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
