@@ -194,7 +194,7 @@ TEST(test_fits_beside_what_is_kept)
 	server_fixture_load(
 		&fix, SERVER_TEXT(FINALIZER, LISTED,
 			      "{" GPUS "," CLAIMS ",'conditions':[],'kept':[{'uid':'k','gpus':[{'"
-						  "id':'gpu-1','bytes':10000000000},"
+			      "id':'gpu-1','bytes':10000000000},"
 			      "{'id':'gone','bytes':1}]},{'uid':'l','gpus':[{'id':'gpu-0','bytes':"
 			      "16000000000}]}]}"));
 	expect_yes(&fix, &c, nobody);
