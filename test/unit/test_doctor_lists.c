@@ -211,6 +211,13 @@ TEST(test_pods)
 		"wrong        test: ml/loose was injected and lives, and has no claim");
 	((struct doctor_pod *)x.f.pods.at)[1].finished = true;
 	SAYS(&x, doctor_pods, "all is well");
+	/* who waits has none yet, and is told of */
+	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		"{" META("waits") ",'annotations':{'poolgate.io/plan':'{}'}},'spec':{"
+				  "'schedulingGates':[{'name':'poolgate.io/capacity'}]}}");
+	SAYS(&x, doctor_pods, "1 injected pods live, each has its claim");
+	SAYS(&x, doctor_pods, "1 pods wait behind the scheduling gate poolgate.io/capacity");
+	((struct doctor_pod *)x.f.pods.at)[2].finished = true;
 	((struct doctor_pod *)x.f.pods.at)[0].finished = true;
 	SAYS(&x, doctor_pods, "a still holds a claim of ml/p-u-held, which has ended");
 	/* it may still run */

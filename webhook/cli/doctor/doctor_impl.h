@@ -89,6 +89,7 @@ struct doctor_pod {
 	const char *namespace, *name, *uid;
 	bool finished, running;
 	bool planned;         /* carries a plan; else the origin's mark alone */
+	bool held;            /* our scheduling gate stands before it: it may have no claim yet */
 	int64_t since_ms;     /* creationTimestamp; 0: not known */
 	const char **secrets; /* of the client, that it mounts */
 	size_t n_secrets;

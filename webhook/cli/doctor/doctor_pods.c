@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/core/pod/late.h"
 
 /* A leader ends such a claim within this time. */
 #define GONE_MS 120000
@@ -31,7 +32,8 @@ static void judge_claimless(const struct doctor_facts *f, struct doctor_report *
 	if (!sight_there(&f->servers.sight, r))
 		return;
 	DOCTOR_EACH(struct doctor_pod, &f->pods, p)
-	if (p->planned && !p->finished && !doctor_has_claim(f, p->uid) && n++ < DOCTOR_LINES_MAX)
+	if (p->planned && !p->held && !p->finished && !doctor_has_claim(f, p->uid) &&
+		n++ < DOCTOR_LINES_MAX)
 		doctor_wrong(r, mend,
 			"%s/%s was injected and lives, and has no claim: its GPUs are promised to "
 			"others, too",
@@ -76,7 +78,7 @@ static void judge_orphans(const struct doctor_facts *f, struct doctor_report *r)
 
 void doctor_pods(const struct doctor_facts *f, struct doctor_report *r)
 {
-	size_t live = 0;
+	size_t live = 0, held = 0;
 
 	if (!sight_there(&f->pods.sight, r))
 		return;
@@ -85,7 +87,17 @@ void doctor_pods(const struct doctor_facts *f, struct doctor_report *r)
 	if (f->servers.sight.state == SIGHT_THERE)
 		judge_orphans(f, r);
 	DOCTOR_EACH(struct doctor_pod, &f->pods, p)
-	live += p->planned && !p->finished;
+	{
+		live += p->planned && !p->held && !p->finished;
+		held += p->planned && p->held && !p->finished;
+	}
 	if (!doctor_group_troubled(r))
 		doctor_ok(r, "%zu injected pods live, each has its claim", live);
+	/* Law W0. */
+	if (held > 0)
+		doctor_ok(r,
+			"%zu pods wait behind the scheduling gate " LATE_GATE
+			": as long as one does, neither take out components/waiting nor go back to "
+			"a version that does not know it",
+			held);
 }

@@ -6,6 +6,7 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/core/pod/late.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod.h"
 
@@ -161,6 +162,7 @@ bool doctor_take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	p->name = meta(f, j, object, "name");
 	p->uid = meta(f, j, object, "uid");
 	p->planned = planned;
+	p->held = late_is_held(j, object);
 	if (!rfc3339_read(
 		    json_inside(j, json_path(j, object, "metadata", "creationTimestamp", NULL)),
 		    &p->since_ms))
@@ -278,7 +280,8 @@ void doctor_look_again(struct kube *k, struct doctor_facts *f)
 	if (f->pods.sight.state != SIGHT_THERE || f->servers.sight.state != SIGHT_THERE)
 		return;
 	for (size_t i = 0; i < f->pods.n && asked < AGAIN_MAX; i++)
-		if (p[i].planned && !p[i].finished && !doctor_has_claim(f, p[i].uid)) {
+		if (p[i].planned && !p[i].held && !p[i].finished &&
+			!doctor_has_claim(f, p[i].uid)) {
 			look_at_pod(k, &p[i]);
 			asked++;
 		}
