@@ -166,6 +166,22 @@ TEST(w3_two_claims_and_a_place)
 	assert_true(status_keeps(api, "b", "'u1'", 1000));
 }
 
+/* A finalizer keeps it: it is given nothing any more, and keeps nobody back. */
+TEST(w5_who_is_being_deleted)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	pod_put_waiting(api, "v", "u2", PLAN_WAITS("1", "100"), 31);
+	pod_delete(api, "u1", 0);
+	claims_api_run(api);
+	pod_gone(api, "x1");
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	pod_gone(api, "x2");
+	assert_false(pod_is_let_go(api, "u1", 1000));
+}
+
 /* What drains or is unfit takes nobody who could wait. */
 TEST(w3_a_server_that_takes_nothing)
 {
@@ -252,6 +268,6 @@ TEST(w9_who_never_waited_is_told_nothing)
 
 TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
 	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
-	w3_a_leader_dies_in_the_claim, w3_two_claims, w3_two_claims_and_a_place,
-	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing,
-	w9_a_pod_says_why, w9_who_never_waited_is_told_nothing)
+	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted, w3_two_claims,
+	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
+	w6_who_has_gone_keeps_nothing, w9_a_pod_says_why, w9_who_never_waited_is_told_nothing)

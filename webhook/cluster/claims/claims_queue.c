@@ -31,7 +31,7 @@ struct starting {
 
 struct queueing {
 	struct claims *c;
-	struct pod_waiting **list; /* who waits; from n on those who have a claim */
+	struct pod_waiting **list; /* who waits; from n on those who have a claim, or leave */
 	size_t n;
 	struct arena arena;
 	struct holder **who;
@@ -79,7 +79,7 @@ static bool find_waiting(struct queueing *q, size_t *ret_halves)
 
 		if (!h)
 			return false;
-		if (holder_complete(h)) {
+		if (holder_complete(h) || one->leaving) {
 			q->list[i] = q->list[--q->n];
 			q->list[q->n] = one;
 			continue;

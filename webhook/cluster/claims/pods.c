@@ -166,7 +166,8 @@ struct told {
 static bool is_other(const struct pod_waiting *a, const struct pod_waiting *b)
 {
 	return !a != !b ||
-	       (a && (a->pod.foreign != b->pod.foreign || a->pod.since_ms != b->pod.since_ms));
+	       (a && (a->pod.foreign != b->pod.foreign || a->pod.since_ms != b->pod.since_ms ||
+			     a->leaving != b->leaving));
 }
 
 /* True when what is shown has changed. */
@@ -282,6 +283,7 @@ static struct pod_waiting *read_waiting(const struct pods *p, const struct json 
 	w->users = 1;
 	w->plan_hash = plan_hash;
 	w->grace_s = pod_grace(j, object);
+	w->leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
 	if (read_into(p, w, j, object))
 		return w;
 	let_go(w);

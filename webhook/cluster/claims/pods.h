@@ -43,6 +43,7 @@ struct pod_waiting {
 	struct plan plan;
 	uint64_t plan_hash;
 	uint32_t grace_s;  /* pod_grace */
+	bool leaving;      /* it is being deleted: it is given nothing any more */
 	struct slice said; /* reason of the condition LATE_CONDITION; absent: it has none */
 	unsigned users;    /* of the table and those who have it; under its lock */
 };
