@@ -49,7 +49,8 @@ struct queue_kept {
 };
 
 struct queue_world {
-	const struct inventory *inventory;
+	const struct inventory
+		*inventory;        /* its servers sorted themselves, without an order beside them */
 	const struct usage *usage; /* claims alone: what is kept is not counted in it */
 	const struct queue_share *shares;
 	size_t n_shares;

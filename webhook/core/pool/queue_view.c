@@ -12,7 +12,8 @@ static void count_open(struct queue_view *v)
 static int make_room(struct queue_view *v)
 {
 	size_t servers = v->inv->n_servers, widest = 0;
-	uint32_t *first = arena_space(v->a, servers + 1, sizeof(*first));
+	uint32_t *first = arena_space(v->a, servers, sizeof(*first));
+	uint32_t *gpus = arena_space(v->a, servers, sizeof(*gpus));
 
 	v->bytes = arena_space(v->a, servers, sizeof(*v->bytes));
 	v->most = arena_space(v->a, servers, sizeof(*v->most));
@@ -20,16 +21,22 @@ static int make_room(struct queue_view *v)
 	v->left = arena_space(v->a, v->inv->n_gpus, sizeof(*v->left));
 	if (v->a->failed)
 		return ERR_NOMEM;
-	first[servers] = (uint32_t)v->inv->n_gpus;
 	for (size_t i = 0; i < servers; i++) {
 		const struct gpu_server *s = &v->inv->servers[i];
 
 		first[i] = (uint32_t)s->first_gpu;
+		gpus[i] = (uint32_t)s->n_gpus;
 		room_note(s, v->use.claimed + s->first_gpu, &v->bytes[i], &v->most[i],
 			&v->usable[i], v->left + s->first_gpu);
 		widest = s->n_gpus > widest ? s->n_gpus : widest;
 	}
-	v->room = (struct pool_room){first, v->bytes, v->most, v->left, v->usable, widest, NULL};
+	v->room = (struct pool_room){.first = first,
+		.gpus = gpus,
+		.bytes = v->bytes,
+		.most = v->most,
+		.free = v->left,
+		.usable = v->usable,
+		.widest = widest};
 	return 0;
 }
 
@@ -165,13 +172,14 @@ int queue_place(struct queue_run *q, struct queue_view *v, const struct queue_un
 int queue_empty_pool(
 	const struct inventory *inv, struct arena *a, struct inventory *ret, struct usage *ret_use)
 {
-	uint64_t *none = arena_array(a, inv->n_gpus, sizeof(*none));
-	uint32_t *nobody = arena_array(a, inv->n_servers, sizeof(*nobody));
+	size_t places = inventory_places(inv);
+	uint64_t *none = arena_array(a, inventory_gpu_places(inv), sizeof(*none));
+	uint32_t *nobody = arena_array(a, places, sizeof(*nobody));
 
 	*ret = *inv;
-	ret->servers = arena_copy(a, inv->servers, inv->n_servers, sizeof(*ret->servers));
+	ret->servers = arena_copy(a, inv->servers, places, sizeof(*ret->servers));
 	for (size_t s = 0; ret->servers && s < inv->n_servers; s++) {
-		struct gpu_server *at = &ret->servers[s];
+		struct gpu_server *at = &ret->servers[inventory_nth(inv, s)];
 
 		at->gpus = arena_copy(a, at->gpus, at->n_gpus, sizeof(*at->gpus));
 		for (size_t i = 0; at->gpus && i < at->n_gpus; i++)
