@@ -125,6 +125,7 @@ include mk/image.mk
 include mk/probe.mk
 include mk/ptx.mk
 include mk/security.mk
+include mk/registry.mk
 include mk/sim.mk
 include mk/mutants.mk
 include mk/probe-image.mk

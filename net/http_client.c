@@ -6,6 +6,7 @@
 #include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "net/http_client_lib.h"
 
@@ -17,8 +18,9 @@ struct http_client {
 	const struct http_client_lib *lib;
 	CURL *easy;
 	char error[CURL_ERROR_SIZE];
-	struct buf body;
+	struct buf body, head;
 	bool too_big;
+	bool barred; /* an address was refused by whoever asked */
 	/* Of the call that runs. */
 	const struct http_request *req;
 	const struct http_stream *to; /* NULL: the answer is collected in body */
@@ -53,10 +55,11 @@ void http_client_free(struct http_client *c)
 		return;
 	c->lib->easy_cleanup(c->easy);
 	buf_release(&c->body);
+	buf_release(&c->head);
 	free(c);
 }
 
-/* MAXFILESIZE does not see chunked answers, so the bytes are counted here. */
+/* MAXFILESIZE does not see chunked answers, so the bytes are counted here, too. */
 static size_t on_body(const char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_client *c = arg;
@@ -91,6 +94,32 @@ static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 	c->headed = true;
 	c->stopped = !c->to->head(c->to->ctx, status);
 	return c->stopped ? 0 : size * n;
+}
+
+/* Keep the lines of a head; each first line begins another one. */
+static size_t on_head_line(const char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_client *c = arg;
+	struct slice line = {bytes, size * n};
+
+	if (slice_starts(line, SLICE("HTTP/")))
+		buf_clear(&c->head);
+	buf_slice(&c->head, line);
+	c->too_big = c->too_big || c->head.full;
+	return c->head.failed ? 0 : line.len;
+}
+
+/* The address is the one that the socket will be connected to: no name is looked up in between. */
+static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	struct http_client *c = arg;
+
+	(void)purpose;
+	if (!c->req->may_connect(c->req->may_connect_ctx, &to->addr)) {
+		c->barred = true;
+		return CURL_SOCKET_BAD;
+	}
+	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
 /* Called at least once a second, whether something moves or not. Not 0 ends the call. */
@@ -195,14 +224,21 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	if (req->key_file)
 		lib->easy_setopt(easy, CURLOPT_SSLKEY, req->key_file);
 	/* There is no limit by default. */
-	if (!c->to)
+	if (!c->to) {
 		lib->easy_setopt(easy, CURLOPT_TIMEOUT_MS,
 			(long)(req->timeout_ms > 0 ? req->timeout_ms : 1));
+		/* what is promised is not waited for */
+		lib->easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)(req->max_bytes + 1));
+	}
 	lib->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms > 0 ? connect_ms : 1));
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EACH_S);
 	lib->easy_setopt(easy, CURLOPT_FRESH_CONNECT, req->fresh ? 1L : 0L);
+	if (req->may_connect) {
+		lib->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+		lib->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, c);
+	}
 	lib->easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, req->insecure ? 0L : 1L);
 	lib->easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, req->insecure ? 0L : 2L);
 	if (strncmp(req->url, "https://", 8) == 0 && !req->insecure) {
@@ -235,8 +271,8 @@ static void set_request(
 	}
 	lib->easy_setopt(easy, CURLOPT_WRITEFUNCTION, c->to ? on_stream : on_body);
 	lib->easy_setopt(easy, CURLOPT_WRITEDATA, c);
-	if (c->to) {
-		lib->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	if (c->to || req->max_head > 0) {
+		lib->easy_setopt(easy, CURLOPT_HEADERFUNCTION, c->to ? on_header : on_head_line);
 		lib->easy_setopt(easy, CURLOPT_HEADERDATA, c);
 	}
 	if (c->to || req->go_on) {
@@ -252,26 +288,32 @@ static int failure(
 	const struct http_client *c, const struct http_request *req, CURLcode rc, struct err *err)
 {
 	const char *text = *c->error ? c->error : c->lib->easy_strerror(rc);
+	const char *verb = req->name ? "" : req->method, *gap = req->name ? "" : " ";
+	const char *name = req->name ? req->name : req->url;
 
 	if (c->stopped)
-		return err_set(err, ERR_TIMEOUT, "%s %s: given up", req->method, req->url);
+		return err_set(err, ERR_TIMEOUT, "%s%s%s: given up", verb, gap, name);
 	if (c->no_server)
 		return err_set(err, ERR_IO,
-			"%s %s: the certificate that was shown is not for servers (extended key "
+			"%s%s%s: the certificate that was shown is not for servers (extended key "
 			"usage)",
-			req->method, req->url);
-	if (c->too_big)
-		return err_set(err, ERR_TOOBIG, "%s %s: the answer is over %zu bytes", req->method,
-			req->url, req->max_bytes);
-	if (rc == CURLE_OUT_OF_MEMORY || c->body.failed)
-		return err_set(err, ERR_NOMEM, "%s %s: out of memory", req->method, req->url);
+			verb, gap, name);
+	if (c->too_big || rc == CURLE_FILESIZE_EXCEEDED)
+		return err_set(err, ERR_TOOBIG, "%s%s%s: the answer is over %zu bytes", verb, gap,
+			name, c->head.full ? req->max_head : req->max_bytes);
+	if (rc == CURLE_OUT_OF_MEMORY || c->body.failed || c->head.failed)
+		return err_set(err, ERR_NOMEM, "%s%s%s: out of memory", verb, gap, name);
+	if (c->barred && rc == CURLE_COULDNT_CONNECT)
+		return err_set(err, ERR_REFUSED,
+			"%s%s%s: its name stands for an address that may not be asked", verb, gap,
+			name);
 	if (rc == CURLE_OPERATION_TIMEDOUT)
-		return err_set(err, ERR_TIMEOUT, "%s %s: no answer in time: %s", req->method,
-			req->url, text);
+		return err_set(
+			err, ERR_TIMEOUT, "%s%s%s: no answer in time: %s", verb, gap, name, text);
 	if (rc == CURLE_URL_MALFORMAT)
-		return err_set(err, ERR_INVALID, "%s %s: not a URL that can be asked: %s",
-			req->method, req->url, text);
-	return err_set(err, ERR_IO, "%s %s: %s", req->method, req->url, text);
+		return err_set(err, ERR_INVALID, "%s%s%s: not a URL that can be asked: %s", verb,
+			gap, name, text);
+	return err_set(err, ERR_IO, "%s%s%s: %s", verb, gap, name, text);
 }
 
 /* Send the request; what comes back is in c->body or was handed to `to`. */
@@ -290,9 +332,11 @@ static int perform(struct http_client *c, const struct http_request *req,
 	c->lib->easy_reset(c->easy); /* options go, connections stay */
 	buf_release(&c->body);
 	buf_init(&c->body, to ? 0 : req->max_bytes);
+	buf_release(&c->head);
+	buf_init(&c->head, req->max_head);
 	c->req = req;
 	c->to = to;
-	c->too_big = c->headed = c->stopped = c->no_server = false;
+	c->too_big = c->headed = c->stopped = c->no_server = c->barred = false;
 	c->error[0] = '\0';
 	set_transport(c, req);
 	set_request(c, req, list);
@@ -317,7 +361,9 @@ int http_client_do(struct http_client *c, const struct http_request *req, struct
 		return code;
 	ret->status = status;
 	ret->body = c->body;
+	ret->head = c->head;
 	buf_init(&c->body, 0);
+	buf_init(&c->head, 0);
 	return 0;
 }
 

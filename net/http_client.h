@@ -14,6 +14,7 @@
 
 /* Keeps connections open from one request to the next. */
 struct http_client;
+struct sockaddr;
 
 /* Everything is borrowed for the call. */
 struct http_request {
@@ -36,11 +37,19 @@ struct http_request {
 	 * its own. */
 	bool (*go_on)(void *ctx);
 	void *go_on_ctx;
+	/* Asked about the very address that a connection is about to be made to; false: it is not made, and the call ends with ERR_REFUSED
+	 * unless another of the name's addresses may be tried. Connections that stand are not asked about again. NULL: any may be. */
+	bool (*may_connect)(void *ctx, const struct sockaddr *address);
+	void *may_connect_ctx;
+	size_t max_head; /* keep the answer's head, up to so many bytes (more: ERR_TOOBIG); 0: it is not kept */
+	const char *name; /* what messages say instead of method and URL; NULL: these */
 };
 
 struct http_response {
 	long status;     /* any, 3xx to 5xx too: redirects are not followed */
-	struct buf body; /* the caller releases it */
+	struct buf body; /* the caller releases both */
+	struct buf
+		head; /* the lines of the last head, each with its end, where max_head asked for it */
 };
 
 /* One client serves one thread at a time. NULL, with err set: ERR_IO when libcurl cannot be loaded, ERR_NOMEM. */
@@ -50,7 +59,7 @@ void http_client_free(struct http_client *c);
 /* Send a request and wait for the whole answer. TLS 1.2 at least, the certificate is verified, and must be one for servers if it says what
  * it is for (extended key usage): a cluster's CA signs clients, too. No proxy, no redirects, no other
  * protocols. 0 when an HTTP answer came, whatever its status. ERR_INVALID (URL or a control character in what is sent),
- * ERR_TIMEOUT, ERR_TOOBIG (over max_bytes), ERR_NOMEM, ERR_IO (everything else: names, connections, TLS, broken answers). The
+ * ERR_TIMEOUT, ERR_TOOBIG (over max_bytes), ERR_REFUSED (by may_connect), ERR_NOMEM, ERR_IO (everything else: names, connections, TLS, broken answers). The
  * message names method and URL. */
 int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
 	struct err *err);

@@ -39,6 +39,7 @@ struct server {
 	struct admission *admission;
 	struct decisions *decisions;
 	struct plan_keys *keys;
+	struct image_look *images;
 	struct cluster *cluster;          /* NULL: the pool is a file */
 	struct settings cluster_settings; /* of the cluster: as they were at the start */
 	struct http_server *tls, *plain_http, *admin_http;
@@ -140,6 +141,12 @@ static int make_parts(struct server *s, struct err *err)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (make_ledger(s, err) != 0)
 		return (int)err->code;
+	/* who waits for a registry takes a worker from who waits for a claim */
+	s->images =
+		image_look_new(s->cluster ? cluster_logins(s->cluster) : (struct login_source){0},
+			r->settings.workers > 1 ? r->settings.workers / 2 : 1, err);
+	if (!s->images)
+		return (int)err->code;
 	s->plain.identity = r->identity;
 	s->plain.metrics = r->metrics;
 	s->plain.decisions = s->decisions;
@@ -153,6 +160,7 @@ static int make_parts(struct server *s, struct err *err)
 					      : (struct secrets_check){0},
 			.quotas =
 				s->cluster ? cluster_quotas(s->cluster) : (struct quotas_check){0},
+			.images = s->images,
 			.signer = plan_keys_signer(s->keys),
 			.metrics = r->metrics,
 			.decisions = s->decisions,
@@ -298,6 +306,7 @@ static void free_parts(struct server *s)
 {
 	(void)stop(s);
 	admission_free(s->admission);
+	image_look_free(s->images);
 	cluster_free(s->cluster);
 	plan_keys_free(s->keys);
 	settings_release(&s->cluster_settings);

@@ -8,6 +8,7 @@
 #include "net/tls_trust.h"
 #include "webhook/cli/certs/certs.h"
 #include "webhook/cli/usage/cli.h"
+#include "webhook/core/image/image.h"
 #include "webhook/core/inject/restricted.h"
 #include "webhook/edge/admin/client_ca.h"
 #include "webhook/edge/pool/gpu_servers.h"
@@ -46,6 +47,21 @@ static void print_duration(const char *key, int64_t ms, const char *zero)
 	(void)printf("\n");
 }
 
+static void print_list(const char *what, const struct slice *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)printf("%s%.*s", i ? " " : what, (int)list[i].len, list[i].at);
+}
+
+static void print_registry(const struct registry *r)
+{
+	(void)printf("%-20s%.*s", "registry", (int)r->host.len, r->host.at);
+	print_list(", tokens from ", r->tokens, r->n_tokens);
+	print_list(", blobs from ", r->storage, r->n_storage);
+	print_list(", inner addresses ", r->addresses, r->n_addresses);
+	(void)printf("%s%s\n", r->ca ? ", CA " : "", r->ca ? r->ca : "");
+}
+
 static void print_settings(const struct settings *s)
 {
 	(void)printf("%-20s%s\n", "config", s->config ? s->config : "none");
@@ -59,6 +75,8 @@ static void print_settings(const struct settings *s)
 			"%-20snot set: requests by gpu-memory are refused\n", "totalGpuMemory");
 	(void)printf("%-20s%s\n", "nodeResource", s->node_resource ? "true" : "false");
 	(void)printf("%-20s%s\n", "secretWithoutClaim", s->secret_without_claim ? "true" : "false");
+	for (size_t i = 0; i < s->n_registries; i++)
+		print_registry(&s->registries[i]);
 	print_duration("claimTtl", s->claim_ttl_ms, "0: claims have no end of their own");
 	print_duration("drainDelay", s->drain_delay_ms, "0");
 	print_duration("reloadInterval", s->reload_interval_ms, "0: SIGHUP alone");

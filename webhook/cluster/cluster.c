@@ -18,6 +18,7 @@
 #include "webhook/cluster/reconcile/server_keeper.h"
 #include "webhook/cluster/secrets/cert_keeper.h"
 #include "webhook/cluster/secrets/plan_key_secret.h"
+#include "webhook/cluster/secrets/pull_secrets.h"
 #include "webhook/cluster/secrets/secret_gate.h"
 #include "webhook/cluster/secrets/secret_sync.h"
 #include "webhook/cluster/secrets/tls_secret.h"
@@ -274,6 +275,11 @@ struct secrets_check cluster_secrets(struct cluster *c)
 struct quotas_check cluster_quotas(struct cluster *c)
 {
 	return (struct quotas_check){&c->quotas, quota_look_check};
+}
+
+struct login_source cluster_logins(struct cluster *c)
+{
+	return (struct login_source){c->kube, pull_secrets_find};
 }
 
 static uint64_t heard_version(void *ctx)

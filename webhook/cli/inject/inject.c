@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "webhook/cli/inject/inject_registry.h"
 #include "webhook/cli/inject/installed.h"
 #include "webhook/cli/usage/usage.h"
 #include "webhook/edge/pool/gpu_servers.h"
@@ -47,6 +48,9 @@ static const char help[] =
 	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
 	"[$TOTAL_GPU_MEMORY],\n"
 	"  --node-resource BOOL, --pool FILE|DIR\n"
+	"  --registry HOST[,TOKENHOST...]\n"
+	"                         ask this registry what an image starts whose container has no\n"
+	"                         command, with the credentials of ~/.docker/config.json\n"
 	"or what a cluster has installed:\n"
 	"  --installed            the settings of the Deployment poolgate in " INSTALLED_NAMESPACE
 	"; as\n"
@@ -73,6 +77,8 @@ struct command {
 	bool in_place;
 	bool installed; /* what the cluster of kubeconfig has */
 	const char *kubeconfig;
+	const char *registries[INJECT_REGISTRIES_MAX];
+	size_t n_registries;
 };
 
 /* All that decisions need, with its memory. */
@@ -81,6 +87,7 @@ struct world {
 	struct settings settings;
 	struct config_built *config;
 	struct ledger *ledger;
+	struct inject_registry images;
 	struct mutate_world mutate;
 };
 
@@ -101,7 +108,7 @@ static bool set_form(const char *word, enum inject_form *ret)
 	return false;
 }
 
-enum { PASS_ON = 256, INSTALLED, KUBECONFIG, DIFF };
+enum { PASS_ON = 256, INSTALLED, KUBECONFIG, DIFF, REGISTRY };
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
@@ -116,7 +123,8 @@ static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"total-gpu-memory", required_argument, NULL, PASS_ON},
 	{"node-resource", required_argument, NULL, PASS_ON},
 	{"pool", required_argument, NULL, PASS_ON}, {"installed", no_argument, NULL, INSTALLED},
-	{"kubeconfig", required_argument, NULL, KUBECONFIG}, {NULL, 0, NULL, 0}};
+	{"kubeconfig", required_argument, NULL, KUBECONFIG},
+	{"registry", required_argument, NULL, REGISTRY}, {NULL, 0, NULL, 0}};
 
 /* One option. -1: go on; else the exit code. */
 static int take_option(struct command *c, int found, int which, char **argv)
@@ -161,6 +169,11 @@ static int take_option(struct command *c, int found, int which, char **argv)
 		return -1;
 	case INSTALLED:
 		c->installed = true;
+		return -1;
+	case REGISTRY:
+		if (c->n_registries == INJECT_REGISTRIES_MAX)
+			return usage_wrong(c->verb, "too many registries");
+		c->registries[c->n_registries++] = value;
 		return -1;
 	case KUBECONFIG:
 		c->kubeconfig = value;
@@ -212,6 +225,7 @@ static int take_command(struct command *c, int argc, char **argv)
 
 static void world_release(struct world *w)
 {
+	inject_registry_release(&w->images);
 	config_built_free(w->config);
 	if (w->ledger)
 		ledger_memory_free(w->ledger);
@@ -263,9 +277,14 @@ static int world_load(const struct command *c, struct world *w, struct err *err)
 		rc = config_build(&w->settings, &w->config, err);
 	if (rc == 0 && w->settings.pool)
 		rc = load_pool(w, err);
+	if (rc == 0 && c->n_registries > 0)
+		rc = inject_registry_open(
+			&w->config->config, c->registries, c->n_registries, &w->images, err);
 	if (rc == 0)
-		w->mutate = (struct mutate_world){
-			.config = &w->config->config, .ledger = w->ledger, .preview = true};
+		w->mutate = (struct mutate_world){.config = &w->config->config,
+			.ledger = w->ledger,
+			.images = c->n_registries > 0 ? &w->images.source : NULL,
+			.preview = true};
 	return rc;
 }
 
@@ -353,8 +372,9 @@ static int with_world(const struct command *c)
 	struct world w = {0};
 	struct err err = {0};
 	int rc = world_load(c, &w, &err);
-	int code =
-		rc == ERR_SYNTAX && !w.config && !c->installed ? INJECT_USAGE : INJECT_UNREADABLE;
+	int code = rc == ERR_SYNTAX && (!w.config || c->n_registries > 0) && !c->installed
+			   ? INJECT_USAGE
+			   : INJECT_UNREADABLE;
 
 	if (rc != 0)
 		(void)fprintf(stderr, "poolgate %s: %s\n", c->verb, err.msg);

@@ -137,7 +137,7 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 
 	if (remembered(s, secret, key, doubtful, out))
 		return out->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
-	rc = secret_get(s->kube, s->namespace, secret, &a, &why);
+	rc = secret_get(s->kube, s->namespace, secret, 0, &a, &why);
 	if (rc == ERR_NOTFOUND)
 		err_reason(err, why.code, FRESH_SECRET_MISSING, "Secret %s/%s is missing",
 			s->namespace, secret);

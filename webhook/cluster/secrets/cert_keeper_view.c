@@ -239,9 +239,9 @@ static int fetch(const struct cert_keeper *k, struct cert_view *v, struct err *e
 			rc = 0;
 	}
 	if (rc == 0)
-		rc = secret_get(k->cfg.kube, k->cfg.namespace, k->cfg.tls_secret, &v->tls, err);
+		rc = secret_get(k->cfg.kube, k->cfg.namespace, k->cfg.tls_secret, 0, &v->tls, err);
 	if (rc == 0 || rc == ERR_NOTFOUND)
-		rc = secret_get(k->cfg.kube, k->cfg.namespace, k->cfg.ca_secret, &v->ca, err);
+		rc = secret_get(k->cfg.kube, k->cfg.namespace, k->cfg.ca_secret, 0, &v->ca, err);
 	return kube_says_gone(rc, err) ? 0 : rc;
 }
 

@@ -92,7 +92,7 @@ static int64_t look(void *ctx, struct duty *d)
 	struct plan_key keys[PLAN_KEYS_MAX];
 	struct kube_answer a;
 	struct err err = {0};
-	int rc = secret_get(l->cfg.kube, l->cfg.namespace, PLAN_KEY_SECRET, &a, &err);
+	int rc = secret_get(l->cfg.kube, l->cfg.namespace, PLAN_KEY_SECRET, 0, &a, &err);
 
 	(void)d;
 	/* An API server that is away for a moment has the keys that it had. */
@@ -189,7 +189,7 @@ static int64_t keep(void *ctx, struct duty *d)
 	struct plan_key_look *l = ctx;
 	struct kube_answer a;
 	struct err err = {0};
-	int rc = secret_get(l->cfg.kube, l->cfg.namespace, PLAN_KEY_SECRET, &a, &err);
+	int rc = secret_get(l->cfg.kube, l->cfg.namespace, PLAN_KEY_SECRET, 0, &a, &err);
 
 	(void)d;
 	if (rc == 0)

@@ -67,7 +67,7 @@ static int write_copy(const struct secret_sync_config *cfg, const char *namespac
 static int look(const struct secret_sync_config *cfg, const char *namespace, const char *name,
 	struct kube_answer *was, struct err *err)
 {
-	int rc = secret_get(cfg->kube, namespace, name, was, err);
+	int rc = secret_get(cfg->kube, namespace, name, 0, was, err);
 
 	if (rc != ERR_NOTFOUND || was->status != 404)
 		return rc;

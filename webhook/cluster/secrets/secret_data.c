@@ -7,8 +7,8 @@
 
 #define PATH_MAX_BYTES 1024
 
-int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
-	struct err *err)
+int secret_get(struct kube *k, const char *namespace, const char *name, int64_t timeout_ms,
+	struct kube_answer *ret, struct err *err)
 {
 	struct buf path;
 	int rc;
@@ -17,7 +17,7 @@ int secret_get(struct kube *k, const char *namespace, const char *name, struct k
 	buf_init(&path, PATH_MAX_BYTES);
 	kube_path(&path, "/api/v1", namespace, "secrets", name, NULL);
 	rc = path.failed ? err_set(err, ERR_NOMEM, "out of memory")
-			 : kube_get(k, path.data, 0, ret, err);
+			 : kube_get(k, path.data, timeout_ms, ret, err);
 	buf_release(&path);
 	if (rc == ERR_NOTFOUND && !kube_says_gone(rc, err))
 		rc = err_set(err, ERR_IO, "a 404 that is not the API server's");

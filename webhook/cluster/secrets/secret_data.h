@@ -10,10 +10,10 @@
 #include "base/json/json_read.h"
 #include "kube/kube.h"
 
-/* GET a Secret, past every cache. Errors as kube_do, but a 404 of something between us and the API server is ERR_IO. ret is inited here
+/* GET a Secret, past every cache; timeout_ms 0: as long as kube_get() has it. Errors as kube_do, but a 404 of something between us and the API server is ERR_IO. ret is inited here
  * and released with secret_release() in every case. */
-int secret_get(struct kube *k, const char *namespace, const char *name, struct kube_answer *ret,
-	struct err *err);
+int secret_get(struct kube *k, const char *namespace, const char *name, int64_t timeout_ms,
+	struct kube_answer *ret, struct err *err);
 
 /* Append the beginning of a Secret, up to within its metadata: its name, and the version of it that was read (status 404: it did not exist). */
 void secret_begin(

@@ -48,7 +48,7 @@ static int get(const struct secret_sync_config *cfg, const char *name, struct ku
 	if (ns.len >= sizeof(namespace))
 		return err_set(err, ERR_INVALID, "%s is no NAMESPACE/NAME", cfg->source);
 	memcpy(namespace, ns.at, ns.len);
-	rc = secret_get(cfg->kube, namespace, name, ret, err);
+	rc = secret_get(cfg->kube, namespace, name, 0, ret, err);
 	if (rc != 0)
 		return rc;
 	type = json_get(&ret->json, json_root(&ret->json), SLICE("type"));

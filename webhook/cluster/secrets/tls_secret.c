@@ -158,7 +158,7 @@ static int64_t look(void *ctx, struct duty *d)
 	struct tls_secret *t = ctx;
 	struct kube_answer a;
 	struct err err = {0};
-	int rc = secret_get(t->cfg.kube, t->cfg.namespace, t->cfg.name, &a, &err);
+	int rc = secret_get(t->cfg.kube, t->cfg.namespace, t->cfg.name, 0, &a, &err);
 
 	(void)d;
 	if (rc == 0)

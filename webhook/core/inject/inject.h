@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "webhook/core/image/image.h"
 #include "webhook/core/inject/wrap.h"
 #include "webhook/core/launcher/launcher.h"
 #include "webhook/core/pod/gpu_request.h"
@@ -26,6 +27,7 @@ struct injection {
 	uint64_t plan_hash; /* of the annotation's bytes, once inject_pod has written it */
 	/* Who proves it, and what is rendered (plan_proof.h); rendered NULL: the plan gets no proof. */
 	const struct plan_signer *signer;
+	const struct image_source *images; /* NULL: nobody knows what images start */
 	struct slice namespace;
 	struct buf *rendered;
 };

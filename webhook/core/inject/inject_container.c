@@ -137,9 +137,47 @@ static int check_units(const struct json *j, const struct json_node *v, const ch
 	return err_in(err, "resources/%s/bitfusion.io~1gpu", side);
 }
 
+/* May its image be asked what it starts? */
+static bool looks_at(
+	const struct injection *in, const struct pod_container *c, struct slice *ret_image)
+{
+	*ret_image = json_str(in->pod->j, json_get(in->pod->j, c->node, SLICE("image")), in->a);
+	return ret_image->at && in->images->allows(in->images->ctx, *ret_image);
+}
+
+/* The container has no command: what its image starts becomes one, behind the launcher's words. */
+static int inject_image(struct injection *in, const struct pod_container *c, const struct launch *l,
+	struct slice image, struct plan_container *pc, struct err *err)
+{
+	struct image_ask ask = {.image = image, .namespace = in->namespace, .pod = in->pod};
+	struct image_start start = {0};
+	struct slice *words;
+	struct wrap w;
+	size_t n;
+
+	if (in->images->look(in->images->ctx, &ask, in->a, &start, err) < 0)
+		return err->code == ERR_REFUSED ? wrap_refuse_image(l->profile, err) : err->code;
+	if (wrap_image(in->pod->j, c->node, l, &start, in->a, &w, &words, &n, err) < 0)
+		return err->code;
+	pc->command = w.mode;
+	pc->argv = w.argv;
+	pc->image = start.digest;
+	pc->image_words = (uint32_t)n;
+	proof_words(in->rendered, w.words, w.n_words);
+	patch_open(in->patch, "add", pod_path(in->a, c->path, "/command"), (struct slice){0});
+	for (size_t i = 0; i < w.n_words + n; i++) {
+		buf_char(in->patch->out, i == 0 ? '[' : ',');
+		buf_json_str(in->patch->out, i < w.n_words ? w.words[i] : words[i - w.n_words]);
+	}
+	buf_char(in->patch->out, ']');
+	patch_close(in->patch);
+	return 0;
+}
+
 static int inject_command(struct injection *in, const struct pod_container *c,
 	const struct launch *l, struct plan_container *pc, struct err *err)
 {
+	struct slice image;
 	struct wrap w;
 	const char *path;
 
@@ -151,6 +189,8 @@ static int inject_command(struct injection *in, const struct pod_container *c,
 		return wrap_is_own(in->pod->j, c->node, in->profile, in->a)
 			       ? wrap_own_agrees(in->pod->j, c->node, l, in->a, in->warnings, err)
 			       : 0;
+	if (in->images && !wrap_has_command(in->pod->j, c->node) && looks_at(in, c, &image))
+		return inject_image(in, c, l, image, pc, err);
 	if (wrap_command(in->pod->j, c->node, l, in->a, in->warnings, &w, err) < 0)
 		return err->code;
 	pc->command = w.mode;

@@ -499,7 +499,7 @@ static const struct plan *listed_keys(const struct making *m, struct slice names
 }
 
 /* A plan that goes on from another gets no proof: that one may be forged, and what was rendered for it was rendered elsewhere. */
-static int make_proven(struct making *m, struct slice namespace, struct buf *out, struct err *err)
+static int make_proven(struct making *m, struct buf *out, struct err *err)
 {
 	int rc;
 
@@ -507,7 +507,6 @@ static int make_proven(struct making *m, struct slice namespace, struct buf *out
 		return make(m, out, err);
 	buf_init(&m->rendered, PLAN_RENDERED_MAX);
 	m->in.signer = m->world->signer;
-	m->in.namespace = namespace;
 	m->in.rendered = &m->rendered;
 	rc = make(m, out, err);
 	buf_release(&m->rendered);
@@ -536,8 +535,12 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!plan.at && status.at && text_ieq(status, SLICE("injected")))
 		return untouched(ret, "already injected");
-	m.in = (struct injection){
-		.pod = &m.pod, .plan = &ret->plan, .a = a, .warnings = &ret->warnings};
+	m.in = (struct injection){.pod = &m.pod,
+		.plan = &ret->plan,
+		.a = a,
+		.warnings = &ret->warnings,
+		.images = world->images,
+		.namespace = namespace};
 	if (plan.at) {
 		/* a plan that cannot be read is the validator's to refuse: it says where it is wrong */
 		if (plan_read(plan, a, &m.before, err) < 0)
@@ -551,5 +554,5 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 	if (!m.in.before && late_check_plain(&m.pod, err) < 0)
 		return err->code;
 	keys_warn(&m.pod, false, a, m.in.warnings);
-	return make_proven(&m, namespace, patch, err);
+	return make_proven(&m, patch, err);
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json/json_read.h"
+#include "webhook/core/image/image.h"
 #include "webhook/core/launcher/config.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/plan_proof.h"
@@ -20,7 +21,8 @@ struct mutate_world {
 	const struct config *config;
 	/* The pool, asked for only when a filter or a placement needs it. NULL: there is no pool to look at. */
 	struct ledger *ledger;
-	const struct plan_signer *signer; /* NULL: plans get no proof, and none is believed */
+	const struct plan_signer *signer;  /* NULL: plans get no proof, and none is believed */
+	const struct image_source *images; /* what images start; NULL: nobody knows */
 	bool owned;   /* it stands for pods that a controller is going to make */
 	bool preview; /* nothing is created yet: a client whose image is not set is a warning */
 };

@@ -173,6 +173,22 @@ static void restore_wrapped(struct restoring *r, const struct pod_container *c,
 		patch_add(&r->patch, c->path, SLICE("args"), json_raw(was->j, was->args));
 }
 
+/* The user's manifest has no command, and the live one's came from the image. Where another hook has made arguments of it, the new object's
+ * stand behind them. */
+static void restore_image(struct restoring *r, const struct pod_container *c,
+	const struct words *was, const struct words *here)
+{
+	size_t own = was->command->count, n = here->n;
+	bool args = (json_absent(was->args) && json_absent(here->args)) ||
+		    same_node(was->j, was->args, here->j, here->args);
+
+	if (!args && (was->n - own < n || !same_words(was, was->n - n, was->n, here, 0, n)))
+		return;
+	patch_add(&r->patch, c->path, SLICE("command"), json_raw(was->j, was->command));
+	if (!args)
+		patch_add(&r->patch, c->path, SLICE("args"), json_raw(was->j, was->args));
+}
+
 /* Put the live pod's own first words in front again, if that makes the command what it is in the live pod. */
 static int restore_command(struct restoring *r, const struct pod_container *c,
 	const struct pod_container *live, const struct plan_container *pc)
@@ -186,6 +202,10 @@ static int restore_command(struct restoring *r, const struct pod_container *c,
 	if (!path || !read_words(r->live.j, live->node, r->a, &was) ||
 		!read_words(r->now.j, c->node, r->a, &here))
 		return out_of_memory(r);
+	if (pc->image.at && json_is(was.command, JSON_ARRAY) && json_absent(here.command)) {
+		restore_image(r, c, &was, &here);
+		return 0;
+	}
 	if (!json_is(was.command, JSON_ARRAY) || !json_is(here.command, JSON_ARRAY) ||
 		same_node(was.j, was.command, here.j, here.command))
 		return 0;

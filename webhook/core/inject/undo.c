@@ -96,6 +96,13 @@ static int undo_command(
 	if (!json_is(command, JSON_ARRAY) || command->count <= n)
 		return not_as_planned(
 			u, path, "the launcher's words are not in front of the command");
+	if (pc->image.at && command->count != n + pc->image_words)
+		return not_as_planned(
+			u, path, "behind the launcher's words stand others than its image's");
+	if (pc->image.at) {
+		patch_remove(&u->patch, path, (struct slice){0});
+		return 0;
+	}
 	for (size_t i = 0; i < n; i++)
 		patch_remove(&u->patch, path, SLICE("0"));
 	return 0;

@@ -2,6 +2,8 @@
 /* core: decide what stands in front of a container's command. */
 #include "webhook/core/inject/wrap.h"
 
+#include <stdio.h>
+
 #include "webhook/core/inject/wrap_own.h"
 
 int wrap_words(const struct launch *l, enum command_mode mode, struct arena *a, struct wrap *ret,
@@ -53,6 +55,20 @@ static int check_words(const struct json *j, const struct json_node *container, 
 	if (v->count > 0)
 		*ret = v;
 	return 0;
+}
+
+int wrap_refuse_image(const struct profile *p, struct err *err)
+{
+	char why[300];
+
+	(void)snprintf(why, sizeof(why), "%.299s", err->msg);
+	err_reason(err, ERR_REFUSED, "ImageUnknown",
+		"the container has no command, so the program that the launcher \"%.*s\" has to "
+		"start "
+		"is only known to the image, and %s; write the image's ENTRYPOINT here as command "
+		"(and its CMD as args), or create the pod again",
+		(int)p->name.len, p->name.at, why);
+	return err_in(err, "command");
 }
 
 static int refuse_no_command(const struct profile *p, bool has_args, struct err *err)

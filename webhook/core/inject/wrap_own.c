@@ -88,27 +88,49 @@ static bool may_start(struct slice first, size_t count, const struct profile *p)
 	return count == 1 || is_shell(first) || slice_eq(text_basename(first), p->basename);
 }
 
+/* The words of argv that start with the launcher; none when it does not start it. count: how many of them are the command's. */
+static struct words launcher_words(
+	struct words argv, size_t count, const struct profile *p, struct arena *a)
+{
+	struct slice script;
+	struct words line;
+
+	if (argv.n == 0)
+		return (struct words){0};
+	script = shell_script(argv);
+	line = split(script.at ? script : argv.at[0], a);
+	if (!script.at && (count != 1 || line.n < 2))
+		line = argv;
+	if (line.n > 0 && slice_eq(text_basename(line.at[0]), p->basename))
+		return line;
+	return (struct words){0};
+}
+
 /* The words that start with the launcher; none when the command does not start it. */
 static struct words own_words(const struct json *j, const struct json_node *container,
 	const struct profile *p, struct arena *a)
 {
 	const struct json_node *command = json_get(j, container, SLICE("command"));
-	struct words argv, line;
-	struct slice script;
 
 	if (!p->basename.at || !json_is(command, JSON_ARRAY) || command->count == 0 ||
 		!may_start(json_str(j, json_first(j, command), a), command->count, p))
 		return (struct words){0};
-	argv = argv_of(j, container, a);
-	if (argv.n == 0)
-		return (struct words){0};
-	script = shell_script(argv);
-	line = split(script.at ? script : argv.at[0], a);
-	if (!script.at && (command->count != 1 || line.n < 2))
-		line = argv;
-	if (line.n > 0 && slice_eq(text_basename(line.at[0]), p->basename))
-		return line;
-	return (struct words){0};
+	return launcher_words(argv_of(j, container, a), command->count, p, a);
+}
+
+bool wrap_is_own_image(const struct json *j, const struct json_node *container,
+	const struct slice *words, size_t n, const struct profile *p, struct arena *a)
+{
+	struct words args = argv_of(j, container, a), all = {0};
+
+	if (!p->basename.at)
+		return false;
+	all.at = arena_array(a, n + args.n, sizeof(*all.at));
+	for (size_t i = 0; all.at && i < n; i++)
+		all.at[all.n++] = words[i];
+	for (size_t i = 0; all.at && i < args.n; i++)
+		all.at[all.n++] = args.at[i];
+	return launcher_words(all, n, p, a).n > 0;
 }
 
 bool wrap_is_own(const struct json *j, const struct json_node *container, const struct profile *p,

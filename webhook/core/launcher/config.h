@@ -21,6 +21,8 @@ enum when_full {
 };
 #define WHEN_FULLS 3
 
+struct registry; /* image.h */
+
 /* What decides about pods. Everything lives in the arena that was given to the functions below. */
 struct config {
 	uint64_t
@@ -33,6 +35,8 @@ struct config {
 	bool node_resource_off; /* injected pods ask their node for no bitfusion.io/gpu (default false) */
 	uint32_t
 		max_grace_s; /* pods that ask, and whose grace period is longer, are refused (rule R13); 0: none is */
+	struct registry *registries; /* those whose images may be looked at */
+	size_t n_registries;
 	bool secret_without_claim; /* refuse pods that mount a client's secret and ask for nothing (default true) */
 };
 

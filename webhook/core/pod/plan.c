@@ -117,6 +117,12 @@ static void write_container(struct buf *out, const struct plan_container *c)
 	buf_char(out, '"');
 	if (c->argv)
 		write_number(out, ",\"argv\":", c->argv);
+	if (c->image.at) {
+		buf_str(out, ",\"image\":{\"digest\":");
+		buf_json_str(out, c->image);
+		write_number(out, ",\"words\":", c->image_words);
+		buf_char(out, '}');
+	}
 	if (c->slot)
 		write_number(out, ",\"slot\":", c->slot);
 	if (c->asked_limits.at) {

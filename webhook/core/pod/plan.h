@@ -66,6 +66,9 @@ struct plan_container {
 	uint64_t units;     /* bitfusion.io/gpu in limits and requests, unless node_resource_off */
 	enum command_mode command;
 	uint32_t argv; /* launcher words at the front of command, separator included */
+	/* The container had no command: behind the launcher's stand so many words of its image, which had this digest. Absent: its own. */
+	struct slice image;
+	uint32_t image_words;
 	/* For uninject: the members of limits and requests that were removed, as JSON objects; absent for none. */
 	struct slice asked_limits;
 	struct slice asked_requests;

@@ -3,6 +3,7 @@
 #include "base/base64.h"
 #include "base/json/json_read.h"
 #include "base/text.h"
+#include "webhook/core/image/image.h"
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pool/filter.h"
@@ -220,6 +221,22 @@ static int read_share(struct reader *r, const struct json_node *obj, struct plan
 	return 0;
 }
 
+static int read_image(struct reader *r, const struct json_node *obj, struct plan_container *c)
+{
+	const struct json_node *v = json_get(r->j, obj, SLICE("image"));
+	uint64_t words;
+
+	if (!v)
+		return 0;
+	if (get_str(r, v, "digest", true, &c->image) < 0 ||
+		get_uint(r, v, "words", 1, IMAGE_WORDS_MAX, &words) < 0)
+		return err_in(r->err, "image");
+	if (!image_is_digest(c->image) || words == 0)
+		return bad(r, v, "image", "a digest and a number of words");
+	c->image_words = (uint32_t)words;
+	return 0;
+}
+
 static int read_container(struct reader *r, const struct json_node *v, struct plan_container *c)
 {
 	static const char *const kinds[] = {"app", "init", "restartable"};
@@ -231,7 +248,8 @@ static int read_container(struct reader *r, const struct json_node *v, struct pl
 	if (get_str(r, v, "name", true, &c->name) < 0 ||
 		get_word(r, v, "kind", kinds, 3, "app, init or restartable", &kind) < 0 ||
 		get_word(r, v, "command", modes, 4, "none, wrapped, shell or own", &mode) < 0 ||
-		read_share(r, v, c) < 0 || get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
+		read_share(r, v, c) < 0 || read_image(r, v, c) < 0 ||
+		get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
 		get_object(r, v, "askedRequests", &c->asked_requests) < 0 ||
 		read_env(r, v, c) < 0 || get_names(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
 		get_names(r, v, "kept", &c->kept, &c->n_kept) < 0 ||

@@ -14,6 +14,8 @@
 /* What is larger is read and decided on a worker: a review costs as many instructions as it has bytes, and the I/O thread is
  * everybody's. */
 #define INLINE_BYTES_MAX (64 * 1024)
+/* Of the time until the deadline, what a registry may take: eighths. */
+#define REGISTRY_SHARE 6
 /* Kept from the time of what may wait: the transport answers at the deadline, and cannot say why. */
 #define SAY_WHY_MS 250
 
@@ -248,6 +250,47 @@ static int end_claim(struct call *c)
 	return allow(c, RESULT_UNTOUCHED, NULL, n ? "claim ended" : "no claim to end");
 }
 
+/* ---- images ---- */
+
+static bool image_allows(void *ctx, struct slice image)
+{
+	const struct call *c = ctx;
+
+	return image_look_allows(c->config->registries, c->config->n_registries, image);
+}
+
+static int image_find(void *ctx, const struct image_ask *ask, struct arena *a,
+	struct image_start *ret, struct err *err)
+{
+	struct call *c = ctx;
+	int64_t now = http_now_ms();
+
+	c->later = !c->may_wait;
+	if (c->later)
+		return err_set(err, ERR_TIMEOUT, "a registry is to be asked");
+	return image_look_find(c->adm->deps.images, c->config->registries, c->config->n_registries,
+		ask, now + (work_until(c) - now) * REGISTRY_SHARE / 8, a, ret, err);
+}
+
+/* A workload is no pod yet: its image is looked at when its pods come. */
+static int image_stand_in(void *ctx, const struct image_ask *ask, struct arena *a,
+	struct image_start *ret, struct err *err)
+{
+	static struct slice word = {"entrypoint", 10};
+
+	(void)ctx, (void)ask, (void)a, (void)err;
+	*ret = (struct image_start){
+		.digest = SLICE("sha256:"), .entrypoint = &word, .n_entrypoint = 1};
+	return 0;
+}
+
+static void use_images(struct call *c)
+{
+	c->images = (struct image_source){c, image_allows, image_find};
+	if (c->adm->deps.images && c->config->n_registries > 0)
+		c->world.images = &c->images;
+}
+
 static int warn_workload(struct call *c)
 {
 	const struct review *r = &c->review;
@@ -261,6 +304,7 @@ static int warn_workload(struct call *c)
 		return allow(c, RESULT_UNTOUCHED, w, "no pod");
 	if (r->operation == OP_UPDATE && r->old_object)
 		workload_was(r->j, r->old_object, r->kind, &load);
+	c->images.look = image_stand_in;
 	if (workload_warn(&c->world, r->j, &load, r->namespace, &c->s->arena, w, &c->err) < 0)
 		return c->err.code;
 	return allow(c, RESULT_UNTOUCHED, w, "no pod");
@@ -356,6 +400,8 @@ static void answer(struct call *c, struct http_reply *reply)
 		if (c->took_us[STAGE_CLAIM] < 0)
 			call_mark(c, STAGE_DECIDE);
 	}
+	if (c->later)
+		return;
 	if (rc < 0 && c->err.code == ERR_NONE)
 		err_set(&c->err, ERR_NOMEM, "out of memory");
 	if (rc < 0)
@@ -365,10 +411,15 @@ static void answer(struct call *c, struct http_reply *reply)
 	call_mark(c, STAGE_WRITE);
 }
 
-static enum http_outcome run(struct admission *adm, enum metric_hook hook, struct http_request *req,
-	struct http_reply *reply)
+/* worker: what has to wait may. HTTP_LATER alone from who is none; nothing has been told or taken then. */
+static enum http_outcome run(struct admission *adm, enum metric_hook hook, bool worker,
+	struct http_request *req, struct http_reply *reply)
 {
-	struct call c = {.adm = adm, .req = req, .hook = hook, .s = scratch_take(adm->scratches)};
+	struct call c = {.adm = adm,
+		.req = req,
+		.hook = hook,
+		.may_wait = worker,
+		.s = scratch_take(adm->scratches)};
 
 	if (!c.s) {
 		http_reply_text(reply, 500, "out of memory");
@@ -378,8 +429,10 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 	c.config = adm->deps.source.acquire(adm->deps.source.ctx);
 	c.world = (struct mutate_world){
 		.config = c.config, .ledger = adm->deps.ledger, .signer = adm->deps.signer};
+	use_images(&c);
 	answer(&c, reply);
-	call_note(&c, reply->status);
+	if (!c.later)
+		call_note(&c, reply->status);
 	/* until the reply is queued, the claim is only lent */
 	if (c.ticket && reply->status == 200)
 		req->user = (void *)(uintptr_t)c.ticket;
@@ -387,18 +440,19 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, struc
 		adm->deps.ledger->ops->undo(adm->deps.ledger, c.ticket);
 	adm->deps.source.release(adm->deps.source.ctx, c.config);
 	scratch_give(adm->scratches, c.s);
-	return HTTP_DONE;
+	return c.later ? HTTP_LATER : HTTP_DONE;
 }
 
 enum http_outcome admission_mutate(void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	return req->body_len > INLINE_BYTES_MAX ? HTTP_LATER : run(ctx, HOOK_MUTATE, req, reply);
+	return req->body_len > INLINE_BYTES_MAX ? HTTP_LATER
+						: run(ctx, HOOK_MUTATE, false, req, reply);
 }
 
 enum http_outcome admission_mutate_slow(
 	void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	return run(ctx, HOOK_MUTATE, req, reply);
+	return run(ctx, HOOK_MUTATE, true, req, reply);
 }
 
 enum http_outcome admission_validate(void *ctx, struct http_request *req, struct http_reply *reply)
@@ -407,13 +461,13 @@ enum http_outcome admission_validate(void *ctx, struct http_request *req, struct
 
 	return adm->deps.ledger->may_wait || req->body_len > INLINE_BYTES_MAX
 		       ? HTTP_LATER
-		       : run(adm, HOOK_VALIDATE, req, reply);
+		       : run(adm, HOOK_VALIDATE, false, req, reply);
 }
 
 enum http_outcome admission_validate_slow(
 	void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	return run(ctx, HOOK_VALIDATE, req, reply);
+	return run(ctx, HOOK_VALIDATE, true, req, reply);
 }
 
 void admission_queued(void *ctx, struct http_request *req, bool queued)

@@ -11,6 +11,7 @@
 #include "webhook/core/pod/plan_proof.h"
 #include "webhook/core/pool/ledger.h"
 #include "webhook/edge/admission/decisions.h"
+#include "webhook/edge/image/image_look.h"
 
 /* Where the configuration in force comes from. acquire: a snapshot that stays as it is until it is released; never NULL.
  * Any thread. */
@@ -41,6 +42,7 @@ struct admission_deps {
 	struct ledger *ledger;
 	struct secrets_check secrets; /* these two with a ledger that may wait alone */
 	struct quotas_check quotas;
+	struct image_look *images;        /* NULL: no image is looked at */
 	const struct plan_signer *signer; /* NULL: plans have no proofs */
 	struct metrics *metrics;          /* over metric_table */
 	struct decisions *decisions;      /* where each is noted; may be NULL */

@@ -21,6 +21,9 @@ struct call {
 	struct scratch *s;
 	const struct config *config;
 	struct mutate_world world;
+	struct image_source images;
+	bool may_wait; /* this is a worker */
+	bool later;    /* an image is to be looked at, and this is none */
 	enum metric_hook hook;
 	struct review review;
 	bool readable;

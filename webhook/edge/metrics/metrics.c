@@ -12,11 +12,11 @@ static const char *const results[] = {
 static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT", "none", NULL};
 /* Of refusals; docs/operating.md says what each means. The last one stands for all others. */
 static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "ContainerCollision",
-	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "Invalid", "MountCollision",
-	"NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoServer", "NotInjected", "PlanChanged",
-	"PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged", "QuotaExceeded",
-	"RequestChanged", "SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers",
-	"TooManyPending", "VolumeCollision", "other", NULL};
+	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "ImageUnknown", "Invalid",
+	"MountCollision", "NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoServer", "NotInjected",
+	"PlanChanged", "PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged",
+	"QuotaExceeded", "RequestChanged", "SearchTooLong", "SecretWithoutClaim", "ServerTaken",
+	"TooManyContainers", "TooManyPending", "VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};

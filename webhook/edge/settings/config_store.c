@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/yaml/yaml.h"
 #include "net/mac.h"
+#include "webhook/core/image/image.h"
 #include "webhook/core/launcher/launcher_bitfusion.h"
 #include "webhook/core/launcher/launcher_load.h"
 #include "webhook/core/pod/plan_proof.h"
@@ -178,6 +179,23 @@ static uint64_t mix(uint64_t hash, uint64_t more)
 	return (hash ^ more) * UINT64_C(0x100000001b3);
 }
 
+static uint64_t mix_list(uint64_t hash, const struct slice *list, size_t n)
+{
+	hash = mix(hash, n);
+	for (size_t i = 0; i < n; i++)
+		hash = mix(hash, text_hash64(list[i]));
+	return hash;
+}
+
+static uint64_t hash_registry(uint64_t hash, const struct registry *r)
+{
+	hash = mix(hash, text_hash64(r->host));
+	hash = mix_list(hash, r->tokens, r->n_tokens);
+	hash = mix_list(hash, r->storage, r->n_storage);
+	hash = mix_list(hash, r->addresses, r->n_addresses);
+	return mix(hash, text_hash64(slice_of(r->ca)));
+}
+
 static uint64_t hash_config(const struct config *c)
 {
 	uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), c->total_gpu_mb);
@@ -188,6 +206,8 @@ static uint64_t hash_config(const struct config *c)
 		c->default_profile ? (uint64_t)(c->default_profile - c->profiles) : UINT64_MAX);
 	for (size_t i = 0; i < c->n_profiles; i++)
 		hash = mix(hash, c->profiles[i].hash);
+	for (size_t i = 0; i < c->n_registries; i++)
+		hash = hash_registry(hash, &c->registries[i]);
 	return hash;
 }
 
@@ -224,6 +244,34 @@ static int finish(const struct settings *s, struct config_built *b, struct err *
 	return 0;
 }
 
+static struct slice *copy_list(struct arena *a, const struct slice *list, size_t n)
+{
+	struct slice *copy = arena_array(a, n, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < n; i++)
+		copy[i] = arena_slice(a, list[i]);
+	return copy;
+}
+
+/* The settings go when the next ones come, and reviews go on with what was in force. */
+static int copy_registries(const struct settings *s, struct config_built *b)
+{
+	struct arena *a = &b->arena;
+
+	b->config.registries = arena_array(a, s->n_registries, sizeof(*b->config.registries));
+	for (size_t i = 0; b->config.registries && i < s->n_registries; i++) {
+		struct registry r = s->registries[i];
+
+		r.host = arena_slice(a, r.host);
+		r.tokens = copy_list(a, r.tokens, r.n_tokens);
+		r.storage = copy_list(a, r.storage, r.n_storage);
+		r.addresses = copy_list(a, r.addresses, r.n_addresses);
+		r.ca = r.ca ? arena_strdup(a, slice_of(r.ca)) : NULL;
+		b->config.registries[b->config.n_registries++] = r;
+	}
+	return a->failed ? ERR_NOMEM : 0;
+}
+
 static void build(struct findings *f, struct config_built *b, struct arena *tree)
 {
 	const struct settings *s = f->settings;
@@ -237,7 +285,7 @@ static void build(struct findings *f, struct config_built *b, struct arena *tree
 	b->config.max_grace_s = s->cluster.on ? (uint32_t)(s->cluster.max_grace_ms / 1000) : 0;
 	b->config.profiles =
 		arena_array(&b->arena, CONFIG_PROFILES_MAX, sizeof(*b->config.profiles));
-	if (!b->config.profiles) {
+	if (!b->config.profiles || copy_registries(s, b) != 0) {
 		(void)go_on(f, out_of_memory(&err), &err);
 		return;
 	}

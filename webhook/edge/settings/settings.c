@@ -162,6 +162,9 @@ int settings_check_serve(const struct settings *s, struct err *err)
 			"its "
 			"GPUServer objects, and claims end with their pods",
 			s->pool ? "a pool of files (--pool, pool)" : "--claim-ttl");
+	if (s->n_registries > 0 && s->workers == 0)
+		return err_set(err, ERR_INVALID,
+			"found no workers, expected at least one: reviews wait for registries");
 	if (s->cluster.on && s->workers == 0)
 		return err_set(err, ERR_INVALID,
 			"found no workers, expected at least one: in a cluster reviews wait for "

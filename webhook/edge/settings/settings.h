@@ -16,6 +16,9 @@
 
 #define SETTINGS_NOTES_MAX 32
 #define SETTINGS_LAUNCHERS_MAX 64
+#define SETTINGS_REGISTRIES_MAX 64
+/* Hosts, or addresses, of one registry. */
+#define SETTINGS_REGISTRY_NAMES_MAX 16
 /* The names of all keys that wait for a restart. */
 #define SETTINGS_KEYS_SIZE 128
 /* Paths, those included that a flag replaced. */
@@ -52,6 +55,8 @@ struct cluster_settings {
 	int64_t max_grace_ms;  /* of pods that ask for GPUs, in whole seconds (rule R13) */
 };
 
+struct registry; /* webhook/core/image.h */
+
 /* Everything in force. Strings live in the arena; paths are as the program must open them. */
 struct settings {
 	struct arena arena;
@@ -77,6 +82,9 @@ struct settings {
 		total_gpu_from; /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when nobody */
 	bool node_resource;     /* injected pods ask their node for bitfusion.io/gpu */
 	bool secret_without_claim;
+	struct registry
+		*registries; /* that may be asked what images start; none: no image is looked at */
+	size_t n_registries;
 	struct cluster_settings cluster;
 
 	const char *log_format, *log_level;

@@ -266,7 +266,7 @@ static int check_head(const struct yaml_node *root, struct err *err)
 		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "clientShell",
 		"launchers", "defaultLauncher", "pool", "claimTtl", "totalGpuMemory",
 		"nodeResource", "secretWithoutClaim", "drainDelay", "log", "workers",
-		"maxConnections", "reloadInterval", "cluster"};
+		"maxConnections", "reloadInterval", "registries", "cluster"};
 	struct yaml_node *node;
 	char found[80];
 	int rc;
@@ -302,6 +302,7 @@ static int apply(
 		(rc = read_shell(root, s, err)) != 0 ||
 		(rc = read_path(root, "pool", s, config, &s->pool, err)) != 0 ||
 		(rc = read_launchers(root, s, config, err)) != 0 ||
+		(rc = settings_registries(root, s, config, err)) != 0 ||
 		(rc = settings_cluster(root, s, config, err)) != 0 ||
 		(rc = read_total(root, s, config, err)) != 0 ||
 		(rc = read_log(root, s, err)) != 0 || (rc = read_numbers(root, s, err)) != 0 ||

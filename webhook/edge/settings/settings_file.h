@@ -18,6 +18,10 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 int settings_cluster(
 	const struct yaml_node *root, struct settings *s, const char *config, struct err *err);
 
+/* The key `registries` of the file's root into s. Same errors as settings_text. */
+int settings_registries(
+	const struct yaml_node *root, struct settings *s, const char *config, struct err *err);
+
 /* The text of a config file (apiVersion poolgate.io/v1alpha1, kind Config) over what s holds. path is for messages, and
  * its folder is where relative paths begin. Errors name file, line, path, found and expected: ERR_INVALID (also for text
  * that is no YAML), ERR_TOOBIG, ERR_NOMEM. After an error s holds a part. */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: a bounded memory of what images start. */
+#include "webhook/edge/image/image_look.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "net/mac.h"
+#include "webhook/core/image/image_doc.h"
+#include "webhook/core/pod/pod.h"
+#include "webhook/edge/image/registry_client.h"
+
+/* Of one image's words as they are kept, and of one pod's credentials. */
+#define KEPT_BYTES_MAX (128 * 1024)
+#define LOGIN_BYTES_MAX (256 * 1024)
+
+/* One image under one name, for one set of platforms and credentials. */
+struct kept {
+	unsigned char key[MAC_BYTES];
+	bool used, busy; /* busy: somebody asks for it now */
+	int64_t until_ms;
+	struct arena a; /* of what follows */
+	struct image_start start;
+	const char *failed; /* the sentence, when it could not be found out */
+};
+
+struct image_look {
+	struct login_source logins;
+	unsigned at_once;
+	pthread_mutex_t lock;
+	pthread_cond_t done; /* something is busy no more */
+	unsigned waiting;    /* threads in image_look_find */
+	struct kept kept[IMAGE_LOOK_KEPT];
+};
+
+struct image_look *image_look_new(struct login_source logins, unsigned at_once, struct err *err)
+{
+	struct image_look *l = calloc(1, sizeof(*l));
+	pthread_condattr_t attr;
+
+	if (!l) {
+		(void)err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	l->logins = logins;
+	l->at_once = at_once;
+	(void)pthread_mutex_init(&l->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&l->done, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return l;
+}
+
+void image_look_free(struct image_look *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < IMAGE_LOOK_KEPT; i++)
+		arena_release(&l->kept[i].a);
+	(void)pthread_cond_destroy(&l->done);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+bool image_look_allows(const struct registry *all, size_t n, struct slice image)
+{
+	struct image_name name;
+	struct arena a;
+	bool yes;
+
+	arena_init_small(&a, 4096, 512);
+	yes = image_name_read(image, &a, &name, NULL) == 0 && image_registry(all, n, &name);
+	arena_release(&a);
+	return yes;
+}
+
+/* The architectures that the pod may run on, by its node selector and required node affinity. */
+static unsigned arches_of(const struct pod *pod)
+{
+	unsigned set = 0;
+	const char *where;
+
+	for (unsigned i = 0; i < IMAGE_ARCHES; i++)
+		if (pod_allows_arch(pod, slice_of(image_arch_name(i)), &where))
+			set |= 1u << i;
+	return set;
+}
+
+/* ---- keys ---- */
+
+static void part(struct buf *b, struct slice s)
+{
+	buf_u64(b, s.len);
+	buf_char(b, ':');
+	buf_slice(b, s);
+}
+
+/* Who may read an image is the registry's to say: what one credential was shown is for nobody with another. */
+static int make_key(
+	const struct registry_question *q, unsigned char ret[MAC_BYTES], struct err *err)
+{
+	struct buf b;
+	int rc;
+
+	buf_init(&b, LOGIN_BYTES_MAX);
+	part(&b, q->name->host);
+	part(&b, q->name->repository);
+	part(&b, q->name->tag);
+	part(&b, q->name->digest);
+	buf_u64(&b, q->arches);
+	for (size_t i = 0; i < q->logins->n; i++) {
+		part(&b, q->logins->list[i].user);
+		part(&b, q->logins->list[i].password);
+	}
+	rc = b.failed ? err_set(err, ERR_NOMEM, "out of memory")
+		      : mac_digest(buf_as_slice(&b), ret, err);
+	if (b.data)
+		mac_wipe(b.data, b.cap);
+	buf_release(&b);
+	return rc;
+}
+
+/* ---- what is kept; under the lock ---- */
+
+static struct kept *find(struct image_look *l, const unsigned char *key)
+{
+	for (size_t i = 0; i < IMAGE_LOOK_KEPT; i++)
+		if (l->kept[i].used && memcmp(l->kept[i].key, key, MAC_BYTES) == 0)
+			return &l->kept[i];
+	return NULL;
+}
+
+/* A place for another: one that is free, else the one whose time ends first. Those that are busy are fewer than all. */
+static struct kept *make_room(struct image_look *l)
+{
+	struct kept *best = NULL;
+
+	for (size_t i = 0; i < IMAGE_LOOK_KEPT; i++) {
+		struct kept *k = &l->kept[i];
+
+		if (!k->used) {
+			arena_release(&k->a);
+			arena_init_small(&k->a, KEPT_BYTES_MAX, 512);
+			return k;
+		}
+		if (!k->busy && (!best || k->until_ms < best->until_ms))
+			best = k;
+	}
+	return best;
+}
+
+static void copy_start(struct arena *a, const struct image_start *from, struct image_start *ret)
+{
+	*ret = *from;
+	ret->digest = arena_slice(a, from->digest);
+	ret->entrypoint = arena_array(a, from->n_entrypoint, sizeof(*ret->entrypoint));
+	ret->cmd = arena_array(a, from->n_cmd, sizeof(*ret->cmd));
+	for (size_t i = 0; ret->entrypoint && i < from->n_entrypoint; i++)
+		ret->entrypoint[i] = arena_slice(a, from->entrypoint[i]);
+	for (size_t i = 0; ret->cmd && i < from->n_cmd; i++)
+		ret->cmd[i] = arena_slice(a, from->cmd[i]);
+}
+
+static int tell(const struct kept *k, struct arena *a, struct image_start *ret, struct err *err)
+{
+	if (k->failed)
+		return err_set(err, ERR_REFUSED, "%s", k->failed);
+	copy_start(a, &k->start, ret);
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
+/* Keep what came of it; what memory was missing for is forgotten. */
+static void keep(struct kept *k, int rc, const struct image_start *start, const struct err *err,
+	bool by_digest)
+{
+	arena_reset(&k->a);
+	k->busy = false;
+	k->failed = rc == 0 ? NULL : arena_strdup(&k->a, slice_of(err->msg));
+	if (rc == 0)
+		copy_start(&k->a, start, &k->start);
+	k->used = (rc == 0 || rc == ERR_REFUSED) && !k->a.failed;
+	k->until_ms = clock_ms() + (rc != 0            ? IMAGE_LOOK_FAILED_MS
+					   : by_digest ? IMAGE_LOOK_DIGEST_MS
+						       : IMAGE_LOOK_TAG_MS);
+}
+
+static void wait_until(struct image_look *l, int64_t deadline_ms)
+{
+	struct timespec t = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+
+	(void)pthread_cond_timedwait(&l->done, &l->lock, &t);
+}
+
+/* ---- one question ---- */
+
+static int ask_now(struct image_look *l, struct kept *k, const struct registry_question *q,
+	struct arena *a, struct image_start *ret, struct err *err)
+{
+	int rc;
+
+	k->used = k->busy = true;
+	(void)pthread_mutex_unlock(&l->lock);
+	rc = registry_ask(q, a, ret, err);
+	(void)pthread_mutex_lock(&l->lock);
+	keep(k, rc, ret, err, q->name->digest.at != NULL);
+	(void)pthread_cond_broadcast(&l->done);
+	return rc;
+}
+
+/* Kept, being asked for by another, or ours to ask for. */
+static int find_or_ask(struct image_look *l, const struct registry_question *q, struct arena *a,
+	struct image_start *ret, struct err *err)
+{
+	unsigned char key[MAC_BYTES];
+	struct kept *k;
+	int rc = make_key(q, key, err);
+
+	if (rc != 0)
+		return rc;
+	(void)pthread_mutex_lock(&l->lock);
+	while ((k = find(l, key)) && k->busy && clock_ms() < q->deadline_ms)
+		wait_until(l, q->deadline_ms);
+	if (k && k->busy) {
+		rc = err_set(err, ERR_REFUSED, "its registry did not answer in time");
+	} else if (k && clock_ms() < k->until_ms) {
+		rc = tell(k, a, ret, err);
+	} else {
+		k = k ? k : make_room(l);
+		memcpy(k->key, key, sizeof(key));
+		rc = ask_now(l, k, q, a, ret, err);
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+/* Who waits takes a worker from reviews that wait for claims: not all may. */
+static bool enter(struct image_look *l)
+{
+	bool yes;
+
+	(void)pthread_mutex_lock(&l->lock);
+	yes = l->waiting < l->at_once;
+	l->waiting += yes;
+	(void)pthread_mutex_unlock(&l->lock);
+	return yes;
+}
+
+static void leave(struct image_look *l)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	l->waiting--;
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+static int look(struct image_look *l, struct registry_question *q, const struct image_ask *ask,
+	struct arena *a, struct image_start *ret, struct err *err)
+{
+	struct pull_logins logins = {0};
+	struct err why = {0};
+	struct arena secret;
+	int rc = 0;
+
+	arena_init_small(&secret, LOGIN_BYTES_MAX, 4096);
+	q->logins = &logins;
+	if (l->logins.find)
+		rc = l->logins.find(
+			l->logins.ctx, ask, q->name, q->deadline_ms, &secret, &logins, &why);
+	if (rc == 0 && secret.failed)
+		rc = ERR_NOMEM;
+	rc = rc != 0 ? err_set(err, ERR_NOMEM, "out of memory") : find_or_ask(l, q, a, ret, err);
+	if (rc == ERR_REFUSED && logins.n == 0 && why.code != ERR_NONE) {
+		struct err first = *err;
+
+		rc = err_set(err, ERR_REFUSED, "%.300s; %.200s", first.msg, why.msg);
+	}
+	for (size_t i = 0; i < logins.n; i++) {
+		mac_wipe((void *)(uintptr_t)logins.list[i].user.at, logins.list[i].user.len);
+		mac_wipe(
+			(void *)(uintptr_t)logins.list[i].password.at, logins.list[i].password.len);
+	}
+	arena_release(&secret);
+	return rc;
+}
+
+int image_look_find(struct image_look *l, const struct registry *all, size_t n,
+	const struct image_ask *ask, int64_t deadline_ms, struct arena *a, struct image_start *ret,
+	struct err *err)
+{
+	struct registry_question q = {.deadline_ms = deadline_ms};
+	struct image_name name;
+	int rc = image_name_read(ask->image, a, &name, err);
+
+	if (rc != 0)
+		return rc == ERR_NOMEM ? rc : err_set(err, ERR_REFUSED, "its name cannot be read");
+	q.name = &name;
+	q.registry = image_registry(all, n, &name);
+	q.arches = arches_of(ask->pod);
+	if (!q.registry)
+		return err_set(err, ERR_REFUSED, "its registry may not be asked");
+	if (!enter(l))
+		return err_set(err, ERR_REFUSED,
+			"too many images are being looked at; create the pod again");
+	rc = look(l, &q, ask, a, ret, err);
+	leave(l);
+	return rc;
+}
