@@ -43,10 +43,10 @@ static int read_config(const struct kube_answer *secret, const struct image_name
 	if (rc == 0)
 		rc = json_read_copy(
 			&j, text.data ? text.data : "", text.len, NODES_MAX, &copy, NULL);
-	if (rc == 0)
+	if (rc == 0) {
 		auths = json_get(&j, json_root(&j), SLICE("auths"));
-	if (rc == 0)
 		pull_config_find(&j, auths ? auths : json_root(&j), name, a, io);
+	}
 	if (copy)
 		mac_wipe(copy, text.len);
 	if (text.data)

@@ -255,22 +255,23 @@ static void leave(struct image_look *l)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-static int look(struct image_look *l, struct registry_question *q, const struct image_ask *ask,
-	struct arena *a, struct image_start *ret, struct err *err)
+static int look(struct image_look *l, const struct registry_question *asked,
+	const struct image_ask *ask, struct arena *a, struct image_start *ret, struct err *err)
 {
 	struct pull_logins logins = {0};
+	struct registry_question q = *asked;
 	struct err why = {0};
 	struct arena secret;
 	int rc = 0;
 
 	arena_init_small(&secret, LOGIN_BYTES_MAX, 4096);
-	q->logins = &logins;
+	q.logins = &logins;
 	if (l->logins.find)
 		rc = l->logins.find(
-			l->logins.ctx, ask, q->name, q->deadline_ms, &secret, &logins, &why);
+			l->logins.ctx, ask, q.name, q.deadline_ms, &secret, &logins, &why);
 	if (rc == 0 && secret.failed)
 		rc = ERR_NOMEM;
-	rc = rc != 0 ? err_set(err, ERR_NOMEM, "out of memory") : find_or_ask(l, q, a, ret, err);
+	rc = rc != 0 ? err_set(err, ERR_NOMEM, "out of memory") : find_or_ask(l, &q, a, ret, err);
 	if (rc == ERR_REFUSED && logins.n == 0 && why.code != ERR_NONE) {
 		struct err first = *err;
 
