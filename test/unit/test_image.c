@@ -3,9 +3,8 @@
 #include "base/buf.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/core/image.h"
-#include "webhook/core/image_doc.h"
-#include "webhook/core/pod.h"
+#include "webhook/core/image/image.h"
+#include "webhook/core/image/image_doc.h"
 
 #define D "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define OCI "application/vnd.oci.image."
@@ -276,30 +275,6 @@ TEST(starts_are_compared_word_by_word)
 	assert_false(image_start_same(&x, &y));
 }
 
-TEST(a_pod_says_its_architectures)
-{
-	static const struct {
-		const char *spec;
-		unsigned want;
-	} rows[] = {{"", (1u << IMAGE_ARCHES) - 1},
-		{",'nodeSelector':{'kubernetes.io/arch':'arm64'}", 1u << 1},
-		{",'nodeSelector':{'kubernetes.io/arch':'sparc'}", 0}};
-	struct fixture f;
-
-	fixture_init(&f);
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		char pod[400];
-		struct pod p;
-		struct err err = {0};
-
-		(void)snprintf(pod, sizeof(pod),
-			"{'metadata':{},'spec':{'containers':[{'name':'a'}]%s}}", rows[i].spec);
-		assert_int_equal(pod_read(&f.json, fixture_pod(&f, pod), &f.scratch, &p, &err), 0);
-		assert_int_equal(image_arches_of(&p), rows[i].want);
-	}
-	fixture_release(&f);
-}
-
 TESTS_BETWEEN(begin, end, names_are_taken_apart_as_runtimes_do, names_that_are_none,
 	a_registry_is_found_to_the_letter, manifests, indexes, configurations, words_are_bounded,
-	starts_are_compared_word_by_word, a_pod_says_its_architectures)
+	starts_are_compared_word_by_word)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/pull_config: whose credentials are whose. */
-#include "webhook/core/pull_config.h"
+#include "webhook/core/image/pull_config.h"
 
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"

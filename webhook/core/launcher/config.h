@@ -21,7 +21,7 @@ enum when_full {
 };
 #define WHEN_FULLS 3
 
-struct registry; /* image.h */
+struct registry; /* webhook/core/image/image.h */
 
 /* What decides about pods. Everything lives in the arena that was given to the functions below. */
 struct config {

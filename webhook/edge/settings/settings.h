@@ -55,7 +55,7 @@ struct cluster_settings {
 	int64_t max_grace_ms;  /* of pods that ask for GPUs, in whole seconds (rule R13) */
 };
 
-struct registry; /* webhook/core/image.h */
+struct registry; /* webhook/core/image/image.h */
 
 /* Everything in force. Strings live in the arena; paths are as the program must open them. */
 struct settings {
