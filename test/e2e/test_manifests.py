@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "waiting")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -466,6 +466,7 @@ def test_example_servers_apply(c, base):
     c.kubectl("apply", "--dry-run=server", "-f", os.path.join(EXAMPLES, "gpuservers.yaml"))
     c.kubectl("apply", "--dry-run=server", "-f", os.path.join(EXAMPLES, "pool.yaml"))
     c.kubectl("-n", "default", "apply", "--dry-run=server", "-f", os.path.join(EXAMPLES, "open-namespace.yaml"))
+    c.kubectl("-n", "default", "apply", "--dry-run=server", "-f", os.path.join(EXAMPLES, "open-registry.yaml"))
 
 
 # ---- hooks, while no replica is there ----
@@ -829,7 +830,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "waiting"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:

@@ -37,6 +37,7 @@ WAYS = {
     "monitoring": ({"monitoring": {"enabled": True}}, ["base"], ["monitoring"]),
     "gpupool": ({"gpupool": {"enabled": True}}, ["base"], ["gpupool"]),
     "quotas": ({"quotas": {"enabled": True}}, ["base"], ["quotas"]),
+    "registry": ({"registry": {"enabled": True}}, ["base"], ["registry"]),
     "waiting": ({"waiting": {"enabled": True}}, ["base"], ["waiting"]),
     "gpuprobe": ({"gpuprobe": {"enabled": True}}, ["base"], ["gpuprobe"]),
     "uid-ranges": ({"uidRanges": {"enabled": True}}, ["base"], ["uid-ranges"]),
@@ -113,7 +114,7 @@ def test_everything_at_once(c, tmp_path):
     values = {k: v for way in WAYS.values() for k, v in way[0].items()}
     ours = comparable(template(values))
     theirs = comparable(kustomized(c, tmp_path, ["overlays/all-namespaces-secrets"], [
-        "cert-manager", "monitoring", "gpupool", "quotas", "waiting", "uid-ranges", "device-plugin", "gpuprobe"]))
+        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "uid-ranges", "device-plugin", "gpuprobe"]))
     assert set(ours) == set(theirs)
     # in an overlay behind it a component's label reaches the objects of all
     assert {k for k in ours if ours[k].get("spec") != theirs[k].get("spec")} == set()

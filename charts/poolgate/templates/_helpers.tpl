@@ -17,6 +17,7 @@
 {{- if .Values.monitoring.enabled }}{{ $files = concat $files (list "components/monitoring/podmonitor.yaml" "components/monitoring/rules.yaml") }}{{ end }}
 {{- if .Values.gpupool.enabled }}{{ $files = concat $files (list "components/gpupool/crd.yaml" "components/gpupool/rbac.yaml") }}{{ end }}
 {{- if .Values.quotas.enabled }}{{ $files = concat $files (list "components/quotas/rbac.yaml") }}{{ end }}
+{{- if .Values.registry.enabled }}{{ $files = append $files "components/registry/rbac.yaml" }}{{ end }}
 {{- if .Values.waiting.enabled }}{{ $files = concat $files (list "components/waiting/rbac.yaml" "components/waiting/policy.yaml") }}{{ end }}
 {{- if .Values.devicePlugin.enabled }}{{ $files = concat $files (list "components/device-plugin/namespace.yaml" "components/device-plugin/rbac.yaml" "components/device-plugin/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpuprobe.enabled }}{{ $files = concat $files (list "components/gpuprobe/namespace.yaml" "components/gpuprobe/daemonset.yaml") }}{{ end }}
