@@ -142,9 +142,11 @@ static int make_parts(struct server *s, struct err *err)
 	if (make_ledger(s, err) != 0)
 		return (int)err->code;
 	/* who waits for a registry takes a worker from who waits for a claim */
-	s->images =
-		image_look_new(s->cluster ? cluster_logins(s->cluster) : (struct login_source){0},
-			r->settings.workers > 1 ? r->settings.workers / 2 : 1, err);
+	s->images = image_look_new(
+		&(struct image_look_config){.logins = s->cluster ? cluster_logins(s->cluster)
+								 : (struct login_source){0},
+			.at_once = r->settings.workers > 1 ? r->settings.workers / 2 : 1},
+		err);
 	if (!s->images)
 		return (int)err->code;
 	s->plain.identity = r->identity;

@@ -127,7 +127,8 @@ int inject_registry_open(const struct config *config, const char *const *names, 
 	*ret = (struct inject_registry){.source = {ret, allows, look}};
 	arena_init(&ret->arena, ARENA_MAX);
 	ret->config.registries = arena_array(&ret->arena, n, sizeof(*ret->config.registries));
-	ret->look = image_look_new((struct login_source){ret, find_logins}, 1, err);
+	ret->look = image_look_new(
+		&(struct image_look_config){.logins = {ret, find_logins}, .at_once = 1}, err);
 	if (!ret->look || !ret->config.registries)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < n && rc == 0; i++)

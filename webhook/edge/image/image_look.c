@@ -27,15 +27,19 @@ struct kept {
 };
 
 struct image_look {
-	struct login_source logins;
-	unsigned at_once;
+	struct image_look_config cfg;
 	pthread_mutex_t lock;
 	pthread_cond_t done; /* something is busy no more */
 	unsigned waiting;    /* threads in image_look_find */
 	struct kept kept[IMAGE_LOOK_KEPT];
 };
 
-struct image_look *image_look_new(struct login_source logins, unsigned at_once, struct err *err)
+static int64_t real_ms(void)
+{
+	return clock_ms();
+}
+
+struct image_look *image_look_new(const struct image_look_config *config, struct err *err)
 {
 	struct image_look *l = calloc(1, sizeof(*l));
 	pthread_condattr_t attr;
@@ -44,8 +48,9 @@ struct image_look *image_look_new(struct login_source logins, unsigned at_once, 
 		(void)err_set(err, ERR_NOMEM, "out of memory");
 		return NULL;
 	}
-	l->logins = logins;
-	l->at_once = at_once;
+	l->cfg = *config;
+	l->cfg.ask = l->cfg.ask ? l->cfg.ask : registry_ask;
+	l->cfg.now_ms = l->cfg.now_ms ? l->cfg.now_ms : real_ms;
 	(void)pthread_mutex_init(&l->lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -173,8 +178,8 @@ static int tell(const struct kept *k, struct arena *a, struct image_start *ret, 
 }
 
 /* Keep what came of it; what memory was missing for is forgotten. */
-static void keep(struct kept *k, int rc, const struct image_start *start, const struct err *err,
-	bool by_digest)
+static void keep(struct kept *k, int64_t now_ms, int rc, const struct image_start *start,
+	const struct err *err, bool by_digest)
 {
 	arena_reset(&k->a);
 	k->busy = false;
@@ -182,9 +187,9 @@ static void keep(struct kept *k, int rc, const struct image_start *start, const 
 	if (rc == 0)
 		copy_start(&k->a, start, &k->start);
 	k->used = (rc == 0 || rc == ERR_REFUSED) && !k->a.failed;
-	k->until_ms = clock_ms() + (rc != 0            ? IMAGE_LOOK_FAILED_MS
-					   : by_digest ? IMAGE_LOOK_DIGEST_MS
-						       : IMAGE_LOOK_TAG_MS);
+	k->until_ms = now_ms + (rc != 0            ? IMAGE_LOOK_FAILED_MS
+				       : by_digest ? IMAGE_LOOK_DIGEST_MS
+						   : IMAGE_LOOK_TAG_MS);
 }
 
 static void wait_until(struct image_look *l, int64_t deadline_ms)
@@ -203,9 +208,9 @@ static int ask_now(struct image_look *l, struct kept *k, const struct registry_q
 
 	k->used = k->busy = true;
 	(void)pthread_mutex_unlock(&l->lock);
-	rc = registry_ask(q, a, ret, err);
+	rc = l->cfg.ask(q, a, ret, err);
 	(void)pthread_mutex_lock(&l->lock);
-	keep(k, rc, ret, err, q->name->digest.at != NULL);
+	keep(k, l->cfg.now_ms(), rc, ret, err, q->name->digest.at != NULL);
 	(void)pthread_cond_broadcast(&l->done);
 	return rc;
 }
@@ -221,11 +226,11 @@ static int find_or_ask(struct image_look *l, const struct registry_question *q, 
 	if (rc != 0)
 		return rc;
 	(void)pthread_mutex_lock(&l->lock);
-	while ((k = find(l, key)) && k->busy && clock_ms() < q->deadline_ms)
+	while ((k = find(l, key)) && k->busy && l->cfg.now_ms() < q->deadline_ms)
 		wait_until(l, q->deadline_ms);
 	if (k && k->busy) {
 		rc = err_set(err, ERR_REFUSED, "its registry did not answer in time");
-	} else if (k && clock_ms() < k->until_ms) {
+	} else if (k && l->cfg.now_ms() < k->until_ms) {
 		rc = tell(k, a, ret, err);
 	} else {
 		k = k ? k : make_room(l);
@@ -242,7 +247,7 @@ static bool enter(struct image_look *l)
 	bool yes;
 
 	(void)pthread_mutex_lock(&l->lock);
-	yes = l->waiting < l->at_once;
+	yes = l->waiting < l->cfg.at_once;
 	l->waiting += yes;
 	(void)pthread_mutex_unlock(&l->lock);
 	return yes;
@@ -266,9 +271,9 @@ static int look(struct image_look *l, const struct registry_question *asked,
 
 	arena_init_small(&secret, LOGIN_BYTES_MAX, 4096);
 	q.logins = &logins;
-	if (l->logins.find)
-		rc = l->logins.find(
-			l->logins.ctx, ask, q.name, q.deadline_ms, &secret, &logins, &why);
+	if (l->cfg.logins.find)
+		rc = l->cfg.logins.find(
+			l->cfg.logins.ctx, ask, q.name, q.deadline_ms, &secret, &logins, &why);
 	if (rc == 0 && secret.failed)
 		rc = ERR_NOMEM;
 	rc = rc != 0 ? err_set(err, ERR_NOMEM, "out of memory") : find_or_ask(l, &q, a, ret, err);

@@ -23,9 +23,19 @@ struct login_source {
 };
 
 struct image_look;
+struct registry_question; /* registry_client.h */
 
-/* at_once: so many may be waited for at one time. Clock: CLOCK_MONOTONIC in ms. ERR_NOMEM. */
-struct image_look *image_look_new(struct login_source logins, unsigned at_once, struct err *err);
+struct image_look_config {
+	struct login_source logins;
+	unsigned at_once; /* so many may be waited for at one time */
+	/* For tests; NULL: registry_ask(), clock_ms(). */
+	int (*ask)(const struct registry_question *q, struct arena *a, struct image_start *ret,
+		struct err *err);
+	int64_t (*now_ms)(void);
+};
+
+/* ERR_NOMEM. */
+struct image_look *image_look_new(const struct image_look_config *config, struct err *err);
 /* Nobody may be waiting. NULL-safe. */
 void image_look_free(struct image_look *l);
 
