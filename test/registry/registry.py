@@ -79,20 +79,31 @@ class Listener(http.server.ThreadingHTTPServer):
 
 
 class Trap:
-    """Counts who connects to an inner address."""
+    """Counts who connects to an inner address. keep: and leaves them waiting."""
 
-    def __init__(self, address):
+    def __init__(self, address, keep=False):
         self.socket = socket.create_server(address)
-        self.hits = 0
+        self.hits, self.kept = 0, [] if keep else None
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
         while True:
             try:
-                self.socket.accept()[0].close()
+                one = self.socket.accept()[0]
             except OSError:
                 return
             self.hits += 1
+            if self.kept is None:
+                one.close()
+            else:
+                self.kept.append(one)
+
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)  # wakes who accepts
+        self.socket.close()
+        for one in self.kept or ():
+            one.close()
 
 
 class Registry:
@@ -127,7 +138,7 @@ class Registry:
     def close(self):
         self.listener.shutdown()
         self.listener.server_close()
-        self.trap.socket.close()
+        self.trap.close()
 
     @property
     def requests(self):
