@@ -125,6 +125,8 @@ int image_name_read(struct slice text, struct arena *a, struct image_name *ret, 
 		if (!n.repository.at)
 			return err_set(err, ERR_NOMEM, "out of memory");
 	}
+	if (n.repository.len > REPOSITORY_MAX)
+		return err_set(err, ERR_INVALID, "the image's name is too long");
 	*ret = n;
 	return 0;
 }
