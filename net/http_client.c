@@ -227,8 +227,10 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	if (!c->to) {
 		lib->easy_setopt(easy, CURLOPT_TIMEOUT_MS,
 			(long)(req->timeout_ms > 0 ? req->timeout_ms : 1));
-		/* what is promised is not waited for */
-		lib->easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)(req->max_bytes + 1));
+		/* what is promised is not waited for; a HEAD promises what never comes */
+		if (strcmp(req->method, "HEAD") != 0)
+			lib->easy_setopt(
+				easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)(req->max_bytes + 1));
 	}
 	lib->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms > 0 ? connect_ms : 1));
 	lib->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
