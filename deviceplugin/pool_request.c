@@ -46,14 +46,15 @@ static bool plain(const char *s)
 	return true;
 }
 
-int pool_server_init(struct pool_server *s, const struct kube_config *config, struct err *err)
+int pool_server_init(struct pool_server *s, const struct kube_config *config, const char *agent,
+	struct err *err)
 {
 	const char *server = config->server, *at;
 	bool tls = strncmp(server, "https://", 8) == 0;
 	uint64_t number = tls ? 443 : 80;
 	struct slice authority, host, port;
 
-	*s = (struct pool_server){.config = config};
+	*s = (struct pool_server){.config = config, .agent = agent};
 	if (!plain(server) || (!tls && strncmp(server, "http://", 7) != 0))
 		return no_url(server, err);
 	at = server + (tls ? 8 : 7);
@@ -95,17 +96,22 @@ static int add_token(const struct kube_config *config, struct buf *out, struct e
 	return rc;
 }
 
-int pool_request(const struct pool_server *s, const char *path, struct buf *out, struct err *err)
+int pool_request(const struct pool_server *s, const struct pool_ask *ask, struct buf *out,
+	struct err *err)
 {
 	int rc;
 
 	buf_fmt(out,
-		"GET %.*s%s HTTP/1.1\r\nHost: %s\r\n"
-		"User-Agent: poolgate-device-plugin/" POOLGATE_VERSION "\r\n"
-		"Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n",
-		s->prefix_len, s->prefix, path, s->authority);
+		"%s %.*s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s/" POOLGATE_VERSION
+		"\r\nAccept: %s\r\n",
+		ask->body.at ? "POST" : "GET", s->prefix_len, s->prefix, ask->path, s->authority,
+		s->agent, ask->accept);
+	if (ask->body.at)
+		buf_fmt(out, "Content-Type: " POOL_JSON "\r\nContent-Length: %zu\r\n",
+			ask->body.len);
 	rc = add_token(s->config, out, err);
 	buf_str(out, "\r\n");
+	buf_slice(out, ask->body);
 	if (rc == 0 && out->failed)
 		rc = err_set(err, ERR_NOMEM, "out of memory for a request");
 	return rc;
