@@ -23,10 +23,11 @@ include mk/flags.mk
 
 # ---- sources, floor by floor -------------------------------------------------------------------------------------
 
-FLOORS = base net kube certs webhook probe deviceplugin
-# The probe's main program, and what needs CUDA's headers, are in mk/probe.mk; the device plugin's in mk/deviceplugin.mk.
+FLOORS = base net kube certs webhook probe deviceplugin gate
+# The probe's main program, and what needs CUDA's headers, are in mk/probe.mk; the device plugin's in mk/deviceplugin.mk,
+# the gate's in mk/gate.mk.
 LIB_SRC := $(sort $(filter-out webhook/main.c probe/main.c probe/serve/serve_main.c probe/runtime/rt_linked.c probe/kernels/% \
-	deviceplugin/main.c,$(shell find $(FLOORS) -name '*.c')))
+	deviceplugin/main.c gate/main.c,$(shell find $(FLOORS) -name '*.c')))
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share; OOM_OBJ only those that make the n-th allocation fail.
@@ -130,5 +131,6 @@ include mk/sim.mk
 include mk/mutants.mk
 include mk/probe-image.mk
 include mk/deviceplugin.mk
+include mk/gate.mk
 include mk/deploy.mk
 include mk/release.mk

@@ -46,8 +46,8 @@ static bool plain(const char *s)
 	return true;
 }
 
-int pool_server_init(struct pool_server *s, const struct kube_config *config, const char *agent,
-	struct err *err)
+int pool_server_init(
+	struct pool_server *s, const struct kube_config *config, const char *agent, struct err *err)
 {
 	const char *server = config->server, *at;
 	bool tls = strncmp(server, "https://", 8) == 0;
@@ -96,8 +96,8 @@ static int add_token(const struct kube_config *config, struct buf *out, struct e
 	return rc;
 }
 
-int pool_request(const struct pool_server *s, const struct pool_ask *ask, struct buf *out,
-	struct err *err)
+int pool_request(
+	const struct pool_server *s, const struct pool_ask *ask, struct buf *out, struct err *err)
 {
 	int rc;
 

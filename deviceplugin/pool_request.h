@@ -35,7 +35,7 @@ int pool_server_init(struct pool_server *s, const struct kube_config *config, co
 	struct err *err);
 
 /* Append the request, with the token of now. Holds a secret then. ERR_IO, ERR_NOTFOUND, ERR_INVALID (the token); ERR_NOMEM. */
-int pool_request(const struct pool_server *s, const struct pool_ask *ask, struct buf *out,
-	struct err *err);
+int pool_request(
+	const struct pool_server *s, const struct pool_ask *ask, struct buf *out, struct err *err);
 
 #endif

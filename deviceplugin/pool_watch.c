@@ -77,8 +77,8 @@ static void on_connected(void *ctx, bool yes, const struct err *why)
 	struct pool_watch *w = ctx;
 	w->connected = yes;
 	if (yes) {
-		log_line(w->log, LOG_LEVEL_INFO, "the pool is watched", log_str("server", w->server),
-			log_int("servers", (int64_t)w->count.n),
+		log_line(w->log, LOG_LEVEL_INFO, "the pool is watched",
+			log_str("server", w->server), log_int("servers", (int64_t)w->count.n),
 			log_int("gpus", (int64_t)w->count.fit));
 		return;
 	}

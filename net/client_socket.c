@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -16,8 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "net/tls_identity.h"
+#include "net/client_socket_impl.h"
 
 #define SEND_MAX (1u << 20)
 /* A peer that is gone is found out within a minute: asked after so many seconds of silence, so often, so many times. */
@@ -25,20 +23,6 @@
 #define KEEPALIVE_EACH_S 10
 #define KEEPALIVE_TIMES 3
 #define UNANSWERED_MS 60000
-
-enum state { CONNECTING, HANDSHAKE, READY };
-
-struct client_socket {
-	int fd;
-	enum state state;
-	gnutls_certificate_credentials_t trust;
-	gnutls_session_t tls; /* NULL: none */
-	char *host;           /* that the certificate must be for */
-	struct buf out;
-	size_t sent; /* of out */
-	/* What the certificate must be, which GnuTLS borrows: for host, and a server's. */
-	gnutls_typed_vdata_st peer[2];
-};
 
 static int no_memory(struct err *err)
 {
@@ -66,7 +50,7 @@ static int look_up(const struct client_target *t, struct addrinfo **ret, struct 
 	return 0;
 }
 
-static void set_keepalive(int fd)
+void client_socket_keepalive(int fd)
 {
 	const int on = 1, idle = KEEPALIVE_IDLE_S, each = KEEPALIVE_EACH_S, times = KEEPALIVE_TIMES;
 	const unsigned unanswered = UNANSWERED_MS;
@@ -115,7 +99,7 @@ static int begin(const struct client_target *t, int *ret_fd, struct err *err)
 	if (fd < 0)
 		return err_set(err, ERR_IO, "%s port %u: %s", t->host, (unsigned)t->port,
 			strerrordesc_np(why));
-	set_keepalive(fd);
+	client_socket_keepalive(fd);
 	*ret_fd = fd;
 	return 0;
 }
@@ -179,9 +163,9 @@ static int start_tls(struct client_socket *s, const struct client_target *t, str
 		rc = gnutls_priority_set_direct(s->tls, tls_priorities, NULL);
 	if (rc == 0)
 		rc = gnutls_credentials_set(s->tls, GNUTLS_CRD_CERTIFICATE, s->trust);
-	if (rc == 0 && inet_pton(AF_INET, t->host, address) != 1 &&
-		inet_pton(AF_INET6, t->host, address) != 1)
-		rc = gnutls_server_name_set(s->tls, GNUTLS_NAME_DNS, t->host, strlen(t->host));
+	if (rc == 0 && inet_pton(AF_INET, s->host, address) != 1 &&
+		inet_pton(AF_INET6, s->host, address) != 1)
+		rc = gnutls_server_name_set(s->tls, GNUTLS_NAME_DNS, s->host, strlen(s->host));
 	if (rc != 0)
 		return tls_failed(rc, "TLS", err);
 	/* A cluster's CA signs clients, too, with names that they asked for. */
@@ -190,7 +174,7 @@ static int start_tls(struct client_socket *s, const struct client_target *t, str
 	s->peer[1].type = GNUTLS_DT_KEY_PURPOSE_OID;
 	s->peer[1].data = purpose;
 	gnutls_session_set_verify_cert2(s->tls, s->peer, 2, 0);
-	gnutls_transport_set_int(s->tls, s->fd);
+	client_socket_transport(s);
 	return 0;
 }
 
@@ -238,8 +222,9 @@ int client_socket_open(
 	if (!s)
 		return no_memory(err);
 	s->fd = -1;
+	s->whole = target->whole;
 	buf_init(&s->out, SEND_MAX);
-	s->host = strdup(target->host);
+	s->host = strdup(target->name ? target->name : target->host);
 	rc = s->host ? begin(target, &s->fd, err) : no_memory(err);
 	if (rc == 0 && target->tls)
 		rc = start_tls(s, target, err);
@@ -256,10 +241,11 @@ void client_socket_free(struct client_socket *s)
 	if (!s)
 		return;
 	if (s->tls) {
-		if (s->state == READY)
+		if (s->state == READY && !s->shut)
 			(void)gnutls_bye(s->tls, GNUTLS_SHUT_WR);
 		gnutls_deinit(s->tls);
 	}
+	tls_session_detach(&s->session);
 	if (s->trust)
 		gnutls_certificate_free_credentials(s->trust);
 	if (s->fd >= 0)
@@ -287,7 +273,7 @@ short client_socket_events(const struct client_socket *s)
 		return POLLOUT;
 	if (s->state == HANDSHAKE)
 		return gnutls_record_get_direction(s->tls) ? POLLOUT : POLLIN;
-	return s->sent < s->out.len ? POLLIN | POLLOUT : POLLIN;
+	return client_socket_sending(s) ? POLLIN | POLLOUT : POLLIN;
 }
 
 int client_socket_send(struct client_socket *s, struct slice bytes, struct err *err)
@@ -301,6 +287,10 @@ int client_socket_send(struct client_socket *s, struct slice bytes, struct err *
 
 static int send_rest(struct client_socket *s, struct err *err)
 {
+	int rc = s->pending || s->ending ? client_socket_flush(s, err) : 0;
+
+	if (rc != 0 || s->pending)
+		return rc;
 	while (s->sent < s->out.len) {
 		const char *at = s->out.data + s->sent;
 		size_t len = s->out.len - s->sent;
@@ -347,7 +337,7 @@ int client_socket_read(struct client_socket *s, void *to, size_t max, size_t *re
 	n = s->tls ? gnutls_record_recv(s->tls, to, max) : recv(s->fd, to, max, 0);
 	if (n > 0) {
 		*ret_len = (size_t)n;
-	} else if (n == 0 || (s->tls && n == GNUTLS_E_PREMATURE_TERMINATION)) {
+	} else if (n == 0 || (s->tls && n == GNUTLS_E_PREMATURE_TERMINATION && !s->whole)) {
 		*ret_end = true;
 	} else if (s->tls ? gnutls_error_is_fatal((int)n) != 0
 			  : errno != EAGAIN && errno != EINTR) {

@@ -18,10 +18,12 @@ struct client_target {
 	const char *host; /* a name or an address, without brackets */
 	uint16_t port;
 	unsigned first; /* of a name's addresses, the one to begin with, counted around */
-	bool tls;       /* 1.2 at least; the certificate must be valid, a server's and for host */
+	bool tls; /* 1.2 at least; the certificate must be valid, a server's and for host, or name */
 	const char *ca_file;   /* PEM, the only CAs that are trusted; NULL: those of the system */
 	const char *cert_file; /* PEM, our own certificate; NULL: none */
 	const char *key_file;  /* PEM, its key */
+	const char *name;      /* that the certificate must be for; NULL: host */
+	bool whole; /* an end without TLS's own, which anybody on the way can play, is an error */
 };
 
 /* Begin to connect. An address costs no waiting; a name is looked up first. ERR_NOTFOUND (the name), ERR_IO (no socket, no way
@@ -48,5 +50,38 @@ bool client_socket_ready(const struct client_socket *s);
  * poll() does not know what TLS has in hand. */
 int client_socket_read(struct client_socket *s, void *to, size_t max, size_t *ret_len,
 	bool *ret_end, struct err *err);
+
+/* ---- for those who carry a stream, without a copy of it (client_socket_stream.c) ---- */
+
+/* Bytes that one call takes at most: a record of TLS. */
+#define CLIENT_SOCKET_RECORD 16384
+
+/* What accepted connections share: our certificate. id is borrowed. NULL when out of memory. */
+struct server_tls;
+struct tls_identity;
+struct server_tls *server_tls_new(struct tls_identity *id);
+/* NULL-safe; after the last connection. */
+void server_tls_free(struct server_tls *t);
+
+/* A connection that was accepted, and that speaks TLS as its server does from now on (1.2 at least). Takes fd, also where it fails; it does not
+ * block. who: it, for messages. ERR_NOMEM, ERR_INTERNAL. */
+int client_socket_accept(int fd, const char *who, struct server_tls *tls,
+	struct client_socket **ret, struct err *err);
+
+/* Small packets at once, and a peer that is gone is found out within a minute. */
+void client_socket_keepalive(int fd);
+
+/* Send now, once it is ready, and when client_socket_sending() says no: all of it is taken, at most CLIENT_SOCKET_RECORD bytes, or of a
+ * connection without TLS what there was room for: *ret_taken. ERR_IO. */
+int client_socket_write(
+	struct client_socket *s, struct slice bytes, size_t *ret_taken, struct err *err);
+/* Nothing more will be sent, but it can still be read. client_socket_turn() goes on with it. ERR_IO. */
+int client_socket_shut(struct client_socket *s, struct err *err);
+/* When it is freed, the other side shall see that it broke off, and not take it for the end. */
+void client_socket_break(struct client_socket *s);
+/* Something that was taken, or the end, is not sent yet: client_socket_turn() goes on with it. */
+bool client_socket_sending(const struct client_socket *s);
+/* Nothing was read because nothing is there, not because TLS had something to say to itself. */
+bool client_socket_dry(const struct client_socket *s);
 
 #endif

@@ -407,6 +407,11 @@ static int retrieve(gnutls_session_t session, const gnutls_datum_t *req_ca_rdn, 
 	return 0;
 }
 
+void tls_serve_attached(void *credentials)
+{
+	gnutls_certificate_set_retrieve_function2(credentials, retrieve);
+}
+
 void *tls_retrieve_callback(void)
 {
 	/* ISO C has no cast from function to object pointer; POSIX has (dlsym), and the option is passed as one. */

@@ -77,6 +77,9 @@ void tls_session_attach(struct tls_session *s, struct tls_identity *id, void *gn
 /* Let go of the pair. After the handshake at the earliest; the session must not begin another. Zero s is fine. */
 void tls_session_detach(struct tls_session *s);
 
+/* Have a gnutls_certificate_credentials_t (as void *) serve attached sessions. */
+void tls_serve_attached(void *credentials);
+
 /* The gnutls_certificate_retrieve_function2 that serves attached sessions, for MHD_OPTION_HTTPS_CERT_CALLBACK. */
 void *tls_retrieve_callback(void);
 

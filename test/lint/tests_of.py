@@ -14,7 +14,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOURCES = ("base", "net", "certs", "kube", "webhook", "probe", "deviceplugin")
+SOURCES = ("base", "net", "certs", "kube", "webhook", "probe", "deviceplugin", "gate")
 
 
 def tests_in(root):

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: the process of one claim's server: started, found again, ended. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/json/json_record.h"
+#include "gate/children_impl.h"
+#include "gate/family.h"
+
+#define FOLDER_MAX 4096
+#define ARENA_MAX (4u << 20)
+/* A server that listens has answered on loopback before the call returns. */
+#define ANSWER_MS 10
+
+/* ---- what is left for another gate ---- */
+
+struct left {
+	int pid;
+	uint64_t began; /* of the process of that pid */
+	uint32_t slot;
+	uint64_t profile;
+	const char *share;
+};
+
+static const struct json_field left_fields[] = {
+	REC_INT(left, pid, "pid", REC_NEEDED, .min = 1, .max = INT32_MAX),
+	REC_COUNT(left, began, "began", REC_NEEDED),
+	REC_U32(left, slot, "slot", REC_NEEDED, .min = 0, .max = CHILDREN_MAX - 1),
+	REC_HEX(left, profile, "profile", REC_NEEDED),
+	REC_STR(left, share, "share", REC_NEEDED),
+};
+JSON_RECORD(left_record, left, left_fields, 0);
+
+static void path_of(const struct child *s, const char *end, char ret[static FOLDER_MAX])
+{
+	(void)snprintf(ret, FOLDER_MAX, "%s/%s%s", s->all->cfg.state_dir, s->uid, end);
+}
+
+/* Written beside it and then put in its place: there is never a half of it. */
+static int leave(const struct child *s, struct err *err)
+{
+	const struct left left = {
+		s->pid, family_began(s->pid), s->slot, s->all->cfg.profile->hash, s->share};
+	char path[FOLDER_MAX], made[FOLDER_MAX];
+	struct buf text;
+	int fd, rc = 0;
+
+	path_of(s, ".json", path);
+	path_of(s, ".new", made);
+	buf_init(&text, FOLDER_MAX * 16);
+	json_record_write(&left_record, &left, &text);
+	fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || text.failed || write(fd, text.data, text.len) != (ssize_t)text.len ||
+		rename(made, path) != 0)
+		rc = err_set(err, ERR_IO, "%s: %s", path, strerrordesc_np(errno));
+	if (fd >= 0)
+		(void)close(fd);
+	buf_release(&text);
+	return rc;
+}
+
+static int read_left(const struct child *s, struct arena *a, struct left *ret, struct err *err)
+{
+	struct json_reader r = {.a = a, .err = err};
+	struct json j = {0};
+	char path[FOLDER_MAX], *copy = NULL;
+	struct buf text;
+	int rc;
+
+	path_of(s, ".json", path);
+	buf_init(&text, FOLDER_MAX * 16);
+	rc = files_read(path, &text, err);
+	if (rc == 0)
+		rc = json_read_copy(&j, text.data ? text.data : "", text.len, 64, &copy, err);
+	r.j = &j;
+	if (rc == 0)
+		rc = json_record_read(&r, json_root(&j), &left_record, ret);
+	json_release(&j);
+	free(copy);
+	buf_release(&text);
+	return rc;
+}
+
+static int watch(struct child *s, struct err *err)
+{
+	s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+	if (s->pidfd < 0)
+		return err_set(err, ERR_IO, "pidfd: %s", strerrordesc_np(errno));
+	return loop_add(s->all->cfg.loop, s->pidfd, &s->watch, err);
+}
+
+bool child_find(struct child *s, const char *uid)
+{
+	struct left left = {0};
+	struct arena a;
+	bool found;
+
+	(void)snprintf(s->uid, sizeof(s->uid), "%s", uid);
+	arena_init_small(&a, FOLDER_MAX * 64, 4096);
+	found = read_left(s, &a, &left, NULL) == 0 && family_began(left.pid) == left.began;
+	if (found) {
+		s->slot = left.slot;
+		s->pid = left.pid;
+		s->share = strdup(left.share);
+		s->over = left.profile != s->all->cfg.profile->hash;
+		/* It may have ended, and another be of its pid, before it is watched. */
+		found = s->share && watch(s, NULL) == 0 && family_began(left.pid) == left.began;
+	}
+	arena_release(&a);
+	return found;
+}
+
+/* ---- folders ---- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st, (void)type, (void)at;
+	(void)remove(path);
+	return 0;
+}
+
+/* What cannot be removed is in the way of nobody but the next server of this very claim, which says so. What is in the folder is removed as
+ * the account that could write there: it could put a link in our way meanwhile. */
+static void tidy(const struct child *s)
+{
+	uid_t uid = child_uid(s);
+	char path[FOLDER_MAX];
+
+	path_of(s, "", path);
+	if (s->all->switches)
+		(void)setfsuid(uid);
+	(void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	if (s->all->switches)
+		(void)setfsuid(geteuid());
+	(void)rmdir(path);
+	path_of(s, ".json", path);
+	(void)unlink(path);
+}
+
+static int make_folder(const struct child *s, char ret[static FOLDER_MAX], struct err *err)
+{
+	tidy(s);
+	path_of(s, "", ret);
+	if (mkdir(ret, 0700) != 0 ||
+		(s->all->switches && chown(ret, child_uid(s), child_gid(s)) != 0))
+		return err_set(err, ERR_IO, "%s: %s", ret, strerrordesc_np(errno));
+	return 0;
+}
+
+/* ---- the process ---- */
+
+bool child_listens(const char *address, uint16_t port)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), why = 0;
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof(why);
+	bool yes = false;
+
+	if (fd < 0)
+		return false;
+	(void)inet_pton(AF_INET, address, &to.sin_addr);
+	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
+		yes = true;
+	else if (errno == EINPROGRESS && poll(&p, 1, ANSWER_MS) == 1)
+		yes = getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0;
+	(void)close(fd);
+	return yes;
+}
+
+/* In the child. */
+static void become_keep(char *const *argv, char *const *env)
+{
+	int null = open("/dev/null", O_RDONLY);
+
+	(void)setsid();
+	if (null >= 0)
+		(void)dup2(null, STDIN_FILENO);
+	(void)dup2(STDERR_FILENO, STDOUT_FILENO);
+	(void)close_range(3, ~0U, 0);
+	(void)execve("/proc/self/exe", argv, env);
+	_exit(127);
+}
+
+static int spawn(struct child *s, char **words, char **env, struct arena *a, struct err *err)
+{
+	const struct children *all = s->all;
+	size_t n = 0;
+	char **argv;
+
+	while (words[n])
+		n++;
+	argv = arena_array(a, n + 6, sizeof(*argv));
+	if (!argv)
+		return err_set(err, ERR_NOMEM, "out of memory for a server");
+	argv[0] = arena_strdup(a, SLICE("gpugate"));
+	argv[1] = arena_strdup(a, SLICE("keep"));
+	argv[2] = arena_fmt(a, all->switches ? "%u" : "-", (unsigned)child_uid(s));
+	argv[3] = arena_fmt(a, "%u", (unsigned)child_gid(s));
+	argv[4] = arena_fmt(a, "%lld", (long long)all->cfg.profile->grace_ms);
+	memcpy(argv + 5, words, n * sizeof(*argv));
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory for a server");
+	s->pid = fork();
+	if (s->pid == 0)
+		become_keep(argv, env);
+	return s->pid > 0 ? 0 : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
+}
+
+int child_start(struct child *s, const struct picture_claim *claim, struct err *err)
+{
+	const struct server_profile *profile = s->all->cfg.profile;
+	char folder[FOLDER_MAX], **argv, **env;
+	const struct server_profile_place at = {claim, s->address, folder};
+	struct arena a;
+	int rc;
+
+	if (child_listens(s->address, profile->port))
+		return err_set(err, ERR_INVALID,
+			"somebody else listens at %s port %u, perhaps on all addresses", s->address,
+			(unsigned)profile->port);
+	arena_init_small(&a, ARENA_MAX, 4096);
+	rc = make_folder(s, folder, err);
+	if (rc == 0)
+		rc = server_profile_words(profile, &at, &a, &argv, &env, err);
+	if (rc == 0)
+		rc = spawn(s, argv, env, &a, err);
+	arena_release(&a);
+	if (rc != 0) {
+		tidy(s);
+		return rc;
+	}
+	rc = watch(s, err);
+	if (rc == 0)
+		rc = leave(s, err);
+	if (rc != 0) {
+		/* Not a process that nobody would find again. */
+		child_stop(s, true);
+		(void)waitpid(s->pid, NULL, 0);
+		(void)child_gone(s);
+	}
+	return rc;
+}
+
+void child_stop(struct child *s, bool by_force)
+{
+	if (!by_force) {
+		(void)kill(s->pid, SIGTERM);
+		return;
+	}
+	(void)family_signal(s->pid, SIGKILL);
+	(void)kill(s->pid, SIGKILL);
+}
+
+int child_gone(struct child *s)
+{
+	int status = 0;
+
+	/* Of another gate's it is not ours to ask. */
+	if (waitpid(s->pid, &status, WNOHANG) <= 0)
+		status = 0;
+	if (s->pidfd >= 0)
+		(void)close(s->pidfd);
+	s->pidfd = -1;
+	s->pid = 0;
+	tidy(s);
+	return status;
+}

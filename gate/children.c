@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: servers and their claims: when one starts, and when it ends. */
+#define _GNU_SOURCE
+#include "gate/children.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/children_impl.h"
+
+/* Between two looks whether it listens. */
+#define LOOK_MS 20
+/* Its parent has so much more than the grace for ending its family. */
+#define FORCE_MS 300
+/* After the first failure it waits so long, after each further one twice that. */
+#define AGAIN_FIRST_MS 250
+#define AGAIN_LAST_MS 30000
+/* What has run for so long did not fail at its start. */
+#define GOOD_MS 60000
+#define NOT_STARTED 127
+
+/* ---- one server ---- */
+
+static void say(const struct child *s, enum log_level level, const char *what)
+{
+	log_line(s->all->cfg.log, level, what, log_str("uid", s->uid),
+		log_str("address", s->address), log_int("pid", s->pid),
+		log_str("error", level == LOG_LEVEL_INFO ? NULL : s->why));
+}
+
+static void fail(struct child *s)
+{
+	int64_t wait = AGAIN_FIRST_MS;
+
+	for (unsigned i = 0; i < s->failures && wait < AGAIN_LAST_MS; i++)
+		wait *= 2;
+	s->failures++;
+	s->again_ms = clock_ms() + (wait < AGAIN_LAST_MS ? wait : AGAIN_LAST_MS);
+	s->all->facts.failures++;
+	say(s, LOG_LEVEL_WARN, "a server failed");
+}
+
+static void end(struct child *s)
+{
+	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN)
+		return;
+	s->state = CHILD_ENDING;
+	s->until_ms = clock_ms() + s->all->cfg.profile->grace_ms + FORCE_MS;
+	child_stop(s, false);
+	say(s, LOG_LEVEL_INFO, "a server is ended");
+}
+
+/* Its parent has ended, and so has all that came of it. */
+static void on_over(void *ctx, uint32_t events)
+{
+	struct child *s = ctx;
+	enum child_state was = s->state;
+	int status;
+
+	(void)events;
+	if (s->pid == 0)
+		return;
+	status = child_gone(s);
+	s->state = CHILD_DOWN;
+	if (was == CHILD_ENDING) {
+		say(s, LOG_LEVEL_INFO, "a server has ended");
+		return;
+	}
+	if (was == CHILD_UP && clock_ms() - s->since_ms >= GOOD_MS)
+		s->failures = 0;
+	(void)snprintf(s->why, sizeof(s->why), "%s",
+		WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED ? "it cannot be started"
+		: was == CHILD_UP                                       ? "it has ended by itself"
+				  : "it has ended while it was starting");
+	fail(s);
+}
+
+static void look(struct child *s)
+{
+	const struct server_profile *p = s->all->cfg.profile;
+
+	if (!child_listens(s->address, p->port)) {
+		if (clock_ms() < s->until_ms)
+			return;
+		(void)snprintf(s->why, sizeof(s->why),
+			"it does not listen at %s port %u after %lld ms", s->address,
+			(unsigned)p->port, (long long)p->readiness_ms);
+	} else if (child_listens(CHILDREN_NOBODY, p->port)) {
+		/* Everybody could go around the gate, and into other claims' servers. */
+		(void)snprintf(s->why, sizeof(s->why),
+			"it listens on all addresses, expected {address} alone");
+	} else {
+		s->state = CHILD_UP;
+		s->since_ms = s->idle_ms = clock_ms();
+		say(s, LOG_LEVEL_INFO, "a server is up");
+		return;
+	}
+	fail(s);
+	s->state = CHILD_ENDING;
+	s->until_ms = clock_ms() + FORCE_MS;
+	child_stop(s, true);
+}
+
+/* ---- all of them ---- */
+
+static struct child *find(const struct children *s, const char *uid)
+{
+	for (size_t i = 0; i < CHILDREN_MAX; i++)
+		if (s->server[i] && strcmp(s->server[i]->uid, uid) == 0)
+			return s->server[i];
+	return NULL;
+}
+
+static struct child *new_server(struct children *all, const char *uid)
+{
+	struct child *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->all = all;
+	s->pidfd = -1;
+	s->watch = (struct loop_watch){on_over, s};
+	(void)snprintf(s->uid, sizeof(s->uid), "%s", uid);
+	return s;
+}
+
+static void put(struct children *all, struct child *s)
+{
+	(void)snprintf(s->address, sizeof(s->address), CHILDREN_NET ".%u.%u", s->slot / 250,
+		s->slot % 250 + 1);
+	all->server[s->slot] = s;
+}
+
+static void free_server(struct child *s)
+{
+	if (s->pidfd >= 0)
+		(void)close(s->pidfd);
+	free(s->share);
+	free(s);
+}
+
+/* "GPU-1=4096,GPU-2=4096": the bytes of each. NULL: no memory. */
+static char *share_of(const struct picture_claim *c)
+{
+	struct buf text;
+
+	buf_init(&text, 65536);
+	for (size_t i = 0; i < c->n_gpus; i++)
+		buf_fmt(&text, "%s%s=%llu", i ? "," : "", c->gpu[i].id,
+			(unsigned long long)c->gpu[i].bytes);
+	if (c->n_gpus == 0)
+		buf_char(&text, '-');
+	return buf_take(&text, &(size_t){0});
+}
+
+/* Does a server that is being ended still have a GPU of this one? */
+static bool is_held(const struct children *all, const struct picture_claim *claim)
+{
+	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+		const struct child *s = all->server[i];
+
+		if (!s || s->state != CHILD_ENDING)
+			continue;
+		for (size_t g = 0; g < claim->n_gpus; g++)
+			if (strstr(s->share, claim->gpu[g].id))
+				return true;
+	}
+	return false;
+}
+
+static struct child *add(struct children *all, const struct picture_claim *claim)
+{
+	struct child *s = new_server(all, claim->uid);
+
+	if (!s)
+		return NULL;
+	while (s->slot < CHILDREN_MAX && all->server[s->slot])
+		s->slot++;
+	s->share = share_of(claim);
+	if (s->slot == (all->accounts ? all->accounts : CHILDREN_MAX) || !s->share) {
+		free_server(s);
+		return NULL;
+	}
+	put(all, s);
+	return s;
+}
+
+static enum children_answer start(
+	struct child *s, const struct picture_claim *claim, struct err *err)
+{
+	if (clock_ms() < s->again_ms) {
+		(void)err_set(err, ERR_REFUSED, "%s", s->why);
+		return CHILDREN_FAILED;
+	}
+	if (is_held(s->all, claim))
+		return CHILDREN_WAIT;
+	if (child_start(s, claim, err) != 0) {
+		(void)snprintf(s->why, sizeof(s->why), "%.150s", err->msg);
+		fail(s);
+		return CHILDREN_FAILED;
+	}
+	s->state = CHILD_STARTING;
+	s->until_ms = clock_ms() + s->all->cfg.profile->readiness_ms;
+	s->all->facts.starts++;
+	return CHILDREN_WAIT;
+}
+
+enum children_answer children_want(struct children *all, const struct picture_claim *claim,
+	struct sockaddr_in *ret, struct err *err)
+{
+	struct child *s = find(all, claim->uid);
+
+	if (!s)
+		s = add(all, claim);
+	if (!s) {
+		(void)err_set(err, ERR_NOMEM, "no room for one more server");
+		return CHILDREN_FAILED;
+	}
+	s->idle_ms = clock_ms();
+	if (s->state == CHILD_DOWN)
+		return start(s, claim, err);
+	if (s->state == CHILD_ENDING && clock_ms() < s->again_ms) {
+		(void)err_set(err, ERR_REFUSED, "%s", s->why);
+		return CHILDREN_FAILED;
+	}
+	if (s->state != CHILD_UP)
+		return CHILDREN_WAIT;
+	*ret = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(all->cfg.profile->port)};
+	(void)inet_pton(AF_INET, s->address, &ret->sin_addr);
+	return CHILDREN_READY;
+}
+
+void children_used(struct children *all, const char *uid, int change)
+{
+	struct child *s = find(all, uid);
+
+	if (!s)
+		return;
+	s->connections = (size_t)((ptrdiff_t)s->connections + change);
+	s->idle_ms = clock_ms();
+}
+
+void children_claims(struct children *all, const struct picture *p)
+{
+	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+		struct child *s = all->server[i];
+		const struct picture_claim *claim = s ? picture_claim(p, s->uid) : NULL;
+		char *share = claim ? share_of(claim) : NULL;
+
+		if (s && (!claim || (share && strcmp(share, s->share) != 0))) {
+			s->over = true;
+			end(s);
+		}
+		free(share);
+	}
+}
+
+void children_end(struct children *all)
+{
+	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+		if (!all->server[i])
+			continue;
+		all->server[i]->over = true;
+		end(all->server[i]);
+	}
+}
+
+static int64_t turn(struct child *s)
+{
+	const struct server_profile *p = s->all->cfg.profile;
+	int64_t now = clock_ms();
+
+	if (s->state == CHILD_STARTING) {
+		look(s);
+		return LOOK_MS;
+	}
+	if (s->state == CHILD_ENDING) {
+		if (now >= s->until_ms)
+			child_stop(s, true);
+		return now >= s->until_ms ? LOOK_MS : s->until_ms - now;
+	}
+	if (s->state != CHILD_UP || p->linger_ms < 0 || s->connections > 0)
+		return -1;
+	if (now >= s->idle_ms + p->linger_ms) {
+		end(s);
+		return LOOK_MS;
+	}
+	return s->idle_ms + p->linger_ms - now;
+}
+
+int64_t children_turn(struct children *all)
+{
+	int64_t least = -1;
+
+	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+		struct child *s = all->server[i];
+		int64_t ms;
+
+		if (!s)
+			continue;
+		if (s->over && s->state == CHILD_DOWN) {
+			all->server[i] = NULL;
+			free_server(s);
+			continue;
+		}
+		ms = turn(s);
+		if (ms >= 0 && (least < 0 || ms < least))
+			least = ms;
+	}
+	return least;
+}
+
+struct children_facts children_facts(const struct children *all)
+{
+	struct children_facts f = all->facts;
+
+	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+		const struct child *s = all->server[i];
+
+		f.running += s && (s->state == CHILD_STARTING || s->state == CHILD_UP);
+		f.ending += s && s->state == CHILD_ENDING;
+	}
+	return f;
+}
+
+/* ---- start and end ---- */
+
+static int no_account(const char *user, struct err *err)
+{
+	return err_set(err, ERR_INVALID,
+		"found user \"%s\", expected the name or number of an account other than root, or "
+		"FIRST-LAST, numbers that are nobody's",
+		user);
+}
+
+/* "lupine", "991", or "200000-200255": a claim an account, so that no server can touch another's. */
+static int find_account(struct children *s, struct err *err)
+{
+	const char *user = s->cfg.profile->user, *dash = user ? strchr(user, '-') : NULL;
+	const struct passwd *account;
+	uint64_t first, last;
+
+	if (!user)
+		return geteuid() != 0 ? 0 : no_account("", err);
+	if (dash && text_u64((struct slice){user, (size_t)(dash - user)}, UINT32_MAX / 2, &first)) {
+		if (!text_u64(slice_of(dash + 1), UINT32_MAX / 2, &last) || last < first)
+			return no_account(user, err);
+		s->accounts =
+			last - first < CHILDREN_MAX ? (unsigned)(last - first) + 1 : CHILDREN_MAX;
+		s->uid = (uid_t)first;
+		s->gid = (gid_t)first;
+	} else if (text_u64(slice_of(user), UINT32_MAX - 1, &first)) {
+		s->uid = (uid_t)first;
+		s->gid = (gid_t)first;
+	} else {
+		account = getpwnam(user);
+		if (!account)
+			return err_set(err, ERR_NOTFOUND, "there is no account \"%s\"", user);
+		s->uid = account->pw_uid;
+		s->gid = account->pw_gid;
+	}
+	if (s->uid == 0)
+		return no_account(user, err);
+	s->switches = s->uid != geteuid() || s->accounts > 0;
+	return 0;
+}
+
+/* Whoever could write there could have us end any process. */
+static int look_at_folder(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return err_set(err, ERR_IO, "%s: %s", path, strerrordesc_np(errno));
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return err_set(err, ERR_INVALID,
+			"%s: expected a folder that is gpugate's, and that nobody else may write "
+			"to",
+			path);
+	return 0;
+}
+
+static int take_up(struct children *all, struct slice uid, struct err *err)
+{
+	char name[BEARER_UID_MAX];
+	struct child *s;
+
+	if (uid.len >= sizeof(name))
+		return 0;
+	memcpy(name, uid.at, uid.len);
+	name[uid.len] = '\0';
+	s = new_server(all, name);
+	if (!s)
+		return err_set(err, ERR_NOMEM, "out of memory for the servers");
+	if (!child_find(s, name) || all->server[s->slot] ||
+		(all->accounts && s->slot >= all->accounts)) {
+		(void)child_gone(s);
+		free_server(s);
+		return 0;
+	}
+	put(all, s);
+	s->state = CHILD_STARTING;
+	s->until_ms = clock_ms() + all->cfg.profile->readiness_ms;
+	say(s, LOG_LEVEL_INFO, "a server was found");
+	if (s->over)
+		end(s);
+	return 0;
+}
+
+static int take_up_all(struct children *s, struct err *err)
+{
+	DIR *folder = opendir(s->cfg.state_dir);
+	int rc = 0;
+
+	if (!folder)
+		return err_set(err, ERR_IO, "%s: %s", s->cfg.state_dir, strerrordesc_np(errno));
+	for (struct dirent *e; rc == 0 && (e = readdir(folder)) != NULL;) {
+		size_t len = strlen(e->d_name);
+
+		if (len > 5 && strcmp(e->d_name + len - 5, ".json") == 0)
+			rc = take_up(s, (struct slice){e->d_name, len - 5}, err);
+	}
+	(void)closedir(folder);
+	return rc;
+}
+
+int children_new(const struct children_config *config, struct children **ret, struct err *err)
+{
+	struct children *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return err_set(err, ERR_NOMEM, "out of memory for the servers");
+	s->cfg = *config;
+	rc = find_account(s, err);
+	if (rc == 0)
+		rc = look_at_folder(config->state_dir, err);
+	if (rc == 0)
+		rc = take_up_all(s, err);
+	if (rc != 0) {
+		children_free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void children_free(struct children *s)
+{
+	for (size_t i = 0; s && i < CHILDREN_MAX; i++)
+		if (s->server[i])
+			free_server(s->server[i]);
+	free(s);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: one server process for each claim that is used: started when its pod first comes in, ended with its claim, and found again by a gate that
+ * was killed and comes back. Each has a loopback address and a folder of its own, and a parent (gate/keep.h) that its whole family ends with. */
+#ifndef GATE_CHILDREN_H
+#define GATE_CHILDREN_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "gate/picture.h"
+#include "gate/server_profile.h"
+
+/* Servers at the same time, with those that are being ended. */
+#define CHILDREN_MAX 1024
+
+struct children;
+
+struct children_config {
+	const struct server_profile *profile;
+	const char *state_dir; /* ours alone; a folder and a file for each claim */
+	const struct log *log;
+	int loop;
+};
+
+/* Everything in config is borrowed. Finds what another gate has left: those of this very profile are kept until children_claims() knows
+ * better, others are ended. ERR_NOTFOUND (the account), ERR_IO (the folder), ERR_INVALID (not ours alone), ERR_NOMEM. */
+int children_new(const struct children_config *config, struct children **ret, struct err *err);
+/* NULL-safe. The processes live on. */
+void children_free(struct children *s);
+
+/* The server of this claim is wanted: where it listens, once it does. */
+enum children_answer { CHILDREN_WAIT, CHILDREN_READY, CHILDREN_FAILED };
+enum children_answer children_want(struct children *s, const struct picture_claim *claim,
+	struct sockaddr_in *ret, struct err *err);
+/* A connection to that one begins (+1) or has ended (-1). */
+void children_used(struct children *s, const char *uid, int change);
+
+/* Whose claims these are not, and whose claim has become another, are ended. */
+void children_claims(struct children *s, const struct picture *p);
+/* End all. */
+void children_end(struct children *s);
+
+/* Do what is due; milliseconds until more is, -1: nothing is. */
+int64_t children_turn(struct children *s);
+
+struct children_facts {
+	size_t running, ending;
+	uint64_t starts, failures; /* that did not start, or ended by themselves */
+};
+struct children_facts children_facts(const struct children *s);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: what children.c and child_process.c share. */
+#ifndef GATE_CHILDREN_IMPL_H
+#define GATE_CHILDREN_IMPL_H
+
+#include "gate/children.h"
+#include "gate/loop.h"
+
+/* The addresses of servers: 127.91.x.y. One that no server has tells whether any listens on all of them. */
+#define CHILDREN_NET "127.91"
+#define CHILDREN_NOBODY CHILDREN_NET ".255.254"
+
+enum child_state { CHILD_DOWN, CHILD_STARTING, CHILD_UP, CHILD_ENDING };
+
+/* A claim that was used. */
+struct child {
+	struct children *all;
+	char uid[BEARER_UID_MAX];
+	unsigned slot; /* its address; where it stands in all */
+	char address[24];
+	char *share; /* its GPUs and how much of each, as text; owned */
+	enum child_state state;
+	bool over; /* its claim is */
+	pid_t pid; /* of its parent, gpugate keep */
+	int pidfd;
+	struct loop_watch watch;
+	int64_t until_ms; /* STARTING: when that has taken too long; ENDING: when it is ended by force */
+	int64_t again_ms; /* it failed, and may start again then */
+	int64_t since_ms; /* UP since */
+	int64_t idle_ms;  /* nobody is connected since */
+	size_t connections;
+	unsigned failures; /* in a row */
+	char why[160];     /* it is down */
+};
+
+struct children {
+	struct children_config cfg;
+	bool switches; /* to the profile's account: */
+	uid_t uid;
+	gid_t gid;
+	unsigned accounts; /* from that one on, one for each slot; 0: one for all */
+	struct child *server[CHILDREN_MAX];
+	struct children_facts facts;
+};
+
+/* Whose process it is. */
+static inline uid_t child_uid(const struct child *s)
+{
+	return s->all->uid + (s->all->accounts ? s->slot : 0);
+}
+static inline gid_t child_gid(const struct child *s)
+{
+	return s->all->gid + (s->all->accounts ? s->slot : 0);
+}
+
+/* ---- child_process.c ---- */
+
+/* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID, ERR_NOMEM. */
+int child_start(struct child *s, const struct picture_claim *claim, struct err *err);
+/* Take up what the file tells: false when there is no such process any more. */
+bool child_find(struct child *s, const char *uid);
+/* Does somebody listen there? */
+bool child_listens(const char *address, uint16_t port);
+/* Ask its parent to end it; by force: end them all now. */
+void child_stop(struct child *s, bool by_force);
+/* The parent has ended: its status, and everything that it had is removed. */
+int child_gone(struct child *s);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: families of processes. */
+#define _GNU_SOURCE
+#include "gate/family.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/slice.h"
+#include "base/text.h"
+
+struct kin {
+	pid_t pid, parent;
+	bool over;
+};
+
+/* The fields of /proc/PID/stat behind the command, which may hold anything; state is the first. */
+static bool read_stat(pid_t pid, char *to, size_t max, const char **ret_fields)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, to, max - 1);
+	(void)close(fd);
+	if (n <= 0)
+		return false;
+	to[n] = '\0';
+	*ret_fields = strrchr(to, ')');
+	if (!*ret_fields || (*ret_fields)[1] != ' ')
+		return false;
+	*ret_fields += 2;
+	return true;
+}
+
+uint64_t family_began(pid_t pid)
+{
+	char text[1024];
+	const char *at;
+	struct slice rest, word = {0};
+	uint64_t began;
+
+	if (pid <= 0 || !read_stat(pid, text, sizeof(text), &at))
+		return 0;
+	rest = slice_of(at);
+	/* the 22nd field; state is the third */
+	for (int i = 3; i <= 22; i++)
+		if (!text_word(&rest, &word))
+			return 0;
+	return text_u64(word, UINT64_MAX, &began) ? began : 0;
+}
+
+/* All processes of the machine; free() it. */
+static struct kin *read_all(size_t *ret_n)
+{
+	DIR *proc = opendir("/proc");
+	struct kin *all = NULL;
+	size_t n = 0, cap = 0;
+	char text[1024];
+	const char *at;
+	uint64_t pid, parent;
+
+	for (struct dirent *e; proc && (e = readdir(proc)) != NULL;) {
+		struct slice rest, state, word;
+
+		if (!text_u64(slice_of(e->d_name), INT32_MAX, &pid) ||
+			!read_stat((pid_t)pid, text, sizeof(text), &at))
+			continue;
+		rest = slice_of(at);
+		if (!text_word(&rest, &state) || !text_word(&rest, &word) ||
+			!text_u64(word, INT32_MAX, &parent))
+			continue;
+		if (n == cap) {
+			struct kin *more = reallocarray(all, cap ? 2 * cap : 256, sizeof(*all));
+
+			if (!more)
+				break;
+			all = more;
+			cap = cap ? 2 * cap : 256;
+		}
+		all[n++] = (struct kin){
+			(pid_t)pid, (pid_t)parent, state.at[0] == 'Z' || state.at[0] == 'X'};
+	}
+	if (proc)
+		(void)closedir(proc);
+	*ret_n = n;
+	return all;
+}
+
+/* Bring the family to the front: those whose parent is root, behind them those whose parent is one of those, and so on. Their number. */
+static size_t gather(struct kin *all, size_t n, pid_t root)
+{
+	size_t ours = 0;
+	pid_t parent = root;
+
+	for (size_t next = 0;; parent = all[next++].pid) {
+		for (size_t i = ours; i < n; i++) {
+			struct kin one = all[i];
+
+			if (one.parent != parent)
+				continue;
+			all[i] = all[ours];
+			all[ours++] = one;
+		}
+		if (next == ours)
+			return ours;
+	}
+}
+
+int family_signal(pid_t root, int signal)
+{
+	size_t n;
+	struct kin *all = read_all(&n);
+	int alive = 0;
+
+	if (!all)
+		return -1;
+	n = gather(all, n, root);
+	for (size_t i = 0; i < n; i++) {
+		if (all[i].over)
+			continue;
+		alive++;
+		(void)kill(all[i].pid, signal);
+	}
+	free(all);
+	return alive;
+}

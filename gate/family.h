@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: a process and all that came of it, found in /proc by who is whose parent. */
+#ifndef GATE_FAMILY_H
+#define GATE_FAMILY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Send a signal to all that came of this process, itself left out. How many there were that have not ended; -1: /proc cannot be read. What
+ * has ended and waits to be asked for is not counted. */
+int family_signal(pid_t root, int signal);
+
+/* When this process began, in the kernel's ticks since it did: with the pid it names one process. 0: there is none. */
+uint64_t family_began(pid_t pid);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: what `gpugate serve` is made of, for serve.c, serve_metrics.c and guest*.c. One thread. */
+#ifndef GATE_GATE_IMPL_H
+#define GATE_GATE_IMPL_H
+
+#include "base/log.h"
+#include "base/metric.h"
+#include "deviceplugin/object_watch.h"
+#include "deviceplugin/status_server.h"
+#include "gate/carry.h"
+#include "gate/children.h"
+#include "gate/frame.h"
+#include "gate/gate_options.h"
+#include "gate/loop.h"
+#include "gate/peers.h"
+#include "gate/readmit.h"
+#include "gate/reviews.h"
+
+/* Connections that have not been let in, in all, and of one peer those that hold no claim as far as is known. Beyond the first the oldest
+ * makes room, when it had a second. */
+#define GUESTS_WAITING_MAX 256
+#define GUESTS_OF_PEER_MAX 64
+/* The handshake and the token come within this time, */
+#define GUEST_HELLO_MS 10000
+/* and so long a claim is waited for, since a pod may be quicker than the watch. */
+#define GUEST_CLAIM_MS 10000
+/* What a refusal has for its way. */
+#define GUEST_LEAVE_MS 2000
+
+enum guest_stage {
+	GUEST_HANDSHAKE,
+	GUEST_HELLO,
+	GUEST_CLAIM,  /* its claim is not known yet */
+	GUEST_REVIEW, /* its token is being reviewed */
+	GUEST_SERVER, /* its server is starting */
+	GUEST_DIAL,   /* it is being connected to */
+	GUEST_REPLY,  /* that it is in is on the way */
+	GUEST_CARRY,
+	GUEST_LEAVE /* that it is refused is on the way */
+};
+
+/* A connection. */
+struct guest {
+	struct gate *gate;
+	struct guest *next,
+		**at; /* in the gate's list of its kind: waiting or carrying; in the graves: next alone */
+	struct guest *next_busy;
+	bool busy, dead;
+	enum guest_stage stage;
+	int64_t since_ms, until_ms;
+	uint64_t peer;
+	char who[56]; /* its address */
+	struct client_socket *tls;
+	struct loop_watch tls_watch, plain_watch;
+	struct frame *frame; /* until its token was reviewed; owned */
+	char uid[BEARER_UID_MAX];
+	int64_t expires_s;
+	unsigned char token[MAC_BYTES]; /* its digest */
+	struct review *review;
+	int plain; /* -1: not connected */
+	bool used; /* its server was told */
+	struct carry carry;
+};
+
+enum gate_metric {
+	METRIC_MODE,
+	METRIC_ADMITTED,
+	METRIC_READMITTED,
+	METRIC_REFUSED,
+	METRIC_CUT,
+	METRIC_BYTES,
+	METRIC_REVIEWS,
+	METRIC_CONNECTIONS,
+	METRIC_CLAIMS,
+	METRIC_SHUT_OUT,
+	METRIC_SERVERS,
+	METRIC_STARTS,
+	METRIC_FAILURES,
+	METRIC_WATCHED,
+	METRIC_BREAKS,
+	METRIC_CERTIFICATE
+};
+
+/* Why somebody was refused: rows of the metric's label. */
+enum gate_refusal {
+	REFUSED_BUSY,
+	REFUSED_TRIES,
+	REFUSED_HANDSHAKE,
+	REFUSED_PROTOCOL,
+	REFUSED_NO_CLAIM,
+	REFUSED_TOKEN,
+	REFUSED_AWAY,
+	REFUSED_SERVER
+};
+
+struct gate {
+	const struct gate_serve_options *o;
+	struct log log;
+	struct metrics *metrics;
+	int loop, listener, signals;
+	/* What the GPUServer says. */
+	struct kube_config kube;
+	struct object_watch *watch;
+	struct picture picture;
+	bool readable, seen, listing; /* there is a picture; the list on its way had our object */
+	bool changed;                 /* what follows from it is to be done */
+	char unreadable[160];         /* why there is none; "": nobody has told yet */
+	bool connected;
+	int64_t good_ms; /* when the API server last answered */
+	/* Who comes, and where to. */
+	struct tls_identity *identity;
+	struct server_tls *tls;
+	uint64_t mark; /* of the certificate's files */
+	int64_t mark_ms;
+	struct peers peers;
+	struct readmit readmit;
+	struct reviews *reviews;
+	struct arena profile_arena;
+	struct server_profile profile;
+	struct children *children;
+	struct guest *waiting, *carrying, *graves, *busy;
+	size_t n_waiting, n_carrying;
+	struct status_server *status;
+	char scratch[CLIENT_SOCKET_RECORD];
+};
+
+/* ---- guest.c ---- */
+
+/* All that want to come in now. */
+void guests_accept(struct gate *g);
+/* Time has passed, or something that guests wait for has changed. */
+void guests_turn(struct gate *g);
+/* Whoever has no claim any more is cut off; also all of them. */
+void guests_claims(struct gate *g);
+void guests_cut_all(struct gate *g);
+/* Milliseconds until guests_turn() is to be called, -1: for as long as nothing comes. */
+int64_t guests_patience(const struct gate *g);
+
+/* ---- guest_stage.c ---- */
+
+/* Go on with a connection for as long as nothing has to be waited for. It may be dead then. */
+void guest_go(struct guest *x);
+/* Refuse it, with a sentence. */
+void guest_refuse(struct guest *x, enum gate_refusal why, enum frame_word word, const char *text);
+
+/* Of guest.c, for it: it is in; it is over; it is over, and both sides are to notice. */
+void guest_is_in(struct guest *x);
+void guest_end(struct guest *x);
+void guest_cut(struct guest *x, const char *why);
+void guest_count_failed(struct guest *x);
+
+/* ---- serve_metrics.c ---- */
+
+struct metrics *gate_metrics_new(void);
+void gate_metrics(void *ctx, struct buf *out);
+const char *gate_unready(void *ctx);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: connections of pods: accepted, kept in lists, ended. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "gate/gate_impl.h"
+
+/* Connections that are accepted in one turn. */
+#define ACCEPTS_MAX 64
+/* Between two looks at those who wait. */
+#define LOOK_MS 50
+/* So long the oldest one may wait though there is no room for a new one. */
+#define OLD_MS 1000
+
+/* ---- lists ---- */
+
+static void link_in(struct guest *x, struct guest **list)
+{
+	x->next = *list;
+	x->at = list;
+	if (x->next)
+		x->next->at = &x->next;
+	*list = x;
+}
+
+static void unlink_it(struct guest *x)
+{
+	*x->at = x->next;
+	if (x->next)
+		x->next->at = x->at;
+}
+
+static bool is_waiting(const struct guest *x)
+{
+	return x->stage != GUEST_CARRY;
+}
+
+void guest_is_in(struct guest *x)
+{
+	struct gate *g = x->gate;
+
+	unlink_it(x);
+	g->n_waiting--;
+	x->stage = GUEST_CARRY;
+	link_in(x, &g->carrying);
+	g->n_carrying++;
+	metric_add(g->metrics, METRIC_ADMITTED, 0, 0, 1);
+	log_line(&g->log, LOG_LEVEL_INFO, "a pod is let in", log_str("mode", "token"),
+		log_str("uid", x->uid), log_str("peer", x->who));
+}
+
+/* ---- the end ---- */
+
+static void count_bytes(struct guest *x)
+{
+	metric_add(x->gate->metrics, METRIC_BYTES, 0, 0, (int64_t)x->carry.down);
+	metric_add(x->gate->metrics, METRIC_BYTES, 1, 0, (int64_t)x->carry.up);
+	x->carry.down = x->carry.up = 0;
+}
+
+void guest_end(struct guest *x)
+{
+	struct gate *g = x->gate;
+
+	if (x->dead)
+		return;
+	x->dead = true;
+	unlink_it(x);
+	if (is_waiting(x))
+		g->n_waiting--;
+	else
+		g->n_carrying--;
+	count_bytes(x);
+	review_drop(x->review);
+	if (x->used)
+		children_used(g->children, x->uid, -1);
+	client_socket_free(x->tls);
+	if (x->plain >= 0)
+		(void)close(x->plain);
+	carry_release(&x->carry);
+	if (x->frame)
+		explicit_bzero(x->frame, sizeof(*x->frame));
+	free(x->frame);
+	/* The loop may be about to tell it something. */
+	x->next = g->graves;
+	g->graves = x;
+}
+
+/* Not an end that could be taken for one of the stream. */
+static void reset(int fd)
+{
+	const struct linger now = {.l_onoff = 1};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+void guest_cut(struct guest *x, const char *why)
+{
+	struct gate *g = x->gate;
+
+	if (x->dead)
+		return;
+	log_line(&g->log, LOG_LEVEL_INFO, "a connection is cut", log_str("mode", "token"),
+		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
+		log_str("why", why));
+	metric_add(g->metrics, METRIC_CUT, 0, 0, 1);
+	client_socket_break(x->tls);
+	if (x->plain >= 0)
+		reset(x->plain);
+	guest_end(x);
+}
+
+void guest_count_failed(struct guest *x)
+{
+	peers_failed(&x->gate->peers, x->peer, clock_ms());
+}
+
+/* ---- those who come ---- */
+
+static uint64_t key_of(const struct sockaddr_storage *from, char ret_who[static INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_in *v4 = (const void *)from;
+	const struct sockaddr_in6 *v6 = (const void *)from;
+	uint64_t key = 0;
+	uint32_t last;
+
+	if (from->ss_family == AF_INET) {
+		(void)inet_ntop(AF_INET, &v4->sin_addr, ret_who, INET6_ADDRSTRLEN);
+		return UINT64_C(1) << 32 | v4->sin_addr.s_addr;
+	}
+	(void)inet_ntop(AF_INET6, &v6->sin6_addr, ret_who, INET6_ADDRSTRLEN);
+	if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		memcpy(&last, &v6->sin6_addr.s6_addr[12], sizeof(last));
+		return UINT64_C(1) << 32 | last;
+	}
+	memcpy(&key, &v6->sin6_addr, sizeof(key));
+	return key ? key : 1;
+}
+
+/* Room for one more, of this peer? The oldest may have to go for it. */
+static bool has_room(struct gate *g, uint64_t peer)
+{
+	struct guest *oldest = NULL;
+	size_t of_peer = 0;
+
+	if (g->n_waiting + g->n_carrying >= g->o->connections)
+		return false;
+	for (struct guest *x = g->waiting; x; x = x->next) {
+		of_peer += x->peer == peer && x->stage < GUEST_REVIEW;
+		oldest = x; /* the newest is the first */
+	}
+	if (of_peer >= GUESTS_OF_PEER_MAX)
+		return false;
+	if (g->n_waiting < GUESTS_WAITING_MAX)
+		return true;
+	if (!oldest || clock_ms() - oldest->since_ms < OLD_MS)
+		return false;
+	guest_cut(oldest, "it has waited for longest, and there is no room");
+	return true;
+}
+
+static void on_tls(void *ctx, uint32_t events)
+{
+	struct guest *x = ctx;
+
+	if (x->dead)
+		return;
+	if (x->stage == GUEST_CARRY) {
+		carry_told_tls(&x->carry, events);
+	} else if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) && x->stage > GUEST_HELLO) {
+		/* Nobody is left who could be answered. */
+		guest_end(x);
+		return;
+	}
+	guest_go(x);
+}
+
+static void on_plain(void *ctx, uint32_t events)
+{
+	struct guest *x = ctx;
+
+	if (x->dead)
+		return;
+	if (x->stage == GUEST_CARRY)
+		carry_told_plain(&x->carry, events);
+	guest_go(x);
+}
+
+static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
+{
+	struct guest *x;
+	struct err err = {0};
+	char who[INET6_ADDRSTRLEN];
+	uint64_t peer = key_of(from, who);
+	bool may = peers_may(&g->peers, peer, clock_ms());
+
+	if (!may || !has_room(g, peer)) {
+		metric_add(g->metrics, METRIC_REFUSED, may ? REFUSED_BUSY : REFUSED_TRIES, 0, 1);
+		log_line(&g->log, LOG_LEVEL_DEBUG, "no room", log_str("peer", who));
+		(void)close(fd);
+		return;
+	}
+	x = calloc(1, sizeof(*x));
+	if (!x || client_socket_accept(fd, who, g->tls, &x->tls, &err) != 0) {
+		if (!x)
+			(void)close(fd);
+		free(x);
+		return;
+	}
+	x->gate = g;
+	x->peer = peer;
+	x->plain = -1;
+	x->since_ms = clock_ms();
+	x->until_ms = x->since_ms + GUEST_HELLO_MS;
+	memcpy(x->who, who, sizeof(who));
+	x->tls_watch = (struct loop_watch){on_tls, x};
+	x->plain_watch = (struct loop_watch){on_plain, x};
+	link_in(x, &g->waiting);
+	g->n_waiting++;
+	if (loop_add(g->loop, fd, &x->tls_watch, &err) != 0)
+		guest_end(x);
+}
+
+void guests_accept(struct gate *g)
+{
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		struct sockaddr_storage from;
+		socklen_t len = sizeof(from);
+		int fd = accept4(
+			g->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0)
+			welcome(g, fd, &from);
+		else if (errno == EAGAIN)
+			return;
+	}
+}
+
+/* ---- all of them ---- */
+
+static void bury(struct gate *g)
+{
+	while (g->graves) {
+		struct guest *x = g->graves;
+
+		g->graves = x->next;
+		free(x);
+	}
+}
+
+void guests_turn(struct gate *g)
+{
+	struct guest *busy = g->busy, *next;
+	int64_t now = clock_ms();
+
+	g->busy = NULL;
+	for (; busy; busy = next) {
+		next = busy->next_busy;
+		busy->busy = false;
+		if (!busy->dead)
+			guest_go(busy);
+	}
+	for (struct guest *x = g->waiting; x; x = next) {
+		next = x->next;
+		/* Others are told by the loop. */
+		if (x->stage == GUEST_CLAIM || x->stage == GUEST_SERVER || now >= x->until_ms)
+			guest_go(x);
+	}
+	bury(g);
+}
+
+void guests_claims(struct gate *g)
+{
+	struct guest *next;
+
+	for (struct guest *x = g->carrying; x; x = next) {
+		next = x->next;
+		if (!picture_claim(&g->picture, x->uid))
+			guest_cut(x, "its claim has ended");
+	}
+	for (struct guest *x = g->waiting; x; x = next) {
+		next = x->next;
+		if (x->stage > GUEST_CLAIM && x->stage < GUEST_LEAVE &&
+			!picture_claim(&g->picture, x->uid))
+			guest_cut(x, "its claim has ended");
+	}
+}
+
+void guests_cut_all(struct gate *g)
+{
+	while (g->carrying)
+		guest_cut(g->carrying, "the gate ends");
+	while (g->waiting)
+		guest_cut(g->waiting, "the gate ends");
+	g->busy = NULL;
+	bury(g);
+}
+
+int64_t guests_patience(const struct gate *g)
+{
+	if (g->busy)
+		return 0;
+	return g->waiting ? LOOK_MS : -1;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: the parent of one claim's server. */
+#define _GNU_SOURCE
+#include "gate/keep.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/family.h"
+
+#define EXIT_NOT_STARTED 127
+/* Between two looks at who is left. */
+#define LOOK_MS 5
+
+extern char **environ;
+
+struct keep {
+	bool switches; /* the account */
+	uint64_t uid, gid, grace_ms;
+	char **argv;
+	pid_t server;
+	sigset_t signals;
+};
+
+static int say(const char *what, const char *of)
+{
+	(void)fprintf(stderr, "gpugate: %s: %s: %s\n", of, what, strerrordesc_np(errno));
+	return EXIT_NOT_STARTED;
+}
+
+/* The server's own process: another account, no way to more rights, a group of its own, and no life without its parent. */
+static int become(const struct keep *k)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	/* gpugate passes over it, and what is passed over is inherited. */
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return say("prctl", k->argv[0]);
+	if (setpgid(0, 0) != 0)
+		return say("its process group", k->argv[0]);
+	if (k->switches && (setgroups(0, NULL) != 0 ||
+				   setresgid((gid_t)k->gid, (gid_t)k->gid, (gid_t)k->gid) != 0 ||
+				   setresuid((uid_t)k->uid, (uid_t)k->uid, (uid_t)k->uid) != 0))
+		return say("its account", k->argv[0]);
+	/* It forgets the parent when the account changes. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0)
+		return say("prctl", k->argv[0]);
+	(void)execve(k->argv[0], k->argv, environ);
+	return say("cannot be started", k->argv[0]);
+}
+
+/* Ask for all that have ended. True: the server itself was among them. */
+static bool reap(struct keep *k, int *ret_status)
+{
+	bool over = false;
+	int status;
+
+	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+		if (pid != k->server)
+			continue;
+		over = true;
+		*ret_status = status;
+	}
+	return over;
+}
+
+/* All of them, first by asking. A family that grows while it is looked at is looked at again. */
+static void end_all(struct keep *k)
+{
+	int64_t until = clock_ms() + (int64_t)k->grace_ms;
+	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	int signal = SIGTERM, status;
+
+	for (;;) {
+		if (family_signal(getpid(), signal) == 0)
+			break;
+		/* They were asked. */
+		signal = clock_ms() >= until ? SIGKILL : 0;
+		(void)nanosleep(&look, NULL);
+		(void)reap(k, &status);
+	}
+	(void)reap(k, &status);
+}
+
+static int mind(struct keep *k)
+{
+	siginfo_t info;
+	int status = 0;
+
+	for (;;) {
+		if (sigwaitinfo(&k->signals, &info) < 0)
+			continue;
+		if (info.si_signo == SIGTERM) {
+			end_all(k);
+			return EXIT_SUCCESS;
+		}
+		if (reap(k, &status)) {
+			end_all(k);
+			return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED
+				       ? EXIT_NOT_STARTED
+				       : EXIT_FAILURE;
+		}
+	}
+}
+
+static bool read_words(int argc, char **argv, struct keep *k)
+{
+	if (argc < 5)
+		return false;
+	k->switches = strcmp(argv[1], "-") != 0;
+	k->argv = argv + 4;
+	return (!k->switches || (text_u64(slice_of(argv[1]), UINT32_MAX - 1, &k->uid) &&
+					text_u64(slice_of(argv[2]), UINT32_MAX - 1, &k->gid))) &&
+	       text_u64(slice_of(argv[3]), 60000, &k->grace_ms);
+}
+
+int keep_main(int argc, char **argv)
+{
+	struct keep k = {0};
+
+	if (!read_words(argc, argv, &k)) {
+		(void)fputs("gpugate: keep is for gpugate itself\n", stderr);
+		return 2;
+	}
+	(void)sigemptyset(&k.signals);
+	(void)sigaddset(&k.signals, SIGTERM);
+	(void)sigaddset(&k.signals, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &k.signals, NULL) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		return say("prctl", "keep");
+	k.server = fork();
+	if (k.server < 0)
+		return say("fork", "keep");
+	if (k.server == 0)
+		_exit(become(&k));
+	return mind(&k);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: who may come in, out of this server's own GPUServer. Pure. */
+#ifndef GATE_PICTURE_H
+#define GATE_PICTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json/json_read.h"
+#include "gate/bearer.h"
+
+/* GPUs of one server. */
+#define PICTURE_GPUS_MAX 256
+
+struct picture_gpu {
+	const char *id;
+	uint64_t bytes, of_bytes; /* the claim's, and all that it has */
+};
+
+/* A claim that lets its pod in. */
+struct picture_claim {
+	const char *uid, *namespace, *name;
+	struct picture_gpu *gpu; /* each once, in the order of the claim */
+	size_t n_gpus;
+};
+
+/* Zero it to begin. Strings live in the arena. */
+struct picture {
+	struct arena arena;
+	struct picture_claim *claim;
+	size_t n_claims;
+	size_t shut_out; /* claims that let nobody in: of pods that are gone (rule R13), or that are not written in full (R19) */
+};
+
+/* The picture that an object gives, in place of the one that is there. ERR_INVALID, ERR_SYNTAX: it cannot be read, and nobody is let in by it;
+ * ERR_NOMEM. After an error *p is as it was. */
+int picture_read(
+	struct picture *p, const struct json *j, const struct json_node *object, struct err *err);
+/* Nobody may come in. */
+void picture_release(struct picture *p);
+
+/* The claim of this pod; NULL: it has none. */
+const struct picture_claim *picture_claim(const struct picture *p, const char *uid);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: `gpugate serve`: one thread, which waits in poll() alone, for the loop of connections as for the few other descriptors. */
+#define _GNU_SOURCE
+#include "gate/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "gate/gate_impl.h"
+#include "net/listener.h"
+#include "net/tls_identity.h"
+
+#define SERVERS_PATH "/apis/poolgate.io/v1alpha1/gpuservers?fieldSelector=metadata.name%3D"
+/* One object; etcd takes 1.5 MiB. */
+#define ANSWER_MAX (4u << 20)
+#define PROFILE_BYTES_MAX (1u << 20)
+#define PROFILE_ARENA_MAX (64u << 20)
+/* Between two looks at the certificate's files. */
+#define CERT_LOOK_MS 5000
+/* Until all servers have ended, at the end. */
+#define FAREWELL_MS 3000
+#define POLL_MAX (4 + REVIEWS_MAX + STATUS_POLL_MAX)
+#define EXIT_USAGE 2
+
+/* ---- the GPUServer ---- */
+
+static void on_listing(void *ctx)
+{
+	struct gate *g = ctx;
+
+	g->listing = true;
+	g->seen = false;
+}
+
+static void gone(struct gate *g, const char *why)
+{
+	picture_release(&g->picture);
+	g->readable = false;
+	g->changed = true;
+	(void)snprintf(g->unreadable, sizeof(g->unreadable), "%s", why);
+}
+
+static int on_change(void *ctx, enum kube_change what, const struct json *j,
+	const struct json_node *object, struct err *err)
+{
+	struct gate *g = ctx;
+	struct err why = {0};
+	int rc;
+
+	g->good_ms = clock_ms();
+	if (what == KUBE_BOOKMARK || !slice_is(kube_meta(j, object).name, g->o->server))
+		return 0;
+	if (what == KUBE_GONE) {
+		gone(g, "the GPUServer has been deleted");
+		return 0;
+	}
+	g->seen = true;
+	rc = picture_read(&g->picture, j, object, &why);
+	if (rc == ERR_NOMEM)
+		return err_set(err, ERR_NOMEM, "%s", why.msg);
+	if (rc != 0) {
+		/* Who is in stays; nobody comes in by what cannot be read. */
+		g->readable = false;
+		(void)snprintf(g->unreadable, sizeof(g->unreadable), "the GPUServer: %.40s: %.90s",
+			why.path, why.msg);
+		log_line(&g->log, LOG_LEVEL_ERROR, "the GPUServer cannot be read",
+			log_str("path", why.path), log_str("error", why.msg));
+		return 0;
+	}
+	g->readable = true;
+	g->changed = true;
+	return 0;
+}
+
+static void on_listed(void *ctx, const char *version)
+{
+	struct gate *g = ctx;
+
+	(void)version;
+	g->listing = false;
+	g->good_ms = clock_ms();
+	if (!g->seen)
+		gone(g, "there is no GPUServer of this name");
+}
+
+static void on_connected(void *ctx, bool yes, const struct err *why)
+{
+	struct gate *g = ctx;
+
+	g->connected = yes;
+	if (yes) {
+		log_line(&g->log, LOG_LEVEL_INFO, "the GPUServer is watched",
+			log_str("server", g->o->server),
+			log_int("claims", (int64_t)g->picture.n_claims));
+		return;
+	}
+	g->good_ms = clock_ms();
+	metric_add(g->metrics, METRIC_BREAKS, 0, 0, 1);
+	log_line(&g->log, LOG_LEVEL_WARN, "the GPUServer is not watched",
+		log_str("server", g->o->server), log_str("error", why ? why->msg : NULL));
+}
+
+/* What follows from another picture. */
+static void heed(struct gate *g)
+{
+	if (!g->changed)
+		return;
+	g->changed = false;
+	readmit_claims(&g->readmit, &g->picture);
+	guests_claims(g);
+	children_claims(g->children, &g->picture);
+}
+
+/* ---- the certificate ---- */
+
+static int load_certificate(struct gate *g, struct err *err)
+{
+	g->mark = files_mark(g->o->cert) ^ files_mark(g->o->key);
+	g->mark_ms = clock_ms();
+	return tls_identity_load_files(g->identity, g->o->cert, g->o->key, err);
+}
+
+static void look_at_certificate(struct gate *g)
+{
+	struct err err = {0};
+
+	if (clock_ms() - g->mark_ms < CERT_LOOK_MS)
+		return;
+	g->mark_ms = clock_ms();
+	if (g->mark == (files_mark(g->o->cert) ^ files_mark(g->o->key)))
+		return;
+	if (load_certificate(g, &err) != 0)
+		log_line(&g->log, LOG_LEVEL_ERROR, "the certificate in force stays",
+			log_str("error", err.msg));
+	else
+		log_line(&g->log, LOG_LEVEL_INFO, "the certificate was read again",
+			log_str("file", g->o->cert));
+}
+
+/* ---- the loop ---- */
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* False: a signal said so. */
+static bool wait_for_something(struct gate *g, int64_t limit_ms)
+{
+	struct pollfd fd[POLL_MAX] = {
+		{.fd = g->signals, .events = POLLIN},
+		{.fd = g->loop, .events = POLLIN},
+		{.fd = g->listener, .events = POLLIN},
+	};
+	struct signalfd_siginfo info;
+	nfds_t n = 4;
+	int64_t ms;
+
+	limit_ms = sooner(limit_ms, object_watch_poll(g->watch, &fd[3]));
+	n += reviews_poll(g->reviews, fd + n, &ms);
+	limit_ms = sooner(limit_ms, ms);
+	if (g->status) {
+		n += status_server_poll(g->status, fd + n, &ms);
+		limit_ms = sooner(limit_ms, ms);
+	}
+	/* A millisecond more than too early. */
+	if (limit_ms > 0)
+		limit_ms = limit_ms < CERT_LOOK_MS ? limit_ms + 1 : CERT_LOOK_MS;
+	if (poll(fd, n, (int)limit_ms) < 0 && errno != EINTR) {
+		log_line(
+			&g->log, LOG_LEVEL_ERROR, "poll", log_str("error", strerrordesc_np(errno)));
+		return false;
+	}
+	if (fd[2].revents)
+		guests_accept(g);
+	if (read(g->signals, &info, sizeof(info)) != sizeof(info))
+		return true;
+	log_line(&g->log, LOG_LEVEL_INFO, "ends",
+		log_str("signal", sigabbrev_np((int)info.ssi_signo)));
+	return false;
+}
+
+static void run(struct gate *g)
+{
+	int64_t limit_ms = 0;
+
+	while (wait_for_something(g, limit_ms)) {
+		object_watch_turn(g->watch);
+		heed(g);
+		loop_turn(g->loop);
+		reviews_turn(g->reviews);
+		limit_ms = children_turn(g->children);
+		guests_turn(g);
+		/* What they have started. */
+		limit_ms = sooner(limit_ms, children_turn(g->children));
+		limit_ms = sooner(limit_ms, guests_patience(g));
+		limit_ms = sooner(limit_ms, CERT_LOOK_MS);
+		if (g->status)
+			status_server_turn(g->status);
+		look_at_certificate(g);
+	}
+}
+
+/* Connections and servers are ours alone: nothing of them stays. */
+static void farewell(struct gate *g)
+{
+	int64_t until = clock_ms() + FAREWELL_MS;
+	struct pollfd fd = {.fd = g->loop, .events = POLLIN};
+	struct children_facts f;
+
+	guests_cut_all(g);
+	children_end(g->children);
+	for (f = children_facts(g->children); f.running + f.ending > 0 && clock_ms() < until;
+		f = children_facts(g->children)) {
+		(void)poll(&fd, 1, 20);
+		loop_turn(g->loop);
+		(void)children_turn(g->children);
+	}
+}
+
+/* ---- start and end ---- */
+
+static int open_signals(struct gate *g, struct err *err)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+	g->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	return g->signals >= 0 ? 0 : err_set(err, ERR_IO, "signalfd: %s", strerrordesc_np(errno));
+}
+
+static int open_profile(struct gate *g, struct err *err)
+{
+	struct buf text;
+	int rc;
+
+	arena_init_small(&g->profile_arena, PROFILE_ARENA_MAX, 16384);
+	buf_init(&text, PROFILE_BYTES_MAX);
+	rc = files_read(g->o->profile, &text, err);
+	if (rc == 0)
+		rc = server_profile_read(
+			g->o->profile, buf_as_slice(&text), &g->profile_arena, &g->profile, err);
+	buf_release(&text);
+	return rc;
+}
+
+static int open_api(struct gate *g, struct err *err)
+{
+	char path[512];
+	const struct reflector_config watch = {.path = path,
+		.answer_max = ANSWER_MAX,
+		.app = {g, on_listing, on_change, on_listed, on_connected, NULL}};
+	int rc = g->o->kubeconfig ? kube_config_load(g->o->kubeconfig, &g->kube, err)
+				  : kube_config_in_cluster(getenv("KUBERNETES_SERVICE_HOST"),
+					    getenv("KUBERNETES_SERVICE_PORT"), KUBE_ACCOUNT_DIR,
+					    &g->kube, err);
+
+	(void)snprintf(path, sizeof(path), "%s%s", SERVERS_PATH, g->o->server);
+	if (rc == 0)
+		rc = kube_config_verifies(&g->kube, err);
+	if (rc == 0)
+		rc = object_watch_new(&g->kube, &watch, "gpugate", &g->watch, err);
+	if (rc == 0)
+		rc = reviews_new(&g->kube, &g->reviews, err);
+	return rc;
+}
+
+static int open_gate(struct gate *g, struct err *err)
+{
+	uint16_t port;
+	int rc;
+
+	g->identity = tls_identity_new();
+	g->tls = g->identity ? server_tls_new(g->identity) : NULL;
+	g->metrics = gate_metrics_new();
+	if (!g->tls || !g->metrics)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	rc = load_certificate(g, err);
+	if (rc == 0)
+		rc = loop_open(&g->loop, err);
+	if (rc == 0)
+		rc = children_new(
+			&(struct children_config){&g->profile, g->o->state, &g->log, g->loop},
+			&g->children, err);
+	if (rc == 0)
+		rc = listener_open(g->o->listen, 1024, &g->listener, &port, err);
+	if (rc == 0)
+		log_line(&g->log, LOG_LEVEL_INFO, "serving", log_str("version", POOLGATE_VERSION),
+			log_str("mode", "token"), log_str("server", g->o->server),
+			log_str("listen", g->o->listen), log_int("port", port),
+			log_str("profile", g->profile.name));
+	return rc;
+}
+
+static int start(struct gate *g, struct err *err)
+{
+	const struct status_app app = {.ctx = g, .unready = gate_unready, .metrics = gate_metrics};
+	struct rlimit files;
+	int rc = open_signals(g, err);
+
+	/* Two for each connection. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	/* The key and tokens are in our memory. */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (rc == 0)
+		rc = open_profile(g, err);
+	if (rc == 0)
+		rc = open_api(g, err);
+	if (rc == 0)
+		rc = open_gate(g, err);
+	if (rc == 0 && g->o->status)
+		rc = status_server_new(g->o->status, &app, &g->status, err);
+	return rc;
+}
+
+static void close_all(struct gate *g)
+{
+	status_server_free(g->status);
+	object_watch_free(g->watch);
+	reviews_free(g->reviews);
+	children_free(g->children);
+	server_tls_free(g->tls);
+	tls_identity_free(g->identity);
+	metrics_free(g->metrics);
+	picture_release(&g->picture);
+	arena_release(&g->profile_arena);
+	kube_config_release(&g->kube);
+	if (g->listener >= 0)
+		(void)close(g->listener);
+	if (g->loop >= 0)
+		(void)close(g->loop);
+	if (g->signals >= 0)
+		(void)close(g->signals);
+}
+
+static int serve(struct gate *g)
+{
+	struct err err = {0};
+	int status = EXIT_SUCCESS;
+
+	g->loop = g->listener = g->signals = -1;
+	g->peers.per_minute = g->o->tries;
+	/* What kube_config_release may be given before anything was read. */
+	g->kube = (struct kube_config){.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	if (start(g, &err) == 0) {
+		run(g);
+		farewell(g);
+	} else {
+		log_line(&g->log, LOG_LEVEL_ERROR, "cannot serve", log_str("error", err.msg));
+		status = err.code == ERR_INVALID || err.code == ERR_SYNTAX ||
+					 err.code == ERR_NOTFOUND
+				 ? EXIT_USAGE
+				 : EXIT_FAILURE;
+	}
+	close_all(g);
+	return status;
+}
+
+int gate_serve_main(int argc, char **argv)
+{
+	struct gate_serve_options options;
+	struct gate *g = calloc(1, sizeof(*g));
+	struct log_pipe pipe;
+	struct err err = {0};
+	int status = EXIT_SUCCESS;
+
+	if (!g)
+		return EXIT_FAILURE;
+	log_init(&g->log, STDERR_FILENO);
+	log_never_wait(&g->log, &pipe);
+	g->o = &options;
+	if (gate_serve_options_read(argc, argv, &options, &g->log, &err) != 0) {
+		(void)fprintf(stderr, "gpugate: %s; `gpugate --help` tells more\n", err.msg);
+		status = EXIT_USAGE;
+	} else if (options.answer == GATE_HELP) {
+		(void)fputs(gate_help, stdout);
+	} else {
+		status = serve(g);
+	}
+	free(g);
+	return status;
+}

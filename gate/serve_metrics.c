@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: what `gpugate serve` tells of itself. */
+#include "gate/gate_impl.h"
+#include "net/tls_identity.h"
+
+static const char *const modes[] = {"token", NULL};
+static const char *const ways[] = {"to_server", "to_pod", NULL};
+static const char *const words[] = {"yes", "no", "away", "broken", NULL};
+static const char *const stages[] = {"waiting", "carrying", NULL};
+static const char *const states[] = {"running", "ending", NULL};
+static const char *const refusals[] = {"busy", "tries", "handshake", "protocol", "no_claim",
+	"token", "api_server_away", "server", NULL};
+
+static const struct metric_desc descs[] = {
+	[METRIC_MODE] = {.name = "gpugate_mode",
+		.help = "By what pods are known: 1 for the mode in force.",
+		.type = METRIC_GAUGE,
+		.label = {{"mode", modes}}},
+	[METRIC_ADMITTED] = {.name = "gpugate_admitted_total",
+		.help = "Connections that were let in.",
+		.type = METRIC_COUNTER,
+		.label = {{"mode", modes}}},
+	[METRIC_READMITTED] = {.name = "gpugate_readmitted_total",
+		.help = "Of them those by an earlier review, while the API server was away.",
+		.type = METRIC_COUNTER},
+	[METRIC_REFUSED] = {.name = "gpugate_refused_total",
+		.help = "Connections that were refused.",
+		.type = METRIC_COUNTER,
+		.label = {{"reason", refusals}}},
+	[METRIC_CUT] = {.name = "gpugate_cut_total",
+		.help = "Connections that were cut: their claim ended, or a side broke.",
+		.type = METRIC_COUNTER},
+	[METRIC_BYTES] = {.name = "gpugate_bytes_total",
+		.help = "Bytes of connections that have ended.",
+		.type = METRIC_COUNTER,
+		.label = {{"way", ways}}},
+	[METRIC_REVIEWS] = {.name = "gpugate_token_reviews_total",
+		.help = "TokenReviews, by what came of them.",
+		.type = METRIC_COUNTER,
+		.label = {{"result", words}}},
+	[METRIC_CONNECTIONS] = {.name = "gpugate_connections",
+		.help = "Connections now.",
+		.type = METRIC_GAUGE,
+		.label = {{"stage", stages}}},
+	[METRIC_CLAIMS] = {.name = "gpugate_claims",
+		.help = "Claims on this server whose pods are let in.",
+		.type = METRIC_GAUGE},
+	[METRIC_SHUT_OUT] = {.name = "gpugate_claims_shut_out",
+		.help = "Claims that let nobody in: of pods that are gone, or not written in full.",
+		.type = METRIC_GAUGE},
+	[METRIC_SERVERS] = {.name = "gpugate_servers",
+		.help = "Server processes now.",
+		.type = METRIC_GAUGE,
+		.label = {{"state", states}}},
+	[METRIC_STARTS] = {.name = "gpugate_server_starts_total",
+		.help = "Server processes that were started.",
+		.type = METRIC_COUNTER},
+	[METRIC_FAILURES] = {.name = "gpugate_server_failures_total",
+		.help = "Server processes that did not start, or ended by themselves.",
+		.type = METRIC_COUNTER},
+	[METRIC_WATCHED] = {.name = "gpugate_watched",
+		.help = "1 while the GPUServer is watched and can be read.",
+		.type = METRIC_GAUGE},
+	[METRIC_BREAKS] = {.name = "gpugate_watch_breaks_total",
+		.help = "Times that the watch broke.",
+		.type = METRIC_COUNTER},
+	[METRIC_CERTIFICATE] = {.name = "gpugate_certificate_not_after_seconds",
+		.help = "When the certificate ends, in seconds since 1970.",
+		.type = METRIC_GAUGE},
+};
+
+struct metrics *gate_metrics_new(void)
+{
+	struct metrics *m = metrics_new(descs, sizeof(descs) / sizeof(descs[0]));
+
+	if (m)
+		metric_set(m, METRIC_MODE, 0, 0, 1);
+	return m;
+}
+
+void gate_metrics(void *ctx, struct buf *out)
+{
+	const struct gate *g = ctx;
+	struct children_facts f = children_facts(g->children);
+	struct tls_info tls;
+
+	metric_set(g->metrics, METRIC_CONNECTIONS, 0, 0, (int64_t)g->n_waiting);
+	metric_set(g->metrics, METRIC_CONNECTIONS, 1, 0, (int64_t)g->n_carrying);
+	metric_set(g->metrics, METRIC_CLAIMS, 0, 0, (int64_t)g->picture.n_claims);
+	metric_set(g->metrics, METRIC_SHUT_OUT, 0, 0, (int64_t)g->picture.shut_out);
+	metric_set(g->metrics, METRIC_SERVERS, 0, 0, (int64_t)f.running);
+	metric_set(g->metrics, METRIC_SERVERS, 1, 0, (int64_t)f.ending);
+	metric_set(g->metrics, METRIC_STARTS, 0, 0, (int64_t)f.starts);
+	metric_set(g->metrics, METRIC_FAILURES, 0, 0, (int64_t)f.failures);
+	metric_set(g->metrics, METRIC_WATCHED, 0, 0, g->connected && g->readable);
+	if (tls_identity_info(g->identity, &tls))
+		metric_set(g->metrics, METRIC_CERTIFICATE, 0, 0, tls.not_after);
+	metrics_render(g->metrics, out);
+}
+
+const char *gate_unready(void *ctx)
+{
+	const struct gate *g = ctx;
+
+	if (!g->readable)
+		return g->unreadable[0] ? g->unreadable : "the GPUServer has not been seen yet";
+	return g->connected ? NULL : "the API server is away";
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: how one remote-GPU server is started, read from a document of the operator, and the words of one claim's process. Pure but for
+ * the account's name, which is looked up by whoever starts it.
+ *
+ *     apiVersion: poolgate.io/v1alpha1
+ *     kind: ServerProfile
+ *     metadata: {name: lupine}
+ *     spec:
+ *       argv: [/opt/lupine/bin/server]
+ *       env: {LUPINE_PORT: "{port}"}
+ *       port: 14833
+ *       user: lupine
+ *       readiness: 30s
+ *       linger: 5m
+ *       grace: 1s
+ */
+#ifndef GATE_SERVER_PROFILE_H
+#define GATE_SERVER_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+#include "gate/picture.h"
+
+#define SERVER_PROFILE_KIND "ServerProfile"
+#define SERVER_PROFILE_WORDS_MAX 256
+#define SERVER_PROFILE_READINESS_MS 30000
+/* What a server has between TERM and KILL: with what it takes to see a claim's end and to sweep, two seconds in all. */
+#define SERVER_PROFILE_GRACE_MS 1000
+#define SERVER_PROFILE_GRACE_MAX_MS 1500
+
+struct server_profile_env {
+	const char *name;
+	struct slice value; /* a template */
+};
+
+/* Strings live in the arena that it was read into. */
+struct server_profile {
+	const char *name;
+	const struct slice *argv; /* templates */
+	size_t n_argv;
+	const struct server_profile_env *env;
+	size_t n_env;
+	uint16_t port;
+	const char *user; /* an account, or FIRST-LAST; NULL: whom gpugate itself runs as */
+	int64_t readiness_ms;
+	int64_t linger_ms; /* without a connection; -1: until its claim ends */
+	int64_t grace_ms;
+	uint64_t hash; /* of the document: a process of another one is not kept */
+};
+
+/* Read a document: YAML or JSON; file is for messages. ERR_INVALID, ERR_SYNTAX, ERR_TOOBIG, ERR_REFUSED with file, line, path, what was found and
+ * what is accepted; ERR_NOMEM. */
+int server_profile_read(const char *file, struct slice text, struct arena *a,
+	struct server_profile *ret, struct err *err);
+
+/* Where one claim's process is. */
+struct server_profile_place {
+	const struct picture_claim *claim;
+	const char *address, *claim_dir;
+};
+
+/* Its argv and its environment, both ended by a NULL: that of the profile, and CUDA_VISIBLE_DEVICES, HOME and PATH where the profile does
+ * not set them. ERR_INVALID: a GPU of the claim is not known by a UUID; ERR_NOMEM. */
+int server_profile_words(const struct server_profile *p, const struct server_profile_place *at,
+	struct arena *a, char ***ret_argv, char ***ret_env, struct err *err);
+
+#endif

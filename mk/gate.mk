@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# gpugate: its program and its tests.
+
+GATE := $(if $(wildcard gate/main.c),$(BUILD)/gpugate)
+
+ifneq ($(GATE),)
+$(GATE): $(BUILD)/gate/main.o $(LIB) $(BUILD)/flags
+	$(call say,LD,$@)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/gate/main.o $(LIB) $(LIBS)
+programs: $(GATE)
+objects: $(BUILD)/gate/main.o
+endif
+
+-include $(BUILD)/gate/main.d
+
+.PHONY: gate-test
+
+# The unit tests of gate/, then the real program between pods, an API server and a GPU server of ours.
+gate-test:
+	@tools/setup build test
+	$(SUB) programs $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/test_gate_*.c))
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only gate unit gate

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A remote-GPU server that computes nothing: stand_in.py ADDRESS PORT MODE. The first line of each connection says what it shall do with it.
+
+    env     tell who it is: environment, account, rights, process group
+    sum     read to the end, then tell how many bytes there were, and their digest
+    echo    send everything back, and end when the other side does
+    pour N  send N bytes and their digest's length, then end, reading nothing
+    hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
+    die     end the whole server
+MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over).
+"""
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+PIECE = 1 << 18
+
+
+def tell_env():
+    with open("/proc/self/status", encoding="ascii") as f:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    return json.dumps({"env": dict(os.environ), "uid": os.getuid(), "gids": os.getgroups(), "pid": os.getpid(), "group": os.getpgrp(),
+                       "no_new_privs": status["NoNewPrivs"], "fds": sorted(int(n) for n in os.listdir("/proc/self/fd"))}).encode() + b"\n"
+
+
+def hide():
+    """A grandchild, through a child that ends: its parent is whoever takes up orphans."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.setsid()
+            os.write(writer, b"%d\n" % os.getpid())
+            os.closerange(0, 256)
+            time.sleep(600)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return os.read(reader, 32)
+
+
+def serve(c):
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    word = b""
+    while not word.endswith(b"\n"):
+        byte = c.recv(1)
+        if not byte:
+            return
+        word += byte
+    word, *rest = word.split()
+    if word == b"env":
+        c.sendall(tell_env())
+    elif word == b"hide":
+        c.sendall(hide())
+    elif word == b"die":
+        os._exit(3)
+    elif word == b"pour":
+        left, zeroes = int(rest[0]), bytes(PIECE)
+        while left > 0:
+            left -= c.send(zeroes[:min(left, PIECE)])
+    else:
+        digest, n = hashlib.sha256(), 0
+        while piece := c.recv(PIECE):
+            n += len(piece)
+            if word == b"echo":
+                c.sendall(piece)
+            else:
+                digest.update(piece)
+        if word == b"sum":
+            c.sendall(b"%d %s\n" % (n, digest.hexdigest().encode()))
+    c.shutdown(socket.SHUT_WR)
+    while c.recv(PIECE):
+        pass
+
+
+def guarded(c):
+    with c:
+        try:
+            serve(c)
+        except OSError:
+            pass
+
+
+def main():
+    address, port, mode = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    if mode == "exit":
+        sys.exit(5)
+    if mode == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if mode == "never":
+        time.sleep(600)
+    if mode == "late":
+        time.sleep(1)
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("0.0.0.0" if mode == "open" else address, port))
+        s.listen(1024)
+        while True:
+            threading.Thread(target=guarded, args=(s.accept()[0],), daemon=True).start()
+
+
+main()

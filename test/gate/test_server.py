@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Your own server: one process for each claim, and what becomes of it."""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from test_who import assert_cut
+from world import GIB, GPUS, PROGRAM, WAIT_S, alive, servers, until
+
+
+def test_each_claim_has_its_own(world):
+    """Two claims of one GPU: two processes at two addresses, each with its own share; many connections of a pod share one."""
+    a, b = world.holder(), world.holder(gpus=((GPUS[0], 2 * GIB),))
+    told = [a.env(), b.env(), a.env()]
+    assert told[0]["pid"] == told[2]["pid"] != told[1]["pid"] and told[1]["env"]["LIMIT"] == "2048"
+    assert told[0]["env"]["PLACE"] != told[1]["env"]["PLACE"] and world.metric('servers{state="running"}') == 2
+    # What the gate has open is not the server's: the streams, and what it opened itself.
+    assert len(told[0]["fds"]) <= 6, told[0]["fds"]
+
+
+def test_claim_ends(world):
+    """Connections are cut and the whole family is gone within two seconds of the write, also whom nobody's process group holds."""
+    pod, other = world.holder(), world.holder()
+    hidden = int(pod.ask("hide"))
+    pid = pod.env()["pid"]
+    assert alive(hidden) and alive(pid)
+    with pod.dial("echo") as s, other.dial("echo") as t:
+        for one in (s, t):
+            one.sendall(b"x")
+            assert one.recv(1) == b"x"
+        began = world.api.release(pod.uid)
+        assert_cut(s)
+        until(lambda: not alive(pid) and not alive(hidden), "end of the server")
+        took = time.monotonic() - began
+        t.sendall(b"y")
+        assert t.recv(1) == b"y"
+    assert took < 2 * servers.SLOW, took
+    until(lambda: not any(pod.uid in n for n in world.left()), "end of what it left")
+    pod.process.until(lambda: "reset" in pod.process.log() or "not carried" in pod.process.log(), "word of it")
+
+
+def test_claim_ends_amid_a_transfer(world):
+    pod = world.holder()
+    with pod.dial("pour 100000000000") as s:
+        assert len(s.recv(65536)) > 0
+        began = world.api.release(pod.uid)
+        assert_cut(s)
+        assert time.monotonic() - began < 2 * servers.SLOW
+    until(lambda: world.left() == [], "end of the server")
+
+
+def test_deaf_server_is_killed(make):
+    """TERM is passed over: KILL comes after the grace, within two seconds of the write."""
+    world = make("deaf", {"grace": "1s"})
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    began = world.api.release(pod.uid)
+    until(lambda: not alive(pid), "end of the server")
+    assert 0.9 < time.monotonic() - began < 2 * servers.SLOW
+
+
+def test_next_one_waits_for_the_last(make):
+    """A GPU's next server starts when the last one is reaped."""
+    world = make("deaf", {"grace": "1500ms"})
+    first, second = world.holder(), world.holder()
+    pid = first.env()["pid"]
+    world.api.release(first.uid)
+    told = json.loads(second.ask("env"))
+    assert not alive(pid) and told["pid"] != pid
+    with open(f"/proc/{told['pid']}/stat", encoding="ascii") as f:
+        began = int(f.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
+    log = world.gate.log()
+    assert log.index("a server has ended") < log.rindex("a server is up")
+    assert began > 0
+
+
+@pytest.mark.parametrize("mode,spec,why", [
+    ("exit", {}, "it has ended while it was starting"), ("never", {"readiness": "500ms"}, "it does not listen at 127.91.0.1"),
+    ("open", {}, "it listens on all addresses, expected {address} alone"),
+    ("up", {"argv": ["/nowhere/server"]}, "it cannot be started")])
+def test_server_that_does_not_start(make, mode, spec, why):
+    """The pod is told, nothing stays, and the next try waits longer than the last."""
+    world = make(mode, spec)
+    pod = world.holder()
+    pod.refused(why)
+    assert world.refused("server") == 1
+    until(lambda: world.left() == [], "end of what it left")
+    pod.refused(why)
+    until(lambda: world.metric("server_starts_total") <= 2, "rest")
+    assert world.metric("server_failures_total") in (1, 2)
+
+
+def test_server_that_comes_late(make):
+    world = make("late")
+    pod = world.holder()
+    with pod.dial("env") as s, pod.dial("env") as t:
+        assert s.recv(1) == t.recv(1) == b"{"
+    assert world.metric("server_starts_total") == 1
+
+
+def test_server_that_dies(world):
+    """Its connections break, and the next one gets a new process."""
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    with pod.dial("echo") as s:
+        s.sendall(b"x")
+        assert s.recv(1) == b"x"
+        with pod.dial("die") as t:
+            assert_cut_or_end(t)
+        assert_cut_or_end(s)
+    world.gate.until(lambda: "it has ended by itself" in world.gate.log(), "word of it")
+    told = until(lambda: again(pod), "new server")
+    assert told["pid"] != pid and world.metric("server_starts_total") == 2
+
+
+def again(pod):
+    try:
+        return pod.env()
+    except (OSError, ValueError):
+        return None
+
+
+def assert_cut_or_end(s):
+    try:
+        while s.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+def test_linger(make):
+    """Without a connection it is ended after the profile's time, though its claim lives; with one it stays."""
+    world = make("up", {"linger": "300ms"})
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    with pod.dial("echo") as s:
+        time.sleep(0.6)
+        s.sendall(b"x")
+        assert s.recv(1) == b"x" and alive(pid)
+    until(lambda: not alive(pid), "end of the idle server")
+    assert pod.env()["pid"] != pid
+
+
+def test_gate_killed_and_restarted(world):
+    """What it left is found: kept where the claim lives, ended where it does not. The pods' connections break."""
+    kept, ended = world.holder(), world.holder()
+    pids = [p.env()["pid"] for p in (kept, ended)]
+    with kept.dial("echo") as s:
+        s.sendall(b"x")
+        assert s.recv(1) == b"x"
+        world.gate.kill()
+        assert_cut_or_end(s)
+    assert all(alive(p) for p in pids)
+    world.api.release(ended.uid)
+    world.start()
+    until(lambda: not alive(pids[1]), "end of the server without a claim")
+    assert kept.env()["pid"] == pids[0] and world.metric("server_starts_total") == 0
+
+
+def test_another_profile_ends_what_was_left(world):
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    world.gate.kill()
+    world.profile("up", {"env": {"NEW": "1"}})
+    world.start()
+    until(lambda: not alive(pid), "end of the old server")
+    assert pod.env()["env"]["NEW"] == "1"
+
+
+def test_claim_that_becomes_another(world):
+    """Same pod, another share: the process of the old one does not serve it."""
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    with world.api.lock:
+        world.api.claims[pod.uid]["gpus"] = ((GPUS[2], GIB),)
+        world.api.tell()
+    until(lambda: not alive(pid), "end of the old server")
+    assert pod.env()["env"]["CUDA_VISIBLE_DEVICES"] == GPUS[2]
+
+
+def test_somebody_listens_there_already(world):
+    """Nobody's connection goes to whom it is not for."""
+    with socket.socket() as s:
+        s.bind(("0.0.0.0", world.server_port))
+        s.listen(1)
+        world.holder().refused("somebody else listens at 127.91.0.1")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts to give")
+def test_account_for_each_claim(make):
+    """No server can touch another's folder or process; when there are no more accounts the pod is told."""
+    world = make("up", {"user": "200000-200001"})
+    told = [world.holder().env() for _ in range(2)]
+    assert [t["uid"] for t in told] == [200000, 200001]
+    assert [os.stat(t["env"]["PLACE"]).st_uid for t in told] == [200000, 200001]
+    world.holder().refused("no room for one more server")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has what others could remove")
+def test_folder_is_removed_as_its_owner(make, tmp_path):
+    """A link in a claim's folder leads nobody's rights anywhere."""
+    world = make()
+    pod = world.holder()
+    place = pod.env()["env"]["PLACE"]
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    os.mkdir(os.path.join(place, "deep"))
+    os.chown(os.path.join(place, "deep"), 0, 0)
+    (tmp_path / "roots").mkdir()
+    os.symlink(kept, os.path.join(place, "link"))
+    with open(os.path.join(place, "deep/roots"), "w", encoding="ascii") as f:
+        f.write("root's")
+    world.api.release(pod.uid)
+    until(lambda: world.metric('servers{state="ending"}') == 0 and world.metric('servers{state="running"}') == 0, "end")
+    assert kept.read_text() == "kept" and os.path.exists(os.path.join(place, "deep/roots")) and not os.path.lexists(os.path.join(place, "link"))
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("user,said", [("0", "other than root"), ("root", "other than root"), ("nobody-here", "there is no account"),
+                                       ("200-100", "FIRST-LAST")])
+def test_accounts_that_are_none(world, user, said):
+    world.profile("up", {"user": user})
+    done = subprocess.run(world.gate.process.args, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 2 and said in done.stderr, done
+    world.profile("up", {})
+
+
+def test_gpus_listed_by_hand(world):
+    with world.api.lock:
+        GPUS.append("gpu-7")
+    try:
+        world.holder(gpus=(("gpu-7", GIB),)).refused("GPU gpu-7 is listed by hand")
+    finally:
+        GPUS.remove("gpu-7")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_keeper_that_is_killed_or_stopped(world, how):
+    """Without its parent the server does not live on; one that does not answer is ended by force."""
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    keeper = world.keepers()[0]
+    os.kill(keeper, how)
+    if how == signal.SIGSTOP:
+        world.api.release(pod.uid)
+    until(lambda: not alive(pid) and not alive(keeper), "end of the server")
+
+
+def test_state_folder_is_ours_alone(world):
+    os.chmod(world.state, 0o777)
+    done = subprocess.run(world.gate.process.args, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    os.chmod(world.state, 0o711)
+    assert done.returncode == 2 and "nobody else may write to" in done.stderr
+
+
+def test_words_that_are_wrong(world):
+    argv = world.gate.process.args
+    for args, said in (([], "expected serve, connect or check"), (["serve"], "--server is missing"), (["serve", "--tries", "x"], "--tries takes a"),
+                       (["connect"], "--servers is missing"), (["connect", "--servers", "a"], "expected HOST:PORT"),
+                       (["check", "--servers", "a:1", "--port", "0"], "--port takes a number"), (["keep"], "for gpugate itself"),
+                       (["serve", "--bad", "x"], 'unknown word "--bad"'), (["connect", "--servers", ",".join(["a:1"] * 17)], "more than 16")):
+        done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode == 2 and said in done.stderr, done
+    assert subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, text=True).stdout.startswith("gpugate ")
+    with open(argv[argv.index("--profile") + 1], "a", encoding="ascii") as f:
+        f.write("x")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 2 and "profile.yaml" in done.stderr

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: ServerProfiles, the words that they give, and the claims that fill them. */
+#include "gate/server_profile.h"
+#include "test/unit/test.h"
+
+#define HEAD                                                                                       \
+	"apiVersion: poolgate.io/v1alpha1\nkind: ServerProfile\nmetadata: {name: lupine}\n"        \
+	"spec:\n"
+#define LEAST "  argv: [/bin/server]\n  port: 14833\n"
+
+static struct arena arena;
+
+FIXTURE(set_up)
+{
+	arena_init(&arena, 4u << 20);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	arena_release(&arena);
+	return 0;
+}
+
+static int read_it(const char *text, struct server_profile *ret, struct err *e)
+{
+	return server_profile_read("p.yaml", slice_of(text), &arena, ret, e);
+}
+
+TEST(test_least)
+{
+	struct server_profile p;
+	struct err e;
+
+	assert_int_equal(read_it(HEAD LEAST, &p, &e), 0);
+	assert_string_equal(p.name, "lupine");
+	assert_int_equal(p.port, 14833);
+	assert_null(p.user);
+	assert_int_equal(p.readiness_ms, 30000);
+	assert_int_equal(p.linger_ms, -1);
+	assert_int_equal(p.grace_ms, 1000);
+}
+
+TEST(test_words)
+{
+	static struct picture_gpu gpus[] = {{"GPU-1", UINT64_C(5) << 30, UINT64_C(16) << 30},
+		{"MIG-2", (UINT64_C(4) << 30) + 7, UINT64_C(4) << 30}};
+	const struct picture_claim claim = {.uid = "u", .gpu = gpus, .n_gpus = 2};
+	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
+	struct server_profile p;
+	struct err e;
+	char **argv, **env;
+
+	assert_int_equal(
+		read_it(HEAD
+			"  argv: [/bin/server, \"{address}:{port}\", \"{{{percent}}}\"]\n"
+			"  port: 1\n  user: nobody\n  linger: 5m\n  grace: 200ms\n"
+			"  env: {A: \"0={memory_mb}M\", B: \"{memory_limits}\", PATH: \"/x\"}\n",
+			&p, &e),
+		0);
+	assert_string_equal(p.user, "nobody");
+	assert_int_equal(p.linger_ms, 300000);
+	assert_int_equal(p.grace_ms, 200);
+	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
+	assert_string_equal(argv[0], "/bin/server");
+	assert_string_equal(argv[1], "127.91.0.1:1");
+	assert_string_equal(argv[2], "{31}");
+	assert_null(argv[3]);
+	assert_string_equal(env[0], "A=0=4096M");
+	assert_string_equal(env[1], "B=0=5120M,1=4096M");
+	assert_string_equal(env[2], "PATH=/x");
+	assert_string_equal(env[3], "CUDA_VISIBLE_DEVICES=GPU-1,MIG-2");
+	assert_string_equal(env[4], "HOME=/d/u");
+	assert_null(env[5]);
+	/* As a server's spec lists them. */
+	gpus[0].id = "gpu-0";
+	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), ERR_INVALID);
+	gpus[0].id = "GPU-1,GPU-9";
+	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), ERR_INVALID);
+}
+
+TEST(test_small_share)
+{
+	static struct picture_gpu gpu = {"GPU-1", 1, UINT64_C(80) << 30};
+	const struct picture_claim claim = {.uid = "u", .gpu = &gpu, .n_gpus = 1};
+	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
+	struct server_profile p;
+	struct err e;
+	char **argv, **env;
+
+	assert_int_equal(
+		read_it(HEAD "  argv: [/s, \"{percent}\", \"{memory_mb}\"]\n  port: 1\n", &p, &e),
+		0);
+	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
+	assert_string_equal(argv[1], "1");
+	assert_string_equal(argv[2], "1");
+}
+
+TEST(test_refused)
+{
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{"", "found 0 documents"},
+		{HEAD LEAST "---\n" HEAD LEAST, "2 documents"},
+		{"apiVersion: v1\n", "expected poolgate.io/v1alpha1"},
+		{HEAD "  port: 1\n", "argv"},
+		{HEAD "  argv: []\n  port: 1\n", "found 0 words"},
+		{HEAD "  argv: [server]\n  port: 1\n", "absolute path"},
+		{HEAD "  argv: [/s, \"{nothing}\"]\n  port: 1\n", "{gpu_uuids}"},
+		{HEAD "  argv: [/s, \"{port\"]\n  port: 1\n", "{gpu_uuids}"},
+		{HEAD "  argv: [/s, \"port}\"]\n  port: 1\n", "{gpu_uuids}"},
+		{HEAD "  argv: [/s]\n  port: 0\n", "/spec/port"},
+		{HEAD "  argv: [/s]\n  port: 65536\n", "/spec/port"},
+		{HEAD "  argv: [/s]\n", "port"},
+		{HEAD LEAST "  grace: 2s\n", "/spec/grace"},
+		{HEAD LEAST "  readiness: 1ms\n", "/spec/readiness"},
+		{HEAD LEAST "  env: {CUDA_VISIBLE_DEVICES: all}\n", "which is the claim's"},
+		{HEAD LEAST "  env: {\"A=B\": x}\n", "a variable's name"},
+		{HEAD LEAST "  env: {A: 1}\n", "/spec/env/A"},
+		{HEAD LEAST "  gpus: 1\n", "unknown key"},
+	};
+	struct server_profile p;
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		assert_int_not_equal(read_it(cases[i].text, &p, &e), 0);
+		if (!strstr(e.msg, cases[i].says))
+			fail_msg("case %zu: %s", i, e.msg);
+		assert_non_null(strstr(e.msg, "p.yaml"));
+	}
+}
+
+/* ---- the claims ---- */
+
+#define OBJECT(status)                                                                             \
+	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":"  \
+	"\"g\",\"uid\":\"u\",\"resourceVersion\":\"1\"},\"spec\":{\"address\":\"a:1\",\"probe\":"  \
+	"{\"url\":\"https://a:2\"}},\"status\":" status "}"
+#define GPU1 "{\"id\":\"GPU-1\",\"memory\":100,\"fit\":true}"
+#define CLAIM(uid, rest)                                                                           \
+	"{\"uid\":\"" uid "\",\"namespace\":\"n\",\"name\":\"p\",\"state\":\"bound\"" rest         \
+	",\"gpus\":[{\"id\":\"GPU-1\",\"bytes\":30},{\"id\":\"GPU-1\",\"bytes\":10},"              \
+	"{\"id\":\"GPU-9\",\"bytes\":5}]}"
+
+static int picture_of(const char *text, struct picture *p, struct err *e)
+{
+	struct json j = {0};
+	char *copy;
+	int rc = json_read_copy(&j, text, strlen(text), 1000, &copy, e);
+
+	assert_int_equal(rc, 0);
+	rc = picture_read(p, &j, json_root(&j), e);
+	json_release(&j);
+	free(copy);
+	return rc;
+}
+
+TEST(test_claims)
+{
+	struct picture p = {0};
+	const struct picture_claim *c;
+	struct err e;
+
+	assert_int_equal(
+		picture_of(OBJECT("{\"gpus\":[" GPU1 "],\"claims\":[" CLAIM("a", "") "," CLAIM(
+				   "b", ",\"lingers\":\"2027-08-01T10:00:00Z\"") "," CLAIM("c",
+				   ",\"open\":true") "]}"),
+			&p, &e),
+		0);
+	assert_int_equal(p.n_claims, 1);
+	assert_int_equal(p.shut_out, 2);
+	c = picture_claim(&p, "a");
+	assert_non_null(c);
+	assert_int_equal(c->n_gpus, 2);
+	assert_string_equal(c->gpu[0].id, "GPU-1");
+	assert_int_equal(c->gpu[0].bytes, 40);
+	assert_int_equal(c->gpu[0].of_bytes, 100);
+	/* One that its server does not have any more: nobody knows how much it has. */
+	assert_int_equal(c->gpu[1].of_bytes, 5);
+	assert_null(picture_claim(&p, "b"));
+	/* What cannot be read changes nothing. */
+	assert_int_equal(picture_of(OBJECT("{\"gpus\":7}"), &p, &e), ERR_INVALID);
+	assert_non_null(picture_claim(&p, "a"));
+	assert_int_equal(picture_of(OBJECT("{}"), &p, &e), 0);
+	assert_int_equal(p.n_claims, 0);
+	picture_release(&p);
+	picture_release(&p);
+}
+
+TESTS_BETWEEN(
+	set_up, tear_down, test_least, test_words, test_small_share, test_refused, test_claims)
