@@ -13,10 +13,13 @@ endif
 
 -include $(BUILD)/gate/main.d
 
+GATE_UNITS := $(patsubst test/unit/test_%.c,%,$(wildcard test/unit/test_gate_*.c))
+
 .PHONY: gate-test
 
 # The unit tests of gate/, then the real program between pods, an API server and a GPU server of ours.
 gate-test:
 	@tools/setup build test
-	$(SUB) programs $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/test_gate_*.c))
-	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only gate unit gate
+	$(SUB) programs $(GATE_UNITS:%=$(BUILD)/test/unit/test_%)
+	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
