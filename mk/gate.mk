@@ -23,3 +23,11 @@ gate-test:
 	$(SUB) programs $(GATE_UNITS:%=$(BUILD)/test/unit/test_%)
 	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
+
+# Both ends of gpugate beside stunnel at both ends, with the same cipher, in one run: half a minute.
+.PHONY: bench-gate
+
+bench-gate:
+	@tools/setup build test bench-gate
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gate

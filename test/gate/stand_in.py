@@ -5,7 +5,8 @@
     env     tell who it is: environment, account, rights, process group
     sum     read to the end, then tell how many bytes there were, and their digest
     echo    send everything back, and end when the other side does
-    pour N  send N bytes and their digest's length, then end, reading nothing
+    sink    read to the end, then tell that
+    pour N  send N bytes, then end
     hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
     die     end the whole server
 MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over).
@@ -71,9 +72,9 @@ def serve(c):
             n += len(piece)
             if word == b"echo":
                 c.sendall(piece)
-            else:
+            elif word == b"sum":
                 digest.update(piece)
-        if word == b"sum":
+        if word != b"echo":
             c.sendall(b"%d %s\n" % (n, digest.hexdigest().encode()))
     c.shutdown(socket.SHUT_WR)
     while c.recv(PIECE):
