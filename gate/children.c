@@ -115,7 +115,7 @@ static void look(struct child *s)
 
 static struct child *find(const struct children *s, const char *uid)
 {
-	for (size_t i = 0; i < CHILDREN_MAX; i++)
+	for (size_t i = 0; i < s->top; i++)
 		if (s->server[i] && strcmp(s->server[i]->uid, uid) == 0)
 			return s->server[i];
 	return NULL;
@@ -139,6 +139,8 @@ static void put(struct children *all, struct child *s)
 	(void)snprintf(s->address, sizeof(s->address), CHILDREN_NET ".%u.%u", s->slot / 250,
 		s->slot % 250 + 1);
 	all->server[s->slot] = s;
+	if (all->top <= s->slot)
+		all->top = s->slot + 1;
 }
 
 static void free_server(struct child *s)
@@ -166,7 +168,7 @@ static char *share_of(const struct picture_claim *c)
 /* Does a server that is being ended still have a GPU of this one? */
 static bool is_held(const struct children *all, const struct picture_claim *claim)
 {
-	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+	for (size_t i = 0; i < all->top; i++) {
 		const struct child *s = all->server[i];
 
 		if (!s || s->state != CHILD_ENDING)
@@ -253,7 +255,7 @@ void children_used(struct children *all, const char *uid, int change)
 
 void children_claims(struct children *all, const struct picture *p)
 {
-	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+	for (size_t i = 0; i < all->top; i++) {
 		struct child *s = all->server[i];
 		const struct picture_claim *claim = s ? picture_claim(p, s->uid) : NULL;
 		char *share = claim ? share_of(claim) : NULL;
@@ -268,7 +270,7 @@ void children_claims(struct children *all, const struct picture *p)
 
 void children_end(struct children *all)
 {
-	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+	for (size_t i = 0; i < all->top; i++) {
 		if (!all->server[i])
 			continue;
 		all->server[i]->over = true;
@@ -303,7 +305,7 @@ int64_t children_turn(struct children *all)
 {
 	int64_t least = -1;
 
-	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+	for (size_t i = 0; i < all->top; i++) {
 		struct child *s = all->server[i];
 		int64_t ms;
 
@@ -325,7 +327,7 @@ struct children_facts children_facts(const struct children *all)
 {
 	struct children_facts f = all->facts;
 
-	for (size_t i = 0; i < CHILDREN_MAX; i++) {
+	for (size_t i = 0; i < all->top; i++) {
 		const struct child *s = all->server[i];
 
 		f.running += s && (s->state == CHILD_STARTING || s->state == CHILD_UP);
@@ -458,7 +460,7 @@ int children_new(const struct children_config *config, struct children **ret, st
 
 void children_free(struct children *s)
 {
-	for (size_t i = 0; s && i < CHILDREN_MAX; i++)
+	for (size_t i = 0; s && i < s->top; i++)
 		if (s->server[i])
 			free_server(s->server[i]);
 	free(s);

@@ -40,6 +40,7 @@ struct children {
 	gid_t gid;
 	unsigned accounts; /* from that one on, one for each slot; 0: one for all */
 	struct child *server[CHILDREN_MAX];
+	size_t top; /* behind it there is none */
 	struct children_facts facts;
 };
 

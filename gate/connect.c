@@ -309,7 +309,7 @@ static void run(struct pod_end *e)
 	struct pollfd fd[2 + GATE_SERVERS_MAX] = {
 		{.fd = e->signals, .events = POLLIN}, {.fd = e->loop, .events = POLLIN}};
 
-	while (!has_signal(e)) {
+	while (!fd[0].revents || !has_signal(e)) {
 		/* At the limit nobody is taken in; the kernel's queue holds some. */
 		for (size_t i = 0; i < e->n; i++)
 			fd[2 + i] = (struct pollfd){

@@ -183,7 +183,7 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 	}
 	if (fd[2].revents)
 		guests_accept(g);
-	if (read(g->signals, &info, sizeof(info)) != sizeof(info))
+	if (!fd[0].revents || read(g->signals, &info, sizeof(info)) != sizeof(info))
 		return true;
 	log_line(&g->log, LOG_LEVEL_INFO, "ends",
 		log_str("signal", sigabbrev_np((int)info.ssi_signo)));
