@@ -35,23 +35,23 @@ void children_free(struct children *s);
 
 /* The server of this claim is wanted: where it listens, once it does. */
 enum children_answer { CHILDREN_WAIT, CHILDREN_READY, CHILDREN_FAILED };
-enum children_answer children_want(struct children *s, const struct picture_claim *claim,
+enum children_answer children_want(struct children *all, const struct picture_claim *claim,
 	struct sockaddr_in *ret, struct err *err);
 /* A connection to that one begins (+1) or has ended (-1). */
-void children_used(struct children *s, const char *uid, int change);
+void children_used(struct children *all, const char *uid, int change);
 
 /* Whose claims these are not, and whose claim has become another, are ended. */
-void children_claims(struct children *s, const struct picture *p);
+void children_claims(struct children *all, const struct picture *p);
 /* End all. */
-void children_end(struct children *s);
+void children_end(struct children *all);
 
 /* Do what is due; milliseconds until more is, -1: nothing is. */
-int64_t children_turn(struct children *s);
+int64_t children_turn(struct children *all);
 
 struct children_facts {
 	size_t running, ending;
 	uint64_t starts, failures; /* that did not start, or ended by themselves */
 };
-struct children_facts children_facts(const struct children *s);
+struct children_facts children_facts(const struct children *all);
 
 #endif

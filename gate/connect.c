@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -260,7 +261,10 @@ static bool has_room(const struct pod_end *e)
 static void take_calls(struct pod_end *e, size_t i)
 {
 	while (has_room(e)) {
-		int fd = accept4(e->listener[i], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage from;
+		socklen_t len = sizeof(from);
+		int fd = accept4(e->listener[i], (struct sockaddr *)&from, &len,
+			SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0)
 			return;

@@ -50,12 +50,14 @@ int connect_addresses(const char *list, struct gate_address ret[static GATE_SERV
 /* "  0: 0100007F:3A08 00000000:0000 0A …" */
 static bool tells(const char *line, uint16_t port)
 {
-	struct slice rest = slice_of(line), word;
+	struct slice rest = slice_of(line), word[4];
 	char local[sizeof(LOOPBACK) + 5];
 
 	(void)snprintf(local, sizeof(local), LOOPBACK ":%04X", (unsigned)port);
-	return text_word(&rest, &word) && text_word(&rest, &word) && slice_is(word, local) &&
-	       text_word(&rest, &word) && text_word(&rest, &word) && slice_is(word, LISTENS);
+	for (size_t i = 0; i < 4; i++)
+		if (!text_word(&rest, &word[i]))
+			return false;
+	return slice_is(word[1], local) && slice_is(word[3], LISTENS);
 }
 
 static bool listens(uint16_t port)

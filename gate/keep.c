@@ -22,8 +22,6 @@
 /* Between two looks at who is left. */
 #define LOOK_MS 5
 
-extern char **environ;
-
 struct keep {
 	bool switches; /* the account */
 	uint64_t uid, gid, grace_ms;
