@@ -183,21 +183,19 @@ bool child_listens(const char *address, uint16_t port)
 	return yes;
 }
 
-/* In the child. */
-static void become_keep(char *const *argv, char *const *env)
+/* In the child. It reads a word from us before it starts anything. */
+static void become_keep(int word, char *const *argv, char *const *env)
 {
-	int null = open("/dev/null", O_RDONLY);
-
 	(void)setsid();
-	if (null >= 0)
-		(void)dup2(null, STDIN_FILENO);
+	(void)dup2(word, STDIN_FILENO);
 	(void)dup2(STDERR_FILENO, STDOUT_FILENO);
 	(void)close_range(3, ~0U, 0);
 	(void)execve("/proc/self/exe", argv, env);
 	_exit(127);
 }
 
-static int spawn(struct child *s, char **words, char **env, struct arena *a, struct err *err)
+static int spawn(
+	struct child *s, int word, char **words, char **env, struct arena *a, struct err *err)
 {
 	const struct children *all = s->all;
 	size_t n = 0;
@@ -218,8 +216,30 @@ static int spawn(struct child *s, char **words, char **env, struct arena *a, str
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	s->pid = fork();
 	if (s->pid == 0)
-		become_keep(argv, env);
+		become_keep(word, argv, env);
 	return s->pid > 0 ? 0 : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
+}
+
+/* A process that the next gate would not find must start nothing: it is told to only when its file stands. */
+static int start_found(struct child *s, char **argv, char **env, struct arena *a, struct err *err)
+{
+	int word[2], rc;
+
+	if (pipe2(word, O_CLOEXEC) != 0)
+		return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
+	rc = spawn(s, word[0], argv, env, a, err);
+	(void)close(word[0]);
+	if (rc == 0) {
+		rc = watch(s, err);
+		if (rc == 0)
+			rc = leave(s, err);
+		if (rc == 0 && write(word[1], "", 1) != 1)
+			rc = err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
+		if (rc != 0)
+			child_stop(s, true);
+	}
+	(void)close(word[1]);
+	return rc;
 }
 
 int child_start(struct child *s, const struct picture_claim *claim, struct err *err)
@@ -234,26 +254,19 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 		return err_set(err, ERR_INVALID,
 			"somebody else listens at %s port %u, perhaps on all addresses", s->address,
 			(unsigned)profile->port);
+	s->pid = 0;
 	arena_init_small(&a, ARENA_MAX, 4096);
 	rc = make_folder(s, folder, err);
 	if (rc == 0)
 		rc = server_profile_words(profile, &at, &a, &argv, &env, err);
 	if (rc == 0)
-		rc = spawn(s, argv, env, &a, err);
+		rc = start_found(s, argv, env, &a, err);
 	arena_release(&a);
-	if (rc != 0) {
-		tidy(s);
-		return rc;
-	}
-	rc = watch(s, err);
 	if (rc == 0)
-		rc = leave(s, err);
-	if (rc != 0) {
-		/* Not a process that nobody would find again. */
-		child_stop(s, true);
+		return 0;
+	if (s->pid > 0)
 		(void)waitpid(s->pid, NULL, 0);
-		(void)child_gone(s);
-	}
+	(void)child_gone(s);
 	return rc;
 }
 
@@ -272,7 +285,7 @@ int child_gone(struct child *s)
 	int status = 0;
 
 	/* Of another gate's it is not ours to ask. */
-	if (waitpid(s->pid, &status, WNOHANG) <= 0)
+	if (s->pid <= 0 || waitpid(s->pid, &status, WNOHANG) <= 0)
 		status = 0;
 	if (s->pidfd >= 0)
 		(void)close(s->pidfd);

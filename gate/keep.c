@@ -4,6 +4,7 @@
 #include "gate/keep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -127,6 +128,8 @@ static bool read_words(int argc, char **argv, struct keep *k)
 int keep_main(int argc, char **argv)
 {
 	struct keep k = {0};
+	char word;
+	int null;
 
 	if (!read_words(argc, argv, &k)) {
 		(void)fputs("gpugate: keep is for gpugate itself\n", stderr);
@@ -137,6 +140,10 @@ int keep_main(int argc, char **argv)
 	(void)sigaddset(&k.signals, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &k.signals, NULL) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return say("prctl", "keep");
+	/* The gate's word; where it has ended before that nothing is started. */
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0 || read(STDIN_FILENO, &word, 1) != 1 || dup2(null, STDIN_FILENO) < 0)
+		return EXIT_SUCCESS;
 	k.server = fork();
 	if (k.server < 0)
 		return say("fork", "keep");

@@ -4,8 +4,9 @@
 #ifndef GATE_KEEP_H
 #define GATE_KEEP_H
 
-/* keep UID GID GRACE_MS PROGRAM [WORD ...], with the server's environment. "-" for UID: the account that it has. SIGTERM: end. Status: 0 when it was told
- * to end, 127 when the program could not be started, else 1. */
+/* keep UID GID GRACE_MS PROGRAM [WORD ...], with the server's environment. "-" for UID: the account that it has. It starts nothing before it has read
+ * a byte. SIGTERM: end. Status: 0 when it was told to
+ * end, or never to begin, 127 when the program could not be started, else 1. */
 int keep_main(int argc, char **argv);
 
 #endif

@@ -251,6 +251,14 @@ def test_keeper_that_is_killed_or_stopped(world, how):
     until(lambda: not alive(pid) and not alive(keeper), "end of the server")
 
 
+def test_keeper_without_a_word(tmp_path):
+    """A gate that dies before its file stands leaves nothing behind: its keeper hears the end, and starts nothing."""
+    made = tmp_path / "made"
+    argv = [PROGRAM, "keep", "-", "0", "100", "/usr/bin/touch", str(made)]
+    assert subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=WAIT_S, check=False).returncode == 0 and not made.exists()
+    assert subprocess.run(argv, input=b"x", timeout=WAIT_S, check=False).returncode == 1 and made.exists()
+
+
 def test_state_folder_is_ours_alone(world):
     os.chmod(world.state, 0o777)
     done = subprocess.run(world.gate.process.args, capture_output=True, text=True, timeout=WAIT_S, check=False)
