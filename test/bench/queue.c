@@ -22,7 +22,7 @@ struct bench {
 	struct arena arena;
 	struct inventory inv;
 	uint64_t claimed[SERVERS * GPUS], bytes[SERVERS], most[SERVERS], left[SERVERS * GPUS];
-	uint32_t n_claims[SERVERS], usable[SERVERS], first[SERVERS + 1];
+	uint32_t n_claims[SERVERS], usable[SERVERS], first[SERVERS], gpus[SERVERS];
 	struct room_index index;
 	struct pool_room room;
 	struct usage use;
@@ -78,8 +78,8 @@ static void make_pool(struct bench *b)
 				.fresh = true,
 				.why = ""};
 		b->first[s] = (uint32_t)at->first_gpu;
+		b->gpus[s] = GPUS;
 	}
-	b->first[SERVERS] = SERVERS * GPUS;
 }
 
 static void make_pods(struct bench *b, unsigned gang)
@@ -127,7 +127,7 @@ static void make_room(struct bench *b, size_t gpus)
 			&b->index, s, b->bytes[s], b->most[s], b->left + (size_t)s * GPUS, GPUS);
 	}
 	b->room = (struct pool_room){
-		b->first, b->bytes, b->most, b->left, b->usable, GPUS, &b->index};
+		b->first, b->gpus, b->bytes, b->most, b->left, b->usable, GPUS, &b->index};
 	b->use = (struct usage){b->claimed, b->claimed, b->n_claims, 0, &b->room};
 }
 

@@ -19,7 +19,7 @@ struct world {
 	struct gpu_server servers[SERVERS];
 	struct gpu gpus[SERVERS][GPUS];
 	uint64_t claimed[SERVERS * GPUS], bytes[SERVERS], most[SERVERS], left[SERVERS * GPUS];
-	uint32_t n_claims[SERVERS], usable[SERVERS], first[SERVERS + 1];
+	uint32_t n_claims[SERVERS], usable[SERVERS], first[SERVERS], gpus_of[SERVERS];
 	struct room_index index;
 	struct pool_room room;
 	struct usage use;
@@ -51,13 +51,13 @@ static void note_room(struct world *x, bool index)
 			&x->usable[s], x->left + s * GPUS);
 		room_index_add(&x->index, s, x->bytes[s], x->most[s], x->left + s * GPUS, GPUS);
 	}
-	x->room = (struct pool_room){
-		x->first, x->bytes, x->most, x->left, x->usable, GPUS, index ? &x->index : NULL};
+	x->room = (struct pool_room){x->first, x->gpus_of, x->bytes, x->most, x->left, x->usable,
+		GPUS, index ? &x->index : NULL};
 }
 
 static void make_pool(struct world *x)
 {
-	x->inv = (struct inventory){x->servers, 1 + pick(x, SERVERS), 0};
+	x->inv = (struct inventory){.servers = x->servers, .n_servers = 1 + pick(x, SERVERS)};
 	for (uint32_t s = 0; s < x->inv.n_servers; s++) {
 		uint64_t size = (pick(x, 3) ? 8000 : 16000) * MB;
 
@@ -77,10 +77,10 @@ static void make_pool(struct world *x)
 			x->claimed[s * GPUS + i] = x->gpus[s][i].bytes / 4 * pick(x, 5);
 		}
 		x->first[s] = s * GPUS;
+		x->gpus_of[s] = GPUS;
 		x->n_claims[s] = pick(x, 20) ? pick(x, 9) : 250 + pick(x, 7);
 	}
 	x->inv.n_gpus = x->inv.n_servers * GPUS;
-	x->first[x->inv.n_servers] = (uint32_t)x->inv.n_gpus;
 }
 
 static void make_pod(struct world *x, size_t i)

@@ -12,7 +12,7 @@
 struct world {
 	struct pool pool;
 	struct room_index index;
-	uint32_t first[3], usable[2];
+	uint32_t first[2], gpus[2], usable[2];
 	uint64_t bytes[2], most[2], left[5];
 	struct pool_room room;
 	struct demand one, three, half, much;
@@ -23,7 +23,8 @@ static void world_init(struct world *x)
 	*x = (struct world){0};
 	pool_init(&x->pool, "a t4:8000 t4:8000/8000 t4:8000; b t4:8000/1000 t4:8000/8000");
 	x->first[1] = 3;
-	x->first[2] = 5;
+	x->gpus[0] = 3;
+	x->gpus[1] = 2;
 	for (uint32_t s = 0; s < 2; s++) {
 		const struct gpu_server *at = &x->pool.inv.servers[s];
 
@@ -32,7 +33,8 @@ static void world_init(struct world *x)
 		room_index_add(
 			&x->index, s, x->bytes[s], x->most[s], x->left + at->first_gpu, at->n_gpus);
 	}
-	x->room = (struct pool_room){x->first, x->bytes, x->most, x->left, x->usable, 3, &x->index};
+	x->room = (struct pool_room){
+		x->first, x->gpus, x->bytes, x->most, x->left, x->usable, 3, &x->index};
 	x->pool.use.room = &x->room;
 	demand_init(&x->one, &x->pool.arena, "app a 1 100%", NULL, NULL, false);
 	demand_init(&x->three, &x->pool.arena, "app a 3 100%", NULL, NULL, false);
