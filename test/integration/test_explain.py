@@ -14,11 +14,18 @@ GATE = {"name": "poolgate.io/capacity"}
 MB = 1000000
 
 
+INSTALLED = api.the_cluster()
+INSTALLED[api.MAPS + "poolgate-config"]["data"]["poolgate.yaml"] = INSTALLED[api.MAPS + "poolgate-config"]["data"]["poolgate.yaml"].replace(
+    "  waiting:\n", "  waiting:\n    priorityClasses: [urgent]\n")
+
+
 def explain(tmp_path, pods, servers, *words, forbidden=()):
     """Exit status, output, errors."""
     def answer(path):
         if any(path.startswith(f) for f in forbidden):
             return api.FORBIDDEN
+        if path in INSTALLED:
+            return INSTALLED[path]
         if path.startswith(SERVERS):
             return {"kind": "GPUServerList", "metadata": {"resourceVersion": "9"}, "items": servers}
         if path.startswith("/api/v1/pods"):
@@ -47,6 +54,9 @@ def pod(injected, name, minute, *gates, **metadata):
     p["metadata"].update({"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "namespace": "ml",
                           "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z", **metadata})
     p["spec"]["schedulingGates"] = list(gates)
+    if gates:
+        plan = json.loads(p["metadata"]["annotations"]["poolgate.io/plan"])
+        p["metadata"]["annotations"]["poolgate.io/plan"] = json.dumps({**plan, "waits": True}, separators=(",", ":"))
     p["status"] = {"phase": "Pending"}
     return p
 
@@ -77,6 +87,37 @@ def test_why_a_pod_waits(tmp_path, injected):
     assert (status, said["state"], said["place"], said["waiting"]) == (1, "waits", 2, 2)
     assert said["before"] == [{"namespace": "ml", "name": "first", "priority": 0}]
     assert [(m["server"], m["gpu"], m["bytes"], m["heldBy"][0]["name"]) for m in said["missing"]] == [("gpu-01", "gpu-0", 8000 * MB, "holder")]
+
+
+def test_whose_priority_counts(tmp_path, injected):
+    pods = [pod(injected, name, minute, GATE) for minute, name in enumerate(("first", "loud", "urgent"))]
+    for p, of in ((pods[1], "loud"), (pods[2], "urgent")):
+        p["spec"].update({"priorityClassName": of, "priority": 1000})
+    servers = [server("gpu-01", 2, [("holder", "gpu-0", 8000)])]
+    _, out, _ = explain(tmp_path, pods, servers, "ml/loud")
+    assert "it is number 3 of 3 that wait" in out and "  ml/urgent priority 1000" in out
+    status, out, err = explain(tmp_path, pods, servers, "ml/urgent", forbidden=[api.DEPLOYMENT])
+    assert (status, err) == (1, "") and "it is number 3 of 3 that wait" in out
+    assert "so no priority counts here: " in out.splitlines()[-1]
+
+
+def test_what_is_kept_for_another(tmp_path, injected):
+    pods = [pod(injected, "head", 1, GATE), pod(injected, "small", 2, GATE)]
+    plan = json.loads(pods[1]["metadata"]["annotations"]["poolgate.io/plan"])
+    plan["containers"][0]["amount"] = 1
+    pods[1]["metadata"]["annotations"]["poolgate.io/plan"] = json.dumps(plan)
+    servers = [server("gpu-01", 2, [("holder", "gpu-0", 8000)])]
+    servers[0]["status"]["kept"] = [{"uid": "uid-head", "namespace": "ml", "name": "head", "since": "2026-01-01T00:10:00Z",
+                                     "gpus": [{"id": f"gpu-{i}", "bytes": 8000 * MB} for i in range(2)]}]
+    assert "what is free is kept for pod head" in explain(tmp_path, pods, servers, "ml/small")[1]
+
+
+def test_who_waits_for_its_place_alone_is_in_no_queue(tmp_path, injected):
+    pods = [pod(injected, "first", 1, GATE), pod(injected, "second", 2, GATE)]
+    plan = json.loads(pods[0]["metadata"]["annotations"]["poolgate.io/plan"])
+    del plan["waits"]
+    pods[0]["metadata"]["annotations"]["poolgate.io/plan"] = json.dumps(plan)
+    assert "it is its turn" in explain(tmp_path, pods, [server("gpu-01", 2, [])], "ml/second")[1]
 
 
 def test_it_is_its_turn(tmp_path, injected):

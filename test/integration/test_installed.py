@@ -5,32 +5,12 @@ import os
 import subprocess
 
 import pytest
-import yaml
 
 from lib import api
 from lib.server import PROGRAM, ROOT
 
-DEPLOYMENT = "/apis/apps/v1/namespaces/poolgate-system/deployments/poolgate"
-MAPS = "/api/v1/namespaces/poolgate-system/configmaps/"
+DEPLOYMENT, MAPS, the_cluster = api.DEPLOYMENT, api.MAPS, api.the_cluster
 POD = os.path.join(ROOT, "manifests/examples/workload-1-vgg19.yaml")
-
-
-def read(path):
-    with open(os.path.join(ROOT, "manifests", path), encoding="utf-8") as f:
-        return f.read()
-
-
-def the_cluster():
-    """What the base installs, with settings by flag and environment on top."""
-    pod = yaml.safe_load(read("base/deployment.yaml"))["spec"]["template"]["spec"]
-    pod["containers"][0]["args"] += ["--node-resource=false", "--listen", ":9443"]
-    pod["containers"][0]["env"].append({"name": "TOTAL_GPU_MEMORY", "value": "8000M"})
-    config = read("base/config/poolgate.yaml").replace("totalGpuMemory: 16160Mi", "")
-    sidecar = read("examples/sidecar.yaml").replace("images.invalid", "images.example")
-    profiles = {name: read(f"examples/launchers/{name}") for name in os.listdir(os.path.join(ROOT, "manifests/examples/launchers"))}
-    return {DEPLOYMENT: {"spec": {"template": {"spec": pod}}}, MAPS + "poolgate-config": {"data": {"poolgate.yaml": config}},
-            MAPS + "poolgate-client": {"data": {"catalogue.yaml": read("examples/catalogue.yaml"), "sidecar.yaml": sidecar}},
-            MAPS + "poolgate-launchers": {"data": profiles}}
 
 
 def inject(tmp_path, objects, *words, program=PROGRAM):

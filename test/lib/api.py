@@ -3,7 +3,12 @@
 import contextlib
 import http.server
 import json
+import os
 import threading
+
+import yaml
+
+from lib.server import ROOT
 
 NOT_FOUND = {"kind": "Status", "reason": "NotFound", "code": 404}
 FORBIDDEN = {"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}
@@ -37,3 +42,25 @@ def served(answer, folder):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/poolgate-system/deployments/poolgate"
+MAPS = "/api/v1/namespaces/poolgate-system/configmaps/"
+
+
+def read(path):
+    with open(os.path.join(ROOT, "manifests", path), encoding="utf-8") as f:
+        return f.read()
+
+
+def the_cluster():
+    """What the base installs, with settings by flag and environment on top."""
+    pod = yaml.safe_load(read("base/deployment.yaml"))["spec"]["template"]["spec"]
+    pod["containers"][0]["args"] += ["--node-resource=false", "--listen", ":9443"]
+    pod["containers"][0]["env"].append({"name": "TOTAL_GPU_MEMORY", "value": "8000M"})
+    config = read("base/config/poolgate.yaml").replace("totalGpuMemory: 16160Mi", "")
+    sidecar = read("examples/sidecar.yaml").replace("images.invalid", "images.example")
+    profiles = {name: read(f"examples/launchers/{name}") for name in os.listdir(os.path.join(ROOT, "manifests/examples/launchers"))}
+    return {DEPLOYMENT: {"spec": {"template": {"spec": pod}}}, MAPS + "poolgate-config": {"data": {"poolgate.yaml": config}},
+            MAPS + "poolgate-client": {"data": {"catalogue.yaml": read("examples/catalogue.yaml"), "sidecar.yaml": sidecar}},
+            MAPS + "poolgate-launchers": {"data": profiles}}

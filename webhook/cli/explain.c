@@ -8,8 +8,11 @@
 #include "base/text.h"
 #include "webhook/cli/explain.h"
 #include "webhook/cli/explain_impl.h"
+#include "webhook/cli/inject/installed.h"
 #include "webhook/cli/usage/find_cluster.h"
 #include "webhook/cli/usage/usage.h"
+#include "webhook/edge/settings/settings.h"
+#include "webhook/edge/settings/settings_file.h"
 
 #define ARENA_MAX ((size_t)1 << 30)
 #define OUT_MAX (64u << 20)
@@ -58,16 +61,38 @@ static int print(const struct explain *e, bool json)
 	return code;
 }
 
+static bool takes(const char *flag)
+{
+	return strcmp(flag, "config") == 0;
+}
+
+/* Whose priority counts, and from when on GPUs are kept for a head. Who may not read the settings is told so. */
+static void read_settings(
+	const char *kubeconfig, struct explain *e, struct installed *i, struct settings *s)
+{
+	struct cluster_settings shipped, *from = &shipped;
+
+	settings_cluster_defaults(&shipped);
+	if (installed_fetch(kubeconfig, takes, i, &e->settings) == 0 &&
+		settings_load(i->n_words, i->words, i->total_gpu_memory, s, &e->settings) == 0)
+		from = &s->cluster;
+	e->classes = (struct queue_classes){from->priority_classes, from->n_priority_classes};
+	e->reserve_ms = from->reserve_ms;
+}
+
 static int explain(const char *kubeconfig, const char *pod, bool json)
 {
 	struct explain e = {.now_ms = clock_wall_ms()};
 	const char *slash = strchr(pod, '/');
+	struct installed installed = {0};
+	struct settings settings = {0};
 	struct kube_config config;
 	struct kube *kube = NULL;
 	struct err err = {0};
 	int code = EXPLAIN_UNREADABLE;
 
 	arena_init(&e.arena, ARENA_MAX);
+	read_settings(kubeconfig, &e, &installed, &settings);
 	e.namespace = arena_strdup(&e.arena, (struct slice){pod, (size_t)(slash - pod)});
 	e.name = slash + 1;
 	if (find_cluster(kubeconfig, &config, &err) != 0 || kube_new(&config, &kube, &err) != 0 ||
@@ -77,6 +102,8 @@ static int explain(const char *kubeconfig, const char *pod, bool json)
 		code = print(&e, json);
 	kube_free(kube);
 	kube_config_release(&config);
+	installed_remove(&installed);
+	settings_release(&settings);
 	arena_release(&e.arena);
 	return code;
 }

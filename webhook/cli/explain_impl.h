@@ -5,11 +5,10 @@
 
 #include "kube/kube.h"
 #include "webhook/core/pod/plan.h"
+#include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pool/queue.h"
 #include "webhook/core/server/server_object.h"
 
-/* As the leader has it. */
-#define EXPLAIN_RESERVE_MS 600000
 /* So many that stand before a pod are named. */
 #define EXPLAIN_NAMED_MAX 5
 
@@ -31,6 +30,10 @@ struct explain {
 	struct arena arena;
 	int64_t now_ms;
 	const char *namespace, *name;
+	/* As the leader has them; what is shipped where the settings cannot be read, for this reason. */
+	struct queue_classes classes;
+	int64_t reserve_ms;
+	struct err settings;
 	struct slice uid;
 	enum explain_state state;
 	struct server_object *servers; /* by name, those that could be read */
@@ -39,6 +42,8 @@ struct explain {
 	struct usage usage;
 	struct queue_share *shares;
 	size_t n_shares;
+	struct queue_kept *kept;
+	size_t n_kept;
 	struct explain_pod *waiting;
 	size_t n_waiting, cap_waiting;
 	struct queue_pod *pods; /* the same for the queue */

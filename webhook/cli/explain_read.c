@@ -133,6 +133,52 @@ static int count_claims(struct explain *e, struct err *err)
 	return 0;
 }
 
+static size_t kept_parts(const struct explain *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n_servers; i++)
+		for (size_t k = 0; k < e->servers[i].status.n_kept; k++)
+			n += e->servers[i].status.kept[k].n_gpus;
+	return n;
+}
+
+static int by_gpu(const void *a, const void *b)
+{
+	const struct queue_kept *x = a, *y = b;
+
+	if (x->server != y->server)
+		return x->server < y->server ? -1 : 1;
+	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
+}
+
+/* What the leader keeps for a pod that has waited for long. */
+static int read_kept(struct explain *e, struct err *err)
+{
+	e->kept = arena_array(&e->arena, kept_parts(e), sizeof(*e->kept));
+	if (!e->kept)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	for (size_t i = 0; i < e->n_servers; i++) {
+		const struct server_status *s = &e->servers[i].status;
+
+		for (size_t k = 0; k < s->n_kept; k++)
+			for (size_t g = 0; g < s->kept[k].n_gpus; g++) {
+				ptrdiff_t at =
+					server_status_gpu(s, slice_of(s->kept[k].gpus[g].gpu));
+
+				if (at >= 0)
+					e->kept[e->n_kept++] =
+						(struct queue_kept){.uid = slice_of(s->kept[k].uid),
+							.server = i,
+							.gpu = (size_t)at,
+							.bytes = s->kept[k].gpus[g].bytes};
+			}
+	}
+	if (e->n_kept > 1)
+		qsort(e->kept, e->n_kept, sizeof(*e->kept), by_gpu);
+	return 0;
+}
+
 static bool has_claim(const struct explain *e, struct slice uid)
 {
 	for (size_t i = 0; i < e->n_servers; i++)
@@ -150,7 +196,7 @@ static bool is_finished(const struct json *j, const struct json_node *object)
 	return json_is_str(j, phase, SLICE("Succeeded")) || json_is_str(j, phase, SLICE("Failed"));
 }
 
-/* What the pod's plan asks. False: it has none that can be read, or there is no memory. */
+/* What the pod's plan asks. False: it has none that can be read, it waits for its place alone, or there is no memory. */
 static bool read_demand(
 	struct explain *e, const struct json *j, const struct json_node *object, struct demand *ret)
 {
@@ -161,6 +207,7 @@ static bool read_demand(
 	pod_glance(j, object, &pod);
 	text = arena_slice(&e->arena, pod_annotation(&pod, ANN_PLAN, &e->arena));
 	return text.at && plan_read(text, &e->arena, &plan, NULL) == 0 &&
+	       (plan.waits || slice_eq(e->uid, kube_meta(j, object).uid)) &&
 	       plan_demand(&plan, false, &e->arena, ret, NULL) == 0;
 }
 
@@ -175,7 +222,6 @@ static void forget_pods(void *ctx)
 static bool take_pod(void *ctx, const struct json *j, const struct json_node *object)
 {
 	struct explain *e = ctx;
-	const struct queue_classes none = {0};
 	struct explain_pod *w;
 	void *list = e->waiting;
 	struct queue_pod *p;
@@ -188,7 +234,7 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	w = &e->waiting[e->n_waiting];
 	*w = (struct explain_pod){0};
 	p = &w->pod;
-	if (!queue_read(j, object, &none, &e->arena, p, NULL))
+	if (!queue_read(j, object, &e->classes, &e->arena, p, NULL))
 		return false;
 	p->uid = arena_slice(&e->arena, p->uid);
 	p->namespace = arena_slice(&e->arena, p->namespace);
@@ -240,8 +286,10 @@ static int make_queue(struct explain *e, struct err *err)
 		.usage = &e->usage,
 		.shares = e->shares,
 		.n_shares = e->n_shares,
+		.kept = e->kept,
+		.n_kept = e->n_kept,
 		.now_ms = e->now_ms,
-		.reserve_ms = EXPLAIN_RESERVE_MS};
+		.reserve_ms = e->reserve_ms};
 	return queue_decide(&e->world, e->pods, n, true, &e->arena, &e->round, err);
 }
 
@@ -288,6 +336,8 @@ int explain_read(struct kube *k, struct explain *e, struct err *err)
 			k, GPU_SERVERS, LIST_MS, forget_servers, take_server, e, version, err);
 	if (rc == 0 && (rc = make_inventory(e, err)) == 0)
 		rc = count_claims(e, err);
+	if (rc == 0)
+		rc = read_kept(e, err);
 	if (rc != 0)
 		return rc;
 	if (has_claim(e, e->uid)) {

@@ -253,6 +253,12 @@ void explain_say(const struct explain *e, struct buf *out)
 			"%zu GPUServers cannot be read and are left out: poolgate doctor "
 			"names them\n",
 			e->n_unreadable);
+	if (e->state == EXPLAIN_WAITS && e->settings.code) {
+		buf_str(out,
+			"the settings of poolgate cannot be read, so no priority counts here: ");
+		buf_str(out, e->settings.msg);
+		buf_char(out, '\n');
+	}
 }
 
 /* ---- as JSON ---- */
