@@ -21,6 +21,7 @@
 static struct view before;
 static uint64_t pool_most; /* bytes that the pool ever had */
 unsigned pending_share;
+bool pods_never_came;
 size_t at_once;
 
 /* ---- after each write ---- */
@@ -153,9 +154,11 @@ static void note_phantoms(struct object *o)
 	for (int i = 0; i < before.n_claims; i++) {
 		const struct attempt *a = &attempts[before.claims[i].who];
 
-		if (before.claims[i].state == 'p' && a->yes_at && !a->stored_at &&
-			!claim_of(view_of(o), before.claims[i].who))
-			((struct view *)o->view)->phantom_at = sim_now();
+		if (before.claims[i].state != 'p' || !a->yes_at || a->stored_at ||
+			claim_of(view_of(o), before.claims[i].who))
+			continue;
+		((struct view *)o->view)->phantom_at = sim_now();
+		pods_never_came = true;
 	}
 }
 

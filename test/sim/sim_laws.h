@@ -100,6 +100,7 @@ enum sky { STORM, FAIR, BAD_LISTS };
 extern enum sky sky;
 /* Percent of the pool that a namespace may hold whose pods never come (R12); 100: no bound. */
 extern unsigned pending_share;
+extern bool pods_never_came; /* a claim has ended in this run whose pod was let in and never came */
 /* So many servers a loop of the product looks at before others have the lock; 0: as many as it holds right, which is more than there are. */
 extern size_t at_once;
 
