@@ -443,6 +443,8 @@ def test_columns(c, gpu_01):
 
 def test_explain(c, base):
     assert base
+    # The API server tells of a new kind a moment after it serves it.
+    until(lambda: c.kubectl("explain", "gpuservers.spec", check=False).returncode == 0, 20, "kubectl explain")
     text = c.kubectl("explain", "gpuservers.spec").stdout
     for field in ("address\t<string> -required-", "drain\t<boolean>", "gpus\t<[]Object>", "probe\t<Object>"):
         assert field in text
