@@ -76,13 +76,13 @@ static void read_settings(
 	if (installed_fetch(kubeconfig, takes, i, &e->settings) == 0 &&
 		settings_load(i->n_words, i->words, i->total_gpu_memory, s, &e->settings) == 0)
 		from = &s->cluster;
-	e->classes = (struct queue_classes){from->priority_classes, from->n_priority_classes};
-	e->reserve_ms = from->reserve_ms;
+	e->pool.classes = (struct queue_classes){from->priority_classes, from->n_priority_classes};
+	e->pool.reserve_ms = from->reserve_ms;
 }
 
 static int explain(const char *kubeconfig, const char *pod, bool json)
 {
-	struct explain e = {.now_ms = clock_wall_ms()};
+	struct explain e = {.pool.now_ms = clock_wall_ms()};
 	const char *slash = strchr(pod, '/');
 	struct installed installed = {0};
 	struct settings settings = {0};
@@ -91,9 +91,9 @@ static int explain(const char *kubeconfig, const char *pod, bool json)
 	struct err err = {0};
 	int code = EXPLAIN_UNREADABLE;
 
-	arena_init(&e.arena, ARENA_MAX);
+	arena_init(&e.pool.arena, ARENA_MAX);
 	read_settings(kubeconfig, &e, &installed, &settings);
-	e.namespace = arena_strdup(&e.arena, (struct slice){pod, (size_t)(slash - pod)});
+	e.namespace = arena_strdup(&e.pool.arena, (struct slice){pod, (size_t)(slash - pod)});
 	e.name = slash + 1;
 	if (find_cluster(kubeconfig, &config, &err) != 0 || kube_new(&config, &kube, &err) != 0 ||
 		!e.namespace || explain_read(kube, &e, &err) != 0)
@@ -104,7 +104,7 @@ static int explain(const char *kubeconfig, const char *pod, bool json)
 	kube_config_release(&config);
 	installed_remove(&installed);
 	settings_release(&settings);
-	arena_release(&e.arena);
+	arena_release(&e.pool.arena);
 	return code;
 }
 

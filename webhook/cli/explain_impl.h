@@ -3,11 +3,7 @@
 #ifndef WEBHOOK_CLI_EXPLAIN_IMPL_H
 #define WEBHOOK_CLI_EXPLAIN_IMPL_H
 
-#include "kube/kube.h"
-#include "webhook/core/pod/plan.h"
-#include "webhook/core/pod/queue_read.h"
-#include "webhook/core/pool/queue.h"
-#include "webhook/core/server/server_object.h"
+#include "webhook/cli/pool_read.h"
 
 /* So many that stand before a pod are named. */
 #define EXPLAIN_NAMED_MAX 5
@@ -20,36 +16,14 @@ enum explain_state {
 	EXPLAIN_NOT_OURS /* not injected: it holds nothing */
 };
 
-/* A pod that waits, with what it asks. */
-struct explain_pod {
-	struct queue_pod pod;
-	struct demand demand;
-};
-
 struct explain {
-	struct arena arena;
-	int64_t now_ms;
+	struct pool_read pool; /* its self is the pod that is explained */
 	const char *namespace, *name;
-	/* As the leader has them; what is shipped where the settings cannot be read, for this reason. */
-	struct queue_classes classes;
-	int64_t reserve_ms;
-	struct err settings;
-	struct slice uid;
+	struct err settings; /* why the settings cannot be read: then what is shipped counts */
 	enum explain_state state;
-	struct server_object *servers; /* by name, those that could be read */
-	size_t n_servers, cap_servers, n_unreadable;
-	struct inventory inv;
-	struct usage usage;
-	struct queue_share *shares;
-	size_t n_shares;
-	struct queue_kept *kept;
-	size_t n_kept;
-	struct explain_pod *waiting;
-	size_t n_waiting, cap_waiting;
-	struct queue_pod *pods; /* the same for the queue */
-	struct demand demand;   /* of the pod that is explained */
-	bool asks;              /* there is one */
-	size_t self;            /* its index in pods */
+	struct demand demand; /* of the pod that is explained */
+	bool asks;            /* there is one */
+	size_t self;          /* its index in pool.pods */
 	struct queue_world world;
 	struct queue_round round; /* EXPLAIN_WAITS */
 	struct err refusal; /* EXPLAIN_LOST: what placement says; code 0: it would be placed */

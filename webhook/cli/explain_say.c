@@ -4,91 +4,19 @@
 
 #include "base/rfc3339.h"
 #include "webhook/cli/explain_impl.h"
+#include "webhook/cli/pool_missing.h"
 #include "webhook/core/pool/placement_say.h"
 
 #define NAME_MAX 253
-
-/* A GPU that would hold a part of the pod, and what has to be given back there before it does. */
-struct lacking {
-	uint64_t bytes;
-	size_t server, gpu;
-};
 
 static unsigned long long mb_of(uint64_t bytes)
 {
 	return bytes / PLACEMENT_MB;
 }
 
-/* ---- what is missing ---- */
-
-static bool selects(const struct explain *e, const struct gpu_server *s, const struct gpu *g)
+static struct pool_missing *find_missing(const struct explain *e, size_t *ret_n)
 {
-	for (size_t i = 0; i < e->demand.n_filters; i++) {
-		const struct filter *f = &e->demand.filters[i];
-
-		if (inventory_knows_filter(&e->inv, f) &&
-			!(inventory_server_matches(s, f) && inventory_gpu_matches(g, f)))
-			return false;
-	}
-	return true;
-}
-
-/* The container that asks most of one GPU, by the memory of this one. */
-static const struct demand_container *largest(const struct demand *d, const struct gpu *g)
-{
-	const struct demand_container *most = NULL;
-
-	for (size_t i = 0; i < d->n_containers; i++)
-		if (!most || demand_bytes(&d->containers[i], g) > demand_bytes(most, g))
-			most = &d->containers[i];
-	return most;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-	const struct lacking *x = a, *y = b;
-
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? -1 : 1;
-	if (x->server != y->server)
-		return x->server < y->server ? -1 : 1;
-	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
-}
-
-/* The GPUs that have to give back least so that the pod's largest container has all of its own. NULL, and *ret_n 0: none, or none would do. */
-static struct lacking *find_lacking(const struct explain *e, size_t *ret_n)
-{
-	struct lacking *all = calloc(e->inv.n_gpus + 1, sizeof(*all));
-	const struct demand_container *c = NULL;
-	size_t n = 0, lacks = 0;
-
-	*ret_n = 0;
-	for (size_t s = 0; all && s < e->inv.n_servers; s++) {
-		const struct gpu_server *at = &e->inv.servers[s];
-
-		for (size_t i = 0; i < at->n_gpus; i++) {
-			const struct gpu *g = &at->gpus[i];
-			uint64_t claimed = e->usage.claimed[at->first_gpu + i], need, left;
-
-			c = c ? c : largest(&e->demand, g);
-			need = c ? demand_bytes(c, g) : 0;
-			left = claimed < g->bytes ? g->bytes - claimed : 0;
-			if (need && need <= g->bytes && inventory_usable(at, g) &&
-				selects(e, at, g))
-				all[n++] = (struct lacking){need > left ? need - left : 0, s, i};
-		}
-	}
-	if (!all || !c || n < c->amount) {
-		free(all);
-		return NULL;
-	}
-	qsort(all, n, sizeof(*all), by_bytes);
-	/* those that lack nothing stand before those that do */
-	for (size_t i = 0; i < c->amount; i++)
-		if (all[i].bytes)
-			all[lacks++] = all[i];
-	*ret_n = lacks;
-	return all;
+	return pool_missing_find(&e->pool.inv, &e->pool.usage, &e->demand, ret_n);
 }
 
 /* ---- for people ---- */
@@ -111,7 +39,7 @@ static void say_pod(struct buf *out, struct slice namespace, struct slice name)
 static void say_gpu(const struct explain *e, struct buf *out, size_t server, const char *gpu)
 {
 	buf_str(out, "  ");
-	say_word(out, slice_of(e->inv.servers[server].name), NAME_MAX);
+	say_word(out, slice_of(e->pool.inv.servers[server].name), NAME_MAX);
 	buf_char(out, '/');
 	say_word(out, slice_of(gpu), NAME_MAX);
 }
@@ -123,7 +51,7 @@ typedef void part_fn(const struct explain *e, struct buf *out, size_t server, co
 static void each_part(
 	const struct explain *e, struct buf *out, size_t server, const char *gpu, part_fn *fn)
 {
-	const struct server_status *s = &e->servers[server].status;
+	const struct server_status *s = &e->pool.servers[server].status;
 
 	for (size_t c = 0; c < s->n_claims; c++)
 		for (size_t p = 0; p < s->claims[c].claim.n_parts; p++) {
@@ -137,7 +65,7 @@ static void each_part(
 static void say_own(const struct explain *e, struct buf *out, size_t server, const struct claim *c,
 	const struct claim_part *p)
 {
-	if (!slice_is(e->uid, c->key))
+	if (!slice_is(e->pool.self, c->key))
 		return;
 	say_gpu(e, out, server, p->gpu);
 	buf_fmt(out, " %llu MB, %s", mb_of(p->bytes), claim_state_name(c->state));
@@ -160,7 +88,7 @@ static void say_holder(const struct explain *e, struct buf *out, size_t server,
 static void say_missing(const struct explain *e, struct buf *out)
 {
 	size_t n;
-	struct lacking *all = find_lacking(e, &n);
+	struct pool_missing *all = find_missing(e, &n);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -169,7 +97,7 @@ static void say_missing(const struct explain *e, struct buf *out)
 		buf_fmt(out, "%zu GPU%s and %llu MB are missing, least where:\n", n,
 			n == 1 ? "" : "s", mb_of(bytes));
 	for (size_t i = 0; i < n; i++) {
-		const char *gpu = e->inv.servers[all[i].server].gpus[all[i].gpu].id;
+		const char *gpu = e->pool.inv.servers[all[i].server].gpus[all[i].gpu].id;
 
 		say_gpu(e, out, all[i].server, gpu);
 		buf_fmt(out, " lacks %llu MB:\n", mb_of(all[i].bytes));
@@ -181,10 +109,10 @@ static void say_missing(const struct explain *e, struct buf *out)
 /* The pod that stands at that place among those who wait, or NULL. */
 static const struct queue_pod *at_place(const struct explain *e, size_t place)
 {
-	for (size_t i = 0; i < e->n_waiting; i++)
+	for (size_t i = 0; i < e->pool.n_pods; i++)
 		if (e->round.entries[i].place == place &&
 			e->round.entries[i].verdict != QUEUE_START)
-			return &e->pods[i];
+			return &e->pool.pods[i];
 	return NULL;
 }
 
@@ -222,12 +150,12 @@ void explain_say(const struct explain *e, struct buf *out)
 	switch (e->state) {
 	case EXPLAIN_HOLDS:
 		buf_str(out, " holds:\n");
-		for (size_t s = 0; s < e->n_servers; s++)
+		for (size_t s = 0; s < e->pool.n_servers; s++)
 			each_part(e, out, s, NULL, say_own);
 		break;
 	case EXPLAIN_WAITS:
 		buf_str(out, " waits: ");
-		queue_say(&e->world, e->pods, e->n_waiting, &e->round, e->self, out);
+		queue_say(&e->world, e->pool.pods, e->pool.n_pods, &e->round, e->self, out);
 		buf_char(out, '\n');
 		say_missing(e, out);
 		say_before(e, out);
@@ -248,11 +176,11 @@ void explain_say(const struct explain *e, struct buf *out)
 		buf_str(out, " is not injected: it asks for nothing of the pool\n");
 		break;
 	}
-	if (e->n_unreadable)
+	if (e->pool.n_unreadable)
 		buf_fmt(out,
 			"%zu GPUServers cannot be read and are left out: poolgate doctor "
 			"names them\n",
-			e->n_unreadable);
+			e->pool.n_unreadable);
 	if (e->state == EXPLAIN_WAITS && e->settings.code) {
 		buf_str(out,
 			"the settings of poolgate cannot be read, so no priority counts here: ");
@@ -280,7 +208,7 @@ static void json_part(const struct explain *e, struct buf *out, size_t server,
 	buf_char(out, ',');
 	json_text(out, "name", slice_of(c->name));
 	buf_char(out, ',');
-	json_text(out, "server", slice_of(e->inv.servers[server].name));
+	json_text(out, "server", slice_of(e->pool.inv.servers[server].name));
 	buf_char(out, ',');
 	json_text(out, "gpu", slice_of(p->gpu));
 	buf_fmt(out, ",\"bytes\":%llu,\"state\":\"%s\",\"since\":\"%s\"}",
@@ -290,18 +218,18 @@ static void json_part(const struct explain *e, struct buf *out, size_t server,
 static void json_own(const struct explain *e, struct buf *out, size_t server, const struct claim *c,
 	const struct claim_part *p)
 {
-	if (slice_is(e->uid, c->key))
+	if (slice_is(e->pool.self, c->key))
 		json_part(e, out, server, c, p);
 }
 
 static void json_missing(const struct explain *e, struct buf *out)
 {
 	size_t n;
-	struct lacking *all = find_lacking(e, &n);
+	struct pool_missing *all = find_missing(e, &n);
 
 	buf_str(out, ",\"missing\":[");
 	for (size_t i = 0; i < n; i++) {
-		const struct gpu_server *s = &e->inv.servers[all[i].server];
+		const struct gpu_server *s = &e->pool.inv.servers[all[i].server];
 
 		buf_str(out, i ? ",{" : "{");
 		json_text(out, "server", slice_of(s->name));
@@ -321,7 +249,7 @@ static void json_waits(const struct explain *e, struct buf *out)
 	size_t n = n_before(e);
 
 	buf_init(&why, 1u << 16);
-	queue_say(&e->world, e->pods, e->n_waiting, &e->round, e->self, &why);
+	queue_say(&e->world, e->pool.pods, e->pool.n_pods, &e->round, e->self, &why);
 	out->failed = out->failed || why.failed;
 	buf_char(out, ',');
 	json_text(out, "why", buf_as_slice(&why));
@@ -355,7 +283,7 @@ void explain_json(const struct explain *e, struct buf *out)
 	json_text(out, "state", slice_of(states[e->state]));
 	if (e->state == EXPLAIN_HOLDS) {
 		buf_str(out, ",\"holds\":[");
-		for (size_t s = 0; s < e->n_servers; s++)
+		for (size_t s = 0; s < e->pool.n_servers; s++)
 			each_part(e, out, s, NULL, json_own);
 		buf_char(out, ']');
 	} else if (e->state == EXPLAIN_WAITS) {
@@ -365,5 +293,5 @@ void explain_json(const struct explain *e, struct buf *out)
 		json_text(out, "why", slice_of(e->refusal.msg));
 		json_missing(e, out);
 	}
-	buf_fmt(out, ",\"unreadableServers\":%zu}\n", e->n_unreadable);
+	buf_fmt(out, ",\"unreadableServers\":%zu}\n", e->pool.n_unreadable);
 }

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: reading a cluster's pool, for `poolgate explain` and `poolgate plan`. */
+#include "webhook/cli/pool_read.h"
+
+#include <stdlib.h>
+
+#include "webhook/core/pod/late.h"
+
+#define LIST_MS 60000
+#define GPU_SERVERS "/apis/poolgate.io/v1alpha1/gpuservers"
+#define INJECTED_PODS "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"
+
+/* Room for one more in a list of the arena. False: out of memory. */
+static bool more(struct arena *a, void **list, size_t n, size_t *cap, size_t size)
+{
+	size_t grown = 2 * *cap + 64;
+	void *to;
+
+	if (n < *cap)
+		return true;
+	to = arena_array(a, grown, size);
+	if (!to)
+		return false;
+	if (n)
+		memcpy(to, *list, n * size);
+	*list = to;
+	*cap = grown;
+	return true;
+}
+
+/* ---- servers ---- */
+
+static void forget_servers(void *ctx)
+{
+	struct pool_read *p = ctx;
+
+	p->n_servers = p->n_unreadable = 0;
+}
+
+static bool take_server(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct pool_read *p = ctx;
+	void *list = p->servers;
+	int rc;
+
+	if (!more(&p->arena, &list, p->n_servers, &p->cap_servers, sizeof(*p->servers)))
+		return false;
+	p->servers = list;
+	rc = server_object_read(j, object, &p->arena, &p->servers[p->n_servers], NULL);
+	p->n_servers += rc == 0;
+	p->n_unreadable += rc != 0;
+	return rc != ERR_NOMEM;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct server_object *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static int make_inventory(struct pool_read *p, struct err *err)
+{
+	bool twins;
+
+	p->inv.servers = arena_array(&p->arena, p->n_servers, sizeof(*p->inv.servers));
+	if (!p->inv.servers)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	if (p->n_servers)
+		qsort(p->servers, p->n_servers, sizeof(*p->servers), by_name);
+	for (size_t i = 0; i < p->n_servers; i++) {
+		struct gpu_server *s = &p->inv.servers[i];
+
+		if (server_object_inventory(&p->servers[i], &p->arena, s, err) != 0)
+			return err->code;
+		s->first_gpu = p->inv.n_gpus;
+		p->inv.n_gpus += s->n_gpus;
+	}
+	p->inv.n_servers = p->n_servers;
+	if (inventory_find_twins(&p->inv, &p->arena, &twins, err) != 0)
+		return err->code;
+	for (size_t i = 0; twins && i < p->n_servers; i++)
+		server_object_set_twins(&p->servers[i], &p->inv.servers[i]);
+	return 0;
+}
+
+bool pool_read_add_share(struct pool_read *p, struct slice namespace, uint64_t bytes)
+{
+	size_t i = 0;
+
+	while (i < p->n_shares && !slice_eq(p->shares[i].namespace, namespace))
+		i++;
+	if (i == p->n_shares) {
+		void *list = p->shares;
+		/* lists of 64 and their doubles */
+		size_t cap = 0;
+
+		while (cap < i)
+			cap = 2 * cap + 64;
+		if (!more(&p->arena, &list, i, &cap, sizeof(*p->shares)))
+			return false;
+		p->shares = list;
+		p->shares[p->n_shares++] = (struct queue_share){.namespace = namespace};
+	}
+	p->shares[i].bytes += bytes;
+	return true;
+}
+
+static int count_claims(struct pool_read *p, struct err *err)
+{
+	uint64_t *claimed = arena_array(&p->arena, p->inv.n_gpus, sizeof(*claimed));
+	uint64_t *pending = arena_array(&p->arena, p->inv.n_gpus, sizeof(*pending));
+	uint32_t *n_claims = arena_array(&p->arena, p->n_servers, sizeof(*n_claims));
+	bool ok = claimed && pending && n_claims;
+
+	for (size_t i = 0; ok && i < p->n_servers; i++) {
+		const struct server_status *s = &p->servers[i].status;
+
+		n_claims[i] = (uint32_t)s->n_claims;
+		for (size_t g = 0; g < s->n_gpus; g++)
+			claimed[p->inv.servers[i].first_gpu + g] = server_status_claimed(s, g);
+		for (size_t c = 0; c < s->n_claims; c++) {
+			const struct claim *claim = &s->claims[c].claim;
+			/* a status may leave it out */
+			struct slice of = claim->namespace ? slice_of(claim->namespace) : SLICE("");
+
+			for (size_t k = 0; k < claim->n_parts; k++)
+				ok = ok && pool_read_add_share(p, of, claim->parts[k].bytes);
+		}
+	}
+	if (!ok)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	p->usage = (struct usage){.claimed = claimed, .pending = pending, .n_claims = n_claims};
+	return 0;
+}
+
+static size_t kept_parts(const struct pool_read *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_servers; i++)
+		for (size_t k = 0; k < p->servers[i].status.n_kept; k++)
+			n += p->servers[i].status.kept[k].n_gpus;
+	return n;
+}
+
+static int by_gpu(const void *a, const void *b)
+{
+	const struct queue_kept *x = a, *y = b;
+
+	if (x->server != y->server)
+		return x->server < y->server ? -1 : 1;
+	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
+}
+
+/* What the leader keeps for a pod that has waited for long. */
+static int read_kept(struct pool_read *p, struct err *err)
+{
+	p->kept = arena_array(&p->arena, kept_parts(p), sizeof(*p->kept));
+	if (!p->kept)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	for (size_t i = 0; i < p->n_servers; i++) {
+		const struct server_status *s = &p->servers[i].status;
+
+		for (size_t k = 0; k < s->n_kept; k++)
+			for (size_t g = 0; g < s->kept[k].n_gpus; g++) {
+				ptrdiff_t at =
+					server_status_gpu(s, slice_of(s->kept[k].gpus[g].gpu));
+
+				if (at >= 0)
+					p->kept[p->n_kept++] =
+						(struct queue_kept){.uid = slice_of(s->kept[k].uid),
+							.server = i,
+							.gpu = (size_t)at,
+							.bytes = s->kept[k].gpus[g].bytes};
+			}
+	}
+	if (p->n_kept > 1)
+		qsort(p->kept, p->n_kept, sizeof(*p->kept), by_gpu);
+	return 0;
+}
+
+int pool_read_servers(struct kube *k, struct pool_read *p, struct err *err)
+{
+	char version[32];
+	int rc = kube_list(k, GPU_SERVERS, LIST_MS, forget_servers, take_server, p, version, err);
+
+	if (rc == 0 && (rc = make_inventory(p, err)) == 0)
+		rc = count_claims(p, err);
+	return rc == 0 ? read_kept(p, err) : rc;
+}
+
+bool pool_read_claimed(const struct pool_read *p, struct slice uid)
+{
+	for (size_t i = 0; i < p->n_servers; i++)
+		if (server_status_claim(&p->servers[i].status, uid) >= 0)
+			return true;
+	return false;
+}
+
+/* ---- pods ---- */
+
+bool pool_read_finished(const struct json *j, const struct json_node *object)
+{
+	const struct json_node *phase = json_path(j, object, "status", "phase", NULL);
+
+	return json_is_str(j, phase, SLICE("Succeeded")) || json_is_str(j, phase, SLICE("Failed"));
+}
+
+bool pool_read_demand(struct pool_read *p, const struct json *j, const struct json_node *object,
+	struct demand *ret)
+{
+	struct plan plan;
+	struct slice text;
+	struct pod pod;
+
+	pod_glance(j, object, &pod);
+	text = arena_slice(&p->arena, pod_annotation(&pod, ANN_PLAN, &p->arena));
+	return text.at && plan_read(text, &p->arena, &plan, NULL) == 0 &&
+	       (plan.waits || slice_eq(p->self, kube_meta(j, object).uid)) &&
+	       plan_demand(&plan, false, &p->arena, ret, NULL) == 0;
+}
+
+static void forget_pods(void *ctx)
+{
+	struct pool_read *p = ctx;
+
+	p->n_waiting = 0;
+}
+
+/* Those behind our gate; and of gangs those that have been let go are counted below. */
+static bool take_pod(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct pool_read *r = ctx;
+	struct pool_read_pod *w;
+	void *list = r->waiting;
+	struct queue_pod *p;
+
+	if (pool_read_finished(j, object))
+		return true;
+	if (!more(&r->arena, &list, r->n_waiting, &r->cap_waiting, sizeof(*r->waiting)))
+		return false;
+	r->waiting = list;
+	w = &r->waiting[r->n_waiting];
+	*w = (struct pool_read_pod){0};
+	p = &w->pod;
+	if (!queue_read(j, object, &r->classes, &r->arena, p, NULL))
+		return false;
+	p->uid = arena_slice(&r->arena, p->uid);
+	p->namespace = arena_slice(&r->arena, p->namespace);
+	p->name = arena_slice(&r->arena, p->name);
+	p->gang = p->gang.at ? arena_slice(&r->arena, p->gang) : p->gang;
+	p->claimed = pool_read_claimed(r, p->uid);
+	/* who has been let go is no waiting one: it is left out once gangs are counted */
+	p->gang_let_go = !late_is_held(j, object);
+	if (!p->gang_let_go && !pool_read_demand(r, j, object, &w->demand))
+		return !r->arena.failed;
+	r->n_waiting += !p->gang_let_go || (p->gang.at && p->claimed);
+	return !r->arena.failed;
+}
+
+static bool same_gang(const struct queue_pod *a, const struct queue_pod *b)
+{
+	return a->gang.at && b->gang.at && slice_eq(a->gang, b->gang) &&
+	       slice_eq(a->namespace, b->namespace);
+}
+
+uint32_t pool_read_let_go(const struct pool_read *r, const struct queue_pod *p)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < r->n_waiting; i++)
+		n += r->waiting[i].pod.gang_let_go && same_gang(p, &r->waiting[i].pod);
+	return n;
+}
+
+int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
+{
+	char version[32];
+	int rc = kube_list(k, INJECTED_PODS, LIST_MS, forget_pods, take_pod, r, version, err);
+
+	if (rc != 0)
+		return rc;
+	r->pods = arena_array(&r->arena, r->n_waiting, sizeof(*r->pods));
+	if (!r->pods)
+		return err_set(err, ERR_NOMEM, "out of memory for those who wait");
+	for (size_t i = 0; i < r->n_waiting; i++) {
+		struct queue_pod *p = &r->pods[r->n_pods];
+
+		if (r->waiting[i].pod.gang_let_go)
+			continue;
+		*p = r->waiting[i].pod;
+		p->demand = &r->waiting[i].demand;
+		p->gang_let_go = pool_read_let_go(r, p);
+		r->n_pods++;
+	}
+	return 0;
+}
+
+struct queue_world pool_read_world(const struct pool_read *r)
+{
+	return (struct queue_world){.inventory = &r->inv,
+		.usage = &r->usage,
+		.shares = r->shares,
+		.n_shares = r->n_shares,
+		.kept = r->kept,
+		.n_kept = r->n_kept,
+		.now_ms = r->now_ms,
+		.reserve_ms = r->reserve_ms};
+}
