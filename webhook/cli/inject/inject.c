@@ -12,16 +12,9 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "webhook/cli/inject/inject_registry.h"
-#include "webhook/cli/inject/installed.h"
+#include "webhook/cli/inject/inject_world.h"
 #include "webhook/cli/usage/usage.h"
-#include "webhook/edge/pool/gpu_servers.h"
-#include "webhook/edge/pool/ledger_memory.h"
-#include "webhook/edge/settings/config_store.h"
-#include "webhook/edge/settings/settings.h"
 
-/* Flags that go on to settings_load, each with its value. */
-#define PASSED_MAX 128
 #define FOLDER_BYTES_MAX (4u << 20)
 
 static const char help[] =
@@ -69,26 +62,11 @@ struct command {
 	const char *verb;
 	const char **files;
 	size_t n_files;
-	char *passed[PASSED_MAX];
-	int n_passed;
 	enum inject_form form;
 	const char *namespace;
 	bool verbose;
 	bool in_place;
-	bool installed; /* what the cluster of kubeconfig has */
-	const char *kubeconfig;
-	const char *registries[INJECT_REGISTRIES_MAX];
-	size_t n_registries;
-};
-
-/* All that decisions need, with its memory. */
-struct world {
-	struct installed installed;
-	struct settings settings;
-	struct config_built *config;
-	struct ledger *ledger;
-	struct inject_registry images;
-	struct mutate_world mutate;
+	struct inject_source source;
 };
 
 static bool set_form(const char *word, enum inject_form *ret)
@@ -108,29 +86,18 @@ static bool set_form(const char *word, enum inject_form *ret)
 	return false;
 }
 
-enum { PASS_ON = 256, INSTALLED, KUBECONFIG, DIFF, REGISTRY };
+enum { INSTALLED = INJECT_OWN, DIFF };
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
 	{"diff", no_argument, NULL, DIFF}, {"write", no_argument, NULL, 'w'},
 	{"namespace", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
-	{"help", no_argument, NULL, 'h'}, {"config", required_argument, NULL, PASS_ON},
-	{"client-catalogue", required_argument, NULL, PASS_ON},
-	{"sidecar-config", required_argument, NULL, PASS_ON},
-	{"client-shell", required_argument, NULL, PASS_ON},
-	{"launchers", required_argument, NULL, PASS_ON},
-	{"default-launcher", required_argument, NULL, PASS_ON},
-	{"total-gpu-memory", required_argument, NULL, PASS_ON},
-	{"node-resource", required_argument, NULL, PASS_ON},
-	{"pool", required_argument, NULL, PASS_ON}, {"installed", no_argument, NULL, INSTALLED},
-	{"kubeconfig", required_argument, NULL, KUBECONFIG},
-	{"registry", required_argument, NULL, REGISTRY}, {NULL, 0, NULL, 0}};
+	{"help", no_argument, NULL, 'h'}, {"installed", no_argument, NULL, INSTALLED},
+	INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
 
 /* One option. -1: go on; else the exit code. */
 static int take_option(struct command *c, int found, int which, char **argv)
 {
-	/* settings_load takes flags as they are written, and does not change them */
-	static char names[sizeof(options) / sizeof(options[0])][32];
 	const char *value = usage_value(argv);
 
 	switch (found) {
@@ -160,23 +127,12 @@ static int take_option(struct command *c, int found, int which, char **argv)
 	case 'h':
 		(void)fputs(help, stdout);
 		return INJECT_DONE;
-	case PASS_ON:
-		if (c->n_passed + 2 > PASSED_MAX)
-			return usage_wrong(c->verb, "too many options");
-		(void)snprintf(names[which], sizeof(names[which]), "--%s", options[which].name);
-		c->passed[c->n_passed++] = names[which];
-		c->passed[c->n_passed++] = optarg;
-		return -1;
+	case INJECT_PASS_ON:
+	case INJECT_KUBECONFIG:
+	case INJECT_REGISTRY:
+		return inject_source_take(c->verb, &c->source, found, &options[which], optarg);
 	case INSTALLED:
-		c->installed = true;
-		return -1;
-	case REGISTRY:
-		if (c->n_registries == INJECT_REGISTRIES_MAX)
-			return usage_wrong(c->verb, "too many registries");
-		c->registries[c->n_registries++] = value;
-		return -1;
-	case KUBECONFIG:
-		c->kubeconfig = value;
+		c->source.installed = true;
 		return -1;
 	default:
 		return usage_option(c->verb, found, options, argv);
@@ -187,11 +143,12 @@ static int take_option(struct command *c, int found, int which, char **argv)
 static int choose_settings(struct command *c)
 {
 	bool plugin = strncmp(program_invocation_short_name, "kubectl-", 8) == 0;
+	struct inject_source *s = &c->source;
 
-	if (c->installed && c->n_passed)
-		return usage_wrong(c->verb, "--installed and %s exclude each other", c->passed[0]);
-	c->installed = c->installed || (plugin && c->n_passed == 0);
-	if (c->kubeconfig && !c->installed)
+	if (s->installed && s->n_passed)
+		return usage_wrong(c->verb, "--installed and %s exclude each other", s->passed[0]);
+	s->installed = s->installed || (plugin && s->n_passed == 0);
+	if (s->kubeconfig && !s->installed)
 		return usage_wrong(c->verb, "--kubeconfig needs --installed");
 	return -1;
 }
@@ -223,73 +180,7 @@ static int take_command(struct command *c, int argc, char **argv)
 	return choose_settings(c);
 }
 
-static void world_release(struct world *w)
-{
-	inject_registry_release(&w->images);
-	config_built_free(w->config);
-	if (w->ledger)
-		ledger_memory_free(w->ledger);
-	settings_release(&w->settings);
-	installed_remove(&w->installed);
-}
-
-/* A pool is looked at for filters and placement alone: nothing is taken. */
-static int load_pool(struct world *w, struct err *err)
-{
-	struct inventory inventory;
-	int rc;
-
-	w->ledger = ledger_memory_new(0);
-	if (!w->ledger)
-		return err_set(err, ERR_NOMEM, "out of memory for the pool");
-	rc = gpu_servers_load(w->settings.pool, &w->settings.arena, &inventory, NULL, err);
-	if (rc != 0)
-		return settings_blame(&w->settings, err);
-	return ledger_memory_set_inventory(w->ledger, &inventory, err);
-}
-
-/* What the cluster's Deployment does not need for injecting is left out. */
-static bool takes(const char *flag)
-{
-	for (const struct option *o = options; o->name; o++)
-		if (o->val == PASS_ON && strcmp(o->name, flag) == 0)
-			return true;
-	return false;
-}
-
-static int load_settings(const struct command *c, struct world *w, struct err *err)
-{
-	struct installed *i = &w->installed;
-
-	if (!c->installed)
-		return settings_load(
-			c->n_passed, c->passed, getenv("TOTAL_GPU_MEMORY"), &w->settings, err);
-	if (installed_fetch(c->kubeconfig, takes, i, err) != 0)
-		return err->code;
-	return settings_load(i->n_words, i->words, i->total_gpu_memory, &w->settings, err);
-}
-
-static int world_load(const struct command *c, struct world *w, struct err *err)
-{
-	int rc = load_settings(c, w, err);
-
-	if (rc == 0)
-		rc = config_build(&w->settings, &w->config, err);
-	if (rc == 0 && w->settings.pool)
-		rc = load_pool(w, err);
-	if (rc == 0 && c->n_registries > 0)
-		rc = inject_registry_open(
-			&w->config->config, c->registries, c->n_registries, &w->images, err);
-	if (rc == 0)
-		w->mutate = (struct mutate_world){.config = &w->config->config,
-			.ledger = w->ledger,
-			.images = c->n_registries > 0 ? &w->images.source : NULL,
-			.preview = true};
-	return rc;
-}
-
-/* A file, standard input, or the manifests in a folder. */
-static int inject_path(struct inject_job *job, const char *path)
+int inject_path(struct inject_job *job, const char *path)
 {
 	struct arena arena;
 	struct file_list list;
@@ -369,18 +260,12 @@ static int run(const struct command *c, const struct mutate_world *world)
 
 static int with_world(const struct command *c)
 {
-	struct world w = {0};
-	struct err err = {0};
-	int rc = world_load(c, &w, &err);
-	int code = rc == ERR_SYNTAX && (!w.config || c->n_registries > 0) && !c->installed
-			   ? INJECT_USAGE
-			   : INJECT_UNREADABLE;
+	struct inject_world w;
+	int code = inject_world_load(c->verb, &c->source, &w);
 
-	if (rc != 0)
-		(void)fprintf(stderr, "poolgate %s: %s\n", c->verb, err.msg);
-	else
+	if (code == INJECT_DONE)
 		code = run(c, &w.mutate);
-	world_release(&w);
+	inject_world_release(&w);
 	return code;
 }
 

@@ -32,6 +32,12 @@ struct inject_held {
 	size_t len;
 };
 
+struct inject_job;
+
+/* Told of each pod of a document in order, in the place of injecting it. What is wrong is said there. Returns the
+ * exit code. */
+typedef int inject_look(const struct inject_job *job, void *ctx, const struct manifest_pod *pod);
+
 /* What is done to every file. */
 struct inject_job {
 	const char *verb;                 /* "inject" or "uninject", for messages */
@@ -41,8 +47,10 @@ struct inject_job {
 	bool verbose;           /* say why a pod is left alone */
 	bool colour;            /* in a diff */
 	struct buf *out;
-	bool wrote;    /* out holds the text of an earlier file */
-	bool in_place; /* nothing is for out: new texts are held until all files are through */
+	bool wrote;        /* out holds the text of an earlier file */
+	bool in_place;     /* nothing is for out: new texts are held until all files are through */
+	inject_look *look; /* NULL: pods are injected; else they are told, and nothing is written */
+	void *ctx;
 	struct inject_held *held; /* see inject_hold() */
 	size_t n_held;
 };
@@ -53,6 +61,9 @@ struct inject_job {
  * in place instead, all or, when anything is wrong with one, none. getopt's state: main thread only. */
 int inject_main(int argc, char **argv);
 int uninject_main(int argc, char **argv);
+
+/* inject_file() of it, or of each manifest in a folder. */
+int inject_path(struct inject_job *job, const char *path);
 
 /* One file ("-": standard input): read, decide, append the result to job->out. What is wrong is said on standard error. Returns the
  * exit code. */
@@ -73,6 +84,9 @@ void inject_say_place(const struct inject_job *job, const struct manifest_pod *p
 
 /* Warn on standard error of each annotation of ours on the pod whose value is no string. */
 void inject_say_types(const struct inject_job *job, const struct manifest_pod *pod);
+
+/* Is this error about what was read, or about us, and not about the pod? */
+bool inject_is_our_fault(const struct err *err);
 
 /* The line of the deepest node on a path (a JSON pointer, decoded segment by segment) below a pod. */
 uint32_t inject_line(const struct manifest_pod *pod, struct slice path);

@@ -109,18 +109,21 @@ void inject_say_place(const struct inject_job *job, const struct manifest_pod *p
 	(void)fprintf(stderr, "poolgate %s: %s: ", job->verb, text.msg);
 }
 
+bool inject_is_our_fault(const struct err *err)
+{
+	return err->code == ERR_NOMEM || err->code == ERR_INTERNAL || err->code == ERR_IO ||
+	       err->code == ERR_SYNTAX || err->code == ERR_TOOBIG;
+}
+
 static int refuse(const struct file *f, const struct manifest_pod *pod, const struct err *err)
 {
-	bool our_fault = err->code == ERR_NOMEM || err->code == ERR_INTERNAL ||
-			 err->code == ERR_IO || err->code == ERR_SYNTAX || err->code == ERR_TOOBIG;
-
 	inject_say_place(f->job, pod, inject_line(pod, slice_of(err->path)));
 	/* the pointer into the document is digits and our own words */
 	if (err->path[0])
 		(void)fprintf(
 			stderr, "%.*s%s: ", (int)pod->pointer.len, pod->pointer.at, err->path);
 	(void)fprintf(stderr, "%s\n", err->msg);
-	return our_fault ? INJECT_UNREADABLE : INJECT_REFUSED;
+	return inject_is_our_fault(err) ? INJECT_UNREADABLE : INJECT_REFUSED;
 }
 
 static void say_warnings(const struct file *f, const struct manifest_pod *pod, struct slice lines)
@@ -251,6 +254,18 @@ static int change_pods(struct file *f, struct yaml_doc *doc, const struct manife
 	return worst;
 }
 
+static int look_at(const struct file *f, const struct manifest_pods *pods)
+{
+	int worst = INJECT_DONE;
+
+	for (size_t i = 0; i < pods->n; i++) {
+		int code = f->job->look(f->job, f->job->ctx, &pods->at[i]);
+
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
 static int change_document(struct file *f, struct yaml_doc *doc)
 {
 	struct manifest_pods pods = {0};
@@ -262,6 +277,8 @@ static int change_document(struct file *f, struct yaml_doc *doc)
 	}
 	for (size_t i = 0; i < pods.n_others; i++)
 		say_other(f, &pods.others[i]);
+	if (f->job->look)
+		return look_at(f, &pods);
 	return pods.n > 0 ? change_pods(f, doc, &pods) : INJECT_DONE;
 }
 
@@ -373,7 +390,7 @@ static int work(struct file *f, struct err *err)
 
 		worst = code > worst ? code : worst;
 	}
-	if (worst == INJECT_DONE && write_result(f, err) != 0)
+	if (worst == INJECT_DONE && !f->job->look && write_result(f, err) != 0)
 		worst = INJECT_UNREADABLE;
 	return worst;
 }

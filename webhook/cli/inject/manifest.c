@@ -237,6 +237,7 @@ static int find_in(struct finding *f, struct yaml_node *node, const struct yaml_
 		return find_in_list(f, root, via, at, lists);
 	metadata = yaml_follow(root, "metadata", &ignored);
 	in.found = (struct manifest_pod){.node = root,
+		.object = root,
 		.kind = kind.len ? kind : SLICE("document"),
 		.name = word_at(metadata, "name"),
 		.namespace = word_at(metadata, "namespace"),

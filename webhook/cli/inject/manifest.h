@@ -21,10 +21,11 @@ struct manifest_pod {
 	const struct yaml_node *
 		via; /* the alias or merge key that leads to it: then it cannot be changed. Else NULL */
 	struct slice pointer; /* to it from the document's root: "", "/spec/template", "/items/2" */
-	struct slice kind;    /* of the object that it is in: "Pod", "Job" */
-	struct slice name;    /* of that object: its name, else its generateName, else empty */
-	struct slice namespace;        /* of that object, absent when it names none */
-	uint32_t line;                 /* where that object begins */
+	const struct yaml_node *object; /* that it is in, itself for a Pod */
+	struct slice kind;              /* of the object that it is in: "Pod", "Job" */
+	struct slice name;      /* of that object: its name, else its generateName, else empty */
+	struct slice namespace; /* of that object, absent when it names none */
+	uint32_t line;          /* where that object begins */
 	const struct yaml_node *stray; /* see manifest_pods.others; else NULL */
 };
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: reading what decisions about manifests rest on. */
+#include "webhook/cli/inject/inject_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "webhook/cli/inject/inject.h"
+#include "webhook/cli/usage/usage.h"
+#include "webhook/edge/pool/gpu_servers.h"
+#include "webhook/edge/pool/ledger_memory.h"
+
+static const struct option options[] = {INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
+
+/* The flag as settings_load() takes it, which does not change it. NULL: it is none of these. */
+static char *flag_of(const char *name)
+{
+	static char flags[sizeof(options) / sizeof(options[0])][32];
+
+	for (size_t i = 0; options[i].name; i++) {
+		if (options[i].val != INJECT_PASS_ON || strcmp(options[i].name, name) != 0)
+			continue;
+		(void)snprintf(flags[i], sizeof(flags[i]), "--%s", name);
+		return flags[i];
+	}
+	return NULL;
+}
+
+int inject_source_take(const char *verb, struct inject_source *s, int found,
+	const struct option *option, char *word)
+{
+	if (found == INJECT_KUBECONFIG) {
+		s->kubeconfig = word;
+	} else if (found == INJECT_REGISTRY) {
+		if (s->n_registries == INJECT_REGISTRIES_MAX)
+			return usage_wrong(verb, "too many registries");
+		s->registries[s->n_registries++] = word;
+	} else {
+		if (s->n_passed + 2 > INJECT_PASSED_MAX)
+			return usage_wrong(verb, "too many options");
+		s->passed[s->n_passed++] = flag_of(option->name);
+		s->passed[s->n_passed++] = word;
+	}
+	return -1;
+}
+
+void inject_world_release(struct inject_world *w)
+{
+	inject_registry_release(&w->images);
+	config_built_free(w->config);
+	if (w->ledger)
+		ledger_memory_free(w->ledger);
+	settings_release(&w->settings);
+	installed_remove(&w->installed);
+}
+
+/* A pool is looked at for filters and placement alone: nothing is taken. */
+static int load_pool(struct inject_world *w, struct err *err)
+{
+	struct inventory inventory;
+	int rc;
+
+	w->ledger = ledger_memory_new(0);
+	if (!w->ledger)
+		return err_set(err, ERR_NOMEM, "out of memory for the pool");
+	rc = gpu_servers_load(w->settings.pool, &w->settings.arena, &inventory, NULL, err);
+	if (rc != 0)
+		return settings_blame(&w->settings, err);
+	return ledger_memory_set_inventory(w->ledger, &inventory, err);
+}
+
+/* What the cluster's Deployment does not need for injecting is left out. */
+static bool takes(const char *flag)
+{
+	return flag_of(flag) != NULL;
+}
+
+static int load_settings(const struct inject_source *s, struct inject_world *w, struct err *err)
+{
+	struct installed *i = &w->installed;
+
+	if (!s->installed)
+		return settings_load(
+			s->n_passed, s->passed, getenv("TOTAL_GPU_MEMORY"), &w->settings, err);
+	if (installed_fetch(s->kubeconfig, takes, i, err) != 0)
+		return err->code;
+	return settings_load(i->n_words, i->words, i->total_gpu_memory, &w->settings, err);
+}
+
+static int load(const struct inject_source *s, struct inject_world *w, struct err *err)
+{
+	int rc = load_settings(s, w, err);
+
+	if (rc == 0)
+		rc = config_build(&w->settings, &w->config, err);
+	if (rc == 0 && w->settings.pool)
+		rc = load_pool(w, err);
+	if (rc == 0 && s->n_registries > 0)
+		rc = inject_registry_open(
+			&w->config->config, s->registries, s->n_registries, &w->images, err);
+	if (rc == 0)
+		w->mutate = (struct mutate_world){.config = &w->config->config,
+			.ledger = w->ledger,
+			.images = s->n_registries > 0 ? &w->images.source : NULL,
+			.preview = true};
+	return rc;
+}
+
+int inject_world_load(
+	const char *verb, const struct inject_source *source, struct inject_world *ret)
+{
+	struct err err = {0};
+	int rc;
+
+	*ret = (struct inject_world){0};
+	rc = load(source, ret, &err);
+	if (rc == 0)
+		return INJECT_DONE;
+	(void)fprintf(stderr, "poolgate %s: %s\n", verb, err.msg);
+	return rc == ERR_SYNTAX && (!ret->config || source->n_registries > 0) && !source->installed
+		       ? INJECT_USAGE
+		       : INJECT_UNREADABLE;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: what decisions about manifests rest on: settings, profiles, a pool; by flags, or as a cluster has them. */
+#ifndef WEBHOOK_CLI_INJECT_INJECT_WORLD_H
+#define WEBHOOK_CLI_INJECT_INJECT_WORLD_H
+
+#include <getopt.h>
+
+#include "webhook/cli/inject/inject_registry.h"
+#include "webhook/cli/inject/installed.h"
+#include "webhook/core/inject/mutate.h"
+#include "webhook/edge/settings/config_store.h"
+#include "webhook/edge/settings/settings.h"
+
+/* Flags that go on to settings_load, each with its value. */
+#define INJECT_PASSED_MAX 128
+
+/* What getopt_long finds of these options; a subcommand's own are below. */
+enum { INJECT_PASS_ON = 256, INJECT_KUBECONFIG, INJECT_REGISTRY, INJECT_OWN };
+
+/* Rows of a subcommand's table of options. */
+#define INJECT_WORLD_OPTIONS                                                                       \
+	{"config", required_argument, NULL, INJECT_PASS_ON},                                       \
+		{"client-catalogue", required_argument, NULL, INJECT_PASS_ON},                     \
+		{"sidecar-config", required_argument, NULL, INJECT_PASS_ON},                       \
+		{"client-shell", required_argument, NULL, INJECT_PASS_ON},                         \
+		{"launchers", required_argument, NULL, INJECT_PASS_ON},                            \
+		{"default-launcher", required_argument, NULL, INJECT_PASS_ON},                     \
+		{"total-gpu-memory", required_argument, NULL, INJECT_PASS_ON},                     \
+		{"node-resource", required_argument, NULL, INJECT_PASS_ON},                        \
+		{"pool", required_argument, NULL, INJECT_PASS_ON},                                 \
+		{"kubeconfig", required_argument, NULL, INJECT_KUBECONFIG},                        \
+	{                                                                                          \
+		"registry", required_argument, NULL, INJECT_REGISTRY                               \
+	}
+
+/* Where it is read from. */
+struct inject_source {
+	char *passed[INJECT_PASSED_MAX];
+	int n_passed;
+	bool installed; /* what the cluster of kubeconfig has */
+	const char *kubeconfig;
+	const char *registries[INJECT_REGISTRIES_MAX];
+	size_t n_registries;
+};
+
+/* All that decisions need, with its memory. */
+struct inject_world {
+	struct installed installed;
+	struct settings settings;
+	struct config_built *config;
+	struct ledger *ledger; /* of settings.pool; NULL: there is none */
+	struct inject_registry images;
+	struct mutate_world mutate;
+};
+
+/* Take one of the options above; word borrows. -1: go on; else the exit code, said. */
+int inject_source_take(const char *verb, struct inject_source *s, int found,
+	const struct option *option, char *word);
+
+/* Read all of it. 0, or the exit code of what is wrong, said on standard error. ret is inited here; release it in every case. */
+int inject_world_load(
+	const char *verb, const struct inject_source *source, struct inject_world *ret);
+void inject_world_release(struct inject_world *w);
+
+#endif
