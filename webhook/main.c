@@ -13,6 +13,7 @@
 #include "webhook/cli/explain.h"
 #include "webhook/cli/hooks.h"
 #include "webhook/cli/inject/inject.h"
+#include "webhook/cli/plan.h"
 #include "webhook/cli/pool.h"
 #include "webhook/cli/usage/cli.h"
 
@@ -33,6 +34,7 @@ static const struct command commands[] = {
 	{"uninject", uninject_main, "take an injection back"},
 	{"pool", pool_main, "show the GPU pool, release claims"},
 	{"explain", explain_main, "say why a pod waits, or what it holds"},
+	{"plan", plan_main, "say of manifests what would start now, wait, or never fit"},
 	{"hooks", hooks_main, "print the webhook configurations for profiles of yours"},
 	{"certs", certs_main, "make, show and renew certificates"},
 	{"doctor", doctor_main, "look whether a cluster has what poolgate needs"},

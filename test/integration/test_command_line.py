@@ -14,6 +14,9 @@ from lib.server import PROGRAM
     (["pool", "-o", "yaml"], '-o takes table or json, found "yaml"'), (["doctor", "-o=yaml"], '-o takes table or json, found "yaml"'),
     (["explain", "train-0"], 'found "train-0", expected NAMESPACE/POD'), (["explain", "a/b", "-o", "yaml"], '-o takes text or json, found "yaml"'),
     (["explain", "a/b", "c"], 'unexpected word "c"'), (["explain"], 'found "", expected NAMESPACE/POD'),
+    (["plan", "-o", "table"], '-o takes text or json, found "table"'), (["plan", "--pol", "x"], "unknown option --pol (did you mean --pool?)"),
+    (["plan", "-", "-f", "-"], "standard input is named more than once"), (["plan", "-n", "A"], '--namespace takes a namespace\'s name, found "A"'),
+    (["plan", "--kubeconfig", "x", "--pool", "y"], "--kubeconfig and --pool exclude each other"),
     (["inject", "-x"], "unknown option -x;"), (["inject", "--verbose=3"], "--verbose=3 takes no value;"),
     (["inject", "-f"], "-f needs a value;"), (["certs", "show", "--dirr"], "unknown option --dirr (did you mean --dir?);"),
     (["serve", "--listn", "x"], "unknown flag --listn, did you mean --listen?"),
@@ -26,7 +29,7 @@ def test_command_lines_are_answered_in_one_voice(words, says):
     assert says in done.stderr and done.stderr.startswith("poolgate") and done.stderr.count("\n") == 1, done.stderr
 
 
-@pytest.mark.parametrize("command", ["serve", "inject", "uninject", "pool", "explain", "hooks", "certs", "doctor", "completion"])
+@pytest.mark.parametrize("command", ["serve", "inject", "uninject", "pool", "explain", "plan", "hooks", "certs", "doctor", "completion"])
 def test_help_ends_in_examples(command):
     done = subprocess.run([PROGRAM, command, "--help"], capture_output=True, text=True, timeout=20, check=True)
     assert [line[:11] for line in done.stdout.splitlines()[-3:]][0] == "Examples:", done.stdout

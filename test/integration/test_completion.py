@@ -9,7 +9,7 @@ import pytest
 from lib.server import PROGRAM, ROOT
 
 COMPLETION = os.path.join(ROOT, "share/bash-completion/poolgate")
-COMMANDS = ["serve", "inject", "uninject", "pool", "explain", "hooks", "certs", "doctor", "completion"]
+COMMANDS = ["serve", "inject", "uninject", "pool", "explain", "plan", "hooks", "certs", "doctor", "completion"]
 VERBS = {"pool": ["", "release"], "certs": ["init", "show", "renew"]}
 PLACES = [[c, v] if v else [c] for c in COMMANDS for v in VERBS.get(c, [""])]
 
@@ -74,6 +74,7 @@ def test_verbs(tmp_path):
     (["inject", "-o"], ["yaml", "json", "patch", "diff"]),
     (["uninject", "--output"], ["yaml", "json", "patch", "diff"]),
     (["pool", "-o"], ["table", "json"]),
+    (["plan", "-o"], ["text", "json"]),
     (["certs", "show", "--output"], ["table", "json"]),
     (["serve", "--log-format"], ["text", "json"]),
     (["serve", "--log-level"], ["error", "warn", "info", "debug"]),
@@ -89,7 +90,7 @@ def test_values(words, values, tmp_path):
         assert run(*words, value).stderr != refusal.replace("wrong", value)
 
 
-@pytest.mark.parametrize("words", [["inject", ""], ["inject", "-f", ""], ["certs", "show", ""], ["serve", "--config", "=", ""],
+@pytest.mark.parametrize("words", [["inject", ""], ["inject", "-f", ""], ["plan", ""], ["certs", "show", ""], ["serve", "--config", "=", ""],
                                    ["serve", "--launchers", ""], ["certs", "init", "--dir", ""]], ids=" ".join)
 def test_files(words, tmp_path):
     (tmp_path / "a file.yaml").touch()

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`poolgate explain`: why a pod waits, what it holds, what it would be told now; against a server that shows pods and GPUServers."""
-import copy
 import json
 import subprocess
 
 import pytest
 
-from lib import api, cli
+from lib import api, waiting
 from lib.server import PROGRAM
-
-SERVERS = "/apis/poolgate.io/v1alpha1/gpuservers"
-GATE = {"name": "poolgate.io/capacity"}
-MB = 1000000
-
+from lib.waiting import GATE, MB, SERVERS, listed, pod, server
 
 INSTALLED = api.the_cluster()
 INSTALLED[api.MAPS + "poolgate-config"]["data"]["poolgate.yaml"] = INSTALLED[api.MAPS + "poolgate-config"]["data"]["poolgate.yaml"].replace(
@@ -27,9 +22,9 @@ def explain(tmp_path, pods, servers, *words, forbidden=()):
         if path in INSTALLED:
             return INSTALLED[path]
         if path.startswith(SERVERS):
-            return {"kind": "GPUServerList", "metadata": {"resourceVersion": "9"}, "items": servers}
+            return listed("GPUServerList", servers)
         if path.startswith("/api/v1/pods"):
-            return {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [p for p in pods if p["metadata"].get("labels")]}
+            return listed("PodList", [p for p in pods if p["metadata"].get("labels")])
         found = [p for p in pods if path == f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{p['metadata']['name']}"]
         return found[0] if found else None
 
@@ -40,35 +35,7 @@ def explain(tmp_path, pods, servers, *words, forbidden=()):
 
 @pytest.fixture(scope="module", name="injected")
 def an_injected_pod():
-    """As the engine writes it, asking for two whole GPUs."""
-    asks = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {
-        "auto-management/bitfusion": "all", "bitfusion-client/os": "ubuntu18", "bitfusion-client/version": "400"}},
-        "spec": {"containers": [{"name": "c", "image": "i", "command": ["x"], "resources": {"limits": {"bitfusion.io/gpu-amount": 2}}}]}}
-    status, out, err = cli.inject(json.dumps(asks).encode(), "-o", "json")
-    assert status == 0, err
-    return json.loads(out)
-
-
-def pod(injected, name, minute, *gates, **metadata):
-    p = copy.deepcopy(injected)
-    p["metadata"].update({"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "namespace": "ml",
-                          "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z", **metadata})
-    p["spec"]["schedulingGates"] = list(gates)
-    if gates:
-        plan = json.loads(p["metadata"]["annotations"]["poolgate.io/plan"])
-        p["metadata"]["annotations"]["poolgate.io/plan"] = json.dumps({**plan, "waits": True}, separators=(",", ":"))
-    p["status"] = {"phase": "Pending"}
-    return p
-
-
-def server(name, gpus, claims):
-    """claims: (pod's name, its GPU, MB)"""
-    return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {
-        "name": name, "uid": f"uid-{name}", "resourceVersion": "1", "finalizers": ["poolgate.io/claims"]}, "spec": {
-        "address": f"{name}:56001", "gpus": [{"model": "T4", "memory": "8000M", "count": gpus}]}, "status": {
-        "version": 1, "gpus": [{"id": f"gpu-{i}", "model": "T4", "memory": 8000 * MB, "fit": True} for i in range(gpus)],
-        "claims": [{"uid": f"uid-{who}", "namespace": "ml", "name": who, "state": "bound", "plan": "00000000000000aa", "since": "2026-01-01T00:00:30Z",
-                    "take": "00000000000000bb", "servers": [name], "gpus": [{"id": gpu, "bytes": mb * MB}]} for who, gpu, mb in claims]}}
+    return waiting.injected()
 
 
 def test_why_a_pod_waits(tmp_path, injected):

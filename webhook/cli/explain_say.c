@@ -176,11 +176,7 @@ void explain_say(const struct explain *e, struct buf *out)
 		buf_str(out, " is not injected: it asks for nothing of the pool\n");
 		break;
 	}
-	if (e->pool.n_unreadable)
-		buf_fmt(out,
-			"%zu GPUServers cannot be read and are left out: poolgate doctor "
-			"names them\n",
-			e->pool.n_unreadable);
+	pool_read_say_unreadable(&e->pool, out);
 	if (e->state == EXPLAIN_WAITS && e->settings.code) {
 		buf_str(out,
 			"the settings of poolgate cannot be read, so no priority counts here: ");

@@ -265,15 +265,6 @@ static bool same_gang(const struct queue_pod *a, const struct queue_pod *b)
 	       slice_eq(a->namespace, b->namespace);
 }
 
-uint32_t pool_read_let_go(const struct pool_read *r, const struct queue_pod *p)
-{
-	uint32_t n = 0;
-
-	for (size_t i = 0; i < r->n_waiting; i++)
-		n += r->waiting[i].pod.gang_let_go && same_gang(p, &r->waiting[i].pod);
-	return n;
-}
-
 int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
 {
 	char version[32];
@@ -291,7 +282,9 @@ int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
 			continue;
 		*p = r->waiting[i].pod;
 		p->demand = &r->waiting[i].demand;
-		p->gang_let_go = pool_read_let_go(r, p);
+		for (size_t m = 0; m < r->n_waiting; m++)
+			p->gang_let_go +=
+				r->waiting[m].pod.gang_let_go && same_gang(p, &r->waiting[m].pod);
 		r->n_pods++;
 	}
 	return 0;
@@ -307,4 +300,13 @@ struct queue_world pool_read_world(const struct pool_read *r)
 		.n_kept = r->n_kept,
 		.now_ms = r->now_ms,
 		.reserve_ms = r->reserve_ms};
+}
+
+void pool_read_say_unreadable(const struct pool_read *p, struct buf *out)
+{
+	if (p->n_unreadable)
+		buf_fmt(out,
+			"%zu GPUServers cannot be read and are left out: poolgate doctor "
+			"names them\n",
+			p->n_unreadable);
 }

@@ -46,8 +46,6 @@ struct queue_world pool_read_world(const struct pool_read *r);
 
 /* So many bytes more that the namespace holds. False: out of memory. */
 bool pool_read_add_share(struct pool_read *p, struct slice namespace, uint64_t bytes);
-/* Members of this pod's gang that were let go and hold their claims. */
-uint32_t pool_read_let_go(const struct pool_read *r, const struct queue_pod *p);
 /* Does a pod of this uid hold anything? */
 bool pool_read_claimed(const struct pool_read *p, struct slice uid);
 /* Has a pod ended? */
@@ -55,5 +53,8 @@ bool pool_read_finished(const struct json *j, const struct json_node *object);
 /* What the pod's plan asks. False: it has none that can be read, it waits for its place alone, or there is no memory. */
 bool pool_read_demand(struct pool_read *p, const struct json *j, const struct json_node *object,
 	struct demand *ret);
+
+/* Append how many GPUServers were left out, as a line; nothing where none was. */
+void pool_read_say_unreadable(const struct pool_read *p, struct buf *out);
 
 #endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate plan`: who starts on what is left, as the leader and the validator decide it. */
+#include <stdlib.h>
+
+#include "webhook/cli/plan_impl.h"
+
+#define WHY_MAX (1u << 16)
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, ERR_NOMEM, "out of memory while planning");
+}
+
+/* Count what a pod that starts takes. False: out of memory. */
+static bool take(struct plan_job *job, const struct placement *where, struct slice namespace)
+{
+	size_t last = SIZE_MAX;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < where->n_holds; i++) {
+		const struct hold *h = &where->holds[i];
+
+		job->claimed[job->pool.inv.servers[h->server].first_gpu + h->gpu] += h->bytes;
+		job->n_claims[h->server] += h->server != last;
+		last = h->server;
+		bytes += h->bytes;
+	}
+	return pool_read_add_share(&job->pool, namespace, bytes);
+}
+
+/* What is missing for this work, as it is now. */
+static bool note_missing(struct plan_job *job, struct plan_work *w)
+{
+	struct pool_missing *all =
+		pool_missing_find(&job->pool.inv, &job->pool.usage, w->demand, &w->n_missing);
+
+	w->missing = arena_copy(&job->pool.arena, all, w->n_missing, sizeof(*all));
+	free(all);
+	return w->missing != NULL;
+}
+
+/* ---- those who wait ---- */
+
+/* Who starts leaves the queue. False: out of memory. */
+static bool start(struct plan_job *job, const struct queue_round *round)
+{
+	size_t n = 0;
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < job->n_queue; i++) {
+		if (round->entries[i].verdict != QUEUE_START)
+			continue;
+		ok = take(job, &round->entries[i].where, job->queue[i].namespace);
+		if (job->work_of[i] != SIZE_MAX)
+			job->works[job->work_of[i]].started++;
+	}
+	for (size_t i = 0; i < job->n_queue; i++) {
+		if (round->entries[i].verdict == QUEUE_START)
+			continue;
+		job->queue[n] = job->queue[i];
+		job->work_of[n++] = job->work_of[i];
+	}
+	job->n_queue = n;
+	return ok;
+}
+
+int plan_settle(struct plan_job *job, struct err *err)
+{
+	struct queue_round round = {.n_start = 1};
+
+	while (job->n_queue > 0 && round.n_start > 0) {
+		struct queue_world world = pool_read_world(&job->pool);
+
+		if (queue_decide(&world, job->queue, job->n_queue, false, &job->pool.arena, &round,
+			    err) != 0)
+			return err->code;
+		job->pool.kept = round.keep;
+		job->pool.n_kept = round.n_keep;
+		if (!start(job, &round))
+			return no_memory(err);
+	}
+	return 0;
+}
+
+/* Put the copies of a work among those who wait. */
+static int enqueue(struct plan_job *job, size_t work, struct err *err)
+{
+	struct plan_work *w = &job->works[work];
+	struct arena *a = &job->pool.arena;
+	size_t need = job->n_queue + w->looked, cap = 2 * need;
+
+	if (need > job->cap_queue) {
+		struct queue_pod *queue = arena_array(a, cap, sizeof(*queue));
+		size_t *work_of = arena_array(a, cap, sizeof(*work_of));
+
+		if (!queue || !work_of)
+			return no_memory(err);
+		for (size_t i = 0; i < job->n_queue; i++) {
+			queue[i] = job->queue[i];
+			work_of[i] = job->work_of[i];
+		}
+		job->queue = queue;
+		job->work_of = work_of;
+		job->cap_queue = cap;
+	}
+	for (size_t i = 0; i < w->looked; i++) {
+		struct queue_pod *p = &job->queue[job->n_queue];
+
+		*p = w->pod;
+		/* among those of one age the uid decides: theirs go by the order of the manifests */
+		p->uid = slice_of(arena_fmt(a, "~plan-%08zu-%08zu", work, i));
+		if (!p->uid.at)
+			return no_memory(err);
+		job->work_of[job->n_queue++] = work;
+	}
+	return 0;
+}
+
+/* ---- one work ---- */
+
+/* Who does not wait finds what is kept for others taken, as a replica's picture of the pool shows it. */
+static struct usage unkept(struct plan_job *job, uint64_t *claimed)
+{
+	struct usage use = job->pool.usage;
+
+	for (size_t g = 0; g < job->pool.inv.n_gpus; g++)
+		claimed[g] = job->claimed[g];
+	for (size_t i = 0; i < job->pool.n_kept; i++) {
+		const struct queue_kept *k = &job->pool.kept[i];
+
+		claimed[job->pool.inv.servers[k->server].first_gpu + k->gpu] += k->bytes;
+	}
+	use.claimed = claimed;
+	return use;
+}
+
+/* Copy by copy, until one finds no room: the others ask the same. */
+static int place_now(struct plan_job *job, struct plan_work *w, struct err *err)
+{
+	struct arena *a = &job->pool.arena;
+	uint64_t *claimed = arena_array(a, job->pool.inv.n_gpus, sizeof(*claimed));
+	struct err why = {0};
+	struct placement where;
+
+	if (!claimed)
+		return no_memory(err);
+	while (w->started < w->looked) {
+		struct usage use = unkept(job, claimed);
+
+		if (placement_find(&job->pool.inv, &use, w->demand, a, &where, &why) != 0)
+			break;
+		if (!take(job, &where, w->namespace))
+			return no_memory(err);
+		w->started++;
+	}
+	if (why.code == 0)
+		return 0;
+	w->why = slice_of(arena_strdup(a, slice_of(why.msg)));
+	return why.code == ERR_NOMEM || !note_missing(job, w) || a->failed ? no_memory(err) : 0;
+}
+
+int plan_place(struct plan_job *job, struct err *err)
+{
+	size_t last = job->n_works - 1;
+	struct plan_work *w = &job->works[last];
+	struct err why = {0};
+	int rc = queue_could_ever(&job->pool.inv, w->demand, &job->pool.arena, &why);
+
+	if (rc == ERR_NOMEM)
+		return no_memory(err);
+	w->looked = w->copies < PLAN_COPIES_MAX ? (size_t)w->copies : PLAN_COPIES_MAX;
+	if (rc != 0) {
+		w->verdict = PLAN_NEVER;
+		w->why = slice_of(arena_strdup(&job->pool.arena, slice_of(why.msg)));
+		return w->why.at ? 0 : no_memory(err);
+	}
+	if (!w->waits)
+		return place_now(job, w, err);
+	rc = enqueue(job, last, err);
+	return rc == 0 ? plan_settle(job, err) : rc;
+}
+
+/* ---- all of it ---- */
+
+/* What is told of a work is told of its first copy in the order; who has no place comes last. */
+static bool is_sooner(const struct queue_entry *e, const struct plan_work *w)
+{
+	return !w->why.at || (e->place && (!w->place || e->place < w->place));
+}
+
+static int note_wait(struct plan_job *job, const struct queue_world *world,
+	const struct queue_round *round, size_t i, struct err *err)
+{
+	struct plan_work *w = &job->works[job->work_of[i]];
+	const struct queue_entry *e = &round->entries[i];
+	struct buf why;
+
+	if (!is_sooner(e, w))
+		return 0;
+	buf_init(&why, WHY_MAX);
+	queue_say(world, job->queue, job->n_queue, round, i, &why);
+	w->why = arena_slice(&job->pool.arena, buf_as_slice(&why));
+	w->place = e->place;
+	w->depth = round->depth;
+	w->n_missing = 0;
+	if (e->verdict == QUEUE_NEVER && w->started == 0)
+		w->verdict = PLAN_NEVER;
+	else if (e->verdict == QUEUE_NO_ROOM && !note_missing(job, w))
+		w->why = (struct slice){0};
+	buf_release(&why);
+	return w->why.at ? 0 : no_memory(err);
+}
+
+int plan_finish(struct plan_job *job, struct err *err)
+{
+	struct queue_world world = pool_read_world(&job->pool);
+	struct queue_round round;
+	int rc = 0;
+
+	if (job->n_queue == 0)
+		return 0;
+	if (queue_decide(&world, job->queue, job->n_queue, true, &job->pool.arena, &round, err) !=
+		0)
+		return err->code;
+	for (size_t i = 0; rc == 0 && i < job->n_queue; i++)
+		if (job->work_of[i] != SIZE_MAX)
+			rc = note_wait(job, &world, &round, i, err);
+	return rc;
+}

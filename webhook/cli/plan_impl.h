@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: what `poolgate plan` knows of the pool and of the manifests. Shared by plan.c and the files plan_*.c beside it. */
+#ifndef WEBHOOK_CLI_PLAN_IMPL_H
+#define WEBHOOK_CLI_PLAN_IMPL_H
+
+#include "webhook/cli/inject/inject.h"
+#include "webhook/cli/inject/inject_world.h"
+#include "webhook/cli/pool_missing.h"
+#include "webhook/cli/pool_read.h"
+
+/* Copies of one template that are looked at: each may cost a look at the whole pool. */
+#define PLAN_COPIES_MAX 1000
+
+enum plan_verdict {
+	PLAN_PLAIN,   /* it does not concern us */
+	PLAN_INVALID, /* the mutator refuses it, whatever is free */
+	PLAN_NEVER,   /* the pool would not hold it if nobody used it (law W2) */
+	PLAN_PLACED   /* `started` of `copies` start now; the others wait or are refused */
+};
+
+/* A pod, or the pods of a template, of a manifest. Strings live in the arena. */
+struct plan_work {
+	const char *file;
+	uint32_t line;
+	struct slice kind, namespace, name;
+	enum plan_verdict verdict;
+	bool waits; /* who finds no room waits for its turn */
+	int64_t copies;
+	size_t looked,
+		started; /* copies that were looked at (PLAN_COPIES_MAX); of them, that start */
+	struct demand *demand; /* of PLAN_NEVER and PLAN_PLACED */
+	struct queue_pod pod;  /* what the queue knows of each copy */
+	const char *path; /* of PLAN_INVALID: where in the document; NULL: nowhere in particular */
+	struct slice why;
+	size_t place, depth; /* of the first copy that waits; 0: it has none */
+	struct pool_missing *missing;
+	size_t n_missing;
+};
+
+/* A priority class that counts. */
+struct plan_class {
+	int64_t priority;
+	bool for_all; /* pods that name none have it */
+};
+
+struct plan_job {
+	struct ledger ledger;  /* first: the pool as the mutator sees it, with nobody on it */
+	struct pool_read pool; /* its usage is counted on as pods start */
+	uint64_t *claimed;
+	uint32_t *n_claims;
+	struct usage empty;
+	struct mutate_world world;
+	struct plan_class *classes; /* as pool.classes */
+	struct err priorities;      /* why they cannot be read */
+	struct plan_work *works;
+	size_t n_works, cap_works;
+	struct queue_pod *queue; /* who waits: of the cluster, then of the manifests */
+	size_t *work_of;         /* of each; SIZE_MAX: it is the cluster's */
+	size_t n_queue, cap_queue;
+};
+
+/* plan_pool.c: read the cluster, or take the pool of the settings, where w has been loaded from flags; job's arena is inited. Errors of kube_list,
+ * ERR_NOTFOUND where the settings name no pool, ERR_NOMEM. */
+int plan_pool(struct plan_job *job, const struct inject_world *w, const char *kubeconfig,
+	bool offline, struct err *err);
+
+/* plan_look.c: what becomes of one pod of a manifest, on what those before it leave: an inject_look. */
+int plan_look(const struct inject_job *files, void *ctx, const struct manifest_pod *pod);
+
+/* plan_decide.c: give GPUs to whoever of those that wait can start, until nobody can. ERR_NOMEM. */
+int plan_settle(struct plan_job *job, struct err *err);
+/* The last work's copies, on what is left. ERR_NOMEM. */
+int plan_place(struct plan_job *job, struct err *err);
+/* All works are there: say why and where those wait that do not start. ERR_NOMEM. */
+int plan_finish(struct plan_job *job, struct err *err);
+
+/* plan_say.c: do all copies start? Append all of it, for people or as JSON. */
+bool plan_starts(const struct plan_work *w);
+void plan_say(const struct plan_job *job, struct buf *out);
+void plan_json(const struct plan_job *job, struct buf *out);
+
+#endif
