@@ -53,10 +53,8 @@ static int print(const struct explain *e, bool json)
 
 	buf_init(&out, OUT_MAX);
 	(json ? explain_json : explain_say)(e, &out);
-	if (out.failed)
-		code = complain("out of memory");
-	else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
-		code = complain("cannot write to standard output");
+	if (!usage_print("explain", &out))
+		code = EXPLAIN_UNREADABLE;
 	buf_release(&out);
 	return code;
 }

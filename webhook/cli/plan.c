@@ -4,11 +4,9 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "webhook/cli/plan_impl.h"
 #include "webhook/cli/usage/usage.h"
 
@@ -49,76 +47,47 @@ static const char help[] =
 	"  kubectl poolgate plan -f train.yaml\n"
 	"  poolgate plan --config poolgate.yaml --pool gpuservers.yaml -o json manifests/\n";
 
-/* The command line, taken apart. */
-struct command {
-	const char **files;
-	size_t n_files;
-	const char *namespace;
-	bool json;
-	struct inject_source source;
-};
-
-static const struct option options[] = {{"file", required_argument, NULL, 'f'},
-	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
-	{"namespace", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'},
-	INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'}, INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
 
 /* One option. -1: go on; else the exit code. */
-static int take_option(struct command *c, int found, int which, char **argv)
+static int take_option(struct inject_source *s, bool *ret_json, int found, int which, char **argv)
 {
 	const char *value = usage_value(argv);
 
 	switch (found) {
-	case 'f':
-		c->files[c->n_files++] = value;
-		return -1;
 	case 'o':
-		c->json = strcmp(value, "json") == 0;
-		return c->json || strcmp(value, "text") == 0
+		*ret_json = strcmp(value, "json") == 0;
+		return *ret_json || strcmp(value, "text") == 0
 			       ? -1
 			       : usage_wrong("plan", "-o takes text or json, found \"%s\"", value);
-	case 'n':
-		c->namespace = value;
-		return text_dns_label(slice_of(value))
-			       ? -1
-			       : usage_wrong("plan",
-					 "--namespace takes a namespace's name, found \"%s\"",
-					 value);
 	case 'h':
 		(void)fputs(help, stdout);
 		return PLAN_STARTS;
+	case 'f':
+	case 'n':
 	case INJECT_PASS_ON:
 	case INJECT_KUBECONFIG:
 	case INJECT_REGISTRY:
-		return inject_source_take("plan", &c->source, found, &options[which], optarg);
+		return inject_source_take("plan", s, found, &options[which], argv);
 	default:
 		return usage_option("plan", found, options, argv);
 	}
 }
 
-static int take_command(struct command *c, int argc, char **argv)
+static int take_command(struct inject_source *s, bool *ret_json, int argc, char **argv)
 {
-	size_t inputs = 0;
 	int found, which = 0, rc = -1;
 
 	optind = opterr = 0;
 	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:h", options, &which)) != -1)
-		rc = take_option(c, found, which, argv);
-	if (rc >= 0)
-		return rc;
-	while (optind < argc)
-		c->files[c->n_files++] = argv[optind++];
-	if (c->n_files == 0)
-		c->files[c->n_files++] = "-";
-	for (size_t i = 0; i < c->n_files; i++)
-		inputs += strcmp(c->files[i], "-") == 0;
-	if (inputs > 1)
-		return usage_wrong("plan", "standard input is named more than once");
-	if (c->source.kubeconfig && c->source.n_passed)
-		return usage_wrong(
-			"plan", "--kubeconfig and %s exclude each other", c->source.passed[0]);
-	c->source.installed = c->source.n_passed == 0;
-	return -1;
+		rc = take_option(s, ret_json, found, which, argv);
+	if (rc < 0)
+		rc = inject_source_rest("plan", s, argc, argv);
+	if (rc < 0 && s->kubeconfig && s->n_passed)
+		return usage_wrong("plan", "--kubeconfig and %s exclude each other", s->passed[0]);
+	s->installed = s->n_passed == 0;
+	return rc;
 }
 
 static int complain(const char *msg)
@@ -137,39 +106,30 @@ static int print(const struct plan_job *job, bool json)
 			code = PLAN_NOT_NOW;
 	buf_init(&out, OUT_MAX);
 	(json ? plan_json : plan_say)(job, &out);
-	if (out.failed)
-		code = complain("out of memory");
-	else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
-		code = complain("cannot write to standard output");
+	if (!usage_print("plan", &out))
+		code = PLAN_UNREADABLE;
 	buf_release(&out);
 	return code;
 }
 
 /* Nothing is printed where something could not be read: what comes behind it would be told too well off. */
-static int plan_files(const struct command *c, struct plan_job *job)
+static int plan_files(const struct inject_source *s, struct plan_job *job, bool json)
 {
 	struct inject_job files = {.verb = "plan",
 		.world = &job->world,
-		.namespace = slice_of(c->namespace),
+		.namespace = slice_of(s->namespace),
 		.look = plan_look,
 		.ctx = job};
 	struct err err = {0};
-	int worst = INJECT_DONE;
 
-	for (size_t i = 0; i < c->n_files; i++) {
-		int code = inject_path(&files, c->files[i]);
-
-		worst = code > worst ? code : worst;
-	}
-	if (worst != INJECT_DONE)
+	if (inject_files(&files, s) != INJECT_DONE)
 		return PLAN_UNREADABLE;
-	return plan_finish(job, &err) == 0 ? print(job, c->json) : complain(err.msg);
+	return plan_finish(job, &err) == 0 ? print(job, json) : complain(err.msg);
 }
 
-static int plan(const struct command *c)
+static int plan(const struct inject_source *s, bool json)
 {
 	struct plan_job job = {.pool.now_ms = clock_wall_ms()};
-	const struct inject_source *s = &c->source;
 	struct inject_world w;
 	struct err err = {0};
 	int code = inject_world_load("plan", s, &w);
@@ -178,7 +138,7 @@ static int plan(const struct command *c)
 	if (code == INJECT_DONE && plan_pool(&job, &w, s->kubeconfig, s->n_passed > 0, &err) != 0)
 		code = complain(err.msg);
 	if (code == INJECT_DONE)
-		code = plan_files(c, &job);
+		code = plan_files(s, &job, json);
 	arena_release(&job.pool.arena);
 	inject_world_release(&w);
 	return code;
@@ -186,16 +146,16 @@ static int plan(const struct command *c)
 
 int plan_main(int argc, char **argv)
 {
-	struct command c = {.namespace = "default"};
-	int code;
+	struct inject_source s;
+	int code = PLAN_UNREADABLE;
+	bool json = false;
 
-	c.files = calloc((size_t)argc + 1, sizeof(c.files[0]));
-	if (!c.files)
-		return complain("out of memory");
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	code = take_command(&c, argc, argv);
-	if (code < 0)
-		code = plan(&c);
-	free(c.files);
+	if (inject_source_init("plan", &s, argc)) {
+		code = take_command(&s, &json, argc, argv);
+		if (code < 0)
+			code = plan(&s, json);
+	}
+	inject_source_release(&s);
 	return code;
 }

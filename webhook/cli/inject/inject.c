@@ -60,10 +60,7 @@ static const char help[] =
 /* The command line, taken apart. */
 struct command {
 	const char *verb;
-	const char **files;
-	size_t n_files;
 	enum inject_form form;
-	const char *namespace;
 	bool verbose;
 	bool in_place;
 	struct inject_source source;
@@ -88,12 +85,10 @@ static bool set_form(const char *word, enum inject_form *ret)
 
 enum { INSTALLED = INJECT_OWN, DIFF };
 
-static const struct option options[] = {{"file", required_argument, NULL, 'f'},
-	{"filename", required_argument, NULL, 'f'}, {"output", required_argument, NULL, 'o'},
+static const struct option options[] = {{"output", required_argument, NULL, 'o'},
 	{"diff", no_argument, NULL, DIFF}, {"write", no_argument, NULL, 'w'},
-	{"namespace", required_argument, NULL, 'n'}, {"verbose", no_argument, NULL, 'v'},
-	{"help", no_argument, NULL, 'h'}, {"installed", no_argument, NULL, INSTALLED},
-	INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
+	{"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},
+	{"installed", no_argument, NULL, INSTALLED}, INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
 
 /* One option. -1: go on; else the exit code. */
 static int take_option(struct command *c, int found, int which, char **argv)
@@ -101,20 +96,11 @@ static int take_option(struct command *c, int found, int which, char **argv)
 	const char *value = usage_value(argv);
 
 	switch (found) {
-	case 'f':
-		c->files[c->n_files++] = value;
-		return -1;
 	case 'o':
 		return set_form(value, &c->form)
 			       ? -1
 			       : usage_wrong(c->verb,
 					 "-o takes yaml, json, patch or diff, found \"%s\"", value);
-	case 'n':
-		if (!text_dns_label(slice_of(value)))
-			return usage_wrong(c->verb,
-				"--namespace takes a namespace's name, found \"%s\"", value);
-		c->namespace = value;
-		return -1;
 	case 'v':
 		c->verbose = true;
 		return -1;
@@ -127,10 +113,12 @@ static int take_option(struct command *c, int found, int which, char **argv)
 	case 'h':
 		(void)fputs(help, stdout);
 		return INJECT_DONE;
+	case 'f':
+	case 'n':
 	case INJECT_PASS_ON:
 	case INJECT_KUBECONFIG:
 	case INJECT_REGISTRY:
-		return inject_source_take(c->verb, &c->source, found, &options[which], optarg);
+		return inject_source_take(c->verb, &c->source, found, &options[which], argv);
 	case INSTALLED:
 		c->source.installed = true;
 		return -1;
@@ -155,7 +143,6 @@ static int choose_settings(struct command *c)
 
 static int take_command(struct command *c, int argc, char **argv)
 {
-	size_t inputs = 0;
 	int found, which = 0, rc = -1;
 
 	optind = 0; /* getopt starts anew */
@@ -164,15 +151,10 @@ static int take_command(struct command *c, int argc, char **argv)
 		rc = take_option(c, found, which, argv);
 	if (rc >= 0)
 		return rc;
-	while (optind < argc)
-		c->files[c->n_files++] = argv[optind++];
-	if (c->n_files == 0)
-		c->files[c->n_files++] = "-";
-	for (size_t i = 0; i < c->n_files; i++)
-		inputs += strcmp(c->files[i], "-") == 0;
-	if (inputs > 1)
-		return usage_wrong(c->verb, "standard input is named more than once");
-	if (c->in_place && inputs > 0)
+	rc = inject_source_rest(c->verb, &c->source, argc, argv);
+	if (rc >= 0)
+		return rc;
+	if (c->in_place && c->source.n_inputs > 0)
 		return usage_wrong(c->verb, "-w needs files: standard input has no place");
 	if (c->in_place && c->form != INJECT_AS_READ)
 		return usage_wrong(
@@ -180,7 +162,7 @@ static int take_command(struct command *c, int argc, char **argv)
 	return choose_settings(c);
 }
 
-int inject_path(struct inject_job *job, const char *path)
+static int inject_path(struct inject_job *job, const char *path)
 {
 	struct arena arena;
 	struct file_list list;
@@ -207,6 +189,18 @@ int inject_path(struct inject_job *job, const char *path)
 	return worst;
 }
 
+int inject_files(struct inject_job *job, const struct inject_source *s)
+{
+	int worst = INJECT_DONE;
+
+	for (size_t i = 0; i < s->n_files; i++) {
+		int code = inject_path(job, s->files[i]);
+
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
 /* On a terminal, unless its user says otherwise (no-color.org). */
 static bool wants_colour(void)
 {
@@ -225,26 +219,22 @@ static int write_files(struct inject_job *job)
 	return INJECT_UNREADABLE;
 }
 
-/* Every file, and the output only when all went well. */
+/* All files, and the output only when all went well. */
 static int run(const struct command *c, const struct mutate_world *world)
 {
 	struct buf out;
 	struct inject_job job = {.verb = c->verb,
 		.world = world,
 		.form = c->form,
-		.namespace = slice_of(c->namespace),
+		.namespace = slice_of(c->source.namespace),
 		.verbose = c->verbose,
 		.in_place = c->in_place,
 		.colour = c->form == INJECT_DIFF && wants_colour(),
 		.out = &out};
-	int worst = INJECT_DONE;
+	int worst;
 
 	buf_init(&out, INJECT_OUT_MAX);
-	for (size_t i = 0; i < c->n_files; i++) {
-		int code = inject_path(&job, c->files[i]);
-
-		worst = code > worst ? code : worst;
-	}
+	worst = inject_files(&job, &c->source);
 	if (worst == INJECT_DONE && out.len > 0 && fwrite(out.data, 1, out.len, stdout) != out.len)
 		worst = INJECT_UNREADABLE;
 	if (fflush(stdout) != 0)
@@ -271,18 +261,15 @@ static int with_world(const struct command *c)
 
 static int start(int argc, char **argv, const char *verb, bool inject)
 {
-	struct command c = {.verb = verb, .namespace = "default"};
-	int code;
+	struct command c = {.verb = verb};
+	int code = INJECT_UNREADABLE;
 
-	c.files = calloc((size_t)argc + 1, sizeof(c.files[0]));
-	if (!c.files) {
-		(void)fprintf(stderr, "poolgate %s: out of memory\n", verb);
-		return INJECT_UNREADABLE;
+	if (inject_source_init(verb, &c.source, argc)) {
+		code = take_command(&c, argc, argv);
+		if (code < 0)
+			code = inject ? with_world(&c) : run(&c, NULL);
 	}
-	code = take_command(&c, argc, argv);
-	if (code < 0)
-		code = inject ? with_world(&c) : run(&c, NULL);
-	free(c.files);
+	inject_source_release(&c.source);
 	return code;
 }
 

@@ -62,8 +62,10 @@ struct inject_job {
 int inject_main(int argc, char **argv);
 int uninject_main(int argc, char **argv);
 
-/* inject_file() of it, or of each manifest in a folder. */
-int inject_path(struct inject_job *job, const char *path);
+struct inject_source; /* inject_world.h */
+
+/* inject_file() of each that is named, and of each manifest in a folder that is. The worst exit code. */
+int inject_files(struct inject_job *job, const struct inject_source *s);
 
 /* One file ("-": standard input): read, decide, append the result to job->out. What is wrong is said on standard error. Returns the
  * exit code. */

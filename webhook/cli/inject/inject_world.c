@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "webhook/cli/inject/inject.h"
 #include "webhook/cli/usage/usage.h"
 #include "webhook/edge/pool/gpu_servers.h"
@@ -27,22 +28,62 @@ static char *flag_of(const char *name)
 	return NULL;
 }
 
-int inject_source_take(const char *verb, struct inject_source *s, int found,
-	const struct option *option, char *word)
+bool inject_source_init(const char *verb, struct inject_source *s, int argc)
 {
-	if (found == INJECT_KUBECONFIG) {
-		s->kubeconfig = word;
-	} else if (found == INJECT_REGISTRY) {
+	*s = (struct inject_source){.namespace = "default"};
+	s->files = calloc((size_t)argc + 1, sizeof(s->files[0]));
+	if (!s->files)
+		(void)fprintf(stderr, "poolgate %s: out of memory\n", verb);
+	return s->files != NULL;
+}
+
+void inject_source_release(struct inject_source *s)
+{
+	free(s->files);
+}
+
+int inject_source_take(const char *verb, struct inject_source *s, int found,
+	const struct option *option, char **argv)
+{
+	const char *value = usage_value(argv);
+
+	switch (found) {
+	case 'f':
+		s->files[s->n_files++] = value;
+		return -1;
+	case 'n':
+		s->namespace = value;
+		return text_dns_label(slice_of(value))
+			       ? -1
+			       : usage_wrong(verb,
+					 "--namespace takes a namespace's name, found \"%s\"",
+					 value);
+	case INJECT_KUBECONFIG:
+		s->kubeconfig = value;
+		return -1;
+	case INJECT_REGISTRY:
 		if (s->n_registries == INJECT_REGISTRIES_MAX)
 			return usage_wrong(verb, "too many registries");
-		s->registries[s->n_registries++] = word;
-	} else {
+		s->registries[s->n_registries++] = value;
+		return -1;
+	default:
 		if (s->n_passed + 2 > INJECT_PASSED_MAX)
 			return usage_wrong(verb, "too many options");
 		s->passed[s->n_passed++] = flag_of(option->name);
-		s->passed[s->n_passed++] = word;
+		s->passed[s->n_passed++] = optarg;
+		return -1;
 	}
-	return -1;
+}
+
+int inject_source_rest(const char *verb, struct inject_source *s, int argc, char **argv)
+{
+	while (optind < argc)
+		s->files[s->n_files++] = argv[optind++];
+	if (s->n_files == 0)
+		s->files[s->n_files++] = "-";
+	for (size_t i = 0; i < s->n_files; i++)
+		s->n_inputs += strcmp(s->files[i], "-") == 0;
+	return s->n_inputs > 1 ? usage_wrong(verb, "standard input is named more than once") : -1;
 }
 
 void inject_world_release(struct inject_world *w)

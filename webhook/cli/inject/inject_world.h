@@ -14,12 +14,14 @@
 /* Flags that go on to settings_load, each with its value. */
 #define INJECT_PASSED_MAX 128
 
-/* What getopt_long finds of these options; a subcommand's own are below. */
+/* What getopt_long finds of these options, beside 'f' and 'n'; a subcommand's own are from INJECT_OWN on. */
 enum { INJECT_PASS_ON = 256, INJECT_KUBECONFIG, INJECT_REGISTRY, INJECT_OWN };
 
 /* Rows of a subcommand's table of options. */
 #define INJECT_WORLD_OPTIONS                                                                       \
-	{"config", required_argument, NULL, INJECT_PASS_ON},                                       \
+	{"file", required_argument, NULL, 'f'}, {"filename", required_argument, NULL, 'f'},        \
+		{"namespace", required_argument, NULL, 'n'},                                       \
+		{"config", required_argument, NULL, INJECT_PASS_ON},                               \
 		{"client-catalogue", required_argument, NULL, INJECT_PASS_ON},                     \
 		{"sidecar-config", required_argument, NULL, INJECT_PASS_ON},                       \
 		{"client-shell", required_argument, NULL, INJECT_PASS_ON},                         \
@@ -33,8 +35,11 @@ enum { INJECT_PASS_ON = 256, INJECT_KUBECONFIG, INJECT_REGISTRY, INJECT_OWN };
 		"registry", required_argument, NULL, INJECT_REGISTRY                               \
 	}
 
-/* Where it is read from. */
+/* Which manifests, and where what decides about them is read from. */
 struct inject_source {
+	const char **files;       /* "-": standard input */
+	size_t n_files, n_inputs; /* n_inputs: how many are standard input, 1 at most */
+	const char *namespace;    /* of objects that name none */
 	char *passed[INJECT_PASSED_MAX];
 	int n_passed;
 	bool installed; /* what the cluster of kubeconfig has */
@@ -53,9 +58,14 @@ struct inject_world {
 	struct mutate_world mutate;
 };
 
-/* Take one of the options above; word borrows. -1: go on; else the exit code, said. */
+/* With room for argc files. False: out of memory, said. Release it in every case. */
+bool inject_source_init(const char *verb, struct inject_source *s, int argc);
+void inject_source_release(struct inject_source *s);
+/* Take one of the options above; words are borrowed. -1: go on; else the exit code, said. */
 int inject_source_take(const char *verb, struct inject_source *s, int found,
-	const struct option *option, char *word);
+	const struct option *option, char **argv);
+/* All options are taken: what is left names files; none: standard input. As inject_source_take. */
+int inject_source_rest(const char *verb, struct inject_source *s, int argc, char **argv);
 
 /* Read all of it. 0, or the exit code of what is wrong, said on standard error. ret is inited here; release it in every case. */
 int inject_world_load(

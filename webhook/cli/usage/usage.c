@@ -61,3 +61,14 @@ int usage_table_or_json(const char *command, const char *value, bool *ret_json)
 		return 0;
 	return usage_wrong(command, "-o takes table or json, found \"%s\"", value);
 }
+
+bool usage_print(const char *command, const struct buf *out)
+{
+	const char *wrong = out->failed ? "out of memory" : NULL;
+
+	if (!wrong && (fwrite(out->data, 1, out->len, stdout) != out->len || fflush(stdout) != 0))
+		wrong = "cannot write to standard output";
+	if (wrong)
+		(void)fprintf(stderr, "poolgate %s: %s\n", command, wrong);
+	return !wrong;
+}

@@ -6,6 +6,8 @@
 #include <getopt.h>
 #include <stdbool.h>
 
+#include "base/buf.h"
+
 /* The exit code of every subcommand whose command line is wrong. */
 #define USAGE_EXIT 2
 
@@ -22,5 +24,8 @@ const char *usage_value(char **argv);
 
 /* The value of -o where it is table or json. 0, or USAGE_EXIT, said. */
 int usage_table_or_json(const char *command, const char *value, bool *ret_json);
+
+/* Write what was told to standard output. False, said: it is not whole, or cannot be written. */
+bool usage_print(const char *command, const struct buf *out);
 
 #endif
