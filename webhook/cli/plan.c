@@ -135,10 +135,12 @@ static int plan(const struct inject_source *s, bool json)
 	int code = inject_world_load("plan", s, &w);
 
 	arena_init(&job.pool.arena, ARENA_MAX);
+	arena_init(&job.scratch, ARENA_MAX);
 	if (code == INJECT_DONE && plan_pool(&job, &w, s->kubeconfig, s->n_passed > 0, &err) != 0)
 		code = complain(err.msg);
 	if (code == INJECT_DONE)
 		code = plan_files(s, &job, json);
+	arena_release(&job.scratch);
 	arena_release(&job.pool.arena);
 	inject_world_release(&w);
 	return code;

@@ -67,16 +67,19 @@ static bool start(struct plan_job *job, const struct queue_round *round)
 int plan_settle(struct plan_job *job, struct err *err)
 {
 	struct queue_round round = {.n_start = 1};
+	struct pool_read *pool = &job->pool;
 
 	while (job->n_queue > 0 && round.n_start > 0) {
-		struct queue_world world = pool_read_world(&job->pool);
+		struct queue_world world = pool_read_world(pool);
 
-		if (queue_decide(&world, job->queue, job->n_queue, false, &job->pool.arena, &round,
+		arena_reset(&job->scratch);
+		if (queue_decide(&world, job->queue, job->n_queue, false, &job->scratch, &round,
 			    err) != 0)
 			return err->code;
-		job->pool.kept = round.keep;
-		job->pool.n_kept = round.n_keep;
-		if (!start(job, &round))
+		pool->n_kept = round.n_keep;
+		pool->kept =
+			arena_copy(&pool->arena, round.keep, round.n_keep, sizeof(*round.keep));
+		if (!pool->kept || !start(job, &round))
 			return no_memory(err);
 	}
 	return 0;
@@ -118,36 +121,36 @@ static int enqueue(struct plan_job *job, size_t work, struct err *err)
 
 /* ---- one work ---- */
 
-/* Who does not wait finds what is kept for others taken, as a replica's picture of the pool shows it. */
-static struct usage unkept(struct plan_job *job, uint64_t *claimed)
+/* Who does not wait finds what is kept for others taken, as a replica's picture of the pool shows it. NULL: out of memory. */
+static const uint64_t *claimed_and_kept(struct plan_job *job, struct arena *a)
 {
-	struct usage use = job->pool.usage;
+	const struct pool_read *pool = &job->pool;
+	uint64_t *all = arena_copy(a, job->claimed, pool->inv.n_gpus, sizeof(*all));
 
-	for (size_t g = 0; g < job->pool.inv.n_gpus; g++)
-		claimed[g] = job->claimed[g];
-	for (size_t i = 0; i < job->pool.n_kept; i++) {
-		const struct queue_kept *k = &job->pool.kept[i];
+	for (size_t i = 0; all && i < pool->n_kept; i++) {
+		const struct queue_kept *k = &pool->kept[i];
+		uint64_t *one = &all[pool->inv.servers[k->server].first_gpu + k->gpu];
 
-		claimed[job->pool.inv.servers[k->server].first_gpu + k->gpu] += k->bytes;
+		*one = k->bytes < UINT64_MAX - *one ? *one + k->bytes : UINT64_MAX;
 	}
-	use.claimed = claimed;
-	return use;
+	return all;
 }
 
 /* Copy by copy, until one finds no room: the others ask the same. */
 static int place_now(struct plan_job *job, struct plan_work *w, struct err *err)
 {
-	struct arena *a = &job->pool.arena;
-	uint64_t *claimed = arena_array(a, job->pool.inv.n_gpus, sizeof(*claimed));
 	struct err why = {0};
 	struct placement where;
 
-	if (!claimed)
-		return no_memory(err);
 	while (w->started < w->looked) {
-		struct usage use = unkept(job, claimed);
+		struct usage use = job->pool.usage;
 
-		if (placement_find(&job->pool.inv, &use, w->demand, a, &where, &why) != 0)
+		arena_reset(&job->scratch);
+		use.claimed = claimed_and_kept(job, &job->scratch);
+		if (!use.claimed)
+			return no_memory(err);
+		if (placement_find(&job->pool.inv, &use, w->demand, &job->scratch, &where, &why) !=
+			0)
 			break;
 		if (!take(job, &where, w->namespace))
 			return no_memory(err);
@@ -155,8 +158,8 @@ static int place_now(struct plan_job *job, struct plan_work *w, struct err *err)
 	}
 	if (why.code == 0)
 		return 0;
-	w->why = slice_of(arena_strdup(a, slice_of(why.msg)));
-	return why.code == ERR_NOMEM || !note_missing(job, w) || a->failed ? no_memory(err) : 0;
+	w->why = slice_of(arena_strdup(&job->pool.arena, slice_of(why.msg)));
+	return why.code == ERR_NOMEM || !w->why.at || !note_missing(job, w) ? no_memory(err) : 0;
 }
 
 int plan_place(struct plan_job *job, struct err *err)
@@ -164,8 +167,10 @@ int plan_place(struct plan_job *job, struct err *err)
 	size_t last = job->n_works - 1;
 	struct plan_work *w = &job->works[last];
 	struct err why = {0};
-	int rc = queue_could_ever(&job->pool.inv, w->demand, &job->pool.arena, &why);
+	int rc;
 
+	arena_reset(&job->scratch);
+	rc = queue_could_ever(&job->pool.inv, w->demand, &job->scratch, &why);
 	if (rc == ERR_NOMEM)
 		return no_memory(err);
 	w->looked = w->copies < PLAN_COPIES_MAX ? (size_t)w->copies : PLAN_COPIES_MAX;

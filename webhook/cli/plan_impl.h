@@ -46,6 +46,7 @@ struct plan_class {
 struct plan_job {
 	struct ledger ledger;  /* first: the pool as the mutator sees it, with nobody on it */
 	struct pool_read pool; /* its usage is counted on as pods start */
+	struct arena scratch;  /* of one round, or one search; inited like the pool's */
 	uint64_t *claimed;
 	uint32_t *n_claims;
 	struct usage empty;
