@@ -69,7 +69,7 @@ def test_some_copies_start(tmp_path):
     status, out, err = offline(tmp_path, gpus(2, 2), workload("Deployment", "w", 3))
     assert (status, err) == (1, "")
     first, *rest = out.splitlines()
-    assert first.startswith(f"{tmp_path}/work.yaml:1: Deployment ml/w 2 of 3 copies would start now, the others would be refused: asked 2 GPUs with 100 % each"), out
+    assert first.startswith(f"{tmp_path}/work.yaml:1: Deployment ml/w: 2 of 3 copies would start now, the others would be refused: asked 2 GPUs with 100 % each"), out
     assert rest == ["  gpu-01/gpu-0 lacks 8000 MB", "  gpu-01/gpu-1 lacks 8000 MB"]
 
 
@@ -84,9 +84,10 @@ def test_what_the_mutator_refuses_and_what_is_none_of_ours(tmp_path):
                                workload("Job", "w", 1, **{"poolgate.io/launcher": "none"}))
     assert (status, err) == (1, "")
     lines = out.splitlines()
-    assert len(lines) == 2 and "Pod default/plain is not concerned: " in lines[0], out
+    assert len(lines) == 2 and "Pod default/plain: not concerned: " in lines[0], out
     assert 'would be refused: /spec/template/metadata/annotations/poolgate.io~1launcher: found "none"' in lines[1], out
     assert offline(tmp_path, gpus(2), plain)[0] == 0
+    assert offline(tmp_path, gpus(2), {"kind": "ConfigMap"}) == (0, "there are no pods in these manifests\n", "")
 
 
 def test_whole_pools_are_planned(tmp_path):
@@ -100,9 +101,9 @@ def test_a_folder_and_standard_input(tmp_path):
     for name in ("b", "a"):
         (tmp_path / "m" / f"{name}.yaml").write_text(json.dumps(workload("Pod", name)))
     status, out, err = offline(tmp_path, gpus(2, 2), workload("Pod", "w"), words=[str(tmp_path / "m")])
-    assert status == 1 and [line.split()[2] for line in out.splitlines() if "Pod" in line] == ["ml/w", "ml/a", "ml/b"], out + err
+    assert status == 1 and [line.split()[2] for line in out.splitlines() if "Pod" in line] == ["ml/w:", "ml/a:", "ml/b:"], out + err
     done = cli.run("plan", *cli.profile_args(), "--pool", str(tmp_path / "pool.yaml"), "-n", "x", data=json.dumps(asks() | {"kind": "Pod"}).encode())
-    assert done[0] == 0 and done[1].decode().endswith("Pod x/ would start now\n"), done
+    assert done[0] == 0 and done[1].decode().endswith("Pod x/: would start now\n"), done
 
 
 def test_what_cannot_be_read_offline(tmp_path):
@@ -239,7 +240,7 @@ def test_servers_that_are_named_late_or_at_once(tmp_path):
 def test_a_plugin_of_kubectl(tmp_path):
     os.symlink(PROGRAM, tmp_path / "kubectl-poolgate")
     status, out, err = plan(tmp_path, [server("gpu-01", 2, [])], [], workload("Job", "w"), program=str(tmp_path / "kubectl-poolgate"), words=())
-    assert (status, out, err) == (0, "standard input:1: Job ml/w would start now\n", "")
+    assert (status, out, err) == (0, "standard input:1: Job ml/w: would start now\n", "")
 
 
 def test_what_cannot_be_read_of_a_cluster(tmp_path, injected):

@@ -28,7 +28,7 @@ static void say_who(const struct plan_work *w, struct buf *out)
 	say_word(out, w->namespace, NAME_MAX);
 	buf_char(out, '/');
 	say_word(out, w->name, NAME_MAX);
-	buf_char(out, ' ');
+	buf_str(out, ": ");
 }
 
 static void say_rest(const struct plan_work *w, struct buf *out)
@@ -78,7 +78,7 @@ static void say_work(const struct plan_job *job, const struct plan_work *w, stru
 	say_who(w, out);
 	switch (w->verdict) {
 	case PLAN_PLAIN:
-		buf_str(out, "is not concerned: ");
+		buf_str(out, "not concerned: ");
 		buf_slice(out, w->why);
 		break;
 	case PLAN_INVALID:
@@ -101,6 +101,8 @@ static void say_work(const struct plan_job *job, const struct plan_work *w, stru
 
 void plan_say(const struct plan_job *job, struct buf *out)
 {
+	if (job->n_works == 0)
+		buf_str(out, "there are no pods in these manifests\n");
 	for (size_t i = 0; i < job->n_works; i++)
 		say_work(job, &job->works[i], out);
 	pool_read_say_unreadable(&job->pool, out);
