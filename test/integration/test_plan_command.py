@@ -96,6 +96,14 @@ def test_whole_pools_are_planned(tmp_path):
     assert (status, w["looked"], w["start"], w["verdict"]) == (1, 1000, 128, "refused")
 
 
+def test_a_server_takes_so_many_claims(tmp_path):
+    job = workload("Job", "w", 400, amount=1)
+    job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["bitfusion.io/gpu-percent"] = 1
+    _, (w,) = works(tmp_path, gpus(4), job)
+    # the last of 256 is for who takes more than half of the GPU that is free
+    assert w["start"] == 255 and "gpu-01 has 255 claims of at most 256" in w["why"], w
+
+
 def test_a_folder_and_standard_input(tmp_path):
     (tmp_path / "m").mkdir()
     for name in ("b", "a"):
@@ -178,6 +186,8 @@ def test_who_waits_in_the_cluster_goes_first(tmp_path, injected):
     servers = [server("gpu-01", 2, []), server("gpu-02", 1, [])]
     _, (w,) = planned(tmp_path, servers, pods, workload("Job", "train"))
     assert (w["verdict"], w["start"], w["place"], w["waiting"]) == ("waits", 0, 2, 2), w
+    _, (w,) = planned(tmp_path, servers, pods, workload("Pod", "bare"))
+    assert (w["verdict"], w["start"]) == ("refused", 0), w
     # what is left behind them is his
     _, (w,) = planned(tmp_path, servers, pods, workload("Job", "train", amount=1))
     assert w["verdict"] == "starts", w
