@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/metric.h"
 #include "deviceplugin/alone.h"
 #include "deviceplugin/device_options.h"
-#include "deviceplugin/memory.h"
 #include "deviceplugin/pool_watch.h"
-#include "deviceplugin/status_server.h"
+#include "net/status_server.h"
 
 /* Lists are shown this far apart at least: what comes in between is one change. */
 #define SHOW_EVERY_MS 500

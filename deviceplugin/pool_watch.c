@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "deviceplugin/gpu_count.h"
-#include "deviceplugin/object_watch.h"
+#include "kube/object_watch.h"
 
 #define POOL_PATH "/apis/poolgate.io/v1alpha1/gpuservers?includeObject=None"
 /* One page of the list, or a refusal; a row has about 100 bytes. */

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "deviceplugin/memory.h"
+#include "base/memory.h"
 #include "gate/carry.h"
 #include "gate/frame.h"
 #include "gate/loop.h"

@@ -5,8 +5,6 @@
 
 #include "base/log.h"
 #include "base/metric.h"
-#include "deviceplugin/object_watch.h"
-#include "deviceplugin/status_server.h"
 #include "gate/carry.h"
 #include "gate/children.h"
 #include "gate/frame.h"
@@ -15,6 +13,8 @@
 #include "gate/peers.h"
 #include "gate/readmit.h"
 #include "gate/reviews.h"
+#include "kube/object_watch.h"
+#include "net/status_server.h"
 
 /* Connections that have not been let in, in all, and of one peer those that hold no claim as far as is known. Beyond the first the oldest
  * makes room, when it had a second. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "deviceplugin/pool_request.h"
+#include "kube/api_ask.h"
 #include "net/http_answer.h"
 
 #define REVIEW_PATH "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -30,14 +30,14 @@ struct review {
 };
 
 struct reviews {
-	struct pool_server server;
+	struct api_server server;
 	struct review *first; /* in the order in which they were asked for */
 };
 
 int reviews_new(const struct kube_config *config, struct reviews **ret, struct err *err)
 {
 	struct reviews *r = calloc(1, sizeof(*r));
-	int rc = r ? pool_server_init(&r->server, config, "gpugate", err)
+	int rc = r ? api_server_init(&r->server, config, "gpugate", err)
 		   : err_set(err, ERR_NOMEM, "out of memory for reviews");
 
 	if (rc != 0) {
@@ -125,12 +125,12 @@ static void tell(struct review *v, enum review_word word, const char *uid, const
 
 static int ask(struct review *v, struct err *err)
 {
-	const struct pool_ask what = {REVIEW_PATH, POOL_JSON, buf_as_slice(&v->body)};
+	const struct api_ask what = {REVIEW_PATH, API_JSON, buf_as_slice(&v->body)};
 	struct buf out;
 	int rc;
 
 	buf_init(&out, REQUEST_MAX);
-	rc = pool_request(&v->all->server, &what, &out, err);
+	rc = api_ask_write(&v->all->server, &what, &out, err);
 	if (rc == 0)
 		rc = client_socket_send(v->socket, buf_as_slice(&out), err);
 	forget(&out);

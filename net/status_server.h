@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: GET /livez, /readyz and /metrics, answered by the thread that does everything else, too. net/http_server would be
+/* net: GET /livez, /readyz and /metrics, answered by the thread that does everything else, too. net/http_server would be
  * another thread, and more memory than all of this program's own. Whoever connects is held to a small request in a short
  * time, and gives up its place to a newcomer when all are taken. */
-#ifndef DEVICEPLUGIN_STATUS_SERVER_H
-#define DEVICEPLUGIN_STATUS_SERVER_H
+#ifndef NET_STATUS_SERVER_H
+#define NET_STATUS_SERVER_H
 
 #include <poll.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: memory given back to the kernel. */
+/* base: memory given back to the kernel. */
 #define _GNU_SOURCE
-#include "deviceplugin/memory.h"
+#include "base/memory.h"
 
 #include <malloc.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: where the API server is, and a request to it as bytes. */
-#ifndef DEVICEPLUGIN_POOL_REQUEST_H
-#define DEVICEPLUGIN_POOL_REQUEST_H
+/* kube: where the API server is, and a request to it as bytes. */
+#ifndef KUBE_API_ASK_H
+#define KUBE_API_ASK_H
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -10,7 +10,7 @@
 #include "net/client_socket.h"
 
 /* What config->server says; points into itself and config. */
-struct pool_server {
+struct api_server {
 	const struct kube_config *config;
 	const char *agent; /* who asks, for User-Agent */
 	struct client_target target;
@@ -20,22 +20,22 @@ struct pool_server {
 	char authority[300]; /* for the header Host */
 };
 
-#define POOL_JSON "application/json"
-#define POOL_TABLES "application/json;as=Table;v=v1;g=meta.k8s.io"
+#define API_JSON "application/json"
+#define API_TABLES "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 /* A request: GET, or with a body POST of it as JSON. */
-struct pool_ask {
+struct api_ask {
 	const char *path;
-	const char *accept; /* POOL_JSON or POOL_TABLES */
+	const char *accept; /* API_JSON or API_TABLES */
 	struct slice body;  /* absent: none */
 };
 
 /* config and agent are borrowed. ERR_INVALID: its server is no URL of ours. */
-int pool_server_init(struct pool_server *s, const struct kube_config *config, const char *agent,
-	struct err *err);
+int api_server_init(
+	struct api_server *s, const struct kube_config *config, const char *agent, struct err *err);
 
 /* Append the request, with the token of now. Holds a secret then. ERR_IO, ERR_NOTFOUND, ERR_INVALID (the token); ERR_NOMEM. */
-int pool_request(
-	const struct pool_server *s, const struct pool_ask *ask, struct buf *out, struct err *err);
+int api_ask_write(
+	const struct api_server *s, const struct api_ask *ask, struct buf *out, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: the requests of the pool's watch, and where they go. */
-#include "deviceplugin/pool_request.h"
+/* kube: where the API server is, and what is said to it. */
+#include "kube/api_ask.h"
 
 #include <string.h>
 
@@ -46,15 +46,15 @@ static bool plain(const char *s)
 	return true;
 }
 
-int pool_server_init(
-	struct pool_server *s, const struct kube_config *config, const char *agent, struct err *err)
+int api_server_init(
+	struct api_server *s, const struct kube_config *config, const char *agent, struct err *err)
 {
 	const char *server = config->server, *at;
 	bool tls = strncmp(server, "https://", 8) == 0;
 	uint64_t number = tls ? 443 : 80;
 	struct slice authority, host, port;
 
-	*s = (struct pool_server){.config = config, .agent = agent};
+	*s = (struct api_server){.config = config, .agent = agent};
 	if (!plain(server) || (!tls && strncmp(server, "http://", 7) != 0))
 		return no_url(server, err);
 	at = server + (tls ? 8 : 7);
@@ -96,8 +96,8 @@ static int add_token(const struct kube_config *config, struct buf *out, struct e
 	return rc;
 }
 
-int pool_request(
-	const struct pool_server *s, const struct pool_ask *ask, struct buf *out, struct err *err)
+int api_ask_write(
+	const struct api_server *s, const struct api_ask *ask, struct buf *out, struct err *err)
 {
 	int rc;
 
@@ -107,7 +107,7 @@ int pool_request(
 		ask->body.at ? "POST" : "GET", s->prefix_len, s->prefix, ask->path, s->authority,
 		s->agent, ask->accept);
 	if (ask->body.at)
-		buf_fmt(out, "Content-Type: " POOL_JSON "\r\nContent-Length: %zu\r\n",
+		buf_fmt(out, "Content-Type: " API_JSON "\r\nContent-Length: %zu\r\n",
 			ask->body.len);
 	rc = add_token(s->config, out, err);
 	buf_str(out, "\r\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: health and metrics over plain HTTP, one answer for each connection. */
+/* net: health and metrics over plain HTTP, one answer for each connection. */
 #define _GNU_SOURCE
-#include "deviceplugin/status_server.h"
+#include "net/status_server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

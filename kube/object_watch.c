@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: a reflector in poll() over one connection. */
-#include "deviceplugin/object_watch.h"
+/* kube: a reflector in poll() over one connection. */
+#include "kube/object_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "deviceplugin/pool_request.h"
+#include "kube/api_ask.h"
 #include "net/http_answer.h"
 
 #define REQUEST_MAX (256u << 10)
@@ -18,9 +18,9 @@
 #define CONNECT_MS 10000
 
 struct object_watch {
-	struct pool_server server;
+	struct api_server server;
 	struct reflector *reflector;
-	struct pool_ask ask; /* what is asked for is in it */
+	struct api_ask ask; /* what is asked for is in it */
 	/* What was asked: until its answer is over, the reflector's. NULL: nothing. */
 	const char *path;
 	/* The connection, and the answer on it. */
@@ -118,7 +118,7 @@ static int send_request(struct object_watch *w, struct err *err)
 
 	buf_init(&out, REQUEST_MAX);
 	w->ask.path = w->path;
-	rc = pool_request(&w->server, &w->ask, &out, err);
+	rc = api_ask_write(&w->server, &w->ask, &out, err);
 	if (rc == 0)
 		rc = client_socket_send(w->socket, buf_as_slice(&out), err);
 	if (out.data)
@@ -202,8 +202,8 @@ int object_watch_new(const struct kube_config *config, const struct reflector_co
 		return err_set(err, ERR_NOMEM, "out of memory for a watch");
 	/* Without randomness all come at one time, which is no reason to stop. */
 	(void)!getrandom(&cfg.seed, sizeof(cfg.seed), GRND_NONBLOCK);
-	w->ask.accept = cfg.tables ? POOL_TABLES : POOL_JSON;
-	rc = pool_server_init(&w->server, config, agent, err);
+	w->ask.accept = cfg.tables ? API_TABLES : API_JSON;
+	rc = api_server_init(&w->server, config, agent, err);
 	if (rc == 0)
 		rc = reflector_new(&cfg, &w->reflector, err);
 	if (rc != 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: objects, watched through the API server over one connection, by the thread that does everything else, too: nothing
+/* kube: objects, watched through the API server over one connection, by the thread that does everything else, too: nothing
  * waits in here but the look-up of a name, when the API server is known by one. kube/reflector decides and tells; kube/kube_watch drives it
  * on a thread of its own through libcurl, which with what it needs is twice the memory of a small program. */
-#ifndef DEVICEPLUGIN_OBJECT_WATCH_H
-#define DEVICEPLUGIN_OBJECT_WATCH_H
+#ifndef KUBE_OBJECT_WATCH_H
+#define KUBE_OBJECT_WATCH_H
 
 #include <poll.h>
 #include <stdint.h>

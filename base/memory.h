@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: memory that a program on every node need not hold. */
-#ifndef DEVICEPLUGIN_MEMORY_H
-#define DEVICEPLUGIN_MEMORY_H
+/* base: memory that a program on every node need not hold. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
 
 /* At the start of main: memory is asked for in small steps, and given back when it is not needed. For a program of one thread. */
 void memory_begin(void);
