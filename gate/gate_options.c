@@ -14,7 +14,7 @@
 const char gate_help[] =
 	"usage: gpugate serve --server NAME --cert FILE --key FILE --profile FILE [OPTION ...]\n"
 	"       gpugate connect --servers HOST:PORT[,HOST:PORT ...] [OPTION ...]\n"
-	"       gpugate check [--servers LIST] [--port N]\n"
+	"       gpugate check --servers LIST [--port N]\n"
 	"       gpugate --help | --version\n"
 	"\n"
 	"serve, on a GPU server, lets in whose pod holds a claim on it, to a server process of its "

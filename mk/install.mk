@@ -7,18 +7,18 @@ MAN_SECTIONS = 1 5 8
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 COMPLETIONS = $(DATADIR)/bash-completion/completions
 # gpuprobe-serve completes as gpuprobe does.
-COMPLETED = poolgate poolgate-device-plugin gpuprobe
+COMPLETED = poolgate poolgate-device-plugin gpuprobe gpugate
 COMPLETED_ALSO = gpuprobe-serve gpuprobe-shared
 # The runtime is linked into gpuprobe, and its licence goes with it.
 CUDA_LICENCE_NAME = cuda-runtime-license.txt
-SERVICES = poolgate gpuprobe
-INSTALLED = poolgate kubectl-poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared
+SERVICES = poolgate gpuprobe gpugate
+INSTALLED = poolgate kubectl-poolgate poolgate-device-plugin gpuprobe-serve gpuprobe gpuprobe-shared gpugate
 
 .PHONY: install uninstall
 
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(COMPLETIONS) $(DESTDIR)$(DATADIR)/gpuprobe $(DESTDIR)$(UNITDIR)
-	$(INSTALL) -m 755 $(PROGRAM) $(PROBE_SERVE) $(DEVICE_PLUGIN) $(if $(HAVE_CUDA),$(GPUPROBE)) $(DESTDIR)$(BINDIR)/
+	$(INSTALL) -m 755 $(PROGRAM) $(PROBE_SERVE) $(DEVICE_PLUGIN) $(GATE) $(if $(HAVE_CUDA),$(GPUPROBE)) $(DESTDIR)$(BINDIR)/
 	ln -sf poolgate $(DESTDIR)$(BINDIR)/kubectl-poolgate
 	$(INSTALL) -m 644 $(COMPLETED:%=share/bash-completion/%) $(DESTDIR)$(COMPLETIONS)/
 	for n in $(COMPLETED_ALSO); do ln -sf gpuprobe $(DESTDIR)$(COMPLETIONS)/$$n; done
@@ -29,7 +29,7 @@ install: all
 	$(if $(and $(HAVE_CUDA),$(CUDA_LICENCE)),$(INSTALL) -d $(DESTDIR)$(DATADIR)/doc/gpuprobe && \
 		$(INSTALL) -m 644 $(CUDA_LICENCE) $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME))
 	for n in $(SERVICES); do \
-		sed 's|/usr/bin/\(gpuprobe\|poolgate\)|$(BINDIR)/\1|g' share/systemd/$$n.service >$(DESTDIR)$(UNITDIR)/$$n.service && \
+		sed 's|/usr/bin/\(gpuprobe\|poolgate\|gpugate\)|$(BINDIR)/\1|g' share/systemd/$$n.service >$(DESTDIR)$(UNITDIR)/$$n.service && \
 		chmod 644 $(DESTDIR)$(UNITDIR)/$$n.service || exit; \
 	done
 

@@ -221,6 +221,24 @@ def test_folder_is_removed_as_its_owner(make, tmp_path):
     shutil.rmtree(place)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to do without")
+def test_rights_of_the_unit_are_enough(make):
+    """Under what the unit leaves of root's rights: a deaf server of another account is started, lives in its folder, is killed and tidied away,
+    and another gate finds what the last one has left."""
+    with open(os.path.join(servers.ROOT, "share/systemd/gpugate.service"), encoding="utf-8") as f:
+        rights = next(line for line in f if line.startswith("CapabilityBoundingSet=")).partition("=")[2].split()
+    world = make("deaf", {"user": "200000-200001"}, wrap=["/usr/bin/setpriv", "--no-new-privs", "--bounding-set", ",".join(
+        ["-all", *(r.replace("CAP_", "+").lower() for r in rights)])])
+    pods = [world.holder(), world.holder(gpus=((GPUS[1], GIB),))]
+    told = [p.env() for p in pods]
+    assert [t["uid"] for t in told] == [200000, 200001] and [os.stat(t["env"]["PLACE"]).st_uid for t in told] == [200000, 200001]
+    world.api.release(pods[0].uid)
+    until(lambda: not alive(told[0]["pid"]) and not os.path.exists(told[0]["env"]["PLACE"]), "end of the server")
+    world.gate.kill()
+    world.start()
+    assert pods[1].env()["pid"] == told[1]["pid"]
+
+
 @pytest.mark.parametrize("user,said", [("0", "other than root"), ("root", "other than root"), ("nobody-here", "there is no account"),
                                        ("200-100", "FIRST-LAST")])
 def test_accounts_that_are_none(world, user, said):

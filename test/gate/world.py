@@ -236,7 +236,7 @@ def rss_kb(pid):
 class World:
     """Api, gate and certificates in a folder; pods as they are asked for."""
 
-    def __init__(self, folder, mode="up", spec=None, options=()):
+    def __init__(self, folder, mode="up", spec=None, options=(), wrap=()):
         self.folder, self.api = str(folder), Api()
         os.chmod(self.folder, 0o755)
         # The server's account has to come to its claim's folder.
@@ -251,7 +251,7 @@ class World:
                        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{self.api.port}"}}],
                        "users": [{"name": "a", "user": {"token": "t"}}]}, f)
         self.profile(mode, spec or {})
-        self.options, self.pods, self.gate = options, [], None
+        self.options, self.wrap, self.pods, self.gate = options, wrap, [], None
         self.start()
 
     def profile(self, mode, spec):
@@ -268,7 +268,7 @@ class World:
     def start(self):
         log = os.path.join(self.folder, "gate.log")
         before = os.path.getsize(log) if os.path.exists(log) else 0
-        self.gate = Process(self.folder, "gate", PROGRAM, "serve", "--server", NAME, "--listen", f"127.0.0.1:{self.port}", "--cert", self.ca,
+        self.gate = Process(self.folder, "gate", *self.wrap, PROGRAM, "serve", "--server", NAME, "--listen", f"127.0.0.1:{self.port}", "--cert", self.ca,
                             "--key", self.key, "--profile", os.path.join(self.folder, "profile.yaml"), "--state", self.state, "--kubeconfig",
                             self.config, "--status", f"127.0.0.1:{self.status}", "--log-level", "debug", *self.options)
         self.gate.until(lambda: " info serving " in self.gate.log()[before:], "gate")

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from lib.server import PROGRAM, ROOT
 
 PLUGIN = os.path.join(os.path.dirname(PROGRAM), "poolgate-device-plugin")
-PROGRAMS = ["poolgate", "gpuprobe", "gpuprobe-serve", "poolgate-device-plugin"]
+GATE = os.path.join(os.path.dirname(PROGRAM), "gpugate")
+PROGRAMS = ["poolgate", "gpuprobe", "gpuprobe-serve", "poolgate-device-plugin", "gpugate"]
 COMPLETION = os.path.join(ROOT, "share/bash-completion/poolgate-device-plugin")
 
 
@@ -64,6 +66,47 @@ def test_values_of_the_plugin(words, values, tmp_path):
     assert completed("poolgate-device-plugin", tmp_path, *words) == values
 
 
+# ---- gpugate's completion, page and unit ----
+
+def gate_flags():
+    """{command: its flags}, as the help tells; check takes what connect takes."""
+    text = subprocess.run([GATE, "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
+    parts = re.split(r"^(serve|connect|check|each)[,:]", text, flags=re.M)
+    flags = {name: {f"--{w}" for w in re.findall(r"(?<![\w-])--([a-z][a-z-]*)", part)} for name, part in zip(parts[1::2], parts[2::2])}
+    return {name: flags[name] | flags["each"] for name in ("serve", "connect")} | {"check": flags["connect"] | flags["each"]}
+
+
+def test_flags_of_the_gate_are_those_of_its_help(tmp_path):
+    every = gate_flags()
+    assert "--profile" in every["serve"] and "--key" in every["serve"] and "--ca" in every["connect"]
+    for command, flags in every.items():
+        assert set(completed("gpugate", tmp_path, command, "--")) == flags | {"--help"}, command
+        for flag in flags:
+            done = subprocess.run([GATE, command, flag], capture_output=True, text=True, timeout=20, check=False)
+            assert done.returncode == 2 and f"a value is missing after {flag}" in done.stderr, done
+    page = read("docs/man/gpugate.1").replace("\\-", "-")
+    assert set().union(*every.values()) == {f"-{w}" for w in re.findall(r"Fl (-[a-z][a-z-]*)", page)} - {"--help", "--version"}
+
+
+@pytest.mark.parametrize("words, values", [
+    ([""], ["serve", "connect", "check", "--help", "--version"]), (["connect", "--log-format", "=", ""], ["text", "json"]),
+    (["serve", "--cert", ""], ["file"]), (["serve", "--away", ""], [])])
+def test_values_of_the_gate(words, values, tmp_path):
+    (tmp_path / "file").touch()
+    assert completed("gpugate", tmp_path, *words) == values
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze on this machine")
+def test_unit_of_the_gate_is_valid(tmp_path):
+    text = read("share/systemd/gpugate.service")
+    start = re.search(r"^ExecStart=(.*(?:\\\n.*)*)", text, re.M)[1]
+    assert set(re.findall(r"(?<![\w-])--[a-z-]+", start)) <= gate_flags()["serve"]
+    unit = tmp_path / "gpugate.service"
+    unit.write_text(re.sub(r"^Documentation=.*\n", "", text.replace("/usr/bin/gpugate", GATE), flags=re.M))
+    done = subprocess.run(["systemd-analyze", "verify", "--recursive-errors=no", unit], capture_output=True, text=True, timeout=20, check=False)
+    assert "gpugate" not in done.stderr and "Unknown" not in done.stderr, done.stderr
+
+
 # ---- the packages' files ----
 
 def test_the_packaged_settings_start_a_server(tmp_path):
@@ -82,7 +125,7 @@ def test_the_packaged_settings_start_a_server(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("unit", ["poolgate", "gpuprobe"])
+@pytest.mark.parametrize("unit", ["poolgate", "gpuprobe", "gpugate"])
 def test_units_run_what_the_packages_hold(unit):
     held = read(f"packaging/debian/{unit}.install").splitlines()
     assert f"lib/systemd/system/{unit}.service" in held

@@ -54,7 +54,7 @@ def test_all_is_there():
     want = {f"poolgate-{VERSION}.tar.gz", f"poolgate-{VERSION}-linux-{ARCH}.tar.gz", f"kubectl-poolgate-{VERSION}-linux-{ARCH}.tar.gz",
             f"poolgate-{VERSION}.tgz", "poolgate.yaml", "install.yaml", "crds.yaml", "images.txt", "RELEASE-NOTES.md", "SHA256SUMS",
             *(f"{t}-{VERSION}-linux-{ARCH}.oci.tar" for t in titles), *(f"{t}-{VERSION}.spdx.json" for t in titles),
-            *(f"install-{o}.yaml" for o in overlays), *(f"{p}_{VERSION}_{ARCH}.deb" for p in ("poolgate", "gpuprobe", "poolgate-device-plugin"))}
+            *(f"install-{o}.yaml" for o in overlays), *(f"{p}_{VERSION}_{ARCH}.deb" for p in ("poolgate", "gpuprobe", "poolgate-device-plugin", "gpugate"))}
     assert want <= set(os.listdir(RELEASE))
     assert all(f"_{VERSION}_{ARCH}." in n for n in os.listdir(RELEASE) if n.endswith((".deb", ".ddeb")))
 
@@ -62,7 +62,7 @@ def test_all_is_there():
 def test_programs_say_the_version(tmp_path):
     subprocess.run(["tar", "-xzf", at(f"poolgate-{VERSION}-linux-{ARCH}.tar.gz"), "-C", tmp_path], check=True)
     subprocess.run(["tar", "-xzf", at(f"kubectl-poolgate-{VERSION}-linux-{ARCH}.tar.gz"), "-C", tmp_path], check=True)
-    programs = [tmp_path / f"poolgate-{VERSION}/bin/{p}" for p in ("poolgate", "gpuprobe-serve", "poolgate-device-plugin")]
+    programs = [tmp_path / f"poolgate-{VERSION}/bin/{p}" for p in ("poolgate", "gpuprobe-serve", "poolgate-device-plugin", "gpugate")]
     for program in [*programs, tmp_path / "kubectl-poolgate"]:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=20).stdout
         assert said.split()[-1] == VERSION, program
