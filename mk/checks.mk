@@ -55,6 +55,7 @@ help:
 	@echo 'make gpu-check             on a server with a GPU: gpuprobe there, with planted faults, its speed against what is expected (7 minutes)'
 	@echo 'make probe-image           its container image: build/probe-image/gpuprobe.oci.tar; probe-image-check proves what it promises'
 	@echo 'make device-plugin-image   the device plugin'\''s: build/device-plugin-image/; device-plugin-image-check proves what it promises'
+	@echo 'make gate-image            gpugate'\''s: build/gate-image/; gate-image-check proves what it promises'
 	@echo 'make probe-ptx             gpuprobe without a GPU: its kernels on an interpreter of PTX, with planted faults (probe-ptx-all: the slow ones, too)'
 	@echo 'make probe-golden          the arithmetic that GPUs are compared with, by several compilers'
 	@echo 'make install               DESTDIR= PREFIX=/usr/local'

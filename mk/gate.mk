@@ -31,3 +31,20 @@ bench-gate:
 	@tools/setup build test bench-gate
 	$(SUB) programs
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gate
+
+# ---- `make gate-image`: build/gate-image, and gate-image-check: what it promises ---------------------------------------
+
+GATE_TITLE = gpugate
+GATE_IMAGE ?= $(call shipped_image,components/gpugate)
+GATE_IMAGE_OUT ?= build/gate-image
+
+.PHONY: gate-image gate-image-check
+
+gate-image:
+	@tools/setup build image
+	$(SUB) $(GATE)
+	@TITLE='$(GATE_TITLE)' CONTAINERFILE=Containerfile.gpugate tools/image '$(GATE)' '$(VERSION)' '$(GATE_IMAGE)' '$(GATE_IMAGE_OUT)'
+
+gate-image-check: gate-image
+	@MAKE='$(MAKE)' CC='$(CC)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' \
+		$(PYTHON) test/image/run --of '$(GATE_TITLE)' --image '$(GATE_IMAGE)' --built '$(GATE_IMAGE_OUT)' $(if $T,--only '$T')

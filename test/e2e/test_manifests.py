@@ -320,6 +320,70 @@ def test_device_plugin_pod_is_admitted(c, device_plugin):
         assert not [w for w in ("capabilities", "seccomp", "privileged", "allowPrivilegeEscalation", "hostPort") if w in says], says
 
 
+# ---- gpugate on GPU nodes ----
+
+@pytest.fixture(scope="module", name="gpugate")
+def fixture_gpugate(c, base, tmp_path_factory):
+    """The component beside the base, applied twice; its objects, and what kubectl said the second time."""
+    assert base
+    folder = composed(tmp_path_factory, "gpugate")
+    c.kubectl("apply", "-k", folder)
+    return c.render(folder), c.kubectl("apply", "-k", folder).stdout
+
+
+def test_gate_component_applies(c, renders, gpugate):
+    """It changes nothing of the base; what the DaemonSet names is what it mounts and opens."""
+    objects, said = gpugate
+    own = [o for o in objects if o not in renders["base"][1]]
+    assert {(o["kind"], o["metadata"]["name"]) for o in own} == {(k, "gpugate") for k in (
+        "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet")}
+    assert all(o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "poolgate" for o in own)
+    assert "daemonset.apps/gpugate unchanged" in said
+    spec = c.client.get("daemonsets", "gpugate", "gpugate")["spec"]["template"]["spec"]
+    container, = spec["containers"]
+    assert not any(spec.get(k) for k in ("hostNetwork", "hostPID", "hostIPC")) and spec["nodeSelector"] == {"poolgate.io/gpu-server": ""}
+    words = dict(zip(container["args"][1::2], container["args"][2::2], strict=True))
+    paths = {m["mountPath"] for m in container["volumeMounts"]}
+    assert {os.path.dirname(words[w]) for w in ("--cert", "--key", "--profile")} | {words["--state"]} == paths
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    assert (words["--listen"], words["--status"]) == (f":{ports['gate']}", f":{ports['status']}")
+    assert [p["name"] for p in container["ports"] if "hostPort" in p] == ["gate"]
+
+
+def test_gate_may_read_the_pool_and_review_tokens_alone(c, gpugate):
+    assert gpugate
+    account = "system:serviceaccount:gpugate:gpugate"
+
+    def may(verb, group, resource, namespace="", subresource=""):
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+            "user": account, "groups": ["system:serviceaccounts", "system:authenticated"], "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource, "namespace": namespace, "subresource": subresource}}}
+        return c.client.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+
+    assert [v for v in ("get", "list", "watch") if may(v, "poolgate.io", "gpuservers")] == ["list", "watch"]
+    assert may("create", "authentication.k8s.io", "tokenreviews")
+    assert not [v for v in ("create", "update", "patch", "delete") if may(v, "poolgate.io", "gpuservers")]
+    assert not may("update", "poolgate.io", "gpuservers", subresource="status")
+    assert not may("create", "", "serviceaccounts", "gpugate", subresource="token")
+    assert not [r for r in ("pods", "nodes", "secrets", "configmaps", "events") for v in ("get", "list", "create", "patch") if may(v, "", r, "gpugate")]
+
+
+def test_gate_pod_is_admitted(c, gpugate):
+    """With Pod Security in force: root, four capabilities, a port and a folder of the node are all that `restricted` would not have."""
+    template = only(gpugate[0], "DaemonSet", "gpugate")["spec"]["template"]
+    one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": template["metadata"]["labels"]}, "spec": template["spec"]}
+    c.client.create({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    try:
+        until(lambda: refused(c, one, "gpugate") is None, 30, lambda: refused(c, one, "gpugate"))
+        with c.namespace(restricted=True) as strict:
+            one["spec"]["serviceAccountName"] = "default"
+            says = refused(c, one, strict)
+            assert says and all(w in says for w in ("hostPath", "runAsNonRoot", "runAsUser=0", "hostPort", "unrestricted capabilities")), says
+            assert not [w for w in ("seccomp", "privileged", "allowPrivilegeEscalation", "hostNetwork") if w in says], says
+    finally:
+        c.client.delete("runtimeclasses", "nvidia")
+
+
 # ---- GPUServer ----
 
 V100 = {"model": "Tesla V100-PCIE-16GB", "memory": "16160Mi", "count": 1}

@@ -239,6 +239,14 @@ def test_rights_of_the_unit_are_enough(make):
     assert pods[1].env()["pid"] == told[1]["pid"]
 
 
+def test_addresses_without_a_host(world):
+    """As the DaemonSet says them: at all addresses."""
+    world.gate.end()
+    world.options = ("--listen", f":{world.port}", "--status", f":{world.status}")
+    world.start()
+    world.holder().env()
+
+
 @pytest.mark.parametrize("user,said", [("0", "other than root"), ("root", "other than root"), ("nobody-here", "there is no account"),
                                        ("200-100", "FIRST-LAST")])
 def test_accounts_that_are_none(world, user, said):

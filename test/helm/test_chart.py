@@ -40,6 +40,7 @@ WAYS = {
     "registry": ({"registry": {"enabled": True}}, ["base"], ["registry"]),
     "waiting": ({"waiting": {"enabled": True}}, ["base"], ["waiting"]),
     "gpuprobe": ({"gpuprobe": {"enabled": True}}, ["base"], ["gpuprobe"]),
+    "gpugate": ({"gpugate": {"enabled": True}}, ["base"], ["gpugate"]),
     "uid-ranges": ({"uidRanges": {"enabled": True}}, ["base"], ["uid-ranges"]),
 }
 
@@ -114,7 +115,7 @@ def test_everything_at_once(c, tmp_path):
     values = {k: v for way in WAYS.values() for k, v in way[0].items()}
     ours = comparable(template(values))
     theirs = comparable(kustomized(c, tmp_path, ["overlays/all-namespaces-secrets"], [
-        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "uid-ranges", "device-plugin", "gpuprobe"]))
+        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "uid-ranges", "device-plugin", "gpuprobe", "gpugate"]))
     assert set(ours) == set(theirs)
     # in an overlay behind it a component's label reaches the objects of all
     assert {k for k in ours if ours[k].get("spec") != theirs[k].get("spec")} == set()
@@ -134,13 +135,14 @@ OTHERS = {
     ("client", "catalogue"): {"a": 1}, ("client", "sidecar"): {"a": 1}, ("launchers",): {"own.yaml": {"kind": "LauncherProfile"}},
     ("webhooks",): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own}\n",
     ("devicePlugin", "image", "repository"): "registry.example/dp", ("devicePlugin", "image", "tag"): "9.9",
-    ("gpuprobe", "image", "repository"): "registry.example/probe", ("gpuprobe", "image", "tag"): "9.9"}
+    ("gpuprobe", "image", "repository"): "registry.example/probe", ("gpuprobe", "image", "tag"): "9.9",
+    ("gpugate", "image", "repository"): "registry.example/gate", ("gpugate", "image", "tag"): "9.9"}
 
 
 def test_each_value_is_used():
     with open(os.path.join(CHART, "values.yaml"), encoding="utf-8") as f:
         values = yaml.safe_load(f)
-    on = {"secrets": {"enabled": True}, "devicePlugin": {"enabled": True}, "gpuprobe": {"enabled": True}}
+    on = {"secrets": {"enabled": True}, "devicePlugin": {"enabled": True}, "gpuprobe": {"enabled": True}, "gpugate": {"enabled": True}}
     before = template(on)
     for path in leaves(values):
         other = OTHERS.get(path, True)
@@ -148,7 +150,7 @@ def test_each_value_is_used():
         at = changed
         for key in path[:-1]:
             at = at.setdefault(key, {})
-        at[path[-1]] = other if path not in [("secrets", "enabled"), ("devicePlugin", "enabled"), ("gpuprobe", "enabled")] else False
+        at[path[-1]] = other if path not in [("secrets", "enabled"), ("devicePlugin", "enabled"), ("gpuprobe", "enabled"), ("gpugate", "enabled")] else False
         assert template(changed) != before, path
 
 

@@ -101,6 +101,11 @@ def test_unit_of_the_gate_is_valid(tmp_path):
     text = read("share/systemd/gpugate.service")
     start = re.search(r"^ExecStart=(.*(?:\\\n.*)*)", text, re.M)[1]
     assert set(re.findall(r"(?<![\w-])--[a-z-]+", start)) <= gate_flags()["serve"]
+    args = re.findall(r"--[a-z-]+", read("manifests/components/gpugate/daemonset.yaml").split("args:")[1].split("env:")[0])
+    assert args and set(args) <= gate_flags()["serve"]
+    # Both ways give it the same rights.
+    bounds = re.search(r"^CapabilityBoundingSet=(.*)$", text, re.M)[1].replace("CAP_", "").split()
+    assert f"add: [{', '.join(bounds)}]" in read("manifests/components/gpugate/daemonset.yaml")
     unit = tmp_path / "gpugate.service"
     unit.write_text(re.sub(r"^Documentation=.*\n", "", text.replace("/usr/bin/gpugate", GATE), flags=re.M))
     done = subprocess.run(["systemd-analyze", "verify", "--recursive-errors=no", unit], capture_output=True, text=True, timeout=20, check=False)

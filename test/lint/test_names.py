@@ -9,7 +9,7 @@ import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAMES = {"IMAGE": ("base", "deployment.yaml"), "DEVICE_IMAGE": ("components/device-plugin", "daemonset.yaml"),
-         "PROBE_IMAGE": ("components/gpuprobe", "daemonset.yaml")}
+         "PROBE_IMAGE": ("components/gpuprobe", "daemonset.yaml"), "GATE_IMAGE": ("components/gpugate", "daemonset.yaml")}
 
 
 @pytest.fixture(scope="module", name="make")

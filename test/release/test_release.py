@@ -49,7 +49,7 @@ def test_sums_name_every_file_and_hold():
 
 def test_all_is_there():
     titles = {name.split("/")[-1].split(":")[0] for name in IMAGES}
-    assert {"poolgate", "poolgate-device-plugin"} <= titles
+    assert {"poolgate", "poolgate-device-plugin", "gpugate"} <= titles
     overlays = [os.path.basename(d) for d in glob.glob(os.path.join(ROOT, "manifests/overlays/*"))]
     want = {f"poolgate-{VERSION}.tar.gz", f"poolgate-{VERSION}-linux-{ARCH}.tar.gz", f"kubectl-poolgate-{VERSION}-linux-{ARCH}.tar.gz",
             f"poolgate-{VERSION}.tgz", "poolgate.yaml", "install.yaml", "crds.yaml", "images.txt", "RELEASE-NOTES.md", "SHA256SUMS",

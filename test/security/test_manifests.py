@@ -15,7 +15,10 @@ from lib.server import ROOT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OVERLAYS = ["base", "overlays/secrets", "overlays/all-namespaces-secrets", "overlays/device-plugin"]
-COMPONENTS = ["cert-manager", "monitoring", "gpuprobe"]
+COMPONENTS = ["cert-manager", "monitoring", "gpuprobe", "gpugate"]
+# What two of ours may have beside what all may: capabilities, and folders of the node.
+CAPABILITIES = {"gpugate": ["CHOWN", "KILL", "SETGID", "SETUID"]}
+FOLDERS = {"device-plugin": ["/var/lib/kubelet/plugins_registry"], "gpugate": ["/var/lib/gpugate"]}
 OPTIONAL = ["container-seccomp-profile", "container-ports-check"]
 
 
@@ -90,11 +93,12 @@ def test_what_no_manifest_may_hold(renders):
             for container in spec.get("initContainers", []) + spec["containers"]:
                 context = container["securityContext"]
                 assert context["allowPrivilegeEscalation"] is False and context["readOnlyRootFilesystem"] is True, at
-                assert context["capabilities"] == {"drop": ["ALL"]} and not context.get("privileged"), at
+                assert context["capabilities"]["drop"] == ["ALL"] and not context.get("privileged"), at
+                assert context["capabilities"].get("add", []) == CAPABILITIES.get(obj["metadata"]["name"], []), at
                 assert container["resources"]["limits"]["memory"], at
             assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, at
             paths = [v["hostPath"]["path"] for v in spec.get("volumes", []) if "hostPath" in v]
-            assert paths == (["/var/lib/kubelet/plugins_registry"] if obj["metadata"]["name"] == "device-plugin" else []), at
+            assert paths == FOLDERS.get(obj["metadata"]["name"], []), at
 
 
 def rules_on_unbounded_text(node, at=""):

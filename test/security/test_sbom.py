@@ -14,11 +14,12 @@ import pytest
 from lib.server import PROGRAM, ROOT
 
 BUILD = os.path.dirname(PROGRAM)
-# As mk/image.mk, mk/probe-image.mk and mk/deviceplugin.mk say it.
+# As mk/image.mk, mk/probe-image.mk, mk/deviceplugin.mk and mk/gate.mk say it.
 IMAGES = {
     "poolgate": (["poolgate"], ["libcurl-gnutls.so.4", "libgcc_s.so.1"], []),
     "gpuprobe": (["gpuprobe-serve", "gpuprobe"], ["libgcc_s.so.1"],
                  ["libcuda.so.1", "libnvidia-ml.so.1", "libcudart.so.11", "libcudart.so.12", "libcudart.so.13"]),
+    "gpugate": (["gpugate"], [], []),
     "poolgate-device-plugin": (["poolgate-device-plugin"], ["libgcc_s.so.1"], ["libcurl-gnutls.so.4"]),
 }
 ID = re.compile(r"SPDXRef-[A-Za-z0-9.-]+$")

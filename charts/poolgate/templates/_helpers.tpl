@@ -21,6 +21,7 @@
 {{- if .Values.waiting.enabled }}{{ $files = concat $files (list "components/waiting/rbac.yaml" "components/waiting/policy.yaml") }}{{ end }}
 {{- if .Values.devicePlugin.enabled }}{{ $files = concat $files (list "components/device-plugin/namespace.yaml" "components/device-plugin/rbac.yaml" "components/device-plugin/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpuprobe.enabled }}{{ $files = concat $files (list "components/gpuprobe/namespace.yaml" "components/gpuprobe/daemonset.yaml") }}{{ end }}
+{{- if .Values.gpugate.enabled }}{{ $files = concat $files (list "components/gpugate/namespace.yaml" "components/gpugate/rbac.yaml" "components/gpugate/daemonset.yaml") }}{{ end }}
 {{- toJson $files }}
 {{- end }}
 
@@ -63,7 +64,7 @@
 {{/* Labels, images and values, put into an object that was read. {object, file, root} */}}
 {{- define "poolgate.adapt" -}}
 {{- $labels := dict "app.kubernetes.io/part-of" "poolgate" }}
-{{- $ours := not (regexMatch "^components/(device-plugin|gpuprobe)/" .file) }}
+{{- $ours := not (regexMatch "^components/(device-plugin|gpuprobe|gpugate)/" .file) }}
 {{- if $ours }}{{ $_ := set $labels "app.kubernetes.io/name" "poolgate" }}{{ end }}
 {{- $_ := set .object.metadata "labels" (merge $labels (.object.metadata.labels | default dict)) }}
 {{- if eq .object.kind "Deployment" }}
@@ -71,7 +72,8 @@
 {{- include "poolgate.deployment" . }}
 {{- end }}
 {{- if eq .object.kind "DaemonSet" }}
-{{- $image := ternary .root.Values.devicePlugin.image .root.Values.gpuprobe.image (hasPrefix "components/device-plugin/" .file) }}
+{{- $of := dict "device-plugin" "devicePlugin" "gpuprobe" "gpuprobe" "gpugate" "gpugate" }}
+{{- $image := (index .root.Values (get $of (base (dir .file)))).image }}
 {{- $_ := set (index .object.spec.template.spec.containers 0) "image" (include "poolgate.image" (dict "image" $image "root" .root)) }}
 {{- end }}
 {{- if and .root.Values.certManager.enabled (hasSuffix "WebhookConfiguration" .object.kind) }}
