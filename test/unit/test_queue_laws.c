@@ -201,7 +201,8 @@ static void give(struct world *x)
 	for (size_t s = 0; s < x->inv.n_servers; s++)
 		assert_true(x->n_claims[s] <= CLAIMS_PER_SERVER_MAX);
 	x->n = n;
-	memcpy(x->kept, x->round.keep, x->round.n_keep * sizeof(*x->kept));
+	if (x->round.n_keep > 0)
+		memcpy(x->kept, x->round.keep, x->round.n_keep * sizeof(*x->kept));
 	x->w.n_kept = x->round.n_keep;
 	note_room(x, x->room.index);
 }
