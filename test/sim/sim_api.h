@@ -82,6 +82,13 @@ void store_backup(bool bumped);
 bool store_restore(void);
 /* Carry it out now: status and answer. */
 void store_carry_out(struct request *r);
+/* ---- sim_patch.c ---- */
+
+/* A copy of the document to which this JSON patch is applied; NULL: one of its operations does not apply. */
+cJSON *patch_apply(const cJSON *doc, const cJSON *ops);
+/* A status's conditions (NULL: none) with these merged into them, one by type. */
+cJSON *patch_conditions(const cJSON *was, const cJSON *patch);
+
 cJSON *store_at(cJSON *o, const char *a, const char *b);
 uint64_t store_hash(const char *text);
 

@@ -323,6 +323,10 @@ static void draw_sky(void)
 {
 	uint64_t drawn = sim_below(100);
 
+	/* Where pods wait: every other is fair, and none has bad lists. */
+	if (habits.waits)
+		drawn = sim_result->seed / 11 % 2 ? 99 : 0;
+
 	sky = drawn < 10 ? FAIR : drawn < 20 ? BAD_LISTS : STORM;
 	if (sky == STORM)
 		return;
@@ -359,7 +363,8 @@ static const struct {
 	{"quota", &habits.quota}, {"lost-create", &habits.lost_create},
 	{"late-create", &habits.late}, {"twins", &habits.twice}, {"clash", &habits.clash},
 	{"force", &habits.force}, {"config", &odds.config}, {"probe", &odds.probe},
-	{"delete-review", &habits.delete_review}};
+	{"delete-review", &habits.delete_review}, {"give-up", &habits.give_up},
+	{"foreign-gate", &habits.foreign}};
 
 const char *chaos_fault(size_t i)
 {
@@ -389,6 +394,20 @@ static void make_keys(void)
 	cJSON_AddStringToObject(data, "1", key.data);
 	(void)store_add(SECRETS, "poolgate", "poolgate-plan-keys", NULL, secret, "admin");
 	buf_release(&key);
+}
+
+/* So that more is asked for than there is. Ages are seconds of the API server's clock, which replicas' clocks are near. */
+static void draw_waiting(void)
+{
+	habits.turns_us = SECOND << (1 + sim_below(3));
+	habits.give_up = upto(400000);
+	habits.foreign = upto(400000);
+	habits.life_us = 5 * SECOND << sim_below(4);
+	reserve_us = 5 * SECOND << 2 * sim_below(3);
+	odds.clock = 0;
+	orderly = sky == FAIR && sim_result->seed / 22 % 2 == 0;
+	if (orderly)
+		odds.drain = odds.shrink = odds.remove = odds.rename = odds.probe = 0;
 }
 
 void chaos_draw(void)
@@ -424,6 +443,7 @@ void chaos_draw(void)
 		weather.lag_us = 20 * SECOND;
 		replicas = 2 + (int)sim_below(2);
 	}
+	habits.waits = sim_result->seed % 11 == 9;
 	odds.every_us = SECOND << sim_below(4);
 	odds.kill = upto(200000);
 	odds.trap = upto(500000);
@@ -465,9 +485,13 @@ void chaos_draw(void)
 	pending_share =
 		sim_result->seed % (sky == FAIR ? 2 : 4) == 1 && sky != BAD_LISTS ? 25 : 100;
 	at_once = sim_result->seed % 2 ? 0 : 1 + sim_result->seed / 2 % 3;
+	if (habits.waits)
+		draw_waiting();
 	leave_out();
 	for (int i = 1; i <= replicas; i++)
-		sim_clock(i, (int64_t)sim_below(2001) - 1000, (int64_t)sim_below(600) * SECOND);
+		sim_clock(i, (int64_t)sim_below(2001) - 1000,
+			habits.waits ? (int64_t)sim_below(10 * SECOND) - sim_mono(i)
+				     : (int64_t)sim_below(600) * SECOND);
 	for (int i = 0; i < servers; i++)
 		make_server(i, false);
 	make_keys();

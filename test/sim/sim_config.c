@@ -8,20 +8,21 @@
 #include "webhook/edge/admission/plan_keys.h"
 
 struct shape shapes[] = {
-	{"tenth", 1, 10, {{NULL}}},
-	{"half", 1, 50, {{NULL}}},
-	{"most", 1, 60, {{NULL}}},
-	{"one", 1, 100, {{NULL}}},
-	{"two", 2, 100, {{NULL}}},
-	{"pair", 2, 50, {{NULL}}},
-	{"three", 3, 40, {{NULL}}},
-	{"four", 4, 20, {{NULL}}},
-	{"five", 5, 30, {{NULL}}},
+	{"tenth", 1, 10, {{NULL}}, {NULL}},
+	{"half", 1, 50, {{NULL}}, {NULL}},
+	{"most", 1, 60, {{NULL}}, {NULL}},
+	{"one", 1, 100, {{NULL}}, {NULL}},
+	{"two", 2, 100, {{NULL}}, {NULL}},
+	{"pair", 2, 50, {{NULL}}, {NULL}},
+	{"three", 3, 40, {{NULL}}, {NULL}},
+	{"four", 4, 20, {{NULL}}, {NULL}},
+	{"five", 5, 30, {{NULL}}, {NULL}},
 };
 const int n_shapes = sizeof(shapes) / sizeof(shapes[0]);
 
 /* The first pod's first init container has it (core_fixture.c). */
 #define STRANGERS_KEY "12345678901234567890123456789012"
+#define WAITS "'poolgate.io/when-full':'wait',"
 #define INJECTED_IMAGE "client:400"
 
 static struct fixture fixture;
@@ -67,7 +68,7 @@ static void change_image(char *pod)
 	image[strlen(INJECTED_IMAGE) - 1] = '1';
 }
 
-static char *injected(const struct shape *s, int version)
+static char *injected(const struct shape *s, int version, const char *annotation)
 {
 	char pod[1000];
 
@@ -75,14 +76,14 @@ static char *injected(const struct shape *s, int version)
 	(void)snprintf(pod, sizeof(pod),
 		"{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ml','"
 		"annotations':{"
-		"'auto-management/bitfusion':'all','bitfusion-client/"
+		"%s'auto-management/bitfusion':'all','bitfusion-client/"
 		"os':'ubuntu18','bitfusion-client/version':'400'}},"
 		"'spec':{'terminationGracePeriodSeconds':%d,'containers':[{'name':'c','image':'i','"
 		"command':['python','train."
 		"py'],'resources':"
 		"{'limits':{'bitfusion.io/gpu-amount':'%u','bitfusion.io/"
 		"gpu-percent':'%u'}}}]}}",
-		5 + 5 * (int)((s - shapes) % 6), s->amount, s->percent);
+		annotation, 5 + 5 * (int)((s - shapes) % 6), s->amount, s->percent);
 	return fixture_inject(&fixture, pod);
 }
 
@@ -90,7 +91,9 @@ static void inject_all(enum writer w)
 {
 	for (int i = 0; i < n_shapes; i++)
 		for (int k = 0; k < CONFIGS_INJECT; k++) {
-			shapes[i].pods[w][k] = injected(&shapes[i], k);
+			shapes[i].pods[w][k] = injected(&shapes[i], k, "");
+			if (w == WRITER_NOBODY)
+				shapes[i].waiting[k] = injected(&shapes[i], k, WAITS);
 			if (w == WRITER_CHANGED)
 				change_image(shapes[i].pods[w][k]);
 		}
@@ -99,6 +102,7 @@ static void inject_all(enum writer w)
 void configs_prepare(void)
 {
 	fixture_init(&fixture);
+	fixture.config.late_place = true;
 	for (int i = 0; i < CONFIGS; i++)
 		versions[i] = fixture.config;
 	memcpy(later, fixture.profiles, sizeof(later));

@@ -182,8 +182,12 @@ static void check_claims(struct object *o, const char *who)
 			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
 		if (strcmp(who, "admin") == 0)
 			continue;
-		if (!was && c->state == 'p')
+		if (!was && (c->state == 'p' || attempts[c->who].gated))
 			laws_fresh(o, who);
+		if (!was && attempts[c->who].gated && attempts[c->who].foreign &&
+			!attempts[c->who].late)
+			sim_fail("turn", "%s put u%d on %s, which waits for another's gate, too",
+				who, c->who, o->name);
 		if (c->state == 'a')
 			check_adoption(o, c, who);
 		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
@@ -265,6 +269,10 @@ const char *laws_owed(void)
 					(double)(sim_now() - attempts[v->claims[i].who].dead_at) /
 						1e6,
 					o->name);
+		if (v->n_kept > 0)
+			(void)snprintf(out, sizeof(out),
+				"the server %s keeps room for u%d, and nobody waits", o->name,
+				v->kept[0].who);
 		if (!o->deleting && (v->n_gpus == 0 || cJSON_GetArraySize(store_at(o->doc,
 							       "metadata", "finalizers")) == 0))
 			(void)snprintf(out, sizeof(out), "the server %s should be ready and is not",

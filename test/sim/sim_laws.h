@@ -19,6 +19,7 @@ struct shape {
 	unsigned amount, percent;
 	/* The pod as JSON, injected under each of these configurations, by whom. */
 	char *pods[WRITERS][CONFIGS_INJECT];
+	char *waiting[CONFIGS_INJECT]; /* it waits for its turn; nobody proves it */
 };
 
 /* One attempt to create a pod: a uid. */
@@ -27,6 +28,7 @@ struct attempt {
 	int config; /* that it was injected under */
 	enum writer writer;
 	char uid[40], name[32];
+	const char *namespace;
 	int64_t yes_at; /* when "allowed" was final; 0: it was not */
 	int64_t stored_at, ended_at,
 		dropped_at; /* 0: it is not. dropped: the API server has given up its create */
@@ -49,6 +51,14 @@ struct attempt {
 	int namesake;
 	uint64_t namesake_since;
 	uint64_t asks; /* the task that reviews it */
+	/* It waits for its turn (wait.md), with this priority; `foreign`: somebody else's gate stands before it, too. */
+	bool waits, foreign;
+	int priority;
+	bool gated;                 /* stored, and our gate stands */
+	int64_t let_go_at, free_at; /* by our patch; the foreign gate has fallen. 0: not */
+	bool had_turn;              /* it holds, or held, a whole claim behind its gate */
+	int64_t passed_at;          /* one that ranks behind it was served, and it was not; 0: no */
+	int passed_by;
 	long heard; /* what its question for the pod of that name was answered with; 0: none was sent, -1: no answer came */
 };
 
@@ -71,6 +81,18 @@ bool laws_vanish(struct attempt *a);
 void laws_stored(struct attempt *a);
 /* Somebody has taken a claim out of a status by hand: its pod is adopted, if it lives (R7). */
 void laws_claim_lost(const char *uid);
+/* Our gate was taken away by that writer. */
+void laws_let_go(const struct object *o, const char *who);
+/* It has a whole claim, and our gate stands. */
+void laws_turn(struct attempt *a);
+/* What the queue owes at every moment; calm: nothing has failed since then, 0: things do. */
+void laws_queue(int64_t calm);
+/* After each write: what each namespace holds. */
+void laws_shares(void);
+/* Could it be served if nobody held anything? */
+bool laws_could_ever(const struct attempt *a);
+/* So many wait for their turn. */
+unsigned laws_waiting(void);
 /* Nobody has a right to its claim from now on. */
 void laws_dead(struct attempt *a);
 
@@ -103,5 +125,8 @@ extern unsigned pending_share;
 extern bool pods_never_came; /* a claim has ended in this run whose pod was let in and never came */
 /* So many servers a loop of the product looks at before others have the lock; 0: as many as it holds right, which is more than there are. */
 extern size_t at_once;
+/* Nothing happens but that pods that wait come, have their turn and end; what frees up is kept for one after so long. */
+extern bool orderly;
+extern int64_t reserve_us;
 
 #endif

@@ -22,9 +22,9 @@ unsigned pods_open(void)
 
 /* ---- a pod that is there ---- */
 
-static struct object *pod_of(const struct attempt *a)
+struct object *pod_of(const struct attempt *a)
 {
-	struct object *o = store_find(PODS, "ml", a->name);
+	struct object *o = store_find(PODS, a->namespace, a->name);
 
 	return o && strcmp(o->uid, a->uid) == 0 ? o : NULL;
 }
@@ -157,6 +157,11 @@ static void live(void *arg)
 	struct attempt *a = arg;
 	struct object *o;
 
+	if (a->waits && !waiting_ends(a)) {
+		delete_pod(a);
+		open_now--;
+		return;
+	}
 	sim_sleep((int64_t)sim_below(2 * SECOND));
 	o = pod_of(a);
 	if (o && habits.nodes && !sim_chance(200000))
@@ -251,13 +256,12 @@ enum outcome { STORED, REFUSED, EXISTS };
 
 static void store_pod(struct attempt *a)
 {
-	cJSON *doc = cJSON_Parse(a->shape->pods[a->writer][a->config]),
-	      *status = cJSON_AddObjectToObject(doc, "status");
+	cJSON *doc = pod_made(a), *status = cJSON_AddObjectToObject(doc, "status");
 
 	cJSON_AddStringToObject(status, "phase", "Pending");
 	laws_stored(a);
 	open_now++;
-	(void)store_add(PODS, "ml", a->name, a->uid, doc, "create");
+	(void)store_add(PODS, a->namespace, a->name, a->uid, doc, "create");
 	sim_spawn(WORLD, "pod", live, a);
 }
 
@@ -281,9 +285,8 @@ static enum writer writer_of(uint64_t n)
 	return w == WRITER_CHANGED && (sky != STORM || sim_result->seed % 3) ? WRITER_OURS : w;
 }
 
-static enum outcome attempt(const struct shape *shape, const char *name)
+static enum outcome attempt(struct attempt *a)
 {
-	struct attempt *a = laws_attempt(shape, name);
 	int writer = replica_config(1 + (int)(sim_result->pods % (uint64_t)replicas));
 	int64_t until = sim_now() + CREATE_US;
 	enum outcome out = REFUSED;
@@ -291,7 +294,7 @@ static enum outcome attempt(const struct shape *shape, const char *name)
 	bool late = false;
 
 	a->config = writer < CONFIGS_INJECT ? writer : CONFIG_NOW;
-	a->writer = writer_of(sim_result->pods);
+	a->writer = a->waits ? WRITER_NOBODY : writer_of(sim_result->pods);
 	said = sim_chance(habits.twice) ? ask_twice(a) : ask(a);
 	if (said == VERDICT_YES && !ends_behind_us(until)) {
 		/* The API server's machine, or etcd, stands still for longer than any limit. */
@@ -299,7 +302,7 @@ static enum outcome attempt(const struct shape *shape, const char *name)
 			late = true;
 			sim_sleep((int64_t)sim_below(90 * SECOND));
 		}
-		out = store_find(PODS, "ml", name) ? EXISTS : STORED;
+		out = store_find(PODS, a->namespace, a->name) ? EXISTS : STORED;
 	}
 	if (out != STORED) {
 		a->dropped_at = sim_now();
@@ -325,7 +328,7 @@ static void create(void *arg)
 		/* Whoever makes pods of fixed names mostly waits for the one before; the others may clash. */
 		if (!generated && store_find(PODS, "ml", name) && !sim_chance(habits.clash))
 			break;
-		out = attempt(shape, name);
+		out = attempt(laws_attempt(shape, name));
 	}
 	open_now--;
 }
@@ -338,5 +341,26 @@ void users(void *until)
 		sim_sleep((int64_t)sim_below((uint64_t)habits.every_us));
 		open_now++;
 		sim_spawn(WORLD, "create", create, NULL);
+	}
+}
+
+static void create_waiting(void *arg)
+{
+	struct attempt *a = waiting_attempt();
+
+	(void)arg;
+	if (a)
+		(void)attempt(a);
+	open_now--;
+}
+
+void waiters(void *until)
+{
+	for (uint64_t n = 0; sim_now() < *(const int64_t *)until; n++) {
+		if (sim_cut.pods && n == sim_cut.pods)
+			return;
+		sim_sleep((int64_t)sim_below((uint64_t)habits.turns_us));
+		open_now++;
+		sim_spawn(WORLD, "create", create_waiting, NULL);
 	}
 }

@@ -42,7 +42,9 @@ static struct cluster_settings settings = {.on = true,
 	.lease = "poolgate",
 	.tls_secret = "poolgate-tls",
 	.ca_secret = "poolgate-ca",
-	.probe_every_ms = 10000};
+	.probe_every_ms = 10000,
+	.priority_classes = &(struct slice){"high", 4},
+	.n_priority_classes = 1};
 
 /* ---- before the first run ---- */
 
@@ -91,6 +93,7 @@ static void start_parts(struct replica *r, int owner)
 	struct err err = {0};
 
 	settings.pending_share = pending_share;
+	settings.reserve_ms = reserve_us / 1000;
 	log_init(&r->log, sim_tracing() ? STDOUT_FILENO : -1);
 	(void)log_set_level(&r->log, sim_tracing() ? "info" : "error", NULL);
 	r->metrics = cfg.metrics = deps.metrics = metrics_new(metric_table, M_COUNT);
@@ -184,24 +187,25 @@ struct visit {
 
 static char *review_text(const struct attempt *a)
 {
-	cJSON *pod = cJSON_Parse(a->shape->pods[a->writer][a->config]),
-	      *meta = store_at(pod, "metadata", NULL);
-	size_t size = strlen(a->shape->pods[a->writer][a->config]) + 1500;
-	char *out = calloc(1, size), *text;
+	cJSON *pod = pod_made(a), *meta = store_at(pod, "metadata", NULL);
+	size_t size;
+	char *out, *text;
 
 	cJSON_DeleteItemFromObjectCaseSensitive(meta, "name");
 	cJSON_AddStringToObject(meta, "name", a->name);
 	cJSON_AddStringToObject(meta, "uid", a->uid);
 	text = cJSON_PrintUnformatted(pod);
+	size = strlen(text) + 1500;
+	out = calloc(1, size);
 	(void)snprintf(out, size,
 		"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/"
 		"v1\",\"request\":{\"uid\":\"r\","
 		"\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"resource\":{"
 		"\"group\":\"\",\"version\":"
-		"\"v1\",\"resource\":\"pods\"},\"namespace\":\"ml\",\"name\":\"%s\",\"operation\":"
+		"\"v1\",\"resource\":\"pods\"},\"namespace\":\"%s\",\"name\":\"%s\",\"operation\":"
 		"\"CREATE\","
 		"\"dryRun\":false,\"oldObject\":null,\"object\":%s}}",
-		a->name, text);
+		a->namespace, a->name, text);
 	free(text);
 	cJSON_Delete(pod);
 	return out;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/sim/sim_api.h"
+#include "test/sim/sim_world.h"
 
 /* Lists of which a page was asked for, and what was not told yet. */
 #define LISTS_MAX 64
@@ -249,7 +249,13 @@ static void change(struct request *r, struct object *o, cJSON *body, bool status
 	bool changed = false;
 
 	if (status) {
-		changed = take_member(o->doc, "status", wanted(r, o->doc, body, "status"));
+		cJSON *now = wanted(r, o->doc, body, "status");
+		cJSON *patch = store_at(body, "status", "conditions");
+
+		if (o->kind == PODS && strcmp(r->method, "PATCH") == 0 && patch)
+			cJSON_ReplaceItemInObjectCaseSensitive(now, "conditions",
+				patch_conditions(store_at(o->doc, "status", "conditions"), patch));
+		changed = take_member(o->doc, "status", now);
 	} else {
 		finalizers = wanted(r, meta, to, "finalizers");
 		if (o->deleting &&
@@ -277,6 +283,29 @@ static void change(struct request *r, struct object *o, cJSON *body, bool status
 	}
 	if (changed)
 		store_changed(o, who_writes(r));
+	answer_object(r, 200, o);
+}
+
+/* A JSON patch, of which all applies or nothing does. */
+static void patch_pod(struct request *r, struct object *o, const cJSON *ops)
+{
+	cJSON *now = patch_apply(o->doc, ops);
+	bool held = pod_is_held(o->doc);
+
+	if (!now) {
+		answer_status(r, 422, "Invalid",
+			"the server rejected our request due to an error in our request");
+		return;
+	}
+	if (cJSON_Compare(now, o->doc, true)) {
+		cJSON_Delete(now);
+	} else {
+		cJSON_Delete(o->doc);
+		o->doc = now;
+		if (held && !pod_is_held(now))
+			laws_let_go(o, who_writes(r));
+		store_changed(o, who_writes(r));
+	}
 	answer_object(r, 200, o);
 }
 
@@ -424,6 +453,8 @@ static void on_object(struct request *r, const struct target *t, cJSON *body)
 		delete (r, o, body);
 	else if (!body)
 		answer_status(r, 400, "BadRequest", "no body");
+	else if (o->kind == PODS && cJSON_IsArray(body) && strcmp(r->method, "PATCH") == 0)
+		patch_pod(r, o, body);
 	else if (!matches(r, o, body))
 		return;
 	else if (strcmp(r->method, "PATCH") == 0 || strcmp(r->method, "PUT") == 0)

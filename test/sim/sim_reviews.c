@@ -27,7 +27,7 @@ struct attempt *laws_attempt(const struct shape *shape, const char *name)
 
 	if (n_attempts == ATTEMPTS_MAX)
 		sim_fail("simulator", "more than %d pods", ATTEMPTS_MAX);
-	*a = (struct attempt){.shape = shape};
+	*a = (struct attempt){.shape = shape, .namespace = "ml"};
 	(void)snprintf(a->uid, sizeof(a->uid), "20000000-0000-4000-8000-%012x", n_attempts++);
 	(void)snprintf(a->name, sizeof(a->name), "%s", name);
 	sim_result->pods++;
@@ -41,7 +41,7 @@ static int index_of(const struct attempt *a)
 
 bool must_hold(const struct attempt *a)
 {
-	if (!a->yes_at || a->ended_at || a->late)
+	if (!(a->waits ? a->let_go_at : a->yes_at) || a->ended_at || a->late)
 		return false;
 	return a->stored_at || (!a->dropped_at && sim_now() <= a->yes_at + CREATE_US);
 }
@@ -55,7 +55,7 @@ static bool fits(const struct attempt *a)
 		const struct view *v = view_of(o);
 
 		for (int i = 0; v->takes && !has_older(o) && i < v->n_gpus; i++) {
-			uint64_t sum = sum_of(v, i),
+			uint64_t sum = sum_of(v, i) + kept_of(v, i, index_of(a)),
 				 want = v->gpus[i].bytes * a->shape->percent / 100;
 
 			n += v->gpus[i].fit && sum <= v->gpus[i].bytes &&
@@ -73,6 +73,16 @@ static void note_fit(struct attempt *a)
 	} else if (!a->fits_since) {
 		a->fits_since = sim_now();
 	}
+}
+
+bool laws_could_ever(const struct attempt *a)
+{
+	unsigned n = 0;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		for (int i = 0; view_of(o)->takes && !has_older(o) && i < view_of(o)->n_gpus; i++)
+			n += view_of(o)->gpus[i].fit;
+	return n >= a->shape->amount;
 }
 
 /* Would it, without what it holds, have room on GPUs of whatever kind? It runs already: what is closed or unfit serves as well (R7). */
@@ -106,6 +116,8 @@ static void note_place(struct attempt *a)
 		sim_fail("half", "the claim of u%d (%s) looks whole and has %u GPUs of %u", who,
 			a->name, parts, a->shape->amount);
 	a->more_since = parts <= a->shape->amount ? 0 : a->more_since ? a->more_since : sim_now();
+	if (whole && a->gated)
+		laws_turn(a);
 	if (whole)
 		a->no_place = false;
 	else
@@ -115,11 +127,12 @@ static void note_place(struct attempt *a)
 void note_room(void)
 {
 	for (int i = 0; i < n_attempts; i++) {
-		if (attempts[i].reviews > 0)
+		if (attempts[i].reviews > 0 || attempts[i].gated)
 			note_fit(&attempts[i]);
 		if (attempts[i].stored_at && !attempts[i].ended_at)
 			note_place(&attempts[i]);
 	}
+	laws_shares();
 }
 
 /* ---- names ---- */
@@ -127,7 +140,7 @@ void note_room(void)
 /* The claim of the pod that has this name, if this replica knows of it. */
 static void note_namesake(struct attempt *a, int owner)
 {
-	const struct object *pod = store_find(PODS, "ml", a->name);
+	const struct object *pod = store_find(PODS, a->namespace, a->name);
 
 	a->namesake = pod && strcmp(pod->uid, a->uid) != 0 ? number_of(pod->uid) : -1;
 	a->name_was_taken = a->namesake >= 0;
@@ -142,7 +155,7 @@ static void note_namesake(struct attempt *a, int owner)
 
 static bool namesake_stands(const struct attempt *a)
 {
-	const struct object *pod = store_find(PODS, "ml", a->name);
+	const struct object *pod = store_find(PODS, a->namespace, a->name);
 	bool held = false;
 
 	for (struct object *o = store_first(SERVERS); o && a->namesake_since; o = store_next(o)) {
@@ -172,9 +185,13 @@ void laws_heard(uint64_t task, const char *path, long status)
 void laws_stored(struct attempt *a)
 {
 	a->stored_at = sim_now();
+	a->gated = a->waits;
+	if (a->gated)
+		note_fit(a);
 	note_place(a);
 	for (int i = 0; i < n_attempts; i++)
-		if (attempts[i].reviews > 0 && strcmp(attempts[i].name, a->name) == 0)
+		if (attempts[i].reviews > 0 && strcmp(attempts[i].name, a->name) == 0 &&
+			strcmp(attempts[i].namespace, a->namespace) == 0)
 			attempts[i].name_was_taken = true;
 }
 
@@ -220,7 +237,8 @@ void laws_yes(struct attempt *a)
 		a->shape->percent);
 	if (!a->yes_at)
 		a->yes_at = sim_now();
-	if (a->restored)
+	/* Who waits is promised nothing yet (W1). */
+	if (a->restored || a->waits)
 		return;
 	if (!holds_whole(index_of(a)))
 		sim_fail("yes", "u%d (%s) was told yes, and holds no whole claim", index_of(a),
@@ -289,6 +307,7 @@ bool laws_vanish(struct attempt *a)
 
 void laws_dead(struct attempt *a)
 {
+	a->gated = false;
 	if (!a->dead_at)
 		a->dead_at = sim_now();
 }
@@ -302,6 +321,7 @@ void laws_restored(void)
 
 		a->restored = a->restored || a->reviews > 0;
 		a->late = true;
+		a->gated = false;
 		if (a->ended_at || a->dropped_at)
 			continue;
 		if (a->stored_at && !pods_has(a)) {
@@ -309,8 +329,13 @@ void laws_restored(void)
 			laws_dead(a);
 		}
 	}
-	for (struct object *o = store_first(PODS); o; o = store_next(o))
-		pods_is_back(&attempts[number_of(o->uid)]);
+	for (struct object *o = store_first(PODS); o; o = store_next(o)) {
+		struct attempt *a = &attempts[number_of(o->uid)];
+
+		a->gated = a->waits && !a->ended_at && pod_is_held(o->doc);
+		a->foreign = a->waits && pod_has_foreign(o->doc);
+		pods_is_back(a);
+	}
 }
 
 uint64_t laws_state(void)
@@ -322,7 +347,7 @@ uint64_t laws_state(void)
 		const int64_t all[] = {a->yes_at, a->stored_at, a->ended_at, a->dropped_at,
 			a->dead_at, a->vanished_at, a->late, a->reviewed_twice, a->reviews,
 			a->reviews_ever, a->review_at, a->was_full, a->fits_since,
-			a->name_was_taken, a->no_place, a->more_since, a->namesake,
+			a->name_was_taken, a->no_place, a->more_since, a->gated, a->namesake,
 			(int64_t)a->namesake_since, a->heard};
 
 		for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)

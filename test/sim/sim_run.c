@@ -15,6 +15,7 @@ void run_calm(void)
 	do {
 		sim_sleep(SECOND);
 		laws_calm(chaos_calm());
+		laws_queue(chaos_calm());
 		owed = laws_owed();
 	} while (*owed && sim_now() < last);
 	if (*owed)
@@ -33,12 +34,16 @@ void sim_run(uint64_t seed, bool trace)
 		replicas, (double)until / 1e6);
 	for (int i = 1; i <= replicas; i++)
 		replica_start(i);
-	sim_spawn(WORLD, "users", users, &until);
+	if (!orderly)
+		sim_spawn(WORLD, "users", users, &until);
+	if (habits.waits)
+		sim_spawn(WORLD, "waiters", waiters, &until);
 	sim_spawn(WORLD, "chaos", chaos, &until);
 	while (!chaos_calm() || pods_open() > 0) {
 		sim_sleep(SECOND);
 		laws_fair();
 		laws_calm(chaos_calm());
+		laws_queue(chaos_calm());
 	}
 	run_calm();
 	sim_done();

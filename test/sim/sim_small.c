@@ -212,13 +212,6 @@ unsigned small_choose(enum choice kind, unsigned n)
 static struct attempt *pods[PODS_MAX];
 static unsigned answered;
 
-static struct object *pod_of(const struct attempt *a)
-{
-	struct object *o = store_find(PODS, "ml", a->name);
-
-	return o && strcmp(o->uid, a->uid) == 0 ? o : NULL;
-}
-
 static void give_up(struct attempt *a)
 {
 	a->dropped_at = sim_now();
@@ -229,7 +222,7 @@ static void after_yes(struct attempt *a, enum fate fate)
 {
 	cJSON *doc;
 
-	if (fate == LOST || store_find(PODS, "ml", a->name)) {
+	if (fate == LOST || store_find(PODS, a->namespace, a->name)) {
 		give_up(a);
 		return;
 	}

@@ -129,8 +129,8 @@ struct object *store_add(enum kind kind, const char *namespace, const char *name
 		set_text(meta, "namespace", namespace);
 	/* No two in one second: the time tells who came first. */
 	store.created = store.created < sim_now() / SECOND ? sim_now() / SECOND : store.created + 1;
-	(void)snprintf(made, sizeof(made), "2026-11-23T%02d:%02d:%02dZ",
-		(int)(store.created / 3600 % 24), (int)(store.created / 60 % 60),
+	(void)snprintf(made, sizeof(made), "2027-01-15T%02d:%02d:%02dZ",
+		(int)(8 + store.created / 3600), (int)(store.created / 60 % 60),
 		(int)(store.created % 60));
 	set_text(meta, "creationTimestamp", made);
 	set_text(meta, "uid", o->uid);

@@ -52,6 +52,20 @@ static void read_claim(struct view *v, cJSON *from)
 	v->n_claims++;
 }
 
+static void read_kept(struct view *v, cJSON *from)
+{
+	cJSON *one;
+
+	cJSON_ArrayForEach(one, store_at(from, "gpus", NULL))
+	{
+		if (v->n_kept == GPUS_MAX)
+			sim_fail("simulator", "more than %d GPUs are kept on one server", GPUS_MAX);
+		v->kept[v->n_kept].who = number_of(text(from, "uid"));
+		v->kept[v->n_kept].gpu = gpu_of(v, text(one, "id"));
+		v->kept[v->n_kept++].bytes = number(one, "bytes");
+	}
+}
+
 /* What a server without a probe says is always so. */
 static bool is_fresh(cJSON *doc)
 {
@@ -76,7 +90,7 @@ void laws_read(struct object *o)
 		return;
 	if (!v)
 		o->view = v = calloc(1, sizeof(*v));
-	v->n_gpus = v->n_claims = 0;
+	v->n_gpus = v->n_claims = v->n_kept = 0;
 	(void)snprintf(v->address, sizeof(v->address), "%s",
 		text(store_at(o->doc, "spec", NULL), "address"));
 	(void)snprintf(v->created, sizeof(v->created), "%s",
@@ -99,6 +113,7 @@ void laws_read(struct object *o)
 		v->gpus[v->n_gpus++].bytes = number(one, "memory");
 	}
 	cJSON_ArrayForEach(one, store_at(status, "claims", NULL)) read_claim(v, one);
+	cJSON_ArrayForEach(one, store_at(status, "kept", NULL)) read_kept(v, one);
 }
 
 const struct view *view_of(const struct object *o)
@@ -123,6 +138,15 @@ uint64_t sum_of(const struct view *v, int gpu)
 		for (unsigned k = 0; k < v->claims[i].n_parts; k++)
 			if (v->claims[i].parts[k].gpu == gpu)
 				sum += v->claims[i].parts[k].bytes;
+	return sum;
+}
+
+uint64_t kept_of(const struct view *v, int gpu, int who)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < v->n_kept; i++)
+		sum += v->kept[i].gpu == gpu && v->kept[i].who != who ? v->kept[i].bytes : 0;
 	return sum;
 }
 
@@ -185,5 +209,9 @@ const char *laws_say(const struct object *o)
 		n += (size_t)snprintf(
 			out + n, sizeof(out) - n, "}%s", v->claims[i].n_servers > 1 ? "+" : "");
 	}
+	for (int i = 0; i < v->n_kept && n < sizeof(out) - 100; i++)
+		n += (size_t)snprintf(out + n, sizeof(out) - n, " kept for u%d{%d:%lluM}",
+			v->kept[i].who, v->kept[i].gpu,
+			(unsigned long long)(v->kept[i].bytes / 1000000));
 	return out;
 }

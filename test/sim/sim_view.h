@@ -32,13 +32,18 @@ struct view {
 	char created[24]; /* what is earlier comes first */
 	bool future;      /* it has a member of a later version's (R11) */
 	int64_t phantom_at; /* a claim ended here last whose pod was let in and never came; 0: none did */
-	int n_gpus, n_claims;
+	int n_gpus, n_claims, n_kept;
 	struct {
 		char id[16];
 		uint64_t bytes;
 		bool fit, missing;
 	} gpus[GPUS_MAX];
 	struct seen_claim claims[CLAIMS_MAX];
+	struct {
+		int who, gpu;
+		uint64_t bytes;
+	} kept[GPUS_MAX];   /* of GPUs for pods that have waited for long (W6) */
+	int64_t idle_since; /* it is kept for nobody who waits; 0: it is not */
 };
 
 /* ---- sim_view.c ---- */
@@ -52,6 +57,8 @@ int gpu_of(const struct view *v, const char *id);
 bool has_older(const struct object *o);
 /* Bytes of that GPU that are promised. */
 uint64_t sum_of(const struct view *v, int gpu);
+/* Bytes of that GPU that are kept for others than this one. */
+uint64_t kept_of(const struct view *v, int gpu, int who);
 const struct seen_claim *claim_of(const struct view *v, int who);
 /* Does it hold a claim that is whole: on each server that the claim names, and said to be so? */
 bool holds_whole(int who);

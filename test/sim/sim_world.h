@@ -51,20 +51,39 @@ char *replica_answer(int owner, const char *path, const char *body);
 /* What happens to creates and pods, in so many of a million. */
 struct habits {
 	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
-	bool nodes;     /* pods have some, and run on there when they are deleted by force */
-	unsigned names; /* that pods are given */
+	bool waits; /* some pods wait for their turn */
+	unsigned give_up,
+		foreign;  /* of these: leave before it comes; have somebody else's gate, too */
+	int64_t turns_us; /* between two creates of these, at most */
+	bool nodes;       /* pods have some, and run on there when they are deleted by force */
+	unsigned names;   /* that pods are given */
 	int64_t every_us, life_us; /* between two creates, and of a pod, at most */
 };
 extern struct habits habits;
 extern int replicas; /* how many there are */
 
-/* A task that creates pods until then. */
+/* Tasks that create pods until then; those that wait. */
 void users(void *until);
+void waiters(void *until);
+/* That attempt's pod, if it is there. */
+struct object *pod_of(const struct attempt *a);
 /* Is it stored? A pod that came back with a restore of etcd: nothing runs behind one that had ended. */
 bool pods_has(const struct attempt *a);
 void pods_is_back(struct attempt *a);
 /* Pods that are there, creates that are on their way. */
 unsigned pods_open(void);
+
+/* ---- sim_waiting.c ---- */
+
+/* The pod of an attempt as it is created. */
+cJSON *pod_made(const struct attempt *a);
+/* Does our gate stand before it; another's? */
+bool pod_is_held(cJSON *doc);
+bool pod_has_foreign(cJSON *doc);
+/* What a pod that waits is like; drawn. */
+struct attempt *waiting_attempt(void);
+/* Wait until it is let go. False: its owner has had enough. */
+bool waiting_ends(struct attempt *a);
 
 /* ---- sim_probe.c ---- */
 

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim: the laws of pods that wait for their turn (W1 to W7 of waiting). What they know comes from the store and from the world outside the
+ * replicas alone. */
+#include "test/sim/sim_view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where nothing fails, a leader is there by then. */
+#define LED_FROM (40 * SECOND)
+/* What has been so for so long every replica has seen, and a round that was begun before it is over. */
+#define SEEN_US (15 * SECOND)
+/* Room is found, and what is kept is let go, within so long: where nothing fails, and where a leader has to come first. */
+#define FAIR_US (20 * SECOND)
+#define CALM_US (40 * SECOND)
+/* From the end of a pod's life to that of its claim, and a turn. */
+#define TURN_US (100 * SECOND)
+
+bool orderly;
+int64_t reserve_us;
+
+/* Bytes that a namespace holds, and since when it is so many. */
+static struct share {
+	const char *namespace;
+	uint64_t bytes;
+	int64_t since;
+} shares[8];
+
+static int index_of(const struct attempt *a)
+{
+	return (int)(a - attempts);
+}
+
+/* ---- our gate ---- */
+
+void laws_let_go(const struct object *o, const char *who)
+{
+	int i = number_of(o->uid);
+	struct attempt *a = i >= 0 ? &attempts[i] : NULL;
+
+	if (!a || !a->waits)
+		sim_fail("gate", "%s took a gate from %s, which has not waited", who, o->name);
+	if (!a->late && !holds_whole(i))
+		sim_fail("gate", "%s let u%d (%s) go, which holds no whole claim", who, i, a->name);
+	a->gated = false;
+	a->passed_at = 0;
+	a->let_go_at = sim_now();
+}
+
+/* ---- order ---- */
+
+static struct share *share_of(const char *namespace)
+{
+	size_t i = 0;
+
+	while (shares[i].namespace && strcmp(shares[i].namespace, namespace) != 0)
+		i++;
+	shares[i].namespace = namespace;
+	return &shares[i];
+}
+
+void laws_shares(void)
+{
+	uint64_t now[8] = {0};
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		for (int i = 0; i < view_of(o)->n_claims; i++) {
+			const struct seen_claim *c = &view_of(o)->claims[i];
+			size_t at = (size_t)(share_of(attempts[c->who].namespace) - shares);
+
+			for (unsigned k = 0; k < c->n_parts; k++)
+				now[at] += c->parts[k].bytes;
+		}
+	for (size_t i = 0; shares[i].namespace; i++) {
+		if (shares[i].bytes != now[i])
+			shares[i].since = sim_now();
+		shares[i].bytes = now[i];
+	}
+}
+
+static bool anything_kept(void)
+{
+	bool any = false;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		any = any || view_of(o)->n_kept > 0;
+	return any;
+}
+
+/* Does q go before p, whatever a round that nobody here has seen may have counted? Shares count where they have stood still for long, and nothing
+ * is kept for one who would pass by his age (W6). */
+static bool goes_before(const struct attempt *q, const struct attempt *p)
+{
+	const struct share *of_q = share_of(q->namespace), *of_p = share_of(p->namespace);
+	int64_t since = sim_now() - SEEN_US;
+
+	if (q->priority != p->priority)
+		return q->priority > p->priority;
+	if (of_q == of_p)
+		return q->stored_at < p->stored_at;
+	return of_q->bytes < of_p->bytes && of_q->since < since && of_p->since < since &&
+	       !anything_kept();
+}
+
+static bool is_leaving(const struct attempt *a)
+{
+	const struct object *o = store_find(PODS, a->namespace, a->name);
+
+	return !o || strcmp(o->uid, a->uid) != 0 || o->deleting;
+}
+
+/* It waits for us alone, and everybody has seen that. */
+static bool has_waited(const struct attempt *a, int64_t since)
+{
+	return a->gated && !a->foreign && !a->late && a->stored_at < since && a->free_at < since &&
+	       !is_leaving(a);
+}
+
+void laws_turn(struct attempt *a)
+{
+	if (a->had_turn)
+		return;
+	a->had_turn = true;
+	if (!orderly || sim_now() < LED_FROM + SEEN_US)
+		return;
+	for (int i = 0; i < n_attempts; i++) {
+		struct attempt *q = &attempts[i];
+
+		if (q == a || q->passed_at || q->shape != a->shape || parts_of(i) > 0 ||
+			!has_waited(q, sim_now() - SEEN_US) || !goes_before(q, a))
+			continue;
+		q->passed_at = sim_now();
+		q->passed_by = index_of(a);
+	}
+}
+
+/* The round in which the other was served has served it, too, or its namespace has been given more meanwhile. */
+static void check_order(int i)
+{
+	struct attempt *q = &attempts[i];
+	const struct attempt *p = &attempts[q->passed_by];
+
+	if (!q->passed_at)
+		return;
+	if (parts_of(i) > 0 || is_leaving(q) ||
+		(q->priority == p->priority && strcmp(q->namespace, p->namespace) != 0 &&
+			share_of(q->namespace)->since >= q->passed_at))
+		q->passed_at = 0;
+	else if (sim_now() - q->passed_at > SEEN_US)
+		sim_fail("order",
+			"u%d (%s/%s, priority %d) asks what u%d (%s/%s, priority %d) asks, goes "
+			"before it and was passed %.1f s ago",
+			i, q->namespace, q->name, q->priority, q->passed_by, p->namespace, p->name,
+			p->priority, (double)(sim_now() - q->passed_at) / 1e6);
+}
+
+/* ---- time ---- */
+
+static void check_idle(const struct attempt *a, int64_t from, int64_t most)
+{
+	if (a->fits_since > from)
+		from = a->fits_since;
+	if (a->free_at > from)
+		from = a->free_at;
+	if (a->stored_at > from)
+		from = a->stored_at;
+	if (a->fits_since && sim_now() - from > most && !is_leaving(a))
+		sim_fail("idle", "u%d (%s) waits, and there has been room for it for %.1f s",
+			index_of(a), a->name, (double)(sim_now() - from) / 1e6);
+}
+
+unsigned laws_waiting(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < n_attempts; i++)
+		n += attempts[i].gated;
+	return n;
+}
+
+/* Everybody in his turn: one after the other, each as if he needed the whole pool. */
+static void check_served(const struct attempt *a, int64_t calm)
+{
+	static int64_t from;
+	static unsigned n;
+	int64_t most = reserve_us + (n + 1) * (habits.life_us + TURN_US);
+
+	if (!from) {
+		from = calm;
+		n = laws_waiting();
+	}
+	if (sim_now() - from > most && laws_could_ever(a))
+		sim_fail("starve", "u%d (%s) waits for %.0f s, and the pool would hold it",
+			index_of(a), a->name, (double)(sim_now() - a->stored_at) / 1e6);
+}
+
+static void check_kept(struct object *o, int64_t from, int64_t most)
+{
+	struct view *v = o->view;
+	const struct attempt *a =
+		v->n_kept > 0 && v->kept[0].who >= 0 ? &attempts[v->kept[0].who] : NULL;
+
+	if (v->n_kept == 0 || (a && a->gated && !a->had_turn && !is_leaving(a)))
+		v->idle_since = 0;
+	else if (!v->idle_since)
+		v->idle_since = sim_now();
+	if (v->idle_since > from)
+		from = v->idle_since;
+	if (v->idle_since && sim_now() - from > most)
+		sim_fail("kept",
+			"the server %s keeps room for u%d, which has not waited for it for %.1f s",
+			o->name, v->kept[0].who, (double)(sim_now() - from) / 1e6);
+}
+
+void laws_queue(int64_t calm)
+{
+	bool fair = sky == FAIR && sim_now() > LED_FROM;
+	int64_t from = fair ? LED_FROM : calm, most = fair ? FAIR_US : CALM_US;
+
+	if (!habits.waits || !from)
+		return;
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		check_kept(o, from, most);
+	for (int i = 0; i < n_attempts; i++) {
+		const struct attempt *a = &attempts[i];
+
+		if (!a->gated)
+			continue;
+		check_order(i);
+		if (!a->foreign)
+			check_idle(a, from, most);
+		if (!a->foreign && calm)
+			check_served(a, calm);
+	}
+}
