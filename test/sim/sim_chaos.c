@@ -399,10 +399,11 @@ static void make_keys(void)
 /* So that more is asked for than there is. Ages are seconds of the API server's clock, which replicas' clocks are near. */
 static void draw_waiting(void)
 {
-	habits.turns_us = SECOND << (1 + sim_below(3));
+	servers = 1 + (servers - 1) % 2;
+	habits.turns_us = SECOND << (1 + sim_below(2));
 	habits.give_up = upto(400000);
 	habits.foreign = upto(400000);
-	habits.life_us = 5 * SECOND << sim_below(4);
+	habits.life_us = 10 * SECOND << sim_below(3);
 	reserve_us = 5 * SECOND << 2 * sim_below(3);
 	odds.clock = 0;
 	orderly = sky == FAIR && sim_result->seed / 22 % 2 == 0;

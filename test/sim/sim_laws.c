@@ -190,6 +190,9 @@ static void check_claims(struct object *o, const char *who)
 				who, c->who, o->name);
 		if (c->state == 'a')
 			check_adoption(o, c, who);
+		for (int g = 0; c->state != 'a' && g < v->n_gpus; g++)
+			if (grew(c, g, v->gpus[g].id))
+				laws_kept(o, c->who, g, c->state == 'p', who);
 		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
 			sim_fail("closed", "%s put u%d on %s, which takes no claims", who, c->who,
 				o->name);
@@ -211,6 +214,9 @@ void laws_after_write(struct object *o, const char *who)
 			who, o->name);
 	if (!by_hand)
 		check_sums(o, who);
+	if (before.n_kept != view_of(o)->n_kept ||
+		memcmp(before.kept, view_of(o)->kept, sizeof(before.kept)) != 0)
+		((struct view *)o->view)->kept_since = sim_now();
 	check_claims(o, who);
 	note_phantoms(o);
 	check_promises(who, "wrote");

@@ -56,9 +56,11 @@ struct attempt {
 	int priority;
 	bool gated;                 /* stored, and our gate stands */
 	int64_t let_go_at, free_at; /* by our patch; the foreign gate has fallen. 0: not */
-	bool had_turn;              /* it holds, or held, a whole claim behind its gate */
+	int64_t turn_at;            /* it had a whole claim behind its gate; 0: it had not */
 	int64_t passed_at;          /* one that ranks behind it was served, and it was not; 0: no */
 	int passed_by;
+	int64_t robbed_at; /* one behind it was given what was kept for it */
+	int robbed_by;
 	long heard; /* what its question for the pod of that name was answered with; 0: none was sent, -1: no answer came */
 };
 
@@ -83,6 +85,8 @@ void laws_stored(struct attempt *a);
 void laws_claim_lost(const char *uid);
 /* Our gate was taken away by that writer. */
 void laws_let_go(const struct object *o, const char *who);
+/* It has grown on that GPU, of which some is kept for another (W6). */
+void laws_kept(const struct object *o, int who, int gpu, bool by_review, const char *writer);
 /* It has a whole claim, and our gate stands. */
 void laws_turn(struct attempt *a);
 /* What the queue owes at every moment; calm: nothing has failed since then, 0: things do. */

@@ -118,9 +118,9 @@ static bool has_waited(const struct attempt *a, int64_t since)
 
 void laws_turn(struct attempt *a)
 {
-	if (a->had_turn)
+	if (a->turn_at)
 		return;
-	a->had_turn = true;
+	a->turn_at = sim_now();
 	if (!orderly || sim_now() < LED_FROM + SEEN_US)
 		return;
 	for (int i = 0; i < n_attempts; i++) {
@@ -154,6 +154,46 @@ static void check_order(int i)
 			p->priority, (double)(sim_now() - q->passed_at) / 1e6);
 }
 
+/* Is it ahead of the one for whom something is kept, whatever shares are? */
+static bool is_ahead(const struct attempt *a, const struct attempt *head)
+{
+	return a->priority != head->priority ? a->priority > head->priority
+					     : a->stored_at <= head->stored_at;
+}
+
+void laws_kept(const struct object *o, int who, int gpu, bool by_review, const char *writer)
+{
+	const struct view *v = view_of(o);
+	struct attempt *head;
+
+	if (v->n_kept == 0 || v->kept[0].who < 0 ||
+		sum_of(v, gpu) + kept_of(v, gpu, who) <= v->gpus[gpu].bytes ||
+		kept_of(v, gpu, who) == 0)
+		return;
+	head = &attempts[v->kept[0].who];
+	/* A review's write brings with it what it has read. */
+	if (by_review)
+		sim_fail("kept", "%s gave u%d a part of %s of %s that is kept for u%d", writer, who,
+			v->gpus[gpu].id, o->name, v->kept[0].who);
+	/* The queue has decided before it writes, perhaps that the head has its turn now. */
+	if (sky == FAIR && v->kept_since < sim_now() - SEEN_US && !head->robbed_at &&
+		has_waited(head, sim_now() - SEEN_US) && !is_ahead(&attempts[who], head)) {
+		head->robbed_at = sim_now();
+		head->robbed_by = who;
+	}
+}
+
+static void check_robbed(int i)
+{
+	struct attempt *a = &attempts[i];
+
+	if (parts_of(i) > 0 || is_leaving(a))
+		a->robbed_at = 0;
+	if (a->robbed_at && sim_now() - a->robbed_at > SEEN_US)
+		sim_fail("kept", "u%d (%s) was given what was kept for u%d (%s), which waits on",
+			a->robbed_by, attempts[a->robbed_by].name, i, a->name);
+}
+
 /* ---- time ---- */
 
 static void check_idle(const struct attempt *a, int64_t from, int64_t most)
@@ -166,6 +206,16 @@ static void check_idle(const struct attempt *a, int64_t from, int64_t most)
 		from = a->stored_at;
 	if (a->fits_since && sim_now() - from > most && !is_leaving(a))
 		sim_fail("idle", "u%d (%s) waits, and there has been room for it for %.1f s",
+			index_of(a), a->name, (double)(sim_now() - from) / 1e6);
+}
+
+/* Who has its claim is let go. */
+static void check_held(const struct attempt *a, int64_t from, int64_t most)
+{
+	if (a->turn_at > from)
+		from = a->turn_at;
+	if (a->turn_at && sim_now() - from > most && holds_whole(index_of(a)) && !is_leaving(a))
+		sim_fail("idle", "u%d (%s) has its claim, and its gate stands for %.1f s more",
 			index_of(a), a->name, (double)(sim_now() - from) / 1e6);
 }
 
@@ -200,7 +250,7 @@ static void check_kept(struct object *o, int64_t from, int64_t most)
 	const struct attempt *a =
 		v->n_kept > 0 && v->kept[0].who >= 0 ? &attempts[v->kept[0].who] : NULL;
 
-	if (v->n_kept == 0 || (a && a->gated && !a->had_turn && !is_leaving(a)))
+	if (v->n_kept == 0 || (a && a->gated && !a->turn_at && !is_leaving(a)))
 		v->idle_since = 0;
 	else if (!v->idle_since)
 		v->idle_since = sim_now();
@@ -227,8 +277,10 @@ void laws_queue(int64_t calm)
 		if (!a->gated)
 			continue;
 		check_order(i);
+		check_robbed(i);
 		if (!a->foreign)
 			check_idle(a, from, most);
+		check_held(a, from, most);
 		if (!a->foreign && calm)
 			check_served(a, calm);
 	}

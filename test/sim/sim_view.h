@@ -43,6 +43,7 @@ struct view {
 		int who, gpu;
 		uint64_t bytes;
 	} kept[GPUS_MAX];   /* of GPUs for pods that have waited for long (W6) */
+	int64_t kept_since; /* for that one, and as much */
 	int64_t idle_since; /* it is kept for nobody who waits; 0: it is not */
 };
 
