@@ -92,6 +92,8 @@ void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born);
 /* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it away. */
 void pod_foreign(struct claims_api *c, const char *uid, bool yes);
+/* Our gate stands before it, of which the watch does not tell. */
+void pod_gate_unseen(struct claims_api *c, const char *uid);
 /* It was told this place. */
 void pod_told_place(struct claims_api *c, const char *uid, const char *place);
 void pod_phase(struct claims_api *c, const char *uid, const char *phase);

@@ -232,6 +232,32 @@ TEST(w6_who_has_gone_keeps_nothing)
 	assert_true(status_has_not(api, "a", "'kept'", SOON));
 }
 
+/* The watch has shown it as let go; since then etcd was restored to where its gate stands. What the API server says of it now counts: it is given
+ * a claim in its turn, and not as one that runs. */
+TEST(w3_who_is_behind_its_gate_again_is_not_adopted)
+{
+	size_t asked = 0;
+
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put(api, "w", "u1", PLAN_WAITS("1", "100"));
+	pods_get_status(api, 500);
+	claims_api_run(api);
+	for (int i = 0; i < SOON / 50 && asked == 0; i++) {
+		api_nap(50);
+		asked = pod_asked(api, "w");
+	}
+	assert_true(asked > 0);
+	pod_gate_unseen(api, "u1");
+	pods_get_status(api, 0);
+	for (int i = 0; i < SOON / 50 && pod_asked(api, "w") <= asked + 1; i++)
+		api_nap(50);
+	api_nap(1000);
+	assert_true(status_has_not(api, "a", "'uid':'u1'", 0));
+	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+}
+
 /* Its owner reads on the pod itself why it waits, and that it does no more; by an Event once. */
 TEST(w9_a_pod_says_why)
 {
@@ -270,4 +296,5 @@ TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_
 	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
 	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted, w3_two_claims,
 	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
-	w6_who_has_gone_keeps_nothing, w9_a_pod_says_why, w9_who_never_waited_is_told_nothing)
+	w6_who_has_gone_keeps_nothing, w3_who_is_behind_its_gate_again_is_not_adopted,
+	w9_a_pod_says_why, w9_who_never_waited_is_told_nothing)

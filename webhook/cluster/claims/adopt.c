@@ -254,7 +254,8 @@ static bool adopt_one(struct claims *c, struct holder *h)
 	arena_init(&a.arena, SCRATCH_MAX);
 	switch (claims_ask(c->cfg->kube, h, &a.pod)) {
 	case ANSWER_LIVE:
-		done = judge_pod(&a);
+		/* Who stands behind its gate again, as after a restore of etcd, does not run: it has its turn. */
+		done = c->carrier->waits(&a.pod.json, json_root(&a.pod.json)) || judge_pod(&a);
 		break;
 	case ANSWER_GONE:
 	case ANSWER_FINISHED:
