@@ -103,6 +103,9 @@ static void check_adoption(const struct object *o, const struct seen_claim *c, c
 	const struct seen_claim *was = claim_of(&before, c->who);
 	const struct view *v = view_of(o);
 
+	if (!was && a->gated)
+		sim_fail("adoption", "%s adopted u%d (%s) on %s, which waits behind its gate", who,
+			c->who, a->name, o->name);
 	if ((!was || was->state != 'a') && !a->late)
 		sim_fail("adoption", "%s adopted u%d (%s) on %s, and nothing had happened to it",
 			who, c->who, a->name, o->name);
@@ -162,6 +165,20 @@ static void note_phantoms(struct object *o)
 	}
 }
 
+/* Nobody who comes in takes what is kept for another. */
+static void check_kept(const struct object *o, const struct seen_claim *c, const char *who)
+{
+	const struct view *v = view_of(o);
+
+	for (int i = 0; c->state != 'a' && i < v->n_gpus; i++) {
+		int old = gpu_of(&before, v->gpus[i].id);
+
+		if (old >= 0 && grew(c, i, v->gpus[i].id))
+			laws_kept(
+				o, c->who, i, kept_of(&before, old, c->who), c->state == 'p', who);
+	}
+}
+
 static void check_claims(struct object *o, const char *who)
 {
 	struct view *v = o->view;
@@ -190,9 +207,7 @@ static void check_claims(struct object *o, const char *who)
 				who, c->who, o->name);
 		if (c->state == 'a')
 			check_adoption(o, c, who);
-		for (int g = 0; c->state != 'a' && g < v->n_gpus; g++)
-			if (grew(c, g, v->gpus[g].id))
-				laws_kept(o, c->who, g, c->state == 'p', who);
+		check_kept(o, c, who);
 		if (!was && c->state != 'a' && !v->takes && before.n_gpus > 0)
 			sim_fail("closed", "%s put u%d on %s, which takes no claims", who, c->who,
 				o->name);

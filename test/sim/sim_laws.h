@@ -85,8 +85,9 @@ void laws_stored(struct attempt *a);
 void laws_claim_lost(const char *uid);
 /* Our gate was taken away by that writer. */
 void laws_let_go(const struct object *o, const char *who);
-/* It has grown on that GPU, of which some is kept for another (W6). */
-void laws_kept(const struct object *o, int who, int gpu, bool by_review, const char *writer);
+/* It has grown on that GPU, of which so much was kept for another before (W6). */
+void laws_kept(const struct object *o, int who, int gpu, uint64_t kept, bool by_review,
+	const char *writer);
 /* It has a whole claim, and our gate stands. */
 void laws_turn(struct attempt *a);
 /* What the queue owes at every moment; calm: nothing has failed since then, 0: things do. */

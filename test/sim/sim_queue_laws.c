@@ -10,9 +10,9 @@
 #define LED_FROM (40 * SECOND)
 /* What has been so for so long every replica has seen, and a round that was begun before it is over. */
 #define SEEN_US (15 * SECOND)
-/* Room is found, and what is kept is let go, within so long: where nothing fails, and where a leader has to come first. */
+/* Room is found, and what is kept is let go, within so long: where nothing fails, and after faults, when a watch may be silent for 90 s (R16). */
 #define FAIR_US (20 * SECOND)
-#define CALM_US (40 * SECOND)
+#define CALM_US (122 * SECOND)
 /* From the end of a pod's life to that of its claim, and a turn. */
 #define TURN_US (100 * SECOND)
 
@@ -161,14 +161,24 @@ static bool is_ahead(const struct attempt *a, const struct attempt *head)
 					     : a->stored_at <= head->stored_at;
 }
 
-void laws_kept(const struct object *o, int who, int gpu, bool by_review, const char *writer)
+/* A higher one than the head may be the head by now. */
+static bool has_higher(const struct attempt *head)
+{
+	bool any = false;
+
+	for (int i = 0; i < n_attempts; i++)
+		any = any || (attempts[i].gated && attempts[i].priority > head->priority);
+	return any;
+}
+
+void laws_kept(
+	const struct object *o, int who, int gpu, uint64_t kept, bool by_review, const char *writer)
 {
 	const struct view *v = view_of(o);
 	struct attempt *head;
 
-	if (v->n_kept == 0 || v->kept[0].who < 0 ||
-		sum_of(v, gpu) + kept_of(v, gpu, who) <= v->gpus[gpu].bytes ||
-		kept_of(v, gpu, who) == 0)
+	if (kept == 0 || v->n_kept == 0 || v->kept[0].who < 0 || kept_of(v, gpu, who) == 0 ||
+		sum_of(v, gpu) + kept_of(v, gpu, who) <= v->gpus[gpu].bytes)
 		return;
 	head = &attempts[v->kept[0].who];
 	/* A review's write brings with it what it has read. */
@@ -177,7 +187,8 @@ void laws_kept(const struct object *o, int who, int gpu, bool by_review, const c
 			v->gpus[gpu].id, o->name, v->kept[0].who);
 	/* The queue has decided before it writes, perhaps that the head has its turn now. */
 	if (sky == FAIR && v->kept_since < sim_now() - SEEN_US && !head->robbed_at &&
-		has_waited(head, sim_now() - SEEN_US) && !is_ahead(&attempts[who], head)) {
+		has_waited(head, sim_now() - SEEN_US) && !is_ahead(&attempts[who], head) &&
+		!has_higher(head)) {
 		head->robbed_at = sim_now();
 		head->robbed_by = who;
 	}
