@@ -406,7 +406,18 @@ static void draw_waiting(void)
 	habits.life_us = 10 * SECOND << sim_below(3);
 	reserve_us = 5 * SECOND << 2 * sim_below(3);
 	odds.clock = 0;
+	habits.patience_us = 60 * SECOND;
+	/* In some, owners have little patience, and the leader's patches are slow: there is another pod of the name by then. */
+	if (sky == STORM && sim_result->seed / 22 % 2) {
+		habits.patience_us = SECOND;
+		habits.give_up = 700000;
+		habits.force = 500000;
+		weather.late_504 = weather.slow = 200000;
+	}
 	orderly = sky == FAIR && sim_result->seed / 22 % 2 == 0;
+	/* In some, shares alone decide. */
+	if (orderly && sim_result->seed / 44 % 2)
+		reserve_us = 600 * SECOND;
 	if (orderly)
 		odds.drain = odds.shrink = odds.remove = odds.rename = odds.probe = 0;
 }

@@ -20,6 +20,8 @@ unsigned pods_open(void)
 	return open_now;
 }
 
+enum outcome { STORED, REFUSED, EXISTS };
+
 /* ---- a pod that is there ---- */
 
 struct object *pod_of(const struct attempt *a)
@@ -152,6 +154,13 @@ static void delete_pod(struct attempt *a)
 	}
 }
 
+static enum outcome attempt(struct attempt *a);
+
+static bool pod_named(const struct attempt *a)
+{
+	return store_find(PODS, a->namespace, a->name) != NULL;
+}
+
 static void live(void *arg)
 {
 	struct attempt *a = arg;
@@ -159,6 +168,9 @@ static void live(void *arg)
 
 	if (a->waits && !waiting_ends(a)) {
 		delete_pod(a);
+		/* He tries once more, under the same name. */
+		if (!chaos_calm() && !pod_named(a))
+			(void)attempt(waiting_again(a));
 		open_now--;
 		return;
 	}
@@ -251,8 +263,6 @@ static enum verdict ask_twice(struct attempt *a)
 	free(t);
 	return said;
 }
-
-enum outcome { STORED, REFUSED, EXISTS };
 
 static void store_pod(struct attempt *a)
 {

@@ -9,7 +9,7 @@
 /* Where nothing fails, a leader is there by then. */
 #define LED_FROM (40 * SECOND)
 /* What has been so for so long every replica has seen, and a round that was begun before it is over. */
-#define SEEN_US (15 * SECOND)
+#define SEEN_US (10 * SECOND)
 /* Room is found, and what is kept is let go, within so long: where nothing fails, and after faults, when a watch may be silent for 90 s (R16). */
 #define FAIR_US (20 * SECOND)
 #define CALM_US (122 * SECOND)
@@ -19,11 +19,11 @@
 bool orderly;
 int64_t reserve_us;
 
-/* Bytes that a namespace holds, and since when it is so many. */
+/* Bytes that a namespace holds, since when it is so many, and the same of what it held before. */
 static struct share {
 	const char *namespace;
-	uint64_t bytes;
-	int64_t since;
+	uint64_t bytes, were;
+	int64_t since, were_since;
 } shares[8];
 
 static int index_of(const struct attempt *a)
@@ -72,9 +72,12 @@ void laws_shares(void)
 				now[at] += c->parts[k].bytes;
 		}
 	for (size_t i = 0; shares[i].namespace; i++) {
-		if (shares[i].bytes != now[i])
-			shares[i].since = sim_now();
+		if (shares[i].bytes == now[i])
+			continue;
+		shares[i].were = shares[i].bytes;
+		shares[i].were_since = shares[i].since;
 		shares[i].bytes = now[i];
+		shares[i].since = sim_now();
 	}
 }
 
@@ -87,8 +90,22 @@ static bool anything_kept(void)
 	return any;
 }
 
-/* Does q go before p, whatever a round that nobody here has seen may have counted? Shares count where they have stood still for long, and nothing
- * is kept for one who would pass by his age (W6). */
+/* Has q less than p, whichever of what they have held lately was counted? */
+static bool has_less(const struct share *q, const struct share *p, int64_t since)
+{
+	uint64_t most = q->bytes, least = p->bytes;
+
+	if (q->were_since >= since || p->were_since >= since)
+		return false;
+	if (q->since >= since && q->were > most)
+		most = q->were;
+	if (p->since >= since && p->were < least)
+		least = p->were;
+	return most < least;
+}
+
+/* Does q go before p, whatever a round that nobody here has seen may have counted? Shares count where nothing is kept for one who would pass by
+ * his age (W6). */
 static bool goes_before(const struct attempt *q, const struct attempt *p)
 {
 	const struct share *of_q = share_of(q->namespace), *of_p = share_of(p->namespace);
@@ -98,8 +115,7 @@ static bool goes_before(const struct attempt *q, const struct attempt *p)
 		return q->priority > p->priority;
 	if (of_q == of_p)
 		return q->stored_at < p->stored_at;
-	return of_q->bytes < of_p->bytes && of_q->since < since && of_p->since < since &&
-	       !anything_kept();
+	return has_less(of_q, of_p, since) && !anything_kept();
 }
 
 static bool is_leaving(const struct attempt *a)
@@ -186,7 +202,7 @@ void laws_kept(
 		sim_fail("kept", "%s gave u%d a part of %s of %s that is kept for u%d", writer, who,
 			v->gpus[gpu].id, o->name, v->kept[0].who);
 	/* The queue has decided before it writes, perhaps that the head has its turn now. */
-	if (sky == FAIR && v->kept_since < sim_now() - SEEN_US && !head->robbed_at &&
+	if (orderly && v->kept_since < sim_now() - SEEN_US && !head->robbed_at &&
 		has_waited(head, sim_now() - SEEN_US) && !is_ahead(&attempts[who], head) &&
 		!has_higher(head)) {
 		head->robbed_at = sim_now();

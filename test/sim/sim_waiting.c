@@ -7,7 +7,6 @@
 
 #define OUR_GATE "poolgate.io/capacity"
 #define FOREIGN_GATE "example.com/quota"
-#define PATIENCE_US (60 * SECOND)
 #define FOREIGN_US (30 * SECOND)
 
 static const char *const namespaces[] = {"ml", "nlp", "vision"};
@@ -82,19 +81,12 @@ cJSON *pod_made(const struct attempt *a)
 	return pod;
 }
 
-/* NULL: there is one of that name. */
-struct attempt *waiting_attempt(void)
+static struct attempt *make(const char *namespace, const char *name)
 {
-	/* half a GPU to two of them */
-	const struct shape *shape = &shapes[1 + sim_below(5)];
-	const char *namespace = namespaces[sim_below(3)];
-	struct attempt *a;
-	char name[32];
+	/* Half a GPU to two of them; where order is judged many ask the same. */
+	uint64_t i = orderly ? 1 + 2 * sim_below(2) : 1 + sim_below(5);
+	struct attempt *a = laws_attempt(&shapes[i], name);
 
-	(void)snprintf(name, sizeof(name), "wait-%u", (unsigned)sim_below(2 + habits.names));
-	if (store_find(PODS, namespace, name))
-		return NULL;
-	a = laws_attempt(shape, name);
 	a->namespace = namespace;
 	a->waits = true;
 	a->priority = sim_chance(200000) ? 100 : 0;
@@ -102,10 +94,26 @@ struct attempt *waiting_attempt(void)
 	return a;
 }
 
+struct attempt *waiting_again(const struct attempt *a)
+{
+	return make(a->namespace, a->name);
+}
+
+/* NULL: there is one of that name. */
+struct attempt *waiting_attempt(void)
+{
+	const char *namespace = namespaces[sim_below(3)];
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "wait-%u", (unsigned)sim_below(2 + habits.names));
+	return store_find(PODS, namespace, name) ? NULL : make(namespace, name);
+}
+
 bool waiting_ends(struct attempt *a)
 {
-	int64_t until = sim_chance(habits.give_up) ? sim_now() + (int64_t)sim_below(PATIENCE_US)
-						   : FOREVER,
+	int64_t until = sim_chance(habits.give_up)
+				? sim_now() + (int64_t)sim_below((uint64_t)habits.patience_us)
+				: FOREVER,
 		foreign_until = sim_now() + (int64_t)sim_below(FOREIGN_US);
 
 	while (a->gated && sim_now() < until) {

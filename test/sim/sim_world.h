@@ -53,7 +53,8 @@ struct habits {
 	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
 	bool waits; /* some pods wait for their turn */
 	unsigned give_up,
-		foreign;  /* of these: leave before it comes; have somebody else's gate, too */
+		foreign; /* of these: leave before it comes; have somebody else's gate, too */
+	int64_t patience_us;
 	int64_t turns_us; /* between two creates of these, at most */
 	bool nodes;       /* pods have some, and run on there when they are deleted by force */
 	unsigned names;   /* that pods are given */
@@ -82,6 +83,8 @@ bool pod_is_held(cJSON *doc);
 bool pod_has_foreign(cJSON *doc);
 /* What a pod that waits is like; drawn. */
 struct attempt *waiting_attempt(void);
+/* The next of the same name. */
+struct attempt *waiting_again(const struct attempt *a);
 /* Wait until it is let go. False: its owner has had enough. */
 bool waiting_ends(struct attempt *a);
 
