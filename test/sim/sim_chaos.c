@@ -414,6 +414,9 @@ static void draw_waiting(void)
 		habits.force = 500000;
 		weather.late_504 = weather.slow = 200000;
 	}
+	/* In some, etcd is restored to where who was let go stands behind his gate. */
+	if (sky == STORM && sim_result->seed / 22 % 4 == 0)
+		odds.restore = 300000;
 	orderly = sky == FAIR && sim_result->seed / 22 % 2 == 0;
 	/* In some, shares alone decide. */
 	if (orderly && sim_result->seed / 44 % 2)
