@@ -512,7 +512,6 @@ TEST(test_r6_the_next_pod_of_a_name_waits_for_its_end)
 	assert_int_equal(rc, 0);
 	assert_int_equal(kube_store_claims(fix.store, "a", "new"), 1);
 	text = kube_store_text(fix.store, "a");
-	text = kube_store_text(fix.store, "a");
 	assert_non_null(strstr(text, "\"grace\":7,"));
 	free(text);
 }
