@@ -368,7 +368,8 @@ static unsigned whole_starts(int64_t reserve_ms, bool other_namespace)
 			free_at[round + 2] += 4000 * MB;
 		}
 		n_kept = r.n_keep;
-		memcpy(kept, r.keep, n_kept * sizeof(*kept));
+		if (n_kept > 0)
+			memcpy(kept, r.keep, n_kept * sizeof(*kept));
 	}
 	arena_release(&a);
 	pool_release(&p);
