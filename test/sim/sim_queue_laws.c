@@ -196,6 +196,9 @@ void laws_kept(
 	if (kept == 0 || v->n_kept == 0 || v->kept[0].who < 0 || kept_of(v, gpu, who) == 0 ||
 		sum_of(v, gpu) + kept_of(v, gpu, who) <= v->gpus[gpu].bytes)
 		return;
+	/* The same write has given it to the head, behind this one; what is said of him goes next. */
+	if (claim_of(v, v->kept[0].who))
+		return;
 	head = &attempts[v->kept[0].who];
 	/* A review's write brings with it what it has read. */
 	if (by_review)
