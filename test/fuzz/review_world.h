@@ -108,7 +108,7 @@ static void world_init(struct world *w)
 			.n_gpus = 2,
 			.labels = labels,
 			.n_labels = 1}};
-	struct inventory inv = {servers, 2, 3};
+	struct inventory inv = {.servers = servers, .n_servers = 2, .n_gpus = 3};
 	struct err err;
 	struct ledger *ledger = ledger_memory_new(0);
 
