@@ -4,6 +4,7 @@
 #include "test/unit/admission_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
+#include "webhook/core/pool/server_kinds.h"
 #include "webhook/edge/admission/engine.h"
 
 #define ON                                                                                         \
@@ -171,4 +172,38 @@ TEST(test_engine)
 	fixture_release(&f);
 }
 
-TESTS(test_mutate, test_validate, test_update, test_engine)
+/* Who has no kind is asked itself; what is kept of others stays. */
+TEST(kinds_of_servers)
+{
+	struct label label = {"zone", "x"};
+	struct gpu gpu = {.model = "t4"};
+	struct gpu_server s = {.name = "a",
+		.address = "a:1",
+		.labels = &label,
+		.n_labels = 1,
+		.gpus = &gpu,
+		.n_gpus = 1};
+	bool failed = true;
+	long n;
+
+	for (n = 0; failed; n++) {
+		struct server_kinds k = {0};
+		uint32_t kind;
+
+		oom_begin(n, OOM_ONE);
+		kind = server_kinds_take(&k, 0, &s);
+		failed = oom_end();
+		assert_int_equal(kind, failed ? 0 : 1);
+		assert_int_equal(server_kinds_take(&k, kind, &s), 1);
+		label.value = "y";
+		oom_begin(n, OOM_ONE);
+		kind = server_kinds_take(&k, 0, &s);
+		assert_int_equal(kind, oom_end() ? 0 : 2);
+		assert_string_equal(k.servers[1].labels[0].value, "x");
+		label.value = "x";
+		server_kinds_release(&k);
+	}
+	assert_true(n > 8);
+}
+
+TESTS(test_mutate, test_validate, test_update, test_engine, kinds_of_servers)

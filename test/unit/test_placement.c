@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
+#include "webhook/core/pool/server_kinds.h"
 
 struct row {
 	const char *what, *pool, *demand, *filters, *servers;
@@ -737,6 +738,38 @@ static struct pool_room *keep_room(struct pool *pool, struct room_index *index)
 	return room;
 }
 
+/* The kinds of a pool's servers as somebody keeps them, who forgets some and has others change. */
+static void keep_kinds(struct pool *pool, struct server_kinds *kinds)
+{
+	struct inventory *inv = &pool->inv;
+	uint32_t *kind = arena_array(&pool->arena, inventory_places(inv), sizeof(*kind));
+
+	for (size_t i = 0; i < 2 * inv->n_servers; i++) {
+		size_t at = inventory_nth(inv, pick((unsigned)inv->n_servers));
+
+		if (pick(3) == 0) {
+			server_kinds_drop(kinds, kind[at]);
+			kind[at] = 0;
+		} else {
+			kind[at] = server_kinds_take(kinds, kind[at],
+				&inv->servers[inventory_nth(inv, pick((unsigned)inv->n_servers))]);
+		}
+	}
+	for (size_t i = 0; i < inv->n_servers; i++) {
+		size_t at = inventory_nth(inv, i);
+
+		kind[at] = server_kinds_take(kinds, kind[at], &inv->servers[at]);
+		assert_true(kind[at] > 0 && kind[at] < kinds->n);
+		if (pick(20) == 0) {
+			server_kinds_drop(kinds, kind[at]);
+			kind[at] = 0;
+		}
+	}
+	inv->kind = kind;
+	inv->kinds = kinds->servers;
+	inv->n_kinds = kinds->n;
+}
+
 /* The same GPUs, or the same words, as who looks at every server of a pool that stands in order. */
 static void check_same(struct pool *pool, const struct demand *d, const struct placement *want,
 	int want_rc, const struct err *want_err)
@@ -761,21 +794,39 @@ static void check_same(struct pool *pool, const struct demand *d, const struct p
 static void random_large_pool(struct pool *pool)
 {
 	unsigned servers = 1 + pick(60), gpus = 1 + pick(8), size = 4 + 4 * pick(3), even = pick(3);
+	unsigned mixed = pick(2);
 	struct buf b;
 
 	buf_init(&b, 65536);
 	for (unsigned s = 0; s < servers; s++) {
-		buf_fmt(&b, "%ss%02u zone=z%u %s", s ? "; " : "", s, pick(2),
+		unsigned model = pick(2);
+
+		buf_fmt(&b, "%ss%02u zone=z%u %s%s", s ? "; " : "", s, pick(2),
+			pick(8)   ? ""
+			: pick(2) ? "at=[fd00::7]:56001 "
+				  : "at=10.0.0.7:56001 ",
 			pick(20)  ? ""
 			: pick(2) ? "claims=256 "
 				  : "drain ");
 		for (unsigned g = 0; g < gpus; g++)
-			buf_fmt(&b, "m%u:%u/%u%s ", pick(2), even ? size : 4 + 4 * pick(3),
-				pick(3) ? 0 : pick(5), pick(20) ? "" : "u");
+			buf_fmt(&b, "m%u:%u/%u%s ", mixed ? pick(2) : model,
+				even ? size : 4 + 4 * pick(3), pick(3) ? 0 : pick(5),
+				pick(20) ? "" : "u");
 	}
 	pool_init(pool, b.data);
 	pool->use.first = pick(2) ? pick(servers) : 0;
 	buf_release(&b);
+}
+
+static bool selected_plainly(
+	const struct demand *d, const struct gpu_server *s, const struct gpu *g)
+{
+	size_t n = 0;
+
+	while (n < d->n_filters && inventory_server_matches(s, &d->filters[n]) &&
+		inventory_gpu_matches(g, &d->filters[n]))
+		n++;
+	return n == d->n_filters;
 }
 
 /* What the best choices of one server for the container would leave; UINT64_MAX: it cannot hold it. */
@@ -791,9 +842,7 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 		uint64_t left = s->gpus[i].bytes - pool->claimed[s->first_gpu + i];
 
 		if (!inventory_usable(s, &s->gpus[i]) || left < need ||
-			(d->n_filters &&
-				!(inventory_server_matches(s, &d->filters[0]) &&
-					inventory_gpu_matches(&s->gpus[i], &d->filters[0]))))
+			!selected_plainly(d, s, &s->gpus[i]))
 			continue;
 		for (at = n++; at > 0 && lefts[at - 1] > left - need; at--)
 			lefts[at] = lefts[at - 1];
@@ -808,7 +857,9 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
  * search comes to know what is free. */
 static void test_every_server(void **state)
 {
-	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0"};
+	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0",
+		"zone=z7", "gpu.model=m7", "server.name=s03", "zone=z0 gpu.model=m1",
+		"server.name=s01 gpu.model=m1", "server.addr=s02:56001"};
 	unsigned placed = 0;
 
 	(void)state;
@@ -817,6 +868,7 @@ static void test_every_server(void **state)
 		struct placement p = {0};
 		struct demand d, one;
 		struct room_index index = {0}, index2 = {0};
+		struct server_kinds kinds = {0};
 		struct pool pool, scattered;
 		struct err err = {0};
 		uint64_t best = UINT64_MAX, rate;
@@ -825,10 +877,13 @@ static void test_every_server(void **state)
 
 		random_large_pool(&pool);
 		random_demand(&d, &pool);
-		demand_init(&one, &pool.arena, "app a 1 1%", filters[pick(5)], NULL, false);
+		demand_init(&one, &pool.arena, "app a 1 1%",
+			filters[pick(sizeof(filters) / sizeof(*filters))], NULL, false);
 		d.filters = one.filters;
 		d.n_filters = one.n_filters;
 		d.one_server = pick(4) == 0;
+		d.no_ipv4 = pick(8) == 0;
+		d.no_ipv6 = pick(8) == 0;
 		scatter(&pool, &scattered);
 		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
 		check_same(&scattered, &d, &p, rc, &err);
@@ -836,6 +891,11 @@ static void test_every_server(void **state)
 		check_same(&pool, &d, &p, rc, &err);
 		scattered.use.room = keep_room(&scattered, &index2);
 		check_same(&scattered, &d, &p, rc, &err);
+		keep_kinds(&scattered, &kinds);
+		check_same(&scattered, &d, &p, rc, &err);
+		scattered.use.room = NULL;
+		check_same(&scattered, &d, &p, rc, &err);
+		server_kinds_release(&kinds);
 		one.containers[0] = d.containers[0];
 		one.containers[0].kind = CONTAINER_APP;
 		for (size_t k = 0; k < pool.inv.n_servers; k++) {

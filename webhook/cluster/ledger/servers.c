@@ -294,6 +294,8 @@ void servers_free(struct servers *s)
 	free(s->first);
 	free(s->gpus);
 	free(s->width);
+	free(s->kind);
+	server_kinds_release(&s->kinds);
 	free(s->usable);
 	free(s->gpu_bytes);
 	free(s->most_claimed);

@@ -9,6 +9,7 @@
 #include "webhook/cluster/duty/repeat.h"
 #include "webhook/cluster/duty/uid_set.h"
 #include "webhook/cluster/ledger/servers.h"
+#include "webhook/core/pool/server_kinds.h"
 
 /* One state of one GPUServer, with the memory it lives in. */
 struct held {
@@ -108,6 +109,8 @@ struct servers {
 	size_t widest;
 	uint64_t *gpu_bytes, *most_claimed, *most_committed, *left_claimed, *left_committed;
 	struct room_index index; /* of room_claimed */
+	struct server_kinds kinds;
+	uint32_t *kind; /* of inv */
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */
 	struct uid_set names;      /* "namespace/name" of their pods */

@@ -22,6 +22,21 @@ static bool holds(const struct held *h, const struct claim_record *r)
 	return i >= 0 && h->object.status.claims[i].take == r->take;
 }
 
+/* Its kind: the one that it is of now, or none where it leaves. */
+static void note_kind(struct servers *s, const struct server_entry *e, bool there)
+{
+	uint32_t *kind = &s->kind[e->index];
+
+	if (there) {
+		*kind = server_kinds_take(&s->kinds, *kind, &s->inv.servers[e->index]);
+	} else {
+		server_kinds_drop(&s->kinds, *kind);
+		*kind = 0;
+	}
+	s->inv.kinds = s->kinds.servers;
+	s->inv.n_kinds = s->kinds.n;
+}
+
 static void index_room(struct servers *s, const struct server_entry *e, bool there)
 {
 	const struct gpu_server *at = &s->inv.servers[e->index];
@@ -67,6 +82,7 @@ void servers_count(struct servers *s, struct server_entry *e, bool known)
 	shown->first_gpu = first;
 	if (e->unreadable || h->object.hearsay)
 		shown->drain = true;
+	note_kind(s, e, true);
 	if (n) {
 		memset(s->committed + first, 0, n * sizeof(*s->committed));
 		memset(s->pending + first, 0, n * sizeof(*s->pending));
@@ -137,7 +153,7 @@ void servers_recount(struct servers *s, struct server_entry *e)
 
 /* Lists of the picture, by server and by GPU. */
 #define LISTS PICTURE_LISTS
-#define NUMBERS 7
+#define NUMBERS 8
 
 static void list_of_servers(struct servers *s, uint64_t **ret[static LISTS])
 {
@@ -156,6 +172,7 @@ static void list_of_numbers(struct servers *s, uint32_t **ret[static NUMBERS])
 	ret[4] = &s->order;
 	ret[5] = &s->turn;
 	ret[6] = &s->width;
+	ret[7] = &s->kind;
 }
 
 static void list_of_gpus(struct servers *s, uint64_t **ret[static LISTS])
@@ -183,6 +200,7 @@ static void *grown(void *list, size_t n, size_t size, bool *ok)
 static void point_to_lists(struct servers *s)
 {
 	s->inv.order = s->order;
+	s->inv.kind = s->kind;
 	s->inv.turn = s->index.turn = s->turn;
 	s->room_claimed = (struct pool_room){s->first, s->gpus, s->gpu_bytes, s->most_claimed,
 		s->left_claimed, s->usable, s->widest, &s->index};
@@ -249,6 +267,7 @@ static bool find_place(struct servers *s, size_t n_gpus, uint32_t *ret)
 	s->inv.servers[*ret] = (struct gpu_server){.first_gpu = s->inv.gpu_places};
 	s->first[*ret] = (uint32_t)s->inv.gpu_places;
 	s->width[*ret] = (uint32_t)n_gpus;
+	s->kind[*ret] = 0;
 	s->inv.gpu_places += n_gpus;
 	return true;
 }
@@ -316,6 +335,7 @@ void servers_unplace(struct servers *s, struct server_entry *e)
 	if (!e->placed)
 		return;
 	index_room(s, e, false);
+	note_kind(s, e, false);
 	at = s->turn[index];
 	s->inv.n_servers--;
 	memmove(s->order + at, s->order + at + 1, (s->inv.n_servers - at) * sizeof(*s->order));

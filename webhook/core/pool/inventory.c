@@ -17,17 +17,38 @@ static const struct label *label_of(const struct gpu_server *s, struct slice key
 	return NULL;
 }
 
+enum address_family inventory_family(const char *address)
+{
+	const char *p = address;
+
+	if (p[0] == '[')
+		return FAMILY_V6;
+	while ((*p >= '0' && *p <= '9') || *p == '.')
+		p++;
+	return *p && *p != ':' ? FAMILY_EITHER : FAMILY_V4;
+}
+
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
 {
 	if (!f->key.at)
 		return false;
-	if (slice_is(f->key, KEY_SERVER_NAME) || slice_is(f->key, KEY_SERVER_ADDR) ||
-		slice_is(f->key, KEY_GPU_MODEL))
+	if (inventory_names_server(f) || slice_is(f->key, KEY_GPU_MODEL))
 		return true;
-	for (size_t i = 0; i < inv->n_servers; i++)
-		if (label_of(&inv->servers[inventory_nth(inv, i)], f->key))
+	for (size_t i = 1; i < inv->n_kinds; i++)
+		if (label_of(&inv->kinds[i], f->key))
 			return true;
+	for (size_t i = 0; i < inv->n_servers; i++) {
+		size_t server = inventory_nth(inv, i);
+
+		if (!inventory_kind(inv, server) && label_of(&inv->servers[server], f->key))
+			return true;
+	}
 	return false;
+}
+
+bool inventory_names_server(const struct filter *f)
+{
+	return slice_is(f->key, KEY_SERVER_NAME) || slice_is(f->key, KEY_SERVER_ADDR);
 }
 
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f)

@@ -56,6 +56,10 @@ struct inventory {
 	const uint32_t *order; /* indices of servers, by name; NULL: they are sorted themselves */
 	const uint32_t *turn;  /* of each index its place in the order */
 	size_t places, gpu_places; /* with an order: the lengths of arrays by server and by GPU */
+	/* Of each index its kind (server_kinds.h), 0: it has none. NULL: nobody keeps kinds, and filters ask every server. */
+	const uint32_t *kind;
+	const struct gpu_server *kinds; /* one of each, from 1 on */
+	size_t n_kinds;                 /* the first, which is none, included */
 };
 
 static inline size_t inventory_places(const struct inventory *inv)
@@ -74,10 +78,28 @@ static inline size_t inventory_nth(const struct inventory *inv, size_t i)
 	return inv->order ? inv->order[i] : i;
 }
 
+/* Its kind, 0: it must be asked itself. */
+static inline uint32_t inventory_kind(const struct inventory *inv, size_t server)
+{
+	return inv->kind ? inv->kind[server] : 0;
+}
+
+/* The server as filters see it that ask for neither name nor address. */
+static inline const struct gpu_server *inventory_seen(const struct inventory *inv, size_t server)
+{
+	uint32_t kind = inventory_kind(inv, server);
+
+	return kind ? &inv->kinds[kind] : &inv->servers[server];
+}
+
 static inline size_t inventory_turn(const struct inventory *inv, size_t server)
 {
 	return inv->turn ? inv->turn[server] : server;
 }
+
+/* Which addresses a HOST:PORT stands for: a name may be one of either family. */
+enum address_family { FAMILY_V4 = 1, FAMILY_V6 = 2, FAMILY_EITHER = 3 };
+enum address_family inventory_family(const char *address);
 
 /* One token of the annotation bitfusion-client/filter, as written. */
 struct filter {
@@ -104,6 +126,9 @@ static inline struct filter filter_of(struct slice token)
 /* Does the pool understand this token: server.name, server.addr, gpu.model, or a key that at least one server carries
  * as a label? Tokens it does not understand concern the launcher alone. */
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f);
+
+/* Does this token ask for a name or an address, in which servers of one kind differ? */
+bool inventory_names_server(const struct filter *f);
 
 /* One token that the pool understands: does it leave this server in (true for gpu.model), and this GPU (true for every other key)?
  * A GPU is selected when all known tokens say yes to both. server.name, server.addr and labels compare exactly; gpu.model names a part of

@@ -193,6 +193,8 @@ static size_t count_alone(const struct search *s, const struct demand_container 
 	struct memo memo = {0};
 	size_t n = 0;
 
+	if (search_kind(s, server) == SELECTED_NONE)
+		return 0;
 	if (search_alike(s, server)) {
 		uint64_t bytes = s->room.bytes[server], need = search_need(c, bytes);
 
@@ -236,7 +238,7 @@ static bool fits_on_few(const struct search *s, struct arena *a)
 		size_t server = inventory_nth(s->inv, i);
 		struct gpu_server *to = &few.servers[few.n_servers];
 
-		if (s->room.usable[server] == 0)
+		if (s->room.usable[server] == 0 || search_kind(s, server) != SELECTED_ALL)
 			continue;
 		*to = s->inv->servers[server];
 		to->first_gpu = few.n_gpus;
@@ -257,7 +259,7 @@ static void look_beyond(struct search *s, struct arena *a)
 	struct usage none;
 	struct search alone;
 
-	if (s->n_known == 0 && !s->listed && fits_on_few(s, a))
+	if (!s->listed && fits_on_few(s, a))
 		return;
 	bytes = arena_array(a, inventory_gpu_places(s->inv), sizeof(*bytes));
 	claims = arena_array(a, inventory_places(s->inv), sizeof(*claims));

@@ -240,6 +240,15 @@ static bool look_at(
 	return keep(s, l, bin && bin->own, &score, server);
 }
 
+/* From this entry on the first of a server with so many bytes that filters may select. NULL: there is none, or the budget is used up. */
+static const struct room_entry *selectable(
+	struct search *s, const struct room_entry *e, uint64_t bytes, struct room_place *at)
+{
+	while (e && e->bytes == bytes && search_kind(s, e->server) == SELECTED_NONE)
+		e = ++s->work < SEARCH_WORK_MAX ? room_index_next(s->room.index, at) : NULL;
+	return e && e->bytes == bytes ? e : NULL;
+}
+
 /* Servers without a bin whose GPUs all have so many bytes, the one first that may fit best. */
 static void look_at_alike(
 	struct search *s, const struct demand_container *c, uint64_t bytes, struct look *l)
@@ -252,7 +261,8 @@ static void look_at_alike(
 
 	if (need == 0 || need > bytes)
 		return;
-	while ((e = room_index_find(r, bytes, left, 0, &at)) && e->bytes == bytes) {
+	e = room_index_find(r, bytes, left, 0, &at);
+	while ((e = selectable(s, e, bytes, &at))) {
 		left = e->free;
 		bound.left = (left - need) * c->amount;
 		/* those that have just this of a GPU, beginning with the server whose turn is first */
@@ -266,6 +276,7 @@ static void look_at_alike(
 					++s->work >= SEARCH_WORK_MAX)
 					return;
 				if ((left == bytes && e->n < c->amount) ||
+					search_kind(s, e->server) == SELECTED_NONE ||
 					search_bin(s, e->server) ||
 					!search_glance(s, c, e->server, &l->bytes, &l->g) ||
 					/* it was looked at before */
@@ -277,7 +288,7 @@ static void look_at_alike(
 					return;
 			}
 		}
-		left++;
+		e = room_index_find(r, bytes, ++left, 0, &at);
 	}
 }
 

@@ -64,7 +64,7 @@ static void count(const struct search *s, struct tally *t)
 		size_t i = inventory_nth(s->inv, at);
 		const struct gpu_server *server = &s->inv->servers[i];
 		size_t before = t->usable;
-		bool alike = count_alike(s, i, t);
+		bool alike = search_kind(s, i) == SELECTED_NONE || count_alike(s, i, t);
 
 		for (size_t j = 0; !alike && j < server->n_gpus; j++)
 			if (search_selects(s, server, &server->gpus[j], &memo))
@@ -108,7 +108,7 @@ static void say_unreached(const struct search *s, struct buf *b)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->inv->n_servers; i++)
-		n += !search_reaches(s->d, &s->inv->servers[inventory_nth(s->inv, i)]);
+		n += !search_reaches(s->d, inventory_seen(s->inv, inventory_nth(s->inv, i)));
 	if (n)
 		buf_fmt(b,
 			"; the launcher cannot use the %s of %zu server%s: ask the operator for an "

@@ -95,13 +95,22 @@ void say_asked(const struct search *s, struct buf *b)
 	}
 }
 
-/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the caller's to skip. */
+/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the caller's to skip, but for those of servers of
+ * one kind. */
 static const char *existing(
-	const struct inventory *inv, const struct filter *f, size_t *server, size_t *gpu)
+	const struct search *search, const struct filter *f, size_t *server, size_t *gpu)
 {
-	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
-		const struct gpu_server *s = &inv->servers[inventory_nth(inv, *server)];
+	const struct inventory *inv = search->inv;
 
+	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
+		size_t at = inventory_nth(inv, *server);
+		uint32_t kind = inventory_names_server(f) ? 0 : inventory_kind(inv, at);
+		const struct gpu_server *s = &inv->servers[at];
+
+		if (kind && *gpu == 0 && search->told[kind])
+			continue;
+		if (kind)
+			search->told[kind] = true;
 		if (slice_is(f->key, "gpu.model")) {
 			if (*gpu < s->n_gpus)
 				return s->gpus[(*gpu)++].model;
@@ -127,7 +136,9 @@ void say_existing(const struct search *s, const struct filter *f, struct buf *b)
 	const char *value;
 	size_t n = 0, server = 0, gpu = 0;
 
-	while ((value = existing(s->inv, f, &server, &gpu))) {
+	if (s->inv->n_kinds)
+		memset(s->told, 0, s->inv->n_kinds * sizeof(*s->told));
+	while ((value = existing(s, f, &server, &gpu))) {
 		bool repeated = false;
 
 		for (size_t i = 0; i < n; i++)
@@ -173,7 +184,8 @@ void say_best(const struct search *s, struct buf *b)
 		size_t i = inventory_nth(s->inv, at_turn);
 		const struct gpu_server *server = &s->inv->servers[i];
 
-		if (n == NAMES_SHOWN && s->room.most[i] <= best[n - 1].free)
+		if ((n == NAMES_SHOWN && s->room.most[i] <= best[n - 1].free) ||
+			search_kind(s, i) == SELECTED_NONE)
 			continue;
 		for (size_t j = 0; j < server->n_gpus; j++) {
 			uint64_t free = free_bytes(s, server, j);

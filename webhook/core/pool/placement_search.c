@@ -9,13 +9,9 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g)
 
 bool search_reaches(const struct demand *d, const struct gpu_server *server)
 {
-	const char *p = server->address;
+	enum address_family family = inventory_family(server->address);
 
-	if (p[0] == '[')
-		return !d->no_ipv6;
-	while ((*p >= '0' && *p <= '9') || *p == '.')
-		p++;
-	return !d->no_ipv4 || (*p && *p != ':'); /* a name may stand for either */
+	return family == FAMILY_V4 ? !d->no_ipv4 : family == FAMILY_V6 ? !d->no_ipv6 : true;
 }
 
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
@@ -85,7 +81,31 @@ bool search_open(const struct search *s, size_t server)
 {
 	return search_claims_left(s, server, s->use->n_claims[server]) &&
 	       (!(s->d->no_ipv4 || s->d->no_ipv6) ||
-		       search_reaches(s->d, &s->inv->servers[server]));
+		       search_reaches(s->d, inventory_seen(s->inv, server)));
+}
+
+enum selected search_ask_kind(const struct search *s, uint32_t kind)
+{
+	const struct gpu_server *one = &s->inv->kinds[kind];
+	bool reached = search_reaches(s->d, one), named = false;
+	enum selected found;
+	size_t n = 0;
+
+	for (size_t i = 0; reached && i < one->n_gpus; i++) {
+		bool selected = true;
+
+		for (size_t k = 0; selected && k < s->n_known; k++) {
+			if (inventory_names_server(s->known[k]))
+				named = true;
+			else
+				selected = inventory_server_matches(one, s->known[k]) &&
+					   inventory_gpu_matches(&one->gpus[i], s->known[k]);
+		}
+		n += selected;
+	}
+	found = n == 0 ? SELECTED_NONE : named || n < one->n_gpus ? SELECTED_SOME : SELECTED_ALL;
+	s->kinds[kind] = (uint8_t)(found + 1);
+	return found;
 }
 
 /* Each server is asked once in a search, whatever containers there are. */
@@ -94,11 +114,11 @@ enum selected search_selected(struct search *s, size_t server)
 	const struct gpu_server *at = &s->inv->servers[server];
 	const uint64_t *left = s->room.free + s->room.first[server];
 	struct memo memo = {0};
-	enum selected found;
+	enum selected found = search_kind(s, server);
 	size_t n = 0, all = 0;
 
-	if (s->n_known == 0)
-		return SELECTED_ALL;
+	if (found != SELECTED_SOME)
+		return found;
 	if (s->selected[server])
 		return (enum selected)(s->selected[server] - 1);
 	for (size_t i = 0; i < at->n_gpus; i++) {
@@ -184,13 +204,13 @@ static void add_all(struct search *s)
 	for (size_t at = 0; at < s->inv->n_servers; at++) {
 		size_t i = inventory_nth(s->inv, at);
 
-		if (!s->bin_of[i] && s->room.most[i] && search_open(s, i) &&
-			search_add_bin(s, i)->n == 0)
+		if (!s->bin_of[i] && s->room.most[i] && search_kind(s, i) != SELECTED_NONE &&
+			search_open(s, i) && search_add_bin(s, i)->n == 0)
 			search_drop_bin(s);
 	}
 }
 
-/* GPUs of this size, the one first that has most; of servers without a bin. */
+/* GPUs of this size, the one first that has most; of servers without a bin. Where a filter may take some of a server's GPUs alone it is given one. */
 static void add_roomy_of(struct search *s, const struct demand_container *c, uint64_t bytes)
 {
 	const struct room_index *r = s->room.index;
@@ -202,8 +222,15 @@ static void add_roomy_of(struct search *s, const struct demand_container *c, uin
 	(void)room_index_find(r, bytes + 1, 0, 0, &at);
 	while ((e = room_index_previous(r, &at)) && e->bytes == bytes &&
 		((need && e->free >= need) || n < c->amount)) {
-		if (search_bin(s, e->server) || !search_open(s, e->server))
+		enum selected selected = search_kind(s, e->server);
+
+		if (selected == SELECTED_NONE || search_bin(s, e->server) ||
+			!search_open(s, e->server))
 			continue;
+		if (selected == SELECTED_SOME) {
+			n += search_add_bin(s, e->server)->n;
+			continue;
+		}
 		for (uint32_t i = 0; i < e->n; i++)
 			s->slots[s->n_slots++] = (struct slot){.bytes = bytes, .free = e->free};
 		n += e->n;
@@ -243,7 +270,7 @@ bool search_add_roomy(struct search *s, const struct demand_container *c, struct
 	}
 	s->bins = bins;
 	s->slots = slots;
-	if (s->room.index && s->n_known == 0)
+	if (s->room.index && (s->n_known == 0 || s->inv->kind))
 		add_by_index(s, c);
 	else
 		add_all(s);
@@ -402,7 +429,10 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	for (size_t i = 0; i < d->n_filters; i++)
 		if (inventory_knows_filter(inv, &d->filters[i]))
 			s->known[s->n_known++] = &d->filters[i];
-	s->selected = s->n_known ? arena_array(a, places, sizeof(*s->selected)) : NULL;
+	s->asks = s->n_known > 0 || d->no_ipv4 || d->no_ipv6;
+	s->selected = s->asks ? arena_array(a, places, sizeof(*s->selected)) : NULL;
+	s->kinds = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->kinds)) : NULL;
+	s->told = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->told)) : NULL;
 	for (size_t c = 0; c < d->n_containers; c++) {
 		uint32_t amount = d->containers[c].amount;
 

@@ -60,8 +60,11 @@ struct search {
 	size_t n_bins;
 	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
 	bool listed;      /* what has no bin cannot be used */
+	bool asks;        /* there are filters, or addresses that the launcher cannot use */
 	uint8_t *
-		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: there are no filters */
+		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: nothing is asked */
+	uint8_t *kinds; /* the same per kind of server, for search_kind() */
+	bool *told;     /* per kind, for say_existing() */
 	/* What is looked at: so many servers by name, beginning with this one: usage.first; or one alone. */
 	size_t from, span;
 	uint32_t *
@@ -98,15 +101,28 @@ bool search_add_roomy(struct search *s, const struct demand_container *c, struct
 bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims);
 /* Is the server open for the demand, but for its filters? */
 bool search_open(const struct search *s, size_t server);
+
+/* Do address and filters select all, none or some of a server's GPUs? */
+enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
+/* As far as its kind tells, whatever claims there are; SOME: it must be asked itself. */
+enum selected search_ask_kind(const struct search *s, uint32_t kind);
+static inline enum selected search_kind(const struct search *s, size_t server)
+{
+	uint32_t kind = inventory_kind(s->inv, server);
+
+	if (!s->asks)
+		return SELECTED_ALL;
+	if (kind == 0)
+		return SELECTED_SOME;
+	return s->kinds[kind] ? (enum selected)(s->kinds[kind] - 1) : search_ask_kind(s, kind);
+}
+/* Of those that have room. */
+enum selected search_selected(struct search *s, size_t server);
 /* Are its GPUs that take claims of one size, all of them selected whatever claims there are? */
 static inline bool search_alike(const struct search *s, size_t server)
 {
-	return s->n_known == 0 && !s->d->no_ipv4 && !s->d->no_ipv6 && s->room.bytes[server] != 0;
+	return s->room.bytes[server] != 0 && search_kind(s, server) == SELECTED_ALL;
 }
-
-/* Do the filters select all, none or some of its GPUs that have room? */
-enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
-enum selected search_selected(struct search *s, size_t server);
 
 /* Forget what this pod was given, and the bins that were made for that. */
 void search_forget(struct search *s);

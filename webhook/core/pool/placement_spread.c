@@ -23,7 +23,24 @@ static uint64_t count_rooms(struct search *s, const struct demand_container *c)
 	return sum;
 }
 
-/* The same, where no filter asks what a GPU is. */
+/* How many GPUs of an entry of the index, which has room, can hold the container. Where a filter may take some of a server's GPUs alone its first
+ * entry stands for all. */
+static uint32_t count_entry(
+	struct search *s, const struct demand_container *c, const struct room_entry *e)
+{
+	enum selected selected = search_kind(s, e->server);
+	uint64_t bytes = 0;
+	struct glance g;
+
+	if (selected == SELECTED_NONE || (selected == SELECTED_SOME && s->rooms[e->server]) ||
+		!search_open(s, e->server))
+		return 0;
+	if (selected == SELECTED_ALL)
+		return e->n;
+	return search_glance(s, c, e->server, &bytes, &g) ? search_count(s, c, e->server, &g) : 0;
+}
+
+/* The same, where an index is kept, and kinds where filters ask what a GPU is. */
 static uint64_t count_rooms_by_index(struct search *s, const struct demand_container *c)
 {
 	const struct room_index *r = s->room.index;
@@ -52,9 +69,11 @@ static uint64_t count_rooms_by_index(struct search *s, const struct demand_conta
 		} else if (e->free < need) {
 			e = room_index_find(r, e->bytes, need, 0, &at);
 			continue;
-		} else if (!search_bin(s, e->server) && search_open(s, e->server)) {
-			sum += e->n;
-			s->rooms[e->server] += e->n;
+		} else if (!search_bin(s, e->server)) {
+			uint32_t n = count_entry(s, c, e);
+
+			sum += n;
+			s->rooms[e->server] += n;
 		}
 		e = room_index_next(r, &at);
 	}
@@ -107,7 +126,8 @@ bool search_spread(struct search *s, size_t container)
 	struct widest w = {.rooms = UINT32_MAX};
 	uint32_t given = 0;
 	uint64_t room =
-		(search_by_index(s) && s->n_known == 0 ? count_rooms_by_index : count_rooms)(s, c);
+		(search_by_index(s) && (s->n_known == 0 || s->inv->kind) ? count_rooms_by_index
+									 : count_rooms)(s, c);
 
 	/* Give nothing unless all can be given: a refusal speaks of what is free. */
 	if (room < c->amount || s->work >= SEARCH_WORK_MAX)

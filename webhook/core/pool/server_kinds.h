@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: servers that differ by nothing but name and address are of one kind: whoever looks for GPUs by label or model asks each kind once,
+ * not each server. */
+#ifndef WEBHOOK_CORE_POOL_SERVER_KINDS_H
+#define WEBHOOK_CORE_POOL_SERVER_KINDS_H
+
+#include "webhook/core/pool/inventory.h"
+
+/* Where labels tell all servers apart kinds help nobody: a server beyond so many has none. */
+#define SERVER_KINDS_MAX 1024
+
+struct server_kind;
+
+/* Zero is an empty table. Not thread-safe. */
+struct server_kinds {
+	/* One of each kind, as filters see it: labels, models, and an address of the family. The first is nobody's, and those that no server is of
+	 * any more have neither labels nor GPUs. */
+	struct gpu_server *servers;
+	struct server_kind *kinds;
+	size_t n; /* of both, the first included */
+};
+
+/* The kind of the server, which had that one before (0: none). What is kept of it is a copy. 0: there are too many kinds, or memory
+ * ran out: it must be asked itself. */
+uint32_t server_kinds_take(struct server_kinds *k, uint32_t had, const struct gpu_server *s);
+/* A server of that kind has gone. 0: it had none. */
+void server_kinds_drop(struct server_kinds *k, uint32_t kind);
+/* Frees; the table is empty afterwards. */
+void server_kinds_release(struct server_kinds *k);
+
+#endif
