@@ -859,7 +859,8 @@ static void test_every_server(void **state)
 {
 	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0",
 		"zone=z7", "gpu.model=m7", "server.name=s03", "zone=z0 gpu.model=m1",
-		"server.name=s01 gpu.model=m1", "server.addr=s02:56001"};
+		"server.name=s01 gpu.model=m1", "server.name=s77",
+		"server.name=s01 server.name=s02", "server.addr=s02:56001"};
 	unsigned placed = 0;
 
 	(void)state;
@@ -916,7 +917,7 @@ static void test_every_server(void **state)
 		arena_release(&scattered.arena);
 		pool_release(&pool);
 	}
-	assert_in_range(placed, 5000, 9900);
+	assert_in_range(placed, 4000, 9900);
 }
 
 int main(void)

@@ -46,9 +46,14 @@ bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
 	return false;
 }
 
+bool inventory_is_name(const struct filter *f)
+{
+	return slice_is(f->key, KEY_SERVER_NAME);
+}
+
 bool inventory_names_server(const struct filter *f)
 {
-	return slice_is(f->key, KEY_SERVER_NAME) || slice_is(f->key, KEY_SERVER_ADDR);
+	return inventory_is_name(f) || slice_is(f->key, KEY_SERVER_ADDR);
 }
 
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f)
@@ -57,7 +62,7 @@ bool inventory_server_matches(const struct gpu_server *s, const struct filter *f
 
 	if (slice_is(f->key, KEY_GPU_MODEL))
 		return true;
-	if (slice_is(f->key, KEY_SERVER_NAME))
+	if (inventory_is_name(f))
 		return slice_is(f->value, s->name);
 	if (slice_is(f->key, KEY_SERVER_ADDR))
 		return slice_is(f->value, s->address);

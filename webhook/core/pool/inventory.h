@@ -127,7 +127,8 @@ static inline struct filter filter_of(struct slice token)
  * as a label? Tokens it does not understand concern the launcher alone. */
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f);
 
-/* Does this token ask for a name or an address, in which servers of one kind differ? */
+/* Does this token ask for a name; for a name or an address, in which servers of one kind differ? */
+bool inventory_is_name(const struct filter *f);
 bool inventory_names_server(const struct filter *f);
 
 /* One token that the pool understands: does it leave this server in (true for gpu.model), and this GPU (true for every other key)?

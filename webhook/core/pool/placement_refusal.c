@@ -87,17 +87,30 @@ static int finish(struct buf *b, const char *reason, struct err *err)
 	return ERR_REFUSED;
 }
 
+static bool server_has(const struct gpu_server *server, const struct filter *f)
+{
+	size_t i = 0;
+
+	while (i < server->n_gpus && !inventory_gpu_matches(&server->gpus[i], f))
+		i++;
+	return i < server->n_gpus && inventory_server_matches(server, f);
+}
+
 /* Does any GPU match this one token? */
 static bool token_matches(const struct search *s, const struct filter *f)
 {
-	for (size_t i = 0; i < s->inv->n_servers; i++) {
-		const struct gpu_server *server = &s->inv->servers[inventory_nth(s->inv, i)];
+	const struct inventory *inv = s->inv;
+	bool by_kind = !inventory_names_server(f);
 
-		if (!inventory_server_matches(server, f))
-			continue;
-		for (size_t j = 0; j < server->n_gpus; j++)
-			if (inventory_gpu_matches(&server->gpus[j], f))
-				return true;
+	for (size_t i = 1; by_kind && i < inv->n_kinds; i++)
+		if (server_has(&inv->kinds[i], f))
+			return true;
+	for (size_t i = 0; i < inv->n_servers; i++) {
+		size_t server = inventory_nth(inv, i);
+
+		if (!(by_kind && inventory_kind(inv, server)) &&
+			server_has(&inv->servers[server], f))
+			return true;
 	}
 	return false;
 }

@@ -7,29 +7,6 @@ uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g)
 	return search_need(d, g->bytes);
 }
 
-bool search_reaches(const struct demand *d, const struct gpu_server *server)
-{
-	enum address_family family = inventory_family(server->address);
-
-	return family == FAMILY_V4 ? !d->no_ipv4 : family == FAMILY_V6 ? !d->no_ipv6 : true;
-}
-
-bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
-	struct memo *m)
-{
-	if (!search_reaches(s->d, server))
-		return false;
-	if (s->n_known == 0)
-		return true;
-	if (m->server == server && strcmp(m->model, gpu->model) == 0)
-		return m->selected;
-	*m = (struct memo){.server = server, .model = gpu->model, .selected = true};
-	for (size_t i = 0; m->selected && i < s->n_known; i++)
-		m->selected = inventory_server_matches(server, s->known[i]) &&
-			      inventory_gpu_matches(gpu, s->known[i]);
-	return m->selected;
-}
-
 /* May a pod that takes whole servers have this one? What is not fit would be visible to it, too. */
 static bool server_blank(const struct search *s, const struct gpu_server *server)
 {
@@ -82,54 +59,6 @@ bool search_open(const struct search *s, size_t server)
 	return search_claims_left(s, server, s->use->n_claims[server]) &&
 	       (!(s->d->no_ipv4 || s->d->no_ipv6) ||
 		       search_reaches(s->d, inventory_seen(s->inv, server)));
-}
-
-enum selected search_ask_kind(const struct search *s, uint32_t kind)
-{
-	const struct gpu_server *one = &s->inv->kinds[kind];
-	bool reached = search_reaches(s->d, one), named = false;
-	enum selected found;
-	size_t n = 0;
-
-	for (size_t i = 0; reached && i < one->n_gpus; i++) {
-		bool selected = true;
-
-		for (size_t k = 0; selected && k < s->n_known; k++) {
-			if (inventory_names_server(s->known[k]))
-				named = true;
-			else
-				selected = inventory_server_matches(one, s->known[k]) &&
-					   inventory_gpu_matches(&one->gpus[i], s->known[k]);
-		}
-		n += selected;
-	}
-	found = n == 0 ? SELECTED_NONE : named || n < one->n_gpus ? SELECTED_SOME : SELECTED_ALL;
-	s->kinds[kind] = (uint8_t)(found + 1);
-	return found;
-}
-
-/* Each server is asked once in a search, whatever containers there are. */
-enum selected search_selected(struct search *s, size_t server)
-{
-	const struct gpu_server *at = &s->inv->servers[server];
-	const uint64_t *left = s->room.free + s->room.first[server];
-	struct memo memo = {0};
-	enum selected found = search_kind(s, server);
-	size_t n = 0, all = 0;
-
-	if (found != SELECTED_SOME)
-		return found;
-	if (s->selected[server])
-		return (enum selected)(s->selected[server] - 1);
-	for (size_t i = 0; i < at->n_gpus; i++) {
-		if (left[i] == 0)
-			continue;
-		all++;
-		n += search_selects(s, at, &at->gpus[i], &memo);
-	}
-	found = n == 0 ? SELECTED_NONE : n < all ? SELECTED_SOME : SELECTED_ALL;
-	s->selected[server] = (uint8_t)(found + 1);
-	return found;
 }
 
 struct bin *search_add_bin(struct search *s, size_t server)
@@ -426,10 +355,7 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	s->picks = arena_array(a, d->n_containers, sizeof(uint32_t *));
 	if (a->failed)
 		return ERR_NOMEM;
-	for (size_t i = 0; i < d->n_filters; i++)
-		if (inventory_knows_filter(inv, &d->filters[i]))
-			s->known[s->n_known++] = &d->filters[i];
-	s->asks = s->n_known > 0 || d->no_ipv4 || d->no_ipv6;
+	search_know(s);
 	s->selected = s->asks ? arena_array(a, places, sizeof(*s->selected)) : NULL;
 	s->kinds = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->kinds)) : NULL;
 	s->told = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->told)) : NULL;

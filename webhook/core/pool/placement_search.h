@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_place.c and
- * placement_spread.c, which place one container, and placement_refusal.c, which explains why nothing was found; nobody
- * else includes it. */
+/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_ask.c, which
+ * says what may be used, placement_place.c and placement_spread.c, which place one container, and placement_refusal.c,
+ * which explains why nothing was found; nobody else includes it. */
 #ifndef WEBHOOK_CORE_POOL_PLACEMENT_SEARCH_H
 #define WEBHOOK_CORE_POOL_PLACEMENT_SEARCH_H
 
@@ -60,6 +60,8 @@ struct search {
 	size_t n_bins;
 	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
 	bool listed;      /* what has no bin cannot be used */
+	bool named;       /* a filter has a name: no server but this one can be selected */
+	size_t only;      /* SIZE_MAX: there is none of that name */
 	bool asks;        /* there are filters, or addresses that the launcher cannot use */
 	uint8_t *
 		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: nothing is asked */
@@ -89,6 +91,9 @@ struct search {
 int search_init(struct search *s, const struct inventory *inv, const struct usage *use,
 	const struct demand *d, size_t copies, struct arena *a);
 
+/* Find the filters that the pool understands, and whether servers must be asked at all. */
+void search_know(struct search *s);
+
 /* Give the server, which has none, a bin, for as long as this pod uses it or, by search_drop_bin(), for a moment. */
 struct bin *search_add_bin(struct search *s, size_t server);
 void search_drop_bin(struct search *s);
@@ -104,7 +109,7 @@ bool search_open(const struct search *s, size_t server);
 
 /* Do address and filters select all, none or some of a server's GPUs? */
 enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
-/* As far as its kind tells, whatever claims there are; SOME: it must be asked itself. */
+/* As far as its name and its kind tell, whatever claims there are; SOME: it must be asked itself. */
 enum selected search_ask_kind(const struct search *s, uint32_t kind);
 static inline enum selected search_kind(const struct search *s, size_t server)
 {
@@ -112,6 +117,8 @@ static inline enum selected search_kind(const struct search *s, size_t server)
 
 	if (!s->asks)
 		return SELECTED_ALL;
+	if (s->named && server != s->only)
+		return SELECTED_NONE;
 	if (kind == 0)
 		return SELECTED_SOME;
 	return s->kinds[kind] ? (enum selected)(s->kinds[kind] - 1) : search_ask_kind(s, kind);
