@@ -16,7 +16,7 @@ FAKES := $(FAKE_CUDART) $(FAKE_OLD) $(FAKE_NVML) $(FAKE_NVML_OLD)
 # Never instrumented: it is loaded into programs of every variant.
 PIC_CFLAGS = -std=gnu17 -O3 -g -fPIC -fvisibility=default -ffile-prefix-map=$(CURDIR)=. $(TEST_WARN) $(WERROR_FLAG)
 FAKE_SRC := $(addprefix test/probe/fake_,calls.c core.c devices.c kernels.c memory.c scenario.c) \
-	$(filter-out base/json/json_record.c,$(wildcard base/json/json_*.c)) probe/result/evidence.c probe/check/exact_cpu.c \
+	$(filter-out base/json/json_record%.c,$(wildcard base/json/json_*.c)) probe/result/evidence.c probe/check/exact_cpu.c \
 	$(addprefix base/,arena.c base64.c buf.c err.c quantity.c text.c)
 FAKE_OBJ := $(FAKE_SRC:%.c=$(BUILD)/pic/%.o)
 

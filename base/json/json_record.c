@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: structs read from JSON and written as JSON, by the tables that say how they are spelled. */
+/* base: structs read from JSON, by the tables that say how they are spelled. */
 #include "base/json/json_record.h"
 
 #include <float.h>
@@ -31,8 +31,6 @@ int json_record_wrong(
 	return err_in(r->err, "%s", key);
 }
 
-/* ---- reading ---- */
-
 static int64_t most(const struct json_field *f)
 {
 	if (f->max != 0)
@@ -40,7 +38,7 @@ static int64_t most(const struct json_field *f)
 	return f->kind == REC_KIND_INT ? INT_MAX : f->kind == REC_KIND_U32 ? UINT32_MAX : INT64_MAX;
 }
 
-static const char *word_of(const struct json_field *f, unsigned i)
+const char *json_record_word(const struct json_field *f, unsigned i)
 {
 	if (f->word)
 		return i <= (unsigned)f->max ? f->word(i) : NULL;
@@ -84,11 +82,6 @@ static int wrong(struct json_reader *r, const struct json_node *v, const struct 
 static void *member(void *of, size_t at)
 {
 	return (char *)of + at;
-}
-
-static const void *const_member(const void *of, size_t at)
-{
-	return (const char *)of + at;
 }
 
 static int read_text(
@@ -185,7 +178,7 @@ static int read_word(
 {
 	const char *word;
 
-	for (unsigned i = 0; (word = word_of(f, i)) != NULL; i++) {
+	for (unsigned i = 0; (word = json_record_word(f, i)) != NULL; i++) {
 		if (!json_is_str(r->j, v, slice_of(word)))
 			continue;
 		memcpy(to, &i, sizeof(i));
@@ -362,195 +355,4 @@ int json_record_read(
 		if (rec->field[i].flags & REC_NEEDED && !(seen >> i & 1))
 			return wrong(r, NULL, &rec->field[i]);
 	return unknown && rec->rest_at ? json_record_rest(r, v, rec, member(to, rec->rest_at)) : 0;
-}
-
-/* ---- writing ---- */
-
-/* A whole number, sign included. */
-static int64_t whole(const struct json_field *f, const void *at)
-{
-	uint32_t narrow;
-	int64_t n;
-
-	if (f->kind != REC_KIND_INT && f->kind != REC_KIND_U32) {
-		memcpy(&n, at, sizeof(n));
-		return n;
-	}
-	memcpy(&narrow, at, sizeof(narrow));
-	return f->kind == REC_KIND_INT ? (int)narrow : (int64_t)narrow;
-}
-
-static void write_double(double d, struct buf *out)
-{
-	/* Seventeen digits bring every double back. */
-	if (isfinite(d))
-		buf_fmt(out, "%.17g", d);
-	else
-		buf_str(out, "null");
-}
-
-static void write_hex(const struct json_field *f, const void *at, struct buf *out)
-{
-	uint64_t n;
-
-	buf_str(out, f->kind == REC_KIND_BITS ? "\"0x" : "\"");
-	for (size_t i = f->kind == REC_KIND_BITS ? f->n_at : 1; i-- > 0;) {
-		memcpy(&n, (const char *)at + i * sizeof(n), sizeof(n));
-		buf_fmt(out, "%016llx", (unsigned long long)n);
-	}
-	buf_char(out, '"');
-}
-
-static void write_list(const struct json_field *f, const void *from, struct buf *out)
-{
-	const char *list;
-	unsigned count;
-	size_t n;
-
-	if (f->kind == REC_KIND_ARRAY) {
-		list = const_member(from, f->at);
-		memcpy(&count, const_member(from, f->n_at), sizeof(count));
-		n = count;
-	} else {
-		memcpy(&list, const_member(from, f->at), sizeof(list));
-		memcpy(&n, const_member(from, f->n_at), sizeof(n));
-	}
-	buf_char(out, '[');
-	for (size_t i = 0; i < n; i++) {
-		const char *text;
-
-		if (i > 0)
-			buf_char(out, ',');
-		if (f->kind != REC_KIND_STRS) {
-			json_record_write(f->record, list + i * f->record->size, out);
-			continue;
-		}
-		memcpy(&text, list + i * sizeof(text), sizeof(text));
-		buf_json_str(out, slice_of(text));
-	}
-	buf_char(out, ']');
-}
-
-static void write_value(const struct json_field *f, const void *from, struct buf *out)
-{
-	const void *at = const_member(from, f->at);
-	char time[RFC3339_SIZE];
-	const char *text;
-	unsigned word;
-	double d;
-
-	switch (f->kind) {
-	case REC_KIND_STR:
-		memcpy(&text, at, sizeof(text));
-		buf_json_str(out, slice_of(text ? text : ""));
-		return;
-	case REC_KIND_TEXT:
-		buf_json_str(out, (struct slice){at, strnlen(at, f->n_at)});
-		return;
-	case REC_KIND_INT:
-	case REC_KIND_U32:
-	case REC_KIND_LONG:
-		buf_i64(out, whole(f, at));
-		return;
-	case REC_KIND_COUNT:
-		buf_u64(out, (uint64_t)whole(f, at));
-		return;
-	case REC_KIND_DOUBLE:
-		memcpy(&d, at, sizeof(d));
-		write_double(d, out);
-		return;
-	case REC_KIND_BOOL:
-		buf_str(out, *(const bool *)at ? "true" : "false");
-		return;
-	case REC_KIND_HEX:
-	case REC_KIND_BITS:
-		write_hex(f, at, out);
-		return;
-	case REC_KIND_TIME:
-		rfc3339_write(whole(f, at), time);
-		buf_json_str(out, slice_of(time));
-		return;
-	case REC_KIND_WORD:
-		memcpy(&word, at, sizeof(word));
-		buf_json_str(out, slice_of(word_of(f, word)));
-		return;
-	case REC_KIND_STRS:
-	case REC_KIND_LIST:
-	case REC_KIND_ARRAY:
-		write_list(f, from, out);
-		return;
-	case REC_KIND_OBJECT:
-		json_record_write(f->record, at, out);
-		return;
-	case REC_KIND_OWN:
-		break;
-	}
-	f->own->write(from, out);
-}
-
-/* Is it what REC_OMIT leaves out? */
-static bool is_empty(const struct json_field *f, const void *at)
-{
-	const char *text;
-	double d;
-	size_t n;
-
-	switch (f->kind) {
-	case REC_KIND_STR:
-		memcpy(&text, at, sizeof(text));
-		return !text || !*text;
-	case REC_KIND_TEXT:
-		return !*(const char *)at;
-	case REC_KIND_BOOL:
-		return !*(const bool *)at;
-	case REC_KIND_DOUBLE:
-		memcpy(&d, at, sizeof(d));
-		return !isfinite(d);
-	case REC_KIND_INT:
-	case REC_KIND_U32:
-	case REC_KIND_LONG:
-	case REC_KIND_TIME:
-		return f->min < 0 ? whole(f, at) < 0 : whole(f, at) == 0;
-	case REC_KIND_COUNT:
-	case REC_KIND_HEX:
-	case REC_KIND_BITS:
-		return whole(f, at) == 0;
-	case REC_KIND_LIST:
-		memcpy(&n, (const char *)at - f->at + f->n_at, sizeof(n));
-		return n == 0;
-	case REC_KIND_WORD:
-	case REC_KIND_STRS:
-	case REC_KIND_ARRAY:
-	case REC_KIND_OBJECT:
-	case REC_KIND_OWN:
-		break;
-	}
-	return false;
-}
-
-void json_record_write(const struct json_record *rec, const void *from, struct buf *out)
-{
-	struct slice rest = {0};
-	char before = '{';
-
-	for (const struct json_field *f = rec->field; f < rec->field + rec->n; f++) {
-		if (f->flags & REC_OMIT && is_empty(f, const_member(from, f->at)))
-			continue;
-		buf_char(out, before);
-		buf_char(out, '"');
-		buf_str(out, f->key);
-		buf_str(out, "\":");
-		write_value(f, from, out);
-		before = ',';
-	}
-	if (rec->rest_at)
-		memcpy(&rest, const_member(from, rec->rest_at), sizeof(rest));
-	if (rest.len > 0) {
-		buf_char(out, before);
-		buf_slice(out, rest);
-		before = ',';
-	}
-	if (before == '{')
-		buf_char(out, '{');
-	buf_char(out, '}');
 }

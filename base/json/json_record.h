@@ -184,6 +184,9 @@ int json_record_rest(struct json_reader *r, const struct json_node *v,
 /* Append the struct as an object. */
 void json_record_write(const struct json_record *rec, const void *from, struct buf *out);
 
+/* The i-th word of a row of words; NULL: there are no more. */
+const char *json_record_word(const struct json_field *f, unsigned i);
+
 /* Set "found 5, expected a string" with that key as its path. Returns ERR_INVALID. */
 int json_record_wrong(
 	struct json_reader *r, const struct json_node *v, const char *key, const char *expected);
