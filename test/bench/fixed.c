@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench: the transport alone: net/http_server as `poolgate serve` starts it, and the same reply to every POST:
 //   fixed ADDR:PORT CERT KEY LENGTH    so many bytes
+//   fixed ADDR:PORT CERT KEY +LENGTH   the same once the body was read as JSON, every check on: the least that a review can cost
 //   fixed ADDR:PORT CERT KEY @FILE     an AdmissionReview that allows; from the path /patch with FILE, a patch in base64, unless
 //                                      the object has the mark that it leaves: a hook that changes something is asked again
 // Ends at SIGTERM.
@@ -11,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/files.h"
+#include "base/json/json_read.h"
 #include "base/text.h"
 #include "net/http_server.h"
 #include "net/tls_identity.h"
@@ -22,12 +24,26 @@
 #define UID "\"uid\":\""    /* the first in a review is the request's */
 
 static size_t length;
+static bool reads;
 static char *patch;
+
+static bool is_json(const struct http_request *req)
+{
+	/* kept from one body to the next, as a review's is */
+	static _Thread_local struct json json;
+	struct err err;
+
+	return req->body && json_read(&json, req->body, req->body_len, UINT32_MAX, &err) == 0;
+}
 
 /* A fresh allocation each time: that is what the server frees, and what a review's reply takes. */
 static enum http_outcome answer(void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	(void)ctx, (void)req;
+	(void)ctx;
+	if (reads && !is_json(req)) {
+		http_reply_text(reply, 400, "no JSON");
+		return HTTP_DONE;
+	}
 	reply->body = malloc(length);
 	if (!reply->body) {
 		http_reply_text(reply, 500, "out of memory");
@@ -110,10 +126,12 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		patch = file.data;
-	} else if (argc == 5 && text_u64(slice_of(argv[4]), LENGTH_MAX, &n) && n > 0) {
+	} else if (argc == 5 && text_u64(slice_of(argv[4] + (argv[4][0] == '+')), LENGTH_MAX, &n) &&
+		   n > 0) {
 		length = (size_t)n;
+		reads = argv[4][0] == '+';
 	} else {
-		(void)fprintf(stderr, "usage: fixed ADDR:PORT CERT KEY LENGTH|@FILE\n");
+		(void)fprintf(stderr, "usage: fixed ADDR:PORT CERT KEY [+]LENGTH|@FILE\n");
 		return 2;
 	}
 	identity = tls_identity_new();

@@ -125,6 +125,13 @@ class Fixed(Peer):
         return [os.path.join(PROGRAMS, "fixed"), f"127.0.0.1:{self.port}", self.cert, self.key, str(self.length)]
 
 
+class Reader(Fixed):
+    """The same once it has read the body as JSON, as poolgate reads it: the least that a review can cost."""
+
+    def argv(self):
+        return [*super().argv()[:-1], f"+{self.length}"]
+
+
 class Nginx(Fixed):
     """The same by nginx, one worker: the unit of all ratios."""
 
