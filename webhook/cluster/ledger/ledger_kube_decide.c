@@ -148,7 +148,8 @@ static bool list_came(struct take *t, int64_t deadline_ms)
 {
 	const struct servers *s = t->l->servers;
 
-	if (!t->list)
+	/* What is not believed takes no claims, though it may have room. */
+	if (!t->list || t->list < s->list_owed)
 		t->list = servers_want_list(t->l->servers, deadline_ms);
 	/* A later one is coming in: the picture is newer in part, and may show as full a pool that never was. */
 	if (s->list_comes_in && t->list < s->lists[LIST_REVIEWS])

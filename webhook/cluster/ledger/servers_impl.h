@@ -124,6 +124,8 @@ struct servers {
 	uint64_t list_good, list_failed; /* of the last one that came, that did not */
 	uint64_t list_wanted;            /* by somebody who waits until list_wanted_ms */
 	int64_t list_wanted_ms, list_due_ms;
+	uint64_t
+		list_owed; /* of the first that shows whether hearsay is true that no such list has brought: a write's answer, or a list of the watch */
 	bool list_comes_in;  /* the picture is newer in part: of the list that was begun last */
 	struct err list_err; /* of list_failed */
 	uint64_t room;       /* counts what may have made room in the picture */

@@ -216,6 +216,8 @@ bool servers_put(struct servers *s, struct held *h)
 	/* A state from before a restore: what was deleted may be there again, too. */
 	h->object.hearsay =
 		!h->told && (went_back || !old || old->object.hearsay || !same_machine(old, h));
+	if (h->object.hearsay && h->listed != s->lists[LIST_REVIEWS])
+		s->list_owed = s->lists[LIST_REVIEWS] + 1;
 	if (old && !h->listed && same_machine(old, h))
 		h->listed = old->listed;
 	mark_leaderless(s, h);
