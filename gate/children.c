@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "gate/children_impl.h"
+#include "gate/family.h"
 
 /* Between two looks whether it listens. */
 #define LOOK_MS 20
@@ -28,6 +29,8 @@
 /* What has run for so long did not fail at its start. */
 #define GOOD_MS 60000
 #define NOT_STARTED 127
+/* Of a family that is looked through. */
+#define GENERATIONS_MAX 64
 
 /* ---- one server ---- */
 
@@ -266,6 +269,26 @@ void children_claims(struct children *all, const struct picture *p)
 		}
 		free(share);
 	}
+}
+
+const char *children_of(const struct children *all, pid_t pid)
+{
+	for (int i = 0; pid > 1 && i < GENERATIONS_MAX; i++, pid = family_parent(pid))
+		for (size_t k = 0; k < all->top; k++)
+			if (all->server[k] && all->server[k]->pid == pid)
+				return all->server[k]->uid;
+	return NULL;
+}
+
+void children_overdone(struct children *all, const char *uid)
+{
+	struct child *s = find(all, uid);
+
+	if (!s || (s->state != CHILD_UP && s->state != CHILD_STARTING))
+		return;
+	(void)snprintf(s->why, sizeof(s->why), "it took more of a GPU than its claim has");
+	fail(s);
+	end(s);
 }
 
 void children_end(struct children *all)

@@ -45,6 +45,11 @@ void children_claims(struct children *all, const struct picture *p);
 /* End all. */
 void children_end(struct children *all);
 
+/* The uid of the claim whose server this process came of; NULL: of none. */
+const char *children_of(const struct children *all, pid_t pid);
+/* The claim's server takes more than its share: it is ended, and may start again after a while. */
+void children_overdone(struct children *all, const char *uid);
+
 /* Do what is due; milliseconds until more is, -1: nothing is. */
 int64_t children_turn(struct children *all);
 

@@ -43,6 +43,25 @@ static bool read_stat(pid_t pid, char *to, size_t max, const char **ret_fields)
 	return true;
 }
 
+/* The number behind the state. */
+static bool parent_in(const char *fields, uint64_t *ret)
+{
+	struct slice rest = slice_of(fields), word;
+
+	return text_word(&rest, &word) && text_word(&rest, &word) && text_u64(word, INT32_MAX, ret);
+}
+
+pid_t family_parent(pid_t pid)
+{
+	char text[1024];
+	const char *at;
+	uint64_t parent;
+
+	return pid > 0 && read_stat(pid, text, sizeof(text), &at) && parent_in(at, &parent)
+		       ? (pid_t)parent
+		       : 0;
+}
+
 uint64_t family_began(pid_t pid)
 {
 	char text[1024];
@@ -71,14 +90,8 @@ static struct kin *read_all(size_t *ret_n)
 	uint64_t pid, parent;
 
 	for (struct dirent *e; proc && (e = readdir(proc)) != NULL;) {
-		struct slice rest, state, word;
-
 		if (!text_u64(slice_of(e->d_name), INT32_MAX, &pid) ||
-			!read_stat((pid_t)pid, text, sizeof(text), &at))
-			continue;
-		rest = slice_of(at);
-		if (!text_word(&rest, &state) || !text_word(&rest, &word) ||
-			!text_u64(word, INT32_MAX, &parent))
+			!read_stat((pid_t)pid, text, sizeof(text), &at) || !parent_in(at, &parent))
 			continue;
 		if (n == cap) {
 			struct kin *more = reallocarray(all, cap ? 2 * cap : 256, sizeof(*all));
@@ -88,8 +101,7 @@ static struct kin *read_all(size_t *ret_n)
 			all = more;
 			cap = cap ? 2 * cap : 256;
 		}
-		all[n++] = (struct kin){
-			(pid_t)pid, (pid_t)parent, state.at[0] == 'Z' || state.at[0] == 'X'};
+		all[n++] = (struct kin){(pid_t)pid, (pid_t)parent, at[0] == 'Z' || at[0] == 'X'};
 	}
 	if (proc)
 		(void)closedir(proc);

@@ -10,6 +10,9 @@
  * has ended and waits to be asked for is not counted. */
 int family_signal(pid_t root, int signal);
 
+/* Its parent; 0: there is no such process, or it has none. */
+pid_t family_parent(pid_t pid);
+
 /* When this process began, in the kernel's ticks since it did: with the pid it names one process. 0: there is none. */
 uint64_t family_began(pid_t pid);
 

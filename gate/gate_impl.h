@@ -9,6 +9,7 @@
 #include "gate/children.h"
 #include "gate/frame.h"
 #include "gate/gate_options.h"
+#include "gate/gpus.h"
 #include "gate/loop.h"
 #include "gate/peers.h"
 #include "gate/readmit.h"
@@ -78,7 +79,12 @@ enum gate_metric {
 	METRIC_FAILURES,
 	METRIC_WATCHED,
 	METRIC_BREAKS,
-	METRIC_CERTIFICATE
+	METRIC_CERTIFICATE,
+	METRIC_USAGE_KNOWN,
+	METRIC_USED,
+	METRIC_OVER,
+	METRIC_OVERDONE,
+	METRIC_STRANGERS
 };
 
 /* Why somebody was refused: rows of the metric's label. */
@@ -121,6 +127,12 @@ struct gate {
 	struct guest *waiting, *carrying, *graves, *busy;
 	size_t n_waiting, n_carrying;
 	struct status_server *status;
+	/* What is used of the GPUs. */
+	struct gpus *gpus; /* NULL: nobody looks */
+	struct usage usage;
+	int64_t looked_at_ms; /* the same moment as usage.looked_ms, since 1970 */
+	uid_t account[SERVER_PROFILE_ACCOUNTS_MAX];
+	size_t n_accounts;
 	char scratch[CLIENT_SOCKET_RECORD];
 };
 
@@ -148,6 +160,15 @@ void guest_is_in(struct guest *x);
 void guest_end(struct guest *x);
 void guest_cut(struct guest *x, const char *why);
 void guest_count_failed(struct guest *x);
+
+/* ---- serve_usage.c ---- */
+
+/* Somebody looks at the GPUs from now on. ERR_NOTFOUND: there is no such account as the profile names; ERR_NOMEM. */
+int gate_usage_open(struct gate *g, struct err *err);
+/* Was there a look lately? */
+bool gate_usage_known(const struct gate *g);
+/* The page /usage. */
+void gate_usage_page(void *ctx, struct buf *out);
 
 /* ---- serve_metrics.c ---- */
 

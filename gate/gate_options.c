@@ -9,12 +9,14 @@
 #define AWAY_MS 600000
 #define AWAY_MAX_MS 86400000
 #define TRIES 30
+#define LOOK_MS 5000
 #define CONNECTIONS 1000
 
 const char gate_help[] =
 	"usage: gpugate serve --server NAME --cert FILE --key FILE --profile FILE [OPTION ...]\n"
 	"       gpugate connect --servers HOST:PORT[,HOST:PORT ...] [OPTION ...]\n"
 	"       gpugate check --servers LIST [--port N]\n"
+	"       gpugate gpus [--every DURATION] [--nvml FILE]\n"
 	"       gpugate --help | --version\n"
 	"\n"
 	"serve, on a GPU server, lets in whose pod holds a claim on it, to a server process of its "
@@ -31,7 +33,11 @@ const char gate_help[] =
 	"                         cannot be asked; 0: it does not (10m)\n"
 	"  --tries N              failed tries that a peer has in a minute; 0: any number (30)\n"
 	"  --connections N        at the same time (1000)\n"
-	"  --status ADDR:PORT     /livez, /readyz and /metrics; none: not served (127.0.0.1:9448)\n"
+	"  --status ADDR:PORT     /livez, /readyz, /metrics and /usage; none: not served "
+	"(127.0.0.1:9448)\n"
+	"  --look DURATION        between two looks at what is used of the GPUs; 0: nobody looks "
+	"(5s)\n"
+	"  --nvml FILE            another library than the driver's (libnvidia-ml.so.1)\n"
 	"\n"
 	"connect, in the pod, carries bytes from 127.0.0.1 to the gates, one port a server:\n"
 	"  --servers LIST         the gates, in the order of their ports\n"
@@ -43,6 +49,10 @@ const char gate_help[] =
 	"  --connections N        at the same time (1000)\n"
 	"\n"
 	"check, in the pod, ends with status 0 when connect listens at all of its ports.\n"
+	"\n"
+	"gpus prints what the library tells of who uses the GPUs: a line of JSON, once or again "
+	"and\n"
+	"again.\n"
 	"\n"
 	"each:\n"
 	"  --log-format text|json (text)   --log-level error|warn|info|debug (info)\n";
@@ -146,6 +156,8 @@ int gate_serve_options_read(
 		{"--away", KIND_DURATION, &ret->away_ms, 0, 0},
 		{"--tries", KIND_NUMBER, &ret->tries, 0, 6000},
 		{"--connections", KIND_NUMBER, &ret->connections, 1, GATE_CONNECTIONS_MAX},
+		{"--look", KIND_DURATION, &ret->look_ms, 0, 0},
+		{"--nvml", KIND_TEXT, &ret->nvml, 0, 0},
 	};
 	int rc;
 
@@ -154,7 +166,8 @@ int gate_serve_options_read(
 		.state = GATE_STATE,
 		.away_ms = AWAY_MS,
 		.tries = TRIES,
-		.connections = CONNECTIONS};
+		.connections = CONNECTIONS,
+		.look_ms = LOOK_MS};
 	rc = read_all(argc, argv, options, COUNT(options), &ret->answer, log, err);
 	if (rc != 0 || ret->answer == GATE_HELP)
 		return rc;
@@ -189,4 +202,16 @@ int gate_connect_options_read(
 	if (rc != 0 || ret->answer == GATE_HELP)
 		return rc;
 	return need(ret->servers, "--servers", err);
+}
+
+int gate_gpus_options_read(
+	int argc, char **argv, struct gate_gpus_options *ret, struct log *log, struct err *err)
+{
+	const struct option options[] = {
+		{"--every", KIND_DURATION, &ret->every_ms, 0, 0},
+		{"--nvml", KIND_TEXT, &ret->nvml, 0, 0},
+	};
+
+	*ret = (struct gate_gpus_options){0};
+	return read_all(argc, argv, options, COUNT(options), &ret->answer, log, err);
 }

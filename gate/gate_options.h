@@ -34,6 +34,8 @@ struct gate_serve_options {
 	int64_t away_ms;
 	unsigned tries; /* a minute and peer that may fail; 0: any */
 	unsigned connections;
+	const char *nvml; /* NULL: the driver's */
+	int64_t look_ms;  /* 0: what is used is not looked at */
 };
 
 struct gate_connect_options {
@@ -45,11 +47,20 @@ struct gate_connect_options {
 	unsigned connections;
 };
 
+struct gate_gpus_options {
+	enum gate_answer answer;
+	const char *nvml; /* the library; NULL: the driver's */
+	int64_t every_ms;
+};
+
 /* Read the words behind the subcommand; log gets its format and level. ERR_INVALID: what was found, and what would be accepted. */
 int gate_serve_options_read(
 	int argc, char **argv, struct gate_serve_options *ret, struct log *log, struct err *err);
 int gate_connect_options_read(
 	int argc, char **argv, struct gate_connect_options *ret, struct log *log, struct err *err);
+
+int gate_gpus_options_read(
+	int argc, char **argv, struct gate_gpus_options *ret, struct log *log, struct err *err);
 
 extern const char gate_help[];
 

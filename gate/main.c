@@ -6,6 +6,7 @@
 
 #include "gate/connect.h"
 #include "gate/gate_options.h"
+#include "gate/gpus.h"
 #include "gate/keep.h"
 #include "gate/serve.h"
 
@@ -13,7 +14,7 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {{"serve", gate_serve_main}, {"connect", connect_main}, {"check", check_main},
-	{"keep", keep_main}};
+	{"keep", keep_main}, {"gpus", gpus_main}};
 
 int main(int argc, char **argv)
 {
@@ -31,7 +32,8 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	(void)fprintf(stderr,
-		"gpugate: %s \"%s\", expected serve, connect or check; `gpugate --help` tells "
+		"gpugate: %s \"%s\", expected serve, connect, check or gpus; `gpugate --help` "
+		"tells "
 		"more\n",
 		*word ? "unknown word" : "no word", word);
 	return 2;

@@ -205,6 +205,8 @@ static void run(struct gate *g)
 		limit_ms = sooner(limit_ms, children_turn(g->children));
 		limit_ms = sooner(limit_ms, guests_patience(g));
 		limit_ms = sooner(limit_ms, CERT_LOOK_MS);
+		if (g->gpus)
+			limit_ms = sooner(limit_ms, gpus_turn(g->gpus));
 		if (g->status)
 			status_server_turn(g->status);
 		look_at_certificate(g);
@@ -308,7 +310,11 @@ static int open_gate(struct gate *g, struct err *err)
 
 static int start(struct gate *g, struct err *err)
 {
-	const struct status_app app = {.ctx = g, .unready = gate_unready, .metrics = gate_metrics};
+	const struct status_app app = {.ctx = g,
+		.unready = gate_unready,
+		.metrics = gate_metrics,
+		.page = g->o->look_ms ? "/usage" : NULL,
+		.write_page = gate_usage_page};
 	struct rlimit files;
 	int rc = open_signals(g, err);
 
@@ -325,6 +331,8 @@ static int start(struct gate *g, struct err *err)
 		rc = open_api(g, err);
 	if (rc == 0)
 		rc = open_gate(g, err);
+	if (rc == 0 && g->o->look_ms)
+		rc = gate_usage_open(g, err);
 	if (rc == 0 && g->o->status)
 		rc = status_server_new(g->o->status, &app, &g->status, err);
 	return rc;
@@ -335,6 +343,8 @@ static void close_all(struct gate *g)
 	status_server_free(g->status);
 	object_watch_free(g->watch);
 	reviews_free(g->reviews);
+	gpus_free(g->gpus);
+	usage_release(&g->usage);
 	children_free(g->children);
 	server_tls_free(g->tls);
 	tls_identity_free(g->identity);

@@ -67,6 +67,23 @@ static const struct metric_desc descs[] = {
 	[METRIC_CERTIFICATE] = {.name = "gpugate_certificate_not_after_seconds",
 		.help = "When the certificate ends, in seconds since 1970.",
 		.type = METRIC_GAUGE},
+	[METRIC_USAGE_KNOWN] = {.name = "gpugate_usage_known",
+		.help = "1 while NVML tells what is used of the GPUs; else the next four say "
+			"nothing.",
+		.type = METRIC_GAUGE},
+	[METRIC_USED] = {.name = "gpugate_used_bytes",
+		.help = "Memory of the GPUs that processes of claims have, as far as NVML tells.",
+		.type = METRIC_GAUGE},
+	[METRIC_OVER] = {.name = "gpugate_claims_over_share",
+		.help = "Claims whose processes have had more of a GPU than their share for ten "
+			"seconds.",
+		.type = METRIC_GAUGE},
+	[METRIC_OVERDONE] = {.name = "gpugate_over_share_total",
+		.help = "Times that a claim came to have more than its share for ten seconds.",
+		.type = METRIC_COUNTER},
+	[METRIC_STRANGERS] = {.name = "gpugate_strangers",
+		.help = "Processes that compute on the GPUs and belong to no claim.",
+		.type = METRIC_GAUGE},
 };
 
 struct metrics *gate_metrics_new(void)
@@ -93,6 +110,11 @@ void gate_metrics(void *ctx, struct buf *out)
 	metric_set(g->metrics, METRIC_STARTS, 0, 0, (int64_t)f.starts);
 	metric_set(g->metrics, METRIC_FAILURES, 0, 0, (int64_t)f.failures);
 	metric_set(g->metrics, METRIC_WATCHED, 0, 0, g->connected && g->readable);
+	metric_set(g->metrics, METRIC_USAGE_KNOWN, 0, 0, gate_usage_known(g));
+	metric_set(g->metrics, METRIC_USED, 0, 0,
+		g->usage.used > INT64_MAX ? INT64_MAX : (int64_t)g->usage.used);
+	metric_set(g->metrics, METRIC_STRANGERS, 0, 0, (int64_t)g->usage.n_strangers);
+	metric_set(g->metrics, METRIC_OVER, 0, 0, (int64_t)g->usage.n_over);
 	if (tls_identity_info(g->identity, &tls))
 		metric_set(g->metrics, METRIC_CERTIFICATE, 0, 0, tls.not_after);
 	metrics_render(g->metrics, out);

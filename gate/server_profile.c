@@ -161,6 +161,48 @@ static int read_env(
 	return 0;
 }
 
+static int read_context(const struct yaml_node *map, uint64_t *ret, struct err *err)
+{
+	const struct yaml_node *node = yaml_get(map, "context");
+	struct quantity q;
+	char found[80];
+	int rc = yaml_absent(node) ? 0 : yaml_as_quantity(node, &q, err);
+
+	if (rc != 0 || yaml_absent(node))
+		return rc;
+	if (q.nano < 0 || quantity_ceil(q) > INT64_C(1) << 40)
+		return yaml_err(node, err, ERR_INVALID,
+			"found %s, expected a quantity of memory such as 600Mi",
+			yaml_found(node, found));
+	*ret = (uint64_t)quantity_ceil(q);
+	return 0;
+}
+
+static int read_usage(const struct yaml_node *spec, struct server_profile *p, struct err *err)
+{
+	static const char *const words[] = {"tell", "end"};
+	int64_t margin = SERVER_PROFILE_MARGIN_PERCENT;
+	struct yaml_node *map;
+	size_t word = 0;
+	int rc;
+
+	if ((rc = yaml_get_map(spec, "usage", &map, err)) != 0 ||
+		(rc = yaml_known(map, err, "context", "margin", "overShare", "accounts", NULL)) !=
+			0 ||
+		(rc = read_context(map, &p->usage.context_bytes, err)) != 0 ||
+		(rc = yaml_get_int(map, "margin", 0, 100, &margin, err)) != 0 ||
+		(rc = yaml_get_choice(map, "overShare", words, 2, &word, err)) != 0 ||
+		(rc = yaml_get_strs(map, "accounts", &p->accounts, &p->n_accounts, err)) != 0)
+		return rc;
+	if (p->n_accounts > SERVER_PROFILE_ACCOUNTS_MAX)
+		return yaml_err(yaml_get(map, "accounts"), err, ERR_INVALID,
+			"found %zu accounts, expected at most %d", p->n_accounts,
+			SERVER_PROFILE_ACCOUNTS_MAX);
+	p->usage.margin_percent = (unsigned)margin;
+	p->ends_over = word == 1;
+	return 0;
+}
+
 static int read_spec(
 	const struct yaml_node *spec, struct arena *a, struct server_profile *p, struct err *err)
 {
@@ -169,8 +211,9 @@ static int read_spec(
 	int rc;
 
 	if ((rc = yaml_known(spec, err, "argv", "env", "port", "user", "readiness", "linger",
-		     "grace", NULL)) != 0 ||
-		(rc = read_argv(spec, a, p, err)) != 0 || (rc = read_env(spec, a, p, err)) != 0 ||
+		     "grace", "usage", NULL)) != 0 ||
+		(rc = read_usage(spec, p, err)) != 0 || (rc = read_argv(spec, a, p, err)) != 0 ||
+		(rc = read_env(spec, a, p, err)) != 0 ||
 		(rc = yaml_need(spec, "port", &port, err)) != 0 ||
 		(rc = yaml_as_int(port, 1, 65535, &number, err)) != 0 ||
 		(rc = yaml_get_cstr(spec, "user", &p->user, err)) != 0 ||
@@ -226,6 +269,7 @@ int server_profile_read(const char *file, struct slice text, struct arena *a,
 	struct server_profile p = {.readiness_ms = SERVER_PROFILE_READINESS_MS,
 		.linger_ms = -1,
 		.grace_ms = SERVER_PROFILE_GRACE_MS,
+		.usage = {.context_bytes = SERVER_PROFILE_CONTEXT_BYTES},
 		.hash = text_hash64(text)};
 	struct yaml_stream all;
 	int rc = yaml_parse(a, file, text, YAML_NO_ALIASES, &all, err);

@@ -13,6 +13,7 @@
  *       readiness: 30s
  *       linger: 5m
  *       grace: 1s
+ *       usage: {context: 600Mi, margin: 5, overShare: tell, accounts: [nvidia-mps]}
  */
 #ifndef GATE_SERVER_PROFILE_H
 #define GATE_SERVER_PROFILE_H
@@ -23,7 +24,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/slice.h"
-#include "gate/picture.h"
+#include "gate/usage.h"
 
 #define SERVER_PROFILE_KIND "ServerProfile"
 #define SERVER_PROFILE_WORDS_MAX 256
@@ -31,6 +32,10 @@
 /* What a server has between TERM and KILL: with what it takes to see a claim's end and to sweep, two seconds in all. */
 #define SERVER_PROFILE_GRACE_MS 1000
 #define SERVER_PROFILE_GRACE_MAX_MS 1500
+/* What an empty context takes of the GPUs that were asked in 2026, at most, and what is forgiven beside it. */
+#define SERVER_PROFILE_CONTEXT_BYTES (UINT64_C(600) << 20)
+#define SERVER_PROFILE_MARGIN_PERCENT 5
+#define SERVER_PROFILE_ACCOUNTS_MAX 16
 
 struct server_profile_env {
 	const char *name;
@@ -49,6 +54,10 @@ struct server_profile {
 	int64_t readiness_ms;
 	int64_t linger_ms; /* without a connection; -1: until its claim ends */
 	int64_t grace_ms;
+	struct usage_rules usage;
+	bool ends_over;         /* who has more than its share is ended, not only told of */
+	struct slice *accounts; /* whose processes may compute without a claim */
+	size_t n_accounts;
 	uint64_t hash; /* of the document: a process of another one is not kept */
 };
 

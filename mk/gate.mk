@@ -20,7 +20,7 @@ GATE_UNITS := $(patsubst test/unit/test_%.c,%,$(wildcard test/unit/test_gate_*.c
 # The unit tests of gate/, then the real program between pods, an API server and a GPU server of ours.
 gate-test:
 	@tools/setup build test
-	$(SUB) programs $(GATE_UNITS:%=$(BUILD)/test/unit/test_%)
+	$(SUB) programs $(FAKE_NVML) $(GATE_UNITS:%=$(BUILD)/test/unit/test_%)
 	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
 

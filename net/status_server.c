@@ -59,16 +59,17 @@ static void say(struct connection *c, const char *status, const char *sentence)
 	buf_release(&line);
 }
 
-static void metrics(struct status_server *s, struct connection *c)
+static void written(struct status_server *s, struct connection *c, const char *type,
+	void (*write)(void *ctx, struct buf *out))
 {
 	struct buf out;
 
 	buf_init(&out, ANSWER_MAX / 2);
-	s->app.metrics(s->app.ctx, &out);
+	write(s->app.ctx, &out);
 	if (out.failed)
 		say(c, "500 Internal Server Error", "out of memory");
 	else
-		answer(c, "200 OK", METRIC_CONTENT_TYPE, buf_as_slice(&out));
+		answer(c, "200 OK", type, buf_as_slice(&out));
 	buf_release(&out);
 }
 
@@ -94,7 +95,9 @@ static void respond(struct status_server *s, struct connection *c)
 		why = s->app.unready(s->app.ctx);
 		say(c, why ? "503 Service Unavailable" : "200 OK", why ? why : "ok");
 	} else if (slice_is(path, "/metrics")) {
-		metrics(s, c);
+		written(s, c, METRIC_CONTENT_TYPE, s->app.metrics);
+	} else if (s->app.page && slice_is(path, s->app.page)) {
+		written(s, c, "application/json", s->app.write_page);
 	} else {
 		say(c, "404 Not Found", "here are /livez, /readyz and /metrics");
 	}

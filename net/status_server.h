@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: GET /livez, /readyz and /metrics, answered by the thread that does everything else, too. net/http_server would be
+/* net: GET /livez, /readyz, /metrics and a page of JSON, answered by the thread that does everything else, too. net/http_server would be
  * another thread, and more memory than all of this program's own. Whoever connects is held to a small request in a short
  * time, and gives up its place to a newcomer when all are taken. */
 #ifndef NET_STATUS_SERVER_H
@@ -25,6 +25,9 @@ struct status_app {
 	const char *(*unready)(void *ctx);
 	/* Append all metrics. */
 	void (*metrics)(void *ctx, struct buf *out);
+	/* Append the JSON that stands at this path, "/usage"; NULL: there is none. */
+	const char *page;
+	void (*write_page)(void *ctx, struct buf *out);
 };
 
 /* listen is "ADDR:PORT"; port 0: any free one. app is copied. ERR_INVALID, ERR_IO, ERR_NOMEM. */

@@ -70,6 +70,18 @@ int nvml_instance(struct nvml *n, nvml_device device, int i, nvml_device *ret, c
 /* What an instance has for itself (memory, processes), over a look at its GPU: all else is the GPU's. Its utilization is not told. */
 void nvml_look_instance(struct nvml *n, nvml_device instance, struct nvml_state *s);
 
+/* A process that computes on a GPU. */
+struct nvml_process {
+	unsigned pid; /* as the machine itself numbers them */
+	uint64_t
+		bytes; /* of the GPU's memory, with what its context takes; UINT64_MAX: it is not told */
+};
+
+/* Those on this GPU or instance, clients of MPS among them; n is how many fit into ret. ERR_NOTFOUND: this driver (older than 470) does not say;
+ * ERR_TOOBIG: there are more; ERR_IO: err has NVML's word. */
+int nvml_processes(struct nvml *n, nvml_device device, struct nvml_process *ret, size_t max,
+	size_t *ret_n, struct err *err);
+
 /* Never fails as a whole: what cannot be read is unknown. */
 void nvml_look(struct nvml *n, nvml_device device, struct nvml_state *ret);
 

@@ -45,6 +45,14 @@ struct field_value {
 	} value;
 };
 
+/* The same from the calls' second version on. */
+struct process_info {
+	unsigned pid;
+	unsigned long long bytes; /* all ones: not told */
+	unsigned gpu_instance, compute_instance;
+};
+
+typedef int (*call_processes)(nvml_device, unsigned *, struct process_info *);
 typedef int (*call_unsigned)(nvml_device, unsigned *);
 typedef int (*call_enum)(nvml_device, int *);
 
@@ -72,6 +80,7 @@ struct nvml {
 	call_unsigned pcie_gen, pcie_gen_max, pcie_width, pcie_width_max, pcie_replays;
 	int (*utilization)(nvml_device, struct utilization *);
 	int (*processes)(nvml_device, unsigned *, void *);
+	call_processes processes_told, mps_processes;
 	int (*memory)(nvml_device, struct memory *);
 	int (*fields)(nvml_device, int, struct field_value *);
 };

@@ -49,6 +49,10 @@ static const struct {
 	CALL(utilization, "nvmlDeviceGetUtilizationRates"),
 	CALL(processes, "nvmlDeviceGetComputeRunningProcesses_v3",
 		"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"),
+	CALL(processes_told, "nvmlDeviceGetComputeRunningProcesses_v3",
+		"nvmlDeviceGetComputeRunningProcesses_v2"),
+	CALL(mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+		"nvmlDeviceGetMPSComputeRunningProcesses_v2"),
 	CALL(memory, "nvmlDeviceGetMemoryInfo"),
 	CALL(fields, "nvmlDeviceGetFieldValues"),
 };

@@ -294,7 +294,7 @@ def test_state_folder_is_ours_alone(world):
 
 def test_words_that_are_wrong(world):
     argv = world.gate.process.args
-    for args, said in (([], "expected serve, connect or check"), (["serve"], "--server is missing"), (["serve", "--tries", "x"], "--tries takes a"),
+    for args, said in (([], "expected serve, connect, check or gpus"), (["serve"], "--server is missing"), (["serve", "--tries", "x"], "--tries takes a"),
                        (["connect"], "--servers is missing"), (["connect", "--servers", "a"], "expected HOST:PORT"),
                        (["check", "--servers", "a:1", "--port", "0"], "--port takes a number"), (["keep"], "for gpugate itself"),
                        (["serve", "--bad", "x"], 'unknown word "--bad"'), (["connect", "--servers", ",".join(["a:1"] * 17)], "more than 16")):

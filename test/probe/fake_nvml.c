@@ -10,6 +10,7 @@
  *   remap_failed=n/a          not supported
  *   0.instances=2             MIG is on with so many instances, MIG-00000000-0000-0000-0000-0000000000GI of GPU G, instance I (from 1 on)
  *   0.instance2.processes=1   what an instance has for itself: uuid, processes, memory_total, memory_free
+ *   0.list=71:4096,72:n/a     the processes of GPU 0 and what each has; 0.mps: clients of MPS. The file is read anew when they are asked for
  * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci (by default those of the fake runtime's GPUs).
  * Compiled with FAKE_NVML_OLD it lacks the calls that drivers got after 2019. */
 #include <pthread.h>
@@ -392,11 +393,52 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *n, void 
 
 #else
 
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, void *infos);
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, void *infos)
+struct process_info {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned gpu_instance, compute_instance;
+};
+
+static int list(
+	const char *call, void *device, const char *key, unsigned *n, struct process_info *to)
 {
-	(void)infos;
-	return processes("nvmlDeviceGetComputeRunningProcesses_v3", device, n);
+	unsigned room = *n;
+	int rc, line;
+	const char *at;
+
+	load();
+	rc = answer(call);
+	line = find_for(device, key);
+	at = rc == SUCCESS && line >= 0 ? lines[line].value : "";
+	for (*n = 0; *at; at += strcspn(at, ","), at += *at == ',') {
+		char *end;
+		unsigned pid = (unsigned)strtoul(at, &end, 10);
+
+		if (*n < room)
+			to[*n] = (struct process_info){pid,
+				strncmp(end, ":n/a", 4) == 0 ? ~0ull : strtoull(end + 1, NULL, 10),
+				0, 0};
+		++*n;
+	}
+	return rc == SUCCESS && *n > room ? INSUFFICIENT_SIZE : rc;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
+	void *device, unsigned *n, struct process_info *infos);
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
+	void *device, unsigned *n, struct process_info *infos)
+{
+	static const char call[] = "nvmlDeviceGetComputeRunningProcesses_v3";
+
+	return infos ? list(call, device, "list", n, infos) : processes(call, device, n);
+}
+
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(
+	void *device, unsigned *n, struct process_info *infos);
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(
+	void *device, unsigned *n, struct process_info *infos)
+{
+	return list("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, "mps", n, infos);
 }
 
 static int count_instances(int gpu)

@@ -39,6 +39,26 @@ TEST(test_least)
 	assert_int_equal(p.readiness_ms, 30000);
 	assert_int_equal(p.linger_ms, -1);
 	assert_int_equal(p.grace_ms, 1000);
+	assert_int_equal(p.usage.context_bytes, UINT64_C(600) << 20);
+	assert_int_equal(p.usage.margin_percent, 5);
+	assert_false(p.ends_over);
+	assert_int_equal(p.n_accounts, 0);
+}
+
+TEST(test_usage)
+{
+	struct server_profile p;
+	struct err e;
+
+	assert_int_equal(read_it(HEAD LEAST "  usage: {context: 0, margin: 0, overShare: end, "
+					    "accounts: [nvidia-mps, \"0\"]}\n",
+				 &p, &e),
+		0);
+	assert_int_equal(p.usage.context_bytes, 0);
+	assert_int_equal(p.usage.margin_percent, 0);
+	assert_true(p.ends_over);
+	assert_int_equal(p.n_accounts, 2);
+	assert_true(slice_is(p.accounts[1], "0"));
 }
 
 TEST(test_words)
@@ -119,6 +139,14 @@ TEST(test_refused)
 		{HEAD LEAST "  env: {\"A=B\": x}\n", "a variable's name"},
 		{HEAD LEAST "  env: {A: 1}\n", "/spec/env/A"},
 		{HEAD LEAST "  gpus: 1\n", "unknown key"},
+		{HEAD LEAST "  usage: {contexts: 1Gi}\n", "did you mean \"context\""},
+		{HEAD LEAST "  usage: {context: -1}\n", "/spec/usage/context"},
+		{HEAD LEAST "  usage: {context: 2Ti}\n", "/spec/usage/context"},
+		{HEAD LEAST "  usage: {margin: 101}\n", "/spec/usage/margin"},
+		{HEAD LEAST "  usage: {overShare: kill}\n", "/spec/usage/overShare"},
+		{HEAD LEAST "  usage: {accounts: [0]}\n", "/spec/usage/accounts/0"},
+		{HEAD LEAST "  usage: {accounts: [a,b,c,d,e,f,g,h,i,j,k,l,m,nn,o,p,q]}\n",
+			"found 17 accounts"},
 	};
 	struct server_profile p;
 	struct err e;
@@ -188,5 +216,5 @@ TEST(test_claims)
 	picture_release(&p);
 }
 
-TESTS_BETWEEN(
-	set_up, tear_down, test_least, test_words, test_small_share, test_refused, test_claims)
+TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_words, test_small_share, test_refused,
+	test_claims)

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: what follows from a look at the GPUs: what the operator is told, and who is ended. */
+#define _GNU_SOURCE
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/gate_impl.h"
+
+static const char *claim_of(void *ctx, pid_t pid)
+{
+	const struct gate *g = ctx;
+
+	return children_of(g->children, pid);
+}
+
+static bool passes(void *ctx, pid_t pid)
+{
+	const struct gate *g = ctx;
+	char path[32];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (stat(path, &st) != 0)
+		return true;
+	for (size_t i = 0; i < g->n_accounts; i++)
+		if (g->account[i] == st.st_uid)
+			return true;
+	return false;
+}
+
+static void tell_over(struct gate *g, const struct usage_claim *c)
+{
+	const struct picture_claim *p = picture_claim(&g->picture, c->uid);
+
+	metric_add(g->metrics, METRIC_OVERDONE, 0, 0, 1);
+	log_line(&g->log, LOG_LEVEL_WARN, "a claim has more of a GPU than its share",
+		log_str("uid", c->uid), log_str("namespace", p ? p->namespace : NULL),
+		log_str("pod", p ? p->name : NULL), log_str("gpu", c->gpu),
+		log_int("bytes", (int64_t)c->has), log_int("share", (int64_t)c->share),
+		log_int("processes", c->processes), log_bool("ends", g->profile.ends_over));
+}
+
+static void on_looked(void *ctx, const struct usage_look *look)
+{
+	struct gate *g = ctx;
+	struct usage_who who = {g, claim_of, passes};
+	struct err err = {0};
+
+	if (usage_judge(&g->usage, look, &g->picture, &g->profile.usage, &who, clock_ms(), &err) !=
+		0) {
+		log_line(&g->log, LOG_LEVEL_ERROR, "a look at the GPUs is lost",
+			log_str("error", err.msg));
+		return;
+	}
+	g->looked_at_ms = clock_wall_ms();
+	for (size_t i = 0; i < g->usage.n_strangers; i++) {
+		const struct usage_stranger *s = &g->usage.strangers[i];
+
+		if (!s->told)
+			log_line(&g->log, LOG_LEVEL_WARN,
+				"a process computes on a GPU without a claim",
+				log_int("pid", s->pid), log_str("gpu", s->gpu),
+				log_int("bytes", s->known ? (int64_t)s->bytes : -1));
+	}
+	for (size_t i = 0; i < g->usage.n_claims; i++) {
+		const struct usage_claim *c = &g->usage.claims[i];
+
+		if (c->over && !c->told)
+			tell_over(g, c);
+		if (c->over && g->profile.ends_over)
+			children_overdone(g->children, c->uid);
+	}
+}
+
+bool gate_usage_known(const struct gate *g)
+{
+	int64_t most = 3 * g->o->look_ms;
+
+	return g->usage.looked_ms &&
+	       clock_ms() - g->usage.looked_ms < (most < GPUS_SILENT_MS ? GPUS_SILENT_MS : most);
+}
+
+void gate_usage_page(void *ctx, struct buf *out)
+{
+	const struct gate *g = ctx;
+
+	usage_write(&g->usage, gate_usage_known(g), g->looked_at_ms, out);
+}
+
+/* "nvidia-mps", or "991". */
+static int find_account(struct slice name, uid_t *ret, struct err *err)
+{
+	const struct passwd *account;
+	uint64_t number;
+	char text[64];
+
+	if (text_u64(name, UINT32_MAX - 1, &number)) {
+		*ret = (uid_t)number;
+		return 0;
+	}
+	(void)snprintf(text, sizeof(text), "%.*s", (int)name.len, name.at);
+	account = getpwnam(text);
+	if (!account)
+		return err_set(
+			err, ERR_NOTFOUND, "usage.accounts: there is no account \"%s\"", text);
+	*ret = account->pw_uid;
+	return 0;
+}
+
+int gate_usage_open(struct gate *g, struct err *err)
+{
+	const struct gpus_config cfg = {.nvml = g->o->nvml,
+		.every_ms = g->o->look_ms,
+		.log = &g->log,
+		.loop = g->loop,
+		.ctx = g,
+		.looked = on_looked};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < g->profile.n_accounts; i++)
+		rc = find_account(g->profile.accounts[i], &g->account[g->n_accounts++], err);
+	return rc == 0 ? gpus_new(&cfg, &g->gpus, err) : rc;
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What NVML tells of who uses the GPUs, beside what claims hold: told, and ended where the operator wants that. NVML is played."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from world import GIB, GPUS, PROGRAM, alive, servers, until
+
+FAKE = os.path.join(os.path.dirname(servers.PROGRAM), "test/probe/libnvidia-ml-fake.so")
+LOOK = ("--look", "50ms", "--nvml", FAKE)
+# Ten seconds of the gate's own clock are ten of ours.
+LONG = 40 * servers.SLOW
+
+
+class Nvml:
+    """What the library says: GPU number: [(pid, bytes)]."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.says({})
+
+    def says(self, processes, *more):
+        text = "".join(f"{i}.uuid={uuid}\n" for i, uuid in enumerate(GPUS))
+        text += "".join(f"{n}.list={','.join(f'{pid}:{has}' for pid, has in of)}\n" for n, of in processes.items())
+        with open(self.path + ".new", "w", encoding="ascii") as f:
+            f.write(f"gpus={len(GPUS)}\n{text}" + "".join(line + "\n" for line in more))
+        os.rename(self.path + ".new", self.path)
+
+
+@pytest.fixture(name="nvml")
+def fixture_nvml(tmp_path, monkeypatch):
+    one = Nvml(tmp_path / "nvml.txt")
+    monkeypatch.setenv("GPUPROBE_FAKE_NVML", one.path)
+    return one
+
+
+def usage(world):
+    status, text = world.get("/usage")
+    assert status == 200, text
+    return json.loads(text)
+
+
+def lookers(world):
+    """pids of the processes that look for this gate."""
+    with open(f"/proc/{world.gate.process.pid}/task/{world.gate.process.pid}/children", encoding="ascii") as f:
+        children = f.read().split()
+    found = []
+    for pid in children:
+        with open(f"/proc/{pid}/cmdline", encoding="ascii") as f:
+            if f.read().split("\0")[1:2] == ["gpus"]:
+                found.append(int(pid))
+    return found
+
+
+def test_use_is_told_by_claim(make, nvml):
+    """A claim's whole family counts, on each GPU; what the page says is in the metrics, too."""
+    world = make(options=LOOK)
+    pod, other = world.holder(gpus=((GPUS[0], 8 * GIB), (GPUS[1], 8 * GIB))), world.holder()
+    pid, far, second = pod.env()["pid"], int(pod.ask("hide")), other.env()["pid"]
+    nvml.says({0: [(pid, GIB), (second, 3 * GIB)], 1: [(far, 2 * GIB)]})
+    until(lambda: len(usage(world)["claims"]) == 2, "look")
+    told = {c["uid"]: c for c in usage(world)["claims"]}
+    assert told[pod.uid] == {"uid": pod.uid, "used": 3 * GIB, "known": True, "processes": 2, "overShare": False}
+    assert told[other.uid]["used"] == 3 * GIB and usage(world)["strangers"] == []
+    assert world.metric("used_bytes") == 6 * GIB and world.metric("usage_known") == 1 and world.metric("strangers") == 0
+
+
+def test_strangers(make, nvml):
+    """Who belongs to no claim is told once, but for accounts that the profile names, and for whom MPS lists as well."""
+    world = make("up", {"usage": {"accounts": ["daemon"]}}, options=LOOK)
+    with subprocess.Popen(["sleep", "600"]) as stranger, \
+            subprocess.Popen(["setpriv", "--reuid", "daemon", "sleep", "600"] if os.geteuid() == 0 else ["sleep", "0"]) as known:
+        try:
+            nvml.says({2: [(stranger.pid, 5 << 20), (known.pid, 1 << 20)]}, f"2.mps={stranger.pid}:{5 << 20}")
+            until(lambda: world.metric("strangers") == 1, "stranger")
+            until(lambda: usage(world)["strangers"] == [{"pid": stranger.pid, "gpu": GPUS[2], "known": True, "used": 5 << 20}], "page")
+            assert world.gate.log().count("computes on a GPU without a claim") == 1
+            nvml.says({2: [(stranger.pid, "n/a")]})
+            until(lambda: usage(world)["strangers"][0]["known"] is False, "what is not told")
+        finally:
+            stranger.kill()
+            known.kill()
+    until(lambda: world.metric("strangers") == 0, "end of the stranger")
+
+
+def again(pod):
+    try:
+        return pod.env()["pid"]
+    except (OSError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_more_than_its_share(make, nvml, ends):
+    """After ten seconds it is told with the pod's name, and its server is ended only if the operator says so; it may come again."""
+    world = make("up", {"usage": {"context": "100Mi", "margin": 0, "overShare": "end" if ends else "tell"}}, options=LOOK)
+    pod, other = world.holder(), world.holder()
+    pid, innocent = pod.env()["pid"], other.env()["pid"]
+    nvml.says({0: [(pid, 8 * GIB + (100 << 20) + 1), (innocent, 8 * GIB + (100 << 20))]})
+    until(lambda: world.metric("over_share_total") == 1, "word of it", LONG)
+    line = next(line for line in world.gate.log().splitlines() if "more of a GPU than its share" in line)
+    assert re.search(rf"uid={pod.uid} namespace=team pod=pod-0 gpu={GPUS[0]} ", line) and f"share={8 * GIB}" in line, line
+    if ends:
+        until(lambda: not alive(pid), "end of the server")
+        nvml.says({})
+        # It is refused for a moment, as after a failure.
+        until(lambda: again(pod) not in (None, pid), "another server")
+    else:
+        assert next(c for c in usage(world)["claims"] if c["uid"] == pod.uid)["overShare"]
+        assert pod.env()["pid"] == pid
+    assert alive(innocent) and world.metric("over_share_total") == 1
+
+
+def test_nothing_is_known_is_no_good_news(make, nvml):
+    """A library that is not there, that fails, or that dies: unknown, said once, tried again; and nobody is shut out for that."""
+    world = make(options=("--look", "50ms", "--nvml", "/nonexistent.so"))
+    pod = world.holder()
+    assert pod.env() and world.metric("usage_known") == 0 and usage(world)["known"] is False
+    assert world.gate.log().count("what is used of the GPUs is not known") == 1
+    again = make(options=LOOK)
+    until(lambda: again.metric("usage_known") == 1, "look")
+    first = lookers(again)
+    os.kill(first[0], 9)
+    again.gate.until(lambda: "the process that looks has ended" in again.gate.log(), "word of its end")
+    until(lambda: (now := lookers(again)) and now != first, "next one", LONG)
+    nvml.says({}, "call.nvmlDeviceGetComputeRunningProcesses_v3=15")
+    again.gate.until(lambda: "GPU is lost" in again.gate.log(), "NVML's word")
+
+
+def test_looks_can_be_left_out(make):
+    world = make(options=("--look", "0"))
+    assert world.get("/usage")[0] == 404 and lookers(world) == []
+
+
+def test_gpus_tells_once(nvml):
+    nvml.says({1: [(7, 4096)]})
+    done = subprocess.run([PROGRAM, "gpus", "--nvml", FAKE], stdout=subprocess.PIPE, check=True)
+    told = json.loads(done.stdout)["gpus"]
+    assert [g["id"] for g in told] == GPUS and told[1]["processes"] == [{"pid": 7, "known": True, "bytes": 4096}]
+    assert subprocess.run([PROGRAM, "gpus", "--every", "x"], stderr=subprocess.DEVNULL, check=False).returncode == 2

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what is used of GPUs beside what claims hold of them, look after look. */
+#include "gate/usage.h"
+#include "test/unit/test.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+#define STRANGE 900 /* pids from here on are of no claim; 990 and more may be there */
+
+static struct picture_gpu gpus_a[] = {{"GPU-1", 4 * GIB, 16 * GIB}, {"GPU-2", 4 * GIB, 16 * GIB}};
+static struct picture_gpu gpus_b[] = {{"GPU-1", 8 * GIB, 16 * GIB}};
+static struct picture_claim claims[] = {
+	{.uid = "a", .gpu = gpus_a, .n_gpus = 2}, {.uid = "b", .gpu = gpus_b, .n_gpus = 1}};
+static const struct picture picture = {.claim = claims, .n_claims = 2};
+static const struct usage_rules rules = {.context_bytes = 500 * MIB, .margin_percent = 5};
+static struct usage usage;
+
+/* 1xx is of a, 2xx of b, 3xx of a claim that the picture does not have. */
+static const char *claim_of(void *ctx, pid_t pid)
+{
+	static const char *const uids[] = {NULL, "a", "b", "c"};
+
+	(void)ctx;
+	return pid < 400 ? uids[pid / 100] : NULL;
+}
+
+static bool passes(void *ctx, pid_t pid)
+{
+	(void)ctx;
+	return pid >= 990;
+}
+
+static const struct usage_who who = {NULL, claim_of, passes};
+
+FIXTURE(set_up)
+{
+	usage = (struct usage){0};
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	usage_release(&usage);
+	return 0;
+}
+
+/* A line of a look as the other process writes it. */
+static void look(const char *line, int64_t now_ms)
+{
+	struct usage_look seen;
+	struct err err = {0};
+	struct arena a;
+
+	arena_init(&a, 1u << 20);
+	assert_int_equal(usage_look_read(slice_of(line), &a, &seen, &err), 0);
+	assert_int_equal(usage_judge(&usage, &seen, &picture, &rules, &who, now_ms, &err), 0);
+	arena_release(&a);
+}
+
+#define ON(id, processes) "{\"id\":\"" id "\",\"processes\":[" processes "]}"
+#define HAS(pid, bytes) "{\"pid\":" #pid ",\"known\":true,\"bytes\":" #bytes "}"
+#define NOT_TOLD(pid) "{\"pid\":" #pid ",\"known\":false,\"bytes\":0}"
+
+TEST(a_look_is_read_as_it_was_written)
+{
+	struct usage_process p[] = {{7, true, 5 * GIB}, {8, false, 0}};
+	struct usage_gpu g[] = {{"GPU-1", p, 2}, {"MIG-2", NULL, 0}};
+	const struct usage_look from = {g, 2, ""};
+	struct usage_look to;
+	struct err err = {0};
+	struct arena a;
+	struct buf b;
+
+	arena_init(&a, 1u << 20);
+	buf_init(&b, 4096);
+	usage_look_write(&from, &b);
+	assert_int_equal(usage_look_read(buf_as_slice(&b), &a, &to, &err), 0);
+	assert_int_equal(to.n_gpus, 2);
+	assert_string_equal(to.gpus[1].id, "MIG-2");
+	assert_int_equal(to.gpus[0].n_processes, 2);
+	assert_int_equal(to.gpus[0].processes[0].bytes, 5 * GIB);
+	assert_false(to.gpus[0].processes[1].known);
+	assert_string_equal(to.error, "");
+	assert_int_equal(
+		usage_look_read(SLICE("{\"gpus\":[{\"id\":\"x\",\"processes\":[{\"pid\":0}]}]}"),
+			&a, &to, &err),
+		ERR_INVALID);
+	assert_int_equal(usage_look_read(SLICE("{"), &a, &to, &err), ERR_SYNTAX);
+	buf_release(&b);
+	arena_release(&a);
+}
+
+/* The share, five in a hundred of it, and a context for each process. */
+TEST(what_a_claim_may_have)
+{
+	/* 4 GiB, 5 % of it, and 2 × 500 MiB */
+	look("{\"gpus\":[" ON("GPU-1", HAS(101, 2779145828) "," HAS(102, 2779145828)) "]}", 1000);
+	assert_int_equal(usage.n_claims, 1);
+	assert_int_equal(usage.claims[0].since_ms, 0);
+	assert_int_equal(usage.claims[0].processes, 2);
+	assert_int_equal(usage.used, UINT64_C(5558291656));
+	look("{\"gpus\":[" ON("GPU-1", HAS(101, 2779145828) "," HAS(102, 2779145829)) "]}", 2000);
+	assert_int_equal(usage.claims[0].since_ms, 2000);
+	assert_string_equal(usage.claims[0].gpu, "GPU-1");
+	assert_int_equal(usage.claims[0].share, 4 * GIB);
+	/* what another claim leaves is not his, nor what he leaves on another GPU */
+	look("{\"gpus\":[" ON("GPU-1", HAS(101, 7000000000)) "," ON("GPU-2", "") "]}", 2500);
+	assert_int_equal(usage.claims[0].since_ms, 2000);
+	/* a GPU of which it has nothing: a context alone */
+	look("{\"gpus\":[" ON("GPU-2", HAS(201, 524288000)) "]}", 3000);
+	assert_int_equal(usage.claims[0].since_ms, 0);
+	look("{\"gpus\":[" ON("GPU-2", HAS(201, 524288001)) "]}", 3000);
+	assert_int_equal(usage.claims[0].since_ms, 3000);
+}
+
+TEST(ten_seconds_and_it_is_told_once)
+{
+	const char *const more = "{\"gpus\":[" ON("GPU-1", HAS(101, 9000000000)) "]}";
+	const char *const less = "{\"gpus\":[" ON("GPU-1", HAS(101, 90)) "]}";
+
+	look(more, 1000);
+	look(more, 6000);
+	look(less, 9000);
+	look(more, 10000);
+	assert_false(usage.claims[0].over);
+	look(more, 19999);
+	assert_false(usage.claims[0].over);
+	look(more, 20000);
+	assert_true(usage.claims[0].over);
+	assert_false(usage.claims[0].told);
+	assert_int_equal(usage.n_over, 1);
+	look(more, 25000);
+	assert_true(usage.claims[0].over && usage.claims[0].told);
+	look(less, 26000);
+	assert_int_equal(usage.n_over, 0);
+	/* who is gone is forgotten */
+	look("{\"gpus\":[]}", 27000);
+	look(more, 40000);
+	assert_false(usage.claims[0].over);
+}
+
+TEST(strangers_and_who_may_be_there)
+{
+	look("{\"gpus\":[" ON("GPU-1", HAS(900, 5) "," HAS(995, 6) "," HAS(201, 7)) "," ON(
+		     "GPU-2", HAS(900, 8)) "]}",
+		1);
+	assert_int_equal(usage.n_strangers, 2);
+	assert_int_equal(usage.strangers[0].pid, 900);
+	assert_string_equal(usage.strangers[1].gpu, "GPU-2");
+	assert_false(usage.strangers[0].told);
+	assert_int_equal(usage.n_claims, 1);
+	look("{\"gpus\":[" ON("GPU-1", HAS(900, 5) "," NOT_TOLD(901)) "]}", 2);
+	assert_true(usage.strangers[0].told);
+	assert_false(usage.strangers[1].told || usage.strangers[1].known);
+	/* of a claim that has ended: its server is being ended, and has no share until then */
+	look("{\"gpus\":[" ON("GPU-1", HAS(301, 9000000000)) "]}", 3);
+	assert_int_equal(usage.n_strangers, 0);
+	assert_int_equal(usage.claims[0].since_ms, 3);
+}
+
+/* "Not available" is neither nothing nor all ones. */
+TEST(what_is_not_told_is_unknown)
+{
+	struct buf b;
+
+	look("{\"gpus\":[" ON(
+		     "GPU-1", NOT_TOLD(101) "," HAS(102, 100) "," HAS(201, 9007199254740991)) "]}",
+		86400000);
+	assert_false(usage.claims[0].known);
+	assert_int_equal(usage.claims[0].used, 100);
+	assert_int_equal(usage.claims[0].since_ms, 0);
+	assert_true(usage.used == UINT64_C(9007199254741091));
+	buf_init(&b, 4096);
+	usage_write(&usage, true, 86400000, &b);
+	buf_char(&b, '\0');
+	assert_string_equal(b.data,
+		"{\"version\":1,\"known\":true,\"looked\":\"1970-01-02T00:00:00Z\",\"claims\":["
+		"{\"uid\":\"a\",\"used\":100,\"known\":false,\"processes\":2,\"overShare\":false},"
+		"{\"uid\":\"b\",\"used\":9007199254740991,\"known\":true,\"processes\":1,"
+		"\"overShare\":false,\"gpu\":\"GPU-1\"}],\"strangers\":[]}\n");
+	buf_release(&b);
+}
+
+TEST(no_memory_keeps_what_was_known)
+{
+	struct usage_look seen = {.n_gpus = 1, .error = ""};
+	struct usage_gpu gpu = {"GPU-1", NULL, SIZE_MAX / 2};
+	struct err err = {0};
+
+	look("{\"gpus\":[" ON("GPU-1", HAS(101, 77)) "]}", 5);
+	seen.gpus = &gpu;
+	assert_int_equal(usage_judge(&usage, &seen, &picture, &rules, &who, 9, &err), ERR_NOMEM);
+	assert_int_equal(usage.looked_ms, 5);
+	assert_int_equal(usage.used, 77);
+}
+
+TESTS_BETWEEN(set_up, tear_down, a_look_is_read_as_it_was_written, what_a_claim_may_have,
+	ten_seconds_and_it_is_told_once, strangers_and_who_may_be_there,
+	what_is_not_told_is_unknown, no_memory_keeps_what_was_known)
