@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz: what a gate reads beside its profile: its own GPUServer, and a look at the GPUs. What is read gives claims that can be found, and a page that is
+ * JSON. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate/usage.h"
+
+#define REQUIRE(what)                                                                              \
+	do {                                                                                       \
+		if (!(what)) {                                                                     \
+			(void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);   \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct picture_gpu gpus[] = {{"GPU-1", UINT64_C(5) << 30, UINT64_C(16) << 30}};
+static struct picture_claim claim = {
+	.uid = "u", .namespace = "n", .name = "p", .gpu = gpus, .n_gpus = 1};
+
+static void try_server(const struct json *j)
+{
+	struct picture p = {0};
+	struct err err = {0};
+
+	if (picture_read(&p, j, json_root(j), &err) == 0)
+		for (size_t i = 0; i < p.n_claims; i++) {
+			REQUIRE(p.claim[i].uid[0] && strlen(p.claim[i].uid) < BEARER_UID_MAX);
+			REQUIRE(picture_claim(&p, p.claim[i].uid) != NULL);
+		}
+	else
+		REQUIRE(err.msg[0]);
+	picture_release(&p);
+}
+
+static const char *claim_of(void *ctx, pid_t pid)
+{
+	(void)ctx;
+	return pid % 3 == 0 ? "u" : pid % 3 == 1 ? "gone" : NULL;
+}
+
+static bool passes(void *ctx, pid_t pid)
+{
+	(void)ctx;
+	return pid % 2 == 0;
+}
+
+static void check_page(const struct usage *u)
+{
+	struct json j = {0};
+	char *copy = NULL;
+	struct buf out;
+
+	buf_init(&out, 64u << 20);
+	usage_write(u, true, u->looked_ms, &out);
+	REQUIRE(!out.failed && json_read_copy(&j, out.data, out.len, 1u << 24, &copy, NULL) == 0);
+	json_release(&j);
+	free(copy);
+	buf_release(&out);
+}
+
+static void try_look(struct slice text)
+{
+	const struct picture p = {.claim = &claim, .n_claims = 1};
+	const struct usage_rules rules = {.context_bytes = 100, .margin_percent = 5};
+	const struct usage_who who = {NULL, claim_of, passes};
+	struct usage u = {0};
+	struct usage_look look;
+	struct err err = {0};
+	struct arena a;
+
+	arena_init(&a, 16u << 20);
+	if (usage_look_read(text, &a, &look, &err) == 0) {
+		for (int64_t now = 1000; now < 40000; now += 15000)
+			REQUIRE(usage_judge(&u, &look, &p, &rules, &who, now, &err) == 0);
+		for (size_t i = 0; i < u.n_claims; i++)
+			REQUIRE(u.claims[i].over == (u.claims[i].since_ms != 0));
+		check_page(&u);
+	} else {
+		REQUIRE(err.msg[0]);
+	}
+	usage_release(&u);
+	arena_release(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct json j = {0};
+	char *copy = NULL, *exact = malloc(size ? size : 1);
+	struct slice text = {exact, size};
+
+	if (!exact)
+		return 0;
+	if (size)
+		memcpy(exact, data, size);
+	try_look(text);
+	if (json_read_copy(&j, exact, size, 65536, &copy, NULL) == 0)
+		try_server(&j);
+	json_release(&j);
+	free(copy);
+	free(exact);
+	return 0;
+}
