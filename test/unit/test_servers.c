@@ -738,11 +738,45 @@ TEST(test_spread_ends)
 		assert_int_equal(first[i], rows[i].first);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_spread_ends, test_the_picture_follows, test_edits,
-	test_edit_after_others, test_only_the_api_server_says_gone, test_edit_outcomes,
-	test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
-	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
-	test_list_and_commits, test_r15_half_a_list_is_hearsay, test_refresh,
-	test_restored_and_watched, test_restored_and_asked,
-	test_r15_what_a_restore_brings_back_is_hearsay, test_conflicts_without_news, test_patience,
-	test_stop_ends_edits)
+/* A server that has gone leaves a gap in the picture: the places behind it are as far back as before. */
+TEST(test_elsewhere_beside_a_gap)
+{
+	struct arena a;
+	uint32_t *n_claims, b = 0, c = 0;
+	size_t places, at = 0;
+
+	kube_store_server(fix.store, "c", 1, 8000, "");
+	assert_true(shows(&fix, "a b c"));
+	kube_store_put(fix.store, "a", NULL, NULL, "[]");
+	kube_store_delete(fix.store, "a");
+	assert_true(shows(&fix, "b c"));
+	/* memory that says something else than what is written to it */
+	arena_init(&a, 4096);
+	memset(arena_space(&a, 1024, 1), 0xff, 1024);
+	arena_reset(&a);
+	(void)pthread_mutex_lock(&fix.s->lock);
+	places = fix.s->inv.places;
+	at = servers_find(fix.s, "c")->index;
+	servers_contended(fix.s, servers_find(fix.s, "b"));
+	n_claims = servers_elsewhere(fix.s, &a);
+	if (n_claims) {
+		b = n_claims[servers_find(fix.s, "b")->index];
+		c = n_claims[at];
+	}
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	assert_int_equal(places, 3);
+	assert_int_equal(at, 2);
+	assert_non_null(n_claims);
+	assert_int_equal(b, CLAIMS_PER_SERVER_MAX);
+	assert_int_equal(c, 0);
+	arena_release(&a);
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_spread_ends, test_elsewhere_beside_a_gap,
+	test_the_picture_follows, test_edits, test_edit_after_others,
+	test_only_the_api_server_says_gone, test_edit_outcomes, test_unreadable,
+	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
+	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
+	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
+	test_restored_and_asked, test_r15_what_a_restore_brings_back_is_hearsay,
+	test_conflicts_without_news, test_patience, test_stop_ends_edits)

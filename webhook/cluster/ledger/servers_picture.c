@@ -312,7 +312,7 @@ uint32_t *servers_elsewhere(struct servers *s, struct arena *a)
 		}
 	if (!s->contended || s->inv.n_servers == 0)
 		return NULL;
-	n_claims = arena_copy(a, s->n_claims, s->inv.n_servers, sizeof(*n_claims));
+	n_claims = arena_copy(a, s->n_claims, s->inv.places, sizeof(*n_claims));
 	for (const struct server_entry *e = s->contended; n_claims && e; e = e->next_contended)
 		if (e->placed)
 			n_claims[e->index] = CLAIMS_PER_SERVER_MAX;
