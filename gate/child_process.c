@@ -135,17 +135,19 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 }
 
 /* What cannot be removed is in the way of nobody but the next server of this very claim, which says so. What is in the folder is removed as
- * the account that could write there: it could put a link in our way meanwhile. */
+ * the account that could write there, which may be another than the claim's next one: it could put a link in our way meanwhile. */
 static void tidy(const struct child *s)
 {
-	uid_t uid = child_uid(s);
 	char path[FOLDER_MAX];
+	struct stat st;
+	bool others;
 
 	path_of(s, "", path);
-	if (s->all->switches)
-		(void)setfsuid(uid);
+	others = lstat(path, &st) == 0 && st.st_uid != geteuid();
+	if (others)
+		(void)setfsuid(st.st_uid);
 	(void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	if (s->all->switches)
+	if (others)
 		(void)setfsuid(geteuid());
 	(void)rmdir(path);
 	path_of(s, ".json", path);

@@ -216,9 +216,37 @@ def test_folder_is_removed_as_its_owner(make, tmp_path):
     with open(os.path.join(place, "deep/roots"), "w", encoding="ascii") as f:
         f.write("root's")
     world.api.release(pod.uid)
-    until(lambda: world.metric('servers{state="ending"}') == 0 and world.metric('servers{state="running"}') == 0, "end")
+    # In this order: it is the one, then the other.
+    until(lambda: world.metric('servers{state="running"}') == 0 and world.metric('servers{state="ending"}') == 0, "end")
     assert kept.read_text() == "kept" and os.path.exists(os.path.join(place, "deep/roots")) and not os.path.lexists(os.path.join(place, "link"))
     shutil.rmtree(place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts to give")
+def test_machine_that_was_off(make):
+    """Nothing runs any more, and what stood in the folders of claims is removed, whoever's account it was: the pods come again in another order."""
+    world = make("up", {"user": "200000-200001"})
+    pods = [world.holder(), world.holder(gpus=((GPUS[1], GIB),))]
+    told = [p.env() for p in pods]
+    for one in told:
+        cache = os.path.join(one["env"]["PLACE"], "cache")
+        os.mkdir(cache)
+        os.chown(cache, one["uid"], one["uid"])
+    keepers = world.keepers()
+    world.gate.kill()
+    for pid in keepers:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not any(alive(p) for p in [*keepers, *(t["pid"] for t in told)]), "end of the servers")
+    # After a boot their pids are nobody's, or others'.
+    for pod in pods:
+        path = os.path.join(world.state, f"{pod.uid}.json")
+        with open(path, encoding="ascii") as f:
+            was = json.load(f)
+        with open(path, "w", encoding="ascii") as f:
+            json.dump({**was, "began": was["began"] + 1}, f)
+    world.start()
+    assert world.left() == []
+    assert pods[1].env()["uid"] == 200000 and pods[0].env()["uid"] == 200001
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to do without")
