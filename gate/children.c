@@ -428,8 +428,7 @@ static int take_up(struct children *all, struct slice uid, struct err *err)
 	s = new_server(all, name);
 	if (!s)
 		return err_set(err, ERR_NOMEM, "out of memory for the servers");
-	if (!child_find(s, name) || all->server[s->slot] ||
-		(all->accounts && s->slot >= all->accounts)) {
+	if (!child_find(s, name) || all->server[s->slot]) {
 		(void)child_gone(s);
 		free_server(s);
 		return 0;
@@ -438,6 +437,8 @@ static int take_up(struct children *all, struct slice uid, struct err *err)
 	s->state = CHILD_STARTING;
 	s->until_ms = clock_ms() + all->cfg.profile->readiness_ms;
 	say(s, LOG_LEVEL_INFO, "a server was found");
+	/* There is no account of ours for it, so it is another profile's. */
+	s->over = s->over || (all->accounts && s->slot >= all->accounts);
 	if (s->over)
 		end(s);
 	return 0;

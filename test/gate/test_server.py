@@ -249,6 +249,23 @@ def test_machine_that_was_off(make):
     assert pods[1].env()["uid"] == 200000 and pods[0].env()["uid"] == 200001
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts to give")
+def test_fewer_accounts_than_servers(world):
+    """What another profile has left is ended, also where this one has no account for it; and its folder is in nobody's way."""
+    pods = [world.holder(gpus=((g, GIB),)) for g in GPUS[:3]]
+    told = [p.env() for p in pods]
+    for one in told:
+        cache = os.path.join(one["env"]["PLACE"], "cache")
+        os.mkdir(cache)
+        os.chown(cache, one["uid"], one["uid"])
+    world.gate.kill()
+    world.profile("up", {"user": "200000-200001"})
+    world.start()
+    until(lambda: not any(alive(t["pid"]) for t in told), "end of the old servers")
+    until(lambda: world.left() == [], "end of what they left")
+    assert pods[2].env()["uid"] == 200000
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to do without")
 def test_rights_of_the_unit_are_enough(make):
     """Under what the unit leaves of root's rights: a deaf server of another account is started, lives in its folder, is killed and tidied away,
