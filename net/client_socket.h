@@ -72,7 +72,8 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 void client_socket_keepalive(int fd);
 
 /* Send now, once it is ready, and when client_socket_sending() says no: all of it is taken, at most CLIENT_SOCKET_RECORD bytes, or of a
- * connection without TLS what there was room for: *ret_taken. ERR_IO. */
+ * connection without TLS what there was room for: *ret_taken. ERR_IO, also here or in client_socket_turn() where the peer takes smaller
+ * records alone. */
 int client_socket_write(
 	struct client_socket *s, struct slice bytes, size_t *ret_taken, struct err *err);
 /* Nothing more will be sent, but it can still be read. client_socket_turn() goes on with it. ERR_IO. */

@@ -19,7 +19,8 @@ struct client_socket {
 	char *host;           /* that the certificate must be for; of an accepted one, who it is */
 	bool dry;             /* the last read found nothing more */
 	bool whole;           /* an end without TLS's own is an error */
-	bool pending;         /* TLS holds a record that was not sent in full */
+	bool pending;         /* TLS holds a record that was not sent in full, */
+	size_t given;         /* with so many bytes of ours */
 	bool ending, shut;    /* the end of what we send is to go out, or did */
 	struct tls_session session; /* of an accepted one */
 	struct buf out;

@@ -91,6 +91,14 @@ static int failed(const struct client_socket *s, ssize_t n, struct err *err)
 		s->tls ? gnutls_strerror((int)n) : strerrordesc_np(errno));
 }
 
+/* A record that has gone out held less of what was taken: the rest would be lost unseen. */
+static int too_small(const struct client_socket *s, struct err *err)
+{
+	return err_set(err, ERR_IO,
+		"%s: it takes smaller records than %d bytes, expected at least these", s->host,
+		CLIENT_SOCKET_RECORD);
+}
+
 static bool waits(ssize_t n)
 {
 	return n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED;
@@ -106,6 +114,8 @@ int client_socket_flush(struct client_socket *s, struct err *err)
 		s->pending = waits(n);
 		if (n < 0 && !s->pending)
 			return failed(s, n, err);
+		if (!s->pending && (size_t)n < s->given)
+			return too_small(s, err);
 	}
 	if (s->pending || !s->ending || s->shut)
 		return 0;
@@ -133,8 +143,9 @@ int client_socket_write(
 	if (n < 0 && !waits(n))
 		return failed(s, n, err);
 	s->pending = n < 0;
-	*ret_taken = n < 0 ? bytes.len : (size_t)n;
-	return 0;
+	s->given = bytes.len;
+	*ret_taken = bytes.len;
+	return n < 0 || (size_t)n == bytes.len ? 0 : too_small(s, err);
 }
 
 int client_socket_shut(struct client_socket *s, struct err *err)

@@ -2,11 +2,14 @@
 /* test: net/client_socket: it connects to any of a host's addresses, says what came and when nothing more will, and why it cannot. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <gnutls/gnutls.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "net/client_socket.h"
+#include "net/tls_identity.h"
+#include "test/unit/make_pair.h"
 #include "test/unit/test.h"
 
 #define WAIT_MS 20000
@@ -143,4 +146,94 @@ TEST(says_why_not)
 	assert_non_null(strstr(err.msg, target.host));
 }
 
-TESTS(any_address_counted_around, what_comes_and_its_end, says_why_not)
+/* ---- of an accepted one ---- */
+
+/* We, accepted, and a peer that is GnuTLS itself. */
+struct accepted {
+	struct tls_identity *identity;
+	struct server_tls *tls;
+	struct client_socket *ours;
+	gnutls_certificate_credentials_t trust;
+	gnutls_session_t peer;
+	int fd; /* the peer's */
+};
+
+/* The handshake is over. record: what the peer takes in one, 0: all that the protocol knows. */
+static void meet(struct accepted *a, const char *priorities, size_t record)
+{
+	struct made_pair pair;
+	struct tls_pem cert, key;
+	struct err err = {0};
+	int fd[2], rc = -1;
+
+	make_pair(&pair, MADE_P256, -60, 3600, 1);
+	cert = made_cert(&pair);
+	key = made_key(&pair);
+	a->identity = tls_identity_new();
+	assert_int_equal(tls_identity_load_pem(a->identity, &cert, &key, &err), 0);
+	a->tls = server_tls_new(a->identity);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+	assert_int_equal(client_socket_accept(fd[0], "peer", a->tls, &a->ours, &err), 0);
+	a->fd = fd[1];
+	assert_int_equal(gnutls_certificate_allocate_credentials(&a->trust), 0);
+	assert_int_equal(gnutls_init(&a->peer, GNUTLS_CLIENT | GNUTLS_NONBLOCK), 0);
+	assert_int_equal(gnutls_priority_set_direct(a->peer, priorities, NULL), 0);
+	assert_int_equal(gnutls_credentials_set(a->peer, GNUTLS_CRD_CERTIFICATE, a->trust), 0);
+	gnutls_transport_set_int(a->peer, a->fd);
+	if (record)
+		assert_int_equal(gnutls_record_set_max_size(a->peer, record), 0);
+	for (int i = 0; i < 100 && (rc != 0 || !client_socket_ready(a->ours)); i++) {
+		rc = rc == 0 ? 0 : gnutls_handshake(a->peer);
+		assert_true(rc == 0 || !gnutls_error_is_fatal(rc));
+		assert_int_equal(client_socket_turn(a->ours, &err), 0);
+	}
+	assert_int_equal(rc, 0);
+	assert_true(client_socket_ready(a->ours));
+}
+
+static void part(struct accepted *a)
+{
+	gnutls_deinit(a->peer);
+	gnutls_certificate_free_credentials(a->trust);
+	(void)close(a->fd);
+	client_socket_free(a->ours);
+	server_tls_free(a->tls);
+	tls_identity_free(a->identity);
+}
+
+static const char *const versions[] = {
+	"NORMAL:-VERS-ALL:+VERS-TLS1.2", "NORMAL:-VERS-ALL:+VERS-TLS1.3"};
+
+/* Who takes small records alone is told so by a connection that breaks, and loses nothing unseen; also where there is no room at once. */
+TEST(small_records)
+{
+	static char sent[CLIENT_SOCKET_RECORD];
+	const int little = 4096;
+
+	for (size_t i = 0; i < 4 * COUNT(versions); i++) {
+		bool small = i % 2;
+		struct accepted a;
+		struct err err = {0};
+		char got[256];
+		size_t taken;
+		int rc = 0;
+
+		meet(&a, versions[i / 4], small ? 512 : 0);
+		if (i % 4 > 1)
+			assert_int_equal(setsockopt(client_socket_fd(a.ours), SOL_SOCKET, SO_SNDBUF,
+						 &little, sizeof(little)),
+				0);
+		for (int k = 0; rc == 0 && k < 64; k++) {
+			(void)gnutls_record_recv(a.peer, got, sizeof(got));
+			rc = client_socket_turn(a.ours, &err);
+			if (rc == 0 && !client_socket_sending(a.ours))
+				rc = client_socket_write(
+					a.ours, (struct slice){sent, sizeof(sent)}, &taken, &err);
+		}
+		assert_int_equal(rc, small ? ERR_IO : 0);
+		assert_true(!small || strstr(err.msg, "smaller"));
+		part(&a);
+	}
+}
+
+TESTS(any_address_counted_around, what_comes_and_its_end, says_why_not, small_records)
