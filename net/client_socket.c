@@ -23,6 +23,8 @@
 #define KEEPALIVE_EACH_S 10
 #define KEEPALIVE_TIMES 3
 #define UNANSWERED_MS 60000
+/* Records in a row without a byte of the stream: tickets, keys, warnings. */
+#define EMPTY_MAX 32
 
 static int no_memory(struct err *err)
 {
@@ -337,12 +339,17 @@ int client_socket_read(struct client_socket *s, void *to, size_t max, size_t *re
 	n = s->tls ? gnutls_record_recv(s->tls, to, max) : recv(s->fd, to, max, 0);
 	if (n > 0) {
 		*ret_len = (size_t)n;
+		s->empty = 0;
 	} else if (n == 0 || (s->tls && n == GNUTLS_E_PREMATURE_TERMINATION && !s->whole)) {
 		*ret_end = true;
 	} else if (s->tls ? gnutls_error_is_fatal((int)n) != 0
 			  : errno != EAGAIN && errno != EINTR) {
 		return err_set(err, ERR_IO, "%s: %s", s->host,
 			s->tls ? gnutls_strerror((int)n) : strerrordesc_np(errno));
+	} else if (!client_socket_dry(s) && ++s->empty > EMPTY_MAX) {
+		/* Callers go on until nothing is there, and would have no end. */
+		return err_set(
+			err, ERR_IO, "%s: more than %d records without a byte", s->host, EMPTY_MAX);
 	}
 	return 0;
 }

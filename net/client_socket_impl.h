@@ -21,6 +21,7 @@ struct client_socket {
 	bool whole;           /* an end without TLS's own is an error */
 	bool pending;         /* TLS holds a record that was not sent in full, */
 	size_t given;         /* with so many bytes of ours */
+	unsigned empty;       /* records in a row in which nothing was for us */
 	bool ending, shut;    /* the end of what we send is to go out, or did */
 	struct tls_session session; /* of an accepted one */
 	struct buf out;

@@ -236,4 +236,41 @@ TEST(small_records)
 	}
 }
 
-TESTS(any_address_counted_around, what_comes_and_its_end, says_why_not, small_records)
+/* A peer that says much without a byte of the stream keeps nobody at work: after a few such records it has broken off. */
+TEST(records_of_nothing)
+{
+	struct accepted a;
+	struct err err = {0};
+	char text[16];
+	size_t len;
+	bool end;
+	int calls = 0, rc = 0;
+
+	meet(&a, versions[0], 0);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(
+			gnutls_alert_send(a.peer, GNUTLS_AL_WARNING, GNUTLS_A_USER_CANCELED), 0);
+	while (rc == 0 && calls++ < 200)
+		rc = client_socket_read(a.ours, text, sizeof(text), &len, &end, &err);
+	assert_int_equal(rc, ERR_IO);
+	assert_true(calls > 4 && calls < 100);
+	part(&a);
+	/* A few between bytes are none too many. */
+	meet(&a, versions[0], 0);
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(
+			gnutls_alert_send(a.peer, GNUTLS_AL_WARNING, GNUTLS_A_USER_CANCELED), 0);
+		assert_int_equal(gnutls_record_send(a.peer, "x", 1), 1);
+		assert_int_equal(
+			client_socket_read(a.ours, text, sizeof(text), &len, &end, &err), 0);
+		assert_int_equal(len, 0);
+		assert_false(client_socket_dry(a.ours));
+		assert_int_equal(
+			client_socket_read(a.ours, text, sizeof(text), &len, &end, &err), 0);
+		assert_int_equal(len, 1);
+	}
+	part(&a);
+}
+
+TESTS(any_address_counted_around, what_comes_and_its_end, says_why_not, small_records,
+	records_of_nothing)
