@@ -15,7 +15,7 @@
 #define ACCEPTS_MAX 64
 /* Between two looks at those who wait. */
 #define LOOK_MS 50
-/* So long the oldest one may wait though there is no room for a new one. */
+/* So long the oldest one that may have to go can wait though there is no room for a new one. */
 #define OLD_MS 1000
 
 /* ---- lists ---- */
@@ -143,24 +143,33 @@ static uint64_t key_of(const struct sockaddr_storage *from, char ret_who[static 
 	return key ? key : 1;
 }
 
-/* Room for one more, of this peer? The oldest may have to go for it. */
+/* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no claim, else of those whose token is being
+ * reviewed. Who was reviewed waits for a server, and is pushed out by nobody. */
 static bool has_room(struct gate *g, uint64_t peer)
 {
-	struct guest *oldest = NULL;
+	struct guest *oldest = NULL, *asked = NULL;
 	size_t of_peer = 0;
 
 	if (g->n_waiting + g->n_carrying >= g->o->connections)
 		return false;
 	for (struct guest *x = g->waiting; x; x = x->next) {
 		of_peer += x->peer == peer && x->stage < GUEST_REVIEW;
-		oldest = x; /* the newest is the first */
+		/* the newest is the first */
+		if (x->stage < GUEST_REVIEW || x->stage == GUEST_LEAVE)
+			oldest = x;
+		else if (x->stage == GUEST_REVIEW)
+			asked = x;
 	}
 	if (of_peer >= GUESTS_OF_PEER_MAX)
 		return false;
 	if (g->n_waiting < GUESTS_WAITING_MAX)
 		return true;
+	oldest = oldest ? oldest : asked;
 	if (!oldest || clock_ms() - oldest->since_ms < OLD_MS)
 		return false;
+	/* Else a crowd that says nothing would never run out of tries. */
+	if (oldest->stage < GUEST_CLAIM)
+		guest_count_failed(oldest);
 	guest_cut(oldest, "it has waited for longest, and there is no room");
 	return true;
 }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who are you: only the pod that holds a claim here comes in, and it gets what it holds."""
+import contextlib
+import socket
 import time
 import uuid
 
@@ -105,6 +107,32 @@ def test_tries_are_limited(make):
     good.refused("")
     until(lambda: world.refused("tries") >= 1, "refusal for tries")
     assert world.api.reviews == 0
+
+
+def test_crowd_that_says_nothing(make):
+    """It pushes nobody out who was reviewed and waits for his server: of itself the oldest goes, and that was a try that failed."""
+    world = make("never", {"readiness": "60s"}, options=("--tries", "10"))
+    pod = world.holder()
+    with pod.dial("env") as s, contextlib.ExitStack() as crowd:
+        def comes(i):
+            return crowd.enter_context(socket.create_connection(("127.0.0.1", world.port), WAIT_S, (f"127.0.0.{i // 64 + 2}", 0)))
+        until(lambda: world.metric('token_reviews_total{result="yes"}') == 1, "review")
+        time.sleep(1.1)
+        for i in range(255):
+            comes(i)
+        until(lambda: world.metric('connections{stage="waiting"}') == 256, "crowd")
+        time.sleep(1.1)
+        for i in range(256, 266):
+            comes(i)
+        until(lambda: world.metric("cut_total") == 10, "room for more")
+        s.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            s.recv(1)
+        assert world.gate.log().count("it has waited for longest") == 10
+        assert not any(pod.uid in line for line in world.gate.log().splitlines() if "a connection is cut" in line)
+        # The oldest were of the first peer.
+        comes(0)
+        until(lambda: world.refused("tries") >= 1, "refusal for tries")
 
 
 def test_object_that_cannot_be_read(world):
