@@ -29,6 +29,8 @@
 #define LOOK_MS 100
 /* On their way in at the same time; others wait in the kernel's queue, so that a burst is no attack on the gate. */
 #define WAYS_MAX 16
+/* After a connection that could not be taken, for want of a descriptor or of memory. */
+#define AGAIN_MS 1000
 #define EXIT_USAGE 2
 
 enum stage { DIALS, WAITS, CARRIES };
@@ -57,6 +59,7 @@ struct pod_end {
 	size_t n;
 	struct call *calls, *graves, *busy;
 	size_t n_calls, n_ways; /* ways: that are not carried yet */
+	int64_t accept_ms;      /* nobody is taken before then; 0: everybody */
 	char scratch[CLIENT_SOCKET_RECORD];
 };
 
@@ -255,7 +258,7 @@ static void welcome(struct pod_end *e, int fd, const struct gate_address *to)
 
 static bool has_room(const struct pod_end *e)
 {
-	return e->n_ways < WAYS_MAX && e->n_calls < e->o.connections;
+	return e->n_ways < WAYS_MAX && e->n_calls < e->o.connections && e->accept_ms == 0;
 }
 
 static void take_calls(struct pod_end *e, size_t i)
@@ -266,8 +269,16 @@ static void take_calls(struct pod_end *e, size_t i)
 		int fd = accept4(e->listener[i], (struct sockaddr *)&from, &len,
 			SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd < 0)
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0) {
+			if (errno == EAGAIN)
+				return;
+			e->accept_ms = clock_ms() + AGAIN_MS;
+			log_line(&e->log, LOG_LEVEL_ERROR, "no connection can be taken now",
+				log_str("error", strerrordesc_np(errno)));
 			return;
+		}
 		welcome(e, fd, &e->server[i]);
 	}
 }
@@ -314,11 +325,16 @@ static void run(struct pod_end *e)
 		{.fd = e->signals, .events = POLLIN}, {.fd = e->loop, .events = POLLIN}};
 
 	while (!fd[0].revents || !has_signal(e)) {
+		if (e->accept_ms && clock_ms() >= e->accept_ms)
+			e->accept_ms = 0;
 		/* At the limit nobody is taken in; the kernel's queue holds some. */
 		for (size_t i = 0; i < e->n; i++)
 			fd[2 + i] = (struct pollfd){
 				.fd = has_room(e) ? e->listener[i] : -1, .events = POLLIN};
-		(void)poll(fd, 2 + e->n, e->busy ? 0 : e->calls ? LOOK_MS * 10 : -1);
+		(void)poll(fd, 2 + e->n,
+			e->busy                    ? 0
+			: e->calls || e->accept_ms ? LOOK_MS * 10
+						   : -1);
 		for (size_t i = 0; i < e->n; i++)
 			if (fd[2 + i].revents)
 				take_calls(e, i);

@@ -25,6 +25,8 @@
 #define GUEST_HELLO_MS 10000
 /* and so long a claim is waited for, since a pod may be quicker than the watch. */
 #define GUEST_CLAIM_MS 10000
+/* After a connection that could not be taken, for want of a descriptor or of memory. */
+#define GUEST_AGAIN_MS 1000
 /* What a refusal has for its way. */
 #define GUEST_LEAVE_MS 2000
 
@@ -104,6 +106,7 @@ struct gate {
 	struct log log;
 	struct metrics *metrics;
 	int loop, listener, signals;
+	int64_t accept_ms; /* nobody is taken in before then */
 	/* What the GPUServer says. */
 	struct kube_config kube;
 	struct object_watch *watch;

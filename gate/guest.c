@@ -244,10 +244,18 @@ void guests_accept(struct gate *g)
 		int fd = accept4(
 			g->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd >= 0)
+		if (fd >= 0) {
 			welcome(g, fd, &from);
-		else if (errno == EAGAIN)
-			return;
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if (errno != EAGAIN) {
+			g->accept_ms = clock_ms() + GUEST_AGAIN_MS;
+			log_line(&g->log, LOG_LEVEL_ERROR, "no connection can be taken now",
+				log_str("error", strerrordesc_np(errno)));
+		}
+		return;
 	}
 }
 

@@ -164,8 +164,12 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 	};
 	struct signalfd_siginfo info;
 	nfds_t n = 4;
-	int64_t ms;
+	int64_t ms = g->accept_ms - clock_ms();
 
+	if (ms > 0) {
+		fd[2].fd = -1;
+		limit_ms = sooner(limit_ms, ms);
+	}
 	limit_ms = sooner(limit_ms, object_watch_poll(g->watch, &fd[3]));
 	n += reviews_poll(g->reviews, fd + n, &ms);
 	limit_ms = sooner(limit_ms, ms);

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import resource
 import socket
 import ssl
 import struct
@@ -10,7 +11,7 @@ import threading
 import time
 
 import pytest
-from test_server import assert_cut_or_end
+from test_server import again, assert_cut_or_end
 from world import WAIT_S, Process, rss_kb, servers, until
 
 GB = int(os.environ.get("GATE_GB", "1"))
@@ -147,6 +148,39 @@ def test_more_than_fit(make):
         until(lambda: world.refused("busy") == 1, "refusal")
     until(lambda: world.metric('connections{stage="carrying"}') == 0, "end of both")
     assert pod.env()
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root limits what is not its own")
+def test_no_descriptor_left(make):
+    """Where there is none for one more, at either end, that is said, tried again after a while, and no reason to turn in circles."""
+    world = make(options=("--tries", "0"), wrap=("/usr/bin/prlimit", "--nofile=48:48"))
+    pod = world.holder()
+    assert pod.env()
+    crowd = strangers(world, 60)
+    world.gate.until(lambda: "no connection can be taken" in world.gate.log(), "word of it")
+    before = cpu_s(world.gate.process.pid)
+    time.sleep(2)
+    assert cpu_s(world.gate.process.pid) - before < 0.2
+    for s in crowd:
+        s.close()
+    assert until(lambda: again(pod), "way in")
+    # The pod's end.
+    pid = pod.process.process.pid
+    was = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), was[1]))
+    with pod.dial("echo") as s:
+        pod.process.until(lambda: "no connection can be taken" in pod.process.log(), "word of it")
+        before = cpu_s(pid)
+        time.sleep(2)
+        assert cpu_s(pid) - before < 0.2
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, was)
+        s.sendall(b"x")
+        assert s.recv(1) == b"x"
 
 
 def strangers(world, n):
