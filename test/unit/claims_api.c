@@ -424,6 +424,13 @@ void pod_gone(struct claims_api *c, const char *uid)
 	change(c, uid, GONE, NULL, 0);
 }
 
+void pod_gone_unseen(struct claims_api *c, const char *uid)
+{
+	api_lock(c->api);
+	find(c, uid)->there = false;
+	api_unlock(c->api);
+}
+
 void pod_gate_unseen(struct claims_api *c, const char *uid)
 {
 	api_lock(c->api);

@@ -103,6 +103,8 @@ void pod_delete(struct claims_api *c, const char *uid, unsigned grace);
 /* It gets a node. */
 void pod_place(struct claims_api *c, const char *uid);
 void pod_gone(struct claims_api *c, const char *uid);
+/* The same, of which the watch does not tell. */
+void pod_gone_unseen(struct claims_api *c, const char *uid);
 /* Places are written like this from now on. */
 /* Does what the pod was told last hold this text within ms? */
 bool pod_is_told(struct claims_api *c, const char *uid, const char *text, int ms);

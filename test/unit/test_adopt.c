@@ -166,6 +166,44 @@ TEST(r7_asked_past_the_cache)
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 }
 
+static bool asked_more_than(size_t n)
+{
+	for (int i = 0; i < SOON / 50 && pod_asked(api, "w") <= n; i++)
+		api_nap(50);
+	return pod_asked(api, "w") > n;
+}
+
+/* Nobody answers, or the watch is silent and shows a pod that is gone: neither is asked about, nor servers listed, in every round. */
+TEST(r7_a_watch_that_is_behind)
+{
+	size_t asked, lists;
+
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pods_get_status(api, 500);
+	api->cfg.ask_ms = 60000;
+	claims_api_run(api);
+	assert_true(asked_more_than(0));
+	asked = pod_asked(api, "w");
+	api_nap(2000);
+	/* once a second */
+	assert_true(pod_asked(api, "w") <= asked + 3);
+	pod_gone_unseen(api, "u1");
+	pods_get_status(api, 0);
+	asked = pod_asked(api, "w");
+	assert_true(asked_more_than(asked));
+	/* one may have been under way */
+	api_nap(1500);
+	asked = pod_asked(api, "w");
+	lists = api_seen_of(api->pool->api, "GET", SERVERS_PATH "?limit=*");
+	assert_true(lists > 0);
+	api_nap(2000);
+	assert_int_equal(pod_asked(api, "w"), asked);
+	assert_int_equal(api_seen_of(api->pool->api, "GET", SERVERS_PATH "?limit=*"), lists);
+	assert_int_equal(adoptions(), 0);
+	assert_true(settled(clock_ms(), 3000));
+}
+
 /* What is finished, and what never was injected, needs nothing. */
 TEST(r7_not_for_finished_pods)
 {
@@ -413,9 +451,9 @@ TEST(r7_when_others_were_first_it_is_placed_anew)
 
 TESTS_BETWEEN(set_up, tear_down, r7_a_pod_without_a_claim_gets_one, r7_as_the_profile_says,
 	r7_not_where_the_status_cannot_be_read, r7_not_when_its_claim_comes_late,
-	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_not_for_finished_pods,
-	r7_deleting_is_live, r7_over_full_if_need_be, r7_room_elsewhere_comes_first,
-	r7_a_server_made_anew, r7_a_half_claim_is_repaired,
+	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_a_watch_that_is_behind,
+	r7_not_for_finished_pods, r7_deleting_is_live, r7_over_full_if_need_be,
+	r7_room_elsewhere_comes_first, r7_a_server_made_anew, r7_a_half_claim_is_repaired,
 	r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,

@@ -52,6 +52,7 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 	struct holder *h = claims_find(c, slice_of(pod->uid));
 	bool whole = h && holder_complete(h);
 	struct candidate *one;
+	int64_t due;
 
 	/* Nothing of a pod that waits runs: it is given GPUs before it starts, not behind its back. */
 	if (pod->seen != POD_LIVE || pod->waits || (whole && !other_plan(h, pod->plan_hash))) {
@@ -81,10 +82,12 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 	}
 	if (!whole && pod->since_ms < list->open_ms)
 		list->open_ms = pod->since_ms;
-	one->due = list->now_ms >= pod->since_ms + list->after_ms;
+	due = pod->since_ms + list->after_ms;
+	due = due > h->adopt_away_ms ? due : h->adopt_away_ms;
+	one->due = list->now_ms >= due;
 	list->n_due += one->due;
 	if (!one->due)
-		claims_until(c, pod->since_ms + list->after_ms);
+		claims_until(c, due);
 	return true;
 }
 
@@ -246,6 +249,15 @@ static bool judge_pod(struct adoption *a)
 	return true;
 }
 
+/* The watch will say so, too: until then it is asked about as seldom as a claim's pod that the watch does not show. */
+static bool leave_to_watch(struct claims *c, struct holder *h)
+{
+	h->tried = true;
+	h->adopt_pool = c->now.pool;
+	h->adopt_ms = clock_ms() + c->pace.ask_ms;
+	return true;
+}
+
 static bool adopt_one(struct claims *c, struct holder *h)
 {
 	struct adoption a = {.c = c, .who = h};
@@ -255,15 +267,16 @@ static bool adopt_one(struct claims *c, struct holder *h)
 	switch (claims_ask(c->cfg->kube, h, &a.pod)) {
 	case ANSWER_LIVE:
 		/* Who stands behind its gate again, as after a restore of etcd, does not run: it has its turn. */
-		done = c->carrier->waits(&a.pod.json, json_root(&a.pod.json)) || judge_pod(&a);
+		done = c->carrier->waits(&a.pod.json, json_root(&a.pod.json)) ? leave_to_watch(c, h)
+									      : judge_pod(&a);
 		break;
 	case ANSWER_GONE:
 	case ANSWER_FINISHED:
-		done = true; /* the watch will say so, too */
+		done = leave_to_watch(c, h);
 		break;
 	case ANSWER_NONE:
 	default:
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		h->adopt_away_ms = clock_ms() + CLAIMS_AWAY_MS;
 		done = false;
 		break;
 	}

@@ -52,8 +52,9 @@ struct holder {
 	/* Adoption: */
 	int64_t adopt_ms; /* not before then, unless the pool changes */
 	uint64_t adopt_pool;
-	bool tried; /* adopt_ms and adopt_pool count */
-	bool told;  /* an Event says that it cannot be given a claim */
+	int64_t adopt_away_ms; /* not before then either: nobody answered */
+	bool tried;            /* adopt_ms and adopt_pool count */
+	bool told;             /* an Event says that it cannot be given a claim */
 	/* Its place: */
 	int64_t place_ms; /* not written before then */
 	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
