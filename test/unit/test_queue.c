@@ -451,6 +451,42 @@ TEST(what_could_ever_fit)
 	}
 }
 
+/* A review asks while it holds the picture of the pool: what a few servers would hold costs nothing of the others. */
+TEST(what_could_ever_fit_on_a_few)
+{
+	static const struct {
+		const char *asks;
+		bool all;
+	} asked[] = {{"app a 1 50%", false}, {"app a 2 100%", false}, {"app a 64 100%", true}};
+	enum { SERVERS = 2000 };
+	struct gpu_server *servers = calloc(SERVERS, sizeof(*servers));
+	struct inventory inv = {
+		.servers = servers, .n_servers = SERVERS, .n_gpus = (size_t)SERVERS * 2};
+	struct gpu gpus[] = {{.id = "g0", .model = "t4", .bytes = 8000},
+		{.id = "g1", .model = "t4", .bytes = 8000}};
+
+	for (size_t i = 0; i < SERVERS; i++)
+		servers[i] = (struct gpu_server){.name = "s",
+			.address = "10.0.0.1:1",
+			.gpus = gpus,
+			.n_gpus = COUNT(gpus),
+			.first_gpu = i * COUNT(gpus),
+			/* the first ones are no help */
+			.drain = i < 100};
+	for (size_t i = 0; i < COUNT(asked); i++) {
+		struct err err = {0};
+		struct demand d;
+		struct arena a;
+
+		arena_init(&a, 64u << 20);
+		demand_init(&d, &a, asked[i].asks, NULL, NULL, false);
+		assert_int_equal(queue_could_ever(&inv, &d, &a, &err), 0);
+		assert_int_equal(a.used > SERVERS * sizeof(*servers), asked[i].all);
+		arena_release(&a);
+	}
+	free(servers);
+}
+
 /* ---- bounds and times ---- */
 
 TEST(so_many_of_a_namespace_are_looked_at)
@@ -529,5 +565,5 @@ TEST(times_from_nowhere_do_no_harm)
 }
 
 TESTS(who_is_served, what_its_owner_reads, what_the_pool_never_holds, what_could_ever_fit,
-	so_many_of_a_namespace_are_looked_at, when_the_next_reservation_begins,
-	times_from_nowhere_do_no_harm)
+	what_could_ever_fit_on_a_few, so_many_of_a_namespace_are_looked_at,
+	when_the_next_reservation_begins, times_from_nowhere_do_no_harm)
