@@ -282,6 +282,21 @@ TEST(w9_a_pod_says_why)
 	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
 }
 
+/* What could not be written for a moment is written later. */
+TEST(w9_an_api_server_that_is_away_for_a_moment)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	api_expect(api->api, "PATCH", "/api/v1/namespaces/n/pods/w/status", 500, "");
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u1", "'reason':'NoCapacity'", SOON));
+	api_nap(1500);
+	assert_int_equal(api->told, 1);
+	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
+}
+
 /* Who has his turn at once is told nothing. */
 TEST(w9_who_never_waited_is_told_nothing)
 {
@@ -297,4 +312,5 @@ TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_
 	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted, w3_two_claims,
 	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
 	w6_who_has_gone_keeps_nothing, w3_who_is_behind_its_gate_again_is_not_adopted,
-	w9_a_pod_says_why, w9_who_never_waited_is_told_nothing)
+	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,
+	w9_who_never_waited_is_told_nothing)

@@ -63,6 +63,7 @@ struct holder {
 	const char *why_reason; /* as it was told last by this leader; NULL: it was not */
 	uint8_t why_class;      /* of its place among those who wait */
 	int64_t why_ms;
+	int64_t why_again_ms; /* it could not be told, and is not before then; 0: it could */
 	const char *namespace, *name;
 	char uid[];
 };

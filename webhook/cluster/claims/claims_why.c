@@ -48,6 +48,8 @@ bool why_is_due(struct holder *h, const struct pod_waiting *pod, const struct qu
 	/* Who has its turn is told so where it was told that it waits. */
 	if (e->verdict == QUEUE_START)
 		return pod->said.at || h->why_reason;
+	if (clock_ms() < h->why_again_ms)
+		return false;
 	if (h->why_reason)
 		return (strcmp(h->why_reason, reason) != 0 || h->why_class != class_of(e->place)) &&
 		       clock_ms() >= h->why_ms + AGAIN_MS;
@@ -117,12 +119,16 @@ void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
 		.component = "poolgate"};
 	struct err err = {0};
 	int rc = write_condition(c, h, pod, e->verdict, slice_of(text), &err);
+	bool away = rc == ERR_IO || rc == ERR_TIMEOUT;
 
-	/* Whoever may not write it says it by the Event alone. */
-	if (rc < 0 && !kube_says_gone(rc, &err))
+	if (rc < 0 && !kube_says_gone(rc, &err) && !h->why_again_ms)
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "pod cannot be told why it waits",
 			log_str("uid", h->uid), log_str("namespace", h->namespace),
 			log_str("name", h->name), log_str("error", err.msg));
+	h->why_again_ms = away ? clock_ms() + CLAIMS_AWAY_MS : 0;
+	if (away)
+		return;
+	/* Whoever may not write it says it by the Event alone. */
 	if (other && e->verdict != QUEUE_START)
 		(void)kube_tell(c->cfg->kube, &event, NULL);
 	h->why_reason = reason;
