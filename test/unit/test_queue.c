@@ -522,6 +522,56 @@ TEST(so_many_of_a_namespace_are_looked_at)
 	queue_release(&q);
 }
 
+/* Many have waited for long, each asks something else, and for none of them anything can be kept since what they need is drained: that
+ * costs memory once, not for each of them. */
+TEST(many_for_whom_nothing_can_be_kept)
+{
+	enum { SERVERS = 1000, GPUS = 8, PODS = 300 };
+	static uint64_t claimed[SERVERS * GPUS], pending[SERVERS * GPUS];
+	static uint32_t n_claims[SERVERS];
+	static struct gpu_server servers[SERVERS];
+	static struct queue_pod pods[PODS];
+	static struct demand demands[PODS];
+	struct gpu gpus[GPUS];
+	struct inventory inv = {
+		.servers = servers, .n_servers = SERVERS, .n_gpus = (size_t)SERVERS * GPUS};
+	struct usage use = {.claimed = claimed, .pending = pending, .n_claims = n_claims};
+	struct queue_world w = {
+		.inventory = &inv, .usage = &use, .now_ms = NOW, .reserve_ms = 600000};
+	struct queue_round round;
+	struct err err = {0};
+	struct arena a, scratch;
+	size_t before;
+
+	for (size_t i = 0; i < GPUS; i++)
+		gpus[i] = (struct gpu){
+			.id = "g", .model = "t4", .bytes = 8000 * MB, .fit = true, .fresh = true};
+	arena_init(&scratch, 64u << 20);
+	for (size_t i = 0; i < SERVERS; i++)
+		servers[i] = (struct gpu_server){.name = arena_fmt(&scratch, "s%04zu", i),
+			.address = "10.0.0.1:1",
+			.gpus = gpus,
+			.n_gpus = GPUS,
+			.first_gpu = i * GPUS,
+			.drain = i > 0};
+	arena_init(&a, 256u << 20);
+	for (size_t i = 0; i < PODS; i++) {
+		demand_init(&demands[i], &scratch, arena_fmt(&scratch, "app a 9 %zu", 100 + i),
+			NULL, NULL, false);
+		pods[i] = (struct queue_pod){.demand = &demands[i],
+			.namespace = SLICE("x"),
+			.since_ms = NOW - 700000,
+			.uid = slice_of(arena_fmt(&scratch, "p%03zu", i))};
+	}
+	before = a.used;
+	assert_int_equal(queue_decide(&w, pods, PODS, false, &a, &round, &err), 0);
+	assert_int_equal(round.head, SIZE_MAX);
+	assert_int_equal(round.depth, PODS);
+	assert_true(a.used - before < 4u << 20);
+	arena_release(&a);
+	arena_release(&scratch);
+}
+
 TEST(when_the_next_reservation_begins)
 {
 	static const struct {
@@ -566,4 +616,5 @@ TEST(times_from_nowhere_do_no_harm)
 
 TESTS(who_is_served, what_its_owner_reads, what_the_pool_never_holds, what_could_ever_fit,
 	what_could_ever_fit_on_a_few, so_many_of_a_namespace_are_looked_at,
-	when_the_next_reservation_begins, times_from_nowhere_do_no_harm)
+	many_for_whom_nothing_can_be_kept, when_the_next_reservation_begins,
+	times_from_nowhere_do_no_harm)

@@ -70,6 +70,9 @@ struct queue_run {
 		empty; /* what is free; without what is kept; a pool that nobody uses */
 	bool has_unkept, has_empty;
 	struct queue_unit *head; /* for whom is kept */
+	/* GPUs that could be, one by one or (true) by whole servers; NULL: not listed yet. */
+	struct queue_candidate *candidates[2];
+	size_t n_candidates[2];
 	struct queue_unit **order;
 	size_t n_order;
 	struct queue_round ret;

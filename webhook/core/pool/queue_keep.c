@@ -12,14 +12,14 @@ bool queue_is_old(const struct queue_run *q, const struct queue_unit *u)
 }
 
 /* A GPU that could be kept, and what has to end before all of it is free. */
-struct candidate {
+struct queue_candidate {
 	uint64_t taken;
 	uint32_t server, gpu;
 };
 
 static int by_taken(const void *a, const void *b)
 {
-	const struct candidate *x = a, *y = b;
+	const struct queue_candidate *x = a, *y = b;
 
 	if (x->taken != y->taken)
 		return x->taken < y->taken ? -1 : 1;
@@ -36,14 +36,18 @@ static bool wants_whole_servers(const struct queue_run *q, const struct queue_un
 	return false;
 }
 
-/* All GPUs that take claims, that of which least is taken first; of servers that are taken whole, all GPUs together. */
-static struct candidate *list_candidates(
-	const struct queue_run *q, bool whole, struct arena *a, size_t *ret_n)
+/* All GPUs that take claims, that of which least is taken first; of servers that are taken whole, all GPUs together. Listed once for all for
+ * whom something may be kept: those for whom nothing can may be many. */
+static struct queue_candidate *list_candidates(struct queue_run *q, bool whole, size_t *ret_n)
 {
 	const struct inventory *inv = q->w->inventory;
-	struct candidate *all = arena_space(a, inv->n_gpus, sizeof(*all));
+	struct queue_candidate *all = q->candidates[whole];
 	size_t n = 0;
 
+	*ret_n = q->n_candidates[whole];
+	if (all)
+		return all;
+	all = arena_space(q->a, inv->n_gpus, sizeof(*all));
 	for (size_t s = 0; all && s < inv->n_servers; s++) {
 		const struct gpu_server *at = &inv->servers[s];
 		const uint64_t *claimed = q->real.use.claimed + at->first_gpu;
@@ -53,18 +57,19 @@ static struct candidate *list_candidates(
 			sum = claimed[i] > UINT64_MAX - sum ? UINT64_MAX : sum + claimed[i];
 		for (size_t i = 0; i < at->n_gpus; i++)
 			if (inventory_usable(at, &at->gpus[i]))
-				all[n++] = (struct candidate){
+				all[n++] = (struct queue_candidate){
 					whole ? sum : claimed[i], (uint32_t)s, (uint32_t)i};
 	}
 	if (n)
 		qsort(all, n, sizeof(*all), by_taken);
-	*ret_n = n;
+	q->candidates[whole] = all;
+	q->n_candidates[whole] = *ret_n = n;
 	return all;
 }
 
 /* Place the unit as if the first n of these were empty. */
-static int place_on(struct queue_run *q, const struct queue_unit *u, const struct candidate *all,
-	size_t n, struct placement **ret)
+static int place_on(struct queue_run *q, const struct queue_unit *u,
+	const struct queue_candidate *all, size_t n, struct placement **ret)
 {
 	const struct inventory *inv = q->w->inventory;
 	struct usage use = {.pending = q->real.use.pending, .first = q->real.use.first};
@@ -123,11 +128,11 @@ static int write_keep(
 static int keep_for(struct queue_run *q, struct queue_unit *u)
 {
 	struct placement *found = NULL, *fewer;
-	struct candidate *all;
+	struct queue_candidate *all;
 	size_t low = 0, high;
 	int rc;
 
-	all = list_candidates(q, wants_whole_servers(q, u), q->a, &high);
+	all = list_candidates(q, wants_whole_servers(q, u), &high);
 	if (!all)
 		return ERR_NOMEM;
 	rc = place_on(q, u, all, high, &found);
@@ -253,6 +258,8 @@ int queue_find_head(struct queue_run *q)
 
 	for (size_t i = 0; i < q->n_shapes; i++)
 		q->shapes[i]->fits = false;
+	/* others have been given GPUs since */
+	q->candidates[false] = q->candidates[true] = NULL;
 	q->head = NULL;
 	q->ret.n_keep = 0;
 	if (keep_on(q, kept_for(q)) != 0)
