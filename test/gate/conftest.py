@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A world for each test."""
+import contextlib
+
 import pytest
 from world import World
 
@@ -7,17 +9,15 @@ from world import World
 @pytest.fixture(name="make")
 def fixture_make(tmp_path):
     """make(mode, spec, options): worlds that end with the test, and must leave nothing."""
-    made = []
+    with contextlib.ExitStack() as made:
+        def make(*args, **more):
+            folder = tmp_path / str(len(list(tmp_path.iterdir())))
+            folder.mkdir()
+            world = World(folder, *args, **more)
+            made.callback(world.close)
+            return world
 
-    def make(*args, **more):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(World(folder, *args, **more))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+        yield make
 
 
 @pytest.fixture(name="world")

@@ -252,7 +252,11 @@ class World:
                        "users": [{"name": "a", "user": {"token": "t"}}]}, f)
         self.profile(mode, spec or {})
         self.options, self.wrap, self.pods, self.gate = options, wrap, [], None
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.clear()
+            raise
 
     def profile(self, mode, spec):
         # What the account may read, wherever the tree is.
@@ -320,7 +324,22 @@ class World:
                     found.append(json.load(f)["pid"])
         return found
 
+    def started(self):
+        """pids of keepers and stand-ins: who has the program in our folder, which is nobody else's, among his words."""
+        found = []
+        for pid in filter(str.isdecimal, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as f:
+                if f"{self.state}/stand_in.py".encode() in f.read().split(b"\0"):
+                    found.append(int(pid))
+        return found
+
     def close(self):
+        try:
+            self.leave_nothing()
+        finally:
+            self.clear()
+
+    def leave_nothing(self):
         for pod in self.pods:
             pod.close()
         keepers = self.keepers()
@@ -330,12 +349,22 @@ class World:
             if alive(pid):
                 os.kill(pid, 15)
         until(lambda: not any(alive(p) for p in keepers), "end of the servers")
-        self.api.close()
         left = self.left()
-        shutil.rmtree(self.state)
         assert "ERROR: " not in text and "runtime error" not in text, text[-6000:]
         assert status == 0 and seconds < 4 * servers.SLOW, (status, seconds, text[-6000:])
         assert left == [], left
+        until(lambda: not self.started(), "end of all that was started")
+
+    def clear(self):
+        """Whatever there still is, as where a test has failed."""
+        for one in [self.gate, *(pod.process for pod in self.pods)]:
+            if one:
+                one.kill()
+        for pid in self.started():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+        self.api.close()
+        shutil.rmtree(self.state)
 
 
 class Pod:
