@@ -5,16 +5,15 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/metric.h"
+#include "base/signals.h"
 #include "deviceplugin/alone.h"
 #include "deviceplugin/device_options.h"
 #include "deviceplugin/pool_watch.h"
@@ -213,7 +212,7 @@ static bool wait_for_something(struct program *p, int64_t limit_ms)
 		{.fd = p->signals, .events = POLLIN},
 		{.fd = grpc_server_fd(p->server), .events = POLLIN},
 	};
-	struct signalfd_siginfo info;
+	const char *signal;
 	int64_t ms;
 	nfds_t n = 3;
 
@@ -230,10 +229,10 @@ static bool wait_for_something(struct program *p, int64_t limit_ms)
 			&p->log, LOG_LEVEL_ERROR, "poll", log_str("error", strerrordesc_np(errno)));
 		return false;
 	}
-	if (read(p->signals, &info, sizeof(info)) != sizeof(info))
+	signal = signals_came(p->signals);
+	if (!signal)
 		return true;
-	log_line(&p->log, LOG_LEVEL_INFO, "ends",
-		log_str("signal", sigabbrev_np((int)info.ssi_signo)));
+	log_line(&p->log, LOG_LEVEL_INFO, "ends", log_str("signal", signal));
 	return false;
 }
 
@@ -270,24 +269,11 @@ static int run(struct program *p)
 
 /* ---- start and end ---- */
 
-static int open_signals(struct program *p, struct err *err)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	p->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	return p->signals >= 0 ? 0 : err_set(err, ERR_IO, "signalfd: %s", strerrordesc_np(errno));
-}
-
 static int start(struct program *p, struct err *err)
 {
 	const struct device_options *o = &p->options;
 	const struct status_app app = {.ctx = p, .unready = unready, .metrics = metrics};
-	int rc = open_signals(p, err);
+	int rc = signals_open(&p->signals, err);
 
 	if (rc == 0)
 		rc = o->kubeconfig ? kube_config_load(o->kubeconfig, &p->config, err)

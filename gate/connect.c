@@ -5,19 +5,18 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "gate/carry.h"
 #include "gate/frame.h"
 #include "gate/loop.h"
@@ -310,13 +309,11 @@ static void go_on(struct pod_end *e)
 
 static bool has_signal(struct pod_end *e)
 {
-	struct signalfd_siginfo info;
+	const char *signal = signals_came(e->signals);
 
-	if (read(e->signals, &info, sizeof(info)) != sizeof(info))
-		return false;
-	log_line(&e->log, LOG_LEVEL_INFO, "ends",
-		log_str("signal", sigabbrev_np((int)info.ssi_signo)));
-	return true;
+	if (signal)
+		log_line(&e->log, LOG_LEVEL_INFO, "ends", log_str("signal", signal));
+	return signal != NULL;
 }
 
 static void run(struct pod_end *e)
@@ -349,23 +346,16 @@ static int open_all(struct pod_end *e, struct err *err)
 {
 	struct rlimit files;
 	char address[32];
-	sigset_t set;
 	uint16_t port;
 	int rc = loop_open(&e->loop, err);
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
-	e->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (rc == 0 && e->signals < 0)
-		rc = err_set(err, ERR_IO, "signalfd: %s", strerrordesc_np(errno));
+	if (rc == 0)
+		rc = signals_open(&e->signals, err);
 	for (size_t i = 0; rc == 0 && i < e->n; i++) {
 		(void)snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)(e->o.port + i));
 		rc = listener_open(address, 1024, &e->listener[i], &port, err);

@@ -5,17 +5,16 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/signals.h"
 #include "gate/gate_impl.h"
 #include "net/listener.h"
 #include "net/tls_identity.h"
@@ -162,7 +161,7 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 		{.fd = g->loop, .events = POLLIN},
 		{.fd = g->listener, .events = POLLIN},
 	};
-	struct signalfd_siginfo info;
+	const char *signal;
 	nfds_t n = 4;
 	int64_t ms = g->accept_ms - clock_ms();
 
@@ -187,10 +186,10 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 	}
 	if (fd[2].revents)
 		guests_accept(g);
-	if (!fd[0].revents || read(g->signals, &info, sizeof(info)) != sizeof(info))
+	signal = fd[0].revents ? signals_came(g->signals) : NULL;
+	if (!signal)
 		return true;
-	log_line(&g->log, LOG_LEVEL_INFO, "ends",
-		log_str("signal", sigabbrev_np((int)info.ssi_signo)));
+	log_line(&g->log, LOG_LEVEL_INFO, "ends", log_str("signal", signal));
 	return false;
 }
 
@@ -235,19 +234,6 @@ static void farewell(struct gate *g)
 }
 
 /* ---- start and end ---- */
-
-static int open_signals(struct gate *g, struct err *err)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	g->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	return g->signals >= 0 ? 0 : err_set(err, ERR_IO, "signalfd: %s", strerrordesc_np(errno));
-}
 
 static int open_profile(struct gate *g, struct err *err)
 {
@@ -320,7 +306,7 @@ static int start(struct gate *g, struct err *err)
 		.page = g->o->look_ms ? "/usage" : NULL,
 		.write_page = gate_usage_page};
 	struct rlimit files;
-	int rc = open_signals(g, err);
+	int rc = signals_open(&g->signals, err);
 
 	/* Two for each connection. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
