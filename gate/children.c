@@ -232,6 +232,9 @@ enum children_answer children_want(struct children *all, const struct picture_cl
 		return CHILDREN_FAILED;
 	}
 	s->idle_ms = clock_ms();
+	/* Its place and its share are those of the claim before. */
+	if (s->over)
+		return CHILDREN_WAIT;
 	if (s->state == CHILD_DOWN)
 		return start(s, claim, err);
 	if (s->state == CHILD_ENDING && clock_ms() < s->again_ms) {
@@ -289,6 +292,13 @@ void children_overdone(struct children *all, const char *uid)
 	(void)snprintf(s->why, sizeof(s->why), "it took more of a GPU than its claim has");
 	fail(s);
 	end(s);
+}
+
+bool children_over(const struct children *all, const char *uid)
+{
+	const struct child *s = find(all, uid);
+
+	return s && s->over;
 }
 
 void children_end(struct children *all)

@@ -42,6 +42,8 @@ void children_used(struct children *all, const char *uid, int change);
 
 /* Whose claims these are not, and whose claim has become another, are ended. */
 void children_claims(struct children *all, const struct picture *p);
+/* Is the server of this claim one that is ended so? Another is not started before it is gone. */
+bool children_over(const struct children *all, const char *uid);
 /* End all. */
 void children_end(struct children *all);
 

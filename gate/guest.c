@@ -292,20 +292,27 @@ void guests_turn(struct gate *g)
 	bury(g);
 }
 
+/* Its claim has ended; or it has become another, and with it ends the server that it is connected to. */
+static void cut_without_claim(struct guest *x)
+{
+	if (!picture_claim(&x->gate->picture, x->uid))
+		guest_cut(x, "its claim has ended");
+	else if (x->used && children_over(x->gate->children, x->uid))
+		guest_cut(x, "its claim has become another");
+}
+
 void guests_claims(struct gate *g)
 {
 	struct guest *next;
 
 	for (struct guest *x = g->carrying; x; x = next) {
 		next = x->next;
-		if (!picture_claim(&g->picture, x->uid))
-			guest_cut(x, "its claim has ended");
+		cut_without_claim(x);
 	}
 	for (struct guest *x = g->waiting; x; x = next) {
 		next = x->next;
-		if (x->stage > GUEST_CLAIM && x->stage < GUEST_LEAVE &&
-			!picture_claim(&g->picture, x->uid))
-			guest_cut(x, "its claim has ended");
+		if (x->stage > GUEST_CLAIM && x->stage < GUEST_LEAVE)
+			cut_without_claim(x);
 	}
 }
 

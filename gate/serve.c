@@ -116,8 +116,8 @@ static void heed(struct gate *g)
 		return;
 	g->changed = false;
 	readmit_claims(&g->readmit, &g->picture);
-	guests_claims(g);
 	children_claims(g->children, &g->picture);
+	guests_claims(g);
 }
 
 /* ---- the certificate ---- */

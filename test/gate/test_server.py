@@ -173,12 +173,16 @@ def test_another_profile_ends_what_was_left(world):
 
 
 def test_claim_that_becomes_another(world):
-    """Same pod, another share: the process of the old one does not serve it."""
+    """Same pod, another share: the process of the old one does not serve it, and whoever it served sees that it broke off."""
     pod = world.holder()
     pid = pod.env()["pid"]
-    with world.api.lock:
-        world.api.claims[pod.uid]["gpus"] = ((GPUS[2], GIB),)
-        world.api.tell()
+    with pod.dial("echo") as s:
+        s.sendall(b"x")
+        assert s.recv(1) == b"x"
+        with world.api.lock:
+            world.api.claims[pod.uid]["gpus"] = ((GPUS[2], GIB),)
+            world.api.tell()
+        assert_cut(s)
     until(lambda: not alive(pid), "end of the old server")
     assert pod.env()["env"]["CUDA_VISIBLE_DEVICES"] == GPUS[2]
 
