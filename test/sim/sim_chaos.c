@@ -421,6 +421,8 @@ static void draw_waiting(void)
 	/* In some, shares alone decide. */
 	if (orderly && sim_result->seed / 44 % 2)
 		reserve_us = 600 * SECOND;
+	else
+		habits.crowd = orderly && sim_result->seed / 88 % 2;
 	if (orderly)
 		odds.drain = odds.shrink = odds.remove = odds.rename = odds.probe = 0;
 }

@@ -96,8 +96,8 @@ void laws_queue(int64_t calm);
 void laws_shares(void);
 /* Could it be served if nobody held anything? */
 bool laws_could_ever(const struct attempt *a);
-/* So many wait for their turn. */
-unsigned laws_waiting(void);
+/* So many that were stored before then wait for their turn. */
+unsigned laws_waiting(int64_t before);
 /* Nobody has a right to its claim from now on. */
 void laws_dead(struct attempt *a);
 

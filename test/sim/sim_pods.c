@@ -356,21 +356,28 @@ void users(void *until)
 
 static void create_waiting(void *arg)
 {
-	struct attempt *a = waiting_attempt();
+	struct attempt *a = waiting_attempt(arg != NULL);
 
-	(void)arg;
 	if (a)
 		(void)attempt(a);
 	open_now--;
 }
 
+static bool is_crowded(void)
+{
+	return habits.crowd && (!chaos_calm() || laws_waiting(chaos_calm()) > 0);
+}
+
 void waiters(void *until)
 {
-	for (uint64_t n = 0; sim_now() < *(const int64_t *)until; n++) {
+	bool small = false;
+
+	for (uint64_t n = 0; !small || is_crowded(); n++) {
 		if (sim_cut.pods && n == sim_cut.pods)
 			return;
 		sim_sleep((int64_t)sim_below((uint64_t)habits.turns_us));
 		open_now++;
-		sim_spawn(WORLD, "create", create_waiting, NULL);
+		sim_spawn(WORLD, "create", create_waiting, small ? &habits : NULL);
+		small = sim_now() >= *(const int64_t *)until;
 	}
 }

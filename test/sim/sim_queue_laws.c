@@ -249,12 +249,12 @@ static void check_held(const struct attempt *a, int64_t from, int64_t most)
 			index_of(a), a->name, (double)(sim_now() - from) / 1e6);
 }
 
-unsigned laws_waiting(void)
+unsigned laws_waiting(int64_t before)
 {
 	unsigned n = 0;
 
 	for (int i = 0; i < n_attempts; i++)
-		n += attempts[i].gated;
+		n += attempts[i].gated && attempts[i].stored_at < before;
 	return n;
 }
 
@@ -267,7 +267,7 @@ static void check_served(const struct attempt *a, int64_t calm)
 
 	if (!from) {
 		from = calm;
-		n = laws_waiting();
+		n = laws_waiting(calm);
 	}
 	if (sim_now() - from > most && laws_could_ever(a))
 		sim_fail("starve", "u%d (%s) waits for %.0f s, and the pool would hold it",
@@ -311,7 +311,7 @@ void laws_queue(int64_t calm)
 		if (!a->foreign)
 			check_idle(a, from, most);
 		check_held(a, from, most);
-		if (!a->foreign && calm)
+		if (!a->foreign && calm && a->stored_at < calm)
 			check_served(a, calm);
 	}
 }

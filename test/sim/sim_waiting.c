@@ -81,32 +81,32 @@ cJSON *pod_made(const struct attempt *a)
 	return pod;
 }
 
-static struct attempt *make(const char *namespace, const char *name)
+static struct attempt *make(const char *namespace, const char *name, bool small)
 {
 	/* Half a GPU to two of them; where order is judged many ask the same. */
-	uint64_t i = orderly ? 1 + 2 * sim_below(2) : 1 + sim_below(5);
+	uint64_t i = small ? 1 : orderly ? 1 + 2 * sim_below(2) : 1 + sim_below(5);
 	struct attempt *a = laws_attempt(&shapes[i], name);
 
 	a->namespace = namespace;
 	a->waits = true;
-	a->priority = sim_chance(200000) ? 100 : 0;
+	a->priority = !small && sim_chance(200000) ? 100 : 0;
 	a->foreign = sim_chance(habits.foreign);
 	return a;
 }
 
 struct attempt *waiting_again(const struct attempt *a)
 {
-	return make(a->namespace, a->name);
+	return make(a->namespace, a->name, false);
 }
 
 /* NULL: there is one of that name. */
-struct attempt *waiting_attempt(void)
+struct attempt *waiting_attempt(bool small)
 {
 	const char *namespace = namespaces[sim_below(3)];
 	char name[32];
 
 	(void)snprintf(name, sizeof(name), "wait-%u", (unsigned)sim_below(2 + habits.names));
-	return store_find(PODS, namespace, name) ? NULL : make(namespace, name);
+	return store_find(PODS, namespace, name) ? NULL : make(namespace, name, small);
 }
 
 bool waiting_ends(struct attempt *a)

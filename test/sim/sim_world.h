@@ -52,6 +52,7 @@ char *replica_answer(int owner, const char *path, const char *body);
 struct habits {
 	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
 	bool waits; /* some pods wait for their turn */
+	bool crowd; /* small ones come on after the faults, while somebody waits who did so then */
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */
 	int64_t patience_us;
@@ -81,8 +82,8 @@ cJSON *pod_made(const struct attempt *a);
 /* Does our gate stand before it; another's? */
 bool pod_is_held(cJSON *doc);
 bool pod_has_foreign(cJSON *doc);
-/* What a pod that waits is like; drawn. */
-struct attempt *waiting_attempt(void);
+/* What a pod that waits is like; drawn. small: half a GPU, and of no priority. */
+struct attempt *waiting_attempt(bool small);
 /* The next of the same name. */
 struct attempt *waiting_again(const struct attempt *a);
 /* Wait until it is let go. False: its owner has had enough. */
