@@ -7,7 +7,7 @@ mutants:
 	@tools/setup build test
 	$(SUB) MUTANTS=1 programs unit-programs sim-objects
 	$(SUB) MUTANTS=1 SAN=address,undefined unit-programs
-	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(AGAIN),--again $(AGAIN)) $(FILES)
+	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(AGAIN),--again $(AGAIN)) $(if $(FILES),--files $(FILES))
 
 sim-objects: $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o ; @:
 

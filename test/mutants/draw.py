@@ -12,7 +12,9 @@ OPERATORS = [(r" < ", " <= ", "bound loosened"), (r" <= ", " < ", "bound tighten
              (r" && ", " || ", "or for and"), (r" \|\| ", " && ", "and for or"), (r" \+ ", " - ", "minus for plus"),
              (r" - ", " + ", "plus for minus"), (r" \+= ", " -= ", "minus for plus"), (r"\breturn false;", "return true;", "result turned"),
              (r"\breturn true;", "return false;", "result turned"), (r"!(?=[\w(])", "", "not forgotten"),
-             (r"(?<=^)(\t+)if \([^;{]*\)$", r"\1if (0)", "guard dropped"), (r"(?<![\w.])\d+(?![\w.])", None, "another number"),
+             (r"(?<=^)(\t+)if \([^;{]*\)$", r"\1if (0)", "guard dropped"),
+             # Success is 0, an error is negative: 1 would be neither.
+             (r"\breturn 0;", "return -1;", "another number"), (r"(?<![\w.])(?!(?<=\breturn )0;)\d+(?![\w.])", None, "another number"),
              # LeakSanitizer and ThreadSanitizer look for what is not given back.
              (r"^(\t+)(?:\(void\))?(?!\w*(?:release|free|close|unlock|destroy))[a-z]\w*\([^;{}]*\);$", r"\1;", "call dropped")]
 

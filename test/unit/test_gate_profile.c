@@ -116,6 +116,25 @@ TEST(test_small_share)
 	assert_string_equal(argv[2], "1");
 }
 
+/* A claim of no GPU gets what is least, and no limiter takes that for all there is. */
+TEST(test_no_gpu)
+{
+	const struct picture_claim claim = {.uid = "u"};
+	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
+	struct server_profile p;
+	struct err e;
+	char **argv, **env;
+
+	assert_int_equal(
+		read_it(HEAD "  argv: [/s, \"{memory_mb}\", \"{memory_limits}\"]\n  port: 1\n", &p,
+			&e),
+		0);
+	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
+	assert_string_equal(argv[1], "1");
+	assert_string_equal(argv[2], "");
+	assert_string_equal(env[0], "CUDA_VISIBLE_DEVICES=");
+}
+
 TEST(test_refused)
 {
 	static const struct {
@@ -216,5 +235,5 @@ TEST(test_claims)
 	picture_release(&p);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_words, test_small_share, test_refused,
-	test_claims)
+TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_words, test_small_share, test_no_gpu,
+	test_refused, test_claims)
