@@ -63,7 +63,7 @@ int ledger_take_in(struct replica *r, struct arena *a, const char *uid, const ch
 		.plan_hash = 5,
 		.grace_s = 7,
 		.dry_run = dry_run,
-		.deadline_ms = api_now_ms() + ms};
+		.deadline_ms = ms ? api_now_ms() + ms : 0};
 
 	demand_init(&d, a, demand, NULL, NULL, false);
 	err_clear(err);
@@ -82,7 +82,7 @@ int ledger_could_ever(struct ledger_fixture *f, const char *demand, int ms)
 		.namespace = SLICE("lab"),
 		.name = SLICE("u"),
 		.demand = &d,
-		.deadline_ms = api_now_ms() + ms};
+		.deadline_ms = ms ? api_now_ms() + ms : 0};
 
 	demand_init(&d, &f->a, demand, NULL, NULL, false);
 	err_clear(&f->e);

@@ -48,7 +48,7 @@ void ledger_fixture_init(struct ledger_fixture *f);
 void ledger_fixture_begin(struct ledger_fixture *f);
 void ledger_fixture_release(struct ledger_fixture *f);
 
-/* Take, as demand_init() reads it, in namespace lab, within ms. The pod's name is its uid. */
+/* Take, as demand_init() reads it, in namespace lab, within ms; 0: without a deadline. The pod's name is its uid. */
 int ledger_take_in(struct replica *r, struct arena *a, const char *uid, const char *name,
 	const char *demand, int ms, bool dry_run, struct claim_answer *ret, struct err *err);
 int ledger_take(struct ledger_fixture *f, const char *uid, const char *demand, int ms);

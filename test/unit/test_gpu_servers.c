@@ -152,6 +152,11 @@ TEST(test_refused)
 			"metadata: {name: b}\nspec:\n  address: '[::ffff:10.0.0.1]:056001'\n" GPUS,
 			{"pool.yaml:8: /spec/address", "[::ffff:10.0.0.1]:056001",
 				"GPUServer a, which came first, has its address"}},
+		/* of several the first by name is told */
+		{HEAD "metadata: {name: c}\nspec:\n  address: 10.0.0.1:1\n" GPUS "---\n" HEAD
+		      "metadata: {name: b}\nspec:\n  address: 10.0.0.1:1\n" GPUS "---\n" HEAD
+		      "metadata: {name: a}\nspec:\n  address: 10.0.0.1:1\n" GPUS,
+			{"pool.yaml:8: /spec/address", "GPUServer a, which came first"}},
 		{NAMED "spec: {address: ':80'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: 'h:0'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: 'h:65536'}\n", {"/spec/address"}},

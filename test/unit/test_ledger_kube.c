@@ -225,6 +225,16 @@ TEST(test_r3_deadline_in_the_middle)
 	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 0));
 }
 
+/* Who sets no deadline has the ledger's own, which is long enough for both questions. */
+TEST(test_r3_no_deadline)
+{
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_could_ever(&fix, "app c 1 100%", 0), 0);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 1 100%", 0), 0);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
+}
+
 /* Somebody else's call hangs: who is in a hurry does not wait for it. */
 static void *take_slowly(void *arg)
 {
@@ -938,7 +948,7 @@ TESTS_BETWEEN(set_up, tear_down, test_w6_what_is_kept_is_taken, test_w2_full_and
 	test_r2_second_server_is_full_and_a_third_is_not, test_r2_server_is_broken,
 	test_r2_conflict_storm, test_r3_undo_ends_that_take,
 	test_r3_undo_of_what_is_gone_counts_nothing, test_r3_stopping_takes_back,
-	test_r3_deadline_in_the_middle, test_r3_deadline_while_another_hangs,
+	test_r3_deadline_in_the_middle, test_r3_no_deadline, test_r3_deadline_while_another_hangs,
 	test_r3_api_server_away, test_r3_write_lands_late,
 	test_r3_unknown_write_is_taken_back_when_stopping, test_r4_stale_picture_refuses_nobody,
 	test_r14_a_yes_needs_no_list, test_r14_one_500_refuses_nobody,
