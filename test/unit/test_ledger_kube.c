@@ -679,6 +679,26 @@ TEST(test_r12_a_namespace_whose_pods_never_came)
 	ledger_must_take(&fix, "u10", "app c 2 100%");
 }
 
+/* ---- R17 ---- */
+
+/* What a probe has said counts while somebody leads, and counts at once when somebody leads again. */
+TEST(test_r17_nobody_leads)
+{
+	kube_store_put(fix.store, "a", "{'address':'a:56001','probe':{'url':'https://a.lab:9443'}}",
+		"{'version':1,'gpus':[{'id':'gpu-0','model':'V100','memory':17179869184,'fit':true}"
+		"],'claims':[],'conditions':[{'type':'Fresh','status':'True','reason':"
+		"'ProbeAnswered','message':'','lastTransitionTime':'2026-11-21T09:30:00Z'}]}",
+		"['poolgate.io/claims']");
+	kube_store_server(fix.store, "by-hand", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	servers_set_leaderless(fix.r.servers, true);
+	assert_int_equal(ledger_take(&fix, "u1", "app c 2 10%", 5000), ERR_REFUSED);
+	ledger_must_take(&fix, "u2", "app c 1 10%");
+	assert_string_equal(fix.answer.parts[0].server, "by-hand");
+	servers_set_leaderless(fix.r.servers, false);
+	ledger_must_take(&fix, "u1", "app c 2 10%");
+}
+
 /* ---- R9, bounds, dry run ---- */
 
 TEST(test_r9_no_finalizer_no_claims)
@@ -956,7 +976,7 @@ TESTS_BETWEEN(set_up, tear_down, test_w6_what_is_kept_is_taken, test_w2_full_and
 	test_r5_pending_is_not_replaced, test_r6_the_next_pod_of_a_name_waits_for_its_end,
 	test_r13_a_claim_that_lingers_is_kept, test_r6_only_the_api_server_says_that_a_pod_is_gone,
 	test_r12_a_name_that_is_taken, test_r12_a_name_that_is_not_taken_yet,
-	test_r12_a_namespace_whose_pods_never_came, test_r9_no_finalizer_no_claims,
-	test_r9_made_anew, test_r15_one_machine_under_two_names, test_r15_another_address_opens_it,
-	test_r15_what_a_commit_meets_is_hearsay, test_256_claims, test_dry_run,
-	test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)
+	test_r12_a_namespace_whose_pods_never_came, test_r17_nobody_leads,
+	test_r9_no_finalizer_no_claims, test_r9_made_anew, test_r15_one_machine_under_two_names,
+	test_r15_another_address_opens_it, test_r15_what_a_commit_meets_is_hearsay, test_256_claims,
+	test_dry_run, test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)
