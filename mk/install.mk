@@ -24,7 +24,8 @@ install: all
 	for n in $(COMPLETED_ALSO); do ln -sf gpuprobe $(DESTDIR)$(COMPLETIONS)/$$n; done
 	$(foreach n,$(MAN_SECTIONS),$(if $(wildcard docs/man/*.$n),\
 		$(INSTALL) -d $(DESTDIR)$(MANDIR)/man$n && \
-		$(INSTALL) -m 644 $(wildcard docs/man/*.$n) $(DESTDIR)$(MANDIR)/man$n/ &&)) true
+		$(INSTALL) -m 644 $(wildcard docs/man/*.$n) $(DESTDIR)$(MANDIR)/man$n/ &&)) \
+		ln -sf poolgate.1 $(DESTDIR)$(MANDIR)/man1/kubectl-poolgate.1
 	$(INSTALL) -m 644 docs/gpuprobe-report.schema.json $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json
 	$(if $(and $(HAVE_CUDA),$(CUDA_LICENCE)),$(INSTALL) -d $(DESTDIR)$(DATADIR)/doc/gpuprobe && \
 		$(INSTALL) -m 644 $(CUDA_LICENCE) $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME))
@@ -38,4 +39,5 @@ uninstall:
 	rm -f $(SERVICES:%=$(DESTDIR)$(UNITDIR)/%.service)
 	rm -f $(foreach n,$(COMPLETED) $(COMPLETED_ALSO),$(DESTDIR)$(COMPLETIONS)/$n)
 	rm -f $(DESTDIR)$(DATADIR)/doc/gpuprobe/$(CUDA_LICENCE_NAME) $(DESTDIR)$(DATADIR)/gpuprobe/report.schema.json
+	rm -f $(DESTDIR)$(MANDIR)/man1/kubectl-poolgate.1
 	rm -f $(foreach n,$(MAN_SECTIONS),$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man$n/%,$(wildcard docs/man/*.$n)))
