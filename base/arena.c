@@ -235,3 +235,12 @@ struct slice arena_slice(struct arena *a, struct slice s)
 
 	return (struct slice){copy, copy ? s.len : 0};
 }
+
+struct slice *arena_slices(struct arena *a, const struct slice *list, size_t n)
+{
+	struct slice *copy = arena_array(a, n, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < n; i++)
+		copy[i] = arena_slice(a, list[i]);
+	return copy;
+}

@@ -43,5 +43,7 @@ char *arena_strdup(struct arena *a, struct slice s);
 char *arena_fmt(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A copy as a slice (NUL-terminated behind). Absent when failed. */
 struct slice arena_slice(struct arena *a, struct slice s);
+/* A copy of n slices and of what they hold. NULL, or with absent ones, when failed. */
+struct slice *arena_slices(struct arena *a, const struct slice *list, size_t n);
 
 #endif

@@ -24,9 +24,9 @@ struct http_client {
 	/* Of the call that runs. */
 	const struct http_request *req;
 	const struct http_stream *to; /* NULL: the answer is collected in body */
-	bool headed;
-	bool stopped;   /* by whoever asked, in a callback */
-	bool no_server; /* the certificate is another's than a server's */
+	bool headed;                  /* the head is whole */
+	bool stopped;                 /* by whoever asked, in a callback */
+	bool no_server;               /* the certificate is another's than a server's */
 };
 
 struct http_client *http_client_new(struct err *err)
@@ -96,14 +96,15 @@ static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 	return c->stopped ? 0 : size * n;
 }
 
-/* Keep the lines of a head; each first line begins another one. */
+/* Keep the lines of a head; a first line behind a whole one begins another. */
 static size_t on_head_line(const char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_client *c = arg;
 	struct slice line = {bytes, size * n};
 
-	if (slice_starts(line, SLICE("HTTP/")))
+	if (c->headed && slice_starts(line, SLICE("HTTP/")))
 		buf_clear(&c->head);
+	c->headed = line.len > 0 && (line.at[0] == '\r' || line.at[0] == '\n');
 	buf_slice(&c->head, line);
 	c->too_big = c->too_big || c->head.full;
 	return c->head.failed ? 0 : line.len;
@@ -209,6 +210,8 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 
 	/* Without this libcurl uses signals for time limits, which a threaded program cannot have. */
 	lib->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	/* Nor is a name waited for longer than that: what looks it up ends by itself. */
+	lib->easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	lib->easy_setopt(easy, CURLOPT_PROXY, ""); /* not what the environment says */
 	lib->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	lib->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);

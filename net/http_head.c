@@ -57,9 +57,19 @@ static bool in_host(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
 }
 
+/* Names with letters, digits and '-' between single dots: a dot at the end would be another spelling of the same host. */
+static bool host_is_plain(struct slice host)
+{
+	for (size_t i = 0; i < host.len; i++)
+		if (host.at[i] == '.' && (i == 0 || i + 1 == host.len || host.at[i - 1] == '.'))
+			return false;
+	return host.len > 0 && host.len <= 253;
+}
+
 bool https_url_read(struct slice text, struct https_url *ret)
 {
 	size_t from = sizeof("https://") - 1, i = from, port;
+	uint64_t number;
 
 	if (!slice_starts(text, SLICE("https://")))
 		return false;
@@ -68,15 +78,16 @@ bool https_url_read(struct slice text, struct https_url *ret)
 			return false;
 	while (i < text.len && in_host(text.at[i]))
 		i++;
-	if (i == from || i - from > 253)
-		return false;
 	ret->host = (struct slice){text.at + from, i - from};
+	if (!host_is_plain(ret->host))
+		return false;
 	if (i < text.len && text.at[i] == ':') {
 		for (port = ++i; i < text.len && text.at[i] >= '0' && text.at[i] <= '9';)
 			i++;
-		if (i == port || i - port > 5)
+		if (i == port || text.at[port] == '0' ||
+			!text_u64((struct slice){text.at + port, i - port}, 65535, &number))
 			return false;
-		if (!slice_eq((struct slice){text.at + port, i - port}, SLICE("443")))
+		if (number != 443)
 			ret->host.len = i - from;
 	}
 	ret->rest = (struct slice){text.at + i, text.len - i};
@@ -125,20 +136,22 @@ static struct slice token(struct reader *r)
 /* A quoted string, its quotes and backslashes taken off. */
 static bool quoted(struct reader *r, struct slice *ret)
 {
-	char *out = arena_alloc(r->a, r->left.len + 1);
-	size_t n = 0, i = 1;
+	char *out;
+	size_t n = 0, end = 1;
 
+	while (end < r->left.len && r->left.at[end] != '"')
+		end += r->left.at[end] == '\\' ? 2 : 1;
+	if (end >= r->left.len)
+		return false;
+	out = arena_alloc(r->a, end);
 	if (!out)
 		return false;
-	for (; i < r->left.len && r->left.at[i] != '"'; i++) {
-		if (r->left.at[i] == '\\' && ++i == r->left.len)
-			return false;
+	for (size_t i = 1; i < end; i++) {
+		i += r->left.at[i] == '\\';
 		out[n++] = r->left.at[i];
 	}
-	if (i >= r->left.len)
-		return false;
-	r->left.at += i + 1;
-	r->left.len -= i + 1;
+	r->left.at += end + 1;
+	r->left.len -= end + 1;
 	*ret = (struct slice){out, n};
 	return true;
 }

@@ -14,8 +14,8 @@ struct slice http_head_value(struct slice head, const char *name, size_t n);
 /* A media type without its parameters. */
 struct slice http_media_type(struct slice value);
 
-/* An https URL whose parts can be read in one way alone: small letters, digits, '-' and '.' in the host, no user, no fragment, nothing but
- * printing ASCII. */
+/* An https URL whose parts can be read in one way alone: small letters, digits, '-' and single dots between them in the host, a port without zeros in
+ * front, no user, no fragment, nothing but printing ASCII. */
 struct https_url {
 	struct slice host; /* with its port unless that is 443 */
 	struct slice rest; /* path and query, "/" in front; "" for none */

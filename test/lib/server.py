@@ -277,12 +277,12 @@ class Server:
             time.sleep(0.02)
         return False
 
-    def rss_kib(self):
+    def rss_kib(self, what="VmRSS"):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
             for line in f:
-                if line.startswith("VmRSS:"):
+                if line.startswith(what + ":"):
                     return int(line.split()[1])
-        raise AssertionError("no VmRSS")
+        raise AssertionError(f"no {what}")
 
     def grew_less(self, since_kib, kib):
         """Has the resident set grown by less than that? Always true under a sanitizer, which keeps what is freed."""

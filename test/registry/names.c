@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A resolver for tests, loaded in front of the C library's: a file says which address each name has at its first look-up, its second and so on
- * (the last one stays); every look-up is noted. Names that the file does not have are nobody's: no test asks a real server. */
+ * (the last one stays; "slow" is none, after ten seconds); every look-up is noted. Names that the file does not have are nobody's: no test asks a real server. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAMES_MAX 64
 
@@ -79,5 +80,9 @@ int getaddrinfo(
 		address[0] = '\0';
 	note(name, address[0] ? address : "-");
 	(void)pthread_mutex_unlock(&lock);
+	if (strcmp(address, "slow") == 0) {
+		(void)sleep(10);
+		return EAI_AGAIN;
+	}
 	return address[0] ? real(address, service, hints, ret) : EAI_NONAME;
 }

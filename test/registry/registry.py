@@ -15,7 +15,8 @@ from lib import server as servers
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
-HOSTS = ("registry.example", "tokens.example", "blobs.example", "registry.example.evil.example", "twice.example", "inner.example", "six.example")
+HOSTS = ("registry.example", "tokens.example", "blobs.example", "registry.example.evil.example", "twice.example", "inner.example", "six.example",
+         "mirror.example", "slow.example")
 INNER = "127.0.0.2"
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lib import cli, pods
-from registry import INDEX, MANIFEST, Answer, digest, dump
+from registry import CONFIG, INDEX, MANIFEST, Answer, digest, dump
 
 LAUNCHER_END = "--"
 LOGIN = "robot:s3cret"
@@ -280,6 +280,12 @@ REALMS = {
     "escaped": ("https://tokens.example%00.inner.example:{port}/token", "no https URL"),
     "line": ("https://tokens.example:{port}/token\x0bX: y", "no https URL"),
     "empty": ("", "no https URL"),
+    "scope": ("https://tokens.example:{port}/token?scope=repository%3Aother%3Apush%2Cpull", "query of its own"),
+    "account": ("https://tokens.example:{port}/token?", "query of its own"),
+    "dot": ("https://tokens.example.:{port}/token", "no https URL"),
+    "zero-port": ("https://tokens.example:0{port}/token", "no https URL"),
+    "six": ("https://[::1]:{port}/token", "no https URL"),
+    "six-mapped": ("https://[::ffff:127.0.0.1]:{port}/token", "no https URL"),
 }
 
 
@@ -329,6 +335,8 @@ LOCATIONS = {
     "inner-six": ("https://six.example:{port}/b", "address that may not be asked"),
     "named-address-of-a-host-that-is-not": ("https://twice.example:{port}/b", "address that may not be asked"),
     "metadata": ("https://169.254.169.254/latest", "address that may not be asked"),
+    "dot": ("https://blobs.example.:{port}/b", "no https URL"),
+    "six-literal": ("https://[::ffff:127.0.0.2]:{port}/b", "no https URL"),
     "plain": ("http://127.0.0.2:{port}/b", "no https URL"),
     "file": ("file:///etc/passwd", "no https URL"),
     "user": ("https://blobs.example:{port}@inner.example:{port}/b", "no https URL"),
@@ -357,9 +365,128 @@ def test_redirects_without_end(registry):
     assert sum("/blobs/" in path for _, path, _ in registry.requests) == 4
 
 
-def test_manifests_are_not_redirected(registry):
-    registry.paths["/v2/team/train/manifests/1"] = Answer(307, headers={"Location": f"https://inner.example:{registry.port}/m"})
-    refused(registry, a_pod(registry), "HTTP 307")
+def test_redirects_of_blobs_lead_to_storage(registry):
+    """Another host of the registry, which has an inner address for its own purpose, is no place for blobs or tags."""
+    config = registry.config(["python"])
+    registry.manifest(config, tag="1")
+    registry.paths[f"/v2/team/train/blobs/{digest(config)}"] = Answer(307, headers={"Location": f"https://tokens.example:{registry.port}/b"})
+    refused(registry, a_pod(registry), "address that may not be asked")
+    assert {host for host, *_ in registry.requests} == {"registry.example"}
+
+
+# ---- redirects of manifests: what a tag stands for is the registry's to say, and theirs whom the operator named ----
+
+MIRROR = "mirror.example"
+
+
+def mirrored(registry, where="manifests/1", host=MIRROR, status=307):
+    """The registry sends for this to the mirror, which has everything; the mirror's settings."""
+    mine = registry.paths.get(f"/v2/team/train/{where}")
+    registry.paths[f"/v2/team/train/{where}"] = Answer(status, headers={"Location": f"https://{host}:{registry.port}/mirrored/{where}"})
+    registry.paths[f"/mirrored/{where}"] = mine
+    return registry.write_config(registry.settings(manifests=[f"{MIRROR}:{registry.port}"]))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_tag_at_a_host_that_is_named(registry, status):
+    registry.login = LOGIN
+    where, _ = registry.image(["python"])
+    status, after, err = inject(registry, a_pod(registry), login=LOGIN, config=mirrored(registry, status=status))
+    assert status == 0, err
+    assert program_of(after)[0] == ["python"]
+    assert json.loads(after["metadata"]["annotations"][PLAN])["containers"][0]["image"]["digest"] == where
+    there = [headers for host, _, headers in registry.requests if host == MIRROR]
+    assert len(there) == 1 and MANIFEST in there[0]["Accept"]
+    assert registry.credentials() == {("tokens.example", BASIC), ("registry.example", "Bearer the-token")}
+
+
+def test_a_tag_at_a_host_that_is_not_named(registry):
+    registry.image(["python"])
+    mirrored(registry)
+    refused(registry, a_pod(registry), f"it sends for a manifest to mirror.example:{registry.port}, which the operator has not listed for it (manifests)",
+            config=registry.write_config())
+    assert {name for name, _ in registry.looked_up()} == {"registry.example"}
+
+
+@pytest.mark.parametrize("key", ["tokens", "storage"])
+def test_hosts_for_something_else_say_nothing_of_tags(registry, key):
+    registry.image(["python"])
+    mirrored(registry)
+    refused(registry, a_pod(registry), "has not listed", config=registry.write_config(registry.settings(**{key: [f"{MIRROR}:{registry.port}"]})))
+
+
+def test_a_tag_elsewhere_at_the_registry_itself(registry):
+    registry.image(["python"])
+    mirrored(registry)
+    registry.paths["/v2/team/train/manifests/1"].headers["Location"] = "/mirrored/manifests/1"
+    assert inject(registry, a_pod(registry))[0] == 0
+
+
+def test_a_digest_needs_no_name_but_an_address(registry):
+    """Whoever has the bytes that it names may have them: only who may be connected to is asked. Here nobody is public."""
+    where, _ = registry.image(["python"])
+    config = mirrored(registry, f"manifests/{where}")
+    assert inject(registry, a_pod(registry, f"team/train@{where}"), config=config)[0] == 0
+    refused(registry, a_pod(registry, f"team/train@{where}"), "address that may not be asked", config=registry.write_config())
+    registry.paths[f"/mirrored/manifests/{where}"] = registry.paths[f"/v2/team/train/manifests/{registry.image(['other'])[0]}"]
+    refused(registry, a_pod(registry, f"team/train@{where}"), "other bytes than the digest names", config=mirrored(registry))
+
+
+def test_platforms_at_a_mirror(registry):
+    parts = platforms(registry, amd64=["python"], arm64=["python"])
+    registry.index(parts)
+    for part in parts:
+        config = mirrored(registry, f"manifests/{part[0]}")
+    assert inject(registry, a_pod(registry), config=config)[0] == 0
+
+
+@pytest.mark.parametrize("where", sorted(LOCATIONS))
+def test_redirects_of_manifests(registry, where):
+    """Named or not, by tag and by digest."""
+    registry.names["six.example"] = ["::ffff:127.0.0.2"]
+    digest_of, _ = registry.image(["python"])
+    location, word = LOCATIONS[where]
+    headers = {"Location": location.format(port=registry.port)} if location else {}
+    for name in ("1", digest_of):
+        registry.paths[f"/v2/team/train/manifests/{name}"] = Answer(302, headers=headers)
+    refused(registry, a_pod(registry, f"team/train@{digest_of}"), word, login=LOGIN)
+    refused(registry, a_pod(registry), "has not listed" if "address" in word else word, login=LOGIN)
+    assert registry.credentials() == set()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.2", "::ffff:127.0.0.2", "169.254.169.254"])
+def test_a_named_host_that_leads_inside(registry, address):
+    registry.image(["python"])
+    registry.names[MIRROR] = [address]
+    refused(registry, a_pod(registry), "address that may not be asked", config=mirrored(registry))
+
+
+def test_a_named_host_that_sends_on(registry):
+    """Each hop is judged as the first."""
+    registry.image(["python"])
+    config = mirrored(registry)
+    registry.paths["/mirrored/manifests/1"] = Answer(302, headers={"Location": f"https://inner.example:{registry.port}/m"})
+    refused(registry, a_pod(registry), "inner.example", "has not listed", config=config)
+    registry.paths["/mirrored/manifests/1"] = Answer(302, headers={"Location": f"https://{MIRROR}:{registry.port}/mirrored/manifests/1"})
+    registry.requests.clear()
+    refused(registry, a_pod(registry), "it sends for a manifest elsewhere again and again", config=config)
+    assert [host for host, *_ in registry.requests] == ["registry.example"] + [MIRROR] * 3
+
+
+def test_a_named_host_that_wants_a_credential(registry):
+    registry.image(["python"])
+    config = mirrored(registry)
+    registry.paths["/mirrored/manifests/1"] = Answer(401, headers={"WWW-Authenticate": "Basic realm=\"r\""})
+    refused(registry, a_pod(registry), "refuses the pod's credential", login=LOGIN, config=config)
+    assert registry.credentials() == set()
+
+
+def test_a_named_host_with_another_ca(registry, tmp_path):
+    from lib.server import Authority
+    registry.image(["python"])
+    mirrored(registry)
+    refused(registry, a_pod(registry), "certificate",
+            config=registry.write_config(registry.settings(ca=Authority(tmp_path, "other").cert, manifests=[f"{MIRROR}:{registry.port}"])))
 
 
 # ---- bytes ----
@@ -403,6 +530,37 @@ def test_an_index_that_lies(registry):
     refused(registry, a_pod(registry), "another index")
 
 
+@pytest.mark.parametrize("lie", [
+    {"annotations": {"vnd.docker.reference.type": "attestation-manifest"}}, {"artifactType": "application/x"}])
+def test_an_image_that_calls_itself_none(registry, lie):
+    """A container runtime looks at the platform alone, and takes the first."""
+    other = registry.manifest(registry.config(["other"]))
+    named = {"mediaType": MANIFEST, "digest": other[0], "size": other[1], "platform": {"os": "linux", "architecture": "amd64"}, **lie}
+    registry.index([named, *platforms(registry, amd64=["python"])])
+    refused(registry, a_pod(registry), "something else")
+
+
+@pytest.mark.parametrize("where", ["manifest", "index"])
+def test_documents_that_say_it_twice(registry, where):
+    """Container runtimes are written in Go, whose reader takes "Config" for "config", and the last one counts."""
+    other = registry.config(["other"])
+    registry.blob(other)
+    if where == "manifest":
+        registry.manifest(registry.config(["python"]), tag="1", Config={"mediaType": CONFIG, "digest": digest(other), "size": len(other)})
+    else:
+        evil = registry.manifest(other)
+        registry.index(platforms(registry, amd64=["python"]), Manifests=[
+            {"mediaType": MANIFEST, "digest": evil[0], "size": evil[1], "platform": {"os": "linux", "architecture": "amd64"}}])
+    refused(registry, a_pod(registry), "cannot be read")
+
+
+def test_a_descriptor_that_says_it_twice(registry):
+    good, evil = registry.manifest(registry.config(["python"])), registry.manifest(registry.config(["other"]))
+    for more in ({"Digest": evil[0]}, {"Platform": {"os": "linux", "architecture": "arm64"}}):
+        registry.index([{"mediaType": MANIFEST, "digest": good[0], "size": good[1], "platform": {"os": "linux", "architecture": "amd64"}, **more}])
+        refused(registry, a_pod(registry), "cannot be read")
+
+
 @pytest.mark.parametrize("content_type", ["text/html", "application/json", None, "application/vnd.docker.distribution.manifest.v1+prettyjws", INDEX])
 def test_wrong_content_types(registry, content_type):
     registry.image(["python"])
@@ -441,6 +599,39 @@ def test_bombs(registry, bomb):
     start = time.monotonic()
     refused(registry, a_pod(registry))
     assert time.monotonic() - start < 15
+
+
+def test_a_head_that_begins_again_and_again(registry):
+    """Lines that look like the first of a head do not make it shorter."""
+    lines = {f"{'HTTP/' if i % 9 == 0 else 'X-'}{i}": "y" * 1000 for i in range(90)}
+    registry.paths["/v2/team/train/manifests/1"] = Answer(content_type=MANIFEST, headers=lines)
+    refused(registry, a_pod(registry), "over 16384 bytes")
+
+
+def test_a_name_that_nobody_answers_for(registry):
+    """How long a look-up takes is up to whoever has the name; the time for the image is ours. (`inject` has 20 s, test_serve.py sees less.)"""
+    config = registry.config(["python"])
+    registry.manifest(config, tag="1")
+    registry.names["slow.example"] = ["slow"]
+    registry.paths[f"/v2/team/train/blobs/{digest(config)}"] = Answer(307, headers={"Location": f"https://slow.example:{registry.port}/b"})
+    refused(registry, a_pod(registry), "resolve")
+
+
+def test_all_logins_together_ask_so_often(registry):
+    """What one image may cost does not grow with the credentials that are tried for it."""
+    parts = [(*registry.manifest(registry.config(["python"], n=i)), "linux", "amd64") for i in range(12)]
+    registry.index(parts)
+    folder = registry.write_login(LOGIN)
+    auth = {"auth": base64.b64encode(LOGIN.encode()).decode()}
+    env = registry.environment(LOGIN)
+    with open(f"{folder}/config.json", "w", encoding="utf-8") as f:
+        json.dump({"auths": {registry.host: auth, f"{registry.host}/team": auth, f"{registry.host}/team/train": auth}}, f)
+    last = [path for path in registry.paths if "/blobs/" in path][-1]
+    registry.paths[last] = Answer(403)
+    status, _, err = cli.run("inject", *cli.profile_args(), "--config", registry.write_config(), "--registry", registry.host, "-",
+                             data=yaml.safe_dump(a_pod(registry)).encode(), env=env)
+    assert status == 1 and "too often" in err, err
+    assert len(registry.requests) == 48
 
 
 def test_a_configuration_that_never_ends(registry):

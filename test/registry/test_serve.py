@@ -11,7 +11,7 @@ import jsonpatch
 import pytest
 
 from lib import cli, pods, reviews
-from lib.server import SLOW, wait_until
+from lib.server import SANITIZED, SLOW, wait_until
 from registry import MANIFEST, Answer, Trap
 from test_registry import PLAN, program_of
 
@@ -117,7 +117,7 @@ def test_others_go_on_meanwhile(registry, serve):
     assert took < 2 * SLOW
 
 
-@pytest.mark.parametrize("how", ["silent", "drop-by-drop", "no-handshake"])
+@pytest.mark.parametrize("how", ["silent", "drop-by-drop", "no-handshake", "no-name"])
 def test_a_slow_registry_leaves_time_to_say_so(registry, fresh, how):
     """Three quarters of the review's time, then the refusal: the API server still hears it."""
     over = threading.Event()
@@ -131,6 +131,8 @@ def test_a_slow_registry_leaves_time_to_say_so(registry, fresh, how):
         registry.hooks.append(lambda *_: over.wait(20) and None)
     elif how == "drop-by-drop":
         registry.hooks.append(lambda *_: Answer(content_type=MANIFEST, pieces=drops()))
+    elif how == "no-name":
+        registry.names["registry.example"] = ["slow"]
     else:
         registry.names["registry.example"] = ["127.0.0.3"]
     config = registry.write_config(registry.settings(addresses=["127.0.0.1", "127.0.0.3"]))
@@ -145,6 +147,25 @@ def test_a_slow_registry_leaves_time_to_say_so(registry, fresh, how):
     answer = json.loads(data)["response"]
     assert answer["status"]["reason"] == "ImageUnknown" and "did not answer in time" in answer["status"]["message"], answer
     assert 0.7 < took < 2
+
+
+def test_documents_take_bounded_memory(registry, serve):
+    """Eight questions at one time, each with twelve platforms of the longest documents that are read: a replica lives on 384 MiB."""
+    pad = "x" * 1_000_000
+    parts = [(*registry.manifest(registry.config(["python"], pad=pad, n=i), annotations={"pad": pad}), "linux", "amd64") for i in range(12)]
+    for i in range(8):
+        registry.index(parts, tag=str(i), annotations={"pad": pad})
+    server = serve(args=["--workers", "16"])
+    before = server.rss_kib("VmHWM")
+    got = []
+    threads = [threading.Thread(target=lambda i=i: got.append(
+        server.new_client().review("/mutate?timeout=30s", reviews.review(a_pod(registry, f"team/train:{i}"))))) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(got) == 8 and all(answer["allowed"] for answer in got), got
+    assert SANITIZED or server.rss_kib("VmHWM") - before < 100 * 1024
 
 
 def test_settings_change_while_it_runs(registry, serve):

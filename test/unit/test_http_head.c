@@ -35,7 +35,9 @@ TEST(urls_that_can_be_read_in_one_way)
 		"https://a:b/", "https://a:123456/", "https://a?x", "https://a#f", "https://a/#f",
 		"https://a\\b/", "https://a/ b", "https://a/\n", "https://[::1]/", "https://a%00b/",
 		"https://a/\x7f", "https://\xc3\xa4/", "//a/b", "file:///x", "https://a:5000x/",
-		"https://a/<", "https://a/{", "https://a/|", "https://a/^", "https://a/`"};
+		"https://a:0443/", "https://a:0/", "https://a:65536/", "https://a./", "https://.a/",
+		"https://a..b/", "https://./", "https://a.:5000/", "https://a/<", "https://a/{",
+		"https://a/|", "https://a/^", "https://a/`"};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct https_url url;
@@ -87,4 +89,21 @@ TEST(challenges)
 	arena_release(&a);
 }
 
-TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, challenges)
+/* However many strings a challenge quotes, it takes no more memory than its own length. */
+TEST(a_challenge_takes_no_more_than_it_is_long)
+{
+	enum { LENGTH = 16000 };
+	static char text[LENGTH + 1];
+	struct http_challenge c;
+	struct arena a;
+
+	for (size_t i = 0; i + 5 <= LENGTH; i += 5)
+		memcpy(text + i, "a=\"\",", 5);
+	arena_init(&a, (size_t)16 * LENGTH);
+	assert_false(http_challenge_read(slice_of(text), &a, &c));
+	assert_false(a.failed);
+	arena_release(&a);
+}
+
+TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, challenges,
+	a_challenge_takes_no_more_than_it_is_long)

@@ -146,7 +146,13 @@ TEST(manifests)
 		{OCI "manifest.v1+json",
 			"{'config':{'mediaType':'" OCI "config.v1+json','digest':'" D
 			"','size':-1}" LAYERS "}",
-			"without digest"}};
+			"without digest"},
+		{OCI "manifest.v1+json", "{" CONFIG LAYERS ",'Config':{}}", "cannot be read"},
+		{OCI "manifest.v1+json", "{" CONFIG LAYERS ",'MEDIATYPE':''}", "cannot be read"},
+		{OCI "manifest.v1+json",
+			"{'config':{'mediaType':'" OCI "config.v1+json'," PART ",'Digest':'" D
+			"'}" LAYERS "}",
+			"cannot be read"}};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct image_manifest m;
@@ -169,6 +175,7 @@ TEST(manifests)
 #define OF(os, arch)                                                                               \
 	"{'mediaType':'" OCI "manifest.v1+json'," PART ",'platform':{'os':'" os                    \
 	"','architecture':'" arch "'}}"
+/* Calls itself none of the images, and is one by its platform. */
 #define ATTESTED                                                                                   \
 	"{'mediaType':'" OCI "manifest.v1+json'," PART                                             \
 	",'platform':{'os':'linux','architecture':'amd64'},'annotations':{'vnd.docker.reference."  \
@@ -184,15 +191,18 @@ TEST(indexes)
 		{OF("linux", "amd64") "," OF("linux", "arm64"), 1, 1},
 		{OF("linux", "amd64") "," OF("windows", "amd64") "," OF(
 			 "unknown", "unknown") "," ATTESTED,
-			~0u, 1},
+			~0u, 2},
 		{OF("linux", "sparc"), ~0u, 1}, {OF("linux", "sparc"), 1, 0},
 		{OF("linux", "sparc"), 1u << IMAGE_ARCH_OTHER, 1}, {"", ~0u, 0},
-		{OF("windows", "amd64"), ~0u, 0}, {ATTESTED, ~0u, 0}, {"7", ~0u, 0},
+		{OF("windows", "amd64"), ~0u, 0}, {ATTESTED, ~0u, 1}, {"7", ~0u, 0},
 		{"{" PART "}", ~0u, 0},
 		{"{'mediaType':'" OCI "index.v1+json'," PART
 		 ",'platform':{'os':'linux','architecture':'amd64'}}",
 			~0u, 0},
-		{"{'platform':{'os':'linux','architecture':'amd64'}}", ~0u, 0}};
+		{"{'platform':{'os':'linux','architecture':'amd64'}}", ~0u, 0},
+		{"{" PART ",'artifactType':'x'}", ~0u, 0},
+		{OF("linux", "amd64") ",{'Digest':'" D "','platform':{'os':'unknown'}}", ~0u, 0},
+		{OF("linux", "amd64") ",{'platform':{'os':'unknown','OS':'linux'}}", ~0u, 0}};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		char whole[4000];

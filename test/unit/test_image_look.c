@@ -103,8 +103,8 @@ FIXTURE(tear_down)
 	return 0;
 }
 
-/* Which answer this image gets, counted from 1; the negative error. */
-static int word_of(const char *image, struct err *err)
+/* Which answer this image gets, counted from 1, of who has so much time; the negative error. */
+static int word_within(const char *image, int64_t ms, struct err *err)
 {
 	struct image_ask what = {.image = slice_of(image), .namespace = SLICE("ns"), .pod = &pod};
 	struct image_start start = {0};
@@ -112,11 +112,16 @@ static int word_of(const char *image, struct err *err)
 	int rc;
 
 	arena_init(&a, 1 << 20);
-	rc = image_look_find(look, &registry, 1, &what, now_ms + 5000, &a, &start, err);
+	rc = image_look_find(look, &registry, 1, &what, now_ms + ms, &a, &start, err);
 	if (rc == 0)
 		rc = atoi(start.entrypoint[0].at);
 	arena_release(&a);
 	return rc;
+}
+
+static int word_of(const char *image, struct err *err)
+{
+	return word_within(image, 5000, err);
 }
 
 static int word(const char *image)
@@ -168,6 +173,56 @@ TEST(a_failure_is_kept_for_seconds)
 	assert_string_equal(err.msg, "answer 1");
 	now_ms++;
 	assert_int_equal(word("r.x/a"), 2);
+}
+
+/* A pod that came with hardly any time left does not speak for those that have some. */
+TEST(want_of_time_is_ones_own)
+{
+	struct err err = {0};
+
+	answer = ERR_TIMEOUT;
+	assert_int_equal(word_within("r.x/a", 1000, &err), ERR_REFUSED);
+	assert_int_equal(err.code, ERR_REFUSED);
+	answer = 0;
+	assert_int_equal(word_within("r.x/a", 1999, &err), ERR_REFUSED);
+	assert_string_equal(err.msg, "answer 1");
+	assert_int_equal(word_within("r.x/a", 2000, &err), 2);
+	assert_int_equal(word_within("r.x/a", 1, &err), 2);
+	answer = ERR_TIMEOUT;
+	assert_int_equal(word_within("r.x/b", 0, &err), ERR_REFUSED);
+	answer = 0;
+	assert_int_equal(word_within("r.x/b", 1, &err), 4);
+	/* what a registry has said holds for whoever waits longer, too */
+	answer = ERR_REFUSED;
+	assert_int_equal(word_within("r.x/c", 1, &err), ERR_REFUSED);
+	answer = 0;
+	assert_int_equal(word_within("r.x/c", 100000, &err), ERR_REFUSED);
+}
+
+/* What was believed while others were trusted is not believed now. */
+TEST(settings_that_change_ask_anew)
+{
+	struct slice name = SLICE("t.x"), net = SLICE("10.0.0.0/8");
+
+	assert_int_equal(word(DIGEST), 1);
+	registry.ca = "other.pem";
+	assert_int_equal(word(DIGEST), 2);
+	registry.tokens = &name;
+	registry.n_tokens = 1;
+	assert_int_equal(word(DIGEST), 3);
+	registry.tokens = NULL;
+	registry.n_tokens = 0;
+	registry.manifests = &name;
+	registry.n_manifests = 1;
+	assert_int_equal(word(DIGEST), 4);
+	registry.storage = &name;
+	registry.n_storage = 1;
+	assert_int_equal(word(DIGEST), 5);
+	registry.addresses = &net;
+	registry.n_addresses = 1;
+	assert_int_equal(word(DIGEST), 6);
+	registry = (struct registry){.host = host};
+	assert_int_equal(word(DIGEST), 1);
 }
 
 TEST(want_of_memory_is_not_kept)
@@ -285,7 +340,7 @@ TEST(the_deadline_is_each_ones_own)
 }
 
 TESTS_BETWEEN(set_up, tear_down, who_is_allowed, a_tag_is_kept_for_minutes_a_digest_for_longer,
-	a_failure_is_kept_for_seconds, want_of_memory_is_not_kept, each_credential_for_itself,
-	each_set_of_platforms_for_itself, a_secret_that_is_closed_is_told_where_it_mattered,
-	no_more_are_kept_than_there_is_room_for, who_waits_is_counted,
-	the_deadline_is_each_ones_own)
+	a_failure_is_kept_for_seconds, want_of_time_is_ones_own, settings_that_change_ask_anew,
+	want_of_memory_is_not_kept, each_credential_for_itself, each_set_of_platforms_for_itself,
+	a_secret_that_is_closed_is_told_where_it_mattered, no_more_are_kept_than_there_is_room_for,
+	who_waits_is_counted, the_deadline_is_each_ones_own)

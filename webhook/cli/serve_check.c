@@ -57,6 +57,7 @@ static void print_registry(const struct registry *r)
 {
 	(void)printf("%-20s%.*s", "registry", (int)r->host.len, r->host.at);
 	print_list(", tokens from ", r->tokens, r->n_tokens);
+	print_list(", manifests from ", r->manifests, r->n_manifests);
 	print_list(", blobs from ", r->storage, r->n_storage);
 	print_list(", inner addresses ", r->addresses, r->n_addresses);
 	(void)printf("%s%s\n", r->ca ? ", CA " : "", r->ca ? r->ca : "");

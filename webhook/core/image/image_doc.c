@@ -26,6 +26,23 @@ static int bad(struct err *err, const char *what)
 	return err_set(err, ERR_REFUSED, "%s", what);
 }
 
+/* Container runtimes are written in Go, whose reader takes a key in any case, and the last one of several: a key that we would not see is none. */
+static bool spelled_otherwise(const struct json *j, const struct json_node *v, struct arena *a)
+{
+	static const char *const keys[] = {"mediaType", "manifests", "layers", "config", "digest",
+		"size", "platform", "os", "architecture", "Entrypoint", "Cmd"};
+
+	JSON_MEMBERS(j, v, key)
+	{
+		struct slice name = json_str(j, key, a);
+
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+			if (text_ieq(name, slice_of(keys[i])) && !slice_is(name, keys[i]))
+				return true;
+	}
+	return false;
+}
+
 static struct slice text(const struct json *j, const struct json_node *obj, const char *key)
 {
 	const struct json_node *v = json_get(j, obj, slice_of(key));
@@ -57,16 +74,6 @@ static bool is_manifest_type(struct slice type)
 	       slice_is(type, "application/vnd.docker.distribution.manifest.v2+json");
 }
 
-/* What stands beside the images in an index: what was noted when they were built, signatures. */
-static bool is_attestation(const struct json *j, const struct json_node *v, struct slice os)
-{
-	const struct json_node *notes = json_get(j, v, SLICE("annotations"));
-
-	return slice_is(os, "unknown") ||
-	       json_get(j, notes, SLICE("vnd.docker.reference.type")) != NULL ||
-	       json_get(j, v, SLICE("artifactType")) != NULL;
-}
-
 static int read_index(const struct json *j, const struct json_node *root, unsigned want,
 	struct arena *a, struct image_manifest *ret, struct err *err)
 {
@@ -82,7 +89,10 @@ static int read_index(const struct json *j, const struct json_node *root, unsign
 		struct image_part *part = &ret->parts[ret->n_parts];
 		struct slice os = text(j, platform, "os");
 
-		if (is_attestation(j, v, os))
+		if (spelled_otherwise(j, v, a) || spelled_otherwise(j, platform, a))
+			return bad(err, "its index cannot be read");
+		/* what was noted when they were built; runtimes, too, tell it by the platform alone */
+		if (slice_is(os, "unknown"))
 			continue;
 		if (!read_part(j, v, part) || !json_is(platform, JSON_OBJECT))
 			return bad(
@@ -110,6 +120,8 @@ int image_manifest_read(const struct json *j, struct slice media_type, unsigned 
 	*ret = (struct image_manifest){.index = is_index_type(media_type)};
 	if (!ret->index && !is_manifest_type(media_type))
 		return bad(err, "it answers with a content type that is no image's");
+	if (spelled_otherwise(j, root, a))
+		return bad(err, "its manifest cannot be read");
 	if (own && !json_is_str(j, own, media_type))
 		return bad(
 			err, "its manifest calls itself something else than its content type does");
@@ -119,6 +131,8 @@ int image_manifest_read(const struct json *j, struct slice media_type, unsigned 
 	if (ret->index)
 		return read_index(j, root, want_arches, a, ret, err);
 	config = json_get(j, root, SLICE("config"));
+	if (spelled_otherwise(j, config, a))
+		return bad(err, "its manifest cannot be read");
 	type = text(j, config, "mediaType");
 	if (!slice_is(type, "application/vnd.oci.image.config.v1+json") &&
 		!slice_is(type, "application/vnd.docker.container.image.v1+json"))
@@ -151,22 +165,6 @@ static int read_words(const struct json *j, const struct json_node *config, cons
 		(*ret)[(*ret_n)++] = json_str(j, word, a);
 	}
 	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
-}
-
-/* Container runtimes are written in Go, whose reader takes a key in any case: one that we would not see is none. */
-static bool spelled_otherwise(const struct json *j, const struct json_node *v, struct arena *a)
-{
-	static const char *const keys[] = {"config", "Entrypoint", "Cmd", "os", "architecture"};
-
-	JSON_MEMBERS(j, v, key)
-	{
-		struct slice name = json_str(j, key, a);
-
-		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-			if (text_ieq(name, slice_of(keys[i])) && !slice_is(name, keys[i]))
-				return true;
-	}
-	return false;
 }
 
 static int check_words(const struct image_start *s, struct err *err)
@@ -203,6 +201,15 @@ int image_config_read(
 	if (s->n_entrypoint == 1 && s->entrypoint[0].len == 0)
 		s->n_entrypoint = 0;
 	return check_words(s, err);
+}
+
+int image_start_copy(struct arena *a, const struct image_start *from, struct image_start *ret)
+{
+	*ret = *from;
+	ret->digest = arena_slice(a, from->digest);
+	ret->entrypoint = arena_slices(a, from->entrypoint, from->n_entrypoint);
+	ret->cmd = arena_slices(a, from->cmd, from->n_cmd);
+	return a->failed ? ERR_NOMEM : 0;
 }
 
 static bool same_words(const struct slice *a, size_t n, const struct slice *b, size_t m)

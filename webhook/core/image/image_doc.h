@@ -53,6 +53,9 @@ int image_manifest_read(const struct json *j, struct slice media_type, unsigned 
 int image_config_read(
 	const struct json *j, struct arena *a, struct image_config *ret, struct err *err);
 
+/* Copy everything into the arena; ret may be from. 0 or ERR_NOMEM. */
+int image_start_copy(struct arena *a, const struct image_start *from, struct image_start *ret);
+
 /* Do they start the same? */
 bool image_start_same(const struct image_start *a, const struct image_start *b);
 

@@ -21,6 +21,7 @@ struct kept {
 	unsigned char key[MAC_BYTES];
 	bool used, busy; /* busy: somebody asks for it now */
 	int64_t until_ms;
+	int64_t had_ms; /* the time in which it could not be found out; INT64_MAX: not for want of time */
 	struct arena a; /* of what follows */
 	struct image_start start;
 	const char *failed; /* the sentence, when it could not be found out */
@@ -103,10 +104,20 @@ static void part(struct buf *b, struct slice s)
 	buf_slice(b, s);
 }
 
-/* Who may read an image is the registry's to say: what one credential was shown is for nobody with another. */
+static void parts(struct buf *b, const struct slice *list, size_t n)
+{
+	buf_char(b, ' ');
+	buf_u64(b, n);
+	for (size_t i = 0; i < n; i++)
+		part(b, list[i]);
+}
+
+/* Who may read an image is the registry's to say: what one credential was shown is for nobody with another. Nor is what was believed under settings
+ * of before believed now. */
 static int make_key(
 	const struct registry_question *q, unsigned char ret[MAC_BYTES], struct err *err)
 {
+	const struct registry *r = q->registry;
 	struct buf b;
 	int rc;
 
@@ -116,6 +127,11 @@ static int make_key(
 	part(&b, q->name->tag);
 	part(&b, q->name->digest);
 	buf_u64(&b, q->arches);
+	parts(&b, r->tokens, r->n_tokens);
+	parts(&b, r->manifests, r->n_manifests);
+	parts(&b, r->storage, r->n_storage);
+	parts(&b, r->addresses, r->n_addresses);
+	part(&b, slice_of(r->ca));
 	for (size_t i = 0; i < q->logins->n; i++) {
 		part(&b, q->logins->list[i].user);
 		part(&b, q->logins->list[i].password);
@@ -157,23 +173,11 @@ static struct kept *make_room(struct image_look *l)
 	return best;
 }
 
-static void copy_start(struct arena *a, const struct image_start *from, struct image_start *ret)
-{
-	*ret = *from;
-	ret->digest = arena_slice(a, from->digest);
-	ret->entrypoint = arena_array(a, from->n_entrypoint, sizeof(*ret->entrypoint));
-	ret->cmd = arena_array(a, from->n_cmd, sizeof(*ret->cmd));
-	for (size_t i = 0; ret->entrypoint && i < from->n_entrypoint; i++)
-		ret->entrypoint[i] = arena_slice(a, from->entrypoint[i]);
-	for (size_t i = 0; ret->cmd && i < from->n_cmd; i++)
-		ret->cmd[i] = arena_slice(a, from->cmd[i]);
-}
-
 static int tell(const struct kept *k, struct arena *a, struct image_start *ret, struct err *err)
 {
 	if (k->failed)
 		return err_set(err, ERR_REFUSED, "%s", k->failed);
-	copy_start(a, &k->start, ret);
+	(void)image_start_copy(a, &k->start, ret);
 	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
@@ -181,12 +185,14 @@ static int tell(const struct kept *k, struct arena *a, struct image_start *ret, 
 static void keep(struct kept *k, int64_t now_ms, int rc, const struct image_start *start,
 	const struct err *err, bool by_digest)
 {
+	bool known = rc == 0 || rc == ERR_REFUSED || rc == ERR_TIMEOUT;
+
 	arena_reset(&k->a);
 	k->busy = false;
 	k->failed = rc == 0 ? NULL : arena_strdup(&k->a, slice_of(err->msg));
 	if (rc == 0)
-		copy_start(&k->a, start, &k->start);
-	k->used = (rc == 0 || rc == ERR_REFUSED) && !k->a.failed;
+		(void)image_start_copy(&k->a, start, &k->start);
+	k->used = known && !k->a.failed;
 	k->until_ms = now_ms + (rc != 0            ? IMAGE_LOOK_FAILED_MS
 				       : by_digest ? IMAGE_LOOK_DIGEST_MS
 						   : IMAGE_LOOK_TAG_MS);
@@ -204,15 +210,25 @@ static void wait_until(struct image_look *l, int64_t deadline_ms)
 static int ask_now(struct image_look *l, struct kept *k, const struct registry_question *q,
 	struct arena *a, struct image_start *ret, struct err *err)
 {
+	int64_t left_ms = q->deadline_ms - l->cfg.now_ms();
 	int rc;
 
 	k->used = k->busy = true;
 	(void)pthread_mutex_unlock(&l->lock);
 	rc = l->cfg.ask(q, a, ret, err);
 	(void)pthread_mutex_lock(&l->lock);
+	k->had_ms = rc == ERR_TIMEOUT ? left_ms : INT64_MAX;
 	keep(k, l->cfg.now_ms(), rc, ret, err, q->name->digest.at != NULL);
 	(void)pthread_cond_broadcast(&l->done);
+	if (rc == ERR_TIMEOUT)
+		rc = err->code = ERR_REFUSED;
 	return rc;
+}
+
+/* What one had no time to find out is no answer for whoever has twice the time: a pod that comes late would else speak for all. */
+static bool is_answer(const struct kept *k, int64_t now_ms, int64_t deadline_ms)
+{
+	return now_ms < k->until_ms && (deadline_ms - now_ms) / 2 < k->had_ms;
 }
 
 /* Kept, being asked for by another, or ours to ask for. */
@@ -230,7 +246,7 @@ static int find_or_ask(struct image_look *l, const struct registry_question *q, 
 		wait_until(l, q->deadline_ms);
 	if (k && k->busy) {
 		rc = err_set(err, ERR_REFUSED, "its registry did not answer in time");
-	} else if (k && l->cfg.now_ms() < k->until_ms) {
+	} else if (k && is_answer(k, l->cfg.now_ms(), q->deadline_ms)) {
 		rc = tell(k, a, ret, err);
 	} else {
 		k = k ? k : make_room(l);

@@ -191,6 +191,7 @@ static uint64_t hash_registry(uint64_t hash, const struct registry *r)
 {
 	hash = mix(hash, text_hash64(r->host));
 	hash = mix_list(hash, r->tokens, r->n_tokens);
+	hash = mix_list(hash, r->manifests, r->n_manifests);
 	hash = mix_list(hash, r->storage, r->n_storage);
 	hash = mix_list(hash, r->addresses, r->n_addresses);
 	return mix(hash, text_hash64(slice_of(r->ca)));
@@ -244,15 +245,6 @@ static int finish(const struct settings *s, struct config_built *b, struct err *
 	return 0;
 }
 
-static struct slice *copy_list(struct arena *a, const struct slice *list, size_t n)
-{
-	struct slice *copy = arena_array(a, n, sizeof(*copy));
-
-	for (size_t i = 0; copy && i < n; i++)
-		copy[i] = arena_slice(a, list[i]);
-	return copy;
-}
-
 /* The settings go when the next ones come, and reviews go on with what was in force. */
 static int copy_registries(const struct settings *s, struct config_built *b)
 {
@@ -263,9 +255,10 @@ static int copy_registries(const struct settings *s, struct config_built *b)
 		struct registry r = s->registries[i];
 
 		r.host = arena_slice(a, r.host);
-		r.tokens = copy_list(a, r.tokens, r.n_tokens);
-		r.storage = copy_list(a, r.storage, r.n_storage);
-		r.addresses = copy_list(a, r.addresses, r.n_addresses);
+		r.tokens = arena_slices(a, r.tokens, r.n_tokens);
+		r.manifests = arena_slices(a, r.manifests, r.n_manifests);
+		r.storage = arena_slices(a, r.storage, r.n_storage);
+		r.addresses = arena_slices(a, r.addresses, r.n_addresses);
 		r.ca = r.ca ? arena_strdup(a, slice_of(r.ca)) : NULL;
 		b->config.registries[b->config.n_registries++] = r;
 	}

@@ -97,8 +97,8 @@ static int read_one(const struct yaml_node *map, struct settings *s, const char 
 	int rc;
 
 	if ((rc = yaml_as_map(map, err)) != 0 ||
-		(rc = yaml_known(map, err, "host", "tokens", "storage", "addresses", "ca", NULL)) !=
-			0 ||
+		(rc = yaml_known(map, err, "host", "tokens", "manifests", "storage", "addresses",
+			 "ca", NULL)) != 0 ||
 		(rc = yaml_need(map, "host", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &host, err)) != 0)
 		return rc;
@@ -114,6 +114,8 @@ static int read_one(const struct yaml_node *map, struct settings *s, const char 
 		return out_of_memory(err);
 	if ((rc = read_list(map, "tokens", SETTINGS_REGISTRY_NAMES_MAX, is_host, hosts, s,
 		     &ret->tokens, &ret->n_tokens, err)) != 0 ||
+		(rc = read_list(map, "manifests", SETTINGS_REGISTRY_NAMES_MAX, is_host, hosts, s,
+			 &ret->manifests, &ret->n_manifests, err)) != 0 ||
 		(rc = read_list(map, "storage", SETTINGS_REGISTRY_NAMES_MAX, is_host, hosts, s,
 			 &ret->storage, &ret->n_storage, err)) != 0 ||
 		(rc = read_list(map, "addresses", SETTINGS_REGISTRY_NAMES_MAX, is_range,
