@@ -201,6 +201,12 @@ TEST(indexes)
 			~0u, 0},
 		{"{'platform':{'os':'linux','architecture':'amd64'}}", ~0u, 0},
 		{"{" PART ",'artifactType':'x'}", ~0u, 0},
+		{OF("linux", "amd64") "," OF("", "amd64"), 1, 0},
+		{OF("linux", "amd64") "," OF("Linux", "amd64"), 1, 0},
+		{OF("linux", "amd64") "," OF("linux", "x86_64"), 1, 0},
+		{OF("linux", "amd64") "," OF("linux", "AMD64"), 1, 0},
+		{OF("linux", "amd64") "," OF("linux", "aarch64"), 1, 0},
+		{OF("linux", "amd64") "," OF("l\\u0069nux", "amd64"), 1, 0},
 		{OF("linux", "amd64") ",{'Digest':'" D "','platform':{'os':'unknown'}}", ~0u, 0},
 		{OF("linux", "amd64") ",{'platform':{'os':'unknown','OS':'linux'}}", ~0u, 0}};
 

@@ -74,6 +74,21 @@ static bool is_manifest_type(struct slice type)
 	       slice_is(type, "application/vnd.docker.distribution.manifest.v2+json");
 }
 
+/* Would nobody read it as another's name? Runtimes take capitals for small letters, no system for their own, and these (containerd/platforms, Normalize). */
+static bool is_plain(struct slice name)
+{
+	static const char *const others[] = {"i386", "aarch64", "armhf", "armel"};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (slice_is(name, others[i]))
+			return false;
+	for (size_t i = 0; i < name.len; i++)
+		if ((name.at[i] < 'a' || name.at[i] > 'z') &&
+			(name.at[i] < '0' || name.at[i] > '9'))
+			return false;
+	return name.len > 0;
+}
+
 static int read_index(const struct json *j, const struct json_node *root, unsigned want,
 	struct arena *a, struct image_manifest *ret, struct err *err)
 {
@@ -99,6 +114,8 @@ static int read_index(const struct json *j, const struct json_node *root, unsign
 				err, "its index names a manifest without digest, size or platform");
 		part->os = os;
 		part->arch = text(j, platform, "architecture");
+		if (!is_plain(os) || !is_plain(part->arch))
+			return bad(err, "its index names a platform as others do not");
 		if (!slice_is(os, "linux") || !(want & 1u << image_arch(part->arch)))
 			continue;
 		if (!is_manifest_type(text(j, v, "mediaType")))
