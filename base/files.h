@@ -28,6 +28,13 @@ int files_read(const char *path, struct buf *out, struct err *err);
  * ERR_IO; the message names the file, which is then as it was. */
 int files_replace(const char *path, struct slice text, struct err *err);
 
+/* "/proc/self/fd/" and a number. */
+#define FILES_MEMORY_PATH 32
+
+/* The bytes as a file in memory, for libraries that want a file's name: its descriptor, with which it ends, and its path. A negative ERR_IO: there
+ * can be none. */
+int files_in_memory(struct slice bytes, char ret[static FILES_MEMORY_PATH], struct err *err);
+
 /* The files that a path stands for: itself, or the *.yaml, *.yml and *.json in a folder (no sub-folders, nothing that
  * begins with '.', so that a mounted ConfigMap works). Strings live in the arena. ERR_NOTFOUND, ERR_TOOBIG, ERR_NOMEM, ERR_IO;
  * a folder without such files gives n = 0. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: a file's text replaced by rename. */
-#define _GNU_SOURCE 1 /* mkostemp */
+/* base: a file's text replaced by rename, and files in memory. */
+#define _GNU_SOURCE 1 /* mkostemp, memfd_create */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,4 +69,18 @@ int files_replace(const char *path, struct slice text, struct err *err)
 		rc = err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
 	free(real);
 	return rc;
+}
+
+int files_in_memory(struct slice bytes, char ret[static FILES_MEMORY_PATH], struct err *err)
+{
+	int fd = memfd_create("poolgate", MFD_CLOEXEC);
+
+	if (fd < 0 || !write_all(fd, bytes)) {
+		(void)err_set(err, ERR_IO, "no file in memory: %s", strerror(errno));
+		if (fd >= 0)
+			(void)close(fd);
+		return ERR_IO;
+	}
+	(void)snprintf(ret, FILES_MEMORY_PATH, "/proc/self/fd/%d", fd);
+	return fd;
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube: where the Kubernetes API is: a pod's service account, or a kubeconfig file. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memfd_create */
-#endif
 #include "kube/kube_config.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/base64.h"
@@ -206,33 +202,11 @@ static int path_of(
 	return *ret ? 0 : no_memory(r->err);
 }
 
-/* Bytes as a file in memory: libcurl wants a file name. */
-static int memory_file(struct reading *r, const struct buf *bytes, int *ret_fd, const char **ret)
-{
-	int fd = memfd_create("kubeconfig", MFD_CLOEXEC);
-	size_t done = 0;
-
-	if (fd < 0)
-		return err_set(r->err, ERR_IO, "cannot make a file in memory: %s", strerror(errno));
-	*ret_fd = fd; /* closed with the config */
-	while (done < bytes->len) {
-		ssize_t n = write(fd, bytes->data + done, bytes->len - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return err_set(r->err, ERR_IO, "cannot write a file in memory: %s",
-				strerror(errno));
-		done += (size_t)n;
-	}
-	*ret = arena_fmt(&r->config->arena, "/proc/self/fd/%d", fd);
-	return *ret ? 0 : no_memory(r->err);
-}
-
 /* KEY-data, which counts more, or KEY. */
 static int file_of(struct reading *r, const struct yaml_node *map, const char *key,
 	const char *key_data, int *ret_fd, const char **ret)
 {
+	char path[FILES_MEMORY_PATH];
 	const char *data = NULL;
 	struct err what = {0};
 	struct buf bytes;
@@ -247,11 +221,13 @@ static int file_of(struct reading *r, const struct yaml_node *map, const char *k
 	if (rc != 0)
 		rc = yaml_err(yaml_get(map, key_data), r->err, (enum err_code)rc, "%s", what.msg);
 	else
-		rc = memory_file(r, &bytes, ret_fd, ret);
+		rc = *ret_fd = files_in_memory(buf_as_slice(&bytes), path, r->err);
+	if (rc >= 0 && !(*ret = arena_strdup(&r->config->arena, slice_of(path))))
+		rc = no_memory(r->err);
 	if (bytes.data)
 		explicit_bzero(bytes.data, bytes.len);
 	buf_release(&bytes);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 static int read_cluster(struct reading *r, const struct yaml_node *cluster)

@@ -288,6 +288,16 @@ static void set_request(
 	lib->easy_setopt(easy, CURLOPT_ERRORBUFFER, c->error);
 }
 
+static enum http_trouble trouble_of(const struct http_client *c, CURLcode rc)
+{
+	if (rc == CURLE_COULDNT_RESOLVE_HOST)
+		return HTTP_TROUBLE_NAME;
+	return c->no_server || rc == CURLE_PEER_FAILED_VERIFICATION ||
+			       rc == CURLE_SSL_CACERT_BADFILE
+		       ? HTTP_TROUBLE_CERTIFICATE
+		       : HTTP_TROUBLE_OTHER;
+}
+
 /* What libcurl says as an error of ours. */
 static int failure(
 	const struct http_client *c, const struct http_request *req, CURLcode rc, struct err *err)
@@ -296,6 +306,8 @@ static int failure(
 	const char *verb = req->name ? "" : req->method, *gap = req->name ? "" : " ";
 	const char *name = req->name ? req->name : req->url;
 
+	if (req->trouble)
+		*req->trouble = trouble_of(c, rc);
 	if (c->stopped)
 		return err_set(err, ERR_TIMEOUT, "%s%s%s: given up", verb, gap, name);
 	if (c->no_server)

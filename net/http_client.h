@@ -16,6 +16,9 @@
 struct http_client;
 struct sockaddr;
 
+/* Where a call ended to which no answer came. */
+enum http_trouble { HTTP_TROUBLE_OTHER, HTTP_TROUBLE_NAME, HTTP_TROUBLE_CERTIFICATE };
+
 /* Everything is borrowed for the call. */
 struct http_request {
 	const char *method;         /* "GET", "POST", "PUT", "PATCH", "DELETE", … */
@@ -42,7 +45,8 @@ struct http_request {
 	bool (*may_connect)(void *ctx, const struct sockaddr *address);
 	void *may_connect_ctx;
 	size_t max_head; /* keep the answer's head, up to so many bytes (more: ERR_TOOBIG); 0: it is not kept */
-	const char *name; /* what messages say instead of method and URL; NULL: these */
+	const char *name;           /* what messages say instead of method and URL; NULL: these */
+	enum http_trouble *trouble; /* set when no answer came; NULL: nobody wants to know */
 };
 
 struct http_response {

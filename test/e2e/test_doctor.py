@@ -25,7 +25,8 @@ SERVERS = "gpuservers"
 LEASES = "leases.coordination.k8s.io"
 APPLY = "kubectl apply -k manifests/base"
 RESTART = "kubectl -n poolgate-system rollout restart deployment/poolgate"
-GROUPS = {"replicas", "versions", "clients", "crd", "rights", "webhooks", "certificates", "leader", "servers", "secrets", "nodes", "pods"}
+GROUPS = {"replicas", "versions", "clients", "crd", "rights", "webhooks", "certificates", "leader", "servers", "secrets", "registries",
+          "nodes", "pods"}
 
 
 def now(seconds=0):

@@ -84,6 +84,7 @@ class Trap:
 
     def __init__(self, address, keep=False):
         self.socket = socket.create_server(address)
+        self.port = self.socket.getsockname()[1]
         self.hits, self.kept = 0, [] if keep else None
         threading.Thread(target=self.run, daemon=True).start()
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/files: a file is read whole or not at all, and replaced in one step or not at all. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -116,4 +117,20 @@ TEST(not_read)
 	assert_int_equal(out.len, 0);
 }
 
-TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read)
+TEST(in_memory)
+{
+	char path[FILES_MEMORY_PATH], again[8] = "";
+	struct err err = {0};
+	int fd = files_in_memory(SLICE("text"), path, &err), twin;
+
+	assert_true(fd >= 0);
+	twin = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(twin >= 0);
+	assert_int_equal(read(twin, again, sizeof(again)), 4);
+	assert_string_equal(again, "text");
+	assert_int_equal(close(twin), 0);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(open(path, O_RDONLY | O_CLOEXEC), -1);
+}
+
+TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read, in_memory)

@@ -19,8 +19,8 @@ static const char help[] =
 	"be:\n"
 	"certificates, webhook configurations, rights, CustomResourceDefinition, leader, servers, "
 	"Secrets\n"
-	"of the client, nodes, versions, pods. One line each: ok, or what is wrong and the command "
-	"that\n"
+	"of the client, registries, nodes, versions, pods. One line each: ok, or what is wrong and "
+	"what\n"
 	"mends it. Nothing is changed. What you may not read is neither right nor wrong: \"not "
 	"checked\".\n"
 	"\n"
@@ -56,6 +56,7 @@ static const struct {
 	{"leader", doctor_leader},
 	{"servers", doctor_servers},
 	{"secrets", doctor_secrets},
+	{"registries", doctor_registries},
 	{"nodes", doctor_nodes},
 	{"pods", doctor_pods},
 };

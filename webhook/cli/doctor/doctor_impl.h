@@ -15,6 +15,7 @@
 #include "webhook/cli/doctor/doctor_shipped.h"
 #include "webhook/cli/inject/installed.h"
 #include "webhook/core/server/server_object.h"
+#include "webhook/edge/image/registry_check.h"
 #include "webhook/edge/settings/settings.h"
 
 #define DOCTOR_NAMESPACE INSTALLED_NAMESPACE
@@ -133,6 +134,14 @@ struct doctor_other {
 	bool after; /* called behind ours */
 };
 
+/* A registry that the settings name. */
+struct doctor_registry {
+	const char *host, *ca; /* ca: as the settings have it; NULL: none */
+	bool asked, ca_found;
+	enum registry_trouble trouble;
+	const char *why;
+};
+
 struct doctor_list {
 	struct sight sight;
 	void *at;
@@ -162,7 +171,7 @@ struct doctor_facts {
 	bool lease_moved;                    /* it was renewed while we looked */
 	struct sight source;                 /* of the client's Secrets */
 	bool source_whole;                   /* some of its keys are there */
-	struct doctor_list others, replicas, servers, pods, nodes, rights, places;
+	struct doctor_list others, replicas, servers, pods, nodes, rights, places, registries;
 };
 
 /* An element more, zeroed, in the facts' arena; NULL when out of memory. */
@@ -200,6 +209,9 @@ kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_s
 /* Pods without a claim, and claims without a pod, once more: lists that were made one after the other differ by what happened between. */
 void doctor_look_again(struct kube *k, struct doctor_facts *f);
 
+/* doctor_read_registries.c */
+void doctor_read_registries(struct doctor_facts *f);
+
 /* doctor_read_rights.c */
 void doctor_read_rights(struct kube *k, struct doctor_facts *f);
 void doctor_read_places(struct kube *k, struct doctor_facts *f);
@@ -223,7 +235,7 @@ bool shipped_same(const struct json *wj, const struct json_node *want, const str
 typedef void doctor_judge(const struct doctor_facts *f, struct doctor_report *r);
 doctor_judge doctor_replicas, doctor_versions, doctor_clients, doctor_crd, doctor_rights,
 	doctor_webhooks, doctor_certificates, doctor_leader, doctor_servers, doctor_secrets,
-	doctor_nodes, doctor_pods;
+	doctor_registries, doctor_nodes, doctor_pods;
 /* All of them. */
 void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r);
 

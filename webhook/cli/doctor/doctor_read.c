@@ -401,6 +401,7 @@ int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, s
 	doctor_look_again(k, f);
 	doctor_read_nodes(k, f);
 	read_source(k, f);
+	doctor_read_registries(f);
 	doctor_read_rights(k, f);
 	doctor_read_places(k, f);
 	return f->arena.failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: one question to one probe: its CA and token out of Secrets, its answer read. */
-#define _GNU_SOURCE 1 /* memfd_create */
 #include "webhook/cluster/reconcile/probe_ask.h"
 
 #include <pthread.h>
@@ -8,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "certs/certs_files.h"
 #include "net/http_client.h"
 #include "webhook/cluster/duty/duty.h"
@@ -166,30 +165,8 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 struct secrets {
 	struct buf ca, cert, key, token;
 	int fds[3];
-	char paths[3][32]; /* of ca, cert and key; "" for none */
+	char paths[3][FILES_MEMORY_PATH]; /* of ca, cert and key; "" for none */
 };
-
-static int pem_file(const struct buf *pem, char path[static 32], struct err *err)
-{
-	int fd = memfd_create("probe-pem", MFD_CLOEXEC);
-	size_t done = 0;
-
-	while (fd >= 0 && done < pem->len) {
-		ssize_t n = write(fd, pem->data + done, pem->len - done);
-
-		if (n <= 0) {
-			close(fd);
-			fd = -1;
-			break;
-		}
-		done += (size_t)n;
-	}
-	if (fd < 0)
-		err_set(err, ERR_IO, "no file in memory for the probe's certificates");
-	else
-		snprintf(path, 32, "/proc/self/fd/%d", fd);
-	return fd;
-}
 
 static void trim(struct buf *token)
 {
@@ -274,7 +251,7 @@ static int get_secrets(struct probe_secrets *s, const struct probe_question *q, 
 	for (size_t i = 0; rc == 0 && i < 3; i++) {
 		if (i == 0 ? !q->ca_secret : !q->client_secret)
 			continue;
-		ret->fds[i] = pem_file(pem[i], ret->paths[i], err);
+		ret->fds[i] = files_in_memory(buf_as_slice(pem[i]), ret->paths[i], err);
 		rc = ret->fds[i] < 0 ? (int)err->code : 0;
 	}
 	return rc;

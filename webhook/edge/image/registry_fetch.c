@@ -15,6 +15,7 @@ int registry_say(struct asking *s, const char *what)
 /* Nothing was learnt of the image: whoever has more time may ask anew. */
 static int too_late(struct asking *s)
 {
+	s->late = true;
 	(void)registry_say(s, "it did not answer in time");
 	s->err->code = ERR_TIMEOUT;
 	return ERR_TIMEOUT;
@@ -82,6 +83,7 @@ static int failed(struct asking *s, const struct err *why)
 {
 	if (why->code == ERR_NOMEM)
 		return registry_no_memory(s);
+	s->barred = why->code == ERR_REFUSED;
 	return why->code == ERR_TIMEOUT ? too_late(s) : registry_say(s, why->msg);
 }
 
@@ -99,7 +101,8 @@ int registry_fetch(struct asking *s, const struct https_url *url, const struct c
 		.max_bytes = with->max,
 		.max_head = REGISTRY_HEAD_MAX,
 		.may_connect = may_connect,
-		.may_connect_ctx = &to};
+		.may_connect_ctx = &to,
+		.trouble = &s->trouble};
 	struct err why = {0};
 	size_t n = 0;
 

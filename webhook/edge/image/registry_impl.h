@@ -21,6 +21,8 @@ struct asking {
 	bool sends_basic; /* the registry itself wants it */
 	bool denied;      /* it might be another login's to read */
 	unsigned requests;
+	enum http_trouble trouble; /* of the last request that was not answered */
+	bool barred, late;         /* that one: by its address; for want of time */
 	struct err *err;
 };
 
@@ -67,6 +69,8 @@ int registry_follow(struct asking *s, const struct redirect *r, struct http_resp
 
 /* ---- registry_token.c ---- */
 
+/* Is it a challenge that can be met, and a realm that may be asked? */
+int registry_realm(struct asking *s, const struct http_response *res);
 /* The registry wants to know who asks, as this answer says: get a token, or see that the login is sent. */
 int registry_authorize(struct asking *s, const struct http_response *res);
 

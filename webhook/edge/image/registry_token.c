@@ -86,7 +86,9 @@ static int fetch_token(struct asking *s, const struct http_challenge *c)
 	return rc;
 }
 
-int registry_authorize(struct asking *s, const struct http_response *res)
+/* A Bearer, else a Basic. */
+static int read_challenge(
+	struct asking *s, const struct http_response *res, struct http_challenge *ret)
 {
 	struct slice head = buf_as_slice(&res->head), value;
 	struct http_challenge c, best = {0};
@@ -97,10 +99,30 @@ int registry_authorize(struct asking *s, const struct http_response *res)
 			best = c;
 			any = true;
 		}
+	*ret = best;
 	if (s->a.failed)
 		return registry_no_memory(s);
-	if (!any || (best.bearer && !best.realm.at))
-		return registry_say(s, "it wants a kind of credential that is not known here");
+	return any && (!best.bearer || best.realm.at)
+		       ? 0
+		       : registry_say(s, "it wants a kind of credential that is not known here");
+}
+
+int registry_realm(struct asking *s, const struct http_response *res)
+{
+	struct http_challenge c;
+	struct https_url url;
+	int rc = read_challenge(s, res, &c);
+
+	return rc == 0 && c.bearer ? read_realm(s, c.realm, &url) : rc;
+}
+
+int registry_authorize(struct asking *s, const struct http_response *res)
+{
+	struct http_challenge best;
+	int rc = read_challenge(s, res, &best);
+
+	if (rc != 0)
+		return rc;
 	if (best.bearer)
 		return fetch_token(s, &best);
 	if (!s->basic)
