@@ -84,8 +84,10 @@ static int list_folder(
 	DIR *dir, const char *path, struct arena *a, struct file_list *ret, struct err *err)
 {
 	const char **names = arena_array(a, FILES_MAX, sizeof(*names));
-	size_t n = 0;
+	size_t n = 0, len = strlen(path);
 
+	while (len > 0 && path[len - 1] == '/')
+		len--;
 	if (!names)
 		return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
 	for (;;) {
@@ -102,7 +104,7 @@ static int list_folder(
 		if (n == FILES_MAX)
 			return err_set(
 				err, ERR_TOOBIG, "%s holds more than %d files", path, FILES_MAX);
-		names[n] = arena_fmt(a, "%s/%s", path, entry->d_name);
+		names[n] = arena_fmt(a, "%.*s/%s", (int)len, path, entry->d_name);
 		if (!names[n++])
 			return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
 	}

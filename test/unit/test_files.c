@@ -117,6 +117,24 @@ TEST(not_read)
 	assert_int_equal(out.len, 0);
 }
 
+/* However many slashes end a folder's name, one stands between it and its files. */
+TEST(listed)
+{
+	char names[3][128];
+	struct file_list list;
+	struct err err = {0};
+	struct arena a;
+
+	arena_init(&a, 1 << 20);
+	for (int i = 0; i < 3; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "%s%.*s", folder, i, "//");
+		assert_int_equal(files_list(names[i], &a, &list, &err), 0);
+		assert_int_equal(list.n, 2);
+		assert_string_equal(list.path[0], file);
+	}
+	arena_release(&a);
+}
+
 TEST(in_memory)
 {
 	char path[FILES_MEMORY_PATH], again[8] = "";
@@ -133,4 +151,4 @@ TEST(in_memory)
 	assert_int_equal(open(path, O_RDONLY | O_CLOEXEC), -1);
 }
 
-TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read, in_memory)
+TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read, listed, in_memory)

@@ -99,6 +99,13 @@ TEST(finds)
 		{"kind: CustomResourceDefinition\nspec: {spec: {containers: {type: array}}}\n", ""},
 		{"kind: X\na: {spec: {containers: []}}\nb: {spec: {containers: [5]}}\n", ""},
 		{"kind: Pod\napiVersion: example.com/v1\n", ""},
+		/* what an API server asks about a pod is no manifest of one */
+		{"apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\n"
+		 "request: {object: {kind: Pod, spec: " C "}}\n",
+			""},
+		{"apiVersion: example.com/v1\nkind: AdmissionReview\n"
+		 "request: {object: {kind: Pod, spec: " C "}}\n",
+			"/request/object AdmissionReview/ "},
 		{"kind: pod\n", ""},
 		{"kind: Deployment\nspec: {}\n", ""},
 		{"kind: Deployment\nspec: {template: 5}\n", ""},
@@ -146,6 +153,9 @@ TEST(others)
 			"Workflow", "bitfusion.io/gpu-amount", 2},
 		{"kind: ResourceQuota\nspec: {hard: {requests.bitfusion.io/gpu: 1}}\n",
 			"ResourceQuota", NULL, 0},
+		{"apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\n"
+		 "request: {object: {metadata: {annotations: {poolgate.io/launcher: x}}}}\n",
+			"AdmissionReview", NULL, 0},
 		{"~\n", NULL, NULL, 0},
 	};
 

@@ -220,6 +220,13 @@ static int find_in_list(struct finding *f, struct yaml_node *list, const struct 
 	return rc;
 }
 
+/* What an API server asks holds an object that is no manifest: nobody applies it, and no pods are made of it. */
+static bool is_review(const struct yaml_node *object, struct slice kind)
+{
+	return slice_is(kind, "AdmissionReview") &&
+	       slice_starts(word_at(object, "apiVersion"), SLICE("admission.k8s.io/"));
+}
+
 /* One object, or the objects of a List. */
 static int find_in(struct finding *f, struct yaml_node *node, const struct yaml_node *via,
 	const struct step *at, int lists)
@@ -249,6 +256,8 @@ static int find_in(struct finding *f, struct yaml_node *node, const struct yaml_
 		in.found.name = SLICE("");
 	if (slice_is(kind, "Pod") && in_core_group(root))
 		return add_pod(f, &in, root, via, at);
+	if (is_review(root, kind))
+		return add(f, &f->others, &in.found);
 	rc = look_into(f, &in, root, via, at);
 	in.found.stray = in.stray;
 	return rc == 0 && (in.stray || in.pods == 0) ? add(f, &f->others, &in.found) : rc;
