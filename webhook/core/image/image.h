@@ -23,7 +23,8 @@ struct registry {
 	struct slice host;    /* exact, with its port where it has one: "ghcr.io" */
 	struct slice *tokens; /* hosts that give out tokens for it, beside itself */
 	size_t n_tokens;
-	struct slice *manifests; /* hosts that may say what a tag stands for when it is asked there */
+	struct slice
+		*manifests; /* hosts that may say what a tag stands for when it is asked there */
 	size_t n_manifests;
 	struct slice *
 		storage; /* hosts that may have `addresses`, too, when blobs are redirected there */
