@@ -16,7 +16,7 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 HOSTS = ("registry.example", "tokens.example", "blobs.example", "registry.example.evil.example", "twice.example", "inner.example", "six.example",
-         "mirror.example", "slow.example")
+         "mirror.example")
 INNER = "127.0.0.2"
 
 

@@ -608,15 +608,6 @@ def test_a_head_that_begins_again_and_again(registry):
     refused(registry, a_pod(registry), "over 16384 bytes")
 
 
-def test_a_name_that_nobody_answers_for(registry):
-    """How long a look-up takes is up to whoever has the name; the time for the image is ours. (`inject` has 20 s, test_serve.py sees less.)"""
-    config = registry.config(["python"])
-    registry.manifest(config, tag="1")
-    registry.names["slow.example"] = ["slow"]
-    registry.paths[f"/v2/team/train/blobs/{digest(config)}"] = Answer(307, headers={"Location": f"https://slow.example:{registry.port}/b"})
-    refused(registry, a_pod(registry), "resolve")
-
-
 def test_all_logins_together_ask_so_often(registry):
     """What one image may cost does not grow with the credentials that are tried for it."""
     parts = [(*registry.manifest(registry.config(["python"], n=i)), "linux", "amd64") for i in range(12)]
@@ -638,7 +629,7 @@ def test_a_configuration_that_never_ends(registry):
     config = registry.config(["python"])
     registry.manifest(config, tag="1")
     registry.paths[f"/v2/team/train/blobs/{digest(config)}"] = Answer(pieces=endless())
-    refused(registry, a_pod(registry), "over 1048576 bytes")
+    refused(registry, a_pod(registry), "over 524288 bytes")
 
 
 @pytest.mark.parametrize("config", [

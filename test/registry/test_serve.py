@@ -151,7 +151,7 @@ def test_a_slow_registry_leaves_time_to_say_so(registry, fresh, how):
 
 def test_documents_take_bounded_memory(registry, serve):
     """Eight questions at one time, each with twelve platforms of the longest documents that are read: a replica lives on 384 MiB."""
-    pad = "x" * 1_000_000
+    pad = "x" * 500_000
     parts = [(*registry.manifest(registry.config(["python"], pad=pad, n=i), annotations={"pad": pad}), "linux", "amd64") for i in range(12)]
     for i in range(8):
         registry.index(parts, tag=str(i), annotations={"pad": pad})
@@ -165,7 +165,7 @@ def test_documents_take_bounded_memory(registry, serve):
     for t in threads:
         t.join()
     assert len(got) == 8 and all(answer["allowed"] for answer in got), got
-    assert SANITIZED or server.rss_kib("VmHWM") - before < 100 * 1024
+    assert SANITIZED or server.rss_kib("VmHWM") - before < 48 * 1024
 
 
 def test_settings_change_while_it_runs(registry, serve):

@@ -8,9 +8,8 @@
 #include "webhook/core/image/image_doc.h"
 #include "webhook/edge/image/registry_impl.h"
 
-/* A replica has workers/2 questions at one time: what one registry's documents, tokens and words may take of memory. */
-#define ARENA_MAX (4u * 1024 * 1024)
-#define DOC_ARENA_MAX (8u * 1024 * 1024)
+/* What a question may take for the index, tokens and words, and what for one platform's documents: half of the workers ask at one time. */
+#define ARENA_MAX (2u * 1024 * 1024)
 
 static int make_basic(struct asking *s, char **ret, size_t *ret_len)
 {
@@ -50,7 +49,7 @@ static int ask_as(const struct registry_question *q, const struct pull_login *lo
 	int rc = 0;
 
 	arena_init(&s.a, ARENA_MAX);
-	arena_init(&s.doc, DOC_ARENA_MAX);
+	arena_init(&s.doc, ARENA_MAX);
 	s.client = http_client_new(err);
 	if (!s.client)
 		rc = err->code == ERR_NOMEM ? registry_no_memory(&s)

@@ -8,7 +8,7 @@
 #include "webhook/core/image/pull_config.h"
 
 /* What is read of one document, of one head, of a token; how often one question may ask, one document may lie elsewhere, and how many platforms are looked at. */
-#define REGISTRY_DOCUMENT_MAX (1024u * 1024)
+#define REGISTRY_DOCUMENT_MAX (512u * 1024)
 #define REGISTRY_HEAD_MAX (16u * 1024)
 #define REGISTRY_TOKEN_MAX (16u * 1024)
 #define REGISTRY_REQUESTS_MAX 48

@@ -4,7 +4,7 @@
 #include "webhook/core/image/image_doc.h"
 #include "webhook/edge/image/registry_impl.h"
 
-#define NODES_MAX 20000
+#define NODES_MAX 10000
 
 /* One document below the repository. */
 struct wanted {
@@ -167,8 +167,11 @@ static int get_platform(struct asking *s, const struct image_part *part, struct 
 
 	if (rc == 0 && m.index)
 		rc = registry_say(s, "its index names another index");
-	if (rc == 0)
-		rc = get_config(s, &m.config, &s->doc, &c);
+	if (rc == 0) {
+		m.config.digest = arena_slice(&s->a, m.config.digest);
+		arena_reset(&s->doc);
+		rc = s->a.failed ? registry_no_memory(s) : get_config(s, &m.config, &s->doc, &c);
+	}
 	if (rc == 0 && !slice_eq(c.arch, part->arch))
 		rc = registry_say(
 			s, "its index says another platform than the image's configuration");
