@@ -94,6 +94,18 @@ bool https_url_read(struct slice text, struct https_url *ret)
 	return ret->rest.len == 0 || ret->rest.at[0] == '/';
 }
 
+bool https_host_good(struct slice text)
+{
+	char whole[sizeof("https://:65535") + 253] = "https://";
+	struct https_url url;
+
+	if (text.len == 0 || text.len >= sizeof(whole) - 8)
+		return false;
+	memcpy(whole + 8, text.at, text.len);
+	return https_url_read((struct slice){whole, 8 + text.len}, &url) &&
+	       slice_eq(url.host, text);
+}
+
 /* ---- challenges ---- */
 
 static bool is_token(char c)

@@ -23,6 +23,9 @@ struct https_url {
 
 bool https_url_read(struct slice text, struct https_url *ret);
 
+/* Is it a host as such a URL gives it: in small letters, with its port unless that is 443? */
+bool https_host_good(struct slice text);
+
 /* A challenge of WWW-Authenticate (RFC 7235, RFC 6750). */
 struct http_challenge {
 	bool bearer;                 /* else Basic */

@@ -54,6 +54,25 @@ TEST(urls_that_can_be_read_in_one_way)
 	}
 }
 
+TEST(hosts)
+{
+	static const char *const good[] = {"a", "a.example", "a:5000", "127.0.0.1", "a-b.c:1"};
+	static const char *const bad[] = {"", "A", "a:443", "a:0443", "a/", "a/b", "u@a", "a.", ".",
+		"*.a", "a b", "https://a", "a:", "a:99999", "[::1]", "a?", "a#"};
+	static char longest[600];
+
+	for (size_t i = 0; i < COUNT(good); i++)
+		assert_true(https_host_good(slice_of(good[i])));
+	for (size_t i = 0; i < COUNT(bad); i++)
+		if (https_host_good(slice_of(bad[i])))
+			fail_msg("taken: %s", bad[i]);
+	assert_false(https_host_good((struct slice){"a\0b", 3}));
+	for (size_t n = 1; n < sizeof(longest); n++) {
+		longest[n - 1] = 'a';
+		assert_int_equal(https_host_good((struct slice){longest, n}), n <= 253);
+	}
+}
+
 TEST(challenges)
 {
 	static const struct {
@@ -105,5 +124,5 @@ TEST(a_challenge_takes_no_more_than_it_is_long)
 	arena_release(&a);
 }
 
-TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, challenges,
+TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, hosts, challenges,
 	a_challenge_takes_no_more_than_it_is_long)

@@ -78,14 +78,6 @@ static int look(void *ctx, const struct image_ask *ask, struct arena *a, struct 
 		clock_ms() + ANSWER_MS, a, ret, err);
 }
 
-static bool is_host(struct slice text, struct arena *a)
-{
-	struct https_url url;
-	const char *whole = arena_fmt(a, "https://%.*s", (int)text.len, text.at);
-
-	return whole && https_url_read(slice_of(whole), &url) && slice_eq(url.host, text);
-}
-
 /* One that was named: the host, then hosts that give out its tokens. */
 static int add(
 	const struct config *from, const char *text, struct inject_registry *r, struct err *err)
@@ -100,7 +92,7 @@ static int add(
 		const char *comma = strchr(at, ',');
 
 		tokens[n] = (struct slice){at, comma ? (size_t)(comma - at) : strlen(at)};
-		if (!is_host(tokens[n], &r->arena))
+		if (!https_host_good(tokens[n]))
 			return err_set(err, ERR_SYNTAX,
 				"--registry takes HOST, or HOST and hosts that give out its tokens "
 				"with commas between them, as they stand in https URLs; found "

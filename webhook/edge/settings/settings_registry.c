@@ -14,26 +14,10 @@ static int out_of_memory(struct err *err)
 	return err_set(err, ERR_NOMEM, "out of memory for the settings");
 }
 
-/* A host as it stands in an image's name or an https URL: to the letter, so that nothing can be two. */
-static bool is_host(struct slice text, struct arena *a)
-{
-	struct https_url url;
-	char *whole = arena_fmt(a, "https://%.*s", (int)text.len, text.at);
-
-	return whole && text.len > 0 && https_url_read(slice_of(whole), &url) &&
-	       slice_eq(url.host, text);
-}
-
-static bool is_range(struct slice text, struct arena *a)
-{
-	(void)a;
-	return address_range_good(text);
-}
-
 /* A list of words that are all `good`. */
 static int read_list(const struct yaml_node *map, const char *key, size_t max,
-	bool (*good)(struct slice, struct arena *), const char *expected, struct settings *s,
-	struct slice **ret, size_t *ret_n, struct err *err)
+	bool (*good)(struct slice), const char *expected, struct settings *s, struct slice **ret,
+	size_t *ret_n, struct err *err)
 {
 	struct yaml_node *seq;
 	int rc = yaml_get_seq(map, key, &seq, err);
@@ -52,7 +36,7 @@ static int read_list(const struct yaml_node *map, const char *key, size_t max,
 
 		if ((rc = yaml_as_str(node, &text, err)) != 0)
 			return rc;
-		if (!good(text, &s->arena))
+		if (!good(text))
 			return yaml_err(node, err, ERR_INVALID, "found \"%.*s\", expected %s",
 				text.len > 80 ? 80 : (int)text.len, text.at, expected);
 		(*ret)[*ret_n] = arena_slice(&s->arena, text);
@@ -102,7 +86,7 @@ static int read_one(const struct yaml_node *map, struct settings *s, const char 
 		(rc = yaml_need(map, "host", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &host, err)) != 0)
 		return rc;
-	if (!is_host(host, &s->arena))
+	if (!https_host_good(host))
 		return yaml_err(node, err, ERR_INVALID, "found \"%.*s\", expected %s",
 			host.len > 80 ? 80 : (int)host.len, host.at, hosts);
 	for (size_t i = 0; i < s->n_registries; i++)
@@ -112,13 +96,13 @@ static int read_one(const struct yaml_node *map, struct settings *s, const char 
 	ret->host = arena_slice(&s->arena, host);
 	if (!ret->host.at)
 		return out_of_memory(err);
-	if ((rc = read_list(map, "tokens", SETTINGS_REGISTRY_NAMES_MAX, is_host, hosts, s,
+	if ((rc = read_list(map, "tokens", SETTINGS_REGISTRY_NAMES_MAX, https_host_good, hosts, s,
 		     &ret->tokens, &ret->n_tokens, err)) != 0 ||
-		(rc = read_list(map, "manifests", SETTINGS_REGISTRY_NAMES_MAX, is_host, hosts, s,
-			 &ret->manifests, &ret->n_manifests, err)) != 0 ||
-		(rc = read_list(map, "storage", SETTINGS_REGISTRY_NAMES_MAX, is_host, hosts, s,
-			 &ret->storage, &ret->n_storage, err)) != 0 ||
-		(rc = read_list(map, "addresses", SETTINGS_REGISTRY_NAMES_MAX, is_range,
+		(rc = read_list(map, "manifests", SETTINGS_REGISTRY_NAMES_MAX, https_host_good,
+			 hosts, s, &ret->manifests, &ret->n_manifests, err)) != 0 ||
+		(rc = read_list(map, "storage", SETTINGS_REGISTRY_NAMES_MAX, https_host_good, hosts,
+			 s, &ret->storage, &ret->n_storage, err)) != 0 ||
+		(rc = read_list(map, "addresses", SETTINGS_REGISTRY_NAMES_MAX, address_range_good,
 			 "addresses: 10.2.0.0/16, 10.2.0.7, fd00:1::/32", s, &ret->addresses,
 			 &ret->n_addresses, err)) != 0)
 		return rc;
