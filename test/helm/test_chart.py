@@ -133,6 +133,7 @@ OTHERS = {
     ("imagePullSecrets",): [{"name": "pull"}], ("replicas",): 3, ("resources",): {"limits": {"memory": "1Gi"}}, ("nodeSelector",): {"a": "b"},
     ("tolerations",): [{"key": "k", "operator": "Exists"}], ("affinity",): {"podAntiAffinity": {}}, ("settings",): {"totalGpuMemory": "40Gi"},
     ("client", "catalogue"): {"a": 1}, ("client", "sidecar"): {"a": 1}, ("launchers",): {"own.yaml": {"kind": "LauncherProfile"}},
+    ("registry", "certificates"): {"own.pem": "-----BEGIN CERTIFICATE-----\n"},
     ("webhooks",): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own}\n",
     ("devicePlugin", "image", "repository"): "registry.example/dp", ("devicePlugin", "image", "tag"): "9.9",
     ("gpuprobe", "image", "repository"): "registry.example/probe", ("gpuprobe", "image", "tag"): "9.9",
@@ -161,7 +162,9 @@ def test_settings_reach_the_config_and_roll_the_replicas():
         return config, objects["Deployment", "poolgate"]["spec"]["template"]["metadata"]["annotations"]["poolgate.io/settings"], objects
 
     plain, plain_mark, _ = of({})
-    config, mark, objects = of({"settings": {"totalGpuMemory": "40Gi", "log": {"level": "debug"}}, "launchers": {"juice.yaml": None}})
+    config, mark, objects = of({"settings": {"totalGpuMemory": "40Gi", "log": {"level": "debug"}}, "launchers": {"juice.yaml": None},
+                                "registry": {"certificates": {"own.pem": "pem"}}})
+    assert objects["ConfigMap", "poolgate-config"]["data"]["own.pem"] == "pem"
     assert config["totalGpuMemory"] == "40Gi" and config["log"] == {"format": "json", "level": "debug"}
     assert {k: v for k, v in config.items() if k not in ("totalGpuMemory", "log")} == {
         k: v for k, v in plain.items() if k not in ("totalGpuMemory", "log")}
@@ -174,6 +177,7 @@ def test_settings_reach_the_config_and_roll_the_replicas():
     ({"replicas": 0}, "replicas"), ({"replicas": "two"}, "replicas"), ({"image": {"tga": "1"}}, "tga"), ({"image": {"tag": "a b"}}, "tag"),
     ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"), ({"imagePullSecrets": ["pull"]}, "imagePullSecrets"),
     ({"gpupools": {"enabled": True}}, "gpupools"), ({"secrets": {"enabled": "yes"}}, "enabled"), ({"launchers": {"../up.yaml": {}}}, "up.yaml"),
+    ({"registry": {"certificates": {"poolgate.yaml": "a"}}}, "poolgate.yaml"), ({"registry": {"certificates": {"a.pem": {}}}}, "a.pem"),
     ({"client": {"catalog": {}}}, "catalog"), ({"resources": {"limit": {}}}, "limit"), ({"settings": []}, "settings"),
     ({"secrets": {"allNamespaces": True}}, "secrets.allNamespaces needs secrets.enabled")])
 def test_wrong_values_are_refused_with_their_path(helm, values, says):

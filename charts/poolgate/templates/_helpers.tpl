@@ -42,7 +42,7 @@
 {{- range $name, $own := .Values.launchers }}
 {{- if $own }}{{ $_ := set $launchers $name (toYaml $own) }}{{ else }}{{ $_ := unset $launchers $name }}{{ end }}
 {{- end }}
-{{- dict "poolgate-config" (dict "poolgate.yaml" (toYaml $config)) "poolgate-client" $client "poolgate-launchers" $launchers | toJson }}
+{{- dict "poolgate-config" (merge (dict "poolgate.yaml" (toYaml $config)) (.Values.registry.certificates | default dict)) "poolgate-client" $client "poolgate-launchers" $launchers | toJson }}
 {{- end }}
 
 {{/* The values, put into the Deployment. {object, root} */}}
