@@ -77,7 +77,7 @@ $(PROGRAM): $(MAIN_OBJ) $(LIB) $(BUILD)/flags
 # Made anew each time, so that the object of a removed source does not live on in it.
 $(BUILD)/libpoolgate.a: $(LIB_OBJ) $(BUILD)/flags
 	$(call say,AR,$@)
-	$Qrm -f $@ && ar rcs $@ $(LIB_OBJ)
+	$Qrm -f $@ && $(AR) rcs $@ $(LIB_OBJ)
 
 $(UNIT_BIN): $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(UNIT_LIB_OBJ) $(LIB)
 	$(call say,LD,$@)
@@ -134,3 +134,4 @@ include mk/deviceplugin.mk
 include mk/gate.mk
 include mk/deploy.mk
 include mk/release.mk
+include mk/arm64.mk

@@ -458,7 +458,8 @@ TEST(r6_after_a_conflict_it_is_asked_anew)
 		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");
 	claims_api_run(api);
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
-	assert_int_equal(pod_asked(api, "w"), 2);
+	/* A slow machine may ask once more before it hears of its own write. */
+	assert_in_range(pod_asked(api, "w"), 2, 3);
 }
 
 /* Between the leader's GET and its PUT the GPU goes to somebody else. */

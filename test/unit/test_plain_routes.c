@@ -177,6 +177,9 @@ TEST(test_process)
 	int more[3];
 	FILE *f;
 
+	/* The emulator fills /proc/self/stat with zeros. */
+	if (getenv("POOLGATE_UNDER_QEMU"))
+		return;
 	began = process_number("\nprocess_start_time_seconds ");
 	assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
 	/* The system's counter of starts has hundredths of a second. */
