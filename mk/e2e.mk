@@ -38,3 +38,15 @@ matrix:
 	@test/e2e/build
 	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'
 	@POOLGATE=$(abspath $(BUILD))/poolgate test/matrix/run $(ONLY)
+
+# The version before is built of its own tree once, and upgraded to this one, by kubectl and by Helm.
+.PHONY: upgrade-test
+upgrade-test:
+	@test/e2e/build --check
+	@[ "$$(id -u)" = 0 ] || { echo 'make upgrade-test: must run as root: it starts containers and makes network links' >&2; exit 1; }
+	@tools/setup build test e2e image
+	$(SUB) programs
+	@test/e2e/build
+	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'
+	@POOLGATE_UPGRADE=$$(test/upgrade/build) && POOLGATE_HELM=$$(test/helm/build) && export POOLGATE_UPGRADE POOLGATE_HELM && \
+		POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short $(if $T,-k '$T') test/upgrade
