@@ -62,6 +62,9 @@ help:
 	@echo 'make dist                  the tree of the last commit: build/dist/poolgate-$(VERSION).tar.gz'
 	@echo 'make deb                   Debian packages of it in build/deb; as root deb-check installs them in a clean Debian 12'
 	@echo 'make release [VERSION=1.2.3]  all that a release hands out, in build/releases/1.2.3; release-test looks whether it does what it promises'
+	@echo 'make release-check         as root: two releases of a commit, in two roots that have little in common, are the same bytes'
+	@echo 'make upgrade-test          as root: the version before is installed and upgraded to this one, by kubectl and by Helm, while pods run and wait'
+	@echo 'make arm64                 the programs for 64-bit ARM, cross-built into build/arm64; arm64-check runs their unit tests by qemu'
 	@echo 'make clean                 remove build/'
 	@echo
 	@echo 'V=1 shows commands; WERROR=1 makes warnings errors; SAN=address,undefined or SAN=thread builds an instrumented'
