@@ -1044,8 +1044,9 @@ def test_policy_is_for_our_account_alone(c, abuser, ns):
 
 # ---- the policy over pods ----
 
+QUEUE, SINCE = "kueue.x-k8s.io/queue-name", "poolgate.io/queued-since"
 GATE, FOREIGN_GATE = {"name": "poolgate.io/capacity"}, {"name": "kueue.x-k8s.io/admission"}
-HELD = "held"
+HELD, QUEUED = "held", "queued"
 
 
 def escape(key):
@@ -1062,13 +1063,15 @@ def place_patch(**more):
 
 @pytest.fixture(scope="module", name="placer")
 def fixture_placer(c, ns, tmp_path_factory):
-    """Our account's token in wrong hands, with every right on pods: the policy alone is in the way. Pod `held` waits behind two gates, `free` behind
-    none; the validating hook hears of them once they are there, and nobody answers it."""
+    """Our account's token in wrong hands, with every right on pods: the policy alone is in the way. Pod `held` waits behind two gates, `queued` behind
+    ours, Kueue having let it go, `free` behind none; the validating hook hears of them once they are there, and nobody answers it."""
     folder = composed(tmp_path_factory, "waiting")
     c.client.delete("validatingwebhookconfigurations", "poolgate")
     held = pod(HELD, {"poolgate.io/plan": "{}", "a": "b"}, {"poolgate.io/injected": "true"}, schedulingGates=[FOREIGN_GATE, GATE])
     until(lambda: refused(c, held, ns) is None, 30, "the hooks are gone")
     c.client.create(held, ns)
+    for name, labels, annotations in ((QUEUED, {QUEUE: "q"}, {}), ("unqueued", {}, {}), ("since", {QUEUE: "q"}, {SINCE: "2026-01-01T00:00:00Z"})):
+        c.client.create(pod(name, {"poolgate.io/plan": "{}", **annotations}, {"poolgate.io/injected": "true", **labels}, schedulingGates=[GATE]), ns)
     c.client.create(pod("free", {"poolgate.io/plan": "{}"}, {"poolgate.io/injected": "true"}, schedulingGates=[FOREIGN_GATE]), ns)
     c.client.create(pod("stranger", {"a": "b"}, schedulingGates=[FOREIGN_GATE, GATE]), ns)
     c.kubectl("apply", "-k", folder)
@@ -1120,6 +1123,26 @@ def test_waiting_policy_refuses_all_else(placer, ns, change, says):
     assert says in (why_not(placer, ns, HELD, change) or "admitted")
 
 
+def since_patch(annotations=None, **more):
+    return {"metadata": {"annotations": {SINCE: "2026-01-01T00:00:00Z", **(annotations or {})}}, **more}
+
+
+def test_waiting_policy_lets_since_when_pass(placer, ns):
+    assert why_not(placer, ns, QUEUED, since_patch()) is None
+
+
+@pytest.mark.parametrize("name, change, says", [
+    (HELD, since_patch(), "takes its gate"), ("unqueued", since_patch(), "takes its gate"), ("free", since_patch(), "stand behind its gate"),
+    ("since", {"metadata": {"annotations": {SINCE: "2020-01-01T00:00:00Z"}}}, "takes its gate"),
+    ("since", {"metadata": {"annotations": {SINCE: None}}}, "takes its gate"),
+    (QUEUED, since_patch(spec={"schedulingGates": None}), "of a pod's annotations"), (QUEUED, since_patch({"a": "b"}), "of a pod's annotations"),
+    (QUEUED, since_patch({"poolgate.io/place": "gpu-01/gpu-0"}), "of a pod's annotations"),
+    (QUEUED, since_patch(spec={"nodeSelector": {"a": "b"}}), "only its own gate"),
+    (QUEUED, {"metadata": {"annotations": {SINCE: "x"}, "labels": {QUEUE: None}}}, "no label")])
+def test_waiting_policy_refuses_another_since(placer, ns, name, change, says):
+    assert says in (why_not(placer, ns, name, change) or "admitted")
+
+
 def told(*conditions, **status):
     return {"status": {"conditions": [{"type": kind, "status": "False", "reason": "NoCapacity", "message": "m"} for kind in conditions],
                        **status}}
@@ -1154,7 +1177,7 @@ def test_waiting_policy_keeps_other_pods(c, placer, ns):
 
 @pytest.mark.parametrize("change", [
     place_patch(), [{"op": "remove", "path": "/spec/schedulingGates/1"}], {"metadata": {"annotations": {"poolgate.io/place": "x"}}},
-    {"metadata": {"annotations": {"poolgate.io/place-0.servers": "10.6.6.6:1"}}}])
+    {"metadata": {"annotations": {"poolgate.io/place-0.servers": "10.6.6.6:1"}}}, since_patch()])
 def test_gate_and_place_are_nobody_elses(c, placer, ns, change):
     """The hook hears of whoever takes the gate away or writes the place, and refuses it where nobody answers."""
     assert placer

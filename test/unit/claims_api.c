@@ -27,6 +27,8 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\","
 		"\"creationTimestamp\":\"2026-11-21T09:%02u:00Z\"",
 		p->name, p->uid, p->version, p->born);
+	if (p->kueue)
+		buf_str(out, ",\"labels\":{\"kueue.x-k8s.io/queue-name\":\"q\"}");
 	if (p->deleting)
 		buf_fmt(out,
 			",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\","
@@ -37,6 +39,8 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 		buf_json_str(out, slice_of(p->plan));
 		if (p->place)
 			buf_fmt(out, ",\"poolgate.io/place\":\"%s\"", p->place);
+		if (*p->since)
+			buf_fmt(out, ",\"poolgate.io/queued-since\":\"%s\"", p->since);
 		buf_char(out, '}');
 	}
 	buf_fmt(out, "},\"spec\":{%s%s},\"status\":{\"phase\":\"%s\"%s%s}}",
@@ -155,6 +159,35 @@ static void write_place(
 	}
 }
 
+/* {"metadata":{"uid":…,"resourceVersion":…,"annotations":{…}}}: for this state of this pod alone. */
+static void write_since(
+	struct claims_api *c, const struct api_request *req, struct api_reply *reply)
+{
+	const char *name = req->path + strlen(ONE_POD);
+	char head[256];
+
+	for (size_t i = 0; i < PODS_API_MAX; i++) {
+		struct pods_api_pod *p = &c->pod[i];
+
+		if (!p->there || strcmp(p->name, name) != 0)
+			continue;
+		snprintf(head, sizeof(head),
+			"{\"metadata\":{\"uid\":\"%s\",\"resourceVersion\":\"%u\",\"annotations\":{"
+			"\"poolgate.io/queued-since\":\"",
+			p->uid, p->version);
+		if (strncmp(req->body, head, strlen(head)) != 0) {
+			api_status(reply, 409, "Conflict", "another state");
+			return;
+		}
+		snprintf(p->since, sizeof(p->since), "%.20s", req->body + strlen(head));
+		c->marked++;
+		event(c, p, "MODIFIED");
+		api_text(reply, 200, "{}");
+		return;
+	}
+	api_status(reply, 404, "NotFound", "no such pod");
+}
+
 /* {"metadata":{"uid":…},"status":{"conditions":[…]}}: for this pod alone. */
 static void write_condition(
 	struct claims_api *c, const struct api_request *req, struct api_reply *reply)
@@ -195,6 +228,9 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 	}
 	if (strcmp(req->method, "PATCH") == 0 && strstr(req->path, "/status"))
 		write_condition(c, req, reply);
+	else if (strcmp(req->method, "PATCH") == 0 &&
+		 strcmp(req->content_type, KUBE_MERGE_PATCH) == 0)
+		write_since(c, req, reply);
 	else if (strcmp(req->method, "PATCH") == 0)
 		write_place(c, req, reply);
 	else if (strncmp(req->path, ONE_POD, strlen(ONE_POD)) == 0)
@@ -328,6 +364,28 @@ void pod_foreign(struct claims_api *c, const char *uid, bool yes)
 	p->foreign = yes;
 	event(c, p, "MODIFIED");
 	api_unlock(c->api);
+}
+
+void pod_kueue(struct claims_api *c, const char *uid)
+{
+	api_lock(c->api);
+	find(c, uid)->kueue = true;
+	event(c, find(c, uid), "MODIFIED");
+	api_unlock(c->api);
+}
+
+bool pod_is_marked(struct claims_api *c, const char *uid, char ret[static 32], int ms)
+{
+	int64_t until = api_now_ms() + ms;
+
+	do {
+		api_lock(c->api);
+		memcpy(ret, find(c, uid)->since, 32);
+		api_unlock(c->api);
+		if (!*ret)
+			api_nap(10);
+	} while (!*ret && api_now_ms() < until);
+	return *ret;
 }
 
 void places_fare(struct claims_api *c, enum place_fate fate)

@@ -45,6 +45,8 @@ struct pods_api_pod {
 	bool there, labelled, deleting, placed, gated;
 	char *said;     /* the condition that it was given last, as it was patched; NULL: none */
 	bool foreign;   /* a gate of somebody else's stands before ours */
+	bool kueue;     /* it has Kueue's label */
+	char since[32]; /* as the leader wrote it: poolgate.io/queued-since; "": it has not */
 	unsigned born;  /* its minute */
 	unsigned grace; /* that its delete has named */
 	unsigned version;
@@ -70,6 +72,7 @@ struct claims_api {
 	enum place_fate fate;
 	unsigned places;      /* that were written */
 	unsigned told;        /* conditions that were */
+	unsigned marked;      /* poolgate.io/queued-since that were */
 	int get_status;       /* what GETs of a pod answer instead; 0: the truth */
 	const char *get_true; /* but those of this name */
 	/* Called once, when the next GET of a pod has been answered, before the answer is sent. */
@@ -92,6 +95,10 @@ void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born);
 /* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it away. */
 void pod_foreign(struct claims_api *c, const char *uid, bool yes);
+/* It waits in a queue of Kueue's. */
+void pod_kueue(struct claims_api *c, const char *uid);
+/* Does it say within ms since when it waits for us? Copied into ret. */
+bool pod_is_marked(struct claims_api *c, const char *uid, char ret[static 32], int ms);
 /* Our gate stands before it, of which the watch does not tell. */
 void pod_gate_unseen(struct claims_api *c, const char *uid);
 /* It was told this place. */

@@ -106,6 +106,56 @@ TEST(w7_another_gate)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
+/* Where Kueue held them their order is that in which it let them go, whatever their creation says, for the next leader, too. */
+TEST(w7_since_kueue_let_it_go)
+{
+	char first[32], second[32], later[32];
+
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "old", "u1", PLAN_WAITS("1", "100"), 30);
+	pod_put_waiting(api, "new", "u2", PLAN_WAITS("1", "100"), 40);
+	pod_put_waiting(api, "plain", "u3", PLAN_WAITS("1", "100"), 50);
+	for (size_t i = 0; i < 2; i++) {
+		pod_kueue(api, i ? "u2" : "u1");
+		pod_foreign(api, i ? "u2" : "u1", true);
+	}
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u1", "OtherGate", SOON));
+	assert_false(pod_is_marked(api, "u1", first, 0));
+	pod_foreign(api, "u2", false);
+	assert_true(pod_is_marked(api, "u2", second, SOON));
+	api_nap(1100); /* ages are told in seconds */
+	pod_foreign(api, "u1", false);
+	assert_true(pod_is_marked(api, "u1", first, SOON));
+	assert_true(strcmp(second, first) < 0);
+	claims_api_next_leader(api);
+	pod_gone(api, "x1");
+	assert_true(pod_is_let_go(api, "u3", SOON));
+	pod_gone(api, "x2");
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	pod_gone(api, "u3");
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	/* said once */
+	assert_true(pod_is_marked(api, "u1", later, 0));
+	assert_string_equal(later, first);
+	assert_int_equal(api->marked, 2);
+}
+
+/* Who finds room at once needs no age. */
+TEST(w7_who_starts_is_not_marked)
+{
+	char since[32];
+
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	pod_kueue(api, "u1");
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_false(pod_is_marked(api, "u1", since, 500));
+}
+
 /* The claim stands, the gate too. */
 TEST(w3_a_leader_dies_behind_the_claim)
 {
@@ -308,9 +358,9 @@ TEST(w9_who_never_waited_is_told_nothing)
 }
 
 TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
-	w5_in_order_of_age, w7_another_gate, w3_a_leader_dies_behind_the_claim,
-	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted, w3_two_claims,
-	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
-	w6_who_has_gone_keeps_nothing, w3_who_is_behind_its_gate_again_is_not_adopted,
-	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,
-	w9_who_never_waited_is_told_nothing)
+	w5_in_order_of_age, w7_another_gate, w7_since_kueue_let_it_go, w7_who_starts_is_not_marked,
+	w3_a_leader_dies_behind_the_claim, w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
+	w3_two_claims, w3_two_claims_and_a_place, w3_a_server_that_takes_nothing,
+	w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing,
+	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
+	w9_an_api_server_that_is_away_for_a_moment, w9_who_never_waited_is_told_nothing)

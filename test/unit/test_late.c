@@ -144,6 +144,8 @@ TEST(test_refused_when_it_comes)
 			ERR_INVALID, "/spec/schedulingGates"},
 		{POD("lupine", ",'poolgate.io/place-0.servers':'x'", APP), ERR_INVALID,
 			"/metadata/annotations"},
+		{POD("lupine", ",'poolgate.io/queued-since':'2020-01-01T00:00:00Z'", APP),
+			ERR_INVALID, "/metadata/annotations"},
 		{POD("lupine", "", ENV("{'name':'POOLGATE_SERVERS','value':'x'}")), ERR_REFUSED,
 			"/spec/containers/0/env"},
 	};

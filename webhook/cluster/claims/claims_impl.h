@@ -59,6 +59,7 @@ struct holder {
 	int64_t place_ms; /* not written before then */
 	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
 	bool place_told;  /* an Event says that it cannot be */
+	int64_t since_ms; /* since when it waits is not written before then */
 	/* Why it waits for its turn: */
 	const char *why_reason; /* as it was told last by this leader; NULL: it was not */
 	uint8_t why_class;      /* of its place among those who wait */
@@ -162,6 +163,13 @@ int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 /* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was written. */
 bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
 	const struct queue_kept *keep, size_t n);
+
+/* ---- claims_since.c ---- */
+
+/* Write on those pods that Kueue has let go, and that do not start now, since when they wait for us: the next leader reads it there.
+ * who and started belong to list. */
+void since_write(struct claims *c, struct holder *const *who, struct pod_waiting *const *list,
+	const bool *started, size_t n);
 
 /* ---- claims_why.c ---- */
 

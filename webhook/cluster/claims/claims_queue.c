@@ -391,6 +391,7 @@ static void run(struct queueing *q)
 	else
 		q->written |= keep_write(c, &q->pool.inventory, &q->pods[q->round.head],
 			q->round.keep, q->round.n_keep);
+	since_write(c, q->who, q->list, q->started, q->n);
 	tell(q);
 	if (q->words)
 		c->why_ms = clock_ms() + WHY_EVERY_MS;

@@ -170,6 +170,19 @@ static bool is_other(const struct pod_waiting *a, const struct pod_waiting *b)
 			     a->leaving != b->leaving));
 }
 
+/* Its age is from the first state that showed it without Kueue's gate, in whole seconds as it will be written. */
+static void see_queued(const struct entry *e, struct pod_waiting *w)
+{
+	int64_t now = clock_wall_ms() / 1000 * 1000;
+
+	if (!w || !w->unmarked)
+		return;
+	if (e && e->waiting && e->waiting->unmarked)
+		now = e->waiting->pod.since_ms;
+	if (w->pod.since_ms < now)
+		w->pod.since_ms = now;
+}
+
 /* True when what is shown has changed. */
 static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 {
@@ -177,9 +190,12 @@ static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 	int64_t now = clock_ms();
 	struct entry **at = place_of(p, m->uid, hash);
 	struct entry *e = *at;
-	bool changed = !e || e->seen != t->seen || e->waits != t->waits ||
-		       is_other(e->waiting, t->waiting) || e->grace_s < t->grace_s ||
-		       strcmp(e->why, t->why) != 0;
+	bool changed;
+
+	see_queued(e, t->waiting);
+	changed = !e || e->seen != t->seen || e->waits != t->waits ||
+		  is_other(e->waiting, t->waiting) || e->grace_s < t->grace_s ||
+		  strcmp(e->why, t->why) != 0;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -261,9 +277,10 @@ static bool read_into(const struct pods *p, struct pod_waiting *w, const struct 
 	pod_glance(j, object, &pod);
 	if (plan_read(pod_annotation(&pod, ANN_PLAN, &w->arena), &w->arena, &w->plan, NULL) < 0 ||
 		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, NULL) < 0 ||
-		!queue_read(j, object, &p->classes, &w->arena, &w->pod, NULL))
+		!queue_read(j, object, &p->classes, &w->arena, &w->pod, &w->unmarked))
 		return false;
 	keep_names(&w->pod, &w->arena);
+	w->version = arena_slice(&w->arena, kube_meta(j, object).version);
 	if (said_of(j, object).at)
 		w->said = arena_slice(&w->arena, said_of(j, object));
 	w->pod.gang = (struct slice){0};

@@ -42,10 +42,13 @@ struct pod_waiting {
 	struct demand demand;
 	struct plan plan;
 	uint64_t plan_hash;
-	uint32_t grace_s;  /* pod_grace */
-	bool leaving;      /* it is being deleted: it is given nothing any more */
-	struct slice said; /* reason of the condition LATE_CONDITION; absent: it has none */
-	unsigned users;    /* of the table and those who have it; under its lock */
+	uint32_t grace_s; /* pod_grace */
+	bool leaving;     /* it is being deleted: it is given nothing any more */
+	/* Kueue has let it go, and nobody has written when: pod.since_ms is when this leader saw it first (claims_since.c). */
+	bool unmarked;
+	struct slice version; /* of this state: resourceVersion */
+	struct slice said;    /* reason of the condition LATE_CONDITION; absent: it has none */
+	unsigned users;       /* of the table and those who have it; under its lock */
 };
 
 struct pods;

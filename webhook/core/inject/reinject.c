@@ -331,7 +331,7 @@ static int restore_late(struct restoring *r)
 
 		if (!key)
 			return out_of_memory(r);
-		if (late_is_place(slice_of(key)))
+		if (late_is_leaders(slice_of(key)))
 			restore_mark(r, "/metadata/annotations", r->now.annotations,
 				r->live.annotations, key);
 	}

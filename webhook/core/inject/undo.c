@@ -198,7 +198,7 @@ static void undo_marks(struct undoing *u)
 	{
 		struct slice key = json_str(u->pod.j, k, u->a);
 
-		if (u->plan.late.values && key.at && late_is_place(key))
+		if (plan_is_gated(&u->plan) && key.at && late_is_leaders(key))
 			patch_remove(&u->patch, "/metadata/annotations", key);
 	}
 	patch_remove(&u->patch, "/metadata/annotations", SLICE(ANN_PLAN));

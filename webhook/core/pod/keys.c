@@ -94,11 +94,11 @@ static int check_annotations(const struct pod *p, const struct plan *plan,
 		old = json_get(p->j, was, key);
 		if (old && slice_eq(json_str(p->j, old, a), json_str(p->j, json_value(k), a)))
 			continue;
-		if (late_is_place(key)) {
+		if (late_is_leaders(key)) {
 			err_set(err, ERR_INVALID,
-				"found the annotation \"%.*s\", which poolgate alone writes, when "
-				"it "
-				"has chosen GPUs; leave it out",
+				"found the annotation \"%.*s\", which poolgate alone writes, "
+				"while "
+				"the pod waits; leave it out",
 				shown(key), key.at);
 			return err_in(err, "metadata/annotations");
 		}

@@ -29,10 +29,12 @@ bool late_reads(const struct json *j, const struct json_node *var, enum late_val
 		       slice_of(field));
 }
 
-bool late_is_place(struct slice key)
+bool late_is_leaders(struct slice key)
 {
 	const size_t n = sizeof(ANN_PLACE) - 1;
 
+	if (slice_is(key, ANN_QUEUED_SINCE))
+		return true;
 	return slice_starts(key, SLICE(ANN_PLACE)) && (key.len == n || key.at[n] == '-');
 }
 
@@ -50,13 +52,13 @@ bool late_is_held(const struct json *j, const struct json_node *object)
 
 /* ---- reviews ---- */
 
-static bool brings_place(const struct pod *p, struct arena *a)
+static bool brings_leaders(const struct pod *p, struct arena *a)
 {
 	JSON_MEMBERS(p->j, p->annotations, k)
 	{
 		struct slice key = json_str(p->j, k, a);
 
-		if (key.at && late_is_place(key))
+		if (key.at && late_is_leaders(key))
 			return true;
 	}
 	return false;
@@ -79,10 +81,10 @@ int late_check_create(
 {
 	bool held = late_is_held(p->j, p->root);
 
-	if (brings_place(p, a)) {
+	if (brings_leaders(p, a)) {
 		err_reason(err, ERR_REFUSED, "PlanMismatch",
-			"annotations " ANN_PLACE
-			"… are written by poolgate when it has chosen GPUs, and were there before; "
+			"annotations " ANN_PLACE "… and " ANN_QUEUED_SINCE
+			" are written by poolgate while the pod waits, and were there before; "
 			"create the pod from its own manifest");
 		return err_in(err, "metadata/annotations");
 	}

@@ -21,6 +21,8 @@
 /* The whole place for people and for whoever has to find it again: "gpu-01/gpu-0,gpu-01/gpu-1". Values of single containers stand beside it, under names
  * that begin alike. */
 #define ANN_PLACE "poolgate.io/place"
+/* When the last gate before ours fell, where Kueue held the pod, as the leader saw it first and wrote it: from then on it waits for us (W7). */
+#define ANN_QUEUED_SINCE "poolgate.io/queued-since"
 
 /* What it reads: "metadata.annotations['poolgate.io/place-0.servers']" of the container with that slot. NULL: the arena ran out. */
 const char *late_field(enum late_value v, uint32_t slot, struct arena *a);
@@ -28,8 +30,8 @@ const char *late_field(enum late_value v, uint32_t slot, struct arena *a);
 bool late_reads(const struct json *j, const struct json_node *var, enum late_value v, uint32_t slot,
 	struct arena *a);
 
-/* Is this an annotation that only poolgate's leader writes? */
-bool late_is_place(struct slice key);
+/* Is this an annotation that only poolgate's leader writes: of the place, or ANN_QUEUED_SINCE? */
+bool late_is_leaders(struct slice key);
 /* The pod's scheduling gates, NULL where it has none; stands ours among them? Total. */
 const struct json_node *late_gates(const struct json *j, const struct json_node *object);
 bool late_is_held(const struct json *j, const struct json_node *object);
@@ -37,7 +39,7 @@ bool late_is_held(const struct json *j, const struct json_node *object);
 /* The API server takes no gate where the node is chosen already. ERR_INVALID with the place, and what to do instead. */
 int late_check_node(const struct pod *p, struct err *err);
 /* A pod with a plan that is being created: where its place comes late the gate must be there, elsewhere it must not, and nobody may have
- * written a place. ERR_REFUSED "PlanMismatch" with the place, errors of late_check_node, ERR_NOMEM. */
+ * written an annotation of the leader's. ERR_REFUSED "PlanMismatch" with the place, errors of late_check_node, ERR_NOMEM. */
 int late_check_create(
 	const struct pod *p, const struct plan *plan, struct arena *a, struct err *err);
 /* A pod that comes without a plan, for which nobody would take our gate away. ERR_INVALID with the place. */

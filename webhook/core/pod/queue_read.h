@@ -12,8 +12,6 @@
 #define ANN_GANG "poolgate.io/gang"
 #define ANN_GANG_SIZE "poolgate.io/gang-size"
 #define GANG_SIZE_MAX 4096
-/* When Kueue let the pod go, as the leader saw it first and wrote it: from then on it waits for us (W7). */
-#define ANN_QUEUED_SINCE "poolgate.io/queued-since"
 #define LABEL_KUEUE "kueue.x-k8s.io/queue-name"
 
 /* Names of the PriorityClasses that count; a pod of any other has priority 0, since every tenant can name one (W5). */
@@ -24,7 +22,7 @@ struct queue_classes {
 
 /* Read a pod into ret, all but demand, claimed and gang_let_go, which are as they were. Strings are the text's or the arena's. A gang whose size
  * is missing or no number has size 0, which the queue calls uneven. A time that nobody can read is 1970. *ret_mark (may be NULL): Kueue has
- * let it go, and nobody has written when: the leader writes ANN_QUEUED_SINCE. Total but for memory: false. */
+ * let it go, and nobody has written when: the leader writes ANN_QUEUED_SINCE (core/pod/late.h). Total but for memory: false. */
 bool queue_read(const struct json *j, const struct json_node *object,
 	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret,
 	bool *ret_mark);
