@@ -200,6 +200,8 @@ static void read_demands(struct queueing *q)
 		q->demands[i] = one->demand;
 		q->demands[i].whole_servers = validate_whole_servers(now, &one->plan);
 		q->pods[i] = one->pod;
+		/* as it was read it knows nothing of whole servers; 0: they are compared */
+		q->pods[i].asks = one->pod.asks << 1 | q->demands[i].whole_servers;
 		q->pods[i].demand = &q->demands[i];
 	}
 	if (now)

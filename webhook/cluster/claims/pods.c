@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json/json_keys.h"
 #include "base/text.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/core/pod/late.h"
@@ -281,6 +282,7 @@ static bool read_into(const struct pods *p, struct pod_waiting *w, const struct 
 		return false;
 	keep_names(&w->pod, &w->arena);
 	w->version = arena_slice(&w->arena, kube_meta(j, object).version);
+	w->pod.asks = queue_asks(&w->demand, json_seed());
 	if (said_of(j, object).at)
 		w->said = arena_slice(&w->arena, said_of(j, object));
 	w->pod.gang = (struct slice){0};
