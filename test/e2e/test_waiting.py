@@ -15,6 +15,7 @@ from product import SYSTEM, check_sums, claims, client_namespace, gpu_pod, serve
 from replicas import Replicas
 
 GATE = "poolgate.io/capacity"
+KUEUE_GATE, QUEUE, SINCE = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/queue-name", "poolgate.io/queued-since"
 COMPOSED = os.path.join(ROOT, "build/e2e/waiting")
 
 
@@ -104,6 +105,36 @@ def test_a_freed_gpu_is_given_within_half_a_second(c):
             took.append(time.monotonic() - began)
     print("freed to let go, s:", " ".join(f"{t:.2f}" for t in sorted(took)))
     assert sorted(took)[len(took) // 2] < 0.5
+
+
+def test_a_foreign_gate(c):
+    """Kueue's, played: while it stands the pod takes nobody's place; when it has fallen the pod is as old as that, and nobody else says otherwise."""
+    c, _ = c
+    with servers(c, {"gpu-d": 1}), client_namespace(c, name="foreign") as ns:
+        pod = waiting("queued", schedulingGates=[{"name": KUEUE_GATE}])
+        pod["metadata"]["labels"] = {QUEUE: "q"}
+        made = c.client.create(pod, namespace=ns)
+        assert [g["name"] for g in made["spec"]["schedulingGates"]] == [KUEUE_GATE, GATE]
+        told = wait_for(lambda: condition(c.client.get("pods", "queued", ns)), 20, "a reason")
+        assert told["reason"] == "OtherGate" and not claims(c), told
+        c.client.create(waiting("first"), namespace=ns)
+        wait_for(lambda: let_go(c, [ns]) == {"first"}, 20, "one that came later")
+        c.client.create(waiting("next"), namespace=ns)
+        time.sleep(1.1)  # ages are told in seconds
+        c.client.patch("pods", "queued", [{"op": "test", "path": "/spec/schedulingGates/0/name", "value": KUEUE_GATE},
+                                          {"op": "remove", "path": "/spec/schedulingGates/0"}], ns, kind="json")
+        since = wait_for(lambda: c.client.get("pods", "queued", ns)["metadata"]["annotations"].get(SINCE), 20, "since when it waits")
+        assert since > c.client.get("pods", "next", ns)["metadata"]["creationTimestamp"]
+        for forged in ("2020-01-01T00:00:00Z", None):
+            with pytest.raises(kube.ApiError, match="poolgate"):
+                c.client.patch("pods", "queued", {"metadata": {"annotations": {SINCE: forged}}}, ns)
+        pod["metadata"].update(name="forged", annotations={**pod["metadata"]["annotations"], SINCE: "2020-01-01T00:00:00Z"})
+        with pytest.raises(kube.ApiError, match="poolgate alone writes"):
+            c.client.create(pod, namespace=ns)
+        for before, after in (("first", "next"), ("next", "queued")):
+            c.client.delete("pods", before, ns, grace=0)
+            wait_for(lambda want={after}: let_go(c, [ns]) == want, 20, after)
+        assert c.client.get("pods", "queued", ns)["metadata"]["annotations"][SINCE] == since
 
 
 def test_who_wants_to_start_without_a_claim(c):
