@@ -65,8 +65,13 @@ TEST(w2_who_finds_none_waits)
 	assert_false(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w','state'", 0));
 	assert_int_equal(pod_events(api, "ClaimLost"), 0);
 	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 1);
+	assert_true(metric_value(api->pool->metrics, M_QUEUE_HEAD, 0, 0) > 3600);
 	pod_gone(api, "x2");
 	assert_true(pod_is_let_go(api, "u1", SOON));
+	for (int i = 0; i < SOON / 10 && metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0); i++)
+		api_nap(10);
+	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 0);
+	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_HEAD, 0, 0), 0);
 	assert_true(status_has(api, "a", "'id':'gpu-1','bytes':16000000000", 0));
 	assert_true(status_has(api, "a", "'u1'", 0));
 }
@@ -256,6 +261,9 @@ TEST(w6_what_frees_up_is_kept)
 	pod_put_waiting(api, "small", "u2", PLAN_WAITS("1", "50"), 31);
 	claims_api_run(api);
 	assert_true(status_has(api, "a", "'kept':[{'uid':'u1','namespace':'n','name':'big'", SOON));
+	for (int i = 0; i < SOON / 10 && !metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0); i++)
+		api_nap(10);
+	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0), 32000000000);
 	pod_gone(api, "x1");
 	assert_true(status_has_not(api, "a", "'x1'", SOON));
 	assert_false(pod_is_let_go(api, "u2", 1000));
@@ -280,6 +288,9 @@ TEST(w6_who_has_gone_keeps_nothing)
 	assert_true(status_has(api, "a", "'kept'", SOON));
 	pod_gone(api, "u1");
 	assert_true(status_has_not(api, "a", "'kept'", SOON));
+	for (int i = 0; i < SOON / 10 && metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0); i++)
+		api_nap(10);
+	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0), 0);
 }
 
 /* The watch has shown it as let go; since then etcd was restored to where its gate stands. What the API server says of it now counts: it is given

@@ -323,7 +323,7 @@ static void stop(void *running)
 	atomic_store(&c->cfg->settled_ms, 0);
 	for (size_t i = 0; i < METRIC_WHYS; i++)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
-	metric_set(c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, 0);
+	queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
 	free(c->bucket);
 	free(c->now.parts);
 	free(c->now.records);

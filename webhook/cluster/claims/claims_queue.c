@@ -354,7 +354,7 @@ static void wait_on(struct queueing *q)
 {
 	int64_t next = q->round.next_ms;
 
-	metric_set(q->c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, (int64_t)q->round.depth);
+	queue_meter(q->c->cfg->metrics, q->pods, q->n, &q->round, q->world.now_ms);
 	if (next != INT64_MAX && next - clock_wall_ms() < CLAIMS_IDLE_MS)
 		claims_until(q->c, clock_ms() + next - clock_wall_ms());
 }
@@ -413,7 +413,7 @@ bool claims_queue(struct claims *c)
 	if (n > 0)
 		run(&q);
 	else {
-		metric_set(c->cfg->metrics, M_QUEUE_DEPTH, 0, 0, 0);
+		queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
 		q.written = keep_write(c, NULL, NULL, NULL, 0);
 	}
 	arena_release(&q.arena);

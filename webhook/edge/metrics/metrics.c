@@ -100,6 +100,14 @@ const struct metric_desc metric_table[] = {
 	[M_QUEUE_DEPTH] = {.name = "poolgate_queue_depth",
 		.help = "Pods that wait for GPUs, on the leader.",
 		.type = METRIC_GAUGE},
+	[M_QUEUE_HEAD] = {.name = "poolgate_queue_head_seconds",
+		.help = "For how long the pod has waited that is the oldest of the highest "
+			"priority among those that wait for GPUs, on the leader; 0: none does.",
+		.type = METRIC_GAUGE},
+	[M_QUEUE_KEPT] = {.name = "poolgate_queue_kept_bytes",
+		.help = "Memory of GPUs that is kept, free or not yet, for a pod that has waited "
+			"for long, on the leader.",
+		.type = METRIC_GAUGE},
 	[M_WAIT_SECONDS] = {.name = "poolgate_wait_seconds",
 		.help = "Time from a waiting pod's creation to its claim.",
 		.type = METRIC_HISTOGRAM,

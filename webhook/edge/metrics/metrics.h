@@ -24,6 +24,8 @@ enum metric_id {
 	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
 	M_PLACES,       /* counter: pods that were told late which GPUs they have */
 	M_QUEUE_DEPTH,  /* gauge: pods that wait for their turn */
+	M_QUEUE_HEAD,   /* gauge: seconds for which the oldest of the highest priority has waited */
+	M_QUEUE_KEPT,   /* gauge: bytes that are kept for who has waited for long */
 	M_WAIT_SECONDS, /* histogram: from when a pod came to its claim, observed in microseconds */
 	M_ADOPTIONS,    /* counter: claims given to live pods that had none */
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
