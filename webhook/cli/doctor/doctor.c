@@ -58,6 +58,7 @@ static const struct {
 	{"secrets", doctor_secrets},
 	{"registries", doctor_registries},
 	{"nodes", doctor_nodes},
+	{"kueue", doctor_kueue},
 	{"pods", doctor_pods},
 };
 

@@ -22,6 +22,9 @@
 #define DOCTOR_ACCOUNT "poolgate"
 #define DOCTOR_DEPLOYMENT "poolgate"
 #define DOCTOR_UNITS "bitfusion.io/gpu"
+/* Where Kueue's own manifests put its settings. */
+#define DOCTOR_KUEUE "kueue-system"
+#define DOCTOR_KUEUE_SETTINGS "kueue-manager-config"
 /* Nodes that the device plugin runs on. */
 #define DOCTOR_NODES "poolgate.io/gpu-client"
 /* Lines about one kind of trouble; the others are counted. */
@@ -167,6 +170,7 @@ struct doctor_facts {
 	bool in_cluster_account;  /* the replicas' own */
 	struct sight shipped[SHIPPED_COUNT];
 	struct sight deployment, config, hooks[HOOKS_COUNT], tls, plan_keys, crd, lease;
+	struct sight kueue;                  /* its settings, where pods wait; else not asked for */
 	struct sight clients[CLIENTS_COUNT]; /* ConfigMaps */
 	bool lease_moved;                    /* it was renewed while we looked */
 	struct sight source;                 /* of the client's Secrets */
@@ -235,7 +239,7 @@ bool shipped_same(const struct json *wj, const struct json_node *want, const str
 typedef void doctor_judge(const struct doctor_facts *f, struct doctor_report *r);
 doctor_judge doctor_replicas, doctor_versions, doctor_clients, doctor_crd, doctor_rights,
 	doctor_webhooks, doctor_certificates, doctor_leader, doctor_servers, doctor_secrets,
-	doctor_registries, doctor_nodes, doctor_pods;
+	doctor_registries, doctor_nodes, doctor_kueue, doctor_pods;
 /* All of them. */
 void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r);
 

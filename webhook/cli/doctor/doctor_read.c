@@ -53,6 +53,7 @@ void doctor_facts_release(struct doctor_facts *f)
 	sight_release(&f->plan_keys);
 	sight_release(&f->crd);
 	sight_release(&f->lease);
+	sight_release(&f->kueue);
 	sight_release(&f->source);
 	arena_release(&f->settings.arena);
 	arena_release(&f->arena);
@@ -371,6 +372,9 @@ static void read_objects(struct kube *k, struct doctor_facts *f)
 		path_of(f, "/apis/apiextensions.k8s.io/v1", NULL, "customresourcedefinitions",
 			"gpuservers.poolgate.io"),
 		"CustomResourceDefinition gpuservers.poolgate.io", &f->crd);
+	if (c->waiting)
+		get(k, f, path_of(f, "/api/v1", DOCTOR_KUEUE, "configmaps", DOCTOR_KUEUE_SETTINGS),
+			what_of(f, "ConfigMap", DOCTOR_KUEUE_SETTINGS, DOCTOR_KUEUE), &f->kueue);
 	lease = path_of(f, "/apis/coordination.k8s.io/v1", f->namespace, "leases", c->lease);
 	get(k, f, lease, what_of(f, "Lease", c->lease, f->namespace), &f->lease);
 	watch_lease(k, lease, f);
