@@ -120,6 +120,11 @@ def test_a_foreign_gate(c):
         c.client.create(waiting("first"), namespace=ns)
         wait_for(lambda: let_go(c, [ns]) == {"first"}, 20, "one that came later")
         c.client.create(waiting("next"), namespace=ns)
+        template = waiting("x")
+        del template["metadata"]["name"]
+        # Who applies more is told who waits, but for those that somebody else holds.
+        c.client.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}, ns, dry_run=True)
+        assert any(w.startswith("1 pod waits for GPUs already, 1 of this namespace") for w in c.client.warnings), c.client.warnings
         time.sleep(1.1)  # ages are told in seconds
         c.client.patch("pods", "queued", [{"op": "test", "path": "/spec/schedulingGates/0/name", "value": KUEUE_GATE},
                                           {"op": "remove", "path": "/spec/schedulingGates/0"}], ns, kind="json")

@@ -233,5 +233,42 @@ TEST(test_pods_that_wait)
 	assert_non_null(strstr(w.text[1].at, "activeDeadlineSeconds runs while"));
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_pods_that_wait, test_kinds, test_warnings,
-	test_placed_servers, test_updates)
+static bool count(void *ctx, struct slice namespace, struct waiters_count *ret)
+{
+	const struct waiters_count *n = ctx;
+
+	*ret = *n;
+	return slice_is(namespace, "ml");
+}
+
+/* And who is before them, where somebody knows it. */
+TEST(test_others_that_wait)
+{
+	struct waiters_count n = {.all = 12, .here = 3};
+	struct waiters waiters = {&n, count};
+	struct warnings w;
+
+	fix.config.late_place = true;
+	fix.world.waiters = &waiters;
+	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "ml", &w), 0);
+	assert_int_equal(w.n, 2);
+	assert_string_equal(w.text[1].at,
+		"12 pods wait for GPUs already, 3 of this namespace: turns go by priority, by what "
+		"each namespace holds, and by age");
+	n = (struct waiters_count){.all = 1, .more = true};
+	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "ml", &w), 0);
+	assert_non_null(strstr(w.text[1].at, "more than 1 pod waits for GPUs already, 0 of"));
+	n.all = 0;
+	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "ml", &w), 0);
+	assert_int_equal(w.n, 1);
+	n.all = 1;
+	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "other", &w), 0);
+	assert_int_equal(w.n, 1);
+	/* who is refused waits for nobody */
+	assert_int_equal(warn(&fix, JOB(1, ON, ASKS(3)), "ml", &w), 0);
+	for (size_t i = 0; i < w.n; i++)
+		assert_null(strstr(w.text[i].at, "already"));
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_pods_that_wait, test_others_that_wait, test_kinds,
+	test_warnings, test_placed_servers, test_updates)

@@ -162,6 +162,7 @@ static int make_parts(struct server *s, struct err *err)
 					      : (struct secrets_check){0},
 			.quotas =
 				s->cluster ? cluster_quotas(s->cluster) : (struct quotas_check){0},
+			.waiters = s->cluster ? cluster_waiters(s->cluster) : (struct waiters){0},
 			.images = s->images,
 			.signer = plan_keys_signer(s->keys),
 			.metrics = r->metrics,

@@ -12,6 +12,7 @@
 #include "webhook/cluster/ledger/ledger_kube.h"
 #include "webhook/cluster/ledger/quota_look.h"
 #include "webhook/cluster/ledger/servers.h"
+#include "webhook/cluster/ledger/waiting_look.h"
 #include "webhook/cluster/reconcile/hook_look.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
@@ -50,6 +51,7 @@ struct cluster {
 	struct secret_sync_config secrets;
 	struct secret_gate *gate; /* NULL: no Secrets are copied */
 	struct quota_look quotas;
+	struct waiting_look waiting;
 	struct leader_duty duties[DUTIES_MAX];
 	size_t n_duties;
 };
@@ -168,6 +170,7 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 	c->cfg = *cfg;
 	arena_init(&c->arena, 4096);
 	(void)pthread_mutex_init(&c->lock, NULL);
+	waiting_look_init(&c->waiting);
 	rc = find_api(c, err);
 	if (rc == 0)
 		rc = kube_new(&c->api, &c->kube, err);
@@ -183,6 +186,7 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		rc = c->ledger ? 0 : (int)err->code;
 	}
 	c->quotas = (struct quota_look){.kube = c->kube, .servers = c->servers, .log = cfg->log};
+	c->waiting.kube = c->kube;
 	if (rc == 0 && cfg->settings->secrets_sync)
 		rc = make_gate(c, err);
 	if (rc != 0) {
@@ -277,6 +281,11 @@ struct quotas_check cluster_quotas(struct cluster *c)
 	return (struct quotas_check){&c->quotas, quota_look_check};
 }
 
+struct waiters cluster_waiters(struct cluster *c)
+{
+	return (struct waiters){&c->waiting, waiting_look_count};
+}
+
 struct login_source cluster_logins(struct cluster *c)
 {
 	return (struct login_source){c->kube, pull_secrets_find};
@@ -327,6 +336,7 @@ void cluster_free(struct cluster *c)
 		servers_stop(c->servers);
 	servers_free(c->servers);
 	secret_gate_free(c->gate);
+	waiting_look_release(&c->waiting);
 	kube_free(c->kube);
 	kube_config_release(&c->api);
 	arena_release(&c->arena);

@@ -42,6 +42,8 @@ struct ledger *cluster_ledger(struct cluster *c);
 struct secrets_check cluster_secrets(struct cluster *c);
 /* Refuses what a ResourceQuota would. Lives until cluster_free. */
 struct quotas_check cluster_quotas(struct cluster *c);
+/* Counts who waits for GPUs. Lives until cluster_free. */
+struct waiters cluster_waiters(struct cluster *c);
 /* Reads the imagePullSecrets of pods. Lives until cluster_free. */
 struct login_source cluster_logins(struct cluster *c);
 /* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until cluster_free. */

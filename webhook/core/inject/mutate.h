@@ -16,6 +16,18 @@
 #include "webhook/core/pool/ledger.h"
 #include "webhook/core/review/review.h"
 
+/* How many pods wait for GPUs: of all namespaces, of them in one; more: there are more than were counted. */
+struct waiters_count {
+	size_t all, here;
+	bool more;
+};
+
+/* Who knows it; false: nobody does now. */
+struct waiters {
+	void *ctx;
+	bool (*count)(void *ctx, struct slice namespace, struct waiters_count *ret);
+};
+
 /* What a decision may look at beside the pod. */
 struct mutate_world {
 	const struct config *config;
@@ -23,6 +35,7 @@ struct mutate_world {
 	struct ledger *ledger;
 	const struct plan_signer *signer;  /* NULL: plans get no proof, and none is believed */
 	const struct image_source *images; /* what images start; NULL: nobody knows */
+	const struct waiters *waiters;     /* asked for workloads alone; NULL: nobody knows */
 	bool owned;   /* it stands for pods that a controller is going to make */
 	bool preview; /* nothing is created yet: a client whose image is not set is a warning */
 };

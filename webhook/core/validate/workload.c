@@ -79,12 +79,29 @@ static void warn_refusal(
 	warn_why(w, a, "be refused", what, where, msg);
 }
 
+/* Who applies it sees none of the others: how many they are, and by what turns go. */
+static void warn_others(const struct mutate_world *world, struct slice namespace, struct arena *a,
+	struct warnings *warnings)
+{
+	const struct waiters *w = world->waiters;
+	struct waiters_count n;
+
+	if (!w || !w->count(w->ctx, namespace, &n) || n.all == 0)
+		return;
+	warn_add(warnings, a,
+		"%s%zu pod%s for GPUs already, %zu of this namespace: turns go by priority, by "
+		"what "
+		"each namespace holds, and by age",
+		n.more ? "more than " : "", n.all, n.all == 1 ? " waits" : "s wait", n.here);
+}
+
 /* Those for which there is no room now wait, unless there never will be. */
-static int warn_waiting(const struct workload *w, const struct pool_view *view,
-	const struct demand *d, size_t fit, bool maybe_more, struct arena *a,
-	struct warnings *warnings, struct err *err)
+static int warn_waiting(const struct mutate_world *world, struct slice namespace,
+	const struct workload *w, const struct pool_view *view, const struct demand *d, size_t fit,
+	bool maybe_more, struct arena *a, struct warnings *warnings, struct err *err)
 {
 	struct placement where;
+	bool never = false;
 
 	if (fit > 0)
 		warn_add(warnings, a,
@@ -92,20 +109,23 @@ static int warn_waiting(const struct workload *w, const struct pool_view *view,
 			"turn",
 			maybe_more ? "at least " : "", fit, (long long)(w->replicas - w->there),
 			w->there ? "more " : "");
-	else if (queue_could_ever(&view->inventory, d, a, err) < 0)
+	else if ((never = queue_could_ever(&view->inventory, d, a, err) < 0))
 		warn_refusal(warnings, a, ": ", err->reason, err->msg);
 	else if (placement_find(&view->inventory, &view->usage, d, a, &where, err) < 0)
 		warn_why(warnings, a, "wait for their turn", " now: ", err->reason, err->msg);
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	err_clear(err);
+	if (!never)
+		warn_others(world, namespace, a, warnings);
 	if (w->deadline)
 		warn_add(warnings, a, "%s runs while its pods wait for GPUs", w->deadline);
 	return 0;
 }
 
-static int warn_room(const struct mutate_world *world, const struct workload *w,
-	const struct plan *plan, struct arena *a, struct warnings *warnings, struct err *err)
+static int warn_room(const struct mutate_world *world, struct slice namespace,
+	const struct workload *w, const struct plan *plan, struct arena *a,
+	struct warnings *warnings, struct err *err)
 {
 	const struct profile *p = config_profile(world->config, plan->profile);
 	int64_t more = w->replicas - w->there;
@@ -131,7 +151,8 @@ static int warn_room(const struct mutate_world *world, const struct workload *w,
 	if (fit >= want)
 		return 0;
 	if (plan->waits)
-		return warn_waiting(w, &view, &d, fit, maybe_more, a, warnings, err);
+		return warn_waiting(
+			world, namespace, w, &view, &d, fit, maybe_more, a, warnings, err);
 	if (fit > 0 && maybe_more)
 		warn_add(warnings, a,
 			"at least %zu of %lld %spods would be admitted now; the search was ended "
@@ -182,5 +203,5 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 	}
 	for (size_t i = 0; i < m.warnings.n; i++)
 		warn_add(warnings, a, "%.*s", (int)m.warnings.text[i].len, m.warnings.text[i].at);
-	return m.patched ? warn_room(world, w, &m.plan, a, warnings, err) : 0;
+	return m.patched ? warn_room(world, namespace, w, &m.plan, a, warnings, err) : 0;
 }

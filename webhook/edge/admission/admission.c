@@ -305,6 +305,7 @@ static int warn_workload(struct call *c)
 	if (r->operation == OP_UPDATE && r->old_object)
 		workload_was(r->j, r->old_object, r->kind, &load);
 	c->images.look = image_stand_in;
+	c->world.waiters = c->adm->deps.waiters.count ? &c->adm->deps.waiters : NULL;
 	if (workload_warn(&c->world, r->j, &load, r->namespace, &c->s->arena, w, &c->err) < 0)
 		return c->err.code;
 	return allow(c, RESULT_UNTOUCHED, w, "no pod");

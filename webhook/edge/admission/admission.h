@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/http_server.h"
+#include "webhook/core/inject/mutate.h"
 #include "webhook/core/launcher/config.h"
 #include "webhook/core/pod/plan_proof.h"
 #include "webhook/core/pool/ledger.h"
@@ -40,8 +41,9 @@ struct quotas_check {
 struct admission_deps {
 	struct config_source source;
 	struct ledger *ledger;
-	struct secrets_check secrets; /* these two with a ledger that may wait alone */
+	struct secrets_check secrets; /* these three with a ledger that may wait alone */
 	struct quotas_check quotas;
+	struct waiters waiters;           /* count NULL: nobody knows */
 	struct image_look *images;        /* NULL: no image is looked at */
 	const struct plan_signer *signer; /* NULL: plans have no proofs */
 	struct metrics *metrics;          /* over metric_table */
