@@ -40,7 +40,7 @@ sim-test:
 	@tools/setup build test
 	$(SUB) sim-program scale-program
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),60)
-	@$(SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
+	@$(SIM_SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
 
 # The model API server against recorded answers of a real one.
 sim-faithful:
@@ -65,20 +65,20 @@ sim-exhaustive:
 
 # A day of a large pool, with the product's placement: SERVERS=10000 PODS=1000000 is the whole one, some minutes for each number of replicas.
 # WRITE=1 rewrites the tables and the picture of docs/simulation.md; BESIDE=FILE: a result that was kept is shown beside it, by replicas.
-SCALE := $(BUILD)/test/sim/scale/scale
-SCALE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/scale/*.c)))
+SIM_SCALE := $(BUILD)/test/sim/scale/scale
+SIM_SCALE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/scale/*.c)))
 
-$(SCALE): $(SCALE_OBJ) $(LIB)
+$(SIM_SCALE): $(SIM_SCALE_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(SCALE_OBJ) $(LIB) $(LIBS) -lm
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(SIM_SCALE_OBJ) $(LIB) $(LIBS) -lm
 
 .PHONY: sim-scale scale-program
-scale-program: $(SCALE) ; @:
+scale-program: $(SIM_SCALE) ; @:
 
 sim-scale:
 	@tools/setup build test
 	$(SUB) scale-program
-	@$(SCALE) --json $(BUILD)/scale.json $(if $(SERVERS),--servers $(SERVERS)) $(if $(PODS),--pods $(PODS)) \
+	@$(SIM_SCALE) --json $(BUILD)/scale.json $(if $(SERVERS),--servers $(SERVERS)) $(if $(PODS),--pods $(PODS)) \
 		$(if $(REPLICAS),--replicas $(REPLICAS)) $(if $(SEED),--seed $(SEED))
 	@$(PYTHON) -B test/sim/scale/draw.py $(BUILD)/scale.json$(if $(BESIDE),$(,)$(BESIDE)) $(if $(WRITE),docs/img/scale.svg docs/simulation.md,$(BUILD)/scale.svg)
 
