@@ -195,6 +195,9 @@ TEST(w4_refused_as_it_was_left)
 		{"[{'op':'add','path':'/spec/nodeName','value':'n'}]", "/spec/nodeName"},
 		{"[{'op':'add','path':'/metadata/annotations/poolgate.io~1place','value':'a/b'}]",
 			"/metadata/annotations"},
+		{"[{'op':'add','path':'/metadata/annotations/poolgate.io~1queued-since','value':'"
+		 "2020-01-01T00:00:00Z'}]",
+			"/metadata/annotations"},
 		{"[{'op':'replace','path':'/metadata/annotations/poolgate.io~1when-full','value':"
 		 "'weit'}]",
 			"/metadata/annotations/poolgate.io~1when-full"},
@@ -232,10 +235,36 @@ TEST(w0_a_plan_from_elsewhere)
 	free(pod);
 }
 
+#define SINCE "\"poolgate.io/queued-since\":\"2026-01-01T00:00:20Z\""
+
+/* What the leader has written goes with what was injected. */
+TEST(w7_since_when_is_taken_back)
+{
+	char *made = fixture_inject(&fix, round_trips[0]), *back;
+	char *pod = fixture_change(made,
+		"[{'op':'add','path':'/metadata/annotations/poolgate.io~1queued-since','value':'"
+		"2026-01-01T00:00:20Z'}]");
+
+	assert_non_null(strstr(pod, SINCE));
+	(void)fixture_raw(&fix, pod);
+	buf_clear(&fix.patch);
+	assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
+				 &fix.mutation, &fix.err),
+		0);
+	back = fixture_apply(pod, fix.patch.data);
+	assert_null(strstr(back, "queued-since"));
+	free(back);
+	free(pod);
+	free(made);
+}
+
 /* The user's own manifest a second time brings back what stands, and the gate only while it stands. */
 TEST(w4_applied_again)
 {
-	char *pod = fixture_inject(&fix, round_trips[0]), *open, *both, *users;
+	char *made = fixture_inject(&fix, round_trips[0]), *open, *both, *users;
+	char *pod = fixture_change(made,
+		"[{'op':'add','path':'/metadata/annotations/poolgate.io~1queued-since','value':'"
+		"2026-01-01T00:00:20Z'}]");
 
 	open = fixture_change(pod, "[{'op':'remove','path':'/spec/schedulingGates'}]");
 	users = fixture_quotes(round_trips[0]);
@@ -255,12 +284,14 @@ TEST(w4_applied_again)
 			0);
 		now = fixture_apply(users, fix.patch.data);
 		assert_int_equal(strstr(now, GATED) != NULL, !i);
+		assert_non_null(strstr(now, SINCE));
 		free(now);
 		free(both);
 	}
 	free(users);
 	free(open);
 	free(pod);
+	free(made);
 }
 
 /* Its client is told no place: the gate alone goes. */
@@ -286,4 +317,4 @@ TEST(w3_the_gate_alone)
 TESTS_BETWEEN(set_up, tear_down, w2_who_waits, w2_a_template_stands_for_owned_pods,
 	w0_nobody_waits_without_the_component, w10_a_pod_with_a_node_is_refused_when_full,
 	w2_a_word_that_is_none, w2_admitted_and_taken_back, w4_refused_as_it_was_left,
-	w0_a_plan_from_elsewhere, w4_applied_again, w3_the_gate_alone)
+	w0_a_plan_from_elsewhere, w7_since_when_is_taken_back, w4_applied_again, w3_the_gate_alone)
