@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -151,6 +151,7 @@ def test_config_file_names_what_is_there(renders):
         assert pod["terminationGracePeriodSeconds"] > seconds + 30
         assert s["cluster"]["secrets"]["sync"] is (name in ("secrets", "all-namespaces-secrets", "all components"))
         assert s["cluster"]["waiting"]["enabled"] is (name in ("waiting", "all components"))
+        assert s["cluster"]["eviction"]["enabled"] is (name in ("eviction", "all components"))
         assert s["cluster"]["tls"]["manage"] is (name not in ("cert-manager", "all components"))
 
 
@@ -896,7 +897,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting", "eviction"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:
@@ -1172,7 +1173,12 @@ def test_waiting_policy_keeps_other_pods(c, placer, ns):
                      "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": HELD}})):
         with pytest.raises(ApiError, match="poolgate creates, deletes and enters no pod"):
             call()
-    assert c.client.get("pods", HELD, ns)["spec"]["schedulingGates"] == [FOREIGN_GATE, GATE]
+    read = c.client.get("pods", HELD, ns)
+    assert read["spec"]["schedulingGates"] == [FOREIGN_GATE, GATE]
+    # what components/eviction is for: a pod as it was read
+    conditions = {k: read["metadata"][k] for k in ("uid", "resourceVersion")}
+    placer.call("POST", placer.path("pods", ns, HELD, "eviction"), {
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": HELD}, "deleteOptions": {"dryRun": ["All"], "preconditions": conditions}})
 
 
 @pytest.mark.parametrize("change", [

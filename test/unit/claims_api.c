@@ -7,6 +7,7 @@
 #include "webhook/cluster/claims/pods.h"
 
 #define ONE_POD "/api/v1/namespaces/n/pods/"
+#define ONE_JOB "/apis/batch/v1/namespaces/n/jobs/"
 #define ALL_PODS "/api/v1/pods?"
 
 /* ---- with the lock held ---- */
@@ -34,6 +35,8 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 			",\"deletionTimestamp\":\"2026-11-21T09:30:00Z\","
 			"\"deletionGracePeriodSeconds\":%u",
 			p->grace);
+	if (p->owner)
+		buf_fmt(out, ",\"ownerReferences\":[%s]", p->owner);
 	if (p->plan) {
 		buf_str(out, ",\"annotations\":{\"poolgate.io/plan\":");
 		buf_json_str(out, slice_of(p->plan));
@@ -218,10 +221,62 @@ static void write_condition(
 	api_status(reply, 404, "NotFound", "no such pod");
 }
 
+/* As the API server evicts a pod that has not started: at once, where it is the one that was read. */
+static void evict(struct claims_api *c, const struct api_request *req, struct api_reply *reply)
+{
+	size_t len = strlen(req->path) - strlen("/eviction");
+	struct pods_api_pod *p = NULL;
+	char read[256];
+
+	for (size_t i = 0; i < PODS_API_MAX; i++)
+		if (c->pod[i].there && strlen(c->pod[i].name) + strlen(ONE_POD) == len &&
+			strncmp(req->path + strlen(ONE_POD), c->pod[i].name,
+				strlen(c->pod[i].name)) == 0)
+			p = &c->pod[i];
+	if (c->evict_status) {
+		api_status(reply, c->evict_status,
+			c->evict_status == 404 ? "NotFound" : "TooManyRequests", "not now");
+		return;
+	}
+	if (!p) {
+		api_status(reply, 404, "NotFound", "no such pod");
+		return;
+	}
+	snprintf(read, sizeof(read),
+		"\"preconditions\":{\"uid\":\"%s\",\"resourceVersion\":\"%u\"}", p->uid,
+		p->version);
+	if (!strstr(req->body, read)) {
+		api_status(reply, 409, "Conflict", "another pod");
+		return;
+	}
+	event(c, p, "DELETED");
+	p->there = false;
+	c->evicted++;
+	api_text(reply, 201, "{}");
+}
+
+static void get_job(struct claims_api *c, const char *name, struct api_reply *reply)
+{
+	for (size_t i = 0; i < PODS_API_JOBS; i++)
+		if (c->job[i].name && strcmp(c->job[i].name, name) == 0) {
+			api_text(reply, 200, "%s", c->job[i].text);
+			return;
+		}
+	api_status(reply, 404, "NotFound", "no such Job");
+}
+
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
 	struct claims_api *c = ctx;
 
+	if (strcmp(req->method, "POST") == 0 && strstr(req->path, "/eviction")) {
+		evict(c, req, reply);
+		return 0;
+	}
+	if (strncmp(req->path, ONE_JOB, strlen(ONE_JOB)) == 0) {
+		get_job(c, req->path + strlen(ONE_JOB), reply);
+		return 0;
+	}
 	if (strcmp(req->method, "POST") == 0) {
 		api_text(reply, 201, "{}");
 		return 0;
@@ -386,6 +441,20 @@ bool pod_is_marked(struct claims_api *c, const char *uid, char ret[static 32], i
 			api_nap(10);
 	} while (!*ret && api_now_ms() < until);
 	return *ret;
+}
+
+void pod_owner(struct claims_api *c, const char *uid, const char *references)
+{
+	api_lock(c->api);
+	find(c, uid)->owner = references;
+	api_unlock(c->api);
+}
+
+void evictions_fare(struct claims_api *c, int status)
+{
+	api_lock(c->api);
+	c->evict_status = status;
+	api_unlock(c->api);
 }
 
 void places_fare(struct claims_api *c, enum place_fate fate)

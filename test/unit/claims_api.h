@@ -37,18 +37,20 @@
 	",'units':100,'command':'wrapped','argv':7}]}"
 
 #define PODS_API_MAX 32
+#define PODS_API_JOBS 4
 
 struct pods_api_pod {
 	char *name, *uid, *plan;
 	const char *place; /* that it was told; NULL: none */
 	const char *phase;
 	bool there, labelled, deleting, placed, gated;
-	char *said;     /* the condition that it was given last, as it was patched; NULL: none */
-	bool foreign;   /* a gate of somebody else's stands before ours */
-	bool kueue;     /* it has Kueue's label */
-	char since[32]; /* as the leader wrote it: poolgate.io/queued-since; "": it has not */
-	unsigned born;  /* its minute */
-	unsigned grace; /* that its delete has named */
+	char *said;        /* the condition that it was given last, as it was patched; NULL: none */
+	const char *owner; /* its ownerReferences; NULL: none */
+	bool foreign;      /* a gate of somebody else's stands before ours */
+	bool kueue;        /* it has Kueue's label */
+	char since[32];    /* as the leader wrote it: poolgate.io/queued-since; "": it has not */
+	unsigned born;     /* its minute */
+	unsigned grace;    /* that its delete has named */
 	unsigned version;
 };
 
@@ -70,6 +72,11 @@ struct claims_api {
 	struct pods_api_pod pod[PODS_API_MAX];
 	unsigned version;
 	enum place_fate fate;
+	int evict_status; /* what evictions answer instead; 0: the pod goes, where it is the one that was read */
+	unsigned evicted; /* pods that went */
+	struct {
+		const char *name, *text;
+	} job[PODS_API_JOBS]; /* of namespace n; all others are not there */
 	unsigned places;      /* that were written */
 	unsigned told;        /* conditions that were */
 	unsigned marked;      /* poolgate.io/queued-since that were */
@@ -107,6 +114,10 @@ void pod_phase(struct claims_api *c, const char *uid, const char *phase);
 void pod_strip(struct claims_api *c, const char *uid);
 /* It gets a deletionTimestamp, with so many seconds. */
 void pod_delete(struct claims_api *c, const char *uid, unsigned grace);
+/* It has these ownerReferences, of which the watch does not tell: a pod has them from the beginning. */
+void pod_owner(struct claims_api *c, const char *uid, const char *references);
+/* Evictions answer so from now on. */
+void evictions_fare(struct claims_api *c, int status);
 /* It gets a node. */
 void pod_place(struct claims_api *c, const char *uid);
 void pod_gone(struct claims_api *c, const char *uid);

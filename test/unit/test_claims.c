@@ -385,9 +385,9 @@ TEST(a_pod_that_does_not_start)
 	assert_true(status_has(api, "a", "'waits':'ImagePullBackOff'", SOON));
 	for (int i = 0; i < 500 && pod_events(api, "ImagePullBackOff") == 0; i++)
 		api_nap(10);
-	assert_int_equal(pod_events(api, "does not run: Unschedulable"), 1);
+	assert_int_equal(pod_events(api, "WaitsForNode"), 1);
 	assert_int_equal(pod_events(api, "does not run: ImagePullBackOff"), 1);
-	assert_int_equal(pod_events(api, "HoldsUnstarted"), 2);
+	assert_int_equal(pod_events(api, "HoldsUnstarted"), 1);
 	assert_int_equal(unstarted(WHY_IMAGE), 1);
 	pod_phase(api, "u1", "Running");
 	assert_true(status_has_not(api, "a", "'waits'", SOON));

@@ -650,6 +650,10 @@ static void test_rights(void **state)
 	assert_string_equal(right(&x, "get", "leases", "lead")->namespace, "mine");
 	doctor_list_rights(&x.f, SHIPPED_SECRET_RIGHTS);
 	assert_string_equal(right(&x, "get", "secrets", "tokens")->namespace, "vault");
+	assert_null(right(&x, "create", "pods", ""));
+	doctor_list_rights(&x.f, SHIPPED_EVICTION_RIGHTS);
+	assert_string_equal(right(&x, "create", "pods", "")->subresource, "eviction");
+	assert_string_equal(right(&x, "get", "jobs", "")->group, "batch");
 	/* what is bound namespace by namespace is not asked for everywhere */
 	assert_null(right(&x, "delete", "secrets", "bitfusion-client-secret-ca.crt"));
 	doctor_fixture_release(&x);

@@ -196,8 +196,8 @@ TEST(names_who_has_not_started)
 	pool_api_status(pool, "a", "{'version':1,'claims':[" WAITS("p1") "]}");
 	assert_true(pool_api_shows(pool, "a", "'type':'Unstarted','status':'True'", 5000));
 	assert_true(pool_api_shows(pool, "a",
-		"'reason':'PodsNotStarted','message':'pods hold GPUs here for more than five "
-		"minutes and do not run: ml/p1 (ImagePullBackOff)'",
+		"'reason':'PodsNotStarted','message':'pods hold GPUs here for long and do not "
+		"run: ml/p1 (ImagePullBackOff)'",
 		0));
 	pool_api_status(
 		pool, "a", "{'version':1,'conditions':[{'type':'Unstarted','status':'True'}]}");

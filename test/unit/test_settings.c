@@ -440,6 +440,7 @@ static const char cluster_keys[] =
 	     "  webhooks: wh\n  pendingShare: 100\n  maxGracePeriod: 24h\n  probe: {interval: 1s}\n"
 	     "  secrets: {sync: true, source: a-0.z/b.9}\n"
 	     "  waiting: {whenFull: refuse, reserveAfter: 1m, priorityClasses: [urgent]}\n"
+	     "  eviction: {enabled: true, after: 2m}\n"
 	     "  tls: {secret: ts, caSecret: cs, manage: false, caValidity: 878400h, validity: 1s,\n"
 	     "    publishWait: 720h, dropWait: 0s}\n";
 
@@ -472,11 +473,15 @@ TEST(test_cluster)
 	assert_int_equal(c->max_grace_ms, 3600000);
 	assert_int_equal(c->when_full, WHEN_FULL_OWNED);
 	assert_int_equal(c->reserve_ms, 600000);
+	assert_false(c->eviction);
+	assert_int_equal(c->evict_after_ms, 600000);
 	settings_release(&s);
 
 	write_config(cluster_keys);
 	must_load(NEEDED "--config CONFIG", NULL, &s);
 	expect_path(c->kubeconfig, "sub/kube");
+	assert_true(c->eviction);
+	assert_int_equal(c->evict_after_ms, 120000);
 	assert_string_equal(c->namespace, "ns");
 	assert_string_equal(c->service, "sv");
 	assert_string_equal(c->lease, "le");
@@ -533,6 +538,13 @@ TEST(test_cluster_values)
 		{"{waiting: {whenFull: wait, reserveAfter: 1s, priorityClasses: [a-b, c.d]}}",
 			true},
 		{"{waiting: {whenFull: refuse, priorityClasses: []}}", true},
+		{"{eviction: {enabled: true}}", true},
+		{"{eviction: {enabled: false, after: 1s}}", true},
+		{"{eviction: {after: 999ms}}", false},
+		{"{eviction: {after: 31d}}", false},
+		{"{eviction: {enabled: 5m}}", false},
+		{"{eviction: {every: 5m}}", false},
+		{"{eviction: x}", false},
 		{"{waiting: {whenFull: never}}", false},
 		{"{waiting: {reserveAfter: 999ms}}", false},
 		{"{waiting: {priorityClasses: [A]}}", false},
@@ -650,6 +662,8 @@ TEST(test_cluster_differs)
 	DIFFERS(max_grace_ms, 1);
 	DIFFERS(waiting, true);
 	DIFFERS(reserve_ms, 1);
+	DIFFERS(eviction, false);
+	DIFFERS(evict_after_ms, 1);
 	DIFFERS(n_priority_classes, 0);
 	/* The same words elsewhere in memory are the same. */
 	struct cluster_settings copy = s.cluster;

@@ -102,7 +102,8 @@ static void list_duties(struct cluster *c)
 		.source = c->cfg.source,
 		.max_grace_ms = st->max_grace_ms,
 		.classes = {st->priority_classes, st->n_priority_classes},
-		.reserve_ms = st->reserve_ms};
+		.reserve_ms = st->reserve_ms,
+		.evict_ms = st->eviction ? st->evict_after_ms : 0};
 	c->keeper = (struct server_keeper_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,

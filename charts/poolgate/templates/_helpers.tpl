@@ -19,6 +19,7 @@
 {{- if .Values.quotas.enabled }}{{ $files = concat $files (list "components/quotas/rbac.yaml") }}{{ end }}
 {{- if .Values.registry.enabled }}{{ $files = append $files "components/registry/rbac.yaml" }}{{ end }}
 {{- if .Values.waiting.enabled }}{{ $files = concat $files (list "components/waiting/rbac.yaml" "components/waiting/policy.yaml") }}{{ end }}
+{{- if .Values.eviction.enabled }}{{ $files = append $files "components/eviction/rbac.yaml" }}{{ end }}
 {{- if .Values.devicePlugin.enabled }}{{ $files = concat $files (list "components/device-plugin/namespace.yaml" "components/device-plugin/rbac.yaml" "components/device-plugin/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpuprobe.enabled }}{{ $files = concat $files (list "components/gpuprobe/namespace.yaml" "components/gpuprobe/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpugate.enabled }}{{ $files = concat $files (list "components/gpugate/namespace.yaml" "components/gpugate/rbac.yaml" "components/gpugate/daemonset.yaml") }}{{ end }}
@@ -31,6 +32,7 @@
 {{- if .Values.certManager.enabled }}{{ $_ := set $config.cluster.tls "manage" false }}{{ end }}
 {{- if .Values.secrets.enabled }}{{ $_ := set $config.cluster.secrets "sync" true }}{{ end }}
 {{- if .Values.waiting.enabled }}{{ $_ := set $config.cluster.waiting "enabled" true }}{{ end }}
+{{- if .Values.eviction.enabled }}{{ $_ := set $config.cluster.eviction "enabled" true }}{{ end }}
 {{- $client := dict }}
 {{- range $name := list "catalogue" "sidecar" }}
 {{- $own := index $.Values.client $name }}

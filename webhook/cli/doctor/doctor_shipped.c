@@ -22,11 +22,12 @@ SHIP("hooks", "manifests/base/webhooks.yaml");
 SHIP("rights", "manifests/base/rbac.yaml");
 SHIP("secret_rights", "manifests/components/secrets/rbac.yaml");
 SHIP("waiting_rights", "manifests/components/waiting/rbac.yaml");
+SHIP("eviction_rights", "manifests/components/eviction/rbac.yaml");
 
 extern const char shipped_base[], shipped_crd[], shipped_hooks[], shipped_rights[],
-	shipped_secret_rights[], shipped_waiting_rights[];
+	shipped_secret_rights[], shipped_waiting_rights[], shipped_eviction_rights[];
 extern const uint64_t shipped_base_len, shipped_crd_len, shipped_hooks_len, shipped_rights_len,
-	shipped_secret_rights_len, shipped_waiting_rights_len;
+	shipped_secret_rights_len, shipped_waiting_rights_len, shipped_eviction_rights_len;
 
 struct slice shipped_text(enum shipped which)
 {
@@ -43,6 +44,8 @@ struct slice shipped_text(enum shipped which)
 		return (struct slice){shipped_secret_rights, shipped_secret_rights_len};
 	case SHIPPED_WAITING_RIGHTS:
 		return (struct slice){shipped_waiting_rights, shipped_waiting_rights_len};
+	case SHIPPED_EVICTION_RIGHTS:
+		return (struct slice){shipped_eviction_rights, shipped_eviction_rights_len};
 	case SHIPPED_COUNT:
 		break;
 	}

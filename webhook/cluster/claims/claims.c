@@ -25,6 +25,7 @@
 #define LOOK_SHARE 10
 #define PAUSE_MAX_MS 2000
 #define UNSTARTED_MS 300000
+#define UNPLACED_MS 60000
 
 void claims_until(struct claims *c, int64_t ms)
 {
@@ -294,6 +295,7 @@ static int64_t tick(void *ctx, struct duty *d)
 		c->pause_ms = PAUSE_MAX_MS;
 	claims_place(c);
 	claims_judge(c);
+	claims_unplaced(c);
 	if (claims_queue(c) && claims_look(c))
 		claims_place(c);
 	claims_adopt(c);
@@ -352,6 +354,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	c->grace_ms = or_default(cfg->grace_ms, POD_GRACE_S * 1000);
 	c->max_grace_ms = or_default(cfg->max_grace_ms, MAX_GRACE_MS);
 	c->unstarted_ms = or_default(cfg->unstarted_ms, UNSTARTED_MS);
+	c->unplaced_ms = or_default(cfg->unplaced_ms, UNPLACED_MS);
 	arena_init(&c->now.arena, PICTURE_MAX);
 	c->bucket = calloc(BUCKETS_FIRST, sizeof(struct holder *));
 	c->n_buckets = BUCKETS_FIRST;

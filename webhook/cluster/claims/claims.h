@@ -29,6 +29,9 @@ struct claims_config {
 	int64_t grace_ms;              /* [POD_GRACE_S] of claims that do not say it */
 	int64_t max_grace_ms; /* [3 600 000] a claim's pod has no longer grace period than that (rule R13) */
 	int64_t unstarted_ms; /* [300 000] a pod has held its claim and does not run: that is told */
+	int64_t unplaced_ms;  /* [60 000] no node takes it: that is told */
+	int64_t evict_ms; /* [never] no node takes it: it is evicted, where another is made without harm */
+	int64_t evict_again_ms; /* [60 000] after the API server did not take an eviction */
 	int64_t lost_after_ms; /* [10 000] a pod waits to be told its place, and has no claim: that is told */
 	int64_t bind_every_ms; /* [1 000] between two writes for binding alone */
 	int64_t reserve_ms; /* [600 000] a pod has waited for so long: what frees up is kept for it */

@@ -13,7 +13,6 @@
 /* Questions of one round: what is answered is written before the next. */
 #define QUESTIONS_MAX 256
 #define SILENT_MAX 8
-#define NOTE_BYTES 900
 /* A leader that goes on with what another began says until when, where that is so far off. */
 #define LINGER_SLACK_MS 5000
 
@@ -116,17 +115,6 @@ static int64_t grace_of(const struct claims *c, uint32_t seconds)
 	return ms < c->max_grace_ms ? ms : c->max_grace_ms;
 }
 
-/* Bound, and not running for long: most of a pool may hang on a name of an image. */
-static void look_at_wait(struct claims *c, struct holder *h, const struct pod_shown *pod)
-{
-	bool long_ago = pod->waits_ms && clock_ms() >= pod->waits_ms + c->unstarted_ms;
-
-	h->waiting = pod->waits_ms && !long_ago;
-	if (h->waiting)
-		claims_until(c, pod->waits_ms + c->unstarted_ms);
-	memcpy(h->why, long_ago ? pod->why : "", long_ago ? sizeof(h->why) : 1);
-}
-
 static void look_at_pod(struct claims *c, struct holder *h, bool synced)
 {
 	struct pod_shown pod;
@@ -137,7 +125,7 @@ static void look_at_pod(struct claims *c, struct holder *h, bool synced)
 	h->sight.lost_ms = pod.lost_ms;
 	/* Who was there after the watch had lost it, as without its label, may have got a node since. */
 	h->sight.unplaced = pod.unplaced && h->live_ms < pod.lost_ms;
-	look_at_wait(c, h, &pod);
+	unstarted_see(c, h, &pod);
 	h->told_s = (uint32_t)(grace_of(c, pod.grace_s) / 1000);
 	h->sight.grace_ms = h->grace_s ? grace_of(c, h->grace_s) : c->grace_ms;
 	if (h->told_s * INT64_C(1000) > h->sight.grace_ms)
@@ -150,6 +138,7 @@ static void decide_all(struct claims *c, struct questions *q)
 	bool synced = pods_synced(c->pods);
 	size_t unstarted[METRIC_WHYS] = {0};
 
+	c->n_unplaced = 0;
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[(c->ask_from + i) & (c->n_buckets - 1)]; h;
 			h = h->next) {
@@ -325,23 +314,6 @@ static void tell_linger(const struct claims *c, const struct edit *e, const stru
 		log_str("until", until));
 }
 
-/* Once for each reason. */
-static void tell_unstarted(struct claims *c, const struct edit *e, struct holder *h)
-{
-	char note[NOTE_BYTES];
-
-	if (!*h->why || strcmp(h->why_told, h->why) == 0)
-		return;
-	memcpy(h->why_told, h->why, sizeof(h->why_told));
-	(void)snprintf(note, sizeof(note),
-		"holds GPUs on %s for more than five minutes and does not run: %s", e->server,
-		h->why);
-	warn_pod(c, h, "HoldsUnstarted", note);
-	log_line(c->cfg->log, LOG_LEVEL_WARN, "pod holds GPUs and does not run",
-		log_str("uid", h->uid), log_str("namespace", h->namespace),
-		log_str("name", h->name), log_str("server", e->server), log_str("why", h->why));
-}
-
 /* What came of it: what was not written is asked anew. */
 static void settle_edit(struct claims *c, const struct edit *e)
 {
@@ -352,7 +324,7 @@ static void settle_edit(struct claims *c, const struct edit *e)
 		if (h->act == CLAIM_LINGER && r->word && e->bind && e->rc == 0)
 			tell_linger(c, e, r);
 		if (r->word && e->bind && e->rc == 0)
-			tell_unstarted(c, e, h);
+			unstarted_tell(c, h, e->server);
 		if (h->act != CLAIM_END)
 			continue;
 		if (e->rc < 0 || r->skipped) {

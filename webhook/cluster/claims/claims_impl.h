@@ -60,6 +60,10 @@ struct holder {
 	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
 	bool place_told;  /* an Event says that it cannot be */
 	int64_t since_ms; /* since when it waits is not written before then */
+	/* A node for it: */
+	int64_t unplaced_ms; /* since when the scheduler has found none, as far as this leader has seen; 0: it has not looked, or has found one */
+	int64_t look_ms;     /* it is not looked at again before then */
+	bool unplaced_tell;  /* an Event is to say so, with the scheduler's words */
 	/* Why it waits for its turn: */
 	const char *why_reason; /* as it was told last by this leader; NULL: it was not */
 	uint8_t why_class;      /* of its place among those who wait */
@@ -104,12 +108,13 @@ struct claims {
 	struct claims_config *cfg;
 	const struct carrier *carrier;
 	struct claim_pace pace;
-	int64_t grace_ms, max_grace_ms, unstarted_ms;
+	int64_t grace_ms, max_grace_ms, unstarted_ms, unplaced_ms;
 	struct duty *duty; /* for those who wake it */
 	struct duty *self; /* the same, for its own thread */
 	struct pods *pods;
 	struct holder **bucket;
 	size_t n_buckets, n_holders;
+	size_t n_unplaced; /* of them, whom no node takes, in this round */
 	uint32_t round;
 	size_t ask_from; /* the bucket with which a round's questions begin: behind the last that was asked */
 	int64_t began_ms; /* the round that runs */
@@ -144,6 +149,15 @@ void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_answer *ret);
 /* Decide on each holder, ask what must be asked, write what follows. */
 void claims_judge(struct claims *c);
+
+/* ---- claims_unstarted.c ---- */
+
+/* Keep why its pod has not run for long, and since when no node takes it. */
+void unstarted_see(struct claims *c, struct holder *h, const struct pod_shown *pod);
+/* A claim on this server says so since now: that is told once for each reason. */
+void unstarted_tell(struct claims *c, struct holder *h, const char *server);
+/* Tell those whom no node has taken for long what the scheduler says, and evict who may be, where the setting says so. */
+void claims_unplaced(struct claims *c);
 
 /* ---- claims_place.c ---- */
 

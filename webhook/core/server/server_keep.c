@@ -141,7 +141,7 @@ static bool keep_unstarted(struct server_object *o, const char *now, struct aren
 	static const struct condition
 		yes = {.type = SERVER_UNSTARTED,
 			.reason = UNSTARTED_PODS,
-			.message = "pods hold GPUs here for more than five minutes and do not run"},
+			.message = "pods hold GPUs here for long and do not run"},
 		no = {.type = SERVER_UNSTARTED,
 			.reason = UNSTARTED_NONE,
 			.message = "no pod that has a claim waits for long"};

@@ -24,6 +24,7 @@ static const char *const commits[] = {"written", "conflict", "unknown", NULL};
 static const char *const places[] = {"filled", "foreign", "closed", "failed", NULL};
 static const char *const proofs[] = {"none", "unknown", "other", "holds", NULL};
 static const char *const whys[] = {"unschedulable", "image", "other", NULL};
+static const char *const evictions[] = {"evicted", "later", "refused", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -128,10 +129,16 @@ const struct metric_desc metric_table[] = {
 		.type = METRIC_GAUGE},
 	[M_UNSTARTED] = {.name = "poolgate_unstarted_pods",
 		.help = "Pods that hold GPUs for more than five minutes and do not run, by why: "
-			"unschedulable, image (it cannot be had), other; 0 on replicas that do "
-			"not lead.",
+			"unschedulable (after one minute already), image (it cannot be had), "
+			"other; 0 on replicas that do not lead.",
 		.type = METRIC_GAUGE,
 		.label = {{"why", whys}}},
+	[M_EVICTIONS] = {.name = "poolgate_evictions_total",
+		.help = "Evictions of pods that hold GPUs and find no node, by what the API server "
+			"said: evicted, later (the pod has changed, a budget does not allow it, "
+			"no answer), refused.",
+		.type = METRIC_COUNTER,
+		.label = {{"result", evictions}}},
 	[M_PROFILES_LEFT_OUT] = {.name = "poolgate_profiles_left_out",
 		.help = "Launcher profiles that are not loaded since the validating hook's "
 			"conditions do not know their Secrets.",

@@ -31,6 +31,7 @@ enum metric_id {
 	M_CLAIMS_ENDED, /* counter {why}: enum metric_end */
 	M_PHANTOMS,     /* gauge: namespaces of rule R12 */
 	M_UNSTARTED,    /* gauge {why}: metric_why(); pods with a claim that have waited for long */
+	M_EVICTIONS, /* counter {result}: enum metric_evict; pods with a claim and without a node */
 	M_PROFILES_LEFT_OUT, /* gauge: launcher profiles whose Secrets the hooks do not know */
 	M_PLAN_KEYS,         /* gauge: keys that replicas share */
 	M_PLAN_PROOFS,       /* counter {proof}: enum proof, from PROOF_NONE on */
@@ -85,6 +86,13 @@ enum metric_end {
 	END_EXPIRED,  /* its pod never came, or claimTtl is over */
 	END_RELEASED, /* by hand, or by a DELETE review */
 	END_UNSENT    /* the answer that it was taken for was never sent */
+};
+
+/* What the API server said to an eviction. */
+enum metric_evict {
+	EVICT_DONE,
+	EVICT_LATER,  /* the pod has changed, a budget does not allow it now, no answer */
+	EVICT_REFUSED /* we may not */
 };
 
 /* Why pods do not start, as classes. */

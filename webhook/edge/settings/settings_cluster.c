@@ -26,6 +26,7 @@ void settings_cluster_defaults(struct cluster_settings *c)
 		.secrets_source = "kube-system/bitfusion-secret",
 		.probe_every_ms = 10000,
 		.reserve_ms = 600000,
+		.evict_after_ms = 600000,
 		.pending_share = 25,
 		.max_grace_ms = 3600000};
 }
@@ -141,6 +142,20 @@ static int read_waiting(const struct yaml_node *waiting, struct settings *s, str
 	return read_classes(waiting, s, err);
 }
 
+static int read_eviction(
+	const struct yaml_node *eviction, struct cluster_settings *c, struct err *err)
+{
+	int rc;
+
+	if (yaml_absent(eviction))
+		return 0;
+	if ((rc = yaml_as_map(eviction, err)) != 0 ||
+		(rc = yaml_known(eviction, err, "enabled", "after", NULL)) != 0 ||
+		(rc = yaml_get_bool(eviction, "enabled", &c->eviction, err)) != 0)
+		return rc;
+	return yaml_get_duration(eviction, "after", 1000, WAIT_MAX_MS, &c->evict_after_ms, err);
+}
+
 static int read_parts(const struct yaml_node *map, struct settings *s, struct err *err)
 {
 	struct cluster_settings *c = &s->cluster;
@@ -149,6 +164,8 @@ static int read_parts(const struct yaml_node *map, struct settings *s, struct er
 	int rc;
 
 	if (!yaml_absent(waiting) && (rc = read_waiting(waiting, s, err)) != 0)
+		return rc;
+	if ((rc = read_eviction(yaml_get(map, "eviction"), c, err)) != 0)
 		return rc;
 	if (!yaml_absent(secrets)) {
 		if ((rc = yaml_as_map(secrets, err)) != 0 ||
@@ -205,8 +222,8 @@ int settings_cluster(
 	c->on = true;
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "kubeconfig", "namespace", "service", "lease",
-			 "webhooks", "tls", "secrets", "probe", "waiting", "pendingShare",
-			 "maxGracePeriod", NULL)) != 0 ||
+			 "webhooks", "tls", "secrets", "probe", "waiting", "eviction",
+			 "pendingShare", "maxGracePeriod", NULL)) != 0 ||
 		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
 		(rc = yaml_get_duration(
 			 map, "maxGracePeriod", 1000, DAY_MS, &c->max_grace_ms, err)) != 0 ||
@@ -245,6 +262,7 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->serving_valid_ms != b->serving_valid_ms ||
 	       a->publish_wait_ms != b->publish_wait_ms || a->drop_wait_ms != b->drop_wait_ms ||
 	       a->waiting != b->waiting || a->reserve_ms != b->reserve_ms || classes_differ(a, b) ||
+	       a->eviction != b->eviction || a->evict_after_ms != b->evict_after_ms ||
 	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
 	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||
 	       a->max_grace_ms != b->max_grace_ms;
