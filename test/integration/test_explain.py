@@ -113,6 +113,19 @@ def test_what_a_pod_holds(tmp_path, injected):
     assert said["state"] == "holds" and [(h["server"], h["bytes"]) for h in said["holds"]] == [("gpu-01", 4000 * MB), ("gpu-02", 8000 * MB)]
 
 
+@pytest.mark.parametrize("status, says", [
+    ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are \x1b[2Javailable"}]},
+     "claimed, waits for a node: 0/3 nodes are ?[2Javailable"),
+    ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}, "claimed, waits for a node"),
+    ({"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}, "it does not run: ImagePullBackOff")])
+def test_it_holds_gpus_and_does_not_run(tmp_path, injected, status, says):
+    p, servers = pod(injected, "p", 1), [server("gpu-01", 1, [("p", "gpu-0", 4000)])]
+    p["status"].update({"phase": "Pending", **status})
+    code, out, _ = explain(tmp_path, [p], servers, "ml/p")
+    assert (code, out.splitlines()[2:]) == (0, [says]), out
+    assert json.loads(explain(tmp_path, [p], servers, "ml/p", "-o", "json")[1])["why"] == says
+
+
 def test_who_does_not_wait(tmp_path, injected):
     lost, done = pod(injected, "lost", 1), pod(injected, "done", 1)
     done["status"]["phase"] = "Succeeded"

@@ -4,6 +4,7 @@
 #define WEBHOOK_CLI_EXPLAIN_IMPL_H
 
 #include "webhook/cli/pool_read.h"
+#include "webhook/core/pod/pod.h"
 
 /* So many that stand before a pod are named. */
 #define EXPLAIN_NAMED_MAX 5
@@ -21,9 +22,12 @@ struct explain {
 	const char *namespace, *name;
 	struct err settings; /* why the settings cannot be read: then what is shipped counts */
 	enum explain_state state;
-	struct demand demand; /* of the pod that is explained */
-	bool asks;            /* there is one */
-	size_t self;          /* its index in pool.pods */
+	struct demand demand;   /* of the pod that is explained */
+	bool asks;              /* there is one */
+	char why[POD_WHY_SIZE]; /* it does not run, for this; "": it does, or is being made */
+	bool unplaced;          /* as no node takes it; then: */
+	struct slice node_says; /* the scheduler's words, absent: none */
+	size_t self;            /* its index in pool.pods */
 	struct queue_world world;
 	struct queue_round round; /* EXPLAIN_WAITS */
 	struct err refusal; /* EXPLAIN_LOST: what placement says; code 0: it would be placed */

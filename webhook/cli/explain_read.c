@@ -2,10 +2,12 @@
 /* cli: reading what `poolgate explain` tells of. */
 #include "webhook/cli/explain_impl.h"
 #include "webhook/core/pod/late.h"
+#include "webhook/core/pod/unplaced.h"
 
 /* The pod itself, before all others. */
 static int read_pod(struct kube *k, struct explain *e, bool *ret_held, struct err *err)
 {
+	struct unplaced unplaced;
 	struct kube_answer a;
 	struct buf path;
 	int rc;
@@ -25,6 +27,12 @@ static int read_pod(struct kube *k, struct explain *e, bool *ret_held, struct er
 		e->state = pool_read_finished(&a.json, object) ? EXPLAIN_FINISHED
 			   : e->asks                           ? EXPLAIN_LOST
 							       : EXPLAIN_NOT_OURS;
+		pod_waits(&a.json, object, e->why);
+		/* nothing that a person would not see: it is being made */
+		if (strcmp(e->why, "Pending") == 0)
+			e->why[0] = '\0';
+		e->unplaced = unplaced_read(&a.json, object, &e->pool.arena, &unplaced);
+		e->node_says = unplaced.message;
 		*ret_held = late_is_held(&a.json, object);
 		if (e->pool.arena.failed || !e->pool.self.at)
 			rc = err_set(err, ERR_NOMEM, "out of memory for the pod");

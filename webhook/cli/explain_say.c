@@ -8,6 +8,8 @@
 #include "webhook/core/pool/placement_say.h"
 
 #define NAME_MAX 253
+/* Of what the scheduler says. */
+#define SAYS_MAX 1024
 
 static unsigned long long mb_of(uint64_t bytes)
 {
@@ -106,6 +108,15 @@ static void say_missing(const struct explain *e, struct buf *out)
 	free(all);
 }
 
+/* Why it does not run, though it has what it asked for. */
+static void say_unstarted(const struct explain *e, struct buf *out)
+{
+	buf_str(out, e->unplaced ? "claimed, waits for a node" : "it does not run");
+	if (!e->unplaced || e->node_says.len)
+		buf_str(out, ": ");
+	say_word(out, e->unplaced ? e->node_says : slice_of(e->why), SAYS_MAX);
+}
+
 /* The pod that stands at that place among those who wait, or NULL. */
 static const struct queue_pod *at_place(const struct explain *e, size_t place)
 {
@@ -152,6 +163,10 @@ void explain_say(const struct explain *e, struct buf *out)
 		buf_str(out, " holds:\n");
 		for (size_t s = 0; s < e->pool.n_servers; s++)
 			each_part(e, out, s, NULL, say_own);
+		if (*e->why) {
+			say_unstarted(e, out);
+			buf_char(out, '\n');
+		}
 		break;
 	case EXPLAIN_WAITS:
 		buf_str(out, " waits: ");
@@ -218,6 +233,20 @@ static void json_own(const struct explain *e, struct buf *out, size_t server, co
 		json_part(e, out, server, c, p);
 }
 
+static void json_unstarted(const struct explain *e, struct buf *out)
+{
+	struct buf why;
+
+	if (!*e->why)
+		return;
+	buf_init(&why, SAYS_MAX * 2);
+	say_unstarted(e, &why);
+	out->failed = out->failed || why.failed;
+	buf_char(out, ',');
+	json_text(out, "why", buf_as_slice(&why));
+	buf_release(&why);
+}
+
 static void json_missing(const struct explain *e, struct buf *out)
 {
 	size_t n;
@@ -282,6 +311,7 @@ void explain_json(const struct explain *e, struct buf *out)
 		for (size_t s = 0; s < e->pool.n_servers; s++)
 			each_part(e, out, s, NULL, json_own);
 		buf_char(out, ']');
+		json_unstarted(e, out);
 	} else if (e->state == EXPLAIN_WAITS) {
 		json_waits(e, out);
 	} else if (e->state == EXPLAIN_LOST && e->refusal.code) {
