@@ -3,50 +3,6 @@
 #include "webhook/core/pool/placement_say.h"
 #include "webhook/core/pool/queue_impl.h"
 
-/* Most of what is asked fits on these, and a review asks under the lock of the picture. */
-#define FEW 16
-
-/* The first servers that do not drain, as a pool of their own. */
-static int first_few(const struct inventory *inv, struct arena *a, struct inventory *ret)
-{
-	*ret = (struct inventory){.servers = arena_array(a, FEW, sizeof(*ret->servers))};
-	for (size_t i = 0; ret->servers && i < inv->n_servers && ret->n_servers < FEW; i++) {
-		const struct gpu_server *from = &inv->servers[inventory_nth(inv, i)];
-		struct gpu_server *to = &ret->servers[ret->n_servers];
-
-		if (from->drain)
-			continue;
-		*to = *from;
-		to->first_gpu = ret->n_gpus;
-		ret->n_gpus += to->n_gpus;
-		ret->n_servers++;
-	}
-	return ret->servers ? 0 : ERR_NOMEM;
-}
-
-static int find_in_empty(
-	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err)
-{
-	struct inventory empty;
-	struct placement where;
-	struct usage use;
-
-	if (queue_empty_pool(inv, a, &empty, &use) != 0)
-		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
-	return placement_find(&empty, &use, d, a, &where, err);
-}
-
-int queue_could_ever(
-	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err)
-{
-	struct inventory few;
-
-	if (first_few(inv, a, &few) == 0 && few.n_servers < inv->n_servers &&
-		find_in_empty(&few, d, a, NULL) == 0)
-		return 0;
-	return find_in_empty(inv, d, a, err);
-}
-
 /* Another pod: by name to people of its own namespace, who may see it; to others not. */
 static void say_pod(struct buf *b, const struct queue_pod *to, const struct queue_pod *p)
 {
