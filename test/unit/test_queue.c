@@ -17,6 +17,8 @@ struct queue {
 	struct queue_pod pods[PODS_MAX];
 	struct demand demands[PODS_MAX];
 	size_t n;
+	struct queue_member members[PODS_MAX]; /* their pods are the first */
+	size_t n_members;
 	struct queue_share shares[16];
 	struct queue_kept kept[64];
 	struct queue_round round;
@@ -53,6 +55,10 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		p->foreign = true;
 	else if (slice_is(w, "claimed"))
 		p->claimed = true;
+	else if (slice_is(w, "lives") || slice_is(w, "ended"))
+		q->members[q->n_members++] = (struct queue_member){p, slice_is(w, "ended")};
+	else if (slice_is(key, "of"))
+		p->owner = value;
 	else if (slice_is(w, "whole"))
 		q->demands[q->n].whole_servers = true;
 	else if (slice_is(w, "one-server"))
@@ -71,7 +77,7 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 	}
 }
 
-/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N foreign claimed; ...": the uid is the name. */
+/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N foreign claimed of=OWNER lives ended; ...": the uid is the name. */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -572,6 +578,68 @@ TEST(many_for_whom_nothing_can_be_kept)
 	arena_release(&scratch);
 }
 
+/* Of the pod that comes last: how many of its gang were let go, and "more" where it asks more than they did. */
+TEST(which_gangs_run)
+{
+	static const struct {
+		const char *pods;
+		uint32_t want;
+		bool more;
+	} all[] = {
+		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 2,
+			false},
+		{"x/p 1x50% gang=g/4", 0, false},
+		{"x/p 1x50% lives; x/r 1x50%", 0, false},
+		{"x/p 1x50% gang=h/4 lives; x/r 1x50% gang=g/4", 0, false},
+		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false},
+		/* who forges the size */
+		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false},
+		/* nobody makes a large place of a small one */
+		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2,
+			false},
+		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x61% gang=g/4", 2, true},
+		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true},
+		/* it has run: later pods of that controller go singly */
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=k", 0, false},
+		{"x/p 1x50% gang=g/4 ended; x/r 1x50% gang=g/4", 0, false},
+		{"x/p 1x50% gang=g/4 of=j ended; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4 of=j",
+			1, false},
+	};
+
+	for (size_t i = 0; i < COUNT(all); i++) {
+		const struct queue_pod *p;
+		struct queue q;
+
+		queue_init(&q, TWO, all[i].pods);
+		p = &q.pods[q.n - 1];
+		queue_count_gangs(&q.pool.inv, &q.pods[q.n - 1], 1, q.members, q.n_members);
+		if (p->gang_let_go != all[i].want || p->gang_more != all[i].more)
+			fail_msg("row %zu: %u %d", i, (unsigned)p->gang_let_go, p->gang_more);
+		queue_release(&q);
+	}
+}
+
+/* One that asks more than its gang did takes its turn like others; who does not has the seat. */
+TEST(who_asks_more_joins_no_gang_first)
+{
+	struct queue q;
+
+	queue_init(&q, ONE,
+		"x/p 1x50% gang=g/2 lives; x/q 1x100% gang=g/2 age=9; x/r 1x50% gang=g/2 age=1; "
+		"y/s 1x50% prio=9");
+	queue_count_gangs(&q.pool.inv, q.pods + 1, q.n - 1, q.members, q.n_members);
+	assert_int_equal(queue_decide(&q.w, q.pods + 1, q.n - 1, false, &q.pool.arena, &q.round,
+				 &(struct err){0}),
+		0);
+	assert_int_equal(q.round.entries[1].verdict, QUEUE_START);
+	assert_int_equal(q.round.entries[1].place, 1);
+	assert_int_equal(q.round.entries[0].verdict, QUEUE_NO_ROOM);
+	assert_int_equal(q.round.entries[2].verdict, QUEUE_START);
+	queue_release(&q);
+}
+
 TEST(when_the_next_reservation_begins)
 {
 	static const struct {
@@ -615,6 +683,6 @@ TEST(times_from_nowhere_do_no_harm)
 }
 
 TESTS(who_is_served, what_its_owner_reads, what_the_pool_never_holds, what_could_ever_fit,
-	what_could_ever_fit_on_a_few, so_many_of_a_namespace_are_looked_at,
-	many_for_whom_nothing_can_be_kept, when_the_next_reservation_begins,
-	times_from_nowhere_do_no_harm)
+	what_could_ever_fit_on_a_few, so_many_of_a_namespace_are_looked_at, which_gangs_run,
+	who_asks_more_joins_no_gang_first, many_for_whom_nothing_can_be_kept,
+	when_the_next_reservation_begins, times_from_nowhere_do_no_harm)

@@ -228,15 +228,21 @@ static void forget_pods(void *ctx)
 	p->n_waiting = 0;
 }
 
-/* Those behind our gate; and of gangs those that have been let go are counted below. */
+static bool has_succeeded(const struct json *j, const struct json_node *object)
+{
+	return json_is_str(j, json_path(j, object, "status", "phase", NULL), SLICE("Succeeded"));
+}
+
+/* Those behind our gate; and of gangs those that wait no more, who are counted below. */
 static bool take_pod(void *ctx, const struct json *j, const struct json_node *object)
 {
 	struct pool_read *r = ctx;
 	struct pool_read_pod *w;
 	void *list = r->waiting;
 	struct queue_pod *p;
+	bool leaving;
 
-	if (pool_read_finished(j, object))
+	if (pool_read_finished(j, object) && !has_succeeded(j, object))
 		return true;
 	if (!more(&r->arena, &list, r->n_waiting, &r->cap_waiting, sizeof(*r->waiting)))
 		return false;
@@ -250,43 +256,46 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	p->namespace = arena_slice(&r->arena, p->namespace);
 	p->name = arena_slice(&r->arena, p->name);
 	p->gang = p->gang.at ? arena_slice(&r->arena, p->gang) : p->gang;
+	p->owner = p->owner.at ? arena_slice(&r->arena, p->owner) : p->owner;
 	p->claimed = pool_read_claimed(r, p->uid);
-	/* who has been let go is no waiting one: it is left out once gangs are counted */
-	p->gang_let_go = !late_is_held(j, object);
-	if (!p->gang_let_go && !pool_read_demand(r, j, object, &w->demand))
-		return !r->arena.failed;
-	r->n_waiting += !p->gang_let_go || (p->gang.at && p->claimed);
+	w->let_go = !late_is_held(j, object);
+	w->ended = pool_read_finished(j, object);
+	/* who is being deleted leaves his place in the gang */
+	leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
+	if (w->let_go ? p->gang.at && !leaving : !w->ended)
+		r->n_waiting += pool_read_demand(r, j, object, &w->demand);
 	return !r->arena.failed;
 }
 
-static bool same_gang(const struct queue_pod *a, const struct queue_pod *b)
+/* Those who wait go to r->pods, the others into members. */
+static void part_waiting(struct pool_read *r, struct queue_member *members, size_t *ret_n)
 {
-	return a->gang.at && b->gang.at && slice_eq(a->gang, b->gang) &&
-	       slice_eq(a->namespace, b->namespace);
+	for (size_t i = 0; i < r->n_waiting; i++) {
+		struct pool_read_pod *w = &r->waiting[i];
+
+		w->pod.demand = &w->demand;
+		if (w->let_go)
+			members[(*ret_n)++] = (struct queue_member){&w->pod, w->ended};
+		else
+			r->pods[r->n_pods++] = w->pod;
+	}
 }
 
 int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
 {
+	struct queue_member *members;
+	size_t n = 0;
 	char version[32];
 	int rc = kube_list(k, INJECTED_PODS, LIST_MS, forget_pods, take_pod, r, version, err);
 
 	if (rc != 0)
 		return rc;
 	r->pods = arena_array(&r->arena, r->n_waiting, sizeof(*r->pods));
-	if (!r->pods)
+	members = arena_array(&r->arena, r->n_waiting, sizeof(*members));
+	if (!r->pods || !members)
 		return err_set(err, ERR_NOMEM, "out of memory for those who wait");
-	for (size_t i = 0; i < r->n_waiting; i++) {
-		struct queue_pod *p = &r->pods[r->n_pods];
-
-		if (r->waiting[i].pod.gang_let_go)
-			continue;
-		*p = r->waiting[i].pod;
-		p->demand = &r->waiting[i].demand;
-		for (size_t m = 0; m < r->n_waiting; m++)
-			p->gang_let_go +=
-				r->waiting[m].pod.gang_let_go && same_gang(p, &r->waiting[m].pod);
-		r->n_pods++;
-	}
+	part_waiting(r, members, &n);
+	queue_count_gangs(&r->inv, r->pods, r->n_pods, members, n);
 	return 0;
 }
 

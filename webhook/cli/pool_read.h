@@ -9,10 +9,11 @@
 #include "webhook/core/pool/queue.h"
 #include "webhook/core/server/server_object.h"
 
-/* A pod that waits, with what it asks. */
+/* A pod that waits, or a member of a gang that waits no more, with what it asks. */
 struct pool_read_pod {
 	struct queue_pod pod;
 	struct demand demand;
+	bool let_go, ended; /* it does not wait; it has ended with success */
 };
 
 /* Zeroed, but for what is said to be the caller's. All lives in the arena. */
@@ -31,7 +32,7 @@ struct pool_read {
 	size_t n_shares;
 	struct queue_kept *kept;
 	size_t n_kept;
-	struct pool_read_pod *waiting; /* and members of gangs that were let go */
+	struct pool_read_pod *waiting; /* and members of gangs that wait no more */
 	size_t n_waiting, cap_waiting;
 	struct queue_pod *pods; /* those who wait, for the queue */
 	size_t n_pods;

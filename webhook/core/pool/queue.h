@@ -33,6 +33,14 @@ struct queue_pod {
 	uint32_t gang_size; /* as many members must be there before one is served */
 	/* Other members that were let go and live: the gang runs, and who is missing joins it first. */
 	uint32_t gang_let_go;
+	bool gang_more;     /* it asks more than each of these did: it does not join first */
+	struct slice owner; /* uid of the controller that made it; absent: nobody did */
+};
+
+/* A member of a gang that waits no more. Borrowed for the call. */
+struct queue_member {
+	const struct queue_pod *pod;
+	bool ended; /* with success; else it was let go or holds its claim, and lives */
 };
 
 /* Bytes that a namespace holds now. */
@@ -106,6 +114,12 @@ struct queue_rank {
 	struct slice uid;
 };
 int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
+
+/* Find gang_let_go and gang_more of those who wait. Members are those of its namespace that say the same gang of the same size, for whoever forges a size is in no
+ * gang that runs. Where none lives, one that has ended with success shows to the pods of its controller that the gang has run: who comes
+ * later goes singly (W11). Nobody goes before others by joining who asks more than each of these members did. Sorts members. */
+void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,
+	struct queue_member *members, size_t n_members);
 
 /* Decide about everybody who waits, as if one after the other, each on what those before him leave. Who does not fit is passed by
  * those behind him, until he has waited for reserve_ms: then bytes are kept for the oldest of the highest priority among those

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which finds who is served together,
- * queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody else includes it. */
+ * queue_gang.c, which counts members, queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody
+ * else includes it. */
 #ifndef WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 #define WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 
@@ -84,6 +85,13 @@ struct queue_run {
 int queue_find_units(struct queue_run *q);
 /* What the unit asks. NULL: out of memory. */
 struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u);
+
+/* Byte by byte; who is shorter and otherwise alike goes first. */
+int queue_order(struct slice a, struct slice b);
+/* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks more where one asks by percent and the other by
+ * megabytes. */
+uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu);
+struct gpu queue_largest(const struct inventory *inv);
 
 /* A heap of units: the first of all by `before` is at the front. */
 typedef bool queue_before(const struct queue_unit *a, const struct queue_unit *b);

@@ -4,7 +4,7 @@
 
 #include "webhook/core/pool/queue_impl.h"
 
-static int compare_slices(struct slice a, struct slice b)
+int queue_order(struct slice a, struct slice b)
 {
 	size_t n = a.len < b.len ? a.len : b.len;
 	int c = n ? memcmp(a.at, b.at, n) : 0;
@@ -22,7 +22,7 @@ int queue_compare(const struct queue_rank *a, const struct queue_rank *b)
 		return a->share < b->share ? -1 : 1;
 	if (a->since_ms != b->since_ms)
 		return a->since_ms < b->since_ms ? -1 : 1;
-	return compare_slices(a->uid, b->uid);
+	return queue_order(a->uid, b->uid);
 }
 
 void queue_heap_sink(struct queue_unit **heap, size_t n, size_t at, queue_before *before)
@@ -71,7 +71,7 @@ static size_t find_namespace(
 		size_t mid = (low + high) / 2;
 		const struct queue_namespace *ns = &q->namespaces[sorted[mid]];
 
-		if (ns->end != end ? ns->end < end : compare_slices(ns->name, name) < 0)
+		if (ns->end != end ? ns->end < end : queue_order(ns->name, name) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -124,7 +124,7 @@ static int by_age(const struct member *x, const struct member *y)
 {
 	if (x->pod->since_ms != y->pod->since_ms)
 		return x->pod->since_ms < y->pod->since_ms ? -1 : 1;
-	return compare_slices(x->pod->uid, y->pod->uid);
+	return queue_order(x->pod->uid, y->pod->uid);
 }
 
 /* Gang by gang; those with claims first, then the older. */
@@ -135,7 +135,7 @@ static int by_gang(const void *a, const void *b)
 
 	if (x->namespace != y->namespace)
 		return x->namespace < y->namespace ? -1 : 1;
-	c = compare_slices(x->pod->gang, y->pod->gang);
+	c = queue_order(x->pod->gang, y->pod->gang);
 	if (c)
 		return c;
 	if (x->pod->claimed != y->pod->claimed)
@@ -160,8 +160,7 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* What it asks all in all of GPUs like this one. */
-static uint64_t size_of(const struct demand *d, const struct gpu *gpu)
+uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu)
 {
 	uint64_t sum = 0;
 
@@ -174,8 +173,7 @@ static uint64_t size_of(const struct demand *d, const struct gpu *gpu)
 	return sum;
 }
 
-/* The pool's largest GPU says which of two pods asks more where one asks by percent and the other by megabytes. */
-static struct gpu largest(const struct inventory *inv)
+struct gpu queue_largest(const struct inventory *inv)
 {
 	struct gpu ret = {.bytes = 0};
 
@@ -205,7 +203,7 @@ static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint
 		/* nobody comes forward by one member alone */
 		u->rank.priority = p->priority < u->rank.priority ? p->priority : u->rank.priority;
 		u->rank.since_ms = p->since_ms > u->rank.since_ms ? p->since_ms : u->rank.since_ms;
-		if (compare_slices(p->uid, u->rank.uid) < 0) {
+		if (queue_order(p->uid, u->rank.uid) < 0) {
 			u->rank.uid = p->uid;
 			u->first = m[i].index;
 		}
@@ -219,9 +217,10 @@ static void add_singles(
 {
 	for (size_t i = 0; i < n; i++) {
 		add_unit(q, &m[i], 1, pods + i);
-		if (i < missing) {
+		if (missing > 0 && !m[i].pod->gang_more) {
 			q->units[q->n_units - 1].joins = true;
 			q->units[q->n_units - 1].rank.completes = true;
+			missing--;
 		}
 	}
 }
@@ -250,7 +249,7 @@ static void add_gang(
 	for (size_t i = size; i < n; i++)
 		q->ret.entries[m[i].index].verdict = QUEUE_LATER;
 	for (size_t i = 0; i < size; i++)
-		m[i].size = size_of(m[i].pod->demand, like);
+		m[i].size = queue_size_of(m[i].pod->demand, like);
 	qsort(m, size, sizeof(*m), by_size);
 	add_unit(q, m, size, pods);
 }
@@ -297,7 +296,7 @@ int queue_find_units(struct queue_run *q)
 {
 	struct member *gangs = arena_space(q->a, q->n_pods, sizeof(*gangs));
 	uint32_t *pods = arena_space(q->a, q->n_pods, sizeof(*pods));
-	struct gpu like = largest(q->w->inventory);
+	struct gpu like = queue_largest(q->w->inventory);
 	uint32_t *namespaces = arena_space(q->a, q->n_pods, sizeof(*namespaces));
 	size_t n = 0, end;
 
@@ -357,14 +356,14 @@ static int compare_demands(const struct demand *a, const struct demand *b)
 		COMPARE(x->percent, y->percent);
 		COMPARE(x->memory_mb, y->memory_mb);
 		/* refusals name it */
-		c = a->n_containers > 1 ? compare_slices(x->name, y->name) : 0;
+		c = a->n_containers > 1 ? queue_order(x->name, y->name) : 0;
 		if (c)
 			return c;
 	}
 	for (size_t i = 0; i < a->n_filters && c == 0; i++)
-		c = compare_slices(a->filters[i].token, b->filters[i].token);
+		c = queue_order(a->filters[i].token, b->filters[i].token);
 	for (size_t i = 0; i < a->n_servers && c == 0; i++)
-		c = compare_slices(a->servers[i], b->servers[i]);
+		c = queue_order(a->servers[i], b->servers[i]);
 	return c;
 }
 
