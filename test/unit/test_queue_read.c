@@ -129,6 +129,7 @@ TEST(how_a_gang_is_named)
 			"found \"0\", expected how many"},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'4097'", "found \"4097\""},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'four'", "found \"four\""},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'job'", "write that number"},
 	};
 	struct fixture f;
 

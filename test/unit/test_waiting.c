@@ -139,6 +139,7 @@ static const char *const round_trips[] = {
 	POD(OWNED("true"), "", ""),
 	POD("", SAYS("wait"), "'schedulingGates':[{'name':'x.io/y'}],"),
 	POD_OF("lupine", OWNED("true"), "", ""),
+	POD("", ",'poolgate.io/gang':'g','poolgate.io/gang-size':'4'", ""),
 	POD_OF("bitfusion", "",
 		SAYS("wait") ",'bitfusion-client/os':'ubuntu18','bitfusion-client/version':'400'",
 		""),
@@ -294,6 +295,96 @@ TEST(w4_applied_again)
 	free(made);
 }
 
+#define GANG(name, size) ",'poolgate.io/gang':'" name "','poolgate.io/gang-size':'" size "'"
+#define IN_PLAN "\\\"waits\\\":true,\\\"gang\\\":\\\"g\\\",\\\"gangSize\\\":4,"
+
+/* Whose pod it is does not matter: members wait for one another. What cannot be is told with what to do. */
+TEST(w11_a_gang)
+{
+	static const struct {
+		bool late;
+		const char *pod, *path, *says; /* NULL: it is in the plan */
+	} rows[] = {
+		{true, POD("", GANG("g", "4"), ""), NULL, NULL},
+		{true, POD("", GANG("g", "4") SAYS("wait"), ""), NULL, NULL},
+		{true, POD_OF("lupine", "", GANG("g", "4"), ""), NULL, NULL},
+		{false, POD("", GANG("g", "4"), ""), "/metadata/annotations/poolgate.io~1gang",
+			"the operator has to install components/waiting; leave poolgate.io/gang"},
+		{true, POD("", GANG("g", "4") SAYS("refuse"), ""),
+			"/metadata/annotations/poolgate.io~1when-full",
+			"found \"refuse\", and the pods of a gang (poolgate.io/gang) wait for one "
+			"another; write wait, or leave it out"},
+		{true, POD("", GANG("g", "4"), "'nodeName':'n1',"), "/spec/nodeName",
+			"spec.nodeSelector"},
+		{true, POD("", GANG("g", "job"), ""),
+			"/metadata/annotations/poolgate.io~1gang-size", "write that number"},
+		{true, POD("", ",'poolgate.io/gang':'g'", ""),
+			"/metadata/annotations/poolgate.io~1gang-size", "expected how many pods"},
+		{true, POD("", ",'poolgate.io/gang-site':'4'", ""), "/metadata/annotations",
+			"did you mean \"poolgate.io/gang-size\"?"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *pod;
+		int rc;
+
+		fix.config.late_place = rows[i].late;
+		if (!rows[i].path) {
+			pod = fixture_inject(&fix, rows[i].pod);
+			if (!strstr(pod, GATED) || !strstr(pod, IN_PLAN))
+				fail_msg("row %zu: %s", i, pod);
+			free(pod);
+			continue;
+		}
+		rc = fixture_mutate(&fix, rows[i].pod);
+		if (rc != ERR_INVALID || strcmp(fix.err.path, rows[i].path) != 0 ||
+			!strstr(fix.err.msg, rows[i].says))
+			fail_msg("row %zu: %d %s: %s", i, rc, fix.err.path, fix.err.msg);
+		err_clear(&fix.err);
+	}
+}
+
+/* The leader reads the plan, and people the annotations: they say the same, from the create on. */
+TEST(w4_a_gang_that_is_forged)
+{
+	static const struct {
+		const char *change, *path;
+	} rows[] = {
+		{"[{'op':'replace','path':'/metadata/annotations/poolgate.io~1gang-size','value':"
+		 "'1'}]",
+			"/metadata/annotations/poolgate.io~1plan"},
+		{"[{'op':'replace','path':'/metadata/annotations/poolgate.io~1gang','value':'h'}]",
+			"/metadata/annotations/poolgate.io~1plan"},
+		{"[{'op':'remove','path':'/metadata/annotations/poolgate.io~1gang'},{'op':'remove',"
+		 "'path':'/metadata/annotations/poolgate.io~1gang-size'}]",
+			"/metadata/annotations/poolgate.io~1plan"},
+		{"[{'op':'remove','path':'/metadata/annotations/poolgate.io~1gang-size'}]",
+			"/metadata/annotations/poolgate.io~1gang-size"},
+		{"[{'op':'remove','path':'/spec/schedulingGates/0'}]", "/spec/schedulingGates"},
+	};
+	char *pod = fixture_inject(&fix, POD("", GANG("g", "4"), "")), *changed;
+
+	assert_int_equal(validate(pod), 0);
+	assert_true(slice_is(fix.validation.plan.gang, "g"));
+	assert_int_equal(fix.validation.plan.gang_size, 4);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		changed = fixture_change(pod, rows[i].change);
+		if (validate(changed) == 0 || strcmp(fix.err.path, rows[i].path) != 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		err_clear(&fix.err);
+		free(changed);
+	}
+	free(pod);
+	/* nor does one that comes alone become a gang's */
+	pod = fixture_inject(&fix, POD("", SAYS("wait"), ""));
+	changed = fixture_change(pod,
+		"[{'op':'add','path':'/metadata/annotations/poolgate.io~1gang','value':'g'},{'op':"
+		"'add','path':'/metadata/annotations/poolgate.io~1gang-size','value':'1'}]");
+	assert_int_equal(validate(changed), ERR_REFUSED);
+	free(changed);
+	free(pod);
+}
+
 /* Its client is told no place: the gate alone goes. */
 TEST(w3_the_gate_alone)
 {
@@ -317,4 +408,5 @@ TEST(w3_the_gate_alone)
 TESTS_BETWEEN(set_up, tear_down, w2_who_waits, w2_a_template_stands_for_owned_pods,
 	w0_nobody_waits_without_the_component, w10_a_pod_with_a_node_is_refused_when_full,
 	w2_a_word_that_is_none, w2_admitted_and_taken_back, w4_refused_as_it_was_left,
-	w0_a_plan_from_elsewhere, w7_since_when_is_taken_back, w4_applied_again, w3_the_gate_alone)
+	w0_a_plan_from_elsewhere, w7_since_when_is_taken_back, w4_applied_again, w3_the_gate_alone,
+	w11_a_gang, w4_a_gang_that_is_forged)

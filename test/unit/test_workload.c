@@ -270,5 +270,51 @@ TEST(test_others_that_wait)
 		assert_null(strstr(w.text[i].at, "already"));
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_pods_that_wait, test_others_that_wait, test_kinds,
+#define GANG(n) ON ",'poolgate.io/gang':'g','poolgate.io/gang-size':'" #n "'"
+#define SET(policy, n)                                                                             \
+	"{'spec':{'replicas':3," policy                                                            \
+	"'template':{'metadata':{'annotations':{" GANG(n) "}},'spec':{" ASKS(1) "}}}}"
+
+/* What keeps a gang from ever being whole, or from starting now. The pool has two GPUs. */
+TEST(test_gangs)
+{
+	static const struct {
+		const char *kind, *object, *says;
+	} gangs[] = {
+		{"Job", JOB(2, GANG(2), ASKS(1)), NULL},
+		{"Job", JOB(4, GANG(4), ASKS(1)),
+			"2 of the 4 pods of its gang would find free GPUs now; they start together "
+			"when all do"},
+		{"Job", JOB(4, GANG(2), ASKS(1)), "2 of 4 pods would find free GPUs now"},
+		{"Job", JOB(1, GANG(2), ASKS(1)), "it makes 1 of the 2 pods of its gang"},
+		{"StatefulSet", SET("", 2), "set podManagementPolicy: Parallel"},
+		{"StatefulSet", SET("'podManagementPolicy':'OrderedReady',", 2),
+			"set podManagementPolicy: Parallel"},
+		{"StatefulSet", SET("'podManagementPolicy':'Parallel',", 2),
+			"2 of 3 pods would find free GPUs now"},
+		{"StatefulSet", SET("", 1), "2 of 3 pods would find free GPUs now"},
+		{"Job", JOB(2, GANG(job), ASKS(1)), "write that number"},
+	};
+
+	fix.config.late_place = true;
+	for (size_t i = 0; i < COUNT(gangs); i++) {
+		const struct json_node *o = fixture_pod(&fix, gangs[i].object);
+		struct warnings w = {0};
+		struct workload load;
+		bool said;
+
+		err_clear(&fix.err);
+		assert_true(workload_read(&fix.json, o, slice_of(gangs[i].kind), &load));
+		assert_int_equal(workload_warn(&fix.world, &fix.json, &load, SLICE("ml"),
+					 &fix.scratch, &w, &fix.err),
+			0);
+		said = !gangs[i].says && w.n == 0;
+		for (size_t k = 0; k < w.n && gangs[i].says; k++)
+			said = said || strstr(w.text[k].at, gangs[i].says);
+		if (!said)
+			fail_msg("row %zu: %s", i, w.n ? w.text[0].at : "no warning");
+	}
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_gangs, test_pods_that_wait, test_others_that_wait, test_kinds,
 	test_warnings, test_placed_servers, test_updates)

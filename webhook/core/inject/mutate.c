@@ -6,6 +6,7 @@
 #include "webhook/core/inject/inject.h"
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pod/late.h"
+#include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pool/filter.h"
 
 /* What the steps below share. */
@@ -223,7 +224,40 @@ static bool wants_to_wait(const struct making *m)
 		return slice_is(word, "wait");
 	return c->late_place && (c->when_full == WHEN_FULL_WAIT ||
 					(c->when_full == WHEN_FULL_OWNED &&
-						(m->world->owned || pod_is_controlled(&m->pod))));
+						(m->world->owned || pod_controller(&m->pod))));
+}
+
+/* Members wait for one another, whoever owns them. */
+static int choose_gang(struct making *m, struct err *err)
+{
+	struct plan *plan = m->in.plan;
+	struct slice word = pod_annotation(&m->pod, ANN_WHEN_FULL, m->in.a);
+
+	if (m->in.before) {
+		plan->gang = m->before.gang;
+		plan->gang_size = m->before.gang_size;
+		return 0;
+	}
+	if (!queue_gang_of(&m->pod, m->in.a, &plan->gang, &plan->gang_size))
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (!plan->gang.at)
+		return 0;
+	if (!m->world->config->late_place) {
+		err_set(err, ERR_INVALID,
+			"the pods of a gang wait for one another, and pods cannot wait for GPUs "
+			"here: "
+			"the operator has to install components/waiting; leave " ANN_GANG
+			" and " ANN_GANG_SIZE " out to have each pod started alone");
+		return err_in(err, "metadata/annotations/poolgate.io~1gang");
+	}
+	if (word.at && !slice_is(word, "wait")) {
+		err_set(err, ERR_INVALID,
+			"found \"%.*s\", and the pods of a gang (" ANN_GANG
+			") wait for one another; write wait, or leave it out",
+			(int)(word.len > 60 ? 60 : word.len), word.at);
+		return err_in(err, "metadata/annotations/poolgate.io~1when-full");
+	}
+	return late_check_node(&m->pod, err);
 }
 
 /* It comes without a claim, and the leader lets it go in its turn (law W2). */
@@ -231,8 +265,8 @@ static void choose_waiting(struct making *m)
 {
 	struct plan *plan = m->in.plan;
 
-	if (m->in.before) {
-		plan->waits = m->before.waits;
+	if (m->in.before || plan->gang.at) {
+		plan->waits = m->in.before ? m->before.waits : true;
 		return;
 	}
 	if (!wants_to_wait(m))
@@ -472,7 +506,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
 	m->in.plan->node_resource_off =
 		m->in.before ? m->before.node_resource_off : m->world->config->node_resource_off;
-	if (choose_late(m, err) < 0)
+	if (choose_late(m, err) < 0 || choose_gang(m, err) < 0)
 		return err->code;
 	choose_waiting(m);
 	if (plan_containers(m, err) < 0 || read_filters(m, err) < 0 || warn_filters(m, err) < 0 ||

@@ -8,14 +8,15 @@
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/plan.h"
+#include "webhook/core/pod/queue_read.h"
 
 #define RESOURCES "bitfusion.io/"
 #define CLIENT "bitfusion-client/"
 #define MANAGEMENT "auto-management/"
 
 static const char *const resources[] = {RES_AMOUNT, RES_NUM, RES_PERCENT, RES_MEMORY, RES_UNITS};
-static const char *const annotations[] = {
-	ANN_PLAN, ANN_LAUNCHER, ANN_WHEN_FULL, ANN_OS, ANN_VERSION, ANN_FILTER};
+static const char *const annotations[] = {ANN_PLAN, ANN_LAUNCHER, ANN_WHEN_FULL, ANN_GANG,
+	ANN_GANG_SIZE, ANN_OS, ANN_VERSION, ANN_FILTER};
 static const char *const switches[] = {ANN_SWITCH, ANN_STATUS};
 
 static bool known(struct slice key, const char *const *words, size_t n)
@@ -137,7 +138,7 @@ static int check_resources(
 
 int keys_check(const struct pod *p, const struct plan *plan, struct arena *a, struct err *err)
 {
-	if (check_annotations(p, plan, NULL, a, err) < 0)
+	if (check_annotations(p, plan, NULL, a, err) < 0 || queue_check_gang(p, a, err) < 0)
 		return err->code;
 	for (size_t i = 0; i < p->n_containers; i++)
 		if (check_resources(p, &p->containers[i], a, err) < 0)

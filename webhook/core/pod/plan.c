@@ -215,6 +215,11 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_late(out, &p->late);
 	if (p->waits)
 		buf_str(out, ",\"waits\":true");
+	if (p->gang.at) {
+		buf_str(out, ",\"gang\":");
+		buf_json_str(out, p->gang);
+		write_number(out, ",\"gangSize\":", p->gang_size);
+	}
 	buf_str(out, ",\"containers\":[");
 	for (size_t i = 0; i < p->n_containers; i++) {
 		if (i > 0)

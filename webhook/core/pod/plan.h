@@ -37,6 +37,10 @@
 #define ANN_PLAN "poolgate.io/plan"
 #define ANN_LAUNCHER "poolgate.io/launcher"
 #define ANN_WHEN_FULL "poolgate.io/when-full"
+/* The gang that a pod belongs to, in its namespace, and how many members that has. */
+#define ANN_GANG "poolgate.io/gang"
+#define ANN_GANG_SIZE "poolgate.io/gang-size"
+#define GANG_SIZE_MAX 4096
 #define LABEL_INJECTED "poolgate.io/injected"
 #define OURS_PREFIX "poolgate.io/"
 
@@ -117,6 +121,9 @@ struct plan {
 	size_t n_servers;
 	struct plan_late late;
 	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and lets it go */
+	struct slice
+		gang; /* it waits for so many of this gang, in its namespace; absent: it goes alone */
+	uint32_t gang_size;
 	struct slice *inits; /* names of the init containers that were added */
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */

@@ -423,6 +423,21 @@ static int read_waits(struct reader *r, const struct json_node *root, bool *ret)
 	return 0;
 }
 
+/* Only who waits can wait for others. */
+static int read_gang(struct reader *r, const struct json_node *root, struct plan *p)
+{
+	uint64_t size;
+
+	if (get_str(r, root, "gang", false, &p->gang) < 0 ||
+		get_uint(r, root, "gangSize", 1, GANG_SIZE_MAX, &size) < 0)
+		return r->err->code;
+	p->gang_size = (uint32_t)size;
+	if (p->gang.at ? p->waits && size > 0 : size == 0)
+		return 0;
+	return bad(r, json_get(r->j, root, SLICE("gang")), "gang",
+		"a name and gangSize, of a pod that waits, or neither");
+}
+
 /* Values of two containers must not be one. */
 static int check_slots(struct reader *r, const struct plan *p)
 {
@@ -458,8 +473,8 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_node_resource(r, root, p) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
-		read_waits(r, root, &p->waits) < 0 || read_containers(r, root, p) < 0 ||
-		check_slots(r, p) < 0 ||
+		read_waits(r, root, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
+		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||

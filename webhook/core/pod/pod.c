@@ -147,14 +147,14 @@ struct slice pod_annotation(const struct pod *p, const char *key, struct arena *
 	return json_str(p->j, json_get(p->j, p->annotations, slice_of(key)), a);
 }
 
-bool pod_is_controlled(const struct pod *p)
+const struct json_node *pod_controller(const struct pod *p)
 {
 	JSON_EACH(p->j, json_path(p->j, p->root, "metadata", "ownerReferences", NULL), owner)
 	{
 		if (json_is(json_get(p->j, owner, SLICE("controller")), JSON_TRUE))
-			return true;
+			return owner;
 	}
-	return false;
+	return NULL;
 }
 
 enum pod_switch pod_switch_of(const struct pod *p, struct arena *a)

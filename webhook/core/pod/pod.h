@@ -58,8 +58,8 @@ struct slice pod_annotation(const struct pod *p, const char *key, struct arena *
 /* `y yes true on all` and `injection`, in any case; everything else is off. */
 enum pod_switch pod_switch_of(const struct pod *p, struct arena *a);
 
-/* Has it a controller, such as a ReplicaSet or a Job, which makes another one when it is refused? */
-bool pod_is_controlled(const struct pod *p);
+/* The owner that controls it, such as a ReplicaSet or a Job, which makes another one when it is refused; NULL: it is bare. */
+const struct json_node *pod_controller(const struct pod *p);
 
 /* kube-system, kube-public and mirror pods of the kubelet are never touched. */
 bool pod_is_exempt(const struct pod *p, struct slice namespace);

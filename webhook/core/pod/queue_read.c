@@ -46,6 +46,13 @@ static uint32_t size_of(struct slice text)
 	return text.len && text_u64(text, GANG_SIZE_MAX, &n) ? (uint32_t)n : 0;
 }
 
+bool queue_gang_of(const struct pod *p, struct arena *a, struct slice *ret, uint32_t *ret_size)
+{
+	*ret = pod_annotation(p, ANN_GANG, a);
+	*ret_size = size_of(pod_annotation(p, ANN_GANG_SIZE, a));
+	return !a->failed;
+}
+
 bool queue_read(const struct json *j, const struct json_node *object,
 	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret, bool *ret_mark)
 {
@@ -63,8 +70,8 @@ bool queue_read(const struct json *j, const struct json_node *object,
 	ret->since_ms = 0;
 	(void)rfc3339_read(
 		json_inside(j, json_get(j, meta, SLICE("creationTimestamp"))), &ret->since_ms);
-	ret->gang = pod_annotation(&pod, ANN_GANG, a);
-	ret->gang_size = size_of(pod_annotation(&pod, ANN_GANG_SIZE, a));
+	(void)queue_gang_of(&pod, a, &ret->gang, &ret->gang_size);
+	ret->owner = json_inside(j, json_get(j, pod_controller(&pod), SLICE("uid")));
 	kueue = !json_absent(json_get(j, pod.labels, SLICE(LABEL_KUEUE))) && !ret->foreign;
 	if (ret_mark)
 		*ret_mark = false;
@@ -136,6 +143,12 @@ int queue_check_gang(const struct pod *p, struct arena *a, struct err *err)
 				   : "\"\"",
 			GANG_NAME_MAX);
 		return err_in(err, "metadata/annotations/poolgate.io~1gang");
+	}
+	if (slice_is(size, "job")) {
+		err_set(err, ERR_INVALID,
+			"found \"job\", and what a Job's parallelism is nobody here asks the API "
+			"server for: write that number");
+		return err_in(err, "metadata/annotations/poolgate.io~1gang-size");
 	}
 	if (size_of(size) == 0) {
 		err_set(err, ERR_INVALID,

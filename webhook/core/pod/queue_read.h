@@ -5,13 +5,10 @@
 
 #include "base/json/json_keys.h"
 #include "base/json/json_read.h"
+#include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod.h"
 #include "webhook/core/pool/queue.h"
 
-/* The gang that a pod belongs to, in its namespace, and how many members that has. */
-#define ANN_GANG "poolgate.io/gang"
-#define ANN_GANG_SIZE "poolgate.io/gang-size"
-#define GANG_SIZE_MAX 4096
 #define LABEL_KUEUE "kueue.x-k8s.io/queue-name"
 
 /* Names of the PriorityClasses that count; a pod of any other has priority 0, since every tenant can name one (W5). */
@@ -34,5 +31,7 @@ uint64_t queue_asks(const struct demand *d, struct json_seed seed);
 /* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to GANG_SIZE_MAX, both or neither? ERR_INVALID with the
  * place, what was found and what is expected; ERR_NOMEM. */
 int queue_check_gang(const struct pod *p, struct arena *a, struct err *err);
+/* The gang of a pod that names it as it must; absent and 0 where it goes alone. False: out of memory. */
+bool queue_gang_of(const struct pod *p, struct arena *a, struct slice *ret, uint32_t *ret_size);
 
 #endif

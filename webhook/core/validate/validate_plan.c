@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
 #include "webhook/core/pod/late.h"
+#include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pod/rendered.h"
 #include "webhook/core/validate/validate_check.h"
 
@@ -323,6 +324,22 @@ static int check_marks(struct checking *c)
 	return 0;
 }
 
+/* What the leader reads of the gang stands in the plan; its owner reads it on the pod. */
+static int check_gang(struct checking *c)
+{
+	struct slice gang;
+	uint32_t size;
+
+	if (!queue_gang_of(c->pod, c->a, &gang, &size))
+		return err_set(c->err, ERR_NOMEM, "out of memory");
+	if (!gang.at == !c->plan->gang.at &&
+		(!gang.at || (slice_eq(gang, c->plan->gang) && size == c->plan->gang_size)))
+		return 0;
+	MISMATCH(c, "the gang in the plan is not the one that " ANN_GANG " and " ANN_GANG_SIZE
+		    " name; create the pod again from its own manifest");
+	return err_in(c->err, PLAN_PATH);
+}
+
 /* The plan and the pod against what this replica would write now. */
 static int check_plan(struct checking *c, const struct mutate_world *world)
 {
@@ -351,7 +368,7 @@ static int check_plan(struct checking *c, const struct mutate_world *world)
 			plan->node_resource_off ? "true" : "false");
 		return err_in(err, PLAN_PATH);
 	}
-	if (check_marks(c) < 0 || check_others(c) < 0)
+	if (check_marks(c) < 0 || check_gang(c) < 0 || check_others(c) < 0)
 		return err->code;
 	for (size_t i = 0; i < plan->n_containers; i++)
 		if (check_container(c, &plan->containers[i]) < 0)
@@ -376,7 +393,7 @@ static int profile_changed(const struct checking *c)
  * looked at here, too. */
 static int check_proven(struct checking *c, const struct mutate_world *world)
 {
-	if (check_marks(c) < 0 || check_others(c) < 0)
+	if (check_marks(c) < 0 || check_gang(c) < 0 || check_others(c) < 0)
 		return c->err->code;
 	for (size_t i = 0; i < c->plan->n_containers; i++) {
 		const struct plan_container *pc = &c->plan->containers[i];

@@ -50,6 +50,9 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 								     : NULL;
 	if (ret->deadline && !json_get(j, spec, slice_of(ret->deadline)))
 		ret->deadline = NULL;
+	ret->ordered =
+		slice_is(kind, "StatefulSet") &&
+		!json_is_str(j, json_get(j, spec, SLICE("podManagementPolicy")), SLICE("Parallel"));
 	pod_glance(j, object, &whole);
 	ret->switched = json_get(j, whole.annotations, SLICE(ANN_SWITCH)) != NULL;
 	return known && json_is(ret->template, JSON_OBJECT);
@@ -95,15 +98,36 @@ static void warn_others(const struct mutate_world *world, struct slice namespace
 		n.more ? "more than " : "", n.all, n.all == 1 ? " waits" : "s wait", n.here);
 }
 
+/* Members that are never there together wait for one another (W11). */
+static void warn_gang(const struct workload *w, const struct plan *plan, struct arena *a,
+	struct warnings *warnings)
+{
+	if (plan->gang.at && w->ordered && w->replicas > 1 && plan->gang_size > 1)
+		warn_add(warnings, a,
+			"its gang never starts: a StatefulSet makes its pods one by one; set "
+			"podManagementPolicy: Parallel");
+	else if (plan->gang.at && w->replicas < plan->gang_size)
+		warn_add(warnings, a,
+			"it makes %lld of the %u pods of its gang; they wait until somebody makes "
+			"the others",
+			(long long)w->replicas, (unsigned)plan->gang_size);
+}
+
 /* Those for which there is no room now wait, unless there never will be. */
 static int warn_waiting(const struct mutate_world *world, struct slice namespace,
-	const struct workload *w, const struct pool_view *view, const struct demand *d, size_t fit,
-	bool maybe_more, struct arena *a, struct warnings *warnings, struct err *err)
+	const struct workload *w, const struct pool_view *view, const struct plan *plan,
+	const struct demand *d, size_t fit, bool maybe_more, struct arena *a,
+	struct warnings *warnings, struct err *err)
 {
 	struct placement where;
 	bool never = false;
 
-	if (fit > 0)
+	if (fit > 0 && fit < plan->gang_size)
+		warn_add(warnings, a,
+			"%s%zu of the %u pods of its gang would find free GPUs now; they start "
+			"together when all do",
+			maybe_more ? "at least " : "", fit, (unsigned)plan->gang_size);
+	else if (fit > 0)
 		warn_add(warnings, a,
 			"%s%zu of %lld %spods would find free GPUs now; the others wait for their "
 			"turn",
@@ -152,7 +176,7 @@ static int warn_room(const struct mutate_world *world, struct slice namespace,
 		return 0;
 	if (plan->waits)
 		return warn_waiting(
-			world, namespace, w, &view, &d, fit, maybe_more, a, warnings, err);
+			world, namespace, w, &view, plan, &d, fit, maybe_more, a, warnings, err);
 	if (fit > 0 && maybe_more)
 		warn_add(warnings, a,
 			"at least %zu of %lld %spods would be admitted now; the search was ended "
@@ -203,5 +227,8 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 	}
 	for (size_t i = 0; i < m.warnings.n; i++)
 		warn_add(warnings, a, "%.*s", (int)m.warnings.text[i].len, m.warnings.text[i].at);
-	return m.patched ? warn_room(world, namespace, w, &m.plan, a, warnings, err) : 0;
+	if (!m.patched)
+		return 0;
+	warn_gang(w, &m.plan, a, warnings);
+	return warn_room(world, namespace, w, &m.plan, a, warnings, err);
 }

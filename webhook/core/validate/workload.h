@@ -15,6 +15,7 @@ struct workload {
 	int64_t there;                    /* of these, what was asked for before: an update */
 	const char *
 		deadline; /* a limit that runs while its pods wait: "activeDeadlineSeconds"; NULL: it has none */
+	bool ordered; /* a pod is made when the one before it runs */
 	bool switched; /* the switch stands on the workload's own metadata, where no pod takes it from */
 };
 
@@ -27,7 +28,7 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 void workload_was(
 	const struct json *j, const struct json_node *old, struct slice kind, struct workload *w);
 
-/* Warn if its pods would be refused, or not all of them would fit now. Never refuses: 0, or ERR_NOMEM. */
+/* Warn if its pods would be refused, or not all of them would fit now, or their gang would never be whole. Never refuses: 0, or ERR_NOMEM. */
 int workload_warn(const struct mutate_world *world, const struct json *j, const struct workload *w,
 	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err);
 
