@@ -40,6 +40,8 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 	if (p->plan) {
 		buf_str(out, ",\"annotations\":{\"poolgate.io/plan\":");
 		buf_json_str(out, slice_of(p->plan));
+		if (strstr(p->plan, "\"gang\":"))
+			buf_str(out, ",\"poolgate.io/gang\":\"as in the plan\"");
 		if (p->place)
 			buf_fmt(out, ",\"poolgate.io/place\":\"%s\"", p->place);
 		if (*p->since)
@@ -141,7 +143,7 @@ static void write_place(
 			p = &c->pod[i];
 	if (c->fate == PLACE_REFUSED)
 		api_status(reply, 403, "Forbidden", "not you");
-	else if (c->fate == PLACE_NOT_WRITTEN)
+	else if (c->fate == PLACE_NOT_WRITTEN || (c->places_max && c->places >= c->places_max))
 		api_status(reply, 500, "InternalError", "not now");
 	else if (!p)
 		api_status(reply, 404, "NotFound", "no such pod");

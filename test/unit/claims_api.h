@@ -36,6 +36,11 @@
 	"{'name':'a','kind':'app','amount':" amount ",'percent':" percent                          \
 	",'units':100,'command':'wrapped','argv':7}]}"
 
+#define PLAN_GANG(gang, size, amount, percent)                                                     \
+	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','waits':true,'gang':'" gang  \
+	"','gangSize':" size ",'containers':[{'name':'a','kind':'app','amount':" amount            \
+	",'percent':" percent ",'units':100,'command':'wrapped','argv':7}]}"
+
 #define PODS_API_MAX 32
 #define PODS_API_JOBS 4
 
@@ -78,6 +83,7 @@ struct claims_api {
 		const char *name, *text;
 	} job[PODS_API_JOBS]; /* of namespace n; all others are not there */
 	unsigned places;      /* that were written */
+	unsigned places_max;  /* beyond so many fate is PLACE_NOT_WRITTEN; 0: it is not */
 	unsigned told;        /* conditions that were */
 	unsigned marked;      /* poolgate.io/queued-since that were */
 	int get_status;       /* what GETs of a pod answer instead; 0: the truth */

@@ -128,6 +128,8 @@ static void write_one(struct pool_api *p, struct pool_api_server *s, const struc
 	if (!json_is_str(&j, json_path(&j, root, "metadata", "resourceVersion", NULL),
 		    slice_of(version))) {
 		api_status(reply, 409, "Conflict", "the object has been modified");
+	} else if (put && p->puts_max && p->puts >= p->puts_max) {
+		api_status(reply, 403, "Forbidden", "not you");
 	} else {
 		part = put ? json_get(&j, root, SLICE("status"))
 			   : json_path(&j, root, "metadata", "finalizers", NULL);

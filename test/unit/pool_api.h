@@ -30,6 +30,8 @@ struct pool_api {
 	/* under the API server's lock */
 	struct pool_api_server server[POOL_API_MAX];
 	unsigned version, puts, patches;
+	unsigned
+		puts_max; /* beyond so many a PUT is answered with 403, as where the replica dies before it; 0: none is */
 	char *ca_pem, *token, *cert_pem,
 		*key_pem; /* of the Secret "probe": ca.crt, token, tls.crt, tls.key; NULL: not in it */
 	const char *secret_type; /* NULL: Opaque */

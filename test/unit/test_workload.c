@@ -293,7 +293,7 @@ TEST(test_gangs)
 		{"StatefulSet", SET("'podManagementPolicy':'Parallel',", 2),
 			"2 of 3 pods would find free GPUs now"},
 		{"StatefulSet", SET("", 1), "2 of 3 pods would find free GPUs now"},
-		{"Job", JOB(2, GANG(job), ASKS(1)), "write that number"},
+		{"Job", JOB(2, GANG(job), ASKS(1)), "found \"job\", and what a Job"},
 	};
 
 	fix.config.late_place = true;

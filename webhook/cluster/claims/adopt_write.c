@@ -170,6 +170,8 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 		.since_ms = wall_ms,
 		.parts = parts,
 		.n_parts = n};
+	r->gang = a->gang;
+	r->take = a->take;
 	r->grace_s = a->grace_s;
 	r->servers = a->servers;
 	r->n_servers = a->n_servers;
@@ -184,7 +186,7 @@ static int write_all(struct adoption *a, int64_t wall_ms, struct err *err)
 
 	if (!head)
 		return err_set(err, ERR_NOMEM, "out of memory for a claim");
-	head->open = a->n_servers > 1;
+	head->open = a->n_servers > 1 || a->stays_open;
 	rc = write_one(a, a->servers[0], head, seen_on(a, a->servers[0]), err);
 	for (size_t i = 1; rc >= 0 && i < a->n_servers; i++) {
 		struct claim_record *r = make_record(a, i, wall_ms);
@@ -192,10 +194,15 @@ static int write_all(struct adoption *a, int64_t wall_ms, struct err *err)
 		rc = r ? write_one(a, a->servers[i], r, seen_on(a, a->servers[i]), err)
 		       : err_set(err, ERR_NOMEM, "out of memory for a claim");
 	}
-	if (rc < 0 || !head->open)
-		return rc;
-	head->open = false;
-	return write_one(a, a->servers[0], head, &(struct record){.take = head->take}, err);
+	return rc < 0 || !head->open || a->stays_open ? rc : adopt_close(a, err);
+}
+
+int adopt_close(struct adoption *a, struct err *err)
+{
+	struct claim_record *head = make_record(a, 0, clock_wall_ms());
+
+	return head ? write_one(a, a->servers[0], head, &(struct record){.take = head->take}, err)
+		    : err_set(err, ERR_NOMEM, "out of memory for a claim");
 }
 
 int adopt_write(struct adoption *a, struct err *err)

@@ -173,6 +173,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		return false;
 	if (h->n_records == 0) {
 		h->agree = true;
+		h->open = false;
 		h->list_hash = list;
 		h->n_listed = r->n_servers;
 		h->plan_hash = claim->plan_hash;
@@ -182,8 +183,13 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->grace_s = 0;
 	}
 	h->agree = h->agree && own && h->list_hash == list && !r->open;
+	h->open = h->open || r->open;
 	h->n_records++;
 	h->takes += r->take;
+	if (r->gang) {
+		h->gang = arena_strdup(&p->arena, slice_of(r->gang));
+		p->gangs = true;
+	}
 	h->grace_s = r->grace_s > h->grace_s ? r->grace_s : h->grace_s;
 	if (claim->state == CLAIM_PENDING)
 		h->unbound = true;
@@ -192,6 +198,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 	p->records[p->n_records++] = (struct record){.who = h,
 		.state = claim->state,
 		.take = r->take,
+		.open = r->open,
 		.grace_s = r->grace_s,
 		.lingers_ms = r->lingers_ms,
 		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL};
@@ -249,10 +256,13 @@ bool claims_look(struct claims *c)
 	arena_reset(&p->arena);
 	p->n_parts = p->n_records = 0;
 	p->pool = 0;
-	p->failed = p->keeps = false;
+	p->failed = p->keeps = p->gangs = false;
 	for (size_t i = 0; i < c->n_buckets; i++)
-		for (struct holder *h = c->bucket[i]; h; h = h->next)
+		for (struct holder *h = c->bucket[i]; h; h = h->next) {
 			h->n_records = 0;
+			h->gang = NULL;
+			h->undecided = h->runs = false;
+		}
 	/* before the picture is locked: that takes milliseconds for a large pool */
 	grow(c, servers_holders(c->cfg->servers));
 	servers_each(c->cfg->servers, see_server, c);
@@ -264,6 +274,8 @@ bool claims_look(struct claims *c)
 				see_change(h, now);
 			else
 				h->sight = (struct claim_sight){0};
+	if (p->gangs)
+		gang_look(c);
 	return true;
 }
 

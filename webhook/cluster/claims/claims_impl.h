@@ -34,7 +34,12 @@ struct holder {
 	uint64_t list_hash; /* of the servers that its first record lists */
 	uint64_t plan_hash; /* of its first record */
 	bool agree; /* all records list the same servers, their own among them, and none is open (R19) */
+	bool open; /* one is */
 	bool pending, unbound;
+	/* Of a gang: uid of the member whose claim decides for all, in the picture's arena; and it does not yet, or is gone and nobody of the
+	 * gang has been let go (R19). Counts for those who wait alone. */
+	const char *gang;
+	bool undecided, runs;
 	uint64_t takes;   /* sum over its records */
 	uint32_t grace_s; /* the longest that its records say; 0: none does */
 	/* From round to round: */
@@ -82,7 +87,8 @@ struct record {
 	int64_t lingers_ms;
 	const char *waits; /* in the picture's arena, or the holder's; NULL: it does not */
 	bool word;         /* of these three one is to be written */
-	bool skipped;      /* its removal was not written: to be asked anew */
+	bool open;
+	bool skipped; /* its removal was not written: to be asked anew */
 };
 
 /* One server of a round and its records. */
@@ -101,6 +107,7 @@ struct picture {
 	size_t n_records, cap_records;
 	uint64_t pool; /* changes when servers, their GPUs or their specs do */
 	bool keeps;    /* something is kept for pods that wait (W6) */
+	bool gangs;    /* some are of gangs */
 	bool failed;   /* out of memory: not to be used */
 };
 
@@ -169,6 +176,22 @@ void claims_place(struct claims *c);
 /* Give claims to those pods that wait for their turn and have it. True: some were written, so the picture is another one. */
 bool claims_queue(struct claims *c);
 
+/* ---- claims_gang.c ---- */
+
+struct adoption;
+
+/* After a look that showed claims of gangs: which are undecided. */
+void gang_look(struct claims *c);
+/* Count for those who wait which members of their gangs do not. False: out of memory. */
+bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct inventory *inv,
+	struct queue_pod *pods, size_t n, struct arena *a);
+/* Write the claims of all members (R19); sorts them. After an error what has been written is another leader's that died: it is taken back by
+ * gang_take_back. Errors of adopt_write. */
+int gang_write(struct adoption **members, size_t n, struct err *err);
+/* Take back what the holder has of an undecided gang's claims: the claim that would decide goes first. ERR_CONFLICT: it has changed; else as
+ * servers_edit says. */
+int gang_take_back(struct claims *c, const struct holder *h, struct err *err);
+
 /* ---- claims_keep.c ---- */
 
 /* What is kept for pods that wait, as the GPUServers say it, with the places that their GPUs have in the inventory; in the arena. ERR_NOMEM. */
@@ -232,7 +255,11 @@ struct adoption {
 	struct placement where;
 	bool full; /* sums may exceed what a GPU has */
 	bool turn; /* it has waited for its turn: it takes what is free, and is bound; else it is adopted */
-	uint32_t grace_s;     /* of its pod, when it is written */
+	uint32_t grace_s; /* of its pod, when it is written */
+	/* Of a gang: what its record says, and for the member that decides: it stays open until adopt_close. */
+	const char *gang;
+	uint64_t take;
+	bool stays_open;
 	const char **servers; /* that its claim spans */
 	size_t n_servers;
 };
@@ -251,6 +278,8 @@ bool adopt_exceeds(const struct adopt_pool *pool, const struct demand *d);
 /* Write a->where as the pod's claim, server after server, then take away what it held elsewhere. ERR_CONFLICT: something else is there
  * than was seen; else as servers_edit says. */
 int adopt_write(struct adoption *a, struct err *err);
+/* The claim that has stayed open is whole from now on. ERR_CONFLICT: it is not there any more, or is another's; else as above. */
+int adopt_close(struct adoption *a, struct err *err);
 /* Take away what the pod holds on other servers than a->servers. Errors as above. */
 int adopt_drop_elsewhere(struct adoption *a, struct err *err);
 /* Is there a whole claim among what the pod holds? Then a->servers are its servers. */

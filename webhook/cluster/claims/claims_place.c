@@ -37,7 +37,7 @@ static bool see_waiting(void *ctx, const struct pod_shown *pod)
 		return true;
 	/* Who waits for its turn has lost nothing. */
 	h = pod->queued ? claims_find(c, slice_of(pod->uid)) : NULL;
-	if (pod->queued && !(h && holder_complete(h)))
+	if (pod->queued && (!h || !holder_complete(h) || h->undecided))
 		return true;
 	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
 	if (!h)

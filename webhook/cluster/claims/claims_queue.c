@@ -24,6 +24,7 @@
 struct starting {
 	struct adoption a;
 	const struct pod_waiting *pod;
+	struct starting *next; /* of its gang */
 	bool *started;
 	int rc;
 	struct err err;
@@ -31,8 +32,9 @@ struct starting {
 
 struct queueing {
 	struct claims *c;
-	struct pod_waiting **list; /* who waits; from n on those who have a claim, or leave */
-	size_t n;
+	struct pod_waiting *
+		*list; /* who waits; from n on those who have a claim, or leave, or wait no more */
+	size_t n, n_list;
 	struct arena arena;
 	struct holder **who;
 	struct pool_view pool;
@@ -44,6 +46,8 @@ struct queueing {
 	struct queue_round round;
 	struct starting *starts;
 	size_t n_starts;
+	struct starting **units; /* of each gang one */
+	size_t n_units;
 	bool *started;
 	bool words;   /* it says why who waits does */
 	bool written; /* something has changed in the picture */
@@ -75,11 +79,12 @@ static bool find_waiting(struct queueing *q, size_t *ret_halves)
 	q->who = arena_array(&q->arena, q->n, sizeof(struct holder *));
 	while (q->who && i < q->n) {
 		struct pod_waiting *one = q->list[i];
-		struct holder *h = holder_of(q, &one->pod);
+		bool waits = !one->let_go && !one->leaving;
+		struct holder *h = waits ? holder_of(q, &one->pod) : NULL;
 
-		if (!h)
+		if (waits && !h)
 			return false;
-		if (holder_complete(h) || one->leaving) {
+		if (!waits || (holder_complete(h) && !h->undecided)) {
 			q->list[i] = q->list[--q->n];
 			q->list[q->n] = one;
 			continue;
@@ -126,9 +131,9 @@ static bool mend_halves(struct queueing *q)
 	for (size_t i = 0; i < q->n && !duty_stopping(c->self); i++) {
 		struct holder *h = q->who[i];
 
-		if (h->n_records == 0 || holder_complete(h))
+		if (h->n_records == 0 || (holder_complete(h) && !h->undecided))
 			continue;
-		if (mend_one(c, h, &err) < 0)
+		if ((h->undecided ? gang_take_back(c, h, &err) : mend_one(c, h, &err)) < 0)
 			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 	}
 	return claims_look(c);
@@ -221,7 +226,8 @@ static int decide(struct queueing *q, struct err *err)
 	count_shares(q);
 	if (servers_view(cfg->servers, false, &q->arena, &q->pool, err) < 0)
 		return err->code;
-	if (q->arena.failed)
+	if (q->arena.failed || !gang_count(q->list + q->n, q->n_list - q->n, &q->pool.inventory,
+				       q->pods, q->n, &q->arena))
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
 	w.inventory = &q->pool.inventory;
 	w.usage = &q->pool.usage;
@@ -236,15 +242,38 @@ static int decide(struct queueing *q, struct err *err)
 
 /* ---- claims ---- */
 
+static int start_gang(struct starting *first, struct err *err)
+{
+	struct adoption **members;
+	size_t n = 0;
+
+	for (const struct starting *s = first; s; s = s->next)
+		n++;
+	members = arena_array(&first->a.arena, n, sizeof(struct adoption *));
+	if (!members)
+		return err_set(err, ERR_NOMEM, "out of memory for the claims of a gang");
+	n = 0;
+	for (struct starting *s = first; s; s = s->next)
+		members[n++] = &s->a;
+	return gang_write(members, n, err);
+}
+
 static void start_one(void *ctx, size_t i)
 {
 	struct queueing *q = ctx;
-	struct starting *s = &q->starts[i];
+	struct starting *first = q->units[i];
+	int rc;
 
 	if (duty_stopping(q->c->self))
-		s->rc = err_set(&s->err, ERR_TIMEOUT, "this replica does not lead any more");
+		rc = err_set(&first->err, ERR_TIMEOUT, "this replica does not lead any more");
+	else if (first->next)
+		rc = start_gang(first, &first->err);
 	else
-		s->rc = adopt_write(&s->a, &s->err);
+		rc = adopt_write(&first->a, &first->err);
+	for (struct starting *s = first; s; s = s->next) {
+		s->rc = rc;
+		s->err = first->err;
+	}
 }
 
 static void settle(struct queueing *q, const struct starting *s)
@@ -269,20 +298,35 @@ static void settle(struct queueing *q, const struct starting *s)
 			log_str("name", h->name), log_str("error", s->err.msg));
 }
 
+/* The unit of a gang's other members; NULL: it is the first of it, or goes alone. */
+static struct starting *unit_of(const struct queueing *q, const struct queue_pod *pod)
+{
+	for (size_t i = 0; pod->gang.at && pod->gang_let_go == 0 && i < q->n_units; i++) {
+		const struct queue_pod *first = &q->units[i]->pod->pod;
+
+		if (first->gang.at && slice_eq(first->gang, pod->gang) &&
+			slice_eq(first->namespace, pod->namespace))
+			return q->units[i];
+	}
+	return NULL;
+}
+
+/* All members of a gang, or none. */
 static void start_all(struct queueing *q)
 {
-	size_t most = q->round.n_start < STARTS_MAX ? q->round.n_start : STARTS_MAX;
-
-	q->starts = arena_array(&q->arena, most, sizeof(*q->starts));
+	q->starts = arena_array(&q->arena, q->round.n_start, sizeof(*q->starts));
+	q->units = arena_array(&q->arena, q->round.n_start, sizeof(struct starting *));
 	q->started = arena_array(&q->arena, q->n, sizeof(*q->started));
-	for (size_t i = 0; q->starts && q->started && i < q->n; i++) {
-		struct starting *s = &q->starts[q->n_starts];
+	for (size_t i = 0; !q->arena.failed && i < q->n; i++) {
+		struct starting *s = &q->starts[q->n_starts], *first;
 
 		if (q->round.entries[i].verdict != QUEUE_START)
 			continue;
-		if (q->n_starts == most)
-			break;
+		first = unit_of(q, &q->pods[i]);
+		if (!first && q->n_starts >= STARTS_MAX)
+			continue;
 		*s = (struct starting){.pod = q->list[i],
+			.next = first ? first->next : NULL,
 			.started = &q->started[i],
 			.a = {.c = q->c,
 				.who = q->who[i],
@@ -293,8 +337,12 @@ static void start_all(struct queueing *q)
 				.where = q->round.entries[i].where}};
 		arena_init_small(&s->a.arena, SCRATCH_MAX, SCRATCH_USUAL);
 		q->n_starts++;
+		if (first)
+			first->next = s;
+		else
+			q->units[q->n_units++] = s;
 	}
-	run_side_by_side(q->n_starts, start_one, q);
+	run_side_by_side(q->n_units, start_one, q);
 	for (size_t i = 0; i < q->n_starts; i++) {
 		settle(q, &q->starts[i]);
 		arena_release(&q->starts[i].a.arena);
@@ -307,8 +355,8 @@ static void start_all(struct queueing *q)
 
 struct telling {
 	struct queueing *q;
-	size_t who[STARTS_MAX + WHY_MAX];
-	char text[STARTS_MAX + WHY_MAX][WHY_BYTES];
+	size_t *who;
+	char (*text)[WHY_BYTES];
 	size_t n;
 };
 
@@ -325,13 +373,14 @@ static void tell_one(void *ctx, size_t i)
 /* Those who have it now, if they were told that they wait, and some of those who do: the next round waits for it. */
 static void tell(struct queueing *q)
 {
-	struct telling *t = arena_alloc(&q->arena, sizeof(*t));
-	size_t waiting = 0;
+	struct telling t = {.q = q};
+	size_t waiting = 0, most = q->n_starts + WHY_MAX;
 	struct buf b;
 
-	if (!t)
+	t.who = arena_array(&q->arena, most, sizeof(*t.who));
+	t.text = arena_array(&q->arena, most, sizeof(*t.text));
+	if (q->arena.failed)
 		return;
-	t->q = q;
 	for (size_t i = 0; i < q->n; i++) {
 		bool has = q->round.entries[i].verdict == QUEUE_START;
 
@@ -341,11 +390,11 @@ static void tell(struct queueing *q)
 		waiting += !has;
 		buf_init(&b, WHY_BYTES);
 		queue_say(&q->world, q->pods, q->n, &q->round, i, &b);
-		(void)snprintf(t->text[t->n], WHY_BYTES, "%s", b.data ? b.data : "");
+		(void)snprintf(t.text[t.n], WHY_BYTES, "%s", b.data ? b.data : "");
 		buf_release(&b);
-		t->who[t->n++] = i;
+		t.who[t.n++] = i;
 	}
-	run_side_by_side(t->n, tell_one, t);
+	run_side_by_side(t.n, tell_one, &t);
 	if (waiting == WHY_MAX)
 		claims_until(q->c, clock_ms() + WHY_EVERY_MS);
 }
@@ -408,7 +457,7 @@ bool claims_queue(struct claims *c)
 	if (!pods_synced(c->pods))
 		return false;
 	q.list = pods_take_waiting(c->pods, &n);
-	q.n = n;
+	q.n = q.n_list = n;
 	arena_init(&q.arena, ROUND_MAX);
 	if (n > 0)
 		run(&q);

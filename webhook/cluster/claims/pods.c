@@ -32,7 +32,7 @@ struct entry {
 	bool ended;                  /* the last that was told of it: it has finished */
 	bool waits;                  /* to be told its place */
 	bool unplaced;               /* its delete was told, and it had no node then */
-	struct pod_waiting *waiting; /* NULL: not for its turn */
+	struct pod_waiting *waiting; /* NULL: not for its turn, and no gang wants to know of it */
 	char why[POD_WHY_SIZE];
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
 	char text[];
@@ -168,7 +168,8 @@ static bool is_other(const struct pod_waiting *a, const struct pod_waiting *b)
 {
 	return !a != !b ||
 	       (a && (a->pod.foreign != b->pod.foreign || a->pod.since_ms != b->pod.since_ms ||
-			     a->leaving != b->leaving));
+			     a->leaving != b->leaving || a->let_go != b->let_go ||
+			     a->ended != b->ended));
 }
 
 /* Its age is from the first state that showed it without Kueue's gate, in whole seconds as it will be written. */
@@ -259,6 +260,8 @@ static void keep_names(struct queue_pod *pod, struct arena *a)
 	pod->uid = arena_slice(a, pod->uid);
 	pod->namespace = arena_slice(a, pod->namespace);
 	pod->name = arena_slice(a, pod->name);
+	if (pod->owner.at)
+		pod->owner = arena_slice(a, pod->owner);
 }
 
 /* Why it waits, as its condition says. */
@@ -285,14 +288,15 @@ static bool read_into(const struct pods *p, struct pod_waiting *w, const struct 
 	w->pod.asks = queue_asks(&w->demand, json_seed());
 	if (said_of(j, object).at)
 		w->said = arena_slice(&w->arena, said_of(j, object));
-	w->pod.gang = (struct slice){0};
+	w->pod.gang = w->plan.gang;
+	w->pod.gang_size = w->plan.gang_size;
 	w->pod.demand = &w->demand;
-	return !w->arena.failed;
+	return !w->arena.failed && (!w->let_go || w->plan.gang.at);
 }
 
-/* NULL: it does not wait for its turn, or there is no memory for it: then what others are told of it is late. */
+/* NULL: it does not wait for its turn, and is in no gang, or there is no memory for it: then what others are told of it is late. */
 static struct pod_waiting *read_waiting(const struct pods *p, const struct json *j,
-	const struct json_node *object, uint64_t plan_hash)
+	const struct json_node *object, const struct told *t)
 {
 	struct pod_waiting *w = calloc(1, sizeof(*w));
 
@@ -300,13 +304,26 @@ static struct pod_waiting *read_waiting(const struct pods *p, const struct json 
 		return NULL;
 	arena_init_small(&w->arena, WAITING_MAX, WAITING_USUAL);
 	w->users = 1;
-	w->plan_hash = plan_hash;
+	w->plan_hash = t->plan_hash;
+	w->let_go = !t->waits;
+	w->ended = t->seen == POD_FINISHED;
 	w->grace_s = pod_grace(j, object);
 	w->leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
 	if (read_into(p, w, j, object))
 		return w;
 	let_go(w);
 	return NULL;
+}
+
+/* Does its gang want to know of it? Who has failed is made again with the others. */
+static bool shows_gang(const struct json *j, const struct json_node *object, const struct told *t)
+{
+	struct pod pod;
+
+	pod_glance(j, object, &pod);
+	return json_get(j, pod.annotations, SLICE(ANN_GANG)) &&
+	       (t->seen == POD_LIVE || json_is_str(j, json_path(j, object, "status", "phase", NULL),
+					       SLICE("Succeeded")));
 }
 
 static struct told tell_of(
@@ -319,8 +336,8 @@ static struct told tell_of(
 		.waits = p->waits && p->waits(j, object)};
 
 	pod_waits(j, object, t.why);
-	if (there && t.waits && t.seen == POD_LIVE)
-		t.waiting = read_waiting(p, j, object, t.plan_hash);
+	if (there && (t.waits ? t.seen == POD_LIVE : shows_gang(j, object, &t)))
+		t.waiting = read_waiting(p, j, object, &t);
 	return t;
 }
 
@@ -490,7 +507,7 @@ static struct pod_shown shown(const struct entry *e)
 		.name = e->text + e->name_at,
 		.seen = e->lost_ms && e->ended ? POD_FINISHED : (enum pod_seen)e->seen,
 		.waits = e->waits,
-		.queued = e->waiting != NULL,
+		.queued = e->waiting && !e->waiting->let_go,
 		.unplaced = e->unplaced,
 		.grace_s = e->grace_s,
 		.since_ms = e->since_ms,

@@ -35,7 +35,8 @@ struct pod_shown {
 		plan_hash; /* of the plan annotation's bytes, as a review counts it; 0: it has none */
 };
 
-/* A pod that waits for its turn, as it was shown last. It never changes, and stays for as long as somebody has it. */
+/* A pod that waits for its turn, or a member of a gang that waits no more, as it was shown last. It never changes, and stays for as long as
+ * somebody has it. */
 struct pod_waiting {
 	struct arena arena; /* of what is in pod and demand */
 	struct queue_pod pod;
@@ -44,6 +45,8 @@ struct pod_waiting {
 	uint64_t plan_hash;
 	uint32_t grace_s; /* pod_grace */
 	bool leaving;     /* it is being deleted: it is given nothing any more */
+	bool let_go;      /* of its gang, it waits no more: it lives, or */
+	bool ended;       /* has ended with success */
 	/* Kueue has let it go, and nobody has written when: pod.since_ms is when this leader saw it first (claims_since.c). */
 	bool unmarked;
 	struct slice version; /* of this state: resourceVersion */
@@ -79,7 +82,7 @@ bool pods_whole(struct pods *p);
 /* One pod by uid: ret without its strings. POD_NOT_SHOWN with lost_ms 0 for one that is unknown. */
 void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret);
 
-/* Those that wait for their turn, in no order; each is given back together with the list. NULL: out of memory, or there is none. */
+/* Those that wait for their turn, and members of gangs that wait no more, in no order; each is given back together with the list. NULL: out of memory, or there is none. */
 struct pod_waiting **pods_take_waiting(struct pods *p, size_t *ret_n);
 void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n);
 

@@ -5,7 +5,7 @@
  *   {"version": 1, "observedGeneration": 3,
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339, UTC), "take" (16 hex digits),
- *                "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339, UTC), "waits", "open", "gpus": [{"id", "bytes"}]}],
+ *                "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339, UTC), "waits", "open", "gang", "gpus": [{"id", "bytes"}]}],
  *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"}],
  *    "phantoms": [{"namespace", "since"}],
  *    "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}],
@@ -76,6 +76,8 @@ struct claim_record {
 	size_t n_servers;
 	/* Rule R19, on the first of several servers: not all parts are written yet. Whoever writes it last makes the claim whole. */
 	bool open;
+	/* Rule R19: uid of the member of its gang whose claim decides: this one counts when that one is whole. NULL: it is decided by itself. */
+	const char *gang;
 	/* Rule R13: how long its pod's processes may run on after a delete, in seconds; 0: not said, which is Kubernetes' 30. */
 	uint32_t grace_s;
 	/* Its pod has held this for long and does not run: why, in a word; NULL: it runs, or has not waited for long. */

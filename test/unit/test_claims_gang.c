@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: gangs are given their claims whole or not at all, wherever a leader dies (wait.md, W3, W11; rule R19). */
+#include "test/unit/claims_api.h"
+#include "test/unit/test.h"
+
+static struct claims_api *api;
+
+FIXTURE(set_up)
+{
+	api = claims_api_new();
+	/* nothing is kept for anybody, however long ago he came */
+	api->cfg.reserve_ms = INT64_MAX / 2;
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	claims_api_free(api);
+	return 0;
+}
+
+#define WHOLE "16000000000"
+#define OF_G PLAN_GANG("g", "4", "1", "100")
+/* Of a gang that u1 decides. */
+#define OF_GANG(uid, name, gpu, more)                                                              \
+	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
+	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
+	"'00000000000000aa','servers':['a']," more "'gang':'u1','gpus':[{'id':'" gpu               \
+	"','bytes':" WHOLE "}]}"
+
+static void put(const char *name, const char *status)
+{
+	char spec[200];
+
+	snprintf(spec, sizeof(spec),
+		"{'address':'10.0.0.%d:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}",
+		name[0] - 'a' + 1);
+	pool_api_put(api->pool, name, OURS, spec, status);
+}
+
+/* g0 to g3 are u1 to u4. */
+static void put_gang(const char *plan, size_t n)
+{
+	static const char *const names[] = {"g0", "g1", "g2", "g3"};
+	static const char *const uids[] = {"u1", "u2", "u3", "u4"};
+
+	for (size_t i = 0; i < n; i++)
+		pod_put_waiting(api, names[i], uids[i], plan, 30);
+}
+
+/* How many of n pods are let go, as soon as all are, else after ms. */
+static size_t let_go(char first, size_t n, int ms)
+{
+	int64_t until = api_now_ms() + ms;
+	char uid[3] = {first, '0', 0};
+	size_t there;
+
+	do {
+		there = 0;
+		for (size_t i = 0; i < n; i++) {
+			uid[1] = (char)('1' + i);
+			there += pod_is_let_go(api, uid, 0);
+		}
+		if (there < n)
+			api_nap(10);
+	} while (there < n && api_now_ms() < until);
+	return there;
+}
+
+/* How many of u1 to u4 hold something. */
+static size_t holding(void)
+{
+	static const char *const servers[] = {"a", "b", "c"};
+	size_t n = 0;
+
+	for (char i = '1'; i <= '4'; i++) {
+		char text[] = "'uid':'u0'";
+
+		text[sizeof(text) - 3] = i;
+		for (size_t s = 0; s < COUNT(servers); s++)
+			if (status_has(api, servers[s], text, 0)) {
+				n++;
+				break;
+			}
+	}
+	return n;
+}
+
+/* Two gangs of four and room for six: one runs whole, and then the other. */
+TEST(r19_nobody_is_torn)
+{
+	put("a", STATUS(""));
+	put("b", STATUS(""));
+	put("c", STATUS(""));
+	put_gang(OF_G, 4);
+	for (size_t i = 0; i < 4; i++) {
+		char name[] = {'h', (char)('1' + i), 0}, uid[] = {'v', (char)('1' + i), 0};
+
+		pod_put_waiting(api, name, uid, PLAN_GANG("h", "4", "1", "100"), 31);
+	}
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 4, SOON), 4);
+	assert_int_equal(let_go('v', 4, 500), 0);
+	assert_false(status_has(api, "b", "'open'", 0));
+	for (char i = '1'; i <= '4'; i++)
+		pod_gone(api, (char[]){'u', i, 0});
+	assert_int_equal(let_go('v', 4, SOON), 4);
+	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+}
+
+/* The leader dies behind each of its writes. The next one finds what it has left, and serves the gang whole. */
+TEST(r19_a_leader_dies)
+{
+	static const struct {
+		const char *where;
+		unsigned puts, places;
+		size_t hold, free;
+	} at[] = {
+		{"behind the claim that decides, which is open", 1, 0, 1, 0},
+		{"behind the second claim", 2, 0, 2, 0},
+		{"behind the third claim", 3, 0, 3, 0},
+		{"behind the last claim, before it is decided", 4, 0, 4, 0},
+		{"behind the decision, with one that has been let go", 0, 1, 4, 1},
+		{"with three that have been let go", 0, 3, 4, 3},
+	};
+
+	for (size_t i = 0; i < COUNT(at); i++) {
+		print_message("%s\n", at[i].where);
+		if (i > 0) {
+			claims_api_free(api);
+			api = claims_api_new();
+		}
+		put("a", STATUS(""));
+		put("b", STATUS(""));
+		put("c", STATUS(""));
+		put_gang(OF_G, 4);
+		api->pool->puts_max = at[i].puts;
+		api->places_max = at[i].places;
+		claims_api_run(api);
+		for (int64_t until = api_now_ms() + SOON;
+			(holding() < at[i].hold || let_go('u', 4, 0) < at[i].free) &&
+			api_now_ms() < until;)
+			api_nap(10);
+		assert_int_equal(holding(), at[i].hold);
+		assert_int_equal(let_go('u', 4, 300), at[i].free);
+		api_lock(api->pool->api);
+		api->pool->puts_max = 0;
+		api_unlock(api->pool->api);
+		api_lock(api->api);
+		api->places_max = 0;
+		api_unlock(api->api);
+		claims_api_next_leader(api);
+		assert_int_equal(let_go('u', 4, SOON), 4);
+		assert_int_equal(holding(), 4);
+		assert_false(status_has(api, "a", "'open'", 0));
+		assert_int_equal(api->places, 4);
+		assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+	}
+}
+
+/* What it has left does not fit any more: all of it goes, and others have it. */
+TEST(r19_taken_back)
+{
+	put("a", STATUS(OF_GANG("u1", "g0", "gpu-0", "'open':true,") "," OF_GANG(
+			 "u2", "g1", "gpu-1", "")));
+	put("b", STATUS(CLAIM_ON("x1", "x", "bound", "'b'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	put_gang(OF_G, 4);
+	pod_put_waiting(api, "w", "w1", PLAN_WAITS("2", "100"), 40);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "w1", SOON));
+	assert_int_equal(holding(), 0);
+	assert_int_equal(let_go('u', 4, 500), 0);
+}
+
+/* The claim that decided has ended with its pod. Where one has been let go it stood once, and the others follow. */
+TEST(r19_who_decided_has_ended)
+{
+	put("a", STATUS(OF_GANG("u2", "g1", "gpu-0", "") "," OF_GANG("u3", "g2", "gpu-1", "")));
+	put("b", STATUS(""));
+	pod_put(api, "g1", "u2", OF_G);
+	pod_put_waiting(api, "g2", "u3", OF_G, 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u3", SOON));
+	assert_true(status_keeps(api, "a", "'u3'", 500));
+}
+
+TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
+{
+	put("a", STATUS(OF_GANG("u2", "g1", "gpu-0", "") "," OF_GANG("u3", "g2", "gpu-1", "")));
+	pod_put_waiting(api, "g1", "u2", OF_G, 30);
+	pod_put_waiting(api, "g2", "u3", OF_G, 30);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u2'", SOON));
+	assert_true(status_has_not(api, "a", "'u3'", SOON));
+	assert_false(pod_is_let_go(api, "u3", 300));
+}
+
+/* A member that is made anew goes before an older pod; one that asks more than its gang did goes behind it. */
+TEST(w11_who_is_missing_joins_first)
+{
+	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+			 "x1", "x", "bound", "'a'", "gpu-1", WHOLE)));
+	pod_put(api, "g0", "u1", PLAN_GANG("g", "2", "1", "100"));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	pod_put_waiting(api, "more", "u9", PLAN_GANG("g", "2", "2", "100"), 9);
+	pod_put_waiting(api, "g1", "u2", PLAN_GANG("g", "2", "1", "100"), 30);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u2", 500));
+	pod_gone(api, "x1");
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_false(pod_is_let_go(api, "w1", 300));
+	pod_phase(api, "u2", "Failed");
+	assert_true(pod_is_let_go(api, "w1", SOON));
+}
+
+/* Who forges the size belongs to no gang that runs, and holds nobody of it up but those who have not begun. */
+TEST(w11_another_size)
+{
+	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", "8000000000")));
+	pod_put(api, "g0", "u1", PLAN_GANG("g", "1", "1", "50"));
+	pod_put_waiting(api, "forged", "u2", PLAN_GANG("g", "4", "1", "50"), 9);
+	pod_put_waiting(api, "later", "w1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "w1", SOON));
+	assert_true(pod_is_told(api, "u2", "its gang has 1 of 4 members", SOON));
+	assert_false(pod_is_let_go(api, "u2", 0));
+}
+
+TEST(w9_a_gang_says_why)
+{
+	put("a", STATUS(""));
+	put_gang(OF_G, 4);
+	pod_put_waiting(api, "h0", "v1", PLAN_GANG("h", "2", "1", "50"), 31);
+	pod_put_waiting(api, "i0", "w1", PLAN_GANG("i", "2", "1", "50"), 31);
+	pod_put_waiting(api, "i1", "w2", PLAN_GANG("i", "3", "1", "50"), 31);
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "v1", "its gang has 1 of 2 members", SOON));
+	assert_true(pod_is_told(api, "v1", "'reason':'GangIncomplete'", 0));
+	assert_true(pod_is_told(api, "w1", "must all name the same size", SOON));
+	assert_true(
+		pod_is_told(api, "u1", "the pool would not hold all 4 members of its gang", SOON));
+	assert_int_equal(holding(), 0);
+}
+
+TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
+	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
+	w11_who_is_missing_joins_first, w11_another_size, w9_a_gang_says_why)
