@@ -146,6 +146,7 @@ def test_who_forges_a_size(c):
         refused(lambda: c.client.create(member("ring", 2, "job"), namespace=ns), "write that number")
         refused(lambda: c.client.create(member("ring", 2, 3, **{"poolgate.io/when-full": "refuse"}), namespace=ns), "write wait")
         c.client.create(member("ring", 3, 2), namespace=ns)
-        wait_for(lambda: condition(c.client.get("pods", "ring-0", ns))["reason"] == "GangUneven", 30, "a gang that is told so")
+        told = wait_for(lambda: condition(c.client.get("pods", "ring-3", ns)), 30, "a reason")
+        assert told["reason"] == "GangUneven", told
         assert not let_go(c, [ns]) and not held(c)
         c.client.delete("pods", "ring-3", ns, grace=0)

@@ -423,6 +423,10 @@ static void draw_waiting(void)
 		reserve_us = 600 * SECOND;
 	else
 		habits.crowd = orderly && sim_result->seed / 88 % 2;
+	/* Nothing is drawn for it. What is restored or edited by hand may tear what was whole. */
+	habits.gangs = !orderly && sim_result->seed / 11 % 2;
+	if (habits.gangs)
+		odds.restore = odds.edit = 0;
 	if (orderly)
 		odds.drain = odds.shrink = odds.remove = odds.rename = odds.probe = 0;
 }

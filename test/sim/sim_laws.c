@@ -197,6 +197,8 @@ static void check_claims(struct object *o, const char *who)
 		v->claims[i].at = was ? was->at : sim_now();
 		if (claim_of(v, c->who) != c)
 			sim_fail("identity", "u%d holds two claims on %s", c->who, o->name);
+		if (attempts[c->who].gang && holds_whole(c->who))
+			attempts[c->who].had_whole = true;
 		if (strcmp(who, "admin") == 0)
 			continue;
 		if (!was && (c->state == 'p' || attempts[c->who].gated))

@@ -54,6 +54,8 @@ struct attempt {
 	/* It waits for its turn (wait.md), with this priority; `foreign`: somebody else's gate stands before it, too. */
 	bool waits, foreign;
 	int priority;
+	unsigned gang;              /* that it is of; 0: of none */
+	bool had_whole;             /* it has held a whole claim */
 	bool gated;                 /* stored, and our gate stands */
 	int64_t let_go_at, free_at; /* by our patch; the foreign gate has fallen. 0: not */
 	int64_t turn_at;            /* it had a whole claim behind its gate; 0: it had not */

@@ -356,11 +356,31 @@ void users(void *until)
 
 static void create_waiting(void *arg)
 {
-	struct attempt *a = waiting_attempt(arg != NULL);
+	struct attempt *a = arg ? arg : waiting_attempt(false);
 
 	if (a)
 		(void)attempt(a);
 	open_now--;
+}
+
+static void create_small(void *unused)
+{
+	struct attempt *a = waiting_attempt(true);
+
+	(void)unused;
+	if (a)
+		(void)attempt(a);
+	open_now--;
+}
+
+static void create_gang(void)
+{
+	unsigned gang = gang_new();
+
+	for (unsigned i = 0; gang > 0 && i < gang_size(gang); i++) {
+		open_now++;
+		sim_spawn(WORLD, "create", create_waiting, waiting_member(gang, i));
+	}
 }
 
 static bool is_crowded(void)
@@ -376,8 +396,10 @@ void waiters(void *until)
 		if (sim_cut.pods && n == sim_cut.pods)
 			return;
 		sim_sleep((int64_t)sim_below((uint64_t)habits.turns_us));
+		if (habits.gangs && n % 2 == 0)
+			create_gang();
 		open_now++;
-		sim_spawn(WORLD, "create", create_waiting, small ? &habits : NULL);
+		sim_spawn(WORLD, "create", small ? create_small : create_waiting, NULL);
 		small = sim_now() >= *(const int64_t *)until;
 	}
 }

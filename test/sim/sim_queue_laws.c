@@ -42,6 +42,8 @@ void laws_let_go(const struct object *o, const char *who)
 		sim_fail("gate", "%s took a gate from %s, which has not waited", who, o->name);
 	if (!a->late && !holds_whole(i))
 		sim_fail("gate", "%s let u%d (%s) go, which holds no whole claim", who, i, a->name);
+	if (a->gang)
+		gang_let_go(a, who);
 	a->gated = false;
 	a->passed_at = 0;
 	a->let_go_at = sim_now();
@@ -301,6 +303,7 @@ void laws_queue(int64_t calm)
 		return;
 	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
 		check_kept(o, from, most);
+	gang_laws(from, most);
 	for (int i = 0; i < n_attempts; i++) {
 		const struct attempt *a = &attempts[i];
 
@@ -308,10 +311,10 @@ void laws_queue(int64_t calm)
 			continue;
 		check_order(i);
 		check_robbed(i);
-		if (!a->foreign)
+		if (!a->foreign && !a->gang)
 			check_idle(a, from, most);
 		check_held(a, from, most);
-		if (!a->foreign && calm && a->stored_at < calm)
+		if (!a->foreign && !a->gang && calm && a->stored_at < calm)
 			check_served(a, calm);
 	}
 }

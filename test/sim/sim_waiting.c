@@ -8,6 +8,7 @@
 #define OUR_GATE "poolgate.io/capacity"
 #define FOREIGN_GATE "example.com/quota"
 #define FOREIGN_US (30 * SECOND)
+#define GANG_US (150 * SECOND)
 
 static const char *const namespaces[] = {"ml", "nlp", "vision"};
 
@@ -68,6 +69,8 @@ cJSON *pod_made(const struct attempt *a)
 	spec = store_at(pod, "spec", NULL);
 	cJSON_ReplaceItemInObjectCaseSensitive(
 		store_at(pod, "metadata", NULL), "namespace", cJSON_CreateString(a->namespace));
+	if (a->gang)
+		gang_name(a, pod);
 	if (a->priority) {
 		cJSON_AddStringToObject(spec, "priorityClassName", "high");
 		cJSON_AddNumberToObject(spec, "priority", a->priority);
@@ -96,7 +99,16 @@ static struct attempt *make(const char *namespace, const char *name, bool small)
 
 struct attempt *waiting_again(const struct attempt *a)
 {
-	return make(a->namespace, a->name, false);
+	return a->gang ? gang_member(a->gang, a->namespace, a->name)
+		       : make(a->namespace, a->name, false);
+}
+
+struct attempt *waiting_member(unsigned gang, unsigned i)
+{
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "gang-%u-%u", gang, i);
+	return gang_member(gang, namespaces[gang % 3], name);
 }
 
 /* NULL: there is one of that name. */
@@ -123,6 +135,9 @@ bool waiting_ends(struct attempt *a)
 			drop_foreign(a, o);
 		/* What the pool has become too small for. */
 		if (chaos_calm() && !laws_could_ever(a))
+			return false;
+		/* Of its gang some have not come, or not all of it fits. */
+		if (a->gang && chaos_calm() && sim_now() - chaos_calm() > GANG_US)
 			return false;
 		sim_sleep(SECOND / 2);
 	}

@@ -53,6 +53,7 @@ struct habits {
 	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
 	bool waits; /* some pods wait for their turn */
 	bool crowd; /* small ones come on after the faults, while somebody waits who did so then */
+	bool gangs; /* some of these for one another */
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */
 	int64_t patience_us;
@@ -84,10 +85,24 @@ bool pod_is_held(cJSON *doc);
 bool pod_has_foreign(cJSON *doc);
 /* What a pod that waits is like; drawn. small: half a GPU, and of no priority. */
 struct attempt *waiting_attempt(bool small);
+struct attempt *waiting_member(unsigned gang, unsigned i);
 /* The next of the same name. */
 struct attempt *waiting_again(const struct attempt *a);
 /* Wait until it is let go. False: its owner has had enough. */
 bool waiting_ends(struct attempt *a);
+
+/* ---- sim_gangs.c ---- */
+
+/* Its number; 0: there are too many. */
+unsigned gang_new(void);
+unsigned gang_size(unsigned gang);
+struct attempt *gang_member(unsigned gang, const char *namespace, const char *name);
+/* Its pod says which gang it is of. */
+void gang_name(const struct attempt *a, cJSON *pod);
+/* One of it is let go: all others hold whole claims, or somebody was before. */
+void gang_let_go(const struct attempt *a, const char *who);
+/* None of them holds something for longer than that where not all do. */
+void gang_laws(int64_t from, int64_t most);
 
 /* ---- sim_probe.c ---- */
 

@@ -261,7 +261,8 @@ bool claims_look(struct claims *c)
 		for (struct holder *h = c->bucket[i]; h; h = h->next) {
 			h->n_records = 0;
 			h->gang = NULL;
-			h->undecided = h->runs = false;
+			h->undecided = false;
+			h->n_follow = 0;
 		}
 	/* before the picture is locked: that takes milliseconds for a large pool */
 	grow(c, servers_holders(c->cfg->servers));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: claims of gangs, whole or not at all (law W3 of waiting, rule R19). The claim of one member decides for all: it is on the first server by
- * name, stays open until all others are written, and is taken back before them. Who leads next sees by it alone whether they count. */
+ * name, stays open until all others are written, and is taken back before them. Who leads next sees by it alone whether they count. Once it
+ * is decided each claim is settled, to stand by itself, and that one last: only then its pod may be let go, and nothing of it is taken back. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -9,56 +11,18 @@
 
 /* ---- what stands ---- */
 
-/* One that waits, and whose deciding claim is not there. */
-struct headless {
-	struct claims *c;
-	size_t n;
-};
-
-static bool see_pod(void *ctx, const struct pod_shown *pod)
-{
-	struct headless *l = ctx;
-	struct holder *h = claims_find(l->c, slice_of(pod->uid));
-
-	if (!h || h->n_records == 0 || !h->gang || pod->seen != POD_LIVE)
-		return true;
-	h->runs = !pod->waits;
-	l->n += pod->waits && h->undecided;
-	return true;
-}
-
-/* Has somebody of its gang been let go, who was decided about then? */
-static bool gang_runs(const struct claims *c, const struct holder *h)
-{
-	for (size_t i = 0; i < c->n_buckets; i++)
-		for (const struct holder *o = c->bucket[i]; o; o = o->next)
-			if (o->runs && strcmp(o->gang, h->gang) == 0)
-				return true;
-	return false;
-}
-
 void gang_look(struct claims *c)
 {
-	struct headless l = {.c = c};
-	bool any = false;
-
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[i]; h; h = h->next) {
-			const struct holder *first =
-				h->gang ? claims_find(c, slice_of(h->gang)) : NULL;
+			struct holder *first = h->gang ? claims_find(c, slice_of(h->gang)) : NULL;
 
 			if (!h->gang)
 				continue;
 			h->undecided = !first || first->n_records == 0 || first->open;
-			any = any || h->undecided;
+			if (first && first != h)
+				first->n_follow++;
 		}
-	if (!any)
-		return;
-	pods_each(c->pods, see_pod, &l);
-	for (size_t i = 0; l.n > 0 && i < c->n_buckets; i++)
-		for (struct holder *h = c->bucket[i]; h; h = h->next)
-			if (h->undecided && !h->runs && gang_runs(c, h))
-				h->undecided = false;
 }
 
 bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct inventory *inv,
@@ -120,7 +84,7 @@ struct taking {
 	const struct record *seen;
 };
 
-/* What has been closed since it was seen stays: whoever closed it lets pods go. */
+/* What has been closed or settled since it was seen stays: whoever did that lets pods go. */
 static enum edit_result edit_take_back(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -130,7 +94,7 @@ static enum edit_result edit_take_back(
 	(void)a;
 	if (at < 0)
 		return EDIT_SAME;
-	if (again || o->status.claims[at].take != t->seen->take ||
+	if (again || !o->status.claims[at].gang || o->status.claims[at].take != t->seen->take ||
 		o->status.claims[at].open != t->seen->open) {
 		(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", o->name);
 		return EDIT_GIVE_UP;
@@ -171,4 +135,70 @@ int gang_take_back(struct claims *c, const struct holder *h, struct err *err)
 			log_str("uid", h->uid), log_str("namespace", h->namespace),
 			log_str("name", h->name));
 	return rc;
+}
+
+/* ---- settle ---- */
+
+struct settling {
+	struct claims *c;
+	struct holder **who;
+	size_t n;
+	atomic_bool failed;
+};
+
+static enum edit_result edit_settle(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	const struct holder *h = ctx;
+	ptrdiff_t at = server_status_claim(&o->status, slice_of(h->uid));
+
+	(void)again;
+	(void)a;
+	(void)err;
+	if (at < 0 || !o->status.claims[at].gang)
+		return EDIT_SAME;
+	o->status.claims[at].gang = NULL;
+	return EDIT_CHANGED;
+}
+
+static void settle_one(void *ctx, size_t i)
+{
+	struct settling *s = ctx;
+	const struct picture *p = &s->c->now;
+	struct err err = {0};
+
+	for (size_t k = 0; k < p->n_parts && !duty_stopping(s->c->self); k++)
+		for (size_t r = p->parts[k].first; r < p->parts[k].first + p->parts[k].n; r++)
+			if (p->records[r].who == s->who[i] &&
+				servers_edit(s->c->cfg->servers, p->parts[k].name, edit_settle,
+					s->who[i], clock_ms() + CLAIMS_CALL_MS, &err) < 0)
+				atomic_store(&s->failed, true);
+}
+
+/* Those that decide, once nobody follows them any more; or the others. True: there were some. */
+static bool settle(struct claims *c, bool those_that_decide)
+{
+	struct settling s = {.c = c};
+	struct arena a;
+
+	arena_init(&a, c->n_holders * sizeof(struct holder *) + 4096);
+	s.who = arena_array(&a, c->n_holders, sizeof(struct holder *));
+	for (size_t i = 0; s.who && i < c->n_buckets; i++)
+		for (struct holder *h = c->bucket[i]; h; h = h->next) {
+			bool decides = h->gang && strcmp(h->gang, h->uid) == 0;
+
+			if (h->gang && !h->undecided && holder_complete(h) &&
+				decides == those_that_decide && (!decides || h->n_follow == 0))
+				s.who[s.n++] = h;
+		}
+	run_side_by_side(s.n, settle_one, &s);
+	if (!s.who || atomic_load(&s.failed))
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+	arena_release(&a);
+	return s.n > 0;
+}
+
+bool gang_settle(struct claims *c)
+{
+	return (!settle(c, false) || claims_look(c)) && (!settle(c, true) || claims_look(c));
 }

@@ -36,10 +36,11 @@ struct holder {
 	bool agree; /* all records list the same servers, their own among them, and none is open (R19) */
 	bool open; /* one is */
 	bool pending, unbound;
-	/* Of a gang: uid of the member whose claim decides for all, in the picture's arena; and it does not yet, or is gone and nobody of the
-	 * gang has been let go (R19). Counts for those who wait alone. */
+	/* Of a gang, until it is settled: uid of the member whose claim decides for all, in the picture's arena; it does not yet, or is gone
+	 * (R19); so many others are not settled that it decides for. */
 	const char *gang;
-	bool undecided, runs;
+	bool undecided;
+	size_t n_follow;
 	uint64_t takes;   /* sum over its records */
 	uint32_t grace_s; /* the longest that its records say; 0: none does */
 	/* From round to round: */
@@ -182,6 +183,8 @@ struct adoption;
 
 /* After a look that showed claims of gangs: which are undecided. */
 void gang_look(struct claims *c);
+/* What has been decided stands by itself from now on, and the picture says so. False: out of memory. */
+bool gang_settle(struct claims *c);
 /* Count for those who wait which members of their gangs do not. False: out of memory. */
 bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct inventory *inv,
 	struct queue_pod *pods, size_t n, struct arena *a);

@@ -37,7 +37,7 @@ static bool see_waiting(void *ctx, const struct pod_shown *pod)
 		return true;
 	/* Who waits for its turn has lost nothing. */
 	h = pod->queued ? claims_find(c, slice_of(pod->uid)) : NULL;
-	if (pod->queued && (!h || !holder_complete(h) || h->undecided))
+	if (pod->queued && (!h || !holder_complete(h) || h->gang))
 		return true;
 	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
 	if (!h)
@@ -216,7 +216,7 @@ void claims_place(struct claims *c)
 	struct waiting w = {.c = c};
 	struct err err = {0};
 
-	if (!pods_synced(c->pods))
+	if (!pods_synced(c->pods) || (c->now.gangs && !gang_settle(c)))
 		return;
 	pods_each(c->pods, see_waiting, &w);
 	/* Nobody is told by an old list that nothing is held. */

@@ -76,7 +76,7 @@ struct claim_record {
 	size_t n_servers;
 	/* Rule R19, on the first of several servers: not all parts are written yet. Whoever writes it last makes the claim whole. */
 	bool open;
-	/* Rule R19: uid of the member of its gang whose claim decides: this one counts when that one is whole. NULL: it is decided by itself. */
+	/* Rule R19: uid of the member of its gang whose claim decides: this one counts when that one is whole. NULL: it stands by itself. */
 	const char *gang;
 	/* Rule R13: how long its pod's processes may run on after a delete, in seconds; 0: not said, which is Kubernetes' 30. */
 	uint32_t grace_s;
