@@ -424,7 +424,7 @@ static void draw_waiting(void)
 	else
 		habits.crowd = orderly && sim_result->seed / 88 % 2;
 	/* Nothing is drawn for it. What is restored or edited by hand may tear what was whole. */
-	habits.gangs = !orderly && sim_result->seed / 11 % 2;
+	habits.gangs = !orderly && sim_result->seed / 22 % 4 >= 2;
 	if (habits.gangs)
 		odds.restore = odds.edit = 0;
 	if (orderly)
