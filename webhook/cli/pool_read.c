@@ -144,15 +144,6 @@ static size_t kept_parts(const struct pool_read *p)
 	return n;
 }
 
-static int by_gpu(const void *a, const void *b)
-{
-	const struct queue_kept *x = a, *y = b;
-
-	if (x->server != y->server)
-		return x->server < y->server ? -1 : 1;
-	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
-}
-
 /* What the leader keeps for a pod that has waited for long. */
 static int read_kept(struct pool_read *p, struct err *err)
 {
@@ -175,8 +166,7 @@ static int read_kept(struct pool_read *p, struct err *err)
 							.bytes = s->kept[k].gpus[g].bytes};
 			}
 	}
-	if (p->n_kept > 1)
-		qsort(p->kept, p->n_kept, sizeof(*p->kept), by_gpu);
+	queue_kept_order(p->kept, p->n_kept);
 	return 0;
 }
 

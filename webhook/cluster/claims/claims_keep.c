@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what frees up for a pod that has waited for long is kept for it (law W6 of waiting): the GPUServers' statuses say so, so that every
  * replica counts it as taken, and the next leader goes on with it. */
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
 
@@ -53,15 +51,6 @@ static bool read_server(void *ctx, const struct server_object *o)
 	return true;
 }
 
-static int by_gpu(const void *a, const void *b)
-{
-	const struct queue_kept *x = a, *y = b;
-
-	if (x->server != y->server)
-		return x->server < y->server ? -1 : 1;
-	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
-}
-
 int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 	struct queue_kept **ret, size_t *ret_n, struct err *err)
 {
@@ -70,8 +59,7 @@ int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 	servers_each(c->cfg->servers, read_server, &r);
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
-	if (r.n > 1)
-		qsort(r.list, r.n, sizeof(*r.list), by_gpu);
+	queue_kept_order(r.list, r.n);
 	*ret = r.list;
 	*ret_n = r.n;
 	return 0;

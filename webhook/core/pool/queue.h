@@ -56,6 +56,9 @@ struct queue_kept {
 	uint64_t bytes;
 };
 
+/* As a round wants them, however the servers' statuses gave them. */
+void queue_kept_order(struct queue_kept *list, size_t n);
+
 struct queue_world {
 	const struct inventory
 		*inventory;        /* its servers sorted themselves, without an order beside them */

@@ -4,6 +4,21 @@
 
 #include "webhook/core/pool/queue_impl.h"
 
+static int by_gpu(const void *a, const void *b)
+{
+	const struct queue_kept *x = a, *y = b;
+
+	if (x->server != y->server)
+		return x->server < y->server ? -1 : 1;
+	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
+}
+
+void queue_kept_order(struct queue_kept *list, size_t n)
+{
+	if (n > 1)
+		qsort(list, n, sizeof(*list), by_gpu);
+}
+
 bool queue_is_old(const struct queue_run *q, const struct queue_unit *u)
 {
 	int64_t since = u->rank.since_ms > 0 ? u->rank.since_ms : 0;
