@@ -21,7 +21,8 @@ $(PROTO_USERS): private PART_CPPFLAGS = $(PROTO_CPPFLAGS)
 # They play the server themselves.
 $(BUILD)/test/unit/test_plugin: UNIT_LDFLAGS = -Wl,--wrap=grpc_stream_show
 $(BUILD)/test/unit/test_grpc_socket: UNIT_LDFLAGS = -Wl,--wrap=bind
-$(BUILD)/test/unit/test_pool_watch: UNIT_LDFLAGS = -Wl,--wrap=getaddrinfo
+POOL_WATCH_WRAP := -Wl,--wrap=getaddrinfo
+$(BUILD)/test/unit/test_pool_watch: UNIT_LDFLAGS = $(POOL_WATCH_WRAP)
 $(BUILD)/test/unit/test_plugin_oom: UNIT_LDFLAGS = -Wl,--wrap=grpc_stream_show $(OOM_WRAP:%=-Wl,--wrap=%)
 
 DEVICE_PLUGIN := $(if $(wildcard deviceplugin/main.c),$(BUILD)/poolgate-device-plugin)

@@ -2,7 +2,7 @@
 # What the tests would not notice: one small change of the sources at a time. The library is a shared one, so that a mutant costs a
 # compilation and a link.
 
-.PHONY: mutants sim-objects print-compiler print-objects print-unit-objects print-libraries print-oom print-sim
+.PHONY: mutants sim-objects print-compiler print-objects print-unit-objects print-libraries print-oom print-pool-watch print-sim
 mutants:
 	@tools/setup build test
 	$(SUB) MUTANTS=1 programs unit-programs sim-objects
@@ -19,6 +19,8 @@ print-unit-objects:
 	@echo $(UNIT_LIB_OBJ)
 print-oom:
 	@echo $(OOM_WRAP:%=-Wl,--wrap=%) $(OOM_OBJ) $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
+print-pool-watch:
+	@echo $(POOL_WATCH_WRAP) $(BUILD)/test/unit/test_pool_watch.o $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
 print-sim:
 	@echo $(SIM_WRAP:%=-Wl,--wrap=%) $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o $(CMOCKA_LIBS)
 print-libraries:

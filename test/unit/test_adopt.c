@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
+#include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/cluster/duty/duty.h"
 
 static struct claims_api *api;
@@ -17,6 +18,18 @@ FIXTURE(tear_down)
 {
 	claims_api_free(api);
 	return 0;
+}
+
+/* Without memory nobody's claim looks whole: what else the pod holds would go. */
+TEST(r7_no_memory_is_no_whole_claim)
+{
+	struct holder who = {.n_records = 1000};
+	struct adoption a = {.who = &who};
+
+	arena_init(&a.arena, 1024);
+	assert_false(adopt_has_whole(&a));
+	assert_true(a.arena.failed);
+	arena_release(&a.arena);
 }
 
 static int64_t adoptions(void)
@@ -449,12 +462,12 @@ TEST(r7_when_others_were_first_it_is_placed_anew)
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
 
-TESTS_BETWEEN(set_up, tear_down, r7_a_pod_without_a_claim_gets_one, r7_as_the_profile_says,
-	r7_not_where_the_status_cannot_be_read, r7_not_when_its_claim_comes_late,
-	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_a_watch_that_is_behind,
-	r7_not_for_finished_pods, r7_deleting_is_live, r7_over_full_if_need_be,
-	r7_room_elsewhere_comes_first, r7_a_server_made_anew, r7_a_half_claim_is_repaired,
-	r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
+TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_without_a_claim_gets_one,
+	r7_as_the_profile_says, r7_not_where_the_status_cannot_be_read,
+	r7_not_when_its_claim_comes_late, r7_judged_on_a_fresh_list, r7_asked_past_the_cache,
+	r7_a_watch_that_is_behind, r7_not_for_finished_pods, r7_deleting_is_live,
+	r7_over_full_if_need_be, r7_room_elsewhere_comes_first, r7_a_server_made_anew,
+	r7_a_half_claim_is_repaired, r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
