@@ -51,7 +51,7 @@ static void add_gpu(struct pool *p, struct gpu_server *s, struct slice w)
 	g->missing = flag(&w, 'm');
 	g->fresh = !flag(&w, 's');
 	g->fit = !flag(&w, 'u');
-	g->why = !g->fit ? "ECC errors" : !g->fresh ? "no report" : "";
+	g->why = flag(&w, 'w') ? NULL : !g->fit ? "ECC errors" : !g->fresh ? "no report" : "";
 	g->id = arena_fmt(&p->arena, "gpu-%zu", s->n_gpus);
 	model = arena_strdup(&p->arena, cut(w, ':', &rest));
 	for (char *c = model; *c; c++)

@@ -17,8 +17,8 @@ struct pool {
 };
 
 /* "gpu-01 zone=lab v100:16000 v100:16000/8000; gpu-02 drain k80:11000/1000p": servers in order of name with their labels, then
- * GPUs as MODEL:MB[/CLAIMED_MB][flags]; flags u unfit, s stale, m missing, p all claimed is pending. '_' in a model is a
- * blank. "claims=N": so many claims on the server; "at=HOST:PORT": its address (NAME:56001). Aborts on nonsense. */
+ * GPUs as MODEL:MB[/CLAIMED_MB][flags]; flags w nobody says why, u unfit, s stale, m missing, p all claimed is pending. '_' in a
+ * model is a blank. "claims=N": so many claims on the server; "at=HOST:PORT": its address (NAME:56001). Aborts on nonsense. */
 void pool_init(struct pool *p, const char *text);
 void pool_release(struct pool *p);
 

@@ -89,6 +89,9 @@ static const struct {
 	{"a t4:8u", "app a 1 1%", NULL, false, BOTH,
 		"asked 1 GPU with 1 %; the only GPU that is there cannot be used: 1 unfit "
 		"(a/gpu-0: ECC errors); create the pod again when they are back"},
+	{"a t4:8wu", "app a 1 1%", NULL, false, BOTH,
+		"asked 1 GPU with 1 %; the only GPU that is there cannot be used: 1 unfit "
+		"(a/gpu-0); create the pod again when they are back"},
 	{"a t4:8s", "app a 1 1%", "gpu.model=t4", false, BOTH,
 		"asked 1 GPU with 1 % (filter gpu.model=t4); the only GPU that matches cannot be "
 		"used: 1 not reported lately (a/gpu-0: no report); create the pod again when they "
