@@ -83,7 +83,7 @@ static int add(
 	const struct config *from, const char *text, struct inject_registry *r, struct err *err)
 {
 	struct registry *to = &r->config.registries[r->config.n_registries++];
-	struct slice *tokens = arena_array(&r->arena, strlen(text), sizeof(*tokens));
+	struct slice *tokens = arena_array(&r->arena, strlen(text) + 1, sizeof(*tokens));
 	size_t n = 0;
 
 	if (!tokens)
