@@ -246,3 +246,31 @@ def test_clients_that_vanish_before_their_answer(fresh):
     assert wait_until(settled, 5), (accounts(), server.log()[-3000:])
     standing = {c["name"] for c in server.pool()["claims"]}
     assert {f"v-{i}" for i in range(0, 40, 3)} <= standing, "an answer was read, and its claim is gone"
+
+
+LUPINE_ONLY = """apiVersion: poolgate.io/v1alpha1
+kind: GPUServer
+metadata: {name: gpu-01}
+spec:
+  address: 10.117.32.177:14833
+  launchers: [lupine]
+  gpus: [{model: Tesla V100-PCIE-16GB, memory: 16160Mi, count: 1}]
+"""
+
+
+def test_a_server_is_for_the_launchers_that_it_names(fresh):
+    """A Bitfusion pod is refused a LUPINE server, with the reason, and a LUPINE pod is placed there."""
+    server = fresh(config=os.path.join(ROOT, "test/golden/configs/launchers"), start=False)
+    with open(server.path("pool.yaml"), "w", encoding="utf-8") as f:
+        f.write(LUPINE_ONLY)
+    server.start()
+    got = admit(server, injected(server, "bitfusion"))
+    assert not got["allowed"] and got["code"] == 403 and got["reason"] == "NoServer", got
+    assert "1 server is not for the launcher bitfusion" in got["message"]
+    p = pod(os=None, version=None, name="cricket", annotations={"poolgate.io/launcher": "cricket"})
+    got = server.review("/mutate", reviews.review(reviews.default_resources(p)))
+    assert not got["allowed"] and "1 server is not for the launcher cricket" in got["message"], got
+    p = pod(os=None, version=None, name="lupine", annotations={"poolgate.io/launcher": "lupine"})
+    got = server.review("/mutate", reviews.review(reviews.default_resources(p)))
+    assert admit(server, reviews.stored(got["pod"]))["allowed"]
+    assert holds(server, "lupine") and not holds(server, "bitfusion")

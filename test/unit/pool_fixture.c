@@ -82,6 +82,10 @@ static void add_server(struct pool *p, struct slice text)
 			s->drain = true;
 		} else if (slice_is(key, "at") && value.len) {
 			s->address = arena_strdup(&p->arena, value);
+		} else if (slice_is(key, "for") && value.len) {
+			if (!s->launchers)
+				s->launchers = arena_array(&p->arena, MOST, sizeof(*s->launchers));
+			s->launchers[s->n_launchers++] = arena_strdup(&p->arena, value);
 		} else if (slice_is(key, "claims") && value.len) {
 			p->n_claims[p->inv.n_servers] = (uint32_t)number(value);
 		} else if (key.len < w.len) {

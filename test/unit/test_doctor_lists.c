@@ -131,6 +131,13 @@ static const struct {
 		"all is well"},
 	{SERVER("a", LISTED ",'drain':true", GPU COND("False", "Draining", "True", "ListedByHand")),
 		"drained: a"},
+	{SERVER("a", LISTED ",'launchers':['bitfusion','lupine']",
+		 GPU COND("True", "TakesClaims", "True", "ListedByHand")),
+		"all is well"},
+	{SERVER("a", LISTED ",'launchers':['lupine','lupin']",
+		 GPU COND("True", "TakesClaims", "True", "ListedByHand")),
+		"a is for pods of the launcher lupin, which it does not have; "
+		"mend it: kubectl edit gpuserver a"},
 	{SERVER("a", LISTED, GPU COND("False", "LooksForClaims", "True", "ListedByHand")),
 		"a is new"},
 	{SERVER("a", PROBED, GPU COND("False", "NotFresh", "False", "NoAnswer")),
@@ -184,12 +191,16 @@ TEST(test_servers)
 
 	doctor_fixture_init(&x);
 	x.f.servers.sight.state = SIGHT_THERE;
+	doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS],
+		"{'data':{'a.yaml':'metadata:\\n  name: "
+		"lupine\\n','b':'metadata: {name: juice}'}}");
 	SAYS(&x, doctor_servers, "there is no GPUServer: every GPU pod is refused");
 	for (size_t i = 0; i < LEN(servers); i++) {
 		x.f.servers.n = 0;
 		doctor_fixture_take(&x, doctor_take_server, &x.f.servers, servers[i].server);
 		SAYS(&x, doctor_servers, servers[i].says);
 	}
+	sight_release(&x.f.clients[CLIENTS_LAUNCHERS]);
 	x.f.servers.sight.state = SIGHT_MISSING;
 	SAYS(&x, doctor_servers, "the API server does not know GPUServers");
 	doctor_fixture_release(&x);

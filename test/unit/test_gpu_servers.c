@@ -11,7 +11,8 @@
 #define GPUS "  gpus: [{model: T4, memory: 8Gi}]\n"
 
 static const char two[] = HEAD "metadata: {name: gpu-02, labels: {zone: attic, rack: \"7\"}}\n"
-			       "spec:\n  address: gpu-02.lab:56001\n  drain: true\n  gpus:\n"
+			       "spec:\n  address: gpu-02.lab:56001\n  drain: true\n"
+			       "  launchers: [lupine, juice]\n  gpus:\n"
 			       "  - {model: Tesla K80, memory: 11441Mi, count: 2}\n"
 			       "  - {model: T4, memory: \"15e9\"}\n"
 			       "status: {anything: [1, 2]}\n---\n" ADDR GPUS "---\n";
@@ -42,6 +43,9 @@ TEST(test_two)
 	assert_string_equal(s->address, "gpu-02.lab:56001");
 	assert_null(s->probe_url);
 	assert_true(s->drain);
+	assert_int_equal(s->n_launchers, 2);
+	assert_string_equal(s->launchers[1], "juice");
+	assert_int_equal(inv.servers[0].n_launchers, 0);
 	assert_int_equal(s->first_gpu, 1);
 	assert_int_equal(s->n_labels, 2);
 	assert_string_equal(s->labels[1].key, "rack");
@@ -167,6 +171,10 @@ TEST(test_refused)
 		{ADDR GPUS "  drian: true\n", {"pool.yaml:7: /spec/drian: unknown key \"drian\" "
 					       "(did you mean \"drain\"?)"}},
 		{ADDR GPUS "  drain: maybe\n", {"/spec/drain: found \"maybe\""}},
+		{ADDR GPUS "  launchers: []\n", {"/spec/launchers: found a sequence", "1 to 64"}},
+		{ADDR GPUS "  launchers: lupine\n", {"/spec/launchers: found \"lupine\""}},
+		{ADDR GPUS "  launchers: [a, A B]\n",
+			{"/spec/launchers/1: found \"A B\"", "such as lupine"}},
 		{ADDR "  gpus: []\n", {"empty list"}},
 		{ADDR "  gpus: 2\n", {"/spec/gpus: found 2", "a sequence"}},
 		{ADDR "  gpus: [T4]\n", {"/spec/gpus/0: found \"T4\"", "a mapping"}},

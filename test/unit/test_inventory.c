@@ -6,7 +6,7 @@
 #include "webhook/core/pool/ledger.h"
 
 #define POOL                                                                                       \
-	"a zone=lab floor=1 Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain "       \
+	"a zone=lab floor=1 Tesla_V100-PCIE-16GB:16000 T4:8000u; a-b zone=lab rack=7 drain for=x " \
 	"T4:8000; "                                                                                \
 	"b NVIDIA_A100_80GB_PCIe:80000s k80:1m; c"
 
@@ -199,6 +199,8 @@ TEST(test_copy)
 	assert_string_equal(copy.servers[1].labels[1].key, "rack");
 	assert_string_equal(copy.servers[1].labels[1].value, "7");
 	assert_true(copy.servers[1].drain);
+	assert_int_equal(copy.servers[1].n_launchers, 1);
+	assert_string_equal(copy.servers[1].launchers[0], "x");
 	assert_null(copy.servers[1].probe_url);
 	assert_int_equal(copy.servers[2].first_gpu, 3);
 	assert_string_equal(copy.servers[0].gpus[1].why, "ECC errors");

@@ -801,13 +801,16 @@ static void random_large_pool(struct pool *pool)
 	for (unsigned s = 0; s < servers; s++) {
 		unsigned model = pick(2);
 
-		buf_fmt(&b, "%ss%02u zone=z%u %s%s", s ? "; " : "", s, pick(2),
+		buf_fmt(&b, "%ss%02u zone=z%u %s%s%s", s ? "; " : "", s, pick(2),
 			pick(8)   ? ""
 			: pick(2) ? "at=[fd00::7]:56001 "
 				  : "at=10.0.0.7:56001 ",
 			pick(20)  ? ""
 			: pick(2) ? "claims=256 "
-				  : "drain ");
+				  : "drain ",
+			pick(9)   ? ""
+			: pick(2) ? "for=x "
+				  : "for=z for=y ");
 		for (unsigned g = 0; g < gpus; g++)
 			buf_fmt(&b, "m%u:%u/%u%s ", mixed ? pick(2) : model,
 				even ? size : 4 + 4 * pick(3), pick(3) ? 0 : pick(5),
@@ -842,6 +845,8 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 		uint64_t left = s->gpus[i].bytes - pool->claimed[s->first_gpu + i];
 
 		if (!inventory_usable(s, &s->gpus[i]) || left < need ||
+			(s->n_launchers == 1 && slice_is(d->launcher, "y")) ||
+			(s->n_launchers == 2 && slice_is(d->launcher, "x")) ||
 			!selected_plainly(d, s, &s->gpus[i]))
 			continue;
 		for (at = n++; at > 0 && lefts[at - 1] > left - need; at--)
@@ -885,6 +890,7 @@ static void test_every_server(void **state)
 		d.one_server = pick(4) == 0;
 		d.no_ipv4 = pick(8) == 0;
 		d.no_ipv6 = pick(8) == 0;
+		d.launcher = one.launcher = slice_of(pick(2) ? "x" : "y");
 		scatter(&pool, &scattered);
 		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
 		check_same(&scattered, &d, &p, rc, &err);

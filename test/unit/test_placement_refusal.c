@@ -205,4 +205,48 @@ TEST(test_sentences)
 	}
 }
 
-TESTS(test_sentences)
+static const struct {
+	const char *pool, *demand, *filters, *launcher, *says;
+} closed[] = {
+	{"a for=x t4:8; b for=y t4:8", "app a 1 100%", NULL, "z",
+		"asked 1 GPU with 100 %; 2 servers are not for the launcher z: choose another one, "
+		"or ask the operator"},
+	{"a for=x t4:8/8; b for=y for=x t4:8; c for=y t4:8/8", "app a 2 100%", NULL, "x",
+		"asked 2 GPUs with 100 % each; of 2 GPUs that can be used, 1 has that much free "
+		"(best: b/gpu-0 8 of 8 MB, a/gpu-0 0 of 8 MB); 1 server is not for the launcher x; "
+		"now would fit: 1 GPU with 100 %; ask for less or create the pod again when others "
+		"have ended"},
+	{"a for=x t4:8; b t4:8", "app a 2 100%", NULL, "y",
+		"asked 2 GPUs with 100 % each; the pool has 1 GPU that can be used; 1 server is "
+		"not for the launcher y; ask for at most 1"},
+	{"a for=x t4:8u; b for=y t4:8", "app a 1 100%", NULL, "x",
+		"asked 1 GPU with 100 %; the only GPU that is there cannot be used: 1 unfit "
+		"(a/gpu-0: ECC errors); 1 server is not for the launcher x; create the pod again "
+		"when they are back"},
+	{"a for=x t4:8; b for=y k80:8", "app a 1 100%", "gpu.model=k80", "x",
+		"asked 1 GPU with 100 % (filter gpu.model=k80); 1 server is not for the launcher "
+		"x; no GPU of the pool matches all of these together; change the annotation "
+		"bitfusion-client/filter"},
+};
+
+TEST(test_closed_sentences)
+{
+	for (size_t i = 0; i < COUNT(closed); i++) {
+		struct placement p;
+		struct pool pool;
+		struct demand d;
+		struct err err;
+
+		pool_init(&pool, closed[i].pool);
+		demand_init(&d, &pool.arena, closed[i].demand, closed[i].filters, NULL, false);
+		d.launcher = slice_of(closed[i].launcher);
+		err_clear(&err);
+		assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err),
+			ERR_REFUSED);
+		if (strcmp(err.msg, closed[i].says) != 0)
+			fail_msg("row %zu says %s", i, err.msg);
+		pool_release(&pool);
+	}
+}
+
+TESTS(test_sentences, test_closed_sentences)

@@ -109,7 +109,8 @@ TEST(test_values)
 }
 
 #define PROBE                                                                                      \
-	"{'address':'[::1]:1','drain':true,'gpus':null,'probe':{'url':'https://h:9443','caSecret'" \
+	"{'address':'[::1]:1','launchers':['lupine','juice'],'drain':true,'gpus':null,'probe':{'"  \
+	"url':'https://h:9443','caSecret'"                                                         \
 	":'ca','tokenSecret':'t.k','clientSecret':'c','later':1},'later':{}}"
 
 TEST(test_probe)
@@ -126,6 +127,8 @@ TEST(test_probe)
 	assert_string_equal(f.o.probe_client_secret, "c");
 	assert_int_equal(f.o.n_declared, 0);
 	assert_true(f.o.drain);
+	assert_int_equal(f.o.n_launchers, 2);
+	assert_string_equal(f.o.launchers[1], "juice");
 	assert_true(f.o.deleting);
 	assert_false(f.o.finalizer);
 	assert_int_equal(f.o.n_labels, 2);
@@ -304,6 +307,9 @@ TEST(test_refused_spec)
 		{"'a':1", "{'address':'a:1'}", "/spec"},
 		{"'a':1", "{'address':'a:1','probe':{'url':'http://a'}," GPU "}", "/spec"},
 		{"'a':1", "{'address':'a:1','drain':'true'," GPU "}", "/spec/drain"},
+		{"'a':1", "{'address':'a:1','launchers':'x'," GPU "}", "/spec/launchers"},
+		{"'a':1", "{'address':'a:1','launchers':[]," GPU "}", "/spec/launchers"},
+		{"'a':1", "{'address':'a:1','launchers':[7]," GPU "}", "/spec/launchers"},
 		{"'a':1", "{'address':'a:1','gpus':{}}", "/spec/gpus"},
 		{"'a':1", "{'address':'a:1','gpus':[]}", "/spec/gpus"},
 		{"'a':1", "{'address':'a:1','gpus':[7]}", "/spec/gpus/0"},

@@ -4,6 +4,7 @@
 
 #include "base/rfc3339.h"
 #include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/core/launcher/launcher_bitfusion.h"
 #include "webhook/core/server/server_keep.h"
 
 #define MB 1000000
@@ -130,6 +131,36 @@ static void judge_gpus(const struct server_object *o, struct sums *sums, struct 
 						    : "not fit");
 }
 
+/* Is this one of the launchers that pods can choose? True, too, where nobody knows. */
+static bool launcher_there(const struct doctor_facts *f, const char *name, struct doctor_report *r)
+{
+	const struct sight *s = &f->clients[CLIENTS_LAUNCHERS];
+	const char *line = doctor_fmt(r, "name: %s", name);
+	const struct json *j = &s->json;
+
+	if (s->state != SIGHT_THERE || strcmp(name, BITFUSION_PROFILE) == 0)
+		return true;
+	JSON_MEMBERS(j, json_get(j, json_root(j), SLICE("data")), file)
+	{
+		const char *at = sight_str(j, json_value(file), r->arena);
+
+		for (; at && (at = strstr(at, line)) != NULL; at++)
+			if (strchr(" \t\r\n,}", at[strlen(line)]))
+				return true;
+	}
+	return false;
+}
+
+static void judge_launchers(
+	const struct doctor_facts *f, const struct server_object *o, struct doctor_report *r)
+{
+	for (size_t i = 0; i < o->n_launchers; i++)
+		if (!launcher_there(f, o->launchers[i], r))
+			doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
+				"%s is for pods of the launcher %s, which %s does not have",
+				o->name, o->launchers[i], f->clients[CLIENTS_LAUNCHERS].what);
+}
+
 static void judge_server(const struct doctor_facts *f, const struct server_object *o,
 	struct sums *sums, struct doctor_report *r)
 {
@@ -138,6 +169,7 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 	const struct condition *unique = server_status_condition(&o->status, SERVER_UNIQUE);
 
 	judge_gpus(o, sums, r);
+	judge_launchers(f, o, r);
 	if (is(unique, "False"))
 		doctor_wrong(r, NULL,
 			"%s is a machine that the pool has already: %s; it takes claims on what is "

@@ -503,6 +503,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);
 		return untouched(m->ret, "no client chosen");
 	}
+	m->in.plan->profile = m->in.profile->name;
 	m->in.plan->total_mb = m->in.before ? m->before.total_mb : m->world->config->total_gpu_mb;
 	m->in.plan->node_resource_off =
 		m->in.before ? m->before.node_resource_off : m->world->config->node_resource_off;
@@ -513,7 +514,6 @@ static int make(struct making *m, struct buf *out, struct err *err)
 		place_or_tell(m, out, err) < 0)
 		return err->code;
 	m->in.plan->version = PLAN_VERSION;
-	m->in.plan->profile = m->in.profile->name;
 	m->in.plan->hash = m->in.profile->hash;
 	m->in.plan->full = m->in.before ? m->before.full : m->mode == SWITCH_FULL;
 	if (write_patch(m, out, err) < 0 || check_images(m, err) < 0)

@@ -254,7 +254,8 @@ int plan_demand(const struct plan *p, bool whole_servers, struct arena *a, struc
 		.whole_servers = whole_servers || p->late.whole_servers,
 		.one_server = p->late.one_server,
 		.no_ipv4 = p->late.no_ipv4,
-		.no_ipv6 = p->late.no_ipv6};
+		.no_ipv6 = p->late.no_ipv6,
+		.launcher = p->profile};
 
 	d.containers = arena_array(a, p->n_containers, sizeof(*d.containers));
 	d.filters = arena_array(a, p->n_filters, sizeof(*d.filters));

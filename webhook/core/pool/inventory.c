@@ -46,6 +46,17 @@ bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
 	return false;
 }
 
+bool inventory_is_closed(const struct inventory *inv)
+{
+	/* where there are kinds, nearly every server has one */
+	const struct gpu_server *of = inv->kind ? inv->kinds : inv->servers;
+
+	for (size_t i = inv->kind ? 1 : 0; i < (inv->kind ? inv->n_kinds : inv->n_servers); i++)
+		if (of[inv->kind ? i : inventory_nth(inv, i)].n_launchers > 0)
+			return true;
+	return false;
+}
+
 bool inventory_is_name(const struct filter *f)
 {
 	return slice_is(f->key, KEY_SERVER_NAME);
@@ -141,6 +152,9 @@ void inventory_copy_server(struct gpu_server *to, const struct gpu_server *from,
 		to->labels[i].key = copy_str(a, from->labels[i].key);
 		to->labels[i].value = copy_str(a, from->labels[i].value);
 	}
+	to->launchers = arena_array(a, from->n_launchers, sizeof(*to->launchers));
+	for (size_t i = 0; to->launchers && i < from->n_launchers; i++)
+		to->launchers[i] = copy_str(a, from->launchers[i]);
 	to->gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus));
 	for (size_t i = 0; to->gpus && i < from->n_gpus; i++) {
 		const struct gpu *g = &from->gpus[i];

@@ -38,6 +38,8 @@ struct gpu_server {
 	const char *probe_url; /* NULL when its GPUs are listed by hand */
 	struct label *labels;
 	size_t n_labels;
+	const char **launchers; /* names of the launcher profiles that may be placed here */
+	size_t n_launchers;     /* 0: all of them */
 	struct gpu *gpus;
 	size_t n_gpus;
 	size_t first_gpu;   /* index of gpus[0] among all GPUs of the inventory */
@@ -136,6 +138,17 @@ bool inventory_names_server(const struct filter *f);
  * the model, in any case: from the beginning of a word up to the end of a word or to a hyphen. */
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f);
 bool inventory_gpu_matches(const struct gpu *g, const struct filter *f);
+
+/* Is any server for some launchers alone? Servers that have no kind beside those that have one are not looked at: each is asked itself. */
+bool inventory_is_closed(const struct inventory *inv);
+/* May pods of this launcher profile (absent: nobody says which) be placed on the server? */
+static inline bool inventory_admits(const struct gpu_server *s, struct slice launcher)
+{
+	for (size_t i = 0; i < s->n_launchers; i++)
+		if (slice_is(launcher, s->launchers[i]))
+			return true;
+	return s->n_launchers == 0 || !launcher.at;
+}
 
 /* Can this GPU take a new claim at all: fit, fresh, not missing, its server not draining? Inline: asked for every GPU. */
 static inline bool inventory_usable(const struct gpu_server *s, const struct gpu *g)

@@ -42,6 +42,8 @@ struct demand {
 	bool whole_servers; /* granularity: server. Every GPU of a server that is used is held whole */
 	bool no_ipv4, no_ipv6; /* servers with such an address cannot be used */
 	bool one_server; /* all on one server, or not at all: the launcher reaches no second one */
+	struct slice
+		launcher; /* the pod's profile: servers that name others cannot be used; absent: any server can */
 };
 
 /* So many bytes of one GPU, promised to one pod. */

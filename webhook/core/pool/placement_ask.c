@@ -19,7 +19,8 @@ void search_know(struct search *s)
 		s->only = s->named && server != s->only ? SIZE_MAX : server;
 		s->named = true;
 	}
-	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6;
+	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 ||
+		  (s->d->launcher.at && inventory_is_closed(s->inv));
 }
 
 bool search_reaches(const struct demand *d, const struct gpu_server *server)
@@ -32,7 +33,7 @@ bool search_reaches(const struct demand *d, const struct gpu_server *server)
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
 	struct memo *m)
 {
-	if (!search_reaches(s->d, server))
+	if (!search_suits(s->d, server))
 		return false;
 	if (s->n_known == 0)
 		return true;
@@ -48,7 +49,7 @@ bool search_selects(const struct search *s, const struct gpu_server *server, con
 enum selected search_ask_kind(const struct search *s, uint32_t kind)
 {
 	const struct gpu_server *one = &s->inv->kinds[kind];
-	bool reached = search_reaches(s->d, one), named = false;
+	bool reached = search_suits(s->d, one), named = false;
 	enum selected found;
 	size_t n = 0;
 

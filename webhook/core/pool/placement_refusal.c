@@ -129,6 +129,28 @@ static void say_unreached(const struct search *s, struct buf *b)
 			s->d->no_ipv6 ? "IPv6 address" : "IPv4 address", n, n == 1 ? "" : "s");
 }
 
+/* Servers on which pods of this launcher must not be placed. */
+static size_t count_closed(const struct search *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->inv->n_servers; i++)
+		n += !inventory_admits(
+			inventory_seen(s->inv, inventory_nth(s->inv, i)), s->d->launcher);
+	return n;
+}
+
+static void say_closed(const struct search *s, struct buf *b)
+{
+	size_t n = count_closed(s);
+
+	if (n == 0)
+		return;
+	buf_fmt(b, "; %zu server%s not for the launcher ", n, n == 1 ? " is" : "s are");
+	say_word(b, s->d->launcher, SAY_WORD_MAX);
+	buf_str(b, n == s->inv->n_servers ? ": choose another one, or ask the operator" : "");
+}
+
 static int refuse_no_match(const struct search *s, struct buf *b, struct err *err)
 {
 	size_t said = 0;
@@ -143,6 +165,7 @@ static int refuse_no_match(const struct search *s, struct buf *b, struct err *er
 			s->inv->n_servers);
 		return finish(b, "NoServer", err);
 	}
+	say_closed(s, b);
 	say_unreached(s, b);
 	if (s->n_known == 0)
 		return finish(b, "NoServer", err);
@@ -200,6 +223,7 @@ static int refuse_unusable(
 		buf_fmt(b, "; of %zu GPUs that %s none can be used: ", t->selected,
 			s->n_known ? "match" : "there are");
 	say_unusable(t, b);
+	say_closed(s, b);
 	buf_str(b, "; create the pod again when they are back");
 	return finish(b, "NoServer", err);
 }
@@ -359,6 +383,7 @@ static int refuse_full(
 			(unsigned long long)(t->pending / PLACEMENT_MB));
 	if (t->crowded)
 		say_crowded(s, t->crowded_server, b);
+	say_closed(s, b);
 	say_advice(s, t, room, b);
 	return finish(b, "NoCapacity", err);
 }
@@ -412,6 +437,7 @@ int placement_refuse(const struct search *s, struct err *err)
 			buf_fmt(&b, ", beside %zu that cannot: ", t.selected - t.usable);
 			say_unusable(&t, &b);
 		}
+		say_closed(s, &b);
 		buf_fmt(&b, "; ask for at most %zu", t.usable);
 		return finish(&b, "NoCapacity", err);
 	}

@@ -62,7 +62,7 @@ struct search {
 	bool listed;      /* what has no bin cannot be used */
 	bool named;       /* a filter has a name: no server but this one can be selected */
 	size_t only;      /* SIZE_MAX: there is none of that name */
-	bool asks;        /* there are filters, or addresses that the launcher cannot use */
+	bool asks;        /* there are filters, or servers that the launcher cannot use */
 	uint8_t *
 		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: nothing is asked */
 	uint8_t *kinds; /* the same per kind of server, for search_kind() */
@@ -107,7 +107,7 @@ bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims
 /* Is the server open for the demand, but for its filters? */
 bool search_open(const struct search *s, size_t server);
 
-/* Do address and filters select all, none or some of a server's GPUs? */
+/* Do address, launchers and filters select all, none or some of a server's GPUs? */
 enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
 /* As far as its name and its kind tell, whatever claims there are; SOME: it must be asked itself. */
 enum selected search_ask_kind(const struct search *s, uint32_t kind);
@@ -221,7 +221,13 @@ struct memo {
 /* Can the launcher use the server's address? A name counts as one of either family. */
 bool search_reaches(const struct demand *d, const struct gpu_server *server);
 
-/* Can the server be reached, and do the filters select this GPU? m starts zeroed. */
+/* Can the launcher use it: reach its address, and be placed there? */
+static inline bool search_suits(const struct demand *d, const struct gpu_server *server)
+{
+	return inventory_admits(server, d->launcher) && search_reaches(d, server);
+}
+
+/* Can the launcher use the server, and do the filters select this GPU? m starts zeroed. */
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
 	struct memo *m);
 

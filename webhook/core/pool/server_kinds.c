@@ -26,12 +26,15 @@ static uint64_t digest_of(const struct gpu_server *s)
 		h = mix(mix(h, s->labels[i].key), s->labels[i].value);
 	for (size_t i = 0; i < s->n_gpus; i++)
 		h = mix(h, s->gpus[i].model);
+	for (size_t i = 0; i < s->n_launchers; i++)
+		h = mix(h, s->launchers[i]);
 	return h;
 }
 
 static bool alike(const struct gpu_server *a, const struct gpu_server *b)
 {
 	if (a->n_labels != b->n_labels || a->n_gpus != b->n_gpus ||
+		a->n_launchers != b->n_launchers ||
 		inventory_family(a->address) != inventory_family(b->address))
 		return false;
 	for (size_t i = 0; i < a->n_labels; i++)
@@ -40,6 +43,9 @@ static bool alike(const struct gpu_server *a, const struct gpu_server *b)
 			return false;
 	for (size_t i = 0; i < a->n_gpus; i++)
 		if (strcmp(a->gpus[i].model, b->gpus[i].model) != 0)
+			return false;
+	for (size_t i = 0; i < a->n_launchers; i++)
+		if (strcmp(a->launchers[i], b->launchers[i]) != 0)
 			return false;
 	return true;
 }
@@ -76,6 +82,7 @@ static bool copy_seen(struct gpu_server *to, const struct gpu_server *from, stru
 	*to = (struct gpu_server){.name = "",
 		.address = arena_strdup(a, slice_of(from->address)),
 		.labels = arena_array(a, from->n_labels, sizeof(*to->labels)),
+		.launchers = arena_array(a, from->n_launchers, sizeof(*to->launchers)),
 		.gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus))};
 	if (a->failed)
 		return false;
@@ -83,6 +90,9 @@ static bool copy_seen(struct gpu_server *to, const struct gpu_server *from, stru
 		to->labels[to->n_labels] =
 			(struct label){arena_strdup(a, slice_of(from->labels[to->n_labels].key)),
 				arena_strdup(a, slice_of(from->labels[to->n_labels].value))};
+	for (; to->n_launchers < from->n_launchers; to->n_launchers++)
+		to->launchers[to->n_launchers] =
+			arena_strdup(a, slice_of(from->launchers[to->n_launchers]));
 	for (; to->n_gpus < from->n_gpus; to->n_gpus++)
 		to->gpus[to->n_gpus] = (struct gpu){
 			.model = arena_strdup(a, slice_of(from->gpus[to->n_gpus].model))};

@@ -13,7 +13,7 @@ struct server_kind;
 
 /* Zero is an empty table. Not thread-safe. */
 struct server_kinds {
-	/* One of each kind, as filters see it: labels, models, and an address of the family. The first is nobody's, and those that no server is of
+	/* One of each kind, as filters and launchers see it: labels, models, launchers, and an address of the family. The first is nobody's, and those that no server is of
 	 * any more have neither labels nor GPUs. */
 	struct gpu_server *servers;
 	struct server_kind *kinds;

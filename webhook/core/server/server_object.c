@@ -384,6 +384,8 @@ static const struct json_field spec_fields[] = {
 		.expected =
 			"HOST:PORT where launchers find the server, such as 10.117.32.177:56001"),
 	REC_BOOL(server_object, drain, "drain"),
+	REC_STRS(server_object, launchers, "launchers", .min = 1, .max = SERVER_LAUNCHERS_MAX,
+		.expected = "1 to 64 names of launcher profiles, such as [lupine]"),
 	REC_LIST(server_object, declared, gpu_declared, "gpus", .min = 1, .max = SERVER_GPUS_MAX,
 		.expected = "1 to 256 of {model, memory, count}", .check = check_declared),
 	REC_WITHIN(probe_record, "probe", .expected = "an object {url}"),

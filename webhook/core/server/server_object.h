@@ -30,6 +30,7 @@
 #define SERVER_FINALIZER "poolgate.io/claims"
 #define SERVER_STATUS_VERSION 1
 #define SERVER_GPUS_MAX 256
+#define SERVER_LAUNCHERS_MAX 64
 #define SERVER_PHANTOMS_MAX 64
 /* A namespace is a phantom's for so long. */
 #define SERVER_PHANTOM_MS 600000
@@ -159,6 +160,9 @@ struct server_object {
 	struct gpu_declared *declared;
 	size_t n_declared;
 	bool drain;
+	const char **
+		launchers; /* names of the launcher profiles that may be placed here; none: all of them */
+	size_t n_launchers;
 	struct label *labels;
 	size_t n_labels;
 	struct server_status status;

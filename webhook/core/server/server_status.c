@@ -132,6 +132,8 @@ int server_object_inventory(
 		.probe_url = o->probe_url,
 		.labels = o->labels,
 		.n_labels = o->n_labels,
+		.launchers = o->launchers,
+		.n_launchers = o->n_launchers,
 		.gpus = gpus,
 		.n_gpus = s->n_gpus,
 		.drain = server_object_drains(o),

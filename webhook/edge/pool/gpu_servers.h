@@ -18,6 +18,8 @@
 #define GPU_SERVERS_GPUS_MAX 256
 /* Entries of spec.gpus say how many alike: more than a chassis holds is a slip. */
 #define GPU_SERVERS_COUNT_MAX 64
+/* Names of a server's launchers. */
+#define GPU_SERVERS_LAUNCHERS_MAX 64
 
 /* Read one file, or every *.yaml, *.yml and *.json of a directory in the order of their names (hidden ones are
  * skipped). A file holds any number of GPUServer documents, or a List of them. The inventory lives in the arena alone; GPUs that

@@ -244,6 +244,30 @@ static int read_probe(
 	return rc;
 }
 
+/* None listed: all may be placed there. */
+static int read_launchers(
+	struct loader *l, const struct yaml_node *spec, struct gpu_server *s, struct err *err)
+{
+	const struct yaml_node *list = yaml_get(spec, "launchers");
+	struct slice *names;
+	size_t n;
+
+	if (yaml_absent(list))
+		return 0;
+	if (yaml_as_strs(list, &names, &n, err) != 0)
+		return err->code;
+	if (n == 0 || n > GPU_SERVERS_LAUNCHERS_MAX)
+		return unexpected(list, err, "1 to 64 names of launcher profiles");
+	s->launchers = arena_array(l->arena, n, sizeof(*s->launchers));
+	for (size_t i = 0; s->launchers && i < n; i++) {
+		if (!text_dns_label(names[i]))
+			return unexpected(yaml_at(list, i), err,
+				"the name of a launcher profile, such as lupine");
+		s->launchers[s->n_launchers++] = arena_strdup(l->arena, names[i]);
+	}
+	return l->arena->failed ? no_memory(err) : 0;
+}
+
 static int read_spec(
 	struct loader *l, const struct yaml_node *spec, struct gpu_server *s, struct err *err)
 {
@@ -251,7 +275,7 @@ static int read_spec(
 	int rc = yaml_as_map(spec, err);
 
 	if (rc == 0)
-		rc = yaml_known(spec, err, "address", "gpus", "probe", "drain", NULL);
+		rc = yaml_known(spec, err, "address", "gpus", "probe", "drain", "launchers", NULL);
 	if (rc == 0)
 		rc = need_str(l, spec, "address", &node, &s->address, err);
 	if (rc == 0 && !is_address(s->address))
@@ -259,6 +283,8 @@ static int read_spec(
 			"HOST:PORT where launchers find the server, such as 10.117.32.177:56001");
 	if (rc == 0)
 		rc = yaml_get_bool(spec, "drain", &s->drain, err);
+	if (rc == 0)
+		rc = read_launchers(l, spec, s, err);
 	if (rc != 0)
 		return rc;
 	if (yaml_absent(gpus) == yaml_absent(probe))
