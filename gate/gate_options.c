@@ -2,6 +2,7 @@
 /* gate: the command lines, each a table of its options. */
 #include "gate/gate_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -14,8 +15,8 @@
 
 const char gate_help[] =
 	"usage: gpugate serve --server NAME --cert FILE --key FILE --profile FILE [OPTION ...]\n"
-	"       gpugate connect --servers HOST:PORT[,HOST:PORT ...] [OPTION ...]\n"
-	"       gpugate check --servers LIST [--port N]\n"
+	"       gpugate connect [--servers HOST:PORT[,HOST:PORT ...]] [OPTION ...]\n"
+	"       gpugate check [--servers LIST] [--port N]\n"
 	"       gpugate gpus [--every DURATION] [--nvml FILE]\n"
 	"       gpugate --help | --version\n"
 	"\n"
@@ -40,7 +41,7 @@ const char gate_help[] =
 	"  --nvml FILE            another library than the driver's (libnvidia-ml.so.1)\n"
 	"\n"
 	"connect, in the pod, carries bytes from 127.0.0.1 to the gates, one port a server:\n"
-	"  --servers LIST         the gates, in the order of their ports\n"
+	"  --servers LIST         the gates, in the order of their ports (POOLGATE_SERVERS)\n"
 	"  --port N               the first server's port here (14840)\n"
 	"  --ca FILE              the CAs that signed the gates' certificates "
 	"(/etc/gpugate/ca.crt)\n"
@@ -201,7 +202,13 @@ int gate_connect_options_read(
 	rc = read_all(argc, argv, options, COUNT(options), &ret->answer, log, err);
 	if (rc != 0 || ret->answer == GATE_HELP)
 		return rc;
-	return need(ret->servers, "--servers", err);
+	if (!ret->servers)
+		ret->servers = getenv(GATE_SERVERS_VARIABLE);
+	return ret->servers && *ret->servers
+		       ? 0
+		       : err_set(err, ERR_INVALID,
+				 "--servers is missing, and the variable " GATE_SERVERS_VARIABLE
+				 " holds none");
 }
 
 int gate_gpus_options_read(

@@ -17,6 +17,8 @@
 #define GATE_CA "/etc/gpugate/ca.crt"
 /* The pod's first port; the next server's is one higher. */
 #define GATE_PORT 14840
+/* Of connect and check, where --servers is not given: a kubelet puts no value that comes from an annotation into a probe's command. */
+#define GATE_SERVERS_VARIABLE "POOLGATE_SERVERS"
 /* Servers of one pod. */
 #define GATE_SERVERS_MAX 16
 #define GATE_CONNECTIONS_MAX 4096
@@ -40,7 +42,7 @@ struct gate_serve_options {
 
 struct gate_connect_options {
 	enum gate_answer answer;
-	const char *servers; /* "HOST:PORT,HOST:PORT" */
+	const char *servers; /* "HOST:PORT,HOST:PORT"; of the environment, too */
 	const char *ca, *token;
 	const char *name; /* that the gates' certificates are for; NULL: what is dialled */
 	uint16_t port;

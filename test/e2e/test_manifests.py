@@ -1056,7 +1056,8 @@ def escape(key):
 
 def place_patch(**more):
     """What the leader sends, and what stands beside it in wrong hands."""
-    add = {"poolgate.io/place": "gpu-01/gpu-0", "poolgate.io/place-0.servers": "10.0.0.1:56001", **more.pop("annotations", {})}
+    add = {"poolgate.io/place": "gpu-01/gpu-0", "poolgate.io/place-0.servers": "10.0.0.1:56001",
+           "poolgate.io/gate-servers": "10.0.0.1:9446", **more.pop("annotations", {})}
     return [{"op": "test", "path": "/spec/schedulingGates/1/name", "value": GATE["name"]},
             *[{"op": "add", "path": "/metadata/annotations/" + escape(k), "value": v} for k, v in add.items()],
             {"op": "remove", "path": "/spec/schedulingGates/1"}, *more.pop("behind", [])]
@@ -1118,6 +1119,7 @@ def test_waiting_policy_lets_the_place_pass(placer, ns):
     (place_patch(annotations={"a": "c"}), "of a pod's annotations"), (place_patch(annotations={"new": "c"}), "of a pod's annotations"),
     (place_patch(annotations={"poolgate.io/plan": "{\"x\":1}"}), "of a pod's annotations"),
     (place_patch(annotations={"poolgate.io/placed": "x"}), "of a pod's annotations"),
+    (place_patch(annotations={"poolgate.io/gate-ca": "x"}), "of a pod's annotations"),
     (place_patch(behind=[{"op": "remove", "path": "/metadata/annotations/a"}]), "of a pod's annotations"),
     ([{"op": "add", "path": "/metadata/annotations/poolgate.io~1place", "value": "x"}], "takes its gate")])
 def test_waiting_policy_refuses_all_else(placer, ns, change, says):

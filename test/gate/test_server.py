@@ -341,6 +341,15 @@ def test_state_folder_is_ours_alone(world):
     assert done.returncode == 2 and "nobody else may write to" in done.stderr
 
 
+def test_servers_of_the_environment(world):
+    """As in a pod, where a kubelet expands nothing in a probe's command."""
+    port = str(world.holder().port)
+    for servers, status in (("x:1", 0), ("", 2), (",".join(["x:1"] * 17), 2)):
+        done = subprocess.run([PROGRAM, "check", "--port", port], env={**os.environ, "POOLGATE_SERVERS": servers}, capture_output=True,
+                              text=True, timeout=WAIT_S, check=False)
+        assert done.returncode == status, done
+
+
 def test_words_that_are_wrong(world):
     argv = world.gate.process.args
     for args, said in (([], "expected serve, connect, check or gpus"), (["serve"], "--server is missing"), (["serve", "--tries", "x"], "--tries takes a"),

@@ -60,10 +60,11 @@ def table():
     """All cases, in order."""
     if not CASES:
         import cases_bugs
+        import cases_gate
         import cases_mutate
         import cases_profiles
         import cases_validate
         import cases_values
-        for module in (cases_mutate, cases_values, cases_bugs, cases_validate, cases_profiles):
+        for module in (cases_mutate, cases_values, cases_bugs, cases_validate, cases_profiles, cases_gate):
             module.fill()
     return CASES

@@ -14,7 +14,7 @@ UNITS = "bitfusion.io/gpu"
 
 CONTAINER = r"/spec/(?:containers|initContainers)/\d+"
 LEGAL = [re.compile(p + r"\Z") for p in (
-    r"/metadata/annotations", r"/metadata/annotations/(?:auto-management~1status|poolgate\.io~1plan)",
+    r"/metadata/annotations", r"/metadata/annotations/(?:auto-management~1status|poolgate\.io~1(?:plan|gate-servers|gate-ca))",
     r"/metadata/labels", r"/metadata/labels/poolgate\.io~1injected",
     r"/spec/initContainers", r"/spec/initContainers/(?:\d+|-)",
     r"/spec/volumes", r"/spec/volumes/(?:\d+|-)",

@@ -3,6 +3,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
+#include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/late.h"
 
 /* A plan of one container or two takes one allocation. */
@@ -151,6 +152,12 @@ static void write_init(const struct profile_init *init, const struct room *room,
 	bool first = true;
 
 	buf_add(out, init->json.at, init->json.len - 1);
+	if (init->resources.at) {
+		buf_str(out, ",\"resources\":");
+		buf_slice(out, init->resources);
+		buf_char(out, '}');
+		return;
+	}
 	if (cpu.at || memory.at || req_cpu.at || req_memory.at || init->other_limits.at ||
 		init->other_requests.at) {
 		buf_str(out, ",\"resources\":{");
@@ -226,6 +233,28 @@ static void inject_gate(struct injection *in)
 			SLICE("{\"name\":\"" LATE_GATE "\"}"));
 }
 
+/* What its end reads; a place that comes late brings the servers. */
+static int inject_end(struct injection *in, struct err *err)
+{
+	const struct profile_gate *gate = &in->profile->gate;
+	struct slice servers;
+
+	if (!gate->port)
+		return 0;
+	if (gate_end_fits(in->pod, gate->port, err) < 0)
+		return err->code;
+	in->plan->gate_port = gate->port;
+	proof_gate(in->rendered, gate->ca);
+	patch_add_str(in->patch, "/metadata/annotations", SLICE(ANN_GATE_CA), gate->ca);
+	if (in->plan->late.values)
+		return 0;
+	servers = gate_end_servers(in->plan->addresses, in->plan->n_servers, in->a);
+	if (!servers.at)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	patch_add_str(in->patch, "/metadata/annotations", SLICE(ANN_GATE_SERVERS), servers);
+	return 0;
+}
+
 static int inject_marks(struct injection *in, struct err *err)
 {
 	struct slice status = pod_annotation(in->pod, ANN_STATUS, in->a);
@@ -269,7 +298,7 @@ static int inject_marks(struct injection *in, struct err *err)
 
 int inject_pod(struct injection *in, struct err *err)
 {
-	if (inject_volumes(in, err) < 0 || inject_inits(in, err) < 0)
+	if (inject_volumes(in, err) < 0 || inject_inits(in, err) < 0 || inject_end(in, err) < 0)
 		return err->code;
 	inject_gate(in);
 	return inject_marks(in, err);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
+#include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/queue_read.h"
@@ -393,6 +394,12 @@ static int place(struct making *m, struct err *err)
 	d.no_ipv6 = p->no_ipv6;
 	if (placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) < 0)
 		return err->code;
+	if (p->gate.port && where.n_servers > PROFILE_GATE_SERVERS)
+		return err_reason(err, ERR_REFUSED, "NoCapacity",
+			"its GPUs are on %zu servers, and a pod reaches %d through their gates; "
+			"ask "
+			"for fewer GPUs",
+			where.n_servers, PROFILE_GATE_SERVERS);
 	plan->servers = arena_array(m->in.a, where.n_servers, sizeof(*plan->servers));
 	plan->addresses = arena_array(m->in.a, where.n_servers, sizeof(*plan->addresses));
 	if (!plan->servers || !plan->addresses)
@@ -585,7 +592,8 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 	if (pod_read(j, pod, a, &m.pod, err) < 0 ||
 		keys_check(&m.pod, listed_keys(&m, namespace), a, err) < 0)
 		return err->code;
-	if (!m.in.before && late_check_plain(&m.pod, err) < 0)
+	if (!m.in.before &&
+		(late_check_plain(&m.pod, err) < 0 || gate_end_check_plain(&m.pod, a, err) < 0))
 		return err->code;
 	keys_warn(&m.pod, false, a, m.in.warnings);
 	return make_proven(&m, patch, err);

@@ -357,6 +357,10 @@ static int restore_pod(struct restoring *r)
 	restore_mark(
 		r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_STATUS);
 	restore_mark(r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_PLAN);
+	restore_mark(
+		r, "/metadata/annotations", r->now.annotations, r->live.annotations, ANN_GATE_CA);
+	restore_mark(r, "/metadata/annotations", r->now.annotations, r->live.annotations,
+		ANN_GATE_SERVERS);
 	return plan_is_gated(&r->plan) ? restore_late(r) : 0;
 }
 

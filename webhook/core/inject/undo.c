@@ -4,6 +4,7 @@
 
 #include "webhook/core/inject/inject.h"
 #include "webhook/core/inject/mutate.h"
+#include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/late.h"
 
 /* One undoing. Removals shift what stands behind them, so each array is walked from its end. */
@@ -198,7 +199,8 @@ static void undo_marks(struct undoing *u)
 	{
 		struct slice key = json_str(u->pod.j, k, u->a);
 
-		if (plan_is_gated(&u->plan) && key.at && late_is_leaders(key))
+		if (key.at && ((plan_is_gated(&u->plan) && late_is_leaders(key)) ||
+				      (u->plan.gate_port && gate_end_key(key))))
 			patch_remove(&u->patch, "/metadata/annotations", key);
 	}
 	patch_remove(&u->patch, "/metadata/annotations", SLICE(ANN_PLAN));

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"
 
@@ -67,10 +68,24 @@ enum can {
 	CAN_BOOKKEEPING /* counted in the ledger although the client does not enforce it */
 };
 
+/* Servers of a pod behind gates, at most: so many ports its end opens (docs/gpugate.md). */
+#define PROFILE_GATE_SERVERS 16
+/* What the end reads: the gates' addresses, in the order of its ports, and the CAs that signed their certificates. */
+#define ANN_GATE_SERVERS "poolgate.io/gate-servers"
+#define ANN_GATE_CA "poolgate.io/gate-ca"
+
+/* The pod's end of a gate in front of each GPU server: its sidecar and volumes are among the client's and the profile's. */
+struct profile_gate {
+	uint16_t port;   /* of the first server, on 127.0.0.1; 0: there is no gate */
+	struct slice ca; /* PEM */
+};
+
 /* An init container that is added to the pod, rendered once when the profile is loaded. */
 struct profile_init {
 	struct slice name;
 	struct slice json; /* the whole object as compact JSON, without "resources" */
+	struct slice
+		resources; /* "resources" as JSON; absent: what follows, and of the pod's containers what that leaves out */
 	/* Its own resources as the operator wrote them, cpu and memory; absent where not written. */
 	struct slice limit_cpu, limit_memory, request_cpu, request_memory;
 	struct slice other_limits,
@@ -151,6 +166,7 @@ struct profile {
 	bool one_server;       /* {server_host} is used: a pod's GPUs have to be on one server */
 	bool no_ipv4, no_ipv6; /* address families of servers that the client cannot use */
 	unsigned values;       /* 1 << enum late_value for each that a template of it holds */
+	struct profile_gate gate;
 	bool needs_late; /* one of them is known only once the claim stands: it cannot be served where places do not come late */
 };
 
@@ -183,7 +199,7 @@ int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent
 bool image_is_unset(struct slice image);
 
 /* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
- * (joined by ',') {filter} (within each-filter words) {servers} (joined by ',') {server_host} (the first server without
+ * (joined by ',') {filter} (within each-filter words) {servers} (joined by ','; behind gates their ends in the pod) {server_host} (the first server without
  * its port) {gpus} (ids, joined by ',') {gpu_indexes} {client.NAME}; "{{" is a brace. Is this text a template with known places alone? values: names for
  * client.NAME that every client has. when: the condition of the entry that it stands in; {filter} is known in each-filter words
  * alone. ERR_INVALID names the place and those that have a value there. */
@@ -203,6 +219,9 @@ struct slice template_expand(
  * {servers}. */
 struct slice template_render(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
+
+/* Append the end of a gate for the pod's server number i: "127.0.0.1:14841", behind a comma where there is something already. */
+void launch_add_end(struct buf *b, uint16_t first_port, size_t i);
 
 /* "host:port", "[v6]:port" or a bare host: without the port, and without brackets. */
 struct slice launch_host(struct slice address);

@@ -206,6 +206,27 @@ static void add_joined(struct buf *b, const struct slice *words, size_t n)
 	}
 }
 
+void launch_add_end(struct buf *b, uint16_t first_port, size_t i)
+{
+	buf_fmt(b, "%s127.0.0.1:%zu", b->len ? "," : "", first_port + i);
+}
+
+static void add_servers(struct buf *b, const struct launch *l)
+{
+	struct buf ends;
+
+	if (!l->profile || l->profile->gate.port == 0) {
+		add_joined(b, l->servers, l->n_servers);
+		return;
+	}
+	buf_init(&ends, TEXT_MAX);
+	for (size_t i = 0; i < l->n_servers; i++)
+		launch_add_end(&ends, l->profile->gate.port, i);
+	buf_slice(b, buf_as_slice(&ends));
+	b->failed = b->failed || ends.failed;
+	buf_release(&ends);
+}
+
 struct slice launch_host(struct slice address)
 {
 	const char *close;
@@ -273,7 +294,7 @@ static void add_place(struct buf *b, struct slice name, const struct launch *l, 
 	if (place == PLACE_FILTERS)
 		add_joined(b, l->filters, l->n_filters);
 	else if (place == PLACE_SERVERS)
-		add_joined(b, l->servers, l->n_servers);
+		add_servers(b, l);
 	else
 		buf_slice(b, place_text(place, name, l, filter, room));
 }

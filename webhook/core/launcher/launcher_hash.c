@@ -72,6 +72,8 @@ static void put_init(struct buf *b, const struct profile_init *i)
 		i->request_memory, i->other_limits, i->other_requests};
 
 	put_all(b, all, sizeof(all) / sizeof(all[0]));
+	if (i->resources.at)
+		put(b, i->resources);
 }
 
 static void put_clients(struct buf *b, const struct profile *p)
@@ -122,6 +124,10 @@ int profile_seal(struct profile *p, struct err *err)
 	put_number(&b, p->max_amount);
 	put_number(&b, p->servers_placed);
 	put_number(&b, p->whole_servers);
+	if (p->gate.port) {
+		put_number(&b, p->gate.port);
+		put(&b, p->gate.ca);
+	}
 	if (b.failed) {
 		buf_release(&b);
 		return err_set(err, ERR_NOMEM, "out of memory for the launcher profile");

@@ -8,6 +8,7 @@
 #include "base/yaml/yaml_config.h"
 #include "webhook/core/launcher/launcher_argv.h"
 #include "webhook/core/launcher/launcher_env.h"
+#include "webhook/core/launcher/launcher_gate.h"
 #include "webhook/core/launcher/launcher_hash.h"
 #include "webhook/core/launcher/launcher_inits.h"
 #include "webhook/core/launcher/launcher_parts.h"
@@ -65,7 +66,7 @@ static int read_head(const struct yaml_node *root, struct arena *a, struct profi
 		return rc;
 	return yaml_known(*ret_spec, err, "kind", "argv", "separator", "launcher", "options",
 		"shell", "env", "initContainers", "volumes", "volumeMounts", "secrets", "can",
-		"placement", "granularity", "addressFamilies", "clients", NULL);
+		"placement", "granularity", "addressFamilies", "clients", "gate", NULL);
 }
 
 static int read_kind(const struct yaml_node *spec, struct profile *p, struct err *err)
@@ -406,7 +407,8 @@ int launcher_load(
 		(rc = read_secrets(spec, a, &p, err)) != 0 ||
 		(rc = read_promises(spec, &p, err)) != 0 ||
 		(rc = read_placement(spec, &p, err)) != 0 ||
-		(rc = read_families(spec, &p, err)) != 0 || (rc = profile_seal(&p, err)) != 0)
+		(rc = read_families(spec, &p, err)) != 0 ||
+		(rc = gate_read(spec, a, &p, err)) != 0 || (rc = profile_seal(&p, err)) != 0)
 		return rc;
 	*ret = p;
 	return 0;

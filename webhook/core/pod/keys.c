@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/plan.h"
@@ -89,8 +90,9 @@ static int check_annotations(const struct pod *p, const struct plan *plan,
 		if (slice_is(key, ANN_WHEN_FULL) && !was &&
 			check_when_full(json_str(p->j, json_value(k), a), err) < 0)
 			return err->code;
+		/* who may bring these along is asked beside the plan */
 		if (known(key, annotations, sizeof(annotations) / sizeof(annotations[0])) ||
-			listed(plan, key))
+			gate_end_key(key) || listed(plan, key))
 			continue;
 		old = json_get(p->j, was, key);
 		if (old && slice_eq(json_str(p->j, old, a), json_str(p->j, json_value(k), a)))

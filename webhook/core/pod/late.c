@@ -157,6 +157,8 @@ bool late_patch(const struct json *j, const struct json_node *object, const stru
 	patch_close(&patch);
 	if (place)
 		write_value(&patch, ANN_PLACE, place->all, a);
+	if (place && place->gates.at)
+		write_value(&patch, ANN_GATE_SERVERS, place->gates, a);
 	for (size_t i = 0; place && i < plan->n_containers; i++)
 		for (size_t v = 0; v < LATE_VALUES; v++)
 			if (plan->late.values & 1u << v)

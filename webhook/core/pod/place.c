@@ -2,6 +2,8 @@
 /* core: the place of a pod, from its plan and its claim. */
 #include "webhook/core/pod/place.h"
 
+#include "webhook/core/pod/gate_end.h"
+
 /* Of one value, and of the whole place; all annotations of an object together may have 256 KiB. */
 #define PLACE_BYTES_MAX (96u << 10)
 
@@ -13,6 +15,8 @@ struct placing {
 	const struct gpu_server **server_of; /* per GPU */
 	uint32_t *mine;                      /* the GPUs that the claim holds */
 	size_t n_mine;
+	const struct gpu_server **servers; /* of these, each once */
+	size_t n_servers;
 };
 
 static const struct gpu *gpu_at(const struct placing *p, uint32_t i)
@@ -81,6 +85,16 @@ static size_t index_of(const struct gpu_server *s, const struct gpu *gpu)
 	return n;
 }
 
+/* Which of the claim's servers it is. */
+static size_t server_number(const struct placing *p, const struct gpu_server *s)
+{
+	size_t i = 0;
+
+	while (p->servers[i] != s)
+		i++;
+	return i;
+}
+
 /* What a container is told that is to use these GPUs, in the order of the inventory. */
 static void tell(
 	const struct placing *p, const uint32_t *gpus, size_t n, struct buf value[LATE_VALUES])
@@ -94,7 +108,10 @@ static void tell(
 
 		if (last && s != last)
 			before += index_of(last, last->gpus + last->n_gpus);
-		if (s != last)
+		if (s != last && p->plan->gate_port)
+			launch_add_end(
+				&value[LATE_SERVERS], p->plan->gate_port, server_number(p, s));
+		else if (s != last)
 			add(&value[LATE_SERVERS], s->address);
 		if (!last)
 			buf_slice(&value[LATE_SERVER_HOST], host);
@@ -158,6 +175,25 @@ static int write_all(
 				     "its claim names too many GPUs to write them down");
 }
 
+/* The servers of the claim as the pod's end dials them. */
+static int write_gates(const struct placing *p, struct gpu_place *ret, struct err *err)
+{
+	struct slice address[PROFILE_GATE_SERVERS];
+
+	ret->gates = (struct slice){0};
+	if (!p->plan->gate_port)
+		return 0;
+	if (p->n_servers > PROFILE_GATE_SERVERS)
+		return err_set(err, ERR_INVALID,
+			"its claim holds GPUs of %zu servers, and a pod reaches %d through their "
+			"gates",
+			p->n_servers, PROFILE_GATE_SERVERS);
+	for (size_t i = 0; i < p->n_servers; i++)
+		address[i] = slice_of(p->servers[i]->address);
+	ret->gates = gate_end_servers(address, p->n_servers, p->a);
+	return ret->gates.at ? 0 : err_set(err, ERR_NOMEM, "out of memory for a pod's place");
+}
+
 static int by_index(const struct placing *p, struct gpu_place *ret, struct err *err)
 {
 	uint32_t **own = p->plan->late.whole_servers ? NULL : containers_gpus(p, err);
@@ -166,7 +202,7 @@ static int by_index(const struct placing *p, struct gpu_place *ret, struct err *
 	ret->containers = arena_array(p->a, p->plan->n_containers, sizeof(*ret->containers));
 	if (p->a->failed || !ret->containers)
 		return err_set(err, ERR_NOMEM, "out of memory for a pod's place");
-	if (write_all(p, ret, &bytes, err) < 0)
+	if (write_all(p, ret, &bytes, err) < 0 || write_gates(p, ret, err) < 0)
 		return err->code;
 	for (size_t i = 0; i < p->plan->n_containers; i++)
 		if (fill(p, own ? own[i] : p->mine, own ? p->plan->containers[i].amount : p->n_mine,
@@ -182,15 +218,19 @@ int gpu_place_of(const struct plan *plan, const struct inventory *servers, const
 
 	p.server_of = arena_array(a, servers->n_gpus, sizeof(void *));
 	p.mine = arena_array(a, servers->n_gpus, sizeof(*p.mine));
-	if (!p.server_of || !p.mine)
+	p.servers = arena_array(a, servers->n_servers, sizeof(void *));
+	if (!p.server_of || !p.mine || !p.servers)
 		return err_set(err, ERR_NOMEM, "out of memory for a pod's place");
 	for (size_t s = 0; s < servers->n_servers; s++)
 		for (size_t i = 0; i < servers->servers[s].n_gpus; i++) {
 			size_t at = servers->servers[s].first_gpu + i;
 
 			p.server_of[at] = &servers->servers[s];
-			if (held[at] > 0)
-				p.mine[p.n_mine++] = (uint32_t)at;
+			if (held[at] == 0)
+				continue;
+			p.mine[p.n_mine++] = (uint32_t)at;
+			if (p.n_servers == 0 || p.servers[p.n_servers - 1] != p.server_of[at])
+				p.servers[p.n_servers++] = p.server_of[at];
 		}
 	if (p.n_mine == 0)
 		return err_set(err, ERR_INVALID, "its claim holds no GPU");

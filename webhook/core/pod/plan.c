@@ -188,6 +188,9 @@ static void write_hash(struct buf *out, uint64_t hash)
 	buf_char(out, '"');
 }
 
+static const struct slice gate_keys[] = {
+	{ANN_GATE_CA, sizeof(ANN_GATE_CA) - 1}, {ANN_GATE_SERVERS, sizeof(ANN_GATE_SERVERS) - 1}};
+
 void plan_write(const struct plan *p, struct buf *out)
 {
 	static const char *const made_names[] = {
@@ -213,6 +216,8 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_list(out, "filters", p->filters, p->n_filters);
 	write_servers(out, p);
 	write_late(out, &p->late);
+	if (p->gate_port)
+		write_number(out, ",\"gate\":", p->gate_port);
 	if (p->waits)
 		buf_str(out, ",\"waits\":true");
 	if (p->gang.at) {
@@ -230,6 +235,9 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_list(out, "initContainers", p->inits, p->n_inits);
 	write_list(out, "volumes", p->volumes, p->n_volumes);
 	write_made(out, made_names, made, 4);
+	/* replicas of before take these keys from a proven plan alone */
+	if (p->gate_port)
+		write_list(out, "keys", gate_keys, 2);
 	if (p->status_was.at) {
 		buf_str(out, ",\"statusWas\":");
 		buf_json_str(out, p->status_was);

@@ -120,6 +120,7 @@ struct plan {
 	struct slice *addresses; /* of these, what was written into the pod */
 	size_t n_servers;
 	struct plan_late late;
+	uint16_t gate_port; /* of its end of the first gate; 0: none */
 	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and lets it go */
 	struct slice
 		gang; /* it waits for so many of this gang, in its namespace; absent: it goes alone */

@@ -84,6 +84,14 @@ void proof_variable_field(struct buf *out, struct slice name, struct slice path)
 	put(out, path);
 }
 
+void proof_gate(struct buf *out, struct slice ca)
+{
+	if (!out)
+		return;
+	buf_char(out, 'G');
+	put(out, ca);
+}
+
 /* ---- the parts that are alike for every pod of a client ---- */
 
 /* One rendered object: its shape, and then its values by it. */
@@ -391,6 +399,8 @@ static bool as_rendered(struct finding *f, const struct plan_signer *signer)
 	buf_init(&f->content, PLAN_RENDERED_MAX);
 	find_parts(f, &parts);
 	find_containers(f);
+	if (f->plan->gate_port)
+		proof_gate(&f->content, pod_annotation(f->pod, ANN_GATE_CA, f->a));
 	found = !f->missing && !parts.full && !f->content.full;
 	if (found && (parts.failed || f->content.failed ||
 			     signer->digest(buf_as_slice(&parts), parts_digest, NULL) < 0 ||

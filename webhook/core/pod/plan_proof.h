@@ -4,6 +4,7 @@
  *
  * It is the plan's last member, "proof":{"shape":…,"digest":…,"mac":…}; the MAC covers every byte before it. The digest is over
  *   - the parts of the profile: volumes, init containers, mounts, and their shape (part_shape.h)
+ *   - the CAs of the gates, where the plan knows of gates
  *   - of each container in the plan its name, its launcher's words (its whole command and args where there are none), and the value or
  *     Secret of each variable that the profile sets or puts in front
  * so that the same places of a pod give the same digest. */
@@ -51,6 +52,8 @@ void proof_variable(struct buf *out, struct slice name, struct slice value);
 void proof_variable_secret(
 	struct buf *out, struct slice name, struct slice secret, struct slice key);
 void proof_variable_field(struct buf *out, struct slice name, struct slice path);
+/* The CAs of the pod's end of a gate, behind all containers. */
+void proof_gate(struct buf *out, struct slice ca);
 
 /* ---- proofs ---- */
 

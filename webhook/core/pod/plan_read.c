@@ -456,7 +456,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 	static const char *const made_names[] = {
 		"labels", "initContainers", "volumes", "schedulingGates"};
 	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes, &p->made_gates};
-	uint64_t version;
+	uint64_t version, gate = 0;
 	size_t mode = 0;
 
 	if (!json_is(root, JSON_OBJECT))
@@ -473,6 +473,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_node_resource(r, root, p) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
+		get_uint(r, root, "gate", 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
 		read_waits(r, root, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
 		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
@@ -480,6 +481,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
 		get_made(r, root, made_names, made, 4) < 0)
 		return r->err->code;
+	p->gate_port = (uint16_t)gate;
 	p->full = mode == 1;
 	read_proof(r, root, &p->proof);
 	return get_str(r, root, "statusWas", false, &p->status_was);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pod/late.h"
@@ -198,6 +199,7 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 		return err_in(err, "metadata/annotations/poolgate.io~1plan");
 	}
 	if (late_check_create(&p, &ret->plan, a, err) < 0 ||
+		gate_end_check_create(&p, &ret->plan, a, err) < 0 ||
 		validate_plan(world, &p, namespace, &ret->plan, a, &ret->proof, err) < 0)
 		return err->code;
 	if (check_grace(world->config, &p, err) < 0)

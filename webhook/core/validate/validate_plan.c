@@ -273,6 +273,15 @@ static int check_placed(struct checking *c)
 					   : "is told its servers, and the plan names none");
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (c->profile->gate.port != c->plan->gate_port ||
+		(c->plan->gate_port && !slice_eq(pod_annotation(c->pod, ANN_GATE_CA, c->a),
+					       c->profile->gate.ca))) {
+		MISMATCH(c,
+			"the launcher \"%.*s\" goes through gates in another way, or to others, "
+			"than the plan and the annotation " ANN_GATE_CA " say",
+			(int)c->plan->profile.len, c->plan->profile.at);
+		return err_in(c->err, PLAN_PATH);
+	}
 	if (c->profile->one_server && c->plan->n_servers > 1) {
 		MISMATCH(c,
 			"the launcher \"%.*s\" reaches one GPU server per pod; the plan names %zu",

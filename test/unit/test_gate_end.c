@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/launcher/launcher_gate, core/pod/gate_end, core/pod/place: a pod that reaches its servers through gates, its place known at once or late. */
+#include <cjson/cJSON.h>
+
+#include "base/yaml/yaml.h"
+#include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/core/launcher/launcher_load.h"
+#include "webhook/core/pod/gate_end.h"
+#include "webhook/core/pod/late.h"
+#include "webhook/edge/admission/plan_keys.h"
+
+#define SPEC(more)                                                                                 \
+	"apiVersion: poolgate.io/v1alpha1\nkind: LauncherProfile\nmetadata: {name: tool}\nspec:\n" \
+	"  kind: env\n" more
+#define SERVERS "  env: [{name: SERVER, value: '{servers}'}]\n  placement: servers\n"
+#define GATE(image, ca)                                                                            \
+	"  gate:\n    image: " image "\n    ca: |\n      -----BEGIN CERTIFICATE-----\n      " ca   \
+	"\n"
+#define TOOL(image, ca) SPEC(SERVERS GATE(image, ca))
+#define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
+#define POD(annotations, spec)                                                                     \
+	"{'metadata':{'name':'p','annotations':{'auto-management/bitfusion':'all','poolgate.io/"   \
+	"launcher':'tool'" annotations "}},'spec':{" spec "'containers':[{'name':'a'," ONE "}]}}"
+
+static int load(struct fixture *f, const char *text)
+{
+	struct yaml_stream stream;
+	struct arena tree;
+	int rc;
+
+	arena_init(&tree, YAML_ARENA_MAX);
+	err_clear(&f->err);
+	rc = yaml_parse(&tree, "p.yaml", slice_of(text), YAML_NO_ALIASES, &stream, &f->err);
+	if (rc == 0)
+		rc = launcher_load(stream.first->root, &f->arena, &f->profiles[0], &f->err);
+	if (rc == 0)
+		rc = profile_prepare_proof(&f->profiles[0], mac_digest, &f->arena, &f->err);
+	arena_release(&tree);
+	return rc;
+}
+
+/* A replica where places come late: no pool is asked. */
+static void begin(struct fixture *f, const char *text)
+{
+	fixture_init(f);
+	f->config.late_place = true;
+	f->world.ledger = NULL;
+	if (load(f, text) != 0)
+		fail_msg("%s", f->err.msg);
+}
+
+static void must_be(const char *text, const char *want)
+{
+	char *quotes = fixture_quotes(want);
+
+	if (!strstr(text, quotes))
+		fail_msg("%s\nis not in\n%s", quotes, text);
+	free(quotes);
+}
+
+/* As fixture_validate(), for a pod whose paths of fields hold quotes. */
+static int judge(struct fixture *f, const char *pod)
+{
+	const struct json_node *root = fixture_raw(f, pod);
+
+	err_clear(&f->err);
+	return validate_create(
+		&f->world, &f->json, root, SLICE("ml"), &f->scratch, &f->validation, &f->err);
+}
+
+/* ---- the document ---- */
+
+TEST(test_documents)
+{
+	static const struct {
+		const char *text, *says;
+	} rows[] = {
+		{SPEC(SERVERS "  gate: {ca: x}\n"), "\"image\" is missing"},
+		{SPEC(SERVERS "  gate: {image: ''}\n"), "\"ca\" is missing"},
+		{SPEC(SERVERS "  gate: {image: i, ca: x}\n"), "found 1 bytes, expected the CAs"},
+		{SPEC(SERVERS GATE("''", "x")), "expected gpugate's image"},
+		{SPEC(SERVERS GATE("i", "x") "    port: 80\n"), "/spec/gate/port"},
+		{SPEC(SERVERS GATE("i", "x") "    port: 65520\n"), "/spec/gate/port"},
+		{SPEC(SERVERS GATE("i", "x") "    resource: {}\n"), "did you mean \"resources\""},
+		{SPEC(SERVERS GATE("i", "x") "    resources: {cpu: 1}\n"), "unknown key \"cpu\""},
+		{SPEC("  env: [{name: A, value: b}]\n" GATE("i", "x")), "not told its servers"},
+		{SPEC("  env: [{name: A, value: '{gpus}'}]\n  placement: servers\n" GATE("i", "x")),
+			"not told its servers"},
+		{SPEC("  env: [{name: A, value: '{servers} {server_host}'}]\n  placement: "
+		      "servers\n" GATE("i", "x")),
+			"leaves out the port"},
+		{SPEC(SERVERS "  addressFamilies: [IPv6]\n" GATE("i", "x")), "cannot use IPv4"},
+		{SPEC(SERVERS "  volumes: [{name: gpugate-ca, emptyDir: {}}]\n" GATE("i", "x")),
+			"one of that name"},
+		{SPEC(SERVERS "  initContainers: [{name: gpugate, image: i}]\n" GATE("i", "x")),
+			"one of that name"},
+	};
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (load(&f, rows[i].text) != ERR_INVALID || !strstr(f.err.msg, rows[i].says))
+			fail_msg("row %zu says %s", i, f.err.msg);
+	/* what the client cannot use, its end can */
+	assert_int_equal(load(&f, SPEC(SERVERS "  addressFamilies: [IPv4]\n" GATE("i", "x"))), 0);
+	assert_false(f.profiles[0].no_ipv6);
+	assert_int_equal(load(&f, SPEC(SERVERS GATE("i", "x") "    port: 65519\n    resources: "
+							      "{limits: {cpu: 1}}\n")),
+		0);
+	assert_int_equal(f.profiles[0].gate.port, 65519);
+	assert_true(
+		slice_is(f.profiles[0].clients[0].inits[0].resources, "{\"limits\":{\"cpu\":1}}"));
+	fixture_release(&f);
+}
+
+/* Whatever is written into pods is in the hash. */
+TEST(test_hash)
+{
+	static const char *const texts[] = {SPEC(SERVERS), TOOL("i", "x"), TOOL("j", "x"),
+		TOOL("i", "y"), TOOL("i", "x") "    port: 2000\n",
+		TOOL("i", "x") "    resources: {limits: {cpu: 2}}\n"};
+	uint64_t seen[COUNT(texts)];
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		assert_int_equal(load(&f, texts[i]), 0);
+		seen[i] = f.profiles[0].hash;
+		for (size_t k = 0; k < i; k++)
+			assert_true(seen[k] != seen[i]);
+	}
+	fixture_release(&f);
+}
+
+/* ---- one replica ---- */
+
+TEST(test_admitted_and_taken_back)
+{
+	const char *plain = POD("", "");
+	char *pod, *back;
+	cJSON *want, *got;
+	struct fixture f;
+
+	begin(&f, TOOL("i", "x"));
+	pod = fixture_inject(&f, plain);
+	must_be(pod, "{'name':'SERVER','value':'$(POOLGATE_SERVERS)'}");
+	must_be(pod, "'poolgate.io/gate-ca':'-----BEGIN CERTIFICATE-----\\nx\\n'");
+	assert_null(strstr(pod, "\"poolgate.io/gate-servers\":"));
+	if (judge(&f, pod) != 0)
+		fail_msg("%s: %s", f.err.path, f.err.msg);
+	fixture_raw(&f, pod);
+	buf_clear(&f.patch);
+	assert_int_equal(
+		mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation, &f.err),
+		0);
+	back = fixture_apply(pod, f.patch.data);
+	fixture_pod(&f, plain);
+	want = cJSON_Parse(f.json_text);
+	got = cJSON_Parse(back);
+	assert_true(cJSON_Compare(want, got, true));
+	cJSON_Delete(want);
+	cJSON_Delete(got);
+	free(back);
+	free(pod);
+	fixture_release(&f);
+}
+
+TEST(test_refused_when_it_comes)
+{
+	static const struct {
+		const char *pod, *path;
+	} rows[] = {
+		{POD("", "'hostNetwork':true,"), "/spec/hostNetwork"},
+		{POD(",'poolgate.io/gate-ca':''", ""), "/metadata/annotations"},
+		{POD(",'poolgate.io/gate-servers':'a:1'", ""), "/metadata/annotations"},
+		{POD("", "'initContainers':[{'name':'i','ports':[{'containerPort':1},{"
+			 "'containerPort':14855,'protocol':'TCP'}]}],"),
+			"/spec/initContainers/0/ports/1/containerPort"},
+	};
+	struct fixture f;
+
+	begin(&f, TOOL("i", "x"));
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (fixture_mutate(&f, rows[i].pod) != ERR_INVALID ||
+			strcmp(f.err.path, rows[i].path) != 0)
+			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+	fixture_release(&f);
+}
+
+/* ---- another replica, whose gates have other CAs and whose sidecar has another image ---- */
+
+static const struct {
+	const char *op;
+	enum proof proof;
+	int rc;
+} changes[] = {
+	{"{'op':'add','path':'/spec/initContainers/0/resources/limits/cpu','value':'1'}",
+		PROOF_HOLDS, 0},
+	{"{'op':'replace','path':'/metadata/annotations/poolgate.io~1gate-ca','value':'mine'}",
+		PROOF_OTHER, ERR_REFUSED},
+	{"{'op':'replace','path':'/spec/initContainers/0/image','value':'mine'}", PROOF_OTHER,
+		ERR_REFUSED},
+	{"{'op':'replace','path':'/spec/initContainers/0/args/2','value':'14841'}", PROOF_OTHER,
+		ERR_REFUSED},
+	{"{'op':'replace','path':'/spec/volumes/0/projected/sources/0/serviceAccountToken/"
+	 "audience','value':'x'}",
+		PROOF_OTHER, ERR_REFUSED},
+	{"{'op':'remove','path':'/metadata/annotations/poolgate.io~1gate-ca'}", PROOF_UNASKED,
+		ERR_REFUSED},
+	{"{'op':'add','path':'/metadata/annotations/poolgate.io~1gate-servers','value':'mine:1'}",
+		PROOF_UNASKED, ERR_REFUSED},
+	{"{'op':'add','path':'/spec/hostNetwork','value':true}", PROOF_UNASKED, ERR_INVALID},
+};
+
+TEST(test_another_replica)
+{
+	struct plan_key key = {.number = 1, .bytes = "shared"};
+	struct plan_keys *keys = plan_keys_new(NULL);
+	struct fixture writes, judges;
+	char *pod;
+
+	assert_non_null(keys);
+	plan_keys_share(keys, &key, 1, 0);
+	begin(&writes, TOOL("i", "x"));
+	begin(&judges, TOOL("j", "y"));
+	writes.world.signer = judges.world.signer = plan_keys_signer(keys);
+	pod = fixture_inject(&writes, POD("", ""));
+	assert_int_equal(judge(&judges, pod), 0);
+	assert_int_equal(judges.validation.proof, PROOF_HOLDS);
+	for (size_t i = 0; i < COUNT(changes); i++) {
+		char op[400], *changed;
+
+		snprintf(op, sizeof(op), "[%s]", changes[i].op);
+		changed = fixture_change(pod, op);
+		if (judge(&judges, changed) != changes[i].rc ||
+			judges.validation.proof != changes[i].proof)
+			fail_msg(
+				"row %zu: %d: %s", i, (int)judges.validation.proof, judges.err.msg);
+		free(changed);
+	}
+	free(pod);
+	fixture_release(&writes);
+	fixture_release(&judges);
+	plan_keys_free(keys);
+}
+
+/* ---- the place ---- */
+
+#define GPU(name)                                                                                  \
+	{                                                                                          \
+		.id = name, .model = "V100", .bytes = 1000, .fit = true, .fresh = true, .why = ""  \
+	}
+
+/* Each container is told the ports of its own servers, which count all that the pod has. */
+TEST(test_place_of_a_claim)
+{
+	struct gpu one[] = {GPU("g0")}, two[] = {GPU("h0")}, three[] = {GPU("i0")};
+	struct gpu_server servers[] = {
+		{.name = "a", .address = "10.0.0.1:9446", .gpus = one, .n_gpus = 1},
+		{.name = "b", .address = "b:9446", .gpus = two, .n_gpus = 1, .first_gpu = 1},
+		{.name = "c",
+			.address = "[fd::1]:9446",
+			.gpus = three,
+			.n_gpus = 1,
+			.first_gpu = 2}};
+	struct inventory inv = {.servers = servers, .n_servers = 3, .n_gpus = 3};
+	struct plan_container containers[] = {
+		{.name = SLICE("x"), .amount = 1, .percent = 50, .slot = 0},
+		{.name = SLICE("y"), .amount = 1, .percent = 100, .slot = 1}};
+	struct plan plan = {.containers = containers,
+		.n_containers = 2,
+		.gate_port = 2000,
+		.late = {.values = 1u << LATE_SERVERS}};
+	const uint64_t held[] = {500, 0, 1000};
+	struct gpu_place place;
+	const struct json_node *pod;
+	struct fixture f;
+	struct buf out;
+
+	fixture_init(&f);
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &f.scratch, &place, &f.err), 0);
+	assert_true(slice_is(place.gates, "10.0.0.1:9446,[fd::1]:9446"));
+	assert_true(slice_is(place.containers[0].value[LATE_SERVERS], "127.0.0.1:2000"));
+	assert_true(slice_is(place.containers[1].value[LATE_SERVERS], "127.0.0.1:2001"));
+	pod = fixture_pod(&f, "{'metadata':{'name':'p','uid':'u','annotations':{}},'spec':{"
+			      "'schedulingGates':[{'name':'poolgate.io/capacity'}]}}");
+	buf_init(&out, 4096);
+	assert_true(late_patch(&f.json, pod, &plan, &place, &f.scratch, &out));
+	must_be(out.data, "{'op':'add','path':'/metadata/annotations/poolgate.io~1gate-servers',"
+			  "'value':'10.0.0.1:9446,[fd::1]:9446'}");
+	plan.late.whole_servers = true;
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &f.scratch, &place, &f.err), 0);
+	assert_true(
+		slice_is(place.containers[1].value[LATE_SERVERS], "127.0.0.1:2000,127.0.0.1:2001"));
+	plan.gate_port = 0;
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &f.scratch, &place, &f.err), 0);
+	assert_null(place.gates.at);
+	buf_release(&out);
+	fixture_release(&f);
+}
+
+TEST(test_as_many_servers_as_ports)
+{
+	struct gpu gpu[] = {GPU("g0")};
+	struct gpu_server servers[PROFILE_GATE_SERVERS + 1];
+	struct inventory inv = {.servers = servers};
+	struct plan_container container = {.name = SLICE("x"), .percent = 100};
+	struct plan plan = {.containers = &container,
+		.n_containers = 1,
+		.gate_port = 2000,
+		.late = {.values = 1u << LATE_SERVERS, .whole_servers = true}};
+	uint64_t held[PROFILE_GATE_SERVERS + 1];
+	struct gpu_place place;
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(servers); i++) {
+		servers[i] = (struct gpu_server){.name = arena_fmt(&f.arena, "s%02zu", i),
+			.address = "a:1",
+			.gpus = gpu,
+			.n_gpus = 1,
+			.first_gpu = i};
+		held[i] = 1000;
+	}
+	for (inv.n_servers = 16; inv.n_servers < 18; inv.n_servers++) {
+		inv.n_gpus = inv.n_servers;
+		container.amount = (uint32_t)inv.n_servers;
+		assert_int_equal(gpu_place_of(&plan, &inv, held, &f.scratch, &place, &f.err),
+			inv.n_servers == 16 ? 0 : ERR_INVALID);
+	}
+	assert_non_null(strstr(f.err.msg, "of 17 servers, and a pod reaches 16"));
+	fixture_release(&f);
+}
+
+TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_refused_when_it_comes,
+	test_another_replica, test_place_of_a_claim, test_as_many_servers_as_ports)
