@@ -315,9 +315,9 @@ static unsigned least_percent(const struct picture_claim *c)
 	unsigned least = 100;
 
 	for (size_t i = 0; i < c->n_gpus; i++) {
-		/* in millions of bytes, so that a hundred times it is a number, too */
-		uint64_t all = c->gpu[i].of_bytes / MIB, part = c->gpu[i].bytes / MIB;
-		unsigned percent = all ? (unsigned)(part >= all ? 100 : part * 100 / all) : 100;
+		/* a claim by per cent has less than a byte less (demand_bytes) */
+		__uint128_t all = c->gpu[i].of_bytes, part = (__uint128_t)c->gpu[i].bytes + 1;
+		unsigned percent = part > all ? 100 : (unsigned)(part * 100 / all);
 
 		if (percent < least)
 			least = percent;

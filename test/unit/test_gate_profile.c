@@ -135,6 +135,34 @@ TEST(test_no_gpu)
 	assert_string_equal(env[0], "CUDA_VISIBLE_DEVICES=");
 }
 
+/* What was asked by per cent is told as it was asked, whatever the GPU's size makes of it in bytes. */
+TEST(test_percent_is_as_it_was_asked)
+{
+	static const uint64_t sizes[] = {
+		UINT64_C(16000000000), UINT64_C(16160) << 20, UINT64_C(85899345919), 1000003};
+	struct picture_gpu gpu = {.id = "GPU-1"};
+	const struct picture_claim claim = {.uid = "u", .gpu = &gpu, .n_gpus = 1};
+	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
+	struct server_profile p;
+	char **argv, **env, want[8];
+	struct err e;
+
+	assert_int_equal(read_it(HEAD "  argv: [/s, \"{percent}\"]\n  port: 1\n", &p, &e), 0);
+	for (size_t i = 0; i < COUNT(sizes); i++)
+		for (unsigned percent = 1; percent <= 100; percent++) {
+			gpu.of_bytes = sizes[i];
+			/* as a claim has it */
+			gpu.bytes = sizes[i] / 100 * percent + sizes[i] % 100 * percent / 100;
+			assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
+			snprintf(want, sizeof(want), "%u", percent);
+			assert_string_equal(argv[1], want);
+		}
+	/* and two bytes less are less */
+	gpu.bytes -= 2;
+	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
+	assert_string_equal(argv[1], "99");
+}
+
 TEST(test_refused)
 {
 	static const struct {
@@ -236,4 +264,4 @@ TEST(test_claims)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_words, test_small_share, test_no_gpu,
-	test_refused, test_claims)
+	test_percent_is_as_it_was_asked, test_refused, test_claims)
