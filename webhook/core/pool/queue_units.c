@@ -348,7 +348,7 @@ static int compare_demands(const struct demand *a, const struct demand *b)
 	COMPARE(a->no_ipv4, b->no_ipv4);
 	COMPARE(a->no_ipv6, b->no_ipv6);
 	COMPARE(a->one_server, b->one_server);
-	c = compare_slices(a->launcher, b->launcher);
+	c = queue_order(a->launcher, b->launcher);
 	if (c)
 		return c;
 	for (size_t i = 0; i < a->n_containers; i++) {
