@@ -104,6 +104,7 @@ struct plan_late {
 
 struct plan {
 	uint32_t version;
+	uint32_t gang_size; /* of `gang` */
 	struct slice profile;
 	uint64_t hash; /* the profile's */
 	struct slice os,
@@ -123,8 +124,7 @@ struct plan {
 	uint16_t gate_port; /* of its end of the first gate; 0: none */
 	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and lets it go */
 	struct slice
-		gang; /* it waits for so many of this gang, in its namespace; absent: it goes alone */
-	uint32_t gang_size;
+		gang; /* it waits for gang_size of this one, in its namespace; absent: it goes alone */
 	struct slice *inits; /* names of the init containers that were added */
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */
