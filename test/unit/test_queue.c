@@ -61,6 +61,8 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		p->owner = value;
 	else if (slice_is(w, "whole"))
 		q->demands[q->n].whole_servers = true;
+	else if (slice_is(key, "as"))
+		q->demands[q->n].launcher = value;
 	else if (slice_is(w, "one-server"))
 		q->demands[q->n].one_server = true;
 	else if (slice_is(key, "gang")) {
@@ -220,6 +222,8 @@ static const struct row rows[] = {
 		"p foreign 0; q start 1 0/0=8000"},
 	{"what is unfit, stale or draining is not given", "a drain t4:8000; b t4:8000u t4:8000s",
 		NULL, NULL, "x/p 1x100%", "p no-room 1"},
+	{"another launcher asks for something else", "a for=x t4:8000", NULL, NULL,
+		"x/p 1x100% as=y age=9; x/q 1x100% as=x", "p no-room 1; q start 1 0/0=8000"},
 	{"whole servers", "a t4:8000/1 t4:8000; b t4:8000 t4:8000", NULL, NULL, "x/p whole 1x10%",
 		"p start 1 1/0=8000 1/1=8000"},
 
