@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: the bump allocator: chunks in a list, the first one kept from one piece of work to the next. */
+/* base: the bump allocator: chunks in a list, the first one kept from one piece of work to the
+ * next. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -17,11 +18,13 @@
 #define ARENA_ASAN 1
 #endif
 
-/* Under AddressSanitizer everything that was not handed out is poisoned, and a gap behind each piece stays so. */
+/* Under AddressSanitizer everything that was not handed out is poisoned, and a gap behind each
+ * piece stays so. */
 #ifdef ARENA_ASAN
 #include <sanitizer/asan_interface.h>
 #define ARENA_GAP 16
-/* Functions, since gcc 12 takes the const pointers of the interface for a read of bytes nobody has written. */
+/* Functions, since gcc 12 takes the const pointers of the interface for a read of bytes nobody has
+ * written. */
 static __attribute__((noinline)) void arena_poison(void *at, size_t size)
 {
 	__asan_poison_memory_region(at, size);
@@ -106,7 +109,8 @@ static struct arena_chunk *add_chunk(struct arena *a, size_t need)
 
 	if (a->now)
 		size = a->now->size < ARENA_CHUNK_MAX / 2 ? a->now->size * 2 : ARENA_CHUNK_MAX;
-	/* what was expected was nearly right: thousands of such arenas stay, and twice as much again would triple them */
+	/* what was expected was nearly right: thousands of such arenas stay, and twice as much
+	 * again would triple them */
 	if (a->chunk && a->now && a->now == a->first && size > 8 * ARENA_SPILL)
 		size /= 8;
 	if (size < need)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: memory for one piece of work (a review, a file): taken bit by bit, given back at once. Not thread-safe; one
- * thread, one arena. Under AddressSanitizer what was not handed out is poisoned. */
+/* base: memory for one piece of work (a review, a file): taken bit by bit, given back at once. Not
+ * thread-safe; one thread, one arena. Under AddressSanitizer what was not handed out is poisoned.
+ */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -29,7 +30,8 @@ void arena_reset(struct arena *a);
 /* Free everything. */
 void arena_release(struct arena *a);
 
-/* size zeroed bytes, aligned for any type. NULL (and failed) when over max or out of memory; size 0 gives non-NULL. */
+/* size zeroed bytes, aligned for any type. NULL (and failed) when over max or out of memory; size 0
+ * gives non-NULL. */
 void *arena_alloc(struct arena *a, size_t size);
 /* n objects of that size, zeroed; an overflow of n × size fails. */
 void *arena_array(struct arena *a, size_t n, size_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: base64 by vectors, where the CPU has AVX2: 24 bytes become 32 characters at a time. For buf.c alone. */
+/* base: base64 by vectors, where the CPU has AVX2: 24 bytes become 32 characters at a time. For
+ * buf.c alone. */
 #ifndef BASE_BASE64_GROUPS_H
 #define BASE_BASE64_GROUPS_H
 
@@ -53,8 +54,8 @@ __attribute__((target("avx2"))) static inline size_t base64_avx2(
 }
 #endif
 
-/* Encode as many groups of 24 bytes as can be done fast, none on some CPUs; returns how many bytes were taken. out has room for four
- * characters for each three bytes. */
+/* Encode as many groups of 24 bytes as can be done fast, none on some CPUs; returns how many bytes
+ * were taken. out has room for four characters for each three bytes. */
 static inline size_t base64_groups(char *out, const unsigned char *in, size_t len)
 {
 #ifdef __x86_64__

@@ -27,7 +27,8 @@ static char *put_escaped(char *out, unsigned char c)
 }
 
 #ifdef __SSE2__
-/* The first len (under 16) bytes, zeros behind them. No byte behind them is read: they may be the last of a page. */
+/* The first len (under 16) bytes, zeros behind them. No byte behind them is read: they may be the
+ * last of a page. */
 static inline __m128i load_part(const char *in, size_t len)
 {
 	uint64_t low = 0, high = 0;
@@ -51,7 +52,8 @@ static inline __m128i load_part(const char *in, size_t len)
 #endif
 
 #ifdef __SSE2__
-/* Which of the 16 bytes need an escape; with pointer, in a segment of a JSON pointer within a string. A zero does. */
+/* Which of the 16 bytes need an escape; with pointer, in a segment of a JSON pointer within a
+ * string. A zero does. */
 static inline unsigned special(__m128i v, bool pointer)
 {
 	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
@@ -74,8 +76,8 @@ static inline void copy_16(char *out, const char *in)
 }
 #endif
 
-/* Copy bytes that need no escape, in a string or, with pointer, in a segment of a JSON pointer there; returns how many. `out` has room
- * for 16 bytes more than there are. */
+/* Copy bytes that need no escape, in a string or, with pointer, in a segment of a JSON pointer
+ * there; returns how many. `out` has room for 16 bytes more than there are. */
 static inline size_t put_plain(char *out, const char *in, size_t len, bool pointer)
 {
 	size_t n = 0;
@@ -111,8 +113,9 @@ static inline char *put_special(char *out, char c, bool pointer)
 	return out;
 }
 
-/* Write the first bytes of long text, 16 at a time, and move *in and *len behind them: in JSON within JSON each few bytes are a quote,
- * so all of a block's are found at once. Returns the end. */
+/* Write the first bytes of long text, 16 at a time, and move *in and *len behind them: in JSON
+ * within JSON each few bytes are a quote, so all of a block's are found at once. Returns the end.
+ */
 static inline char *put_blocks(char *out, const char **in, size_t *len, bool pointer)
 {
 #ifdef __SSE2__
@@ -180,7 +183,8 @@ static __attribute__((noinline)) void escape_chunks(struct buf *b, struct slice 
 	}
 }
 
-/* Does it certainly fit, however much is escaped, with so many bytes around it? True for most, which are short. */
+/* Does it certainly fit, however much is escaped, with so many bytes around it? True for most,
+ * which are short. */
 static inline bool fits_escaped(const struct buf *b, size_t len, size_t around)
 {
 	return len <= ESC_CHUNK && buf_has_room(b, 6 * len + 16 + around);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: the clocks: one that only goes on, for deadlines and durations, and the time of day. Not for webhook/core, which has none. */
+/* base: the clocks: one that only goes on, for deadlines and durations, and the time of day. Not
+ * for webhook/core, which has none. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -48,7 +49,8 @@ static inline int64_t clock_wall_s(void)
 	return clock_of_us(CLOCK_REALTIME) / 1000000;
 }
 
-/* Seconds since 1970 as RFC 3339 in UTC: "2027-08-01T10:00:00Z"; "" for a date that cannot be written so. Returns ret. */
+/* Seconds since 1970 as RFC 3339 in UTC: "2027-08-01T10:00:00Z"; "" for a date that cannot be
+ * written so. Returns ret. */
 #define CLOCK_TEXT_SIZE 32
 const char *clock_text(int64_t seconds, char ret[static CLOCK_TEXT_SIZE]);
 

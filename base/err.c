@@ -22,8 +22,9 @@ static void trim_cut(char *s)
 static void format_clean(char *ret, size_t size, const char *fmt, va_list args)
 	__attribute__((format(printf, 3, 0)));
 
-/* Other people's texts are in it: what is not printable becomes '?', so that a message can go into a log line, a JSON reply or to a
- * terminal as it is. ret may be among the arguments: the text is made aside first. size is at most that of err.msg. */
+/* Other people's texts are in it: what is not printable becomes '?', so that a message can go into
+ * a log line, a JSON reply or to a terminal as it is. ret may be among the arguments: the text is
+ * made aside first. size is at most that of err.msg. */
 static void format_clean(char *ret, size_t size, const char *fmt, va_list args)
 {
 	char text[sizeof(((struct err *)NULL)->msg)];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: what went wrong, where, and what would have been accepted. Fixed size, so that it works without memory. */
+/* base: what went wrong, where, and what would have been accepted. Fixed size, so that it works
+ * without memory. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
@@ -32,8 +33,9 @@ struct err {
 void err_clear(struct err *err);
 
 /* Set code and message (printf style) and return the code, so that callers write
- * `return err_set(err, ERR_INVALID, "…")`. A message that is too long is cut at a UTF-8 boundary; control characters
- * become '?'. err may be NULL: then only the code is returned. Clears path and reason. */
+ * `return err_set(err, ERR_INVALID, "…")`. A message that is too long is cut at a UTF-8 boundary;
+ * control characters become '?'. err may be NULL: then only the code is returned. Clears path and
+ * reason. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -41,9 +43,10 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 int err_reason(struct err *err, enum err_code code, const char *reason, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Put a path segment (printf style, without slashes at its ends) in front of the path that is there:
- * err_in(err, "containers/%zu", i) turns "/command" into "/containers/2/command". Returns err's code, so that callers
- * write `return err_in(err, "spec")`. A path that is too long keeps its end, which is the precise part. */
+/* Put a path segment (printf style, without slashes at its ends) in front of the path that is
+ * there: err_in(err, "containers/%zu", i) turns "/command" into "/containers/2/command". Returns
+ * err's code, so that callers write `return err_in(err, "spec")`. A path that is too long keeps its
+ * end, which is the precise part. */
 int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

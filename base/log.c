@@ -15,7 +15,8 @@
 
 /* Kept free for `cut=true`, the closing brace and the newline. */
 #define TAIL 24
-/* A reader that is late is waited for, but in any ten seconds not for longer than this, all lines together. */
+/* A reader that is late is waited for, but in any ten seconds not for longer than this, all lines
+ * together. */
 #define PATIENCE_MS 200
 #define PATIENCE_EACH_MS 10000
 
@@ -294,7 +295,8 @@ static void write_line(int fd, const struct line *o)
 	} while (n < 0 && errno == EINTR);
 }
 
-/* Under the lock: would a line be taken now, or in a moment? What a pipe has room for is PIPE_BUF at least, so a line. */
+/* Under the lock: would a line be taken now, or in a moment? What a pipe has room for is PIPE_BUF
+ * at least, so a line. */
 static bool has_room(struct log_pipe *p, int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLOUT};
@@ -312,7 +314,8 @@ static bool has_room(struct log_pipe *p, int fd)
 	return room;
 }
 
-/* Where nobody reads, the line is counted instead; the count is written before the next line for which there is room. */
+/* Where nobody reads, the line is counted instead; the count is written before the next line for
+ * which there is room. */
 static void write_or_drop(const struct log *l, const struct line *o)
 {
 	struct log_pipe *p = l->pipe;

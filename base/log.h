@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: log lines. One call, one line, one write(2); nothing a stranger sends can forge a line or reach a terminal. */
+/* base: log lines. One call, one line, one write(2); nothing a stranger sends can forge a line or
+ * reach a terminal. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -11,7 +12,8 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* A line with its newline; at most PIPE_BUF, so that lines of several processes do not mix in one pipe. */
+/* A line with its newline; at most PIPE_BUF, so that lines of several processes do not mix in one
+ * pipe. */
 #define LOG_LINE_MAX 4096
 /* Bytes of one text value before it is cut (after "…" stands for the rest). */
 #define LOG_VALUE_MAX 1024
@@ -70,12 +72,14 @@ static inline struct log_field log_bool(const char *key, bool value)
 /* Text on fd (2: stderr) from info upwards. */
 void log_init(struct log *l, int fd);
 
-/* From now on no line waits for long for somebody who does not read the pipe or socket that l writes to: after 200 ms in any ten seconds,
- * for all lines together, lines are dropped, and counted in the next that is taken. Other kinds of file stay as they are. p must outlive
- * the last line; before other threads use l. */
+/* From now on no line waits for long for somebody who does not read the pipe or socket that l
+ * writes to: after 200 ms in any ten seconds, for all lines together, lines are dropped, and
+ * counted in the next that is taken. Other kinds of file stay as they are. p must outlive the last
+ * line; before other threads use l. */
 void log_never_wait(struct log *l, struct log_pipe *p);
 
-/* "text" or "json"; "error", "warn", "info" or "debug". ERR_INVALID otherwise, the setting unchanged. */
+/* "text" or "json"; "error", "warn", "info" or "debug". ERR_INVALID otherwise, the setting
+ * unchanged. */
 int log_set_format(struct log *l, const char *name, struct err *err);
 int log_set_level(struct log *l, const char *name, struct err *err);
 
@@ -85,14 +89,16 @@ static inline bool log_on(const struct log *l, enum log_level level)
 	return level <= l->level;
 }
 
-/* Write one line: `2026-11-21T09:30:00.123Z info msg key=value …`, or one JSON object with time, level, msg and the
- * fields. Fields with absent text are left out. Control bytes, bad UTF-8 and characters that turn a line around are
- * escaped; too long a value is cut, a field that does not fit any more is left out and `cut=true` says so. A failed
- * write is ignored: nobody is left to tell. Any thread, as long as nobody changes l. */
+/* Write one line: `2026-11-21T09:30:00.123Z info msg key=value …`, or one JSON object with time,
+ * level, msg and the fields. Fields with absent text are left out. Control bytes, bad UTF-8 and
+ * characters that turn a line around are escaped; too long a value is cut, a field that does not
+ * fit any more is left out and `cut=true` says so. A failed write is ignored: nobody is left to
+ * tell. Any thread, as long as nobody changes l. */
 void log_fields(const struct log *l, enum log_level level, const char *msg,
 	const struct log_field *field, size_t nfields);
 
-/* log_line(l, LOG_LEVEL_INFO, "review", log_str("uid", uid), log_int("ms", 3)); at least one field. */
+/* log_line(l, LOG_LEVEL_INFO, "review", log_str("uid", uid), log_int("ms", 3)); at least one field.
+ */
 #define log_line(l, level, msg, ...)                                                               \
 	log_fields(l, level, msg, (const struct log_field[]){__VA_ARGS__},                         \
 		sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))

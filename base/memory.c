@@ -20,8 +20,9 @@ void memory_begin(void)
 	(void)mallopt(M_TRIM_THRESHOLD, TRIM);
 }
 
-/* "7f00-7f80 r-xp 00000000 08:01 1234 /usr/lib/x.so": code of a file. Nobody has written to it, so the file has all of it; what is
- * only readable may have been written to by the dynamic linker, and stays. */
+/* "7f00-7f80 r-xp 00000000 08:01 1234 /usr/lib/x.so": code of a file. Nobody has written to it, so
+ * the file has all of it; what is only readable may have been written to by the dynamic linker, and
+ * stays. */
 static void let_go(const char *line)
 {
 	char *at;

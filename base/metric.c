@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: keeps the cells of all declared series in one array of atomics and writes them as Prometheus text. */
+/* base: keeps the cells of all declared series in one array of atomics and writes them as
+ * Prometheus text. */
 #include "base/metric.h"
 
 #include <stdatomic.h>
@@ -151,7 +152,7 @@ int64_t metric_value(const struct metrics *m, size_t id, size_t i, size_t j)
 	return sum;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* value / scale in decimal, exactly: scale is a power of ten. */
 static void add_scaled(struct buf *out, int64_t value, int64_t scale)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: counters, gauges and histograms in the Prometheus text format. Every series is declared in a const table, so a
- * stranger cannot make new ones; updates are lock-free. */
+/* base: counters, gauges and histograms in the Prometheus text format. Every series is declared in
+ * a const table, so a stranger cannot make new ones; updates are lock-free. */
 #ifndef BASE_METRIC_H
 #define BASE_METRIC_H
 
@@ -21,15 +21,15 @@ struct metric_label {
 	const char *const *values;
 };
 
-/* One row of the table. Values are integers; what is written is value / scale, exactly (scale 1, or a power of ten:
- * 1000000 turns microseconds into seconds). */
+/* One row of the table. Values are integers; what is written is value / scale, exactly (scale 1, or
+ * a power of ten: 1000000 turns microseconds into seconds). */
 struct metric_desc {
 	const char *name;
 	const char *help;
 	enum metric_type type;
-	int64_t scale; /* 0 counts as 1 */
-	const int64_t *
-		buckets; /* histogram: upper bounds, ascending, unscaled, ended by a 0; +Inf is added */
+	int64_t scale;          /* 0 counts as 1 */
+	const int64_t *buckets; /* histogram: upper bounds, ascending, unscaled, ended by a 0; +Inf
+				   is added */
 	struct metric_label label[METRIC_LABELS_MAX];
 };
 
@@ -39,8 +39,9 @@ struct metrics;
 struct metrics *metrics_new(const struct metric_desc *desc, size_t ndesc);
 void metrics_free(struct metrics *m);
 
-/* id is the row in the table; i and j are the places of the first two labels' values in their lists (0 without the label); of a
- * third one it is the first value. Out of range, or the wrong type of metric, does nothing. Any thread. */
+/* id is the row in the table; i and j are the places of the first two labels' values in their lists
+ * (0 without the label); of a third one it is the first value. Out of range, or the wrong type of
+ * metric, does nothing. Any thread. */
 void metric_add(struct metrics *m, size_t id, size_t i, size_t j, int64_t n); /* counter, gauge */
 void metric_set(struct metrics *m, size_t id, size_t i, size_t j,
 	int64_t value); /* gauge, or a counter kept elsewhere */
@@ -55,8 +56,8 @@ void metric_add3(struct metrics *m, size_t id, size_t i, size_t j, size_t k, int
 void metrics_render(const struct metrics *m, struct buf *out);
 #define METRIC_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* For what is bounded by something else than a table (a gauge per GPU server): HELP and TYPE, then one line per sample.
- * labels: name, value, name, value, …; values are escaped. */
+/* For what is bounded by something else than a table (a gauge per GPU server): HELP and TYPE, then
+ * one line per sample. labels: name, value, name, value, …; values are escaped. */
 void metric_head(struct buf *out, const char *name, const char *help, enum metric_type type);
 void metric_sample(struct buf *out, const char *name, const struct slice *labels, size_t nlabels,
 	int64_t value, int64_t scale);

@@ -110,8 +110,9 @@ static uint64_t whole_units(const struct parts *p)
 	return n;
 }
 
-/* The digits right of the point, times 2^shift: *ret_units whole ones, and the rest in nano, rounded up. The product is
- * made by hand, from the last digit on: what is carried over the point is below 2^shift. */
+/* The digits right of the point, times 2^shift: *ret_units whole ones, and the rest in nano,
+ * rounded up. The product is made by hand, from the last digit on: what is carried over the point
+ * is below 2^shift. */
 static uint64_t frac_nano(const struct parts *p, uint64_t *ret_units)
 {
 	static const uint64_t weight[NANO_DIGITS + 1] = {0, NANO / 10, NANO / 100, NANO / 1000,

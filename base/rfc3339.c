@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: times as Kubernetes writes them, by the calendar alone: no clock, no time zone of the machine. */
+/* base: times as Kubernetes writes them, by the calendar alone: no clock, no time zone of the
+ * machine. */
 #include "base/rfc3339.h"
 
 #define MS_PER_DAY INT64_C(86400000)

@@ -5,7 +5,8 @@
 
 #include "base/err.h"
 
-/* SIGTERM and SIGINT make *ret_fd readable from now on, in all threads that come; a peer that is gone is told by write(). ERR_IO. */
+/* SIGTERM and SIGINT make *ret_fd readable from now on, in all threads that come; a peer that is
+ * gone is told by write(). ERR_IO. */
 int signals_open(int *ret_fd, struct err *err);
 /* The signal that came, as "TERM". NULL: none did. */
 const char *signals_came(int fd);

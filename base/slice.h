@@ -22,7 +22,8 @@ static inline struct slice slice_of(const char *s)
 	return (struct slice){s, s ? strlen(s) : 0};
 }
 
-/* Are these n bytes the same? In place and a word at a time, for what is short, such as keys: memcmp would be a call. */
+/* Are these n bytes the same? In place and a word at a time, for what is short, such as keys:
+ * memcmp would be a call. */
 static inline bool bytes_eq(const char *a, const char *b, size_t n)
 {
 	uint64_t x, y;

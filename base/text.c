@@ -148,7 +148,8 @@ size_t text_utf8_cut(struct slice s, size_t max)
 
 	if (s.len <= max)
 		return s.len;
-	/* Only continuation bytes behind the cut mean that it lies within a sequence, which has three of them at most. */
+	/* Only continuation bytes behind the cut mean that it lies within a sequence, which has
+	 * three of them at most. */
 	while (cut > 0 && max - cut < 3 && ((unsigned char)s.at[cut] & 0xC0) == 0x80)
 		cut--;
 	return ((unsigned char)s.at[cut] & 0xC0) == 0x80 ? max : cut;

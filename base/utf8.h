@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: one UTF-8 sequence (RFC 3629), shared by the files of this floor that must look at single characters. */
+/* base: one UTF-8 sequence (RFC 3629), shared by the files of this floor that must look at single
+ * characters. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -8,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The length in bytes of the well-formed sequence at s[0..len), or 0: no surrogates, no overlong forms, at most
- * U+10FFFF. len 0 gives 0. */
+/* The length in bytes of the well-formed sequence at s[0..len), or 0: no surrogates, no overlong
+ * forms, at most U+10FFFF. len 0 gives 0. */
 static inline size_t utf8_len(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -52,8 +53,8 @@ static inline uint32_t utf8_char(const char *s, size_t n)
 	return c;
 }
 
-/* Would it move the cursor, change colours, hide or reorder text, on a terminal or a page? No text of a stranger brings such a
- * character to a person. */
+/* Would it move the cursor, change colours, hide or reorder text, on a terminal or a page? No text
+ * of a stranger brings such a character to a person. */
 static inline bool utf8_unsafe(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0xAD || c == 0x61C || c == 0x180E ||
@@ -62,7 +63,8 @@ static inline bool utf8_unsafe(uint32_t c)
 	       c >= 0xE0000;
 }
 
-/* In place: unsafe characters and bytes that are no UTF-8 become '?'. The length afterwards; nothing is written behind it. */
+/* In place: unsafe characters and bytes that are no UTF-8 become '?'. The length afterwards;
+ * nothing is written behind it. */
 static inline size_t utf8_clean(char *text, size_t len)
 {
 	size_t out = 0;

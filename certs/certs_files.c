@@ -138,7 +138,8 @@ static int write_all(int fd, struct slice bytes)
 	return 0;
 }
 
-/* Write one file under a temporary name that nobody else has; its mode is 0600 until all bytes are there. */
+/* Write one file under a temporary name that nobody else has; its mode is 0600 until all bytes are
+ * there. */
 static int stage(
 	int dirfd, const char *dir, const struct certs_file *f, struct staged *ret, struct err *err)
 {
@@ -173,8 +174,8 @@ static int stage(
 	return error == 0 ? 0 : fail(err, dir, f->name, "written", error);
 }
 
-/* Rename without overwriting: a link fails where something is, in one step. A file system without links (FAT) has no
- * such step; there the look before and the directory's lock must do. */
+/* Rename without overwriting: a link fails where something is, in one step. A file system without
+ * links (FAT) has no such step; there the look before and the directory's lock must do. */
 static int rename_new(int dirfd, const char *from, const char *to)
 {
 	if (linkat(dirfd, from, dirfd, to, 0) == 0)

@@ -29,7 +29,8 @@ static int add(struct certs_names *names, const struct certs_name *name, struct 
 	return 0;
 }
 
-/* Are all labels DNS-1123, and is the last one no number? (A name that ends in a number is read as an address.) */
+/* Are all labels DNS-1123, and is the last one no number? (A name that ends in a number is read as
+ * an address.) */
 static bool is_dns(struct slice s)
 {
 	bool digits = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* certs: what the x509 files share of OpenSSL. Only certs/ includes it; nothing else sees an OpenSSL type. */
+/* certs: what the x509 files share of OpenSSL. Only certs/ includes it; nothing else sees an
+ * OpenSSL type. */
 #ifndef CERTS_OSSL_H
 #define CERTS_OSSL_H
 
@@ -21,15 +22,16 @@ int ossl_fail(struct err *err, enum err_code code, const char *fmt, ...)
 /* A password callback that knows none: without it OpenSSL would ask on the terminal. */
 int ossl_no_password(char *buf, int size, int rwflag, void *data);
 
-/* A BIO that reads the text, which must outlive it; the caller frees it with BIO_free(). ERR_TOOBIG over 1 MiB,
- * ERR_NOMEM. */
+/* A BIO that reads the text, which must outlive it; the caller frees it with BIO_free(). ERR_TOOBIG
+ * over 1 MiB, ERR_NOMEM. */
 int ossl_reader(struct slice pem, BIO **ret, struct err *err);
 
-/* The first certificate of a PEM text; the caller frees it with X509_free(). ERR_SYNTAX, ERR_NOMEM. */
+/* The first certificate of a PEM text; the caller frees it with X509_free(). ERR_SYNTAX, ERR_NOMEM.
+ */
 int ossl_cert(struct slice pem, const char *what, X509 **ret, struct err *err);
 
-/* The private key of a PEM text (PKCS#8, SEC 1 or PKCS#1, not encrypted); the caller frees it with EVP_PKEY_free().
- * ERR_SYNTAX, ERR_INVALID (encrypted), ERR_NOMEM. */
+/* The private key of a PEM text (PKCS#8, SEC 1 or PKCS#1, not encrypted); the caller frees it with
+ * EVP_PKEY_free(). ERR_SYNTAX, ERR_INVALID (encrypted), ERR_NOMEM. */
 int ossl_key(struct slice pem, EVP_PKEY **ret, struct err *err);
 
 /* Seconds since 1970. False for a date that cannot be read. */

@@ -37,7 +37,8 @@ static struct rotation_step act(enum rotation_action action, int64_t now)
 	return (struct rotation_step){action, now};
 }
 
-/* Renewing helps only when the new pair, which cannot outlive its CA, would end later than the present one. */
+/* Renewing helps only when the new pair, which cannot outlive its CA, would end later than the
+ * present one. */
 static bool serving_due(const struct rotation_state *s, int64_t now)
 {
 	if (!exists(s->serving) || s->serving.from > now || expired(s->serving, now))
@@ -45,7 +46,8 @@ static bool serving_due(const struct rotation_state *s, int64_t now)
 	return rotation_due_at(s->serving) <= now && s->ca.until > s->serving.until;
 }
 
-/* The signing CA is gone: with a next one at hand the waits are pointless, clients refuse the present pair anyway. */
+/* The signing CA is gone: with a next one at hand the waits are pointless, clients refuse the
+ * present pair anyway. */
 static enum rotation_action without_ca(const struct rotation_state *s, int64_t now)
 {
 	if (!exists(s->next_ca) || expired(s->next_ca, now))

@@ -36,9 +36,10 @@ void x509_pair_release(struct x509_pair *pair)
 	buf_release(&pair->cert);
 }
 
-/* ---- names -------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
-/* A name as a SAN (mask false), or as the subtree of a constraint: an address is then followed by its mask. */
+/* A name as a SAN (mask false), or as the subtree of a constraint: an address is then followed by
+ * its mask. */
 static GENERAL_NAME *general_name(const struct certs_name *name, bool mask)
 {
 	GENERAL_NAME *g = GENERAL_NAME_new();
@@ -96,8 +97,8 @@ static bool add_subtree(STACK_OF(GENERAL_SUBTREE) * *trees, GENERAL_NAME *base)
 	return true;
 }
 
-/* Exclude all of a kind: a permitted list of one kind leaves the others free. ip_len 0: DNS, of which every name lies
- * below the empty one. */
+/* Exclude all of a kind: a permitted list of one kind leaves the others free. ip_len 0: DNS, of
+ * which every name lies below the empty one. */
 static bool exclude_all(STACK_OF(GENERAL_SUBTREE) * *trees, size_t ip_len)
 {
 	static const uint8_t zero[32] = {0};
@@ -115,7 +116,8 @@ static bool exclude_all(STACK_OF(GENERAL_SUBTREE) * *trees, size_t ip_len)
 
 static bool add_constraints(X509 *cert, const struct certs_names *names)
 {
-	/* IPv4 and IPv6 are kinds of their own: GnuTLS 3.7 lets a CA with IPv4 addresses alone sign any IPv6 address */
+	/* IPv4 and IPv6 are kinds of their own: GnuTLS 3.7 lets a CA with IPv4 addresses alone sign
+	 * any IPv6 address */
 	static const size_t kinds[] = {0, 4, 16};
 	NAME_CONSTRAINTS *nc = NAME_CONSTRAINTS_new();
 	bool ok = nc != NULL;
@@ -134,7 +136,7 @@ static bool add_constraints(X509 *cert, const struct certs_names *names)
 	return ok;
 }
 
-/* ---- parts of a certificate ---------------------------------------------------------------------------------- */
+/* ---- parts of a certificate ---- */
 
 struct ext {
 	int nid;
@@ -192,7 +194,8 @@ static bool add_word(X509_NAME *name, const char *type, const char *word)
 		       name, type, MBSTRING_UTF8, (const unsigned char *)word, -1, -1, 0) == 1;
 }
 
-/* A new v3 certificate for the key, with serial, dates and subject. cn NULL: "poolgate CA <tag>"; "": none. */
+/* A new v3 certificate for the key, with serial, dates and subject. cn NULL: "poolgate CA <tag>";
+ * "": none. */
 static X509 *new_cert(EVP_PKEY *key, const char *cn, int64_t from, int64_t until)
 {
 	X509 *cert = X509_new();
@@ -264,7 +267,7 @@ static int check_spec(
 	return 0;
 }
 
-/* ---- the two kinds ------------------------------------------------------------------------------------------- */
+/* ---- the two kinds ---- */
 
 int x509_make_ca(const struct certs_names *names, int64_t now, int64_t valid_s,
 	struct x509_pair *ret, struct err *err)

@@ -13,10 +13,11 @@
 #include "base/buf.h"
 #include "certs/ossl.h"
 
-/* The facts of X509_LIST_MAX certificates; a hostile certificate of 1 MiB needs at most four times its size. */
+/* The facts of X509_LIST_MAX certificates; a hostile certificate of 1 MiB needs at most four times
+ * its size. */
 #define ARENA_MAX ((size_t)16 << 20)
 
-/* ---- texts --------------------------------------------------------------------------------------------------- */
+/* ---- texts ---- */
 
 /* Printable ASCII as it is, all else as \XX. */
 static void add_escaped(struct buf *out, const unsigned char *at, int len)
@@ -40,7 +41,8 @@ static void add_octets(struct buf *out, const unsigned char *ip, int len)
 			buf_fmt(out, "%02x", (unsigned)ip[i]);
 }
 
-/* An address with its mask, as in name constraints: "10.0.0.0/8", or the mask written out when it has holes. */
+/* An address with its mask, as in name constraints: "10.0.0.0/8", or the mask written out when it
+ * has holes. */
 static void add_subnet(struct buf *out, const unsigned char *at, int len)
 {
 	int half = len / 2;
@@ -109,8 +111,8 @@ static const char *read_name(struct arena *a, struct buf *text, const X509_NAME 
 	return keep(a, text);
 }
 
-/* An extension that is there and cannot be read must not look as if there were none. `there` is what X509_get_ext_d2i
- * says: -1 for absent, -2 for more than one. */
+/* An extension that is there and cannot be read must not look as if there were none. `there` is
+ * what X509_get_ext_d2i says: -1 for absent, -2 for more than one. */
 static void note_unreadable(struct arena *a, int there, struct x509_texts *ret)
 {
 	if (there == -1)
@@ -212,7 +214,7 @@ static const char *read_serial(struct arena *a, struct buf *text, const X509 *ce
 	return keep(a, text);
 }
 
-/* ---- lists --------------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static int read_info(
 	struct arena *a, struct buf *text, X509 *cert, struct x509_info *ret, struct err *err)

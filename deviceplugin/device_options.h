@@ -27,8 +27,8 @@ struct device_options {
 	const char **envs, **mounts; /* gives points here; owned */
 };
 
-/* Read the command line; log gets its format and level. ERR_INVALID: what was found, and what would be accepted; ERR_NOMEM. Release it
- * in every case. */
+/* Read the command line; log gets its format and level. ERR_INVALID: what was found, and what would
+ * be accepted; ERR_NOMEM. Release it in every case. */
 int device_options_read(
 	int argc, char **argv, struct device_options *ret, struct log *log, struct err *err);
 void device_options_release(struct device_options *o);

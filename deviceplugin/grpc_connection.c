@@ -11,8 +11,8 @@
 
 /* Reads in a row, before others have their turn. */
 #define READS 4
-/* PING and SETTINGS that wait to be acknowledged, entries of one SETTINGS, CONTINUATIONs of one request; resets of streams: so many
- * at once, and so many a second. */
+/* PING and SETTINGS that wait to be acknowledged, entries of one SETTINGS, CONTINUATIONs of one
+ * request; resets of streams: so many at once, and so many a second. */
 #define ACKS_MAX 64
 #define SETTINGS_MAX 32
 #define CONTINUATIONS_MAX 8
@@ -88,7 +88,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return c->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* An answer that came before the end of its request: the client may stop sending. And what the client hears when nghttp2 gives it up. */
+/* An answer that came before the end of its request: the client may stop sending. And what the
+ * client hears when nghttp2 gives it up. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct grpc_connection *c = user;
@@ -136,7 +137,8 @@ int grpc_connection_prepare(struct grpc_server *s, struct err *err)
 	if (nghttp2_option_new(&s->option) != 0 ||
 		nghttp2_session_callbacks_new(&s->callbacks) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	/* Kubelets before 1.26 send ":authority: /var/lib/kubelet/…", which is none: headers are taken as they come. */
+	/* Kubelets before 1.26 send ":authority: /var/lib/kubelet/…", which is none: headers are
+	 * taken as they come. */
 	nghttp2_option_set_no_http_messaging(s->option, 1);
 	nghttp2_option_set_no_closed_streams(s->option, 1);
 	nghttp2_option_set_max_outbound_ack(s->option, ACKS_MAX);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: what the files of the gRPC server share. grpc_socket: where it listens. grpc_connection: one client's HTTP/2.
- * grpc_call: one request, from its headers to the method. grpc_reply: what goes back. grpc_server: all of them, and time. */
+/* deviceplugin: what the files of the gRPC server share. grpc_socket: where it listens.
+ * grpc_connection: one client's HTTP/2. grpc_call: one request, from its headers to the method.
+ * grpc_reply: what goes back. grpc_server: all of them, and time. */
 #ifndef DEVICEPLUGIN_GRPC_IMPL_H
 #define DEVICEPLUGIN_GRPC_IMPL_H
 
@@ -101,7 +102,8 @@ void grpc_call_data(struct grpc_stream *st, const uint8_t *bytes, size_t len);
 void grpc_call_whole(struct grpc_stream *st);
 /* The stream is closed: tell the method, free. */
 void grpc_call_gone(struct grpc_stream *st);
-/* Count bytes in; false when that would be over a limit. grpc_call_let_go counts all of the stream's out again. */
+/* Count bytes in; false when that would be over a limit. grpc_call_let_go counts all of the
+ * stream's out again. */
 bool grpc_call_keep(struct grpc_stream *st, size_t bytes);
 void grpc_call_let_go(struct grpc_stream *st);
 

@@ -120,7 +120,8 @@ static void accept_clients(struct grpc_server *s)
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
 		if (errno != EAGAIN) {
-			/* no descriptors: the socket stays readable, so it is left alone for a while */
+			/* no descriptors: the socket stays readable, so it is left alone for a
+			 * while */
 			tell(s, strerror(errno));
 			(void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
 			s->accept_at_ms = clock_ms() + GRPC_RETRY_MS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: a gRPC server on a unix socket. HTTP/2 is nghttp2's; one thread, which never waits in here. Messages are bytes:
- * what they mean is the caller's. Used by one peer, the node's kubelet, but nothing that connects is trusted. */
+/* deviceplugin: a gRPC server on a unix socket. HTTP/2 is nghttp2's; one thread, which never waits
+ * in here. Messages are bytes: what they mean is the caller's. Used by one peer, the node's
+ * kubelet, but nothing that connects is trusted. */
 #ifndef DEVICEPLUGIN_GRPC_SERVER_H
 #define DEVICEPLUGIN_GRPC_SERVER_H
 
@@ -24,8 +25,8 @@ enum grpc_status {
 	GRPC_UNAVAILABLE = 14,
 };
 
-/* What a client sends may be this long (a message), and so many may its calls, connections and open streams be. grpc-go's clients take
- * 4 MiB at most of ours. */
+/* What a client sends may be this long (a message), and so many may its calls, connections and open
+ * streams be. grpc-go's clients take 4 MiB at most of ours. */
 #define GRPC_REQUEST_MAX (4u * 1024 * 1024)
 #define GRPC_MESSAGE_MAX (4u * 1024 * 1024)
 #define GRPC_CONNECTIONS_MAX 16
@@ -36,51 +37,56 @@ struct grpc_server;
 /* An open answer of a method that streams. Ends with the call to `closed`. */
 struct grpc_stream;
 
-/* One method. Either call or open is set. request is the message alone, without gRPC's five bytes, and valid for the call. */
+/* One method. Either call or open is set. request is the message alone, without gRPC's five bytes,
+ * and valid for the call. */
 struct grpc_method {
 	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
-	/* Append the one answer to reply, which holds something already and may refuse more (GRPC_RESOURCE_EXHAUSTED then, by itself).
-	 * Anything but GRPC_OK refuses the call with err's message; reply is not sent then. */
+	/* Append the one answer to reply, which holds something already and may refuse more
+	 * (GRPC_RESOURCE_EXHAUSTED then, by itself). Anything but GRPC_OK refuses the call with
+	 * err's message; reply is not sent then. */
 	enum grpc_status (*call)(
 		void *ctx, struct slice request, struct buf *reply, struct err *err);
-	/* The client opened a stream of answers, on which may be shown from here on. Anything but GRPC_OK refuses it, then closed is not
-	 * called. */
+	/* The client opened a stream of answers, on which may be shown from here on. Anything but
+	 * GRPC_OK refuses it, then closed is not called. */
 	enum grpc_status (*open)(
 		void *ctx, struct grpc_stream *stream, struct slice request, struct err *err);
 	/* Nothing may be shown in here, on no stream. */
 	void (*closed)(void *ctx, struct grpc_stream *stream);
 };
 
-/* Show `message` (copied) on the stream as the newest state: a message that waits and of which no byte was sent yet is replaced by it, so
- * that a client that does not read costs one message beside the one that it began to read. Streams that are shown the same bytes one after
- * the other share the copy. Sent in the next grpc_server_turn at the latest (the server's descriptor is readable until then). ERR_TOOBIG
- * over GRPC_MESSAGE_MAX, ERR_NOMEM; then the stream is as it was. */
+/* Show `message` (copied) on the stream as the newest state: a message that waits and of which no
+ * byte was sent yet is replaced by it, so that a client that does not read costs one message beside
+ * the one that it began to read. Streams that are shown the same bytes one after the other share
+ * the copy. Sent in the next grpc_server_turn at the latest (the server's descriptor is readable
+ * until then). ERR_TOOBIG over GRPC_MESSAGE_MAX, ERR_NOMEM; then the stream is as it was. */
 int grpc_stream_show(struct grpc_stream *stream, struct slice message, struct err *err);
 
-/* Listen at path (absolute, at most 107 bytes; mode 0600). methods (borrowed, path NULL ends them) get ctx. A socket that a program left
- * behind when it was killed is replaced; one at which somebody answers is ERR_CONFLICT, and so is what is no socket, or another program that
- * begins to listen in that directory at this moment. ERR_INVALID: the path. ERR_IO with what to do (the directory is missing, full, not
- * writable). ERR_NOMEM. log is borrowed. */
+/* Listen at path (absolute, at most 107 bytes; mode 0600). methods (borrowed, path NULL ends them)
+ * get ctx. A socket that a program left behind when it was killed is replaced; one at which
+ * somebody answers is ERR_CONFLICT, and so is what is no socket, or another program that begins to
+ * listen in that directory at this moment. ERR_INVALID: the path. ERR_IO with what to do (the
+ * directory is missing, full, not writable). ERR_NOMEM. log is borrowed. */
 int grpc_server_new(const char *path, const struct grpc_method *methods, void *ctx,
 	const struct log *log, struct grpc_server **ret, struct err *err);
 
-/* A descriptor that is readable (poll, POLLIN) when there is something to do for grpc_server_turn. The same for the server's
- * whole life. */
+/* A descriptor that is readable (poll, POLLIN) when there is something to do for grpc_server_turn.
+ * The same for the server's whole life. */
 int grpc_server_fd(const struct grpc_server *s);
 
-/* Do what can be done without waiting: accept, read, call methods, write, drop connections that break the protocol (one line in
- * the log each, bounded) or that hold an unfinished request for longer than 10 s. And when our socket was deleted or replaced (a kubelet
- * that starts empties its directory): listen anew at the same path, connections stay. Returns milliseconds until it wants to be called again though
- * nothing is readable, -1 for never. */
+/* Do what can be done without waiting: accept, read, call methods, write, drop connections that
+ * break the protocol (one line in the log each, bounded) or that hold an unfinished request for
+ * longer than 10 s. And when our socket was deleted or replaced (a kubelet that starts empties its
+ * directory): listen anew at the same path, connections stay. Returns milliseconds until it wants
+ * to be called again though nothing is readable, -1 for never. */
 int grpc_server_turn(struct grpc_server *s);
 
-/* False: the socket was taken away and there is no listening anew yet (no room, no directory, somebody else answers at the path). It is
- * tried once a second. A directory that was removed on the host does not come back into a container: who waits in vain for this may as well
- * end. */
+/* False: the socket was taken away and there is no listening anew yet (no room, no directory,
+ * somebody else answers at the path). It is tried once a second. A directory that was removed on
+ * the host does not come back into a container: who waits in vain for this may as well end. */
 bool grpc_server_listens(const struct grpc_server *s);
 
-/* Send what is left without waiting long (at most wait_ms), end streams with GRPC_UNAVAILABLE, close, remove the socket if it is still ours. closed
- * is called for open streams. NULL-safe. */
+/* Send what is left without waiting long (at most wait_ms), end streams with GRPC_UNAVAILABLE,
+ * close, remove the socket if it is still ours. closed is called for open streams. NULL-safe. */
 void grpc_server_free(struct grpc_server *s, int wait_ms);
 
 #endif

@@ -157,7 +157,8 @@ static bool is_folder(const struct grpc_socket *k, int folder)
 	       mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
-/* *ret_replaced: the folder is another by now, so that the socket may be in one that is not watched. */
+/* *ret_replaced: the folder is another by now, so that the socket may be in one that is not
+ * watched. */
 static int listen_once(struct grpc_socket *k, bool *ret_replaced, struct err *err)
 {
 	int folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd, rc;
@@ -166,7 +167,8 @@ static int listen_once(struct grpc_socket *k, bool *ret_replaced, struct err *er
 	if (folder < 0)
 		return cannot_listen(k, errno, err);
 	fd = socket(AF_UNIX, SOCKET_TYPE, 0);
-	/* The lock: of two that find a dead socket, the second must not remove the first one's new socket. */
+	/* The lock: of two that find a dead socket, the second must not remove the first one's new
+	 * socket. */
 	if (fd < 0)
 		rc = cannot_listen(k, errno, err);
 	else if (flock(folder, LOCK_EX | LOCK_NB) != 0)

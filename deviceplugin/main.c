@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poolgate-device-plugin: offers bitfusion.io/gpu on its node for as long as the pool has GPUs that take claims. One thread, which waits in
- * poll() alone. */
+/* poolgate-device-plugin: offers bitfusion.io/gpu on its node for as long as the pool has GPUs that
+ * take claims. One thread, which waits in poll() alone. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -27,7 +27,8 @@
 #define FAREWELL_MS 1000
 /* Without a place to listen for that long: a container may have to be made anew. */
 #define PLACELESS_MS 60000
-/* Nobody listens for that long: the kubelet may have passed over the socket. It looks at one that appears. Then twice as long, and so on. */
+/* Nobody listens for that long: the kubelet may have passed over the socket. It looks at one that
+ * appears. Then twice as long, and so on. */
 #define UNHEARD_MS 15000
 #define UNHEARD_MAX_MS 600000
 #define EXIT_USAGE 2
@@ -116,7 +117,8 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Tell the plugin of the pool when it changed, but not too often. Milliseconds until it is to be done; -1: nothing is. */
+/* Tell the plugin of the pool when it changed, but not too often. Milliseconds until it is to be
+ * done; -1: nothing is. */
 static int64_t offer(struct program *p)
 {
 	struct pool_now pool = pool_watch_now(p->pool);
@@ -169,7 +171,8 @@ static bool has_place(struct program *p)
 	return false;
 }
 
-/* Whoever empties the folder takes the lock away, and another plugin could begin. False: one has. */
+/* Whoever empties the folder takes the lock away, and another plugin could begin. False: one has.
+ */
 static bool is_alone(struct program *p)
 {
 	struct err err = {0};

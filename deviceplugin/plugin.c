@@ -8,7 +8,8 @@
 #include "base/text.h"
 #include "deviceplugin/plugin_impl.h"
 
-/* Devices for each unit of the pool: a node may be asked for more than its share, and requests are rounded up. */
+/* Devices for each unit of the pool: a node may be asked for more than its share, and requests are
+ * rounded up. */
 #define DEVICES_PER_UNIT 10
 
 size_t device_id(uint32_t device, char ret[static DEVICE_ID_MAX])
@@ -44,7 +45,8 @@ int plugin_list(const struct plugin *p, struct buf *out, struct err *err)
 	char id[DEVICE_ID_MAX], health[sizeof("Unhealthy")];
 	uint8_t packed[64];
 
-	/* One device at a time, each as an element of ListAndWatchResponse's field 1: a tree of 150 000 would weigh 10 MB. */
+	/* One device at a time, each as an element of ListAndWatchResponse's field 1: a tree of 150
+	 * 000 would weigh 10 MB. */
 	memcpy(health, p->healthy ? "Healthy" : "Unhealthy", p->healthy ? 8 : 10);
 	v1beta1__device__init(&device);
 	device.id = id;

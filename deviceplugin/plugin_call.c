@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-/* A request of GRPC_REQUEST_MAX bytes with the ids of PLUGIN_UNITS_MAX devices, twice, takes less when it is read. */
+/* A request of GRPC_REQUEST_MAX bytes with the ids of PLUGIN_UNITS_MAX devices, twice, takes less
+ * when it is read. */
 #define READ_MAX (24u * 1024 * 1024)
 
 static void *take(void *ctx, size_t size)

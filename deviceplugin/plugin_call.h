@@ -22,8 +22,8 @@ void plugin_call_init(struct plugin_call *c);
 /* Forget what was read; returns the status. */
 enum grpc_status plugin_call_end(struct plugin_call *c, enum grpc_status status);
 
-/* The request as a message of that type, which lives until the call's end. NULL: *ret_status and err say why: GRPC_INVALID_ARGUMENT,
- * GRPC_RESOURCE_EXHAUSTED. */
+/* The request as a message of that type, which lives until the call's end. NULL: *ret_status and
+ * err say why: GRPC_INVALID_ARGUMENT, GRPC_RESOURCE_EXHAUSTED. */
 void *plugin_call_unpack(struct plugin_call *c, const ProtobufCMessageDescriptor *type,
 	struct slice request, enum grpc_status *ret_status, struct err *err);
 /* Append a message to the reply. GRPC_RESOURCE_EXHAUSTED. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: pluginregistration.Registration: the kubelet asks who is there, and says whether it wants it. */
+/* deviceplugin: pluginregistration.Registration: the kubelet asks who is there, and says whether it
+ * wants it. */
 #include <registration.pb-c.h>
 
 #include "base/text.h"

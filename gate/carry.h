@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: bytes between a connection with TLS and a plain one, both ways, until both have ended. Nothing is kept but what the slower side has not
- * taken: a record in each direction at most. */
+/* gate: bytes between a connection with TLS and a plain one, both ways, until both have ended.
+ * Nothing is kept but what the slower side has not taken: a record in each direction at most. */
 #ifndef GATE_CARRY_H
 #define GATE_CARRY_H
 
@@ -13,7 +13,8 @@
 struct carry {
 	struct client_socket *tls; /* borrowed, and so is the descriptor */
 	int plain;
-	/* There may be something to read, or room to write: told by the loop, until a call has said otherwise. */
+	/* There may be something to read, or room to write: told by the loop, until a call has said
+	 * otherwise. */
 	bool tls_in, plain_in, plain_out;
 	bool up_over,
 		down_over; /* the plain side's bytes, the TLS side's: their end was passed on */
@@ -31,8 +32,9 @@ void carry_release(struct carry *c);
 void carry_told_tls(struct carry *c, uint32_t events);
 void carry_told_plain(struct carry *c, uint32_t events);
 
-/* Carry what there is, but let others have their turn, too: *ret_more says that there is more. *ret_over: both directions have ended.
- * scratch is for the call. ERR_IO: one of them broke, and the other is to be broken, too; ERR_NOMEM. */
+/* Carry what there is, but let others have their turn, too: *ret_more says that there is more.
+ * *ret_over: both directions have ended. scratch is for the call. ERR_IO: one of them broke, and
+ * the other is to be broken, too; ERR_NOMEM. */
 int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_RECORD], bool *ret_more,
 	bool *ret_over, struct err *err);
 

@@ -134,8 +134,9 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
-/* What cannot be removed is in the way of nobody but the next server of this very claim, which says so. What is in the folder is removed as
- * the account that could write there, which may be another than the claim's next one: it could put a link in our way meanwhile. */
+/* What cannot be removed is in the way of nobody but the next server of this very claim, which says
+ * so. What is in the folder is removed as the account that could write there, which may be another
+ * than the claim's next one: it could put a link in our way meanwhile. */
 static void tidy(const struct child *s)
 {
 	char path[FOLDER_MAX];
@@ -222,7 +223,8 @@ static int spawn(
 	return s->pid > 0 ? 0 : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
 }
 
-/* A process that the next gate would not find must start nothing: it is told to only when its file stands. */
+/* A process that the next gate would not find must start nothing: it is told to only when its file
+ * stands. */
 static int start_found(struct child *s, char **argv, char **env, struct arena *a, struct err *err)
 {
 	int word[2], rc;

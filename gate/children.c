@@ -379,7 +379,8 @@ static int no_account(const char *user, struct err *err)
 		user);
 }
 
-/* "lupine", "991", or "200000-200255": a claim an account, so that no server can touch another's. */
+/* "lupine", "991", or "200000-200255": a claim an account, so that no server can touch another's.
+ */
 static int find_account(struct children *s, struct err *err)
 {
 	const char *user = s->cfg.profile->user, *dash = user ? strchr(user, '-') : NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: one server process for each claim that is used: started when its pod first comes in, ended with its claim, and found again by a gate that
- * was killed and comes back. Each has a loopback address and a folder of its own, and a parent (gate/keep.h) that its whole family ends with. */
+/* gate: one server process for each claim that is used: started when its pod first comes in, ended
+ * with its claim, and found again by a gate that was killed and comes back. Each has a loopback
+ * address and a folder of its own, and a parent (gate/keep.h) that its whole family ends with. */
 #ifndef GATE_CHILDREN_H
 #define GATE_CHILDREN_H
 
@@ -27,8 +28,9 @@ struct children_config {
 	int loop;
 };
 
-/* Everything in config is borrowed. Finds what another gate has left: those of this very profile are kept until children_claims() knows
- * better, others are ended. ERR_NOTFOUND (the account), ERR_IO (the folder), ERR_INVALID (not ours alone), ERR_NOMEM. */
+/* Everything in config is borrowed. Finds what another gate has left: those of this very profile
+ * are kept until children_claims() knows better, others are ended. ERR_NOTFOUND (the account),
+ * ERR_IO (the folder), ERR_INVALID (not ours alone), ERR_NOMEM. */
 int children_new(const struct children_config *config, struct children **ret, struct err *err);
 /* NULL-safe. The processes live on. */
 void children_free(struct children *s);

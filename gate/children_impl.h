@@ -6,7 +6,8 @@
 #include "gate/children.h"
 #include "gate/loop.h"
 
-/* The addresses of servers: 127.91.x.y. One that no server has tells whether any listens on all of them. */
+/* The addresses of servers: 127.91.x.y. One that no server has tells whether any listens on all of
+ * them. */
 #define CHILDREN_NET "127.91"
 #define CHILDREN_NOBODY CHILDREN_NET ".255.254"
 
@@ -24,7 +25,8 @@ struct child {
 	pid_t pid; /* of its parent, gpugate keep */
 	int pidfd;
 	struct loop_watch watch;
-	int64_t until_ms; /* STARTING: when that has taken too long; ENDING: when it is ended by force */
+	int64_t until_ms; /* STARTING: when that has taken too long; ENDING: when it is ended by
+			     force */
 	int64_t again_ms; /* it failed, and may start again then */
 	int64_t since_ms; /* UP since */
 	int64_t idle_ms;  /* nobody is connected since */
@@ -56,7 +58,8 @@ static inline gid_t child_gid(const struct child *s)
 
 /* ---- child_process.c ---- */
 
-/* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID, ERR_NOMEM. */
+/* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID,
+ * ERR_NOMEM. */
 int child_start(struct child *s, const struct picture_claim *claim, struct err *err);
 /* Take up what the file tells: false when there is no such process any more. */
 bool child_find(struct child *s, const char *uid);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: `gpugate connect`: connections from the pod's loopback, each carried to its gate. One thread. */
+/* gate: `gpugate connect`: connections from the pod's loopback, each carried to its gate. One
+ * thread. */
 #define _GNU_SOURCE
 #include "gate/connect.h"
 
@@ -26,7 +27,8 @@
 #define DIAL_MS 10000
 #define REPLY_MS 660000
 #define LOOK_MS 100
-/* On their way in at the same time; others wait in the kernel's queue, so that a burst is no attack on the gate. */
+/* On their way in at the same time; others wait in the kernel's queue, so that a burst is no attack
+ * on the gate. */
 #define WAYS_MAX 16
 /* After a connection that could not be taken, for want of a descriptor or of memory. */
 #define AGAIN_MS 1000

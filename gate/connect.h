@@ -19,9 +19,11 @@ struct gate_address {
 int connect_addresses(const char *list, struct gate_address ret[static GATE_SERVERS_MAX],
 	size_t *ret_n, struct err *err);
 
-/* argv[0] is the subcommand. Status: 0 when a signal ended it, 1 when it cannot listen, 2 for wrong usage. */
+/* argv[0] is the subcommand. Status: 0 when a signal ended it, 1 when it cannot listen, 2 for wrong
+ * usage. */
 int connect_main(int argc, char **argv);
-/* Status: 0 when connect, started with the same options, listens; 1 when it does not; 2 for wrong usage. */
+/* Status: 0 when connect, started with the same options, listens; 1 when it does not; 2 for wrong
+ * usage. */
 int check_main(int argc, char **argv);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: does `gpugate connect` listen? Asked of the kernel: a connection would be carried to a gate. */
+/* gate: does `gpugate connect` listen? Asked of the kernel: a connection would be carried to a
+ * gate. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -109,7 +109,8 @@ static struct kin *read_all(size_t *ret_n)
 	return all;
 }
 
-/* Bring the family to the front: those whose parent is root, behind them those whose parent is one of those, and so on. Their number. */
+/* Bring the family to the front: those whose parent is root, behind them those whose parent is one
+ * of those, and so on. Their number. */
 static size_t gather(struct kin *all, size_t n, pid_t root)
 {
 	size_t ours = 0;

@@ -6,14 +6,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Send a signal to all that came of this process, itself left out. How many there were that have not ended; -1: /proc cannot be read. What
- * has ended and waits to be asked for is not counted. */
+/* Send a signal to all that came of this process, itself left out. How many there were that have
+ * not ended; -1: /proc cannot be read. What has ended and waits to be asked for is not counted. */
 int family_signal(pid_t root, int signal);
 
 /* Its parent; 0: there is no such process, or it has none. */
 pid_t family_parent(pid_t pid);
 
-/* When this process began, in the kernel's ticks since it did: with the pid it names one process. 0: there is none. */
+/* When this process began, in the kernel's ticks since it did: with the pid it names one process.
+ * 0: there is none. */
 uint64_t family_began(pid_t pid);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: the one frame that each end shows the other before bytes are carried. Pure.
  *
- *     "gpug", a byte for the version (1), a byte for what it says, two for the length of its body (big-endian), the body
+ *     "gpug", a byte for the version (1), a byte for what it says, two for the length of its body
+ * (big-endian), the body
  *
- * The pod's end shows FRAME_HELLO with its token. The gate answers FRAME_IN without a body, and everything behind it is the server's; or
- * one of the others with a sentence, and nothing comes behind it. */
+ * The pod's end shows FRAME_HELLO with its token. The gate answers FRAME_IN without a body, and
+ * everything behind it is the server's; or one of the others with a sentence, and nothing comes
+ * behind it. */
 #ifndef GATE_FRAME_H
 #define GATE_FRAME_H
 
@@ -37,9 +39,11 @@ struct frame {
 	char bytes[FRAME_HEAD + FRAME_BODY_MAX];
 };
 
-/* How many bytes are to be read next, to bytes + have; 0: it is complete. Never more than are the frame's own. */
+/* How many bytes are to be read next, to bytes + have; 0: it is complete. Never more than are the
+ * frame's own. */
 size_t frame_wants(const struct frame *f);
-/* n bytes have been put there. ERR_SYNTAX: no frame of ours, or of another version; ERR_TOOBIG: its body. */
+/* n bytes have been put there. ERR_SYNTAX: no frame of ours, or of another version; ERR_TOOBIG: its
+ * body. */
 int frame_got(struct frame *f, size_t n, struct err *err);
 /* Of a complete frame. A word that this version does not know is what it is. */
 unsigned frame_word(const struct frame *f);

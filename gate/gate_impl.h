@@ -17,8 +17,8 @@
 #include "kube/object_watch.h"
 #include "net/status_server.h"
 
-/* Connections that have not been let in, in all, and of one peer those that hold no claim as far as is known. Beyond the first the oldest
- * makes room, when it had a second. */
+/* Connections that have not been let in, in all, and of one peer those that hold no claim as far as
+ * is known. Beyond the first the oldest makes room, when it had a second. */
 #define GUESTS_WAITING_MAX 256
 #define GUESTS_OF_PEER_MAX 64
 /* The handshake and the token come within this time, */
@@ -45,8 +45,8 @@ enum guest_stage {
 /* A connection. */
 struct guest {
 	struct gate *gate;
-	struct guest *next,
-		**at; /* in the gate's list of its kind: waiting or carrying; in the graves: next alone */
+	struct guest *next, **at; /* in the gate's list of its kind: waiting or carrying; in the
+				     graves: next alone */
 	struct guest *next_busy;
 	bool busy, dead;
 	enum guest_stage stage;
@@ -166,7 +166,8 @@ void guest_count_failed(struct guest *x);
 
 /* ---- serve_usage.c ---- */
 
-/* Somebody looks at the GPUs from now on. ERR_NOTFOUND: there is no such account as the profile names; ERR_NOMEM. */
+/* Somebody looks at the GPUs from now on. ERR_NOTFOUND: there is no such account as the profile
+ * names; ERR_NOMEM. */
 int gate_usage_open(struct gate *g, struct err *err);
 /* Was there a look lately? */
 bool gate_usage_known(const struct gate *g);

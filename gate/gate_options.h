@@ -17,7 +17,8 @@
 #define GATE_CA "/etc/gpugate/ca.crt"
 /* The pod's first port; the next server's is one higher. */
 #define GATE_PORT 14840
-/* Of connect and check, where --servers is not given: a kubelet puts no value that comes from an annotation into a probe's command. */
+/* Of connect and check, where --servers is not given: a kubelet puts no value that comes from an
+ * annotation into a probe's command. */
 #define GATE_SERVERS_VARIABLE "POOLGATE_SERVERS"
 /* Servers of one pod. */
 #define GATE_SERVERS_MAX 16
@@ -55,7 +56,8 @@ struct gate_gpus_options {
 	int64_t every_ms;
 };
 
-/* Read the words behind the subcommand; log gets its format and level. ERR_INVALID: what was found, and what would be accepted. */
+/* Read the words behind the subcommand; log gets its format and level. ERR_INVALID: what was found,
+ * and what would be accepted. */
 int gate_serve_options_read(
 	int argc, char **argv, struct gate_serve_options *ret, struct log *log, struct err *err);
 int gate_connect_options_read(

@@ -143,8 +143,9 @@ static uint64_t key_of(const struct sockaddr_storage *from, char ret_who[static 
 	return key ? key : 1;
 }
 
-/* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no claim, else of those whose token is being
- * reviewed. Who was reviewed waits for a server, and is pushed out by nobody. */
+/* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no
+ * claim, else of those whose token is being reviewed. Who was reviewed waits for a server, and is
+ * pushed out by nobody. */
 static bool has_room(struct gate *g, uint64_t peer)
 {
 	struct guest *oldest = NULL, *asked = NULL;
@@ -292,7 +293,8 @@ void guests_turn(struct gate *g)
 	bury(g);
 }
 
-/* Its claim has ended; or it has become another, and with it ends the server that it is connected to. */
+/* Its claim has ended; or it has become another, and with it ends the server that it is connected
+ * to. */
 static void cut_without_claim(struct guest *x)
 {
 	if (!picture_claim(&x->gate->picture, x->uid))

@@ -122,7 +122,8 @@ static void forget_token(struct guest *x)
 	x->frame = NULL;
 }
 
-/* Nobody can be asked: whoever was reviewed with this very token comes in again, for as long as the operator said. */
+/* Nobody can be asked: whoever was reviewed with this very token comes in again, for as long as the
+ * operator said. */
 static void ask_memory(struct guest *x, const struct err *why)
 {
 	struct gate *g = x->gate;

@@ -37,7 +37,8 @@ static int say(const char *what, const char *of)
 	return EXIT_NOT_STARTED;
 }
 
-/* The server's own process: another account, no way to more rights, a group of its own, and no life without its parent. */
+/* The server's own process: another account, no way to more rights, a group of its own, and no life
+ * without its parent. */
 static int become(const struct keep *k)
 {
 	sigset_t none;

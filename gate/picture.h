@@ -32,11 +32,12 @@ struct picture {
 	struct arena arena;
 	struct picture_claim *claim;
 	size_t n_claims;
-	size_t shut_out; /* claims that let nobody in: of pods that are gone (rule R13), or that are not written in full (R19) */
+	size_t shut_out; /* claims that let nobody in: of pods that are gone (rule R13), or that are
+			    not written in full (R19) */
 };
 
-/* The picture that an object gives, in place of the one that is there. ERR_INVALID, ERR_SYNTAX: it cannot be read, and nobody is let in by it;
- * ERR_NOMEM. After an error *p is as it was. */
+/* The picture that an object gives, in place of the one that is there. ERR_INVALID, ERR_SYNTAX: it
+ * cannot be read, and nobody is let in by it; ERR_NOMEM. After an error *p is as it was. */
 int picture_read(
 	struct picture *p, const struct json *j, const struct json_node *object, struct err *err);
 /* Nobody may come in. */

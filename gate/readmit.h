@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: who has been reviewed, for the time in which the API server cannot be asked. Pure. A pod comes in again by it only with the very token
- * that was reviewed, and while that has not expired; how long it is asked at all is the operator's word. */
+/* gate: who has been reviewed, for the time in which the API server cannot be asked. Pure. A pod
+ * comes in again by it only with the very token that was reviewed, and while that has not expired;
+ * how long it is asked at all is the operator's word. */
 #ifndef GATE_READMIT_H
 #define GATE_READMIT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: TokenReviews over connections of their own: one each, since pods come seldom and a connection that is kept open and has died would be
- * found out by a pod. */
+/* gate: TokenReviews over connections of their own: one each, since pods come seldom and a
+ * connection that is kept open and has died would be found out by a pod. */
 #include "gate/reviews.h"
 
 #include <stdlib.h>
@@ -165,7 +165,8 @@ static int receive(struct review *v, struct err *err)
 	return rc;
 }
 
-/* A 5xx or 429 is of an API server that is not at work now; any other that is not 2xx is an answer to us. */
+/* A 5xx or 429 is of an API server that is not at work now; any other that is not 2xx is an answer
+ * to us. */
 static void judge(struct review *v)
 {
 	char uid[BEARER_UID_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: TokenReviews, asked of the API server in poll(), a few at the same time. No answer is kept. */
+/* gate: TokenReviews, asked of the API server in poll(), a few at the same time. No answer is kept.
+ */
 #ifndef GATE_REVIEWS_H
 #define GATE_REVIEWS_H
 
@@ -17,8 +18,8 @@
 #define REVIEWS_MAX 8
 #define REVIEW_MS 5000
 
-/* What came of it: the token is of the pod `uid`; it is nobody's for us; nobody can say now, for the API server is away; or it
- * does not answer us, which is a fault of the installation. */
+/* What came of it: the token is of the pod `uid`; it is nobody's for us; nobody can say now, for
+ * the API server is away; or it does not answer us, which is a fault of the installation. */
 enum review_word { REVIEW_YES, REVIEW_NO, REVIEW_AWAY, REVIEW_BROKEN };
 
 struct reviews;
@@ -32,7 +33,8 @@ int reviews_new(const struct kube_config *config, struct reviews **ret, struct e
 /* NULL-safe; nobody is told any more. */
 void reviews_free(struct reviews *r);
 
-/* Have a token (copied) reviewed: done is called once, in reviews_turn(), unless it is dropped before. NULL: no memory. */
+/* Have a token (copied) reviewed: done is called once, in reviews_turn(), unless it is dropped
+ * before. NULL: no memory. */
 struct review *reviews_ask(struct reviews *r, struct slice token, review_done *done, void *ctx);
 /* NULL-safe. */
 void review_drop(struct review *v);

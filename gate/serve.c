@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: `gpugate serve`: one thread, which waits in poll() alone, for the loop of connections as for the few other descriptors. */
+/* gate: `gpugate serve`: one thread, which waits in poll() alone, for the loop of connections as
+ * for the few other descriptors. */
 #define _GNU_SOURCE
 #include "gate/serve.h"
 

@@ -26,7 +26,8 @@ static const char *const places[] = {
 enum place { GPU_UUIDS, MEMORY_MB, MEMORY_LIMITS, PERCENT, PORT, ADDRESS, CLAIM_DIR };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* The next piece of a template: text, or a place (*ret_place, else PLACES). "{{" and "}}" are the letters. False: no piece can be here. */
+/* The next piece of a template: text, or a place (*ret_place, else PLACES). "{{" and "}}" are the
+ * letters. False: no piece can be here. */
 static bool next_piece(struct slice *rest, struct slice *ret_text, size_t *ret_place)
 {
 	const char *at = rest->at, *end = at + rest->len, *close;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: how one remote-GPU server is started, read from a document of the operator, and the words of one claim's process. Pure but for
- * the account's name, which is looked up by whoever starts it.
+/* gate: how one remote-GPU server is started, read from a document of the operator, and the words
+ * of one claim's process. Pure but for the account's name, which is looked up by whoever starts it.
  *
  *     apiVersion: poolgate.io/v1alpha1
  *     kind: ServerProfile
@@ -29,10 +29,12 @@
 #define SERVER_PROFILE_KIND "ServerProfile"
 #define SERVER_PROFILE_WORDS_MAX 256
 #define SERVER_PROFILE_READINESS_MS 30000
-/* What a server has between TERM and KILL: with what it takes to see a claim's end and to sweep, two seconds in all. */
+/* What a server has between TERM and KILL: with what it takes to see a claim's end and to sweep,
+ * two seconds in all. */
 #define SERVER_PROFILE_GRACE_MS 1000
 #define SERVER_PROFILE_GRACE_MAX_MS 1500
-/* What an empty context takes of the GPUs that were asked in 2026, at most, and what is forgiven beside it. */
+/* What an empty context takes of the GPUs that were asked in 2026, at most, and what is forgiven
+ * beside it. */
 #define SERVER_PROFILE_CONTEXT_BYTES (UINT64_C(600) << 20)
 #define SERVER_PROFILE_MARGIN_PERCENT 5
 #define SERVER_PROFILE_ACCOUNTS_MAX 16
@@ -61,8 +63,8 @@ struct server_profile {
 	uint64_t hash; /* of the document: a process of another one is not kept */
 };
 
-/* Read a document: YAML or JSON; file is for messages. ERR_INVALID, ERR_SYNTAX, ERR_TOOBIG, ERR_REFUSED with file, line, path, what was found and
- * what is accepted; ERR_NOMEM. */
+/* Read a document: YAML or JSON; file is for messages. ERR_INVALID, ERR_SYNTAX, ERR_TOOBIG,
+ * ERR_REFUSED with file, line, path, what was found and what is accepted; ERR_NOMEM. */
 int server_profile_read(const char *file, struct slice text, struct arena *a,
 	struct server_profile *ret, struct err *err);
 
@@ -72,8 +74,9 @@ struct server_profile_place {
 	const char *address, *claim_dir;
 };
 
-/* Its argv and its environment, both ended by a NULL: that of the profile, and CUDA_VISIBLE_DEVICES, HOME and PATH where the profile does
- * not set them. ERR_INVALID: a GPU of the claim is not known by a UUID; ERR_NOMEM. */
+/* Its argv and its environment, both ended by a NULL: that of the profile, and
+ * CUDA_VISIBLE_DEVICES, HOME and PATH where the profile does not set them. ERR_INVALID: a GPU of
+ * the claim is not known by a UUID; ERR_NOMEM. */
 int server_profile_words(const struct server_profile *p, const struct server_profile_place *at,
 	struct arena *a, char ***ret_argv, char ***ret_env, struct err *err);
 

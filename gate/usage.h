@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: what each claim's processes take of its GPUs, and who computes there without a claim: judged from one look after the other. Pure. */
+/* gate: what each claim's processes take of its GPUs, and who computes there without a claim:
+ * judged from one look after the other. Pure. */
 #ifndef GATE_USAGE_H
 #define GATE_USAGE_H
 
@@ -11,7 +12,8 @@
 #include "base/buf.h"
 #include "gate/picture.h"
 
-/* More than its share for so long is told, and ends its server where the operator wants that: what is given back at once was no theft. */
+/* More than its share for so long is told, and ends its server where the operator wants that: what
+ * is given back at once was no theft. */
 #define USAGE_OVER_MS 10000
 
 #define USAGE_GPUS_MAX PICTURE_GPUS_MAX
@@ -33,14 +35,15 @@ struct usage_look {
 	const char *error; /* why there are none; "": they could be looked at */
 };
 
-/* A look as a line, without its end; and back, with what it says in the arena: ERR_SYNTAX, ERR_INVALID, ERR_TOOBIG, ERR_NOMEM. */
+/* A look as a line, without its end; and back, with what it says in the arena: ERR_SYNTAX,
+ * ERR_INVALID, ERR_TOOBIG, ERR_NOMEM. */
 void usage_look_write(const struct usage_look *look, struct buf *out);
 int usage_look_read(struct slice line, struct arena *a, struct usage_look *ret, struct err *err);
 
 /* What a claim may take. */
 struct usage_rules {
-	uint64_t
-		context_bytes; /* that an empty context takes: each process is allowed one beside the share */
+	uint64_t context_bytes;  /* that an empty context takes: each process is allowed one beside
+				    the share */
 	unsigned margin_percent; /* of the share */
 };
 

@@ -34,7 +34,8 @@ struct api_ask {
 int api_server_init(
 	struct api_server *s, const struct kube_config *config, const char *agent, struct err *err);
 
-/* Append the request, with the token of now. Holds a secret then. ERR_IO, ERR_NOTFOUND, ERR_INVALID (the token); ERR_NOMEM. */
+/* Append the request, with the token of now. Holds a secret then. ERR_IO, ERR_NOTFOUND, ERR_INVALID
+ * (the token); ERR_NOMEM. */
 int api_ask_write(
 	const struct api_server *s, const struct api_ask *ask, struct buf *out, struct err *err);
 

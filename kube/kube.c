@@ -21,8 +21,8 @@ struct idle {
 struct kube {
 	const struct kube_config *config;
 	pthread_mutex_t lock;
-	struct idle *
-		idle; /* the most recently used first, so that the others may be closed by the other side */
+	struct idle *idle; /* the most recently used first, so that the others may be closed by the
+			      other side */
 };
 
 int kube_new(const struct kube_config *config, struct kube **ret, struct err *err)

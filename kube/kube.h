@@ -21,7 +21,8 @@
 #define KUBE_JSON_PATCH "application/json-patch+json"
 #define KUBE_APPLY "application/apply-patch+yaml"
 
-/* The API server, for any number of threads: as many connections come to exist as calls run at one time. */
+/* The API server, for any number of threads: as many connections come to exist as calls run at one
+ * time. */
 struct kube;
 
 /* One call. Borrowed. */
@@ -48,34 +49,39 @@ int kube_new(const struct kube_config *config, struct kube **ret, struct err *er
 /* No call may be running. NULL-safe. */
 void kube_free(struct kube *k);
 
-/* Make the call and read the answer. 0 for 2xx; the body may be empty then (json.count 0). Otherwise err says method, path and the
- * API server's own message, its reason word is the Status' reason ("AlreadyExists"), and the code is
- *   ERR_NOTFOUND 404 · ERR_CONFLICT 409, 412 · ERR_INVALID 400, 422, and other 4xx · ERR_REFUSED 401, 403 · ERR_TOOBIG 413, or an
- *   answer over KUBE_ANSWER_MAX · ERR_TIMEOUT no answer in time, 504 · ERR_IO no connection, 429, 5xx · ERR_SYNTAX no JSON · ERR_NOMEM
- * ret->status is HTTP's (410 for a list that is too old to go on), 0 when no answer came. ret may be NULL. It is inited here and
- * released by the caller in every case. A write that ends with ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
+/* Make the call and read the answer. 0 for 2xx; the body may be empty then (json.count 0).
+ * Otherwise err says method, path and the API server's own message, its reason word is the Status'
+ * reason ("AlreadyExists"), and the code is ERR_NOTFOUND 404 · ERR_CONFLICT 409, 412 · ERR_INVALID
+ * 400, 422, and other 4xx · ERR_REFUSED 401, 403 · ERR_TOOBIG 413, or an answer over
+ * KUBE_ANSWER_MAX · ERR_TIMEOUT no answer in time, 504 · ERR_IO no connection, 429, 5xx ·
+ * ERR_SYNTAX no JSON · ERR_NOMEM ret->status is HTTP's (410 for a list that is too old to go on), 0
+ * when no answer came. ret may be NULL. It is inited here and released by the caller in every case.
+ * A write that ends with ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
 int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err);
 void kube_answer_release(struct kube_answer *a);
-/* Did the API server itself say that there is no such object? A 404 of something between us and it has no reason word. rc and err: of a
- * call. */
+/* Did the API server itself say that there is no such object? A 404 of something between us and it
+ * has no reason word. rc and err: of a call. */
 bool kube_says_gone(int rc, const struct err *err);
 
 /* Shorthands. */
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
 	struct err *err);
 
-/* Told of each object of a list; false ends it with ERR_REFUSED. The json is that of the page it stands on. */
+/* Told of each object of a list; false ends it with ERR_REFUSED. The json is that of the page it
+ * stands on. */
 typedef bool kube_each(void *ctx, const struct json *j, const struct json_node *object);
 
-/* List page by page with a quorum read ("the most recent", no resourceVersion). path without limit and continue, with a query or without.
- * ret_version (NUL-terminated) gets the list's resourceVersion. Errors as kube_do, ERR_SYNTAX for what is no list; status 410 (the list got too old between two
- * pages) starts it over up to twice, after begin (may be NULL) was called once more: it is called before each start. timeout_ms is
- * for all pages. */
+/* List page by page with a quorum read ("the most recent", no resourceVersion). path without limit
+ * and continue, with a query or without. ret_version (NUL-terminated) gets the list's
+ * resourceVersion. Errors as kube_do, ERR_SYNTAX for what is no list; status 410 (the list got too
+ * old between two pages) starts it over up to twice, after begin (may be NULL) was called once
+ * more: it is called before each start. timeout_ms is for all pages. */
 int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
 	kube_each *each, void *ctx, char ret_version[static 32], struct err *err);
 
-/* An Event about an object (events.k8s.io is not needed for what kubectl shows): type "Normal" or "Warning", reason a CamelCase word,
- * note a sentence. Best effort: errors come back but nobody needs them. */
+/* An Event about an object (events.k8s.io is not needed for what kubectl shows): type "Normal" or
+ * "Warning", reason a CamelCase word, note a sentence. Best effort: errors come back but nobody
+ * needs them. */
 struct kube_event {
 	const char *api_version, *kind; /* "v1", "Pod" */
 	struct slice namespace, name, uid;

@@ -68,7 +68,8 @@ static int64_t jitter(int64_t below)
 static int64_t go_round(struct kube_lease *l)
 {
 	struct err err = {0};
-	/* The record that we wrote ourselves is the one that is there, unless somebody interfered. */
+	/* The record that we wrote ourselves is the one that is there, unless somebody interfered.
+	 */
 	bool must_look = !l->leads || l->unsure;
 	int64_t until = 0, wait = l->cfg.retry_ms;
 	int rc = ERR_CONFLICT;

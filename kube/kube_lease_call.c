@@ -69,7 +69,8 @@ void lease_lose(struct kube_lease *l, const char *why)
 	l->cfg.lost(l->cfg.ctx);
 }
 
-/* A write that was sent then is confirmed. An answer that came too late to lead by is only a reason to try again. */
+/* A write that was sent then is confirmed. An answer that came too late to lead by is only a reason
+ * to try again. */
 static void confirmed(struct kube_lease *l, int64_t sent_ms)
 {
 	bool in_time = clock_ms() < sent_ms + l->cfg.renew_ms;

@@ -41,7 +41,8 @@ int64_t lease_time_left(const struct kube_lease *l);
 
 /* GET the Lease and take in what it says; that there is none is no error. */
 int lease_look(struct kube_lease *l, struct err *err);
-/* Write the record of this step; gained() when it is confirmed in time and we did not lead. Errors as kube_do. */
+/* Write the record of this step; gained() when it is confirmed in time and we did not lead. Errors
+ * as kube_do. */
 int lease_write_step(struct kube_lease *l, enum lease_step step, struct err *err);
 /* lost(), if we lead. */
 void lease_lose(struct kube_lease *l, const char *why);

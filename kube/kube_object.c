@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube: how the Kubernetes API's objects are named, and its clock: what is known of it without a connection. */
+/* kube: how the Kubernetes API's objects are named, and its clock: what is known of it without a
+ * connection. */
 
 #include "kube/kube_object.h"
 #include "base/text.h"

@@ -10,8 +10,8 @@
 #include "base/json/json_read.h"
 #include "base/slice.h"
 
-/* metadata of an object, for everybody who reads one. Strings borrow from the json's text when they hold no escapes (names, uids
- * and versions never do), else they are absent. */
+/* metadata of an object, for everybody who reads one. Strings borrow from the json's text when they
+ * hold no escapes (names, uids and versions never do), else they are absent. */
 struct kube_meta {
 	struct slice name, namespace, uid, version; /* version: resourceVersion */
 	bool deleting;                              /* has a deletionTimestamp */
@@ -25,11 +25,12 @@ enum kube_change {
 	KUBE_BOOKMARK /* it is nobody's: its resourceVersion says how far the watch has come */
 };
 
-/* resourceVersions of one resource type can be compared (Kubernetes 1.35 promises it, etcd revisions always did): as a number. 0
- * when it is none. */
+/* resourceVersions of one resource type can be compared (Kubernetes 1.35 promises it, etcd
+ * revisions always did): as a number. 0 when it is none. */
 uint64_t kube_version_number(struct slice version);
 
-/* Append "/apis/GROUP/v1/namespaces/NS/PLURAL/NAME/SUB": parts that are NULL are left out, names are percent-encoded. api is
+/* Append "/apis/GROUP/v1/namespaces/NS/PLURAL/NAME/SUB": parts that are NULL are left out, names
+ * are percent-encoded. api is
  * "/api/v1" or "/apis/coordination.k8s.io/v1". */
 void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
 	const char *name, const char *sub);

@@ -13,8 +13,8 @@ struct kube_request {
 	const char *headers[3];
 };
 
-/* Fill in URL, credentials and headers; method is borrowed. Errors as kube_config_token, ERR_INVALID (the path is too long), ERR_NOMEM.
- * Release it in every case. */
+/* Fill in URL, credentials and headers; method is borrowed. Errors as kube_config_token,
+ * ERR_INVALID (the path is too long), ERR_NOMEM. Release it in every case. */
 int kube_request_init(struct kube_request *r, const struct kube *k, const char *method,
 	const char *path, const char *content_type, struct err *err);
 void kube_request_release(struct kube_request *r);

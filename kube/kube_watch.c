@@ -61,7 +61,8 @@ static void on_listed(void *ctx, const char *version)
 	struct kube_watch *w = ctx;
 
 	w->app.listed(w->app.ctx, version);
-	/* What pages of thousands of objects were read with would be kept for the next list, which may never come. */
+	/* What pages of thousands of objects were read with would be kept for the next list, which
+	 * may never come. */
 	(void)malloc_trim(0);
 }
 

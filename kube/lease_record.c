@@ -207,7 +207,8 @@ void lease_time_write(int64_t us, char ret[static LEASE_TIME_SIZE])
 
 	if (s > LAST_SECOND)
 		s = LAST_SECOND;
-	/* Years that begin in March, in eras of 400 of them: leap days are the last of their years. */
+	/* Years that begin in March, in eras of 400 of them: leap days are the last of their years.
+	 */
 	days = s / S_PER_DAY + 719468;
 	era = days / 146097;
 	day = days % 146097;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube: the record in a Lease (coordination.k8s.io/v1), read and written, and what a candidate does about it. Pure. As client-go's
- * leaderelection: a record expires by the candidate's own clock, counted from when it last changed; the times in it are for
- * people alone. */
+/* kube: the record in a Lease (coordination.k8s.io/v1), read and written, and what a candidate does
+ * about it. Pure. As client-go's leaderelection: a record expires by the candidate's own clock,
+ * counted from when it last changed; the times in it are for people alone. */
 #ifndef KUBE_LEASE_RECORD_H
 #define KUBE_LEASE_RECORD_H
 
@@ -24,13 +24,13 @@ struct lease_record {
 	int64_t duration_s;             /* 0: not said */
 	int64_t transitions;            /* how often the holder changed */
 	const char *acquired, *renewed; /* as written; "": not said */
-	struct slice
-		metadata; /* as it was read, resourceVersion included; absent: a Lease that is still to be made */
+	struct slice metadata; /* as it was read, resourceVersion included; absent: a Lease that is
+				  still to be made */
 	struct slice rest; /* members of spec that we do not know: `"a":1,"b":{}`; absent: none */
 };
 
-/* Read a Lease object into the arena. ERR_SYNTAX: it is none; ERR_INVALID with the path: a member of another type, or no
- * resourceVersion; ERR_NOMEM. */
+/* Read a Lease object into the arena. ERR_SYNTAX: it is none; ERR_INVALID with the path: a member
+ * of another type, or no resourceVersion; ERR_NOMEM. */
 int lease_record_read(const struct json *j, const struct json_node *object, struct arena *a,
 	struct lease_record *ret, struct err *err);
 
@@ -51,13 +51,15 @@ enum lease_step {
 	LEASE_WAIT     /* somebody else holds it */
 };
 
-/* What to do at now_ms (the clock of changed_ms). duration_ms is for records that name none. ret_until_ms gets when to decide anew
- * though nothing changes: with LEASE_WAIT the end of the holder's time, else now_ms. A Lease that was deleted under its holder is made
- * anew by the holder at once, by others when its time has passed. */
+/* What to do at now_ms (the clock of changed_ms). duration_ms is for records that name none.
+ * ret_until_ms gets when to decide anew though nothing changes: with LEASE_WAIT the end of the
+ * holder's time, else now_ms. A Lease that was deleted under its holder is made anew by the holder
+ * at once, by others when its time has passed. */
 enum lease_step lease_decide(const struct lease_sight *s, const char *identity, int64_t duration_ms,
 	int64_t now_ms, int64_t *ret_until_ms);
 
-/* The record to write for such a step (not LEASE_WAIT); strings are borrowed, time is a MicroTime. */
+/* The record to write for such a step (not LEASE_WAIT); strings are borrowed, time is a MicroTime.
+ */
 struct lease_record lease_record_next(const struct lease_record *old, enum lease_step step,
 	const char *identity, int64_t duration_s, const char *time);
 /* The record that gives the lease back: nobody, for one second. */

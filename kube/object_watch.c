@@ -40,8 +40,8 @@ static void hang_up(struct object_watch *w)
 	w->socket = NULL;
 }
 
-/* The answer came whole, was cut (why), or is of no more use. Where the reflector waits something was wrong: the next try is on another
- * connection, and of two addresses one may be dead. */
+/* The answer came whole, was cut (why), or is of no more use. Where the reflector waits something
+ * was wrong: the next try is on another connection, and of two addresses one may be dead. */
 static void end_answer(struct object_watch *w, bool whole, const struct err *why)
 {
 	bool waits;

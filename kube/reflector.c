@@ -9,7 +9,8 @@
 #include "kube/kube_answer.h"
 #include "kube/watch_reader.h"
 
-/* A watch is asked to end after 4 to 6 minutes, so that not all watches of all clients come back at one time. */
+/* A watch is asked to end after 4 to 6 minutes, so that not all watches of all clients come back at
+ * one time. */
 #define WATCH_S 240
 #define WATCH_SPREAD_S 120
 /* A list that gets too old between two pages is begun anew this often before that is an error. */
@@ -211,7 +212,8 @@ bool reflector_tick(struct reflector *r, int64_t now_ms)
 		r->failures = 0;
 		up(r);
 	}
-	/* Bookmarks come each minute. Perhaps a restored etcd waits for a version that is yet to come: another watch would, too. */
+	/* Bookmarks come each minute. Perhaps a restored etcd waits for a version that is yet to
+	 * come: another watch would, too. */
 	r->stale = watching(r) && now_ms - r->heard_ms >= REFLECTOR_SILENCE_MS;
 	if (r->stale)
 		(void)err_set(&r->err, ERR_TIMEOUT, "GET %s: nothing came for %d s", r->resource,
@@ -307,7 +309,8 @@ static void end_list(struct reflector *r, int64_t now_ms)
 	back_off(r, now_ms);
 }
 
-/* Is the version at fault? Who we are and whether there is time for us says nothing about it; whatever else is wrong may. */
+/* Is the version at fault? Who we are and whether there is time for us says nothing about it;
+ * whatever else is wrong may. */
 static bool blames_version(const struct reflector *r)
 {
 	if (r->status >= 400 && r->status < 500)

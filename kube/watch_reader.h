@@ -10,7 +10,8 @@
 #include "base/json/json_read.h"
 #include "kube/kube_object.h"
 
-/* An event holds one object, of which etcd takes 1.5 MiB by default; written as JSON it can be longer. */
+/* An event holds one object, of which etcd takes 1.5 MiB by default; written as JSON it can be
+ * longer. */
 #define WATCH_LINE_MAX (16u << 20)
 
 struct watch_event {
@@ -37,8 +38,9 @@ void watch_reader_init(struct watch_reader *r, watch_on_event *on_event, void *c
 void watch_reader_reset(struct watch_reader *r);
 void watch_reader_release(struct watch_reader *r);
 
-/* The next bytes. False when the stream is of no more use: r->err is ERR_SYNTAX (what is no event), ERR_TOOBIG (a line), ERR_NOMEM,
- * ERR_IO (an ERROR event, with what its Status says) or on_event's. */
+/* The next bytes. False when the stream is of no more use: r->err is ERR_SYNTAX (what is no event),
+ * ERR_TOOBIG (a line), ERR_NOMEM, ERR_IO (an ERROR event, with what its Status says) or on_event's.
+ */
 bool watch_reader_read(struct watch_reader *r, struct slice bytes);
 
 #endif

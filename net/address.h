@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: kinds of addresses. Pure. A server that asks where strangers say may be led to what only it can reach. */
+/* net: kinds of addresses. Pure. A server that asks where strangers say may be led to what only it
+ * can reach. */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H
 
@@ -9,15 +10,17 @@
 
 #include "base/slice.h"
 
-/* Is it an address of the public Internet, one machine's? Not so: loopback, link-local, private, shared (RFC 6598), unspecified, multicast, reserved, for
- * documentation; in IPv6 also unique-local, 6to4, Teredo, and whatever is not global unicast. An IPv4 address in an IPv6 one (mapped,
- * NAT64) is judged as the IPv4 address. False for other families. */
+/* Is it an address of the public Internet, one machine's? Not so: loopback, link-local, private,
+ * shared (RFC 6598), unspecified, multicast, reserved, for documentation; in IPv6 also
+ * unique-local, 6to4, Teredo, and whatever is not global unicast. An IPv4 address in an IPv6 one
+ * (mapped, NAT64) is judged as the IPv4 address. False for other families. */
 bool address_is_public(const struct sockaddr *address);
 
 /* Is text a range of addresses, "10.2.0.0/16", "fd00:1::/32", or one address? */
 bool address_range_good(struct slice text);
 
-/* Is the address in that range? An IPv4 address in an IPv6 one counts as the IPv4 address. False for what is no range. */
+/* Is the address in that range? An IPv4 address in an IPv6 one counts as the IPv4 address. False
+ * for what is no range. */
 bool address_in_range(const struct sockaddr *address, struct slice range);
 
 #endif

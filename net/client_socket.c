@@ -18,7 +18,8 @@
 #include "net/client_socket_impl.h"
 
 #define SEND_MAX (1u << 20)
-/* A peer that is gone is found out within a minute: asked after so many seconds of silence, so often, so many times. */
+/* A peer that is gone is found out within a minute: asked after so many seconds of silence, so
+ * often, so many times. */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_EACH_S 10
 #define KEEPALIVE_TIMES 3

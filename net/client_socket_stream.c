@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: connections as streams that are carried: accepted ones, records sent without a copy, ends of one direction. */
+/* net: connections as streams that are carried: accepted ones, records sent without a copy, ends of
+ * one direction. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ void server_tls_free(struct server_tls *t)
 	free(t);
 }
 
-/* As the library does it, but what it reads may be no data, and then only we know whether more is there. */
+/* As the library does it, but what it reads may be no data, and then only we know whether more is
+ * there. */
 static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t max)
 {
 	struct client_socket *s = ptr;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: an HTTP/1.1 answer, read as it comes. Pure. For programs in which libcurl would be the largest part; what http_client does
- * not need is not here: no compression, no trailers that anybody sees, no answer without a length but to the connection's end. */
+/* net: an HTTP/1.1 answer, read as it comes. Pure. For programs in which libcurl would be the
+ * largest part; what http_client does not need is not here: no compression, no trailers that
+ * anybody sees, no answer without a length but to the connection's end. */
 #ifndef NET_HTTP_ANSWER_H
 #define NET_HTTP_ANSWER_H
 
@@ -36,9 +37,10 @@ struct http_answer {
 void http_answer_init(
 	struct http_answer *a, bool (*body)(void *ctx, struct slice piece), void *ctx);
 
-/* Read on; *bytes moves behind what was read, which is all of it unless the answer is done. ERR_SYNTAX (no HTTP/1, lengths that
- * contradict each other, a transfer coding other than chunked), ERR_TOOBIG (its head), ERR_REFUSED (body said so). After an error the
- * connection is of no more use. */
+/* Read on; *bytes moves behind what was read, which is all of it unless the answer is done.
+ * ERR_SYNTAX (no HTTP/1, lengths that contradict each other, a transfer coding other than chunked),
+ * ERR_TOOBIG (its head), ERR_REFUSED (body said so). After an error the connection is of no more
+ * use. */
 int http_answer_read(struct http_answer *a, struct slice *bytes, struct err *err);
 
 /* The connection has ended: 0 when that is an end of this answer, too, else ERR_IO. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: bodies that grow as bytes arrive, within a budget over all connections, and handlers called exactly once. */
+/* net: bodies that grow as bytes arrive, within a budget over all connections, and handlers called
+ * exactly once. */
 #include "net/http_call.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: one request of the server from its headers to its reply: body, handler, and what the application is owed. */
+/* net: one request of the server from its headers to its reply: body, handler, and what the
+ * application is owed. */
 #ifndef NET_HTTP_CALL_H
 #define NET_HTTP_CALL_H
 
@@ -18,7 +19,8 @@ struct http_bodies {
 	size_t max;          /* of one body */
 };
 
-/* Kept by its connection from request to request. Outlives it when its time was over while slow() ran. */
+/* Kept by its connection from request to request. Outlives it when its time was over while slow()
+ * ran. */
 struct http_call {
 	struct http_request req;
 	struct http_reply reply;
@@ -37,7 +39,8 @@ struct http_call *http_call_new(
 void http_call_free(struct http_call *call);
 struct http_call *http_call_of(struct http_job *job);
 
-/* Append to the body. Returns 0, or the status to refuse with (413, 500); the body is freed then. */
+/* Append to the body. Returns 0, or the status to refuse with (413, 500); the body is freed then.
+ */
 unsigned http_call_body_add(struct http_call *call, const char *bytes, size_t len);
 
 /* Call the route's handle(). */
@@ -49,7 +52,8 @@ void http_call_slow(struct http_call *call);
 /* Tell the application, once, whether the reply was queued. */
 void http_call_tell(struct http_call *call, bool queued);
 
-/* End of the request, answered or not: pay what is owed, free, be ready for the connection's next one. */
+/* End of the request, answered or not: pay what is owed, free, be ready for the connection's next
+ * one. */
 void http_call_reset(struct http_call *call);
 
 #endif

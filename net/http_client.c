@@ -10,7 +10,8 @@
 
 #include "net/http_client_lib.h"
 
-/* A connection that carries a silent stream is probed by the kernel after this long, and then this often. */
+/* A connection that carries a silent stream is probed by the kernel after this long, and then this
+ * often. */
 #define KEEPALIVE_IDLE_S 30L
 #define KEEPALIVE_EACH_S 10L
 
@@ -81,7 +82,8 @@ static size_t on_stream(const char *bytes, size_t size, size_t n, void *arg)
 	return c->stopped ? 0 : size * n;
 }
 
-/* Each line of the head, the empty one at its end too; those of a 1xx answer before it, and of a trailer. */
+/* Each line of the head, the empty one at its end too; those of a 1xx answer before it, and of a
+ * trailer. */
 static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_client *c = arg;
@@ -136,8 +138,9 @@ static int on_progress(
 	return c->stopped;
 }
 
-/* A connection is there. A cluster's CA signs clients, too, with names that they asked for: whoever shows such a certificate is no server. libcurl
- * does not look (7.88). Once for each connection: one that is refused here is not kept. */
+/* A connection is there. A cluster's CA signs clients, too, with names that they asked for: whoever
+ * shows such a certificate is no server. libcurl does not look (7.88). Once for each connection:
+ * one that is refused here is not kept. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static int on_connected(void *arg, char *ip, char *own_ip, int port, int own_port)
 {
@@ -187,7 +190,8 @@ static int check(const struct http_request *req, struct err *err)
 	return 0;
 }
 
-/* The header list, with an empty Expect: a large body would else wait a second for leave to be sent. */
+/* The header list, with an empty Expect: a large body would else wait a second for leave to be
+ * sent. */
 static struct curl_slist *headers(const struct http_client_lib *lib, const struct http_request *req)
 {
 	struct curl_slist *list = lib->slist_append(NULL, "Expect:"), *more;
@@ -208,7 +212,8 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	CURL *easy = c->easy;
 	int64_t connect_ms = req->connect_ms > 0 ? req->connect_ms : req->timeout_ms;
 
-	/* Without this libcurl uses signals for time limits, which a threaded program cannot have. */
+	/* Without this libcurl uses signals for time limits, which a threaded program cannot have.
+	 */
 	lib->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	/* Nor is a name waited for longer than that: what looks it up ends by itself. */
 	lib->easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
@@ -218,7 +223,8 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	lib->easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	lib->easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* at least */
 	if (req->ca_file) {
-		/* The default path would trust every CA of the system beside the file, and costs 20 ms a connection. */
+		/* The default path would trust every CA of the system beside the file, and costs 20
+		 * ms a connection. */
 		lib->easy_setopt(easy, CURLOPT_CAPATH, NULL);
 		lib->easy_setopt(easy, CURLOPT_CAINFO, req->ca_file);
 	}

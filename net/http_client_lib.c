@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Linked, libcurl costs every process 3 MB of resident memory, and 4.9 MB once it is initialised (the server without it takes
- * about 9 MB), though most never call out. So it is loaded by the first http_client_new(). */
+/* Linked, libcurl costs every process 3 MB of resident memory, and 4.9 MB once it is initialised
+ * (the server without it takes about 9 MB), though most never call out. So it is loaded by the
+ * first http_client_new(). */
 #define LIBRARY "libcurl-gnutls.so.4"
 #define PACKAGE "libcurl3-gnutls"
 
@@ -23,7 +24,8 @@ static bool symbol(void *handle, const char *name, void *ret_pointer)
 {
 	void *found = dlsym(handle, name);
 
-	/* ISO C has no conversion from object to function pointers; POSIX promises that they look alike. */
+	/* ISO C has no conversion from object to function pointers; POSIX promises that they look
+	 * alike. */
 	memcpy(ret_pointer, &found, sizeof(found));
 	return found != NULL;
 }

@@ -23,7 +23,8 @@ struct http_client_lib {
 	__typeof__(&curl_slist_free_all) slist_free_all;
 };
 
-/* The library, loaded and initialised by the first call; lives for ever. NULL and ERR_IO when it cannot be loaded. */
+/* The library, loaded and initialised by the first call; lives for ever. NULL and ERR_IO when it
+ * cannot be loaded. */
 const struct http_client_lib *http_client_lib(struct err *err);
 
 #endif

@@ -14,8 +14,8 @@
 /* How often limits are looked at while there are connections. */
 #define TICK_MS 100
 
-/* Counted down only afterwards: at zero no connection is suspended. The watch is not touched: once resumed, the
- * connection may end. */
+/* Counted down only afterwards: at zero no connection is suspended. The watch is not touched: once
+ * resumed, the connection may end. */
 static void resume(struct http_guard *g, void *handle)
 {
 	g->hooks.resume(g->hooks.ctx, handle);
@@ -33,8 +33,8 @@ static void *give_up(struct http_guard *g, struct http_watch *w)
 	return w->handle;
 }
 
-/* Under the lock: cut what is past its limit, up to the first that must be resumed without the lock; its handle, or
- * NULL when all has been looked at. */
+/* Under the lock: cut what is past its limit, up to the first that must be resumed without the
+ * lock; its handle, or NULL when all has been looked at. */
 static void *scan(struct http_guard *g, int64_t now_ms)
 {
 	for (struct http_watch *w = g->watches; w; w = w->next) {
@@ -43,8 +43,8 @@ static void *scan(struct http_guard *g, int64_t now_ms)
 			continue;
 		if (w->job)
 			return give_up(g, w);
-		/* Wakes the I/O thread's poll; it sees the end of the stream and closes. A limit set by it in this very
-		 * moment survives the exchange. */
+		/* Wakes the I/O thread's poll; it sees the end of the stream and closes. A limit
+		 * set by it in this very moment survives the exchange. */
 		if (!atomic_compare_exchange_strong(&w->due_ms, &due, 0))
 			continue;
 		atomic_store(&w->cut, true);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: time limits and worker threads of the server. Knows sockets by number only, and nothing of HTTP. */
+/* net: time limits and worker threads of the server. Knows sockets by number only, and nothing of
+ * HTTP. */
 #ifndef NET_HTTP_GUARD_H
 #define NET_HTTP_GUARD_H
 
@@ -19,8 +20,8 @@ struct http_watch {
 	void *handle; /* what the resume hook is given */
 	int fd;
 	_Atomic int64_t
-		due_ms; /* on http_now_ms' clock; 0: no limit. Past it the socket is shut down, or, while a job
-				 * holds the connection, the job is given up */
+		due_ms; /* on http_now_ms' clock; 0: no limit. Past it the socket is shut down, or,
+			 * while a job holds the connection, the job is given up */
 	struct http_job *job; /* under the lock: runs or waits, the connection is suspended */
 	bool gave_up;         /* under the lock: the last job's time was over */
 	atomic_bool cut;      /* its socket was shut down for its limit */
@@ -36,7 +37,8 @@ struct http_guard_hooks {
 	void *ctx;
 	/* A worker: do the work. It may last longer than the connection waits. */
 	void (*run)(void *ctx, struct http_job *job);
-	/* Let the connection go on, its job done or given up. Worker or watchdog; no lock is held. */
+	/* Let the connection go on, its job done or given up. Worker or watchdog; no lock is held.
+	 */
 	void (*resume)(void *ctx, void *handle);
 	/* A worker: the job was given up before or while it ran; it is the callee's to free. */
 	void (*orphan)(void *ctx, struct http_job *job);
@@ -62,7 +64,8 @@ struct http_guard {
 int http_guard_start(struct http_guard *g, const struct http_guard_hooks *hooks, unsigned workers,
 	size_t queue_max, struct err *err);
 
-/* Give up what is still queued, wait for what runs, join all threads. No watch may be left suspended. */
+/* Give up what is still queued, wait for what runs, join all threads. No watch may be left
+ * suspended. */
 void http_guard_stop(struct http_guard *g);
 
 void http_guard_add(struct http_guard *g, struct http_watch *w, int fd, void *handle);
@@ -75,7 +78,8 @@ static inline void http_guard_due(struct http_watch *w, int64_t due_ms)
 	atomic_store_explicit(&w->due_ms, due_ms, memory_order_relaxed);
 }
 
-/* Hand the job to a worker; the connection is suspended already. False when the queue is full: the caller resumes. */
+/* Hand the job to a worker; the connection is suspended already. False when the queue is full: the
+ * caller resumes. */
 bool http_guard_defer(
 	struct http_guard *g, struct http_watch *w, struct http_job *job, int64_t due_ms);
 

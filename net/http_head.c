@@ -57,7 +57,8 @@ static bool in_host(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
 }
 
-/* Names with letters, digits and '-' between single dots: a dot at the end would be another spelling of the same host. */
+/* Names with letters, digits and '-' between single dots: a dot at the end would be another
+ * spelling of the same host. */
 static bool host_is_plain(struct slice host)
 {
 	for (size_t i = 0; i < host.len; i++)
@@ -168,7 +169,8 @@ static bool quoted(struct reader *r, struct slice *ret)
 	return true;
 }
 
-/* name=value, name="value", or the blank-separated scheme that begins another challenge (absent value). */
+/* name=value, name="value", or the blank-separated scheme that begins another challenge (absent
+ * value). */
 static bool item(struct reader *r, struct slice *ret_name, struct slice *ret_value)
 {
 	*ret_name = token(r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: whose connection goes when there are too many, so that no client can keep the others out. No sockets, no threads, no clock. */
+/* net: whose connection goes when there are too many, so that no client can keep the others out. No
+ * sockets, no threads, no clock. */
 #ifndef NET_HTTP_PLACES_H
 #define NET_HTTP_PLACES_H
 
@@ -28,7 +29,8 @@ struct http_place {
 	enum http_stage stage;
 };
 
-/* All connections of a server, in the order in which they came to their stage; zero before http_places_init. */
+/* All connections of a server, in the order in which they came to their stage; zero before
+ * http_places_init. */
 struct http_places {
 	struct http_place *first, *last;
 	unsigned taken; /* less those that leave */
@@ -39,8 +41,9 @@ struct http_places {
 	unsigned at[HTTP_PLACES_CLASSES][HTTP_STAGE_LEAVING]; /* of these, by stage */
 };
 
-/* limit: connections that the transport accepts. Some of them are kept free, so that it goes on accepting while one leaves; below 64
- * there is nothing to spare, and clients wait outside as they come. seed: anything that clients do not know. */
+/* limit: connections that the transport accepts. Some of them are kept free, so that it goes on
+ * accepting while one leaves; below 64 there is nothing to spare, and clients wait outside as they
+ * come. seed: anything that clients do not know. */
 void http_places_init(struct http_places *p, unsigned limit, uint64_t seed);
 
 /* A connection has come, HTTP_STAGE_NEW. addr may be NULL. */
@@ -55,13 +58,16 @@ void http_place_again(struct http_places *p, struct http_place *place);
 /* It is closed. */
 void http_place_free(struct http_places *p, struct http_place *place);
 
-/* Is the last place taken? The transport accepts nobody until somebody goes, and so there is no newcomer who could ask for room. */
+/* Is the last place taken? The transport accepts nobody until somebody goes, and so there is no
+ * newcomer who could ask for room. */
 bool http_places_full(const struct http_places *p);
 
-/* newest was taken (NULL: nobody is new, and there still is no room): who must go so that there is room, or NULL. It is a connection of the
- * address that has most; at the stage where most of these are, so that neither handshakes nor silence nor requests that are never finished
- * nor replies that are never read keep the others out, also where all clients have one address; and there the one that has been at it for
- * longest. Where the address of the newest has most and nothing to spare, it is the newest. */
+/* newest was taken (NULL: nobody is new, and there still is no room): who must go so that there is
+ * room, or NULL. It is a connection of the address that has most; at the stage where most of these
+ * are, so that neither handshakes nor silence nor requests that are never finished nor replies that
+ * are never read keep the others out, also where all clients have one address; and there the one
+ * that has been at it for longest. Where the address of the newest has most and nothing to spare,
+ * it is the newest. */
 struct http_place *http_places_spare(const struct http_places *p, struct http_place *newest);
 
 #endif

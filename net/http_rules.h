@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: what the server decides about a request before a handler sees it. No sockets, no threads, no clock. */
+/* net: what the server decides about a request before a handler sees it. No sockets, no threads, no
+ * clock. */
 #ifndef NET_HTTP_RULES_H
 #define NET_HTTP_RULES_H
 
@@ -23,9 +24,9 @@ void http_match(const struct http_route *routes, size_t nroutes, const char *met
 /* Is the media type of a Content-Type header (parameters cut off, any case) the wanted one? */
 bool http_media_type_is(const char *content_type, const char *wanted);
 
-/* When the answer must be given, on received_ms' clock. timeout is the value of ?timeout= (a Go duration) or NULL;
- * absent or unreadable counts as fallback_ms, more than max_ms as max_ms. 500 ms are kept for the way back, of timeouts
- * under a second half. */
+/* When the answer must be given, on received_ms' clock. timeout is the value of ?timeout= (a Go
+ * duration) or NULL; absent or unreadable counts as fallback_ms, more than max_ms as max_ms. 500 ms
+ * are kept for the way back, of timeouts under a second half. */
 int64_t http_deadline(
 	int64_t received_ms, const char *timeout, unsigned fallback_ms, unsigned max_ms);
 
@@ -38,12 +39,14 @@ struct http_framing {
 	const char *refusal;       /* a sentence, once it is not clear; else NULL */
 };
 
-/* Look at one header more. Whoever reads the request may be another than who read it before (a proxy), and both must see the same end:
- * one Content-Length or one Transfer-Encoding, which is "chunked"; and no name that another would read as one of these. */
+/* Look at one header more. Whoever reads the request may be another than who read it before (a
+ * proxy), and both must see the same end: one Content-Length or one Transfer-Encoding, which is
+ * "chunked"; and no name that another would read as one of these. */
 void http_framing_add(struct http_framing *f, const char *name, const char *value);
 
-/* The capacity to grow a body's buffer to so that need bytes fit: promised bytes at once when they are few, else by
- * doubling, so that a promise of a gigabyte costs nothing. At most max; need must not be above it. */
+/* The capacity to grow a body's buffer to so that need bytes fit: promised bytes at once when they
+ * are few, else by doubling, so that a promise of a gigabyte costs nothing. At most max; need must
+ * not be above it. */
 size_t http_body_grow(size_t cap, size_t need, uint64_t promised, size_t max);
 
 /* The sentence for a status this server answers by itself. */

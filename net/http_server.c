@@ -21,9 +21,10 @@
 
 /* Clients beyond the connection limit wait here. */
 #define BACKLOG 1024
-/* One connection's buffers; headers that do not fit are answered 431 (an API server's have under 1 KB). About half of it takes what is
- * received: with TLS, which reviews come by, one of up to 12 KB is read, decided and answered between two polls; with 8 KB one of 6 KB
- * took four. libmicrohttpd zeroes it twice a request, and it is most of what a connection costs. */
+/* One connection's buffers; headers that do not fit are answered 431 (an API server's have under 1
+ * KB). About half of it takes what is received: with TLS, which reviews come by, one of up to 12 KB
+ * is read, decided and answered between two polls; with 8 KB one of 6 KB took four. libmicrohttpd
+ * zeroes it twice a request, and it is most of what a connection costs. */
 #define CONNECTION_MEMORY ((size_t)8 * 1024)
 #define CONNECTION_MEMORY_TLS ((size_t)24 * 1024)
 #define LOG_PER_SECOND 10
@@ -41,7 +42,7 @@ int64_t http_now_us(void)
 	return clock_us();
 }
 
-/* ---- what the transport says ------------------------------------------------------------------------------------ */
+/* ---- what the transport says ---- */
 
 /* A new second: say how many sentences the last busy one left out. */
 static void log_window_open(struct http_server *s)
@@ -75,8 +76,8 @@ __attribute__((format(printf, 2, 0))) static void say(
 	s->app.log(s->app.ctx, msg);
 }
 
-/* What libmicrohttpd says of a connection that ended early names neither peer nor reason: with TLS this server says it
- * itself, see http_server_on_connection and http_server_on_completed. */
+/* What libmicrohttpd says of a connection that ended early names neither peer nor reason: with TLS
+ * this server says it itself, see http_server_on_connection and http_server_on_completed. */
 static bool said_better(const struct http_server *s, const char *format)
 {
 	static const char *const begins[] = {"Error: received handshake message out of context",
@@ -104,7 +105,7 @@ void http_server_say(struct http_server *s, const char *format, ...)
 	va_end(ap);
 }
 
-/* ---- what runs on workers --------------------------------------------------------------------------------------- */
+/* ---- what runs on workers ---- */
 
 static void on_run(void *ctx, struct http_job *job)
 {
@@ -118,7 +119,7 @@ static void on_orphan(void *ctx, struct http_job *job)
 	http_call_free(http_call_of(job));
 }
 
-/* ---- start and stop --------------------------------------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
 static unsigned or_default(unsigned value, unsigned fallback)
 {
@@ -141,7 +142,8 @@ static void fill_defaults(struct http_config *cfg)
 
 static struct MHD_Daemon *start_daemon(struct http_server *s, int fd)
 {
-	/* Not epoll, nor auto, which may choose it: with TLS one silent half-handshake would burn a core. */
+	/* Not epoll, nor auto, which may choose it: with TLS one silent half-handshake would burn a
+	 * core. */
 	unsigned flags =
 		MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
 	struct MHD_OptionItem tls[] = {
@@ -249,18 +251,20 @@ bool http_server_stop(struct http_server *s, unsigned timeout_ms)
 		return true;
 	http_server_drain_begin(s);
 	int fd = MHD_quiesce_daemon(s->daemon);
-	/* Nobody accepts any more: who comes now is refused at once, and asks elsewhere, instead of waiting for our end. Closed later:
-	 * the I/O thread may still look at this number. */
+	/* Nobody accepts any more: who comes now is refused at once, and asks elsewhere, instead of
+	 * waiting for our end. Closed later: the I/O thread may still look at this number. */
 	if (fd >= 0)
 		(void)shutdown(fd, SHUT_RDWR);
 	int64_t until_ms = clock_ms() + timeout_ms;
 	bool clean = wait_zero(&s->in_flight, until_ms);
-	/* From here nothing is suspended any more. What came in since the last look gets the time that is left, and at
-	 * least a moment; then what still waits for a worker is answered 500. */
+	/* From here nothing is suspended any more. What came in since the last look gets the time
+	 * that is left, and at least a moment; then what still waits for a worker is answered 500.
+	 */
 	atomic_store(&s->stopping, true);
 	int64_t moment_ms = clock_ms() + STOP_MOMENT_MS;
 	(void)wait_zero(&s->in_flight, clean && until_ms > moment_ms ? until_ms : moment_ms);
-	/* A worker counts down after it has let its connection go, by when the reply may have been sent. */
+	/* A worker counts down after it has let its connection go, by when the reply may have been
+	 * sent. */
 	if (atomic_load(&s->in_flight) == 0)
 		(void)wait_zero(&s->guard.deferred, clock_ms() + STOP_MOMENT_MS);
 	while (atomic_load(&s->guard.deferred) > 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: the HTTP(S) server. libmicrohttpd is known here alone: one I/O thread in poll mode answers what needs no
- * waiting, what may wait runs on workers while its connection is suspended. */
+/* net: the HTTP(S) server. libmicrohttpd is known here alone: one I/O thread in poll mode answers
+ * what needs no waiting, what may wait runs on workers while its connection is suspended. */
 #ifndef NET_HTTP_SERVER_H
 #define NET_HTTP_SERVER_H
 
@@ -58,7 +58,8 @@ enum http_outcome {
 	HTTP_LATER /* call the route's slow() on a worker */
 };
 
-/* handle() runs on the I/O thread and must not wait; slow() runs on a worker (HTTP_LATER from it counts as a 500). */
+/* handle() runs on the I/O thread and must not wait; slow() runs on a worker (HTTP_LATER from it
+ * counts as a 500). */
 typedef enum http_outcome http_handler(
 	void *ctx, struct http_request *req, struct http_reply *reply);
 
@@ -66,9 +67,9 @@ typedef enum http_outcome http_handler(
 struct http_route {
 	const char *path; /* "/mutate" */
 	enum http_method method;
-	bool prefix; /* also whatever begins with path */
-	const char *
-		content_type; /* a POST must be of this media type (parameters are ignored), else 415; NULL: any */
+	bool prefix;              /* also whatever begins with path */
+	const char *content_type; /* a POST must be of this media type (parameters are ignored),
+				     else 415; NULL: any */
 	http_handler *handle;
 	http_handler *slow; /* may be NULL when handle never says HTTP_LATER */
 	int tag;            /* the application's */
@@ -80,12 +81,13 @@ struct http_app {
 	const struct http_route *routes;
 	size_t nroutes;
 	void *ctx;
-	/* Exactly once per call of handle(), after it and after slow(): true when the reply was given to the transport,
-	 * from when it is final; false when it never will be sent (client gone, deadline passed, shutdown, no memory),
-	 * so that what the handler took can be given back. I/O thread, or the worker when its answer came too late.
-	 * May be NULL. */
+	/* Exactly once per call of handle(), after it and after slow(): true when the reply was
+	 * given to the transport, from when it is final; false when it never will be sent (client
+	 * gone, deadline passed, shutdown, no memory), so that what the handler took can be given
+	 * back. I/O thread, or the worker when its answer came too late. May be NULL. */
 	void (*queued)(void *ctx, struct http_request *req, bool queued);
-	/* Once per call of handle(), last of all: free req->user. The reply has been sent, or failed. May be NULL. */
+	/* Once per call of handle(), last of all: free req->user. The reply has been sent, or
+	 * failed. May be NULL. */
 	void (*done)(void *ctx, struct http_request *req);
 	/* A sentence of the transport's own, at most ten a second. Any thread. May be NULL. */
 	void (*log)(void *ctx, const char *msg);
@@ -93,24 +95,26 @@ struct http_app {
 
 /* Zero means the default in brackets. */
 struct http_config {
-	const char *
-		listen; /* "ADDR:PORT", "[V6]:PORT", ":PORT" (all addresses); port 0: any free one */
+	const char *listen; /* "ADDR:PORT", "[V6]:PORT", ":PORT" (all addresses); port 0: any free
+			       one */
 	struct tls_identity *identity; /* NULL: plain HTTP. Borrowed until http_server_stop */
-	struct tls_trust *
-		clients; /* who may ask: others get a 403, also for paths that are none. Needs the identity; NULL: everybody. Borrowed, too */
-	unsigned workers; /* threads for slow(); 0: it runs on the I/O thread */
-	unsigned
-		connections; /* [512]; further clients wait in the backlog of 1024. From 64 on the newest takes the place of one that does
-			       * nothing, of the address that has most: see net/http_places.h */
-	size_t body_max;     /* [8 MiB] */
-	size_t body_total; /* [48 MiB] of bodies at a time, over all connections, and as much of replies */
-	size_t body_small; /* [64 KiB] up to here neither is counted: there is always room for the usual */
-	unsigned
-		header_ms; /* [10 000] for the TLS handshake; without TLS from the connect to the end of the first headers; and from a
-			    * request's first line to the end of its headers */
-	unsigned body_ms;  /* [10 000] from the end of the headers to the end of the body */
-	unsigned send_ms;  /* [30 000] from the reply to its last byte */
-	unsigned idle_ms;  /* [120 000] keep-alive: above the API server's 90 s */
+	struct tls_trust *clients; /* who may ask: others get a 403, also for paths that are none.
+				      Needs the identity; NULL: everybody. Borrowed, too */
+	unsigned workers;          /* threads for slow(); 0: it runs on the I/O thread */
+	unsigned connections; /* [512]; further clients wait in the backlog of 1024. From 64 on the
+			       * newest takes the place of one that does nothing, of the address
+			       * that has most: see net/http_places.h */
+	size_t body_max;      /* [8 MiB] */
+	size_t body_total;    /* [48 MiB] of bodies at a time, over all connections, and as much of
+				 replies */
+	size_t body_small;  /* [64 KiB] up to here neither is counted: there is always room for the
+			       usual */
+	unsigned header_ms; /* [10 000] for the TLS handshake; without TLS from the connect to the
+			     * end of the first headers; and from a request's first line to the end
+			     * of its headers */
+	unsigned body_ms;   /* [10 000] from the end of the headers to the end of the body */
+	unsigned send_ms;   /* [30 000] from the reply to its last byte */
+	unsigned idle_ms;   /* [120 000] keep-alive: above the API server's 90 s */
 	unsigned deadline_ms;     /* [10 000] when the request has no ?timeout= */
 	unsigned deadline_max_ms; /* [30 000] whatever ?timeout= says */
 };
@@ -128,32 +132,37 @@ struct http_stats {
 	uint64_t log_suppressed; /* sentences of the transport that were not logged */
 };
 
-/* Listen and serve until http_server_stop. app is copied. Threads of the server have all signals blocked. Errors:
- * ERR_INVALID (the address, or clients without TLS), ERR_IO (cannot be bound: in use, not ours, no right), ERR_NOMEM, ERR_INTERNAL. */
+/* Listen and serve until http_server_stop. app is copied. Threads of the server have all signals
+ * blocked. Errors: ERR_INVALID (the address, or clients without TLS), ERR_IO (cannot be bound: in
+ * use, not ours, no right), ERR_NOMEM, ERR_INTERNAL. */
 int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	struct http_server **ret_server, struct err *err);
 
 /* The port that is really bound. */
 uint16_t http_server_port(const struct http_server *s);
 
-/* From now on every reply says `Connection: close`, new connections are still served: call it when readiness goes off,
- * so that clients move away before http_server_stop. Any thread, any number of times. */
+/* From now on every reply says `Connection: close`, new connections are still served: call it when
+ * readiness goes off, so that clients move away before http_server_stop. Any thread, any number of
+ * times. */
 void http_server_drain_begin(struct http_server *s);
 
-/* Stop accepting, wait up to timeout_ms for what is in flight, answer the rest 500, join all threads, free s. Not from a
- * handler. Waits longer only for a slow() that ignores its deadline. True when nothing had to be given up. NULL-safe. */
+/* Stop accepting, wait up to timeout_ms for what is in flight, answer the rest 500, join all
+ * threads, free s. Not from a handler. Waits longer only for a slow() that ignores its deadline.
+ * True when nothing had to be given up. NULL-safe. */
 bool http_server_stop(struct http_server *s, unsigned timeout_ms);
 
 void http_server_stats(const struct http_server *s, struct http_stats *ret);
 
-/* A decoded value of the query ("timeout" in "?timeout=5s"), or NULL. In handle() only; lives as long as the request. */
+/* A decoded value of the query ("timeout" in "?timeout=5s"), or NULL. In handle() only; lives as
+ * long as the request. */
 const char *http_request_arg(const struct http_request *req, const char *name);
 
-/* A header's value ("Authorization", any case), or NULL. In handle() only; lives as long as the request. */
+/* A header's value ("Authorization", any case), or NULL. In handle() only; lives as long as the
+ * request. */
 const char *http_request_header(const struct http_request *req, const char *name);
 
-/* Fill reply with one plain sentence (copied, a newline is added); without memory the body stays empty and a
- * status below 400 becomes 500. */
+/* Fill reply with one plain sentence (copied, a newline is added); without memory the body stays
+ * empty and a status below 400 becomes 500. */
 void http_reply_text(struct http_reply *reply, unsigned status, const char *sentence);
 
 /* clock_ms() of base/clock.h: what received_ms and deadline_ms are on. */

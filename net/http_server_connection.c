@@ -20,8 +20,9 @@ void http_server_await(struct conn *c)
 	http_guard_due(&c->watch, clock_ms() + cfg->idle_ms + cfg->header_ms);
 }
 
-/* The client trusts us, and may keep the connection in store: Go's transport opens one when a request waits, sends that on another which
- * came free, and believes for 90 s that this one is good. Closed earlier, it would fail a review that goes out at this moment. */
+/* The client trusts us, and may keep the connection in store: Go's transport opens one when a
+ * request waits, sends that on another which came free, and believes for 90 s that this one is
+ * good. Closed earlier, it would fail a review that goes out at this moment. */
 static void on_trusted(void *ctx)
 {
 	struct conn *c = ctx;
@@ -35,8 +36,8 @@ static struct conn *conn_at(struct http_place *place)
 	return (struct conn *)((char *)place - offsetof(struct conn, place));
 }
 
-/* Has it sent what was not read yet? Of one that is in its handshake, that is nothing. Nor is it of one that does not read its reply,
- * which is gone in no time where somebody does. */
+/* Has it sent what was not read yet? Of one that is in its handshake, that is nothing. Nor is it of
+ * one that does not read its reply, which is gone in no time where somebody does. */
 static bool has_sent(const struct http_place *place, const struct conn *c)
 {
 	char byte;
@@ -46,8 +47,9 @@ static bool has_sent(const struct http_place *place, const struct conn *c)
 	       recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* A request that is in the socket already was sent in good faith: then the next one is looked at, so that nobody who sends byte by byte
- * stands before all others. The last place is not waited for, since nobody would be let in until somebody goes by himself. */
+/* A request that is in the socket already was sent in good faith: then the next one is looked at,
+ * so that nobody who sends byte by byte stands before all others. The last place is not waited for,
+ * since nobody would be let in until somebody goes by himself. */
 void http_server_make_room(struct http_server *s, struct http_place *newest)
 {
 	struct http_place *place = http_places_spare(&s->places, newest);
@@ -76,7 +78,8 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct conn *c = calloc(1, sizeof(*c));
 	if (!c || !fd) {
-		/* Without it the first request is refused by http_server_on_access; close the socket even before that. */
+		/* Without it the first request is refused by http_server_on_access; close the
+		 * socket even before that. */
 		if (fd)
 			(void)shutdown(fd->connect_fd, SHUT_RDWR);
 		free(c);
@@ -108,8 +111,8 @@ static void conn_open(struct http_server *s, struct MHD_Connection *mhd, void **
 	http_server_make_room(s, &c->place);
 }
 
-/* A connection ends before its first request, of which on_completed knows nothing. Plain ports stay silent: who only looks
- * whether they are open, as some probes do, does no wrong. */
+/* A connection ends before its first request, of which on_completed knows nothing. Plain ports stay
+ * silent: who only looks whether they are open, as some probes do, does no wrong. */
 static void say_unused(const struct conn *c)
 {
 	struct http_server *s = c->server;

@@ -60,7 +60,8 @@ struct http_server {
 	atomic_uint log_count, left_out;
 };
 
-/* MHD_AccessHandlerCallback: called with the headers, with each piece of the body, at its end, and after a resume. */
+/* MHD_AccessHandlerCallback: called with the headers, with each piece of the body, at its end, and
+ * after a resume. */
 enum MHD_Result http_server_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_len,
 	void **req_cls);
@@ -76,11 +77,12 @@ void http_server_on_completed(void *cls, struct MHD_Connection *mhd, void **req_
 void http_server_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
 	enum MHD_ConnectionNotificationCode code);
 
-/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of bytes before a whole line a little later. */
+/* Silence ends a connection after idle_ms (the transport's timeout), a trickle of bytes before a
+ * whole line a little later. */
 void http_server_await(struct conn *c);
 
-/* More connections are open than there is room for (struct http_places): one is told to go, or none where all are being answered. newest: see
- * http_places_spare. */
+/* More connections are open than there is room for (struct http_places): one is told to go, or none
+ * where all are being answered. newest: see http_places_spare. */
 void http_server_make_room(struct http_server *s, struct http_place *newest);
 
 /* A sentence for the application's log, as rare as the transport's own. */

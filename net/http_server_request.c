@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- replies ---------------------------------------------------------------------------------------------------- */
+/* ---- replies ---- */
 
 static bool add_headers(
 	struct MHD_Response *r, const struct http_server *s, const struct http_reply *reply)
@@ -121,7 +121,7 @@ static enum MHD_Result send_call(struct conn *c)
 	return rc;
 }
 
-/* ---- one request, step by step ---------------------------------------------------------------------------------- */
+/* ---- one request, step by step ---- */
 
 static const char *header(struct conn *c, const char *name)
 {
@@ -184,8 +184,8 @@ static enum MHD_Result on_headers(struct conn *c, const char *url, const char *m
 	c->call->bodies = small ? &s->small_bodies : &s->bodies;
 	if (!c->refuse && c->call->promised > s->cfg.body_max)
 		c->refuse = 413;
-	/* A client that sends regardless reads our answer only after its last byte: take that much, but not any amount. One
-	 * that waits for "100 Continue" is told at once. */
+	/* A client that sends regardless reads our answer only after its last byte: take that much,
+	 * but not any amount. One that waits for "100 Continue" is told at once. */
 	if (c->refuse && c->call->promised > 0 &&
 		(c->call->promised > 2 * (uint64_t)s->cfg.body_max || header(c, "Expect")))
 		return send_refusal(c, c->refuse, true);
@@ -204,8 +204,9 @@ static enum MHD_Result on_body(struct conn *c, const char *bytes, size_t *len)
 	return MHD_YES;
 }
 
-/* Nobody noticed while the connection was suspended: has the client hung up (or closed its sending side, which no client
- * of an admission hook does)? Its reply would be lost, so what the handler took must be given back. */
+/* Nobody noticed while the connection was suspended: has the client hung up (or closed its sending
+ * side, which no client of an admission hook does)? Its reply would be lost, so what the handler
+ * took must be given back. */
 static bool client_gone(const struct conn *c)
 {
 	struct pollfd p = {.fd = c->watch.fd, .events = POLLRDHUP};
@@ -241,8 +242,9 @@ static enum MHD_Result defer(struct conn *c)
 		http_call_slow(call);
 		return send_call(c);
 	}
-	/* in_flight was raised before this look at stopping, and http_server_stop raises stopping before it looks at
-	 * in_flight: it can never close under a suspended connection, which would end the process. */
+	/* in_flight was raised before this look at stopping, and http_server_stop raises stopping
+	 * before it looks at in_flight: it can never close under a suspended connection, which
+	 * would end the process. */
 	if (atomic_load(&s->stopping)) {
 		http_call_tell(call, false);
 		return send_refusal(c, 500, true);
@@ -291,7 +293,8 @@ void *http_server_on_line(void *cls, const char *uri, struct MHD_Connection *mhd
 	int64_t due = c ? http_now_ms() + c->server->cfg.header_ms : 0;
 	if (c)
 		c->begun = true;
-	/* From an idle connection's patience down to that with a line that is on its way; never up. */
+	/* From an idle connection's patience down to that with a line that is on its way; never up.
+	 */
 	if (c && due < atomic_load(&c->watch.due_ms))
 		http_guard_due(&c->watch, due);
 	return NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: binds the server's sockets, so that an address in use is reported in words before any thread runs. */
+/* net: binds the server's sockets, so that an address in use is reported in words before any thread
+ * runs. */
 #include "net/listener.h"
 
 #include <arpa/inet.h>
@@ -11,7 +12,8 @@
 
 #include "base/text.h"
 
-/* Of what a client does not read, so much waits in the kernel (which takes it twice), and not up to 4 MiB each. Connections inherit it. */
+/* Of what a client does not read, so much waits in the kernel (which takes it twice), and not up to
+ * 4 MiB each. Connections inherit it. */
 #define SEND_BUFFER 65536
 
 union address {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: digests and MACs by GnuTLS. libcrypto would do it, too, but the first call of its would make every server 2 MB larger. */
+/* net: digests and MACs by GnuTLS. libcrypto would do it, too, but the first call of its would make
+ * every server 2 MB larger. */
 #include "net/mac.h"
 
 #include <gnutls/crypto.h>

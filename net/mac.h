@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: SHA-256, HMAC-SHA-256 (RFC 2104) and the keys of it, out of the TLS library that is loaded anyway. Any thread. */
+/* net: SHA-256, HMAC-SHA-256 (RFC 2104) and the keys of it, out of the TLS library that is loaded
+ * anyway. Any thread. */
 #ifndef NET_MAC_H
 #define NET_MAC_H
 
@@ -15,7 +16,8 @@
 /* The digest of data. ERR_INTERNAL: the library failed. */
 int mac_digest(struct slice data, unsigned char ret[MAC_BYTES], struct err *err);
 
-/* The MAC of the n parts one after the other; a caller that needs to tell where one ends writes that into it. ERR_INTERNAL. */
+/* The MAC of the n parts one after the other; a caller that needs to tell where one ends writes
+ * that into it. ERR_INTERNAL. */
 int mac_sign(const unsigned char key[MAC_BYTES], const struct slice *parts, size_t n,
 	unsigned char ret[MAC_BYTES], struct err *err);
 

@@ -166,8 +166,8 @@ static void go_on(struct status_server *s, struct connection *c)
 		hang_up(c);
 }
 
-/* A place for a newcomer: a free one, or that of who has been here longest. Who says nothing, or reads nothing, does not keep the
- * kubelet's probes out. */
+/* A place for a newcomer: a free one, or that of who has been here longest. Who says nothing, or
+ * reads nothing, does not keep the kubelet's probes out. */
 static struct connection *make_place(struct status_server *s)
 {
 	struct connection *oldest = &s->connection[0];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: GET /livez, /readyz, /metrics and a page of JSON, answered by the thread that does everything else, too. net/http_server would be
- * another thread, and more memory than all of this program's own. Whoever connects is held to a small request in a short
- * time, and gives up its place to a newcomer when all are taken. */
+/* net: GET /livez, /readyz, /metrics and a page of JSON, answered by the thread that does
+ * everything else, too. net/http_server would be another thread, and more memory than all of this
+ * program's own. Whoever connects is held to a small request in a short time, and gives up its
+ * place to a newcomer when all are taken. */
 #ifndef NET_STATUS_SERVER_H
 #define NET_STATUS_SERVER_H
 
@@ -38,7 +39,8 @@ void status_server_free(struct status_server *s);
 /* The port that is really bound. */
 uint16_t status_server_port(const struct status_server *s);
 
-/* What to wait for, filled into `to`; their number. *ret_ms is how many milliseconds at most, -1: as long as you like. */
+/* What to wait for, filled into `to`; their number. *ret_ms is how many milliseconds at most, -1:
+ * as long as you like. */
 size_t status_server_poll(
 	const struct status_server *s, struct pollfd to[static STATUS_POLL_MAX], int64_t *ret_ms);
 /* Do what can be done without waiting. */

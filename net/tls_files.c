@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: reads certificates and keys from files for tls_identity and tls_trust, and leaves no key behind in freed memory. */
+/* net: reads certificates and keys from files for tls_identity and tls_trust, and leaves no key
+ * behind in freed memory. */
 #include "net/tls_trust.h"
 
 #include <errno.h>

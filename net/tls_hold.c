@@ -32,7 +32,8 @@ static ssize_t keep(struct tls_hold *h, const giovec_t *piece, int n)
 	return (ssize_t)(h->n - before);
 }
 
-/* How much of the pieces went out when `sent` bytes did, what had waited first; -1 and EAGAIN for nothing. */
+/* How much of the pieces went out when `sent` bytes did, what had waited first; -1 and EAGAIN for
+ * nothing. */
 static ssize_t account(struct tls_hold *h, size_t sent)
 {
 	if (sent > h->n) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: a reply's headers wait for its body, so that both leave in one system call: libmicrohttpd gives them to TLS one by one. */
+/* net: a reply's headers wait for its body, so that both leave in one system call: libmicrohttpd
+ * gives them to TLS one by one. */
 #ifndef NET_TLS_HOLD_H
 #define NET_TLS_HOLD_H
 
@@ -17,7 +18,8 @@ struct tls_hold {
 	char bytes[TLS_HOLD_MAX];
 };
 
-/* Send what the gnutls_session_t (as void *) writes by way of h, to its socket. h must live as long as the session. */
+/* Send what the gnutls_session_t (as void *) writes by way of h, to its socket. h must live as long
+ * as the session. */
 void tls_hold_attach(struct tls_hold *h, int fd, void *gnutls_session);
 
 /* The next record waits for the one after it: only where that one is sure to come. */

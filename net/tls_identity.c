@@ -14,8 +14,9 @@
 
 #include "base/clock.h"
 
-/* GnuTLS's own NORMAL accepts TLS 1.0, exchanges keys without forward secrecy where the certificate is RSA, and signs with SHA-1 for who asks;
- * and AES-256 before AES-128 costs 4 % more per request. */
+/* GnuTLS's own NORMAL accepts TLS 1.0, exchanges keys without forward secrecy where the certificate
+ * is RSA, and signs with SHA-1 for who asks; and AES-256 before AES-128 costs 4 % more per request.
+ */
 const char tls_priorities[] =
 	"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA"
 	":-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM:+CHACHA20-POLY1305:-SIGN-ECDSA-SHA1:-SIGN-RSA-SHA1"
@@ -25,7 +26,8 @@ const char tls_priorities[] =
 /* A certificate made a moment ago by a machine whose clock runs ahead is not refused. */
 #define CLOCK_SKEW_S 300
 
-/* A published pair is never changed: handshakes read it without a lock. It goes with its last holder. */
+/* A published pair is never changed: handshakes read it without a lock. It goes with its last
+ * holder. */
 struct tls_pair {
 	unsigned refs; /* under the identity's lock */
 	unsigned ncerts;
@@ -178,7 +180,8 @@ static void note_warnings(gnutls_x509_crt_t leaf, struct tls_info *info)
 	int alg = gnutls_x509_crt_get_pk_algorithm(leaf, &bits);
 	char name[256];
 	size_t len = sizeof(name);
-	/* 0..: the type of the first alternative name; too short a buffer still means that there is one. */
+	/* 0..: the type of the first alternative name; too short a buffer still means that there is
+	 * one. */
 	int san = gnutls_x509_crt_get_subject_alt_name(leaf, 0, name, &len, NULL);
 	if (san == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
 		(void)snprintf(info->warning, sizeof(info->warning),
@@ -248,7 +251,8 @@ static int read_key(struct tls_pair *pair, const struct tls_pem *pem, struct err
 	return rc < 0 ? refuse_key(pem, rc, err) : 0;
 }
 
-/* Does the key belong to the leaf? Nothing at handshake time asks again: a wrong pair would fail every client. */
+/* Does the key belong to the leaf? Nothing at handshake time asks again: a wrong pair would fail
+ * every client. */
 static int check_match(const struct tls_pair *pair, const struct tls_pem *cert,
 	const struct tls_pem *key, struct err *err)
 {
@@ -363,8 +367,9 @@ static int on_finished(gnutls_session_t session, unsigned int htype, unsigned in
 	return 0;
 }
 
-/* GnuTLS hands a retrieve function nothing of ours but the session, and the session's one user pointer is the HTTP
- * library's. The pointer of the resumption store is free: no store is installed. */
+/* GnuTLS hands a retrieve function nothing of ours but the session, and the session's one user
+ * pointer is the HTTP library's. The pointer of the resumption store is free: no store is
+ * installed. */
 void tls_session_attach(struct tls_session *s, struct tls_identity *id, void *gnutls_session)
 {
 	s->identity = id;
@@ -414,7 +419,8 @@ void tls_serve_attached(void *credentials)
 
 void *tls_retrieve_callback(void)
 {
-	/* ISO C has no cast from function to object pointer; POSIX has (dlsym), and the option is passed as one. */
+	/* ISO C has no cast from function to object pointer; POSIX has (dlsym), and the option is
+	 * passed as one. */
 	union {
 		gnutls_certificate_retrieve_function2 *in;
 		void *out;

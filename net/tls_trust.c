@@ -227,7 +227,8 @@ static const char *reason_of(unsigned status)
 	return "the client certificate cannot be verified";
 }
 
-/* The leaf's common name: for people into c, and whether it is the only one, among those that are let in. A NUL within it is no end. */
+/* The leaf's common name: for people into c, and whether it is the only one, among those that are
+ * let in. A NUL within it is no end. */
 static bool name_fits(const struct trust_set *set, gnutls_x509_crt_t leaf, struct tls_verdict *c)
 {
 	char name[NAME_SIZE];

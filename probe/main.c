@@ -137,7 +137,8 @@ static int run(const struct probe_options *o, const struct thresholds *t)
 	return status;
 }
 
-/* `gpuprobe serve` is a program of its own, so that this one needs the C library alone: gpuprobe-serve in the same folder. */
+/* `gpuprobe serve` is a program of its own, so that this one needs the C library alone:
+ * gpuprobe-serve in the same folder. */
 static int serve_elsewhere(char **argv)
 {
 	char path[4096];

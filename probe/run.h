@@ -18,8 +18,9 @@ struct run_config {
 	void *arg;
 };
 
-/* Look, check and judge; *r was initialised by report_init() and is the caller's to release. What is wrong with GPUs or
- * server stands in the report, whose `exit` is set. ERR_INVALID: --gpu names one that is not there; ERR_NOMEM; ERR_IO. */
+/* Look, check and judge; *r was initialised by report_init() and is the caller's to release. What
+ * is wrong with GPUs or server stands in the report, whose `exit` is set. ERR_INVALID: --gpu names
+ * one that is not there; ERR_NOMEM; ERR_IO. */
 int run_probe(const struct run_config *config, struct report *r, struct err *err);
 
 #endif

@@ -33,7 +33,8 @@ struct run_facts {
 bool run_facts_init(struct run_facts *f, const char *root);
 void run_facts_release(struct run_facts *f);
 
-/* For struct workers_config, whose arg is the facts: the first look, looks under load, and progress. */
+/* For struct workers_config, whose arg is the facts: the first look, looks under load, and
+ * progress. */
 void run_facts_before(void *facts, const struct wire_state *state);
 void run_facts_state(void *facts, const struct wire_state *state);
 void run_facts_progress(void *facts, double done, const char *text);

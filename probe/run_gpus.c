@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: which GPUs a run is about. CUDA shows a process at most one MIG instance, and then no whole GPU beside it; NVML knows them all. */
+/* probe: which GPUs a run is about. CUDA shows a process at most one MIG instance, and then no
+ * whole GPU beside it; NVML knows them all. */
 #include "probe/run_gpus.h"
 
 #include <stdio.h>
@@ -18,7 +19,8 @@ static bool is_hidden(void)
 	return (cuda && cuda[0]) || (container && container[0] && strcmp(container, "all") != 0);
 }
 
-/* May CUDA use what has this UUID? When CUDA_VISIBLE_DEVICES is set: is it named there, or its beginning? */
+/* May CUDA use what has this UUID? When CUDA_VISIBLE_DEVICES is set: is it named there, or its
+ * beginning? */
 static bool is_allowed(const char *uuid)
 {
 	const char *at = getenv("CUDA_VISIBLE_DEVICES");
@@ -52,8 +54,8 @@ static bool has_uuid(const struct run_facts *f, const char *uuid)
 	return false;
 }
 
-/* The instance that CUDA shows, when it calls it by a name that NVML does not know: some runtimes give it the UUID of its GPU. It is the
- * first one, as CUDA takes it. */
+/* The instance that CUDA shows, when it calls it by a name that NVML does not know: some runtimes
+ * give it the UUID of its GPU. It is the first one, as CUDA takes it. */
 static struct gpu_report *find_nameless(
 	const struct run_facts *f, const struct report *r, const char *pci)
 {

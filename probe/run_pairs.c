@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: data between GPUs, pair by pair: a round-robin, as in a tournament, so that no GPU is in two pairs at once and all pairs of a round go
- * side by side. */
+/* probe: data between GPUs, pair by pair: a round-robin, as in a tournament, so that no GPU is in
+ * two pairs at once and all pairs of a round go side by side. */
 #include "probe/run_pairs.h"
 
 #include <stdio.h>

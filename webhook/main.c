@@ -101,8 +101,8 @@ static int version_main(int argc, char **argv)
 	return 0;
 }
 
-/* A descriptor 0, 1 or 2 that is closed would be the next file or socket, and what is said on stderr would go there. Reading and
- * writing fail as before. */
+/* A descriptor 0, 1 or 2 that is closed would be the next file or socket, and what is said on
+ * stderr would go there. Reading and writing fail as before. */
 static void take_standard_places(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -35,8 +35,9 @@ const struct json_node *json_get(const struct json *j, const struct json_node *v
 	return NULL;
 }
 
-/* The element before end, from e on, that could have a member with this key and value, going by their lengths and the
- * value's first byte. *index counts along. Few others can, so that what is left to be compared is little. */
+/* The element before end, from e on, that could have a member with this key and value, going by
+ * their lengths and the value's first byte. *index counts along. Few others can, so that what is
+ * left to be compared is little. */
 static const struct json_node *candidate(const struct json *j, const struct json_node *e,
 	const struct json_node *end, struct slice key, struct slice value, size_t *index)
 {
@@ -82,7 +83,8 @@ const struct json_node *json_find(const struct json *j, const struct json_node *
 	return found;
 }
 
-/* Few names, or few elements, are looked through one name after the other, which needs no order of the names. */
+/* Few names, or few elements, are looked through one name after the other, which needs no order of
+ * the names. */
 #define FEW_NAMES 4
 #define FEW_LOOKS 256
 
@@ -110,7 +112,8 @@ static void note(const struct sought *order, size_t n, struct slice name, bool l
 	const struct sought key = {.name = name};
 	const struct sought *at = bsearch(&key, order, n, sizeof(*order), by_name);
 
-	/* All who look for the first one of that name have found it: a stranger may send many names, and all the same. */
+	/* All who look for the first one of that name have found it: a stranger may send many
+	 * names, and all the same. */
 	if (!at || (!last && hits[at->at].node))
 		return;
 	while (at > order && by_name(at - 1, &key) == 0)

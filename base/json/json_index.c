@@ -21,9 +21,10 @@ struct lists {
 	uint32_t *quote, *odd;
 };
 
-/* Which bytes a backslash escapes; *escaped goes from block to block. In a run of backslashes each second byte is escaped: at
- * even places if the run begins at an odd one, at odd places otherwise. Adding its beginning to the former takes it out of the sum. After
- * Langdale and Lemire, "Parsing Gigabytes of JSON per Second" (2019), section 3.1.1. */
+/* Which bytes a backslash escapes; *escaped goes from block to block. In a run of backslashes each
+ * second byte is escaped: at even places if the run begins at an odd one, at odd places otherwise.
+ * Adding its beginning to the former takes it out of the sum. After Langdale and Lemire, "Parsing
+ * Gigabytes of JSON per Second" (2019), section 3.1.1. */
 INLINE uint64_t escaped_bytes(uint64_t slash, uint64_t *escaped)
 {
 	const uint64_t even = UINT64_C(0x5555555555555555);
@@ -58,7 +59,8 @@ __attribute__((target("avx2,bmi,popcnt"))) INLINE struct found look_avx2(const c
 	return f;
 }
 
-/* Four places are written at a time, for a branch that depends on their number costs more than they do. */
+/* Four places are written at a time, for a branch that depends on their number costs more than they
+ * do. */
 __attribute__((target("avx2,bmi,popcnt"))) INLINE uint32_t *list_avx2(
 	uint32_t *list, uint64_t bits, uint32_t at)
 {

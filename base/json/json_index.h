@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: the first look of the strict JSON reader at a text: where quotes stand, and bytes inside strings that need a second look.
- * It goes over the text block by block, without a branch for each byte, so that the reader need not search for the end
- * of a string before it can go on. For json_read.c alone. */
+/* base: the first look of the strict JSON reader at a text: where quotes stand, and bytes inside
+ * strings that need a second look. It goes over the text block by block, without a branch for each
+ * byte, so that the reader need not search for the end of a string before it can go on. For
+ * json_read.c alone. */
 #ifndef BASE_JSON_JSON_INDEX_H
 #define BASE_JSON_JSON_INDEX_H
 
@@ -24,9 +25,11 @@ struct json_index {
 	uint32_t next;    /* where the next window begins */
 	uint64_t escaped; /* 1: its first byte stands behind a backslash that escapes it */
 	bool avx2; /* the CPU has it, and BMI and POPCNT; to try the other way, make it false */
-	/* Offsets in the text, in order. Of each '"' that no backslash escapes; two JSON_NO_QUOTE behind them. */
+	/* Offsets in the text, in order. Of each '"' that no backslash escapes; two JSON_NO_QUOTE
+	 * behind them. */
 	uint32_t quote[JSON_WINDOW + JSON_LIST_SLACK];
-	/* Of each backslash, control character and byte of a non-ASCII character, wherever it stands; JSON_NO_ODD behind them. */
+	/* Of each backslash, control character and byte of a non-ASCII character, wherever it
+	 * stands; JSON_NO_ODD behind them. */
 	uint32_t odd[JSON_WINDOW + JSON_LIST_SLACK];
 };
 

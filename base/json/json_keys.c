@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: duplicate keys: the hashes' seed, the table for wide objects, and the comparison that has the last word. */
+/* base: duplicate keys: the hashes' seed, the table for wide objects, and the comparison that has
+ * the last word. */
 #include "base/json/json_keys.h"
 
 #include <errno.h>
@@ -29,7 +30,8 @@ static void draw_seed(void)
 	while (n < 0 && errno == EINTR);
 	if (n == (ssize_t)sizeof(seed))
 		return;
-	/* A kernel without getrandom: the clock and where the stack was put are the best that is left. */
+	/* A kernel without getrandom: the clock and where the stack was put are the best that is
+	 * left. */
 	clock_gettime(CLOCK_REALTIME, &now);
 	seed.a = json_mix((uint64_t)now.tv_nsec ^ 0x9E3779B97F4A7C15U, (uintptr_t)&now);
 	seed.b = json_mix((uint64_t)now.tv_sec ^ 0xD1B54A32D192ED03U, seed.a);
@@ -83,7 +85,8 @@ static uint32_t nth_key(const struct json *j, uint32_t object, size_t n)
 	return i;
 }
 
-/* Put the hashes into the open table of size slots (a power of two, zeroed); compare keys whose hash is there. */
+/* Put the hashes into the open table of size slots (a power of two, zeroed); compare keys whose
+ * hash is there. */
 static int check_table(uint64_t *table, size_t size, const struct json *j, uint32_t object,
 	const uint64_t *hash, size_t n, struct err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: finding a key that an object holds twice, by hashes that nobody outside can foresee. For json_read.c. */
+/* base: finding a key that an object holds twice, by hashes that nobody outside can foresee. For
+ * json_read.c. */
 #ifndef BASE_JSON_JSON_KEYS_H
 #define BASE_JSON_JSON_KEYS_H
 
@@ -34,7 +35,8 @@ static inline uint64_t json_load64(const char *p)
 	return x;
 }
 
-/* The first 16 bytes of a key of at most so many, zeros behind it. No key holds a zero byte, so no two have the same. */
+/* The first 16 bytes of a key of at most so many, zeros behind it. No key holds a zero byte, so no
+ * two have the same. */
 static inline void json_short(const char *at, size_t len, uint64_t *ret_a, uint64_t *ret_b)
 {
 #ifdef __SSE2__
@@ -54,8 +56,9 @@ static inline void json_short(const char *at, size_t len, uint64_t *ret_a, uint6
 #endif
 }
 
-/* The hash of a key; JSON_PAD bytes from at on must be readable, whatever len is. Both factors of each product depend
- * on the seed, so that without it nobody can make keys that collide, which would cost a comparison each. */
+/* The hash of a key; JSON_PAD bytes from at on must be readable, whatever len is. Both factors of
+ * each product depend on the seed, so that without it nobody can make keys that collide, which
+ * would cost a comparison each. */
 static inline uint64_t json_hash(struct json_seed seed, const char *at, size_t len)
 {
 	uint64_t a, b, h = seed.b;
@@ -73,11 +76,12 @@ static inline uint64_t json_hash(struct json_seed seed, const char *at, size_t l
 	return json_mix(a ^ seed.a, b ^ (h + len));
 }
 
-/* Compare the key at node index `key` with those before it in the object at node index `object`, decoded. ERR_SYNTAX
- * when one is the same, ERR_NOMEM. */
+/* Compare the key at node index `key` with those before it in the object at node index `object`,
+ * decoded. ERR_SYNTAX when one is the same, ERR_NOMEM. */
 int json_keys_compare(const struct json *j, uint32_t object, uint32_t key, struct err *err);
 
-/* Look for equal keys among all n of the object, whose hashes are given in order. As json_keys_compare. */
+/* Look for equal keys among all n of the object, whose hashes are given in order. As
+ * json_keys_compare. */
 int json_keys_check(
 	const struct json *j, uint32_t object, const uint64_t *hash, size_t n, struct err *err);
 

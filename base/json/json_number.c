@@ -68,7 +68,8 @@ static int64_t exponent(const char *p, const char *end)
 	return minus ? -n : n;
 }
 
-/* The smallest number that rounds to infinity, 2^1024 - 2^970: these digits with the point behind the first, e308. */
+/* The smallest number that rounds to infinity, 2^1024 - 2^970: these digits with the point behind
+ * the first, e308. */
 static const char first_infinite[] =
 	"179769313486231580793728971405303415079934132710037826936173778980444968292764"
 	"750946649017977587207096330286416692887910946555547851940402630657488671505820"

@@ -88,8 +88,9 @@ struct json_odd_string json_read_odd_string(
 	}
 }
 
-/* Two spellings of a key must have one hash. It is of the key spelled with a backslash before each quote and backslash, and nothing else
- * escaped: as most keys of managedFields stand there already. This one, its quotes at open and end, does not, so it is spelled anew. */
+/* Two spellings of a key must have one hash. It is of the key spelled with a backslash before each
+ * quote and backslash, and nothing else escaped: as most keys of managedFields stand there already.
+ * This one, its quotes at open and end, does not, so it is spelled anew. */
 const uint64_t *json_hash_odd(struct json_pass *r, size_t open, size_t end)
 {
 	size_t len = end - open + 1, room = len + JSON_SLACK, n, m = 0;

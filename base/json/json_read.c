@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: the one pass of the strict JSON reader: checks every byte and notes where each value stands. */
+/* base: the one pass of the strict JSON reader: checks every byte and notes where each value
+ * stands. */
 #include "base/json/json_read.h"
 
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "base/json/json_scan.h"
 #include "base/json/json_string.h"
 
-/* Where a pass is. Only inlined functions are given its address, so that it stays in registers: this is most of the reader's speed. */
+/* Where a pass is. Only inlined functions are given its address, so that it stays in registers:
+ * this is most of the reader's speed. */
 struct spot {
 	const char *text;
 	size_t p;                          /* offset in the text */
@@ -31,7 +33,8 @@ INLINE void pass_blanks(struct spot *s)
 
 /* ---- nodes and hashes ---- */
 
-/* Note a value that stands from byte p to s->p. Containers get len, next and count when they close. */
+/* Note a value that stands from byte p to s->p. Containers get len, next and count when they close.
+ */
 INLINE bool add_node(
 	const struct json_pass *r, struct spot *s, size_t p, enum json_type type, bool escaped)
 {
@@ -71,7 +74,8 @@ INLINE bool add_hash(struct json_pass *r, struct spot *s, uint64_t h)
 
 /* ---- strings ---- */
 
-/* From the opening quote to behind the closing one, and note the node. *ret_holds is what it holds. */
+/* From the opening quote to behind the closing one, and note the node. *ret_holds is what it holds.
+ */
 INLINE bool read_string(struct json_pass *r, struct spot *s, unsigned *ret_holds)
 {
 	size_t open = s->p, end = s->quote[1];
@@ -165,7 +169,8 @@ INLINE bool open_level(struct json_pass *r, struct spot *s, enum json_type type)
 	return true;
 }
 
-/* A container of which nothing but its brackets is there: most of managedFields. Too deep ones take the long way, to be refused. */
+/* A container of which nothing but its brackets is there: most of managedFields. Too deep ones take
+ * the long way, to be refused. */
 INLINE bool is_empty(const struct json_pass *r, const struct spot *s)
 {
 	return s->text[s->p + 1] == s->text[s->p] + 2 && !is_full(r, s);
@@ -244,14 +249,15 @@ INLINE bool read_scalar(const struct json_pass *r, struct spot *s)
 	}
 }
 
-/* Behind a value: over the brackets that close there to where the next value begins, or, when the root is complete, to
- * its end: then no level is open. */
+/* Behind a value: over the brackets that close there to where the next value begins, or, when the
+ * root is complete, to its end: then no level is open. */
 INLINE bool read_after(struct json_pass *r, struct spot *s)
 {
 	while (s->level != r->level) {
 		bool object = s->level->object;
 
-		/* Documents from programs have no blanks: what is expected is looked for first, here and elsewhere. */
+		/* Documents from programs have no blanks: what is expected is looked for first,
+		 * here and elsewhere. */
 		if (s->text[s->p] != ',')
 			pass_blanks(s);
 		if (s->text[s->p] == ',') {
@@ -355,7 +361,8 @@ void json_release(struct json *j)
 
 int json_read(struct json *j, const char *text, size_t len, uint32_t max_nodes, struct err *err)
 {
-	/* It is written before it is read; zeroing its 12 KB would cost more than reading a small document. */
+	/* It is written before it is read; zeroing its 12 KB would cost more than reading a small
+	 * document. */
 	struct json_pass r __attribute__((uninitialized));
 	struct err own;
 	bool good = false;

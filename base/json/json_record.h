@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: a document is a table. Each member of a struct is said once, with its key, its type and its bounds; one reader and one writer
- * follow from that, and so does which members are known.
+/* base: a document is a table. Each member of a struct is said once, with its key, its type and its
+ * bounds; one reader and one writer follow from that, and so does which members are known.
  *
  *   static const struct json_field gpu_fields[] = {
  *           REC_STR(gpu, id, "id", REC_NEEDED),
@@ -8,8 +8,8 @@
  *   };
  *   JSON_RECORD(gpu_record, gpu, gpu_fields, 0);
  *
- * A row that names a member of another type than it reads does not compile, and neither does a table with more rows than a reader can
- * keep in mind. */
+ * A row that names a member of another type than it reads does not compile, and neither does a
+ * table with more rows than a reader can keep in mind. */
 #ifndef BASE_JSON_JSON_RECORD_H
 #define BASE_JSON_JSON_RECORD_H
 
@@ -26,14 +26,17 @@
 enum json_kind {
 	REC_KIND_STR,  /* a string in the arena (const char *); absent: "" */
 	REC_KIND_TEXT, /* a string in an array (char[n]) */
-	REC_KIND_INT, /* whole numbers (int, uint32_t, int64_t, uint64_t), from 0 on where no bounds are named */
+	REC_KIND_INT, /* whole numbers (int, uint32_t, int64_t, uint64_t), from 0 on where no bounds
+			 are named */
 	REC_KIND_U32,
 	REC_KIND_LONG,
 	REC_KIND_COUNT,
-	REC_KIND_DOUBLE, /* a number (double), from 0 on; NAN is written as null, and null is read as absent */
-	REC_KIND_BOOL, /* (bool) */
-	REC_KIND_HEX,  /* 16 hexadecimal digits (uint64_t) */
-	REC_KIND_BITS, /* "0x" and 16 hexadecimal digits for each word, the last word first (uint64_t, or uint64_t[n]) */
+	REC_KIND_DOUBLE, /* a number (double), from 0 on; NAN is written as null, and null is read
+			    as absent */
+	REC_KIND_BOOL,   /* (bool) */
+	REC_KIND_HEX,    /* 16 hexadecimal digits (uint64_t) */
+	REC_KIND_BITS,   /* "0x" and 16 hexadecimal digits for each word, the last word first
+			    (uint64_t, or uint64_t[n]) */
 	REC_KIND_TIME,   /* RFC 3339 (int64_t, milliseconds since 1970) */
 	REC_KIND_WORD,   /* one of some words (an enum) */
 	REC_KIND_STRS,   /* a list of strings (const char **, and n_MEMBER) */
@@ -58,8 +61,8 @@ struct json_reader {
 
 struct json_record;
 
-/* A row's own functions. read: v is there and not null; to is the struct. 0 or an error with its path from the key on. write: the
- * value alone. */
+/* A row's own functions. read: v is there and not null; to is the struct. 0 or an error with its
+ * path from the key on. write: the value alone. */
 struct json_own {
 	int (*read)(struct json_reader *r, const struct json_node *v, void *to);
 	void (*write)(const void *from, struct buf *out);
@@ -93,7 +96,8 @@ struct json_record {
 
 #define JSON_RECORD_FIELDS_MAX 64
 
-/* rest_at: the offset of a struct slice that keeps members we do not know (`"a":1,"b":[]`), or 0: they are passed over. */
+/* rest_at: the offset of a struct slice that keeps members we do not know (`"a":1,"b":[]`), or 0:
+ * they are passed over. */
 #define JSON_RECORD(name, tag, fields, rest_at)                                                    \
 	_Static_assert(sizeof(fields) / sizeof((fields)[0]) <= JSON_RECORD_FIELDS_MAX,             \
 		"a bit for each member");                                                          \
@@ -108,7 +112,8 @@ struct json_record {
 		.kind = (k), .at = REC_AT(tag, member, type), .key = __VA_ARGS__                   \
 	}
 
-/* Behind the member: the key, then, where wanted, flags and other members of struct json_field by their names. */
+/* Behind the member: the key, then, where wanted, flags and other members of struct json_field by
+ * their names. */
 #define REC_STR(tag, member, ...) REC_ROW(tag, member, const char *, REC_KIND_STR, __VA_ARGS__)
 #define REC_INT(tag, member, ...) REC_ROW(tag, member, int, REC_KIND_INT, __VA_ARGS__)
 #define REC_U32(tag, member, ...) REC_ROW(tag, member, uint32_t, REC_KIND_U32, __VA_ARGS__)
@@ -168,12 +173,14 @@ struct json_record {
 		.kind = REC_KIND_OWN, .own = &(functions), .key = __VA_ARGS__                      \
 	}
 
-/* Read an object into the struct, where absent members stay as they are (but strings: see above); members that no row names are passed
- * over, or kept where the record says so. ERR_INVALID with path, what was found and what is accepted; ERR_NOMEM. */
+/* Read an object into the struct, where absent members stay as they are (but strings: see above);
+ * members that no row names are passed over, or kept where the record says so. ERR_INVALID with
+ * path, what was found and what is accepted; ERR_NOMEM. */
 int json_record_read(
 	struct json_reader *r, const struct json_node *v, const struct json_record *rec, void *to);
 
-/* Read a list into `to`, the pointer at f->at and the count at f->n_at; for functions of rows. The same errors, with the key. */
+/* Read a list into `to`, the pointer at f->at and the count at f->n_at; for functions of rows. The
+ * same errors, with the key. */
 int json_record_list(
 	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: the messages of the strict JSON reader: where, what was found, what would have been accepted. */
+/* base: the messages of the strict JSON reader: where, what was found, what would have been
+ * accepted. */
 #ifndef BASE_JSON_JSON_REFUSE_H
 #define BASE_JSON_JSON_REFUSE_H
 
@@ -12,7 +13,8 @@ struct json_source {
 	struct err *err; /* not NULL */
 };
 
-/* ERR_SYNTAX: `what` was expected at p. Returns NULL, as all do here: no position to go on from; as a bool, false. */
+/* ERR_SYNTAX: `what` was expected at p. Returns NULL, as all do here: no position to go on from; as
+ * a bool, false. */
 __attribute__((cold)) const char *json_expected(
 	const struct json_source *src, const char *p, const char *what);
 

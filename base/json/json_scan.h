@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: how the strict JSON reader looks at bytes: blanks, plain runs inside strings, escapes. For json_read.c
- * and json_string.c alone. All of it relies on a zero byte behind the text and JSON_PAD readable ones. */
+/* base: how the strict JSON reader looks at bytes: blanks, plain runs inside strings, escapes. For
+ * json_read.c and json_string.c alone. All of it relies on a zero byte behind the text and JSON_PAD
+ * readable ones. */
 #ifndef BASE_JSON_JSON_SCAN_H
 #define BASE_JSON_JSON_SCAN_H
 
@@ -61,8 +62,8 @@ static inline int json_hex4(const char *p)
 	return (a | b | c | d) < 0 ? -1 : a << 12 | b << 8 | c << 4 | d;
 }
 
-/* Copy the run before the next backslash, or before end, from *p to *out, and move both behind it. 16 bytes may be read
- * and written from any position on. */
+/* Copy the run before the next backslash, or before end, from *p to *out, and move both behind it.
+ * 16 bytes may be read and written from any position on. */
 static inline void json_copy_run(const char **p, const char *end, char **out)
 {
 #ifdef __SSE2__

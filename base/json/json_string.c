@@ -49,7 +49,8 @@ const char *json_string_odd(
 		*holds |= JSON_ODD;
 		return read_escape(src, p);
 	}
-	/* A control character is no sequence's beginning. The zeros behind the text end a sequence that the text's end cuts. */
+	/* A control character is no sequence's beginning. The zeros behind the text end a sequence
+	 * that the text's end cuts. */
 	n = (unsigned char)*p < 0x80 ? 0 : utf8_len(p, 4);
 	return n > 0 ? p + n : json_refuse_byte(src, p, open);
 }

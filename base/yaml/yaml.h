@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: YAML and JSON files of people as trees that keep order, style and place. libyaml is used here only. Reading of
- * config is in yaml_config.h, the meaning of scalars in yaml_scalar.h, changing in yaml_patch.h, writing in yaml_splice.h. */
+/* base: YAML and JSON files of people as trees that keep order, style and place. libyaml is used
+ * here only. Reading of config is in yaml_config.h, the meaning of scalars in yaml_scalar.h,
+ * changing in yaml_patch.h, writing in yaml_splice.h. */
 #ifndef BASE_YAML_YAML_H
 #define BASE_YAML_YAML_H
 
@@ -13,11 +14,13 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* No Kubernetes object comes near it (a CRD schema reaches about 40); libyaml's time grows with depth squared. */
+/* No Kubernetes object comes near it (a CRD schema reaches about 40); libyaml's time grows with
+ * depth squared. */
 #define YAML_DEPTH_MAX 64
 /* etcd takes 1.5 MiB per object; a file may hold a few. */
 #define YAML_BYTES_MAX (8u << 20)
-/* Nodes of one text, and of one conversion to JSON after aliases are expanded. A node takes 200 bytes. */
+/* Nodes of one text, and of one conversion to JSON after aliases are expanded. A node takes 200
+ * bytes. */
 #define YAML_NODES_MAX 400000u
 /* Enough for the tree of any text within the limits above. */
 #define YAML_ARENA_MAX (192u << 20)
@@ -42,24 +45,25 @@ struct yaml_doc;
 struct yaml_node {
 	enum yaml_kind kind;
 	enum yaml_style style;
-	bool plain_meaning; /* a scalar without quotes: unless it has a tag, its spelling decides its type */
-	uint32_t count;   /* members of a map, elements of a sequence */
-	uint32_t line;    /* from 1; of a node that a patch made: 0 */
-	uint32_t column;  /* from 1 */
-	uint32_t aliased; /* how many aliases name this node */
-	uint32_t from,
-		to; /* its bytes in the text behind a BOM, with anchor and tag; of a block collection `to` is 0 */
-	bool gone;         /* a patch took it away */
-	struct slice text; /* a scalar's value (may hold NUL), an alias's name */
-	struct slice
-		raw; /* a scalar that was read as JSON: as it was spelled, quotes included; else absent */
+	bool plain_meaning;  /* a scalar without quotes: unless it has a tag, its spelling decides
+				its type */
+	uint32_t count;      /* members of a map, elements of a sequence */
+	uint32_t line;       /* from 1; of a node that a patch made: 0 */
+	uint32_t column;     /* from 1 */
+	uint32_t aliased;    /* how many aliases name this node */
+	uint32_t from, to;   /* its bytes in the text behind a BOM, with anchor and tag; of a block
+				collection `to` is 0 */
+	bool gone;           /* a patch took it away */
+	struct slice text;   /* a scalar's value (may hold NUL), an alias's name */
+	struct slice raw;    /* a scalar that was read as JSON: as it was spelled, quotes included;
+				else absent */
 	struct slice tag;    /* in full, "tag:yaml.org,2002:str"; absent when there is none */
 	struct slice anchor; /* absent when there is none */
 	struct yaml_node *first, *last, *next, *parent;
 	struct yaml_node
-		*target; /* an alias's node: never absent, never one that holds the alias */
-	struct yaml_node **
-		was; /* the children that were read, once a patch has changed something in here; else NULL */
+		*target;        /* an alias's node: never absent, never one that holds the alias */
+	struct yaml_node **was; /* the children that were read, once a patch has changed something
+				   in here; else NULL */
 	uint32_t was_count;
 	struct yaml_doc *doc;
 };
@@ -87,17 +91,19 @@ enum yaml_flags {
 	YAML_NO_ALIASES = 1 /* refuse anchors, aliases and merge keys: for files that are config */
 };
 
-/* Read text. Everything is copied into the arena, which must outlive the tree; `file` is for messages ("-" is written as
- * "standard input"). Text whose first byte that is not blank is '{' is tried as JSON first (JSON is no subset of YAML).
- * Accepted: UTF-8, one BOM at the start. Refused with file, line and path: what libyaml refuses, UTF-16, depth over 64,
- * more than YAML_BYTES_MAX or YAML_NODES_MAX, a key that means the same as an earlier one of its map, collections and
+/* Read text. Everything is copied into the arena, which must outlive the tree; `file` is for
+ * messages ("-" is written as "standard input"). Text whose first byte that is not blank is '{' is
+ * tried as JSON first (JSON is no subset of YAML). Accepted: UTF-8, one BOM at the start. Refused
+ * with file, line and path: what libyaml refuses, UTF-16, depth over 64, more than YAML_BYTES_MAX
+ * or YAML_NODES_MAX, a key that means the same as an earlier one of its map, collections and
  * aliases as keys, unknown aliases, an alias inside the node that it names.
- * ERR_SYNTAX, ERR_TOOBIG, ERR_REFUSED (aliases and merge keys under YAML_NO_ALIASES) or ERR_NOMEM. */
+ * ERR_SYNTAX, ERR_TOOBIG, ERR_REFUSED (aliases and merge keys under YAML_NO_ALIASES) or ERR_NOMEM.
+ */
 int yaml_parse(struct arena *arena, const char *file, struct slice text, enum yaml_flags flags,
 	struct yaml_stream *ret, struct err *err);
 
-/* The value of a key (compared with what the key means: `y` is "true"), or NULL when node is NULL, no map or has no such
- * key. Does not follow aliases or merge keys. */
+/* The value of a key (compared with what the key means: `y` is "true"), or NULL when node is NULL,
+ * no map or has no such key. Does not follow aliases or merge keys. */
 struct yaml_node *yaml_get(const struct yaml_node *node, const char *key);
 struct yaml_node *yaml_get_slice(const struct yaml_node *node, struct slice key);
 /* yaml_get along a path: yaml_path(n, "spec", "containers", NULL). */
@@ -128,17 +134,19 @@ bool yaml_is_merge(const struct yaml_node *key);
 /* A scalar that means a string, with this value. */
 bool yaml_is_str(const struct yaml_node *node, const char *value);
 
-/* What a message calls a node: `"abc"`, `12`, `true`, `nothing`, `a mapping`, `a sequence`, `an alias`; long values cut. In
- * quotes when it means a string. At most 80 bytes into out. */
+/* What a message calls a node: `"abc"`, `12`, `true`, `nothing`, `a mapping`, `a sequence`, `an
+ * alias`; long values cut. In quotes when it means a string. At most 80 bytes into out. */
 const char *yaml_found(const struct yaml_node *node, char out[static 80]);
 /* The JSON pointer of a node from its document's root ("" for the root): keys by what they mean. */
 void yaml_pointer(const struct yaml_node *node, struct buf *out);
 
-/* Set err to "FILE:LINE: PATH: message" and return the code. node may be a map for something that is missing in it. */
+/* Set err to "FILE:LINE: PATH: message" and return the code. node may be a map for something that
+ * is missing in it. */
 int yaml_err(const struct yaml_node *node, struct err *err, enum err_code code, const char *fmt,
 	...) __attribute__((format(printf, 4, 5)));
 
-/* Building, for yaml_patch and for JSON: an empty node of this document. NULL when the arena or YAML_NODES_MAX ran out. */
+/* Building, for yaml_patch and for JSON: an empty node of this document. NULL when the arena or
+ * YAML_NODES_MAX ran out. */
 struct yaml_node *yaml_node_new(struct yaml_doc *doc, enum yaml_kind kind, enum yaml_style style);
 /* Put child at the end of a sequence. */
 void yaml_append(struct yaml_node *seq, struct yaml_node *child);

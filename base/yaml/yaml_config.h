@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: config values out of a YAML tree, with errors that name file, line, path, what was found and what is accepted:
- * `poolgate.yaml:12: /pool/claimTtl: found "abc", expected a duration such as 90s`.
+/* base: config values out of a YAML tree, with errors that name file, line, path, what was found
+ * and what is accepted: `poolgate.yaml:12: /pool/claimTtl: found "abc", expected a duration such as
+ * 90s`.
  *
- * yaml_get_X(map, key, ret, err): an absent or null key leaves *ret as it is (the default) and returns 0; test with
- * yaml_get() where absence matters, demand with yaml_need(). yaml_as_X(node, …) is for a value at hand and refuses null.
- * map may be NULL or null: then every key is absent. All return 0, ERR_INVALID, or ERR_NOMEM where memory is taken; *ret is
- * written only on success. Slices point into the tree. */
+ * yaml_get_X(map, key, ret, err): an absent or null key leaves *ret as it is (the default) and
+ * returns 0; test with yaml_get() where absence matters, demand with yaml_need(). yaml_as_X(node,
+ * …) is for a value at hand and refuses null. map may be NULL or null: then every key is absent.
+ * All return 0, ERR_INVALID, or ERR_NOMEM where memory is taken; *ret is written only on success.
+ * Slices point into the tree. */
 #ifndef BASE_YAML_YAML_CONFIG_H
 #define BASE_YAML_YAML_CONFIG_H
 
@@ -18,8 +20,8 @@
 #include "base/text.h"
 #include "base/yaml/yaml.h"
 
-/* Refuse a map that has keys other than these (NULL-terminated list): "unknown key "x" (did you mean "y"?), known keys: …".
- * Refuses a node that is no map; NULL and null pass. */
+/* Refuse a map that has keys other than these (NULL-terminated list): "unknown key "x" (did you
+ * mean "y"?), known keys: …". Refuses a node that is no map; NULL and null pass. */
 int yaml_known(const struct yaml_node *map, struct err *err, ...) __attribute__((sentinel));
 int yaml_known_list(
 	const struct yaml_node *map, const char *const *keys, size_t n, struct err *err);
@@ -27,8 +29,8 @@ int yaml_known_list(
 /* The value of a key that must be there and not null. */
 int yaml_need(
 	const struct yaml_node *map, const char *key, struct yaml_node **ret, struct err *err);
-/* The same; what would be accepted is said when it is missing: "/kind: found nothing, expected GPUServer". Both name a key of
- * the same letters in another case. */
+/* The same; what would be accepted is said when it is missing: "/kind: found nothing, expected
+ * GPUServer". Both name a key of the same letters in another case. */
 int yaml_need_as(const struct yaml_node *map, const char *key, const char *expected,
 	struct yaml_node **ret, struct err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: looking keys up through aliases and merge keys, in the order in which goyaml.v2 lets them overwrite each other. */
+/* base: looking keys up through aliases and merge keys, in the order in which goyaml.v2 lets them
+ * overwrite each other. */
 #include "base/yaml/yaml_find.h"
 
 #include "base/yaml/yaml_scalar.h"
@@ -15,7 +16,8 @@ struct finding {
 static struct yaml_node *look(
 	struct finding *f, const struct yaml_node *map, const struct yaml_node **via);
 
-/* In the map (or the alias for one) that a merge key names, or in one of several, of which the first wins. */
+/* In the map (or the alias for one) that a merge key names, or in one of several, of which the
+ * first wins. */
 static struct yaml_node *look_merged(struct finding *f, const struct yaml_node *from)
 {
 	const struct yaml_node *map = from->kind == YAML_ALIAS ? from->target : from;

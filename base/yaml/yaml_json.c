@@ -102,8 +102,8 @@ static int write_member(
 	return rc == 0 ? write_value(w, value) : rc;
 }
 
-/* Members after merging: a key keeps its first place and gets its last value, as in goyaml.v2, where `<<` overwrites
- * what stands above it. */
+/* Members after merging: a key keeps its first place and gets its last value, as in goyaml.v2,
+ * where `<<` overwrites what stands above it. */
 struct members {
 	struct {
 		const struct yaml_node *key, *value;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: strconv.ParseInt(s, 0, 64), ParseFloat and FormatFloat of Go, as far as YAML scalars need them. */
+/* base: strconv.ParseInt(s, 0, 64), ParseFloat and FormatFloat of Go, as far as YAML scalars need
+ * them. */
 #include "base/yaml/yaml_number.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: a tree's children changed so that yaml_splice finds what was read, and so that no alias shows what it should not. */
+/* base: a tree's children changed so that yaml_splice finds what was read, and so that no alias
+ * shows what it should not. */
 #include "base/yaml/yaml_own.h"
 
 #include "base/yaml/yaml_find.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: libyaml's events, one by one, into a tree; limits first, since libyaml has none of its own. */
+/* base: libyaml's events, one by one, into a tree; limits first, since libyaml has none of its own.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>

@@ -17,9 +17,9 @@
 struct place {
 	struct yaml_node *parent; /* NULL when the place is the base itself */
 	struct yaml_node *at;     /* the value there, NULL when there is none */
-	struct yaml_node *
-		before; /* of a map: the value before the key; of a sequence: the element before. NULL: none */
-	struct slice name; /* the last segment of the pointer */
+	struct yaml_node *before; /* of a map: the value before the key; of a sequence: the element
+				     before. NULL: none */
+	struct slice name;        /* the last segment of the pointer */
 };
 
 struct patching {
@@ -166,7 +166,8 @@ static void give_style(struct yaml_node *node, bool block)
 		give_style(c, block);
 }
 
-/* Is what stands in this collection written in block style? "{}" and "[]" are opened when something comes in. */
+/* Is what stands in this collection written in block style? "{}" and "[]" are opened when something
+ * comes in. */
 static bool open_block(struct yaml_node *parent)
 {
 	if (!parent || parent->style == YAML_BLOCK)
@@ -224,7 +225,8 @@ static int replace_with(const struct patching *p, struct yaml_node *old, struct 
 	return rc == 0 ? yaml_make_own_below(old, p->err) : rc;
 }
 
-/* Behind which value a new key comes: where the first member that was read went, else at the end. */
+/* Behind which value a new key comes: where the first member that was read went, else at the end.
+ */
 static struct yaml_node *hole(const struct yaml_node *map)
 {
 	struct yaml_node *at = NULL, *next;

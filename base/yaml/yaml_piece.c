@@ -48,7 +48,8 @@ static void quoted(struct yaml_pen *pen, struct slice text)
 	buf_char(pen->out, '"');
 }
 
-/* May these lines stand behind a "|"? Not when a blank in front would count as indentation, nor with empty lines at the end. */
+/* May these lines stand behind a "|"? Not when a blank in front would count as indentation, nor
+ * with empty lines at the end. */
 static bool literal_safe(struct slice s)
 {
 	uint32_t c;

@@ -26,7 +26,8 @@ size_t yaml_place_line_begin(struct slice text, size_t i)
 	return i;
 }
 
-/* The break behind what follows a unit on its last line: blanks and a comment. Another thing may follow in brackets: then i. */
+/* The break behind what follows a unit on its last line: blanks and a comment. Another thing may
+ * follow in brackets: then i. */
 size_t yaml_place_line_end(struct slice text, size_t i)
 {
 	size_t end = i;

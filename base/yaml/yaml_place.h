@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: where things stand in the text that a tree was read from, for yaml_splice alone. Offsets are bytes behind a BOM. */
+/* base: where things stand in the text that a tree was read from, for yaml_splice alone. Offsets
+ * are bytes behind a BOM. */
 #ifndef BASE_YAML_YAML_PLACE_H
 #define BASE_YAML_YAML_PLACE_H
 
@@ -19,7 +20,8 @@ bool yaml_place_is_break(struct slice text, size_t i);
 size_t yaml_place_line_begin(struct slice text, size_t i);
 /* Does only indentation stand in front of i on its line? */
 bool yaml_place_begins_line(struct slice text, size_t i);
-/* The break behind what follows on the line of a unit that ends at i: blanks and a comment. i where anything else follows. */
+/* The break behind what follows on the line of a unit that ends at i: blanks and a comment. i where
+ * anything else follows. */
 size_t yaml_place_line_end(struct slice text, size_t i);
 /* Behind blanks, breaks and comments from i on, and behind `also` as often as it comes. */
 size_t yaml_place_skip_gap(struct slice text, size_t i, char also);
@@ -33,7 +35,8 @@ const struct yaml_node *yaml_place_end_node(const struct yaml_node *node);
 /* Behind the last byte of a node, without the empty lines that may follow a block scalar. */
 size_t yaml_place_end(struct slice text, const struct yaml_node *node);
 
-/* ---- units: members with their keys, elements with their dashes; numbered as they were read (`was`) ---- */
+/* ---- units: members with their keys, elements with their dashes; numbered as they were read
+ * (`was`) ---- */
 
 /* Nodes of a unit: 2 in a map, else 1. */
 size_t yaml_place_per_unit(const struct yaml_node *in);

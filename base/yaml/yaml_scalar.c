@@ -138,7 +138,8 @@ static int with_tag(const struct yaml_node *node, struct yaml_value *ret, struct
 	return 0;
 }
 
-/* A scalar that was read as JSON: its kind shows in the first byte, and a number keeps its spelling. */
+/* A scalar that was read as JSON: its kind shows in the first byte, and a number keeps its
+ * spelling. */
 static void of_json(const struct yaml_node *node, struct yaml_value *ret)
 {
 	char c = node->raw.len ? node->raw.at[0] : '\0';

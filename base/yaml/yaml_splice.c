@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: one walk over a tree whose nodes know where they were read, copying what stands between the changes.
+/* base: one walk over a tree whose nodes know where they were read, copying what stands between the
+ * changes.
  *
- * A unit is a member of a map or an element of a sequence, from its key or dash to the end of its value. A collection in
- * which something changed knows the units that were read (`was`) and those that it has now; both are in the order of the
- * text. Runs of units that went and of units that came stand between units that stayed. */
+ * A unit is a member of a map or an element of a sequence, from its key or dash to the end of its
+ * value. A collection in which something changed knows the units that were read (`was`) and those
+ * that it has now; both are in the order of the text. Runs of units that went and of units that
+ * came stand between units that stayed. */
 #include "base/yaml/yaml_splice.h"
 
 #include <string.h>
@@ -105,7 +107,8 @@ static void add_lines(struct splicing *s, const struct run *r, size_t stop,
 	}
 }
 
-/* What follows what went, blanks and a comment, comes behind the first line that was written since begin. */
+/* What follows what went, blanks and a comment, comes behind the first line that was written since
+ * begin. */
 static void keep_comment(struct splicing *s, size_t begin, size_t stop)
 {
 	size_t end = yaml_place_line_end(s->text, stop), len = end - stop, to;
@@ -140,7 +143,8 @@ static void put_units(struct splicing *s, const struct run *r, size_t instead,
 		add_lines(s, r, stop, yaml_place_next_unit(r->in, node), n - 1);
 }
 
-/* Leave a unit out that is not alone, with the line that it begins, or with the comma in front of it. */
+/* Leave a unit out that is not alone, with the line that it begins, or with the comma in front of
+ * it. */
 static void drop(struct splicing *s, const struct run *r, size_t i)
 {
 	size_t start = yaml_place_unit_start(s->text, r->in, i),
@@ -161,7 +165,8 @@ static void drop(struct splicing *s, const struct run *r, size_t i)
 	skip_to(s, unit_line_end(s, r, stop));
 }
 
-/* A block scalar that ends the text without a newline must not get one when something comes behind it. */
+/* A block scalar that ends the text without a newline must not get one when something comes behind
+ * it. */
 static void chomp(struct splicing *s, const struct yaml_node *node)
 {
 	const struct yaml_node *last = yaml_place_end_node(node);
@@ -310,7 +315,8 @@ static void put_here(struct splicing *s, const struct run *r, const struct yaml_
 	skip_to(s, yaml_place_end(s->text, node));
 }
 
-/* A collection that must be written anew: it had nothing and has something now, or the other way round. */
+/* A collection that must be written anew: it had nothing and has something now, or the other way
+ * round. */
 static bool is_rewritten(const struct yaml_node *node)
 {
 	return node->was && (node->was_count == 0) != (node->count == 0);

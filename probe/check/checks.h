@@ -26,8 +26,9 @@ struct check_world {
 	void *arg;
 };
 
-/* Each fills a result that check_begin() has begun. An error of the runtime becomes STATUS_FAIL with its code when a healthy GPU
- * cannot cause it (ECC, kernel fault), else STATUS_ERROR. True: the context can still be used. */
+/* Each fills a result that check_begin() has begun. An error of the runtime becomes STATUS_FAIL
+ * with its code when a healthy GPU cannot cause it (ECC, kernel fault), else STATUS_ERROR. True:
+ * the context can still be used. */
 bool check_free_memory(struct check_world *w, struct check_result *r);
 bool check_exact(struct check_world *w, struct check_result *r); /* fp32, fp64, tensor: by r->id */
 bool check_shared_memory(struct check_world *w, struct check_result *r);

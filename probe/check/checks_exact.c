@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: does every multiprocessor compute right? Chains of arithmetic whose every bit is known: each chain runs three times, in other
- * lanes, warps, partitions and multiprocessors each time. All results are compared with each other, and a sample with the CPU. */
+/* probe: does every multiprocessor compute right? Chains of arithmetic whose every bit is known:
+ * each chain runs three times, in other lanes, warps, partitions and multiprocessors each time. All
+ * results are compared with each other, and a sample with the CPU. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -59,7 +60,8 @@ static void prepare(struct exact *e)
 	e->chains = e->blocks * e->each;
 }
 
-/* One run of all chains, block b doing the work of block b + its shift, and thread t that of t + its turn. */
+/* One run of all chains, block b doing the work of block b + its shift, and thread t that of t +
+ * its turn. */
 static bool run_chains(struct exact *e, unsigned run)
 {
 	struct check_world *w = e->w;
@@ -198,8 +200,9 @@ static void plant(struct exact *e)
 static bool run_all(struct exact *e)
 {
 	struct check_world *w = e->w;
-	/* on a GPU that deals its blocks out in turn no chain meets a multiprocessor again, as far as there are others; the turns of
-	 * threads are by one warp and 11 lanes, and by two and 23 */
+	/* on a GPU that deals its blocks out in turn no chain meets a multiprocessor again, as far
+	 * as there are others; the turns of threads are by one warp and 11 lanes, and by two and 23
+	 */
 	const uint32_t sms = (uint32_t)w->gpu->sm_count;
 	const uint32_t shifts[RUNS] = {0, (sms + 1) / 2, 1};
 	const uint32_t turns[RUNS] = {0, WARP + 11, 2 * WARP + 23};
@@ -252,7 +255,8 @@ bool check_exact(struct check_world *w, struct check_result *r)
 	return cuda_usable(r);
 }
 
-/* What the blocks of gp_smem have left. Distinct memory is that of distinct multiprocessors: what several blocks of one had may be the same. */
+/* What the blocks of gp_smem have left. Distinct memory is that of distinct multiprocessors: what
+ * several blocks of one had may be the same. */
 static void judge_shared_memory(struct check_world *w, struct check_result *r,
 	const struct kernel_findings *f, const struct work *k, const uint32_t *sms)
 {

@@ -102,7 +102,8 @@ static void check_pci(const struct host_facts *f, struct check_result *r)
 	}
 	width = h->upstream_width > 0 && h->upstream_width < h->width_max ? h->upstream_width
 									  : h->width_max;
-	/* Its speed falls when it is idle, its width does not. A virtual machine's slots say nothing. */
+	/* Its speed falls when it is idle, its width does not. A virtual machine's slots say
+	 * nothing. */
 	if (!h->answers)
 		check_fail(r, CODE_GPU_MISSING,
 			"its configuration space is all ones: it has fallen off the bus");
@@ -180,7 +181,8 @@ bool check_host(const struct host_facts *f, struct check_result *r)
 	return true;
 }
 
-/* Bytes per second of the link, 0: unknown. NVML saw it awake; sysfs alone knows what it could be. */
+/* Bytes per second of the link, 0: unknown. NVML saw it awake; sysfs alone knows what it could be.
+ */
 static double link_rate(const struct host_facts *f, bool vm)
 {
 	const struct host_gpu *h = f->host;

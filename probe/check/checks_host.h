@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: checks that need no CUDA: of what NVML, sysfs and the environment say. Pure: facts in, a result out. */
+/* probe: checks that need no CUDA: of what NVML, sysfs and the environment say. Pure: facts in, a
+ * result out. */
 #ifndef PROBE_CHECK_CHECKS_HOST_H
 #define PROBE_CHECK_CHECKS_HOST_H
 
@@ -40,17 +41,20 @@ struct host_facts {
 	size_t n_fatal_xids;
 };
 
-/* Fill a result that check_begin() has begun, of CHECK_COMPUTE_MODE, CHECK_MIG, CHECK_VARIABLES, CHECK_PERSISTENCE, CHECK_HOST_PCI, CHECK_HOST_XID and
- * CHECK_NVML_*. What cannot be known is skipped: "nvml_unavailable", "remote", "not_told". False: no such check; r is as it was. */
+/* Fill a result that check_begin() has begun, of CHECK_COMPUTE_MODE, CHECK_MIG, CHECK_VARIABLES,
+ * CHECK_PERSISTENCE, CHECK_HOST_PCI, CHECK_HOST_XID and CHECK_NVML_*. What cannot be known is
+ * skipped: "nvml_unavailable", "remote", "not_told". False: no such check; r is as it was. */
 bool check_host(const struct host_facts *f, struct check_result *r);
 
-/* A rate of arithmetic that failed against what the clocks promise becomes a warning when the GPU was held back by a power limit: NVML named the
- * limit as the reason, or the limit is below the board's own and was nearly reached. Only clocks: wrong results, no number, a reference or peers that
- * are missed stay what they are. */
+/* A rate of arithmetic that failed against what the clocks promise becomes a warning when the GPU
+ * was held back by a power limit: NVML named the limit as the reason, or the limit is below the
+ * board's own and was nearly reached. Only clocks: wrong results, no number, a reference or peers
+ * that are missed stay what they are. */
 void check_power_cap(const struct host_facts *f, struct check_result *r);
 
-/* Judge a measured H2D or D2H rate against the link: the smaller one of card and upstream port, under load where NVML knows it. Without a
- * known link it stays as it is. In a virtual machine sysfs shows the virtual slot, so only NVML counts there. */
+/* Judge a measured H2D or D2H rate against the link: the smaller one of card and upstream port,
+ * under load where NVML knows it. Without a known link it stays as it is. In a virtual machine
+ * sysfs shows the virtual slot, so only NVML counts there. */
 void check_link(
 	const struct host_facts *f, bool vm, const struct thresholds *t, struct check_result *r);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: what the checks share: errors of the runtime, memory that is given back, kernels by name. */
+/* probe: what the checks share: errors of the runtime, memory that is given back, kernels by name.
+ */
 #ifndef PROBE_CHECK_CHECKS_IMPL_H
 #define PROBE_CHECK_CHECKS_IMPL_H
 
@@ -9,7 +10,8 @@
 /* Blocks of a grid for each multiprocessor. */
 #define BLOCKS_PER_SM 8
 
-/* True for RT_SUCCESS. Else the result says so, with the call's name and the number: a failure when a healthy GPU cannot cause such an error, else an error. */
+/* True for RT_SUCCESS. Else the result says so, with the call's name and the number: a failure when
+ * a healthy GPU cannot cause such an error, else an error. */
 bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *call);
 
 /* Can the context still be used after what r says? Errors of a running GPU stay with it. */
@@ -25,7 +27,8 @@ bool launch(struct check_world *w, struct check_result *r, const char *name, uns
 /* Wait for the stream. */
 bool finish(struct check_world *w, struct check_result *r);
 
-/* What kernels have left at `found`, after they are done. False: the result says why, and *ret is no pass. */
+/* What kernels have left at `found`, after they are done. False: the result says why, and *ret is
+ * no pass. */
 bool read_findings(struct check_world *w, struct check_result *r, const void *found,
 	struct kernel_findings *ret);
 
@@ -37,7 +40,8 @@ struct work {
 	uint32_t blocks;
 };
 
-/* Zeroed, for grid_of(w) blocks; every launch that is counted in it is told by work_add. False: the result says why. To be released in any case. */
+/* Zeroed, for grid_of(w) blocks; every launch that is counted in it is told by work_add. False: the
+ * result says why. To be released in any case. */
 bool work_init(struct check_world *w, struct check_result *r, struct work *k);
 void work_add(struct work *k, uint64_t cells, uint32_t shift);
 /* The same number of cells by each block. */
@@ -51,8 +55,8 @@ void work_release(struct check_world *w, const struct check_result *r, struct wo
 /* The records of wrong cells, bits and pages of what was found into a result. */
 void keep_records(struct check_result *r, const struct kernel_findings *f);
 
-/* Write the pattern of this seed to so many cells at `at`; or compare them with it, with blocks shifted. Both are counted in k, and waited for.
- * found: on the GPU. */
+/* Write the pattern of this seed to so many cells at `at`; or compare them with it, with blocks
+ * shifted. Both are counted in k, and waited for. found: on the GPU. */
 bool fill_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
 	uint64_t seed, struct work *k);
 bool check_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
@@ -61,8 +65,8 @@ bool check_cells(struct check_world *w, struct check_result *r, void *at, uint64
 /* Findings on the GPU, zeroed. False: the result says why. */
 bool begin_findings(struct check_world *w, struct check_result *r, void **ret);
 
-/* What is timed. start() puts a run of it on the stream; after(), which may be NULL, looks at what that run did before the next. Both
- * false: the result says why. */
+/* What is timed. start() puts a run of it on the stream; after(), which may be NULL, looks at what
+ * that run did before the next. Both false: the result says why. */
 struct timed {
 	bool (*start)(struct check_world *w, struct check_result *r, void *arg);
 	bool (*after)(struct check_world *w, struct check_result *r, void *arg);
@@ -72,13 +76,13 @@ struct timed {
 /* The middle one of n values, n >= 1, which it sorts; NAN when one of them is no number. */
 double median(double *values, unsigned n);
 
-/* GPU seconds between two events of the stream around what start() did: the median of five after one that does not count; NAN when one of
- * them is no number. False: the result says why. */
+/* GPU seconds between two events of the stream around what start() did: the median of five after
+ * one that does not count; NAN when one of them is no number. False: the result says why. */
 bool median_time(struct check_world *w, struct check_result *r, const struct timed *timed,
 	double *ret_seconds);
 
-/* Measure `amount` of work, in units of `unit`, and judge its rate, up to three times: one slow measurement is no proof, and the best one
- * counts. False: the result says why. */
+/* Measure `amount` of work, in units of `unit`, and judge its rate, up to three times: one slow
+ * measurement is no proof, and the best one counts. False: the result says why. */
 bool measure_rate(struct check_world *w, struct check_result *r, double amount, const char *unit,
 	const struct timed *timed);
 

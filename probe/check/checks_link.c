@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: how fast is the way to the GPU and back? Rates of long copies by the GPU's own events; what a program waits for by the host's
- * clock, which is where a remote-GPU client shows. */
+/* probe: how fast is the way to the GPU and back? Rates of long copies by the GPU's own events;
+ * what a program waits for by the host's clock, which is where a remote-GPU client shows. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@
 
 /* ---- waits ---- */
 
-/* Seconds by the host's clock from before start() until the GPU is done, the median of `n` after one that does not count, of which each
- * of `parts` takes its share. Nothing is expected of it. */
+/* Seconds by the host's clock from before start() until the GPU is done, the median of `n` after
+ * one that does not count, of which each of `parts` takes its share. Nothing is expected of it. */
 static bool measure_wait(struct check_world *w, struct check_result *r, unsigned n, unsigned parts,
 	const struct timed *timed)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: is there as much memory as there should be, and does each cell keep what is written to it? The march test of march.h, over
- * a pattern of addresses, finds stuck bits, coupling, wrong address lines and caches that are not what memory is. */
+/* probe: is there as much memory as there should be, and does each cell keep what is written to it?
+ * The march test of march.h, over a pattern of addresses, finds stuck bits, coupling, wrong address
+ * lines and caches that are not what memory is. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 /* One allocation of nearly all memory takes some drivers minutes. */
 #define CHUNK_BYTES GIB
 #define CHUNKS_MAX 1024
-/* What a sweep may take: the slowest memory of any GPU in question, over a hundred times slower than that of today's. */
+/* What a sweep may take: the slowest memory of any GPU in question, over a hundred times slower
+ * than that of today's. */
 #define SLOWEST_RATE 5e9
 #define SMALL_STEP_S 20.0
 #define PAGE_BYTES 65536
@@ -24,7 +26,8 @@
 #define SHARE_STRESS 0.95
 #define LEAST_VERIFY 0.50
 #define LEAST_STRESS 0.75
-/* Of what was asked for: with less the user has another test than the one he wanted, and what is said to be free is not. */
+/* Of what was asked for: with less the user has another test than the one he wanted, and what is
+ * said to be free is not. */
 #define LEAST_ASKED 0.95
 /* In use before anything was allocated. */
 #define FREE_WARN 0.95
@@ -109,7 +112,8 @@ static uint64_t least_bytes(const struct check_world *w, uint64_t wanted)
 	return (uint64_t)((double)w->gpu->memory_free_bytes * LEAST_VERIFY);
 }
 
-/* Chunk by chunk, down to smaller ones near the end, all of whole pages as `wanted` is. What cannot be had is left out. False: the runtime failed otherwise. */
+/* Chunk by chunk, down to smaller ones near the end, all of whole pages as `wanted` is. What cannot
+ * be had is left out. False: the runtime failed otherwise. */
 static bool take_memory(struct sweep *s, uint64_t wanted)
 {
 	uint64_t size = CHUNK_BYTES, least = 16u << 20;
@@ -163,7 +167,8 @@ static bool make_pass(struct sweep *s, unsigned pass)
 	return finish(s->w, s->r);
 }
 
-/* Does gp_check see what is wrong? It is told to expect the complement of what stands in memory, one tile for each multiprocessor. */
+/* Does gp_check see what is wrong? It is told to expect the complement of what stands in memory,
+ * one tile for each multiprocessor. */
 static bool try_check(struct sweep *s)
 {
 	struct chunk *c = &s->chunks[0];
@@ -199,7 +204,8 @@ static bool plant(struct sweep *s)
 	       finish(s->w, s->r);
 }
 
-/* What the kernels found. whole: every sweep was made. wanted: bytes that should have been there to be had. */
+/* What the kernels found. whole: every sweep was made. wanted: bytes that should have been there to
+ * be had. */
 static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 {
 	struct check_result *r = s->r;

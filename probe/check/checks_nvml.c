@@ -12,7 +12,8 @@
 #define REPLAYS_MAX 10
 /* A limit that was nearly reached holds back. */
 #define LIMIT_REACHED 0.9
-/* The lowest limit that a board takes leaves it a quarter of its clocks or more: what is under this has another cause. */
+/* The lowest limit that a board takes leaves it a quarter of its clocks or more: what is under this
+ * has another cause. */
 #define LIMIT_LEAVES 0.1
 
 void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s)
@@ -118,7 +119,8 @@ void check_nvml_pcie(const struct host_facts *f, struct check_result *r)
 	long long replays = grown(f->before->pcie_replays, f->after->pcie_replays);
 	char found[128];
 
-	/* The slot may be smaller than the card, and an idle link sleeps. A virtual machine's slots say nothing. */
+	/* The slot may be smaller than the card, and an idle link sleeps. A virtual machine's slots
+	 * say nothing. */
 	if (f->host && !f->vm) {
 		gen = smaller(gen, pcie_generation(f->host->upstream_gts));
 		width = smaller(width, f->host->upstream_width);

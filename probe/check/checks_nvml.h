@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the checks of what NVML says. Facts are known to be there: check_host() has seen to that. */
+/* probe: the checks of what NVML says. Facts are known to be there: check_host() has seen to that.
+ */
 #ifndef PROBE_CHECK_CHECKS_NVML_H
 #define PROBE_CHECK_CHECKS_NVML_H
 

@@ -194,7 +194,8 @@ bool check_peer(struct check_world *from, int from_index, struct check_world *to
 	struct transfer t = {
 		.from = from, .to = to, .from_index = from_index, .to_index = to_index, .r = r};
 
-	/* kernels are for one architecture, and a runtime loads them for every GPU that is in use */
+	/* kernels are for one architecture, and a runtime loads them for every GPU that is in use
+	 */
 	if (from->gpu->cc_major != to->gpu->cc_major || from->gpu->cc_minor != to->gpu->cc_minor) {
 		check_skip(r, "different_gpus");
 		return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: how fast are memory and arithmetic? Medians of a few runs, timed by the GPU's own events. */
+/* probe: how fast are memory and arithmetic? Medians of a few runs, timed by the GPU's own events.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 
 #define WARP 32
 #define TRIES 3
-/* A buffer must be far larger than the L2 cache: one that kept all it can would lend a rate an eighth. */
+/* A buffer must be far larger than the L2 cache: one that kept all it can would lend a rate an
+ * eighth. */
 #define BUFFER_BYTES (2ull << 30)
 #define BUFFER_LEAST (64ull << 20)
 #define L2_TIMES 8
@@ -76,7 +78,8 @@ static bool start_memory(struct check_world *w, struct check_result *r, void *ar
 	}
 }
 
-/* Take what is needed. Never timed on zeros: data that does not change draws less power and runs faster. */
+/* Take what is needed. Never timed on zeros: data that does not change draws less power and runs
+ * faster. */
 static bool prepare_memory(struct check_world *w, struct check_result *r, struct stream_run *run)
 {
 	size_t bytes = run->cells * sizeof(struct kernel_cell);
@@ -98,7 +101,8 @@ static void prove_memory(struct check_world *w, struct check_result *r, struct s
 	struct kernel_findings f;
 	uint32_t block;
 
-	/* what was written is checked by other blocks; what was read by the same, whose sums are then the same */
+	/* what was written is checked by other blocks; what was read by the same, whose sums are
+	 * then the same */
 	if (!check_cells(w, r, read ? run->from : run->to, run->cells, w->seed, read ? 0 : 1,
 		    run->found, &run->proof) ||
 		!work_read(w, r, &run->work) || !work_read(w, r, &run->proof) ||
@@ -176,7 +180,8 @@ static bool start_chains(struct check_world *w, struct check_result *r, void *ar
 	return launch(w, r, run->kernel, grid_of(w), args);
 }
 
-/* How many chains are not what they should be, or were not computed as often as they were launched. */
+/* How many chains are not what they should be, or were not computed as often as they were launched.
+ */
 static uint32_t count_wrong(const struct check_world *w, const struct flop_run *run,
 	const struct kernel_chain *all, uint32_t *sample, uint64_t *sums)
 {

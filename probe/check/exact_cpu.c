@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: chains side by side, so that the compiler sees vectors and the processor has something to do while it waits for a result. */
+/* probe: chains side by side, so that the compiler sees vectors and the processor has something to
+ * do while it waits for a result. */
 #include "probe/check/exact_cpu.h"
 
 #include <stdbool.h>
@@ -10,7 +11,8 @@
 
 #define LANES for (unsigned l = 0; l < BATCH; l++)
 
-/* n of the lanes, at most BATCH of them; the last one fills the rest. keep: a constant, see exact.h. */
+/* n of the lanes, at most BATCH of them; the last one fills the rest. keep: a constant, see
+ * exact.h. */
 KERNEL_SHARED_FN void batch32(const uint32_t *lanes, size_t n, uint32_t steps, uint32_t fold,
 	uint64_t seed, int keep, uint64_t *ret)
 {
@@ -73,7 +75,8 @@ KERNEL_SHARED_FN void batch64(const uint32_t *lanes, size_t n, uint32_t steps, u
 		ret[l] = hash[l];
 }
 
-/* The same code for the processor that is here: without its own instruction each multiply-add is a call. */
+/* The same code for the processor that is here: without its own instruction each multiply-add is a
+ * call. */
 #ifdef __x86_64__
 #define WITH_FMA __attribute__((target("avx2,fma")))
 #define HAS_FMA (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))

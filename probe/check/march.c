@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the march test. The first passes are March C- with a second read after each write: every cell is written up and down
- * while its neighbours on either side were and were not yet written. Those that follow change the background, so that bits which are
- * one wire, or follow each other, meet every combination. But what a warp writes at once has no order, and two bits of one number in
- * neighbouring cells have the same background: which values they meet in is a matter of the pattern. So the last passes have other
- * patterns, inverted and back: the first one with every odd cell inverted, which makes equal bits of neighbours different and different ones
- * equal, and one of another seed. Two passes go the same way, one after the other: between them lies all of the memory that is tested,
- * which no cache holds when it is large. */
+/* probe: the march test. The first passes are March C- with a second read after each write: every
+ * cell is written up and down while its neighbours on either side were and were not yet written.
+ * Those that follow change the background, so that bits which are one wire, or follow each other,
+ * meet every combination. But what a warp writes at once has no order, and two bits of one number
+ * in neighbouring cells have the same background: which values they meet in is a matter of the
+ * pattern. So the last passes have other patterns, inverted and back: the first one with every odd
+ * cell inverted, which makes equal bits of neighbours different and different ones equal, and one
+ * of another seed. Two passes go the same way, one after the other: between them lies all of the
+ * memory that is tested, which no cache holds when it is large. */
 #include "probe/check/march.h"
 
 #include <assert.h>

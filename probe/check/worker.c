@@ -13,9 +13,11 @@
 #include "probe/kernels/kernels.h"
 #include "probe/result/device.h"
 
-/* What a step may take that says nothing itself: making a context takes seconds on a server without persistence mode. */
+/* What a step may take that says nothing itself: making a context takes seconds on a server without
+ * persistence mode. */
 #define STEP_LIMIT_S 20.0
-/* From one round of stress to the next: odd, so that no seed comes twice, and with many bits set, so that patterns differ in half of theirs. */
+/* From one round of stress to the next: odd, so that no seed comes twice, and with many bits set,
+ * so that patterns differ in half of theirs. */
 #define SEED_STEP 0x9e6c63d0876a9a47ull
 
 struct worker {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: one process per GPU, seen from inside: a worker does its job and tells what it finds, a JSON line at a time. */
+/* probe: one process per GPU, seen from inside: a worker does its job and tells what it finds, a
+ * JSON line at a time. */
 #ifndef PROBE_CHECK_WORKER_H
 #define PROBE_CHECK_WORKER_H
 
@@ -20,15 +21,16 @@ enum worker_task {
 	TASK_PAIR        /* copy between two GPUs, there and back */
 };
 
-/* What a worker is asked to do. NVML has workers, too: with a GPU that was lost, its calls may never return. */
+/* What a worker is asked to do. NVML has workers, too: with a GPU that was lost, its calls may
+ * never return. */
 struct worker_job {
 	enum worker_task task;
 	enum probe_profile profile;
 	int index, peer; /* CUDA's, among those the worker sees; peer: the other one of a pair */
-	const char *
-		visible; /* what CUDA_VISIBLE_DEVICES is set to (a MIG instance, then index is 0), or NULL: left alone */
-	bool free_memory;  /* list: make a context for it */
-	bool remote, busy; /* busy: somebody else computes there: no thresholds */
+	const char *visible; /* what CUDA_VISIBLE_DEVICES is set to (a MIG instance, then index is
+				0), or NULL: left alone */
+	bool free_memory;    /* list: make a context for it */
+	bool remote, busy;   /* busy: somebody else computes there: no thresholds */
 	uint64_t seed;
 	double memory_share;    /* of free memory to test, 0 … 1; 0: the profile's own */
 	int64_t memory_bytes;   /* or so many bytes; 0: by share */
@@ -39,27 +41,31 @@ struct worker_job {
 	int plant;              /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
 };
 
-/* The job as the one argument of a worker's command line, and read again. Texts of *ret are malloc'ed; worker_job_release frees them.
- * ERR_SYNTAX, ERR_INVALID, ERR_NOMEM. */
+/* The job as the one argument of a worker's command line, and read again. Texts of *ret are
+ * malloc'ed; worker_job_release frees them. ERR_SYNTAX, ERR_INVALID, ERR_NOMEM. */
 void worker_job_write(const struct worker_job *job, struct buf *out);
 int worker_job_read(const char *text, struct worker_job *ret, struct err *err);
 void worker_job_release(struct worker_job *job);
 
-/* The whole life of a worker process: dies with its parent, takes SIGTERM as a wish to end early, opens the runtime, does the job, and writes one
- * line per event to fd (see worker_wire.h). Returns the exit status: 0 done, 1 stopped by an error that was told, 3 could not tell. */
+/* The whole life of a worker process: dies with its parent, takes SIGTERM as a wish to end early,
+ * opens the runtime, does the job, and writes one line per event to fd (see worker_wire.h). Returns
+ * the exit status: 0 done, 1 stopped by an error that was told, 3 could not tell. */
 int worker_main(const char *job_text, int fd);
 
-/* Do a job with this runtime in this process; lines go to fd; stopped() is asked at least once a second. Errors of the GPU are told, not returned:
- * 0 done, 1 stopped by an error that was told, 3 could not tell. */
+/* Do a job with this runtime in this process; lines go to fd; stopped() is asked at least once a
+ * second. Errors of the GPU are told, not returned: 0 done, 1 stopped by an error that was told, 3
+ * could not tell. */
 int worker_run(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg);
 
-/* A worker of two GPUs: tells of two links, from the first to the second and back. Returns as worker_run. */
+/* A worker of two GPUs: tells of two links, from the first to the second and back. Returns as
+ * worker_run. */
 int worker_pair(const struct rt *rt, const struct worker_job *job, int fd, bool (*stopped)(void *),
 	void *arg);
 
-/* A worker that looks at NVML: task NVML once, NVML_WATCH about twice a second until stopped() says so, and then once more. Without NVML it tells that it has -1
- * devices, with the reason as its driver's version. Returns as worker_run. */
+/* A worker that looks at NVML: task NVML once, NVML_WATCH about twice a second until stopped() says
+ * so, and then once more. Without NVML it tells that it has -1 devices, with the reason as its
+ * driver's version. Returns as worker_run. */
 int worker_nvml(const struct worker_job *job, int fd, bool (*stopped)(void *), void *arg);
 
 #endif

@@ -52,7 +52,8 @@ static bool went_well(struct pair *p, int error, const char *call)
 	return false;
 }
 
-/* One of the two, with its context, kernels and stream. False: it cannot be used, which was told. */
+/* One of the two, with its context, kernels and stream. False: it cannot be used, which was told.
+ */
 static bool take_gpu(struct pair *p, int side)
 {
 	int index = side == 0 ? p->job->index : p->job->peer, error = p->rt->set_device(index);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: what every worker does: it tells its parent, until it is asked to end or nobody listens. */
+/* probe: what every worker does: it tells its parent, until it is asked to end or nobody listens.
+ */
 #ifndef PROBE_CHECK_WORKER_TELL_H
 #define PROBE_CHECK_WORKER_TELL_H
 

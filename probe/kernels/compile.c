@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: compiles the kernels. A program of the build, not of the product: `compile SOURCE OUT.c [-lineinfo] ARCH... [pARCH...]` writes one
- * array per architecture (75: machine code for sm_75, p75: PTX for compute_75) and the table of them. Run from the root of the source. */
+/* probe: compiles the kernels. A program of the build, not of the product: `compile SOURCE OUT.c
+ * [-lineinfo] ARCH... [pARCH...]` writes one array per architecture (75: machine code for sm_75,
+ * p75: PTX for compute_75) and the table of them. Run from the root of the source. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ static void must(nvrtcResult result, const char *what, const char *arch)
 	exit(1);
 }
 
-/* The compiler's words, which are an error as soon as there are any but that old architectures will go. */
+/* The compiler's words, which are an error as soon as there are any but that old architectures will
+ * go. */
 static void complain(nvrtcProgram program, const char *arch)
 {
 	static const char known[] = "nvrtc: warning: Architectures prior to ";
@@ -99,8 +101,8 @@ static void compile(FILE *out, const char *source, const char *name, const char 
 	nvrtcDestroyProgram(&program);
 }
 
-/* Drop the architectures that this compiler does not know, from argv[3] on: an older toolkit lacks the newest, a newer one the
- * oldest. Returns the new argc. */
+/* Drop the architectures that this compiler does not know, from argv[3] on: an older toolkit lacks
+ * the newest, a newer one the oldest. Returns the new argc. */
 static int drop_unknown(int argc, char **argv)
 {
 	int known[256], n = 0, kept = 3;

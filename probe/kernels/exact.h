@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: arithmetic whose every bit is known beforehand, on every GPU and on a CPU, so that a wrong unit shows without a tolerance.
+/* probe: arithmetic whose every bit is known beforehand, on every GPU and on a CPU, so that a wrong
+ * unit shows without a tolerance.
  *
- * Floating point: a chain of fused multiply-adds, x·4/3 − a and then x·3/4 + b. The two slopes cancel, so the state does not grow (maps
- * like x² + c fall into short cycles). It does forget: a last bit that flipped is soon rounded away. So the bits of every single
- * result go into a sum of whole numbers, k·odd + bits, in which no error can vanish by itself; every `fold` steps that sum and the
- * state are mixed into the checksum, and the next state comes out of that. Chains that only measure a rate leave the sum out.
- * Nothing may be contracted but what is written as fma: kernels are compiled with --fmad=false, C for a CPU with FMA gives the same
- * bits as without.
+ * Floating point: a chain of fused multiply-adds, x·4/3 − a and then x·3/4 + b. The two slopes
+ * cancel, so the state does not grow (maps like x² + c fall into short cycles). It does forget: a
+ * last bit that flipped is soon rounded away. So the bits of every single result go into a sum of
+ * whole numbers, k·odd + bits, in which no error can vanish by itself; every `fold` steps that sum
+ * and the state are mixed into the checksum, and the next state comes out of that. Chains that only
+ * measure a rate leave the sum out. Nothing may be contracted but what is written as fma: kernels
+ * are compiled with --fmad=false, C for a CPU with FMA gives the same bits as without.
  *
- * Tensor cores: products of whole numbers of magnitude 63 at most, at most 2,048 of them in one sum: below 2^23, hence exact in
- * single precision in any order of addition. An error that is whole stays to the end of the fold; one that is not is looked for
- * after every instruction. */
+ * Tensor cores: products of whole numbers of magnitude 63 at most, at most 2,048 of them in one
+ * sum: below 2^23, hence exact in single precision in any order of addition. An error that is whole
+ * stays to the end of the fold; one that is not is looked for after every instruction. */
 #ifndef PROBE_KERNELS_EXACT_H
 #define PROBE_KERNELS_EXACT_H
 
 #include "probe/kernels/pattern.h"
 
-/* A chain's fold is a multiple of this, its steps one of the fold: so much is straight code. Above 4096 the state's growth begins to
- * hide its last bits. */
+/* A chain's fold is a multiple of this, its steps one of the fold: so much is straight code. Above
+ * 4096 the state's growth begins to hide its last bits. */
 #define EXACT_FOLD_UNIT 64
 /* For the check, and for the rate, where folding must not count and single results are not kept. */
 #define EXACT_FOLD_CHECK 64
@@ -109,7 +111,8 @@ KERNEL_SHARED_FN uint64_t exact_double_bits(double x)
 }
 #endif
 
-/* The state and the constants that come out of a checksum: x in 1 … 2, a in 0.5 … 1, and b so that x grows by 1/64 in two steps. */
+/* The state and the constants that come out of a checksum: x in 1 … 2, a in 0.5 … 1, and b so that
+ * x grows by 1/64 in two steps. */
 struct exact_state32 {
 	float x, minus_a, b;
 };
@@ -250,8 +253,8 @@ KERNEL_SHARED_FN uint64_t exact_fma64(uint32_t lane, uint32_t steps, uint32_t fo
 				       : exact_chain64(lane, steps, fold, seed, 1);
 }
 
-/* Two operands that stand side by side along the depth: bits 0 to 6 and 16 to 22 of a word. right: of the right matrix; line: the
- * left one's row or the right one's column; pair: 0 … 7. */
+/* Two operands that stand side by side along the depth: bits 0 to 6 and 16 to 22 of a word. right:
+ * of the right matrix; line: the left one's row or the right one's column; pair: 0 … 7. */
 KERNEL_SHARED_FN uint32_t exact_operands(
 	uint64_t key, uint32_t right, uint32_t operand, uint32_t line, uint32_t pair)
 {
@@ -281,7 +284,8 @@ KERNEL_SHARED_FN uint64_t exact_weight(uint32_t row, uint32_t column)
 }
 
 #ifndef __CUDACC_RTC__
-/* The sum of all products of one fold, by the sums of the operands: each left one meets each right one equally often. */
+/* The sum of all products of one fold, by the sums of the operands: each left one meets each right
+ * one equally often. */
 static inline uint64_t exact_mma_fold(uint64_t key, uint32_t fold)
 {
 	int left[EXACT_MMA_ROWS][EXACT_MMA_DEPTH] = {{0}};
@@ -316,7 +320,8 @@ static inline uint64_t exact_mma_fold(uint64_t key, uint32_t fold)
 	return sum;
 }
 
-/* The checksum of one warp's products. fold: a multiple of EXACT_MMA_FOLD_UNIT up to EXACT_MMA_FOLD_MAX; steps: one of the fold. */
+/* The checksum of one warp's products. fold: a multiple of EXACT_MMA_FOLD_UNIT up to
+ * EXACT_MMA_FOLD_MAX; steps: one of the fold. */
 static inline uint64_t exact_mma16(uint32_t warp, uint32_t steps, uint32_t fold, uint64_t seed)
 {
 	uint64_t start = exact_start(warp, seed), sum = 0, folded = 0;

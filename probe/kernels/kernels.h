@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the kernels' names, arguments and results. Read by the kernels' own compiler (C++14, no headers), by the program, and by
- * the fake runtime, which runs the same arithmetic in C: pattern.h and exact.h are shared. All arguments are plain
- * scalars and pointers, passed in the order in which they stand here. A grid has one dimension, a block KERNEL_THREADS threads. */
+/* probe: the kernels' names, arguments and results. Read by the kernels' own compiler (C++14, no
+ * headers), by the program, and by the fake runtime, which runs the same arithmetic in C: pattern.h
+ * and exact.h are shared. All arguments are plain scalars and pointers, passed in the order in
+ * which they stand here. A grid has one dimension, a block KERNEL_THREADS threads. */
 #ifndef PROBE_KERNELS_KERNELS_H
 #define PROBE_KERNELS_KERNELS_H
 
@@ -40,13 +41,15 @@ struct kernel_findings {
 	struct kernel_mismatch mismatch[KERNEL_MISMATCHES_MAX];
 };
 
-/* What a block has done since the program zeroed it: how many cells it handled (gp_smem: comparisons; gp_nop: launches), and for
- * gp_read and gp_check the sum, over its warps and launches, of the XOR of all words that the warp read. Only its block writes to it. */
+/* What a block has done since the program zeroed it: how many cells it handled (gp_smem:
+ * comparisons; gp_nop: launches), and for gp_read and gp_check the sum, over its warps and
+ * launches, of the XOR of all words that the warp read. Only its block writes to it. */
 struct kernel_work {
 	uint64_t cells, sum;
 };
 
-/* One chain of exact arithmetic: its checksum, where it ran last, and how often since the program zeroed it. */
+/* One chain of exact arithmetic: its checksum, where it ran last, and how often since the program
+ * zeroed it. */
 struct kernel_chain {
 	uint64_t sum;
 	uint32_t sm;
@@ -54,31 +57,33 @@ struct kernel_chain {
 };
 
 /*
- * The kernels that go through `cells` cells do so tile by tile: block b takes the tiles t with t mod blocks = (b + shift) mod blocks.
- * Each leaves in work[b] what it did.
+ * The kernels that go through `cells` cells do so tile by tile: block b takes the tiles t with t
+ * mod blocks = (b + shift) mod blocks. Each leaves in work[b] what it did.
  *
- * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, kernel_work *work)
- *     Write pattern_cell(first + i, seed) ^ {lo, hi} to at[i] for i < cells.
- * gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi, uint32_t shift, uint32_t down,
- *          uint32_t rewrite, uint64_t next_lo, uint64_t next_hi, kernel_findings *out, kernel_work *work)
- *     Compare the same; down: the last cell comes first. rewrite 1: then write the pattern ^ {next_lo, next_hi}; 2: and read it again at once and compare, too. A wrong
- *     cell is read once more through a volatile access.
- * gp_read(const kernel_cell *at, uint64_t cells, kernel_work *work)                       as fast as it can
- * gp_copy(kernel_cell *to, const kernel_cell *from, uint64_t cells, kernel_work *work)    without shift, as gp_read
- * gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, kernel_chain *out)
- * gp_fma64(… the same)
- *     Lane t of block b computes the chain of lane (t + turn) mod KERNEL_THREADS + KERNEL_THREADS * ((b + shift) mod blocks):
- *     exact_fma32(lane, steps, fold, seed), and writes it to out[that lane], with its %smid. fold: steps between two new states.
- * gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn, kernel_chain *out)
- *     The same per warp on tensor cores (from compute capability 7.0): out[warp]. shift and turn of blocks and of warps.
- * gp_smem(uint32_t rounds, uint64_t seed, kernel_findings *out, uint32_t *sm, kernel_work *work)
- *     Pattern and complement through the block's static shared memory (KERNEL_SHARED_BYTES); sm[block] gets its %smid.
- * gp_nop(kernel_work *work)
+ * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi,
+ * uint32_t shift, kernel_work *work) Write pattern_cell(first + i, seed) ^ {lo, hi} to at[i] for i
+ * < cells. gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo,
+ * uint64_t hi, uint32_t shift, uint32_t down, uint32_t rewrite, uint64_t next_lo, uint64_t next_hi,
+ * kernel_findings *out, kernel_work *work) Compare the same; down: the last cell comes first.
+ * rewrite 1: then write the pattern ^ {next_lo, next_hi}; 2: and read it again at once and compare,
+ * too. A wrong cell is read once more through a volatile access. gp_read(const kernel_cell *at,
+ * uint64_t cells, kernel_work *work)                       as fast as it can gp_copy(kernel_cell
+ * *to, const kernel_cell *from, uint64_t cells, kernel_work *work)    without shift, as gp_read
+ * gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn,
+ * kernel_chain *out) gp_fma64(… the same) Lane t of block b computes the chain of lane (t + turn)
+ * mod KERNEL_THREADS + KERNEL_THREADS * ((b + shift) mod blocks): exact_fma32(lane, steps, fold,
+ * seed), and writes it to out[that lane], with its %smid. fold: steps between two new states.
+ * gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn,
+ * kernel_chain *out) The same per warp on tensor cores (from compute capability 7.0): out[warp].
+ * shift and turn of blocks and of warps. gp_smem(uint32_t rounds, uint64_t seed, kernel_findings
+ * *out, uint32_t *sm, kernel_work *work) Pattern and complement through the block's static shared
+ * memory (KERNEL_SHARED_BYTES); sm[block] gets its %smid. gp_nop(kernel_work *work)
  */
 #define KERNEL_SHARED_BYTES 32768
 
-/* Embedded images: one cubin per architecture, then PTX of the newest. Generated by the build (compile.c); a build without CUDA has
- * one image of architecture 0, which only the fake runtime takes. */
+/* Embedded images: one cubin per architecture, then PTX of the newest. Generated by the build
+ * (compile.c); a build without CUDA has one image of architecture 0, which only the fake runtime
+ * takes. */
 struct kernel_image {
 	int arch; /* 75 for sm_75; 0: the fake's */
 	int ptx;  /* 1: PTX, for newer GPUs than any cubin */
@@ -90,11 +95,12 @@ struct kernel_image {
 extern const struct kernel_image kernel_images[];
 extern const unsigned kernel_image_count;
 
-/* The best image for compute capability major.minor: the newest cubin of the same major that is not newer, else PTX that is not newer,
- * else the fake's; NULL: none. */
+/* The best image for compute capability major.minor: the newest cubin of the same major that is not
+ * newer, else PTX that is not newer, else the fake's; NULL: none. */
 const struct kernel_image *kernel_image_for(int major, int minor);
 
-/* Their architectures as words, "sm_75 sm_90 compute_120"; "" in a build without CUDA. Cut at a word's end where they do not fit. */
+/* Their architectures as words, "sm_75 sm_90 compute_120"; "" in a build without CUDA. Cut at a
+ * word's end where they do not fit. */
 void kernel_archs(char *to, unsigned long size);
 
 /* The same among any images. */

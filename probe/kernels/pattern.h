@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: what stands in a memory cell: a hash of its number, so that stuck bits, neighbours that disturb each other and wrong
- * address lines all show. The same bits from the kernels and from C. */
+/* probe: what stands in a memory cell: a hash of its number, so that stuck bits, neighbours that
+ * disturb each other and wrong address lines all show. The same bits from the kernels and from C.
+ */
 #ifndef PROBE_KERNELS_PATTERN_H
 #define PROBE_KERNELS_PATTERN_H
 
@@ -13,13 +14,14 @@
 #define KERNEL_SHARED_FN static inline __attribute__((always_inline))
 #endif
 
-/* In a seed: cells of odd numbers are inverted. So any bit of two neighbours is equal under a seed without it, or under the same with it, and
- * different under the other. */
+/* In a seed: cells of odd numbers are inverted. So any bit of two neighbours is equal under a seed
+ * without it, or under the same with it, and different under the other. */
 #define PATTERN_ODD_INVERTED (1ull << 63)
 
-/* What should stand in cell `index`. About 20 instructions on a GPU, which even an H200 has time for at its memory's speed. No two
- * indices share a cell: each step of the lower half can be undone; where odd cells are inverted, an odd one and
- * an even one do so by chance alone, 1 pair in 2^128. */
+/* What should stand in cell `index`. About 20 instructions on a GPU, which even an H200 has time
+ * for at its memory's speed. No two indices share a cell: each step of the lower half can be
+ * undone; where odd cells are inverted, an odd one and an even one do so by chance alone, 1 pair in
+ * 2^128. */
 KERNEL_SHARED_FN struct kernel_cell pattern_cell(uint64_t index, uint64_t seed)
 {
 	struct kernel_cell cell;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: what is checked, when it must have run, and what came of it. A check that did not run is never a pass. */
+/* probe: what is checked, when it must have run, and what came of it. A check that did not run is
+ * never a pass. */
 #ifndef PROBE_RESULT_CHECK_H
 #define PROBE_RESULT_CHECK_H
 
@@ -62,7 +63,8 @@ enum probe_profile {
 	PROFILE_COUNT
 };
 
-/* Required: if it cannot run, the GPU is not fit and the verdict is inconclusive. Optional: a skip is allowed, and shown. */
+/* Required: if it cannot run, the GPU is not fit and the verdict is inconclusive. Optional: a skip
+ * is allowed, and shown. */
 enum check_need { NEED_NOT_RUN, NEED_OPTIONAL, NEED_REQUIRED };
 
 enum check_status {
@@ -78,16 +80,16 @@ enum check_basis { BASIS_NONE, BASIS_CLOCK, BASIS_PEERS, BASIS_REFERENCE, BASIS_
 
 /* One wrong 16-byte cell of memory. */
 struct memory_error {
-	uint64_t offset; /* bytes from the beginning of what was tested */
-	uint64_t expected[2], got[2],
-		again[2]; /* again: read once more: equal to `got` when memory, or its cache, holds it so */
+	uint64_t offset;                        /* bytes from the beginning of what was tested */
+	uint64_t expected[2], got[2], again[2]; /* again: read once more: equal to `got` when
+						   memory, or its cache, holds it so */
 };
 
 /* A chain of exact arithmetic that came out wrong. */
 struct compute_error {
-	uint32_t sm,
-		lane; /* where it ran, the first time that it was wrong: the grid's thread, or warp */
-	uint32_t repeats; /* of how many runs it was wrong in */
+	uint32_t sm, lane; /* where it ran, the first time that it was wrong: the grid's thread, or
+			      warp */
+	uint32_t repeats;  /* of how many runs it was wrong in */
 	uint64_t expected, got;
 };
 
@@ -99,8 +101,8 @@ struct check_result {
 	enum check_status status;
 	enum probe_code code; /* of warn, fail and error */
 	char reason[32];      /* of skip: "nvml_unavailable", "remote", "busy", "not_on_this_gpu" */
-	char message
-		[320]; /* of warn, fail and error: a sentence with what was found and what is accepted */
+	char message[320];    /* of warn, fail and error: a sentence with what was found and what is
+				 accepted */
 	double duration_s;
 	int cuda_error; /* the runtime's number, or 0 */
 	/* rates: */
@@ -140,7 +142,8 @@ const char *check_basis_name(enum check_basis basis);
 /* A result that says nothing yet: status skip, reason "not_run", every number unknown. */
 void check_begin(struct check_result *ret, enum check_id id);
 
-/* Set what came of it; message in printf style, cut at its size. reason: a literal of at most 31 bytes. */
+/* Set what came of it; message in printf style, cut at its size. reason: a literal of at most 31
+ * bytes. */
 void check_pass(struct check_result *r);
 void check_skip(struct check_result *r, const char *reason);
 void check_warn(struct check_result *r, enum probe_code code, const char *fmt, ...)
@@ -150,12 +153,13 @@ void check_fail(struct check_result *r, enum probe_code code, const char *fmt, .
 void check_error(struct check_result *r, enum probe_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Why a result that says pass is none: errors that were counted, nothing tested, a rate that is no number. NULL: it can be
- * believed, or does not say pass. */
+/* Why a result that says pass is none: errors that were counted, nothing tested, a rate that is no
+ * number. NULL: it can be believed, or does not say pass. */
 const char *check_doubt(const struct check_result *r);
 
-/* Judge value by fail_above (CODE_TOO_FAST), and value / expected by warn_below and fail_below: a value that is not a number fails
- * (CODE_NOT_A_NUMBER), without an expectation it passes as information. Nothing (0 or less) fails in any case. */
+/* Judge value by fail_above (CODE_TOO_FAST), and value / expected by warn_below and fail_below: a
+ * value that is not a number fails (CODE_NOT_A_NUMBER), without an expectation it passes as
+ * information. Nothing (0 or less) fails in any case. */
 void check_judge_rate(struct check_result *r);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: one check's result read again, as a worker tells it. What is missing or strange is an error, never a pass. */
+/* probe: one check's result read again, as a worker tells it. What is missing or strange is an
+ * error, never a pass. */
 #include <limits.h>
 
 #include "base/json/json_record.h"
@@ -97,7 +98,8 @@ static const struct json_field check_fields[] = {
 };
 JSON_RECORD(check_record, check_result, check_fields, 0);
 
-/* Does it say what its status calls for, and nothing that contradicts it? Gives the member that is wrong and why. */
+/* Does it say what its status calls for, and nothing that contradicts it? Gives the member that is
+ * wrong and why. */
 static const char *contradiction(const struct check_result *c, const char **ret_why)
 {
 	bool wrong = c->status >= STATUS_WARN;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the words for everything that can be wrong. The plain word comes first; what CUDA calls it stands in the report beside. */
+/* probe: the words for everything that can be wrong. The plain word comes first; what CUDA calls it
+ * stands in the report beside. */
 #include "probe/result/codes.h"
 
 #include "probe/runtime/rt.h"
@@ -215,7 +216,8 @@ bool code_is_no_cuda(enum probe_code code)
 	return code >= CODE_NO_DRIVER && code <= CODE_RUNTIME_INCOMPLETE;
 }
 
-/* A list of what is known to be no evidence: a code that is added without a thought counts against the GPU. */
+/* A list of what is known to be no evidence: a code that is added without a thought counts against
+ * the GPU. */
 bool code_is_fault(enum probe_code code)
 {
 	static const enum probe_code harmless[] = {CODE_NONE, CODE_DEVICE_BUSY,
@@ -283,7 +285,8 @@ enum probe_code code_of_cuda(int error, int driver, int runtime)
 	case RT_OUT_OF_MEMORY:
 		return CODE_OUT_OF_MEMORY;
 	default:
-		/* 700: illegal address; 714 … 719: stack, instruction, alignment, address space, counter, launch */
+		/* 700: illegal address; 714 … 719: stack, instruction, alignment, address space,
+		 * counter, launch */
 		return error == 700 || (error >= 714 && error <= 719) ? CODE_KERNEL_FAULT
 								      : CODE_CUDA_ERROR;
 	}

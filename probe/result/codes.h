@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: everything that can be wrong with a GPU server, as a code for machines, a sentence and a hint for people, and what is to
- * be done. The codes are part of the report's format: they are added to, never renamed. */
+/* probe: everything that can be wrong with a GPU server, as a code for machines, a sentence and a
+ * hint for people, and what is to be done. The codes are part of the report's format: they are
+ * added to, never renamed. */
 #ifndef PROBE_RESULT_CODES_H
 #define PROBE_RESULT_CODES_H
 
@@ -95,15 +96,17 @@ const char *action_name(enum probe_action action);
 /* Can nothing at all be done with CUDA on this machine? */
 bool code_is_no_cuda(enum probe_code code);
 
-/* How a message begins of a call that failed: the call, its number, and the name of that. Tables repeat the first two words. */
+/* How a message begins of a call that failed: the call, its number, and the name of that. Tables
+ * repeat the first two words. */
 #define CUDA_SAID "%s: %d (%s)"
 
-/* Is it evidence against the GPU or server? If not, it only kept a check from running, and nothing is known. */
+/* Is it evidence against the GPU or server? If not, it only kept a check from running, and nothing
+ * is known. */
 bool code_is_fault(enum probe_code code);
 
-/* The code for an error of the CUDA runtime, given the driver's and runtime's versions (12090 for 12.9; driver 0: none was found,
- * which is how error 35 without a driver is told from 35 with one that is too old). RT_SUCCESS: CODE_NONE; RT_MISSING_CALL:
- * CODE_RUNTIME_INCOMPLETE. */
+/* The code for an error of the CUDA runtime, given the driver's and runtime's versions (12090
+ * for 12.9; driver 0: none was found, which is how error 35 without a driver is told from 35 with
+ * one that is too old). RT_SUCCESS: CODE_NONE; RT_MISSING_CALL: CODE_RUNTIME_INCOMPLETE. */
 enum probe_code code_of_cuda(int error, int driver, int runtime);
 
 #endif

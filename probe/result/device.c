@@ -71,7 +71,8 @@ enum probe_code device_count(const struct rt *rt, struct report *r)
 	int driver = 0, runtime = 0, count = -1, error;
 	enum probe_code code;
 
-	/* Without a driver this succeeds and says 0, while all else says that the driver is too old. */
+	/* Without a driver this succeeds and says 0, while all else says that the driver is too
+	 * old. */
 	r->driver_cuda = rt->driver_version(&driver) == RT_SUCCESS ? driver : 0;
 	r->cudart = rt->runtime_version(&runtime) == RT_SUCCESS ? runtime : 0;
 	(void)snprintf(r->link, sizeof(r->link), "%s", rt->link ? rt->link : "");
@@ -183,7 +184,8 @@ enum probe_code device_describe(
 	properties.bytes[RT_PROPERTIES_NAME + 255] = '\0';
 	copy_name(
 		ret->name, sizeof(ret->name), (const char *)properties.bytes + RT_PROPERTIES_NAME);
-	/* The runtime has no attribute for it; the name of an instance is "NVIDIA H200 MIG 1g.18gb". */
+	/* The runtime has no attribute for it; the name of an instance is "NVIDIA H200 MIG
+	 * 1g.18gb". */
 	ret->mig = strstr(ret->name, " MIG ") ? 1 : -1;
 	take_uuid(properties.bytes + RT_PROPERTIES_UUID, ret);
 	take_memory(properties.bytes + RT_PROPERTIES_MEMORY, ret);

@@ -40,7 +40,8 @@ struct probe_options {
 	int plant; /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
 };
 
-/* Read the command line; argv[0] is passed over. ERR_INVALID: what was found, and what would be accepted; ERR_TOOBIG: too many
+/* Read the command line; argv[0] is passed over. ERR_INVALID: what was found, and what would be
+ * accepted; ERR_TOOBIG: too many
  * --gpu. */
 int options_read(int argc, char **argv, struct probe_options *ret, struct err *err);
 

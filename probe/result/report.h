@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the report of one run, its verdict, and its forms: JSON (gpuprobe.report/1, schema in docs/), a table for people, and
- * one line for monitoring. */
+/* probe: the report of one run, its verdict, and its forms: JSON (gpuprobe.report/1, schema in
+ * docs/), a table for people, and one line for monitoring. */
 #ifndef PROBE_RESULT_REPORT_H
 #define PROBE_RESULT_REPORT_H
 
@@ -41,7 +41,8 @@ struct gpu_report {
 	int64_t memory_total_bytes, memory_free_bytes, l2_bytes;
 	int clock_max_mhz, memory_clock_max_mhz, memory_bus_bits;
 	bool remote;  /* its PCI id is none of this machine's */
-	bool by_uuid; /* CUDA shows it only to a process whose CUDA_VISIBLE_DEVICES names its UUID */
+	bool by_uuid; /* CUDA shows it only to a process whose CUDA_VISIBLE_DEVICES names its UUID
+		       */
 	bool fit;
 	enum gpu_health health;
 	double utilization_percent; /* NVML; NAN */
@@ -59,7 +60,8 @@ struct report_error {
 	char message[320];
 };
 
-/* What copies from one GPU to another gave: a struct check_result without what links do not have. */
+/* What copies from one GPU to another gave: a struct check_result without what links do not have.
+ */
 struct link_report {
 	int from, to; /* GPUs' indices */
 	enum check_status status;
@@ -118,45 +120,52 @@ static inline bool report_is_instance(const char *uuid)
 /* A GPU of which nothing is known; owns nothing. */
 void report_gpu_init(struct gpu_report *gpu);
 
-/* A new GPU at the end, all unknown; NULL: no memory or REPORT_GPUS_MAX reached. It moves when another one is added. */
+/* A new GPU at the end, all unknown; NULL: no memory or REPORT_GPUS_MAX reached. It moves when
+ * another one is added. */
 struct gpu_report *report_add_gpu(struct report *r);
 
-/* Keep a copy of a result with its GPU, in place of an earlier one of the same check. False: no memory. */
+/* Keep a copy of a result with its GPU, in place of an earlier one of the same check. False: no
+ * memory. */
 bool report_set_check(struct gpu_report *gpu, const struct check_result *result);
 
 /* Note what is wrong; message in printf style. False: no memory. */
 bool report_add_error(struct report *r, int gpu, enum probe_code code, int cuda_error,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* Decide fit and health of every GPU, and the exit status, by the profile: a GPU is fit when every required check ran and none
- * failed (nor warned, when strict). Missing required results are added as errors, so that nothing is left out unseen. */
+/* Decide fit and health of every GPU, and the exit status, by the profile: a GPU is fit when every
+ * required check ran and none failed (nor warned, when strict). Missing required results are added
+ * as errors, so that nothing is left out unseen. */
 void report_judge(struct report *r);
 
-/* What is worst about a GPU: of its errors, else of its failed checks, else of those that could not run, else of its warnings.
- * CODE_NONE: nothing. */
+/* What is worst about a GPU: of its errors, else of its failed checks, else of those that could not
+ * run, else of its warnings. CODE_NONE: nothing. */
 enum probe_code report_problem(const struct report *r, const struct gpu_report *gpu);
 
-/* Where that is CODE_CUDA_ERROR: the call that failed and its number, "cudaMalloc: 999 ", as the first bytes of a text of the report;
- * how many, 0: none is named. */
+/* Where that is CODE_CUDA_ERROR: the call that failed and its number, "cudaMalloc: 999 ", as the
+ * first bytes of a text of the report; how many, 0: none is named. */
 size_t report_failed_call(const struct report *r, const struct gpu_report *gpu, const char **ret);
 
-/* "ok", "warn", "fail", "unknown"; "pass", "fail", "no_cuda", "inconclusive", "usage"; never NULL. */
+/* "ok", "warn", "fail", "unknown"; "pass", "fail", "no_cuda", "inconclusive", "usage"; never NULL.
+ */
 const char *report_health_name(enum gpu_health health);
 const char *report_verdict_name(enum probe_exit status);
 
 /* JSON, one line with a newline. ERR_NOMEM. */
 int report_json(const struct report *r, struct buf *out, struct err *err);
 
-/* One check's result as JSON, and read again: so does a worker tell its parent. check_read gives ERR_INVALID with a path for what is
- * missing or not what it should be, ERR_NOMEM, and never a pass for what it cannot read. err is not NULL. */
+/* One check's result as JSON, and read again: so does a worker tell its parent. check_read gives
+ * ERR_INVALID with a path for what is missing or not what it should be, ERR_NOMEM, and never a pass
+ * for what it cannot read. err is not NULL. */
 void check_json(const struct check_result *c, struct buf *out);
 int check_read(const struct json *j, const struct json_node *at, struct check_result *ret,
 	struct err *err);
 
-/* The table, the failed checks with their hints, and the verdict. width: columns of the terminal. */
+/* The table, the failed checks with their hints, and the verdict. width: columns of the terminal.
+ */
 void report_text(const struct report *r, unsigned width, struct buf *out);
 
-/* One line "GPUPROBE OK - 8 of 8 GPUs fit | …" and Nagios' status: 0 OK, 1 warning, 2 critical, 3 unknown. */
+/* One line "GPUPROBE OK - 8 of 8 GPUs fit | …" and Nagios' status: 0 OK, 1 warning, 2 critical, 3
+ * unknown. */
 int report_nagios(const struct report *r, struct buf *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the verdict. A check that did not run is never a pass: a GPU is fit only when every required check is there and says so,
- * and a server only when it has GPUs and all of them are fit. */
+/* probe: the verdict. A check that did not run is never a pass: a GPU is fit only when every
+ * required check is there and says so, and a server only when it has GPUs and all of them are fit.
+ */
 #include "probe/result/report.h"
 
 #include <string.h>
@@ -26,7 +27,8 @@ static enum check_need need_of(const struct report *r, enum check_id id)
 	return need;
 }
 
-/* The one skip of a required check that is none: there is nothing to check. Before Volta there are no tensor cores. */
+/* The one skip of a required check that is none: there is nothing to check. Before Volta there are
+ * no tensor cores. */
 static bool skip_is_excused(const struct gpu_report *gpu, const struct check_result *c)
 {
 	return c->id == CHECK_EXACT_TENSOR && strcmp(c->reason, "not_on_this_gpu") == 0 &&

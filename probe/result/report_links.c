@@ -118,7 +118,8 @@ static size_t rates_of(const struct report *r, int index, double ret[static REPO
 	return n;
 }
 
-/* The slowest of its rates, and the one of them that is furthest below what another GPU of its model has in its place. */
+/* The slowest of its rates, and the one of them that is furthest below what another GPU of its
+ * model has in its place. */
 static void compare(const struct thresholds *t, const struct report *r,
 	const struct gpu_report *gpu, struct check_result *c)
 {
@@ -150,7 +151,8 @@ static void compare(const struct thresholds *t, const struct report *r,
 	c->fail_below = t->of[CHECK_P2P].fail_below;
 }
 
-/* A link that was not measured though it could have been is no pass; one that cannot be, for want of peer access, says nothing. */
+/* A link that was not measured though it could have been is no pass; one that cannot be, for want
+ * of peer access, says nothing. */
 static int badness(const struct link_report *l)
 {
 	static const int of[] = {[STATUS_SKIP] = 1,

@@ -5,8 +5,8 @@
 
 #include "probe/result/report.h"
 
-/* Members of a JSON object, each with a comma in front but behind '{': unknown is null (text "", negative numbers, NAN). Bytes that
- * are not UTF-8 become '?'. */
+/* Members of a JSON object, each with a comma in front but behind '{': unknown is null (text "",
+ * negative numbers, NAN). Bytes that are not UTF-8 become '?'. */
 void out_key(struct buf *out, const char *key);
 void out_text(struct buf *out, const char *key, const char *text);
 void out_text_or_null(struct buf *out, const char *key, const char *text);
@@ -20,13 +20,15 @@ void out_tri(struct buf *out, const char *key, int value);
 /* code, message, hint, action and CUDA's number of what is wrong */
 void out_problem(struct buf *out, enum probe_code code, const char *message, int cuda_error);
 
-/* "GPU 0-3, 7": those of this health; how many are counted. Nothing is written when there is none. */
+/* "GPU 0-3, 7": those of this health; how many are counted. Nothing is written when there is none.
+ */
 size_t words_gpus(const struct report *r, enum gpu_health health, struct buf *out);
 
 /* How many are fit. */
 size_t words_fit(const struct report *r);
 
-/* "7 of 8 GPUs fit, 4.3 s, 1 failed: GPU 7 (drain, reset or reboot the server)", without a newline. */
+/* "7 of 8 GPUs fit, 4.3 s, 1 failed: GPU 7 (drain, reset or reboot the server)", without a newline.
+ */
 void words_verdict(const struct report *r, struct buf *out);
 
 #endif

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far above what its clocks say a GPU may be. Memory: published peaks are met within 3 %. Arithmetic: the clock that the runtime
- * tells is the one on the box, and GeForce boards go above it by themselves as long as they are cool. */
+/* How far above what its clocks say a GPU may be. Memory: published peaks are met within 3 %.
+ * Arithmetic: the clock that the runtime tells is the one on the box, and GeForce boards go above
+ * it by themselves as long as they are cool. */
 #define MEMORY_MARGIN 1.05
 #define CLOCK_MARGIN 1.30
-/* Of fp32's peak: no generation has more fp64 units than half, and no tensor cores of more than 64 times (Blackwell; Volta has 8). */
+/* Of fp32's peak: no generation has more fp64 units than half, and no tensor cores of more than 64
+ * times (Blackwell; Volta has 8). */
 #define FP64_MOST 0.5
 #define TENSOR_MOST 64
 
@@ -49,7 +51,8 @@ double expect_memory_rate(const struct gpu_report *gpu)
 	return 2.0 * gpu->memory_clock_max_mhz * 1e6 * gpu->memory_bus_bits / 8;
 }
 
-/* fp32 units of a multiprocessor, by compute capability (CUDA C programming guide, "Arithmetic Instructions"). 0: not known. */
+/* fp32 units of a multiprocessor, by compute capability (CUDA C programming guide, "Arithmetic
+ * Instructions"). 0: not known. */
 static int fp32_lanes(int major, int minor)
 {
 	if (major == 5 || (major == 6 && minor > 0))
@@ -119,7 +122,8 @@ void thresholds_expect(
 	if (reference && !isnan(reference->rate[r->id])) {
 		r->expected = reference->rate[r->id];
 		r->basis = BASIS_REFERENCE;
-		/* shares of a peak leave room for what no kernel reaches; a reference was reached */
+		/* shares of a peak leave room for what no kernel reaches; a reference was reached
+		 */
 		if (!t->given[r->id])
 			of = t->peers;
 	} else {

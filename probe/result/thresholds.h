@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: what a healthy GPU reaches: from its own clocks, from its peers, or from a reference file, and how far below it is a
- * warning or a failure. */
+/* probe: what a healthy GPU reaches: from its own clocks, from its peers, or from a reference file,
+ * and how far below it is a warning or a failure. */
 #ifndef PROBE_RESULT_THRESHOLDS_H
 #define PROBE_RESULT_THRESHOLDS_H
 
@@ -30,9 +30,9 @@ struct reference {
 
 struct thresholds {
 	struct threshold of[CHECK_COUNT];
-	bool given
-		[CHECK_COUNT]; /* by the file: then a reference is held to them too, and not to `peers` */
-	struct threshold peers; /* 0.95, 0.85 */
+	bool given[CHECK_COUNT]; /* by the file: then a reference is held to them too, and not to
+				    `peers` */
+	struct threshold peers;  /* 0.95, 0.85 */
 	struct reference *references;
 	size_t n_references;
 	bool fatal_xids_given; /* in place of the default list; it may be empty */
@@ -44,9 +44,12 @@ struct thresholds {
 void thresholds_init(struct thresholds *t);
 void thresholds_release(struct thresholds *t);
 
-/* Read a file (JSON: {"schema": "gpuprobe.thresholds/1", "checks": {"bench.mem_read": {"warn_below": 0.8, "fail_below": 0.7}}, "references":
- * [{"name": "…", "memory_total_bytes": …, "rates": {"bench.mem_read": 4.4e12}}], "fatal_xids": [48, 79]}) over the defaults. Unknown members and checks,
- * shares that are not in 0 … 1, warn below fail: ERR_INVALID, the message with the path. ERR_NOTFOUND, ERR_IO, ERR_SYNTAX, ERR_TOOBIG, ERR_NOMEM. */
+/* Read a file (JSON: {"schema": "gpuprobe.thresholds/1", "checks": {"bench.mem_read":
+ * {"warn_below": 0.8, "fail_below": 0.7}}, "references":
+ * [{"name": "…", "memory_total_bytes": …, "rates": {"bench.mem_read": 4.4e12}}], "fatal_xids": [48,
+ * 79]}) over the defaults. Unknown members and checks, shares that are not in 0 … 1, warn below
+ * fail: ERR_INVALID, the message with the path. ERR_NOTFOUND, ERR_IO, ERR_SYNTAX, ERR_TOOBIG,
+ * ERR_NOMEM. */
 int thresholds_read(struct thresholds *t, const char *file, struct err *err);
 
 /* A report's rates as such a file, to be saved on a good server. */
@@ -55,20 +58,23 @@ void thresholds_write(const struct report *r, struct buf *out);
 /* Is it a rate of the GPU alone, which another GPU of its model reaches too? */
 bool thresholds_is_rate(enum check_id id);
 
-/* Set a rate's expectation, shares, basis and upper bound: a reference for this GPU, else what its clocks say; nothing when an attribute
- * is missing or odd. Without known shares there is an upper bound alone. */
+/* Set a rate's expectation, shares, basis and upper bound: a reference for this GPU, else what its
+ * clocks say; nothing when an attribute is missing or odd. Without known shares there is an upper
+ * bound alone. */
 void thresholds_expect(
 	const struct thresholds *t, const struct gpu_report *gpu, struct check_result *r);
 
-/* Memory's peak in bytes per second: 2 × memory clock × bus width ÷ 8; fp32's in operations: multiprocessors × lanes × 2 × clock.
- * NAN: unknown. */
+/* Memory's peak in bytes per second: 2 × memory clock × bus width ÷ 8; fp32's in operations:
+ * multiprocessors × lanes × 2 × clock. NAN: unknown. */
 double expect_memory_rate(const struct gpu_report *gpu);
 double expect_fp32_rate(const struct gpu_report *gpu);
 
-/* The most that this rate can be, by the GPU's clocks and widths, whatever else is known of it: more was not measured, but made up. NAN: unknown. */
+/* The most that this rate can be, by the GPU's clocks and widths, whatever else is known of it:
+ * more was not measured, but made up. NAN: unknown. */
 double thresholds_most(const struct gpu_report *gpu, enum check_id id);
 
-/* Compare GPUs of one model with the best of them, when they have no other expectation: slower than `peers` allows is a warning or failure. */
+/* Compare GPUs of one model with the best of them, when they have no other expectation: slower than
+ * `peers` allows is a warning or failure. */
 void thresholds_peers(const struct thresholds *t, struct report *r);
 
 #endif

@@ -49,7 +49,7 @@ bool host_pci_id(const char *text, char ret[static PCI_ID_MAX])
 	return true;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 /* The beginning of a file below a folder, NUL-terminated; -1: it cannot be read. */
 static ssize_t read_bytes(const char *folder, const char *name, char *to, size_t size)
@@ -103,7 +103,8 @@ static double read_speed(const char *folder, const char *name)
 											 : 0;
 }
 
-/* Of the first bytes of the config space, which are all ones when the device does not answer. Not readable: nothing against it. */
+/* Of the first bytes of the config space, which are all ones when the device does not answer. Not
+ * readable: nothing against it. */
 static bool answers(const char *folder)
 {
 	char bytes[5];
@@ -112,7 +113,7 @@ static bool answers(const char *folder)
 	return n < 4 || memcmp(bytes, "\xff\xff\xff\xff", 4) != 0;
 }
 
-/* ---- GPUs --------------------------------------------------------------------------------------------------------- */
+/* ---- GPUs ---- */
 
 static bool is_gpu(const char *folder)
 {
@@ -128,7 +129,8 @@ static bool is_gpu(const char *folder)
 	       access(link, F_OK) != 0;
 }
 
-/* The ports on the way to the root are the folders above the device's own: each links to the one below it at best like this. */
+/* The ports on the way to the root are the folders above the device's own: each links to the one
+ * below it at best like this. */
 static void look_upstream(const char *folder, struct host_gpu *gpu)
 {
 	char *path = realpath(folder, NULL), *slash, id[PCI_ID_MAX];
@@ -257,7 +259,7 @@ double host_link_rate(double speed_gts, int width)
 	return speed_gts * 1e9 * share * width / 8;
 }
 
-/* ---- virtual machine ---------------------------------------------------------------------------------------------- */
+/* ---- virtual machine ---- */
 
 /* By the names that hypervisors give their machines; -1: there are no names. */
 static int vm_by_names(const char *root)

@@ -6,11 +6,13 @@
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-/* Errors of applications, as the Kubernetes device plugin has them; 63 and 64 are judged by the remapped rows themselves. */
+/* Errors of applications, as the Kubernetes device plugin has them; 63 and 64 are judged by the
+ * remapped rows themselves. */
 static const int ignored[] = {13, 31, 43, 45, 63, 64, 68, 109};
-/* NVIDIA's catalogue of XIDs and Azure's health checks take a GPU out of service for: ECC errors that cannot be corrected (48, 94 contained,
- * 95 not) or come too often (92), a halt of the GPU's own processors (62, 119, 120), NVLink (74), a fall off the bus (79), and a recovery that
- * the driver asks for (154). Which ones count is a setting. */
+/* NVIDIA's catalogue of XIDs and Azure's health checks take a GPU out of service for: ECC errors
+ * that cannot be corrected (48, 94 contained, 95 not) or come too often (92), a halt of the GPU's
+ * own processors (62, 119, 120), NVLink (74), a fall off the bus (79), and a recovery that the
+ * driver asks for (154). Which ones count is a setting. */
 static const int default_fatal[] = {48, 62, 74, 79, 92, 94, 95, 119, 120, 154};
 
 static bool is_among(int xid, const int *list, size_t n)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: errors that the driver wrote into the kernel's log: "NVRM: Xid (PCI:0000:17:00): 79, …". */
+/* probe: errors that the driver wrote into the kernel's log: "NVRM: Xid (PCI:0000:17:00): 79, …".
+ */
 #ifndef PROBE_RUNTIME_HOST_XID_H
 #define PROBE_RUNTIME_HOST_XID_H
 
@@ -7,7 +8,8 @@
 
 /* What an XID says of the GPU. */
 enum xid_kind {
-	XID_IGNORED, /* an application's error, or one that is judged by the state of the memory's repairs */
+	XID_IGNORED, /* an application's error, or one that is judged by the state of the memory's
+			repairs */
 	XID_NOTED,
 	XID_FATAL
 };

@@ -7,7 +7,8 @@
 
 #include "probe/kernels/kernels.h"
 
-/* Machine code runs on its own capability and newer ones of the same major version; PTX on everything that is not older. */
+/* Machine code runs on its own capability and newer ones of the same major version; PTX on
+ * everything that is not older. */
 static bool runs(const struct kernel_image *image, int major, int minor)
 {
 	if (image->arch > major * 10 + minor)

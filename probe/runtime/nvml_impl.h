@@ -88,7 +88,8 @@ struct nvml {
 /* NVML's own word for what it answered. */
 const char *nvml_word(const struct nvml *n, int rc);
 
-/* What a call (or NULL: none was found) says of a device; -1: it does not say, or all ones, by which NVML marks what it does not know. */
+/* What a call (or NULL: none was found) says of a device; -1: it does not say, or all ones, by
+ * which NVML marks what it does not know. */
 int nvml_read(call_unsigned call, nvml_device device);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: NVML by name. Each call may be missing from an older one, and then what it would tell is unknown. */
+/* probe: NVML by name. Each call may be missing from an older one, and then what it would tell is
+ * unknown. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,8 @@ static void find_calls(struct nvml *n)
 
 		for (size_t k = 0; k < 3 && !found && calls[i].names[k]; k++)
 			found = dlsym(n->library, calls[i].names[k]);
-		/* ISO C has no conversion from object to function pointers; POSIX promises that they look alike. */
+		/* ISO C has no conversion from object to function pointers; POSIX promises that
+		 * they look alike. */
 		if (found)
 			memcpy((char *)n + calls[i].offset, &found, sizeof(found));
 	}
@@ -77,8 +79,8 @@ const char *nvml_word(const struct nvml *n, int rc)
 	return text ? text : "no word for it";
 }
 
-/* The library stays loaded until the process ends, whatever it answers: a remote-GPU client's may have a thread of its own, which
- * dlclose would leave without its code. */
+/* The library stays loaded until the process ends, whatever it answers: a remote-GPU client's may
+ * have a thread of its own, which dlclose would leave without its code. */
 int nvml_open(const char *file, struct nvml **ret, struct err *err)
 {
 	struct nvml *n = calloc(1, sizeof(*n));

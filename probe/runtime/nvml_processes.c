@@ -7,7 +7,8 @@
 /* More than a GPU takes contexts for. */
 #define PROCESSES_MAX 1024
 
-/* What one of NVML's two lists has, behind those that are there; a process stands in both at most once each, and counts once. */
+/* What one of NVML's two lists has, behind those that are there; a process stands in both at most
+ * once each, and counts once. */
 static int add(struct nvml *n, call_processes call, nvml_device device, struct nvml_process *to,
 	size_t max, size_t *n_to, struct err *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the calls of the CUDA runtime that gpuprobe makes, as a table, so that they can come from the runtime that is linked in,
- * from one that is loaded by name, or from a fake. Nothing above this includes a CUDA header, and everything above it builds and
- * is tested without CUDA. Only calls that remote-GPU clients are known to forward are here; loading of kernels is the exception
+/* probe: the calls of the CUDA runtime that gpuprobe makes, as a table, so that they can come from
+ * the runtime that is linked in, from one that is loaded by name, or from a fake. Nothing above
+ * this includes a CUDA header, and everything above it builds and is tested without CUDA. Only
+ * calls that remote-GPU clients are known to forward are here; loading of kernels is the exception
  * (cudaLibraryLoadData, runtime 12.8). */
 #ifndef PROBE_RUNTIME_RT_H
 #define PROBE_RUNTIME_RT_H
@@ -11,7 +12,8 @@
 
 #include "base/err.h"
 
-/* Error numbers of the CUDA runtime that are told apart; all others pass as numbers (see codes.h). */
+/* Error numbers of the CUDA runtime that are told apart; all others pass as numbers (see codes.h).
+ */
 enum {
 	RT_SUCCESS = 0,
 	RT_INVALID_VALUE = 1,
@@ -53,8 +55,8 @@ enum rt_attribute {
 
 enum rt_copy { RT_HOST_TO_DEVICE = 1, RT_DEVICE_TO_HOST = 2, RT_DEVICE_TO_DEVICE = 3 };
 
-/* The runtime copies its cudaDeviceProp here, of whatever size its version has; name, uuid and total memory have stayed where
- * they were. */
+/* The runtime copies its cudaDeviceProp here, of whatever size its version has; name, uuid and
+ * total memory have stayed where they were. */
 #define RT_PROPERTIES_BYTES 4096
 #define RT_PROPERTIES_NAME 0
 #define RT_PROPERTIES_UUID 256
@@ -71,8 +73,8 @@ typedef void *rt_event;
 typedef void *rt_library;
 typedef void *rt_kernel;
 
-/* Every member returns an error number of the runtime, or RT_MISSING_CALL; none is NULL. Arguments are those of the cuda call that
- * stands beside it. */
+/* Every member returns an error number of the runtime, or RT_MISSING_CALL; none is NULL. Arguments
+ * are those of the cuda call that stands beside it. */
 struct rt {
 	const char *link; /* "static", "shared" or "dlopen"; a literal */
 
@@ -120,13 +122,15 @@ struct rt {
 		size_t shared, rt_stream stream);
 };
 
-/* The runtime this program comes with: the one it was linked with (rt_linked.c, with CUDA), or in builds without CUDA that of
- * rt_dlopen(NULL). Nothing to close. Errors of rt_dlopen. */
+/* The runtime this program comes with: the one it was linked with (rt_linked.c, with CUDA), or in
+ * builds without CUDA that of rt_dlopen(NULL). Nothing to close. Errors of rt_dlopen. */
 int rt_default(struct rt *ret, struct err *err);
 
-/* The runtime in the shared library `file`; with NULL one that is already in the process (an interposer that was preloaded), else
- * libcudart.so.13, .12, .11.0 by the loader's search. It stays loaded until the program ends. A call it lacks answers
- * RT_MISSING_CALL; without cudaGetDeviceCount it is none: ERR_INVALID. ERR_NOTFOUND: no such library, err says what the loader said. */
+/* The runtime in the shared library `file`; with NULL one that is already in the process (an
+ * interposer that was preloaded), else libcudart.so.13, .12, .11.0 by the loader's search. It stays
+ * loaded until the program ends. A call it lacks answers RT_MISSING_CALL; without
+ * cudaGetDeviceCount it is none: ERR_INVALID. ERR_NOTFOUND: no such library, err says what the
+ * loader said. */
 int rt_dlopen(const char *file, struct rt *ret, struct err *err);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the members of struct rt whose arguments are those of the CUDA call, as a list, so that loading, linking and refusing are
- * written once. CALL(member, the call's name, parameters, arguments). Not among them: library_load, which leaves out six arguments,
- * error_name, which returns a text, and device_properties, whose name depends on the version. */
+/* probe: the members of struct rt whose arguments are those of the CUDA call, as a list, so that
+ * loading, linking and refusing are written once. CALL(member, the call's name, parameters,
+ * arguments). Not among them: library_load, which leaves out six arguments, error_name, which
+ * returns a text, and device_properties, whose name depends on the version. */
 #ifndef PROBE_RUNTIME_RT_CALLS_H
 #define PROBE_RUNTIME_RT_CALLS_H
 

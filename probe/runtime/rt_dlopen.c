@@ -50,8 +50,8 @@ static const char *no_error_name(int error)
 	return "";
 }
 
-/* cudaLibraryLoadData as it is. A table's member has no place to keep it, so the last runtime that has it is called; a process works
- * with one. */
+/* cudaLibraryLoadData as it is. A table's member has no place to keep it, so the last runtime that
+ * has it is called; a process works with one. */
 typedef int (*load_data)(rt_library *library, const void *image, void *jit_options,
 	void **jit_values, unsigned n_jit, void *options, void **values, unsigned n_options);
 static load_data loaded_load_data;
@@ -66,7 +66,8 @@ static bool find(void *handle, const char *name, void *ret_pointer)
 {
 	void *found = dlsym(handle, name);
 
-	/* ISO C has no conversion from object to function pointers; POSIX promises that they look alike. */
+	/* ISO C has no conversion from object to function pointers; POSIX promises that they look
+	 * alike. */
 	if (found)
 		memcpy(ret_pointer, &found, sizeof(found));
 	return found != NULL;
@@ -84,7 +85,8 @@ static void fill(struct rt *rt, void *handle)
 	find(handle, "cudaGetErrorName", &rt->error_name);
 	rt->launch = no_launch;
 	find(handle, "cudaLaunchKernel", &rt->launch);
-	/* 12.x calls the one that fills its own structure _v2; the plain name there is the smaller structure of 11. */
+	/* 12.x calls the one that fills its own structure _v2; the plain name there is the smaller
+	 * structure of 11. */
 	rt->device_properties = no_device_properties;
 	if (!find(handle, "cudaGetDeviceProperties_v2", &rt->device_properties))
 		find(handle, "cudaGetDeviceProperties", &rt->device_properties);
@@ -93,7 +95,8 @@ static void fill(struct rt *rt, void *handle)
 		rt->library_load = call_library_load;
 }
 
-/* The newest that is found. RTLD_DEFAULT comes first, so that a client that was preloaded gets the calls. */
+/* The newest that is found. RTLD_DEFAULT comes first, so that a client that was preloaded gets the
+ * calls. */
 static void *any_runtime(void)
 {
 	static const char *const names[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the runtime that is linked in, static or shared (RT_LINK says which). The one file that includes CUDA's headers, so that
- * their compiler checks what is called; in place of rt_unlinked.c. */
+/* probe: the runtime that is linked in, static or shared (RT_LINK says which). The one file that
+ * includes CUDA's headers, so that their compiler checks what is called; in place of rt_unlinked.c.
+ */
 #include <cuda_runtime_api.h>
 #include <string.h>
 

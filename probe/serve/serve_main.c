@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpuprobe-serve: when it looks, and at what; certificates, signals, start and end. Workers do what needs CUDA or NVML, in processes of
- * gpuprobe, which lies in the same folder. */
+/* gpuprobe-serve: when it looks, and at what; certificates, signals, start and end. Workers do what
+ * needs CUDA or NVML, in processes of gpuprobe, which lies in the same folder. */
 #define _GNU_SOURCE
 
 #include <errno.h>

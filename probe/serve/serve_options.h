@@ -25,7 +25,8 @@ struct serve_options {
 	char **rest;                 /* the words that were for verify; owned */
 };
 
-/* Read the command line, argv[0] being "serve". ERR_INVALID: what was found, and what would be accepted; ERR_NOMEM. */
+/* Read the command line, argv[0] being "serve". ERR_INVALID: what was found, and what would be
+ * accepted; ERR_NOMEM. */
 int serve_options_read(int argc, char **argv, struct serve_options *ret, struct err *err);
 void serve_options_release(struct serve_options *o);
 

@@ -27,11 +27,12 @@ struct serve_shared {
 
 void serve_shared_init(struct serve_shared *s, struct log *log);
 
-/* Read the token again. file NULL: none is asked for. On an error the one in force stays: ERR_NOTFOUND, ERR_IO, ERR_INVALID: empty, or more
- * than one line. */
+/* Read the token again. file NULL: none is asked for. On an error the one in force stays:
+ * ERR_NOTFOUND, ERR_IO, ERR_INVALID: empty, or more than one line. */
 int serve_read_token(struct serve_shared *s, const char *file, struct err *err);
 
-/* GET /v1/inventory, /v1/report, /metrics, /healthz, /readyz; their context is a struct serve_shared. */
+/* GET /v1/inventory, /v1/report, /metrics, /healthz, /readyz; their context is a struct
+ * serve_shared. */
 extern const struct http_route serve_routes[];
 extern const size_t serve_n_routes;
 

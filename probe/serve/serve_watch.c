@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: what gpuprobe-serve looks at: NVML, the list of GPUs, verifies. It holds no CUDA context: workers do what needs CUDA or NVML. */
+/* probe: what gpuprobe-serve looks at: NVML, the list of GPUs, verifies. It holds no CUDA context:
+ * workers do what needs CUDA or NVML. */
 #define _GNU_SOURCE
 #include "probe/serve/serve_watch.h"
 
@@ -93,7 +94,8 @@ void serve_list(struct serving *s)
 
 /* ---- verify ---- */
 
-/* GPUs that somebody computes on keep their verdict: --gpu names the others. False: there is none to check. */
+/* GPUs that somebody computes on keep their verdict: --gpu names the others. False: there is none
+ * to check. */
 static bool choose_idle(struct serving *s, struct probe_options *o, char (*names)[48])
 {
 	const struct fleet *f = &s->shared.fleet;
@@ -191,7 +193,8 @@ void serve_join(struct serving *s)
 	s->verifying = false;
 }
 
-/* In a thread of its own, since a hung GPU takes its time, and the others are looked at meanwhile. */
+/* In a thread of its own, since a hung GPU takes its time, and the others are looked at meanwhile.
+ */
 void serve_verify(struct serving *s)
 {
 	if (s->verifying && !atomic_load(&s->verified))

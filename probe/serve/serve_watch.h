@@ -33,14 +33,16 @@ struct serving {
 	double next_look, next_list, next_verify, next_certificate;
 };
 
-/* One look of NVML, in a process of its own. Not answered: nothing changes but shared.nvml. Blocks for seconds at most, or until term_fd is
- * readable. */
+/* One look of NVML, in a process of its own. Not answered: nothing changes but shared.nvml. Blocks
+ * for seconds at most, or until term_fd is readable. */
 void serve_look(struct serving *s);
 
-/* The list of GPUs by CUDA; with their free memory where NVML does not tell it. Blocks as serve_look(). */
+/* The list of GPUs by CUDA; with their free memory where NVML does not tell it. Blocks as
+ * serve_look(). */
 void serve_list(struct serving *s);
 
-/* Verify idle GPUs in a thread of its own, since a hung GPU takes its time, and the others are looked at meanwhile. Nothing while one runs. */
+/* Verify idle GPUs in a thread of its own, since a hung GPU takes its time, and the others are
+ * looked at meanwhile. Nothing while one runs. */
 void serve_verify(struct serving *s);
 
 /* Wait for that thread, if there is one; a readable stop_fd ends it early. */

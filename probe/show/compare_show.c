@@ -12,7 +12,8 @@
 #define FIT 1.1
 #define SLOW 2.0
 
-/* What is compared, in the order in which it is shown. Copies are those that the host waits for: events of the GPU leave out the way. */
+/* What is compared, in the order in which it is shown. Copies are those that the host waits for:
+ * events of the GPU leave out the way. */
 static const struct {
 	enum check_id id;
 	const char *unit;
@@ -23,7 +24,8 @@ static const struct {
 	{CHECK_TENSOR_RATE, "FLOP/s"}};
 #define MEASURES (sizeof(measures) / sizeof(measures[0]))
 
-/* Kinds of programs, by what one does in a second of a GPU at hand: docs/gpuprobe.md says so, too. */
+/* Kinds of programs, by what one does in a second of a GPU at hand: docs/gpuprobe.md says so, too.
+ */
 static const struct {
 	const char *name;
 	double kernel_s, wait_s, copied; /* length of its kernels, time between waits, bytes */
@@ -59,7 +61,8 @@ static double added_to_byte(const struct pair *p)
 	return (isnan(up) || up > down ? up : down) / LONG_COPY;
 }
 
-/* What a second of this kind of program takes: what it waits for, what it launches faster than that goes, what it copies. */
+/* What a second of this kind of program takes: what it waits for, what it launches faster than that
+ * goes, what it copies. */
 static double a_second_takes(const struct pair *p, size_t kind)
 {
 	double here = p->local->value[CHECK_LAUNCH], there = p->remote->value[CHECK_LAUNCH],
@@ -77,8 +80,8 @@ static const char *word_of(double takes)
 	return isnan(takes) ? "" : takes <= FIT ? "fit" : takes <= SLOW ? "slow" : "unfit";
 }
 
-/* At most a tenth slower are programs that wait no more often than this, whose kernels are no shorter, and that copy no more a second. 0,
- * and INFINITY of bytes: any. */
+/* At most a tenth slower are programs that wait no more often than this, whose kernels are no
+ * shorter, and that copy no more a second. 0, and INFINITY of bytes: any. */
 static void limits(const struct pair *p, double *ret_wait, double *ret_kernel, double *ret_copied)
 {
 	double there = p->remote->value[CHECK_LAUNCH], here = p->local->value[CHECK_LAUNCH];

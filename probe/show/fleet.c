@@ -47,8 +47,8 @@ static struct fleet_gpu *find(struct fleet *f, const char *uuid, const char *pci
 	return NULL;
 }
 
-/* Who it is and how large. The verdict, and the checks that it came from, are a verify's alone: what a list finds in order says nothing
- * of memory and arithmetic. */
+/* Who it is and how large. The verdict, and the checks that it came from, are a verify's alone:
+ * what a list finds in order says nothing of memory and arithmetic. */
 static struct fleet_gpu *find_or_add(struct fleet *f, const struct gpu_report *gpu)
 {
 	struct fleet_gpu *ret = find(f, gpu->uuid, gpu->pci);
@@ -150,7 +150,8 @@ void fleet_verified(struct fleet *f, const struct report *r, int64_t now)
 		gpu = find_or_add(f, seen);
 		if (!gpu)
 			continue;
-		/* somebody began to compute there: what could not be measured takes no verdict back */
+		/* somebody began to compute there: what could not be measured takes no verdict back
+		 */
 		if (gpu->verified && seen->health == HEALTH_UNKNOWN && fleet_was_busy(seen))
 			continue;
 		gpu->present = seen->name[0] != '\0';

@@ -10,22 +10,24 @@
 #include "base/err.h"
 #include "probe/result/options.h"
 
-/* Write a file as a whole or not at all: beside it, then renamed. "-" is standard output. ERR_IO says what failed: no such folder, no
- * space, closed. */
+/* Write a file as a whole or not at all: beside it, then renamed. "-" is standard output. ERR_IO
+ * says what failed: no such folder, no space, closed. */
 int output_file(const char *file, const struct buf *text, struct err *err);
 
-/* Standard input, output and error become /dev/null where they are closed, so that no file that is opened later takes their place. False:
- * standard output was closed, and nobody would read a report. */
+/* Standard input, output and error become /dev/null where they are closed, so that no file that is
+ * opened later takes their place. False: standard output was closed, and nobody would read a
+ * report. */
 bool output_guard(void);
 
-/* Can this file be written? Asked before a run, so that its report is not lost at the end. ERR_IO. */
+/* Can this file be written? Asked before a run, so that its report is not lost at the end. ERR_IO.
+ */
 int output_can(const char *file, struct err *err);
 
 /* Columns of the terminal on this descriptor; 80 when it is none. */
 unsigned output_width(int fd);
 
-/* How far a run is, on standard error: a line that is written over on a terminal, else one for each tenth. Zeroed but for `show` and
- * `terminal`. */
+/* How far a run is, on standard error: a line that is written over on a terminal, else one for each
+ * tenth. Zeroed but for `show` and `terminal`. */
 struct progress {
 	enum probe_show show;
 	bool terminal;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe: the report for people: a table, what is wrong with a hint, what was left out, and the verdict. ASCII alone. */
+/* probe: the report for people: a table, what is wrong with a hint, what was left out, and the
+ * verdict. ASCII alone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -305,8 +306,8 @@ static void put_problems(const struct report *r, unsigned limit, struct buf *out
 	}
 }
 
-/* Number i of all results, GPU by GPU, when it was skipped. That a GPU of which nothing is known lacks optional ones, too, says
- * nothing. */
+/* Number i of all results, GPU by GPU, when it was skipped. That a GPU of which nothing is known
+ * lacks optional ones, too, says nothing. */
 static const struct check_result *skipped(const struct report *r, size_t i)
 {
 	const struct gpu_report *g = &r->gpus[i / CHECK_COUNT];
@@ -317,7 +318,8 @@ static const struct check_result *skipped(const struct report *r, size_t i)
 	return g->fit || strcmp(c->reason, "not_run") != 0 ? c : NULL;
 }
 
-/* The checks that were skipped for the reason that number i, c, has, unless one before had it too. */
+/* The checks that were skipped for the reason that number i, c, has, unless one before had it too.
+ */
 static void put_reason(const struct report *r, size_t i, const struct check_result *c,
 	unsigned limit, struct buf *out)
 {

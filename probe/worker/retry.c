@@ -27,7 +27,8 @@ bool retry_allowed(const struct report *r, const struct gpu_report *gpu, enum ch
 void retry_note(struct gpu_report *gpu, enum check_id check, enum probe_code code, int cuda_error,
 	const char *message)
 {
-	/* what failed before the first check could as well have failed when the kernels were loaded */
+	/* what failed before the first check could as well have failed when the kernels were loaded
+	 */
 	gpu->first_try = (struct first_try){.was = true,
 		.check = check == CHECK_COUNT ? CHECK_KERNEL_IMAGE : check,
 		.code = code,

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The environment of a worker: ours, with what makes CUDA number GPUs as the PCI bus does and load kernels before they are timed. */
+/* The environment of a worker: ours, with what makes CUDA number GPUs as the PCI bus does and load
+ * kernels before they are timed. */
 static char **worker_environment(const struct worker_job *job, struct buf *visible)
 {
 	static char order[] = "CUDA_DEVICE_ORDER=PCI_BUS_ID", eager[] = "CUDA_MODULE_LOADING=EAGER";
@@ -41,8 +42,8 @@ static char **worker_environment(const struct worker_job *job, struct buf *visib
 	return ret;
 }
 
-/* Its own process group: the terminal's Ctrl-C is the parent's alone. Standard output is ours: what a launcher's library prints goes to
- * standard error. */
+/* Its own process group: the terminal's Ctrl-C is the parent's alone. Standard output is ours: what
+ * a launcher's library prints goes to standard error. */
 static int spawn(const char *program, const char *job, char **environment, int fd, pid_t *ret)
 {
 	char name[] = "gpuprobe", flag[] = "--worker";

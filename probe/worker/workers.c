@@ -18,8 +18,8 @@
 #include "probe/worker/worker_start.h"
 #include "probe/worker/workers_impl.h"
 
-/* How long workers that were told to stop may take; one that watches NVML, for its last look; and one that has closed its pipe, to
- * end. */
+/* How long workers that were told to stop may take; one that watches NVML, for its last look; and
+ * one that has closed its pipe, to end. */
 #define STOP_LIMIT_MS 1000
 #define WATCH_LIMIT_MS 10000
 #define EXIT_LIMIT_MS 500
@@ -27,7 +27,8 @@
 
 /* ---- ends ---- */
 
-/* Processes that did not end in time: killed, and maybe unkillable. What can be reaped is reaped at the next run. */
+/* Processes that did not end in time: killed, and maybe unkillable. What can be reaped is reaped at
+ * the next run. */
 #define UNREAPED_MAX 256
 static struct {
 	pthread_mutex_t lock;

@@ -36,7 +36,8 @@ static void refuse(struct crowd *c, struct running *w, enum probe_code code, con
 	crowd_note(c, w, code, 0, message);
 }
 
-/* When a GPU goes, those behind it move up: then this worker has another one than it was started for. */
+/* When a GPU goes, those behind it move up: then this worker has another one than it was started
+ * for. */
 static bool is_another(const struct gpu_report *known, const struct gpu_report *found)
 {
 	return (known->uuid[0] && !known->by_uuid && strcmp(known->uuid, found->uuid) != 0) ||

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench: how long a decision takes, alone: no network, no API server. One line for each size of the pool:
-//   servers, then microseconds (median): a search that finds room, one that refuses, and the ledger's whole way from a review to a
-//   reserved claim (who holds this uid already, the search, the reservation) in a dry run.
+// bench: how long a decision takes, alone: no network, no API server. One line for each size of the
+// pool:
+//   servers, then microseconds (median): a search that finds room, one that refuses, and the
+//   ledger's whole way from a review to a reserved claim (who holds this uid already, the search,
+//   the reservation) in a dry run.
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +16,8 @@
 
 #define GPUS 8
 #define CLAIMS                                                                                     \
-	5 /* on each server: half of a GPU each, so that a whole one is not the first that comes */
+	5 /* on each server: half of a GPU each, so that a whole one is not the first that comes   \
+	   */
 #define GPU_BYTES 16160000000ull
 #define ROUNDS 401
 #define PERCENT_THAT_FITS 60

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench: the transport alone: net/http_server as `poolgate serve` starts it, and the same reply to every POST:
+// bench: the transport alone: net/http_server as `poolgate serve` starts it, and the same reply to
+// every POST:
 //   fixed ADDR:PORT CERT KEY LENGTH    so many bytes
-//   fixed ADDR:PORT CERT KEY +LENGTH   the same once the body was read as JSON, every check on: the least that a review can cost
-//   fixed ADDR:PORT CERT KEY @FILE     an AdmissionReview that allows; from the path /patch with FILE, a patch in base64, unless
-//                                      the object has the mark that it leaves: a hook that changes something is asked again
+//   fixed ADDR:PORT CERT KEY +LENGTH   the same once the body was read as JSON, every check on: the
+//   least that a review can cost fixed ADDR:PORT CERT KEY @FILE     an AdmissionReview that allows;
+//   from the path /patch with FILE, a patch in base64, unless
+//                                      the object has the mark that it leaves: a hook that changes
+//                                      something is asked again
 // Ends at SIGTERM.
 #include <signal.h>
 #include <stdio.h>

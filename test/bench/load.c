@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench: creates objects through a real API server, from several clients that keep their connections:
+// bench: creates objects through a real API server, from several clients that keep their
+// connections:
 //   load KUBECONFIG PATH BODY FIRST COUNT CLIENTS RATE
-// BODY is a file whose @N@ become FIRST, FIRST+1, … RATE 0: as fast as they go; else so many a second in all, begun when they are due,
-// whatever became of the ones before, as long as a client is free. Prints one line of JSON; reasons of the first refusals go to stderr.
+// BODY is a file whose @N@ become FIRST, FIRST+1, … RATE 0: as fast as they go; else so many a
+// second in all, begun when they are due, whatever became of the ones before, as long as a client
+// is free. Prints one line of JSON; reasons of the first refusals go to stderr.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

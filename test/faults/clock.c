@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faults: preloaded into a program, moves its time of day by the seconds in the file FAULT_CLOCK, as if somebody had set the
- * machine's clock. What counts time that has passed (CLOCK_MONOTONIC, CLOCK_BOOTTIME) goes on as it did. */
+/* faults: preloaded into a program, moves its time of day by the seconds in the file FAULT_CLOCK,
+ * as if somebody had set the machine's clock. What counts time that has passed (CLOCK_MONOTONIC,
+ * CLOCK_BOOTTIME) goes on as it did. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
 #endif

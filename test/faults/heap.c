@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* soak: preloaded into a program, writes the bytes that its heap has in use into the file FAULT_HEAP, each second the least
- * of that second, when few requests are on their way: a leak shows there long before it shows in the resident set. */
+/* soak: preloaded into a program, writes the bytes that its heap has in use into the file
+ * FAULT_HEAP, each second the least of that second, when few requests are on their way: a leak
+ * shows there long before it shows in the resident set. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* soak: reviews at a steady rate over TLS, each answer held against what is right:
  *   soak PORT TRUST DOCUMENTS WORKERS RATE SECONDS KILLS SEED
- * Answers whose text is known must be that text, byte for byte. Each worker has a server of the pool for itself, on which HOLDS pods
- * find room, and counts its pods: by that count a pod must be admitted or refused. KILLS of 1000 requests end in an RST at a random
- * byte of the handshake, of the request, or after it. RATE 0: as fast as they go. Prints one line of JSON; exit status 1 when an
- * answer was wrong. */
+ * Answers whose text is known must be that text, byte for byte. Each worker has a server of the
+ * pool for itself, on which HOLDS pods find room, and counts its pods: by that count a pod must be
+ * admitted or refused. KILLS of 1000 requests end in an RST at a random byte of the handshake, of
+ * the request, or after it. RATE 0: as fast as they go. Prints one line of JSON; exit status 1 when
+ * an answer was wrong. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "test/faults/soak_worker.h"
 
-/* Requests until one that was cut off has been handled for certain, if it ever will be: the server looks at every connection between
- * two answers to the same one. */
+/* Requests until one that was cut off has been handled for certain, if it ever will be: the server
+ * looks at every connection between two answers to the same one. */
 #define SETTLED 50
 #define SAID_MAX 10
 
@@ -38,7 +38,8 @@ static void wrong(struct worker *w, const struct document *d, const char *what)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-/* Is the answer that text, with this review's uid in it? A hole is filled with what the text has there. */
+/* Is the answer that text, with this review's uid in it? A hole is filled with what the text has
+ * there. */
 static bool is_reply(const struct worker *w, const struct marked *m, uint64_t number)
 {
 	char digits[MARK_LEN + 1], *have = w->reply.body;
@@ -199,7 +200,8 @@ static void admitted(struct worker *w, uint64_t pod, char gpu)
 	w->sure[w->n_sure++].gpu = gpu;
 }
 
-/* A pod that wants room: by our count there is some, or there is none, or what was cut off decides. */
+/* A pod that wants room: by our count there is some, or there is none, or what was cut off decides.
+ */
 static void create(struct worker *w)
 {
 	uint64_t pod = number_of(w, ++w->last_pod), number;

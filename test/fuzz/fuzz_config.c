@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: what operators write. The first byte says what the rest is: 's' the server's config file, 'l' launcher profiles, 'b' a client
- * catalogue and, behind a line "%%", a sidecar config. */
+/* fuzz: what operators write. The first byte says what the rest is: 's' the server's config file,
+ * 'l' launcher profiles, 'b' a client catalogue and, behind a line "%%", a sidecar config. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: what a gate reads beside its profile: its own GPUServer, and a look at the GPUs. What is read gives claims that can be found, and a page that is
- * JSON. */
+/* fuzz: what a gate reads beside its profile: its own GPUServer, and a look at the GPUs. What is
+ * read gives claims that can be found, and a page that is JSON. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

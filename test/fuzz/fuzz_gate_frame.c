@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: what somebody shows a gate first: a frame, the token in it, and the same bytes as the API server's word of it. Read at once or byte by
- * byte it is the same, nothing behind the frame is taken, and a uid is never more than a name. */
+/* fuzz: what somebody shows a gate first: a frame, the token in it, and the same bytes as the API
+ * server's word of it. Read at once or byte by byte it is the same, nothing behind the frame is
+ * taken, and a uid is never more than a name. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: the bytes of a connection to the gRPC server, through a real socket. The first byte of an input says whether preface and SETTINGS
- * come before it (even: yes), the second how many bytes are written at a time. Whatever the rest is: every answer ends with a status,
- * nothing stays behind, memory is bounded. */
+/* fuzz: the bytes of a connection to the gRPC server, through a real socket. The first byte of an
+ * input says whether preface and SETTINGS come before it (even: yes), the second how many bytes are
+ * written at a time. Whatever the rest is: every answer ends with a status, nothing stays behind,
+ * memory is bounded. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdint.h>
@@ -25,7 +26,8 @@
 		}                                                                                  \
 	} while (0)
 
-/* What one connection may cost while its input is a few kB: sessions, streams, one read's frames. */
+/* What one connection may cost while its input is a few kB: sessions, streams, one read's frames.
+ */
 #define COST_MAX 2000000u
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

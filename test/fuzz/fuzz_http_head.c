@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: the head of an answer. A URL that is taken is taken once more when it is put together from its parts, and its host is plain; a challenge's words
- * hold no more than was there. */
+/* fuzz: the head of an answer. A URL that is taken is taken once more when it is put together from
+ * its parts, and its host is plain; a challenge's words hold no more than was there. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: an image's name, and what a registry says of it: as an index, a manifest, a configuration, and as somebody's credentials. A name that is taken is taken
- * once more when it is put together from its parts; what is read of documents keeps to the limits; no credential is another host's. */
+/* fuzz: an image's name, and what a registry says of it: as an index, a manifest, a configuration,
+ * and as somebody's credentials. A name that is taken is taken once more when it is put together
+ * from its parts; what is read of documents keeps to the limits; no credential is another host's.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: base/json/json_read. What is accepted must hang together: nodes inside their parents and in order, strings that
- * decode to UTF-8, and every value readable again by itself. */
+/* fuzz: base/json/json_read. What is accepted must hang together: nodes inside their parents and in
+ * order, strings that decode to UTF-8, and every value readable again by itself. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

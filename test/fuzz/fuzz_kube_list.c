@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: what an API server answers to a list: any bytes as a page, and as the body of a failure. What is taken names its version and its
- * objects in a way that can be asked for again; what is not gets a message that people and logs can read. */
+/* fuzz: what an API server answers to a list: any bytes as a page, and as the body of a failure.
+ * What is taken names its version and its objects in a way that can be asked for again; what is not
+ * gets a message that people and logs can read. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

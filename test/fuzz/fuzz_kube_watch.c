@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: the stream of a watch. However it is cut into pieces, the same events come out and it ends for the same reason; the first byte says
- * how long the pieces are. */
+/* fuzz: the stream of a watch. However it is cut into pieces, the same events come out and it ends
+ * for the same reason; the first byte says how long the pieces are. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

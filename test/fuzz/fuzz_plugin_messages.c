@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any bytes as the kubelet's messages. The first byte chooses the method. What is answered can be read, and is for what was asked;
- * what is refused is refused with a sentence. */
+/* fuzz: any bytes as the kubelet's messages. The first byte chooses the method. What is answered
+ * can be read, and is for what was asked; what is refused is refused with a sentence. */
 #include <deviceplugin.pb-c.h>
 #include <registration.pb-c.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any text as a pool file. What is accepted is a sound inventory that can be placed on, reported and shown; what is
- * refused gets a message. */
+/* fuzz: any text as a pool file. What is accepted is a sound inventory that can be placed on,
+ * reported and shown; what is refused gets a message. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any bytes as the API server's answer to the device plugin. Read at once or byte by byte it is the same; and whatever its body is as a
- * table of GPUServers, the sum is that of its servers. */
+/* fuzz: any bytes as the API server's answer to the device plugin. Read at once or byte by byte it
+ * is the same; and whatever its body is as a table of GPUServers, the sum is that of its servers.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: what a probe answers, and the GPUServer that it is brought into; between them stands a line "%%", without it the server is one with claims
- * on GPU a. Brought in twice it changes nothing the second time; no GPU with a claim is lost; what comes out is written and read again. */
+/* fuzz: what a probe answers, and the GPUServer that it is brought into; between them stands a line
+ * "%%", without it the server is one with claims on GPU a. Brought in twice it changes nothing the
+ * second time; no GPU with a claim is lost; what comes out is written and read again. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif

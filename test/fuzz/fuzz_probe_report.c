@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any JSON as what a worker tells of a check. What is accepted is written, read and written again without a difference; what is
- * refused is no pass; and no result that fails, or that was not made, gives a fit GPU. The same bytes as a kernel log. */
+/* fuzz: any JSON as what a worker tells of a check. What is accepted is written, read and written
+ * again without a difference; what is refused is no pass; and no result that fails, or that was not
+ * made, gives a fit GPU. The same bytes as a kernel log. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

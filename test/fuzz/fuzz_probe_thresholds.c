@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any bytes as a file of thresholds. What is accepted can judge: shares between 0 and 1 with the warning first, rates above 0; and a
- * rate that is no number never passes by it. */
+/* fuzz: any bytes as a file of thresholds. What is accepted can judge: shares between 0 and 1 with
+ * the warning first, rates above 0; and a rate that is no number never passes by it. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any bytes as a line of a worker, and as its job. A line that is accepted is written and read again without a difference; one that is
- * refused carries no pass. */
+/* fuzz: any bytes as a line of a worker, and as its job. A line that is accepted is written and
+ * read again without a difference; one that is refused carries no pass. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

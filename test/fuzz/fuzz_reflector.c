@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: the reflector, driven by any sequence of what can happen. The input is records that end with 0xff: their first byte says what happens,
- * the rest with what. Whatever comes, it tells things in an order that makes sense, asks for nothing but its own path, is never in
- * a hot loop, and bodies in pieces say the same as whole ones; the first byte of the input says how long the pieces are. */
+/* fuzz: the reflector, driven by any sequence of what can happen. The input is records that end
+ * with 0xff: their first byte says what happens, the rest with what. Whatever comes, it tells
+ * things in an order that makes sense, asks for nothing but its own path, is never in a hot loop,
+ * and bodies in pieces say the same as whole ones; the first byte of the input says how long the
+ * pieces are. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: whatever is posted to /mutate and /validate is answered as the protocol wants it; what was injected is admitted,
- * injected no second time, and comes back as it was. */
+/* fuzz: whatever is posted to /mutate and /validate is answered as the protocol wants it; what was
+ * injected is admitted, injected no second time, and comes back as it was. */
 /* memmem */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -150,7 +150,8 @@ static void check_proof(const struct json *j, struct slice namespace)
 	arena_release(&a);
 }
 
-/* The pod came without a plan and was injected: hold the result against everything that reads it. */
+/* The pod came without a plan and was injected: hold the result against everything that reads it.
+ */
 static void check_injected(struct slice before, struct slice patch, struct slice namespace)
 {
 	char *pod = world_apply(before, patch), *copy, *back;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any JSON as a GPUServer object. What is accepted is written, read and written again without a difference, its sums never
- * wrap around, and no change breaks that; what is refused gets a message. */
+/* fuzz: any JSON as a GPUServer object. What is accepted is written, read and written again without
+ * a difference, its sums never wrap around, and no change breaks that; what is refused gets a
+ * message. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any text as a ServerProfile. A refusal has a sentence; what is accepted gives words for every claim, with the claim's GPUs among
- * them, once. */
+/* fuzz: any text as a ServerProfile. A refusal has a sentence; what is accepted gives words for
+ * every claim, with the claim's GPUs among them, once. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: certificate and key bytes of a reload. Whatever they are, a pair that was in force and good stays in force, or
- * is followed by another good one. No key lies in the corpus: a pair is made at the start, and inputs of the second kind
- * are edits of it, so that deep places are reached too. */
+/* fuzz: certificate and key bytes of a reload. Whatever they are, a pair that was in force and good
+ * stays in force, or is followed by another good one. No key lies in the corpus: a pair is made at
+ * the start, and inputs of the second kind are edits of it, so that deep places are reached too. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif
@@ -72,7 +72,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-/* Edits of three bytes each: a place in the text (cert, then key) and what to write there; a place beyond the end cuts. */
+/* Edits of three bytes each: a place in the text (cert, then key) and what to write there; a place
+ * beyond the end cuts. */
 static void edit(char *text, size_t len, const unsigned char *data, size_t size)
 {
 	for (; size >= 3; data += 3, size -= 3) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: any text that is read as YAML is written back byte for byte while nothing changes; a change is either refused with
- * a sentence or written so that reading it gives the tree and the JSON that were meant. */
+/* fuzz: any text that is read as YAML is written back byte for byte while nothing changes; a change
+ * is either refused with a sentence or written so that reading it gives the tree and the JSON that
+ * were meant. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

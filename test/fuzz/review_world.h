@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fuzz_review and fuzz_patch decide in: the shipped profiles, a pool of three GPUs, and an independent hand that
- * applies patches. */
+/* What fuzz_review and fuzz_patch decide in: the shipped profiles, a pool of three GPUs, and an
+ * independent hand that applies patches. */
 #ifndef TEST_FUZZ_REVIEW_WORLD_H
 #define TEST_FUZZ_REVIEW_WORLD_H
 
@@ -150,7 +150,8 @@ static inline void world_check_warnings(const struct warnings *w)
 			text_utf8(w->text[i]));
 }
 
-/* A patch is an array of add, replace and remove, each with a path, and a value where one belongs. */
+/* A patch is an array of add, replace and remove, each with a path, and a value where one belongs.
+ */
 static inline void world_check_patch(struct slice patch)
 {
 	struct json j = {0};

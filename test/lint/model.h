@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what an analyzer that sees one file at a time cannot know: that these return the code they are given, which is
- * never 0. Without it every failing call looks as if it might have succeeded. Never compiled into the program. */
+/* test: what an analyzer that sees one file at a time cannot know: that these return the code they
+ * are given, which is never 0. Without it every failing call looks as if it might have succeeded.
+ * Never compiled into the program. */
 #ifndef TEST_LINT_MODEL_H
 #define TEST_LINT_MODEL_H
 
-/* It comes before the file's first line: the file's own word about _GNU_SOURCE would be too late. */
+/* It comes before the file's first line: the file's own word about _GNU_SOURCE would be too late.
+ */
 #define _GNU_SOURCE
 #include "base/err.h"
 #include "base/yaml/yaml.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the library's functions tell that they run: each one's offset in the library, once, into the file that TRACE_TO names. */
+/* test: the library's functions tell that they run: each one's offset in the library, once, into
+ * the file that TRACE_TO names. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

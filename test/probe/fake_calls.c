@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the calls of the fake CUDA runtime on memory, streams, events and kernels. All work is done when a call returns; its time
- * is the device's own clock, which moves by what a GPU would take. */
+/* test: the calls of the fake CUDA runtime on memory, streams, events and kernels. All work is done
+ * when a call returns; its time is the device's own clock, which moves by what a GPU would take. */
 #include "test/probe/fake_cudart.h"
 
 #include <math.h>

@@ -83,7 +83,8 @@ static int apply(struct fake_rule *rule, struct fake_device *d)
 	return rule->error;
 }
 
-/* Which of the processes that come to the rule is this one? Each leaves a file beside the scenario. */
+/* Which of the processes that come to the rule is this one? Each leaves a file beside the scenario.
+ */
 static int number_of(const struct fake_scenario *s, struct fake_rule *rule)
 {
 	char path[sizeof(scenario_file) + 64];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: a CUDA runtime that has no GPU. README.md has the format of its scenarios. One thread at a time. */
+/* test: a CUDA runtime that has no GPU. README.md has the format of its scenarios. One thread at a
+ * time. */
 #ifndef TEST_PROBE_FAKE_CUDART_H
 #define TEST_PROBE_FAKE_CUDART_H
 
@@ -52,7 +53,8 @@ struct fake_wrong {
 /* Work that is called done, and is not. */
 struct fake_idle {
 	char kernel[16]; /* "": none */
-	int sm; /* -1: on all of them; gp_fill, gp_check and gp_copy do all that they are to do, but do not count it */
+	int sm; /* -1: on all of them; gp_fill, gp_check and gp_copy do all that they are to do, but
+		   do not count it */
 	int64_t left;   /* launches or copies; -1: all */
 	uint64_t bytes; /* copies of this size alone; 0: of 1 MiB and more */
 };
@@ -70,7 +72,8 @@ struct fake_memory {
 	char *at;
 	size_t bytes;
 	uint64_t physical; /* where in the device's memory */
-	/* What was filled by a kernel and is too large to be kept: cells from `from` on hold the pattern of cell `first` and on. */
+	/* What was filled by a kernel and is too large to be kept: cells from `from` on hold the
+	 * pattern of cell `first` and on. */
 	bool symbolic;
 	uint64_t from, cells, first, seed;
 	struct kernel_cell flip;
@@ -132,7 +135,8 @@ struct fake_scenario {
 	bool worker;
 };
 
-/* The scenario that GPUPROBE_FAKE names, read at the first call that sees this name. A scenario that cannot be read ends the process with status 97. */
+/* The scenario that GPUPROBE_FAKE names, read at the first call that sees this name. A scenario
+ * that cannot be read ends the process with status 97. */
 struct fake_scenario *fake(void);
 
 /* Read it (fake_scenario.c). */
@@ -164,7 +168,8 @@ void fake_copy(struct fake_device *d, void *to, void *from, uint64_t cells);
 void fake_report(struct kernel_findings *out, uint64_t cell, struct kernel_cell expected,
 	struct kernel_cell got, struct kernel_cell again);
 
-/* Run a kernel; args as cudaLaunchKernel has them (fake_kernels.c). An error number of the runtime. */
+/* Run a kernel; args as cudaLaunchKernel has them (fake_kernels.c). An error number of the runtime.
+ */
 int fake_launch(struct fake_device *d, const char *name, unsigned blocks, void **args);
 /* Its name, which lives on; NULL: there is none. */
 const char *fake_kernel(const char *name);

@@ -78,8 +78,8 @@ static void end_launch(struct fake_device *d, const char *kernel)
 		d->idle.left--;
 }
 
-/* What each block leaves of a launch over so many cells. What it read is a number that depends on the cells alone: nobody compares it with
- * anything but what another kernel read of the same. */
+/* What each block leaves of a launch over so many cells. What it read is a number that depends on
+ * the cells alone: nobody compares it with anything but what another kernel read of the same. */
 static void account(struct fake_device *d, const char *kernel, struct kernel_work *work,
 	unsigned blocks, uint64_t cells, uint32_t shift)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the memory of the fake CUDA runtime's devices. What a kernel fills is remembered as what it is (pattern, seed, inverted or
- * not) rather than kept, so that a GPU of 80 GB costs nothing; small buffers and single cells are real. */
+/* test: the memory of the fake CUDA runtime's devices. What a kernel fills is remembered as what it
+ * is (pattern, seed, inverted or not) rather than kept, so that a GPU of 80 GB costs nothing; small
+ * buffers and single cells are real. */
 #include "test/probe/fake_cudart.h"
 
 #include <stdlib.h>

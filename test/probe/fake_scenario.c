@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: reads a scenario of the fake CUDA runtime. What it does not know is an error, so that no test passes by a misspelling. */
+/* test: reads a scenario of the fake CUDA runtime. What it does not know is an error, so that no
+ * test passes by a misspelling. */
 #define _GNU_SOURCE
 #include "test/probe/fake_cudart.h"
 
@@ -410,7 +411,8 @@ static void read_top(const struct json *j, struct fake_scenario *s)
 	}
 }
 
-/* CUDA shows a process one MIG instance, the first that it may see, and then no other GPU beside it. */
+/* CUDA shows a process one MIG instance, the first that it may see, and then no other GPU beside
+ * it. */
 static void show_one_instance(struct fake_scenario *s)
 {
 	for (int i = 0; i < s->n_visible; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: prints what the kernels must compute, as a CPU computes it; `golden` compares it with golden.txt for several compilers. */
+/* test: prints what the kernels must compute, as a CPU computes it; `golden` compares it with
+ * golden.txt for several compilers. */
 #include <stdio.h>
 
 #include "probe/kernels/exact.h"

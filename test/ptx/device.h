@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx: the GPUs of the CUDA runtime in cudart.cc: a Machine each, with the memory that was given out, work that waits for somebody
-// to wait for it, and a clock of its own.
+// ptx: the GPUs of the CUDA runtime in cudart.cc: a Machine each, with the memory that was given
+// out, work that waits for somebody to wait for it, and a clock of its own.
 #pragma once
 #include <functional>
 #include <string>
@@ -32,7 +32,8 @@ struct Gpus {
 	std::string hits; // a file that gets a line about each fault at the end
 };
 
-// All of it, out of the words of PTX_DEVICE at the first call. A word that is not known ends the process with status 97.
+// All of it, out of the words of PTX_DEVICE at the first call. A word that is not known ends the
+// process with status 97.
 Gpus &gpus();
 
 // Bytes that are free. Take some, of a size that is none's business: 0, or the number of an error.

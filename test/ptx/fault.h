@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx: what is wrong with a Machine on purpose. README.md lists the kinds and what their members mean.
+// ptx: what is wrong with a Machine on purpose. README.md lists the kinds and what their members
+// mean.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx: what the interpreter's parts share: instructions as they are run, warps and blocks as they run them.
+// ptx: what the interpreter's parts share: instructions as they are run, warps and blocks as they
+// run them.
 #pragma once
 #include <array>
 #include <cstring>
@@ -10,8 +11,8 @@
 namespace ptx
 {
 
-// A register in all lanes of a warp. 64 bits each; narrower ones stand side by side in the first half, as 32 bits each; a
-// predicate is one word, a bit for each lane.
+// A register in all lanes of a warp. 64 bits each; narrower ones stand side by side in the first
+// half, as 32 bits each; a predicate is one word, a bit for each lane.
 struct alignas(64) Slot {
 	uint64_t lane[LANES];
 };
@@ -48,7 +49,8 @@ struct Block {
 	unsigned id = 0, sm = 0;
 	uint64_t launch = 0;
 	std::vector<uint8_t> shared;
-	// Of each 4 bytes: the thread that touched them since the last barrier, as epoch << 32 | thread.
+	// Of each 4 bytes: the thread that touched them since the last barrier, as epoch << 32 |
+	// thread.
 	std::vector<uint64_t> shared_writer, shared_reader;
 	uint32_t epoch = 1;
 	// The machine's faults, by what they concern in this launch.
@@ -126,7 +128,8 @@ struct Alu {
 	std::string kinds;
 };
 const Alu *find_alu(const std::string &op);
-// Among the lanes of a warp; an Insn's a, b, c and more[0] are the operands in their order, d and d2 the results.
+// Among the lanes of a warp; an Insn's a, b, c and more[0] are the operands in their order, d and
+// d2 the results.
 Handler find_shuffle(const std::string &op);
 // registers: how many it takes.
 Handler find_mma(const std::string &op, size_t *registers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx: a GPU that runs PTX on a CPU. A Module is read from text; a Machine has memory and multiprocessors, and launches kernels
-// of a module. Errors are numbers of the CUDA runtime.
+// ptx: a GPU that runs PTX on a CPU. A Module is read from text; a Machine has memory and
+// multiprocessors, and launches kernels of a module. Errors are numbers of the CUDA runtime.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,8 +25,8 @@ struct Function {
 	std::vector<int> result_slots; // of a function that returns values
 };
 
-// All functions of a module stand in one array of instructions, and the registers of all of them in one file: there is no
-// recursion.
+// All functions of a module stand in one array of instructions, and the registers of all of them in
+// one file: there is no recursion.
 struct Module {
 	std::vector<Insn> code;
 	std::map<std::string, Function> functions;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A resolver for tests, loaded in front of the C library's: a file says which address each name has at its first look-up, its second and so on
- * (the last one stays; "slow" is none, after ten seconds); every look-up is noted. Names that the file does not have are nobody's: no test asks a real server. */
+/* A resolver for tests, loaded in front of the C library's: a file says which address each name has
+ * at its first look-up, its second and so on (the last one stays; "slow" is none, after ten
+ * seconds); every look-up is noted. Names that the file does not have are nobody's: no test asks a
+ * real server. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>

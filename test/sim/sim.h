@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: what the files of the simulator share. README.md beside it says what is simulated and what is real. One process runs one seed, on one
- * thread of the system; times are microseconds of the true time, which no replica sees. */
+/* sim: what the files of the simulator share. README.md beside it says what is simulated and what
+ * is real. One process runs one seed, on one thread of the system; times are microseconds of the
+ * true time, which no replica sees. */
 #ifndef TEST_SIM_SIM_H
 #define TEST_SIM_SIM_H
 
@@ -16,7 +17,8 @@
 
 /* ---- sim_sched.c: tasks, time and chance ---- */
 
-/* Begin: from here on everything follows from the seed. preempt: the switch at a point is taken once in so many times. */
+/* Begin: from here on everything follows from the seed. preempt: the switch at a point is taken
+ * once in so many times. */
 void sim_begin(uint64_t seed, bool trace);
 void sim_preempt(uint64_t once_in);
 
@@ -41,13 +43,15 @@ void sim_sleep(int64_t us);
 bool sim_wait(const void *what, int64_t until_us);
 void sim_wake(const void *what);
 
-/* Faults of a process: every task of this owner is gone at once (the caller, too, if it is one of them); none of it runs for a while;
- * fn(owner) is called at its n-th point from now, by the task that has come there. */
+/* Faults of a process: every task of this owner is gone at once (the caller, too, if it is one of
+ * them); none of it runs for a while; fn(owner) is called at its n-th point from now, by the task
+ * that has come there. */
 void sim_kill(int owner);
 void sim_freeze(int owner, int64_t us);
 void sim_trap(int owner, uint64_t points, void (*fn)(int owner));
 
-/* The clocks of a replica: monotonic time since its start and the time of day. ppm: how much too fast it is. */
+/* The clocks of a replica: monotonic time since its start and the time of day. ppm: how much too
+ * fast it is. */
 void sim_clock(int owner, int64_t ppm, int64_t wall_off_us);
 int64_t sim_mono(int owner);
 /* The true time at which its monotonic clock will show that. */
@@ -73,8 +77,9 @@ extern struct sim_result *sim_result;
 
 /* ---- the state of a run, for telling two of them apart (sim_small.c) ---- */
 
-/* What the calling task has received from others: a value, an answer, a lock that somebody held before. Heaps have no form of their own by which two
- * could be compared; two tasks that began alike and received the same are in the same state. */
+/* What the calling task has received from others: a value, an answer, a lock that somebody held
+ * before. Heaps have no form of their own by which two could be compared; two tasks that began
+ * alike and received the same are in the same state. */
 void sim_chain(uint64_t n);
 uint64_t sim_chain_now(void);
 /* Of all tasks, in the order in which they would go on, and of the time. */
@@ -85,8 +90,8 @@ uint64_t sim_state_ready(unsigned i);
 /* The run is over: note how it went. */
 void sim_done(void);
 
-/* What is left out of a seed's run: faults, as a set of bits; pods behind the first so many, 0: none. salt: after what was drawn at the beginning
- * chance goes another way; 0: it goes on. */
+/* What is left out of a seed's run: faults, as a set of bits; pods behind the first so many, 0:
+ * none. salt: after what was drawn at the beginning chance goes another way; 0: it goes on. */
 struct sim_cut {
 	uint64_t without, pods, salt;
 };
@@ -100,17 +105,20 @@ struct sim_result sim_once(uint64_t seed, const struct sim_cut *cut, bool trace)
 
 /* ---- sim_shrink.c ---- */
 
-/* Look for a smaller run that breaks the same law, and say how to see it. failed: what is known of it. */
+/* Look for a smaller run that breaks the same law, and say how to see it. failed: what is known of
+ * it. */
 void sim_shrink(const struct sim_result *failed, const struct sim_cut *cut);
 /* "kill,trap": the set of bits, or false. */
 bool sim_cut_read(const char *names, uint64_t *ret);
 
 /* ---- sim_small.c ---- */
 
-/* Instead of a seed: every way that a small world can go, within bounds. Nothing is left to chance in it. */
+/* Instead of a seed: every way that a small world can go, within bounds. Nothing is left to chance
+ * in it. */
 extern bool sim_small;
 int small_main(int argc, char **argv);
-/* Which of n ways is gone from here; 0 is the usual one, any other costs one of the bound of its kind. */
+/* Which of n ways is gone from here; 0 is the usual one, any other costs one of the bound of its
+ * kind. */
 enum choice { SWITCH, FAULT };
 unsigned small_choose(enum choice kind, unsigned n);
 /* A law is broken: say by which choices. */
@@ -118,7 +126,8 @@ void small_failed(const char *law, const char *why);
 
 /* ---- sim_faithful.c ---- */
 
-/* Instead of a seed: the model API server answers the requests of the standard input, and a replica with these settings reviews. */
+/* Instead of a seed: the model API server answers the requests of the standard input, and a replica
+ * with these settings reviews. */
 int faithful_main(int argc, char **argv);
 
 /* ---- sim_run.c ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the model API server. sim_store.c keeps objects, sim_requests.c carries requests out, each in no time; sim_http.c is the way there and back,
- * with all that can go wrong on it, in the place of net/http_client. */
+/* sim: the model API server. sim_store.c keeps objects, sim_requests.c carries requests out, each
+ * in no time; sim_http.c is the way there and back, with all that can go wrong on it, in the place
+ * of net/http_client. */
 #ifndef TEST_SIM_SIM_API_H
 #define TEST_SIM_SIM_API_H
 
@@ -75,16 +76,18 @@ void store_delete(struct object *o, const char *who);
 void store_remove(struct object *o, const char *who);
 /* Watches that are behind have to list anew. */
 void store_compact(void);
-/* A backup of etcd, and its restore, with the API server started anew. bumped: it is restored by --bump-revision --mark-compacted, so that the
- * version of the whole does not go back, only those of the objects do; otherwise so much is written since that no version comes twice within a
- * run, which no client could tell. False: there is no backup. */
+/* A backup of etcd, and its restore, with the API server started anew. bumped: it is restored by
+ * --bump-revision --mark-compacted, so that the version of the whole does not go back, only those
+ * of the objects do; otherwise so much is written since that no version comes twice within a run,
+ * which no client could tell. False: there is no backup. */
 void store_backup(bool bumped);
 bool store_restore(void);
 /* Carry it out now: status and answer. */
 void store_carry_out(struct request *r);
 /* ---- sim_patch.c ---- */
 
-/* A copy of the document to which this JSON patch is applied; NULL: one of its operations does not apply. */
+/* A copy of the document to which this JSON patch is applied; NULL: one of its operations does not
+ * apply. */
 cJSON *patch_apply(const cJSON *doc, const cJSON *ops);
 /* A status's conditions (NULL: none) with these merged into them, one by type. */
 cJSON *patch_conditions(const cJSON *was, const cJSON *patch);
@@ -92,7 +95,8 @@ cJSON *patch_conditions(const cJSON *was, const cJSON *patch);
 cJSON *store_at(cJSON *o, const char *a, const char *b);
 uint64_t store_hash(const char *text);
 
-/* What goes wrong on the way, in so many of a million requests, and how long things take; drawn by each seed. */
+/* What goes wrong on the way, in so many of a million requests, and how long things take; drawn by
+ * each seed. */
 struct weather {
 	unsigned lost_before, lost_after; /* cut: without effect, with it */
 	unsigned slow, very_slow;         /* up to a second, up to a minute */
@@ -107,8 +111,8 @@ struct weather {
 };
 extern struct weather weather;
 
-/* The way between this replica and the API server: 0 open, 1 refused, 2 silent, 3 a proxy answers 404 to
- * everything. */
+/* The way between this replica and the API server: 0 open, 1 refused, 2 silent, 3 a proxy answers
+ * 404 to everything. */
 extern int way[REPLICAS_MAX + 1];
 
 /* Up to this version the watch of GPUServers has told this replica everything; 0: nobody knows. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: what goes wrong with machines, networks and what people do to GPUServers; each seed draws its own mix and strength. */
+/* sim: what goes wrong with machines, networks and what people do to GPUServers; each seed draws
+ * its own mix and strength. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +214,8 @@ static void add_second(struct object *o, const cJSON *like)
 	store_changed(o, "admin");
 }
 
-/* Somebody edits a status by hand: a claim is taken out, or one more is there, of a pod that never was or has one already. */
+/* Somebody edits a status by hand: a claim is taken out, or one more is there, of a pod that never
+ * was or has one already. */
 static void edit_by_hand(struct object *o)
 {
 	cJSON *claims = store_at(o->doc, "status", "claims"), *one;
@@ -303,7 +305,8 @@ void chaos(void *until)
 			store_remove(store_first(LEASES), "admin");
 	}
 	mend();
-	/* Replicas that are to come, ways that were about to open, creates that are on their way. */
+	/* Replicas that are to come, ways that were about to open, creates that are on their way.
+	 */
 	sim_sleep(45 * SECOND);
 	for (int i = 1; i <= replicas; i++)
 		way[i] = 0;
@@ -318,7 +321,8 @@ static unsigned upto(unsigned most)
 	return sim_chance(500000) ? (unsigned)sim_below(most + 1) : 0;
 }
 
-/* In some runs machines and networks do as they should, so that more can be asked of the replicas. */
+/* In some runs machines and networks do as they should, so that more can be asked of the replicas.
+ */
 static void draw_sky(void)
 {
 	uint64_t drawn = sim_below(100);
@@ -396,7 +400,8 @@ static void make_keys(void)
 	buf_release(&key);
 }
 
-/* So that more is asked for than there is. Ages are seconds of the API server's clock, which replicas' clocks are near. */
+/* So that more is asked for than there is. Ages are seconds of the API server's clock, which
+ * replicas' clocks are near. */
 static void draw_waiting(void)
 {
 	servers = 1 + (servers - 1) % 2;
@@ -407,7 +412,8 @@ static void draw_waiting(void)
 	reserve_us = 5 * SECOND << 2 * sim_below(3);
 	odds.clock = 0;
 	habits.patience_us = 60 * SECOND;
-	/* In some, owners have little patience, and the leader's patches are slow: there is another pod of the name by then. */
+	/* In some, owners have little patience, and the leader's patches are slow: there is another
+	 * pod of the name by then. */
 	if (sky == STORM && sim_result->seed / 22 % 2) {
 		habits.patience_us = SECOND;
 		habits.give_up = 700000;

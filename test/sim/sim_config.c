@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: versions of the configuration, as a rollout brings them, and the pods that the product injects under each. */
+/* sim: versions of the configuration, as a rollout brings them, and the pods that the product
+ * injects under each. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the model API server alone, for whoever compares it with a real one (test/sim/faithful). Each line of the standard input is a request,
- * {"method":"PUT","path":"/apis/…","body":{…}}, and {"method":"COMPACT"} makes it forget what was before; each line of the output is the answer,
- * {"code":200,"text":"…"}. Requests go where those of replicas go, and nothing goes wrong on the way. {"method":"REVIEW","path":"/mutate",…} asks a
- * replica that has the settings of the arguments, as `poolgate serve` reads them. */
+/* sim: the model API server alone, for whoever compares it with a real one (test/sim/faithful).
+ * Each line of the standard input is a request,
+ * {"method":"PUT","path":"/apis/…","body":{…}}, and {"method":"COMPACT"} makes it forget what was
+ * before; each line of the output is the answer,
+ * {"code":200,"text":"…"}. Requests go where those of replicas go, and nothing goes wrong on the
+ * way. {"method":"REVIEW","path":"/mutate",…} asks a replica that has the settings of the
+ * arguments, as `poolgate serve` reads them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +84,8 @@ static const char *text_of(cJSON *line, const char *name)
 	return text ? text : "";
 }
 
-/* The replica has some time to become ready, and what it is asked for the first time comes later still. */
+/* The replica has some time to become ready, and what it is asked for the first time comes later
+ * still. */
 static void review(const struct http_request *req, struct got *got)
 {
 	char *answer;

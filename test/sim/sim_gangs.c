@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: gangs of pods that wait for one another, and the law that none of them is torn (wait.md, W3; rule R19). */
+/* sim: gangs of pods that wait for one another, and the law that none of them is torn (wait.md, W3;
+ * rule R19). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,9 @@
 
 static struct gang {
 	unsigned size;
-	bool let_go; /* one of it was */
-	int64_t torn_since; /* some hold something and some do not, and nobody was let go; 0: it is not so */
+	bool let_go;        /* one of it was */
+	int64_t torn_since; /* some hold something and some do not, and nobody was let go; 0: it is
+			       not so */
 } gangs[GANGS_MAX];
 static unsigned n_gangs; /* their numbers begin with 1 */
 
@@ -74,7 +76,8 @@ static bool is_leaving(const struct attempt *a)
 	return !o || strcmp(o->uid, a->uid) != 0 || o->deleting;
 }
 
-/* How many of it have their whole claims, or had them when they left; how many that stay hold something. */
+/* How many of it have their whole claims, or had them when they left; how many that stay hold
+ * something. */
 static unsigned count(unsigned gang, unsigned *ret_hold)
 {
 	unsigned whole = 0;
@@ -87,7 +90,8 @@ static unsigned count(unsigned gang, unsigned *ret_hold)
 		if (a->gang != gang || !a->stored_at)
 			continue;
 		leaves = is_leaving(a);
-		/* who has left just before is given his claim all the same, for as long as nobody asks for him */
+		/* who has left just before is given his claim all the same, for as long as nobody
+		 * asks for him */
 		whole += holds_whole(i) || (leaves && a->had_whole);
 		*ret_hold += !leaves && parts_of(i) > 0;
 	}

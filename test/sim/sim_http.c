@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: net/http_client.h, with the model API server behind it. A request travels as a task of the world: it arrives, is carried out and is
- * answered whether or not who sent it still waits, or lives. */
+/* sim: net/http_client.h, with the model API server behind it. A request travels as a task of the
+ * world: it arrives, is carried out and is answered whether or not who sent it still waits, or
+ * lives. */
 #include "net/http_client.h"
 
 #include <stdio.h>

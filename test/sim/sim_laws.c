@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the laws that each write must keep, and what the world owes when nothing fails. What they know comes from the store and from the world
- * outside the replicas alone. */
+/* sim: the laws that each write must keep, and what the world owes when nothing fails. What they
+ * know comes from the store and from the world outside the replicas alone. */
 #include "test/sim/sim_view.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Where nothing fails: a leader is there by then; a claim has ended so long after its pod, after a create that came to nothing. */
+/* Where nothing fails: a leader is there by then; a claim has ended so long after its pod, after a
+ * create that came to nothing. */
 #define LED_FROM (40 * SECOND)
 #define ENDED_US (15 * SECOND)
 #define EXPIRED_US (60 * SECOND)
@@ -14,7 +15,8 @@
 #define MARGIN_US (15 * SECOND)
 /* Rule R7: a leader is there by then, and has taken what is too much. */
 #define TRIMMED_US (40 * SECOND)
-/* Rule R12: for so long the replicas know that a namespace's pods never came; what has stood for so long they all have seen. */
+/* Rule R12: for so long the replicas know that a namespace's pods never came; what has stood for so
+ * long they all have seen. */
 #define PHANTOM_US (595 * SECOND)
 #define SEEN_US (5 * SECOND)
 
@@ -58,7 +60,8 @@ static bool grew(const struct seen_claim *c, int gpu, const char *id)
 	return now_bytes > was_bytes;
 }
 
-/* What this write has brought to this GPU for pods that were adopted: behind its promises, whose room it need not leave (R7). */
+/* What this write has brought to this GPU for pods that were adopted: behind its promises, whose
+ * room it need not leave (R7). */
 static uint64_t adopted_now(const struct view *v, int gpu)
 {
 	uint64_t sum = 0;
@@ -82,7 +85,8 @@ static void check_sums(const struct object *o, const char *who)
 		uint64_t sum = sum_of(v, i) - adopted_now(v, i), room = v->gpus[i].bytes;
 		int old = gpu_of(&before, v->gpus[i].id);
 
-		/* One write may hold a claim and, behind it, what makes the GPU smaller or an adoption: as if there had been two (R10). */
+		/* One write may hold a claim and, behind it, what makes the GPU smaller or an
+		 * adoption: as if there had been two (R10). */
 		if (old >= 0 && before.gpus[old].bytes > room)
 			room = before.gpus[old].bytes;
 		for (int k = 0; sum > room && k < v->n_claims; k++)
@@ -96,7 +100,8 @@ static void check_sums(const struct object *o, const char *who)
 	}
 }
 
-/* Rule R7: only a pod to which something has happened is adopted, and on a GPU without room only if no other will do. */
+/* Rule R7: only a pod to which something has happened is adopted, and on a GPU without room only if
+ * no other will do. */
 static void check_adoption(const struct object *o, const struct seen_claim *c, const char *who)
 {
 	const struct attempt *a = &attempts[c->who];
@@ -109,7 +114,8 @@ static void check_adoption(const struct object *o, const struct seen_claim *c, c
 	if ((!was || was->state != 'a') && !a->late)
 		sim_fail("adoption", "%s adopted u%d (%s) on %s, and nothing had happened to it",
 			who, c->who, a->name, o->name);
-	/* A restore of etcd brings back pods that have ended, which nobody has looked for a place for. */
+	/* A restore of etcd brings back pods that have ended, which nobody has looked for a place
+	 * for. */
 	for (int i = 0; !a->no_place && !a->ended_at && i < v->n_gpus; i++)
 		if (sum_of(v, i) > v->gpus[i].bytes && grew(c, i, v->gpus[i].id))
 			sim_fail("adoption",
@@ -118,7 +124,8 @@ static void check_adoption(const struct object *o, const struct seen_claim *c, c
 				who, c->who, a->name, v->gpus[i].id, o->name);
 }
 
-/* Rule R12, where nothing fails: a namespace whose pods never came holds no more pending than its part, as far as everybody knows. */
+/* Rule R12, where nothing fails: a namespace whose pods never came holds no more pending than its
+ * part, as far as everybody knows. */
 static void check_phantoms(const struct object *o, const struct seen_claim *c, const char *who)
 {
 	int64_t known = attempts[c->who].review_at - SEEN_US;
@@ -142,7 +149,8 @@ static void check_phantoms(const struct object *o, const struct seen_claim *c, c
 		want += c->parts[k].bytes;
 	if (pool > pool_most)
 		pool_most = pool;
-	/* The whole pool is no bound: claims may be more than it where an administrator has shrunk a GPU. */
+	/* The whole pool is no bound: claims may be more than it where an administrator has shrunk
+	 * a GPU. */
 	if (told && pending_share < 100 && held > 0 &&
 		held + want > pool_most / 100 * pending_share)
 		sim_fail("phantoms",
@@ -245,7 +253,8 @@ void laws_after_removal(const struct object *o)
 	const struct view *v = view_of(o);
 	int n = 0;
 
-	/* Pods that lived before it was opened are adopted there all the same (R7), and elsewhere when it goes. */
+	/* Pods that lived before it was opened are adopted there all the same (R7), and elsewhere
+	 * when it goes. */
 	for (int i = 0; i < v->n_claims; i++)
 		n += v->opened || v->claims[i].state != 'a';
 	if (n > 0)

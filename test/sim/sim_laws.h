@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the laws that must hold after every event, and what must be known of each attempt to create a pod for judging them. */
+/* sim: the laws that must hold after every event, and what must be known of each attempt to create
+ * a pod for judging them. */
 #ifndef TEST_SIM_SIM_LAWS_H
 #define TEST_SIM_SIM_LAWS_H
 
@@ -10,8 +11,8 @@
 #define CONFIGS_INJECT 2
 
 /* What a pod asks of the pool: so many GPUs, of each so many percent. */
-/* Who proves a pod's plan (R18): nobody, one who has the replicas' key, one who has another, and one who has theirs, but the pod was
- * changed behind him. */
+/* Who proves a pod's plan (R18): nobody, one who has the replicas' key, one who has another, and
+ * one who has theirs, but the pod was changed behind him. */
 enum writer { WRITER_NOBODY, WRITER_OURS, WRITER_STRANGER, WRITER_CHANGED, WRITERS };
 
 struct shape {
@@ -31,27 +32,33 @@ struct attempt {
 	const char *namespace;
 	int64_t yes_at; /* when "allowed" was final; 0: it was not */
 	int64_t stored_at, ended_at,
-		dropped_at; /* 0: it is not. dropped: the API server has given up its create */
-	int64_t dead_at;    /* when nobody had a right to its claim any more */
-	int64_t vanished_at; /* it was deleted by force, and its processes run on until it has ended; 0: it was not */
-	bool late; /* it was stored after the time that any create may take: adopted, if it must be */
+		dropped_at;  /* 0: it is not. dropped: the API server has given up its create */
+	int64_t dead_at;     /* when nobody had a right to its claim any more */
+	int64_t vanished_at; /* it was deleted by force, and its processes run on until it has
+				ended; 0: it was not */
+	bool late; /* it was stored after the time that any create may take: adopted, if it must be
+		    */
 	bool lost; /* somebody has edited its claim by hand, and what stands there is his word */
 	bool reviewed_twice;
-	bool restored; /* etcd was, or a status was edited by hand, while it was reviewed: nothing is judged */
+	bool restored; /* etcd was, or a status was edited by hand, while it was reviewed: nothing
+			  is judged */
 	/* The review that runs. */
 	unsigned reviews, reviews_ever;
 	int64_t review_at;
 	bool was_full;      /* since it began there was a moment at which it did not fit */
 	int64_t fits_since; /* 0: it does not fit */
 	bool name_was_taken;
-	/* Since it held a whole claim last there was a moment at which no GPUs had room for it (R7). */
+	/* Since it held a whole claim last there was a moment at which no GPUs had room for it
+	 * (R7). */
 	bool no_place;
 	int64_t more_since; /* it holds parts of more GPUs than it asks for; 0: no */
-	/* The attempt whose pod had its name when the review came, -1: none; the version that brought its claim, if its replica knew that. */
+	/* The attempt whose pod had its name when the review came, -1: none; the version that
+	 * brought its claim, if its replica knew that. */
 	int namesake;
 	uint64_t namesake_since;
 	uint64_t asks; /* the task that reviews it */
-	/* It waits for its turn (wait.md), with this priority; `foreign`: somebody else's gate stands before it, too. */
+	/* It waits for its turn (wait.md), with this priority; `foreign`: somebody else's gate
+	 * stands before it, too. */
 	bool waits, foreign;
 	int priority;
 	unsigned gang;              /* that it is of; 0: of none */
@@ -63,7 +70,8 @@ struct attempt {
 	int passed_by;
 	int64_t robbed_at; /* one behind it was given what was kept for it */
 	int robbed_by;
-	long heard; /* what its question for the pod of that name was answered with; 0: none was sent, -1: no answer came */
+	long heard; /* what its question for the pod of that name was answered with; 0: none was
+		       sent, -1: no answer came */
 };
 
 /* A new one; its number stands in its uid. */
@@ -79,7 +87,8 @@ void laws_asks(struct attempt *a, uint64_t task);
 void laws_heard(uint64_t task, const char *path, long status);
 /* A claim was put on this server: what its probe has said must be fresh (sim_probe.c). */
 void laws_fresh(struct object *o, const char *who);
-/* It is deleted by force, and runs on. False: no leader has said that it has seen it, so that the next one cannot know. */
+/* It is deleted by force, and runs on. False: no leader has said that it has seen it, so that the
+ * next one cannot know. */
 bool laws_vanish(struct attempt *a);
 /* It is stored now. */
 void laws_stored(struct attempt *a);
@@ -103,7 +112,8 @@ unsigned laws_waiting(int64_t before);
 /* Nobody has a right to its claim from now on. */
 void laws_dead(struct attempt *a);
 
-/* For the store, in this order: keep what a GPUServer's status said, read what it says now, judge the change; and that one is gone. */
+/* For the store, in this order: keep what a GPUServer's status said, read what it says now, judge
+ * the change; and that one is gone. */
 void laws_before_write(const struct object *o);
 void laws_read(struct object *o);
 void laws_after_write(struct object *o, const char *who);
@@ -113,9 +123,11 @@ void laws_restored(void);
 /* "gpu-0 8000/16000 u12p" for the trace. */
 const char *laws_say(const struct object *o);
 
-/* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes nothing, else what is wrong. */
+/* Faults have stopped: how long ago does the world owe what it promises? Empty when it owes
+ * nothing, else what is wrong. */
 const char *laws_owed(void);
-/* Nothing has failed since then (0: faults go on): who holds more than he asks for does not do so for long. */
+/* Nothing has failed since then (0: faults go on): who holds more than he asks for does not do so
+ * for long. */
 void laws_calm(int64_t since);
 
 /* Of what the laws remember besides the store. */
@@ -124,15 +136,18 @@ uint64_t laws_state(void);
 /* What is owed at every moment where nothing goes wrong but what people do. */
 void laws_fair(void);
 
-/* What may go wrong in a run: everything; only what people do; that, and lists of the GPUServers. */
+/* What may go wrong in a run: everything; only what people do; that, and lists of the GPUServers.
+ */
 enum sky { STORM, FAIR, BAD_LISTS };
 extern enum sky sky;
 /* Percent of the pool that a namespace may hold whose pods never come (R12); 100: no bound. */
 extern unsigned pending_share;
 extern bool pods_never_came; /* a claim has ended in this run whose pod was let in and never came */
-/* So many servers a loop of the product looks at before others have the lock; 0: as many as it holds right, which is more than there are. */
+/* So many servers a loop of the product looks at before others have the lock; 0: as many as it
+ * holds right, which is more than there are. */
 extern size_t at_once;
-/* Nothing happens but that pods that wait come, have their turn and end; what frees up is kept for one after so long. */
+/* Nothing happens but that pods that wait come, have their turn and end; what frees up is kept for
+ * one after so long. */
 extern bool orderly;
 extern int64_t reserve_us;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: patches of pods as an API server applies them: JSON patches (RFC 6902: test, add, replace, remove), and the strategic merge of a status's
- * conditions, which are one by type. */
+/* sim: patches of pods as an API server applies them: JSON patches (RFC 6902: test, add, replace,
+ * remove), and the strategic merge of a status's conditions, which are one by type. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: users who create pods through the API server, with our replicas as its last hook, and what becomes of the pods. */
+/* sim: users who create pods through the API server, with our replicas as its last hook, and what
+ * becomes of the pods. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "test/sim/sim_world.h"
 
-/* Of our webhook, as the manifests have it; of a create in all; how often a generated name is tried anew. */
+/* Of our webhook, as the manifests have it; of a create in all; how often a generated name is tried
+ * anew. */
 #define TIMEOUT_US (5 * SECOND)
 #define CREATE_US (34 * SECOND)
 #define RETRIES 4
@@ -48,7 +50,8 @@ static void end(struct attempt *a)
 	laws_dead(a);
 }
 
-/* Where a hook is still asked about deletes (ours are not any more). False: another one refuses it. */
+/* Where a hook is still asked about deletes (ours are not any more). False: another one refuses it.
+ */
 static bool may_delete(const struct attempt *a, const struct object *o)
 {
 	static const char head[] =
@@ -94,8 +97,8 @@ static void ask_to_end(struct object *o)
 	store_changed(o, "user");
 }
 
-/* Deleted by force: its node hears of it, and its processes have their grace period. What its delete had named before counts where the leader
- * has surely heard of that. */
+/* Deleted by force: its node hears of it, and its processes have their grace period. What its
+ * delete had named before counts where the leader has surely heard of that. */
 static void vanish(struct attempt *a, struct object *o, int64_t asked_at)
 {
 	int64_t grace = seconds(o, "spec", "terminationGracePeriodSeconds"),
@@ -219,7 +222,8 @@ void pods_is_back(struct attempt *a)
 
 /* ---- a create ---- */
 
-/* The answer of our hook: one replica is asked; where the connection breaks the transport may ask another for the same. */
+/* The answer of our hook: one replica is asked; where the connection breaks the transport may ask
+ * another for the same. */
 static enum verdict ask(struct attempt *a)
 {
 	int first = 1 + (int)sim_below((uint64_t)replicas),
@@ -285,7 +289,8 @@ static bool ends_behind_us(int64_t until)
 	return sim_chance(habits.quota) || sim_chance(habits.lost_create) || sim_now() >= until;
 }
 
-/* Nothing is drawn for it. What is refused in any case leaves the runs alone that ask whether everybody gets in. */
+/* Nothing is drawn for it. What is refused in any case leaves the runs alone that ask whether
+ * everybody gets in. */
 static enum writer writer_of(uint64_t n)
 {
 	static const enum writer writers[] = {WRITER_NOBODY, WRITER_OURS, WRITER_NOBODY,
@@ -335,7 +340,8 @@ static void create(void *arg)
 	for (int i = 0; out == EXISTS && i < (generated ? RETRIES : 1); i++) {
 		(void)snprintf(name, sizeof(name), "%s-%u", generated ? "job" : "web",
 			(unsigned)sim_below(habits.names));
-		/* Whoever makes pods of fixed names mostly waits for the one before; the others may clash. */
+		/* Whoever makes pods of fixed names mostly waits for the one before; the others may
+		 * clash. */
 		if (!generated && store_find(PODS, "ml", name) && !sim_chance(habits.clash))
 			break;
 		out = attempt(laws_attempt(shape, name));

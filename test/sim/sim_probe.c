@@ -9,7 +9,8 @@
 
 #define MACHINES_MAX 10
 #define GPUS 2
-/* Whoever does not answer is asked again so often at first, and then less: at most so many times, and once more in each of these. */
+/* Whoever does not answer is asked again so often at first, and then less: at most so many times,
+ * and once more in each of these. */
 #define ASKED_FIRST 6
 #define ASKED_EVERY (40 * SECOND)
 /* What was heard counts for so long, and the word that it does not takes some time. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the laws of pods that wait for their turn (W1 to W7 of waiting). What they know comes from the store and from the world outside the
- * replicas alone. */
+/* sim: the laws of pods that wait for their turn (W1 to W7 of waiting). What they know comes from
+ * the store and from the world outside the replicas alone. */
 #include "test/sim/sim_view.h"
 
 #include <stdio.h>
@@ -8,9 +8,11 @@
 
 /* Where nothing fails, a leader is there by then. */
 #define LED_FROM (40 * SECOND)
-/* What has been so for so long every replica has seen, and a round that was begun before it is over. */
+/* What has been so for so long every replica has seen, and a round that was begun before it is
+ * over. */
 #define SEEN_US (10 * SECOND)
-/* Room is found, and what is kept is let go, within so long: where nothing fails, and after faults, when a watch may be silent for 90 s (R16). */
+/* Room is found, and what is kept is let go, within so long: where nothing fails, and after faults,
+ * when a watch may be silent for 90 s (R16). */
 #define FAIR_US (20 * SECOND)
 #define CALM_US (122 * SECOND)
 /* From the end of a pod's life to that of its claim, and a turn. */
@@ -106,8 +108,8 @@ static bool has_less(const struct share *q, const struct share *p, int64_t since
 	return most < least;
 }
 
-/* Does q go before p, whatever a round that nobody here has seen may have counted? Shares count where nothing is kept for one who would pass by
- * his age (W6). */
+/* Does q go before p, whatever a round that nobody here has seen may have counted? Shares count
+ * where nothing is kept for one who would pass by his age (W6). */
 static bool goes_before(const struct attempt *q, const struct attempt *p)
 {
 	const struct share *of_q = share_of(q->namespace), *of_p = share_of(p->namespace);
@@ -152,7 +154,8 @@ void laws_turn(struct attempt *a)
 	}
 }
 
-/* The round in which the other was served has served it, too, or its namespace has been given more meanwhile. */
+/* The round in which the other was served has served it, too, or its namespace has been given more
+ * meanwhile. */
 static void check_order(int i)
 {
 	struct attempt *q = &attempts[i];
@@ -198,7 +201,8 @@ void laws_kept(
 	if (kept == 0 || v->n_kept == 0 || v->kept[0].who < 0 || kept_of(v, gpu, who) == 0 ||
 		sum_of(v, gpu) + kept_of(v, gpu, who) <= v->gpus[gpu].bytes)
 		return;
-	/* The same write has given it to the head, behind this one; what is said of him goes next. */
+	/* The same write has given it to the head, behind this one; what is said of him goes next.
+	 */
 	if (claim_of(v, v->kept[0].who))
 		return;
 	head = &attempts[v->kept[0].who];

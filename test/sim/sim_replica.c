@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: a replica: the product's cluster and admission as cli/serve puts them together, and the way of a review into it. */
+/* sim: a replica: the product's cluster and admission as cli/serve puts them together, and the way
+ * of a review into it. */
 #define _GNU_SOURCE 1 /* memfd_create */
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,7 +226,8 @@ static void comes_in(int owner)
 		r->in_force = 1u << runs_with[owner];
 }
 
-/* The law of the configuration: a pod is admitted exactly where it would be written so, or where it has a proof that holds. */
+/* The law of the configuration: a pod is admitted exactly where it would be written so, or where it
+ * has a proof that holds. */
 static void check_config(const struct visit *v, bool yes, const char *reply)
 {
 	enum writer by = v->a->writer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: requests as an API server answers them: compare-and-swap, the status subresource, finalizers, lists by page. `make sim-faithful` compares
- * the answers with those of a real one. */
+/* sim: requests as an API server answers them: compare-and-swap, the status subresource,
+ * finalizers, lists by page. `make sim-faithful` compares the answers with those of a real one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +163,8 @@ static bool matches(struct request *r, const struct object *o, cJSON *body)
 	return true;
 }
 
-/* A member of a document becomes that, which is taken over; NULL, or an empty list or object of metadata: there is none. True: it was another. */
+/* A member of a document becomes that, which is taken over; NULL, or an empty list or object of
+ * metadata: there is none. True: it was another. */
 static bool take_member(cJSON *to, const char *name, cJSON *value)
 {
 	cJSON *was = store_at(to, name, NULL);
@@ -228,7 +229,8 @@ static bool more_finalizers(const cJSON *was, const cJSON *now)
 	return false;
 }
 
-/* The last finalizer of what is deleted goes: the answer shows it without, as it would have been written; the watches show it as it was. */
+/* The last finalizer of what is deleted goes: the answer shows it without, as it would have been
+ * written; the watches show it as it was. */
 static void remove_last(struct request *r, struct object *o)
 {
 	cJSON *shown = cJSON_Duplicate(o->doc, true);

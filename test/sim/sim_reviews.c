@@ -85,7 +85,8 @@ bool laws_could_ever(const struct attempt *a)
 	return n >= a->shape->amount;
 }
 
-/* Would it, without what it holds, have room on GPUs of whatever kind? It runs already: what is closed or unfit serves as well (R7). */
+/* Would it, without what it holds, have room on GPUs of whatever kind? It runs already: what is
+ * closed or unfit serves as well (R7). */
 static bool has_place(const struct attempt *a)
 {
 	unsigned n = 0;
@@ -215,7 +216,8 @@ void laws_review(struct attempt *a, int owner)
 	note_namesake(a, owner);
 }
 
-/* Rule R14: there was room for long enough, and the API server did what it was asked but for lists. */
+/* Rule R14: there was room for long enough, and the API server did what it was asked but for lists.
+ */
 static void check_room(const struct attempt *a, const char *what)
 {
 	int64_t since = a->fits_since > a->review_at ? a->fits_since : a->review_at;
@@ -316,7 +318,8 @@ void laws_dead(struct attempt *a)
 		a->dead_at = sim_now();
 }
 
-/* Whoever was told yes behind the backup has lost his claim, or one that he has given up is back (R7 names the event). */
+/* Whoever was told yes behind the backup has lost his claim, or one that he has given up is back
+ * (R7 names the event). */
 void laws_restored(void)
 {
 	memset(knows, 0, sizeof(knows));

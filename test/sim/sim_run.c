@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: one seed from its beginning to its end: faults, calm, and what must have come true by then. */
+/* sim: one seed from its beginning to its end: faults, calm, and what must have come true by then.
+ */
 #include "test/sim/sim_world.h"
 
-/* Faults last at most so long; then comes calm, and after so much of it nothing may be owed any more: a new leader (17 s), what it waits
- * for a pending claim (R5: 45 s), and the 60 s that the law of liveness gives. */
+/* Faults last at most so long; then comes calm, and after so much of it nothing may be owed any
+ * more: a new leader (17 s), what it waits for a pending claim (R5: 45 s), and the 60 s that the
+ * law of liveness gives. */
 #define FAULTS_US (120 * SECOND)
 #define CALM_US (122 * SECOND)
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: tasks as coroutines of one thread, virtual time, and a seeded scheduler that chooses who goes on. */
+/* sim: tasks as coroutines of one thread, virtual time, and a seeded scheduler that chooses who
+ * goes on. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -443,7 +444,8 @@ void sim_kill(int owner)
 		}
 	}
 	if (s.self->owner == owner) {
-		/* Our own stack begins anew at its top, far above where we are, and we never come back. */
+		/* Our own stack begins anew at its top, far above where we are, and we never come
+		 * back. */
 		s.self->state = FREE;
 		s.self->owner = WORLD;
 		new_stack(s.self);

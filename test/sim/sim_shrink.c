@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: a smaller run that breaks the same law: without faults, then with fewer pods. What is left out changes all that comes after it, so each
- * is tried with chances that go several ways. */
+/* sim: a smaller run that breaks the same law: without faults, then with fewer pods. What is left
+ * out changes all that comes after it, so each is tried with chances that go several ways. */
 #include <stdio.h>
 #include <string.h>
 

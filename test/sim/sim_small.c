@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: every way that a small world can go: two replicas, two servers, three pods. The usual way is that whoever is ready first goes on until he
- * waits, and that every call is carried out and answered. Each point at which another task could go on, and each call, is a choice; all runs
- * are made that differ from the usual way in at most so many of them (delay bounding: Emmi, Qadeer, Rakamaric, POPL 2011).
+/* sim: every way that a small world can go: two replicas, two servers, three pods. The usual way is
+ * that whoever is ready first goes on until he waits, and that every call is carried out and
+ * answered. Each point at which another task could go on, and each call, is a choice; all runs are
+ * made that differ from the usual way in at most so many of them (delay bounding: Emmi, Qadeer,
+ * Rakamaric, POPL 2011).
  *
- * A choice is a fork: the child goes the other way, its parent goes on. A state that was there already, with as much left of the bounds, is not
- * gone on from again. Two states are one when the same was written to the store in the same order, the laws remember the same, and all tasks
- * have received the same and are in the same order (sim_chain). What tasks hand each other by atomics alone is not seen by that: the number
- * of a take, and flags that say that something is to end. */
+ * A choice is a fork: the child goes the other way, its parent goes on. A state that was there
+ * already, with as much left of the bounds, is not gone on from again. Two states are one when the
+ * same was written to the store in the same order, the laws remember the same, and all tasks have
+ * received the same and are in the same order (sim_chain). What tasks hand each other by atomics
+ * alone is not seen by that: the number of a take, and flags that say that something is to end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: objects as an API server keeps them, with versions and the events of watches, and etcd's compaction, backup and restore. */
+/* sim: objects as an API server keeps them, with versions and the events of watches, and etcd's
+ * compaction, backup and restore. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

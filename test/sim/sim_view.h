@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: what the files of the laws share: GPUServers as the laws see them (sim_view.c), and the attempts (sim_reviews.c). */
+/* sim: what the files of the laws share: GPUServers as the laws see them (sim_view.c), and the
+ * attempts (sim_reviews.c). */
 #ifndef TEST_SIM_SIM_VIEW_H
 #define TEST_SIM_SIM_VIEW_H
 
@@ -29,9 +30,10 @@ struct view {
 	bool takes;  /* it carries the finalizer, and is not being deleted or drained */
 	bool opened; /* it has carried the finalizer */
 	char address[24];
-	char created[24]; /* what is earlier comes first */
-	bool future;      /* it has a member of a later version's (R11) */
-	int64_t phantom_at; /* a claim ended here last whose pod was let in and never came; 0: none did */
+	char created[24];   /* what is earlier comes first */
+	bool future;        /* it has a member of a later version's (R11) */
+	int64_t phantom_at; /* a claim ended here last whose pod was let in and never came; 0: none
+			       did */
 	int n_gpus, n_claims, n_kept;
 	struct {
 		char id[16];

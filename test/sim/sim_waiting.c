@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: pods that wait for their turn, as their owners make them, and what happens to them before it comes. */
+/* sim: pods that wait for their turn, as their owners make them, and what happens to them before it
+ * comes. */
 #include <stdio.h>
 #include <string.h>
 

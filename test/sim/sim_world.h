@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: replicas of the product (sim_replica.c), and who creates, runs and deletes pods (sim_pods.c). */
+/* sim: replicas of the product (sim_replica.c), and who creates, runs and deletes pods
+ * (sim_pods.c). */
 #ifndef TEST_SIM_SIM_WORLD_H
 #define TEST_SIM_SIM_WORLD_H
 
@@ -41,9 +42,11 @@ int replica_config(int owner);
 void replica_configure(int owner, int version);
 
 enum verdict { VERDICT_NONE, VERDICT_YES, VERDICT_NO };
-/* A validating review of this pod by that replica, as the API server has it after its timeout: none came, or it cannot be used. */
+/* A validating review of this pod by that replica, as the API server has it after its timeout: none
+ * came, or it cannot be used. */
 enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us);
-/* What it answers to this review, at /mutate or /validate; NULL: it is not ready, or dies. The caller frees it. */
+/* What it answers to this review, at /mutate or /validate; NULL: it is not ready, or dies. The
+ * caller frees it. */
 char *replica_answer(int owner, const char *path, const char *body);
 
 /* ---- sim_pods.c ---- */
@@ -70,7 +73,8 @@ void users(void *until);
 void waiters(void *until);
 /* That attempt's pod, if it is there. */
 struct object *pod_of(const struct attempt *a);
-/* Is it stored? A pod that came back with a restore of etcd: nothing runs behind one that had ended. */
+/* Is it stored? A pod that came back with a restore of etcd: nothing runs behind one that had
+ * ended. */
 bool pods_has(const struct attempt *a);
 void pods_is_back(struct attempt *a);
 /* Pods that are there, creates that are on their way. */

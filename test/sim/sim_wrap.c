@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: what the product calls of threads, clocks and random numbers, over the scheduler. mk/sim.mk has the list for the linker (--wrap). A
- * mutex and a condition keep what they need in their own memory, so that they go with a killed replica's heap; zero is a free one, as
- * glibc's initializers are. Every lock that is taken or let go, and every wait, is a point where the scheduler may choose another task. */
+/* sim: what the product calls of threads, clocks and random numbers, over the scheduler. mk/sim.mk
+ * has the list for the linker (--wrap). A mutex and a condition keep what they need in their own
+ * memory, so that they go with a killed replica's heap; zero is a free one, as glibc's initializers
+ * are. Every lock that is taken or let go, and every wait, is a point where the scheduler may
+ * choose another task. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -39,8 +41,8 @@ int __wrap_pthread_once(pthread_once_t *once, void (*fn)(void));
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags);
 
-/* A point behind something that others see. What is done until the next such thing nobody sees, so the point before that will do where every
- * choice is tried. */
+/* A point behind something that others see. What is done until the next such thing nobody sees, so
+ * the point before that will do where every choice is tried. */
 static void after(void)
 {
 	if (!sim_small)

@@ -26,7 +26,8 @@ struct admission_fixture {
 void admission_fixture_init(struct admission_fixture *f, struct ledger *ledger);
 void admission_fixture_release(struct admission_fixture *f);
 
-/* Give the text, padded, to a handler; the reply before it is freed. Returns the handler's outcome. */
+/* Give the text, padded, to a handler; the reply before it is freed. Returns the handler's outcome.
+ */
 enum http_outcome admission_call(
 	struct admission_fixture *f, http_handler *handler, const char *text);
 

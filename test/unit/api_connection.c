@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the connections of api_fixture: a thread for each reads requests, finds their answers and sends these. */
+/* test: the connections of api_fixture: a thread for each reads requests, finds their answers and
+ * sends these. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strcasestr */
 #endif
@@ -79,7 +80,8 @@ static struct api_request *parse(const char *head, const char *body, size_t len)
 	return r;
 }
 
-/* Read one request. What comes behind it on the connection is not expected: clients wait for the answer. NULL at the end. */
+/* Read one request. What comes behind it on the connection is not expected: clients wait for the
+ * answer. NULL at the end. */
 static struct api_request *read_request(int fd)
 {
 	size_t cap = 65536, len = 0, want;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: an API server that plays what a test tells it: everything that its connections' threads share stands under one lock. */
+/* test: an API server that plays what a test tells it: everything that its connections' threads
+ * share stands under one lock. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* vasprintf, accept4 */
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: an API server that plays what a test tells it: scripted answers, a handler with state, streams that a test feeds, and a
- * log of what was asked. Plain HTTP on 127.0.0.1, any number of connections. Whatever goes wrong inside aborts. */
+/* test: an API server that plays what a test tells it: scripted answers, a handler with state,
+ * streams that a test feeds, and a log of what was asked. Plain HTTP on 127.0.0.1, any number of
+ * connections. Whatever goes wrong inside aborts. */
 #ifndef TEST_UNIT_API_FIXTURE_H
 #define TEST_UNIT_API_FIXTURE_H
 
@@ -26,7 +27,8 @@ struct api_reply {
 	const char *header; /* more lines, each with "\r\n"; NULL: none */
 	int delay_ms;       /* before anything is sent */
 	bool stream;        /* chunked: the body is the first chunk, the rest comes by api_push() */
-	bool cut; /* nothing is answered, the connection closes; with stream: after the first chunk */
+	bool cut;  /* nothing is answered, the connection closes; with stream: after the first chunk
+		    */
 	bool half; /* closes after half of the body */
 };
 
@@ -36,8 +38,8 @@ void api_text(struct api_reply *reply, int status, const char *fmt, ...)
 /* A Status object as the API server writes it. */
 void api_status(struct api_reply *reply, int status, const char *reason, const char *message);
 
-/* What answers when no script does. One call at a time, with api_lock() held; may call api_push() and the like. 0: reply is the
- * answer; not 0: 404. */
+/* What answers when no script does. One call at a time, with api_lock() held; may call api_push()
+ * and the like. 0: reply is the answer; not 0: 404. */
 typedef int api_handle(void *ctx, const struct api_request *req, struct api_reply *reply);
 
 struct api;
@@ -52,8 +54,8 @@ const char *api_url(const struct api *a);
 /* A configuration that leads there, without a token. No release is needed. */
 void api_config(const struct api *a, struct kube_config *ret);
 
-/* Answer the next request that matches, once; scripts are tried in the order they were made. A path that ends in '*' matches
- * what begins so; method "*" is any. */
+/* Answer the next request that matches, once; scripts are tried in the order they were made. A path
+ * that ends in '*' matches what begins so; method "*" is any. */
 void api_expect(struct api *a, const char *method, const char *path, int status, const char *body);
 /* The same with everything; the body is taken over. */
 void api_expect_reply(

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what the files of api_fixture share: connections (api_connection.c), and what tests call (api_fixture.c). */
+/* test: what the files of api_fixture share: connections (api_connection.c), and what tests call
+ * (api_fixture.c). */
 #ifndef TEST_UNIT_API_FIXTURE_IMPL_H
 #define TEST_UNIT_API_FIXTURE_IMPL_H
 
@@ -35,7 +36,8 @@ struct api {
 	pthread_mutex_t lock;     /* everything below */
 	pthread_t acceptor;
 	int listener; /* -1: down */
-	int place; /* does not listen: it keeps the port while we are down, or somebody else would be given it */
+	int place; /* does not listen: it keeps the port while we are down, or somebody else would
+		      be given it */
 	struct connection connection[CONNECTIONS];
 	struct script script[SCRIPTS_MAX];
 	size_t scripts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/check/checks_*.c in a unit test: a world for them over the fake runtime, in which things
- * can be spoiled (spoiled_rt.h). */
+/* test: probe/check/checks_*.c in a unit test: a world for them over the fake runtime, in which
+ * things can be spoiled (spoiled_rt.h). */
 #ifndef TEST_UNIT_CHECK_FIXTURE_H
 #define TEST_UNIT_CHECK_FIXTURE_H
 

@@ -164,7 +164,8 @@ static void write_place(
 	}
 }
 
-/* {"metadata":{"uid":…,"resourceVersion":…,"annotations":{…}}}: for this state of this pod alone. */
+/* {"metadata":{"uid":…,"resourceVersion":…,"annotations":{…}}}: for this state of this pod alone.
+ */
 static void write_since(
 	struct claims_api *c, const struct api_request *req, struct api_reply *reply)
 {
@@ -223,7 +224,8 @@ static void write_condition(
 	api_status(reply, 404, "NotFound", "no such pod");
 }
 
-/* As the API server evicts a pod that has not started: at once, where it is the one that was read. */
+/* As the API server evicts a pod that has not started: at once, where it is the one that was read.
+ */
 static void evict(struct claims_api *c, const struct api_request *req, struct api_reply *reply)
 {
 	size_t len = strlen(req->path) - strlen("/eviction");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: pods and their Events on an API server of their own, beside the GPUServers of pool_api, and the duty that keeps claims true
- * over both, with short times. */
+/* test: pods and their Events on an API server of their own, beside the GPUServers of pool_api, and
+ * the duty that keeps claims true over both, with short times. */
 #ifndef TEST_UNIT_CLAIMS_API_H
 #define TEST_UNIT_CLAIMS_API_H
 
 #include "test/unit/pool_api.h"
 #include "webhook/cluster/claims/claims.h"
 
-/* The times of the duty here, in milliseconds; what lingers does so for 2 ms, where a test does not say another time. */
+/* The times of the duty here, in milliseconds; what lingers does so for 2 ms, where a test does not
+ * say another time. */
 #define PENDING_MS 900
 #define ASK_MS 500
 #define ADOPT_AFTER_MS 300
@@ -77,7 +78,8 @@ struct claims_api {
 	struct pods_api_pod pod[PODS_API_MAX];
 	unsigned version;
 	enum place_fate fate;
-	int evict_status; /* what evictions answer instead; 0: the pod goes, where it is the one that was read */
+	int evict_status; /* what evictions answer instead; 0: the pod goes, where it is the one
+			     that was read */
 	unsigned evicted; /* pods that went */
 	struct {
 		const char *name, *text;
@@ -106,7 +108,8 @@ void pod_put_gated(struct claims_api *c, const char *name, const char *uid, cons
 /* The same, behind our gate alone, created in that minute of an hour. */
 void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born);
-/* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it away. */
+/* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it
+ * away. */
 void pod_foreign(struct claims_api *c, const char *uid, bool yes);
 /* It waits in a queue of Kueue's. */
 void pod_kueue(struct claims_api *c, const char *uid);
@@ -120,7 +123,8 @@ void pod_phase(struct claims_api *c, const char *uid, const char *phase);
 void pod_strip(struct claims_api *c, const char *uid);
 /* It gets a deletionTimestamp, with so many seconds. */
 void pod_delete(struct claims_api *c, const char *uid, unsigned grace);
-/* It has these ownerReferences, of which the watch does not tell: a pod has them from the beginning. */
+/* It has these ownerReferences, of which the watch does not tell: a pod has them from the
+ * beginning. */
 void pod_owner(struct claims_api *c, const char *uid, const char *references);
 /* Evictions answer so from now on. */
 void evictions_fare(struct claims_api *c, int status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration and a pool for tests of the core: the Bitfusion profile with client ubuntu18/400, a wrap profile
- * without separator, and one that is told its servers. */
+/* A configuration and a pool for tests of the core: the Bitfusion profile with client ubuntu18/400,
+ * a wrap profile without separator, and one that is told its servers. */
 #ifndef TEST_UNIT_CORE_FIXTURE_H
 #define TEST_UNIT_CORE_FIXTURE_H
 
@@ -19,8 +19,8 @@ struct fixture {
 	struct arena scratch; /* of one decision */
 	struct config config;
 	struct profile profiles[3]; /* bitfusion, juice, lupine */
-	struct ledger *
-		ledger; /* in memory; one server gpu-01 at 10.0.0.1:14833 with two GPUs of 16000 MB */
+	struct ledger *ledger; /* in memory; one server gpu-01 at 10.0.0.1:14833 with two GPUs of
+				  16000 MB */
 	struct mutate_world world;
 	struct buf patch;
 	char *json_text;
@@ -46,14 +46,15 @@ int fixture_mutate(struct fixture *f, const char *text);
 /* validate_create on a text. */
 int fixture_validate(struct fixture *f, const char *text);
 
-/* The text with a JSON patch applied: add, replace, remove on objects and arrays. Fails the test when an operation does
- * not apply under RFC 6902. The caller frees it. */
+/* The text with a JSON patch applied: add, replace, remove on objects and arrays. Fails the test
+ * when an operation does not apply under RFC 6902. The caller frees it. */
 char *fixture_apply(const char *text, const char *patch);
 
 /* fixture_apply with a patch in single quotes. */
 char *fixture_change(const char *text, const char *ops);
 
-/* mutate_create and fixture_apply: the injected pod as text, the caller frees it. Fails the test when it is refused. */
+/* mutate_create and fixture_apply: the injected pod as text, the caller frees it. Fails the test
+ * when it is refused. */
 char *fixture_inject(struct fixture *f, const char *text);
 
 #endif

@@ -16,7 +16,8 @@ struct doctor_fixture {
 	struct buf out;
 };
 
-/* Facts of an API server 1.36 at NOW_S that was asked nothing, and a report for the group "test". */
+/* Facts of an API server 1.36 at NOW_S that was asked nothing, and a report for the group "test".
+ */
 void doctor_fixture_init(struct doctor_fixture *x);
 void doctor_fixture_release(struct doctor_fixture *x);
 

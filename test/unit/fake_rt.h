@@ -5,10 +5,12 @@
 
 #include "probe/runtime/rt.h"
 
-/* A library that the build leaves beside the tests: "libcudart-fake.so", "libcudart-old.so". The text lives until the next call. */
+/* A library that the build leaves beside the tests: "libcudart-fake.so", "libcudart-old.so". The
+ * text lives until the next call. */
 const char *fake_rt_file(const char *name);
 
-/* From here on this process has the machine that the scenario describes. Makes a file that fake_rt_end() removes. */
+/* From here on this process has the machine that the scenario describes. Makes a file that
+ * fake_rt_end() removes. */
 void fake_rt_use(const char *scenario);
 
 /* Set up and tear down a group of tests: *state becomes the runtime's table, a struct rt. */

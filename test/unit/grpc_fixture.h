@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: a gRPC server with methods of its own, and clients of it: one that is nghttp2's, one that writes its frames by hand. All in one
- * thread: what one side does, the other sees when the fixture is turned. */
+/* test: a gRPC server with methods of its own, and clients of it: one that is nghttp2's, one that
+ * writes its frames by hand. All in one thread: what one side does, the other sees when the fixture
+ * is turned. */
 #ifndef TEST_UNIT_GRPC_FIXTURE_H
 #define TEST_UNIT_GRPC_FIXTURE_H
 
@@ -26,8 +27,9 @@ struct grpc_fixture {
 	bool no_server_turn; /* the clients are left to themselves */
 };
 
-/* "/test.T/Echo"  answers its request · "/test.T/Size" with as many bytes as the number in it says · "/test.T/Fail" with
- * FAILED_PRECONDITION · "/test.T/Watch" streams, its request first if it is not empty · "/test.T/Deny" refuses to stream. */
+/* "/test.T/Echo"  answers its request · "/test.T/Size" with as many bytes as the number in it says
+ * · "/test.T/Fail" with FAILED_PRECONDITION · "/test.T/Watch" streams, its request first if it is
+ * not empty · "/test.T/Deny" refuses to stream. */
 extern const struct grpc_method grpc_fixture_methods[];
 
 /* cmocka's. *state is the fixture. */
@@ -105,7 +107,8 @@ void raw_frame(struct buf *b, uint8_t type, uint8_t flags, uint32_t stream, cons
 	size_t len);
 /* HEADERS of a call of path, with END_HEADERS. */
 void raw_headers(struct buf *b, uint32_t stream, const char *path, uint8_t flags);
-/* Write all of it, turning the server; false when the server closed before that or takes no more. */
+/* Write all of it, turning the server; false when the server closed before that or takes no more.
+ */
 bool raw_write(struct grpc_fixture *f, int fd, const struct buf *b);
 /* Has the server closed? Turns for up to ms, and throws away what it reads. */
 bool raw_ends(struct grpc_fixture *f, int fd, int ms);

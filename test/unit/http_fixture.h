@@ -23,8 +23,9 @@ struct fixture {
 	char seen[256];     /* path, argument, peer and time of the last request */
 };
 
-/* Routes: POST /echo (JSON), POST /later (JSON; slow() echoes once the gate is open), GET and DELETE /livez,
- * GET /v1/ (prefix), GET /open (whoever asks), GET /large (so many bytes). cfg->listen may be NULL: 127.0.0.1, any port. */
+/* Routes: POST /echo (JSON), POST /later (JSON; slow() echoes once the gate is open), GET and
+ * DELETE /livez, GET /v1/ (prefix), GET /open (whoever asks), GET /large (so many bytes).
+ * cfg->listen may be NULL: 127.0.0.1, any port. */
 void fixture_start(struct fixture *f, struct http_config cfg);
 bool fixture_stop(struct fixture *f, unsigned timeout_ms);
 
@@ -41,8 +42,8 @@ void nap_ms(int ms);
 int client_open(const struct fixture *f);
 void client_send(int fd, const char *text, size_t len);
 void client_text(int fd, const char *text);
-/* One reply as text, headers and body, NUL-terminated; its status, 0 when the connection ended before, -1 when nothing
- * came within timeout_ms. head: the reply is one to HEAD. */
+/* One reply as text, headers and body, NUL-terminated; its status, 0 when the connection ended
+ * before, -1 when nothing came within timeout_ms. head: the reply is one to HEAD. */
 int client_read(int fd, char *ret, size_t size, int timeout_ms, bool head);
 /* True when the server closes within timeout_ms. */
 bool client_closed(int fd, int timeout_ms);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: gpuservers and pods as an API server keeps them: versions, compare-and-swap, finalizers, watches; and what can go wrong on the
- * way. On top of api_fixture. Every write of a GPUServer's status is looked at: a GPU that is promised twice aborts the test. */
+/* test: gpuservers and pods as an API server keeps them: versions, compare-and-swap, finalizers,
+ * watches; and what can go wrong on the way. On top of api_fixture. Every write of a GPUServer's
+ * status is looked at: a GPU that is promised twice aborts the test. */
 #ifndef TEST_UNIT_KUBE_STORE_H
 #define TEST_UNIT_KUBE_STORE_H
 
@@ -19,17 +20,18 @@ struct api *kube_store_api(struct kube_store *s);
 
 /* ---- what is there ---- */
 
-/* A server with GPUs gpu-0 … of so many MB, listed by hand, with our finalizer, their status filled in. claims: the list's elements, "" for
- * none. */
+/* A server with GPUs gpu-0 … of so many MB, listed by hand, with our finalizer, their status filled
+ * in. claims: the list's elements, "" for none. */
 void kube_store_server(
 	struct kube_store *s, const char *name, unsigned gpus, uint64_t mb, const char *claims);
-/* Make or change a server as somebody else: whole spec, status and list of finalizers. NULL: as it is (a new one has {} and []). */
+/* Make or change a server as somebody else: whole spec, status and list of finalizers. NULL: as it
+ * is (a new one has {} and []). */
 void kube_store_put(struct kube_store *s, const char *name, const char *spec, const char *status,
 	const char *finalizers);
 /* As kubectl delete does: gone, or deleting while it has finalizers. */
 void kube_store_delete(struct kube_store *s, const char *name);
-/* Make or change a pod. more: of its metadata, "'labels':{…},'annotations':{…}", or NULL; phase: "Running". uid NULL: it is gone. Another
- * uid is another pod: the old one goes first. */
+/* Make or change a pod. more: of its metadata, "'labels':{…},'annotations':{…}", or NULL; phase:
+ * "Running". uid NULL: it is gone. Another uid is another pod: the old one goes first. */
 void kube_store_pod(struct kube_store *s, const char *namespace, const char *name, const char *uid,
 	const char *phase, const char *more);
 
@@ -54,18 +56,20 @@ enum store_fault {
 	STORE_SLOW        /* done, and answered ms later */
 };
 
-/* The next `times` requests (-1: all) with this method whose path, without its query, matches (a '*' at its end: begins so). Of several
- * the first that was made. */
+/* The next `times` requests (-1: all) with this method whose path, without its query, matches (a
+ * '*' at its end: begins so). Of several the first that was made. */
 void kube_store_fault(struct kube_store *s, enum store_fault what, const char *method,
 	const char *path, int ms, int times);
 /* No faults any more. */
 void kube_store_heal(struct kube_store *s);
 /* Watches stand still (caches get stale), or tell what happened meanwhile. */
 void kube_store_mute(struct kube_store *s, bool yes);
-/* Remember everything; then etcd is restored from that: versions go back, too, and API servers begin anew. Once. */
+/* Remember everything; then etcd is restored from that: versions go back, too, and API servers
+ * begin anew. Once. */
 void kube_store_backup(struct kube_store *s);
 void kube_store_restore(struct kube_store *s);
-/* Called after each status write with the server's text, with the store's lock held: no call back. NULL: nobody. */
+/* Called after each status write with the server's text, with the store's lock held: no call back.
+ * NULL: nobody. */
 void kube_store_on_write(struct kube_store *s,
 	void (*fn)(void *ctx, const char *name, const char *status), void *ctx);
 /* Over-full GPUs are fine: for tests of adoption. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what goes wrong on the way to the store, and its watches: a thread feeds them, in the order of the writes. */
+/* test: what goes wrong on the way to the store, and its watches: a thread feeds them, in the order
+ * of the writes. */
 #include "test/unit/kube_store_impl.h"
 
 #include <stdio.h>
@@ -117,7 +118,8 @@ static const struct event *next_event(struct kube_store *s)
 		return NULL;
 	if (api_now_ms() < s->opened_ms + OPENING_MS)
 		return NULL;
-	/* On a machine that stands still the stream may not be there yet; one that is gone already is not waited for. */
+	/* On a machine that stands still the stream may not be there yet; one that is gone already
+	 * is not waited for. */
 	if (s->opened[0] && api_streams(s->api, s->opened) == 0 &&
 		api_now_ms() < s->opened_ms + 1000)
 		return NULL;

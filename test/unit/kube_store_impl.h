@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what the files of kube_store share: objects and their events (kube_store_objects.c), requests carried out (kube_store_requests.c), what
- * goes wrong with them, and the watches (kube_store_faults.c). All but store_on_request() and store_feed() with the store's lock held. */
+/* test: what the files of kube_store share: objects and their events (kube_store_objects.c),
+ * requests carried out (kube_store_requests.c), what goes wrong with them, and the watches
+ * (kube_store_faults.c). All but store_on_request() and store_feed() with the store's lock held. */
 #ifndef TEST_UNIT_KUBE_STORE_IMPL_H
 #define TEST_UNIT_KUBE_STORE_IMPL_H
 
@@ -114,7 +115,8 @@ int store_carry_out(struct kube_store *s, const struct api_request *req, struct 
 /* What api_fixture calls; ctx is the store. */
 int store_on_request(void *ctx, const struct api_request *req, struct api_reply *reply);
 void store_free_late(struct late *l);
-/* The thread that tells the watches, in the order of the writes, and carries out what is late; arg is the store. */
+/* The thread that tells the watches, in the order of the writes, and carries out what is late; arg
+ * is the store. */
 void *store_feed(void *arg);
 
 #endif

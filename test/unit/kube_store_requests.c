@@ -102,7 +102,8 @@ static void open_watch(struct kube_store *s, const struct target *t, const struc
 	if (from == 0)
 		store_fatal("a watch without a resourceVersion: %s", req->path);
 	buf_init(&out, BODY_MAX);
-	/* As an API server whose etcd was restored: it waits for that version, and says in bookmarks where it is. */
+	/* As an API server whose etcd was restored: it waits for that version, and says in
+	 * bookmarks where it is. */
 	if (from > s->version)
 		buf_fmt(&out,
 			"{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: replicas with the shared ledger over one kube_store, which aborts when a GPU is promised twice. */
+/* test: replicas with the shared ledger over one kube_store, which aborts when a GPU is promised
+ * twice. */
 #ifndef TEST_UNIT_LEDGER_FIXTURE_H
 #define TEST_UNIT_LEDGER_FIXTURE_H
 
@@ -48,7 +49,8 @@ void ledger_fixture_init(struct ledger_fixture *f);
 void ledger_fixture_begin(struct ledger_fixture *f);
 void ledger_fixture_release(struct ledger_fixture *f);
 
-/* Take, as demand_init() reads it, in namespace lab, within ms; 0: without a deadline. The pod's name is its uid. */
+/* Take, as demand_init() reads it, in namespace lab, within ms; 0: without a deadline. The pod's
+ * name is its uid. */
 int ledger_take_in(struct replica *r, struct arena *a, const char *uid, const char *name,
 	const char *demand, int ms, bool dry_run, struct claim_answer *ret, struct err *err);
 int ledger_take(struct ledger_fixture *f, const char *uid, const char *demand, int ms);
@@ -64,7 +66,8 @@ void ledger_undo(struct ledger_fixture *f, uint64_t ticket);
 size_t ledger_lists(struct ledger_fixture *f);
 size_t ledger_puts(struct ledger_fixture *f);
 
-/* A server as somebody else leaves it: claims exactly these, which a replica is not told of when the watches are muted. */
+/* A server as somebody else leaves it: claims exactly these, which a replica is not told of when
+ * the watches are muted. */
 void ledger_set_claims(struct ledger_fixture *f, const char *server, const char *claims);
 
 #endif

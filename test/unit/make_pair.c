@@ -57,7 +57,8 @@ void make_pair(struct made_pair *ret, enum made_key kind, long from_s, long to_s
 	gnutls_x509_privkey_deinit(key);
 }
 
-/* A version 3 certificate with a key of its own; the caller adds what makes it what it is, and signs. */
+/* A version 3 certificate with a key of its own; the caller adds what makes it what it is, and
+ * signs. */
 static void begin_cert(gnutls_x509_crt_t *crt, gnutls_x509_privkey_t *key, const char *name,
 	long from_s, long to_s)
 {

@@ -69,7 +69,8 @@ void *__wrap_realloc(void *at, size_t size)
 
 /* ---- an arena's pieces ---- */
 
-/* A chunk holds many, and so the n-th malloc never fails at most of them. Weak: of a program that is not linked with --wrap for these. */
+/* A chunk holds many, and so the n-th malloc never fails at most of them. Weak: of a program that
+ * is not linked with --wrap for these. */
 void *__real_arena_alloc(struct arena *a, size_t size) __attribute__((weak));
 void *__real_arena_array(struct arena *a, size_t n, size_t size) __attribute__((weak));
 void *__real_arena_space(struct arena *a, size_t n, size_t size) __attribute__((weak));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: make the n-th malloc, calloc or realloc fail, or the n-th piece of an arena. For programs that are linked with --wrap for these
- * (test_*_oom), and with oom_wrap.o. */
+/* test: make the n-th malloc, calloc or realloc fail, or the n-th piece of an arena. For programs
+ * that are linked with --wrap for these (test_*_oom), and with oom_wrap.o. */
 #ifndef TEST_UNIT_OOM_WRAP_H
 #define TEST_UNIT_OOM_WRAP_H
 
@@ -11,7 +11,8 @@ enum oom_extent {
 	OOM_ALL_AFTER, /* that and each one after it, until oom_end() */
 };
 
-/* Count allocations from here on, over all threads, and let the n-th of them fail, from 0; negative: none. */
+/* Count allocations from here on, over all threads, and let the n-th of them fail, from 0;
+ * negative: none. */
 void oom_begin(long n, enum oom_extent extent);
 /* No more fail. Has one since oom_begin()? */
 bool oom_end(void);

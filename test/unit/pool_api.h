@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: an API server with GPUServers (list, watch, GET, merge patch, PUT of the status) and Secrets, and the picture of it that a
- * replica has. Whatever goes wrong inside aborts. */
+/* test: an API server with GPUServers (list, watch, GET, merge patch, PUT of the status) and
+ * Secrets, and the picture of it that a replica has. Whatever goes wrong inside aborts. */
 #ifndef TEST_UNIT_POOL_API_H
 #define TEST_UNIT_POOL_API_H
 
@@ -30,18 +30,19 @@ struct pool_api {
 	/* under the API server's lock */
 	struct pool_api_server server[POOL_API_MAX];
 	unsigned version, puts, patches;
-	unsigned
-		puts_max; /* beyond so many a PUT is answered with 403, as where the replica dies before it; 0: none is */
-	char *ca_pem, *token, *cert_pem,
-		*key_pem; /* of the Secret "probe": ca.crt, token, tls.crt, tls.key; NULL: not in it */
-	const char *secret_type; /* NULL: Opaque */
+	unsigned puts_max; /* beyond so many a PUT is answered with 403, as where the replica dies
+			      before it; 0: none is */
+	char *ca_pem, *token, *cert_pem, *key_pem; /* of the Secret "probe": ca.crt, token, tls.crt,
+						      tls.key; NULL: not in it */
+	const char *secret_type;                   /* NULL: Opaque */
 };
 
 struct pool_api *pool_api_new(void);
 /* Stops the duty, too. */
 void pool_api_free(struct pool_api *p);
 
-/* Add a server, or change its spec. finalizers: "[]" for a new one. Single quotes stand for double quotes. */
+/* Add a server, or change its spec. finalizers: "[]" for a new one. Single quotes stand for double
+ * quotes. */
 void pool_api_put(struct pool_api *p, const char *name, const char *finalizers, const char *spec,
 	const char *status);
 void pool_api_spec(struct pool_api *p, const char *name, const char *spec);
@@ -53,7 +54,8 @@ void pool_api_delete(struct pool_api *p, const char *name);
 /* Start the replica's picture, then the duty. */
 void pool_api_run(struct pool_api *p, struct leader_duty duty);
 
-/* Wait until the status (or the list of finalizers) holds this text; single quotes stand for double quotes. False after ms. */
+/* Wait until the status (or the list of finalizers) holds this text; single quotes stand for double
+ * quotes. False after ms. */
 bool pool_api_shows(struct pool_api *p, const char *name, const char *text, int ms);
 bool pool_api_has_finalizers(struct pool_api *p, const char *name, const char *json, int ms);
 /* Wait until it is gone. */

@@ -5,7 +5,8 @@
 
 #include "probe/result/report.h"
 
-/* A complete report of n GPUs like an H200 where every check of the profile, the optional ones too, ran and passed. */
+/* A complete report of n GPUs like an H200 where every check of the profile, the optional ones too,
+ * ran and passed. */
 void healthy_report(struct report *r, enum probe_profile profile, int n);
 
 /* A result that passes, with figures where the check has some. */

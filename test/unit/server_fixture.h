@@ -26,7 +26,8 @@ struct server_fixture {
 void server_fixture_init(struct server_fixture *f);
 void server_fixture_release(struct server_fixture *f);
 
-/* Read the text into f->o. The result of server_object_read; a text that is no JSON fails the test. */
+/* Read the text into f->o. The result of server_object_read; a text that is no JSON fails the test.
+ */
 int server_fixture_read(struct server_fixture *f, const char *text);
 /* The same; the test fails when it is refused. */
 void server_fixture_load(struct server_fixture *f, const char *text);

@@ -23,7 +23,8 @@ struct spoiled_rt {
 	unsigned fail_at, leave_out, spoil_copy;
 	unsigned drop_copy; /* this one and all after it are called done, and bring nothing */
 	int error;          /* of the call */
-	size_t spoil_at; /* byte of the copy, from its end on when it is at least half of SIZE_MAX */
+	size_t spoil_at; /* byte of the copy, from its end on when it is at least half of SIZE_MAX
+			  */
 	uint8_t spoil_bits; /* exclusive-ored to it */
 	const float *times; /* of events, in ms, in their order; then those of the fake again */
 	unsigned n_times;
@@ -39,7 +40,8 @@ struct spoiled_rt {
 
 extern struct spoiled_rt spoiled;
 
-/* Nothing is spoiled, and nothing was seen; what was not given back is given back now. Returns the table, over that of the fake runtime. */
+/* Nothing is spoiled, and nothing was seen; what was not given back is given back now. Returns the
+ * table, over that of the fake runtime. */
 const struct rt *spoiled_rt_begin(const struct rt *fake);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each unit test stands on: the headers of the C library and of cmocka, the form of a test, and main. */
+/* What each unit test stands on: the headers of the C library and of cmocka, the form of a test,
+ * and main. */
 #ifndef TEST_UNIT_TEST_H
 #define TEST_UNIT_TEST_H
 
@@ -17,7 +18,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* TEST(what_holds) { … } is a test. A program names its tests, in their order, in one TESTS without a semicolon. */
+/* TEST(what_holds) { … } is a test. A program names its tests, in their order, in one TESTS without
+ * a semicolon. */
 #define TEST(name) static void name(void **state __attribute__((unused)))
 #define TESTS(...) TESTS_ALL(NULL, NULL, NULL, NULL, __VA_ARGS__)
 
@@ -45,8 +47,8 @@ struct test_frame {
 	CMFixtureFunction begin, end, set_up, tear_down;
 };
 
-/* only: a pattern (`*` and `?`) of the names of the tests to run, NULL for all. names: those of the tests, with a
- * comma between each two. Returns main's value: 0 when all passed. */
+/* only: a pattern (`*` and `?`) of the names of the tests to run, NULL for all. names: those of the
+ * tests, with a comma between each two. Returns main's value: 0 when all passed. */
 int tests_run(const char *only, const char *names, const CMUnitTestFunction *tests, size_t n,
 	const struct test_frame *frame);
 

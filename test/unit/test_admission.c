@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/admission/admission: bytes in, reply out, and the claim behind it: kept exactly when an allowed reply was queued. */
+/* edge/admission/admission: bytes in, reply out, and the claim behind it: kept exactly when an
+ * allowed reply was queued. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -561,7 +562,8 @@ static void test_a_ledger_that_fails(void **state)
 
 /* ---- pods that wait ---- */
 
-/* Admitted without a claim when the pool could ever hold it; dry run alike. Without a cluster nobody would let it go. */
+/* Admitted without a claim when the pool could ever hold it; dry run alike. Without a cluster
+ * nobody would let it go. */
 static void test_a_pod_that_waits(void **state)
 {
 	struct fake fake = {.ledger = {.ops = &fake_ops}};

@@ -104,7 +104,8 @@ static void give_back(void *ctx, const struct config *config)
 	assert_ptr_equal(ctx, config);
 }
 
-/* As a review would have taken it: here the profile says that a pod holds its server whole, though its plan names none. */
+/* As a review would have taken it: here the profile says that a pod holds its server whole, though
+ * its plan names none. */
 TEST(r7_as_the_profile_says)
 {
 	struct profile profiles[] = {{.name = SLICE("p"), .whole_servers = true}};
@@ -186,7 +187,8 @@ static bool asked_more_than(size_t n)
 	return pod_asked(api, "w") > n;
 }
 
-/* Nobody answers, or the watch is silent and shows a pod that is gone: neither is asked about, nor servers listed, in every round. */
+/* Nobody answers, or the watch is silent and shows a pod that is gone: neither is asked about, nor
+ * servers listed, in every round. */
 TEST(r7_a_watch_that_is_behind)
 {
 	size_t asked, lists;
@@ -313,7 +315,8 @@ TEST(r7_a_half_claim_is_repaired)
 
 #define PLAN_THREE PLAN_OF("3", "100")
 
-/* The list of servers is the old one, so that a new part beside an old one would look whole, with two GPUs for three (R19). */
+/* The list of servers is the old one, so that a new part beside an old one would look whole, with
+ * two GPUs for three (R19). */
 TEST(r7_half_an_adoption_is_not_a_whole_claim)
 {
 	put("a", OURS, STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000")));
@@ -347,7 +350,8 @@ TEST(r7_the_old_half_goes)
 	assert_true(adoptions_come(1));
 }
 
-/* A write that landed late, or two leaders: one whole claim stays, what a review promised before what was adopted. */
+/* A write that landed late, or two leaders: one whole claim stays, what a review promised before
+ * what was adopted. */
 TEST(r7_two_claims_are_trimmed_to_one)
 {
 	put("a", OURS, STATUS(CLAIM_ON("u1", "w", "adopted", "'a'", "gpu-0", "8000000000")));
@@ -378,7 +382,8 @@ TEST(r7_what_was_promised_stays_in_any_order)
 	assert_int_equal(adoptions(), 0);
 }
 
-/* Of two reviews of one uid, one said yes, and the other stands still before it said that its parts are a claim (R19). */
+/* Of two reviews of one uid, one said yes, and the other stands still before it said that its parts
+ * are a claim (R19). */
 TEST(r7_what_is_open_is_not_the_claim_that_stays)
 {
 	put("a", OURS,
@@ -441,7 +446,8 @@ TEST(r7_a_pod_without_a_readable_plan)
 	assert_int_equal(adoptions(), 0);
 }
 
-/* Somebody else writes in between: never on top of it. Mostly that is a conflict; a picture that has caught up in time knows it. */
+/* Somebody else writes in between: never on top of it. Mostly that is a conflict; a picture that
+ * has caught up in time knows it. */
 static void take_the_room(struct claims_api *c)
 {
 	api_cut(c->pool->api, SERVERS_PATH "*"); /* the picture is behind */

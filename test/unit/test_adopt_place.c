@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the pool as adoption sees it: what the pod holds itself is free, verdicts on GPUs do not count, and at last sums may exceed. */
+/* test: the pool as adoption sees it: what the pod holds itself is free, verdicts on GPUs do not
+ * count, and at last sums may exceed. */
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/claims/claims_impl.h"
@@ -41,7 +42,8 @@ TEST(test_what_it_holds_is_free)
 	ledger_fixture_release(&f);
 }
 
-/* want: server/gpu of the first hold, "!" in front where sums exceed what the GPU has; NULL: refused */
+/* want: server/gpu of the first hold, "!" in front where sums exceed what the GPU has; NULL:
+ * refused */
 static const struct {
 	const char *pool, *demand, *want;
 } rows[] = {

@@ -22,7 +22,8 @@ TEST(init_allocates_nothing)
 	arena_release(&a);
 }
 
-/* Pieces of every size: zeroed, aligned, apart from each other, also after a reset over used memory. */
+/* Pieces of every size: zeroed, aligned, apart from each other, also after a reset over used
+ * memory. */
 TEST(pieces_are_zeroed_aligned_and_apart)
 {
 	static unsigned char *piece[3000];

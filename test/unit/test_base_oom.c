@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, in every function of the lowest modules that allocates. Linked with
+/* test: the n-th allocation fails, for each n, in every function of the lowest modules that
+ * allocates. Linked with
  * --wrap for malloc, calloc and realloc. */
 #include "base/arena.h"
 #include "base/buf.h"

@@ -68,7 +68,8 @@ TEST(grows_by_doubling)
 	buf_release(&b);
 }
 
-/* Each way to append: what does not fit leaves the contents as they were, and nothing is appended any more. */
+/* Each way to append: what does not fit leaves the contents as they were, and nothing is appended
+ * any more. */
 TEST(maximum_holds_and_failure_sticks)
 {
 	for (int way = 0; way < 9; way++) {
@@ -264,7 +265,8 @@ static void naive_base64(char *out, const unsigned char *in, size_t len)
 	*out = '\0';
 }
 
-/* Every length around the vectors' width, in memory that ends with the bytes, by the naive ways above. */
+/* Every length around the vectors' width, in memory that ends with the bytes, by the naive ways
+ * above. */
 TEST(fast_ways_agree_with_the_slow)
 {
 	static char want[6 * 320 + 16];
@@ -312,7 +314,8 @@ TEST(fast_ways_agree_with_the_slow)
 	}
 }
 
-/* Of every length around the pieces that it looks at, with and without a byte that is not plain: nothing behind the text is looked at. */
+/* Of every length around the pieces that it looks at, with and without a byte that is not plain:
+ * nothing behind the text is looked at. */
 TEST(plain_as_far_as_it_goes)
 {
 	char text[1100];

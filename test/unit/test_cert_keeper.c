@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the certificate keeper against an API server with Secrets and webhook configurations. At every write it is checked that a client
- * who trusts a bundle of the last second accepts each serving pair of the last second. */
+/* test: the certificate keeper against an API server with Secrets and webhook configurations. At
+ * every write it is checked that a client who trusts a bundle of the last second accepts each
+ * serving pair of the last second. */
 #include "base/base64.h"
 #include "base/clock.h"
 #include "certs/x509.h"

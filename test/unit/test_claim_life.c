@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pool/claim_life: each rule as a table, then random histories of a small world against the two promises. */
+/* core/pool/claim_life: each rule as a table, then random histories of a small world against the
+ * two promises. */
 #include "test/unit/test.h"
 #include "webhook/core/pool/claim_life.h"
 
@@ -7,9 +8,9 @@
 
 struct row {
 	const char *what;
-	struct claim_sight
-		c; /* since_ms, lost_ms, asked_ms, gone_ms: relative to START; -1 for asked_ms: never */
-	int64_t now; /* relative to START */
+	struct claim_sight c; /* since_ms, lost_ms, asked_ms, gone_ms: relative to START; -1 for
+				 asked_ms: never */
+	int64_t now;          /* relative to START */
 	enum claim_act act;
 	int64_t until; /* relative; for CLAIM_KEEP and CLAIM_LINGER; -1: for ever */
 };
@@ -235,7 +236,8 @@ static void look(const struct world *w, struct head *h, int64_t t)
 	}
 }
 
-/* The claim may not go while its pod is there, or can still come; nor, where the leader knows that it was there, while it may run on. */
+/* The claim may not go while its pod is there, or can still come; nor, where the leader knows that
+ * it was there, while it may run on. */
 static void end_claim(struct world *w, const struct head *h, int64_t t)
 {
 	bool known = !h->c.pending || h->c.lost_ms || h->c.seen != POD_NOT_SHOWN;

@@ -67,7 +67,8 @@ TEST(r5_a_name_that_no_pod_has)
 	assert_true(status_has_not(api, "a", "'u4'", SOON));
 }
 
-/* generateName, or two creates of one name: the loser's claim ends in its time, the winner's stays. */
+/* generateName, or two creates of one name: the loser's claim ends in its time, the winner's stays.
+ */
 TEST(r5_another_pod_of_the_name_says_nothing)
 {
 	with(STATUS(CLAIM("loser", "w", "pending") "," CLAIM("winner", "w", "pending")));
@@ -154,7 +155,8 @@ TEST(r1_a_pending_half_claim_ends)
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 }
 
-/* A conflict on one of two servers: what is left is no other review's claim, and its time is over. */
+/* A conflict on one of two servers: what is left is no other review's claim, and its time is over.
+ */
 TEST(r5_half_an_end_does_not_start_the_clock_again)
 {
 	with(STATUS(CLAIM_ON("u1", "w", "pending", "'a','b'", "gpu-0", "5")));
@@ -185,7 +187,8 @@ TEST(r6_binding_is_batched)
 	assert_true(puts <= 2); /* a round may come in the middle of the list */
 	assert_true(status_keeps(api, "a", "'p3'", PENDING_MS));
 	assert_int_equal(api->pool->puts, puts);
-	/* shown by the watch, they are not asked for; their plans, which differ from their claims', were looked at once */
+	/* shown by the watch, they are not asked for; their plans, which differ from their claims',
+	 * were looked at once */
 	assert_true(pod_asked(api, "p0") <= 1);
 }
 
@@ -289,7 +292,8 @@ TEST(r13_what_vanished_lingers)
 	assert_int_equal(ended(END_GONE), 2);
 }
 
-/* As long as its claim says; as its delete said, where that is more; but not longer than any pod may. */
+/* As long as its claim says; as its delete said, where that is more; but not longer than any pod
+ * may. */
 TEST(r13_the_longest_grace_period_counts)
 {
 #define GRACE(uid, name, seconds)                                                                  \
@@ -328,7 +332,8 @@ TEST(r13_the_longest_grace_period_counts)
 	assert_true(api_now_ms() - began < 8000);
 }
 
-/* Nobody knows whether it ended while nobody led; what another leader has counted is not known either. */
+/* Nobody knows whether it ended while nobody led; what another leader has counted is not known
+ * either. */
 TEST(r13_a_new_leader_waits_itself)
 {
 	with(STATUS(CLAIM("u1", "w", "bound")));
@@ -543,7 +548,8 @@ static void with_many(int n)
 	with(status);
 }
 
-/* Questions that nobody answers keep none from being asked for ever, wherever the table holds it. */
+/* Questions that nobody answers keep none from being asked for ever, wherever the table holds it.
+ */
 TEST(r6_nobody_starves)
 {
 	for (int i = 0; i < 3; i++) {
@@ -602,7 +608,8 @@ TEST(r6_many_at_once)
 	}
 }
 
-/* More holders than the table begins with: it grows, and forgets each of them, which the sanitizers tell. */
+/* More holders than the table begins with: it grows, and forgets each of them, which the sanitizers
+ * tell. */
 TEST(r6_a_table_that_grows)
 {
 	with_many(300);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: gangs are given their claims whole or not at all, wherever a leader dies (wait.md, W3, W11; rule R19). */
+/* test: gangs are given their claims whole or not at all, wherever a leader dies (wait.md, W3, W11;
+ * rule R19). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
@@ -108,7 +109,8 @@ TEST(r19_nobody_is_torn)
 	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
 }
 
-/* The leader dies behind each of its writes. The next one finds what it has left, and serves the gang whole. */
+/* The leader dies behind each of its writes. The next one finds what it has left, and serves the
+ * gang whole. */
 TEST(r19_a_leader_dies)
 {
 	static const struct {
@@ -173,7 +175,8 @@ TEST(r19_taken_back)
 	assert_int_equal(let_go('u', 4, 500), 0);
 }
 
-/* The claim that decided has ended with its pod. Where one has been let go it stood once, and the others follow. */
+/* The claim that decided has ended with its pod. Where one has been let go it stood once, and the
+ * others follow. */
 TEST(r19_who_decided_has_ended)
 {
 	put("a", STATUS(OF_GANG("u2", "g1", "gpu-0", "") "," OF_GANG("u3", "g2", "gpu-1", "")));
@@ -196,7 +199,8 @@ TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
 	assert_false(pod_is_let_go(api, "u3", 300));
 }
 
-/* A member that is made anew goes before an older pod; one that asks more than its gang did goes behind it. */
+/* A member that is made anew goes before an older pod; one that asks more than its gang did goes
+ * behind it. */
 TEST(w11_who_is_missing_joins_first)
 {
 	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
@@ -215,7 +219,8 @@ TEST(w11_who_is_missing_joins_first)
 	assert_true(pod_is_let_go(api, "w1", SOON));
 }
 
-/* Who forges the size belongs to no gang that runs, and holds nobody of it up but those who have not begun. */
+/* Who forges the size belongs to no gang that runs, and holds nobody of it up but those who have
+ * not begun. */
 TEST(w11_another_size)
 {
 	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", "8000000000")));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: pods that wait for their place are told which GPUs their claims hold, and let go, whenever a leader dies (wait.md, W3). */
+/* test: pods that wait for their place are told which GPUs their claims hold, and let go, whenever
+ * a leader dies (wait.md, W3). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
@@ -43,7 +44,8 @@ static void must_say(const char *body, const char *text)
 		fail_msg("%s\nis not in\n%s", text, body);
 }
 
-/* In one patch: for this pod, while the gate stands, what its container reads, and no gate but ours. */
+/* In one patch: for this pod, while the gate stands, what its container reads, and no gate but
+ * ours. */
 TEST(w3_a_claim_that_stands)
 {
 	const char *body;
@@ -119,7 +121,8 @@ TEST(w3_half_a_claim)
 	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("w")), 0);
 }
 
-/* Nothing of it runs: it is not given GPUs behind its back, and waits for ever if nobody says so. */
+/* Nothing of it runs: it is not given GPUs behind its back, and waits for ever if nobody says so.
+ */
 TEST(w0_a_claim_that_is_lost)
 {
 	put("a", STATUS(""));

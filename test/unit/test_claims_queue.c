@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: pods that wait for their turn are given claims and let go, in their order and whenever a leader dies (wait.md, W3, W5, W7). */
+/* test: pods that wait for their turn are given claims and let go, in their order and whenever a
+ * leader dies (wait.md, W3, W5, W7). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
@@ -111,7 +112,8 @@ TEST(w7_another_gate)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
-/* Where Kueue held them their order is that in which it let them go, whatever their creation says, for the next leader, too. */
+/* Where Kueue held them their order is that in which it let them go, whatever their creation says,
+ * for the next leader, too. */
 TEST(w7_since_kueue_let_it_go)
 {
 	char first[32], second[32], later[32];
@@ -206,7 +208,8 @@ TEST(w3_two_claims)
 	assert_true(status_has_not(api, "b", "'u1'", SOON));
 }
 
-/* A leader that stood still gives another claim to a pod that has been let go: it keeps the one that it was told. */
+/* A leader that stood still gives another claim to a pod that has been let go: it keeps the one
+ * that it was told. */
 TEST(w3_two_claims_and_a_place)
 {
 	put("a", STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "8000000000")));
@@ -250,7 +253,8 @@ TEST(w3_a_server_that_takes_nothing)
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
 
-/* Who has waited for long is passed no more: what frees up is kept for it, in the status, until it starts. */
+/* Who has waited for long is passed no more: what frees up is kept for it, in the status, until it
+ * starts. */
 TEST(w6_what_frees_up_is_kept)
 {
 	api->cfg.reserve_ms = 1;
@@ -293,8 +297,8 @@ TEST(w6_who_has_gone_keeps_nothing)
 	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0), 0);
 }
 
-/* The watch has shown it as let go; since then etcd was restored to where its gate stands. What the API server says of it now counts: it is given
- * a claim in its turn, and not as one that runs. */
+/* The watch has shown it as let go; since then etcd was restored to where its gate stands. What the
+ * API server says of it now counts: it is given a claim in its turn, and not as one that runs. */
 TEST(w3_who_is_behind_its_gate_again_is_not_adopted)
 {
 	size_t asked = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: pods whose claims stand and that no node takes: they are told, and where the setting says so evicted. */
+/* test: pods whose claims stand and that no node takes: they are told, and where the setting says
+ * so evicted. */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
@@ -133,8 +134,9 @@ static const struct {
 #define N_PODS (sizeof(pods) / sizeof(pods[0]))
 #define PART(uid, name) CLAIM_ON(uid, name, "bound", "'a'", "gpu-0", "1000")
 
-/* Evicted is whom a controller replaces without harm, as it was read, and its claim ends. Who would be lost is told so, once, and stays. So do
- * the Jobs' whose Job is gone, or another one by now, and who waits for something else than a node. */
+/* Evicted is whom a controller replaces without harm, as it was read, and its claim ends. Who would
+ * be lost is told so, once, and stays. So do the Jobs' whose Job is gone, or another one by now,
+ * and who waits for something else than a node. */
 TEST(who_is_evicted_and_who_stays)
 {
 	const char *body;
@@ -214,8 +216,8 @@ TEST(it_changes_meanwhile)
 	assert_int_equal(evictions(EVICT_DONE), 1);
 }
 
-/* A PodDisruptionBudget, or an API server that is too busy: later. Without the component's rights: later, too. And somebody else has deleted
- * it: nothing was refused, and nothing is told. */
+/* A PodDisruptionBudget, or an API server that is too busy: later. Without the component's rights:
+ * later, too. And somebody else has deleted it: nothing was refused, and nothing is told. */
 TEST(it_is_not_taken)
 {
 	api->evict_status = 429;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: net/client_socket: it connects to any of a host's addresses, says what came and when nothing more will, and why it cannot. */
+/* test: net/client_socket: it connects to any of a host's addresses, says what came and when
+ * nothing more will, and why it cannot. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
@@ -204,7 +205,8 @@ static void part(struct accepted *a)
 static const char *const versions[] = {
 	"NORMAL:-VERS-ALL:+VERS-TLS1.2", "NORMAL:-VERS-ALL:+VERS-TLS1.3"};
 
-/* Who takes small records alone is told so by a connection that breaks, and loses nothing unseen; also where there is no room at once. */
+/* Who takes small records alone is told so by a connection that breaks, and loses nothing unseen;
+ * also where there is no room at once. */
 TEST(small_records)
 {
 	static char sent[CLIENT_SOCKET_RECORD];
@@ -236,7 +238,8 @@ TEST(small_records)
 	}
 }
 
-/* A peer that says much without a byte of the stream keeps nobody at work: after a few such records it has broken off. */
+/* A peer that says much without a byte of the stream keeps nobody at work: after a few such records
+ * it has broken off. */
 TEST(records_of_nothing)
 {
 	struct accepted a;

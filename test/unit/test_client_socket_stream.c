@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: net/client_socket as a stream that is carried: a peer that does not read is waited for, one that is gone is told, and one direction ends
- * without the other. */
+/* test: net/client_socket as a stream that is carried: a peer that does not read is waited for, one
+ * that is gone is told, and one direction ends without the other. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/settings/config_store and files: what is built out of which files, what is refused, and the swap under readers.
+// Unit tests of webhook/edge/settings/config_store and files: what is built out of which files,
+// what is refused, and the swap under readers.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -334,7 +335,8 @@ TEST(test_marks)
 	put("m/x.yaml", "2");
 	assert_true(before != files_mark(in_dir("m/x.yaml")));
 	assert_true(folder != files_mark(in_dir("m")));
-	/* Times of files count in steps: what is as old as the other is told apart by its size, or by being another file. */
+	/* Times of files count in steps: what is as old as the other is told apart by its size, or
+	 * by being another file. */
 	for (int i = 0; i < 100; i++) {
 		put("m/x.yaml", "1");
 		put("m/z.yaml", "1");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while a review is answered: the right reply, or a 500 that keeps nothing.
- * Linked with --wrap for malloc, calloc and realloc. */
+/* test: the n-th allocation fails, for each n, while a review is answered: the right reply, or a
+ * 500 that keeps nothing. Linked with --wrap for malloc, calloc and realloc. */
 #include "test/unit/admission_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
@@ -44,7 +44,8 @@ static enum http_outcome call(void *ctx, struct http_request *req, struct http_r
 	return outcome;
 }
 
-/* Answer the review with each allocation failing in turn; forget what a scratch keeps by a new fixture each time. */
+/* Answer the review with each allocation failing in turn; forget what a scratch keeps by a new
+ * fixture each time. */
 static void each_allocation(const char *review, unsigned want_claims)
 {
 	char *right = NULL;

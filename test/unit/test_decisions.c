@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the last decisions: bounded, the youngest first, refusals not pushed out by crowds, from several threads. */
+/* test: the last decisions: bounded, the youngest first, refusals not pushed out by crowds, from
+ * several threads. */
 #include <pthread.h>
 
 #include "base/text.h"

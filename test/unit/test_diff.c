@@ -37,7 +37,8 @@ TEST(shows)
 	}
 }
 
-/* What is left of a diff without '-' lines is the new text, without '+' lines the old one; both need context for all. */
+/* What is left of a diff without '-' lines is the new text, without '+' lines the old one; both
+ * need context for all. */
 static void keeps(struct slice diff, char drop, struct buf *out)
 {
 	const char *line = diff.at, *end = diff.at + diff.len;
@@ -62,7 +63,8 @@ TEST(holds_both_texts)
 		buf_init(&diff, 100000);
 		buf_init(&old, 100000);
 		buf_init(&new, 100000);
-		/* few lines between changes, so that one hunk shows all from the first to the last */
+		/* few lines between changes, so that one hunk shows all from the first to the last
+		 */
 		buf_str(&a, "first\n");
 		buf_str(&b, "FIRST\n");
 		for (int i = rand() % 40; i > 0; i--) {

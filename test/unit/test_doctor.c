@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/doctor/doctor: what is judged wrong, what well, what neither; the manifests in the program; an API server that fails. */
+/* cli/doctor/doctor: what is judged wrong, what well, what neither; the manifests in the program;
+ * an API server that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -501,7 +502,8 @@ static void test_clients(void **state)
 	doctor_fixture_release(&x);
 }
 
-/* A rollout is done before the last replica of before has gone, which answers on with the settings of before. */
+/* A rollout is done before the last replica of before has gone, which answers on with the settings
+ * of before. */
 static void test_replicas_that_end(void **state)
 {
 	struct doctor_fixture x;

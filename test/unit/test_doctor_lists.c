@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/doctor/doctor: what of the cluster's lists is kept, and how it is judged: pods, nodes, servers, Secrets, others' hooks. */
+/* cli/doctor/doctor: what of the cluster's lists is kept, and how it is judged: pods, nodes,
+ * servers, Secrets, others' hooks. */
 #include "test/unit/api_fixture.h"
 #include "test/unit/doctor_fixture.h"
 #include "test/unit/test.h"
@@ -309,7 +310,8 @@ static void put_pods(struct doctor_fixture *x, size_t places)
 	}
 }
 
-/* Of more namespaces than are looked at, the others are counted, and no word says that they are well. */
+/* Of more namespaces than are looked at, the others are counted, and no word says that they are
+ * well. */
 TEST(test_more_namespaces_than_are_looked_at)
 {
 	struct api *api = api_start(all_open, NULL);

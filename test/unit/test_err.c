@@ -63,7 +63,8 @@ TEST(message_is_printable)
 	}
 }
 
-/* Shift a long text of two-, three- and four-byte characters by one byte at a time: the cut never leaves half a one. */
+/* Shift a long text of two-, three- and four-byte characters by one byte at a time: the cut never
+ * leaves half a one. */
 TEST(message_is_cut_between_characters)
 {
 	static const char *const characters[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};

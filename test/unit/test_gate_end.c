@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/launcher/launcher_gate, core/pod/gate_end, core/pod/place: a pod that reaches its servers through gates, its place known at once or late. */
+/* core/launcher/launcher_gate, core/pod/gate_end, core/pod/place: a pod that reaches its servers
+ * through gates, its place known at once or late. */
 #include <cjson/cJSON.h>
 
 #include "base/yaml/yaml.h"

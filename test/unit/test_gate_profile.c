@@ -135,7 +135,8 @@ TEST(test_no_gpu)
 	assert_string_equal(env[0], "CUDA_VISIBLE_DEVICES=");
 }
 
-/* What was asked by per cent is told as it was asked, whatever the GPU's size makes of it in bytes. */
+/* What was asked by per cent is told as it was asked, whatever the GPU's size makes of it in bytes.
+ */
 TEST(test_percent_is_as_it_was_asked)
 {
 	static const uint64_t sizes[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, in the whole decision of every golden case, alone and with all that follow; then in the
- * validation and in the update of what it made. The reply is the right one, the same
- * one with fewer words of explanation, or a 500 that keeps no claim; and no byte is lost.
- * Linked with --wrap for malloc, calloc and realloc. Runs where the tree is. */
+/* test: the n-th allocation fails, for each n, in the whole decision of every golden case, alone
+ * and with all that follow; then in the validation and in the update of what it made. The reply is
+ * the right one, the same one with fewer words of explanation, or a 500 that keeps no claim; and no
+ * byte is lost. Linked with --wrap for malloc, calloc and realloc. Runs where the tree is. */
 #include <dirent.h>
 #include <malloc.h>
 
@@ -131,8 +131,8 @@ static size_t claims_of(struct ledger *ledger)
 	return view.n_claims;
 }
 
-/* All that a server does with a review, with the n-th allocation from the first byte of the body on failing, alone or with all after it;
- * n < 0: with none failing. */
+/* All that a server does with a review, with the n-th allocation from the first byte of the body on
+ * failing, alone or with all after it; n < 0: with none failing. */
 static struct answered decide(const struct setup *s, http_handler *handler, struct slice review,
 	long n, enum oom_extent extent)
 {
@@ -183,7 +183,8 @@ static struct answered decide(const struct setup *s, http_handler *handler, stru
 	return d;
 }
 
-/* Bytes that are allocated; the same before and after where nothing was lost. A sanitizer has its own heap, and looks itself. */
+/* Bytes that are allocated; the same before and after where nothing was lost. A sanitizer has its
+ * own heap, and looks itself. */
 static size_t in_use(void)
 {
 #ifdef __SANITIZE_ADDRESS__

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what a hostile or broken client can cost the gRPC server: bytes, time, connections. After each the others are served. */
+/* test: what a hostile or broken client can cost the gRPC server: bytes, time, connections. After
+ * each the others are served. */
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -290,7 +291,8 @@ static bool all_open(void *fixture)
 	return f->n_open == GRPC_OPEN_MAX;
 }
 
-/* Whatever is shown to those who do not read: one message that they began, and one that waits, shared. */
+/* Whatever is shown to those who do not read: one message that they began, and one that waits,
+ * shared. */
 TEST(listeners_that_do_not_read)
 {
 	struct grpc_fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation of the gRPC server fails, for each n, while it starts and while it answers. nghttp2's own do not.
- * Linked with --wrap for malloc, calloc and realloc. */
+/* test: the n-th allocation of the gRPC server fails, for each n, while it starts and while it
+ * answers. nghttp2's own do not. Linked with --wrap for malloc, calloc and realloc. */
 #include "test/unit/grpc_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"

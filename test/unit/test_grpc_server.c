@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: calls and streams of the gRPC server, over real sockets, as a client of another making sees them. */
+/* test: calls and streams of the gRPC server, over real sockets, as a client of another making sees
+ * them. */
 #include <poll.h>
 
 #include "base/clock.h"
@@ -142,7 +143,8 @@ TEST(messages_that_are_none)
 	peer_close(&p);
 }
 
-/* What is wrong is told while the client still sends; it is asked to stop, and the connection goes on. */
+/* What is wrong is told while the client still sends; it is asked to stop, and the connection goes
+ * on. */
 TEST(an_answer_before_the_end)
 {
 	struct grpc_fixture *f = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the socket that the gRPC server listens on: what stood there before, what happens to it, what is left. */
+/* test: the socket that the gRPC server listens on: what stood there before, what happens to it,
+ * what is left. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -303,7 +304,8 @@ static void remove_moved(const char *prefix)
 	meanwhile.done = 0;
 }
 
-/* Replaced after it was watched and before the socket is there: the new one is watched all the same. */
+/* Replaced after it was watched and before the socket is there: the new one is watched all the
+ * same. */
 TEST(the_folder_is_replaced_meanwhile)
 {
 	struct grpc_fixture *f = *state;

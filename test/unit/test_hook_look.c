@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the look at our validating hook: what is read counts, what cannot be read leaves nothing out. */
+/* test: the look at our validating hook: what is read counts, what cannot be read leaves nothing
+ * out. */
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/reconcile/hook_look.h"

@@ -30,7 +30,8 @@ FIXTURE(remove_all)
 	return unlink(ca_file);
 }
 
-/* Ask a server that shows this certificate, three times: the second would be answered on the connection of the first. */
+/* Ask a server that shows this certificate, three times: the second would be answered on the
+ * connection of the first. */
 static void ask_as(const struct made_pair *pair, bool insecure, int expected, const char *words)
 {
 	struct http_client *c = http_client_new(NULL);

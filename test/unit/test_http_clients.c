@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: whom a server lets in by client certificates. The TLS library lets everybody through its handshake, so each of these clients reaches
- * the server's own decision; who must not come in gets a 403 and no handler. */
+/* test: whom a server lets in by client certificates. The TLS library lets everybody through its
+ * handshake, so each of these clients reaches the server's own decision; who must not come in gets
+ * a 403 and no handler. */
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
@@ -233,7 +234,8 @@ TEST(names)
 	assert_non_null(strstr(a.f.last_log, "(kube-apiserver): "));
 }
 
-/* Other CAs count from the next request on, also for a client that is there; a file that is refused changes nothing. */
+/* Other CAs count from the next request on, also for a client that is there; a file that is refused
+ * changes nothing. */
 TEST(other_cas)
 {
 	struct asking a;

@@ -348,7 +348,8 @@ static void make_busy(struct fixture *f, int *all, int n)
 	assert_true(fixture_wait(&f->handled, n));
 }
 
-/* All places are taken, by requests that are being answered and by replies too young to be given up: the last place is not waited for. */
+/* All places are taken, by requests that are being answered and by replies too young to be given
+ * up: the last place is not waited for. */
 TEST(room_among_the_busy_and_the_deaf)
 {
 	struct fixture f;
@@ -375,7 +376,8 @@ TEST(room_among_the_busy_and_the_deaf)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-/* Nobody could go when the last place was taken, since all were being answered: room is made when the first of them has its answer. */
+/* Nobody could go when the last place was taken, since all were being answered: room is made when
+ * the first of them has its answer. */
 TEST(room_once_the_busy_are_answered)
 {
 	struct fixture f;

@@ -76,7 +76,8 @@ TEST(somebody_stirs)
 	assert_null(http_places_spare(&places, newest));
 }
 
-/* Of one address: where most of them are, then who is there for longest; whoever is being answered stays. */
+/* Of one address: where most of them are, then who is there for longest; whoever is being answered
+ * stays. */
 TEST(one_address)
 {
 	fill(0, 20, "10.0.0.1", HTTP_STAGE_RECEIVING);
@@ -131,7 +132,8 @@ TEST(two_addresses)
 	expect(0);
 }
 
-/* With the last place taken the transport lets nobody in: then somebody has to go without a newcomer. */
+/* With the last place taken the transport lets nobody in: then somebody has to go without a
+ * newcomer. */
 TEST(full)
 {
 	fill(0, MOST, "10.0.0.1", HTTP_STAGE_BUSY);

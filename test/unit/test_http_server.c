@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: requests and replies, deferred handlers, deadlines, vanishing clients and draining, over real sockets. */
+/* test: requests and replies, deferred handlers, deadlines, vanishing clients and draining, over
+ * real sockets. */
 #include <sys/socket.h>
 
 #include "test/unit/http_fixture.h"
@@ -155,7 +156,8 @@ TEST(deferred_beside_others)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-/* It hung up, or no client of an admission hook any more: what its request took is given back, and nothing is sent. */
+/* It hung up, or no client of an admission hook any more: what its request took is given back, and
+ * nothing is sent. */
 TEST(client_vanishes_while_deferred)
 {
 	for (int half = 0; half <= 1; half++) {
@@ -205,7 +207,8 @@ TEST(deadline_passes)
 	assert_true(fixture_stop(&f, 1000));
 }
 
-/* Without workers slow() holds the I/O thread; an answer that comes too late is not given all the same. */
+/* Without workers slow() holds the I/O thread; an answer that comes too late is not given all the
+ * same. */
 TEST(answers_too_late)
 {
 	struct fixture f;
@@ -309,7 +312,8 @@ static void *send_the_rest_soon(void *arg)
 	return NULL;
 }
 
-/* A body that comes to its end while the server stops: its work is not begun, and who would have it is told that it was not. */
+/* A body that comes to its end while the server stops: its work is not begun, and who would have it
+ * is told that it was not. */
 TEST(begins_no_work_while_it_stops)
 {
 	struct fixture f;
@@ -330,7 +334,8 @@ TEST(begins_no_work_while_it_stops)
 	assert_int_equal(f.undone, 1);
 }
 
-/* What its client no longer waits for keeps its place in the queue. When that is full, who comes is told at once. */
+/* What its client no longer waits for keeps its place in the queue. When that is full, who comes is
+ * told at once. */
 TEST(full_queue)
 {
 	struct fixture f;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the server behind TLS: swaps under load, old protocols, clients that never finish a handshake. */
+/* test: the server behind TLS: swaps under load, old protocols, clients that never finish a
+ * handshake. */
 #include <errno.h>
 #include <sys/resource.h>
 
@@ -217,7 +218,8 @@ TEST(plain_http_on_the_tls_port)
 		(void)close(fd);
 	}
 	assert_true(fixture_idle(&f));
-	/* Each of them makes the transport complain; the log gets ten a second, and the count of the rest. */
+	/* Each of them makes the transport complain; the log gets ten a second, and the count of
+	 * the rest. */
 	http_server_stats(f.server, &st);
 	assert_in_range(f.logged, 1, 30);
 	assert_true(st.log_suppressed > 0);
@@ -276,7 +278,8 @@ static int64_t cpu_us(void)
 	       r.ru_stime.tv_usec;
 }
 
-/* The first bytes of a handshake, and then nothing, 300 times: others are served, and no core is burnt. */
+/* The first bytes of a handshake, and then nothing, 300 times: others are served, and no core is
+ * burnt. */
 TEST(half_open_handshakes)
 {
 	struct fixture f;
@@ -284,7 +287,8 @@ TEST(half_open_handshakes)
 	struct tls_client c;
 	int fd[HALF_OPEN];
 	struct tls_identity *id = identity(&first);
-	/* Long enough for a machine that has other things to do: what follows must be over before the first of them is. */
+	/* Long enough for a machine that has other things to do: what follows must be over before
+	 * the first of them is. */
 	fixture_start(&f, (struct http_config){.identity = id, .header_ms = 4000});
 	for (int i = 0; i < HALF_OPEN; i++) {
 		fd[i] = client_open(&f);
@@ -314,7 +318,8 @@ TEST(half_open_handshakes)
 	tls_identity_free(id);
 }
 
-/* An API server opens connections that it does not need at once, and uses them later. What begins a request must end it. */
+/* An API server opens connections that it does not need at once, and uses them later. What begins a
+ * request must end it. */
 TEST(unused_connection_is_kept)
 {
 	static const char line[] = "POST /echo HTTP/1.1\r\n";

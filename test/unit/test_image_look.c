@@ -233,7 +233,8 @@ TEST(want_of_memory_is_not_kept)
 	assert_int_equal(word("r.x/a"), 2);
 }
 
-/* What one credential was shown is for nobody with another, nor with none; a borrowed word must not make two of them one. */
+/* What one credential was shown is for nobody with another, nor with none; a borrowed word must not
+ * make two of them one. */
 TEST(each_credential_for_itself)
 {
 	assert_int_equal(word("r.x/a"), 1);

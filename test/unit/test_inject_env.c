@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/inject/inject_env with validate_plan, undo and reinject: variables that are written for some requests alone. */
+/* core/inject/inject_env with validate_plan, undo and reinject: variables that are written for some
+ * requests alone. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"

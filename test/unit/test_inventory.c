@@ -349,7 +349,8 @@ TEST(test_one_gpu)
 	}
 }
 
-/* A server whose GPUs are another's names the first of them; one that is at another's address says that alone. */
+/* A server whose GPUs are another's names the first of them; one that is at another's address says
+ * that alone. */
 TEST(test_two_gpus)
 {
 	struct pool p;

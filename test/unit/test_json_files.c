@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: base/json/json_read on the documents of test/unit/json: y_ accepted and equal to what cJSON reads, n_ refused, i_ left
- * to the implementation by RFC 8259 and accepted by ours. Run from the repository's root. */
+/* test: base/json/json_read on the documents of test/unit/json: y_ accepted and equal to what cJSON
+ * reads, n_ refused, i_ left to the implementation by RFC 8259 and accepted by ours. Run from the
+ * repository's root. */
 #include <dirent.h>
 
 #include <cjson/cJSON.h>

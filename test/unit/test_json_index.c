@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: base/json/json_index: the lists say what a plain loop over the bytes says, whatever stands at the ends of blocks and windows;
- * and json_read, which rests on them. */
+/* test: base/json/json_index: the lists say what a plain loop over the bytes says, whatever stands
+ * at the ends of blocks and windows; and json_read, which rests on them. */
 #include "base/json/json_index.h"
 #include "base/json/json_read.h"
 #include "test/unit/test.h"
@@ -115,7 +115,8 @@ TEST(strings_cross_the_ends_of_windows)
 	free(text);
 }
 
-/* A string that never ends, or holds what it must not, is refused where that is, in whichever window. */
+/* A string that never ends, or holds what it must not, is refused where that is, in whichever
+ * window. */
 TEST(refusals_name_the_place_in_any_window)
 {
 	char *text = malloc(TEXT_MAX + JSON_PAD);

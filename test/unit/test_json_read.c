@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: base/json/json_read on made-up texts: messages, nodes, getters, limits. test_json_files has the documents. */
+/* test: base/json/json_read on made-up texts: messages, nodes, getters, limits. test_json_files has
+ * the documents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define NODES 1000000
 
-/* A document that must be accepted, read from an exact copy so that AddressSanitizer sees a byte too many. */
+/* A document that must be accepted, read from an exact copy so that AddressSanitizer sees a byte
+ * too many. */
 struct doc {
 	struct json j;
 	char *text;
@@ -237,7 +239,8 @@ static int found_at(const struct json *j, const char *list, const char *value, b
 	return -2;
 }
 
-/* Looking for many at once finds what looking for each finds; more than some 20 of them in the order of names. */
+/* Looking for many at once finds what looking for each finds; more than some 20 of them in the
+ * order of names. */
 #define MANY 40
 static void finding_many_elements(void **state)
 {
@@ -284,7 +287,8 @@ static void finding_many_elements(void **state)
 
 static void finding_an_element(void **state)
 {
-	/* 0 has its name last, 1 another member with the value, 4 an escaped key, 5 an escaped value, 6 both */
+	/* 0 has its name last, 1 another member with the value, 4 an escaped key, 5 an escaped
+	 * value, 6 both */
 	struct doc d = read_text(SLICE(
 		"{\"list\":[{\"value\":\"b\",\"name\":\"a\"},{\"nama\":\"b\",\"x\":[{\"name\":"
 		"\"b\"}]},{\"name\":\"b\"},[\"name\",\"c\"],{\"n\\u0061me\":\"c\"},{\"name\":"

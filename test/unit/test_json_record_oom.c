@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit: structs by tables: every kind of row both ways, what is refused, and memory that ends at every n-th allocation. */
+/* unit: structs by tables: every kind of row both ways, what is refused, and memory that ends at
+ * every n-th allocation. */
 #include <math.h>
 
 #include "base/json/json_record.h"

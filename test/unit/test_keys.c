@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pod/keys: what looks like ours and is none is refused where the switch is on, and warned about elsewhere. */
+/* core/pod/keys: what looks like ours and is none is refused where the switch is on, and warned
+ * about elsewhere. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/validate/workload.h"

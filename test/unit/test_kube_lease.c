@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: edge/kube_lease: candidates over an API server with one Lease in it. Times are those of a lease of one second. */
+/* test: edge/kube_lease: candidates over an API server with one Lease in it. Times are those of a
+ * lease of one second. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -11,7 +12,8 @@
 #define DURATION_MS 1000
 #define RENEW_MS 600
 #define RETRY_MS 100
-/* What a machine may add to a time, and what this one did: it may have other things to do, or stand still. */
+/* What a machine may add to a time, and what this one did: it may have other things to do, or stand
+ * still. */
 #define SLACK_MS 400
 #define LATE_MS (SLACK_MS + atomic_load(&late_ms))
 
@@ -382,7 +384,8 @@ TEST(released_to_the_next)
 	assert_int_equal(atomic_load(&leaders_max), 1);
 }
 
-/* A holder that is gone: its time runs from when we first saw its record, whatever times are in it. */
+/* A holder that is gone: its time runs from when we first saw its record, whatever times are in it.
+ */
 TEST(dead_holder)
 {
 	static const char *const renewed[] = {
@@ -517,8 +520,9 @@ TEST(written_but_not_answered)
 	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
 }
 
-/* Written, not answered, and then we end: it is given back all the same. The HTTP client asks a second time when a connection that served
- * before is cut, and the answer to that, a conflict, says nothing about the first. */
+/* Written, not answered, and then we end: it is given back all the same. The HTTP client asks a
+ * second time when a connection that served before is cut, and the answer to that, a conflict, says
+ * nothing about the first. */
 TEST(unsure_at_the_end)
 {
 	struct fake *f = *state;

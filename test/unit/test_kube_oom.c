@@ -159,10 +159,12 @@ TEST(test_reflector)
 
 /* ---- a kubeconfig ---- */
 
-/* Longer than a piece of an arena: each such word takes memory of its own, so that each copy fails once. */
+/* Longer than a piece of an arena: each such word takes memory of its own, so that each copy fails
+ * once. */
 #define WORD 70000
 
-/* With less memory, a file says so, or is there whole. server, namespace and token: how long each is, 0 for none. */
+/* With less memory, a file says so, or is there whole. server, namespace and token: how long each
+ * is, 0 for none. */
 static void assert_loads(const char *text, int len, size_t server, size_t namespace, size_t token)
 {
 	char path[] = "/tmp/kube-oom-XXXXXX";
@@ -220,7 +222,8 @@ TEST(test_kubeconfig)
 
 /* ---- the Secret of the certificates ---- */
 
-/* Nobody answers, which its threads may learn or not: what counts is that nothing of a start that failed is left. */
+/* Nobody answers, which its threads may learn or not: what counts is that nothing of a start that
+ * failed is left. */
 TEST(test_tls_secret)
 {
 	struct kube_config config = {

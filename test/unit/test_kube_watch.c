@@ -18,7 +18,8 @@
 	"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"," \
 	"\"message\":\"too old resource version\"}}\n"
 
-/* What the watch told, as words: L a list begins, =N it is complete at N, +x put, -x gone, up, down. */
+/* What the watch told, as words: L a list begins, =N it is complete at N, +x put, -x gone, up,
+ * down. */
 struct fixture {
 	struct api *api;
 	struct kube_config config;
@@ -277,7 +278,8 @@ TEST(test_back_off)
 	assert_int_equal(logged(&fix, "the watch is back"), 1);
 }
 
-/* After the watch broke, a quiet stream counts as back after a second. Refusals of the watch go on from the same version. */
+/* After the watch broke, a quiet stream counts as back after a second. Refusals of the watch go on
+ * from the same version. */
 TEST(test_quiet)
 {
 	struct api_reply busy = {0}, cut = {.cut = true};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pod/late, core/pod/place: a place that comes late: what is injected for it, what reviews make of it, and what the leader writes. */
+/* core/pod/late, core/pod/place: a place that comes late: what is injected for it, what reviews
+ * make of it, and what the leader writes. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"
@@ -86,7 +87,8 @@ TEST(test_what_is_rendered)
 	free(pod);
 }
 
-/* Only our own references are the kubelet's to expand, and what they refer to stands in front of them. */
+/* Only our own references are the kubelet's to expand, and what they refer to stands in front of
+ * them. */
 TEST(test_words_and_variables)
 {
 	char *pod = fixture_inject(&fix, round_trips[2]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher/launcher_bitfusion: the origin's two files, unchanged, and every way in which they can be wrong.
+// Unit tests of webhook/core/launcher/launcher_bitfusion: the origin's two files, unchanged, and
+// every way in which they can be wrong.
 
 #include "base/buf.h"
 #include "base/yaml/yaml.h"
@@ -237,7 +238,8 @@ TEST(test_duplicates)
 	expect(p.basename, "bitfusion"); /* the entries do not share a name */
 }
 
-/* Without the word nobody needs /opt/bitfusion; a sidecar config without init containers is a short one. */
+/* Without the word nobody needs /opt/bitfusion; a sidecar config without init containers is a short
+ * one. */
 TEST(test_generous)
 {
 	struct profile p;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: cluster/leader/leader: duties are started with a term and stopped with it, told of changes; the rule for a lease that stands still. */
+/* test: cluster/leader/leader: duties are started with a term and stopped with it, told of changes;
+ * the rule for a lease that stands still. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -128,7 +128,8 @@ TEST(test_r2_second_server_is_full_and_a_third_is_not)
 	assert_int_equal(kube_store_claims(fix.store, "c", "u1"), 1);
 }
 
-/* Somebody broke a server's status, and this replica hears of it by its commit: nothing that the pod's user did wrong. */
+/* Somebody broke a server's status, and this replica hears of it by its commit: nothing that the
+ * pod's user did wrong. */
 TEST(test_r2_server_is_broken)
 {
 	kube_store_server(fix.store, "a", 1, 16000, "");
@@ -566,7 +567,8 @@ TEST(test_r6_only_the_api_server_says_that_a_pod_is_gone)
 
 /* ---- R12 ---- */
 
-/* Five creates of a name that exists: the API server refuses them after us, and each would have held its GPUs for 45 s. */
+/* Five creates of a name that exists: the API server refuses them after us, and each would have
+ * held its GPUs for 45 s. */
 TEST(test_r12_a_name_that_is_taken)
 {
 	char uid[8];
@@ -625,7 +627,8 @@ static void put_status(const char *text)
 	assert_int_equal(servers_refresh(fix.r.servers, clock_ms() + 5000, &fix.e), 0);
 }
 
-/* A namespace with quota 0: its pods are refused behind us. What it may hold pending is a quarter of the pool, or one pod. */
+/* A namespace with quota 0: its pods are refused behind us. What it may hold pending is a quarter
+ * of the pool, or one pod. */
 TEST(test_r12_a_namespace_whose_pods_never_came)
 {
 	static const char status[] =
@@ -681,7 +684,8 @@ TEST(test_r12_a_namespace_whose_pods_never_came)
 
 /* ---- R17 ---- */
 
-/* What a probe has said counts while somebody leads, and counts at once when somebody leads again. */
+/* What a probe has said counts while somebody leads, and counts at once when somebody leads again.
+ */
 TEST(test_r17_nobody_leads)
 {
 	kube_store_put(fix.store, "a", "{'address':'a:56001','probe':{'url':'https://a.lab:9443'}}",
@@ -735,7 +739,8 @@ TEST(test_r9_made_anew)
 
 /* ---- R15 ---- */
 
-/* A rename: the new one is made before the old one is gone. Nobody needs to have told this replica so. */
+/* A rename: the new one is made before the old one is gone. Nobody needs to have told this replica
+ * so. */
 TEST(test_r15_one_machine_under_two_names)
 {
 	struct pool_view v;
@@ -752,7 +757,8 @@ TEST(test_r15_one_machine_under_two_names)
 	assert_int_equal(fix.r.ledger->ops->view(fix.r.ledger, true, &fix.a, &v, &fix.e), 0);
 	assert_string_equal(v.inventory.servers[0].gpus[1].why,
 		"GPUServer b, which came first, has its address");
-	/* what the API server hears of the status says so, too, and the old one's end opens the new one */
+	/* what the API server hears of the status says so, too, and the old one's end opens the new
+	 * one */
 	kube_store_put(fix.store, "b", NULL, "{}", "[]");
 	kube_store_delete(fix.store, "b");
 	ledger_must_take(&fix, "u3", "app c 1 60%");
@@ -772,8 +778,8 @@ TEST(test_r15_another_address_opens_it)
 	assert_string_equal(fix.answer.parts[0].server, "b");
 }
 
-/* Renamed and renamed back while this replica hears nothing: what its commit meets under the name is another server, and of the older one it
- * has not heard. */
+/* Renamed and renamed back while this replica hears nothing: what its commit meets under the name
+ * is another server, and of the older one it has not heard. */
 TEST(test_r15_what_a_commit_meets_is_hearsay)
 {
 	kube_store_server(fix.store, "a", 1, 16000, "");
@@ -842,7 +848,8 @@ TEST(test_no_uid_no_right_no_release)
 		ERR_INVALID);
 }
 
-/* No API server sends these. Such a claim could not be asked for, and would stay; a long one would fill the status' object in etcd. */
+/* No API server sends these. Such a claim could not be asked for, and would stay; a long one would
+ * fill the status' object in etcd. */
 TEST(test_names_that_none_can_have)
 {
 	char longest[300];

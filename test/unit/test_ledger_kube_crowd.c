@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: many reviews at once, on one replica and on three: exactly what fits is admitted, and the API server is asked as rarely as can be
- * (rules R2, R4). */
+/* test: many reviews at once, on one replica and on three: exactly what fits is admitted, and the
+ * API server is asked as rarely as can be (rules R2, R4). */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -144,7 +144,8 @@ TEST(test_three_replicas_admit_exactly_what_fits)
 	replica_release(&more[1]);
 }
 
-/* Pods that span two servers and get in each other's way: what is left at the end is whole claims of those who were told yes. */
+/* Pods that span two servers and get in each other's way: what is left at the end is whole claims
+ * of those who were told yes. */
 TEST(test_three_replicas_over_two_servers)
 {
 	struct replica more[2];
@@ -168,7 +169,8 @@ TEST(test_three_replicas_over_two_servers)
 	replica_release(&more[1]);
 }
 
-/* Where another replica was first a moment ago nobody goes who finds room elsewhere; who does not goes all the same. */
+/* Where another replica was first a moment ago nobody goes who finds room elsewhere; who does not
+ * goes all the same. */
 TEST(test_elsewhere_after_a_conflict)
 {
 	int64_t began;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: one uid at two replicas, or after a half claim: one claim, once, and nobody's "allowed" loses what it rests on (rules R1, R3). */
+/* test: one uid at two replicas, or after a half claim: one claim, once, and nobody's "allowed"
+ * loses what it rests on (rules R1, R3). */
 #include <pthread.h>
 
 #include "test/unit/ledger_fixture.h"
@@ -13,7 +14,8 @@ TEST(test_r1_half_claim_is_no_claim)
 	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
 	kube_store_server(f.store, "b", 1, 16000, "");
 	ledger_fixture_begin(&f);
-	/* What it holds of the half one does not stand in its own way. Somebody else's reply may rest on it all the same. */
+	/* What it holds of the half one does not stand in its own way. Somebody else's reply may
+	 * rest on it all the same. */
 	ledger_must_take(&f, "u1", "app c 2 100%");
 	assert_int_equal(f.answer.ticket, 0);
 	assert_int_equal(f.answer.n_parts, 2);
@@ -79,7 +81,8 @@ TEST(test_r1_half_claim_is_waited_for)
 	"'since':'2026-01-01T00:00:00Z','take':'00000000000000aa','servers':['a','b'],"            \
 	"'open':true,'gpus':[{'id':'gpu-0','bytes':16000000000}]}"
 
-/* All parts are there, and their owner has not said yet that they are all: another review waits for that word. */
+/* All parts are there, and their owner has not said yet that they are all: another review waits for
+ * that word. */
 TEST(test_r19_open_claim_is_waited_for)
 {
 	struct ledger_fixture f;
@@ -99,7 +102,8 @@ TEST(test_r19_open_claim_is_waited_for)
 	ledger_fixture_release(&f);
 }
 
-/* Nobody says it: another claim takes its place, the first part before all others; and is whole in its turn. */
+/* Nobody says it: another claim takes its place, the first part before all others; and is whole in
+ * its turn. */
 TEST(test_r19_open_claim_is_replaced)
 {
 	struct ledger_fixture f;
@@ -137,7 +141,8 @@ TEST(test_r19_two_servers_take_one_more_write)
 	ledger_fixture_release(&f);
 }
 
-/* Its owner has given up that half, and is about to make another one whole: so long as he is at work nothing of his is replaced. */
+/* Its owner has given up that half, and is about to make another one whole: so long as he is at
+ * work nothing of his is replaced. */
 TEST(test_r1_half_claim_made_anew_is_waited_for)
 {
 	static const char anew[] = CLAIM_OF("u1", "u1", "pending", "'a','b'", WHOLE, "bb");
@@ -200,8 +205,8 @@ static void *take_other(void *arg)
 	return NULL;
 }
 
-/* What another review of this replica tries to commit may come to nothing: it is waited for also where the rest of the room is what the pod
- * holds itself, by halves. */
+/* What another review of this replica tries to commit may come to nothing: it is waited for also
+ * where the rest of the room is what the pod holds itself, by halves. */
 TEST(test_r4_half_claim_and_a_reservation_refuse_nobody)
 {
 	struct ledger_fixture f;
@@ -241,8 +246,9 @@ static void *take_three(void *arg)
 	return NULL;
 }
 
-/* Another review of this uid waited for long, and puts its own parts in the place of ours, on the same servers, but one GPU on the first and
- * two on the second. What is ours on the second and its on the first are no claim: they are two GPUs of three. */
+/* Another review of this uid waited for long, and puts its own parts in the place of ours, on the
+ * same servers, but one GPU on the first and two on the second. What is ours on the second and its
+ * on the first are no claim: they are two GPUs of three. */
 TEST(test_r1_parts_of_two_reviews_are_no_claim)
 {
 	struct ledger_fixture f;
@@ -272,8 +278,8 @@ TEST(test_r1_parts_of_two_reviews_are_no_claim)
 	ledger_fixture_release(&f);
 }
 
-/* One uid reviewed by two replicas, and this one has not heard of the other's commit: its own must not take that one's place, or
- * taking it back would end what the other's "allowed" rests on. */
+/* One uid reviewed by two replicas, and this one has not heard of the other's commit: its own must
+ * not take that one's place, or taking it back would end what the other's "allowed" rests on. */
 TEST(test_r1_two_replicas_one_server)
 {
 	struct ledger_fixture f;
@@ -318,8 +324,9 @@ static void *unmute(void *arg)
 	return NULL;
 }
 
-/* Two replicas that see different pools choose different servers for one uid. Whoever hears of it before he answers sees to it that one
- * claim is left, and both choose the one with the first server by name. */
+/* Two replicas that see different pools choose different servers for one uid. Whoever hears of it
+ * before he answers sees to it that one claim is left, and both choose the one with the first
+ * server by name. */
 static void two_servers(const char *first, const char *second, const char *stays)
 {
 	struct ledger_fixture f;
@@ -391,7 +398,8 @@ static void *one_twin(void *arg)
 	return NULL;
 }
 
-/* What a sent "allowed" rests on stands at every moment, whole. What is more than that goes soon, as nobody's reply rests on it. */
+/* What a sent "allowed" rests on stands at every moment, whole. What is more than that goes soon,
+ * as nobody's reply rests on it. */
 static void one_claim_is_left(struct ledger_fixture *f, const char *uid, size_t servers)
 {
 	int64_t end = api_now_ms() + 10000;
@@ -407,9 +415,10 @@ static void one_claim_is_left(struct ledger_fixture *f, const char *uid, size_t 
 		fail_msg("%s is on %zu servers", uid, have);
 }
 
-/* The same uid at both replicas at once, again and again. Of two in three the reply of one is never sent: the other's claim stands, once.
- * Where both are sent, both claims may stand, on servers of their own: neither replica heard of the other in time, and only the leader, who
- * sees the pod and its plan, may say which one is too many. */
+/* The same uid at both replicas at once, again and again. Of two in three the reply of one is never
+ * sent: the other's claim stands, once. Where both are sent, both claims may stand, on servers of
+ * their own: neither replica heard of the other in time, and only the leader, who sees the pod and
+ * its plan, may say which one is too many. */
 static void twins(const char *demand, size_t servers)
 {
 	struct ledger_fixture f;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the ledger of a single process: identity, undo, release, time to live, other inventories, and eight threads. */
+/* test: the ledger of a single process: identity, undo, release, time to live, other inventories,
+ * and eight threads. */
 #include <time.h>
 
 #include <pthread.h>
@@ -582,7 +583,8 @@ TEST(test_no_memory)
 	fixture_release(&f);
 }
 
-/* Rule R15: a server that is renamed takes nothing before the claims under its old name have ended. */
+/* Rule R15: a server that is renamed takes nothing before the claims under its old name have ended.
+ */
 TEST(test_renamed)
 {
 	struct fixture f;

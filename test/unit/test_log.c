@@ -218,7 +218,8 @@ static size_t fill_pipe(int fd)
 	return n;
 }
 
-/* Who does not read must not stop who serves; later it is said how much was lost. The alarm ends a test that waits for ever. */
+/* Who does not read must not stop who serves; later it is said how much was lost. The alarm ends a
+ * test that waits for ever. */
 TEST(a_pipe_that_nobody_reads)
 {
 	struct log l;

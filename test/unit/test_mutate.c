@@ -307,7 +307,8 @@ TEST(test_undo_of_another_pod)
 			"{'op':'replace','path':'" C0 "/command','value':{'a':1,'b':1,'c':1,"
 			"'d':1,'e':1,'f':1,'g':1,'h':1,'i':1,'j':1}}",
 			C0 "/command", "launcher's words"},
-		/* seven words of the launcher, and sh -c behind them; what they stand in front of is gone */
+		/* seven words of the launcher, and sh -c behind them; what they stand in front of
+		   is gone */
 		{"python", "{'op':'remove','path':'" C0 "/command/7'}", C0 "/command",
 			"launcher's words"},
 		{"python t.py", "{'op':'remove','path':'" C0 "/command/9'}", C0 "/command",
@@ -348,7 +349,8 @@ TEST(test_undo_of_another_pod)
 #undef RES_GPU
 }
 
-/* What `kubectl apply` of the user's manifest makes of the live pod: command and gpu-amount come back. */
+/* What `kubectl apply` of the user's manifest makes of the live pod: command and gpu-amount come
+ * back. */
 TEST(test_update_restores)
 {
 	static const char apply[] =
@@ -437,7 +439,8 @@ TEST(test_servers_are_placed)
 	free(pod);
 }
 
-/* Two servers with one GPU each hold two containers, unless the launcher reaches only one of them. */
+/* Two servers with one GPU each hold two containers, unless the launcher reaches only one of them.
+ */
 TEST(test_one_server)
 {
 	static struct gpu gpu[] = {{.id = "gpu-0",
@@ -539,7 +542,8 @@ TEST(test_image_that_is_not_set)
 		strstr(fix.mutation.warnings.text[0].at, "would run the image images.invalid"));
 }
 
-/* A later hook adds a container that the servers which were chosen cannot hold: said at once, and truly. */
+/* A later hook adds a container that the servers which were chosen cannot hold: said at once, and
+ * truly. */
 TEST(test_late_container_on_placed_servers)
 {
 	static const char late[] =

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/inject/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones, second requests. */
+/* core/inject/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones,
+ * second requests. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"
@@ -167,7 +168,8 @@ TEST(test_filters_are_bounded)
 	buf_release(&b);
 }
 
-/* Of two variables of one name the last one was moved; the first is the user's and stays when ours goes. */
+/* Of two variables of one name the last one was moved; the first is the user's and stays when ours
+ * goes. */
 TEST(test_undo_leaves_the_users_own_variables)
 {
 	static const char text[] = POD(ON "}",
@@ -190,7 +192,8 @@ TEST(test_undo_leaves_the_users_own_variables)
 	free(pod);
 }
 
-/* What somebody else took out of the pod is not looked for elsewhere: all that is the user's stays. */
+/* What somebody else took out of the pod is not looked for elsewhere: all that is the user's stays.
+ */
 TEST(test_undo_of_what_is_gone_takes_nothing_else)
 {
 	static const char text[] =
@@ -219,7 +222,8 @@ TEST(test_undo_of_what_is_gone_takes_nothing_else)
 	free(pod);
 }
 
-/* A container that is done and is given its request once more: the resources are rewritten, the rest is left. */
+/* A container that is done and is given its request once more: the resources are rewritten, the
+ * rest is left. */
 TEST(test_a_container_that_asks_again)
 {
 	char *pod, *again, *twice;
@@ -324,7 +328,8 @@ TEST(test_updates)
 #define MOVED SET(COMMAND, "['/bin/env']") "," SET(ARGS, "['T=1'," RUN ",'python','t.py','x']")
 #define RUN "'/usr/bin/bitfusion','run','-n','1','-p','1.000000','--'"
 
-/* What another hook makes of the injected pod, what the user applies; does the live pod come back? */
+/* What another hook makes of the injected pod, what the user applies; does the live pod come back?
+ */
 static const struct {
 	const char *hook, *user;
 	bool same;
@@ -332,7 +337,8 @@ static const struct {
 	{FRONT, SET(COMMAND, "['python','t.py']"), true},
 	{MOVED, SET(COMMAND, "['python','t.py']"), true},
 	{MOVED, SET(COMMAND, "['python','t.py']") "," SET(ARGS, "['x']"), true},
-	/* another program, or other arguments: the API server shall say that this cannot be changed */
+	/* another program, or other arguments: the API server shall say that this cannot be changed
+	 */
 	{FRONT, SET(COMMAND, "['python','u.py']"), false},
 	{FRONT, SET(COMMAND, "['t.py']"), false},
 	{FRONT, SET(COMMAND, "['python']"), false},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while a server starts and answers, a pair is loaded, metrics are made.
- * Linked with --wrap for malloc, calloc and realloc. */
+/* test: the n-th allocation fails, for each n, while a server starts and answers, a pair is loaded,
+ * metrics are made. Linked with --wrap for malloc, calloc and realloc. */
 #include <stdatomic.h>
 
 #include "base/metric.h"
@@ -82,7 +82,8 @@ TEST(server_starts)
 	}
 }
 
-/* Whatever fails, the client is answered or cut off, the application is told once, and the next request is served. */
+/* Whatever fails, the client is answered or cut off, the application is told once, and the next
+ * request is served. */
 TEST(requests)
 {
 	const struct {

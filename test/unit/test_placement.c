@@ -368,7 +368,8 @@ static void test_copies(void **state)
 	}
 }
 
-/* However much is asked of however large a pool: the search ends, and says why. What is asked for in one piece has room for it. */
+/* However much is asked of however large a pool: the search ends, and says why. What is asked for
+ * in one piece has room for it. */
 static void test_the_search_has_a_budget(void **state)
 {
 	struct buf text;
@@ -405,7 +406,8 @@ static void test_the_search_has_a_budget(void **state)
 	buf_release(&text);
 }
 
-/* Who does not begin at the first name takes the next one that serves as well, and prefers what fits better all the same. */
+/* Who does not begin at the first name takes the next one that serves as well, and prefers what
+ * fits better all the same. */
 static void test_first(void **state)
 {
 	static const struct {
@@ -667,7 +669,8 @@ static void test_random_single(void **state)
 
 /* ---- what a search looks at, against every server of the pool ---- */
 
-/* The pool as somebody keeps it whose servers come and go: at places without order, among others that nobody has, with an order beside it. */
+/* The pool as somebody keeps it whose servers come and go: at places without order, among others
+ * that nobody has, with an order beside it. */
 static void scatter(const struct pool *from, struct pool *to)
 {
 	struct inventory *inv = &to->inv;
@@ -832,7 +835,8 @@ static bool selected_plainly(
 	return n == d->n_filters;
 }
 
-/* What the best choices of one server for the container would leave; UINT64_MAX: it cannot hold it. */
+/* What the best choices of one server for the container would leave; UINT64_MAX: it cannot hold it.
+ */
 static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size_t server)
 {
 	const struct gpu_server *s = &pool->inv.servers[server];
@@ -858,8 +862,8 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 	return n >= c->amount ? sum : UINT64_MAX;
 }
 
-/* One container on one server: the one that a look at each of them in turn finds; and the same for everything else that may be asked, however the
- * search comes to know what is free. */
+/* One container on one server: the one that a look at each of them in turn finds; and the same for
+ * everything else that may be asked, however the search comes to know what is free. */
 static void test_every_server(void **state)
 {
 	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: whole sentences of refusals, word for word: one and many, what is cut, which part stands beside which. */
+/* test: whole sentences of refusals, word for word: one and many, what is cut, which part stands
+ * beside which. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
 

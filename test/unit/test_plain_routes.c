@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/admin/plain_routes: health, metrics, the page, the pool's JSON, and what /v1/release takes for a pod.
+// Unit tests of webhook/edge/admin/plain_routes: health, metrics, the page, the pool's JSON, and
+// what /v1/release takes for a pod.
 
 #include <sys/resource.h>
 #include <time.h>
@@ -238,8 +239,8 @@ TEST(test_metrics_bounded)
 	free(reply.body);
 }
 
-/* The page is what lies in the tree, under a policy that lets its own style and script in and nothing else; what it draws is said by
- * the two others. */
+/* The page is what lies in the tree, under a policy that lets its own style and script in and
+ * nothing else; what it draws is said by the two others. */
 TEST(test_page)
 {
 	struct http_reply reply;

@@ -226,7 +226,8 @@ static char *long_list(const char *before, const char *key, const char *behind, 
 	return b.data;
 }
 
-/* Whoever may write pods may have written the plan: how much it may name decides what it costs to look for all of it. */
+/* Whoever may write pods may have written the plan: how much it may name decides what it costs to
+ * look for all of it. */
 static void test_lists_are_bounded(void **state)
 {
 	static const struct {

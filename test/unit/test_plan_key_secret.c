@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster/secrets/plan_key_secret: what a replica makes of the Secret, and how the leader keeps it. */
+/* cluster/secrets/plan_key_secret: what a replica makes of the Secret, and how the leader keeps it.
+ */
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/secrets/plan_key_secret.h"

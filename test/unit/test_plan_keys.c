@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net/mac and edge/admission/plan_keys: digests, MACs, and which key signs and which is believed when. */
+/* net/mac and edge/admission/plan_keys: digests, MACs, and which key signs and which is believed
+ * when. */
 #include "test/unit/test.h"
 
 #include "base/clock.h"
@@ -120,7 +121,8 @@ static bool believes(const struct plan_keys *k, const unsigned char mac[MAC_BYTE
 	return good;
 }
 
-/* Alone each believes itself; with a key in common each other; what was signed before that is its own still. */
+/* Alone each believes itself; with a key in common each other; what was signed before that is its
+ * own still. */
 TEST(test_replicas)
 {
 	struct plan_keys *one = plan_keys_new(NULL), *other = plan_keys_new(NULL);
@@ -142,7 +144,8 @@ TEST(test_replicas)
 	assert_true(believes(other, shared));
 	assert_true(believes(one, alone));
 	assert_false(believes(other, alone));
-	/* the second signs once it has been seen for long enough, the first is believed as long as it is there */
+	/* the second signs once it has been seen for long enough, the first is believed as long as
+	 * it is there */
 	plan_keys_share(one, both, 2, now - PLAN_KEY_WAIT_MS + 30000);
 	assert_int_equal(sign(one, later), 0);
 	assert_true(mac_equal(shared, later));

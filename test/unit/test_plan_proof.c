@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pod/plan_proof with part_shape, mutate and validate: one replica writes a plan, another, with another configuration, judges it. */
+/* core/pod/plan_proof with part_shape, mutate and validate: one replica writes a plan, another,
+ * with another configuration, judges it. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 
@@ -141,7 +142,8 @@ TEST(test_another_replicas_pod_is_admitted)
 	end(&r);
 }
 
-/* A profile that is not known here at all, units by another GPU, and nodes that are asked for nothing. */
+/* A profile that is not known here at all, units by another GPU, and nodes that are asked for
+ * nothing. */
 TEST(test_what_else_replicas_may_differ_in)
 {
 	struct replicas r;
@@ -274,7 +276,8 @@ TEST(test_what_may_change_and_what_may_not)
 	end(&r);
 }
 
-/* A variable that the first pod set itself, as the profile does, is held, too: a copy cannot ask for more by it. */
+/* A variable that the first pod set itself, as the profile does, is held, too: a copy cannot ask
+ * for more by it. */
 TEST(test_own_variables_are_held)
 {
 	struct replicas r;
@@ -363,7 +366,8 @@ TEST(test_another_namespace)
 	end(&r);
 }
 
-/* A hook that brings a container later makes us write the plan again: on from one that nobody has proven. */
+/* A hook that brings a container later makes us write the plan again: on from one that nobody has
+ * proven. */
 TEST(test_a_plan_that_goes_on_has_no_proof)
 {
 	struct replicas r;

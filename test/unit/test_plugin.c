@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what the kubelet is told and answered, message by message; the server in between is played here. */
+/* test: what the kubelet is told and answered, message by message; the server in between is played
+ * here. */
 #include <deviceplugin.pb-c.h>
 #include <registration.pb-c.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while a plugin is made, shows lists, answers and counts the pool: the right answer, or one
- * that says so; and the next one is right. Linked with --wrap for malloc, calloc, realloc and grpc_stream_show. */
+/* test: the n-th allocation fails, for each n, while a plugin is made, shows lists, answers and
+ * counts the pool: the right answer, or one that says so; and the next one is right. Linked with
+ * --wrap for malloc, calloc, realloc and grpc_stream_show. */
 #include <deviceplugin.pb-c.h>
 
 #include "deviceplugin/gpu_count.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the keeper of the GPUPool: made where it is missing, written when a number changes, left alone where it cannot be. */
+/* test: the keeper of the GPUPool: made where it is missing, written when a number changes, left
+ * alone where it cannot be. */
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
@@ -108,7 +109,8 @@ TEST(writes_anew)
 	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
 }
 
-/* Without the component there is neither kind nor right: asked from time to time, until there is. */
+/* Without the component there is neither kind nor right: asked from time to time, until there is.
+ */
 TEST(waits_for_its_component)
 {
 	api_expect(fix.api, "PATCH", STATUS, 403, "{}");

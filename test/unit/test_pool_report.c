@@ -113,7 +113,8 @@ TEST(test_page)
 	pool_release(&p);
 }
 
-/* On each GPU those that run stand first, then those that wait, who came first before who came later. */
+/* On each GPU those that run stand first, then those that wait, who came first before who came
+ * later. */
 TEST(test_order)
 {
 	static const char *const words[] = {"\"id\":\"gpu-0\"", "\"old\"", "\"old-too\"", "\"new\"",

@@ -37,7 +37,8 @@ TEST(nothing)
 	free(text);
 }
 
-/* Unfit, stale, missing and drained GPUs are there but take nothing, one that is promised twice has no room; models stand in order. */
+/* Unfit, stale, missing and drained GPUs are there but take nothing, one that is promised twice has
+ * no room; models stand in order. */
 TEST(sums_and_models)
 {
 	char *text = text_of("a v100:16000/4000 v100:16000 k80:11000/12000 k80:11000u; "

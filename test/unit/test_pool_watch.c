@@ -141,7 +141,8 @@ TEST(test_list_then_events)
 			EVENT("DELETED", "16", ROW("b", "2")));
 	UNTIL(&fix, now(&fix).units == 700);
 	assert_int_equal(now(&fix).servers, 1);
-	/* It ends, as watches do: on from where it was, on the same connection, and nobody hears of it. */
+	/* It ends, as watches do: on from where it was, on the same connection, and nobody hears of
+	 * it. */
 	api_nap(1100);
 	expect_stream(&fix, "");
 	api_end(fix.api, WATCH);
@@ -287,7 +288,8 @@ TEST(test_refusals)
 			"forbidden\"}");
 	watching(&fix);
 	assert_int_equal(logged(&fix, "gpuservers is forbidden"), 1);
-	/* A watch that is refused for who we are goes on where it was; for another reason the list is made anew. */
+	/* A watch that is refused for who we are goes on where it was; for another reason the list
+	 * is made anew. */
 	api_expect(fix.api, "GET", WATCH, 401, "Unauthorized");
 	expect_stream(&fix, EVENT("MODIFIED", "40", ROW("a", "5")));
 	api_cut(fix.api, WATCH);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/check/checks_*.c over the fake runtime, of which one thing after the other is spoiled:
- * no check passes without all of its evidence, none goes on after a call that failed, and all is
- * given back. */
+/* test: probe/check/checks_*.c over the fake runtime, of which one thing after the other is
+ * spoiled: no check passes without all of its evidence, none goes on after a call that failed, and
+ * all is given back. */
 #include "test/unit/check_fixture.h"
 #include "test/unit/test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the checks without CUDA. Each has facts with which it passes, and facts that make it fail. */
+/* test: the checks without CUDA. Each has facts with which it passes, and facts that make it fail.
+ */
 #include <math.h>
 
 #include "probe/check/checks_host.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/check/checks_rate, checks_link and what they share: what a rate is the rate of, which of
- * several times count, and what is too little, too busy or too late to be measured. */
+/* test: probe/check/checks_rate, checks_link and what they share: what a rate is the rate of, which
+ * of several times count, and what is too little, too busy or too late to be measured. */
 #include <math.h>
 
 #include "probe/result/evidence.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what is made of a CUDA runtime's answers, by a runtime of which each answer can be chosen. */
+/* test: what is made of a CUDA runtime's answers, by a runtime of which each answer can be chosen.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/result/evidence and probe/check/march: what kernels leave is judged by all of it, and what is planned reaches all that it is to. */
+/* test: probe/result/evidence and probe/check/march: what kernels leave is judged by all of it, and
+ * what is planned reaches all that it is to. */
 #include "probe/check/checks_impl.h"
 #include "probe/check/march.h"
 #include "probe/check/worker_wire.h"
@@ -69,7 +70,8 @@ TEST(who_is_to_find_all_must_tell_of_all)
 	assert_false(evidence_all_wrong(&f, 2));
 }
 
-/* Garbage, too, is a result that the parent can read: else the GPU's fault would look like one of the worker. */
+/* Garbage, too, is a result that the parent can read: else the GPU's fault would look like one of
+ * the worker. */
 TEST(whatever_is_left_can_be_told)
 {
 	struct wire_line line = {.kind = WIRE_CHECK}, again;
@@ -160,7 +162,8 @@ TEST(each_block_must_have_read_all)
 
 /* ---- the sample ---- */
 
-/* Eight blocks a multiprocessor, dealt out in turn: every lane of every warp of every multiprocessor, whatever their number. */
+/* Eight blocks a multiprocessor, dealt out in turn: every lane of every warp of every
+ * multiprocessor, whatever their number. */
 TEST(sample_reaches_every_lane)
 {
 	for (uint32_t sms = 1; sms <= 160; sms++) {
@@ -195,7 +198,8 @@ static unsigned bit_of(struct kernel_cell c, unsigned bit)
 	return (unsigned)((bit < 64 ? c.lo : c.hi) >> bit % 64 & 1);
 }
 
-/* Any two bits of a cell are equal under one background and different under another, so that the one that follows the other shows. */
+/* Any two bits of a cell are equal under one background and different under another, so that the
+ * one that follows the other shows. */
 TEST(backgrounds_tell_all_bits_apart)
 {
 	for (unsigned a = 0; a < 128; a++) {
@@ -212,7 +216,8 @@ TEST(backgrounds_tell_all_bits_apart)
 	}
 }
 
-/* Each pass expects what the one before left; every background and pattern is checked; all bits rise and fall upwards and downwards. */
+/* Each pass expects what the one before left; every background and pattern is checked; all bits
+ * rise and fall upwards and downwards. */
 TEST(march_is_whole)
 {
 	unsigned checked = 0, now = 0, patterns = 0, turned[2] = {0, 0}, read = 0;
@@ -250,7 +255,8 @@ TEST(march_is_whole)
 	assert_int_equal(march[MARCH_PASSES - 1].rewrite, MARCH_READ);
 }
 
-/* What a warp writes at once has no order: any bit of two neighbouring cells meets in equal and in different values, and so does the inverse. */
+/* What a warp writes at once has no order: any bit of two neighbouring cells meets in equal and in
+ * different values, and so does the inverse. */
 TEST(neighbours_meet_in_all_values)
 {
 	for (uint64_t cell = 0; cell < 1000; cell++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the fake runtime, which the tests of the probe stand on: its memory, its arithmetic, its clock. */
+/* test: the fake runtime, which the tests of the probe stand on: its memory, its arithmetic, its
+ * clock. */
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/show/fleet: what gpuprobe-serve believes of its GPUs after verifies, lists and looks of NVML; and what poolgate's reader makes of
- * it. A GPU that was found bad stays so until a verify finds it good. */
+/* test: probe/show/fleet: what gpuprobe-serve believes of its GPUs after verifies, lists and looks
+ * of NVML; and what poolgate's reader makes of it. A GPU that was found bad stays so until a verify
+ * finds it good. */
 #include "probe/show/fleet.h"
 #include "test/unit/probe_report_fixture.h"
 #include "test/unit/test.h"

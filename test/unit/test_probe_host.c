@@ -137,7 +137,8 @@ TEST(finds_gpus)
 	assert_false(host_has_pci(root, "../../../etc"));
 }
 
-/* The narrowest port on the way counts, through a switch, and a slot that is smaller than the card. */
+/* The narrowest port on the way counts, through a switch, and a slot that is smaller than the card.
+ */
 TEST(upstream_is_smaller)
 {
 	struct host_gpu *g;

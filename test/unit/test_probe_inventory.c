@@ -208,7 +208,8 @@ TEST(reads_parents)
 	server_fixture_release(&f);
 }
 
-/* A GPU that vanishes stays while a claim is on it, and what we do not know of the others stays, too. */
+/* A GPU that vanishes stays while a claim is on it, and what we do not know of the others stays,
+ * too. */
 TEST(follows_the_probe)
 {
 	struct server_fixture f;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/kernels/pattern.h and exact.h: the same bits as ever, and what they promise of faults. test/probe/golden does the first
- * for other compilers, test/probe/test_golden.py from the description alone. */
+/* test: probe/kernels/pattern.h and exact.h: the same bits as ever, and what they promise of
+ * faults. test/probe/golden does the first for other compilers, test/probe/test_golden.py from the
+ * description alone. */
 #include "probe/check/exact_cpu.h"
 #include "probe/kernels/exact.h"
 #include "test/unit/test.h"
@@ -76,7 +77,8 @@ TEST(lanes_stay_distinct)
 	free(sums);
 }
 
-/* What one fold of fp32 leaves, when result `at` comes out with a bit flipped; at EXACT_FOLD_CHECK: none does. */
+/* What one fold of fp32 leaves, when result `at` comes out with a bit flipped; at EXACT_FOLD_CHECK:
+ * none does. */
 static uint64_t fold32_with(uint32_t lane, unsigned at, unsigned bit)
 {
 	struct exact_state32 s = exact_seed32(exact_start(lane, 7));

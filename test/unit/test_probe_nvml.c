@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: NVML by name, over a library that says what a file tells it (test/probe/fake_nvml.c): what is missing or refused is unknown. */
+/* test: NVML by name, over a library that says what a file tells it (test/probe/fake_nvml.c): what
+ * is missing or refused is unknown. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,7 +172,8 @@ static void cannot_be_opened(void **state)
 	nvml_close(NULL);
 }
 
-/* The library of a remote-GPU client may have threads of its own, also where it does not start: their code must stay. */
+/* The library of a remote-GPU client may have threads of its own, also where it does not start:
+ * their code must stay. */
 static void threads_of_the_library_go_on(void **state)
 {
 	static const char *const scenarios[] = {"thread=1\ninit=999\n", "thread=1\n"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/result/options: what the command line may say, and what is refused with which words. */
+/* test: probe/result/options: what the command line may say, and what is refused with which words.
+ */
 #include "probe/result/options.h"
 #include "test/unit/test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the probes of GPU servers asked, and what becomes of their answers; over TLS with a CA out of a Secret, too. */
+/* test: the probes of GPU servers asked, and what becomes of their answers; over TLS with a CA out
+ * of a Secret, too. */
 #include <stdatomic.h>
 
 #include <arpa/inet.h>
@@ -206,8 +207,8 @@ TEST(asks_several_at_once)
 	"{'version':1,'gpus':[],'claims':[],'conditions':[{'type':'Fresh','status':'True',"        \
 	"'reason':'ProbeAnswered','message':'','lastTransitionTime':'2026-11-21T09:30:00Z'}]}"
 
-/* Twenty that hang for four seconds each, four questions at a time: what they were known to be ages meanwhile (R17), and those that
- * answer are asked as often as before. */
+/* Twenty that hang for four seconds each, four questions at a time: what they were known to be ages
+ * meanwhile (R17), and those that answer are asked as often as before. */
 TEST(what_hangs_ages_and_keeps_nobody_waiting)
 {
 	struct api *dead = api_start(play_dead, NULL);
@@ -301,7 +302,8 @@ TEST(a_token_stays_off_plain_http)
 	assert_int_equal(api_seen_of(pool->api, "GET", POOL_API_SECRETS "probe"), 0);
 }
 
-/* What was made for something else, such as a service account's token, goes to no address of somebody's choice. */
+/* What was made for something else, such as a service account's token, goes to no address of
+ * somebody's choice. */
 TEST(a_secret_of_another_type)
 {
 	pool->token = strdup("s3cret");

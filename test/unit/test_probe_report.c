@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the report's forms. Each sample must come out as the files of test/probe/reports say, byte for byte; run with
- * PROBE_REPORTS=write to write them anew. Their JSON is held against the schema by test/house. Run from the repository's root. */
+/* test: the report's forms. Each sample must come out as the files of test/probe/reports say, byte
+ * for byte; run with PROBE_REPORTS=write to write them anew. Their JSON is held against the schema
+ * by test/house. Run from the repository's root. */
 #include <math.h>
 
 #include "test/unit/probe_report_fixture.h"
@@ -8,7 +9,7 @@
 
 #define FOLDER "test/probe/reports"
 
-/* ---- samples ------------------------------------------------------------------------------------------------------ */
+/* ---- samples ---- */
 
 static void sample_healthy(struct report *r)
 {
@@ -118,7 +119,7 @@ static const struct {
 	{"list", sample_list, EXIT_FIT, 0},
 };
 
-/* ---- against the files -------------------------------------------------------------------------------------------- */
+/* ---- against the files ---- */
 
 static void same_as_file(const char *name, const char *end, const struct buf *b)
 {
@@ -242,7 +243,7 @@ TEST(names)
 	assert_string_equal(report_health_name((enum gpu_health)55), "unknown");
 }
 
-/* ---- a check, written and read ------------------------------------------------------------------------------------ */
+/* ---- a check, written and read ---- */
 
 static int read_text(const char *text, struct check_result *ret, struct err *err)
 {

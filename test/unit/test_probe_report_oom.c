@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while a report is made and judged: what is lost for want of memory is never a pass.
- * Linked with --wrap for malloc, calloc and realloc. */
+/* test: the n-th allocation fails, for each n, while a report is made and judged: what is lost for
+ * want of memory is never a pass. Linked with --wrap for malloc, calloc and realloc. */
 #include "probe/result/report.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"

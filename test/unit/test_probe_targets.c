@@ -5,7 +5,8 @@
 
 #define EVERY 10
 
-/* Every moment of two rounds: it is half a round to one and a half away, and always the server's own moment. */
+/* Every moment of two rounds: it is half a round to one and a half away, and always the server's
+ * own moment. */
 static void check_rounds(unsigned failures, int64_t round)
 {
 	char name[] = "gpu-07";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/result/thresholds: peaks by formula against the published ones, whose expectation counts, peers, and the file. Tables of figures by model
- * have been wrong by a factor of ten and could not fail; so the formula is held to the data sheets here. */
+/* test: probe/result/thresholds: peaks by formula against the published ones, whose expectation
+ * counts, peers, and the file. Tables of figures by model have been wrong by a factor of ten and
+ * could not fail; so the formula is held to the data sheets here. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,13 +125,15 @@ static void clocks(void **state)
 	assert_int_equal(judged(CHECK_MEM_COPY, 0.64 * peak).status, STATUS_FAIL);
 	assert_int_equal(
 		judged(CHECK_FP32_RATE, 0.39 * expect_fp32_rate(&r.gpus[0])).status, STATUS_FAIL);
-	/* no shares are known: left to its peers, not passed by an expectation that cannot fail it */
+	/* no shares are known: left to its peers, not passed by an expectation that cannot fail it
+	 */
 	assert_int_equal(judged(CHECK_MEM_WRITE, 0.1 * peak).basis, BASIS_NONE);
 	assert_int_equal(judged(CHECK_MEM_READ, (double)NAN).code, CODE_NOT_A_NUMBER);
 	assert_int_equal(judged(CHECK_MEM_READ, 0).status, STATUS_FAIL);
 }
 
-/* The work was not done, or time or clocks are made up: no pass, whatever the expectation, and also where there is none. */
+/* The work was not done, or time or clocks are made up: no pass, whatever the expectation, and also
+ * where there is none. */
 static void too_good_is_a_failure(void **state)
 {
 	double memory = expect_memory_rate(&r.gpus[0]), fp32 = expect_fp32_rate(&r.gpus[0]);
@@ -413,7 +416,8 @@ static void arithmetic_by_generation(void **state)
 	assert_true(isnan(expect_memory_rate(&gpu)));
 }
 
-/* A rate of the second GPU, which said this of itself, beside one of 1e13 of the first: what is made of it. */
+/* A rate of the second GPU, which said this of itself, beside one of 1e13 of the first: what is
+ * made of it. */
 static const struct check_result *beside(
 	enum check_id id, double value, enum check_status status, int mig)
 {
@@ -441,7 +445,8 @@ static void who_is_a_peer(void **state)
 	assert_int_equal(beside(CHECK_FP64_RATE, 0.95e13, STATUS_PASS, 0)->status, STATUS_PASS);
 	assert_int_equal(beside(CHECK_FP64_RATE, 0.84e13, STATUS_PASS, 0)->status, STATUS_FAIL);
 	assert_int_equal(beside(CHECK_TENSOR_RATE, 0.84e13, STATUS_PASS, 0)->status, STATUS_FAIL);
-	/* what failed for another reason, and what is no rate, stays as it is and is nobody's peer */
+	/* what failed for another reason, and what is no rate, stays as it is and is nobody's peer
+	 */
 	assert_int_equal(beside(CHECK_FP64_RATE, 0.5e13, STATUS_FAIL, 0)->code, CODE_KERNEL_FAULT);
 	assert_int_equal(beside(CHECK_FP64_RATE, 0, STATUS_PASS, 0)->status, STATUS_PASS);
 	assert_int_equal(r.gpus[0].checks[CHECK_FP64_RATE]->basis, BASIS_NONE);

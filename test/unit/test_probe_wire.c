@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what goes between gpuprobe and its workers: jobs and lines, there and back, and what is no such thing. */
+/* test: what goes between gpuprobe and its workers: jobs and lines, there and back, and what is no
+ * such thing. */
 #include <math.h>
 
 #include "probe/check/worker.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/worker/workers over programs that behave as no worker should: whatever they do costs their own GPU and its deadline. */
+/* test: probe/worker/workers over programs that behave as no worker should: whatever they do costs
+ * their own GPU and its deadline. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -199,7 +200,8 @@ TEST(watchers_go_last)
 	assert_string_equal(r.driver_version, "last");
 }
 
-/* A spoilt context, and a process that hangs at its end: no fresh one takes its place, and nobody waits for it. */
+/* A spoilt context, and a process that hangs at its end: no fresh one takes its place, and nobody
+ * waits for it. */
 TEST(a_hang_at_the_end_has_no_second)
 {
 	double began = clock_s();
@@ -235,7 +237,8 @@ TEST(leaves_nobody_behind)
 
 TEST(says_what_cannot_be_started)
 {
-	/* The emulator forks where a child is to share our memory: posix_spawn is not told that nothing was started. */
+	/* The emulator forks where a child is to share our memory: posix_spawn is not told that
+	 * nothing was started. */
 	if (getenv("POOLGATE_UNDER_QEMU"))
 		return;
 	config.program = "/nonexistent/gpuprobe";

@@ -79,7 +79,8 @@ TEST(both_types_are_read)
 	assert_int_equal(why.code, ERR_NONE);
 }
 
-/* A Secret of another type may hold what looks like one: a namespace that opened all of its Secrets did not mean that. */
+/* A Secret of another type may hold what looks like one: a namespace that opened all of its Secrets
+ * did not mean that. */
 TEST(what_is_none_is_passed_over)
 {
 	static const char *const answers[] = {CONFIG("Opaque", ".dockerconfigjson", AUTHS),

@@ -79,7 +79,8 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 	}
 }
 
-/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N foreign claimed of=OWNER lives ended; ...": the uid is the name. */
+/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N foreign claimed of=OWNER lives
+ * ended; ...": the uid is the name. */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -461,7 +462,8 @@ TEST(what_could_ever_fit)
 	}
 }
 
-/* A review asks while it holds the picture of the pool: what a few servers would hold costs nothing of the others. */
+/* A review asks while it holds the picture of the pool: what a few servers would hold costs nothing
+ * of the others. */
 TEST(what_could_ever_fit_on_a_few)
 {
 	static const struct {
@@ -532,8 +534,8 @@ TEST(so_many_of_a_namespace_are_looked_at)
 	queue_release(&q);
 }
 
-/* Many have waited for long, each asks something else, and for none of them anything can be kept since what they need is drained: that
- * costs memory once, not for each of them. */
+/* Many have waited for long, each asks something else, and for none of them anything can be kept
+ * since what they need is drained: that costs memory once, not for each of them. */
 TEST(many_for_whom_nothing_can_be_kept)
 {
 	enum { SERVERS = 1000, GPUS = 8, PODS = 300 };
@@ -582,7 +584,8 @@ TEST(many_for_whom_nothing_can_be_kept)
 	arena_release(&scratch);
 }
 
-/* Of the pod that comes last: how many of its gang were let go, and "more" where it asks more than they did. */
+/* Of the pod that comes last: how many of its gang were let go, and "more" where it asks more than
+ * they did. */
 TEST(which_gangs_run)
 {
 	static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: whether a pool could ever hold a pod is told from a few of its servers, however many it has. */
+/* test: whether a pool could ever hold a pod is told from a few of its servers, however many it
+ * has. */
 #include <stdio.h>
 
 #include "test/unit/pool_fixture.h"

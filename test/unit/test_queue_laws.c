@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the laws of waiting over thousands of made-up pools and crowds: order, all or none, no GPU promised twice, nobody waits for what
- * lies free, nobody starves; and each allocation fails once. */
+/* test: the laws of waiting over thousands of made-up pools and crowds: order, all or none, no GPU
+ * promised twice, nobody waits for what lies free, nobody starves; and each allocation fails once.
+ */
 #include "webhook/core/pod/queue_read.h"
 
 #include "test/unit/pool_fixture.h"
@@ -171,7 +172,8 @@ static void check_gangs(const struct world *x)
 	}
 }
 
-/* Give what was decided: nothing twice, nothing that takes no claims. Who starts leaves the queue. */
+/* Give what was decided: nothing twice, nothing that takes no claims. Who starts leaves the queue.
+ */
 static void give(struct world *x)
 {
 	size_t n = 0;
@@ -326,7 +328,8 @@ TEST(one_after_the_other_in_order)
 	}
 }
 
-/* One GPU; small pods come all the time, each for three rounds, and a whole one waits among them. In which round does it start? */
+/* One GPU; small pods come all the time, each for three rounds, and a whole one waits among them.
+ * In which round does it start? */
 static unsigned whole_starts(int64_t reserve_ms, bool other_namespace)
 {
 	struct pool p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while the queue decides: the same round, or an error that says so and keeps nothing. Linked
- * with --wrap for malloc, calloc and realloc. */
+/* test: the n-th allocation fails, for each n, while the queue decides: the same round, or an error
+ * that says so and keeps nothing. Linked with --wrap for malloc, calloc and realloc. */
 #include "test/unit/oom_wrap.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
@@ -8,7 +8,8 @@
 
 #define NOW 1000000000000ll
 
-/* A pool with an index, as a leader has it, and a crowd of which some start, some are kept back, and a gang does not fit. */
+/* A pool with an index, as a leader has it, and a crowd of which some start, some are kept back,
+ * and a gang does not fit. */
 struct world {
 	struct pool pool;
 	struct room_index index;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the reflector by tables of what comes and what it asks and tells. Each table is played twice: with bodies in one piece, and
- * byte by byte. */
+/* test: the reflector by tables of what comes and what it asks and tells. Each table is played
+ * twice: with bodies in one piece, and byte by byte. */
 #include "base/buf.h"
 #include "kube/reflector.h"
 #include "test/unit/test.h"
@@ -55,8 +55,8 @@ struct step {
 		HEAD, NULL, 200                                                                    \
 	}
 
-/* What is told, as words: L a list begins, =N it is complete at N, +x put, -x gone, *N a bookmark, up, down(why),
- * restored. */
+/* What is told, as words: L a list begins, =N it is complete at N, +x put, -x gone, *N a bookmark,
+ * up, down(why), restored. */
 struct play {
 	struct reflector *r;
 	int64_t now;
@@ -404,7 +404,8 @@ TABLE(version_of_any_kind, {ASKS, LIST, 0}, ANSWER(200, PAGE("1 /&x=y", "")),
 
 /* ---- other configurations ---- */
 
-/* Tables are told of whole, and their bookmarks may hold columns; a path with a query of its own. */
+/* Tables are told of whole, and their bookmarks may hold columns; a path with a query of its own.
+ */
 TEST(tables)
 {
 	static const struct step table[] = {{ASKS, "/t?x=1&limit=500", 0},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pod/rendered: what the API server and others make of an object that was injected, and what is no longer ours. */
+/* core/pod/rendered: what the API server and others make of an object that was injected, and what
+ * is no longer ours. */
 #include "test/unit/test.h"
 
 #include "webhook/core/pod/rendered.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster/duty/repeat: what is wrong is told when it changes and once in a while, not at every event. */
+/* cluster/duty/repeat: what is wrong is told when it changes and once in a while, not at every
+ * event. */
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/repeat.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what the metrics say of reviews: most take some ten microseconds, and the histogram must tell them apart. */
+/* test: what the metrics say of reviews: most take some ten microseconds, and the histogram must
+ * tell them apart. */
 #include "test/unit/admission_fixture.h"
 #include "test/unit/test.h"
 

@@ -118,7 +118,8 @@ TEST(test_against_a_list)
 	room_index_release(&p.index);
 }
 
-/* Of servers with the same room the one whose turn is first comes first; turns may change as long as that stays. */
+/* Of servers with the same room the one whose turn is first comes first; turns may change as long
+ * as that stays. */
 TEST(test_turns)
 {
 	struct pool p = {.random = 9, .n = SERVERS};

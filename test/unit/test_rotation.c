@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit: certs/rotation, a table of states and the action each asks for; then a whole rotation, step by step. */
+/* unit: certs/rotation, a table of states and the action each asks for; then a whole rotation, step
+ * by step. */
 #include "certs/rotation.h"
 #include "test/unit/test.h"
 
@@ -234,7 +235,7 @@ TEST(test_names)
 	assert_int_equal(rotation_policy_default().drop_wait_s, ROTATION_DROP_WAIT_S);
 }
 
-/* ---- years of rotation --------------------------------------------------------------------------------------- */
+/* ---- years of rotation ---- */
 
 #define CA_LIFE (100 * DAY)
 #define SERVING_LIFE (30 * DAY)
@@ -290,8 +291,8 @@ static void obey(struct rotation_state *s, enum rotation_action action, int64_t 
 	}
 }
 
-/* Ten years in which the answer is asked for when it may change: no moment without a valid, published chain, no busy
- * loop, and exactly one start. */
+/* Ten years in which the answer is asked for when it may change: no moment without a valid,
+ * published chain, no busy loop, and exactly one start. */
 TEST(test_years)
 {
 	struct rotation_policy p = rotation_policy_default();

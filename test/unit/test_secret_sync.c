@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the client's Secrets, copied into namespaces that hold claims, on an API server with Secrets, rights and the record. */
+/* test: the client's Secrets, copied into namespaces that hold claims, on an API server with
+ * Secrets, rights and the record. */
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/secrets/secret_data.h"

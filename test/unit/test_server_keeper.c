@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the keeper of servers: GPUs of hand-listed ones, conditions, the finalizer (ledger rules R7, R9, R10). */
+/* test: the keeper of servers: GPUs of hand-listed ones, conditions, the finalizer (ledger rules
+ * R7, R9, R10). */
 #include <stdatomic.h>
 
 #include "test/unit/pool_api.h"
@@ -93,7 +94,8 @@ TEST(waits_for_adoption)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
-/* R7: while it has no GPUs nobody can be given a claim on it, so rounds of adoption that ended by then say nothing. */
+/* R7: while it has no GPUs nobody can be given a claim on it, so rounds of adoption that ended by
+ * then say nothing. */
 TEST(waits_for_gpus)
 {
 	int64_t then;
@@ -138,7 +140,8 @@ TEST(keeps_claimed_gpus)
 	assert_false(pool_api_shows(pool, "b", "'gpu-1'", 0));
 }
 
-/* R15: the newer of two with one address says so until the older is gone; who never had one has no such condition. */
+/* R15: the newer of two with one address says so until the older is gone; who never had one has no
+ * such condition. */
 TEST(names_its_twin)
 {
 	pool_api_put(pool, "b", OURS, LISTED, FREE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the table of kinds of servers: who is of one kind, and how large the table gets. That searches find the same with it and without it is
- * test_placement's. */
+/* test: the table of kinds of servers: who is of one kind, and how large the table gets. That
+ * searches find the same with it and without it is test_placement's. */
 #include "webhook/core/pool/server_kinds.h"
 
 #include "test/unit/pool_fixture.h"

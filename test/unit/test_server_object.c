@@ -5,7 +5,8 @@
 
 #define HASHES "'plan':'00000000000000ab','since':'2026-11-21T09:30:00Z','take':'fedcba9876543210'"
 
-/* Everything that a status can say, in the order it is written in, with members of a later version everywhere. */
+/* Everything that a status can say, in the order it is written in, with members of a later version
+ * everywhere. */
 #define FULL                                                                                       \
 	"{'version':2,'observedGeneration':3,"                                                     \
 	"'gpus':[{'id':'gpu-0','model':'V100','memory':16000000000,'fit':true,'numa':{'a':[1,2]}," \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while a GPUServer is read, looked at, changed and written: the right text, or an
- * error that says so. Linked with --wrap for malloc, calloc and realloc. */
+/* test: the n-th allocation fails, for each n, while a GPUServer is read, looked at, changed and
+ * written: the right text, or an error that says so. Linked with --wrap for malloc, calloc and
+ * realloc. */
 #include "test/unit/oom_wrap.h"
 #include "test/unit/server_fixture.h"
 #include "test/unit/test.h"
@@ -43,7 +44,8 @@ static int work(const struct json *j, struct arena *a, struct buf *out)
 	return out->failed ? ERR_NOMEM : 0;
 }
 
-/* A chunk of the arena holds all of it: make each piece an allocation of its own by lowering what the arena may hand out. */
+/* A chunk of the arena holds all of it: make each piece an allocation of its own by lowering what
+ * the arena may hand out. */
 TEST(test_arena_limit)
 {
 	struct json j = {0};

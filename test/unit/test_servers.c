@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the picture of the GPUServers, and edits of their status, against a store that compares versions. */
+/* test: the picture of the GPUServers, and edits of their status, against a store that compares
+ * versions. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -246,8 +247,8 @@ TEST(test_edit_after_others)
 	assert_true(shows(&fix, "a"));
 }
 
-/* A 404 that is not the API server's, of a proxy whose backends are away, takes no server out of the picture: nothing would bring it back,
- * since the watch has nothing to tell of it. */
+/* A 404 that is not the API server's, of a proxy whose backends are away, takes no server out of
+ * the picture: nothing would bring it back, since the watch has nothing to tell of it. */
 TEST(test_only_the_api_server_says_gone)
 {
 	struct say s = {.message = "after all"};
@@ -355,7 +356,8 @@ TEST(test_unreadable_versions)
 	assert_true(shows(&fix, "a b"));
 }
 
-/* Each event of a server that cannot be read has the same fault: it is told once, and when it comes back. */
+/* Each event of a server that cannot be read has the same fault: it is told once, and when it comes
+ * back. */
 TEST(test_unreadable_is_told_once)
 {
 	char path[] = "/tmp/test_servers_XXXXXX", version[16], text[4096] = "", *good;
@@ -434,7 +436,8 @@ TEST(test_unreadable_answer)
 	assert_int_equal(api_seen_count(fix.api), asked);
 }
 
-/* A list of the watch, and commits while it runs: what a commit brought is newer than the list; but no commit keeps what is gone. */
+/* A list of the watch, and commits while it runs: what a commit brought is newer than the list; but
+ * no commit keeps what is gone. */
 TEST(test_list_and_commits)
 {
 	struct say s = {.message = "x"};
@@ -480,7 +483,8 @@ static bool is_open(struct fixture *f, const char *name)
 	return open;
 }
 
-/* What the first page of a list shows may be a machine that a later page has under an older name. */
+/* What the first page of a list shows may be a machine that a later page has under an older name.
+ */
 TEST(test_r15_half_a_list_is_hearsay)
 {
 	char *a, *b, *c;
@@ -592,7 +596,8 @@ TEST(test_restored_and_asked)
 	assert_true(shows(&fix, "a b"));
 }
 
-/* What a commit meets is older than what was known: with it an older name of the machine may have come back, of which a list tells. */
+/* What a commit meets is older than what was known: with it an older name of the machine may have
+ * come back, of which a list tells. */
 TEST(test_r15_what_a_restore_brings_back_is_hearsay)
 {
 	struct say s = {.message = "new"};
@@ -656,10 +661,12 @@ static void *edit_timed(void *arg)
 	return NULL;
 }
 
-/* Nobody answers, and edits of different patience are written together: none waits for a more patient one. */
+/* Nobody answers, and edits of different patience are written together: none waits for a more
+ * patient one. */
 TEST(test_patience)
 {
-	/* The first one keeps the others together; of those, anyone may be who writes, and writes again. */
+	/* The first one keeps the others together; of those, anyone may be who writes, and writes
+	 * again. */
 	struct timed t[] = {{.message = "0", .patience_ms = 9000},
 		{.message = "1", .patience_ms = 1000}, {.message = "2", .patience_ms = 1000},
 		{.message = "3", .patience_ms = 1000}, {.message = "4", .patience_ms = 2500},
@@ -680,7 +687,8 @@ TEST(test_patience)
 	assert_int_equal(t[0].rc, 0);
 	for (size_t i = 1; i < COUNT(t); i++) {
 		assert_true(t[i].took_ms <= t[i].patience_ms + 1200);
-		/* Who is the last one left, by some milliseconds, may find what was written with the others: his own. */
+		/* Who is the last one left, by some milliseconds, may find what was written with
+		 * the others: his own. */
 		if (t[i].rc == 0)
 			continue;
 		assert_int_equal(t[i].rc, ERR_TIMEOUT);
@@ -712,7 +720,8 @@ TEST(test_stop_ends_edits)
 	assert_true(api_now_ms() - began < 5000);
 }
 
-/* Where to look first is drawn for some time after a conflict, and then it is the first server again. */
+/* Where to look first is drawn for some time after a conflict, and then it is the first server
+ * again. */
 TEST(test_spread_ends)
 {
 	static const struct {
@@ -738,7 +747,8 @@ TEST(test_spread_ends)
 		assert_int_equal(first[i], rows[i].first);
 }
 
-/* A server that has gone leaves a gap in the picture: the places behind it are as far back as before. */
+/* A server that has gone leaves a gap in the picture: the places behind it are as far back as
+ * before. */
 TEST(test_elsewhere_beside_a_gap)
 {
 	struct arena a;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/settings/settings (with settings_file and settings_flags): precedence, both dialects of the command line, and
-// the sentence for every mistake.
+// Unit tests of webhook/edge/settings/settings (with settings_file and settings_flags): precedence,
+// both dialects of the command line, and the sentence for every mistake.
 
 #include "test/unit/test.h"
 #include "webhook/edge/settings/settings.h"
@@ -339,7 +339,8 @@ TEST(test_flags_that_stand_too_often)
 	so_often("client-name", TLS_TRUST_NAMES_MAX);
 }
 
-/* More paths than are kept in mind: the others are read all the same, and the sentence about them says less. */
+/* More paths than are kept in mind: the others are read all the same, and the sentence about them
+ * says less. */
 TEST(test_many_paths)
 {
 	char *argv[2 * (SETTINGS_SOURCES_MAX + 3)], flag[] = "--pool", value[] = "x", last[] = "y";
@@ -359,7 +360,8 @@ TEST(test_many_paths)
 	settings_release(&s);
 }
 
-/* The least and the most of each number are taken, by flag and by file, and not what is beyond; 0 stands beside them. */
+/* The least and the most of each number are taken, by flag and by file, and not what is beyond; 0
+ * stands beside them. */
 TEST(test_bounds)
 {
 	static const struct {
@@ -771,7 +773,8 @@ TEST(test_unreadable_file)
 	settings_release(&s);
 }
 
-/* Only what could not be opened, by the path that the sentence speaks of; a flag's wins over the file's. */
+/* Only what could not be opened, by the path that the sentence speaks of; a flag's wins over the
+ * file's. */
 TEST(test_blame)
 {
 	static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: net/tls_hold: what waits leaves with what follows it, whole and in order, also when the socket takes a part only. */
+/* test: net/tls_hold: what waits leaves with what follows it, whole and in order, also when the
+ * socket takes a part only. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -150,7 +151,8 @@ TEST(a_goodbye_lets_it_go)
 	pair_close(&p);
 }
 
-/* A socket that takes so many bytes at a time, and every other time none: headers in several parts, then the body. */
+/* A socket that takes so many bytes at a time, and every other time none: headers in several parts,
+ * then the body. */
 TEST(full_socket)
 {
 	char *body = malloc(BODY), *got = malloc(BODY + 7);

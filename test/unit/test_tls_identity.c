@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: certificate pairs: what is accepted, what is refused, and that a refused one leaves the old in force. */
+/* test: certificate pairs: what is accepted, what is refused, and that a refused one leaves the old
+ * in force. */
 #include <sys/stat.h>
 
 #include <gnutls/abstract.h>
@@ -214,7 +215,8 @@ TEST(files)
 	tls_identity_free(id);
 }
 
-/* The callback as GnuTLS would call it: a session keeps its pair over a swap, a later one gets the new pair. */
+/* The callback as GnuTLS would call it: a session keeps its pair over a swap, a later one gets the
+ * new pair. */
 TEST(sessions_keep_their_pair)
 {
 	gnutls_certificate_retrieve_function2 *retrieve;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: a replica's serving pair out of a Secret: what is there at the start, and what the watch brings. */
+/* test: a replica's serving pair out of a Secret: what is there at the start, and what the watch
+ * brings. */
 #include "test/unit/api_fixture.h"
 #include "test/unit/make_pair.h"
 #include "test/unit/test.h"
@@ -198,7 +199,8 @@ TEST(looks_by_itself)
 	assert_true(generation(3));
 }
 
-/* One look that shows an older version was overtaken by the watch; looks that stay with it say that the cluster's data were restored. */
+/* One look that shows an older version was overtaken by the watch; looks that stay with it say that
+ * the cluster's data were restored. */
 TEST(looks_believe_an_older_version)
 {
 	version = 50;

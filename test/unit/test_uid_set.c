@@ -19,7 +19,8 @@ static void check_all(const struct uid_set *s, const unsigned *count)
 		assert_int_equal(uid_set_count(s, uid_of(text, sizeof(text), i)), count[i]);
 }
 
-/* Adds and removals in an order without system: what was added more often than removed is there, nothing else. */
+/* Adds and removals in an order without system: what was added more often than removed is there,
+ * nothing else. */
 TEST(test_against_counts)
 {
 	struct uid_set s = {0};

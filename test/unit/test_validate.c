@@ -184,8 +184,8 @@ TEST(test_no_rule_is_lost_in_a_crowd)
 			       "'resources':{'limits':{'bitfusion.io/gpu-amount':1,'bitfusion.io/" \
 			       "gpu-percent':50}}},{'name':'b','command':['sleep']}]")
 
-/* What the injected RICH is: populate and pre are its init containers, a and b its containers; the program of a stands
- * behind 7 launcher words. */
+/* What the injected RICH is: populate and pre are its init containers, a and b its containers; the
+ * program of a stands behind 7 launcher words. */
 #define REPLACE(path, value) "{'op':'replace','path':'" path "','value':" value "}"
 #define ADD(path, value) "{'op':'add','path':'" path "','value':" value "}"
 #define REMOVE(path) "{'op':'remove','path':'" path "'}"
@@ -404,7 +404,8 @@ static const struct {
 		",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}],'containers':",
 		"PlanMismatch", PLAN_AT},
 	{"'v':1", "'v':2", NULL, NULL},
-	/* who writes a plan chooses neither by which profile he is checked nor what his units are worth */
+	/* who writes a plan chooses neither by which profile he is checked nor what his units are
+	   worth */
 	{"'profile':'bitfusion'", "'profile':'unknown'", "ProfileChanged", PLAN_AT},
 	{"'profile':'bitfusion'", "'profile':'lupine'", "ProfileChanged", PLAN_AT},
 	{"'totalMB':16000", "'totalMB':11000", "PlanMismatch", PLAN_AT},
@@ -441,7 +442,8 @@ TEST(test_forged_plans)
 	fixture_release(&f);
 }
 
-/* The profile was changed between the two hooks, or the plan is forged: nobody can tell, so it is made anew. */
+/* The profile was changed between the two hooks, or the plan is forged: nobody can tell, so it is
+ * made anew. */
 TEST(test_another_version_of_the_profile)
 {
 	struct fixture f;
@@ -472,7 +474,8 @@ TEST(test_another_version_of_the_profile)
 	fixture_release(&f);
 }
 
-/* A plan that claims one percent, and says that it need not be looked at: by an unknown profile, by a mode without words. */
+/* A plan that claims one percent, and says that it need not be looked at: by an unknown profile, by
+ * a mode without words. */
 TEST(test_lies_about_the_launcher)
 {
 	static const char *const lies[][2] = {
@@ -663,7 +666,8 @@ static int update(struct fixture *f, const char *old, const char *new)
 	return rc;
 }
 
-/* A pod that was never injected cannot be injected while it lives; its deletion must not depend on us. */
+/* A pod that was never injected cannot be injected while it lives; its deletion must not depend on
+ * us. */
 TEST(test_update_of_a_waiting_pod)
 {
 	static const struct {

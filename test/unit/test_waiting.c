@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: pods that wait for GPUs instead of being refused: who does, what is injected, and what reviews make of it (wait.md, W1, W2, W4, W10). */
+/* core: pods that wait for GPUs instead of being refused: who does, what is injected, and what
+ * reviews make of it (wait.md, W1, W2, W4, W10). */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"
@@ -216,7 +217,8 @@ TEST(w4_refused_as_it_was_left)
 	}
 }
 
-/* A plan that says so where nobody takes gates away, and one that does not with a gate that nobody would take. */
+/* A plan that says so where nobody takes gates away, and one that does not with a gate that nobody
+ * would take. */
 TEST(w0_a_plan_from_elsewhere)
 {
 	char *pod = fixture_inject(&fix, round_trips[0]), *gated;
@@ -259,7 +261,8 @@ TEST(w7_since_when_is_taken_back)
 	free(made);
 }
 
-/* The user's own manifest a second time brings back what stands, and the gate only while it stands. */
+/* The user's own manifest a second time brings back what stands, and the gate only while it stands.
+ */
 TEST(w4_applied_again)
 {
 	char *made = fixture_inject(&fix, round_trips[0]), *open, *both, *users;
@@ -298,7 +301,8 @@ TEST(w4_applied_again)
 #define GANG(name, size) ",'poolgate.io/gang':'" name "','poolgate.io/gang-size':'" size "'"
 #define IN_PLAN "\\\"waits\\\":true,\\\"gang\\\":\\\"g\\\",\\\"gangSize\\\":4,"
 
-/* Whose pod it is does not matter: members wait for one another. What cannot be is told with what to do. */
+/* Whose pod it is does not matter: members wait for one another. What cannot be is told with what
+ * to do. */
 TEST(w11_a_gang)
 {
 	static const struct {

@@ -201,7 +201,8 @@ TEST(test_updates)
 	}
 }
 
-/* Where pods wait, who applies them hears for what, and what runs meanwhile. The pool has two GPUs. */
+/* Where pods wait, who applies them hears for what, and what runs meanwhile. The pool has two GPUs.
+ */
 TEST(test_pods_that_wait)
 {
 	static const struct {

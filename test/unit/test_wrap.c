@@ -7,8 +7,8 @@
 #define PAIRS 12000
 #define WORDS_MAX 64
 
-/* What the kubelet does to each word of command and args: $(VAR) of the container's environment, $$ for one $
- * (k8s.io/kubernetes third_party/forked/golang/expansion). */
+/* What the kubelet does to each word of command and args: $(VAR) of the container's environment, $$
+ * for one $ (k8s.io/kubernetes third_party/forked/golang/expansion). */
 static void expand(struct slice in, struct buf *out)
 {
 	static const char *const env[][2] = {{"A", "x y"}, {"TOKEN", "s3$cret"}, {"EMPTY", ""}};
@@ -157,7 +157,8 @@ static void check_pair(struct fixture *f, const struct launch *l, size_t *ret_wr
 		argv_add(&got, wrap.words[i]);
 	add_all(f, &got, command);
 	add_all(f, &got, args);
-	/* what a variable holds is only known in the pod: "$(EMPTY)-n" looks like a program, and is an option */
+	/* what a variable holds is only known in the pod: "$(EMPTY)-n" looks like a program, and is
+	 * an option */
 	if (l->profile->separator.at || want.len[0] == 0 || argv_word(&want, 0).at[0] != '-') {
 		program = strip(&got, l->profile->separator.at != NULL);
 		assert_int_equal(got.n - program, want.n);
@@ -209,7 +210,8 @@ TEST(test_argv_is_exact)
 		fixture_raw(&fix, json.data);
 		check_pair(&fix, &l, &wrapped);
 	}
-	/* some are refused (one string with blanks beside args, a dash without separator), most are wrapped */
+	/* some are refused (one string with blanks beside args, a dash without separator), most are
+	 * wrapped */
 	assert_true(wrapped >= 10000);
 	buf_release(&json);
 }
@@ -294,7 +296,8 @@ static const struct {
 	{"{'command':['sh','-c','\\\"/opt/bitfusion\\\" run -n \\\"1\\\" -p 0.5 x']}", 0,
 		COMMAND_OWN, NULL},
 	{"{'command':['sh','-c','\\\"bitfusion run']}", 0, COMMAND_WRAPPED, NULL},
-	/* An option that is not known takes the next word along, one of one letter too, unless it is an option. */
+	/* An option that is not known takes the next word along, one of one letter too, unless it
+	   is an option. */
 	{"{'command':['bitfusion','run','--foo','5','-n','1','-p','0.5','x']}", 0, COMMAND_OWN,
 		NULL},
 	{"{'command':['bitfusion','run','--foo','-n','1','-p','0.5','x']}", 0, COMMAND_OWN, NULL},

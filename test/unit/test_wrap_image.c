@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/inject/wrap_image: a container whose program only its image knows, from the pod to the plan and back. */
+/* core/inject/wrap_image: a container whose program only its image knows, from the pod to the plan
+ * and back. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/inject/wrap.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit: certs/x509 and certs/x509_read: what is made holds what it should, and bad input of every kind is named. */
+/* unit: certs/x509 and certs/x509_read: what is made holds what it should, and bad input of every
+ * kind is named. */
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -69,7 +70,7 @@ static int critical(X509 *cert, int nid)
 	return at < 0 ? -1 : X509_EXTENSION_get_critical(X509_get_ext(cert, at));
 }
 
-/* ---- what is made -------------------------------------------------------------------------------------------- */
+/* ---- what is made ---- */
 
 TEST(test_ca)
 {
@@ -203,7 +204,7 @@ TEST(test_excluded)
 	}
 }
 
-/* ---- what may not be made ------------------------------------------------------------------------------------ */
+/* ---- what may not be made ---- */
 
 TEST(test_may_sign_only)
 {
@@ -319,7 +320,7 @@ TEST(test_clamped)
 	x509_pair_release(&pair);
 }
 
-/* ---- checks -------------------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 TEST(test_pair)
 {
@@ -413,7 +414,8 @@ TEST(test_chain)
 	assert_no_queue();
 }
 
-/* A certificate for a name outside the CA's constraints, signed with the CA's own key by somebody else's tool. */
+/* A certificate for a name outside the CA's constraints, signed with the CA's own key by somebody
+ * else's tool. */
 TEST(test_stolen_key)
 {
 	X509 *issuer = parse(&ca.cert);
@@ -444,7 +446,7 @@ TEST(test_stolen_key)
 	EVP_PKEY_free(key);
 }
 
-/* ---- reading what others made -------------------------------------------------------------------------------- */
+/* ---- reading what others made ---- */
 
 TEST(test_list)
 {
@@ -526,7 +528,8 @@ TEST(test_escapes)
 	BIO_free(out);
 }
 
-/* Extensions that cannot be read must not look as if they were not there: a CA would seem to be free to sign, or bound. */
+/* Extensions that cannot be read must not look as if they were not there: a CA would seem to be
+ * free to sign, or bound. */
 TEST(test_unreadable_extensions)
 {
 	static const int nids[] = {NID_subject_alt_name, NID_name_constraints};

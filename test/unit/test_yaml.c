@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit: YAML and JSON files as trees, what their scalars mean, JSON out of them, and every refusal. */
+/* unit: YAML and JSON files as trees, what their scalars mean, JSON out of them, and every refusal.
+ */
 #include "base/yaml/yaml.h"
 #include "base/yaml/yaml_find.h"
 #include "base/yaml/yaml_json.h"

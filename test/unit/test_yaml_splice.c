@@ -163,7 +163,8 @@ TEST(edits)
 	}
 }
 
-/* Every style that is read can be written into: the same bytes when nothing changes, else the tree that was meant. */
+/* Every style that is read can be written into: the same bytes when nothing changes, else the tree
+ * that was meant. */
 TEST(any_document)
 {
 	for (size_t i = 0; i < COUNT(yaml_documents); i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: an HTTPS server with a certificate, for tests of net/http_client.h, whose names clash with those of net/http_server.h. */
+/* test: an HTTPS server with a certificate, for tests of net/http_client.h, whose names clash with
+ * those of net/http_server.h. */
 #ifndef TEST_UNIT_TLS_SERVER_H
 #define TEST_UNIT_TLS_SERVER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: YAML of every style, for all tests that need documents. test/fuzz/corpus/yaml holds the same. */
+/* test: YAML of every style, for all tests that need documents. test/fuzz/corpus/yaml holds the
+ * same. */
 #ifndef TEST_UNIT_YAML_DOCUMENTS_H
 #define TEST_UNIT_YAML_DOCUMENTS_H
 

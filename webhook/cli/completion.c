@@ -23,7 +23,8 @@ static const char help[] =
 	"~/.zshrc\n"
 	"  poolgate completion fish | source       in ~/.config/fish/config.fish\n";
 
-/* What the completion for bash offers for the words that it is given, the last of them unfinished. */
+/* What the completion for bash offers for the words that it is given, the last of them unfinished.
+ */
 #define ASK_BASH                                                                                   \
 	"bash -c 'source <(poolgate completion bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - "    \
 	"1)); "                                                                                    \

@@ -64,7 +64,8 @@ static bool takes(const char *flag)
 	return strcmp(flag, "config") == 0;
 }
 
-/* Whose priority counts, and from when on GPUs are kept for a head. Who may not read the settings is told so. */
+/* Whose priority counts, and from when on GPUs are kept for a head. Who may not read the settings
+ * is told so. */
 static void read_settings(
 	const char *kubeconfig, struct explain *e, struct installed *i, struct settings *s)
 {

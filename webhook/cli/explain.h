@@ -5,7 +5,8 @@
 
 enum { EXPLAIN_DONE = 0, EXPLAIN_NOT_NOW = 1, EXPLAIN_UNREADABLE = 3 };
 
-/* `poolgate explain …`; argv[0] is the verb. Returns the exit code. getopt's state: main thread only. */
+/* `poolgate explain …`; argv[0] is the verb. Returns the exit code. getopt's state: main thread
+ * only. */
 int explain_main(int argc, char **argv);
 
 #endif

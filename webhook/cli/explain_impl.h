@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what `poolgate explain` knows of a pod and the pool. Shared by explain.c, explain_read.c and explain_say.c. */
+/* cli: what `poolgate explain` knows of a pod and the pool. Shared by explain.c, explain_read.c and
+ * explain_say.c. */
 #ifndef WEBHOOK_CLI_EXPLAIN_IMPL_H
 #define WEBHOOK_CLI_EXPLAIN_IMPL_H
 
@@ -13,7 +14,8 @@ enum explain_state {
 	EXPLAIN_HOLDS,    /* a claim stands */
 	EXPLAIN_WAITS,    /* behind our gate, without a claim */
 	EXPLAIN_FINISHED, /* it has ended, and holds nothing */
-	EXPLAIN_LOST, /* injected, without gate and claim: the leader gives it one, or has not yet */
+	EXPLAIN_LOST, /* injected, without gate and claim: the leader gives it one, or has not yet
+		       */
 	EXPLAIN_NOT_OURS /* not injected: it holds nothing */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: the command line of `poolgate plan`: what would start now of manifests, wait, or never fit. */
+/* cli: the command line of `poolgate plan`: what would start now of manifests, wait, or never fit.
+ */
 #include "webhook/cli/plan.h"
 
 #include <signal.h>
@@ -112,7 +113,8 @@ static int print(const struct plan_job *job, bool json)
 	return code;
 }
 
-/* Nothing is printed where something could not be read: what comes behind it would be told too well off. */
+/* Nothing is printed where something could not be read: what comes behind it would be told too well
+ * off. */
 static int plan_files(const struct inject_source *s, struct plan_job *job, bool json)
 {
 	struct inject_job files = {.verb = "plan",

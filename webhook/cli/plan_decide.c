@@ -110,7 +110,8 @@ static int enqueue(struct plan_job *job, size_t work, struct err *err)
 		struct queue_pod *p = &job->queue[job->n_queue];
 
 		*p = w->pod;
-		/* among those of one age the uid decides: theirs go by the order of the manifests */
+		/* among those of one age the uid decides: theirs go by the order of the manifests
+		 */
 		p->uid = slice_of(arena_fmt(a, "~plan-%08zu-%08zu", work, i));
 		if (!p->uid.at)
 			return no_memory(err);
@@ -121,7 +122,8 @@ static int enqueue(struct plan_job *job, size_t work, struct err *err)
 
 /* ---- one work ---- */
 
-/* Who does not wait finds what is kept for others taken, as a replica's picture of the pool shows it. NULL: out of memory. */
+/* Who does not wait finds what is kept for others taken, as a replica's picture of the pool shows
+ * it. NULL: out of memory. */
 static const uint64_t *claimed_and_kept(struct plan_job *job, struct arena *a)
 {
 	const struct pool_read *pool = &job->pool;

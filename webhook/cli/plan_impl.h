@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what `poolgate plan` knows of the pool and of the manifests. Shared by plan.c and the files plan_*.c beside it. */
+/* cli: what `poolgate plan` knows of the pool and of the manifests. Shared by plan.c and the files
+ * plan_*.c beside it. */
 #ifndef WEBHOOK_CLI_PLAN_IMPL_H
 #define WEBHOOK_CLI_PLAN_IMPL_H
 
@@ -60,12 +61,14 @@ struct plan_job {
 	size_t n_queue, cap_queue;
 };
 
-/* plan_pool.c: read the cluster, or take the pool of the settings, where w has been loaded from flags; job's arena is inited. Errors of kube_list,
- * ERR_NOTFOUND where the settings name no pool, ERR_NOMEM. */
+/* plan_pool.c: read the cluster, or take the pool of the settings, where w has been loaded from
+ * flags; job's arena is inited. Errors of kube_list, ERR_NOTFOUND where the settings name no pool,
+ * ERR_NOMEM. */
 int plan_pool(struct plan_job *job, const struct inject_world *w, const char *kubeconfig,
 	bool offline, struct err *err);
 
-/* plan_look.c: what becomes of one pod of a manifest, on what those before it leave: an inject_look. */
+/* plan_look.c: what becomes of one pod of a manifest, on what those before it leave: an
+ * inject_look. */
 int plan_look(const struct inject_job *files, void *ctx, const struct manifest_pod *pod);
 
 /* plan_decide.c: give GPUs to whoever of those that wait can start, until nobody can. ERR_NOMEM. */

@@ -62,7 +62,8 @@ static struct plan_work *add_work(
 	return a->failed ? NULL : w;
 }
 
-/* How many pods the object makes at one time. Of kinds that nobody here knows each template counts as one. */
+/* How many pods the object makes at one time. Of kinds that nobody here knows each template counts
+ * as one. */
 static int count_copies(
 	const struct manifest_pod *pod, struct arena *a, int64_t *ret, struct err *err)
 {
@@ -80,7 +81,8 @@ static int count_copies(
 	return rc;
 }
 
-/* What the queue has to know of it. The API server writes a pod's priority where its class is known. */
+/* What the queue has to know of it. The API server writes a pod's priority where its class is
+ * known. */
 static bool read_waiting(struct plan_job *job, const struct json *j, struct plan_work *w)
 {
 	const struct json_node *spec = json_get(j, json_root(j), SLICE("spec"));
@@ -100,7 +102,8 @@ static bool read_waiting(struct plan_job *job, const struct json *j, struct plan
 	return true;
 }
 
-/* What the plan asks of the pool, wherever there is room for it: servers that are named were chosen for the first copy alone. */
+/* What the plan asks of the pool, wherever there is room for it: servers that are named were chosen
+ * for the first copy alone. */
 static int read_plan(
 	struct plan_job *job, const struct plan *plan, struct plan_work *w, struct err *err)
 {

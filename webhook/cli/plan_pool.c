@@ -8,7 +8,8 @@
 #define PRIORITY_CLASSES "/apis/scheduling.k8s.io/v1/priorityclasses/"
 #define PATH_BYTES 512
 
-/* The mutator chooses servers for profiles that name them in the pod; which of them are free is counted here, copy by copy. */
+/* The mutator chooses servers for profiles that name them in the pod; which of them are free is
+ * counted here, copy by copy. */
 static int view(
 	struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret, struct err *err)
 {

@@ -45,7 +45,8 @@ struct options {
 	bool json, release;
 };
 
-/* One line to stderr; control characters in it, an answer's words among them, are made harmless by err_set. */
+/* One line to stderr; control characters in it, an answer's words among them, are made harmless by
+ * err_set. */
 __attribute__((format(printf, 1, 2))) static void complain(const char *fmt, ...)
 {
 	struct err line = {0};

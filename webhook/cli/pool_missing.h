@@ -11,8 +11,9 @@ struct pool_missing {
 	size_t server, gpu;
 };
 
-/* The GPUs that have to give back least so that the pod's largest container has all of its own, by bytes. The caller frees them. NULL, and
- * *ret_n 0: nothing is missing, nothing would do, or out of memory. */
+/* The GPUs that have to give back least so that the pod's largest container has all of its own, by
+ * bytes. The caller frees them. NULL, and *ret_n 0: nothing is missing, nothing would do, or out of
+ * memory. */
 struct pool_missing *pool_missing_find(const struct inventory *inv, const struct usage *use,
 	const struct demand *d, size_t *ret_n);
 

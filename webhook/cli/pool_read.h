@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: a cluster's pool as its objects show it: GPUServers, what they hold and keep, and who waits. */
+/* cli: a cluster's pool as its objects show it: GPUServers, what they hold and keep, and who waits.
+ */
 #ifndef WEBHOOK_CLI_POOL_READ_H
 #define WEBHOOK_CLI_POOL_READ_H
 
@@ -22,8 +23,8 @@ struct pool_read {
 	int64_t now_ms;     /* the caller's, like the two that follow: as the leader has them */
 	struct queue_classes classes;
 	int64_t reserve_ms;
-	struct slice
-		self; /* the caller's: uid of a pod whose plan counts where it waits for its place alone; absent: none */
+	struct slice self; /* the caller's: uid of a pod whose plan counts where it waits for its
+			      place alone; absent: none */
 	struct server_object *servers; /* by name, those that could be read */
 	size_t n_servers, cap_servers, n_unreadable;
 	struct inventory inv;
@@ -51,7 +52,8 @@ bool pool_read_add_share(struct pool_read *p, struct slice namespace, uint64_t b
 bool pool_read_claimed(const struct pool_read *p, struct slice uid);
 /* Has a pod ended? */
 bool pool_read_finished(const struct json *j, const struct json_node *object);
-/* What the pod's plan asks. False: it has none that can be read, it waits for its place alone, or there is no memory. */
+/* What the pod's plan asks. False: it has none that can be read, it waits for its place alone, or
+ * there is no memory. */
 bool pool_read_demand(struct pool_read *p, const struct json *j, const struct json_node *object,
 	struct demand *ret);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cli: `poolgate serve`: the three listeners, and the main thread that waits for signals and for changed files.
+// cli: `poolgate serve`: the three listeners, and the main thread that waits for signals and for
+// changed files.
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -23,7 +24,8 @@
 #include "webhook/edge/pool/ledger_memory.h"
 #include "webhook/edge/settings/config_store.h"
 
-/* After the drain delay nobody should send any more; what is in flight has the API server's own 30 s at most. */
+/* After the drain delay nobody should send any more; what is in flight has the API server's own 30
+ * s at most. */
 #define FINISH_MS 30000
 #define PLAIN_FINISH_MS 1000
 /* Probes, a scraper, a few people. */
@@ -351,8 +353,8 @@ static int serve(struct server *s)
 	return code;
 }
 
-/* Lists of thousands of objects come and go, on any thread: what they took goes back to the system instead of staying in a heap of each
- * thread. Before any thread exists. */
+/* Lists of thousands of objects come and go, on any thread: what they took goes back to the system
+ * instead of staying in a heap of each thread. Before any thread exists. */
 static void keep_heap_small(void)
 {
 	(void)mallopt(M_ARENA_MAX, 2);

@@ -104,7 +104,8 @@ static const char *kind_name(enum profile_kind kind)
 	return "?";
 }
 
-/* What Pod Security `restricted` would say. All clients have the same init containers but for their texts. */
+/* What Pod Security `restricted` would say. All clients have the same init containers but for their
+ * texts. */
 static void warn_restricted(const struct profile *p, const char *what, struct slice name,
 	struct slice json, int (*check)(struct slice, struct buf *, struct err *))
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: everything of a replica that needs the cluster, put together: API client, GPUServers, ledger, serving pair, leader. */
+/* cluster: everything of a replica that needs the cluster, put together: API client, GPUServers,
+ * ledger, serving pair, leader. */
 #ifndef WEBHOOK_CLUSTER_CLUSTER_H
 #define WEBHOOK_CLUSTER_CLUSTER_H
 
@@ -19,8 +20,10 @@
 struct cluster_config {
 	const struct cluster_settings *settings;
 	size_t servers_at_once; /* for servers_at_once(); 0: as the program holds right */
-	bool own_certificate; /* the serving pair comes from files: no Secret is read, none is made */
-	/* What the environment says: KUBERNETES_SERVICE_HOST, _PORT, POD_NAME (else the host's name); NULL: nothing. */
+	bool own_certificate; /* the serving pair comes from files: no Secret is read, none is made
+			       */
+	/* What the environment says: KUBERNETES_SERVICE_HOST, _PORT, POD_NAME (else the host's
+	 * name); NULL: nothing. */
 	const char *api_host, *api_port, *pod_name;
 	struct config_source source; /* asked from cluster_start on */
 	struct tls_identity *identity;
@@ -31,14 +34,15 @@ struct cluster_config {
 
 struct cluster;
 
-/* Find the API and prepare; nothing is called yet. Errors of kube_config_load and kube_config_in_cluster, ERR_IO (no libcurl), ERR_NOMEM,
- * ERR_INVALID (no namespace). */
+/* Find the API and prepare; nothing is called yet. Errors of kube_config_load and
+ * kube_config_in_cluster, ERR_IO (no libcurl), ERR_NOMEM, ERR_INVALID (no namespace). */
 int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err);
 /* Watch, take part in the election. ERR_NOMEM, ERR_INTERNAL. */
 int cluster_start(struct cluster *c, struct err *err);
 /* For the validating route. Lives until cluster_free. */
 struct ledger *cluster_ledger(struct cluster *c);
-/* Brings the leader the client's Secrets into namespaces? Then `check` asks whether one is open for them. Lives until cluster_free. */
+/* Brings the leader the client's Secrets into namespaces? Then `check` asks whether one is open for
+ * them. Lives until cluster_free. */
 struct secrets_check cluster_secrets(struct cluster *c);
 /* Refuses what a ResourceQuota would. Lives until cluster_free. */
 struct quotas_check cluster_quotas(struct cluster *c);
@@ -46,7 +50,8 @@ struct quotas_check cluster_quotas(struct cluster *c);
 struct waiters cluster_waiters(struct cluster *c);
 /* Reads the imagePullSecrets of pods. Lives until cluster_free. */
 struct login_source cluster_logins(struct cluster *c);
-/* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until cluster_free. */
+/* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until
+ * cluster_free. */
 struct secrets_heard cluster_heard(struct cluster *c);
 /* Can reviews be decided: NULL when so, else why not. Any thread. */
 const char *cluster_unready(struct cluster *c);

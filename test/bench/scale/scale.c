@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench: what a replica, and the leader, take for pools of several sizes: `scale [SERVERS…]`. A line of JSON for each, which test/bench/scale/report
- * makes a table of. Times are CPU time, of the thread or of the process, but for the first list's and the take-over's. */
+/* bench: what a replica, and the leader, take for pools of several sizes: `scale [SERVERS…]`. A
+ * line of JSON for each, which test/bench/scale/report makes a table of. Times are CPU time, of the
+ * thread or of the process, but for the first list's and the take-over's. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

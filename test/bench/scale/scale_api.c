@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench: an API server that has a large pool, in a process of its own: its time and memory are not a replica's. */
+/* bench: an API server that has a large pool, in a process of its own: its time and memory are not
+ * a replica's. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

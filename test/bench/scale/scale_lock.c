@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench: for how long one lock is held. The product's calls come here by the linker's --wrap. CPU time of the holder: on a busy machine a
- * thread that holds the lock may stand still, which is not the program's doing. */
+/* bench: for how long one lock is held. The product's calls come here by the linker's --wrap. CPU
+ * time of the holder: on a busy machine a thread that holds the lock may stand still, which is not
+ * the program's doing. */
 #include <stdatomic.h>
 #include <time.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench: the objects of a large pool: servers with eight GPUs that a probe reports, and the pods that hold claims on them. */
+/* bench: the objects of a large pool: servers with eight GPUs that a probe reports, and the pods
+ * that hold claims on them. */
 #include "base/text.h"
 #include "test/bench/scale/scale.h"
 

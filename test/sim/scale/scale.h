@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim/scale: what the files of the large simulation share. README.md beside it says what is real and what is modelled. One thread; times are
- * microseconds of virtual time since the day began. A slot is a GPU of the pool: server × GPUS + its number there. */
+/* sim/scale: what the files of the large simulation share. README.md beside it says what is real
+ * and what is modelled. One thread; times are microseconds of virtual time since the day began. A
+ * slot is a GPU of the pool: server × GPUS + its number there. */
 #ifndef TEST_SIM_SCALE_SCALE_H
 #define TEST_SIM_SCALE_SCALE_H
 
@@ -50,8 +51,8 @@ struct day {
 	double stretch; /* what the lives of the trace are multiplied by */
 };
 
-/* A day of n pods for so many servers whose mean demand is `load` of the pool. The rate of creates is lowest at midnight and swings by
- * `swing` around its mean. */
+/* A day of n pods for so many servers whose mean demand is `load` of the pool. The rate of creates
+ * is lowest at midnight and swings by `swing` around its mean. */
 struct day day_make(uint64_t seed, size_t servers, size_t n, double load, double swing);
 
 /* ---- scale_pool.c: the pool, and the product's placement on it ---- */
@@ -88,7 +89,8 @@ uint64_t pod_bytes(const struct pool *p, const struct pod *pod);
 /* The product's placement_find(). True: pod->parts are the slots. */
 bool pool_find(struct pool *p, const uint64_t *claimed, const uint32_t *n_claims, size_t first,
 	struct pod *pod);
-/* Have enough GPUs room for it? For a pod of one container that is all that placement_find() can want, and in a tenth of its time. */
+/* Have enough GPUs room for it? For a pod of one container that is all that placement_find() can
+ * want, and in a tenth of its time. */
 bool pool_has_room(const struct pool *p, const uint64_t *claimed, const uint32_t *n_claims,
 	const struct pod *pod);
 /* Give the pod its parts on this server, or take them: sign is 1 or -1. */
@@ -239,7 +241,8 @@ struct tally {
 	uint64_t puts, conflicts;       /* of reviews */
 	uint64_t leads, lead_conflicts; /* PUTs of the leader */
 	uint64_t lists, hash;
-	/* Summed over refusals: what is free of the pool, and GPUs that packing all anew would leave empty. */
+	/* Summed over refusals: what is free of the pool, and GPUs that packing all anew would
+	 * leave empty. */
 	double refused_free, refused_spare;
 	uint64_t refused_by[101 + GPUS];
 	struct minute minutes[MINUTES];

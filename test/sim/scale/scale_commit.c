@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// sim/scale: edits of a server's status as webhook/cluster/ledger/servers_commit.c makes them: those of a replica that wait for the same server share
-// one PUT with the version that they were made from; after a conflict a GET, and the edits are tried on what it brought.
+// sim/scale: edits of a server's status as webhook/cluster/ledger/servers_commit.c makes them:
+// those of a replica that wait for the same server share one PUT with the version that they were
+// made from; after a conflict a GET, and the edits are tried on what it brought.
 #include <stdlib.h>
 #include <string.h>
 
 #include "test/sim/scale/scale.h"
 
-/* Median PUT of a status with 10 claims 2.4 to 3.4 ms, with 100 of them 9.8 ms, seen on a real API server. */
+/* Median PUT of a status with 10 claims 2.4 to 3.4 ms, with 100 of them 9.8 ms, seen on a real API
+ * server. */
 #define PUT_US 2000
 #define PUT_CLAIM_US 80
 #define GET_US 1000

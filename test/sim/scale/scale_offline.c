@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sim/scale: what a pool could hold whose pods may be moved at every moment: packed anew, largest first, each where it leaves least.
+// sim/scale: what a pool could hold whose pods may be moved at every moment: packed anew, largest
+// first, each where it leaves least.
 #include <stdlib.h>
 
 #include "test/sim/scale/scale.h"
@@ -15,8 +16,8 @@ void crowd_add(struct crowd *c, const struct pod *pod, int sign)
 	c->percent += (uint64_t)(int64_t)(sign * pod->percent * pod->amount);
 }
 
-/* GPUs that best fit, largest first, needs for those on a part of one. Who asks for parts of several asks for none of which two fit on one GPU:
- * the trace has no such pod. */
+/* GPUs that best fit, largest first, needs for those on a part of one. Who asks for parts of
+ * several asks for none of which two fit on one GPU: the trace has no such pod. */
 static uint32_t pack(const uint32_t share[101])
 {
 	uint32_t left[101] = {0}; /* GPUs by the percent that is free on them */
@@ -25,7 +26,8 @@ static uint32_t pack(const uint32_t share[101])
 	for (unsigned size = 99; size > 0; size--) {
 		uint32_t n = share[size];
 
-		/* The fullest GPU that can hold it keeps being that for the next of its size, until it cannot. */
+		/* The fullest GPU that can hold it keeps being that for the next of its size, until
+		 * it cannot. */
 		for (unsigned room = size; n > 0 && room <= 100; room++) {
 			uint32_t each = room / size, full = n / each;
 

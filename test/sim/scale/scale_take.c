@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sim/scale: a review's way to its claim as webhook/cluster/ledger/ledger_kube*.c goes it: decide on the picture, reserve, commit server by server, after
-// a conflict decide again; a "no" rests on a list that was begun after the review came (R4), and waits as R14 has it.
+// sim/scale: a review's way to its claim as webhook/cluster/ledger/ledger_kube*.c goes it: decide
+// on the picture, reserve, commit server by server, after a conflict decide again; a "no" rests on
+// a list that was begun after the review came (R4), and waits as R14 has it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +125,8 @@ static bool fits_if_moved(const struct pod *pod)
 	return crowd_gpus(&with) <= gpus;
 }
 
-/* Refused by a list, or too late. A refusal is untrue when there was room at every moment at which the review waited. */
+/* Refused by a list, or too late. A refusal is untrue when there was room at every moment at which
+ * the review waited. */
 static void refused(struct take *t, bool late)
 {
 	struct tally *y = &world.tally;
@@ -290,7 +292,8 @@ static bool find(struct take *t)
 	size_t n = world.pool->inv.n_servers;
 	size_t first = world.now_us < r->spread_until_us ? r->first : 0;
 
-	/* Who waits for room asks often. When it is refused in the end, the placement itself has said so. */
+	/* Who waits for room asks often. When it is refused in the end, the placement itself has
+	 * said so. */
 	if (!pool_has_room(world.pool, r->claimed, r->n_claims, t->pod))
 		return false;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sim/scale: pods as a published trace has them. The tables below are of a sample of Alibaba's cluster-trace-gpu-v2023, the trace of "Beware of
-// Fragmentation" (USENIX ATC 2023); README.md says which rows.
+// sim/scale: pods as a published trace has them. The tables below are of a sample of Alibaba's
+// cluster-trace-gpu-v2023, the trace of "Beware of Fragmentation" (USENIX ATC 2023); README.md says
+// which rows.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Lives in seconds, from the moment at which the pod was scheduled to its end, at these shares of the sample. Between two of them: log-linear. */
+/* Lives in seconds, from the moment at which the pod was scheduled to its end, at these shares of
+ * the sample. Between two of them: log-linear. */
 #define QUANTILES 12
 static const double at[QUANTILES] = {0, .05, .1, .25, .5, .75, .9, .95, .98, .99, .995, 1};
 enum life { LIFE_SMALL, LIFE_HALF, LIFE_LARGE, LIFE_ONE, LIFE_SEVERAL, LIVES };
@@ -106,7 +108,8 @@ static double draw_life(struct chance *c, enum life life)
 	return lives[life][i] * pow(lives[life][i + 1] / lives[life][i], u);
 }
 
-/* What is left of the life of somebody who is met: who lives long is met more often, at any moment of his life. */
+/* What is left of the life of somebody who is met: who lives long is met more often, at any moment
+ * of his life. */
 static double draw_rest(struct chance *c, enum life life)
 {
 	double u = chance_unit(c) * mean_life(life), piece;
@@ -180,7 +183,8 @@ struct day day_make(uint64_t seed, size_t servers, size_t n, double load, double
 		abort();
 	for (size_t i = 0; i < d.n; i++) {
 		d.pods[i] = draw(&c, i < d.n_standing, d.stretch);
-		/* The gaps between creates are exponential: their sum, put to scale, is what share has come. */
+		/* The gaps between creates are exponential: their sum, put to scale, is what share
+		 * has come. */
 		if (i >= d.n_standing) {
 			sum -= log(1 - chance_unit(&c));
 			d.pods[i].comes_us = (int64_t)(sum * 1e6);

@@ -17,8 +17,8 @@ enum { CERTS_DONE = 0, CERTS_REFUSED = 1, CERTS_USAGE = 2, CERTS_UNREADABLE = 3 
 #define CERTS_DAYS_MAX 36500
 #define CERTS_DATE_SIZE 32
 
-/* `poolgate certs init|show|renew …`; argv[0] is "certs". Writes to stdout and stderr; returns the exit code. Uses
- * getopt's state: main thread only. */
+/* `poolgate certs init|show|renew …`; argv[0] is "certs". Writes to stdout and stderr; returns the
+ * exit code. Uses getopt's state: main thread only. */
 int certs_main(int argc, char **argv);
 
 /* The verbs; argv[0] is the verb. As above; getopt's optind is 0. */
@@ -26,7 +26,7 @@ int certs_init_main(int argc, char **argv);
 int certs_show_main(int argc, char **argv);
 int certs_renew_main(int argc, char **argv);
 
-/* ---- what the verbs share ------------------------------------------------------------------------------------ */
+/* ---- what the verbs share ---- */
 
 /* Print the help text to stdout; returns CERTS_DONE. */
 int certs_help(void);
@@ -37,10 +37,12 @@ bool certs_days(const char *text, uint64_t *ret, struct err *err);
 /* "2027-08-01T10:00:00Z" in ret, which is returned; "?" for a date that cannot be written. */
 const char *certs_date(int64_t at, char ret[CERTS_DATE_SIZE]);
 
-/* Print "poolgate certs VERB: <err>" to stderr and return the exit code that belongs to err's code. */
+/* Print "poolgate certs VERB: <err>" to stderr and return the exit code that belongs to err's code.
+ */
 int certs_complain(const char *verb, const struct err *err);
 
-/* Write what was built to stdout and release it. CERTS_DONE, or CERTS_UNREADABLE when it could not all be written. */
+/* Write what was built to stdout and release it. CERTS_DONE, or CERTS_UNREADABLE when it could not
+ * all be written. */
 int certs_print(const char *verb, struct buf *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: `poolgate certs show`: what certificates hold and whether key, certificate and CA belong together. */
+/* cli: `poolgate certs show`: what certificates hold and whether key, certificate and CA belong
+ * together. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,9 +38,10 @@ static struct check check_of(int code, enum err_code no, const struct err *err)
 	return (struct check){answer, *err};
 }
 
-/* ---- output -------------------------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
-/* A path of the user's: whatever is not printable ASCII as \xHH, so that it can go to a terminal and into JSON. */
+/* A path of the user's: whatever is not printable ASCII as \xHH, so that it can go to a terminal
+ * and into JSON. */
 static void add_path(struct buf *out, const char *path, bool json)
 {
 	for (const char *p = path; *p; p++) {
@@ -167,7 +169,7 @@ static void show_json(struct show *s, const char *path, const struct x509_info *
 	buf_char(out, '}');
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 /* Show all certificates of a PEM text; the checks belong to the first. */
 static int show_pem(struct show *s, const char *path, const struct buf *pem,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the certificates: would an API server that knows a hook's caBundle accept what the replicas show, and for how long? */
+/* cli: judges the certificates: would an API server that knows a hook's caBundle accept what the
+ * replicas show, and for how long? */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the CustomResourceDefinition: is it there, served, with its status apart, and of this version's schema? */
+/* cli: judges the CustomResourceDefinition: is it there, served, with its status apart, and of this
+ * version's schema? */
 #include "webhook/cli/doctor/doctor_impl.h"
 
 #define VERSION "v1alpha1"

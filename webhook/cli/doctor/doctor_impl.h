@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what the files of the doctor share: facts that were read, findings about them. Reading (doctor_read*.c) and judging (a file for each
- * group) are apart: judges look at facts alone, no clock, no cluster. */
+/* cli: what the files of the doctor share: facts that were read, findings about them. Reading
+ * (doctor_read*.c) and judging (a file for each group) are apart: judges look at facts alone, no
+ * clock, no cluster. */
 #ifndef WEBHOOK_CLI_DOCTOR_DOCTOR_IMPL_H
 #define WEBHOOK_CLI_DOCTOR_DOCTOR_IMPL_H
 
@@ -29,7 +30,8 @@
 #define DOCTOR_NODES "poolgate.io/gpu-client"
 /* Lines about one kind of trouble; the others are counted. */
 #define DOCTOR_LINES_MAX 5
-/* Namespaces that the API server is asked about, one question each and one for each Secret that waiting pods mount. */
+/* Namespaces that the API server is asked about, one question each and one for each Secret that
+ * waiting pods mount. */
 #define DOCTOR_PLACES_MAX 500
 /* Lines about namespaces: each has a command of its own. */
 #define DOCTOR_PLACE_LINES_MAX 50
@@ -52,7 +54,8 @@ struct doctor_report {
 	const char *group; /* that findings go to */
 };
 
-/* Add one (printf style). What a terminal would obey becomes '?'. mend: of the report's arena or static. */
+/* Add one (printf style). What a terminal would obey becomes '?'. mend: of the report's arena or
+ * static. */
 void doctor_ok(struct doctor_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void doctor_wrong(struct doctor_report *r, const char *mend, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -83,7 +86,8 @@ struct sight {
 
 /* Overwrites and frees what was read. */
 void sight_release(struct sight *s);
-/* True when it is there. Says what cannot be checked otherwise, but for SIGHT_MISSING, which is the judge's to say. */
+/* True when it is there. Says what cannot be checked otherwise, but for SIGHT_MISSING, which is the
+ * judge's to say. */
 bool sight_there(const struct sight *s, struct doctor_report *r);
 /* A string member of the object along a path, in the arena; NULL when there is none. */
 const char *sight_str(const struct json *j, const struct json_node *v, struct arena *a);
@@ -162,7 +166,8 @@ struct doctor_facts {
 	struct arena arena;
 	const char *namespace;
 	int64_t now_ms; /* wall clock */
-	/* The settings that the replicas run with; without their ConfigMap those of the manifests. */
+	/* The settings that the replicas run with; without their ConfigMap those of the manifests.
+	 */
 	struct settings settings;
 	bool settings_known;
 	int api_major, api_minor; /* 0 0: not known */
@@ -183,8 +188,9 @@ void *doctor_more(struct doctor_facts *f, struct doctor_list *list, size_t size)
 
 /* ---- reading ---- */
 
-/* Everything. 0, or an error that says that the cluster cannot be reached, or does not let us in; then nothing is known. Whatever else goes
- * wrong stands in the facts. f is inited here; release it in every case. */
+/* Everything. 0, or an error that says that the cluster cannot be reached, or does not let us in;
+ * then nothing is known. Whatever else goes wrong stands in the facts. f is inited here; release it
+ * in every case. */
 int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, struct err *err);
 void doctor_facts_init(struct doctor_facts *f, const char *namespace);
 void doctor_facts_release(struct doctor_facts *f);
@@ -210,7 +216,8 @@ struct doctor_taking {
 };
 kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_server,
 	doctor_take_node;
-/* Pods without a claim, and claims without a pod, once more: lists that were made one after the other differ by what happened between. */
+/* Pods without a claim, and claims without a pod, once more: lists that were made one after the
+ * other differ by what happened between. */
 void doctor_look_again(struct kube *k, struct doctor_facts *f);
 
 /* doctor_read_registries.c */
@@ -224,13 +231,15 @@ void doctor_list_rights(struct doctor_facts *f, enum shipped which);
 
 /* doctor_shipped.c: the documents of a manifest as one JSON array. ERR_*: our own fault. */
 int shipped_read(enum shipped which, struct sight *ret, struct err *err);
-/* The command that applies what is installed once more, with one of manifests/components (may be NULL). A kustomization of the operator's own is
- * known by its image or by components beside that one: no command of ours puts other ones back. */
+/* The command that applies what is installed once more, with one of manifests/components (may be
+ * NULL). A kustomization of the operator's own is known by its image or by components beside that
+ * one: no command of ours puts other ones back. */
 const char *doctor_apply(
 	const struct doctor_facts *f, struct doctor_report *r, const char *component);
 /* The document of that kind and name in it. */
 const struct json_node *shipped_doc(const struct sight *s, const char *kind, const char *name);
-/* Does got say what want says? exact: and no more. path (may be NULL) gets the place of the first difference. */
+/* Does got say what want says? exact: and no more. path (may be NULL) gets the place of the first
+ * difference. */
 bool shipped_same(const struct json *wj, const struct json_node *want, const struct json *gj,
 	const struct json_node *got, bool exact, struct buf *path);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges Kueue's settings where pods wait for us: what it lets go and is not ready in time it takes back (law W11 of waiting). */
+/* cli: judges Kueue's settings where pods wait for us: what it lets go and is not ready in time it
+ * takes back (law W11 of waiting). */
 #include <string.h>
 
 #include "base/yaml/yaml.h"

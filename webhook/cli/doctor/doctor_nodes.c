@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it. */
+/* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it.
+ */
 #include "webhook/cli/doctor/doctor_impl.h"
 
 /* No node offers any. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the pods: injected by the origin, which nobody counts; live without a claim; claims of pods that are gone. */
+/* cli: judges the pods: injected by the origin, which nobody counts; live without a claim; claims
+ * of pods that are gone. */
 #include <string.h>
 
 #include "webhook/cli/doctor/doctor_impl.h"

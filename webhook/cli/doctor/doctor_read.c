@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what the doctor reads, one thing after the other. Nothing here judges, nothing changes anything in the cluster. */
+/* cli: what the doctor reads, one thing after the other. Nothing here judges, nothing changes
+ * anything in the cluster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@
 #define PATH_BYTES 1024
 #define ARENA_MAX (512u << 20)
 #define HOOKS_API "/apis/admissionregistration.k8s.io/v1"
-/* A leader renews every few seconds: so often, and so long, its Lease is looked at when its time seems to be over. */
+/* A leader renews every few seconds: so often, and so long, its Lease is looked at when its time
+ * seems to be over. */
 #define LEASE_LOOKS 8
 #define LEASE_LOOK_MS 1000
 
@@ -207,7 +209,8 @@ static void read_user(struct kube *k, struct doctor_facts *f)
 
 /* ---- settings ---- */
 
-/* The ConfigMap behind a volume of the replicas, the n-th where it is made of several: its name holds a hash. NULL: there is none. */
+/* The ConfigMap behind a volume of the replicas, the n-th where it is made of several: its name
+ * holds a hash. NULL: there is none. */
 static const char *map_name(struct doctor_facts *f, const char *volume_name, size_t n)
 {
 	const struct json *j = &f->deployment.json;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: asks the registries that the settings name for the start of their API, from here, as a replica would. */
+/* cli: asks the registries that the settings name for the start of their API, from here, as a
+ * replica would. */
 #include <string.h>
 #include <unistd.h>
 
@@ -11,8 +12,9 @@
 #define ASK_MS 5000
 #define ASK_ALL_MS 30000
 
-/* The replicas' file with CAs: beside poolgate.yaml it is a key of the same ConfigMap, and else for a replica alone to read. *io becomes its path here, and
- * *ret_fd what is to be closed, or -1. False: it is not there. */
+/* The replicas' file with CAs: beside poolgate.yaml it is a key of the same ConfigMap, and else for
+ * a replica alone to read. *io becomes its path here, and *ret_fd what is to be closed, or -1.
+ * False: it is not there. */
 static bool find_ca(
 	struct doctor_facts *f, const char **io, char path[static FILES_MEMORY_PATH], int *ret_fd)
 {

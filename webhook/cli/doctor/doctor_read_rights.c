@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what our account may do: the manifests' roles, right by right, asked from the API server. Such a review changes nothing. */
+/* cli: what our account may do: the manifests' roles, right by right, asked from the API server.
+ * Such a review changes nothing. */
 #include <string.h>
 
 #include "webhook/cli/doctor/doctor_impl.h"
@@ -251,7 +252,8 @@ void doctor_read_places(struct kube *k, struct doctor_facts *f)
 						 ? NULL
 						 : place_of(f, pod->namespace);
 
-		/* A pod that runs has them: they are asked for where one waits, and longer than a copy takes. */
+		/* A pod that runs has them: they are asked for where one waits, and longer than a
+		 * copy takes. */
 		for (size_t i = 0;
 			p && !p->left_out && !pod->running && f->now_ms - pod->since_ms > COPY_MS &&
 			i < pod->n_secrets && !p->lacks;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the registries that are asked what images start: would they answer, and would they be believed? */
+/* cli: judges the registries that are asked what images start: would they answer, and would they be
+ * believed? */
 #include <string.h>
 
 #include "webhook/cli/doctor/doctor_impl.h"

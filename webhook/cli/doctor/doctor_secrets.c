@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the client's Secrets: is their source there, are the namespaces open, do waiting pods have what they mount? */
+/* cli: judges the client's Secrets: is their source there, are the namespaces open, do waiting pods
+ * have what they mount? */
 #include <string.h>
 
 #include "webhook/cli/doctor/doctor_impl.h"

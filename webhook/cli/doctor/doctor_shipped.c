@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: the manifests of this version, which lie in the program: what a cluster has is held to them. */
+/* cli: the manifests of this version, which lie in the program: what a cluster has is held to them.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -93,7 +94,8 @@ const struct json_node *shipped_doc(const struct sight *s, const char *kind, con
 
 /* ---- what is applied ---- */
 
-/* The image of our container, if it is another than the manifests name, in whatever version; NULL otherwise. */
+/* The image of our container, if it is another than the manifests name, in whatever version; NULL
+ * otherwise. */
 static const char *other_image(const struct doctor_facts *f, struct arena *a)
 {
 	const struct json *j = &f->shipped[SHIPPED_BASE].json, *d = &f->deployment.json;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the replicas and the versions: are they there, of one image, and does the API server understand our conditions? */
+/* cli: judges the replicas and the versions: are they there, of one image, and does the API server
+ * understand our conditions? */
 #include <string.h>
 
 #include "webhook/cli/doctor/doctor_impl.h"

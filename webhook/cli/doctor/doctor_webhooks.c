@@ -97,7 +97,8 @@ static bool judge_selector(
 	return true;
 }
 
-/* Are both expressions the same but for the names in their lists, which are `poolgate hooks`' to write, and in all lists of one the same? */
+/* Are both expressions the same but for the names in their lists, which are `poolgate hooks`' to
+ * write, and in all lists of one the same? */
 static bool same_but_names(const char *want, const char *got)
 {
 	const char *names = NULL;
@@ -197,7 +198,8 @@ static bool judge_configuration(const struct doctor_facts *f, size_t i, struct d
 	return fine;
 }
 
-/* The first Secret in a sidecar config or profile that the conditions do not know: a volume's, a variable's, a listed one. */
+/* The first Secret in a sidecar config or profile that the conditions do not know: a volume's, a
+ * variable's, a listed one. */
 static struct slice unknown_secret(const char *conditions, const struct yaml_node *v)
 {
 	struct slice found = {0};
@@ -225,7 +227,8 @@ static struct slice unknown_secret(const char *conditions, const struct yaml_nod
 	return found;
 }
 
-/* Do the conditions know the Secrets of this ConfigMap's profiles? What is no YAML is the replicas' to tell. */
+/* Do the conditions know the Secrets of this ConfigMap's profiles? What is no YAML is the replicas'
+ * to tell. */
 static void judge_secrets(const char *conditions, const struct sight *s, struct doctor_report *r)
 {
 	const struct json *j = &s->json;
@@ -253,7 +256,8 @@ static void judge_secrets(const char *conditions, const struct sight *s, struct 
 	arena_release(&tree);
 }
 
-/* Hooks that change a pod behind ours: ours is called again then, as its reinvocationPolicy (a member that is judged above) says. */
+/* Hooks that change a pod behind ours: ours is called again then, as its reinvocationPolicy (a
+ * member that is judged above) says. */
 static void judge_order(const struct doctor_facts *f, struct doctor_report *r)
 {
 	size_t after = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: Myers' O(ND) difference over lines (An O(ND) Difference Algorithm and Its Variations, 1986). */
+/* cli: Myers' O(ND) difference over lines (An O(ND) Difference Algorithm and Its Variations, 1986).
+ */
 #include "webhook/cli/inject/diff.h"
 
 #include <stdbool.h>
@@ -54,8 +55,9 @@ static int split(struct slice text, struct lines *ret, struct err *err)
 	return 0;
 }
 
-/* Walk back from the end over the furthest reaching paths that were noted for each number of edits. v holds, row by row, the
- * positions for d = 0, 1, 2 …; row d has 2 d + 1 of them and begins at d². */
+/* Walk back from the end over the furthest reaching paths that were noted for each number of edits.
+ * v holds, row by row, the positions for d = 0, 1, 2 …; row d has 2 d + 1 of them and begins at d².
+ */
 static void walk_back(struct comparison *c, const int *v, int edits, int x, int y, int skip)
 {
 	for (int d = edits; d > 0; d--) {

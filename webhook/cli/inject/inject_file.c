@@ -176,8 +176,8 @@ static int decide(const struct file *f, const struct manifest_pod *pod, struct b
 	return code;
 }
 
-/* A patch of a pod that only an alias or a merge key leads to goes by the pod's place in the document, so that it is written
- * out there. */
+/* A patch of a pod that only an alias or a merge key leads to goes by the pod's place in the
+ * document, so that it is written out there. */
 static int apply(struct file *f, struct yaml_doc *doc, const struct manifest_pod *pod,
 	struct slice patch, bool first)
 {

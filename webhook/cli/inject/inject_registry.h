@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what images start, for `poolgate inject`: from the registries that its user names, with the user's own credentials. */
+/* cli: what images start, for `poolgate inject`: from the registries that its user names, with the
+ * user's own credentials. */
 #ifndef WEBHOOK_CLI_INJECT_INJECT_REGISTRY_H
 #define WEBHOOK_CLI_INJECT_INJECT_REGISTRY_H
 
@@ -15,8 +16,9 @@ struct inject_registry {
 	struct arena arena;
 };
 
-/* names: "HOST", or "HOST,TOKENHOST…"; one that the settings have is taken from there, too. ERR_SYNTAX: a name that is none; ERR_NOMEM. ret is
- * inited here and must be released in every case. */
+/* names: "HOST", or "HOST,TOKENHOST…"; one that the settings have is taken from there, too.
+ * ERR_SYNTAX: a name that is none; ERR_NOMEM. ret is inited here and must be released in every
+ * case. */
 int inject_registry_open(const struct config *config, const char *const *names, size_t n,
 	struct inject_registry *ret, struct err *err);
 void inject_registry_release(struct inject_registry *r);

@@ -14,7 +14,8 @@ static bool is_ours(struct slice name)
 	       slice_starts(name, SLICE("poolgate.io/"));
 }
 
-/* What a value is that the API server refuses; NULL for a string, and for null, which it takes for an empty one. */
+/* What a value is that the API server refuses; NULL for a string, and for null, which it takes for
+ * an empty one. */
 static const char *not_a_string(const struct yaml_node *value)
 {
 	struct yaml_value v;

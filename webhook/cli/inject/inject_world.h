@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what decisions about manifests rest on: settings, profiles, a pool; by flags, or as a cluster has them. */
+/* cli: what decisions about manifests rest on: settings, profiles, a pool; by flags, or as a
+ * cluster has them. */
 #ifndef WEBHOOK_CLI_INJECT_INJECT_WORLD_H
 #define WEBHOOK_CLI_INJECT_INJECT_WORLD_H
 
@@ -14,7 +15,8 @@
 /* Flags that go on to settings_load, each with its value. */
 #define INJECT_PASSED_MAX 128
 
-/* What getopt_long finds of these options, beside 'f' and 'n'; a subcommand's own are from INJECT_OWN on. */
+/* What getopt_long finds of these options, beside 'f' and 'n'; a subcommand's own are from
+ * INJECT_OWN on. */
 enum { INJECT_PASS_ON = 256, INJECT_KUBECONFIG, INJECT_REGISTRY, INJECT_OWN };
 
 /* Rows of a subcommand's table of options. */
@@ -67,7 +69,8 @@ int inject_source_take(const char *verb, struct inject_source *s, int found,
 /* All options are taken: what is left names files; none: standard input. As inject_source_take. */
 int inject_source_rest(const char *verb, struct inject_source *s, int argc, char **argv);
 
-/* Read all of it. 0, or the exit code of what is wrong, said on standard error. ret is inited here; release it in every case. */
+/* Read all of it. 0, or the exit code of what is wrong, said on standard error. ret is inited here;
+ * release it in every case. */
 int inject_world_load(
 	const char *verb, const struct inject_source *source, struct inject_world *ret);
 void inject_world_release(struct inject_world *w);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: fetching what the Deployment of a cluster reads: ConfigMaps become the files that its pods see. */
+/* cli: fetching what the Deployment of a cluster reads: ConfigMaps become the files that its pods
+ * see. */
 #define _GNU_SOURCE 1 /* asprintf */
 #include "webhook/cli/inject/installed.h"
 

@@ -19,10 +19,11 @@ struct installed {
 	const char *total_gpu_memory; /* of its environment; NULL: not set */
 };
 
-/* Read the Deployment `poolgate` and the ConfigMaps that its pods mount, and write these into a new folder below $TMPDIR. kubeconfig: as
- * find_cluster() takes it. takes: is this flag (without dashes) wanted? Errors of find_cluster and kube_do, ERR_NOTFOUND where the
- * cluster has no such Deployment, ERR_INVALID where its files cannot be laid out here, ERR_IO, ERR_NOMEM. ret is inited here; remove it in
- * every case. */
+/* Read the Deployment `poolgate` and the ConfigMaps that its pods mount, and write these into a new
+ * folder below $TMPDIR. kubeconfig: as find_cluster() takes it. takes: is this flag (without
+ * dashes) wanted? Errors of find_cluster and kube_do, ERR_NOTFOUND where the cluster has no such
+ * Deployment, ERR_INVALID where its files cannot be laid out here, ERR_IO, ERR_NOMEM. ret is inited
+ * here; remove it in every case. */
 int installed_fetch(const char *kubeconfig, bool (*takes)(const char *flag), struct installed *ret,
 	struct err *err);
 

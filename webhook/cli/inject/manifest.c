@@ -220,7 +220,8 @@ static int find_in_list(struct finding *f, struct yaml_node *list, const struct 
 	return rc;
 }
 
-/* What an API server asks holds an object that is no manifest: nobody applies it, and no pods are made of it. */
+/* What an API server asks holds an object that is no manifest: nobody applies it, and no pods are
+ * made of it. */
 static bool is_review(const struct yaml_node *object, struct slice kind)
 {
 	return slice_is(kind, "AdmissionReview") &&

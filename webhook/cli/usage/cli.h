@@ -9,12 +9,12 @@
 /* Exit codes of `poolgate serve`. */
 enum { SERVE_DONE = 0, SERVE_FAILED = 1, SERVE_USAGE = 2, SERVE_UNREADABLE = 3 };
 
-/* `poolgate serve …`; argv[0] is not looked at. Serves until SIGTERM or SIGINT; returns the exit code. Main thread, before any
- * other thread exists. */
+/* `poolgate serve …`; argv[0] is not looked at. Serves until SIGTERM or SIGINT; returns the exit
+ * code. Main thread, before any other thread exists. */
 int serve_main(int argc, char **argv);
 
-/* `poolgate serve --check`: read and verify everything that s names, print what is in force to stdout, warnings and errors to
- * stderr; nothing is listened on. Returns the exit code. */
+/* `poolgate serve --check`: read and verify everything that s names, print what is in force to
+ * stdout, warnings and errors to stderr; nothing is listened on. Returns the exit code. */
 int serve_check(const struct settings *s);
 
 /* The exit code of an error while settings or what they name were read. */

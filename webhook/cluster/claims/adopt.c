@@ -54,7 +54,8 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 	struct candidate *one;
 	int64_t due;
 
-	/* Nothing of a pod that waits runs: it is given GPUs before it starts, not behind its back. */
+	/* Nothing of a pod that waits runs: it is given GPUs before it starts, not behind its back.
+	 */
 	if (pod->seen != POD_LIVE || pod->waits || (whole && !other_plan(h, pod->plan_hash))) {
 		if (h)
 			h->tried = h->told = false;
@@ -108,7 +109,8 @@ void warn_pod(struct claims *c, const struct holder *h, const char *reason, cons
 	(void)kube_tell(c->cfg->kube, &event, NULL);
 }
 
-/* It cannot be given one now. Said once; tried again when the pool is another one, or after a while. */
+/* It cannot be given one now. Said once; tried again when the pool is another one, or after a
+ * while. */
 static void not_adopted(struct adoption *a, const char *why)
 {
 	struct claims *c = a->c;
@@ -203,7 +205,8 @@ static bool plan_is_covered(struct adoption *a)
 	return true;
 }
 
-/* The list of servers is new, and shows no whole claim. True when it has one now, or cannot have one. */
+/* The list of servers is new, and shows no whole claim. True when it has one now, or cannot have
+ * one. */
 static bool judge_pod(struct adoption *a)
 {
 	struct holder *h = a->who;
@@ -249,7 +252,8 @@ static bool judge_pod(struct adoption *a)
 	return true;
 }
 
-/* The watch will say so, too: until then it is asked about as seldom as a claim's pod that the watch does not show. */
+/* The watch will say so, too: until then it is asked about as seldom as a claim's pod that the
+ * watch does not show. */
 static bool leave_to_watch(struct claims *c, struct holder *h)
 {
 	h->tried = true;
@@ -266,7 +270,8 @@ static bool adopt_one(struct claims *c, struct holder *h)
 	arena_init(&a.arena, SCRATCH_MAX);
 	switch (claims_ask(c->cfg->kube, h, &a.pod)) {
 	case ANSWER_LIVE:
-		/* Who stands behind its gate again, as after a restore of etcd, does not run: it has its turn. */
+		/* Who stands behind its gate again, as after a restore of etcd, does not run: it
+		 * has its turn. */
 		done = c->carrier->waits(&a.pod.json, json_root(&a.pod.json)) ? leave_to_watch(c, h)
 									      : judge_pod(&a);
 		break;

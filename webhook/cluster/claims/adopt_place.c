@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: where a live pod without a claim gets one: a picture of the pool in which every server takes claims (rule R7). */
+/* cluster: where a live pod without a claim gets one: a picture of the pool in which every server
+ * takes claims (rule R7). */
 #include "webhook/cluster/claims/claims_impl.h"
 
 struct reading {
@@ -77,7 +78,8 @@ static bool read_server(void *ctx, const struct server_object *o)
 	}
 	shown = copy.servers[0];
 	shown.first_gpu = p->inventory.n_gpus;
-	/* Claims must be there before the server is opened, and a drain is for new pods, as are launchers; but nobody writes over what he cannot read. */
+	/* Claims must be there before the server is opened, and a drain is for new pods, as are
+	 * launchers; but nobody writes over what he cannot read. */
 	shown.n_launchers = 0;
 	shown.drain = servers_unreadable(r->servers, o->name);
 	count(r, o, &shown);
@@ -136,7 +138,8 @@ bool adopt_exceeds(const struct adopt_pool *pool, const struct demand *d)
 
 	if (d->whole_servers)
 		return false;
-	/* As if nothing were shared between containers, each on the biggest GPU: no placement needs more. */
+	/* As if nothing were shared between containers, each on the biggest GPU: no placement needs
+	 * more. */
 	for (size_t i = 0; i < d->n_containers; i++) {
 		uint64_t each = demand_bytes(&d->containers[i], &pool->biggest);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: writes the claim of a live pod that had none, or of one that has waited for it, and takes away what it holds besides a whole claim
- * (rule R7, law W3). */
+/* cluster: writes the claim of a live pod that had none, or of one that has waited for it, and
+ * takes away what it holds besides a whole claim (rule R7, law W3). */
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/pod/pod.h"
@@ -82,7 +82,8 @@ static enum edit_result edit_record(
 		server_status_remove_claim(&o->status, (size_t)at);
 	if (!e->record)
 		return EDIT_CHANGED;
-	/* Who has waited comes in as by a review, but the queue has seen to what is kept; who runs already is counted. */
+	/* Who has waited comes in as by a review, but the queue has seen to what is kept; who runs
+	 * already is counted. */
 	unkept.status.n_kept = 0;
 	if (e->a->turn &&
 		server_claim_fits(&unkept, &e->record->claim, (struct slice){0}, err) != 0)
@@ -178,7 +179,8 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 	return r;
 }
 
-/* What a leader wrote before it died may stand on the same servers: nothing is whole before all of it is new (R19). */
+/* What a leader wrote before it died may stand on the same servers: nothing is whole before all of
+ * it is new (R19). */
 static int write_all(struct adoption *a, int64_t wall_ms, struct err *err)
 {
 	struct claim_record *head = make_record(a, 0, wall_ms);
@@ -255,7 +257,8 @@ static bool copy_list(void *ctx, const struct server_object *o)
 	return !a->failed;
 }
 
-/* Does every server that this record lists hold a record with the same list, and is none of them open (R19)? */
+/* Does every server that this record lists hold a record with the same list, and is none of them
+ * open (R19)? */
 static bool is_whole(const struct lists *l, const struct claim_record *r)
 {
 	size_t found = 0;
@@ -278,7 +281,8 @@ static bool was_told(const struct adoption *a, const struct claim_record *r)
 	return true;
 }
 
-/* What the pod was told goes before all else, what a review promised before what another leader gave. */
+/* What the pod was told goes before all else, what a review promised before what another leader
+ * gave. */
 static int worth(const struct adoption *a, const struct claim_record *r)
 {
 	return was_told(a, r) * 2 + (r->claim.state != CLAIM_ADOPTED);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: a place reaches its pod as annotations, and the pod is let go by taking its gate away: one JSON patch. */
+/* cluster: a place reaches its pod as annotations, and the pod is let go by taking its gate away:
+ * one JSON patch. */
 #include "webhook/cluster/claims/carrier.h"
 
 #include "webhook/core/pod/late.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the duty that keeps claims true: its rounds, and what it remembers from one to the next. */
+/* cluster: the duty that keeps claims true: its rounds, and what it remembers from one to the next.
+ */
 #include "webhook/cluster/claims/claims.h"
 
 #include <pthread.h>
@@ -20,8 +21,8 @@
 #define WATCH_BEHIND_MS 1000
 #define SIDE_BY_SIDE 8
 #define MAX_GRACE_MS 3600000
-/* In a large pool looks take a tenth of the time: every claim wakes us. One that took long because this process got no processor is no reason
- * to rest for long. */
+/* In a large pool looks take a tenth of the time: every claim wakes us. One that took long because
+ * this process got no processor is no reason to rest for long. */
 #define LOOK_SHARE 10
 #define PAUSE_MAX_MS 2000
 #define UNSTARTED_MS 300000
@@ -233,7 +234,8 @@ static bool see_server(void *ctx, const struct server_object *o)
 	return !p->failed;
 }
 
-/* The clocks of a claim start when it comes in view, when another review takes it, and when it is found bound. */
+/* The clocks of a claim start when it comes in view, when another review takes it, and when it is
+ * found bound. */
 static void see_change(struct holder *h, int64_t now)
 {
 	struct claim_sight *s = &h->sight;
@@ -293,7 +295,8 @@ static int64_t tick(void *ctx, struct duty *d)
 	if (!servers_synced(c->cfg->servers))
 		return UNSYNCED_MS;
 	c->began_ms = now;
-	/* A server that is new waits for a round that was begun after it: rounds go on when nothing happens. */
+	/* A server that is new waits for a round that was begun after it: rounds go on when nothing
+	 * happens. */
 	c->until_ms = now + CLAIMS_IDLE_MS;
 	c->round++;
 	if (!claims_look(c)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: binds claims whose pods have been seen, ends claims whose pods are gone (rules R5 and R6). */
+/* cluster: binds claims whose pods have been seen, ends claims whose pods are gone (rules R5 and
+ * R6). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,7 +51,8 @@ enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_a
 	/* The path of a pod without a name is that of a list, which would say "another uid". */
 	if (!h->namespace[0] || !h->name[0])
 		return ANSWER_NONE;
-	/* The API server has no pod whose name it does not take, and would not answer to all of these with a 404. */
+	/* The API server has no pod whose name it does not take, and would not answer to all of
+	 * these with a 404. */
 	if (!text_dns_label(slice_of(h->namespace)) || !text_dns_subdomain(slice_of(h->name)))
 		return ANSWER_GONE;
 	buf_init(&path, PATH_BYTES);
@@ -123,7 +125,8 @@ static void look_at_pod(struct claims *c, struct holder *h, bool synced)
 	h->sight.synced = synced;
 	h->sight.seen = pod.seen;
 	h->sight.lost_ms = pod.lost_ms;
-	/* Who was there after the watch had lost it, as without its label, may have got a node since. */
+	/* Who was there after the watch had lost it, as without its label, may have got a node
+	 * since. */
 	h->sight.unplaced = pod.unplaced && h->live_ms < pod.lost_ms;
 	unstarted_see(c, h, &pod);
 	h->told_s = (uint32_t)(grace_of(c, pod.grace_s) / 1000);
@@ -174,7 +177,8 @@ struct edit {
 	struct err err;
 };
 
-/* By rule R6 the removal names the uid, and the question is asked anew when somebody else wrote meanwhile, or when we stood still. */
+/* By rule R6 the removal names the uid, and the question is asked anew when somebody else wrote
+ * meanwhile, or when we stood still. */
 static bool may_remove(const struct record *r, const struct claim_record *now, bool again)
 {
 	const struct claim_sight *s = &r->who->sight;
@@ -195,8 +199,8 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* By rule R13 a claim says for how long its pod may run on after a delete, and until when it lingers; not when the pod is back. And why its pod
- * does not start. */
+/* By rule R13 a claim says for how long its pod may run on after a delete, and until when it
+ * lingers; not when the pod is back. And why its pod does not start. */
 static void find_word(const struct claims *c, struct record *r)
 {
 	const struct holder *h = r->who;
@@ -383,7 +387,8 @@ static struct edit edit_of(struct claims *c, const struct part *part, bool bind)
 		.bind = bind};
 }
 
-/* One edit for each server with something to write. Bindings alone wait for their second; with a removal they cost nothing. */
+/* One edit for each server with something to write. Bindings alone wait for their second; with a
+ * removal they cost nothing. */
 static void write_all(struct claims *c, int64_t judged_ms)
 {
 	struct picture *p = &c->now;
@@ -425,7 +430,8 @@ void claims_judge(struct claims *c)
 	decide_all(c, &q);
 	run_side_by_side(q.n, ask_one, &q);
 	asked = atomic_load(&q.asked);
-	/* Who was not asked, since there were too many or nobody answered, is asked first next time. */
+	/* Who was not asked, since there were too many or nobody answered, is asked first next
+	 * time. */
 	if (q.n > 0)
 		c->ask_from = (size_t)q.who[asked < q.n ? asked : q.n - 1]->hash;
 	for (size_t i = 0; i < q.n; i++) {

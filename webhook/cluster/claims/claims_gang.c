@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: claims of gangs, whole or not at all (law W3 of waiting, rule R19). The claim of one member decides for all: it is on the first server by
- * name, stays open until all others are written, and is taken back before them. Who leads next sees by it alone whether they count. Once it
- * is decided each claim is settled, to stand by itself, and that one last: only then its pod may be let go, and nothing of it is taken back. */
+/* cluster: claims of gangs, whole or not at all (law W3 of waiting, rule R19). The claim of one
+ * member decides for all: it is on the first server by name, stays open until all others are
+ * written, and is taken back before them. Who leads next sees by it alone whether they count. Once
+ * it is decided each claim is settled, to stand by itself, and that one last: only then its pod may
+ * be let go, and nothing of it is taken back. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -52,7 +54,8 @@ static int by_first_server(const void *a, const void *b)
 			       : strcmp((*x)->who->uid, (*y)->who->uid);
 }
 
-/* No two decisions are alike: a leader that stood still must not close what another has opened since. */
+/* No two decisions are alike: a leader that stood still must not close what another has opened
+ * since. */
 static uint64_t new_take(void)
 {
 	uint64_t take = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the files of the duty that keeps claims true share. One thread, the duty's, but for what run_side_by_side calls.
- * Lock order: nothing of servers is called while the pods' lock is held, nor the other way round. */
+/* cluster: what the files of the duty that keeps claims true share. One thread, the duty's, but for
+ * what run_side_by_side calls. Lock order: nothing of servers is called while the pods' lock is
+ * held, nor the other way round. */
 #ifndef WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
 #define WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
 
@@ -24,7 +25,8 @@
 /* An answer that is older when it is to be written is asked for anew: we stood still. */
 #define CLAIMS_ANSWER_MS 10000
 
-/* One uid that holds something, or is a pod that should: what this leader remembers of it from round to round. */
+/* One uid that holds something, or is a pod that should: what this leader remembers of it from
+ * round to round. */
 struct holder {
 	struct holder *next;
 	uint64_t hash;
@@ -33,11 +35,13 @@ struct holder {
 	size_t n_records, n_listed;
 	uint64_t list_hash; /* of the servers that its first record lists */
 	uint64_t plan_hash; /* of its first record */
-	bool agree; /* all records list the same servers, their own among them, and none is open (R19) */
-	bool open; /* one is */
+	bool agree; /* all records list the same servers, their own among them, and none is open
+		       (R19) */
+	bool open;  /* one is */
 	bool pending, unbound;
-	/* Of a gang, until it is settled: uid of the member whose claim decides for all, in the picture's arena; it does not yet, or is gone
-	 * (R19); so many others are not settled that it decides for. */
+	/* Of a gang, until it is settled: uid of the member whose claim decides for all, in the
+	 * picture's arena; it does not yet, or is gone (R19); so many others are not settled that
+	 * it decides for. */
 	const char *gang;
 	bool undecided;
 	size_t n_follow;
@@ -48,8 +52,8 @@ struct holder {
 	struct claim_sight sight;
 	enum claim_act act;
 	int64_t until_ms; /* of CLAIM_LINGER */
-	uint32_t
-		told_s; /* the longest grace period that a delete of its pod has named, bounded; 0: none */
+	uint32_t told_s; /* the longest grace period that a delete of its pod has named, bounded; 0:
+			    none */
 	char why[POD_WHY_SIZE];      /* its pod has waited for long, for this; "": it has not */
 	char why_told[POD_WHY_SIZE]; /* that an Event has said */
 	bool waiting;    /* its pod waits, and not for long as far as this leader knows */
@@ -67,7 +71,8 @@ struct holder {
 	bool place_told;  /* an Event says that it cannot be */
 	int64_t since_ms; /* since when it waits is not written before then */
 	/* A node for it: */
-	int64_t unplaced_ms; /* since when the scheduler has found none, as far as this leader has seen; 0: it has not looked, or has found one */
+	int64_t unplaced_ms; /* since when the scheduler has found none, as far as this leader has
+				seen; 0: it has not looked, or has found one */
 	int64_t look_ms;     /* it is not looked at again before then */
 	bool unplaced_tell;  /* an Event is to say so, with the scheduler's words */
 	/* Why it waits for its turn: */
@@ -124,7 +129,8 @@ struct claims {
 	size_t n_buckets, n_holders;
 	size_t n_unplaced; /* of them, whom no node takes, in this round */
 	uint32_t round;
-	size_t ask_from; /* the bucket with which a round's questions begin: behind the last that was asked */
+	size_t ask_from;  /* the bucket with which a round's questions begin: behind the last that
+			     was asked */
 	int64_t began_ms; /* the round that runs */
 	int64_t pause_ms; /* from it to the next, at least */
 	int64_t until_ms; /* when to look again */
@@ -153,7 +159,8 @@ void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 
 /* ---- claims_end.c ---- */
 
-/* GET the pod past the cache. ret (may be NULL) is released by the caller in every case, and holds the pod for ANSWER_LIVE. */
+/* GET the pod past the cache. ret (may be NULL) is released by the caller in every case, and holds
+ * the pod for ANSWER_LIVE. */
 enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_answer *ret);
 /* Decide on each holder, ask what must be asked, write what follows. */
 void claims_judge(struct claims *c);
@@ -164,7 +171,8 @@ void claims_judge(struct claims *c);
 void unstarted_see(struct claims *c, struct holder *h, const struct pod_shown *pod);
 /* A claim on this server says so since now: that is told once for each reason. */
 void unstarted_tell(struct claims *c, struct holder *h, const char *server);
-/* Tell those whom no node has taken for long what the scheduler says, and evict who may be, where the setting says so. */
+/* Tell those whom no node has taken for long what the scheduler says, and evict who may be, where
+ * the setting says so. */
 void claims_unplaced(struct claims *c);
 
 /* ---- claims_place.c ---- */
@@ -174,7 +182,8 @@ void claims_place(struct claims *c);
 
 /* ---- claims_queue.c ---- */
 
-/* Give claims to those pods that wait for their turn and have it. True: some were written, so the picture is another one. */
+/* Give claims to those pods that wait for their turn and have it. True: some were written, so the
+ * picture is another one. */
 bool claims_queue(struct claims *c);
 
 /* ---- claims_gang.c ---- */
@@ -183,37 +192,41 @@ struct adoption;
 
 /* After a look that showed claims of gangs: which are undecided. */
 void gang_look(struct claims *c);
-/* What has been decided stands by itself from now on, and the picture says so. False: out of memory. */
+/* What has been decided stands by itself from now on, and the picture says so. False: out of
+ * memory. */
 bool gang_settle(struct claims *c);
 /* Count for those who wait which members of their gangs do not. False: out of memory. */
 bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct inventory *inv,
 	struct queue_pod *pods, size_t n, struct arena *a);
-/* Write the claims of all members (R19); sorts them. After an error what has been written is another leader's that died: it is taken back by
- * gang_take_back. Errors of adopt_write. */
+/* Write the claims of all members (R19); sorts them. After an error what has been written is
+ * another leader's that died: it is taken back by gang_take_back. Errors of adopt_write. */
 int gang_write(struct adoption **members, size_t n, struct err *err);
-/* Take back what the holder has of an undecided gang's claims: the claim that would decide goes first. ERR_CONFLICT: it has changed; else as
- * servers_edit says. */
+/* Take back what the holder has of an undecided gang's claims: the claim that would decide goes
+ * first. ERR_CONFLICT: it has changed; else as servers_edit says. */
 int gang_take_back(struct claims *c, const struct holder *h, struct err *err);
 
 /* ---- claims_keep.c ---- */
 
-/* What is kept for pods that wait, as the GPUServers say it, with the places that their GPUs have in the inventory; in the arena. ERR_NOMEM. */
+/* What is kept for pods that wait, as the GPUServers say it, with the places that their GPUs have
+ * in the inventory; in the arena. ERR_NOMEM. */
 int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 	struct queue_kept **ret, size_t *ret_n, struct err *err);
-/* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was written. */
+/* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was
+ * written. */
 bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
 	const struct queue_kept *keep, size_t n);
 
 /* ---- claims_since.c ---- */
 
-/* Write on those pods that Kueue has let go, and that do not start now, since when they wait for us: the next leader reads it there.
- * who and started belong to list. */
+/* Write on those pods that Kueue has let go, and that do not start now, since when they wait for
+ * us: the next leader reads it there. who and started belong to list. */
 void since_write(struct claims *c, struct holder *const *who, struct pod_waiting *const *list,
 	const bool *started, size_t n);
 
 /* ---- claims_meter.c ---- */
 
-/* Show a round of the queue in the metrics; round NULL: nobody waits, or this replica leads no more. */
+/* Show a round of the queue in the metrics; round NULL: nobody waits, or this replica leads no
+ * more. */
 void queue_meter(struct metrics *m, const struct queue_pod *pods, size_t n,
 	const struct queue_round *round, int64_t now_ms);
 
@@ -223,7 +236,8 @@ void queue_meter(struct metrics *m, const struct queue_pod *pods, size_t n,
 
 /* Has that pod to be told what was decided? */
 bool why_is_due(struct holder *h, const struct pod_waiting *pod, const struct queue_entry *e);
-/* Tell it, in the condition and, where the reason is another, in an Event. Any thread; each holder by one. */
+/* Tell it, in the condition and, where the reason is another, in an Event. Any thread; each holder
+ * by one. */
 void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
 	const struct queue_entry *e, const char *text);
 
@@ -236,7 +250,8 @@ void claims_adopt(struct claims *c);
 
 /* ---- adopt_place.c ---- */
 
-/* What the pool has, as adoption sees it: every server takes claims, those of one uid count as gone. In an arena. */
+/* What the pool has, as adoption sees it: every server takes claims, those of one uid count as
+ * gone. In an arena. */
 struct adopt_pool {
 	struct inventory inventory;
 	uint64_t *claimed;
@@ -257,9 +272,11 @@ struct adoption {
 	struct adopt_pool pool;
 	struct placement where;
 	bool full; /* sums may exceed what a GPU has */
-	bool turn; /* it has waited for its turn: it takes what is free, and is bound; else it is adopted */
+	bool turn; /* it has waited for its turn: it takes what is free, and is bound; else it is
+		      adopted */
 	uint32_t grace_s; /* of its pod, when it is written */
-	/* Of a gang: what its record says, and for the member that decides: it stays open until adopt_close. */
+	/* Of a gang: what its record says, and for the member that decides: it stays open until
+	 * adopt_close. */
 	const char *gang;
 	uint64_t take;
 	bool stays_open;
@@ -270,7 +287,8 @@ struct adoption {
 /* ERR_NOMEM. */
 int adopt_pool_read(struct servers *s, struct slice uid, struct arena *a, struct adopt_pool *ret,
 	struct err *err);
-/* Find GPUs: fit ones with room, any with room, any at all. ret_full: sums may exceed what a GPU has. ERR_REFUSED, ERR_NOMEM. */
+/* Find GPUs: fit ones with room, any with room, any at all. ret_full: sums may exceed what a GPU
+ * has. ERR_REFUSED, ERR_NOMEM. */
 int adopt_place(struct adopt_pool *pool, const struct demand *d, struct arena *a,
 	struct placement *ret, bool *ret_full, struct err *err);
 /* Does the uid hold more than this demand could ever need on the GPUs that it has? */
@@ -278,10 +296,11 @@ bool adopt_exceeds(const struct adopt_pool *pool, const struct demand *d);
 
 /* ---- adopt_write.c ---- */
 
-/* Write a->where as the pod's claim, server after server, then take away what it held elsewhere. ERR_CONFLICT: something else is there
- * than was seen; else as servers_edit says. */
+/* Write a->where as the pod's claim, server after server, then take away what it held elsewhere.
+ * ERR_CONFLICT: something else is there than was seen; else as servers_edit says. */
 int adopt_write(struct adoption *a, struct err *err);
-/* The claim that has stayed open is whole from now on. ERR_CONFLICT: it is not there any more, or is another's; else as above. */
+/* The claim that has stayed open is whole from now on. ERR_CONFLICT: it is not there any more, or
+ * is another's; else as above. */
 int adopt_close(struct adoption *a, struct err *err);
 /* Take away what the pod holds on other servers than a->servers. Errors as above. */
 int adopt_drop_elsewhere(struct adoption *a, struct err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what frees up for a pod that has waited for long is kept for it (law W6 of waiting): the GPUServers' statuses say so, so that every
- * replica counts it as taken, and the next leader goes on with it. */
+/* cluster: what frees up for a pod that has waited for long is kept for it (law W6 of waiting): the
+ * GPUServers' statuses say so, so that every replica counts it as taken, and the next leader goes
+ * on with it. */
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
 

@@ -3,7 +3,8 @@
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/edge/metrics/metrics.h"
 
-/* The oldest of the highest priority among those who stand in the order and do not start: for it would be kept what frees up. */
+/* The oldest of the highest priority among those who stand in the order and do not start: for it
+ * would be kept what frees up. */
 static const struct queue_pod *head_of(
 	const struct queue_pod *pods, size_t n, const struct queue_round *r)
 {

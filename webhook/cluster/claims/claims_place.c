@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: tells pods whose place comes late which GPUs their claims hold, and lets them go (W3): of a pod that waits the claim is read, never
- * made here. Whoever leads next finds the claim and the pod as they are, and goes on. A pod that waits
- * and has lost its claim is told, and not adopted (rule R7). */
+/* cluster: tells pods whose place comes late which GPUs their claims hold, and lets them go (W3):
+ * of a pod that waits the claim is read, never made here. Whoever leads next finds the claim and
+ * the pod as they are, and goes on. A pod that waits and has lost its claim is told, and not
+ * adopted (rule R7). */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -14,7 +15,8 @@
 #define PLACES_MAX 256
 /* Until the watch shows what was written; after a failure. */
 #define AGAIN_MS 1000
-/* A claim in the picture may come this much later than its pod; one that is lost comes back only by somebody's hand. */
+/* A claim in the picture may come this much later than its pod; one that is lost comes back only by
+ * somebody's hand. */
 #define LOST_AFTER_MS 10000
 #define LOST_AGAIN_MS 60000
 #define SCRATCH_MAX (16u << 20)
@@ -151,7 +153,8 @@ static int place_pod(struct claims *c, const struct holder *h, const struct kube
 	struct gpu_place place = {0};
 	struct plan plan;
 
-	/* The claim is read after the pod: what stood before it was written stands now, or is not what it had. */
+	/* The claim is read after the pod: what stood before it was written stands now, or is not
+	 * what it had. */
 	if (!c->carrier->waits(&pod->json, json_root(&pod->json)))
 		return 0;
 	if (read_plan(pod, a, &plan, err) < 0 || read_held(c, &held, err) < 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: gives pods that wait for their turn a claim (laws W3, W5 to W7 of waiting): the queue decides, and what it says is written as
- * any other claim is. The gate falls afterwards, when the claim stands (claims_place.c). What a leader that died has left half done is
- * taken back, and decided anew. */
+/* cluster: gives pods that wait for their turn a claim (laws W3, W5 to W7 of waiting): the queue
+ * decides, and what it says is written as any other claim is. The gate falls afterwards, when the
+ * claim stands (claims_place.c). What a leader that died has left half done is taken back, and
+ * decided anew. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +11,8 @@
 #include "webhook/core/validate/validate.h"
 #include "webhook/edge/metrics/metrics.h"
 
-/* A picture of 1000 servers with 8 GPUs each takes about 3 MB, what is decided about 10 000 pods about as much. */
+/* A picture of 1000 servers with 8 GPUs each takes about 3 MB, what is decided about 10 000 pods
+ * about as much. */
 #define ROUND_MAX (256u << 20)
 #define SCRATCH_MAX (1u << 20)
 #define SCRATCH_USUAL 2048
@@ -70,7 +72,8 @@ static struct holder *holder_of(struct queueing *q, const struct queue_pod *pod)
 	return uid && namespace && name ? claims_holder(q->c, uid, namespace, name) : NULL;
 }
 
-/* Who has a whole claim waits for nothing but its gate to fall. *ret_halves: how many have a part of one. False: out of memory. */
+/* Who has a whole claim waits for nothing but its gate to fall. *ret_halves: how many have a part
+ * of one. False: out of memory. */
 static bool find_waiting(struct queueing *q, size_t *ret_halves)
 {
 	size_t i = 0;
@@ -97,8 +100,8 @@ static bool find_waiting(struct queueing *q, size_t *ret_halves)
 
 /* ---- what is left of another leader's claim ---- */
 
-/* Two claims stand of two leaders, or a part of one. The first is kept where it is whole; all else goes, and of several servers the first
- * goes first (R19). */
+/* Two claims stand of two leaders, or a part of one. The first is kept where it is whole; all else
+ * goes, and of several servers the first goes first (R19). */
 static int mend_one(struct claims *c, struct holder *h, struct err *err)
 {
 	struct adoption a = {.c = c, .who = h};
@@ -117,7 +120,8 @@ static int mend_one(struct claims *c, struct holder *h, struct err *err)
 	return rc;
 }
 
-/* Judged on a list that was made after they were seen: what stands on another server may be the other half. */
+/* Judged on a list that was made after they were seen: what stands on another server may be the
+ * other half. */
 static bool mend_halves(struct queueing *q)
 {
 	struct claims *c = q->c;
@@ -191,7 +195,8 @@ static void count_shares(struct queueing *q)
 	servers_each(q->c->cfg->servers, see_held, q);
 }
 
-/* As a review would hold them to it: whole servers are the profile's to say, where the plan does not. */
+/* As a review would hold them to it: whole servers are the profile's to say, where the plan does
+ * not. */
 static void read_demands(struct queueing *q)
 {
 	const struct config_source *from = &q->c->cfg->source;
@@ -370,7 +375,8 @@ static void tell_one(void *ctx, size_t i)
 			t->text[i]);
 }
 
-/* Those who have it now, if they were told that they wait, and some of those who do: the next round waits for it. */
+/* Those who have it now, if they were told that they wait, and some of those who do: the next round
+ * waits for it. */
 static void tell(struct queueing *q)
 {
 	struct telling t = {.q = q};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: since when a pod that Kueue has let go waits for us (law W7 of waiting), written on it by the leader that saw it first: nothing
- * else says it, and the next leader would take it for younger than it is. */
+/* cluster: since when a pod that Kueue has let go waits for us (law W7 of waiting), written on it
+ * by the leader that saw it first: nothing else says it, and the next leader would take it for
+ * younger than it is. */
 #include "base/clock.h"
 #include "base/rfc3339.h"
 #include "webhook/cluster/claims/claims_impl.h"
@@ -22,7 +23,8 @@ struct sighting {
 	size_t n;
 };
 
-/* Of this state of this pod alone: where another leader has written it since, or the pod is another one, it is a conflict. */
+/* Of this state of this pod alone: where another leader has written it since, or the pod is another
+ * one, it is a conflict. */
 static void write_body(const struct pod_waiting *pod, struct buf *out)
 {
 	char since[RFC3339_SIZE];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: pods whose claims stand and that do not run. That is told; of those that no node takes with what the scheduler says, and where the
- * setting says so their claims are given back by evicting them. An eviction is not fenced: who leads no more may still send one. So each names
- * the pod as it was read, by uid and resourceVersion: one that has got its node meanwhile is another one. */
+/* cluster: pods whose claims stand and that do not run. That is told; of those that no node takes
+ * with what the scheduler says, and where the setting says so their claims are given back by
+ * evicting them. An eviction is not fenced: who leads no more may still send one. So each names the
+ * pod as it was read, by uid and resourceVersion: one that has got its node meanwhile is another
+ * one. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -46,8 +48,8 @@ static void see_unplaced(struct claims *c, struct holder *h, const struct pod_sh
 	c->n_unplaced++;
 }
 
-/* Bound, and not running for long: most of a pool may hang on a name of an image. What it waited for before it had its claim does not
- * count. */
+/* Bound, and not running for long: most of a pool may hang on a name of an image. What it waited
+ * for before it had its claim does not count. */
 void unstarted_see(struct claims *c, struct holder *h, const struct pod_shown *pod)
 {
 	int64_t since = pod->waits_ms > h->sight.since_ms ? pod->waits_ms : h->sight.since_ms;
@@ -113,7 +115,8 @@ static void tell(struct claims *c, const struct holder *h, const char *reason, c
 
 /* ---- who may be evicted ---- */
 
-/* 1: its Job ignores it, 0: it counts it; errors of kube_do, as where we may not read Jobs; ERR_CONFLICT: another Job has its name. */
+/* 1: its Job ignores it, 0: it counts it; errors of kube_do, as where we may not read Jobs;
+ * ERR_CONFLICT: another Job has its name. */
 static int ask_job(struct claims *c, const struct holder *h, const struct kube_answer *pod,
 	const struct unplaced *u, struct arena *a, struct err *err)
 {

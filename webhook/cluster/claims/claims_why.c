@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: tells pods that wait for their turn why (law W9 of waiting): a condition of the pod, which its owner may read, and an Event where the
- * reason is another one. */
+/* cluster: tells pods that wait for their turn why (law W9 of waiting): a condition of the pod,
+ * which its owner may read, and an Event where the reason is another one. */
 #include "base/clock.h"
 #include "base/rfc3339.h"
 #include "webhook/cluster/claims/claims_impl.h"

@@ -14,7 +14,8 @@
 #include "webhook/core/pod/pod.h"
 
 #define BUCKETS_FIRST 256
-/* Lost pods that are remembered. One that is forgotten early is asked about within CLAIM_ASK_MS all the same. */
+/* Lost pods that are remembered. One that is forgotten early is asked about within CLAIM_ASK_MS all
+ * the same. */
 #define LOST_MAX 4096
 #define PLAN_SCRATCH ((size_t)PLAN_BYTES_MAX * 2)
 /* What is kept of a pod that waits: its plan, read. */
@@ -172,7 +173,8 @@ static bool is_other(const struct pod_waiting *a, const struct pod_waiting *b)
 			     a->ended != b->ended));
 }
 
-/* Its age is from the first state that showed it without Kueue's gate, in whole seconds as it will be written. */
+/* Its age is from the first state that showed it without Kueue's gate, in whole seconds as it will
+ * be written. */
 static void see_queued(const struct entry *e, struct pod_waiting *w)
 {
 	int64_t now = clock_wall_ms() / 1000 * 1000;
@@ -294,7 +296,8 @@ static bool read_into(const struct pods *p, struct pod_waiting *w, const struct 
 	return !w->arena.failed && (!w->let_go || w->plan.gang.at);
 }
 
-/* NULL: it does not wait for its turn, and is in no gang, or there is no memory for it: then what others are told of it is late. */
+/* NULL: it does not wait for its turn, and is in no gang, or there is no memory for it: then what
+ * others are told of it is late. */
 static struct pod_waiting *read_waiting(const struct pods *p, const struct json *j,
 	const struct json_node *object, const struct told *t)
 {

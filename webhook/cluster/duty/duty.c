@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: work that one thread repeats: when it is due, and when somebody says that something has changed. */
+/* cluster: work that one thread repeats: when it is due, and when somebody says that something has
+ * changed. */
 #define _GNU_SOURCE 1 /* strerrorname_np */
 #include "webhook/cluster/duty/duty.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: work that one thread repeats: when it is due, and when somebody says that something has changed. */
+/* cluster: work that one thread repeats: when it is due, and when somebody says that something has
+ * changed. */
 #ifndef WEBHOOK_CLUSTER_DUTY_DUTY_H
 #define WEBHOOK_CLUSTER_DUTY_DUTY_H
 
@@ -10,17 +11,19 @@
 
 struct duty;
 
-/* Do what is to be done now; the answer says in how many milliseconds to be called again at the latest. Long work asks duty_stopping()
- * between its steps. */
+/* Do what is to be done now; the answer says in how many milliseconds to be called again at the
+ * latest. Long work asks duty_stopping() between its steps. */
 typedef int64_t duty_tick(void *ctx, struct duty *d);
 
-/* A thread that calls tick at once, then when due or woken. name (15 bytes at most) is the thread's. ERR_NOMEM, ERR_INTERNAL. */
+/* A thread that calls tick at once, then when due or woken. name (15 bytes at most) is the
+ * thread's. ERR_NOMEM, ERR_INTERNAL. */
 struct duty *duty_start(const char *name, duty_tick *tick, void *ctx, struct err *err);
 /* Call it soon. Any thread, from within tick too. NULL-safe. */
 void duty_wake(struct duty *d);
 /* Has somebody asked it to end? */
 bool duty_stopping(const struct duty *d);
-/* Wait up to ms, or until it is to end: then false. For use within tick; does not end early when woken. */
+/* Wait up to ms, or until it is to end: then false. For use within tick; does not end early when
+ * woken. */
 bool duty_sleep(struct duty *d, int64_t ms);
 /* Ask it to end, wait until the tick that runs has returned, free it. NULL-safe. */
 void duty_stop(struct duty *d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: which lines the log has already: what is wrong with a thing is told when it changes, and once in ten minutes while it stays. */
+/* cluster: which lines the log has already: what is wrong with a thing is told when it changes, and
+ * once in ten minutes while it stays. */
 #ifndef WEBHOOK_CLUSTER_DUTY_REPEAT_H
 #define WEBHOOK_CLUSTER_DUTY_REPEAT_H
 
@@ -7,7 +8,8 @@
 #include <stdint.h>
 
 #define REPEAT_MS 600000
-/* Things that are remembered; of more than so many the one that was told longest ago is told anew. */
+/* Things that are remembered; of more than so many the one that was told longest ago is told anew.
+ */
 #define REPEAT_KEPT 64
 
 /* Zero it. No lock: the caller's. */

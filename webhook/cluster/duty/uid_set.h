@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: which pods hold a claim anywhere in the picture, so that a new pod's review need not look through all servers. */
+/* cluster: which pods hold a claim anywhere in the picture, so that a new pod's review need not
+ * look through all servers. */
 #ifndef WEBHOOK_CLUSTER_DUTY_UID_SET_H
 #define WEBHOOK_CLUSTER_DUTY_UID_SET_H
 
@@ -9,10 +10,12 @@
 
 #include "base/slice.h"
 
-/* A table that is full is moved into one of twice the size at once: in so many parts each of them is small. */
+/* A table that is full is moved into one of twice the size at once: in so many parts each of them
+ * is small. */
 #define UID_SET_PARTS 256
 
-/* Hashes of uids, each with the number of times it was added. Zero is an empty set. Not thread-safe. */
+/* Hashes of uids, each with the number of times it was added. Zero is an empty set. Not
+ * thread-safe. */
 struct uid_set {
 	struct uid_part {
 		struct uid_slot {
@@ -28,7 +31,8 @@ struct uid_set {
 void uid_set_add(struct uid_set *s, struct slice uid);
 /* Undo one add. */
 void uid_set_remove(struct uid_set *s, struct slice uid);
-/* It was added so many times at most: fewer times when its hash is that of another. UINT32_MAX when the set is blind. */
+/* It was added so many times at most: fewer times when its hash is that of another. UINT32_MAX when
+ * the set is blind. */
 uint32_t uid_set_count(const struct uid_set *s, struct slice uid);
 /* Frees; the set is empty afterwards. */
 void uid_set_release(struct uid_set *s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: takes part in the election, and does the leader's duties while this replica leads. The lease's thread only says what has
- * happened; a thread of the leader's own starts and stops the duties, which may take its time. */
+/* cluster: takes part in the election, and does the leader's duties while this replica leads. The
+ * lease's thread only says what has happened; a thread of the leader's own starts and stops the
+ * duties, which may take its time. */
 #include "webhook/cluster/leader/leader.h"
 
 #include <pthread.h>
@@ -244,8 +245,8 @@ void leader_stop(struct leader *l)
 	l->duty = NULL;
 	(void)pthread_mutex_unlock(&l->lock);
 	duty_stop(own);
-	/* Its thread has ended: what was its own is ours now. The lease is renewed until all have stopped, so that the next leader
-	 * starts with nobody beside it. */
+	/* Its thread has ended: what was its own is ours now. The lease is renewed until all have
+	 * stopped, so that the next leader starts with nobody beside it. */
 	stop_duties(l);
 	kube_lease_stop(l->lease);
 	release(l);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: the shared ledger: a review's way to its claim, try after try: decide, commit on each server by compare-and-swap, answer.
+// cluster: the shared ledger: a review's way to its claim, try after try: decide, commit on each
+// server by compare-and-swap, answer.
 #include "webhook/cluster/ledger/ledger_kube.h"
 
 #include "base/clock.h"
@@ -57,7 +58,8 @@ static enum edit_result add_claim(
 	return EDIT_CHANGED;
 }
 
-/* What this take has written goes back; but not where it replaced somebody else's, whose reply may rest on it: that is the leader's. */
+/* What this take has written goes back; but not where it replaced somebody else's, whose reply may
+ * rest on it: that is the leader's. */
 static void give_back(struct take *t, size_t n)
 {
 	const char *const *names = t->records[0].servers;
@@ -66,7 +68,8 @@ static void give_back(struct take *t, size_t n)
 		take_back_later(t->l, t->uid, t->ticket, names[n], 0);
 }
 
-/* Rule R19: the first of somebody's half claim goes before anything takes its place: from then on its owner cannot make it whole. */
+/* Rule R19: the first of somebody's half claim goes before anything takes its place: from then on
+ * its owner cannot make it whole. */
 static enum edit_result displace(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -136,7 +139,8 @@ static int say_whole(struct take *t, int64_t deadline_ms, struct err *err)
 	return rc;
 }
 
-/* Without the lock: each server in the order of names, and of several the first once more. When one fails the parts are taken back later. */
+/* Without the lock: each server in the order of names, and of several the first once more. When one
+ * fails the parts are taken back later. */
 static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 {
 	const char *const *names = t->records[0].servers;
@@ -247,8 +251,9 @@ static enum next try_once(
 	return *rc == ERR_CONFLICT || *rc == ERR_NOTFOUND ? NEXT_DECIDE : NEXT_DONE;
 }
 
-/* Whom we are asked for is stored, and asked for under these names: an API server sends none that it would not take itself, and whoever
- * else asks must not leave behind what nobody can ask for, or what makes the status too large for etcd. */
+/* Whom we are asked for is stored, and asked for under these names: an API server sends none that
+ * it would not take itself, and whoever else asks must not leave behind what nobody can ask for, or
+ * what makes the status too large for etcd. */
 static bool can_be_asked_for(const struct claim_ask *ask)
 {
 	return claim_ask_bounded(ask) && text_dns_label(ask->namespace) &&
@@ -293,7 +298,8 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 	}
 	(void)pthread_mutex_unlock(&l->servers->lock);
 	arena_release(&t.scratch);
-	/* ERR_INVALID: the API server takes no such status, which is nothing that the pod's user could mend. */
+	/* ERR_INVALID: the API server takes no such status, which is nothing that the pod's user
+	 * could mend. */
 	if (rc == ERR_TIMEOUT || rc == ERR_IO || rc == ERR_INVALID)
 		rc = ledger_away(err);
 	return rc;

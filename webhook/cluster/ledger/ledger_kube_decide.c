@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final (rules R4 and R6).
+// cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final
+// (rules R4 and R6).
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 #include "webhook/core/pool/queue.h"
@@ -122,8 +123,8 @@ static bool without_old(struct take *t, struct usage *use)
 	return true;
 }
 
-/* Rule R14: what may have made room is reason enough to decide again, without the list that a "no" rests on. Lock held, and let go
- * meanwhile. */
+/* Rule R14: what may have made room is reason enough to decide again, without the list that a "no"
+ * rests on. Lock held, and let go meanwhile. */
 static enum next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
@@ -151,7 +152,8 @@ static bool list_came(struct take *t, int64_t deadline_ms)
 	/* What is not believed takes no claims, though it may have room. */
 	if (!t->list || t->list < s->list_owed)
 		t->list = servers_want_list(t->l->servers, deadline_ms);
-	/* A later one is coming in: the picture is newer in part, and may show as full a pool that never was. */
+	/* A later one is coming in: the picture is newer in part, and may show as full a pool that
+	 * never was. */
 	if (s->list_comes_in && t->list < s->lists[LIST_REVIEWS])
 		t->list = s->lists[LIST_REVIEWS];
 	return t->l->servers->list_good >= t->list;
@@ -167,7 +169,8 @@ static enum next refused(
 
 	if (!list_came(t, deadline_ms))
 		return wait_for_news(t, deadline_ms, rc, err);
-	/* What others on this replica are about to commit may yet come to nothing: no refusal rests on it. */
+	/* What others on this replica are about to commit may yet come to nothing: no refusal rests
+	 * on it. */
 	if (!without_old(t, &committed)) {
 		*rc = ledger_no_memory(err);
 		return NEXT_DONE;
@@ -186,7 +189,8 @@ static enum next refused(
 	return *rc != ERR_REFUSED || !take_waits_for_end(t, deadline_ms) ? NEXT_DONE : NEXT_DECIDE;
 }
 
-/* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As placement_find, but without words. */
+/* Find GPUs, where it costs nothing away from servers that another replica writes to. Lock held. As
+ * placement_find, but without words. */
 static int find(struct take *t, const struct usage *use, struct placement *ret)
 {
 	struct servers *s = t->l->servers;

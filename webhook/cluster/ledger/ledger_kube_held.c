@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: what a pod's uid holds already: reviews that are answered from it (rule R1), and what two reviews of one uid leave behind.
+// cluster: what a pod's uid holds already: reviews that are answered from it (rule R1), and what
+// two reviews of one uid leave behind.
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 
-/* A half claim of somebody else is most likely about to become whole: so long a review waits for that, at most half of its time. */
+/* A half claim of somebody else is most likely about to become whole: so long a review waits for
+ * that, at most half of its time. */
 #define HALF_WAIT_MS 2000
 
 /* ---- looking ---- */
@@ -26,7 +28,8 @@ static bool lists(const struct claim_record *r, const char *server)
 	return false;
 }
 
-/* Does every server that it lists hold a part with the same list, its own among them, and says the first that these are all (rule R19)? */
+/* Does every server that it lists hold a part with the same list, its own among them, and says the
+ * first that these are all (rule R19)? */
 static bool is_whole(const struct held_part *parts, size_t n, const struct held_part *p)
 {
 	size_t found = 0;
@@ -64,7 +67,8 @@ bool take_find(struct take *t, struct found *ret)
 		n++;
 	}
 	ret->n = n;
-	/* Servers are in the order of their names, so of two whole claims everybody finds the same one first. */
+	/* Servers are in the order of their names, so of two whole claims everybody finds the same
+	 * one first. */
 	for (size_t i = 0; i < n && !whole; i++)
 		if (is_whole(ret->parts, n, &ret->parts[i]))
 			whole = ret->parts[i].record;
@@ -114,8 +118,9 @@ bool take_may_replace(const struct take *t, uint64_t take)
 	return false;
 }
 
-/* Was this part, or one of the same take, there at the last look? Not where its owner has made the claim whole since: a picture whose first
- * server is newer than another shows as broken what is whole, so that a list that begins now has to say it. */
+/* Was this part, or one of the same take, there at the last look? Not where its owner has made the
+ * claim whole since: a picture whose first server is newer than another shows as broken what is
+ * whole, so that a list that begins now has to say it. */
 static bool seen_before(const struct old_part *old, size_t n, const struct old_part *now)
 {
 	bool found = false;
@@ -145,7 +150,8 @@ bool take_may_replace_on(const struct take *t, const char *server, const struct 
 	return false;
 }
 
-/* A picture that lags shows as half what is whole by now, and somebody's "allowed" rests on that. */
+/* A picture that lags shows as half what is whole by now, and somebody's "allowed" rests on that.
+ */
 static int look_afresh(struct take *t, int64_t deadline_ms, struct err *err)
 {
 	struct servers *s = t->l->servers;
@@ -216,7 +222,8 @@ struct retake {
 	const struct claim_record *like;
 };
 
-/* A second reply is about to rest on the claim: from now on the first review's undo must not end it. */
+/* A second reply is about to rest on the claim: from now on the first review's undo must not end
+ * it. */
 static enum edit_result retake(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -345,8 +352,9 @@ bool take_settle(struct take *t, bool *ret_shared)
 
 		if (p->whole)
 			continue;
-		/* Another whole claim comes after ours, for its owner too; what was half for long has no owner any more. What is half since a
-		 * moment ago is on its way: its owner will find ours. */
+		/* Another whole claim comes after ours, for its owner too; what was half for long
+		 * has no owner any more. What is half since a moment ago is on its way: its owner
+		 * will find ours. */
 		if (is_whole(f.parts, f.n, p) || take_may_replace(t, p->record->take))
 			take_back_later(t->l, t->uid, p->record->take, p->server, 0);
 		*ret_shared = *ret_shared || !take_is_mine(t, p->record->take);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the files of the shared ledger share. A review goes from ledger_kube.c through what its uid holds already (_held), its
- * name (_name) and the decision (_decide, _phantom) to the commits; _undo takes back, _view shows. */
+/* cluster: what the files of the shared ledger share. A review goes from ledger_kube.c through what
+ * its uid holds already (_held), its name (_name) and the decision (_decide, _phantom) to the
+ * commits; _undo takes back, _view shows. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_IMPL_H
 #define WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_IMPL_H
 
@@ -46,18 +47,20 @@ struct take {
 	struct arena scratch; /* for one decision: a review that waits makes many */
 	const char *uid, *namespace, *name;
 	uint64_t ticket;
-	/* A "no" rests on this list, which was begun after the review came and after the last that it waited for: of what it waited for, the
-	 * picture would be newer than of the rest, and show as full a pool that never was (rule R4). 0: none was wanted. */
+	/* A "no" rests on this list, which was begun after the review came and after the last that
+	 * it waited for: of what it waited for, the picture would be newer than of the rest, and
+	 * show as full a pool that never was (rule R4). 0: none was wanted. */
 	uint64_t list;
 	bool asked_for_name, name_is_free; /* who has this name? nobody */
-	int64_t end_until_ms; /* until when it waits for the end of the pod that had its name; 0: it has not waited */
+	int64_t end_until_ms; /* until when it waits for the end of the pod that had its name; 0: it
+				 has not waited */
 	bool half;            /* this uid holds a half claim, which the next one replaces */
 	struct old_part *old; /* its parts */
 	size_t n_old;
 	bool half_fresh; /* a list that was begun after the wait for it shows it as half, too */
-	int64_t half_ms,
-		half_until_ms; /* somebody else's half claim: since when, and how long it is waited for */
-	uint64_t *mine;        /* tickets that this review has written with */
+	int64_t half_ms, half_until_ms; /* somebody else's half claim: since when, and how long it
+					   is waited for */
+	uint64_t *mine;                 /* tickets that this review has written with */
 	size_t n_mine, cap_mine;
 	bool over; /* it has replaced a part of somebody else's: a reply may rest on it */
 	struct claim_record *records; /* one for each server, in name order */
@@ -82,8 +85,8 @@ int ledger_away(struct err *err);
 struct held_part {
 	const char *server; /* in the take's arena */
 	const struct claim_record *record;
-	/* Of a try of this review that came to nothing: it goes. With what another review put in the place of its other parts it makes no
-	 * claim, even where both list the same servers. */
+	/* Of a try of this review that came to nothing: it goes. With what another review put in
+	 * the place of its other parts it makes no claim, even where both list the same servers. */
 	bool left;
 	bool whole; /* one of the claim that is whole */
 };
@@ -92,7 +95,8 @@ struct held_part {
 struct found {
 	struct held_part *parts; /* in the take's scratch: until the next decision */
 	size_t n;
-	bool whole; /* there is a whole claim (rule R1); of several, that with the first server by name */
+	bool whole; /* there is a whole claim (rule R1); of several, that with the first server by
+		       name */
 };
 
 /* All with the lock held. */
@@ -103,55 +107,63 @@ bool take_find(struct take *t, struct found *ret);
 bool take_wrote(struct take *t);
 /* Did this review write it? */
 bool take_is_mine(const struct take *t, uint64_t take);
-/* Only parts are there: note their takes. *ret_wait: they are somebody else's who may be at work, and something has happened, a while has
- * passed or a fresh list has come: look again. The lock is let go meanwhile. ERR_NOMEM, ERR_REFUSED (no list can be had). */
+/* Only parts are there: note their takes. *ret_wait: they are somebody else's who may be at work,
+ * and something has happened, a while has passed or a fresh list has come: look again. The lock is
+ * let go meanwhile. ERR_NOMEM, ERR_REFUSED (no list can be had). */
 int take_half(struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait,
 	struct err *err);
 /* Was it such a part? */
 bool take_may_replace(const struct take *t, uint64_t take);
-/* May what stands on that server now be replaced? Rule R19: not where its owner has made the claim whole since it was seen. */
+/* May what stands on that server now be replaced? Rule R19: not where its owner has made the claim
+ * whole since it was seen. */
 bool take_may_replace_on(const struct take *t, const char *server, const struct claim_record *r);
-/* The claim stands already: answer from it, as the one that it rests on now. The lock is let go meanwhile. ERR_CONFLICT, ERR_NOTFOUND: it
- * ended meanwhile; else as servers_edit says. */
+/* The claim stands already: answer from it, as the one that it rests on now. The lock is let go
+ * meanwhile. ERR_CONFLICT, ERR_NOTFOUND: it ended meanwhile; else as servers_edit says. */
 int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
 	struct claim_answer *ret, struct err *err);
 
-/* All parts of this take are committed: is the claim this uid's? Then what the uid holds elsewhere is taken back soon; *ret_shared: another review's reply may rest on this claim, so it is not to be undone. False: another review
- * of the same uid was first, or has replaced a part. */
+/* All parts of this take are committed: is the claim this uid's? Then what the uid holds elsewhere
+ * is taken back soon; *ret_shared: another review's reply may rest on this claim, so it is not to
+ * be undone. False: another review of the same uid was first, or has replaced a part. */
 bool take_settle(struct take *t, bool *ret_shared);
 
 /* ---- ledger_kube_decide.c ---- */
 
 enum next { NEXT_COMMIT, NEXT_DECIDE, NEXT_DONE };
 
-/* Find GPUs and reserve them. Lock held, and let go meanwhile. NEXT_COMMIT: t->records are what to commit. NEXT_DECIDE: look again.
- * NEXT_DONE: *rc and err say why not. */
+/* Find GPUs and reserve them. Lock held, and let go meanwhile. NEXT_COMMIT: t->records are what to
+ * commit. NEXT_DECIDE: look again. NEXT_DONE: *rc and err say why not. */
 enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err);
-/* Law W2: could the pool ever hold it? Lock held, and let go meanwhile. ERR_REFUSED, ERR_TIMEOUT, ERR_NOMEM. */
+/* Law W2: could the pool ever hold it? Lock held, and let go meanwhile. ERR_REFUSED, ERR_TIMEOUT,
+ * ERR_NOMEM. */
 int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err);
 /* They do not count any more. Lock held. */
 void take_unreserve(struct take *t);
 
 /* ---- ledger_kube_name.c; lock held, and let go meanwhile ---- */
 
-/* Rule R12: another pod's claim holds this pod's name, and a GET past every cache shows a pod that has it: err says so (ERR_REFUSED, reason
- * "AlreadyExists"), as the API server would after us. Asked once; *ret_asked: just now. */
+/* Rule R12: another pod's claim holds this pod's name, and a GET past every cache shows a pod that
+ * has it: err says so (ERR_REFUSED, reason "AlreadyExists"), as the API server would after us.
+ * Asked once; *ret_asked: just now. */
 bool take_name_is_taken(struct take *t, int64_t deadline_ms, bool *ret_asked, struct err *err);
-/* Rule R6: a claim stands of a pod that had this name and is gone, and the leader has not said yet whether it was seen to end (R13): wait for
- * that for a moment. True: there may be room now, decide again. */
+/* Rule R6: a claim stands of a pod that had this name and is gone, and the leader has not said yet
+ * whether it was seen to end (R13): wait for that for a moment. True: there may be room now, decide
+ * again. */
 bool take_waits_for_end(struct take *t, int64_t deadline_ms);
 
 /* ---- ledger_kube_phantom.c ---- */
 
-/* Rule R12: claims of this namespace ended whose pods never came, and with these bytes it would hold more pending than it may; err says so
- * (ERR_REFUSED, reason "TooManyPending"). One pod may always wait. Lock held. */
+/* Rule R12: claims of this namespace ended whose pods never came, and with these bytes it would
+ * hold more pending than it may; err says so (ERR_REFUSED, reason "TooManyPending"). One pod may
+ * always wait. Lock held. */
 bool take_is_phantom(const struct take *t, uint64_t bytes, struct err *err);
 
 /* ---- ledger_kube_undo.c ---- */
 
-/* Take back what the take with this ticket may have written for uid on this server, soon and as well as it can (rule R3). base: the
- * number of the version that the last write followed: as long as the server still has it, the write may land yet. 0: it has landed.
- * Texts are copied. Any thread, also with the lock of servers held. */
+/* Take back what the take with this ticket may have written for uid on this server, soon and as
+ * well as it can (rule R3). base: the number of the version that the last write followed: as long
+ * as the server still has it, the write may land yet. 0: it has landed. Texts are copied. Any
+ * thread, also with the lock of servers held. */
 void take_back_later(
 	struct ledger_kube *l, const char *uid, uint64_t ticket, const char *server, uint64_t base);
 void kube_undo(struct ledger *base, uint64_t ticket);

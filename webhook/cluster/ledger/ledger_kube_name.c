@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: claims of other pods that have, or had, the name of the pod under review: a name that is taken (rule R12), a pod that follows another
-// (rules R6 and R13).
+// cluster: claims of other pods that have, or had, the name of the pod under review: a name that is
+// taken (rule R12), a pod that follows another (rules R6 and R13).
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 
@@ -41,7 +41,8 @@ static enum name ask_name(const struct take *t, int64_t deadline_ms)
 	return said;
 }
 
-/* Does another pod of this name hold something, by the picture? Its own parts are of this name, too. Lock held. */
+/* Does another pod of this name hold something, by the picture? Its own parts are of this name,
+ * too. Lock held. */
 static bool held_by_another(const struct take *t)
 {
 	const struct servers *s = t->l->servers;

@@ -73,7 +73,8 @@ struct viewing {
 	bool with_claims;
 };
 
-/* A longer list with room for so many more, twice as long as it must be; what it has been stays in the arena. */
+/* A longer list with room for so many more, twice as long as it must be; what it has been stays in
+ * the arena. */
 static void *longer(struct arena *a, void *list, size_t n, size_t more, size_t *cap, size_t size)
 {
 	void *grown;
@@ -132,7 +133,8 @@ void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
 	(void)servers_walk(((struct ledger_kube *)base)->servers, count_states, ret);
 }
 
-/* All servers. There is room for as much as there is now before any is looked at: a list that grows is copied whole, under the lock. */
+/* All servers. There is room for as much as there is now before any is looked at: a list that grows
+ * is copied whole, under the lock. */
 static bool look(struct viewing *v, struct servers *s)
 {
 	size_t claims = servers_holders(s), servers;

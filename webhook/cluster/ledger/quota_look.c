@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: reads the ResourceQuotas of a namespace that has been marked by rule R12, before a claim is taken there. */
+/* cluster: reads the ResourceQuotas of a namespace that has been marked by rule R12, before a claim
+ * is taken there. */
 #include "webhook/cluster/ledger/quota_look.h"
 
 #include "base/clock.h"

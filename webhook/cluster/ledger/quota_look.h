@@ -20,9 +20,11 @@ struct quota_look {
 	atomic_int_least64_t forbidden_ms; /* when it said so last; 0: it did not */
 };
 
-/* Would a quota of this namespace refuse the pod? Asked past every cache, and only where a claim of that namespace ended within ten minutes whose
- * pod never came; at most half of the time until the deadline (CLOCK_MONOTONIC), and a second. 0 also where quotas cannot be read: that is no
- * reason to refuse. ERR_REFUSED as quota_check() says it; ERR_NOMEM. ctx is the struct quota_look. Any thread that may wait. */
+/* Would a quota of this namespace refuse the pod? Asked past every cache, and only where a claim of
+ * that namespace ended within ten minutes whose pod never came; at most half of the time until the
+ * deadline (CLOCK_MONOTONIC), and a second. 0 also where quotas cannot be read: that is no reason
+ * to refuse. ERR_REFUSED as quota_check() says it; ERR_NOMEM. ctx is the struct quota_look. Any
+ * thread that may wait. */
 int quota_look_check(void *ctx, struct slice namespace, const struct json *j,
 	const struct json_node *pod, int64_t deadline_ms, struct err *err);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: all GPUServers as this replica knows them: their states, the table of them, its beginning and end.
+// cluster: all GPUServers as this replica knows them: their states, the table of them, its
+// beginning and end.
 #include "webhook/cluster/ledger/servers.h"
 
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct held *held_read(const struct json *j, const struct json_node *object, str
 		err_set(err, ERR_NOMEM, "out of memory for a GPUServer");
 		return NULL;
 	}
-	/* There may be thousands, and each commit makes a new one. What is read is copied: it is nearly as long as its text. */
+	/* There may be thousands, and each commit makes a new one. What is read is copied: it is
+	 * nearly as long as its text. */
 	arena_init_small(&h->arena, HELD_ARENA_MAX, object ? object->len : 0);
 	if (server_object_read(j, object, &h->arena, &h->object, err) != 0 ||
 		server_object_inventory(&h->object, &h->arena, &h->shown, err) != 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: edits of a server's status: those that wait for the same server go into one compare-and-swap (rule R2).
+// cluster: edits of a server's status: those that wait for the same server go into one
+// compare-and-swap (rule R2).
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -22,8 +23,8 @@ struct commit {
 	uint64_t unreadable; /* or its number, when it cannot be read */
 	bool gone;           /* there was none at the last look */
 	uint64_t base;       /* the number of the state that the PUT was made from */
-	uint64_t
-		before; /* the number of the state that was known when the last look began; 0: none */
+	uint64_t before; /* the number of the state that was known when the last look began; 0: none
+			  */
 	int rc;
 	struct err err;
 };
@@ -42,7 +43,8 @@ static int too_late(struct err *err)
 		err, ERR_TIMEOUT, "the claim could not be confirmed by the API server in time");
 }
 
-/* Take the edits that are done out of the batch, and tell those who wait for them: the next call may take long. */
+/* Take the edits that are done out of the batch, and tell those who wait for them: the next call
+ * may take long. */
 static void sweep(struct servers *s, struct commit *c)
 {
 	struct edit **at = &c->batch;
@@ -58,7 +60,8 @@ static void sweep(struct servers *s, struct commit *c)
 /* End every edit that is left. */
 static void finish_all(struct commit *c, int rc, const struct err *why)
 {
-	/* An edit may be freed by its owner as soon as it is done and the lock is let go: not before. */
+	/* An edit may be freed by its owner as soon as it is done and the lock is let go: not
+	 * before. */
 	for (struct edit *e = c->batch; e; e = e->next)
 		if (!e->done)
 			finish(e, rc, why);
@@ -91,7 +94,8 @@ static bool copy_object(const struct server_object *o, struct arena *a, struct s
 	return to->gpus && to->claims && to->conditions && to->phantoms;
 }
 
-/* Apply the edits in their order; what gave up or has nothing to write is done. False: nothing is to be written. */
+/* Apply the edits in their order; what gave up or has nothing to write is done. False: nothing is
+ * to be written. */
 static bool apply(struct servers *s, const struct server_entry *entry, struct commit *c)
 {
 	struct server_object o;
@@ -203,7 +207,8 @@ static void bring_back(struct servers *s, struct server_entry *entry, struct com
 	c->gone = false;
 }
 
-/* The API server does not let us: for a review that is as if it were away, and no refusal of the pool's. */
+/* The API server does not let us: for a review that is as if it were away, and no refusal of the
+ * pool's. */
 static int refused_us(int rc, struct err *err)
 {
 	if (rc == ERR_REFUSED) {
@@ -231,7 +236,8 @@ static void put_back(struct server_entry *entry, struct commit *c, bool tried)
 	c->batch = NULL;
 }
 
-/* With the lock, which is let go meanwhile: wait a little, whatever happens, and as long as everybody has time. */
+/* With the lock, which is let go meanwhile: wait a little, whatever happens, and as long as
+ * everybody has time. */
 static void rest(struct servers *s, const struct commit *c)
 {
 	int64_t left = patience(c);
@@ -241,7 +247,8 @@ static void rest(struct servers *s, const struct commit *c)
 		(void)servers_wait(s, until);
 }
 
-/* The outcome of the PUT is not "written": look what is there, and let the edits be tried again on it. */
+/* The outcome of the PUT is not "written": look what is there, and let the edits be tried again on
+ * it. */
 static void look_again(
 	struct servers *s, struct server_entry *entry, struct commit *c, const struct edit *own)
 {
@@ -301,8 +308,8 @@ static void write_batch(
 	}
 }
 
-/* One commit of all edits that wait for this server. Whose own edit is done leaves the others to one of them: he is expected. Lock held,
- * and let go meanwhile. */
+/* One commit of all edits that wait for this server. Whose own edit is done leaves the others to
+ * one of them: he is expected. Lock held, and let go meanwhile. */
 static void commit(struct servers *s, struct server_entry *entry, const struct edit *own)
 {
 	struct commit c = {.batch = entry->queue};
@@ -347,7 +354,8 @@ static bool leave(struct server_entry *entry, struct edit *e)
 	return false;
 }
 
-/* Somebody else commits: he has this edit with him, and then ends with the most impatient one's time, or it waits for him. */
+/* Somebody else commits: he has this edit with him, and then ends with the most impatient one's
+ * time, or it waits for him. */
 static void wait_for_others(struct servers *s, struct server_entry *entry, struct edit *e)
 {
 	int64_t now = clock_ms(), until = now + CALL_MS;

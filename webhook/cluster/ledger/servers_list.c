@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: lists of the GPUServers past every cache, on a thread of their own, for those whose "no" rests on one (rules R4, R14).
+// cluster: lists of the GPUServers past every cache, on a thread of their own, for those whose "no"
+// rests on one (rules R4, R14).
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "webhook/cluster/ledger/servers_impl.h"
 
-/* Rule R4: at most four lists a second, and after one that took long as long a rest, up to a second. One that fails is made again. */
+/* Rule R4: at most four lists a second, and after one that took long as long a rest, up to a
+ * second. One that fails is made again. */
 #define LIST_EVERY_MS 250
 #define LIST_REST_MS 1000
 #define LIST_MS 10000
 #define IDLE_MS 60000
 #define NAMES_MAX (64u << 20)
 
-/* One server of a list. What the picture knows already is not kept twice: of ten thousand servers that would be as much as the picture itself. */
+/* One server of a list. What the picture knows already is not kept twice: of ten thousand servers
+ * that would be as much as the picture itself. */
 struct shown {
 	const char *name;
 	uint64_t number;   /* of the state that is known */
@@ -98,7 +101,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* One server of the list, which the picture has under this entry, or not. False: what was known is not there any more, and is none that came later. */
+/* One server of the list, which the picture has under this entry, or not. False: what was known is
+ * not there any more, and is none that came later. */
 static bool bring_one(struct servers *s, const struct server_entry *e, struct shown *at)
 {
 	struct held *h = at->held;
@@ -116,7 +120,8 @@ static bool bring_one(struct servers *s, const struct server_entry *e, struct sh
 	return true;
 }
 
-/* By rule R15 what the list showed is hearsay until all of it has come in: an older server of the same machine may come later. */
+/* By rule R15 what the list showed is hearsay until all of it has come in: an older server of the
+ * same machine may come later. */
 static void believe_listed(struct servers *s)
 {
 	size_t work = 0;
@@ -132,8 +137,9 @@ static void believe_listed(struct servers *s)
 	}
 }
 
-/* A whole list has been read: bring it into the picture. The marks of a list that the watch is reading are left alone. Lock held, and let go
- * every now and then. False: it does not fit what was known while it was read. */
+/* A whole list has been read: bring it into the picture. The marks of a list that the watch is
+ * reading are left alone. Lock held, and let go every now and then. False: it does not fit what was
+ * known while it was read. */
 static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 {
 	size_t work = 0;

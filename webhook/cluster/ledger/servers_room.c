@@ -244,7 +244,8 @@ static bool grow_picture(struct servers *s, size_t servers, size_t gpus)
 	return ok;
 }
 
-/* A place that is free, with so many GPUs: one that a server had is used again where it had at least as many, the smallest. False: out of memory. */
+/* A place that is free, with so many GPUs: one that a server had is used again where it had at
+ * least as many, the smallest. False: out of memory. */
 static bool find_place(struct servers *s, size_t n_gpus, uint32_t *ret)
 {
 	size_t best = s->n_spare;

@@ -50,7 +50,8 @@ void servers_put_broken(struct servers *s, struct kube_meta m, const struct err 
 			log_str("error", err->msg));
 }
 
-/* The list that runs shows it. Only that counts: a commit says that it was there at its version, not that it is in the list. Lock held. */
+/* The list that runs shows it. Only that counts: a commit says that it was there at its version,
+ * not that it is in the list. Lock held. */
 static void mark_listed(struct servers *s, struct slice name)
 {
 	char text[NAME_SIZE];
@@ -62,8 +63,8 @@ static void mark_listed(struct servers *s, struct slice name)
 		e->listed = s->lists[LIST_WATCH];
 }
 
-/* What the watch was told of, or a list. By rule R15 a server that a list brings is hearsay until the list is whole: an older one of the same
- * machine may be on a later page. Lock held. */
+/* What the watch was told of, or a list. By rule R15 a server that a list brings is hearsay until
+ * the list is whole: an older one of the same machine may be on a later page. Lock held. */
 static void put_told(struct servers *s, struct held *h)
 {
 	const struct server_entry *e = servers_find(s, h->object.name);
@@ -113,8 +114,9 @@ static void on_change(
 	servers_tell(s);
 }
 
-/* A whole list, at this version, is there. What it did not show is gone; but not what a commit has brought since. By rule R16 what was known when
- * the list began is, whatever its number. What it showed is known, and every older server with it. What a commit has brought since is for the watch
+/* A whole list, at this version, is there. What it did not show is gone; but not what a commit has
+ * brought since. By rule R16 what was known when the list began is, whatever its number. What it
+ * showed is known, and every older server with it. What a commit has brought since is for the watch
  * to tell. */
 static void judge_listed(struct servers *s, struct server_entry *e, uint64_t version)
 {

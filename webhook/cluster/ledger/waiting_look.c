@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: counts pods that wait for GPUs. Replicas that do not lead have no picture of pods: they ask, and keep the answer for a while. */
+/* cluster: counts pods that wait for GPUs. Replicas that do not lead have no picture of pods: they
+ * ask, and keep the answer for a while. */
 #include "webhook/cluster/ledger/waiting_look.h"
 
 #include "base/clock.h"

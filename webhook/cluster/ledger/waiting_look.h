@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: how many pods wait for GPUs, for who applies a workload whose pods would wait behind them. For reviews. */
+/* cluster: how many pods wait for GPUs, for who applies a workload whose pods would wait behind
+ * them. For reviews. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_WAITING_LOOK_H
 #define WEBHOOK_CLUSTER_LEDGER_WAITING_LOOK_H
 
@@ -33,8 +34,9 @@ struct waiting_look {
 void waiting_look_init(struct waiting_look *w);
 void waiting_look_release(struct waiting_look *w);
 
-/* The `count` of struct waiters: pods behind our gate that nobody else holds, by a list that was made within five seconds, or is being
- * made anew for another, in 700 ms. ctx is the struct waiting_look. Any thread that may wait. */
+/* The `count` of struct waiters: pods behind our gate that nobody else holds, by a list that was
+ * made within five seconds, or is being made anew for another, in 700 ms. ctx is the struct
+ * waiting_look. Any thread that may wait. */
 bool waiting_look_count(void *ctx, struct slice namespace, struct waiters_count *ret);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: does the validating hook hear of pods that read a Secret? Looked at again each minute, on every replica: settings and hooks arrive
- * in either order. */
+/* cluster: does the validating hook hear of pods that read a Secret? Looked at again each minute,
+ * on every replica: settings and hooks arrive in either order. */
 #ifndef WEBHOOK_CLUSTER_RECONCILE_HOOK_LOOK_H
 #define WEBHOOK_CLUSTER_RECONCILE_HOOK_LOOK_H
 
@@ -24,7 +24,8 @@ struct hook_look *hook_look_start(const struct hook_look_config *cfg, struct err
 void hook_look_stop(struct hook_look *l);
 /* Counts what has changed of the answers below. Any thread. */
 uint64_t hook_look_version(struct hook_look *l);
-/* Does the hook hear of pods that read this Secret? True, too, where nobody knows: an outage would be worse. */
+/* Does the hook hear of pods that read this Secret? True, too, where nobody knows: an outage would
+ * be worse. */
 bool hook_look_covers(struct hook_look *l, struct slice secret);
 
 #endif

@@ -142,7 +142,8 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 			s->namespace, secret);
 	else if (rc != 0)
 		*err = why;
-	/* Who may write GPUServers must not get at Secrets that were made for something else, by an address of his own. */
+	/* Who may write GPUServers must not get at Secrets that were made for something else, by an
+	 * address of his own. */
 	if (rc == 0 && !secret_is_plain(&a.json, json_root(&a.json))) {
 		rc = err_reason(err, ERR_REFUSED, FRESH_SECRET_KEPT,
 			"Secret %s/%s: its type is neither Opaque nor kubernetes.io/tls",
@@ -161,7 +162,8 @@ static int get_value(struct probe_secrets *s, const char *secret, const char *ke
 
 /* ---- the question ---- */
 
-/* What a question takes out of Secrets. libcurl (the flavour in use) reads PEM from files: here from files in memory. */
+/* What a question takes out of Secrets. libcurl (the flavour in use) reads PEM from files: here
+ * from files in memory. */
 struct secrets {
 	struct buf ca, cert, key, token;
 	int fds[3];
@@ -179,7 +181,8 @@ static const char *or_null(const char *path)
 	return path[0] ? path : NULL;
 }
 
-/* A client of its own: libcurl may remember CAs by the name of their file, and names of files in memory come again. */
+/* A client of its own: libcurl may remember CAs by the name of their file, and names of files in
+ * memory come again. */
 static int send(const struct probe_question *q, const struct secrets *s, struct http_response *ret,
 	struct err *err)
 {

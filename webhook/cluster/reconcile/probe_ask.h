@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: one question to one probe: its CA and token out of Secrets, its answer read. For probe_poll.c. */
+/* cluster: one question to one probe: its CA and token out of Secrets, its answer read. For
+ * probe_poll.c. */
 #ifndef WEBHOOK_CLUSTER_RECONCILE_PROBE_ASK_H
 #define WEBHOOK_CLUSTER_RECONCILE_PROBE_ASK_H
 
@@ -24,14 +25,17 @@ struct probe_question {
 	const char *ca_secret, *token_secret; /* NULL: none */
 	const char *client_secret; /* our certificate and key (tls.crt, tls.key); NULL: none */
 	int64_t timeout_ms;
-	bool doubtful; /* the last one failed: read the Secrets anew, unless that was a moment ago */
+	bool doubtful; /* the last one failed: read the Secrets anew, unless that was a moment ago
+			*/
 	bool (*go_on)(void *ctx); /* asked about once a second; false ends the question */
 	void *go_on_ctx;
 };
 
-/* Ask. Strings of *ret live in the arena. ERR_TIMEOUT, ERR_IO: no answer; ERR_REFUSED: another status than 200, or with a reason: it was not
- * asked, since a token would go over plain HTTP (FRESH_TOKEN_KEPT), or a Secret is of a type that is not for this (FRESH_SECRET_KEPT);
- * ERR_SYNTAX, ERR_INVALID, ERR_TOOBIG: none that can be read; ERR_NOTFOUND: a Secret or its key is missing; ERR_NOMEM. Any thread. */
+/* Ask. Strings of *ret live in the arena. ERR_TIMEOUT, ERR_IO: no answer; ERR_REFUSED: another
+ * status than 200, or with a reason: it was not asked, since a token would go over plain HTTP
+ * (FRESH_TOKEN_KEPT), or a Secret is of a type that is not for this (FRESH_SECRET_KEPT);
+ * ERR_SYNTAX, ERR_INVALID, ERR_TOOBIG: none that can be read; ERR_NOTFOUND: a Secret or its key is
+ * missing; ERR_NOMEM. Any thread. */
 int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct arena *a,
 	struct probe_inventory *ret, struct err *err);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: the leader's duty that asks the probes of GPU servers. A few threads take the probe that is due next from one table.
+// cluster: the leader's duty that asks the probes of GPU servers. A few threads take the probe that
+// is due next from one table.
 #include "webhook/cluster/reconcile/probe_poll.h"
 
 #include <stdlib.h>
@@ -95,7 +96,8 @@ static int64_t tick(void *ctx, struct duty *d)
 	return wait;
 }
 
-/* Rule R17: what was heard ages by this leader's clock, whatever the threads that ask are waiting for. */
+/* Rule R17: what was heard ages by this leader's clock, whatever the threads that ask are waiting
+ * for. */
 static int64_t age(void *ctx, struct duty *d)
 {
 	struct probe_poll *p = ctx;
@@ -143,7 +145,8 @@ static void stop(void *running)
 {
 	struct probe_poll *p = running;
 
-	/* All at once, then each is waited for; the first at the end, for what the others find wakes it. */
+	/* All at once, then each is waited for; the first at the end, for what the others find
+	 * wakes it. */
 	atomic_store(&p->stopping, true);
 	duty_stop(p->age);
 	for (unsigned i = p->n_workers; i-- > 0;)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the leader's duty that asks the probes of GPU servers what they have, and writes it into their status. */
+/* cluster: the leader's duty that asks the probes of GPU servers what they have, and writes it into
+ * their status. */
 #ifndef WEBHOOK_CLUSTER_RECONCILE_PROBE_POLL_H
 #define WEBHOOK_CLUSTER_RECONCILE_PROBE_POLL_H
 
@@ -14,14 +15,17 @@ struct probe_poll_config {
 	const struct log *log;
 	struct metrics *metrics;
 	const char *namespace; /* of the Secrets that specs name: key ca.crt, key token */
-	int64_t every_ms; /* [10 000] from one question to a probe to the next, spread over the servers */
-	int64_t timeout_ms; /* [3 000] for one answer */
-	/* [500] for one that has always answered in that time, while others wait. Who needs more is asked again with all of timeout_ms,
-	 * and has that from then on; so 200 of 1 000 that begin to hang keep the others waiting for 7 s, once. */
+	int64_t every_ms;      /* [10 000] from one question to a probe to the next, spread over the
+				  servers */
+	int64_t timeout_ms;    /* [3 000] for one answer */
+	/* [500] for one that has always answered in that time, while others wait. Who needs more is
+	 * asked again with all of timeout_ms, and has that from then on; so 200 of 1 000 that begin
+	 * to hang keep the others waiting for 7 s, once. */
 	int64_t haste_ms;
-	int64_t stale_after_ms; /* [30 000] without a good answer: Fresh=False (R17); so do three failures in a row */
-	unsigned
-		at_once; /* [16] questions that wait at one time; at most half of them to those that did not answer the last */
+	int64_t stale_after_ms; /* [30 000] without a good answer: Fresh=False (R17); so do three
+				   failures in a row */
+	unsigned at_once; /* [16] questions that wait at one time; at most half of them to those
+			     that did not answer the last */
 };
 
 /* The duty as the leader starts it; cfg becomes its ctx. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the files of the duty that asks probes share: whom to ask and when (probe_targets.c), what becomes of an answer
- * (probe_verdict.c), the threads (probe_poll.c). */
+/* cluster: what the files of the duty that asks probes share: whom to ask and when
+ * (probe_targets.c), what becomes of an answer (probe_verdict.c), the threads (probe_poll.c). */
 #ifndef WEBHOOK_CLUSTER_RECONCILE_PROBE_POLL_IMPL_H
 #define WEBHOOK_CLUSTER_RECONCILE_PROBE_POLL_IMPL_H
 
@@ -51,26 +51,32 @@ struct probe_poll {
 
 /* ---- probe_targets.c; all with the lock held ---- */
 
-/* Look at the picture, unless that was a moment ago: who is new is due at once, who is gone is forgotten. */
+/* Look at the picture, unless that was a moment ago: who is new is due at once, who is gone is
+ * forgotten. */
 void probe_targets_look(struct probe_poll *p);
-/* The one that is due first and that nobody asks just now, or NULL; none that is doubtful while half of the threads wait for such. */
+/* The one that is due first and that nobody asks just now, or NULL; none that is doubtful while
+ * half of the threads wait for such. */
 struct target *probe_targets_next(struct probe_poll *p);
-/* When it is due again, asked at that time. Each server has its own moment of the round, by its name, so that what began at once does not
- * stay so. Whoever does not answer is asked half as often each time, up to a sixth. */
+/* When it is due again, asked at that time. Each server has its own moment of the round, by its
+ * name, so that what began at once does not stay so. Whoever does not answer is asked half as often
+ * each time, up to a sixth. */
 int64_t probe_targets_moment(const struct target *t, int64_t every_ms, int64_t asked_ms);
-/* One whose last good answer is older than it may be, and whose status was not made stale for that; NULL: none. *ret_ms: when the next is. */
+/* One whose last good answer is older than it may be, and whose status was not made stale for that;
+ * NULL: none. *ret_ms: when the next is. */
 struct target *probe_targets_old(struct probe_poll *p, int64_t now_ms, int64_t *ret_ms);
 void probe_targets_free(struct probe_poll *p);
 /* Is it this server's probe, as its spec says now? Without the lock. */
 bool probe_target_is(const struct target *t, const struct server_object *o);
 
-/* ---- probe_verdict.c; without the lock, by the thread that asked, or that looks how old answers are ---- */
+/* ---- probe_verdict.c; without the lock, by the thread that asked, or that looks how old answers
+ * are ---- */
 
 /* Write what follows from it into the server's status. */
 void probe_failed(const struct probe_poll *p, struct target *t, const struct err *why);
 void probe_answered(
 	const struct probe_poll *p, struct target *t, const struct probe_inventory *inv);
-/* Rule R17: nothing good was heard since then, which is longer than it counts. False: not written. */
+/* Rule R17: nothing good was heard since then, which is longer than it counts. False: not written.
+ */
 bool probe_aged(const struct probe_poll *p, struct target *t, int64_t good_ms);
 
 #endif

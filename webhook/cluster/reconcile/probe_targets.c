@@ -47,7 +47,8 @@ struct look {
 	struct target **at; /* behind the last server */
 };
 
-/* A server that is new, or whose probe is another now, is asked at once. Without memory the next look tries again. */
+/* A server that is new, or whose probe is another now, is asked at once. Without memory the next
+ * look tries again. */
 static bool note(void *ctx, const struct server_object *o)
 {
 	struct look *l = ctx;

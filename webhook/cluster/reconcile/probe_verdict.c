@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: what becomes of a probe's answer, or of none: GPUs and conditions in the server's status.
+// cluster: what becomes of a probe's answer, or of none: GPUs and conditions in the server's
+// status.
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the leader's duty that keeps each GPUServer's own fields true. A server is looked at when its version is new to us, or while
- * it waits for something. */
+/* cluster: the leader's duty that keeps each GPUServer's own fields true. A server is looked at
+ * when its version is new to us, or while it waits for something. */
 #include "webhook/cluster/reconcile/server_keeper.h"
 
 #include <stdlib.h>
@@ -26,7 +26,8 @@ struct known {
 	char *name, *uid;
 	char version[VERSION_SIZE];
 	char done[VERSION_SIZE]; /* the version that is as it should be */
-	int64_t since_ms; /* when this uid was first seen with GPUs and without the finalizer; 0: never */
+	int64_t since_ms; /* when this uid was first seen with GPUs and without the finalizer; 0:
+			     never */
 	bool deleting, finalizer, claims;
 	bool there; /* in the picture at this look */
 	bool word;  /* the condition Unique is to be written, though no version is new */
@@ -42,7 +43,8 @@ struct server_keeper {
 	bool told;     /* of something that cannot be written */
 };
 
-/* The picture is in the order of names and so are we, but for those that are new: the one that is looked for is mostly the next. */
+/* The picture is in the order of names and so are we, but for those that are new: the one that is
+ * looked for is mostly the next. */
 static struct known *find(struct server_keeper *k, const char *name)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -118,7 +120,8 @@ static bool note(void *ctx, const struct server_object *o)
 	s->claims = o->status.n_claims > 0;
 	s->there = true;
 	s->word = server_keep_unique_due(o);
-	/* No pod can be given a claim on a server without GPUs, so a round of adoption says nothing about it. */
+	/* No pod can be given a claim on a server without GPUs, so a round of adoption says nothing
+	 * about it. */
 	if (s->finalizer || o->status.n_gpus == 0)
 		s->since_ms = 0;
 	else if (s->since_ms == 0)
@@ -165,7 +168,8 @@ static enum edit_result keep(
 
 /* ---- the finalizer ---- */
 
-/* The merge patch that sets the list of finalizers, ours added or left out, on this very version. */
+/* The merge patch that sets the list of finalizers, ours added or left out, on this very version.
+ */
 static void write_finalizers(
 	const struct json *j, const struct json_node *root, bool want, struct buf *out)
 {
@@ -191,7 +195,8 @@ static void write_finalizers(
 	buf_str(out, "]}}");
 }
 
-/* Judged on what the API server says now, past every cache. 0 also when there is nothing to do any more. */
+/* Judged on what the API server says now, past every cache. 0 also when there is nothing to do any
+ * more. */
 static int patch_finalizers(struct server_keeper *k, const struct known *s, const char *path,
 	const struct kube_answer *now, struct err *err)
 {

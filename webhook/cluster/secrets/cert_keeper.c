@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the leader's duty that looks after CA and serving pair. Each look does at most one thing, and the next one sees what
- * became of it: so it does not matter who did the one before, or whether it was cut off. */
+/* cluster: the leader's duty that looks after CA and serving pair. Each look does at most one
+ * thing, and the next one sees what became of it: so it does not matter who did the one before, or
+ * whether it was cut off. */
 #include "webhook/cluster/secrets/cert_keeper.h"
 
 #include <stdlib.h>
@@ -58,7 +59,8 @@ static int make_next(const struct cert_keeper *k, struct cert_view *v, int64_t n
 	return rc != 0 ? rc : cert_write_ca(k, v, err);
 }
 
-/* The wait begins when a look has seen both everywhere; a time from before that is taken back first. */
+/* The wait begins when a look has seen both everywhere; a time from before that is taken back
+ * first. */
 static int publish_both(
 	const struct cert_keeper *k, struct cert_view *v, int64_t now, struct err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the certificate keeper's files share: how it sees the cluster, and how it writes. */
+/* cluster: what the certificate keeper's files share: how it sees the cluster, and how it writes.
+ */
 #ifndef WEBHOOK_CLUSTER_SECRETS_CERT_KEEPER_IMPL_H
 #define WEBHOOK_CLUSTER_SECRETS_CERT_KEEPER_IMPL_H
 
@@ -24,7 +25,8 @@ struct cert_keeper {
 	bool told;         /* that they do */
 };
 
-/* A CA's certificate and key. cert empty: there is none; key empty: it signs nothing (an old one, or its key was lost). */
+/* A CA's certificate and key. cert empty: there is none; key empty: it signs nothing (an old one,
+ * or its key was lost). */
 struct keeper_ca {
 	struct x509_pair pair;
 	struct rotation_span span;
@@ -32,8 +34,8 @@ struct keeper_ca {
 	bool everywhere, somewhere; /* in all hooks' bundles, in one at least */
 };
 
-/* The cluster at one moment. Read in this order: whoever writes goes the other way round, so that no certificate is judged by a
- * CA Secret that is older than itself. */
+/* The cluster at one moment. Read in this order: whoever writes goes the other way round, so that
+ * no certificate is judged by a CA Secret that is older than itself. */
 struct cert_view {
 	struct kube_answer hooks[KEEPER_CONFIGURATIONS]; /* status 404: not there */
 	struct kube_answer tls, ca;
@@ -44,8 +46,9 @@ struct cert_view {
 	int64_t published_at, switched_at; /* Unix seconds; 0: not yet */
 };
 
-/* Look. ret is released with cert_view_release() in every case. Errors as kube_do; ERR_NOMEM. What is there and unreadable counts as
- * absent. A signing CA whose Secret is lost is taken out of the bundles, without its key. */
+/* Look. ret is released with cert_view_release() in every case. Errors as kube_do; ERR_NOMEM. What
+ * is there and unreadable counts as absent. A signing CA whose Secret is lost is taken out of the
+ * bundles, without its key. */
 int cert_view_read(
 	const struct cert_keeper *k, int64_t now, struct cert_view *ret, struct err *err);
 void cert_view_release(struct cert_view *v);
@@ -57,12 +60,14 @@ static inline bool keeper_has(const struct keeper_ca *ca)
 	return ca->pair.cert.len > 0;
 }
 
-/* Write v's CAs and times into the CA Secret, or the pair into the other one: what was read must still be there. ERR_CONFLICT: it is not;
- * ERR_REFUSED: somebody else's Secret is in the way; others as kube_do. */
+/* Write v's CAs and times into the CA Secret, or the pair into the other one: what was read must
+ * still be there. ERR_CONFLICT: it is not; ERR_REFUSED: somebody else's Secret is in the way;
+ * others as kube_do. */
 int cert_write_ca(const struct cert_keeper *k, const struct cert_view *v, struct err *err);
 int cert_write_serving(const struct cert_keeper *k, const struct cert_view *v,
 	const struct x509_pair *pair, struct err *err);
-/* Make the bundle of every hook these CAs, those that are there. ERR_INVALID: a configuration has changed since. */
+/* Make the bundle of every hook these CAs, those that are there. ERR_INVALID: a configuration has
+ * changed since. */
 int cert_publish(const struct cert_keeper *k, const struct cert_view *v,
 	const struct keeper_ca *const cas[], size_t n, struct err *err);
 

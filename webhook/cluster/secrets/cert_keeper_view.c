@@ -23,7 +23,8 @@ static bool ours_to_report(int rc)
 
 /* ---- one certificate ---- */
 
-/* From when it was made on, not from its backdated first second; a maker whose clock is ahead of ours counts as now. */
+/* From when it was made on, not from its backdated first second; a maker whose clock is ahead of
+ * ours counts as now. */
 static struct rotation_span span_of(const struct x509_info *info, int64_t now)
 {
 	int64_t made = info->from + X509_BACKDATE_S;

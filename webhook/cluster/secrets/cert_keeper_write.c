@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the certificate keeper writes: two Secrets and the bundles of the webhook configurations. */
+/* cluster: what the certificate keeper writes: two Secrets and the bundles of the webhook
+ * configurations. */
 #include "base/rfc3339.h"
 #include "certs/certs_files.h"
 #include "webhook/cluster/secrets/cert_keeper_impl.h"
@@ -118,7 +119,8 @@ int cert_write_serving(const struct cert_keeper *k, const struct cert_view *v,
 
 /* ---- bundles ---- */
 
-/* A JSON patch on every hook, on condition that nobody has changed the configuration since it was read. */
+/* A JSON patch on every hook, on condition that nobody has changed the configuration since it was
+ * read. */
 static void write_patch(const struct kube_answer *configuration, const struct buf *bundle,
 	struct buf *out, size_t *ret_hooks)
 {

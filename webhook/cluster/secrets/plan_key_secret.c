@@ -52,7 +52,8 @@ static bool read_key(const struct json *j, const struct json_node *secret,
 	return good;
 }
 
-/* Share the keys in the Secret, oldest first. What else is there counts for nothing, and goes with the next key that is made. */
+/* Share the keys in the Secret, oldest first. What else is there counts for nothing, and goes with
+ * the next key that is made. */
 static size_t share_keys(
 	struct plan_key_look *l, const struct kube_answer *a, struct plan_key keys[PLAN_KEYS_MAX])
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the keys of plans' proofs out of the Secret that all replicas share (ledger rule R18), and the leader's duty to make them.
+/* cluster: the keys of plans' proofs out of the Secret that all replicas share (ledger rule R18),
+ * and the leader's duty to make them.
  *
- * Its data hold keys of 32 bytes under their numbers. The manifests ship it empty; it is read and updated by name, never made. */
+ * Its data hold keys of 32 bytes under their numbers. The manifests ship it empty; it is read and
+ * updated by name, never made. */
 #ifndef WEBHOOK_CLUSTER_SECRETS_PLAN_KEY_SECRET_H
 #define WEBHOOK_CLUSTER_SECRETS_PLAN_KEY_SECRET_H
 
@@ -28,8 +30,8 @@ struct plan_key_config {
 
 struct plan_key_look;
 
-/* On each replica: GET the Secret again and again. Where it is missing or forbidden nothing is shared; while no answer comes, what was.
- * NULL: ERR_NOMEM, ERR_INTERNAL. */
+/* On each replica: GET the Secret again and again. Where it is missing or forbidden nothing is
+ * shared; while no answer comes, what was. NULL: ERR_NOMEM, ERR_INTERNAL. */
 struct plan_key_look *plan_key_look_start(const struct plan_key_config *cfg, struct err *err);
 /* NULL-safe. */
 void plan_key_look_stop(struct plan_key_look *l);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: reads the imagePullSecrets of a pod that is reviewed, past every cache, and keeps nothing of them. */
+/* cluster: reads the imagePullSecrets of a pod that is reviewed, past every cache, and keeps
+ * nothing of them. */
 #include "webhook/cluster/secrets/pull_secrets.h"
 
 #include <stdlib.h>

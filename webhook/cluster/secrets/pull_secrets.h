@@ -9,8 +9,9 @@
 /* Of one pod are read; each is one GET. */
 #define PULL_SECRETS_MAX 8
 
-/* The `find` of a struct login_source; ctx is the struct kube. The API server has added its account's imagePullSecrets to the pod already.
- * A Secret that is not there, or none of a registry, is passed over, as kubelets do; one that may not be read is told in why. */
+/* The `find` of a struct login_source; ctx is the struct kube. The API server has added its
+ * account's imagePullSecrets to the pod already. A Secret that is not there, or none of a registry,
+ * is passed over, as kubelets do; one that may not be read is told in why. */
 int pull_secrets_find(void *ctx, const struct image_ask *ask, const struct image_name *name,
 	int64_t deadline_ms, struct arena *a, struct pull_logins *ret, struct err *why);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the copies of the client's Secrets in one namespace. Every write follows a look past every cache and names what was seen. */
+/* cluster: the copies of the client's Secrets in one namespace. Every write follows a look past
+ * every cache and names what was seen. */
 #include "webhook/cluster/secrets/cert_keeper.h"
 #include "webhook/cluster/secrets/secret_data.h"
 #include "webhook/cluster/secrets/secret_sync_impl.h"
@@ -15,7 +16,8 @@ static bool has_label(const struct kube_answer *a, struct slice label, struct sl
 		json_get(j, json_path(j, json_root(j), "metadata", "labels", NULL), label), value);
 }
 
-/* A type cannot be changed: one that is not Opaque was not written by us, whatever its label says. */
+/* A type cannot be changed: one that is not Opaque was not written by us, whatever its label says.
+ */
 static bool is_ours(const struct kube_answer *a)
 {
 	return has_label(a, SLICE(CERT_KEEPER_LABEL), SLICE(OWNER)) &&

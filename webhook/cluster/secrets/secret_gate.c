@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: was a namespace opened for the client's Secrets? Asked of the API server, remembered for a while. */
+/* cluster: was a namespace opened for the client's Secrets? Asked of the API server, remembered for
+ * a while. */
 #include "webhook/cluster/secrets/secret_gate.h"
 
 #include <pthread.h>
@@ -116,7 +117,8 @@ static int read_answer(const struct kube_answer *a, bool *ret_open, struct err *
 	return 0;
 }
 
-/* The right to create is what a RoleBinding to the ClusterRole poolgate-secrets gives, whatever the names. */
+/* The right to create is what a RoleBinding to the ClusterRole poolgate-secrets gives, whatever the
+ * names. */
 static int ask(const struct secret_gate *g, struct slice namespace, int64_t ms, bool *ret_open,
 	struct err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the namespaces that hold claims, or copies of the client's Secrets, as the duty that makes these copies knows them. */
+/* cluster: the namespaces that hold claims, or copies of the client's Secrets, as the duty that
+ * makes these copies knows them. */
 #ifndef WEBHOOK_CLUSTER_SECRETS_SECRET_PLACES_H
 #define WEBHOOK_CLUSTER_SECRETS_SECRET_PLACES_H
 
@@ -41,9 +42,11 @@ struct places {
 };
 
 void places_release(struct places *p);
-/* The place of that name, made if need be; NULL (and failed) when there is no room. Pointers into the list end here. */
+/* The place of that name, made if need be; NULL (and failed) when there is no room. Pointers into
+ * the list end here. */
 struct place *places_add(struct places *p, struct slice name);
-/* What the claims say now: sets wants, keeps, pod, uid and idle_ms of each. Namespaces in `except` (NULL-terminated) are not added. */
+/* What the claims say now: sets wants, keeps, pod, uid and idle_ms of each. Namespaces in `except`
+ * (NULL-terminated) are not added. */
 void places_look(
 	struct places *p, struct servers *servers, const char *const *except, int64_t now_ms);
 /* Forget those that hold no claim and are not recorded. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the namespaces that hold copies of the client's Secrets, in a ConfigMap that outlives the leader: data.namespaces, their
- * names with blanks between. */
+/* cluster: the namespaces that hold copies of the client's Secrets, in a ConfigMap that outlives
+ * the leader: data.namespaces, their names with blanks between. */
 #include "base/text.h"
 #include "webhook/cluster/secrets/secret_sync_impl.h"
 
@@ -27,7 +27,8 @@ static int get(const struct secret_sync_config *cfg, struct kube_answer *ret, st
 	return rc;
 }
 
-/* Names in it, as text, which is released by the caller. Somebody may have edited them, with line ends between. */
+/* Names in it, as text, which is released by the caller. Somebody may have edited them, with line
+ * ends between. */
 static bool names(const struct kube_answer *a, struct buf *ret)
 {
 	buf_init(ret, RECORD_MAX);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: one namespace at a time: fill it with copies of the client's Secrets, or empty it, and say what went wrong, once. */
+/* cluster: one namespace at a time: fill it with copies of the client's Secrets, or empty it, and
+ * say what went wrong, once. */
 #include <stdio.h>
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the client's Secrets as the operator brought them: one Secret with three keys, or three Secrets. */
+/* cluster: the client's Secrets as the operator brought them: one Secret with three keys, or three
+ * Secrets. */
 #include "certs/certs_files.h"
 #include "webhook/cluster/secrets/secret_data.h"
 #include "webhook/cluster/secrets/secret_sync_impl.h"

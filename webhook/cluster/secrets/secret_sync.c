@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the leader's duty that copies the client's Secrets: looks at the claims, fills the namespaces that hold some, empties those that
- * hold none any more. */
+/* cluster: the leader's duty that copies the client's Secrets: looks at the claims, fills the
+ * namespaces that hold some, empties those that hold none any more. */
 #include "webhook/cluster/secrets/secret_sync.h"
 
 #include <stdlib.h>
@@ -67,7 +67,8 @@ static void note_recorded(void *ctx, const char *namespace)
 		p->recorded = p->listed = true;
 }
 
-/* The record as it is now. Somebody may have deleted it and made it anew: what it forgot is written again. */
+/* The record as it is now. Somebody may have deleted it and made it anew: what it forgot is written
+ * again. */
 static int take_record(struct secret_sync *k, struct err *err)
 {
 	int rc;

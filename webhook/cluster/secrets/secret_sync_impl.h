@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the files of the duty that copies the client's Secrets share. One thread, the duty's. */
+/* cluster: what the files of the duty that copies the client's Secrets share. One thread, the
+ * duty's. */
 #ifndef WEBHOOK_CLUSTER_SECRETS_SECRET_SYNC_IMPL_H
 #define WEBHOOK_CLUSTER_SECRETS_SECRET_SYNC_IMPL_H
 
@@ -28,7 +29,8 @@ struct secret_source {
 void secret_source_init(struct secret_source *s);
 /* Overwrites the bytes. */
 void secret_source_release(struct secret_source *s);
-/* Read it past every cache. On error io is as it was: kube_do's errors, ERR_INVALID (not of type Opaque, or without any of the keys), ERR_NOMEM. */
+/* Read it past every cache. On error io is as it was: kube_do's errors, ERR_INVALID (not of type
+ * Opaque, or without any of the keys), ERR_NOMEM. */
 int secret_source_read(
 	const struct secret_sync_config *cfg, struct secret_source *io, struct err *err);
 
@@ -43,7 +45,8 @@ struct secret_fill {
 	void *ctx;
 };
 
-/* Make the copies what the source is. ERR_REFUSED: our account may not; ERR_CONFLICT: somebody else wrote in between; others as kube_do. */
+/* Make the copies what the source is. ERR_REFUSED: our account may not; ERR_CONFLICT: somebody else
+ * wrote in between; others as kube_do. */
 int secret_copies_fill(const struct secret_sync_config *cfg, const char *namespace,
 	const struct secret_source *from, struct secret_fill *io, struct err *err);
 /* Delete those that are ours. Errors as above; then some may still be there. */
@@ -52,7 +55,8 @@ int secret_copies_drop(const struct secret_sync_config *cfg, const char *namespa
 
 /* ---- secret_record.c ---- */
 
-/* Each namespace of the record, NUL-terminated. Errors of kube_do: ERR_NOTFOUND when there is no record. */
+/* Each namespace of the record, NUL-terminated. Errors of kube_do: ERR_NOTFOUND when there is no
+ * record. */
 int secret_record_read(const struct secret_sync_config *cfg,
 	void (*each)(void *ctx, const char *namespace), void *ctx, struct err *err);
 /* Add the namespace, or take it out. Errors of kube_do, ERR_TOOBIG, ERR_NOMEM. */
@@ -79,7 +83,8 @@ struct secret_sync {
 	int64_t until_ms; /* of this tick: when to come again */
 };
 
-/* Fill a namespace, or empty one that holds no claim any more; both set when to look at it again. */
+/* Fill a namespace, or empty one that holds no claim any more; both set when to look at it again.
+ */
 void secret_fill_place(struct secret_sync *k, struct place *p);
 void secret_empty_place(struct secret_sync *k, struct place *p);
 /* Log, once for each kind of error, that the record cannot be read or written. */

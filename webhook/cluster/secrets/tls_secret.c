@@ -81,8 +81,9 @@ static void load(struct tls_secret *t, const struct json *j, const struct json_n
 	certs_files_wipe(&key);
 }
 
-/* A look and the watch overtake each other, so the higher version counts. Only when two looks in a row show an older one is that
- * the truth: the cluster's data were restored. Called with the lock held. */
+/* A look and the watch overtake each other, so the higher version counts. Only when two looks in a
+ * row show an older one is that the truth: the cluster's data were restored. Called with the lock
+ * held. */
 static bool news(struct tls_secret *t, uint64_t version, bool looked)
 {
 	bool older = version < t->version;

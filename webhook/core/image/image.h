@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what an image starts where the pod does not say so: its ENTRYPOINT and CMD. Who looks it up is outside of the core. */
+/* core: what an image starts where the pod does not say so: its ENTRYPOINT and CMD. Who looks it up
+ * is outside of the core. */
 #ifndef WEBHOOK_CORE_IMAGE_IMAGE_H
 #define WEBHOOK_CORE_IMAGE_IMAGE_H
 
@@ -55,8 +56,9 @@ struct image_source {
 	void *ctx;
 	/* Does the operator allow to look at this image? Does not wait. */
 	bool (*allows)(void *ctx, struct slice image);
-	/* What it starts; of several platforms that the pod may run on all must agree. May wait. ERR_REFUSED, with a sentence that begins with a small letter:
-	 * it cannot be known. ERR_TIMEOUT: asked by who may not wait. ERR_NOMEM. */
+	/* What it starts; of several platforms that the pod may run on all must agree. May wait.
+	 * ERR_REFUSED, with a sentence that begins with a small letter: it cannot be known.
+	 * ERR_TIMEOUT: asked by who may not wait. ERR_NOMEM. */
 	int (*look)(void *ctx, const struct image_ask *ask, struct arena *a,
 		struct image_start *ret, struct err *err);
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: manifests, indexes and configurations of images. Whoever can push to a registry has written them. */
+/* core: manifests, indexes and configurations of images. Whoever can push to a registry has written
+ * them. */
 #include "webhook/core/image/image_doc.h"
 
 #include "base/text.h"
@@ -26,7 +27,8 @@ static int bad(struct err *err, const char *what)
 	return err_set(err, ERR_REFUSED, "%s", what);
 }
 
-/* Container runtimes are written in Go, whose reader takes a key in any case, and the last one of several: a key that we would not see is none. */
+/* Container runtimes are written in Go, whose reader takes a key in any case, and the last one of
+ * several: a key that we would not see is none. */
 static bool spelled_otherwise(const struct json *j, const struct json_node *v, struct arena *a)
 {
 	static const char *const keys[] = {"mediaType", "manifests", "layers", "config", "digest",
@@ -74,7 +76,8 @@ static bool is_manifest_type(struct slice type)
 	       slice_is(type, "application/vnd.docker.distribution.manifest.v2+json");
 }
 
-/* Would nobody read it as another's name? Runtimes take capitals for small letters, no system for their own, and these (containerd/platforms, Normalize). */
+/* Would nobody read it as another's name? Runtimes take capitals for small letters, no system for
+ * their own, and these (containerd/platforms, Normalize). */
 static bool is_plain(struct slice name)
 {
 	static const char *const others[] = {"i386", "aarch64", "armhf", "armel"};
@@ -106,7 +109,8 @@ static int read_index(const struct json *j, const struct json_node *root, unsign
 
 		if (spelled_otherwise(j, v, a) || spelled_otherwise(j, platform, a))
 			return bad(err, "its index cannot be read");
-		/* what was noted when they were built; runtimes, too, tell it by the platform alone */
+		/* what was noted when they were built; runtimes, too, tell it by the platform alone
+		 */
 		if (slice_is(os, "unknown"))
 			continue;
 		if (!read_part(j, v, part) || !json_is(platform, JSON_OBJECT))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what registries say of images: indexes, manifests and configurations, by OCI's and by Docker's media types. Strict: a document that could be two
- * things is none. */
+/* core: what registries say of images: indexes, manifests and configurations, by OCI's and by
+ * Docker's media types. Strict: a document that could be two things is none. */
 #ifndef WEBHOOK_CORE_IMAGE_IMAGE_DOC_H
 #define WEBHOOK_CORE_IMAGE_IMAGE_DOC_H
 
@@ -44,8 +44,9 @@ struct image_config {
 	struct image_start start; /* without its digest */
 };
 
-/* Read a manifest or an index that came with this media type; want_arches: whose manifests are wanted. Everything is
- * copied into the arena or points into j's text. ERR_REFUSED, with what is wrong; ERR_NOMEM. */
+/* Read a manifest or an index that came with this media type; want_arches: whose manifests are
+ * wanted. Everything is copied into the arena or points into j's text. ERR_REFUSED, with what is
+ * wrong; ERR_NOMEM. */
 int image_manifest_read(const struct json *j, struct slice media_type, unsigned want_arches,
 	struct arena *a, struct image_manifest *ret, struct err *err);
 

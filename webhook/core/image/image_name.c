@@ -51,7 +51,8 @@ static bool host_is_good(struct slice host)
 	return true;
 }
 
-/* Parts of small letters and digits with one '.', one or two '_', or any number of '-' between them, '/' between the parts. */
+/* Parts of small letters and digits with one '.', one or two '_', or any number of '-' between
+ * them, '/' between the parts. */
 static bool repository_is_good(struct slice s)
 {
 	size_t i = 0;

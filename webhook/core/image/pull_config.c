@@ -17,7 +17,8 @@ static void drop_front(struct slice *s, const char *front)
 	}
 }
 
-/* Is the key for this registry? *ret_path: the repositories that it is for; "" for all. Docker's own names for its registry are one. */
+/* Is the key for this registry? *ret_path: the repositories that it is for; "" for all. Docker's
+ * own names for its registry are one. */
 static bool is_for(struct slice key, const struct image_name *name, struct slice *ret_path)
 {
 	struct slice host;

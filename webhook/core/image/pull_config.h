@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the credentials for registries in a Docker configuration: a pull Secret's, or a user's own file. */
+/* core: the credentials for registries in a Docker configuration: a pull Secret's, or a user's own
+ * file. */
 #ifndef WEBHOOK_CORE_IMAGE_PULL_CONFIG_H
 #define WEBHOOK_CORE_IMAGE_PULL_CONFIG_H
 
@@ -20,9 +21,11 @@ struct pull_logins {
 	size_t n;
 };
 
-/* Add those that are for this image's registry, to the letter, and for its repository or what it lies under: auths is the object whose keys say that
- * ("https://index.docker.io/v1/", "ghcr.io/team"). Patterns ("*.example.com") are for nobody. What cannot be read is left out. Everything
- * is copied into the arena, whose failure the caller sees. */
+/* Add those that are for this image's registry, to the letter, and for its repository or what it
+ * lies under: auths is the object whose keys say that
+ * ("https://index.docker.io/v1/", "ghcr.io/team"). Patterns ("*.example.com") are for nobody. What
+ * cannot be read is left out. Everything is copied into the arena, whose failure the caller sees.
+ */
 void pull_config_find(const struct json *j, const struct json_node *auths,
 	const struct image_name *name, struct arena *a, struct pull_logins *io);
 

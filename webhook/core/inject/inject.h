@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the parts of an injection: one container, and the pod around the containers. Used by mutate alone. */
+/* core: the parts of an injection: one container, and the pod around the containers. Used by mutate
+ * alone. */
 #ifndef WEBHOOK_CORE_INJECT_INJECT_H
 #define WEBHOOK_CORE_INJECT_INJECT_H
 
@@ -25,7 +26,8 @@ struct injection {
 	struct arena *a;
 	struct warnings *warnings;
 	uint64_t plan_hash; /* of the annotation's bytes, once inject_pod has written it */
-	/* Who proves it, and what is rendered (plan_proof.h); rendered NULL: the plan gets no proof. */
+	/* Who proves it, and what is rendered (plan_proof.h); rendered NULL: the plan gets no
+	 * proof. */
 	const struct plan_signer *signer;
 	const struct image_source *images; /* NULL: nobody knows what images start */
 	struct slice namespace;
@@ -36,18 +38,19 @@ struct injection {
 struct launch inject_launch(const struct profile *p, const struct profile_client *client,
 	const struct plan *plan, const struct plan_container *c);
 
-/* Resources, command, environment and mounts of one container that asks; fills pc (name, kind, amounts and units are
- * there already). Errors have a path below the pod. */
+/* Resources, command, environment and mounts of one container that asks; fills pc (name, kind,
+ * amounts and units are there already). Errors have a path below the pod. */
 int inject_container(struct injection *in, const struct pod_container *c,
 	const struct gpu_request *req, struct plan_container *pc, struct err *err);
 
-/* A container that the earlier plan already holds asks again: its resources are rewritten, all else is done. ERR_REFUSED
- * "RequestChanged" when it asks for something else than pc. */
+/* A container that the earlier plan already holds asks again: its resources are rewritten, all else
+ * is done. ERR_REFUSED "RequestChanged" when it asks for something else than pc. */
 int inject_again(struct injection *in, const struct pod_container *c, const struct gpu_request *req,
 	const struct plan_container *pc, struct err *err);
 
-/* The environment of one container: what the profile sets or puts in front. A variable that the container sets itself
- * just as the profile would is left alone and is not in the plan; else ERR_REFUSED "EnvCollision". */
+/* The environment of one container: what the profile sets or puts in front. A variable that the
+ * container sets itself just as the profile would is left alone and is not in the plan; else
+ * ERR_REFUSED "EnvCollision". */
 int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
 	struct plan_container *pc, struct err *err);
 
@@ -55,12 +58,13 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 bool inject_refers(
 	const struct json *j, const struct json_node *var, const struct profile_env *env);
 
-/* What `value` becomes with `front` before it: joined by the separator, without empty elements. Inside of a JSON
- * string, like both arguments. Absent when the arena ran out. */
+/* What `value` becomes with `front` before it: joined by the separator, without empty elements.
+ * Inside of a JSON string, like both arguments. Absent when the arena ran out. */
 struct slice inject_join(
 	struct slice front, struct slice separator, struct slice value, struct arena *a);
 
-/* Volumes, init containers, label and annotations. The plan is complete but for what this adds to it. */
+/* Volumes, init containers, label and annotations. The plan is complete but for what this adds to
+ * it. */
 int inject_pod(struct injection *in, struct err *err);
 
 #endif

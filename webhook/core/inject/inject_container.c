@@ -52,7 +52,8 @@ static char *put(char *at, struct slice s)
 	return at + s.len;
 }
 
-/* Remember a side's members as a JSON object, so that uninject can bring them back as they were spelled. */
+/* Remember a side's members as a JSON object, so that uninject can bring them back as they were
+ * spelled. */
 static struct slice remember(
 	const struct injection *in, const char **names, const struct json_node **values, size_t n)
 {
@@ -74,8 +75,8 @@ static struct slice remember(
 	return (struct slice){text, (size_t)(at - text)};
 }
 
-/* Take the asking members out of limits or requests and set the units there, or take those out, too, where nodes are asked for
- * nothing. made: the side did not exist. */
+/* Take the asking members out of limits or requests and set the units there, or take those out,
+ * too, where nodes are asked for nothing. made: the side did not exist. */
 static int inject_side(struct injection *in, const struct pod_container *c,
 	const struct gpu_request *r, bool limits, uint64_t units, struct slice *ret_asked,
 	bool *ret_made, struct err *err)

@@ -22,7 +22,8 @@ static size_t element_len(struct slice text, struct slice separator)
 	return text.len;
 }
 
-/* Append the elements of text to the n bytes of out, empty ones left out. Returns how many bytes there are then. */
+/* Append the elements of text to the n bytes of out, empty ones left out. Returns how many bytes
+ * there are then. */
 static size_t add_elements(char *out, size_t n, struct slice text, struct slice separator)
 {
 	while (text.len > 0) {
@@ -87,7 +88,8 @@ static void write_var(struct injection *in, struct slice name, struct slice valu
 	patch_close(in->patch);
 }
 
-/* The variable gets its value from a field, a Secret or a ConfigMap: keep that under another name, refer to it. */
+/* The variable gets its value from a field, a Secret or a ConfigMap: keep that under another name,
+ * refer to it. */
 static int keep_by_reference(struct injection *in, const char *path, size_t index,
 	const struct profile_env *env, struct slice ours, struct plan_env *pe,
 	struct slice *ret_behind, struct err *err)
@@ -111,7 +113,8 @@ static int keep_by_reference(struct injection *in, const char *path, size_t inde
 	return 0;
 }
 
-/* The variable is there with a value of its own (perhaps none). *ret_behind: what stands behind ours then, decoded. */
+/* The variable is there with a value of its own (perhaps none). *ret_behind: what stands behind
+ * ours then, decoded. */
 static int put_in_front(struct injection *in, const char *path, size_t index,
 	const struct json_node *var, const struct profile_env *env, struct slice ours,
 	struct plan_env *pe, struct slice *ret_behind, struct err *err)
@@ -261,7 +264,8 @@ static int inject_var(struct injection *in, struct site *site, const struct prof
 	return 0;
 }
 
-/* A variable that reads one value of the place, in front of all others: only those behind it can refer to it. */
+/* A variable that reads one value of the place, in front of all others: only those behind it can
+ * refer to it. */
 static int inject_late(struct injection *in, struct site *site, enum late_value v, struct err *err)
 {
 	const struct json *j = in->pod->j;

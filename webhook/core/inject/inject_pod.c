@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: inject into the pod around the containers: volumes, init containers, label and annotations. */
+/* core: inject into the pod around the containers: volumes, init containers, label and annotations.
+ */
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
@@ -140,8 +141,8 @@ static void write_side(struct buf *out, const char *side, struct slice cpu, stru
 	buf_char(out, '}');
 }
 
-/* The init container's object with resources: what the operator wrote, else the maximum over the app containers in each
- * dimension (origin.md section 1), absent dimensions left out. */
+/* The init container's object with resources: what the operator wrote, else the maximum over the
+ * app containers in each dimension (origin.md section 1), absent dimensions left out. */
 static void write_init(const struct profile_init *init, const struct room *room, struct buf *out)
 {
 	struct slice cpu = init->limit_cpu.at ? init->limit_cpu : room->limit_cpu.text;

@@ -196,7 +196,8 @@ static int warn_filters(struct making *m, struct err *err)
 	return 0;
 }
 
-/* The place comes late: with the plan before, or where the leader brings places to pods that wait for them. */
+/* The place comes late: with the plan before, or where the leader brings places to pods that wait
+ * for them. */
 static int choose_late(struct making *m, struct err *err)
 {
 	const struct profile *p = m->in.profile;
@@ -341,7 +342,8 @@ static int plan_containers(struct making *m, struct err *err)
 	return err_in(err, "spec/containers");
 }
 
-/* The servers were picked before a later hook added a container, and the others know them already. */
+/* The servers were picked before a later hook added a container, and the others know them already.
+ */
 static int place_again(struct making *m, struct err *err)
 {
 	struct plan *plan = m->in.plan;
@@ -448,7 +450,8 @@ static int write_patch(struct making *m, struct buf *out, struct err *err)
 	return out->failed || m->in.a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
-/* What is wrong with the pod itself is told before a pool that is full, for which it would wait in vain. */
+/* What is wrong with the pod itself is told before a pool that is full, for which it would wait in
+ * vain. */
 static int place_or_tell(struct making *m, struct buf *out, struct err *err)
 {
 	struct slice stand_in = SLICE("server");
@@ -539,7 +542,8 @@ static const struct plan *listed_keys(const struct making *m, struct slice names
 		       : NULL;
 }
 
-/* A plan that goes on from another gets no proof: that one may be forged, and what was rendered for it was rendered elsewhere. */
+/* A plan that goes on from another gets no proof: that one may be forged, and what was rendered for
+ * it was rendered elsewhere. */
 static int make_proven(struct making *m, struct buf *out, struct err *err)
 {
 	int rc;
@@ -583,7 +587,8 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 		.images = world->images,
 		.namespace = namespace};
 	if (plan.at) {
-		/* a plan that cannot be read is the validator's to refuse: it says where it is wrong */
+		/* a plan that cannot be read is the validator's to refuse: it says where it is
+		 * wrong */
 		if (plan_read(plan, a, &m.before, err) < 0)
 			return err->code == ERR_NOMEM ? err->code
 						      : untouched(ret, "unreadable plan");

@@ -16,7 +16,8 @@
 #include "webhook/core/pool/ledger.h"
 #include "webhook/core/review/review.h"
 
-/* How many pods wait for GPUs: of all namespaces, of them in one; more: there are more than were counted. */
+/* How many pods wait for GPUs: of all namespaces, of them in one; more: there are more than were
+ * counted. */
 struct waiters_count {
 	size_t all, here;
 	bool more;
@@ -31,7 +32,8 @@ struct waiters {
 /* What a decision may look at beside the pod. */
 struct mutate_world {
 	const struct config *config;
-	/* The pool, asked for only when a filter or a placement needs it. NULL: there is no pool to look at. */
+	/* The pool, asked for only when a filter or a placement needs it. NULL: there is no pool to
+	 * look at. */
 	struct ledger *ledger;
 	const struct plan_signer *signer;  /* NULL: plans get no proof, and none is believed */
 	const struct image_source *images; /* what images start; NULL: nobody knows */
@@ -49,24 +51,27 @@ struct mutation {
 	struct warnings warnings;
 };
 
-/* Decide about a pod (or a pod template) that is being created, and append the patch to `patch`; its paths are relative
- * to `pod`. Applying the patch twice equals applying it once. namespace: the request's.
- * 0 with ret filled, also when the pod does not concern us. Refused: ERR_INVALID for what can never be right,
- * ERR_REFUSED (with a reason) for the rest, with a path below the pod. ERR_NOMEM, ERR_INTERNAL. */
+/* Decide about a pod (or a pod template) that is being created, and append the patch to `patch`;
+ * its paths are relative to `pod`. Applying the patch twice equals applying it once. namespace: the
+ * request's. 0 with ret filled, also when the pod does not concern us. Refused: ERR_INVALID for
+ * what can never be right, ERR_REFUSED (with a reason) for the rest, with a path below the pod.
+ * ERR_NOMEM, ERR_INTERNAL. */
 int mutate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a, struct buf *patch,
 	struct mutation *ret, struct err *err);
 
-/* Decide about an update of a whole pod: when old carries a plan and the new object asks for GPUs again (somebody
- * applied the user's own manifest a second time), bring back what was injected, from the live pod itself, so that the
- * API server sees no forbidden change. A request that differs from the plan is refused: it cannot be changed.
- * config (may be NULL): its profile tells the launcher from the words that another hook has put in front of it. */
+/* Decide about an update of a whole pod: when old carries a plan and the new object asks for GPUs
+ * again (somebody applied the user's own manifest a second time), bring back what was injected,
+ * from the live pod itself, so that the API server sees no forbidden change. A request that differs
+ * from the plan is refused: it cannot be changed. config (may be NULL): its profile tells the
+ * launcher from the words that another hook has put in front of it. */
 int mutate_update(const struct config *config, const struct json *j, const struct json_node *pod,
 	const struct json_node *old, struct slice namespace, struct arena *a, struct buf *patch,
 	struct mutation *ret, struct err *err);
 
-/* Take an injection back: the patch that turns an injected pod into the manifest it was made from, by its plan alone.
- * patched is false for a pod without a plan. ERR_INVALID when the pod no longer is what its plan says. */
+/* Take an injection back: the patch that turns an injected pod into the manifest it was made from,
+ * by its plan alone. patched is false for a pod without a plan. ERR_INVALID when the pod no longer
+ * is what its plan says. */
 int mutate_undo(const struct json *j, const struct json_node *pod, struct arena *a,
 	struct buf *patch, struct mutation *ret, struct err *err);
 

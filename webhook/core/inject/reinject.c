@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: an update that brings the user's own manifest back over an injected pod: restore what was injected from the live
- * pod, value for value, since the API server lets no update change it. */
+/* core: an update that brings the user's own manifest back over an injected pod: restore what was
+ * injected from the live pod, value for value, since the API server lets no update change it. */
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
@@ -146,8 +146,9 @@ static bool same_node(const struct json *j, const struct json_node *v, const str
 	return v && w && slice_eq(json_raw(j, v), json_raw(other, w));
 }
 
-/* Another hook has put words in front of ours, in the command, or has made all of it arguments of its own program. When the
- * new command is what stands behind our words, both come back as they are in the live pod. */
+/* Another hook has put words in front of ours, in the command, or has made all of it arguments of
+ * its own program. When the new command is what stands behind our words, both come back as they are
+ * in the live pod. */
 static void restore_wrapped(struct restoring *r, const struct pod_container *c,
 	const struct words *was, const struct words *here, size_t front)
 {
@@ -173,8 +174,8 @@ static void restore_wrapped(struct restoring *r, const struct pod_container *c,
 		patch_add(&r->patch, c->path, SLICE("args"), json_raw(was->j, was->args));
 }
 
-/* The user's manifest has no command, and the live one's came from the image. Where another hook has made arguments of it, the new object's
- * stand behind them. */
+/* The user's manifest has no command, and the live one's came from the image. Where another hook
+ * has made arguments of it, the new object's stand behind them. */
 static void restore_image(struct restoring *r, const struct pod_container *c,
 	const struct words *was, const struct words *here)
 {
@@ -189,7 +190,8 @@ static void restore_image(struct restoring *r, const struct pod_container *c,
 		patch_add(&r->patch, c->path, SLICE("args"), json_raw(was->j, was->args));
 }
 
-/* Put the live pod's own first words in front again, if that makes the command what it is in the live pod. */
+/* Put the live pod's own first words in front again, if that makes the command what it is in the
+ * live pod. */
 static int restore_command(struct restoring *r, const struct pod_container *c,
 	const struct pod_container *live, const struct plan_container *pc)
 {
@@ -218,7 +220,8 @@ static int restore_command(struct restoring *r, const struct pod_container *c,
 	return 0;
 }
 
-/* Restore elements of an array that are told apart by `key`: those in `names` that the new object lacks. */
+/* Restore elements of an array that are told apart by `key`: those in `names` that the new object
+ * lacks. */
 static int restore_elements(struct restoring *r, const char *path, const struct json_node *here,
 	const struct json_node *was, const char *key, const struct slice *names, size_t n)
 {
@@ -244,8 +247,8 @@ static int restore_elements(struct restoring *r, const char *path, const struct 
 	return 0;
 }
 
-/* One variable that the plan knows: back to what it is in the live pod, unless the user changed it: then the API server
- * shall say so. */
+/* One variable that the plan knows: back to what it is in the live pod, unless the user changed it:
+ * then the API server shall say so. */
 static void restore_var(struct restoring *r, const char *path, const struct plan_env *pe,
 	const struct json_hit *old, const struct json_hit *var)
 {

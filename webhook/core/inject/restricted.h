@@ -7,8 +7,9 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* Append what keeps this container (a JSON object) out of a namespace that enforces `restricted`, joined by ", "; nothing
- * when it passes by itself, whatever the pod says. Source: k8s.io/pod-security-admission/policy. ERR_SYNTAX, ERR_NOMEM. */
+/* Append what keeps this container (a JSON object) out of a namespace that enforces `restricted`,
+ * joined by ", "; nothing when it passes by itself, whatever the pod says. Source:
+ * k8s.io/pod-security-admission/policy. ERR_SYNTAX, ERR_NOMEM. */
 int restricted_container(struct slice json, struct buf *out, struct err *err);
 
 /* The same for a volume: only the kinds that `restricted` allows. */

@@ -22,8 +22,8 @@ static int not_as_planned(struct undoing *u, const char *path, const char *what)
 	return err_in(u->err, "%s", path + 1);
 }
 
-/* Remove the elements whose `key` is listed (of several with one name the last one, which is ours); the whole array when
- * we made it and nothing else is in it. */
+/* Remove the elements whose `key` is listed (of several with one name the last one, which is ours);
+ * the whole array when we made it and nothing else is in it. */
 static int remove_elements(struct undoing *u, const char *path, const struct json_node *array,
 	const char *key, const struct slice *names, size_t n, bool made)
 {

@@ -91,7 +91,8 @@ static bool holds_blanks(struct slice s)
 	return false;
 }
 
-/* Refusals quote no word of a command: it may hold a password, and they go on into events, logs and the page. */
+/* Refusals quote no word of a command: it may hold a password, and they go on into events, logs and
+ * the page. */
 static int refuse_line_with_args(struct err *err)
 {
 	err_set(err, ERR_INVALID,
@@ -102,7 +103,8 @@ static int refuse_line_with_args(struct err *err)
 	return err_in(err, "command");
 }
 
-/* Without a separator the launcher would take a program name that looks like an option for its own. */
+/* Without a separator the launcher would take a program name that looks like an option for its own.
+ */
 static int refuse_dash(const struct profile *p, struct err *err)
 {
 	err_set(err, ERR_INVALID,

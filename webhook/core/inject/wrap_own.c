@@ -82,13 +82,15 @@ static struct slice shell_script(struct words argv)
 	return (struct slice){0};
 }
 
-/* Can a command that begins with this word start the launcher? Of one word alone, blanks may make a line. */
+/* Can a command that begins with this word start the launcher? Of one word alone, blanks may make a
+ * line. */
 static bool may_start(struct slice first, size_t count, const struct profile *p)
 {
 	return count == 1 || is_shell(first) || slice_eq(text_basename(first), p->basename);
 }
 
-/* The words of argv that start with the launcher; none when it does not start it. count: how many of them are the command's. */
+/* The words of argv that start with the launcher; none when it does not start it. count: how many
+ * of them are the command's. */
 static struct words launcher_words(
 	struct words argv, size_t count, const struct profile *p, struct arena *a)
 {
@@ -139,7 +141,8 @@ bool wrap_is_own(const struct json *j, const struct json_node *container, const 
 	return own_words(j, container, p, a).n > 0;
 }
 
-/* Is word one of the names, alone, as NAME=VALUE, or as -nVALUE? *ret_value is absent when the value is the next word. */
+/* Is word one of the names, alone, as NAME=VALUE, or as -nVALUE? *ret_value is absent when the
+ * value is the next word. */
 static bool is_option(
 	struct slice word, const struct slice *names, size_t n, struct slice *ret_value)
 {
@@ -180,7 +183,8 @@ static struct own own_options(struct words line, const struct profile_options *o
 		if (slice_is(word, "--"))
 			break;
 		if (word.len == 0 || word.at[0] != '-') {
-			/* the launcher's verb ("run") comes first; any later bare word is the program */
+			/* the launcher's verb ("run") comes first; any later bare word is the
+			 * program */
 			if (i == 1)
 				continue;
 			break;
@@ -191,7 +195,8 @@ static struct own own_options(struct words line, const struct profile_options *o
 			to = &own.fraction;
 		else if (is_option(word, o->memory_mb, o->n_memory_mb, &value))
 			to = &own.memory_mb;
-		/* an option that we do not know takes the next word along, unless that is an option too */
+		/* an option that we do not know takes the next word along, unless that is an option
+		 * too */
 		if (!value.at && i + 1 < line.n &&
 			(to || line.at[i + 1].len == 0 || line.at[i + 1].at[0] != '-')) {
 			value = memchr(word.at, '=', word.len) ? SLICE("") : line.at[++i];

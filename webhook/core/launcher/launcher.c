@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: launcher profiles at work: which client, what it can express, and the argv for one container. */
+/* core: launcher profiles at work: which client, what it can express, and the argv for one
+ * container. */
 #include "webhook/core/launcher/launcher.h"
 
 #include <string.h>

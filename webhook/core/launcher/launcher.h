@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: launcher profiles: how one remote-GPU client is put around a program. Profiles are data; see docs/launchers. */
+/* core: launcher profiles: how one remote-GPU client is put around a program. Profiles are data;
+ * see docs/launchers. */
 #ifndef WEBHOOK_CORE_LAUNCHER_LAUNCHER_H
 #define WEBHOOK_CORE_LAUNCHER_LAUNCHER_H
 
@@ -28,7 +29,8 @@ enum word_when {
 	WORD_ANY_FILTER   /* once when the pod has filter tokens */
 };
 
-/* Words of the argv template that stand or fall together. Each is a template: literal text with {places}. */
+/* Words of the argv template that stand or fall together. Each is a template: literal text with
+ * {places}. */
 struct profile_words {
 	enum word_when when;
 	struct slice *word;
@@ -47,7 +49,8 @@ struct profile_env {
 	struct slice secret_key;
 };
 
-/* What is known of a container's place once the GPUs are chosen; templates have a place for each. */
+/* What is known of a container's place once the GPUs are chosen; templates have a place for each.
+ */
 enum late_value {
 	LATE_SERVERS,     /* {servers} */
 	LATE_SERVER_HOST, /* {server_host} */
@@ -70,11 +73,13 @@ enum can {
 
 /* Servers of a pod behind gates, at most: so many ports its end opens (docs/gpugate.md). */
 #define PROFILE_GATE_SERVERS 16
-/* What the end reads: the gates' addresses, in the order of its ports, and the CAs that signed their certificates. */
+/* What the end reads: the gates' addresses, in the order of its ports, and the CAs that signed
+ * their certificates. */
 #define ANN_GATE_SERVERS "poolgate.io/gate-servers"
 #define ANN_GATE_CA "poolgate.io/gate-ca"
 
-/* The pod's end of a gate in front of each GPU server: its sidecar and volumes are among the client's and the profile's. */
+/* The pod's end of a gate in front of each GPU server: its sidecar and volumes are among the
+ * client's and the profile's. */
 struct profile_gate {
 	uint16_t port;   /* of the first server, on 127.0.0.1; 0: there is no gate */
 	struct slice ca; /* PEM */
@@ -83,10 +88,11 @@ struct profile_gate {
 /* An init container that is added to the pod, rendered once when the profile is loaded. */
 struct profile_init {
 	struct slice name;
-	struct slice json; /* the whole object as compact JSON, without "resources" */
-	struct slice
-		resources; /* "resources" as JSON; absent: what follows, and of the pod's containers what that leaves out */
-	/* Its own resources as the operator wrote them, cpu and memory; absent where not written. */
+	struct slice json;      /* the whole object as compact JSON, without "resources" */
+	struct slice resources; /* "resources" as JSON; absent: what follows, and of the pod's
+				   containers what that leaves out */
+	/* Its own resources as the operator wrote them, cpu and memory; absent where not written.
+	 */
 	struct slice limit_cpu, limit_memory, request_cpu, request_memory;
 	struct slice other_limits,
 		other_requests; /* further members as JSON text `"a":"1","b":"2"`, or absent */
@@ -109,8 +115,8 @@ struct profile_value {
 	struct slice value;
 };
 
-/* One installation of the client that the pod's annotations os and version choose. A profile that needs no such choice
- * has exactly one, with absent os and version. */
+/* One installation of the client that the pod's annotations os and version choose. A profile that
+ * needs no such choice has exactly one, with absent os and version. */
 struct profile_client {
 	struct slice os;
 	struct slice version;
@@ -120,12 +126,14 @@ struct profile_client {
 	struct profile_init
 		*inits; /* in the order in which they are put in front of the pod's own */
 	size_t n_inits;
-	/* For proofs (plan_proof.h): the shape of volumes, inits and mounts, absent where they have none, and the digest of all that. */
+	/* For proofs (plan_proof.h): the shape of volumes, inits and mounts, absent where they have
+	 * none, and the digest of all that. */
 	struct slice shape;
 	unsigned char parts_digest[32];
 };
 
-/* Option names of the launcher's own command line, for commands that start the launcher themselves. */
+/* Option names of the launcher's own command line, for commands that start the launcher themselves.
+ */
 struct profile_options {
 	struct slice *amount;
 	size_t n_amount;
@@ -167,7 +175,8 @@ struct profile {
 	bool no_ipv4, no_ipv6; /* address families of servers that the client cannot use */
 	unsigned values;       /* 1 << enum late_value for each that a template of it holds */
 	struct profile_gate gate;
-	bool needs_late; /* one of them is known only once the claim stands: it cannot be served where places do not come late */
+	bool needs_late; /* one of them is known only once the claim stands: it cannot be served
+			    where places do not come late */
 };
 
 /* What the places of a template stand for in one container. */
@@ -181,55 +190,63 @@ struct launch {
 	size_t n_filters;
 	const struct slice *servers; /* addresses, host:port */
 	size_t n_servers;
-	bool late; /* its place is not known yet: places of enum late_value stand for variables that will hold them */
+	bool late; /* its place is not known yet: places of enum late_value stand for variables that
+		      will hold them */
 };
 
-/* The client of the profile that os and version choose: the only one when the profile is not by_client. NULL when
- * there is none. */
+/* The client of the profile that os and version choose: the only one when the profile is not
+ * by_client. NULL when there is none. */
 const struct profile_client *profile_client(
 	const struct profile *p, struct slice os, struct slice version);
 
-/* Can this profile keep what the request asks? ERR_INVALID with the reason and what to ask instead: a fraction or a
- * memory share that the client cannot express, more GPUs than max_amount. `can: bookkeeping` accepts. */
+/* Can this profile keep what the request asks? ERR_INVALID with the reason and what to ask instead:
+ * a fraction or a memory share that the client cannot express, more GPUs than max_amount. `can:
+ * bookkeeping` accepts. */
 int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent,
 	uint64_t memory_mb, struct err *err);
 
-/* Does the image stand under a host of the top-level domain invalid, which nobody can own? The shipped clients' do, until an operator names
- * his own: such a pod would never start. */
+/* Does the image stand under a host of the top-level domain invalid, which nobody can own? The
+ * shipped clients' do, until an operator names his own: such a pod would never start. */
 bool image_is_unset(struct slice image);
 
-/* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb} {memory_gib} {filters}
- * (joined by ',') {filter} (within each-filter words) {servers} (joined by ','; behind gates their ends in the pod) {server_host} (the first server without
- * its port) {gpus} (ids, joined by ',') {gpu_indexes} {client.NAME}; "{{" is a brace. Is this text a template with known places alone? values: names for
- * client.NAME that every client has. when: the condition of the entry that it stands in; {filter} is known in each-filter words
- * alone. ERR_INVALID names the place and those that have a value there. */
+/* Places that a template may hold: {amount} {fraction} (six decimals) {percent} {memory_mb}
+ * {memory_gib} {filters} (joined by ',') {filter} (within each-filter words) {servers} (joined by
+ * ','; behind gates their ends in the pod) {server_host} (the first server without its port) {gpus}
+ * (ids, joined by ',') {gpu_indexes} {client.NAME}; "{{" is a brace. Is this text a template with
+ * known places alone? values: names for client.NAME that every client has. when: the condition of
+ * the entry that it stands in; {filter} is known in each-filter words alone. ERR_INVALID names the
+ * place and those that have a value there. */
 int template_check(struct slice text, enum word_when when, const struct profile_value *values,
 	size_t n_values, struct err *err);
 
 /* Does the template hold this place ("fraction", without braces)? */
 bool template_has(struct slice text, const char *place);
 
-/* Expand a template. The result lives in the arena; without places it is `text` itself, and of one place alone it may be the
- * launch's own text (of its client, its servers or the filter). Absent when the arena ran out. filter is the token for
- * {filter}. Memory in GiB is rounded up to whole GiB. */
+/* Expand a template. The result lives in the arena; without places it is `text` itself, and of one
+ * place alone it may be the launch's own text (of its client, its servers or the filter). Absent
+ * when the arena ran out. filter is the token for {filter}. Memory in GiB is rounded up to whole
+ * GiB. */
 struct slice template_expand(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
 
-/* The same as the pod must hold it, for the kubelet to expand: `$` doubled, and where the place comes late "$(POOLGATE_SERVERS)" for
- * {servers}. */
+/* The same as the pod must hold it, for the kubelet to expand: `$` doubled, and where the place
+ * comes late "$(POOLGATE_SERVERS)" for {servers}. */
 struct slice template_render(
 	struct slice text, const struct launch *l, struct slice filter, struct arena *a);
 
-/* Append the end of a gate for the pod's server number i: "127.0.0.1:14841", behind a comma where there is something already. */
+/* Append the end of a gate for the pod's server number i: "127.0.0.1:14841", behind a comma where
+ * there is something already. */
 void launch_add_end(struct buf *b, uint16_t first_port, size_t i);
 
 /* "host:port", "[v6]:port" or a bare host: without the port, and without brackets. */
 struct slice launch_host(struct slice address);
 
-/* How often what is written under this condition is written for this launch: 0, 1, or once for each filter. */
+/* How often what is written under this condition is written for this launch: 0, 1, or once for each
+ * filter. */
 size_t launch_times(const struct launch *l, enum word_when when);
 
-/* The launcher's argv, separator included, as the pod must hold it (template_render). *ret_words lives in the arena. ERR_NOMEM. */
+/* The launcher's argv, separator included, as the pod must hold it (template_render). *ret_words
+ * lives in the arena. ERR_NOMEM. */
 int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
 	struct err *err);
 

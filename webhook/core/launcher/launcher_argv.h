@@ -11,8 +11,8 @@
 /* Words of one argv. */
 #define PROFILE_WORDS_MAX 256
 
-/* argv, separator, launcher, options, shell: demanded of a wrap profile, refused elsewhere. p must know its clients; spec is
- * the document's. ERR_INVALID with the place, ERR_NOMEM. */
+/* argv, separator, launcher, options, shell: demanded of a wrap profile, refused elsewhere. p must
+ * know its clients; spec is the document's. ERR_INVALID with the place, ERR_NOMEM. */
 int argv_read(const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err);
 
 #endif

@@ -91,7 +91,8 @@ struct entry {
 	struct slice os, version, arch, binary, lib;
 };
 
-/* A value of an entry by its spelling: `BitfusionVersion: 450` without quotes was fine for the origin. */
+/* A value of an entry by its spelling: `BitfusionVersion: 450` without quotes was fine for the
+ * origin. */
 static int read_member(
 	const struct yaml_node *node, const char *key, struct slice *ret, struct err *err)
 {
@@ -203,7 +204,8 @@ static bool holds(struct slice text, struct slice word)
 	return false;
 }
 
-/* Is the word used? It has a meaning in command[2] alone; elsewhere in command or args it would reach the shell. */
+/* Is the word used? It has a meaning in command[2] alone; elsewhere in command or args it would
+ * reach the shell. */
 static int find_word(const struct yaml_node *inits, bool *ret_used, struct err *err)
 {
 	static const char *const lists[] = {"command", "args"};
@@ -300,7 +302,8 @@ static int read_mounts(
 		a, &p->mounts, &p->n_mounts, err);
 }
 
-/* The launcher's name in commands: the file name that all entries share, else the client's usual one. */
+/* The launcher's name in commands: the file name that all entries share, else the client's usual
+ * one. */
 static int find_basename(
 	const struct entry *entries, size_t n, struct arena *a, struct profile *p, struct err *err)
 {

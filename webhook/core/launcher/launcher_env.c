@@ -19,8 +19,8 @@ static bool env_name(struct slice s)
 	return s.len > 0;
 }
 
-/* What is put in front must not be empty or bring a separator of its own: an empty element of a library path is the
- * current folder. */
+/* What is put in front must not be empty or bring a separator of its own: an empty element of a
+ * library path is the current folder. */
 static int check_prepend(const struct yaml_node *node, const struct profile *p,
 	const struct profile_env *e, struct arena *a, struct err *err)
 {

@@ -8,8 +8,8 @@
 #include "base/yaml/yaml.h"
 #include "webhook/core/launcher/launcher.h"
 
-/* env: demanded of a profile that does not wrap. p must know its clients; spec is the document's. ERR_INVALID with the
- * place, ERR_NOMEM. */
+/* env: demanded of a profile that does not wrap. p must know its clients; spec is the document's.
+ * ERR_INVALID with the place, ERR_NOMEM. */
 int env_read(const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err);
 
 #endif

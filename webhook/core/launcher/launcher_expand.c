@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the templates of a launcher profile: which places there are, and what they stand for in one container. */
+/* core: the templates of a launcher profile: which places there are, and what they stand for in one
+ * container. */
 #include "webhook/core/launcher/launcher.h"
 
 #include <stdint.h>
@@ -8,7 +9,8 @@
 #include "base/buf.h"
 
 #define CLIENT_PREFIX SLICE("client.")
-/* A template comes from config and its places from a bounded review; this only stops arithmetic mistakes. */
+/* A template comes from config and its places from a bounded review; this only stops arithmetic
+ * mistakes. */
 #define TEXT_MAX (1u << 20)
 
 /* Numbers first: PLACE_MEMORY_GIB is the last of them. */
@@ -73,7 +75,8 @@ static const struct slice *find_value(
 	return NULL;
 }
 
-/* The next step of *rest; false at its end. A place that is never closed takes all that is left, its brace included. */
+/* The next step of *rest; false at its end. A place that is never closed takes all that is left,
+ * its brace included. */
 static bool next_step(struct slice *rest, struct step *ret)
 {
 	const char *end, *brace, *close;
@@ -187,7 +190,8 @@ static struct slice digits_of(uint64_t n, char room[NUMBER_BYTES])
 	return (struct slice){room + at, NUMBER_BYTES - at};
 }
 
-/* Percent as the fraction of one GPU that launchers take, six decimals as printf("%f") writes it. */
+/* Percent as the fraction of one GPU that launchers take, six decimals as printf("%f") writes it.
+ */
 static struct slice fraction_of(uint32_t percent, char room[NUMBER_BYTES])
 {
 	const char digits[] = {(char)('0' + percent / 100), '.', (char)('0' + percent / 10 % 10),
@@ -251,7 +255,8 @@ static struct slice value_of(const struct profile_client *client, struct slice n
 	return value ? *value : SLICE("");
 }
 
-/* The text that a place stands for: numbers in room, all else as the launch has it. Absent for a list. */
+/* The text that a place stands for: numbers in room, all else as the launch has it. Absent for a
+ * list. */
 static struct slice place_text(enum place place, struct slice name, const struct launch *l,
 	struct slice filter, char room[NUMBER_BYTES])
 {
@@ -265,7 +270,8 @@ static struct slice place_text(enum place place, struct slice name, const struct
 	case PLACE_MEMORY_MB:
 		return digits_of(l->memory_mb, room);
 	case PLACE_MEMORY_GIB:
-		/* MB are 10^6 bytes. Divided first, so that no value can overflow: 2^30 = 1073.741824 × 10^6. */
+		/* MB are 10^6 bytes. Divided first, so that no value can overflow: 2^30 =
+		 * 1073.741824 × 10^6. */
 		return digits_of(
 			(uint64_t)(((__uint128_t)l->memory_mb * 1000000 + (1u << 30) - 1) >> 30),
 			room);
@@ -299,7 +305,8 @@ static void add_place(struct buf *b, struct slice name, const struct launch *l, 
 		buf_slice(b, place_text(place, name, l, filter, room));
 }
 
-/* A template that is one place and nothing else, as most are: nothing to put together. Absent for a list. */
+/* A template that is one place and nothing else, as most are: nothing to put together. Absent for a
+ * list. */
 static struct slice expand_place(
 	struct slice name, const struct launch *l, struct slice filter, struct arena *a)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the pod's end of a gate: read, and rendered as an init container and volumes like any other of a profile. */
+/* core: the pod's end of a gate: read, and rendered as an init container and volumes like any other
+ * of a profile. */
 #include "webhook/core/launcher/launcher_gate.h"
 
 #include <string.h>
@@ -15,7 +16,8 @@
 #define PORT_DEFAULT 14840
 #define CERTIFICATE "-----BEGIN CERTIFICATE-----"
 
-/* What the sidecar needs where nobody says more: measured is 42 KB a connection (docs/gpugate.md). */
+/* What the sidecar needs where nobody says more: measured is 42 KB a connection (docs/gpugate.md).
+ */
 #define RESOURCES                                                                                  \
 	"{\"limits\":{\"memory\":\"128Mi\"},\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"}}"
 
@@ -27,8 +29,9 @@ static const char ca_volume[] = "{\"name\":\"" CA_VOLUME
 				"\",\"downwardAPI\":{\"items\":[{\"path\":\"ca.crt\",\"fieldRef\":{"
 				"\"fieldPath\":\"metadata.annotations['" ANN_GATE_CA "']\"}}]}}";
 
-/* Of a native sidecar. The probe has no arguments of the pod's: the kubelet expands none that come from a field, so both commands read
- * the variable themselves. A minute, since a busy node may take long to start it. */
+/* Of a native sidecar. The probe has no arguments of the pod's: the kubelet expands none that come
+ * from a field, so both commands read the variable themselves. A minute, since a busy node may take
+ * long to start it. */
 static const char sidecar_env[] =
 	"\"env\":[{\"name\":\"POOLGATE_SERVERS\",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":"
 	"\"metadata.annotations['" ANN_GATE_SERVERS "']\"}}}]";
@@ -65,7 +68,8 @@ static int read_ca(
 	return parts_copy(text, a, &p->gate.ca, err);
 }
 
-/* The sidecar's own: those of the pod's containers, which other init containers are given, say nothing about it. */
+/* The sidecar's own: those of the pod's containers, which other init containers are given, say
+ * nothing about it. */
 static int read_resources(
 	const struct yaml_node *gate, struct arena *a, struct slice *ret, struct err *err)
 {

@@ -7,7 +7,8 @@
 #include "base/buf.h"
 #include "base/text.h"
 
-/* Changes with the meaning of what is rendered, so that an old replica never takes our hash for its own. */
+/* Changes with the meaning of what is rendered, so that an old replica never takes our hash for its
+ * own. */
 #define FORM "poolgate-profile-2"
 #define RENDERED_MAX (64u << 20)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core: the init containers of a profile: places filled, resources taken apart, everything else verbatim.
+// core: the init containers of a profile: places filled, resources taken apart, everything else
+// verbatim.
 #include "webhook/core/launcher/launcher_inits.h"
 
 #include <string.h>
@@ -44,7 +45,8 @@ static const struct slice *value_of(const struct inits_fill *fill, struct slice 
 	return NULL;
 }
 
-/* A string with its {client.NAME} places filled. Only these are places: scripts have braces of their own. */
+/* A string with its {client.NAME} places filled. Only these are places: scripts have braces of
+ * their own. */
 static int put_text(
 	const struct yaml_node *node, const struct inits_fill *fill, struct buf *b, struct err *err)
 {

@@ -12,7 +12,8 @@
 
 /* What is put into the texts of an init container. */
 struct inits_fill {
-	/* {client.NAME} in the strings of command, args and env[].value; other braces stay as they are. */
+	/* {client.NAME} in the strings of command, args and env[].value; other braces stay as they
+	 * are. */
 	const struct profile_value *values;
 	size_t n_values;
 	/* In command[2] the first `word` becomes `by`; absent: no such thing. */
@@ -20,8 +21,8 @@ struct inits_fill {
 	struct slice by;
 };
 
-/* Init containers for one client: objects with name (a DNS label, each once) and image; volumeMounts as in
- * parts_mounts; resources are taken apart. ERR_INVALID, ERR_NOMEM. */
+/* Init containers for one client: objects with name (a DNS label, each once) and image;
+ * volumeMounts as in parts_mounts; resources are taken apart. ERR_INVALID, ERR_NOMEM. */
 int inits_read(const struct yaml_node *seq, const struct inits_fill *fill,
 	const struct profile_volume *volumes, size_t n_volumes, struct arena *a,
 	struct profile_init **ret, size_t *ret_n, struct err *err);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core: a launcher profile out of its document: head, clients, objects, and the rules that bind them to each other.
+// core: a launcher profile out of its document: head, clients, objects, and the rules that bind
+// them to each other.
 #include "webhook/core/launcher/launcher_load.h"
 
 #include <string.h>
@@ -188,7 +189,8 @@ static int read_client(const struct yaml_node *map, bool chosen, const struct pr
 	return p->n_clients ? same_names(map, &p->clients[0], c, err) : 0;
 }
 
-/* No clients: one without values. A single one without os and version: its values. Else pods choose. */
+/* No clients: one without values. A single one without os and version: its values. Else pods
+ * choose. */
 static int read_clients(
 	const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err)
 {
@@ -246,7 +248,8 @@ static int read_objects(
 	return 0;
 }
 
-/* Those listed (an init container can read one into its environment), and those that variables and volumes name. */
+/* Those listed (an init container can read one into its environment), and those that variables and
+ * volumes name. */
 static int read_secrets(
 	const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err)
 {

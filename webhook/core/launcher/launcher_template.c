@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core: the templates of a profile document and the conditions under which they are written, read and checked.
+// core: the templates of a profile document and the conditions under which they are written, read
+// and checked.
 #include "webhook/core/launcher/launcher_template.h"
 
 #include <string.h>
@@ -23,7 +24,8 @@ struct launch template_sample(const struct profile *p, const struct profile_clie
 		.n_servers = 1};
 }
 
-/* {fraction} says something only when a request is by percent, {memory_mb} only when it is by memory. */
+/* {fraction} says something only when a request is by percent, {memory_mb} only when it is by
+ * memory. */
 static int check_when(
 	const struct yaml_node *node, struct slice text, enum word_when when, struct err *err)
 {

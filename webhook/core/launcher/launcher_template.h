@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the templates of a profile document and the conditions under which they are written, read and checked. */
+/* core: the templates of a profile document and the conditions under which they are written, read
+ * and checked. */
 #ifndef WEBHOOK_CORE_LAUNCHER_LAUNCHER_TEMPLATE_H
 #define WEBHOOK_CORE_LAUNCHER_LAUNCHER_TEMPLATE_H
 
@@ -12,8 +13,8 @@
 
 /* What p has to know before: clients. Errors are ERR_INVALID with the place, or ERR_NOMEM. */
 
-/* The template at this node, copied into the arena: with known places alone, and those that have no value for every
- * request ({fraction}, {memory_mb}, …) only where `when` gives them one. */
+/* The template at this node, copied into the arena: with known places alone, and those that have no
+ * value for every request ({fraction}, {memory_mb}, …) only where `when` gives them one. */
 int template_read(const struct yaml_node *node, enum word_when when, const struct profile *p,
 	struct arena *a, struct slice *ret, struct err *err);
 

@@ -107,7 +107,8 @@ static int shown(struct slice s)
 	return s.len > 40 ? 40 : (int)s.len;
 }
 
-/* The one value that limits and requests give together. *ret_text is absent when neither is there. */
+/* The one value that limits and requests give together. *ret_text is absent when neither is there.
+ */
 static int read_quantity(const struct json *j, const struct gpu_resource *r, struct arena *a,
 	struct quantity *ret, struct slice *ret_text, struct err *err)
 {

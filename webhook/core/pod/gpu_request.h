@@ -29,8 +29,8 @@ struct gpu_request {
 	uint32_t amount;    /* GPUs */
 	uint32_t percent;   /* 1..100, fractions rounded up; 0 when asked by memory */
 	uint64_t memory_mb; /* megabytes (10^6 bytes, truncated) per GPU; 0 when asked by percent */
-	uint64_t
-		units; /* bitfusion.io/gpu: percent × amount, or ceil(MB × amount × 100 / total MB) */
+	uint64_t units; /* bitfusion.io/gpu: percent × amount, or ceil(MB × amount × 100 / total MB)
+			 */
 	const struct json_node *limits; /* resources.limits and requests, NULL where absent */
 	const struct json_node *requests;
 	struct gpu_resource amount_at, num_at, percent_at, memory_at, units_at;
@@ -39,16 +39,17 @@ struct gpu_request {
 /* Does this container hold any of the asking resources, in limits or in requests? */
 bool gpu_request_asks(const struct json *j, const struct json_node *container);
 
-/* Does it ask for more than zero of any of them? Such a pod waits for ever where no node offers them; one that asks for
- * zero runs. */
+/* Does it ask for more than zero of any of them? Such a pod waits for ever where no node offers
+ * them; one that asks for zero runs. */
 bool gpu_request_holds_up(const struct json *j, const struct json_node *container);
 
-/* Read it. total_mb: TOTAL_GPU_MEMORY in MB, 0 when it is not set (then memory is refused, naming the setting).
- * A value in limits alone or requests alone counts for both, as API defaulting leaves it; different ones are refused.
- * Quantities by Kubernetes' rules, in exact integers: origin.md section 1 "percent maths" and "memory maths", bugs 15 to
- * 19. Percent beside memory is checked, then memory wins with a warning. gpu-num is another name for gpu-amount; both
- * with different values are refused. ERR_INVALID with the path below the container ("/resources/limits/…") and the
- * value found; nothing in ret then. */
+/* Read it. total_mb: TOTAL_GPU_MEMORY in MB, 0 when it is not set (then memory is refused, naming
+ * the setting). A value in limits alone or requests alone counts for both, as API defaulting leaves
+ * it; different ones are refused. Quantities by Kubernetes' rules, in exact integers: origin.md
+ * section 1 "percent maths" and "memory maths", bugs 15 to
+ * 19. Percent beside memory is checked, then memory wins with a warning. gpu-num is another name
+ * for gpu-amount; both with different values are refused. ERR_INVALID with the path below the
+ * container ("/resources/limits/…") and the value found; nothing in ret then. */
 int gpu_request_read(const struct json *j, const struct json_node *container, uint64_t total_mb,
 	struct arena *a, struct warnings *w, struct gpu_request *ret, struct err *err);
 

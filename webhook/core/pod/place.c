@@ -24,7 +24,8 @@ static const struct gpu *gpu_at(const struct placing *p, uint32_t i)
 	return &p->server_of[i]->gpus[i - p->server_of[i]->first_gpu];
 }
 
-/* The GPUs of the claim that each container is told to use; NULL where they cannot be told apart. */
+/* The GPUs of the claim that each container is told to use; NULL where they cannot be told apart.
+ */
 static uint32_t **containers_gpus(const struct placing *p, struct err *err)
 {
 	size_t n = p->inv->n_gpus;

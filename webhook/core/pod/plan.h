@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the plan: what was decided for a pod. Patch writer, validator, CLI and log all read this one record, and it
- * travels with the pod in the annotation poolgate.io/plan, complete in itself. */
+/* core: the plan: what was decided for a pod. Patch writer, validator, CLI and log all read this
+ * one record, and it travels with the pod in the annotation poolgate.io/plan, complete in itself.
+ */
 #ifndef WEBHOOK_CORE_POD_PLAN_H
 #define WEBHOOK_CORE_POD_PLAN_H
 
@@ -17,9 +18,11 @@
 
 #define PLAN_VERSION 1
 #define PLAN_BYTES_MAX                                                                             \
-	(64 * 1024) /* of the annotation; all annotations of an object together may have 256 KiB */
+	(64 * 1024) /* of the annotation; all annotations of an object together may have 256 KiB   \
+		     */
 #define PLAN_CONTAINERS_MAX 256
-/* Of what is added to one container or to the pod: mounts, variables, volumes, init containers. No profile holds more of one kind. */
+/* Of what is added to one container or to the pod: mounts, variables, volumes, init containers. No
+ * profile holds more of one kind. */
 #define PLAN_NAMES_MAX 64
 #define PLAN_SERVERS_MAX 1024
 /* Of the proof (plan_proof.h): a digest, a MAC; and the shape. */
@@ -55,9 +58,9 @@ enum command_mode {
 /* An environment variable of the container that was put in front of or replaced. */
 struct plan_env {
 	struct slice name;
-	bool had; /* the container had a value of its own, kept in `was` */
-	struct slice
-		was; /* as the user spelled it: inside of the JSON string; absent for a name without a value */
+	bool had;           /* the container had a value of its own, kept in `was` */
+	struct slice was;   /* as the user spelled it: inside of the JSON string; absent for a name
+			       without a value */
 	struct slice moved; /* a valueFrom entry was renamed to this; absent otherwise */
 };
 
@@ -70,10 +73,12 @@ struct plan_container {
 	uint64_t units;     /* bitfusion.io/gpu in limits and requests, unless node_resource_off */
 	enum command_mode command;
 	uint32_t argv; /* launcher words at the front of command, separator included */
-	/* The container had no command: behind the launcher's stand so many words of its image, which had this digest. Absent: its own. */
+	/* The container had no command: behind the launcher's stand so many words of its image,
+	 * which had this digest. Absent: its own. */
 	struct slice image;
 	uint32_t image_words;
-	/* For uninject: the members of limits and requests that were removed, as JSON objects; absent for none. */
+	/* For uninject: the members of limits and requests that were removed, as JSON objects;
+	 * absent for none. */
 	struct slice asked_limits;
 	struct slice asked_requests;
 	struct plan_env *env;
@@ -95,10 +100,11 @@ struct plan_proof {
 	unsigned char digest[PLAN_PROOF_BYTES], mac[PLAN_PROOF_BYTES];
 };
 
-/* A place that comes late: what the client has to be told, and what its GPUs must be like for that. */
+/* A place that comes late: what the client has to be told, and what its GPUs must be like for that.
+ */
 struct plan_late {
-	unsigned
-		values; /* 1 << enum late_value for each; 0: the place was known, or the client chooses */
+	unsigned values; /* 1 << enum late_value for each; 0: the place was known, or the client
+			    chooses */
 	bool whole_servers, one_server, no_ipv4, no_ipv6;
 };
 
@@ -122,16 +128,18 @@ struct plan {
 	size_t n_servers;
 	struct plan_late late;
 	uint16_t gate_port; /* of its end of the first gate; 0: none */
-	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and lets it go */
-	struct slice
-		gang; /* it waits for gang_size of this one, in its namespace; absent: it goes alone */
+	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and
+		       lets it go */
+	struct slice gang; /* it waits for gang_size of this one, in its namespace; absent: it goes
+			      alone */
 	struct slice *inits; /* names of the init containers that were added */
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */
 	size_t n_volumes;
 	bool made_labels, made_inits, made_volumes, made_gates;
 	struct slice status_was; /* auto-management/status before; absent when there was none */
-	/* annotations under poolgate.io/ that came with it; only what later versions write, who name them here */
+	/* annotations under poolgate.io/ that came with it; only what later versions write, who
+	 * name them here */
 	struct slice *keys;
 	size_t n_keys;
 	struct plan_proof proof;
@@ -149,12 +157,13 @@ static inline bool plan_is_gated(const struct plan *p)
 	return p->late.values != 0 || p->waits;
 }
 
-/* Append the plan as compact JSON with members in a fixed order: the same plan gives the same bytes. */
+/* Append the plan as compact JSON with members in a fixed order: the same plan gives the same
+ * bytes. */
 void plan_write(const struct plan *p, struct buf *out);
 
-/* Read a plan from the annotation's value. Everything is copied into the arena. Unknown members are ignored when the
- * version is ours or newer (ledger rule R11: a newer replica may have written it). ERR_SYNTAX, ERR_INVALID with the
- * path inside the plan, ERR_TOOBIG, ERR_NOMEM. */
+/* Read a plan from the annotation's value. Everything is copied into the arena. Unknown members are
+ * ignored when the version is ours or newer (ledger rule R11: a newer replica may have written it).
+ * ERR_SYNTAX, ERR_INVALID with the path inside the plan, ERR_TOOBIG, ERR_NOMEM. */
 int plan_read(struct slice text, struct arena *a, struct plan *ret, struct err *err);
 
 /* The container of that name, or NULL. */

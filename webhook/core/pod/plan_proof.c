@@ -179,7 +179,8 @@ static int digest_all(const struct plan_signer *signer, const unsigned char *par
 /* Of a proof's text, besides the shape. */
 #define PROOF_BYTES 160
 
-/* What the MAC is over: the namespace with its length, the plan's text before its proof, the digest. */
+/* What the MAC is over: the namespace with its length, the plan's text before its proof, the
+ * digest. */
 struct signed_parts {
 	char length[24];
 	struct slice part[4];

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the proof in a plan (ledger rule R18): a digest of everything that was rendered, and a MAC over namespace, plan and digest. A
- * replica with another version or configuration finds by it that a pod is as one of its own kind has written it.
+/* core: the proof in a plan (ledger rule R18): a digest of everything that was rendered, and a MAC
+ * over namespace, plan and digest. A replica with another version or configuration finds by it that
+ * a pod is as one of its own kind has written it.
  *
- * It is the plan's last member, "proof":{"shape":…,"digest":…,"mac":…}; the MAC covers every byte before it. The digest is over
+ * It is the plan's last member, "proof":{"shape":…,"digest":…,"mac":…}; the MAC covers every byte
+ * before it. The digest is over
  *   - the parts of the profile: volumes, init containers, mounts, and their shape (part_shape.h)
  *   - the CAs of the gates, where the plan knows of gates
- *   - of each container in the plan its name, its launcher's words (its whole command and args where there are none), and the value or
- *     Secret of each variable that the profile sets or puts in front
- * so that the same places of a pod give the same digest. */
+ *   - of each container in the plan its name, its launcher's words (its whole command and args
+ * where there are none), and the value or Secret of each variable that the profile sets or puts in
+ * front so that the same places of a pod give the same digest. */
 #ifndef WEBHOOK_CORE_POD_PLAN_PROOF_H
 #define WEBHOOK_CORE_POD_PLAN_PROOF_H
 
@@ -31,13 +33,15 @@ struct plan_signer {
 	/* The MAC of the parts, one after the other, by the key that signs now. ERR_INTERNAL. */
 	int (*sign)(void *ctx, const struct slice *parts, size_t n,
 		unsigned char ret[PLAN_PROOF_BYTES], struct err *err);
-	/* Is it the MAC of these by a key that is in force? Takes as long whatever the MAC is. ERR_INTERNAL. */
+	/* Is it the MAC of these by a key that is in force? Takes as long whatever the MAC is.
+	 * ERR_INTERNAL. */
 	int (*verify)(void *ctx, const struct slice *parts, size_t n,
 		const unsigned char mac[PLAN_PROOF_BYTES], bool *ret, struct err *err);
 };
 
-/* Note in each client of the profile what is rendered alike for every pod of it: the shape (in the arena) and the digest. Where an object
- * has no shape, or all of them a long one, there is none, and the plans get no proof. ERR_NOMEM, ERR_INTERNAL. */
+/* Note in each client of the profile what is rendered alike for every pod of it: the shape (in the
+ * arena) and the digest. Where an object has no shape, or all of them a long one, there is none,
+ * and the plans get no proof. ERR_NOMEM, ERR_INTERNAL. */
 int profile_prepare_proof(struct profile *p, plan_digest *digest, struct arena *a, struct err *err);
 
 /* ---- what is rendered for one pod; out NULL: nobody asks ---- */
@@ -57,8 +61,9 @@ void proof_gate(struct buf *out, struct slice ca);
 
 /* ---- proofs ---- */
 
-/* Append the proof to a plan's text: content is what the functions above have noted, client the pod's. Nothing is appended where the
- * client has no shape, or it does not fit. ERR_NOMEM (text or content failed, too), ERR_INTERNAL. */
+/* Append the proof to a plan's text: content is what the functions above have noted, client the
+ * pod's. Nothing is appended where the client has no shape, or it does not fit. ERR_NOMEM (text or
+ * content failed, too), ERR_INTERNAL. */
 int plan_prove(const struct plan_signer *signer, struct slice namespace,
 	const struct profile_client *client, const struct buf *content, struct buf *text,
 	struct err *err);
@@ -72,8 +77,8 @@ enum proof {
 	PROOF_HOLDS
 };
 
-/* Did a replica that shares our keys write this plan for this namespace? signer may be NULL: no. When that cannot be told the arena has
- * failed. */
+/* Did a replica that shares our keys write this plan for this namespace? signer may be NULL: no.
+ * When that cannot be told the arena has failed. */
 bool plan_is_genuine(const struct plan_signer *signer, struct slice namespace,
 	const struct plan *plan, struct arena *a);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: read a plan back from its annotation. Whoever may write pods may have forged it: nothing is taken on trust. */
+/* core: read a plan back from its annotation. Whoever may write pods may have forged it: nothing is
+ * taken on trust. */
 #include "base/base64.h"
 #include "base/json/json_read.h"
 #include "base/text.h"
@@ -59,7 +60,8 @@ static int get_uint(struct reader *r, const struct json_node *obj, const char *k
 	return 0;
 }
 
-/* An array of at most max elements; absent is fine. What costs time for each of them is bounded here. */
+/* An array of at most max elements; absent is fine. What costs time for each of them is bounded
+ * here. */
 static int get_array(struct reader *r, const struct json_node *obj, const char *key, size_t max,
 	const struct json_node **ret)
 {
@@ -380,7 +382,8 @@ static void read_proof(struct reader *r, const struct json_node *root, struct pl
 	ret->text = (struct slice){r->j->text, v->at - key};
 }
 
-/* Whoever cannot tell a container what it needs must not claim for it: an unknown value is refused. */
+/* Whoever cannot tell a container what it needs must not claim for it: an unknown value is refused.
+ */
 static int read_late(struct reader *r, const struct json_node *root, struct plan_late *late)
 {
 	static const char *const granularities[] = {"gpu", "server"};

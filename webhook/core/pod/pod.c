@@ -229,7 +229,8 @@ bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_pa
 	return any || n == 0;
 }
 
-/* A member that is a number of seconds, at most INT32_MAX as in Kubernetes; otherwise where it is none. */
+/* A member that is a number of seconds, at most INT32_MAX as in Kubernetes; otherwise where it is
+ * none. */
 static uint32_t seconds(const struct json *j, const struct json_node *v, uint32_t otherwise)
 {
 	int64_t n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what the queue has to know of a pod that waits, out of the pod. All names are here; the queue knows none. Pure. */
+/* core: what the queue has to know of a pod that waits, out of the pod. All names are here; the
+ * queue knows none. Pure. */
 #ifndef WEBHOOK_CORE_POD_QUEUE_READ_H
 #define WEBHOOK_CORE_POD_QUEUE_READ_H
 
@@ -11,27 +12,32 @@
 
 #define LABEL_KUEUE "kueue.x-k8s.io/queue-name"
 
-/* Names of the PriorityClasses that count; a pod of any other has priority 0, since every tenant can name one (W5). */
+/* Names of the PriorityClasses that count; a pod of any other has priority 0, since every tenant
+ * can name one (W5). */
 struct queue_classes {
 	const struct slice *names;
 	size_t n;
 };
 
-/* Read a pod into ret, all but demand, claimed and gang_let_go, which are as they were. Strings are the text's or the arena's. A gang whose size
- * is missing or no number has size 0, which the queue calls uneven. A time that nobody can read is 1970. *ret_mark (may be NULL): Kueue has
- * let it go, and nobody has written when: the leader writes ANN_QUEUED_SINCE (core/pod/late.h). Total but for memory: false. */
+/* Read a pod into ret, all but demand, claimed and gang_let_go, which are as they were. Strings are
+ * the text's or the arena's. A gang whose size is missing or no number has size 0, which the queue
+ * calls uneven. A time that nobody can read is 1970. *ret_mark (may be NULL): Kueue has let it go,
+ * and nobody has written when: the leader writes ANN_QUEUED_SINCE (core/pod/late.h). Total but for
+ * memory: false. */
 bool queue_read(const struct json *j, const struct json_node *object,
 	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret,
 	bool *ret_mark);
 
-/* What a demand asks, as a number for queue_pod.asks: of a seed that nobody outside knows, so that nobody makes two that differ look alike. 0:
- * out of memory. */
+/* What a demand asks, as a number for queue_pod.asks: of a seed that nobody outside knows, so that
+ * nobody makes two that differ look alike. 0: out of memory. */
 uint64_t queue_asks(const struct demand *d, struct json_seed seed);
 
-/* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to GANG_SIZE_MAX, both or neither? ERR_INVALID with the
- * place, what was found and what is expected; ERR_NOMEM. */
+/* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to
+ * GANG_SIZE_MAX, both or neither? ERR_INVALID with the place, what was found and what is expected;
+ * ERR_NOMEM. */
 int queue_check_gang(const struct pod *p, struct arena *a, struct err *err);
-/* The gang of a pod that names it as it must; absent and 0 where it goes alone. False: out of memory. */
+/* The gang of a pod that names it as it must; absent and 0 where it goes alone. False: out of
+ * memory. */
 bool queue_gang_of(const struct pod *p, struct arena *a, struct slice *ret, uint32_t *ret_size);
 
 #endif

@@ -91,8 +91,8 @@ static char go_escape(struct slice raw)
 	return slice_starts(raw, SLICE("\\u003e")) ? '>' : '\0';
 }
 
-/* Does the object raw begin with all members of ours, spelled as they are? That is the usual case where no API server has added
- * its defaults. */
+/* Does the object raw begin with all members of ours, spelled as they are? That is the usual case
+ * where no API server has added its defaults. */
 static bool begins_with(struct slice raw, struct slice ours)
 {
 	const char *at = raw.at, *end = raw.at + raw.len;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: a pod that has its claim and finds no node: what the scheduler says of it, and who would make another if it were evicted. */
+/* core: a pod that has its claim and finds no node: what the scheduler says of it, and who would
+ * make another if it were evicted. */
 #ifndef WEBHOOK_CORE_POD_UNPLACED_H
 #define WEBHOOK_CORE_POD_UNPLACED_H
 
@@ -24,13 +25,14 @@ struct unplaced {
 	struct slice owner_kind, owner_name, owner_uid; /* absent for OWNER_NONE */
 };
 
-/* Has no node been chosen for this pod since, as the scheduler says, none takes it, and is it not being deleted? False: ret is not to be used.
- * Total; object is the pod. */
+/* Has no node been chosen for this pod since, as the scheduler says, none takes it, and is it not
+ * being deleted? False: ret is not to be used. Total; object is the pod. */
 bool unplaced_read(const struct json *j, const struct json_node *object, struct arena *a,
 	struct unplaced *ret);
 
-/* Does the Job go on as if nothing had happened when this pod is evicted as it is now? Of its podFailurePolicy the first rule counts that
- * matches what the pod would be then; without one the eviction counts against backoffLimit. Total. */
+/* Does the Job go on as if nothing had happened when this pod is evicted as it is now? Of its
+ * podFailurePolicy the first rule counts that matches what the pod would be then; without one the
+ * eviction counts against backoffLimit. Total. */
 bool unplaced_job_ignores(const struct json *jj, const struct json_node *job, const struct json *j,
 	const struct json_node *object, struct arena *a);
 

@@ -60,7 +60,8 @@ static struct claim_verdict bound(
 struct claim_verdict claim_life(
 	const struct claim_sight *c, const struct claim_pace *pace, int64_t now_ms)
 {
-	/* Phases are final, and a uid that was ever live has been live: these answers do not age. */
+	/* Phases are final, and a uid that was ever live has been live: these answers do not age.
+	 */
 	if (c->seen == POD_FINISHED || c->answer == ANSWER_FINISHED)
 		return (struct claim_verdict){CLAIM_END, now_ms};
 	if (c->unbound && (c->seen == POD_LIVE || c->answer == ANSWER_LIVE))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: when a claim is kept, bound or ended (ledger rules R5 and R6). Pure: what is known goes in, what to do comes out. */
+/* core: when a claim is kept, bound or ended (ledger rules R5 and R6). Pure: what is known goes in,
+ * what to do comes out. */
 #ifndef WEBHOOK_CORE_POOL_CLAIM_LIFE_H
 #define WEBHOOK_CORE_POOL_CLAIM_LIFE_H
 
@@ -19,8 +20,8 @@ struct claim_pace {
 	int64_t pending_ms, ask_ms, retry_ms, margin_ms;
 };
 
-/* What the watch shows of the pod of that very uid. Another pod of the same name says nothing: two creates of one name may both be
- * on their way. */
+/* What the watch shows of the pod of that very uid. Another pod of the same name says nothing: two
+ * creates of one name may both be on their way. */
 enum pod_seen {
 	POD_NOT_SHOWN,
 	POD_LIVE,    /* there, whatever its deletionTimestamp */
@@ -37,17 +38,20 @@ enum pod_answer {
 
 /* What one leader knows of one claim. Times are its CLOCK_MONOTONIC in milliseconds. */
 struct claim_sight {
-	bool pending; /* nobody has seen the pod: no part of the claim is bound or adopted */
-	bool unbound; /* some part of it still says pending */
-	int64_t since_ms; /* when this leader first had the claim in view as it is: pending, or bound; taken by this review */
-	bool synced; /* the watch of pods has had a whole list */
+	bool pending;     /* nobody has seen the pod: no part of the claim is bound or adopted */
+	bool unbound;     /* some part of it still says pending */
+	int64_t since_ms; /* when this leader first had the claim in view as it is: pending, or
+			     bound; taken by this review */
+	bool synced;      /* the watch of pods has had a whole list */
 	enum pod_seen seen;
 	int64_t lost_ms;        /* when the watch lost this uid; 0: it did not */
 	int64_t asked_ms;       /* when the last GET was begun; 0: none was */
 	enum pod_answer answer; /* to that GET */
-	int64_t gone_ms; /* when the first of the GETs was begun that have said GONE ever since; 0: none has */
+	int64_t gone_ms;  /* when the first of the GETs was begun that have said GONE ever since; 0:
+			     none has */
 	int64_t grace_ms; /* so long its processes may run on after a delete */
-	bool unplaced; /* the watch has told its delete, and it had no node then: nothing of it ever ran */
+	bool unplaced; /* the watch has told its delete, and it had no node then: nothing of it ever
+			  ran */
 };
 
 enum claim_act {
@@ -66,12 +70,15 @@ struct claim_verdict {
 /* The defaults. */
 struct claim_pace claim_pace(void);
 
-/* R5: a pending claim ends only by a GET that was begun pending_ms after the claim came in view; a pod of its uid that is or was there
- * binds or ends it at any time, and one that the watch has shown and lost is asked for at once (R12). R6: a bound one ends when that uid is finished, or by a GET that was begun after it was known to
- * be bound; while the watch does not show the uid it is asked for at once, then every ask_ms. R13: a pod that is gone, and that nobody saw
- * end (seen stays POD_FINISHED behind a delete), may run on where it had a node: for its grace period and margin_ms, after which it is asked
- * for once more. The caller acts on CLAIM_ASK by setting asked_ms, answer and gone_ms and deciding again; when an end could not be written
- * because somebody else wrote, it clears the first two. */
+/* R5: a pending claim ends only by a GET that was begun pending_ms after the claim came in view; a
+ * pod of its uid that is or was there binds or ends it at any time, and one that the watch has
+ * shown and lost is asked for at once (R12). R6: a bound one ends when that uid is finished, or by
+ * a GET that was begun after it was known to be bound; while the watch does not show the uid it is
+ * asked for at once, then every ask_ms. R13: a pod that is gone, and that nobody saw end (seen
+ * stays POD_FINISHED behind a delete), may run on where it had a node: for its grace period and
+ * margin_ms, after which it is asked for once more. The caller acts on CLAIM_ASK by setting
+ * asked_ms, answer and gone_ms and deciding again; when an end could not be written because
+ * somebody else wrote, it clears the first two. */
 struct claim_verdict claim_life(
 	const struct claim_sight *c, const struct claim_pace *pace, int64_t now_ms);
 

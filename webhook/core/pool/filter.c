@@ -4,7 +4,8 @@
 
 #include "base/text.h"
 
-/* A word whose value begins with a quote, at eq + 1, goes on to the next one; without the two, in the arena. */
+/* A word whose value begins with a quote, at eq + 1, goes on to the next one; without the two, in
+ * the arena. */
 static int unquote(struct slice word, const char *eq, struct slice *rest, struct arena *a,
 	struct slice *ret, struct err *err)
 {

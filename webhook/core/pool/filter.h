@@ -11,9 +11,10 @@
 #define FILTERS_MAX 64
 #define FILTER_BYTES_MAX 4096
 
-/* Split the annotation's text (absent: no words) into words separated by blanks. A value in double quotes may hold blanks:
- * gpu.model="Tesla V100" is the word `gpu.model=Tesla V100`; quotes elsewhere are part of the word. The words live in the arena or borrow
- * from text. ERR_INVALID without a path (too many words or bytes, a quoted value without its end), or ERR_NOMEM. */
+/* Split the annotation's text (absent: no words) into words separated by blanks. A value in double
+ * quotes may hold blanks: gpu.model="Tesla V100" is the word `gpu.model=Tesla V100`; quotes
+ * elsewhere are part of the word. The words live in the arena or borrow from text. ERR_INVALID
+ * without a path (too many words or bytes, a quoted value without its end), or ERR_NOMEM. */
 int filter_words(
 	struct slice text, struct arena *a, struct slice **ret, size_t *ret_n, struct err *err);
 

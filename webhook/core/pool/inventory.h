@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the GPU servers of the pool as they are known at one moment, and which of their GPUs a pod's filter selects. */
+/* core: the GPU servers of the pool as they are known at one moment, and which of their GPUs a
+ * pod's filter selects. */
 #ifndef WEBHOOK_CORE_POOL_INVENTORY_H
 #define WEBHOOK_CORE_POOL_INVENTORY_H
 
@@ -13,17 +14,17 @@
 
 /* One physical GPU. Strings are NUL-terminated and live as long as the inventory. */
 struct gpu {
-	const char *id; /* unique on its server: "gpu-0", or the UUID that a probe reports */
-	const char *
-		parent; /* of a MIG instance: the UUID of its GPU; NULL: it is none, or nobody says */
-	const char *model; /* "Tesla V100-PCIE-16GB" */
-	uint64_t bytes;    /* memory that can be promised */
-	bool fit;          /* the probe's verdict; a hand-listed GPU is fit */
-	bool fresh;        /* the verdict is recent; a hand-listed GPU is always fresh */
+	const char *id;     /* unique on its server: "gpu-0", or the UUID that a probe reports */
+	const char *parent; /* of a MIG instance: the UUID of its GPU; NULL: it is none, or nobody
+			       says */
+	const char *model;  /* "Tesla V100-PCIE-16GB" */
+	uint64_t bytes;     /* memory that can be promised */
+	bool fit;           /* the probe's verdict; a hand-listed GPU is fit */
+	bool fresh;         /* the verdict is recent; a hand-listed GPU is always fresh */
 	bool missing; /* gone from spec or probe, kept because claims are on it (ledger rule R10) */
-	const char *why; /* why it is unfit or stale; "" when it is neither */
-	const char *
-		twin; /* rule R15: which older server has it, in a sentence; NULL: none, or not judged */
+	const char *why;  /* why it is unfit or stale; "" when it is neither */
+	const char *twin; /* rule R15: which older server has it, in a sentence; NULL: none, or not
+			     judged */
 };
 
 struct label {
@@ -49,16 +50,19 @@ struct gpu_server {
 		*twin; /* rule R15: the sentence of its first GPU that has one, or of its address */
 };
 
-/* Servers sorted by name (bytewise), each name once. Immutable once built; but for who keeps an order beside it: there a server that comes or goes
- * moves no other one, and arrays by server and by GPU have gaps. */
+/* Servers sorted by name (bytewise), each name once. Immutable once built; but for who keeps an
+ * order beside it: there a server that comes or goes moves no other one, and arrays by server and
+ * by GPU have gaps. */
 struct inventory {
 	struct gpu_server *servers;
 	size_t n_servers;
-	size_t n_gpus; /* over all servers: the length of every per-GPU array, if there is no order */
+	size_t n_gpus; /* over all servers: the length of every per-GPU array, if there is no order
+			*/
 	const uint32_t *order; /* indices of servers, by name; NULL: they are sorted themselves */
 	const uint32_t *turn;  /* of each index its place in the order */
 	size_t places, gpu_places; /* with an order: the lengths of arrays by server and by GPU */
-	/* Of each index its kind (server_kinds.h), 0: it has none. NULL: nobody keeps kinds, and filters ask every server. */
+	/* Of each index its kind (server_kinds.h), 0: it has none. NULL: nobody keeps kinds, and
+	 * filters ask every server. */
 	const uint32_t *kind;
 	const struct gpu_server *kinds; /* one of each, from 1 on */
 	size_t n_kinds;                 /* the first, which is none, included */
@@ -125,21 +129,23 @@ static inline struct filter filter_of(struct slice token)
 	return f;
 }
 
-/* Does the pool understand this token: server.name, server.addr, gpu.model, or a key that at least one server carries
- * as a label? Tokens it does not understand concern the launcher alone. */
+/* Does the pool understand this token: server.name, server.addr, gpu.model, or a key that at least
+ * one server carries as a label? Tokens it does not understand concern the launcher alone. */
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f);
 
 /* Does this token ask for a name; for a name or an address, in which servers of one kind differ? */
 bool inventory_is_name(const struct filter *f);
 bool inventory_names_server(const struct filter *f);
 
-/* One token that the pool understands: does it leave this server in (true for gpu.model), and this GPU (true for every other key)?
- * A GPU is selected when all known tokens say yes to both. server.name, server.addr and labels compare exactly; gpu.model names a part of
- * the model, in any case: from the beginning of a word up to the end of a word or to a hyphen. */
+/* One token that the pool understands: does it leave this server in (true for gpu.model), and this
+ * GPU (true for every other key)? A GPU is selected when all known tokens say yes to both.
+ * server.name, server.addr and labels compare exactly; gpu.model names a part of the model, in any
+ * case: from the beginning of a word up to the end of a word or to a hyphen. */
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f);
 bool inventory_gpu_matches(const struct gpu *g, const struct filter *f);
 
-/* Is any server for some launchers alone? Servers that have no kind beside those that have one are not looked at: each is asked itself. */
+/* Is any server for some launchers alone? Servers that have no kind beside those that have one are
+ * not looked at: each is asked itself. */
 bool inventory_is_closed(const struct inventory *inv);
 /* May pods of this launcher profile (absent: nobody says which) be placed on the server? */
 static inline bool inventory_admits(const struct gpu_server *s, struct slice launcher)
@@ -150,7 +156,8 @@ static inline bool inventory_admits(const struct gpu_server *s, struct slice lau
 	return s->n_launchers == 0 || !launcher.at;
 }
 
-/* Can this GPU take a new claim at all: fit, fresh, not missing, its server not draining? Inline: asked for every GPU. */
+/* Can this GPU take a new claim at all: fit, fresh, not missing, its server not draining? Inline:
+ * asked for every GPU. */
 static inline bool inventory_usable(const struct gpu_server *s, const struct gpu *g)
 {
 	return !s->drain && g->fit && g->fresh && !g->missing;
@@ -161,21 +168,24 @@ const struct gpu_server *inventory_server(const struct inventory *inv, struct sl
 /* The GPU of that id on the server or NULL. */
 const struct gpu *inventory_gpu(const struct gpu_server *s, struct slice id);
 
-/* Rule R15, one machine is one server: set `twin` of every server and GPU. A GPU has one when a server that is older (by created_ms, then
- * by name) has the same GPU: the same UUID, or another MIG instance of it; or has its server's address: host and port, however
- * written. Ids of GPUs that are listed by hand ("gpu-0") tell nothing. Sentences live in `a`. Takes n log n over all GPUs, to be called when
- * servers or GPUs change. *ret_any: there is one. ERR_NOMEM: then not all is set. */
+/* Rule R15, one machine is one server: set `twin` of every server and GPU. A GPU has one when a
+ * server that is older (by created_ms, then by name) has the same GPU: the same UUID, or another
+ * MIG instance of it; or has its server's address: host and port, however written. Ids of GPUs that
+ * are listed by hand ("gpu-0") tell nothing. Sentences live in `a`. Takes n log n over all GPUs, to
+ * be called when servers or GPUs change. *ret_any: there is one. ERR_NOMEM: then not all is set. */
 int inventory_find_twins(struct inventory *inv, struct arena *a, bool *ret_any, struct err *err);
 
-/* Call fn with each key that no two servers may have: the server's address in one spelling, and the UUIDs of its GPUs, one of instances that stand
- * side by side. Two servers without a common key are no twins. False: out of memory, not all were told. */
+/* Call fn with each key that no two servers may have: the server's address in one spelling, and the
+ * UUIDs of its GPUs, one of instances that stand side by side. Two servers without a common key are
+ * no twins. False: out of memory, not all were told. */
 bool inventory_each_mark(
 	const struct gpu_server *s, void (*fn)(void *ctx, struct slice key), void *ctx);
 
 /* One server of it, first_gpu as it is. a->failed: out of memory. */
 void inventory_copy_server(struct gpu_server *to, const struct gpu_server *from, struct arena *a);
 
-/* A deep copy, strings included, into the arena; first_gpu and n_gpus are counted anew. ERR_NOMEM. */
+/* A deep copy, strings included, into the arena; first_gpu and n_gpus are counted anew. ERR_NOMEM.
+ */
 int inventory_copy(
 	const struct inventory *inv, struct arena *a, struct inventory *ret, struct err *err);
 

@@ -57,7 +57,8 @@ static bool read_ipv4(struct slice s, uint16_t ret[2])
 	return true;
 }
 
-/* What stands between colons, from the left. False: it is no list of groups, or has more than GROUPS. */
+/* What stands between colons, from the left. False: it is no list of groups, or has more than
+ * GROUPS. */
 static bool read_groups(struct slice s, uint16_t ret[static GROUPS], size_t *ret_n)
 {
 	*ret_n = 0;
@@ -95,7 +96,8 @@ static bool read_ipv6(struct slice s, uint16_t ret[static GROUPS])
 	return true;
 }
 
-/* Host and port in one spelling: letters small, a name without its last dot, IPv6 in full, an IPv4 address as such wherever it stands. */
+/* Host and port in one spelling: letters small, a name without its last dot, IPv6 in full, an IPv4
+ * address as such wherever it stands. */
 static struct slice one_spelling(const char *address, struct arena *a)
 {
 	const char *colon = strrchr(address, ':');
@@ -126,7 +128,8 @@ static struct slice one_spelling(const char *address, struct arena *a)
 
 /* ---- GPUs ---- */
 
-/* The UUID of the GPU itself; empty when its id is a number. Drivers before 470 call an instance MIG-GPU-UUID/1/0. */
+/* The UUID of the GPU itself; empty when its id is a number. Drivers before 470 call an instance
+ * MIG-GPU-UUID/1/0. */
 static struct slice gpu_uuid(const struct gpu *g)
 {
 	struct slice id = slice_of(g->parent && *g->parent ? g->parent : g->id);

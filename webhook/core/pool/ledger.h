@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the ledger's interface: who holds what of the pool. Deciding and taking are one step, whoever implements it. */
+/* core: the ledger's interface: who holds what of the pool. Deciding and taking are one step,
+ * whoever implements it. */
 #ifndef WEBHOOK_CORE_POOL_LEDGER_H
 #define WEBHOOK_CORE_POOL_LEDGER_H
 
@@ -55,19 +56,20 @@ struct claim_ask {
 	int64_t deadline_ms; /* CLOCK_MONOTONIC; the answer must be there by then; 0: no deadline */
 };
 
-/* Is what the claim would keep of these names short, and the uid printable? No API server sends others; a claim holds them for as
- * long as it lives. */
+/* Is what the claim would keep of these names short, and the uid printable? No API server sends
+ * others; a claim holds them for as long as it lives. */
 bool claim_ask_bounded(const struct claim_ask *ask);
 
 /* A yes. Parts live in the arena of the call. */
 struct claim_answer {
 	struct claim_part *parts;
 	size_t n_parts;
-	uint64_t
-		ticket; /* for undo: nonzero when this call took a new claim, and no other reply can rest on it */
+	uint64_t ticket; /* for undo: nonzero when this call took a new claim, and no other reply
+			    can rest on it */
 };
 
-/* A picture of the pool at one moment; what is kept for pods that wait is not in the usage; everything in it lives in the arena (or the snapshot that the arena outlives). */
+/* A picture of the pool at one moment; what is kept for pods that wait is not in the usage;
+ * everything in it lives in the arena (or the snapshot that the arena outlives). */
 struct pool_view {
 	struct inventory inventory;
 	struct usage usage;
@@ -78,25 +80,28 @@ struct pool_view {
 struct ledger;
 
 struct ledger_ops {
-	/* Decide and take in one step. A key that already holds a complete claim is answered from it (ticket 0).
-	 * 0, or ERR_REFUSED as placement_find says it, ERR_TIMEOUT, ERR_NOMEM, ERR_INTERNAL. */
+	/* Decide and take in one step. A key that already holds a complete claim is answered from
+	 * it (ticket 0). 0, or ERR_REFUSED as placement_find says it, ERR_TIMEOUT, ERR_NOMEM,
+	 * ERR_INTERNAL. */
 	int (*take)(struct ledger *l, const struct claim_ask *ask, struct arena *a,
 		struct claim_answer *ret, struct err *err);
-	/* Law W2 of waiting: could the pool ever hold what is asked? Takes nothing, whatever ask says. 0, or ERR_REFUSED as queue_could_ever says
-	 * it, of a pool that was looked at after the call (rule R4); else as take(). NULL: nobody here gives claims to pods that wait. */
+	/* Law W2 of waiting: could the pool ever hold what is asked? Takes nothing, whatever ask
+	 * says. 0, or ERR_REFUSED as queue_could_ever says it, of a pool that was looked at after
+	 * the call (rule R4); else as take(). NULL: nobody here gives claims to pods that wait. */
 	int (*could_ever)(
 		struct ledger *l, const struct claim_ask *ask, struct arena *a, struct err *err);
-	/* Take back what the take() with this ticket took: called for every outcome but a queued "allowed" reply
-	 * (rule R3). Unknown tickets and 0 are ignored. */
+	/* Take back what the take() with this ticket took: called for every outcome but a queued
+	 * "allowed" reply (rule R3). Unknown tickets and 0 are ignored. */
 	void (*undo)(struct ledger *l, uint64_t ticket);
-	/* End the claim of that key; or, when uid is absent, every claim of that namespace/name. *ret_n: how many ended.
-	 * ERR_NOTFOUND when there was none. */
+	/* End the claim of that key; or, when uid is absent, every claim of that namespace/name.
+	 * *ret_n: how many ended. ERR_NOTFOUND when there was none. */
 	int (*release)(struct ledger *l, struct slice uid, struct slice namespace,
 		struct slice name, size_t *ret_n, struct err *err);
 	/* A consistent picture, claims included when with_claims. */
 	int (*view)(struct ledger *l, bool with_claims, struct arena *a, struct pool_view *ret,
 		struct err *err);
-	/* How many claims are in each state; of one that spans several GPUServer objects each counts. NULL: nobody counts. */
+	/* How many claims are in each state; of one that spans several GPUServer objects each
+	 * counts. NULL: nobody counts. */
 	void (*count)(struct ledger *l, size_t ret[CLAIM_STATES]);
 };
 

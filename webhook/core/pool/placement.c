@@ -4,8 +4,8 @@
 
 #include "webhook/core/pool/placement_search.h"
 
-/* Greedy passes before a pod of several containers is refused. Of 7560 pods over random small pools that an exact search
- * places, one pass misses 215, three 75, four 57, twenty 56. */
+/* Greedy passes before a pod of several containers is refused. Of 7560 pods over random small pools
+ * that an exact search places, one pass misses 215, three 75, four 57, twenty 56. */
 #define ATTEMPTS_MAX 4
 /* Servers on which nearly every pod fits that fits at all. */
 #define FEW 32
@@ -72,7 +72,8 @@ static bool try_hard(struct search *s)
 	if (attempt(s))
 		return true;
 	s->concluded = s->concluded || s->work < SEARCH_WORK_MAX;
-	/* Keeping a pod together may have spent what a later container needs, and so may the order. */
+	/* Keeping a pod together may have spent what a later container needs, and so may the order.
+	 */
 	for (int i = 1; i < ATTEMPTS_MAX && s->d->n_containers > 1 && s->work < SEARCH_WORK_MAX;
 		i++) {
 		s->together = false;
@@ -145,7 +146,8 @@ static void hold_bin(const struct search *s, const struct bin *bin, struct place
 	}
 }
 
-/* Is the bin part of the outcome? Servers that are named and whole are visible to the pod, used or not. */
+/* Is the bin part of the outcome? Servers that are named and whole are visible to the pod, used or
+ * not. */
 static bool bin_used(const struct search *s, const struct bin *bin)
 {
 	return bin->own || (s->d->whole_servers && s->d->n_servers);
@@ -227,7 +229,8 @@ static void look_beyond_one(struct search *s)
 	s->split = sum >= c->amount;
 }
 
-/* Would it fit on the first few servers that take claims, if nobody else used these? Then there is no need to lay out the whole pool. */
+/* Would it fit on the first few servers that take claims, if nobody else used these? Then there is
+ * no need to lay out the whole pool. */
 static bool fits_on_few(const struct search *s, struct arena *a)
 {
 	struct inventory few = {.servers = arena_array(a, FEW, sizeof(*few.servers))};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: which servers and GPUs a pod may use, by its filters and by the addresses that its launcher can use: asked of each kind of server once. */
+/* core: which servers and GPUs a pod may use, by its filters and by the addresses that its launcher
+ * can use: asked of each kind of server once. */
 #include "webhook/core/pool/placement_search.h"
 
 void search_know(struct search *s)

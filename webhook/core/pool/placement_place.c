@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: where one container is placed: the server and the GPUs that fit best, looked for in the room of the pool. */
+/* core: where one container is placed: the server and the GPUs that fit best, looked for in the
+ * room of the pool. */
 #include "webhook/core/pool/placement_search.h"
 
 /* Can the slot hold one GPU's part of the container, and how gladly? */
@@ -240,7 +241,8 @@ static bool look_at(
 	return keep(s, l, bin && bin->own, &score, server);
 }
 
-/* From this entry on the first of a server with so many bytes that filters may select. NULL: there is none, or the budget is used up. */
+/* From this entry on the first of a server with so many bytes that filters may select. NULL: there
+ * is none, or the budget is used up. */
 static const struct room_entry *selectable(
 	struct search *s, const struct room_entry *e, uint64_t bytes, struct room_place *at)
 {
@@ -265,7 +267,8 @@ static void look_at_alike(
 	while ((e = selectable(s, e, bytes, &at))) {
 		left = e->free;
 		bound.left = (left - need) * c->amount;
-		/* those that have just this of a GPU, beginning with the server whose turn is first */
+		/* those that have just this of a GPU, beginning with the server whose turn is first
+		 */
 		for (int round = 0; round < 2; round++) {
 			e = room_index_find(r, bytes, left, round ? 0 : (uint32_t)s->from, &at);
 			for (; e && e->bytes == bytes && e->free == left &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the sentence for a pod that the pool cannot hold: what was asked, what is free, what would fit, what to do. */
+/* core: the sentence for a pod that the pool cannot hold: what was asked, what is free, what would
+ * fit, what to do. */
 #include "webhook/core/pool/placement_say.h"
 
 /* What the GPUs that match the filter are like. */
@@ -317,7 +318,8 @@ static void say_advice(const struct search *s, const struct tally *t, size_t roo
 	uint32_t percent = c->percent ? fitting_percent(s, c, c->amount) : 0;
 	uint64_t mb = c->percent ? 0 : fitting_mb(s, c, c->amount);
 	bool fewer = room > 0 && room < c->amount;
-	/* Room for all of it, but not as a whole: another container is in the way; then no number helps. */
+	/* Room for all of it, but not as a whole: another container is in the way; then no number
+	 * helps. */
 	bool smaller = room < c->amount && (percent || mb);
 
 	if (!fewer && !smaller && waiting_helps(s, t)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the parts of a refusal's sentence: words, what was asked, which values exist, the best GPUs. */
+/* core: the parts of a refusal's sentence: words, what was asked, which values exist, the best
+ * GPUs. */
 #include "webhook/core/pool/placement_say.h"
 
 #define ASKED_MAX 80
@@ -95,8 +96,8 @@ void say_asked(const struct search *s, struct buf *b)
 	}
 }
 
-/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the caller's to skip, but for those of servers of
- * one kind. */
+/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the
+ * caller's to skip, but for those of servers of one kind. */
 static const char *existing(
 	const struct search *search, const struct filter *f, size_t *server, size_t *gpu)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what a search for GPUs starts from: the GPUs that may be used, and the order of the containers. */
+/* core: what a search for GPUs starts from: the GPUs that may be used, and the order of the
+ * containers. */
 #include "webhook/core/pool/placement_search.h"
 
 uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g)
@@ -141,7 +142,8 @@ static void add_all(struct search *s)
 	}
 }
 
-/* GPUs of this size, the one first that has most; of servers without a bin. Where a filter may take some of a server's GPUs alone it is given one. */
+/* GPUs of this size, the one first that has most; of servers without a bin. Where a filter may take
+ * some of a server's GPUs alone it is given one. */
 static void add_roomy_of(struct search *s, const struct demand_container *c, uint64_t bytes)
 {
 	const struct room_index *r = s->room.index;
@@ -244,8 +246,9 @@ static int find_room(struct search *s, struct arena *a)
 	return 0;
 }
 
-/* How hard a container is to place: bytes of one GPU, then how many. Where whole servers are taken, what counts is that
- * the first container chooses a server that is large enough for the others, so all its bytes together. */
+/* How hard a container is to place: bytes of one GPU, then how many. Where whole servers are taken,
+ * what counts is that the first container chooses a server that is large enough for the others, so
+ * all its bytes together. */
 static bool harder(const struct search *s, size_t a, size_t b, uint64_t largest)
 {
 	const struct demand_container *x = &s->d->containers[a], *y = &s->d->containers[b];
@@ -276,7 +279,8 @@ static uint64_t largest_of(struct search *s, size_t server)
 	return largest;
 }
 
-/* The largest GPU that has room. It says which of two containers is harder where one asks by percent and the other by megabytes. */
+/* The largest GPU that has room. It says which of two containers is harder where one asks by
+ * percent and the other by megabytes. */
 static uint64_t largest_gpu(struct search *s)
 {
 	const struct room_index *r = s->listed ? NULL : s->room.index;
@@ -319,7 +323,8 @@ static void order_containers(struct search *s)
 	}
 }
 
-/* Memory for what so many copies of a pod may be given, of so many GPUs each; list: all servers get a bin. */
+/* Memory for what so many copies of a pod may be given, of so many GPUs each; list: all servers get
+ * a bin. */
 static int make_places(struct search *s, uint64_t picks, size_t copies, bool list, struct arena *a)
 {
 	bool few = !list && picks < s->inv->n_servers / (copies + 1);

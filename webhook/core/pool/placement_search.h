@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass, placement_ask.c, which
- * says what may be used, placement_place.c and placement_spread.c, which place one container, and placement_refusal.c,
- * which explains why nothing was found; nobody else includes it. */
+/* core: the state of one search for GPUs. Shared by placement.c, which searches, pass after pass,
+ * placement_ask.c, which says what may be used, placement_place.c and placement_spread.c, which
+ * place one container, and placement_refusal.c, which explains why nothing was found; nobody else
+ * includes it. */
 #ifndef WEBHOOK_CORE_POOL_PLACEMENT_SEARCH_H
 #define WEBHOOK_CORE_POOL_PLACEMENT_SEARCH_H
 
@@ -10,8 +11,9 @@
 /* Bytes of the megabyte that launchers and messages count in. */
 #define PLACEMENT_MB 1000000u
 
-/* What one decision may look at: servers, GPUs of those that it looks at more closely, and moves while they are ordered, of which each takes
- * some seventy instructions. Work and not time, so that the same question has the same answer everywhere. */
+/* What one decision may look at: servers, GPUs of those that it looks at more closely, and moves
+ * while they are ordered, of which each takes some seventy instructions. Work and not time, so that
+ * the same question has the same answer everywhere. */
 #define SEARCH_WORK_MAX 500000u
 
 /* A GPU that may be used: usable, selected, not full, its server open for claims. */
@@ -22,8 +24,9 @@ struct slot {
 	uint32_t own;   /* index in search.owns; 0 when this pod holds nothing of it */
 };
 
-/* The slots of one server. Where a pod takes whole servers, or has names of servers, all that it may use have one from the start; else a server is
- * given one when something of it is, and up to then is looked at in the room of the pool. */
+/* The slots of one server. Where a pod takes whole servers, or has names of servers, all that it
+ * may use have one from the start; else a server is given one when something of it is, and up to
+ * then is looked at in the room of the pool. */
 struct bin {
 	uint32_t server; /* index in the inventory */
 	uint32_t turn;   /* by name */
@@ -58,19 +61,20 @@ struct search {
 	size_t n_slots;
 	struct bin *bins;
 	size_t n_bins;
-	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
-	bool listed;      /* what has no bin cannot be used */
-	bool named;       /* a filter has a name: no server but this one can be selected */
-	size_t only;      /* SIZE_MAX: there is none of that name */
-	bool asks;        /* there are filters, or servers that the launcher cannot use */
-	uint8_t *
-		selected; /* per server: 1 + what search_selected() has found; 0: it was not asked. NULL: nothing is asked */
-	uint8_t *kinds; /* the same per kind of server, for search_kind() */
-	bool *told;     /* per kind, for say_existing() */
-	/* What is looked at: so many servers by name, beginning with this one: usage.first; or one alone. */
+	uint32_t *bin_of;  /* per server: 1 + index of its bin; 0: it has none */
+	bool listed;       /* what has no bin cannot be used */
+	bool named;        /* a filter has a name: no server but this one can be selected */
+	size_t only;       /* SIZE_MAX: there is none of that name */
+	bool asks;         /* there are filters, or servers that the launcher cannot use */
+	uint8_t *selected; /* per server: 1 + what search_selected() has found; 0: it was not asked.
+			      NULL: nothing is asked */
+	uint8_t *kinds;    /* the same per kind of server, for search_kind() */
+	bool *told;        /* per kind, for say_existing() */
+	/* What is looked at: so many servers by name, beginning with this one: usage.first; or one
+	 * alone. */
 	size_t from, span;
-	uint32_t *
-		rooms; /* per server, for search_spread(): how many of its GPUs can hold the container; 0 once it was there */
+	uint32_t *rooms;  /* per server, for search_spread(): how many of its GPUs can hold the
+			     container; 0 once it was there */
 	struct own *owns; /* from 1 */
 	uint32_t n_owns, max_owns;
 	uint32_t **picks; /* per container its slots */
@@ -78,38 +82,44 @@ struct search {
 	size_t n_order;
 	struct choice *best, *other; /* room for one server's choices, twice */
 	bool together;               /* prefer servers that this pod uses already */
-	bool split;    /* there is room, but not on one server, as the demand wants it */
-	bool never;    /* the pool would not hold it if nobody else used it */
-	size_t failed; /* the container that found no place */
-	uint64_t
-		work; /* what was looked at: from SEARCH_WORK_MAX on the search finds nothing more */
+	bool split;     /* there is room, but not on one server, as the demand wants it */
+	bool never;     /* the pool would not hold it if nobody else used it */
+	size_t failed;  /* the container that found no place */
+	uint64_t work;  /* what was looked at: from SEARCH_WORK_MAX on the search finds nothing more
+			 */
 	bool concluded; /* one pass ended within the budget: a refusal can say what is free */
-	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or n_servers */
+	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or
+				n_servers */
 };
 
-/* Ready to search: everything is taken from the arena. copies: how many of the pod are to be placed. 0 or ERR_NOMEM. */
+/* Ready to search: everything is taken from the arena. copies: how many of the pod are to be
+ * placed. 0 or ERR_NOMEM. */
 int search_init(struct search *s, const struct inventory *inv, const struct usage *use,
 	const struct demand *d, size_t copies, struct arena *a);
 
 /* Find the filters that the pool understands, and whether servers must be asked at all. */
 void search_know(struct search *s);
 
-/* Give the server, which has none, a bin, for as long as this pod uses it or, by search_drop_bin(), for a moment. */
+/* Give the server, which has none, a bin, for as long as this pod uses it or, by search_drop_bin(),
+ * for a moment. */
 struct bin *search_add_bin(struct search *s, size_t server);
 void search_drop_bin(struct search *s);
-/* What may be used, for those who say what is free to this container: all GPUs that have room for it and, where these are fewer than it asks for, of
- * each size so many as have most. False: out of memory. */
+/* What may be used, for those who say what is free to this container: all GPUs that have room for
+ * it and, where these are fewer than it asks for, of each size so many as have most. False: out of
+ * memory. */
 bool search_add_roomy(struct search *s, const struct demand_container *c, struct arena *a);
 
-/* May the server, which has so many, have one claim more, of this pod? Small ones leave one for each GPU of which more than half is free: else 256 of them, on
- * three GPUs, would close the others to everybody. */
+/* May the server, which has so many, have one claim more, of this pod? Small ones leave one for
+ * each GPU of which more than half is free: else 256 of them, on three GPUs, would close the others
+ * to everybody. */
 bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims);
 /* Is the server open for the demand, but for its filters? */
 bool search_open(const struct search *s, size_t server);
 
 /* Do address, launchers and filters select all, none or some of a server's GPUs? */
 enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
-/* As far as its name and its kind tell, whatever claims there are; SOME: it must be asked itself. */
+/* As far as its name and its kind tell, whatever claims there are; SOME: it must be asked itself.
+ */
 enum selected search_ask_kind(const struct search *s, uint32_t kind);
 static inline enum selected search_kind(const struct search *s, size_t server)
 {
@@ -148,8 +158,8 @@ static inline struct bin *search_bin(const struct search *s, size_t server)
 	return s->bin_of[server] ? &s->bins[s->bin_of[server] - 1] : NULL;
 }
 
-/* Bytes of a GPU of that size that the container needs; 0 when it cannot use such a GPU. Inline, as is the next: they are
- * asked for every GPU of the pool. */
+/* Bytes of a GPU of that size that the container needs; 0 when it cannot use such a GPU. Inline, as
+ * is the next: they are asked for every GPU of the pool. */
 static inline uint64_t search_need(const struct demand_container *c, uint64_t bytes)
 {
 	if (c->percent)
@@ -168,13 +178,16 @@ static inline uint64_t search_room(
 	       (c->kind == CONTAINER_INIT ? s->owns[slot->own].early : s->owns[slot->own].held);
 }
 
-/* Place one container: on one server, the one that fits best, else over several. False: nowhere, and it is s->failed. */
+/* Place one container: on one server, the one that fits best, else over several. False: nowhere,
+ * and it is s->failed. */
 bool search_place(struct search *s, size_t container);
 
-/* The same over several servers, as few as can be: each part of a claim is a commit of its own in a cluster. False: they have not enough. */
+/* The same over several servers, as few as can be: each part of a claim is a commit of its own in a
+ * cluster. False: they have not enough. */
 bool search_spread(struct search *s, size_t container);
 
-/* The best choices of a bin for the container, at most want, best first; at equality the earlier GPU. How many there are. */
+/* The best choices of a bin for the container, at most want, best first; at equality the earlier
+ * GPU. How many there are. */
 uint32_t search_choose(struct search *s, const struct demand_container *c, const struct bin *bin,
 	uint32_t want, struct choice *out);
 
@@ -211,7 +224,8 @@ static inline bool search_by_index(const struct search *s)
 /* How many slots could hold one GPU's part of the container now. */
 size_t search_count_room(const struct search *s, const struct demand_container *c);
 
-/* The last answer of search_selects: neighbours are mostly alike, and a GPU's model is all that filters see of it. */
+/* The last answer of search_selects: neighbours are mostly alike, and a GPU's model is all that
+ * filters see of it. */
 struct memo {
 	const struct gpu_server *server; /* NULL: nothing remembered */
 	const char *model;

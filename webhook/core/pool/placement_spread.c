@@ -23,8 +23,8 @@ static uint64_t count_rooms(struct search *s, const struct demand_container *c)
 	return sum;
 }
 
-/* How many GPUs of an entry of the index, which has room, can hold the container. Where a filter may take some of a server's GPUs alone its first
- * entry stands for all. */
+/* How many GPUs of an entry of the index, which has room, can hold the container. Where a filter
+ * may take some of a server's GPUs alone its first entry stands for all. */
 static uint32_t count_entry(
 	struct search *s, const struct demand_container *c, const struct room_entry *e)
 {
@@ -80,14 +80,15 @@ static uint64_t count_rooms_by_index(struct search *s, const struct demand_conta
 	return sum;
 }
 
-/* How far the choice of the next server has come: those with so many rooms are taken, up to here. */
+/* How far the choice of the next server has come: those with so many rooms are taken, up to here.
+ */
 struct widest {
 	uint32_t rooms, next;
 	size_t at;
 };
 
-/* The server that search_spread() takes next: one that this pod uses already, where it is kept together; then the one that holds most;
- * of equals the first. SIZE_MAX: there is none. */
+/* The server that search_spread() takes next: one that this pod uses already, where it is kept
+ * together; then the one that holds most; of equals the first. SIZE_MAX: there is none. */
 static size_t widest(struct search *s, struct widest *w)
 {
 	size_t found = SIZE_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the pool in a few numbers, for everybody who may see that there is one: no server, no pod and no claim is named. It is the status
- * of a GPUPool. */
+/* core: the pool in a few numbers, for everybody who may see that there is one: no server, no pod
+ * and no claim is named. It is the status of a GPUPool. */
 #ifndef WEBHOOK_CORE_POOL_POOL_STATUS_H
 #define WEBHOOK_CORE_POOL_POOL_STATUS_H
 
@@ -30,13 +30,13 @@ struct pool_status {
 	const char *since; /* RFC 3339: when a number changed last; NULL: not said */
 };
 
-/* Sum up a view, whose claims are not looked at. models lives in the arena, its names are the view's; since is NULL.
- * ERR_NOMEM. */
+/* Sum up a view, whose claims are not looked at. models lives in the arena, its names are the
+ * view's; since is NULL. ERR_NOMEM. */
 int pool_status_of(
 	const struct pool_view *v, struct arena *a, struct pool_status *ret, struct err *err);
 
-/* Append it as a JSON object: {"servers", "ready", "gpus", "fit", "idle", "memory", "free", "largest",
- * "models": [{"model", "gpus", …}], "since"}. */
+/* Append it as a JSON object: {"servers", "ready", "gpus", "fit", "idle", "memory", "free",
+ * "largest", "models": [{"model", "gpus", …}], "since"}. */
 void pool_status_write(const struct pool_status *s, struct buf *out);
 
 #endif

@@ -2,7 +2,8 @@
 /* core: a round of the queue: everybody in his turn is given what is free, or is told why not. */
 #include "webhook/core/pool/queue_impl.h"
 
-/* What one round may take of memory for itself, beside the caller's arena: a search of the largest pools takes a few megabytes. */
+/* What one round may take of memory for itself, beside the caller's arena: a search of the largest
+ * pools takes a few megabytes. */
 #define SCRATCH_MAX (256u << 20)
 
 static bool goes_first(const struct queue_unit *a, const struct queue_unit *b)
@@ -36,7 +37,8 @@ static int hide_kept(struct queue_run *q)
 		if (q->real.use.claimed[s->first_gpu + k->gpu] < s->gpus[k->gpu].bytes)
 			holds[n++] = (struct hold){k->server, k->gpu, k->bytes};
 	}
-	/* it is a copy from now on, also where there is nothing to hide: what it was made from changes */
+	/* it is a copy from now on, also where there is nothing to hide: what it was made from
+	 * changes */
 	return queue_view_take(&q->unkept, holds, n, true);
 }
 
@@ -277,7 +279,8 @@ static int run(struct queue_run *q)
 	if (q->ret.n_start && (!head || head->started)) {
 		if (queue_find_head(q) != 0)
 			return ERR_NOMEM;
-		/* who was passed for the head's sake has another turn, and the next head what he needs */
+		/* who was passed for the head's sake has another turn, and the next head what he
+		 * needs */
 		if (head) {
 			begin_again(q);
 			if (hide_kept(q) != 0 || serve_all(q) != 0)

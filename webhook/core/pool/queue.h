@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: who of those that wait is served next (laws W2, W5 to W7 of waiting; gangs). Pure: who waits, what is free and the time
- * go in; who is to be given which GPUs, for whom what frees up is kept, and why everybody else waits come out. It knows no
- * annotation, no gate and no API object, so that the same decision serves the leader, `explain`, `plan` and the simulator. */
+/* core: who of those that wait is served next (laws W2, W5 to W7 of waiting; gangs). Pure: who
+ * waits, what is free and the time go in; who is to be given which GPUs, for whom what frees up is
+ * kept, and why everybody else waits come out. It knows no annotation, no gate and no API object,
+ * so that the same decision serves the leader, `explain`, `plan` and the simulator. */
 #ifndef WEBHOOK_CORE_POOL_QUEUE_H
 #define WEBHOOK_CORE_POOL_QUEUE_H
 
@@ -22,16 +23,21 @@
 struct queue_pod {
 	struct slice uid, namespace, name;
 	const struct demand *demand;
-	/* Not 0: two with the same number ask the same, as queue_asks() has it; 0: the demands are compared, which is slower. */
+	/* Not 0: two with the same number ask the same, as queue_asks() has it; 0: the demands are
+	 * compared, which is slower. */
 	uint64_t asks;
 	int64_t priority; /* the higher goes first */
-	int64_t since_ms; /* its age: since 1970, when it came, or when the last gate of another fell (W7) */
-	bool foreign; /* a gate that is not ours stands: it keeps its age and takes no place from others */
-	bool claimed; /* its claim stands already: it counts for its gang, and is asked for nothing more */
+	int64_t since_ms; /* its age: since 1970, when it came, or when the last gate of another
+			     fell (W7) */
+	bool foreign; /* a gate that is not ours stands: it keeps its age and takes no place from
+			 others */
+	bool claimed; /* its claim stands already: it counts for its gang, and is asked for nothing
+			 more */
 	/* Absent: it goes alone. Gangs are of one namespace; all members say the same. */
 	struct slice gang;
 	uint32_t gang_size; /* as many members must be there before one is served */
-	/* Other members that were let go and live: the gang runs, and who is missing joins it first. */
+	/* Other members that were let go and live: the gang runs, and who is missing joins it
+	 * first. */
 	uint32_t gang_let_go;
 	bool gang_more;     /* it asks more than each of these did: it does not join first */
 	struct slice owner; /* uid of the controller that made it; absent: nobody did */
@@ -49,7 +55,8 @@ struct queue_share {
 	uint64_t bytes;
 };
 
-/* What is kept for a head that has waited for long, as the statuses of GPUServers say it: so many bytes of one GPU. */
+/* What is kept for a head that has waited for long, as the statuses of GPUServers say it: so many
+ * bytes of one GPU. */
 struct queue_kept {
 	struct slice uid;   /* of the pod; of a gang the first of its members by uid */
 	size_t server, gpu; /* as in struct hold */
@@ -78,8 +85,8 @@ enum queue_verdict {
 	QUEUE_FOREIGN, /* somebody else's gate stands */
 	QUEUE_INCOMPLETE, /* its gang has fewer members than it says */
 	QUEUE_UNEVEN,     /* members of its gang disagree about its size */
-	/* The pool would not hold it if nobody used it, unfit and stale GPUs counted, draining ones not. Told where words are
-	 * asked for, else it is NO_ROOM. */
+	/* The pool would not hold it if nobody used it, unfit and stale GPUs counted, draining ones
+	 * not. Told where words are asked for, else it is NO_ROOM. */
 	QUEUE_NEVER,
 	/* QUEUE_LOOK_MAX of its namespace are before it, or as many of its gang as that takes. */
 	QUEUE_LATER
@@ -88,8 +95,8 @@ enum queue_verdict {
 /* What was decided about one pod. */
 struct queue_entry {
 	enum queue_verdict verdict;
-	/* From 1, among those who start, or among those who wait; 0: it has none (FOREIGN, INCOMPLETE, UNEVEN, and who
-	 * is one too many for a gang that does not run). */
+	/* From 1, among those who start, or among those who wait; 0: it has none (FOREIGN,
+	 * INCOMPLETE, UNEVEN, and who is one too many for a gang that does not run). */
 	size_t place;
 	struct placement where; /* of QUEUE_START, for one that has no claim yet */
 	size_t before;          /* QUEUE_KEPT: the pod for which it is kept; else SIZE_MAX */
@@ -104,11 +111,13 @@ struct queue_round {
 	size_t n_keep;
 	size_t head;           /* the pod for which it is; SIZE_MAX: nothing is kept */
 	size_t n_start, depth; /* pods that start; pods that are in the order and do not */
-	int64_t next_ms; /* when a reservation would begin, if nothing else happens; INT64_MAX: none would */
+	int64_t next_ms; /* when a reservation would begin, if nothing else happens; INT64_MAX: none
+			    would */
 };
 
-/* The order of two that could be served: who completes a gang that runs or has claims; priority; the smaller share of bytes of its
- * namespace, with what this round has given; age; uid. Below 0: a goes first. */
+/* The order of two that could be served: who completes a gang that runs or has claims; priority;
+ * the smaller share of bytes of its namespace, with what this round has given; age; uid. Below 0: a
+ * goes first. */
 struct queue_rank {
 	bool completes;
 	int64_t priority;
@@ -118,31 +127,37 @@ struct queue_rank {
 };
 int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
 
-/* Find gang_let_go and gang_more of those who wait. Members are those of its namespace that say the same gang of the same size, for whoever forges a size is in no
- * gang that runs. Where none lives, one that has ended with success shows to the pods of its controller that the gang has run: who comes
- * later goes singly (W11). Nobody goes before others by joining who asks more than each of these members did. Sorts members. */
+/* Find gang_let_go and gang_more of those who wait. Members are those of its namespace that say the
+ * same gang of the same size, for whoever forges a size is in no gang that runs. Where none lives,
+ * one that has ended with success shows to the pods of its controller that the gang has run: who
+ * comes later goes singly (W11). Nobody goes before others by joining who asks more than each of
+ * these members did. Sorts members. */
 void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,
 	struct queue_member *members, size_t n_members);
 
-/* Decide about everybody who waits, as if one after the other, each on what those before him leave. Who does not fit is passed by
- * those behind him, until he has waited for reserve_ms: then bytes are kept for the oldest of the highest priority among those
- * that nothing free holds, on the GPUs that have to free least for him (W6), and nobody else is given these, whatever his share,
- * but who is older or of a higher priority, and who is missing in a gang that runs: the head may wait for its end. It stays with him until
- * he starts, goes away, its GPUs can be used no more, or one of a higher priority has waited for so long.
- * A gang has the lowest priority of its members and the age of its youngest. Where several ask the same, one is searched for.
- * After a start the next round can find more: the search is greedy, and what it misses now it may find among less.
- * words: entries say why. All of ret lives in the arena. The work is bounded by pods looked at times a search's budget.
- * ERR_NOMEM. */
+/* Decide about everybody who waits, as if one after the other, each on what those before him leave.
+ * Who does not fit is passed by those behind him, until he has waited for reserve_ms: then bytes
+ * are kept for the oldest of the highest priority among those that nothing free holds, on the GPUs
+ * that have to free least for him (W6), and nobody else is given these, whatever his share, but who
+ * is older or of a higher priority, and who is missing in a gang that runs: the head may wait for
+ * its end. It stays with him until he starts, goes away, its GPUs can be used no more, or one of a
+ * higher priority has waited for so long. A gang has the lowest priority of its members and the age
+ * of its youngest. Where several ask the same, one is searched for. After a start the next round
+ * can find more: the search is greedy, and what it misses now it may find among less. words:
+ * entries say why. All of ret lives in the arena. The work is bounded by pods looked at times a
+ * search's budget. ERR_NOMEM. */
 int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
 	struct arena *a, struct queue_round *ret, struct err *err);
 
-/* Law W2: could the pool ever hold this: all GPUs that are listed or were last reported, fit and fresh or not, but those of
- * servers that drain, with nobody on them? 0, or ERR_REFUSED as placement_find says it; ERR_NOMEM. */
+/* Law W2: could the pool ever hold this: all GPUs that are listed or were last reported, fit and
+ * fresh or not, but those of servers that drain, with nobody on them? 0, or ERR_REFUSED as
+ * placement_find says it; ERR_NOMEM. */
 int queue_could_ever(
 	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err);
 
-/* Append why this pod waits, in a sentence for its owner: what was asked, what is missing, its place among how many, who stands
- * before it. Foreign names are made safe, those of other namespaces not told. */
+/* Append why this pod waits, in a sentence for its owner: what was asked, what is missing, its
+ * place among how many, who stands before it. Foreign names are made safe, those of other
+ * namespaces not told. */
 void queue_say(const struct queue_world *w, const struct queue_pod *pods, size_t n,
 	const struct queue_round *r, size_t pod, struct buf *out);
 

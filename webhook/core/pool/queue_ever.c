@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: could the pool ever hold what a pod asks (law W2)? Asked by every review of a pod that waits, under the lock of the picture: mostly a
- * few servers say it already. */
+/* core: could the pool ever hold what a pod asks (law W2)? Asked by every review of a pod that
+ * waits, under the lock of the picture: mostly a few servers say it already. */
 #include "webhook/core/pool/queue.h"
 #include "webhook/core/pool/queue_impl.h"
 
 /* Nearly every pod fits on so many, or on no number of them. */
 #define FEW 32
 
-/* Some servers from all over the pool, as its servers of one kind have names that begin alike. Nothing of them is
- * copied. */
+/* Some servers from all over the pool, as its servers of one kind have names that begin alike.
+ * Nothing of them is copied. */
 static struct inventory some_servers(const struct inventory *inv, struct arena *a)
 {
 	struct inventory few = {.servers = arena_array(a, FEW, sizeof(*few.servers))};

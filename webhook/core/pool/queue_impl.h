@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which finds who is served together,
- * queue_gang.c, which counts members, queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody
- * else includes it. */
+/* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which
+ * finds who is served together, queue_gang.c, which counts members, queue_view.c, which looks for
+ * GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody else includes it. */
 #ifndef WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 #define WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 
 #include "webhook/core/pool/queue.h"
 
-/* What a round believes to be taken: as the caller has it, until something is added; from then on a copy. */
+/* What a round believes to be taken: as the caller has it, until something is added; from then on a
+ * copy. */
 struct queue_view {
 	const struct inventory *inv;
 	struct usage use; /* what searches read */
@@ -23,10 +24,10 @@ struct queue_view {
 struct queue_shape {
 	const uint32_t *pods; /* of one that asks it, in the order in which they are placed */
 	uint32_t n;
-	bool no_room;   /* what is free does not hold it: nor does it later in this round */
-	bool no_unkept; /* nor what is free and kept for nobody */
-	bool fits,
-		unkept; /* it was found free while the head was looked for; nothing can be kept for it */
+	bool no_room;      /* what is free does not hold it: nor does it later in this round */
+	bool no_unkept;    /* nor what is free and kept for nobody */
+	bool fits, unkept; /* it was found free while the head was looked for; nothing can be kept
+			      for it */
 	bool asked, never; /* whether it could ever fit was asked; it could not */
 	struct slice why;
 };
@@ -81,15 +82,16 @@ struct queue_run {
 
 /* ---- queue_units.c ---- */
 
-/* Who is served together, by namespace and in order; verdicts of those who are not served at all go into q->ret. ERR_NOMEM. */
+/* Who is served together, by namespace and in order; verdicts of those who are not served at all go
+ * into q->ret. ERR_NOMEM. */
 int queue_find_units(struct queue_run *q);
 /* What the unit asks. NULL: out of memory. */
 struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u);
 
 /* Byte by byte; who is shorter and otherwise alike goes first. */
 int queue_order(struct slice a, struct slice b);
-/* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks more where one asks by percent and the other by
- * megabytes. */
+/* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks
+ * more where one asks by percent and the other by megabytes. */
 uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu);
 struct gpu queue_largest(const struct inventory *inv);
 
@@ -104,10 +106,12 @@ void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before);
 int queue_view_init(struct queue_view *v, const struct inventory *inv, const struct usage *use,
 	struct arena *a);
 void queue_view_release(struct queue_view *v);
-/* Take these, one claim on each of their servers, or give them back; from then on the view is a copy. They are in the order of a placement. ERR_NOMEM. */
+/* Take these, one claim on each of their servers, or give them back; from then on the view is a
+ * copy. They are in the order of a placement. ERR_NOMEM. */
 int queue_view_take(struct queue_view *v, const struct hold *holds, size_t n, bool there);
-/* Place all of the unit that is to be placed, one after the other. took: it is taken from the view then. ret: a placement for each, in the
- * arena; not for gangs alone. 0; ERR_REFUSED, in words where err is given, and nothing is taken; ERR_NOMEM. */
+/* Place all of the unit that is to be placed, one after the other. took: it is taken from the view
+ * then. ret: a placement for each, in the arena; not for gangs alone. 0; ERR_REFUSED, in words
+ * where err is given, and nothing is taken; ERR_NOMEM. */
 int queue_place(struct queue_run *q, struct queue_view *v, const struct queue_unit *u, bool take,
 	struct placement **ret, struct err *err);
 /* The pool as if nobody used it and every GPU that is there were fit. ERR_NOMEM. */

@@ -51,8 +51,9 @@ static bool wants_whole_servers(const struct queue_run *q, const struct queue_un
 	return false;
 }
 
-/* All GPUs that take claims, that of which least is taken first; of servers that are taken whole, all GPUs together. Listed once for all for
- * whom something may be kept: those for whom nothing can may be many. */
+/* All GPUs that take claims, that of which least is taken first; of servers that are taken whole,
+ * all GPUs together. Listed once for all for whom something may be kept: those for whom nothing can
+ * may be many. */
 static struct queue_candidate *list_candidates(struct queue_run *q, bool whole, size_t *ret_n)
 {
 	const struct inventory *inv = q->w->inventory;
@@ -139,7 +140,8 @@ static int write_keep(
 	return 0;
 }
 
-/* Keep for the unit the GPUs that have to free least for it. ERR_REFUSED: no GPUs that take claims would hold it. */
+/* Keep for the unit the GPUs that have to free least for it. ERR_REFUSED: no GPUs that take claims
+ * would hold it. */
 static int keep_for(struct queue_run *q, struct queue_unit *u)
 {
 	struct placement *found = NULL, *fewer;
@@ -192,7 +194,8 @@ static struct queue_unit *kept_for(const struct queue_run *q)
 
 		if (u->started || !slice_eq(u->rank.uid, w->kept[0].uid))
 			continue;
-		/* What is kept has come free and is not enough: its gang has changed, or the GPUs have. */
+		/* What is kept has come free and is not enough: its gang has changed, or the GPUs
+		 * have. */
 		return all_free && u->shape && u->shape->no_room ? NULL : u;
 	}
 	return NULL;
@@ -227,7 +230,8 @@ static int is_held(struct queue_run *q, struct queue_unit *u, bool *ret)
 	return 0;
 }
 
-/* All that have waited for long and have a higher priority than the head that there is, as a heap. */
+/* All that have waited for long and have a higher priority than the head that there is, as a heap.
+ */
 static struct queue_unit **list_old(struct queue_run *q, size_t *ret_n)
 {
 	struct queue_unit **all = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));

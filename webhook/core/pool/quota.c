@@ -26,7 +26,8 @@ static bool read(const struct json *j, const struct json_node *v, struct arena *
 	return true;
 }
 
-/* What the containers ask for of one resource; where one makes no request, its limit stands for that. */
+/* What the containers ask for of one resource; where one makes no request, its limit stands for
+ * that. */
 static __int128_t sum(const struct json *j, const struct json_node *pod, const char *of,
 	struct slice resource, struct arena *a)
 {

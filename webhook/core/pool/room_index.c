@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: a sorted list in chunks of a few kilobytes, so that a change moves little and a search reads on in memory. */
+/* core: a sorted list in chunks of a few kilobytes, so that a change moves little and a search
+ * reads on in memory. */
 #include "webhook/core/pool/room_index.h"
 
 #include <stdlib.h>

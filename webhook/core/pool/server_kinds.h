@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: servers that differ by nothing but name and address are of one kind: whoever looks for GPUs by label or model asks each kind once,
- * not each server. */
+/* core: servers that differ by nothing but name and address are of one kind: whoever looks for GPUs
+ * by label or model asks each kind once, not each server. */
 #ifndef WEBHOOK_CORE_POOL_SERVER_KINDS_H
 #define WEBHOOK_CORE_POOL_SERVER_KINDS_H
 
@@ -13,15 +13,16 @@ struct server_kind;
 
 /* Zero is an empty table. Not thread-safe. */
 struct server_kinds {
-	/* One of each kind, as filters and launchers see it: labels, models, launchers, and an address of the family. The first is nobody's, and those that no server is of
-	 * any more have neither labels nor GPUs. */
+	/* One of each kind, as filters and launchers see it: labels, models, launchers, and an
+	 * address of the family. The first is nobody's, and those that no server is of any more
+	 * have neither labels nor GPUs. */
 	struct gpu_server *servers;
 	struct server_kind *kinds;
 	size_t n; /* of both, the first included */
 };
 
-/* The kind of the server, which had that one before (0: none). What is kept of it is a copy. 0: there are too many kinds, or memory
- * ran out: it must be asked itself. */
+/* The kind of the server, which had that one before (0: none). What is kept of it is a copy. 0:
+ * there are too many kinds, or memory ran out: it must be asked itself. */
 uint32_t server_kinds_take(struct server_kinds *k, uint32_t had, const struct gpu_server *s);
 /* A server of that kind has gone. 0: it had none. */
 void server_kinds_drop(struct server_kinds *k, uint32_t kind);

@@ -8,7 +8,8 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Operations are applied in the order in which they are written: whoever inserts into an array shifts what is behind. */
+/* Operations are applied in the order in which they are written: whoever inserts into an array
+ * shifts what is behind. */
 struct patch {
 	struct buf *out;
 	size_t n; /* operations written */
@@ -19,10 +20,11 @@ void patch_begin(struct patch *p, struct buf *out);
 /* Close the array; a patch without operations leaves out as it was before patch_begin. */
 void patch_end(struct patch *p);
 
-/* Where a path is NULL (the arena ran out while it was made), nothing is written and the buffer counts as failed. */
+/* Where a path is NULL (the arena ran out while it was made), nothing is written and the buffer
+ * counts as failed. */
 
-/* One operation. path: a JSON pointer that is ready (from constants, indexes and container paths); key: a last segment
- * that is escaped here, absent for none. value: JSON text. */
+/* One operation. path: a JSON pointer that is ready (from constants, indexes and container paths);
+ * key: a last segment that is escaped here, absent for none. value: JSON text. */
 void patch_add(struct patch *p, const char *path, struct slice key, struct slice value);
 void patch_remove(struct patch *p, const char *path, struct slice key);
 

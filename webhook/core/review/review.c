@@ -160,8 +160,8 @@ int review_read(const struct json *j, struct arena *a, struct review *ret, struc
 		return err->code;
 	}
 	if (r.namespace.len == 0) {
-		/* API servers before 1.24 leave it out of the object, not out of the request; offline tools do the
-		 * opposite. */
+		/* API servers before 1.24 leave it out of the object, not out of the request;
+		 * offline tools do the opposite. */
 		const struct json_node *o = r.object ? r.object : r.old_object;
 		const struct json_node *ns = json_path(j, o, "metadata", "namespace", NULL);
 
@@ -181,8 +181,8 @@ bool review_is_pod(const struct review *r, const char *subresource)
 	       (r->resource.len == 0 || slice_is(r->resource, "pods"));
 }
 
-/* Where a text that is too long ends, before "...": behind a word where one ends near the limit, since half a number or name says
- * something else. */
+/* Where a text that is too long ends, before "...": behind a word where one ends near the limit,
+ * since half a number or name says something else. */
 static size_t cut_length(struct slice s)
 {
 	size_t cut = text_utf8_cut(s, WARNING_MAX - 3), blank = cut;
@@ -204,7 +204,8 @@ void warn_add(struct warnings *w, struct arena *a, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	/* the API server drops a warning that holds control characters (apimachinery pkg/util/net NewWarningHeader) */
+	/* the API server drops a warning that holds control characters (apimachinery pkg/util/net
+	 * NewWarningHeader) */
 	s.len = utf8_clean(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	if (s.len > WARNING_MAX) {
 		s.len = cut_length(s);
@@ -312,7 +313,8 @@ void answer_refuse(struct answer *ans, const struct err *err, struct arena *a)
 	const char *reason = err->reason[0] ? arena_strdup(a, slice_of(err->reason)) : NULL;
 
 	ans->allowed = false;
-	/* what the API server says of a name that is taken: who creates with generateName tries another by this code and reason */
+	/* what the API server says of a name that is taken: who creates with generateName tries
+	 * another by this code and reason */
 	ans->code = err->code == ERR_INVALID                    ? 422
 		    : strcmp(err->reason, "AlreadyExists") == 0 ? 409
 								: 403;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what the leader keeps true in a GPUServer's status: its own GPUs and its conditions. Pure. */
+/* core: what the leader keeps true in a GPUServer's status: its own GPUs and its conditions. Pure.
+ */
 #include "webhook/core/server/server_keep.h"
 
 #include <stdio.h>

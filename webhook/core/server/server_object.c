@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: how a GPUServer is spelled. The CRD's schema has checked what is read; what would do harm all the same (types, what goes into
- * paths, addresses and sums) is checked again. Of the status what we do not know is kept as it is spelled (ledger rule R11). */
+/* core: how a GPUServer is spelled. The CRD's schema has checked what is read; what would do harm
+ * all the same (types, what goes into paths, addresses and sums) is checked again. Of the status
+ * what we do not know is kept as it is spelled (ledger rule R11). */
 #include "webhook/core/server/server_object_impl.h"
 
 #include "base/json/json_record.h"
@@ -71,7 +72,8 @@ JSON_RECORD(gpu_status_record, gpu_status, gpu_fields, offsetof(struct gpu_statu
 
 /* ---- the status: claims ---- */
 
-/* What a claim holds of one GPU. What we do not know of it is rare: it is kept beside the parts, not in each. */
+/* What a claim holds of one GPU. What we do not know of it is rare: it is kept beside the parts,
+ * not in each. */
 struct part {
 	const char *gpu;
 	uint64_t bytes;
@@ -112,7 +114,8 @@ static int read_parts(struct json_reader *r, const struct json_node *v, void *to
 	return r->a->failed ? err_set(r->err, ERR_NOMEM, "out of memory while reading a claim") : 0;
 }
 
-/* *from: the part before this one had the rest in front of it, unless parts were taken out or changed. */
+/* *from: the part before this one had the rest in front of it, unless parts were taken out or
+ * changed. */
 static struct slice rest_of_part(const struct claim_record *c, const char *gpu, size_t *from)
 {
 	for (size_t i = *from; i < c->n_part_rests; i++) {

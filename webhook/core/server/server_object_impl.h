@@ -5,7 +5,8 @@
 
 #include "webhook/core/server/server_object.h"
 
-/* Does the server take no new claims whatever its GPUs are: draining, being deleted, without the finalizer? */
+/* Does the server take no new claims whatever its GPUs are: draining, being deleted, without the
+ * finalizer? */
 bool server_object_drains(const struct server_object *o);
 /* Are the verdicts on its GPUs recent? */
 bool server_object_fresh(const struct server_object *o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what a GPUServer's status says, and how it is changed. Nothing here moves a claim (ledger rule R10). */
+/* core: what a GPUServer's status says, and how it is changed. Nothing here moves a claim (ledger
+ * rule R10). */
 #include "webhook/core/server/server_object_impl.h"
 
 ptrdiff_t server_status_gpu(const struct server_status *s, struct slice id)
@@ -342,7 +343,8 @@ static bool same_gpus(const struct server_status *s, const struct gpu_status *gp
 	return true;
 }
 
-/* The GPU that the spec gives this id, with what the status has beside it; id NULL: out of memory. */
+/* The GPU that the spec gives this id, with what the status has beside it; id NULL: out of memory.
+ */
 static struct gpu_status listed_gpu(
 	const struct server_status *s, size_t number, const struct gpu_declared *d, struct arena *a)
 {

@@ -60,7 +60,8 @@ static const struct pod_container *first_with_units(const struct pod *p)
 	return NULL;
 }
 
-/* The annotations that choose the client are missing: the mutating hook lets such a pod pass, and so do we. */
+/* The annotations that choose the client are missing: the mutating hook lets such a pod pass, and
+ * so do we. */
 static bool client_missing(const struct config *c, const struct pod *pod, struct arena *a)
 {
 	struct slice name = pod_annotation(pod, ANN_LAUNCHER, a);
@@ -103,7 +104,8 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 		warn_add(&ret->warnings, a,
 			"no node offers %s: the pod will wait; set the annotation %s", RES_AMOUNT,
 			ANN_SWITCH);
-	/* a pod that names its node never meets the scheduler, and a kubelet drops resources that it does not know */
+	/* a pod that names its node never meets the scheduler, and a kubelet drops resources that
+	 * it does not know */
 	return held_up(p) && !json_get(p->j, p->spec, SLICE("nodeName"))
 		       ? 0
 		       : check_secrets(world->config, p, err);
@@ -127,7 +129,8 @@ bool validate_whole_servers(const struct config *c, const struct plan *plan)
 	return p ? p->whole_servers : plan->n_servers > 0;
 }
 
-/* Rule R13: for so long its claim may have to be kept after a delete that nobody sees the end of. */
+/* Rule R13: for so long its claim may have to be kept after a delete that nobody sees the end of.
+ */
 static int check_grace(const struct config *c, const struct pod *p, struct err *err)
 {
 	uint32_t grace = pod_grace(p->j, p->root);
@@ -141,7 +144,8 @@ static int check_grace(const struct config *c, const struct pod *p, struct err *
 	return err_in(err, "spec/terminationGracePeriodSeconds");
 }
 
-/* The keys that nobody knows here: has another version of ours put them on the pod, as a genuine plan says? *err is forgotten then. */
+/* The keys that nobody knows here: has another version of ours put them on the pod, as a genuine
+ * plan says? *err is forgotten then. */
 static bool keys_of_plan(const struct mutate_world *world, const struct pod *p,
 	struct slice namespace, struct slice text, struct arena *a, struct err *err)
 {
@@ -170,7 +174,8 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 		return 0;
 	plan = pod_annotation(&p, ANN_PLAN, a);
 	rc = pod_read(j, pod, a, &p, err);
-	/* a malformed pod that does not concern us is the API server's to refuse; one that is merely large is not */
+	/* a malformed pod that does not concern us is the API server's to refuse; one that is
+	 * merely large is not */
 	if (rc < 0)
 		return rc == ERR_NOMEM || rc == ERR_TOOBIG || plan.at ||
 				       pod_switch_of(&p, a) != SWITCH_OFF
@@ -224,7 +229,8 @@ static int by_key(const void *a, const void *b)
 	return order ? order : (x.len > y.len) - (x.len < y.len);
 }
 
-/* The members whose keys are ours, sorted: a stranger may send many. NULL when the arena ran out. */
+/* The members whose keys are ours, sorted: a stranger may send many. NULL when the arena ran out.
+ */
 static struct pair *ours_of(
 	const struct json *j, const struct json_node *map, struct arena *a, size_t *ret_n)
 {

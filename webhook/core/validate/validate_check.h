@@ -33,12 +33,12 @@ int check_in(struct checking *c, const struct pod_container *pc, const char *whe
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l);
 
-/* A volume or variable with a client's Secret gives its pool token to a pod that nobody counted, where the config says so. ERR_REFUSED
- * "SecretWithoutClaim" with a path. */
+/* A volume or variable with a client's Secret gives its pool token to a pod that nobody counted,
+ * where the config says so. ERR_REFUSED "SecretWithoutClaim" with a path. */
 int check_secrets(const struct config *c, const struct pod *p, struct err *err);
 
-/* Containers that this update brings to a pod that lives (pods/ephemeralcontainers): whatever the pod holds, they hold no claim. Errors as
- * above, and ERR_NOMEM. */
+/* Containers that this update brings to a pod that lives (pods/ephemeralcontainers): whatever the
+ * pod holds, they hold no claim. Errors as above, and ERR_NOMEM. */
 int check_ephemeral_secrets(
 	const struct config *c, const struct review *r, struct arena *a, struct err *err);
 

@@ -5,7 +5,8 @@
 #include "webhook/core/inject/wrap_own.h"
 #include "webhook/core/validate/validate_check.h"
 
-/* Where the words stand in the array one after the other, with at least one word behind them; NULL: nowhere. */
+/* Where the words stand in the array one after the other, with at least one word behind them; NULL:
+ * nowhere. */
 static const struct json_node *find_run(
 	const struct json *j, const struct json_node *array, const struct slice *words, size_t n)
 {
@@ -49,8 +50,9 @@ static bool names(struct slice word, struct slice program)
 	return false;
 }
 
-/* The rule for what may stand in front of our words: anything (another hook may have wrapped them once more), but no word that
- * names a launcher; it would be that one which starts, with figures of its own. */
+/* The rule for what may stand in front of our words: anything (another hook may have wrapped them
+ * once more), but no word that names a launcher; it would be that one which starts, with figures of
+ * its own. */
 static bool launcher_in_front(
 	const struct checking *c, const struct pod_container *pc, const struct json_node *run)
 {
@@ -123,8 +125,9 @@ static int check_words(struct checking *c, const struct pod_container *pc,
 	return 0;
 }
 
-/* The plan counts no launcher words. A command that starts a launcher by itself must then agree with the plan, or a plan
- * in mode injection would be a way to claim one percent and start eight GPUs. */
+/* The plan counts no launcher words. A command that starts a launcher by itself must then agree
+ * with the plan, or a plan in mode injection would be a way to claim one percent and start eight
+ * GPUs. */
 static int check_own_launchers(
 	struct checking *c, const struct pod_container *pc, const struct launch *l)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: hold a pod against the plan that it carries. Whoever may create pods may have written the plan, its profile and hash too:
- * admitted is what this replica would write now, word for word, or what a replica that shares our keys has proven to have written (rule R18). */
+/* core: hold a pod against the plan that it carries. Whoever may create pods may have written the
+ * plan, its profile and hash too: admitted is what this replica would write now, word for word, or
+ * what a replica that shares our keys has proven to have written (rule R18). */
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
@@ -145,7 +146,8 @@ static int check_env(struct checking *c, const struct pod_container *pc, const s
 	return 0;
 }
 
-/* Each variable that reads the place is there, once: what refers to it takes the last one that stands in front. */
+/* Each variable that reads the place is there, once: what refers to it takes the last one that
+ * stands in front. */
 static int check_late_env(
 	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
 {
@@ -291,7 +293,8 @@ static int check_placed(struct checking *c)
 	return 0;
 }
 
-/* The servers that the mutator picked are the pool's, under the addresses that the pod was given. */
+/* The servers that the mutator picked are the pool's, under the addresses that the pod was given.
+ */
 static int check_servers(struct checking *c, struct ledger *ledger)
 {
 	struct pool_view view;
@@ -398,8 +401,8 @@ static int profile_changed(const struct checking *c)
 	return err_in(c->err, PLAN_PATH);
 }
 
-/* The same for a plan whose proof holds: what was rendered is as it was, and its own figures are believed. What no replica renders is
- * looked at here, too. */
+/* The same for a plan whose proof holds: what was rendered is as it was, and its own figures are
+ * believed. What no replica renders is looked at here, too. */
 static int check_proven(struct checking *c, const struct mutate_world *world)
 {
 	if (check_marks(c) < 0 || check_gang(c) < 0 || check_others(c) < 0)
@@ -420,7 +423,8 @@ int validate_plan(const struct mutate_world *world, const struct pod *pod, struc
 	int rc;
 
 	c.profile = config_profile(world->config, plan->profile);
-	/* What changed in the profile may be another client's: as long as this pod is as we would write it, that is not its fault. */
+	/* What changed in the profile may be another client's: as long as this pod is as we would
+	 * write it, that is not its fault. */
 	rc = c.profile ? check_plan(&c, world) : profile_changed(&c);
 	if (rc == 0 || rc == ERR_NOMEM || rc == ERR_INTERNAL)
 		return rc;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core: who reads the client's Secrets: a pod that asks for nothing, a container that is added to one that lives.
+// core: who reads the client's Secrets: a pod that asks for nothing, a container that is added to
+// one that lives.
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/validate/validate_check.h"
 
@@ -77,7 +78,8 @@ int check_secrets(const struct config *c, const struct pod *p, struct err *err)
 	return 0;
 }
 
-/* Containers that an update adds to a pod that lives, whatever their place in the list, and the pod's volumes. */
+/* Containers that an update adds to a pod that lives, whatever their place in the list, and the
+ * pod's volumes. */
 struct brought {
 	const struct json *j;
 	const struct json_node *list, *volumes;

@@ -6,7 +6,8 @@
 #include "webhook/core/pool/placement.h"
 #include "webhook/core/pool/queue.h"
 
-/* Copies that are counted at the most: each costs a look at the whole pool, and the user learns nothing more. */
+/* Copies that are counted at the most: each costs a look at the whole pool, and the user learns
+ * nothing more. */
 #define COPIES_MAX 100
 
 static int64_t count_of(const struct json *j, const struct json_node *spec, const char *key)

@@ -308,7 +308,8 @@ const struct http_route admin_routes[ADMIN_ROUTES] = {
 	{.path = "/", .method = HTTP_GET, .handle = page},
 	{.path = "/v1/decisions", .method = HTTP_GET, .handle = decisions, .slow = decisions_now},
 	{.path = "/v1/pool", .method = HTTP_GET, .handle = pool, .slow = pool_now},
-	/* The media type keeps a web page that somebody visits on this machine from posting here. */
+	/* The media type keeps a web page that somebody visits on this machine from posting here.
+	 */
 	{.path = "/v1/release",
 		.method = HTTP_POST,
 		.content_type = "application/json",

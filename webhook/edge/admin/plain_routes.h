@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the two listeners without TLS: /livez, /readyz and /metrics for everybody in the cluster, the page, /v1/pool,
- * /v1/decisions and /v1/release for the machine's own people. */
+/* edge: the two listeners without TLS: /livez, /readyz and /metrics for everybody in the cluster,
+ * the page, /v1/pool, /v1/decisions and /v1/release for the machine's own people. */
 #ifndef WEBHOOK_EDGE_ADMIN_PLAIN_ROUTES_H
 #define WEBHOOK_EDGE_ADMIN_PLAIN_ROUTES_H
 
@@ -14,7 +14,8 @@
 #include "webhook/core/pool/ledger.h"
 #include "webhook/edge/admission/decisions.h"
 
-/* ctx of both http_apps. What plain_init leaves NULL is the caller's to fill; pointers are borrowed and must outlive the servers. */
+/* ctx of both http_apps. What plain_init leaves NULL is the caller's to fill; pointers are borrowed
+ * and must outlive the servers. */
 struct plain {
 	atomic_bool draining; /* /readyz says 503 */
 	struct tls_identity *identity;
@@ -23,7 +24,8 @@ struct plain {
 	struct decisions *decisions; /* or NULL: none are shown */
 	const char *version;
 	const struct log *log;
-	/* Why reviews cannot be decided yet, NULL when they can; NULL function: they always can. Any thread. */
+	/* Why reviews cannot be decided yet, NULL when they can; NULL function: they always can.
+	 * Any thread. */
 	const char *(*unready)(void *ctx);
 	void *unready_ctx;
 	pthread_mutex_t lock;
@@ -33,22 +35,23 @@ struct plain {
 void plain_init(struct plain *p);
 void plain_release(struct plain *p);
 
-/* The TLS server whose numbers /metrics shows and that makes /readyz say 200; NULL before it is stopped: afterwards no handler
- * looks at it. Any thread. */
+/* The TLS server whose numbers /metrics shows and that makes /readyz say 200; NULL before it is
+ * stopped: afterwards no handler looks at it. Any thread. */
 void plain_show(struct plain *p, struct http_server *server);
 
 #define PLAIN_ROUTES 3
-/* GET /livez: 200 while the process answers. GET /readyz: 200 when reviews can be answered, else 503 and why. GET /metrics:
- * Prometheus text. */
+/* GET /livez: 200 while the process answers. GET /readyz: 200 when reviews can be answered, else
+ * 503 and why. GET /metrics: Prometheus text. */
 extern const struct http_route plain_routes[PLAIN_ROUTES];
 
 #define ADMIN_ROUTES 4
 /* GET /: the page with the pool (webhook/edge/admin/page.h).
- * GET /v1/pool: servers, GPUs, claims as JSON; ?servers=2&claims=3, either or both, for one page of a large pool, with what the page
- * draws (webhook/edge/pool/pool_report.h).
- * GET /v1/decisions: {version, leads, certificateUntil, trouble (why reviews cannot be decided now, or ""), decisions
+ * GET /v1/pool: servers, GPUs, claims as JSON; ?servers=2&claims=3, either or both, for one page of
+ * a large pool, with what the page draws (webhook/edge/pool/pool_report.h). GET /v1/decisions:
+ * {version, leads, certificateUntil, trouble (why reviews cannot be decided now, or ""), decisions
  * (webhook/edge/admission/decisions.h), now}: of this replica.
- * POST /v1/release with {"namespace": "N", "name": "P"} or {"uid": "U"} (application/json): ends the pod's claims and answers
+ * POST /v1/release with {"namespace": "N", "name": "P"} or {"uid": "U"} (application/json): ends
+ * the pod's claims and answers
  * {"released": 1}; 404 when there are none, 400 for anything else.
  * All: 421 for a Host that no program of this machine sends (webhook/edge/admin/admin_guard.h). */
 extern const struct http_route admin_routes[ADMIN_ROUTES];

@@ -79,7 +79,8 @@ struct loading {
 	bool late_place;
 };
 
-/* What the client has to be told must be known when it is. A profile of which that is not so is left out, and told. */
+/* What the client has to be told must be known when it is. A profile of which that is not so is
+ * left out, and told. */
 static bool is_served(void *ctx, const struct profile *p)
 {
 	const struct loading *l = ctx;
@@ -211,7 +212,8 @@ static int load_certificate(struct reload *r, struct err *err)
 
 static int load(struct reload *r, enum metric_what what, bool first, struct err *err)
 {
-	/* Taken before the load: what changes while it runs, the names of the files too, is seen by the next look. */
+	/* Taken before the load: what changes while it runs, the names of the files too, is seen by
+	 * the next look. */
 	uint64_t mark = mark_of(r, what);
 	struct err why = {0};
 	int rc;
@@ -225,7 +227,8 @@ static int load(struct reload *r, enum metric_what what, bool first, struct err 
 		break;
 	case WHAT_CERTIFICATE:
 		rc = load_certificate(r, err);
-		/* A serving pair that is torn is no reason to trust a CA of clients that was taken away. */
+		/* A serving pair that is torn is no reason to trust a CA of clients that was taken
+		 * away. */
 		if (client_ca_load(r->clients, &r->settings, r->log, &why) != 0 && rc == 0) {
 			*err = why;
 			rc = (int)why.code;

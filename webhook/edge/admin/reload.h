@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: loads config, pool and certificate, at the start and whenever they change. Each is built and verified before it
- * replaces what is in force; what cannot be read changes nothing, is logged and raises a metric. Main thread only. */
+/* edge: loads config, pool and certificate, at the start and whenever they change. Each is built
+ * and verified before it replaces what is in force; what cannot be read changes nothing, is logged
+ * and raises a metric. Main thread only. */
 #ifndef WEBHOOK_EDGE_ADMIN_RELOAD_H
 #define WEBHOOK_EDGE_ADMIN_RELOAD_H
 
@@ -19,8 +20,8 @@
 
 #define RELOAD_PARTS 3 /* as in enum metric_what */
 
-/* Does the validating hook hear of pods that read a Secret? A profile with another one would give it to whoever asks. version changes with
- * the answers. Any thread; covers NULL: nobody asks. */
+/* Does the validating hook hear of pods that read a Secret? A profile with another one would give
+ * it to whoever asks. version changes with the answers. Any thread; covers NULL: nobody asks. */
 struct secrets_heard {
 	void *ctx;
 	uint64_t (*version)(void *ctx);
@@ -47,15 +48,15 @@ struct reload {
 	size_t n_servers, n_gpus;       /* of the pool in force */
 };
 
-/* Load all three for the first time with the settings that the caller has put into r->settings. The first error is
- * returned: nothing can be served then. */
+/* Load all three for the first time with the settings that the caller has put into r->settings. The
+ * first error is returned: nothing can be served then. */
 int reload_first(struct reload *r, struct err *err);
 
 /* Load all three again, now (SIGHUP). */
 void reload_now(struct reload *r);
 
-/* Look at the files; load what has changed since the last load and has not changed since the last look, so that a file
- * that is being written is not read by halves. */
+/* Look at the files; load what has changed since the last load and has not changed since the last
+ * look, so that a file that is being written is not read by halves. */
 void reload_poll(struct reload *r);
 
 /* Free the settings. */

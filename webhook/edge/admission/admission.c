@@ -11,12 +11,13 @@
 /* A reply's size beside its patch, so that it takes one allocation. */
 #define REPLY_SLACK 1024
 #define REPLY_MAX (32U * 1024 * 1024)
-/* What is larger is read and decided on a worker: a review costs as many instructions as it has bytes, and the I/O thread is
- * everybody's. */
+/* What is larger is read and decided on a worker: a review costs as many instructions as it has
+ * bytes, and the I/O thread is everybody's. */
 #define INLINE_BYTES_MAX (64 * 1024)
 /* Of the time until the deadline, what a registry may take: eighths. */
 #define REGISTRY_SHARE 6
-/* Kept from the time of what may wait: the transport answers at the deadline, and cannot say why. */
+/* Kept from the time of what may wait: the transport answers at the deadline, and cannot say why.
+ */
 #define SAY_WHY_MS 250
 
 const struct http_route admission_routes[2] = {
@@ -172,8 +173,8 @@ static int claim(struct call *c, const struct validation *v, const struct warnin
 	return allow(c, RESULT_CLAIMED, w, NULL);
 }
 
-/* By law W2 a pod that waits takes nothing, and comes in when the pool could ever hold it. A quota that refuses it behind us leaves
- * nothing behind. */
+/* By law W2 a pod that waits takes nothing, and comes in when the pool could ever hold it. A quota
+ * that refuses it behind us leaves nothing behind. */
 static int let_wait(struct call *c, const struct validation *v, const struct warnings *w)
 {
 	struct ledger *l = c->world.ledger;
@@ -363,7 +364,8 @@ static void reply_review(struct call *c, struct http_reply *reply)
 	reply->content_type = "application/json";
 }
 
-/* A pod that is created or updated without being there: nothing could be decided, and "allowed" would be a guess. */
+/* A pod that is created or updated without being there: nothing could be decided, and "allowed"
+ * would be a guess. */
 static int check_object(struct call *c)
 {
 	const struct review *r = &c->review;
@@ -412,7 +414,8 @@ static void answer(struct call *c, struct http_reply *reply)
 	call_mark(c, STAGE_WRITE);
 }
 
-/* worker: what has to wait may. HTTP_LATER alone from who is none; nothing has been told or taken then. */
+/* worker: what has to wait may. HTTP_LATER alone from who is none; nothing has been told or taken
+ * then. */
 static enum http_outcome run(struct admission *adm, enum metric_hook hook, bool worker,
 	struct http_request *req, struct http_reply *reply)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the routes /mutate and /validate: bytes in, a decision of the core, bytes out, and the claim behind it. */
+/* edge: the routes /mutate and /validate: bytes in, a decision of the core, bytes out, and the
+ * claim behind it. */
 #ifndef WEBHOOK_EDGE_ADMISSION_ADMISSION_H
 #define WEBHOOK_EDGE_ADMISSION_ADMISSION_H
 
@@ -14,23 +15,25 @@
 #include "webhook/edge/admission/decisions.h"
 #include "webhook/edge/image/image_look.h"
 
-/* Where the configuration in force comes from. acquire: a snapshot that stays as it is until it is released; never NULL.
- * Any thread. */
+/* Where the configuration in force comes from. acquire: a snapshot that stays as it is until it is
+ * released; never NULL. Any thread. */
 struct config_source {
 	void *ctx;
 	const struct config *(*acquire)(void *ctx);
 	void (*release)(void *ctx, const struct config *config);
 };
 
-/* Asked before a claim is taken for a pod whose launcher needs Secrets: will they come to be in that namespace? 0, or ERR_REFUSED with
- * reason and message. May wait until the deadline (CLOCK_MONOTONIC). check NULL: nobody brings any, nothing is asked. */
+/* Asked before a claim is taken for a pod whose launcher needs Secrets: will they come to be in
+ * that namespace? 0, or ERR_REFUSED with reason and message. May wait until the deadline
+ * (CLOCK_MONOTONIC). check NULL: nobody brings any, nothing is asked. */
 struct secrets_check {
 	void *ctx;
 	int (*check)(void *ctx, struct slice namespace, const struct slice *secrets, size_t n,
 		int64_t deadline_ms, struct err *err);
 };
 
-/* Asked before a claim is taken: will a ResourceQuota refuse that pod behind us (rule R12)? Else as above. */
+/* Asked before a claim is taken: will a ResourceQuota refuse that pod behind us (rule R12)? Else as
+ * above. */
 struct quotas_check {
 	void *ctx;
 	int (*check)(void *ctx, struct slice namespace, const struct json *j,
@@ -53,12 +56,14 @@ struct admission_deps {
 
 struct admission;
 
-/* NULL and err (ERR_NOMEM) when out of memory. Free it after the server that uses it has stopped. */
+/* NULL and err (ERR_NOMEM) when out of memory. Free it after the server that uses it has stopped.
+ */
 struct admission *admission_new(const struct admission_deps *deps, struct err *err);
 void admission_free(struct admission *a);
 
-/* For the route table of the TLS server; ctx of the http_app is the struct admission. Both routes are POST with
- * content_type "application/json"; handle and slow as below; `queued` and `done` of the http_app as below. */
+/* For the route table of the TLS server; ctx of the http_app is the struct admission. Both routes
+ * are POST with content_type "application/json"; handle and slow as below; `queued` and `done` of
+ * the http_app as below. */
 enum http_outcome admission_mutate(void *ctx, struct http_request *req, struct http_reply *reply);
 enum http_outcome admission_mutate_slow(
 	void *ctx, struct http_request *req, struct http_reply *reply);
@@ -66,7 +71,8 @@ enum http_outcome admission_validate(void *ctx, struct http_request *req, struct
 enum http_outcome admission_validate_slow(
 	void *ctx, struct http_request *req, struct http_reply *reply);
 
-/* Ledger rule R3: unless an allowed reply was given to the transport, the claim that was taken for it is taken back. */
+/* Ledger rule R3: unless an allowed reply was given to the transport, the claim that was taken for
+ * it is taken back. */
 void admission_queued(void *ctx, struct http_request *req, bool queued);
 void admission_done(void *ctx, struct http_request *req);
 /* `log` of the http_app: a sentence of the transport. */

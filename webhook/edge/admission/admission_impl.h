@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what the files of the admission routes share: one answers (admission.c), one tells (admission_note.c). */
+/* edge: what the files of the admission routes share: one answers (admission.c), one tells
+ * (admission_note.c). */
 #ifndef WEBHOOK_EDGE_ADMISSION_ADMISSION_IMPL_H
 #define WEBHOOK_EDGE_ADMISSION_ADMISSION_IMPL_H
 

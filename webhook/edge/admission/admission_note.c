@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// edge: what is told of a review: its time, its counts, its line in the log, its place among the last decisions.
+// edge: what is told of a review: its time, its counts, its line in the log, its place among the
+// last decisions.
 #include "webhook/edge/admission/admission_impl.h"
 
 void call_begin(struct call *c)
@@ -47,7 +48,8 @@ static struct slice pod_name(const struct call *c)
 	return name;
 }
 
-/* Names, and words of ours. Of a pod's values refusals quote figures, names and our own annotations; of a command, of a variable nothing. */
+/* Names, and words of ours. Of a pod's values refusals quote figures, names and our own
+ * annotations; of a command, of a variable nothing. */
 static void remember(const struct call *c)
 {
 	const struct review *r = &c->review;

@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-/* An API server asks again within one request, which takes 30 s at most; so many others are looked past. */
+/* An API server asks again within one request, which takes 30 s at most; so many others are looked
+ * past. */
 #define AGAIN_MS 30000
 #define AGAIN_LOOKS 16
 
@@ -80,7 +81,8 @@ static bool same_pod(const struct decision *a, const struct decision *b)
 	       strcmp(a->name, b->name) == 0;
 }
 
-/* Our hook is asked again after others have changed a pod, and finds nothing to do: what was done to the pod stands above that. */
+/* Our hook is asked again after others have changed a pod, and finds nothing to do: what was done
+ * to the pod stands above that. */
 static void keep_patched_above(struct ring *ring, struct decision *last)
 {
 	for (uint64_t i = 1; i <= AGAIN_LOOKS && i < ring->n; i++) {

@@ -21,7 +21,8 @@ struct kept {
 	unsigned char key[MAC_BYTES];
 	bool used, busy; /* busy: somebody asks for it now */
 	int64_t until_ms;
-	int64_t had_ms; /* the time in which it could not be found out; INT64_MAX: not for want of time */
+	int64_t had_ms; /* the time in which it could not be found out; INT64_MAX: not for want of
+			   time */
 	struct arena a; /* of what follows */
 	struct image_start start;
 	const char *failed; /* the sentence, when it could not be found out */
@@ -112,8 +113,8 @@ static void parts(struct buf *b, const struct slice *list, size_t n)
 		part(b, list[i]);
 }
 
-/* Who may read an image is the registry's to say: what one credential was shown is for nobody with another. Nor is what was believed under settings
- * of before believed now. */
+/* Who may read an image is the registry's to say: what one credential was shown is for nobody with
+ * another. Nor is what was believed under settings of before believed now. */
 static int make_key(
 	const struct registry_question *q, unsigned char ret[MAC_BYTES], struct err *err)
 {
@@ -154,7 +155,8 @@ static struct kept *find(struct image_look *l, const unsigned char *key)
 	return NULL;
 }
 
-/* A place for another: one that is free, else the one whose time ends first. Those that are busy are fewer than all. */
+/* A place for another: one that is free, else the one whose time ends first. Those that are busy
+ * are fewer than all. */
 static struct kept *make_room(struct image_look *l)
 {
 	struct kept *best = NULL;
@@ -225,7 +227,8 @@ static int ask_now(struct image_look *l, struct kept *k, const struct registry_q
 	return rc;
 }
 
-/* What one had no time to find out is no answer for whoever has twice the time: a pod that comes late would else speak for all. */
+/* What one had no time to find out is no answer for whoever has twice the time: a pod that comes
+ * late would else speak for all. */
 static bool is_answer(const struct kept *k, int64_t now_ms, int64_t deadline_ms)
 {
 	return now_ms < k->until_ms && (deadline_ms - now_ms) / 2 < k->had_ms;

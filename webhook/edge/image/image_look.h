@@ -6,7 +6,8 @@
 #include "webhook/core/image/image.h"
 #include "webhook/core/image/pull_config.h"
 
-/* Images that are kept, by name or digest, platforms and credentials; those that were asked for longest ago go. */
+/* Images that are kept, by name or digest, platforms and credentials; those that were asked for
+ * longest ago go. */
 #define IMAGE_LOOK_KEPT 256
 /* How long: by digest, by tag, and what could not be found out. */
 #define IMAGE_LOOK_DIGEST_MS (60 * 60 * 1000)
@@ -16,8 +17,8 @@
 /* Who knows the credentials of a pod. Any thread that may wait. */
 struct login_source {
 	void *ctx;
-	/* Those for this image, copied into the arena, which is wiped afterwards; a sentence in why (code ERR_REFUSED) when some
-	 * could not be read. NULL: there are none. ERR_NOMEM. */
+	/* Those for this image, copied into the arena, which is wiped afterwards; a sentence in why
+	 * (code ERR_REFUSED) when some could not be read. NULL: there are none. ERR_NOMEM. */
 	int (*find)(void *ctx, const struct image_ask *ask, const struct image_name *name,
 		int64_t deadline_ms, struct arena *a, struct pull_logins *ret, struct err *why);
 };
@@ -42,7 +43,8 @@ void image_look_free(struct image_look *l);
 /* Is it an image of one of these registries? */
 bool image_look_allows(const struct registry *all, size_t n, struct slice image);
 
-/* What the image starts: kept, or asked for now. As struct image_source has it. Any thread that may wait. */
+/* What the image starts: kept, or asked for now. As struct image_source has it. Any thread that may
+ * wait. */
 int image_look_find(struct image_look *l, const struct registry *all, size_t n,
 	const struct image_ask *ask, int64_t deadline_ms, struct arena *a, struct image_start *ret,
 	struct err *err);

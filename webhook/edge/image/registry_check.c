@@ -19,7 +19,8 @@ static enum registry_trouble trouble_of(const struct asking *s)
 							: REGISTRY_SILENT;
 }
 
-/* 200, or whom it wants to know; a registry that has its tags elsewhere may have this there, too. */
+/* 200, or whom it wants to know; a registry that has its tags elsewhere may have this there, too.
+ */
 static enum registry_trouble judge(struct asking *s, struct http_response *res)
 {
 	const struct registry *r = s->q->registry;

@@ -15,8 +15,9 @@ enum registry_trouble {
 	REGISTRY_OTHER  /* it answers as no registry does */
 };
 
-/* Ask it for the start of its API, as a question for an image would ask, without a credential. 0 with *ret REGISTRY_WELL or with what is wrong and a
- * sentence in err (code ERR_REFUSED); ERR_NOMEM. deadline_ms: CLOCK_MONOTONIC. */
+/* Ask it for the start of its API, as a question for an image would ask, without a credential. 0
+ * with *ret REGISTRY_WELL or with what is wrong and a sentence in err (code ERR_REFUSED);
+ * ERR_NOMEM. deadline_ms: CLOCK_MONOTONIC. */
 int registry_check(
 	const struct registry *r, int64_t deadline_ms, enum registry_trouble *ret, struct err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: one question to a registry, as one login after the other, with libcurl below net/http_client.h. */
+/* edge: one question to a registry, as one login after the other, with libcurl below
+ * net/http_client.h. */
 #include "webhook/edge/image/registry_client.h"
 
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 #include "webhook/core/image/image_doc.h"
 #include "webhook/edge/image/registry_impl.h"
 
-/* What a question may take for the index, tokens and words, and what for one platform's documents: half of the workers ask at one time. */
+/* What a question may take for the index, tokens and words, and what for one platform's documents:
+ * half of the workers ask at one time. */
 #define ARENA_MAX (2u * 1024 * 1024)
 
 static int make_basic(struct asking *s, char **ret, size_t *ret_len)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the documents that a registry has of an image: its index, manifests and configurations, down to what it starts. */
+/* edge: the documents that a registry has of an image: its index, manifests and configurations,
+ * down to what it starts. */
 #include "net/mac.h"
 #include "webhook/core/image/image_doc.h"
 #include "webhook/edge/image/registry_impl.h"
@@ -63,7 +64,8 @@ static void digest_text(const unsigned char *digest, char ret[static IMAGE_DIGES
 	*at = '\0';
 }
 
-/* The bytes are those that the digest names (absent: whatever came), and of that size. They move into the arena and are read there. */
+/* The bytes are those that the digest names (absent: whatever came), and of that size. They move
+ * into the arena and are read there. */
 static int read_document(struct asking *s, struct http_response *res, const struct image_part *want,
 	struct arena *a, struct json *j, struct slice *ret_digest)
 {
@@ -101,7 +103,8 @@ static int said(struct asking *s, int rc)
 	return rc == ERR_REFUSED ? registry_say(s, why.msg) : rc;
 }
 
-/* A manifest or an index. What a tag stands for only the registry can say, and whom the operator named for that; what a digest names may come from anywhere. */
+/* A manifest or an index. What a tag stands for only the registry can say, and whom the operator
+ * named for that; what a digest names may come from anywhere. */
 static int get_manifest(struct asking *s, const struct image_part *want, struct slice which,
 	struct arena *a, struct image_manifest *ret, struct slice *ret_digest)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: one request to a registry, or to where it leads: who may be connected to, and what a request carries there. */
+/* edge: one request to a registry, or to where it leads: who may be connected to, and what a
+ * request carries there. */
 #include <stdio.h>
 
 #include "base/clock.h"

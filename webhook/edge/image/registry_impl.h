@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what the files that ask a registry share: one question on its way, one request of it, and what goes wrong. */
+/* edge: what the files that ask a registry share: one question on its way, one request of it, and
+ * what goes wrong. */
 #ifndef WEBHOOK_EDGE_IMAGE_REGISTRY_IMPL_H
 #define WEBHOOK_EDGE_IMAGE_REGISTRY_IMPL_H
 
@@ -12,14 +13,14 @@ struct asking {
 	const struct registry_question *q;
 	const struct pull_login *login; /* that is tried; NULL: none */
 	struct http_client *client;
-	struct arena a;   /* of the whole question */
-	struct arena doc; /* of the platform that is looked at */
-	struct slice api; /* the host that is asked */
-	char *token;      /* NULL: none was given */
-	const char *
-		basic; /* Authorization's line, for the registry itself or who gives its tokens; NULL: no login */
-	bool sends_basic; /* the registry itself wants it */
-	bool denied;      /* it might be another login's to read */
+	struct arena a;    /* of the whole question */
+	struct arena doc;  /* of the platform that is looked at */
+	struct slice api;  /* the host that is asked */
+	char *token;       /* NULL: none was given */
+	const char *basic; /* Authorization's line, for the registry itself or who gives its tokens;
+			      NULL: no login */
+	bool sends_basic;  /* the registry itself wants it */
+	bool denied;       /* it might be another login's to read */
 	unsigned requests;
 	enum http_trouble trouble; /* of the last request that was not answered */
 	bool barred, late;         /* that one: by its address; for want of time */
@@ -71,7 +72,8 @@ int registry_follow(struct asking *s, const struct redirect *r, struct http_resp
 
 /* Is it a challenge that can be met, and a realm that may be asked? */
 int registry_realm(struct asking *s, const struct http_response *res);
-/* The registry wants to know who asks, as this answer says: get a token, or see that the login is sent. */
+/* The registry wants to know who asks, as this answer says: get a token, or see that the login is
+ * sent. */
 int registry_authorize(struct asking *s, const struct http_response *res);
 
 /* ---- registry_document.c ---- */

@@ -35,7 +35,8 @@ static int read_token(struct asking *s, const struct http_response *res)
 	return s->token ? 0 : registry_say(s, "what gives out its tokens answered with none");
 }
 
-/* Who gives out its tokens, if the operator has said so. What is asked for is ours alone to say: a query of the registry's could want more. */
+/* Who gives out its tokens, if the operator has said so. What is asked for is ours alone to say: a
+ * query of the registry's could want more. */
 static int read_realm(struct asking *s, struct slice realm, struct https_url *ret)
 {
 	const struct hosts tokens = {s->q->registry->tokens, s->q->registry->n_tokens};
@@ -53,7 +54,8 @@ static int read_realm(struct asking *s, struct slice realm, struct https_url *re
 	return what ? registry_say(s, what) : registry_no_memory(s);
 }
 
-/* Ask who gives out tokens for one to read this image with: never for more than that, whatever the registry would have us ask for. */
+/* Ask who gives out tokens for one to read this image with: never for more than that, whatever the
+ * registry would have us ask for. */
 static int fetch_token(struct asking *s, const struct http_challenge *c)
 {
 	const struct registry *r = s->q->registry;

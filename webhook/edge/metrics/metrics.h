@@ -116,8 +116,8 @@ const char *metric_operation_name(enum operation op);
 /* The value of the label `operation` for reviews that cannot be read. */
 #define OPERATION_NONE 4
 
-/* Which value of the label `reason` stands for a refusal's reason: its own, or "other" for one that the table does not know, so
- * that nothing but a new version of this program makes new series. */
+/* Which value of the label `reason` stands for a refusal's reason: its own, or "other" for one that
+ * the table does not know, so that nothing but a new version of this program makes new series. */
 size_t metric_reason(const char *reason);
 
 /* A load of that part, now, and whether it succeeded. */

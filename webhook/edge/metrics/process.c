@@ -70,7 +70,8 @@ static int64_t clock_cs(clockid_t id)
 	return (int64_t)t.tv_sec * 100 + t.tv_nsec / 10000000;
 }
 
-/* When the machine started, hundredths of a second since 1970: asked once, so that the answer stays the same. */
+/* When the machine started, hundredths of a second since 1970: asked once, so that the answer stays
+ * the same. */
 static int64_t boot_cs(void)
 {
 	static _Atomic int64_t kept;

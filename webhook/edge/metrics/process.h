@@ -5,9 +5,9 @@
 
 #include "base/buf.h"
 
-/* Append process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes, process_threads,
- * process_start_time_seconds, process_open_fds and process_max_fds. Where /proc is not to be had what comes from there is left
- * out. */
+/* Append process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
+ * process_threads, process_start_time_seconds, process_open_fds and process_max_fds. Where /proc is
+ * not to be had what comes from there is left out. */
 void process_metrics(struct buf *out);
 
 #endif

@@ -18,7 +18,8 @@ static int compare_key(const void *a, const void *b)
 	return x->kind != y->kind ? order(x->kind, y->kind) : strcmp(x->claim.key, y->claim.key);
 }
 
-/* A pod's name alone: coarser than the order of by_pod, so that a search finds any claim of the pod. */
+/* A pod's name alone: coarser than the order of by_pod, so that a search finds any claim of the
+ * pod. */
 static int compare_name(const void *a, const void *b)
 {
 	const struct claim_entry *x = a, *y = b;

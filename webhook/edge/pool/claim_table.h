@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the claims of the in-memory ledger, found by key, by pod and by ticket, and listed by age. Balanced trees (the C
- * library's tsearch), so that keys which strangers choose cannot make it slow. Not thread-safe. */
+/* edge: the claims of the in-memory ledger, found by key, by pod and by ticket, and listed by age.
+ * Balanced trees (the C library's tsearch), so that keys which strangers choose cannot make it
+ * slow. Not thread-safe. */
 #ifndef WEBHOOK_EDGE_POOL_CLAIM_TABLE_H
 #define WEBHOOK_EDGE_POOL_CLAIM_TABLE_H
 
 #include "webhook/core/pool/ledger.h"
 #include "webhook/edge/pool/ledger_snapshot.h"
 
-/* Rule R1: the key is a uid, namespace/name, or unique to a review. Keys of different kinds are never the same. */
+/* Rule R1: the key is a uid, namespace/name, or unique to a review. Keys of different kinds are
+ * never the same. */
 enum key_kind { KEY_UID, KEY_NAME, KEY_REVIEW };
 
 struct claim_entry {
@@ -27,10 +29,12 @@ struct claim_table {
 	size_t n;
 };
 
-/* A copy of the claim as an entry outside the table, places zero. NULL when out of memory; free() frees it. */
+/* A copy of the claim as an entry outside the table, places zero. NULL when out of memory; free()
+ * frees it. */
 struct claim_entry *claim_entry_new(const struct claim *c, enum key_kind kind);
 
-/* Take the entry over as the newest. False when out of memory: then it is still the caller's. Its key must be new. */
+/* Take the entry over as the newest. False when out of memory: then it is still the caller's. Its
+ * key must be new. */
 bool claim_table_insert(struct claim_table *t, struct claim_entry *e);
 /* Take it out and free it. */
 void claim_table_remove(struct claim_table *t, struct claim_entry *e);
@@ -49,7 +53,8 @@ struct claim_entry *claim_table_by_pod(
 	const struct claim_table *t, const char *namespace, const char *name);
 struct claim_entry *claim_table_by_ticket(const struct claim_table *t, uint64_t ticket);
 
-/* All claims, copied into the arena, sorted by namespace, name, key. NULL when the arena has failed. */
+/* All claims, copied into the arena, sorted by namespace, name, key. NULL when the arena has
+ * failed. */
 struct claim *claim_table_list(const struct claim_table *t, struct arena *a);
 
 /* Copy a claim's parts into an arena. NULL when it has failed. */

@@ -91,7 +91,8 @@ static int read_text(struct loader *l, struct slice text, const char *name, stru
 		any |= !yaml_absent(doc->root);
 		rc = gpu_servers_read(l, doc, err);
 	}
-	/* An empty file is more likely half written than meant: a pool that shall be empty says `items: []`. */
+	/* An empty file is more likely half written than meant: a pool that shall be empty says
+	 * `items: []`. */
 	if (rc == 0 && !any)
 		rc = err_set(err, ERR_INVALID,
 			"%s: holds no document; expected GPUServers (" GPU_SERVERS_API

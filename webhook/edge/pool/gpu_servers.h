@@ -21,13 +21,14 @@
 /* Names of a server's launchers. */
 #define GPU_SERVERS_LAUNCHERS_MAX 64
 
-/* Read one file, or every *.yaml, *.yml and *.json of a directory in the order of their names (hidden ones are
- * skipped). A file holds any number of GPUServer documents, or a List of them. The inventory lives in the arena alone; GPUs that
- * are listed by hand are fit and fresh and get the ids gpu-0 and on. status is ignored.
- * warnings (may be NULL) gets a line with '\n' for what is accepted but likely not meant, such as a server whose GPUs are only
- * known when its probe has been polled.
- * ERR_NOTFOUND and ERR_IO (cannot be read), ERR_SYNTAX, ERR_INVALID, ERR_REFUSED (aliases), ERR_TOOBIG, ERR_NOMEM; the message names file, line,
- * path, what was found and what is accepted. */
+/* Read one file, or every *.yaml, *.yml and *.json of a directory in the order of their names
+ * (hidden ones are skipped). A file holds any number of GPUServer documents, or a List of them. The
+ * inventory lives in the arena alone; GPUs that are listed by hand are fit and fresh and get the
+ * ids gpu-0 and on. status is ignored. warnings (may be NULL) gets a line with '\n' for what is
+ * accepted but likely not meant, such as a server whose GPUs are only known when its probe has been
+ * polled. ERR_NOTFOUND and ERR_IO (cannot be read), ERR_SYNTAX, ERR_INVALID, ERR_REFUSED (aliases),
+ * ERR_TOOBIG, ERR_NOMEM; the message names file, line, path, what was found and what is accepted.
+ */
 int gpu_servers_load(const char *path, struct arena *a, struct inventory *ret, struct buf *warnings,
 	struct err *err);
 

@@ -8,7 +8,8 @@
 #include "base/yaml/yaml_config.h"
 
 #define LIST_KIND GPU_SERVERS_KIND "List"
-/* Less than a megabyte is a number whose unit was forgotten; more than a pebibyte is a slip, too. */
+/* Less than a megabyte is a number whose unit was forgotten; more than a pebibyte is a slip, too.
+ */
 #define MEMORY_MIN 1000000
 #define MEMORY_MAX ((int64_t)1 << 50)
 #define MODEL_MAX 128
@@ -60,7 +61,8 @@ static bool is_object_name(const char *s)
 	return true;
 }
 
-/* Letters, digits and what addresses are made of: it goes into containers' environments and argv. */
+/* Letters, digits and what addresses are made of: it goes into containers' environments and argv.
+ */
 static bool is_host(struct slice s)
 {
 	bool v6 = s.len > 2 && s.at[0] == '[' && s.at[s.len - 1] == ']';
@@ -206,7 +208,8 @@ static int read_gpus(
 	return l->arena->failed ? no_memory(err) : 0;
 }
 
-/* Checked as the cluster does, and then of no use here: who writes documents for a cluster may try them in a file. */
+/* Checked as the cluster does, and then of no use here: who writes documents for a cluster may try
+ * them in a file. */
 static int read_secret_name(const struct yaml_node *probe, const char *key, struct err *err)
 {
 	struct yaml_node *node = yaml_get(probe, key);

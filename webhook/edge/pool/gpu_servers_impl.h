@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: shared by the two halves of gpu_servers: files (gpu_servers.c) and documents (gpu_servers_doc.c). */
+/* edge: shared by the two halves of gpu_servers: files (gpu_servers.c) and documents
+ * (gpu_servers_doc.c). */
 #ifndef WEBHOOK_EDGE_POOL_GPU_SERVERS_IMPL_H
 #define WEBHOOK_EDGE_POOL_GPU_SERVERS_IMPL_H
 
@@ -20,7 +21,8 @@ struct loader {
 	size_t n, cap;
 };
 
-/* Read one document (a GPUServer, or a List of them) into the list. Same errors as gpu_servers_load. */
+/* Read one document (a GPUServer, or a List of them) into the list. Same errors as
+ * gpu_servers_load. */
 int gpu_servers_read(struct loader *l, struct yaml_doc *doc, struct err *err);
 
 /* Put "FILE:LINE: …\n" among the warnings. */

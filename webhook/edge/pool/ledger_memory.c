@@ -27,7 +27,8 @@ static void replace(struct ledger_memory *m, struct snapshot *fresh)
 	m->now = fresh;
 }
 
-/* Drop missing GPUs that nobody claims any more. Without memory they stay a little longer, which harms nobody. */
+/* Drop missing GPUs that nobody claims any more. Without memory they stay a little longer, which
+ * harms nobody. */
 static void prune(struct ledger_memory *m)
 {
 	struct snapshot *fresh;
@@ -79,7 +80,8 @@ bool memory_presume_started(struct ledger_memory *m)
 
 /* ---- take ---- */
 
-/* The claim's identity by rule R1 and its names, in the arena. A review without either gets its key when it is kept. */
+/* The claim's identity by rule R1 and its names, in the arena. A review without either gets its key
+ * when it is kept. */
 static int identify(const struct claim_ask *ask, struct arena *a, struct claim *ret,
 	enum key_kind *ret_kind, struct err *err)
 {
@@ -157,7 +159,8 @@ static int keep(struct ledger_memory *m, struct claim *c, enum key_kind kind, st
 	return 0;
 }
 
-/* Answer from a claim that is there. A uid has one pod, so this holds for another demand as well. */
+/* Answer from a claim that is there. A uid has one pod, so this holds for another demand as well.
+ */
 static int answer(struct ledger_memory *m, struct claim_entry *e, bool dry_run, struct arena *a,
 	struct claim_answer *ret, struct err *err)
 {
@@ -166,10 +169,10 @@ static int answer(struct ledger_memory *m, struct claim_entry *e, bool dry_run, 
 	if (!parts)
 		return memory_lacks_room(err);
 	if (!dry_run) {
-		/* A second allowed reply may rest on the claim from here on, and its review has no ticket. So
-		 * whatever becomes of the first review, its undo must not end the claim: without the ticket it
-		 * cannot. If the second reply is lost, the claim stays until it is released: too long rather than
-		 * promised twice. */
+		/* A second allowed reply may rest on the claim from here on, and its review has no
+		 * ticket. So whatever becomes of the first review, its undo must not end the claim:
+		 * without the ticket it cannot. If the second reply is lost, the claim stays until
+		 * it is released: too long rather than promised twice. */
 		claim_table_forget_ticket(&m->claims, e);
 		claim_table_renew(&m->claims, e, clock_ms());
 	}

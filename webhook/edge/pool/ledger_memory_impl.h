@@ -24,11 +24,13 @@ struct ledger_memory {
 /* ERR_NOMEM. */
 int memory_lacks_room(struct err *err);
 
-/* End what has outlived its time. Called first by every operation that looks at the claims, with the lock held. */
+/* End what has outlived its time. Called first by every operation that looks at the claims, with
+ * the lock held. */
 void memory_expire(struct ledger_memory *m);
 
-/* A create lives at most 34 s in the API server (ledger rule R5), and no watch tells this process more: what is older
- * counts as started. Looked at where somebody is told about it, not at every take. True when something changed. Lock held. */
+/* A create lives at most 34 s in the API server (ledger rule R5), and no watch tells this process
+ * more: what is older counts as started. Looked at where somebody is told about it, not at every
+ * take. True when something changed. Lock held. */
 bool memory_presume_started(struct ledger_memory *m);
 
 /* Operations of struct ledger_ops. */

@@ -7,7 +7,8 @@
 /* 8000 GPUs with labels and arrays take about 3 MiB. */
 #define SNAPSHOT_MAX (256u << 20)
 
-/* Must this GPU of the old picture be kept, although the new server (NULL: gone) may not have it? */
+/* Must this GPU of the old picture be kept, although the new server (NULL: gone) may not have it?
+ */
 static bool kept(const struct snapshot *old, const struct gpu_server *from, size_t gpu,
 	const struct gpu_server *to)
 {
@@ -25,7 +26,8 @@ static size_t count_kept(
 	return n;
 }
 
-/* to gets the GPUs of declared (NULL: the server is gone) and behind them those of old that must be kept. */
+/* to gets the GPUs of declared (NULL: the server is gone) and behind them those of old that must be
+ * kept. */
 static void merge_server(struct gpu_server *to, const struct gpu_server *declared,
 	const struct gpu_server *from, const struct snapshot *old, struct arena *a)
 {

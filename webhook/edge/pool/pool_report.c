@@ -249,7 +249,8 @@ static int by_gpu(const void *a, const void *b)
 		return x->gpu < y->gpu ? -1 : 1;
 	if ((x->claim->state == CLAIM_PENDING) != (y->claim->state == CLAIM_PENDING))
 		return y->claim->state == CLAIM_PENDING ? -1 : 1;
-	/* What has been held for longest stands first: bars keep their order while claims come and go. */
+	/* What has been held for longest stands first: bars keep their order while claims come and
+	 * go. */
 	if (x->claim->since_ms != y->claim->since_ms)
 		return x->claim->since_ms < y->claim->since_ms ? -1 : 1;
 	return x->claim < y->claim ? -1 : x->claim > y->claim;

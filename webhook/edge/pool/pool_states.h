@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what the memory of GPUs is at the moment, in parts that add up to all of it: for metrics and the page. */
+/* edge: what the memory of GPUs is at the moment, in parts that add up to all of it: for metrics
+ * and the page. */
 #ifndef WEBHOOK_EDGE_POOL_POOL_STATES_H
 #define WEBHOOK_EDGE_POOL_POOL_STATES_H
 

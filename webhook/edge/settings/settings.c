@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// edge: what the server was told: defaults, then the file, then the environment, then the command line.
+// edge: what the server was told: defaults, then the file, then the environment, then the command
+// line.
 #include "webhook/edge/settings/settings.h"
 
 #include <stdio.h>
@@ -89,7 +90,8 @@ struct replaced {
 	bool launchers, client_names;
 };
 
-/* First look: is the command line well formed, is help asked for, where is the config file, which of its lists are replaced? */
+/* First look: is the command line well formed, is help asked for, where is the config file, which
+ * of its lists are replaced? */
 static int survey(
 	int argc, char *const *argv, struct settings *s, struct replaced *ret, struct err *err)
 {

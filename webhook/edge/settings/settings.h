@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: what the server was told: its config file, the command line over it, and one environment variable between them.
- * docs/configuration.md is the table of all keys and flags. */
+/* edge: what the server was told: its config file, the command line over it, and one environment
+ * variable between them. docs/configuration.md is the table of all keys and flags. */
 #ifndef WEBHOOK_EDGE_SETTINGS_SETTINGS_H
 #define WEBHOOK_EDGE_SETTINGS_SETTINGS_H
 
@@ -31,7 +31,8 @@ struct settings_source {
 	const char *path, *named_by;
 };
 
-/* The config file's `cluster`: the pool is the cluster's GPUServer objects, and claims are kept in them. */
+/* The config file's `cluster`: the pool is the cluster's GPUServer objects, and claims are kept in
+ * them. */
 struct cluster_settings {
 	bool on;
 	const char *kubeconfig; /* NULL: the pod's service account */
@@ -80,9 +81,9 @@ struct settings {
 	const char *pool;             /* file or folder of GPUServer documents; NULL: none */
 	int64_t claim_ttl_ms;         /* 0: claims have no end of their own */
 	uint64_t total_gpu_mb;        /* 0: not set */
-	const char *
-		total_gpu_from; /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when nobody */
-	bool node_resource;     /* injected pods ask their node for bitfusion.io/gpu */
+	const char *total_gpu_from;   /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when
+					 nobody */
+	bool node_resource;           /* injected pods ask their node for bitfusion.io/gpu */
 	bool secret_without_claim;
 	struct registry
 		*registries; /* that may be asked what images start; none: no image is looked at */
@@ -103,25 +104,28 @@ struct settings {
 	size_t n_sources;
 };
 
-/* Read them. argv without the program's and the subcommand's name; total_gpu_memory is the environment variable's value
- * (NULL when not set). A flag wins over the environment, the environment over the file, the file over the default. Flags
- * take one dash or two, and their value behind '=' or as the next word. The origin's flags are among them.
- * ret is inited here and must be released in every case. ERR_SYNTAX: the command line is wrong (exit 2); everything else
- * is about what was read: ERR_INVALID, ERR_NOTFOUND, ERR_IO, ERR_TOOBIG, ERR_NOMEM. */
+/* Read them. argv without the program's and the subcommand's name; total_gpu_memory is the
+ * environment variable's value (NULL when not set). A flag wins over the environment, the
+ * environment over the file, the file over the default. Flags take one dash or two, and their value
+ * behind '=' or as the next word. The origin's flags are among them. ret is inited here and must be
+ * released in every case. ERR_SYNTAX: the command line is wrong (exit 2); everything else is about
+ * what was read: ERR_INVALID, ERR_NOTFOUND, ERR_IO, ERR_TOOBIG, ERR_NOMEM. */
 int settings_load(int argc, char *const *argv, const char *total_gpu_memory, struct settings *ret,
 	struct err *err);
 void settings_release(struct settings *s);
 
-/* What a server needs beyond what others read settings for: a certificate (files, or in a cluster a Secret), one pool, and in a cluster workers.
- * ERR_INVALID. */
+/* What a server needs beyond what others read settings for: a certificate (files, or in a cluster a
+ * Secret), one pool, and in a cluster workers. ERR_INVALID. */
 int settings_check_serve(const struct settings *s, struct err *err);
 
-/* err (may be NULL) is about a file: when it could not be opened or read (ERR_NOTFOUND, ERR_IO), put in front who named the
- * path that it speaks of. Other errors stay as they are. Returns err's code. */
+/* err (may be NULL) is about a file: when it could not be opened or read (ERR_NOTFOUND, ERR_IO),
+ * put in front who named the path that it speaks of. Other errors stay as they are. Returns err's
+ * code. */
 int settings_blame(const struct settings *s, struct err *err);
 
-/* Do two settings differ in what only a restart can change (listeners, workers, connections, log)? The names of all keys that
- * do, "listen, workers", are written to ret; false and "" when there is none. */
+/* Do two settings differ in what only a restart can change (listeners, workers, connections, log)?
+ * The names of all keys that do, "listen, workers", are written to ret; false and "" when there is
+ * none. */
 bool settings_needs_restart(const struct settings *now, const struct settings *next,
 	char ret[static SETTINGS_KEYS_SIZE]);
 

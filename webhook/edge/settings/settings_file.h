@@ -12,7 +12,8 @@
 
 #define CONFIG_KIND "Config"
 
-/* The key `cluster` of the file's root into s->cluster, and its defaults. Same errors as settings_text. */
+/* The key `cluster` of the file's root into s->cluster, and its defaults. Same errors as
+ * settings_text. */
 void settings_cluster_defaults(struct cluster_settings *c);
 bool settings_cluster_differ(const struct cluster_settings *a, const struct cluster_settings *b);
 int settings_cluster(
@@ -22,16 +23,17 @@ int settings_cluster(
 int settings_registries(
 	const struct yaml_node *root, struct settings *s, const char *config, struct err *err);
 
-/* The text of a config file (apiVersion poolgate.io/v1alpha1, kind Config) over what s holds. path is for messages, and
- * its folder is where relative paths begin. Errors name file, line, path, found and expected: ERR_INVALID (also for text
- * that is no YAML), ERR_TOOBIG, ERR_NOMEM. After an error s holds a part. */
+/* The text of a config file (apiVersion poolgate.io/v1alpha1, kind Config) over what s holds. path
+ * is for messages, and its folder is where relative paths begin. Errors name file, line, path,
+ * found and expected: ERR_INVALID (also for text that is no YAML), ERR_TOOBIG, ERR_NOMEM. After an
+ * error s holds a part. */
 int settings_text(struct settings *s, const char *path, struct slice text, struct err *err);
 
 /* Read and apply s->config. */
 int settings_file(struct settings *s, struct err *err);
 
-/* Remember who named a path of s, for settings_blame: a flag as it was written, or a node of the config file. path is
- * borrowed. */
+/* Remember who named a path of s, for settings_blame: a flag as it was written, or a node of the
+ * config file. path is borrowed. */
 void settings_source_flag(struct settings *s, const char *path, const char *flag);
 void settings_source_node(struct settings *s, const char *path, const struct yaml_node *node);
 
@@ -51,7 +53,8 @@ bool settings_check_client_name(struct slice text);
 #define RELOAD_MIN_MS 100
 #define RELOAD_MAX_MS (60 * 60 * 1000)
 #define WORKERS_MAX 64
-/* Each review that waits for the API server takes one; in a cluster more must be able to wait at one time, to share commits. */
+/* Each review that waits for the API server takes one; in a cluster more must be able to wait at
+ * one time, to share commits. */
 #define WORKERS_UNSET UINT_MAX
 #define WORKERS_DEFAULT 2
 #define WORKERS_DEFAULT_CLUSTER 32

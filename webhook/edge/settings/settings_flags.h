@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the server's command line, ours and the origin's, as a list of flags with their values. For settings.c. */
+/* edge: the server's command line, ours and the origin's, as a list of flags with their values. For
+ * settings.c. */
 #ifndef WEBHOOK_EDGE_SETTINGS_SETTINGS_FLAGS_H
 #define WEBHOOK_EDGE_SETTINGS_SETTINGS_FLAGS_H
 
@@ -49,19 +50,21 @@ struct flag {
 	const char *value; /* NULL for a flag that takes none */
 };
 
-/* The next flag of argv from *index on, which is moved behind it. 1: *ret is filled; 0: the end; ERR_SYNTAX: an unknown
- * flag, a missing value, a value too many, or a word that is no flag. *ret borrows from argv; name from buf. */
+/* The next flag of argv from *index on, which is moved behind it. 1: *ret is filled; 0: the end;
+ * ERR_SYNTAX: an unknown flag, a missing value, a value too many, or a word that is no flag. *ret
+ * borrows from argv; name from buf. */
 int flag_next(int argc, char *const *argv, int *index, char buf[static 64], struct flag *ret,
 	struct err *err);
 
 /* ---- settings_values.c ---- */
 
-/* The flag's value into s, over what it holds. FLAG_CONFIG changes nothing: it is read before all others, by settings_flag_path. ERR_INVALID with
- * "flag …: found …, expected …"; ERR_NOMEM. */
+/* The flag's value into s, over what it holds. FLAG_CONFIG changes nothing: it is read before all
+ * others, by settings_flag_path. ERR_INVALID with "flag …: found …, expected …"; ERR_NOMEM. */
 int settings_flag_apply(struct settings *s, const struct flag *f, struct err *err);
 /* The same for one path: copied, and who named it is remembered. */
 int settings_flag_path(struct settings *s, const struct flag *f, const char **ret, struct err *err);
-/* A sentence that the log says at the start; past SETTINGS_NOTES_MAX, or without memory, it is dropped. */
+/* A sentence that the log says at the start; past SETTINGS_NOTES_MAX, or without memory, it is
+ * dropped. */
 __attribute__((format(printf, 2, 3))) void settings_note(struct settings *s, const char *fmt, ...);
 
 #endif

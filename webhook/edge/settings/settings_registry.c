@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// edge: the settings of registries that may be asked what images start: the config file's key `registries`.
+// edge: the settings of registries that may be asked what images start: the config file's key
+// `registries`.
 #include <string.h>
 
 #include "base/yaml/yaml.h"

@@ -25,7 +25,8 @@ void settings_source_node(struct settings *s, const char *path, const struct yam
 	add(s, path, arena_strdup(&s->arena, slice_of(place.msg)));
 }
 
-/* Does the sentence speak of this path, or of a file in that folder? As a word: a path may be one letter. */
+/* Does the sentence speak of this path, or of a file in that folder? As a word: a path may be one
+ * letter. */
 static bool speaks_of(const char *msg, const char *path, size_t len)
 {
 	for (const char *at = msg; (at = strstr(at, path)); at++)
@@ -41,7 +42,8 @@ int settings_blame(const struct settings *s, struct err *err)
 
 	if (!err || (err->code != ERR_NOTFOUND && err->code != ERR_IO))
 		return err ? (int)err->code : 0;
-	/* A folder and a file in it may both be named: the longest is meant; of equal ones the last, which won. */
+	/* A folder and a file in it may both be named: the longest is meant; of equal ones the
+	 * last, which won. */
 	for (size_t i = 0; i < s->n_sources; i++) {
 		size_t len = strlen(s->sources[i].path);
 
