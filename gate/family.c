@@ -46,9 +46,10 @@ static bool read_stat(pid_t pid, char *to, size_t max, const char **ret_fields)
 /* The number behind the state. */
 static bool parent_in(const char *fields, uint64_t *ret)
 {
-	struct slice rest = slice_of(fields), word;
+	struct slice rest = slice_of(fields), state, word;
 
-	return text_word(&rest, &word) && text_word(&rest, &word) && text_u64(word, INT32_MAX, ret);
+	return text_word(&rest, &state) && text_word(&rest, &word) &&
+	       text_u64(word, INT32_MAX, ret);
 }
 
 pid_t family_parent(pid_t pid)

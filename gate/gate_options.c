@@ -51,9 +51,10 @@ const char gate_help[] =
 	"\n"
 	"check, in the pod, ends with status 0 when connect listens at all of its ports.\n"
 	"\n"
-	"gpus prints what the library tells of who uses the GPUs: a line of JSON, once or again "
-	"and\n"
-	"again.\n"
+	"gpus, on a GPU server, prints what the library tells of who uses the GPUs, as a line of "
+	"JSON:\n"
+	"  --every DURATION       again and again, with so long between; 0: once (0)\n"
+	"  --nvml FILE            another library than the driver's (libnvidia-ml.so.1)\n"
 	"\n"
 	"each:\n"
 	"  --log-format text|json (text)   --log-level error|warn|info|debug (info)\n";

@@ -71,9 +71,9 @@ def test_values_of_the_plugin(words, values, tmp_path):
 def gate_flags():
     """{command: its flags}, as the help tells; check takes what connect takes."""
     text = subprocess.run([GATE, "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
-    parts = re.split(r"^(serve|connect|check|each)[,:]", text, flags=re.M)
+    parts = re.split(r"^(serve|connect|check|gpus|each)[,:]", text, flags=re.M)
     flags = {name: {f"--{w}" for w in re.findall(r"(?<![\w-])--([a-z][a-z-]*)", part)} for name, part in zip(parts[1::2], parts[2::2])}
-    return {name: flags[name] | flags["each"] for name in ("serve", "connect")} | {"check": flags["connect"] | flags["each"]}
+    return {name: flags[name] | flags["each"] for name in ("serve", "connect", "gpus")} | {"check": flags["connect"] | flags["each"]}
 
 
 def test_flags_of_the_gate_are_those_of_its_help(tmp_path):
@@ -89,7 +89,7 @@ def test_flags_of_the_gate_are_those_of_its_help(tmp_path):
 
 
 @pytest.mark.parametrize("words, values", [
-    ([""], ["serve", "connect", "check", "--help", "--version"]), (["connect", "--log-format", "=", ""], ["text", "json"]),
+    ([""], ["serve", "connect", "check", "gpus", "--help", "--version"]), (["connect", "--log-format", "=", ""], ["text", "json"]),
     (["serve", "--cert", ""], ["file"]), (["serve", "--away", ""], [])])
 def test_values_of_the_gate(words, values, tmp_path):
     (tmp_path / "file").touch()

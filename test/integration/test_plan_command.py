@@ -130,7 +130,9 @@ def the_cluster(**said):
     """What is installed, with components/waiting and a priority class that counts."""
     objects = copy.deepcopy(api.the_cluster())
     data = objects[api.MAPS + "poolgate-config"]["data"]
-    data["poolgate.yaml"] = data["poolgate.yaml"].replace("    enabled: false\n", "    enabled: true\n    priorityClasses: [urgent]\n")
+    waiting = "    # written by components/waiting\n    enabled: false\n"
+    assert waiting in data["poolgate.yaml"]
+    data["poolgate.yaml"] = data["poolgate.yaml"].replace(waiting, "    enabled: true\n    priorityClasses: [urgent]\n")
     return {**objects, CLASSES + "urgent": {"metadata": {"name": "urgent"}, "value": 1000}, **said}
 
 

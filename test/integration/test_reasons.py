@@ -16,6 +16,7 @@ SAID = re.compile(
     r"err_reason\(\s*[^,;]+,\s*\w+,\s*(\"\w+\"|\w+)"   # a refusal
     r"|\bfinish\(\s*&?b,\s*(\"\w+\")"                 # placement_refusal.c: a refusal put together
     r"|\bwarn_pod\(\s*c,\s*h,\s*(\"\w+\")"            # adopt.c: an Event
+    r"|\btell\(\s*c,\s*h,\s*(\"\w+\")"                # claims_unstarted.c: an Event
     r"|\blost [?] (\"\w+\") : (\"\w+\")"              # claims_place.c: one of two Events
     r"|[.]reason = (\"\w+\"|[A-Z][A-Z_]+)")            # a condition, an Event
 DEFINED = re.compile(r"#define ([A-Z][A-Z_]+) (" + WORD + ")")

@@ -134,7 +134,7 @@ static int warn_waiting(const struct mutate_world *world, struct slice namespace
 			"turn",
 			maybe_more ? "at least " : "", fit, (long long)(w->replicas - w->there),
 			w->there ? "more " : "");
-	else if ((never = queue_could_ever(&view->inventory, d, a, err) < 0))
+	else if ((never = (queue_could_ever(&view->inventory, d, a, err) < 0)))
 		warn_refusal(warnings, a, ": ", err->reason, err->msg);
 	else if (placement_find(&view->inventory, &view->usage, d, a, &where, err) < 0)
 		warn_why(warnings, a, "wait for their turn", " now: ", err->reason, err->msg);
