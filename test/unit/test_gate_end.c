@@ -280,12 +280,13 @@ TEST(test_place_of_a_claim)
 	struct buf out;
 
 	fixture_init(&f);
+	/* which forgets what lies in the scratch */
+	pod = fixture_pod(&f, "{'metadata':{'name':'p','uid':'u','annotations':{}},'spec':{"
+			      "'schedulingGates':[{'name':'poolgate.io/capacity'}]}}");
 	assert_int_equal(gpu_place_of(&plan, &inv, held, &f.scratch, &place, &f.err), 0);
 	assert_true(slice_is(place.gates, "10.0.0.1:9446,[fd::1]:9446"));
 	assert_true(slice_is(place.containers[0].value[LATE_SERVERS], "127.0.0.1:2000"));
 	assert_true(slice_is(place.containers[1].value[LATE_SERVERS], "127.0.0.1:2001"));
-	pod = fixture_pod(&f, "{'metadata':{'name':'p','uid':'u','annotations':{}},'spec':{"
-			      "'schedulingGates':[{'name':'poolgate.io/capacity'}]}}");
 	buf_init(&out, 4096);
 	assert_true(late_patch(&f.json, pod, &plan, &place, &f.scratch, &out));
 	must_be(out.data, "{'op':'add','path':'/metadata/annotations/poolgate.io~1gate-servers',"
