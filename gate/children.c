@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "gate/account.h"
 #include "gate/children_impl.h"
 #include "gate/family.h"
 
@@ -384,7 +384,6 @@ static int no_account(const char *user, struct err *err)
 static int find_account(struct children *s, struct err *err)
 {
 	const char *user = s->cfg.profile->user, *dash = user ? strchr(user, '-') : NULL;
-	const struct passwd *account;
 	uint64_t first, last;
 
 	if (!user)
@@ -396,15 +395,8 @@ static int find_account(struct children *s, struct err *err)
 			last - first < CHILDREN_MAX ? (unsigned)(last - first) + 1 : CHILDREN_MAX;
 		s->uid = (uid_t)first;
 		s->gid = (gid_t)first;
-	} else if (text_u64(slice_of(user), UINT32_MAX - 1, &first)) {
-		s->uid = (uid_t)first;
-		s->gid = (gid_t)first;
-	} else {
-		account = getpwnam(user);
-		if (!account)
-			return err_set(err, ERR_NOTFOUND, "there is no account \"%s\"", user);
-		s->uid = account->pw_uid;
-		s->gid = account->pw_gid;
+	} else if (account_find(slice_of(user), &s->uid, &s->gid, err) != 0) {
+		return ERR_NOTFOUND;
 	}
 	if (s->uid == 0)
 		return no_account(user, err);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: what follows from a look at the GPUs: what the operator is told, and who is ended. */
 #define _GNU_SOURCE
-#include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "gate/account.h"
 #include "gate/gate_impl.h"
 
 static const char *claim_of(void *ctx, pid_t pid)
@@ -90,26 +89,6 @@ void gate_usage_page(void *ctx, struct buf *out)
 	usage_write(&g->usage, gate_usage_known(g), g->looked_at_ms, out);
 }
 
-/* "nvidia-mps", or "991". */
-static int find_account(struct slice name, uid_t *ret, struct err *err)
-{
-	const struct passwd *account;
-	uint64_t number;
-	char text[64];
-
-	if (text_u64(name, UINT32_MAX - 1, &number)) {
-		*ret = (uid_t)number;
-		return 0;
-	}
-	(void)snprintf(text, sizeof(text), "%.*s", (int)name.len, name.at);
-	account = getpwnam(text);
-	if (!account)
-		return err_set(
-			err, ERR_NOTFOUND, "usage.accounts: there is no account \"%s\"", text);
-	*ret = account->pw_uid;
-	return 0;
-}
-
 int gate_usage_open(struct gate *g, struct err *err)
 {
 	const struct gpus_config cfg = {.nvml = g->o->nvml,
@@ -118,9 +97,11 @@ int gate_usage_open(struct gate *g, struct err *err)
 		.loop = g->loop,
 		.ctx = g,
 		.looked = on_looked};
+	gid_t group;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < g->profile.n_accounts; i++)
-		rc = find_account(g->profile.accounts[i], &g->account[g->n_accounts++], err);
+		rc = account_find(
+			g->profile.accounts[i], &g->account[g->n_accounts++], &group, err);
 	return rc == 0 ? gpus_new(&cfg, &g->gpus, err) : rc;
 }
