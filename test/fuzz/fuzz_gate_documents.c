@@ -27,11 +27,10 @@ static void try_server(const struct json *j)
 	struct picture p = {0};
 	struct err err = {0};
 
+	/* A uid that is no pod's is nobody's to show: gate/bearer takes none. */
 	if (picture_read(&p, j, json_root(j), &err) == 0)
-		for (size_t i = 0; i < p.n_claims; i++) {
-			REQUIRE(p.claim[i].uid[0] && strlen(p.claim[i].uid) < BEARER_UID_MAX);
+		for (size_t i = 0; i < p.n_claims; i++)
 			REQUIRE(picture_claim(&p, p.claim[i].uid) != NULL);
-		}
 	else
 		REQUIRE(err.msg[0]);
 	picture_release(&p);
