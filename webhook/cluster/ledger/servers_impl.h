@@ -134,8 +134,10 @@ struct servers {
 	uint64_t list_owed; /* of the first that shows whether hearsay is true that no such list has
 			       brought: a write's answer, or a list of the watch */
 	bool list_comes_in; /* the picture is newer in part: of the list that was begun last */
-	struct err list_err; /* of list_failed */
-	uint64_t room;       /* counts what may have made room in the picture */
+	uint64_t list_version; /* of the last that has come in: a server that it lacks has gone,
+				  whatever older states of it the watch still tells */
+	struct err list_err;   /* of list_failed */
+	uint64_t room;         /* counts what may have made room in the picture */
 };
 
 /* The number of the state that is known of it, 0: none. */

@@ -146,6 +146,7 @@ static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 	bool fits = true;
 
 	s->list_comes_in = true;
+	s->list_version = version;
 	for (size_t i = 0, j = 0; i < s->n || j < f->n;) {
 		struct server_entry *e = i < s->n ? s->entries[i] : NULL;
 		int order = !e ? 1 : j < f->n ? strcmp(e->name, f->list[j].name) : -1;
@@ -170,6 +171,7 @@ static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 	}
 	believe_listed(s);
 	s->list_comes_in = false;
+	s->list_version = fits ? version : 0;
 	return fits;
 }
 

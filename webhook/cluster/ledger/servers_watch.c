@@ -72,6 +72,10 @@ static void put_told(struct servers *s, struct held *h)
 	repeat_forget(&s->unreadables, h->object.name);
 	h->known = s->watch_lists && e ? servers_known(s, e, LIST_WATCH) : 0;
 	h->told = !s->watch_lists;
+	if (h->told && (!e || !e->held) && h->number <= s->list_version) {
+		held_free(h);
+		return;
+	}
 	(void)servers_put(s, h);
 }
 
@@ -147,6 +151,10 @@ static void on_listed(void *ctx, const char *version)
 	}
 	s->watch_lists = false;
 	s->synced = true;
+	/* From before a restore (R16), or out of a cache that is behind: then nothing is known of
+	 * that. */
+	if (number < s->list_version)
+		s->list_version = 0;
 	(void)pthread_cond_broadcast(&s->cond);
 	(void)pthread_mutex_unlock(&s->lock);
 	servers_tell(s);
