@@ -22,6 +22,9 @@ void search_know(struct search *s)
 	}
 	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 ||
 		  (s->d->launcher.at && inventory_is_closed(s->inv));
+	/* a server that has no kind is asked itself */
+	s->picky = s->d->no_ipv4 || s->d->no_ipv6 ||
+		   (s->d->launcher.at && (s->inv->kind || inventory_is_closed(s->inv)));
 }
 
 bool search_reaches(const struct demand *d, const struct gpu_server *server)
@@ -34,7 +37,7 @@ bool search_reaches(const struct demand *d, const struct gpu_server *server)
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,
 	struct memo *m)
 {
-	if (!search_suits(s->d, server))
+	if (s->picky && !search_suits(s->d, server))
 		return false;
 	if (s->n_known == 0)
 		return true;

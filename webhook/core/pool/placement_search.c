@@ -57,11 +57,8 @@ bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims
 
 bool search_open(const struct search *s, size_t server)
 {
-	const struct gpu_server *at = inventory_seen(s->inv, server);
-
 	return search_claims_left(s, server, s->use->n_claims[server]) &&
-	       ((!s->d->no_ipv4 && !s->d->no_ipv6 && at->n_launchers == 0) ||
-		       search_suits(s->d, at));
+	       (!s->picky || search_suits(s->d, inventory_seen(s->inv, server)));
 }
 
 struct bin *search_add_bin(struct search *s, size_t server)

@@ -61,11 +61,13 @@ struct search {
 	size_t n_slots;
 	struct bin *bins;
 	size_t n_bins;
-	uint32_t *bin_of;  /* per server: 1 + index of its bin; 0: it has none */
-	bool listed;       /* what has no bin cannot be used */
-	bool named;        /* a filter has a name: no server but this one can be selected */
-	size_t only;       /* SIZE_MAX: there is none of that name */
-	bool asks;         /* there are filters, or servers that the launcher cannot use */
+	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
+	bool listed;      /* what has no bin cannot be used */
+	bool named;       /* a filter has a name: no server but this one can be selected */
+	size_t only;      /* SIZE_MAX: there is none of that name */
+	bool picky; /* its launcher cannot use every server: addresses, or servers that are for
+		       others */
+	bool asks;  /* there are filters, or servers that the launcher cannot use */
 	uint8_t *selected; /* per server: 1 + what search_selected() has found; 0: it was not asked.
 			      NULL: nothing is asked */
 	uint8_t *kinds;    /* the same per kind of server, for search_kind() */
