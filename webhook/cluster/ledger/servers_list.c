@@ -171,7 +171,8 @@ static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 	}
 	believe_listed(s);
 	s->list_comes_in = false;
-	s->list_version = fits ? version : 0;
+	if (!fits)
+		s->list_version = 0;
 	return fits;
 }
 

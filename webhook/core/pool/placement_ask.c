@@ -5,6 +5,8 @@
 
 void search_know(struct search *s)
 {
+	bool closed;
+
 	for (size_t i = 0; i < s->d->n_filters; i++) {
 		const struct filter *f = &s->d->filters[i];
 		const struct gpu_server *of;
@@ -20,11 +22,10 @@ void search_know(struct search *s)
 		s->only = s->named && server != s->only ? SIZE_MAX : server;
 		s->named = true;
 	}
-	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 ||
-		  (s->d->launcher.at && inventory_is_closed(s->inv));
+	closed = s->d->launcher.at && inventory_is_closed(s->inv);
+	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 || closed;
 	/* a server that has no kind is asked itself */
-	s->picky = s->d->no_ipv4 || s->d->no_ipv6 ||
-		   (s->d->launcher.at && (s->inv->kind || inventory_is_closed(s->inv)));
+	s->picky = s->d->no_ipv4 || s->d->no_ipv6 || closed || (s->d->launcher.at && s->inv->kind);
 }
 
 bool search_reaches(const struct demand *d, const struct gpu_server *server)
