@@ -13,6 +13,7 @@
 /* What the steps below share. */
 struct making {
 	const struct mutate_world *world;
+	const struct policy *policy; /* of the namespace; NULL: it picks none */
 	struct injection in;
 	struct pod pod;
 	struct plan before;
@@ -574,6 +575,9 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 		return untouched(ret, "switch off");
 	if (pod_is_exempt(&m.pod, namespace))
 		return untouched(ret, "exempt");
+	if (world->policies &&
+		world->policies->of(world->policies->ctx, namespace, a, &m.policy, err) < 0)
+		return err->code;
 	status = pod_annotation(&m.pod, ANN_STATUS, a);
 	plan = pod_annotation(&m.pod, ANN_PLAN, a);
 	if (a->failed)

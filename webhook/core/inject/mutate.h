@@ -13,6 +13,7 @@
 #include "webhook/core/launcher/config.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/plan_proof.h"
+#include "webhook/core/policy/policy.h"
 #include "webhook/core/pool/ledger.h"
 #include "webhook/core/review/review.h"
 
@@ -38,6 +39,8 @@ struct mutate_world {
 	const struct plan_signer *signer;  /* NULL: plans get no proof, and none is believed */
 	const struct image_source *images; /* what images start; NULL: nobody knows */
 	const struct waiters *waiters;     /* asked for workloads alone; NULL: nobody knows */
+	/* Which policy the pod's namespace picks; NULL: there are none. */
+	const struct policy_source *policies;
 	bool owned;   /* it stands for pods that a controller is going to make */
 	bool preview; /* nothing is created yet: a client whose image is not set is a warning */
 };
