@@ -230,8 +230,10 @@ static void check_gpu(struct run_facts *f, const struct thresholds *t, struct re
 			continue;
 		if ((i == CHECK_H2D || i == CHECK_D2H) && gpu->checks[i])
 			check_link(&facts, r->vm == 1, t, gpu->checks[i]);
-		if (gpu->checks[i])
+		if (gpu->checks[i]) {
+			check_shared(&facts, gpu->checks[i]);
 			check_power_cap(&facts, gpu->checks[i]);
+		}
 		/* how counters grew takes two looks; the rest stands in the first one, too */
 		facts.after = NULL;
 		if (facts.before && (nvml->seen_after || i != CHECK_NVML_ECC))

@@ -21,6 +21,7 @@ struct nvml_watch {
 	int temperature_c;        /* highest; 0: unknown */
 	int power_mw;             /* highest; 0: unknown */
 	int pcie_gen, pcie_width; /* highest; 0: unknown */
+	int processes;            /* most at once, with our own one; 0: unknown */
 };
 
 void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s);
@@ -45,6 +46,11 @@ struct host_facts {
  * CHECK_PERSISTENCE, CHECK_HOST_PCI, CHECK_HOST_XID and CHECK_NVML_*. What cannot be known is
  * skipped: "nvml_unavailable", "remote", "not_told". False: no such check; r is as it was. */
 bool check_host(const struct host_facts *f, struct check_result *r);
+
+/* A rate that was not what it should be, or of which nothing says what it should be, is skipped as
+ * "busy" when somebody else computed on the GPU in this run: two that look at the same time share
+ * it. */
+void check_shared(const struct host_facts *f, struct check_result *r);
 
 /* A rate of arithmetic that failed against what the clocks promise becomes a warning when the GPU
  * was held back by a power limit: NVML named the limit as the reason, or the limit is below the

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "probe/result/thresholds.h"
+
 /* One sample is no proof, and it takes some to see the link awake. */
 #define FAULTS_MIN 2
 #define SAMPLES_FOR_LINK 5
@@ -33,6 +35,8 @@ void nvml_watch_add(struct nvml_watch *w, const struct nvml_state *s)
 		w->pcie_gen = s->pcie_gen;
 	if (s->pcie_width > w->pcie_width)
 		w->pcie_width = s->pcie_width;
+	if (s->processes > w->processes)
+		w->processes = s->processes;
 }
 
 /* What was added in the run; counters that went back began anew. */
@@ -204,6 +208,16 @@ static void name_limit(const struct nvml_state *s, char *to, size_t size)
 			s->power_default_mw / 1000);
 	else
 		(void)snprintf(to, size, "%d W", s->power_limit_mw / 1000);
+}
+
+void check_shared(const struct host_facts *f, struct check_result *r)
+{
+	bool fine = r->status == STATUS_PASS && r->basis != BASIS_NONE;
+
+	if (!thresholds_is_rate(r->id) || fine || !f->watch || f->watch->processes <= 1 ||
+		(r->status != STATUS_PASS && r->code != CODE_SLOW))
+		return;
+	check_skip(r, "busy");
 }
 
 void check_power_cap(const struct host_facts *f, struct check_result *r)

@@ -10,6 +10,9 @@
 
 #define STEP_LIMIT_S 20.0
 #define EVERY_NS 400000000
+/* Utilization is that of the last second at most. */
+#define FORGOTTEN_NS 200000000
+#define FORGOTTEN_S 1
 
 static void nothing_known(struct nvml_state *s)
 {
@@ -36,8 +39,8 @@ static void look_at_instances(
 	}
 }
 
-/* One look at each GPU. */
-static void look(struct nvml *n, int count, struct worker_tell *t)
+/* One look at each GPU. wait: once, where what was in use a moment ago may be free now. */
+static void look(struct nvml *n, int count, bool wait, struct worker_tell *t)
 {
 	for (int i = 0; i < count && !t->unheard; i++) {
 		struct wire_line line = {.kind = WIRE_STATE};
@@ -54,6 +57,13 @@ static void look(struct nvml *n, int count, struct worker_tell *t)
 			nothing_known(&s->nvml);
 		else
 			nvml_look(n, device, &s->nvml);
+		if (wait && !s->lost && nvml_was_busy(&s->nvml)) {
+			struct timespec nap = {FORGOTTEN_S, FORGOTTEN_NS};
+
+			(void)nanosleep(&nap, NULL);
+			nvml_look(n, device, &s->nvml);
+			wait = false;
+		}
 		tell_line(t, &line);
 		if (!s->lost)
 			look_at_instances(n, device, s, t);
@@ -83,12 +93,12 @@ int worker_nvml(const struct worker_job *job, int fd, bool (*stopped)(void *), v
 	while (job->task == TASK_NVML_WATCH && !tell_ends(&t)) {
 		struct timespec nap = {.tv_nsec = EVERY_NS};
 
-		look(n, count, &t);
+		look(n, count, false, &t);
 		if (!tell_ends(&t))
 			(void)nanosleep(&nap, NULL);
 	}
 	/* the last one: what the checks have done to the counters */
-	look(n, count, &t);
+	look(n, count, job->task == TASK_NVML, &t);
 	tell_done(&t);
 	nvml_close(n);
 	return tell_status(&t, 0);

@@ -10,7 +10,7 @@
 
 #include "probe/result/codes.h"
 
-/* In the order in which they run: cheap ones first. */
+/* In the order in which they are told, and run but for CHECK_MEM_PATTERN: cheap ones first. */
 enum check_id {
 	CHECK_ENV_DRIVER,
 	CHECK_ENV_COUNT,

@@ -39,6 +39,13 @@ struct nvml_state {
 /* Utilisation in percent above which a GPU counts as somebody else's just now. */
 #define NVML_BUSY_PERCENT 10
 
+/* It was in use a moment ago, and no process is there: what NVML calls utilization is that of the
+ * last second. */
+static inline bool nvml_was_busy(const struct nvml_state *s)
+{
+	return s->processes == 0 && s->utilization_percent > NVML_BUSY_PERCENT;
+}
+
 /* Does somebody compute on it? */
 static inline bool nvml_is_busy(const struct nvml_state *s)
 {

@@ -93,6 +93,7 @@ int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *st
 {
 	struct fake_device *d, *target, *source;
 	int error = fake_begin("cudaMemcpyAsync", &d);
+	enum fake_speed way;
 	double rate;
 
 	(void)stream;
@@ -102,7 +103,8 @@ int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *st
 	source = owner(from, bytes);
 	if ((kind != RT_DEVICE_TO_HOST && !target) || (kind != RT_HOST_TO_DEVICE && !source))
 		return fake_done(RT_INVALID_VALUE);
-	rate = d->link * d->factor[kind == RT_HOST_TO_DEVICE ? SPEED_H2D : SPEED_D2H];
+	way = kind == RT_HOST_TO_DEVICE ? SPEED_H2D : SPEED_D2H;
+	rate = d->link * d->factor[way] * fake_share(d, way);
 	if (kind == RT_DEVICE_TO_DEVICE)
 		rate = target == source ? fake_peak_memory(d) / 2 : rate_between(d, target);
 	d->now_s += 5e-6 + (double)bytes / rate;

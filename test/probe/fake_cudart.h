@@ -91,6 +91,7 @@ struct fake_device {
 	bool peers;
 	double link;       /* bytes per second, either way */
 	double factor[16]; /* by enum fake_speed */
+	double clears;     /* bytes per second of freed memory that are cleared; 0: at once */
 	int missing_sm;    /* does no work; -1: none */
 	char nan_time[16]; /* a kernel whose time is no number */
 	struct fake_flip flips[FAKE_FLIPS_MAX];
@@ -104,6 +105,8 @@ struct fake_device {
 	int sticky;
 	uint64_t peers_on; /* peer access was asked for, by the scenario's index */
 	double now_s;      /* its clock */
+	double cleared_s;  /* when all freed memory is; by the host's clock: host_s */
+	double host_s;
 	int64_t nan_launches, launches;
 };
 
@@ -174,6 +177,8 @@ int fake_launch(struct fake_device *d, const char *name, unsigned blocks, void *
 /* Its name, which lives on; NULL: there is none. */
 const char *fake_kernel(const char *name);
 double fake_peak_memory(const struct fake_device *d);
+/* The share of its speed that work of a kind has now. */
+double fake_share(const struct fake_device *d, enum fake_speed kind);
 
 /* What calls begin and end with (fake_core.c). */
 extern int fake_current;         /* device, by its visible number */

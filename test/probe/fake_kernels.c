@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "probe/check/exact_cpu.h"
 #include "probe/kernels/exact.h"
 #include "probe/result/evidence.h"
@@ -31,6 +32,16 @@ double fake_peak_memory(const struct fake_device *d)
 	return peak > 0 ? peak : 5e11;
 }
 
+/* While freed memory is cleared (measured on an H100: docs/gpuprobe.md). */
+double fake_share(const struct fake_device *d, enum fake_speed kind)
+{
+	if (d->now_s >= d->cleared_s || clock_s() >= d->host_s)
+		return 1;
+	if (kind == SPEED_H2D)
+		return 0.48;
+	return kind == SPEED_READ || kind == SPEED_COPY ? 0.84 : 1;
+}
+
 /* Operations per second of each kind of arithmetic. */
 static double peak_flops(const struct fake_device *d, enum fake_speed kind)
 {
@@ -48,7 +59,7 @@ static void spend(struct fake_device *d, enum fake_speed kind, double amount)
 			      ? peak_flops(d, kind)
 			      : fake_peak_memory(d);
 
-	d->now_s += amount / (peak * efficiency[kind] * d->factor[kind]);
+	d->now_s += amount / (peak * efficiency[kind] * d->factor[kind] * fake_share(d, kind));
 }
 
 /* Blocks go out in turn; a multiprocessor that does no work leaves them to the next one. */

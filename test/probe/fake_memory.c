@@ -4,10 +4,12 @@
  * buffers and single cells are real. */
 #include "test/probe/fake_cudart.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "probe/kernels/pattern.h"
 #include "probe/runtime/rt.h"
 
@@ -69,6 +71,12 @@ int fake_free(struct fake_device *d, void *at)
 			continue;
 		*m = found->next;
 		d->used -= found->bytes;
+		if (d->clears > 0) {
+			double takes = (double)found->bytes / d->clears;
+
+			d->cleared_s = fmax(d->cleared_s, d->now_s) + takes;
+			d->host_s = fmax(d->host_s, clock_s()) + takes;
+		}
 		release(found);
 		return 0;
 	}

@@ -294,6 +294,8 @@ static void read_device_member(
 		d->peers = truth(j, key);
 	} else if (is_member(j, key, "link")) {
 		d->link = number(j, key);
+	} else if (is_member(j, key, "clears_gib")) {
+		d->clears = number(j, key) * MIB * 1024;
 	} else if (is_member(j, key, "speed")) {
 		read_speed(j, json_value(key), d);
 	} else if (is_member(j, key, "flips")) {

@@ -112,7 +112,7 @@ FAULTS = [
     Fault("mem.shared", "fail", "WORK_MISSING", 1, **idle("gp_smem")),
     Fault("mem.shared", "error", "SMS_MISSED", 4, **device(sms=3, missing_sm=1)),
     Fault("mem.pattern", "fail", "WORK_MISSING", 1, **idle("gp_fill")),
-    Fault("mem.pattern", "fail", "WORK_MISSING", 1, **idle("gp_check", sm=1, times=1)),
+    Fault("mem.pattern", "fail", "WORK_MISSING", 1, **idle("gp_check", sm=1)),
     Fault("bench.mem_read", "fail", "WORK_MISSING", 1, **idle("gp_read", sm=0)),
     Fault("bench.mem_copy", "fail", "WORK_MISSING", 1, **idle("gp_copy", times=1)),
     Fault("bench.mem_write", "fail", "WORK_MISSING", 1, ["bench"], **idle("gp_fill")),
