@@ -32,6 +32,9 @@ struct pool_api {
 	unsigned version, puts, patches;
 	unsigned puts_max; /* beyond so many a PUT is answered with 403, as where the replica dies
 			      before it; 0: none is */
+	/* Once, before a PUT that holds the text `rival_before` is looked at, another replica adds
+	 * `rival`, as it stands in a status. NULL: none does. */
+	const char *rival_before, *rival;
 	char *ca_pem, *token, *cert_pem, *key_pem; /* of the Secret "probe": ca.crt, token, tls.crt,
 						      tls.key; NULL: not in it */
 	const char *secret_type;                   /* NULL: Opaque */

@@ -280,6 +280,34 @@ TEST(w6_what_frees_up_is_kept)
 	assert_false(pod_is_let_go(api, "u2", 0));
 }
 
+/* The queue gives what lies beside what is kept, and a review takes a part of that before it is
+ * written: who has come behind the head gets nothing of what is kept for it. */
+TEST(w6_a_review_takes_what_lies_beside)
+{
+	api->cfg.reserve_ms = 1;
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put(api, "z", "u3", NULL);
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "50"), 30);
+	pod_put_waiting(api, "small", "u2", PLAN_WAITS("1", "50"), 31);
+	api->pool->rival_before = "\"uid\":\"u2\"";
+	api->pool->rival =
+		"{\"uid\":\"u3\",\"namespace\":\"n\",\"name\":\"z\",\"state\":\"pending\",\"plan\":"
+		"\"0000000000000000\",\"since\":\"2026-11-21T09:30:00Z\",\"take\":"
+		"\"00000000000000aa\",\"servers\":[\"a\"],\"gpus\":[{\"id\":\"gpu-0\",\"bytes\":"
+		"1600000000}]}";
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'kept':[{'uid':'u1'", SOON));
+	pod_gone(api, "x1");
+	assert_true(status_has(api, "a", "'uid':'u3'", SOON));
+	assert_false(pod_is_let_go(api, "u2", 1000));
+	assert_false(status_has(api, "a", "'uid':'u2'", 0));
+	pod_gone(api, "u3");
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_true(status_has(api, "a", "'kept':[{'uid':'u1'", 0));
+}
+
 /* It goes away: nothing is kept for it. */
 TEST(w6_who_has_gone_keeps_nothing)
 {
@@ -376,6 +404,6 @@ TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_
 	w5_in_order_of_age, w7_another_gate, w7_since_kueue_let_it_go, w7_who_starts_is_not_marked,
 	w3_a_leader_dies_behind_the_claim, w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
 	w3_two_claims, w3_two_claims_and_a_place, w3_a_server_that_takes_nothing,
-	w6_what_frees_up_is_kept, w6_who_has_gone_keeps_nothing,
+	w6_what_frees_up_is_kept, w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,
 	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
 	w9_an_api_server_that_is_away_for_a_moment, w9_who_never_waited_is_told_nothing)

@@ -53,6 +53,30 @@ static bool has_room(const struct adopt_edit *e, const struct server_object *o)
 	return true;
 }
 
+/* The queue has seen to what is kept, as far as it was known: a review may have taken since what
+ * lay beside it. So that is left to the head that stands before it, until the head has its claim,
+ * and, where that is a gang's, the others have theirs. What is kept for anybody else is old. */
+static bool fits_beside_kept(
+	const struct adopt_edit *e, const struct server_object *o, struct arena *a, struct err *err)
+{
+	struct server_object seen = *o;
+	struct server_status *s = &seen.status;
+	struct slice head = e->a->behind;
+	ptrdiff_t at = server_status_claim(s, head);
+	size_t n = at < 0 || s->claims[at].gang ? s->n_kept : 0;
+
+	s->n_kept = 0;
+	s->kept = arena_copy(a, o->status.kept, n, sizeof(*s->kept));
+	if (!s->kept) {
+		(void)err_set(err, ERR_NOMEM, "out of memory for a claim");
+		return false;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (slice_is(head, s->kept[i].uid))
+			s->kept[s->n_kept++] = s->kept[i];
+	return server_claim_fits(&seen, &e->record->claim, (struct slice){0}, err) == 0;
+}
+
 static enum edit_result give_up(struct err *err, const char *server)
 {
 	(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", server);
@@ -64,7 +88,6 @@ static enum edit_result edit_record(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	struct adopt_edit *e = ctx;
-	struct server_object unkept = *o;
 	ptrdiff_t at = server_status_claim(&o->status, slice_of(e->a->who->uid));
 
 	if (at < 0 && !e->record)
@@ -82,11 +105,8 @@ static enum edit_result edit_record(
 		server_status_remove_claim(&o->status, (size_t)at);
 	if (!e->record)
 		return EDIT_CHANGED;
-	/* Who has waited comes in as by a review, but the queue has seen to what is kept; who runs
-	 * already is counted. */
-	unkept.status.n_kept = 0;
-	if (e->a->turn &&
-		server_claim_fits(&unkept, &e->record->claim, (struct slice){0}, err) != 0)
+	/* Who has waited comes in as by a review; who runs already is counted. */
+	if (e->a->turn && !fits_beside_kept(e, o, a, err))
 		return EDIT_GIVE_UP;
 	if (!e->a->turn && !has_room(e, o))
 		return give_up(err, o->name);

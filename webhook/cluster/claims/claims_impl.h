@@ -274,7 +274,9 @@ struct adoption {
 	bool full; /* sums may exceed what a GPU has */
 	bool turn; /* it has waited for its turn: it takes what is free, and is bound; else it is
 		      adopted */
-	uint32_t grace_s; /* of its pod, when it is written */
+	struct slice behind; /* its turn: the pod for which is kept what it may not take; absent:
+				there is none */
+	uint32_t grace_s;    /* of its pod, when it is written */
 	/* Of a gang: what its record says, and for the member that decides: it stays open until
 	 * adopt_close. */
 	const char *gang;

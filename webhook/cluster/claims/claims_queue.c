@@ -324,6 +324,7 @@ static void start_all(struct queueing *q)
 	q->started = arena_array(&q->arena, q->n, sizeof(*q->started));
 	for (size_t i = 0; !q->arena.failed && i < q->n; i++) {
 		struct starting *s = &q->starts[q->n_starts], *first;
+		size_t before = q->round.entries[i].before;
 
 		if (q->round.entries[i].verdict != QUEUE_START)
 			continue;
@@ -336,6 +337,8 @@ static void start_all(struct queueing *q)
 			.a = {.c = q->c,
 				.who = q->who[i],
 				.turn = true,
+				.behind = before == SIZE_MAX ? (struct slice){0}
+							     : q->pods[before].uid,
 				.grace_s = q->list[i]->grace_s,
 				.plan_hash = q->list[i]->plan_hash,
 				.pool.inventory = q->pool.inventory,

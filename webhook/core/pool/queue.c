@@ -42,10 +42,10 @@ static int hide_kept(struct queue_run *q)
 	return queue_view_take(&q->unkept, holds, n, true);
 }
 
-/* May the unit have what is kept? */
-static bool may_have_kept(const struct queue_run *q, const struct queue_unit *u)
+/* May the unit have what is kept for that head (NULL: nothing is)? */
+static bool may_have_kept(const struct queue_unit *u, const struct queue_unit *head)
 {
-	return !q->has_unkept || u == q->head || u->joins || queue_is_ahead(u, q->head);
+	return !head || u == head || u->joins || queue_is_ahead(u, head);
 }
 
 static int take_all(struct queue_view *v, const struct queue_unit *u, const struct placement *where)
@@ -65,7 +65,11 @@ static int start(struct queue_run *q, struct queue_unit *u, const struct queue_v
 	struct queue_namespace *ns = &q->namespaces[u->namespace];
 
 	for (uint32_t i = 0; i < u->n_open; i++) {
-		q->ret.entries[u->pods[i]].where = where[i];
+		struct queue_entry *e = &q->ret.entries[u->pods[i]];
+
+		e->where = where[i];
+		if (!may_have_kept(u, q->first_head))
+			e->before = q->first_head->first;
 		for (size_t k = 0; k < where[i].n_holds; k++)
 			ns->share = where[i].holds[k].bytes > UINT64_MAX - ns->share
 					    ? UINT64_MAX
@@ -141,7 +145,7 @@ static int look_behind(struct queue_run *q, struct queue_unit *u)
 
 static int serve(struct queue_run *q, struct queue_unit *u)
 {
-	bool all = may_have_kept(q, u);
+	bool all = may_have_kept(u, q->head);
 	struct queue_view *v = all ? &q->real : &q->unkept;
 	struct queue_shape *s;
 	struct placement *where = NULL;
@@ -273,9 +277,11 @@ static int run(struct queue_run *q)
 		queue_find_units(q) != 0)
 		return ERR_NOMEM;
 	q->order = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
-	if (!q->order || queue_find_head(q) != 0 || hide_kept(q) != 0 || serve_all(q) != 0)
+	if (!q->order || queue_find_head(q) != 0)
 		return ERR_NOMEM;
-	head = q->head;
+	head = q->first_head = q->head;
+	if (hide_kept(q) != 0 || serve_all(q) != 0)
+		return ERR_NOMEM;
 	if (q->ret.n_start && (!head || head->started)) {
 		if (queue_find_head(q) != 0)
 			return ERR_NOMEM;

@@ -99,7 +99,9 @@ struct queue_entry {
 	 * INCOMPLETE, UNEVEN, and who is one too many for a gang that does not run). */
 	size_t place;
 	struct placement where; /* of QUEUE_START, for one that has no claim yet */
-	size_t before;          /* QUEUE_KEPT: the pod for which it is kept; else SIZE_MAX */
+	/* QUEUE_KEPT: the pod for which it is kept. QUEUE_START: the one from which it may take
+	 * nothing that is kept, until that one holds its claim. Else SIZE_MAX. */
+	size_t before;
 	struct slice
 		why; /* NO_ROOM, NEVER: placement's own sentence; absent: nobody asked for words */
 };

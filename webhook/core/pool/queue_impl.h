@@ -71,7 +71,9 @@ struct queue_run {
 	struct queue_view real, unkept,
 		empty; /* what is free; without what is kept; a pool that nobody uses */
 	bool has_unkept, has_empty;
-	struct queue_unit *head; /* for whom is kept */
+	struct queue_unit *head;       /* for whom is kept */
+	struct queue_unit *first_head; /* for whom was kept when the round began, by what statuses
+					  say until the round is over */
 	/* GPUs that could be, one by one or (true) by whole servers; NULL: not listed yet. */
 	struct queue_candidate *candidates[2];
 	size_t n_candidates[2];
