@@ -25,6 +25,7 @@ static uint64_t pool_most; /* bytes that the pool ever had */
 unsigned pending_share;
 bool pods_never_came;
 size_t at_once;
+int64_t pool_shaped_at;
 
 /* ---- after each write ---- */
 
@@ -230,6 +231,12 @@ static void check_claims(struct object *o, const char *who)
 	}
 }
 
+static bool same_shape(const struct view *x, const struct view *y)
+{
+	return x->takes == y->takes && x->n_gpus == y->n_gpus &&
+	       memcmp(x->gpus, y->gpus, sizeof(x->gpus)) == 0;
+}
+
 void laws_after_write(struct object *o, const char *who)
 {
 	bool by_hand = strcmp(who, "admin") == 0;
@@ -239,6 +246,8 @@ void laws_after_write(struct object *o, const char *who)
 			who, o->name);
 	if (!by_hand)
 		check_sums(o, who);
+	if (by_hand || !same_shape(&before, view_of(o)))
+		pool_shaped_at = sim_now();
 	if (before.n_kept != view_of(o)->n_kept ||
 		memcmp(before.kept, view_of(o)->kept, sizeof(before.kept)) != 0)
 		((struct view *)o->view)->kept_since = sim_now();
@@ -253,6 +262,7 @@ void laws_after_removal(const struct object *o)
 	const struct view *v = view_of(o);
 	int n = 0;
 
+	pool_shaped_at = sim_now();
 	/* Pods that lived before it was opened are adopted there all the same (R7), and elsewhere
 	 * when it goes. */
 	for (int i = 0; i < v->n_claims; i++)

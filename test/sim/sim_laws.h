@@ -68,8 +68,6 @@ struct attempt {
 	int64_t turn_at;            /* it had a whole claim behind its gate; 0: it had not */
 	int64_t passed_at;          /* one that ranks behind it was served, and it was not; 0: no */
 	int passed_by;
-	int64_t robbed_at; /* one behind it was given what was kept for it */
-	int robbed_by;
 	long heard; /* what its question for the pod of that name was answered with; 0: none was
 		       sent, -1: no answer came */
 };
@@ -146,6 +144,8 @@ extern bool pods_never_came; /* a claim has ended in this run whose pod was let 
 /* So many servers a loop of the product looks at before others have the lock; 0: as many as it
  * holds right, which is more than there are. */
 extern size_t at_once;
+/* When GPUs or servers came, went, or began or ceased to take claims last. */
+extern int64_t pool_shaped_at;
 /* Nothing happens but that pods that wait come, have their turn and end; what frees up is kept for
  * one after so long. */
 extern bool orderly;

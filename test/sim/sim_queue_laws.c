@@ -192,42 +192,52 @@ static bool has_higher(const struct attempt *head)
 	return any;
 }
 
+/* Who is added later stands further down: what that GPU had to hold when this one was. */
+static uint64_t sum_until(const struct view *v, int gpu, int who)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < v->n_claims; i++) {
+		for (unsigned k = 0; k < v->claims[i].n_parts; k++)
+			sum += v->claims[i].parts[k].gpu == gpu ? v->claims[i].parts[k].bytes : 0;
+		if (v->claims[i].who == who)
+			break;
+	}
+	return sum;
+}
+
+/* All of it, if it is a gang, has waited for so long and holds nothing. */
+static bool still_waits(const struct attempt *head, int64_t since)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < n_attempts; i++)
+		n += (&attempts[i] == head || (head->gang && attempts[i].gang == head->gang)) &&
+		     has_waited(&attempts[i], since) && parts_of(i) == 0;
+	return n >= (head->gang ? gang_size(head->gang) : 1);
+}
+
 void laws_kept(
 	const struct object *o, int who, int gpu, uint64_t kept, bool by_review, const char *writer)
 {
 	const struct view *v = view_of(o);
-	struct attempt *head;
+	int64_t since = sim_now() - SEEN_US;
+	const struct attempt *head;
 
-	if (kept == 0 || v->n_kept == 0 || v->kept[0].who < 0 || kept_of(v, gpu, who) == 0 ||
-		sum_of(v, gpu) + kept_of(v, gpu, who) <= v->gpus[gpu].bytes)
-		return;
-	/* The same write has given it to the head, behind this one; what is said of him goes next.
-	 */
-	if (claim_of(v, v->kept[0].who))
+	/* What the same write keeps anew was not kept when this one was added, perhaps. */
+	if (kept > kept_of(v, gpu, who))
+		kept = kept_of(v, gpu, who);
+	if (kept == 0 || v->kept[0].who < 0 || sum_until(v, gpu, who) + kept <= v->gpus[gpu].bytes)
 		return;
 	head = &attempts[v->kept[0].who];
-	/* A review's write brings with it what it has read. */
-	if (by_review)
+	/* A review's write brings with it what it has read. The queue has decided before it writes:
+	 * for the head, for one who goes before it or completes a gang, or for another head, where
+	 * a gang has lost members or the pool has got too small. */
+	if (by_review || (v->kept_since < since && pool_shaped_at < since &&
+				 still_waits(head, since) && !attempts[who].gang &&
+				 !is_ahead(&attempts[who], head) && !has_higher(head)))
 		sim_fail("kept", "%s gave u%d a part of %s of %s that is kept for u%d", writer, who,
 			v->gpus[gpu].id, o->name, v->kept[0].who);
-	/* The queue has decided before it writes, perhaps that the head has its turn now. */
-	if (orderly && v->kept_since < sim_now() - SEEN_US && !head->robbed_at &&
-		has_waited(head, sim_now() - SEEN_US) && !is_ahead(&attempts[who], head) &&
-		!has_higher(head)) {
-		head->robbed_at = sim_now();
-		head->robbed_by = who;
-	}
-}
-
-static void check_robbed(int i)
-{
-	struct attempt *a = &attempts[i];
-
-	if (parts_of(i) > 0 || is_leaving(a))
-		a->robbed_at = 0;
-	if (a->robbed_at && sim_now() - a->robbed_at > SEEN_US)
-		sim_fail("kept", "u%d (%s) was given what was kept for u%d (%s), which waits on",
-			a->robbed_by, attempts[a->robbed_by].name, i, a->name);
 }
 
 /* ---- time ---- */
@@ -314,7 +324,6 @@ void laws_queue(int64_t calm)
 		if (!a->gated)
 			continue;
 		check_order(i);
-		check_robbed(i);
 		if (!a->foreign && !a->gang)
 			check_idle(a, from, most);
 		check_held(a, from, most);
