@@ -42,7 +42,7 @@ static bool other_plan(const struct holder *h, uint64_t plan_hash)
 
 static bool was_tried(const struct claims *c, const struct holder *h, int64_t now)
 {
-	return h->tried && h->adopt_pool == c->now.pool && now < h->adopt_ms;
+	return h->rest->tried && h->rest->adopt_pool == c->now.pool && now < h->rest->adopt_ms;
 }
 
 static bool see_pod(void *ctx, const struct pod_shown *pod)
@@ -57,8 +57,10 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 	/* Nothing of a pod that waits runs: it is given GPUs before it starts, not behind its back.
 	 */
 	if (pod->seen != POD_LIVE || pod->waits || (whole && !other_plan(h, pod->plan_hash))) {
-		if (h)
-			h->tried = h->told = false;
+		if (h && h->rest)
+			h->rest->tried = h->rest->told = false;
+		if (h && !pod->waits)
+			holder_tidy(h);
 		return true;
 	}
 	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
@@ -71,20 +73,20 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 			list->cap = cap;
 		}
 	}
-	if (!h || list->n == list->cap) {
+	if (!h || !holder_rest(h) || list->n == list->cap) {
 		list->failed = true;
 		return false;
 	}
 	one = &list->list[list->n++];
 	*one = (struct candidate){h, pod->since_ms, pod->plan_hash, false};
 	if (was_tried(c, h, list->now_ms)) {
-		claims_until(c, h->adopt_ms);
+		claims_until(c, h->rest->adopt_ms);
 		return true;
 	}
 	if (!whole && pod->since_ms < list->open_ms)
 		list->open_ms = pod->since_ms;
 	due = pod->since_ms + list->after_ms;
-	due = due > h->adopt_away_ms ? due : h->adopt_away_ms;
+	due = due > h->rest->adopt_away_ms ? due : h->rest->adopt_away_ms;
 	one->due = list->now_ms >= due;
 	list->n_due += one->due;
 	if (!one->due)
@@ -117,14 +119,14 @@ static void not_adopted(struct adoption *a, const char *why)
 	struct holder *h = a->who;
 	char note[NOTE_BYTES];
 
-	h->tried = true;
-	h->adopt_pool = c->now.pool;
-	h->adopt_ms =
+	h->rest->tried = true;
+	h->rest->adopt_pool = c->now.pool;
+	h->rest->adopt_ms =
 		clock_ms() + (c->cfg->adopt_again_ms ? c->cfg->adopt_again_ms : ADOPT_AGAIN_MS);
-	claims_until(c, h->adopt_ms);
-	if (h->told)
+	claims_until(c, h->rest->adopt_ms);
+	if (h->rest->told)
 		return;
-	h->told = true;
+	h->rest->told = true;
 	(void)snprintf(note, sizeof(note),
 		"runs without a claim on GPUs, and cannot be given one: %s", why);
 	warn_pod(c, h, "NotAccounted", note);
@@ -138,7 +140,7 @@ static void adopted(struct adoption *a)
 	struct holder *h = a->who;
 	char note[NOTE_BYTES];
 
-	h->tried = h->told = false;
+	h->rest->tried = h->rest->told = false;
 	(void)snprintf(note, sizeof(note), "ran without a whole claim; holds one on %s%s now%s",
 		a->servers[0], a->n_servers > 1 ? " and others" : "",
 		a->full ? ", beyond what its GPUs have: they take nothing new until it fits" : "");
@@ -199,9 +201,9 @@ static bool plan_is_covered(struct adoption *a)
 {
 	if (!holder_complete(a->who) || adopt_exceeds(&a->pool, &a->demand))
 		return false;
-	a->who->tried = true;
-	a->who->adopt_pool = a->c->now.pool;
-	a->who->adopt_ms = INT64_MAX;
+	a->who->rest->tried = true;
+	a->who->rest->adopt_pool = a->c->now.pool;
+	a->who->rest->adopt_ms = INT64_MAX;
 	return true;
 }
 
@@ -256,9 +258,9 @@ static bool judge_pod(struct adoption *a)
  * watch does not show. */
 static bool leave_to_watch(struct claims *c, struct holder *h)
 {
-	h->tried = true;
-	h->adopt_pool = c->now.pool;
-	h->adopt_ms = clock_ms() + c->pace.ask_ms;
+	h->rest->tried = true;
+	h->rest->adopt_pool = c->now.pool;
+	h->rest->adopt_ms = clock_ms() + c->pace.ask_ms;
 	return true;
 }
 
@@ -281,7 +283,7 @@ static bool adopt_one(struct claims *c, struct holder *h)
 		break;
 	case ANSWER_NONE:
 	default:
-		h->adopt_away_ms = clock_ms() + CLAIMS_AWAY_MS;
+		h->rest->adopt_away_ms = clock_ms() + CLAIMS_AWAY_MS;
 		done = false;
 		break;
 	}

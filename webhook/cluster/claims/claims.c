@@ -116,12 +116,34 @@ static void forget(struct claims *c, bool all)
 
 			if (all || h->round != c->round) {
 				*at = h->next;
+				free(h->rest);
 				free(h);
 				c->n_holders--;
 			} else {
 				at = &h->next;
 			}
 		}
+}
+
+struct holder_rest *holder_rest(struct holder *h)
+{
+	if (!h->rest)
+		h->rest = calloc(1, sizeof(*h->rest));
+	return h->rest;
+}
+
+void holder_tidy(struct holder *h)
+{
+	/* what an Event has said is not said again */
+	if (!h->rest || *h->rest->why || *h->rest->why_told || h->rest->unplaced_ms)
+		return;
+	free(h->rest);
+	h->rest = NULL;
+}
+
+const char *holder_why(const struct holder *h)
+{
+	return h->rest ? h->rest->why : "";
 }
 
 bool holder_complete(const struct holder *h)
@@ -176,7 +198,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->agree = true;
 		h->open = false;
 		h->list_hash = list;
-		h->n_listed = r->n_servers;
+		h->n_listed = (uint32_t)r->n_servers;
 		h->plan_hash = claim->plan_hash;
 		h->pending = true;
 		h->unbound = false;

@@ -149,8 +149,8 @@ static void decide_all(struct claims *c, struct questions *q)
 			if (h->n_records == 0)
 				continue;
 			look_at_pod(c, h, synced);
-			if (*h->why)
-				unstarted[metric_why(h->why)]++;
+			if (*holder_why(h))
+				unstarted[metric_why(holder_why(h))]++;
 			decide(c, h);
 			if (h->act != CLAIM_ASK)
 				continue;
@@ -206,6 +206,7 @@ static void find_word(const struct claims *c, struct record *r)
 	const struct holder *h = r->who;
 	int64_t known_ms = r->grace_s ? r->grace_s * INT64_C(1000) : c->grace_ms;
 	int64_t until = clock_wall_ms() + h->until_ms - clock_ms();
+	const char *why = holder_why(h);
 
 	r->word = false;
 	if (h->told_s * INT64_C(1000) > known_ms) {
@@ -221,8 +222,8 @@ static void find_word(const struct claims *c, struct record *r)
 	}
 	/* What another leader has said stays until this one knows. */
 	if ((h->act == CLAIM_LINGER || (h->sight.seen == POD_LIVE && !h->waiting)) &&
-		!same_text(r->waits, *h->why ? h->why : NULL)) {
-		r->waits = *h->why ? h->why : NULL;
+		!same_text(r->waits, *why ? why : NULL)) {
+		r->waits = *why ? why : NULL;
 		r->word = true;
 	}
 }

@@ -25,62 +25,69 @@
 /* An answer that is older when it is to be written is asked for anew: we stood still. */
 #define CLAIMS_ANSWER_MS 10000
 
-/* One uid that holds something, or is a pod that should: what this leader remembers of it from
- * round to round. */
-struct holder {
-	struct holder *next;
-	uint64_t hash;
-	uint32_t round; /* the last in which it was in view */
-	/* As the round that runs sees its claim: */
-	size_t n_records, n_listed;
-	uint64_t list_hash; /* of the servers that its first record lists */
-	uint64_t plan_hash; /* of its first record */
-	bool agree; /* all records list the same servers, their own among them, and none is open
-		       (R19) */
-	bool open;  /* one is */
-	bool pending, unbound;
-	/* Of a gang, until it is settled: uid of the member whose claim decides for all, in the
-	 * picture's arena; it does not yet, or is gone (R19); so many others are not settled that
-	 * it decides for. */
-	const char *gang;
-	bool undecided;
-	size_t n_follow;
-	uint64_t takes;   /* sum over its records */
-	uint32_t grace_s; /* the longest that its records say; 0: none does */
-	/* From round to round: */
-	uint64_t takes_before;
-	struct claim_sight sight;
-	enum claim_act act;
-	int64_t until_ms; /* of CLAIM_LINGER */
-	uint32_t told_s; /* the longest grace period that a delete of its pod has named, bounded; 0:
-			    none */
+/* What is remembered of those alone whose pods wait, are without a claim, or do not run: few of
+ * many. */
+struct holder_rest {
 	char why[POD_WHY_SIZE];      /* its pod has waited for long, for this; "": it has not */
 	char why_told[POD_WHY_SIZE]; /* that an Event has said */
-	bool waiting;    /* its pod waits, and not for long as far as this leader knows */
-	int64_t live_ms; /* when the last GET was begun that showed its pod as live */
-	bool write_failed;
 	/* Adoption: */
 	int64_t adopt_ms; /* not before then, unless the pool changes */
 	uint64_t adopt_pool;
 	int64_t adopt_away_ms; /* not before then either: nobody answered */
-	bool tried;            /* adopt_ms and adopt_pool count */
-	bool told;             /* an Event says that it cannot be given a claim */
 	/* Its place: */
 	int64_t place_ms; /* not written before then */
 	int64_t lost_ms;  /* its pod waits without it, and is not asked about before then */
-	bool place_told;  /* an Event says that it cannot be */
 	int64_t since_ms; /* since when it waits is not written before then */
 	/* A node for it: */
 	int64_t unplaced_ms; /* since when the scheduler has found none, as far as this leader has
 				seen; 0: it has not looked, or has found one */
 	int64_t look_ms;     /* it is not looked at again before then */
-	bool unplaced_tell;  /* an Event is to say so, with the scheduler's words */
 	/* Why it waits for its turn: */
+	int64_t why_ms;
+	int64_t why_again_ms;   /* it could not be told, and is not before then; 0: it could */
 	const char *why_reason; /* as it was told last by this leader; NULL: it was not */
 	uint8_t why_class;      /* of its place among those who wait */
-	int64_t why_ms;
-	int64_t why_again_ms; /* it could not be told, and is not before then; 0: it could */
+	bool tried;             /* adopt_ms and adopt_pool count */
+	bool told;              /* an Event says that it cannot be given a claim */
+	bool place_told;        /* an Event says that it cannot be told its place */
+	bool unplaced_tell;     /* an Event is to say that no node takes it, with the scheduler's
+				   words */
+};
+
+/* One uid that holds something, or is a pod that should: what this leader remembers of it from
+ * round to round. There are as many as claims, so members stand by their size. */
+struct holder {
+	struct holder *next;
+	struct holder_rest *rest; /* NULL: nothing of it is remembered */
 	const char *namespace, *name;
+	uint64_t hash;
+	struct claim_sight sight;
+	/* As the round that runs sees its claim: */
+	uint64_t list_hash; /* of the servers that its first record lists */
+	uint64_t plan_hash; /* of its first record */
+	/* Of a gang, until it is settled: uid of the member whose claim decides for all, in the
+	 * picture's arena; it does not yet, or is gone (R19); so many others are not settled that
+	 * it decides for. */
+	const char *gang;
+	uint64_t takes; /* sum over its records */
+	uint32_t n_records, n_listed, n_follow;
+	uint32_t grace_s; /* the longest that its records say; 0: none does */
+	uint32_t round;   /* the last in which it was in view */
+	/* From round to round: */
+	uint32_t told_s; /* the longest grace period that a delete of its pod has named, bounded; 0:
+			    none */
+	uint64_t takes_before;
+	int64_t until_ms; /* of CLAIM_LINGER */
+	int64_t live_ms;  /* when the last GET was begun that showed its pod as live */
+	enum claim_act act;
+	bool waiting; /* its pod waits, and not for long as far as this leader knows */
+	bool write_failed;
+	/* As the round that runs sees it: */
+	bool agree; /* all records list the same servers, their own among them, and none is open
+		       (R19) */
+	bool open;  /* one is */
+	bool pending, unbound;
+	bool undecided;
 	char uid[];
 };
 
@@ -149,6 +156,12 @@ struct holder *claims_find(const struct claims *c, struct slice uid);
 /* The same, made if need be; NULL when out of memory. */
 struct holder *claims_holder(
 	struct claims *c, const char *uid, const char *namespace, const char *name);
+/* Its rest, made if need be; NULL when out of memory. */
+struct holder_rest *holder_rest(struct holder *h);
+/* Its pod runs, and has its claim: what is remembered of the time before goes. */
+void holder_tidy(struct holder *h);
+/* Why its pod has waited for long; "": it has not. */
+const char *holder_why(const struct holder *h);
 /* Has it a claim, whole on all its servers? */
 bool holder_complete(const struct holder *h);
 /* Read the picture anew, into c->now and the holders. False: out of memory. */

@@ -42,11 +42,11 @@ static bool see_waiting(void *ctx, const struct pod_shown *pod)
 	if (pod->queued && (!h || !holder_complete(h) || h->gang))
 		return true;
 	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
-	if (!h)
+	if (!h || !holder_rest(h))
 		return false;
-	due = holder_complete(h) ? h->place_ms : pod->since_ms + lost;
-	if (due < h->lost_ms && !holder_complete(h))
-		due = h->lost_ms;
+	due = holder_complete(h) ? h->rest->place_ms : pod->since_ms + lost;
+	if (due < h->rest->lost_ms && !holder_complete(h))
+		due = h->rest->lost_ms;
 	if (clock_ms() < due) {
 		claims_until(c, due);
 		return true;
@@ -178,9 +178,9 @@ static void tell(struct claims *c, struct holder *h, const struct err *err)
 	bool lost = !holder_complete(h);
 	char note[NOTE_BYTES];
 
-	if (h->place_told || (err->code == ERR_CONFLICT && !lost))
+	if (h->rest->place_told || (err->code == ERR_CONFLICT && !lost))
 		return;
-	h->place_told = true;
+	h->rest->place_told = true;
 	(void)snprintf(note, sizeof(note),
 		lost ? "waits behind the scheduling gate, and has no claim on GPUs any more (%s): "
 		       "delete it and create it again"
@@ -208,8 +208,8 @@ static void place_one(void *ctx, size_t i)
 		rc = place_pod(w->c, h, &pod, &a, &err);
 	kube_answer_release(&pod);
 	arena_release(&a);
-	h->place_ms = clock_ms() + AGAIN_MS;
-	h->lost_ms = clock_ms() + LOST_AGAIN_MS;
+	h->rest->place_ms = clock_ms() + AGAIN_MS;
+	h->rest->lost_ms = clock_ms() + LOST_AGAIN_MS;
 	if (rc < 0)
 		tell(w->c, h, &err);
 }
@@ -231,5 +231,6 @@ void claims_place(struct claims *c)
 	}
 	run_side_by_side(w.n, place_one, &w);
 	for (size_t i = 0; i < w.n; i++)
-		claims_until(c, holder_complete(w.who[i]) ? w.who[i]->place_ms : w.who[i]->lost_ms);
+		claims_until(c, holder_complete(w.who[i]) ? w.who[i]->rest->place_ms
+							  : w.who[i]->rest->lost_ms);
 }

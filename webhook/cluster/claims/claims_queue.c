@@ -64,12 +64,13 @@ static struct holder *holder_of(struct queueing *q, const struct queue_pod *pod)
 
 	if (h) {
 		h->round = q->c->round;
-		return h;
+		return holder_rest(h) ? h : NULL;
 	}
 	uid = arena_strdup(&q->arena, pod->uid);
 	namespace = arena_strdup(&q->arena, pod->namespace);
 	name = arena_strdup(&q->arena, pod->name);
-	return uid && namespace && name ? claims_holder(q->c, uid, namespace, name) : NULL;
+	h = uid && namespace && name ? claims_holder(q->c, uid, namespace, name) : NULL;
+	return h && holder_rest(h) ? h : NULL;
 }
 
 /* Who has a whole claim waits for nothing but its gate to fall. *ret_halves: how many have a part

@@ -61,7 +61,7 @@ static void write_one(void *ctx, size_t i)
 		     : kube_do(c->cfg->kube, &call, NULL, &err);
 	buf_release(&path);
 	buf_release(&body);
-	h->since_ms = clock_ms() + (rc == ERR_REFUSED ? REFUSED_MS : AGAIN_MS);
+	h->rest->since_ms = clock_ms() + (rc == ERR_REFUSED ? REFUSED_MS : AGAIN_MS);
 	if (rc < 0 && rc != ERR_CONFLICT && !kube_says_gone(rc, &err))
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "cannot write on a pod since when it waits",
 			log_str("uid", h->uid), log_str("namespace", h->namespace),
@@ -76,9 +76,9 @@ void since_write(struct claims *c, struct holder *const *who, struct pod_waiting
 	for (size_t i = 0; i < n; i++) {
 		if (!list[i]->unmarked || started[i])
 			continue;
-		if (clock_ms() < who[i]->since_ms || s.n == SINCE_MAX) {
-			claims_until(
-				c, clock_ms() < who[i]->since_ms ? who[i]->since_ms : clock_ms());
+		if (clock_ms() < who[i]->rest->since_ms || s.n == SINCE_MAX) {
+			claims_until(c, clock_ms() < who[i]->rest->since_ms ? who[i]->rest->since_ms
+									    : clock_ms());
 			continue;
 		}
 		s.who[s.n] = who[i];

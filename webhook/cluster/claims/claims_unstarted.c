@@ -39,12 +39,12 @@ struct looks {
 static void see_unplaced(struct claims *c, struct holder *h, const struct pod_shown *pod)
 {
 	if (pod->seen != POD_LIVE || strcmp(pod->why, UNPLACED_REASON) != 0) {
-		h->unplaced_ms = h->look_ms = 0;
-		h->unplaced_tell = false;
+		h->rest->unplaced_ms = h->rest->look_ms = 0;
+		h->rest->unplaced_tell = false;
 		return;
 	}
-	if (!h->unplaced_ms)
-		h->unplaced_ms = clock_ms();
+	if (!h->rest->unplaced_ms)
+		h->rest->unplaced_ms = clock_ms();
 	c->n_unplaced++;
 }
 
@@ -56,32 +56,37 @@ void unstarted_see(struct claims *c, struct holder *h, const struct pod_shown *p
 	int64_t due = since + c->unstarted_ms;
 	bool long_ago;
 
+	/* Where memory is short none has waited for long. */
+	h->waiting = pod->waits_ms != 0;
+	if (h->waiting ? !holder_rest(h) : !h->rest)
+		return;
 	see_unplaced(c, h, pod);
-	if (h->unplaced_ms && h->unplaced_ms + c->unplaced_ms < due)
-		due = h->unplaced_ms + c->unplaced_ms;
+	if (h->rest->unplaced_ms && h->rest->unplaced_ms + c->unplaced_ms < due)
+		due = h->rest->unplaced_ms + c->unplaced_ms;
 	long_ago = pod->waits_ms && clock_ms() >= due;
 	h->waiting = pod->waits_ms && !long_ago;
 	if (h->waiting)
 		claims_until(c, due);
-	memcpy(h->why, long_ago ? pod->why : "", long_ago ? sizeof(h->why) : 1);
+	memcpy(h->rest->why, long_ago ? pod->why : "", long_ago ? sizeof(h->rest->why) : 1);
 }
 
 void unstarted_tell(struct claims *c, struct holder *h, const char *server)
 {
 	char note[NOTE_BYTES];
 
-	if (!*h->why || strcmp(h->why_told, h->why) == 0)
+	if (!*holder_why(h) || strcmp(h->rest->why_told, h->rest->why) == 0)
 		return;
-	memcpy(h->why_told, h->why, sizeof(h->why_told));
+	memcpy(h->rest->why_told, h->rest->why, sizeof(h->rest->why_told));
 	/* The pod alone has the scheduler's own words. */
-	h->unplaced_tell = strcmp(h->why, UNPLACED_REASON) == 0;
+	h->rest->unplaced_tell = strcmp(h->rest->why, UNPLACED_REASON) == 0;
 	(void)snprintf(note, sizeof(note),
-		"holds GPUs on %s for more than five minutes and does not run: %s", server, h->why);
-	if (!h->unplaced_tell)
+		"holds GPUs on %s for more than five minutes and does not run: %s", server,
+		h->rest->why);
+	if (!h->rest->unplaced_tell)
 		warn_pod(c, h, "HoldsUnstarted", note);
 	log_line(c->cfg->log, LOG_LEVEL_WARN, "pod holds GPUs and does not run",
 		log_str("uid", h->uid), log_str("namespace", h->namespace),
-		log_str("name", h->name), log_str("server", server), log_str("why", h->why));
+		log_str("name", h->name), log_str("server", server), log_str("why", h->rest->why));
 }
 
 /* ---- what is told of those that no node takes ---- */
@@ -89,13 +94,13 @@ void unstarted_tell(struct claims *c, struct holder *h, const char *server)
 /* When it is to be looked at: to tell it, or to evict it. */
 static int64_t look_at_ms(const struct claims *c, const struct holder *h)
 {
-	int64_t at = h->unplaced_ms + c->cfg->evict_ms;
+	int64_t at = h->rest->unplaced_ms + c->cfg->evict_ms;
 
-	if (h->unplaced_tell)
-		return h->look_ms;
+	if (h->rest->unplaced_tell)
+		return h->rest->look_ms;
 	if (!c->cfg->evict_ms)
 		return NEVER_MS;
-	return at > h->look_ms ? at : h->look_ms;
+	return at > h->rest->look_ms ? at : h->rest->look_ms;
 }
 
 /* "says", with the scheduler's own words. */
@@ -149,7 +154,7 @@ static void keep(struct claims *c, struct holder *h, const struct unplaced *u)
 {
 	struct buf note;
 
-	h->look_ms = NEVER_MS;
+	h->rest->look_ms = NEVER_MS;
 	buf_init(&note, NOTE_BYTES);
 	buf_str(&note, "holds GPUs, finds no node, and is not evicted: ");
 	if (u->owner == OWNER_NONE)
@@ -215,14 +220,15 @@ static void settle(
 					   ? EVICT_REFUSED
 					   : EVICT_LATER;
 
-	h->look_ms = clock_ms() + (rc == ERR_CONFLICT || rc == ERR_NOTFOUND ? CHANGED_MS : again);
+	h->rest->look_ms =
+		clock_ms() + (rc == ERR_CONFLICT || rc == ERR_NOTFOUND ? CHANGED_MS : again);
 	if (kube_says_gone(rc, err))
 		return;
 	metric_add(c->cfg->metrics, M_EVICTIONS, result, 0, 1);
 	log_line(c->cfg->log, rc == 0 ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
 		rc == 0 ? "pod is evicted, no node takes it" : "pod cannot be evicted yet",
 		log_str("uid", h->uid), log_str("namespace", h->namespace),
-		log_str("name", h->name), log_str("why", rc == 0 ? h->why : err->msg));
+		log_str("name", h->name), log_str("why", rc == 0 ? h->rest->why : err->msg));
 	if (rc == 0)
 		tell(c, h, "EvictedWithoutNode", "gives its GPUs back, as no node took it", u);
 }
@@ -263,13 +269,13 @@ static void look_at_one(void *ctx, size_t i)
 	/* The watch may be behind: who has his node is neither told nor evicted. */
 	if (claims_ask(c->cfg->kube, h, &pod) == ANSWER_LIVE &&
 		unplaced_read(&pod.json, json_root(&pod.json), &a, &u)) {
-		if (h->unplaced_tell)
+		if (h->rest->unplaced_tell)
 			tell(c, h, "WaitsForNode", "claimed, waits for a node", &u);
-		h->unplaced_tell = false;
+		h->rest->unplaced_tell = false;
 		if (clock_ms() >= look_at_ms(c, h))
 			evict(c, h, &pod, &u, &a);
 	} else {
-		h->look_ms = clock_ms() + CHANGED_MS;
+		h->rest->look_ms = clock_ms() + CHANGED_MS;
 	}
 	kube_answer_release(&pod);
 	arena_release(&a);
@@ -282,7 +288,7 @@ void claims_unplaced(struct claims *c)
 
 	for (size_t i = 0; c->n_unplaced > 0 && i < c->n_buckets && l.n < LOOKS_MAX; i++)
 		for (struct holder *h = c->bucket[i]; h && l.n < LOOKS_MAX; h = h->next) {
-			if (h->n_records == 0 || !h->unplaced_ms)
+			if (h->n_records == 0 || !h->rest || !h->rest->unplaced_ms)
 				continue;
 			if (now >= look_at_ms(c, h))
 				l.who[l.n++] = h;

@@ -47,17 +47,18 @@ bool why_is_due(struct holder *h, const struct pod_waiting *pod, const struct qu
 
 	/* Who has its turn is told so where it was told that it waits. */
 	if (e->verdict == QUEUE_START)
-		return pod->said.at || h->why_reason;
-	if (clock_ms() < h->why_again_ms)
+		return pod->said.at || h->rest->why_reason;
+	if (clock_ms() < h->rest->why_again_ms)
 		return false;
-	if (h->why_reason)
-		return (strcmp(h->why_reason, reason) != 0 || h->why_class != class_of(e->place)) &&
-		       clock_ms() >= h->why_ms + AGAIN_MS;
+	if (h->rest->why_reason)
+		return (strcmp(h->rest->why_reason, reason) != 0 ||
+			       h->rest->why_class != class_of(e->place)) &&
+		       clock_ms() >= h->rest->why_ms + AGAIN_MS;
 	if (!slice_is(pod->said, reason))
 		return true;
 	/* Another leader has said it. */
-	h->why_reason = reason;
-	h->why_class = class_of(e->place);
+	h->rest->why_reason = reason;
+	h->rest->why_class = class_of(e->place);
 	return false;
 }
 
@@ -91,8 +92,8 @@ static int write_condition(struct claims *c, const struct holder *h, const struc
 	buf_init(&path, PATH_BYTES);
 	buf_init(&body, BODY_BYTES);
 	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, "status");
-	write_body(
-		pod, !pod->said.at && !h->why_reason, v == QUEUE_START, reason_of(v), text, &body);
+	write_body(pod, !pod->said.at && !h->rest->why_reason, v == QUEUE_START, reason_of(v), text,
+		&body);
 	call.path = path.data;
 	call.body = buf_as_slice(&body);
 	rc = path.failed || body.failed ? err_set(err, ERR_NOMEM, "out of memory for a condition")
@@ -106,8 +107,8 @@ void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
 	const struct queue_entry *e, const char *text)
 {
 	const char *reason = reason_of(e->verdict);
-	bool other =
-		!h->why_reason ? !slice_is(pod->said, reason) : strcmp(h->why_reason, reason) != 0;
+	bool other = !h->rest->why_reason ? !slice_is(pod->said, reason)
+					  : strcmp(h->rest->why_reason, reason) != 0;
 	struct kube_event event = {.api_version = "v1",
 		.kind = "Pod",
 		.namespace = slice_of(h->namespace),
@@ -121,17 +122,17 @@ void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
 	int rc = write_condition(c, h, pod, e->verdict, slice_of(text), &err);
 	bool away = rc == ERR_IO || rc == ERR_TIMEOUT;
 
-	if (rc < 0 && !kube_says_gone(rc, &err) && !h->why_again_ms)
+	if (rc < 0 && !kube_says_gone(rc, &err) && !h->rest->why_again_ms)
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "pod cannot be told why it waits",
 			log_str("uid", h->uid), log_str("namespace", h->namespace),
 			log_str("name", h->name), log_str("error", err.msg));
-	h->why_again_ms = away ? clock_ms() + CLAIMS_AWAY_MS : 0;
+	h->rest->why_again_ms = away ? clock_ms() + CLAIMS_AWAY_MS : 0;
 	if (away)
 		return;
 	/* Whoever may not write it says it by the Event alone. */
 	if (other && e->verdict != QUEUE_START)
 		(void)kube_tell(c->cfg->kube, &event, NULL);
-	h->why_reason = reason;
-	h->why_class = class_of(e->place);
-	h->why_ms = clock_ms();
+	h->rest->why_reason = reason;
+	h->rest->why_class = class_of(e->place);
+	h->rest->why_ms = clock_ms();
 }

@@ -38,18 +38,18 @@ enum pod_answer {
 
 /* What one leader knows of one claim. Times are its CLOCK_MONOTONIC in milliseconds. */
 struct claim_sight {
-	bool pending;     /* nobody has seen the pod: no part of the claim is bound or adopted */
-	bool unbound;     /* some part of it still says pending */
 	int64_t since_ms; /* when this leader first had the claim in view as it is: pending, or
 			     bound; taken by this review */
-	bool synced;      /* the watch of pods has had a whole list */
-	enum pod_seen seen;
-	int64_t lost_ms;        /* when the watch lost this uid; 0: it did not */
-	int64_t asked_ms;       /* when the last GET was begun; 0: none was */
-	enum pod_answer answer; /* to that GET */
+	int64_t lost_ms;  /* when the watch lost this uid; 0: it did not */
+	int64_t asked_ms; /* when the last GET was begun; 0: none was */
 	int64_t gone_ms;  /* when the first of the GETs was begun that have said GONE ever since; 0:
 			     none has */
 	int64_t grace_ms; /* so long its processes may run on after a delete */
+	enum pod_seen seen;
+	enum pod_answer answer; /* to that GET */
+	bool pending;  /* nobody has seen the pod: no part of the claim is bound or adopted */
+	bool unbound;  /* some part of it still says pending */
+	bool synced;   /* the watch of pods has had a whole list */
 	bool unplaced; /* the watch has told its delete, and it had no node then: nothing of it ever
 			  ran */
 };
