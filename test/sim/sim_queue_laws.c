@@ -175,11 +175,23 @@ static void check_order(int i)
 			p->priority, (double)(sim_now() - q->passed_at) / 1e6);
 }
 
+/* A gang is as old as its youngest. */
+static int64_t came_at(const struct attempt *head)
+{
+	int64_t at = head->stored_at;
+
+	for (int i = 0; head->gang && i < n_attempts; i++)
+		if (attempts[i].gang == head->gang && attempts[i].gated &&
+			attempts[i].stored_at > at)
+			at = attempts[i].stored_at;
+	return at;
+}
+
 /* Is it ahead of the one for whom something is kept, whatever shares are? */
 static bool is_ahead(const struct attempt *a, const struct attempt *head)
 {
 	return a->priority != head->priority ? a->priority > head->priority
-					     : a->stored_at <= head->stored_at;
+					     : a->stored_at <= came_at(head);
 }
 
 /* A higher one than the head may be the head by now. */
