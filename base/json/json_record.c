@@ -103,6 +103,21 @@ static int read_text(
 	return rc;
 }
 
+/* The string in the arena, once where it is found again. NULL: out of memory. */
+static const char *keep_text(struct json_reader *r, const struct json_node *v)
+{
+	struct slice s = json_str(r->j, v, r->a);
+	/* ids differ at their ends */
+	size_t end = s.len < 4 ? 0 : s.len - 4, at = s.len;
+
+	for (size_t i = end; i < s.len; i++)
+		at = at * 31 + (unsigned char)s.at[i];
+	at %= JSON_READER_TEXTS;
+	if (!r->texts[at] || !slice_is(s, r->texts[at]))
+		r->texts[at] = arena_strdup(r->a, s);
+	return r->texts[at];
+}
+
 static int read_str(
 	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
 {
@@ -110,7 +125,7 @@ static int read_str(
 
 	if (!json_is(v, JSON_STRING) || (f->flags & REC_NEEDED && v->len == 2))
 		return wrong(r, v, f);
-	text = arena_strdup(r->a, json_str(r->j, v, r->a));
+	text = keep_text(r, v);
 	if (!text || r->a->failed)
 		return no_memory(r);
 	if (f->good && !f->good(text))
@@ -194,9 +209,7 @@ static int read_element(struct json_reader *r, const struct json_node *e,
 	int rc;
 
 	if (f->kind == REC_KIND_STRS) {
-		const char *text = json_is(e, JSON_STRING)
-					   ? arena_strdup(r->a, json_str(r->j, e, r->a))
-					   : NULL;
+		const char *text = json_is(e, JSON_STRING) ? keep_text(r, e) : NULL;
 
 		memcpy(list + i * sizeof(text), &text, sizeof(text));
 		if (!json_is(e, JSON_STRING))

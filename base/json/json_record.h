@@ -52,11 +52,17 @@ enum {
 	REC_OR_NULL = 4 /* a string: absent is NULL */
 };
 
+/* So many texts that were read last are remembered. */
+#define JSON_READER_TEXTS 256
+
 struct json_reader {
 	const struct json *j;
 	struct arena *a; /* what is read lives here; may be NULL where no row needs it */
 	struct err *err; /* not NULL */
 	void *top;       /* the outermost struct, for functions of rows */
+	/* Of what is read: ids, models and names stand in one document many times, and are in the
+	 * arena once. */
+	const char *texts[JSON_READER_TEXTS];
 };
 
 struct json_record;

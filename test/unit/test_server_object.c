@@ -99,6 +99,10 @@ TEST(test_values)
 	assert_int_equal(c->claim.n_parts, 2);
 	assert_string_equal(c->claim.parts[0].server, "gpu-01");
 	assert_int_equal(c->claim.parts[0].bytes, 8000000000);
+	/* what stands there many times is kept once */
+	assert_ptr_equal(c->claim.parts[0].gpu, f.o.status.gpus[0].gpu.id);
+	assert_ptr_equal(c->servers[0], f.o.name);
+	assert_ptr_equal(c[1].claim.namespace, c->claim.namespace);
 	assert_string_equal(server_status_condition(&f.o.status, "Fresh")->reason, "Listed");
 	assert_null(server_status_condition(&f.o.status, SERVER_READY));
 	assert_int_equal(f.o.status.n_kept, 1);

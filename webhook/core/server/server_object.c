@@ -80,6 +80,8 @@ struct part {
 	struct slice rest;
 };
 
+_Static_assert(sizeof(struct claim_part) <= sizeof(struct part), "parts take each other's place");
+
 struct parts {
 	struct part *at;
 	size_t n_at;
@@ -101,14 +103,16 @@ static int read_parts(struct json_reader *r, const struct json_node *v, void *to
 
 	if (rc != 0)
 		return rc;
-	c->claim.parts = arena_array(r->a, p.n_at, sizeof(*c->claim.parts));
-	for (size_t i = 0; i < p.n_at && c->claim.parts; i++) {
-		c->claim.parts[i] = (struct claim_part){.gpu = p.at[i].gpu, .bytes = p.at[i].bytes};
-		if (p.at[i].rest.at && !c->part_rests)
+	/* In the place of what was read, which is larger: a pool has hundreds of thousands. */
+	c->claim.parts = (struct claim_part *)(void *)p.at;
+	for (size_t i = 0; i < p.n_at; i++) {
+		struct part one = p.at[i];
+
+		c->claim.parts[i] = (struct claim_part){.gpu = one.gpu, .bytes = one.bytes};
+		if (one.rest.at && !c->part_rests)
 			c->part_rests = arena_array(r->a, p.n_at, sizeof(*c->part_rests));
-		if (p.at[i].rest.at && c->part_rests)
-			c->part_rests[c->n_part_rests++] =
-				(struct part_rest){p.at[i].gpu, p.at[i].rest};
+		if (one.rest.at && c->part_rests)
+			c->part_rests[c->n_part_rests++] = (struct part_rest){one.gpu, one.rest};
 	}
 	c->claim.n_parts = p.n_at;
 	return r->a->failed ? err_set(r->err, ERR_NOMEM, "out of memory while reading a claim") : 0;
@@ -429,7 +433,7 @@ int server_object_read(const struct json *j, const struct json_node *object, str
 {
 	struct err own = {0};
 	struct server_object o = {0};
-	struct json_reader r = {j, a, err ? err : &own, &o};
+	struct json_reader r = {.j = j, .a = a, .err = err ? err : &own, .top = &o};
 	int rc;
 
 	if (!json_is_str(j, json_get(j, object, SLICE("kind")), SLICE(SERVER_KIND)) ||

@@ -78,15 +78,15 @@ struct claim_record {
 	const char **servers; /* names of all servers that the pod's claim spans, sorted; as read,
 				 else this server's */
 	size_t n_servers;
-	/* Rule R19, on the first of several servers: not all parts are written yet. Whoever writes
-	 * it last makes the claim whole. */
-	bool open;
 	/* Rule R19: uid of the member of its gang whose claim decides: this one counts when that
 	 * one is whole. NULL: it stands by itself. */
 	const char *gang;
 	/* Rule R13: how long its pod's processes may run on after a delete, in seconds; 0: not
 	 * said, which is Kubernetes' 30. */
 	uint32_t grace_s;
+	/* Rule R19, on the first of several servers: not all parts are written yet. Whoever writes
+	 * it last makes the claim whole. */
+	bool open;
 	/* Its pod has held this for long and does not run: why, in a word; NULL: it runs, or has
 	 * not waited for long. */
 	const char *waits;
