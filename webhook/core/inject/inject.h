@@ -48,6 +48,10 @@ int inject_container(struct injection *in, const struct pod_container *c,
 int inject_again(struct injection *in, const struct pod_container *c, const struct gpu_request *req,
 	const struct plan_container *pc, struct err *err);
 
+/* Does it ask for what pc was given? A share that it leaves out is what the policy said when it was
+ * left out then, too. */
+bool inject_asks_same(const struct gpu_request *r, const struct plan_container *pc);
+
 /* The environment of one container: what the profile sets or puts in front. A variable that the
  * container sets itself just as the profile would is left alone and is not in the plan; else
  * ERR_REFUSED "EnvCollision". */

@@ -317,14 +317,37 @@ int inject_container(struct injection *in, const struct pod_container *c,
 	return 0;
 }
 
+static bool holds(struct slice text, struct slice word)
+{
+	for (size_t i = 0; i + word.len <= text.len; i++)
+		if (memcmp(text.at + i, word.at, word.len) == 0)
+			return true;
+	return false;
+}
+
+/* Do the members that were taken out of one side say what share was wanted? */
+static bool said_share(struct slice asked)
+{
+	return holds(asked, SLICE("\"" RES_PERCENT "\":")) ||
+	       holds(asked, SLICE("\"" RES_MEMORY "\":"));
+}
+
+bool inject_asks_same(const struct gpu_request *r, const struct plan_container *pc)
+{
+	bool left_out = !gpu_request_says_share(r) && !said_share(pc->asked_limits) &&
+			!said_share(pc->asked_requests);
+
+	return r->amount == pc->amount &&
+	       (left_out || (r->percent == pc->percent && r->memory_mb == pc->memory_mb));
+}
+
 int inject_again(struct injection *in, const struct pod_container *c, const struct gpu_request *req,
 	const struct plan_container *pc, struct err *err)
 {
 	struct slice asked;
 	bool made;
 
-	if (req->amount != pc->amount || req->percent != pc->percent ||
-		req->memory_mb != pc->memory_mb) {
+	if (!inject_asks_same(req, pc)) {
 		err_reason(err, ERR_REFUSED, "RequestChanged",
 			"asks for other GPUs than the plan in " ANN_PLAN
 			" holds for it; remove that annotation, or the request");

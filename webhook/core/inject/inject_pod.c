@@ -297,8 +297,22 @@ static int inject_marks(struct injection *in, struct err *err)
 	return 0;
 }
 
+/* A pod that is injected by a policy may have none yet. */
+static void inject_annotations(struct injection *in)
+{
+	const struct pod *p = in->pod;
+
+	in->plan->made_annotations = in->before ? in->before->made_annotations : !p->annotations;
+	if (p->annotations)
+		return;
+	if (!json_is(json_get(p->j, p->root, SLICE("metadata")), JSON_OBJECT))
+		patch_add(in->patch, "/metadata", (struct slice){0}, SLICE("{}"));
+	patch_add(in->patch, "/metadata/annotations", (struct slice){0}, SLICE("{}"));
+}
+
 int inject_pod(struct injection *in, struct err *err)
 {
+	inject_annotations(in);
 	if (inject_volumes(in, err) < 0 || inject_inits(in, err) < 0 || inject_end(in, err) < 0)
 		return err->code;
 	inject_gate(in);

@@ -7,6 +7,7 @@
 #include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pod/late.h"
+#include "webhook/core/pod/pod_policy.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pool/filter.h"
 
@@ -54,15 +55,25 @@ static int refuse_profile(const struct config *c, struct slice name, struct err 
 	return err_in(err, "metadata/annotations/poolgate.io~1launcher");
 }
 
-/* Which profile: the plan's, the annotation's, the configured default. */
+/* The pod's word, or its policy's, in the member of that name; a plan has heard both already. */
+#define WORD(m, key, member)                                                                       \
+	pod_policy_word(&(m)->pod, key, (m)->policy ? (m)->policy->member : NULL, (m)->in.a)
+
+/* Which profile: the plan's, the annotation's, the policy's, the configured default. */
 static int choose_profile(struct making *m, struct err *err)
 {
 	const struct config *c = m->world->config;
-	struct slice name = pod_annotation(&m->pod, ANN_LAUNCHER, m->in.a);
+	struct slice name = WORD(m, ANN_LAUNCHER, launcher);
 
 	if (m->in.before)
 		name = m->before.profile;
 	m->in.profile = name.at ? config_profile(c, name) : c->default_profile;
+	if (!m->in.profile && name.at && !m->in.before &&
+		!pod_annotation(&m->pod, ANN_LAUNCHER, m->in.a).at)
+		return err_reason(err, ERR_REFUSED, "NoLauncher",
+			"the namespace's policy \"%s\" names the launcher \"%.*s\", which is not "
+			"configured here: its operator has to name another in spec.defaults",
+			m->policy->name, (int)(name.len > 60 ? 60 : name.len), name.at);
 	if (!m->in.profile && name.at)
 		return refuse_profile(c, name, err);
 	if (!m->in.profile)
@@ -117,9 +128,9 @@ static int choose_client(struct making *m, bool *ret_missing, struct err *err)
 
 	*ret_missing = false;
 	if (p->by_client) {
-		os = m->in.before ? m->before.os : pod_annotation(&m->pod, ANN_OS, m->in.a);
-		version = m->in.before ? m->before.version_of_client
-				       : pod_annotation(&m->pod, ANN_VERSION, m->in.a);
+		os = m->in.before ? m->before.os : WORD(m, ANN_OS, os);
+		version =
+			m->in.before ? m->before.version_of_client : WORD(m, ANN_VERSION, version);
 		*ret_missing = os.len == 0 || version.len == 0;
 		if (*ret_missing)
 			return 0;
@@ -221,7 +232,7 @@ static int choose_late(struct making *m, struct err *err)
 static bool wants_to_wait(const struct making *m)
 {
 	const struct config *c = m->world->config;
-	struct slice word = pod_annotation(&m->pod, ANN_WHEN_FULL, m->in.a);
+	struct slice word = WORD(m, ANN_WHEN_FULL, when_full);
 
 	if (word.at)
 		return slice_is(word, "wait");
@@ -300,6 +311,15 @@ static uint32_t next_slot(const struct making *m, uint32_t *io)
 	return (*io)++;
 }
 
+/* What share of each GPU a container gets that does not say it. */
+static void default_share(const struct making *m, struct gpu_request *r)
+{
+	if (!m->policy || m->policy->percent == 0 || !r->asks || gpu_request_says_share(r))
+		return;
+	r->percent = m->policy->percent;
+	r->units = gpu_units(r->amount, r->percent, 0, 0);
+}
+
 /* One planned container per container of the pod that asks, or that the earlier plan holds. */
 static int plan_containers(struct making *m, struct err *err)
 {
@@ -326,6 +346,8 @@ static int plan_containers(struct making *m, struct err *err)
 				plan->containers[plan->n_containers++] = *old;
 			continue;
 		}
+		if (!old)
+			default_share(m, r);
 		*pc = old ? *old
 			  : (struct plan_container){.name = c->name,
 				    .kind = c->kind,
@@ -483,7 +505,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	bool missing;
 
 	if (!any_asks(&m->pod)) {
-		if (!m->in.before)
+		if (!m->in.before && !pod_policy_decides(&m->pod, m->in.a))
 			warn_add(m->in.warnings, m->in.a,
 				ANN_SWITCH " is on, but no container asks for " RES_AMOUNT
 					   "; nothing is injected");
@@ -559,6 +581,27 @@ static int make_proven(struct making *m, struct buf *out, struct err *err)
 	return rc;
 }
 
+/* On or off, and by which policy. That of a pod that says off itself, or that asks for nothing, is
+ * not looked up: none of its concern may refuse it. */
+static int choose_mode(struct making *m, struct slice namespace, struct arena *a, struct err *err)
+{
+	struct err malformed = {0};
+	struct pod p;
+
+	m->mode = pod_switch_of(&m->pod, a);
+	if (!m->world->policies || pod_is_exempt(&m->pod, namespace) || a->failed)
+		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+	if (m->mode == SWITCH_OFF &&
+		(!pod_policy_decides(&m->pod, a) ||
+			pod_read(m->pod.j, m->pod.root, a, &p, &malformed) < 0 || !any_asks(&p)))
+		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+	if (policy_of(m->world->policies, namespace, a, &m->policy, err) < 0)
+		return err->code;
+	m->ret->policy = m->policy;
+	m->mode = pod_policy_switch(&m->pod, m->policy, namespace, m->world->owned, a);
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
 int mutate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a, struct buf *patch,
 	struct mutation *ret, struct err *err)
@@ -568,16 +611,12 @@ int mutate_create(const struct mutate_world *world, const struct json *j,
 
 	*ret = (struct mutation){0};
 	pod_glance(j, pod, &m.pod);
-	m.mode = pod_switch_of(&m.pod, a);
-	if (a->failed)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (choose_mode(&m, namespace, a, err) < 0)
+		return err->code;
 	if (m.mode == SWITCH_OFF)
 		return untouched(ret, "switch off");
 	if (pod_is_exempt(&m.pod, namespace))
 		return untouched(ret, "exempt");
-	if (world->policies &&
-		world->policies->of(world->policies->ctx, namespace, a, &m.policy, err) < 0)
-		return err->code;
 	status = pod_annotation(&m.pod, ANN_STATUS, a);
 	plan = pod_annotation(&m.pod, ANN_PLAN, a);
 	if (a->failed)

@@ -51,12 +51,15 @@ struct mutation {
 	const char *why_not; /* when not patched: a few words for the log */
 	struct plan plan;    /* when patched */
 	uint64_t plan_hash;  /* of the annotation's bytes, when patched */
+	/* Which the pod's namespace picks, as far as that was asked; NULL: none. */
+	const struct policy *policy;
 	struct warnings warnings;
 };
 
 /* Decide about a pod (or a pod template) that is being created, and append the patch to `patch`;
  * its paths are relative to `pod`. Applying the patch twice equals applying it once. namespace: the
- * request's. 0 with ret filled, also when the pod does not concern us. Refused: ERR_INVALID for
+ * request's. Where the pod does not say it, the policy of its namespace does (pod_policy.h). 0 with
+ * ret filled, also when the pod does not concern us. Refused: ERR_INVALID for
  * what can never be right, ERR_REFUSED (with a reason) for the rest, with a path below the pod.
  * ERR_NOMEM, ERR_INTERNAL. */
 int mutate_create(const struct mutate_world *world, const struct json *j,

@@ -31,9 +31,7 @@ static int check_same(struct restoring *r, const struct pod_container *c,
 	if (gpu_request_read(r->now.j, c->node, r->plan.total_mb, r->a, w, req, r->err) < 0)
 		return err_in(r->err, "%s", c->path + 1);
 	/* one that holds the units and asks for nothing is as in the live pod */
-	if (req->asks ? req->amount == pc->amount && req->percent == pc->percent &&
-				req->memory_mb == pc->memory_mb
-		      : req->units_at.limit || req->units_at.request)
+	if (req->asks ? inject_asks_same(req, pc) : req->units_at.limit || req->units_at.request)
 		return 0;
 	err_reason(r->err, ERR_REFUSED, "RequestChanged",
 		"asks for other GPUs than the pod was admitted with (%u GPUs with %llu %s each), "

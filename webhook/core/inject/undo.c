@@ -189,18 +189,41 @@ static int undo_gate(struct undoing *u)
 		       : 0;
 }
 
+/* An annotation that only some injections add. */
+static bool is_added(const struct undoing *u, struct slice key)
+{
+	return (plan_is_gated(&u->plan) && late_is_leaders(key)) ||
+	       (u->plan.gate_port && gate_end_key(key));
+}
+
+static bool all_ours(const struct undoing *u)
+{
+	JSON_MEMBERS(u->pod.j, u->pod.annotations, k)
+	{
+		struct slice key = json_str(u->pod.j, k, u->a);
+
+		if (!key.at ||
+			!(slice_is(key, ANN_PLAN) || slice_is(key, ANN_STATUS) || is_added(u, key)))
+			return false;
+	}
+	return true;
+}
+
 static void undo_marks(struct undoing *u)
 {
 	if (u->plan.made_labels && u->pod.labels && u->pod.labels->count == 1)
 		patch_remove(&u->patch, "/metadata/labels", (struct slice){0});
 	else if (json_get(u->pod.j, u->pod.labels, SLICE(LABEL_INJECTED)))
 		patch_remove(&u->patch, "/metadata/labels", SLICE(LABEL_INJECTED));
+	if (u->plan.made_annotations && !u->plan.status_was.at && all_ours(u)) {
+		patch_remove(&u->patch, "/metadata/annotations", (struct slice){0});
+		return;
+	}
 	JSON_MEMBERS(u->pod.j, u->pod.annotations, k)
 	{
 		struct slice key = json_str(u->pod.j, k, u->a);
 
-		if (key.at && ((plan_is_gated(&u->plan) && late_is_leaders(key)) ||
-				      (u->plan.gate_port && gate_end_key(key))))
+		if (key.at && is_added(u, key))
 			patch_remove(&u->patch, "/metadata/annotations", key);
 	}
 	patch_remove(&u->patch, "/metadata/annotations", SLICE(ANN_PLAN));

@@ -262,6 +262,12 @@ int gpu_request_read(const struct json *j, const struct json_node *container, ui
 	return 0;
 }
 
+bool gpu_request_says_share(const struct gpu_request *r)
+{
+	return r->percent_at.limit || r->percent_at.request || r->memory_at.limit ||
+	       r->memory_at.request;
+}
+
 uint64_t gpu_units(uint32_t amount, uint32_t percent, uint64_t memory_mb, uint64_t total_mb)
 {
 	if (percent)

@@ -43,6 +43,10 @@ bool gpu_request_asks(const struct json *j, const struct json_node *container);
  * them; one that asks for zero runs. */
 bool gpu_request_holds_up(const struct json *j, const struct json_node *container);
 
+/* Does it say what share of each GPU it wants, in percent or as memory? Else it is whole ones, or
+ * what the policy of its namespace says. */
+bool gpu_request_says_share(const struct gpu_request *r);
+
 /* Read it. total_mb: TOTAL_GPU_MEMORY in MB, 0 when it is not set (then memory is refused, naming
  * the setting). A value in limits alone or requests alone counts for both, as API defaulting leaves
  * it; different ones are refused. Quantities by Kubernetes' rules, in exact integers: origin.md

@@ -457,8 +457,9 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 {
 	static const char *const modes[] = {"injection", "full"};
 	static const char *const made_names[] = {
-		"labels", "initContainers", "volumes", "schedulingGates"};
-	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes, &p->made_gates};
+		"labels", "initContainers", "volumes", "schedulingGates", "annotations"};
+	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes, &p->made_gates,
+		&p->made_annotations};
 	uint64_t version, gate = 0;
 	size_t mode = 0;
 
@@ -482,7 +483,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
-		get_made(r, root, made_names, made, 4) < 0)
+		get_made(r, root, made_names, made, 5) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;
 	p->full = mode == 1;

@@ -67,6 +67,14 @@ struct policy_source {
 		struct err *err);
 };
 
+/* As source->of; a source that is NULL: nobody picks one. */
+static inline int policy_of(const struct policy_source *source, struct slice namespace,
+	struct arena *a, const struct policy **ret, struct err *err)
+{
+	*ret = NULL;
+	return source ? source->of(source->ctx, namespace, a, ret, err) : 0;
+}
+
 /* "nvidia.com/gpu", … */
 const char *foreign_key_name(enum foreign_key k);
 

@@ -9,6 +9,7 @@
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pod/late.h"
+#include "webhook/core/pod/pod_policy.h"
 #include "webhook/core/validate/validate_check.h"
 
 static int not_injected(const struct pod_container *c, struct slice status, struct err *err)
@@ -62,23 +63,45 @@ static const struct pod_container *first_with_units(const struct pod *p)
 
 /* The annotations that choose the client are missing: the mutating hook lets such a pod pass, and
  * so do we. */
-static bool client_missing(const struct config *c, const struct pod *pod, struct arena *a)
+static bool client_missing(
+	const struct config *c, const struct pod *pod, const struct policy *policy, struct arena *a)
 {
-	struct slice name = pod_annotation(pod, ANN_LAUNCHER, a);
+	static const struct policy none;
+	const struct policy *by = policy ? policy : &none;
+	struct slice name = pod_policy_word(pod, ANN_LAUNCHER, by->launcher, a);
 	const struct profile *p = name.at ? config_profile(c, name) : c->default_profile;
 
 	return p && p->by_client &&
-	       (pod_annotation(pod, ANN_OS, a).len == 0 ||
-		       pod_annotation(pod, ANN_VERSION, a).len == 0);
+	       (pod_policy_word(pod, ANN_OS, by->os, a).len == 0 ||
+		       pod_policy_word(pod, ANN_VERSION, by->version, a).len == 0);
+}
+
+/* A pod that asks and was not injected: what the policy of its namespace wants. */
+static int wanted(const struct mutate_world *world, const struct pod *p, struct slice namespace,
+	struct arena *a, const struct policy **ret, enum pod_switch *ret_mode, struct err *err)
+{
+	*ret = NULL;
+	*ret_mode = pod_switch_of(p, a);
+	if (*ret_mode == SWITCH_OFF && !pod_policy_decides(p, a))
+		return 0;
+	if (policy_of(world->policies, namespace, a, ret, err) < 0)
+		return err->code;
+	*ret_mode = pod_policy_switch(p, *ret, namespace, false, a);
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
 /* A pod without a plan. */
-static int validate_plain(const struct mutate_world *world, const struct pod *p, struct arena *a,
-	struct validation *ret, struct err *err)
+static int validate_plain(const struct mutate_world *world, const struct pod *p,
+	struct slice namespace, struct arena *a, struct validation *ret, struct err *err)
 {
 	const struct pod_container *asking = first_asking(p), *units = first_with_units(p);
-	bool on = pod_switch_of(p, a) != SWITCH_OFF;
+	const struct policy *policy = NULL;
+	enum pod_switch mode = SWITCH_OFF;
+	bool on;
 
+	if (asking && wanted(world, p, namespace, a, &policy, &mode, err) < 0)
+		return err->code;
+	on = mode != SWITCH_OFF;
 	if (late_check_plain(p, err) < 0)
 		return err->code;
 	if (json_get(p->j, p->labels, SLICE(LABEL_INJECTED))) {
@@ -87,7 +110,14 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 			" is missing; remove the label and create the pod again");
 		return err_in(err, "metadata/labels/poolgate.io~1injected");
 	}
-	if (asking && on && !client_missing(world->config, p, a))
+	ret->local = asking && on && policy && policy->local_on_outage && pod_policy_decides(p, a);
+	if (ret->local)
+		warn_add_long(&ret->warnings, a,
+			slice_of(arena_fmt(a,
+				"not injected: the mutating hook did not answer, and the policy "
+				"\"%s\" lets such pods pass (onOutage: local)",
+				policy->name)));
+	else if (asking && on && !client_missing(world->config, p, policy, a))
 		return not_injected(asking, pod_annotation(p, ANN_STATUS, a), err);
 	if (units) {
 		err_reason(err, ERR_REFUSED, "GpuWithoutPlan",
@@ -97,10 +127,10 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 		err_in(err, "resources");
 		return err_in(err, "%s", units->path + 1);
 	}
-	if (asking && on)
+	if (asking && on && !ret->local)
 		warn_add(&ret->warnings, a,
 			"not injected: set the annotations " ANN_OS " and " ANN_VERSION);
-	else if (asking)
+	else if (asking && !on)
 		warn_add(&ret->warnings, a,
 			"no node offers %s: the pod will wait; set the annotation %s", RES_AMOUNT,
 			ANN_SWITCH);
@@ -187,7 +217,7 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 		 !keys_of_plan(world, &p, namespace, plan, a, err))
 		return err->code;
 	if (!plan.at && !a->failed && mentions_us(world->config, &p, a))
-		return validate_plain(world, &p, a, ret, err);
+		return validate_plain(world, &p, namespace, a, ret, err);
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!plan.at)
@@ -306,7 +336,8 @@ static int check_not_waiting(
 	if (pod_switch_of(&p, a) == SWITCH_OFF || pod_is_exempt(&p, r->namespace) ||
 		pod_annotation(&p, ANN_PLAN, a).at ||
 		json_path(r->j, r->object, "metadata", "deletionTimestamp", NULL) ||
-		client_missing(world->config, &p, a) || pod_read(r->j, r->object, a, &p, err) < 0)
+		client_missing(world->config, &p, NULL, a) ||
+		pod_read(r->j, r->object, a, &p, err) < 0)
 		return 0;
 	asking = first_asking(&p);
 	if (!asking)

@@ -3,6 +3,7 @@
 #include "webhook/core/validate/workload.h"
 
 #include "webhook/core/pod/keys.h"
+#include "webhook/core/pod/pod_policy.h"
 #include "webhook/core/pool/placement.h"
 #include "webhook/core/pool/queue.h"
 
@@ -194,6 +195,20 @@ static int warn_room(const struct mutate_world *world, struct slice namespace,
 	return 0;
 }
 
+/* Its pods would not be touched. */
+static int warn_off(const struct json *j, const struct workload *w, struct pod *pod,
+	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err)
+{
+	if (w->switched)
+		warn_add(warnings, a,
+			ANN_SWITCH " stands on the workload itself; its pods take annotations "
+				   "from the template's metadata");
+	if (!pod_is_exempt(pod, namespace) && pod_read(j, w->template, a, pod, err) == 0)
+		keys_warn(pod, true, a, warnings);
+	err_clear(err);
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
 int workload_warn(const struct mutate_world *world, const struct json *j, const struct workload *w,
 	struct slice namespace, struct arena *a, struct warnings *warnings, struct err *err)
 {
@@ -205,17 +220,6 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 
 	theirs.owned = true;
 	pod_glance(j, w->template, &pod);
-	if (pod_switch_of(&pod, a) == SWITCH_OFF) {
-		if (w->switched)
-			warn_add(warnings, a,
-				ANN_SWITCH
-				" stands on the workload itself; its pods take annotations "
-				"from the template's metadata");
-		if (!pod_is_exempt(&pod, namespace) && pod_read(j, w->template, a, &pod, err) == 0)
-			keys_warn(&pod, true, a, warnings);
-		err_clear(err);
-		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
-	}
 	buf_init(&patch, 1024 * 1024);
 	rc = mutate_create(&theirs, j, w->template, namespace, a, &patch, &m, err);
 	buf_release(&patch);
@@ -226,10 +230,17 @@ int workload_warn(const struct mutate_world *world, const struct json *j, const 
 		err_clear(err);
 		return 0;
 	}
+	if (!m.patched && pod_switch_of(&pod, a) == SWITCH_OFF)
+		return warn_off(j, w, &pod, namespace, a, warnings, err);
 	for (size_t i = 0; i < m.warnings.n; i++)
 		warn_add(warnings, a, "%.*s", (int)m.warnings.text[i].len, m.warnings.text[i].at);
 	if (!m.patched)
 		return 0;
+	if (m.policy && m.policy->share < 100 && pod_policy_decides(&pod, a))
+		warn_add(warnings, a,
+			"the policy \"%s\" injects %u of 100 groups of pods: its pods may be among "
+			"the others",
+			m.policy->name, (unsigned)m.policy->share);
 	warn_gang(w, &m.plan, a, warnings);
 	return warn_room(world, namespace, w, &m.plan, a, warnings, err);
 }

@@ -223,6 +223,8 @@ static int validate_pod_create(struct call *c)
 		metric_add(c->adm->deps.metrics, M_PLAN_PROOFS, v->proof - PROOF_NONE, 0, 1);
 	if (rc < 0)
 		return refuse_or_fail(c, &v->warnings);
+	if (v->local && !r->dry_run)
+		metric_add(c->adm->deps.metrics, M_POLICY_LOCAL, 0, 0, 1);
 	if (!v->claims)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
 	answer_plan(&c->answer, v->plan_hash, &c->s->arena);

@@ -13,10 +13,10 @@ static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"
 /* Of refusals; docs/operating.md says what each means. The last one stands for all others. */
 static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "ContainerCollision",
 	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "ImageUnknown", "Invalid",
-	"MountCollision", "NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoServer", "NotInjected",
-	"PlanChanged", "PlanMismatch", "PlanMissing", "PlanUnreadable", "ProfileChanged",
-	"QuotaExceeded", "RequestChanged", "SearchTooLong", "SecretWithoutClaim", "ServerTaken",
-	"TooManyContainers", "TooManyPending", "VolumeCollision", "other", NULL};
+	"MountCollision", "NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoPolicy", "NoServer",
+	"NotInjected", "PlanChanged", "PlanMismatch", "PlanMissing", "PlanUnreadable",
+	"ProfileChanged", "QuotaExceeded", "RequestChanged", "SearchTooLong", "SecretWithoutClaim",
+	"ServerTaken", "TooManyContainers", "TooManyPending", "VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
@@ -153,6 +153,10 @@ const struct metric_desc metric_table[] = {
 			"not what was proven), holds (another replica wrote it; admitted).",
 		.type = METRIC_COUNTER,
 		.label = {{"proof", proofs}}},
+	[M_POLICY_LOCAL] = {.name = "poolgate_policy_local_total",
+		.help = "Pods that their namespace's policy was to have injected, that came to the "
+			"validating hook without, and that it let pass (onOutage: local).",
+		.type = METRIC_COUNTER},
 	[M_HOOKS_READ] = {.name = "poolgate_hooks_read",
 		.help = "1 when the validating hook's conditions could be read at the last look; 0 "
 			"outside of a cluster, too.",

@@ -34,6 +34,7 @@ enum metric_id {
 	M_EVICTIONS, /* counter {result}: enum metric_evict; pods with a claim and without a node */
 	M_PROFILES_LEFT_OUT, /* gauge: launcher profiles whose Secrets the hooks do not know */
 	M_PLAN_KEYS,         /* gauge: keys that replicas share */
+	M_POLICY_LOCAL,      /* counter */
 	M_PLAN_PROOFS,       /* counter {proof}: enum proof, from PROOF_NONE on */
 	M_HOOKS_READ,        /* gauge: 1 when our hooks could be looked at */
 	M_SECRET_NAMESPACES, /* gauge {state}: enum metric_places */
