@@ -157,6 +157,9 @@ static int check_config(const struct settings *s)
 		return serve_exit_code(&err);
 	for (size_t i = 0; i < b->config.n_profiles; i++)
 		print_profile(&b->config, &b->config.profiles[i]);
+	if (b->has_policies)
+		(void)printf("%-20s%s: %zu of them, %zu namespace%s\n", "policies", s->policies,
+			b->policies.n, b->policies.n_picks, b->policies.n_picks == 1 ? "" : "s");
 	config_built_free(b);
 	return SERVE_DONE;
 }

@@ -40,7 +40,7 @@ static const char help[] =
 	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --client-shell PATH,\n"
 	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
 	"[$TOTAL_GPU_MEMORY],\n"
-	"  --node-resource BOOL, --pool FILE|DIR\n"
+	"  --node-resource BOOL, --pool FILE|DIR, --policies FILE|DIR\n"
 	"  --registry HOST[,TOKENHOST...]\n"
 	"                         ask this registry what an image starts whose container has no\n"
 	"                         command, with the credentials of ~/.docker/config.json\n"

@@ -32,6 +32,7 @@ enum { INJECT_PASS_ON = 256, INJECT_KUBECONFIG, INJECT_REGISTRY, INJECT_OWN };
 		{"total-gpu-memory", required_argument, NULL, INJECT_PASS_ON},                     \
 		{"node-resource", required_argument, NULL, INJECT_PASS_ON},                        \
 		{"pool", required_argument, NULL, INJECT_PASS_ON},                                 \
+		{"policies", required_argument, NULL, INJECT_PASS_ON},                             \
 		{"kubeconfig", required_argument, NULL, INJECT_KUBECONFIG},                        \
 	{                                                                                          \
 		"registry", required_argument, NULL, INJECT_REGISTRY                               \
@@ -57,6 +58,7 @@ struct inject_world {
 	struct config_built *config;
 	struct ledger *ledger; /* of settings.pool; NULL: there is none */
 	struct inject_registry images;
+	struct policy_source policies;
 	struct mutate_world mutate;
 };
 

@@ -213,3 +213,44 @@ int policy_read(const struct json *j, const struct json_node *object, struct are
 		*ret = p;
 	return rc;
 }
+
+int policy_check_keys(
+	const struct json *j, const struct json_node *object, struct arena *a, struct err *err)
+{
+	static const struct {
+		const char *key;
+		const struct json_record *record;
+	} parts[] = {
+		{NULL, &spec_record}, {"defaults", &defaults_record}, {"allow", &allow_record}};
+	const struct json_node *spec = json_get(j, object, SLICE("spec"));
+	struct json_reader r = {j, a, err, NULL};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		const struct json_node *v =
+			parts[i].key ? json_get(j, spec, slice_of(parts[i].key)) : spec;
+		struct slice rest = {0};
+
+		if (!json_is(v, JSON_OBJECT))
+			continue;
+		if (json_record_rest(&r, v, parts[i].record, &rest) != 0)
+			return err->code;
+		if (!rest.at)
+			continue;
+		(void)err_set(err, ERR_INVALID,
+			"found %.*s, expected members that a " POLICY_KIND " has",
+			(int)(rest.len > 60 ? 60 : rest.len), rest.at);
+		if (parts[i].key)
+			err_in(err, "%s", parts[i].key);
+		return err_in(err, "spec");
+	}
+	return 0;
+}
+
+int policy_missing(const char *name, struct err *err)
+{
+	return err_reason(err, ERR_REFUSED, "NoPolicy",
+		"its namespace picks the policy \"%s\" (label " LABEL_POLICY
+		"), which does not exist, or of which there has been no version that could be "
+		"read; create it, or pick another",
+		name);
+}

@@ -84,4 +84,12 @@ const char *foreign_key_name(enum foreign_key k);
 int policy_read(const struct json *j, const struct json_node *object, struct arena *a,
 	struct policy *ret, struct err *err);
 
+/* Is each member of spec one that policy_read knows? It passes over those of later versions. Else
+ * ERR_INVALID with its path. ERR_NOMEM. */
+int policy_check_keys(
+	const struct json *j, const struct json_node *object, struct arena *a, struct err *err);
+
+/* The refusal of a source: the namespace picks a policy of which nobody knows. ERR_REFUSED. */
+int policy_missing(const char *name, struct err *err);
+
 #endif

@@ -36,6 +36,7 @@ static uint64_t mark_of(const struct reload *r, enum metric_what what)
 		sum = add_mark(sum, s->sidecar_config);
 		for (size_t i = 0; i < s->n_launchers; i++)
 			sum = add_mark(sum, s->launchers[i]);
+		sum = add_mark(sum, s->policies);
 		return r->heard.covers ? sum ^ r->heard.version(r->heard.ctx) : sum;
 	case WHAT_POOL:
 		return add_mark(sum, s->pool);

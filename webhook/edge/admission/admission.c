@@ -294,6 +294,28 @@ static void use_images(struct call *c)
 		c->world.images = &c->images;
 }
 
+/* ---- policies ---- */
+
+static int policy_find(void *ctx, struct slice namespace, struct arena *a,
+	const struct policy **ret, struct err *err)
+{
+	struct call *c = ctx;
+	const struct policies_known *p = &c->adm->deps.policies;
+	int rc = p->of(p->ctx, c->config, namespace, c->may_wait ? work_until(c) : 0, a, ret, err);
+
+	c->later = c->later || (rc == ERR_TIMEOUT && !c->may_wait);
+	return rc;
+}
+
+static void use_policies(struct call *c)
+{
+	const struct policies_known *p = &c->adm->deps.policies;
+
+	c->policies = (struct policy_source){c, policy_find};
+	if (p->any && p->any(p->ctx, c->config))
+		c->world.policies = &c->policies;
+}
+
 static int warn_workload(struct call *c)
 {
 	const struct review *r = &c->review;
@@ -436,6 +458,7 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, bool 
 	c.world = (struct mutate_world){
 		.config = c.config, .ledger = adm->deps.ledger, .signer = adm->deps.signer};
 	use_images(&c);
+	use_policies(&c);
 	answer(&c, reply);
 	if (!c.later)
 		call_note(&c, reply->status);

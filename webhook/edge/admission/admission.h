@@ -40,13 +40,25 @@ struct quotas_check {
 		const struct json_node *pod, int64_t deadline_ms, struct err *err);
 };
 
+/* Who knows which policy a namespace picks. any: false where there are none at all. of: as in
+ * struct policy_source, and may wait until the deadline (CLOCK_MONOTONIC); 0: it must not, and says
+ * ERR_TIMEOUT where it would have to. What is found lives in the arena or in the configuration. any
+ * NULL: there are none. */
+struct policies_known {
+	void *ctx;
+	bool (*any)(void *ctx, const struct config *config);
+	int (*of)(void *ctx, const struct config *config, struct slice namespace,
+		int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err);
+};
+
 /* Everything is borrowed and must outlive the admission. */
 struct admission_deps {
 	struct config_source source;
 	struct ledger *ledger;
 	struct secrets_check secrets; /* these three with a ledger that may wait alone */
 	struct quotas_check quotas;
-	struct waiters waiters;           /* count NULL: nobody knows */
+	struct waiters waiters; /* count NULL: nobody knows */
+	struct policies_known policies;
 	struct image_look *images;        /* NULL: no image is looked at */
 	const struct plan_signer *signer; /* NULL: plans have no proofs */
 	struct metrics *metrics;          /* over metric_table */

@@ -23,8 +23,9 @@ struct call {
 	const struct config *config;
 	struct mutate_world world;
 	struct image_source images;
+	struct policy_source policies;
 	bool may_wait; /* this is a worker */
-	bool later;    /* an image is to be looked at, and this is none */
+	bool later;    /* a registry or an API server is to be asked, and this is none */
 	enum metric_hook hook;
 	struct review review;
 	bool readable;

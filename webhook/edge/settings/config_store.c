@@ -197,8 +197,9 @@ static uint64_t hash_registry(uint64_t hash, const struct registry *r)
 	return mix(hash, text_hash64(slice_of(r->ca)));
 }
 
-static uint64_t hash_config(const struct config *c)
+static uint64_t hash_config(const struct config_built *b)
 {
+	const struct config *c = &b->config;
 	uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), c->total_gpu_mb);
 
 	hash = mix(hash, (uint64_t)c->when_full * 8 + (uint64_t)c->late_place * 4 +
@@ -209,7 +210,7 @@ static uint64_t hash_config(const struct config *c)
 		hash = mix(hash, c->profiles[i].hash);
 	for (size_t i = 0; i < c->n_registries; i++)
 		hash = hash_registry(hash, &c->registries[i]);
-	return hash;
+	return mix(hash, b->policies.hash);
 }
 
 size_t config_built_keep(
@@ -224,7 +225,7 @@ size_t config_built_keep(
 		if (keep(ctx, &c->profiles[i]))
 			c->profiles[c->n_profiles++] = c->profiles[i];
 	c->default_profile = config_profile(c, chosen);
-	b->hash = hash_config(c);
+	b->hash = hash_config(b);
 	return n - c->n_profiles;
 }
 
@@ -241,7 +242,7 @@ static int finish(const struct settings *s, struct config_built *b, struct err *
 		if ((rc = profile_prepare_proof(
 			     &b->config.profiles[i], mac_digest, &b->arena, err)) != 0)
 			return rc;
-	b->hash = hash_config(&b->config);
+	b->hash = hash_config(b);
 	return 0;
 }
 
@@ -288,6 +289,10 @@ static void build(struct findings *f, struct config_built *b, struct arena *tree
 		for (size_t i = 0; i < s->n_launchers; i++)
 			if (!load_launchers(f, s->launchers[i], b, tree))
 				return;
+	if (s->policies && (f->rc == 0 || f->each)) {
+		b->has_policies = true;
+		(void)go_on(f, policies_load(s->policies, &b->arena, &b->policies, &err), &err);
+	}
 	if (f->rc == 0)
 		(void)go_on(f, finish(s, b, &err), &err);
 }
@@ -386,4 +391,24 @@ void config_store_give_back(void *ctx, const struct config *config)
 	(void)pthread_mutex_unlock(&store->lock);
 	if (unused)
 		config_built_free(b);
+}
+
+/* ---- policies ---- */
+
+static const struct config_built *built_of(const struct config *config)
+{
+	return (const struct config_built *)(const void *)config;
+}
+
+bool config_policies_any(void *ctx, const struct config *config)
+{
+	(void)ctx;
+	return built_of(config)->has_policies;
+}
+
+int config_policies_of(void *ctx, const struct config *config, struct slice namespace,
+	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
+{
+	(void)ctx, (void)deadline_ms;
+	return policies_of((void *)(uintptr_t)&built_of(config)->policies, namespace, a, ret, err);
 }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "webhook/core/launcher/config.h"
+#include "webhook/edge/settings/policies_file.h"
 #include "webhook/edge/settings/settings.h"
 
 /* Profiles of one server. */
@@ -23,6 +24,9 @@ struct config_built {
 	struct arena arena;
 	uint64_t hash; /* equal for equal configurations */
 	unsigned refs;
+	/* Of the files that the settings name. */
+	bool has_policies;
+	struct policies policies;
 };
 
 /* Read the client catalogue, the sidecar config and the launcher profiles that s names. *ret is the
@@ -62,5 +66,11 @@ bool config_store_publish(struct config_store *store, struct config_built *b);
  * is the store; the shape is that of struct config_source in admission.h. Any thread. */
 const struct config *config_store_acquire(void *ctx);
 void config_store_give_back(void *ctx, const struct config *config);
+
+/* The policies of a configuration that was built or acquired; false: its settings name none. As
+ * struct policies_known in admission.h has it, ctx is not looked at. */
+bool config_policies_any(void *ctx, const struct config *config);
+int config_policies_of(void *ctx, const struct config *config, struct slice namespace,
+	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err);
 
 #endif

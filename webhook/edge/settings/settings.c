@@ -34,6 +34,7 @@ const char settings_help[] =
 	"  --default-launcher NAME     profile of pods without the annotation "
 	"poolgate.io/launcher\n"
 	"  --pool FILE|DIR             GPUServer documents\n"
+	"  --policies FILE|DIR         GPUPolicy documents, and namespaces that pick them\n"
 	"  --cluster                   the pool is the cluster's GPUServer objects\n"
 	"  --kubeconfig FILE           the same, with this file instead of the pod's account\n"
 	"  --namespace NAME            where our Lease and Secrets are\n"
@@ -158,6 +159,11 @@ static int check_whole(const struct settings *s, struct err *err)
 
 int settings_check_serve(const struct settings *s, struct err *err)
 {
+	if (s->cluster.on && s->policies)
+		return err_set(err, ERR_INVALID,
+			"found a cluster and policies of files (--policies, policies), expected "
+			"one "
+			"of them: in a cluster they are GPUPolicy objects (cluster.policies)");
 	if (s->cluster.on && (s->pool || s->claim_ttl_ms))
 		return err_set(err, ERR_INVALID,
 			"found a cluster and %s, expected one of them: in a cluster the pool is "

@@ -79,11 +79,12 @@ struct settings {
 	size_t n_launchers;
 	const char *default_launcher; /* NULL: not said */
 	const char *pool;             /* file or folder of GPUServer documents; NULL: none */
-	int64_t claim_ttl_ms;         /* 0: claims have no end of their own */
-	uint64_t total_gpu_mb;        /* 0: not set */
-	const char *total_gpu_from;   /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when
-					 nobody */
-	bool node_resource;           /* injected pods ask their node for bitfusion.io/gpu */
+	const char *policies;  /* file or folder of GPUPolicy and Namespace documents; NULL: none */
+	int64_t claim_ttl_ms;  /* 0: claims have no end of their own */
+	uint64_t total_gpu_mb; /* 0: not set */
+	const char *total_gpu_from; /* who said it: a flag, TOTAL_GPU_MEMORY, a file; NULL when
+				       nobody */
+	bool node_resource;         /* injected pods ask their node for bitfusion.io/gpu */
 	bool secret_without_claim;
 	struct registry
 		*registries; /* that may be asked what images start; none: no image is looked at */

@@ -264,7 +264,7 @@ static int check_head(const struct yaml_node *root, struct err *err)
 {
 	static const char *const keys[] = {"apiVersion", "kind", "listen", "listenPlain",
 		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "clientShell",
-		"launchers", "defaultLauncher", "pool", "claimTtl", "totalGpuMemory",
+		"launchers", "defaultLauncher", "pool", "policies", "claimTtl", "totalGpuMemory",
 		"nodeResource", "secretWithoutClaim", "drainDelay", "log", "workers",
 		"maxConnections", "reloadInterval", "registries", "cluster"};
 	struct yaml_node *node;
@@ -301,6 +301,7 @@ static int apply(
 		(rc = read_path(root, "sidecarConfig", s, config, &s->sidecar_config, err)) != 0 ||
 		(rc = read_shell(root, s, err)) != 0 ||
 		(rc = read_path(root, "pool", s, config, &s->pool, err)) != 0 ||
+		(rc = read_path(root, "policies", s, config, &s->policies, err)) != 0 ||
 		(rc = read_launchers(root, s, config, err)) != 0 ||
 		(rc = settings_registries(root, s, config, err)) != 0 ||
 		(rc = settings_cluster(root, s, config, err)) != 0 ||

@@ -36,6 +36,7 @@ static const struct row rows[] = {
 	{"launchers", FLAG_LAUNCHERS, TAKES_VALUE},
 	{"default-launcher", FLAG_DEFAULT_LAUNCHER, TAKES_VALUE},
 	{"pool", FLAG_POOL, TAKES_VALUE},
+	{"policies", FLAG_POLICIES, TAKES_VALUE},
 	{"cluster", FLAG_CLUSTER, TAKES_NONE},
 	{"kubeconfig", FLAG_KUBECONFIG, TAKES_VALUE},
 	{"namespace", FLAG_NAMESPACE, TAKES_VALUE},

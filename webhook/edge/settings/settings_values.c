@@ -192,6 +192,8 @@ static int apply_text(struct settings *s, const struct flag *f, struct err *err)
 		return copy_value(s, f, &s->default_launcher, err);
 	case FLAG_POOL:
 		return settings_flag_path(s, f, &s->pool, err);
+	case FLAG_POLICIES:
+		return settings_flag_path(s, f, &s->policies, err);
 	case FLAG_KUBECONFIG:
 		s->cluster.on = true;
 		return settings_flag_path(s, f, &s->cluster.kubeconfig, err);
@@ -265,6 +267,7 @@ int settings_flag_apply(struct settings *s, const struct flag *f, struct err *er
 	case FLAG_LAUNCHERS:
 	case FLAG_DEFAULT_LAUNCHER:
 	case FLAG_POOL:
+	case FLAG_POLICIES:
 	case FLAG_KUBECONFIG:
 	case FLAG_NAMESPACE:
 	case FLAG_LOG_FORMAT:
