@@ -14,7 +14,7 @@ from lib.server import PROGRAM
     (["pool", "-o", "yaml"], '-o takes table or json, found "yaml"'), (["doctor", "-o=yaml"], '-o takes table or json, found "yaml"'),
     (["explain", "train-0"], 'found "train-0", expected NAMESPACE/POD'), (["explain", "a/b", "-o", "yaml"], '-o takes text or json, found "yaml"'),
     (["explain", "a/b", "c"], 'unexpected word "c"'), (["explain"], 'found "", expected NAMESPACE/POD'),
-    (["plan", "-o", "table"], '-o takes text or json, found "table"'), (["plan", "--pol", "x"], "unknown option --pol (did you mean --pool?)"),
+    (["plan", "-o", "table"], '-o takes text or json, found "table"'), (["plan", "--pooll", "x"], "unknown option --pooll (did you mean --pool?)"),
     (["plan", "-", "-f", "-"], "standard input is named more than once"), (["plan", "-n", "A"], '--namespace takes a namespace\'s name, found "A"'),
     (["plan", "--kubeconfig", "x", "--pool", "y"], "--kubeconfig and --pool exclude each other"),
     (["inject", "-x"], "unknown option -x;"), (["inject", "--verbose=3"], "--verbose=3 takes no value;"),
