@@ -165,7 +165,9 @@ static int make_parts(struct server *s, struct err *err)
 			.quotas =
 				s->cluster ? cluster_quotas(s->cluster) : (struct quotas_check){0},
 			.waiters = s->cluster ? cluster_waiters(s->cluster) : (struct waiters){0},
-			.policies = {NULL, config_policies_any, config_policies_of},
+			.policies = s->cluster ? cluster_policies(s->cluster)
+					       : (struct policies_known){NULL, config_policies_any,
+							 config_policies_of},
 			.images = s->images,
 			.signer = plan_keys_signer(s->keys),
 			.metrics = r->metrics,

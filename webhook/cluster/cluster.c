@@ -13,6 +13,7 @@
 #include "webhook/cluster/ledger/quota_look.h"
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/cluster/ledger/waiting_look.h"
+#include "webhook/cluster/policy/policy_look.h"
 #include "webhook/cluster/reconcile/hook_look.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
@@ -38,6 +39,7 @@ struct cluster {
 	struct ledger *ledger;
 	struct tls_secret *tls;
 	struct hook_look *hooks;
+	struct policy_look *policies; /* NULL: there are none */
 	struct plan_key_config plan_keys;
 	struct plan_key_look *plan_key_look;
 	pthread_mutex_t lock;
@@ -161,6 +163,15 @@ static int make_gate(struct cluster *c, struct err *err)
 	return c->gate ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
+static int make_policies(struct cluster *c, struct err *err)
+{
+	c->policies = policy_look_new(&(struct policy_look_config){.kube = c->kube,
+					      .log = c->cfg.log,
+					      .required = c->cfg.settings->policies_required},
+		err);
+	return c->policies ? 0 : (int)err->code;
+}
+
 int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err)
 {
 	struct cluster *c = calloc(1, sizeof(*c));
@@ -186,6 +197,8 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 			(unsigned)cfg->settings->pending_share, cfg->log, cfg->metrics, err);
 		rc = c->ledger ? 0 : (int)err->code;
 	}
+	if (rc == 0 && cfg->settings->policies)
+		rc = make_policies(c, err);
 	c->quotas = (struct quota_look){.kube = c->kube, .servers = c->servers, .log = cfg->log};
 	c->waiting.kube = c->kube;
 	if (rc == 0 && cfg->settings->secrets_sync)
@@ -252,6 +265,8 @@ int cluster_start(struct cluster *c, struct err *err)
 		if (!c->hooks)
 			return (int)err->code;
 	}
+	if (c->policies && policy_look_start(c->policies, err) != 0)
+		return (int)err->code;
 	c->plan_key_look = plan_key_look_start(&c->plan_keys, err);
 	if (!c->plan_key_look)
 		return (int)err->code;
@@ -287,6 +302,27 @@ struct waiters cluster_waiters(struct cluster *c)
 	return (struct waiters){&c->waiting, waiting_look_count};
 }
 
+static bool look_any(void *ctx, const struct config *config)
+{
+	(void)ctx, (void)config;
+	return true;
+}
+
+static int look_of(void *ctx, const struct config *config, struct slice namespace,
+	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
+{
+	struct cluster *c = ctx;
+
+	(void)config;
+	return policy_look_of(c->policies, namespace, deadline_ms, a, ret, err);
+}
+
+struct policies_known cluster_policies(struct cluster *c)
+{
+	return c->cfg.settings->policies ? (struct policies_known){c, look_any, look_of}
+					 : (struct policies_known){0};
+}
+
 struct login_source cluster_logins(struct cluster *c)
 {
 	return (struct login_source){c->kube, pull_secrets_find};
@@ -313,8 +349,11 @@ struct secrets_heard cluster_heard(struct cluster *c)
 
 const char *cluster_unready(struct cluster *c)
 {
-	return servers_synced(c->servers) ? NULL
-					  : "starting: the GPUServers have not been read yet";
+	if (!servers_synced(c->servers))
+		return "starting: the GPUServers have not been read yet";
+	return !c->policies || policy_look_synced(c->policies)
+		       ? NULL
+		       : "starting: the GPUPolicies and namespaces have not been read yet";
 }
 
 void cluster_stop(struct cluster *c)
@@ -331,6 +370,7 @@ void cluster_free(struct cluster *c)
 	cluster_stop(c);
 	tls_secret_stop(c->tls);
 	hook_look_stop(c->hooks);
+	policy_look_free(c->policies);
 	plan_key_look_stop(c->plan_key_look);
 	ledger_kube_free(c->ledger, GIVE_BACK_MS);
 	if (c->servers)

@@ -48,6 +48,9 @@ struct secrets_check cluster_secrets(struct cluster *c);
 struct quotas_check cluster_quotas(struct cluster *c);
 /* Counts who waits for GPUs. Lives until cluster_free. */
 struct waiters cluster_waiters(struct cluster *c);
+/* Which policy a namespace picks; `any` NULL: the settings want none. Lives until
+ * cluster_free. */
+struct policies_known cluster_policies(struct cluster *c);
 /* Reads the imagePullSecrets of pods. Lives until cluster_free. */
 struct login_source cluster_logins(struct cluster *c);
 /* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until

@@ -254,3 +254,10 @@ int policy_missing(const char *name, struct err *err)
 		"read; create it, or pick another",
 		name);
 }
+
+int policy_required(struct err *err)
+{
+	return err_reason(err, ERR_REFUSED, "NoPolicy",
+		"its namespace picks no policy (label " LABEL_POLICY
+		"), and pods of such namespaces get no GPUs here; ask the operator for one");
+}

@@ -91,5 +91,7 @@ int policy_check_keys(
 
 /* The refusal of a source: the namespace picks a policy of which nobody knows. ERR_REFUSED. */
 int policy_missing(const char *name, struct err *err);
+/* It picks none, and must. ERR_REFUSED. */
+int policy_required(struct err *err);
 
 #endif

@@ -44,6 +44,8 @@ struct cluster_settings {
 	const char *tls_secret, *ca_secret;
 	bool tls_manage; /* the leader makes and renews it, and tells the API servers of the CA */
 	int64_t ca_valid_ms, serving_valid_ms, publish_wait_ms, drop_wait_ms;
+	bool policies,
+		policies_required; /* GPUPolicies are watched; every namespace must pick one */
 	bool waiting; /* places come late: the leader writes them, and takes gates away */
 	enum when_full when_full;
 	int64_t reserve_ms; /* a pod has waited for so long: what frees up is kept for it */

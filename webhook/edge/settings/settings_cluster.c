@@ -156,6 +156,20 @@ static int read_eviction(
 	return yaml_get_duration(eviction, "after", 1000, WAIT_MAX_MS, &c->evict_after_ms, err);
 }
 
+static int read_policies(
+	const struct yaml_node *policies, struct cluster_settings *c, struct err *err)
+{
+	int rc;
+
+	if (yaml_absent(policies))
+		return 0;
+	if ((rc = yaml_as_map(policies, err)) != 0 ||
+		(rc = yaml_known(policies, err, "enabled", "required", NULL)) != 0 ||
+		(rc = yaml_get_bool(policies, "enabled", &c->policies, err)) != 0)
+		return rc;
+	return yaml_get_bool(policies, "required", &c->policies_required, err);
+}
+
 static int read_parts(const struct yaml_node *map, struct settings *s, struct err *err)
 {
 	struct cluster_settings *c = &s->cluster;
@@ -222,7 +236,7 @@ int settings_cluster(
 	c->on = true;
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "kubeconfig", "namespace", "service", "lease",
-			 "webhooks", "tls", "secrets", "probe", "waiting", "eviction",
+			 "webhooks", "tls", "secrets", "probe", "waiting", "eviction", "policies",
 			 "pendingShare", "maxGracePeriod", NULL)) != 0 ||
 		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
 		(rc = yaml_get_duration(
@@ -232,7 +246,8 @@ int settings_cluster(
 		(rc = read_name(map, "service", false, s, &c->service, err)) != 0 ||
 		(rc = read_name(map, "lease", false, s, &c->lease, err)) != 0 ||
 		(rc = read_name(map, "webhooks", false, s, &c->webhooks, err)) != 0 ||
-		(rc = read_tls(map, s, err)) != 0)
+		(rc = read_tls(map, s, err)) != 0 ||
+		(rc = read_policies(yaml_get(map, "policies"), c, err)) != 0)
 		return rc;
 	return read_parts(map, s, err);
 }
@@ -262,6 +277,7 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->serving_valid_ms != b->serving_valid_ms ||
 	       a->publish_wait_ms != b->publish_wait_ms || a->drop_wait_ms != b->drop_wait_ms ||
 	       a->waiting != b->waiting || a->reserve_ms != b->reserve_ms || classes_differ(a, b) ||
+	       a->policies != b->policies || a->policies_required != b->policies_required ||
 	       a->eviction != b->eviction || a->evict_after_ms != b->evict_after_ms ||
 	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
 	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the picture of policies and of namespaces, and what it says. */
+#include "webhook/cluster/policy/policy_look.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "kube/kube_watch.h"
+#include "webhook/cluster/policy/policy_known.h"
+
+#define POLICIES "/apis/poolgate.io/v1alpha1/gpupolicies"
+#define NAMESPACES "/api/v1/namespaces"
+/* A policy as it is kept: its spec, with the longest lists that it may have. */
+#define TEXT_MAX (256u * 1024)
+#define NODES_MAX 20000
+#define SCRATCH_MAX (1u << 20)
+/* For one object; most of a review's time is left for it. */
+#define GET_MAX_MS 1000
+
+struct policy_look {
+	struct policy_look_config cfg;
+	pthread_mutex_t lock;
+	/* Guarded by lock. */
+	struct known policies;   /* their texts; none: there has been no right one */
+	struct known namespaces; /* the names that they pick; none: they pick none */
+	struct kube_watch *watch_policies, *watch_namespaces;
+};
+
+/* ---- what the watches tell ---- */
+
+/* What is needed of a policy; a managedFields may be ten times as long. */
+static char *text_of(const struct json *j, const struct json_node *object, const char *name)
+{
+	struct buf out;
+	char *text;
+	size_t len;
+
+	buf_init(&out, TEXT_MAX);
+	buf_str(&out, "{\"apiVersion\":\"" POLICY_API "\",\"kind\":\"" POLICY_KIND
+		      "\",\"metadata\":{\"name\":");
+	buf_json_str(&out, slice_of(name));
+	buf_str(&out, "},\"spec\":");
+	buf_slice(&out, json_raw(j, json_get(j, object, SLICE("spec"))));
+	buf_char(&out, '}');
+	text = buf_take(&out, &len);
+	buf_release(&out);
+	return text;
+}
+
+/* The text of a policy that is right, malloc'ed; NULL and err: it is not. */
+static char *right_text(const struct json *j, const struct json_node *object, struct err *err)
+{
+	struct policy p;
+	struct arena a;
+	char *text = NULL;
+
+	arena_init(&a, SCRATCH_MAX);
+	if (policy_read(j, object, &a, &p, err) == 0) {
+		text = text_of(j, object, p.name);
+		if (!text)
+			(void)err_set(err, ERR_NOMEM, "it is longer than is kept");
+	}
+	arena_release(&a);
+	return text;
+}
+
+static void on_policy(
+	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
+{
+	struct policy_look *l = ctx;
+	struct slice name = kube_meta(j, object).name;
+	struct err err = {0};
+	char *text = what == KUBE_PUT ? right_text(j, object, &err) : NULL;
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (what == KUBE_GONE)
+		known_drop(&l->policies, name);
+	else if (what == KUBE_PUT)
+		known_put(&l->policies, name, text, text != NULL);
+	(void)pthread_mutex_unlock(&l->lock);
+	if (err.code)
+		log_line(l->cfg.log, LOG_LEVEL_ERROR,
+			"a GPUPolicy cannot be read; what it said when it was last right counts",
+			log_slice("policy", name), log_str("path", err.path),
+			log_str("error", err.msg));
+}
+
+/* malloc'ed; NULL: it picks none. */
+static char *picked_by(const struct json *j, const struct json_node *object)
+{
+	struct slice s =
+		json_inside(j, json_path(j, object, "metadata", "labels", LABEL_POLICY, NULL));
+
+	return s.len ? strndup(s.at, s.len) : NULL;
+}
+
+static void on_namespace(
+	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
+{
+	struct policy_look *l = ctx;
+	struct slice name = kube_meta(j, object).name;
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (what == KUBE_GONE)
+		known_drop(&l->namespaces, name);
+	else if (what == KUBE_PUT)
+		known_put(&l->namespaces, name, picked_by(j, object), true);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+static void listing(struct policy_look *l, struct known *k)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	known_listing(k);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+static void listed(struct policy_look *l, struct known *k)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	known_listed(k);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+static void on_policies_listing(void *ctx)
+{
+	struct policy_look *l = ctx;
+
+	listing(l, &l->policies);
+}
+
+static void on_policies_listed(void *ctx, const char *version)
+{
+	struct policy_look *l = ctx;
+
+	(void)version;
+	listed(l, &l->policies);
+}
+
+static void on_namespaces_listing(void *ctx)
+{
+	struct policy_look *l = ctx;
+
+	listing(l, &l->namespaces);
+}
+
+static void on_namespaces_listed(void *ctx, const char *version)
+{
+	struct policy_look *l = ctx;
+
+	(void)version;
+	listed(l, &l->namespaces);
+}
+
+struct policy_look *policy_look_new(const struct policy_look_config *cfg, struct err *err)
+{
+	struct policy_look *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	l->cfg = *cfg;
+	(void)pthread_mutex_init(&l->lock, NULL);
+	return l;
+}
+
+int policy_look_start(struct policy_look *l, struct err *err)
+{
+	struct kube_watch_app policies = {.ctx = l,
+		.listing = on_policies_listing,
+		.change = on_policy,
+		.listed = on_policies_listed};
+	struct kube_watch_app namespaces = {.ctx = l,
+		.listing = on_namespaces_listing,
+		.change = on_namespace,
+		.listed = on_namespaces_listed};
+
+	l->watch_policies = kube_watch_start(l->cfg.kube, POLICIES, &policies, l->cfg.log, err);
+	if (!l->watch_policies)
+		return err->code;
+	l->watch_namespaces =
+		kube_watch_start(l->cfg.kube, NAMESPACES, &namespaces, l->cfg.log, err);
+	return l->watch_namespaces ? 0 : (int)err->code;
+}
+
+void policy_look_free(struct policy_look *l)
+{
+	if (!l)
+		return;
+	kube_watch_stop(l->watch_policies);
+	kube_watch_stop(l->watch_namespaces);
+	known_release(&l->policies);
+	known_release(&l->namespaces);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+bool policy_look_synced(struct policy_look *l)
+{
+	bool yes;
+
+	(void)pthread_mutex_lock(&l->lock);
+	yes = l->policies.whole && l->namespaces.whole;
+	(void)pthread_mutex_unlock(&l->lock);
+	return yes;
+}
+
+/* ---- what is asked ---- */
+
+enum answer { UNKNOWN, NOTHING, FOUND };
+
+/* A copy of what the picture says. UNKNOWN, too, where no list has been read. */
+static enum answer picture(struct policy_look *l, struct known *k, struct slice name,
+	struct arena *a, struct slice *ret)
+{
+	const struct known_entry *e;
+	enum answer found = UNKNOWN;
+
+	(void)pthread_mutex_lock(&l->lock);
+	e = known_find(k, name);
+	if (e)
+		found = e->text ? FOUND : NOTHING;
+	if (found == FOUND)
+		*ret = arena_slice(a, slice_of(e->text));
+	(void)pthread_mutex_unlock(&l->lock);
+	return found;
+}
+
+/* Ask for one object. 0 with *ret NULL: it is not there. The text is malloc'ed. */
+static int ask(struct policy_look *l, const char *api, const char *plural, const char *name,
+	int64_t deadline_ms, char *(*read)(const struct json *j, const struct json_node *object),
+	char **ret, struct err *err)
+{
+	int64_t left = deadline_ms - clock_ms();
+	struct kube_answer got;
+	struct err why = {0};
+	struct buf path;
+	int rc;
+
+	*ret = NULL;
+	if (deadline_ms == 0 || left <= 0)
+		return err_set(err, ERR_TIMEOUT, "nobody knows %s %s yet", plural, name);
+	buf_init(&path, 1024);
+	kube_path(&path, api, NULL, plural, name, NULL);
+	if (path.failed) {
+		buf_release(&path);
+		return err_set(err, ERR_NOMEM, "out of memory");
+	}
+	rc = kube_get(l->cfg.kube, path.data, left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
+	if (rc == 0)
+		*ret = read(&got.json, json_root(&got.json));
+	kube_answer_release(&got);
+	buf_release(&path);
+	if (rc == 0 || rc == ERR_NOTFOUND)
+		return 0;
+	return rc == ERR_NOMEM ? err_set(err, ERR_NOMEM, "out of memory")
+			       : err_set(err, ERR_TIMEOUT, "%s", why.msg);
+}
+
+static char *read_policy(const struct json *j, const struct json_node *object)
+{
+	return right_text(j, object, NULL);
+}
+
+/* What a namespace picks; absent: none. */
+static int find_pick(struct policy_look *l, struct slice namespace, int64_t deadline_ms,
+	struct arena *a, struct slice *ret, struct err *err)
+{
+	char *text;
+
+	*ret = (struct slice){0};
+	if (picture(l, &l->namespaces, namespace, a, ret) != UNKNOWN)
+		return 0;
+	if (ask(l, "/api/v1", "namespaces", arena_strdup(a, namespace), deadline_ms, picked_by,
+		    &text, err) != 0)
+		return err->code;
+	if (text)
+		*ret = arena_slice(a, slice_of(text));
+	free(text);
+	return 0;
+}
+
+static int find_text(struct policy_look *l, struct slice name, int64_t deadline_ms, struct arena *a,
+	struct slice *ret, struct err *err)
+{
+	char *text;
+
+	*ret = (struct slice){0};
+	if (picture(l, &l->policies, name, a, ret) != UNKNOWN)
+		return 0;
+	if (ask(l, "/apis/poolgate.io/v1alpha1", "gpupolicies", arena_strdup(a, name), deadline_ms,
+		    read_policy, &text, err) != 0)
+		return err->code;
+	if (text)
+		*ret = arena_slice(a, slice_of(text));
+	free(text);
+	return 0;
+}
+
+static int read_text(struct slice text, struct arena *a, const struct policy **ret, struct err *err)
+{
+	struct policy *p = arena_alloc(a, sizeof(*p));
+	struct json j;
+	char *copy;
+	int rc;
+
+	if (!p)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	json_init(&j);
+	rc = json_read_copy(&j, text.at, text.len, NODES_MAX, &copy, err);
+	if (rc == 0)
+		rc = policy_read(&j, json_root(&j), a, p, err);
+	json_release(&j);
+	free(copy);
+	if (rc == 0)
+		*ret = p;
+	/* it was right before: only memory can have come between */
+	return rc == 0 ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+int policy_look_of(struct policy_look *l, struct slice namespace, int64_t deadline_ms,
+	struct arena *a, const struct policy **ret, struct err *err)
+{
+	struct slice name, text;
+
+	*ret = NULL;
+	if (find_pick(l, namespace, deadline_ms, a, &name, err) != 0)
+		return err->code;
+	if (!name.len && !a->failed)
+		return l->cfg.required ? policy_required(err) : 0;
+	if (find_text(l, name, deadline_ms, a, &text, err) != 0)
+		return err->code;
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	return text.len ? read_text(text, a, ret, err) : policy_missing(arena_strdup(a, name), err);
+}
