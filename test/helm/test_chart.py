@@ -40,6 +40,7 @@ WAYS = {
     "registry": ({"registry": {"enabled": True}}, ["base"], ["registry"]),
     "waiting": ({"waiting": {"enabled": True}}, ["base"], ["waiting"]),
     "eviction": ({"eviction": {"enabled": True}}, ["base"], ["eviction"]),
+    "policies": ({"policies": {"enabled": True}}, ["base"], ["policies"]),
     "gpuprobe": ({"gpuprobe": {"enabled": True}}, ["base"], ["gpuprobe"]),
     "gpugate": ({"gpugate": {"enabled": True}}, ["base"], ["gpugate"]),
     "uid-ranges": ({"uidRanges": {"enabled": True}}, ["base"], ["uid-ranges"]),
@@ -116,8 +117,8 @@ def test_everything_at_once(c, tmp_path):
     values = {k: v for way in WAYS.values() for k, v in way[0].items()}
     ours = comparable(template(values))
     theirs = comparable(kustomized(c, tmp_path, ["overlays/all-namespaces-secrets"], [
-        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "uid-ranges", "device-plugin", "gpuprobe",
-        "gpugate"]))
+        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "uid-ranges",
+        "device-plugin", "gpuprobe", "gpugate"]))
     assert set(ours) == set(theirs)
     # in an overlay behind it a component's label reaches the objects of all
     assert {k for k in ours if ours[k].get("spec") != theirs[k].get("spec")} == set()

@@ -3,6 +3,8 @@
 import os
 import subprocess
 
+import yaml
+
 from lib.server import PROGRAM, ROOT
 
 BASE = os.path.join(ROOT, "manifests/base/webhooks.yaml")
@@ -35,6 +37,37 @@ def test_profiles_of_ones_own(tmp_path):
         base = f.read()
     assert base.count(SHIPPED) == 8
     assert hooks("--launchers", str(path)) == (0, base.replace(SHIPPED, "['a-token', 'z.token']"), "")
+
+
+def test_with_policies(tmp_path):
+    """What kustomize makes of the base and the component, the order of the hooks aside, with one's own Secrets."""
+    with open(os.path.join(ROOT, "manifests/base/config/poolgate.yaml"), encoding="utf-8") as f:
+        config = yaml.safe_load(f)
+    path = tmp_path / "own.yaml"
+    path.write_text(PROFILE)
+    config["cluster"]["policies"]["enabled"] = True
+    (tmp_path / "poolgate.yaml").write_text(yaml.safe_dump({"apiVersion": config["apiVersion"], "kind": "Config", "launchers": ["own.yaml"],
+                                                           "cluster": config["cluster"]}))
+    status, out, err = hooks("--config", str(tmp_path / "poolgate.yaml"))
+    assert (status, err) == (0, "")
+    got = list(yaml.safe_load_all(out))
+    with open(BASE, encoding="utf-8") as f:
+        want = list(yaml.safe_load_all(f.read().replace(SHIPPED, "['a-token', 'z.token']")))
+    for document, name in zip(want, ("mutating", "validating")):
+        with open(os.path.join(ROOT, f"manifests/components/policies/{name}.yaml"), encoding="utf-8") as f:
+            document["webhooks"] += yaml.safe_load(f)["webhooks"]
+    assert got == want
+
+
+def test_the_hooks_hear_of_every_key_that_a_policy_accepts():
+    component = os.path.join(ROOT, "manifests/components/policies")
+    with open(os.path.join(component, "crd.yaml"), encoding="utf-8") as f:
+        spec = yaml.safe_load(f)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    keys = "[" + ", ".join(f"'{key}'" for key in spec["properties"]["accepts"]["items"]["enum"]) + "]"
+    for name in ("mutating", "validating"):
+        with open(os.path.join(component, f"{name}.yaml"), encoding="utf-8") as f:
+            hooks_of = yaml.safe_load(f)["webhooks"]
+        assert all(any(keys in c["expression"] for c in hook["matchConditions"]) for hook in hooks_of)
 
 
 def test_what_cannot_be_read(tmp_path):

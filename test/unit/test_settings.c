@@ -441,6 +441,7 @@ static const char cluster_keys[] =
 	HEAD "cluster:\n  kubeconfig: sub/kube\n  namespace: ns\n  service: sv\n  lease: le\n"
 	     "  webhooks: wh\n  pendingShare: 100\n  maxGracePeriod: 24h\n  probe: {interval: 1s}\n"
 	     "  secrets: {sync: true, source: a-0.z/b.9}\n"
+	     "  policies: {enabled: true, required: true}\n"
 	     "  waiting: {whenFull: refuse, reserveAfter: 1m, priorityClasses: [urgent]}\n"
 	     "  eviction: {enabled: true, after: 2m}\n"
 	     "  tls: {secret: ts, caSecret: cs, manage: false, caValidity: 878400h, validity: 1s,\n"
@@ -464,6 +465,7 @@ TEST(test_cluster)
 	assert_string_equal(c->tls_secret, "poolgate-tls");
 	assert_string_equal(c->ca_secret, "poolgate-ca");
 	assert_string_equal(c->secrets_source, "kube-system/bitfusion-secret");
+	assert_false(c->policies || c->policies_required);
 	assert_true(c->tls_manage);
 	assert_false(c->secrets_sync);
 	assert_int_equal(c->ca_valid_ms, INT64_C(3650) * 86400000);
@@ -482,6 +484,7 @@ TEST(test_cluster)
 	write_config(cluster_keys);
 	must_load(NEEDED "--config CONFIG", NULL, &s);
 	expect_path(c->kubeconfig, "sub/kube");
+	assert_true(c->policies && c->policies_required);
 	assert_true(c->eviction);
 	assert_int_equal(c->evict_after_ms, 120000);
 	assert_string_equal(c->namespace, "ns");
@@ -547,6 +550,10 @@ TEST(test_cluster_values)
 		{"{eviction: {enabled: 5m}}", false},
 		{"{eviction: {every: 5m}}", false},
 		{"{eviction: x}", false},
+		{"{policies: {enabled: true}}", true},
+		{"{policies: {enabled: maybe}}", false},
+		{"{policies: {require: true}}", false},
+		{"{policies: true}", false},
 		{"{waiting: {whenFull: never}}", false},
 		{"{waiting: {reserveAfter: 999ms}}", false},
 		{"{waiting: {priorityClasses: [A]}}", false},
@@ -665,6 +672,8 @@ TEST(test_cluster_differs)
 	DIFFERS(waiting, true);
 	DIFFERS(reserve_ms, 1);
 	DIFFERS(eviction, false);
+	DIFFERS(policies, true);
+	DIFFERS(policies_required, true);
 	DIFFERS(evict_after_ms, 1);
 	DIFFERS(n_priority_classes, 0);
 	/* The same words elsewhere in memory are the same. */

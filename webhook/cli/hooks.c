@@ -26,7 +26,9 @@ static const char help[] =
 	"that\n"
 	"remote-GPU clients read: those of the profiles that the settings name. The ones in\n"
 	"manifests/base are made for the shipped profiles; a pod that reads another profile's\n"
-	"Secret is not sent to poolgate. Nothing is asked of a cluster.\n"
+	"Secret is not sent to poolgate. With cluster.policies those of components/policies are "
+	"among\n"
+	"them. Nothing is asked of a cluster.\n"
 	"\n"
 	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --launchers FILE|DIR "
 	"and\n"
@@ -76,9 +78,37 @@ static void write_list(const char *const *names, size_t n, struct buf *out)
 	buf_char(out, ']');
 }
 
-void hooks_write(const char *const *names, size_t n, struct buf *out)
+/* What stands in front of a mark in the text, the mark with it, which is taken from the text; else
+ * all of it. */
+static struct slice take_up_to(struct slice *io_text, struct slice mark)
 {
-	struct slice text = shipped_text(SHIPPED_HOOKS);
+	const char *at = memmem(io_text->at, io_text->len, mark.at, mark.len);
+	size_t n = at ? (size_t)(at - io_text->at) + mark.len : io_text->len;
+	struct slice front = {io_text->at, n};
+
+	*io_text = (struct slice){io_text->at + n, io_text->len - n};
+	return front;
+}
+
+/* The hooks of the component stand behind those of the base: each list is the end of its document.
+ */
+static void write_with_policies(struct slice text, struct buf *out)
+{
+	struct slice mutating = shipped_text(SHIPPED_POLICY_MUTATING),
+		     validating = shipped_text(SHIPPED_POLICY_VALIDATING);
+	struct slice front = take_up_to(&text, SLICE("\n---\n"));
+
+	(void)take_up_to(&mutating, SLICE("\nwebhooks:\n"));
+	(void)take_up_to(&validating, SLICE("\nwebhooks:\n"));
+	buf_slice(out, (struct slice){front.at, front.len - sizeof("---\n") + 1});
+	buf_slice(out, mutating);
+	buf_str(out, "---\n");
+	buf_slice(out, text);
+	buf_slice(out, validating);
+}
+
+static void write_names(struct slice text, const char *const *names, size_t n, struct buf *out)
+{
 	const char *end = text.at + text.len, *list;
 
 	while ((list = memmem(text.at, (size_t)(end - text.at), LIST, sizeof(LIST) - 1))) {
@@ -89,7 +119,19 @@ void hooks_write(const char *const *names, size_t n, struct buf *out)
 	buf_slice(out, (struct slice){text.at, (size_t)(end - text.at)});
 }
 
-static int print(const struct config *c)
+void hooks_write(const char *const *names, size_t n, bool policies, struct buf *out)
+{
+	struct buf whole;
+
+	buf_init(&whole, OUT_MAX);
+	if (policies)
+		write_with_policies(shipped_text(SHIPPED_HOOKS), &whole);
+	write_names(policies ? buf_as_slice(&whole) : shipped_text(SHIPPED_HOOKS), names, n, out);
+	out->failed = out->failed || whole.failed;
+	buf_release(&whole);
+}
+
+static int print(const struct config *c, bool policies)
 {
 	const char **names;
 	struct arena a;
@@ -101,7 +143,7 @@ static int print(const struct config *c)
 	buf_init(&out, OUT_MAX);
 	names = hooks_secrets(c, &a, &n);
 	if (names)
-		hooks_write(names, n, &out);
+		hooks_write(names, n, policies, &out);
 	if (!names || out.failed || fwrite(out.data, 1, out.len, stdout) != out.len ||
 		fflush(stdout) != 0) {
 		(void)fputs("poolgate hooks: cannot write to standard output\n", stderr);
@@ -127,7 +169,7 @@ int hooks_main(int argc, char **argv)
 	if (rc == 0 && config_build(&s, &config, &err) != 0)
 		rc = settings_blame(&s, &err);
 	if (rc == 0)
-		rc = print(&config->config);
+		rc = print(&config->config, s.cluster.policies);
 	else if (rc == ERR_SYNTAX && !config)
 		rc = usage_wrong("hooks", "%s", err.msg);
 	else {

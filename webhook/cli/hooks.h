@@ -11,8 +11,9 @@
 int hooks_main(int argc, char **argv);
 
 /* Append the manifest of the webhooks (manifests/base/webhooks.yaml) with these names, sorted,
- * where its conditions name Secrets. out->failed tells when it did not fit. */
-void hooks_write(const char *const *names, size_t n, struct buf *out);
+ * where its conditions name Secrets; policies: and with those of components/policies. out->failed
+ * tells when it did not fit. */
+void hooks_write(const char *const *names, size_t n, bool policies, struct buf *out);
 
 /* The Secrets of all profiles, each name once, sorted, in the arena; what no Secret can be called
  * is left out. NULL: out of memory. */

@@ -20,6 +20,7 @@
 {{- if .Values.registry.enabled }}{{ $files = append $files "components/registry/rbac.yaml" }}{{ end }}
 {{- if .Values.waiting.enabled }}{{ $files = concat $files (list "components/waiting/rbac.yaml" "components/waiting/policy.yaml") }}{{ end }}
 {{- if .Values.eviction.enabled }}{{ $files = append $files "components/eviction/rbac.yaml" }}{{ end }}
+{{- if .Values.policies.enabled }}{{ $files = concat $files (list "components/policies/crd.yaml" "components/policies/rbac.yaml" "components/policies/grant.yaml") }}{{ end }}
 {{- if .Values.devicePlugin.enabled }}{{ $files = concat $files (list "components/device-plugin/namespace.yaml" "components/device-plugin/rbac.yaml" "components/device-plugin/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpuprobe.enabled }}{{ $files = concat $files (list "components/gpuprobe/namespace.yaml" "components/gpuprobe/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpugate.enabled }}{{ $files = concat $files (list "components/gpugate/namespace.yaml" "components/gpugate/rbac.yaml" "components/gpugate/daemonset.yaml") }}{{ end }}
@@ -33,6 +34,7 @@
 {{- if .Values.secrets.enabled }}{{ $_ := set $config.cluster.secrets "sync" true }}{{ end }}
 {{- if .Values.waiting.enabled }}{{ $_ := set $config.cluster.waiting "enabled" true }}{{ end }}
 {{- if .Values.eviction.enabled }}{{ $_ := set $config.cluster.eviction "enabled" true }}{{ end }}
+{{- if .Values.policies.enabled }}{{ $_ := set $config.cluster.policies "enabled" true }}{{ end }}
 {{- $client := dict }}
 {{- range $name := list "catalogue" "sidecar" }}
 {{- $own := index $.Values.client $name }}
@@ -77,6 +79,11 @@
 {{- $of := dict "device-plugin" "devicePlugin" "gpuprobe" "gpuprobe" "gpugate" "gpugate" }}
 {{- $image := (index .root.Values (get $of (base (dir .file)))).image }}
 {{- $_ := set (index .object.spec.template.spec.containers 0) "image" (include "poolgate.image" (dict "image" $image "root" .root)) }}
+{{- end }}
+{{- if and .root.Values.policies.enabled (hasSuffix "WebhookConfiguration" .object.kind) }}
+{{- $more := .root.Files.Get (printf "files/components/policies/%s.yaml" (ternary "mutating" "validating" (hasPrefix "Mutating" .object.kind))) | fromYaml }}
+{{- $there := list }}{{ range .object.webhooks }}{{ $there = append $there .name }}{{ end }}
+{{- range $hook := reverse $more.webhooks }}{{ if not (has $hook.name $there) }}{{ $_ := set $.object "webhooks" (prepend $.object.webhooks $hook) }}{{ end }}{{ end }}
 {{- end }}
 {{- if and .root.Values.certManager.enabled (hasSuffix "WebhookConfiguration" .object.kind) }}
 {{- $_ := set .object.metadata "annotations" (dict "cert-manager.io/inject-ca-from" "poolgate-system/poolgate") }}

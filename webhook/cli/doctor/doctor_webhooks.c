@@ -163,19 +163,14 @@ static bool judge_members(
 	return true;
 }
 
-/* False: it is not this version's, and the report says so. */
-static bool judge_configuration(const struct doctor_facts *f, size_t i, struct doctor_report *r)
+/* The hooks of one of our manifests, in what is there. */
+static bool judge_hooks(const struct doctor_facts *f, size_t i, enum shipped which,
+	size_t *io_hooks, struct doctor_report *r)
 {
-	const struct sight *shipped = &f->shipped[SHIPPED_HOOKS], *s = &f->hooks[i];
+	const struct sight *shipped = &f->shipped[which], *s = &f->hooks[i];
 	const struct json_node *doc = shipped_doc(shipped, kinds[i], NULL);
 	bool fine = true;
-	size_t hooks = 0;
 
-	if (s->state == SIGHT_MISSING)
-		doctor_wrong(
-			r, doctor_apply(f, r, NULL), "there is no %s: %s", s->what, without[i]);
-	if (!sight_there(s, r))
-		return false;
 	JSON_EACH(&shipped->json, json_get(&shipped->json, doc, SLICE("webhooks")), want)
 	{
 		const char *name =
@@ -188,10 +183,32 @@ static bool judge_configuration(const struct doctor_facts *f, size_t i, struct d
 			fine = false;
 			continue;
 		}
-		hooks++;
+		(*io_hooks)++;
 		fine = judge_service(f, &p, r) && judge_members(f, &p, r) &&
 		       judge_selector(f, &p, r) && fine;
 	}
+	return fine;
+}
+
+/* False: it is not this version's, and the report says so. */
+static bool judge_configuration(const struct doctor_facts *f, size_t i, struct doctor_report *r)
+{
+	static const enum shipped of_policies[HOOKS_COUNT] = {
+		[HOOKS_MUTATING] = SHIPPED_POLICY_MUTATING,
+		[HOOKS_VALIDATING] = SHIPPED_POLICY_VALIDATING,
+	};
+	const struct sight *s = &f->hooks[i];
+	size_t hooks = 0;
+	bool fine;
+
+	if (s->state == SIGHT_MISSING)
+		doctor_wrong(
+			r, doctor_apply(f, r, NULL), "there is no %s: %s", s->what, without[i]);
+	if (!sight_there(s, r))
+		return false;
+	fine = judge_hooks(f, i, SHIPPED_HOOKS, &hooks, r);
+	if (f->settings.cluster.policies)
+		fine = judge_hooks(f, i, of_policies[i], &hooks, r) && fine;
 	if (fine)
 		doctor_ok(r, "%s is this version's, %zu hook%s", s->what, hooks,
 			hooks == 1 ? "" : "s");

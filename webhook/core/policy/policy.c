@@ -133,7 +133,7 @@ static int read_memory(struct json_reader *r, const struct json_node *v, void *t
 	if (r->a->failed)
 		return err_set(r->err, ERR_NOMEM, "out of memory while reading a quantity");
 	if ((!json_is(v, JSON_STRING) && !json_is(v, JSON_NUMBER)) ||
-		quantity_parse(s, &q, NULL) != 0 || !quantity_integral(q) || q.nano < 0)
+		quantity_parse(s, &q, NULL) != 0 || q.nano < 0)
 		return json_record_wrong(
 			r, v, "memory", "memory of GPUs as a quantity in bytes, such as 160G");
 	p->bytes = (uint64_t)quantity_ceil(q);

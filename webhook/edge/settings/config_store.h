@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "webhook/core/launcher/config.h"
-#include "webhook/edge/settings/policies_file.h"
+#include "webhook/edge/settings/policy_file.h"
 #include "webhook/edge/settings/settings.h"
 
 /* Profiles of one server. */

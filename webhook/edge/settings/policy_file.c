@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge: files of policies. */
-#include "webhook/edge/settings/policies_file.h"
+#include "webhook/edge/settings/policy_file.h"
 
 #include <stdlib.h>
 
