@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies of namespaces: components/policies on a real API server: who may pick one, what its pods get, and what is no policy."""
+import contextlib
+import os
+
+import pytest
+import yaml
+
+import kube
+from cluster import ROOT, Cluster
+from product import claims, client_secrets, gpu_pod, servers, wait_for
+from replicas import Replicas
+
+COMPOSED = os.path.join(ROOT, "build/e2e/policy")
+POLICY = "poolgate.io/policy"
+DEFAULTS = {"os": "ubuntu20", "version": "450", "percent": 25}
+
+
+def composed():
+    """The base with the component, as an operator writes it."""
+    os.makedirs(COMPOSED, exist_ok=True)
+    with open(os.path.join(COMPOSED, "kustomization.yaml"), "w", encoding="utf-8") as f:
+        yaml.safe_dump({"resources": ["../../../manifests/base"], "components": ["../../../manifests/components/policies"]}, f)
+    return os.path.relpath(COMPOSED, ROOT)
+
+
+@pytest.fixture(scope="module", name="c")
+def fixture_light():
+    with Cluster.light(name="policy") as c, Replicas(c, 1, path=composed()) as c.replicas:
+        yield c
+
+
+def policy(name, **spec):
+    return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+@contextlib.contextmanager
+def policies(c, *objects):
+    for obj in objects:
+        c.client.create(obj)
+    yield
+    for obj in objects:
+        c.client.delete("gpupolicies", obj["metadata"]["name"])
+
+
+def silent_pod(name, amount=1):
+    """One that says nothing but that it asks."""
+    pod = gpu_pod(name)
+    pod["metadata"].pop("annotations")
+    pod["spec"]["containers"][0]["resources"]["limits"] = {"bitfusion.io/gpu-amount": str(amount)}
+    return pod
+
+
+def injected(pod):
+    return pod["metadata"].get("annotations", {}).get("auto-management/status") == "injected"
+
+
+def refused(call, *says):
+    with pytest.raises(kube.ApiError) as e:
+        call()
+    assert e.value.status in (403, 422) and all(s in str(e.value) for s in says), e.value
+    return e.value
+
+
+def test_injected_by_the_policy_of_the_namespace(c):
+    """From the first moment that policy and namespace are there; as the label says from then on; what lives stays."""
+    with servers(c, {"gpu-p": 4}), policies(c, policy("research", inject=True, defaults=DEFAULTS)), \
+            c.namespace(labels={POLICY: "research"}) as ns:
+        client_secrets(c, ns)
+        pod = c.client.create(silent_pod("first"), namespace=ns)
+        assert injected(pod) and pod["spec"]["containers"][0]["resources"]["limits"]["bitfusion.io/gpu"] == "25"
+        wait_for(lambda: claims(c) == {(pod["metadata"]["uid"], "bound")}, 30, "its claim")
+        # the same manifest again, merged over what lives, as kubectl apply does
+        again = c.client.get("pods", "first", ns)
+        again["spec"]["containers"][0]["resources"]["limits"]["bitfusion.io/gpu-amount"] = "1"
+        assert c.client.replace(again)["spec"] == pod["spec"]
+        # its own word
+        off = silent_pod("off")
+        off["metadata"]["annotations"] = {"auto-management/bitfusion": "off"}
+        assert not injected(c.client.create(off, namespace=ns))
+        # the policy says otherwise
+        c.client.patch("gpupolicies", "research", {"spec": {"share": 0}})
+        wait_for(lambda: not injected(c.client.create(silent_pod("dry"), ns, dry_run=True)), 20, "a share of none")
+        c.client.patch("gpupolicies", "research", {"spec": {"share": 100}})
+        wait_for(lambda: injected(c.client.create(silent_pod("dry"), ns, dry_run=True)), 20, "a share of all")
+        # without the label pods are as those of a cluster without poolgate, and what lives is applied again as before
+        c.client.patch("namespaces", ns, {"metadata": {"labels": {POLICY: None}}})
+        wait_for(lambda: not injected(c.client.create(silent_pod("dry"), ns, dry_run=True)), 20, "no policy")
+        again = c.client.get("pods", "first", ns)
+        again["spec"]["containers"][0]["resources"]["limits"]["bitfusion.io/gpu-amount"] = "1"
+        assert c.client.replace(again)["spec"] == pod["spec"]
+        # a policy that does not exist
+        c.client.patch("namespaces", ns, {"metadata": {"labels": {POLICY: "nowhere"}}})
+        wait_for(lambda: not_there(c, ns), 20, "a refusal")
+        c.client.delete_all("pods", ns, grace=0)
+        wait_for(lambda: not claims(c), 60, "the claims' end")
+
+
+def not_there(c, ns):
+    try:
+        c.client.create(silent_pod("dry"), ns, dry_run=True)
+    except kube.ApiError as e:
+        return "NoPolicy" in str(e.body) and '"nowhere"' in str(e)
+    return False
+
+
+def test_what_another_hook_keeps_from_us(c):
+    """The mutating hook is away: what the policy would convert is refused, or passes where the policy says so, and is counted."""
+    with policies(c, policy("strict", inject=True, defaults=DEFAULTS), policy("lax", inject=True, defaults=DEFAULTS, onOutage="local")), \
+            c.namespace(labels={POLICY: "strict"}) as strict, c.namespace(labels={POLICY: "lax"}) as lax:
+        assert injected(c.client.create(silent_pod("dry"), strict, dry_run=True))
+        hooks = c.client.get("mutatingwebhookconfigurations", "poolgate")["webhooks"]
+        at = [h["name"] for h in hooks].index("mutate-policy.poolgate.io")
+        path = f"/webhooks/{at}/clientConfig/service/path"
+        c.client.patch("mutatingwebhookconfigurations", "poolgate", [{"op": "replace", "path": path, "value": "/nowhere"}], kind="json")
+        try:
+            wait_for(lambda: not_injected(c, strict), 20, "a refusal")
+            before = c.replicas.metrics(0)["poolgate_policy_local_total"]
+            assert not injected(c.client.create(silent_pod("local"), lax))
+            assert "onOutage: local" in " ".join(c.client.warnings())
+            assert c.replicas.metrics(0)["poolgate_policy_local_total"] == before + 1
+        finally:
+            c.client.patch("mutatingwebhookconfigurations", "poolgate", [{"op": "replace", "path": path, "value": "/mutate"}], kind="json")
+
+
+def not_injected(c, ns):
+    try:
+        c.client.create(silent_pod("dry"), ns, dry_run=True)
+    except kube.ApiError as e:
+        return "NotInjected" in str(e.body)
+    return False
+
+
+def test_the_label_is_the_grant(c):
+    """A tenant who may patch his namespace, and its status, picks the policy that he may use, leaves it, and no other."""
+    with policies(c, policy("small"), policy("big")), c.namespace() as ns:
+        for obj in ({"kind": "Role", "metadata": {"name": "owner"}, "rules": [
+                {"apiGroups": [""], "resources": ["namespaces", "namespaces/status", "namespaces/finalize"], "verbs": ["get", "patch", "update"]}]},
+                {"kind": "RoleBinding", "metadata": {"name": "owner"}, "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"}, "subjects": [{"kind": "User", "name": "alice"}]}):
+            c.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", **obj}, namespace=ns)
+        for obj in ({"kind": "ClusterRole", "metadata": {"name": "use-small"}, "rules": [
+                {"apiGroups": ["poolgate.io"], "resources": ["gpupolicies"], "resourceNames": ["small"], "verbs": ["use"]}]},
+                {"kind": "ClusterRoleBinding", "metadata": {"name": "use-small"}, "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "use-small"},
+                    "subjects": [{"kind": "User", "name": "alice"}]}):
+            c.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", **obj})
+        alice = c.client_for("alice")
+
+        def pick(who, name, subresource=None):
+            return who.patch("namespaces", ns, {"metadata": {"labels": {POLICY: name, "team": str(name)}}}, subresource=subresource)
+
+        wait_for(lambda: may(lambda: alice.patch("namespaces", ns, {"metadata": {"labels": {"own": "yes"}}})), 20, "alice's rights")
+        wait_for(lambda: may(lambda: pick(alice, "small")), 20, "alice's use of small")
+        for subresource in (None, "status"):
+            refused(lambda s=subresource: pick(alice, "big", s), "may use the GPUPolicy big")
+        pick(alice, None)
+        refused(lambda: pick(alice, "big"), "may use the GPUPolicy big")
+        pick(c.client, "big")
+        for name in (None, "small"):
+            refused(lambda n=name: pick(alice, n), "takes a namespace away")
+        alice.patch("namespaces", ns, {"metadata": {"labels": {"own": "still"}}})
+        assert c.client.get("namespaces", ns)["metadata"]["labels"][POLICY] == "big"
+
+
+def may(call):
+    try:
+        call()
+    except kube.ApiError as e:
+        assert e.status == 403, e
+        return False
+    return True
+
+
+@pytest.mark.parametrize("spec,says", [
+    ({"share": 101}, "spec.share"), ({"share": -1}, "spec.share"), ({"defaults": {"percent": 0}}, "spec.defaults.percent"),
+    ({"defaults": {"whenFull": "queue"}}, "spec.defaults.whenFull"), ({"accepts": ["amd.com/gpu"]}, "spec.accepts"),
+    ({"accepts": ["nvidia.com/gpu", "nvidia.com/gpu"]}, "spec.accepts"), ({"ties": "drop"}, "spec.ties"), ({"onOutage": True}, "spec.onOutage"),
+    ({"allow": {"servers": {}}}, "spec.allow.servers"), ({"allow": {"launchers": []}}, "spec.allow.launchers"),
+    ({"allow": {"models": ["x" * 129]}}, "spec.allow.models"), ({"allow": {"gpus": -1}}, "spec.allow.gpus"),
+    ({"allow": {"memory": "much"}}, "spec.allow.memory"), ({"allow": {"memory": -1}}, "spec.allow.memory"),
+    ({"allow": {"waiting": 1000001}}, "spec.allow.waiting"), ([], "spec"), (None, "spec")])
+def test_what_is_no_policy(c, spec, says):
+    refused(lambda: c.client.create(policy("bad") if spec is None else {**policy("bad"), "spec": spec}, dry_run=True)
+            if spec is not None else c.client.create({k: v for k, v in policy("bad").items() if k != "spec"}, dry_run=True), says)
+
+
+def test_names_and_fields(c):
+    refused(lambda: c.client.create(policy("x" * 64), dry_run=True), "at most 63 characters")
+    kept = c.client.create(policy("a" * 63, allow={"memory": "1.5Ti", "gpus": 4, "waiting": 0, "servers": {"a.b/c": ""}}, unheard=1), dry_run=True)
+    assert kept["spec"] == {"allow": {"memory": "1.5Ti", "gpus": 4, "waiting": 0, "servers": {"a.b/c": ""}}}
