@@ -202,7 +202,7 @@ int policy_read(const struct json *j, const struct json_node *object, struct are
 	struct err own = {0};
 	struct policy p = {
 		.share = 100, .gpus = UINT32_MAX, .waiting = UINT32_MAX, .bytes = UINT64_MAX};
-	struct json_reader r = {j, a, err ? err : &own, &p};
+	struct json_reader r = {.j = j, .a = a, .err = err ? err : &own, .top = &p};
 	int rc;
 
 	if (!json_is_str(j, json_get(j, object, SLICE("kind")), SLICE(POLICY_KIND)) ||
@@ -223,7 +223,7 @@ int policy_check_keys(
 	} parts[] = {
 		{NULL, &spec_record}, {"defaults", &defaults_record}, {"allow", &allow_record}};
 	const struct json_node *spec = json_get(j, object, SLICE("spec"));
-	struct json_reader r = {j, a, err, NULL};
+	struct json_reader r = {.j = j, .a = a, .err = err};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		const struct json_node *v =
