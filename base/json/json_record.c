@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_keys.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
 
@@ -103,16 +104,27 @@ static int read_text(
 	return rc;
 }
 
+/* Where it would be remembered: another one of that place takes it over, whatever a document says.
+ */
+static size_t place_of(struct slice s)
+{
+	const uint64_t by = UINT64_C(0x9E3779B97F4A7C15);
+	uint64_t h = s.len;
+	size_t i = 0;
+
+	for (; i + 8 <= s.len; i += 8)
+		h = json_mix(h ^ json_load64(s.at + i), by);
+	for (; i < s.len; i++)
+		h = json_mix(h ^ (unsigned char)s.at[i], by);
+	return h % JSON_READER_TEXTS;
+}
+
 /* The string in the arena, once where it is found again. NULL: out of memory. */
 static const char *keep_text(struct json_reader *r, const struct json_node *v)
 {
 	struct slice s = json_str(r->j, v, r->a);
-	/* ids differ at their ends */
-	size_t end = s.len < 4 ? 0 : s.len - 4, at = s.len;
+	size_t at = place_of(s);
 
-	for (size_t i = end; i < s.len; i++)
-		at = at * 31 + (unsigned char)s.at[i];
-	at %= JSON_READER_TEXTS;
 	if (!r->texts[at] || !slice_is(s, r->texts[at]))
 		r->texts[at] = arena_strdup(r->a, s);
 	return r->texts[at];
