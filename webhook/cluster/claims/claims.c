@@ -41,7 +41,7 @@ static struct holder **place_of(const struct claims *c, struct slice uid, uint64
 {
 	struct holder **at = &c->bucket[hash & (c->n_buckets - 1)];
 
-	while (*at && ((*at)->hash != hash || !slice_is(uid, (*at)->uid)))
+	while (*at && ((*at)->hash != (uint32_t)hash || !slice_is(uid, (*at)->uid)))
 		at = &(*at)->next;
 	return at;
 }
@@ -89,10 +89,10 @@ struct holder *claims_holder(
 		h->round = c->round;
 		return h;
 	}
-	h = calloc(1, sizeof(*h) + uid_len + namespace_len + name_len + 3);
+	h = calloc(1, offsetof(struct holder, uid) + uid_len + namespace_len + name_len + 3);
 	if (!h)
 		return NULL;
-	h->hash = hash;
+	h->hash = (uint32_t)hash;
 	h->round = c->round;
 	memcpy(h->uid, uid, uid_len);
 	text = h->uid + uid_len + 1;

@@ -60,7 +60,6 @@ struct holder {
 	struct holder *next;
 	struct holder_rest *rest; /* NULL: nothing of it is remembered */
 	const char *namespace, *name;
-	uint64_t hash;
 	struct claim_sight sight;
 	/* As the round that runs sees its claim: */
 	uint64_t list_hash; /* of the servers that its first record lists */
@@ -73,14 +72,15 @@ struct holder {
 	uint32_t n_records, n_listed, n_follow;
 	uint32_t grace_s; /* the longest that its records say; 0: none does */
 	uint32_t round;   /* the last in which it was in view */
+	uint32_t hash;    /* of the uid, as much as finds a bucket */
 	/* From round to round: */
 	uint32_t told_s; /* the longest grace period that a delete of its pod has named, bounded; 0:
 			    none */
+	enum claim_act act;
 	uint64_t takes_before;
 	int64_t until_ms; /* of CLAIM_LINGER */
 	int64_t live_ms;  /* when the last GET was begun that showed its pod as live */
-	enum claim_act act;
-	bool waiting; /* its pod waits, and not for long as far as this leader knows */
+	bool waiting;     /* its pod waits, and not for long as far as this leader knows */
 	bool write_failed;
 	/* As the round that runs sees it: */
 	bool agree; /* all records list the same servers, their own among them, and none is open
@@ -94,12 +94,13 @@ struct holder {
 /* One claim on one server. */
 struct record {
 	struct holder *who;
-	enum claim_state state;
 	uint64_t take;
-	uint32_t grace_s; /* as it is, or should be, with the next two (rule R13) */
+	/* As it is, or should be (rule R13): */
 	int64_t lingers_ms;
 	const char *waits; /* in the picture's arena, or the holder's; NULL: it does not */
-	bool word;         /* of these three one is to be written */
+	uint32_t grace_s;
+	enum claim_state state;
+	bool word; /* of lingers_ms, waits and grace_s one is to be written */
 	bool open;
 	bool skipped; /* its removal was not written: to be asked anew */
 };

@@ -22,20 +22,21 @@
 #define WAITING_MAX ((size_t)PLAN_BYTES_MAX * 16)
 #define WAITING_USUAL 2048
 
+/* There are as many as claims: members stand by their size. */
 struct entry {
 	struct entry *next;
-	uint64_t hash; /* of the uid */
 	uint64_t plan_hash;
 	int64_t since_ms, lost_ms, waits_ms;
+	struct pod_waiting *waiting; /* NULL: not for its turn, and no gang wants to know of it */
+	char *why;                   /* malloc'ed; NULL: it runs, or has */
+	uint32_t hash;               /* of the uid, as much as finds a bucket */
 	uint32_t list;               /* number of the list that showed it last */
 	uint32_t grace_s;            /* the longest that a delete of it has named (R13) */
-	uint8_t seen;                /* enum pod_seen */
-	bool ended;                  /* the last that was told of it: it has finished */
-	bool waits;                  /* to be told its place */
-	bool unplaced;               /* its delete was told, and it had no node then */
-	struct pod_waiting *waiting; /* NULL: not for its turn, and no gang wants to know of it */
-	char why[POD_WHY_SIZE];
 	uint16_t namespace_at, name_at, uid_len; /* into text, where the uid stands first */
+	uint8_t seen;                            /* enum pod_seen */
+	bool ended;                              /* the last that was told of it: it has finished */
+	bool waits;                              /* to be told its place */
+	bool unplaced;                           /* its delete was told, and it had no node then */
 	char text[];
 };
 
@@ -61,7 +62,7 @@ static struct entry **place_of(const struct pods *p, struct slice uid, uint64_t 
 {
 	struct entry **at = &p->bucket[hash & (p->n_buckets - 1)];
 
-	while (*at && ((*at)->hash != hash || (*at)->uid_len != uid.len ||
+	while (*at && ((*at)->hash != (uint32_t)hash || (*at)->uid_len != uid.len ||
 			      memcmp((*at)->text, uid.at, uid.len) != 0))
 		at = &(*at)->next;
 	return at;
@@ -105,6 +106,11 @@ static void put_waiting(struct pods *p, struct entry *e, struct pod_waiting *w)
 	e->waiting = w;
 }
 
+static const char *why_of(const struct entry *e)
+{
+	return e->why ? e->why : "";
+}
+
 static void remove_at(struct pods *p, struct entry **at)
 {
 	struct entry *e = *at;
@@ -113,6 +119,7 @@ static void remove_at(struct pods *p, struct entry **at)
 	p->n--;
 	p->n_lost -= e->seen == POD_NOT_SHOWN;
 	put_waiting(p, e, NULL);
+	free(e->why);
 	free(e);
 }
 
@@ -139,11 +146,11 @@ static void lose(struct pods *p, struct entry *e, int64_t now)
 static struct entry *new_entry(const struct kube_meta *m, uint64_t hash, int64_t now)
 {
 	size_t len = m->uid.len + m->namespace.len + m->name.len + 3;
-	struct entry *e = len <= UINT16_MAX ? calloc(1, sizeof(*e) + len) : NULL;
+	struct entry *e = len <= UINT16_MAX ? calloc(1, offsetof(struct entry, text) + len) : NULL;
 
 	if (!e)
 		return NULL;
-	e->hash = hash;
+	e->hash = (uint32_t)hash;
 	e->since_ms = now;
 	e->uid_len = (uint16_t)m->uid.len;
 	e->namespace_at = (uint16_t)(m->uid.len + 1);
@@ -187,6 +194,16 @@ static void see_queued(const struct entry *e, struct pod_waiting *w)
 		w->pod.since_ms = now;
 }
 
+/* Most pods run: nothing is kept for them. */
+static void put_why(struct pods *p, struct entry *e, const char *why)
+{
+	if (strcmp(why_of(e), why) == 0)
+		return;
+	free(e->why);
+	e->why = *why ? strdup(why) : NULL;
+	p->missed = p->missed || (*why && !e->why);
+}
+
 /* True when what is shown has changed. */
 static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 {
@@ -199,7 +216,7 @@ static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 	see_queued(e, t->waiting);
 	changed = !e || e->seen != t->seen || e->waits != t->waits ||
 		  is_other(e->waiting, t->waiting) || e->grace_s < t->grace_s ||
-		  strcmp(e->why, t->why) != 0;
+		  strcmp(why_of(e), t->why) != 0;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -222,7 +239,7 @@ static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 	put_waiting(p, e, t->waiting);
 	t->waiting = NULL;
 	e->grace_s = t->grace_s > e->grace_s ? t->grace_s : e->grace_s;
-	memcpy(e->why, t->why, sizeof(e->why));
+	put_why(p, e, t->why);
 	e->waits_ms = !*t->why ? 0 : e->waits_ms ? e->waits_ms : now;
 	e->plan_hash = t->plan_hash;
 	e->list = p->list;
@@ -476,6 +493,7 @@ void pods_free(struct pods *p)
 		for (struct entry *e = p->bucket[i], *next; e; e = next) {
 			next = e->next;
 			let_go(e->waiting);
+			free(e->why);
 			free(e);
 		}
 	free(p->bucket);
@@ -518,7 +536,7 @@ static struct pod_shown shown(const struct entry *e)
 		.waits_ms = e->seen == POD_LIVE ? e->waits_ms : 0,
 		.plan_hash = e->plan_hash};
 
-	memcpy(pod.why, e->why, sizeof(pod.why));
+	memcpy(pod.why, why_of(e), strlen(why_of(e)) + 1);
 	return pod;
 }
 

@@ -61,7 +61,7 @@ struct pod_waiting {
 struct pods;
 
 /* An empty table. changed (may be NULL) is called after each change of what it shows, without its
- * lock, from the watch's thread. NULL: out of memory. About 200 bytes a pod. All functions may be
+ * lock, from the watch's thread. NULL: out of memory. About 160 bytes a pod. All functions may be
  * called from any thread. */
 struct pods *pods_new(void (*changed)(void *ctx), void *ctx);
 /* How to see that a pod waits to be told its place (carrier.h), and which PriorityClasses count in

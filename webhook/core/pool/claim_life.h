@@ -45,8 +45,8 @@ struct claim_sight {
 	int64_t gone_ms;  /* when the first of the GETs was begun that have said GONE ever since; 0:
 			     none has */
 	int64_t grace_ms; /* so long its processes may run on after a delete */
-	enum pod_seen seen;
-	enum pod_answer answer; /* to that GET */
+	enum pod_seen seen : 8;
+	enum pod_answer answer : 8; /* to that GET */
 	bool pending;  /* nobody has seen the pod: no part of the claim is bound or adopted */
 	bool unbound;  /* some part of it still says pending */
 	bool synced;   /* the watch of pods has had a whole list */
