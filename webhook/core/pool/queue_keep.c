@@ -175,30 +175,74 @@ static struct queue_unit *kept_for(const struct queue_run *q)
 {
 	const struct inventory *inv = q->w->inventory;
 	const struct queue_world *w = q->w;
-	bool all_free = true;
 
 	for (size_t i = 0; i < w->n_kept; i++) {
 		const struct queue_kept *k = &w->kept[i];
 		const struct gpu_server *s =
 			k->server < inv->n_servers ? &inv->servers[k->server] : NULL;
-		uint64_t taken;
 
 		if (!s || k->gpu >= s->n_gpus || !inventory_usable(s, &s->gpus[k->gpu]) ||
 			k->bytes > s->gpus[k->gpu].bytes || !slice_eq(k->uid, w->kept[0].uid))
 			return NULL;
-		taken = q->real.use.claimed[s->first_gpu + k->gpu];
-		all_free = all_free && taken <= s->gpus[k->gpu].bytes - k->bytes;
 	}
-	for (size_t i = 0; w->n_kept && i < q->n_units; i++) {
-		struct queue_unit *u = &q->units[i];
-
-		if (u->started || !slice_eq(u->rank.uid, w->kept[0].uid))
-			continue;
-		/* What is kept has come free and is not enough: its gang has changed, or the GPUs
-		 * have. */
-		return all_free && u->shape && u->shape->no_room ? NULL : u;
-	}
+	for (size_t i = 0; w->n_kept && i < q->n_units; i++)
+		if (!q->units[i].started && slice_eq(q->units[i].rank.uid, w->kept[0].uid))
+			return &q->units[i];
 	return NULL;
+}
+
+/* The servers of what is kept, as if all else of them were taken. */
+static int view_kept(
+	struct queue_run *q, struct inventory *inv, struct usage *use, struct queue_view *ret)
+{
+	const struct queue_world *w = q->w;
+	uint64_t *claimed;
+
+	inv->servers = arena_array(&q->rough, w->n_kept, sizeof(*inv->servers));
+	for (size_t i = 0; inv->servers && i < w->n_kept; i++) {
+		if (i > 0 && w->kept[i].server == w->kept[i - 1].server)
+			continue;
+		inv->servers[inv->n_servers] = w->inventory->servers[w->kept[i].server];
+		inv->servers[inv->n_servers++].first_gpu = inv->n_gpus;
+		inv->n_gpus += w->inventory->servers[w->kept[i].server].n_gpus;
+	}
+	claimed = arena_array(&q->rough, inv->n_gpus, sizeof(*claimed));
+	use->claimed = claimed;
+	use->pending = arena_array(&q->rough, inv->n_gpus, sizeof(*claimed));
+	use->n_claims = arena_array(&q->rough, inv->n_servers, sizeof(*use->n_claims));
+	if (q->rough.failed)
+		return ERR_NOMEM;
+	for (size_t s = 0, k = 0; s < inv->n_servers; s++)
+		for (size_t i = 0; i < inv->servers[s].n_gpus; i++) {
+			uint64_t *to = &claimed[inv->servers[s].first_gpu + i];
+
+			*to = inv->servers[s].gpus[i].bytes;
+			for (; k < w->n_kept && w->kept[k].gpu == i &&
+				w->inventory->servers[w->kept[k].server].gpus ==
+					inv->servers[s].gpus;
+				k++)
+				*to -= w->kept[k].bytes < *to ? w->kept[k].bytes : *to;
+		}
+	return queue_view_init(ret, inv, use, &q->rough);
+}
+
+/* Does what is kept hold the unit? Its gang may have grown since, and a part of it may have gone
+ * with a GPU or a server. */
+static int is_enough(struct queue_run *q, const struct queue_unit *u, bool *ret)
+{
+	struct inventory inv = {0};
+	struct usage use = {0};
+	struct placement *where;
+	struct queue_view v;
+	int rc;
+
+	arena_reset(&q->rough);
+	if (view_kept(q, &inv, &use, &v) != 0)
+		return ERR_NOMEM;
+	rc = queue_place(q, &v, u, false, &where, NULL);
+	queue_view_release(&v);
+	*ret = rc == 0;
+	return rc == ERR_NOMEM ? rc : 0;
 }
 
 bool queue_is_ahead(const struct queue_unit *a, const struct queue_unit *b)
@@ -253,14 +297,13 @@ static struct queue_unit **list_old(struct queue_run *q, size_t *ret_n)
 /* What was kept in the round before is kept on. */
 static int keep_on(struct queue_run *q, struct queue_unit *u)
 {
-	bool held;
+	bool enough;
 
 	if (!u)
 		return 0;
-	if (is_held(q, u, &held) != 0)
+	if (is_enough(q, u, &enough) != 0)
 		return ERR_NOMEM;
-	/* with what is known now */
-	if (kept_for(q) != u)
+	if (!enough)
 		return 0;
 	q->head = u;
 	q->ret.keep = arena_copy(q->a, q->w->kept, q->w->n_kept, sizeof(*q->ret.keep));
