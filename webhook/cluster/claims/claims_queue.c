@@ -320,6 +320,8 @@ static struct starting *unit_of(const struct queueing *q, const struct queue_pod
 /* All members of a gang, or none. */
 static void start_all(struct queueing *q)
 {
+	const struct slice nobody = {0};
+
 	q->starts = arena_array(&q->arena, q->round.n_start, sizeof(*q->starts));
 	q->units = arena_array(&q->arena, q->round.n_start, sizeof(struct starting *));
 	q->started = arena_array(&q->arena, q->n, sizeof(*q->started));
@@ -338,8 +340,7 @@ static void start_all(struct queueing *q)
 			.a = {.c = q->c,
 				.who = q->who[i],
 				.turn = true,
-				.behind = before == SIZE_MAX ? (struct slice){0}
-							     : q->pods[before].uid,
+				.behind = before == SIZE_MAX ? nobody : q->pods[before].uid,
 				.grace_s = q->list[i]->grace_s,
 				.plan_hash = q->list[i]->plan_hash,
 				.pool.inventory = q->pool.inventory,
