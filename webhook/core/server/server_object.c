@@ -103,12 +103,17 @@ static int read_parts(struct json_reader *r, const struct json_node *v, void *to
 
 	if (rc != 0)
 		return rc;
-	/* In the place of what was read, which is larger: a pool has hundreds of thousands. */
+	/* In the place of what was read, which is larger: a pool has hundreds of thousands. Both
+	 * are seen as bytes, so that no compiler takes them for different places. */
 	c->claim.parts = (struct claim_part *)(void *)p.at;
 	for (size_t i = 0; i < p.n_at; i++) {
-		struct part one = p.at[i];
+		struct claim_part kept = {0};
+		struct part one;
 
-		c->claim.parts[i] = (struct claim_part){.gpu = one.gpu, .bytes = one.bytes};
+		memcpy(&one, &p.at[i], sizeof(one));
+		kept.gpu = one.gpu;
+		kept.bytes = one.bytes;
+		memcpy(&c->claim.parts[i], &kept, sizeof(kept));
 		if (one.rest.at && !c->part_rests)
 			c->part_rests = arena_array(r->a, p.n_at, sizeof(*c->part_rests));
 		if (one.rest.at && c->part_rests)
