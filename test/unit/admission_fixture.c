@@ -5,6 +5,8 @@
 
 #include "base/buf.h"
 
+struct policies_known admission_fixture_policies;
+
 static const struct config *acquire(void *ctx)
 {
 	return ctx;
@@ -31,6 +33,7 @@ void admission_fixture_init(struct admission_fixture *f, struct ledger *ledger)
 		.ledger = ledger ? ledger : f->core.ledger,
 		.metrics = f->metrics,
 		.decisions = f->decisions,
+		.policies = admission_fixture_policies,
 		.log = &f->log};
 	f->admission = admission_new(&deps, &err);
 	assert_non_null(f->admission);

@@ -22,6 +22,9 @@ struct admission_fixture {
 	struct http_reply reply;
 };
 
+/* Of the fixtures that are inited from now on; zero: there are none. */
+extern struct policies_known admission_fixture_policies;
+
 /* With the core's ledger, or with another one. */
 void admission_fixture_init(struct admission_fixture *f, struct ledger *ledger);
 void admission_fixture_release(struct admission_fixture *f);

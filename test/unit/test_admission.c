@@ -702,6 +702,60 @@ static void test_no_claim_where_secrets_cannot_come(void **state)
 	admission_fixture_release(&f);
 }
 
+static bool any_policy(void *ctx, const struct config *config)
+{
+	(void)ctx, (void)config;
+	return true;
+}
+
+/* One that has to be asked for: who may not wait is told so. */
+static int policy_later(void *ctx, const struct config *config, struct slice namespace,
+	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
+{
+	static const struct policy policy = {
+		.name = "p", .inject = true, .share = 100, .os = "ubuntu18", .version = "400"};
+	bool *away = ctx;
+
+	(void)config, (void)namespace, (void)a;
+	if (deadline_ms == 0 || *away)
+		return err_set(err, ERR_TIMEOUT, "nobody knows it");
+	assert_true(deadline_ms > http_now_ms());
+	*ret = &policy;
+	return 0;
+}
+
+static void test_a_policy_that_is_asked_for(void **state)
+{
+	static const char silent[] =
+		"{'metadata':{'name':'p'},'spec':{'containers':[{'name':'a','command':['x'],"
+		"'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}]}}";
+	struct admission_fixture f;
+	bool away = false;
+	char *review = admission_review("CREATE", silent, "null", "");
+
+	(void)state;
+	admission_fixture_policies = (struct policies_known){&away, any_policy, policy_later};
+	admission_fixture_init(&f, NULL);
+	assert_int_equal(admission_call(&f, admission_mutate, review), HTTP_LATER);
+	assert_int_equal(metric_value(f.metrics, M_REVIEWS, 0, 0), 0);
+	answer(&f, admission_mutate_slow, review, true);
+	assert_int_equal(f.reply.status, 200);
+	assert_true(replied(&f, "\"patch\":"));
+	/* what the policy wants is not known: the other hook refuses nothing by guess, nor admits
+	 */
+	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_LATER);
+	answer(&f, admission_validate_slow, review, true);
+	assert_true(replied(&f, "\"reason\":\"NotInjected\""));
+	away = true;
+	answer(&f, admission_mutate_slow, review, true);
+	assert_int_equal(f.reply.status, 500);
+	answer(&f, admission_validate_slow, review, true);
+	assert_int_equal(f.reply.status, 500);
+	admission_fixture_release(&f);
+	admission_fixture_policies = (struct policies_known){0};
+	free(review);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -722,6 +776,7 @@ int main(void)
 		cmocka_unit_test(test_a_pod_that_waits),
 		cmocka_unit_test(test_no_claim_where_secrets_cannot_come),
 		cmocka_unit_test(test_no_claim_where_a_quota_refuses),
+		cmocka_unit_test(test_a_policy_that_is_asked_for),
 	};
 
 	return cmocka_run_group_tests_name("admission", tests, NULL, NULL) != 0;

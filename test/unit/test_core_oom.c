@@ -131,6 +131,54 @@ TEST(test_update)
 	fixture_release(&f);
 }
 
+/* Read for each review, as the cluster's source does. */
+static int policy_of_text(void *ctx, const struct config *config, struct slice namespace,
+	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
+{
+	static const char text[] =
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPolicy\",\"metadata\":{"
+		"\"name\":\"p\"},\"spec\":{\"inject\":true,\"share\":99,\"defaults\":{\"os\":"
+		"\"ubuntu18\",\"version\":\"400\",\"percent\":50},\"accepts\":["
+		"\"nvidia.com/gpu\"],\"allow\":{\"servers\":{\"a\":\"b\"},\"models\":[\"x\"],"
+		"\"memory\":\"1G\"}}}";
+	struct policy *p = arena_alloc(a, sizeof(*p));
+	struct json j;
+	char *copy;
+	int rc;
+
+	(void)ctx, (void)config, (void)namespace, (void)deadline_ms;
+	if (!p)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	json_init(&j);
+	rc = json_read_copy(&j, text, sizeof(text) - 1, 1000, &copy, err);
+	if (rc == 0)
+		rc = policy_read(&j, json_root(&j), a, p, err);
+	json_release(&j);
+	free(copy);
+	*ret = p;
+	return rc;
+}
+
+static bool any_policy(void *ctx, const struct config *config)
+{
+	(void)ctx, (void)config;
+	return true;
+}
+
+TEST(test_policy)
+{
+	static const char silent[] =
+		"{'metadata':{'name':'p','uid':'u1','ownerReferences':[{'controller':true,'kind':"
+		"'ReplicaSet','name':'w-1'}],'labels':{'pod-template-hash':'1'}},'spec':{"
+		"'containers':[{'name':'a','command':['\\u0078'],'resources':{'limits':{"
+		"'bitfusion.io/gpu-amount':1}}}]}}";
+
+	admission_fixture_policies = (struct policies_known){NULL, any_policy, policy_of_text};
+	both(admission_mutate, "CREATE", silent, "null", 0);
+	both(admission_validate, "CREATE", silent, "null", 0);
+	admission_fixture_policies = (struct policies_known){0};
+}
+
 /* From files: 0 and the right patch, or ERR_NOMEM. */
 TEST(test_engine)
 {
@@ -207,4 +255,4 @@ TEST(kinds_of_servers)
 	assert_true(n > 8);
 }
 
-TESTS(test_mutate, test_validate, test_update, test_engine, kinds_of_servers)
+TESTS(test_mutate, test_policy, test_validate, test_update, test_engine, kinds_of_servers)
