@@ -140,14 +140,14 @@ static int load(const struct inject_source *s, struct inject_world *w, struct er
 	if (rc == 0 && s->n_registries > 0)
 		rc = inject_registry_open(
 			&w->config->config, s->registries, s->n_registries, &w->images, err);
-	if (rc == 0)
-		w->policies = (struct policy_source){&w->config->policies, policies_of};
-	if (rc == 0)
-		w->mutate = (struct mutate_world){.config = &w->config->config,
-			.ledger = w->ledger,
-			.images = s->n_registries > 0 ? &w->images.source : NULL,
-			.policies = w->config->has_policies ? &w->policies : NULL,
-			.preview = true};
+	if (rc != 0)
+		return rc;
+	w->policies = (struct policy_source){&w->config->policies, policies_of};
+	w->mutate = (struct mutate_world){.config = &w->config->config,
+		.ledger = w->ledger,
+		.images = s->n_registries > 0 ? &w->images.source : NULL,
+		.policies = w->config->has_policies ? &w->policies : NULL,
+		.preview = true};
 	return rc;
 }
 
