@@ -148,7 +148,7 @@ static int load(const struct inject_source *s, struct inject_world *w, struct er
 		.images = s->n_registries > 0 ? &w->images.source : NULL,
 		.policies = w->config->has_policies ? &w->policies : NULL,
 		.preview = true};
-	return rc;
+	return 0;
 }
 
 int inject_world_load(
