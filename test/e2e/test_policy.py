@@ -26,7 +26,7 @@ def composed():
 
 @pytest.fixture(scope="module", name="c")
 def fixture_light():
-    with Cluster.light(name="policy") as c, Replicas(c, 1, path=composed()) as c.replicas:
+    with Cluster.light(controllers=True, name="policy") as c, Replicas(c, 1, path=composed()) as c.replicas:
         yield c
 
 
@@ -154,6 +154,61 @@ def test_the_label_is_the_grant(c):
             refused(lambda n=name: pick(alice, n), "takes a namespace away")
         alice.patch("namespaces", ns, {"metadata": {"labels": {"own": "still"}}})
         assert c.client.get("namespaces", ns)["metadata"]["labels"][POLICY] == "big"
+
+
+def workload(kind, name, labels=None, **spec):
+    """A Job or Deployment of pods that say nothing."""
+    pod = silent_pod("x")
+    pod["spec"]["restartPolicy"] = "Never" if kind == "Job" else "Always"
+    labels = {"of": name, **(labels or {})}
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": {"of": name}}}
+    return {"apiVersion": "batch/v1" if kind == "Job" else "apps/v1", "kind": kind, "metadata": {"name": name},
+            "spec": {"template": {"metadata": {"labels": labels}, "spec": pod["spec"]}, **selector, **spec}}
+
+
+def answers(c, ns, label="of"):
+    """By group: what has become of each of its pods that are not being deleted."""
+    found = {}
+    for pod in c.client.items("pods", ns):
+        if not pod["metadata"].get("deletionTimestamp"):
+            found.setdefault(pod["metadata"]["labels"].get(label), []).append(injected(pod))
+    return found
+
+
+def test_a_share_of_groups(c):
+    """Half of 200 Jobs, of the pairs of Jobs of JobSets, and of Deployments: no group is torn, and none flips by a rollout or when its pods are
+    made anew."""
+    jobs, sets, deployments = 200, 10, 10
+    with servers(c, {"gpu-s": 8}), policies(c, policy("half", inject=True, share=50, defaults={**DEFAULTS, "percent": 1})), \
+            c.namespace(labels={POLICY: "half"}) as ns:
+        client_secrets(c, ns)
+        for i in range(sets):
+            for part in "ab":
+                c.client.create(workload("Job", f"set-{i}-{part}", {"jobset.sigs.k8s.io/jobset-uid": f"uid-{i}"}), ns)
+        for i in range(deployments):
+            c.client.create(workload("Deployment", f"web-{i}", replicas=2, strategy={"type": "Recreate"}), ns)
+        for i in range(jobs):
+            c.client.create(workload("Job", f"train-{i}"), ns)
+        wait_for(lambda: sum(map(len, answers(c, ns).values())) == 2 * sets + 2 * deployments + jobs, 90, "all pods")
+        first = answers(c, ns)
+        in_it = [all(first[f"train-{i}"]) for i in range(jobs)]
+        assert 70 <= sum(in_it) <= 130, sum(in_it)
+        in_sets = answers(c, ns, "jobset.sigs.k8s.io/jobset-uid")
+        assert all(len(in_sets[f"uid-{i}"]) == 2 and len(set(in_sets[f"uid-{i}"])) == 1 for i in range(sets)), in_sets
+        webs = {f"web-{i}": first[f"web-{i}"] for i in range(deployments)}
+        assert all(len(set(pods)) == 1 for pods in webs.values()), webs
+        before = {p["metadata"]["uid"] for p in c.client.items("pods", ns)}
+        for name in webs:
+            c.client.patch("deployments", name, {"spec": {"template": {"metadata": {"annotations": {"again": "1"}}}}}, ns)
+
+        def anew():
+            pods = [p for p in c.client.items("pods", ns) if p["metadata"]["labels"]["of"] in webs and not p["metadata"].get("deletionTimestamp")]
+            return len(pods) == 2 * deployments and not before & {p["metadata"]["uid"] for p in pods}
+
+        wait_for(anew, 60, "pods of the next rollout")
+        assert {name: answers(c, ns)[name] for name in webs} == webs
+        c.client.delete("namespaces", ns)
+        wait_for(lambda: not claims(c), 90, "the claims' end")
 
 
 def may(call):
