@@ -787,7 +787,8 @@ def test_requests_have_a_priority_level_of_their_own(c, base):
     assert base
     client = c.client_for(token=c.account_token("poolgate-system", "poolgate"))
     schema = c.client.get("flowschemas", "poolgate")["metadata"]["uid"]
-    for path in ("/apis/poolgate.io/v1alpha1/gpuservers", "/api/v1/pods",
+    for path in ("/apis/poolgate.io/v1alpha1/gpuservers", "/api/v1/pods", "/api/v1/namespaces", "/api/v1/namespaces/default",
+                 "/apis/poolgate.io/v1alpha1/gpupolicies/any",
                  "/apis/coordination.k8s.io/v1/namespaces/poolgate-system/leases/poolgate-leader",
                  "/api/v1/namespaces/poolgate-system/secrets/poolgate-tls"):
         until(lambda p=path: client.request("GET", p)[1].get("X-Kubernetes-PF-FlowSchema-UID") == schema, 20, path)
