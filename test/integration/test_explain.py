@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+import yaml
 
 from lib import api, waiting
 from lib.server import PROGRAM
@@ -14,13 +15,13 @@ INSTALLED[api.MAPS + "poolgate-config"]["data"]["poolgate.yaml"] = INSTALLED[api
     "  waiting:\n", "  waiting:\n    priorityClasses: [urgent]\n")
 
 
-def explain(tmp_path, pods, servers, *words, forbidden=()):
+def explain(tmp_path, pods, servers, *words, forbidden=(), installed=None):
     """Exit status, output, errors."""
     def answer(path):
         if any(path.startswith(f) for f in forbidden):
             return api.FORBIDDEN
-        if path in INSTALLED:
-            return INSTALLED[path]
+        if path in (installed or INSTALLED):
+            return (installed or INSTALLED)[path]
         if path.startswith(SERVERS):
             return listed("GPUServerList", servers)
         if path.startswith("/api/v1/pods"):
@@ -138,6 +139,50 @@ def test_who_does_not_wait(tmp_path, injected):
     assert explain(tmp_path, [done], full, "ml/done")[:2] == (0, "ml/done has finished and holds nothing\n")
     assert explain(tmp_path, [plain], full, "ml/plain")[:2] == (0, "ml/plain is not injected: it asks for nothing of the pool\n")
     assert json.loads(explain(tmp_path, [plain], full, "ml/plain", "-o", "json")[1])["state"] == "not-injected"
+
+
+def with_policies(answers, **settings):
+    """What the cluster has installed, with policies, and more that it answers."""
+    config = api.MAPS + "poolgate-config"
+    text = yaml.safe_load(INSTALLED[config]["data"]["poolgate.yaml"])
+    text["cluster"]["policies"] = {"enabled": True, **settings}
+    return {**INSTALLED, config: {"data": {"poolgate.yaml": yaml.safe_dump(text)}}, **answers}
+
+
+def asking(key="bitfusion.io/gpu-amount", **notes):
+    return {"metadata": {"name": "p", "namespace": "ml", "uid": "uid-p", "annotations": notes},
+            "spec": {"containers": [{"name": "a", "resources": {"limits": {key: "1"}}}]}}
+
+
+@pytest.mark.parametrize("spec,says", [
+    ({}, 'the policy "research" injects none without'),
+    ({"inject": True, "share": 0}, 'the policy "research" injects 0 of 100 groups of pods, and its group is not among them'),
+    ({"inject": True}, 'the policy "research" would have it injected now'),
+    (None, 'picks the policy "research"'), ("away", "cannot be read: ")])
+def test_what_the_policy_says(tmp_path, spec, says):
+    found = {"/api/v1/namespaces/ml": {"metadata": {"name": "ml", "labels": {"poolgate.io/policy": "research"}}}}
+    policy = "/apis/poolgate.io/v1alpha1/gpupolicies/research"
+    if spec == "away":
+        found[policy] = api.FORBIDDEN
+    elif spec is not None:
+        found[policy] = {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": "research"}, "spec": spec}
+    for key in ("bitfusion.io/gpu-amount", "nvidia.com/gpu"):
+        status, out, err = explain(tmp_path, [asking(key)], [server("gpu-01", 2, [])], "ml/p", installed=with_policies(found))
+        assert (status, err) == (0, "") and out.startswith("ml/p is not injected: ") and says in out, out
+    said = json.loads(explain(tmp_path, [asking()], [], "ml/p", "-o", "json", installed=with_policies(found))[1])
+    assert said["state"] == "not-injected" and says in said["why"]
+
+
+def test_who_picks_no_policy(tmp_path):
+    found = {"/api/v1/namespaces/ml": {"metadata": {"name": "ml"}}}
+    assert "its namespace picks no policy" in explain(tmp_path, [asking()], [], "ml/p", installed=with_policies(found))[1]
+    required = with_policies(found, required=True)
+    assert "get no GPUs here" in explain(tmp_path, [asking()], [], "ml/p", installed=required)[1]
+    # its own word, and a cluster without policies
+    own = asking(**{"auto-management/bitfusion": "off"})
+    assert 'auto-management/bitfusion says "off"' in explain(tmp_path, [own], [], "ml/p", installed=with_policies(found))[1]
+    assert explain(tmp_path, [asking()], [], "ml/p")[1] == "ml/p is not injected: it has no annotation auto-management/bitfusion\n"
+    assert "asks for nothing" in explain(tmp_path, [asking("nvidia.com/gpu")], [], "ml/p")[1]
 
 
 def test_what_cannot_be_read(tmp_path, injected):

@@ -77,6 +77,8 @@ static void read_settings(
 		from = &s->cluster;
 	e->pool.classes = (struct queue_classes){from->priority_classes, from->n_priority_classes};
 	e->pool.reserve_ms = from->reserve_ms;
+	e->policies = from->policies;
+	e->policies_required = from->policies_required;
 }
 
 static int explain(const char *kubeconfig, const char *pod, bool json)

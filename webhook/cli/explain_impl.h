@@ -31,12 +31,19 @@ struct explain {
 	struct slice node_says; /* the scheduler's words, absent: none */
 	size_t self;            /* its index in pool.pods */
 	struct queue_world world;
-	struct queue_round round; /* EXPLAIN_WAITS */
-	struct err refusal; /* EXPLAIN_LOST: what placement says; code 0: it would be placed */
+	struct queue_round round;         /* EXPLAIN_WAITS */
+	bool policies, policies_required; /* as the settings have them */
+	const char *not_ours; /* EXPLAIN_NOT_OURS: why, though it asks; NULL: it asks for nothing */
+	struct err refusal;   /* EXPLAIN_LOST: what placement says; code 0: it would be placed */
 };
 
 /* Read the pod, the GPUServers and those who wait. Errors of kube_get and kube_list; ERR_NOMEM. */
 int explain_read(struct kube *k, struct explain *e, struct err *err);
+
+/* Why is this pod, which asks, not injected? In the arena; NULL: it asks for nothing, or memory is
+ * out. */
+const char *explain_policy(struct kube *k, const struct explain *e, const struct json *j,
+	const struct json_node *object, struct arena *a);
 
 /* Append all of it, for people or as JSON. */
 void explain_say(const struct explain *e, struct buf *out);

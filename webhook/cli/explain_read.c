@@ -27,6 +27,8 @@ static int read_pod(struct kube *k, struct explain *e, bool *ret_held, struct er
 		e->state = pool_read_finished(&a.json, object) ? EXPLAIN_FINISHED
 			   : e->asks                           ? EXPLAIN_LOST
 							       : EXPLAIN_NOT_OURS;
+		if (e->state == EXPLAIN_NOT_OURS)
+			e->not_ours = explain_policy(k, e, &a.json, object, &e->pool.arena);
 		pod_waits(&a.json, object, e->why);
 		/* nothing that a person would not see: it is being made */
 		if (strcmp(e->why, "Pending") == 0)

@@ -188,7 +188,9 @@ void explain_say(const struct explain *e, struct buf *out)
 			say_missing(e, out);
 		break;
 	case EXPLAIN_NOT_OURS:
-		buf_str(out, " is not injected: it asks for nothing of the pool\n");
+		buf_str(out, " is not injected: ");
+		buf_str(out, e->not_ours ? e->not_ours : "it asks for nothing of the pool");
+		buf_char(out, '\n');
 		break;
 	}
 	pool_read_say_unreadable(&e->pool, out);
@@ -318,6 +320,9 @@ void explain_json(const struct explain *e, struct buf *out)
 		buf_char(out, ',');
 		json_text(out, "why", slice_of(e->refusal.msg));
 		json_missing(e, out);
+	} else if (e->state == EXPLAIN_NOT_OURS && e->not_ours) {
+		buf_char(out, ',');
+		json_text(out, "why", slice_of(e->not_ours));
 	}
 	buf_fmt(out, ",\"unreadableServers\":%zu}\n", e->pool.n_unreadable);
 }
