@@ -379,7 +379,10 @@ TEST(test_share_of_pods)
 	assert_int_equal(mutate_in("ml", bare), 0);
 	assert_false(fix.mutation.patched);
 	assert_int_equal(validate_in("ml", bare), 0);
-	/* a workload's pods may be of any group */
+	/* a workload's pods may be of any group; so may those of a template in a file */
+	policy.share = 1;
+	assert_int_equal(mutate_in("ml", POD("'metadata':{'labels':{'a':'b'}}", ONE)), 0);
+	assert_true(fix.mutation.patched);
 	policy.share = 1;
 	fix.world.owned = true;
 	assert_int_equal(mutate_in("ml", bare), 0);

@@ -69,6 +69,8 @@ bool pod_policy_shares(const struct pod *p, struct slice namespace, uint32_t sha
 	if (!name.len)
 		name = json_str(
 			p->j, json_path(p->j, p->root, "metadata", "generateName", NULL), a);
+	if (!name.len)
+		return share > 0;
 	text = arena_fmt(a, "%.*s\n%.*s\n%.*s", (int)namespace.len, namespace.at, (int)kind.len,
 		kind.at ? kind.at : "", (int)name.len, name.at ? name.at : "");
 	return text && text_hash64(slice_of(text)) % 100 < share;

@@ -20,7 +20,8 @@ enum pod_switch pod_policy_switch(const struct pod *p, const struct policy *poli
 bool pod_policy_decides(const struct pod *p, struct arena *a);
 
 /* Law P5: is its group of pods among so many of 100? The same pod, and each of one group, always
- * hears the same, and who was among fewer is among more. */
+ * hears the same, and who was among fewer is among more. One without any name is a template in a
+ * file: yes, where it is not 0. */
 bool pod_policy_shares(
 	const struct pod *p, struct slice namespace, uint32_t share, struct arena *a);
 
