@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: any JSON as a GPUServer object. What is accepted is written, read and written again without
- * a difference, its sums never wrap around, and no change breaks that; what is refused gets a
- * message. */
+ * a difference, its sums never wrap around, no change breaks that, and its usage goes on by what
+ * stands there and by nothing else; what is refused gets a message. Any text as usage. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/rfc3339.h"
 #include "webhook/core/pool/placement.h"
-#include "webhook/core/server/server_object.h"
+#include "webhook/core/server/usage_record.h"
 
 #define REQUIRE(what)                                                                              \
 	do {                                                                                       \
@@ -117,6 +117,57 @@ static void change(struct server_object *o, struct arena *a)
 	REQUIRE(!a->failed);
 }
 
+/* Law P7 of what is added to nothing. */
+static void check_balance(const struct usage_period *p)
+{
+	usage_sum held = 0;
+
+	for (size_t i = 0; i < p->n_rows; i++)
+		held += p->rows[i].byte_s;
+	REQUIRE(held + p->free + p->unfit == p->capacity + p->over);
+}
+
+static void check_usage(struct server_object *o, struct arena *a)
+{
+	const char *before = o->status.usage ? o->status.usage : "";
+	struct usage_record u;
+	struct err err = {0};
+	bool known = usage_record_read(slice_of(before), a, &u, &err) == 0;
+
+	REQUIRE(server_usage_advance(o, INT64_C(1795600000000), a));
+	REQUIRE(known || strcmp(o->status.usage, before) == 0);
+	/* from nothing, over a midnight */
+	o->status.usage = "";
+	REQUIRE(server_usage_begin(o, INT64_C(1795564790000), a));
+	REQUIRE(server_usage_advance(o, INT64_C(1795564805000), a));
+	REQUIRE(usage_record_read(slice_of(o->status.usage), a, &u, &err) == 0);
+	REQUIRE(u.has_closed && u.has_open);
+	check_balance(&u.closed);
+	check_balance(&u.open);
+}
+
+/* What is read of any text is written, and read again. */
+static void check_usage_text(struct slice text)
+{
+	struct usage_record u;
+	struct err err = {0};
+	struct arena a;
+	struct buf first, second;
+
+	arena_init(&a, 64u << 20);
+	buf_init(&first, 64u << 20);
+	buf_init(&second, 64u << 20);
+	if (!memchr(text.at, '\0', text.len) && usage_record_read(text, &a, &u, &err) == 0) {
+		usage_record_write(&u, &first);
+		REQUIRE(usage_record_read(buf_as_slice(&first), &a, &u, &err) == 0);
+		usage_record_write(&u, &second);
+		REQUIRE(slice_eq(buf_as_slice(&first), buf_as_slice(&second)));
+	}
+	arena_release(&a);
+	buf_release(&first);
+	buf_release(&second);
+}
+
 static void check_time(struct slice text)
 {
 	int64_t ms, again;
@@ -139,6 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int rc;
 
 	check_time((struct slice){(const char *)data, size});
+	check_usage_text((struct slice){(const char *)data, size});
 	if (json_read_copy(&j, (const char *)data, size, 100000, &copy, &err) != 0) {
 		json_release(&j);
 		return 0;
@@ -152,6 +204,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		change(&o, &a);
 		check_written(&o, &a);
 		check_sums(&o, &a);
+		check_usage(&o, &a);
+		check_written(&o, &a);
 	} else {
 		REQUIRE(rc == (int)err.code && err.msg[0]);
 		REQUIRE(rc == ERR_SYNTAX || (rc == ERR_INVALID && err.path[0] == '/'));

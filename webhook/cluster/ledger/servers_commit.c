@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/core/server/usage_record.h"
 #include "webhook/edge/metrics/metrics.h"
 
 #define SCRATCH_MAX (8u * 1024 * 1024)
@@ -102,7 +103,9 @@ static bool apply(struct servers *s, const struct server_entry *entry, struct co
 	struct err err = {0};
 	bool any = false;
 
-	if (!servers_judge(s) || !copy_object(&entry->held->object, &c->arena, &o)) {
+	/* Law P7: what was used until now is what stood there until now, whoever changes what. */
+	if (!servers_judge(s) || !copy_object(&entry->held->object, &c->arena, &o) ||
+		!server_usage_advance(&o, clock_wall_ms(), &c->arena)) {
 		finish_all(c, err_set(&err, ERR_NOMEM, "out of memory"), &err);
 		return false;
 	}

@@ -242,20 +242,16 @@ static void write_summary(const void *of, struct buf *out)
 	const struct server_status *s = of;
 	const struct server_object *o =
 		(const void *)((const char *)of - offsetof(struct server_object, status));
-	const struct gpu_server as_server = {.drain = server_object_drains(o)};
 	struct summary sum = {.gpus = s->n_gpus, .claims = s->n_claims, .rest = s->summary_rest};
 
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		struct gpu g = s->gpus[i].gpu;
-		uint64_t claimed = server_status_claimed(s, i);
+		uint64_t bytes = s->gpus[i].gpu.bytes, claimed = server_status_claimed(s, i);
 
-		g.fresh = server_object_fresh(o);
-		if (g.twin || !inventory_usable(&as_server, &g))
+		if (!server_gpu_usable(o, i))
 			continue;
 		sum.fit++;
 		/* adopted claims may be more than it has */
-		if (claimed < g.bytes &&
-			__builtin_add_overflow(sum.free, g.bytes - claimed, &sum.free))
+		if (claimed < bytes && __builtin_add_overflow(sum.free, bytes - claimed, &sum.free))
 			sum.free = UINT64_MAX;
 	}
 	sum.free /= BYTES_PER_MB;
@@ -273,6 +269,7 @@ static const struct json_field status_fields[] = {
 	REC_LIST(server_status, phantoms, phantom, "phantoms", REC_OMIT),
 	REC_LIST(server_status, kept, kept_for, "kept", REC_OMIT),
 	REC_OWN(summary, "summary"),
+	REC_STR(server_status, usage, "usage", REC_OMIT | REC_OR_NULL),
 };
 JSON_RECORD(
 	server_status_record, server_status, status_fields, offsetof(struct server_status, rest));

@@ -3,7 +3,7 @@
  * again. Pure.
  *
  * The status (docs/design.md has the table):
- *   {"version": 1, "observedGeneration": 3,
+ *   {"version": 1, "observedGeneration": 3, "usage": "open 2026-11-25T00:00:00Z …",
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339,
  * UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339,
@@ -146,6 +146,7 @@ struct server_status {
 	size_t n_phantoms;
 	struct kept_for *kept;
 	size_t n_kept;
+	const char *usage; /* what was used of it (usage_record.h); NULL or "": nobody counts */
 	struct slice summary_rest;
 	struct slice rest;
 };

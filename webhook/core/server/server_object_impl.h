@@ -10,5 +10,7 @@
 bool server_object_drains(const struct server_object *o);
 /* Are the verdicts on its GPUs recent? */
 bool server_object_fresh(const struct server_object *o);
+/* Does GPU i (index into status.gpus) take new claims, as far as it has room? */
+bool server_gpu_usable(const struct server_object *o, size_t i);
 
 #endif

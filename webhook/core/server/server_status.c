@@ -88,6 +88,15 @@ bool server_object_fresh(const struct server_object *o)
 	return fresh ? strcmp(fresh->status, "True") == 0 : !o->probe_url;
 }
 
+bool server_gpu_usable(const struct server_object *o, size_t i)
+{
+	const struct gpu_server as_server = {.drain = server_object_drains(o)};
+	struct gpu g = o->status.gpus[i].gpu;
+
+	g.fresh = server_object_fresh(o);
+	return !g.twin && inventory_usable(&as_server, &g);
+}
+
 static const char *why_stale(const struct server_object *o)
 {
 	const struct condition *fresh = server_status_condition(&o->status, SERVER_FRESH);
