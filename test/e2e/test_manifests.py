@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -153,6 +153,7 @@ def test_config_file_names_what_is_there(renders):
         assert s["cluster"]["waiting"]["enabled"] is (name in ("waiting", "all components"))
         assert s["cluster"]["eviction"]["enabled"] is (name in ("eviction", "all components"))
         assert s["cluster"]["policies"]["enabled"] is (name in ("policies", "all components"))
+        assert s["cluster"]["usage"]["enabled"] is (name in ("usage", "all components"))
         assert s["cluster"]["tls"]["manage"] is (name not in ("cert-manager", "all components"))
 
 
@@ -899,7 +900,7 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting", "eviction", "policies"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:

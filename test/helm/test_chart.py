@@ -41,6 +41,7 @@ WAYS = {
     "waiting": ({"waiting": {"enabled": True}}, ["base"], ["waiting"]),
     "eviction": ({"eviction": {"enabled": True}}, ["base"], ["eviction"]),
     "policies": ({"policies": {"enabled": True}}, ["base"], ["policies"]),
+    "usage": ({"usage": {"enabled": True}}, ["base"], ["usage"]),
     "gpuprobe": ({"gpuprobe": {"enabled": True}}, ["base"], ["gpuprobe"]),
     "gpugate": ({"gpugate": {"enabled": True}}, ["base"], ["gpugate"]),
     "uid-ranges": ({"uidRanges": {"enabled": True}}, ["base"], ["uid-ranges"]),
@@ -117,7 +118,7 @@ def test_everything_at_once(c, tmp_path):
     values = {k: v for way in WAYS.values() for k, v in way[0].items()}
     ours = comparable(template(values))
     theirs = comparable(kustomized(c, tmp_path, ["overlays/all-namespaces-secrets"], [
-        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "uid-ranges",
+        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage", "uid-ranges",
         "device-plugin", "gpuprobe", "gpugate"]))
     assert set(ours) == set(theirs)
     # in an overlay behind it a component's label reaches the objects of all

@@ -443,7 +443,7 @@ static const char cluster_keys[] =
 	     "  secrets: {sync: true, source: a-0.z/b.9}\n"
 	     "  policies: {enabled: true, required: true}\n"
 	     "  waiting: {whenFull: refuse, reserveAfter: 1m, priorityClasses: [urgent]}\n"
-	     "  eviction: {enabled: true, after: 2m}\n"
+	     "  eviction: {enabled: true, after: 2m}\n  usage: {enabled: true}\n"
 	     "  tls: {secret: ts, caSecret: cs, manage: false, caValidity: 878400h, validity: 1s,\n"
 	     "    publishWait: 720h, dropWait: 0s}\n";
 
@@ -478,6 +478,7 @@ TEST(test_cluster)
 	assert_int_equal(c->when_full, WHEN_FULL_OWNED);
 	assert_int_equal(c->reserve_ms, 600000);
 	assert_false(c->eviction);
+	assert_false(c->usage);
 	assert_int_equal(c->evict_after_ms, 600000);
 	settings_release(&s);
 
@@ -486,6 +487,7 @@ TEST(test_cluster)
 	expect_path(c->kubeconfig, "sub/kube");
 	assert_true(c->policies && c->policies_required);
 	assert_true(c->eviction);
+	assert_true(c->usage);
 	assert_int_equal(c->evict_after_ms, 120000);
 	assert_string_equal(c->namespace, "ns");
 	assert_string_equal(c->service, "sv");
@@ -554,6 +556,10 @@ TEST(test_cluster_values)
 		{"{policies: {enabled: maybe}}", false},
 		{"{policies: {require: true}}", false},
 		{"{policies: true}", false},
+		{"{usage: {enabled: true}}", true},
+		{"{usage: {enabled: 1d}}", false},
+		{"{usage: {days: 1}}", false},
+		{"{usage: x}", false},
 		{"{waiting: {whenFull: never}}", false},
 		{"{waiting: {reserveAfter: 999ms}}", false},
 		{"{waiting: {priorityClasses: [A]}}", false},
@@ -670,6 +676,7 @@ TEST(test_cluster_differs)
 	DIFFERS(pending_share, 1);
 	DIFFERS(max_grace_ms, 1);
 	DIFFERS(waiting, true);
+	DIFFERS(usage, false);
 	DIFFERS(reserve_ms, 1);
 	DIFFERS(eviction, false);
 	DIFFERS(policies, false);

@@ -54,6 +54,15 @@ static void advance(int64_t at_s)
 	assert_true(server_usage_advance(&fix.o, MS(at_s), &fix.arena));
 }
 
+/* As who has stored it does. */
+static bool drop(void)
+{
+	int64_t from_s;
+	const char *closed = server_usage_closed(&fix.o, &fix.arena, &from_s);
+
+	return closed && server_usage_drop(&fix.o, closed, &fix.arena);
+}
+
 static struct usage_record record(void)
 {
 	struct usage_record u;
@@ -160,9 +169,9 @@ TEST(one_closed_at_a_time)
 	assert_int_equal(u.open.from_s, MIDNIGHT);
 	assert_int_equal(u.open.at_s, MIDNIGHT + DAY + 5);
 	assert_false(server_usage_end(&fix.o, &fix.arena));
-	assert_false(server_usage_drop(&fix.o, MIDNIGHT, &fix.arena));
-	assert_true(server_usage_drop(&fix.o, MIDNIGHT - 10, &fix.arena));
-	assert_false(server_usage_drop(&fix.o, MIDNIGHT - 10, &fix.arena));
+	assert_false(server_usage_drop(&fix.o, "closed otherwise\n", &fix.arena));
+	assert_true(drop());
+	assert_false(drop());
 	advance(MIDNIGHT + DAY + 7);
 	u = record();
 	assert_int_equal(u.closed.from_s, MIDNIGHT);
@@ -183,7 +192,7 @@ TEST(ends_and_is_gone)
 				 "closed 2026-11-25T00:00:00Z 2026-11-25T00:00:01Z 153 ", 52),
 		0);
 	assert_true(server_usage_unstored(&fix.o, &fix.arena));
-	assert_true(server_usage_drop(&fix.o, MIDNIGHT, &fix.arena));
+	assert_true(drop());
 	assert_false(server_usage_unstored(&fix.o, &fix.arena));
 	assert_null(strstr(server_fixture_status(&fix), "usage"));
 	/* the next one does not begin before that has ended */
@@ -304,7 +313,7 @@ TEST(unknown_text_is_kept)
 		assert_true(server_usage_advance(&fix.o, MS(MIDNIGHT + 9), &fix.arena));
 		assert_false(server_usage_begin(&fix.o, MS(MIDNIGHT + 9), &fix.arena));
 		assert_false(server_usage_end(&fix.o, &fix.arena));
-		assert_false(server_usage_drop(&fix.o, MIDNIGHT, &fix.arena));
+		assert_false(drop());
 		assert_false(server_usage_unstored(&fix.o, &fix.arena));
 		assert_ptr_equal(fix.o.status.usage, texts[i]);
 	}

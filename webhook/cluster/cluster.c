@@ -18,6 +18,7 @@
 #include "webhook/cluster/reconcile/pool_keeper.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
 #include "webhook/cluster/reconcile/server_keeper.h"
+#include "webhook/cluster/reconcile/usage_keeper.h"
 #include "webhook/cluster/secrets/cert_keeper.h"
 #include "webhook/cluster/secrets/plan_key_secret.h"
 #include "webhook/cluster/secrets/pull_secrets.h"
@@ -27,7 +28,7 @@
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
-#define DUTIES_MAX 7
+#define DUTIES_MAX 8
 
 struct cluster {
 	struct cluster_config cfg;
@@ -48,6 +49,7 @@ struct cluster {
 	struct claims_config claims;
 	struct server_keeper_config keeper;
 	struct pool_keeper_config pool;
+	struct usage_keeper_config usage;
 	struct probe_poll_config probes;
 	struct cert_keeper_config certs;
 	struct secret_sync_config secrets;
@@ -113,6 +115,8 @@ static void list_duties(struct cluster *c)
 		.adopted_ctx = &c->claims};
 	c->pool = (struct pool_keeper_config){
 		.kube = c->kube, .servers = c->servers, .ledger = c->ledger, .log = c->cfg.log};
+	c->usage = (struct usage_keeper_config){
+		.kube = c->kube, .servers = c->servers, .log = c->cfg.log, .enabled = st->usage};
 	c->probes = (struct probe_poll_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,
@@ -145,6 +149,7 @@ static void list_duties(struct cluster *c)
 	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
 	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
 	c->duties[c->n_duties++] = pool_keeper_duty(&c->pool);
+	c->duties[c->n_duties++] = usage_keeper_duty(&c->usage);
 	c->duties[c->n_duties++] = plan_key_duty(&c->plan_keys);
 	if (st->tls_manage && !c->cfg.own_certificate)
 		c->duties[c->n_duties++] = cert_keeper_duty(&c->certs);

@@ -10,6 +10,7 @@
 #include "base/rfc3339.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/core/server/server_keep.h"
+#include "webhook/core/server/usage_record.h"
 
 /* Between two looks at least: reviews change versions all the time. */
 #define PAUSE_MS 250
@@ -28,7 +29,8 @@ struct known {
 	char done[VERSION_SIZE]; /* the version that is as it should be */
 	int64_t since_ms; /* when this uid was first seen with GPUs and without the finalizer; 0:
 			     never */
-	bool deleting, finalizer, claims;
+	bool deleting, finalizer;
+	bool empty; /* deleting, and it may go */
 	bool there; /* in the picture at this look */
 	bool word;  /* the condition Unique is to be written, though no version is new */
 };
@@ -95,6 +97,20 @@ static void set_version(char to[static VERSION_SIZE], const char *from)
 	to[len] = '\0';
 }
 
+/* May it go? Nobody holds anything of it, and what was used of it is stored (law P7). */
+static bool is_empty(const struct server_object *o)
+{
+	struct arena a;
+	bool unstored;
+
+	if (o->status.n_claims > 0)
+		return false;
+	arena_init(&a, ARENA_MAX_BYTES);
+	unstored = server_usage_unstored(o, &a) || a.failed;
+	arena_release(&a);
+	return !unstored;
+}
+
 /* ---- looking ---- */
 
 static bool note(void *ctx, const struct server_object *o)
@@ -117,7 +133,7 @@ static bool note(void *ctx, const struct server_object *o)
 	set_version(s->version, o->version);
 	s->deleting = o->deleting;
 	s->finalizer = o->finalizer;
-	s->claims = o->status.n_claims > 0;
+	s->empty = o->deleting && is_empty(o);
 	s->there = true;
 	s->word = server_keep_unique_due(o);
 	/* No pod can be given a claim on a server without GPUs, so a round of adoption says nothing
@@ -209,7 +225,7 @@ static int patch_finalizers(struct server_keeper *k, const struct known *s, cons
 	buf_init(&body, BODY_MAX_BYTES);
 	rc = server_object_read(&now->json, json_root(&now->json), &arena, &o, err);
 	if (rc == 0 && strcmp(o.uid, s->uid) == 0 &&
-		(o.deleting ? o.finalizer && o.status.n_claims == 0 : !o.finalizer)) {
+		(o.deleting ? o.finalizer && is_empty(&o) : !o.finalizer)) {
 		struct kube_call call = {
 			.method = "PATCH", .path = path, .content_type = KUBE_MERGE_PATCH};
 
@@ -251,7 +267,7 @@ static int keep_finalizer(struct server_keeper *k, const struct known *s, struct
 static bool finalizer_due(const struct server_keeper *k, const struct known *s)
 {
 	if (s->deleting)
-		return s->finalizer && !s->claims;
+		return s->finalizer && s->empty;
 	if (s->finalizer || s->since_ms == 0)
 		return false;
 	return !k->cfg->adopted || k->cfg->adopted(k->cfg->adopted_ctx, s->since_ms);

@@ -9,7 +9,6 @@
 #include "webhook/core/server/server_object_impl.h"
 
 #define SUM_MAX (~(usage_sum)0)
-#define DAY_S 86400
 /* The last second that RFC 3339 can say. */
 #define TIME_MAX_S INT64_C(253402300799)
 #define TEXT_MAX ((size_t)2 << 20)
@@ -415,7 +414,7 @@ bool usage_record_advance(
 		now_s = TIME_MAX_S;
 	if (!u->has_open || now_s <= u->open.at_s)
 		return true;
-	midnight = now_s - now_s % DAY_S;
+	midnight = now_s - now_s % USAGE_DAY_S;
 	if (!u->has_closed && u->open.from_s < midnight) {
 		if (!accrue(&u->open, before, midnight, a))
 			return false;
@@ -499,11 +498,24 @@ bool server_usage_end(struct server_object *o, struct arena *a)
 	return put(o, &u, a);
 }
 
-bool server_usage_drop(struct server_object *o, int64_t from_s, struct arena *a)
+const char *server_usage_closed(const struct server_object *o, struct arena *a, int64_t *ret_from_s)
 {
 	struct usage_record u;
 
-	if (!read_of(o, a, &u) || !u.has_closed || u.closed.from_s != from_s)
+	if (!read_of(o, a, &u) || !u.has_closed)
+		return NULL;
+	*ret_from_s = u.closed.from_s;
+	u.has_open = false;
+	return text_of(&u, a);
+}
+
+bool server_usage_drop(struct server_object *o, const char *closed, struct arena *a)
+{
+	struct usage_record u;
+	int64_t from_s;
+	const char *stands = server_usage_closed(o, a, &from_s);
+
+	if (!stands || strcmp(stands, closed) != 0 || !read_of(o, a, &u))
 		return false;
 	u.has_closed = false;
 	return put(o, &u, a);

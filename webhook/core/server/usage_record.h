@@ -29,6 +29,7 @@
 #include "base/err.h"
 #include "webhook/core/server/server_object.h"
 
+#define USAGE_DAY_S 86400
 /* Of a closed period so many rows stay, those with most; the rest is one, of USAGE_OTHERS. */
 #define USAGE_ROWS_KEPT 100
 /* A period with so many rows is closed before its day is over. */
@@ -98,10 +99,14 @@ bool server_usage_advance(struct server_object *o, int64_t wall_ms, struct arena
 
 /* What the leader does. True when the text has changed; false with a->failed: out of memory.
  * begin: a period, where none is open and the text can be read. end: close the open one, where no
- * closed one stands. drop: forget the closed one that began then. */
+ * closed one stands. drop: forget the closed one, if it is this text. */
 bool server_usage_begin(struct server_object *o, int64_t wall_ms, struct arena *a);
 bool server_usage_end(struct server_object *o, struct arena *a);
-bool server_usage_drop(struct server_object *o, int64_t from_s, struct arena *a);
+bool server_usage_drop(struct server_object *o, const char *closed, struct arena *a);
+
+/* The text of the closed period alone, and when that began. NULL: there is none, or a->failed. */
+const char *server_usage_closed(
+	const struct server_object *o, struct arena *a, int64_t *ret_from_s);
 
 /* Is there something in it that is not stored yet? What cannot be read is nobody's. */
 bool server_usage_unstored(const struct server_object *o, struct arena *a);

@@ -53,6 +53,7 @@ struct cluster_settings {
 	size_t n_priority_classes;
 	bool eviction;          /* pods with a claim that find no node are evicted */
 	int64_t evict_after_ms; /* after that time */
+	bool usage;             /* the leader has what is used counted and stored (law P7) */
 	bool secrets_sync;
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;

@@ -170,6 +170,18 @@ static int read_policies(
 	return yaml_get_bool(policies, "required", &c->policies_required, err);
 }
 
+static int read_usage(const struct yaml_node *usage, struct cluster_settings *c, struct err *err)
+{
+	int rc;
+
+	if (yaml_absent(usage))
+		return 0;
+	if ((rc = yaml_as_map(usage, err)) != 0 ||
+		(rc = yaml_known(usage, err, "enabled", NULL)) != 0)
+		return rc;
+	return yaml_get_bool(usage, "enabled", &c->usage, err);
+}
+
 static int read_parts(const struct yaml_node *map, struct settings *s, struct err *err)
 {
 	struct cluster_settings *c = &s->cluster;
@@ -179,7 +191,8 @@ static int read_parts(const struct yaml_node *map, struct settings *s, struct er
 
 	if (!yaml_absent(waiting) && (rc = read_waiting(waiting, s, err)) != 0)
 		return rc;
-	if ((rc = read_eviction(yaml_get(map, "eviction"), c, err)) != 0)
+	if ((rc = read_eviction(yaml_get(map, "eviction"), c, err)) != 0 ||
+		(rc = read_usage(yaml_get(map, "usage"), c, err)) != 0)
 		return rc;
 	if (!yaml_absent(secrets)) {
 		if ((rc = yaml_as_map(secrets, err)) != 0 ||
@@ -237,7 +250,7 @@ int settings_cluster(
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "kubeconfig", "namespace", "service", "lease",
 			 "webhooks", "tls", "secrets", "probe", "waiting", "eviction", "policies",
-			 "pendingShare", "maxGracePeriod", NULL)) != 0 ||
+			 "usage", "pendingShare", "maxGracePeriod", NULL)) != 0 ||
 		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
 		(rc = yaml_get_duration(
 			 map, "maxGracePeriod", 1000, DAY_MS, &c->max_grace_ms, err)) != 0 ||
@@ -279,7 +292,8 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->waiting != b->waiting || a->reserve_ms != b->reserve_ms || classes_differ(a, b) ||
 	       a->policies != b->policies || a->policies_required != b->policies_required ||
 	       a->eviction != b->eviction || a->evict_after_ms != b->evict_after_ms ||
-	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
+	       a->usage != b->usage || a->secrets_sync != b->secrets_sync ||
+	       differ(a->secrets_source, b->secrets_source) ||
 	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||
 	       a->max_grace_ms != b->max_grace_ms;
 }
