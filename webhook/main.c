@@ -15,6 +15,7 @@
 #include "webhook/cli/inject/inject.h"
 #include "webhook/cli/plan.h"
 #include "webhook/cli/pool.h"
+#include "webhook/cli/report.h"
 #include "webhook/cli/usage/cli.h"
 
 #define EXIT_USAGE 2
@@ -35,6 +36,7 @@ static const struct command commands[] = {
 	{"pool", pool_main, "show the GPU pool, release claims"},
 	{"explain", explain_main, "say why a pod waits, or what it holds"},
 	{"plan", plan_main, "say of manifests what would start now, wait, or never fit"},
+	{"report", report_main, "say what was used of the pool, and by whom"},
 	{"hooks", hooks_main, "print the webhook configurations for profiles of yours"},
 	{"certs", certs_main, "make, show and renew certificates"},
 	{"doctor", doctor_main, "look whether a cluster has what poolgate needs"},

@@ -29,7 +29,7 @@ def test_command_lines_are_answered_in_one_voice(words, says):
     assert says in done.stderr and done.stderr.startswith("poolgate") and done.stderr.count("\n") == 1, done.stderr
 
 
-@pytest.mark.parametrize("command", ["serve", "inject", "uninject", "pool", "explain", "plan", "hooks", "certs", "doctor", "completion"])
+@pytest.mark.parametrize("command", ["serve", "inject", "uninject", "pool", "explain", "plan", "report", "hooks", "certs", "doctor", "completion"])
 def test_help_ends_in_examples(command):
     done = subprocess.run([PROGRAM, command, "--help"], capture_output=True, text=True, timeout=20, check=True)
     assert [line[:11] for line in done.stdout.splitlines()[-3:]][0] == "Examples:", done.stdout

@@ -9,7 +9,7 @@ import pytest
 from lib.server import PROGRAM, ROOT
 
 COMPLETION = os.path.join(ROOT, "share/bash-completion/poolgate")
-COMMANDS = ["serve", "inject", "uninject", "pool", "explain", "plan", "hooks", "certs", "doctor", "completion"]
+COMMANDS = ["serve", "inject", "uninject", "pool", "explain", "plan", "report", "hooks", "certs", "doctor", "completion"]
 VERBS = {"pool": ["", "release"], "certs": ["init", "show", "renew"]}
 PLACES = [[c, v] if v else [c] for c in COMMANDS for v in VERBS.get(c, [""])]
 

@@ -46,7 +46,7 @@ def test_commands(path, tmp_path):
         assert not want or want in part, part
 
 
-@pytest.mark.parametrize("command, page", [(c, c.replace("uninject", "inject")) for c in ("serve", "inject", "uninject", "pool", "explain", "plan", "certs", "doctor")])
+@pytest.mark.parametrize("command, page", [(c, c.replace("uninject", "inject")) for c in ("serve", "inject", "uninject", "pool", "explain", "plan", "report", "certs", "doctor")])
 def test_manual_pages_name_every_flag(command, page):
     """A flag that `poolgate help COMMAND` names and its manual page does not, or the other way round."""
     done = subprocess.run([PROGRAM, "help", command], capture_output=True, text=True, timeout=20, check=True)
