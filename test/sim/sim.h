@@ -57,6 +57,8 @@ int64_t sim_mono(int owner);
 /* The true time at which its monotonic clock will show that. */
 int64_t sim_true(int owner, int64_t mono_us);
 int64_t sim_wall(int owner);
+/* The times of day of all replicas are that much later. */
+void sim_wall_shift(int64_t us);
 
 /* One line of the trace, and always a part of the hash: n is what tells this event from others. */
 void sim_trace(uint64_t n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

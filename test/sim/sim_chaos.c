@@ -512,6 +512,10 @@ void chaos_draw(void)
 	pending_share =
 		sim_result->seed % (sky == FAIR ? 2 : 4) == 1 && sky != BAD_LISTS ? 25 : 100;
 	at_once = sim_result->seed % 2 ? 0 : 1 + sim_result->seed / 2 % 3;
+	/* In some, what is used is counted, and midnight (UTC) comes while the replicas run. */
+	usage_on = sim_result->seed % 7 < 3 && !habits.waits;
+	if (usage_on)
+		sim_wall_shift((16 * 3600 - 300) * SECOND);
 	if (habits.waits)
 		draw_waiting();
 	leave_out();

@@ -45,6 +45,13 @@ static void check_promises(const char *who, const char *what)
 void laws_before_write(const struct object *o)
 {
 	before = *view_of(o);
+	usage_before_write(o);
+}
+
+const struct view *before_view(const struct object *o)
+{
+	(void)o;
+	return &before;
 }
 
 /* Is this claim, or more of it, on this GPU than before? */
@@ -253,6 +260,7 @@ void laws_after_write(struct object *o, const char *who)
 		((struct view *)o->view)->kept_since = sim_now();
 	check_claims(o, who);
 	note_phantoms(o);
+	usage_after_write(o, who);
 	check_promises(who, "wrote");
 	note_room();
 }
@@ -269,6 +277,7 @@ void laws_after_removal(const struct object *o)
 		n += v->opened || v->claims[i].state != 'a';
 	if (n > 0)
 		sim_fail("finalizer", "the server %s is gone, and %d claims with it", o->name, n);
+	usage_after_removal(o);
 	note_room();
 }
 
@@ -318,6 +327,10 @@ const char *laws_owed(void)
 		if (!o->deleting && (v->n_gpus == 0 || cJSON_GetArraySize(store_at(o->doc,
 							       "metadata", "finalizers")) == 0))
 			(void)snprintf(out, sizeof(out), "the server %s should be ready and is not",
+				o->name);
+		if (usage_owed(o))
+			(void)snprintf(out, sizeof(out),
+				"what is used of the server %s is not counted, or not stored",
 				o->name);
 		if (o->deleting && v->n_claims == 0)
 			(void)snprintf(out, sizeof(out),

@@ -146,6 +146,8 @@ extern bool pods_never_came; /* a claim has ended in this run whose pod was let 
 extern size_t at_once;
 /* When GPUs or servers came, went, or began or ceased to take claims last. */
 extern int64_t pool_shaped_at;
+/* What is used is counted (P7). */
+extern bool usage_on;
 /* Nothing happens but that pods that wait come, have their turn and end; what frees up is kept for
  * one after so long. */
 extern bool orderly;

@@ -95,6 +95,7 @@ static void start_parts(struct replica *r, int owner)
 
 	settings.pending_share = pending_share;
 	settings.reserve_ms = reserve_us / 1000;
+	settings.usage = usage_on;
 	log_init(&r->log, sim_tracing() ? STDOUT_FILENO : -1);
 	(void)log_set_level(&r->log, sim_tracing() ? "info" : "error", NULL);
 	r->metrics = cfg.metrics = deps.metrics = metrics_new(metric_table, M_COUNT);

@@ -49,7 +49,7 @@ struct process {
 
 static struct {
 	uint64_t random[2], preempt, numbers, hash;
-	int64_t now, next_wake;
+	int64_t now, next_wake, wall_shift;
 	struct task tasks[TASKS_MAX];
 	size_t n_tasks, n_ready;
 	struct task *ready[TASKS_MAX], *self;
@@ -164,7 +164,12 @@ int64_t sim_true(int owner, int64_t mono_us)
 
 int64_t sim_wall(int owner)
 {
-	return WALL_START + sim_mono(owner) + s.process[owner].wall_off;
+	return WALL_START + sim_mono(owner) + s.process[owner].wall_off + s.wall_shift;
+}
+
+void sim_wall_shift(int64_t us)
+{
+	s.wall_shift = us;
 }
 
 /* ---- tasks ---- */

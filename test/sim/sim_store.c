@@ -12,6 +12,7 @@ const struct resource resources[KINDS] = {
 	[SERVERS] = {"/apis/poolgate.io/v1alpha1/gpuservers", "poolgate.io/v1alpha1", "GPUServer"},
 	[PODS] = {"/api/v1/pods", "v1", "Pod"},
 	[SECRETS] = {"/api/v1/secrets", "v1", "Secret"},
+	[USAGES] = {"/apis/poolgate.io/v1alpha1/gpuusages", "poolgate.io/v1alpha1", "GPUUsage"},
 	[LEASES] = {"/apis/coordination.k8s.io/v1/leases", "coordination.k8s.io/v1", "Lease"},
 };
 

@@ -68,6 +68,18 @@ bool holds_whole(int who);
 /* On how many GPUs does it hold a part, all servers together? */
 unsigned parts_of(int who);
 
+/* Before the write that is judged. */
+const struct view *before_view(const struct object *o);
+
+/* ---- sim_usage.c ---- */
+
+/* As the laws have it (sim_laws.h). Is something wrong with it though nothing fails: it is not
+ * counted, or what has ended is not stored? */
+void usage_before_write(const struct object *o);
+void usage_after_write(const struct object *o, const char *who);
+void usage_after_removal(const struct object *o);
+bool usage_owed(const struct object *o);
+
 /* ---- sim_reviews.c ---- */
 
 extern struct attempt attempts[ATTEMPTS_MAX];
