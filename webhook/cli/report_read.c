@@ -137,7 +137,7 @@ static bool is_same(const struct report_period *a, const struct report_period *b
 	return strcmp(a->uid, b->uid) == 0 && a->usage.from_s == b->usage.from_s;
 }
 
-static const char *policy_of(const struct report *r, const char *namespace)
+static const char *policy_named(const struct report *r, const char *namespace)
 {
 	const struct report_policy key = {.namespace = namespace}, *found = NULL;
 
@@ -153,7 +153,7 @@ static const char *key_of(
 {
 	switch (r->by) {
 	case BY_POLICY:
-		return policy_of(r, row->namespace);
+		return policy_named(r, row->namespace);
 	case BY_MODEL:
 		return row->model;
 	case BY_SERVER:
