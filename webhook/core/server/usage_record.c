@@ -229,7 +229,7 @@ int usage_record_read(struct slice text, struct arena *a, struct usage_record *r
 
 void usage_sum_write(usage_sum n, char ret[static USAGE_SUM_SIZE])
 {
-	char *at = ret + USAGE_SUM_SIZE - 1;
+	char *at = &ret[USAGE_SUM_SIZE - 1];
 	uint64_t low = (uint64_t)n;
 
 	*at = '\0';
@@ -240,7 +240,7 @@ void usage_sum_write(usage_sum n, char ret[static USAGE_SUM_SIZE])
 		*--at = (char)('0' + (char)(low % 10));
 		low /= 10;
 	} while (low > 0);
-	memmove(ret, at, (size_t)(ret + USAGE_SUM_SIZE - at));
+	memmove(ret, at, strlen(at) + 1);
 }
 
 static void write_sum(usage_sum n, struct buf *out)
