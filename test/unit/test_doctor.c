@@ -655,6 +655,8 @@ static void test_rights(void **state)
 	assert_null(right(&x, "create", "pods", ""));
 	doctor_list_rights(&x.f, SHIPPED_EVICTION_RIGHTS);
 	assert_string_equal(right(&x, "create", "pods", "")->subresource, "eviction");
+	doctor_list_rights(&x.f, SHIPPED_USAGE_RIGHTS);
+	assert_non_null(right(&x, "create", "gpuusages", ""));
 	assert_string_equal(right(&x, "get", "jobs", "")->group, "batch");
 	/* what is bound namespace by namespace is not asked for everywhere */
 	assert_null(right(&x, "delete", "secrets", "bitfusion-client-secret-ca.crt"));

@@ -5,6 +5,7 @@
 #include "test/unit/oom_wrap.h"
 #include "test/unit/server_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/core/server/usage_record.h"
 
 #define TEXT                                                                                       \
 	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":"  \
@@ -14,7 +15,11 @@
 	"{\"id\":\"gpu-0\",\"memory\":1000000,\"fit\":true,\"x\":2},{\"id\":\"gpu-7\",\"memory\":" \
 	"1000000,\"fit\":true}],\"claims\":[{\"uid\":\"c\",\"state\":\"bound\",\"servers\":["      \
 	"\"\\u0067\"],\"gpus\":[{\"id\":\"gpu-7\",\"bytes\":5,\"x\":3}],\"x\":4}],\"conditions\""  \
-	":[{\"type\":\"Fresh\",\"status\":\"True\",\"x\":5}],\"summary\":{\"x\":6}}}"
+	":[{\"type\":\"Fresh\",\"status\":\"True\",\"x\":5}],\"summary\":{\"x\":6},\"usage\":"     \
+	"\"open 2026-11-24T00:00:00Z 2026-11-24T00:00:01Z 1 2 3 4\\n \\u0061 5 6 m\\n\"}}"
+
+/* 2026-11-25T12:00:00Z: a day is over, and the page is turned. */
+#define NOON_MS INT64_C(1795608000000)
 
 /* Does all of it; a step that says it is out of memory ends it with ERR_NOMEM. */
 static int work(const struct json *j, struct arena *a, struct buf *out)
@@ -35,6 +40,7 @@ static int work(const struct json *j, struct arena *a, struct buf *out)
 	}
 	if (!server_status_from_spec(&o, a) ||
 		!server_status_set_condition(&o.status, &ready, "now", a) ||
+		!server_usage_advance(&o, NOON_MS, a) ||
 		!server_status_add_claim(&o.status, &record, a)) {
 		assert_true(a->failed);
 		return ERR_NOMEM;

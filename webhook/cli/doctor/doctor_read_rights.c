@@ -199,6 +199,8 @@ void doctor_read_rights(struct kube *k, struct doctor_facts *f)
 		doctor_list_rights(f, SHIPPED_WAITING_RIGHTS);
 	if (f->settings.cluster.eviction)
 		doctor_list_rights(f, SHIPPED_EVICTION_RIGHTS);
+	if (f->settings.cluster.usage)
+		doctor_list_rights(f, SHIPPED_USAGE_RIGHTS);
 	if (f->settings.cluster.policies)
 		doctor_list_rights(f, SHIPPED_POLICY_RIGHTS);
 	f->rights.sight.what = "what others may do (create subjectaccessreviews)";

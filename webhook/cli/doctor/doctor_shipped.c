@@ -24,16 +24,19 @@ SHIP("rights", "manifests/base/rbac.yaml");
 SHIP("secret_rights", "manifests/components/secrets/rbac.yaml");
 SHIP("waiting_rights", "manifests/components/waiting/rbac.yaml");
 SHIP("eviction_rights", "manifests/components/eviction/rbac.yaml");
+SHIP("usage_rights", "manifests/components/usage/rbac.yaml");
 SHIP("policy_rights", "manifests/components/policies/rbac.yaml");
 SHIP("policy_mutating", "manifests/components/policies/mutating.yaml");
 SHIP("policy_validating", "manifests/components/policies/validating.yaml");
 
 extern const char shipped_base[], shipped_crd[], shipped_hooks[], shipped_rights[],
 	shipped_secret_rights[], shipped_waiting_rights[], shipped_eviction_rights[],
-	shipped_policy_rights[], shipped_policy_mutating[], shipped_policy_validating[];
+	shipped_usage_rights[], shipped_policy_rights[], shipped_policy_mutating[],
+	shipped_policy_validating[];
 extern const uint64_t shipped_base_len, shipped_crd_len, shipped_hooks_len, shipped_rights_len,
 	shipped_secret_rights_len, shipped_waiting_rights_len, shipped_eviction_rights_len,
-	shipped_policy_rights_len, shipped_policy_mutating_len, shipped_policy_validating_len;
+	shipped_usage_rights_len, shipped_policy_rights_len, shipped_policy_mutating_len,
+	shipped_policy_validating_len;
 
 struct slice shipped_text(enum shipped which)
 {
@@ -52,6 +55,8 @@ struct slice shipped_text(enum shipped which)
 		return (struct slice){shipped_waiting_rights, shipped_waiting_rights_len};
 	case SHIPPED_EVICTION_RIGHTS:
 		return (struct slice){shipped_eviction_rights, shipped_eviction_rights_len};
+	case SHIPPED_USAGE_RIGHTS:
+		return (struct slice){shipped_usage_rights, shipped_usage_rights_len};
 	case SHIPPED_POLICY_RIGHTS:
 		return (struct slice){shipped_policy_rights, shipped_policy_rights_len};
 	case SHIPPED_POLICY_MUTATING:
