@@ -120,6 +120,13 @@ def test_rights(tmp_path, forbidden, by, status):
     assert report(tmp_path, [], [], "--by", by, forbidden=[forbidden])[0] == status
 
 
+def test_objects_of_other_days_are_not_read(tmp_path):
+    """A year of them is large: the name says the day."""
+    broken = usage("2025-12-31-aaaa", ("s", "u", "what nobody reads"))
+    assert "could not be read" not in report(tmp_path, [], [broken, STORED[0]], *DAYS)[1]
+    assert "1 records" in report(tmp_path, [], [broken, STORED[0]], "--from", "2025-12-31", "--to", "2026-01-01")[1]
+
+
 def test_without_the_component(tmp_path):
     status, out, err = report(tmp_path, [], None)
     assert (status, out) == (3, "") and "components/usage" in err

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the keeper of usage: periods begin, end at midnight, are stored and only then forgotten
  * (law P7). */
+#include "base/clock.h"
+#include "base/rfc3339.h"
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/reconcile/server_keeper.h"
@@ -185,6 +187,24 @@ TEST(what_nobody_knows_stays)
 	assert_int_equal(pool->puts, 0);
 }
 
+/* Whoever writes counts, whatever he writes: here the keeper of conditions, which knows nothing of
+ * it. */
+TEST(each_commit_counts)
+{
+	struct server_keeper_config keeper = {
+		.kube = pool->kube, .servers = pool->servers, .log = &pool->log};
+	char at[RFC3339_SIZE], status[1000];
+
+	rfc3339_write(clock_wall_ms() - 100000, at);
+	snprintf(status, sizeof(status), STATUS(CLAIM, "open %s %s 0 0 0 0\\n"), at, at);
+	pool_api_put(pool, "a", OURS, SPEC, status);
+	pool_api_run(pool, server_keeper_duty(&keeper));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	/* 50 bytes for a hundred seconds and some */
+	assert_true(pool_api_shows(pool, "a", "\\n n 5", 0));
+	assert_true(pool_api_shows(pool, "a", " V100\\n'", 0));
+}
+
 /* A server goes when its last period is stored, and not before. */
 TEST(the_finalizer_waits)
 {
@@ -212,4 +232,4 @@ TEST(the_finalizer_waits)
 
 TESTS_BETWEEN(set_up, tear_down, begins_where_claims_are_taken, off_as_shipped, stores_a_day,
 	keeps_what_it_cannot_store, what_is_there_is_stored, days_stand_apart,
-	ends_when_switched_off, what_nobody_knows_stays, the_finalizer_waits)
+	ends_when_switched_off, what_nobody_knows_stays, each_commit_counts, the_finalizer_waits)

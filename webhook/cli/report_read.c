@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rfc3339.h"
 #include "kube/kube_object.h"
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/cluster/reconcile/usage_keeper.h"
@@ -15,6 +16,7 @@
 #define NAMESPACES_PATH "/api/v1/namespaces"
 /* What no namespace and no policy is called. */
 #define NO_POLICY "-"
+#define DAY_LEN 10
 
 /* A list with room for one more; NULL: out of memory. */
 static void *room(struct arena *a, void *list, size_t n, size_t *cap, size_t size)
@@ -68,11 +70,26 @@ static const char *text(struct report *r, const struct json *j, const struct jso
 	return arena_strdup(&r->arena, json_str(j, v, &r->arena));
 }
 
+/* An object's name begins with the day on which its periods did: those of other days are not read.
+ */
+static bool is_of_another_day(const struct report *r, struct slice name)
+{
+	char day[] = "YYYY-MM-DDT00:00:00Z";
+	int64_t ms;
+
+	if (name.len < DAY_LEN)
+		return false;
+	memcpy(day, name.at, DAY_LEN);
+	return rfc3339_read(slice_of(day), &ms) && (ms / 1000 < r->from_s || ms / 1000 >= r->to_s);
+}
+
 static bool on_usage(void *ctx, const struct json *j, const struct json_node *object)
 {
 	struct report *r = ctx;
 	const struct json_node *periods = json_get(j, object, SLICE("periods"));
 
+	if (is_of_another_day(r, kube_meta(j, object).name))
+		return true;
 	JSON_EACH(j, periods, e)
 	{
 		struct slice usage = json_str(j, json_get(j, e, SLICE("usage")), &r->arena);

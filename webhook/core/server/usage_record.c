@@ -500,9 +500,12 @@ bool server_usage_end(struct server_object *o, struct arena *a)
 
 const char *server_usage_closed(const struct server_object *o, struct arena *a, int64_t *ret_from_s)
 {
+	const char *text = o->status.usage;
 	struct usage_record u;
 
-	if (!read_of(o, a, &u) || !u.has_closed)
+	/* It stands first: of most servers no more is read. */
+	if (!text || strncmp(text, CLOSED " ", strlen(CLOSED " ")) != 0 || !read_of(o, a, &u) ||
+		!u.has_closed)
 		return NULL;
 	*ret_from_s = u.closed.from_s;
 	u.has_open = false;
