@@ -253,6 +253,14 @@ TEST(rows_are_bounded)
 	assert_string_equal(u.open.rows[0].namespace, USAGE_OTHERS);
 	assert_true(u.open.rows[0].byte_s == 2 * (10 + 20 + 9 + 60 + 5));
 	balanced(&u.open);
+	/* who has a row keeps it */
+	usage_row(&u.open, "ns-7", "V100", &fix.arena)->byte_s -= 7;
+	u.open.capacity -= 7;
+	fix.o.status.claims[0].claim.namespace = "ns-7";
+	assert_true(usage_record_advance(&u, &fix.o, MIDNIGHT + 3, &fix.arena));
+	assert_int_equal(u.open.n_rows, USAGE_ROWS_MAX + 1);
+	assert_true(usage_row(&u.open, "ns-7", "V100", &fix.arena)->byte_s == 1000 + 10);
+	balanced(&u.open);
 }
 
 /* The largest that a status can say, for all time that can be told. */

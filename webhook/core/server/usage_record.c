@@ -72,13 +72,14 @@ struct usage_row *usage_row(
 	return &p->rows[low];
 }
 
-/* The row that is to be charged: beyond so many it is the others'. */
+/* The row that is to be charged: beyond so many a new one is the others'. */
 static struct usage_row *charged(
 	struct usage_period *p, const char *namespace, const char *model, struct arena *a)
 {
+	size_t n = p->n_rows;
 	struct usage_row *r = usage_row(p, namespace, model, a);
 
-	if (!r || p->n_rows <= USAGE_ROWS_MAX || strcmp(r->namespace, USAGE_OTHERS) == 0)
+	if (!r || p->n_rows == n || n < USAGE_ROWS_MAX)
 		return r;
 	memmove(r, r + 1, (size_t)(p->rows + p->n_rows - (r + 1)) * sizeof(*r));
 	p->n_rows--;
