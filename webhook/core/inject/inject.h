@@ -58,6 +58,15 @@ bool inject_asks_same(const struct gpu_request *r, const struct plan_container *
 int inject_env(struct injection *in, const struct pod_container *c, const struct launch *l,
 	struct plan_container *pc, struct err *err);
 
+/* The variable by which NVIDIA's runtime knows which of a node's GPUs a container sees; images set
+ * it to all. */
+#define VISIBLE_DEVICES "NVIDIA_VISIBLE_DEVICES"
+#define VISIBLE_NONE "void"
+
+/* Does poolgate write VISIBLE_NONE into this container (law P3)? One that asks by keys of others,
+ * unless the profile sets the variable itself. */
+bool inject_hides(const struct profile *p, const struct plan_container *c);
+
 /* Does the container's variable come from the Secret and key that the profile names? */
 bool inject_refers(
 	const struct json *j, const struct json_node *var, const struct profile_env *env);

@@ -42,6 +42,15 @@ static size_t asked_members(const struct gpu_request *r, bool limits, const char
 			values[n++] = v;
 		}
 	}
+	for (size_t k = 0; k < FOREIGN_KEYS; k++) {
+		const struct json_node *v =
+			limits ? r->foreign_at[k].limit : r->foreign_at[k].request;
+
+		if (v) {
+			names[n] = foreign_key_name((enum foreign_key)k);
+			values[n++] = v;
+		}
+	}
 	return n;
 }
 
@@ -85,8 +94,8 @@ static int inject_side(struct injection *in, const struct pod_container *c,
 	const struct json_node *side = limits ? r->limits : r->requests;
 	const struct json_node *has = limits ? r->units_at.limit : r->units_at.request;
 	const char *path = pod_path(in->a, c->path, below);
-	const struct json_node *values[5];
-	const char *names[5];
+	const struct json_node *values[5 + FOREIGN_KEYS];
+	const char *names[5 + FOREIGN_KEYS];
 	size_t n = asked_members(r, limits, names, values);
 	bool off = in->plan->node_resource_off;
 
@@ -334,8 +343,8 @@ static bool said_share(struct slice asked)
 
 bool inject_asks_same(const struct gpu_request *r, const struct plan_container *pc)
 {
-	bool left_out = !gpu_request_says_share(r) && !said_share(pc->asked_limits) &&
-			!said_share(pc->asked_requests);
+	bool left_out = !r->foreign && !gpu_request_says_share(r) &&
+			!said_share(pc->asked_limits) && !said_share(pc->asked_requests);
 
 	return r->amount == pc->amount &&
 	       (left_out || (r->percent == pc->percent && r->memory_mb == pc->memory_mb));

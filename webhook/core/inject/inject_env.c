@@ -296,6 +296,66 @@ static int inject_late(struct injection *in, struct site *site, enum late_value 
 	return 0;
 }
 
+bool inject_hides(const struct profile *p, const struct plan_container *c)
+{
+	for (size_t i = 0; i < p->n_env; i++)
+		if (slice_is(p->env[i].name, VISIBLE_DEVICES))
+			return false;
+	return c->foreign != 0;
+}
+
+/* The container has a value of its own, or takes one from elsewhere: ours takes its place. */
+static void replace_visible(struct injection *in, const struct site *site,
+	const struct json_hit *hit, struct plan_env *pe)
+{
+	const struct json *j = in->pod->j;
+	const struct json_node *value = json_get(j, hit->node, SLICE("value"));
+	size_t index = shifted(hit->index, site);
+
+	if (json_is(json_get(j, hit->node, SLICE("valueFrom")), JSON_OBJECT)) {
+		pe->moved = SLICE(MOVED_PREFIX VISIBLE_DEVICES);
+		patch_open_at(in->patch, "replace", site->path, index, SLICE("name"));
+		buf_json_str(in->patch->out, pe->moved);
+		patch_close(in->patch);
+		patch_open_at(in->patch, "add", site->path, index + 1, (struct slice){0});
+		write_var(in, pe->name, SLICE(VISIBLE_NONE));
+	} else {
+		pe->had = true;
+		pe->was = json_inside(j, value);
+		patch_open_at(
+			in->patch, value ? "replace" : "add", site->path, index, SLICE("value"));
+		buf_str(in->patch->out, "\"" VISIBLE_NONE "\"");
+		patch_close(in->patch);
+	}
+	warn_add(in->warnings, in->a,
+		VISIBLE_DEVICES " of container %.*s becomes " VISIBLE_NONE
+				": its GPUs are the pool's, and it sees none of its node's",
+		(int)(site->pc->name.len > 63 ? 63 : site->pc->name.len), site->pc->name.at);
+}
+
+/* Its GPUs are the pool's: of its node's it sees none, whatever image or pod say. */
+static void inject_void(struct injection *in, struct site *site)
+{
+	const struct profile_env none = {.name = SLICE(VISIBLE_DEVICES)};
+	struct slice value = SLICE(VISIBLE_NONE);
+	struct plan_env pe = {.name = none.name};
+	struct json_hit hit = {0};
+
+	hit.node = json_find(in->pod->j, site->env, "name", none.name, true, &hit.index);
+	if (hit.node &&
+		json_is_str(in->pod->j, json_get(in->pod->j, hit.node, SLICE("value")), value)) {
+		site->pc->kept[site->pc->n_kept++] = none.name;
+		note_var(in, site->kept, &none, value, value);
+		return;
+	}
+	if (hit.node)
+		replace_visible(in, site, &hit, &pe);
+	else
+		append(in, site, &none, value);
+	note_var(in, in->rendered, &none, value, value);
+	site->pc->env[site->pc->n_env++] = pe;
+}
+
 static int inject_vars(struct injection *in, struct site *site, struct err *err)
 {
 	size_t n = in->profile->n_env;
@@ -317,6 +377,8 @@ static int inject_vars(struct injection *in, struct site *site, struct err *err)
 		if (launch_times(site->l, in->profile->env[i].when) &&
 			inject_var(in, site, &in->profile->env[i], &hits[i], err) < 0)
 			return err->code;
+	if (inject_hides(in->profile, site->pc))
+		inject_void(in, site);
 	return 0;
 }
 
@@ -333,8 +395,8 @@ int inject_env(struct injection *in, const struct pod_container *c, const struct
 		.kept = in->rendered ? &kept : NULL};
 	int rc;
 
-	pc->env = arena_array(in->a, n + LATE_VALUES, sizeof(*pc->env));
-	pc->kept = arena_array(in->a, n, sizeof(*pc->kept));
+	pc->env = arena_array(in->a, n + LATE_VALUES + 1, sizeof(*pc->env));
+	pc->kept = arena_array(in->a, n + 1, sizeof(*pc->kept));
 	if (!site.path || !pc->env || !pc->kept || !site.inserted)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	buf_init(&kept, PLAN_RENDERED_MAX);

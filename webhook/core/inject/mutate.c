@@ -4,9 +4,12 @@
 
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
+#include "webhook/core/inject/ties.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/keys.h"
 #include "webhook/core/pod/late.h"
+#include "webhook/core/pod/plan_ties.h"
 #include "webhook/core/pod/pod_policy.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pool/filter.h"
@@ -311,10 +314,11 @@ static uint32_t next_slot(const struct making *m, uint32_t *io)
 	return (*io)++;
 }
 
-/* What share of each GPU a container gets that does not say it. */
+/* What share of each GPU a container gets that does not say it; by keys of others it is read so. */
 static void default_share(const struct making *m, struct gpu_request *r)
 {
-	if (!m->policy || m->policy->percent == 0 || !r->asks || gpu_request_says_share(r))
+	if (!m->policy || m->policy->percent == 0 || !r->asks || r->foreign ||
+		gpu_request_says_share(r))
 		return;
 	r->percent = m->policy->percent;
 	r->units = gpu_units(r->amount, r->percent, 0, 0);
@@ -338,8 +342,11 @@ static int plan_containers(struct making *m, struct err *err)
 		const struct plan_container *old =
 			m->in.before ? plan_container(m->in.before, c->name) : NULL;
 
-		if (gpu_request_read(
-			    m->pod.j, c->node, plan->total_mb, m->in.a, m->in.warnings, r, err) < 0)
+		struct foreign_terms terms = old && old->foreign
+						     ? foreign_terms_again(old, plan->total_mb)
+						     : foreign_terms(m->policy, plan->total_mb);
+
+		if (foreign_read(m->pod.j, c->node, &terms, m->in.a, m->in.warnings, r, err) < 0)
 			return err_in(err, "%s", c->path + 1);
 		if (!r->asks) {
 			if (old)
@@ -355,6 +362,7 @@ static int plan_containers(struct making *m, struct err *err)
 				    .percent = r->percent,
 				    .memory_mb = r->memory_mb,
 				    .units = r->units,
+				    .foreign = r->foreign,
 				    .slot = plan->late.values && !old ? next_slot(m, &slot) : 0};
 		plan->n_containers++;
 	}
@@ -439,6 +447,25 @@ static int place(struct making *m, struct err *err)
 	return 0;
 }
 
+/* What ties a pod that is converted to GPU nodes goes once, when the first of its containers is. */
+static int take_ties(struct making *m, struct err *err)
+{
+	struct plan *plan = m->in.plan;
+	bool converts = false;
+
+	if (m->in.before)
+		plan->ties = m->in.before->ties;
+	for (size_t i = 0; i < m->pod.n_containers; i++)
+		converts = converts || m->requests[i].foreign;
+	if (!converts || !plan_ties_none(&plan->ties))
+		return 0;
+	if (m->policy && foreign_check_rest(&m->pod, m->policy->accepts, m->in.a, err) < 0)
+		return err->code;
+	return m->policy && m->policy->keep_ties
+		       ? 0
+		       : ties_take(&m->pod, m->in.a, &m->patch, &plan->ties, err);
+}
+
 static int write_patch(struct making *m, struct buf *out, struct err *err)
 {
 	struct plan *plan = m->in.plan;
@@ -465,7 +492,7 @@ static int write_patch(struct making *m, struct buf *out, struct err *err)
 				: inject_container(&m->in, c, &m->requests[i], pc, err) < 0)
 			return err->code;
 	}
-	if (inject_pod(&m->in, err) < 0)
+	if (take_ties(m, err) < 0 || inject_pod(&m->in, err) < 0)
 		return err->code;
 	patch_end(&m->patch);
 	if (out->full)
@@ -490,11 +517,20 @@ static int place_or_tell(struct making *m, struct buf *out, struct err *err)
 	return err->code;
 }
 
-static bool any_asks(const struct pod *p)
+static bool any_asks(const struct making *m)
 {
-	for (size_t i = 0; i < p->n_containers; i++)
-		if (gpu_request_asks(p->j, p->containers[i].node))
+	const struct pod *p = &m->pod;
+
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct pod_container *c = &p->containers[i];
+		const struct plan_container *old =
+			m->in.before ? plan_container(m->in.before, c->name) : NULL;
+		unsigned accepts = m->policy ? m->policy->accepts : 0;
+
+		if (gpu_request_asks(p->j, c->node) ||
+			foreign_asks(p->j, c->node, old && old->foreign ? FOREIGN_ALL : accepts))
 			return true;
+	}
 	return false;
 }
 
@@ -504,7 +540,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 	const char *where;
 	bool missing;
 
-	if (!any_asks(&m->pod)) {
+	if (!any_asks(m)) {
 		if (!m->in.before && !pod_policy_decides(&m->pod, m->in.a))
 			warn_add(m->in.warnings, m->in.a,
 				ANN_SWITCH " is on, but no container asks for " RES_AMOUNT
@@ -581,6 +617,16 @@ static int make_proven(struct making *m, struct buf *out, struct err *err)
 	return rc;
 }
 
+/* By ours, or by any key that some policy may accept. */
+static bool may_ask(const struct pod *p)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (gpu_request_asks(p->j, p->containers[i].node) ||
+			foreign_asks(p->j, p->containers[i].node, FOREIGN_ALL))
+			return true;
+	return false;
+}
+
 /* On or off, and by which policy. That of a pod that says off itself, or that asks for nothing, is
  * not looked up: none of its concern may refuse it. */
 static int choose_mode(struct making *m, struct slice namespace, struct arena *a, struct err *err)
@@ -593,7 +639,7 @@ static int choose_mode(struct making *m, struct slice namespace, struct arena *a
 		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 	if (m->mode == SWITCH_OFF &&
 		(!pod_policy_decides(&m->pod, a) ||
-			pod_read(m->pod.j, m->pod.root, a, &p, &malformed) < 0 || !any_asks(&p)))
+			pod_read(m->pod.j, m->pod.root, a, &p, &malformed) < 0 || !may_ask(&p)))
 		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 	if (policy_of(m->world->policies, namespace, a, &m->policy, err) < 0)
 		return err->code;

@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
 #include "webhook/core/inject/mutate.h"
+#include "webhook/core/inject/ties.h"
 #include "webhook/core/launcher/config.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/late.h"
 
 /* One restoration: the new object, the live one, and the plan that the live one carries. */
@@ -28,7 +30,9 @@ static int out_of_memory(struct restoring *r)
 static int check_same(struct restoring *r, const struct pod_container *c,
 	const struct plan_container *pc, struct gpu_request *req, struct warnings *w)
 {
-	if (gpu_request_read(r->now.j, c->node, r->plan.total_mb, r->a, w, req, r->err) < 0)
+	struct foreign_terms terms = foreign_terms_again(pc, r->plan.total_mb);
+
+	if (foreign_read(r->now.j, c->node, &terms, r->a, w, req, r->err) < 0)
 		return err_in(r->err, "%s", c->path + 1);
 	/* one that holds the units and asks for nothing is as in the live pod */
 	if (req->asks ? inject_asks_same(req, pc) : req->units_at.limit || req->units_at.request)
@@ -66,6 +70,10 @@ static int restore_side(struct restoring *r, const struct pod_container *c,
 	for (size_t i = 0; i < 4; i++)
 		if (limits ? asked[i].at->limit : asked[i].at->request)
 			patch_remove(&r->patch, path, slice_of(asked[i].name));
+	for (size_t k = 0; k < FOREIGN_KEYS; k++)
+		if (limits ? req->foreign_at[k].limit : req->foreign_at[k].request)
+			patch_remove(
+				&r->patch, path, slice_of(foreign_key_name((enum foreign_key)k)));
 	if (!was && units)
 		patch_remove(&r->patch, path, SLICE(RES_UNITS));
 	if (!was || (units && slice_eq(json_raw(r->now.j, units), json_raw(r->live.j, was))))
@@ -365,11 +373,18 @@ static int restore_pod(struct restoring *r)
 	return plan_is_gated(&r->plan) ? restore_late(r) : 0;
 }
 
-static bool any_asks(const struct pod *p)
+static bool any_asks(const struct restoring *r)
 {
-	for (size_t i = 0; i < p->n_containers; i++)
-		if (gpu_request_asks(p->j, p->containers[i].node))
+	const struct pod *p = &r->now;
+
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct plan_container *pc = plan_container(&r->plan, p->containers[i].name);
+
+		if (gpu_request_asks(p->j, p->containers[i].node) ||
+			(pc && pc->foreign &&
+				foreign_asks(p->j, p->containers[i].node, FOREIGN_ALL)))
 			return true;
+	}
 	return false;
 }
 
@@ -398,7 +413,7 @@ int mutate_update(const struct config *config, const struct json *j, const struc
 		return err->code == ERR_NOMEM ? err->code : untouched(ret, "unreadable plan");
 	if (pod_read(j, pod, a, &r.now, err) < 0)
 		return err->code;
-	if (!any_asks(&r.now))
+	if (!any_asks(&r))
 		return untouched(ret, "no container asks");
 	patch_begin(&r.patch, patch);
 	for (size_t i = 0; i < r.plan.n_containers; i++) {
@@ -407,7 +422,8 @@ int mutate_update(const struct config *config, const struct json *j, const struc
 		if (c && restore_container(&r, c, &r.plan.containers[i], &ret->warnings) < 0)
 			return err->code;
 	}
-	if (restore_pod(&r) < 0)
+	if (restore_pod(&r) < 0 ||
+		ties_take_again(&r.now, &r.live, &r.plan.ties, a, &r.patch, err) < 0)
 		return err->code;
 	patch_end(&r.patch);
 	if (patch->full)

@@ -4,6 +4,7 @@
 
 #include "webhook/core/inject/inject.h"
 #include "webhook/core/inject/mutate.h"
+#include "webhook/core/inject/ties.h"
 #include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/late.h"
 
@@ -262,7 +263,7 @@ int mutate_undo(const struct json *j, const struct json_node *pod, struct arena 
 		remove_elements(&u, "/spec/initContainers",
 			json_get(j, u.pod.spec, SLICE("initContainers")), "name", u.plan.inits,
 			u.plan.n_inits, u.plan.made_inits) < 0 ||
-		undo_gate(&u) < 0)
+		undo_gate(&u) < 0 || ties_give_back(&u.pod, &u.plan.ties, a, &u.patch, err) < 0)
 		return err->code;
 	undo_marks(&u);
 	patch_end(&u.patch);

@@ -79,8 +79,7 @@ bool gpu_request_holds_up(const struct json *j, const struct json_node *containe
 	return false;
 }
 
-/* JSON pointer below the container of the side where the value stands. */
-static int at_resource(struct err *err, const struct gpu_resource *r, const char *name)
+int gpu_resource_in(struct err *err, const struct gpu_resource *r, const char *name)
 {
 	int group = (int)strcspn(name, "/");
 
@@ -107,9 +106,7 @@ static int shown(struct slice s)
 	return s.len > 40 ? 40 : (int)s.len;
 }
 
-/* The one value that limits and requests give together. *ret_text is absent when neither is there.
- */
-static int read_quantity(const struct json *j, const struct gpu_resource *r, struct arena *a,
+int gpu_resource_read(const struct json *j, const struct gpu_resource *r, struct arena *a,
 	struct quantity *ret, struct slice *ret_text, struct err *err)
 {
 	struct quantity other;
@@ -138,15 +135,15 @@ static int read_count(const struct json *j, const struct gpu_resource *r, const 
 	struct quantity q;
 	struct slice text;
 
-	if (read_quantity(j, r, a, &q, &text, err) < 0)
-		return at_resource(err, r, name);
+	if (gpu_resource_read(j, r, a, &q, &text, err) < 0)
+		return gpu_resource_in(err, r, name);
 	if (!text.at)
 		return 0;
 	if (!quantity_integral(q) || quantity_ceil(q) < 1 || quantity_ceil(q) > GPU_AMOUNT_MAX) {
 		err_set(err, ERR_INVALID,
 			"found %.*s, expected a whole number of GPUs from 1 to %d", shown(text),
 			text.at, GPU_AMOUNT_MAX);
-		return at_resource(err, r, name);
+		return gpu_resource_in(err, r, name);
 	}
 	*ret = (uint32_t)quantity_ceil(q);
 	return 0;
@@ -165,7 +162,7 @@ static int read_amount(
 			"%s says %u and %s says %u; they are two names for the same, so write only "
 			"gpu-amount",
 			RES_AMOUNT, r->amount, RES_NUM, num);
-		return at_resource(err, &r->num_at, RES_NUM);
+		return gpu_resource_in(err, &r->num_at, RES_NUM);
 	}
 	if (!r->amount)
 		r->amount = num;
@@ -183,15 +180,15 @@ static int read_percent(
 	struct slice text;
 
 	r->percent = 100;
-	if (read_quantity(j, &r->percent_at, a, &q, &text, err) < 0)
-		return at_resource(err, &r->percent_at, RES_PERCENT);
+	if (gpu_resource_read(j, &r->percent_at, a, &q, &text, err) < 0)
+		return gpu_resource_in(err, &r->percent_at, RES_PERCENT);
 	if (!text.at)
 		return 0;
 	if (q.nano <= 0 || quantity_ceil(q) > 100) {
 		err_set(err, ERR_INVALID,
 			"found %.*s, expected a percentage of each GPU from 1 to 100", shown(text),
 			text.at);
-		return at_resource(err, &r->percent_at, RES_PERCENT);
+		return gpu_resource_in(err, &r->percent_at, RES_PERCENT);
 	}
 	r->percent = (uint32_t)quantity_ceil(q);
 	return 0;
@@ -211,7 +208,7 @@ static int refuse_memory(
 			"found %.*s, expected memory of one GPU from 1M to %lluM, which is "
 			"TOTAL_GPU_MEMORY here",
 			shown(text), text.at, (unsigned long long)total_mb);
-	return at_resource(err, &r->memory_at, RES_MEMORY);
+	return gpu_resource_in(err, &r->memory_at, RES_MEMORY);
 }
 
 static int read_memory(const struct json *j, uint64_t total_mb, struct arena *a, struct warnings *w,
@@ -221,8 +218,8 @@ static int read_memory(const struct json *j, uint64_t total_mb, struct arena *a,
 	struct slice text;
 	int64_t bytes;
 
-	if (read_quantity(j, &r->memory_at, a, &q, &text, err) < 0)
-		return at_resource(err, &r->memory_at, RES_MEMORY);
+	if (gpu_resource_read(j, &r->memory_at, a, &q, &text, err) < 0)
+		return gpu_resource_in(err, &r->memory_at, RES_MEMORY);
 	if (!text.at)
 		return 0;
 	bytes = q.nano > 0 ? quantity_ceil(q) : 0;

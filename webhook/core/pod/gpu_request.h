@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json/json_read.h"
+#include "base/quantity.h"
+#include "webhook/core/policy/policy.h"
 #include "webhook/core/review/review.h"
 
 #define RES_UNITS "bitfusion.io/gpu"
@@ -34,6 +36,10 @@ struct gpu_request {
 	const struct json_node *limits; /* resources.limits and requests, NULL where absent */
 	const struct json_node *requests;
 	struct gpu_resource amount_at, num_at, percent_at, memory_at, units_at;
+	/* 1 << enum foreign_key for each key of others that it asks by (foreign.h), and where those
+	 * stand; 0: it asks by ours. */
+	unsigned foreign;
+	struct gpu_resource foreign_at[FOREIGN_KEYS];
 };
 
 /* Does this container hold any of the asking resources, in limits or in requests? */
@@ -56,6 +62,13 @@ bool gpu_request_says_share(const struct gpu_request *r);
  * container ("/resources/limits/…") and the value found; nothing in ret then. */
 int gpu_request_read(const struct json *j, const struct json_node *container, uint64_t total_mb,
 	struct arena *a, struct warnings *w, struct gpu_request *ret, struct err *err);
+
+/* For foreign.h: the one value that limits and requests give together; *ret_text, as it is spelled,
+ * is absent when neither is there. ERR_INVALID without a path, ERR_NOMEM. And the path of a
+ * resource with this name below the container, put in front of what err has; returns its code. */
+int gpu_resource_read(const struct json *j, const struct gpu_resource *r, struct arena *a,
+	struct quantity *ret, struct slice *ret_text, struct err *err);
+int gpu_resource_in(struct err *err, const struct gpu_resource *r, const char *name);
 
 /* The units of a request (see above); 0 when it cannot be computed (memory with total_mb 0). */
 uint64_t gpu_units(uint32_t amount, uint32_t percent, uint64_t memory_mb, uint64_t total_mb);

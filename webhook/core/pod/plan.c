@@ -3,6 +3,7 @@
 #include "webhook/core/pod/plan.h"
 
 #include "base/text.h"
+#include "webhook/core/pod/plan_ties.h"
 
 static const char *const command_names[] = {"none", "wrapped", "shell", "own"};
 
@@ -236,6 +237,7 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_list(out, "initContainers", p->inits, p->n_inits);
 	write_list(out, "volumes", p->volumes, p->n_volumes);
 	write_made(out, made_names, made, 5);
+	plan_ties_write(&p->ties, out);
 	/* replicas of before take these keys from a proven plan alone */
 	if (p->gate_port)
 		write_list(out, "keys", gate_keys, 2);

@@ -25,6 +25,8 @@
  * profile holds more of one kind. */
 #define PLAN_NAMES_MAX 64
 #define PLAN_SERVERS_MAX 1024
+/* Of variables: a profile's, those of a late place, and one that hides a node's GPUs. */
+#define PLAN_ENV_MAX (PLAN_NAMES_MAX + LATE_VALUES + 1)
 /* Of the proof (plan_proof.h): a digest, a MAC; and the shape. */
 #define PLAN_PROOF_BYTES 32
 #define PLAN_SHAPE_MAX (16 * 1024)
@@ -81,6 +83,7 @@ struct plan_container {
 	 * absent for none. */
 	struct slice asked_limits;
 	struct slice asked_requests;
+	unsigned foreign; /* 1 << enum foreign_key for each key of others among these; 0: none */
 	struct plan_env *env;
 	size_t n_env;
 	struct slice *mounts; /* mountPaths that were added */
@@ -91,6 +94,23 @@ struct plan_container {
 	uint32_t slot; /* where its place comes late: the number of its values among the pod's */
 	/* parents that did not exist before, so that uninject can take them away again */
 	bool made_limits, made_requests, made_env, made_mounts;
+};
+
+/* What tied the pod to nodes with GPUs of their own and was taken out of it (law P3), as JSON that
+ * stood there; absent for what was not. */
+#define PLAN_TIES_MAX 256
+struct plan_toleration {
+	uint32_t at; /* its index among all of before */
+	struct slice json;
+};
+struct plan_ties {
+	struct slice node_selector; /* an object of the members that were taken */
+	struct slice node_affinity; /* spec.affinity.nodeAffinity, all of it */
+	struct slice runtime_class; /* a string, and spec.overhead, which the API server takes from
+				       it */
+	struct slice overhead;
+	struct plan_toleration *tolerations; /* in rising order */
+	size_t n_tolerations;
 };
 
 /* The proof as it was read; not written with the plan. */
@@ -137,6 +157,7 @@ struct plan {
 	struct slice *volumes; /* names of the volumes that were added */
 	size_t n_volumes;
 	bool made_labels, made_inits, made_volumes, made_gates, made_annotations;
+	struct plan_ties ties;
 	struct slice status_was; /* auto-management/status before; absent when there was none */
 	/* annotations under poolgate.io/ that came with it; only what later versions write, who
 	 * name them here */

@@ -5,8 +5,9 @@
 #include "base/json/json_read.h"
 #include "base/text.h"
 #include "webhook/core/image/image.h"
-#include "webhook/core/pod/gpu_request.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/plan.h"
+#include "webhook/core/pod/plan_ties.h"
 #include "webhook/core/pool/filter.h"
 
 #define PLAN_NODES_MAX 20000
@@ -173,7 +174,7 @@ static int read_env(struct reader *r, const struct json_node *obj, struct plan_c
 {
 	const struct json_node *v;
 
-	if (get_array(r, obj, "env", PLAN_NAMES_MAX, &v) < 0)
+	if (get_array(r, obj, "env", PLAN_ENV_MAX, &v) < 0)
 		return r->err->code;
 	if (!v)
 		return 0;
@@ -257,6 +258,8 @@ static int read_container(struct reader *r, const struct json_node *v, struct pl
 		get_names(r, v, "kept", &c->kept, &c->n_kept) < 0 ||
 		get_made(r, v, made_names, made, 4) < 0)
 		return r->err->code;
+	c->foreign = foreign_keys_in(r->j, json_get(r->j, v, SLICE("askedLimits"))) |
+		     foreign_keys_in(r->j, json_get(r->j, v, SLICE("askedRequests")));
 	c->kind = (enum container_kind)kind;
 	c->command = (enum command_mode)mode;
 	return 0;
@@ -483,7 +486,8 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
-		get_made(r, root, made_names, made, 5) < 0)
+		get_made(r, root, made_names, made, 5) < 0 ||
+		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;
 	p->full = mode == 1;

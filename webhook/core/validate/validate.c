@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/pod/keys.h"
@@ -40,6 +41,15 @@ static const struct pod_container *first_asking(const struct pod *p)
 {
 	for (size_t i = 0; i < p->n_containers; i++)
 		if (gpu_request_asks(p->j, p->containers[i].node))
+			return &p->containers[i];
+	return NULL;
+}
+
+/* By keys of others that are accepted. */
+static const struct pod_container *first_foreign(const struct pod *p, unsigned accepts)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (foreign_asks(p->j, p->containers[i].node, accepts))
 			return &p->containers[i];
 	return NULL;
 }
@@ -99,9 +109,12 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 	enum pod_switch mode = SWITCH_OFF;
 	bool on;
 
-	if (asking && wanted(world, p, namespace, a, &policy, &mode, err) < 0)
+	if ((asking || first_foreign(p, FOREIGN_ALL)) &&
+		wanted(world, p, namespace, a, &policy, &mode, err) < 0)
 		return err->code;
 	on = mode != SWITCH_OFF;
+	if (!asking && on && policy)
+		asking = first_foreign(p, policy->accepts);
 	if (late_check_plain(p, err) < 0)
 		return err->code;
 	if (json_get(p->j, p->labels, SLICE(LABEL_INJECTED))) {
@@ -145,7 +158,8 @@ static bool mentions_us(const struct config *c, const struct pod *p, struct aren
 {
 	struct err ignored;
 
-	return pod_switch_of(p, a) != SWITCH_OFF || first_asking(p) || first_with_units(p) ||
+	return pod_switch_of(p, a) != SWITCH_OFF || first_asking(p) ||
+	       first_foreign(p, FOREIGN_ALL) || first_with_units(p) ||
 	       json_get(p->j, p->labels, SLICE(LABEL_INJECTED)) || late_is_held(p->j, p->root) ||
 	       check_secrets(c, p, &ignored) < 0;
 }

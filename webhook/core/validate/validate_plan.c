@@ -5,6 +5,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pod/rendered.h"
@@ -173,6 +174,23 @@ static int check_late_env(
 	return 0;
 }
 
+/* Of its node's GPUs a converted container sees none (law P3). */
+static int check_void(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+{
+	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
+	const struct json_node *var =
+		json_find(c->pod->j, env, "name", SLICE(VISIBLE_DEVICES), true, NULL);
+
+	if (!inject_hides(c->profile, plan) ||
+		json_is_str(
+			c->pod->j, json_get(c->pod->j, var, SLICE("value")), SLICE(VISIBLE_NONE)))
+		return 0;
+	MISMATCH(c, VISIBLE_DEVICES " must be " VISIBLE_NONE
+				    ": the container asked for its node's GPUs and has the pool's");
+	return check_in(c, pc, "env");
+}
+
 static int check_mounts(struct checking *c, const struct pod_container *pc)
 {
 	const struct json_node *mounts = json_get(c->pod->j, pc->node, SLICE("volumeMounts"));
@@ -200,7 +218,8 @@ static int check_container(struct checking *c, const struct plan_container *plan
 	if (profile_expresses(c->profile, plan->amount, plan->percent, plan->memory_mb, c->err) < 0)
 		return check_in(c, pc, "resources");
 	if (check_resources(c, pc, plan) < 0 || check_command(c, pc, plan, &l) < 0 ||
-		check_mounts(c, pc) < 0 || check_late_env(c, pc, plan) < 0)
+		check_mounts(c, pc) < 0 || check_late_env(c, pc, plan) < 0 ||
+		check_void(c, pc, plan) < 0)
 		return c->err->code;
 	return check_env(c, pc, &l);
 }
@@ -212,13 +231,16 @@ static int check_others(struct checking *c)
 		const struct pod_container *pc = &c->pod->containers[i];
 		const struct json_node *res = json_get(c->pod->j, pc->node, SLICE("resources"));
 
-		if (gpu_request_asks(c->pod->j, pc->node)) {
+		const struct plan_container *plan = plan_container(c->plan, pc->name);
+
+		if (gpu_request_asks(c->pod->j, pc->node) ||
+			(plan && plan->foreign && foreign_asks(c->pod->j, pc->node, FOREIGN_ALL))) {
 			err_reason(c->err, ERR_REFUSED, "NotInjected",
 				"asks for GPUs, but was not injected: the mutating hook did not "
 				"see it; create the pod again");
 			return check_in(c, pc, "resources");
 		}
-		if (plan_container(c->plan, pc->name))
+		if (plan)
 			continue;
 		if (json_path(c->pod->j, res, "limits", RES_UNITS, NULL) ||
 			json_path(c->pod->j, res, "requests", RES_UNITS, NULL)) {
