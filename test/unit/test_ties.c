@@ -28,8 +28,8 @@
 static struct fixture fix;
 static struct policy policy;
 
-static int find_policy(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
-	struct err *err)
+static int find_policy(void *ctx, struct slice namespace, struct arena *a,
+	const struct policy **ret, struct err *err)
 {
 	(void)namespace;
 	(void)a;
@@ -398,6 +398,50 @@ TEST(test_validator)
 	free(pod);
 }
 
+/* What the policy would convert and nobody has (law P2). */
+TEST(test_unconverted_is_refused)
+{
+	policy.inject = true;
+	policy.share = 100;
+	fix.err = (struct err){0};
+	assert_int_equal(fixture_validate(&fix, POD(APP)), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NotInjected");
+	assert_string_equal(fix.err.path, "/spec/containers/0/resources");
+	policy.local_on_outage = true;
+	fix.err = (struct err){0};
+	assert_int_equal(fixture_validate(&fix, "{'metadata':{'name':'p'},'spec':{" APP "}}"), 0);
+	assert_true(fix.validation.local);
+	/* a key that is not accepted, and a namespace without a policy: as without us */
+	policy.accepts = 1U << FOREIGN_MEM;
+	assert_int_equal(fixture_validate(&fix, POD(APP)), 0);
+	assert_false(fix.validation.local || fix.validation.claims);
+	fix.world.policies = NULL;
+	assert_int_equal(fixture_validate(&fix, POD(APP)), 0);
+	assert_int_equal(fix.validation.warnings.n, 0);
+}
+
+/* A hook that comes later adds a container, or brings a key back: the mutator is asked again. */
+TEST(test_reinvocation)
+{
+	char *pod = fixture_inject(&fix, POD("'tolerations':[" TOLERATION "]," APP)), *more, *back;
+	char *other = fixture_change(pod,
+		"[{'op':'add','path':'/spec/containers/-','value':{'name':'b','command':['x']," ONE
+		"}},{'op':'add','path':'/spec/containers/0/resources/limits/nvidia.com~1gpu',"
+		"'value':'1'}]");
+
+	policy.percent = 7;
+	more = fixture_inject(&fix, other);
+	check_converted(0, more);
+	assert_null(strstr(more, "nvidia.com/gpu\":\"1\"}}"));
+	assert_non_null(strstr(more, "\\\"percent\\\":7,"));
+	back = undo(more);
+	assert_non_null(strstr(back, "\"tolerations\":[{\"key\":\"nvidia.com/gpu\""));
+	free(back);
+	free(more);
+	free(other);
+	free(pod);
+}
+
 /* An update that asks for something else is refused; one that brings other ties is the API
  * server's to judge. */
 TEST(test_other_updates)
@@ -425,4 +469,4 @@ TEST(test_other_updates)
 
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
 	test_off_is_as_without_us, test_ties_are_kept_where_the_policy_says_so, test_refused,
-	test_validator, test_other_updates)
+	test_validator, test_unconverted_is_refused, test_reinvocation, test_other_updates)
