@@ -59,6 +59,12 @@ static const char *const whole[] = {
 					 "'initContainers':['i'],'volumes':['v','w'],'made':['"
 					 "labels','initContainers','volumes'],"
 					 "'statusWas':''}",
+	HEAD ",'containers':[" SHARE("'percent':1") "],'ties':{'nodeSelector':{'nvidia.com/a':'b'},"
+						    "'nodeAffinity':{'x':[]},'runtimeClassName':"
+						    "'nvidia','overhead':{'cpu':'1'},'tolerations'"
+						    ":[{'at':0,'was':{}},{'at':7,'was':{'key':'a'}"
+						    "}]}}",
+	HEAD ",'containers':[" SHARE("'percent':1") "],'ties':{'tolerations':[{'at':1,'was':{}}]}}",
 };
 
 static void round_trip(const char *text)
@@ -164,6 +170,17 @@ static const struct {
 	{PLAN(",'volumes':[null]"), "/volumes", "a string"},
 	{PLAN(",'made':'labels'"), "/made", "an array"},
 	{PLAN(",'statusWas':null"), "/statusWas", "a string"},
+	{PLAN(",'ties':[]"), "/ties", "an object"},
+	{PLAN(",'ties':{'nodeSelector':7}"), "/ties/nodeSelector", "an object"},
+	{PLAN(",'ties':{'nodeAffinity':null}"), "/ties/nodeAffinity", "an object"},
+	{PLAN(",'ties':{'runtimeClassName':{}}"), "/ties/runtimeClassName", "a string"},
+	{PLAN(",'ties':{'overhead':''}"), "/ties/overhead", "an object"},
+	{PLAN(",'ties':{'tolerations':{}}"), "/ties/tolerations", "at most 256"},
+	{PLAN(",'ties':{'tolerations':[{'was':{}}]}"), "/ties/tolerations", "rising order"},
+	{PLAN(",'ties':{'tolerations':[{'at':-1,'was':{}}]}"), "/ties/tolerations", "rising"},
+	{PLAN(",'ties':{'tolerations':[{'at':1,'was':7}]}"), "/ties/tolerations", "rising"},
+	{PLAN(",'ties':{'tolerations':[{'at':1,'was':{}},{'at':1,'was':{}}]}"), "/ties/tolerations",
+		"rising order"},
 	{HEAD "}", "/containers", "an array of 1 to 256 containers"},
 	{HEAD ",'containers':[]}", "/containers", "an array of 1 to 256"},
 	{HEAD ",'containers':{}}", "/containers", "an array of 1 to 256"},

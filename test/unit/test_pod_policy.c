@@ -183,7 +183,7 @@ TEST(test_when_full)
 	assert_false(fix.mutation.plan.waits);
 }
 
-/* What had no annotations has none again. */
+/* What had no annotations, or no metadata, has none again. */
 TEST(test_taken_back)
 {
 	static const char *const pods[] = {POD(META(), ONE),
@@ -191,14 +191,9 @@ TEST(test_taken_back)
 		"'command':['x'],'resources':{'limits':{" ONE "}}}]}}",
 		POD(META(",'annotations':{}"), ONE),
 		POD(META(",'annotations':{'a':'b'},'labels':{'c':'d'}"), ONE)};
-	static const char *const back[] = {POD(META(), ONE),
-		"{'spec':{'containers':[{'name':'a','command':['x'],'resources':{'limits':{" ONE
-		"}}}]},'metadata':{}}",
-		POD(META(",'annotations':{}"), ONE),
-		POD(META(",'annotations':{'a':'b'},'labels':{'c':'d'}"), ONE)};
 
 	for (size_t i = 0; i < COUNT(pods); i++) {
-		char *pod = fixture_inject(&fix, pods[i]), *undone, *want = fixture_quotes(back[i]);
+		char *pod = fixture_inject(&fix, pods[i]), *undone, *want = fixture_quotes(pods[i]);
 		const struct json_node *root = fixture_raw(&fix, pod);
 		cJSON *x, *y;
 

@@ -303,10 +303,13 @@ static void inject_annotations(struct injection *in)
 	const struct pod *p = in->pod;
 
 	in->plan->made_annotations = in->before ? in->before->made_annotations : !p->annotations;
+	in->plan->made_metadata = in->before && in->before->made_metadata;
 	if (p->annotations)
 		return;
-	if (!json_is(json_get(p->j, p->root, SLICE("metadata")), JSON_OBJECT))
+	if (!json_is(json_get(p->j, p->root, SLICE("metadata")), JSON_OBJECT)) {
+		in->plan->made_metadata = true;
 		patch_add(in->patch, "/metadata", (struct slice){0}, SLICE("{}"));
+	}
 	patch_add(in->patch, "/metadata/annotations", (struct slice){0}, SLICE("{}"));
 }
 

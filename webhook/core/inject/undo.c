@@ -212,12 +212,17 @@ static bool all_ours(const struct undoing *u)
 
 static void undo_marks(struct undoing *u)
 {
+	const struct json_node *metadata = json_get(u->pod.j, u->pod.root, SLICE("metadata"));
+
 	if (u->plan.made_labels && u->pod.labels && u->pod.labels->count == 1)
 		patch_remove(&u->patch, "/metadata/labels", (struct slice){0});
 	else if (json_get(u->pod.j, u->pod.labels, SLICE(LABEL_INJECTED)))
 		patch_remove(&u->patch, "/metadata/labels", SLICE(LABEL_INJECTED));
 	if (u->plan.made_annotations && !u->plan.status_was.at && all_ours(u)) {
 		patch_remove(&u->patch, "/metadata/annotations", (struct slice){0});
+		if (u->plan.made_metadata && u->pod.labels && metadata->count == 2 &&
+			u->pod.labels->count == 1)
+			patch_remove(&u->patch, "/metadata", (struct slice){0});
 		return;
 	}
 	JSON_MEMBERS(u->pod.j, u->pod.annotations, k)

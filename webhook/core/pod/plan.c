@@ -194,10 +194,10 @@ static const struct slice gate_keys[] = {
 
 void plan_write(const struct plan *p, struct buf *out)
 {
-	static const char *const made_names[] = {
-		"labels", "initContainers", "volumes", "schedulingGates", "annotations"};
-	const bool made[] = {
-		p->made_labels, p->made_inits, p->made_volumes, p->made_gates, p->made_annotations};
+	static const char *const made_names[] = {"labels", "initContainers", "volumes",
+		"schedulingGates", "annotations", "metadata"};
+	const bool made[] = {p->made_labels, p->made_inits, p->made_volumes, p->made_gates,
+		p->made_annotations, p->made_metadata};
 
 	write_number(out, "{\"v\":", p->version);
 	buf_str(out, ",\"profile\":");
@@ -236,7 +236,7 @@ void plan_write(const struct plan *p, struct buf *out)
 	buf_char(out, ']');
 	write_list(out, "initContainers", p->inits, p->n_inits);
 	write_list(out, "volumes", p->volumes, p->n_volumes);
-	write_made(out, made_names, made, 5);
+	write_made(out, made_names, made, 6);
 	plan_ties_write(&p->ties, out);
 	/* replicas of before take these keys from a proven plan alone */
 	if (p->gate_port)

@@ -156,7 +156,7 @@ struct plan {
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */
 	size_t n_volumes;
-	bool made_labels, made_inits, made_volumes, made_gates, made_annotations;
+	bool made_labels, made_inits, made_volumes, made_gates, made_annotations, made_metadata;
 	struct plan_ties ties;
 	struct slice status_was; /* auto-management/status before; absent when there was none */
 	/* annotations under poolgate.io/ that came with it; only what later versions write, who

@@ -459,10 +459,10 @@ static int check_slots(struct reader *r, const struct plan *p)
 static int read_root(struct reader *r, const struct json_node *root, struct plan *p)
 {
 	static const char *const modes[] = {"injection", "full"};
-	static const char *const made_names[] = {
-		"labels", "initContainers", "volumes", "schedulingGates", "annotations"};
+	static const char *const made_names[] = {"labels", "initContainers", "volumes",
+		"schedulingGates", "annotations", "metadata"};
 	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes, &p->made_gates,
-		&p->made_annotations};
+		&p->made_annotations, &p->made_metadata};
 	uint64_t version, gate = 0;
 	size_t mode = 0;
 
@@ -486,7 +486,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
-		get_made(r, root, made_names, made, 5) < 0 ||
+		get_made(r, root, made_names, made, 6) < 0 ||
 		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;
