@@ -8,25 +8,8 @@ import yaml
 
 from lib import cli, reviews
 from lib.pods import ask, container, pod
+from lib.policies import DEFAULTS, mutate, namespace, policy, validate, write
 from lib.server import wait_until
-
-POLICY = "poolgate.io/policy"
-DEFAULTS = {"os": "ubuntu20", "version": "450"}
-
-
-def policy(name="research", **spec):
-    return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": name},
-            "spec": {"inject": True, "defaults": DEFAULTS, **spec}}
-
-
-def namespace(name="ml", picks="research"):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {POLICY: picks} if picks else {}}}
-
-
-def write(path, *documents):
-    with open(path + ".new", "w", encoding="utf-8") as f:
-        yaml.safe_dump_all(documents, f)
-    os.rename(path + ".new", path)
 
 
 def plain(**more):
@@ -44,14 +27,6 @@ def fixture_served(fresh, tmp_path):
         return fresh(args=["--policies", path, "--reload-interval", "200ms"]), path
 
     return make
-
-
-def mutate(server, one):
-    return server.new_client().review("/mutate", reviews.review(one))
-
-
-def validate(server, one):
-    return server.new_client().review("/validate", reviews.review(reviews.stored(one)))
 
 
 def test_injected_without_annotation_and_taken_back(served):

@@ -11,6 +11,8 @@ ANN_PLAN = "poolgate.io/plan"
 LABEL = "poolgate.io/injected"
 ASKED = ("bitfusion.io/gpu-amount", "bitfusion.io/gpu-num", "bitfusion.io/gpu-percent", "bitfusion.io/gpu-memory")
 UNITS = "bitfusion.io/gpu"
+# Keys of others that a policy may accept.
+FOREIGN = ("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores")
 
 CONTAINER = r"/spec/(?:containers|initContainers)/\d+"
 LEGAL = [re.compile(p + r"\Z") for p in (
@@ -21,9 +23,16 @@ LEGAL = [re.compile(p + r"\Z") for p in (
     CONTAINER + r"/command", CONTAINER + r"/command/\d+",
     CONTAINER + r"/resources", CONTAINER + r"/resources/(?:limits|requests)",
     CONTAINER + r"/resources/(?:limits|requests)/bitfusion\.io~1gpu(?:-amount|-num|-percent|-memory)?",
+    CONTAINER + r"/resources/(?:limits|requests)/nvidia\.com~1gpu(?:mem|mem-percentage|cores)?",
     CONTAINER + r"/env", CONTAINER + r"/env/(?:\d+|-)", CONTAINER + r"/env/\d+/(?:name|value|valueFrom)",
     CONTAINER + r"/volumeMounts", CONTAINER + r"/volumeMounts/(?:\d+|-)",
 )]
+# What ties a pod to nodes with GPUs: it is taken out; an update may bring back what was left of it.
+DURING = r"/spec/affinity/nodeAffinity/(?:required|preferred)DuringSchedulingIgnoredDuringExecution"
+TIES = [re.compile(p + r"\Z") for p in (
+    r"/spec/(?:nodeSelector|tolerations|runtimeClassName|overhead|affinity)", r"/spec/nodeSelector/nvidia\.com~1[^/]+", r"/spec/tolerations/\d+",
+    r"/spec/affinity/nodeAffinity", DURING, DURING + r"(?:/nodeSelectorTerms)?/\d+", DURING + r"/nodeSelectorTerms/\d+/matchExpressions/\d+",
+    DURING + r"/\d+/preference/matchExpressions/\d+")]
 
 
 class StrictError(AssertionError):
@@ -71,7 +80,8 @@ def apply_strict(document, ops, update=False):
         want = {"op", "path"} if op["op"] == "remove" else {"op", "path", "value"}
         need(set(op) == want, f"members {sorted(op)} instead of {sorted(want)}")
         path = op["path"]
-        need(any(r.match(path) for r in LEGAL), f"{op['op']} {path} is not ours to change")
+        tie = (op["op"] == "remove" or update) and any(r.match(path) for r in TIES)
+        need(tie or any(r.match(path) for r in LEGAL), f"{op['op']} {path} is not ours to change")
         *parents, last = tokens(path)
         node = doc
         for token in parents:
@@ -79,7 +89,7 @@ def apply_strict(document, ops, update=False):
         if isinstance(node, list):
             apply_to_list(node, op, last, update)
         else:
-            apply_to_map(node, op, last, path in created)
+            apply_to_map(node, op, last, tie or path in created)
         created.add(path)
     return doc
 
@@ -111,7 +121,7 @@ def apply_to_map(node, op, last, ours):
         need(ours or not isinstance(node[last], (dict, list)), f"replace {path} writes over what the user wrote")
         node[last] = copy.deepcopy(op["value"])
     else:
-        need(last in ASKED or ours or last in ("value", "valueFrom", "env", "volumeMounts", UNITS),
+        need(last in ASKED + FOREIGN or ours or last in ("value", "valueFrom", "env", "volumeMounts", UNITS),
              f"remove {path}: not ours to remove")
         del node[last]
 
