@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
 from lib import api, cli, waiting
 from lib.server import PROGRAM
@@ -264,3 +265,81 @@ def test_what_cannot_be_read_of_a_cluster(tmp_path, injected):
     broken["status"]["gpus"][0]["memory"] = "much"
     status, out, _ = plan(tmp_path, servers + [broken], [], workload("Pod", "w"), words=())
     assert status == 0 and "1 GPUServers cannot be read" in out
+
+
+# ---- pods that a policy converts
+
+POLICY = {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": "research"},
+          "spec": {"inject": True, "accepts": ["nvidia.com/gpu"], "defaults": {"os": "ubuntu20", "version": "450", "percent": 50}}}
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"poolgate.io/policy": "research"}}}
+BOUNDS = [{"metadata": {"name": "gpus"}, "spec": {"hard": {"requests.nvidia.com/gpu": "4", "cpu": "8"}}}, {"metadata": {"name": "cpus"}, "spec": {
+    "hard": {"requests.cpu": "8", "requests.nvidia.com/gpumem": "1"}}}]
+
+
+def foreign():
+    """A Deployment that knows nothing of poolgate."""
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ml"}, "spec": {"replicas": 2, "template": {
+        "spec": {"nodeSelector": {"nvidia.com/gpu.present": "true"}, "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+                 "containers": [{"name": "c", "image": "i", "command": ["x"], "resources": {"limits": {"nvidia.com/gpu": 2}}}]}}}}
+
+
+def test_what_a_policy_would_convert(tmp_path):
+    (tmp_path / "policies.yaml").write_text(json.dumps(POLICY) + "\n---\n" + json.dumps(NAMESPACE))
+    words = ("--policies", str(tmp_path / "policies.yaml"))
+    status, out, err = offline(tmp_path, gpus(2, 2), foreign(), words=words)
+    assert (status, err) == (0, ""), out + err
+    assert out.splitlines() == [
+        f"{tmp_path}/work.yaml:1: Deployment ml/d: all 2 copies would start now",
+        "  the policy research reads nvidia.com/gpu of container c as 2 GPUs with 50 % each of the pool; it sees no GPU of its node",
+        '  ties to GPU nodes that it loses: nodeSelector {"nvidia.com/gpu.present":"true"}, '
+        'toleration {"key":"nvidia.com/gpu","operator":"Exists"}']
+    _, out, _ = offline(tmp_path, gpus(2, 2), foreign(), words=(*words, "-o", "json"))
+    (w,) = json.loads(out)["workloads"]
+    assert w["policy"] == "research" and w["converted"] == [{"container": "c", "keys": ["nvidia.com/gpu"], "amount": 2, "percent": 50}]
+    assert w["ties"] == {"nodeSelector": {"nvidia.com/gpu.present": "true"},
+                         "tolerations": [{"at": 0, "was": {"key": "nvidia.com/gpu", "operator": "Exists"}}]}
+    status, out, _ = offline(tmp_path, gpus(2, 2), foreign())
+    assert status == 0 and out.endswith("not concerned: switch off\n")
+
+
+def with_policies(**said):
+    objects = the_cluster(**{"/api/v1/namespaces/ml": NAMESPACE, "/apis/poolgate.io/v1alpha1/gpupolicies/research": POLICY, **said})
+    data = objects[api.MAPS + "poolgate-config"]["data"]
+    assert "\ncluster:\n" in data["poolgate.yaml"]
+    config = yaml.safe_load(data["poolgate.yaml"])
+    config["cluster"]["policies"] = {"enabled": True}
+    data["poolgate.yaml"] = yaml.safe_dump(config)
+    quotas = {"/api/v1/namespaces/ml/resourcequotas?limit=500": listed("ResourceQuotaList", BOUNDS),
+              "/api/v1/namespaces/ml/limitranges?limit=500": listed("LimitRangeList", [
+                  {"metadata": {"name": "usual"}, "spec": {"limits": [{"type": "Container", "default": {"nvidia.com/gpu": "1"}}]}}])}
+    return {**objects, **quotas}
+
+
+def test_what_the_policies_of_a_cluster_would_convert(tmp_path):
+    """And which of its quotas and limits count none of it afterwards."""
+    servers = [server("gpu-01", 2, []), server("gpu-02", 2, [])]
+    status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies(), words=())
+    assert status == 0, out + err
+    assert "reads nvidia.com/gpu of container c as 2 GPUs with 50 % each" in out
+    assert out.splitlines()[-2:] == [f"{kind} is over nvidia.com/gpu, which the policy research takes out of pods: it counts none of these"
+                                     for kind in ("ResourceQuota ml/gpus", "LimitRange ml/usual")]
+    status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies())
+    said = json.loads(out)
+    assert [(b["kind"], b["name"], b["keys"], b["policy"]) for b in said["bounds"]] == [
+        ("ResourceQuota", "gpus", ["nvidia.com/gpu"], "research"), ("LimitRange", "usual", ["nvidia.com/gpu"], "research")]
+    # who may not see them is told; where nothing is converted they are not asked for
+    status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies(), words=(), forbidden=["/api/v1/namespaces/ml/resourcequotas"])
+    assert status == 0 and "ResourceQuotas and LimitRanges cannot be read" in out and "may not" in out
+    status, out, _ = plan(tmp_path, servers, [], workload("Pod", "w"), cluster=with_policies(), words=())
+    assert status == 0 and "LimitRange" not in out
+
+
+def test_policies_that_cannot_be_told(tmp_path):
+    servers = [server("gpu-01", 2, [])]
+    status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies(**{"/apis/poolgate.io/v1alpha1/gpupolicies/research": None}),
+                            words=())
+    assert status == 1 and 'picks the policy "research", which does not exist' in out, out + err
+    status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies(), words=(), forbidden=["/api/v1/namespaces/ml"])
+    assert status in (1, 3) and "may not" in out + err
+    status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies(**{"/api/v1/namespaces/ml": None}), words=())
+    assert status == 0 and "not concerned" in out

@@ -127,12 +127,14 @@ static int plan_files(const struct inject_source *s, struct plan_job *job, bool 
 
 	if (inject_files(&files, s) != INJECT_DONE)
 		return PLAN_UNREADABLE;
-	return plan_finish(job, &err) == 0 ? print(job, json) : complain(err.msg);
+	return plan_finish(job, &err) == 0 && plan_bounds(job, &err) == 0 ? print(job, json)
+									  : complain(err.msg);
 }
 
 static int plan(const struct inject_source *s, bool json)
 {
-	struct plan_job job = {.pool.now_ms = clock_wall_ms()};
+	struct plan_job job = {.pool.now_ms = clock_wall_ms(),
+		.kube_config = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1}};
 	struct inject_world w;
 	struct err err = {0};
 	int code = inject_world_load("plan", s, &w);
@@ -143,6 +145,8 @@ static int plan(const struct inject_source *s, bool json)
 		code = complain(err.msg);
 	if (code == INJECT_DONE)
 		code = plan_files(s, &job, json);
+	kube_free(job.kube);
+	kube_config_release(&job.kube_config);
 	arena_release(&job.scratch);
 	arena_release(&job.pool.arena);
 	inject_world_release(&w);

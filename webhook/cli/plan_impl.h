@@ -4,6 +4,7 @@
 #ifndef WEBHOOK_CLI_PLAN_IMPL_H
 #define WEBHOOK_CLI_PLAN_IMPL_H
 
+#include "kube/kube_config.h"
 #include "webhook/cli/inject/inject.h"
 #include "webhook/cli/inject/inject_world.h"
 #include "webhook/cli/pool_missing.h"
@@ -36,6 +37,16 @@ struct plan_work {
 	size_t place, depth; /* of the first copy that waits; 0: it has none */
 	struct pool_missing *missing;
 	size_t n_missing;
+	const struct policy *policy;  /* of its namespace; NULL: it picks none, or nobody asked */
+	const struct plan *converted; /* its pods ask by keys of others, which become this */
+};
+
+/* A ResourceQuota or LimitRange over a key that its namespace's policy takes out of pods. */
+struct plan_bound {
+	const char *kind;
+	struct slice namespace, name;
+	unsigned keys;
+	const struct policy *policy;
 };
 
 /* A priority class that counts. */
@@ -54,6 +65,13 @@ struct plan_job {
 	struct mutate_world world;
 	struct plan_class *classes; /* as pool.classes */
 	struct err priorities;      /* why they cannot be read */
+	struct kube_config kube_config;
+	struct kube *kube;             /* the cluster; NULL: there is none */
+	struct policy_source policies; /* of the cluster */
+	struct plan_picks *picks;      /* of namespaces that were asked about */
+	struct plan_bound *bounds;
+	size_t n_bounds, cap_bounds;
+	struct err bounds_why; /* why some may be missing */
 	struct plan_work *works;
 	size_t n_works, cap_works;
 	struct queue_pod *queue; /* who waits: of the cluster, then of the manifests */
@@ -70,6 +88,19 @@ int plan_pool(struct plan_job *job, const struct inject_world *w, const char *ku
 /* plan_look.c: what becomes of one pod of a manifest, on what those before it leave: an
  * inject_look. */
 int plan_look(const struct inject_job *files, void *ctx, const struct manifest_pod *pod);
+
+/* plan_policy.c: set job->policies, which asks the cluster; and find the bounds over keys that the
+ * policies of works take out. What cannot be read is told there. ERR_NOMEM. */
+void plan_policies(struct plan_job *job);
+int plan_bounds(struct plan_job *job, struct err *err);
+
+/* plan_change.c: how pods that ask by keys of others are converted, and which bounds count nothing
+ * then. */
+void plan_say_change(const struct plan_work *w, struct buf *out);
+void plan_say_bounds(const struct plan_job *job, struct buf *out);
+/* Members of a work's object, and of the whole. */
+void plan_json_change(const struct plan_work *w, struct buf *out);
+void plan_json_bounds(const struct plan_job *job, struct buf *out);
 
 /* plan_decide.c: give GPUs to whoever of those that wait can start, until nobody can. ERR_NOMEM. */
 int plan_settle(struct plan_job *job, struct err *err);

@@ -168,6 +168,12 @@ static int decide(struct plan_job *job, const struct inject_job *files,
 	}
 	if (read_plan(job, &m.plan, w, err) != 0)
 		return err->code;
+	for (size_t i = 0; i < m.plan.n_containers && !w->converted; i++)
+		if (m.plan.containers[i].foreign)
+			w->converted = arena_copy(a, &m.plan, 1, sizeof(m.plan));
+	w->policy = m.policy;
+	if (a->failed)
+		return no_memory(err);
 	return read_waiting(job, j, w) ? 0 : no_memory(err);
 }
 

@@ -52,22 +52,18 @@ static int read_class(struct kube *k, struct plan_job *job, size_t i, struct err
 
 static int read_cluster(struct plan_job *job, const char *kubeconfig, struct err *err)
 {
-	struct kube_config config;
-	struct kube *kube = NULL;
-	int rc = find_cluster(kubeconfig, &config, err);
+	int rc = find_cluster(kubeconfig, &job->kube_config, err);
 
 	if (rc == 0)
-		rc = kube_new(&config, &kube, err);
+		rc = kube_new(&job->kube_config, &job->kube, err);
 	if (rc == 0)
-		rc = pool_read_servers(kube, &job->pool, err);
+		rc = pool_read_servers(job->kube, &job->pool, err);
 	/* elsewhere nobody waits */
 	if (rc == 0 && job->world.config->late_place) {
-		rc = pool_read_waiting(kube, &job->pool, err);
+		rc = pool_read_waiting(job->kube, &job->pool, err);
 		for (size_t i = 0; rc == 0 && i < job->pool.classes.n; i++)
-			rc = read_class(kube, job, i, err);
+			rc = read_class(job->kube, job, i, err);
 	}
-	kube_free(kube);
-	kube_config_release(&config);
 	return rc;
 }
 
@@ -122,6 +118,8 @@ int plan_pool(struct plan_job *job, const struct inject_world *w, const char *ku
 	/* where a client's image is not set the cluster refuses */
 	job->world.preview = offline;
 	rc = offline ? take_pool(job, w->ledger, err) : read_cluster(job, kubeconfig, err);
+	if (rc == 0 && !offline && s->policies)
+		plan_policies(job);
 	if (rc == 0)
 		rc = own_usage(job, err);
 	job->ledger.ops = &ops;

@@ -96,6 +96,7 @@ static void say_work(const struct plan_job *job, const struct plan_work *w, stru
 		break;
 	}
 	buf_char(out, '\n');
+	plan_say_change(w, out);
 	say_missing(job, w, out);
 }
 
@@ -105,6 +106,7 @@ void plan_say(const struct plan_job *job, struct buf *out)
 		buf_str(out, "there are no pods in these manifests\n");
 	for (size_t i = 0; i < job->n_works; i++)
 		say_work(job, &job->works[i], out);
+	plan_say_bounds(job, out);
 	pool_read_say_unreadable(&job->pool, out);
 	if (job->priorities.code) {
 		buf_str(out, "priority classes cannot be read, so those of the manifests have no "
@@ -164,6 +166,7 @@ static void work(const struct plan_job *job, const struct plan_work *w, struct b
 		buf_fmt(out, ",\"place\":%zu,\"waiting\":%zu", w->place, w->depth);
 	if (w->n_missing)
 		missing(job, w, out);
+	plan_json_change(w, out);
 	buf_char(out, '}');
 }
 
@@ -174,5 +177,7 @@ void plan_json(const struct plan_job *job, struct buf *out)
 		buf_str(out, i ? ",\n" : "\n");
 		work(job, &job->works[i], out);
 	}
-	buf_fmt(out, "\n],\"unreadableServers\":%zu}\n", job->pool.n_unreadable);
+	buf_str(out, "\n]");
+	plan_json_bounds(job, out);
+	buf_fmt(out, ",\"unreadableServers\":%zu}\n", job->pool.n_unreadable);
 }

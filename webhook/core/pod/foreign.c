@@ -263,3 +263,35 @@ int foreign_check_rest(const struct pod *p, unsigned accepts, struct arena *a, s
 			return err->code;
 	return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
+
+/* A quota's keys may say of which side they are. */
+static unsigned bounded_in(const struct json *j, const struct json_node *object, struct arena *a)
+{
+	static const char *const before[] = {"requests.", "limits."};
+	unsigned ret = 0;
+
+	JSON_MEMBERS(j, object, k)
+	{
+		struct slice name = json_str(j, k, a);
+
+		for (size_t i = 0; i < 2 && name.at; i++)
+			if (slice_starts(name, slice_of(before[i])))
+				name = (struct slice){
+					name.at + strlen(before[i]), name.len - strlen(before[i])};
+		for (unsigned key = 0; key < FOREIGN_KEYS; key++)
+			if (slice_is(name, foreign_key_name((enum foreign_key)key)))
+				ret |= 1U << key;
+	}
+	return ret;
+}
+
+unsigned foreign_bounded(const struct json *j, const struct json_node *object, struct arena *a)
+{
+	const struct json_node *spec = json_get(j, object, SLICE("spec"));
+	unsigned ret = bounded_in(j, json_get(j, spec, SLICE("hard")), a);
+
+	JSON_EACH(j, json_get(j, spec, SLICE("limits")), limit)
+	JSON_MEMBERS(j, limit, k)
+	ret |= bounded_in(j, json_value(k), a);
+	return ret;
+}

@@ -56,4 +56,8 @@ int foreign_check_rest(const struct pod *p, unsigned accepts, struct arena *a, s
 /* The keys of others among an object's members: 1 << enum foreign_key. */
 unsigned foreign_keys_in(const struct json *j, const struct json_node *object);
 
+/* Which of the keys a ResourceQuota or a LimitRange bounds (either object): what is taken out of
+ * pods counts in it no more. */
+unsigned foreign_bounded(const struct json *j, const struct json_node *object, struct arena *a);
+
 #endif
