@@ -59,6 +59,7 @@ static const struct {
 	{"registries", doctor_registries},
 	{"nodes", doctor_nodes},
 	{"kueue", doctor_kueue},
+	{"policies", doctor_policies},
 	{"pods", doctor_pods},
 };
 

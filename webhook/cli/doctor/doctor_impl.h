@@ -149,6 +149,23 @@ struct doctor_registry {
 	const char *why;
 };
 
+struct doctor_policy {
+	const char *name;
+	const char *path, *why; /* cannot be read; why NULL: it can */
+	unsigned accepts;
+};
+
+/* A namespace that picks a policy. */
+struct doctor_pick {
+	const char *namespace, *policy;
+};
+
+/* A ResourceQuota or LimitRange over keys of others. */
+struct doctor_bound {
+	const char *namespace, *name;
+	unsigned keys;
+};
+
 struct doctor_list {
 	struct sight sight;
 	void *at;
@@ -181,6 +198,8 @@ struct doctor_facts {
 	struct sight source;                 /* of the client's Secrets */
 	bool source_whole;                   /* some of its keys are there */
 	struct doctor_list others, replicas, servers, pods, nodes, rights, places, registries;
+	/* Where namespaces pick policies; else not asked for. */
+	struct doctor_list policies, picks, quotas, ranges;
 };
 
 /* An element more, zeroed, in the facts' arena; NULL when out of memory. */
@@ -209,13 +228,14 @@ void doctor_read_replicas(struct kube *k, struct doctor_facts *f);
 void doctor_read_pods(struct kube *k, struct doctor_facts *f);
 void doctor_read_servers(struct kube *k, struct doctor_facts *f);
 void doctor_read_nodes(struct kube *k, struct doctor_facts *f);
+void doctor_read_policies(struct kube *k, struct doctor_facts *f);
 /* One object of such a list; ctx is a struct doctor_taking. False: out of memory. */
 struct doctor_taking {
 	struct doctor_facts *f;
 	struct doctor_list *list;
 };
 kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_server,
-	doctor_take_node;
+	doctor_take_node, doctor_take_policy, doctor_take_pick, doctor_take_bound;
 /* Pods without a claim, and claims without a pod, once more: lists that were made one after the
  * other differ by what happened between. */
 void doctor_look_again(struct kube *k, struct doctor_facts *f);
@@ -248,7 +268,7 @@ bool shipped_same(const struct json *wj, const struct json_node *want, const str
 typedef void doctor_judge(const struct doctor_facts *f, struct doctor_report *r);
 doctor_judge doctor_replicas, doctor_versions, doctor_clients, doctor_crd, doctor_rights,
 	doctor_webhooks, doctor_certificates, doctor_leader, doctor_servers, doctor_secrets,
-	doctor_registries, doctor_nodes, doctor_kueue, doctor_pods;
+	doctor_registries, doctor_nodes, doctor_kueue, doctor_policies, doctor_pods;
 /* All of them. */
 void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r);
 

@@ -407,6 +407,8 @@ int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, s
 	doctor_read_servers(k, f);
 	doctor_look_again(k, f);
 	doctor_read_nodes(k, f);
+	if (f->settings.cluster.policies)
+		doctor_read_policies(k, f);
 	read_source(k, f);
 	doctor_read_registries(f);
 	doctor_read_rights(k, f);

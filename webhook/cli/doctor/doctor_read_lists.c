@@ -6,6 +6,7 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod.h"
@@ -238,6 +239,71 @@ bool doctor_take_node(void *ctx, const struct json *j, const struct json_node *o
 void doctor_read_nodes(struct kube *k, struct doctor_facts *f)
 {
 	list(k, f, "/api/v1/nodes", "the nodes", &f->nodes, doctor_take_node);
+}
+
+/* ---- policies ---- */
+
+bool doctor_take_policy(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct doctor_taking *t = ctx;
+	struct doctor_policy *p = doctor_more(t->f, t->list, sizeof(*p));
+	struct policy policy;
+	struct err err = {0};
+	int rc;
+
+	if (!p)
+		return false;
+	p->name = meta(t->f, j, object, "name");
+	rc = policy_read(j, object, &t->f->arena, &policy, &err);
+	if (rc == 0) {
+		p->accepts = policy.accepts;
+		return true;
+	}
+	p->path = arena_strdup(&t->f->arena, slice_of(err.path));
+	p->why = arena_strdup(&t->f->arena, slice_of(err.msg));
+	return rc != ERR_NOMEM && p->path && p->why;
+}
+
+bool doctor_take_pick(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct doctor_taking *t = ctx;
+	const char *policy = sight_str(
+		j, json_path(j, object, "metadata", "labels", LABEL_POLICY, NULL), &t->f->arena);
+	struct doctor_pick *p;
+
+	if (!policy || !*policy)
+		return true;
+	p = doctor_more(t->f, t->list, sizeof(*p));
+	if (p)
+		*p = (struct doctor_pick){meta(t->f, j, object, "name"), policy};
+	return p != NULL;
+}
+
+bool doctor_take_bound(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct doctor_taking *t = ctx;
+	unsigned keys = foreign_bounded(j, object, &t->f->arena);
+	struct doctor_bound *b;
+
+	if (!keys)
+		return !t->f->arena.failed;
+	b = doctor_more(t->f, t->list, sizeof(*b));
+	if (b)
+		*b = (struct doctor_bound){
+			meta(t->f, j, object, "namespace"), meta(t->f, j, object, "name"), keys};
+	return b != NULL;
+}
+
+void doctor_read_policies(struct kube *k, struct doctor_facts *f)
+{
+	list(k, f, "/apis/poolgate.io/v1alpha1/gpupolicies", "the list of GPUPolicies",
+		&f->policies, doctor_take_policy);
+	list(k, f, "/api/v1/namespaces?labelSelector=poolgate.io%2Fpolicy",
+		"the namespaces that pick a policy", &f->picks, doctor_take_pick);
+	list(k, f, "/api/v1/resourcequotas", "the ResourceQuotas of all namespaces", &f->quotas,
+		doctor_take_bound);
+	list(k, f, "/api/v1/limitranges", "the LimitRanges of all namespaces", &f->ranges,
+		doctor_take_bound);
 }
 
 /* ---- once more ---- */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/doctor/doctor_policies: policies that are wrong or missing, and what bounds keys that they
+ * take out of pods. */
+#include "test/unit/doctor_fixture.h"
+#include "test/unit/test.h"
+
+#define POLICY(name, spec)                                                                         \
+	"{'apiVersion':'poolgate.io/v1alpha1','kind':'GPUPolicy','metadata':{'name':'" name        \
+	"'},'spec':{" spec "}}"
+#define NAMESPACE(name, policy)                                                                    \
+	"{'metadata':{'name':'" name "','labels':{'poolgate.io/policy':'" policy "'}}}"
+#define QUOTA(ns, hard) "{'metadata':{'name':'q','namespace':'" ns "'},'spec':{'hard':{" hard "}}}"
+#define RANGE(ns, limits)                                                                          \
+	"{'metadata':{'name':'r','namespace':'" ns                                                 \
+	"'},'spec':{'limits':[{'type':'Container'," limits "}]}}"
+
+static struct doctor_fixture x;
+
+FIXTURE(set_up)
+{
+	doctor_fixture_init(&x);
+	doctor_fixture_take(&x, doctor_take_policy, &x.f.policies,
+		POLICY("research", "'accepts':['nvidia.com/gpu']"));
+	doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("ml", "research"));
+	doctor_fixture_take(
+		&x, doctor_take_bound, &x.f.quotas, QUOTA("free", "'requests.nvidia.com/gpu':1"));
+	doctor_fixture_take(&x, doctor_take_bound, &x.f.quotas,
+		QUOTA("ml", "'requests.nvidia.com/gpumem':1,'cpu':1"));
+	doctor_fixture_take(&x, doctor_take_bound, &x.f.ranges, RANGE("ml", "'max':{'cpu':1}"));
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	doctor_fixture_release(&x);
+	return 0;
+}
+
+TEST(nothing_is_asked_where_there_are_none)
+{
+	struct doctor_fixture none;
+
+	doctor_fixture_init(&none);
+	SAYS(&none, doctor_policies, "all is well");
+	doctor_fixture_release(&none);
+}
+
+TEST(all_is_well)
+{
+	SAYS(&x, doctor_policies, "1 namespaces pick one of 1 policies, and no quota");
+}
+
+TEST(bounds_that_count_nothing)
+{
+	static const struct {
+		const char *quota, *range, *says, *mend;
+	} rows[] = {
+		{QUOTA("ml", "'requests.nvidia.com/gpu':4"), NULL,
+			"the ResourceQuota q in ml is over nvidia.com/gpu, which the GPUPolicy "
+			"research takes out of pods: it counts none of them",
+			"kubectl -n ml edit resourcequota q"},
+		{QUOTA("ml", "'limits.nvidia.com\\/gpu':4"), NULL, "the ResourceQuota q in ml", ""},
+		{NULL, RANGE("ml", "'default':{'nvidia.com/gpu':1}"),
+			"the LimitRange r in ml is over nvidia.com/gpu",
+			"kubectl -n ml edit limitrange r"},
+		{NULL, RANGE("ml", "'maxLimitRequestRatio':{'nvidia.com/gpu':1}"),
+			"the LimitRange r in ml", ""},
+	};
+
+	for (size_t i = 0; i < LEN(rows); i++) {
+		doctor_fixture_release(&x);
+		(void)set_up(NULL);
+		if (rows[i].quota)
+			doctor_fixture_take(&x, doctor_take_bound, &x.f.quotas, rows[i].quota);
+		else
+			doctor_fixture_take(&x, doctor_take_bound, &x.f.ranges, rows[i].range);
+		SAYS(&x, doctor_policies, rows[i].says);
+		SAYS(&x, doctor_policies, rows[i].mend);
+	}
+}
+
+TEST(policies_that_are_wrong_or_missing)
+{
+	doctor_fixture_take(&x, doctor_take_policy, &x.f.policies, POLICY("odd", "'share':1000"));
+	SAYS(&x, doctor_policies, "the GPUPolicy odd cannot be read");
+	SAYS(&x, doctor_policies, "/spec/share");
+	doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("other", "gone"));
+	SAYS(&x, doctor_policies,
+		"the namespace other picks the GPUPolicy gone, which does not exist");
+	SAYS(&x, doctor_policies, "kubectl label namespace other poolgate.io/policy-");
+}
+
+TEST(what_cannot_be_read)
+{
+	x.f.quotas.sight.state = SIGHT_FORBIDDEN;
+	x.f.quotas.sight.what = "the ResourceQuotas";
+	SAYS(&x, doctor_policies, "may not read the ResourceQuotas");
+	x.f.policies.sight.state = SIGHT_MISSING;
+	x.f.policies.sight.what = "the list of GPUPolicies";
+	SAYS(&x, doctor_policies, "the list of GPUPolicies is not served");
+}
+
+TESTS_BETWEEN(set_up, tear_down, nothing_is_asked_where_there_are_none, all_is_well,
+	bounds_that_count_nothing, policies_that_are_wrong_or_missing, what_cannot_be_read)
