@@ -54,9 +54,10 @@ FIXTURE(tear_down)
 	return 0;
 }
 
+/* Ours are in single quotes; what came out may hold such in its strings. */
 static cJSON *tree(const char *text)
 {
-	char *copy = fixture_quotes(text);
+	char *copy = text[1] == '"' ? strdup(text) : fixture_quotes(text);
 	cJSON *ret = cJSON_Parse(copy);
 
 	assert_non_null(ret);
@@ -282,6 +283,49 @@ TEST(test_converted_and_given_back)
 	}
 }
 
+/* The place comes late, its variables stand in front; nodes are asked for nothing; another
+ * container asks by ours. */
+TEST(test_beside_everything_else)
+{
+	static const char text[] =
+		"{'metadata':{'name':'p','annotations':{'auto-management/bitfusion':'all',"
+		"'poolgate.io/launcher':'lupine'}},'spec':{'runtimeClassName':'nvidia-cdi',"
+		"'initContainers':[{'name':'b','env':[{'name':'NVIDIA_VISIBLE_DEVICES','valueFrom':"
+		"{'fieldRef':{'fieldPath':'metadata.name'}}}],'resources':{'limits':{"
+		"'nvidia.com/gpu':1}}}],'containers':[{'name':'a','env':[{'name':'A','value':'1'},"
+		"{'name':'NVIDIA_VISIBLE_DEVICES','value':'all'},{'name':'B','value':'2'}]," ONE
+		"},{'name':'c','env':[{'name':'NVIDIA_VISIBLE_DEVICES','value':'all'}],"
+		"'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}]}}";
+
+	policy.percent = 0;
+	for (int way = 0; way < 4; way++) {
+		char *pod, *back, *again;
+
+		fix.profiles[2].whole_servers = false;
+		fix.config.late_place = way & 1;
+		fix.config.node_resource_off = way & 2;
+		fix.profiles[2].values = way & 1 ? 1U << LATE_SERVERS : 0;
+		pod = fixture_inject(&fix, text);
+		assert_true(fix.mutation.patched);
+		if (validate_create(&fix.world, &fix.json, fixture_raw(&fix, pod), SLICE("ml"),
+			    &fix.scratch, &fix.validation, &fix.err) < 0)
+			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
+		back = undo(pod);
+		same_tree((size_t)way, "uninject", back, text);
+		again = applied(text, pod);
+		if (update(again, pod) < 0)
+			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
+		free(back);
+		back = fixture_apply(again, fix.patch.data);
+		same_tree((size_t)way, "applied again", back, pod);
+		/* c asked for none of its node's */
+		assert_non_null(strstr(strstr(pod, "\"name\":\"c\""), "\"value\":\"all\""));
+		free(again);
+		free(back);
+		free(pod);
+	}
+}
+
 /* Of variables with one name the kubelet takes the last. */
 TEST(test_the_last_variable_is_hidden)
 {
@@ -468,5 +512,6 @@ TEST(test_other_updates)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
-	test_off_is_as_without_us, test_ties_are_kept_where_the_policy_says_so, test_refused,
-	test_validator, test_unconverted_is_refused, test_reinvocation, test_other_updates)
+	test_beside_everything_else, test_off_is_as_without_us,
+	test_ties_are_kept_where_the_policy_says_so, test_refused, test_validator,
+	test_unconverted_is_refused, test_reinvocation, test_other_updates)

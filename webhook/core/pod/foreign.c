@@ -102,7 +102,7 @@ struct foreign_terms foreign_terms_again(const struct plan_container *pc, uint64
 {
 	return (struct foreign_terms){.total_mb = total_mb,
 		.accepts = pc->foreign ? FOREIGN_ALL : 0,
-		.percent = pc->foreign & 1U << FOREIGN_MEM_PERCENT ? 0 : pc->percent};
+		.percent = (pc->foreign & 1U << FOREIGN_MEM_PERCENT) != 0 ? 0 : pc->percent};
 }
 
 /* A whole number in its range; *ret stays where the key is not there. */
