@@ -298,7 +298,7 @@ static int inject_late(struct injection *in, struct site *site, enum late_value 
 
 bool inject_hides(const struct profile *p, const struct plan_container *c)
 {
-	for (size_t i = 0; i < p->n_env; i++)
+	for (size_t i = 0; c->foreign && i < p->n_env; i++)
 		if (slice_is(p->env[i].name, VISIBLE_DEVICES))
 			return false;
 	return c->foreign != 0;

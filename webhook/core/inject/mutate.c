@@ -517,30 +517,13 @@ static int place_or_tell(struct making *m, struct buf *out, struct err *err)
 	return err->code;
 }
 
-static bool any_asks(const struct making *m)
-{
-	const struct pod *p = &m->pod;
-
-	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct pod_container *c = &p->containers[i];
-		const struct plan_container *old =
-			m->in.before ? plan_container(m->in.before, c->name) : NULL;
-		unsigned accepts = m->policy ? m->policy->accepts : 0;
-
-		if (gpu_request_asks(p->j, c->node) ||
-			foreign_asks(p->j, c->node, old && old->foreign ? FOREIGN_ALL : accepts))
-			return true;
-	}
-	return false;
-}
-
 /* Everything after the question whether the pod concerns us at all. */
 static int make(struct making *m, struct buf *out, struct err *err)
 {
 	const char *where;
 	bool missing;
 
-	if (!any_asks(m)) {
+	if (!foreign_any_asks(&m->pod, m->in.before, m->policy ? m->policy->accepts : 0)) {
 		if (!m->in.before && !pod_policy_decides(&m->pod, m->in.a))
 			warn_add(m->in.warnings, m->in.a,
 				ANN_SWITCH " is on, but no container asks for " RES_AMOUNT
@@ -617,16 +600,6 @@ static int make_proven(struct making *m, struct buf *out, struct err *err)
 	return rc;
 }
 
-/* By ours, or by any key that some policy may accept. */
-static bool may_ask(const struct pod *p)
-{
-	for (size_t i = 0; i < p->n_containers; i++)
-		if (gpu_request_asks(p->j, p->containers[i].node) ||
-			foreign_asks(p->j, p->containers[i].node, FOREIGN_ALL))
-			return true;
-	return false;
-}
-
 /* On or off, and by which policy. That of a pod that says off itself, or that asks for nothing, is
  * not looked up: none of its concern may refuse it. */
 static int choose_mode(struct making *m, struct slice namespace, struct arena *a, struct err *err)
@@ -639,7 +612,8 @@ static int choose_mode(struct making *m, struct slice namespace, struct arena *a
 		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 	if (m->mode == SWITCH_OFF &&
 		(!pod_policy_decides(&m->pod, a) ||
-			pod_read(m->pod.j, m->pod.root, a, &p, &malformed) < 0 || !may_ask(&p)))
+			pod_read(m->pod.j, m->pod.root, a, &p, &malformed) < 0 ||
+			!foreign_any_asks(&p, NULL, FOREIGN_ALL)))
 		return a->failed ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 	if (policy_of(m->world->policies, namespace, a, &m->policy, err) < 0)
 		return err->code;

@@ -373,21 +373,6 @@ static int restore_pod(struct restoring *r)
 	return plan_is_gated(&r->plan) ? restore_late(r) : 0;
 }
 
-static bool any_asks(const struct restoring *r)
-{
-	const struct pod *p = &r->now;
-
-	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct plan_container *pc = plan_container(&r->plan, p->containers[i].name);
-
-		if (gpu_request_asks(p->j, p->containers[i].node) ||
-			(pc && pc->foreign &&
-				foreign_asks(p->j, p->containers[i].node, FOREIGN_ALL)))
-			return true;
-	}
-	return false;
-}
-
 static int untouched(struct mutation *ret, const char *why)
 {
 	ret->why_not = why;
@@ -413,7 +398,7 @@ int mutate_update(const struct config *config, const struct json *j, const struc
 		return err->code == ERR_NOMEM ? err->code : untouched(ret, "unreadable plan");
 	if (pod_read(j, pod, a, &r.now, err) < 0)
 		return err->code;
-	if (!any_asks(&r))
+	if (!foreign_any_asks(&r.now, &r.plan, 0))
 		return untouched(ret, "no container asks");
 	patch_begin(&r.patch, patch);
 	for (size_t i = 0; i < r.plan.n_containers; i++) {

@@ -90,6 +90,19 @@ bool foreign_asks(const struct json *j, const struct json_node *container, unsig
 	return asks(j, at);
 }
 
+bool foreign_any_asks(const struct pod *p, const struct plan *plan, unsigned accepts)
+{
+	for (size_t i = 0; i < p->n_containers; i++) {
+		const struct pod_container *c = &p->containers[i];
+		const struct plan_container *pc = plan ? plan_container(plan, c->name) : NULL;
+
+		if (gpu_request_asks(p->j, c->node) ||
+			foreign_asks(p->j, c->node, pc && pc->foreign ? FOREIGN_ALL : accepts))
+			return true;
+	}
+	return false;
+}
+
 struct foreign_terms foreign_terms(const struct policy *policy, uint64_t total_mb)
 {
 	return (struct foreign_terms){.total_mb = total_mb,

@@ -41,6 +41,10 @@ struct foreign_terms foreign_terms_again(const struct plan_container *pc, uint64
  */
 bool foreign_asks(const struct json *j, const struct json_node *container, unsigned accepts);
 
+/* Does any container ask, by our keys or by these? One that the plan (NULL: there is none) knows to
+ * ask by keys of others: by any of them. */
+bool foreign_any_asks(const struct pod *p, const struct plan *plan, unsigned accepts);
+
 /* gpu_request_read, by ours or by accepted keys of others. ERR_INVALID too where one container asks
  * by both; bitfusion.io/gpu does not ask. */
 int foreign_read(const struct json *j, const struct json_node *container,

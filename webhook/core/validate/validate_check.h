@@ -33,6 +33,11 @@ int check_in(struct checking *c, const struct pod_container *pc, const char *whe
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l);
 
+/* Of its node's GPUs a container that asked for them and has the pool's sees none (law P3).
+ * ERR_REFUSED "PlanMismatch" with a path. */
+int check_void(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan);
+
 /* A volume or variable with a client's Secret gives its pool token to a pod that nobody counted,
  * where the config says so. ERR_REFUSED "SecretWithoutClaim" with a path. */
 int check_secrets(const struct config *c, const struct pod *p, struct err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: hold a container's command against its plan. */
+/* core: hold a container's command against its plan, and what it sees of its node's GPUs. */
 #include "base/text.h"
+#include "webhook/core/inject/inject.h"
 #include "webhook/core/inject/wrap.h"
 #include "webhook/core/inject/wrap_own.h"
 #include "webhook/core/validate/validate_check.h"
@@ -159,4 +160,21 @@ int check_command(struct checking *c, const struct pod_container *pc,
 		return err_in(c->err, PLAN_PATH);
 	}
 	return wraps ? check_words(c, pc, plan, l) : check_own_launchers(c, pc, l);
+}
+
+int check_void(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
+{
+	const struct json *j = c->pod->j;
+	const struct json_node *var;
+
+	if (!inject_hides(c->profile, plan))
+		return 0;
+	var = json_find(
+		j, json_get(j, pc->node, SLICE("env")), "name", SLICE(VISIBLE_DEVICES), true, NULL);
+	if (json_is_str(j, json_get(j, var, SLICE("value")), SLICE(VISIBLE_NONE)))
+		return 0;
+	MISMATCH(c, VISIBLE_DEVICES " must be " VISIBLE_NONE
+				    ": the container asked for its node's GPUs and has the pool's");
+	return check_in(c, pc, "env");
 }

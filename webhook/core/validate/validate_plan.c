@@ -174,23 +174,6 @@ static int check_late_env(
 	return 0;
 }
 
-/* Of its node's GPUs a converted container sees none (law P3). */
-static int check_void(
-	struct checking *c, const struct pod_container *pc, const struct plan_container *plan)
-{
-	const struct json_node *env = json_get(c->pod->j, pc->node, SLICE("env"));
-	const struct json_node *var =
-		json_find(c->pod->j, env, "name", SLICE(VISIBLE_DEVICES), true, NULL);
-
-	if (!inject_hides(c->profile, plan) ||
-		json_is_str(
-			c->pod->j, json_get(c->pod->j, var, SLICE("value")), SLICE(VISIBLE_NONE)))
-		return 0;
-	MISMATCH(c, VISIBLE_DEVICES " must be " VISIBLE_NONE
-				    ": the container asked for its node's GPUs and has the pool's");
-	return check_in(c, pc, "env");
-}
-
 static int check_mounts(struct checking *c, const struct pod_container *pc)
 {
 	const struct json_node *mounts = json_get(c->pod->j, pc->node, SLICE("volumeMounts"));
