@@ -150,6 +150,102 @@ static void check_proof(const struct json *j, struct slice namespace)
 	arena_release(&a);
 }
 
+/* Members of an object over those of another. */
+static void put_members(cJSON *into, const cJSON *from)
+{
+	const cJSON *v;
+
+	if (!cJSON_IsObject(into) || !cJSON_IsObject(from))
+		return;
+	cJSON_ArrayForEach(v, from)
+	{
+		cJSON_DeleteItemFromObjectCaseSensitive(into, v->string);
+		cJSON_AddItemToObject(into, v->string, cJSON_Duplicate(v, true));
+	}
+}
+
+/* The resources and ties of the pod as it came, over the live one, as kubectl apply merges them. */
+static char *applied(struct slice before, const char *live)
+{
+	static const char *const lists[] = {"initContainers", "containers"};
+	static const char *const ties[] = {
+		"nodeSelector", "tolerations", "affinity", "runtimeClassName", "overhead"};
+	cJSON *from = cJSON_ParseWithLength(before.at, before.len), *to = cJSON_Parse(live), *c, *o;
+	cJSON *was = world_child(from, "spec"), *is = world_child(to, "spec");
+	char *ret;
+
+	for (size_t i = 0; i < 2; i++)
+		cJSON_ArrayForEach(c, world_child(was, lists[i]))
+		{
+			cJSON *mine = world_child(c, "resources");
+
+			cJSON_ArrayForEach(o, world_child(is, lists[i]))
+			{
+				cJSON *theirs = world_child(o, "resources");
+
+				if (!cJSON_Compare(
+					    world_child(c, "name"), world_child(o, "name"), true))
+					continue;
+				put_members(
+					world_child(theirs, "limits"), world_child(mine, "limits"));
+				put_members(world_child(theirs, "requests"),
+					world_child(mine, "requests"));
+			}
+		}
+	for (size_t i = 0; i < 5; i++) {
+		cJSON *v = world_child(was, ties[i]);
+
+		if (!v)
+			continue;
+		cJSON_DeleteItemFromObjectCaseSensitive(is, ties[i]);
+		cJSON_AddItemToObject(is, ties[i], cJSON_Duplicate(v, true));
+	}
+	ret = cJSON_PrintUnformatted(to);
+	cJSON_Delete(from);
+	cJSON_Delete(to);
+	return ret;
+}
+
+/* The manifest once more: by the plan alone it is what lives (law P4). */
+static void check_applied(struct slice before, const char *live, struct slice namespace)
+{
+	char *now = applied(before, live), *copy, *back;
+	struct json j = {0};
+	struct arena a;
+	struct buf both, patch;
+	struct mutation m;
+	struct err err = {0};
+	cJSON *x, *y;
+
+	arena_init(&a, 64 << 20);
+	buf_init(&both, 16 << 20);
+	buf_init(&patch, 16 << 20);
+	buf_str(&both, "{\"now\":");
+	buf_str(&both, now);
+	buf_str(&both, ",\"old\":");
+	buf_str(&both, live);
+	buf_char(&both, '}');
+	if (json_read_copy(&j, both.data, both.len, 1000000, &copy, NULL) == 0) {
+		REQUIRE(mutate_update(world.world.config, &j,
+				json_get(&j, json_root(&j), SLICE("now")),
+				json_get(&j, json_root(&j), SLICE("old")), namespace, &a, &patch,
+				&m, &err) == 0);
+		back = world_apply(slice_of(now), patch.len ? buf_as_slice(&patch) : SLICE("[]"));
+		x = cJSON_Parse(live);
+		y = cJSON_Parse(back);
+		REQUIRE(cJSON_Compare(x, y, true));
+		cJSON_Delete(x);
+		cJSON_Delete(y);
+		free(back);
+		free(copy);
+	}
+	json_release(&j);
+	buf_release(&both);
+	buf_release(&patch);
+	arena_release(&a);
+	free(now);
+}
+
 /* The pod came without a plan and was injected: hold the result against everything that reads it.
  */
 static void check_injected(struct slice before, struct slice patch, struct slice namespace)
@@ -182,6 +278,7 @@ static void check_injected(struct slice before, struct slice patch, struct slice
 			REQUIRE(cJSON_Compare(x, y, true));
 			cJSON_Delete(x);
 			cJSON_Delete(y);
+			check_applied(before, pod, namespace);
 		}
 		free(back);
 		free(copy);
