@@ -71,7 +71,7 @@ static int choose_profile(struct making *m, struct err *err)
 	if (m->in.before)
 		name = m->before.profile;
 	m->in.profile = name.at ? config_profile(c, name) : c->default_profile;
-	if (!m->in.profile && name.at && !m->in.before &&
+	if (!m->in.profile && name.at && !m->in.before && m->policy &&
 		!pod_annotation(&m->pod, ANN_LAUNCHER, m->in.a).at)
 		return err_reason(err, ERR_REFUSED, "NoLauncher",
 			"the namespace's policy \"%s\" names the launcher \"%.*s\", which is not "
