@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "webhook/cli/plan_impl.h"
 #include "webhook/cli/usage/usage.h"
+#include "webhook/cluster/policy/policy_look.h"
 
 #define ARENA_MAX ((size_t)1 << 30)
 #define OUT_MAX (64u << 20)
@@ -145,6 +146,7 @@ static int plan(const struct inject_source *s, bool json)
 		code = complain(err.msg);
 	if (code == INJECT_DONE)
 		code = plan_files(s, &job, json);
+	policy_look_free(job.look);
 	kube_free(job.kube);
 	kube_config_release(&job.kube_config);
 	arena_release(&job.scratch);

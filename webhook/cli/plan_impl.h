@@ -68,6 +68,7 @@ struct plan_job {
 	struct kube_config kube_config;
 	struct kube *kube;             /* the cluster; NULL: there is none */
 	struct policy_source policies; /* of the cluster */
+	struct policy_look *look;      /* NULL: nobody picks any */
 	struct plan_picks *picks;      /* of namespaces that were asked about */
 	struct plan_bound *bounds;
 	size_t n_bounds, cap_bounds;
@@ -91,7 +92,7 @@ int plan_look(const struct inject_job *files, void *ctx, const struct manifest_p
 
 /* plan_policy.c: set job->policies, which asks the cluster; and find the bounds over keys that the
  * policies of works take out. What cannot be read is told there. ERR_NOMEM. */
-void plan_policies(struct plan_job *job);
+int plan_policies(struct plan_job *job, bool required, struct err *err);
 int plan_bounds(struct plan_job *job, struct err *err);
 
 /* plan_change.c: how pods that ask by keys of others are converted, and which bounds count nothing

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate plan`: which policy a namespace of the cluster picks, and which bounds of it are
  * over keys that the policy takes out of pods. */
+#include "base/clock.h"
 #include "webhook/cli/plan_impl.h"
+#include "webhook/cluster/policy/policy_look.h"
 #include "webhook/core/pod/foreign.h"
 
 #define PATH_BYTES 1024
+#define ASK_MS 10000
 #define LIST_MS 60000
 
 /* What was asked before. */
@@ -13,73 +16,6 @@ struct plan_picks {
 	struct slice namespace;
 	const struct policy *policy;
 };
-
-/* GET an object; the caller releases the answer in every case. */
-static int get(struct kube *k, const char *api, const char *plural, struct slice name,
-	struct arena *a, struct kube_answer *ret, struct err *err)
-{
-	const char *text = arena_strdup(a, name);
-	struct buf path;
-	int rc;
-
-	*ret = (struct kube_answer){0};
-	buf_init(&path, PATH_BYTES);
-	if (text)
-		kube_path(&path, api, NULL, plural, text, NULL);
-	rc = text && !path.failed ? kube_get(k, path.data, 0, ret, err)
-				  : err_set(err, ERR_NOMEM, "out of memory");
-	buf_release(&path);
-	return rc;
-}
-
-/* The policy of that name. */
-static int read_policy(struct kube *k, struct slice namespace, struct slice name, struct arena *a,
-	const struct policy **ret, struct err *err)
-{
-	struct policy *p = arena_alloc(a, sizeof(*p));
-	struct kube_answer answer;
-	struct err why = {0};
-	int rc;
-
-	if (!p)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	rc = get(k, "/apis/poolgate.io/v1alpha1", "gpupolicies", name, a, &answer, &why);
-	if (rc == 0)
-		rc = policy_read(&answer.json, json_root(&answer.json), a, p, &why);
-	if (rc == 0)
-		*ret = p;
-	else if (kube_says_gone(rc, &why))
-		err_reason(err, ERR_REFUSED, "NoPolicy",
-			"the namespace %.*s picks the policy \"%.*s\", which does not exist",
-			(int)namespace.len, namespace.at, (int)(name.len > 63 ? 63 : name.len),
-			name.at);
-	else
-		err_set(err, why.code, "%s", why.msg);
-	kube_answer_release(&answer);
-	return err->code;
-}
-
-/* A namespace that is not there yet picks none. */
-static int find(struct kube *k, struct slice namespace, struct arena *a, const struct policy **ret,
-	struct err *err)
-{
-	struct kube_answer answer;
-	struct err why = {0};
-	struct slice name = {0};
-	int rc = get(k, "/api/v1", "namespaces", namespace, a, &answer, &why);
-
-	if (rc == 0)
-		name = json_str(&answer.json,
-			json_path(&answer.json, json_root(&answer.json), "metadata", "labels",
-				LABEL_POLICY, NULL),
-			a);
-	if (name.len)
-		name = arena_slice(a, name);
-	kube_answer_release(&answer);
-	if (rc != 0)
-		return kube_says_gone(rc, &why) ? 0 : err_set(err, why.code, "%s", why.msg);
-	return name.len ? read_policy(k, namespace, name, a, ret, err) : 0;
-}
 
 static int policy_of_cluster(void *ctx, struct slice namespace, struct arena *a,
 	const struct policy **ret, struct err *err)
@@ -97,7 +33,8 @@ static int policy_of_cluster(void *ctx, struct slice namespace, struct arena *a,
 			return err_set(err, ERR_NOMEM, "out of memory");
 		*p = (struct plan_picks){
 			job->picks, arena_slice(&job->pool.arena, namespace), NULL};
-		if (find(job->kube, namespace, &job->pool.arena, &p->policy, err) < 0)
+		if (policy_look_of(job->look, namespace, clock_ms() + ASK_MS, &job->pool.arena,
+			    &p->policy, err) < 0)
 			return err->code;
 		job->picks = p;
 	}
@@ -105,10 +42,14 @@ static int policy_of_cluster(void *ctx, struct slice namespace, struct arena *a,
 	return 0;
 }
 
-void plan_policies(struct plan_job *job)
+int plan_policies(struct plan_job *job, bool required, struct err *err)
 {
+	/* without its watches it asks for what it is asked */
+	job->look = policy_look_new(
+		&(struct policy_look_config){.kube = job->kube, .required = required}, err);
 	job->policies = (struct policy_source){job, policy_of_cluster};
 	job->world.policies = &job->policies;
+	return job->look ? 0 : err->code;
 }
 
 /* ---- bounds ---- */

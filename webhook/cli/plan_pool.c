@@ -119,7 +119,7 @@ int plan_pool(struct plan_job *job, const struct inject_world *w, const char *ku
 	job->world.preview = offline;
 	rc = offline ? take_pool(job, w->ledger, err) : read_cluster(job, kubeconfig, err);
 	if (rc == 0 && !offline && s->policies)
-		plan_policies(job);
+		rc = plan_policies(job, s->policies_required, err);
 	if (rc == 0)
 		rc = own_usage(job, err);
 	job->ledger.ops = &ops;
