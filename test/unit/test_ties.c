@@ -464,6 +464,22 @@ TEST(test_unconverted_is_refused)
 	assert_int_equal(fix.validation.warnings.n, 0);
 }
 
+/* A policy that converts and names no client: its pods must not run on their nodes' GPUs. */
+TEST(test_no_client)
+{
+	static const char text[] = "{'metadata':{'name':'p'},'spec':{" APP "}}";
+
+	policy.inject = true;
+	policy.share = 100;
+	fix.err = (struct err){0};
+	assert_int_equal(fixture_mutate(&fix, text), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NoLauncher");
+	assert_non_null(strstr(fix.err.msg, "spec.defaults.os"));
+	fix.err = (struct err){0};
+	assert_int_equal(fixture_validate(&fix, text), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NotInjected");
+}
+
 /* A hook that comes later adds a container, or brings a key back: the mutator is asked again. */
 TEST(test_reinvocation)
 {
@@ -514,4 +530,4 @@ TEST(test_other_updates)
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
 	test_beside_everything_else, test_off_is_as_without_us,
 	test_ties_are_kept_where_the_policy_says_so, test_refused, test_validator,
-	test_unconverted_is_refused, test_reinvocation, test_other_updates)
+	test_unconverted_is_refused, test_no_client, test_reinvocation, test_other_updates)

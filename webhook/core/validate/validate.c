@@ -104,7 +104,8 @@ static int wanted(const struct mutate_world *world, const struct pod *p, struct 
 static int validate_plain(const struct mutate_world *world, const struct pod *p,
 	struct slice namespace, struct arena *a, struct validation *ret, struct err *err)
 {
-	const struct pod_container *asking = first_asking(p), *units = first_with_units(p);
+	const struct pod_container *asking = first_asking(p), *units = first_with_units(p),
+				   *others = NULL;
 	const struct policy *policy = NULL;
 	enum pod_switch mode = SWITCH_OFF;
 	bool on;
@@ -114,7 +115,7 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 		return err->code;
 	on = mode != SWITCH_OFF;
 	if (!asking && on && policy)
-		asking = first_foreign(p, policy->accepts);
+		asking = others = first_foreign(p, policy->accepts);
 	if (late_check_plain(p, err) < 0)
 		return err->code;
 	if (json_get(p->j, p->labels, SLICE(LABEL_INJECTED))) {
@@ -130,7 +131,7 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 				"not injected: the mutating hook did not answer, and the policy "
 				"\"%s\" lets such pods pass (onOutage: local)",
 				policy->name)));
-	else if (asking && on && !client_missing(world->config, p, policy, a))
+	else if (asking && on && (others || !client_missing(world->config, p, policy, a)))
 		return not_injected(asking, pod_annotation(p, ANN_STATUS, a), err);
 	if (units) {
 		err_reason(err, ERR_REFUSED, "GpuWithoutPlan",
