@@ -520,7 +520,7 @@ static int place_or_tell(struct making *m, struct buf *out, struct err *err)
 /* Left as it is, such a pod would run on a GPU of its node. */
 static bool asks_by_others(const struct making *m)
 {
-	for (size_t i = 0; m->policy && i < m->pod.n_containers; i++)
+	for (size_t i = 0; i < m->pod.n_containers; i++)
 		if (foreign_asks(m->pod.j, m->pod.containers[i].node, m->policy->accepts))
 			return true;
 	return false;
@@ -559,7 +559,7 @@ static int make(struct making *m, struct buf *out, struct err *err)
 			(int)m->in.client->arch.len, m->in.client->arch.at);
 		return err_in(err, "%s", where);
 	}
-	if (missing && asks_by_others(m))
+	if (missing && m->policy && asks_by_others(m))
 		return err_reason(err, ERR_REFUSED, "NoLauncher",
 			"the namespace's policy \"%s\" has it converted, and nobody says for which "
 			"client: its operator has to set spec.defaults.os and version, or the pod "
