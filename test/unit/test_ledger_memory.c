@@ -605,6 +605,62 @@ TEST(test_renamed)
 	fixture_release(&f);
 }
 
-TESTS(test_take, test_identity, test_names_are_bounded, test_dry_run, test_undo, test_release,
-	test_ttl, test_counts, test_deadline, test_swap, test_renamed, test_bound, test_many,
-	test_threads, test_no_memory)
+/* "lab" and "ward" pick it, other namespaces none. */
+static int of_two(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)a;
+	*ret = slice_is(namespace, "lab") || slice_is(namespace, "ward") ? ctx : NULL;
+	return slice_is(namespace, "gone") ? err_set(err, ERR_TIMEOUT, "nobody knows") : 0;
+}
+
+static int take_by(struct fixture *f, const struct policy *p, const char *namespace,
+	const char *uid, const char *demand, bool dry_run)
+{
+	struct demand d;
+	struct claim_ask ask = {.uid = slice_of(uid),
+		.namespace = slice_of(namespace),
+		.name = slice_of(uid),
+		.demand = &d,
+		.policy = p,
+		.dry_run = dry_run};
+
+	demand_init(&d, &f->a, demand, NULL, NULL, false);
+	f->e = (struct err){0};
+	return f->l->ops->take(f->l, &ask, &f->a, &f->answer, &f->e);
+}
+
+TEST(test_caps_are_over_all_namespaces)
+{
+	struct policy small = {.name = "small", .gpus = 3, .bytes = UINT64_MAX};
+	struct policy_source source = {&small, of_two};
+	struct fixture f;
+	size_t n;
+
+	fixture_init(&f, "a t4:8000 t4:8000; b t4:8000 t4:8000 t4:8000", 0);
+	ledger_memory_policies(f.l, &source);
+	assert_int_equal(take_by(&f, NULL, "other", "u0", "app c 1 50%", false), 0);
+	assert_int_equal(take_by(&f, NULL, "gone", "u9", "app c 1 50%", false), 0);
+	assert_int_equal(take_by(&f, &small, "lab", "u1", "app c 2 50%", false), 0);
+	assert_int_equal(take_by(&f, &small, "ward", "u2", "app c 2 10%", false), ERR_REFUSED);
+	assert_string_equal(f.e.reason, "PolicyFull");
+	assert_non_null(strstr(f.e.msg, "of which they hold 2 (lab 2), and the pod takes 2"));
+	assert_int_equal(take_by(&f, &small, "ward", "u2", "app c 2 10%", true), ERR_REFUSED);
+	assert_int_equal(take_by(&f, &small, "ward", "u3", "app c 1 10%", false), 0);
+	assert_int_equal(take_by(&f, &small, "lab", "u4", "app c 1 10%", false), ERR_REFUSED);
+	/* who holds his claim already is answered from it */
+	assert_int_equal(take_by(&f, &small, "ward", "u3", "app c 1 10%", false), 0);
+	assert_int_equal(f.l->ops->release(f.l, SLICE("u3"), NONE, NONE, &n, &f.e), 0);
+	assert_int_equal(take_by(&f, &small, "lab", "u4", "app c 1 10%", false), 0);
+	f.l->ops->undo(f.l, f.answer.ticket);
+	small.gpus = UINT32_MAX;
+	small.bytes = 9000 * MB;
+	assert_int_equal(take_by(&f, &small, "ward", "u5", "app c 1 20%", false), ERR_REFUSED);
+	assert_int_equal(take_by(&f, &small, "ward", "u5", "app c 1 10%", false), 0);
+	assert_int_equal(take_by(&f, NULL, "other", "u6", "app c 1 20%", false), 0);
+	fixture_release(&f);
+}
+
+TESTS(test_caps_are_over_all_namespaces, test_take, test_identity, test_names_are_bounded,
+	test_dry_run, test_undo, test_release, test_ttl, test_counts, test_deadline, test_swap,
+	test_renamed, test_bound, test_many, test_threads, test_no_memory)

@@ -168,8 +168,10 @@ bool account_close(struct account *c, const char *uid, uint64_t take)
 	return f != NULL;
 }
 
-static bool fits(struct account_sum held, struct account_sum wants, const struct policy *caps)
+bool account_fits(const struct account *c, const struct policy *caps, struct account_sum wants)
 {
+	struct account_sum held = account_held(c);
+
 	return (caps->gpus == UINT32_MAX || plus(held.gpus, wants.gpus) <= caps->gpus) &&
 	       (caps->bytes == UINT64_MAX || plus(held.bytes, wants.bytes) <= caps->bytes);
 }
@@ -205,7 +207,7 @@ enum account_said account_raise(struct account *c, const struct policy *caps, in
 			old->held.bytes < row->held.bytes ? old->held.bytes : row->held.bytes;
 		remove_flight(c, old);
 	}
-	if (!ask->forced && !fits(account_held(c), ask->wants, caps))
+	if (!ask->forced && !account_fits(c, caps, ask->wants))
 		return ACCOUNT_FULL;
 	if (add_flight(c, ask, a))
 		add(&row->held, ask->wants);

@@ -57,6 +57,9 @@ void account_write(const struct account *c, struct buf *out);
 /* Over all rows. */
 struct account_sum account_held(const struct account *c);
 
+/* Do the caps leave so much beside them? */
+bool account_fits(const struct account *c, const struct policy *caps, struct account_sum wants);
+
 /* What somebody is about to take. */
 struct account_ask {
 	const char *uid, *namespace; /* borrowed for as long as the account lives */

@@ -13,6 +13,8 @@
 #include "webhook/core/pool/inventory.h"
 #include "webhook/core/pool/placement.h"
 
+struct policy;
+
 /* A claim's life (ledger rules R5 to R7). */
 enum claim_state {
 	CLAIM_PENDING, /* admitted; the pod has not been seen yet */
@@ -50,6 +52,8 @@ struct claim_ask {
 	struct slice namespace;
 	struct slice name; /* absent for a generateName that is not resolved */
 	const struct demand *demand;
+	/* That its namespace picks now: its caps hold (law P6). NULL: none. */
+	const struct policy *policy;
 	uint64_t plan_hash;
 	uint32_t grace_s;    /* the pod's grace period (pod_grace); 0: not known */
 	bool dry_run;        /* decide, take nothing */
@@ -81,8 +85,8 @@ struct ledger;
 
 struct ledger_ops {
 	/* Decide and take in one step. A key that already holds a complete claim is answered from
-	 * it (ticket 0). 0, or ERR_REFUSED as placement_find says it, ERR_TIMEOUT, ERR_NOMEM,
-	 * ERR_INTERNAL. */
+	 * it (ticket 0). 0, or ERR_REFUSED as placement_find or account_refuse (policy_account.h)
+	 * says it, ERR_TIMEOUT, ERR_NOMEM, ERR_INTERNAL. */
 	int (*take)(struct ledger *l, const struct claim_ask *ask, struct arena *a,
 		struct claim_answer *ret, struct err *err);
 	/* Law W2 of waiting: could the pool ever hold what is asked? Takes nothing, whatever ask

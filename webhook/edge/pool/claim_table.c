@@ -209,26 +209,45 @@ struct claim_part *claim_parts_copy(const struct claim *c, struct arena *a)
 	return a->failed ? NULL : parts;
 }
 
+struct walk {
+	void (*fn)(void *ctx, const struct claim *c);
+	void *ctx;
+};
+
+static void walk_one(const void *node, VISIT visit, void *closure)
+{
+	const struct claim_entry *e = *(struct claim_entry *const *)node;
+	const struct walk *w = closure;
+
+	/* `postorder` is what tsearch calls the visit between a node's two children. */
+	if (visit == postorder || visit == leaf)
+		w->fn(w->ctx, &e->claim);
+}
+
+void claim_table_each(
+	const struct claim_table *t, void (*fn)(void *ctx, const struct claim *c), void *ctx)
+{
+	struct walk w = {fn, ctx};
+
+	twalk_r(t->by_pod, walk_one, &w);
+}
+
 struct listing {
 	struct claim *claims;
 	size_t n;
 	struct arena *arena;
 };
 
-static void list_one(const void *node, VISIT visit, void *closure)
+static void list_one(void *ctx, const struct claim *from)
 {
-	const struct claim_entry *e = *(struct claim_entry *const *)node;
-	struct listing *l = closure;
-	struct claim *c;
+	struct listing *l = ctx;
+	struct claim *c = &l->claims[l->n++];
 
-	if (visit != postorder && visit != leaf)
-		return;
-	c = &l->claims[l->n++];
-	*c = e->claim;
-	c->key = arena_strdup(l->arena, slice_of(e->claim.key));
-	c->namespace = arena_strdup(l->arena, slice_of(e->claim.namespace));
-	c->name = arena_strdup(l->arena, slice_of(e->claim.name));
-	c->parts = claim_parts_copy(&e->claim, l->arena);
+	*c = *from;
+	c->key = arena_strdup(l->arena, slice_of(from->key));
+	c->namespace = arena_strdup(l->arena, slice_of(from->namespace));
+	c->name = arena_strdup(l->arena, slice_of(from->name));
+	c->parts = claim_parts_copy(from, l->arena);
 }
 
 struct claim *claim_table_list(const struct claim_table *t, struct arena *a)
@@ -238,7 +257,6 @@ struct claim *claim_table_list(const struct claim_table *t, struct arena *a)
 	l.claims = arena_array(a, t->n, sizeof(*l.claims));
 	if (!l.claims)
 		return NULL;
-	/* `postorder` is what tsearch calls the visit between a node's two children. */
-	twalk_r(t->by_pod, list_one, &l);
+	claim_table_each(t, list_one, &l);
 	return a->failed ? NULL : l.claims;
 }

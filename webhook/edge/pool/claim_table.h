@@ -53,6 +53,10 @@ struct claim_entry *claim_table_by_pod(
 	const struct claim_table *t, const char *namespace, const char *name);
 struct claim_entry *claim_table_by_ticket(const struct claim_table *t, uint64_t ticket);
 
+/* Call fn with each claim, in the order of namespaces. */
+void claim_table_each(
+	const struct claim_table *t, void (*fn)(void *ctx, const struct claim *c), void *ctx);
+
 /* All claims, copied into the arena, sorted by namespace, name, key. NULL when the arena has
  * failed. */
 struct claim *claim_table_list(const struct claim_table *t, struct arena *a);

@@ -200,6 +200,8 @@ static int take_locked(struct ledger_memory *m, const struct claim_ask *ask, str
 	if (rc == 0)
 		rc = name_parts(&m->now->inv, &p, a, c, err);
 	if (rc == 0)
+		rc = memory_within_caps(m, ask, c, a, err);
+	if (rc == 0)
 		rc = check_deadline(ask, err);
 	if (rc == 0 && !ask->dry_run)
 		rc = keep(m, c, kind, a, &ticket, err);
@@ -350,6 +352,11 @@ void ledger_memory_free(struct ledger *l)
 void ledger_memory_tell(struct ledger *l, struct metrics *metrics)
 {
 	((struct ledger_memory *)l)->metrics = metrics;
+}
+
+void ledger_memory_policies(struct ledger *l, const struct policy_source *policies)
+{
+	((struct ledger_memory *)l)->policies = policies;
 }
 
 int ledger_memory_set_inventory(struct ledger *l, const struct inventory *inv, struct err *err)

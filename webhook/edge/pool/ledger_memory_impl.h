@@ -12,7 +12,8 @@
 
 struct ledger_memory {
 	struct ledger base;
-	struct metrics *metrics; /* or NULL */
+	struct metrics *metrics;              /* or NULL */
+	const struct policy_source *policies; /* or NULL */
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
 	struct snapshot *now;
@@ -32,6 +33,11 @@ void memory_expire(struct ledger_memory *m);
  * more: what is older counts as started. Looked at where somebody is told about it, not at every
  * take. True when something changed. Lock held. */
 bool memory_presume_started(struct ledger_memory *m);
+
+/* Do the caps of the policy that the ask names leave what the claim holds? Lock held. ERR_REFUSED
+ * as account_refuse says it, ERR_NOMEM. */
+int memory_within_caps(struct ledger_memory *m, const struct claim_ask *ask, const struct claim *c,
+	struct arena *a, struct err *err);
 
 /* Operations of struct ledger_ops. */
 void memory_count(struct ledger *l, size_t ret[CLAIM_STATES]);
