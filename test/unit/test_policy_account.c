@@ -45,7 +45,8 @@ static bool count(const char *namespace, const char *list)
 	unsigned take, gpus;
 	int used;
 
-	assert_true(account_count_begin(&n, &account, namespace, &arena));
+	assert_true(!namespace || account_know(&account, namespace, &arena));
+	assert_true(account_count_begin(&n, &account, &arena));
 	while (sscanf(list, "%19s %19s %u %u%n", ns, uid, &take, &gpus, &used) == 4) {
 		account_count_add(&n, ns, uid, take, (struct account_sum){gpus, gpus * 16 * GB});
 		list += used;
@@ -195,7 +196,7 @@ TEST(test_what_cannot_be_read_is_not_taken_for_gone)
 	struct account_count n;
 
 	(void)count("a", "a u0 1 2");
-	assert_true(account_count_begin(&n, &account, NULL, &arena));
+	assert_true(account_count_begin(&n, &account, &arena));
 	n.partly = true;
 	assert_false(account_count_end(&n, 1));
 	assert_int_equal(account_held(&account).gpus, 2);

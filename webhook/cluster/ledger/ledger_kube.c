@@ -139,15 +139,50 @@ static int say_whole(struct take *t, int64_t deadline_ms, struct err *err)
 	return rc;
 }
 
+/* Law P6, before anything is written: the policy's account counts it. */
+static int raise_account(struct take *t, int64_t deadline_ms, struct err *err)
+{
+	const struct policy *p = t->ask->policy;
+	struct account_ask ask = {
+		.uid = t->uid, .namespace = t->namespace, .take = t->ticket, .instead = t->instead};
+	int rc;
+
+	if (!policy_is_capped(p))
+		return 0;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct claim *c = &t->records[i].claim;
+
+		ask.wants.gpus += c->n_parts;
+		for (size_t k = 0; k < c->n_parts; k++)
+			ask.wants.bytes += c->parts[k].bytes;
+	}
+	rc = accounts_raise(t->l->accounts, p->name, &ask, deadline_ms, err);
+	accounts_close(t->l->accounts, t->instead);
+	t->instead = 0;
+	return rc;
+}
+
+/* What came of it is known, or whoever takes it back will know. */
+static void settle_account(struct take *t, int rc, bool written)
+{
+	if (rc == 0)
+		accounts_close(t->l->accounts, t->ticket);
+	else if (!written && !t->over)
+		t->instead = t->ticket;
+	else if (t->over)
+		accounts_leave(t->l->accounts, t->ticket);
+}
+
 /* Without the lock: each server in the order of names, and of several the first once more. When one
- * fails the parts are taken back later. */
-static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
+ * fails the parts are taken back later. *ret_written: a write was begun. */
+static int commit_all(struct take *t, int64_t deadline_ms, bool *ret_written, struct err *err)
 {
 	const char *const *names = t->records[0].servers;
 	struct add add = {.t = t};
 	size_t i;
 	int rc = displace_all(t, deadline_ms, err);
 
+	*ret_written = false;
 	if (rc != 0)
 		return rc;
 	t->records[0].open = t->n > 1;
@@ -155,6 +190,7 @@ static int commit_all(struct take *t, int64_t deadline_ms, struct err *err)
 		add = (struct add){.t = t, .record = &t->records[i]};
 		rc = servers_edit(t->l->servers, names[i], add_claim, &add, deadline_ms, err);
 		t->over = t->over || add.over;
+		*ret_written = *ret_written || add.base;
 	}
 	if (rc == 0)
 		return t->n > 1 ? say_whole(t, deadline_ms, err) : 0;
@@ -202,7 +238,7 @@ static enum next try_once(
 {
 	struct servers *s = t->l->servers;
 	struct found f;
-	bool wait = false, shared = false, asked;
+	bool wait = false, shared = false, written = false, asked;
 	enum next next;
 
 	if (!take_find(t, &f)) {
@@ -233,7 +269,11 @@ static enum next try_once(
 		return NEXT_DONE;
 	}
 	(void)pthread_mutex_unlock(&s->lock);
-	*rc = commit_all(t, deadline_ms, err);
+	*rc = raise_account(t, deadline_ms, err);
+	if (*rc == 0) {
+		*rc = commit_all(t, deadline_ms, &written, err);
+		settle_account(t, *rc, written);
+	}
 	(void)pthread_mutex_lock(&s->lock);
 	t->list = 0;
 	/* Somebody broke a server's status a moment ago; others may do. */
@@ -297,6 +337,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 		next = try_once(&t, deadline, &rc, ret, err);
 	}
 	(void)pthread_mutex_unlock(&l->servers->lock);
+	accounts_close(l->accounts, t.instead);
 	arena_release(&t.scratch);
 	/* ERR_INVALID: the API server takes no such status, which is nothing that the pod's user
 	 * could mend. */

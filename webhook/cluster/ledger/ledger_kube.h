@@ -4,6 +4,7 @@
 #ifndef WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_H
 #define WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_H
 
+#include "webhook/cluster/ledger/accounts.h"
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/core/pool/ledger.h"
 
@@ -14,6 +15,8 @@
  * claims end with their pods. */
 struct ledger *ledger_kube_new(struct servers *s, struct kube *k, unsigned pending_share,
 	const struct log *log, struct metrics *metrics, struct err *err);
+/* The accounts of policies with caps, for the leader. They live as long as the ledger. */
+struct accounts *ledger_kube_accounts(struct ledger *base);
 /* Give back what is still to be taken back, within wait_ms, and end. NULL-safe. */
 void ledger_kube_free(struct ledger *base, int64_t wait_ms);
 

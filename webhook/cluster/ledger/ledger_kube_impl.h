@@ -21,6 +21,7 @@ struct ledger_kube {
 	struct ledger base;
 	struct servers *servers;
 	struct kube *kube;
+	struct accounts *accounts;
 	unsigned pending_share;
 	const struct log *log;
 	struct metrics *metrics;
@@ -62,7 +63,9 @@ struct take {
 					   is waited for */
 	uint64_t *mine;                 /* tickets that this review has written with */
 	size_t n_mine, cap_mine;
-	bool over; /* it has replaced a part of somebody else's: a reply may rest on it */
+	bool over;        /* it has replaced a part of somebody else's: a reply may rest on it */
+	uint64_t instead; /* the take that was raised last in the account of its policy, and of
+			     which nothing was written; 0: there is none */
 	struct claim_record *records; /* one for each server, in name order */
 	struct reservation *reserved;
 	size_t n;

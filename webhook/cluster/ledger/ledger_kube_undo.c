@@ -116,6 +116,29 @@ static void push(struct ledger_kube *l, struct undo *u)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
+/* Is it the last of that take? */
+static bool was_last(struct ledger_kube *l, const struct undo *rest, uint64_t ticket)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&l->lock);
+	for (const struct undo *u = l->undos; u && !found; u = u->next)
+		found = u->ticket == ticket;
+	(void)pthread_mutex_unlock(&l->lock);
+	for (const struct undo *u = rest; u && !found; u = u->next)
+		found = u->ticket == ticket;
+	return !found;
+}
+
+/* By law P6 its name goes out of its policy's account when nothing of it can land any more. */
+static void settle_account(struct ledger_kube *l, const struct undo *u, int rc)
+{
+	if (rc != 0 && rc != ERR_NOTFOUND)
+		accounts_leave(l->accounts, u->ticket);
+	else if (was_last(l, u->next, u->ticket))
+		accounts_close(l->accounts, u->ticket);
+}
+
 /* One round over all that is to be taken back. True: nothing is left. */
 static bool take_back(struct ledger_kube *l, int64_t deadline_ms)
 {
@@ -144,6 +167,7 @@ static bool take_back(struct ledger_kube *l, int64_t deadline_ms)
 				log_str("error", err.msg));
 		if (rc == 0 && u->removed && l->metrics)
 			metric_add(l->metrics, M_CLAIMS_ENDED, END_UNSENT, 0, 1);
+		settle_account(l, u, rc);
 		free(u);
 	}
 	return all;
@@ -154,7 +178,8 @@ static int64_t janitor(void *ctx, struct duty *d)
 	struct ledger_kube *l = ctx;
 
 	(void)d;
-	return take_back(l, 0) ? 60000 : PAUSE_MS;
+	return take_back(l, 0) && accounts_flush(l->accounts, clock_ms() + EDIT_MS) ? 60000
+										    : PAUSE_MS;
 }
 
 struct ledger *ledger_kube_new(struct servers *s, struct kube *k, unsigned pending_share,
@@ -178,8 +203,10 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, unsigned pendi
 		random = (uint32_t)clock_ms();
 	l->replica = (uint64_t)random << 32;
 	(void)pthread_mutex_init(&l->lock, NULL);
-	l->janitor = duty_start("janitor", janitor, l, err);
+	l->accounts = accounts_new(k, s, log, err);
+	l->janitor = l->accounts ? duty_start("janitor", janitor, l, err) : NULL;
 	if (!l->janitor) {
+		accounts_free(l->accounts);
 		(void)pthread_mutex_destroy(&l->lock);
 		free(l);
 		return NULL;
@@ -201,10 +228,17 @@ void ledger_kube_free(struct ledger *base, int64_t wait_ms)
 	if (l->undos)
 		(void)servers_refresh(l->servers, deadline, NULL);
 	(void)take_back(l, deadline);
+	(void)accounts_flush(l->accounts, deadline);
 	while ((left = l->undos)) {
 		l->undos = left->next;
 		free(left);
 	}
+	accounts_free(l->accounts);
 	(void)pthread_mutex_destroy(&l->lock);
 	free(l);
+}
+
+struct accounts *ledger_kube_accounts(struct ledger *base)
+{
+	return ((struct ledger_kube *)base)->accounts;
 }

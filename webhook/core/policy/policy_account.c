@@ -216,11 +216,19 @@ enum account_said account_raise(struct account *c, const struct policy *caps, in
 
 /* ---- counting ---- */
 
-static bool add_row(struct account *c, const char *namespace, struct arena *a)
+bool account_knows(const struct account *c, const char *namespace)
 {
-	struct account_row *grown = arena_array(a, c->n_rows + 1, sizeof(*grown));
+	return row_of(c, namespace) != NULL;
+}
+
+bool account_know(struct account *c, const char *namespace, struct arena *a)
+{
+	struct account_row *grown;
 	size_t at = 0;
 
+	if (account_knows(c, namespace))
+		return true;
+	grown = arena_array(a, c->n_rows + 1, sizeof(*grown));
 	if (!grown)
 		return false;
 	while (at < c->n_rows && strcmp(c->rows[at].namespace, namespace) < 0)
@@ -235,12 +243,9 @@ static bool add_row(struct account *c, const char *namespace, struct arena *a)
 	return true;
 }
 
-bool account_count_begin(
-	struct account_count *n, struct account *c, const char *namespace, struct arena *a)
+bool account_count_begin(struct account_count *n, struct account *c, struct arena *a)
 {
 	*n = (struct account_count){.account = c};
-	if (namespace && !row_of(c, namespace) && !add_row(c, namespace, a))
-		return false;
 	n->rows = arena_array(a, c->n_rows, sizeof(*n->rows));
 	n->flights = arena_array(a, c->n_flights, sizeof(*n->flights));
 	return n->rows && n->flights;

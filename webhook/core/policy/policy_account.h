@@ -91,9 +91,12 @@ struct account_count {
 	struct account_sum *rows, *flights; /* seen so far */
 	bool partly;                        /* some claims could not be read: nothing gets less */
 };
-/* Begin; `namespace` (NULL: none) gets a row if it has none. False: out of memory. */
-bool account_count_begin(
-	struct account_count *n, struct account *c, const char *namespace, struct arena *a);
+/* Has it a row? */
+bool account_knows(const struct account *c, const char *namespace);
+/* Before: this namespace (borrowed) gets a row if it has none. False: out of memory. */
+bool account_know(struct account *c, const char *namespace, struct arena *a);
+/* Begin. False: out of memory. */
+bool account_count_begin(struct account_count *n, struct account *c, struct arena *a);
 /* One claim's part on one server. */
 void account_count_add(struct account_count *n, const char *namespace, const char *uid,
 	uint64_t take, struct account_sum holds);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: who waits for the account of a policy, and one of them who works for all. */
+#include "webhook/cluster/ledger/accounts.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "webhook/cluster/ledger/accounts_impl.h"
+
+/* One's whole account: some thousands of namespaces. */
+#define TEXT_MAX ((size_t)1 << 20)
+/* Between two tries while the API server cannot be asked. */
+#define AWAY_PAUSE_MS 100
+
+struct accounts *accounts_new(
+	struct kube *k, struct servers *s, const struct log *log, struct err *err)
+{
+	struct accounts *x = calloc(1, sizeof(*x));
+	pthread_condattr_t attr;
+
+	if (!x) {
+		err_set(err, ERR_NOMEM, "out of memory for accounts of policies");
+		return NULL;
+	}
+	x->kube = k;
+	x->servers = s;
+	x->log = log;
+	(void)pthread_mutex_init(&x->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&x->cond, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return x;
+}
+
+void accounts_free(struct accounts *x)
+{
+	struct account_entry *e;
+	struct own_take *t;
+
+	if (!x)
+		return;
+	while ((e = x->entries)) {
+		x->entries = e->next;
+		while ((t = e->takes)) {
+			e->takes = t->next;
+			free(t);
+		}
+		buf_release(&e->text);
+		free(e);
+	}
+	(void)pthread_cond_destroy(&x->cond);
+	(void)pthread_mutex_destroy(&x->lock);
+	free(x);
+}
+
+/* Lock held. NULL: out of memory. */
+static struct account_entry *entry_of(struct accounts *x, const char *policy)
+{
+	struct account_entry *e = x->entries;
+	size_t size = strlen(policy) + 1;
+
+	while (e && strcmp(e->name, policy) != 0)
+		e = e->next;
+	if (e)
+		return e;
+	e = calloc(1, sizeof(*e) + size);
+	if (!e)
+		return NULL;
+	memcpy(e->name, policy, size);
+	e->queue_end = &e->queue;
+	buf_init(&e->text, TEXT_MAX);
+	e->next = x->entries;
+	x->entries = e;
+	return e;
+}
+
+/* Lock held, and let go meanwhile. */
+static void wait_until(struct accounts *x, int64_t ms)
+{
+	struct timespec at = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+	(void)pthread_cond_timedwait(&x->cond, &x->lock, &at);
+}
+
+/* Lock held, and let go meanwhile; it belongs to the caller afterwards. False: the time is over. */
+static bool take_over(struct accounts *x, struct account_entry *e, int64_t deadline_ms)
+{
+	while (e->busy && clock_ms() < deadline_ms)
+		wait_until(x, deadline_ms);
+	if (e->busy)
+		return false;
+	e->busy = true;
+	return true;
+}
+
+static void hand_on(struct accounts *x, struct account_entry *e)
+{
+	e->busy = false;
+	(void)pthread_cond_broadcast(&x->cond);
+}
+
+static void leave(struct account_entry *e, const struct raise *r)
+{
+	struct raise **at = &e->queue;
+
+	while (*at && *at != r)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = r->next;
+	if (!*at)
+		e->queue_end = at;
+}
+
+static struct own_take *note_take(struct account_entry *e, const struct account_ask *ask)
+{
+	size_t size = strlen(ask->uid) + 1;
+	struct own_take *t = calloc(1, sizeof(*t) + size);
+
+	if (!t)
+		return NULL;
+	t->take = ask->take;
+	memcpy(t->uid, ask->uid, size);
+	t->next = e->takes;
+	e->takes = t;
+	return t;
+}
+
+/* Lock held, and let go meanwhile. */
+static void wait_or_work(struct accounts *x, struct account_entry *e, struct raise *r)
+{
+	int64_t rest;
+
+	/* He who works is not left, but ends with the most impatient one's time. */
+	if (e->busy) {
+		rest = clock_ms() + AWAY_PAUSE_MS;
+		wait_until(x, rest > r->deadline_ms ? rest : r->deadline_ms);
+		return;
+	}
+	e->busy = true;
+	if (!account_round(x, e)) {
+		rest = clock_ms() + AWAY_PAUSE_MS;
+		while (clock_ms() < rest && clock_ms() < r->deadline_ms)
+			wait_until(x, rest < r->deadline_ms ? rest : r->deadline_ms);
+	}
+	hand_on(x, e);
+}
+
+int accounts_raise(struct accounts *x, const char *policy, const struct account_ask *ask,
+	int64_t deadline_ms, struct err *err)
+{
+	struct raise r = {.ask = ask, .deadline_ms = deadline_ms, .err = err};
+	struct account_entry *e;
+	struct own_take *t;
+
+	(void)pthread_mutex_lock(&x->lock);
+	e = entry_of(x, policy);
+	t = e ? note_take(e, ask) : NULL;
+	if (!t) {
+		(void)pthread_mutex_unlock(&x->lock);
+		return err_set(err, ERR_NOMEM, "out of memory for the account of a policy");
+	}
+	*e->queue_end = &r;
+	e->queue_end = &r.next;
+	/* Whoever finds nobody at work works for all. */
+	while (!r.done && (e->busy || clock_ms() < deadline_ms))
+		wait_or_work(x, e, &r);
+	leave(e, &r);
+	if (!r.done)
+		r.rc = err_set(err, ERR_TIMEOUT,
+			"the account of the GPUPolicy %s could not be confirmed in time", policy);
+	/* What was not confirmed may have been written. */
+	if (r.rc != 0)
+		t->closed = true;
+	(void)pthread_mutex_unlock(&x->lock);
+	return r.rc;
+}
+
+void accounts_close(struct accounts *x, uint64_t take)
+{
+	(void)pthread_mutex_lock(&x->lock);
+	for (struct account_entry *e = x->entries; e; e = e->next)
+		for (struct own_take *t = e->takes; t; t = t->next)
+			if (t->take == take)
+				t->closed = true;
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+void accounts_leave(struct accounts *x, uint64_t take)
+{
+	(void)pthread_mutex_lock(&x->lock);
+	for (struct account_entry *e = x->entries; e; e = e->next)
+		for (struct own_take **at = &e->takes; *at;) {
+			struct own_take *t = *at;
+
+			if (t->take != take || t->closed) {
+				at = &t->next;
+				continue;
+			}
+			*at = t->next;
+			free(t);
+		}
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+static bool has_closed(const struct account_entry *e)
+{
+	for (const struct own_take *t = e->takes; t; t = t->next)
+		if (t->closed)
+			return true;
+	return false;
+}
+
+bool accounts_flush(struct accounts *x, int64_t deadline_ms)
+{
+	bool all = true;
+
+	(void)pthread_mutex_lock(&x->lock);
+	/* Entries stay, and new ones come in front. */
+	for (struct account_entry *e = x->entries; e; e = e->next) {
+		if (has_closed(e) && take_over(x, e, deadline_ms)) {
+			(void)account_round(x, e);
+			hand_on(x, e);
+		}
+		all = all && !has_closed(e);
+	}
+	(void)pthread_mutex_unlock(&x->lock);
+	return all;
+}
+
+int accounts_repair(struct accounts *x, const char *policy, const struct account_care *care,
+	int64_t deadline_ms, struct err *err)
+{
+	struct account_entry *e;
+	int rc;
+
+	(void)pthread_mutex_lock(&x->lock);
+	e = entry_of(x, policy);
+	if (!e)
+		rc = err_set(err, ERR_NOMEM, "out of memory for the account of a policy");
+	else if (!take_over(x, e, deadline_ms))
+		rc = err_set(err, ERR_TIMEOUT, "the account of %s is at work", policy);
+	else {
+		(void)pthread_mutex_unlock(&x->lock);
+		rc = account_care_for(x, e, care, deadline_ms, err);
+		(void)pthread_mutex_lock(&x->lock);
+		hand_on(x, e);
+	}
+	(void)pthread_mutex_unlock(&x->lock);
+	return rc;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the accounts of policies with caps (law P6), in the status of the GPUPolicies: what
+ * waits for the same account shares one compare-and-swap, as with GPUServers. */
+#ifndef WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_H
+#define WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_H
+
+#include "base/log.h"
+#include "webhook/cluster/ledger/servers.h"
+#include "webhook/core/policy/policy_account.h"
+
+#define POLICIES_PATH "/apis/poolgate.io/v1alpha1/gpupolicies"
+/* What a leader has had in view for so long without a claim behind it will never have one: longer
+ * than any write is on its way, and than a replica stands still between two steps. */
+#define ACCOUNT_FLIGHT_MS 240000
+
+struct accounts;
+
+/* All borrowed. ERR_NOMEM. */
+struct accounts *accounts_new(
+	struct kube *k, struct servers *s, const struct log *log, struct err *err);
+/* When no call runs any more. NULL-safe. */
+void accounts_free(struct accounts *x);
+
+/* Before anything of a claim is written: count it in the account of that policy, by the caps that
+ * the object has now. 0: it counts, or there is no cap. ERR_REFUSED, reason "PolicyFull" of a count
+ * that was begun after this call (as rule R4 has it), "NoPolicy" where there is none of that name.
+ * ERR_TIMEOUT: not confirmed by then. ERR_IO: the API server does not let us. ERR_NOMEM. Any thread
+ * that may wait. */
+int accounts_raise(struct accounts *x, const char *policy, const struct account_ask *ask,
+	int64_t deadline_ms, struct err *err);
+/* It is known what came of the claim that was raised under this take: what stands of it, stands.
+ * Written with whatever is raised next. Takes of others, and such as were never raised, are
+ * ignored. Any thread. */
+void accounts_close(struct accounts *x, uint64_t take);
+/* Nobody here will know: its name stays until a leader counts its claim as whole, or has had it in
+ * view for long enough. */
+void accounts_leave(struct accounts *x, uint64_t take);
+/* Write what was closed. True: nothing is left. */
+bool accounts_flush(struct accounts *x, int64_t deadline_ms);
+
+/* What a leader knows for a count. */
+struct account_care {
+	void *ctx;
+	/* Does this namespace pick the policy now? */
+	bool (*picks)(void *ctx, const char *namespace);
+	/* Has this been in view for ACCOUNT_FLIGHT_MS? */
+	bool (*is_over)(void *ctx, const struct account_flight *f);
+	uint32_t waiting; /* so many of its pods wait */
+};
+/* Count anew and write what is another. Errors as above, and ERR_CONFLICT: somebody raised it
+ * meanwhile. */
+int accounts_repair(struct accounts *x, const char *policy, const struct account_care *care,
+	int64_t deadline_ms, struct err *err);
+
+#endif

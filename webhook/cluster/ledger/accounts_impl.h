@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what the files of the accounts share: accounts.c has who waits, accounts_round.c what is
+ * read, counted and written for them. */
+#ifndef WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_IMPL_H
+#define WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_IMPL_H
+
+#include <pthread.h>
+
+#include "webhook/cluster/ledger/accounts.h"
+
+/* Somebody who waits. */
+struct raise {
+	struct raise *next;
+	const struct account_ask *ask;
+	int64_t deadline_ms;
+	enum account_said said;
+	bool passed; /* others were written before it: the next round counts for it */
+	bool done;
+	int rc;
+	struct err *err;
+};
+
+/* A take of this process that was raised, until its name is out of the account. */
+struct own_take {
+	struct own_take *next;
+	uint64_t take;
+	bool closed;
+	char uid[];
+};
+
+/* One policy's account, as it was read last. */
+struct account_entry {
+	struct account_entry *next;
+	/* Guarded by the lock: */
+	struct raise *queue, **queue_end;
+	struct own_take *takes;
+	bool busy; /* somebody works for all that wait */
+	/* His, who is busy: */
+	bool known;
+	struct policy caps;
+	int64_t generation;
+	char version[32];
+	uint32_t waiting;
+	struct buf text;
+	char name[];
+};
+
+struct accounts {
+	struct kube *kube;
+	struct servers *servers;
+	const struct log *log;
+	pthread_mutex_t lock; /* taken before and after nothing */
+	pthread_cond_t cond;  /* somebody is not busy any more */
+	struct account_entry *entries;
+};
+
+/* One piece of work for everybody who waits: what fits is written at once, else the claims are
+ * counted. Lock held, e->busy set, and let go meanwhile. False: nothing came of it, rest. */
+bool account_round(struct accounts *x, struct account_entry *e);
+/* A leader's count. Without the lock, e->busy set. As accounts_repair. */
+int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
+	int64_t deadline_ms, struct err *err);
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: an account is read, raised for all that wait, counted anew where it is full, and written
+ * by compare-and-swap. The count is of a list that begins after the account was read (law P6): what
+ * was raised before stands in that list or has its name in the account, and what is raised later
+ * makes the write a conflict. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "webhook/cluster/ledger/accounts_impl.h"
+
+#define BODY_MAX ((size_t)4 << 20)
+#define SCRATCH_MAX ((size_t)32 << 20)
+#define PATH_BYTES 1024
+/* One call, when nobody is in a hurry. */
+#define CALL_MS 5000
+
+struct round {
+	struct accounts *x;
+	struct account_entry *e;
+	struct raise **list; /* who waited when it began */
+	size_t n;
+	struct own_take **closed;
+	size_t n_closed;
+	struct arena arena;
+	struct account account;
+	int64_t deadline_ms;
+	bool counted, changed;
+	struct err err;
+};
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, ERR_NOMEM, "out of memory for the account of a policy");
+}
+
+/* ---- the object ---- */
+
+static int read_object(
+	struct account_entry *e, const struct kube_answer *answer, struct arena *a, struct err *err)
+{
+	const struct json *j = &answer->json;
+	const struct json_node *root = json_root(j), *status = json_get(j, root, SLICE("status"));
+	struct slice version = kube_meta(j, root).version;
+	struct policy p;
+	int64_t waiting = 0;
+	int rc = policy_read(j, root, a, &p, err);
+
+	e->known = false;
+	if (rc != 0)
+		return rc == ERR_NOMEM ? rc : (int)(err->code = ERR_INVALID);
+	if (version.len == 0 || version.len >= sizeof(e->version) ||
+		!json_int(j, json_path(j, root, "metadata", "generation", NULL), &e->generation))
+		return err_set(err, ERR_INVALID, "found a GPUPolicy without a version");
+	memcpy(e->version, version.at, version.len);
+	e->version[version.len] = '\0';
+	(void)json_int(j, json_get(j, status, SLICE("waiting")), &waiting);
+	e->waiting = waiting > 0 && waiting < UINT32_MAX ? (uint32_t)waiting : 0;
+	buf_clear(&e->text);
+	buf_slice(&e->text, json_str(j, json_get(j, status, SLICE("account")), a));
+	e->caps = (struct policy){
+		.name = e->name, .gpus = p.gpus, .bytes = p.bytes, .waiting = p.waiting};
+	e->known = !e->text.failed && !a->failed;
+	return e->known ? 0 : no_memory(err);
+}
+
+/* GET it past every cache, or PATCH its status: the state that comes back is known from then on. */
+static int call_api(struct round *r, const char *method, const struct buf *body)
+{
+	int64_t left = r->deadline_ms - clock_ms();
+	struct kube_call call = {.method = method,
+		.content_type = KUBE_MERGE_PATCH,
+		.timeout_ms = left > 1 ? left : 1};
+	struct kube_answer answer = {0};
+	struct buf path;
+	int rc;
+
+	err_clear(&r->err);
+	r->e->known = false;
+	buf_init(&path, PATH_BYTES);
+	kube_path(&path, "/apis/poolgate.io/v1alpha1", NULL, "gpupolicies", r->e->name,
+		body ? "status" : NULL);
+	call.path = path.data;
+	if (body)
+		call.body = buf_as_slice(body);
+	rc = path.failed ? no_memory(&r->err) : kube_do(r->x->kube, &call, &answer, &r->err);
+	if (rc == 0)
+		rc = read_object(r->e, &answer, &r->arena, &r->err);
+	kube_answer_release(&answer);
+	buf_release(&path);
+	return rc;
+}
+
+static void add_number(struct buf *b, const char *name, uint64_t n)
+{
+	buf_fmt(b, "\"%s\":", name);
+	buf_u64(b, n < INT64_MAX ? n : INT64_MAX);
+	buf_char(b, ',');
+}
+
+static int write_account(struct round *r, uint32_t waiting)
+{
+	struct account_sum held = account_held(&r->account);
+	struct buf body, text;
+	int rc;
+
+	buf_init(&body, BODY_MAX);
+	buf_init(&text, r->e->text.max);
+	account_write(&r->account, &text);
+	buf_fmt(&body, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{", r->e->version);
+	add_number(&body, "gpus", held.gpus);
+	add_number(&body, "bytes", held.bytes);
+	add_number(&body, "waiting", waiting);
+	buf_str(&body, "\"account\":");
+	buf_json_str(&body, buf_as_slice(&text));
+	buf_str(&body, "}}");
+	rc = body.failed || text.failed || r->arena.failed ? no_memory(&r->err)
+							   : call_api(r, "PATCH", &body);
+	buf_release(&text);
+	buf_release(&body);
+	return rc;
+}
+
+/* ---- the account ---- */
+
+/* As it was read. What somebody has broken by hand is counted anew. */
+static int load(struct round *r)
+{
+	struct account_entry *e = r->e;
+	int rc = account_read(buf_as_slice(&e->text), &r->arena, &r->account, &r->err);
+
+	if (rc == ERR_SYNTAX)
+		log_line(r->x->log, LOG_LEVEL_WARN,
+			"the account of a GPUPolicy cannot be read, and is counted anew",
+			log_str("policy", e->name));
+	r->changed = rc == ERR_SYNTAX;
+	for (size_t i = 0; i < r->n_closed; i++)
+		r->changed |= account_close(&r->account, r->closed[i]->uid, r->closed[i]->take);
+	return rc == ERR_NOMEM ? rc : 0;
+}
+
+struct counting {
+	struct round *r;
+	struct account_count n;
+};
+
+static bool count_server(void *ctx, const struct server_object *o)
+{
+	struct counting *c = ctx;
+
+	c->n.partly = c->n.partly || servers_unreadable(c->r->x->servers, o->name);
+	for (size_t i = 0; i < o->status.n_claims; i++) {
+		const struct claim_record *one = &o->status.claims[i];
+		struct account_sum holds = {.gpus = one->claim.n_parts};
+
+		for (size_t k = 0; k < one->claim.n_parts; k++)
+			holds.bytes += one->claim.parts[k].bytes;
+		account_count_add(&c->n, one->claim.namespace, one->claim.key, one->take, holds);
+	}
+	return true;
+}
+
+static int count(struct round *r)
+{
+	struct counting c = {.r = r};
+
+	if (!account_count_begin(&c.n, &r->account, &r->arena))
+		return no_memory(&r->err);
+	servers_each(r->x->servers, count_server, &c);
+	r->changed |= account_count_end(&c.n, r->e->generation);
+	return 0;
+}
+
+/* Read it anew, and the claims behind it. */
+static int load_counted(struct round *r)
+{
+	int rc = call_api(r, "GET", NULL);
+
+	if (rc == 0)
+		rc = servers_refresh(r->x->servers, r->deadline_ms, &r->err);
+	if (rc == 0)
+		rc = load(r);
+	for (size_t i = 0; rc == 0 && i < r->n; i++)
+		if (!account_know(&r->account, r->list[i]->ask->namespace, &r->arena))
+			rc = no_memory(&r->err);
+	if (rc == 0)
+		rc = count(r);
+	r->counted = rc == 0;
+	return rc;
+}
+
+/* Who fits is counted in. *ret_unfit: others are left, who have been passed already, or whom
+ * nobody passes. */
+static void raise_all(struct round *r, bool *ret_unfit)
+{
+	bool unfit = false, passed = false, any = false;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct raise *one = r->list[i];
+
+		one->said = account_raise(
+			&r->account, &r->e->caps, r->e->generation, one->ask, &r->arena);
+		any = any || one->said == ACCOUNT_RAISED;
+		if (one->said != ACCOUNT_FULL && one->said != ACCOUNT_UNKNOWN)
+			continue;
+		unfit = true;
+		passed = passed || one->passed;
+	}
+	r->changed |= any;
+	*ret_unfit = unfit && (passed || !any);
+}
+
+/* ---- who waits ---- */
+
+static void finish(struct raise *one, int rc, const struct err *err)
+{
+	one->rc = rc;
+	if (rc != 0 && one->err)
+		*one->err = *err;
+	one->done = true;
+}
+
+static void finish_all(struct round *r, int rc)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (!r->list[i]->done)
+			finish(r->list[i], rc, &r->err);
+}
+
+/* Written, or there was nothing to write. */
+static void settle(struct round *r, bool written)
+{
+	struct err err;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct raise *one = r->list[i];
+
+		if (one->said == ACCOUNT_RAISED || one->said == ACCOUNT_THERE) {
+			if (written)
+				finish(one, 0, NULL);
+		} else if (r->counted) {
+			/* It is true of the moment of the count, whatever became of the write. */
+			err = (struct err){0};
+			finish(one, account_refuse(&r->account, &r->e->caps, one->ask, &err), &err);
+		} else {
+			one->passed = true;
+		}
+	}
+}
+
+/* Their names are out of it. */
+static void forget_closed(struct round *r)
+{
+	for (size_t i = 0; i < r->n_closed; i++) {
+		struct own_take **at = &r->e->takes;
+
+		while (*at != r->closed[i])
+			at = &(*at)->next;
+		*at = r->closed[i]->next;
+		free(r->closed[i]);
+	}
+	r->n_closed = 0;
+}
+
+/* Nobody could be asked, or the answer was no. True: there is no use in waiting. */
+static bool gave_up(struct round *r, int rc)
+{
+	if (kube_says_gone(rc, &r->err)) {
+		rc = err_reason(&r->err, ERR_REFUSED, "NoPolicy",
+			"there is no GPUPolicy %s any more, which the namespace picks by the "
+			"label " LABEL_POLICY,
+			r->e->name);
+	} else if (rc == ERR_REFUSED) {
+		rc = (int)(r->err.code = ERR_IO);
+		r->err.reason[0] = '\0';
+	} else if (rc != ERR_NOMEM && rc != ERR_INVALID && rc != ERR_SYNTAX) {
+		return false;
+	}
+	finish_all(r, rc);
+	return true;
+}
+
+/* Without the lock. True: something came of it. */
+static bool work(struct round *r)
+{
+	bool unfit = false;
+	int rc = r->e->known ? 0 : call_api(r, "GET", NULL);
+
+	if (rc != 0)
+		return gave_up(r, rc);
+	if (!policy_is_capped(&r->e->caps)) {
+		finish_all(r, 0);
+		return true;
+	}
+	rc = load(r);
+	if (rc == 0)
+		raise_all(r, &unfit);
+	if (rc == 0 && unfit)
+		rc = load_counted(r);
+	if (rc != 0)
+		return gave_up(r, rc);
+	if (r->counted)
+		raise_all(r, &unfit);
+	if (r->arena.failed)
+		return gave_up(r, no_memory(&r->err));
+	if (r->changed)
+		rc = write_account(r, r->e->waiting);
+	settle(r, rc == 0);
+	return rc == 0 || rc == ERR_CONFLICT || gave_up(r, rc);
+}
+
+/* Lock held: those who wait, and have time. False: out of memory. */
+static bool gather(struct round *r)
+{
+	struct account_entry *e = r->e;
+	int64_t now = clock_ms();
+	size_t n = 0, n_closed = 0;
+
+	r->deadline_ms = now + CALL_MS;
+	for (const struct raise *one = e->queue; one; one = one->next)
+		n++;
+	for (const struct own_take *t = e->takes; t; t = t->next)
+		n_closed += t->closed;
+	r->list = arena_array(&r->arena, n, sizeof(*r->list));
+	r->closed = arena_array(&r->arena, n_closed, sizeof(*r->closed));
+	if (!r->list || !r->closed)
+		return false;
+	for (struct raise *one = e->queue; one; one = one->next) {
+		if (one->done || one->deadline_ms <= now)
+			continue;
+		r->list[r->n++] = one;
+		if (one->deadline_ms < r->deadline_ms)
+			r->deadline_ms = one->deadline_ms;
+	}
+	for (struct own_take *t = e->takes; t; t = t->next)
+		if (t->closed)
+			r->closed[r->n_closed++] = t;
+	return true;
+}
+
+bool account_round(struct accounts *x, struct account_entry *e)
+{
+	struct round r = {.x = x, .e = e};
+	bool good = false;
+
+	arena_init(&r.arena, SCRATCH_MAX);
+	if (gather(&r)) {
+		(void)pthread_mutex_unlock(&x->lock);
+		good = work(&r);
+		(void)pthread_mutex_lock(&x->lock);
+		/* Where it is known now, it is without them. */
+		if (good && e->known)
+			forget_closed(&r);
+	}
+	arena_release(&r.arena);
+	return good;
+}
+
+/* ---- a leader's count ---- */
+
+struct caring {
+	struct round *r;
+	const struct account_care *care;
+	bool failed;
+};
+
+/* Namespaces that pick the policy and hold something have a row. */
+static bool know_server(void *ctx, const struct server_object *o)
+{
+	struct caring *c = ctx;
+	struct account *account = &c->r->account;
+
+	for (size_t i = 0; i < o->status.n_claims && !c->failed; i++) {
+		const char *namespace = o->status.claims[i].claim.namespace;
+
+		if (account_knows(account, namespace) || !c->care->picks(c->care->ctx, namespace))
+			continue;
+		namespace = arena_strdup(&c->r->arena, slice_of(namespace));
+		c->failed = !namespace || !account_know(account, namespace, &c->r->arena);
+	}
+	return !c->failed;
+}
+
+static void drop_over(struct account *c, const struct account_care *care)
+{
+	for (size_t i = c->n_flights; i-- > 0;)
+		if (care->is_over(care->ctx, &c->flights[i]))
+			(void)account_close(c, c->flights[i].uid, c->flights[i].take);
+}
+
+int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
+	int64_t deadline_ms, struct err *err)
+{
+	struct round r = {.x = x, .e = e, .deadline_ms = deadline_ms};
+	struct caring caring = {.r = &r, .care = care};
+	int rc;
+
+	arena_init(&r.arena, SCRATCH_MAX);
+	rc = call_api(&r, "GET", NULL);
+	if (rc == 0 && policy_is_capped(&e->caps)) {
+		rc = servers_refresh(x->servers, deadline_ms, &r.err);
+		if (rc == 0)
+			rc = load(&r);
+		if (rc == 0) {
+			drop_over(&r.account, care);
+			servers_each(x->servers, know_server, &caring);
+			rc = caring.failed ? no_memory(&r.err) : count(&r);
+		}
+		if (rc == 0)
+			r.changed |= account_drop(&r.account, care->picks, care->ctx);
+	}
+	if (rc == 0 && (r.changed || e->waiting != care->waiting))
+		rc = write_account(&r, care->waiting);
+	if (rc != 0)
+		*err = r.err;
+	arena_release(&r.arena);
+	return rc;
+}
