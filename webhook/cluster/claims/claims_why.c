@@ -23,6 +23,8 @@ static const char *reason_of(enum queue_verdict v)
 		return "KeptForAnother";
 	case QUEUE_FOREIGN:
 		return "OtherGate";
+	case QUEUE_BARRED:
+		return "PolicyBound";
 	case QUEUE_INCOMPLETE:
 		return "GangIncomplete";
 	case QUEUE_UNEVEN:

@@ -185,3 +185,29 @@ int inventory_copy(
 		.servers = servers, .n_servers = inv->n_servers, .n_gpus = n_gpus};
 	return 0;
 }
+
+bool inventory_server_within(const struct gpu_server *s, const struct pool_bound *b)
+{
+	for (size_t i = 0; b && i < b->n_servers; i++) {
+		size_t k = 0;
+
+		while (k < s->n_labels &&
+			(strcmp(s->labels[k].key, b->servers[i].key) != 0 ||
+				strcmp(s->labels[k].value, b->servers[i].value) != 0))
+			k++;
+		if (k == s->n_labels)
+			return false;
+	}
+	return true;
+}
+
+bool inventory_gpu_within(const struct gpu *g, const struct pool_bound *b)
+{
+	for (size_t i = 0; b && i < b->n_models; i++) {
+		struct filter f = {.key = SLICE("gpu.model"), .value = slice_of(b->models[i])};
+
+		if (inventory_gpu_matches(g, &f))
+			return true;
+	}
+	return !b || b->n_models == 0;
+}

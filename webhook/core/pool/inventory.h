@@ -156,6 +156,19 @@ static inline bool inventory_admits(const struct gpu_server *s, struct slice lau
 	return s->n_launchers == 0 || !launcher.at;
 }
 
+/* What the policy of a pod's namespace leaves it of the pool. */
+struct pool_bound {
+	const char *policy;
+	const struct label *servers; /* a server has all of these labels */
+	size_t n_servers;
+	const char *const *models; /* a GPU's model is one of these, as of the filter gpu.model */
+	size_t n_models;           /* 0: all are */
+};
+
+/* NULL: there is none. */
+bool inventory_server_within(const struct gpu_server *s, const struct pool_bound *b);
+bool inventory_gpu_within(const struct gpu *g, const struct pool_bound *b);
+
 /* Can this GPU take a new claim at all: fit, fresh, not missing, its server not draining? Inline:
  * asked for every GPU. */
 static inline bool inventory_usable(const struct gpu_server *s, const struct gpu *g)

@@ -23,9 +23,10 @@ void search_know(struct search *s)
 		s->named = true;
 	}
 	closed = s->d->launcher.at && inventory_is_closed(s->inv);
-	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 || closed;
+	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 || closed || s->d->bound;
 	/* a server that has no kind is asked itself */
-	s->picky = s->d->no_ipv4 || s->d->no_ipv6 || closed || (s->d->launcher.at && s->inv->kind);
+	s->picky = s->d->no_ipv4 || s->d->no_ipv6 || closed || s->d->bound ||
+		   (s->d->launcher.at && s->inv->kind);
 }
 
 bool search_reaches(const struct demand *d, const struct gpu_server *server)
@@ -40,11 +41,13 @@ bool search_selects(const struct search *s, const struct gpu_server *server, con
 {
 	if (s->picky && !search_suits(s->d, server))
 		return false;
-	if (s->n_known == 0)
+	if (!search_filters(s))
 		return true;
 	if (m->server == server && strcmp(m->model, gpu->model) == 0)
 		return m->selected;
-	*m = (struct memo){.server = server, .model = gpu->model, .selected = true};
+	*m = (struct memo){.server = server,
+		.model = gpu->model,
+		.selected = inventory_gpu_within(gpu, s->d->bound)};
 	for (size_t i = 0; m->selected && i < s->n_known; i++)
 		m->selected = inventory_server_matches(server, s->known[i]) &&
 			      inventory_gpu_matches(gpu, s->known[i]);
@@ -59,7 +62,7 @@ enum selected search_ask_kind(const struct search *s, uint32_t kind)
 	size_t n = 0;
 
 	for (size_t i = 0; reached && i < one->n_gpus; i++) {
-		bool selected = true;
+		bool selected = inventory_gpu_within(&one->gpus[i], s->d->bound);
 
 		for (size_t k = 0; selected && k < s->n_known; k++) {
 			if (inventory_names_server(s->known[k]))

@@ -141,10 +141,37 @@ static size_t count_closed(const struct search *s)
 	return n;
 }
 
+/* Servers and models that the policy does not allow; whether all GPUs are such. */
+static bool say_bound(const struct search *s, struct buf *b)
+{
+	const struct pool_bound *bound = s->d->bound;
+	size_t servers = 0, models = 0, n = 0;
+
+	for (size_t i = 0; bound && i < s->inv->n_servers; i++) {
+		const struct gpu_server *at = inventory_seen(s->inv, inventory_nth(s->inv, i));
+		bool within = inventory_server_within(at, bound);
+
+		servers += !within;
+		for (size_t k = 0; within && k < at->n_gpus; k++)
+			inventory_gpu_within(&at->gpus[k], bound) ? n++ : models++;
+	}
+	if (servers)
+		buf_fmt(b, "; %zu server%s not for the GPUPolicy %s (spec.allow.servers)", servers,
+			servers == 1 ? " is" : "s are", bound->policy);
+	if (models)
+		buf_fmt(b,
+			"; %zu GPU%s of models that the GPUPolicy %s does not allow "
+			"(spec.allow.models)",
+			models, models == 1 ? " is" : "s are", bound->policy);
+	return bound && n == 0;
+}
+
 static void say_closed(const struct search *s, struct buf *b)
 {
 	size_t n = count_closed(s);
 
+	if (say_bound(s, b) && n == 0)
+		buf_str(b, ": ask whoever keeps that policy");
 	if (n == 0)
 		return;
 	buf_fmt(b, "; %zu server%s not for the launcher ", n, n == 1 ? " is" : "s are");

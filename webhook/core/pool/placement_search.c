@@ -200,7 +200,7 @@ bool search_add_roomy(struct search *s, const struct demand_container *c, struct
 	}
 	s->bins = bins;
 	s->slots = slots;
-	if (s->room.index && (s->n_known == 0 || s->inv->kind))
+	if (s->room.index && (!search_filters(s) || s->inv->kind))
 		add_by_index(s, c);
 	else
 		add_all(s);

@@ -237,10 +237,17 @@ struct memo {
 /* Can the launcher use the server's address? A name counts as one of either family. */
 bool search_reaches(const struct demand *d, const struct gpu_server *server);
 
-/* Can the launcher use it: reach its address, and be placed there? */
+/* Are GPUs of one server told apart? */
+static inline bool search_filters(const struct search *s)
+{
+	return s->n_known > 0 || (s->d->bound && s->d->bound->n_models > 0);
+}
+
+/* Can the launcher use it: reach its address, and be placed there? Does the policy allow it? */
 static inline bool search_suits(const struct demand *d, const struct gpu_server *server)
 {
-	return inventory_admits(server, d->launcher) && search_reaches(d, server);
+	return inventory_admits(server, d->launcher) && search_reaches(d, server) &&
+	       (!d->bound || inventory_server_within(server, d->bound));
 }
 
 /* Can the launcher use the server, and do the filters select this GPU? m starts zeroed. */

@@ -127,8 +127,8 @@ bool search_spread(struct search *s, size_t container)
 	struct widest w = {.rooms = UINT32_MAX};
 	uint32_t given = 0;
 	uint64_t room =
-		(search_by_index(s) && (s->n_known == 0 || s->inv->kind) ? count_rooms_by_index
-									 : count_rooms)(s, c);
+		(search_by_index(s) && (!search_filters(s) || s->inv->kind) ? count_rooms_by_index
+									    : count_rooms)(s, c);
 
 	/* Give nothing unless all can be given: a refusal speaks of what is free. */
 	if (room < c->amount || s->work >= SEARCH_WORK_MAX)

@@ -31,6 +31,9 @@ struct queue_pod {
 			     fell (W7) */
 	bool foreign; /* a gate that is not ours stands: it keeps its age and takes no place from
 			 others */
+	/* It may not have its turn now, by the policy of its namespace: why, in a sentence; absent:
+	 * it may. It keeps its age and takes no place from others, as behind a foreign gate. */
+	struct slice barred;
 	bool claimed; /* its claim stands already: it counts for its gang, and is asked for nothing
 			 more */
 	/* Absent: it goes alone. Gangs are of one namespace; all members say the same. */
@@ -89,13 +92,14 @@ enum queue_verdict {
 	 * not. Told where words are asked for, else it is NO_ROOM. */
 	QUEUE_NEVER,
 	/* QUEUE_LOOK_MAX of its namespace are before it, or as many of its gang as that takes. */
-	QUEUE_LATER
+	QUEUE_LATER,
+	QUEUE_BARRED /* its namespace's policy does not let it now */
 };
 
 /* What was decided about one pod. */
 struct queue_entry {
 	enum queue_verdict verdict;
-	/* From 1, among those who start, or among those who wait; 0: it has none (FOREIGN,
+	/* From 1, among those who start, or among those who wait; 0: it has none (FOREIGN, BARRED,
 	 * INCOMPLETE, UNEVEN, and who is one too many for a gang that does not run). */
 	size_t place;
 	struct placement where; /* of QUEUE_START, for one that has no claim yet */

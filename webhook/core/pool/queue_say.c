@@ -92,6 +92,9 @@ void queue_say(const struct queue_world *w, const struct queue_pod *pods, size_t
 		buf_str(out, "a scheduling gate of somebody else stands; it keeps its age and "
 			     "takes no place from others");
 		break;
+	case QUEUE_BARRED:
+		buf_slice(out, without_advice(p->barred));
+		break;
 	case QUEUE_INCOMPLETE:
 		buf_fmt(out, "its gang has %zu of %u members", count_gang(pods, n, p),
 			(unsigned)p->gang_size);

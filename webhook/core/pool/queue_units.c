@@ -309,6 +309,8 @@ int queue_find_units(struct queue_run *q)
 
 		if (p->foreign)
 			q->ret.entries[i].verdict = QUEUE_FOREIGN;
+		else if (p->barred.at)
+			q->ret.entries[i].verdict = QUEUE_BARRED;
 		else if (p->gang.at)
 			gangs[n++] = m;
 		else
@@ -348,6 +350,7 @@ static int compare_demands(const struct demand *a, const struct demand *b)
 	COMPARE(a->no_ipv4, b->no_ipv4);
 	COMPARE(a->no_ipv6, b->no_ipv6);
 	COMPARE(a->one_server, b->one_server);
+	COMPARE((uintptr_t)a->bound, (uintptr_t)b->bound);
 	c = queue_order(a->launcher, b->launcher);
 	if (c)
 		return c;

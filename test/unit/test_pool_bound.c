@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: pods of a policy that bounds servers and models are placed within these alone, and are told
+ * so; who waits and is barred takes no place from others. */
+#include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/core/pool/queue.h"
+
+#define POOL                                                                                       \
+	"a team=red zone=x v100:16000 v100:16000; b team=blue t4:16000 v100:16000; c t4:16000; d " \
+	"team=red zone=y t4:16000"
+
+static struct pool pool;
+static struct label red[] = {{"team", "red"}, {"zone", "x"}};
+static const char *const t4[] = {"t4"}, *const both[] = {"k80", "v100"};
+
+FIXTURE(begin)
+{
+	(void)state;
+	pool_init(&pool, POOL);
+	return 0;
+}
+
+FIXTURE(end)
+{
+	(void)state;
+	pool_release(&pool);
+	return 0;
+}
+
+/* Where it goes: "a/0 b/1", or the reason and what is said. */
+static const char *placed(const char *demand, const char *filters, const struct pool_bound *bound)
+{
+	struct demand d;
+	struct placement p;
+	struct err err = {0};
+	const char *out = "";
+	int rc;
+
+	demand_init(&d, &pool.arena, demand, filters, NULL, false);
+	d.bound = bound;
+	rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
+	if (rc != 0)
+		return arena_fmt(&pool.arena, "%s: %s", err.reason, err.msg);
+	for (size_t i = 0; i < p.n_holds; i++)
+		out = arena_fmt(&pool.arena, "%s%s%s/%zu", out, *out ? " " : "",
+			pool.inv.servers[p.holds[i].server].name, p.holds[i].gpu);
+	return out;
+}
+
+TEST(test_servers_have_all_labels)
+{
+	struct pool_bound bound = {.policy = "small", .servers = red, .n_servers = 1};
+
+	assert_string_equal(placed("app c 3 100%", NULL, &bound), "a/0 a/1 d/0");
+	bound.n_servers = 2;
+	assert_string_equal(placed("app c 2 100%", NULL, &bound), "a/0 a/1");
+	assert_string_equal(placed("app c 3 100%", NULL, &bound),
+		"NoCapacity: asked 3 GPUs with 100 % each; the pool has 2 GPUs that can be used; 3 "
+		"servers are not for the GPUPolicy small (spec.allow.servers); ask for at most 2");
+	/* a label that no server has is no reason to take any */
+	red[1].value = "z";
+	assert_string_equal(placed("app c 1 100%", NULL, &bound),
+		"NoServer: asked 1 GPU with 100 %; 4 servers are not for the GPUPolicy small "
+		"(spec.allow.servers): ask whoever keeps that policy");
+	red[1].value = "x";
+}
+
+TEST(test_models_are_those_of_the_filter)
+{
+	struct pool_bound bound = {.policy = "small", .models = t4, .n_models = 1};
+
+	assert_string_equal(placed("app c 3 100%", NULL, &bound), "b/0 c/0 d/0");
+	assert_string_equal(placed("app c 1 100%", "gpu.model=v100", &bound),
+		"NoServer: asked 1 GPU with 100 % (filter gpu.model=v100); 3 GPUs are of models "
+		"that the GPUPolicy small does not allow (spec.allow.models); no GPU of the pool "
+		"matches all of these together; change the annotation bitfusion-client/filter");
+	bound = (struct pool_bound){.policy = "small", .models = both, .n_models = 2};
+	assert_string_equal(placed("app c 3 100%", NULL, &bound), "a/0 a/1 b/1");
+	assert_string_equal(placed("app c 1 100%", "server.name=b", &bound), "b/1");
+	bound.servers = red;
+	bound.n_servers = 1;
+	assert_string_equal(placed("app c 2 100%", NULL, &bound), "a/0 a/1");
+}
+
+TEST(test_who_is_barred_takes_no_place)
+{
+	struct pool_bound bound = {.policy = "small", .models = t4, .n_models = 1};
+	struct queue_world w = {.inventory = &pool.inv, .usage = &pool.use, .now_ms = 1000000};
+	struct queue_pod pods[3];
+	struct queue_round round;
+	struct demand d[3];
+	struct err err = {0};
+	struct buf b;
+
+	for (size_t i = 0; i < COUNT(pods); i++) {
+		demand_init(&d[i], &pool.arena, i == 1 ? "app c 2 100%" : "app c 1 100%", NULL,
+			NULL, false);
+		pods[i] = (struct queue_pod){.uid = slice_of(i == 0   ? "u0"
+							     : i == 1 ? "u1"
+								      : "u2"),
+			.namespace = SLICE("lab"),
+			.name = SLICE("p"),
+			.demand = &d[i],
+			.since_ms = (int64_t)i};
+	}
+	pods[0].barred = SLICE("the cap is used up; create the pod again when one has ended");
+	d[2].bound = &bound;
+	assert_int_equal(queue_decide(&w, pods, 3, true, &pool.arena, &round, &err), 0);
+	assert_int_equal(round.entries[0].verdict, QUEUE_BARRED);
+	assert_int_equal(round.entries[0].place, 0);
+	assert_int_equal(round.entries[1].verdict, QUEUE_START);
+	assert_int_equal(round.entries[2].verdict, QUEUE_START);
+	assert_string_equal(
+		pool.inv.servers[round.entries[2].where.holds[0].server].gpus[0].model, "t4");
+	buf_init(&b, 1000);
+	queue_say(&w, pods, 3, &round, 0, &b);
+	assert_string_equal(b.data, "the cap is used up");
+	buf_release(&b);
+}
+
+/* Two ask the same, and one of them is bounded. */
+TEST(test_bounds_tell_shapes_apart)
+{
+	struct pool_bound bound = {.policy = "small", .servers = red, .n_servers = 2};
+	struct queue_world w = {.inventory = &pool.inv, .usage = &pool.use, .now_ms = 1000000};
+	struct queue_pod pods[2];
+	struct queue_round round;
+	struct demand d[2];
+	struct err err = {0};
+
+	for (size_t i = 0; i < COUNT(pods); i++) {
+		demand_init(&d[i], &pool.arena, "app c 3 100%", NULL, NULL, false);
+		pods[i] = (struct queue_pod){.uid = slice_of(i == 0 ? "u0" : "u1"),
+			.namespace = SLICE("lab"),
+			.name = SLICE("p"),
+			.demand = &d[i],
+			.since_ms = (int64_t)i};
+	}
+	d[0].bound = &bound;
+	assert_int_equal(queue_decide(&w, pods, 2, false, &pool.arena, &round, &err), 0);
+	assert_int_equal(round.entries[0].verdict, QUEUE_NO_ROOM);
+	assert_int_equal(round.entries[1].verdict, QUEUE_START);
+}
+
+TESTS_BETWEEN(begin, end, test_servers_have_all_labels, test_models_are_those_of_the_filter,
+	test_who_is_barred_takes_no_place, test_bounds_tell_shapes_apart)
