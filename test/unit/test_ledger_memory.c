@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/core/policy/policy.h"
 #include "webhook/edge/metrics/metrics.h"
 #include "webhook/edge/pool/ledger_memory.h"
 
@@ -614,6 +615,9 @@ static int of_two(void *ctx, struct slice namespace, struct arena *a, const stru
 	return slice_is(namespace, "gone") ? err_set(err, ERR_TIMEOUT, "nobody knows") : 0;
 }
 
+static struct policy small = {.name = "small", .gpus = 3, .bytes = UINT64_MAX};
+static const struct policy_source two = {&small, of_two};
+
 static int take_by(struct fixture *f, const struct policy *p, const char *namespace,
 	const char *uid, const char *demand, bool dry_run)
 {
@@ -623,6 +627,7 @@ static int take_by(struct fixture *f, const struct policy *p, const char *namesp
 		.name = slice_of(uid),
 		.demand = &d,
 		.policy = p,
+		.policies = &two,
 		.dry_run = dry_run};
 
 	demand_init(&d, &f->a, demand, NULL, NULL, false);
@@ -632,13 +637,10 @@ static int take_by(struct fixture *f, const struct policy *p, const char *namesp
 
 TEST(test_caps_are_over_all_namespaces)
 {
-	struct policy small = {.name = "small", .gpus = 3, .bytes = UINT64_MAX};
-	struct policy_source source = {&small, of_two};
 	struct fixture f;
 	size_t n;
 
 	fixture_init(&f, "a t4:8000 t4:8000; b t4:8000 t4:8000 t4:8000", 0);
-	ledger_memory_policies(f.l, &source);
 	assert_int_equal(take_by(&f, NULL, "other", "u0", "app c 1 50%", false), 0);
 	assert_int_equal(take_by(&f, NULL, "gone", "u9", "app c 1 50%", false), 0);
 	assert_int_equal(take_by(&f, &small, "lab", "u1", "app c 2 50%", false), 0);

@@ -12,6 +12,7 @@
 #include "webhook/core/pod/plan_ties.h"
 #include "webhook/core/pod/pod_policy.h"
 #include "webhook/core/pod/queue_read.h"
+#include "webhook/core/policy/policy_bound.h"
 #include "webhook/core/pool/filter.h"
 
 /* What the steps below share. */
@@ -425,6 +426,7 @@ static int place(struct making *m, struct err *err)
 	d.one_server = p->one_server;
 	d.no_ipv4 = p->no_ipv4;
 	d.no_ipv6 = p->no_ipv6;
+	d.bound = policy_bound(m->policy, m->in.a);
 	if (placement_find(&view.inventory, &view.usage, &d, m->in.a, &where, err) < 0)
 		return err->code;
 	if (p->gate.port && where.n_servers > PROFILE_GATE_SERVERS)

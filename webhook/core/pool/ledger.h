@@ -14,6 +14,7 @@
 #include "webhook/core/pool/placement.h"
 
 struct policy;
+struct policy_source;
 
 /* A claim's life (ledger rules R5 to R7). */
 enum claim_state {
@@ -52,8 +53,10 @@ struct claim_ask {
 	struct slice namespace;
 	struct slice name; /* absent for a generateName that is not resolved */
 	const struct demand *demand;
-	/* That its namespace picks now: its caps hold (law P6). NULL: none. */
+	/* That its namespace picks now: its caps hold (law P6); NULL: none. And who knows those of
+	 * other namespaces, where the ledger does not keep accounts. */
 	const struct policy *policy;
+	const struct policy_source *policies;
 	uint64_t plan_hash;
 	uint32_t grace_s;    /* the pod's grace period (pod_grace); 0: not known */
 	bool dry_run;        /* decide, take nothing */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "webhook/core/policy/policy_bound.h"
 #include "webhook/core/validate/validate.h"
 #include "webhook/core/validate/workload.h"
 #include "webhook/edge/admission/admission_impl.h"
@@ -145,6 +146,8 @@ static struct claim_ask ask_of(struct call *c, const struct validation *v)
 		.namespace = r->namespace,
 		.name = r->name,
 		.demand = &v->demand,
+		.policy = c->policy,
+		.policies = c->world.policies,
 		.plan_hash = v->plan_hash,
 		.grace_s = pod_grace(r->j, r->object),
 		.dry_run = r->dry_run,
@@ -154,6 +157,18 @@ static struct claim_ask ask_of(struct call *c, const struct validation *v)
 		ask.name = json_str(
 			r->j, json_path(r->j, r->object, "metadata", "name", NULL), &c->s->arena);
 	return ask;
+}
+
+/* By law P1 what its namespace picks now bounds it, whatever the plan was made by. */
+static int bound_by_policy(struct call *c, struct validation *v)
+{
+	struct arena *a = &c->s->arena;
+
+	if (policy_of(c->world.policies, c->review.namespace, a, &c->policy, &c->err) < 0 ||
+		policy_allows_launcher(c->policy, v->demand.launcher, &c->err) < 0)
+		return c->err.code;
+	v->demand.bound = policy_bound(c->policy, a);
+	return a->failed ? err_set(&c->err, ERR_NOMEM, "out of memory") : 0;
 }
 
 /* Take what the plan claims. */
@@ -229,7 +244,8 @@ static int validate_pod_create(struct call *c)
 		return allow(c, RESULT_UNTOUCHED, &v->warnings, "nothing to claim");
 	answer_plan(&c->answer, v->plan_hash, &c->s->arena);
 	call_mark(c, STAGE_DECIDE);
-	if (check_secrets(c, v) < 0 || (!v->plan.waits && check_quotas(c) < 0))
+	if (bound_by_policy(c, v) < 0 || check_secrets(c, v) < 0 ||
+		(!v->plan.waits && check_quotas(c) < 0))
 		rc = refuse_or_fail(c, &v->warnings);
 	else
 		rc = v->plan.waits ? let_wait(c, v, &v->warnings) : claim(c, v, &v->warnings);

@@ -24,8 +24,9 @@ struct call {
 	struct mutate_world world;
 	struct image_source images;
 	struct policy_source policies;
-	bool may_wait; /* this is a worker */
-	bool later;    /* a registry or an API server is to be asked, and this is none */
+	const struct policy *policy; /* that holds for the claim; NULL: none */
+	bool may_wait;               /* this is a worker */
+	bool later; /* a registry or an API server is to be asked, and this is none */
 	enum metric_hook hook;
 	struct review review;
 	bool readable;

@@ -354,11 +354,6 @@ void ledger_memory_tell(struct ledger *l, struct metrics *metrics)
 	((struct ledger_memory *)l)->metrics = metrics;
 }
 
-void ledger_memory_policies(struct ledger *l, const struct policy_source *policies)
-{
-	((struct ledger_memory *)l)->policies = policies;
-}
-
 int ledger_memory_set_inventory(struct ledger *l, const struct inventory *inv, struct err *err)
 {
 	struct ledger_memory *m = (struct ledger_memory *)l;

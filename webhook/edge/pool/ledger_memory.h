@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "base/metric.h"
-#include "webhook/core/policy/policy.h"
 #include "webhook/core/pool/ledger.h"
 
 /* A claim is pending for 45 s and bound from then on: nobody tells this process when its pod
@@ -20,10 +19,6 @@ void ledger_memory_free(struct ledger *l);
 /* Count in m, over metric_table, why claims end. Before any other thread knows the ledger. m is
  * borrowed. */
 void ledger_memory_tell(struct ledger *l, struct metrics *m);
-
-/* Who tells which namespaces pick the policy of a claim, so that its caps are over all of them
- * together. Before any other thread knows the ledger; called with its lock held. Borrowed. */
-void ledger_memory_policies(struct ledger *l, const struct policy_source *policies);
 
 /* Put another inventory in force; it is copied. Claims stay; GPUs that vanished while claims are on
  * them stay as `missing`, with their bytes, and take nothing new (rule R10); a GPU that comes back

@@ -5,7 +5,7 @@
 #include "webhook/edge/pool/ledger_memory_impl.h"
 
 struct counting {
-	struct ledger_memory *m;
+	const struct policy_source *policies;
 	const struct policy *policy;
 	struct arena *arena;
 	struct account account; /* rows for the namespaces that pick the policy */
@@ -18,10 +18,9 @@ struct counting {
 /* Without a policy, or with one that cannot be had, it is none of this one's. */
 static bool picks(struct counting *n, const char *namespace)
 {
-	const struct policy_source *from = n->m->policies;
 	const struct policy *other = NULL;
 	struct err ignored = {0};
-	int rc = from->of(from->ctx, slice_of(namespace), n->arena, &other, &ignored);
+	int rc = policy_of(n->policies, slice_of(namespace), n->arena, &other, &ignored);
 
 	if (rc == ERR_NOMEM)
 		n->rc = memory_lacks_room(n->err);
@@ -52,10 +51,11 @@ static void count_one(void *ctx, const struct claim *c)
 int memory_within_caps(struct ledger_memory *m, const struct claim_ask *ask, const struct claim *c,
 	struct arena *a, struct err *err)
 {
-	struct counting n = {.m = m, .policy = ask->policy, .arena = a, .err = err};
+	struct counting n = {
+		.policies = ask->policies, .policy = ask->policy, .arena = a, .err = err};
 	struct account_ask wants = {.namespace = c->namespace, .wants.gpus = c->n_parts};
 
-	if (!m->policies || !policy_is_capped(ask->policy))
+	if (!policy_is_capped(ask->policy))
 		return 0;
 	for (size_t i = 0; i < c->n_parts; i++)
 		wants.wants.bytes += c->parts[i].bytes;

@@ -12,8 +12,7 @@
 
 struct ledger_memory {
 	struct ledger base;
-	struct metrics *metrics;              /* or NULL */
-	const struct policy_source *policies; /* or NULL */
+	struct metrics *metrics; /* or NULL */
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
 	struct snapshot *now;
