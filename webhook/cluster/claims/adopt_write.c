@@ -229,6 +229,7 @@ int adopt_close(struct adoption *a, struct err *err)
 
 int adopt_write(struct adoption *a, struct err *err)
 {
+	uint64_t raised = 0;
 	int rc;
 
 	a->n_servers = a->where.n_servers;
@@ -238,10 +239,12 @@ int adopt_write(struct adoption *a, struct err *err)
 	/* In the order of the inventory, which is that of the names. */
 	for (size_t i = 0; i < a->n_servers; i++)
 		a->servers[i] = a->pool.inventory.servers[a->where.servers[i]].name;
-	rc = write_all(a, clock_wall_ms(), err);
-	if (rc < 0)
-		return rc;
-	return adopt_drop_elsewhere(a, err);
+	/* All of a gang is counted before the first of it is written. */
+	rc = a->gang ? 0 : claims_raise(&a, 1, &raised, err);
+	if (rc == 0)
+		rc = write_all(a, clock_wall_ms(), err);
+	claims_raised(a, raised, rc);
+	return rc < 0 ? rc : adopt_drop_elsewhere(a, err);
 }
 
 /* ---- two claims of one pod ---- */

@@ -8,6 +8,7 @@
 
 #include "webhook/cluster/claims/carrier.h"
 #include "webhook/cluster/leader/leader.h"
+#include "webhook/cluster/ledger/accounts.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/edge/admission/admission.h"
 
@@ -20,6 +21,9 @@ struct claims_config {
 	/* For the granularity of profiles, so that what is adopted is what a review would have
 	 * taken. acquire NULL: a pod whose plan names servers holds them whole. */
 	struct config_source source;
+	/* [there are none] Which policy a namespace picks now, and their accounts. */
+	const struct policy_source *policies;
+	struct accounts *accounts;
 	const struct carrier *carrier; /* [&carrier_gate] */
 	struct queue_classes classes;  /* [none] whose priority counts in the queue */
 	int64_t pending_ms;            /* [CLAIM_PENDING_MS] */

@@ -6,7 +6,6 @@
  * be let go, and nothing of it is taken back. */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
@@ -54,21 +53,10 @@ static int by_first_server(const void *a, const void *b)
 			       : strcmp((*x)->who->uid, (*y)->who->uid);
 }
 
-/* No two decisions are alike: a leader that stood still must not close what another has opened
- * since. */
-static uint64_t new_take(void)
-{
-	uint64_t take = 0;
-
-	if (getrandom(&take, sizeof(take), 0) != (ssize_t)sizeof(take))
-		take = (uint64_t)clock_wall_ms();
-	return take ? take : 1;
-}
-
 int gang_write(struct adoption **members, size_t n, struct err *err)
 {
-	uint64_t take = new_take();
-	int rc = 0;
+	uint64_t take = claims_new_take(), raised;
+	int rc = claims_raise(members, n, &raised, err);
 
 	qsort(members, n, sizeof(struct adoption *), by_first_server);
 	for (size_t i = 0; i < n && rc >= 0; i++) {
@@ -77,7 +65,10 @@ int gang_write(struct adoption **members, size_t n, struct err *err)
 		members[i]->stays_open = i == 0;
 		rc = adopt_write(members[i], err);
 	}
-	return rc < 0 ? rc : adopt_close(members[0], err);
+	if (rc >= 0)
+		rc = adopt_close(members[0], err);
+	claims_raised(members[0], raised, rc);
+	return rc;
 }
 
 /* ---- take back ---- */

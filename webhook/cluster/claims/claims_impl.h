@@ -144,7 +144,8 @@ struct claims {
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
 	int64_t why_ms;   /* nobody is told why it waits before then */
-	bool queue_begun; /* the queue has begun on a fresh list */
+	struct policy_bar *bars; /* policies whose caps were full a moment ago */
+	bool queue_begun;        /* the queue has begun on a fresh list */
 	struct picture now;
 };
 
@@ -322,5 +323,33 @@ int adopt_close(struct adoption *a, struct err *err);
 int adopt_drop_elsewhere(struct adoption *a, struct err *err);
 /* Is there a whole claim among what the pod holds? Then a->servers are its servers. */
 bool adopt_has_whole(struct adoption *a);
+
+/* ---- claims_policy.c ---- */
+
+/* No two decisions are alike: a leader that stood still must not close what another has opened
+ * since. */
+uint64_t claims_new_take(void);
+/* Law P6: count what these, one pod or all of a gang, are about to be given in the account of their
+ * policy, if it has caps. *ret_take: for claims_raised(), 0: there is nothing to say. Who runs
+ * already is counted whatever the cap is. Errors of accounts_raise, and ERR_REFUSED where there is
+ * no such policy. Any thread. */
+int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, struct err *err);
+/* What came of writing it. */
+void claims_raised(const struct adoption *first, uint64_t take, int rc);
+/* The cap of this namespace's policy is full: its pods are barred for a second. */
+void claims_bar(struct claims *c, const char *namespace, const char *why);
+void claims_bars_free(struct claims *c);
+
+/* What the policy of a namespace says to its pods that wait. */
+struct policy_law {
+	const struct policy *policy; /* NULL: it picks none, or nobody knows */
+	const struct pool_bound *bound;
+	struct slice barred; /* why none of them may have its turn; absent: they may */
+};
+/* In the arena, or as long as the claims. False: out of memory. */
+bool policy_law_of(
+	const struct claims *c, struct slice namespace, struct arena *a, struct policy_law *ret);
+bool policy_law_apply(
+	const struct policy_law *law, struct demand *d, struct queue_pod *pod, struct arena *a);
 
 #endif

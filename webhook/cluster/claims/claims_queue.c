@@ -43,6 +43,7 @@ struct queueing {
 	struct queue_pod *pods;
 	struct demand *demands;
 	struct queue_share *shares; /* of the namespaces of those who wait, by name */
+	struct policy_law *laws;    /* one for each */
 	size_t n_shares;
 	struct queue_world world;
 	struct queue_round round;
@@ -219,6 +220,29 @@ static void read_demands(struct queueing *q)
 		from->release(from->ctx, now);
 }
 
+/* By law P1 the policy that the namespace picks now, whatever the plan was made by. */
+static void read_policies(struct queueing *q)
+{
+	struct claims *c = q->c;
+
+	if (!c->cfg->policies)
+		return;
+	q->laws = arena_array(&q->arena, q->n_shares, sizeof(*q->laws));
+	for (size_t i = 0; q->laws && i < q->n_shares; i++)
+		if (!policy_law_of(c, q->shares[i].namespace, &q->arena, &q->laws[i]))
+			return;
+	accounts_note_waiting(c->cfg->accounts, NULL);
+	for (size_t i = 0; q->laws && i < q->n; i++) {
+		const struct policy_law *law =
+			&q->laws[share_of(q, q->pods[i].namespace) - q->shares];
+
+		if (law->policy)
+			accounts_note_waiting(c->cfg->accounts, law->policy->name);
+		if (!policy_law_apply(law, &q->demands[i], &q->pods[i], &q->arena))
+			return;
+	}
+}
+
 static int decide(struct queueing *q, struct err *err)
 {
 	const struct claims_config *cfg = q->c->cfg;
@@ -230,6 +254,7 @@ static int decide(struct queueing *q, struct err *err)
 	if (q->arena.failed)
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
 	count_shares(q);
+	read_policies(q);
 	if (servers_view(cfg->servers, false, &q->arena, &q->pool, err) < 0)
 		return err->code;
 	if (q->arena.failed || !gang_count(q->list + q->n, q->n_list - q->n, &q->pool.inventory,
@@ -294,6 +319,10 @@ static void settle(struct queueing *q, const struct starting *s)
 		log_line(cfg->log, LOG_LEVEL_INFO, "pod has its turn", log_str("uid", h->uid),
 			log_str("namespace", h->namespace), log_str("name", h->name),
 			log_str("server", s->a.servers[0]), log_int("waited_ms", waited));
+		return;
+	}
+	if (s->rc == ERR_REFUSED) {
+		claims_bar(q->c, h->namespace, s->err.msg);
 		return;
 	}
 	/* Somebody else has taken it: the next round decides on what is left. */
@@ -474,6 +503,8 @@ bool claims_queue(struct claims *c)
 		run(&q);
 	else {
 		queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
+		if (c->cfg->accounts)
+			accounts_note_waiting(c->cfg->accounts, NULL);
 		q.written = keep_write(c, NULL, NULL, NULL, 0);
 	}
 	arena_release(&q.arena);

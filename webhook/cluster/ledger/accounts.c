@@ -12,6 +12,8 @@
 #define TEXT_MAX ((size_t)1 << 20)
 /* Between two tries while the API server cannot be asked. */
 #define AWAY_PAUSE_MS 100
+/* The number of those who wait is asked for again. */
+#define WAITING_OLD_MS 1000
 
 struct accounts *accounts_new(
 	struct kube *k, struct servers *s, const struct log *log, struct err *err)
@@ -205,6 +207,50 @@ void accounts_leave(struct accounts *x, uint64_t take)
 	(void)pthread_mutex_unlock(&x->lock);
 }
 
+void accounts_note_waiting(struct accounts *x, const char *policy)
+{
+	struct account_entry *e;
+
+	(void)pthread_mutex_lock(&x->lock);
+	for (e = x->entries; !policy && e; e = e->next)
+		e->noted = 0;
+	e = policy ? entry_of(x, policy) : NULL;
+	if (e)
+		e->noted++;
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+int accounts_may_wait(
+	struct accounts *x, const struct policy *policy, int64_t deadline_ms, struct err *err)
+{
+	struct account_entry *e;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&x->lock);
+	e = entry_of(x, policy->name);
+	if (!e || !take_over(x, e, deadline_ms)) {
+		(void)pthread_mutex_unlock(&x->lock);
+		return e ? err_set(err, ERR_TIMEOUT, "the GPUPolicy %s could not be read in time",
+				   policy->name)
+			 : err_set(err, ERR_NOMEM, "out of memory for the account of a policy");
+	}
+	(void)pthread_mutex_unlock(&x->lock);
+	if (!e->known || clock_ms() - e->read_ms > WAITING_OLD_MS)
+		rc = account_fetch(x, e, deadline_ms, err);
+	if (rc == 0 && e->caps.waiting != UINT32_MAX && e->waiting + e->let_in >= e->caps.waiting)
+		rc = err_reason(err, ERR_REFUSED, "PolicyFull",
+			"the GPUPolicy %s lets %u pods of its namespaces wait at once "
+			"(spec.allow.waiting), and %u do; create the pod again when one of them "
+			"has had its turn",
+			e->name, (unsigned)e->caps.waiting, (unsigned)(e->waiting + e->let_in));
+	if (rc == 0)
+		e->let_in++;
+	(void)pthread_mutex_lock(&x->lock);
+	hand_on(x, e);
+	(void)pthread_mutex_unlock(&x->lock);
+	return rc;
+}
+
 static bool has_closed(const struct account_entry *e)
 {
 	for (const struct own_take *t = e->takes; t; t = t->next)
@@ -234,6 +280,7 @@ int accounts_repair(struct accounts *x, const char *policy, const struct account
 	int64_t deadline_ms, struct err *err)
 {
 	struct account_entry *e;
+	uint32_t waiting;
 	int rc;
 
 	(void)pthread_mutex_lock(&x->lock);
@@ -243,8 +290,9 @@ int accounts_repair(struct accounts *x, const char *policy, const struct account
 	else if (!take_over(x, e, deadline_ms))
 		rc = err_set(err, ERR_TIMEOUT, "the account of %s is at work", policy);
 	else {
+		waiting = e->noted;
 		(void)pthread_mutex_unlock(&x->lock);
-		rc = account_care_for(x, e, care, deadline_ms, err);
+		rc = account_care_for(x, e, care, waiting, deadline_ms, err);
 		(void)pthread_mutex_lock(&x->lock);
 		hand_on(x, e);
 	}

@@ -38,17 +38,24 @@ void accounts_leave(struct accounts *x, uint64_t take);
 /* Write what was closed. True: nothing is left. */
 bool accounts_flush(struct accounts *x, int64_t deadline_ms);
 
+/* A leader counts anew who waits (NULL), and one more of that policy does. */
+void accounts_note_waiting(struct accounts *x, const char *policy);
+/* May one more pod wait, by the count that the leader has written last, and what this replica has
+ * let in since it read that? ERR_REFUSED, reason "PolicyFull"; else as accounts_raise. */
+int accounts_may_wait(
+	struct accounts *x, const struct policy *policy, int64_t deadline_ms, struct err *err);
+
 /* What a leader knows for a count. */
 struct account_care {
 	void *ctx;
 	/* Does this namespace pick the policy now? */
 	bool (*picks)(void *ctx, const char *namespace);
-	/* Has this been in view for ACCOUNT_FLIGHT_MS? */
-	bool (*is_over)(void *ctx, const struct account_flight *f);
-	uint32_t waiting; /* so many of its pods wait */
+	/* Asked about each. Has this been in view for ACCOUNT_FLIGHT_MS? */
+	bool (*is_over)(void *ctx, const char *policy, const struct account_flight *f);
 };
-/* Count anew and write what is another. Errors as above, and ERR_CONFLICT: somebody raised it
- * meanwhile. */
+/* Compare it with the picture of the GPUServers; where they differ count anew, past every cache,
+ * and write what is another, with the number of those who wait. Errors as above, and ERR_CONFLICT:
+ * somebody raised it meanwhile. */
 int accounts_repair(struct accounts *x, const char *policy, const struct account_care *care,
 	int64_t deadline_ms, struct err *err);
 

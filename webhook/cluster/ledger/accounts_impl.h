@@ -34,13 +34,15 @@ struct account_entry {
 	/* Guarded by the lock: */
 	struct raise *queue, **queue_end;
 	struct own_take *takes;
-	bool busy; /* somebody works for all that wait */
+	uint32_t noted; /* so many wait, as this leader sees it */
+	bool busy;      /* somebody works for all that wait */
 	/* His, who is busy: */
 	bool known;
 	struct policy caps;
 	int64_t generation;
 	char version[32];
-	uint32_t waiting;
+	uint32_t waiting, let_in; /* as it was read; since then */
+	int64_t read_ms;
 	struct buf text;
 	char name[];
 };
@@ -57,8 +59,11 @@ struct accounts {
 /* One piece of work for everybody who waits: what fits is written at once, else the claims are
  * counted. Lock held, e->busy set, and let go meanwhile. False: nothing came of it, rest. */
 bool account_round(struct accounts *x, struct account_entry *e);
+/* Read it, past every cache. Without the lock, e->busy set. */
+int account_fetch(
+	struct accounts *x, struct account_entry *e, int64_t deadline_ms, struct err *err);
 /* A leader's count. Without the lock, e->busy set. As accounts_repair. */
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
-	int64_t deadline_ms, struct err *err);
+	uint32_t waiting, int64_t deadline_ms, struct err *err);
 
 #endif

@@ -55,6 +55,8 @@ static int read_object(
 	e->version[version.len] = '\0';
 	(void)json_int(j, json_get(j, status, SLICE("waiting")), &waiting);
 	e->waiting = waiting > 0 && waiting < UINT32_MAX ? (uint32_t)waiting : 0;
+	e->let_in = 0;
+	e->read_ms = clock_ms();
 	buf_clear(&e->text);
 	buf_slice(&e->text, json_str(j, json_get(j, status, SLICE("account")), a));
 	e->caps = (struct policy){
@@ -380,15 +382,35 @@ static bool know_server(void *ctx, const struct server_object *o)
 	return !c->failed;
 }
 
-static void drop_over(struct account *c, const struct account_care *care)
+/* Without them something is another than before, though they may be all. */
+static void drop_over(struct caring *caring)
 {
+	struct account *c = &caring->r->account;
+
 	for (size_t i = c->n_flights; i-- > 0;)
-		if (care->is_over(care->ctx, &c->flights[i]))
-			(void)account_close(c, c->flights[i].uid, c->flights[i].take);
+		if (caring->care->is_over(caring->care->ctx, caring->r->e->name, &c->flights[i]))
+			caring->r->changed |=
+				account_close(c, c->flights[i].uid, c->flights[i].take);
+}
+
+/* In the state that was read; over the claims as they are shown. */
+static int look_over(struct caring *c)
+{
+	struct round *r = c->r;
+	int rc = load(r);
+
+	if (rc != 0 || !policy_is_capped(&r->e->caps))
+		return rc;
+	drop_over(c);
+	servers_each(r->x->servers, know_server, c);
+	rc = c->failed ? no_memory(&r->err) : count(r);
+	if (rc == 0)
+		r->changed |= account_drop(&r->account, c->care->picks, c->care->ctx);
+	return rc;
 }
 
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
-	int64_t deadline_ms, struct err *err)
+	uint32_t waiting, int64_t deadline_ms, struct err *err)
 {
 	struct round r = {.x = x, .e = e, .deadline_ms = deadline_ms};
 	struct caring caring = {.r = &r, .care = care};
@@ -396,20 +418,28 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 
 	arena_init(&r.arena, SCRATCH_MAX);
 	rc = call_api(&r, "GET", NULL);
-	if (rc == 0 && policy_is_capped(&e->caps)) {
+	if (rc == 0)
+		rc = look_over(&caring);
+	if (rc == 0 && r.changed) {
 		rc = servers_refresh(x->servers, deadline_ms, &r.err);
 		if (rc == 0)
-			rc = load(&r);
-		if (rc == 0) {
-			drop_over(&r.account, care);
-			servers_each(x->servers, know_server, &caring);
-			rc = caring.failed ? no_memory(&r.err) : count(&r);
-		}
-		if (rc == 0)
-			r.changed |= account_drop(&r.account, care->picks, care->ctx);
+			rc = look_over(&caring);
 	}
-	if (rc == 0 && (r.changed || e->waiting != care->waiting))
-		rc = write_account(&r, care->waiting);
+	if (rc == 0 && (r.changed || e->waiting != waiting))
+		rc = write_account(&r, waiting);
+	if (rc != 0)
+		*err = r.err;
+	arena_release(&r.arena);
+	return rc;
+}
+
+int account_fetch(struct accounts *x, struct account_entry *e, int64_t deadline_ms, struct err *err)
+{
+	struct round r = {.x = x, .e = e, .deadline_ms = deadline_ms};
+	int rc;
+
+	arena_init(&r.arena, SCRATCH_MAX);
+	rc = call_api(&r, "GET", NULL);
 	if (rc != 0)
 		*err = r.err;
 	arena_release(&r.arena);

@@ -351,14 +351,17 @@ static int kube_could_ever(
 {
 	struct ledger_kube *l = (struct ledger_kube *)base;
 	struct take t = {.l = l, .ask = ask, .arena = a};
+	int64_t deadline = ask->deadline_ms ? ask->deadline_ms : clock_ms() + TAKE_MS;
 	int rc;
 
 	arena_init(&t.scratch, a->max);
 	(void)pthread_mutex_lock(&l->servers->lock);
-	rc = take_could_ever(&t, ask->deadline_ms ? ask->deadline_ms : clock_ms() + TAKE_MS, err);
+	rc = take_could_ever(&t, deadline, err);
 	(void)pthread_mutex_unlock(&l->servers->lock);
 	arena_release(&t.scratch);
-	return rc == ERR_TIMEOUT ? ledger_away(err) : rc;
+	if (rc == 0 && ask->policy && ask->policy->waiting != UINT32_MAX)
+		rc = accounts_may_wait(l->accounts, ask->policy, deadline, err);
+	return rc == ERR_TIMEOUT || rc == ERR_IO ? ledger_away(err) : rc;
 }
 
 static int kube_release(struct ledger *base, struct slice uid, struct slice namespace,

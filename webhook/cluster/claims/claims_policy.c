@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what the policies of namespaces say to the leader: who of those that wait may have his
+ * turn (law P1), and that what it gives is counted in their accounts first (law P6). */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/core/policy/policy_bound.h"
+
+/* After a cap was full: then its pods are tried again. */
+#define BAR_MS 1000
+#define SCRATCH_MAX (64u << 10)
+
+/* A policy whose cap was full a moment ago. */
+struct policy_bar {
+	struct policy_bar *next;
+	int64_t until_ms;
+	char why[sizeof(((struct err *)0)->msg)];
+	char name[];
+};
+
+uint64_t claims_new_take(void)
+{
+	uint64_t take = 0;
+
+	if (getrandom(&take, sizeof(take), 0) != (ssize_t)sizeof(take))
+		take = (uint64_t)clock_wall_ms();
+	return take ? take : 1;
+}
+
+/* ---- accounts ---- */
+
+static struct account_sum sum_of(struct adoption *const *members, size_t n)
+{
+	struct account_sum sum = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct placement *w = &members[i]->where;
+
+		sum.gpus += w->n_holds;
+		for (size_t k = 0; k < w->n_holds; k++)
+			sum.bytes += w->holds[k].bytes;
+	}
+	return sum;
+}
+
+int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, struct err *err)
+{
+	const struct adoption *first = members[0];
+	const struct claims_config *cfg = first->c->cfg;
+	struct account_ask ask = {.uid = first->who->uid,
+		.namespace = first->who->namespace,
+		.take = claims_new_take(),
+		.wants = sum_of(members, n),
+		.forced = !first->turn};
+	const struct policy *p = NULL;
+	struct arena a;
+	int rc;
+
+	*ret_take = 0;
+	arena_init(&a, SCRATCH_MAX);
+	rc = policy_of(cfg->policies, slice_of(ask.namespace), &a, &p, err);
+	/* Who runs already is nobody's, where its namespace has no policy to be counted in. */
+	if (rc == ERR_REFUSED && ask.forced)
+		rc = 0;
+	if (rc == 0 && policy_is_capped(p)) {
+		rc = accounts_raise(cfg->accounts, p->name, &ask, clock_ms() + CLAIMS_CALL_MS, err);
+		*ret_take = ask.take;
+	}
+	arena_release(&a);
+	return rc;
+}
+
+void claims_raised(const struct adoption *first, uint64_t take, int rc)
+{
+	struct accounts *accounts = first->c->cfg->accounts;
+
+	if (take == 0)
+		return;
+	/* A conflict tells what is there; for who runs already the write before it may land yet. */
+	if (rc == 0 || (rc == ERR_CONFLICT && first->turn))
+		accounts_close(accounts, take);
+	else
+		accounts_leave(accounts, take);
+}
+
+/* ---- bars ---- */
+
+static struct policy_bar *bar_of(const struct claims *c, const char *policy)
+{
+	struct policy_bar *b = c->bars;
+
+	while (b && strcmp(b->name, policy) != 0)
+		b = b->next;
+	return b;
+}
+
+void claims_bar(struct claims *c, const char *namespace, const char *why)
+{
+	const struct policy *p = NULL;
+	struct err err = {0};
+	struct policy_bar *b;
+	struct arena a;
+
+	arena_init(&a, SCRATCH_MAX);
+	(void)policy_of(c->cfg->policies, slice_of(namespace), &a, &p, &err);
+	b = p ? bar_of(c, p->name) : NULL;
+	if (p && !b) {
+		size_t size = strlen(p->name) + 1;
+
+		b = calloc(1, sizeof(*b) + size);
+		if (b) {
+			memcpy(b->name, p->name, size);
+			b->next = c->bars;
+			c->bars = b;
+		}
+	}
+	if (b) {
+		b->until_ms = clock_ms() + BAR_MS;
+		(void)snprintf(b->why, sizeof(b->why), "%s", why);
+	}
+	claims_until(c, clock_ms() + BAR_MS);
+	arena_release(&a);
+}
+
+void claims_bars_free(struct claims *c)
+{
+	struct policy_bar *b;
+
+	while ((b = c->bars)) {
+		c->bars = b->next;
+		free(b);
+	}
+}
+
+/* ---- those who wait ---- */
+
+bool policy_law_of(
+	const struct claims *c, struct slice namespace, struct arena *a, struct policy_law *ret)
+{
+	const struct policy_bar *bar;
+	struct err err = {0};
+
+	*ret = (struct policy_law){0};
+	if (policy_of(c->cfg->policies, namespace, a, &ret->policy, &err) < 0)
+		ret->barred = arena_slice(a, slice_of(err.msg));
+	bar = ret->policy ? bar_of(c, ret->policy->name) : NULL;
+	if (bar && clock_ms() < bar->until_ms)
+		ret->barred = slice_of(bar->why);
+	ret->bound = policy_bound(ret->policy, a);
+	return !a->failed;
+}
+
+bool policy_law_apply(
+	const struct policy_law *law, struct demand *d, struct queue_pod *pod, struct arena *a)
+{
+	struct err err = {0};
+
+	d->bound = law->bound;
+	/* They are not alike any more where the policies differ. */
+	if (law->bound)
+		pod->asks = 0;
+	pod->barred = law->barred;
+	if (policy_allows_launcher(law->policy, d->launcher, &err) < 0)
+		pod->barred = arena_slice(a, slice_of(err.msg));
+	return !a->failed;
+}
