@@ -7,6 +7,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #include "webhook/cluster/claims/claims.h"
 #include "webhook/cluster/leader/leader.h"
 #include "webhook/cluster/ledger/ledger_kube.h"
@@ -14,6 +16,7 @@
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/cluster/ledger/waiting_look.h"
 #include "webhook/cluster/policy/policy_look.h"
+#include "webhook/cluster/reconcile/account_keeper.h"
 #include "webhook/cluster/reconcile/hook_look.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
@@ -29,6 +32,8 @@
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
 #define DUTIES_MAX 8
+/* The leader waits so long for a namespace, or a policy, that its picture does not show yet. */
+#define POLICY_MS 1000
 
 struct cluster {
 	struct cluster_config cfg;
@@ -41,6 +46,9 @@ struct cluster {
 	struct tls_secret *tls;
 	struct hook_look *hooks;
 	struct policy_look *policies; /* NULL: there are none */
+	/* For those who may wait, and who may not. */
+	struct policy_source policies_asked, policies_shown;
+	struct account_keeper_config accounts;
 	struct plan_key_config plan_keys;
 	struct plan_key_look *plan_key_look;
 	pthread_mutex_t lock;
@@ -93,6 +101,35 @@ static int find_api(struct cluster *c, struct err *err)
 			"found no namespace for our Lease and Secrets, expected --namespace, or "
 			"cluster.namespace in the config file");
 	return 0;
+}
+
+static int ask_policy(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	return policy_look_of(ctx, namespace, clock_ms() + POLICY_MS, a, ret, err);
+}
+
+static int show_policy(void *ctx, struct slice namespace, struct arena *a,
+	const struct policy **ret, struct err *err)
+{
+	return policy_look_of(ctx, namespace, 0, a, ret, err);
+}
+
+/* What the leader does by policies. */
+static void list_policies(struct cluster *c)
+{
+	if (!c->policies)
+		return;
+	c->policies_asked = (struct policy_source){c->policies, ask_policy};
+	c->policies_shown = (struct policy_source){c->policies, show_policy};
+	c->claims.policies = &c->policies_asked;
+	c->claims.accounts = ledger_kube_accounts(c->ledger);
+	c->accounts = (struct account_keeper_config){.kube = c->kube,
+		.servers = c->servers,
+		.accounts = c->claims.accounts,
+		.policies = &c->policies_shown,
+		.log = c->cfg.log};
+	c->duties[c->n_duties++] = account_keeper_duty(&c->accounts);
 }
 
 static void list_duties(struct cluster *c)
@@ -213,6 +250,7 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		return rc;
 	}
 	list_duties(c);
+	list_policies(c);
 	*ret = c;
 	return 0;
 }

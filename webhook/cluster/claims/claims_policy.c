@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the policies of namespaces say to the leader: who of those that wait may have his
  * turn (law P1), and that what it gives is counted in their accounts first (law P6). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 

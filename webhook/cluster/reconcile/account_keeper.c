@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the leader's duty that keeps the accounts of policies. */
+#include "webhook/cluster/reconcile/account_keeper.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "webhook/cluster/duty/duty.h"
+
+#define EVERY_MS 2000
+#define CALL_MS 5000
+/* However long a count takes, that many times as long it rests. */
+#define REST 10
+#define SCRATCH_MAX ((size_t)1 << 20)
+
+/* A claim in flight, as this leader saw it first. */
+struct seen {
+	uint64_t hash;
+	int64_t since_ms;
+	uint32_t round;
+};
+
+struct account_keeper {
+	const struct account_keeper_config *cfg;
+	struct duty *duty;
+	struct seen *seen;
+	size_t n, cap;
+	uint32_t round;
+	const char *policy; /* that is looked at */
+	struct arena arena; /* of one tick: names of policies */
+	const char **names;
+	size_t n_names, cap_names;
+	bool told; /* that policies cannot be read */
+};
+
+/* ---- in view ---- */
+
+static uint64_t hash_of(const char *policy, const struct account_flight *f)
+{
+	return text_hash64(slice_of(policy)) ^ text_hash64(slice_of(f->uid)) * 31 ^
+	       f->take * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static bool is_over(void *ctx, const char *policy, const struct account_flight *f)
+{
+	struct account_keeper *k = ctx;
+	uint64_t hash = hash_of(policy, f);
+
+	for (size_t i = 0; i < k->n; i++)
+		if (k->seen[i].hash == hash) {
+			k->seen[i].round = k->round;
+			return clock_ms() - k->seen[i].since_ms >= ACCOUNT_FLIGHT_MS;
+		}
+	if (k->n == k->cap) {
+		size_t cap = k->cap ? 2 * k->cap : 64;
+		struct seen *grown = realloc(k->seen, cap * sizeof(*grown));
+
+		/* Without memory it is seen for the first time the next time. */
+		if (!grown)
+			return false;
+		k->seen = grown;
+		k->cap = cap;
+	}
+	k->seen[k->n++] = (struct seen){hash, clock_ms(), k->round};
+	return false;
+}
+
+static void forget_unseen(struct account_keeper *k)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->n; i++)
+		if (k->seen[i].round == k->round)
+			k->seen[n++] = k->seen[i];
+	k->n = n;
+}
+
+/* Who cannot be asked about is counted for the policy that it had. */
+static bool picks(void *ctx, const char *namespace)
+{
+	const struct account_keeper *k = ctx;
+	const struct policy *p = NULL;
+	struct err err = {0};
+	struct arena a;
+	bool yes;
+	int rc;
+
+	arena_init(&a, SCRATCH_MAX);
+	rc = policy_of(k->cfg->policies, slice_of(namespace), &a, &p, &err);
+	yes = rc == 0 ? p && strcmp(p->name, k->policy) == 0 : rc != ERR_REFUSED;
+	arena_release(&a);
+	return yes;
+}
+
+/* ---- the duty ---- */
+
+static bool note_policy(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct account_keeper *k = ctx;
+	struct err err = {0};
+	struct policy p;
+
+	if (policy_read(j, object, &k->arena, &p, &err) != 0 ||
+		(!policy_is_capped(&p) && p.waiting == UINT32_MAX))
+		return !k->arena.failed;
+	if (k->n_names == k->cap_names) {
+		size_t cap = k->cap_names ? 2 * k->cap_names : 16;
+		const char **grown = arena_array(&k->arena, cap, sizeof(char *));
+
+		if (!grown)
+			return false;
+		if (k->n_names)
+			memcpy(grown, k->names, k->n_names * sizeof(char *));
+		k->names = grown;
+		k->cap_names = cap;
+	}
+	k->names[k->n_names++] = p.name;
+	return true;
+}
+
+static void begin_list(void *ctx)
+{
+	struct account_keeper *k = ctx;
+
+	k->n_names = 0;
+}
+
+static void keep_all(struct account_keeper *k, struct duty *d)
+{
+	const struct account_care care = {k, picks, is_over};
+	struct err err = {0};
+
+	for (size_t i = 0; i < k->n_names && !duty_stopping(d); i++) {
+		k->policy = k->names[i];
+		if (accounts_repair(
+			    k->cfg->accounts, k->policy, &care, clock_ms() + CALL_MS, &err) != 0 &&
+			err.code != ERR_CONFLICT)
+			log_line(k->cfg->log, LOG_LEVEL_WARN,
+				"the account of a GPUPolicy could not be kept",
+				log_str("policy", k->policy), log_str("error", err.msg));
+	}
+}
+
+static int64_t tick(void *ctx, struct duty *d)
+{
+	struct account_keeper *k = ctx;
+	int64_t began = clock_ms(), rest;
+	struct err err = {0};
+	char version[32];
+
+	if (!servers_synced(k->cfg->servers))
+		return EVERY_MS;
+	arena_init(&k->arena, SCRATCH_MAX * 16);
+	k->names = NULL;
+	k->n_names = k->cap_names = 0;
+	k->round++;
+	if (kube_list(k->cfg->kube, POLICIES_PATH, CALL_MS, begin_list, note_policy, k, version,
+		    &err) == 0) {
+		k->told = false;
+		keep_all(k, d);
+		forget_unseen(k);
+	} else if (!k->told) {
+		k->told = true;
+		log_line(k->cfg->log, LOG_LEVEL_WARN, "the GPUPolicies cannot be read",
+			log_str("error", err.msg));
+	}
+	arena_release(&k->arena);
+	rest = (clock_ms() - began) * REST;
+	return rest > EVERY_MS ? rest : EVERY_MS;
+}
+
+static void stop(void *running)
+{
+	struct account_keeper *k = running;
+
+	duty_stop(k->duty);
+	free(k->seen);
+	free(k);
+}
+
+static int start(void *ctx, void **ret, struct err *err)
+{
+	struct account_keeper *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	k->cfg = ctx;
+	k->duty = duty_start("account-keeper", tick, k, err);
+	if (!k->duty) {
+		free(k);
+		return (int)err->code;
+	}
+	*ret = k;
+	return 0;
+}
+
+struct leader_duty account_keeper_duty(struct account_keeper_config *cfg)
+{
+	return (struct leader_duty){
+		.name = "account-keeper", .start = start, .stop = stop, .ctx = cfg};
+}
