@@ -9,7 +9,7 @@
 
 #include "test/sim/sim.h"
 
-enum kind { SERVERS, PODS, LEASES, SECRETS, USAGES, KINDS };
+enum kind { SERVERS, PODS, LEASES, SECRETS, USAGES, POLICIES, NAMESPACES, KINDS };
 
 extern const struct resource {
 	const char *collection, *api_version, *kind;

@@ -299,6 +299,8 @@ void chaos(void *until)
 			probes_change((int)sim_below((uint64_t)servers));
 		if (sim_chance(odds.compact))
 			store_compact();
+		if (habits.caps && sim_chance(50000))
+			caps_change();
 		if (sim_chance(odds.restore))
 			one_restore();
 		if (sim_chance(odds.lease) && store_first(LEASES))
@@ -471,6 +473,8 @@ void chaos_draw(void)
 		replicas = 2 + (int)sim_below(2);
 	}
 	habits.waits = sim_result->seed % 11 == 9;
+	habits.caps = sim_result->seed % 11 == 10;
+	habits.waits = habits.waits || (habits.caps && sim_result->seed / 11 % 3 == 2);
 	odds.every_us = SECOND << sim_below(4);
 	odds.kill = upto(200000);
 	odds.trap = upto(500000);
@@ -518,6 +522,9 @@ void chaos_draw(void)
 		sim_wall_shift((16 * 3600 - 300) * SECOND);
 	if (habits.waits)
 		draw_waiting();
+	/* What is edited by hand, in a server's status, no account hears of. */
+	if (habits.caps)
+		odds.edit = 0;
 	leave_out();
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000,
@@ -526,4 +533,6 @@ void chaos_draw(void)
 	for (int i = 0; i < servers; i++)
 		make_server(i, false);
 	make_keys();
+	if (habits.caps)
+		caps_make();
 }

@@ -345,7 +345,7 @@ static bool bookmark(
 	(void)snprintf(text, sizeof(text),
 		"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"metadata\":{"
 		"\"resourceVersion\":\"%llu\"}}}\n",
-		kind == PODS ? "Pod" : "GPUServer", (unsigned long long)*version);
+		resources[kind].kind, (unsigned long long)*version);
 	return hand_over(to, text);
 }
 
@@ -402,7 +402,12 @@ int http_client_stream(struct http_client *client, const struct http_request *re
 		sim_sleep(travel());
 		if (way[sim_owner()] != 0 || sim_chance(weather.lost_before))
 			return err_set(err, ERR_IO, "GET %s: no connection", path);
-		return watch(path, strstr(path, "/pods") ? PODS : SERVERS, to, err);
+		return watch(path,
+			strstr(path, "/pods")          ? PODS
+			: strstr(path, "/gpupolicies") ? POLICIES
+			: strstr(path, "/namespaces?") ? NAMESPACES
+						       : SERVERS,
+			to, err);
 	}
 	one.timeout_ms = 60000;
 	one.max_bytes = 16u << 20;

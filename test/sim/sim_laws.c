@@ -217,6 +217,8 @@ static void check_claims(struct object *o, const char *who)
 			attempts[c->who].had_whole = true;
 		if (strcmp(who, "admin") == 0)
 			continue;
+		if (!was)
+			caps_after_write(&attempts[c->who], c->state == 'a', who);
 		if (!was && (c->state == 'p' || attempts[c->who].gated))
 			laws_fresh(o, who);
 		if (!was && attempts[c->who].gated && attempts[c->who].foreign &&
@@ -337,6 +339,7 @@ const char *laws_owed(void)
 				"the server %s is deleted, has no claims, and is still there",
 				o->name);
 	}
+	caps_owed(out, sizeof(out));
 	for (int i = 0; i < n_attempts; i++) {
 		const struct attempt *a = &attempts[i];
 

@@ -335,10 +335,13 @@ void laws_queue(int64_t calm)
 
 		if (!a->gated)
 			continue;
+		check_held(a, from, most);
+		/* A cap may be what it waits for. */
+		if (caps_bind(a))
+			continue;
 		check_order(i);
 		if (!a->foreign && !a->gang)
 			check_idle(a, from, most);
-		check_held(a, from, most);
 		if (!a->foreign && !a->gang && calm && a->stored_at < calm)
 			check_served(a, calm);
 	}

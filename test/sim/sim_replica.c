@@ -93,6 +93,7 @@ static void start_parts(struct replica *r, int owner)
 	struct admission_deps deps = {.source = cfg.source, .log = &r->log};
 	struct err err = {0};
 
+	settings.policies = habits.caps;
 	settings.pending_share = pending_share;
 	settings.reserve_ms = reserve_us / 1000;
 	settings.usage = usage_on;
@@ -106,6 +107,7 @@ static void start_parts(struct replica *r, int owner)
 	if (cluster_new(&cfg, &r->cluster, &err) != 0)
 		sim_fail("simulator", "a replica cannot be made: %s", err.msg);
 	deps.ledger = cluster_ledger(r->cluster);
+	deps.policies = cluster_policies(r->cluster);
 	r->admission = admission_new(&deps, &err);
 	if (cluster_start(r->cluster, &err) != 0)
 		sim_fail("simulator", "a replica cannot start: %s", err.msg);

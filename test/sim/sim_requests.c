@@ -415,7 +415,7 @@ static bool parse(const char *path, struct target *ret)
 			continue;
 		(void)strcpy(copy, text + n + 1);
 		part = strtok_r(copy, "/", &rest);
-		if (part && strcmp(part, "namespaces") == 0) {
+		if (k != NAMESPACES && part && strcmp(part, "namespaces") == 0) {
 			part = strtok_r(NULL, "/", &rest);
 			(void)snprintf(
 				ret->namespace, sizeof(ret->namespace), "%s", part ? part : "");

@@ -6,13 +6,16 @@
 #include <string.h>
 
 #include "test/sim/sim_api.h"
-#include "test/sim/sim_laws.h"
+#include "test/sim/sim_world.h"
 
 const struct resource resources[KINDS] = {
 	[SERVERS] = {"/apis/poolgate.io/v1alpha1/gpuservers", "poolgate.io/v1alpha1", "GPUServer"},
 	[PODS] = {"/api/v1/pods", "v1", "Pod"},
 	[SECRETS] = {"/api/v1/secrets", "v1", "Secret"},
 	[USAGES] = {"/apis/poolgate.io/v1alpha1/gpuusages", "poolgate.io/v1alpha1", "GPUUsage"},
+	[POLICIES] = {"/apis/poolgate.io/v1alpha1/gpupolicies", "poolgate.io/v1alpha1",
+		"GPUPolicy"},
+	[NAMESPACES] = {"/api/v1/namespaces", "v1", "Namespace"},
 	[LEASES] = {"/apis/coordination.k8s.io/v1/leases", "coordination.k8s.io/v1", "Lease"},
 };
 
@@ -98,10 +101,11 @@ static void tell(struct object *o, const char *type, const char *who)
 		(store.chain ^ store_hash(l->events[l->n - 1].text)) * UINT64_C(0x9E3779B97F4A7C15);
 	sim_trace(store_hash(o->text), "%s %s %s %s v%s%s%s", who, type, resources[o->kind].kind,
 		o->name, version, sim_tracing() && o->kind != LEASES ? " " : "",
-		!sim_tracing()       ? ""
-		: o->kind == SERVERS ? laws_say(o)
-		: o->kind == PODS    ? o->uid + 24
-				     : "");
+		!sim_tracing()        ? ""
+		: o->kind == SERVERS  ? laws_say(o)
+		: o->kind == PODS     ? o->uid + 24
+		: o->kind == POLICIES ? caps_say(o)
+				      : "");
 	sim_wake(l);
 }
 
@@ -152,6 +156,8 @@ void store_changed(struct object *o, const char *who)
 	tell(o, "MODIFIED", who);
 	if (o->kind == SERVERS)
 		laws_after_write(o, who);
+	if (o->kind == POLICIES)
+		caps_written(o);
 }
 
 static void free_object(struct object *o);
@@ -261,5 +267,6 @@ bool store_restore(void)
 	for (struct object *o = store.objects; o; o = o->next)
 		laws_read(o);
 	laws_restored();
+	caps_restored();
 	return true;
 }

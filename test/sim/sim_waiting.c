@@ -137,8 +137,8 @@ bool waiting_ends(struct attempt *a)
 		/* What the pool has become too small for. */
 		if (chaos_calm() && !laws_could_ever(a))
 			return false;
-		/* Of its gang some have not come, or not all of it fits. */
-		if (a->gang && chaos_calm() && sim_now() - chaos_calm() > GANG_US)
+		/* Of its gang some have not come, or not all of it fits; or a cap is full. */
+		if ((a->gang || caps_bind(a)) && chaos_calm() && sim_now() - chaos_calm() > GANG_US)
 			return false;
 		sim_sleep(SECOND / 2);
 	}

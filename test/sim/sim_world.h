@@ -56,6 +56,7 @@ struct habits {
 	unsigned second_hook, quota, lost_create, late, twice, clash, force, evict, delete_review;
 	bool waits; /* some pods wait for their turn */
 	bool crowd; /* small ones come on after the faults, while somebody waits who did so then */
+	bool caps;  /* a policy bounds what some namespaces hold at once */
 	bool gangs; /* some of these for one another */
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */
@@ -107,6 +108,22 @@ void gang_name(const struct attempt *a, cJSON *pod);
 void gang_let_go(const struct attempt *a, const char *who);
 /* None of them holds something for longer than that where not all do. */
 void gang_laws(int64_t from, int64_t most);
+
+/* ---- sim_caps.c ---- */
+
+/* The policy, and the namespaces; its cap becomes another one. */
+void caps_make(void);
+void caps_change(void);
+/* Does it bound this one's namespace? */
+bool caps_bind(const struct attempt *a);
+/* For the store: etcd was restored; the policy was written; its account, for the trace. */
+void caps_restored(void);
+void caps_written(const struct object *o);
+const char *caps_say(const struct object *o);
+/* A claim was given that was not there before. */
+void caps_after_write(const struct attempt *given, bool adopted, const char *who);
+/* What its account owes when all is quiet. */
+void caps_owed(char *out, size_t size);
 
 /* ---- sim_probe.c ---- */
 
