@@ -254,7 +254,7 @@ static int ask(struct policy_look *l, const char *api, const char *plural, const
 		*ret = read(&got.json, json_root(&got.json));
 	kube_answer_release(&got);
 	buf_release(&path);
-	if (rc == 0 || rc == ERR_NOTFOUND)
+	if (rc == 0 || kube_says_gone(rc, &why))
 		return 0;
 	return rc == ERR_NOMEM ? err_set(err, ERR_NOMEM, "out of memory")
 			       : err_set(err, ERR_TIMEOUT, "%s", why.msg);
