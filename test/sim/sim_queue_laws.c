@@ -242,6 +242,9 @@ void laws_kept(
 	if (kept == 0 || v->kept[0].who < 0 || sum_until(v, gpu, who) + kept <= v->gpus[gpu].bytes)
 		return;
 	head = &attempts[v->kept[0].who];
+	/* While its cap is full it is barred, and nothing is kept for it. */
+	if (caps_bind(head))
+		return;
 	/* A review's write brings with it what it has read. The queue has decided before it writes:
 	 * for the head, for one who goes before it or completes a gang, or for another head, where
 	 * a gang has lost members or the pool has got too small. */

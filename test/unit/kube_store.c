@@ -137,6 +137,56 @@ void kube_store_pod(struct kube_store *s, const char *namespace, const char *nam
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
+void kube_store_policy(struct kube_store *s, const char *name, const char *spec)
+{
+	struct object *o;
+	bool made;
+
+	(void)pthread_mutex_lock(&s->lock);
+	o = store_find(s, STORE_OF_POLICIES, slice_of(""), slice_of(name));
+	made = !o;
+	if (made)
+		o = store_add(s, STORE_OF_POLICIES, "", name, NULL);
+	else
+		o->generation++;
+	store_replace(&o->spec, store_quoted(spec));
+	store_tell(s, o, made ? "ADDED" : "MODIFIED");
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void kube_store_policy_status(struct kube_store *s, const char *name, const char *status)
+{
+	struct object *o;
+
+	(void)pthread_mutex_lock(&s->lock);
+	o = store_find(s, STORE_OF_POLICIES, slice_of(""), slice_of(name));
+	if (!o)
+		store_fatal("no policy %s", name);
+	store_replace(&o->status, store_quoted(status));
+	store_tell(s, o, "MODIFIED");
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+char *kube_store_policy_says(struct kube_store *s, const char *name, const char *member)
+{
+	const struct json_node *v;
+	struct object *o;
+	struct json j;
+	char *copy, *says;
+
+	(void)pthread_mutex_lock(&s->lock);
+	o = store_find(s, STORE_OF_POLICIES, slice_of(""), slice_of(name));
+	copy = store_read_json(&j, o ? o->status : "{}");
+	v = json_get(&j, json_root(&j), slice_of(member));
+	says = store_own(json_is(v, JSON_STRING) ? json_inside(&j, v)
+			 : v                     ? json_raw(&j, v)
+						 : slice_of(""));
+	json_release(&j);
+	free(copy);
+	(void)pthread_mutex_unlock(&s->lock);
+	return says;
+}
+
 char *kube_store_text(struct kube_store *s, const char *server)
 {
 	const struct object *o;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: gpuservers and pods as an API server keeps them: versions, compare-and-swap, finalizers,
- * watches; and what can go wrong on the way. On top of api_fixture. Every write of a GPUServer's
- * status is looked at: a GPU that is promised twice aborts the test. */
+/* test: gpuservers, gpupolicies and pods as an API server keeps them: versions, compare-and-swap,
+ * finalizers, watches; and what can go wrong on the way. On top of api_fixture. Every write of a
+ * GPUServer's status is looked at: a GPU that is promised twice aborts the test. */
 #ifndef TEST_UNIT_KUBE_STORE_H
 #define TEST_UNIT_KUBE_STORE_H
 
@@ -34,6 +34,12 @@ void kube_store_delete(struct kube_store *s, const char *name);
  * "Running". uid NULL: it is gone. Another uid is another pod: the old one goes first. */
 void kube_store_pod(struct kube_store *s, const char *namespace, const char *name, const char *uid,
 	const char *phase, const char *more);
+
+/* Make or change a GPUPolicy: its spec; its status, as somebody else. And what a member of its
+ * status says, malloc'ed; "": nothing. */
+void kube_store_policy(struct kube_store *s, const char *name, const char *spec);
+void kube_store_policy_status(struct kube_store *s, const char *name, const char *status);
+char *kube_store_policy_says(struct kube_store *s, const char *name, const char *member);
 
 /* The object as GET shows it, malloc'ed; NULL: there is none. */
 char *kube_store_text(struct kube_store *s, const char *server);

@@ -20,7 +20,7 @@ struct resource {
 	const char *api, *plural, *kind, *version;
 };
 
-enum { STORE_OF_SERVERS, STORE_OF_PODS, STORE_RESOURCES };
+enum { STORE_OF_SERVERS, STORE_OF_PODS, STORE_OF_POLICIES, STORE_RESOURCES };
 
 extern const struct resource store_resources[STORE_RESOURCES];
 

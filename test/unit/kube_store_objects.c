@@ -13,6 +13,8 @@
 const struct resource store_resources[STORE_RESOURCES] = {
 	[STORE_OF_SERVERS] = {"/apis/poolgate.io/v1alpha1", "gpuservers", "GPUServer",
 		"poolgate.io/v1alpha1"},
+	[STORE_OF_POLICIES] = {"/apis/poolgate.io/v1alpha1", "gpupolicies", "GPUPolicy",
+		"poolgate.io/v1alpha1"},
 	[STORE_OF_PODS] = {"/api/v1", "pods", "Pod", "v1"},
 };
 

@@ -119,7 +119,8 @@ static void open_watch(struct kube_store *s, const struct target *t, const struc
 	(void)snprintf(s->opened, sizeof(s->opened), "%s", req->path);
 }
 
-/* The status as PUT brings it. */
+/* The status as PUT brings it; of a policy, all of whose members are brought, as a merge patch
+ * does. */
 static void put_status(
 	struct kube_store *s, struct object *o, const struct json *j, struct api_reply *reply)
 {
@@ -144,9 +145,10 @@ static void put_status(
 	} else {
 		store_replace(&o->status, status);
 		s->writes++;
-		store_check_status(s, o->name, o->status);
+		if (o->of == STORE_OF_SERVERS)
+			store_check_status(s, o->name, o->status);
 		store_tell(s, o, "MODIFIED");
-		if (s->on_write)
+		if (s->on_write && o->of == STORE_OF_SERVERS)
 			s->on_write(s->on_write_ctx, o->name, o->status);
 	}
 	answer_object(o, 200, reply);
@@ -213,7 +215,8 @@ static void on_object(struct kube_store *s, const struct target *t, const struct
 
 	if (strcmp(req->method, "GET") == 0) {
 		answer_object(o, 200, reply);
-	} else if (strcmp(req->method, "PUT") == 0 && status) {
+	} else if (status &&
+		   strcmp(req->method, o->of == STORE_OF_POLICIES ? "PATCH" : "PUT") == 0) {
 		put_status(s, o, j, reply);
 	} else if (!status &&
 		   (strcmp(req->method, "PUT") == 0 || strcmp(req->method, "PATCH") == 0)) {

@@ -285,7 +285,9 @@ static bool gave_up(struct round *r, int rc)
 static bool work(struct round *r)
 {
 	bool unfit = false;
-	int rc = r->e->known ? 0 : call_api(r, "GET", NULL);
+	/* That there is no cap is nothing that a write would tell from what is there by now. */
+	bool usable = r->e->known && policy_is_capped(&r->e->caps);
+	int rc = usable ? 0 : call_api(r, "GET", NULL);
 
 	if (rc != 0)
 		return gave_up(r, rc);

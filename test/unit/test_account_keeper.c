@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the leader's duty that keeps the accounts of policies: what has ended goes, what holds
+ * something is there, other policies' namespaces are not. */
+#include "base/clock.h"
+#include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/reconcile/account_keeper.h"
+
+static struct ledger_fixture fix;
+static struct account_keeper_config cfg;
+static struct policy_source source;
+static const struct policy small = {.name = "small"}, other = {.name = "other"};
+static bool moved; /* "lab" picks the other one */
+
+static int of(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)ctx, (void)a, (void)err;
+	*ret = slice_is(namespace, "lab") ? moved ? &other : &small : NULL;
+	return 0;
+}
+
+static void becomes(const char *policy, const char *account)
+{
+	char *now = NULL;
+
+	for (int i = 0; i < 1500; i++, api_nap(10)) {
+		free(now);
+		now = kube_store_policy_says(fix.store, policy, "account");
+		if (strcmp(now, account) == 0)
+			break;
+	}
+	assert_string_equal(now, account);
+	free(now);
+}
+
+TEST(test_what_stands_is_what_it_says)
+{
+	struct leader_duty duty;
+	void *running;
+
+	ledger_fixture_init(&fix);
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	kube_store_policy(fix.store, "open", "{}");
+	kube_store_policy(fix.store, "other", "{'allow':{'gpus':9}}");
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
+	ledger_fixture_begin(&fix);
+	source = (struct policy_source){NULL, of};
+	cfg = (struct account_keeper_config){.kube = fix.r.kube,
+		.servers = fix.r.servers,
+		.accounts = ledger_kube_accounts(fix.r.ledger),
+		.policies = &source,
+		.log = &fix.r.log};
+	duty = account_keeper_duty(&cfg);
+	accounts_note_waiting(cfg.accounts, "small");
+	assert_int_equal(duty.start(duty.ctx, &running, &fix.e), 0);
+	ledger_must_take(&fix, "u1", "app c 2 50%");
+	becomes("small", "1 1 n lab 2 16000000000");
+	becomes("other", "1 1");
+	becomes("open", "");
+	assert_int_equal(fix.e.code, 0);
+	moved = true;
+	becomes("small", "1 1");
+	becomes("other", "1 1 n lab 2 16000000000");
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	becomes("other", "1 1 n lab 0 0");
+	duty.stop(running);
+	ledger_fixture_release(&fix);
+}
+
+TESTS(test_what_stands_is_what_it_says)

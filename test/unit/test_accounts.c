@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: the account of a policy's caps in a cluster (law P6): raised before a claim is written,
+ * counted anew before anybody is refused, whatever becomes of the writes. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "test/unit/ledger_fixture.h"
+#include "test/unit/test.h"
+
+#define SMALL "/apis/poolgate.io/v1alpha1/gpupolicies/small"
+#define THREADS 16
+
+static struct ledger_fixture fix;
+static struct policy small = {
+	.name = "small", .gpus = 3, .bytes = UINT64_MAX, .waiting = UINT32_MAX};
+
+FIXTURE(set_up)
+{
+	ledger_fixture_init(&fix);
+	kube_store_server(fix.store, "a", 8, 16000, "");
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
+	ledger_fixture_begin(&fix);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	ledger_fixture_release(&fix);
+	return 0;
+}
+
+static int take_by(struct replica *r, const char *namespace, const char *uid, const char *demand,
+	struct claim_answer *ret, struct err *err)
+{
+	struct demand d;
+	struct arena a;
+	struct claim_ask ask = {.uid = slice_of(uid),
+		.namespace = slice_of(namespace),
+		.name = slice_of(uid),
+		.demand = &d,
+		.policy = &small,
+		.deadline_ms = api_now_ms() + 8000};
+	int rc;
+
+	arena_init(&a, 1u << 20);
+	demand_init(&d, &a, demand, NULL, NULL, false);
+	err_clear(err);
+	rc = r->ledger->ops->take(r->ledger, &ask, &a, ret, err);
+	arena_release(&a);
+	return rc;
+}
+
+static int take(const char *namespace, const char *uid, const char *demand)
+{
+	return take_by(&fix.r, namespace, uid, demand, &fix.answer, &fix.e);
+}
+
+static void must_take(const char *namespace, const char *uid, const char *demand)
+{
+	if (take(namespace, uid, demand) != 0)
+		fail_msg("%s: %s", fix.e.reason, fix.e.msg);
+}
+
+static void must_refuse(const char *namespace, const char *uid, const char *demand)
+{
+	assert_int_equal(take(namespace, uid, demand), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "PolicyFull");
+}
+
+static void says(const char *member, const char *value)
+{
+	char *now = kube_store_policy_says(fix.store, "small", member);
+
+	assert_string_equal(now, value);
+	free(now);
+}
+
+TEST(test_over_all_namespaces)
+{
+	must_take("lab", "u1", "app c 2 50%");
+	says("gpus", "2");
+	says("bytes", "16000000000");
+	must_refuse("ward", "u2", "app c 2 50%");
+	assert_non_null(strstr(fix.e.msg, "of which they hold 2 (lab 2), and the pod takes 2"));
+	must_take("ward", "u3", "app c 1 50%");
+	must_refuse("lab", "u4", "app c 1 50%");
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 2);
+	/* who holds his claim is answered from it */
+	must_take("lab", "u1", "app c 2 50%");
+	/* nobody is in flight, once something is written again */
+	says("account", "1 1 n lab 2 16000000000 n ward 1 8000000000");
+}
+
+TEST(test_what_has_ended_is_counted_out)
+{
+	must_take("lab", "u1", "app c 3 50%");
+	must_refuse("lab", "u2", "app c 1 50%");
+	kube_store_server(fix.store, "a", 8, 16000, "");
+	must_take("lab", "u2", "app c 1 50%");
+	says("gpus", "1");
+}
+
+TEST(test_what_stood_before_the_cap_counts)
+{
+	small.gpus = UINT32_MAX;
+	must_take("lab", "u0", "app c 2 50%");
+	small.gpus = 3;
+	must_refuse("lab", "u1", "app c 2 50%");
+	must_take("lab", "u2", "app c 1 50%");
+	/* the object's cap counts, not that of the replica's picture */
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':4}}");
+	must_refuse("lab", "u3", "app c 2 50%");
+	must_take("lab", "u4", "app c 1 50%");
+	/* and under another spec all is counted anew */
+	kube_store_policy(fix.store, "small", "{'allow':{}}");
+	must_take("lab", "u5", "app c 1 50%");
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':5}}");
+	must_refuse("ward", "u6", "app c 1 50%");
+}
+
+TEST(test_lost_answers)
+{
+	kube_store_fault(fix.store, STORE_CUT_AFTER, "PATCH", SMALL "/status", 0, 1);
+	must_take("lab", "u1", "app c 1 50%");
+	kube_store_fault(fix.store, STORE_CUT_BEFORE, "PATCH", SMALL "/status", 0, 1);
+	must_take("lab", "u2", "app c 1 50%");
+	kube_store_fault(fix.store, STORE_CONFLICT, "PATCH", SMALL "/status", 0, 1);
+	must_take("lab", "u3", "app c 1 50%");
+	says("gpus", "3");
+	must_refuse("lab", "u4", "app c 1 50%");
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 3);
+}
+
+TEST(test_no_account_no_claim)
+{
+	kube_store_fault(fix.store, STORE_FORBID, "PATCH", SMALL "/status", 0, -1);
+	assert_int_equal(take("lab", "u1", "app c 1 50%"), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 0);
+	small.name = "other";
+	assert_int_equal(take("lab", "u2", "app c 1 50%"), ERR_REFUSED);
+	small.name = "small";
+	assert_string_equal(fix.e.reason, "NoPolicy");
+}
+
+TEST(test_taken_back)
+{
+	must_take("lab", "u1", "app c 3 50%");
+	ledger_undo(&fix, fix.answer.ticket);
+	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 0));
+	must_take("lab", "u2", "app c 3 50%");
+	says("gpus", "3");
+	/* what cannot be written is in nobody's way for long */
+	kube_store_server(fix.store, "a", 8, 16000, "");
+	kube_store_fault(fix.store, STORE_CUT_BEFORE, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(ledger_take(&fix, "none", "app c 1 10%", 300), ERR_REFUSED);
+	kube_store_heal(fix.store);
+	must_take("ward", "u3", "app c 3 50%");
+}
+
+TEST(test_a_broken_account_is_counted_anew)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+
+	must_take("lab", "u1", "app c 2 50%");
+	kube_store_policy_status(fix.store, "small", "{'account':'what?','gpus':0}");
+	must_refuse("lab", "u2", "app c 2 50%");
+	says("gpus", "2");
+	assert_true(accounts_flush(x, clock_ms() + 5000));
+	says("account", "1 1 n lab 2 16000000000");
+}
+
+TEST(test_who_waits_is_bounded_by_the_last_count)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t end = clock_ms() + 5000;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'waiting':3}}");
+	kube_store_policy_status(fix.store, "small", "{'waiting':1}");
+	assert_int_equal(accounts_may_wait(x, &small, end, &fix.e), 0);
+	assert_int_equal(accounts_may_wait(x, &small, end, &fix.e), 0);
+	assert_int_equal(accounts_may_wait(x, &small, end, &fix.e), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "PolicyFull");
+	assert_non_null(strstr(fix.e.msg, "(spec.allow.waiting), and 3 do"));
+}
+
+/* ---- at once ---- */
+
+static struct replica others[2];
+static atomic_int admitted;
+
+static void *take_some(void *arg)
+{
+	size_t me = (size_t)arg;
+	struct replica *r = me % 3 ? &others[me % 3 - 1] : &fix.r;
+
+	for (int i = 0; i < 3; i++) {
+		struct claim_answer answer;
+		struct err err = {0};
+		char uid[32];
+		int rc;
+
+		(void)snprintf(uid, sizeof(uid), "u-%zu-%d", me, i);
+		rc = take_by(r, i % 2 ? "lab" : "ward", uid, "app c 1 10%", &answer, &err);
+		if (rc == 0)
+			atomic_fetch_add(&admitted, 1);
+		else if (strcmp(err.reason, "PolicyFull") != 0)
+			fail_msg("%s: %s", err.reason, err.msg);
+	}
+	return NULL;
+}
+
+TEST(test_three_replicas_at_once)
+{
+	pthread_t threads[THREADS];
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':7}}");
+	for (size_t i = 0; i < COUNT(others); i++)
+		replica_init(&others[i], fix.store);
+	atomic_store(&admitted, 0);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_some, (void *)i), 0);
+	for (size_t i = 0; i < THREADS; i++)
+		(void)pthread_join(threads[i], NULL);
+	assert_int_equal(atomic_load(&admitted), 7);
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 7);
+	for (size_t i = 0; i < COUNT(others); i++)
+		replica_release(&others[i]);
+	says("gpus", "7");
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_is_counted_out,
+	test_what_stood_before_the_cap_counts, test_lost_answers, test_no_account_no_claim,
+	test_taken_back, test_a_broken_account_is_counted_anew,
+	test_who_waits_is_bounded_by_the_last_count, test_three_replicas_at_once)
