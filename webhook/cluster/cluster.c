@@ -16,8 +16,8 @@
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/cluster/ledger/waiting_look.h"
 #include "webhook/cluster/policy/policy_look.h"
-#include "webhook/cluster/reconcile/account_keeper.h"
 #include "webhook/cluster/reconcile/hook_look.h"
+#include "webhook/cluster/reconcile/policy_keeper.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
 #include "webhook/cluster/reconcile/server_keeper.h"
@@ -48,7 +48,7 @@ struct cluster {
 	struct policy_look *policies; /* NULL: there are none */
 	/* For those who may wait, and who may not. */
 	struct policy_source policies_asked, policies_shown;
-	struct account_keeper_config accounts;
+	struct policy_keeper_config accounts;
 	struct plan_key_config plan_keys;
 	struct plan_key_look *plan_key_look;
 	pthread_mutex_t lock;
@@ -124,12 +124,12 @@ static void list_policies(struct cluster *c)
 	c->policies_shown = (struct policy_source){c->policies, show_policy};
 	c->claims.policies = &c->policies_asked;
 	c->claims.accounts = ledger_kube_accounts(c->ledger);
-	c->accounts = (struct account_keeper_config){.kube = c->kube,
+	c->accounts = (struct policy_keeper_config){.kube = c->kube,
 		.servers = c->servers,
 		.accounts = c->claims.accounts,
 		.policies = &c->policies_shown,
 		.log = c->cfg.log};
-	c->duties[c->n_duties++] = account_keeper_duty(&c->accounts);
+	c->duties[c->n_duties++] = policy_keeper_duty(&c->accounts);
 }
 
 static void list_duties(struct cluster *c)

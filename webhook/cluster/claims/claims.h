@@ -8,7 +8,7 @@
 
 #include "webhook/cluster/claims/carrier.h"
 #include "webhook/cluster/leader/leader.h"
-#include "webhook/cluster/ledger/accounts.h"
+#include "webhook/cluster/ledger/policy_accounts.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/edge/admission/admission.h"
 

@@ -4,7 +4,7 @@
 #ifndef WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_H
 #define WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_H
 
-#include "webhook/cluster/ledger/accounts.h"
+#include "webhook/cluster/ledger/policy_accounts.h"
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/core/pool/ledger.h"
 

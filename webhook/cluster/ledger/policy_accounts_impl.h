@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: what the files of the accounts share: accounts.c has who waits, accounts_round.c what is
- * read, counted and written for them. */
-#ifndef WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_IMPL_H
-#define WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_IMPL_H
+/* cluster: what the files of the accounts share: policy_accounts.c has who waits,
+ * policy_accounts_round.c what is read, counted and written for them. */
+#ifndef WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
+#define WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 
 #include <pthread.h>
 
-#include "webhook/cluster/ledger/accounts.h"
+#include "webhook/cluster/ledger/policy_accounts.h"
 
 /* Somebody who waits. */
 struct raise {

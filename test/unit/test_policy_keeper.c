@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/reconcile/account_keeper.h"
+#include "webhook/cluster/reconcile/policy_keeper.h"
 
 static struct ledger_fixture fix;
-static struct account_keeper_config cfg;
+static struct policy_keeper_config cfg;
 static struct policy_source source;
 static const struct policy small = {.name = "small"}, other = {.name = "other"};
 static bool moved; /* "lab" picks the other one */
@@ -46,12 +46,12 @@ TEST(test_what_stands_is_what_it_says)
 	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
 	ledger_fixture_begin(&fix);
 	source = (struct policy_source){NULL, of};
-	cfg = (struct account_keeper_config){.kube = fix.r.kube,
+	cfg = (struct policy_keeper_config){.kube = fix.r.kube,
 		.servers = fix.r.servers,
 		.accounts = ledger_kube_accounts(fix.r.ledger),
 		.policies = &source,
 		.log = &fix.r.log};
-	duty = account_keeper_duty(&cfg);
+	duty = policy_keeper_duty(&cfg);
 	accounts_note_waiting(cfg.accounts, "small");
 	assert_int_equal(duty.start(duty.ctx, &running, &fix.e), 0);
 	ledger_must_take(&fix, "u1", "app c 2 50%");

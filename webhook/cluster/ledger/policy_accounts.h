@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: the accounts of policies with caps (law P6), in the status of the GPUPolicies: what
  * waits for the same account shares one compare-and-swap, as with GPUServers. */
-#ifndef WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_H
-#define WEBHOOK_CLUSTER_LEDGER_ACCOUNTS_H
+#ifndef WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_H
+#define WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_H
 
 #include "base/log.h"
 #include "webhook/cluster/ledger/servers.h"

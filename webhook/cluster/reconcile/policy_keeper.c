@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: the leader's duty that keeps the accounts of policies. */
-#include "webhook/cluster/reconcile/account_keeper.h"
+#include "webhook/cluster/reconcile/policy_keeper.h"
 
 #include <stdlib.h>
 
@@ -21,8 +21,8 @@ struct seen {
 	uint32_t round;
 };
 
-struct account_keeper {
-	const struct account_keeper_config *cfg;
+struct policy_keeper {
+	const struct policy_keeper_config *cfg;
 	struct duty *duty;
 	struct seen *seen;
 	size_t n, cap;
@@ -44,7 +44,7 @@ static uint64_t hash_of(const char *policy, const struct account_flight *f)
 
 static bool is_over(void *ctx, const char *policy, const struct account_flight *f)
 {
-	struct account_keeper *k = ctx;
+	struct policy_keeper *k = ctx;
 	uint64_t hash = hash_of(policy, f);
 
 	for (size_t i = 0; i < k->n; i++)
@@ -66,7 +66,7 @@ static bool is_over(void *ctx, const char *policy, const struct account_flight *
 	return false;
 }
 
-static void forget_unseen(struct account_keeper *k)
+static void forget_unseen(struct policy_keeper *k)
 {
 	size_t n = 0;
 
@@ -79,7 +79,7 @@ static void forget_unseen(struct account_keeper *k)
 /* Who cannot be asked about is counted for the policy that it had. */
 static bool picks(void *ctx, const char *namespace)
 {
-	const struct account_keeper *k = ctx;
+	const struct policy_keeper *k = ctx;
 	const struct policy *p = NULL;
 	struct err err = {0};
 	struct arena a;
@@ -97,7 +97,7 @@ static bool picks(void *ctx, const char *namespace)
 
 static bool note_policy(void *ctx, const struct json *j, const struct json_node *object)
 {
-	struct account_keeper *k = ctx;
+	struct policy_keeper *k = ctx;
 	struct err err = {0};
 	struct policy p;
 
@@ -121,12 +121,12 @@ static bool note_policy(void *ctx, const struct json *j, const struct json_node 
 
 static void begin_list(void *ctx)
 {
-	struct account_keeper *k = ctx;
+	struct policy_keeper *k = ctx;
 
 	k->n_names = 0;
 }
 
-static void keep_all(struct account_keeper *k, struct duty *d)
+static void keep_all(struct policy_keeper *k, struct duty *d)
 {
 	const struct account_care care = {k, picks, is_over};
 	struct err err = {0};
@@ -144,7 +144,7 @@ static void keep_all(struct account_keeper *k, struct duty *d)
 
 static int64_t tick(void *ctx, struct duty *d)
 {
-	struct account_keeper *k = ctx;
+	struct policy_keeper *k = ctx;
 	int64_t began = clock_ms(), rest;
 	struct err err = {0};
 	char version[32];
@@ -172,7 +172,7 @@ static int64_t tick(void *ctx, struct duty *d)
 
 static void stop(void *running)
 {
-	struct account_keeper *k = running;
+	struct policy_keeper *k = running;
 
 	duty_stop(k->duty);
 	free(k->seen);
@@ -181,12 +181,12 @@ static void stop(void *running)
 
 static int start(void *ctx, void **ret, struct err *err)
 {
-	struct account_keeper *k = calloc(1, sizeof(*k));
+	struct policy_keeper *k = calloc(1, sizeof(*k));
 
 	if (!k)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	k->cfg = ctx;
-	k->duty = duty_start("account-keeper", tick, k, err);
+	k->duty = duty_start("policy-keeper", tick, k, err);
 	if (!k->duty) {
 		free(k);
 		return (int)err->code;
@@ -195,8 +195,8 @@ static int start(void *ctx, void **ret, struct err *err)
 	return 0;
 }
 
-struct leader_duty account_keeper_duty(struct account_keeper_config *cfg)
+struct leader_duty policy_keeper_duty(struct policy_keeper_config *cfg)
 {
 	return (struct leader_duty){
-		.name = "account-keeper", .start = start, .stop = stop, .ctx = cfg};
+		.name = "policy-keeper", .start = start, .stop = stop, .ctx = cfg};
 }

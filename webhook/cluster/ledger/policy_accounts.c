@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: who waits for the account of a policy, and one of them who works for all. */
-#include "webhook/cluster/ledger/accounts.h"
+#include "webhook/cluster/ledger/policy_accounts.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "webhook/cluster/ledger/accounts_impl.h"
+#include "webhook/cluster/ledger/policy_accounts_impl.h"
 
 /* One's whole account: some thousands of namespaces. */
 #define TEXT_MAX ((size_t)1 << 20)

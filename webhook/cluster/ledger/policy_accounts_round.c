@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "webhook/cluster/ledger/accounts_impl.h"
+#include "webhook/cluster/ledger/policy_accounts_impl.h"
 
 #define BODY_MAX ((size_t)4 << 20)
 #define SCRATCH_MAX ((size_t)32 << 20)
