@@ -65,7 +65,7 @@ int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, 
 	/* Who runs already is nobody's, where its namespace has no policy to be counted in. */
 	if (rc == ERR_REFUSED && ask.forced)
 		rc = 0;
-	if (rc == 0 && policy_is_capped(p)) {
+	if (rc == 0 && p && policy_is_capped(p)) {
 		rc = accounts_raise(cfg->accounts, p->name, &ask, clock_ms() + CLAIMS_CALL_MS, err);
 		*ret_take = ask.take;
 	}

@@ -324,8 +324,8 @@ static bool gather(struct round *r)
 		n++;
 	for (const struct own_take *t = e->takes; t; t = t->next)
 		n_closed += t->closed;
-	r->list = arena_array(&r->arena, n, sizeof(*r->list));
-	r->closed = arena_array(&r->arena, n_closed, sizeof(*r->closed));
+	r->list = arena_array(&r->arena, n, sizeof(struct raise *));
+	r->closed = arena_array(&r->arena, n_closed, sizeof(struct own_take *));
 	if (!r->list || !r->closed)
 		return false;
 	for (struct raise *one = e->queue; one; one = one->next) {
