@@ -36,6 +36,8 @@
 #define USAGE_ROWS_FULL 500
 /* Where it cannot be, since the one before is not stored: from here on new ones are "others". */
 #define USAGE_ROWS_MAX 1000
+/* What a text begins with that has a closed period. */
+#define USAGE_CLOSED "closed"
 /* No namespace and no model is called so. */
 #define USAGE_OTHERS "*"
 
@@ -72,6 +74,8 @@ struct usage_record {
 usage_sum usage_plus(usage_sum a, usage_sum b);
 void usage_sum_write(usage_sum n, char ret[static USAGE_SUM_SIZE]);
 
+/* As strcmp, by namespace, then model. */
+int usage_row_compare(const struct usage_row *r, const char *namespace, const char *model);
 /* The row of these two, which is made if it is not there (texts are not copied). NULL: out of
  * memory. */
 struct usage_row *usage_row(
