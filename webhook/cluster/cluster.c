@@ -31,7 +31,7 @@
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
-#define DUTIES_MAX 8
+#define DUTIES_MAX 9
 /* The leader waits so long for a namespace, or a policy, that its picture does not show yet. */
 #define POLICY_MS 1000
 
