@@ -10,8 +10,10 @@
 
 #define EVERY_MS 2000
 #define CALL_MS 5000
-/* However long a count takes, that many times as long it rests. */
+/* However long a count takes, that many times as long it rests; but who was given no processor
+ * meanwhile, or no answer, is no large pool. */
 #define REST 10
+#define REST_MAX_MS 30000
 #define SCRATCH_MAX ((size_t)1 << 20)
 
 /* A claim in flight, as this leader saw it first. */
@@ -167,7 +169,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	}
 	arena_release(&k->arena);
 	rest = (clock_ms() - began) * REST;
-	return rest > EVERY_MS ? rest : EVERY_MS;
+	return rest < EVERY_MS ? EVERY_MS : rest < REST_MAX_MS ? rest : REST_MAX_MS;
 }
 
 static void stop(void *running)
