@@ -84,9 +84,18 @@ static void hold(unsigned *ret_gpus, double *ret_bytes)
 		}
 }
 
+/* Its cap, too, is what it was. */
 void caps_restored(void)
 {
+	struct object *o = store_find(POLICIES, "", NAME);
+	cJSON *allow = o ? store_at(o->doc, "spec", "allow") : NULL;
+
 	told = false;
+	if (!allow)
+		return;
+	before_gpus = gpus;
+	gpus = (unsigned)cJSON_GetNumberValue(store_at(allow, "gpus", NULL));
+	changed_at = sim_now();
 }
 
 void caps_written(const struct object *o)
