@@ -15,8 +15,9 @@ static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "Contain
 	"EnvCollision", "Forbidden", "GpuWithoutPlan", "ImageNotSet", "ImageUnknown", "Invalid",
 	"MountCollision", "NamespaceNotOpen", "NoCapacity", "NoLauncher", "NoPolicy", "NoServer",
 	"NotInjected", "PlanChanged", "PlanMismatch", "PlanMissing", "PlanUnreadable",
-	"ProfileChanged", "QuotaExceeded", "RequestChanged", "SearchTooLong", "SecretWithoutClaim",
-	"ServerTaken", "TooManyContainers", "TooManyPending", "VolumeCollision", "other", NULL};
+	"PolicyBound", "PolicyFull", "ProfileChanged", "QuotaExceeded", "RequestChanged",
+	"SearchTooLong", "SecretWithoutClaim", "ServerTaken", "TooManyContainers", "TooManyPending",
+	"VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
