@@ -191,10 +191,11 @@ TEST(what_nobody_knows_stays)
  * it. */
 TEST(each_commit_counts)
 {
-	struct server_keeper_config keeper = {
-		.kube = pool->kube, .servers = pool->servers, .log = &pool->log};
+	static struct server_keeper_config keeper; /* for as long as the duty runs */
 	char at[RFC3339_SIZE], status[1000];
 
+	keeper = (struct server_keeper_config){
+		.kube = pool->kube, .servers = pool->servers, .log = &pool->log};
 	rfc3339_write(clock_wall_ms() - 100000, at);
 	snprintf(status, sizeof(status), STATUS(CLAIM, "open %s %s 0 0 0 0\\n"), at, at);
 	pool_api_put(pool, "a", OURS, SPEC, status);
