@@ -87,6 +87,19 @@ def debugged(live, mounts=1, volumes=0):
     return made
 
 
+def tied(live, ties, count):
+    """A plan of the tenant's own says that ties were taken out; he applies his manifest again, and has very many on both sides."""
+    old, now = copy.deepcopy(live), pod()
+    plan = json.loads(old["metadata"]["annotations"][PLAN])
+    plan["ties"] = {"nodeSelector": {f"nvidia.com/{n:04}": "x" for n in range(ties)},
+                    "tolerations": [{"at": n, "was": {"key": f"nvidia.com/{n:04}", "operator": "Exists"}} for n in range(min(ties, 256))]}
+    old["metadata"]["annotations"][PLAN] = json.dumps(plan, separators=(",", ":"))
+    for one, first in ((now, 0), (old, count)):
+        one["spec"]["nodeSelector"] = {f"nvidia.com/{n:06}": "x" for n in range(first, first + count)}
+        one["spec"]["tolerations"] = [{"key": f"nvidia.com/{n:06}", "operator": "Exists"} for n in range(first, first + count)]
+    return review("Pod", "UPDATE", now, old)
+
+
 def bases(injected):
     """name: (hook, review)."""
     many = crowded(injected)

@@ -9,6 +9,7 @@ import re
 import subprocess
 
 import jsonpatch
+import pytest
 import review_documents as documents
 from lib.server import ROOT
 
@@ -83,6 +84,14 @@ def test_one_name_in_two_lists(tmp_path):
     size, count, what = answers(tmp_path, [documents.debugged(injected(tmp_path), 10_000, 10_000)], ("validate",))[0]["validate"]
     print(f"{count / 1e6:.1f} million instructions for {size} bytes")
     assert count <= PER_BYTE * size + CONSTANT and what["allowed"], what
+
+
+@pytest.mark.parametrize("ties,count", [(1, 3000), (1000, 3000), (1000, 60)])
+def test_ties_on_both_sides(tmp_path, ties, count):
+    """What was taken out of a pod is looked for in the manifest that is applied again, and in the pod that lives."""
+    size, found, what = answers(tmp_path, [documents.tied(injected(tmp_path), ties, count)], ("mutate",))[0]["mutate"]
+    print(f"{found / 1e6:.1f} million instructions for {size} bytes")
+    assert found <= PER_BYTE * size + CONSTANT and what["allowed"], what
 
 
 def test_search_has_a_budget(tmp_path):

@@ -49,6 +49,18 @@ static int check_same(struct restoring *r, const struct pod_container *c,
 	return err_in(r->err, "%s", c->path + 1);
 }
 
+/* A key of others as in the live pod: none, or the zero that a LimitRange gave. */
+static void restore_foreign(
+	struct restoring *r, const char *path, const struct json_node *live_side, struct slice key)
+{
+	const struct json_node *had = json_get(r->live.j, live_side, key);
+
+	if (had)
+		patch_add(&r->patch, path, key, json_raw(r->live.j, had));
+	else
+		patch_remove(&r->patch, path, key);
+}
+
 static int restore_side(struct restoring *r, const struct pod_container *c,
 	const struct pod_container *live, const struct gpu_request *req, bool limits)
 {
@@ -72,8 +84,9 @@ static int restore_side(struct restoring *r, const struct pod_container *c,
 			patch_remove(&r->patch, path, slice_of(asked[i].name));
 	for (size_t k = 0; k < FOREIGN_KEYS; k++)
 		if (limits ? req->foreign_at[k].limit : req->foreign_at[k].request)
-			patch_remove(
-				&r->patch, path, slice_of(foreign_key_name((enum foreign_key)k)));
+			restore_foreign(r, path,
+				json_path(r->live.j, live->node, "resources", side, NULL),
+				slice_of(foreign_key_name((enum foreign_key)k)));
 	if (!was && units)
 		patch_remove(&r->patch, path, SLICE(RES_UNITS));
 	if (!was || (units && slice_eq(json_raw(r->now.j, units), json_raw(r->live.j, was))))

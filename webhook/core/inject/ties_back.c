@@ -8,6 +8,11 @@
 
 static const struct slice whole = {0};
 
+#define LABELS "nvidia.com/"
+/* Of tolerations, and of selected labels, that may be ours in an update; who writes more has his
+ * manifest as he wrote it. */
+#define TIES_LOOKED_AT 64
+
 static int no_memory(struct err *err)
 {
 	return err_set(err, ERR_NOMEM, "out of memory");
@@ -118,25 +123,74 @@ static void drop_empty(struct again *g, const char *key, const struct json_node 
 		patch_remove(g->patch, "/spec", slice_of(key));
 }
 
+/* What of a pod may have been taken, by what keys begin with: whoever updates a pod, or writes a
+ * plan, may send very many. */
+struct likely {
+	const struct json_node *at[TIES_LOOKED_AT]; /* a toleration; a member's key */
+	uint32_t index[TIES_LOOKED_AT];             /* among all tolerations */
+	size_t n;
+	bool more;
+};
+
+static void note_likely(struct likely *l, const struct again *g, const struct json *j,
+	const struct json_node *key, const struct json_node *at, uint32_t index)
+{
+	struct slice text = json_str(j, key, g->a);
+
+	if (!text.at || !slice_starts(text, SLICE(LABELS)))
+		return;
+	l->more = l->more || l->n == TIES_LOOKED_AT;
+	if (l->more)
+		return;
+	l->at[l->n] = at;
+	l->index[l->n++] = index;
+}
+
+static struct likely likely_members(const struct again *g, const struct pod *p)
+{
+	struct likely ret = {.n = 0};
+
+	JSON_MEMBERS(p->j, json_get(p->j, p->spec, SLICE("nodeSelector")), k)
+	note_likely(&ret, g, p->j, k, k, 0);
+	return ret;
+}
+
+static struct likely likely_tolerations(const struct again *g, const struct pod *p)
+{
+	struct likely ret = {.n = 0};
+	uint32_t i = 0;
+
+	JSON_EACH(p->j, json_get(p->j, p->spec, SLICE("tolerations")), e)
+	note_likely(&ret, g, p->j, json_get(p->j, e, SLICE("key")), e, i++);
+	return ret;
+}
+
+static bool has_key(const struct again *g, const struct likely *live, struct slice key)
+{
+	for (size_t i = 0; i < live->n; i++)
+		if (slice_eq(json_str(g->live->j, live->at[i], g->a), key))
+			return true;
+	return false;
+}
+
 static int retake_selector(struct again *g, struct slice members, struct err *err)
 {
 	const struct json_node *here = json_get(g->now->j, g->now->spec, SLICE("nodeSelector"));
-	const struct json_node *live = json_get(g->live->j, g->live->spec, SLICE("nodeSelector"));
+	const struct likely now = likely_members(g, g->now), live = likely_members(g, g->live);
 	struct json j = {0};
 	char *copy = NULL;
 	size_t n = 0;
 	int rc;
 
-	if (!members.at || !json_is(here, JSON_OBJECT))
+	if (!members.at || now.more || live.more)
 		return 0;
 	rc = json_read_copy(&j, members.at, members.len, REVIEW_NODES_MAX, &copy, err);
-	JSON_MEMBERS(&j, json_root(&j), k)
-	{
-		struct slice key = json_str(&j, k, g->a);
-		const struct json_node *v = json_get(g->now->j, here, key);
-		struct slice was = json_str(&j, json_value(k), g->a);
+	for (size_t i = 0; rc == 0 && i < now.n; i++) {
+		struct slice key = json_str(g->now->j, now.at[i], g->a);
+		struct slice was = json_str(&j, json_get(&j, json_root(&j), key), g->a);
 
-		if (!was.at || !json_is_str(g->now->j, v, was) || json_get(g->live->j, live, key))
+		if (!was.at || !json_is_str(g->now->j, json_value(now.at[i]), was) ||
+			has_key(g, &live, key))
 			continue;
 		patch_remove(g->patch, "/spec/nodeSelector", key);
 		n++;
@@ -148,14 +202,12 @@ static int retake_selector(struct again *g, struct slice members, struct err *er
 }
 
 /* Is it like one of those that were taken, and like none that the live pod has? */
-static bool was_taken(
-	const struct again *g, const struct plan_ties *ties, const struct json_node *toleration)
+static bool was_taken(const struct again *g, const struct plan_ties *ties,
+	const struct likely *live, const struct json_node *toleration)
 {
-	const struct json_node *live = json_get(g->live->j, g->live->spec, SLICE("tolerations"));
-
-	JSON_EACH(g->live->j, live, e)
-	if (same(g, json_raw(g->now->j, toleration), g->live->j, e))
-		return false;
+	for (size_t i = 0; i < live->n; i++)
+		if (same(g, json_raw(g->now->j, toleration), g->live->j, live->at[i]))
+			return false;
 	for (size_t i = 0; i < ties->n_tolerations; i++)
 		if (same(g, ties->tolerations[i].json, g->now->j, toleration))
 			return true;
@@ -165,16 +217,15 @@ static bool was_taken(
 static void retake_tolerations(struct again *g, const struct plan_ties *ties)
 {
 	const struct json_node *here = json_get(g->now->j, g->now->spec, SLICE("tolerations"));
-	size_t i = 0, n = 0;
+	const struct likely now = likely_tolerations(g, g->now),
+			    live = likely_tolerations(g, g->live);
+	size_t n = 0;
 
-	if (ties->n_tolerations == 0)
+	if (ties->n_tolerations == 0 || now.more || live.more)
 		return;
-	JSON_EACH(g->now->j, here, e)
-	{
-		if (was_taken(g, ties, e))
-			patch_remove_at(g->patch, "/spec/tolerations", i - n++, whole);
-		i++;
-	}
+	for (size_t i = 0; i < now.n; i++)
+		if (was_taken(g, ties, &live, now.at[i]))
+			patch_remove_at(g->patch, "/spec/tolerations", now.index[i] - n++, whole);
 	drop_empty(g, "tolerations", here, n);
 }
 
