@@ -326,6 +326,9 @@ TEST(test_one_group_one_answer)
 		{"{'metadata':{'name':'a','annotations':{'poolgate.io/gang':'g'}},'spec':{}}",
 			"{'metadata':{'name':'b','annotations':{'poolgate.io/gang':'g'},"
 			"'labels':{'jobset.sigs.k8s.io/jobset-uid':'17'}},'spec':{}}"},
+		/* between our two hooks the API server makes a name of it */
+		{"{'metadata':{'generateName':'a-'},'spec':{}}",
+			"{'metadata':{'generateName':'a-','name':'a-x7k2p'},'spec':{}}"},
 		{"{'metadata':{'name':'a'},'spec':{'schedulingGroup':{'podGroupName':'g'}}}",
 			"{'metadata':{'name':'b'},'spec':{'schedulingGroup':{'podGroupName':"
 			"'g'}}}"},

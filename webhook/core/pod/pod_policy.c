@@ -64,11 +64,12 @@ bool pod_policy_shares(const struct pod *p, struct slice namespace, uint32_t sha
 		kind = json_str(p->j, json_get(p->j, owner, SLICE("kind")), a);
 		name = without_hash(p, json_str(p->j, json_get(p->j, owner, SLICE("name")), a), a);
 	}
-	if (!name.len)
-		name = json_str(p->j, json_path(p->j, p->root, "metadata", "name", NULL), a);
+	/* The API server makes a name of it between our two hooks. */
 	if (!name.len)
 		name = json_str(
 			p->j, json_path(p->j, p->root, "metadata", "generateName", NULL), a);
+	if (!name.len)
+		name = json_str(p->j, json_path(p->j, p->root, "metadata", "name", NULL), a);
 	if (!name.len)
 		return share > 0;
 	text = arena_fmt(a, "%.*s\n%.*s\n%.*s", (int)namespace.len, namespace.at, (int)kind.len,
