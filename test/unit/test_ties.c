@@ -464,6 +464,26 @@ TEST(test_unconverted_is_refused)
 	assert_int_equal(fix.validation.warnings.n, 0);
 }
 
+/* A pod of which a part was injected, and to which somebody has added what its policy accepts: it
+ * would have GPUs of the pool and of its node. */
+TEST(test_a_part_that_is_unconverted_is_refused)
+{
+	char *pod = fixture_inject(&fix, POD(APP));
+	char *other = fixture_change(pod,
+		"[{'op':'add','path':'/spec/containers/-','value':{'name':'b','command':['x']," ONE
+		"}}]");
+
+	fix.err = (struct err){0};
+	assert_int_equal(fixture_validate(&fix, other), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "NotInjected");
+	assert_string_equal(fix.err.path, "/spec/containers/1/resources");
+	policy.accepts = 0;
+	fix.err = (struct err){0};
+	assert_int_equal(fixture_validate(&fix, other), 0);
+	free(other);
+	free(pod);
+}
+
 /* A policy that converts and names no client: its pods must not run on their nodes' GPUs. */
 TEST(test_no_client)
 {
@@ -530,4 +550,5 @@ TEST(test_other_updates)
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
 	test_beside_everything_else, test_off_is_as_without_us,
 	test_ties_are_kept_where_the_policy_says_so, test_refused, test_validator,
-	test_unconverted_is_refused, test_no_client, test_reinvocation, test_other_updates)
+	test_unconverted_is_refused, test_a_part_that_is_unconverted_is_refused, test_no_client,
+	test_reinvocation, test_other_updates)

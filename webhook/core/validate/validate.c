@@ -174,6 +174,30 @@ bool validate_whole_servers(const struct config *c, const struct plan *plan)
 	return p ? p->whole_servers : plan->n_servers > 0;
 }
 
+/* A part of it was converted or injected, and another asks by a key that its policy accepts: a
+ * later hook has added it, or the plan is somebody's own. It would have GPUs of the pool and of its
+ * node.
+ */
+static int check_rest(const struct mutate_world *world, const struct pod *p, struct slice namespace,
+	struct arena *a, struct err *err)
+{
+	const struct policy *policy = NULL;
+	const struct pod_container *c;
+
+	if (!first_foreign(p, FOREIGN_ALL))
+		return 0;
+	if (policy_of(world->policies, namespace, a, &policy, err) < 0)
+		return err->code;
+	c = policy ? first_foreign(p, policy->accepts) : NULL;
+	if (!c)
+		return 0;
+	err_reason(err, ERR_REFUSED, "NotInjected",
+		"asks for GPUs, but was not injected: the mutating hook did not see it; create the "
+		"pod again");
+	err_in(err, "resources");
+	return err_in(err, "%s", c->path + 1);
+}
+
 /* Rule R13: for so long its claim may have to be kept after a delete that nobody sees the end of.
  */
 static int check_grace(const struct config *c, const struct pod *p, struct err *err)
@@ -250,7 +274,8 @@ int validate_create(const struct mutate_world *world, const struct json *j,
 	}
 	if (late_check_create(&p, &ret->plan, a, err) < 0 ||
 		gate_end_check_create(&p, &ret->plan, a, err) < 0 ||
-		validate_plan(world, &p, namespace, &ret->plan, a, &ret->proof, err) < 0)
+		validate_plan(world, &p, namespace, &ret->plan, a, &ret->proof, err) < 0 ||
+		check_rest(world, &p, namespace, a, err) < 0)
 		return err->code;
 	if (check_grace(world->config, &p, err) < 0)
 		return err->code;
