@@ -220,7 +220,17 @@ class Server:
         self.close()
 
     def signal(self, sig):
+        """Of SIGSTOP: what runs on the other core goes on for a moment, which is waited for."""
         self.process.send_signal(sig)
+        while sig == signal.SIGSTOP and not self.is_stopped():
+            time.sleep(0.01)
+
+    def is_stopped(self):
+        states = []
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/stat", encoding="utf-8") as f:
+                states.append(f.read().rsplit(")", 1)[1].split()[0])
+        return set(states) == {"T"}
 
     def alive(self):
         return self.process.poll() is None
