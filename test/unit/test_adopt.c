@@ -7,6 +7,10 @@
 #include "webhook/cluster/duty/duty.h"
 
 static struct claims_api *api;
+static struct accounts *accounts;
+/* There is no such object: the picture of the policies is behind. */
+static const struct policy capped = {
+	.name = "small", .gpus = 1, .bytes = UINT64_MAX, .waiting = UINT32_MAX};
 
 FIXTURE(set_up)
 {
@@ -17,7 +21,17 @@ FIXTURE(set_up)
 FIXTURE(tear_down)
 {
 	claims_api_free(api);
+	accounts_free(accounts);
+	accounts = NULL;
 	return 0;
+}
+
+static void set_policies(const struct policy_source *source)
+{
+	accounts = accounts_new(api->kube, api->pool->servers, &api->pool->log, NULL);
+	assert_non_null(accounts);
+	api->cfg.policies = source;
+	api->cfg.accounts = accounts;
 }
 
 /* Without memory nobody's claim looks whole: what else the pod holds would go. */
@@ -468,6 +482,37 @@ TEST(r7_when_others_were_first_it_is_placed_anew)
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
 
+/* ---- policies with caps (law P6) ---- */
+
+/* As large as its schema lets it be: 64 labels of 317 bytes with values of 63 characters, 64
+ * models of 128, each of four bytes. */
+static int pick_large(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)ctx, (void)namespace;
+	*ret = &capped;
+	if (!arena_alloc(a, (size_t)64 * (317 + 4 * 63 + 4 * 128)))
+		return err_set(err, ERR_NOMEM, "out of memory");
+	return 0;
+}
+
+TEST(p6_a_large_policy)
+{
+	static const struct policy_source source = {NULL, pick_large};
+	struct claims c = {.cfg = &api->cfg};
+	struct holder *who = calloc(1, sizeof(*who) + 1);
+	struct adoption one = {.c = &c, .who = who, .turn = true}, *members[] = {&one};
+	struct err err = {0};
+	uint64_t take;
+
+	assert_non_null(who);
+	who->namespace = "n";
+	set_policies(&source);
+	assert_int_equal(claims_raise(members, 1, &take, &err), ERR_REFUSED);
+	assert_string_equal(err.reason, "NoPolicy");
+	free(who);
+}
+
 TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_without_a_claim_gets_one,
 	r7_as_the_profile_says, r7_not_where_the_status_cannot_be_read,
 	r7_not_when_its_claim_comes_late, r7_judged_on_a_fresh_list, r7_asked_past_the_cache,
@@ -477,4 +522,4 @@ TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_withou
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
-	r7_when_others_were_first_it_is_placed_anew)
+	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy)

@@ -11,7 +11,7 @@
 
 /* After a cap was full: then its pods are tried again. */
 #define BAR_MS 1000
-#define SCRATCH_MAX (64u << 10)
+#define SCRATCH_MAX (1u << 20)
 
 /* A policy whose cap was full a moment ago. */
 struct policy_bar {
