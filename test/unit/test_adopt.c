@@ -513,6 +513,29 @@ TEST(p6_a_large_policy)
 	free(who);
 }
 
+static int pick_capped(void *ctx, struct slice namespace, struct arena *a,
+	const struct policy **ret, struct err *err)
+{
+	(void)ctx, (void)namespace, (void)a, (void)err;
+	*ret = &capped;
+	return 0;
+}
+
+/* What runs has its GPU, whatever becomes of an account: without a claim its bytes would be
+ * promised to others. */
+TEST(r7_without_an_account)
+{
+	static const struct policy_source source = {NULL, pick_capped};
+
+	set_policies(&source);
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_true(adoptions_come(1));
+	assert_int_equal(pod_events(api, "NotAccounted"), 0);
+}
+
 TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_without_a_claim_gets_one,
 	r7_as_the_profile_says, r7_not_where_the_status_cannot_be_read,
 	r7_not_when_its_claim_comes_late, r7_judged_on_a_fresh_list, r7_asked_past_the_cache,
@@ -522,4 +545,4 @@ TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_withou
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
-	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy)
+	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy, r7_without_an_account)

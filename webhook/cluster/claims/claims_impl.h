@@ -331,8 +331,8 @@ bool adopt_has_whole(struct adoption *a);
 uint64_t claims_new_take(void);
 /* Law P6: count what these, one pod or all of a gang, are about to be given in the account of their
  * policy, if it has caps. *ret_take: for claims_raised(), 0: there is nothing to say. Who runs
- * already is counted whatever the cap is. Errors of accounts_raise, and ERR_REFUSED where there is
- * no such policy. Any thread. */
+ * already is counted whatever the cap is, and where that cannot be done has its claim all the same.
+ * Errors of accounts_raise, and ERR_REFUSED where there is no such policy. Any thread. */
 int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, struct err *err);
 /* What came of writing it. */
 void claims_raised(const struct adoption *first, uint64_t take, int rc);

@@ -70,6 +70,16 @@ int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, 
 		*ret_take = ask.take;
 	}
 	arena_release(&a);
+	/* Without a claim what it uses would be promised to others: that is worse than a count that
+	 * the keeper of the account puts right. */
+	if (ask.forced && rc != 0 && rc != ERR_CONFLICT) {
+		log_line(cfg->log, LOG_LEVEL_WARN, "a running pod is in no account yet",
+			log_str("uid", ask.uid), log_str("namespace", ask.namespace),
+			log_str("error", err->msg));
+		err_clear(err);
+		*ret_take = 0;
+		rc = 0;
+	}
 	return rc;
 }
 
