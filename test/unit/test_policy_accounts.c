@@ -187,6 +187,34 @@ TEST(test_who_waits_is_bounded_by_the_last_count)
 
 /* ---- at once ---- */
 
+static void *raise_slowly(void *arg)
+{
+	const struct account_ask ask = {
+		.uid = "u1", .namespace = "lab", .take = 1, .wants = {1, 1}};
+	struct err err = {0};
+
+	assert_int_equal(accounts_raise(arg, "small", &ask, clock_ms() + 20000, &err), 0);
+	return NULL;
+}
+
+/* Who came when others were at work already. */
+TEST(test_nobody_overstays_his_deadline)
+{
+	const struct account_ask ask = {
+		.uid = "u2", .namespace = "lab", .take = 2, .wants = {1, 1}};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t began;
+	pthread_t slow;
+
+	kube_store_fault(fix.store, STORE_SLOW, "GET", SMALL, 3000, 1);
+	assert_int_equal(pthread_create(&slow, NULL, raise_slowly, x), 0);
+	assert_true(api_wait(fix.api, "GET", SMALL, 1));
+	began = clock_ms();
+	assert_int_equal(accounts_raise(x, "small", &ask, began + 200, &fix.e), ERR_TIMEOUT);
+	assert_true(clock_ms() - began < 2000);
+	(void)pthread_join(slow, NULL);
+}
+
 static struct replica others[2];
 static atomic_int admitted;
 
@@ -233,4 +261,5 @@ TEST(test_three_replicas_at_once)
 TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_is_counted_out,
 	test_what_stood_before_the_cap_counts, test_lost_answers, test_no_account_no_claim,
 	test_taken_back, test_a_broken_account_is_counted_anew,
-	test_who_waits_is_bounded_by_the_last_count, test_three_replicas_at_once)
+	test_who_waits_is_bounded_by_the_last_count, test_nobody_overstays_his_deadline,
+	test_three_replicas_at_once)

@@ -135,10 +135,10 @@ static void wait_or_work(struct accounts *x, struct account_entry *e, struct rai
 {
 	int64_t rest;
 
-	/* He who works is not left, but ends with the most impatient one's time. */
+	/* He who works for us is not left, but ends with the most impatient one's time. */
 	if (e->busy) {
 		rest = clock_ms() + AWAY_PAUSE_MS;
-		wait_until(x, rest > r->deadline_ms ? rest : r->deadline_ms);
+		wait_until(x, r->listed && rest > r->deadline_ms ? rest : r->deadline_ms);
 		return;
 	}
 	e->busy = true;
@@ -167,7 +167,7 @@ int accounts_raise(struct accounts *x, const char *policy, const struct account_
 	*e->queue_end = &r;
 	e->queue_end = &r.next;
 	/* Whoever finds nobody at work works for all. */
-	while (!r.done && (e->busy || clock_ms() < deadline_ms))
+	while (!r.done && (r.listed || clock_ms() < deadline_ms))
 		wait_or_work(x, e, &r);
 	leave(e, &r);
 	if (!r.done)

@@ -15,9 +15,12 @@ struct raise {
 	int64_t deadline_ms;
 	enum account_said said;
 	bool passed; /* others were written before it: the next round counts for it */
-	bool done;
 	int rc;
 	struct err *err;
+	bool finished; /* what came of it stands here: to be said when the round has ended */
+	/* Guarded by the lock: */
+	bool listed; /* a round works on this, and he who waits stays until it has ended */
+	bool done;
 };
 
 /* A take of this process that was raised, until its name is out of the account. */

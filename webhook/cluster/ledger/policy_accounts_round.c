@@ -218,13 +218,13 @@ static void finish(struct raise *one, int rc, const struct err *err)
 	one->rc = rc;
 	if (rc != 0 && one->err)
 		*one->err = *err;
-	one->done = true;
+	one->finished = true;
 }
 
 static void finish_all(struct round *r, int rc)
 {
 	for (size_t i = 0; i < r->n; i++)
-		if (!r->list[i]->done)
+		if (!r->list[i]->finished)
 			finish(r->list[i], rc, &r->err);
 }
 
@@ -331,6 +331,7 @@ static bool gather(struct round *r)
 	for (struct raise *one = e->queue; one; one = one->next) {
 		if (one->done || one->deadline_ms <= now)
 			continue;
+		one->listed = true;
 		r->list[r->n++] = one;
 		if (one->deadline_ms < r->deadline_ms)
 			r->deadline_ms = one->deadline_ms;
@@ -339,6 +340,15 @@ static bool gather(struct round *r)
 		if (t->closed)
 			r->closed[r->n_closed++] = t;
 	return true;
+}
+
+/* Lock held: from now on nothing of theirs is touched. */
+static void let_go(struct round *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		r->list[i]->done = r->list[i]->finished;
+		r->list[i]->listed = false;
+	}
 }
 
 bool account_round(struct accounts *x, struct account_entry *e)
@@ -351,6 +361,7 @@ bool account_round(struct accounts *x, struct account_entry *e)
 		(void)pthread_mutex_unlock(&x->lock);
 		good = work(&r);
 		(void)pthread_mutex_lock(&x->lock);
+		let_go(&r);
 		/* Where it is known now, it is without them. */
 		if (good && e->known)
 			forget_closed(&r);
