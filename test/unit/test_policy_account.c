@@ -202,10 +202,10 @@ TEST(test_what_cannot_be_read_is_not_taken_for_gone)
 	assert_int_equal(account_held(&account).gpus, 2);
 }
 
-static bool is_a(void *ctx, const char *namespace)
+static bool is_a(void *ctx, const struct account_row *row)
 {
 	(void)ctx;
-	return strcmp(namespace, "a") == 0;
+	return strcmp(row->namespace, "a") == 0;
 }
 
 TEST(test_rows_of_others_go)

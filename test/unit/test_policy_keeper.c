@@ -12,13 +12,21 @@ static struct policy_source source;
 static const struct policy small = {.name = "small"}, other = {.name = "other"};
 static bool moved; /* "lab" picks the other one */
 
+/* Of "gone" and "old" nobody knows. */
 static int of(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
 	struct err *err)
 {
-	(void)ctx, (void)a, (void)err;
+	(void)ctx, (void)a;
+	if (slice_is(namespace, "gone") || slice_is(namespace, "old"))
+		return err_set(err, ERR_TIMEOUT, "nobody knows");
 	*ret = slice_is(namespace, "lab") ? moved ? &other : &small : NULL;
 	return 0;
 }
+
+#define OF_GONE                                                                                    \
+	"{'uid':'u9','namespace':'gone','name':'p','state':'bound','plan':'0000000000000005',"     \
+	"'since':'2026-01-01T00:00:00Z','take':'00000000000000aa','servers':['a'],"                \
+	"'gpus':[{'id':'gpu-1','bytes':5}]}"
 
 static void becomes(const char *policy, const char *account)
 {
@@ -40,10 +48,11 @@ TEST(test_what_stands_is_what_it_says)
 	void *running;
 
 	ledger_fixture_init(&fix);
-	kube_store_server(fix.store, "a", 2, 16000, "");
+	kube_store_server(fix.store, "a", 2, 16000, OF_GONE);
 	kube_store_policy(fix.store, "open", "{}");
 	kube_store_policy(fix.store, "other", "{'allow':{'gpus':9}}");
 	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
+	kube_store_policy_status(fix.store, "small", "{'account':'1 1 n old 1 5'}");
 	ledger_fixture_begin(&fix);
 	source = (struct policy_source){NULL, of};
 	cfg = (struct policy_keeper_config){.kube = fix.r.kube,

@@ -48,8 +48,10 @@ int accounts_may_wait(
 /* What a leader knows for a count. */
 struct account_care {
 	void *ctx;
-	/* Does this namespace pick the policy now? */
+	/* Does this namespace surely pick the policy now, or surely not? Of one that is gone, or
+	 * that nobody can be asked about, both are false. */
 	bool (*picks)(void *ctx, const char *namespace);
+	bool (*left)(void *ctx, const char *namespace);
 	/* Asked about each. Has this been in view for ACCOUNT_FLIGHT_MS? */
 	bool (*is_over)(void *ctx, const char *policy, const struct account_flight *f);
 };

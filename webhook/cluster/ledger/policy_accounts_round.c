@@ -406,9 +406,20 @@ static void drop_over(struct caring *caring)
 				account_close(c, c->flights[i].uid, c->flights[i].take);
 }
 
+/* Who cannot be asked about is counted for the policy that it had, as long as it holds something.
+ */
+static bool keep_row(void *ctx, const struct account_row *row)
+{
+	const struct account_care *care = ctx;
+
+	return row->held.gpus || row->held.bytes ? !care->left(care->ctx, row->namespace)
+						 : care->picks(care->ctx, row->namespace);
+}
+
 /* In the state that was read; over the claims as they are shown. */
 static int look_over(struct caring *c)
 {
+	struct account_care care = *c->care;
 	struct round *r = c->r;
 	int rc = load(r);
 
@@ -418,7 +429,7 @@ static int look_over(struct caring *c)
 	servers_each(r->x->servers, know_server, c);
 	rc = c->failed ? no_memory(&r->err) : count(r);
 	if (rc == 0)
-		r->changed |= account_drop(&r->account, c->care->picks, c->care->ctx);
+		r->changed |= account_drop(&r->account, keep_row, &care);
 	return rc;
 }
 

@@ -78,10 +78,9 @@ static void forget_unseen(struct policy_keeper *k)
 	k->n = n;
 }
 
-/* Who cannot be asked about is counted for the policy that it had. */
-static bool picks(void *ctx, const char *namespace)
+/* Is this known of the namespace now: that it picks the policy, or that it does not? */
+static bool is_known(const struct policy_keeper *k, const char *namespace, bool picked)
 {
-	const struct policy_keeper *k = ctx;
 	const struct policy *p = NULL;
 	struct err err = {0};
 	struct arena a;
@@ -90,9 +89,20 @@ static bool picks(void *ctx, const char *namespace)
 
 	arena_init(&a, SCRATCH_MAX);
 	rc = policy_of(k->cfg->policies, slice_of(namespace), &a, &p, &err);
-	yes = rc == 0 ? p && strcmp(p->name, k->policy) == 0 : rc != ERR_REFUSED;
+	yes = (rc == 0 || rc == ERR_REFUSED) &&
+	      (rc == 0 && p && strcmp(p->name, k->policy) == 0) == picked;
 	arena_release(&a);
 	return yes;
+}
+
+static bool picks(void *ctx, const char *namespace)
+{
+	return is_known(ctx, namespace, true);
+}
+
+static bool left(void *ctx, const char *namespace)
+{
+	return is_known(ctx, namespace, false);
 }
 
 /* ---- the duty ---- */
@@ -130,7 +140,7 @@ static void begin_list(void *ctx)
 
 static void keep_all(struct policy_keeper *k, struct duty *d)
 {
-	const struct account_care care = {k, picks, is_over};
+	const struct account_care care = {k, picks, left, is_over};
 	struct err err = {0};
 
 	for (size_t i = 0; i < k->n_names && !duty_stopping(d); i++) {

@@ -306,7 +306,8 @@ bool account_count_end(struct account_count *n, int64_t generation)
 	return changed;
 }
 
-bool account_drop(struct account *c, bool (*keep)(void *ctx, const char *namespace), void *ctx)
+bool account_drop(
+	struct account *c, bool (*keep)(void *ctx, const struct account_row *row), void *ctx)
 {
 	size_t n = 0, was = c->n_rows;
 
@@ -316,7 +317,7 @@ bool account_drop(struct account *c, bool (*keep)(void *ctx, const char *namespa
 		for (size_t k = 0; k < c->n_flights; k++)
 			in_flight = in_flight ||
 				    strcmp(c->flights[k].namespace, c->rows[i].namespace) == 0;
-		if (in_flight || keep(ctx, c->rows[i].namespace))
+		if (in_flight || keep(ctx, &c->rows[i]))
 			c->rows[n++] = c->rows[i];
 	}
 	c->n_rows = n;

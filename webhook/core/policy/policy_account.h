@@ -104,7 +104,8 @@ void account_count_add(struct account_count *n, const char *namespace, const cha
  * whose claims stand as a whole go. True: something is another than before. */
 bool account_count_end(struct account_count *n, int64_t generation);
 /* Drop the rows for which keep says false, when nobody is in flight there. True: there was one. */
-bool account_drop(struct account *c, bool (*keep)(void *ctx, const char *namespace), void *ctx);
+bool account_drop(
+	struct account *c, bool (*keep)(void *ctx, const struct account_row *row), void *ctx);
 
 /* The refusal: which bound of which policy, what is used and by whom, what to do. ERR_REFUSED,
  * reason "PolicyFull". */
