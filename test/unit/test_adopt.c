@@ -536,6 +536,38 @@ TEST(r7_without_an_account)
 	assert_int_equal(pod_events(api, "NotAccounted"), 0);
 }
 
+#define SMALL "/apis/poolgate.io/v1alpha1/gpupolicies/small"
+#define SMALL_OBJECT                                                                               \
+	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPolicy\",\"metadata\":{\"name\":"  \
+	"\"small\",\"resourceVersion\":\"5\",\"generation\":1},\"spec\":{\"allow\":{\"gpus\":1}}}"
+
+/* Its name in the account is that of the record: who counts sees that it stands, and it is not
+ * counted twice. */
+TEST(p6_what_is_adopted_is_counted_once)
+{
+	static const struct policy_source source = {NULL, pick_capped};
+	const struct api_request *raised;
+	unsigned long long take;
+	const char *flight;
+	char text[64];
+
+	set_policies(&source);
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	api_expect(api->api, "GET", SMALL, 200, SMALL_OBJECT);
+	api_expect(api->api, "GET", SMALL, 200, SMALL_OBJECT);
+	api_expect(api->api, "PATCH", SMALL "/status", 200, SMALL_OBJECT);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	raised = api_last(api->api, "PATCH", SMALL "/status");
+	assert_non_null(raised);
+	flight = strstr(raised->body, "f u1 n ");
+	assert_non_null(flight);
+	assert_int_equal(sscanf(flight, "f u1 n %llu ", &take), 1);
+	(void)snprintf(text, sizeof(text), "'take':'%016llx'", take);
+	assert_true(status_has(api, "a", text, 0));
+}
+
 TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_without_a_claim_gets_one,
 	r7_as_the_profile_says, r7_not_where_the_status_cannot_be_read,
 	r7_not_when_its_claim_comes_late, r7_judged_on_a_fresh_list, r7_asked_past_the_cache,
@@ -545,4 +577,5 @@ TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_withou
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
-	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy, r7_without_an_account)
+	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy, r7_without_an_account,
+	p6_what_is_adopted_is_counted_once)

@@ -143,18 +143,18 @@ TEST(test_a_name_that_goes_leaves_the_sum)
 
 TEST(test_who_is_in_flight_counts_beside_what_stands)
 {
-	(void)count("a", "a u0 1 1");
+	(void)count("a", "a u0 9 1");
 	(void)raise_one("a", "u1", 1, 2);
 	/* nothing of it stands yet */
-	assert_false(count(NULL, "a u0 1 1"));
+	assert_false(count(NULL, "a u0 9 1"));
 	/* a half of it does; the other may come */
-	assert_false(count(NULL, "a u0 1 1 a u1 1 1"));
+	assert_false(count(NULL, "a u0 9 1 a u1 1 1"));
 	assert_int_equal(account_held(&account).gpus, 3);
 	/* the same pod's claim of another review is another one */
-	assert_true(count(NULL, "a u0 1 1 a u1 5 2"));
+	assert_true(count(NULL, "a u0 9 1 a u1 5 2"));
 	assert_int_equal(account_held(&account).gpus, 5);
 	/* all of it does: nothing is on its way any more */
-	assert_true(count(NULL, "a u0 1 1 a u1 1 1 a u1 1 1"));
+	assert_true(count(NULL, "a u0 9 1 a u1 1 1 a u1 1 1"));
 	expect("1 1 n a 3 48000000000");
 }
 
@@ -206,6 +206,17 @@ static bool is_a(void *ctx, const struct account_row *row)
 {
 	(void)ctx;
 	return strcmp(row->namespace, "a") == 0;
+}
+
+/* A gang is raised under the uid of one of its members; their records have their own. */
+TEST(test_a_gang_in_flight_is_counted_once)
+{
+	(void)count("a", "");
+	(void)raise_one("a", "u1", 7, 3);
+	assert_false(count(NULL, "a u2 7 1 a u1 7 1"));
+	expect("1 1 n a 3 48000000000 f u1 a 7 3 48000000000");
+	assert_true(count(NULL, "a u2 7 1 a u1 7 1 a u3 7 1"));
+	expect("1 1 n a 3 48000000000");
 }
 
 TEST(test_rows_of_others_go)
@@ -283,5 +294,6 @@ TESTS_BETWEEN(begin, end, test_only_caps_need_one, test_a_namespace_is_counted_f
 	test_a_cap_of_nothing, test_a_name_that_goes_leaves_the_sum,
 	test_who_is_in_flight_counts_beside_what_stands, test_more_stands_than_was_announced,
 	test_of_several_in_flight_each_is_looked_at, test_the_next_try_takes_the_place_of_the_last,
-	test_what_cannot_be_read_is_not_taken_for_gone, test_rows_of_others_go,
-	test_it_is_read_as_it_was_written, test_a_refusal_says_who_holds_what)
+	test_what_cannot_be_read_is_not_taken_for_gone, test_a_gang_in_flight_is_counted_once,
+	test_rows_of_others_go, test_it_is_read_as_it_was_written,
+	test_a_refusal_says_who_holds_what)

@@ -171,6 +171,39 @@ TEST(test_a_broken_account_is_counted_anew)
 	says("account", "1 1 n lab 2 16000000000");
 }
 
+static bool picks_lab(void *ctx, const char *namespace)
+{
+	(void)ctx;
+	return strcmp(namespace, "lab") == 0;
+}
+
+static bool left_by(void *ctx, const char *namespace)
+{
+	return !picks_lab(ctx, namespace);
+}
+
+static bool is_over(void *ctx, const char *policy, const struct account_flight *f)
+{
+	(void)ctx, (void)policy, (void)f;
+	return false;
+}
+
+/* What is closed counts no more beside what stands, though no review has written it out yet. */
+TEST(test_a_keeper_writes_what_was_closed)
+{
+	const struct account_care care = {NULL, picks_lab, left_by, is_over};
+	const struct account_ask ask = {
+		.uid = "u1", .namespace = "lab", .take = 7, .wants = {1, 5}};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t end = clock_ms() + 20000;
+
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	accounts_close(x, 7);
+	kube_store_server(fix.store, "a", 8, 16000, CLAIM("u1", "u1", "bound", "'a'", "5"));
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("account", "1 1 n lab 1 5");
+}
+
 TEST(test_who_waits_is_bounded_by_the_last_count)
 {
 	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
@@ -261,5 +294,5 @@ TEST(test_three_replicas_at_once)
 TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_is_counted_out,
 	test_what_stood_before_the_cap_counts, test_lost_answers, test_no_account_no_claim,
 	test_taken_back, test_a_broken_account_is_counted_anew,
-	test_who_waits_is_bounded_by_the_last_count, test_nobody_overstays_his_deadline,
-	test_three_replicas_at_once)
+	test_a_keeper_writes_what_was_closed, test_who_waits_is_bounded_by_the_last_count,
+	test_nobody_overstays_his_deadline, test_three_replicas_at_once)

@@ -55,8 +55,9 @@ static int by_first_server(const void *a, const void *b)
 
 int gang_write(struct adoption **members, size_t n, struct err *err)
 {
-	uint64_t take = claims_new_take(), raised;
+	uint64_t raised;
 	int rc = claims_raise(members, n, &raised, err);
+	uint64_t take = raised ? raised : claims_new_take();
 
 	qsort(members, n, sizeof(struct adoption *), by_first_server);
 	for (size_t i = 0; i < n && rc >= 0; i++) {

@@ -312,21 +312,32 @@ static bool work(struct round *r)
 	return rc == 0 || rc == ERR_CONFLICT || gave_up(r, rc);
 }
 
+/* Lock held. False: out of memory. */
+static bool gather_closed(struct round *r)
+{
+	size_t n = 0;
+
+	for (const struct own_take *t = r->e->takes; t; t = t->next)
+		n += t->closed;
+	r->closed = arena_array(&r->arena, n, sizeof(struct own_take *));
+	for (struct own_take *t = r->e->takes; r->closed && t; t = t->next)
+		if (t->closed)
+			r->closed[r->n_closed++] = t;
+	return r->closed != NULL;
+}
+
 /* Lock held: those who wait, and have time. False: out of memory. */
 static bool gather(struct round *r)
 {
 	struct account_entry *e = r->e;
 	int64_t now = clock_ms();
-	size_t n = 0, n_closed = 0;
+	size_t n = 0;
 
 	r->deadline_ms = now + CALL_MS;
 	for (const struct raise *one = e->queue; one; one = one->next)
 		n++;
-	for (const struct own_take *t = e->takes; t; t = t->next)
-		n_closed += t->closed;
 	r->list = arena_array(&r->arena, n, sizeof(struct raise *));
-	r->closed = arena_array(&r->arena, n_closed, sizeof(struct own_take *));
-	if (!r->list || !r->closed)
+	if (!r->list || !gather_closed(r))
 		return false;
 	for (struct raise *one = e->queue; one; one = one->next) {
 		if (one->done || one->deadline_ms <= now)
@@ -336,9 +347,6 @@ static bool gather(struct round *r)
 		if (one->deadline_ms < r->deadline_ms)
 			r->deadline_ms = one->deadline_ms;
 	}
-	for (struct own_take *t = e->takes; t; t = t->next)
-		if (t->closed)
-			r->closed[r->n_closed++] = t;
 	return true;
 }
 
@@ -441,7 +449,11 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 	int rc;
 
 	arena_init(&r.arena, SCRATCH_MAX);
-	rc = call_api(&r, "GET", NULL);
+	(void)pthread_mutex_lock(&x->lock);
+	rc = gather_closed(&r) ? 0 : no_memory(&r.err);
+	(void)pthread_mutex_unlock(&x->lock);
+	if (rc == 0)
+		rc = call_api(&r, "GET", NULL);
 	if (rc == 0)
 		rc = look_over(&caring);
 	if (rc == 0 && r.changed) {
@@ -451,6 +463,10 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 	}
 	if (rc == 0 && (r.changed || e->waiting != waiting))
 		rc = write_account(&r, waiting);
+	(void)pthread_mutex_lock(&x->lock);
+	if (rc == 0)
+		forget_closed(&r);
+	(void)pthread_mutex_unlock(&x->lock);
 	if (rc != 0)
 		*err = r.err;
 	arena_release(&r.arena);

@@ -154,6 +154,18 @@ static struct account_flight *flight_of(const struct account *c, const char *uid
 	return NULL;
 }
 
+/* Of whom this record is. All of a gang is raised at once, and is in flight under one uid. */
+static struct account_flight *flight_of_take(
+	const struct account *c, const char *namespace, const char *uid, uint64_t take)
+{
+	struct account_flight *f = flight_of(c, uid, take);
+
+	for (size_t i = 0; !f && take && i < c->n_flights; i++)
+		if (c->flights[i].take == take && strcmp(c->flights[i].namespace, namespace) == 0)
+			f = &c->flights[i];
+	return f;
+}
+
 static void remove_flight(struct account *c, struct account_flight *f)
 {
 	*f = c->flights[--c->n_flights];
@@ -255,7 +267,7 @@ void account_count_add(struct account_count *n, const char *namespace, const cha
 	uint64_t take, struct account_sum holds)
 {
 	struct account *c = n->account;
-	struct account_flight *f = c->n_flights ? flight_of(c, uid, take) : NULL;
+	struct account_flight *f = flight_of_take(c, namespace, uid, take);
 	struct account_row *row;
 
 	if (f) {

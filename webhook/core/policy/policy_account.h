@@ -31,7 +31,8 @@ struct account_row {
 /* A claim that may not stand yet, or no more: its writes are on their way. */
 struct account_flight {
 	const char *uid, *namespace;
-	uint64_t take; /* which review, or which decision of a leader */
+	uint64_t take; /* which review, or which decision of a leader: of a gang's members the same
+			*/
 	struct account_sum held;
 };
 
