@@ -15,12 +15,23 @@ static struct ledger_fixture fix;
 static struct policy small = {
 	.name = "small", .gpus = 3, .bytes = UINT64_MAX, .waiting = UINT32_MAX};
 
+static int of(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)ctx, (void)a, (void)err;
+	*ret = slice_is(namespace, "lab") || slice_is(namespace, "ward") ? &small : NULL;
+	return 0;
+}
+
+static const struct policy_source source = {NULL, of};
+
 FIXTURE(set_up)
 {
 	ledger_fixture_init(&fix);
 	kube_store_server(fix.store, "a", 8, 16000, "");
 	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
 	ledger_fixture_begin(&fix);
+	accounts_set_policies(ledger_kube_accounts(fix.r.ledger), &source);
 	return 0;
 }
 
@@ -119,6 +130,17 @@ TEST(test_what_stood_before_the_cap_counts)
 	must_refuse("ward", "u6", "app c 1 50%");
 }
 
+TEST(test_whoever_held_before_the_cap_counts)
+{
+	small.gpus = UINT32_MAX;
+	must_take("ward", "u0", "app c 2 50%");
+	must_take("none", "u1", "app c 2 50%");
+	small.gpus = 3;
+	must_refuse("lab", "u2", "app c 2 50%");
+	must_take("lab", "u3", "app c 1 50%");
+	says("gpus", "3");
+}
+
 TEST(test_lost_answers)
 {
 	kube_store_fault(fix.store, STORE_CUT_AFTER, "PATCH", SMALL "/status", 0, 1);
@@ -171,17 +193,6 @@ TEST(test_a_broken_account_is_counted_anew)
 	says("account", "1 1 n lab 2 16000000000");
 }
 
-static bool picks_lab(void *ctx, const char *namespace)
-{
-	(void)ctx;
-	return strcmp(namespace, "lab") == 0;
-}
-
-static bool left_by(void *ctx, const char *namespace)
-{
-	return !picks_lab(ctx, namespace);
-}
-
 static bool is_over(void *ctx, const char *policy, const struct account_flight *f)
 {
 	(void)ctx, (void)policy, (void)f;
@@ -191,7 +202,7 @@ static bool is_over(void *ctx, const char *policy, const struct account_flight *
 /* What is closed counts no more beside what stands, though no review has written it out yet. */
 TEST(test_a_keeper_writes_what_was_closed)
 {
-	const struct account_care care = {NULL, picks_lab, left_by, is_over};
+	const struct account_care care = {NULL, is_over};
 	const struct account_ask ask = {
 		.uid = "u1", .namespace = "lab", .take = 7, .wants = {1, 5}};
 	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
@@ -292,7 +303,8 @@ TEST(test_three_replicas_at_once)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_is_counted_out,
-	test_what_stood_before_the_cap_counts, test_lost_answers, test_no_account_no_claim,
-	test_taken_back, test_a_broken_account_is_counted_anew,
-	test_a_keeper_writes_what_was_closed, test_who_waits_is_bounded_by_the_last_count,
-	test_nobody_overstays_his_deadline, test_three_replicas_at_once)
+	test_what_stood_before_the_cap_counts, test_whoever_held_before_the_cap_counts,
+	test_lost_answers, test_no_account_no_claim, test_taken_back,
+	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
+	test_who_waits_is_bounded_by_the_last_count, test_nobody_overstays_his_deadline,
+	test_three_replicas_at_once)

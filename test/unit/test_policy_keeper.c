@@ -58,8 +58,8 @@ TEST(test_what_stands_is_what_it_says)
 	cfg = (struct policy_keeper_config){.kube = fix.r.kube,
 		.servers = fix.r.servers,
 		.accounts = ledger_kube_accounts(fix.r.ledger),
-		.policies = &source,
 		.log = &fix.r.log};
+	accounts_set_policies(cfg.accounts, &source);
 	duty = policy_keeper_duty(&cfg);
 	accounts_note_waiting(cfg.accounts, "small");
 	assert_int_equal(duty.start(duty.ctx, &running, &fix.e), 0);

@@ -124,10 +124,10 @@ static void list_policies(struct cluster *c)
 	c->policies_shown = (struct policy_source){c->policies, show_policy};
 	c->claims.policies = &c->policies_asked;
 	c->claims.accounts = ledger_kube_accounts(c->ledger);
+	accounts_set_policies(c->claims.accounts, &c->policies_shown);
 	c->accounts = (struct policy_keeper_config){.kube = c->kube,
 		.servers = c->servers,
 		.accounts = c->claims.accounts,
-		.policies = &c->policies_shown,
 		.log = c->cfg.log};
 	c->duties[c->n_duties++] = policy_keeper_duty(&c->accounts);
 }

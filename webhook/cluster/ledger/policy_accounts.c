@@ -57,6 +57,11 @@ void accounts_free(struct accounts *x)
 	free(x);
 }
 
+void accounts_set_policies(struct accounts *x, const struct policy_source *shown)
+{
+	x->policies = shown;
+}
+
 /* Lock held. NULL: out of memory. */
 static struct account_entry *entry_of(struct accounts *x, const char *policy)
 {

@@ -20,6 +20,9 @@ struct accounts *accounts_new(
 	struct kube *k, struct servers *s, const struct log *log, struct err *err);
 /* When no call runs any more. NULL-safe. */
 void accounts_free(struct accounts *x);
+/* Before anything is raised: which policy a namespace picks, as far as it is known without asking
+ * anybody; borrowed. Without it only who asks has a row. */
+void accounts_set_policies(struct accounts *x, const struct policy_source *shown);
 
 /* Before anything of a claim is written: count it in the account of that policy, by the caps that
  * the object has now. 0: it counts, or there is no cap. ERR_REFUSED, reason "PolicyFull" of a count
@@ -48,10 +51,6 @@ int accounts_may_wait(
 /* What a leader knows for a count. */
 struct account_care {
 	void *ctx;
-	/* Does this namespace surely pick the policy now, or surely not? Of one that is gone, or
-	 * that nobody can be asked about, both are false. */
-	bool (*picks)(void *ctx, const char *namespace);
-	bool (*left)(void *ctx, const char *namespace);
 	/* Asked about each. Has this been in view for ACCOUNT_FLIGHT_MS? */
 	bool (*is_over)(void *ctx, const char *policy, const struct account_flight *f);
 };

@@ -54,6 +54,7 @@ struct accounts {
 	struct kube *kube;
 	struct servers *servers;
 	const struct log *log;
+	const struct policy_source *policies;
 	pthread_mutex_t lock; /* taken before and after nothing */
 	pthread_cond_t cond;  /* somebody is not busy any more */
 	struct account_entry *entries;

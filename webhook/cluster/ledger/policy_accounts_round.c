@@ -11,6 +11,7 @@
 #define BODY_MAX ((size_t)4 << 20)
 #define SCRATCH_MAX ((size_t)32 << 20)
 #define PATH_BYTES 1024
+#define POLICY_MAX ((size_t)1 << 20)
 /* One call, when nobody is in a hurry. */
 #define CALL_MS 5000
 
@@ -140,6 +141,59 @@ static int load(struct round *r)
 	return rc == ERR_NOMEM ? rc : 0;
 }
 
+/* ---- rows ---- */
+
+/* Is it known of the namespace that it picks this policy, or that it does not? Of one that is gone
+ * neither is. */
+static bool is_known(const struct round *r, const char *namespace, bool picks)
+{
+	const struct policy *p = NULL;
+	struct err err = {0};
+	struct arena a;
+	bool yes;
+	int rc;
+
+	arena_init(&a, POLICY_MAX);
+	rc = policy_of(r->x->policies, slice_of(namespace), &a, &p, &err);
+	yes = (rc == 0 || rc == ERR_REFUSED) &&
+	      (rc == 0 && p && strcmp(p->name, r->e->name) == 0) == picks;
+	arena_release(&a);
+	return yes;
+}
+
+static bool know_server(void *ctx, const struct server_object *o)
+{
+	struct round *r = ctx;
+
+	for (size_t i = 0; i < o->status.n_claims && !r->arena.failed; i++) {
+		const char *namespace = o->status.claims[i].claim.namespace;
+
+		if (account_knows(&r->account, namespace) || !is_known(r, namespace, true))
+			continue;
+		namespace = arena_strdup(&r->arena, slice_of(namespace));
+		if (namespace)
+			(void)account_know(&r->account, namespace, &r->arena);
+	}
+	return !r->arena.failed;
+}
+
+/* Namespaces that pick the policy and hold something have a row. */
+static int know_all(struct round *r)
+{
+	servers_each(r->x->servers, know_server, r);
+	return r->arena.failed ? no_memory(&r->err) : 0;
+}
+
+/* Of whom it is not known he is counted for the policy that he had, as long as he holds something.
+ */
+static bool keep_row(void *ctx, const struct account_row *row)
+{
+	return row->held.gpus || row->held.bytes ? !is_known(ctx, row->namespace, false)
+						 : is_known(ctx, row->namespace, true);
+}
+
+/* ---- count ---- */
+
 struct counting {
 	struct round *r;
 	struct account_count n;
@@ -181,6 +235,9 @@ static int load_counted(struct round *r)
 		rc = servers_refresh(r->x->servers, r->deadline_ms, &r->err);
 	if (rc == 0)
 		rc = load(r);
+	/* Under another spec it was not counted, or there was no cap. */
+	if (rc == 0 && r->account.generation != r->e->generation)
+		rc = know_all(r);
 	for (size_t i = 0; rc == 0 && i < r->n; i++)
 		if (!account_know(&r->account, r->list[i]->ask->namespace, &r->arena))
 			rc = no_memory(&r->err);
@@ -383,25 +440,7 @@ bool account_round(struct accounts *x, struct account_entry *e)
 struct caring {
 	struct round *r;
 	const struct account_care *care;
-	bool failed;
 };
-
-/* Namespaces that pick the policy and hold something have a row. */
-static bool know_server(void *ctx, const struct server_object *o)
-{
-	struct caring *c = ctx;
-	struct account *account = &c->r->account;
-
-	for (size_t i = 0; i < o->status.n_claims && !c->failed; i++) {
-		const char *namespace = o->status.claims[i].claim.namespace;
-
-		if (account_knows(account, namespace) || !c->care->picks(c->care->ctx, namespace))
-			continue;
-		namespace = arena_strdup(&c->r->arena, slice_of(namespace));
-		c->failed = !namespace || !account_know(account, namespace, &c->r->arena);
-	}
-	return !c->failed;
-}
 
 /* Without them something is another than before, though they may be all. */
 static void drop_over(struct caring *caring)
@@ -414,30 +453,20 @@ static void drop_over(struct caring *caring)
 				account_close(c, c->flights[i].uid, c->flights[i].take);
 }
 
-/* Who cannot be asked about is counted for the policy that it had, as long as it holds something.
- */
-static bool keep_row(void *ctx, const struct account_row *row)
-{
-	const struct account_care *care = ctx;
-
-	return row->held.gpus || row->held.bytes ? !care->left(care->ctx, row->namespace)
-						 : care->picks(care->ctx, row->namespace);
-}
-
 /* In the state that was read; over the claims as they are shown. */
 static int look_over(struct caring *c)
 {
-	struct account_care care = *c->care;
 	struct round *r = c->r;
 	int rc = load(r);
 
 	if (rc != 0 || !policy_is_capped(&r->e->caps))
 		return rc;
 	drop_over(c);
-	servers_each(r->x->servers, know_server, c);
-	rc = c->failed ? no_memory(&r->err) : count(r);
+	rc = know_all(r);
 	if (rc == 0)
-		r->changed |= account_drop(&r->account, keep_row, &care);
+		rc = count(r);
+	if (rc == 0)
+		r->changed |= account_drop(&r->account, keep_row, r);
 	return rc;
 }
 

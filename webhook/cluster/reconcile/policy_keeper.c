@@ -14,7 +14,7 @@
  * meanwhile, or no answer, is no large pool. */
 #define REST 10
 #define REST_MAX_MS 30000
-#define SCRATCH_MAX ((size_t)1 << 20)
+#define SCRATCH_MAX ((size_t)16 << 20)
 
 /* A claim in flight, as this leader saw it first. */
 struct seen {
@@ -29,7 +29,6 @@ struct policy_keeper {
 	struct seen *seen;
 	size_t n, cap;
 	uint32_t round;
-	const char *policy; /* that is looked at */
 	struct arena arena; /* of one tick: names of policies */
 	const char **names;
 	size_t n_names, cap_names;
@@ -78,33 +77,6 @@ static void forget_unseen(struct policy_keeper *k)
 	k->n = n;
 }
 
-/* Is this known of the namespace now: that it picks the policy, or that it does not? */
-static bool is_known(const struct policy_keeper *k, const char *namespace, bool picked)
-{
-	const struct policy *p = NULL;
-	struct err err = {0};
-	struct arena a;
-	bool yes;
-	int rc;
-
-	arena_init(&a, SCRATCH_MAX);
-	rc = policy_of(k->cfg->policies, slice_of(namespace), &a, &p, &err);
-	yes = (rc == 0 || rc == ERR_REFUSED) &&
-	      (rc == 0 && p && strcmp(p->name, k->policy) == 0) == picked;
-	arena_release(&a);
-	return yes;
-}
-
-static bool picks(void *ctx, const char *namespace)
-{
-	return is_known(ctx, namespace, true);
-}
-
-static bool left(void *ctx, const char *namespace)
-{
-	return is_known(ctx, namespace, false);
-}
-
 /* ---- the duty ---- */
 
 static bool note_policy(void *ctx, const struct json *j, const struct json_node *object)
@@ -140,17 +112,16 @@ static void begin_list(void *ctx)
 
 static void keep_all(struct policy_keeper *k, struct duty *d)
 {
-	const struct account_care care = {k, picks, left, is_over};
+	const struct account_care care = {k, is_over};
 	struct err err = {0};
 
 	for (size_t i = 0; i < k->n_names && !duty_stopping(d); i++) {
-		k->policy = k->names[i];
-		if (accounts_repair(
-			    k->cfg->accounts, k->policy, &care, clock_ms() + CALL_MS, &err) != 0 &&
+		if (accounts_repair(k->cfg->accounts, k->names[i], &care, clock_ms() + CALL_MS,
+			    &err) != 0 &&
 			err.code != ERR_CONFLICT)
 			log_line(k->cfg->log, LOG_LEVEL_WARN,
 				"the account of a GPUPolicy could not be kept",
-				log_str("policy", k->policy), log_str("error", err.msg));
+				log_str("policy", k->names[i]), log_str("error", err.msg));
 	}
 }
 
@@ -163,7 +134,7 @@ static int64_t tick(void *ctx, struct duty *d)
 
 	if (!servers_synced(k->cfg->servers))
 		return EVERY_MS;
-	arena_init(&k->arena, SCRATCH_MAX * 16);
+	arena_init(&k->arena, SCRATCH_MAX);
 	k->names = NULL;
 	k->n_names = k->cap_names = 0;
 	k->round++;

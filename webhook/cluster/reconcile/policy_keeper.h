@@ -12,7 +12,6 @@ struct policy_keeper_config {
 	struct kube *kube;
 	struct servers *servers; /* nothing is counted before these have come */
 	struct accounts *accounts;
-	const struct policy_source *policies;
 	const struct log *log;
 };
 
