@@ -164,6 +164,9 @@ TEST(test_no_account_no_claim)
 	assert_int_equal(take("lab", "u2", "app c 1 50%"), ERR_REFUSED);
 	small.name = "small";
 	assert_string_equal(fix.e.reason, "NoPolicy");
+	kube_store_heal(fix.store);
+	/* and nobody asks for it again */
+	assert_true(accounts_flush(ledger_kube_accounts(fix.r.ledger), clock_ms() + 5000));
 }
 
 TEST(test_taken_back)

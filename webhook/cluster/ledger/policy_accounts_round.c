@@ -26,6 +26,7 @@ struct round {
 	struct account account;
 	int64_t deadline_ms;
 	bool counted, changed;
+	bool gone; /* there is no such policy */
 	struct err err;
 };
 
@@ -324,6 +325,7 @@ static void forget_closed(struct round *r)
 static bool gave_up(struct round *r, int rc)
 {
 	if (kube_says_gone(rc, &r->err)) {
+		r->gone = true;
 		rc = err_reason(&r->err, ERR_REFUSED, "NoPolicy",
 			"there is no GPUPolicy %s any more, which the namespace picks by the "
 			"label " LABEL_POLICY,
@@ -427,8 +429,8 @@ bool account_round(struct accounts *x, struct account_entry *e)
 		good = work(&r);
 		(void)pthread_mutex_lock(&x->lock);
 		let_go(&r);
-		/* Where it is known now, it is without them. */
-		if (good && e->known)
+		/* Where it is known now, it is without them; one that is gone names nobody. */
+		if (r.gone || (good && e->known))
 			forget_closed(&r);
 	}
 	arena_release(&r.arena);
