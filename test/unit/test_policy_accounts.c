@@ -234,6 +234,34 @@ TEST(test_who_waits_is_bounded_by_the_last_count)
 
 /* ---- at once ---- */
 
+static void *take_in_vain(void *arg)
+{
+	(void)arg;
+	assert_int_equal(take("lab", "u1", "app c 2 50%"), ERR_REFUSED);
+	return NULL;
+}
+
+/* It was raised, and not one write was begun: nobody has anything to take back. */
+TEST(test_what_found_no_room_after_all_is_written_out)
+{
+	char *now = NULL;
+	pthread_t taker;
+
+	kube_store_fault(fix.store, STORE_SLOW, "PATCH", SMALL "/status", 1000, 1);
+	assert_int_equal(pthread_create(&taker, NULL, take_in_vain, NULL), 0);
+	assert_true(api_wait(fix.api, "PATCH", SMALL "/status", 1));
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	(void)pthread_join(taker, NULL);
+	for (int i = 0; i < 1000; i++, api_nap(10)) {
+		free(now);
+		now = kube_store_policy_says(fix.store, "small", "account");
+		if (!strstr(now, " f "))
+			break;
+	}
+	assert_null(strstr(now, " f "));
+	free(now);
+}
+
 static void *raise_slowly(void *arg)
 {
 	const struct account_ask ask = {
@@ -310,4 +338,4 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_who_waits_is_bounded_by_the_last_count, test_nobody_overstays_his_deadline,
-	test_three_replicas_at_once)
+	test_what_found_no_room_after_all_is_written_out, test_three_replicas_at_once)

@@ -337,7 +337,10 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 		next = try_once(&t, deadline, &rc, ret, err);
 	}
 	(void)pthread_mutex_unlock(&l->servers->lock);
-	accounts_close(l->accounts, t.instead);
+	if (t.instead) {
+		accounts_close(l->accounts, t.instead);
+		duty_wake(l->janitor);
+	}
 	arena_release(&t.scratch);
 	/* ERR_INVALID: the API server takes no such status, which is nothing that the pod's user
 	 * could mend. */
