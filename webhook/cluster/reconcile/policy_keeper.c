@@ -14,13 +14,14 @@
  * meanwhile, or no answer, is no large pool. */
 #define REST 10
 #define REST_MAX_MS 30000
+/* A sight is kept for so long after the last look that showed it: looks may fail meanwhile. */
+#define FORGET_MS 600000
 #define SCRATCH_MAX ((size_t)16 << 20)
 
 /* A claim in flight, as this leader saw it first. */
 struct seen {
 	uint64_t hash;
-	int64_t since_ms;
-	uint32_t round;
+	int64_t since_ms, last_ms;
 };
 
 struct policy_keeper {
@@ -28,7 +29,6 @@ struct policy_keeper {
 	struct duty *duty;
 	struct seen *seen;
 	size_t n, cap;
-	uint32_t round;
 	struct arena arena; /* of one tick: names of policies */
 	const char **names;
 	size_t n_names, cap_names;
@@ -47,11 +47,12 @@ static bool is_over(void *ctx, const char *policy, const struct account_flight *
 {
 	struct policy_keeper *k = ctx;
 	uint64_t hash = hash_of(policy, f);
+	int64_t now = clock_ms();
 
 	for (size_t i = 0; i < k->n; i++)
 		if (k->seen[i].hash == hash) {
-			k->seen[i].round = k->round;
-			return clock_ms() - k->seen[i].since_ms >= ACCOUNT_FLIGHT_MS;
+			k->seen[i].last_ms = now;
+			return now - k->seen[i].since_ms >= ACCOUNT_FLIGHT_MS;
 		}
 	if (k->n == k->cap) {
 		size_t cap = k->cap ? 2 * k->cap : 64;
@@ -63,16 +64,17 @@ static bool is_over(void *ctx, const char *policy, const struct account_flight *
 		k->seen = grown;
 		k->cap = cap;
 	}
-	k->seen[k->n++] = (struct seen){hash, clock_ms(), k->round};
+	k->seen[k->n++] = (struct seen){hash, now, now};
 	return false;
 }
 
 static void forget_unseen(struct policy_keeper *k)
 {
+	int64_t now = clock_ms();
 	size_t n = 0;
 
 	for (size_t i = 0; i < k->n; i++)
-		if (k->seen[i].round == k->round)
+		if (now - k->seen[i].last_ms < FORGET_MS)
 			k->seen[n++] = k->seen[i];
 	k->n = n;
 }
@@ -137,7 +139,6 @@ static int64_t tick(void *ctx, struct duty *d)
 	arena_init(&k->arena, SCRATCH_MAX);
 	k->names = NULL;
 	k->n_names = k->cap_names = 0;
-	k->round++;
 	if (kube_list(k->cfg->kube, POLICIES_PATH, CALL_MS, begin_list, note_policy, k, version,
 		    &err) == 0) {
 		k->told = false;
