@@ -221,15 +221,38 @@ TEST(test_a_keeper_writes_what_was_closed)
 TEST(test_who_waits_is_bounded_by_the_last_count)
 {
 	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
-	int64_t end = clock_ms() + 5000;
+	int64_t end = clock_ms() + 20000;
 
 	kube_store_policy(fix.store, "small", "{'allow':{'waiting':3}}");
 	kube_store_policy_status(fix.store, "small", "{'waiting':1}");
-	assert_int_equal(accounts_may_wait(x, &small, end, &fix.e), 0);
-	assert_int_equal(accounts_may_wait(x, &small, end, &fix.e), 0);
-	assert_int_equal(accounts_may_wait(x, &small, end, &fix.e), ERR_REFUSED);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(accounts_may_wait(x, &small, true, end, &fix.e), 0);
+	assert_int_equal(accounts_may_wait(x, &small, false, end, &fix.e), 0);
+	assert_int_equal(accounts_may_wait(x, &small, false, end, &fix.e), 0);
+	assert_int_equal(accounts_may_wait(x, &small, false, end, &fix.e), ERR_REFUSED);
 	assert_string_equal(fix.e.reason, "PolicyFull");
 	assert_non_null(strstr(fix.e.msg, "(spec.allow.waiting), and 3 do"));
+}
+
+/* An answer that brings the same number is no count that came after them. */
+TEST(test_who_was_let_in_is_not_forgotten)
+{
+	const struct account_ask ask = {
+		.uid = "u1", .namespace = "lab", .take = 7, .wants = {1, 5}};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t began = clock_ms(), end = began + 20000;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'waiting':2}}");
+	kube_store_policy_status(fix.store, "small", "{'waiting':1}");
+	assert_int_equal(accounts_may_wait(x, &small, false, end, &fix.e), 0);
+	/* it has no cap: this reads it */
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	/* after four seconds everybody was counted */
+	if (accounts_may_wait(x, &small, false, end, &fix.e) == 0)
+		assert_true(clock_ms() - began >= 4000);
+	kube_store_policy_status(fix.store, "small", "{'waiting':0}");
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	assert_int_equal(accounts_may_wait(x, &small, false, end, &fix.e), 0);
 }
 
 /* ---- at once ---- */
@@ -337,5 +360,6 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_what_stood_before_the_cap_counts, test_whoever_held_before_the_cap_counts,
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
-	test_who_waits_is_bounded_by_the_last_count, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out, test_three_replicas_at_once)
+	test_who_waits_is_bounded_by_the_last_count, test_who_was_let_in_is_not_forgotten,
+	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
+	test_three_replicas_at_once)

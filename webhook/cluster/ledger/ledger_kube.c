@@ -363,7 +363,7 @@ static int kube_could_ever(
 	(void)pthread_mutex_unlock(&l->servers->lock);
 	arena_release(&t.scratch);
 	if (rc == 0 && ask->policy && ask->policy->waiting != UINT32_MAX)
-		rc = accounts_may_wait(l->accounts, ask->policy, deadline, err);
+		rc = accounts_may_wait(l->accounts, ask->policy, ask->dry_run, deadline, err);
 	return rc == ERR_TIMEOUT || rc == ERR_IO ? ledger_away(err) : rc;
 }
 

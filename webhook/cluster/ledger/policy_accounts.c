@@ -225,8 +225,8 @@ void accounts_note_waiting(struct accounts *x, const char *policy)
 	(void)pthread_mutex_unlock(&x->lock);
 }
 
-int accounts_may_wait(
-	struct accounts *x, const struct policy *policy, int64_t deadline_ms, struct err *err)
+int accounts_may_wait(struct accounts *x, const struct policy *policy, bool dry_run,
+	int64_t deadline_ms, struct err *err)
 {
 	struct account_entry *e;
 	int rc = 0;
@@ -248,7 +248,7 @@ int accounts_may_wait(
 			"(spec.allow.waiting), and %u do; create the pod again when one of them "
 			"has had its turn",
 			e->name, (unsigned)e->caps.waiting, (unsigned)(e->waiting + e->let_in));
-	if (rc == 0)
+	if (rc == 0 && !dry_run)
 		e->let_in++;
 	(void)pthread_mutex_lock(&x->lock);
 	hand_on(x, e);

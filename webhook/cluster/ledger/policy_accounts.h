@@ -44,9 +44,10 @@ bool accounts_flush(struct accounts *x, int64_t deadline_ms);
 /* A leader counts anew who waits (NULL), and one more of that policy does. */
 void accounts_note_waiting(struct accounts *x, const char *policy);
 /* May one more pod wait, by the count that the leader has written last, and what this replica has
- * let in since it read that? ERR_REFUSED, reason "PolicyFull"; else as accounts_raise. */
-int accounts_may_wait(
-	struct accounts *x, const struct policy *policy, int64_t deadline_ms, struct err *err);
+ * let in since it read that? ERR_REFUSED, reason "PolicyFull"; else as accounts_raise. dry_run: it
+ * will not. */
+int accounts_may_wait(struct accounts *x, const struct policy *policy, bool dry_run,
+	int64_t deadline_ms, struct err *err);
 
 /* What a leader knows for a count. */
 struct account_care {

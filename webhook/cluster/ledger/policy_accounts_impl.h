@@ -44,8 +44,8 @@ struct account_entry {
 	struct policy caps;
 	int64_t generation;
 	char version[32];
-	uint32_t waiting, let_in; /* as it was read; since then */
-	int64_t read_ms;
+	uint32_t waiting, let_in; /* as it was read; whom it may not count yet, since let_ms */
+	int64_t read_ms, let_ms;
 	struct buf text;
 	char name[];
 };

@@ -12,6 +12,8 @@
 #define SCRATCH_MAX ((size_t)32 << 20)
 #define PATH_BYTES 1024
 #define POLICY_MAX ((size_t)1 << 20)
+/* A leader has counted whoever waits by then. */
+#define COUNTED_MS 4000
 /* One call, when nobody is in a hurry. */
 #define CALL_MS 5000
 
@@ -37,6 +39,16 @@ static int no_memory(struct err *err)
 
 /* ---- the object ---- */
 
+/* Every write brings the number of those who wait, which a leader counted some time before. */
+static void read_waiting(struct account_entry *e, uint32_t waiting)
+{
+	if (waiting == e->waiting && e->read_ms - e->let_ms < COUNTED_MS)
+		return;
+	e->waiting = waiting;
+	e->let_in = 0;
+	e->let_ms = e->read_ms;
+}
+
 static int read_object(
 	struct account_entry *e, const struct kube_answer *answer, struct arena *a, struct err *err)
 {
@@ -56,9 +68,8 @@ static int read_object(
 	memcpy(e->version, version.at, version.len);
 	e->version[version.len] = '\0';
 	(void)json_int(j, json_get(j, status, SLICE("waiting")), &waiting);
-	e->waiting = waiting > 0 && waiting < UINT32_MAX ? (uint32_t)waiting : 0;
-	e->let_in = 0;
 	e->read_ms = clock_ms();
+	read_waiting(e, waiting > 0 && waiting < UINT32_MAX ? (uint32_t)waiting : 0);
 	buf_clear(&e->text);
 	buf_slice(&e->text, json_str(j, json_get(j, status, SLICE("account")), a));
 	e->caps = (struct policy){
