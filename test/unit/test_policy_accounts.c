@@ -337,6 +337,19 @@ static void *take_some(void *arg)
 	return NULL;
 }
 
+/* Nobody knows what is claimed there, and this replica has never seen an older state of it. */
+TEST(test_a_server_that_was_never_readable)
+{
+	kube_store_put(fix.store, "b", SPEC_AT("10.0.0.9:56001", "1"), "{'claims':7}", "[]");
+	kube_store_policy_status(fix.store, "small", "{'account':'1 1 n lab 3 5','gpus':3}");
+	replica_init(&others[0], fix.store);
+	accounts_set_policies(ledger_kube_accounts(others[0].ledger), &source);
+	assert_int_equal(
+		take_by(&others[0], "lab", "u1", "app c 1 50%", &fix.answer, &fix.e), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "PolicyFull");
+	replica_release(&others[0]);
+}
+
 TEST(test_three_replicas_at_once)
 {
 	pthread_t threads[THREADS];
@@ -362,4 +375,4 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_who_waits_is_bounded_by_the_last_count, test_who_was_let_in_is_not_forgotten,
 	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
-	test_three_replicas_at_once)
+	test_a_server_that_was_never_readable, test_three_replicas_at_once)

@@ -233,6 +233,7 @@ static int count(struct round *r)
 
 	if (!account_count_begin(&c.n, &r->account, &r->arena))
 		return no_memory(&r->err);
+	c.n.partly = servers_partly(r->x->servers);
 	servers_each(r->x->servers, count_server, &c);
 	r->changed |= account_count_end(&c.n, r->e->generation);
 	return 0;

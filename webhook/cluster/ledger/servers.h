@@ -74,6 +74,9 @@ int servers_view(struct servers *s, bool with_claims, struct arena *a, struct po
  * a second are made, and one that fails is made again. Afterwards the picture holds what it said.
  * ERR_TIMEOUT, or why the API server cannot be asked (ERR_IO, ERR_REFUSED). */
 int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err);
+/* Was there one in the last such list that could not be read? The picture may not have it at all.
+ */
+bool servers_partly(struct servers *s);
 
 /* By rule "without a leader": probe-backed servers count as stale from now on (or no longer),
  * whatever their condition says. */

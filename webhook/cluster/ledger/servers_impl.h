@@ -137,6 +137,7 @@ struct servers {
 	uint64_t list_version; /* of the last that has come in: a server that it lacks has gone,
 				  whatever older states of it the watch still tells */
 	struct err list_err;   /* of list_failed */
+	bool list_partly;      /* of list_good: one of them could not be read */
 	uint64_t room;         /* counts what may have made room in the picture */
 };
 

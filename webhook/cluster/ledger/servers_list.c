@@ -27,7 +27,7 @@ struct fresh {
 	struct arena arena; /* the names */
 	struct shown *list;
 	size_t n, cap;
-	bool failed;
+	bool failed, partly; /* partly: one could not be read */
 };
 
 static void fresh_begin(void *ctx)
@@ -37,6 +37,7 @@ static void fresh_begin(void *ctx)
 	for (size_t i = 0; i < f->n; i++)
 		held_free(f->list[i].held);
 	f->n = 0;
+	f->partly = false;
 	arena_reset(&f->arena);
 }
 
@@ -91,6 +92,7 @@ static bool fresh_each(void *ctx, const struct json *j, const struct json_node *
 		f->list[f->n++] = at;
 	else if (!f->failed)
 		servers_put_broken(f->s, m, &err);
+	f->partly = f->partly || !at.held;
 	return !f->failed;
 }
 
@@ -202,6 +204,7 @@ static void make_list(struct servers *s)
 		rc = err_set(&err, ERR_CONFLICT, "GPUServers went back while they were listed");
 	if (rc == 0) {
 		s->list_good = mine;
+		s->list_partly = f.partly;
 	} else {
 		s->list_failed = mine;
 		s->list_err = err;
@@ -284,4 +287,14 @@ int servers_refresh(struct servers *s, int64_t deadline_ms, struct err *err)
 			(void)servers_wait(s, deadline_ms);
 	(void)pthread_mutex_unlock(&s->lock);
 	return rc;
+}
+
+bool servers_partly(struct servers *s)
+{
+	bool yes;
+
+	(void)pthread_mutex_lock(&s->lock);
+	yes = s->list_partly;
+	(void)pthread_mutex_unlock(&s->lock);
+	return yes;
 }
