@@ -234,6 +234,26 @@ TEST(test_who_waits_is_bounded_by_the_last_count)
 	assert_non_null(strstr(fix.e.msg, "(spec.allow.waiting), and 3 do"));
 }
 
+/* While a round of the queue counts, what the one before it has counted stays. */
+TEST(test_half_a_count_of_those_who_wait)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t end = clock_ms() + 20000;
+
+	accounts_note_waiting(x, NULL);
+	accounts_note_waiting(x, "small");
+	accounts_note_waiting(x, "small");
+	accounts_noted_all(x);
+	accounts_note_waiting(x, NULL);
+	accounts_note_waiting(x, "small");
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("waiting", "2");
+	accounts_noted_all(x);
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("waiting", "1");
+}
+
 /* An answer that brings the same number is no count that came after them. */
 TEST(test_who_was_let_in_is_not_forgotten)
 {
@@ -373,6 +393,7 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_what_stood_before_the_cap_counts, test_whoever_held_before_the_cap_counts,
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
-	test_who_waits_is_bounded_by_the_last_count, test_who_was_let_in_is_not_forgotten,
-	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
-	test_a_server_that_was_never_readable, test_three_replicas_at_once)
+	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
+	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
+	test_what_found_no_room_after_all_is_written_out, test_a_server_that_was_never_readable,
+	test_three_replicas_at_once)

@@ -62,6 +62,7 @@ TEST(test_what_stands_is_what_it_says)
 	accounts_set_policies(cfg.accounts, &source);
 	duty = policy_keeper_duty(&cfg);
 	accounts_note_waiting(cfg.accounts, "small");
+	accounts_noted_all(cfg.accounts);
 	assert_int_equal(duty.start(duty.ctx, &running, &fix.e), 0);
 	ledger_must_take(&fix, "u1", "app c 2 50%");
 	becomes("small", "1 1 n lab 2 16000000000");

@@ -241,6 +241,8 @@ static void read_policies(struct queueing *q)
 		if (!policy_law_apply(law, &q->demands[i], &q->pods[i], &q->arena))
 			return;
 	}
+	if (q->laws)
+		accounts_noted_all(c->cfg->accounts);
 }
 
 static int decide(struct queueing *q, struct err *err)
@@ -503,8 +505,10 @@ bool claims_queue(struct claims *c)
 		run(&q);
 	else {
 		queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
-		if (c->cfg->accounts)
+		if (c->cfg->accounts) {
 			accounts_note_waiting(c->cfg->accounts, NULL);
+			accounts_noted_all(c->cfg->accounts);
+		}
 		q.written = keep_write(c, NULL, NULL, NULL, 0);
 	}
 	arena_release(&q.arena);

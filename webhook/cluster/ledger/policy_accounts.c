@@ -218,10 +218,18 @@ void accounts_note_waiting(struct accounts *x, const char *policy)
 
 	(void)pthread_mutex_lock(&x->lock);
 	for (e = x->entries; !policy && e; e = e->next)
-		e->noted = 0;
+		e->noting = 0;
 	e = policy ? entry_of(x, policy) : NULL;
 	if (e)
-		e->noted++;
+		e->noting++;
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+void accounts_noted_all(struct accounts *x)
+{
+	(void)pthread_mutex_lock(&x->lock);
+	for (struct account_entry *e = x->entries; e; e = e->next)
+		e->noted = e->noting;
 	(void)pthread_mutex_unlock(&x->lock);
 }
 

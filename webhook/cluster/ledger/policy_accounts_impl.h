@@ -37,8 +37,8 @@ struct account_entry {
 	/* Guarded by the lock: */
 	struct raise *queue, **queue_end;
 	struct own_take *takes;
-	uint32_t noted; /* so many wait, as this leader sees it */
-	bool busy;      /* somebody works for all that wait */
+	uint32_t noted, noting; /* so many wait, as this leader sees it; of a round that runs */
+	bool busy;              /* somebody works for all that wait */
 	/* His, who is busy: */
 	bool known;
 	struct policy caps;
