@@ -10,9 +10,10 @@
 
 #define EVERY_MS 2000
 #define CALL_MS 5000
-/* However long a count takes, that many times as long it rests; but who was given no processor
- * meanwhile, or no answer, is no large pool. */
-#define REST 10
+/* However long a count takes, that many times as long it rests: each of many policies that are busy
+ * waits for a list of its own. But who was given no processor meanwhile, or no answer, is no large
+ * pool. */
+#define REST 2
 #define REST_MAX_MS 30000
 /* A sight is kept for so long after the last look that showed it: looks may fail meanwhile. */
 #define FORGET_MS 600000
