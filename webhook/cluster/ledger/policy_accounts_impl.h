@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the files of the accounts share: policy_accounts.c has who waits,
- * policy_accounts_round.c what is read, counted and written for them. */
+ * policy_accounts_round.c what is read and written for them, policy_accounts_count.c what is
+ * counted. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 #define WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 
@@ -60,6 +61,22 @@ struct accounts {
 	struct account_entry *entries;
 };
 
+/* Somebody works for all. */
+struct round {
+	struct accounts *x;
+	struct account_entry *e;
+	struct raise **list; /* who waited when it began */
+	size_t n;
+	struct own_take **closed;
+	size_t n_closed;
+	struct arena arena;
+	struct account account;
+	int64_t deadline_ms;
+	bool counted, changed;
+	bool gone; /* there is no such policy */
+	struct err err;
+};
+
 /* One piece of work for everybody who waits: what fits is written at once, else the claims are
  * counted. Lock held, e->busy set, and let go meanwhile. False: nothing came of it, rest. */
 bool account_round(struct accounts *x, struct account_entry *e);
@@ -69,5 +86,15 @@ int account_fetch(
 /* A leader's count. Without the lock, e->busy set. As accounts_repair. */
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
 	uint32_t waiting, int64_t deadline_ms, struct err *err);
+
+/* ---- policy_accounts_count.c ---- */
+
+int account_no_memory(struct err *err);
+/* Namespaces that surely pick the policy and hold something have a row. ERR_NOMEM. */
+int account_know_all(struct round *r);
+/* Count the claims of the picture. ERR_NOMEM. */
+int account_count_claims(struct round *r);
+/* Drop the rows of those who have left. True: there was one. */
+bool account_drop_left(struct round *r);
 
 #endif

@@ -11,31 +11,10 @@
 #define BODY_MAX ((size_t)4 << 20)
 #define SCRATCH_MAX ((size_t)32 << 20)
 #define PATH_BYTES 1024
-#define POLICY_MAX ((size_t)1 << 20)
 /* A leader has counted whoever waits by then. */
 #define COUNTED_MS 4000
 /* One call, when nobody is in a hurry. */
 #define CALL_MS 5000
-
-struct round {
-	struct accounts *x;
-	struct account_entry *e;
-	struct raise **list; /* who waited when it began */
-	size_t n;
-	struct own_take **closed;
-	size_t n_closed;
-	struct arena arena;
-	struct account account;
-	int64_t deadline_ms;
-	bool counted, changed;
-	bool gone; /* there is no such policy */
-	struct err err;
-};
-
-static int no_memory(struct err *err)
-{
-	return err_set(err, ERR_NOMEM, "out of memory for the account of a policy");
-}
 
 /* ---- the object ---- */
 
@@ -75,7 +54,7 @@ static int read_object(
 	e->caps = (struct policy){
 		.name = e->name, .gpus = p.gpus, .bytes = p.bytes, .waiting = p.waiting};
 	e->known = !e->text.failed && !a->failed;
-	return e->known ? 0 : no_memory(err);
+	return e->known ? 0 : account_no_memory(err);
 }
 
 /* GET it past every cache, or PATCH its status: the state that comes back is known from then on. */
@@ -97,7 +76,8 @@ static int call_api(struct round *r, const char *method, const struct buf *body)
 	call.path = path.data;
 	if (body)
 		call.body = buf_as_slice(body);
-	rc = path.failed ? no_memory(&r->err) : kube_do(r->x->kube, &call, &answer, &r->err);
+	rc = path.failed ? account_no_memory(&r->err)
+			 : kube_do(r->x->kube, &call, &answer, &r->err);
 	if (rc == 0)
 		rc = read_object(r->e, &answer, &r->arena, &r->err);
 	kube_answer_release(&answer);
@@ -128,7 +108,7 @@ static int write_account(struct round *r, uint32_t waiting)
 	buf_str(&body, "\"account\":");
 	buf_json_str(&body, buf_as_slice(&text));
 	buf_str(&body, "}}");
-	rc = body.failed || text.failed || r->arena.failed ? no_memory(&r->err)
+	rc = body.failed || text.failed || r->arena.failed ? account_no_memory(&r->err)
 							   : call_api(r, "PATCH", &body);
 	buf_release(&text);
 	buf_release(&body);
@@ -153,92 +133,6 @@ static int load(struct round *r)
 	return rc == ERR_NOMEM ? rc : 0;
 }
 
-/* ---- rows ---- */
-
-/* Is it known of the namespace that it picks this policy, or that it does not? Of one that is gone
- * neither is. */
-static bool is_known(const struct round *r, const char *namespace, bool picks)
-{
-	const struct policy *p = NULL;
-	struct err err = {0};
-	struct arena a;
-	bool yes;
-	int rc;
-
-	arena_init(&a, POLICY_MAX);
-	rc = policy_of(r->x->policies, slice_of(namespace), &a, &p, &err);
-	yes = (rc == 0 || rc == ERR_REFUSED) &&
-	      (rc == 0 && p && strcmp(p->name, r->e->name) == 0) == picks;
-	arena_release(&a);
-	return yes;
-}
-
-static bool know_server(void *ctx, const struct server_object *o)
-{
-	struct round *r = ctx;
-
-	for (size_t i = 0; i < o->status.n_claims && !r->arena.failed; i++) {
-		const char *namespace = o->status.claims[i].claim.namespace;
-
-		if (account_knows(&r->account, namespace) || !is_known(r, namespace, true))
-			continue;
-		namespace = arena_strdup(&r->arena, slice_of(namespace));
-		if (namespace)
-			(void)account_know(&r->account, namespace, &r->arena);
-	}
-	return !r->arena.failed;
-}
-
-/* Namespaces that pick the policy and hold something have a row. */
-static int know_all(struct round *r)
-{
-	servers_each(r->x->servers, know_server, r);
-	return r->arena.failed ? no_memory(&r->err) : 0;
-}
-
-/* Of whom it is not known he is counted for the policy that he had, as long as he holds something.
- */
-static bool keep_row(void *ctx, const struct account_row *row)
-{
-	return row->held.gpus || row->held.bytes ? !is_known(ctx, row->namespace, false)
-						 : is_known(ctx, row->namespace, true);
-}
-
-/* ---- count ---- */
-
-struct counting {
-	struct round *r;
-	struct account_count n;
-};
-
-static bool count_server(void *ctx, const struct server_object *o)
-{
-	struct counting *c = ctx;
-
-	c->n.partly = c->n.partly || servers_unreadable(c->r->x->servers, o->name);
-	for (size_t i = 0; i < o->status.n_claims; i++) {
-		const struct claim_record *one = &o->status.claims[i];
-		struct account_sum holds = {.gpus = one->claim.n_parts};
-
-		for (size_t k = 0; k < one->claim.n_parts; k++)
-			holds.bytes += one->claim.parts[k].bytes;
-		account_count_add(&c->n, one->claim.namespace, one->claim.key, one->take, holds);
-	}
-	return true;
-}
-
-static int count(struct round *r)
-{
-	struct counting c = {.r = r};
-
-	if (!account_count_begin(&c.n, &r->account, &r->arena))
-		return no_memory(&r->err);
-	c.n.partly = servers_partly(r->x->servers);
-	servers_each(r->x->servers, count_server, &c);
-	r->changed |= account_count_end(&c.n, r->e->generation);
-	return 0;
-}
-
 /* Read it anew, and the claims behind it. */
 static int load_counted(struct round *r)
 {
@@ -250,12 +144,12 @@ static int load_counted(struct round *r)
 		rc = load(r);
 	/* Under another spec it was not counted, or there was no cap. */
 	if (rc == 0 && r->account.generation != r->e->generation)
-		rc = know_all(r);
+		rc = account_know_all(r);
 	for (size_t i = 0; rc == 0 && i < r->n; i++)
 		if (!account_know(&r->account, r->list[i]->ask->namespace, &r->arena))
-			rc = no_memory(&r->err);
+			rc = account_no_memory(&r->err);
 	if (rc == 0)
-		rc = count(r);
+		rc = account_count_claims(r);
 	r->counted = rc == 0;
 	return rc;
 }
@@ -376,7 +270,7 @@ static bool work(struct round *r)
 	if (r->counted)
 		raise_all(r, &unfit);
 	if (r->arena.failed)
-		return gave_up(r, no_memory(&r->err));
+		return gave_up(r, account_no_memory(&r->err));
 	if (r->changed)
 		rc = write_account(r, r->e->waiting);
 	settle(r, rc == 0);
@@ -476,11 +370,11 @@ static int look_over(struct caring *c)
 	if (rc != 0 || !policy_is_capped(&r->e->caps))
 		return rc;
 	drop_over(c);
-	rc = know_all(r);
+	rc = account_know_all(r);
 	if (rc == 0)
-		rc = count(r);
+		rc = account_count_claims(r);
 	if (rc == 0)
-		r->changed |= account_drop(&r->account, keep_row, r);
+		r->changed |= account_drop_left(r);
 	return rc;
 }
 
@@ -493,7 +387,7 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 
 	arena_init(&r.arena, SCRATCH_MAX);
 	(void)pthread_mutex_lock(&x->lock);
-	rc = gather_closed(&r) ? 0 : no_memory(&r.err);
+	rc = gather_closed(&r) ? 0 : account_no_memory(&r.err);
 	(void)pthread_mutex_unlock(&x->lock);
 	if (rc == 0)
 		rc = call_api(&r, "GET", NULL);
