@@ -149,13 +149,8 @@ static int raise_account(struct take *t, int64_t deadline_ms, struct err *err)
 
 	if (!policy_is_capped(p))
 		return 0;
-	for (size_t i = 0; i < t->n; i++) {
-		const struct claim *c = &t->records[i].claim;
-
-		ask.wants.gpus += c->n_parts;
-		for (size_t k = 0; k < c->n_parts; k++)
-			ask.wants.bytes += c->parts[k].bytes;
-	}
+	for (size_t i = 0; i < t->n; i++)
+		account_sum_add(&ask.wants, &t->records[i].claim);
 	rc = accounts_raise(t->l->accounts, p->name, &ask, deadline_ms, err);
 	accounts_close(t->l->accounts, t->instead);
 	t->instead = 0;

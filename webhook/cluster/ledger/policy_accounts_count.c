@@ -80,10 +80,9 @@ static bool count_server(void *ctx, const struct server_object *o)
 	c->n.partly = c->n.partly || servers_unreadable(c->r->x->servers, o->name);
 	for (size_t i = 0; i < o->status.n_claims; i++) {
 		const struct claim_record *one = &o->status.claims[i];
-		struct account_sum holds = {.gpus = one->claim.n_parts};
+		struct account_sum holds = {0};
 
-		for (size_t k = 0; k < one->claim.n_parts; k++)
-			holds.bytes += one->claim.parts[k].bytes;
+		account_sum_add(&holds, &one->claim);
 		account_count_add(&c->n, one->claim.namespace, one->claim.key, one->take, holds);
 	}
 	return true;

@@ -14,6 +14,13 @@
 /* Namespaces that a refusal names. */
 #define SAY_MAX 4
 
+void account_sum_add(struct account_sum *sum, const struct claim *c)
+{
+	sum->gpus += c->n_parts;
+	for (size_t i = 0; i < c->n_parts; i++)
+		sum->bytes += c->parts[i].bytes;
+}
+
 bool policy_is_capped(const struct policy *p)
 {
 	return p && (p->gpus != UINT32_MAX || p->bytes != UINT64_MAX);

@@ -16,11 +16,15 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "webhook/core/policy/policy.h"
+#include "webhook/core/pool/ledger.h"
 
 /* What is held: parts of so many GPUs, so many bytes. */
 struct account_sum {
 	uint64_t gpus, bytes;
 };
+
+/* With a claim's parts. */
+void account_sum_add(struct account_sum *sum, const struct claim *c);
 
 /* Of one namespace; those in flight are in it. */
 struct account_row {

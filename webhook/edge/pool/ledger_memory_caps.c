@@ -31,8 +31,6 @@ static bool picks(struct counting *n, const char *namespace)
 static void count_one(void *ctx, const struct claim *c)
 {
 	struct counting *n = ctx;
-	struct account_row *row;
-
 	if (!n->namespace || strcmp(n->namespace, c->namespace) != 0) {
 		n->namespace = c->namespace;
 		n->counts = n->rc == 0 && picks(n, c->namespace);
@@ -40,12 +38,8 @@ static void count_one(void *ctx, const struct claim *c)
 			n->account.rows[n->account.n_rows++] =
 				(struct account_row){.namespace = c->namespace};
 	}
-	if (!n->counts)
-		return;
-	row = &n->account.rows[n->account.n_rows - 1];
-	row->held.gpus += c->n_parts;
-	for (size_t i = 0; i < c->n_parts; i++)
-		row->held.bytes += c->parts[i].bytes;
+	if (n->counts)
+		account_sum_add(&n->account.rows[n->account.n_rows - 1].held, c);
 }
 
 int memory_within_caps(struct ledger_memory *m, const struct claim_ask *ask, const struct claim *c,
@@ -53,12 +47,11 @@ int memory_within_caps(struct ledger_memory *m, const struct claim_ask *ask, con
 {
 	struct counting n = {
 		.policies = ask->policies, .policy = ask->policy, .arena = a, .err = err};
-	struct account_ask wants = {.namespace = c->namespace, .wants.gpus = c->n_parts};
+	struct account_ask wants = {.namespace = c->namespace};
 
 	if (!policy_is_capped(ask->policy))
 		return 0;
-	for (size_t i = 0; i < c->n_parts; i++)
-		wants.wants.bytes += c->parts[i].bytes;
+	account_sum_add(&wants.wants, c);
 	n.account.rows = arena_array(a, m->claims.n, sizeof(*n.account.rows));
 	if (!n.account.rows)
 		return memory_lacks_room(err);
