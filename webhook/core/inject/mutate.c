@@ -519,15 +519,6 @@ static int place_or_tell(struct making *m, struct buf *out, struct err *err)
 	return err->code;
 }
 
-/* Left as it is, such a pod would run on a GPU of its node. */
-static bool asks_by_others(const struct making *m)
-{
-	for (size_t i = 0; i < m->pod.n_containers; i++)
-		if (foreign_asks(m->pod.j, m->pod.containers[i].node, m->policy->accepts))
-			return true;
-	return false;
-}
-
 /* Everything after the question whether the pod concerns us at all. */
 static int make(struct making *m, struct buf *out, struct err *err)
 {
@@ -561,7 +552,8 @@ static int make(struct making *m, struct buf *out, struct err *err)
 			(int)m->in.client->arch.len, m->in.client->arch.at);
 		return err_in(err, "%s", where);
 	}
-	if (missing && m->policy && asks_by_others(m))
+	/* Left as it is, such a pod would run on a GPU of its node. */
+	if (missing && m->policy && foreign_first(&m->pod, m->policy->accepts))
 		return err_reason(err, ERR_REFUSED, "NoLauncher",
 			"the namespace's policy \"%s\" has it converted, and nobody says for which "
 			"client: its operator has to set spec.defaults.os and version, or the pod "

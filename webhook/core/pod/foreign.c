@@ -90,6 +90,14 @@ bool foreign_asks(const struct json *j, const struct json_node *container, unsig
 	return asks(j, at);
 }
 
+const struct pod_container *foreign_first(const struct pod *p, unsigned accepts)
+{
+	for (size_t i = 0; i < p->n_containers; i++)
+		if (foreign_asks(p->j, p->containers[i].node, accepts))
+			return &p->containers[i];
+	return NULL;
+}
+
 bool foreign_any_asks(const struct pod *p, const struct plan *plan, unsigned accepts)
 {
 	for (size_t i = 0; i < p->n_containers; i++) {

@@ -41,6 +41,9 @@ struct foreign_terms foreign_terms_again(const struct plan_container *pc, uint64
  */
 bool foreign_asks(const struct json *j, const struct json_node *container, unsigned accepts);
 
+/* The first container that asks by these keys; NULL: none does. */
+const struct pod_container *foreign_first(const struct pod *p, unsigned accepts);
+
 /* Does any container ask, by our keys or by these? One that the plan (NULL: there is none) knows to
  * ask by keys of others: by any of them. */
 bool foreign_any_asks(const struct pod *p, const struct plan *plan, unsigned accepts);

@@ -45,15 +45,6 @@ static const struct pod_container *first_asking(const struct pod *p)
 	return NULL;
 }
 
-/* By keys of others that are accepted. */
-static const struct pod_container *first_foreign(const struct pod *p, unsigned accepts)
-{
-	for (size_t i = 0; i < p->n_containers; i++)
-		if (foreign_asks(p->j, p->containers[i].node, accepts))
-			return &p->containers[i];
-	return NULL;
-}
-
 /* Will the pod wait for a resource that no node offers? */
 static bool held_up(const struct pod *p)
 {
@@ -110,12 +101,12 @@ static int validate_plain(const struct mutate_world *world, const struct pod *p,
 	enum pod_switch mode = SWITCH_OFF;
 	bool on;
 
-	if ((asking || first_foreign(p, FOREIGN_ALL)) &&
+	if ((asking || foreign_first(p, FOREIGN_ALL)) &&
 		wanted(world, p, namespace, a, &policy, &mode, err) < 0)
 		return err->code;
 	on = mode != SWITCH_OFF;
 	if (!asking && on && policy)
-		asking = others = first_foreign(p, policy->accepts);
+		asking = others = foreign_first(p, policy->accepts);
 	if (late_check_plain(p, err) < 0)
 		return err->code;
 	if (json_get(p->j, p->labels, SLICE(LABEL_INJECTED))) {
@@ -160,7 +151,7 @@ static bool mentions_us(const struct config *c, const struct pod *p, struct aren
 	struct err ignored;
 
 	return pod_switch_of(p, a) != SWITCH_OFF || first_asking(p) ||
-	       first_foreign(p, FOREIGN_ALL) || first_with_units(p) ||
+	       foreign_first(p, FOREIGN_ALL) || first_with_units(p) ||
 	       json_get(p->j, p->labels, SLICE(LABEL_INJECTED)) || late_is_held(p->j, p->root) ||
 	       check_secrets(c, p, &ignored) < 0;
 }
@@ -184,16 +175,14 @@ static int check_rest(const struct mutate_world *world, const struct pod *p, str
 	const struct policy *policy = NULL;
 	const struct pod_container *c;
 
-	if (!first_foreign(p, FOREIGN_ALL))
+	if (!foreign_first(p, FOREIGN_ALL))
 		return 0;
 	if (policy_of(world->policies, namespace, a, &policy, err) < 0)
 		return err->code;
-	c = policy ? first_foreign(p, policy->accepts) : NULL;
+	c = policy ? foreign_first(p, policy->accepts) : NULL;
 	if (!c)
 		return 0;
-	err_reason(err, ERR_REFUSED, "NotInjected",
-		"asks for GPUs, but was not injected: the mutating hook did not see it; create the "
-		"pod again");
+	err_reason(err, ERR_REFUSED, "NotInjected", CHECK_NOT_SEEN);
 	err_in(err, "resources");
 	return err_in(err, "%s", c->path + 1);
 }

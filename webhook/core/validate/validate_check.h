@@ -25,6 +25,11 @@ struct checking {
 /* printf style message, reason PlanMismatch. */
 #define MISMATCH(c, ...) err_reason((c)->err, ERR_REFUSED, "PlanMismatch", __VA_ARGS__)
 
+/* A container that asks, in a pod of which a part was injected. */
+#define CHECK_NOT_SEEN                                                                             \
+	"asks for GPUs, but was not injected: the mutating hook did not see it; create the pod "   \
+	"again"
+
 /* Put the container's path and a place in it in front of the error's; returns its code. */
 int check_in(struct checking *c, const struct pod_container *pc, const char *where);
 

@@ -218,9 +218,7 @@ static int check_others(struct checking *c)
 
 		if (gpu_request_asks(c->pod->j, pc->node) ||
 			(plan && plan->foreign && foreign_asks(c->pod->j, pc->node, FOREIGN_ALL))) {
-			err_reason(c->err, ERR_REFUSED, "NotInjected",
-				"asks for GPUs, but was not injected: the mutating hook did not "
-				"see it; create the pod again");
+			err_reason(c->err, ERR_REFUSED, "NotInjected", CHECK_NOT_SEEN);
 			return check_in(c, pc, "resources");
 		}
 		if (plan)
