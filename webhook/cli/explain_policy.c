@@ -4,27 +4,11 @@
 #include "base/clock.h"
 #include "webhook/cli/explain_impl.h"
 #include "webhook/cluster/policy/policy_look.h"
-#include "webhook/core/pod/gpu_request.h"
+#include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod_policy.h"
 
 #define ASK_MS 10000
-
-/* By our own keys or, where policies may accept them, by others'. */
-static bool asks(const struct pod *p, bool others)
-{
-	for (size_t i = 0; i < p->n_containers; i++) {
-		const struct json_node *limits =
-			json_path(p->j, p->containers[i].node, "resources", "limits", NULL);
-
-		if (gpu_request_asks(p->j, p->containers[i].node))
-			return true;
-		for (unsigned k = 0; others && k < FOREIGN_KEYS; k++)
-			if (json_get(p->j, limits, slice_of(foreign_key_name((enum foreign_key)k))))
-				return true;
-	}
-	return false;
-}
 
 static const char *by_policy(
 	const struct policy *policy, const struct pod *p, struct slice namespace, struct arena *a)
@@ -76,7 +60,8 @@ const char *explain_policy(struct kube *k, const struct explain *e, const struct
 	struct err err = {0};
 	struct pod p;
 
-	if (pod_read(j, object, a, &p, &err) != 0 || !asks(&p, e->policies))
+	if (pod_read(j, object, a, &p, &err) != 0 ||
+		!foreign_any_asks(&p, NULL, e->policies ? FOREIGN_ALL : 0))
 		return NULL;
 	word = pod_annotation(&p, ANN_SWITCH, a);
 	if (word.at && pod_switch_of(&p, a) == SWITCH_OFF)
