@@ -265,34 +265,19 @@ static char *read_policy(const struct json *j, const struct json_node *object)
 	return right_text(j, object, NULL);
 }
 
-/* What a namespace picks; absent: none. */
-static int find_pick(struct policy_look *l, struct slice namespace, int64_t deadline_ms,
-	struct arena *a, struct slice *ret, struct err *err)
+typedef char *reader(const struct json *j, const struct json_node *object);
+
+/* What the picture says of the name, or else the API server; absent: nothing. */
+static int find(struct policy_look *l, struct known *k, const char *api, const char *plural,
+	reader *read, struct slice name, int64_t deadline_ms, struct arena *a, struct slice *ret,
+	struct err *err)
 {
 	char *text;
 
 	*ret = (struct slice){0};
-	if (picture(l, &l->namespaces, namespace, a, ret) != UNKNOWN)
+	if (picture(l, k, name, a, ret) != UNKNOWN)
 		return 0;
-	if (ask(l, "/api/v1", "namespaces", arena_strdup(a, namespace), deadline_ms, picked_by,
-		    &text, err) != 0)
-		return err->code;
-	if (text)
-		*ret = arena_slice(a, slice_of(text));
-	free(text);
-	return 0;
-}
-
-static int find_text(struct policy_look *l, struct slice name, int64_t deadline_ms, struct arena *a,
-	struct slice *ret, struct err *err)
-{
-	char *text;
-
-	*ret = (struct slice){0};
-	if (picture(l, &l->policies, name, a, ret) != UNKNOWN)
-		return 0;
-	if (ask(l, "/apis/poolgate.io/v1alpha1", "gpupolicies", arena_strdup(a, name), deadline_ms,
-		    read_policy, &text, err) != 0)
+	if (ask(l, api, plural, arena_strdup(a, name), deadline_ms, read, &text, err) != 0)
 		return err->code;
 	if (text)
 		*ret = arena_slice(a, slice_of(text));
@@ -327,11 +312,13 @@ int policy_look_of(struct policy_look *l, struct slice namespace, int64_t deadli
 	struct slice name, text;
 
 	*ret = NULL;
-	if (find_pick(l, namespace, deadline_ms, a, &name, err) != 0)
+	if (find(l, &l->namespaces, "/api/v1", "namespaces", picked_by, namespace, deadline_ms, a,
+		    &name, err) != 0)
 		return err->code;
 	if (!name.len && !a->failed)
 		return l->cfg.required ? policy_required(err) : 0;
-	if (find_text(l, name, deadline_ms, a, &text, err) != 0)
+	if (find(l, &l->policies, "/apis/" POLICY_API, "gpupolicies", read_policy, name,
+		    deadline_ms, a, &text, err) != 0)
 		return err->code;
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
