@@ -9,18 +9,11 @@
 #include "base/json/json_read.h"
 #include "base/text.h"
 #include "base/yaml/yaml.h"
+#include "test/fuzz/require.h"
 #include "webhook/core/inject/restricted.h"
 #include "webhook/core/launcher/launcher_bitfusion.h"
 #include "webhook/core/launcher/launcher_load.h"
 #include "webhook/edge/settings/settings_file.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 #define ARENA_MAX (64u << 20)
 

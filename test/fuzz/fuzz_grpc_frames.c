@@ -17,14 +17,7 @@
 #include <sanitizer/allocator_interface.h>
 
 #include "deviceplugin/grpc_impl.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			(void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);   \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "test/fuzz/require.h"
 
 /* What one connection may cost while its input is a few kB: sessions, streams, one read's frames.
  */

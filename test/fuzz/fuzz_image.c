@@ -11,16 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/fuzz/require.h"
 #include "webhook/core/image/image_doc.h"
 #include "webhook/core/image/pull_config.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,18 +7,11 @@
 
 #include "base/json/json_read.h"
 #include "base/text.h"
+#include "test/fuzz/require.h"
 
 #define NODES 100000
 /* Reading each value again costs the square of the text: only so many bytes are spent on it. */
 #define REREAD_MAX 200000
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,14 +9,7 @@
 #include "base/text.h"
 #include "kube/kube_object.h"
 #include "kube/watch_reader.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "test/fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,14 +10,7 @@
 #include <sys/types.h>
 
 #include "deviceplugin/plugin.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			(void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);   \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "test/fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,15 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/fuzz/require.h"
 #include "webhook/core/policy/policy.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			(void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);   \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,15 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/fuzz/require.h"
 #include "webhook/core/server/probe_inventory.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 #define BETWEEN "\n%%\n"
 #define SPEC "\"spec\":{\"address\":\"a:1\",\"probe\":{\"url\":\"http://a\"}}"

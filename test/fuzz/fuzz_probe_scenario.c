@@ -15,15 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "test/fuzz/require.h"
 #include "test/probe/fake_cudart.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 static jmp_buf refused;
 static char why[512];

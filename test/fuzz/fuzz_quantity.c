@@ -5,16 +5,9 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "test/fuzz/require.h"
 
 #define NANO INT64_C(1000000000)
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

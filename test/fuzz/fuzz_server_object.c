@@ -7,16 +7,9 @@
 #include <stdlib.h>
 
 #include "base/rfc3339.h"
+#include "test/fuzz/require.h"
 #include "webhook/core/pool/placement.h"
 #include "webhook/core/server/usage_record.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

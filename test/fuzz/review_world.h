@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/yaml/yaml.h"
 #include "net/mac.h"
+#include "test/fuzz/require.h"
 #include "webhook/core/inject/mutate.h"
 #include "webhook/core/launcher/launcher_bitfusion.h"
 #include "webhook/core/launcher/launcher_load.h"
@@ -21,14 +22,6 @@
 #include "webhook/core/pod/pod.h"
 #include "webhook/core/validate/validate.h"
 #include "webhook/edge/pool/ledger_memory.h"
-
-#define REQUIRE(what)                                                                              \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 #define EXAMPLES "manifests/examples/"
 
