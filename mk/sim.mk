@@ -11,7 +11,7 @@ SIM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/*.c)))
 # What the product calls and the simulator answers.
 SIM_WRAP := pthread_create pthread_join pthread_setname_np pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock \
 	pthread_mutex_trylock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_signal pthread_cond_broadcast \
-	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom
+	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom nanosleep
 comma := ,
 # It jumps from one stack to another, which fortified longjmp takes for a mistake.
 $(BUILD)/test/sim/sim_sched.o: TEST_CFLAGS += -U_FORTIFY_SOURCE
