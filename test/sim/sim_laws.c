@@ -15,6 +15,9 @@
 #define MARGIN_US (15 * SECOND)
 /* Rule R7: a leader is there by then, and has taken what is too much. */
 #define TRIMMED_US (40 * SECOND)
+/* Rule R16: a watch from a version that a restore of etcd has taken back is silent for so long
+ * before it is begun anew. */
+#define SILENT_US (90 * SECOND)
 /* Rule R12: for so long the replicas know that a namespace's pods never came; what has stood for so
  * long they all have seen. */
 #define PHANTOM_US (595 * SECOND)
@@ -352,11 +355,13 @@ const char *laws_owed(void)
 
 void laws_calm(int64_t since)
 {
+	int64_t most = TRIMMED_US + (store.epoch > 0 ? SILENT_US : 0);
+
 	for (int i = 0; i < n_attempts; i++) {
 		const struct attempt *a = &attempts[i];
 		int64_t from = a->more_since > since ? a->more_since : since;
 
-		if (since && a->more_since && !a->ended_at && sim_now() - from > TRIMMED_US)
+		if (since && a->more_since && !a->ended_at && sim_now() - from > most)
 			sim_fail("trimmed",
 				"u%d (%s) asks for %u GPUs and holds parts of %u for %.1f s", i,
 				a->name, a->shape->amount, parts_of(i),
