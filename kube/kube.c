@@ -3,6 +3,7 @@
 #include "kube/kube.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ struct kube {
 	pthread_mutex_t lock;
 	struct idle *idle; /* the most recently used first, so that the others may be closed by the
 			      other side */
+	atomic_uint restores;
 };
 
 int kube_new(const struct kube_config *config, struct kube **ret, struct err *err)
@@ -58,6 +60,16 @@ void kube_free(struct kube *k)
 	}
 	(void)pthread_mutex_destroy(&k->lock);
 	free(k);
+}
+
+unsigned kube_restored(struct kube *k)
+{
+	return atomic_fetch_add(&k->restores, 1) + 1;
+}
+
+unsigned kube_restores(const struct kube *k)
+{
+	return atomic_load(&k->restores);
 }
 
 static struct idle *take(struct kube *k, struct err *err)

@@ -63,6 +63,14 @@ void kube_answer_release(struct kube_answer *a);
  * has no reason word. rc and err: of a call. */
 bool kube_says_gone(int rc, const struct err *err);
 
+/* Versions have gone back: etcd was restored from a backup, as a consistent list shows (ledger rule
+ * R16). A watch that waits for a version that is yet to come hears of it when nothing has come for
+ * long, so whoever sees it says so here, and every kube_watch of k lists anew within about a
+ * second. Returns how often it was said, this time among them; kube_restores() how often so far.
+ * For any thread. */
+unsigned kube_restored(struct kube *k);
+unsigned kube_restores(const struct kube *k);
+
 /* Shorthands. */
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
 	struct err *err);

@@ -28,6 +28,8 @@ struct kube_watch {
 	/* The thread's own. */
 	struct reflector *reflector;
 	bool broken;
+	unsigned restores; /* of which it knows */
+	bool anew;         /* its next list is made because somebody else has seen one */
 };
 
 static bool wanted(const struct kube_watch *w)
@@ -60,6 +62,7 @@ static void on_listed(void *ctx, const char *version)
 {
 	struct kube_watch *w = ctx;
 
+	w->anew = false;
 	w->app.listed(w->app.ctx, version);
 	/* What pages of thousands of objects were read with would be kept for the next list, which
 	 * may never come. */
@@ -68,8 +71,11 @@ static void on_listed(void *ctx, const char *version)
 
 static void on_restored(void *ctx)
 {
-	const struct kube_watch *w = ctx;
+	struct kube_watch *w = ctx;
 
+	/* What it lists because another one has said so is no news to the others. */
+	if (!w->anew)
+		w->restores = kube_restored(w->kube);
 	log_line(w->log, LOG_LEVEL_WARN,
 		"versions have gone back, as after a restore of etcd; all is read anew",
 		log_str("path", w->path));
@@ -105,10 +111,23 @@ static bool on_data(void *ctx, struct slice bytes)
 	return wanted(w) && reflector_body(w->reflector, bytes, clock_ms());
 }
 
+/* Has a restore of etcd been seen by somebody else? */
+static void hear(struct kube_watch *w)
+{
+	unsigned restores = kube_restores(w->kube);
+
+	if (restores == w->restores)
+		return;
+	w->restores = restores;
+	w->anew = true;
+	reflector_anew(w->reflector);
+}
+
 static bool on_tick(void *ctx)
 {
 	struct kube_watch *w = ctx;
 
+	hear(w);
 	return wanted(w) && reflector_tick(w->reflector, clock_ms());
 }
 
@@ -143,8 +162,10 @@ static void *run(void *arg)
 	struct kube_watch *w = arg;
 
 	while (wanted(w)) {
-		const char *path = reflector_ask(w->reflector, clock_ms());
+		const char *path;
 
+		hear(w);
+		path = reflector_ask(w->reflector, clock_ms());
 		if (path)
 			get(w, path);
 		else
@@ -180,6 +201,7 @@ static struct kube_watch *watch_new(struct kube *k, const char *path,
 	w->kube = k;
 	w->app = *app;
 	w->log = log;
+	w->restores = kube_restores(k);
 	w->path = strdup(path);
 	(void)pthread_mutex_init(&w->lock, NULL);
 	(void)thread_cond_init(&w->wake);

@@ -224,6 +224,22 @@ bool reflector_tick(struct reflector *r, int64_t now_ms)
 	return r->err.code == ERR_NONE;
 }
 
+void reflector_anew(struct reflector *r)
+{
+	if (!watching(r))
+		return;
+	if (!r->asked) {
+		r->version[0] = '\0';
+		return;
+	}
+	r->stale = true;
+	if (r->err.code == ERR_NONE)
+		(void)err_set(&r->err, ERR_IO,
+			"GET %s: another list says that versions have gone back, as after a "
+			"restore of etcd",
+			r->resource);
+}
+
 /* ---- how it ends ---- */
 
 /* Answered, but not with what was asked for. */
@@ -357,6 +373,8 @@ int64_t reflector_when(const struct reflector *r)
 
 	if (!r->asked)
 		return r->due_ms;
+	if (r->err.code != ERR_NONE)
+		return r->heard_ms;
 	if (!watching(r))
 		return r->page_until_ms;
 	if (r->status == 200 && (r->connection != CONNECTION_UP || r->failures > 0))

@@ -91,6 +91,11 @@ bool reflector_body(struct reflector *r, struct slice bytes, int64_t now_ms);
 /* Time has passed. */
 bool reflector_tick(struct reflector *r, int64_t now_ms);
 
+/* What it watches from may be a version that a restore of etcd has taken back, as somebody else has
+ * seen: it lists anew. A list that is on its way goes on. Said before reflector_ask(), or while an
+ * answer comes, which then is of no more use by the next call. */
+void reflector_anew(struct reflector *r);
+
 /* The answer is over, once for each path that was given out. why: what became of it when it did not
  * come in full (no connection, no credentials, cut off by the other side); NULL when it did, or was
  * cut off for false. */

@@ -372,6 +372,29 @@ TEST(test_stop)
 	kube_watch_stop(NULL);
 }
 
+/* Somebody else has seen that etcd was restored: a silent stream is cut, and what its list shows is
+ * no news to others. Whoever sees it himself says so. */
+TEST(test_restored)
+{
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3")));
+	expect_stream(&fix, "");
+	watch_start(&fix, "/p");
+	told(&fix, "L +a =10 up ");
+	assert_true(api_wait_streams(fix.api, WATCH, 1));
+	api_expect(fix.api, "GET", LIST, 200, PAGE("7", OBJECT("b", "4")));
+	expect_stream(&fix, "");
+	assert_int_equal(kube_restored(fix.k), 1);
+	told(&fix, "L +a =10 up down L +b =7 up ");
+	assert_true(api_wait_streams(fix.api, WATCH, 1));
+	assert_int_equal(kube_restores(fix.k), 1);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("5", ""));
+	expect_stream(&fix, "");
+	api_push(fix.api, WATCH, EVENT("ADDED", "late", "4"));
+	told(&fix, "L +a =10 up down L +b =7 up down L =5 up ");
+	assert_int_equal(kube_restores(fix.k), 2);
+	assert_int_equal(logged(&fix, "versions have gone back, as after a restore"), 3);
+}
+
 /* A stream that ends at once, again and again, is not asked for in a hot loop. */
 static int ends_at_once(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
@@ -395,4 +418,4 @@ TEST(test_no_hot_loop)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_follow, test_bookmark, test_too_old, test_garbage,
-	test_back_off, test_quiet, test_long_line, test_stop, test_no_hot_loop)
+	test_back_off, test_quiet, test_long_line, test_stop, test_restored, test_no_hot_loop)

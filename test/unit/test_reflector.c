@@ -32,6 +32,7 @@ enum op {
 	PASS,      /* so many milliseconds, and it goes on */
 	PASS_LAST, /* and it does not */
 	WAITS,     /* for n milliseconds, of which up to a half is left out by chance; they pass */
+	ANEW,      /* somebody else has seen a restore */
 	TOLD       /* what was told since */
 };
 
@@ -202,6 +203,9 @@ static void one_step(struct play *p, const struct step *s, bool bytewise)
 	case WAITS:
 		waits(p, s->n);
 		break;
+	case ANEW:
+		reflector_anew(p->r);
+		break;
 	case TOLD:
 		assert_string_equal(p->told.len ? p->told.data : "", s->text);
 		buf_clear(&p->told);
@@ -304,6 +308,18 @@ TABLE(restored_under_a_watch, WATCHED, {BODY, EVENT("ADDED", "b", "20"), 0}, {TO
 	ANSWER(200, PAGE("13", OBJECT("c", "13"))), {TOLD, "L restored +a +c =13 up ", 0},
 	{WATCHES, "13", 0}, {HEAD, NULL, 200}, {BODY, EVENT("ADDED", "d", "14"), 0},
 	{TOLD, "+d ", 0})
+
+/* Others have seen it, while an answer comes, between two, and in the middle of a list. */
+TABLE(restored_says_another, WATCHED, {ANEW, NULL, 0}, {PASS_LAST, NULL, 1000},
+	{TOLD,
+		"down(GET /p: another list says that versions have gone back, as after a restore "
+		"of "
+		"etcd) ",
+		0},
+	{WAITS, NULL, 200}, {ASKS, LIST, 0}, {ANEW, NULL, 0}, ANSWER(200, PAGE("7", "")),
+	{TOLD, "L restored =7 up ", 0}, {WATCHES, "7", 0}, {HEAD, NULL, 200}, {PASS, NULL, 2000},
+	{CLOSES, NULL, 0}, {ANEW, NULL, 0}, {ASKS, LIST, 0}, ANSWER(200, PAGE("8", "")),
+	{TOLD, "L =8 ", 0})
 
 /* Once: what comes after it is compared with it. */
 TABLE(restored_between_lists, WATCHED, {BODY_LAST, GONE, 0}, {WAITS, NULL, 200}, {ASKS, LIST, 0},
@@ -439,9 +455,9 @@ TEST(answers_that_are_too_long)
 }
 
 TESTS(list_then_events, pages, bookmarks, half_lines, list_that_shrinks, too_old_as_an_event,
-	too_old_as_an_answer, restored_under_a_watch, restored_between_lists, token_expires,
-	token_expires_again, silent_stream, quiet_stream_is_a_good_one, list_that_does_not_come,
-	pages_that_take_their_time, waits_longer_each_time, no_hot_loop, refused_for_who_we_are,
-	refused_for_the_version, refused_too_often, refused_list, no_events, error_event,
-	list_that_is_none, not_taken, cut_within_a_list, version_of_any_kind, tables,
+	too_old_as_an_answer, restored_under_a_watch, restored_says_another, restored_between_lists,
+	token_expires, token_expires_again, silent_stream, quiet_stream_is_a_good_one,
+	list_that_does_not_come, pages_that_take_their_time, waits_longer_each_time, no_hot_loop,
+	refused_for_who_we_are, refused_for_the_version, refused_too_often, refused_list, no_events,
+	error_event, list_that_is_none, not_taken, cut_within_a_list, version_of_any_kind, tables,
 	answers_that_are_too_long)

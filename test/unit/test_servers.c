@@ -594,6 +594,11 @@ TEST(test_restored_and_asked)
 	assert_true(api_seen_of(fix.api, "PUT", "*") - asked <= 2);
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
 	assert_true(shows(&fix, "a b"));
+	assert_in_range(kube_restores(fix.kube), 1, 2);
+	/* once it is known */
+	asked = kube_restores(fix.kube);
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_int_equal(kube_restores(fix.kube), asked);
 }
 
 /* What a commit meets is older than what was known: with it an older name of the machine may have

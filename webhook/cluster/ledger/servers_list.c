@@ -145,8 +145,9 @@ static void believe_listed(struct servers *s)
 static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 {
 	size_t work = 0;
-	bool fits = true;
+	bool fits = true, went_back;
 
+	went_back = s->list_version > version;
 	s->list_comes_in = true;
 	s->list_version = version;
 	for (size_t i = 0, j = 0; i < s->n || j < f->n;) {
@@ -162,6 +163,8 @@ static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 				i = servers_breathe(s, i, &work) + 1;
 			continue;
 		}
+		went_back = went_back ||
+			    (!e->unreadable && servers_known(s, e, LIST_REVIEWS) > version);
 		if (order == 0)
 			fits = bring_one(s, e, &f->list[j++]) && fits;
 		else if (!e->unreadable && e->held &&
@@ -173,6 +176,9 @@ static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 	}
 	believe_listed(s);
 	s->list_comes_in = false;
+	/* By rule R16: the watches may wait for versions that are yet to come. */
+	if (went_back)
+		(void)kube_restored(s->kube);
 	if (!fits)
 		s->list_version = 0;
 	return fits;
