@@ -304,7 +304,7 @@ static int start(struct gate *g, struct err *err)
 	const struct status_app app = {.ctx = g,
 		.unready = gate_unready,
 		.metrics = gate_metrics,
-		.page = g->o->look_ms ? "/usage" : NULL,
+		.page = GATE_PAGE_PATH,
 		.write_page = gate_usage_page};
 	struct rlimit files;
 	int rc = signals_open(&g->signals, err);

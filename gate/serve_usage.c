@@ -8,6 +8,8 @@
 #include "gate/account.h"
 #include "gate/gate_impl.h"
 
+#define PAGE_ARENA_MAX (1u << 20)
+
 static const char *claim_of(void *ctx, pid_t pid)
 {
 	const struct gate *g = ctx;
@@ -85,8 +87,19 @@ bool gate_usage_known(const struct gate *g)
 void gate_usage_page(void *ctx, struct buf *out)
 {
 	const struct gate *g = ctx;
+	struct gate_page page = {.version = GATE_PAGE_VERSION,
+		.server = g->o->server,
+		.profile = g->profile.name,
+		.known = gate_usage_known(g),
+		.looked_ms = g->looked_at_ms};
+	struct arena a;
 
-	usage_write(&g->usage, gate_usage_known(g), g->looked_at_ms, out);
+	arena_init_small(&a, PAGE_ARENA_MAX, 16384);
+	if (usage_page(&g->usage, clock_ms(), &a, &page))
+		gate_page_write(&page, out);
+	else
+		out->failed = true;
+	arena_release(&a);
 }
 
 int gate_usage_open(struct gate *g, struct err *err)

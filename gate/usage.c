@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/json/json_record.h"
-#include "base/rfc3339.h"
 
 #define ARENA_MAX (16u << 20)
 /* Of a look: some thousand processes. */
@@ -61,6 +60,7 @@ struct judge {
 	const struct picture *p;
 	const struct usage_rules *rules;
 	int64_t now_ms;
+	bool gap; /* nobody knows what was used since the look before */
 	size_t max_claims, max_strangers;
 };
 
@@ -182,6 +182,7 @@ static void carry_over(struct judge *j, struct usage_claim *c)
 		c->since_ms = old->since_ms;
 	c->over = c->since_ms && j->now_ms - c->since_ms >= USAGE_OVER_MS;
 	c->told = old && old->over;
+	c->used_ms = c->processes || !old || j->gap ? j->now_ms : old->used_ms;
 	j->now.n_over += c->over;
 	j->now.used = sum(j->now.used, c->used);
 }
@@ -190,18 +191,24 @@ int usage_judge(struct usage *u, const struct usage_look *look, const struct pic
 	const struct usage_rules *rules, const struct usage_who *who, int64_t now_ms,
 	struct err *err)
 {
-	struct judge j = {.before = u, .p = p, .rules = rules, .now_ms = now_ms};
+	struct judge j = {.before = u,
+		.p = p,
+		.rules = rules,
+		.now_ms = now_ms,
+		.gap = now_ms - u->looked_ms > USAGE_GAP_MS};
 	bool good;
 
 	for (size_t i = 0; i < look->n_gpus; i++)
-		j.max_claims += look->gpus[i].n_processes;
-	j.max_strangers = j.max_claims;
+		j.max_strangers += look->gpus[i].n_processes;
+	j.max_claims = j.max_strangers + p->n_claims;
 	arena_init_small(&j.now.arena, ARENA_MAX, 4096);
 	j.now.claims = arena_array(&j.now.arena, j.max_claims, sizeof(*j.now.claims));
 	j.now.strangers = arena_array(&j.now.arena, j.max_strangers, sizeof(*j.now.strangers));
 	good = j.now.claims && j.now.strangers;
 	for (size_t i = 0; good && i < look->n_gpus; i++)
 		good = judge_gpu(&j, &look->gpus[i], who);
+	for (size_t i = 0; good && i < p->n_claims; i++)
+		good = claim_of(&j, p->claim[i].uid) != NULL;
 	if (!good) {
 		arena_release(&j.now.arena);
 		return err_set(err, ERR_NOMEM, "out of memory for what is used");
@@ -223,42 +230,30 @@ void usage_release(struct usage *u)
 
 /* ---- the page ---- */
 
-static const struct json_field usage_claim_fields[] = {
-	REC_STR(usage_claim, uid, "uid"),
-	REC_COUNT(usage_claim, used, "used"),
-	REC_BOOL(usage_claim, known, "known"),
-	REC_U32(usage_claim, processes, "processes"),
-	REC_BOOL(usage_claim, over, "overShare"),
-	REC_STR(usage_claim, gpu, "gpu", REC_OMIT),
-};
-JSON_RECORD(usage_claim_record, usage_claim, usage_claim_fields, 0);
-
-static const struct json_field usage_stranger_fields[] = {
-	REC_INT(usage_stranger, pid, "pid"),
-	REC_STR(usage_stranger, gpu, "gpu"),
-	REC_BOOL(usage_stranger, known, "known"),
-	REC_COUNT(usage_stranger, bytes, "used"),
-};
-JSON_RECORD(usage_stranger_record, usage_stranger, usage_stranger_fields, 0);
-
-void usage_write(const struct usage *u, bool known, int64_t looked_ms, struct buf *out)
+bool usage_page(const struct usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret)
 {
-	char time[RFC3339_SIZE];
+	ret->claims = arena_array(a, u->n_claims, sizeof(*ret->claims));
+	ret->strangers = arena_array(a, u->n_strangers, sizeof(*ret->strangers));
+	if (!ret->claims || !ret->strangers)
+		return false;
+	for (; ret->n_claims < u->n_claims; ret->n_claims++) {
+		const struct usage_claim *c = &u->claims[ret->n_claims];
 
-	buf_fmt(out, "{\"version\":1,\"known\":%s", known ? "true" : "false");
-	if (u->looked_ms) {
-		rfc3339_write(looked_ms, time);
-		buf_fmt(out, ",\"looked\":\"%s\"", time);
+		ret->claims[ret->n_claims] = (struct gate_claim){.uid = c->uid,
+			.used = c->used,
+			.known = c->known,
+			.processes = c->processes,
+			.over = c->over,
+			.gpu = c->gpu,
+			.has = c->has,
+			.share = c->share,
+			.unused_s = c->processes ? 0 : (now_ms - c->used_ms) / 1000};
 	}
-	buf_str(out, ",\"claims\":[");
-	for (size_t i = 0; i < u->n_claims; i++) {
-		buf_str(out, i ? "," : "");
-		json_record_write(&usage_claim_record, &u->claims[i], out);
+	while (ret->n_strangers < u->n_strangers && ret->n_strangers < GATE_PAGE_STRANGERS_MAX) {
+		const struct usage_stranger *s = &u->strangers[ret->n_strangers];
+
+		ret->strangers[ret->n_strangers++] = (struct gate_stranger){
+			.pid = s->pid, .gpu = s->gpu, .known = s->known, .used = s->bytes};
 	}
-	buf_str(out, "],\"strangers\":[");
-	for (size_t i = 0; i < u->n_strangers; i++) {
-		buf_str(out, i ? "," : "");
-		json_record_write(&usage_stranger_record, &u->strangers[i], out);
-	}
-	buf_str(out, "]}\n");
+	return true;
 }

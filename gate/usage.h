@@ -11,10 +11,14 @@
 
 #include "base/buf.h"
 #include "gate/picture.h"
+#include "webhook/core/server/gate_page.h"
 
 /* More than its share for so long is told, and ends its server where the operator wants that: what
  * is given back at once was no theft. */
 #define USAGE_OVER_MS 10000
+
+/* Looks that are further apart say nothing of the time between. */
+#define USAGE_GAP_MS 60000
 
 #define USAGE_GPUS_MAX PICTURE_GPUS_MAX
 
@@ -47,7 +51,7 @@ struct usage_rules {
 	unsigned margin_percent; /* of the share */
 };
 
-/* A claim of which processes were seen. */
+/* A claim that lets its pod in, or of which processes were seen. */
 struct usage_claim {
 	const char *uid;
 	uint64_t used; /* of all GPUs, contexts included */
@@ -56,6 +60,7 @@ struct usage_claim {
 	int64_t since_ms;    /* on some GPU it has more than its share since then; 0: on none */
 	bool over;           /* for USAGE_OVER_MS */
 	bool told;           /* it was over at the look before */
+	int64_t used_ms;     /* when it last had a process on a GPU, or was first seen */
 	const char *gpu;     /* the first on which it has */
 	uint64_t has, share; /* there */
 };
@@ -97,7 +102,7 @@ int usage_judge(struct usage *u, const struct usage_look *look, const struct pic
 /* Nothing is known any more. */
 void usage_release(struct usage *u);
 
-/* The page: claims by uid, and strangers. known: the last look is recent. */
-void usage_write(const struct usage *u, bool known, int64_t looked_ms, struct buf *out);
+/* Claims and strangers of the page, in the arena. False: no memory. */
+bool usage_page(const struct usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret);
 
 #endif

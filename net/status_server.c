@@ -16,7 +16,7 @@
 #include "base/text.h"
 
 #define REQUEST_MAX 4096
-#define ANSWER_MAX (64u * 1024)
+#define ANSWER_MAX (512u * 1024)
 /* From the connection's first byte to the answer's last. */
 #define CONNECTION_MS 5000
 /* No descriptor is free: look again. */

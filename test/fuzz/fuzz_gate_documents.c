@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: what a gate reads beside its profile: its own GPUServer, and a look at the GPUs. What is
- * read gives claims that can be found, and a page that is JSON. */
+/* fuzz: what a gate reads beside its profile: its own GPUServer, and a look at the GPUs; and the
+ * page that it writes, as the leader reads it. What is read gives claims that can be found, and a
+ * page that is read again. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,18 +42,54 @@ static bool passes(void *ctx, pid_t pid)
 	return pid % 2 == 0;
 }
 
-static void check_page(const struct usage *u)
+/* What is written is read again, and says the same. */
+static void check_page(const struct gate_page *p)
 {
+	struct gate_page again = {0};
 	struct json j = {0};
+	struct err err = {0};
 	char *copy = NULL;
+	struct arena a;
 	struct buf out;
 
+	arena_init(&a, 64u << 20);
 	buf_init(&out, 64u << 20);
-	usage_write(u, true, u->looked_ms, &out);
+	gate_page_write(p, &out);
 	REQUIRE(!out.failed && json_read_copy(&j, out.data, out.len, 1u << 24, &copy, NULL) == 0);
+	if (p->n_claims <= 4096)
+		REQUIRE(gate_page_read(&j, &a, &again, &err) == 0 &&
+			again.n_claims == p->n_claims && again.n_strangers == p->n_strangers &&
+			again.shares == p->shares && again.known == p->known);
 	json_release(&j);
 	free(copy);
 	buf_release(&out);
+	arena_release(&a);
+}
+
+static void check_used(const struct usage *u)
+{
+	struct gate_page p = {.version = GATE_PAGE_VERSION, .server = "s", .looked_ms = 1000};
+	struct arena a;
+
+	arena_init(&a, 64u << 20);
+	REQUIRE(usage_page(u, u->looked_ms, &a, &p));
+	check_page(&p);
+	arena_release(&a);
+}
+
+/* What the leader reads. */
+static void try_page(const struct json *j)
+{
+	struct gate_page p;
+	struct err err = {0};
+	struct arena a;
+
+	arena_init(&a, 64u << 20);
+	if (gate_page_read(j, &a, &p, &err) == 0)
+		check_page(&p);
+	else
+		REQUIRE(err.msg[0]);
+	arena_release(&a);
 }
 
 static void try_look(struct slice text)
@@ -71,7 +108,7 @@ static void try_look(struct slice text)
 			REQUIRE(usage_judge(&u, &look, &p, &rules, &who, now, &err) == 0);
 		for (size_t i = 0; i < u.n_claims; i++)
 			REQUIRE(u.claims[i].over == (u.claims[i].since_ms != 0));
-		check_page(&u);
+		check_used(&u);
 	} else {
 		REQUIRE(err.msg[0]);
 	}
@@ -91,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(exact, data, size);
 	try_look(text);
 	if (json_read_copy(&j, exact, size, 65536, &copy, NULL) == 0)
-		try_server(&j);
+		try_server(&j), try_page(&j);
 	json_release(&j);
 	free(copy);
 	free(exact);

@@ -60,7 +60,8 @@ def test_use_is_told_by_claim(make, nvml):
     pod, other = world.holder(gpus=((GPUS[0], 8 * GIB), (GPUS[1], 8 * GIB))), world.holder()
     pid, far, second = pod.env()["pid"], int(pod.ask("hide")), other.env()["pid"]
     nvml.says({0: [(pid, GIB), (second, 3 * GIB)], 1: [(far, 2 * GIB)]})
-    until(lambda: len(usage(world)["claims"]) == 2, "look")
+    until(lambda: sum(c["processes"] for c in usage(world)["claims"]) == 3, "look")
+    assert {usage(world)[k] for k in ("server", "profile", "shares")} == {"gpu-01", "stand-in", "unknown"}
     told = {c["uid"]: c for c in usage(world)["claims"]}
     assert told[pod.uid] == {"uid": pod.uid, "used": 3 * GIB, "known": True, "processes": 2, "overShare": False}
     assert told[other.uid]["used"] == 3 * GIB and usage(world)["strangers"] == []
@@ -131,7 +132,7 @@ def test_nothing_is_known_is_no_good_news(make, nvml):
 
 def test_looks_can_be_left_out(make):
     world = make(options=("--look", "0"))
-    assert world.get("/usage")[0] == 404 and lookers(world) == []
+    assert usage(world)["known"] is False and "looked" not in usage(world) and lookers(world) == []
 
 
 def test_gpus_tells_once(nvml):

@@ -95,9 +95,11 @@ TEST(what_a_claim_may_have)
 {
 	/* 4 GiB, 5 % of it, and 2 × 500 MiB */
 	look("{\"gpus\":[" ON("GPU-1", HAS(101, 2779145828) "," HAS(102, 2779145828)) "]}", 1000);
-	assert_int_equal(usage.n_claims, 1);
+	/* the other one has no process */
+	assert_int_equal(usage.n_claims, 2);
 	assert_int_equal(usage.claims[0].since_ms, 0);
 	assert_int_equal(usage.claims[0].processes, 2);
+	assert_int_equal(usage.claims[1].processes, 0);
 	assert_int_equal(usage.used, UINT64_C(5558291656));
 	look("{\"gpus\":[" ON("GPU-1", HAS(101, 2779145828) "," HAS(102, 2779145829)) "]}", 2000);
 	assert_int_equal(usage.claims[0].since_ms, 2000);
@@ -148,7 +150,6 @@ TEST(strangers_and_who_may_be_there)
 	assert_int_equal(usage.strangers[0].pid, 900);
 	assert_string_equal(usage.strangers[1].gpu, "GPU-2");
 	assert_false(usage.strangers[0].told);
-	assert_int_equal(usage.n_claims, 1);
 	look("{\"gpus\":[" ON("GPU-1", HAS(900, 5) "," NOT_TOLD(901)) "]}", 2);
 	assert_true(usage.strangers[0].told);
 	assert_false(usage.strangers[1].told || usage.strangers[1].known);
@@ -158,11 +159,30 @@ TEST(strangers_and_who_may_be_there)
 	assert_int_equal(usage.claims[0].since_ms, 3);
 }
 
+static void assert_page(int64_t now_ms, const char *expected)
+{
+	struct gate_page page = {.version = GATE_PAGE_VERSION,
+		.server = "gpu-01",
+		.profile = "lupine",
+		.shares = GATE_SHARES_HELD,
+		.known = true,
+		.looked_ms = now_ms};
+	struct arena a;
+	struct buf b;
+
+	arena_init(&a, 1u << 20);
+	buf_init(&b, 4096);
+	assert_true(usage_page(&usage, now_ms, &a, &page));
+	gate_page_write(&page, &b);
+	buf_char(&b, '\0');
+	assert_string_equal(b.data, expected);
+	buf_release(&b);
+	arena_release(&a);
+}
+
 /* "Not available" is neither nothing nor all ones. */
 TEST(what_is_not_told_is_unknown)
 {
-	struct buf b;
-
 	look("{\"gpus\":[" ON(
 		     "GPU-1", NOT_TOLD(101) "," HAS(102, 100) "," HAS(201, 9007199254740991)) "]}",
 		86400000);
@@ -170,15 +190,82 @@ TEST(what_is_not_told_is_unknown)
 	assert_int_equal(usage.claims[0].used, 100);
 	assert_int_equal(usage.claims[0].since_ms, 0);
 	assert_true(usage.used == UINT64_C(9007199254741091));
-	buf_init(&b, 4096);
-	usage_write(&usage, true, 86400000, &b);
-	buf_char(&b, '\0');
-	assert_string_equal(b.data,
-		"{\"version\":1,\"known\":true,\"looked\":\"1970-01-02T00:00:00Z\",\"claims\":["
+	assert_page(86400000,
+		"{\"version\":1,\"server\":\"gpu-01\",\"profile\":\"lupine\",\"shares\":\"held\","
+		"\"known\":true,\"looked\":\"1970-01-02T00:00:00Z\",\"claims\":["
 		"{\"uid\":\"a\",\"used\":100,\"known\":false,\"processes\":2,\"overShare\":false},"
 		"{\"uid\":\"b\",\"used\":9007199254740991,\"known\":true,\"processes\":1,"
-		"\"overShare\":false,\"gpu\":\"GPU-1\"}],\"strangers\":[]}\n");
-	buf_release(&b);
+		"\"overShare\":false,\"gpu\":\"GPU-1\",\"has\":9007199254740991,"
+		"\"share\":8589934592}],\"strangers\":[]}\n");
+}
+
+/* An hour without a process; what nobody has looked at is no such time. */
+TEST(who_uses_nothing)
+{
+	const char *const none = "{\"gpus\":[]}", *const b = "{\"gpus\":[" ON(
+							  "GPU-1", HAS(201, 7)) "]}";
+
+	look(none, 1000);
+	look(b, 31000);
+	assert_int_equal(usage.claims[0].used_ms, 31000);
+	assert_int_equal(usage.claims[1].used_ms, 1000);
+	look(none, 61000);
+	look(none, 90500);
+	assert_page(91000,
+		"{\"version\":1,\"server\":\"gpu-01\",\"profile\":\"lupine\",\"shares\":\"held\","
+		"\"known\":true,\"looked\":\"1970-01-01T00:01:31Z\",\"claims\":["
+		"{\"uid\":\"a\",\"used\":0,\"known\":true,\"processes\":0,\"overShare\":false,"
+		"\"unusedSeconds\":90},"
+		"{\"uid\":\"b\",\"used\":0,\"known\":true,\"processes\":0,\"overShare\":false,"
+		"\"unusedSeconds\":60}],\"strangers\":[]}\n");
+	look(none, 91000 + USAGE_GAP_MS);
+	assert_int_equal(usage.claims[0].used_ms, 91000 + USAGE_GAP_MS);
+}
+
+static int page_of(const char *text, struct arena *a, struct gate_page *ret)
+{
+	struct json j = {0};
+	struct err err = {0};
+	char *copy = NULL;
+	int rc = json_read_copy(&j, text, strlen(text), 4096, &copy, &err);
+
+	assert_int_equal(rc, 0);
+	rc = gate_page_read(&j, a, ret, &err);
+	json_release(&j);
+	free(copy);
+	return rc;
+}
+
+TEST(a_page_is_read)
+{
+	struct gate_page p;
+	struct arena a;
+
+	arena_init(&a, 1u << 20);
+	assert_int_equal(
+		page_of("{\"version\":1,\"known\":true,\"looked\":\"1970-01-02T00:00:00Z\","
+			"\"more\":1,\"claims\":[{\"uid\":\"u\",\"used\":7,\"known\":true,"
+			"\"processes\":1,\"overShare\":true,\"gpu\":\"G\",\"has\":7,"
+			"\"share\":5}],\"strangers\":[{\"pid\":9,\"gpu\":\"G\",\"known\":"
+			"false,\"used\":0}]}",
+			&a, &p),
+		0);
+	assert_true(p.known && p.looked_ms == 86400000);
+	/* of a gate of before */
+	assert_string_equal(p.server, "");
+	assert_int_equal(p.shares, GATE_SHARES_UNKNOWN);
+	assert_int_equal(gate_page_claim(&p, SLICE("u"))->share, 5);
+	assert_null(gate_page_claim(&p, SLICE("v")));
+	assert_int_equal(p.strangers[0].pid, 9);
+	assert_int_equal(page_of("{\"version\":2,\"known\":true}", &a, &p), ERR_INVALID);
+	assert_int_equal(page_of("{\"known\":true}", &a, &p), ERR_INVALID);
+	assert_int_equal(page_of("{\"version\":1}", &a, &p), ERR_INVALID);
+	assert_int_equal(page_of("{\"version\":1,\"known\":true,\"shares\":\"maybe\"}", &a, &p),
+		ERR_INVALID);
+	assert_int_equal(
+		page_of("{\"version\":1,\"known\":true,\"claims\":[{\"uid\":\"\"}]}", &a, &p),
+		ERR_INVALID);
+	arena_release(&a);
 }
 
 TEST(no_memory_keeps_what_was_known)
@@ -196,4 +283,5 @@ TEST(no_memory_keeps_what_was_known)
 
 TESTS_BETWEEN(set_up, tear_down, a_look_is_read_as_it_was_written, what_a_claim_may_have,
 	ten_seconds_and_it_is_told_once, strangers_and_who_may_be_there,
-	what_is_not_told_is_unknown, no_memory_keeps_what_was_known)
+	what_is_not_told_is_unknown, who_uses_nothing, a_page_is_read,
+	no_memory_keeps_what_was_known)
