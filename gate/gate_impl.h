@@ -129,7 +129,7 @@ struct gate {
 	struct children *children;
 	struct guest *waiting, *carrying, *graves, *busy;
 	size_t n_waiting, n_carrying;
-	struct status_server *status;
+	struct status_server *status, *tell; /* NULL: not served */
 	/* What is used of the GPUs. */
 	struct gpus *gpus; /* NULL: nobody looks */
 	struct usage usage;
@@ -173,6 +173,8 @@ int gate_usage_open(struct gate *g, struct err *err);
 bool gate_usage_known(const struct gate *g);
 /* The page /usage. */
 void gate_usage_page(void *ctx, struct buf *out);
+/* Is it the token of --tell-token? */
+bool gate_usage_may(void *ctx, struct slice token);
 
 /* ---- serve_metrics.c ---- */
 

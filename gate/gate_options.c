@@ -39,6 +39,9 @@ const char gate_help[] =
 	"  --look DURATION        between two looks at what is used of the GPUs; 0: nobody looks "
 	"(5s)\n"
 	"  --nvml FILE            another library than the driver's (libnvidia-ml.so.1)\n"
+	"  --tell ADDR:PORT       the same as --status over TLS, for poolgate's leader "
+	"(spec.gate.url); needs\n"
+	"  --tell-token FILE      the bearer token that it must show; read for each question\n"
 	"\n"
 	"connect, in the pod, carries bytes from 127.0.0.1 to the gates, one port a server:\n"
 	"  --servers LIST         the gates, in the order of their ports (POOLGATE_SERVERS)\n"
@@ -160,6 +163,8 @@ int gate_serve_options_read(
 		{"--connections", KIND_NUMBER, &ret->connections, 1, GATE_CONNECTIONS_MAX},
 		{"--look", KIND_DURATION, &ret->look_ms, 0, 0},
 		{"--nvml", KIND_TEXT, &ret->nvml, 0, 0},
+		{"--tell", KIND_TEXT, &ret->tell, 0, 0},
+		{"--tell-token", KIND_TEXT, &ret->tell_token, 0, 0},
 	};
 	int rc;
 
@@ -182,6 +187,8 @@ int gate_serve_options_read(
 	if (!text_dns_subdomain(slice_of(ret->server)))
 		return err_set(err, ERR_INVALID, "--server takes a GPUServer's name, found \"%s\"",
 			ret->server);
+	if (!ret->tell != !ret->tell_token)
+		return err_set(err, ERR_INVALID, "--tell and --tell-token go together");
 	return need(ret->profile, "--profile", err);
 }
 

@@ -39,6 +39,8 @@ struct gate_serve_options {
 	unsigned connections;
 	const char *nvml; /* NULL: the driver's */
 	int64_t look_ms;  /* 0: what is used is not looked at */
+	const char *tell; /* where poolgate asks over TLS; NULL: nowhere */
+	const char *tell_token;
 };
 
 struct gate_connect_options {

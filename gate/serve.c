@@ -29,7 +29,7 @@
 #define CERT_LOOK_MS 5000
 /* Until all servers have ended, at the end. */
 #define FAREWELL_MS 3000
-#define POLL_MAX (4 + REVIEWS_MAX + STATUS_POLL_MAX)
+#define POLL_MAX (4 + REVIEWS_MAX + 2 * STATUS_POLL_MAX)
 #define EXIT_USAGE 2
 
 /* ---- the GPUServer ---- */
@@ -173,10 +173,11 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 	limit_ms = sooner(limit_ms, object_watch_poll(g->watch, &fd[3]));
 	n += reviews_poll(g->reviews, fd + n, &ms);
 	limit_ms = sooner(limit_ms, ms);
-	if (g->status) {
-		n += status_server_poll(g->status, fd + n, &ms);
-		limit_ms = sooner(limit_ms, ms);
-	}
+	for (size_t i = 0; i < 2; i++)
+		if (i ? g->tell : g->status) {
+			n += status_server_poll(i ? g->tell : g->status, fd + n, &ms);
+			limit_ms = sooner(limit_ms, ms);
+		}
 	/* A millisecond more than too early. */
 	if (limit_ms > 0)
 		limit_ms = limit_ms < CERT_LOOK_MS ? limit_ms + 1 : CERT_LOOK_MS;
@@ -213,6 +214,8 @@ static void run(struct gate *g)
 			limit_ms = sooner(limit_ms, gpus_turn(g->gpus));
 		if (g->status)
 			status_server_turn(g->status);
+		if (g->tell)
+			status_server_turn(g->tell);
 		look_at_certificate(g);
 	}
 }
@@ -301,7 +304,7 @@ static int open_gate(struct gate *g, struct err *err)
 
 static int start(struct gate *g, struct err *err)
 {
-	const struct status_app app = {.ctx = g,
+	struct status_app app = {.ctx = g,
 		.unready = gate_unready,
 		.metrics = gate_metrics,
 		.page = GATE_PAGE_PATH,
@@ -326,12 +329,17 @@ static int start(struct gate *g, struct err *err)
 		rc = gate_usage_open(g, err);
 	if (rc == 0 && g->o->status)
 		rc = status_server_new(g->o->status, &app, &g->status, err);
+	app.tls = g->tls;
+	app.may = gate_usage_may;
+	if (rc == 0 && g->o->tell)
+		rc = status_server_new(g->o->tell, &app, &g->tell, err);
 	return rc;
 }
 
 static void close_all(struct gate *g)
 {
 	status_server_free(g->status);
+	status_server_free(g->tell);
 	object_watch_free(g->watch);
 	reviews_free(g->reviews);
 	gpus_free(g->gpus);

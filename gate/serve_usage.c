@@ -5,10 +5,15 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "gate/account.h"
 #include "gate/gate_impl.h"
 
 #define PAGE_ARENA_MAX (1u << 20)
+/* Of the token that the leader shows. */
+#define TOKEN_MIN 8
+#define TOKEN_MAX 65536
 
 static const char *claim_of(void *ctx, pid_t pid)
 {
@@ -100,6 +105,29 @@ void gate_usage_page(void *ctx, struct buf *out)
 	else
 		out->failed = true;
 	arena_release(&a);
+}
+
+bool gate_usage_may(void *ctx, struct slice token)
+{
+	const struct gate *g = ctx;
+	unsigned char ours[MAC_BYTES], theirs[MAC_BYTES];
+	struct slice line, word;
+	struct err err = {0};
+	struct buf text;
+	bool may = false;
+
+	buf_init(&text, TOKEN_MAX);
+	if (files_read(g->o->tell_token, &text, &err) != 0)
+		log_line(&g->log, LOG_LEVEL_WARN, "nobody is told what is used",
+			log_str("error", err.msg));
+	line = buf_as_slice(&text);
+	if (token.at && text_word(&line, &word) && word.len >= TOKEN_MIN)
+		may = mac_digest(word, ours, NULL) == 0 && mac_digest(token, theirs, NULL) == 0 &&
+		      mac_equal(ours, theirs);
+	if (text.data)
+		mac_wipe(text.data, text.cap);
+	buf_release(&text);
+	return may;
 }
 
 int gate_usage_open(struct gate *g, struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: health and metrics over plain HTTP, one answer for each connection. */
+/* net: health and metrics over HTTP, one answer for each connection. */
 #define _GNU_SOURCE
 #include "net/status_server.h"
 
@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "net/http_head.h"
 
 #define REQUEST_MAX 4096
 #define ANSWER_MAX (512u * 1024)
@@ -25,7 +26,8 @@
 #define ACCEPTS 16
 
 struct connection {
-	int fd; /* -1: none */
+	int fd;                    /* -1: none */
+	struct client_socket *tls; /* whose fd it is; NULL: without TLS */
 	int64_t end_ms;
 	struct buf in, out;
 	size_t sent;
@@ -73,6 +75,20 @@ static void written(struct status_server *s, struct connection *c, const char *t
 	buf_release(&out);
 }
 
+/* The head's lines behind the first say who asks. */
+static bool is_allowed(const struct status_server *s, const struct connection *c)
+{
+	struct slice word, token, value;
+
+	if (!s->app.may)
+		return true;
+	value = http_head_value(buf_as_slice(&c->in), "Authorization", 0);
+	if (!value.at || !text_word(&value, &word) || !text_ieq(word, SLICE("Bearer")) ||
+		!text_word(&value, &token))
+		token = (struct slice){0};
+	return s->app.may(s->app.ctx, token);
+}
+
 /* The request is here whole: "GET /livez HTTP/1.1" and headers that concern nobody. */
 static void respond(struct status_server *s, struct connection *c)
 {
@@ -91,6 +107,8 @@ static void respond(struct status_server *s, struct connection *c)
 		say(c, "405 Method Not Allowed", "only GET is answered here");
 	} else if (slice_is(path, "/livez")) {
 		say(c, "200 OK", "ok");
+	} else if (!is_allowed(s, c)) {
+		say(c, "401 Unauthorized", "a bearer token is asked for");
 	} else if (slice_is(path, "/readyz")) {
 		why = s->app.unready(s->app.ctx);
 		say(c, why ? "503 Service Unavailable" : "200 OK", why ? why : "ok");
@@ -107,11 +125,48 @@ static void respond(struct status_server *s, struct connection *c)
 
 static void hang_up(struct connection *c)
 {
-	(void)close(c->fd);
+	if (c->tls)
+		client_socket_free(c->tls);
+	else
+		(void)close(c->fd);
+	c->tls = NULL;
 	c->fd = -1;
 	buf_release(&c->in);
 	buf_release(&c->out);
 	c->sent = 0;
+}
+
+/* As recv() does it. */
+static ssize_t take(struct connection *c, char *to, size_t max)
+{
+	size_t n = 0;
+	bool end = false;
+
+	if (!c->tls)
+		return recv(c->fd, to, max, 0);
+	if (client_socket_turn(c->tls, NULL) != 0)
+		return 0;
+	if (client_socket_ready(c->tls) && client_socket_read(c->tls, to, max, &n, &end, NULL) != 0)
+		return 0;
+	errno = EAGAIN;
+	return n > 0 || end ? (ssize_t)n : -1;
+}
+
+/* As send() does it. */
+static ssize_t give(struct connection *c, const char *from, size_t len)
+{
+	size_t n = 0;
+
+	if (!c->tls)
+		return send(c->fd, from, len, MSG_NOSIGNAL);
+	errno = EIO;
+	if (client_socket_turn(c->tls, NULL) != 0)
+		return -1;
+	if (!client_socket_sending(c->tls) &&
+		client_socket_write(c->tls, (struct slice){from, len}, &n, NULL) != 0)
+		return -1;
+	errno = EAGAIN;
+	return n > 0 ? (ssize_t)n : -1;
 }
 
 /* False: it has ended. */
@@ -124,7 +179,7 @@ static bool receive(struct status_server *s, struct connection *c)
 			say(c, "431 Request Header Fields Too Large", "the request is too long");
 			return true;
 		}
-		n = recv(c->fd, c->in.data + c->in.len, c->in.cap - c->in.len - 1, 0);
+		n = take(c, c->in.data + c->in.len, c->in.cap - c->in.len - 1);
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR;
 		if (n == 0)
@@ -143,14 +198,17 @@ static bool receive(struct status_server *s, struct connection *c)
 static bool reply(struct connection *c)
 {
 	while (c->sent < c->out.len) {
-		ssize_t n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent, MSG_NOSIGNAL);
+		ssize_t n = give(c, c->out.data + c->sent, c->out.len - c->sent);
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR;
 		c->sent += (size_t)n;
 	}
 	/* So that what the client may still send does not take the answer from it. */
-	(void)shutdown(c->fd, SHUT_WR);
+	if (!c->tls)
+		(void)shutdown(c->fd, SHUT_WR);
+	else if (client_socket_shut(c->tls, NULL) == 0)
+		return client_socket_sending(c->tls);
 	return false;
 }
 
@@ -198,6 +256,11 @@ static bool accept_one(struct status_server *s)
 		return false;
 	}
 	c = make_place(s);
+	if (s->app.tls) {
+		if (client_socket_accept(fd, "status", s->app.tls, &c->tls, NULL) != 0)
+			return true;
+		fd = client_socket_fd(c->tls);
+	}
 	c->fd = fd;
 	c->end_ms = clock_ms() + CONNECTION_MS;
 	buf_init(&c->in, REQUEST_MAX);
@@ -234,7 +297,10 @@ size_t status_server_poll(
 
 		if (c->fd < 0)
 			continue;
-		to[n++] = (struct pollfd){.fd = c->fd, .events = c->out.len ? POLLOUT : POLLIN};
+		to[n++] = (struct pollfd){.fd = c->fd,
+			.events = c->tls       ? client_socket_events(c->tls)
+				  : c->out.len ? POLLOUT
+					       : POLLIN};
 		left = c->end_ms > now ? c->end_ms - now : 0;
 		*ret_ms = *ret_ms < 0 || left < *ret_ms ? left : *ret_ms;
 	}

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: GET /livez, /readyz, /metrics and a page of JSON, answered by the thread that does
- * everything else, too. net/http_server would be another thread, and more memory than all of this
- * program's own. Whoever connects is held to a small request in a short time, and gives up its
- * place to a newcomer when all are taken. */
+/* net: GET /livez, /readyz, /metrics and a page of JSON, over TLS where that is wanted, answered by
+ * the thread that does everything else, too. net/http_server would be another thread, and more
+ * memory than all of this program's own. Whoever connects is held to a small request in a short
+ * time, and gives up its place to a newcomer when all are taken. */
 #ifndef NET_STATUS_SERVER_H
 #define NET_STATUS_SERVER_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/slice.h"
+#include "net/client_socket.h"
 
 #define STATUS_CONNECTIONS_MAX 8
 /* Descriptors that status_server_poll fills in at most. */
@@ -29,6 +32,11 @@ struct status_app {
 	/* Append the JSON that stands at this path, "/usage"; NULL: there is none. */
 	const char *page;
 	void (*write_page)(void *ctx, struct buf *out);
+	/* Our certificate, borrowed; NULL: plain HTTP. */
+	struct server_tls *tls;
+	/* May whoever shows this bearer token (absent: none) ask for more than /livez? NULL:
+	 * everybody may. */
+	bool (*may)(void *ctx, struct slice token);
 };
 
 /* listen is "ADDR:PORT"; port 0: any free one. app is copied. ERR_INVALID, ERR_IO, ERR_NOMEM. */

@@ -3,7 +3,11 @@
 import json
 import os
 import re
+import socket
+import ssl
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 from world import GIB, GPUS, PROGRAM, alive, servers, until
@@ -128,6 +132,55 @@ def test_nothing_is_known_is_no_good_news(make, nvml):
     until(lambda: (now := lookers(again)) and now != first, "next one", LONG)
     nvml.says({}, "call.nvmlDeviceGetComputeRunningProcesses_v3=15")
     again.gate.until(lambda: "GPU is lost" in again.gate.log(), "NVML's word")
+
+
+def ask_over_tls(world, port, path="/usage", token=None):
+    """As the leader does it."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers), timeout=20 * servers.SLOW,
+                                    context=ssl.create_default_context(cafile=world.ca)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+def test_the_leader_is_told_over_tls(make, nvml, tmp_path):
+    """The same page to who shows the token, which is read anew; to nobody else more than that we live. Who is silent holds nobody up."""
+    token, (port,) = tmp_path / "token", servers.free_ports(1)
+    token.write_text("first-secret\n")
+    world = make(options=(*LOOK, "--tell", f"127.0.0.1:{port}", "--tell-token", str(token)))
+    pod = world.holder()
+    nvml.says({0: [(pod.env()["pid"], GIB)]})
+    until(lambda: [c["used"] for c in usage(world)["claims"]] == [GIB], "look")
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(7)]
+    status, text = ask_over_tls(world, port, token="first-secret")
+    assert status == 200 and json.loads(text)["claims"][0] == usage(world)["claims"][0]
+    for _ in range(200):
+        world.api.claim()
+    until(lambda: len(usage(world)["claims"]) == 201, "all claims")
+    text = ask_over_tls(world, port, token="first-secret")[1]
+    assert len(text) > 16384 and len(json.loads(text)["claims"]) == 201
+    for wrong in (None, "second-secret", "first-secre", "first-secrets", "bearer"):
+        assert ask_over_tls(world, port, token=wrong)[0] == 401
+        assert ask_over_tls(world, port, "/metrics", token=wrong)[0] == 401
+    assert ask_over_tls(world, port, "/livez") == (200, "ok\n")
+    token.write_text("second-secret")
+    assert ask_over_tls(world, port, token="first-secret")[0] == 401 and ask_over_tls(world, port, token="second-secret")[0] == 200
+    token.write_text("short")
+    assert ask_over_tls(world, port, token="short")[0] == 401
+    token.unlink()
+    assert ask_over_tls(world, port, token="second-secret")[0] == 401 and "nobody is told what is used" in world.gate.log()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=20 * servers.SLOW)
+    for one in silent:
+        one.close()
+
+
+def test_the_leaders_token_is_needed():
+    done = subprocess.run([PROGRAM, "serve", "--server", "a", "--cert", "c", "--key", "k", "--profile", "p", "--tell", "127.0.0.1:0"],
+                          stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and "--tell and --tell-token go together" in done.stderr
 
 
 def test_looks_can_be_left_out(make):
