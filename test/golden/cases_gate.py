@@ -57,7 +57,7 @@ def fill():
         held("replace", SIDECAR + "/env/0/valueFrom/fieldRef/fieldPath", "metadata.annotations['mine']"),
         held("replace", "/spec/volumes/1/projected/sources/0/serviceAccountToken/audience", "api"),
         held("replace", "/spec/containers/0/env/0/value", "10.117.32.177:9446"),
-        held("remove", "/plan/gate"), held("replace", "/plan/gate", 14850),
+        held("remove", "/plan/gate"), held("replace", "/plan/gate", 14850), held("add", "/plan/guarded", True),
         {"about": "nor on the node's network", "path": "/validate", "operation": "CREATE", "edit": [
             {"op": "add", "path": "/spec/hostNetwork", "value": True}], "expect": refused("hostNetwork", code=422)},
         {"about": "nor with a port of the end's", "path": "/validate", "operation": "CREATE", "edit": [

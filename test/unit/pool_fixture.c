@@ -80,6 +80,8 @@ static void add_server(struct pool *p, struct slice text)
 
 		if (slice_is(w, "drain")) {
 			s->drain = true;
+		} else if (slice_is(w, "guarded")) {
+			s->guarded = true;
 		} else if (slice_is(key, "at") && value.len) {
 			s->address = arena_strdup(&p->arena, value);
 		} else if (slice_is(key, "for") && value.len) {

@@ -96,6 +96,10 @@ TEST(test_documents)
 			"one of that name"},
 		{SPEC(SERVERS "  initContainers: [{name: gpugate, image: i}]\n" GATE("i", "x")),
 			"one of that name"},
+		{SPEC(SERVERS "  can: {memory: gate}\n"), "expected a gate through which"},
+		{SPEC(SERVERS "  can: {fraction: gate}\n  granularity: server\n" GATE("i", "x")),
+			"expected \"granularity: gpu\""},
+		{SPEC(SERVERS "  can: {memory: gates}\n" GATE("i", "x")), "found \"gates\""},
 	};
 	struct fixture f;
 
@@ -112,6 +116,12 @@ TEST(test_documents)
 	assert_int_equal(f.profiles[0].gate.port, 65519);
 	assert_true(
 		slice_is(f.profiles[0].clients[0].inits[0].resources, "{\"limits\":{\"cpu\":1}}"));
+	assert_false(profile_guarded(&f.profiles[0]));
+	assert_int_equal(load(&f, SPEC(SERVERS "  can: {memory: gate}\n" GATE("i", "x"))), 0);
+	assert_true(profile_guarded(&f.profiles[0]));
+	/* counted, and kept elsewhere */
+	assert_int_equal(profile_expresses(&f.profiles[0], 1, 0, 4096, &f.err), 0);
+	assert_int_equal(profile_expresses(&f.profiles[0], 1, 50, 0, &f.err), ERR_INVALID);
 	fixture_release(&f);
 }
 
@@ -163,6 +173,34 @@ TEST(test_admitted_and_taken_back)
 	cJSON_Delete(want);
 	cJSON_Delete(got);
 	free(back);
+	free(pod);
+	fixture_release(&f);
+}
+
+/* The plan says it, for the leader that places the pod; and is held to it. */
+TEST(test_guarded)
+{
+	struct demand d;
+	struct plan plan;
+	struct fixture f;
+	char *pod;
+
+	begin(&f, SPEC(SERVERS "  can: {memory: gate}\n" GATE("i", "x")));
+	pod = fixture_inject(&f, POD("", ""));
+	must_be(pod, "\\'guarded\\':true");
+	if (judge(&f, pod) != 0)
+		fail_msg("%s: %s", f.err.path, f.err.msg);
+	fixture_raw(&f, pod);
+	assert_int_equal(plan_read(json_str(&f.json,
+					   json_path(&f.json, json_root(&f.json), "metadata",
+						   "annotations", ANN_PLAN, NULL),
+					   &f.scratch),
+				 &f.scratch, &plan, &f.err),
+		0);
+	assert_int_equal(plan_demand(&plan, false, &f.scratch, &d, &f.err), 0);
+	assert_true(d.guarded);
+	assert_int_equal(load(&f, TOOL("i", "x")), 0);
+	assert_int_equal(judge(&f, pod), ERR_REFUSED);
 	free(pod);
 	fixture_release(&f);
 }
@@ -335,5 +373,6 @@ TEST(test_as_many_servers_as_ports)
 	fixture_release(&f);
 }
 
-TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_refused_when_it_comes,
-	test_another_replica, test_place_of_a_claim, test_as_many_servers_as_ports)
+TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_guarded, test_guarded,
+	test_refused_when_it_comes, test_another_replica, test_place_of_a_claim,
+	test_as_many_servers_as_ports)

@@ -12,7 +12,9 @@
 
 static const char two[] = HEAD "metadata: {name: gpu-02, labels: {zone: attic, rack: \"7\"}}\n"
 			       "spec:\n  address: gpu-02.lab:56001\n  drain: true\n"
-			       "  launchers: [lupine, juice]\n  gpus:\n"
+			       "  launchers: [lupine, juice]\n"
+			       "  gate: {profile: lupine, url: 'https://h:1', caSecret: c, "
+			       "tokenSecret: t, strangers: close}\n  gpus:\n"
 			       "  - {model: Tesla K80, memory: 11441Mi, count: 2}\n"
 			       "  - {model: T4, memory: \"15e9\"}\n"
 			       "status: {anything: [1, 2]}\n---\n" ADDR GPUS "---\n";
@@ -43,6 +45,8 @@ TEST(test_two)
 	assert_string_equal(s->address, "gpu-02.lab:56001");
 	assert_null(s->probe_url);
 	assert_true(s->drain);
+	/* nobody asks its gate */
+	assert_false(s->guarded);
 	assert_int_equal(s->n_launchers, 2);
 	assert_string_equal(s->launchers[1], "juice");
 	assert_int_equal(inv.servers[0].n_launchers, 0);
@@ -175,6 +179,17 @@ TEST(test_refused)
 		{ADDR GPUS "  launchers: lupine\n", {"/spec/launchers: found \"lupine\""}},
 		{ADDR GPUS "  launchers: [a, A B]\n",
 			{"/spec/launchers/1: found \"A B\"", "such as lupine"}},
+		{ADDR GPUS "  gate: {url: 'https://h'}\n", {"\"profile\" is missing"}},
+		{ADDR GPUS "  gate: {profile: a}\n", {"\"url\" is missing"}},
+		{ADDR GPUS "  gate: {profile: A, url: 'https://h'}\n",
+			{"/spec/gate/profile: found \"A\""}},
+		{ADDR GPUS "  gate: {profile: a, url: h}\n", {"the gate's URL"}},
+		{ADDR GPUS "  gate: {profile: a, url: 'http://h', tokenSecret: t}\n",
+			{"in the clear"}},
+		{ADDR GPUS "  gate: {profile: a, url: 'http://h', strangers: x}\n",
+			{"/spec/gate/strangers: found \"x\""}},
+		{ADDR GPUS "  gate: {profile: a, url: 'http://h', clientSecret: x}\n",
+			{"unknown key \"clientSecret\""}},
 		{ADDR "  gpus: []\n", {"empty list"}},
 		{ADDR "  gpus: 2\n", {"/spec/gpus: found 2", "a sequence"}},
 		{ADDR "  gpus: [T4]\n", {"/spec/gpus/0: found \"T4\"", "a mapping"}},

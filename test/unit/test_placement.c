@@ -804,7 +804,7 @@ static void random_large_pool(struct pool *pool)
 	for (unsigned s = 0; s < servers; s++) {
 		unsigned model = pick(2);
 
-		buf_fmt(&b, "%ss%02u zone=z%u %s%s%s", s ? "; " : "", s, pick(2),
+		buf_fmt(&b, "%ss%02u zone=z%u %s%s%s%s", s ? "; " : "", s, pick(2),
 			pick(8)   ? ""
 			: pick(2) ? "at=[fd00::7]:56001 "
 				  : "at=10.0.0.7:56001 ",
@@ -813,7 +813,8 @@ static void random_large_pool(struct pool *pool)
 				  : "drain ",
 			pick(9)   ? ""
 			: pick(2) ? "for=x "
-				  : "for=z for=y ");
+				  : "for=z for=y ",
+			pick(4) ? "guarded " : "");
 		for (unsigned g = 0; g < gpus; g++)
 			buf_fmt(&b, "m%u:%u/%u%s ", mixed ? pick(2) : model,
 				even ? size : 4 + 4 * pick(3), pick(3) ? 0 : pick(5),
@@ -849,6 +850,7 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 		uint64_t left = s->gpus[i].bytes - pool->claimed[s->first_gpu + i];
 
 		if (!inventory_usable(s, &s->gpus[i]) || left < need ||
+			(d->guarded && !s->guarded) ||
 			(s->n_launchers == 1 && slice_is(d->launcher, "y")) ||
 			(s->n_launchers == 2 && slice_is(d->launcher, "x")) ||
 			!selected_plainly(d, s, &s->gpus[i]))
@@ -894,6 +896,7 @@ static void test_every_server(void **state)
 		d.one_server = pick(4) == 0;
 		d.no_ipv4 = pick(8) == 0;
 		d.no_ipv6 = pick(8) == 0;
+		d.guarded = one.guarded = pick(4) == 0;
 		d.launcher = one.launcher = slice_of(pick(2) ? "x" : "y");
 		scatter(&pool, &scattered);
 		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);

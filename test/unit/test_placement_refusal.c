@@ -230,24 +230,54 @@ static const struct {
 		"bitfusion-client/filter"},
 };
 
-TEST(test_closed_sentences)
-{
-	for (size_t i = 0; i < COUNT(closed); i++) {
-		struct placement p;
-		struct pool pool;
-		struct demand d;
-		struct err err;
+/* The launcher x leaves shares to gates. */
+static const struct {
+	const char *pool, *says;
+} unguarded[] = {
+	{"a t4:8; b t4:8",
+		"asked 1 GPU with 50 %; 2 servers are not guarded (condition Guarded), which the "
+		"launcher x needs: choose another one, or ask the operator"},
+	{"a guarded t4:8u; b t4:8",
+		"asked 1 GPU with 50 %; the only GPU that is there cannot be used: 1 unfit "
+		"(a/gpu-0: ECC errors); 1 server is not guarded (condition Guarded), which the "
+		"launcher x needs; create the pod again when they are back"},
+	{"a guarded t4:8/8; b t4:8",
+		"asked 1 GPU with 50 %; of 1 GPU that can be used, none has that much free (best: "
+		"a/gpu-0 0 of 8 MB); 1 server is not guarded (condition Guarded), which the "
+		"launcher x needs; create the pod again when others have ended"},
+};
 
-		pool_init(&pool, closed[i].pool);
-		demand_init(&d, &pool.arena, closed[i].demand, closed[i].filters, NULL, false);
-		d.launcher = slice_of(closed[i].launcher);
-		err_clear(&err);
-		assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err),
-			ERR_REFUSED);
-		if (strcmp(err.msg, closed[i].says) != 0)
-			fail_msg("row %zu says %s", i, err.msg);
-		pool_release(&pool);
-	}
+static void refuse(const char *pool_text, const char *demand, const char *filters,
+	const char *launcher, bool guarded, const char *says)
+{
+	struct placement p;
+	struct pool pool;
+	struct demand d;
+	struct err err;
+
+	pool_init(&pool, pool_text);
+	demand_init(&d, &pool.arena, demand, filters, NULL, false);
+	d.launcher = slice_of(launcher);
+	d.guarded = guarded;
+	err_clear(&err);
+	assert_int_equal(
+		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err), ERR_REFUSED);
+	if (strcmp(err.msg, says) != 0)
+		fail_msg("%s says %s", pool_text, err.msg);
+	pool_release(&pool);
 }
 
-TESTS(test_sentences, test_closed_sentences)
+TEST(test_closed_sentences)
+{
+	for (size_t i = 0; i < COUNT(closed); i++)
+		refuse(closed[i].pool, closed[i].demand, closed[i].filters, closed[i].launcher,
+			false, closed[i].says);
+}
+
+TEST(test_unguarded_sentences)
+{
+	for (size_t i = 0; i < COUNT(unguarded); i++)
+		refuse(unguarded[i].pool, "app a 1 50%", NULL, "x", true, unguarded[i].says);
+}
+
+TESTS(test_sentences, test_closed_sentences, test_unguarded_sentences)

@@ -79,6 +79,7 @@ TEST(test_values)
 	assert_false(f.o.deleting);
 	assert_string_equal(f.o.address, "10.0.0.1:56001");
 	assert_null(f.o.probe_url);
+	assert_null(f.o.gate_profile);
 	assert_int_equal(f.o.n_declared, 1);
 	assert_int_equal(f.o.declared[0].bytes, 16000000000);
 	assert_int_equal(f.o.declared[0].count, 2);
@@ -116,7 +117,8 @@ TEST(test_values)
 #define PROBE                                                                                      \
 	"{'address':'[::1]:1','launchers':['lupine','juice'],'drain':true,'gpus':null,'probe':{'"  \
 	"url':'https://h:9443','caSecret'"                                                         \
-	":'ca','tokenSecret':'t.k','clientSecret':'c','later':1},'later':{}}"
+	":'ca','tokenSecret':'t.k','clientSecret':'c','later':1},'later':{},'gate':{'profile':"    \
+	"'lupine','url':'https://g:9447','caSecret':'gc','tokenSecret':'gt','strangers':'tell'}}"
 
 TEST(test_probe)
 {
@@ -130,6 +132,12 @@ TEST(test_probe)
 	assert_string_equal(f.o.probe_ca_secret, "ca");
 	assert_string_equal(f.o.probe_token_secret, "t.k");
 	assert_string_equal(f.o.probe_client_secret, "c");
+	assert_string_equal(f.o.gate_profile, "lupine");
+	assert_string_equal(server_object_gate(&f.o).url, "https://g:9447");
+	assert_string_equal(server_object_gate(&f.o).ca_secret, "gc");
+	assert_string_equal(server_object_gate(&f.o).token_secret, "gt");
+	assert_string_equal(server_object_probe(&f.o).client_secret, "c");
+	assert_true(f.o.gate_lets_strangers);
 	assert_int_equal(f.o.n_declared, 0);
 	assert_true(f.o.drain);
 	assert_int_equal(f.o.n_launchers, 2);
@@ -343,6 +351,18 @@ TEST(test_refused_spec)
 			"/spec/probe/tokenSecret"},
 		{"'a':1", "{'address':'a:1','probe':{'url':'http://a','clientSecret':'A'}}",
 			"/spec/probe/clientSecret"},
+		{"'a':1", "{'address':'a:1'," GPU ",'gate':'x'}", "/spec/gate"},
+		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'url':'https://a'}}",
+			"/spec/gate/profile"},
+		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'profile':'A','url':'https://a'}}",
+			"/spec/gate/profile"},
+		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'profile':'a'}}", "/spec/gate/url"},
+		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'profile':'a','url':'a'}}",
+			"/spec/gate/url"},
+		{"'a':1",
+			"{'address':'a:1'," GPU
+			",'gate':{'profile':'a','url':'https://a','strangers':'no'}}",
+			"/spec/gate/strangers"},
 	};
 	struct server_fixture f;
 	char text[1024];

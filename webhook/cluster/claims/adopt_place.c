@@ -79,8 +79,9 @@ static bool read_server(void *ctx, const struct server_object *o)
 	shown = copy.servers[0];
 	shown.first_gpu = p->inventory.n_gpus;
 	/* Claims must be there before the server is opened, and a drain is for new pods, as are
-	 * launchers; but nobody writes over what he cannot read. */
+	 * launchers and gates; but nobody writes over what he cannot read. */
 	shown.n_launchers = 0;
+	shown.guarded = true;
 	shown.drain = servers_unreadable(r->servers, o->name);
 	count(r, o, &shown);
 	p->inventory.servers[p->inventory.n_servers++] = shown;

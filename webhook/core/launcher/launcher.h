@@ -68,7 +68,8 @@ const char *late_variable(enum late_value v);
 enum can {
 	CAN_YES,
 	CAN_NO,
-	CAN_BOOKKEEPING /* counted in the ledger although the client does not enforce it */
+	CAN_BOOKKEEPING, /* counted in the ledger although the client does not enforce it */
+	CAN_GATE /* the gate in front of the GPU server does it: such servers alone are used */
 };
 
 /* Servers of a pod behind gates, at most: so many ports its end opens (docs/gpugate.md). */
@@ -204,6 +205,12 @@ const struct profile_client *profile_client(
  * bookkeeping` accepts. */
 int profile_expresses(const struct profile *p, uint32_t amount, uint32_t percent,
 	uint64_t memory_mb, struct err *err);
+
+/* Does the profile leave shares to gates, so that its pods need servers that are guarded? */
+static inline bool profile_guarded(const struct profile *p)
+{
+	return p->can_fraction == CAN_GATE || p->can_memory == CAN_GATE;
+}
 
 /* Does the image stand under a host of the top-level domain invalid, which nobody can own? The
  * shipped clients' do, until an operator names his own: such a pod would never start. */

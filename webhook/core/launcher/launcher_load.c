@@ -285,8 +285,8 @@ static int read_can(
 	const struct yaml_node *can, const char *key, bool told, enum can *ret, struct err *err)
 {
 	/* `yes` without quotes is a boolean. */
-	static const char *const words[] = {"yes", "no", "bookkeeping"};
-	static const enum can meaning[] = {CAN_YES, CAN_NO, CAN_BOOKKEEPING};
+	static const char *const words[] = {"yes", "no", "bookkeeping", "gate"};
+	static const enum can meaning[] = {CAN_YES, CAN_NO, CAN_BOOKKEEPING, CAN_GATE};
 	const struct yaml_node *node = yaml_get(can, key);
 	size_t choice = told ? 0 : 1;
 	bool yes, plain = false;
@@ -299,13 +299,14 @@ static int read_can(
 		if (plain)
 			choice = yes ? 0 : 1;
 	}
-	if (!plain && (rc = yaml_get_choice(can, key, words, 3, &choice, err)) != 0)
+	if (!plain && (rc = yaml_get_choice(can, key, words, 4, &choice, err)) != 0)
 		return rc;
 	if (meaning[choice] == CAN_YES && !told)
 		return yaml_err(node, err, ERR_INVALID,
 			"found yes, but no place of argv or env tells the client the %s: expected "
 			"no, or "
-			"bookkeeping when it shall only be counted",
+			"bookkeeping when it shall only be counted, or gate when its GPU servers' "
+			"gates hold it to that",
 			key);
 	*ret = meaning[choice];
 	return 0;
@@ -331,6 +332,17 @@ static int read_promises(const struct yaml_node *spec, struct profile *p, struct
 		return rc;
 	p->max_amount = (uint32_t)max;
 	return 0;
+}
+
+/* A gate gives a claim a server process with the GPUs that it holds, and no others. */
+static int check_guarded(const struct yaml_node *spec, const struct profile *p, struct err *err)
+{
+	if (!profile_guarded(p) || (p->gate.port && !p->whole_servers))
+		return 0;
+	return yaml_err(yaml_get(spec, "can"), err, ERR_INVALID,
+		"found gate, expected %s beside it",
+		p->gate.port ? "\"granularity: gpu\""
+			     : "a gate through which the client reaches its servers (spec.gate)");
 }
 
 /* None listed: the client can use both. */
@@ -411,7 +423,8 @@ int launcher_load(
 		(rc = read_promises(spec, &p, err)) != 0 ||
 		(rc = read_placement(spec, &p, err)) != 0 ||
 		(rc = read_families(spec, &p, err)) != 0 ||
-		(rc = gate_read(spec, a, &p, err)) != 0 || (rc = profile_seal(&p, err)) != 0)
+		(rc = gate_read(spec, a, &p, err)) != 0 ||
+		(rc = check_guarded(spec, &p, err)) != 0 || (rc = profile_seal(&p, err)) != 0)
 		return rc;
 	*ret = p;
 	return 0;

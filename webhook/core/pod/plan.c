@@ -220,6 +220,8 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_late(out, &p->late);
 	if (p->gate_port)
 		write_number(out, ",\"gate\":", p->gate_port);
+	if (p->guarded)
+		buf_str(out, ",\"guarded\":true");
 	if (p->waits)
 		buf_str(out, ",\"waits\":true");
 	if (p->gang.at) {
@@ -266,6 +268,7 @@ int plan_demand(const struct plan *p, bool whole_servers, struct arena *a, struc
 		.one_server = p->late.one_server,
 		.no_ipv4 = p->late.no_ipv4,
 		.no_ipv6 = p->late.no_ipv6,
+		.guarded = p->guarded,
 		.launcher = p->profile};
 
 	d.containers = arena_array(a, p->n_containers, sizeof(*d.containers));

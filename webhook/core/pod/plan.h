@@ -148,6 +148,7 @@ struct plan {
 	size_t n_servers;
 	struct plan_late late;
 	uint16_t gate_port; /* of its end of the first gate; 0: none */
+	bool guarded;       /* the gates hold it to its share: no other servers will do */
 	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and
 		       lets it go */
 	struct slice gang; /* it waits for gang_size of this one, in its namespace; absent: it goes

@@ -490,6 +490,7 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;
+	p->guarded = json_is(json_get(r->j, root, SLICE("guarded")), JSON_TRUE);
 	p->full = mode == 1;
 	read_proof(r, root, &p->proof);
 	return get_str(r, root, "statusWas", false, &p->status_was);

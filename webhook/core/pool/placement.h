@@ -47,6 +47,7 @@ struct demand {
 	bool one_server; /* all on one server, or not at all: the launcher reaches no second one */
 	struct slice launcher; /* the pod's profile: servers that name others cannot be used;
 				  absent: any server can */
+	bool guarded; /* its launcher leaves shares to the gates: other servers cannot be used */
 	const struct pool_bound *bound; /* by its namespace's policy; NULL: none */
 };
 

@@ -166,17 +166,35 @@ static bool say_bound(const struct search *s, struct buf *b)
 	return bound && n == 0;
 }
 
+/* Servers without a gate that holds its claims to their shares. */
+static void say_unguarded(const struct search *s, struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; s->d->guarded && i < s->inv->n_servers; i++)
+		n += !inventory_seen(s->inv, inventory_nth(s->inv, i))->guarded;
+	if (n == 0)
+		return;
+	buf_fmt(b, "; %zu server%s not guarded (condition Guarded), which the launcher ", n,
+		n == 1 ? " is" : "s are");
+	say_word(b, s->d->launcher, SAY_WORD_MAX);
+	buf_str(b, n == s->inv->n_servers ? " needs: choose another one, or ask the operator"
+					  : " needs");
+}
+
 static void say_closed(const struct search *s, struct buf *b)
 {
 	size_t n = count_closed(s);
 
 	if (say_bound(s, b) && n == 0)
 		buf_str(b, ": ask whoever keeps that policy");
-	if (n == 0)
-		return;
-	buf_fmt(b, "; %zu server%s not for the launcher ", n, n == 1 ? " is" : "s are");
-	say_word(b, s->d->launcher, SAY_WORD_MAX);
-	buf_str(b, n == s->inv->n_servers ? ": choose another one, or ask the operator" : "");
+	if (n > 0) {
+		buf_fmt(b, "; %zu server%s not for the launcher ", n, n == 1 ? " is" : "s are");
+		say_word(b, s->d->launcher, SAY_WORD_MAX);
+		buf_str(b,
+			n == s->inv->n_servers ? ": choose another one, or ask the operator" : "");
+	}
+	say_unguarded(s, b);
 }
 
 static int refuse_no_match(const struct search *s, struct buf *b, struct err *err)

@@ -247,6 +247,7 @@ static inline bool search_filters(const struct search *s)
 static inline bool search_suits(const struct demand *d, const struct gpu_server *server)
 {
 	return inventory_admits(server, d->launcher) && search_reaches(d, server) &&
+	       (!d->guarded || server->guarded) &&
 	       (!d->bound || inventory_server_within(server, d->bound));
 }
 

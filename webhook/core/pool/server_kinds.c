@@ -20,7 +20,7 @@ static uint64_t mix(uint64_t h, const char *s)
 /* Of many kinds few are compared. */
 static uint64_t digest_of(const struct gpu_server *s)
 {
-	uint64_t h = inventory_family(s->address);
+	uint64_t h = inventory_family(s->address) | (s->guarded ? 8u : 0);
 
 	for (size_t i = 0; i < s->n_labels; i++)
 		h = mix(mix(h, s->labels[i].key), s->labels[i].value);
@@ -34,7 +34,7 @@ static uint64_t digest_of(const struct gpu_server *s)
 static bool alike(const struct gpu_server *a, const struct gpu_server *b)
 {
 	if (a->n_labels != b->n_labels || a->n_gpus != b->n_gpus ||
-		a->n_launchers != b->n_launchers ||
+		a->n_launchers != b->n_launchers || a->guarded != b->guarded ||
 		inventory_family(a->address) != inventory_family(b->address))
 		return false;
 	for (size_t i = 0; i < a->n_labels; i++)
@@ -81,6 +81,7 @@ static bool copy_seen(struct gpu_server *to, const struct gpu_server *from, stru
 {
 	*to = (struct gpu_server){.name = "",
 		.address = arena_strdup(a, slice_of(from->address)),
+		.guarded = from->guarded,
 		.labels = arena_array(a, from->n_labels, sizeof(*to->labels)),
 		.launchers = arena_array(a, from->n_launchers, sizeof(*to->launchers)),
 		.gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus))};

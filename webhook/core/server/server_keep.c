@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: what the leader keeps true in a GPUServer's status: its own GPUs and its conditions. Pure.
  */
-#include "webhook/core/server/server_keep.h"
+#include "webhook/core/server/server_keep_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/rfc3339.h"
 
-/* Pods that a condition names, and the most that is said of each. */
+/* Pods that a condition names. */
 #define NAMED_MAX 4
-#define SAID_SIZE 64
 
 bool server_keep_fresh(struct server_object *o, bool fresh, const char *reason, const char *message,
 	const char *now, struct arena *a)
@@ -43,7 +42,8 @@ static size_t count_fit(const struct server_status *s)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_gpus; i++)
-		n += s->gpus[i].gpu.fit && !s->gpus[i].gpu.missing && !s->gpus[i].gpu.twin;
+		n += s->gpus[i].gpu.fit && !s->gpus[i].gpu.missing && !s->gpus[i].gpu.twin &&
+		     !s->gpus[i].closed;
 	return n;
 }
 
@@ -71,35 +71,35 @@ static bool keep_unique(struct server_object *o, const char *now, struct arena *
 	       server_status_set_condition(&o->status, &c, now, a);
 }
 
-/* A claim that is to be named in a condition: ret says what about it. */
-typedef bool name_fn(const struct claim_record *r, char ret[static SAID_SIZE]);
-
-static bool lingers(const struct claim_record *r, char ret[static SAID_SIZE])
+static bool lingers(
+	const void *ctx, const struct claim_record *r, char ret[static SERVER_SAID_SIZE])
 {
 	char until[RFC3339_SIZE];
 
+	(void)ctx;
 	rfc3339_write(r->lingers_ms, until);
-	(void)snprintf(ret, SAID_SIZE, "until %s", until);
+	(void)snprintf(ret, SERVER_SAID_SIZE, "until %s", until);
 	return r->lingers_ms != 0;
 }
 
-static bool waits(const struct claim_record *r, char ret[static SAID_SIZE])
+static bool waits(const void *ctx, const struct claim_record *r, char ret[static SERVER_SAID_SIZE])
 {
-	(void)snprintf(ret, SAID_SIZE, "(%s)", r->waits ? r->waits : "");
+	(void)ctx;
+	(void)snprintf(ret, SERVER_SAID_SIZE, "(%s)", r->waits ? r->waits : "");
 	return r->waits != NULL;
 }
 
-/* "ml/web-0 until 2026-11-24T03:40:00Z, ml/web-1 until …, and 2 more"; NULL: there is none */
-static const char *name_claims(const struct server_status *s, name_fn *fn, struct arena *a)
+const char *server_keep_names(
+	const struct server_status *s, server_name_fn *fn, const void *ctx, struct arena *a)
 {
 	const char *all = NULL;
-	char said[SAID_SIZE];
+	char said[SERVER_SAID_SIZE];
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_claims; i++) {
 		const struct claim_record *r = &s->claims[i];
 
-		if (!fn(r, said) || n++ >= NAMED_MAX)
+		if (!fn(ctx, r, said) || n++ >= NAMED_MAX)
 			continue;
 		all = arena_fmt(a, "%s%s%s/%s %s", all ? all : "", all ? ", " : "",
 			r->claim.namespace ? r->claim.namespace : "",
@@ -110,8 +110,7 @@ static const char *name_claims(const struct server_status *s, name_fn *fn, struc
 	return n > NAMED_MAX ? arena_fmt(a, "%s, and %zu more", all, n - NAMED_MAX) : all;
 }
 
-/* A condition that most servers never have a word of in their status. */
-static bool keep_rare(struct server_object *o, const struct condition *yes,
+bool server_keep_rare(struct server_object *o, const struct condition *yes,
 	const struct condition *no, const char *names, const char *now, struct arena *a)
 {
 	struct condition c = names ? *yes : *no;
@@ -134,7 +133,8 @@ static bool keep_lingering(struct server_object *o, const char *now, struct aren
 					      .reason = LINGERING_NONE,
 					      .message = "no claim is kept of a pod that is gone"};
 
-	return keep_rare(o, &yes, &no, name_claims(&o->status, lingers, a), now, a);
+	return server_keep_rare(
+		o, &yes, &no, server_keep_names(&o->status, lingers, NULL, a), now, a);
 }
 
 static bool keep_unstarted(struct server_object *o, const char *now, struct arena *a)
@@ -147,7 +147,8 @@ static bool keep_unstarted(struct server_object *o, const char *now, struct aren
 			.reason = UNSTARTED_NONE,
 			.message = "no pod that has a claim waits for long"};
 
-	return keep_rare(o, &yes, &no, name_claims(&o->status, waits, a), now, a);
+	return server_keep_rare(
+		o, &yes, &no, server_keep_names(&o->status, waits, NULL, a), now, a);
 }
 
 /* In the order in which a reader would ask. */
@@ -196,6 +197,7 @@ bool server_keep_status(struct server_object *o, const char *now, struct arena *
 	changed = keep_unique(o, now, a) || changed;
 	changed = keep_lingering(o, now, a) || changed;
 	changed = keep_unstarted(o, now, a) || changed;
+	changed = server_guard_keep(o, now, a) || changed;
 	c = ready(o);
 	changed = server_status_set_condition(s, &c, now, a) || changed;
 	if (s->observed_generation != o->generation) {

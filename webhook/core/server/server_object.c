@@ -55,6 +55,7 @@ static const struct json_field gpu_fields[] = {
 	REC_BOOL(gpu_status, gpu.fit, "fit"),
 	REC_BOOL(gpu_status, gpu.missing, "missing", REC_OMIT),
 	REC_STR(gpu_status, gpu.why, "reason", REC_OMIT),
+	REC_STR(gpu_status, closed, "closed", REC_OMIT | REC_OR_NULL),
 };
 
 static int check_gpu(struct json_reader *r, const struct json_node *v, const void *list, size_t i)
@@ -388,6 +389,28 @@ static const struct json_field probe_fields[] = {
 };
 JSON_RECORD(probe_record, server_object, probe_fields, 0);
 
+static int read_strangers(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct server_object *o = to;
+
+	o->gate_lets_strangers = json_is_str(r->j, v, SLICE("tell"));
+	if (o->gate_lets_strangers || json_is_str(r->j, v, SLICE("close")))
+		return 0;
+	return json_record_wrong(r, v, "strangers", "\"close\" or \"tell\"");
+}
+
+static const struct json_own gate_strangers = {read_strangers, NULL};
+static const struct json_field gate_fields[] = {
+	REC_STR(server_object, gate_profile, "profile", REC_NEEDED | REC_OR_NULL, .good = is_name,
+		.expected = "the name of the gate's ServerProfile, such as lupine"),
+	REC_STR(server_object, gate_url, "url", REC_NEEDED | REC_OR_NULL, .good = is_url,
+		.expected = "the gate's URL, such as https://gpu-01.lab:9447"),
+	SECRET(gate_ca_secret, "caSecret"),
+	SECRET(gate_token_secret, "tokenSecret"),
+	REC_OWN(gate_strangers, "strangers"),
+};
+JSON_RECORD(gate_record, server_object, gate_fields, 0);
+
 static const struct json_field spec_fields[] = {
 	REC_STR(server_object, address, "address", REC_NEEDED, .good = is_address,
 		.expected =
@@ -398,6 +421,7 @@ static const struct json_field spec_fields[] = {
 	REC_LIST(server_object, declared, gpu_declared, "gpus", .min = 1, .max = SERVER_GPUS_MAX,
 		.expected = "1 to 256 of {model, memory, count}", .check = check_declared),
 	REC_WITHIN(probe_record, "probe", .expected = "an object {url}"),
+	REC_WITHIN(gate_record, "gate", .expected = "an object {profile, url}"),
 };
 JSON_RECORD(spec_record, server_object, spec_fields, 0);
 

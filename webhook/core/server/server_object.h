@@ -4,7 +4,7 @@
  *
  * The status (docs/design.md has the table):
  *   {"version": 1, "observedGeneration": 3, "usage": "open 2026-11-25T00:00:00Z …",
- *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason"}],
+ *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason", "closed"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339,
  * UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339,
  * UTC), "waits", "open", "gang", "gpus": [{"id", "bytes"}]}], "conditions": [{"type", "status",
@@ -42,12 +42,19 @@
  * takes new claims. Unique: no older server has its address or one of its GPUs (rule R15); absent
  * for True, unless it was False. Lingering: it keeps claims of pods that are gone and may still run
  * (rule R13); Unstarted: such of pods that have not started for long. Both are absent for False,
- * unless they were True. */
+ * unless they were True. Guarded: its gate lets in who holds a claim, and holds him to his share;
+ * absent for no gate. OverShare: pods have more of its GPUs than they hold; Unused: pods hold GPUs
+ * and use nothing; Strangers: somebody computes there without a claim. These three are absent for
+ * False, unless they were True, and Unknown while the gate does not tell. */
 #define SERVER_FRESH "Fresh"
 #define SERVER_READY "Ready"
 #define SERVER_UNIQUE "Unique"
 #define SERVER_LINGERING "Lingering"
 #define SERVER_UNSTARTED "Unstarted"
+#define SERVER_GUARDED "Guarded"
+#define SERVER_OVER_SHARE "OverShare"
+#define SERVER_UNUSED "Unused"
+#define SERVER_STRANGERS "Strangers"
 
 /* An entry of spec.gpus. */
 struct gpu_declared {
@@ -61,7 +68,8 @@ struct gpu_declared {
  * is not read, either: it follows from the other servers (server_object_set_twins). */
 struct gpu_status {
 	struct gpu gpu;
-	struct slice rest; /* members we do not know: `"a":1,"b":[]`; absent for none */
+	const char *closed; /* why it takes nothing new for now, as its gate tells; NULL: it does */
+	struct slice rest;  /* members we do not know: `"a":1,"b":[]`; absent for none */
 };
 
 /* Unknown members of a claim's entry for this GPU. */
@@ -167,6 +175,10 @@ struct server_object {
 	const char *probe_url; /* NULL: GPUs are listed by hand */
 	const char *probe_ca_secret, *probe_token_secret,
 		*probe_client_secret; /* names of Secrets in our namespace; NULL: none */
+	const char *gate_profile;     /* the ServerProfile of its gate; NULL: it has none */
+	const char *gate_url;
+	const char *gate_ca_secret, *gate_token_secret;
+	bool gate_lets_strangers; /* they are told, and close no GPU */
 	struct gpu_declared *declared;
 	size_t n_declared;
 	bool drain;
@@ -203,6 +215,13 @@ void server_object_verdicts(const struct server_object *o, struct gpu_server *sh
 /* What inventory_find_twins() has found of shown, which server_object_inventory(o, …) made: o
  * borrows the sentences, and what both say of the GPUs follows from them. */
 void server_object_set_twins(struct server_object *o, struct gpu_server *shown);
+
+/* Where something that the leader asks is, and by which Secrets; url NULL: nowhere. */
+struct server_end {
+	const char *url, *ca_secret, *token_secret, *client_secret;
+};
+struct server_end server_object_probe(const struct server_object *o);
+struct server_end server_object_gate(const struct server_object *o);
 
 /* Claimed bytes of GPU i (index into status.gpus); at most UINT64_MAX. */
 uint64_t server_status_claimed(const struct server_status *s, size_t gpu);

@@ -19,6 +19,17 @@ ptrdiff_t server_status_claim(const struct server_status *s, struct slice uid)
 	return -1;
 }
 
+struct server_end server_object_probe(const struct server_object *o)
+{
+	return (struct server_end){
+		o->probe_url, o->probe_ca_secret, o->probe_token_secret, o->probe_client_secret};
+}
+
+struct server_end server_object_gate(const struct server_object *o)
+{
+	return (struct server_end){o->gate_url, o->gate_ca_secret, o->gate_token_secret, NULL};
+}
+
 const struct condition *server_status_condition(const struct server_status *s, const char *type)
 {
 	for (size_t i = 0; i < s->n_conditions; i++)
@@ -94,7 +105,14 @@ bool server_gpu_usable(const struct server_object *o, size_t i)
 	struct gpu g = o->status.gpus[i].gpu;
 
 	g.fresh = server_object_fresh(o);
-	return !g.twin && inventory_usable(&as_server, &g);
+	return !g.twin && !o->status.gpus[i].closed && inventory_usable(&as_server, &g);
+}
+
+bool server_object_guarded(const struct server_object *o)
+{
+	const struct condition *c = server_status_condition(&o->status, SERVER_GUARDED);
+
+	return o->gate_profile && c && strcmp(c->status, "True") == 0;
 }
 
 static const char *why_stale(const struct server_object *o)
@@ -111,13 +129,14 @@ void server_object_verdicts(const struct server_object *o, struct gpu_server *sh
 	bool fresh = server_object_fresh(o);
 
 	for (size_t i = 0; i < shown->n_gpus; i++) {
+		const char *closed = o->status.gpus[i].closed;
 		struct gpu *g = &shown->gpus[i];
 
 		*g = o->status.gpus[i].gpu;
 		g->fresh = fresh;
 		if (g->fit)
-			g->why = g->twin ? g->twin : fresh ? "" : why_stale(o);
-		g->fit = g->fit && !g->twin;
+			g->why = g->twin ? g->twin : closed ? closed : fresh ? "" : why_stale(o);
+		g->fit = g->fit && !g->twin && !closed;
 	}
 }
 
@@ -146,6 +165,7 @@ int server_object_inventory(
 		.n_launchers = o->n_launchers,
 		.gpus = gpus,
 		.n_gpus = s->n_gpus,
+		.guarded = server_object_guarded(o),
 		.drain = server_object_drains(o),
 		.created_ms = o->created_ms,
 		.twin = o->twin};
@@ -305,9 +325,9 @@ static int gpu_takes(const struct server_object *o, size_t gpu, const struct cla
 	if (!g->fit)
 		return err_set(err, ERR_CONFLICT, "%s of %s is not fit: %s", g->id, o->name,
 			g->why && *g->why ? g->why : "no reason is given");
-	if (g->twin)
-		return err_set(
-			err, ERR_CONFLICT, "%s of %s is not fit: %s", g->id, o->name, g->twin);
+	if (g->twin || s->gpus[gpu].closed)
+		return err_set(err, ERR_CONFLICT, "%s of %s is not fit: %s", g->id, o->name,
+			g->twin ? g->twin : s->gpus[gpu].closed);
 	for (size_t i = 0; i < s->n_claims; i++)
 		if (!without.at || !slice_is(without, s->claims[i].claim.key))
 			taken = plus(taken, claim_bytes(&s->claims[i].claim, g->id));
@@ -366,6 +386,7 @@ static struct gpu_status listed_gpu(
 
 	if (old >= 0) {
 		g.gpu.twin = s->gpus[old].gpu.twin;
+		g.closed = s->gpus[old].closed;
 		g.rest = s->gpus[old].rest;
 	}
 	return g;

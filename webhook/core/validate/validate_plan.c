@@ -287,6 +287,14 @@ static int check_placed(struct checking *c)
 			(int)c->plan->profile.len, c->plan->profile.at);
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (profile_guarded(c->profile) != c->plan->guarded) {
+		MISMATCH(c,
+			"the launcher \"%.*s\" %s its GPU servers' gates, and the plan says "
+			"otherwise",
+			(int)c->plan->profile.len, c->plan->profile.at,
+			c->plan->guarded ? "does not leave shares to" : "leaves shares to");
+		return err_in(c->err, PLAN_PATH);
+	}
 	if (c->profile->one_server && c->plan->n_servers > 1) {
 		MISMATCH(c,
 			"the launcher \"%.*s\" reaches one GPU server per pod; the plan names %zu",

@@ -221,30 +221,63 @@ static int read_secret_name(const struct yaml_node *probe, const char *key, stru
 	return rc;
 }
 
+/* What a probe and a gate have in common. */
+static int read_end(struct loader *l, const struct yaml_node *map, const char *expected,
+	const char **ret_url, struct err *err)
+{
+	struct yaml_node *url;
+	int rc = read_secret_name(map, "caSecret", err);
+
+	if (rc == 0)
+		rc = read_secret_name(map, "tokenSecret", err);
+	if (rc == 0)
+		rc = need_str(l, map, "url", &url, ret_url, err);
+	if (rc == 0 && !is_url(*ret_url))
+		rc = unexpected(url, err, expected);
+	if (rc == 0 && !yaml_absent(yaml_get(map, "tokenSecret")) &&
+		!slice_starts(slice_of(*ret_url), SLICE("https://")))
+		rc = unexpected(url, err,
+			"an https URL beside tokenSecret: a token would cross the network in the "
+			"clear");
+	return rc;
+}
+
 static int read_probe(
 	struct loader *l, const struct yaml_node *probe, struct gpu_server *s, struct err *err)
 {
-	struct yaml_node *url;
 	int rc = yaml_as_map(probe, err);
 
 	if (rc == 0)
 		rc = yaml_known(probe, err, "url", "caSecret", "tokenSecret", "clientSecret", NULL);
 	if (rc == 0)
-		rc = read_secret_name(probe, "caSecret", err);
-	if (rc == 0)
-		rc = read_secret_name(probe, "tokenSecret", err);
-	if (rc == 0)
 		rc = read_secret_name(probe, "clientSecret", err);
-	if (rc == 0)
-		rc = need_str(l, probe, "url", &url, &s->probe_url, err);
-	if (rc == 0 && !is_url(s->probe_url))
-		rc = unexpected(url, err, "the probe's URL, such as https://10.117.32.177:9443");
-	if (rc == 0 && !yaml_absent(yaml_get(probe, "tokenSecret")) &&
-		!slice_starts(slice_of(s->probe_url), SLICE("https://")))
-		rc = unexpected(url, err,
-			"an https URL beside tokenSecret: a token would cross the network in the "
-			"clear");
-	return rc;
+	return rc == 0 ? read_end(l, probe, "the probe's URL, such as https://10.117.32.177:9443",
+				 &s->probe_url, err)
+		       : rc;
+}
+
+/* Nobody asks it here, so no server of a file is guarded. */
+static int read_gate(struct loader *l, const struct yaml_node *spec, struct err *err)
+{
+	static const char *const words[] = {"close", "tell"};
+	const struct yaml_node *gate = yaml_get(spec, "gate");
+	struct yaml_node *node;
+	const char *profile, *url;
+	size_t choice = 0;
+	int rc;
+
+	if (yaml_absent(gate))
+		return 0;
+	if ((rc = yaml_as_map(gate, err)) != 0 ||
+		(rc = yaml_known(gate, err, "profile", "url", "caSecret", "tokenSecret",
+			 "strangers", NULL)) != 0 ||
+		(rc = yaml_get_choice(gate, "strangers", words, 2, &choice, err)) != 0 ||
+		(rc = need_str(l, gate, "profile", &node, &profile, err)) != 0)
+		return rc;
+	if (!is_object_name(profile))
+		return unexpected(
+			node, err, "the name of the gate's ServerProfile, such as lupine");
+	return read_end(l, gate, "the gate's URL, such as https://gpu-01.lab:9447", &url, err);
 }
 
 /* None listed: all may be placed there. */
@@ -278,7 +311,8 @@ static int read_spec(
 	int rc = yaml_as_map(spec, err);
 
 	if (rc == 0)
-		rc = yaml_known(spec, err, "address", "gpus", "probe", "drain", "launchers", NULL);
+		rc = yaml_known(
+			spec, err, "address", "gpus", "probe", "drain", "launchers", "gate", NULL);
 	if (rc == 0)
 		rc = need_str(l, spec, "address", &node, &s->address, err);
 	if (rc == 0 && !is_address(s->address))
@@ -288,6 +322,8 @@ static int read_spec(
 		rc = yaml_get_bool(spec, "drain", &s->drain, err);
 	if (rc == 0)
 		rc = read_launchers(l, spec, s, err);
+	if (rc == 0)
+		rc = read_gate(l, spec, err);
 	if (rc != 0)
 		return rc;
 	if (yaml_absent(gpus) == yaml_absent(probe))

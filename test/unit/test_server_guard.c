@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what a gate tells, as conditions and as GPUs that take nothing new. */
+#include "webhook/core/server/server_guard.h"
+
+#include "test/unit/server_fixture.h"
+#include "test/unit/test.h"
+#include "webhook/core/server/server_keep.h"
+
+#define NOW "2026-11-26T09:00:00Z"
+#define LATER "2026-11-26T10:00:00Z"
+#define GPU(id, more) "{'id':'" id "','model':'H100','memory':16000000000,'fit':true" more "}"
+#define CLAIM(uid, more)                                                                           \
+	"{'uid':'" uid "','namespace':'ml','name':'" uid                                           \
+	"','gpus':[{'id':'GPU-1','bytes':8000000000}]," more "}"
+#define STATUS                                                                                     \
+	"{'version':1,'gpus':[" GPU("GPU-1", "") "," GPU("MIG-2",                                  \
+		",'parent':'GPU-2'") "],"                                                          \
+				     "'claims':[" CLAIM("a", "'state':'bound'") "," CLAIM("b",     \
+					     "'state':'pending'") "],"                             \
+								  "'conditions':[{'type':'Fresh'," \
+								  "'status':'True','reason':'"     \
+								  "ProbeAnswered'}]}"
+#define META "'generation':3,'finalizers':['poolgate.io/claims']"
+#define PROBED(more) "{'address':'a:1','probe':{'url':'http://a'}" more "}"
+#define GATE ",'gate':{'profile':'lupine','url':'http://g'}"
+
+static struct server_fixture fix;
+static struct gate_page page;
+
+FIXTURE(set_up)
+{
+	server_fixture_init(&fix);
+	server_fixture_load(&fix, SERVER_TEXT(META, PROBED(GATE), STATUS));
+	page = (struct gate_page){.version = 1,
+		.server = "gpu-01",
+		.profile = "lupine",
+		.shares = GATE_SHARES_HELD,
+		.known = true};
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	server_fixture_release(&fix);
+	return 0;
+}
+
+/* status/reason; NULL: there is no such condition */
+static void expect(const char *type, const char *status, const char *reason)
+{
+	const struct condition *c = server_status_condition(&fix.o.status, type);
+
+	if (!status) {
+		if (c)
+			fail_msg("%s is there: %s", type, c->status);
+		return;
+	}
+	assert_non_null(c);
+	assert_string_equal(c->status, status);
+	assert_string_equal(c->reason, reason);
+}
+
+static const char *message(const char *type)
+{
+	return server_status_condition(&fix.o.status, type)->message;
+}
+
+static struct gpu_server shown(void)
+{
+	struct gpu_server s;
+
+	assert_int_equal(server_object_inventory(&fix.o, &fix.arena, &s, &fix.err), 0);
+	return s;
+}
+
+TEST(a_new_gate_is_unknown_and_one_that_goes_is_no_more)
+{
+	assert_true(server_keep_status(&fix.o, NOW, &fix.arena));
+	expect(SERVER_GUARDED, "Unknown", GUARDED_NOT_ASKED);
+	expect(SERVER_OVER_SHARE, "Unknown", USE_UNKNOWN);
+	assert_false(shown().guarded);
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_GUARDED, "True", GUARDED_HELD);
+	expect(SERVER_OVER_SHARE, "False", USE_FINE);
+	assert_true(shown().guarded);
+	/* said once */
+	assert_false(server_guard_told(&fix.o, &page, LATER, &fix.arena));
+	assert_false(server_keep_status(&fix.o, LATER, &fix.arena));
+	fix.o.status.gpus[0].closed = "x";
+	fix.o.gate_profile = NULL;
+	assert_false(shown().guarded);
+	assert_true(server_keep_status(&fix.o, LATER, &fix.arena));
+	expect(SERVER_GUARDED, "False", GUARDED_NO_GATE);
+	assert_null(fix.o.status.gpus[0].closed);
+	assert_false(server_keep_status(&fix.o, LATER, &fix.arena));
+	/* and comes again */
+	fix.o.gate_profile = "lupine";
+	assert_true(server_keep_status(&fix.o, LATER, &fix.arena));
+	expect(SERVER_GUARDED, "Unknown", GUARDED_NOT_ASKED);
+}
+
+TEST(a_server_without_a_gate_has_no_word_of_it)
+{
+	fix.o.gate_profile = NULL;
+	(void)server_keep_status(&fix.o, NOW, &fix.arena);
+	expect(SERVER_GUARDED, NULL, NULL);
+	expect(SERVER_OVER_SHARE, NULL, NULL);
+	expect(SERVER_STRANGERS, NULL, NULL);
+}
+
+TEST(what_guards_and_what_does_not)
+{
+	static const struct {
+		const char *server, *profile;
+		enum gate_shares shares;
+		const char *status, *reason;
+	} rows[] = {
+		{"gpu-01", "lupine", GATE_SHARES_HELD, "True", GUARDED_HELD},
+		{"gpu-01", "lupine", GATE_SHARES_UNKNOWN, "Unknown", GUARDED_UNTRIED},
+		{"gpu-01", "lupine", GATE_SHARES_EXCEEDED, "False", GUARDED_EXCEEDED},
+		{"gpu-02", "lupine", GATE_SHARES_HELD, "False", GUARDED_OTHER_SERVER},
+		{"", "", GATE_SHARES_HELD, "False", GUARDED_OTHER_SERVER},
+		{"gpu-01", "other", GATE_SHARES_HELD, "False", GUARDED_OTHER_PROFILE},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		page.server = rows[i].server;
+		page.profile = rows[i].profile;
+		page.shares = rows[i].shares;
+		(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
+		expect(SERVER_GUARDED, rows[i].status, rows[i].reason);
+		assert_int_equal(shown().guarded, strcmp(rows[i].status, "True") == 0);
+		assert_true(server_guard_silent(&fix.o, FRESH_NO_ANSWER, "x", NOW, &fix.arena));
+		expect(SERVER_GUARDED, "Unknown", FRESH_NO_ANSWER);
+		assert_false(shown().guarded);
+	}
+}
+
+TEST(more_than_a_share_is_named)
+{
+	struct gate_claim claims[] = {{.uid = "a", .known = true, .over = true, .gpu = "GPU-1"},
+		{.uid = "gone", .known = true, .over = true, .gpu = "GPU-1"}};
+
+	page.claims = claims;
+	page.n_claims = 2;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_OVER_SHARE, "True", USE_OVER);
+	assert_string_equal(message(SERVER_OVER_SHARE),
+		"pods have more of its GPUs than they hold: ml/a (GPU-1)");
+	/* what has not changed is not written again */
+	claims[0].has++;
+	assert_false(server_guard_told(&fix.o, &page, LATER, &fix.arena));
+	page.known = false;
+	assert_true(server_guard_told(&fix.o, &page, LATER, &fix.arena));
+	expect(SERVER_OVER_SHARE, "Unknown", USE_UNKNOWN);
+	/* it guards all the same */
+	expect(SERVER_GUARDED, "True", GUARDED_HELD);
+	page.known = true;
+	page.n_claims = 0;
+	assert_true(server_guard_told(&fix.o, &page, LATER, &fix.arena));
+	expect(SERVER_OVER_SHARE, "False", USE_FINE);
+	/* another machine's pods are none of ours */
+	page.server = "gpu-02";
+	page.n_claims = 2;
+	assert_true(server_guard_told(&fix.o, &page, LATER, &fix.arena));
+	expect(SERVER_OVER_SHARE, "Unknown", USE_UNKNOWN);
+}
+
+TEST(an_hour_without_use)
+{
+	struct gate_claim claims[] = {{.uid = "a", .known = true, .unused_s = USE_IDLE_S - 1},
+		{.uid = "b", .known = true, .unused_s = 2 * USE_IDLE_S}};
+
+	page.claims = claims;
+	page.n_claims = 2;
+	/* a claim whose pod nobody has seen yet is another matter */
+	(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
+	expect(SERVER_UNUSED, NULL, NULL);
+	claims[0].unused_s++;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_UNUSED, "True", USE_UNUSED);
+	assert_non_null(strstr(message(SERVER_UNUSED), "for an hour: ml/a"));
+	fix.o.status.claims[0].waits = "ImagePullBackOff";
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_UNUSED, "False", USE_FINE);
+}
+
+/* A GPU with a stranger takes nothing new, whatever the probe says; with the operator's word it
+ * does. */
+TEST(strangers_close_their_gpu)
+{
+	struct gate_stranger strangers[] = {{.pid = 7, .gpu = "GPU-2"}};
+	struct claim_part part = {.server = "gpu-01", .gpu = "MIG-2", .bytes = 1};
+	struct claim claim = {.key = "new", .parts = &part, .n_parts = 1};
+
+	assert_int_equal(server_claim_fits(&fix.o, &claim, (struct slice){0}, &fix.err), 0);
+	page.strangers = strangers;
+	page.n_strangers = 1;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_STRANGERS, "True", USE_STRANGERS);
+	assert_string_equal(
+		message(SERVER_STRANGERS), "processes that belong to no claim compute here: MIG-2");
+	assert_true(shown().gpus[0].fit && !shown().gpus[1].fit);
+	assert_string_equal(
+		shown().gpus[1].why, "a process that belongs to no claim computes there");
+	assert_int_equal(
+		server_claim_fits(&fix.o, &claim, (struct slice){0}, &fix.err), ERR_CONFLICT);
+	assert_non_null(strstr(fix.err.msg, "belongs to no claim"));
+	assert_non_null(strstr(server_fixture_status(&fix), "\"fit\":1,"));
+	assert_non_null(strstr(server_fixture_status(&fix), "\"closed\":\"a process"));
+	/* nobody knows: it stays closed */
+	assert_true(server_guard_silent(&fix.o, FRESH_NO_ANSWER, "x", NOW, &fix.arena));
+	expect(SERVER_STRANGERS, "Unknown", USE_UNKNOWN);
+	assert_false(shown().gpus[1].fit);
+	fix.o.gate_lets_strangers = true;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_STRANGERS, "True", USE_STRANGERS);
+	assert_true(shown().gpus[1].fit);
+	page.n_strangers = 0;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_STRANGERS, "False", USE_FINE);
+	/* all of them are closed: it is not ready */
+	strangers[0].gpu = "GPU-1";
+	page.n_strangers = 1;
+	fix.o.gate_lets_strangers = false;
+	fix.o.status.n_gpus = 1;
+	fix.o.status.n_claims = 0;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	(void)server_keep_status(&fix.o, NOW, &fix.arena);
+	expect(SERVER_READY, "False", "NoneFit");
+}
+
+TESTS_BETWEEN(set_up, tear_down, a_new_gate_is_unknown_and_one_that_goes_is_no_more,
+	a_server_without_a_gate_has_no_word_of_it, what_guards_and_what_does_not,
+	more_than_a_share_is_named, an_hour_without_use, strangers_close_their_gpu)
