@@ -31,7 +31,7 @@
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
-#define DUTIES_MAX 9
+#define DUTIES_MAX 10
 /* The leader waits so long for a namespace, or a policy, that its picture does not show yet. */
 #define POLICY_MS 1000
 
@@ -58,7 +58,7 @@ struct cluster {
 	struct server_keeper_config keeper;
 	struct pool_keeper_config pool;
 	struct usage_keeper_config usage;
-	struct probe_poll_config probes;
+	struct probe_poll_config probes, gates;
 	struct cert_keeper_config certs;
 	struct secret_sync_config secrets;
 	struct secret_gate *gate; /* NULL: no Secrets are copied */
@@ -160,6 +160,7 @@ static void list_duties(struct cluster *c)
 		.metrics = c->cfg.metrics,
 		.namespace = c->namespace,
 		.every_ms = st->probe_every_ms};
+	c->gates = c->probes;
 	c->certs = (struct cert_keeper_config){.kube = c->kube,
 		.log = c->cfg.log,
 		.metrics = c->cfg.metrics,
@@ -185,6 +186,7 @@ static void list_duties(struct cluster *c)
 	c->duties[c->n_duties++] = claims_duty(&c->claims);
 	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
 	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
+	c->duties[c->n_duties++] = gate_poll_duty(&c->gates);
 	c->duties[c->n_duties++] = pool_keeper_duty(&c->pool);
 	c->duties[c->n_duties++] = usage_keeper_duty(&c->usage);
 	c->duties[c->n_duties++] = plan_key_duty(&c->plan_keys);

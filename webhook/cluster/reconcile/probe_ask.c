@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: one question to one probe: its CA and token out of Secrets, its answer read. */
+/* cluster: one question to one probe or gate: its CA and token out of Secrets, its answer read. */
 #include "webhook/cluster/reconcile/probe_ask.h"
 
 #include <pthread.h>
@@ -14,7 +14,6 @@
 #include "certs/certs_files.h"
 #include "net/http_client.h"
 #include "webhook/cluster/duty/duty.h"
-#include "webhook/cluster/reconcile/probe_poll.h"
 #include "webhook/cluster/secrets/secret_data.h"
 #include "webhook/core/server/server_keep.h"
 
@@ -188,16 +187,16 @@ static int send(const struct probe_question *q, const struct secrets *s, struct 
 {
 	struct http_client *client = http_client_new(err);
 	struct buf url;
-	size_t len = strlen(q->url);
+	size_t len = strlen(q->end.url);
 	int rc;
 
 	if (!client)
 		return err->code;
-	while (len > 0 && q->url[len - 1] == '/')
+	while (len > 0 && q->end.url[len - 1] == '/')
 		len--;
 	buf_init(&url, URL_MAX);
-	buf_add(&url, q->url, len);
-	buf_str(&url, PROBE_PATH);
+	buf_add(&url, q->end.url, len);
+	buf_str(&url, q->path);
 	if (url.failed) {
 		rc = err_set(err, ERR_NOMEM, "out of memory");
 	} else {
@@ -219,18 +218,19 @@ static int send(const struct probe_question *q, const struct secrets *s, struct 
 	return rc;
 }
 
-static int read_answer(const struct http_response *answer, struct arena *a,
-	struct probe_inventory *ret, struct err *err)
+static int read_answer(const struct probe_question *q, const struct http_response *answer,
+	struct arena *a, void *ret, struct err *err)
 {
 	struct json j = {0};
 	char *text = NULL;
 	int rc;
 
 	if (answer->status != 200)
-		return err_set(err, ERR_REFUSED, "the probe answers with HTTP %ld", answer->status);
+		return err_set(
+			err, ERR_REFUSED, "the %s answers with HTTP %ld", q->who, answer->status);
 	rc = json_read_copy(&j, answer->body.data, answer->body.len, ANSWER_NODES_MAX, &text, err);
 	if (rc == 0)
-		rc = probe_inventory_read(&j, a, ret, err);
+		rc = q->read(&j, a, ret, err);
 	json_release(&j);
 	free(text);
 	return rc;
@@ -242,17 +242,17 @@ static int get_secrets(struct probe_secrets *s, const struct probe_question *q, 
 	struct buf *pem[3] = {&ret->ca, &ret->cert, &ret->key};
 	int rc = 0;
 
-	if (q->ca_secret)
-		rc = get_value(s, q->ca_secret, "ca.crt", q->doubtful, &ret->ca, err);
-	if (rc == 0 && q->token_secret)
-		rc = get_value(s, q->token_secret, "token", q->doubtful, &ret->token, err);
-	if (rc == 0 && q->client_secret)
-		rc = get_value(s, q->client_secret, "tls.crt", q->doubtful, &ret->cert, err);
-	if (rc == 0 && q->client_secret)
-		rc = get_value(s, q->client_secret, "tls.key", q->doubtful, &ret->key, err);
+	if (q->end.ca_secret)
+		rc = get_value(s, q->end.ca_secret, "ca.crt", q->doubtful, &ret->ca, err);
+	if (rc == 0 && q->end.token_secret)
+		rc = get_value(s, q->end.token_secret, "token", q->doubtful, &ret->token, err);
+	if (rc == 0 && q->end.client_secret)
+		rc = get_value(s, q->end.client_secret, "tls.crt", q->doubtful, &ret->cert, err);
+	if (rc == 0 && q->end.client_secret)
+		rc = get_value(s, q->end.client_secret, "tls.key", q->doubtful, &ret->key, err);
 	trim(&ret->token);
 	for (size_t i = 0; rc == 0 && i < 3; i++) {
-		if (i == 0 ? !q->ca_secret : !q->client_secret)
+		if (i == 0 ? !q->end.ca_secret : !q->end.client_secret)
 			continue;
 		ret->fds[i] = files_in_memory(buf_as_slice(pem[i]), ret->paths[i], err);
 		rc = ret->fds[i] < 0 ? (int)err->code : 0;
@@ -271,18 +271,18 @@ static void drop_secrets(struct secrets *s)
 	certs_files_wipe(&s->token);
 }
 
-int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct arena *a,
-	struct probe_inventory *ret, struct err *err)
+int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct arena *a, void *ret,
+	struct err *err)
 {
 	struct secrets own = {.fds = {-1, -1, -1}};
 	struct http_response answer = {0};
 	int rc;
 
-	if (q->token_secret && strncasecmp(q->url, "https://", strlen("https://")) != 0)
+	if (q->end.token_secret && strncasecmp(q->end.url, "https://", strlen("https://")) != 0)
 		return err_reason(err, ERR_REFUSED, FRESH_TOKEN_KEPT,
-			"a token would cross the network in the clear: give the probe an https "
-			"URL, or "
-			"leave tokenSecret out");
+			"a token would cross the network in the clear: give the %s an https URL, "
+			"or leave tokenSecret out",
+			q->who);
 	buf_init(&own.ca, CERTS_FILE_MAX);
 	buf_init(&own.cert, CERTS_FILE_MAX);
 	buf_init(&own.key, CERTS_FILE_MAX);
@@ -291,7 +291,7 @@ int probe_ask(struct probe_secrets *s, const struct probe_question *q, struct ar
 	if (rc == 0)
 		rc = send(q, &own, &answer, err);
 	if (rc == 0)
-		rc = read_answer(&answer, a, ret, err);
+		rc = read_answer(q, &answer, a, ret, err);
 	buf_release(&answer.body);
 	drop_secrets(&own);
 	return rc;

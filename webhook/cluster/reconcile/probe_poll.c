@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: the leader's duty that asks the probes of GPU servers. A few threads take the probe that
-// is due next from one table.
+// cluster: the leader's duties that ask the probes and gates of GPU servers. A few threads take the
+// one that is due next from one table.
 #include "webhook/cluster/reconcile/probe_poll.h"
 
 #include <stdlib.h>
@@ -12,7 +12,6 @@
 #define TIMEOUT_MS 3000
 #define STALE_AFTER_MS 30000
 #define HASTE_MS 500
-#define AT_ONCE 16u
 #define AT_ONCE_MAX 64u
 #define ARENA_MAX_BYTES ((size_t)16 << 20)
 
@@ -27,29 +26,32 @@ static bool go_on(void *ctx)
 static void ask(struct probe_poll *p, struct target *t)
 {
 	bool hasty = !t->slow && !t->doubtful && p->cfg.haste_ms < p->cfg.timeout_ms;
-	struct probe_question q = {.url = t->url,
-		.ca_secret = t->ca_secret,
-		.token_secret = t->token_secret,
-		.client_secret = t->client_secret,
+	const struct poll_kind *kind = p->cfg.kind;
+	struct probe_question q = {.end = {t->url, t->ca_secret, t->token_secret, t->client_secret},
+		.who = kind->who,
+		.path = kind->path,
+		.read = kind->read,
 		.timeout_ms = hasty ? p->cfg.haste_ms : p->cfg.timeout_ms,
 		.doubtful = t->failures > 0,
 		.go_on = go_on,
 		.go_on_ctx = p};
-	struct probe_inventory inv = {0};
 	struct err err = {0};
 	struct arena a;
 	int64_t began = clock_ms();
+	void *answer;
 	int rc;
 
 	arena_init(&a, ARENA_MAX_BYTES);
-	rc = probe_ask(p->secrets, &q, &a, &inv, &err);
+	answer = arena_alloc(&a, kind->answer_size);
+	rc = answer ? probe_ask(p->secrets, &q, &a, answer, &err)
+		    : err_set(&err, ERR_NOMEM, "out of memory");
 	t->doubtful = rc != 0;
 	if (rc == 0 && clock_ms() - began < p->cfg.haste_ms)
 		t->slow = false;
 	if (rc == ERR_TIMEOUT && hasty)
 		t->slow = true;
 	else if (go_on(p) && rc == 0)
-		probe_answered(p, t, &inv);
+		probe_answered(p, t, answer);
 	else if (go_on(p))
 		probe_failed(p, t, &err);
 	arena_release(&a);
@@ -136,7 +138,7 @@ static void fill_defaults(struct probe_poll_config *c)
 	if (c->stale_after_ms <= 0)
 		c->stale_after_ms = STALE_AFTER_MS;
 	if (c->at_once == 0)
-		c->at_once = AT_ONCE;
+		c->at_once = c->kind->at_once;
 	if (c->at_once > AT_ONCE_MAX)
 		c->at_once = AT_ONCE_MAX;
 }
@@ -152,6 +154,9 @@ static void stop(void *running)
 	for (unsigned i = p->n_workers; i-- > 0;)
 		duty_stop(p->workers[i]);
 	probe_targets_free(p);
+	if (p->cfg.kind->tell)
+		for (unsigned i = 0; i < METRIC_FINDINGS; i++)
+			metric_set(p->cfg.metrics, M_GATE_FINDINGS, i, 0, 0);
 	probe_secrets_free(p->secrets);
 	pthread_mutex_destroy(&p->lock);
 	free(p->workers);
@@ -173,7 +178,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	if (!p->secrets || !p->workers)
 		err_set(err, ERR_NOMEM, "out of memory");
 	while (p->secrets && p->workers && p->n_workers < p->cfg.at_once) {
-		struct duty *d = duty_start("probe-poll", tick, p, err);
+		struct duty *d = duty_start(p->cfg.kind->ask, tick, p, err);
 
 		if (!d)
 			break;
@@ -181,7 +186,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	}
 	/* fewer threads than wanted do the same, later */
 	if (p->n_workers > 0)
-		p->age = duty_start("probe-age", age, p, err);
+		p->age = duty_start(p->cfg.kind->age, age, p, err);
 	if (!p->age) {
 		stop(p);
 		return (int)err->code;
@@ -200,11 +205,22 @@ static void servers_changed(void *running)
 	duty_wake(p->workers[0]);
 }
 
-struct leader_duty probe_poll_duty(struct probe_poll_config *cfg)
+static struct leader_duty as_duty(struct probe_poll_config *cfg, const struct poll_kind *kind)
 {
-	return (struct leader_duty){.name = "probe-poll",
+	cfg->kind = kind;
+	return (struct leader_duty){.name = kind->ask,
 		.start = start,
 		.stop = stop,
 		.servers_changed = servers_changed,
 		.ctx = cfg};
+}
+
+struct leader_duty probe_poll_duty(struct probe_poll_config *cfg)
+{
+	return as_duty(cfg, &poll_probes);
+}
+
+struct leader_duty gate_poll_duty(struct probe_poll_config *cfg)
+{
+	return as_duty(cfg, &poll_gates);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the leader's duty that asks the probes of GPU servers what they have, and writes it into
- * their status. */
+/* cluster: the leader's duties that ask the probes of GPU servers what they have, and their gates
+ * what is used, and write it into their status. */
 #ifndef WEBHOOK_CLUSTER_RECONCILE_PROBE_POLL_H
 #define WEBHOOK_CLUSTER_RECONCILE_PROBE_POLL_H
 
 #include "webhook/cluster/leader/leader.h"
 
 #define PROBE_PATH "/v1/inventory"
+
+struct poll_kind;
 
 /* All borrowed for as long as the duty may run. Zero means the default in brackets. */
 struct probe_poll_config {
@@ -24,11 +26,13 @@ struct probe_poll_config {
 	int64_t haste_ms;
 	int64_t stale_after_ms; /* [30 000] without a good answer: Fresh=False (R17); so do three
 				   failures in a row */
+	const struct poll_kind *kind; /* whom; set by what follows */
 	unsigned at_once; /* [16] questions that wait at one time; at most half of them to those
 			     that did not answer the last */
 };
 
 /* The duty as the leader starts it; cfg becomes its ctx. */
 struct leader_duty probe_poll_duty(struct probe_poll_config *cfg);
+struct leader_duty gate_poll_duty(struct probe_poll_config *cfg);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster: the table of probes: whom to ask, and when.
+// cluster: the table of probes or gates: whom to ask, and when.
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +18,7 @@ static void target_free(struct target *t)
 	free(t->ca_secret);
 	free(t->token_secret);
 	free(t->client_secret);
+	free(t->use);
 	free(t);
 }
 
@@ -34,33 +35,36 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-bool probe_target_is(const struct target *t, const struct server_object *o)
+bool probe_target_is(
+	const struct poll_kind *kind, const struct target *t, const struct server_object *o)
 {
-	return same(t->uid, o->uid) && same(t->url, o->probe_url) &&
-	       same(t->ca_secret, o->probe_ca_secret) &&
-	       same(t->token_secret, o->probe_token_secret) &&
-	       same(t->client_secret, o->probe_client_secret);
+	struct server_end end = kind->end(o);
+
+	return same(t->uid, o->uid) && same(t->url, end.url) && same(t->ca_secret, end.ca_secret) &&
+	       same(t->token_secret, end.token_secret) && same(t->client_secret, end.client_secret);
 }
 
 /* The list is in the order of names, as the picture is. */
 struct look {
+	const struct poll_kind *kind;
 	struct target **at; /* behind the last server */
 };
 
-/* A server that is new, or whose probe is another now, is asked at once. Without memory the next
+/* A server that is new, or whose end is another now, is asked at once. Without memory the next
  * look tries again. */
 static bool note(void *ctx, const struct server_object *o)
 {
 	struct look *l = ctx;
+	struct server_end end = l->kind->end(o);
 	struct target *t;
 	bool ok = true;
 
-	if (!o->probe_url)
+	if (!end.url)
 		return true;
 	while (*l->at && strcmp((*l->at)->name, o->name) < 0)
 		l->at = &(*l->at)->next;
 	for (t = *l->at; t && strcmp(t->name, o->name) == 0; t = t->next)
-		if (probe_target_is(t, o)) {
+		if (probe_target_is(l->kind, t, o)) {
 			t->there = true;
 			return true;
 		}
@@ -69,10 +73,10 @@ static bool note(void *ctx, const struct server_object *o)
 		return true;
 	t->name = copy(o->name, &ok);
 	t->uid = copy(o->uid, &ok);
-	t->url = copy(o->probe_url, &ok);
-	t->ca_secret = copy(o->probe_ca_secret, &ok);
-	t->token_secret = copy(o->probe_token_secret, &ok);
-	t->client_secret = copy(o->probe_client_secret, &ok);
+	t->url = copy(end.url, &ok);
+	t->ca_secret = copy(end.ca_secret, &ok);
+	t->token_secret = copy(end.token_secret, &ok);
+	t->client_secret = copy(end.client_secret, &ok);
 	if (!ok) {
 		target_free(t);
 		return true;
@@ -87,7 +91,7 @@ static bool note(void *ctx, const struct server_object *o)
 
 void probe_targets_look(struct probe_poll *p)
 {
-	struct look l = {&p->first};
+	struct look l = {p->cfg.kind, &p->first};
 	int64_t now = clock_ms();
 
 	if (!servers_synced(p->cfg.servers) || (!p->changed && now - p->looked_ms < LOOK_MS))

@@ -20,6 +20,7 @@ static const char *const reasons[] = {"AlreadyExists", "ApiServerAway", "Contain
 	"VolumeCollision", "other", NULL};
 static const char *const stages[] = {"wait", "read", "decide", "claim", "write", NULL};
 static const char *const ends[] = {"finished", "gone", "expired", "released", "unsent", NULL};
+static const char *const findings[] = {"over_share", "unused", "strangers", "unknown", NULL};
 static const char *const probe_results[] = {"answered", "stale", "failed", NULL};
 static const char *const commits[] = {"written", "conflict", "unknown", NULL};
 static const char *const places[] = {"filled", "foreign", "closed", "failed", NULL};
@@ -91,6 +92,17 @@ const struct metric_desc metric_table[] = {
 		.help = "Questions to GPU servers' probes, by what became of them.",
 		.type = METRIC_COUNTER,
 		.label = {{"result", probe_results}}},
+	[M_GATE_POLLS] = {.name = "poolgate_gate_polls_total",
+		.help = "Questions to GPU servers' gates, by what became of them: answered, stale "
+			"(it does not know what is used), failed.",
+		.type = METRIC_COUNTER,
+		.label = {{"result", probe_results}}},
+	[M_GATE_FINDINGS] = {.name = "poolgate_gate_findings",
+		.help = "What gates tell: pods with more of a GPU than their share, pods that have "
+			"used nothing for an hour, processes without a claim, and servers of which "
+			"it is unknown; 0 on replicas that do not lead.",
+		.type = METRIC_GAUGE,
+		.label = {{"what", findings}}},
 	[M_COMMITS] = {.name = "poolgate_commits_total",
 		.help = "Writes of a GPUServer's status, by outcome: written, conflict (another "
 			"replica was first), unknown (no answer in time).",

@@ -21,9 +21,11 @@ enum metric_id {
 	M_LEADER_CHANGES, /* counter: times it began or ended to lead */
 	M_CA_NOT_AFTER, /* gauge: seconds since 1970; 0 while this replica does not look after it */
 	M_PROBE_POLLS,  /* counter {result}: enum metric_probe */
-	M_COMMITS,      /* counter {outcome}: writes of a GPUServer's status */
-	M_PLACES,       /* counter: pods that were told late which GPUs they have */
-	M_QUEUE_DEPTH,  /* gauge: pods that wait for their turn */
+	M_GATE_POLLS,   /* counter {result}: enum metric_probe */
+	M_GATE_FINDINGS, /* gauge {what}: enum metric_finding */
+	M_COMMITS,       /* counter {outcome}: writes of a GPUServer's status */
+	M_PLACES,        /* counter: pods that were told late which GPUs they have */
+	M_QUEUE_DEPTH,   /* gauge: pods that wait for their turn */
 	M_QUEUE_HEAD,   /* gauge: seconds for which the oldest of the highest priority has waited */
 	M_QUEUE_KEPT,   /* gauge: bytes that are kept for who has waited for long */
 	M_WAIT_SECONDS, /* histogram: from when a pod came to its claim, observed in microseconds */
@@ -50,11 +52,21 @@ enum metric_places {
 	METRIC_PLACES
 };
 
-/* What became of a question to a probe. */
+/* What became of a question to a probe or a gate. */
 enum metric_probe {
-	PROBE_ANSWERED, /* an inventory that counts */
-	PROBE_STALE,    /* an inventory that the probe itself calls old, or unknown */
+	PROBE_ANSWERED, /* an inventory that counts; what is used */
+	PROBE_STALE,    /* an inventory that the probe itself calls old, or unknown; a gate that
+			   does not know what is used */
 	PROBE_FAILED    /* no answer, or none that can be read */
+};
+
+/* What gates have told, by the leader. */
+enum metric_finding {
+	FINDING_OVER_SHARE, /* pods that have more of a GPU than they hold */
+	FINDING_UNUSED,     /* pods that have used nothing for an hour */
+	FINDING_STRANGERS,  /* processes that belong to no claim */
+	FINDING_UNKNOWN,    /* servers of which it is not known */
+	METRIC_FINDINGS
 };
 
 enum metric_hook { HOOK_MUTATE, HOOK_VALIDATE };

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: gates of GPU servers asked by the leader, and what becomes of what they tell. */
+#include "test/unit/pool_api.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/reconcile/probe_poll.h"
+#include "webhook/core/server/gate_page.h"
+
+#define OURS "['poolgate.io/claims']"
+#define PAGE(shares, known, claims, strangers)                                                     \
+	"{\"version\":1,\"server\":\"a\",\"profile\":\"lupine\",\"shares\":\"" shares              \
+	"\",\"known\":" known ",\"claims\":[" claims "],\"strangers\":[" strangers "]}"
+#define GOOD PAGE("held", "true", "", "")
+#define CLAIM(uid, more) "{\"uid\":\"" uid "\",\"used\":1,\"known\":true,\"processes\":1," more "}"
+#define OVER                                                                                       \
+	CLAIM("u1", "\"overShare\":true,\"gpu\":\"gpu-0\",\"has\":9000000000,"                     \
+		    "\"share\":8000000000")
+#define UNUSED CLAIM("u2", "\"overShare\":false,\"unusedSeconds\":3600")
+#define STRANGER "{\"pid\":7,\"gpu\":\"gpu-1\",\"known\":true,\"used\":5}"
+#define STATUS                                                                                     \
+	"{'version':1,'gpus':[{'id':'gpu-0','model':'H100','memory':16000000000,'fit':true},"      \
+	"{'id':'gpu-1','model':'H100','memory':16000000000,'fit':true}],'claims':["                \
+	"{'uid':'u1','namespace':'ml','name':'greedy','state':'bound','servers':['a'],'gpus':["    \
+	"{'id':'gpu-0','bytes':8000000000}]},{'uid':'u2','namespace':'ml','name':'idle',"          \
+	"'state':'bound','servers':['a'],'gpus':[{'id':'gpu-1','bytes':8000000000}]}]}"
+
+static struct pool_api *pool;
+static struct api *gate;
+static struct probe_poll_config cfg;
+static const char *answer; /* under the gate's lock; NULL: 503 */
+
+static int play(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	(void)ctx;
+	if (strcmp(req->path, GATE_PAGE_PATH) != 0)
+		return 1;
+	if (answer)
+		api_text(reply, 200, "%s", answer);
+	else
+		api_text(reply, 503, "no");
+	return 0;
+}
+
+static void say(const char *text)
+{
+	api_lock(gate);
+	answer = text;
+	api_unlock(gate);
+}
+
+FIXTURE(set_up)
+{
+	answer = GOOD;
+	gate = api_start(play, NULL);
+	pool = pool_api_new();
+	cfg = (struct probe_poll_config){.kube = pool->kube,
+		.servers = pool->servers,
+		.log = &pool->log,
+		.metrics = pool->metrics,
+		.namespace = "poolgate-system",
+		.every_ms = 50,
+		.timeout_ms = 2000};
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	pool_api_free(pool);
+	api_stop(gate);
+	return 0;
+}
+
+static void begin(const char *more)
+{
+	char spec[512];
+
+	(void)snprintf(spec, sizeof(spec),
+		"{'address':'a:9446','gpus':[{'model':'H100','memory':'16G','count':2}],'gate':{"
+		"'profile':'lupine','url':'%s'%s}}",
+		api_url(gate), more);
+	pool_api_put(pool, "a", OURS, spec, STATUS);
+	pool_api_run(pool, gate_poll_duty(&cfg));
+}
+
+static void expect(const char *text)
+{
+	if (!pool_api_shows(pool, "a", text, 5000))
+		fail_msg("no %s", text);
+}
+
+static size_t events(const char *text)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < api_seen_count(pool->api); i++) {
+		const struct api_request *r = api_seen(pool->api, i);
+
+		n += strcmp(r->method, "POST") == 0 && strstr(r->body, text);
+	}
+	return n;
+}
+
+static void asked_again(void)
+{
+	assert_true(api_wait(gate, "GET", GATE_PAGE_PATH, api_seen_count(gate) + 3));
+}
+
+static int64_t found(enum metric_finding what)
+{
+	return metric_value(pool->metrics, M_GATE_FINDINGS, what, 0);
+}
+
+static bool comes_to(enum metric_finding what, int64_t n)
+{
+	for (int i = 0; i < 500 && found(what) != n; i++)
+		api_nap(10);
+	return found(what) == n;
+}
+
+TEST(a_gate_that_answers_guards)
+{
+	unsigned puts;
+
+	begin("");
+	expect("'type':'Guarded','status':'True'");
+	puts = pool->puts;
+	asked_again();
+	assert_int_equal(pool->puts, puts);
+	assert_true(metric_value(pool->metrics, M_GATE_POLLS, PROBE_ANSWERED, 0) > 2);
+	say(PAGE("unknown", "true", "", ""));
+	expect("'type':'Guarded','status':'Unknown'");
+	expect("'reason':'SharesUnknown'");
+	say(PAGE("exceeded", "true", "", ""));
+	expect("'reason':'SharesExceeded'");
+}
+
+/* Whatever it said before: who does not answer is not known to guard. */
+TEST(silence_is_unknown)
+{
+	say(PAGE("unknown", "true", "", ""));
+	begin("");
+	expect("'reason':'SharesUnknown'");
+	say(NULL);
+	expect("'type':'Guarded','status':'Unknown'");
+	expect("'reason':'NoAnswer'");
+	expect("the gate answers with HTTP 503");
+	expect("'type':'OverShare','status':'Unknown'");
+	assert_true(comes_to(FINDING_UNKNOWN, 1));
+	say(GOOD);
+	expect("'type':'Guarded','status':'True'");
+	assert_true(comes_to(FINDING_UNKNOWN, 0));
+	/* a page that cannot be read */
+	say("{\"version\":2}");
+	expect("'reason':'NoAnswer'");
+	expect("version");
+}
+
+TEST(pods_are_told_once)
+{
+	say(PAGE("held", "true", OVER "," UNUSED, ""));
+	begin("");
+	expect("pods have more of its GPUs than they hold: ml/greedy (gpu-0)");
+	expect("used nothing for an hour: ml/idle");
+	assert_true(comes_to(FINDING_OVER_SHARE, 1) && comes_to(FINDING_UNUSED, 1));
+	asked_again();
+	assert_int_equal(events("has 9000 MB of gpu-0 on a for more than ten seconds, and holds "
+				"8000"),
+		1);
+	assert_int_equal(events("MoreThanShare"), 1);
+	assert_int_equal(events("HoldsUnused"), 1);
+	/* nobody knows for a while: nothing is said anew */
+	say(PAGE("held", "false", "", ""));
+	expect("'type':'OverShare','status':'Unknown'");
+	assert_true(metric_value(pool->metrics, M_GATE_POLLS, PROBE_STALE, 0) > 0);
+	say(PAGE("held", "true", OVER "," UNUSED, ""));
+	expect("'type':'OverShare','status':'True'");
+	asked_again();
+	assert_int_equal(events("MoreThanShare"), 1);
+	/* it stops, and begins again */
+	say(GOOD);
+	expect("'type':'OverShare','status':'False'");
+	assert_true(comes_to(FINDING_OVER_SHARE, 0));
+	say(PAGE("held", "true", OVER, ""));
+	expect("'type':'OverShare','status':'True'");
+	asked_again();
+	assert_int_equal(events("MoreThanShare"), 2);
+}
+
+TEST(a_stranger_closes_its_gpu_until_it_is_gone)
+{
+	say(PAGE("held", "true", "", STRANGER));
+	begin("");
+	expect("'closed':'a process that belongs to no claim computes there'");
+	expect("processes that belong to no claim compute here: gpu-1");
+	expect("'fit':1,");
+	assert_true(comes_to(FINDING_STRANGERS, 1));
+	/* nobody knows: it stays closed */
+	say(NULL);
+	expect("'type':'Strangers','status':'Unknown'");
+	expect("'closed':");
+	say(GOOD);
+	expect("'type':'Strangers','status':'False'");
+	assert_false(pool_api_shows(pool, "a", "'closed':", 0));
+	expect("'fit':2,");
+}
+
+TEST(a_stranger_that_is_let)
+{
+	say(PAGE("held", "true", "", STRANGER));
+	begin(",'strangers':'tell'");
+	expect("processes that belong to no claim compute here: gpu-1");
+	assert_false(pool_api_shows(pool, "a", "'closed':", 0));
+}
+
+/* Another machine's answer says nothing of this one. */
+TEST(another_server)
+{
+	say("{\"version\":1,\"server\":\"b\",\"profile\":\"lupine\",\"shares\":\"held\",\"known\":"
+	    "true,\"claims\":[" OVER "],\"strangers\":[" STRANGER "]}");
+	begin("");
+	expect("'reason':'OtherServer'");
+	expect("the gate there is of the GPUServer b");
+	asked_again();
+	assert_int_equal(events("MoreThanShare"), 0);
+	assert_false(pool_api_shows(pool, "a", "'closed':", 0));
+	assert_true(comes_to(FINDING_UNKNOWN, 1));
+}
+
+/* Who leads no more has found nothing. */
+TEST(another_leader)
+{
+	say(PAGE("held", "true", OVER, STRANGER));
+	begin("");
+	assert_true(comes_to(FINDING_STRANGERS, 1));
+	pool->duty.stop(pool->running);
+	pool->running = NULL;
+	assert_int_equal(found(FINDING_STRANGERS), 0);
+	assert_int_equal(found(FINDING_OVER_SHARE), 0);
+}
+
+TESTS_BETWEEN(set_up, tear_down, a_gate_that_answers_guards, silence_is_unknown, pods_are_told_once,
+	a_stranger_closes_its_gpu_until_it_is_gone, a_stranger_that_is_let, another_server,
+	another_leader)

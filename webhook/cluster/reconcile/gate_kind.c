@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster: what is asked of gates: whether they guard the server, and what is used of its GPUs. Of
+// who has more than his share, or uses nothing, his pod is told.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "webhook/cluster/reconcile/probe_poll_impl.h"
+#include "webhook/core/server/server_guard.h"
+
+#define NOTE_BYTES 512
+#define MB 1000000u
+
+static int read(const struct json *j, struct arena *a, void *ret, struct err *err)
+{
+	return gate_page_read(j, a, ret, err);
+}
+
+/* That it answers is what counts: what it does not know it says. */
+static void judge(struct verdict *v, char message[static VERDICT_MESSAGE])
+{
+	const struct gate_page *p = v->answer;
+
+	v->result = p->known ? PROBE_ANSWERED : PROBE_STALE;
+	v->reason = "";
+	(void)snprintf(message, VERDICT_MESSAGE, "the gate answers");
+}
+
+/* A pod, and what about it. */
+struct word {
+	const char *namespace, *name, *uid;
+	enum metric_finding what;
+	const struct gate_claim *claim;
+};
+
+static void add(struct verdict *v, const struct claim_record *r, const struct gate_claim *c,
+	enum metric_finding what)
+{
+	struct word w = {arena_strdup(&v->arena, slice_of(r->claim.namespace)),
+		arena_strdup(&v->arena, slice_of(r->claim.name)),
+		arena_strdup(&v->arena, slice_of(r->claim.key)), what, c};
+
+	if (w.namespace && w.name && w.uid)
+		v->words[v->n_words++] = w;
+}
+
+/* Who is to be told, as the status has them now. */
+static void note(struct verdict *v, const struct server_object *o)
+{
+	const struct gate_page *p = v->answer;
+
+	arena_reset(&v->arena);
+	v->n_words = 0;
+	v->known = p->known && strcmp(p->server, o->name) == 0;
+	v->words = arena_array(&v->arena, 2 * o->status.n_claims, sizeof(*v->words));
+	for (size_t i = 0; v->known && v->words && i < o->status.n_claims; i++) {
+		const struct claim_record *r = &o->status.claims[i];
+		const struct gate_claim *c = gate_page_claim(p, slice_of(r->claim.key));
+
+		if (c && c->over)
+			add(v, r, c, FINDING_OVER_SHARE);
+		if (server_guard_unused(r, c))
+			add(v, r, c, FINDING_UNUSED);
+	}
+}
+
+static bool write(struct verdict *v, struct server_object *o, struct arena *a)
+{
+	if (!v->answer)
+		return server_guard_silent(o, v->reason, v->message, v->now, a);
+	note(v, o);
+	return server_guard_told(o, v->answer, v->now, a);
+}
+
+/* ---- who is told ---- */
+
+static void tell_pod(struct probe_poll *p, const struct target *t, const struct word *w)
+{
+	bool over = w->what == FINDING_OVER_SHARE;
+	char text[NOTE_BYTES];
+	struct kube_event event = {.api_version = "v1",
+		.kind = "Pod",
+		.namespace = slice_of(w->namespace),
+		.name = slice_of(w->name),
+		.uid = slice_of(w->uid),
+		.type = "Warning",
+		.reason = over ? "MoreThanShare" : "HoldsUnused",
+		.note = text,
+		.component = "poolgate"};
+
+	if (over)
+		(void)snprintf(text, sizeof(text),
+			"has %llu MB of %s on %s for more than ten seconds, and holds %llu",
+			(unsigned long long)(w->claim->has / MB), w->claim->gpu, t->name,
+			(unsigned long long)(w->claim->share / MB));
+	else
+		(void)snprintf(text, sizeof(text),
+			"holds GPUs on %s, and has used nothing of them for an hour", t->name);
+	(void)kube_tell(p->cfg.kube, &event, NULL);
+	log_line(p->cfg.log, LOG_LEVEL_WARN,
+		over ? "pod has more of a GPU than its share" : "pod holds GPUs and uses nothing",
+		log_str("uid", w->uid), log_str("namespace", w->namespace),
+		log_str("name", w->name), log_str("server", t->name), log_str("note", text));
+}
+
+static bool was_told(const struct target_use *use, enum metric_finding what, uint64_t who)
+{
+	for (size_t i = 0; i < use->n_told[what]; i++)
+		if (use->told[what][i] == who)
+			return true;
+	return false;
+}
+
+/* Once for as long as it lasts. */
+static void tell_new(struct probe_poll *p, const struct verdict *v)
+{
+	struct target_use *next = calloc(1, sizeof(*next));
+	struct target *t = v->target;
+
+	for (size_t i = 0; next && i < v->n_words; i++) {
+		const struct word *one = &v->words[i];
+		uint64_t who = text_hash64(slice_of(one->uid));
+
+		if (!t->use || !was_told(t->use, one->what, who))
+			tell_pod(p, t, one);
+		if (next->n_told[one->what] < TARGET_TOLD_MAX)
+			next->told[one->what][next->n_told[one->what]++] = who;
+		next->found[one->what]++;
+	}
+	if (!next)
+		return;
+	(void)pthread_mutex_lock(&p->lock);
+	free(t->use);
+	t->use = next;
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the metrics ---- */
+
+static void count(struct probe_poll *p, struct target *t, unsigned strangers, bool unknown)
+{
+	unsigned sum[METRIC_FINDINGS] = {0};
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (!t->use)
+		t->use = calloc(1, sizeof(*t->use));
+	if (t->use) {
+		t->use->found[FINDING_STRANGERS] = strangers;
+		t->use->found[FINDING_UNKNOWN] = unknown;
+	}
+	for (const struct target *one = p->first; one; one = one->next)
+		for (size_t i = 0; one->there && one->use && i < METRIC_FINDINGS; i++)
+			sum[i] += one->use->found[i];
+	for (unsigned i = 0; i < METRIC_FINDINGS; i++)
+		metric_set(p->cfg.metrics, M_GATE_FINDINGS, i, 0, sum[i]);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+static void tell(struct probe_poll *p, const struct verdict *v)
+{
+	const struct gate_page *page = v->answer;
+
+	/* What was told stays so while nobody knows. */
+	if (v->known)
+		tell_new(p, v);
+	count(p, v->target, v->known ? (unsigned)page->n_strangers : 0, !v->known);
+}
+
+const struct poll_kind poll_gates = {.who = "gate",
+	.ask = "gate-poll",
+	.age = "gate-age",
+	.at_once = 4,
+	.path = GATE_PAGE_PATH,
+	.answer_size = sizeof(struct gate_page),
+	.read = read,
+	.end = server_object_gate,
+	.polls = M_GATE_POLLS,
+	.condition = SERVER_GUARDED,
+	.bad = "Unknown",
+	.heard = GUARDED_UNTRIED,
+	.aged = "the gate has given no answer lately",
+	.lost = "server's gate does not answer",
+	.back = "gate answers again",
+	.judge = judge,
+	.write = write,
+	.tell = tell};
