@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "kube/kube_review.h"
 
 /* A token's middle part has about 500 bytes and 20 values. */
 #define PAYLOAD_MAX 8192
@@ -97,38 +98,17 @@ int bearer_read(struct slice token, struct bearer *ret, struct err *err)
 
 void bearer_ask(struct slice token, struct buf *out)
 {
-	buf_str(out, "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenReview\","
-		     "\"spec\":{\"token\":");
-	buf_json_str(out, token);
-	buf_str(out, ",\"audiences\":[\"" BEARER_AUDIENCE "\"]}}");
-}
-
-static bool lists(const struct json *j, const struct json_node *array, struct slice value)
-{
-	JSON_EACH(j, array, e)
-	{
-		if (json_is_str(j, e, value))
-			return true;
-	}
-	return false;
+	token_review_write(token, BEARER_AUDIENCE, out);
 }
 
 int bearer_reviewed(const struct json *j, char ret_uid[static BEARER_UID_MAX], struct err *err)
 {
-	const struct json_node *root = json_root(j), *status = json_get(j, root, SLICE("status"));
-	const struct json_node *uids = json_path(j, status, "user", "extra", POD_UID, NULL);
-	struct slice why = json_inside(j, json_get(j, status, SLICE("error")));
+	const struct json_node *user, *uids;
+	int rc = token_review_read(j, BEARER_AUDIENCE, &user, err);
 
-	if (!json_is_str(j, json_get(j, root, SLICE("kind")), SLICE("TokenReview")) ||
-		!json_is(status, JSON_OBJECT))
-		return err_set(err, ERR_SYNTAX, "the API server's answer is no TokenReview");
-	if (!json_is(json_get(j, status, SLICE("authenticated")), JSON_TRUE))
-		return err_set(err, ERR_REFUSED, "the API server does not know the token: %.*s",
-			why.len ? (int)why.len : 9, why.len ? why.at : "no reason");
-	/* A server that does not know of audiences says none, and has not looked. */
-	if (!lists(j, json_get(j, status, SLICE("audiences")), SLICE(BEARER_AUDIENCE)))
-		return err_set(err, ERR_REFUSED, "the token is for another audience than %s",
-			BEARER_AUDIENCE);
+	if (rc != 0)
+		return rc;
+	uids = json_path(j, user, "extra", POD_UID, NULL);
 	if (!json_is(uids, JSON_ARRAY) || uids->count != 1 ||
 		!take_uid(json_inside(j, json_first(j, uids)), ret_uid))
 		return err_set(err, ERR_REFUSED, "the API server names no pod for the token");

@@ -11,7 +11,7 @@
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
 #include "gate/loop.h"
-#include "gate/peers.h"
+#include "net/peers.h"
 #include "gate/readmit.h"
 #include "gate/reviews.h"
 #include "kube/object_watch.h"

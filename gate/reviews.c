@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "kube/api_ask.h"
+#include "kube/kube_review.h"
 #include "net/http_answer.h"
 
-#define REVIEW_PATH "/apis/authentication.k8s.io/v1/tokenreviews"
 #define REQUEST_MAX (256u << 10)
 /* The token comes back in it. */
 #define ANSWER_MAX (64u << 10)
@@ -125,7 +125,7 @@ static void tell(struct review *v, enum review_word word, const char *uid, const
 
 static int ask(struct review *v, struct err *err)
 {
-	const struct api_ask what = {REVIEW_PATH, API_JSON, buf_as_slice(&v->body)};
+	const struct api_ask what = {TOKEN_REVIEWS_PATH, API_JSON, buf_as_slice(&v->body)};
 	struct buf out;
 	int rc;
 

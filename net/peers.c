@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: a bucket for each peer. Pure. */
-#include "gate/peers.h"
+/* net: a bucket for each peer. Pure. */
+#include "net/peers.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: tries that failed, of each peer. Pure. A peer is an address, of IPv6 the first 64 bits.
+/* net: tries that failed, of each peer. Pure. A peer is an address, of IPv6 the first 64 bits.
  * Behind a NAT many pods are one peer, so a try that succeeds costs nothing. */
-#ifndef GATE_PEERS_H
-#define GATE_PEERS_H
+#ifndef NET_PEERS_H
+#define NET_PEERS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: tries of peers, and pods that come again. */
-#include "gate/peers.h"
+#include "net/peers.h"
 #include "gate/readmit.h"
 #include "test/unit/test.h"
 
