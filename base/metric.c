@@ -193,8 +193,9 @@ void metric_head(struct buf *out, const char *name, const char *help, enum metri
 	buf_fmt(out, "\n# TYPE %s %s\n", name, types[type]);
 }
 
-void metric_sample(struct buf *out, const char *name, const struct slice *labels, size_t nlabels,
-	int64_t value, int64_t scale)
+/* The name with its labels, and the blank behind them. */
+static void add_series(
+	struct buf *out, const char *name, const struct slice *labels, size_t nlabels)
 {
 	buf_str(out, name);
 	for (size_t k = 0; k + 1 < nlabels; k += 2) {
@@ -205,7 +206,21 @@ void metric_sample(struct buf *out, const char *name, const struct slice *labels
 		buf_char(out, '"');
 	}
 	buf_str(out, nlabels >= 2 ? "} " : " ");
+}
+
+void metric_sample(struct buf *out, const char *name, const struct slice *labels, size_t nlabels,
+	int64_t value, int64_t scale)
+{
+	add_series(out, name, labels, nlabels);
 	add_scaled(out, value, scale);
+	buf_char(out, '\n');
+}
+
+void metric_sample_text(struct buf *out, const char *name, const struct slice *labels,
+	size_t nlabels, const char *value)
+{
+	add_series(out, name, labels, nlabels);
+	buf_str(out, value);
 	buf_char(out, '\n');
 }
 

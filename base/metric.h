@@ -61,5 +61,8 @@ void metrics_render(const struct metrics *m, struct buf *out);
 void metric_head(struct buf *out, const char *name, const char *help, enum metric_type type);
 void metric_sample(struct buf *out, const char *name, const struct slice *labels, size_t nlabels,
 	int64_t value, int64_t scale);
+/* The same with a number that is written already: one that has more than 64 bits. */
+void metric_sample_text(struct buf *out, const char *name, const struct slice *labels,
+	size_t nlabels, const char *value);
 
 #endif
