@@ -88,6 +88,8 @@ class Replicas:
         config = yaml.safe_load(maps["poolgate-config"]["poolgate.yaml"])
         _merge(config, {"listen": self.addresses[i] + ":8443", "listenPlain": self.addresses[i] + ":8080", "listenAdmin": "off",
                         "launchers": ["launchers"], "drainDelay": "0s"})
+        if config["cluster"]["usage"]["listen"] != "off":
+            config["cluster"]["usage"]["listen"] = self.addresses[i] + ":8444"
         _merge(config, self.config)
         files = {**maps["poolgate-client"], "poolgate.yaml": yaml.safe_dump(config),
                  **{"launchers/" + name: text for name, text in maps["poolgate-launchers"].items()}}

@@ -20,7 +20,7 @@ from kube import ApiError  # noqa: E402
 
 BASE = os.path.join(ROOT, "manifests/base")
 OVERLAYS = {name: os.path.join(ROOT, "manifests/overlays", name) for name in ("secrets", "all-namespaces-secrets")}
-COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage")
+COMPONENTS = ("cert-manager", "secrets", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage", "usage-metrics")
 EXAMPLES = os.path.join(ROOT, "manifests/examples")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden/roles.txt")
 ACCOUNT = "system:serviceaccount:poolgate-system:poolgate"
@@ -154,6 +154,7 @@ def test_config_file_names_what_is_there(renders):
         assert s["cluster"]["eviction"]["enabled"] is (name in ("eviction", "all components"))
         assert s["cluster"]["policies"]["enabled"] is (name in ("policies", "all components"))
         assert s["cluster"]["usage"]["enabled"] is (name in ("usage", "all components"))
+        assert s["cluster"]["usage"]["listen"] == (":8444" if name in ("usage-metrics", "all components") else "off")
         assert s["cluster"]["tls"]["manage"] is (name not in ("cert-manager", "all components"))
 
 
@@ -900,7 +901,8 @@ def test_rights_in_an_opened_namespace(c, ns):
 
 def roles_text(renders):
     lines = []
-    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage"):
+    for name in ("base", "secrets", "all-namespaces-secrets", "cert-manager", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage",
+                 "usage-metrics"):
         lines.append(f"== {name}")
         objects = renders[name][1]
         for obj in objects:
@@ -908,7 +910,9 @@ def roles_text(renders):
             where = f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else meta["name"]
             if obj["kind"] in ("Role", "ClusterRole"):
                 for rule in obj["rules"]:
-                    for group in rule["apiGroups"]:
+                    if "nonResourceURLs" in rule:
+                        lines.append(f"{obj['kind']} {where}: {' '.join(rule['verbs'])} {' '.join(rule['nonResourceURLs'])}")
+                    for group in rule.get("apiGroups", []):
                         for resource in rule["resources"]:
                             names = " [" + " ".join(rule["resourceNames"]) + "]" if "resourceNames" in rule else ""
                             full = resource + ("." + group if group else "")

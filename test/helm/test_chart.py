@@ -42,6 +42,7 @@ WAYS = {
     "eviction": ({"eviction": {"enabled": True}}, ["base"], ["eviction"]),
     "policies": ({"policies": {"enabled": True}}, ["base"], ["policies"]),
     "usage": ({"usage": {"enabled": True}}, ["base"], ["usage"]),
+    "usage-metrics": ({"usage": {"enabled": True, "metrics": True}}, ["base"], ["usage", "usage-metrics"]),
     "gpuprobe": ({"gpuprobe": {"enabled": True}}, ["base"], ["gpuprobe"]),
     "gpugate": ({"gpugate": {"enabled": True}}, ["base"], ["gpugate"]),
     "uid-ranges": ({"uidRanges": {"enabled": True}}, ["base"], ["uid-ranges"]),
@@ -118,7 +119,7 @@ def test_everything_at_once(c, tmp_path):
     values = {k: v for way in WAYS.values() for k, v in way[0].items()}
     ours = comparable(template(values))
     theirs = comparable(kustomized(c, tmp_path, ["overlays/all-namespaces-secrets"], [
-        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage", "uid-ranges",
+        "cert-manager", "monitoring", "gpupool", "quotas", "registry", "waiting", "eviction", "policies", "usage", "usage-metrics", "uid-ranges",
         "device-plugin", "gpuprobe", "gpugate"]))
     assert set(ours) == set(theirs)
     # in an overlay behind it a component's label reaches the objects of all
@@ -147,7 +148,7 @@ OTHERS = {
 def test_each_value_is_used():
     with open(os.path.join(CHART, "values.yaml"), encoding="utf-8") as f:
         values = yaml.safe_load(f)
-    on = {"secrets": {"enabled": True}, "devicePlugin": {"enabled": True}, "gpuprobe": {"enabled": True}, "gpugate": {"enabled": True}}
+    on = {name: {"enabled": True} for name in ("secrets", "usage", "devicePlugin", "gpuprobe", "gpugate")}
     before = template(on)
     for path in leaves(values):
         other = OTHERS.get(path, True)
@@ -155,7 +156,7 @@ def test_each_value_is_used():
         at = changed
         for key in path[:-1]:
             at = at.setdefault(key, {})
-        at[path[-1]] = other if path not in [("secrets", "enabled"), ("devicePlugin", "enabled"), ("gpuprobe", "enabled"), ("gpugate", "enabled")] else False
+        at[path[-1]] = other if path not in [(name, "enabled") for name in on] else False
         assert template(changed) != before, path
 
 

@@ -443,7 +443,7 @@ static const char cluster_keys[] =
 	     "  secrets: {sync: true, source: a-0.z/b.9}\n"
 	     "  policies: {enabled: true, required: true}\n"
 	     "  waiting: {whenFull: refuse, reserveAfter: 1m, priorityClasses: [urgent]}\n"
-	     "  eviction: {enabled: true, after: 2m}\n  usage: {enabled: true}\n"
+	     "  eviction: {enabled: true, after: 2m}\n  usage: {enabled: true, listen: \":8\"}\n"
 	     "  tls: {secret: ts, caSecret: cs, manage: false, caValidity: 878400h, validity: 1s,\n"
 	     "    publishWait: 720h, dropWait: 0s}\n";
 
@@ -479,6 +479,7 @@ TEST(test_cluster)
 	assert_int_equal(c->reserve_ms, 600000);
 	assert_false(c->eviction);
 	assert_false(c->usage);
+	assert_null(c->usage_listen);
 	assert_int_equal(c->evict_after_ms, 600000);
 	settings_release(&s);
 
@@ -488,6 +489,7 @@ TEST(test_cluster)
 	assert_true(c->policies && c->policies_required);
 	assert_true(c->eviction);
 	assert_true(c->usage);
+	assert_string_equal(c->usage_listen, ":8");
 	assert_int_equal(c->evict_after_ms, 120000);
 	assert_string_equal(c->namespace, "ns");
 	assert_string_equal(c->service, "sv");
@@ -559,6 +561,8 @@ TEST(test_cluster_values)
 		{"{usage: {enabled: true}}", true},
 		{"{usage: {enabled: 1d}}", false},
 		{"{usage: {days: 1}}", false},
+		{"{usage: {listen: off}}", true},
+		{"{usage: {listen: somewhere}}", false},
 		{"{usage: x}", false},
 		{"{waiting: {whenFull: never}}", false},
 		{"{waiting: {reserveAfter: 999ms}}", false},
@@ -677,6 +681,7 @@ TEST(test_cluster_differs)
 	DIFFERS(max_grace_ms, 1);
 	DIFFERS(waiting, true);
 	DIFFERS(usage, false);
+	DIFFERS(usage_listen, NULL);
 	DIFFERS(reserve_ms, 1);
 	DIFFERS(eviction, false);
 	DIFFERS(policies, false);

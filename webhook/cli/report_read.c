@@ -14,8 +14,6 @@
 
 #define LIST_MS 60000
 #define NAMESPACES_PATH "/api/v1/namespaces"
-/* What no namespace and no policy is called. */
-#define NO_POLICY "-"
 #define DAY_LEN 10
 
 /* A list with room for one more; NULL: out of memory. */
@@ -162,7 +160,7 @@ static const char *policy_named(const struct report *r, const char *namespace)
 		return USAGE_OTHERS;
 	if (r->n_policies > 0)
 		found = bsearch(&key, r->policies, r->n_policies, sizeof(key), by_namespace);
-	return found ? found->name : NO_POLICY;
+	return found ? found->name : USAGE_NO_POLICY;
 }
 
 static const char *key_of(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cli: `poolgate serve`: the three listeners, and the main thread that waits for signals and for
+// cli: `poolgate serve`: the listeners, and the main thread that waits for signals and for
 // changed files.
 #include <errno.h>
 #include <malloc.h>
@@ -18,6 +18,7 @@
 #include "webhook/cluster/cluster.h"
 #include "webhook/edge/admin/plain_routes.h"
 #include "webhook/edge/admin/reload.h"
+#include "webhook/edge/admin/usage_page.h"
 #include "webhook/edge/admission/admission.h"
 #include "webhook/edge/admission/plan_keys.h"
 #include "webhook/edge/metrics/metrics.h"
@@ -31,6 +32,8 @@
 /* Probes, a scraper, a few people. */
 #define PLAIN_CONNECTIONS 64
 #define SMALL_BODY_MAX 16384
+/* So many questions about tokens reach the API server at one time. */
+#define USAGE_WORKERS 2
 
 struct server {
 	struct log log;
@@ -44,7 +47,7 @@ struct server {
 	struct image_look *images;
 	struct cluster *cluster;          /* NULL: the pool is a file */
 	struct settings cluster_settings; /* of the cluster: as they were at the start */
-	struct http_server *tls, *plain_http, *admin_http;
+	struct http_server *tls, *plain_http, *admin_http, *usage_http;
 	sigset_t signals; /* blocked everywhere, taken by the main thread */
 };
 
@@ -192,6 +195,25 @@ static int listen_plain(struct server *s, const char *listen, const struct http_
 	return listen ? http_server_start(&cfg, &app, ret, err) : 0;
 }
 
+/* With TLS, for those whom the API server knows; nothing when it is off. */
+static int listen_usage(struct server *s, struct err *err)
+{
+	struct http_config cfg = {.listen = s->cluster_settings.cluster.usage_listen,
+		.identity = s->reload.identity,
+		.workers = USAGE_WORKERS,
+		.connections = PLAIN_CONNECTIONS,
+		.body_max = SMALL_BODY_MAX};
+	struct http_app app = {.routes = usage_routes,
+		.nroutes = USAGE_ROUTES,
+		.done = usage_page_done,
+		.log = usage_page_transport};
+
+	if (!s->cluster || !cfg.listen)
+		return 0;
+	app.ctx = cluster_usage(s->cluster);
+	return http_server_start(&cfg, &app, &s->usage_http, err);
+}
+
 static int listen_all(struct server *s, struct err *err)
 {
 	const struct settings *st = &s->reload.settings;
@@ -212,6 +234,7 @@ static int listen_all(struct server *s, struct err *err)
 		     err)) != 0 ||
 		(rc = listen_plain(s, st->listen_admin, admin_routes, ADMIN_ROUTES, 1,
 			 &s->admin_http, err)) != 0 ||
+		(rc = listen_usage(s, err)) != 0 ||
 		(rc = http_server_start(&cfg, &app, &s->tls, err)) != 0)
 		return rc;
 	plain_show(&s->plain, s->tls);
@@ -235,8 +258,9 @@ static void log_start(const struct server *s)
 					   "refused"));
 	log_line(&s->log, LOG_LEVEL_INFO, "serving", log_str("version", POOLGATE_VERSION),
 		log_str("listen", st->listen), log_str("plain", st->listen_plain),
-		log_str("admin", st->listen_admin), log_int("port", http_server_port(s->tls)),
-		log_int("workers", st->workers), log_int("max_connections", st->max_connections),
+		log_str("admin", st->listen_admin), log_str("usage", st->cluster.usage_listen),
+		log_int("port", http_server_port(s->tls)), log_int("workers", st->workers),
+		log_int("max_connections", st->max_connections),
 		log_int("claim_ttl_ms", st->claim_ttl_ms),
 		log_int("drain_delay_ms", st->drain_delay_ms),
 		log_int("reload_interval_ms", st->reload_interval_ms));
@@ -302,7 +326,8 @@ static bool stop(struct server *s)
 
 	/* /readyz answers 503 by now; /metrics lets go of the TLS server before it ends. */
 	(void)http_server_stop(s->admin_http, PLAIN_FINISH_MS);
-	s->admin_http = NULL;
+	(void)http_server_stop(s->usage_http, PLAIN_FINISH_MS);
+	s->admin_http = s->usage_http = NULL;
 	plain_show(&s->plain, NULL);
 	whole = http_server_stop(tls, FINISH_MS);
 	(void)http_server_stop(s->plain_http, PLAIN_FINISH_MS);

@@ -68,6 +68,8 @@ static void print_settings(const struct settings *s)
 	(void)printf("%-20s%s\n", "config", s->config ? s->config : "none");
 	(void)printf("%-20s%s (TLS), %s (plain), %s (admin)\n", "listen", s->listen,
 		or_off(s->listen_plain), or_off(s->listen_admin));
+	if (s->cluster.usage_listen)
+		(void)printf("%-20s%s (TLS)\n", "usage.listen", s->cluster.usage_listen);
 	if (s->total_gpu_mb)
 		(void)printf("%-20s%" PRIu64 " MB, from %s\n", "totalGpuMemory", s->total_gpu_mb,
 			s->total_gpu_from);

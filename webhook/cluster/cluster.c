@@ -28,6 +28,7 @@
 #include "webhook/cluster/secrets/secret_gate.h"
 #include "webhook/cluster/secrets/secret_sync.h"
 #include "webhook/cluster/secrets/tls_secret.h"
+#include "webhook/cluster/usage_count.h"
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
@@ -58,6 +59,7 @@ struct cluster {
 	struct server_keeper_config keeper;
 	struct pool_keeper_config pool;
 	struct usage_keeper_config usage;
+	struct usage_count *count; /* NULL: nobody is shown it */
 	struct probe_poll_config probes, gates;
 	struct cert_keeper_config certs;
 	struct secret_sync_config secrets;
@@ -216,6 +218,14 @@ static int make_policies(struct cluster *c, struct err *err)
 	return c->policies ? 0 : (int)err->code;
 }
 
+static int make_count(struct cluster *c, struct err *err)
+{
+	const struct usage_count_config cfg = {c->kube, c->servers, c->policies, c->cfg.log, 0};
+
+	c->count = usage_count_new(&cfg, err);
+	return c->count ? 0 : (int)err->code;
+}
+
 int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err)
 {
 	struct cluster *c = calloc(1, sizeof(*c));
@@ -243,6 +253,8 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 	}
 	if (rc == 0 && cfg->settings->policies)
 		rc = make_policies(c, err);
+	if (rc == 0 && cfg->settings->usage_listen)
+		rc = make_count(c, err);
 	c->quotas = (struct quota_look){.kube = c->kube, .servers = c->servers, .log = cfg->log};
 	c->waiting.kube = c->kube;
 	if (rc == 0 && cfg->settings->secrets_sync)
@@ -311,6 +323,8 @@ int cluster_start(struct cluster *c, struct err *err)
 			return (int)err->code;
 	}
 	if (c->policies && policy_look_start(c->policies, err) != 0)
+		return (int)err->code;
+	if (c->count && usage_count_start(c->count, err) != 0)
 		return (int)err->code;
 	c->plan_key_look = plan_key_look_start(&c->plan_keys, err);
 	if (!c->plan_key_look)
@@ -392,6 +406,11 @@ struct secrets_heard cluster_heard(struct cluster *c)
 	return (struct secrets_heard){c, heard_version, heard_covers};
 }
 
+struct usage_page *cluster_usage(struct cluster *c)
+{
+	return c->count ? usage_count_page(c->count) : NULL;
+}
+
 const char *cluster_unready(struct cluster *c)
 {
 	if (!servers_synced(c->servers))
@@ -415,6 +434,7 @@ void cluster_free(struct cluster *c)
 	cluster_stop(c);
 	tls_secret_stop(c->tls);
 	hook_look_stop(c->hooks);
+	usage_count_free(c->count);
 	policy_look_free(c->policies);
 	plan_key_look_stop(c->plan_key_look);
 	ledger_kube_free(c->ledger, GIVE_BACK_MS);

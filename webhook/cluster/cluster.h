@@ -12,6 +12,7 @@
 #include "net/tls_identity.h"
 #include "webhook/core/pool/ledger.h"
 #include "webhook/edge/admin/reload.h"
+#include "webhook/edge/admin/usage_page.h"
 #include "webhook/edge/admission/admission.h"
 #include "webhook/edge/admission/plan_keys.h"
 #include "webhook/edge/settings/settings.h"
@@ -56,6 +57,8 @@ struct login_source cluster_logins(struct cluster *c);
 /* Which Secrets the validating hook hears of. For the thread that calls cluster_start; lives until
  * cluster_free. */
 struct secrets_heard cluster_heard(struct cluster *c);
+/* ctx of usage_routes; NULL: the settings want no such listener. Lives until cluster_free. */
+struct usage_page *cluster_usage(struct cluster *c);
 /* Can reviews be decided: NULL when so, else why not. Any thread. */
 const char *cluster_unready(struct cluster *c);
 /* End the duties, give the lease back. Reviews can still be answered. NULL-safe. */

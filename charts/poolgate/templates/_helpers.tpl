@@ -22,6 +22,10 @@
 {{- if .Values.eviction.enabled }}{{ $files = append $files "components/eviction/rbac.yaml" }}{{ end }}
 {{- if .Values.policies.enabled }}{{ $files = concat $files (list "components/policies/crd.yaml" "components/policies/rbac.yaml" "components/policies/grant.yaml") }}{{ end }}
 {{- if .Values.usage.enabled }}{{ $files = concat $files (list "components/usage/crd.yaml" "components/usage/rbac.yaml") }}{{ end }}
+{{- if .Values.usage.metrics }}
+{{- if not .Values.usage.enabled }}{{ fail "usage.metrics needs usage.enabled" }}{{ end }}
+{{- $files = concat $files (list "components/usage-metrics/rbac.yaml" "components/usage-metrics/networkpolicy.yaml") }}
+{{- end }}
 {{- if .Values.devicePlugin.enabled }}{{ $files = concat $files (list "components/device-plugin/namespace.yaml" "components/device-plugin/rbac.yaml" "components/device-plugin/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpuprobe.enabled }}{{ $files = concat $files (list "components/gpuprobe/namespace.yaml" "components/gpuprobe/daemonset.yaml") }}{{ end }}
 {{- if .Values.gpugate.enabled }}{{ $files = concat $files (list "components/gpugate/namespace.yaml" "components/gpugate/rbac.yaml" "components/gpugate/daemonset.yaml") }}{{ end }}
@@ -37,6 +41,7 @@
 {{- if .Values.eviction.enabled }}{{ $_ := set $config.cluster.eviction "enabled" true }}{{ end }}
 {{- if .Values.policies.enabled }}{{ $_ := set $config.cluster.policies "enabled" true }}{{ end }}
 {{- if .Values.usage.enabled }}{{ $_ := set $config.cluster.usage "enabled" true }}{{ end }}
+{{- if .Values.usage.metrics }}{{ $_ := set $config.cluster.usage "listen" ":8444" }}{{ end }}
 {{- $client := dict }}
 {{- range $name := list "catalogue" "sidecar" }}
 {{- $own := index $.Values.client $name }}

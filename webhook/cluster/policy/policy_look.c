@@ -324,3 +324,11 @@ int policy_look_of(struct policy_look *l, struct slice namespace, int64_t deadli
 		return err_set(err, ERR_NOMEM, "out of memory");
 	return text.len ? read_text(text, a, ret, err) : policy_missing(arena_strdup(a, name), err);
 }
+
+struct slice policy_look_named(struct policy_look *l, struct slice namespace, struct arena *a)
+{
+	struct slice name = {0};
+
+	(void)picture(l, &l->namespaces, namespace, a, &name);
+	return name;
+}

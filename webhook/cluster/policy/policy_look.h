@@ -35,4 +35,8 @@ bool policy_look_synced(struct policy_look *l);
 int policy_look_of(struct policy_look *l, struct slice namespace, int64_t deadline_ms,
 	struct arena *a, const struct policy **ret, struct err *err);
 
+/* What the namespace's label names, by the picture alone, be there such a policy or not; absent:
+ * nothing, or it is not known. Lives in the arena. */
+struct slice policy_look_named(struct policy_look *l, struct slice namespace, struct arena *a);
+
 #endif

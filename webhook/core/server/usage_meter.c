@@ -33,15 +33,12 @@ static void look_init(struct look *l)
 
 struct usage_meter *usage_meter_new(void)
 {
-	static char others[] = USAGE_OTHERS;
 	struct usage_meter *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	look_init(&m->now);
 	look_init(&m->before);
-	m->totals.others =
-		(struct usage_total){.namespace = others, .policy = others, .model = others};
 	return m;
 }
 

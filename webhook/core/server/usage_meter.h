@@ -24,7 +24,7 @@ struct usage_totals {
 	usage_sum capacity, free, unfit, over;
 	struct usage_total *at; /* by namespace, policy, model */
 	size_t n, room;
-	struct usage_total others; /* its texts are USAGE_OTHERS */
+	struct usage_total others; /* without texts */
 };
 
 struct usage_meter;

@@ -40,6 +40,8 @@
 #define USAGE_CLOSED "closed"
 /* No namespace and no model is called so. */
 #define USAGE_OTHERS "*"
+/* What no policy is called: the namespace picks none. */
+#define USAGE_NO_POLICY "-"
 
 /* Byte-seconds. All that a status can say, for all the time that can be told, is less than 2^112:
  * what a GPU has and what a part holds are at most 2^53 bytes (json_int), a status of 8 MiB has

@@ -170,16 +170,17 @@ static int read_policies(
 	return yaml_get_bool(policies, "required", &c->policies_required, err);
 }
 
-static int read_usage(const struct yaml_node *usage, struct cluster_settings *c, struct err *err)
+static int read_usage(const struct yaml_node *usage, struct settings *s, struct err *err)
 {
 	int rc;
 
 	if (yaml_absent(usage))
 		return 0;
 	if ((rc = yaml_as_map(usage, err)) != 0 ||
-		(rc = yaml_known(usage, err, "enabled", NULL)) != 0)
+		(rc = yaml_known(usage, err, "enabled", "listen", NULL)) != 0 ||
+		(rc = yaml_get_bool(usage, "enabled", &s->cluster.usage, err)) != 0)
 		return rc;
-	return yaml_get_bool(usage, "enabled", &c->usage, err);
+	return settings_listen(usage, "listen", true, s, &s->cluster.usage_listen, err);
 }
 
 static int read_parts(const struct yaml_node *map, struct settings *s, struct err *err)
@@ -192,7 +193,7 @@ static int read_parts(const struct yaml_node *map, struct settings *s, struct er
 	if (!yaml_absent(waiting) && (rc = read_waiting(waiting, s, err)) != 0)
 		return rc;
 	if ((rc = read_eviction(yaml_get(map, "eviction"), c, err)) != 0 ||
-		(rc = read_usage(yaml_get(map, "usage"), c, err)) != 0)
+		(rc = read_usage(yaml_get(map, "usage"), s, err)) != 0)
 		return rc;
 	if (!yaml_absent(secrets)) {
 		if ((rc = yaml_as_map(secrets, err)) != 0 ||
@@ -292,8 +293,8 @@ bool settings_cluster_differ(const struct cluster_settings *a, const struct clus
 	       a->waiting != b->waiting || a->reserve_ms != b->reserve_ms || classes_differ(a, b) ||
 	       a->policies != b->policies || a->policies_required != b->policies_required ||
 	       a->eviction != b->eviction || a->evict_after_ms != b->evict_after_ms ||
-	       a->usage != b->usage || a->secrets_sync != b->secrets_sync ||
-	       differ(a->secrets_source, b->secrets_source) ||
+	       a->usage != b->usage || differ(a->usage_listen, b->usage_listen) ||
+	       a->secrets_sync != b->secrets_sync || differ(a->secrets_source, b->secrets_source) ||
 	       a->probe_every_ms != b->probe_every_ms || a->pending_share != b->pending_share ||
 	       a->max_grace_ms != b->max_grace_ms;
 }

@@ -37,8 +37,7 @@ int settings_check_listen(struct slice text, struct err *err)
 	return 0;
 }
 
-/* An address; `off` (also the boolean that YAML takes it for) where a listener can be left out. */
-static int read_listen(const struct yaml_node *root, const char *key, bool can_be_off,
+int settings_listen(const struct yaml_node *root, const char *key, bool can_be_off,
 	struct settings *s, const char **ret, struct err *err)
 {
 	const struct yaml_node *node = yaml_get(root, key);
@@ -292,9 +291,9 @@ static int apply(
 	int rc;
 
 	if ((rc = check_head(root, err)) != 0 ||
-		(rc = read_listen(root, "listen", false, s, &s->listen, err)) != 0 ||
-		(rc = read_listen(root, "listenPlain", true, s, &s->listen_plain, err)) != 0 ||
-		(rc = read_listen(root, "listenAdmin", true, s, &s->listen_admin, err)) != 0 ||
+		(rc = settings_listen(root, "listen", false, s, &s->listen, err)) != 0 ||
+		(rc = settings_listen(root, "listenPlain", true, s, &s->listen_plain, err)) != 0 ||
+		(rc = settings_listen(root, "listenAdmin", true, s, &s->listen_admin, err)) != 0 ||
 		(rc = read_tls(root, s, config, err)) != 0 ||
 		(rc = read_path(root, "clientCatalogue", s, config, &s->client_catalogue, err)) !=
 			0 ||

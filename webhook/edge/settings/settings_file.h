@@ -39,6 +39,10 @@ void settings_source_node(struct settings *s, const char *path, const struct yam
 
 /* What a value must be, whoever gives it. 0 or ERR_INVALID with "found …, expected …". */
 int settings_check_listen(struct slice text, struct err *err);
+/* An address, copied; `off` (also the boolean that YAML takes it for) where a listener can be left
+ * out. Absent: *ret stays. */
+int settings_listen(const struct yaml_node *map, const char *key, bool can_be_off,
+	struct settings *s, const char **ret, struct err *err);
 
 /* Can this be a shell's path: one word without NUL? */
 bool settings_check_shell(struct slice text);
