@@ -247,8 +247,32 @@ def expressions(panel):
         yield t["expr"].replace("$__rate_interval", "10s").replace("$job", ".*")
 
 
-# What these show does not happen all the time.
-QUIET = {"Refusals by reason", "Reviews", "Where the time goes"}
+# What these show does not happen all the time, or is of the listener of usage, which a server without a cluster has not.
+QUIET = {"Refusals by reason", "Reviews", "Where the time goes", "GPUs promised, by namespace", "Memory promised, by namespace", "What became of the pool"}
+
+
+def usage_metrics():
+    """{name: its labels} of webhook/edge/admin/usage_page.c."""
+    with open(os.path.join(ROOT, "webhook/edge/admin/usage_page.c"), encoding="utf-8") as f:
+        text = f.read()
+    return re.findall(r'"(poolgate_usage_\w+)"', text), re.findall(r'SLICE\("(\w+)"\)', text)
+
+
+def test_the_dashboard_names_usage_as_it_is():
+    """In its row of usage: metrics and labels that there are."""
+    found, labels = usage_metrics()
+    assert len(found) == 3
+    used = set()
+    for panel in dashboard()["panels"]:
+        for expression in expressions(panel):
+            mine = set(re.findall(r"poolgate_usage_(?!stores)\w+", expression))
+            used |= mine
+            for by in re.findall(r"by \(([^)]*)\)", expression) if mine else []:
+                assert set(by.split(", ")) <= set(labels), expression
+    assert used == set(found)
+    with open(os.path.join(ROOT, "docs/operating.md"), encoding="utf-8") as f:
+        said = re.findall(r"^\| `(poolgate_usage_\w+)\{([\w,]+)\}`", f.read(), re.M)
+    assert {name for name, _ in said} == set(found) and {label for _, by in said for label in by.split(",")} == set(labels) - {"Bearer"}
 
 
 def test_every_query_of_the_dashboard_answers(server, prometheus):

@@ -37,6 +37,7 @@ FIXTURE(set_up)
 	cfg = (struct usage_keeper_config){.kube = pool->kube,
 		.servers = pool->servers,
 		.log = &pool->log,
+		.metrics = pool->metrics,
 		.enabled = true,
 		.every_ms = 20,
 		.absent_ms = 50};
@@ -130,6 +131,9 @@ TEST(keeps_what_it_cannot_store)
 	assert_true(api_wait(pool->api, "POST", USAGES_PATH, 3));
 	assert_true(pool_api_shows(
 		pool, "a", "closed 2020-01-01T00:00:00Z 2020-01-02T00:00:00Z 10", 0));
+	/* two have been counted when the third comes */
+	assert_true(metric_value(pool->metrics, M_USAGE_STORES, STORE_FAILED, 0) >= 2);
+	assert_int_equal(metric_value(pool->metrics, M_USAGE_STORES, STORE_DONE, 0), 0);
 }
 
 /* It died behind the object, or another leader was first. */

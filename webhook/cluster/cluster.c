@@ -154,8 +154,11 @@ static void list_duties(struct cluster *c)
 		.adopted_ctx = &c->claims};
 	c->pool = (struct pool_keeper_config){
 		.kube = c->kube, .servers = c->servers, .ledger = c->ledger, .log = c->cfg.log};
-	c->usage = (struct usage_keeper_config){
-		.kube = c->kube, .servers = c->servers, .log = c->cfg.log, .enabled = st->usage};
+	c->usage = (struct usage_keeper_config){.kube = c->kube,
+		.servers = c->servers,
+		.log = c->cfg.log,
+		.metrics = c->cfg.metrics,
+		.enabled = st->usage};
 	c->probes = (struct probe_poll_config){.kube = c->kube,
 		.servers = c->servers,
 		.log = c->cfg.log,
@@ -209,21 +212,20 @@ static int make_gate(struct cluster *c, struct err *err)
 	return c->gate ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-static int make_policies(struct cluster *c, struct err *err)
+/* Where the settings want them. */
+static int make_looks(struct cluster *c, const struct cluster_settings *st, struct err *err)
 {
-	c->policies = policy_look_new(&(struct policy_look_config){.kube = c->kube,
-					      .log = c->cfg.log,
-					      .required = c->cfg.settings->policies_required},
-		err);
-	return c->policies ? 0 : (int)err->code;
-}
-
-static int make_count(struct cluster *c, struct err *err)
-{
-	const struct usage_count_config cfg = {c->kube, c->servers, c->policies, c->cfg.log, 0};
-
-	c->count = usage_count_new(&cfg, err);
-	return c->count ? 0 : (int)err->code;
+	if (st->policies)
+		c->policies = policy_look_new(
+			&(struct policy_look_config){c->kube, c->cfg.log, st->policies_required},
+			err);
+	if (st->policies && !c->policies)
+		return (int)err->code;
+	if (st->usage_listen)
+		c->count = usage_count_new(&(struct usage_count_config){c->kube, c->servers,
+						   c->policies, c->cfg.log, 0},
+			err);
+	return st->usage_listen && !c->count ? (int)err->code : 0;
 }
 
 int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct err *err)
@@ -251,10 +253,8 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 			(unsigned)cfg->settings->pending_share, cfg->log, cfg->metrics, err);
 		rc = c->ledger ? 0 : (int)err->code;
 	}
-	if (rc == 0 && cfg->settings->policies)
-		rc = make_policies(c, err);
-	if (rc == 0 && cfg->settings->usage_listen)
-		rc = make_count(c, err);
+	if (rc == 0)
+		rc = make_looks(c, cfg->settings, err);
 	c->quotas = (struct quota_look){.kube = c->kube, .servers = c->servers, .log = cfg->log};
 	c->waiting.kube = c->kube;
 	if (rc == 0 && cfg->settings->secrets_sync)

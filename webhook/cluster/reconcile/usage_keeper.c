@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/core/server/usage_record.h"
+#include "webhook/edge/metrics/metrics.h"
 
 #define EVERY_MS 10000
 #define ABSENT_MS 60000
@@ -320,6 +321,9 @@ static int store_some(struct usage_keeper *k, const struct duty *d, bool *ret_mo
 		if (dropped != 0 && dropped != ERR_NOTFOUND)
 			rc = dropped;
 	}
+	if (l.dues.n > 0 || l.dues.failed)
+		metric_add(
+			k->cfg->metrics, M_USAGE_STORES, rc == 0 ? STORE_DONE : STORE_FAILED, 0, 1);
 	k->told = k->told && rc != 0;
 	*ret_more = rc == 0 && l.more;
 	look_release(&l);

@@ -13,6 +13,7 @@ struct usage_keeper_config {
 	struct kube *kube;
 	struct servers *servers;
 	const struct log *log;
+	struct metrics *metrics; /* over metric_table */
 	/* Begin periods. Without it what has begun is ended and stored. */
 	bool enabled;
 	/* 0: the usual times; tests and the simulator make them shorter. every_ms: between two

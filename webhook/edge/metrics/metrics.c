@@ -27,6 +27,7 @@ static const char *const places[] = {"filled", "foreign", "closed", "failed", NU
 static const char *const proofs[] = {"none", "unknown", "other", "holds", NULL};
 static const char *const whys[] = {"unschedulable", "image", "other", NULL};
 static const char *const evictions[] = {"evicted", "later", "refused", NULL};
+static const char *const stores[] = {"stored", "failed", NULL};
 static const char *const whats[] = {"config", "pool", "certificate", NULL};
 
 /* microseconds: 50 µs to 10 s */
@@ -174,6 +175,11 @@ const struct metric_desc metric_table[] = {
 		.help = "1 when the validating hook's conditions could be read at the last look; 0 "
 			"outside of a cluster, too.",
 		.type = METRIC_GAUGE},
+	[M_USAGE_STORES] = {.name = "poolgate_usage_stores_total",
+		.help = "Times that ended periods of usage were to be stored, by what became of "
+			"it: stored, failed (they stay in the GPUServers).",
+		.type = METRIC_COUNTER,
+		.label = {{"result", stores}}},
 	[M_SECRET_NAMESPACES] = {.name = "poolgate_secret_namespaces",
 		.help = "Namespaces with a bound claim, by what became of the client's Secrets: "
 			"filled, foreign (one is somebody else's), closed (not open to poolgate), "

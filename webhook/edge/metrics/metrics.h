@@ -39,9 +39,13 @@ enum metric_id {
 	M_POLICY_LOCAL,      /* counter */
 	M_PLAN_PROOFS,       /* counter {proof}: enum proof, from PROOF_NONE on */
 	M_HOOKS_READ,        /* gauge: 1 when our hooks could be looked at */
+	M_USAGE_STORES,      /* counter {result}: enum metric_store */
 	M_SECRET_NAMESPACES, /* gauge {state}: enum metric_places */
 	M_COUNT
 };
+
+/* What became of usage that was to be stored. */
+enum metric_store { STORE_DONE, STORE_FAILED };
 
 /* Namespaces with a bound claim, by what became of the client's Secrets there. */
 enum metric_places {
