@@ -27,7 +27,7 @@ def composed():
 
 @pytest.fixture(scope="module", name="c")
 def fixture_light():
-    with Cluster.light(controllers=True, name="policy") as c, Replicas(c, 1, path=composed()) as c.replicas:
+    with Cluster.light(controllers=True, name="policy") as c, Replicas(c, 1, path=composed(), through_proxy=True) as c.replicas:
         yield c
 
 
@@ -114,6 +114,7 @@ def test_what_another_hook_keeps_from_us(c):
         hooks = c.client.get("mutatingwebhookconfigurations", "poolgate")["webhooks"]
         at = [h["name"] for h in hooks].index("mutate-policy.poolgate.io")
         path = f"/webhooks/{at}/clientConfig/service/path"
+        was = hooks[at]["clientConfig"]["service"]["path"]
         c.client.patch("mutatingwebhookconfigurations", "poolgate", [{"op": "replace", "path": path, "value": "/nowhere"}], kind="json")
         try:
             wait_for(lambda: "NotInjected" in tried(c, strict), 20, "a refusal")
@@ -122,7 +123,45 @@ def test_what_another_hook_keeps_from_us(c):
             assert "onOutage: local" in " ".join(c.client.warnings)
             assert c.replicas.metrics(0)["poolgate_policy_local_total"] == before + 1
         finally:
-            c.client.patch("mutatingwebhookconfigurations", "poolgate", [{"op": "replace", "path": path, "value": "/mutate"}], kind="json")
+            c.client.patch("mutatingwebhookconfigurations", "poolgate", [{"op": "replace", "path": path, "value": was}], kind="json")
+
+
+def test_a_replica_that_is_behind(c):
+    """Its watch of namespaces is broken, and it may not begin another: a label that the API server has seen counts from the first pod on. It asks,
+    and refuses where it cannot."""
+    role = c.client.get("clusterroles", "poolgate-policies")
+    at = [rule["resources"] for rule in role["rules"]].index(["namespaces"])
+
+    def may_do(*verbs):
+        c.client.patch("clusterroles", "poolgate-policies", [{"op": "replace", "path": f"/rules/{at}/verbs", "value": list(verbs)}], kind="json")
+
+    def broken():
+        with open(c.log_path("poolgate-0"), encoding="utf-8") as f:
+            return any("the watch is broken" in line and "/namespaces" in line for line in f)
+
+    with servers(c, {"gpu-b": 2}), policies(c, policy("behind", inject=True, defaults=DEFAULTS)), c.namespace() as ns:
+        wait_for(lambda: tried(c, ns) == "left", 20, "a namespace that is known")
+        may_do("get")
+        try:
+            account = c.client_for(token=c.account_token("poolgate-system", "poolgate"))
+            wait_for(lambda: not may(lambda: account.list("namespaces")), 20, "the right's end")
+            c.proxy.cut()
+            wait_for(broken, 30, "a broken watch")
+            c.client.patch("namespaces", ns, {"metadata": {"labels": {POLICY: "behind"}}})
+            # the API server's own picture of namespaces takes its moment
+            wait_for(lambda: tried(c, ns) != "left", 20, "the label's hooks")
+            assert [tried(c, ns) for _ in range(5)] == ["injected"] * 5
+            client_secrets(c, ns)
+            pod = c.client.create(silent_pod("first"), namespace=ns)
+            assert injected(pod)
+            may_do("use")
+            wait_for(lambda: "ApiServerAway" in tried(c, ns), 20, "a refusal")
+            assert "create it again" in tried(c, ns)
+        finally:
+            may_do("get", "list", "watch")
+        wait_for(lambda: tried(c, ns) == "injected", 20, "the label")
+        c.client.delete_all("pods", ns, grace=0)
+        wait_for(lambda: not claims(c), 60, "the claims' end")
 
 
 def test_the_label_is_the_grant(c):

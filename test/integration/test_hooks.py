@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`poolgate hooks`: the webhook configurations with the Secrets of one's own profiles."""
 import os
+import re
 import subprocess
 
 import yaml
@@ -40,7 +41,7 @@ def test_profiles_of_ones_own(tmp_path):
 
 
 def test_with_policies(tmp_path):
-    """What kustomize makes of the base and the component, the order of the hooks aside, with one's own Secrets."""
+    """What kustomize makes of the base and the component, with one's own Secrets."""
     with open(os.path.join(ROOT, "manifests/base/config/poolgate.yaml"), encoding="utf-8") as f:
         config = yaml.safe_load(f)
     path = tmp_path / "own.yaml"
@@ -54,20 +55,49 @@ def test_with_policies(tmp_path):
     with open(BASE, encoding="utf-8") as f:
         want = list(yaml.safe_load_all(f.read().replace(SHIPPED, "['a-token', 'z.token']")))
     for document, name in zip(want, ("mutating", "validating")):
-        with open(os.path.join(ROOT, f"manifests/components/policies/{name}.yaml"), encoding="utf-8") as f:
-            document["webhooks"] += yaml.safe_load(f)["webhooks"]
+        for hook in component(name, SHIPPED, "['a-token', 'z.token']"):
+            if "clientConfig" in hook:
+                document["webhooks"].append(hook)
+            else:
+                next(base for base in document["webhooks"] if base["name"] == hook["name"])["namespaceSelector"] = hook["namespaceSelector"]
     assert got == want
 
 
+def component(name, *replaced):
+    with open(os.path.join(ROOT, f"manifests/components/policies/{name}.yaml"), encoding="utf-8") as f:
+        return yaml.safe_load(f.read().replace(*replaced) if replaced else f)["webhooks"]
+
+
+def expressions(hook):
+    return {c["name"]: " ".join(c["expression"].split()) for c in hook["matchConditions"]}
+
+
+def test_no_namespace_has_two_hooks_or_none():
+    """Beside policies each hook of the base is for namespaces without the label, and one of the component, that hears of all that the base's hears
+    of, by its own path, for those with it."""
+    with open(BASE, encoding="utf-8") as f:
+        base = {hook["name"]: hook for document in yaml.safe_load_all(f) for hook in document["webhooks"]}
+    hooks_of = {hook["name"]: hook for name in ("mutating", "validating") for hook in component(name)}
+    for name, hook in base.items():
+        both = hooks_of[name], hooks_of[name.replace(".", "-policy.", 1)]
+        for got, operator in zip(both, ("DoesNotExist", "Exists")):
+            assert got["namespaceSelector"]["matchExpressions"] == hook["namespaceSelector"]["matchExpressions"] + [
+                {"key": "poolgate.io/policy", "operator": operator}], name
+        assert both[1]["clientConfig"]["service"]["path"] == hook["clientConfig"]["service"]["path"] + "-policy"
+        for member in ("rules", "failurePolicy", "sideEffects", "timeoutSeconds"):
+            assert both[1][member] == hook[member]
+        for condition, text in expressions(hook).items():
+            ours = expressions(both[1])[condition]
+            for said in re.split(r" (?:\|\||\?|:) ", text.replace("(", " ").replace(")", " ")):
+                assert " ".join(said.split()) in " ".join(ours.replace("(", " ").replace(")", " ").split()), (name, said)
+
+
 def test_the_hooks_hear_of_every_key_that_a_policy_accepts():
-    component = os.path.join(ROOT, "manifests/components/policies")
-    with open(os.path.join(component, "crd.yaml"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "manifests/components/policies/crd.yaml"), encoding="utf-8") as f:
         spec = yaml.safe_load(f)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     keys = "[" + ", ".join(f"'{key}'" for key in spec["properties"]["accepts"]["items"]["enum"]) + "]"
     for name in ("mutating", "validating"):
-        with open(os.path.join(component, f"{name}.yaml"), encoding="utf-8") as f:
-            hooks_of = yaml.safe_load(f)["webhooks"]
-        assert all(any(keys in c["expression"] for c in hook["matchConditions"]) for hook in hooks_of)
+        assert all(any(keys in c["expression"] for c in hook["matchConditions"]) for hook in component(name) if "clientConfig" in hook)
 
 
 def test_what_cannot_be_read(tmp_path):

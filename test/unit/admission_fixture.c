@@ -6,6 +6,7 @@
 #include "base/buf.h"
 
 struct policies_known admission_fixture_policies;
+const struct http_route *admission_fixture_route;
 
 static const struct config *acquire(void *ctx)
 {
@@ -68,6 +69,7 @@ enum http_outcome admission_call(
 		memcpy(f->request.body, text, len);
 	}
 	f->request.body_len = len;
+	f->request.route = admission_fixture_route;
 	f->request.received_ms = http_now_ms();
 	f->request.deadline_ms = f->request.received_ms + 9000;
 	f->request.whole_us = http_now_us();

@@ -24,6 +24,8 @@ struct admission_fixture {
 
 /* Of the fixtures that are inited from now on; zero: there are none. */
 extern struct policies_known admission_fixture_policies;
+/* By which route reviews come from now on; NULL: by none. */
+extern const struct http_route *admission_fixture_route;
 
 /* With the core's ledger, or with another one. */
 void admission_fixture_init(struct admission_fixture *f, struct ledger *ledger);

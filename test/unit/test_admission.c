@@ -369,7 +369,9 @@ static void test_routes(void **state)
 	assert_string_equal(admission_routes[0].path, "/mutate");
 	assert_string_equal(admission_routes[1].path, "/validate");
 	assert_ptr_equal(admission_routes[1].slow, admission_validate_slow);
-	for (size_t i = 0; i < 2; i++) {
+	assert_string_equal(admission_routes[2].path, "/mutate-policy");
+	assert_string_equal(admission_routes[3].path, "/validate-policy");
+	for (size_t i = 0; i < ADMISSION_ROUTES; i++) {
 		assert_int_equal(admission_routes[i].method, HTTP_POST);
 		assert_string_equal(admission_routes[i].content_type, "application/json");
 	}
@@ -709,14 +711,14 @@ static bool any_policy(void *ctx, const struct config *config)
 }
 
 /* One that has to be asked for: who may not wait is told so. */
-static int policy_later(void *ctx, const struct config *config, struct slice namespace,
+static int policy_later(void *ctx, const struct config *config, struct slice namespace, bool picks,
 	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
 {
 	static const struct policy policy = {
 		.name = "p", .inject = true, .share = 100, .os = "ubuntu18", .version = "400"};
 	bool *away = ctx;
 
-	(void)config, (void)namespace, (void)a;
+	(void)config, (void)namespace, (void)picks, (void)a;
 	if (deadline_ms == 0 || *away)
 		return err_set(err, ERR_TIMEOUT, "nobody knows it");
 	assert_true(deadline_ms > http_now_ms());
@@ -751,6 +753,18 @@ static void test_a_policy_that_is_asked_for(void **state)
 	assert_int_equal(f.reply.status, 500);
 	answer(&f, admission_validate_slow, review, true);
 	assert_int_equal(f.reply.status, 500);
+	/* the mutating hook's failures are ignored: where the API server has seen the label it is a
+	 * refusal */
+	for (size_t i = 2; i < ADMISSION_ROUTES; i++) {
+		admission_fixture_route = &admission_routes[i];
+		assert_int_equal(
+			admission_call(&f, admission_fixture_route->handle, review), HTTP_LATER);
+		answer(&f, admission_fixture_route->slow, review, true);
+		assert_int_equal(f.reply.status, 200);
+		assert_true(replied(&f, "\"reason\":\"ApiServerAway\""));
+		assert_true(replied(&f, "create it again"));
+	}
+	admission_fixture_route = NULL;
 	admission_fixture_release(&f);
 	admission_fixture_policies = (struct policies_known){0};
 	free(review);

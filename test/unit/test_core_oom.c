@@ -133,7 +133,8 @@ TEST(test_update)
 
 /* Read for each review, as the cluster's source does. */
 static int policy_of_text(void *ctx, const struct config *config, struct slice namespace,
-	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
+	bool picks, int64_t deadline_ms, struct arena *a, const struct policy **ret,
+	struct err *err)
 {
 	static const char text[] =
 		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPolicy\",\"metadata\":{"
@@ -146,7 +147,7 @@ static int policy_of_text(void *ctx, const struct config *config, struct slice n
 	char *copy;
 	int rc;
 
-	(void)ctx, (void)config, (void)namespace, (void)deadline_ms;
+	(void)ctx, (void)config, (void)namespace, (void)picks, (void)deadline_ms;
 	if (!p)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	json_init(&j);

@@ -223,6 +223,13 @@ static const struct {
 	/* the operator's */
 	{HOOKS_MUTATING, "'timeoutSeconds':5", "'timeoutSeconds':10", "all is well"},
 	{HOOKS_MUTATING, "'kube-system',", "'kube-system','mine',", "all is well"},
+	{HOOKS_MUTATING, "'namespaceSelector':{'matchExpressions':[",
+		"'namespaceSelector':{'matchExpressions':[{'key':'poolgate.io/policy','operator':"
+		"'DoesNotExist'},",
+		"the namespaceSelector of mutate.poolgate.io says DoesNotExist of the label "
+		"poolgate.io/policy, expected nothing: pods of such namespaces are reviewed by "
+		"other "
+		"hooks, twice, or by none"},
 	{HOOKS_MUTATING, "'port':443", "'more':1", "all is well"},
 };
 

@@ -69,6 +69,15 @@ TEST(test_which_conditions)
 	assert_false(hook_covers(c, SLICE("w")));
 	assert_null(conditions_of("{'webhooks':[" HOOK("validate.poolgate.io", "") "]}"));
 	assert_null(conditions_of("{'webhooks':[]}"));
+	/* namespaces that pick a policy have a hook of their own, which has to know it, too */
+	c = conditions_of("{'webhooks':[" HOOK("validate-policy.poolgate.io",
+		CONDITION("v == 'b' || v == 'c'")) "," HOOK("validate.poolgate.io",
+		CONDITION("v in ['a', 'b']")) "]}");
+	assert_non_null(c);
+	assert_true(hook_covers(c, SLICE("b")));
+	assert_false(hook_covers(c, SLICE("a")) || hook_covers(c, SLICE("c")));
+	assert_null(conditions_of(
+		"{'webhooks':[" HOOK("validate-policy.poolgate.io", CONDITION("v == 'b'")) "]}"));
 	assert_null(conditions_of("[1]"));
 }
 

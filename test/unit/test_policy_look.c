@@ -39,7 +39,12 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 	}
 	if (strcmp(req->path, NAMESPACES "/young") == 0)
 		api_text(reply, 200, "%s", SPACE("young", "11", PICKS("late")));
-	else if (strcmp(req->path, NAMESPACES "/away") == 0)
+	else if (strcmp(req->path, NAMESPACES "/behind") == 0)
+		api_text(reply, 200, "%s", SPACE("behind", "11", PICKS("late")));
+	else if (strcmp(req->path, NAMESPACES "/free") == 0)
+		api_text(reply, 200, "%s", SPACE("free", "11", ""));
+	else if (strcmp(req->path, NAMESPACES "/away") == 0 ||
+		 strcmp(req->path, NAMESPACES "/cut") == 0)
 		api_status(reply, 500, "InternalError", "no");
 	else if (strcmp(req->path, POLICIES "/late") == 0)
 		api_text(reply, 200, "%s", POLICY("late", "12", "\"share\":7"));
@@ -50,9 +55,11 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 					"wrong", "4", "\"share\":2000")));
 	else if (strncmp(req->path, NAMESPACES "?", sizeof(NAMESPACES)) == 0)
 		api_text(reply, 200, "%s",
-			PAGE("10", SPACE("ml", "5", PICKS("research")) "," SPACE(
-					   "free", "6", "") "," SPACE("lost", "7",
-					   PICKS("gone")) "," SPACE("bad", "8", PICKS("wrong"))));
+			PAGE("10",
+				SPACE("ml", "5", PICKS("research")) "," SPACE("free", "6",
+					"") "," SPACE("lost", "7", PICKS("gone")) "," SPACE("bad",
+					"8", PICKS("wrong")) "," SPACE("behind", "9",
+					"") "," SPACE("cut", "9", "")));
 	else
 		api_status(reply, 404, "NotFound", "not found");
 	return 0;
@@ -96,8 +103,16 @@ FIXTURE(tear_down)
 static int of(const char *namespace, bool may_wait, const struct policy **ret)
 {
 	err_clear(&err);
-	return policy_look_of(
-		look, slice_of(namespace), may_wait ? clock_ms() + 5000 : 0, &arena, ret, &err);
+	return policy_look_of(look, slice_of(namespace), false, may_wait ? clock_ms() + 5000 : 0,
+		&arena, ret, &err);
+}
+
+/* The same for a review that came by the hook of namespaces that pick one. */
+static int of_picked(const char *namespace, bool may_wait, const struct policy **ret)
+{
+	err_clear(&err);
+	return policy_look_of(look, slice_of(namespace), true, may_wait ? clock_ms() + 5000 : 0,
+		&arena, ret, &err);
 }
 
 /* Asked without waiting until the picture says so. */
@@ -175,6 +190,28 @@ TEST(test_what_is_younger)
 	assert_int_equal(of("away", true, &p), ERR_TIMEOUT);
 }
 
+/* The API server has seen a label that the watch has not shown yet. */
+TEST(test_a_label_that_is_younger)
+{
+	const struct policy *p;
+
+	begin(false);
+	assert_int_equal(of("behind", true, &p), 0);
+	assert_null(p);
+	/* who may not wait does not guess */
+	assert_int_equal(of_picked("behind", false, &p), ERR_TIMEOUT);
+	assert_int_equal(of_picked("behind", true, &p), 0);
+	assert_string_equal(p->name, "late");
+	/* what the API server saw is gone meanwhile */
+	assert_int_equal(of_picked("free", true, &p), 0);
+	assert_null(p);
+	assert_int_equal(of_picked("cut", true, &p), ERR_TIMEOUT);
+	/* nothing is asked for of what the picture shows */
+	assert_int_equal(of_picked("ml", false, &p), 0);
+	assert_string_equal(p->name, "research");
+	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/ml"), 0);
+}
+
 TEST(test_required)
 {
 	const struct policy *p;
@@ -186,4 +223,5 @@ TEST(test_required)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_what_is_listed_is_known, test_what_changes,
-	test_what_turns_wrong_stays_as_it_was, test_what_is_younger, test_required)
+	test_what_turns_wrong_stays_as_it_was, test_what_is_younger, test_a_label_that_is_younger,
+	test_required)

@@ -42,7 +42,8 @@ static const char *of_policy(
 	struct policy_look *look = policy_look_new(&cfg, &err);
 	const char *why = NULL;
 
-	if (look && policy_look_of(look, namespace, clock_ms() + ASK_MS, a, &policy, &err) == 0)
+	if (look &&
+		policy_look_of(look, namespace, false, clock_ms() + ASK_MS, a, &policy, &err) == 0)
 		why = by_policy(policy, p, namespace, a);
 	else if (err.code == ERR_REFUSED)
 		why = arena_strdup(a, slice_of(err.msg));

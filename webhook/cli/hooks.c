@@ -13,11 +13,15 @@
 #include "webhook/cli/doctor/doctor_shipped.h"
 #include "webhook/cli/usage/cli.h"
 #include "webhook/cli/usage/usage.h"
+#include "webhook/core/policy/policy.h"
 #include "webhook/edge/settings/config_store.h"
 
 #define OUT_MAX (4u << 20)
 /* With this each list of Secrets in the manifest begins. */
 #define LIST "['bitfusion-client-secret-"
+/* With this the selector of each hook, and what those of the base have more beside policies. */
+#define SPARED "        - {key: kubernetes.io/metadata.name, "
+#define OF_NO_POLICY "        - {key: " LABEL_POLICY ", operator: DoesNotExist}\n"
 
 static const char help[] =
 	"usage: poolgate hooks [options]\n"
@@ -90,21 +94,45 @@ static struct slice take_up_to(struct slice *io_text, struct slice mark)
 	return front;
 }
 
+/* The base's hooks are for namespaces without the label then. */
+static void write_base(struct slice text, struct buf *out)
+{
+	while (text.len > 0) {
+		struct slice line = take_up_to(&text, SLICE("\n"));
+
+		buf_slice(out, line);
+		if (slice_starts(line, SLICE(SPARED)))
+			buf_str(out, OF_NO_POLICY);
+	}
+}
+
+/* Those of the component's hooks that are more than a selector of one of the base's. */
+static void write_component(struct slice text, struct buf *out)
+{
+	bool own = false;
+
+	(void)take_up_to(&text, SLICE("\nwebhooks:\n"));
+	while (text.len > 0) {
+		struct slice line = take_up_to(&text, SLICE("\n"));
+
+		if (slice_starts(line, SLICE("  - ")))
+			own = slice_starts(text, SLICE("    admissionReviewVersions:"));
+		if (own)
+			buf_slice(out, line);
+	}
+}
+
 /* The hooks of the component stand behind those of the base: each list is the end of its document.
  */
 static void write_with_policies(struct slice text, struct buf *out)
 {
-	struct slice mutating = shipped_text(SHIPPED_POLICY_MUTATING),
-		     validating = shipped_text(SHIPPED_POLICY_VALIDATING);
 	struct slice front = take_up_to(&text, SLICE("\n---\n"));
 
-	(void)take_up_to(&mutating, SLICE("\nwebhooks:\n"));
-	(void)take_up_to(&validating, SLICE("\nwebhooks:\n"));
-	buf_slice(out, (struct slice){front.at, front.len - sizeof("---\n") + 1});
-	buf_slice(out, mutating);
+	write_base((struct slice){front.at, front.len - sizeof("---\n") + 1}, out);
+	write_component(shipped_text(SHIPPED_POLICY_MUTATING), out);
 	buf_str(out, "---\n");
-	buf_slice(out, text);
-	buf_slice(out, validating);
+	write_base(text, out);
+	write_component(shipped_text(SHIPPED_POLICY_VALIDATING), out);
 }
 
 static void write_names(struct slice text, const char *const *names, size_t n, struct buf *out)

@@ -33,8 +33,8 @@ static int policy_of_cluster(void *ctx, struct slice namespace, struct arena *a,
 			return err_set(err, ERR_NOMEM, "out of memory");
 		*p = (struct plan_picks){
 			job->picks, arena_slice(&job->pool.arena, namespace), NULL};
-		if (policy_look_of(job->look, namespace, clock_ms() + ASK_MS, &job->pool.arena,
-			    &p->policy, err) < 0)
+		if (policy_look_of(job->look, namespace, false, clock_ms() + ASK_MS,
+			    &job->pool.arena, &p->policy, err) < 0)
 			return err->code;
 		job->picks = p;
 	}

@@ -223,7 +223,7 @@ static int listen_all(struct server *s, struct err *err)
 		.workers = st->workers,
 		.connections = st->max_connections};
 	struct http_app app = {.routes = admission_routes,
-		.nroutes = sizeof(admission_routes) / sizeof(admission_routes[0]),
+		.nroutes = ADMISSION_ROUTES,
 		.ctx = s->admission,
 		.queued = admission_queued,
 		.done = admission_done,

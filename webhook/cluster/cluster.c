@@ -108,13 +108,13 @@ static int find_api(struct cluster *c, struct err *err)
 static int ask_policy(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
 	struct err *err)
 {
-	return policy_look_of(ctx, namespace, clock_ms() + POLICY_MS, a, ret, err);
+	return policy_look_of(ctx, namespace, false, clock_ms() + POLICY_MS, a, ret, err);
 }
 
 static int show_policy(void *ctx, struct slice namespace, struct arena *a,
 	const struct policy **ret, struct err *err)
 {
-	return policy_look_of(ctx, namespace, 0, a, ret, err);
+	return policy_look_of(ctx, namespace, false, 0, a, ret, err);
 }
 
 /* What the leader does by policies. */
@@ -367,13 +367,13 @@ static bool look_any(void *ctx, const struct config *config)
 	return true;
 }
 
-static int look_of(void *ctx, const struct config *config, struct slice namespace,
+static int look_of(void *ctx, const struct config *config, struct slice namespace, bool picks,
 	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
 {
 	struct cluster *c = ctx;
 
 	(void)config;
-	return policy_look_of(c->policies, namespace, deadline_ms, a, ret, err);
+	return policy_look_of(c->policies, namespace, picks, deadline_ms, a, ret, err);
 }
 
 struct policies_known cluster_policies(struct cluster *c)

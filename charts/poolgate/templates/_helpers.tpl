@@ -89,8 +89,11 @@
 {{- end }}
 {{- if and .root.Values.policies.enabled (hasSuffix "WebhookConfiguration" .object.kind) }}
 {{- $more := .root.Files.Get (printf "files/components/policies/%s.yaml" (ternary "mutating" "validating" (hasPrefix "Mutating" .object.kind))) | fromYaml }}
-{{- $there := list }}{{ range .object.webhooks }}{{ $there = append $there .name }}{{ end }}
-{{- range $hook := reverse $more.webhooks }}{{ if not (has $hook.name $there) }}{{ $_ := set $.object "webhooks" (prepend $.object.webhooks $hook) }}{{ end }}{{ end }}
+{{- $there := dict }}{{ range .object.webhooks }}{{ $_ := set $there .name . }}{{ end }}
+{{- range $hook := $more.webhooks }}
+{{- if not (hasKey $there $hook.name) }}{{ $_ := set $.object "webhooks" (append $.object.webhooks $hook) }}
+{{- else if not $hook.clientConfig }}{{ $_ := set (get $there $hook.name) "namespaceSelector" $hook.namespaceSelector }}{{ end }}
+{{- end }}
 {{- end }}
 {{- if and .root.Values.certManager.enabled (hasSuffix "WebhookConfiguration" .object.kind) }}
 {{- $_ := set .object.metadata "annotations" (dict "cert-manager.io/inject-ca-from" "poolgate-system/poolgate") }}

@@ -5,6 +5,7 @@
 #include "base/yaml/yaml.h"
 #include "webhook/cli/doctor/doctor_impl.h"
 #include "webhook/core/launcher/hook_cover.h"
+#include "webhook/core/policy/policy.h"
 
 static const char *const kinds[HOOKS_COUNT] = {
 	[HOOKS_MUTATING] = "MutatingWebhookConfiguration",
@@ -97,6 +98,32 @@ static bool judge_selector(
 	return true;
 }
 
+/* What the selector of a hook says of the label of policies; "nothing", too. */
+static const char *over_label(
+	const struct json *j, const struct json_node *hook, struct doctor_report *r)
+{
+	JSON_EACH(j, json_path(j, hook, "namespaceSelector", "matchExpressions", NULL), e)
+	if (json_is_str(j, json_get(j, e, SLICE("key")), SLICE(LABEL_POLICY)))
+		return text_at(j, json_get(j, e, SLICE("operator")), r);
+	return "nothing";
+}
+
+/* Is each namespace, with the label or without, in one of the hooks? Else pods are reviewed twice,
+ * or not at all. */
+static bool judge_label(const struct doctor_facts *f, const struct pair *p, struct doctor_report *r)
+{
+	const char *want = over_label(p->wj, p->want, r), *got = over_label(p->gj, p->got, r);
+
+	if (strcmp(want, got) == 0)
+		return true;
+	doctor_wrong(r, doctor_apply(f, r, f->settings.cluster.policies ? "policies" : NULL),
+		"the namespaceSelector of %s says %s of the label " LABEL_POLICY
+		", expected %s: pods of such namespaces are reviewed by other hooks, twice, or by "
+		"none",
+		p->name, got, want);
+	return false;
+}
+
 /* Are both expressions the same but for the names in their lists, which are `poolgate hooks`' to
  * write, and in all lists of one the same? */
 static bool same_but_names(const char *want, const char *got)
@@ -183,6 +210,12 @@ static bool judge_hooks(const struct doctor_facts *f, size_t i, enum shipped whi
 			fine = false;
 			continue;
 		}
+		/* With policies the component says what the selectors of the base's say. */
+		if ((which != SHIPPED_HOOKS || !f->settings.cluster.policies) &&
+			!judge_label(f, &p, r))
+			fine = false;
+		if (!json_get(&shipped->json, want, SLICE("clientConfig")))
+			continue;
 		(*io_hooks)++;
 		fine = judge_service(f, &p, r) && judge_members(f, &p, r) &&
 		       judge_selector(f, &p, r) && fine;

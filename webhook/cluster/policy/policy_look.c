@@ -229,10 +229,17 @@ static enum answer picture(struct policy_look *l, struct known *k, struct slice 
 	return found;
 }
 
+/* Objects of one kind: what is known of them, and where and how they are asked for. */
+struct kind {
+	struct known *known;
+	const char *api, *plural;
+	/* malloc'ed; NULL: nothing */
+	char *(*read)(const struct json *j, const struct json_node *object);
+};
+
 /* Ask for one object. 0 with *ret NULL: it is not there. The text is malloc'ed. */
-static int ask(struct policy_look *l, const char *api, const char *plural, const char *name,
-	int64_t deadline_ms, char *(*read)(const struct json *j, const struct json_node *object),
-	char **ret, struct err *err)
+static int ask(struct policy_look *l, const struct kind *kind, const char *name,
+	int64_t deadline_ms, char **ret, struct err *err)
 {
 	int64_t left = deadline_ms - clock_ms();
 	struct kube_answer got;
@@ -242,16 +249,16 @@ static int ask(struct policy_look *l, const char *api, const char *plural, const
 
 	*ret = NULL;
 	if (deadline_ms == 0 || left <= 0)
-		return err_set(err, ERR_TIMEOUT, "nobody knows %s %s yet", plural, name);
+		return err_set(err, ERR_TIMEOUT, "nobody knows %s %s yet", kind->plural, name);
 	buf_init(&path, 1024);
-	kube_path(&path, api, NULL, plural, name, NULL);
+	kube_path(&path, kind->api, NULL, kind->plural, name, NULL);
 	if (path.failed) {
 		buf_release(&path);
 		return err_set(err, ERR_NOMEM, "out of memory");
 	}
 	rc = kube_get(l->cfg.kube, path.data, left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
 	if (rc == 0)
-		*ret = read(&got.json, json_root(&got.json));
+		*ret = kind->read(&got.json, json_root(&got.json));
 	kube_answer_release(&got);
 	buf_release(&path);
 	if (rc == 0 || kube_says_gone(rc, &why))
@@ -265,19 +272,19 @@ static char *read_policy(const struct json *j, const struct json_node *object)
 	return right_text(j, object, NULL);
 }
 
-typedef char *reader(const struct json *j, const struct json_node *object);
-
-/* What the picture says of the name, or else the API server; absent: nothing. */
-static int find(struct policy_look *l, struct known *k, const char *api, const char *plural,
-	reader *read, struct slice name, int64_t deadline_ms, struct arena *a, struct slice *ret,
-	struct err *err)
+/* What the picture says of the name, or else the API server; absent: nothing. behind: where the
+ * picture says that there is nothing, it is behind. */
+static int find(struct policy_look *l, const struct kind *kind, struct slice name, bool behind,
+	int64_t deadline_ms, struct arena *a, struct slice *ret, struct err *err)
 {
+	enum answer seen;
 	char *text;
 
 	*ret = (struct slice){0};
-	if (picture(l, k, name, a, ret) != UNKNOWN)
+	seen = picture(l, kind->known, name, a, ret);
+	if (seen == FOUND || (seen == NOTHING && !behind))
 		return 0;
-	if (ask(l, api, plural, arena_strdup(a, name), deadline_ms, read, &text, err) != 0)
+	if (ask(l, kind, arena_strdup(a, name), deadline_ms, &text, err) != 0)
 		return err->code;
 	if (text)
 		*ret = arena_slice(a, slice_of(text));
@@ -306,19 +313,20 @@ static int read_text(struct slice text, struct arena *a, const struct policy **r
 	return rc == 0 ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-int policy_look_of(struct policy_look *l, struct slice namespace, int64_t deadline_ms,
+int policy_look_of(struct policy_look *l, struct slice namespace, bool picks, int64_t deadline_ms,
 	struct arena *a, const struct policy **ret, struct err *err)
 {
+	const struct kind namespaces = {&l->namespaces, "/api/v1", "namespaces", picked_by},
+			  policies = {
+				  &l->policies, "/apis/" POLICY_API, "gpupolicies", read_policy};
 	struct slice name, text;
 
 	*ret = NULL;
-	if (find(l, &l->namespaces, "/api/v1", "namespaces", picked_by, namespace, deadline_ms, a,
-		    &name, err) != 0)
+	if (find(l, &namespaces, namespace, picks, deadline_ms, a, &name, err) != 0)
 		return err->code;
 	if (!name.len && !a->failed)
 		return l->cfg.required ? policy_required(err) : 0;
-	if (find(l, &l->policies, "/apis/" POLICY_API, "gpupolicies", read_policy, name,
-		    deadline_ms, a, &text, err) != 0)
+	if (find(l, &policies, name, false, deadline_ms, a, &text, err) != 0)
 		return err->code;
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");

@@ -30,9 +30,10 @@ void policy_look_free(struct policy_look *l);
 bool policy_look_synced(struct policy_look *l);
 
 /* As `of` of struct policies_known (edge/admission): what the picture says. A namespace or a policy
- * that it does not show may be younger: it is asked for, which takes a deadline. A policy that has
- * turned wrong is as it was when it was last right. What is found lives in the arena. */
-int policy_look_of(struct policy_look *l, struct slice namespace, int64_t deadline_ms,
+ * that it does not show may be younger, and so may a label that the API server has seen (picks): it
+ * is asked for, which takes a deadline. A policy that has turned wrong is as it was when it was
+ * last right. What is found lives in the arena. */
+int policy_look_of(struct policy_look *l, struct slice namespace, bool picks, int64_t deadline_ms,
 	struct arena *a, const struct policy **ret, struct err *err);
 
 /* What the namespace's label names, by the picture alone, be there such a policy or not; absent:

@@ -21,17 +21,18 @@
  */
 #define SAY_WHY_MS 250
 
-const struct http_route admission_routes[2] = {
-	{.path = "/mutate",
-		.method = HTTP_POST,
-		.content_type = "application/json",
-		.handle = admission_mutate,
-		.slow = admission_mutate_slow},
-	{.path = "/validate",
-		.method = HTTP_POST,
-		.content_type = "application/json",
-		.handle = admission_validate,
-		.slow = admission_validate_slow},
+#define ROUTE(of_path, of)                                                                         \
+	{                                                                                          \
+		.path = (of_path), .method = HTTP_POST, .content_type = "application/json",        \
+		.handle = (of), .slow = of##_slow                                                  \
+	}
+/* From here on they are those of policies. */
+#define FIRST_OF_POLICIES 2
+const struct http_route admission_routes[ADMISSION_ROUTES] = {
+	ROUTE("/mutate", admission_mutate),
+	ROUTE("/validate", admission_validate),
+	ROUTE("/mutate-policy", admission_mutate),
+	ROUTE("/validate-policy", admission_validate),
 };
 
 struct admission *admission_new(const struct admission_deps *deps, struct err *err)
@@ -312,15 +313,30 @@ static void use_images(struct call *c)
 
 /* ---- policies ---- */
 
+/* It picks a policy, and nobody knows which: as it was before it did, a pod could run on a GPU of
+ * its node. */
+static int refuse_unknown(struct err *err)
+{
+	struct err why = *err;
+
+	return err_reason(err, ERR_REFUSED, "ApiServerAway",
+		"its namespace picks a policy (label " LABEL_POLICY
+		"), and this replica, which has not seen that yet, could not learn which in time; "
+		"nothing is wrong with the pod: create it again (%s)",
+		why.msg[0] ? why.msg : "no answer");
+}
+
 static int policy_find(void *ctx, struct slice namespace, struct arena *a,
 	const struct policy **ret, struct err *err)
 {
 	struct call *c = ctx;
 	const struct policies_known *p = &c->adm->deps.policies;
-	int rc = p->of(p->ctx, c->config, namespace, c->may_wait ? work_until(c) : 0, a, ret, err);
+	bool picks = c->of_policies && slice_eq(namespace, c->review.namespace);
+	int rc = p->of(
+		p->ctx, c->config, namespace, picks, c->may_wait ? work_until(c) : 0, a, ret, err);
 
 	c->later = c->later || (rc == ERR_TIMEOUT && !c->may_wait);
-	return rc;
+	return rc == ERR_TIMEOUT && c->may_wait && picks ? refuse_unknown(err) : rc;
 }
 
 static void use_policies(struct call *c)
@@ -463,6 +479,7 @@ static enum http_outcome run(struct admission *adm, enum metric_hook hook, bool 
 		.req = req,
 		.hook = hook,
 		.may_wait = worker,
+		.of_policies = req->route && req->route - admission_routes >= FIRST_OF_POLICIES,
 		.s = scratch_take(adm->scratches)};
 
 	if (!c.s) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the routes /mutate and /validate: bytes in, a decision of the core, bytes out, and the
- * claim behind it. */
+/* edge: the routes /mutate and /validate, and those of namespaces that pick a policy: bytes in, a
+ * decision of the core, bytes out, and the claim behind it. */
 #ifndef WEBHOOK_EDGE_ADMISSION_ADMISSION_H
 #define WEBHOOK_EDGE_ADMISSION_ADMISSION_H
 
@@ -42,12 +42,13 @@ struct quotas_check {
 
 /* Who knows which policy a namespace picks. any: false where there are none at all. of: as in
  * struct policy_source, and may wait until the deadline (CLOCK_MONOTONIC); 0: it must not, and says
- * ERR_TIMEOUT where it would have to. What is found lives in the arena or in the configuration. any
+ * ERR_TIMEOUT where it would have to. picks: the API server has seen that it picks one, so that who
+ * sees none is behind, and asks. What is found lives in the arena or in the configuration. any
  * NULL: there are none. */
 struct policies_known {
 	void *ctx;
 	bool (*any)(void *ctx, const struct config *config);
-	int (*of)(void *ctx, const struct config *config, struct slice namespace,
+	int (*of)(void *ctx, const struct config *config, struct slice namespace, bool picks,
 		int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err);
 };
 
@@ -90,7 +91,10 @@ void admission_done(void *ctx, struct http_request *req);
 /* `log` of the http_app: a sentence of the transport. */
 void admission_transport(void *ctx, const char *msg);
 
-/* The routes, ready for the table: {"/mutate", …}, {"/validate", …}. */
-extern const struct http_route admission_routes[2];
+/* The routes, ready for the table: {"/mutate", …}, {"/validate", …}, and the same two for reviews
+ * from namespaces that the API server has seen pick a policy: {"/mutate-policy", …},
+ * {"/validate-policy", …}. */
+#define ADMISSION_ROUTES 4
+extern const struct http_route admission_routes[ADMISSION_ROUTES];
 
 #endif

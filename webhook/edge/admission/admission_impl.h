@@ -26,6 +26,7 @@ struct call {
 	struct policy_source policies;
 	const struct policy *policy; /* that holds for the claim; NULL: none */
 	bool may_wait;               /* this is a worker */
+	bool of_policies;            /* the API server has seen that the namespace picks one */
 	bool later; /* a registry or an API server is to be asked, and this is none */
 	enum metric_hook hook;
 	struct review review;

@@ -406,9 +406,9 @@ bool config_policies_any(void *ctx, const struct config *config)
 	return built_of(config)->has_policies;
 }
 
-int config_policies_of(void *ctx, const struct config *config, struct slice namespace,
+int config_policies_of(void *ctx, const struct config *config, struct slice namespace, bool picks,
 	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err)
 {
-	(void)ctx, (void)deadline_ms;
+	(void)ctx, (void)picks, (void)deadline_ms;
 	return policies_of((void *)(uintptr_t)&built_of(config)->policies, namespace, a, ret, err);
 }

@@ -70,7 +70,7 @@ void config_store_give_back(void *ctx, const struct config *config);
 /* The policies of a configuration that was built or acquired; false: its settings name none. As
  * struct policies_known in admission.h has it, ctx is not looked at. */
 bool config_policies_any(void *ctx, const struct config *config);
-int config_policies_of(void *ctx, const struct config *config, struct slice namespace,
+int config_policies_of(void *ctx, const struct config *config, struct slice namespace, bool picks,
 	int64_t deadline_ms, struct arena *a, const struct policy **ret, struct err *err);
 
 #endif
