@@ -123,6 +123,17 @@ def test_a_deployment_that_knows_nothing_of_us(c):
         ended(c, ns)
 
 
+def test_a_policy_that_keeps_ties_is_told(c):
+    """In its condition, until it takes them out."""
+    def told():
+        return [(x["type"], x["status"], x["reason"]) for x in c.client.get("gpupolicies", "tied").get("status", {}).get("conditions", [])]
+
+    with policies(c, policy("tied", inject=True, accepts=[GPU], ties="keep", defaults=DEFAULTS)):
+        wait_for(lambda: told() == [("TiesKept", "True", "PolicyKeepsTies")], 30, "the condition")
+        c.client.patch("gpupolicies", "tied", {"spec": {"ties": None}})
+        wait_for(lambda: told() == [], 30, "the condition's end")
+
+
 def test_asked_twice_and_half_accepted(c):
     with accepting(c) as ns:
         pod = example("nvidia-pod.yaml")

@@ -44,7 +44,7 @@ def codes():
                 elif word not in FORWARDED:
                     found.add(names[word])
     # Those that conditions get from a struct's initializer.
-    found |= {v for k, v in names.items() if k.startswith(("FRESH_", "UNIQUE_", "LINGERING_", "UNSTARTED_"))}
+    found |= {v for k, v in names.items() if k.startswith(("FRESH_", "UNIQUE_", "LINGERING_", "UNSTARTED_", "TIES_KEEPS"))}
     return found | FALLBACK
 
 

@@ -18,6 +18,7 @@
 #include "webhook/cluster/policy/policy_look.h"
 #include "webhook/cluster/reconcile/hook_look.h"
 #include "webhook/cluster/reconcile/policy_keeper.h"
+#include "webhook/cluster/reconcile/policy_teller.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
 #include "webhook/cluster/reconcile/server_keeper.h"
@@ -50,6 +51,7 @@ struct cluster {
 	/* For those who may wait, and who may not. */
 	struct policy_source policies_asked, policies_shown;
 	struct policy_keeper_config accounts;
+	struct policy_teller_config told;
 	struct plan_key_config plan_keys;
 	struct plan_key_look *plan_key_look;
 	pthread_mutex_t lock;
@@ -132,6 +134,8 @@ static void list_policies(struct cluster *c)
 		.accounts = c->claims.accounts,
 		.log = c->cfg.log};
 	c->duties[c->n_duties++] = policy_keeper_duty(&c->accounts);
+	c->told = (struct policy_teller_config){.kube = c->kube, .log = c->cfg.log};
+	c->duties[c->n_duties++] = policy_teller_duty(&c->told);
 }
 
 static void list_duties(struct cluster *c)
