@@ -270,7 +270,8 @@ def may(call):
 
 @pytest.mark.parametrize("spec,says", [
     ({"share": 101}, "spec.share"), ({"share": -1}, "spec.share"), ({"defaults": {"percent": 0}}, "spec.defaults.percent"),
-    ({"defaults": {"whenFull": "queue"}}, "spec.defaults.whenFull"), ({"accepts": ["amd.com/gpu"]}, "spec.accepts"),
+    ({"defaults": {"whenFull": "queue"}}, "spec.defaults.whenFull"),
+    ({"defaults": {"priority": 1000000001}}, "spec.defaults.priority"), ({"accepts": ["amd.com/gpu"]}, "spec.accepts"),
     ({"accepts": ["nvidia.com/gpu", "nvidia.com/gpu"]}, "spec.accepts"), ({"ties": "drop"}, "spec.ties"), ({"onOutage": True}, "spec.onOutage"),
     ({"allow": {"servers": {}}}, "spec.allow.servers"), ({"allow": {"launchers": []}}, "spec.allow.launchers"),
     ({"allow": {"models": ["x" * 129]}}, "spec.allow.models"), ({"allow": {"gpus": -1}}, "spec.allow.gpus"),

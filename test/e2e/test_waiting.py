@@ -19,11 +19,12 @@ KUEUE_GATE, QUEUE, SINCE = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/queue-nam
 COMPOSED = os.path.join(ROOT, "build/e2e/waiting")
 
 
-def composed():
-    """The base with components/waiting, as an operator writes it."""
+def composed(*more):
+    """The base with components/waiting, and others, as an operator writes it."""
     os.makedirs(COMPOSED, exist_ok=True)
     with open(os.path.join(COMPOSED, "kustomization.yaml"), "w", encoding="utf-8") as f:
-        yaml.safe_dump({"resources": ["../../../manifests/base"], "components": ["../../../manifests/components/waiting"]}, f)
+        yaml.safe_dump({"resources": ["../../../manifests/base"],
+                        "components": [f"../../../manifests/components/{name}" for name in ("waiting", *more)]}, f)
     return os.path.relpath(COMPOSED, ROOT)
 
 
@@ -48,7 +49,7 @@ def condition(pod):
 
 @pytest.fixture(scope="module", name="c")
 def fixture_light():
-    with Cluster.light(name="waiting") as c, Replicas(c, 2, path=composed()) as replicas:
+    with Cluster.light(name="waiting") as c, Replicas(c, 2, path=composed("policies")) as replicas:
         yield c, replicas
 
 
@@ -105,6 +106,33 @@ def test_a_freed_gpu_is_given_within_half_a_second(c):
             took.append(time.monotonic() - began)
     print("freed to let go, s:", " ".join(f"{t:.2f}" for t in sorted(took)))
     assert sorted(took)[len(took) // 2] < 0.5
+
+
+def test_a_policy_orders(c):
+    """The younger goes first where its namespace's policy says so; what counts is the policy that is picked when the turn comes."""
+    c, _ = c
+    with servers(c, {"gpu-o": 1}), contextlib.ExitStack() as stack:
+        for name, priority in (("soon", 10), ("later", -10)):
+            c.client.create({"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": name},
+                             "spec": {"defaults": {"priority": priority}}})
+            stack.callback(c.client.delete, "gpupolicies", name)
+        spaces = {name: stack.enter_context(client_namespace(c, name=name)) for name in ("first", "old", "young")}
+        for name, picks in (("old", "later"), ("young", "soon")):
+            c.client.patch("namespaces", spaces[name], {"metadata": {"labels": {"poolgate.io/policy": picks}}})
+        c.client.create(waiting("turn"), namespace=spaces["first"])
+        wait_for(lambda: let_go(c, spaces.values()) == {"turn"}, 20, "one that starts at once")
+        for name in ("old", "young"):
+            c.client.create(waiting(name), namespace=spaces[name])
+            time.sleep(1.1)  # ages are told in seconds
+        wait_for(lambda: "1 " in (condition(c.client.get("pods", "old", spaces["old"])) or {}).get("message", ""), 20, "a reason")
+        c.client.delete("pods", "turn", spaces["first"], grace=0)
+        wait_for(lambda: let_go(c, spaces.values()) == {"young"}, 30, "the younger")
+        # another policy, and the next one in its turn
+        c.client.create(waiting("last"), namespace=spaces["young"])
+        c.client.patch("namespaces", spaces["young"], {"metadata": {"labels": {"poolgate.io/policy": None}}})
+        c.client.patch("namespaces", spaces["old"], {"metadata": {"labels": {"poolgate.io/policy": "soon"}}})
+        c.client.delete("pods", "young", spaces["young"], grace=0)
+        wait_for(lambda: let_go(c, spaces.values()) == {"old"}, 30, "the elder")
 
 
 def test_a_foreign_gate(c):

@@ -37,7 +37,7 @@ TEST(test_what_it_says)
 
 	reading(&r,
 		POLICY("{'inject':true,'share':10,'defaults':{'launcher':'lupine','os':'ubuntu20',"
-		       "'version':'450','whenFull':'wait','percent':25},"
+		       "'version':'450','whenFull':'wait','percent':25,'priority':-7},"
 		       "'accepts':['nvidia.com/gpu','nvidia.com/gpucores'],'ties':'keep',"
 		       "'onOutage':'local','allow':{'servers':{'team':'research','zone':'a'},"
 		       "'launchers':['lupine'],'models':['T4','V100'],'gpus':4,'memory':'64G',"
@@ -51,6 +51,7 @@ TEST(test_what_it_says)
 	assert_string_equal(r.p.version, "450");
 	assert_string_equal(r.p.when_full, "wait");
 	assert_int_equal(r.p.percent, 25);
+	assert_int_equal(r.p.priority, -7);
 	assert_int_equal(r.p.accepts, 1U << FOREIGN_GPU | 1U << FOREIGN_CORES);
 	assert_true(r.p.keep_ties);
 	assert_true(r.p.local_on_outage);
@@ -80,6 +81,7 @@ TEST(test_what_it_does_not_say)
 	assert_null(r.p.version);
 	assert_null(r.p.when_full);
 	assert_int_equal(r.p.percent, 0);
+	assert_int_equal(r.p.priority, 0);
 	assert_int_equal(r.p.accepts, 0);
 	assert_false(r.p.keep_ties);
 	assert_false(r.p.local_on_outage);
@@ -101,6 +103,9 @@ TEST(test_wrong)
 		{"{'share':-1}", "/spec/share", "from 0 to 100"},
 		{"{'share':'10'}", "/spec/share", "from 0 to 100"},
 		{"{'defaults':{'percent':0}}", "/spec/defaults/percent", "from 1 to 100"},
+		{"{'defaults':{'priority':1000000001}}", "/spec/defaults/priority",
+			"to 1000000000"},
+		{"{'defaults':{'priority':'high'}}", "/spec/defaults/priority", "a priority"},
 		{"{'defaults':{'whenFull':'queue'}}", "/spec/defaults/whenFull",
 			"\"wait\" or \"refuse\""},
 		{"{'defaults':{'launcher':''}}", "/spec/defaults/launcher", "launcher profile"},

@@ -3,6 +3,7 @@
  * so; who waits and is barred takes no place from others. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/core/policy/policy_bound.h"
 #include "webhook/core/pool/queue.h"
 
 #define POOL                                                                                       \
@@ -118,6 +119,38 @@ TEST(test_who_is_barred_takes_no_place)
 	buf_release(&b);
 }
 
+/* The oldest goes last where its policy says so, and who has a class goes by that. */
+TEST(test_policies_order_who_waits)
+{
+	static const struct policy low = {.name = "low", .priority = -1},
+				   high = {.name = "high", .priority = 5};
+	struct queue_world w = {.inventory = &pool.inv, .usage = &pool.use, .now_ms = 1000000};
+	const struct policy *const of[] = {&low, NULL, &high, &high};
+	struct queue_pod pods[COUNT(of)];
+	struct queue_round round;
+	struct err err = {0};
+	struct demand d;
+
+	/* one of them alone fits */
+	demand_init(&d, &pool.arena, "app c 5 100%", NULL, NULL, false);
+	for (size_t i = 0; i < COUNT(pods); i++) {
+		pods[i] = (struct queue_pod){.uid = slice_of(arena_fmt(&pool.arena, "u%zu", i)),
+			.namespace = slice_of(arena_fmt(&pool.arena, "n%zu", i)),
+			.name = SLICE("p"),
+			.demand = &d,
+			.since_ms = (int64_t)i};
+	}
+	pods[3].classed = true;
+	pods[3].priority = 4;
+	for (size_t i = 0; i < COUNT(pods); i++)
+		policy_order(of[i], &pods[i]);
+	assert_int_equal(queue_decide(&w, pods, COUNT(pods), false, &pool.arena, &round, &err), 0);
+	assert_int_equal(round.entries[2].verdict, QUEUE_START);
+	assert_int_equal(round.entries[3].place, 1);
+	assert_int_equal(round.entries[1].place, 2);
+	assert_int_equal(round.entries[0].place, 3);
+}
+
 /* Two ask the same, and one of them is bounded. */
 TEST(test_bounds_tell_shapes_apart)
 {
@@ -143,4 +176,5 @@ TEST(test_bounds_tell_shapes_apart)
 }
 
 TESTS_BETWEEN(begin, end, test_servers_have_all_labels, test_models_are_those_of_the_filter,
-	test_who_is_barred_takes_no_place, test_bounds_tell_shapes_apart)
+	test_who_is_barred_takes_no_place, test_policies_order_who_waits,
+	test_bounds_tell_shapes_apart)

@@ -94,6 +94,7 @@ TEST(a_pod_that_waits)
 		assert_true(queue_read(
 			&f.json, fixture_pod(&f, r->pod), &classes, &f.scratch, &p, &mark));
 		assert_int_equal(p.priority, r->priority);
+		assert_int_equal(p.classed, r->priority != 0);
 		rfc3339_write(p.since_ms, since);
 		assert_string_equal(since, r->since ? r->since : "1970-01-01T00:00:00Z");
 		assert_int_equal(p.foreign, r->foreign);

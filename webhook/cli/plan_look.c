@@ -4,6 +4,7 @@
 
 #include "base/yaml/yaml_json.h"
 #include "webhook/cli/plan_impl.h"
+#include "webhook/core/policy/policy_bound.h"
 #include "webhook/core/validate/workload.h"
 
 #define TEXT_MAX (4 * (size_t)YAML_BYTES_MAX)
@@ -93,8 +94,11 @@ static bool read_waiting(struct plan_job *job, const struct json *j, struct plan
 		return false;
 	for (size_t i = 0; i < job->pool.classes.n; i++)
 		if (json_absent(class) ? job->classes[i].for_all
-				       : json_is_str(j, class, job->pool.classes.names[i]))
+				       : json_is_str(j, class, job->pool.classes.names[i])) {
 			p->priority = job->classes[i].priority;
+			p->classed = true;
+		}
+	policy_order(w->policy, p);
 	p->namespace = w->namespace;
 	p->name = w->name;
 	p->since_ms = job->pool.now_ms;

@@ -172,6 +172,7 @@ bool policy_law_apply(
 	/* They are not alike any more where the policies differ. */
 	if (law->bound)
 		pod->asks = 0;
+	policy_order(law->policy, pod);
 	pod->barred = law->barred;
 	if (policy_allows_launcher(law->policy, d->launcher, &err) < 0)
 		pod->barred = arena_slice(a, slice_of(err.msg));

@@ -17,15 +17,12 @@ static bool counts(
 	return false;
 }
 
-static int64_t priority_of(
-	const struct json *j, const struct json_node *spec, const struct queue_classes *classes)
+static void read_priority(const struct json *j, const struct json_node *spec,
+	const struct queue_classes *classes, struct queue_pod *ret)
 {
-	int64_t n;
-
-	if (!counts(classes, j, json_get(j, spec, SLICE("priorityClassName"))) ||
-		!json_int(j, json_get(j, spec, SLICE("priority")), &n))
-		return 0;
-	return n;
+	ret->priority = 0;
+	ret->classed = counts(classes, j, json_get(j, spec, SLICE("priorityClassName"))) &&
+		       json_int(j, json_get(j, spec, SLICE("priority")), &ret->priority);
 }
 
 /* A gate of somebody else's. */
@@ -65,7 +62,7 @@ bool queue_read(const struct json *j, const struct json_node *object,
 	ret->uid = json_str(j, json_get(j, meta, SLICE("uid")), a);
 	ret->namespace = json_str(j, json_get(j, meta, SLICE("namespace")), a);
 	ret->name = json_str(j, json_get(j, meta, SLICE("name")), a);
-	ret->priority = priority_of(j, json_get(j, object, SLICE("spec")), classes);
+	read_priority(j, json_get(j, object, SLICE("spec")), classes, ret);
 	ret->foreign = has_foreign(j, object);
 	ret->since_ms = 0;
 	(void)rfc3339_read(

@@ -12,8 +12,8 @@
 
 #define LABEL_KUEUE "kueue.x-k8s.io/queue-name"
 
-/* Names of the PriorityClasses that count; a pod of any other has priority 0, since every tenant
- * can name one (W5). */
+/* Names of the PriorityClasses that count; a pod of any other has priority 0, or its policy's
+ * (policy_bound.h), since every tenant can name one (W5). */
 struct queue_classes {
 	const struct slice *names;
 	size_t n;

@@ -11,6 +11,8 @@
 #define NAME_MAX_LABEL 63
 #define LIST_MAX 64
 #define COUNT_MAX 1000000
+/* Of PriorityClasses that are not the system's. */
+#define PRIORITY_MAX 1000000000
 
 const char *foreign_key_name(enum foreign_key k)
 {
@@ -163,6 +165,8 @@ static const struct json_field defaults_fields[] = {
 		.expected = "\"wait\" or \"refuse\""),
 	REC_U32(policy, percent, "percent", .min = 1, .max = 100,
 		.expected = "percent of each GPU, from 1 to 100"),
+	REC_INT(policy, priority, "priority", .min = -PRIORITY_MAX, .max = PRIORITY_MAX,
+		.expected = "a priority from -1000000000 to 1000000000"),
 };
 JSON_RECORD(defaults_record, policy, defaults_fields, 0);
 

@@ -40,6 +40,9 @@ struct policy {
 	const char *launcher, *os, *version;
 	const char *when_full; /* "wait" or "refuse" */
 	uint32_t percent;      /* 1 to 100, of each GPU */
+	/* In the queue, of those whose PriorityClass does not count there (W5); 0 where it does not
+	 * say. */
+	int priority;
 	/* spec.accepts: 1 << enum foreign_key for each key that is read as ours. */
 	unsigned accepts;
 	bool keep_ties;       /* spec.ties: keep; else ties to GPU nodes are taken out (P3) */

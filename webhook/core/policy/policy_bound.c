@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: bounds of a policy on launchers, servers and models. */
+/* core: bounds of a policy on launchers, servers and models, and the order of those that wait. */
 #include "webhook/core/policy/policy_bound.h"
 
 #include "base/buf.h"
@@ -45,4 +45,10 @@ int policy_allows_launcher(const struct policy *p, struct slice launcher, struct
 		launcher.at ? launcher.at : "", b.data ? b.data : "");
 	buf_release(&b);
 	return rc;
+}
+
+void policy_order(const struct policy *p, struct queue_pod *pod)
+{
+	if (p && !pod->classed)
+		pod->priority = p->priority;
 }

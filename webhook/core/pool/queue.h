@@ -27,6 +27,7 @@ struct queue_pod {
 	 * compared, which is slower. */
 	uint64_t asks;
 	int64_t priority; /* the higher goes first */
+	bool classed;     /* its PriorityClass says so: nobody else has a say */
 	int64_t since_ms; /* its age: since 1970, when it came, or when the last gate of another
 			     fell (W7) */
 	bool foreign; /* a gate that is not ours stands: it keeps its age and takes no place from
