@@ -108,6 +108,10 @@ OWN_TEXT = re.compile(r"(^|/)(Makefile|[^/]+\.(c|h|mk|py|sh|md|1|5|8))$|^(manife
 NOT_OURS = re.compile(r"^test/(fuzz/(?:corpus|grown)|golden/\w+/.*|integration/data)/")
 
 
+# What several objects define, of which each program is linked with one.
+ONE_OF_SEVERAL = {"main", "rt_default"}
+
+
 def floor_of(path):
     """The floor that a file of ours stands on, "" for the rest (tests, tools)."""
     folder = os.path.dirname(path)
@@ -226,7 +230,7 @@ def check_objects(root, build):
     if not objects:
         return [f"{build}: no objects; build first"]
     table = symbols_of(build, objects)
-    return check_banned(table) + check_purity(table) + check_state(build, pure)
+    return check_banned(table) + check_twice(table) + check_purity(table) + check_state(build, pure)
 
 
 def check_banned(table):
@@ -236,6 +240,15 @@ def check_banned(table):
             breaches.append(f"{path}: calls {symbol}; use {BANNED[symbol]}")
         breaches += [f"{path}: calls {s}; cJSON is for tests alone" for s in sorted(needs) if s.startswith("cJSON_")]
     return breaches
+
+
+def check_twice(table):
+    """Archives hide a name that two objects define; the shared library of `make mutants` cannot be linked then."""
+    homes = {}
+    for path, (_, gives) in sorted(table.items()):
+        for symbol in gives - ONE_OF_SEVERAL:
+            homes.setdefault(symbol, []).append(path)
+    return [f"{paths[1]}: defines {symbol}, as {paths[0]} does" for symbol, paths in sorted(homes.items()) if len(paths) > 1]
 
 
 def check_purity(table):

@@ -162,6 +162,12 @@ def test_objects_finds_fortified_and_foreign(tmp_path):
     assert [b.split(";")[0] for b in breaches] == ["net/bad.o: calls strcpy", "net/tree.o: calls cJSON_Print"]
 
 
+def test_objects_finds_what_is_there_twice(tmp_path):
+    build = compile_house(tmp_path, {"net/a.c": "int say(void) { return 1; }\nint main(void) { return say(); }\n",
+                                     "webhook/cli/b.c": "int say(void) { return 2; }\nint main(void) { return say(); }\n"})
+    assert floors.check_objects(str(tmp_path), build) == ["webhook/cli/b.o: defines say, as net/a.o does"]
+
+
 def test_objects_finds_nothing_built(tmp_path):
     assert "build first" in floors.check_objects(str(tmp_path), str(tmp_path / "build"))[0]
 

@@ -54,7 +54,7 @@ enum format { TABLE, CSV, JSON };
 static int report(struct report *r, const char *kubeconfig, enum format format)
 {
 	static void (*const say[])(const struct report *r, struct buf *out) = {
-		[TABLE] = report_table, [CSV] = report_csv, [JSON] = report_json};
+		[TABLE] = report_say_table, [CSV] = report_say_csv, [JSON] = report_say_json};
 	struct kube_config config;
 	struct kube *kube = NULL;
 	struct err err = {0};

@@ -37,9 +37,9 @@ struct report {
 int report_read(struct kube *k, struct report *r, struct err *err);
 
 /* Append it: for people, or with exact numbers. */
-void report_table(const struct report *r, struct buf *out);
-void report_csv(const struct report *r, struct buf *out);
-void report_json(const struct report *r, struct buf *out);
+void report_say_table(const struct report *r, struct buf *out);
+void report_say_csv(const struct report *r, struct buf *out);
+void report_say_json(const struct report *r, struct buf *out);
 
 /* "namespace" … */
 const char *report_by_name(enum report_by by);

@@ -100,7 +100,7 @@ static struct usage_row *ordered(const struct report *r)
 	return rows;
 }
 
-void report_table(const struct report *r, struct buf *out)
+void report_say_table(const struct report *r, struct buf *out)
 {
 	static const char *const heads[] = {"NAMESPACE", "POLICY", "MODEL", "SERVER"};
 	struct usage_row *rows = ordered(r);
@@ -154,7 +154,7 @@ static void write_field(const char *s, struct buf *out)
 	buf_char(out, '"');
 }
 
-void report_csv(const struct report *r, struct buf *out)
+void report_say_csv(const struct report *r, struct buf *out)
 {
 	struct usage_row *rows = ordered(r);
 
@@ -190,7 +190,7 @@ static void json_time(const char *key, int64_t s, struct buf *out)
 	buf_fmt(out, ",\"%s\":\"%s\"", key, text);
 }
 
-void report_json(const struct report *r, struct buf *out)
+void report_say_json(const struct report *r, struct buf *out)
 {
 	struct usage_row *rows = ordered(r);
 
