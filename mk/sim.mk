@@ -82,7 +82,7 @@ sim-scale:
 		$(if $(REPLICAS),--replicas $(REPLICAS)) $(if $(SEED),--seed $(SEED))
 	@$(PYTHON) -B test/sim/scale/draw.py $(BUILD)/scale.json$(if $(BESIDE),$(,)$(BESIDE)) $(if $(WRITE),docs/img/scale.svg docs/simulation.md,$(BUILD)/scale.svg)
 
-# Every rule's mutant, and faults of the past: each must be found. WRITE=1 rewrites the table of docs/simulation.md.
+# Every rule's mutant, and faults of the past: each must be found. WRITE=1 rewrites their rows in docs/simulation.md.
 sim-mutants:
 	@tools/setup build test
 	$(SUB) sim-program
