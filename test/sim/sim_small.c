@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,9 +360,20 @@ static bool read_path(const char *text)
 	return *text == '\0';
 }
 
-/* One plan, in a process of its own. False: a law is broken. */
+/* Of all processes that have ended. */
+static long cpu_seconds(void)
+{
+	struct rusage u;
+
+	(void)getrusage(RUSAGE_CHILDREN, &u);
+	return u.ru_utime.tv_sec + u.ru_stime.tv_sec;
+}
+
+/* One plan, in a process of its own. False: a law is broken. A space that is larger than the table
+ * breaks none: how much of it was seen is told. */
 static bool explore(size_t i, unsigned switches, unsigned faults)
 {
+	long before = cpu_seconds();
 	static struct sim_result own;
 	bool well;
 	pid_t pid;
@@ -386,17 +398,19 @@ static bool explore(size_t i, unsigned switches, unsigned faults)
 		end_here();
 	}
 	see_off(pid);
-	(void)printf("%zu %s: %llu states, %llu times one that was there already, %llu ends%s\n",
+	(void)printf("%zu %s: %llu states, %llu times one that was there already, %llu ends%s; "
+		     "%ld s of one core\n",
 		i + 1, plans[i].name, (unsigned long long)shared->states,
 		(unsigned long long)shared->met, (unsigned long long)shared->ends,
 		shared->failed ? ""
-		: shared->full ? "; NOT ALL: there is no room for more states"
-			       : "; all");
+		: shared->full ? "; NOT ALL: there are more states than the table holds"
+			       : "; all",
+		cpu_seconds() - before);
 	if (shared->failed)
 		(void)printf("FAILED %s: %s: %s\n  again, with its trace: sim --small --plan %zu "
 			     "--path %s\n",
 			plans[i].name, shared->law, shared->why, i + 1, shared->path);
-	well = !shared->failed && !shared->full;
+	well = !shared->failed;
 	(void)munmap(shared, sizeof(*shared));
 	return well;
 }
