@@ -30,10 +30,10 @@ sim:
 	@tools/setup build test
 	$(SUB) sim-program
 ifneq ($(SEED),)
-	@mkdir -p build/sim; $(SIM) --trace $(SEED) $(if $(PODS),--pods $(PODS)) $(if $(SALT),--salt $(SALT)) $(if $(WITHOUT),--without $(WITHOUT)) >build/sim/$(SEED).trace || failed=1; tail -n 40 build/sim/$(SEED).trace | cut -c1-400; \
+	@mkdir -p build/sim; $(SIM) --trace $(SEED) $(if $(PODS),--pods $(PODS)) $(if $(SALT),--salt $(SALT)) $(if $(SLIPS),--slips) $(if $(WITHOUT),--without $(WITHOUT)) >build/sim/$(SEED).trace || failed=1; tail -n 40 build/sim/$(SEED).trace | cut -c1-400; \
 		echo 'the whole trace: build/sim/$(SEED).trace'; exit $${failed:-0}
 else
-	@$(SIM) --shrink --first $(FIRST) --jobs $(JOBS) $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS))
+	@$(SIM) --shrink --first $(FIRST) --jobs $(JOBS) $(if $(SLIPS),--slips) $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS))
 endif
 
 sim-test:

@@ -104,8 +104,9 @@ static void add(struct total *t, const struct sim_result *r)
 
 static void tell_failure(const struct sim_result *r)
 {
-	(void)printf("FAILED seed %llu: %s: %s\n  again, with its trace: make sim SEED=%llu\n",
-		(unsigned long long)r->seed, r->law, r->why, (unsigned long long)r->seed);
+	(void)printf("FAILED seed %llu: %s: %s\n  again, with its trace: make sim SEED=%llu%s\n",
+		(unsigned long long)r->seed, r->law, r->why, (unsigned long long)r->seed,
+		slips_on ? " SLIPS=1" : "");
 }
 
 /* shrink: of the first that fails a smaller run is sought. */
@@ -217,6 +218,10 @@ int main(int argc, char **argv)
 			shrink = true;
 			continue;
 		}
+		if (strcmp(argv[i], "--slips") == 0) {
+			slips_on = true;
+			continue;
+		}
 		if (strcmp(argv[i], "--first") == 0)
 			first = n;
 		else if (strcmp(argv[i], "--seeds") == 0)
@@ -239,7 +244,8 @@ int main(int argc, char **argv)
 		else
 			return fprintf(stderr,
 				       "sim: %s: expected --first, --seeds, --seconds, --jobs, "
-				       "--trace, --twice, --go-on, --shrink, --pods, --salt, or "
+				       "--trace, --twice, --go-on, --shrink, --slips, --pods, "
+				       "--salt, or "
 				       "--without and names of faults\n",
 				       argv[i]),
 			       2;

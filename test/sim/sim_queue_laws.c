@@ -35,7 +35,7 @@ static int index_of(const struct attempt *a)
 
 /* ---- our gate ---- */
 
-void laws_let_go(const struct object *o, const char *who)
+void laws_may_go(const struct object *o, const char *who)
 {
 	int i = number_of(o->uid);
 	struct attempt *a = i >= 0 ? &attempts[i] : NULL;
@@ -46,6 +46,12 @@ void laws_let_go(const struct object *o, const char *who)
 		sim_fail("gate", "%s let u%d (%s) go, which holds no whole claim", who, i, a->name);
 	if (a->gang)
 		gang_let_go(a, who);
+}
+
+void laws_let_go(const struct object *o)
+{
+	struct attempt *a = &attempts[number_of(o->uid)];
+
 	a->gated = false;
 	a->passed_at = 0;
 	a->let_go_at = sim_now();

@@ -88,6 +88,7 @@ static void start_parts(struct replica *r, int owner)
 			    : owner == 3 ? "poolgate-3"
 					 : "poolgate-4",
 		.servers_at_once = at_once,
+		.carrier = slips_on ? &carrier_slips : NULL,
 		.source = {r, acquire, release},
 		.log = &r->log};
 	struct admission_deps deps = {.source = cfg.source, .log = &r->log};

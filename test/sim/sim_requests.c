@@ -304,11 +304,21 @@ static void patch_pod(struct request *r, struct object *o, const cJSON *ops)
 	} else {
 		cJSON_Delete(o->doc);
 		o->doc = now;
-		if (held && !pod_is_held(now))
-			laws_let_go(o, who_writes(r));
+		if (held && !pod_is_held(now)) {
+			laws_may_go(o, who_writes(r));
+			laws_let_go(o);
+		}
 		store_changed(o, who_writes(r));
 	}
 	answer_object(r, 200, o);
+}
+
+static void leave_slip(struct request *r, struct object *o, cJSON *slip)
+{
+	if (slip_left(o, slip, who_writes(r)))
+		answer_object(r, 200, o);
+	else
+		answer_status(r, 422, "Invalid", "the pod waits for no such slip");
 }
 
 static void create(struct request *r, enum kind kind, const char *namespace, cJSON *body)
@@ -457,6 +467,8 @@ static void on_object(struct request *r, const struct target *t, cJSON *body)
 		answer_status(r, 400, "BadRequest", "no body");
 	else if (o->kind == PODS && cJSON_IsArray(body) && strcmp(r->method, "PATCH") == 0)
 		patch_pod(r, o, body);
+	else if (o->kind == PODS && slips_on && strcmp(t->sub, "slip") == 0)
+		leave_slip(r, o, body);
 	else if (!matches(r, o, body))
 		return;
 	else if (strcmp(r->method, "PATCH") == 0 || strcmp(r->method, "PUT") == 0)

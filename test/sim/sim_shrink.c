@@ -123,6 +123,8 @@ void sim_shrink(const struct sim_result *failed, const struct sim_cut *cut)
 		(void)printf(" PODS=%llu", (unsigned long long)s.cut.pods);
 	if (s.cut.salt)
 		(void)printf(" SALT=%llu", (unsigned long long)s.cut.salt);
+	if (slips_on)
+		(void)printf(" SLIPS=1");
 	say_faults(" WITHOUT=", s.cut.without, ",");
 	(void)printf("\n");
 }

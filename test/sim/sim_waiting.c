@@ -38,6 +38,14 @@ bool pod_is_held(cJSON *doc)
 	return gate_of(doc, OUR_GATE, &i) != NULL;
 }
 
+void pod_drop_gate(cJSON *doc)
+{
+	int i;
+
+	if (gate_of(doc, OUR_GATE, &i))
+		cJSON_DeleteItemFromArray(store_at(doc, "spec", "schedulingGates"), i);
+}
+
 bool pod_has_foreign(cJSON *doc)
 {
 	int i;

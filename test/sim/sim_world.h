@@ -88,6 +88,7 @@ cJSON *pod_made(const struct attempt *a);
 /* Does our gate stand before it; another's? */
 bool pod_is_held(cJSON *doc);
 bool pod_has_foreign(cJSON *doc);
+void pod_drop_gate(cJSON *doc);
 /* What a pod that waits is like; drawn. small: half a GPU, and of no priority. */
 struct attempt *waiting_attempt(bool small);
 struct attempt *waiting_member(unsigned gang, unsigned i);
@@ -95,6 +96,16 @@ struct attempt *waiting_member(unsigned gang, unsigned i);
 struct attempt *waiting_again(const struct attempt *a);
 /* Wait until it is let go. False: its owner has had enough. */
 bool waiting_ends(struct attempt *a);
+
+/* ---- sim_slips.c ---- */
+
+/* In all runs: places reach pods by slips (carrier.h), not by patches. */
+extern bool slips_on;
+extern const struct carrier carrier_slips;
+/* A task that reads slips. */
+void slips(void *arg);
+/* The leader leaves this one with a pod. False: it is of another, or the pod has been let go. */
+bool slip_left(struct object *o, cJSON *slip, const char *who);
 
 /* ---- sim_gangs.c ---- */
 

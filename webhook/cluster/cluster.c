@@ -147,6 +147,7 @@ static void list_duties(struct cluster *c)
 		.log = c->cfg.log,
 		.metrics = c->cfg.metrics,
 		.source = c->cfg.source,
+		.carrier = c->cfg.carrier,
 		.max_grace_ms = st->max_grace_ms,
 		.classes = {st->priority_classes, st->n_priority_classes},
 		.reserve_ms = st->reserve_ms,

@@ -26,7 +26,8 @@ struct cluster_config {
 	/* What the environment says: KUBERNETES_SERVICE_HOST, _PORT, POD_NAME (else the host's
 	 * name); NULL: nothing. */
 	const char *api_host, *api_port, *pod_name;
-	struct config_source source; /* asked from cluster_start on */
+	const struct carrier *carrier; /* of places to pods; NULL: claims/carrier.h's own */
+	struct config_source source;   /* asked from cluster_start on */
 	struct tls_identity *identity;
 	struct plan_keys *keys; /* for the proofs in plans */
 	struct metrics *metrics;
