@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net/status_server: one answer for each connection, and who does not ask keeps nobody out. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "net/status_server.h"
+#include "test/unit/test.h"
+
+static const char *why;
+static size_t large; /* bytes of the page */
+
+static const char *unready(void *ctx)
+{
+	assert_ptr_equal(ctx, &large);
+	return why;
+}
+
+static void metrics(void *ctx, struct buf *out)
+{
+	assert_ptr_equal(ctx, &large);
+	buf_str(out, "a_metric 1\n");
+}
+
+static void page(void *ctx, struct buf *out)
+{
+	assert_ptr_equal(ctx, &large);
+	for (size_t i = 0; i < large; i++)
+		buf_char(out, '[');
+}
+
+static const struct status_app app = {&large, unready, metrics, "/usage", page};
+
+static struct status_server *serve(const char *at)
+{
+	struct status_server *s = NULL;
+	struct err err = {0};
+
+	if (status_server_new(at, &app, &s, &err) != 0)
+		fail_msg("%s", err.msg);
+	assert_true(status_server_port(s) > 0);
+	why = NULL;
+	large = 2;
+	return s;
+}
+
+static int dial(const struct status_server *s, bool v6)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6,
+		.sin6_port = htons(status_server_port(s)),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in four = {.sin_family = AF_INET,
+		.sin_port = htons(status_server_port(s)),
+		.sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+	int rc = connect(fd, v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four,
+		v6 ? sizeof(six) : sizeof(four));
+
+	assert_int_equal(rc, 0);
+	return fd;
+}
+
+static void put(int fd, const char *text, size_t len)
+{
+	assert_int_equal(send(fd, text, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+/* All that is said until the other end says no more. */
+static const char *heard(struct status_server *s, int fd)
+{
+	static char text[128 * 1024];
+	size_t n = 0;
+	int64_t until = clock_ms() + 20000;
+
+	for (;;) {
+		struct pollfd all[STATUS_POLL_MAX + 1];
+		int64_t ms;
+		size_t count = status_server_poll(s, all, &ms);
+		ssize_t got;
+
+		all[count] = (struct pollfd){.fd = fd, .events = POLLIN};
+		(void)poll(all, count + 1, ms < 0 || ms > 1000 ? 1000 : (int)ms);
+		status_server_turn(s);
+		got = recv(fd, text + n, sizeof(text) - 1 - n, MSG_DONTWAIT);
+		assert_true(got >= 0 || errno == EAGAIN || errno == ECONNRESET);
+		assert_true(clock_ms() < until);
+		if (got > 0)
+			n += (size_t)got;
+		if (got == 0 || (got < 0 && errno == ECONNRESET))
+			break;
+	}
+	text[n] = '\0';
+	(void)close(fd);
+	return text;
+}
+
+static const char *asked(struct status_server *s, const char *text)
+{
+	int fd = dial(s, false);
+
+	put(fd, text, strlen(text));
+	return heard(s, fd);
+}
+
+/* An answer, whole. */
+static const char *said(const char *status, const char *type, const char *body)
+{
+	static char text[512];
+
+	(void)snprintf(text, sizeof(text),
+		"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: "
+		"close\r\n\r\n%s",
+		status, type, strlen(body), body);
+	return text;
+}
+
+#define TEXT "text/plain; charset=utf-8"
+#define WRONG "400 Bad Request", TEXT, "expected GET /livez, /readyz or /metrics\n"
+
+TEST(answers)
+{
+	static const struct {
+		const char *request, *status, *type, *body;
+	} cases[] = {
+		{"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", "200 OK", TEXT, "ok\n"},
+		{"GET /readyz?verbose=1 HTTP/1.0\n\n", "200 OK", TEXT, "ok\n"},
+		{"GET /usage HTTP/1.1\r\n\r\n", "200 OK", "application/json", "[["},
+		{"GET /usage? HTTP/1.1\r\n\r\n", "200 OK", "application/json", "[["},
+		{"GET /usages HTTP/1.1\r\n\r\n", "404 Not Found", TEXT,
+			"here are /livez, /readyz and /metrics\n"},
+		{"HEAD /livez HTTP/1.1\r\n\r\n", "405 Method Not Allowed", TEXT,
+			"only GET is answered here\n"},
+		{"GET /livez HTTP/2\r\n\r\n", WRONG},
+		{"GET /livez\r\n\r\n", WRONG},
+		{"GET\r\n\r\n", WRONG},
+		{"\r\n\r\n", WRONG},
+	};
+	struct status_server *s = serve("127.0.0.1:0");
+
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_string_equal(asked(s, cases[i].request),
+			said(cases[i].status, cases[i].type, cases[i].body));
+	assert_non_null(strstr(asked(s, "GET /metrics HTTP/1.1\r\n\r\n"), "\r\n\r\na_metric 1\n"));
+	why = "it is too early";
+	assert_string_equal(asked(s, "GET /readyz HTTP/1.1\r\n\r\n"),
+		said("503 Service Unavailable", TEXT, "it is too early\n"));
+	status_server_free(s);
+}
+
+TEST(requests_in_pieces_and_wrong_ones)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	char text[8192];
+	int fd = dial(s, false);
+
+	status_server_turn(s);
+	put(fd, "GET /livez HT", 13);
+	status_server_turn(s);
+	put(fd, "TP/1.1\r\n\r", 9);
+	status_server_turn(s);
+	put(fd, "\n", 1);
+	assert_non_null(strstr(heard(s, fd), "200 OK"));
+	fd = dial(s, false);
+	put(fd, "GET /livez\0 HTTP/1.1\r\n\r\n", 24);
+	assert_non_null(strstr(heard(s, fd), "400 Bad Request"));
+	/* Longer than a request may be. */
+	memset(text, 'a', sizeof(text));
+	fd = dial(s, false);
+	put(fd, text, 4096);
+	assert_non_null(strstr(heard(s, fd), "431 Request Header Fields Too Large"));
+	/* Who ends before he has asked gets nothing. */
+	fd = dial(s, false);
+	put(fd, "GET ", 4);
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	assert_string_equal(heard(s, fd), "");
+	status_server_free(s);
+}
+
+TEST(pages_as_long_as_may_be)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	const char *got;
+
+	large = 30000;
+	got = asked(s, "GET /usage HTTP/1.1\r\n\r\n");
+	assert_non_null(strstr(got, "Content-Length: 30000\r\n"));
+	assert_int_equal(strlen(strstr(got, "\r\n\r\n") + 4), 30000);
+	large = 40000;
+	assert_string_equal(asked(s, "GET /usage HTTP/1.1\r\n\r\n"),
+		said("500 Internal Server Error", TEXT, "out of memory\n"));
+	status_server_free(s);
+}
+
+TEST(addresses)
+{
+	static const struct {
+		const char *at;
+		bool four, six;
+	} cases[] = {{"127.0.0.1:0", true, false}, {"[::1]:0", false, true}, {":0", true, true},
+		{"0.0.0.0:0", true, false}};
+	struct status_server *s, *second = NULL;
+	struct err err = {0};
+	char at[32];
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		s = serve(cases[i].at);
+		for (int six = 0; six < 2; six++) {
+			int fd;
+
+			if (!(six ? cases[i].six : cases[i].four))
+				continue;
+			fd = dial(s, six);
+			put(fd, "GET /livez HTTP/1.1\n\n", 21);
+			assert_non_null(strstr(heard(s, fd), "200 OK"));
+		}
+		status_server_free(s);
+	}
+	s = serve("127.0.0.1:0");
+	(void)snprintf(at, sizeof(at), "127.0.0.1:%u", status_server_port(s));
+	assert_int_equal(status_server_new(at, &app, &second, &err), ERR_IO);
+	assert_non_null(strstr(err.msg, at));
+	assert_int_equal(status_server_new("localhost:0", &app, &second, &err), ERR_IO);
+	assert_int_equal(status_server_new("127.0.0.1", &app, &second, &err), ERR_INVALID);
+	assert_null(second);
+	status_server_free(s);
+	status_server_free(NULL);
+}
+
+/* Nobody says anything: all places are taken, and whoever came first makes place. */
+TEST(the_silent_make_place)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	int fd[STATUS_CONNECTIONS_MAX + 3];
+	struct pollfd all[STATUS_POLL_MAX];
+	int64_t ms;
+	char byte;
+
+	assert_int_equal(status_server_poll(s, all, &ms), 1);
+	assert_int_equal(ms, -1);
+	for (size_t i = 0; i < COUNT(fd); i++) {
+		fd[i] = dial(s, false);
+		/* Each is older than the next. */
+		(void)usleep(3000);
+		status_server_turn(s);
+		assert_int_equal(status_server_poll(s, all, &ms),
+			1 + (i < STATUS_CONNECTIONS_MAX ? i + 1 : STATUS_CONNECTIONS_MAX));
+		assert_true(ms >= 0 && ms <= 5000);
+	}
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(recv(fd[i], &byte, 1, 0), 0);
+	for (size_t i = 3; i < COUNT(fd); i++)
+		assert_true(recv(fd[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	assert_non_null(strstr(asked(s, "GET /livez HTTP/1.1\n\n"), "200 OK"));
+	for (size_t i = 0; i < COUNT(fd); i++)
+		(void)close(fd[i]);
+	status_server_free(s);
+}
+
+TEST(the_silent_are_hung_up_on)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	int64_t began = clock_ms();
+
+	assert_string_equal(heard(s, dial(s, false)), "");
+	assert_true(clock_ms() - began >= 4900);
+	status_server_free(s);
+}
+
+TESTS(answers, requests_in_pieces_and_wrong_ones, pages_as_long_as_may_be, addresses,
+	the_silent_make_place, the_silent_are_hung_up_on)
