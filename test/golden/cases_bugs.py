@@ -73,7 +73,7 @@ def later():
         {"name": "LD_LIBRARY_PATH", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}])))
     mutate("bug-22-empty-element", "no empty element: it would mean the current directory",
            pod(container(env=[{"name": "LD_LIBRARY_PATH", "value": "/a:"}])),
-           expect={"allowed": True, "patched": True, "warnings": "any"}, oracle=True)
+           expect={"allowed": True, "patched": True, "warnings": ["empty elements of LD_LIBRARY_PATH"]}, oracle=True)
     collisions()
     mutate("bug-24-asks-nothing", "nothing is injected, with a warning", pod(container(resources={"limits": {"cpu": "1"}})))
     mutate("bug-25-filter-tokens", "no shell sees them", pod(filter="zone=lab;reboot `id` $(id) |x > /y"))
@@ -103,7 +103,7 @@ def collisions():
 def off():
     for value in ("none", "no"):
         mutate(f"off-{value}-with-injected-status", "off stays off", pod(annotations={
-            "auto-management/status": "x", SWITCH: value}), expect={"allowed": True, "patched": False, "warnings": "any"},
+            "auto-management/status": "x", SWITCH: value}), expect=untouched(),
             oracle=True, then=[{"about": "allowed, with a warning that the pod will wait", "path": "/validate",
                                 "expect": {**untouched(), "warnings": ["gpu-amount"]}}])
 
