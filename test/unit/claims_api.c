@@ -285,6 +285,8 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		api_text(reply, 201, "{}");
 		return 0;
 	}
+	if (strcmp(req->method, "PATCH") == 0)
+		reply->delay_ms = c->patch_ms;
 	if (strcmp(req->method, "PATCH") == 0 && strstr(req->path, "/status"))
 		write_condition(c, req, reply);
 	else if (strcmp(req->method, "PATCH") == 0 &&
@@ -338,16 +340,24 @@ void claims_api_run(struct claims_api *c)
 	assert_true(api_wait_streams(c->pool->api, SERVERS_PATH "*", 1));
 }
 
-void claims_api_next_leader(struct claims_api *c)
+void claims_api_end_leader(struct claims_api *c)
 {
 	struct pool_api *p = c->pool;
-	void *last, *next = NULL;
+	void *last;
 
 	api_lock(p->api);
 	last = p->running;
 	p->running = NULL;
 	api_unlock(p->api);
 	p->duty.stop(last);
+}
+
+void claims_api_next_leader(struct claims_api *c)
+{
+	struct pool_api *p = c->pool;
+	void *next = NULL;
+
+	claims_api_end_leader(c);
 	assert_int_equal(p->duty.start(p->duty.ctx, &next, NULL), 0);
 	api_lock(p->api);
 	p->running = next;

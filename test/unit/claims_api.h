@@ -90,6 +90,7 @@ struct claims_api {
 	unsigned marked;      /* poolgate.io/queued-since that were */
 	int get_status;       /* what GETs of a pod answer instead; 0: the truth */
 	const char *get_true; /* but those of this name */
+	int patch_ms;         /* that the answer to a PATCH of a pod takes */
 	/* Called once, when the next GET of a pod has been answered, before the answer is sent. */
 	void (*between)(struct claims_api *c);
 };
@@ -97,7 +98,8 @@ struct claims_api {
 /* Servers are put with pool_api_put() before claims_api_run(). */
 struct claims_api *claims_api_new(void);
 void claims_api_run(struct claims_api *c);
-/* The leader ends, and another goes on from what it reads. */
+/* The leader ends; it ends, and another goes on from what it reads. */
+void claims_api_end_leader(struct claims_api *c);
 void claims_api_next_leader(struct claims_api *c);
 void claims_api_free(struct claims_api *c);
 

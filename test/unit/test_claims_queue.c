@@ -400,10 +400,67 @@ TEST(w9_who_never_waited_is_told_nothing)
 	assert_int_equal(api->told, 0);
 }
 
+/* Pods that wait, more than are written on side by side. */
+#define MANY 24
+#define SIDE_BY_SIDE 8
+
+static void put_many(const char *plan, bool kueue)
+{
+	char name[16], uid[16];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		(void)snprintf(name, sizeof(name), "w%u", i % MANY);
+		(void)snprintf(uid, sizeof(uid), "u%u", i % MANY);
+		pod_put_waiting(api, name, uid, plan, 30);
+		if (kueue)
+			pod_kueue(api, uid);
+	}
+	api->patch_ms = 1000;
+	claims_api_run(api);
+}
+
+static unsigned counted(const unsigned *n)
+{
+	unsigned now;
+
+	api_lock(api->api);
+	now = *n;
+	api_unlock(api->api);
+	return now;
+}
+
+/* A leader is told to end while it writes on pods: what is on its way is written, and what may have
+ * begun meanwhile. */
+static void ends_soon(const unsigned *written)
+{
+	for (int i = 0; counted(written) == 0 && i < 4 * SOON / 5; i++)
+		api_nap(5);
+	assert_true(counted(written) > 0);
+	claims_api_end_leader(api);
+	assert_true(counted(written) <= 2 * SIDE_BY_SIDE);
+}
+
+TEST(w3_who_ends_lets_nobody_go)
+{
+	put("a", STATUS(""));
+	put_many(PLAN_WAITS("1", "4"), false);
+	ends_soon(&api->places);
+}
+
+TEST(w7_who_ends_marks_nobody)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	put_many(PLAN_WAITS("1", "100"), true);
+	ends_soon(&api->marked);
+}
+
 TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
 	w5_in_order_of_age, w7_another_gate, w7_since_kueue_let_it_go, w7_who_starts_is_not_marked,
 	w3_a_leader_dies_behind_the_claim, w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
 	w3_two_claims, w3_two_claims_and_a_place, w3_a_server_that_takes_nothing,
 	w6_what_frees_up_is_kept, w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,
 	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
-	w9_an_api_server_that_is_away_for_a_moment, w9_who_never_waited_is_told_nothing)
+	w9_an_api_server_that_is_away_for_a_moment, w9_who_never_waited_is_told_nothing,
+	w3_who_ends_lets_nobody_go, w7_who_ends_marks_nobody)
