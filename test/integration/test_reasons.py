@@ -17,7 +17,7 @@ SAID = re.compile(
     r"|\bfinish\(\s*&?b,\s*(\"\w+\")"                 # placement_refusal.c: a refusal put together
     r"|\bwarn_pod\(\s*c,\s*h,\s*(\"\w+\")"            # adopt.c: an Event
     r"|\btell\(\s*c,\s*h,\s*(\"\w+\")"                # claims_unstarted.c: an Event
-    r"|\blost [?] (\"\w+\") : (\"\w+\")"              # claims_place.c: one of two Events
+    r"|\b(?:lost|over) [?] (\"\w+\") : (\"\w+\")"       # claims_place.c, gate_kind.c: one of two Events
     r"|[.]reason = (\"\w+\"|[A-Z][A-Z_]+)")            # a condition, an Event
 DEFINED = re.compile(r"#define ([A-Z][A-Z_]+) (" + WORD + ")")
 
@@ -44,7 +44,7 @@ def codes():
                 elif word not in FORWARDED:
                     found.add(names[word])
     # Those that conditions get from a struct's initializer.
-    found |= {v for k, v in names.items() if k.startswith(("FRESH_", "UNIQUE_", "LINGERING_", "UNSTARTED_", "TIES_KEEPS"))}
+    found |= {v for k, v in names.items() if k.startswith(("FRESH_", "UNIQUE_", "LINGERING_", "UNSTARTED_", "TIES_KEEPS", "GUARDED_"))}
     return found | FALLBACK
 
 

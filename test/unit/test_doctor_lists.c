@@ -112,6 +112,12 @@ TEST(test_others)
 #define SECRETS                                                                                    \
 	",'probe':{'url':'https://host.lab:9443','caSecret':'two','tokenSecret':'one',"            \
 	"'clientSecret':'two'}"
+#define GATED ",'gate':{'profile':'lupine','url':'https://host.lab:9447'}"
+#define GUARD(status, why, more)                                                                   \
+	",'conditions':[{'type':'Fresh','status':'True','reason':'ListedByHand','message':''},"    \
+	"{'type':'Ready','status':'True','reason':'TakesClaims','message':''},"                    \
+	"{'type':'Guarded','status':'" status "','reason':'" why "','message':'so it is'}" more    \
+	"]"
 #define MISSING(message)                                                                           \
 	",'conditions':[{'type':'Fresh','status':'False','reason':'SecretMissing','message':"      \
 	"'" message "'},{'type':'Ready','status':'False','reason':'NotFresh','message':'no'}]"
@@ -165,6 +171,18 @@ static const struct {
 		 "'type':'Ready','status':'False','reason':'NotUnique','message':'b has it'}]"),
 		"a is a machine that the pool has already: b has it; it takes claims on what is "
 		"its alone: delete one of both\n"},
+	{SERVER("a", LISTED GATED, GPU GUARD("True", "SharesHeld", "")), "all is well"},
+	{SERVER("a", LISTED GATED, GPU GUARD("Unknown", "SharesUnknown", "")), "all is well"},
+	{SERVER("a", LISTED GATED, GPU GUARD("Unknown", "NoAnswer", "")),
+		"a is not guarded: so it is; mend it: ssh host.lab journalctl -u gpugate"},
+	{SERVER("a", LISTED GATED, GPU GUARD("False", "OtherProfile", "")),
+		"a is not guarded: so it is; mend it: kubectl edit gpuserver a"},
+	{SERVER("a", LISTED GATED,
+		 GPU GUARD("True", "SharesHeld",
+			 ",{'type':'Strangers','status':'True','reason':'NoClaim','message':'they "
+			 "compute'}")),
+		"a: they compute; mend it: kubectl describe gpuserver a"},
+	{SERVER("a", LISTED, GPU GUARD("False", "NoGate", "")), "all is well"},
 	{SERVER("a", LISTED, GPU), "no leader has looked at a yet"},
 	{SERVER("a", LISTED, "'gpus':7"), "a cannot be read and takes no claims: /status/gpus"},
 	{SERVER("a", "", "'gpus':[]"), "mend it: kubectl edit gpuserver a\n"},

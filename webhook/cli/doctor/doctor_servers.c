@@ -5,6 +5,7 @@
 #include "base/rfc3339.h"
 #include "webhook/cli/doctor/doctor_impl.h"
 #include "webhook/core/launcher/launcher_bitfusion.h"
+#include "webhook/core/server/server_guard.h"
 #include "webhook/core/server/server_keep.h"
 
 #define MB 1000000
@@ -161,6 +162,34 @@ static void judge_launchers(
 				o->name, o->launchers[i], f->clients[CLIENTS_LAUNCHERS].what);
 }
 
+/* What the conditions of its gate say is said here, too. */
+static void judge_gate(const struct server_object *o, struct doctor_report *r)
+{
+	static const char *const findings[] = {SERVER_OVER_SHARE, SERVER_UNUSED, SERVER_STRANGERS};
+	const struct condition *guarded = server_status_condition(&o->status, SERVER_GUARDED);
+	bool edit = because(guarded, GUARDED_OTHER_PROFILE) ||
+		    because(guarded, GUARDED_OTHER_SERVER) || because(guarded, FRESH_TOKEN_KEPT) ||
+		    because(guarded, FRESH_SECRET_KEPT) || because(guarded, FRESH_SECRET_MISSING);
+
+	if (!o->gate_profile)
+		return;
+	if (guarded && !is(guarded, "True") && !because(guarded, GUARDED_UNTRIED))
+		doctor_wrong(r,
+			edit ? doctor_fmt(r, "kubectl edit gpuserver %s", o->name)
+			     : doctor_fmt(
+				       r, "ssh %s journalctl -u gpugate", host_of(o->gate_url, r)),
+			"%s is not guarded: %s", o->name,
+			guarded->message && *guarded->message ? guarded->message
+							      : "it does not say why");
+	for (size_t i = 0; i < sizeof(findings) / sizeof(findings[0]); i++) {
+		const struct condition *c = server_status_condition(&o->status, findings[i]);
+
+		if (is(c, "True") && c->message)
+			doctor_wrong(r, doctor_fmt(r, "kubectl describe gpuserver %s", o->name),
+				"%s: %s", o->name, c->message);
+	}
+}
+
 static void judge_server(const struct doctor_facts *f, const struct server_object *o,
 	struct sums *sums, struct doctor_report *r)
 {
@@ -170,6 +199,7 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 
 	judge_gpus(o, sums, r);
 	judge_launchers(f, o, r);
+	judge_gate(o, r);
 	if (is(unique, "False"))
 		doctor_wrong(r, NULL,
 			"%s is a machine that the pool has already: %s; it takes claims on what is "
