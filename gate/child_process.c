@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -271,6 +273,86 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 	if (s->pid > 0)
 		(void)waitpid(s->pid, NULL, 0);
 	(void)child_gone(s);
+	return rc;
+}
+
+/* In the child, as gate/keep makes a server's. It ends with the gate, and so does what it starts.
+ */
+static void become_try(const struct child *s, char *const *argv, char *const *env, const int in[2],
+	const int out[2])
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || setpgid(0, 0) != 0)
+		_exit(127);
+	if (s->all->switches && (setgroups(0, NULL) != 0 ||
+					setresgid(child_gid(s), child_gid(s), child_gid(s)) != 0 ||
+					setresuid(child_uid(s), child_uid(s), child_uid(s)) != 0))
+		_exit(127);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)dup2(in[0], STDIN_FILENO);
+	(void)dup2(out[1], STDOUT_FILENO);
+	(void)close_range(3, ~0U, 0);
+	(void)execve("/proc/self/exe", argv, env);
+	_exit(127);
+}
+
+static int spawn_try(
+	struct child *s, char *const *argv, char *const *env, int ret_ends[2], struct err *err)
+{
+	int in[2], out[2], rc;
+
+	if (pipe2(in, O_CLOEXEC) != 0)
+		return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
+	if (pipe2(out, O_CLOEXEC) != 0) {
+		(void)close(in[0]);
+		(void)close(in[1]);
+		return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
+	}
+	s->pid = fork();
+	if (s->pid == 0)
+		become_try(s, argv, env, in, out);
+	(void)close(in[0]);
+	(void)close(out[1]);
+	(void)fcntl(out[0], F_SETFL, O_NONBLOCK);
+	ret_ends[0] = in[1];
+	ret_ends[1] = out[0];
+	rc = s->pid > 0 ? watch(s, err) : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
+	if (rc == 0)
+		return 0;
+	(void)close(in[1]);
+	(void)close(out[0]);
+	if (s->pid > 0) {
+		child_stop(s, true);
+		(void)waitpid(s->pid, NULL, 0);
+	}
+	s->pid = 0;
+	return rc;
+}
+
+int child_try(struct child *s, const struct picture_claim *claim, const char *share,
+	int ret_ends[2], struct err *err)
+{
+	char folder[FOLDER_MAX], **argv, **env;
+	const struct server_profile_place at = {claim, s->address, folder};
+	struct arena a;
+	int rc = make_folder(s, folder, err);
+
+	arena_init_small(&a, ARENA_MAX, 4096);
+	if (rc == 0)
+		rc = server_profile_words(s->all->cfg.profile, &at, &a, &argv, &env, err);
+	if (rc == 0) {
+		char *words[] = {arena_strdup(&a, SLICE("gpugate")), arena_strdup(&a, SLICE("try")),
+			arena_strdup(&a, slice_of(share)), NULL};
+
+		rc = a.failed ? err_set(err, ERR_NOMEM, "out of memory for a self-test")
+			      : spawn_try(s, words, env, ret_ends, err);
+	}
+	arena_release(&a);
+	if (rc != 0)
+		(void)child_gone(s);
 	return rc;
 }
 

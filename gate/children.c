@@ -4,18 +4,14 @@
 #include "gate/children.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "gate/account.h"
 #include "gate/children_impl.h"
 #include "gate/family.h"
 
@@ -34,7 +30,7 @@
 
 /* ---- one server ---- */
 
-static void say(const struct child *s, enum log_level level, const char *what)
+void child_say(const struct child *s, enum log_level level, const char *what)
 {
 	log_line(s->all->cfg.log, level, what, log_str("uid", s->uid),
 		log_str("address", s->address), log_int("pid", s->pid),
@@ -50,17 +46,17 @@ static void fail(struct child *s)
 	s->failures++;
 	s->again_ms = clock_ms() + (wait < AGAIN_LAST_MS ? wait : AGAIN_LAST_MS);
 	s->all->facts.failures++;
-	say(s, LOG_LEVEL_WARN, "a server failed");
+	child_say(s, LOG_LEVEL_WARN, "a server failed");
 }
 
-static void end(struct child *s)
+void child_end(struct child *s)
 {
-	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN)
+	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN || s->state == CHILD_TRYING)
 		return;
 	s->state = CHILD_ENDING;
 	s->until_ms = clock_ms() + s->all->cfg.profile->grace_ms + FORCE_MS;
 	child_stop(s, false);
-	say(s, LOG_LEVEL_INFO, "a server is ended");
+	child_say(s, LOG_LEVEL_INFO, "a server is ended");
 }
 
 /* Its parent has ended, and so has all that came of it. */
@@ -75,8 +71,12 @@ static void on_over(void *ctx, uint32_t events)
 		return;
 	status = child_gone(s);
 	s->state = CHILD_DOWN;
+	if (was == CHILD_TRYING)
+		s->over = true;
+	if (s->over && strcmp(s->uid, CHILDREN_TRY) == 0)
+		return;
 	if (was == CHILD_ENDING) {
-		say(s, LOG_LEVEL_INFO, "a server has ended");
+		child_say(s, LOG_LEVEL_INFO, "a server has ended");
 		return;
 	}
 	if (was == CHILD_UP && clock_ms() - s->since_ms >= GOOD_MS)
@@ -105,7 +105,7 @@ static void look(struct child *s)
 	} else {
 		s->state = CHILD_UP;
 		s->since_ms = s->idle_ms = clock_ms();
-		say(s, LOG_LEVEL_INFO, "a server is up");
+		child_say(s, LOG_LEVEL_INFO, "a server is up");
 		return;
 	}
 	fail(s);
@@ -124,7 +124,7 @@ static struct child *find(const struct children *s, const char *uid)
 	return NULL;
 }
 
-static struct child *new_server(struct children *all, const char *uid)
+struct child *child_new(struct children *all, const char *uid)
 {
 	struct child *s = calloc(1, sizeof(*s));
 
@@ -137,7 +137,7 @@ static struct child *new_server(struct children *all, const char *uid)
 	return s;
 }
 
-static void put(struct children *all, struct child *s)
+void child_put(struct children *all, struct child *s)
 {
 	(void)snprintf(s->address, sizeof(s->address), CHILDREN_NET ".%u.%u", s->slot / 250,
 		s->slot % 250 + 1);
@@ -146,7 +146,7 @@ static void put(struct children *all, struct child *s)
 		all->top = s->slot + 1;
 }
 
-static void free_server(struct child *s)
+void child_free(struct child *s)
 {
 	if (s->pidfd >= 0)
 		(void)close(s->pidfd);
@@ -174,7 +174,7 @@ static bool is_held(const struct children *all, const struct picture_claim *clai
 	for (size_t i = 0; i < all->top; i++) {
 		const struct child *s = all->server[i];
 
-		if (!s || s->state != CHILD_ENDING)
+		if (!s || (s->state != CHILD_ENDING && s->state != CHILD_TRYING))
 			continue;
 		for (size_t g = 0; g < claim->n_gpus; g++)
 			if (strstr(s->share, claim->gpu[g].id))
@@ -185,7 +185,7 @@ static bool is_held(const struct children *all, const struct picture_claim *clai
 
 static struct child *add(struct children *all, const struct picture_claim *claim)
 {
-	struct child *s = new_server(all, claim->uid);
+	struct child *s = child_new(all, claim->uid);
 
 	if (!s)
 		return NULL;
@@ -193,10 +193,10 @@ static struct child *add(struct children *all, const struct picture_claim *claim
 		s->slot++;
 	s->share = share_of(claim);
 	if (s->slot == (all->accounts ? all->accounts : CHILDREN_MAX) || !s->share) {
-		free_server(s);
+		child_free(s);
 		return NULL;
 	}
-	put(all, s);
+	child_put(all, s);
 	return s;
 }
 
@@ -266,9 +266,10 @@ void children_claims(struct children *all, const struct picture *p)
 		const struct picture_claim *claim = s ? picture_claim(p, s->uid) : NULL;
 		char *share = claim ? share_of(claim) : NULL;
 
-		if (s && (!claim || (share && strcmp(share, s->share) != 0))) {
+		if (s && s->state != CHILD_TRYING &&
+			(!claim || (share && strcmp(share, s->share) != 0))) {
 			s->over = true;
-			end(s);
+			child_end(s);
 		}
 		free(share);
 	}
@@ -291,7 +292,47 @@ void children_overdone(struct children *all, const char *uid)
 		return;
 	(void)snprintf(s->why, sizeof(s->why), "it took more of a GPU than its claim has");
 	fail(s);
-	end(s);
+	child_end(s);
+}
+
+int children_try(struct children *all, const struct picture_claim *claim, const char *share,
+	struct children_tried *ret, struct err *err)
+{
+	struct child *s;
+	int ends[2], rc;
+
+	*ret = (struct children_tried){0};
+	if (find(all, CHILDREN_TRY))
+		return err_set(err, ERR_IO, "the last self-test has not ended");
+	s = add(all, claim);
+	if (!s)
+		return err_set(err, ERR_NOMEM, "no room for one more server");
+	s->state = CHILD_TRYING;
+	rc = child_try(s, claim, share, ends, err);
+	if (rc == 0) {
+		*ret = (struct children_tried){s->pid, ends[0], ends[1]};
+		return 0;
+	}
+	all->server[s->slot] = NULL;
+	child_free(s);
+	return rc;
+}
+
+/* A call into the driver may hold it: the loop is told when it is gone, as of servers. */
+void children_tried(struct children *all, struct children_tried *t)
+{
+	struct child *s = find(all, CHILDREN_TRY);
+
+	if (t->pid == 0)
+		return;
+	(void)close(t->in);
+	(void)close(t->out);
+	*t = (struct children_tried){0};
+	if (!s || s->state != CHILD_TRYING)
+		return;
+	s->over = true;
+	s->state = CHILD_ENDING;
+	child_stop(s, true);
 }
 
 bool children_over(const struct children *all, const char *uid)
@@ -307,7 +348,7 @@ void children_end(struct children *all)
 		if (!all->server[i])
 			continue;
 		all->server[i]->over = true;
-		end(all->server[i]);
+		child_end(all->server[i]);
 	}
 }
 
@@ -328,7 +369,7 @@ static int64_t turn(struct child *s)
 	if (s->state != CHILD_UP || p->linger_ms < 0 || s->connections > 0)
 		return -1;
 	if (now >= s->idle_ms + p->linger_ms) {
-		end(s);
+		child_end(s);
 		return LOOK_MS;
 	}
 	return s->idle_ms + p->linger_ms - now;
@@ -346,7 +387,7 @@ int64_t children_turn(struct children *all)
 			continue;
 		if (s->over && s->state == CHILD_DOWN) {
 			all->server[i] = NULL;
-			free_server(s);
+			child_free(s);
 			continue;
 		}
 		ms = turn(s);
@@ -367,128 +408,4 @@ struct children_facts children_facts(const struct children *all)
 		f.ending += s && s->state == CHILD_ENDING;
 	}
 	return f;
-}
-
-/* ---- start and end ---- */
-
-static int no_account(const char *user, struct err *err)
-{
-	return err_set(err, ERR_INVALID,
-		"found user \"%s\", expected the name or number of an account other than root, or "
-		"FIRST-LAST, numbers that are nobody's",
-		user);
-}
-
-/* "lupine", "991", or "200000-200255": a claim an account, so that no server can touch another's.
- */
-static int find_account(struct children *s, struct err *err)
-{
-	const char *user = s->cfg.profile->user, *dash = user ? strchr(user, '-') : NULL;
-	uint64_t first, last;
-
-	if (!user)
-		return geteuid() != 0 ? 0 : no_account("", err);
-	if (dash && text_u64((struct slice){user, (size_t)(dash - user)}, UINT32_MAX / 2, &first)) {
-		if (!text_u64(slice_of(dash + 1), UINT32_MAX / 2, &last) || last < first)
-			return no_account(user, err);
-		s->accounts =
-			last - first < CHILDREN_MAX ? (unsigned)(last - first) + 1 : CHILDREN_MAX;
-		s->uid = (uid_t)first;
-		s->gid = (gid_t)first;
-	} else if (account_find(slice_of(user), &s->uid, &s->gid, err) != 0) {
-		return ERR_NOTFOUND;
-	}
-	if (s->uid == 0)
-		return no_account(user, err);
-	s->switches = s->uid != geteuid() || s->accounts > 0;
-	return 0;
-}
-
-/* Whoever could write there could have us end any process. */
-static int look_at_folder(const char *path, struct err *err)
-{
-	struct stat st;
-
-	if (stat(path, &st) != 0)
-		return err_set(err, ERR_IO, "%s: %s", path, strerrordesc_np(errno));
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
-		return err_set(err, ERR_INVALID,
-			"%s: expected a folder that is gpugate's, and that nobody else may write "
-			"to",
-			path);
-	return 0;
-}
-
-static int take_up(struct children *all, struct slice uid, struct err *err)
-{
-	char name[BEARER_UID_MAX];
-	struct child *s;
-
-	if (uid.len >= sizeof(name))
-		return 0;
-	memcpy(name, uid.at, uid.len);
-	name[uid.len] = '\0';
-	s = new_server(all, name);
-	if (!s)
-		return err_set(err, ERR_NOMEM, "out of memory for the servers");
-	if (!child_find(s, name) || all->server[s->slot]) {
-		(void)child_gone(s);
-		free_server(s);
-		return 0;
-	}
-	put(all, s);
-	s->state = CHILD_STARTING;
-	s->until_ms = clock_ms() + all->cfg.profile->readiness_ms;
-	say(s, LOG_LEVEL_INFO, "a server was found");
-	/* There is no account of ours for it, so it is another profile's. */
-	s->over = s->over || (all->accounts && s->slot >= all->accounts);
-	if (s->over)
-		end(s);
-	return 0;
-}
-
-static int take_up_all(struct children *s, struct err *err)
-{
-	DIR *folder = opendir(s->cfg.state_dir);
-	int rc = 0;
-
-	if (!folder)
-		return err_set(err, ERR_IO, "%s: %s", s->cfg.state_dir, strerrordesc_np(errno));
-	for (struct dirent *e; rc == 0 && (e = readdir(folder)) != NULL;) {
-		size_t len = strlen(e->d_name);
-
-		if (len > 5 && strcmp(e->d_name + len - 5, ".json") == 0)
-			rc = take_up(s, (struct slice){e->d_name, len - 5}, err);
-	}
-	(void)closedir(folder);
-	return rc;
-}
-
-int children_new(const struct children_config *config, struct children **ret, struct err *err)
-{
-	struct children *s = calloc(1, sizeof(*s));
-	int rc;
-
-	if (!s)
-		return err_set(err, ERR_NOMEM, "out of memory for the servers");
-	s->cfg = *config;
-	rc = find_account(s, err);
-	if (rc == 0)
-		rc = look_at_folder(config->state_dir, err);
-	if (rc == 0)
-		rc = take_up_all(s, err);
-	if (rc != 0) {
-		children_free(s);
-		return rc;
-	}
-	*ret = s;
-	return 0;
-}
-
-void children_free(struct children *s)
-{
-	for (size_t i = 0; s && i < s->top; i++)
-		if (s->server[i])
-			free_server(s->server[i]);
-	free(s);
 }

@@ -54,6 +54,23 @@ const char *children_of(const struct children *all, pid_t pid);
 /* The claim's server takes more than its share: it is ended, and may start again after a while. */
 void children_overdone(struct children *all, const char *uid);
 
+/* ---- a self-test (gate/selftest.h) ---- */
+
+/* The uid of its claim, which is no pod's. */
+#define CHILDREN_TRY "self-test"
+
+struct children_tried {
+	pid_t pid;   /* 0: there is none */
+	int in, out; /* of its standard input and output, ours; out does not block */
+};
+/* Start `gpugate try SHARE` as a server of such a claim would be: its account, folder, environment;
+ * no server starts on the claim's GPUs until children_tried(). It ends with us. ERR_IO,
+ * ERR_INVALID, ERR_NOMEM; then there is none. */
+int children_try(struct children *all, const struct picture_claim *claim, const char *share,
+	struct children_tried *ret, struct err *err);
+/* End it, and all that came of it. Nothing where there is none. */
+void children_tried(struct children *all, struct children_tried *t);
+
 /* Do what is due; milliseconds until more is, -1: nothing is. */
 int64_t children_turn(struct children *all);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: what children.c and child_process.c share. */
+/* gate: what children.c, children_open.c and child_process.c share. */
 #ifndef GATE_CHILDREN_IMPL_H
 #define GATE_CHILDREN_IMPL_H
 
@@ -11,7 +11,7 @@
 #define CHILDREN_NET "127.91"
 #define CHILDREN_NOBODY CHILDREN_NET ".255.254"
 
-enum child_state { CHILD_DOWN, CHILD_STARTING, CHILD_UP, CHILD_ENDING };
+enum child_state { CHILD_DOWN, CHILD_STARTING, CHILD_UP, CHILD_ENDING, CHILD_TRYING };
 
 /* A claim that was used. */
 struct child {
@@ -56,11 +56,26 @@ static inline gid_t child_gid(const struct child *s)
 	return s->all->gid + (s->all->accounts ? s->slot : 0);
 }
 
+/* ---- children.c ---- */
+
+/* Not in the list yet; NULL: no memory. */
+struct child *child_new(struct children *all, const char *uid);
+void child_free(struct child *s);
+/* Into the list, at its slot, whose address it gets. */
+void child_put(struct children *all, struct child *s);
+/* Have it end. */
+void child_end(struct child *s);
+void child_say(const struct child *s, enum log_level level, const char *what);
+
 /* ---- child_process.c ---- */
 
 /* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID,
  * ERR_NOMEM. */
 int child_start(struct child *s, const struct picture_claim *claim, struct err *err);
+/* Its folder, and `gpugate try` in the place of its process, with both ends of its input and
+ * output. ERR_IO, ERR_INVALID, ERR_NOMEM. */
+int child_try(struct child *s, const struct picture_claim *claim, const char *share,
+	int ret_ends[2], struct err *err);
 /* Take up what the file tells: false when there is no such process any more. */
 bool child_find(struct child *s, const char *uid);
 /* Does somebody listen there? */

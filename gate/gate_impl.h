@@ -14,6 +14,7 @@
 #include "net/peers.h"
 #include "gate/readmit.h"
 #include "gate/reviews.h"
+#include "gate/selftest.h"
 #include "kube/object_watch.h"
 #include "net/status_server.h"
 
@@ -86,7 +87,9 @@ enum gate_metric {
 	METRIC_USED,
 	METRIC_OVER,
 	METRIC_OVERDONE,
-	METRIC_STRANGERS
+	METRIC_STRANGERS,
+	METRIC_SHARES,
+	METRIC_CONTEXT
 };
 
 /* Why somebody was refused: rows of the metric's label. */
@@ -133,6 +136,7 @@ struct gate {
 	/* What is used of the GPUs. */
 	struct gpus *gpus; /* NULL: nobody looks */
 	struct usage usage;
+	struct selftest selftest;
 	int64_t looked_at_ms; /* the same moment as usage.looked_ms, since 1970 */
 	uid_t account[SERVER_PROFILE_ACCOUNTS_MAX];
 	size_t n_accounts;

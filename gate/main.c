@@ -9,12 +9,13 @@
 #include "gate/gpus.h"
 #include "gate/keep.h"
 #include "gate/serve.h"
+#include "gate/try.h"
 
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {{"serve", gate_serve_main}, {"connect", connect_main}, {"check", check_main},
-	{"keep", keep_main}, {"gpus", gpus_main}};
+	{"keep", keep_main}, {"gpus", gpus_main}, {"try", try_main}, {"take", take_main}};
 
 int main(int argc, char **argv)
 {

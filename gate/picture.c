@@ -43,6 +43,19 @@ static int take(const struct server_object *o, const struct claim *from, struct 
 	return 0;
 }
 
+/* The largest: there it is easiest to tell. MIG instances and whole GPUs are known by UUIDs. */
+static void find_spare(const struct server_object *o, struct picture *p)
+{
+	for (size_t i = 0; i < o->status.n_gpus; i++) {
+		const struct gpu *g = &o->status.gpus[i].gpu;
+		bool known = strncmp(g->id, "GPU-", 4) == 0 || strncmp(g->id, "MIG-", 4) == 0;
+
+		if (known && g->fit && !g->missing && !o->status.gpus[i].closed &&
+			server_status_claimed(&o->status, i) == 0 && g->bytes > p->spare.of_bytes)
+			p->spare = (struct picture_gpu){g->id, g->bytes, g->bytes};
+	}
+}
+
 int picture_read(
 	struct picture *p, const struct json *j, const struct json_node *object, struct err *err)
 {
@@ -56,6 +69,9 @@ int picture_read(
 		next.claim = arena_array(&next.arena, o.status.n_claims, sizeof(*next.claim));
 		rc = next.claim ? 0 : no_memory(err);
 	}
+	if (rc == 0)
+		find_spare(&o, &next);
+	next.gated = rc == 0 && o.gate_profile;
 	for (size_t i = 0; rc == 0 && i < o.status.n_claims; i++) {
 		const struct claim_record *record = &o.status.claims[i];
 

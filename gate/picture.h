@@ -34,6 +34,8 @@ struct picture {
 	size_t n_claims;
 	size_t shut_out; /* claims that let nobody in: of pods that are gone (rule R13), or that are
 			    not written in full (R19) */
+	bool gated;      /* it says that there is a gate, us, so that shares are tried */
+	struct picture_gpu spare; /* a fit GPU that nobody has a claim on; id NULL: there is none */
 };
 
 /* The picture that an object gives, in place of the one that is there. ERR_INVALID, ERR_SYNTAX: it

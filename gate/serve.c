@@ -212,6 +212,8 @@ static void run(struct gate *g)
 		limit_ms = sooner(limit_ms, CERT_LOOK_MS);
 		if (g->gpus)
 			limit_ms = sooner(limit_ms, gpus_turn(g->gpus));
+		if (g->readable)
+			limit_ms = sooner(limit_ms, selftest_turn(&g->selftest, &g->picture));
 		if (g->status)
 			status_server_turn(g->status);
 		if (g->tell)
@@ -228,6 +230,7 @@ static void farewell(struct gate *g)
 	struct children_facts f;
 
 	guests_cut_all(g);
+	selftest_end(&g->selftest);
 	children_end(g->children);
 	for (f = children_facts(g->children); f.running + f.ending > 0 && clock_ms() < until;
 		f = children_facts(g->children)) {
@@ -292,6 +295,11 @@ static int open_gate(struct gate *g, struct err *err)
 		rc = children_new(
 			&(struct children_config){&g->profile, g->o->state, &g->log, g->loop},
 			&g->children, err);
+	g->selftest = (struct selftest){.log = &g->log,
+		.children = g->children,
+		.loop = g->loop,
+		.looks = g->o->look_ms > 0,
+		.usual = g->profile.usage.context_bytes};
 	if (rc == 0)
 		rc = listener_open(g->o->listen, 1024, &g->listener, &port, err);
 	if (rc == 0)

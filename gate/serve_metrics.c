@@ -8,6 +8,7 @@ static const char *const ways[] = {"to_server", "to_pod", NULL};
 static const char *const words[] = {"yes", "no", "away", "broken", NULL};
 static const char *const stages[] = {"waiting", "carrying", NULL};
 static const char *const states[] = {"running", "ending", NULL};
+static const char *const shares[] = {"unknown", "held", "exceeded", NULL};
 static const char *const refusals[] = {"busy", "tries", "handshake", "protocol", "no_claim",
 	"token", "api_server_away", "server", NULL};
 
@@ -84,6 +85,14 @@ static const struct metric_desc descs[] = {
 	[METRIC_STRANGERS] = {.name = "gpugate_strangers",
 		.help = "Processes that compute on the GPUs and belong to no claim.",
 		.type = METRIC_GAUGE},
+	[METRIC_SHARES] = {.name = "gpugate_shares",
+		.help = "1 for what is known of whether the profile holds a claim to its share.",
+		.type = METRIC_GAUGE,
+		.label = {{"state", shares}}},
+	[METRIC_CONTEXT] = {.name = "gpugate_context_bytes",
+		.help = "What NVML counts of an empty context, as the self-test has found; 0: not "
+			"known.",
+		.type = METRIC_GAUGE},
 };
 
 struct metrics *gate_metrics_new(void)
@@ -115,6 +124,9 @@ void gate_metrics(void *ctx, struct buf *out)
 		g->usage.used > INT64_MAX ? INT64_MAX : (int64_t)g->usage.used);
 	metric_set(g->metrics, METRIC_STRANGERS, 0, 0, (int64_t)g->usage.n_strangers);
 	metric_set(g->metrics, METRIC_OVER, 0, 0, (int64_t)g->usage.n_over);
+	for (unsigned i = 0; i <= GATE_SHARES_EXCEEDED; i++)
+		metric_set(g->metrics, METRIC_SHARES, i, 0, g->selftest.shares == i);
+	metric_set(g->metrics, METRIC_CONTEXT, 0, 0, (int64_t)g->selftest.context);
 	if (tls_identity_info(g->identity, &tls))
 		metric_set(g->metrics, METRIC_CERTIFICATE, 0, 0, tls.not_after);
 	metrics_render(g->metrics, out);

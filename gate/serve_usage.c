@@ -2,6 +2,7 @@
 /* gate: what follows from a look at the GPUs: what the operator is told, and who is ended. */
 #define _GNU_SOURCE
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -19,7 +20,9 @@ static const char *claim_of(void *ctx, pid_t pid)
 {
 	const struct gate *g = ctx;
 
-	return children_of(g->children, pid);
+	const char *uid = children_of(g->children, pid);
+
+	return uid && strcmp(uid, CHILDREN_TRY) != 0 ? uid : NULL;
 }
 
 static bool passes(void *ctx, pid_t pid)
@@ -29,7 +32,7 @@ static bool passes(void *ctx, pid_t pid)
 	struct stat st;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	if (stat(path, &st) != 0)
+	if (stat(path, &st) != 0 || children_of(g->children, pid))
 		return true;
 	for (size_t i = 0; i < g->n_accounts; i++)
 		if (g->account[i] == st.st_uid)
@@ -53,10 +56,14 @@ static void on_looked(void *ctx, const struct usage_look *look)
 {
 	struct gate *g = ctx;
 	struct usage_who who = {g, claim_of, passes};
+	struct usage_rules rules = g->profile.usage;
 	struct err err = {0};
 
-	if (usage_judge(&g->usage, look, &g->picture, &g->profile.usage, &who, clock_ms(), &err) !=
-		0) {
+	selftest_looked(&g->selftest, look);
+	/* What was seen of an empty context, where the profile does not say. */
+	if (!g->profile.says_context && g->selftest.context)
+		rules.context_bytes = g->selftest.context;
+	if (usage_judge(&g->usage, look, &g->picture, &rules, &who, clock_ms(), &err) != 0) {
 		log_line(&g->log, LOG_LEVEL_ERROR, "a look at the GPUs is lost",
 			log_str("error", err.msg));
 		return;
@@ -95,6 +102,7 @@ void gate_usage_page(void *ctx, struct buf *out)
 	struct gate_page page = {.version = GATE_PAGE_VERSION,
 		.server = g->o->server,
 		.profile = g->profile.name,
+		.shares = g->selftest.shares,
 		.known = gate_usage_known(g),
 		.looked_ms = g->looked_at_ms};
 	struct arena a;

@@ -201,6 +201,7 @@ static int read_usage(const struct yaml_node *spec, struct server_profile *p, st
 			SERVER_PROFILE_ACCOUNTS_MAX);
 	p->usage.margin_percent = (unsigned)margin;
 	p->ends_over = word == 1;
+	p->says_context = !yaml_absent(yaml_get(map, "context"));
 	return 0;
 }
 

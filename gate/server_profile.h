@@ -57,6 +57,7 @@ struct server_profile {
 	int64_t linger_ms; /* without a connection; -1: until its claim ends */
 	int64_t grace_ms;
 	struct usage_rules usage;
+	bool says_context;      /* usage.context_bytes is the operator's word, not ours */
 	bool ends_over;         /* who has more than its share is ended, not only told of */
 	struct slice *accounts; /* whose processes may compute without a claim */
 	size_t n_accounts;

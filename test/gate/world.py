@@ -52,7 +52,7 @@ class Api:
 
     def __init__(self, port=0):
         self.lock, self.watches = threading.Lock(), []
-        self.version, self.claims, self.tokens = 100, {}, {}
+        self.version, self.claims, self.tokens, self.gate = 100, {}, {}, {}
         self.away, self.broken, self.reviews, self.there, self.spoiled, self.slow = False, 0, 0, True, False, 0
         api = self
 
@@ -137,7 +137,7 @@ class Api:
         gpus = [{"id": g, "model": "Stand-in", "memory": 16 * GIB, "fit": True} for g in GPUS]
         return {"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer",
                 "metadata": {"name": NAME, "uid": "0aa0", "resourceVersion": str(self.version), "finalizers": ["poolgate.io/claims"]},
-                "spec": {"address": "127.0.0.1:9446", "probe": {"url": "https://127.0.0.1:9443"}},
+                "spec": {"address": "127.0.0.1:9446", "probe": {"url": "https://127.0.0.1:9443"}, **self.gate},
                 "status": {"version": 1, "gpus": "none" if self.spoiled else gpus, "claims": claims,
                            "conditions": [{"type": "Fresh", "status": "True"}]}}
 
@@ -146,6 +146,11 @@ class Api:
         self.version += 1
         for one in self.watches:
             one.put({"type": kind, "object": self.object()})
+
+    def gated(self):
+        with self.lock:
+            self.gate = {"gate": {"profile": "stand-in", "url": "https://127.0.0.1:9447"}}
+            self.tell()
 
     def claim(self, uid=None, gpus=((GPUS[0], 8 * GIB),), **more):
         uid = uid or str(uuid.uuid4())

@@ -40,6 +40,7 @@ TEST(test_least)
 	assert_int_equal(p.linger_ms, -1);
 	assert_int_equal(p.grace_ms, 1000);
 	assert_int_equal(p.usage.context_bytes, UINT64_C(600) << 20);
+	assert_false(p.says_context);
 	assert_int_equal(p.usage.margin_percent, 5);
 	assert_false(p.ends_over);
 	assert_int_equal(p.n_accounts, 0);
@@ -55,6 +56,7 @@ TEST(test_usage)
 				 &p, &e),
 		0);
 	assert_int_equal(p.usage.context_bytes, 0);
+	assert_true(p.says_context);
 	assert_int_equal(p.usage.margin_percent, 0);
 	assert_true(p.ends_over);
 	assert_int_equal(p.n_accounts, 2);

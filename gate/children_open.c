@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: servers as a gate begins with them: under which account, and what another gate has left. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gate/account.h"
+#include "gate/children_impl.h"
+
+static int no_account(const char *user, struct err *err)
+{
+	return err_set(err, ERR_INVALID,
+		"found user \"%s\", expected the name or number of an account other than root, or "
+		"FIRST-LAST, numbers that are nobody's",
+		user);
+}
+
+/* "lupine", "991", or "200000-200255": a claim an account, so that no server can touch another's.
+ */
+static int find_account(struct children *s, struct err *err)
+{
+	const char *user = s->cfg.profile->user, *dash = user ? strchr(user, '-') : NULL;
+	uint64_t first, last;
+
+	if (!user)
+		return geteuid() != 0 ? 0 : no_account("", err);
+	if (dash && text_u64((struct slice){user, (size_t)(dash - user)}, UINT32_MAX / 2, &first)) {
+		if (!text_u64(slice_of(dash + 1), UINT32_MAX / 2, &last) || last < first)
+			return no_account(user, err);
+		s->accounts =
+			last - first < CHILDREN_MAX ? (unsigned)(last - first) + 1 : CHILDREN_MAX;
+		s->uid = (uid_t)first;
+		s->gid = (gid_t)first;
+	} else if (account_find(slice_of(user), &s->uid, &s->gid, err) != 0) {
+		return ERR_NOTFOUND;
+	}
+	if (s->uid == 0)
+		return no_account(user, err);
+	s->switches = s->uid != geteuid() || s->accounts > 0;
+	return 0;
+}
+
+/* Whoever could write there could have us end any process. */
+static int look_at_folder(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return err_set(err, ERR_IO, "%s: %s", path, strerrordesc_np(errno));
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return err_set(err, ERR_INVALID,
+			"%s: expected a folder that is gpugate's, and that nobody else may write "
+			"to",
+			path);
+	return 0;
+}
+
+static int take_up(struct children *all, struct slice uid, struct err *err)
+{
+	char name[BEARER_UID_MAX];
+	struct child *s;
+
+	if (uid.len >= sizeof(name))
+		return 0;
+	memcpy(name, uid.at, uid.len);
+	name[uid.len] = '\0';
+	s = child_new(all, name);
+	if (!s)
+		return err_set(err, ERR_NOMEM, "out of memory for the servers");
+	if (!child_find(s, name) || all->server[s->slot]) {
+		(void)child_gone(s);
+		child_free(s);
+		return 0;
+	}
+	child_put(all, s);
+	s->state = CHILD_STARTING;
+	s->until_ms = clock_ms() + all->cfg.profile->readiness_ms;
+	child_say(s, LOG_LEVEL_INFO, "a server was found");
+	/* There is no account of ours for it, so it is another profile's. */
+	s->over = s->over || (all->accounts && s->slot >= all->accounts);
+	if (s->over)
+		child_end(s);
+	return 0;
+}
+
+static int take_up_all(struct children *s, struct err *err)
+{
+	DIR *folder = opendir(s->cfg.state_dir);
+	int rc = 0;
+
+	if (!folder)
+		return err_set(err, ERR_IO, "%s: %s", s->cfg.state_dir, strerrordesc_np(errno));
+	for (struct dirent *e; rc == 0 && (e = readdir(folder)) != NULL;) {
+		size_t len = strlen(e->d_name);
+
+		if (len > 5 && strcmp(e->d_name + len - 5, ".json") == 0)
+			rc = take_up(s, (struct slice){e->d_name, len - 5}, err);
+	}
+	(void)closedir(folder);
+	return rc;
+}
+
+int children_new(const struct children_config *config, struct children **ret, struct err *err)
+{
+	struct children *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return err_set(err, ERR_NOMEM, "out of memory for the servers");
+	s->cfg = *config;
+	rc = find_account(s, err);
+	if (rc == 0)
+		rc = look_at_folder(config->state_dir, err);
+	if (rc == 0)
+		rc = take_up_all(s, err);
+	if (rc != 0) {
+		children_free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void children_free(struct children *s)
+{
+	for (size_t i = 0; s && i < s->top; i++)
+		if (s->server[i])
+			child_free(s->server[i]);
+	free(s);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: the self-test: started, measured, heard, ended. */
+#define _GNU_SOURCE
+#include "gate/selftest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* In all; and until somebody has seen the context, else the usual one is taken. */
+#define PATIENCE_MS 120000
+#define MEASURE_MS 30000
+/* Where no GPU is free; after a try that told nothing. */
+#define NONE_FREE_MS 10000
+#define AGAIN_MS 600000
+
+static void over(struct selftest *t, enum gate_shares shares, const char *why)
+{
+	children_tried(t->children, &t->tried);
+	t->shares = shares;
+	t->state = shares == GATE_SHARES_UNKNOWN ? SELFTEST_DUE : SELFTEST_DONE;
+	t->again_ms = clock_ms() + AGAIN_MS;
+	if (shares != GATE_SHARES_UNKNOWN)
+		log_line(t->log, shares == GATE_SHARES_HELD ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+			shares == GATE_SHARES_HELD
+				? "the profile holds a claim to its share"
+				: "the profile does not hold a claim to its share",
+			log_int("context", (int64_t)t->context));
+	else if (!t->told)
+		log_line(t->log, LOG_LEVEL_WARN,
+			"whether the profile holds a claim to its share is not known",
+			log_str("error", why));
+	t->told = shares == GATE_SHARES_UNKNOWN;
+}
+
+static void go_on(struct selftest *t)
+{
+	char line[32];
+	int n = snprintf(line, sizeof(line), "%llu\n",
+		(unsigned long long)(t->context ? t->context : t->usual));
+
+	t->state = SELFTEST_TRYING;
+	if (write(t->tried.in, line, (size_t)n) != n)
+		over(t, GATE_SHARES_UNKNOWN, "it does not listen");
+}
+
+static void hear_line(struct selftest *t, const char *line)
+{
+	if (t->state == SELFTEST_STARTING && strcmp(line, "ready") == 0) {
+		t->state = SELFTEST_MEASURING;
+		t->until_ms = clock_ms() + (t->looks ? MEASURE_MS : 0);
+	} else if (t->state == SELFTEST_TRYING && strcmp(line, "held") == 0) {
+		over(t, GATE_SHARES_HELD, "");
+	} else if (t->state == SELFTEST_TRYING && strcmp(line, "exceeded") == 0) {
+		over(t, GATE_SHARES_EXCEEDED, "");
+	} else {
+		over(t, GATE_SHARES_UNKNOWN,
+			strncmp(line, "unknown ", 8) == 0 ? line + 8 : "what it says is not known");
+	}
+}
+
+static void hear(void *ctx, uint32_t events)
+{
+	struct selftest *t = ctx;
+
+	(void)events;
+	while (t->tried.pid) {
+		char *end;
+		ssize_t n = read(t->tried.out, t->line + t->len, sizeof(t->line) - 1 - t->len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			over(t, GATE_SHARES_UNKNOWN, "it has ended");
+			return;
+		}
+		t->len += (size_t)n;
+		t->line[t->len] = '\0';
+		while (t->tried.pid && (end = strchr(t->line, '\n')) != NULL) {
+			*end = '\0';
+			hear_line(t, t->line);
+			t->len -= (size_t)(end + 1 - t->line);
+			memmove(t->line, end + 1, t->len + 1);
+		}
+	}
+}
+
+static void start(struct selftest *t, const struct picture *p)
+{
+	struct picture_gpu half = {p->spare.id, p->spare.bytes / 2, p->spare.bytes};
+	const struct picture_claim claim = {.uid = CHILDREN_TRY, .gpu = &half, .n_gpus = 1};
+	struct err err = {0};
+	char share[32];
+
+	(void)snprintf(share, sizeof(share), "%llu", (unsigned long long)half.bytes);
+	t->len = 0;
+	t->watch = (struct loop_watch){hear, t};
+	if (children_try(t->children, &claim, share, &t->tried, &err) != 0 ||
+		loop_add(t->loop, t->tried.out, &t->watch, &err) != 0) {
+		over(t, GATE_SHARES_UNKNOWN, err.msg);
+		return;
+	}
+	t->state = SELFTEST_STARTING;
+	t->until_ms = clock_ms() + PATIENCE_MS;
+	log_line(t->log, LOG_LEVEL_INFO, "the self-test begins", log_str("gpu", half.id));
+}
+
+int64_t selftest_turn(struct selftest *t, const struct picture *p)
+{
+	int64_t now = clock_ms();
+
+	if (t->state == SELFTEST_DONE || (t->state == SELFTEST_DUE && !p->gated))
+		return -1;
+	if (t->state == SELFTEST_DUE && now < t->again_ms)
+		return t->again_ms - now;
+	if (t->state == SELFTEST_DUE && !p->spare.id) {
+		if (!t->told)
+			log_line(t->log, LOG_LEVEL_WARN,
+				"whether the profile holds a claim to its share is not known",
+				log_str("error", "no GPU is free of claims, and known by UUID"));
+		t->told = true;
+		t->again_ms = now + NONE_FREE_MS;
+		return NONE_FREE_MS;
+	}
+	if (t->state == SELFTEST_DUE)
+		start(t, p);
+	else if (now >= t->until_ms && t->state == SELFTEST_MEASURING) {
+		t->until_ms = now + PATIENCE_MS;
+		go_on(t);
+	} else if (now >= t->until_ms) {
+		over(t, GATE_SHARES_UNKNOWN, "it takes too long");
+	}
+	now = clock_ms();
+	return t->state == SELFTEST_DUE || t->until_ms <= now ? 0 : t->until_ms - now;
+}
+
+void selftest_looked(struct selftest *t, const struct usage_look *look)
+{
+	if (t->state != SELFTEST_MEASURING)
+		return;
+	for (size_t g = 0; g < look->n_gpus; g++)
+		for (size_t i = 0; i < look->gpus[g].n_processes; i++) {
+			const struct usage_process *one = &look->gpus[g].processes[i];
+			const char *uid = one->known ? children_of(t->children, one->pid) : NULL;
+
+			if (uid && strcmp(uid, CHILDREN_TRY) == 0 && one->bytes > t->context)
+				t->context = one->bytes;
+		}
+	if (t->context == 0)
+		return;
+	t->until_ms = clock_ms() + PATIENCE_MS;
+	go_on(t);
+}
+
+void selftest_end(struct selftest *t)
+{
+	if (t->children)
+		children_tried(t->children, &t->tried);
+	t->state = SELFTEST_DONE;
+}
