@@ -171,6 +171,42 @@ def test_what_the_policy_says(tmp_path, spec, says):
     assert (status, err) == (0, "") and said["state"] == "not-injected" and says in said["why"], out
 
 
+def bounded(**allow):
+    """The namespace ml picks a policy that allows this."""
+    return with_policies({"/api/v1/namespaces/ml": {"metadata": {"name": "ml", "labels": {"poolgate.io/policy": "research"}}},
+                          "/apis/poolgate.io/v1alpha1/gpupolicies/research": {
+                              "apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": "research"},
+                              "spec": {"defaults": {"priority": 7}, "allow": allow}}})
+
+
+def test_what_its_policy_bounds(tmp_path, injected):
+    waits, lost = pod(injected, "w", 1, GATE), pod(injected, "lost", 2)
+    servers = [server("gpu-01", 4, [("holder", "gpu-0", 8000), ("holder", "gpu-1", 8000)])]
+    said = "the GPUPolicy research: its namespaces hold 2 of 3 GPUs and 16000 MB (GPUs: ml 2)"
+    status, out, err = explain(tmp_path, [waits, lost], servers, "ml/w", installed=bounded(gpus=3, waiting=5))
+    assert (status, err) == (1, "") and out.splitlines() == [
+        "ml/w waits: the GPUPolicy research allows its namespaces 3 GPUs at once (spec.allow.gpus), of which they hold 2 (ml 2), and the pod takes 2",
+        said + "; 1 of 5 pods wait"], out
+    _, out, _ = explain(tmp_path, [waits, lost], servers, "ml/lost", installed=bounded(gpus=3))
+    assert "although it is injected and does not wait: the GPUPolicy research allows its namespaces 3 GPUs at once" in out and said in out
+    # exact, by the bytes of the GPUs that it would have
+    _, out, _ = explain(tmp_path, [waits], servers, "ml/w", installed=bounded(memory="31G"))
+    assert "allows its namespaces 31000 MB at once (spec.allow.memory), of which they hold 16000" in out
+    _, out, _ = explain(tmp_path, [waits], servers, "ml/w", "-o", "json", installed=bounded(memory="32G", models=["T4"]))
+    said = json.loads(out)
+    assert "it is its turn" in said["why"] and said["policy"]["bytes"] == {"now": 16000 * MB, "allowed": 32000 * MB}
+    _, out, _ = explain(tmp_path, [waits], servers, "ml/w", installed=bounded(models=["A100"]))
+    assert "of models that the GPUPolicy research does not allow" in out and "; models: A100" in out
+    _, out, _ = explain(tmp_path, [waits], servers, "ml/w", installed=bounded(launchers=["other"]))
+    assert "allows its namespaces no pods of the launcher bitfusion" in out
+
+
+def test_a_policy_orders(tmp_path, injected):
+    pods = [pod(injected, "first", 1, GATE, namespace="other"), pod(injected, "second", 2, GATE)]
+    _, out, _ = explain(tmp_path, pods, [server("gpu-01", 2, [("x", "gpu-0", 8000)])], "other/first", installed=bounded())
+    assert "it is number 2 of 2 that wait" in out and "  ml/second priority 7, waits" in out, out
+
+
 def test_who_picks_no_policy(tmp_path):
     found = {"/api/v1/namespaces/ml": {"metadata": {"name": "ml"}}}
     assert "its namespace picks no policy" in explain(tmp_path, [asking()], [], "ml/p", installed=with_policies(found))[1]

@@ -343,3 +343,67 @@ def test_policies_that_cannot_be_told(tmp_path):
     assert status in (1, 3) and "may not" in out + err
     status, out, err = plan(tmp_path, servers, [], foreign(), cluster=with_policies(**{"/api/v1/namespaces/ml": None}), words=())
     assert status == 0 and "not concerned" in out
+
+
+# ---- what a policy bounds
+
+
+def allowing(**allow):
+    return {**POLICY, "spec": {"defaults": {"os": "ubuntu18", "version": "400"}, "allow": allow}}
+
+
+def bounded(tmp_path, servers, allow, *objects, words=("-o", "json")):
+    """Offline, in the namespace ml."""
+    (tmp_path / "policies.yaml").write_text(json.dumps(allowing(**allow)) + "\n---\n" + json.dumps(NAMESPACE))
+    return offline(tmp_path, servers, *objects, words=("--policies", str(tmp_path / "policies.yaml"), "-n", "ml", *words))
+
+
+def test_who_would_be_refused_for_a_cap(tmp_path):
+    status, out, err = bounded(tmp_path, gpus(4, 4), {"gpus": 3, "memory": "64G"}, workload("Deployment", "web", 4, amount=1), workload("Pod", "big"),
+                               words=())
+    assert (status, err) == (1, ""), out + err
+    web, big, policy = out.splitlines()
+    assert "3 of 4 copies would start now, the others would be refused: the GPUPolicy research allows its namespaces 3 GPUs at once" in web, out
+    assert "(spec.allow.gpus), of which they hold 3 (ml 3), and the pod takes 1" in web, out
+    assert "would be refused: the GPUPolicy research allows" in big and "takes 2" in big, out
+    assert policy == "the GPUPolicy research: its namespaces hold 3 of 3 GPUs and 24000 of 64000 MB (GPUs: ml 3)"
+    _, out, _ = bounded(tmp_path, gpus(4, 4), {"memory": "12G"}, workload("Deployment", "web", 2, amount=1))
+    (w,) = json.loads(out)["workloads"]
+    assert (w["verdict"], w["start"]) == ("refused", 1) and "12000 MB at once (spec.allow.memory)" in w["why"], w
+    assert "missing" not in w
+    assert json.loads(out)["policies"] == [{"name": "research", "gpus": {"now": 1}, "bytes": {"now": 8000 * MB, "allowed": 12000 * MB},
+                                            "waiting": {"now": 0}, "namespaces": [{"namespace": "ml", "gpus": 1, "bytes": 8000 * MB}]}]
+
+
+@pytest.mark.parametrize("allow, verdict, says", [
+    ({"launchers": ["other"]}, "refused", "allows its namespaces no pods of the launcher bitfusion (spec.allow.launchers: other)"),
+    ({"models": ["A100"]}, "never", "of models that the GPUPolicy research does not allow (spec.allow.models)"),
+    ({"servers": {"team": "red"}}, "never", "1 server is not for the GPUPolicy research (spec.allow.servers)"),
+    ({"launchers": ["bitfusion"], "models": ["T4"], "gpus": 2}, "starts", None)])
+def test_what_a_policy_does_not_allow(tmp_path, allow, verdict, says):
+    _, out, err = bounded(tmp_path, gpus(4), allow, workload("Pod", "p"))
+    (w,) = json.loads(out)["workloads"]
+    assert w["verdict"] == verdict and (says is None or says in w["why"]), (w, err)
+
+
+def test_caps_of_a_cluster(tmp_path, injected):
+    """Its namespaces hold some of it, and who waits is barred behind it, without taking a place from others."""
+    here = {"/apis/poolgate.io/v1alpha1/gpupolicies/research": allowing(gpus=3)}
+    servers = [server("gpu-01", 4, [("holder", "gpu-0", 8000), ("holder", "gpu-1", 8000)])]
+    status, (train, bare), policies = capped(tmp_path, servers, [], workload("Job", "train", 2, amount=1), workload("Pod", "bare", amount=1),
+                                             cluster=with_policies(**here))
+    assert status == 1
+    assert (train["verdict"], train["start"]) == ("waits", 1) and "of which they hold 3 (ml 3), and the pod takes 1" in train["why"], train
+    assert "create the pod again" not in train["why"] and "place" not in train
+    assert bare["verdict"] == "refused" and "create the pod again" in bare["why"], bare
+    assert policies[0]["gpus"] == {"now": 3, "allowed": 3}
+    # one of the cluster's own waits for more than is left: it takes nobody's place
+    pods = [pod(injected, "first", 1, GATE)]
+    _, (train,), policies = capped(tmp_path, servers, pods, workload("Job", "train", amount=1), cluster=with_policies(**here))
+    assert train["verdict"] == "starts" and policies[0]["waiting"] == {"now": 1}, (train, policies)
+
+
+def capped(*args, **more):
+    status, out, err = plan(*args, **more)
+    assert err == "", err
+    return status, json.loads(out)["workloads"], json.loads(out)["policies"]

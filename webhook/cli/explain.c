@@ -101,6 +101,7 @@ static int explain(const char *kubeconfig, const char *pod, bool json)
 		(void)complain(err.code ? err.msg : "out of memory");
 	else
 		code = print(&e, json);
+	policy_asked_end(&e.asked);
 	kube_free(kube);
 	kube_config_release(&config);
 	installed_remove(&installed);

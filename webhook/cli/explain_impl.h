@@ -4,6 +4,7 @@
 #ifndef WEBHOOK_CLI_EXPLAIN_IMPL_H
 #define WEBHOOK_CLI_EXPLAIN_IMPL_H
 
+#include "webhook/cli/policy_use.h"
 #include "webhook/cli/pool_read.h"
 #include "webhook/core/pod/pod.h"
 
@@ -33,6 +34,9 @@ struct explain {
 	struct queue_world world;
 	struct queue_round round;         /* EXPLAIN_WAITS */
 	bool policies, policies_required; /* as the settings have them */
+	struct policy_asked asked;
+	struct policy_uses uses;
+	const struct policy_use *use; /* of the pod's namespace, where that bounds anything */
 	const char *not_ours; /* EXPLAIN_NOT_OURS: why, though it asks; NULL: it asks for nothing */
 	struct err refusal;   /* EXPLAIN_LOST: what placement says; code 0: it would be placed */
 };
@@ -42,8 +46,11 @@ int explain_read(struct kube *k, struct explain *e, struct err *err);
 
 /* Why is this pod, which asks, not injected? In the arena; NULL: it asks for nothing, or memory is
  * out. */
-const char *explain_policy(struct kube *k, const struct explain *e, const struct json *j,
-	const struct json_node *object, struct arena *a);
+const char *explain_policy(
+	struct explain *e, const struct json *j, const struct json_node *object, struct arena *a);
+/* What the policy of the pod's namespace says of it: use, and what refuses it, in e->refusal.
+ * ERR_NOMEM. */
+int explain_bounds(struct explain *e, struct err *err);
 
 /* Append all of it, for people or as JSON. */
 void explain_say(const struct explain *e, struct buf *out);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: why a pod that asks for GPUs is not injected: by its own word, or by the policy that its
  * namespace picks now. */
-#include "base/clock.h"
 #include "webhook/cli/explain_impl.h"
-#include "webhook/cluster/policy/policy_look.h"
 #include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pod/pod_policy.h"
-
-#define ASK_MS 10000
 
 static const char *by_policy(
 	const struct policy *policy, const struct pod *p, struct slice namespace, struct arena *a)
@@ -32,30 +28,41 @@ static const char *by_policy(
 		policy->name);
 }
 
-static const char *of_policy(
-	struct kube *k, const struct pod *p, struct slice namespace, bool required, struct arena *a)
+static const char *of_policy(const struct policy_source *of, const struct pod *p,
+	struct slice namespace, struct arena *a)
 {
-	struct policy_look_config cfg = {.kube = k, .required = required};
 	const struct policy *policy = NULL;
 	struct err err = {0};
-	/* Without its watches it asks for what it is asked. */
-	struct policy_look *look = policy_look_new(&cfg, &err);
-	const char *why = NULL;
 
-	if (look &&
-		policy_look_of(look, namespace, false, clock_ms() + ASK_MS, a, &policy, &err) == 0)
-		why = by_policy(policy, p, namespace, a);
-	else if (err.code == ERR_REFUSED)
-		why = arena_strdup(a, slice_of(err.msg));
-	else
-		why = arena_fmt(
-			a, "what the policy of its namespace says cannot be read: %s", err.msg);
-	policy_look_free(look);
-	return why;
+	if (policy_of(of, namespace, a, &policy, &err) == 0)
+		return by_policy(policy, p, namespace, a);
+	return err.code == ERR_REFUSED
+		       ? arena_strdup(a, slice_of(err.msg))
+		       : arena_fmt(a, "what the policy of its namespace says cannot be read: %s",
+				 err.msg);
 }
 
-const char *explain_policy(struct kube *k, const struct explain *e, const struct json *j,
-	const struct json_node *object, struct arena *a)
+int explain_bounds(struct explain *e, struct err *err)
+{
+	struct slice namespace = slice_of(e->namespace);
+	const struct policy *p = NULL;
+	int rc = policy_of(e->uses.of, namespace, &e->pool.arena, &p, &e->refusal);
+
+	if (rc == 0)
+		rc = policy_use_check(&e->uses, p, namespace, &e->demand, &e->refusal);
+	if (rc == 0 || rc == ERR_REFUSED)
+		e->use = policy_use_bounds(p) ? policy_use_of(&e->uses, p) : NULL;
+	if (rc == ERR_NOMEM || e->pool.arena.failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (rc != 0 && rc != ERR_REFUSED) {
+		e->uses.unknown = e->refusal;
+		err_clear(&e->refusal);
+	}
+	return 0;
+}
+
+const char *explain_policy(
+	struct explain *e, const struct json *j, const struct json_node *object, struct arena *a)
 {
 	struct slice namespace = slice_of(e->namespace), word;
 	struct err err = {0};
@@ -71,6 +78,6 @@ const char *explain_policy(struct kube *k, const struct explain *e, const struct
 	if (word.at)
 		return "it was made when the mutating hook did not answer, or could not tell its "
 		       "client";
-	return e->policies ? of_policy(k, &p, namespace, e->policies_required, a)
+	return e->policies ? of_policy(e->uses.of, &p, namespace, a)
 			   : "it has no annotation " ANN_SWITCH;
 }

@@ -28,7 +28,7 @@ static int read_pod(struct kube *k, struct explain *e, bool *ret_held, struct er
 			   : e->asks                           ? EXPLAIN_LOST
 							       : EXPLAIN_NOT_OURS;
 		if (e->state == EXPLAIN_NOT_OURS)
-			e->not_ours = explain_policy(k, e, &a.json, object, &e->pool.arena);
+			e->not_ours = explain_policy(e, &a.json, object, &e->pool.arena);
 		pod_waits(&a.json, object, e->why);
 		/* nothing that a person would not see: it is being made */
 		if (strcmp(e->why, "Pending") == 0)
@@ -60,13 +60,59 @@ static int decide(struct explain *e, struct err *err)
 	return queue_decide(&e->world, p->pods, p->n_pods, true, &p->arena, &e->round, err);
 }
 
-int explain_read(struct kube *k, struct explain *e, struct err *err)
+/* It would have its turn; do the caps of its namespace's policy leave so much? */
+static int decide_within_caps(struct explain *e, struct err *err)
+{
+	struct queue_pod *self;
+	int rc = decide(e, err);
+
+	if (rc != 0 || e->round.entries[e->self].verdict != QUEUE_START || !e->use)
+		return rc;
+	self = &e->pool.pods[e->self];
+	if (policy_use_leaves(&e->uses, e->use->policy, self->namespace,
+		    policy_use_sum(&e->round.entries[e->self].where), &e->refusal) != ERR_REFUSED)
+		return 0;
+	self->barred = arena_slice(&e->pool.arena, slice_of(e->refusal.msg));
+	return decide(e, err);
+}
+
+/* What it would be told if it were made now. */
+static int place(struct explain *e, struct err *err)
 {
 	struct pool_read *p = &e->pool;
 	struct placement where;
-	bool held = false;
-	int rc = read_pod(k, e, &held, err);
+	int rc = e->refusal.code;
 
+	if (rc == 0)
+		rc = placement_find(&p->inv, &p->usage, &e->demand, &p->arena, &where, &e->refusal);
+	if (rc == 0 && e->use)
+		rc = policy_use_leaves(&e->uses, e->use->policy, slice_of(e->namespace),
+			policy_use_sum(&where), &e->refusal);
+	return rc == ERR_NOMEM ? err_set(err, rc, "%s", e->refusal.msg) : 0;
+}
+
+static int wait(struct kube *k, struct explain *e, struct err *err)
+{
+	int rc = pool_read_waiting(k, &e->pool, err);
+
+	if (rc == 0 && !policy_use_waiting(&e->uses))
+		rc = err_set(err, ERR_NOMEM, "out of memory for those who wait");
+	if (rc == 0)
+		rc = explain_bounds(e, err);
+	return rc == 0 ? decide_within_caps(e, err) : rc;
+}
+
+int explain_read(struct kube *k, struct explain *e, struct err *err)
+{
+	struct pool_read *p = &e->pool;
+	bool held = false;
+	int rc = e->policies
+			 ? policy_asked_begin(&e->asked, k, e->policies_required, &p->arena, err)
+			 : 0;
+
+	e->uses = (struct policy_uses){.of = e->policies ? &e->asked.source : NULL, .pool = p};
+	if (rc == 0)
+		rc = read_pod(k, e, &held, err);
 	if (rc == 0)
 		rc = pool_read_servers(k, p, err);
 	if (rc != 0)
@@ -78,10 +124,9 @@ int explain_read(struct kube *k, struct explain *e, struct err *err)
 	if (e->state != EXPLAIN_LOST)
 		return 0;
 	if (!held) {
-		rc = placement_find(&p->inv, &p->usage, &e->demand, &p->arena, &where, &e->refusal);
-		return rc == ERR_NOMEM ? err_set(err, rc, "%s", e->refusal.msg) : 0;
+		rc = explain_bounds(e, err);
+		return rc == 0 ? place(e, err) : rc;
 	}
 	e->state = EXPLAIN_WAITS;
-	rc = pool_read_waiting(k, p, err);
-	return rc == 0 ? decide(e, err) : rc;
+	return wait(k, e, err);
 }

@@ -193,6 +193,11 @@ void explain_say(const struct explain *e, struct buf *out)
 		buf_char(out, '\n');
 		break;
 	}
+	if (e->use)
+		policy_use_say(e->use, out);
+	if (e->uses.unknown.code)
+		buf_fmt(out, "what the policies of some namespaces say cannot be read: %s\n",
+			e->uses.unknown.msg);
 	pool_read_say_unreadable(&e->pool, out);
 	if (e->state == EXPLAIN_WAITS && e->settings.code) {
 		buf_str(out,
@@ -323,6 +328,10 @@ void explain_json(const struct explain *e, struct buf *out)
 	} else if (e->state == EXPLAIN_NOT_OURS && e->not_ours) {
 		buf_char(out, ',');
 		json_text(out, "why", slice_of(e->not_ours));
+	}
+	if (e->use) {
+		buf_str(out, ",\"policy\":");
+		policy_use_json(e->use, out);
 	}
 	buf_fmt(out, ",\"unreadableServers\":%zu}\n", e->pool.n_unreadable);
 }

@@ -146,7 +146,7 @@ static int plan(const struct inject_source *s, bool json)
 		code = complain(err.msg);
 	if (code == INJECT_DONE)
 		code = plan_files(s, &job, json);
-	policy_look_free(job.look);
+	policy_asked_end(&job.asked);
 	kube_free(job.kube);
 	kube_config_release(&job.kube_config);
 	arena_release(&job.scratch);

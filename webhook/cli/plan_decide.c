@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate plan`: who starts on what is left, as the leader and the validator decide it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "webhook/cli/plan_impl.h"
 
@@ -9,6 +10,17 @@
 static int no_memory(struct err *err)
 {
 	return err_set(err, ERR_NOMEM, "out of memory while planning");
+}
+
+/* The policy of a namespace whose pods wait or start; NULL: none that is known. */
+static const struct policy *policy_at(struct plan_job *job, struct slice namespace)
+{
+	const struct policy *p = NULL;
+	struct err ignored = {0};
+
+	/* it was asked before, when the pod was looked at */
+	(void)policy_of(job->uses.of, namespace, &job->pool.arena, &p, &ignored);
+	return p;
 }
 
 /* Count what a pod that starts takes. False: out of memory. */
@@ -25,7 +37,9 @@ static bool take(struct plan_job *job, const struct placement *where, struct sli
 		last = h->server;
 		bytes += h->bytes;
 	}
-	return pool_read_add_share(&job->pool, namespace, bytes);
+	return pool_read_add_share(&job->pool, namespace, bytes) &&
+	       policy_use_add(
+		       &job->uses, policy_at(job, namespace), namespace, policy_use_sum(where));
 }
 
 /* What is missing for this work, as it is now. */
@@ -41,6 +55,58 @@ static bool note_missing(struct plan_job *job, struct plan_work *w)
 
 /* ---- those who wait ---- */
 
+/* Does it start, too, with its gang or as itself? */
+static bool starts_with(
+	const struct plan_job *job, const struct queue_round *round, size_t i, size_t of)
+{
+	const struct queue_pod *p = &job->queue[i], *first = &job->queue[of];
+
+	return round->entries[i].verdict == QUEUE_START &&
+	       (i == of || (p->gang.at && first->gang.at && slice_eq(p->gang, first->gang) &&
+				   slice_eq(p->namespace, first->namespace)));
+}
+
+/* The caps of its policy do not leave what it, or its gang as a whole, would take: it is barred, as
+ * the leader bars it. False: out of memory. */
+static bool bar(struct plan_job *job, const struct queue_round *round, size_t i)
+{
+	struct queue_pod *p = &job->queue[i];
+	const struct policy *policy = policy_at(job, p->namespace);
+	struct account_sum wants = {0};
+	struct err err = {0};
+	int rc;
+
+	if (!policy || !policy_is_capped(policy))
+		return true;
+	for (size_t k = 0; k < job->n_queue; k++)
+		if (starts_with(job, round, k, i)) {
+			struct account_sum one = policy_use_sum(&round->entries[k].where);
+
+			wants.gpus += one.gpus;
+			wants.bytes += one.bytes;
+		}
+	rc = policy_use_leaves(&job->uses, policy, p->namespace, wants, &err);
+	for (size_t k = 0; rc == ERR_REFUSED && k < job->n_queue; k++)
+		if (starts_with(job, round, k, i))
+			job->queue[k].barred = arena_slice(&job->pool.arena, slice_of(err.msg));
+	return rc != ERR_NOMEM && !job->pool.arena.failed;
+}
+
+/* The first of its gang that starts, or it itself. */
+static bool is_first(const struct plan_job *job, const struct queue_round *round, size_t i)
+{
+	size_t k = job->queue[i].gang.at ? 0 : i;
+
+	while (!starts_with(job, round, k, i))
+		k++;
+	return k == i;
+}
+
+static bool starts(const struct plan_job *job, const struct queue_round *round, size_t i)
+{
+	return round->entries[i].verdict == QUEUE_START && !job->queue[i].barred.at;
+}
+
 /* Who starts leaves the queue. False: out of memory. */
 static bool start(struct plan_job *job, const struct queue_round *round)
 {
@@ -50,12 +116,15 @@ static bool start(struct plan_job *job, const struct queue_round *round)
 	for (size_t i = 0; ok && i < job->n_queue; i++) {
 		if (round->entries[i].verdict != QUEUE_START)
 			continue;
+		ok = !is_first(job, round, i) || bar(job, round, i);
+		if (!ok || job->queue[i].barred.at)
+			continue;
 		ok = take(job, &round->entries[i].where, job->queue[i].namespace);
 		if (job->work_of[i] != SIZE_MAX)
 			job->works[job->work_of[i]].started++;
 	}
 	for (size_t i = 0; i < job->n_queue; i++) {
-		if (round->entries[i].verdict == QUEUE_START)
+		if (starts(job, round, i))
 			continue;
 		job->queue[n] = job->queue[i];
 		job->work_of[n++] = job->work_of[i];
@@ -152,7 +221,9 @@ static int place_now(struct plan_job *job, struct plan_work *w, struct err *err)
 		if (!use.claimed)
 			return no_memory(err);
 		if (placement_find(&job->pool.inv, &use, w->demand, &job->scratch, &where, &why) !=
-			0)
+				0 ||
+			policy_use_leaves(&job->uses, w->policy, w->namespace,
+				policy_use_sum(&where), &why) != 0)
 			break;
 		if (!take(job, &where, w->namespace))
 			return no_memory(err);
@@ -161,7 +232,9 @@ static int place_now(struct plan_job *job, struct plan_work *w, struct err *err)
 	if (why.code == 0)
 		return 0;
 	w->why = slice_of(arena_strdup(&job->pool.arena, slice_of(why.msg)));
-	return why.code == ERR_NOMEM || !w->why.at || !note_missing(job, w) ? no_memory(err) : 0;
+	if (why.code == ERR_NOMEM || !w->why.at)
+		return no_memory(err);
+	return strcmp(why.reason, "PolicyFull") == 0 || note_missing(job, w) ? 0 : no_memory(err);
 }
 
 int plan_place(struct plan_job *job, struct err *err)

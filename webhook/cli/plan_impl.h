@@ -7,6 +7,7 @@
 #include "kube/kube_config.h"
 #include "webhook/cli/inject/inject.h"
 #include "webhook/cli/inject/inject_world.h"
+#include "webhook/cli/policy_use.h"
 #include "webhook/cli/pool_missing.h"
 #include "webhook/cli/pool_read.h"
 
@@ -66,10 +67,9 @@ struct plan_job {
 	struct plan_class *classes; /* as pool.classes */
 	struct err priorities;      /* why they cannot be read */
 	struct kube_config kube_config;
-	struct kube *kube;             /* the cluster; NULL: there is none */
-	struct policy_source policies; /* of the cluster */
-	struct policy_look *look;      /* NULL: nobody picks any */
-	struct plan_picks *picks;      /* of namespaces that were asked about */
+	struct kube *kube;         /* the cluster; NULL: there is none */
+	struct policy_asked asked; /* of the cluster */
+	struct policy_uses uses;   /* and of files */
 	struct plan_bound *bounds;
 	size_t n_bounds, cap_bounds;
 	struct err bounds_why; /* why some may be missing */
@@ -90,9 +90,8 @@ int plan_pool(struct plan_job *job, const struct inject_world *w, const char *ku
  * inject_look. */
 int plan_look(const struct inject_job *files, void *ctx, const struct manifest_pod *pod);
 
-/* plan_policy.c: set job->policies, which asks the cluster; and find the bounds over keys that the
- * policies of works take out. What cannot be read is told there. ERR_NOMEM. */
-int plan_policies(struct plan_job *job, bool required, struct err *err);
+/* plan_policy.c: find the bounds over keys that the policies of works take out. What cannot be read
+ * is told there. ERR_NOMEM. */
 int plan_bounds(struct plan_job *job, struct err *err);
 
 /* plan_change.c: how pods that ask by keys of others are converted, and which bounds count nothing

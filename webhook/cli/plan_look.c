@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate plan`: what one pod of a manifest asks, or why it is none of ours. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/yaml/yaml_json.h"
 #include "webhook/cli/plan_impl.h"
@@ -130,6 +131,25 @@ static int read_plan(
 	return 0;
 }
 
+/* By law P1 what its namespace picks now bounds it. */
+static int bound(struct plan_job *job, struct plan_work *w, struct err *err)
+{
+	struct err why = {0};
+	int rc = policy_use_check(&job->uses, w->policy, w->namespace, w->demand, &why);
+
+	if (rc == 0)
+		return 0;
+	if (rc != ERR_REFUSED)
+		return no_memory(err);
+	w->why = arena_slice(&job->pool.arena, slice_of(why.msg));
+	/* who waits comes in, and stays behind the cap */
+	if (w->waits && strcmp(why.reason, "PolicyFull") == 0)
+		w->pod.barred = w->why;
+	else
+		w->verdict = PLAN_INVALID;
+	return w->why.at ? 0 : no_memory(err);
+}
+
 static void say_warnings(const struct inject_job *files, const struct manifest_pod *pod,
 	const struct warnings *warnings)
 {
@@ -176,9 +196,9 @@ static int decide(struct plan_job *job, const struct inject_job *files,
 		if (m.plan.containers[i].foreign)
 			w->converted = arena_copy(a, &m.plan, 1, sizeof(m.plan));
 	w->policy = m.policy;
-	if (a->failed)
+	if (a->failed || !read_waiting(job, j, w))
 		return no_memory(err);
-	return read_waiting(job, j, w) ? 0 : no_memory(err);
+	return bound(job, w, err);
 }
 
 int plan_look(const struct inject_job *files, void *ctx, const struct manifest_pod *pod)

@@ -1,64 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: `poolgate plan`: which policy a namespace of the cluster picks, and which bounds of it are
- * over keys that the policy takes out of pods. */
-#include "base/clock.h"
+/* cli: `poolgate plan`: which bounds of a namespace are over keys that its policy takes out of
+ * pods.
+ */
 #include "webhook/cli/plan_impl.h"
-#include "webhook/cluster/policy/policy_look.h"
 #include "webhook/core/pod/foreign.h"
 
 #define PATH_BYTES 1024
-#define ASK_MS 10000
 #define LIST_MS 60000
-
-/* What was asked before. */
-struct plan_picks {
-	struct plan_picks *next;
-	struct slice namespace;
-	const struct policy *policy;
-};
-
-static int policy_of_cluster(void *ctx, struct slice namespace, struct arena *a,
-	const struct policy **ret, struct err *err)
-{
-	struct plan_job *job = ctx;
-	struct plan_picks *p = job->picks;
-
-	(void)a;
-	*ret = NULL;
-	while (p && !slice_eq(p->namespace, namespace))
-		p = p->next;
-	if (!p) {
-		p = arena_alloc(&job->pool.arena, sizeof(*p));
-		if (!p)
-			return err_set(err, ERR_NOMEM, "out of memory");
-		*p = (struct plan_picks){
-			job->picks, arena_slice(&job->pool.arena, namespace), NULL};
-		if (policy_look_of(job->look, namespace, false, clock_ms() + ASK_MS,
-			    &job->pool.arena, &p->policy, err) < 0)
-			return err->code;
-		job->picks = p;
-	}
-	*ret = p->policy;
-	return 0;
-}
-
-int plan_policies(struct plan_job *job, bool required, struct err *err)
-{
-	/* without its watches it asks for what it is asked */
-	job->look = policy_look_new(
-		&(struct policy_look_config){.kube = job->kube, .required = required}, err);
-	job->policies = (struct policy_source){job, policy_of_cluster};
-	job->world.policies = &job->policies;
-	return job->look ? 0 : err->code;
-}
-
-/* ---- bounds ---- */
 
 /* One list of them. */
 struct bounds_list {
 	struct plan_job *job;
 	const char *kind;
-	const struct plan_picks *pick;
+	const struct policy_answer *pick;
 };
 
 static bool take_bound(void *ctx, const struct json *j, const struct json_node *object)
@@ -89,7 +43,7 @@ static bool take_bound(void *ctx, const struct json *j, const struct json_node *
 	return !a->failed;
 }
 
-static int list(struct plan_job *job, const struct plan_picks *pick, const char *kind,
+static int list(struct plan_job *job, const struct policy_answer *pick, const char *kind,
 	const char *plural, struct err *err)
 {
 	const char *namespace = arena_strdup(&job->pool.arena, pick->namespace);
@@ -113,7 +67,7 @@ static int list(struct plan_job *job, const struct plan_picks *pick, const char 
 }
 
 /* Is a pod of this namespace converted? */
-static bool converts(const struct plan_job *job, const struct plan_picks *pick)
+static bool converts(const struct plan_job *job, const struct policy_answer *pick)
 {
 	for (size_t i = 0; i < job->n_works; i++)
 		if (job->works[i].converted && slice_eq(job->works[i].namespace, pick->namespace))
@@ -123,7 +77,7 @@ static bool converts(const struct plan_job *job, const struct plan_picks *pick)
 
 int plan_bounds(struct plan_job *job, struct err *err)
 {
-	for (const struct plan_picks *p = job->picks; p; p = p->next)
+	for (const struct policy_answer *p = job->asked.picks; p; p = p->next)
 		if (converts(job, p) && (list(job, p, "ResourceQuota", "resourcequotas", err) < 0 ||
 						list(job, p, "LimitRange", "limitranges", err) < 0))
 			return err->code;

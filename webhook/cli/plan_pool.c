@@ -119,7 +119,11 @@ int plan_pool(struct plan_job *job, const struct inject_world *w, const char *ku
 	job->world.preview = offline;
 	rc = offline ? take_pool(job, w->ledger, err) : read_cluster(job, kubeconfig, err);
 	if (rc == 0 && !offline && s->policies)
-		rc = plan_policies(job, s->policies_required, err);
+		rc = policy_asked_begin(
+			&job->asked, job->kube, s->policies_required, &p->arena, err);
+	if (job->asked.look)
+		job->world.policies = &job->asked.source;
+	job->uses = (struct policy_uses){.of = job->world.policies, .pool = p};
 	if (rc == 0)
 		rc = own_usage(job, err);
 	job->ledger.ops = &ops;
@@ -131,5 +135,7 @@ int plan_pool(struct plan_job *job, const struct inject_world *w, const char *ku
 		rc = err_set(err, ERR_NOMEM, "out of memory for those who wait");
 	for (size_t i = 0; rc == 0 && i < job->n_queue; i++)
 		job->work_of[i] = SIZE_MAX;
+	if (rc == 0 && !policy_use_waiting(&job->uses))
+		rc = err_set(err, ERR_NOMEM, "out of memory for those who wait");
 	return rc == 0 ? plan_settle(job, err) : rc;
 }

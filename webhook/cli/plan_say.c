@@ -106,6 +106,11 @@ void plan_say(const struct plan_job *job, struct buf *out)
 		buf_str(out, "there are no pods in these manifests\n");
 	for (size_t i = 0; i < job->n_works; i++)
 		say_work(job, &job->works[i], out);
+	for (const struct policy_use *u = job->uses.all; u; u = u->next)
+		policy_use_say(u, out);
+	if (job->uses.unknown.code)
+		buf_fmt(out, "what the policies of some namespaces say cannot be read: %s\n",
+			job->uses.unknown.msg);
 	plan_say_bounds(job, out);
 	pool_read_say_unreadable(&job->pool, out);
 	if (job->priorities.code) {
@@ -177,7 +182,12 @@ void plan_json(const struct plan_job *job, struct buf *out)
 		buf_str(out, i ? ",\n" : "\n");
 		work(job, &job->works[i], out);
 	}
-	buf_str(out, "\n]");
+	buf_str(out, "\n],\"policies\":[");
+	for (const struct policy_use *u = job->uses.all; u; u = u->next) {
+		buf_str(out, u == job->uses.all ? "" : ",");
+		policy_use_json(u, out);
+	}
+	buf_char(out, ']');
 	plan_json_bounds(job, out);
 	buf_fmt(out, ",\"unreadableServers\":%zu}\n", job->pool.n_unreadable);
 }
