@@ -90,6 +90,55 @@ TEST(policies_that_are_wrong_or_missing)
 	SAYS(&x, doctor_policies, "kubectl label namespace other poolgate.io/policy-");
 }
 
+#define SERVER                                                                                     \
+	"{'apiVersion':'poolgate.io/v1alpha1','kind':'GPUServer','metadata':{'name':'a','uid':"    \
+	"'s','resourceVersion':'1','labels':{'team':'red'}},'spec':{'address':'a:1','gpus':[{"     \
+	"'model':'T4','memory':'16G'}]},'status':{'version':1,'gpus':[{'id':'gpu-0','model':"      \
+	"'T4','memory':16000000000,'fit':true}],'claims':[" CLAIM("1", "ml") "," CLAIM(            \
+		"2", "free") "]}}"
+#define CLAIM(uid, ns)                                                                             \
+	"{'uid':'" uid "','namespace':'" ns "','name':'p','state':'bound','plan':"                 \
+	"'0000000000000005','since':'2026-01-01T00:00:00Z','take':'00000000000000aa','servers':["  \
+	"'a'],'gpus':[{'id':'gpu-0','bytes':5000000000}]}"
+
+TEST(what_is_allowed_and_used)
+{
+	static const struct {
+		const char *spec, *says;
+	} rows[] = {
+		{"'allow':{'gpus':2}", "the namespaces of the GPUPolicy small hold 1 of 2 GPUs and "
+				       "5000 MB\n"},
+		{"'allow':{'gpus':1,'memory':'9G'}",
+			"hold 1 of 1 GPUs and 5000 of 9000 MB: their next pods are refused "
+			"(PolicyFull), or wait\n"},
+		{"'allow':{'memory':'5G'}", "hold 1 GPUs and 5000 of 5000 MB: their next pods"},
+		{"'allow':{'models':['A100','T4'],'servers':{'team':'red'}}",
+			"2 namespaces pick one of 2 policies"},
+		{"'allow':{'models':['A100']}",
+			"no server has a GPU that the GPUPolicy small allows "
+			"(spec.allow.servers, spec.allow.models): the pods of its namespaces are "
+			"refused; mend it: kubectl edit gpupolicy small"},
+		{"'allow':{'servers':{'team':'blue'}}", "no server has a GPU that the GPUPolicy"},
+	};
+
+	for (size_t i = 0; i < LEN(rows); i++) {
+		char text[400];
+
+		doctor_fixture_release(&x);
+		doctor_fixture_init(&x);
+		(void)snprintf(text, sizeof(text), POLICY("small", "%s"), rows[i].spec);
+		doctor_fixture_take(&x, doctor_take_policy, &x.f.policies, text);
+		doctor_fixture_take(&x, doctor_take_policy, &x.f.policies, POLICY("open", ""));
+		doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("ml", "small"));
+		doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("free", "open"));
+		doctor_fixture_take(&x, doctor_take_server, &x.f.servers, SERVER);
+		SAYS(&x, doctor_policies, rows[i].says);
+	}
+	/* what cannot be read may have one */
+	doctor_fixture_take(&x, doctor_take_server, &x.f.servers, "{'metadata':{'name':'b'}}");
+	SAYS(&x, doctor_policies, "2 namespaces pick one of 2 policies");
+}
+
 TEST(what_cannot_be_read)
 {
 	x.f.quotas.sight.state = SIGHT_FORBIDDEN;
@@ -101,4 +150,5 @@ TEST(what_cannot_be_read)
 }
 
 TESTS_BETWEEN(set_up, tear_down, nothing_is_asked_where_there_are_none, all_is_well,
-	bounds_that_count_nothing, policies_that_are_wrong_or_missing, what_cannot_be_read)
+	bounds_that_count_nothing, policies_that_are_wrong_or_missing, what_is_allowed_and_used,
+	what_cannot_be_read)

@@ -15,6 +15,7 @@
 #include "kube/kube.h"
 #include "webhook/cli/doctor/doctor_shipped.h"
 #include "webhook/cli/inject/installed.h"
+#include "webhook/core/policy/policy.h"
 #include "webhook/core/server/server_object.h"
 #include "webhook/edge/image/registry_check.h"
 #include "webhook/edge/settings/settings.h"
@@ -152,7 +153,7 @@ struct doctor_registry {
 struct doctor_policy {
 	const char *name;
 	const char *path, *why; /* cannot be read; why NULL: it can */
-	unsigned accepts;
+	struct policy policy;   /* zero where it cannot */
 };
 
 /* A namespace that picks a policy. */

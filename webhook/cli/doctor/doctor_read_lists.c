@@ -247,18 +247,15 @@ bool doctor_take_policy(void *ctx, const struct json *j, const struct json_node 
 {
 	struct doctor_taking *t = ctx;
 	struct doctor_policy *p = doctor_more(t->f, t->list, sizeof(*p));
-	struct policy policy;
 	struct err err = {0};
 	int rc;
 
 	if (!p)
 		return false;
 	p->name = meta(t->f, j, object, "name");
-	rc = policy_read(j, object, &t->f->arena, &policy, &err);
-	if (rc == 0) {
-		p->accepts = policy.accepts;
+	rc = policy_read(j, object, &t->f->arena, &p->policy, &err);
+	if (rc == 0)
 		return true;
-	}
 	p->path = arena_strdup(&t->f->arena, slice_of(err.path));
 	p->why = arena_strdup(&t->f->arena, slice_of(err.msg));
 	return rc != ERR_NOMEM && p->path && p->why;
