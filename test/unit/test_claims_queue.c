@@ -49,6 +49,8 @@ TEST(w3_who_finds_room_starts_at_once)
 	assert_non_null(strstr(body, "{\"op\":\"remove\",\"path\":\"/spec/schedulingGates/0\"}]"));
 	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
 	assert_int_equal(pod_events(api, ""), 0);
+	/* it was not read for that */
+	assert_int_equal(pod_asked(api, "w"), 0);
 	/* and it ends like any other */
 	pod_gone(api, "u1");
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
@@ -94,6 +96,25 @@ TEST(w5_in_order_of_age)
 	pod_gone(api, "u1");
 	assert_true(pod_is_let_go(api, "u2", SOON));
 	assert_false(pod_is_let_go(api, "u3", 0));
+}
+
+/* What the watch has not told yet is read when the API server does not take the write: a gate that
+ * another leader has taken away, and a successor of the same name. */
+TEST(w3_who_is_not_as_the_watch_shows_him)
+{
+	places_fare(api, PLACE_NOT_WRITTEN);
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
+	pod_gone_unseen(api, "u1");
+	pod_put_waiting(api, "w", "u2", PLAN_WAITS("1", "50"), 31);
+	pod_foreign(api, "u2", true);
+	places_fare(api, PLACE_WRITTEN);
+	assert_true(api_wait(api->api, "GET", POD_OF("w"), 1));
+	api_nap(2000);
+	assert_false(pod_is_let_go(api, "u2", 0));
+	assert_int_equal(api->places, 0);
 }
 
 /* As long as somebody else's gate stands it takes nobody's place. */
@@ -456,8 +477,9 @@ TEST(w7_who_ends_marks_nobody)
 	ends_soon(&api->marked);
 }
 
-TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once, w2_who_finds_none_waits,
-	w5_in_order_of_age, w7_another_gate, w7_since_kueue_let_it_go, w7_who_starts_is_not_marked,
+TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once,
+	w3_who_is_not_as_the_watch_shows_him, w2_who_finds_none_waits, w5_in_order_of_age,
+	w7_another_gate, w7_since_kueue_let_it_go, w7_who_starts_is_not_marked,
 	w3_a_leader_dies_behind_the_claim, w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
 	w3_two_claims, w3_two_claims_and_a_place, w3_a_server_that_takes_nothing,
 	w6_what_frees_up_is_kept, w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "kube/kube.h"
 #include "webhook/core/pod/place.h"
+#include "webhook/core/pool/queue.h"
 
 struct carrier {
 	/* Does the pod wait to be told its place? Total; object is the pod. */
@@ -18,6 +19,10 @@ struct carrier {
 	 * not take it, as where the pod is not as it was read; ERR_REFUSED: it does not take it
 	 * from us. Others of kube_do; ERR_NOMEM. */
 	int (*carry)(struct kube *k, const struct kube_answer *pod, const struct plan *plan,
+		const struct gpu_place *place, struct arena *a, struct err *err);
+	/* The same for one that has not been read, but waits for us alone, as the watch has shown
+	 * it. ERR_INVALID and ERR_NOTFOUND: it is to be read. NULL: each is. */
+	int (*carry_unread)(struct kube *k, const struct queue_pod *pod, const struct plan *plan,
 		const struct gpu_place *place, struct arena *a, struct err *err);
 };
 

@@ -9,31 +9,55 @@
 #define BODY_BYTES (1u << 20)
 #define CALL_MS 5000
 
+static int send(struct kube *k, struct slice namespace, struct slice name, const struct buf *body,
+	struct arena *a, struct err *err)
+{
+	const char *in = arena_strdup(a, namespace), *of = arena_strdup(a, name);
+	struct buf path;
+	struct kube_call call = {.method = "PATCH",
+		.content_type = KUBE_JSON_PATCH,
+		.body = buf_as_slice(body),
+		.timeout_ms = CALL_MS};
+	int rc;
+
+	buf_init(&path, PATH_BYTES);
+	if (in && of)
+		kube_path(&path, "/api/v1", in, "pods", of, NULL);
+	call.path = path.data;
+	rc = a->failed || path.failed || body->failed
+		     ? err_set(err, ERR_NOMEM, "out of memory for a pod's place")
+		     : kube_do(k, &call, NULL, err);
+	buf_release(&path);
+	return rc;
+}
+
 static int carry(struct kube *k, const struct kube_answer *pod, const struct plan *plan,
 	const struct gpu_place *place, struct arena *a, struct err *err)
 {
 	const struct json_node *root = json_root(&pod->json);
 	struct kube_meta m = kube_meta(&pod->json, root);
-	const char *namespace = arena_strdup(a, m.namespace), *name = arena_strdup(a, m.name);
-	struct buf path, body;
-	struct kube_call call = {
-		.method = "PATCH", .content_type = KUBE_JSON_PATCH, .timeout_ms = CALL_MS};
+	struct buf body;
 	int rc = 0;
 
-	buf_init(&path, PATH_BYTES);
 	buf_init(&body, BODY_BYTES);
-	if (namespace && name)
-		kube_path(&path, "/api/v1", namespace, "pods", name, NULL);
-	if (late_patch(&pod->json, root, plan, place, a, &body)) {
-		call.path = path.data;
-		call.body = buf_as_slice(&body);
-		rc = a->failed || path.failed || body.failed
-			     ? err_set(err, ERR_NOMEM, "out of memory for a pod's place")
-			     : kube_do(k, &call, NULL, err);
-	}
-	buf_release(&path);
+	if (late_patch(&pod->json, root, plan, place, a, &body))
+		rc = send(k, m.namespace, m.name, &body, a, err);
 	buf_release(&body);
 	return rc;
 }
 
-const struct carrier carrier_gate = {.waits = late_is_held, .carry = carry};
+static int carry_unread(struct kube *k, const struct queue_pod *pod, const struct plan *plan,
+	const struct gpu_place *place, struct arena *a, struct err *err)
+{
+	struct buf body;
+	int rc;
+
+	buf_init(&body, BODY_BYTES);
+	late_patch_last(pod->uid, plan, place, a, &body);
+	rc = send(k, pod->namespace, pod->name, &body, a, err);
+	buf_release(&body);
+	return rc;
+}
+
+const struct carrier carrier_gate = {
+	.waits = late_is_held, .carry = carry, .carry_unread = carry_unread};

@@ -19,7 +19,7 @@
 #define UNSYNCED_MS 200
 /* So far the watch of pods may be behind what is stored. */
 #define WATCH_BEHIND_MS 1000
-#define SIDE_BY_SIDE 8
+#define SIDE_BY_SIDE 16
 #define MAX_GRACE_MS 3600000
 /* In a large pool looks take a tenth of the time: every claim wakes us. One that took long because
  * this process got no processor is no reason to rest for long. */
@@ -334,8 +334,8 @@ static int64_t tick(void *ctx, struct duty *d)
 	claims_place(c);
 	claims_judge(c);
 	claims_unplaced(c);
-	if (claims_queue(c) && claims_look(c))
-		claims_place(c);
+	if (claims_queue(c))
+		(void)claims_look(c);
 	claims_adopt(c);
 	forget(c, false);
 	now = clock_ms();

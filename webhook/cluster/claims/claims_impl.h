@@ -169,7 +169,7 @@ bool holder_complete(const struct holder *h);
 /* Read the picture anew, into c->now and the holders. False: out of memory. */
 bool claims_look(struct claims *c);
 
-/* Call fn(ctx, i) for each i below n, eight at a time. */
+/* Call fn(ctx, i) for each i below n, sixteen at a time. */
 void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 
 /* ---- claims_end.c ---- */

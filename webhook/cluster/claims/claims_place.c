@@ -146,10 +146,29 @@ static int read_plan(
 				  : err_set(err, ERR_INVALID, "by its plan it waits for no place");
 }
 
+static void note_placed(struct claims *c, const struct holder *h, const struct gpu_place *place)
+{
+	metric_add(c->cfg->metrics, M_PLACES, 0, 0, 1);
+	log_line(c->cfg->log, LOG_LEVEL_INFO, "pod is told its place", log_str("uid", h->uid),
+		log_str("namespace", h->namespace), log_str("name", h->name),
+		log_slice("place", place->all));
+}
+
+/* What it is told: of its claim, as it stands now. */
+static int read_place(struct claims *c, const struct holder *h, const struct plan *plan,
+	struct arena *a, struct gpu_place *ret, struct err *err)
+{
+	struct held held = {.uid = slice_of(h->uid), .a = a, .whole = true};
+
+	if (read_held(c, &held, err) < 0)
+		return err->code;
+	/* A client that chooses for itself is told no place. */
+	return plan->late.values ? gpu_place_of(plan, &held.inv, held.bytes, a, ret, err) : 0;
+}
+
 static int place_pod(struct claims *c, const struct holder *h, const struct kube_answer *pod,
 	struct arena *a, struct err *err)
 {
-	struct held held = {.uid = slice_of(h->uid), .a = a, .whole = true};
 	struct gpu_place place = {0};
 	struct plan plan;
 
@@ -157,19 +176,35 @@ static int place_pod(struct claims *c, const struct holder *h, const struct kube
 	 * what it had. */
 	if (!c->carrier->waits(&pod->json, json_root(&pod->json)))
 		return 0;
-	if (read_plan(pod, a, &plan, err) < 0 || read_held(c, &held, err) < 0)
+	if (read_plan(pod, a, &plan, err) < 0 || read_place(c, h, &plan, a, &place, err) < 0 ||
+		c->carrier->carry(
+			c->cfg->kube, pod, &plan, plan.late.values ? &place : NULL, a, err) < 0)
 		return err->code;
-	/* A client that chooses for itself is told no place. */
-	if (plan.late.values && gpu_place_of(&plan, &held.inv, held.bytes, a, &place, err) < 0)
-		return err->code;
-	if (c->carrier->carry(c->cfg->kube, pod, &plan, plan.late.values ? &place : NULL, a, err) <
-		0)
-		return err->code;
-	metric_add(c->cfg->metrics, M_PLACES, 0, 0, 1);
-	log_line(c->cfg->log, LOG_LEVEL_INFO, "pod is told its place", log_str("uid", h->uid),
-		log_str("namespace", h->namespace), log_str("name", h->name),
-		log_slice("place", place.all));
+	note_placed(c, h, &place);
 	return 0;
+}
+
+/* Who has had his turn is known by uid, and so is his plan, which nobody changes: the write is its
+ * own check. False: read the pod. */
+static bool place_unread(
+	struct claims *c, const struct holder *h, struct arena *a, int *ret_rc, struct err *err)
+{
+	struct pod_waiting *w =
+		c->carrier->carry_unread ? pods_take_one(c->pods, slice_of(h->uid)) : NULL;
+	struct gpu_place place = {0};
+	int rc = ERR_INVALID;
+
+	if (w && !w->pod.foreign)
+		rc = read_place(c, h, &w->plan, a, &place, err);
+	if (w && !w->pod.foreign && rc == 0)
+		rc = c->carrier->carry_unread(c->cfg->kube, &w->pod, &w->plan,
+			w->plan.late.values ? &place : NULL, a, err);
+	if (rc == 0)
+		note_placed(c, h, &place);
+	if (w)
+		pods_give_one(c->pods, w);
+	*ret_rc = rc;
+	return rc != ERR_INVALID && rc != ERR_NOTFOUND;
 }
 
 /* Said once for each pod: it waits until somebody does something about it. */
@@ -204,9 +239,13 @@ static void place_one(void *ctx, size_t i)
 	if (duty_stopping(w->c->self))
 		return;
 	arena_init(&a, SCRATCH_MAX);
-	if (claims_ask(w->c->cfg->kube, h, &pod) == ANSWER_LIVE)
-		rc = place_pod(w->c, h, &pod, &a, &err);
-	kube_answer_release(&pod);
+	if (!place_unread(w->c, h, &a, &rc, &err)) {
+		err_clear(&err);
+		rc = claims_ask(w->c->cfg->kube, h, &pod) == ANSWER_LIVE
+			     ? place_pod(w->c, h, &pod, &a, &err)
+			     : 0;
+		kube_answer_release(&pod);
+	}
 	arena_release(&a);
 	h->rest->place_ms = clock_ms() + AGAIN_MS;
 	h->rest->lost_ms = clock_ms() + LOST_AGAIN_MS;

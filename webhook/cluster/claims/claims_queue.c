@@ -52,8 +52,9 @@ struct queueing {
 	struct starting **units; /* of each gang one */
 	size_t n_units;
 	bool *started;
+	size_t n_started;
 	bool words;   /* it says why who waits does */
-	bool written; /* something has changed in the picture */
+	bool written; /* something has changed in the picture since it was looked at */
 };
 
 /* ---- who waits ---- */
@@ -316,7 +317,8 @@ static void settle(struct queueing *q, const struct starting *s)
 	int64_t waited = clock_wall_ms() - s->pod->pod.since_ms;
 
 	if (s->rc == 0) {
-		q->written = *s->started = true;
+		q->n_started++;
+		*s->started = true;
 		metric_observe(cfg->metrics, M_WAIT_SECONDS, 0, 0, waited > 0 ? waited * 1000 : 0);
 		log_line(cfg->log, LOG_LEVEL_INFO, "pod has its turn", log_str("uid", h->uid),
 			log_str("namespace", h->namespace), log_str("name", h->name),
@@ -348,7 +350,16 @@ static struct starting *unit_of(const struct queueing *q, const struct queue_pod
 	return NULL;
 }
 
-/* All members of a gang, or none. */
+static int by_server(const void *a, const void *b)
+{
+	const struct starting *const *x = a, *const *y = b;
+	size_t first = (*x)->a.where.servers[0], second = (*y)->a.where.servers[0];
+
+	return (first > second) - (first < second);
+}
+
+/* All members of a gang, or none. Server by server: edits that wait for the same one share a
+ * write. */
 static void start_all(struct queueing *q)
 {
 	const struct slice nobody = {0};
@@ -383,6 +394,8 @@ static void start_all(struct queueing *q)
 		else
 			q->units[q->n_units++] = s;
 	}
+	if (q->n_units)
+		qsort(q->units, q->n_units, sizeof(struct starting *), by_server);
 	run_side_by_side(q->n_units, start_one, q);
 	for (size_t i = 0; i < q->n_starts; i++) {
 		settle(q, &q->starts[i]);
@@ -479,6 +492,9 @@ static void run(struct queueing *q)
 	start_all(q);
 	if (q->arena.failed)
 		return;
+	/* Who has his claim waits for nobody who is told why he waits. */
+	if (q->n_started > 0 && claims_look(c))
+		claims_place(c);
 	if (q->round.head == SIZE_MAX)
 		q->written |= keep_write(c, &q->pool.inventory, NULL, NULL, 0);
 	else

@@ -581,6 +581,28 @@ void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n)
 	free(list);
 }
 
+void pods_give_one(struct pods *p, struct pod_waiting *one)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	let_go(one);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+struct pod_waiting *pods_take_one(struct pods *p, struct slice uid)
+{
+	struct pod_waiting *w = NULL;
+	const struct entry *e;
+
+	(void)pthread_mutex_lock(&p->lock);
+	e = *place_of(p, uid, text_hash64(uid));
+	if (e && e->waiting && !e->waiting->let_go) {
+		w = e->waiting;
+		w->users++;
+	}
+	(void)pthread_mutex_unlock(&p->lock);
+	return w;
+}
+
 void pods_each(struct pods *p, pods_each_fn *fn, void *ctx)
 {
 	bool go_on = true;

@@ -92,6 +92,9 @@ void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret);
  * given back together with the list. NULL: out of memory, or there is none. */
 struct pod_waiting **pods_take_waiting(struct pods *p, size_t *ret_n);
 void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n);
+/* Only this one, where it waits for its turn; NULL else. */
+struct pod_waiting *pods_take_one(struct pods *p, struct slice uid);
+void pods_give_one(struct pods *p, struct pod_waiting *one);
 
 /* Each pod that is shown, in no order, with the lock held: copy, call nothing back. False ends it.
  */

@@ -138,19 +138,15 @@ static void write_value(struct patch *patch, const char *key, struct slice value
 		patch_add_str(patch, "/metadata/annotations", slice_of(key), value);
 }
 
-bool late_patch(const struct json *j, const struct json_node *object, const struct plan *plan,
+/* For the pod with this uid, while the gate with that number is ours. */
+static void write_patch(struct slice uid, size_t gate, const struct plan *plan,
 	const struct gpu_place *place, struct arena *a, struct buf *out)
 {
-	const struct json_node *uid = json_path(j, object, "metadata", "uid", NULL);
 	struct patch patch;
-	size_t gate;
 
-	if (!json_is(uid, JSON_STRING) ||
-		!json_find(j, late_gates(j, object), "name", SLICE(LATE_GATE), false, &gate))
-		return false;
 	patch_begin(&patch, out);
 	patch_open(&patch, "test", "/metadata/uid", (struct slice){0});
-	buf_slice(out, json_raw(j, uid));
+	buf_json_str(out, uid);
 	patch_close(&patch);
 	patch_open_at(&patch, "test", GATES_PATH, gate, SLICE("name"));
 	buf_json_str(out, SLICE(LATE_GATE));
@@ -168,7 +164,24 @@ bool late_patch(const struct json *j, const struct json_node *object, const stru
 					place->containers[i].value[v], a);
 	patch_remove_at(&patch, GATES_PATH, gate, (struct slice){0});
 	patch_end(&patch);
+}
+
+bool late_patch(const struct json *j, const struct json_node *object, const struct plan *plan,
+	const struct gpu_place *place, struct arena *a, struct buf *out)
+{
+	struct slice uid = json_str(j, json_path(j, object, "metadata", "uid", NULL), a);
+	size_t gate;
+
+	if (!uid.at || !json_find(j, late_gates(j, object), "name", SLICE(LATE_GATE), false, &gate))
+		return false;
+	write_patch(uid, gate, plan, place, a, out);
 	return true;
+}
+
+void late_patch_last(struct slice uid, const struct plan *plan, const struct gpu_place *place,
+	struct arena *a, struct buf *out)
+{
+	write_patch(uid, 0, plan, place, a, out);
 }
 
 int late_servers(

@@ -60,6 +60,9 @@ int late_check_update(const struct json *j, const struct json_node *now,
  * out->failed or a->failed: it is not whole. */
 bool late_patch(const struct json *j, const struct json_node *object, const struct plan *plan,
 	const struct gpu_place *place, struct arena *a, struct buf *out);
+/* The same for the pod with this uid, before which no other gate stands. */
+void late_patch_last(struct slice uid, const struct plan *plan, const struct gpu_place *place,
+	struct arena *a, struct buf *out);
 
 /* The servers that the pod's place names, each once, in the arena; none where no place is written.
  * ERR_INVALID: it is none of ours; ERR_NOMEM. */
