@@ -143,7 +143,7 @@ def test_who_forges_a_size(c):
             "name": "copy", "labels": made["metadata"]["labels"],
             "annotations": {**made["metadata"]["annotations"], "poolgate.io/gang-size": "2"}}}
         refused(lambda: c.client.create(copy, namespace=ns), "gang")
-        refused(lambda: c.client.create(member("ring", 2, "job"), namespace=ns), "write that number")
+        refused(lambda: c.client.create(member("ring", 2, "job"), namespace=ns), "no Job made this pod")
         refused(lambda: c.client.create(member("ring", 2, 3, **{"poolgate.io/when-full": "refuse"}), namespace=ns), "write wait")
         c.client.create(member("ring", 3, 2), namespace=ns)
         told = wait_for(lambda: condition(c.client.get("pods", "ring-3", ns)), 30, "a reason")

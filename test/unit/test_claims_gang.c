@@ -233,6 +233,54 @@ TEST(w11_another_size)
 	assert_false(pod_is_let_go(api, "u2", 0));
 }
 
+#define BY_JOB(name, uid)                                                                          \
+	"{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"name\":\"" name "\",\"uid\":\"" uid       \
+	"\",\"controller\":true}"
+#define JOB(uid, parallelism)                                                                      \
+	"{\"metadata\":{\"name\":\"j\",\"uid\":\"" uid                                             \
+	"\"},\"spec\":{\"parallelism\":" parallelism "}}"
+#define PLAN_JOB                                                                                   \
+	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','waits':true,'gang':'g',"    \
+	"'containers':[{'name':'a','kind':'app','amount':1,'percent':100,'units':100,'command':"   \
+	"'wrapped','argv':7}]}"
+
+static void put_of_job(const char *name, const char *uid, const char *owner)
+{
+	pod_put_waiting(api, name, uid, PLAN_JOB, 30);
+	pod_owner(api, uid, owner);
+}
+
+/* As many as the Job says that made them, and as it says later; nobody by the word of one that is
+ * another's, gone or away. Who comes later joins first, whatever his Job says by then. */
+TEST(w11_as_many_as_the_job_says)
+{
+	put("a", STATUS(""));
+	put("b", STATUS(""));
+	api->job[0].name = "three";
+	api->job[0].text = JOB("o1", "3");
+	api->job[1].name = "other";
+	api->job[1].text = JOB("o9", "1");
+	put_of_job("g0", "u1", BY_JOB("three", "o1"));
+	put_of_job("g1", "u2", BY_JOB("three", "o1"));
+	put_of_job("h0", "v1", BY_JOB("other", "o2"));
+	put_of_job("i0", "w1", BY_JOB("gone", "o3"));
+	put_of_job("k0", "x1", "{\"kind\":\"Job\",\"name\":\"three\",\"uid\":\"o1\"}");
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u1", "its gang has 2 of 3 members", SOON));
+	assert_true(pod_is_told(api, "v1", "which could not be read", SOON));
+	assert_true(pod_is_told(api, "w1", "which could not be read", SOON));
+	assert_true(pod_is_told(api, "x1", "which could not be read", SOON));
+	assert_int_equal(let_go('u', 2, 0), 0);
+	put_of_job("g2", "u3", BY_JOB("three", "o1"));
+	assert_int_equal(let_go('u', 3, SOON), 3);
+	pod_gone(api, "u2");
+	put_of_job("g3", "u4", BY_JOB("three", "o1"));
+	assert_true(pod_is_let_go(api, "u4", SOON));
+	assert_false(pod_is_let_go(api, "v1", 0));
+	assert_false(pod_is_let_go(api, "w1", 0));
+	assert_false(pod_is_let_go(api, "x1", 0));
+}
+
 TEST(w9_a_gang_says_why)
 {
 	put("a", STATUS(""));
@@ -251,4 +299,5 @@ TEST(w9_a_gang_says_why)
 
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	w11_who_is_missing_joins_first, w11_another_size, w9_a_gang_says_why)
+	w11_who_is_missing_joins_first, w11_another_size, w11_as_many_as_the_job_says,
+	w9_a_gang_says_why)

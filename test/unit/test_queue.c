@@ -67,7 +67,9 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		q->demands[q->n].one_server = true;
 	else if (slice_is(key, "gang")) {
 		p->gang = before(value, '/', &more);
-		p->gang_size = (uint32_t)number(more);
+		p->gang_job = slice_starts(more, SLICE("j"));
+		p->gang_size = (uint32_t)number(
+			(struct slice){more.at + p->gang_job, more.len - (size_t)p->gang_job});
 	} else {
 		struct arena *a = &q->pool.arena;
 		struct slice amount = before(w, 'x', &more);
@@ -80,7 +82,7 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 }
 
 /* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N foreign claimed of=OWNER lives
- * ended; ...": the uid is the name. */
+ * ended; ...": the uid is the name; SIZE of a Job is "j2". */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -273,6 +275,12 @@ static const struct row rows[] = {
 		"p start 1 0/0=4000; q no-room 1; r start 2 0/0=4000"},
 	{"who is one too many is not", ONE, "x=9", NULL,
 		"x/p 1x100% gang=g/4 go=4 age=9; y/r 1x100%", "p no-room 1; r start 1 0/0=8000"},
+	{"those of two Jobs are two", TWO, NULL, NULL,
+		"x/p 1x100% gang=g/j2 of=a; x/q 1x100% gang=g/j2 of=b; x/r 1x100% gang=g/j2 of=b",
+		"p incomplete 0; q start 1 0/0=8000; r start 2 0/1=8000"},
+	{"nobody has read the Job", TWO, NULL, NULL,
+		"x/p 1x100% gang=g/j0 of=a; x/q 1x100% gang=g/j0 of=b go=1",
+		"p incomplete 0; q start 1 0/0=8000"},
 	{"gangs are of one namespace", TWO, NULL, NULL,
 		"x/p 1x100% gang=g/2; y/q 1x100% gang=g/2; x/r 1x100% gang=g/2",
 		"p start 1 0/0=8000; q incomplete 0; r start 2 0/1=8000"},
@@ -397,6 +405,10 @@ static const struct said sayings[] = {
 	{ONE, NULL, "x/p 1x100% gang=g/3 go=0; x/q 1x1% gang=g/3; x/r 1x1% gang=g/3 foreign",
 		"its gang has 2 of 3 members"},
 	{ONE, NULL, "x/p 1x100% gang=g/3; x/q 1x1% gang=g/2", "must all name the same size"},
+	{ONE, NULL, "x/p 1x100% gang=g/j3 of=a; x/q 1x1% gang=g/j2 of=b; x/r 1x1% gang=g/2",
+		"its gang has 1 of 3 members"},
+	{ONE, NULL, "x/p 1x100% gang=g/j0 of=a",
+		"its gang is as large as its Job says, which could not be read"},
 	{ONE, NULL, "x/p 2x100%", "the pool has 1 GPU that can be used; ask for at most 1"},
 	{"a t4:8000 t4:8000u", NULL, "x/p 2x100%",
 		"1 unfit (a/gpu-1: ECC errors); ask for at most 1; it is number 1 of 1 that wait"},

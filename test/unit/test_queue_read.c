@@ -130,7 +130,10 @@ TEST(how_a_gang_is_named)
 			"found \"0\", expected how many"},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'4097'", "found \"4097\""},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'four'", "found \"four\""},
-		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'job'", "write that number"},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'job'", NULL},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'Job'",
+			"found \"Job\", expected how many pods the gang \"g\" has, from 1 to 4096, "
+			"or job"},
 	};
 	struct fixture f;
 
@@ -151,6 +154,44 @@ TEST(how_a_gang_is_named)
 			assert_non_null(
 				strstr(f.err.path, "/metadata/annotations/poolgate.io~1gang"));
 		}
+	}
+	fixture_release(&f);
+}
+
+/* As many pods as the Job has at one time, whatever stands there. */
+TEST(how_large_a_job_is)
+{
+	static const struct {
+		const char *spec;
+		uint32_t size;
+	} all[] = {{"{}", 1}, {"{'parallelism':4}", 4}, {"{'parallelism':4,'completions':9}", 4},
+		{"{'parallelism':4,'completions':3}", 3}, {"{'completions':3}", 1},
+		{"{'parallelism':0}", 1}, {"{'parallelism':-1}", 1}, {"{'parallelism':'4'}", 1},
+		{"{'parallelism':5000}", 4096}, {"7", 1}};
+	static const struct {
+		const char *owner, *job;
+	} made[] = {{"{'apiVersion':'batch/v1','kind':'Job','name':'j','controller':true}", "j"},
+		{"{'apiVersion':'batch/v1','kind':'Job','name':'j','controller':false}", NULL},
+		{"{'apiVersion':'batch/v2','kind':'Job','name':'j','controller':true}", NULL},
+		{"{'apiVersion':'batch/v1','kind':'Jobs','name':'j','controller':true}", NULL}};
+	struct fixture f;
+	char text[400];
+
+	fixture_init(&f);
+	for (size_t i = 0; i < COUNT(all); i++) {
+		(void)snprintf(text, sizeof(text), "{'spec':%s}", all[i].spec);
+		assert_int_equal(queue_job_size(&f.json, fixture_pod(&f, text)), all[i].size);
+	}
+	for (size_t i = 0; i < COUNT(made); i++) {
+		struct pod p;
+
+		(void)snprintf(
+			text, sizeof(text), "{'metadata':{'ownerReferences':[%s]}}", made[i].owner);
+		pod_glance(&f.json, fixture_pod(&f, text), &p);
+		err_clear(&f.err);
+		assert_int_equal(queue_check_job(&p, &f.err), made[i].job ? 0 : ERR_INVALID);
+		assert_true(made[i].job ? slice_is(queue_job_of(&p, &f.scratch), made[i].job)
+					: !queue_job_of(&p, &f.scratch).at);
 	}
 	fixture_release(&f);
 }
@@ -196,4 +237,4 @@ TEST(who_asks_the_same)
 	arena_release(&a);
 }
 
-TESTS(a_pod_that_waits, how_a_gang_is_named, who_asks_the_same)
+TESTS(a_pod_that_waits, how_a_gang_is_named, how_large_a_job_is, who_asks_the_same)

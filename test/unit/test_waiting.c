@@ -32,6 +32,9 @@ FIXTURE(tear_down)
 	"'bitfusion.io/gpu-amount':1}}}]}}"
 #define POD(meta, more, spec) POD_OF("juice", meta, more, spec)
 #define OWNED(is) "'ownerReferences':[{'kind':'Job','name':'j','controller':" is "}],"
+#define BY_JOB                                                                                     \
+	"'ownerReferences':[{'apiVersion':'batch/v1','kind':'Job','name':'j','uid':'o1',"          \
+	"'controller':true}],"
 #define SAYS(word) ",'poolgate.io/when-full':'" word "'"
 #define GATED "\"schedulingGates\":[{\"name\":\"poolgate.io/capacity\"}]"
 
@@ -321,7 +324,8 @@ TEST(w11_a_gang)
 		{true, POD("", GANG("g", "4"), "'nodeName':'n1',"), "/spec/nodeName",
 			"spec.nodeSelector"},
 		{true, POD("", GANG("g", "job"), ""),
-			"/metadata/annotations/poolgate.io~1gang-size", "write that number"},
+			"/metadata/annotations/poolgate.io~1gang-size",
+			"found \"job\", and no Job made this pod"},
 		{true, POD("", ",'poolgate.io/gang':'g'", ""),
 			"/metadata/annotations/poolgate.io~1gang-size", "expected how many pods"},
 		{true, POD("", ",'poolgate.io/gang-site':'4'", ""), "/metadata/annotations",
@@ -378,6 +382,18 @@ TEST(w4_a_gang_that_is_forged)
 		err_clear(&fix.err);
 		free(changed);
 	}
+	free(pod);
+	/* nor does one become a Job's that none has made */
+	pod = fixture_inject(&fix, POD(BY_JOB, GANG("g", "job"), ""));
+	assert_non_null(
+		strstr(pod, "\\\"waits\\\":true,\\\"gang\\\":\\\"g\\\",\\\"containers\\\""));
+	assert_int_equal(validate(pod), 0);
+	assert_int_equal(fix.validation.plan.gang_size, 0);
+	changed = fixture_change(pod, "[{'op':'remove','path':'/metadata/ownerReferences'}]");
+	assert_int_equal(validate(changed), ERR_REFUSED);
+	assert_string_equal(fix.err.reason, "PlanMismatch");
+	err_clear(&fix.err);
+	free(changed);
 	free(pod);
 	/* nor does one that comes alone become a gang's */
 	pod = fixture_inject(&fix, POD("", SAYS("wait"), ""));

@@ -294,7 +294,10 @@ TEST(test_gangs)
 		{"StatefulSet", SET("'podManagementPolicy':'Parallel',", 2),
 			"2 of 3 pods would find free GPUs now"},
 		{"StatefulSet", SET("", 1), "2 of 3 pods would find free GPUs now"},
-		{"Job", JOB(2, GANG(job), ASKS(1)), "found \"job\", and what a Job"},
+		{"Job", JOB(2, GANG(job), ASKS(1)), NULL},
+		{"Job", JOB(4, GANG(job), ASKS(1)), "2 of the 4 pods of its gang would find"},
+		{"StatefulSet", SET("'podManagementPolicy':'Parallel',", job),
+			"no Job makes them, that could say how many its gang has"},
 	};
 
 	fix.config.late_place = true;

@@ -104,6 +104,10 @@ static bool read_waiting(struct plan_job *job, const struct json *j, struct plan
 	p->name = w->name;
 	p->since_ms = job->pool.now_ms;
 	p->demand = w->demand;
+	if (p->gang_job) {
+		p->gang_size = w->copies < GANG_SIZE_MAX ? (uint32_t)w->copies : GANG_SIZE_MAX;
+		p->owner = w->name;
+	}
 	return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "webhook/cluster/claims/job_get.h"
 #include "webhook/core/pod/late.h"
 
 #define LIST_MS 60000
@@ -223,6 +224,32 @@ static bool has_succeeded(const struct json *j, const struct json_node *object)
 	return json_is_str(j, json_path(j, object, "status", "phase", NULL), SLICE("Succeeded"));
 }
 
+static struct slice job_name(const struct json *j, const struct json_node *object, struct arena *a)
+{
+	struct pod pod;
+
+	pod_glance(j, object, &pod);
+	return queue_job_of(&pod, a);
+}
+
+/* Who may not read the Job is told so by the queue. */
+static void read_job(struct kube *k, struct pool_read *r, size_t at)
+{
+	struct pool_read_pod *w = &r->waiting[at];
+	struct kube_answer job;
+	struct err err = {0};
+
+	for (size_t i = 0; i < at; i++)
+		if (r->waiting[i].job.at && !r->waiting[i].let_go &&
+			slice_eq(r->waiting[i].pod.owner, w->pod.owner)) {
+			w->pod.gang_size = r->waiting[i].pod.gang_size;
+			return;
+		}
+	if (job_get(k, w->pod.namespace, w->job, w->pod.owner, &job, &err) == 0)
+		w->pod.gang_size = queue_job_size(&job.json, json_root(&job.json));
+	kube_answer_release(&job);
+}
+
 /* Those behind our gate; and of gangs those that wait no more, who are counted below. */
 static bool take_pod(void *ctx, const struct json *j, const struct json_node *object)
 {
@@ -248,6 +275,8 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	p->gang = p->gang.at ? arena_slice(&r->arena, p->gang) : p->gang;
 	p->owner = p->owner.at ? arena_slice(&r->arena, p->owner) : p->owner;
 	p->claimed = pool_read_claimed(r, p->uid);
+	if (p->gang_job)
+		w->job = arena_slice(&r->arena, job_name(j, object, &r->arena));
 	w->let_go = !late_is_held(j, object);
 	w->ended = pool_read_finished(j, object);
 	/* who is being deleted leaves his place in the gang */
@@ -280,6 +309,9 @@ int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
 
 	if (rc != 0)
 		return rc;
+	for (size_t i = 0; i < r->n_waiting; i++)
+		if (r->waiting[i].job.at && !r->waiting[i].let_go)
+			read_job(k, r, i);
 	r->pods = arena_array(&r->arena, r->n_waiting, sizeof(*r->pods));
 	members = arena_array(&r->arena, r->n_waiting, sizeof(*members));
 	if (!r->pods || !members)

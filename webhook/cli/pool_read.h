@@ -14,6 +14,7 @@
 struct pool_read_pod {
 	struct queue_pod pod;
 	struct demand demand;
+	struct slice job;   /* that made it, where its gang is as large as that says */
 	bool let_go, ended; /* it does not wait; it has ended with success */
 };
 

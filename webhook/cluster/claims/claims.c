@@ -365,6 +365,7 @@ static void stop(void *running)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
 	queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
 	claims_bars_free(c);
+	job_sizes_free(c);
 	free(c->bucket);
 	free(c->now.parts);
 	free(c->now.records);

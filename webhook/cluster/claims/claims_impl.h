@@ -145,6 +145,7 @@ struct claims {
 	int64_t bind_ms;  /* binding alone is written from then on */
 	int64_t why_ms;   /* nobody is told why it waits before then */
 	struct policy_bar *bars; /* policies whose caps were full a moment ago */
+	struct job_size *jobs;   /* of gangs that wait (claims_job.c) */
 	bool queue_begun;        /* the queue has begun on a fresh list */
 	struct picture now;
 };
@@ -219,6 +220,13 @@ int gang_write(struct adoption **members, size_t n, struct err *err);
 /* Take back what the holder has of an undecided gang's claims: the claim that would decide goes
  * first. ERR_CONFLICT: it has changed; else as servers_edit says. */
 int gang_take_back(struct claims *c, const struct holder *h, struct err *err);
+
+/* ---- claims_job.c ---- */
+
+/* Of those whose gang is as large as their Job says, pods[i] of list[i]: how large. What cannot be
+ * read stays 0. */
+void job_sizes(struct claims *c, struct pod_waiting *const *list, struct queue_pod *pods, size_t n);
+void job_sizes_free(struct claims *c);
 
 /* ---- claims_keep.c ---- */
 

@@ -260,6 +260,7 @@ static int decide(struct queueing *q, struct err *err)
 	read_policies(q);
 	if (servers_view(cfg->servers, false, &q->arena, &q->pool, err) < 0)
 		return err->code;
+	job_sizes(q->c, q->list, q->pods, q->n);
 	if (q->arena.failed || !gang_count(q->list + q->n, q->n_list - q->n, &q->pool.inventory,
 				       q->pods, q->n, &q->arena))
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
@@ -343,8 +344,8 @@ static struct starting *unit_of(const struct queueing *q, const struct queue_pod
 	for (size_t i = 0; pod->gang.at && pod->gang_let_go == 0 && i < q->n_units; i++) {
 		const struct queue_pod *first = &q->units[i]->pod->pod;
 
-		if (first->gang.at && slice_eq(first->gang, pod->gang) &&
-			slice_eq(first->namespace, pod->namespace))
+		if (first->gang.at && slice_eq(first->namespace, pod->namespace) &&
+			queue_compare_gang(first, pod) == 0)
 			return q->units[i];
 	}
 	return NULL;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/cluster/claims/job_get.h"
 #include "webhook/core/pod/unplaced.h"
 #include "webhook/core/pool/placement_say.h"
 #include "webhook/edge/metrics/metrics.h"
@@ -125,27 +126,14 @@ static void tell(struct claims *c, const struct holder *h, const char *reason, c
 static int ask_job(struct claims *c, const struct holder *h, const struct kube_answer *pod,
 	const struct unplaced *u, struct arena *a, struct err *err)
 {
-	const char *name = arena_strdup(a, u->owner_name);
-	struct kube_answer job = {0};
-	struct buf path;
-	int rc;
+	struct kube_answer job;
+	int rc = job_get(
+		c->cfg->kube, slice_of(h->namespace), u->owner_name, u->owner_uid, &job, err);
 
-	buf_init(&path, PATH_BYTES);
-	if (name)
-		kube_path(&path, "/apis/batch/v1", h->namespace, "jobs", name, NULL);
-	if (!name || path.failed)
-		rc = err_set(err, ERR_NOMEM, "out of memory for the name of its Job");
-	else
-		rc = kube_get(c->cfg->kube, path.data, CLAIMS_CALL_MS, &job, err);
-	if (kube_says_gone(rc, err) ||
-		(rc == 0 &&
-			!slice_eq(kube_meta(&job.json, json_root(&job.json)).uid, u->owner_uid)))
-		rc = err_set(err, ERR_CONFLICT, "its Job is gone");
 	if (rc == 0)
 		rc = unplaced_job_ignores(
 			&job.json, json_root(&job.json), &pod->json, json_root(&pod->json), a);
 	kube_answer_release(&job);
-	buf_release(&path);
 	return rc;
 }
 

@@ -309,6 +309,9 @@ static bool read_into(const struct pods *p, struct pod_waiting *w, const struct 
 		w->said = arena_slice(&w->arena, said_of(j, object));
 	w->pod.gang = w->plan.gang;
 	w->pod.gang_size = w->plan.gang_size;
+	w->pod.gang_job = w->plan.gang.at && w->plan.gang_size == 0;
+	if (w->pod.gang_job)
+		w->job = arena_slice(&w->arena, queue_job_of(&pod, &w->arena));
 	w->pod.demand = &w->demand;
 	return !w->arena.failed && (!w->let_go || w->plan.gang.at);
 }

@@ -45,6 +45,7 @@ struct pod_waiting {
 	struct queue_pod pod;
 	struct demand demand;
 	struct plan plan;
+	struct slice job; /* that made it, by name, where its gang is as large as that says */
 	uint64_t plan_hash;
 	uint32_t grace_s; /* pod_grace */
 	bool leaving;     /* it is being deleted: it is given nothing any more */

@@ -249,6 +249,8 @@ static int choose_gang(struct making *m, struct err *err)
 			(int)(word.len > 60 ? 60 : word.len), word.at);
 		return err_in(err, "metadata/annotations/poolgate.io~1when-full");
 	}
+	if (plan->gang_size == 0 && !m->world->owned && queue_check_job(&m->pod, err) < 0)
+		return err->code;
 	return late_check_node(&m->pod, err);
 }
 

@@ -227,7 +227,8 @@ void plan_write(const struct plan *p, struct buf *out)
 	if (p->gang.at) {
 		buf_str(out, ",\"gang\":");
 		buf_json_str(out, p->gang);
-		write_number(out, ",\"gangSize\":", p->gang_size);
+		if (p->gang_size)
+			write_number(out, ",\"gangSize\":", p->gang_size);
 	}
 	buf_str(out, ",\"containers\":[");
 	for (size_t i = 0; i < p->n_containers; i++) {

@@ -130,7 +130,7 @@ struct plan_late {
 
 struct plan {
 	uint32_t version;
-	uint32_t gang_size; /* of `gang` */
+	uint32_t gang_size; /* of `gang`; 0: as many as its Job says */
 	struct slice profile;
 	uint64_t hash; /* the profile's */
 	struct slice os,

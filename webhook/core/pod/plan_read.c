@@ -438,10 +438,10 @@ static int read_gang(struct reader *r, const struct json_node *root, struct plan
 		get_uint(r, root, "gangSize", 1, GANG_SIZE_MAX, &size) < 0)
 		return r->err->code;
 	p->gang_size = (uint32_t)size;
-	if (p->gang.at ? p->waits && size > 0 : size == 0)
+	if (p->gang.at ? p->waits : size == 0)
 		return 0;
 	return bad(r, json_get(r->j, root, SLICE("gang")), "gang",
-		"a name and gangSize, of a pod that waits, or neither");
+		"a name, and gangSize where it is known, of a pod that waits, or neither");
 }
 
 /* Values of two containers must not be one. */

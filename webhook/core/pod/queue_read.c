@@ -50,6 +50,40 @@ bool queue_gang_of(const struct pod *p, struct arena *a, struct slice *ret, uint
 	return !a->failed;
 }
 
+static const struct json_node *job_of(const struct pod *p)
+{
+	const struct json_node *owner = pod_controller(p);
+
+	return json_is_str(p->j, json_get(p->j, owner, SLICE("apiVersion")), SLICE("batch/v1")) &&
+			       json_is_str(p->j, json_get(p->j, owner, SLICE("kind")), SLICE("Job"))
+		       ? owner
+		       : NULL;
+}
+
+int queue_check_job(const struct pod *p, struct err *err)
+{
+	if (job_of(p))
+		return 0;
+	err_set(err, ERR_INVALID,
+		"found \"job\", and no Job made this pod: write how many pods its gang has");
+	return err_in(err, "metadata/annotations/poolgate.io~1gang-size");
+}
+
+struct slice queue_job_of(const struct pod *p, struct arena *a)
+{
+	return json_str(p->j, json_get(p->j, job_of(p), SLICE("name")), a);
+}
+
+uint32_t queue_job_size(const struct json *j, const struct json_node *object)
+{
+	int64_t size = 1, most;
+
+	(void)json_int(j, json_path(j, object, "spec", "parallelism", NULL), &size);
+	if (json_int(j, json_path(j, object, "spec", "completions", NULL), &most) && most < size)
+		size = most;
+	return size < 1 ? 1 : size < GANG_SIZE_MAX ? (uint32_t)size : GANG_SIZE_MAX;
+}
+
 bool queue_read(const struct json *j, const struct json_node *object,
 	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret, bool *ret_mark)
 {
@@ -68,6 +102,7 @@ bool queue_read(const struct json *j, const struct json_node *object,
 	(void)rfc3339_read(
 		json_inside(j, json_get(j, meta, SLICE("creationTimestamp"))), &ret->since_ms);
 	(void)queue_gang_of(&pod, a, &ret->gang, &ret->gang_size);
+	ret->gang_job = slice_is(pod_annotation(&pod, ANN_GANG_SIZE, a), "job");
 	ret->owner = json_inside(j, json_get(j, pod_controller(&pod), SLICE("uid")));
 	kueue = !json_absent(json_get(j, pod.labels, SLICE(LABEL_KUEUE))) && !ret->foreign;
 	if (ret_mark)
@@ -142,16 +177,10 @@ int queue_check_gang(const struct pod *p, struct arena *a, struct err *err)
 			GANG_NAME_MAX);
 		return err_in(err, "metadata/annotations/poolgate.io~1gang");
 	}
-	if (slice_is(size, "job")) {
-		err_set(err, ERR_INVALID,
-			"found \"job\", and what a Job's parallelism is nobody here asks the API "
-			"server for: write that number");
-		return err_in(err, "metadata/annotations/poolgate.io~1gang-size");
-	}
-	if (size_of(size) == 0) {
+	if (size_of(size) == 0 && !slice_is(size, "job")) {
 		err_set(err, ERR_INVALID,
 			"found %s%.*s%s, expected how many pods the gang \"%.*s\" has, from 1 to "
-			"%d",
+			"%d, or job",
 			size.at ? "\"" : "", size.at ? shown(size) : 7,
 			size.at ? size.at : "nothing", size.at ? "\"" : "", shown(name), name.at,
 			GANG_SIZE_MAX);

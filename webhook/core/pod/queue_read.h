@@ -21,9 +21,9 @@ struct queue_classes {
 
 /* Read a pod into ret, all but demand, claimed and gang_let_go, which are as they were. Strings are
  * the text's or the arena's. A gang whose size is missing or no number has size 0, which the queue
- * calls uneven. A time that nobody can read is 1970. *ret_mark (may be NULL): Kueue has let it go,
- * and nobody has written when: the leader writes ANN_QUEUED_SINCE (core/pod/late.h). Total but for
- * memory: false. */
+ * calls uneven, and so has one whose Job says it. A time that nobody can read is 1970. *ret_mark
+ * (may be NULL): Kueue has let it go, and nobody has written when: the leader writes
+ * ANN_QUEUED_SINCE (core/pod/late.h). Total but for memory: false. */
 bool queue_read(const struct json *j, const struct json_node *object,
 	const struct queue_classes *classes, struct arena *a, struct queue_pod *ret,
 	bool *ret_mark);
@@ -33,11 +33,18 @@ bool queue_read(const struct json *j, const struct json_node *object,
 uint64_t queue_asks(const struct demand *d, struct json_seed seed);
 
 /* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to
- * GANG_SIZE_MAX, both or neither? ERR_INVALID with the place, what was found and what is expected;
- * ERR_NOMEM. */
+ * GANG_SIZE_MAX or "job", both or neither? ERR_INVALID with the place, what was found and what is
+ * expected; ERR_NOMEM. */
 int queue_check_gang(const struct pod *p, struct arena *a, struct err *err);
-/* The gang of a pod that names it as it must; absent and 0 where it goes alone. False: out of
- * memory. */
+/* The gang of a pod that names it as it must; absent and 0 where it goes alone, 0 where its Job
+ * says how large it is. False: out of memory. */
 bool queue_gang_of(const struct pod *p, struct arena *a, struct slice *ret, uint32_t *ret_size);
+/* Of a pod that was made: is there a Job to say so? ERR_INVALID with the place. */
+int queue_check_job(const struct pod *p, struct err *err);
+/* The name of the Job that made the pod, in the arena or its text; absent: none did. */
+struct slice queue_job_of(const struct pod *p, struct arena *a);
+/* How many pods the Job has at one time: parallelism, or what completions leave of it; as many as a
+ * gang may have at most. Total; object is the Job. */
+uint32_t queue_job_size(const struct json *j, const struct json_node *object);
 
 #endif

@@ -40,6 +40,9 @@ struct queue_pod {
 	/* Absent: it goes alone. Gangs are of one namespace; all members say the same. */
 	struct slice gang;
 	uint32_t gang_size; /* as many members must be there before one is served */
+	/* That is for the Job to say that made it, so gangs of two Jobs are two, whatever their
+	 * names; 0: nobody has read it. */
+	bool gang_job;
 	/* Other members that were let go and live: the gang runs, and who is missing joins it
 	 * first. */
 	uint32_t gang_let_go;
@@ -133,6 +136,10 @@ struct queue_rank {
 	struct slice uid;
 };
 int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
+
+/* Are two of a namespace that name a gang of one gang? 0: they are; else one goes before the other
+ * in some order. */
+int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b);
 
 /* Find gang_let_go and gang_more of those who wait. Members are those of its namespace that say the
  * same gang of the same size, for whoever forges a size is in no gang that runs. Where none lives,

@@ -4,13 +4,23 @@
 
 #include "webhook/core/pool/queue_impl.h"
 
+int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
+{
+	int c = queue_order(a->gang, b->gang);
+
+	if (c == 0)
+		c = a->gang_job - b->gang_job;
+	return c || !a->gang_job ? c : queue_order(a->owner, b->owner);
+}
+
+/* What a Job says of the size changes with the Job. */
 static int compare_gangs(const struct queue_pod *a, const struct queue_pod *b)
 {
 	int c = queue_order(a->namespace, b->namespace);
 
 	if (c == 0)
-		c = queue_order(a->gang, b->gang);
-	return c ? c : (a->gang_size > b->gang_size) - (a->gang_size < b->gang_size);
+		c = queue_compare_gang(a, b);
+	return c || a->gang_job ? c : (a->gang_size > b->gang_size) - (a->gang_size < b->gang_size);
 }
 
 static int by_gang(const void *a, const void *b)

@@ -61,7 +61,7 @@ static size_t count_gang(const struct queue_pod *pods, size_t n, const struct qu
 	for (size_t i = 0; i < n; i++)
 		there += !pods[i].foreign && pods[i].gang.at &&
 			 slice_eq(pods[i].namespace, p->namespace) &&
-			 slice_eq(pods[i].gang, p->gang);
+			 queue_compare_gang(&pods[i], p) == 0;
 	return there;
 }
 
@@ -96,8 +96,12 @@ void queue_say(const struct queue_world *w, const struct queue_pod *pods, size_t
 		buf_slice(out, without_advice(p->barred));
 		break;
 	case QUEUE_INCOMPLETE:
-		buf_fmt(out, "its gang has %zu of %u members", count_gang(pods, n, p),
-			(unsigned)p->gang_size);
+		if (p->gang_size == 0)
+			buf_str(out, "its gang is as large as its Job says, which could not be "
+				     "read");
+		else
+			buf_fmt(out, "its gang has %zu of %u members", count_gang(pods, n, p),
+				(unsigned)p->gang_size);
 		break;
 	case QUEUE_UNEVEN:
 		buf_str(out, "the members of its gang must all name the same size, 1 or more");

@@ -135,7 +135,7 @@ static int by_gang(const void *a, const void *b)
 
 	if (x->namespace != y->namespace)
 		return x->namespace < y->namespace ? -1 : 1;
-	c = queue_order(x->pod->gang, y->pod->gang);
+	c = queue_compare_gang(x->pod, y->pod);
 	if (c)
 		return c;
 	if (x->pod->claimed != y->pod->claimed)
@@ -230,13 +230,13 @@ static void add_gang(
 	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
 {
 	uint32_t size = m[0].pod->gang_size, let_go = 0;
-	bool uneven = size == 0;
+	bool uneven = size == 0 && !m[0].pod->gang_job;
 
 	for (size_t i = 0; i < n; i++) {
 		uneven = uneven || m[i].pod->gang_size != size;
 		let_go = m[i].pod->gang_let_go > let_go ? m[i].pod->gang_let_go : let_go;
 	}
-	if (uneven || (let_go == 0 && n < size)) {
+	if (uneven || (let_go == 0 && (n < size || size == 0))) {
 		for (size_t i = 0; i < n; i++)
 			q->ret.entries[m[i].index].verdict =
 				uneven ? QUEUE_UNEVEN : QUEUE_INCOMPLETE;
@@ -322,7 +322,7 @@ int queue_find_units(struct queue_run *q)
 	for (size_t i = 0; i < n; i = end) {
 		end = i + 1;
 		while (end < n && gangs[end].namespace == gangs[i].namespace &&
-			slice_eq(gangs[end].pod->gang, gangs[i].pod->gang))
+			queue_compare_gang(gangs[end].pod, gangs[i].pod) == 0)
 			end++;
 		add_gang(q, &gangs[i], end - i, &like, pods + i);
 	}

@@ -355,8 +355,10 @@ static int check_gang(struct checking *c)
 
 	if (!queue_gang_of(c->pod, c->a, &gang, &size))
 		return err_set(c->err, ERR_NOMEM, "out of memory");
-	if (!gang.at == !c->plan->gang.at &&
-		(!gang.at || (slice_eq(gang, c->plan->gang) && size == c->plan->gang_size)))
+	if (!gang.at && !c->plan->gang.at)
+		return 0;
+	if (gang.at && c->plan->gang.at && slice_eq(gang, c->plan->gang) &&
+		size == c->plan->gang_size && (size || queue_job_of(c->pod, c->a).at))
 		return 0;
 	MISMATCH(c, "the gang in the plan is not the one that " ANN_GANG " and " ANN_GANG_SIZE
 		    " name; create the pod again from its own manifest");

@@ -52,6 +52,7 @@ bool workload_read(const struct json *j, const struct json_node *object, struct 
 								     : NULL;
 	if (ret->deadline && !json_get(j, spec, slice_of(ret->deadline)))
 		ret->deadline = NULL;
+	ret->job = slice_is(kind, "Job") || slice_is(kind, "CronJob");
 	ret->ordered =
 		slice_is(kind, "StatefulSet") &&
 		!json_is_str(j, json_get(j, spec, SLICE("podManagementPolicy")), SLICE("Parallel"));
@@ -101,9 +102,16 @@ static void warn_others(const struct mutate_world *world, struct slice namespace
 }
 
 /* Members that are never there together wait for one another (W11). */
-static void warn_gang(const struct workload *w, const struct plan *plan, struct arena *a,
-	struct warnings *warnings)
+static void warn_gang(
+	const struct workload *w, struct plan *plan, struct arena *a, struct warnings *warnings)
 {
+	if (plan->gang.at && plan->gang_size == 0 && !w->job)
+		warn_add(warnings, a,
+			"its pods would be refused: no Job makes them, that could say how many its "
+			"gang has");
+	if (plan->gang.at && plan->gang_size == 0)
+		plan->gang_size =
+			w->replicas < GANG_SIZE_MAX ? (uint32_t)w->replicas : GANG_SIZE_MAX;
 	if (plan->gang.at && w->ordered && w->replicas > 1 && plan->gang_size > 1)
 		warn_add(warnings, a,
 			"its gang never starts: a StatefulSet makes its pods one by one; set "

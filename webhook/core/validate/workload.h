@@ -16,6 +16,7 @@ struct workload {
 	int64_t there;                    /* of these, what was asked for before: an update */
 	const char *deadline; /* a limit that runs while its pods wait: "activeDeadlineSeconds";
 				 NULL: it has none */
+	bool job;             /* a Job makes them */
 	bool ordered;         /* a pod is made when the one before it runs */
 	bool switched; /* the switch stands on the workload's own metadata, where no pod takes it
 			  from */
