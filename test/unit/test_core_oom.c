@@ -5,6 +5,7 @@
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
 #include "webhook/core/pool/server_kinds.h"
+#include "webhook/core/pool/server_words.h"
 #include "webhook/edge/admission/engine.h"
 
 #define ON                                                                                         \
@@ -225,14 +226,8 @@ TEST(test_engine)
 /* Who has no kind is asked itself; what is kept of others stays. */
 TEST(kinds_of_servers)
 {
-	struct label label = {"zone", "x"};
 	struct gpu gpu = {.model = "t4"};
-	struct gpu_server s = {.name = "a",
-		.address = "a:1",
-		.labels = &label,
-		.n_labels = 1,
-		.gpus = &gpu,
-		.n_gpus = 1};
+	struct gpu_server s = {.name = "a", .address = "a:1", .gpus = &gpu, .n_gpus = 1};
 	bool failed = true;
 	long n;
 
@@ -245,15 +240,57 @@ TEST(kinds_of_servers)
 		failed = oom_end();
 		assert_int_equal(kind, failed ? 0 : 1);
 		assert_int_equal(server_kinds_take(&k, kind, &s), 1);
-		label.value = "y";
+		gpu.model = "k80";
 		oom_begin(n, OOM_ONE);
 		kind = server_kinds_take(&k, 0, &s);
 		assert_int_equal(kind, oom_end() ? 0 : 2);
-		assert_string_equal(k.servers[1].labels[0].value, "x");
-		label.value = "x";
+		assert_string_equal(k.servers[1].gpus[0].model, "t4");
+		gpu.model = "t4";
 		server_kinds_release(&k);
 	}
-	assert_true(n > 8);
+	assert_true(n > 5);
 }
 
-TESTS(test_mutate, test_policy, test_validate, test_update, test_engine, kinds_of_servers)
+/* Whatever fails, the words are kept or not, and what was kept before is. */
+TEST(words_of_servers)
+{
+	struct label labels[] = {{"zone", "x"}, {"host", "h"}};
+	struct gpu_server s = {.name = "a", .address = "a:1", .labels = labels, .n_labels = 2};
+	struct gpu_server plain = {.name = "b", .address = "b:1"};
+	bool failed = true;
+	long n;
+
+	for (n = 0; failed; n++) {
+		struct server_words w = {0};
+		bool taken;
+
+		assert_true(server_words_take(&w, 0, &plain));
+		oom_begin(n, OOM_ONE);
+		taken = true;
+		/* so many that all lists grow */
+		for (size_t at = 1; taken && at < 30; at++) {
+			char host[20], address[20];
+
+			(void)snprintf(host, sizeof(host), "h%zu", at);
+			(void)snprintf(address, sizeof(address), "a:%zu", at);
+			labels[1].value = host;
+			s.address = address;
+			taken = server_words_take(&w, at, &s);
+		}
+		failed = oom_end();
+		assert_int_equal(taken, !failed);
+		assert_int_equal(
+			server_words_find(&w.columns[0], SLICE("b:1")), w.columns[0].of[0]);
+		for (size_t at = 1; at < 30; at++)
+			server_words_drop(&w, at);
+		assert_int_equal(w.columns[0].users, 1);
+		assert_null(server_words_column(&w, SLICE("zone")));
+		assert_true(server_words_take(&w, 3, &s));
+		assert_non_null(server_words_column(&w, SLICE("zone")));
+		server_words_release(&w);
+	}
+	assert_true(n > 60);
+}
+
+TESTS(test_mutate, test_policy, test_validate, test_update, test_engine, kinds_of_servers,
+	words_of_servers)

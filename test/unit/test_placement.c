@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
 #include "webhook/core/pool/server_kinds.h"
+#include "webhook/core/pool/server_words.h"
 
 struct row {
 	const char *what, *pool, *demand, *filters, *servers;
@@ -741,36 +742,59 @@ static struct pool_room *keep_room(struct pool *pool, struct room_index *index)
 	return room;
 }
 
-/* The kinds of a pool's servers as somebody keeps them, who forgets some and has others change. */
-static void keep_kinds(struct pool *pool, struct server_kinds *kinds)
+/* What is kept of a pool's servers, so that not each has to be asked. */
+struct kept {
+	struct server_kinds kinds;
+	struct server_words words;
+	uint32_t *kind;
+};
+
+static void forget(struct kept *k, size_t at)
+{
+	server_kinds_drop(&k->kinds, k->kind[at]);
+	server_words_drop(&k->words, at);
+	k->kind[at] = 0;
+}
+
+static void keep(struct kept *k, size_t at, const struct gpu_server *s)
+{
+	assert_true(server_words_take(&k->words, at, s));
+	k->kind[at] = server_kinds_take(&k->kinds, k->kind[at], s);
+	assert_true(k->kind[at] > 0 && k->kind[at] < k->kinds.n);
+}
+
+/* As somebody keeps it who forgets some and has others change. */
+static void keep_kinds(struct pool *pool, struct kept *k)
 {
 	struct inventory *inv = &pool->inv;
-	uint32_t *kind = arena_array(&pool->arena, inventory_places(inv), sizeof(*kind));
 
+	k->kind = arena_array(&pool->arena, inventory_places(inv), sizeof(*k->kind));
 	for (size_t i = 0; i < 2 * inv->n_servers; i++) {
 		size_t at = inventory_nth(inv, pick((unsigned)inv->n_servers));
 
-		if (pick(3) == 0) {
-			server_kinds_drop(kinds, kind[at]);
-			kind[at] = 0;
-		} else {
-			kind[at] = server_kinds_take(kinds, kind[at],
+		if (pick(3) == 0)
+			forget(k, at);
+		else
+			keep(k, at,
 				&inv->servers[inventory_nth(inv, pick((unsigned)inv->n_servers))]);
-		}
 	}
 	for (size_t i = 0; i < inv->n_servers; i++) {
 		size_t at = inventory_nth(inv, i);
 
-		kind[at] = server_kinds_take(kinds, kind[at], &inv->servers[at]);
-		assert_true(kind[at] > 0 && kind[at] < kinds->n);
-		if (pick(20) == 0) {
-			server_kinds_drop(kinds, kind[at]);
-			kind[at] = 0;
-		}
+		keep(k, at, &inv->servers[at]);
+		if (pick(20) == 0)
+			forget(k, at);
 	}
-	inv->kind = kind;
-	inv->kinds = kinds->servers;
-	inv->n_kinds = kinds->n;
+	inv->kind = k->kind;
+	inv->kinds = k->kinds.servers;
+	inv->n_kinds = k->kinds.n;
+	inv->words = &k->words;
+}
+
+static void kept_release(struct kept *k)
+{
+	server_kinds_release(&k->kinds);
+	server_words_release(&k->words);
 }
 
 /* The same GPUs, or the same words, as who looks at every server of a pool that stands in order. */
@@ -804,7 +828,11 @@ static void random_large_pool(struct pool *pool)
 	for (unsigned s = 0; s < servers; s++) {
 		unsigned model = pick(2);
 
-		buf_fmt(&b, "%ss%02u zone=z%u %s%s%s%s", s ? "; " : "", s, pick(2),
+		buf_fmt(&b, "%ss%02u zone=z%u ", s ? "; " : "", s, pick(2));
+		/* some have a label of their own, some none */
+		if (s == 0 || pick(3))
+			buf_fmt(&b, "host=h%02u ", pick(2) ? s : pick(4));
+		buf_fmt(&b, "%s%s%s%s",
 			pick(8)   ? ""
 			: pick(2) ? "at=[fd00::7]:56001 "
 				  : "at=10.0.0.7:56001 ",
@@ -871,7 +899,12 @@ static void test_every_server(void **state)
 	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0",
 		"zone=z7", "gpu.model=m7", "server.name=s03", "zone=z0 gpu.model=m1",
 		"server.name=s01 gpu.model=m1", "server.name=s77",
-		"server.name=s01 server.name=s02", "server.addr=s02:56001"};
+		"server.name=s01 server.name=s02", "server.addr=s02:56001",
+		"server.addr=10.0.0.7:56001 zone=z0", "server.addr=nowhere:1", "host=h03",
+		"host=h03 host=h03", "host=h01 host=h02", "host=h99", "host=h02 gpu.model=m1",
+		"zone=z0 zone=z1 server.addr=s01:56001"};
+	static const struct label within = {"zone", "z1"}, nowhere = {"host", "none"};
+	static const char *const models[] = {"m1"};
 	unsigned placed = 0;
 
 	(void)state;
@@ -880,7 +913,12 @@ static void test_every_server(void **state)
 		struct placement p = {0};
 		struct demand d, one;
 		struct room_index index = {0}, index2 = {0};
-		struct server_kinds kinds = {0};
+		struct kept kept = {0};
+		struct pool_bound bound = {.policy = "team",
+			.servers = pick(4) ? &within : &nowhere,
+			.n_servers = pick(3) != 0,
+			.models = models,
+			.n_models = pick(2)};
 		struct pool pool, scattered;
 		struct err err = {0};
 		uint64_t best = UINT64_MAX, rate;
@@ -898,6 +936,7 @@ static void test_every_server(void **state)
 		d.no_ipv6 = pick(8) == 0;
 		d.guarded = one.guarded = pick(4) == 0;
 		d.launcher = one.launcher = slice_of(pick(2) ? "x" : "y");
+		d.bound = pick(5) == 0 ? &bound : NULL;
 		scatter(&pool, &scattered);
 		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
 		check_same(&scattered, &d, &p, rc, &err);
@@ -905,11 +944,11 @@ static void test_every_server(void **state)
 		check_same(&pool, &d, &p, rc, &err);
 		scattered.use.room = keep_room(&scattered, &index2);
 		check_same(&scattered, &d, &p, rc, &err);
-		keep_kinds(&scattered, &kinds);
+		keep_kinds(&scattered, &kept);
 		check_same(&scattered, &d, &p, rc, &err);
 		scattered.use.room = NULL;
 		check_same(&scattered, &d, &p, rc, &err);
-		server_kinds_release(&kinds);
+		kept_release(&kept);
 		one.containers[0] = d.containers[0];
 		one.containers[0].kind = CONTAINER_APP;
 		for (size_t k = 0; k < pool.inv.n_servers; k++) {
@@ -930,7 +969,60 @@ static void test_every_server(void **state)
 		arena_release(&scattered.arena);
 		pool_release(&pool);
 	}
-	assert_in_range(placed, 4000, 9900);
+	assert_in_range(placed, 3500, 9900);
+}
+
+/* However many servers there are, and whatever labels tell them apart: what is kept of their words
+ * answers a filter, and a policy. Here the servers themselves would say something else. */
+static void test_no_server_is_asked_for_its_words(void **state)
+{
+	static const char *const filters[] = {"server.addr=s04:56001", "host=h4", "host=h4 zone=z0",
+		"zone=z0 server.addr=s04:56001"};
+	static const struct label bounds[] = {{"host", "h4"}};
+	struct pool_bound bound = {.policy = "team", .servers = bounds, .n_servers = 1};
+	struct label other[] = {{"zone", "z1"}, {"host", "h0"}};
+	struct kept kept = {0};
+	struct room_index index = {0};
+	struct pool pool;
+	struct err err = {0};
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 65536);
+	for (unsigned i = 0; i < 40; i++)
+		buf_fmt(&b, "%ss%02u zone=z%u host=h%u m0:8 m0:8", i ? "; " : "", i, i % 2, i);
+	pool_init(&pool, b.data);
+	pool.use.room = keep_room(&pool, &index);
+	keep_kinds(&pool, &kept);
+	for (size_t i = 0; i < pool.inv.n_servers; i++) {
+		struct gpu_server *s = &pool.inv.servers[i];
+
+		if (!kept.kind[i])
+			keep(&kept, i, s);
+		s->labels = other;
+		s->address = "s00:56001";
+	}
+	pool.inv.kinds = kept.kinds.servers;
+	for (size_t i = 0; i <= sizeof(filters) / sizeof(*filters); i++) {
+		bool by_policy = i == sizeof(filters) / sizeof(*filters);
+		struct placement p = {0};
+		struct demand d;
+
+		demand_init(&d, &pool.arena, "app a 1 100%", by_policy ? NULL : filters[i], NULL,
+			false);
+		d.bound = by_policy ? &bound : NULL;
+		assert_int_equal(
+			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err), 0);
+		assert_string_equal(pool.inv.servers[p.holds[0].server].name, "s04");
+		d.containers[0].amount = 3;
+		assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err),
+			ERR_REFUSED);
+		assert_non_null(strstr(err.msg, "the pool has 2 GPUs that can be used"));
+	}
+	kept_release(&kept);
+	room_index_release(&index);
+	pool_release(&pool);
+	buf_release(&b);
 }
 
 int main(void)
@@ -947,6 +1039,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_random_single),
 		cmocka_unit_test(test_every_server),
+		cmocka_unit_test(test_no_server_is_asked_for_its_words),
 	};
 
 	return cmocka_run_group_tests_name("placement", tests, NULL, NULL) != 0;

@@ -6,14 +6,14 @@
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
 
-TEST(one_kind_for_servers_that_differ_by_name_and_address)
+TEST(one_kind_for_servers_that_differ_by_name_address_and_labels)
 {
 	struct server_kinds k = {0};
 	struct pool p;
 	uint32_t kinds[9];
 
 	pool_init(&p,
-		"a zone=x t4:8000 t4:8000/900u; b zone=x t4:4000 t4:1; c zone=y t4:1 t4:1; "
+		"a zone=x t4:8000 t4:8000/900u; b zone=y t4:4000 t4:1; c zone=x t4:1; "
 		"d zone=x t4:1 k80:1; e zone=x k80:1 t4:1; f zone=x at=[::1]:5 t4:1 t4:1; g "
 		"zone=x for=a t4:1 t4:1; h zone=x for=b t4:1 t4:1; i zone=x guarded t4:1 t4:1");
 	for (size_t i = 0; i < COUNT(kinds); i++)
@@ -24,7 +24,6 @@ TEST(one_kind_for_servers_that_differ_by_name_and_address)
 		assert_int_equal(kinds[i], i);
 	/* what is kept of them outlives them */
 	pool_release(&p);
-	assert_string_equal(k.servers[1].labels[0].value, "x");
 	assert_string_equal(k.servers[4].gpus[0].model, "k80");
 	assert_int_equal(k.servers[1].n_gpus, 2);
 	assert_string_equal(k.servers[7].launchers[0], "b");
@@ -37,15 +36,15 @@ TEST(a_kind_ends_with_its_last_server_and_its_place_is_used_again)
 	struct server_kinds k = {0};
 	struct pool p;
 
-	pool_init(&p, "a zone=x t4:1; b zone=y t4:1; c zone=z t4:1");
+	pool_init(&p, "a t4:1; b k80:1; c v100:1");
 	assert_int_equal(server_kinds_take(&k, 0, &p.inv.servers[0]), 1);
 	assert_int_equal(server_kinds_take(&k, 0, &p.inv.servers[0]), 1);
 	assert_int_equal(server_kinds_take(&k, 0, &p.inv.servers[1]), 2);
 	/* one of two goes, then the other becomes something else */
 	server_kinds_drop(&k, 1);
-	assert_int_equal(k.servers[1].n_labels, 1);
+	assert_int_equal(k.servers[1].n_gpus, 1);
 	assert_int_equal(server_kinds_take(&k, 1, &p.inv.servers[2]), 1);
-	assert_string_equal(k.servers[1].labels[0].value, "z");
+	assert_string_equal(k.servers[1].gpus[0].model, "v100");
 	server_kinds_drop(&k, 2);
 	assert_int_equal(k.servers[2].n_gpus, 0);
 	server_kinds_drop(&k, 0);
@@ -55,14 +54,14 @@ TEST(a_kind_ends_with_its_last_server_and_its_place_is_used_again)
 	pool_release(&p);
 }
 
-TEST(labels_that_tell_all_servers_apart_do_not_fill_memory)
+TEST(models_that_tell_all_servers_apart_do_not_fill_memory)
 {
 	struct server_kinds k = {0};
-	struct label label = {"host", NULL};
-	struct gpu_server s = {.name = "a", .address = "a:1", .labels = &label, .n_labels = 1};
+	struct gpu gpu = {0};
+	struct gpu_server s = {.name = "a", .address = "a:1", .gpus = &gpu, .n_gpus = 1};
 	char value[20];
 
-	label.value = value;
+	gpu.model = value;
 	for (uint32_t i = 1; i <= SERVER_KINDS_MAX + 5; i++) {
 		(void)snprintf(value, sizeof(value), "%u", i);
 		assert_int_equal(server_kinds_take(&k, 0, &s), i <= SERVER_KINDS_MAX ? i : 0);
@@ -75,6 +74,6 @@ TEST(labels_that_tell_all_servers_apart_do_not_fill_memory)
 	assert_null(k.servers);
 }
 
-TESTS(one_kind_for_servers_that_differ_by_name_and_address,
+TESTS(one_kind_for_servers_that_differ_by_name_address_and_labels,
 	a_kind_ends_with_its_last_server_and_its_place_is_used_again,
-	labels_that_tell_all_servers_apart_do_not_fill_memory)
+	models_that_tell_all_servers_apart_do_not_fill_memory)

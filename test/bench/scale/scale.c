@@ -190,11 +190,32 @@ static void events(struct bench *b)
 
 /* ---- decisions ---- */
 
-static const struct filter zone = {
-	.token = SLICE("zone=lab"), .key = SLICE("zone"), .value = SLICE("lab")};
+/* By a label that half of the servers have, one that tells them all apart, an address, a model. */
+static struct filter draw_filter(size_t n, uint64_t *seed, char text[static 64])
+{
+	size_t i = dice(seed, n);
+
+	switch (dice(seed, 4)) {
+	case 0:
+		(void)snprintf(text, 64, "zone=lab");
+		break;
+	case 1:
+		(void)snprintf(text, 64, "host=host-%05zu", i);
+		break;
+	case 2:
+		(void)snprintf(text, 64, "server.addr=10.%zu.%zu.%zu:56001", i >> 16, i >> 8 & 255,
+			i & 255);
+		break;
+	default:
+		(void)snprintf(text, 64, "gpu.model=%s", i % 2 ? "H100" : "A100");
+		break;
+	}
+	return filter_of(slice_of(text));
+}
 
 /* What pods ask for: mostly one GPU or a part of one. */
-static void draw_demand(uint64_t *seed, struct demand_container c[static 2], struct demand *d)
+static void draw_demand(uint64_t *seed, struct demand_container c[static 2], struct filter *filter,
+	struct demand *d)
 {
 	uint64_t what = dice(seed, 100);
 	static const uint32_t several[] = {2, 4, 8};
@@ -212,7 +233,7 @@ static void draw_demand(uint64_t *seed, struct demand_container c[static 2], str
 	c[1].kind = what % 2 ? CONTAINER_APP : CONTAINER_INIT;
 	*d = (struct demand){.containers = c,
 		.n_containers = what % 20 == 3 ? 2 : 1,
-		.filters = what % 20 == 7 ? (struct filter *)&zone : NULL,
+		.filters = filter,
 		.n_filters = what % 20 == 7};
 }
 
@@ -229,6 +250,8 @@ static void decisions(struct bench *b, const char *name, int fill)
 	for (size_t i = 0; i < DECISIONS; i++) {
 		struct usage use = servers_usage(b->servers, true);
 		struct demand_container c[2];
+		char text[64];
+		struct filter filter = draw_filter(b->n, &seed, text);
 		struct demand d;
 		struct placement p;
 		struct err err = {0};
@@ -236,7 +259,7 @@ static void decisions(struct bench *b, const char *name, int fill)
 		double began, took;
 		int rc;
 
-		draw_demand(&seed, c, &d);
+		draw_demand(&seed, c, &filter, &d);
 		arena_init(&a, 64u << 20);
 		began = us_of(CLOCK_THREAD_CPUTIME_ID);
 		rc = placement_find(&b->servers->inv, &use, &d, &a, &p, &err);

@@ -298,6 +298,7 @@ void servers_free(struct servers *s)
 	free(s->width);
 	free(s->kind);
 	server_kinds_release(&s->kinds);
+	server_words_release(&s->words);
 	free(s->usable);
 	free(s->gpu_bytes);
 	free(s->most_claimed);

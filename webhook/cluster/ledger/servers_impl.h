@@ -11,6 +11,7 @@
 #include "webhook/cluster/duty/uid_set.h"
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/core/pool/server_kinds.h"
+#include "webhook/core/pool/server_words.h"
 
 /* One state of one GPUServer, with the memory it lives in. */
 struct held {
@@ -116,6 +117,7 @@ struct servers {
 	uint64_t *gpu_bytes, *most_claimed, *most_committed, *left_claimed, *left_committed;
 	struct room_index index; /* of room_claimed */
 	struct server_kinds kinds;
+	struct server_words words;
 	uint32_t *kind; /* of inv */
 	size_t n_reserved;
 	struct uid_set uids;       /* of the committed claims */

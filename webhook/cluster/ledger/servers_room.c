@@ -22,14 +22,16 @@ static bool holds(const struct held *h, const struct claim_record *r)
 	return i >= 0 && h->object.status.claims[i].take == r->take;
 }
 
-/* Its kind: the one that it is of now, or none where it leaves. */
+/* Its words and its kind: what it is of now, or none where it leaves. */
 static void note_kind(struct servers *s, const struct server_entry *e, bool there)
 {
+	const struct gpu_server *shown = &s->inv.servers[e->index];
 	uint32_t *kind = &s->kind[e->index];
 
-	if (there) {
-		*kind = server_kinds_take(&s->kinds, *kind, &s->inv.servers[e->index]);
+	if (there && server_words_take(&s->words, e->index, shown)) {
+		*kind = server_kinds_take(&s->kinds, *kind, shown);
 	} else {
+		server_words_drop(&s->words, e->index);
 		server_kinds_drop(&s->kinds, *kind);
 		*kind = 0;
 	}
@@ -201,6 +203,7 @@ static void point_to_lists(struct servers *s)
 {
 	s->inv.order = s->order;
 	s->inv.kind = s->kind;
+	s->inv.words = &s->words;
 	s->inv.turn = s->index.turn = s->turn;
 	s->room_claimed = (struct pool_room){s->first, s->gpus, s->gpu_bytes, s->most_claimed,
 		s->left_claimed, s->usable, s->widest, &s->index};

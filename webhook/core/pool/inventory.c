@@ -3,10 +3,7 @@
 #include "webhook/core/pool/inventory.h"
 
 #include "base/text.h"
-
-#define KEY_SERVER_NAME "server.name"
-#define KEY_SERVER_ADDR "server.addr"
-#define KEY_GPU_MODEL "gpu.model"
+#include "webhook/core/pool/server_words.h"
 
 /* The server's label of that key, or NULL. */
 static const struct label *label_of(const struct gpu_server *s, struct slice key)
@@ -32,11 +29,9 @@ bool inventory_knows_filter(const struct inventory *inv, const struct filter *f)
 {
 	if (!f->key.at)
 		return false;
-	if (inventory_names_server(f) || slice_is(f->key, KEY_GPU_MODEL))
+	if (inventory_filter_sort(f) != FILTER_LABEL ||
+		(inv->words && server_words_column(inv->words, f->key)))
 		return true;
-	for (size_t i = 1; i < inv->n_kinds; i++)
-		if (label_of(&inv->kinds[i], f->key))
-			return true;
 	for (size_t i = 0; i < inv->n_servers; i++) {
 		size_t server = inventory_nth(inv, i);
 
@@ -57,26 +52,23 @@ bool inventory_is_closed(const struct inventory *inv)
 	return false;
 }
 
-bool inventory_is_name(const struct filter *f)
+enum filter_sort inventory_filter_sort(const struct filter *f)
 {
-	return slice_is(f->key, KEY_SERVER_NAME);
-}
-
-bool inventory_names_server(const struct filter *f)
-{
-	return inventory_is_name(f) || slice_is(f->key, KEY_SERVER_ADDR);
+	return slice_is(f->key, "server.name")   ? FILTER_NAME
+	       : slice_is(f->key, "server.addr") ? FILTER_ADDRESS
+	       : slice_is(f->key, "gpu.model")   ? FILTER_MODEL
+						 : FILTER_LABEL;
 }
 
 bool inventory_server_matches(const struct gpu_server *s, const struct filter *f)
 {
+	enum filter_sort sort = inventory_filter_sort(f);
 	const struct label *l;
 
-	if (slice_is(f->key, KEY_GPU_MODEL))
+	if (sort == FILTER_MODEL)
 		return true;
-	if (inventory_is_name(f))
-		return slice_is(f->value, s->name);
-	if (slice_is(f->key, KEY_SERVER_ADDR))
-		return slice_is(f->value, s->address);
+	if (sort == FILTER_NAME || sort == FILTER_ADDRESS)
+		return slice_is(f->value, sort == FILTER_NAME ? s->name : s->address);
 	l = label_of(s, f->key);
 	return l && slice_is(f->value, l->value);
 }
@@ -85,7 +77,7 @@ bool inventory_gpu_matches(const struct gpu *g, const struct filter *f)
 {
 	size_t len = strlen(g->model), n = f->value.len;
 
-	if (!slice_is(f->key, KEY_GPU_MODEL))
+	if (inventory_filter_sort(f) != FILTER_MODEL)
 		return true;
 	for (size_t at = 0; n > 0 && at + n <= len; at++) {
 		const char *p = g->model + at;

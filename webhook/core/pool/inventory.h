@@ -32,6 +32,8 @@ struct label {
 	const char *value;
 };
 
+struct server_words;
+
 /* One GPUServer object. */
 struct gpu_server {
 	const char *name;
@@ -62,11 +64,12 @@ struct inventory {
 	const uint32_t *order; /* indices of servers, by name; NULL: they are sorted themselves */
 	const uint32_t *turn;  /* of each index its place in the order */
 	size_t places, gpu_places; /* with an order: the lengths of arrays by server and by GPU */
-	/* Of each index its kind (server_kinds.h), 0: it has none. NULL: nobody keeps kinds, and
-	 * filters ask every server. */
+	/* Of each index its kind (server_kinds.h), 0: it has none, and must be asked itself. NULL:
+	 * nobody keeps kinds, and filters ask every server. */
 	const uint32_t *kind;
-	const struct gpu_server *kinds; /* one of each, from 1 on */
-	size_t n_kinds;                 /* the first, which is none, included */
+	const struct gpu_server *kinds;   /* one of each, from 1 on */
+	size_t n_kinds;                   /* the first, which is none, included */
+	const struct server_words *words; /* of all that have a kind; with kinds alone */
 };
 
 static inline size_t inventory_places(const struct inventory *inv)
@@ -91,7 +94,7 @@ static inline uint32_t inventory_kind(const struct inventory *inv, size_t server
 	return inv->kind ? inv->kind[server] : 0;
 }
 
-/* The server as filters see it that ask for neither name nor address. */
+/* The server, or one of its kind: with other name, address (but of that family) and labels. */
 static inline const struct gpu_server *inventory_seen(const struct inventory *inv, size_t server)
 {
 	uint32_t kind = inventory_kind(inv, server);
@@ -134,9 +137,9 @@ static inline struct filter filter_of(struct slice token)
  * one server carries as a label? Tokens it does not understand concern the launcher alone. */
 bool inventory_knows_filter(const struct inventory *inv, const struct filter *f);
 
-/* Does this token ask for a name; for a name or an address, in which servers of one kind differ? */
-bool inventory_is_name(const struct filter *f);
-bool inventory_names_server(const struct filter *f);
+/* What this token asks for. */
+enum filter_sort { FILTER_NAME, FILTER_ADDRESS, FILTER_MODEL, FILTER_LABEL };
+enum filter_sort inventory_filter_sort(const struct filter *f);
 
 /* One token that the pool understands: does it leave this server in (true for gpu.model), and this
  * GPU (true for every other key)? A GPU is selected when all known tokens say yes to both.

@@ -262,7 +262,7 @@ static void look_beyond(struct search *s, struct arena *a)
 	struct usage none;
 	struct search alone;
 
-	if (!s->listed && fits_on_few(s, a))
+	if (!search_by_server(s) && fits_on_few(s, a))
 		return;
 	bytes = arena_array(a, inventory_gpu_places(s->inv), sizeof(*bytes));
 	claims = arena_array(a, inventory_places(s->inv), sizeof(*claims));
@@ -287,7 +287,7 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 	if (!search_run(&s)) {
 		if (!err)
 			return ERR_REFUSED;
-		if (d->n_containers == 1 && !s.listed)
+		if (d->n_containers == 1 && !search_by_server(&s))
 			look_beyond_one(&s);
 		else
 			look_beyond(&s, a);

@@ -295,7 +295,7 @@ static void look_at_alike(
 	}
 }
 
-/* The same as a look at every server. */
+/* The same as a look at every server: where they are few all have a bin. */
 static void look_by_index(struct search *s, const struct demand_container *c, struct look *l)
 {
 	const struct room_index *r = s->room.index;
@@ -304,7 +304,7 @@ static void look_by_index(struct search *s, const struct demand_container *c, st
 
 	for (size_t b = 0; b < s->n_bins; b++)
 		(void)look_at(s, c, s->bins[b].server, l);
-	if (c->amount > s->room.widest)
+	if (s->few || c->amount > s->room.widest)
 		return;
 	e = room_index_find(r, 0, 0, 0, &at);
 	for (; e && e->bytes == 0 && s->work < SEARCH_WORK_MAX; e = room_index_next(r, &at))
@@ -337,7 +337,8 @@ static bool place_on_one(struct search *s, size_t container)
 	const struct demand_container *c = &s->d->containers[container];
 	struct look l = {0};
 
-	(search_by_index(s) ? look_by_index : look_at_all)(s, c, &l);
+	(search_by_index(s) || (s->few && s->span == s->inv->n_servers) ? look_by_index
+									: look_at_all)(s, c, &l);
 	if (!l.best.any || s->work >= SEARCH_WORK_MAX)
 		return false;
 	search_give(s, container, l.best.server, c->amount, 0);

@@ -101,16 +101,25 @@ static bool server_has(const struct gpu_server *server, const struct filter *f)
 static bool token_matches(const struct search *s, const struct filter *f)
 {
 	const struct inventory *inv = s->inv;
-	bool by_kind = !inventory_names_server(f);
+	enum filter_sort sort = inventory_filter_sort(f);
+	struct word_test t = {0};
 
-	for (size_t i = 1; by_kind && i < inv->n_kinds; i++)
+	if (sort == FILTER_NAME) {
+		const struct gpu_server *of = inventory_server(inv, f->value);
+
+		return of && of->n_gpus > 0;
+	}
+	for (size_t i = 1; sort == FILTER_MODEL && i < inv->n_kinds; i++)
 		if (server_has(&inv->kinds[i], f))
 			return true;
+	if (sort != FILTER_MODEL && inv->words)
+		t = search_test(inv, f);
 	for (size_t i = 0; i < inv->n_servers; i++) {
 		size_t server = inventory_nth(inv, i);
 
-		if (!(by_kind && inventory_kind(inv, server)) &&
-			server_has(&inv->servers[server], f))
+		if (inventory_kind(inv, server)
+				? t.word && t.of[server] == t.word && s->room.gpus[server] > 0
+				: server_has(&inv->servers[server], f))
 			return true;
 	}
 	return false;
@@ -148,12 +157,16 @@ static bool say_bound(const struct search *s, struct buf *b)
 	size_t servers = 0, models = 0, n = 0;
 
 	for (size_t i = 0; bound && i < s->inv->n_servers; i++) {
-		const struct gpu_server *at = inventory_seen(s->inv, inventory_nth(s->inv, i));
-		bool within = inventory_server_within(at, bound);
+		size_t server = inventory_nth(s->inv, i);
+		uint32_t within;
 
-		servers += !within;
-		for (size_t k = 0; within && k < at->n_gpus; k++)
-			inventory_gpu_within(&at->gpus[k], bound) ? n++ : models++;
+		if (!search_within(s, server)) {
+			servers++;
+			continue;
+		}
+		within = search_gpus_within(s, server);
+		n += within;
+		models += s->room.gpus[server] - within;
 	}
 	if (servers)
 		buf_fmt(b, "; %zu server%s not for the GPUPolicy %s (spec.allow.servers)", servers,

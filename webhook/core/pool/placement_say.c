@@ -2,6 +2,7 @@
 /* core: the parts of a refusal's sentence: words, what was asked, which values exist, the best
  * GPUs. */
 #include "webhook/core/pool/placement_say.h"
+#include "webhook/core/pool/server_words.h"
 
 #define ASKED_MAX 80
 #define BEST_MAX 270
@@ -96,34 +97,60 @@ void say_asked(const struct search *s, struct buf *b)
 	}
 }
 
-/* A value that exists for the token's key, by number; NULL behind the last. Repeats are the
- * caller's to skip, but for those of servers of one kind. */
-static const char *existing(
-	const struct search *search, const struct filter *f, size_t *server, size_t *gpu)
+/* A walk over the values that exist for a token's key. */
+struct existing {
+	enum filter_sort sort;
+	const struct word_column *words; /* of that key; NULL: nobody keeps them */
+	uint32_t told[NAMES_SHOWN];      /* the first of these */
+	size_t n_told;
+	size_t server, gpu;
+};
+
+/* Has a server that was looked at before the same? As far as can be told without asking this one.
+ */
+static bool told_before(const struct search *s, struct existing *e, size_t server)
+{
+	uint32_t kind = inventory_kind(s->inv, server), word;
+	bool told;
+
+	if (!kind || e->sort == FILTER_NAME)
+		return false;
+	if (e->sort == FILTER_MODEL) {
+		told = s->told[kind];
+		s->told[kind] = true;
+		return told;
+	}
+	word = e->words ? e->words->of[server] : 0;
+	for (size_t i = 0; i < e->n_told; i++)
+		if (e->told[i] == word)
+			return true;
+	if (word && e->n_told < NAMES_SHOWN)
+		e->told[e->n_told++] = word;
+	return word == 0;
+}
+
+/* The next value; NULL behind the last. Repeats that told_before() cannot see are the caller's to
+ * skip. */
+static const char *existing(const struct search *search, const struct filter *f, struct existing *e)
 {
 	const struct inventory *inv = search->inv;
 
-	for (; *server < inv->n_servers; ++*server, *gpu = 0) {
-		size_t at = inventory_nth(inv, *server);
-		uint32_t kind = inventory_names_server(f) ? 0 : inventory_kind(inv, at);
+	for (; e->server < inv->n_servers; e->server++, e->gpu = 0) {
+		size_t at = inventory_nth(inv, e->server);
 		const struct gpu_server *s = &inv->servers[at];
 
-		if (kind && *gpu == 0 && search->told[kind])
+		if (e->gpu == 0 && told_before(search, e, at))
 			continue;
-		if (kind)
-			search->told[kind] = true;
-		if (slice_is(f->key, "gpu.model")) {
-			if (*gpu < s->n_gpus)
-				return s->gpus[(*gpu)++].model;
+		if (e->sort == FILTER_MODEL) {
+			if (e->gpu < s->n_gpus)
+				return s->gpus[e->gpu++].model;
 			continue;
 		}
-		if (*gpu)
+		if (e->gpu)
 			continue;
-		*gpu = 1;
-		if (slice_is(f->key, "server.name"))
-			return s->name;
-		if (slice_is(f->key, "server.addr"))
-			return s->address;
+		e->gpu = 1;
+		if (e->sort == FILTER_NAME || e->sort == FILTER_ADDRESS)
+			return e->sort == FILTER_NAME ? s->name : s->address;
 		for (size_t i = 0; i < s->n_labels; i++)
 			if (slice_is(f->key, s->labels[i].key))
 				return s->labels[i].value;
@@ -133,13 +160,17 @@ static const char *existing(
 
 void say_existing(const struct search *s, const struct filter *f, struct buf *b)
 {
+	struct existing e = {.sort = inventory_filter_sort(f)};
 	const char *shown[NAMES_SHOWN];
 	const char *value;
-	size_t n = 0, server = 0, gpu = 0;
+	size_t n = 0;
 
+	if (s->inv->words)
+		e.words = server_words_column(
+			s->inv->words, e.sort == FILTER_ADDRESS ? (struct slice){0} : f->key);
 	if (s->inv->n_kinds)
 		memset(s->told, 0, s->inv->n_kinds * sizeof(*s->told));
-	while ((value = existing(s, f, &server, &gpu))) {
+	while ((value = existing(s, f, &e))) {
 		bool repeated = false;
 
 		for (size_t i = 0; i < n; i++)

@@ -3,6 +3,10 @@
  * containers. */
 #include "webhook/core/pool/placement_search.h"
 
+/* Few servers are such a share of all, or so many. */
+#define FEW_SHARE 32
+#define FEW_LEAST 4
+
 uint64_t demand_bytes(const struct demand_container *d, const struct gpu *g)
 {
 	return search_need(d, g->bytes);
@@ -58,7 +62,8 @@ bool search_claims_left(const struct search *s, size_t server, uint32_t n_claims
 bool search_open(const struct search *s, size_t server)
 {
 	return search_claims_left(s, server, s->use->n_claims[server]) &&
-	       (!s->picky || search_suits(s->d, inventory_seen(s->inv, server)));
+	       (!s->picky || (search_usable(s->d, inventory_seen(s->inv, server)) &&
+				     search_within(s, server)));
 }
 
 struct bin *search_add_bin(struct search *s, size_t server)
@@ -125,6 +130,32 @@ static int list_named(struct search *s, struct arena *a)
 			named[server - s->inv->servers] = true;
 	}
 	list_servers(s, named);
+	return 0;
+}
+
+/* Where filters, or the policy, leave few servers, as can be told without asking each one, these
+ * get a bin: to pass over all others in the index would take longer. */
+static int list_few(struct search *s, struct arena *a)
+{
+	size_t most = FEW_LEAST + s->inv->n_servers / FEW_SHARE, n = 0;
+	uint32_t *few = arena_space(a, most, sizeof(*few));
+
+	if (!few)
+		return ERR_NOMEM;
+	for (size_t at = 0; at < s->inv->n_servers; at++) {
+		size_t i = inventory_nth(s->inv, at);
+
+		if (search_kind(s, i) == SELECTED_NONE)
+			continue;
+		if (n == most)
+			return 0;
+		few[n++] = (uint32_t)i;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (s->room.most[few[i]] && search_open(s, few[i]) &&
+			search_add_bin(s, few[i])->n == 0)
+			search_drop_bin(s);
+	s->listed = s->few = true;
 	return 0;
 }
 
@@ -357,12 +388,12 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 	s->rooms = arena_space(a, places, sizeof(*s->rooms));
 	s->order = arena_array(a, d->n_containers, sizeof(*s->order));
 	s->picks = arena_array(a, d->n_containers, sizeof(uint32_t *));
-	if (a->failed)
+	if (a->failed || search_know(s, a) != 0)
 		return ERR_NOMEM;
-	search_know(s);
 	s->selected = s->asks ? arena_array(a, places, sizeof(*s->selected)) : NULL;
 	s->kinds = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->kinds)) : NULL;
 	s->told = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->told)) : NULL;
+	s->within = s->asks ? arena_array(a, inv->n_kinds, sizeof(*s->within)) : NULL;
 	for (size_t c = 0; c < d->n_containers; c++) {
 		uint32_t amount = d->containers[c].amount;
 
@@ -370,8 +401,9 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 		/* More GPUs than there are: the search fails before it picks. */
 		s->picks[c] = arena_array(a, amount <= inv->n_gpus ? amount : 0, sizeof(uint32_t));
 	}
-	if (find_room(s, a) != 0 || make_places(s, picks, copies, list, a) != 0 ||
-		(list && list_named(s, a) != 0))
+	if (find_room(s, a) != 0 || make_places(s, picks, copies, list || s->asks, a) != 0 ||
+		(list && list_named(s, a) != 0) ||
+		(!list && s->asks && inv->kind && list_few(s, a) != 0))
 		return ERR_NOMEM;
 	order_containers(s);
 	return 0;

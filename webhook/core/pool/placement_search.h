@@ -56,6 +56,13 @@ struct search {
 	const struct demand *d;
 	const struct filter **known; /* the filters that the pool understands */
 	size_t n_known;
+	/* Words that a server which has a kind must have: those of the policy, of which there are
+	 * n_bound, then those of filters. */
+	struct word_test {
+		const uint32_t *of; /* per server */
+		uint32_t word;      /* 0: no server has it */
+	} * tests;
+	size_t n_tests, n_bound;
 	struct pool_room room;
 	struct slot *slots;
 	size_t n_slots;
@@ -63,6 +70,7 @@ struct search {
 	size_t n_bins;
 	uint32_t *bin_of; /* per server: 1 + index of its bin; 0: it has none */
 	bool listed;      /* what has no bin cannot be used */
+	bool few;         /* so it is since filters or the policy leave so few servers */
 	bool named;       /* a filter has a name: no server but this one can be selected */
 	size_t only;      /* SIZE_MAX: there is none of that name */
 	bool picky; /* its launcher cannot use every server: addresses, or servers that are for
@@ -72,6 +80,7 @@ struct search {
 			      NULL: nothing is asked */
 	uint8_t *kinds;    /* the same per kind of server, for search_kind() */
 	bool *told;        /* per kind, for say_existing() */
+	uint32_t *within;  /* per kind that was asked: its GPUs that the policy allows */
 	/* What is looked at: so many servers by name, beginning with this one: usage.first; or one
 	 * alone. */
 	size_t from, span;
@@ -99,8 +108,9 @@ struct search {
 int search_init(struct search *s, const struct inventory *inv, const struct usage *use,
 	const struct demand *d, size_t copies, struct arena *a);
 
-/* Find the filters that the pool understands, and whether servers must be asked at all. */
-void search_know(struct search *s);
+/* Find the filters that the pool understands, and whether servers must be asked at all. ERR_NOMEM.
+ */
+int search_know(struct search *s, struct arena *a);
 
 /* Give the server, which has none, a bin, for as long as this pod uses it or, by search_drop_bin(),
  * for a moment. */
@@ -120,8 +130,20 @@ bool search_open(const struct search *s, size_t server);
 
 /* Do address, launchers and filters select all, none or some of a server's GPUs? */
 enum selected { SELECTED_NONE, SELECTED_SOME, SELECTED_ALL };
-/* As far as its name and its kind tell, whatever claims there are; SOME: it must be asked itself.
- */
+/* Has the server, which has a kind, the words of the first n tests? */
+static inline bool search_words(const struct search *s, size_t server, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (s->tests[i].word == 0 || s->tests[i].of[server] != s->tests[i].word)
+			return false;
+	return true;
+}
+
+/* Of a filter by label or address. */
+struct word_test search_test(const struct inventory *inv, const struct filter *f);
+
+/* As far as its name, its words and its kind tell, whatever claims there are; SOME: it must be
+ * asked itself. */
 enum selected search_ask_kind(const struct search *s, uint32_t kind);
 static inline enum selected search_kind(const struct search *s, size_t server)
 {
@@ -133,6 +155,8 @@ static inline enum selected search_kind(const struct search *s, size_t server)
 		return SELECTED_NONE;
 	if (kind == 0)
 		return SELECTED_SOME;
+	if (!search_words(s, server, s->n_tests))
+		return SELECTED_NONE;
 	return s->kinds[kind] ? (enum selected)(s->kinds[kind] - 1) : search_ask_kind(s, kind);
 }
 /* Of those that have room. */
@@ -217,6 +241,12 @@ static inline size_t search_turn(const struct search *s, size_t server)
 	return turn >= s->from ? turn - s->from : turn + s->inv->n_servers - s->from;
 }
 
+/* Does the pod have names of servers, or take whole ones? */
+static inline bool search_by_server(const struct search *s)
+{
+	return s->d->n_servers > 0 || s->d->whole_servers;
+}
+
 /* Is what has no bin found in the index of the pool? */
 static inline bool search_by_index(const struct search *s)
 {
@@ -243,13 +273,27 @@ static inline bool search_filters(const struct search *s)
 	return s->n_known > 0 || (s->d->bound && s->d->bound->n_models > 0);
 }
 
-/* Can the launcher use it: reach its address, and be placed there? Does the policy allow it? */
-static inline bool search_suits(const struct demand *d, const struct gpu_server *server)
+/* Can the launcher use it: reach its address, and be placed there? The same for all of one kind. */
+static inline bool search_usable(const struct demand *d, const struct gpu_server *server)
 {
 	return inventory_admits(server, d->launcher) && search_reaches(d, server) &&
-	       (!d->guarded || server->guarded) &&
-	       (!d->bound || inventory_server_within(server, d->bound));
+	       (!d->guarded || server->guarded);
 }
+
+/* Does the policy allow it, too? */
+static inline bool search_suits(const struct demand *d, const struct gpu_server *server)
+{
+	return search_usable(d, server) && inventory_server_within(server, d->bound);
+}
+
+/* Does the policy allow the server? How many of its GPUs, then? */
+static inline bool search_within(const struct search *s, size_t server)
+{
+	return inventory_kind(s->inv, server)
+		       ? search_words(s, server, s->n_bound)
+		       : inventory_server_within(&s->inv->servers[server], s->d->bound);
+}
+uint32_t search_gpus_within(const struct search *s, size_t server);
 
 /* Can the launcher use the server, and do the filters select this GPU? m starts zeroed. */
 bool search_selects(const struct search *s, const struct gpu_server *server, const struct gpu *gpu,

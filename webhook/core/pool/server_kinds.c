@@ -22,8 +22,6 @@ static uint64_t digest_of(const struct gpu_server *s)
 {
 	uint64_t h = inventory_family(s->address) | (s->guarded ? 8u : 0);
 
-	for (size_t i = 0; i < s->n_labels; i++)
-		h = mix(mix(h, s->labels[i].key), s->labels[i].value);
 	for (size_t i = 0; i < s->n_gpus; i++)
 		h = mix(h, s->gpus[i].model);
 	for (size_t i = 0; i < s->n_launchers; i++)
@@ -33,14 +31,10 @@ static uint64_t digest_of(const struct gpu_server *s)
 
 static bool alike(const struct gpu_server *a, const struct gpu_server *b)
 {
-	if (a->n_labels != b->n_labels || a->n_gpus != b->n_gpus ||
-		a->n_launchers != b->n_launchers || a->guarded != b->guarded ||
+	if (a->n_gpus != b->n_gpus || a->n_launchers != b->n_launchers ||
+		a->guarded != b->guarded ||
 		inventory_family(a->address) != inventory_family(b->address))
 		return false;
-	for (size_t i = 0; i < a->n_labels; i++)
-		if (strcmp(a->labels[i].key, b->labels[i].key) != 0 ||
-			strcmp(a->labels[i].value, b->labels[i].value) != 0)
-			return false;
 	for (size_t i = 0; i < a->n_gpus; i++)
 		if (strcmp(a->gpus[i].model, b->gpus[i].model) != 0)
 			return false;
@@ -82,15 +76,10 @@ static bool copy_seen(struct gpu_server *to, const struct gpu_server *from, stru
 	*to = (struct gpu_server){.name = "",
 		.address = arena_strdup(a, slice_of(from->address)),
 		.guarded = from->guarded,
-		.labels = arena_array(a, from->n_labels, sizeof(*to->labels)),
 		.launchers = arena_array(a, from->n_launchers, sizeof(*to->launchers)),
 		.gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus))};
 	if (a->failed)
 		return false;
-	for (; to->n_labels < from->n_labels; to->n_labels++)
-		to->labels[to->n_labels] =
-			(struct label){arena_strdup(a, slice_of(from->labels[to->n_labels].key)),
-				arena_strdup(a, slice_of(from->labels[to->n_labels].value))};
 	for (; to->n_launchers < from->n_launchers; to->n_launchers++)
 		to->launchers[to->n_launchers] =
 			arena_strdup(a, slice_of(from->launchers[to->n_launchers]));

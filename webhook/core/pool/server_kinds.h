@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: servers that differ by nothing but name and address are of one kind: whoever looks for GPUs
- * by label or model asks each kind once, not each server. */
+/* core: servers that differ by nothing but name, address and labels are of one kind: whoever looks
+ * for GPUs by model or launcher asks each kind once, not each server. What labels and addresses say
+ * is server_words'. */
 #ifndef WEBHOOK_CORE_POOL_SERVER_KINDS_H
 #define WEBHOOK_CORE_POOL_SERVER_KINDS_H
 
 #include "webhook/core/pool/inventory.h"
 
-/* Where labels tell all servers apart kinds help nobody: a server beyond so many has none. */
+/* Of servers that are all made differently kinds help nobody: one beyond so many has none. */
 #define SERVER_KINDS_MAX 1024
 
 struct server_kind;
 
 /* Zero is an empty table. Not thread-safe. */
 struct server_kinds {
-	/* One of each kind, as filters and launchers see it: labels, models, launchers, and an
-	 * address of the family. The first is nobody's, and those that no server is of any more
-	 * have neither labels nor GPUs. */
+	/* One of each kind, as filters and launchers see it: models, launchers, and an address of
+	 * the family. The first is nobody's, and those that no server is of any more have no GPUs.
+	 */
 	struct gpu_server *servers;
 	struct server_kind *kinds;
 	size_t n; /* of both, the first included */
