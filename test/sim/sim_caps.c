@@ -41,11 +41,16 @@ static cJSON *spec_now(void)
 	return spec;
 }
 
+static unsigned cap_drawn(void)
+{
+	return habits.company ? 16u << sim_below(4) : 1 + (unsigned)sim_below(6);
+}
+
 void caps_make(void)
 {
 	cJSON *doc = cJSON_CreateObject();
 
-	gpus = before_gpus = 1 + (unsigned)sim_below(6);
+	gpus = before_gpus = cap_drawn();
 	bytes = sim_chance(400000) ? 8e9 * (double)(1 + sim_below(8)) : 0;
 	cJSON_AddItemToObject(doc, "spec", spec_now());
 	(void)store_add(POLICIES, "", NAME, NULL, doc, "admin");
@@ -60,7 +65,7 @@ void caps_change(void)
 
 	before_gpus =
 		gpus > before_gpus || sim_now() - changed_at > CHANGED_US ? gpus : before_gpus;
-	gpus = 1 + (unsigned)sim_below(6);
+	gpus = cap_drawn();
 	changed_at = sim_now();
 	cJSON_ReplaceItemInObjectCaseSensitive(o->doc, "spec", spec_now());
 	o->generation++;

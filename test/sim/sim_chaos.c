@@ -525,6 +525,12 @@ void chaos_draw(void)
 	/* What is edited by hand, in a server's status, no account hears of. */
 	if (habits.caps)
 		odds.edit = 0;
+	if (habits.caps && sim_result->seed / 11 % 3 == 1) {
+		habits.company = true;
+		habits.names = 1000;
+		habits.every_us = 2 * SECOND;
+		servers = SERVERS_MAX;
+	}
 	leave_out();
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000,

@@ -331,7 +331,7 @@ static enum outcome attempt(struct attempt *a)
 
 static void create(void *arg)
 {
-	const struct shape *shape = &shapes[sim_below((uint64_t)n_shapes)];
+	const struct shape *shape = &shapes[sim_below((uint64_t)(habits.company ? 1 : n_shapes))];
 	bool generated = sim_chance(300000);
 	enum outcome out = EXISTS;
 	char name[32];
@@ -355,6 +355,10 @@ void users(void *until)
 		if (sim_cut.pods && n == sim_cut.pods)
 			return;
 		sim_sleep((int64_t)sim_below((uint64_t)habits.every_us));
+		for (uint64_t i = habits.company ? sim_below(16) : 0; i > 0; i--) {
+			open_now++;
+			sim_spawn(WORLD, "create", create, NULL);
+		}
 		open_now++;
 		sim_spawn(WORLD, "create", create, NULL);
 	}

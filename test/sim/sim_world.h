@@ -57,7 +57,8 @@ struct habits {
 	bool waits; /* some pods wait for their turn */
 	bool crowd; /* small ones come on after the faults, while somebody waits who did so then */
 	bool caps;  /* a policy bounds what some namespaces hold at once */
-	bool gangs; /* some of these for one another */
+	bool company; /* small ones come several at once, under a cap that is far at first */
+	bool gangs;   /* some of these for one another */
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */
 	int64_t patience_us;

@@ -333,6 +333,139 @@ TEST(test_nobody_overstays_his_deadline)
 	(void)pthread_join(slow, NULL);
 }
 
+/* ---- ahead ---- */
+
+struct one {
+	pthread_t thread;
+	char uid[8];
+	struct account_ask ask;
+	int rc;
+	struct err err;
+};
+
+static void *raise_one(void *arg)
+{
+	struct one *one = arg;
+
+	one->rc = accounts_raise(ledger_kube_accounts(fix.r.ledger), "small", &one->ask,
+		clock_ms() + 20000, &one->err);
+	return NULL;
+}
+
+static void raise_later(struct one *one, uint64_t take, uint64_t gpus)
+{
+	(void)snprintf(one->uid, sizeof(one->uid), "u%u", (unsigned)take);
+	one->ask = (struct account_ask){
+		.uid = one->uid, .namespace = "lab", .take = take, .wants = {gpus, gpus}};
+	assert_int_equal(pthread_create(&one->thread, NULL, raise_one, one), 0);
+}
+
+static bool is_there(const char *word)
+{
+	char *now = kube_store_policy_says(fix.store, "small", "account");
+	bool yes = strstr(now, word) != NULL;
+
+	free(now);
+	return yes;
+}
+
+static void wait_for(const char *word, bool there)
+{
+	for (int i = 0; i < 1000 && is_there(word) != there; i++)
+		api_nap(10);
+	assert_int_equal(is_there(word), there);
+}
+
+/* Three come at once, under a cap that is far: for the next ones nothing is written. */
+static int64_t come_at_once(struct one crowd[3])
+{
+	int64_t began;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	kube_store_fault(fix.store, STORE_SLOW, "PATCH", SMALL "/status", 1000, 1);
+	raise_later(&crowd[0], 1, 1);
+	assert_true(api_wait(fix.api, "PATCH", SMALL "/status", 1));
+	began = clock_ms();
+	raise_later(&crowd[1], 2, 1);
+	raise_later(&crowd[2], 3, 1);
+	for (int i = 0; i < 3; i++) {
+		(void)pthread_join(crowd[i].thread, NULL);
+		assert_int_equal(crowd[i].rc, 0);
+	}
+	return began;
+}
+
+TEST(test_who_comes_in_company_is_counted_ahead)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct one crowd[3], next;
+	int64_t began = come_at_once(crowd);
+	size_t asked = api_seen_of(fix.api, "*", SMALL "*");
+	size_t now;
+
+	raise_later(&next, 4, 1);
+	(void)pthread_join(next.thread, NULL);
+	assert_int_equal(next.rc, 0);
+	now = api_seen_of(fix.api, "*", SMALL "*");
+	/* but for a machine that stood still */
+	if (clock_ms() - began < 2000)
+		assert_int_equal(now, asked);
+	assert_true(is_there("f ahead lab "));
+	for (uint64_t take = 1; take <= 3; take++)
+		accounts_close(x, take);
+	/* as long as it is not known what came of who had a part of it */
+	wait_for("f u1 ", false);
+	wait_for("f u2 ", false);
+	assert_true(is_there("f ahead lab "));
+	accounts_close(x, 4);
+	wait_for(" f ", false);
+	assert_int_equal(accounts_repair(x, "small", &care, clock_ms() + 20000, &fix.e), 0);
+	says("account", "1 2 n lab 0 0");
+}
+
+TEST(test_who_is_gone_stays_counted_ahead)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct one crowd[3], next;
+	int64_t began = come_at_once(crowd);
+
+	raise_later(&next, 4, 1);
+	(void)pthread_join(next.thread, NULL);
+	assert_true(is_there(" f u4 ") || is_there(" f ahead lab "));
+	for (uint64_t take = 1; take <= 3; take++)
+		accounts_close(x, take);
+	accounts_leave(x, 4);
+	accounts_stop_ahead(x);
+	assert_true(accounts_flush(x, clock_ms() + 5000));
+	assert_false(is_there(" f u1 "));
+	if (clock_ms() - began < 2000)
+		assert_true(is_there(" f ahead lab "));
+}
+
+/* Another replica's: who would fit but for it waits for its end. */
+TEST(test_nobody_is_refused_for_what_is_ahead)
+{
+	struct one big;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	kube_store_policy_status(fix.store, "small",
+		"{'account':'1 1 n lab 800 0 f ahead lab 77 800 0','gpus':800}");
+	raise_later(&big, 1, 300);
+	assert_true(api_wait(fix.api, "GET", SMALL, 2));
+	kube_store_policy_status(fix.store, "small", "{'account':'1 1 n lab 800 0','gpus':800}");
+	(void)pthread_join(big.thread, NULL);
+	assert_int_equal(big.rc, 0);
+	says("gpus", "300");
+	/* not for ever: it may be of one that was killed */
+	kube_store_policy_status(fix.store, "small",
+		"{'account':'1 1 n lab 800 0 f ahead lab 77 800 0','gpus':800}");
+	raise_later(&big, 2, 300);
+	(void)pthread_join(big.thread, NULL);
+	assert_int_equal(big.rc, ERR_REFUSED);
+	assert_string_equal(big.err.reason, "PolicyFull");
+}
+
 static struct replica others[2];
 static atomic_int admitted;
 
@@ -395,5 +528,7 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
 	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out, test_a_server_that_was_never_readable,
+	test_what_found_no_room_after_all_is_written_out,
+	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
+	test_nobody_is_refused_for_what_is_ahead, test_a_server_that_was_never_readable,
 	test_three_replicas_at_once)

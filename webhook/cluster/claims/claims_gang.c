@@ -57,7 +57,7 @@ int gang_write(struct adoption **members, size_t n, struct err *err)
 {
 	uint64_t raised;
 	int rc = claims_raise(members, n, &raised, err);
-	uint64_t take = raised ? raised : claims_new_take();
+	uint64_t take = raised ? raised : accounts_new_take();
 
 	qsort(members, n, sizeof(struct adoption *), by_first_server);
 	for (size_t i = 0; i < n && rc >= 0; i++) {

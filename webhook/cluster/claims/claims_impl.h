@@ -334,9 +334,6 @@ bool adopt_has_whole(struct adoption *a);
 
 /* ---- claims_policy.c ---- */
 
-/* No two decisions are alike: a leader that stood still must not close what another has opened
- * since. */
-uint64_t claims_new_take(void);
 /* Law P6: count what these, one pod or all of a gang, are about to be given in the account of their
  * policy, if it has caps. *ret_take: for claims_raised(), 0: there is nothing to say. Who runs
  * already is counted whatever the cap is, and where that cannot be done has its claim all the same.

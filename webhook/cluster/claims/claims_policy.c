@@ -3,7 +3,6 @@
  * turn (law P1), and that what it gives is counted in their accounts first (law P6). */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
@@ -20,15 +19,6 @@ struct policy_bar {
 	char why[sizeof(((struct err *)0)->msg)];
 	char name[];
 };
-
-uint64_t claims_new_take(void)
-{
-	uint64_t take = 0;
-
-	if (getrandom(&take, sizeof(take), 0) != (ssize_t)sizeof(take))
-		take = (uint64_t)clock_wall_ms();
-	return take ? take : 1;
-}
 
 /* ---- accounts ---- */
 
@@ -52,7 +42,7 @@ int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, 
 	const struct claims_config *cfg = first->c->cfg;
 	struct account_ask ask = {.uid = first->who->uid,
 		.namespace = first->who->namespace,
-		.take = claims_new_take(),
+		.take = accounts_new_take(),
 		.wants = sum_of(members, n),
 		.forced = !first->turn};
 	const struct policy *p = NULL;

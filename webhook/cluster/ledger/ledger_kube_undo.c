@@ -211,6 +211,7 @@ struct ledger *ledger_kube_new(struct servers *s, struct kube *k, unsigned pendi
 		free(l);
 		return NULL;
 	}
+	accounts_set_janitor(l->accounts, l->janitor);
 	return &l->base;
 }
 
@@ -222,8 +223,10 @@ void ledger_kube_free(struct ledger *base, int64_t wait_ms)
 
 	if (!l)
 		return;
+	accounts_set_janitor(l->accounts, NULL);
 	duty_stop(l->janitor);
 	l->janitor = NULL;
+	accounts_stop_ahead(l->accounts);
 	/* The watch may be behind what was written a moment ago. */
 	if (l->undos)
 		(void)servers_refresh(l->servers, deadline, NULL);

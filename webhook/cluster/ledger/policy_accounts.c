@@ -3,6 +3,7 @@
 #include "webhook/cluster/ledger/policy_accounts.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -40,6 +41,7 @@ void accounts_free(struct accounts *x)
 {
 	struct account_entry *e;
 	struct own_take *t;
+	struct ahead *h;
 
 	if (!x)
 		return;
@@ -48,6 +50,10 @@ void accounts_free(struct accounts *x)
 		while ((t = e->takes)) {
 			e->takes = t->next;
 			free(t);
+		}
+		while ((h = e->aheads)) {
+			e->aheads = h->next;
+			free(h);
 		}
 		buf_release(&e->text);
 		free(e);
@@ -60,6 +66,22 @@ void accounts_free(struct accounts *x)
 void accounts_set_policies(struct accounts *x, const struct policy_source *shown)
 {
 	x->policies = shown;
+}
+
+void accounts_set_janitor(struct accounts *x, struct duty *janitor)
+{
+	(void)pthread_mutex_lock(&x->lock);
+	x->janitor = janitor;
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+uint64_t accounts_new_take(void)
+{
+	uint64_t take = 0;
+
+	if (getrandom(&take, sizeof(take), 0) != (ssize_t)sizeof(take))
+		take = (uint64_t)clock_wall_ms();
+	return take ? take : 1;
 }
 
 /* Lock held. NULL: out of memory. */
@@ -158,7 +180,8 @@ static void wait_or_work(struct accounts *x, struct account_entry *e, struct rai
 int accounts_raise(struct accounts *x, const char *policy, const struct account_ask *ask,
 	int64_t deadline_ms, struct err *err)
 {
-	struct raise r = {.ask = ask, .deadline_ms = deadline_ms, .err = err};
+	struct raise r = {
+		.ask = ask, .deadline_ms = deadline_ms, .since_ms = clock_ms(), .err = err};
 	struct account_entry *e;
 	struct own_take *t;
 
@@ -168,6 +191,10 @@ int accounts_raise(struct accounts *x, const char *policy, const struct account_
 	if (!t) {
 		(void)pthread_mutex_unlock(&x->lock);
 		return err_set(err, ERR_NOMEM, "out of memory for the account of a policy");
+	}
+	if (ahead_use(e, t, ask)) {
+		(void)pthread_mutex_unlock(&x->lock);
+		return 0;
 	}
 	*e->queue_end = &r;
 	e->queue_end = &r.next;
@@ -185,17 +212,7 @@ int accounts_raise(struct accounts *x, const char *policy, const struct account_
 	return r.rc;
 }
 
-void accounts_close(struct accounts *x, uint64_t take)
-{
-	(void)pthread_mutex_lock(&x->lock);
-	for (struct account_entry *e = x->entries; e; e = e->next)
-		for (struct own_take *t = e->takes; t; t = t->next)
-			if (t->take == take)
-				t->closed = true;
-	(void)pthread_mutex_unlock(&x->lock);
-}
-
-void accounts_leave(struct accounts *x, uint64_t take)
+static void settle(struct accounts *x, uint64_t take, bool lost)
 {
 	(void)pthread_mutex_lock(&x->lock);
 	for (struct account_entry *e = x->entries; e; e = e->next)
@@ -206,9 +223,33 @@ void accounts_leave(struct accounts *x, uint64_t take)
 				at = &t->next;
 				continue;
 			}
+			if (t->by)
+				ahead_let_go(t, lost);
+			if (!lost && !t->by) {
+				t->closed = true;
+				continue;
+			}
 			*at = t->next;
 			free(t);
 		}
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+void accounts_close(struct accounts *x, uint64_t take)
+{
+	settle(x, take, false);
+}
+
+void accounts_leave(struct accounts *x, uint64_t take)
+{
+	settle(x, take, true);
+}
+
+void accounts_stop_ahead(struct accounts *x)
+{
+	(void)pthread_mutex_lock(&x->lock);
+	for (struct account_entry *e = x->entries; e; e = e->next)
+		ahead_stop(e);
 	(void)pthread_mutex_unlock(&x->lock);
 }
 
@@ -279,11 +320,13 @@ bool accounts_flush(struct accounts *x, int64_t deadline_ms)
 	(void)pthread_mutex_lock(&x->lock);
 	/* Entries stay, and new ones come in front. */
 	for (struct account_entry *e = x->entries; e; e = e->next) {
-		if (has_closed(e) && take_over(x, e, deadline_ms)) {
+		ahead_end(e);
+		/* As long as something is given of what is counted ahead, more will come. */
+		if (!ahead_runs(e) && has_closed(e) && take_over(x, e, deadline_ms)) {
 			(void)account_round(x, e);
 			hand_on(x, e);
 		}
-		all = all && !has_closed(e);
+		all = all && !has_closed(e) && !e->aheads;
 	}
 	(void)pthread_mutex_unlock(&x->lock);
 	return all;

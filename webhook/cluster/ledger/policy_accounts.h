@@ -23,6 +23,14 @@ void accounts_free(struct accounts *x);
 /* Before anything is raised: which policy a namespace picks, as far as it is known without asking
  * anybody; borrowed. Without it only who asks has a row. */
 void accounts_set_policies(struct accounts *x, const struct policy_source *shown);
+/* Who calls accounts_flush until all is written, woken where nobody may come with the next write;
+ * borrowed. Without him nothing is counted ahead. */
+struct duty;
+void accounts_set_janitor(struct accounts *x, struct duty *janitor);
+
+/* A name for a take, like no other: who stood still must not close what another has opened since.
+ */
+uint64_t accounts_new_take(void);
 
 /* Before anything of a claim is written: count it in the account of that policy, by the caps that
  * the object has now. 0: it counts, or there is no cap. ERR_REFUSED, reason "PolicyFull" of a count
@@ -38,7 +46,9 @@ void accounts_close(struct accounts *x, uint64_t take);
 /* Nobody here will know: its name stays until a leader counts its claim as whole, or has had it in
  * view for long enough. */
 void accounts_leave(struct accounts *x, uint64_t take);
-/* Write what was closed. True: nothing is left. */
+/* Nothing that was counted ahead is used any more. */
+void accounts_stop_ahead(struct accounts *x);
+/* Write what was closed. True: nothing is left, and nothing counted ahead. */
 bool accounts_flush(struct accounts *x, int64_t deadline_ms);
 
 /* A leader counts anew who waits (NULL), and one more of that policy does. Those were all: from now

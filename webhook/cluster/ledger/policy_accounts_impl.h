@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the files of the accounts share: policy_accounts.c has who waits,
  * policy_accounts_round.c what is read and written for them, policy_accounts_count.c what is
- * counted. */
+ * counted, policy_accounts_ahead.c what a replica has counted ahead. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 #define WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 
 #include <pthread.h>
 
+#include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/ledger/policy_accounts.h"
 
 /* Somebody who waits. */
@@ -16,6 +17,7 @@ struct raise {
 	int64_t deadline_ms;
 	enum account_said said;
 	bool passed; /* others were written before it: the next round counts for it */
+	int64_t since_ms;
 	int rc;
 	struct err *err;
 	bool finished; /* what came of it stands here: to be said when the round has ended */
@@ -24,10 +26,24 @@ struct raise {
 	bool done;
 };
 
+/* What this replica has counted ahead: so much more it may give in that namespace without another
+ * write. In the account it is one in flight, whose name stays until it is known what came of all
+ * who were given a part of it. */
+struct ahead {
+	struct ahead *next;
+	uint64_t take; /* of its name */
+	struct account_sum left;
+	int64_t until_ms;
+	unsigned users; /* of whose writes it is not known what came */
+	bool lost;      /* of some it never will be */
+	char namespace[];
+};
+
 /* A take of this process that was raised, until its name is out of the account. */
 struct own_take {
 	struct own_take *next;
 	uint64_t take;
+	struct ahead *by; /* what it was given a part of: its own name is not there. NULL: it is */
 	bool closed;
 	char uid[];
 };
@@ -38,6 +54,8 @@ struct account_entry {
 	/* Guarded by the lock: */
 	struct raise *queue, **queue_end;
 	struct own_take *takes;
+	struct ahead *aheads;
+	int64_t none_ahead_ms;  /* until when nothing is counted ahead: it was full */
 	uint32_t noted, noting; /* so many wait, as this leader sees it; of a round that runs */
 	bool busy;              /* somebody works for all that wait */
 	/* His, who is busy: */
@@ -47,6 +65,8 @@ struct account_entry {
 	char version[32];
 	uint32_t waiting, let_in; /* as it was read; whom it may not count yet, since let_ms */
 	int64_t read_ms, let_ms;
+	int64_t ahead_ms;  /* something was counted ahead the last time */
+	int64_t others_ms; /* another replica was first the last time */
 	struct buf text;
 	char name[];
 };
@@ -56,6 +76,7 @@ struct accounts {
 	struct servers *servers;
 	const struct log *log;
 	const struct policy_source *policies;
+	struct duty *janitor; /* writes out what nobody comes for; NULL: nobody does */
 	pthread_mutex_t lock; /* taken before and after nothing */
 	pthread_cond_t cond;  /* somebody is not busy any more */
 	struct account_entry *entries;
@@ -73,6 +94,12 @@ struct round {
 	struct account account;
 	int64_t deadline_ms;
 	bool counted, changed;
+	bool full; /* the caps did not leave so much to somebody */
+	bool rest; /* somebody waits for what others have counted ahead */
+	bool may_ahead;
+	struct ahead *ahead; /* to be counted ahead with this write */
+	struct own_take *ahead_take;
+	bool written;
 	bool gone; /* there is no such policy */
 	struct err err;
 };
@@ -86,6 +113,28 @@ int account_fetch(
 /* A leader's count. Without the lock, e->busy set. As accounts_repair. */
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
 	uint32_t waiting, int64_t deadline_ms, struct err *err);
+
+/* ---- policy_accounts_ahead.c ---- */
+
+/* Lock held, all but ahead_open and ahead_hides. */
+
+/* A part of what was counted ahead, for this take. False: there is not so much. */
+bool ahead_use(struct account_entry *e, struct own_take *t, const struct account_ask *ask);
+/* It is known what came of a take that had a part of it, or (lost) it never will be. */
+void ahead_let_go(struct own_take *t, bool lost);
+/* Is there something that is given still? */
+bool ahead_runs(const struct account_entry *e);
+/* No more is given of any. */
+void ahead_stop(struct account_entry *e);
+/* Names of those go of which no more is given, and nothing is on its way. */
+void ahead_end(struct account_entry *e);
+/* Those who were raised in this round had company: count more of their kind ahead with the same
+ * write, where the caps leave much more than that. */
+void ahead_open(struct round *r);
+/* The round has ended: what was written may be used. */
+void ahead_opened(struct round *r);
+/* Would it fit, but for what replicas have counted ahead? */
+bool ahead_hides(const struct round *r, const struct account_ask *ask);
 
 /* ---- policy_accounts_count.c ---- */
 

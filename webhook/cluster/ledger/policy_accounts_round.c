@@ -15,6 +15,12 @@
 #define COUNTED_MS 4000
 /* One call, when nobody is in a hurry. */
 #define CALL_MS 5000
+/* Where replicas write in turn, what was read so long ago is another's by now: to ask is cheaper
+ * than to be told so. */
+#define OTHERS_MS 5000
+#define FRESH_MS 10
+/* Whoever would fit but for what was counted ahead waits so long for it to end. */
+#define PATIENCE_MS 4000
 
 /* ---- the object ---- */
 
@@ -169,6 +175,7 @@ static void raise_all(struct round *r, bool *ret_unfit)
 		if (one->said != ACCOUNT_FULL && one->said != ACCOUNT_UNKNOWN)
 			continue;
 		unfit = true;
+		r->full |= one->said == ACCOUNT_FULL;
 		passed = passed || one->passed;
 	}
 	r->changed |= any;
@@ -192,6 +199,11 @@ static void finish_all(struct round *r, int rc)
 			finish(r->list[i], rc, &r->err);
 }
 
+static bool is_to_wait(const struct round *r, const struct raise *one)
+{
+	return clock_ms() - one->since_ms < PATIENCE_MS && ahead_hides(r, one->ask);
+}
+
 /* Written, or there was nothing to write. */
 static void settle(struct round *r, bool written)
 {
@@ -203,6 +215,8 @@ static void settle(struct round *r, bool written)
 		if (one->said == ACCOUNT_RAISED || one->said == ACCOUNT_THERE) {
 			if (written)
 				finish(one, 0, NULL);
+		} else if (r->counted && is_to_wait(r, one)) {
+			one->passed = r->rest = true;
 		} else if (r->counted) {
 			/* It is true of the moment of the count, whatever became of the write. */
 			err = (struct err){0};
@@ -246,12 +260,20 @@ static bool gave_up(struct round *r, int rc)
 	return true;
 }
 
+/* Has another replica written it by now? */
+static bool is_others(const struct account_entry *e)
+{
+	int64_t now = clock_ms();
+
+	return e->others_ms && now - e->others_ms < OTHERS_MS && now - e->read_ms > FRESH_MS;
+}
+
 /* Without the lock. True: something came of it. */
 static bool work(struct round *r)
 {
 	bool unfit = false;
 	/* That there is no cap is nothing that a write would tell from what is there by now. */
-	bool usable = r->e->known && policy_is_capped(&r->e->caps);
+	bool usable = r->e->known && policy_is_capped(&r->e->caps) && !is_others(r->e);
 	int rc = usable ? 0 : call_api(r, "GET", NULL);
 
 	if (rc != 0)
@@ -269,10 +291,15 @@ static bool work(struct round *r)
 		return gave_up(r, rc);
 	if (r->counted)
 		raise_all(r, &unfit);
+	else if (!unfit)
+		ahead_open(r);
 	if (r->arena.failed)
 		return gave_up(r, account_no_memory(&r->err));
 	if (r->changed)
 		rc = write_account(r, r->e->waiting);
+	if (rc == ERR_CONFLICT)
+		r->e->others_ms = clock_ms();
+	r->written = rc == 0;
 	settle(r, rc == 0);
 	return rc == 0 || rc == ERR_CONFLICT || gave_up(r, rc);
 }
@@ -282,6 +309,7 @@ static bool gather_closed(struct round *r)
 {
 	size_t n = 0;
 
+	ahead_end(r->e);
 	for (const struct own_take *t = r->e->takes; t; t = t->next)
 		n += t->closed;
 	r->closed = arena_array(&r->arena, n, sizeof(struct own_take *));
@@ -299,6 +327,7 @@ static bool gather(struct round *r)
 	size_t n = 0;
 
 	r->deadline_ms = now + CALL_MS;
+	r->may_ahead = r->x->janitor && now >= e->none_ahead_ms;
 	for (const struct raise *one = e->queue; one; one = one->next)
 		n++;
 	r->list = arena_array(&r->arena, n, sizeof(struct raise *));
@@ -327,6 +356,7 @@ static void let_go(struct round *r)
 bool account_round(struct accounts *x, struct account_entry *e)
 {
 	struct round r = {.x = x, .e = e};
+	int64_t generation = e->generation;
 	bool good = false;
 
 	arena_init(&r.arena, SCRATCH_MAX);
@@ -335,12 +365,15 @@ bool account_round(struct accounts *x, struct account_entry *e)
 		good = work(&r);
 		(void)pthread_mutex_lock(&x->lock);
 		let_go(&r);
+		if (r.full || (generation && e->generation != generation))
+			ahead_stop(e);
+		ahead_opened(&r);
 		/* Where it is known now, it is without them; one that is gone names nobody. */
 		if (r.gone || (good && e->known))
 			forget_closed(&r);
 	}
 	arena_release(&r.arena);
-	return good;
+	return good && !r.rest;
 }
 
 /* ---- a leader's count ---- */
