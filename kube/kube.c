@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_request.h"
 
 #define CONNECT_MS 5000
 #define CALL_MS 10000
+/* libcurl takes 300 KB. */
+#define HEAD_MAX (320u * 1024)
 
 /* A connection that nobody uses now. */
 struct idle {
@@ -25,6 +28,8 @@ struct kube {
 	struct idle *idle; /* the most recently used first, so that the others may be closed by the
 			      other side */
 	atomic_uint restores;
+	/* What the API server's clock said when clock_ms() was at_ms; 0: nothing yet. */
+	int64_t date_ms, at_ms;
 };
 
 int kube_new(const struct kube_config *config, struct kube **ret, struct err *err)
@@ -161,6 +166,29 @@ static int judge(const struct kube_call *call, struct kube_answer *ret, struct e
 	return 0;
 }
 
+void kube_note_date(struct kube *k, struct slice head)
+{
+	int64_t date_s;
+
+	if (!kube_date(head, &date_s))
+		return;
+	pthread_mutex_lock(&k->lock);
+	k->date_ms = date_s * 1000;
+	k->at_ms = clock_ms();
+	pthread_mutex_unlock(&k->lock);
+}
+
+int64_t kube_wall_ms(struct kube *k)
+{
+	int64_t now = clock_wall_ms(), most = INT64_MAX;
+
+	pthread_mutex_lock(&k->lock);
+	if (k->date_ms != 0)
+		most = k->date_ms + (clock_ms() - k->at_ms) + KUBE_AHEAD_MS;
+	pthread_mutex_unlock(&k->lock);
+	return now < most ? now : most;
+}
+
 int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err)
 {
 	struct kube_answer unwanted, *answer = ret ? ret : &unwanted;
@@ -179,6 +207,7 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 			r.headers[1] = NULL;
 		r.http.timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : CALL_MS;
 		r.http.max_bytes = KUBE_ANSWER_MAX;
+		r.http.max_head = HEAD_MAX;
 		r.http.go_on = call->go_on;
 		r.http.go_on_ctx = call->go_on_ctx;
 		rc = http_client_do(line->client, &r.http, &response, err);
@@ -187,9 +216,11 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 	if (rc == 0) {
 		answer->status = response.status;
 		answer->body = response.body;
+		kube_note_date(k, buf_as_slice(&response.head));
 		rc = judge(call, answer, err);
 	}
 	kube_request_release(&r);
+	buf_release(&response.head);
 	if (!ret)
 		kube_answer_release(answer);
 	return rc;

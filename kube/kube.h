@@ -71,6 +71,12 @@ bool kube_says_gone(int rc, const struct err *err);
 unsigned kube_restored(struct kube *k);
 unsigned kube_restores(const struct kube *k);
 
+/* Our clock of the day, but no more than KUBE_AHEAD_MS ahead of the API server's, which its last
+ * answer told: what is counted by it is never counted years ahead. Without an answer, or a Date in
+ * it, it is ours. Milliseconds since 1970. */
+#define KUBE_AHEAD_MS 60000
+int64_t kube_wall_ms(struct kube *k);
+
 /* Shorthands. */
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
 	struct err *err);

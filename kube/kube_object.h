@@ -29,6 +29,10 @@ enum kube_change {
  * revisions always did): as a number. 0 when it is none. */
 uint64_t kube_version_number(struct slice version);
 
+/* What the Date of an answer's head says (RFC 9110's fixed form), in seconds since 1970. False:
+ * there is none that can be read. */
+bool kube_date(struct slice head, int64_t *ret_s);
+
 /* Append "/apis/GROUP/v1/namespaces/NS/PLURAL/NAME/SUB": parts that are NULL are left out, names
  * are percent-encoded. api is
  * "/api/v1" or "/apis/coordination.k8s.io/v1". */

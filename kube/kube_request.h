@@ -19,4 +19,7 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 	const char *path, const char *content_type, struct err *err);
 void kube_request_release(struct kube_request *r);
 
+/* What came of an answer's head: its Date is what kube_wall_ms() goes by. */
+void kube_note_date(struct kube *k, struct slice head);
+
 #endif

@@ -97,6 +97,13 @@ static void on_connected(void *ctx, bool yes, const struct err *why)
 
 /* ---- one answer ---- */
 
+static void on_line(void *ctx, struct slice line)
+{
+	struct kube_watch *w = ctx;
+
+	kube_note_date(w->kube, line);
+}
+
 static bool on_head(void *ctx, long status)
 {
 	struct kube_watch *w = ctx;
@@ -133,7 +140,7 @@ static bool on_tick(void *ctx)
 
 static void get(struct kube_watch *w, const char *path)
 {
-	const struct http_stream to = {on_head, on_data, on_tick, w};
+	const struct http_stream to = {on_head, on_data, on_tick, w, on_line};
 	struct kube_request r;
 	struct err err = {0};
 	int rc = kube_request_init(&r, w->kube, "GET", path, NULL, &err);

@@ -89,6 +89,8 @@ static size_t on_header(const char *bytes, size_t size, size_t n, void *arg)
 	struct http_client *c = arg;
 	long status = 0;
 
+	if (c->to->line && !c->headed)
+		c->to->line(c->to->ctx, (struct slice){bytes, size * n});
 	if (c->headed || (bytes[0] != '\r' && bytes[0] != '\n') ||
 		c->lib->easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK ||
 		status < 200)

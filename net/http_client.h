@@ -82,6 +82,8 @@ struct http_stream {
 	/* Asked about once a second, in silence too. False ends the call. */
 	bool (*go_on)(void *ctx);
 	void *ctx;
+	/* Each line of the head, before it has come whole. NULL: nobody wants them. */
+	void (*line)(void *ctx, struct slice line);
 };
 
 /* As http_client_do, but the body goes to `to` while it comes, however long that takes: of the

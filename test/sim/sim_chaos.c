@@ -441,6 +441,8 @@ static void draw_waiting(void)
 
 void chaos_draw(void)
 {
+	bool near;
+
 	sim_preempt(1u << sim_below(7));
 	replicas = 1 + (int)sim_below(3);
 	servers = 1 + (int)sim_below(SERVERS_MAX);
@@ -532,10 +534,16 @@ void chaos_draw(void)
 		servers = SERVERS_MAX;
 	}
 	leave_out();
+	/* Those that are a minute ahead and more all count as far as that. */
+	near = usage_on && sim_result->seed % 2;
 	for (int i = 1; i <= replicas; i++)
 		sim_clock(i, (int64_t)sim_below(2001) - 1000,
 			habits.waits ? (int64_t)sim_below(10 * SECOND) - sim_mono(i)
+			: near       ? (int64_t)sim_below(50 * SECOND) - sim_mono(i)
 				     : (int64_t)sim_below(600) * SECOND);
+	/* In some a replica is three years ahead. */
+	if (usage_on && sim_result->seed % 5 == 1)
+		sim_clock(1, 0, INT64_C(3 * 365 * 86400) * SECOND);
 	for (int i = 0; i < servers; i++)
 		make_server(i, false);
 	make_keys();

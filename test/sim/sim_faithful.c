@@ -45,7 +45,7 @@ static bool go_on(void *ctx)
 
 static void ask(struct http_client *client, const struct http_request *req, struct got *got)
 {
-	struct http_stream stream = {take_head, take_data, go_on, got};
+	struct http_stream stream = {take_head, take_data, go_on, got, NULL};
 	struct http_response answer = {0};
 	struct err err = {0};
 	int rc;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "test/sim/sim_world.h"
 
@@ -242,6 +243,19 @@ static void check_pace(int owner)
 		sim_fail("pace", "r%d sent more than %d writes in a second", owner, WRITES_MAX);
 }
 
+/* The API server's clock, as it stands in a head. */
+static const char *date_line(void)
+{
+	static const char format[] = "Date: %a, %d %b %Y %H:%M:%S GMT\r\n";
+	static char line[64];
+	time_t now = (time_t)(sim_wall(WORLD) / SECOND);
+	struct tm tm;
+
+	(void)gmtime_r(&now, &tm);
+	(void)strftime(line, sizeof(line), format, &tm);
+	return line;
+}
+
 int http_client_do(struct http_client *client, const struct http_request *req,
 	struct http_response *ret, struct err *err)
 {
@@ -275,6 +289,9 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 		ret->status = c->r.status;
 		buf_init(&ret->body, req->max_bytes);
 		buf_str(&ret->body, c->r.answer);
+		buf_init(&ret->head, req->max_head);
+		if (req->max_head > 0)
+			buf_str(&ret->head, date_line());
 	}
 	sim_chain(rc == 0 ? store_hash(c->r.answer) ^ (uint64_t)c->r.status : 0);
 	laws_heard(sim_self(), c->r.path, rc == 0 ? c->r.status : -1);
@@ -359,6 +376,8 @@ static int watch(const char *path, enum kind kind, const struct http_stream *to,
 	int owner = sim_owner();
 	unsigned epoch = store.epoch;
 
+	if (to->line)
+		to->line(to->ctx, slice_of(date_line()));
 	if (!to->head(to->ctx, 200))
 		return 0;
 	if (version < l->compacted) {
@@ -414,6 +433,8 @@ int http_client_stream(struct http_client *client, const struct http_request *re
 	one.go_on = to->go_on;
 	one.go_on_ctx = to->ctx;
 	rc = http_client_do(client, &one, &got, err);
+	if (rc == 0 && to->line)
+		to->line(to->ctx, slice_of(date_line()));
 	if (rc == 0 && to->head(to->ctx, got.status))
 		(void)hand_over(to, got.body.data ? got.body.data : "");
 	buf_release(&got.body);

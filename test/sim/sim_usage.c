@@ -218,9 +218,15 @@ static void check_added(const struct object *o, const char *who, const struct su
 static void check_time(const struct object *o, const char *who, long long at, bool ended)
 {
 	int owner = who[0] == 'r' ? who[1] - '0' : WORLD;
-	long long now = sim_wall(owner) / SECOND, slack = sky == FAIR ? 15 : 7400;
+	long long slack = sky == FAIR ? 15 : 7400;
+	/* at most a minute ahead of the API server's clock, as the writer last heard it */
+	long long most = sim_wall(WORLD) / SECOND + 60, own = sim_wall(owner) / SECOND;
+	long long now = own < most ? own : most;
 	long long before = was.open.has ? was.open.at : 0;
 
+	if (at > before && at > most + 15)
+		sim_fail("usage", "%s counted %s until %lld s ahead of the API server", who,
+			o->name, at - most + 60);
 	if (at > before && at > now + slack)
 		sim_fail("usage", "%s counted %s until %lld s from now", who, o->name, at - now);
 	if (!ended && at < now - slack)

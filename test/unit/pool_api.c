@@ -194,7 +194,7 @@ static void secret(const struct pool_api *p, struct api_reply *reply)
 	buf_release(&b);
 }
 
-static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+static int answer(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
 	struct pool_api *p = ctx;
 	const char *rest = req->path + strlen(SERVERS_PATH);
@@ -223,6 +223,14 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 	else
 		write_one(p, s, req, reply);
 	return 0;
+}
+
+static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct pool_api *p = ctx;
+
+	reply->header = p->header;
+	return answer(ctx, req, reply);
 }
 
 /* ---- what tests call ---- */

@@ -35,6 +35,7 @@ struct pool_api {
 	/* Once, before a PUT that holds the text `rival_before` is looked at, another replica adds
 	 * `rival`, as it stands in a status. NULL: none does. */
 	const char *rival_before, *rival;
+	const char *header; /* a line of each answer's head, with its end; NULL: none */
 	char *ca_pem, *token, *cert_pem, *key_pem; /* of the Secret "probe": ca.crt, token, tls.crt,
 						      tls.key; NULL: not in it */
 	const char *secret_type;                   /* NULL: Opaque */

@@ -19,7 +19,7 @@ struct stream {
 	char url[256];
 	/* What came. */
 	long status;
-	int heads, asked;
+	int heads, lines, asked;
 	struct buf got;
 	/* What to do. */
 	bool refuse_head;
@@ -32,9 +32,20 @@ static bool on_head(void *ctx, long status)
 {
 	struct stream *s = ctx;
 
+	/* the status, two or three fields, the end */
+	assert_true(s->lines >= 4);
 	s->heads++;
 	s->status = status;
 	return !s->refuse_head;
+}
+
+static void on_line(void *ctx, struct slice line)
+{
+	struct stream *s = ctx;
+
+	assert_int_equal(s->heads, 0);
+	assert_true(line.len > 0);
+	s->lines++;
 }
 
 static bool on_data(void *ctx, struct slice bytes)
@@ -61,7 +72,7 @@ static void stream_init(struct stream *s)
 	s->c = http_client_new(&s->e);
 	assert_non_null(s->c);
 	buf_init(&s->got, 1 << 20);
-	s->to = (struct http_stream){on_head, on_data, go_on, s};
+	s->to = (struct http_stream){on_head, on_data, go_on, s, on_line};
 	snprintf(s->url, sizeof(s->url), "%s/watch", api_url(s->api));
 	s->req = (struct http_request){.method = "GET", .url = s->url, .timeout_ms = 5000};
 }
@@ -69,7 +80,7 @@ static void stream_init(struct stream *s)
 static int stream_run(struct stream *s)
 {
 	s->began_ms = api_now_ms();
-	s->heads = s->asked = 0;
+	s->heads = s->lines = s->asked = 0;
 	s->status = 0;
 	buf_clear(&s->got);
 	return http_client_stream(s->c, &s->req, &s->to, &s->e);

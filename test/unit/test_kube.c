@@ -2,6 +2,7 @@
 /* test: calls to a scripted API server. */
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "kube/kube.h"
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
@@ -350,6 +351,62 @@ TEST(test_meta)
 	assert_int_equal(kube_version_number((struct slice){0}), 0);
 }
 
+TEST(test_date)
+{
+	static const struct {
+		const char *head;
+		int64_t s; /* 0: none */
+	} cases[] = {
+		{"HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", 784111777},
+		{"date:Sun, 06 Nov 1994 08:49:37 GMT", 784111777},
+		{"X-Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", 0},
+		{"", 0},
+		{"Date:", 0},
+		{"Date: Sun, 06 Nov 1994 08:49:37 CET\r\n", 0},
+		{"Date: Sun, 06 Nov 1994 08:49:37 GMT x\r\n", 0},
+		{"Date: Sun, 06 nov 1994 08:49:37 GMT\r\n", 0},
+		{"Date: Sun, 06 anF 1994 08:49:37 GMT\r\n", 0},
+		{"Date: Sun, 31 Feb 1994 08:49:37 GMT\r\n", 0},
+		{"Date: Sun, 06 Nov 1994 25:49:37 GMT\r\n", 0},
+		{"Date: Sun, 6 Nov 1994 08:49:37 GMT\r\n", 0},
+		{"Date: Sunday, 06-Nov-94 08:49:37 GMT\r\n", 0},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		int64_t s = 0;
+
+		assert_int_equal(kube_date(slice_of(cases[i].head), &s), cases[i].s != 0);
+		assert_int_equal(s, cases[i].s);
+	}
+}
+
+/* Ours, unless it is more than a minute ahead of the API server's. */
+TEST(test_clock)
+{
+	struct api_reply old = {.header = "Date: Thu, 02 Jan 2020 00:00:10 GMT\r\n"},
+			 next = {.header = "Date: Thu, 02 Jan 2120 00:00:10 GMT\r\n"};
+	const int64_t at = INT64_C(1577923210000) + KUBE_AHEAD_MS;
+	int64_t before = clock_wall_ms(), now = kube_wall_ms(fix.k);
+
+	assert_true(now >= before && now <= clock_wall_ms());
+	api_expect_reply(fix.api, "GET", "/a", &old);
+	assert_int_equal(kube_get(fix.k, "/a", 0, NULL, &fix.e), 0);
+	now = kube_wall_ms(fix.k);
+	assert_true(now >= at && now < at + 60000);
+	/* and goes on */
+	api_nap(30);
+	assert_true(kube_wall_ms(fix.k) >= now + 20);
+	/* an answer without a date changes nothing, a refusal has one, too */
+	api_expect(fix.api, "GET", "/a", 200, "{}");
+	assert_int_equal(kube_get(fix.k, "/a", 0, NULL, &fix.e), 0);
+	assert_true(kube_wall_ms(fix.k) < at + 60000);
+	next.status = 404;
+	api_expect_reply(fix.api, "GET", "/a", &next);
+	assert_int_equal(kube_get(fix.k, "/a", 0, NULL, &fix.e), ERR_NOTFOUND);
+	before = clock_wall_ms();
+	assert_true(kube_wall_ms(fix.k) >= before);
+}
+
 TEST(test_path)
 {
 	static const struct {
@@ -453,4 +510,5 @@ TEST(test_threads)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_get, test_write, test_errors, test_no_answer, test_token_file,
-	test_list, test_list_too_old, test_no_list, test_meta, test_path, test_tell, test_threads)
+	test_list, test_list_too_old, test_no_list, test_meta, test_date, test_clock, test_path,
+	test_tell, test_threads)

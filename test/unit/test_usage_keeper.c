@@ -210,6 +210,30 @@ TEST(each_commit_counts)
 	assert_true(pool_api_shows(pool, "a", " V100\\n'", 0));
 }
 
+/* No commit counts further than a minute beyond what the API server's clock says. */
+TEST(a_clock_that_is_years_ahead)
+{
+	static struct server_keeper_config keeper;
+
+	keeper = (struct server_keeper_config){
+		.kube = pool->kube, .servers = pool->servers, .log = &pool->log};
+	pool->header = "Date: Thu, 02 Jan 2020 00:00:10 GMT\r\n";
+	pool_api_put(pool, "a", OURS, SPEC, STATUS(CLAIM, OPEN));
+	pool_api_run(pool, server_keeper_duty(&keeper));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_true(pool_api_shows(
+		pool, "a", "'usage':'open 2020-01-02T00:00:00Z 2020-01-02T00:01:", 0));
+}
+
+/* Nor does a period begin there, where nobody would count until then. */
+TEST(begins_by_the_clock_of_both)
+{
+	pool->header = "date:  Thu, 02 Jan 2020 00:00:10 GMT\r\n";
+	pool_api_put(pool, "a", OURS, SPEC, STATUS("", ""));
+	run();
+	assert_true(pool_api_shows(pool, "a", "'usage':'open 2020-01-02T00:01:", 5000));
+}
+
 /* A server goes when its last period is stored, and not before. */
 TEST(the_finalizer_waits)
 {
@@ -237,4 +261,5 @@ TEST(the_finalizer_waits)
 
 TESTS_BETWEEN(set_up, tear_down, begins_where_claims_are_taken, off_as_shipped, stores_a_day,
 	keeps_what_it_cannot_store, what_is_there_is_stored, days_stand_apart,
-	ends_when_switched_off, what_nobody_knows_stays, each_commit_counts, the_finalizer_waits)
+	ends_when_switched_off, what_nobody_knows_stays, each_commit_counts,
+	a_clock_that_is_years_ahead, begins_by_the_clock_of_both, the_finalizer_waits)

@@ -116,11 +116,11 @@ static const char *format_name(unsigned i)
 /* This month until now, in UTC. */
 static void set_times(struct report *r)
 {
+	int64_t now_s = clock_wall_ms() / 1000;
 	char text[RFC3339_SIZE];
 
-	r->now_s = clock_wall_ms() / 1000;
-	r->to_s = r->now_s - r->now_s % USAGE_DAY_S + USAGE_DAY_S;
-	rfc3339_write(r->now_s * 1000, text);
+	r->to_s = now_s - now_s % USAGE_DAY_S + USAGE_DAY_S;
+	rfc3339_write(now_s * 1000, text);
 	memcpy(text + 8, "01", 2);
 	text[DAY_LEN] = '\0';
 	(void)read_day(text, &r->from_s);

@@ -22,9 +22,9 @@ struct report_policy {
 /* Zeroed, but for what is said to be the caller's. All lives in the arena. */
 struct report {
 	struct arena arena;            /* the caller's: inited, and released at the end */
-	enum report_by by;             /* the caller's, like the three that follow */
+	enum report_by by;             /* the caller's, like the two that follow */
 	int64_t from_s, to_s;          /* periods that begin in there count */
-	int64_t now_s;                 /* until then open ones count */
+	struct kube *kube;             /* until its time open ones count */
 	struct report_period *periods; /* may hold one several times */
 	size_t n_periods, cap_periods, unreadable; /* texts that nobody here understands */
 	struct report_policy *policies;            /* BY_POLICY: by namespace */

@@ -58,7 +58,7 @@ static bool on_server(void *ctx, const struct json *j, const struct json_node *o
 	}
 	if (!o.status.usage)
 		return true;
-	return usage_record_advance(&u, &o, r->now_s, &r->arena) &&
+	return usage_record_advance(&u, &o, kube_wall_ms(r->kube) / 1000, &r->arena) &&
 	       (!u.has_closed || add(r, o.name, o.uid, &u.closed)) &&
 	       (!u.has_open || add(r, o.name, o.uid, &u.open));
 }
@@ -212,7 +212,10 @@ int report_read(struct kube *k, struct report *r, struct err *err)
 {
 	/* First the servers: what is stored and forgotten meanwhile is then met twice, and not
 	 * never. A list that begins anew is no harm, for the same reason. */
-	int rc = list(k, SERVERS_PATH, on_server, r, err);
+	int rc;
+
+	r->kube = k;
+	rc = list(k, SERVERS_PATH, on_server, r, err);
 
 	if (rc == 0)
 		rc = list(k, USAGES_PATH, on_usage, r, err);

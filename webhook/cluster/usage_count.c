@@ -45,7 +45,7 @@ static bool see(void *ctx, const struct server_object *o)
 {
 	struct usage_count *u = ctx;
 
-	u->failed = !usage_meter_see(u->meter, o, clock_wall_ms() / 1000) || u->failed;
+	u->failed = !usage_meter_see(u->meter, o, kube_wall_ms(u->cfg.kube) / 1000) || u->failed;
 	return !u->failed;
 }
 

@@ -105,7 +105,7 @@ static bool apply(struct servers *s, const struct server_entry *entry, struct co
 
 	/* Law P7: what was used until now is what stood there until now, whoever changes what. */
 	if (!servers_judge(s) || !copy_object(&entry->held->object, &c->arena, &o) ||
-		!server_usage_advance(&o, clock_wall_ms(), &c->arena)) {
+		!server_usage_advance(&o, kube_wall_ms(s->kube), &c->arena)) {
 		finish_all(c, err_set(&err, ERR_NOMEM, "out of memory"), &err);
 		return false;
 	}

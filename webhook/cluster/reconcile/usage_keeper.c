@@ -152,7 +152,8 @@ static bool note_need(void *ctx, const struct server_object *o)
 	bool unknown;
 
 	arena_reset(&l->arena);
-	if (need_of(l->k->cfg, o, clock_wall_ms() / 1000, &l->arena, &unknown) != NEED_NOTHING)
+	if (need_of(l->k->cfg, o, kube_wall_ms(l->k->cfg->kube) / 1000, &l->arena, &unknown) !=
+		NEED_NOTHING)
 		l->dues.failed = !add(&l->dues, o->name, NULL) || l->dues.failed;
 	if (unknown && !l->unknown)
 		l->unknown = strdup(o->name);
@@ -165,7 +166,7 @@ static enum edit_result edit_need(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	const struct usage_keeper *k = ctx;
-	int64_t now_ms = clock_wall_ms();
+	int64_t now_ms = kube_wall_ms(k->cfg->kube);
 	bool unknown, changed = true;
 
 	(void)again;
