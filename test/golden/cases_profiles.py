@@ -67,8 +67,9 @@ def juice():
 
 
 def lupine():
-    env = {"LUPINE_SERVER": A, "LD_LIBRARY_PATH": "/opt/lupine/lib"}
-    has("lupine", "two variables; command and args stay", launcher("lupine"), command=["python", "train.py"], env=env)
+    env = {"LUPINE_SERVER": A, "LD_LIBRARY_PATH": "/opt/lupine/lib", "LUPINE_DISABLE_LOCAL": "1",
+           "LUPINE_SESSION": "<[('fieldRef', {'fieldPath': 'metadata.uid'})]>"}
+    has("lupine", "variables alone; command and args stay", launcher("lupine"), command=["python", "train.py"], env=env)
     has("lupine-no-command", "no command is needed", launcher("lupine", container(command=None, args=["x"])), args=["x"],
         command=None, env=env)
     has("lupine-one-string-with-args", "nor looked at", launcher("lupine", container(command=["a b"], args=["x"])),

@@ -270,5 +270,41 @@ TEST(test_join)
 	arena_release(&a);
 }
 
-TESTS(test_join, test_written_and_taken_back, test_collisions, test_restored,
+/* A field of the pod comes as it does from a Secret. */
+TEST(test_field)
+{
+	static struct profile_env field[] = {{.name = {"UID", 3}, .field = {"metadata.uid", 12}}};
+	static const struct {
+		const char *env;
+		bool refused;
+	} own[] = {{"'env':[{'name':'UID','valueFrom':{'fieldRef':{'apiVersion':'v1','fieldPath':"
+		    "'metadata.uid'}}}],",
+			   false},
+		{"'env':[{'name':'UID','valueFrom':{'fieldRef':{'fieldPath':'metadata.name'}}}],",
+			true},
+		{"'env':[" VAR("UID", "metadata.uid") "],", true}};
+	char pod_text[512], *pod, *changed;
+	struct fixture f;
+
+	init(&f);
+	f.profiles[2].env = field;
+	f.profiles[2].n_env = 1;
+	pod = fixture_inject(&f, POD("", "", ""));
+	expect_env(pod, "[{'name':'UID','valueFrom':{'fieldRef':{'fieldPath':'metadata.uid'}}}]");
+	assert_int_equal(fixture_validate(&f, pod), 0);
+	changed =
+		fixture_apply(pod, "[{\"op\":\"replace\",\"path\":\"/spec/containers/0/env/0/"
+				   "valueFrom/fieldRef/fieldPath\",\"value\":\"metadata.name\"}]");
+	assert_int_equal(fixture_validate(&f, changed), ERR_REFUSED);
+	assert_non_null(strstr(f.err.msg, "UID must come from the pod's metadata.uid"));
+	free(changed);
+	free(pod);
+	for (size_t i = 0; i < COUNT(own); i++) {
+		(void)snprintf(pod_text, sizeof(pod_text), POD("", "%s", ""), own[i].env);
+		assert_int_equal(fixture_mutate(&f, pod_text), own[i].refused ? ERR_REFUSED : 0);
+	}
+	fixture_release(&f);
+}
+
+TESTS(test_field, test_join, test_written_and_taken_back, test_collisions, test_restored,
 	test_changed_behind_us)

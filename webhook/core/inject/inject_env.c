@@ -150,6 +150,9 @@ bool inject_refers(const struct json *j, const struct json_node *var, const stru
 {
 	const struct json_node *ref = json_path(j, var, "valueFrom", "secretKeyRef", NULL);
 
+	if (env->field.at)
+		return json_is_str(j, json_path(j, var, "valueFrom", "fieldRef", "fieldPath", NULL),
+			env->field);
 	return json_is_str(j, json_get(j, ref, SLICE("name")), env->secret) &&
 	       json_is_str(j, json_get(j, ref, SLICE("key")), env->secret_key);
 }
@@ -160,7 +163,7 @@ static int check_set(const struct json *j, const struct json_node *var, size_t i
 {
 	struct slice was = json_inside(j, json_get(j, var, SLICE("value")));
 
-	if (env->secret.at ? inject_refers(j, var, env) : was.at && slice_eq(was, ours))
+	if (profile_env_refers(env) ? inject_refers(j, var, env) : was.at && slice_eq(was, ours))
 		return 0;
 	err_reason(err, ERR_REFUSED, "EnvCollision",
 		"the container sets %.*s itself, which the launcher has to set; remove it",
@@ -200,16 +203,19 @@ static void append(
 		patch_add(in->patch, site->path, (struct slice){0}, SLICE("[]"));
 	}
 	patch_open(in->patch, "add", site->path, SLICE("-"));
-	if (!env->secret.at) {
+	if (!profile_env_refers(env)) {
 		write_var(in, env->name, inject_join(ours, env->separator, SLICE(""), in->a));
 		return;
 	}
 	buf_str(out, "{\"name\":");
 	buf_json_str(out, env->name);
-	buf_str(out, ",\"valueFrom\":{\"secretKeyRef\":{\"name\":");
-	buf_json_str(out, env->secret);
-	buf_str(out, ",\"key\":");
-	buf_json_str(out, env->secret_key);
+	buf_str(out, env->field.at ? ",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":"
+				   : ",\"valueFrom\":{\"secretKeyRef\":{\"name\":");
+	buf_json_str(out, env->field.at ? env->field : env->secret);
+	if (!env->field.at) {
+		buf_str(out, ",\"key\":");
+		buf_json_str(out, env->secret_key);
+	}
 	buf_str(out, "}}}");
 	patch_close(in->patch);
 }
@@ -220,6 +226,10 @@ static void note_var(struct injection *in, struct buf *out, const struct profile
 {
 	if (!out)
 		return;
+	if (env->field.at) {
+		proof_variable_field(out, env->name, env->field);
+		return;
+	}
 	if (env->secret.at) {
 		proof_variable_secret(out, env->name, env->secret, env->secret_key);
 		return;
@@ -240,7 +250,7 @@ static int inject_var(struct injection *in, struct site *site, const struct prof
 	const struct json_node *var = hit->node;
 	size_t index = hit->index;
 
-	if (!env->secret.at)
+	if (!profile_env_refers(env))
 		plain = template_render(env->value, site->l, (struct slice){0}, in->a);
 	ours = plain.at ? json_spelled(plain, in->a) : plain;
 	if (!ours.at)

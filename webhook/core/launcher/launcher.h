@@ -47,7 +47,14 @@ struct profile_env {
 	/* Instead of value: a Secret of the pod's namespace and a key in it; absent otherwise. */
 	struct slice secret;
 	struct slice secret_key;
+	struct slice field; /* or a field of the pod: metadata.uid, …; absent otherwise */
 };
+
+/* Has it its value from somewhere else? */
+static inline bool profile_env_refers(const struct profile_env *e)
+{
+	return e->secret.at || e->field.at;
+}
 
 /* What is known of a container's place once the GPUs are chosen; templates have a place for each.
  */

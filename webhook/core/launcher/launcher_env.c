@@ -105,29 +105,43 @@ static int read_secret(
 	return parts_copy(text, a, &e->secret_key, err);
 }
 
+/* A field of the pod that the kubelet puts in, and that is the same in all its containers. */
+static int read_field(
+	const struct yaml_node *map, struct arena *a, struct profile_env *e, struct err *err)
+{
+	static const char *const fields[] = {"metadata.uid", "metadata.name", "metadata.namespace"};
+	size_t choice = 0;
+	int rc = yaml_get_choice(map, "field", fields, 3, &choice, err);
+
+	return rc == 0 ? parts_copy(slice_of(fields[choice]), a, &e->field, err) : rc;
+}
+
 static int read_env_value(const struct yaml_node *map, const struct profile *p, struct arena *a,
 	struct profile_env *e, struct err *err)
 {
 	const struct yaml_node *prepend = yaml_get(map, "prepend");
 	const struct yaml_node *secret = yaml_get(map, "secret");
+	const struct yaml_node *field = yaml_get(map, "field");
 	const struct yaml_node *node = yaml_absent(prepend) ? yaml_get(map, "value") : prepend;
 	struct slice separator = SLICE(":");
-	int n = !yaml_absent(prepend) + !yaml_absent(secret) + !yaml_absent(yaml_get(map, "value"));
+	int n = !yaml_absent(prepend) + !yaml_absent(secret) + !yaml_absent(field) +
+		!yaml_absent(yaml_get(map, "value"));
 	int rc;
 
 	if (n != 1)
 		return yaml_err(map, err, ERR_INVALID,
-			"found %s of value, prepend and secret, expected exactly one",
+			"found %s of value, prepend, secret and field, expected exactly one",
 			n ? "more than one" : "none");
 	e->prepend = !yaml_absent(prepend);
 	if (!e->prepend && !yaml_absent(yaml_get(map, "separator")))
 		return yaml_err(yaml_get(map, "separator"), err, ERR_INVALID,
-			"separator belongs to prepend; value and secret replace the container's "
-			"own");
+			"separator belongs to prepend; all else replaces the container's own");
 	if ((rc = template_when(map, &e->when, err)) != 0)
 		return rc;
 	if (!yaml_absent(secret))
 		return read_secret(secret, a, e, err);
+	if (!yaml_absent(field))
+		return read_field(map, a, e, err);
 	if ((rc = template_read(node, e->when, p, a, &e->value, err)) != 0 ||
 		(rc = yaml_get_str(map, "separator", &separator, err)) != 0)
 		return rc;
@@ -150,8 +164,8 @@ static int read_env(const struct yaml_node *map, struct arena *a, struct profile
 	int rc;
 
 	if ((rc = yaml_as_map(map, err)) != 0 ||
-		(rc = yaml_known(map, err, "name", "value", "prepend", "secret", "separator", "if",
-			 NULL)) != 0 ||
+		(rc = yaml_known(map, err, "name", "value", "prepend", "secret", "field",
+			 "separator", "if", NULL)) != 0 ||
 		(rc = yaml_need(map, "name", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &name, err)) != 0)
 		return rc;

@@ -64,6 +64,8 @@ static void put_env(struct buf *b, const struct profile *p)
 		put_number(b, (uint64_t)e->when);
 		put(b, e->secret);
 		put(b, e->secret_key);
+		if (e->field.at)
+			put(b, e->field);
 	}
 }
 

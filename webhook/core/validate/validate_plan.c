@@ -102,8 +102,13 @@ static int check_var(struct checking *c, const struct pod_container *pc, const s
 	struct slice value = json_str(j, json_get(j, var, SLICE("value")), c->a);
 	struct slice ours;
 
-	if (e->secret.at && inject_refers(j, var, e))
+	if (profile_env_refers(e) && inject_refers(j, var, e))
 		return 0;
+	if (e->field.at) {
+		MISMATCH(c, "%.*s must come from the pod's %.*s, as the launcher needs it",
+			(int)e->name.len, e->name.at, (int)e->field.len, e->field.at);
+		return check_in(c, pc, var ? arena_fmt(c->a, "env/%zu", hit->index) : "env");
+	}
 	if (e->secret.at) {
 		MISMATCH(c,
 			"%.*s must come from the key %.*s of the Secret %.*s, as the launcher "
