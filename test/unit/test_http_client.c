@@ -226,6 +226,13 @@ TEST(test_limits)
 	f.req.max_bytes = 1599;
 	assert_int_equal(get(&f, "/chunks"), ERR_TOOBIG);
 	assert_non_null(strstr(f.e.msg, "1599"));
+	/* the same of what says beforehand how long it is */
+	f.req.max_bytes = strlen("nope\n");
+	assert_int_equal(get(&f, "/missing"), 0);
+	assert_string_equal(f.res.body.data, "nope\n");
+	buf_release(&f.res.body);
+	f.req.max_bytes--;
+	assert_int_equal(get(&f, "/missing"), ERR_TOOBIG);
 	f.req.timeout_ms = 100;
 	assert_int_equal(get(&f, "/sleep"), ERR_TIMEOUT);
 	assert_non_null(strstr(f.e.msg, "GET http://127.0.0.1"));

@@ -108,6 +108,25 @@ TEST(challenges)
 	arena_release(&a);
 }
 
+/* Each byte that a token may hold (RFC 9110, 5.6.2), and no other. */
+TEST(tokens)
+{
+	static const char others[] = "\"(),/:;<=>?@[\\]{}\x7f\x80 \t\n";
+
+	for (int c = 1; c < 256; c++) {
+		bool may = c > ' ' && c < 0x7f && !strchr(others, c);
+		char text[] = "Bearer realm=ab, service=x";
+		struct http_challenge got;
+		struct arena a;
+
+		arena_init(&a, 1 << 12);
+		text[strlen("Bearer realm=a")] = (char)c;
+		if ((http_challenge_read(slice_of(text), &a, &got) && got.realm.len == 2) != may)
+			fail_msg("the byte %d is %s", c, may ? "not taken" : "taken");
+		arena_release(&a);
+	}
+}
+
 /* However many strings a challenge quotes, it takes no more memory than its own length. */
 TEST(a_challenge_takes_no_more_than_it_is_long)
 {
@@ -124,5 +143,5 @@ TEST(a_challenge_takes_no_more_than_it_is_long)
 	arena_release(&a);
 }
 
-TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, hosts, challenges,
+TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, hosts, challenges, tokens,
 	a_challenge_takes_no_more_than_it_is_long)

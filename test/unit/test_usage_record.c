@@ -342,6 +342,25 @@ TEST(reads_what_it_writes)
 	assert_false(u.has_open || u.has_closed);
 }
 
+/* Memory that runs out is no fault of the text. */
+TEST(no_memory_to_read)
+{
+	static const char text[] = HEAD " a 3 4 m\n b 1 1 n\n c 1 1 o\n d 1 1 p\n e 1 1 q\n";
+	size_t max = 0;
+	int rc;
+
+	do {
+		struct usage_record u;
+		struct arena a;
+
+		arena_init(&a, max += 16);
+		rc = usage_record_read(SLICE(text), &a, &u, &fix.err);
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		arena_release(&a);
+	} while (rc != 0);
+	assert_true(max > 16);
+}
+
 /* Names that no line could hold. */
 TEST(odd_names)
 {
@@ -360,4 +379,4 @@ TEST(odd_names)
 TESTS_BETWEEN(set_up, tear_down, adds_what_stood_there, stands_in_the_object, time_never_goes_back,
 	less_than_a_second_adds_nothing, a_day_ends_at_midnight, one_closed_at_a_time,
 	ends_and_is_gone, rows_are_folded_at_the_end, rows_are_bounded, sums_do_not_wrap,
-	unknown_text_is_kept, reads_what_it_writes, odd_names)
+	unknown_text_is_kept, reads_what_it_writes, no_memory_to_read, odd_names)
