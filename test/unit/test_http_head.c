@@ -108,6 +108,23 @@ TEST(challenges)
 	arena_release(&a);
 }
 
+/* Each byte that a host, and that a port may hold, and no other. */
+TEST(bytes_of_hosts_and_ports)
+{
+	for (int c = 1; c < 256; c++) {
+		char host[] = "axa", port[] = "a:1x";
+		bool digit = c >= '0' && c <= '9';
+
+		host[1] = port[3] = (char)c;
+		/* a colon begins a port, and "a" is none */
+		if (https_host_good(slice_of(host)) !=
+			(digit || (c >= 'a' && c <= 'z') || c == '-' || c == '.'))
+			fail_msg("the byte %d in a host", c);
+		if (https_host_good(slice_of(port)) != digit)
+			fail_msg("the byte %d in a port", c);
+	}
+}
+
 /* Each byte that a token may hold (RFC 9110, 5.6.2), and no other. */
 TEST(tokens)
 {
@@ -143,5 +160,5 @@ TEST(a_challenge_takes_no_more_than_it_is_long)
 	arena_release(&a);
 }
 
-TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, hosts, challenges, tokens,
-	a_challenge_takes_no_more_than_it_is_long)
+TESTS(values_of_a_head, urls_that_can_be_read_in_one_way, hosts, bytes_of_hosts_and_ports,
+	challenges, tokens, a_challenge_takes_no_more_than_it_is_long)
