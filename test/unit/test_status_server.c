@@ -32,7 +32,11 @@ static void page(void *ctx, struct buf *out)
 		buf_char(out, '[');
 }
 
-static const struct status_app app = {&large, unready, metrics, "/usage", page};
+static const struct status_app app = {.ctx = &large,
+	.unready = unready,
+	.metrics = metrics,
+	.page = "/usage",
+	.write_page = page};
 
 static struct status_server *serve(const char *at)
 {
