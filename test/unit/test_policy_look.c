@@ -140,6 +140,17 @@ TEST(test_what_is_listed_is_known)
 	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/*"), 0);
 }
 
+/* By the label alone, and nobody is asked. */
+TEST(test_what_a_label_names)
+{
+	begin(false);
+	assert_true(slice_is(policy_look_named(look, SLICE("ml"), &arena), "research"));
+	assert_true(slice_is(policy_look_named(look, SLICE("lost"), &arena), "gone"));
+	assert_int_equal(policy_look_named(look, SLICE("free"), &arena).len, 0);
+	assert_int_equal(policy_look_named(look, SLICE("young"), &arena).len, 0);
+	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/*"), 0);
+}
+
 TEST(test_what_changes)
 {
 	begin(false);
@@ -222,6 +233,6 @@ TEST(test_required)
 	assert_int_equal(of("ml", false, &p), 0);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_what_is_listed_is_known, test_what_changes,
-	test_what_turns_wrong_stays_as_it_was, test_what_is_younger, test_a_label_that_is_younger,
-	test_required)
+TESTS_BETWEEN(set_up, tear_down, test_what_is_listed_is_known, test_what_a_label_names,
+	test_what_changes, test_what_turns_wrong_stays_as_it_was, test_what_is_younger,
+	test_a_label_that_is_younger, test_required)
