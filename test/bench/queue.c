@@ -129,7 +129,10 @@ static void make_room(struct bench *b, size_t gpus)
 	}
 	b->room = (struct pool_room){
 		b->first, b->gpus, b->bytes, b->most, b->left, b->usable, GPUS, &b->index};
-	b->use = (struct usage){b->claimed, b->claimed, b->n_claims, 0, &b->room};
+	b->use = (struct usage){.claimed = b->claimed,
+		.pending = b->claimed,
+		.n_claims = b->n_claims,
+		.room = &b->room};
 }
 
 static void decide(struct bench *b, bool words, struct arena *a, struct queue_round *ret)

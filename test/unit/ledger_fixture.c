@@ -3,6 +3,8 @@
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
 
+size_t ledger_at_once;
+
 void replica_init(struct replica *r, struct kube_store *store)
 {
 	struct err e = {0};
@@ -16,6 +18,8 @@ void replica_init(struct replica *r, struct kube_store *store)
 	r->metrics = metrics_new(metric_table, M_COUNT);
 	r->servers = servers_new(r->kube, &r->log, r->metrics, &e);
 	assert_non_null(r->servers);
+	if (ledger_at_once)
+		servers_at_once(r->servers, ledger_at_once);
 	assert_int_equal(servers_start(r->servers, NULL, NULL, &e), 0);
 	r->ledger = ledger_kube_new(r->servers, r->kube, 25, &r->log, r->metrics, &e);
 	assert_non_null(r->ledger);

@@ -40,6 +40,8 @@ struct ledger_fixture {
 	struct err e;
 };
 
+/* Before a replica starts: servers_at_once(). 0: as the program holds right. */
+extern size_t ledger_at_once;
 /* Start, with what the store holds now in view. */
 void replica_init(struct replica *r, struct kube_store *store);
 void replica_release(struct replica *r);

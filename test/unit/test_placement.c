@@ -817,6 +817,24 @@ static void check_same(struct pool *pool, const struct demand *d, const struct p
 	}
 }
 
+/* With less to look at: the same, or nothing is known. */
+static unsigned check_hurried(struct pool *pool, const struct demand *d,
+	const struct placement *want, int want_rc, const struct err *want_err)
+{
+	struct placement p = {0};
+	struct err err = {0};
+	int rc;
+
+	pool->use.budget = 1 + pick(pick(2) ? 40 : 3000);
+	rc = placement_find(&pool->inv, &pool->use, d, &pool->arena, &p, &err);
+	if (rc == ERR_TIMEOUT)
+		assert_string_equal(err.msg, "");
+	else
+		check_same(pool, d, want, want_rc, want_err);
+	pool->use.budget = 0;
+	return rc == ERR_TIMEOUT;
+}
+
 /* A pool of servers that are alike, but for what is taken of some. */
 static void random_large_pool(struct pool *pool)
 {
@@ -905,7 +923,7 @@ static void test_every_server(void **state)
 		"zone=z0 zone=z1 server.addr=s01:56001"};
 	static const struct label within = {"zone", "z1"}, nowhere = {"host", "none"};
 	static const char *const models[] = {"m1"};
-	unsigned placed = 0;
+	unsigned placed = 0, hurried = 0;
 
 	(void)state;
 	seed = 11;
@@ -946,6 +964,7 @@ static void test_every_server(void **state)
 		check_same(&scattered, &d, &p, rc, &err);
 		keep_kinds(&scattered, &kept);
 		check_same(&scattered, &d, &p, rc, &err);
+		hurried += check_hurried(&scattered, &d, &p, rc, &err);
 		scattered.use.room = NULL;
 		check_same(&scattered, &d, &p, rc, &err);
 		kept_release(&kept);
@@ -970,6 +989,7 @@ static void test_every_server(void **state)
 		pool_release(&pool);
 	}
 	assert_in_range(placed, 3500, 9900);
+	assert_in_range(hurried, 1000, 9000);
 }
 
 /* However many servers there are, and whatever labels tell them apart: what is kept of their words

@@ -22,6 +22,7 @@
 #define DECISIONS 1000
 #define EVENTS 2000
 #define CLAIMS 300
+#define LARGE 30
 #define VIEWS 5
 #define LOOKS 5
 #define WAIT_MS 300000
@@ -364,6 +365,46 @@ static void refusal(struct bench *b)
 	say_hold("refusal");
 }
 
+/* Pods of many containers that ask for much, some of them on one server: none is the mix's. */
+static void large_pods(struct bench *b)
+{
+	static const size_t containers[] = {2, 4, 16, 64, 256};
+	static struct demand_container c[256];
+	double cpu = us_of(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t seed = 9;
+
+	lock_measure(&b->servers->lock);
+	for (size_t i = 0; i < LARGE; i++) {
+		struct demand d = {.containers = c,
+			.n_containers = containers[i % 5],
+			.one_server = i % 3 == 0};
+		struct claim_ask ask = {.uid = SLICE("7be1d0aa-0000-4000-a000-000000000000"),
+			.namespace = SLICE("team"),
+			.name = SLICE("large"),
+			.demand = &d,
+			.dry_run = true,
+			.deadline_ms = clock_ms() + 60000};
+		struct claim_answer got;
+		struct err err = {0};
+		struct arena a;
+		int rc;
+
+		memset(c, 0, sizeof(c));
+		for (size_t k = 0; k < d.n_containers; k++)
+			c[k] = (struct demand_container){.name = SLICE("main"),
+				.kind = k % 4 == 3 ? CONTAINER_INIT : CONTAINER_APP,
+				.amount = i % 5 == 0 ? 100 : 1 + (uint32_t)dice(&seed, 8),
+				.percent = 1 + (uint32_t)dice(&seed, 100)};
+		arena_init(&a, 64u << 20);
+		rc = b->ledger->ops->take(b->ledger, &ask, &a, &got, &err);
+		if (rc != 0 && rc != ERR_REFUSED)
+			die("neither yes nor no", &err);
+		arena_release(&a);
+	}
+	say("large_cpu_ms", (us_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e3 / LARGE);
+	say_hold("large");
+}
+
 /* ---- scrapes, and the leader ---- */
 
 static void scrapes(struct bench *b)
@@ -449,6 +490,7 @@ static void measure(size_t n)
 	first_list(&b);
 	claims(&b);
 	refusal(&b);
+	large_pods(&b);
 	scrapes(&b);
 	probes(&b);
 	takes_over(&b);

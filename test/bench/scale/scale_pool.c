@@ -99,12 +99,13 @@ void pool_server(struct buf *out, size_t i, uint64_t version, struct slice statu
 		"\"uid\":\"5e000000-0000-4000-8000-%012zu\",\"resourceVersion\":\"%llu\","
 		"\"generation\":1,"
 		"\"creationTimestamp\":\"2026-11-20T09:30:00Z\",\"labels\":{\"zone\":\"%s\","
-		"\"row\":\"r%zu\",\"host\":\"host-%05zu\"},"
+		"\"host\":\"host-%05zu\"},"
 		"\"finalizers\":[\"poolgate.io/"
 		"claims\"],\"managedFields\":[{\"manager\":\"kubectl\",\"operation\":"
 		"\"Apply\",\"apiVersion\":\"poolgate.io/"
 		"v1alpha1\",\"time\":\"2026-11-20T09:30:00Z\",\"fieldsType\":"
-		"\"FieldsV1\",\"fieldsV1\":{\"f:metadata\":{\"f:labels\":{\"f:row\":{},\"f:zone\":{"
+		"\"FieldsV1\",\"fieldsV1\":{\"f:metadata\":{\"f:labels\":{\"f:host\":{},\"f:zone\":"
+		"{"
 		"}}},\"f:spec\":{"
 		"\"f:address\":{},\"f:probe\":{\"f:url\":{}}}}},{\"manager\":\"poolgate\","
 		"\"operation\":\"Update\","
@@ -115,7 +116,7 @@ void pool_server(struct buf *out, size_t i, uint64_t version, struct slice statu
 		"\"subresource\":\"status\"}]},\"spec\":{\"address\":\"10.%zu.%zu.%zu:56001\","
 		"\"probe\":{\"url\":"
 		"\"https://10.%zu.%zu.%zu:9443\"}},\"status\":",
-		i, i, (unsigned long long)version, i % 2 ? "lab" : "attic", i / 100, i, i >> 16,
+		i, i, (unsigned long long)version, i % 2 ? "lab" : "attic", i, i >> 16,
 		i >> 8 & 255, i & 255, i >> 16, i >> 8 & 255, i & 255);
 	buf_slice(out, status);
 	buf_char(out, '}');

@@ -320,6 +320,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 		return ledger_no_memory(err);
 	*ret = (struct claim_answer){0};
 	arena_init(&t.scratch, a->max);
+	arena_init(&t.copy, a->max);
 	(void)pthread_mutex_lock(&l->servers->lock);
 	while (next == NEXT_DECIDE) {
 		/* Each try is another take, so that what takes one back cannot end the next. */
@@ -337,6 +338,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 		duty_wake(l->janitor);
 	}
 	arena_release(&t.scratch);
+	arena_release(&t.copy);
 	/* ERR_INVALID: the API server takes no such status, which is nothing that the pod's user
 	 * could mend. */
 	if (rc == ERR_TIMEOUT || rc == ERR_IO || rc == ERR_INVALID)
@@ -353,10 +355,12 @@ static int kube_could_ever(
 	int rc;
 
 	arena_init(&t.scratch, a->max);
+	arena_init(&t.copy, a->max);
 	(void)pthread_mutex_lock(&l->servers->lock);
 	rc = take_could_ever(&t, deadline, err);
 	(void)pthread_mutex_unlock(&l->servers->lock);
 	arena_release(&t.scratch);
+	arena_release(&t.copy);
 	if (rc == 0 && ask->policy && ask->policy->waiting != UINT32_MAX)
 		rc = accounts_may_wait(l->accounts, ask->policy, ask->dry_run, deadline, err);
 	return rc == ERR_TIMEOUT || rc == ERR_IO ? ledger_away(err) : rc;

@@ -46,6 +46,8 @@ struct take {
 	const struct claim_ask *ask;
 	struct arena *arena;
 	struct arena scratch; /* for one decision: a review that waits makes many */
+	struct arena copy;    /* of the picture, and what was decided on it; not to be freed with
+				 the lock held: it is large */
 	const char *uid, *namespace, *name;
 	uint64_t ticket;
 	/* A "no" rests on this list, which was begun after the review came and after the last that
@@ -55,6 +57,7 @@ struct take {
 	bool asked_for_name, name_is_free; /* who has this name? nobody */
 	int64_t end_until_ms; /* until when it waits for the end of the pod that had its name; 0: it
 				 has not waited */
+	unsigned copies;      /* of the picture, that it has decided on */
 	bool half;            /* this uid holds a half claim, which the next one replaces */
 	struct old_part *old; /* its parts */
 	size_t n_old;

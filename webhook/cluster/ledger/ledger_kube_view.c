@@ -70,7 +70,9 @@ struct viewing {
 	struct viewed *list;
 	struct claim *claims;
 	size_t n, cap, n_claims, cap_claims, n_gpus;
-	bool with_claims;
+	bool with_claims, with_kept;
+	uint64_t *const *sums; /* what is taken of each GPU: a list of the picture, which may move
+				*/
 };
 
 /* A longer list with room for so many more, twice as long as it must be; what it has been stays in
@@ -106,10 +108,10 @@ static bool view_server(void *ctx, const struct server_entry *e)
 	to = &v->list[v->n++];
 	inventory_copy_server(&to->server, shown, v->a);
 	to->claimed =
-		arena_copy(v->a, v->s->claimed + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
+		arena_copy(v->a, *v->sums + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
 	to->pending =
 		arena_copy(v->a, v->s->pending + shown->first_gpu, shown->n_gpus, sizeof(uint64_t));
-	for (size_t i = 0; to->claimed && i < shown->n_gpus; i++)
+	for (size_t i = 0; to->claimed && i < shown->n_gpus && !v->with_kept; i++)
 		to->claimed[i] -= v->s->kept[shown->first_gpu + i];
 	to->n_claims = v->s->n_claims[e->index];
 	v->n_gpus += shown->n_gpus;
@@ -154,34 +156,54 @@ int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct poo
 	return servers_view(((struct ledger_kube *)base)->servers, with_claims, a, ret, err);
 }
 
-int servers_view(struct servers *s, bool with_claims, struct arena *a, struct pool_view *ret,
-	struct err *err)
+/* Everything but the claims. False: out of memory. */
+static bool view_pool(struct viewing *v, struct servers *s, struct pool_view *ret)
 {
-	struct viewing v = {.s = s, .a = a, .with_claims = with_claims};
-	bool good = look(&v, s);
-	struct gpu_server *servers = arena_array(a, v.n, sizeof(*servers));
-	uint64_t *claimed = arena_array(a, v.n_gpus, sizeof(*claimed));
-	uint64_t *pending = arena_array(a, v.n_gpus, sizeof(*pending));
-	uint32_t *n_claims = arena_array(a, v.n, sizeof(*n_claims));
+	bool good = look(v, s);
+	struct gpu_server *servers = arena_array(v->a, v->n, sizeof(*servers));
+	uint64_t *claimed = arena_array(v->a, v->n_gpus, sizeof(*claimed));
+	uint64_t *pending = arena_array(v->a, v->n_gpus, sizeof(*pending));
+	uint32_t *n_claims = arena_array(v->a, v->n, sizeof(*n_claims));
 	size_t first = 0;
 
-	if (!good || a->failed)
-		return ledger_no_memory(err);
-	for (size_t i = 0; i < v.n; i++) {
-		size_t n = v.list[i].server.n_gpus;
+	if (!good || v->a->failed)
+		return false;
+	for (size_t i = 0; i < v->n; i++) {
+		size_t n = v->list[i].server.n_gpus;
 
-		servers[i] = v.list[i].server;
+		servers[i] = v->list[i].server;
 		servers[i].first_gpu = first;
-		n_claims[i] = v.list[i].n_claims;
+		n_claims[i] = v->list[i].n_claims;
 		if (n) {
-			memcpy(claimed + first, v.list[i].claimed, n * sizeof(*claimed));
-			memcpy(pending + first, v.list[i].pending, n * sizeof(*pending));
+			memcpy(claimed + first, v->list[i].claimed, n * sizeof(*claimed));
+			memcpy(pending + first, v->list[i].pending, n * sizeof(*pending));
 		}
 		first += n;
 	}
 	*ret = (struct pool_view){
-		.inventory = {.servers = servers, .n_servers = v.n, .n_gpus = v.n_gpus},
+		.inventory = {.servers = servers, .n_servers = v->n, .n_gpus = v->n_gpus},
 		.usage = {.claimed = claimed, .pending = pending, .n_claims = n_claims}};
+	return true;
+}
+
+int servers_copy(struct servers *s, bool with_reserved, struct arena *a, struct pool_view *ret,
+	struct err *err)
+{
+	struct viewing v = {.s = s,
+		.a = a,
+		.with_kept = true,
+		.sums = with_reserved ? &s->claimed : &s->committed};
+
+	return view_pool(&v, s, ret) ? 0 : ledger_no_memory(err);
+}
+
+int servers_view(struct servers *s, bool with_claims, struct arena *a, struct pool_view *ret,
+	struct err *err)
+{
+	struct viewing v = {.s = s, .a = a, .with_claims = with_claims, .sums = &s->claimed};
+
+	if (!view_pool(&v, s, ret))
+		return ledger_no_memory(err);
 	if (!with_claims)
 		return 0;
 	if (v.n_claims > 1)

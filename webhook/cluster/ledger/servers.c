@@ -240,6 +240,7 @@ struct servers *servers_new(
 	s->log = log;
 	s->metrics = metrics;
 	s->at_once = SERVERS_AT_ONCE;
+	s->looks_at_once = LOOKS_AT_ONCE;
 	arena_init(&s->twins, TWINS_ARENA_MAX);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	(void)thread_cond_init(&s->cond);
@@ -249,6 +250,7 @@ struct servers *servers_new(
 void servers_at_once(struct servers *s, size_t n)
 {
 	s->at_once = n;
+	s->looks_at_once = n;
 }
 
 int servers_start(struct servers *s, void (*changed)(void *ctx), void *ctx, struct err *err)

@@ -20,8 +20,9 @@ struct servers;
 /* Everything is borrowed. metrics: over metric_table. ERR_NOMEM. */
 struct servers *servers_new(
 	struct kube *k, const struct log *log, struct metrics *metrics, struct err *err);
-/* Before servers_start: in loops over all servers others are given the lock after so many, instead
- * of as many as the program holds right. */
+/* Before servers_start: in loops over all servers others are given the lock after so many, and a
+ * search for GPUs that looks at more is made without it, instead of as many as the program holds
+ * right. */
 void servers_at_once(struct servers *s, size_t n);
 /* Start to watch. changed (may be NULL) is called after each change of the picture, from any
  * thread, without locks held; it must return at once. ERR_NOMEM, ERR_INTERNAL. */

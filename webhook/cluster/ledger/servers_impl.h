@@ -90,7 +90,7 @@ struct servers {
 	bool synced, stopping, leaderless;
 	bool watch_lists;             /* the watch reads a list */
 	uint64_t lists[SERVER_LISTS]; /* numbers of the last ones that were begun */
-	size_t at_once;
+	size_t at_once, looks_at_once;
 	/* The picture: those with a state, and what is taken of their GPUs. True after
 	 * servers_judge() alone. */
 	struct inventory inv;
@@ -141,6 +141,7 @@ struct servers {
 	struct err list_err;   /* of list_failed */
 	bool list_partly;      /* of list_good: one of them could not be read */
 	uint64_t room;         /* counts what may have made room in the picture */
+	bool copied;           /* a review decides on a copy */
 };
 
 /* The number of the state that is known of it, 0: none. */
@@ -160,6 +161,8 @@ static inline uint64_t servers_known(
 /* After so much work others are given the lock: a server is one, and its claims. What is done for
  * each takes some microseconds. */
 #define SERVERS_AT_ONCE 32
+/* What a search may look at meanwhile: half a millisecond. Nearly all need less. */
+#define LOOKS_AT_ONCE 10000
 #define CLAIMS_A_SERVER 8
 
 /* Without the lock, which fn has, and which others are given every now and then: what fn sees of
@@ -168,6 +171,11 @@ static inline uint64_t servers_known(
  * little. */
 typedef bool servers_walk_fn(void *ctx, const struct server_entry *e);
 bool servers_walk(struct servers *s, servers_walk_fn *fn, void *ctx);
+
+/* Without the lock: a copy of the picture for placement_find(), with what is kept for those who
+ * wait; with_reserved: as servers_usage(). Without claims. ERR_NOMEM. */
+int servers_copy(struct servers *s, bool with_reserved, struct arena *a, struct pool_view *ret,
+	struct err *err);
 
 /* All with the lock held. */
 struct server_entry *servers_find(const struct servers *s, const char *name);

@@ -71,11 +71,10 @@ static bool try_hard(struct search *s)
 	s->together = true;
 	if (attempt(s))
 		return true;
-	s->concluded = s->concluded || s->work < SEARCH_WORK_MAX;
+	s->concluded = s->concluded || s->work < s->budget;
 	/* Keeping a pod together may have spent what a later container needs, and so may the order.
 	 */
-	for (int i = 1; i < ATTEMPTS_MAX && s->d->n_containers > 1 && s->work < SEARCH_WORK_MAX;
-		i++) {
+	for (int i = 1; i < ATTEMPTS_MAX && s->d->n_containers > 1 && s->work < s->budget; i++) {
 		s->together = false;
 		search_forget(s);
 		if (attempt(s))
@@ -103,7 +102,7 @@ static bool all_on_one(struct search *s)
 	bool found = false;
 
 	search_forget(s);
-	for (size_t i = 0; i < span && !found && s->work < SEARCH_WORK_MAX; i++) {
+	for (size_t i = 0; i < span && !found && s->work < s->budget; i++) {
 		size_t at = from + i < span ? from + i : from + i - span;
 
 		if (s->room.most[inventory_nth(s->inv, at)] == 0)
@@ -116,7 +115,7 @@ static bool all_on_one(struct search *s)
 	}
 	s->from = from;
 	s->span = span;
-	s->split = !found && s->work < SEARCH_WORK_MAX;
+	s->split = !found && s->work < s->budget;
 	return found;
 }
 
@@ -250,8 +249,11 @@ static bool fits_on_few(const struct search *s, struct arena *a)
 	}
 	none.claimed = none.pending = arena_array(a, few.n_gpus, sizeof(uint64_t));
 	none.n_claims = arena_array(a, FEW, sizeof(uint32_t));
-	return none.claimed && none.n_claims && search_init(&alone, &few, &none, s->d, 1, a) == 0 &&
-	       search_run(&alone);
+	if (!none.claimed || !none.n_claims || search_init(&alone, &few, &none, s->d, 1, a) != 0)
+		return false;
+	if (s->hurried)
+		alone.budget = s->budget - s->work;
+	return search_run(&alone);
 }
 
 /* Would it fit if nobody else used the pool? Only then does it help to wait. */
@@ -264,6 +266,10 @@ static void look_beyond(struct search *s, struct arena *a)
 
 	if (!search_by_server(s) && fits_on_few(s, a))
 		return;
+	if (s->hurried) {
+		s->late = true;
+		return;
+	}
 	bytes = arena_array(a, inventory_gpu_places(s->inv), sizeof(*bytes));
 	claims = arena_array(a, inventory_places(s->inv), sizeof(*claims));
 	none = (struct usage){.claimed = bytes, .pending = bytes, .n_claims = claims};
@@ -271,7 +277,7 @@ static void look_beyond(struct search *s, struct arena *a)
 		return;
 	/* both searches have one budget */
 	alone.work = s->work;
-	if (search_run(&alone) || (alone.work >= SEARCH_WORK_MAX && !alone.concluded))
+	if (search_run(&alone) || (alone.work >= alone.budget && !alone.concluded))
 		return;
 	s->never = true;
 	s->split = alone.split;
@@ -285,12 +291,16 @@ int placement_find(const struct inventory *inv, const struct usage *use, const s
 	if (search_init(&s, inv, use, d, 1, a) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
 	if (!search_run(&s)) {
+		if (s.hurried && s.work >= s.budget)
+			return ERR_TIMEOUT;
 		if (!err)
 			return ERR_REFUSED;
 		if (d->n_containers == 1 && !search_by_server(&s))
 			look_beyond_one(&s);
 		else
 			look_beyond(&s, a);
+		if (s.late)
+			return ERR_TIMEOUT;
 		(void)search_add_roomy(&s, &d->containers[s.failed], a);
 		return placement_refuse(&s, err);
 	}
@@ -379,6 +389,6 @@ size_t placement_copies(const struct inventory *inv, const struct usage *use,
 		n++;
 		search_settle(&s, n_claims);
 	}
-	*ret_more = n < limit && s.work >= SEARCH_WORK_MAX;
+	*ret_more = n < limit && s.work >= s.budget;
 	return n;
 }

@@ -92,6 +92,9 @@ struct usage {
 	 * first-th, goes on by name, and ends with those before. 0: ties by name. Who shares the
 	 * pool with others begins somewhere else than they. */
 	size_t first;
+	/* Who holds a lock that others wait for gives placement_find() so many looks alone. 0:
+	 * SEARCH_WORK_MAX. */
+	uint64_t budget;
 	const struct pool_room *room; /* of this inventory with these claims, as room_note() tells
 					 it; NULL: each search reads it for itself */
 };
@@ -124,7 +127,9 @@ void room_note(const struct gpu_server *s, const uint64_t *claimed, uint64_t *re
  * these cannot hold it) and a sentence: what was asked, what the best GPUs that match have free,
  * how much is held by pods that have not started, what would fit, and whether waiting helps. The
  * work of a search is bounded, whatever is asked and however large the pool is: one that has used
- * its budget up before anything can be said is refused with reason "SearchTooLong". ERR_NOMEM. */
+ * its budget up before anything can be said is refused with reason "SearchTooLong". ERR_TIMEOUT:
+ * with use->budget, when that is used up, or the reasons would have to be looked for in the whole
+ * pool: nothing is known. ERR_NOMEM. */
 int placement_find(const struct inventory *inv, const struct usage *use, const struct demand *d,
 	struct arena *a, struct placement *ret, struct err *err);
 

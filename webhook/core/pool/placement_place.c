@@ -247,7 +247,7 @@ static const struct room_entry *selectable(
 	struct search *s, const struct room_entry *e, uint64_t bytes, struct room_place *at)
 {
 	while (e && e->bytes == bytes && search_kind(s, e->server) == SELECTED_NONE)
-		e = ++s->work < SEARCH_WORK_MAX ? room_index_next(s->room.index, at) : NULL;
+		e = ++s->work < s->budget ? room_index_next(s->room.index, at) : NULL;
 	return e && e->bytes == bytes ? e : NULL;
 }
 
@@ -276,7 +276,7 @@ static void look_at_alike(
 				e = room_index_next(r, &at)) {
 				/* nor does any that comes later */
 				if (!wins(s, &l->best, false, &bound, e->server) ||
-					++s->work >= SEARCH_WORK_MAX)
+					++s->work >= s->budget)
 					return;
 				if ((left == bytes && e->n < c->amount) ||
 					search_kind(s, e->server) == SELECTED_NONE ||
@@ -307,10 +307,10 @@ static void look_by_index(struct search *s, const struct demand_container *c, st
 	if (s->few || c->amount > s->room.widest)
 		return;
 	e = room_index_find(r, 0, 0, 0, &at);
-	for (; e && e->bytes == 0 && s->work < SEARCH_WORK_MAX; e = room_index_next(r, &at))
+	for (; e && e->bytes == 0 && s->work < s->budget; e = room_index_next(r, &at))
 		if (!search_bin(s, e->server))
 			(void)look_at(s, c, e->server, l);
-	for (uint64_t bytes = 1; s->work < SEARCH_WORK_MAX; bytes++) {
+	for (uint64_t bytes = 1; s->work < s->budget; bytes++) {
 		s->work++;
 		e = room_index_find(r, bytes, 0, 0, &at);
 		if (!e)
@@ -325,7 +325,7 @@ static void look_at_all(struct search *s, const struct demand_container *c, stru
 	bool done = false;
 
 	s->work += s->span;
-	for (size_t i = 0; i < s->span && !done && s->work < SEARCH_WORK_MAX; i++)
+	for (size_t i = 0; i < s->span && !done && s->work < s->budget; i++)
 		/* nothing fits better */
 		done = look_at(s, c, search_server(s, i), l) && l->best.score.growth == 0 &&
 		       l->best.score.left == 0 && (l->best.own || !s->together || s->n_owns == 0);
@@ -339,7 +339,7 @@ static bool place_on_one(struct search *s, size_t container)
 
 	(search_by_index(s) || (s->few && s->span == s->inv->n_servers) ? look_by_index
 									: look_at_all)(s, c, &l);
-	if (!l.best.any || s->work >= SEARCH_WORK_MAX)
+	if (!l.best.any || s->work >= s->budget)
 		return false;
 	search_give(s, container, l.best.server, c->amount, 0);
 	return true;

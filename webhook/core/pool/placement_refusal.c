@@ -458,7 +458,7 @@ int placement_refuse(const struct search *s, struct err *err)
 	count(s, &t);
 	buf_init(&b, sizeof(err->msg));
 	say_asked(s, &b);
-	if (!s->concluded && s->work >= SEARCH_WORK_MAX) {
+	if (!s->concluded && s->work >= s->budget) {
 		buf_fmt(&b,
 			"; the search for a place was ended when its budget of %u steps was used "
 			"up: ask for fewer containers with GPUs in one pod, or for fewer GPUs",

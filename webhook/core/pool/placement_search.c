@@ -381,6 +381,8 @@ int search_init(struct search *s, const struct inventory *inv, const struct usag
 		.use = use,
 		.d = d,
 		.together = true,
+		.budget = use->budget ? use->budget : SEARCH_WORK_MAX,
+		.hurried = use->budget != 0,
 		.from = use->first < inv->n_servers ? use->first : 0,
 		.span = inv->n_servers};
 	s->known = arena_array(a, d->n_filters, sizeof(const struct filter *));

@@ -93,11 +93,13 @@ struct search {
 	size_t n_order;
 	struct choice *best, *other; /* room for one server's choices, twice */
 	bool together;               /* prefer servers that this pod uses already */
-	bool split;     /* there is room, but not on one server, as the demand wants it */
-	bool never;     /* the pool would not hold it if nobody else used it */
-	size_t failed;  /* the container that found no place */
-	uint64_t work;  /* what was looked at: from SEARCH_WORK_MAX on the search finds nothing more
-			 */
+	bool split;    /* there is room, but not on one server, as the demand wants it */
+	bool never;    /* the pool would not hold it if nobody else used it */
+	size_t failed; /* the container that found no place */
+	uint64_t work; /* what was looked at: from the budget on the search finds nothing more */
+	uint64_t budget;
+	bool hurried;   /* the budget is less than SEARCH_WORK_MAX: who needs more is told so */
+	bool late;      /* and what is left to do would read the whole pool */
 	bool concluded; /* one pass ended within the budget: a refusal can say what is free */
 	size_t taken_server; /* index in d->servers of a server that cannot be used whole, or
 				n_servers */

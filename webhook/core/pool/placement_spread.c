@@ -9,7 +9,7 @@ static uint64_t count_rooms(struct search *s, const struct demand_container *c)
 	uint64_t sum = 0, bytes = 0;
 
 	s->work += s->span;
-	for (size_t i = 0; i < s->span && s->work < SEARCH_WORK_MAX; i++) {
+	for (size_t i = 0; i < s->span && s->work < s->budget; i++) {
 		size_t server = search_server(s, i);
 		const struct bin *bin = search_bin(s, server);
 
@@ -56,7 +56,7 @@ static uint64_t count_rooms_by_index(struct search *s, const struct demand_conta
 		sum += s->rooms[bin->server] = search_choose(s, c, bin, bin->n, s->other);
 	}
 	e = room_index_find(r, 0, 0, 0, &at);
-	while (e && s->work < SEARCH_WORK_MAX) {
+	while (e && s->work < s->budget) {
 		uint64_t need = search_need(c, e->bytes);
 
 		s->work++;
@@ -131,10 +131,10 @@ bool search_spread(struct search *s, size_t container)
 									    : count_rooms)(s, c);
 
 	/* Give nothing unless all can be given: a refusal speaks of what is free. */
-	if (room < c->amount || s->work >= SEARCH_WORK_MAX)
+	if (room < c->amount || s->work >= s->budget)
 		return false;
 	while (given < c->amount) {
-		size_t server = s->work < SEARCH_WORK_MAX ? widest(s, &w) : SIZE_MAX;
+		size_t server = s->work < s->budget ? widest(s, &w) : SIZE_MAX;
 		uint32_t n;
 
 		if (server == SIZE_MAX)

@@ -163,6 +163,10 @@ void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size
 int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
 	struct arena *a, struct queue_round *ret, struct err *err);
 
+/* Do a few servers say of queue_could_ever() that it is so? False: the whole pool has to be looked
+ * at. */
+bool queue_few_hold(const struct inventory *inv, const struct demand *d, struct arena *a);
+
 /* Law W2: could the pool ever hold this: all GPUs that are listed or were last reported, fit and
  * fresh or not, but those of servers that drain, with nobody on them? 0, or ERR_REFUSED as
  * placement_find says it; ERR_NOMEM. */

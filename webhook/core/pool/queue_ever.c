@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: could the pool ever hold what a pod asks (law W2)? Asked by every review of a pod that
- * waits, under the lock of the picture: mostly a few servers say it already. */
+ * waits: mostly a few servers say it already. */
 #include "webhook/core/pool/queue.h"
 #include "webhook/core/pool/queue_impl.h"
 
@@ -24,20 +24,29 @@ static struct inventory some_servers(const struct inventory *inv, struct arena *
 	return few;
 }
 
-int queue_could_ever(
-	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err)
+bool queue_few_hold(const struct inventory *inv, const struct demand *d, struct arena *a)
 {
 	struct inventory few, empty;
 	struct placement where;
 	struct usage use;
 
 	/* What a filter means is a matter of the whole pool. */
-	if (inv->n_servers > FEW && d->n_filters == 0) {
-		few = some_servers(inv, a);
-		if (few.servers && queue_empty_pool(&few, a, &empty, &use) == 0 &&
-			placement_find(&empty, &use, d, a, &where, NULL) == 0)
-			return 0;
-	}
+	if (inv->n_servers <= FEW || d->n_filters > 0)
+		return false;
+	few = some_servers(inv, a);
+	return few.servers && queue_empty_pool(&few, a, &empty, &use) == 0 &&
+	       placement_find(&empty, &use, d, a, &where, NULL) == 0;
+}
+
+int queue_could_ever(
+	const struct inventory *inv, const struct demand *d, struct arena *a, struct err *err)
+{
+	struct inventory empty;
+	struct placement where;
+	struct usage use;
+
+	if (queue_few_hold(inv, d, a))
+		return 0;
 	if (queue_empty_pool(inv, a, &empty, &use) != 0)
 		return err_set(err, ERR_NOMEM, "out of memory while looking for GPUs");
 	return placement_find(&empty, &use, d, a, &where, err);
