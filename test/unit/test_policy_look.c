@@ -223,6 +223,36 @@ TEST(test_a_label_that_is_younger)
 	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/ml"), 0);
 }
 
+/* Whatever there is no memory for, nobody's pod is one without a policy. */
+static void with_little_memory(const char *namespace, bool may_wait)
+{
+	unsigned failed = 0;
+	bool done = false;
+
+	for (size_t max = 0; !done; max += 40) {
+		const struct policy *p = NULL;
+		struct arena little;
+		struct err why = {0};
+		int rc;
+
+		arena_init(&little, max);
+		rc = policy_look_of(look, slice_of(namespace), false,
+			may_wait ? clock_ms() + 5000 : 0, &little, &p, &why);
+		assert_true(rc == ERR_NOMEM || (rc == 0 && p));
+		failed += rc != 0;
+		done = rc == 0;
+		arena_release(&little);
+	}
+	assert_true(failed > 0);
+}
+
+TEST(test_little_memory)
+{
+	begin(false);
+	with_little_memory("ml", false);
+	with_little_memory("young", true);
+}
+
 TEST(test_required)
 {
 	const struct policy *p;
@@ -235,4 +265,4 @@ TEST(test_required)
 
 TESTS_BETWEEN(set_up, tear_down, test_what_is_listed_is_known, test_what_a_label_names,
 	test_what_changes, test_what_turns_wrong_stays_as_it_was, test_what_is_younger,
-	test_a_label_that_is_younger, test_required)
+	test_a_label_that_is_younger, test_little_memory, test_required)

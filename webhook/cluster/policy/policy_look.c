@@ -87,13 +87,18 @@ static void on_policy(
 			log_str("error", err.msg));
 }
 
-/* malloc'ed; NULL: it picks none. */
-static char *picked_by(const struct json *j, const struct json_node *object)
+/* *ret: malloc'ed; NULL: it picks none. ERR_NOMEM, which is no answer. */
+static int picked_by(const struct json *j, const struct json_node *object, char **ret)
 {
 	struct slice s =
 		json_inside(j, json_path(j, object, "metadata", "labels", LABEL_POLICY, NULL));
 
-	return s.len ? strndup(s.at, s.len) : NULL;
+	*ret = s.len ? malloc(s.len + 1) : NULL;
+	if (!*ret)
+		return s.len ? ERR_NOMEM : 0;
+	memcpy(*ret, s.at, s.len);
+	(*ret)[s.len] = '\0';
+	return 0;
 }
 
 static void on_namespace(
@@ -101,12 +106,15 @@ static void on_namespace(
 {
 	struct policy_look *l = ctx;
 	struct slice name = kube_meta(j, object).name;
+	char *picks = NULL;
+	/* Of one that there was no memory for nothing is known: whoever needs it asks. */
+	bool gone = what == KUBE_GONE || (what == KUBE_PUT && picked_by(j, object, &picks) != 0);
 
 	(void)pthread_mutex_lock(&l->lock);
-	if (what == KUBE_GONE)
+	if (gone)
 		known_drop(&l->namespaces, name);
 	else if (what == KUBE_PUT)
-		known_put(&l->namespaces, name, picked_by(j, object), true);
+		known_put(&l->namespaces, name, picks, true);
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
@@ -233,8 +241,8 @@ static enum answer picture(struct policy_look *l, struct known *k, struct slice 
 struct kind {
 	struct known *known;
 	const char *api, *plural;
-	/* malloc'ed; NULL: nothing */
-	char *(*read)(const struct json *j, const struct json_node *object);
+	/* *ret malloc'ed; NULL: nothing. ERR_NOMEM. */
+	int (*read)(const struct json *j, const struct json_node *object, char **ret);
 };
 
 /* Ask for one object. 0 with *ret NULL: it is not there. The text is malloc'ed. */
@@ -248,6 +256,8 @@ static int ask(struct policy_look *l, const struct kind *kind, const char *name,
 	int rc;
 
 	*ret = NULL;
+	if (!name)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	if (deadline_ms == 0 || left <= 0)
 		return err_set(err, ERR_TIMEOUT, "nobody knows %s %s yet", kind->plural, name);
 	buf_init(&path, 1024);
@@ -258,7 +268,7 @@ static int ask(struct policy_look *l, const struct kind *kind, const char *name,
 	}
 	rc = kube_get(l->cfg.kube, path.data, left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
 	if (rc == 0)
-		*ret = kind->read(&got.json, json_root(&got.json));
+		rc = kind->read(&got.json, json_root(&got.json), ret);
 	kube_answer_release(&got);
 	buf_release(&path);
 	if (rc == 0 || kube_says_gone(rc, &why))
@@ -267,9 +277,13 @@ static int ask(struct policy_look *l, const struct kind *kind, const char *name,
 			       : err_set(err, ERR_TIMEOUT, "%s", why.msg);
 }
 
-static char *read_policy(const struct json *j, const struct json_node *object)
+/* None of one that is wrong. */
+static int read_policy(const struct json *j, const struct json_node *object, char **ret)
 {
-	return right_text(j, object, NULL);
+	struct err err = {0};
+
+	*ret = right_text(j, object, &err);
+	return err.code == ERR_NOMEM ? ERR_NOMEM : 0;
 }
 
 /* What the picture says of the name, or else the API server; absent: nothing. behind: where the
