@@ -218,6 +218,26 @@ TEST(test_a_keeper_writes_what_was_closed)
 	says("account", "1 1 n lab 1 5");
 }
 
+/* What is closed waits then; nobody asks for it without end. */
+TEST(test_a_policy_that_turned_wrong)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	size_t asked;
+
+	must_take("lab", "u1", "app c 1 50%");
+	kube_store_policy(fix.store, "small", "{'allow':7}");
+	for (int i = 0; i < 3 && !accounts_flush(x, clock_ms() + 5000); i++)
+		;
+	asked = api_seen_of(fix.api, "*", SMALL "*");
+	assert_true(accounts_flush(x, clock_ms() + 5000));
+	assert_int_equal(api_seen_of(fix.api, "*", SMALL "*"), asked);
+	/* until it is right again */
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
+	must_take("lab", "u2", "app c 1 50%");
+	assert_true(accounts_flush(x, clock_ms() + 5000));
+	says("account", "1 3 n lab 2 16000000000");
+}
+
 TEST(test_who_waits_is_bounded_by_the_last_count)
 {
 	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
@@ -526,9 +546,9 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_what_stood_before_the_cap_counts, test_whoever_held_before_the_cap_counts,
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
-	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
-	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out,
+	test_a_policy_that_turned_wrong, test_who_waits_is_bounded_by_the_last_count,
+	test_half_a_count_of_those_who_wait, test_who_was_let_in_is_not_forgotten,
+	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
 	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
 	test_nobody_is_refused_for_what_is_ahead, test_a_server_that_was_never_readable,
 	test_three_replicas_at_once)

@@ -28,18 +28,28 @@ static int of(void *ctx, struct slice namespace, struct arena *a, const struct p
 	"'since':'2026-01-01T00:00:00Z','take':'00000000000000aa','servers':['a'],"                \
 	"'gpus':[{'id':'gpu-1','bytes':5}]}"
 
-static void becomes(const char *policy, const char *account)
+static void comes_to_say(const char *policy, const char *member, const char *text)
 {
 	char *now = NULL;
 
 	for (int i = 0; i < 1500; i++, api_nap(10)) {
 		free(now);
-		now = kube_store_policy_says(fix.store, policy, "account");
-		if (strcmp(now, account) == 0)
+		now = kube_store_policy_says(fix.store, policy, member);
+		if (strcmp(now, text) == 0)
 			break;
 	}
-	assert_string_equal(now, account);
+	assert_string_equal(now, text);
 	free(now);
+}
+
+static void becomes(const char *policy, const char *account)
+{
+	comes_to_say(policy, "account", account);
+}
+
+static void waiting_becomes(const char *n)
+{
+	comes_to_say("small", "waiting", n);
 }
 
 TEST(test_what_stands_is_what_it_says)
@@ -52,7 +62,7 @@ TEST(test_what_stands_is_what_it_says)
 	kube_store_policy(fix.store, "open", "{}");
 	kube_store_policy(fix.store, "other", "{'allow':{'gpus':9}}");
 	kube_store_policy(fix.store, "small", "{'allow':{'gpus':3}}");
-	kube_store_policy_status(fix.store, "small", "{'account':'1 1 n old 1 5'}");
+	kube_store_policy_status(fix.store, "small", "{'account':'1 1 n old 1 5','waiting':5}");
 	ledger_fixture_begin(&fix);
 	source = (struct policy_source){NULL, of};
 	cfg = (struct policy_keeper_config){.kube = fix.r.kube,
@@ -61,11 +71,16 @@ TEST(test_what_stands_is_what_it_says)
 		.log = &fix.r.log};
 	accounts_set_policies(cfg.accounts, &source);
 	duty = policy_keeper_duty(&cfg);
-	accounts_note_waiting(cfg.accounts, "small");
+	/* of a term before this one */
 	accounts_noted_all(cfg.accounts);
 	assert_int_equal(duty.start(duty.ctx, &running, &fix.e), 0);
 	ledger_must_take(&fix, "u1", "app c 2 50%");
 	becomes("small", "1 1 n lab 2 16000000000");
+	/* which nobody has counted yet */
+	waiting_becomes("5");
+	accounts_note_waiting(cfg.accounts, "small");
+	accounts_noted_all(cfg.accounts);
+	waiting_becomes("1");
 	becomes("other", "1 1");
 	becomes("open", "");
 	assert_int_equal(fix.e.code, 0);

@@ -15,6 +15,7 @@
 #define AWAY_PAUSE_MS 100
 /* The number of those who wait is asked for again. */
 #define WAITING_OLD_MS 1000
+#define VAIN_MS 60000
 
 struct accounts *accounts_new(
 	struct kube *k, struct servers *s, const struct log *log, struct err *err)
@@ -271,6 +272,14 @@ void accounts_noted_all(struct accounts *x)
 	(void)pthread_mutex_lock(&x->lock);
 	for (struct account_entry *e = x->entries; e; e = e->next)
 		e->noted = e->noting;
+	x->noted = true;
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+void accounts_noted_none(struct accounts *x)
+{
+	(void)pthread_mutex_lock(&x->lock);
+	x->noted = false;
 	(void)pthread_mutex_unlock(&x->lock);
 }
 
@@ -313,6 +322,13 @@ static bool has_closed(const struct account_entry *e)
 	return false;
 }
 
+/* It was asked in vain a moment ago, as of one that has turned wrong: what is closed waits for
+ * whoever comes, or for a minute. */
+static bool is_in_vain(const struct account_entry *e)
+{
+	return e->vain_ms && clock_ms() - e->vain_ms < VAIN_MS;
+}
+
 bool accounts_flush(struct accounts *x, int64_t deadline_ms)
 {
 	bool all = true;
@@ -322,6 +338,8 @@ bool accounts_flush(struct accounts *x, int64_t deadline_ms)
 	for (struct account_entry *e = x->entries; e; e = e->next) {
 		ahead_end(e);
 		/* As long as something is given of what is counted ahead, more will come. */
+		if (is_in_vain(e))
+			continue;
 		if (!ahead_runs(e) && has_closed(e) && take_over(x, e, deadline_ms)) {
 			(void)account_round(x, e);
 			hand_on(x, e);
@@ -336,7 +354,8 @@ int accounts_repair(struct accounts *x, const char *policy, const struct account
 	int64_t deadline_ms, struct err *err)
 {
 	struct account_entry *e;
-	uint32_t waiting;
+	uint32_t waiting = 0;
+	bool noted;
 	int rc;
 
 	(void)pthread_mutex_lock(&x->lock);
@@ -347,8 +366,9 @@ int accounts_repair(struct accounts *x, const char *policy, const struct account
 		rc = err_set(err, ERR_TIMEOUT, "the account of %s is at work", policy);
 	else {
 		waiting = e->noted;
+		noted = x->noted;
 		(void)pthread_mutex_unlock(&x->lock);
-		rc = account_care_for(x, e, care, waiting, deadline_ms, err);
+		rc = account_care_for(x, e, care, noted ? &waiting : NULL, deadline_ms, err);
 		(void)pthread_mutex_lock(&x->lock);
 		hand_on(x, e);
 	}

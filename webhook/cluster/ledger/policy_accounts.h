@@ -48,13 +48,16 @@ void accounts_close(struct accounts *x, uint64_t take);
 void accounts_leave(struct accounts *x, uint64_t take);
 /* Nothing that was counted ahead is used any more. */
 void accounts_stop_ahead(struct accounts *x);
-/* Write what was closed. True: nothing is left, and nothing counted ahead. */
+/* Write what was closed. True: nothing is left, and nothing counted ahead, but of policies that
+ * cannot be read or written. */
 bool accounts_flush(struct accounts *x, int64_t deadline_ms);
 
 /* A leader counts anew who waits (NULL), and one more of that policy does. Those were all: from now
  * on that is how many wait. */
 void accounts_note_waiting(struct accounts *x, const char *policy);
 void accounts_noted_all(struct accounts *x);
+/* A leader begins, and has counted nobody yet: until it has, the number stays as it was. */
+void accounts_noted_none(struct accounts *x);
 /* May one more pod wait, by the count that the leader has written last, and what this replica has
  * let in since it read that? ERR_REFUSED, reason "PolicyFull"; else as accounts_raise. dry_run: it
  * will not. */

@@ -56,6 +56,7 @@ struct account_entry {
 	struct own_take *takes;
 	struct ahead *aheads;
 	int64_t none_ahead_ms;  /* until when nothing is counted ahead: it was full */
+	int64_t vain_ms;        /* the last answer was one that no waiting mends; 0: it was not */
 	uint32_t noted, noting; /* so many wait, as this leader sees it; of a round that runs */
 	bool busy;              /* somebody works for all that wait */
 	/* His, who is busy: */
@@ -80,6 +81,7 @@ struct accounts {
 	pthread_mutex_t lock; /* taken before and after nothing */
 	pthread_cond_t cond;  /* somebody is not busy any more */
 	struct account_entry *entries;
+	bool noted; /* this leader has counted who waits */
 };
 
 /* Somebody works for all. */
@@ -101,6 +103,7 @@ struct round {
 	struct own_take *ahead_take;
 	bool written;
 	bool gone; /* there is no such policy */
+	bool vain; /* there is no use in asking again soon */
 	struct err err;
 };
 
@@ -110,9 +113,10 @@ bool account_round(struct accounts *x, struct account_entry *e);
 /* Read it, past every cache. Without the lock, e->busy set. */
 int account_fetch(
 	struct accounts *x, struct account_entry *e, int64_t deadline_ms, struct err *err);
-/* A leader's count. Without the lock, e->busy set. As accounts_repair. */
+/* A leader's count; waiting NULL: nobody has counted those yet. Without the lock, e->busy set. As
+ * accounts_repair. */
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
-	uint32_t waiting, int64_t deadline_ms, struct err *err);
+	const uint32_t *waiting, int64_t deadline_ms, struct err *err);
 
 /* ---- policy_accounts_ahead.c ---- */
 

@@ -257,6 +257,7 @@ static bool gave_up(struct round *r, int rc)
 		return false;
 	}
 	finish_all(r, rc);
+	r->vain = !r->gone && rc != ERR_NOMEM;
 	return true;
 }
 
@@ -368,6 +369,7 @@ bool account_round(struct accounts *x, struct account_entry *e)
 		if (r.full || (generation && e->generation != generation))
 			ahead_stop(e);
 		ahead_opened(&r);
+		e->vain_ms = r.vain ? clock_ms() : 0;
 		/* Where it is known now, it is without them; one that is gone names nobody. */
 		if (r.gone || (good && e->known))
 			forget_closed(&r);
@@ -412,7 +414,7 @@ static int look_over(struct caring *c)
 }
 
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
-	uint32_t waiting, int64_t deadline_ms, struct err *err)
+	const uint32_t *waiting, int64_t deadline_ms, struct err *err)
 {
 	struct round r = {.x = x, .e = e, .deadline_ms = deadline_ms};
 	struct caring caring = {.r = &r, .care = care};
@@ -431,8 +433,8 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 		if (rc == 0)
 			rc = look_over(&caring);
 	}
-	if (rc == 0 && (r.changed || e->waiting != waiting))
-		rc = write_account(&r, waiting);
+	if (rc == 0 && (r.changed || (waiting && e->waiting != *waiting)))
+		rc = write_account(&r, waiting ? *waiting : e->waiting);
 	(void)pthread_mutex_lock(&x->lock);
 	if (rc == 0)
 		forget_closed(&r);

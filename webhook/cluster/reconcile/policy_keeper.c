@@ -171,6 +171,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	if (!k)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	k->cfg = ctx;
+	accounts_noted_none(k->cfg->accounts);
 	k->duty = duty_start("policy-keeper", tick, k, err);
 	if (!k->duty) {
 		free(k);
