@@ -17,12 +17,13 @@ POLICY = "poolgate.io/policy"
 DEFAULTS = {"os": "ubuntu20", "version": "450", "percent": 25}
 
 
-def composed():
-    """The base with the component, as an operator writes it."""
-    os.makedirs(COMPOSED, exist_ok=True)
-    with open(os.path.join(COMPOSED, "kustomization.yaml"), "w", encoding="utf-8") as f:
-        yaml.safe_dump({"resources": ["../../../manifests/base"], "components": ["../../../manifests/components/policies"]}, f)
-    return os.path.relpath(COMPOSED, ROOT)
+def composed(*more):
+    """The base with the component, and others, as an operator writes it."""
+    where = "-".join((COMPOSED, *more))
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "kustomization.yaml"), "w", encoding="utf-8") as f:
+        yaml.safe_dump({"resources": ["../../../manifests/base"], "components": [f"../../../manifests/components/{name}" for name in ("policies", *more)]}, f)
+    return os.path.relpath(where, ROOT)
 
 
 @pytest.fixture(scope="module", name="c")
@@ -164,34 +165,42 @@ def test_a_replica_that_is_behind(c):
         wait_for(lambda: not claims(c), 60, "the claims' end")
 
 
+@contextlib.contextmanager
+def tenant(c, ns, user, *use):
+    """A client of whoever may patch this namespace, and its status, and use these policies."""
+    group = "rbac.authorization.k8s.io"
+
+    def grant(kind, name, namespace, **rule):
+        ref = {"apiGroup": group, "kind": kind, "name": name}
+        for obj in ({"kind": kind, "rules": [rule]}, {"kind": kind + "Binding", "roleRef": ref, "subjects": [{"kind": "User", "name": user}]}):
+            c.client.create({"apiVersion": group + "/v1", "metadata": {"name": name}, **obj}, namespace=namespace)
+
+    grant("Role", "owner", ns, apiGroups=[""], resources=["namespaces", "namespaces/status", "namespaces/finalize"], verbs=["get", "patch", "update"])
+    grant("ClusterRole", f"use-{ns}", None, apiGroups=["poolgate.io"], resources=["gpupolicies"], resourceNames=list(use), verbs=["use"])
+    client = c.client_for(user)
+    wait_for(lambda: may(lambda: client.patch("namespaces", ns, {"metadata": {"labels": {"own": "yes"}}})), 20, f"{user}'s rights")
+    wait_for(lambda: not may(lambda: client.patch("namespaces", ns, {"metadata": {"labels": {POLICY: "nobody-may"}}}, dry_run=True)), 20, "P1 in force")
+    yield client
+    for resource in ("clusterroles", "clusterrolebindings"):
+        c.client.delete(resource, f"use-{ns}")
+
+
+def pick(who, ns, name, subresource=None):
+    """Put the namespace under that policy; None: under none."""
+    return who.patch("namespaces", ns, {"metadata": {"labels": {POLICY: name, "team": str(name)}}}, subresource=subresource)
+
+
 def test_the_label_is_the_grant(c):
     """A tenant who may patch his namespace, and its status, picks the policy that he may use, leaves it, and no other."""
-    with policies(c, policy("small"), policy("big")), c.namespace() as ns:
-        for obj in ({"kind": "Role", "metadata": {"name": "owner"}, "rules": [
-                {"apiGroups": [""], "resources": ["namespaces", "namespaces/status", "namespaces/finalize"], "verbs": ["get", "patch", "update"]}]},
-                {"kind": "RoleBinding", "metadata": {"name": "owner"}, "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"}, "subjects": [{"kind": "User", "name": "alice"}]}):
-            c.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", **obj}, namespace=ns)
-        for obj in ({"kind": "ClusterRole", "metadata": {"name": "use-small"}, "rules": [
-                {"apiGroups": ["poolgate.io"], "resources": ["gpupolicies"], "resourceNames": ["small"], "verbs": ["use"]}]},
-                {"kind": "ClusterRoleBinding", "metadata": {"name": "use-small"}, "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "use-small"},
-                    "subjects": [{"kind": "User", "name": "alice"}]}):
-            c.client.create({"apiVersion": "rbac.authorization.k8s.io/v1", **obj})
-        alice = c.client_for("alice")
-
-        def pick(who, name, subresource=None):
-            return who.patch("namespaces", ns, {"metadata": {"labels": {POLICY: name, "team": str(name)}}}, subresource=subresource)
-
-        wait_for(lambda: may(lambda: alice.patch("namespaces", ns, {"metadata": {"labels": {"own": "yes"}}})), 20, "alice's rights")
-        wait_for(lambda: may(lambda: pick(alice, "small")), 20, "alice's use of small")
+    with policies(c, policy("small"), policy("big")), c.namespace() as ns, tenant(c, ns, "alice", "small") as alice:
+        wait_for(lambda: may(lambda: pick(alice, ns, "small")), 20, "alice's use of small")
         for subresource in (None, "status"):
-            refused(lambda s=subresource: pick(alice, "big", s), "may use the GPUPolicy big")
-        pick(alice, None)
-        refused(lambda: pick(alice, "big"), "may use the GPUPolicy big")
-        pick(c.client, "big")
+            refused(lambda s=subresource: pick(alice, ns, "big", s), "may use the GPUPolicy big")
+        pick(alice, ns, None)
+        refused(lambda: pick(alice, ns, "big"), "may use the GPUPolicy big")
+        pick(c.client, ns, "big")
         for name in (None, "small"):
-            refused(lambda n=name: pick(alice, n), "takes a namespace away")
+            refused(lambda n=name: pick(alice, ns, n), "takes a namespace away")
         alice.patch("namespaces", ns, {"metadata": {"labels": {"own": "still"}}})
         assert c.client.get("namespaces", ns)["metadata"]["labels"][POLICY] == "big"
 
