@@ -568,6 +568,54 @@ TEST(p6_what_is_adopted_is_counted_once)
 	assert_true(status_has(api, "a", text, 0));
 }
 
+static unsigned long long take_in(const struct api_request *raised)
+{
+	unsigned long long take = 0;
+	const char *flight = strstr(raised->body, "f u1 n ");
+
+	if (flight)
+		(void)sscanf(flight, "f u1 n %llu ", &take);
+	return take;
+}
+
+/* Others were first: nothing of it can land any more, and its name does not stay for minutes, as
+ * often as it is tried. */
+TEST(p6_a_conflict_leaves_no_name)
+{
+	static const struct policy_source source = {NULL, pick_capped};
+	struct api_reply conflict = {.delay_ms = 1000};
+	unsigned long long first;
+	char text[600];
+
+	set_policies(&source);
+	put("a", OURS, STATUS(""));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	api_expect(api->api, "GET", SMALL, 200, SMALL_OBJECT);
+	api_expect(api->api, "GET", SMALL, 200, SMALL_OBJECT);
+	api_expect(api->api, "PATCH", SMALL "/status", 200, SMALL_OBJECT);
+	api_status(&conflict, 409, "Conflict", "the object has been modified");
+	api_expect_reply(api->pool->api, "PUT", SERVERS_PATH "/a/status", &conflict);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", SMALL "/status", 1) ||
+		    api_wait(api->api, "PATCH", SMALL "/status", 1));
+	assert_true(api_wait(api->pool->api, "PUT", SERVERS_PATH "/a/status", 1));
+	first = take_in(api_last(api->api, "PATCH", SMALL "/status"));
+	assert_true(first != 0);
+	(void)snprintf(text, sizeof(text),
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPolicy\",\"metadata\":"
+		"{\"name\":\"small\",\"resourceVersion\":\"6\",\"generation\":1},\"spec\":{"
+		"\"allow\":{\"gpus\":1}},\"status\":{\"account\":\"1 1 n n 1 8000000000 f u1 n "
+		"%llu 1 8000000000\"}}",
+		first);
+	api_expect(api->api, "GET", SMALL, 200, text);
+	api_expect(api->api, "PATCH", SMALL "/status", 200, SMALL_OBJECT);
+	status_put(api, "a", STATUS(""));
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_int_equal(api_seen_of(api->api, "PATCH", SMALL "/status"), 2);
+	(void)snprintf(text, sizeof(text), "f u1 n %llu ", first);
+	assert_null(strstr(api_last(api->api, "PATCH", SMALL "/status")->body, text));
+}
+
 TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_without_a_claim_gets_one,
 	r7_as_the_profile_says, r7_not_where_the_status_cannot_be_read,
 	r7_not_when_its_claim_comes_late, r7_judged_on_a_fresh_list, r7_asked_past_the_cache,
@@ -578,4 +626,4 @@ TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_withou
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
 	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy, r7_without_an_account,
-	p6_what_is_adopted_is_counted_once)
+	p6_what_is_adopted_is_counted_once, p6_a_conflict_leaves_no_name)

@@ -218,6 +218,28 @@ TEST(test_a_keeper_writes_what_was_closed)
 	says("account", "1 1 n lab 1 5");
 }
 
+/* Of a write that was not confirmed it is known when its server has another version. */
+TEST(test_what_may_land_yet_keeps_its_name)
+{
+	const struct account_care care = {NULL, is_over};
+	const struct account_ask ask = {
+		.uid = "u1", .namespace = "lab", .take = 7, .wants = {1, 5}};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	uint64_t version = servers_version(fix.r.servers, "a");
+	int64_t end = clock_ms() + 20000;
+
+	assert_true(version > 0);
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	accounts_close_after(x, 7, "a", version);
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("account", "1 1 n lab 1 5 f u1 lab 7 1 5");
+	kube_store_server(fix.store, "a", 8, 16000, "");
+	assert_int_equal(servers_refresh(fix.r.servers, end, &fix.e), 0);
+	assert_true(servers_version(fix.r.servers, "a") > version);
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("account", "1 1 n lab 0 0");
+}
+
 /* What is closed waits then; nobody asks for it without end. */
 TEST(test_a_policy_that_turned_wrong)
 {
@@ -546,9 +568,10 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_what_stood_before_the_cap_counts, test_whoever_held_before_the_cap_counts,
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
-	test_a_policy_that_turned_wrong, test_who_waits_is_bounded_by_the_last_count,
-	test_half_a_count_of_those_who_wait, test_who_was_let_in_is_not_forgotten,
-	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
+	test_what_may_land_yet_keeps_its_name, test_a_policy_that_turned_wrong,
+	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
+	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
+	test_what_found_no_room_after_all_is_written_out,
 	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
 	test_nobody_is_refused_for_what_is_ahead, test_a_server_that_was_never_readable,
 	test_three_replicas_at_once)

@@ -10,6 +10,7 @@ struct adopt_edit {
 	const struct claim_record *record; /* NULL: what is there goes */
 	uint64_t take;                     /* of what was there when it was judged */
 	bool had;
+	uint64_t base; /* the version that the last write follows, which may land yet; 0: none */
 };
 
 static bool same_list(const struct claim_record *x, const struct claim_record *y)
@@ -84,10 +85,9 @@ static enum edit_result give_up(struct err *err, const char *server)
 }
 
 /* Nothing is written on top of what was not seen: the next round judges it. */
-static enum edit_result edit_record(
-	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+static enum edit_result judge_record(
+	struct adopt_edit *e, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	struct adopt_edit *e = ctx;
 	ptrdiff_t at = server_status_claim(&o->status, slice_of(e->a->who->uid));
 
 	if (at < 0 && !e->record)
@@ -117,14 +117,31 @@ static enum edit_result edit_record(
 	return EDIT_CHANGED;
 }
 
+static enum edit_result edit_record(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	struct adopt_edit *e = ctx;
+	enum edit_result result = judge_record(e, o, again, a, err);
+	uint64_t version = kube_version_number(slice_of(o->version));
+
+	if (result == EDIT_CHANGED)
+		e->base = version;
+	else if (version > e->base)
+		e->base = 0;
+	return result;
+}
+
 static int write_one(struct adoption *a, const char *server, const struct claim_record *record,
 	const struct record *seen, struct err *err)
 {
 	struct adopt_edit e = {
 		.a = a, .record = record, .had = seen != NULL, .take = seen ? seen->take : 0};
-
-	return servers_edit(
+	int rc = servers_edit(
 		a->c->cfg->servers, server, edit_record, &e, clock_ms() + CLAIMS_CALL_MS, err);
+
+	a->unsure_base = rc < 0 ? e.base : 0;
+	a->unsure_on = server;
+	return rc;
 }
 
 /* What the pod holds on this server of the picture, or NULL. */
@@ -246,7 +263,7 @@ int adopt_write(struct adoption *a, struct err *err)
 		a->take = raised;
 	if (rc == 0)
 		rc = write_all(a, clock_wall_ms(), err);
-	claims_raised(a, raised, rc);
+	claims_raised(&a, 1, raised);
 	return rc < 0 ? rc : adopt_drop_elsewhere(a, err);
 }
 

@@ -68,7 +68,7 @@ int gang_write(struct adoption **members, size_t n, struct err *err)
 	}
 	if (rc >= 0)
 		rc = adopt_close(members[0], err);
-	claims_raised(members[0], raised, rc);
+	claims_raised(members, n, raised);
 	return rc;
 }
 

@@ -305,6 +305,10 @@ struct adoption {
 	const char *gang;
 	uint64_t take;
 	bool stays_open;
+	/* Of a write that was not confirmed: where it may land yet, as long as there is this
+	 * version; 0: there is none. */
+	uint64_t unsure_base;
+	const char *unsure_on;
 	const char **servers; /* that its claim spans */
 	size_t n_servers;
 };
@@ -339,8 +343,8 @@ bool adopt_has_whole(struct adoption *a);
  * already is counted whatever the cap is, and where that cannot be done has its claim all the same.
  * Errors of accounts_raise, and ERR_REFUSED where there is no such policy. Any thread. */
 int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, struct err *err);
-/* What came of writing it. */
-void claims_raised(const struct adoption *first, uint64_t take, int rc);
+/* What came of writing it is known, or will be (unsure_base). */
+void claims_raised(struct adoption *const *members, size_t n, uint64_t take);
 /* The cap of this namespace's policy is full: its pods are barred for a second. */
 void claims_bar(struct claims *c, const char *namespace, const char *why);
 void claims_bars_free(struct claims *c);

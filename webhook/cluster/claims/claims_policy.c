@@ -73,17 +73,20 @@ int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, 
 	return rc;
 }
 
-void claims_raised(const struct adoption *first, uint64_t take, int rc)
+void claims_raised(struct adoption *const *members, size_t n, uint64_t take)
 {
-	struct accounts *accounts = first->c->cfg->accounts;
+	struct accounts *accounts = members[0]->c->cfg->accounts;
 
 	if (take == 0)
 		return;
-	/* A conflict tells what is there; for who runs already the write before it may land yet. */
-	if (rc == 0 || (rc == ERR_CONFLICT && first->turn))
-		accounts_close(accounts, take);
-	else
-		accounts_leave(accounts, take);
+	/* After one that failed no other was begun. */
+	for (size_t i = 0; i < n; i++)
+		if (members[i]->unsure_base) {
+			accounts_close_after(
+				accounts, take, members[i]->unsure_on, members[i]->unsure_base);
+			return;
+		}
+	accounts_close(accounts, take);
 }
 
 /* ---- bars ---- */

@@ -43,9 +43,14 @@ void accounts_free(struct accounts *x)
 	struct account_entry *e;
 	struct own_take *t;
 	struct ahead *h;
+	struct unsure *u;
 
 	if (!x)
 		return;
+	while ((u = x->unsure)) {
+		x->unsure = u->next;
+		free(u);
+	}
 	while ((e = x->entries)) {
 		x->entries = e->next;
 		while ((t = e->takes)) {
@@ -241,6 +246,44 @@ void accounts_close(struct accounts *x, uint64_t take)
 	settle(x, take, false);
 }
 
+void accounts_close_after(struct accounts *x, uint64_t take, const char *server, uint64_t version)
+{
+	size_t size = strlen(server) + 1;
+	struct unsure *u = malloc(sizeof(*u) + size);
+
+	if (!u) {
+		accounts_leave(x, take);
+		return;
+	}
+	*u = (struct unsure){.take = take, .base = version};
+	memcpy(u->server, server, size);
+	(void)pthread_mutex_lock(&x->lock);
+	u->next = x->unsure;
+	x->unsure = u;
+	(void)pthread_mutex_unlock(&x->lock);
+}
+
+/* Of those whose server has another version nothing can land any more. */
+static void close_unsure(struct accounts *x)
+{
+	struct unsure *list, *u;
+
+	(void)pthread_mutex_lock(&x->lock);
+	list = x->unsure;
+	x->unsure = NULL;
+	(void)pthread_mutex_unlock(&x->lock);
+	while ((u = list)) {
+		uint64_t version = servers_version(x->servers, u->server);
+
+		list = u->next;
+		if (version == 0 || version > u->base)
+			accounts_close(x, u->take);
+		else
+			accounts_close_after(x, u->take, u->server, u->base);
+		free(u);
+	}
+}
+
 void accounts_leave(struct accounts *x, uint64_t take)
 {
 	settle(x, take, true);
@@ -333,6 +376,7 @@ bool accounts_flush(struct accounts *x, int64_t deadline_ms)
 {
 	bool all = true;
 
+	close_unsure(x);
 	(void)pthread_mutex_lock(&x->lock);
 	/* Entries stay, and new ones come in front. */
 	for (struct account_entry *e = x->entries; e; e = e->next) {
@@ -358,6 +402,7 @@ int accounts_repair(struct accounts *x, const char *policy, const struct account
 	bool noted;
 	int rc;
 
+	close_unsure(x);
 	(void)pthread_mutex_lock(&x->lock);
 	e = entry_of(x, policy);
 	if (!e)

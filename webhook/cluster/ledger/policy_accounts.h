@@ -43,6 +43,9 @@ int accounts_raise(struct accounts *x, const char *policy, const struct account_
  * Written with whatever is raised next. Takes of others, and such as were never raised, are
  * ignored. Any thread. */
 void accounts_close(struct accounts *x, uint64_t take);
+/* The last write of it was not confirmed, and follows that version of that server: it may land
+ * until there is another one. */
+void accounts_close_after(struct accounts *x, uint64_t take, const char *server, uint64_t version);
 /* Nobody here will know: its name stays until a leader counts its claim as whole, or has had it in
  * view for long enough. */
 void accounts_leave(struct accounts *x, uint64_t take);

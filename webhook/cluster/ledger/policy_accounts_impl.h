@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the files of the accounts share: policy_accounts.c has who waits,
- * policy_accounts_round.c what is read and written for them, policy_accounts_count.c what is
- * counted, policy_accounts_ahead.c what a replica has counted ahead. */
+ * policy_accounts_round.c what is done for them, policy_accounts_object.c the object,
+ * policy_accounts_count.c what is counted, policy_accounts_ahead.c what a replica has counted
+ * ahead. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 #define WEBHOOK_CLUSTER_LEDGER_POLICY_ACCOUNTS_IMPL_H
 
@@ -48,6 +49,13 @@ struct own_take {
 	char uid[];
 };
 
+/* A take of which a write may land yet, as long as that server has this version. */
+struct unsure {
+	struct unsure *next;
+	uint64_t take, base;
+	char server[];
+};
+
 /* One policy's account, as it was read last. */
 struct account_entry {
 	struct account_entry *next;
@@ -81,6 +89,7 @@ struct accounts {
 	pthread_mutex_t lock; /* taken before and after nothing */
 	pthread_cond_t cond;  /* somebody is not busy any more */
 	struct account_entry *entries;
+	struct unsure *unsure;
 	bool noted; /* this leader has counted who waits */
 };
 
@@ -117,6 +126,14 @@ int account_fetch(
  * accounts_repair. */
 int account_care_for(struct accounts *x, struct account_entry *e, const struct account_care *care,
 	const uint32_t *waiting, int64_t deadline_ms, struct err *err);
+
+/* ---- policy_accounts_object.c ---- */
+
+/* GET it past every cache, or write what the account of the round says and that so many wait, by
+ * compare-and-swap: the state that comes back is known from then on. Without the lock. Errors of
+ * kube_do; ERR_INVALID: it cannot be read. */
+int account_get(struct round *r);
+int account_put(struct round *r, uint32_t waiting);
 
 /* ---- policy_accounts_ahead.c ---- */
 

@@ -8,11 +8,7 @@
 #include "base/clock.h"
 #include "webhook/cluster/ledger/policy_accounts_impl.h"
 
-#define BODY_MAX ((size_t)4 << 20)
 #define SCRATCH_MAX ((size_t)32 << 20)
-#define PATH_BYTES 1024
-/* A leader has counted whoever waits by then. */
-#define COUNTED_MS 4000
 /* One call, when nobody is in a hurry. */
 #define CALL_MS 5000
 /* Where replicas write in turn, what was read so long ago is another's by now: to ask is cheaper
@@ -21,105 +17,6 @@
 #define FRESH_MS 10
 /* Whoever would fit but for what was counted ahead waits so long for it to end. */
 #define PATIENCE_MS 4000
-
-/* ---- the object ---- */
-
-/* Every write brings the number of those who wait, which a leader counted some time before. */
-static void read_waiting(struct account_entry *e, uint32_t waiting)
-{
-	if (waiting == e->waiting && e->read_ms - e->let_ms < COUNTED_MS)
-		return;
-	e->waiting = waiting;
-	e->let_in = 0;
-	e->let_ms = e->read_ms;
-}
-
-static int read_object(
-	struct account_entry *e, const struct kube_answer *answer, struct arena *a, struct err *err)
-{
-	const struct json *j = &answer->json;
-	const struct json_node *root = json_root(j), *status = json_get(j, root, SLICE("status"));
-	struct slice version = kube_meta(j, root).version;
-	struct policy p;
-	int64_t waiting = 0;
-	int rc = policy_read(j, root, a, &p, err);
-
-	e->known = false;
-	if (rc != 0)
-		return rc == ERR_NOMEM ? rc : (int)(err->code = ERR_INVALID);
-	if (version.len == 0 || version.len >= sizeof(e->version) ||
-		!json_int(j, json_path(j, root, "metadata", "generation", NULL), &e->generation))
-		return err_set(err, ERR_INVALID, "found a GPUPolicy without a version");
-	memcpy(e->version, version.at, version.len);
-	e->version[version.len] = '\0';
-	(void)json_int(j, json_get(j, status, SLICE("waiting")), &waiting);
-	e->read_ms = clock_ms();
-	read_waiting(e, waiting > 0 && waiting < UINT32_MAX ? (uint32_t)waiting : 0);
-	buf_clear(&e->text);
-	buf_slice(&e->text, json_str(j, json_get(j, status, SLICE("account")), a));
-	e->caps = (struct policy){
-		.name = e->name, .gpus = p.gpus, .bytes = p.bytes, .waiting = p.waiting};
-	e->known = !e->text.failed && !a->failed;
-	return e->known ? 0 : account_no_memory(err);
-}
-
-/* GET it past every cache, or PATCH its status: the state that comes back is known from then on. */
-static int call_api(struct round *r, const char *method, const struct buf *body)
-{
-	int64_t left = r->deadline_ms - clock_ms();
-	struct kube_call call = {.method = method,
-		.content_type = KUBE_MERGE_PATCH,
-		.timeout_ms = left > 1 ? left : 1};
-	struct kube_answer answer = {0};
-	struct buf path;
-	int rc;
-
-	err_clear(&r->err);
-	r->e->known = false;
-	buf_init(&path, PATH_BYTES);
-	kube_path(&path, "/apis/poolgate.io/v1alpha1", NULL, "gpupolicies", r->e->name,
-		body ? "status" : NULL);
-	call.path = path.data;
-	if (body)
-		call.body = buf_as_slice(body);
-	rc = path.failed ? account_no_memory(&r->err)
-			 : kube_do(r->x->kube, &call, &answer, &r->err);
-	if (rc == 0)
-		rc = read_object(r->e, &answer, &r->arena, &r->err);
-	kube_answer_release(&answer);
-	buf_release(&path);
-	return rc;
-}
-
-static void add_number(struct buf *b, const char *name, uint64_t n)
-{
-	buf_fmt(b, "\"%s\":", name);
-	buf_u64(b, n < INT64_MAX ? n : INT64_MAX);
-	buf_char(b, ',');
-}
-
-static int write_account(struct round *r, uint32_t waiting)
-{
-	struct account_sum held = account_held(&r->account);
-	struct buf body, text;
-	int rc;
-
-	buf_init(&body, BODY_MAX);
-	buf_init(&text, r->e->text.max);
-	account_write(&r->account, &text);
-	buf_fmt(&body, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{", r->e->version);
-	add_number(&body, "gpus", held.gpus);
-	add_number(&body, "bytes", held.bytes);
-	add_number(&body, "waiting", waiting);
-	buf_str(&body, "\"account\":");
-	buf_json_str(&body, buf_as_slice(&text));
-	buf_str(&body, "}}");
-	rc = body.failed || text.failed || r->arena.failed ? account_no_memory(&r->err)
-							   : call_api(r, "PATCH", &body);
-	buf_release(&text);
-	buf_release(&body);
-	return rc;
-}
 
 /* ---- the account ---- */
 
@@ -142,7 +39,7 @@ static int load(struct round *r)
 /* Read it anew, and the claims behind it. */
 static int load_counted(struct round *r)
 {
-	int rc = call_api(r, "GET", NULL);
+	int rc = account_get(r);
 
 	if (rc == 0)
 		rc = servers_refresh(r->x->servers, r->deadline_ms, &r->err);
@@ -275,7 +172,7 @@ static bool work(struct round *r)
 	bool unfit = false;
 	/* That there is no cap is nothing that a write would tell from what is there by now. */
 	bool usable = r->e->known && policy_is_capped(&r->e->caps) && !is_others(r->e);
-	int rc = usable ? 0 : call_api(r, "GET", NULL);
+	int rc = usable ? 0 : account_get(r);
 
 	if (rc != 0)
 		return gave_up(r, rc);
@@ -297,7 +194,7 @@ static bool work(struct round *r)
 	if (r->arena.failed)
 		return gave_up(r, account_no_memory(&r->err));
 	if (r->changed)
-		rc = write_account(r, r->e->waiting);
+		rc = account_put(r, r->e->waiting);
 	if (rc == ERR_CONFLICT)
 		r->e->others_ms = clock_ms();
 	r->written = rc == 0;
@@ -425,7 +322,7 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 	rc = gather_closed(&r) ? 0 : account_no_memory(&r.err);
 	(void)pthread_mutex_unlock(&x->lock);
 	if (rc == 0)
-		rc = call_api(&r, "GET", NULL);
+		rc = account_get(&r);
 	if (rc == 0)
 		rc = look_over(&caring);
 	if (rc == 0 && r.changed) {
@@ -434,7 +331,7 @@ int account_care_for(struct accounts *x, struct account_entry *e, const struct a
 			rc = look_over(&caring);
 	}
 	if (rc == 0 && (r.changed || (waiting && e->waiting != *waiting)))
-		rc = write_account(&r, waiting ? *waiting : e->waiting);
+		rc = account_put(&r, waiting ? *waiting : e->waiting);
 	(void)pthread_mutex_lock(&x->lock);
 	if (rc == 0)
 		forget_closed(&r);
@@ -451,7 +348,7 @@ int account_fetch(struct accounts *x, struct account_entry *e, int64_t deadline_
 	int rc;
 
 	arena_init(&r.arena, SCRATCH_MAX);
-	rc = call_api(&r, "GET", NULL);
+	rc = account_get(&r);
 	if (rc != 0)
 		*err = r.err;
 	arena_release(&r.arena);

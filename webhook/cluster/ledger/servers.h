@@ -67,6 +67,9 @@ void servers_each(struct servers *s, server_each_fn *fn, void *ctx);
  * cannot be read? Then nobody writes. */
 bool servers_unreadable(const struct servers *s, const char *name);
 
+/* The number of its state in the picture; 0: there is none. */
+uint64_t servers_version(struct servers *s, const char *name);
+
 /* The picture of the pool, copied: as struct ledger_ops says of view. ERR_NOMEM. */
 int servers_view(struct servers *s, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err);

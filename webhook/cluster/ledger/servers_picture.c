@@ -350,3 +350,15 @@ bool servers_unreadable(const struct servers *s, const char *name)
 
 	return e && e->unreadable;
 }
+
+uint64_t servers_version(struct servers *s, const char *name)
+{
+	const struct server_entry *e;
+	uint64_t number;
+
+	(void)pthread_mutex_lock(&s->lock);
+	e = servers_find(s, name);
+	number = e ? entry_number(e) : 0;
+	(void)pthread_mutex_unlock(&s->lock);
+	return number;
+}
