@@ -27,6 +27,7 @@ static void check(const struct policy *p)
 	REQUIRE(!p->version || p->version[0]);
 	REQUIRE(!p->when_full || strcmp(p->when_full, "wait") == 0 ||
 		strcmp(p->when_full, "refuse") == 0);
+	REQUIRE(p->priority >= -1000000000 && p->priority <= 1000000000);
 	REQUIRE(p->gpus <= 1000000 || p->gpus == UINT32_MAX);
 	REQUIRE(p->waiting <= 1000000 || p->waiting == UINT32_MAX);
 	check_list(p->launchers, p->n_launchers);

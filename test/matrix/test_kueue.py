@@ -3,6 +3,7 @@
 the other. Kueue's quota is larger than the pool, so that those whom it lets go wait on for us."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -22,15 +23,22 @@ assert fixture_queue
 pytestmark = needs("kueue")
 
 
+def settings_for_keys_of_others(text):
+    """What docs/compatibility.md tells Kueue's operator to add, and docs/migrating-nvidia.md beside it."""
+    with open(os.path.join(ROOT, "docs/migrating-nvidia.md"), encoding="utf-8") as f:
+        more = re.search(r"```yaml\n(  +- input: nvidia.com/gpu\n.*?)```", f.read(), re.S)
+    return documented_settings(text) + more.group(1)
+
+
 @pytest.fixture(scope="module", name="installed")
 def fixture_installed(cluster):
-    product.install(cluster, composed())
+    product.install(cluster, composed("policies"))
     return cluster
 
 
 @pytest.fixture(scope="module", name="world")
 def fixture_world(installed):
-    controllers.install(installed, "kueue", documented_settings)
+    controllers.install(installed, "kueue", settings_for_keys_of_others)
     return installed
 
 
@@ -133,6 +141,42 @@ def test_plain_pods(world, log, ns, queue):
     wait_for(lambda: all(any(c["type"] == "Finished" for c in w["status"]["conditions"]) for w in world.client.items("workloads.kueue.x-k8s.io", ns)),
              60, lambda: f"workloads that finish\n{seen(world, ns)}")
     check_nobody_hurt(world, ns)
+
+
+def unchanged(obj):
+    """It says nothing of us: one GPU, as NVIDIA's device plugin wants it."""
+    pod = obj["spec"]["template"] if obj["kind"] == "Job" else obj
+    notes = pod["metadata"].pop("annotations")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    pod["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    return notes
+
+
+def test_what_a_policy_converts(world, log, ns, queue):
+    """Jobs, which Kueue counts by their templates, and plain pods, which it counts by what they have become: both by units, both run."""
+    name = queue(300)
+    jobs, pods = [job(f"j{i}", name) for i in range(3)], [waiting(f"p{i}", command=SHORT) for i in range(3)]
+    for pod in pods:
+        pod["metadata"]["labels"] = {QUEUE: name}
+    notes = [unchanged(one) for one in (*jobs, *pods)][0]
+    world.client.create({"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUPolicy", "metadata": {"name": ns}, "spec": {
+        "inject": True, "accepts": ["nvidia.com/gpu"], "defaults": {
+            "os": notes["bitfusion-client/os"], "version": notes["bitfusion-client/version"], "whenFull": "wait"}}})
+    try:
+        world.client.patch("namespaces", ns, {"metadata": {"labels": {"poolgate.io/policy": ns}}})
+        wait_for(lambda: "poolgate.io/plan" in world.client.create(pods[0], ns, dry_run=True)["metadata"].get("annotations", {}), 30, "the policy")
+        for one in (*jobs, *pods):
+            world.client.create(one, ns)
+        wait_for(lambda: len(done := [p for p in world.client.items("pods", ns) if p["status"].get("phase") == "Succeeded"]) == 6 and done, 240,
+                 lambda: f"pods that end\n{seen(world, ns)}")
+        made = gpu_pods(world, ns, 6)
+        for pod in made:
+            check_wrapped(pod, 100)
+        check_ended(log, made)
+        counted = [w["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] for w in world.client.items("workloads.kueue.x-k8s.io", ns)]
+        assert len(counted) == 6 and all(c["bitfusion.io/gpu"] == "100" and "nvidia.com/gpu" not in c for c in counted), counted
+    finally:
+        world.client.delete("gpupolicies", ns)
 
 
 def test_the_doctor_knows_who_is_taken_back(world):
