@@ -2,6 +2,7 @@
 """Policies of namespaces: components/policies on a real API server: who may pick one, what its pods get, and what is no policy."""
 import contextlib
 import os
+import re
 import time
 
 import pytest
@@ -125,6 +126,68 @@ def test_what_another_hook_keeps_from_us(c):
             assert c.replicas.metrics(0)["poolgate_policy_local_total"] == before + 1
         finally:
             c.client.patch("mutatingwebhookconfigurations", "poolgate", [{"op": "replace", "path": path, "value": was}], kind="json")
+
+
+def reviews(c):
+    """How many were answered: by hook and operation."""
+    found = {}
+    for name, value in c.replicas.metrics(0).items():
+        if name.startswith("poolgate_reviews_total{"):
+            labels = dict(re.findall(r'(\w+)="(\w+)"', name))
+            key = labels["hook"], labels["operation"]
+            found[key] = found.get(key, 0) + value
+    return found
+
+
+def answered(call):
+    with contextlib.suppress(kube.ApiError):
+        call()
+
+
+def test_each_is_reviewed_once(c):
+    """By the hooks of the base or by those of the component, in namespaces with the label and without, and nobody who does not concern us."""
+    asks, loud, cpu = silent_pod("p"), silent_pod("p"), silent_pod("p")
+    loud["metadata"]["annotations"] = {"auto-management/bitfusion": "all", "bitfusion-client/os": "ubuntu20", "bitfusion-client/version": "450"}
+    foreign = silent_pod("p")
+    foreign["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+    cpu["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1"}
+    deployment = workload("Deployment", "d", replicas=0)
+
+    def heard(call):
+        before = reviews(c)
+        call()
+        return {key: n - before.get(key, 0) for key, n in reviews(c).items() if n != before.get(key, 0)}
+
+    warned = {("validate", "CREATE"): 1}
+    with servers(c, {"gpu-r": 2}), policies(c, policy("once", inject=True, accepts=["nvidia.com/gpu"], defaults=DEFAULTS)), \
+            c.namespace(labels={POLICY: "once"}) as picks, c.namespace() as free:
+        client_secrets(c, picks)
+        # The mutating hook is called again for what the API server itself adds to the injected pod, where that still says that it asks.
+        again = heard(lambda: c.client.create(loud, free, dry_run=True))
+        assert again in ({("mutate", "CREATE"): n, **warned} for n in (1, 2)), again
+        once = {("mutate", "CREATE"): 1, **warned}
+        for ns, want in ((picks, {"loud": again, "asks": once, "foreign": once, "cpu": {}}),
+                         (free, {"loud": again, "asks": warned, "foreign": {}, "cpu": {}})):
+            for name, pod in (("loud", loud), ("asks", asks), ("foreign", foreign), ("cpu", cpu)):
+                assert heard(lambda p=pod, n=ns: c.client.create(p, n, dry_run=True)) == want[name], (name, ns == picks)
+            assert heard(lambda n=ns: c.client.create(deployment, n, dry_run=True)) == warned
+        # updates of what was injected, with the label and without
+        live = c.client.create(foreign, picks)
+        assert injected(live)
+        for label in ("once", None):
+            c.client.patch("namespaces", picks, {"metadata": {"labels": {POLICY: label}}})
+            wait_for(lambda n=label: tried(c, picks) == ("injected" if n else "left"), 20, "the label")
+            for key in ("nvidia.com/gpu", "bitfusion.io/gpu-amount"):
+                again = c.client.get("pods", "p", picks)
+                again["spec"]["containers"][0]["resources"]["limits"][key] = "1"
+                # what is asked for by another key than it was made with is refused, once
+                said = heard(lambda a=again: answered(lambda: c.client.replace(a)))
+                assert said == {("mutate", "UPDATE"): 1}, (label, key, said)
+            taken = c.client.get("pods", "p", picks)
+            taken["metadata"]["annotations"].pop("poolgate.io/plan")
+            assert heard(lambda t=taken: refused(lambda: c.client.replace(t), "PlanChanged")) == {("validate", "UPDATE"): 1}, label
+        c.client.delete_all("pods", picks, grace=0)
+        wait_for(lambda: not claims(c), 60, "the claims' end")
 
 
 def test_a_replica_that_is_behind(c):
