@@ -764,9 +764,20 @@ static void test_a_policy_that_is_asked_for(void **state)
 		assert_true(replied(&f, "\"reason\":\"ApiServerAway\""));
 		assert_true(replied(&f, "create it again"));
 	}
-	admission_fixture_route = NULL;
 	admission_fixture_release(&f);
+	/* nor does a replica that was not told of policies let it pass */
 	admission_fixture_policies = (struct policies_known){0};
+	admission_fixture_init(&f, NULL);
+	for (size_t i = 2; i < ADMISSION_ROUTES; i++) {
+		admission_fixture_route = &admission_routes[i];
+		answer(&f, admission_fixture_route->handle, review, true);
+		assert_true(replied(&f, "\"reason\":\"NoPolicy\""));
+		assert_true(replied(&f, "cluster.policies.enabled"));
+	}
+	admission_fixture_route = NULL;
+	answer(&f, admission_mutate, review, true);
+	assert_true(replied(&f, "\"allowed\":true"));
+	admission_fixture_release(&f);
 	free(review);
 }
 

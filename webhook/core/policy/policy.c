@@ -265,3 +265,11 @@ int policy_required(struct err *err)
 		"its namespace picks no policy (label " LABEL_POLICY
 		"), and pods of such namespaces get no GPUs here; ask the operator for one");
 }
+
+int policy_unset(struct err *err)
+{
+	return err_reason(err, ERR_REFUSED, "NoPolicy",
+		"its namespace picks a policy (label " LABEL_POLICY
+		"), and this replica was not told to look at policies: the operator has to set "
+		"cluster.policies.enabled, or to take the hooks of components/policies away");
+}

@@ -96,5 +96,7 @@ int policy_check_keys(
 int policy_missing(const char *name, struct err *err);
 /* It picks none, and must. ERR_REFUSED. */
 int policy_required(struct err *err);
+/* It picks one, and nobody here looks. ERR_REFUSED. */
+int policy_unset(struct err *err);
 
 #endif

@@ -339,12 +339,21 @@ static int policy_find(void *ctx, struct slice namespace, struct arena *a,
 	return rc == ERR_TIMEOUT && c->may_wait && picks ? refuse_unknown(err) : rc;
 }
 
+static int policy_not_set(void *ctx, struct slice namespace, struct arena *a,
+	const struct policy **ret, struct err *err)
+{
+	(void)ctx, (void)namespace, (void)a, (void)ret;
+	return policy_unset(err);
+}
+
 static void use_policies(struct call *c)
 {
 	const struct policies_known *p = &c->adm->deps.policies;
+	bool any = p->any && p->any(p->ctx, c->config);
 
-	c->policies = (struct policy_source){c, policy_find};
-	if (p->any && p->any(p->ctx, c->config))
+	/* Settings that lag behind the hooks let nothing pass as if there were no policy. */
+	c->policies = (struct policy_source){c, any ? policy_find : policy_not_set};
+	if (any || c->of_policies)
 		c->world.policies = &c->policies;
 }
 
