@@ -30,6 +30,7 @@ struct queue_shape {
 			      for it */
 	bool asked, never; /* whether it could ever fit was asked; it could not */
 	struct slice why;
+	uint64_t asks; /* as its units have it */
 };
 
 /* A pod that goes alone, or a gang: served together or not at all. */
@@ -42,6 +43,7 @@ struct queue_unit {
 	bool joins;     /* its gang runs, and lacks it */
 	bool started;
 	enum queue_verdict verdict;
+	uint64_t asks;             /* of the first who is to be placed; 0: nobody is */
 	struct queue_shape *shape; /* NULL: nobody has asked yet */
 };
 

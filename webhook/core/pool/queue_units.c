@@ -83,7 +83,7 @@ static size_t find_namespace(
 /* All namespaces of those who wait; of each pod its own into ret. */
 static int find_namespaces(struct queue_run *q, uint32_t *ret)
 {
-	uint32_t *sorted = arena_space(q->a, q->n_pods, sizeof(*sorted));
+	uint32_t *sorted = arena_space(q->a, q->n_pods, sizeof(*sorted)), seen[251] = {0};
 	bool found;
 
 	q->namespaces = arena_space(q->a, q->n_pods, sizeof(*q->namespaces));
@@ -91,8 +91,15 @@ static int find_namespaces(struct queue_run *q, uint32_t *ret)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < q->n_pods; i++) {
 		struct slice name = q->pods[i].namespace;
-		size_t at = find_namespace(q, sorted, name, &found);
+		uint32_t *last = &seen[end_of(name) % 251];
+		size_t at;
 
+		/* mostly it is the one that has come up there before */
+		if (*last < q->n_namespaces && slice_eq(q->namespaces[*last].name, name)) {
+			ret[i] = *last;
+			continue;
+		}
+		at = find_namespace(q, sorted, name, &found);
 		if (!found) {
 			memmove(sorted + at + 1, sorted + at,
 				(q->n_namespaces - at) * sizeof(*sorted));
@@ -100,7 +107,7 @@ static int find_namespaces(struct queue_run *q, uint32_t *ret)
 			q->namespaces[q->n_namespaces++] =
 				(struct queue_namespace){.name = name, .end = end_of(name)};
 		}
-		ret[i] = sorted[at];
+		ret[i] = *last = sorted[at];
 	}
 	for (size_t i = 0; i < q->w->n_shares; i++) {
 		size_t at = find_namespace(q, sorted, q->w->shares[i].namespace, &found);
@@ -208,6 +215,7 @@ static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint
 			u->first = m[i].index;
 		}
 	}
+	u->asks = u->n_open ? q->pods[u->pods[0]].asks : 0;
 	q->namespaces[u->namespace].n++;
 }
 
@@ -254,20 +262,27 @@ static void add_gang(
 	add_unit(q, m, size, pods);
 }
 
+/* Side by side, since they are many. */
+struct ranked {
+	struct queue_rank rank;
+	struct queue_unit *unit;
+};
+
 static int by_rank(const void *a, const void *b)
 {
-	const struct queue_unit *const *x = a, *const *y = b;
+	const struct ranked *x = a, *y = b;
 
-	return queue_compare(&(*x)->rank, &(*y)->rank);
+	return queue_compare(&x->rank, &y->rank);
 }
 
 /* The units of each namespace in their order. */
 static int sort_units(struct queue_run *q)
 {
+	struct ranked *all = arena_space(&q->scratch, q->n_units, sizeof(*all)), *its;
 	uint32_t at = 0;
 
 	q->by_namespace = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
-	if (!q->by_namespace)
+	if (!q->by_namespace || !all)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < q->n_namespaces; i++) {
 		q->namespaces[i].first = at;
@@ -277,18 +292,21 @@ static int sort_units(struct queue_run *q)
 	for (size_t i = 0; i < q->n_units; i++) {
 		struct queue_namespace *ns = &q->namespaces[q->units[i].namespace];
 
-		q->by_namespace[ns->first + ns->n++] = &q->units[i];
+		all[ns->first + ns->n++] = (struct ranked){q->units[i].rank, &q->units[i]};
 	}
 	for (size_t i = 0; i < q->n_namespaces; i++) {
-		struct queue_unit **all = q->by_namespace + q->namespaces[i].first;
 		size_t n = q->namespaces[i].n, k = 1;
 
+		its = all + q->namespaces[i].first;
 		/* mostly they are in order as they come */
-		while (k < n && by_rank(&all[k - 1], &all[k]) <= 0)
+		while (k < n && by_rank(&its[k - 1], &its[k]) <= 0)
 			k++;
 		if (k < n)
-			qsort(all, n, sizeof(struct queue_unit *), by_rank);
+			qsort(its, n, sizeof(*its), by_rank);
 	}
+	for (size_t i = 0; i < q->n_units; i++)
+		q->by_namespace[i] = all[i].unit;
+	arena_reset(&q->scratch);
 	return 0;
 }
 
@@ -381,7 +399,8 @@ static int compare_shape(
 	int c = 0;
 
 	COMPARE(s->n, u->n_open);
-	for (size_t i = 0; i < s->n && c == 0; i++) {
+	COMPARE(s->asks, u->asks);
+	for (size_t i = u->asks != 0; i < s->n && c == 0; i++) {
 		const struct queue_pod *x = &q->pods[s->pods[i]], *y = &q->pods[u->pods[i]];
 
 		COMPARE(x->asks, y->asks);
@@ -408,6 +427,7 @@ static struct queue_shape *add_shape(struct queue_run *q, size_t at, const struc
 	if (!s)
 		return NULL;
 	s->n = u->n_open;
+	s->asks = u->asks;
 	s->pods = u->pods;
 	memmove(q->shapes + at + 1, q->shapes + at,
 		(q->n_shapes - at) * sizeof(struct queue_shape *));
