@@ -56,6 +56,27 @@ static const char *const nodes[][3] = {
 		"n is one"},
 };
 
+/* By whose name kube-scheduler would give out what is ours. */
+TEST(test_device_classes)
+{
+	struct doctor_fixture x;
+
+	doctor_fixture_init(&x);
+	doctor_fixture_take(&x, doctor_take_class, &x.f.classes,
+		"{'metadata':{'name':'gpus'},'spec':{'extendedResourceName':'bitfusion.io/gpus'}}");
+	doctor_fixture_take(&x, doctor_take_class, &x.f.classes,
+		"{'metadata':{'name':'none'},'spec':{'selectors':[]}}");
+	assert_int_equal(x.f.classes.n, 0);
+	doctor_fixture_take(&x, doctor_take_class, &x.f.classes,
+		"{'metadata':{'name':'ours'},'spec':{'extendedResourceName':'bitfusion.io/gpu'}}");
+	SAYS(&x, doctor_nodes,
+		"wrong        test: DeviceClass ours has extendedResourceName bitfusion.io/gpu: a "
+		"pod "
+		"that asks for more than 32 units then finds no node");
+	SAYS(&x, doctor_nodes, "mend it: kubectl edit deviceclass ours\n");
+	doctor_fixture_release(&x);
+}
+
 TEST(test_nodes)
 {
 	struct doctor_fixture x;
@@ -370,5 +391,5 @@ TEST(test_more_namespaces_than_are_looked_at)
 	doctor_fixture_release(&x);
 }
 
-TESTS(test_pods_that_are_kept, test_nodes, test_others, test_servers, test_pods, test_secrets,
-	test_more_namespaces_than_are_looked_at)
+TESTS(test_pods_that_are_kept, test_device_classes, test_nodes, test_others, test_servers,
+	test_pods, test_secrets, test_more_namespaces_than_are_looked_at)

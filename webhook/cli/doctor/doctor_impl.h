@@ -142,6 +142,11 @@ struct doctor_other {
 	bool after; /* called behind ours */
 };
 
+/* A DeviceClass by which our resource is somebody else's, too. */
+struct doctor_class {
+	const char *name;
+};
+
 /* A registry that the settings name. */
 struct doctor_registry {
 	const char *host, *ca; /* ca: as the settings have it; NULL: none */
@@ -199,6 +204,7 @@ struct doctor_facts {
 	struct sight source;                 /* of the client's Secrets */
 	bool source_whole;                   /* some of its keys are there */
 	struct doctor_list others, replicas, servers, pods, nodes, rights, places, registries;
+	struct doctor_list classes; /* doctor_class; empty too where they cannot be read */
 	/* Where namespaces pick policies; else not asked for. */
 	struct doctor_list policies, picks, quotas, ranges;
 };
@@ -236,7 +242,8 @@ struct doctor_taking {
 	struct doctor_list *list;
 };
 kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_server,
-	doctor_take_node, doctor_take_policy, doctor_take_pick, doctor_take_bound;
+	doctor_take_node, doctor_take_class, doctor_take_policy, doctor_take_pick,
+	doctor_take_bound;
 /* Pods without a claim, and claims without a pod, once more: lists that were made one after the
  * other differ by what happened between. */
 void doctor_look_again(struct kube *k, struct doctor_facts *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it.
- */
+/* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it,
+ * and nobody else may. */
 #include "webhook/cli/doctor/doctor_impl.h"
 
 /* No node offers any. */
@@ -28,11 +28,24 @@ static void judge_none(
 			"label the nodes that it is to run on");
 }
 
+/* kube-scheduler makes of each unit a device of its own, 32 at most: it fails with more, and then
+ * looks at no node (Kubernetes 1.36). */
+static void judge_classes(const struct doctor_facts *f, struct doctor_report *r)
+{
+	DOCTOR_EACH(struct doctor_class, &f->classes, c)
+	doctor_wrong(r, doctor_fmt(r, "kubectl edit deviceclass %s", c->name),
+		"DeviceClass %s has extendedResourceName " DOCTOR_UNITS
+		": a pod that asks for more than 32 units then finds no node, wherever the device "
+		"plugin offers them; give it another name",
+		c->name);
+}
+
 void doctor_nodes(const struct doctor_facts *f, struct doctor_report *r)
 {
 	size_t offering = 0, empty = 0, labelled = 0, silent = 0;
 	const char *one = NULL;
 
+	judge_classes(f, r);
 	if (!sight_there(&f->nodes.sight, r))
 		return;
 	if (f->settings_known && !f->settings.node_resource) {

@@ -236,8 +236,24 @@ bool doctor_take_node(void *ctx, const struct json *j, const struct json_node *o
 	return true;
 }
 
+bool doctor_take_class(void *ctx, const struct json *j, const struct json_node *object)
+{
+	struct doctor_taking *t = ctx;
+	struct doctor_class *c;
+
+	if (!json_is_str(j, json_path(j, object, "spec", "extendedResourceName", NULL),
+		    SLICE(DOCTOR_UNITS)))
+		return true;
+	c = doctor_more(t->f, t->list, sizeof(*c));
+	if (c)
+		c->name = meta(t->f, j, object, "name");
+	return c != NULL;
+}
+
 void doctor_read_nodes(struct kube *k, struct doctor_facts *f)
 {
+	list(k, f, "/apis/resource.k8s.io/v1/deviceclasses", "the DeviceClasses", &f->classes,
+		doctor_take_class);
 	list(k, f, "/api/v1/nodes", "the nodes", &f->nodes, doctor_take_node);
 }
 
