@@ -63,6 +63,20 @@ def test_broken_alerts_are_noticed(folder):
     assert set(re.findall(r"alertname: (\w+)", said)) == {r["alert"] for r in alerts()}
 
 
+def test_the_scrape_of_usage_is_one(tmp_path):
+    """What docs/operating.md tells Prometheus, less the search for pods, which the promtool that is built here knows nothing of."""
+    with open(os.path.join(ROOT, "docs/operating.md"), encoding="utf-8") as f:
+        config = re.search(r"^```yaml\n(scrape_configs:\n.*?)^```", f.read(), re.M | re.S)[1]
+    config, searches = re.subn(r"^ *kubernetes_sd_configs: .*\n", "", config, flags=re.M)
+    assert searches == 1
+    path = tmp_path / "prometheus.yaml"
+    path.write_text(config)
+    status, said = promtool("check", "config", "--syntax-only", str(path))
+    assert status == 0, said
+    path.write_text(config.replace("tls_config", "tls"))
+    assert promtool("check", "config", "--syntax-only", str(path))[0] != 0
+
+
 def test_the_docs_name_every_alert():
     with open(os.path.join(ROOT, "docs/operating.md"), encoding="utf-8") as f:
         said = set(re.findall(r"`(Poolgate\w+)`", f.read()))
