@@ -135,7 +135,7 @@ int try_main(int argc, char **argv)
 	uint64_t share, context = 0;
 	int status;
 
-	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 	if (argc != 2 || !text_u64(slice_of(argv[1]), UINT64_MAX / 128, &share)) {
 		(void)fputs("gpugate: try is for gpugate itself\n", stderr);
 		return 2;

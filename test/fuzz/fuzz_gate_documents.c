@@ -127,8 +127,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size)
 		memcpy(exact, data, size);
 	try_look(text);
-	if (json_read_copy(&j, exact, size, 65536, &copy, NULL) == 0)
-		try_server(&j), try_page(&j);
+	if (json_read_copy(&j, exact, size, 65536, &copy, NULL) == 0) {
+		try_server(&j);
+		try_page(&j);
+	}
 	json_release(&j);
 	free(copy);
 	free(exact);

@@ -56,7 +56,7 @@ EXPORT int cuInit(unsigned flags)
 	(void)flags;
 	while (getenv("FAKE_CUDA_HANG"))
 		(void)pause();
-	return answer ? atoi(answer) : SUCCESS;
+	return answer ? (int)strtol(answer, NULL, 10) : SUCCESS;
 }
 
 EXPORT int cuDeviceGet(int *ret, int n)

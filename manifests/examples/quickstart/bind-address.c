@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-int bind(int fd, const struct sockaddr *at, socklen_t len)
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	int (*next)(int, const struct sockaddr *, socklen_t) = NULL;
 	const char *address = getenv("BIND_ADDRESS");
@@ -25,9 +25,9 @@ int bind(int fd, const struct sockaddr *at, socklen_t len)
 		errno = ENOSYS;
 		return -1;
 	}
-	if (!address || len < sizeof(v4) || at->sa_family != AF_INET)
-		return next(fd, at, len);
-	memcpy(&v4, at, sizeof(v4));
+	if (!address || len < sizeof(v4) || addr->sa_family != AF_INET)
+		return next(fd, addr, len);
+	memcpy(&v4, addr, sizeof(v4));
 	if (v4.sin_addr.s_addr == htonl(INADDR_ANY) &&
 		inet_pton(AF_INET, address, &v4.sin_addr) != 1) {
 		errno = EADDRNOTAVAIL;
