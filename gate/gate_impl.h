@@ -11,11 +11,11 @@
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
 #include "gate/loop.h"
-#include "net/peers.h"
 #include "gate/readmit.h"
 #include "gate/reviews.h"
 #include "gate/selftest.h"
 #include "kube/object_watch.h"
+#include "net/peers.h"
 #include "net/status_server.h"
 
 /* Connections that have not been let in, in all, and of one peer those that hold no claim as far as
