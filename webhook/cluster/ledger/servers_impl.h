@@ -89,6 +89,7 @@ struct servers {
 	size_t n, cap;
 	bool synced, stopping, leaderless;
 	bool watch_lists;             /* the watch reads a list */
+	bool copied;                  /* a review decides on a copy */
 	uint64_t lists[SERVER_LISTS]; /* numbers of the last ones that were begun */
 	size_t at_once, looks_at_once;
 	/* The picture: those with a state, and what is taken of their GPUs. True after
@@ -141,7 +142,6 @@ struct servers {
 	struct err list_err;   /* of list_failed */
 	bool list_partly;      /* of list_good: one of them could not be read */
 	uint64_t room;         /* counts what may have made room in the picture */
-	bool copied;           /* a review decides on a copy */
 };
 
 /* The number of the state that is known of it, 0: none. */
