@@ -10,7 +10,7 @@
 #include "webhook/cluster/ledger/policy_accounts.h"
 #include "webhook/core/policy/policy_told.h"
 
-#define EVERY_MS 10000
+#define EVERY_MS 5000
 #define CALL_MS 5000
 #define SCRATCH_MAX ((size_t)16 << 20)
 #define PATCH_MAX ((size_t)256 << 10)
